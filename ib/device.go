@@ -1,0 +1,163 @@
+package ib
+
+// NodeType is the kind of node: ibv_node_type.
+type NodeType uint8
+
+// Node types.
+const (
+	NodeCA   NodeType = 1
+	NodeRNIC NodeType = 4
+)
+
+// AtomicCap is how far atomics are atomic: ibv_atomic_cap.
+type AtomicCap uint8
+
+// Atomicity: none, among requests of this device, or with the CPU as well.
+const (
+	AtomicNone AtomicCap = iota
+	AtomicHCA
+	AtomicGlob
+)
+
+// DeviceCap is a set of device capabilities: ibv_device_cap_flags.
+type DeviceCap uint64
+
+// Device capabilities.
+const (
+	CapBadPKeyCntr      DeviceCap = 1 << 1
+	CapBadQKeyCntr      DeviceCap = 1 << 2
+	CapCurrQPStateMod   DeviceCap = 1 << 7
+	CapShutdownPort     DeviceCap = 1 << 8
+	CapPortActiveEvent  DeviceCap = 1 << 10
+	CapSysImageGUID     DeviceCap = 1 << 11
+	CapRCRNRNAKGen      DeviceCap = 1 << 12
+	CapSRQResize        DeviceCap = 1 << 13
+	CapMemWindow        DeviceCap = 1 << 17
+	CapMemMgtExtensions DeviceCap = 1 << 21
+	CapMemWindowType2B  DeviceCap = 1 << 24
+	CapFlushGlobal      DeviceCap = 1 << 38
+	CapFlushPersistent  DeviceCap = 1 << 39
+	CapAtomicWrite      DeviceCap = 1 << 40
+)
+
+// DeviceAttr are the limits and properties of a device: ibv_device_attr.
+type DeviceAttr struct {
+	FWVer                 string
+	NodeType              NodeType
+	NodeGUID              GUID
+	SysImageGUID          GUID
+	MaxMRSize             uint64
+	PageSizeCap           uint64
+	VendorID              uint32
+	VendorPartID          uint32
+	HWVer                 uint32
+	MaxQP                 int
+	MaxQPWR               int
+	DeviceCapFlags        DeviceCap
+	MaxSGE                int
+	MaxSGERd              int
+	MaxInlineData         int
+	MaxCQ                 int
+	MaxCQE                int
+	MaxMR                 int
+	MaxPD                 int
+	MaxQPRdAtom           int
+	MaxEERdAtom           int
+	MaxResRdAtom          int
+	MaxQPInitRdAtom       int
+	MaxEEInitRdAtom       int
+	AtomicCap             AtomicCap
+	MaxEE                 int
+	MaxRDD                int
+	MaxMW                 int
+	MaxRawIPv6QP          int
+	MaxRawEthyQP          int
+	MaxMcastGrp           int
+	MaxMcastQPAttach      int
+	MaxTotalMcastQPAttach int
+	MaxAH                 int
+	MaxFMR                int
+	MaxMapPerFMR          int
+	MaxSRQ                int
+	MaxSRQWR              int
+	MaxSRQSGE             int
+	MaxFastRegPages       int
+	MaxPKeys              int
+	LocalCAAckDelay       uint8
+	PhysPortCnt           uint8
+}
+
+// PortState is the state of a port: ibv_port_state.
+type PortState uint8
+
+// Port states.
+const (
+	PortNop PortState = iota
+	PortDown
+	PortInit
+	PortArmed
+	PortActive
+	PortActiveDefer
+)
+
+var portStateNames = [...]string{"PORT_NOP", "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE", "PORT_ACTIVE_DEFER"}
+
+func (s PortState) String() string {
+	if int(s) < len(portStateNames) {
+		return portStateNames[s]
+	}
+	return "invalid state"
+}
+
+// LinkLayer is what a port's frames are.
+type LinkLayer uint8
+
+// Link layers.
+const (
+	LinkUnspecified LinkLayer = iota
+	LinkInfiniBand
+	LinkEthernet
+)
+
+func (l LinkLayer) String() string {
+	switch l {
+	case LinkInfiniBand:
+		return "InfiniBand"
+	case LinkEthernet:
+		return "Ethernet"
+	}
+	return "Unspecified"
+}
+
+// PortAttr are the properties of a port: ibv_port_attr.
+type PortAttr struct {
+	State         PortState
+	MaxMTU        MTU
+	ActiveMTU     MTU
+	GIDTblLen     int
+	PortCapFlags  uint32
+	MaxMsgSz      uint32
+	BadPKeyCntr   uint32
+	QKeyViolCntr  uint32
+	PKeyTblLen    uint16
+	LID           uint16
+	SMLID         uint16
+	LMC           uint8
+	MaxVLNum      uint8
+	SMSL          uint8
+	SubnetTimeout uint8
+	InitTypeReply uint8
+	ActiveWidth   uint8
+	ActiveSpeed   uint16
+	PhysState     uint8
+	LinkLayer     LinkLayer
+}
+
+// GIDEntry is a row of a port's GID table.
+type GIDEntry struct {
+	Index int
+	GID   GID
+	Type  GIDType
+	// NetDev is the network interface the address belongs to.
+	NetDev string
+}
