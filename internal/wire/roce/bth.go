@@ -1,0 +1,91 @@
+package roce
+
+import (
+	"encoding/binary"
+
+	"verbena/ib"
+)
+
+// BTHBytes is the size of a BTH.
+const BTHBytes = 12
+
+// Bits of BTH.
+const (
+	bthSolicited = 1 << 7 // byte 1
+	bthMigReq    = 1 << 6
+	bthPadShift  = 4
+	bthTVerMask  = 0x0f
+	bthFECN      = 1 << 7 // byte 4
+	bthBECN      = 1 << 6
+	bthAckReq    = 1 << 7 // byte 8
+)
+
+// DestQPOffset is where in a UDP payload the 24 bits of BTH.DestQP stand, for
+// socket filters that steer by queue pair.
+const DestQPOffset = 5
+
+// BTH is the base transport header, first in every packet.
+//
+// Spec: IBTA vol. 1, 9.2; FECN and BECN: A17.9 and A10.
+type BTH struct {
+	Opcode    Opcode
+	Solicited bool
+	MigReq    bool  // 1 as hardware sends it: the path is the migrated one
+	Pad       uint8 // 0 to 3 bytes that align the payload to 4
+	TVer      uint8 // 4 bits, always 0
+	PKey      ib.PKey
+	FECN      bool // not sent by RoCEv2, which marks the IP header
+	BECN      bool
+	DestQP    ib.QPN
+	AckReq    bool
+	PSN       ib.PSN
+}
+
+// ParseBTH reads a BTH from the front of b.
+func ParseBTH(b []byte) (h BTH, rest []byte, ok bool) {
+	if len(b) < BTHBytes {
+		return BTH{}, b, false
+	}
+	h.decode(b)
+	return h, b[BTHBytes:], true
+}
+
+// decode reads the 12 bytes at the front of b.
+func (h *BTH) decode(b []byte) {
+	_ = b[BTHBytes-1]
+	h.Opcode = Opcode(b[0]) // OpCode (8)
+	h.Solicited = b[1]&bthSolicited != 0
+	h.MigReq = b[1]&bthMigReq != 0
+	h.Pad = b[1] >> bthPadShift & 3
+	h.TVer = b[1] & bthTVerMask
+	h.PKey = ib.PKey(binary.BigEndian.Uint16(b[2:]))
+	h.FECN = b[4]&bthFECN != 0 // FECN (1) | BECN (1) | reserved (6)
+	h.BECN = b[4]&bthBECN != 0
+	h.DestQP = ib.QPN(binary.BigEndian.Uint32(b[4:]) & 0xffffff)
+	h.AckReq = b[8]&bthAckReq != 0 // A (1) | reserved (7)
+	h.PSN = ib.NewPSN(binary.BigEndian.Uint32(b[8:]))
+}
+
+// Append appends the 12 bytes of h to b.
+func (h BTH) Append(b []byte) []byte {
+	var flags, ecn, ack uint8
+	if h.Solicited {
+		flags |= bthSolicited
+	}
+	if h.MigReq {
+		flags |= bthMigReq
+	}
+	if h.FECN {
+		ecn |= bthFECN
+	}
+	if h.BECN {
+		ecn |= bthBECN
+	}
+	if h.AckReq {
+		ack |= bthAckReq
+	}
+	return append(b,
+		byte(h.Opcode), flags|h.Pad&3<<bthPadShift|h.TVer&bthTVerMask, byte(h.PKey>>8), byte(h.PKey),
+		ecn, byte(h.DestQP>>16), byte(h.DestQP>>8), byte(h.DestQP),
+		ack, byte(h.PSN>>16), byte(h.PSN>>8), byte(h.PSN))
+}

@@ -1,0 +1,239 @@
+package roce
+
+import "fmt"
+
+// Opcode is BTH.OpCode: the service in the top three bits, the operation and
+// its place in the message in the low five.
+//
+// Spec: IBTA vol. 1, table 38 OpCode field.
+type Opcode uint8
+
+// Reliable connected.
+const (
+	RCSendFirst              Opcode = 0x00
+	RCSendMiddle             Opcode = 0x01
+	RCSendLast               Opcode = 0x02
+	RCSendLastImm            Opcode = 0x03
+	RCSendOnly               Opcode = 0x04
+	RCSendOnlyImm            Opcode = 0x05
+	RCRDMAWriteFirst         Opcode = 0x06
+	RCRDMAWriteMiddle        Opcode = 0x07
+	RCRDMAWriteLast          Opcode = 0x08
+	RCRDMAWriteLastImm       Opcode = 0x09
+	RCRDMAWriteOnly          Opcode = 0x0a
+	RCRDMAWriteOnlyImm       Opcode = 0x0b
+	RCRDMAReadRequest        Opcode = 0x0c
+	RCRDMAReadResponseFirst  Opcode = 0x0d
+	RCRDMAReadResponseMiddle Opcode = 0x0e
+	RCRDMAReadResponseLast   Opcode = 0x0f
+	RCRDMAReadResponseOnly   Opcode = 0x10 // also answers FLUSH and ATOMIC WRITE, with 0 bytes
+	RCAcknowledge            Opcode = 0x11
+	RCAtomicAcknowledge      Opcode = 0x12
+	RCCompareSwap            Opcode = 0x13
+	RCFetchAdd               Opcode = 0x14
+	RCSendLastInvalidate     Opcode = 0x16
+	RCSendOnlyInvalidate     Opcode = 0x17
+	RCFlush                  Opcode = 0x1c
+	RCAtomicWrite            Opcode = 0x1d
+)
+
+// Unreliable connected.
+const (
+	UCSendFirst        Opcode = 0x20
+	UCSendMiddle       Opcode = 0x21
+	UCSendLast         Opcode = 0x22
+	UCSendLastImm      Opcode = 0x23
+	UCSendOnly         Opcode = 0x24
+	UCSendOnlyImm      Opcode = 0x25
+	UCRDMAWriteFirst   Opcode = 0x26
+	UCRDMAWriteMiddle  Opcode = 0x27
+	UCRDMAWriteLast    Opcode = 0x28
+	UCRDMAWriteLastImm Opcode = 0x29
+	UCRDMAWriteOnly    Opcode = 0x2a
+	UCRDMAWriteOnlyImm Opcode = 0x2b
+)
+
+// Unreliable datagram.
+const (
+	UDSendOnly    Opcode = 0x64
+	UDSendOnlyImm Opcode = 0x65
+)
+
+// CNP is the congestion notification packet of annex A17.9.
+const CNP Opcode = 0x81
+
+// Service is the transport service of an opcode, its top three bits.
+type Service uint8
+
+// Transport services.
+const (
+	ServiceRC  Service = 0
+	ServiceUC  Service = 1
+	ServiceRD  Service = 2 // not spoken
+	ServiceUD  Service = 3
+	ServiceCNP Service = 4
+	ServiceXRC Service = 5 // not spoken
+)
+
+var serviceNames = [8]string{"RC", "UC", "RD", "UD", "CNP", "XRC", "reserved service 6", "manufacturer defined"}
+
+func (s Service) String() string {
+	if int(s) < len(serviceNames) {
+		return serviceNames[s]
+	}
+	return "invalid service"
+}
+
+// Operation is what a packet does, whatever its place in the message.
+type Operation uint8
+
+// Operations.
+const (
+	OpReserved Operation = iota
+	OpSend
+	OpRDMAWrite
+	OpRDMARead
+	OpCompareSwap
+	OpFetchAdd
+	OpFlush
+	OpAtomicWrite
+	OpReadResponse
+	OpAcknowledge
+	OpAtomicAcknowledge
+	OpCongestion
+)
+
+// Info returns the row of the opcode table. It is never nil: a reserved opcode
+// has a row whose Valid is false and whose Service is still told by its bits.
+func (o Opcode) Info() *OpInfo { return &opcodes[o] }
+
+// String returns the words Wireshark uses.
+func (o Opcode) String() string { return opcodes[o].Name }
+
+// OpInfo is what the specification says of one opcode. Rows are read-only.
+type OpInfo struct {
+	Name      string // in Wireshark's words
+	Valid     bool   // spoken here
+	Service   Service
+	Operation Operation
+
+	// Extended headers, in the order they follow BTH. AtomicETH, DETH and AETH
+	// never share a packet with the others but ImmDt and AtomicAckETH.
+	HasDETH      bool
+	HasFETH      bool
+	HasRETH      bool
+	HasAtomicETH bool
+	HasAETH      bool
+	HasAtomicAck bool
+	HasImm       bool
+	HasIETH      bool
+
+	// Place in the message. An "only" packet is both First and Last.
+	First, Middle, Last bool
+
+	HasPayload   bool // payload bytes may follow the headers
+	ConsumesRecv bool // takes a receive request, or ends one, at the responder
+	Request      bool // travels from requester to responder
+	Response     bool // travels back; CNP is neither
+
+	HeaderBytes int // BTH and extended headers
+}
+
+// Only reports whether the packet is a whole message.
+func (i *OpInfo) Only() bool { return i.First && i.Last }
+
+// place of a packet in its message, and the other bits of a table row.
+type shape uint16
+
+const (
+	first shape = 1 << iota
+	middle
+	last
+	payload
+	deth
+	feth
+	reth
+	atomicETH
+	aeth
+	atomicAck
+	imm
+	ieth
+	consumes
+	response
+	only = first | last
+)
+
+func row(op Operation, name string, s shape) OpInfo {
+	i := OpInfo{
+		Name: name, Valid: true, Operation: op,
+		HasDETH: s&deth != 0, HasFETH: s&feth != 0, HasRETH: s&reth != 0, HasAtomicETH: s&atomicETH != 0,
+		HasAETH: s&aeth != 0, HasAtomicAck: s&atomicAck != 0, HasImm: s&imm != 0, HasIETH: s&ieth != 0,
+		First: s&first != 0, Middle: s&middle != 0, Last: s&last != 0,
+		HasPayload: s&payload != 0, ConsumesRecv: s&consumes != 0,
+		Response: s&response != 0, Request: s&response == 0 && op != OpCongestion,
+		HeaderBytes: BTHBytes,
+	}
+	for _, h := range [...]struct {
+		has   bool
+		bytes int
+	}{
+		{i.HasDETH, DETHBytes}, {i.HasFETH, FETHBytes}, {i.HasRETH, RETHBytes}, {i.HasAtomicETH, AtomicETHBytes},
+		{i.HasAETH, AETHBytes}, {i.HasAtomicAck, AtomicAckETHBytes}, {i.HasImm, ImmDtBytes}, {i.HasIETH, IETHBytes},
+	} {
+		if h.has {
+			i.HeaderBytes += h.bytes
+		}
+	}
+	return i
+}
+
+// MaxHeaderBytes is the longest BTH and extended headers of any opcode, that of
+// the atomics.
+const MaxHeaderBytes = BTHBytes + AtomicETHBytes
+
+// opcodes is the opcode table. A SEND consumes a receive from its first packet
+// on; an RDMA WRITE with immediate only by its last.
+var opcodes = func() (t [256]OpInfo) {
+	for _, s := range [...]struct {
+		name string
+		base Opcode
+	}{{"RC ", RCSendFirst}, {"UC ", UCSendFirst}} {
+		t[s.base+0x00] = row(OpSend, s.name+"Send First", first|payload|consumes)
+		t[s.base+0x01] = row(OpSend, s.name+"Send Middle", middle|payload|consumes)
+		t[s.base+0x02] = row(OpSend, s.name+"Send Last", last|payload|consumes)
+		t[s.base+0x03] = row(OpSend, s.name+"Send Last Immediate", last|payload|consumes|imm)
+		t[s.base+0x04] = row(OpSend, s.name+"Send Only", only|payload|consumes)
+		t[s.base+0x05] = row(OpSend, s.name+"Send Only Immediate", only|payload|consumes|imm)
+		t[s.base+0x06] = row(OpRDMAWrite, s.name+"RDMA Write First", first|payload|reth)
+		t[s.base+0x07] = row(OpRDMAWrite, s.name+"RDMA Write Middle", middle|payload)
+		t[s.base+0x08] = row(OpRDMAWrite, s.name+"RDMA Write Last", last|payload)
+		t[s.base+0x09] = row(OpRDMAWrite, s.name+"RDMA Write Last Immediate", last|payload|imm|consumes)
+		t[s.base+0x0a] = row(OpRDMAWrite, s.name+"RDMA Write Only", only|payload|reth)
+		t[s.base+0x0b] = row(OpRDMAWrite, s.name+"RDMA Write Only Immediate", only|payload|reth|imm|consumes)
+	}
+	t[RCRDMAReadRequest] = row(OpRDMARead, "RC RDMA Read Request", only|reth)
+	t[RCRDMAReadResponseFirst] = row(OpReadResponse, "RC RDMA Read Response First", first|payload|aeth|response)
+	t[RCRDMAReadResponseMiddle] = row(OpReadResponse, "RC RDMA Read Response Middle", middle|payload|response)
+	t[RCRDMAReadResponseLast] = row(OpReadResponse, "RC RDMA Read Response Last", last|payload|aeth|response)
+	t[RCRDMAReadResponseOnly] = row(OpReadResponse, "RC RDMA Read Response Only", only|payload|aeth|response)
+	t[RCAcknowledge] = row(OpAcknowledge, "RC Acknowledge", only|aeth|response)
+	t[RCAtomicAcknowledge] = row(OpAtomicAcknowledge, "RC Atomic Acknowledge", only|aeth|atomicAck|response)
+	t[RCCompareSwap] = row(OpCompareSwap, "RC Compare Swap", only|atomicETH)
+	t[RCFetchAdd] = row(OpFetchAdd, "RC Fetch Add", only|atomicETH)
+	t[RCSendLastInvalidate] = row(OpSend, "RC Send Last Invalidate", last|payload|ieth|consumes)
+	t[RCSendOnlyInvalidate] = row(OpSend, "RC Send Only Invalidate", only|payload|ieth|consumes)
+	t[RCFlush] = row(OpFlush, "RC Flush", only|feth|reth)
+	t[RCAtomicWrite] = row(OpAtomicWrite, "RC Atomic Write", only|reth|payload)
+	t[UDSendOnly] = row(OpSend, "UD Send Only", only|payload|deth|consumes)
+	t[UDSendOnlyImm] = row(OpSend, "UD Send Only Immediate", only|payload|deth|imm|consumes)
+	// The 16 reserved bytes of a CNP stand as its payload.
+	t[CNP] = row(OpCongestion, "CNP", only|payload)
+	for o := range t {
+		t[o].Service = Service(o >> 5)
+		if !t[o].Valid {
+			t[o].Name = fmt.Sprintf("Unknown Opcode (0x%02x)", o)
+			t[o].HeaderBytes = BTHBytes
+		}
+	}
+	return t
+}()
