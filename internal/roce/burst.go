@@ -1,0 +1,198 @@
+package roce
+
+import (
+	"verbena/ib"
+	"verbena/internal/mem"
+	wire "verbena/internal/wire/roce"
+)
+
+// Bounds of a train: what one UDP_SEGMENT send may carry on every kernel.
+const (
+	MaxSegments   = 64
+	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
+)
+
+// copyBelow is the payload size up to which a packet is copied into the train
+// instead of being pointed at: below it one contiguous write beats three
+// entries of the scatter list.
+const copyBelow = 512
+
+const arenaBytes = MaxTrainBytes + 1024
+
+// Burst is one train of datagrams to one destination: all of SegmentBytes but
+// the last, which may be shorter, so that one UDP_SEGMENT send carries it.
+// Machines fill it; the engine writes it and calls Reset.
+//
+// Payload is copied or pointed at in place; pointed-at regions are held until
+// Reset, so that deregistering waits for the write and frees nothing under it.
+type Burst struct {
+	path     *Path
+	segBytes int
+	n        int // complete datagrams
+	bytes    int
+	closed   bool // a shorter datagram ended the train
+	held     []mem.Span
+	iov      [][]byte
+	arena    []byte
+	mark     int // arena bytes already in iov
+	// the datagram being built
+	open    int    // its size, 0 when none
+	written int    // its bytes so far
+	start   int    // arena offset not yet in the ICRC
+	crc     uint32 // ICRC state
+	first   bool   // the BTH is still to be masked and summed
+}
+
+// NewBurst returns an empty train with its buffers allocated.
+func NewBurst() *Burst {
+	return &Burst{arena: make([]byte, 0, arenaBytes), iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments)}
+}
+
+// Reset releases what the train points at and empties it.
+func (b *Burst) Reset() {
+	for i := range b.held {
+		b.held[i].Release()
+		b.held[i] = mem.Span{}
+	}
+	clear(b.iov)
+	*b = Burst{held: b.held[:0], iov: b.iov[:0], arena: b.arena[:0]}
+}
+
+// Path returns the destination of the train.
+func (b *Burst) Path() *Path { return b.path }
+
+// SegmentBytes returns the size of every datagram but the last.
+func (b *Burst) SegmentBytes() int { return b.segBytes }
+
+// Len returns the number of datagrams.
+func (b *Burst) Len() int { return b.n }
+
+// Bytes returns the UDP payload bytes of all datagrams.
+func (b *Burst) Bytes() int { return b.bytes }
+
+// Iov returns the bytes of the train as a scatter list, valid until Reset.
+func (b *Burst) Iov() [][]byte { return b.iov }
+
+// Full reports whether no further datagram of any size fits.
+func (b *Burst) Full() bool { return b.closed || b.n == MaxSegments }
+
+// Begin opens a datagram of size UDP payload bytes (headers, payload, pad and
+// ICRC), starting with bth. It reports false, and changes nothing, if the
+// datagram does not fit this train.
+func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
+	if b.n == 0 {
+		b.path, b.segBytes = path, size
+	} else if b.path != path || size > b.segBytes || b.Full() || b.bytes+size > MaxTrainBytes {
+		return false
+	}
+	b.open, b.written, b.first = size, 0, true
+	b.start = len(b.arena)
+	b.crc = path.Pseudo.Start(size, uint16(b.n))
+	b.arena = bth.Append(b.arena)
+	return true
+}
+
+// RETH adds an RDMA extended transport header to the open datagram.
+func (b *Burst) RETH(h wire.RETH) { b.arena = h.Append(b.arena) }
+
+// AETH adds an ACK extended transport header.
+func (b *Burst) AETH(h wire.AETH) { b.arena = h.Append(b.arena) }
+
+// DETH adds a datagram extended transport header.
+func (b *Burst) DETH(h wire.DETH) { b.arena = h.Append(b.arena) }
+
+// AtomicETH adds an atomic extended transport header.
+func (b *Burst) AtomicETH(h wire.AtomicETH) { b.arena = h.Append(b.arena) }
+
+// AtomicAckETH adds the original value an atomic found.
+func (b *Burst) AtomicAckETH(h wire.AtomicAckETH) { b.arena = h.Append(b.arena) }
+
+// ImmDt adds immediate data.
+func (b *Burst) ImmDt(v uint32) { b.arena = wire.ImmDt{Data: v}.Append(b.arena) }
+
+// IETH adds the key a SEND with invalidate names.
+func (b *Burst) IETH(k ib.RKey) { b.arena = wire.IETH{RKey: k}.Append(b.arena) }
+
+// FETH adds a flush extended transport header.
+func (b *Burst) FETH(h wire.FETH) { b.arena = h.Append(b.arena) }
+
+// Copy adds payload bytes by value.
+func (b *Burst) Copy(p []byte) { b.arena = append(b.arena, p...) }
+
+// CopySpan adds n bytes of s from off by value: for memory that others may
+// write meanwhile, whose ICRC would otherwise not match what is sent. The
+// caller keeps s and releases it.
+func (b *Burst) CopySpan(s mem.Span, off, n int) {
+	at := len(b.arena)
+	b.arena = b.arena[:at+n]
+	s.CopyOut(off, b.arena[at:])
+}
+
+// Span adds n bytes of s from off, by reference when that pays. It takes over
+// the caller's hold on s.
+func (b *Burst) Span(s mem.Span, off, n int) {
+	if n <= copyBelow || len(b.held) == cap(b.held) {
+		b.CopySpan(s, off, n)
+		s.Release()
+		return
+	}
+	b.flush()
+	from := len(b.iov)
+	b.iov = s.AppendSlices(b.iov, off, n)
+	for _, p := range b.iov[from:] {
+		b.crc = wire.Update(b.crc, p)
+	}
+	b.written += n
+	b.held = append(b.held, s)
+}
+
+// flush moves the arena's new bytes into the ICRC and the scatter list.
+func (b *Burst) flush() {
+	p := b.arena[b.start:]
+	b.sum(p)
+	b.written += len(p)
+	b.start = len(b.arena)
+	if tail := b.arena[b.mark:]; len(tail) > 0 {
+		b.iov = append(b.iov, tail)
+		b.mark = len(b.arena)
+	}
+}
+
+func (b *Burst) sum(p []byte) {
+	if b.first {
+		b.first = false
+		b.crc = wire.UpdateBTH(b.crc, p)
+		return
+	}
+	b.crc = wire.Update(b.crc, p)
+}
+
+// zeroPad completes a payload to a multiple of four bytes.
+var zeroPad [3]byte
+
+// End pads and seals the open datagram. It panics if its size is not what
+// Begin was told: that is a fault of the machine, never of a peer.
+func (b *Burst) End() {
+	n := b.written + len(b.arena) - b.start
+	pad := b.open - wire.ICRCBytes - n
+	if pad < 0 || pad > 3 {
+		panic("roce: datagram is not of the size announced")
+	}
+	b.arena = append(b.arena, zeroPad[:pad]...)
+	p := b.arena[b.start:]
+	b.sum(p)
+	b.arena = wire.AppendICRC(b.arena, b.crc)
+	b.start = len(b.arena)
+	b.bytes += b.open
+	b.n++
+	b.closed = b.open < b.segBytes
+	b.open = 0
+}
+
+// Seal completes the scatter list; the engine calls it before Iov.
+func (b *Burst) Seal() {
+	if tail := b.arena[b.mark:]; len(tail) > 0 {
+		b.iov = append(b.iov, tail)
+		b.mark = len(b.arena)
+	}
+}

@@ -1,0 +1,19 @@
+// Package roce is what the three RoCEv2 machines (rc, uc, ud) share: the path
+// of a queue pair, the train of datagrams a machine fills, the facts that
+// arrive beside a packet, counters and the contract with the engine.
+//
+// A machine is sans-IO: single-threaded, without clock, lock, socket or
+// goroutine. Its caller serialises all calls and passes the time:
+//
+//	HandleInput(now, packet, meta)   a datagram that passed ICRC and demultiplexing
+//	Doorbell(now)                    the send or receive queue has new work
+//	HandleTimeout(now)               NextTimeout has come
+//	Modify(now, …)                   a legal ibv_modify_qp, checked by the object layer
+//	PollOutput(now, *Burst) bool     fills one train; call until it returns false
+//	PollEvent() (event, bool)        asynchronous events for the application
+//	NextTimeout() Time               when to call HandleTimeout; last
+//
+// Completions go straight to the Completer given at construction.
+//
+// Spec: IBTA vol. 1 chapter 9 (transport), annex A17 (RoCEv2).
+package roce

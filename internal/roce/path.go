@@ -1,0 +1,47 @@
+package roce
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+	wire "verbena/internal/wire/roce"
+)
+
+// UDPPort is the destination port of every RoCEv2 packet. Spec: IBTA A17.3.1.
+const UDPPort = 4791
+
+// Path is where a queue pair's packets go and how: its address vector resolved
+// to IP. A Path does not change once made; a modified queue pair gets another.
+type Path struct {
+	Src, Dst  netip.Addr
+	SrcPort   uint16 // flow entropy: the same for the life of the queue pair
+	SGIDIndex uint8
+	TClass    uint8
+	HopLimit  uint8
+	FlowLabel uint32
+	Pseudo    wire.Pseudo
+}
+
+// NewPath resolves an address vector: src is the address of its GID index.
+func NewPath(src netip.Addr, srcPort uint16, g *ib.GRH) *Path {
+	hop := g.HopLimit
+	if hop == 0 {
+		hop = 64
+	}
+	dst := g.DGID.Addr()
+	return &Path{
+		Src: src, Dst: dst, SrcPort: srcPort, SGIDIndex: g.SGIDIndex,
+		TClass: g.TrafficClass, HopLimit: hop, FlowLabel: g.FlowLabel,
+		Pseudo: wire.NewPseudo(src, dst, srcPort, UDPPort),
+	}
+}
+
+// Meta is what arrives beside a packet.
+type Meta struct {
+	Src, Dst netip.Addr
+	SrcPort  uint16
+	TOS      uint8 // IPv4 TOS or IPv6 traffic class; the low two bits are ECN
+}
+
+// CE reports whether a router marked the packet: congestion experienced.
+func (m *Meta) CE() bool { return m.TOS&3 == 3 }

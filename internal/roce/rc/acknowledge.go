@@ -1,0 +1,227 @@
+package rc
+
+import (
+	"verbena/ib"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// owe queues a response. A full queue drops it: the requester asks again.
+func (q *QP) owe(o response) {
+	r := &q.resp
+	if len(r.out) == maxResponses {
+		return
+	}
+	if o.kind == respAck {
+		o.msn = r.msn
+	}
+	r.out = append(r.out, o)
+}
+
+// oweAck owes a positive acknowledgement; one already owed grows to cover psn.
+//
+// Spec: IBTA vol. 1, 9.7.5.1.2 (coalesced acknowledge messages).
+func (q *QP) oweAck(psn ib.PSN) {
+	r := &q.resp
+	o := response{kind: respAck, psn: psn, syndrome: q.ackSyndrome()}
+	if n := len(r.out); n > 0 {
+		if last := &r.out[n-1]; last.kind == respAck && last.syndrome.Kind() == wire.KindACK {
+			if last.psn.Before(psn) {
+				last.psn = psn
+			}
+			last.syndrome, last.msn = o.syndrome, r.msn
+			return
+		}
+	}
+	q.owe(o)
+}
+
+// ackSyndrome encodes the receives posted as credits; a shared receive queue
+// gives none. Spec: IBTA vol. 1, 9.7.7.2.4 (C9-159).
+func (q *QP) ackSyndrome() wire.Syndrome {
+	if q.SRQ {
+		return wire.ACK(wire.CreditsInvalid)
+	}
+	return wire.ACK(wire.CreditCode(uint32(q.RQ.Len())))
+}
+
+// handleDuplicate answers a request seen before.
+//
+// Spec: IBTA vol. 1, 9.7.4.3 (responder: duplicate requests).
+func (q *QP) handleDuplicate(p *wire.Packet) {
+	r := &q.resp
+	switch {
+	case p.Opcode == wire.RCRDMAReadRequest:
+		q.repeatRead(p)
+	case p.Opcode == wire.RCCompareSwap, p.Opcode == wire.RCFetchAdd, p.Opcode == wire.RCFlush, p.Opcode == wire.RCAtomicWrite:
+		q.repeatSingle(p)
+	default:
+		// Acknowledge at once, also where nothing is asked for: its asker may have
+		// been lost.
+		q.oweAck(q.receivedAfter(p.PSN))
+	}
+}
+
+// receivedAfter returns the newest PSN that an acknowledgement of the
+// duplicate psn may name: not past a READ or atomic, as that would tell the
+// requester that its response was lost.
+func (q *QP) receivedAfter(psn ib.PSN) ib.PSN {
+	for i := range q.resp.saved {
+		if f := q.resp.saved[i].first; f.After(psn) {
+			return f.Prev()
+		}
+	}
+	return q.resp.epsn.Prev()
+}
+
+// repeatRead executes a READ again, or the rest of it. Its responses must all
+// lie before the expected PSN, else it is no duplicate.
+func (q *QP) repeatRead(p *wire.Packet) {
+	r, h := &q.resp, p.RETH
+	if h.DMALen > ib.MaxMessage {
+		q.count[roce.UnexpectedPacket]++
+		return
+	}
+	last := p.PSN.Add(q.packets(h.DMALen) - 1)
+	if !last.Before(r.epsn) || last.Before(p.PSN) || !q.savedRead(p.PSN, last) {
+		q.count[roce.UnexpectedPacket]++
+		return
+	}
+	// A repetition supersedes what is still owed of the same READ and after it:
+	// the requester will discard those responses.
+	for i := range r.out {
+		if o := &r.out[i]; o.kind >= respRead && !o.psn.Before(p.PSN) {
+			r.out = r.out[:i]
+			break
+		}
+	}
+	q.owe(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, va: h.VA, rkey: h.RKey, left: h.DMALen})
+}
+
+func (q *QP) savedRead(first, last ib.PSN) bool {
+	for i := range q.resp.saved {
+		s := &q.resp.saved[i]
+		if s.kind == respRead && !first.Before(s.first) && !last.After(s.last) {
+			return true
+		}
+	}
+	return false
+}
+
+// repeatSingle answers a duplicate atomic from its saved result: it must not
+// be executed twice.
+func (q *QP) repeatSingle(p *wire.Packet) {
+	for i := range q.resp.saved {
+		s := &q.resp.saved[i]
+		if s.kind != respRead && s.first == p.PSN {
+			q.count[roce.AtomicReplay]++
+			q.owe(response{kind: s.kind, dup: true, psn: p.PSN, msn: q.resp.msn, orig: s.orig})
+			return
+		}
+	}
+	q.count[roce.AtomicForgotten]++
+}
+
+// pollResponses fills the train with what is owed.
+func (q *QP) pollResponses(b *roce.Burst) {
+	r := &q.resp
+	done := 0
+	for done < len(r.out) && !b.Full() {
+		o := &r.out[done]
+		sent := false
+		switch o.kind {
+		case respAck:
+			sent = q.sendAck(o, b)
+		case respAtomic:
+			sent = q.sendAtomicAck(o, b)
+		case respRead, respEmptyRead:
+			sent = q.sendReadResponse(o, b)
+			if q.state == ib.QPErr { // its memory is gone: a NAK took the queue
+				done = 0
+				continue
+			}
+		}
+		if !sent {
+			break
+		}
+		if o.kind != respRead || (o.left == 0 && o.begun) {
+			done++
+		}
+	}
+	r.out = r.out[:copy(r.out, r.out[done:])]
+}
+
+func (q *QP) respond(b *roce.Burst, op wire.Opcode, psn ib.PSN, payload int) bool {
+	h := q.bth(op, psn)
+	h.Pad = uint8(-payload & 3)
+	return b.Begin(q.path, op.Info().HeaderBytes+payload+int(h.Pad)+wire.ICRCBytes, h)
+}
+
+func (q *QP) sendAck(o *response, b *roce.Burst) bool {
+	if !q.respond(b, wire.RCAcknowledge, o.psn, 0) {
+		return false
+	}
+	b.AETH(wire.AETH{Syndrome: o.syndrome, MSN: o.msn})
+	b.End()
+	return true
+}
+
+func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
+	if !q.respond(b, wire.RCAtomicAcknowledge, o.psn, 0) {
+		return false
+	}
+	b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
+	b.AtomicAckETH(wire.AtomicAckETH{Orig: o.orig})
+	b.End()
+	return true
+}
+
+// sendReadResponse sends the next packet of a READ response. Its payload is
+// copied: the memory belongs to an application that may write it meanwhile.
+func (q *QP) sendReadResponse(o *response, b *roce.Burst) bool {
+	n := int(min(o.left, uint32(q.mtu)))
+	op, aeth := readOpcode(!o.begun, int(o.left) == n)
+	if b.Len() > 0 && op.Info().HeaderBytes+n+wire.ICRCBytes > b.SegmentBytes() {
+		return false
+	}
+	if n == 0 {
+		if !q.respond(b, op, o.psn, 0) {
+			return false
+		}
+	} else {
+		s, v := q.Mem.Remote(q.PD, q.QPN, o.rkey, o.va, uint32(n), ib.AccessRemoteRead)
+		if v != ib.VendorNone {
+			q.failResponder(o.psn, wire.NAKRemoteAccess, ib.EventQPAccessErr)
+			return false
+		}
+		defer s.Release()
+		if !q.respond(b, op, o.psn, n) {
+			return false
+		}
+		if aeth {
+			b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
+		}
+		b.CopySpan(s, 0, n)
+		b.End()
+		o.psn, o.va, o.left, o.begun = o.psn.Add(1), o.va+uint64(n), o.left-uint32(n), true
+		return true
+	}
+	b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
+	b.End()
+	o.begun = true
+	return true
+}
+
+// readOpcode returns the opcode of a READ response packet and whether it
+// carries an AETH.
+func readOpcode(first, last bool) (wire.Opcode, bool) {
+	switch {
+	case first && last:
+		return wire.RCRDMAReadResponseOnly, true
+	case first:
+		return wire.RCRDMAReadResponseFirst, true
+	case last:
+		return wire.RCRDMAReadResponseLast, true
+	}
+	return wire.RCRDMAReadResponseMiddle, false
+}

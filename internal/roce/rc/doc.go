@@ -1,0 +1,27 @@
+// Package rc is the reliable connected service over RoCEv2: one QP value is
+// requester, responder and completer of one queue pair, sans-IO as package
+// roce describes. It must not read clocks, lock or touch the network; its
+// caller owns it and serialises every call.
+//
+// The requester walks the send queue and numbers packets:
+//
+//	send queue   [ head ........ cur ........ tail )
+//	              oldest         sending      newest posted
+//	              unfinished     now
+//	PSNs    una ─────────── next ──── una+window      max: highest sent + 1
+//	        acknowledged    to be     not before
+//	        below           sent      una moves
+//
+// Loss recovery is go-back-N, which is all that a RoCEv2 responder understands:
+// next returns to the PSN that a NAK, a skipped response or a time-out names.
+// A congestion window in bytes, invisible to the peer, bounds what is
+// outstanding; retransmissions before the local ACK time-out ("tail probes")
+// follow the measured round trip and do not use up retry_cnt.
+//
+// The responder expects ePSN. What comes before it is a duplicate (acknowledged
+// again, READ executed again, atomics answered from the saved result), what
+// comes after it was reordered or lost (one NAK per gap). Each check is a
+// named step in the order of IBTA figure 79; the first that fails decides.
+//
+// Spec: IBTA vol. 1, 9.2–9.4 (packets), 9.7 (reliable service), 9.9 (errors).
+package rc

@@ -1,0 +1,494 @@
+package rc
+
+import (
+	"verbena/ib"
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// requester is the sending half: which work request and packet come next, and
+// what is outstanding.
+type requester struct {
+	cur     uint64 // absolute index of the work request being sent
+	off     uint32 // bytes of it that are sent (or, for READ, asked for)
+	una     ib.PSN // oldest PSN not acknowledged
+	next    ib.PSN // PSN of the next packet
+	max     ib.PSN // one past the highest PSN ever sent
+	ssn     ib.MSN // messages begun
+	reads   []readRequest
+	blocked bool // the work request at cur failed; it completes when it is the oldest
+	drained bool // SQD: nothing outstanding, reported
+
+	// limit is the message sequence number up to which the responder's
+	// receive credits reach; it holds only while credits is true.
+	limit   ib.MSN
+	credits bool
+	solo    bool // the one message beyond the limit is outstanding
+
+	sinceAckReq int // packets since the last AckReq
+
+	retries    uint8 // left before RETRY_EXC
+	rnrRetries uint8
+	timer      monotime.Time // earliest of probe and local ACK time-out
+	rnrTimer   monotime.Time // requests pause until then
+	loss       recovery
+	spans      [ib.MaxSGE]mem.Span // of the packet under construction
+}
+
+// readRequest is an outstanding READ request or atomic: the PSNs of its
+// responses.
+type readRequest struct{ first, last ib.PSN }
+
+// ackEvery is the number of packets after which an acknowledgement is asked
+// for in mid-stream, so that the window moves before it is used up.
+const ackEvery = 16
+
+// readChunk bounds what one READ request asks for: responses are not slowed by
+// a window of the responder, so the requester asks in pieces that a socket
+// buffer holds.
+const readChunk = 128 << 10
+
+func (r *requester) start(psn ib.PSN, head uint64) {
+	*r = requester{
+		cur: head, una: psn, next: psn, max: psn, reads: r.reads[:0],
+		retries: r.retries, rnrRetries: r.rnrRetries, timer: monotime.Never, rnrTimer: monotime.Never,
+	}
+	r.loss.start()
+}
+
+// packets returns the number of packets of a message of n bytes.
+func (q *QP) packets(n uint32) uint32 {
+	if n == 0 {
+		return 1
+	}
+	return uint32((uint64(n) + uint64(q.mtu) - 1) / uint64(q.mtu))
+}
+
+// isRead reports whether a request is answered by data or an atomic response
+// and so takes part in the READ/atomic depth limit.
+func isRead(o ib.WROpcode) bool {
+	switch o {
+	case ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRFlush, ib.WRAtomicWrite:
+		return true
+	}
+	return false
+}
+
+func isLocal(o ib.WROpcode) bool {
+	return o == ib.WRLocalInv || o == ib.WRBindMW || o == ib.WRRegMR
+}
+
+// consumesRecv reports whether the message takes a receive at the responder,
+// and so a credit.
+func consumesRecv(o ib.WROpcode) bool {
+	switch o {
+	case ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWriteWithImm:
+		return true
+	}
+	return false
+}
+
+// States of a send work request, kept in SendWQE.State.
+const (
+	wqePosted uint8 = iota // not begun
+	wqeSent                // has PSNs
+	wqeDone                // local operation executed, waits for its turn
+	wqeFailed              // completes with status wqeFault when it is the oldest
+)
+
+// pollRequests fills the train with as many request packets as the window, the
+// credits and the queue allow.
+func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
+	r := &q.req
+	if r.rnrTimer != monotime.Never {
+		return
+	}
+	for !b.Full() {
+		w, ok := q.nextWQE(now)
+		if !ok || !q.sendPacket(now, w, b) {
+			break
+		}
+	}
+	if b.Len() > 0 {
+		q.armTimer(now)
+	}
+}
+
+// nextWQE returns the work request to send from, executing local operations on
+// the way, or false if nothing may be sent now.
+func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
+	r := &q.req
+	for r.cur < q.SQ.Tail() && !r.blocked {
+		w := q.SQ.AtAbs(r.cur)
+		if r.off == 0 && w.State == wqePosted {
+			if q.state == ib.QPSQD {
+				return nil, false
+			}
+			if isLocal(w.Opcode) {
+				if !q.executeLocal(now, w) {
+					return nil, false
+				}
+				continue
+			}
+			if !q.mayBegin(w) {
+				return nil, false
+			}
+			q.begin(w)
+		}
+		if isLocal(w.Opcode) { // passed again after going back
+			r.cur++
+			continue
+		}
+		if isRead(w.Opcode) && len(r.reads) >= max(1, int(q.attr.MaxRdAtomic)) {
+			return nil, false
+		}
+		if !q.windowOpen(w) {
+			return nil, false
+		}
+		return w, true
+	}
+	return nil, false
+}
+
+// mayBegin reports whether a new message may start: fence and credits.
+func (q *QP) mayBegin(w *queue.SendWQE) bool {
+	r := &q.req
+	if w.Flags&ib.SendFence != 0 && len(r.reads) > 0 {
+		return false
+	}
+	if isRead(w.Opcode) && q.attr.MaxRdAtomic == 0 {
+		q.failWQE(w, ib.WCLocQPOpErr, ib.VendorDepth)
+		return false
+	}
+	// Spec: IBTA 9.7.7.2.5: beyond the limit one message may go, asking for an
+	// acknowledgement, so that new credits are learnt of.
+	if r.credits && consumesRecv(w.Opcode) && r.ssn.Add(1).Diff(r.limit) > 0 {
+		return r.una == r.next
+	}
+	return true
+}
+
+// begin gives a message its PSNs.
+func (q *QP) begin(w *queue.SendWQE) {
+	r := &q.req
+	n := uint32(1)
+	switch w.Opcode {
+	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRFlush, ib.WRAtomicWrite:
+	default:
+		n = q.packets(w.Length)
+	}
+	requests := uint32(1)
+	if w.Opcode == ib.WRRDMARead { // each piece counts as a message at the responder
+		requests = max(1, uint32((uint64(w.Length)+readChunk-1)/readChunk))
+	}
+	r.ssn = r.ssn.Add(requests)
+	w.FirstPSN, w.LastPSN, w.MSN, w.State = r.next, r.next.Add(n-1), r.ssn, wqeSent
+}
+
+// windowOpen reports whether the congestion window lets the next packet of w
+// go. One packet may always be outstanding.
+func (q *QP) windowOpen(w *queue.SendWQE) bool {
+	out := int(q.req.next.Diff(q.req.una))
+	if out == 0 {
+		return true
+	}
+	return out < q.windowPackets()
+}
+
+func (q *QP) windowPackets() int {
+	return min(max(q.req.loss.window/(q.mtu+80), 2), maxOutstanding)
+}
+
+// maxOutstanding bounds unacknowledged PSNs well below the 2^23 that serial
+// arithmetic can tell apart. Spec: IBTA 9.7.2.
+const maxOutstanding = 4096
+
+// failWQE marks a work request that cannot be sent. It completes with its
+// error once everything before it has completed.
+func (q *QP) failWQE(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
+	w.State = wqeFailed
+	w.Sent = uint32(s)<<16 | uint32(v)
+	q.req.blocked = true
+	q.retire()
+}
+
+// executeLocal runs LOCAL_INV, REG_MR and BIND_MW, reporting whether the queue
+// may go on. LOCAL_INV waits until everything before it has completed: what is
+// outstanding may have to be sent again from the memory it takes away.
+func (q *QP) executeLocal(now monotime.Time, w *queue.SendWQE) bool {
+	r := &q.req
+	if (w.Opcode == ib.WRLocalInv && r.cur != q.SQ.Head()) || (w.Flags&ib.SendFence != 0 && len(r.reads) > 0) {
+		return false
+	}
+	var v mem.Verdict
+	status := ib.WCLocQPOpErr
+	switch w.Opcode {
+	case ib.WRLocalInv:
+		v = q.Mem.Invalidate(q.PD, q.QPN, w.InvalidateKey, false)
+	case ib.WRRegMR:
+		v = q.Mem.FastRegister(q.PD, w.Region, w.Key, w.Access)
+	case ib.WRBindMW:
+		status = ib.WCMWBindErr
+		_, v = q.Mem.Bind(w.Window, q.QPN, w.Key, w.Region, w.BindAddr, w.BindLen, w.Access)
+	}
+	if v != ib.VendorNone {
+		q.failWQE(w, status, v)
+		return false
+	}
+	w.State = wqeDone
+	w.FirstPSN, w.LastPSN = r.next, r.next.Prev()
+	r.cur++
+	q.retire()
+	return true
+}
+
+// sendPacket adds the next packet of w to the train, reporting false if the
+// train cannot take it or the work request failed.
+func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool {
+	r := &q.req
+	var ok bool
+	switch w.Opcode {
+	case ib.WRRDMARead:
+		ok = q.sendRead(w, b)
+	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
+		ok = q.sendAtomic(w, b)
+	case ib.WRFlush:
+		ok = q.sendFlush(w, b)
+	default:
+		ok = q.sendData(w, b)
+	}
+	if !ok {
+		return false
+	}
+	if r.next.After(r.max) {
+		r.max = r.next
+		r.loss.sent(now, r.next.Prev())
+	} else {
+		q.count[roce.Retransmitted]++
+	}
+	return true
+}
+
+// request opens a request packet of size payload and header bytes beyond the
+// BTH. last tells that the message's last packet is it.
+func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload int, last bool) bool {
+	r := &q.req
+	h := q.bth(op, r.next)
+	h.Pad = uint8(-payload & 3)
+	h.Solicited = last && w.Flags&ib.SendSolicited != 0
+	h.AckReq = q.wantAck(w, last)
+	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
+	if !b.Begin(q.path, size, h) {
+		return false
+	}
+	if h.AckReq {
+		r.sinceAckReq = 0
+	} else {
+		r.sinceAckReq++
+	}
+	return true
+}
+
+// wantAck decides AckReq: on the last packet of the queue, on every
+// ackEvery-th packet, and wherever the window is about to close.
+func (q *QP) wantAck(w *queue.SendWQE, last bool) bool {
+	r := &q.req
+	switch {
+	case isRead(w.Opcode):
+		return true
+	case r.sinceAckReq+1 >= ackEvery && last,
+		r.sinceAckReq+1 >= 2*ackEvery,
+		int(r.next.Diff(r.una))+1 >= q.windowPackets():
+		return true
+	case !last:
+		return false
+	case r.cur+1 == q.SQ.Tail() || q.state == ib.QPSQD:
+		return true
+	case w.MSN.Diff(r.limit) >= 0 && r.credits:
+		return true
+	}
+	n := q.SQ.AtAbs(r.cur + 1)
+	return isLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 || isRead(n.Opcode)
+}
+
+// sendData sends the next packet of a SEND, a WRITE or an ATOMIC WRITE.
+func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
+	r := &q.req
+	n := int(min(w.Length-r.off, uint32(q.mtu)))
+	first, last := r.off == 0, r.off+uint32(n) == w.Length
+	if b.Len() > 0 && n+20 > b.SegmentBytes() { // cheap refusal before memory is looked up
+		return false
+	}
+	spans, ok := q.gather(w, int(r.off), n)
+	if !ok {
+		return false
+	}
+	op := dataOpcode(w.Opcode, first, last)
+	if !q.request(b, op, w, n, last) {
+		release(spans)
+		return false
+	}
+	info := op.Info()
+	if info.HasRETH {
+		b.RETH(wire.RETH{VA: w.RemoteAddr, RKey: w.RKey, DMALen: w.Length})
+	}
+	if info.HasImm {
+		b.ImmDt(w.Imm)
+	}
+	if info.HasIETH {
+		b.IETH(w.InvalidateKey)
+	}
+	if w.Flags&ib.SendInline != 0 {
+		b.Copy(w.Inline[r.off : int(r.off)+n])
+	}
+	for i := range spans {
+		b.Span(spans[i], 0, spans[i].Len())
+	}
+	b.End()
+	if w.Opcode == ib.WRAtomicWrite {
+		r.reads = append(r.reads, readRequest{r.next, r.next})
+	}
+	q.advance(w, uint32(n), last)
+	return true
+}
+
+// advance moves the sending position past one packet.
+func (q *QP) advance(w *queue.SendWQE, n uint32, last bool) {
+	r := &q.req
+	r.next = r.next.Add(1)
+	if !last {
+		r.off += n
+		return
+	}
+	q.count[roce.SentMessages]++
+	r.cur, r.off = r.cur+1, 0
+}
+
+// sendRead asks for the next piece of a READ.
+func (q *QP) sendRead(w *queue.SendWQE, b *roce.Burst) bool {
+	r := &q.req
+	// Pieces end at fixed offsets, so that one asked for again is never longer
+	// than what the responder has seen.
+	n := min(w.Length-r.off, readChunk-r.off%readChunk)
+	last := r.off+n == w.Length
+	if !q.request(b, wire.RCRDMAReadRequest, w, 0, last) {
+		return false
+	}
+	b.RETH(wire.RETH{VA: w.RemoteAddr + uint64(r.off), RKey: w.RKey, DMALen: n})
+	b.End()
+	end := r.next.Add(q.packets(n) - 1)
+	r.reads = append(r.reads, readRequest{r.next, end})
+	r.next = end
+	q.advance(w, n, last)
+	return true
+}
+
+func (q *QP) sendAtomic(w *queue.SendWQE, b *roce.Burst) bool {
+	r := &q.req
+	op, h := wire.RCFetchAdd, wire.AtomicETH{VA: w.RemoteAddr, RKey: w.RKey, SwapAdd: w.CompareAdd}
+	if w.Opcode == ib.WRAtomicCmpAndSwp {
+		op, h.SwapAdd, h.Compare = wire.RCCompareSwap, w.Swap, w.CompareAdd
+	}
+	if !q.request(b, op, w, 0, true) {
+		return false
+	}
+	b.AtomicETH(h)
+	b.End()
+	r.reads = append(r.reads, readRequest{r.next, r.next})
+	q.advance(w, 0, true)
+	return true
+}
+
+func (q *QP) sendFlush(w *queue.SendWQE, b *roce.Burst) bool {
+	r := &q.req
+	if !q.request(b, wire.RCFlush, w, 0, true) {
+		return false
+	}
+	b.FETH(wire.FETH{PLT: w.Flush, SEL: w.Level})
+	b.RETH(wire.RETH{VA: w.RemoteAddr, RKey: w.RKey, DMALen: w.Length})
+	b.End()
+	r.reads = append(r.reads, readRequest{r.next, r.next})
+	q.advance(w, 0, true)
+	return true
+}
+
+// gather resolves n bytes of a work request's scatter/gather list from off.
+// The spans are held; on failure the work request is marked failed.
+func (q *QP) gather(w *queue.SendWQE, off, n int) ([]mem.Span, bool) {
+	spans := q.req.spans[:0]
+	if w.Flags&ib.SendInline != 0 || n == 0 {
+		return spans, true
+	}
+	for i := range w.SGE {
+		g := w.SGE[i]
+		if uint32(off) >= g.Length {
+			off -= int(g.Length)
+			continue
+		}
+		g.Addr += uint64(off)
+		g.Length = min(g.Length-uint32(off), uint32(n))
+		off = 0
+		s, v := q.Mem.Local(q.PD, g, 0)
+		if v != ib.VendorNone {
+			release(spans)
+			q.failWQE(w, ib.WCLocProtErr, v)
+			return nil, false
+		}
+		spans = append(spans, s)
+		if n -= int(g.Length); n == 0 {
+			return spans, true
+		}
+	}
+	release(spans)
+	q.failWQE(w, ib.WCLocLenErr, ib.VendorLength)
+	return nil, false
+}
+
+func release(spans []mem.Span) {
+	for i := range spans {
+		spans[i].Release()
+	}
+}
+
+// dataOpcode returns the opcode of one packet of a message.
+func dataOpcode(o ib.WROpcode, first, last bool) wire.Opcode {
+	switch o {
+	case ib.WRAtomicWrite:
+		return wire.RCAtomicWrite
+	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
+		imm := o == ib.WRRDMAWriteWithImm
+		switch {
+		case first && last && imm:
+			return wire.RCRDMAWriteOnlyImm
+		case first && last:
+			return wire.RCRDMAWriteOnly
+		case first:
+			return wire.RCRDMAWriteFirst
+		case last && imm:
+			return wire.RCRDMAWriteLastImm
+		case last:
+			return wire.RCRDMAWriteLast
+		}
+		return wire.RCRDMAWriteMiddle
+	}
+	switch {
+	case !last && first:
+		return wire.RCSendFirst
+	case !last:
+		return wire.RCSendMiddle
+	case first && o == ib.WRSendWithImm:
+		return wire.RCSendOnlyImm
+	case first && o == ib.WRSendWithInv:
+		return wire.RCSendOnlyInvalidate
+	case first:
+		return wire.RCSendOnly
+	case o == ib.WRSendWithImm:
+		return wire.RCSendLastImm
+	case o == ib.WRSendWithInv:
+		return wire.RCSendLastInvalidate
+	}
+	return wire.RCSendLast
+}
