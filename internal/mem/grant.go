@@ -1,0 +1,78 @@
+package mem
+
+import "verbena/ib"
+
+// A grant is what one key permits: immutable once it is in its slot.
+type grant struct {
+	key    uint32
+	pd     PD
+	access ib.Access
+	window bool   // no rights by LKey
+	qpn    uint32 // anyQP, or the queue pair a type 2 window is tied to
+
+	base   uint64 // address of the first byte, as requests give it
+	length uint64 // bytes; base+length-1 does not overflow
+
+	mem  []byte    // the memory, if it is in one piece
+	segs []segment // or else its pieces, of which the grant covers
+	off  uint64    // length bytes from offset off
+
+	gate *gate
+}
+
+// anyQP stands for no tie to a queue pair; it is outside the 24 bits of a QPN.
+const anyQP = ^uint32(0)
+
+// A segment is one piece of a fast-registered region.
+type segment struct {
+	end uint64 // offset of the byte after it, from the region's start
+	mem []byte // never empty
+}
+
+// within reports whether n bytes at va are inside the grant, and their offset.
+// Neither va+n nor base+length is ever formed: CVE-2016-8636.
+func (g *grant) within(va, n uint64) (off uint64, ok bool) {
+	off = va - g.base // wraps to a large number below base
+	return off, g.length != 0 && off <= g.length && n <= g.length-off
+}
+
+// cover takes the memory of r's grant from offset off for length bytes.
+func (g *grant) cover(of *grant, off, length uint64) {
+	g.length, g.gate = length, of.gate
+	if of.segs == nil {
+		g.mem = of.mem[off : off+length]
+		return
+	}
+	g.segs, g.off = of.segs, of.off+off
+}
+
+// span returns the n bytes at offset off, which within has allowed.
+func (g *grant) span(off, n uint64) Span {
+	if g.segs == nil {
+		return Span{mem: g.mem[off : off+n : off+n], gate: g.gate, n: int(n)}
+	}
+	off += g.off
+	i := findSegment(g.segs, off)
+	s := &g.segs[i]
+	at := off - (s.end - uint64(len(s.mem)))
+	if n <= uint64(len(s.mem))-at {
+		return Span{mem: s.mem[at : at+n : at+n], gate: g.gate, n: int(n)}
+	}
+	return Span{segs: g.segs[i:], at: at, gate: g.gate, n: int(n)}
+}
+
+// findSegment returns the index of the segment that byte off is in. The offset
+// just after the last byte, where only a span of no bytes can start, counts as
+// the last segment's.
+func findSegment(segs []segment, off uint64) int {
+	lo, hi := 0, len(segs)-1
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if off < segs[mid].end {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
