@@ -1,0 +1,38 @@
+package cm
+
+import "fmt"
+
+const attrClassPortInfo Attribute = 0x01
+
+// wordsOf are the names Wireshark gives the messages.
+var wordsOf = map[Attribute]string{
+	attrClassPortInfo: "ClassPortInfo",
+	AttrREQ:           "ConnectRequest",
+	AttrMRA:           "MsgRcptAck",
+	AttrREJ:           "ConnectReject",
+	AttrREP:           "ConnectReply",
+	AttrRTU:           "ReadyToUse",
+	AttrDREQ:          "DisconnectRequest",
+	AttrDREP:          "DisconnectReply",
+	AttrSIDRREQ:       "ServiceIDResReq",
+	AttrSIDRREP:       "ServiceIDResReqResp",
+	AttrLAP:           "LoadAlternatePath",
+	AttrAPR:           "AlternatePathResponse",
+}
+
+// Describe returns one line about a MAD, in the words of Wireshark's info
+// column: "CM: ConnectRequest". What is no CM message is named by its class,
+// what is no MAD is "CM: malformed".
+func Describe(mad []byte) string {
+	h, _, ok := ParseHeader(mad)
+	if !ok || len(mad) < MADSize {
+		return "CM: malformed"
+	}
+	if h.Class != Class {
+		return fmt.Sprintf("MAD of class 0x%02x", h.Class)
+	}
+	if w, ok := wordsOf[h.Attribute]; ok {
+		return "CM: " + w
+	}
+	return "CM: (Unknown CM Attribute)"
+}
