@@ -18,7 +18,7 @@ const (
 	ipv4Bytes      = 20
 	ipv6Bytes      = 40
 	udpBytes       = 8
-	maxUDPPayload  = 1<<16 - 1 - udpBytes
+	maxUDPPayload  = 1<<16 - 1 - ipv4Bytes - udpBytes
 )
 
 // Pseudo is what the ICRC of one flow covers of IP and UDP: the CRC over the
@@ -38,7 +38,7 @@ type Pseudo struct {
 
 // NewPseudo returns the Pseudo of packets from src to dst, which must be of
 // one family; IPv4 addresses mapped into IPv6 count as IPv4. It takes about
-// 60 ns: keep one for each peer.
+// 0.1 µs: keep one for each peer.
 func NewPseudo(src, dst netip.Addr, srcPort, dstPort uint16) Pseudo {
 	var b [maskedLRHBytes + ipv6Bytes + udpBytes]byte
 	src, dst = src.Unmap(), dst.Unmap()
@@ -158,7 +158,7 @@ func (p *Pseudo) Verify(udpPayload []byte, hintID uint16) (id uint16, ok bool) {
 // the payload's length is not that of a packet.
 func (p *Pseudo) difference(udpPayload []byte, id uint16) (diff uint32, ok bool) {
 	n := len(udpPayload) - ICRCBytes
-	if n < BTHBytes || n%4 != 0 || n > maxUDPPayload {
+	if n < BTHBytes || n%4 != 0 || len(udpPayload) > maxUDPPayload {
 		return 0, false
 	}
 	return binary.LittleEndian.Uint32(udpPayload[n:]) ^ p.ICRC(udpPayload[:n], id), true

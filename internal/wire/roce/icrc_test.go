@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"hash/crc32"
 	"net/netip"
 	"testing"
 )
@@ -48,5 +49,88 @@ func TestICRCGolden(t *testing.T) {
 				t.Errorf("Verify = %d, %v; want %d, true", id, ok, v.id)
 			}
 		})
+	}
+}
+
+// slowICRC is the specification's rule without any short cut, for the two
+// flows of FuzzVerify: the headers written out, masked, and summed in one go.
+func slowICRC(v6 bool, packet []byte, id uint16) uint32 {
+	b := bytes.Repeat([]byte{0xff}, 8)
+	udp := uint16(8 + len(packet) + 4)
+	if v6 {
+		src, dst := netip.MustParseAddr("fd77::2").As16(), netip.MustParseAddr("fd77::3").As16()
+		b = append(b, 0x6f, 0xff, 0xff, 0xff)
+		b = binary.BigEndian.AppendUint16(b, udp)
+		b = append(b, 17, 0xff)
+		b = append(append(b, src[:]...), dst[:]...)
+	} else {
+		b = append(b, 0x45, 0xff)
+		b = binary.BigEndian.AppendUint16(b, 20+udp)
+		b = binary.BigEndian.AppendUint16(b, id)
+		b = append(b, 0x40, 0, 0xff, 17, 0xff, 0xff, 10, 77, 0, 2, 10, 77, 0, 3)
+	}
+	b = append(b, 0xc0, 0, 0x12, 0xb7)
+	b = binary.BigEndian.AppendUint16(b, udp)
+	b = append(b, 0xff, 0xff)
+	bth := len(b)
+	b = append(b, packet...)
+	b[bth+4] = 0xff
+	return crc32.ChecksumIEEE(b)
+}
+
+// TestICRCSlow compares the tables with the plain sum for every identification
+// byte and many lengths.
+func TestICRCSlow(t *testing.T) {
+	v4 := NewPseudo(netip.MustParseAddr("10.77.0.2"), netip.MustParseAddr("::ffff:10.77.0.3"), 0xc000, Port)
+	v6 := NewPseudo(netip.MustParseAddr("fd77::2"), netip.MustParseAddr("fd77::3"), 0xc000, Port)
+	packet := bytes.Repeat([]byte{0x5a}, 9000)
+	for n := BTHBytes; n <= len(packet); n += 4 + n/7*4 {
+		for id := 0; id < 1<<16; id += 257 {
+			if got, want := v4.ICRC(packet[:n], uint16(id)), slowICRC(false, packet[:n], uint16(id)); got != want {
+				t.Fatalf("IPv4, %d bytes, id %d: %08x, want %08x", n, id, got, want)
+			}
+		}
+		if got, want := v6.ICRC(packet[:n], 0), slowICRC(true, packet[:n], 0); got != want {
+			t.Fatalf("IPv6, %d bytes: %08x, want %08x", n, got, want)
+		}
+	}
+}
+
+// TestICRCScattered feeds a packet in pieces.
+func TestICRCScattered(t *testing.T) {
+	p := NewPseudo(netip.MustParseAddr("10.77.0.2"), netip.MustParseAddr("10.77.0.3"), 0xc000, Port)
+	pkt := sample(RCRDMAWriteOnlyImm, 1021)
+	b := pkt.Append(nil)
+	want := p.ICRC(b, 3)
+	for cut := BTHBytes; cut < len(b); cut += 37 {
+		s := UpdateBTH(p.Start(len(b)+ICRCBytes, 3), b[:BTHBytes])
+		s = Update(s, b[BTHBytes:cut])
+		if got := Finish(Update(s, b[cut:])); got != want {
+			t.Errorf("cut at %d: %08x, want %08x", cut, got, want)
+		}
+	}
+	out := make([]byte, ICRCBytes)
+	PutICRC(out, want)
+	if !bytes.Equal(out, AppendICRC(nil, want)) || !bytes.Equal(p.Seal(b, 3)[len(b):], out) {
+		t.Errorf("PutICRC %x", out)
+	}
+}
+
+// TestVerifyRefuses holds the sizes that no packet has.
+func TestVerifyRefuses(t *testing.T) {
+	p := NewPseudo(netip.MustParseAddr("10.77.0.2"), netip.MustParseAddr("10.77.0.3"), 0xc000, Port)
+	for _, n := range []int{0, 1, 15, 17, 18, 19, 65508, 65528, 70000, 1 << 20} {
+		b := make([]byte, n)
+		if _, ok := p.Verify(b, 0); ok || p.VerifyWithID(b, 0) {
+			t.Errorf("%d bytes accepted", n)
+		}
+	}
+}
+
+func TestRetreatUndoesAdvance(t *testing.T) {
+	for n := 0; n < 1<<16; n += 1 + n/3 {
+		if got := retreat(advance(0xdeadbeef, n), n); got != 0xdeadbeef {
+			t.Errorf("over %d bytes: %08x", n, got)
+		}
 	}
 }

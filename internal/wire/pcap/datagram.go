@@ -1,0 +1,35 @@
+package pcap
+
+import (
+	"net/netip"
+	"time"
+
+	"verbena/internal/wire/roce"
+)
+
+// Datagram is one UDP datagram of a capture.
+type Datagram struct {
+	Time     time.Time
+	Src, Dst netip.AddrPort
+
+	IPID         uint16 // identification; 0 in IPv6, which has none
+	DontFragment bool   // true in IPv6
+	TrafficClass uint8  // TOS of IPv4: DSCP (6) | ECN (2)
+	HopLimit     uint8  // TTL of IPv4
+
+	Payload   []byte // from BTH to ICRC; valid until the next call of Next
+	Truncated bool   // the capture holds only the beginning of the payload
+	FrameLen  int    // bytes on the link, whatever was captured of them
+}
+
+// Pseudo returns what the ICRC of this datagram covers of its IP and UDP
+// headers.
+func (d *Datagram) Pseudo() roce.Pseudo {
+	return roce.NewPseudo(d.Src.Addr(), d.Dst.Addr(), d.Src.Port(), d.Dst.Port())
+}
+
+// VerifyICRC reports whether the ICRC is right for the headers captured.
+func (d *Datagram) VerifyICRC() bool {
+	p := d.Pseudo()
+	return p.VerifyWithID(d.Payload, d.IPID)
+}

@@ -1,0 +1,159 @@
+package pcap
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"verbena/internal/wire/roce"
+)
+
+// pcapngMagic is the type of a pcapng file's first block, the same in either
+// byte order.
+const pcapngMagic = 0x0a0d0d0a
+
+// Link types of raw IP that BSD systems write instead of layers.LinkTypeRaw.
+const (
+	linkTypeRawBSD     layers.LinkType = 12
+	linkTypeRawOpenBSD layers.LinkType = 14
+)
+
+// Reader yields the RoCEv2 datagrams of a capture.
+type Reader struct {
+	source  source
+	closer  io.Closer
+	frames  int
+	skipped int
+}
+
+// source is a capture file in either format.
+type source interface {
+	ReadPacketData() (data []byte, ci gopacket.CaptureInfo, err error)
+	LinkType() layers.LinkType
+}
+
+// Open opens a capture file. The error names the file and what is wrong.
+func Open(path string) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r, err := NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.closer = f
+	return r, nil
+}
+
+// ErrFormat is returned for a file that is neither pcap nor pcapng.
+var ErrFormat = errors.New("not a pcap or pcapng file")
+
+// NewReader returns a Reader of a pcap (also compressed by gzip) or pcapng
+// stream.
+func NewReader(r io.Reader) (*Reader, error) {
+	b := bufio.NewReader(r)
+	magic, err := b.Peek(4)
+	if err != nil {
+		return nil, ErrFormat
+	}
+	var s source
+	if binary.BigEndian.Uint32(magic) == pcapngMagic {
+		s, err = pcapgo.NewNgReader(b, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+	} else {
+		s, err = pcapgo.NewReader(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+	}
+	return &Reader{source: s}, nil
+}
+
+// Next returns the next datagram sent to the RoCEv2 port. The error is io.EOF
+// at the end of the capture; any other says that the file is damaged or cut
+// short.
+func (r *Reader) Next() (Datagram, error) {
+	for {
+		data, ci, err := r.source.ReadPacketData()
+		if err == io.EOF {
+			return Datagram{}, io.EOF
+		}
+		if err != nil {
+			return Datagram{}, fmt.Errorf("frame %d: %w", r.frames+1, err)
+		}
+		r.frames++
+		if d, ok := datagram(data, linkType(r.source, ci)); ok && d.Dst.Port() == roce.Port {
+			d.Time = ci.Timestamp
+			d.FrameLen = ci.Length
+			d.Truncated = d.Truncated || ci.CaptureLength < ci.Length
+			return d, nil
+		}
+		r.skipped++
+	}
+}
+
+// Frame returns the number of the frame that Next returned last, from 1.
+func (r *Reader) Frame() int { return r.frames }
+
+// Skipped returns how many frames were something else than RoCEv2.
+func (r *Reader) Skipped() int { return r.skipped }
+
+// Close closes the file that Open opened.
+func (r *Reader) Close() error {
+	if r.closer == nil {
+		return nil
+	}
+	return r.closer.Close()
+}
+
+// linkType returns a frame's link type: in pcapng every interface has its own.
+func linkType(s source, ci gopacket.CaptureInfo) layers.LinkType {
+	t := s.LinkType()
+	if len(ci.AncillaryData) > 0 {
+		if own, ok := ci.AncillaryData[0].(layers.LinkType); ok {
+			t = own
+		}
+	}
+	if t == linkTypeRawBSD || t == linkTypeRawOpenBSD {
+		return layers.LinkTypeRaw
+	}
+	return t
+}
+
+// datagram takes a frame apart; ok is false if it is not UDP, or a fragment.
+func datagram(frame []byte, link layers.LinkType) (d Datagram, ok bool) {
+	p := gopacket.NewPacket(frame, link, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
+	udp, ok := p.Layer(layers.LayerTypeUDP).(*layers.UDP)
+	if !ok {
+		return Datagram{}, false
+	}
+	var src, dst netip.Addr
+	switch ip := p.NetworkLayer().(type) {
+	case *layers.IPv4:
+		src, _ = netip.AddrFromSlice(ip.SrcIP)
+		dst, _ = netip.AddrFromSlice(ip.DstIP)
+		d.IPID, d.TrafficClass, d.HopLimit = ip.Id, ip.TOS, ip.TTL
+		d.DontFragment = ip.Flags&layers.IPv4DontFragment != 0
+	case *layers.IPv6:
+		src, _ = netip.AddrFromSlice(ip.SrcIP)
+		dst, _ = netip.AddrFromSlice(ip.DstIP)
+		d.TrafficClass, d.HopLimit = ip.TrafficClass, ip.HopLimit
+		d.DontFragment = true
+	default:
+		return Datagram{}, false
+	}
+	d.Src = netip.AddrPortFrom(src, uint16(udp.SrcPort))
+	d.Dst = netip.AddrPortFrom(dst, uint16(udp.DstPort))
+	d.Payload = udp.Payload
+	d.Truncated = p.Metadata().Truncated
+	return d, true
+}
