@@ -1,0 +1,71 @@
+package stats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	suffix = ".sock"
+
+	// askTimeout bounds the wait for one process, which may be stopped.
+	askTimeout = 2 * time.Second
+	// maxSnapshotBytes bounds what is read from one process.
+	maxSnapshotBytes = 16 << 20
+)
+
+// Collect asks every process that serves in dir and returns their snapshots,
+// ordered by process id. Processes that do not answer are left out, sockets of
+// dead ones removed. A directory that does not exist means no process.
+func Collect(ctx context.Context, dir string) ([]Snapshot, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Snapshot
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), suffix) {
+			continue
+		}
+		s, err := ask(ctx, filepath.Join(dir, e.Name()))
+		if err == nil {
+			all = append(all, s)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i].PID < all[j].PID })
+	return all, nil
+}
+
+func ask(ctx context.Context, path string) (Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		os.Remove(path)
+	}
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	conn.SetReadDeadline(deadline)
+	var s Snapshot
+	err = json.NewDecoder(io.LimitReader(conn, maxSnapshotBytes)).Decode(&s)
+	return s, err
+}

@@ -1,0 +1,13 @@
+//go:build unix
+
+package stats
+
+import (
+	"os"
+	"syscall"
+)
+
+func ownedPrivately(fi os.FileInfo) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Getuid() && fi.Mode().Perm()&0o077 == 0
+}

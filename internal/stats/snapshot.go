@@ -1,0 +1,25 @@
+package stats
+
+import "time"
+
+// Counter is a named total that only grows.
+type Counter struct {
+	Name  string `json:"name"`
+	Value uint64 `json:"value"`
+}
+
+// Device is one open device of a process.
+type Device struct {
+	Name     string    `json:"name"`
+	Kind     string    `json:"kind"`
+	NetDev   string    `json:"netdev,omitempty"`
+	Counters []Counter `json:"counters"`
+}
+
+// Snapshot is what one process has to say.
+type Snapshot struct {
+	PID     int       `json:"pid"`
+	Command string    `json:"command"`
+	Time    time.Time `json:"time"` // when the counters were read
+	Devices []Device  `json:"devices"`
+}

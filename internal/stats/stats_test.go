@@ -1,0 +1,114 @@
+package stats
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func serve(t *testing.T, dir string, counter uint64) *Server {
+	t.Helper()
+	s, err := Serve(dir, func() Snapshot {
+		return Snapshot{PID: os.Getpid(), Command: "test", Devices: []Device{
+			{Name: "roce_lo", Kind: "RoCEv2", Counters: []Counter{{Name: "rx_packets", Value: counter}}},
+		}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shortDir is a directory whose path leaves room for a socket's name.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "vs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func TestCollectFindsAServingProcess(t *testing.T) {
+	dir := filepath.Join(shortDir(t), "run")
+	s := serve(t, dir, 7)
+	for range 2 { // a second question is answered as well
+		got, err := Collect(t.Context(), dir)
+		if err != nil || len(got) != 1 {
+			t.Fatalf("Collect = %v, %v", got, err)
+		}
+		if c := got[0].Devices[0].Counters[0]; c != (Counter{Name: "rx_packets", Value: 7}) {
+			t.Errorf("counter = %v", c)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Collect(t.Context(), dir); err != nil || len(got) != 0 {
+		t.Errorf("after Close: %v, %v", got, err)
+	}
+}
+
+func TestCollectWithoutDirectoryIsEmpty(t *testing.T) {
+	got, err := Collect(t.Context(), filepath.Join(t.TempDir(), "nothing"))
+	if err != nil || got != nil {
+		t.Errorf("Collect = %v, %v", got, err)
+	}
+}
+
+func TestCollectRemovesSocketOfDeadProcess(t *testing.T) {
+	dir := shortDir(t)
+	path := filepath.Join(dir, "1"+suffix)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false) // as if killed
+	l.Close()
+	if got, err := Collect(t.Context(), dir); err != nil || len(got) != 0 {
+		t.Errorf("Collect = %v, %v", got, err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestCollectEndsWithItsContext(t *testing.T) {
+	dir := shortDir(t)
+	l, err := net.Listen("unix", filepath.Join(dir, "1"+suffix)) // accepts, never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := Collect(ctx, dir); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestServeRefusesADirectoryOthersMayEnter(t *testing.T) {
+	dir := shortDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Serve(dir, func() Snapshot { return Snapshot{} }); err == nil {
+		s.Close()
+		t.Error("no error")
+	}
+}
+
+func TestDirIsTheUsersOwn(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
+	if d := Dir(); d != filepath.FromSlash("/run/user/7/verbena") {
+		t.Errorf("Dir = %q", d)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	if d := Dir(); filepath.Dir(d) != filepath.Clean(os.TempDir()) {
+		t.Errorf("Dir = %q", d)
+	}
+}
