@@ -1,0 +1,130 @@
+package udp
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"verbena/internal/monotime"
+)
+
+// Poller lets one goroutine wait for any of several sockets, a timeout or a
+// Wake. It reports as long as there is something to read. Wait is for one
+// goroutine; every other method may be called by any at any time.
+type Poller struct {
+	wait waiter // immutable after NewPoller
+
+	mu       sync.Mutex
+	portable []portableEntry // guarded by mu: sockets the system cannot poll for us
+}
+
+type portableEntry struct {
+	p      *portable
+	id     uint64
+	paused bool
+}
+
+// NewPoller returns a Poller without sockets.
+func NewPoller() (*Poller, error) {
+	p := &Poller{}
+	if err := p.wait.open(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Add makes Wait report id while s has something to read.
+func (p *Poller) Add(s *Socket, id uint64) error {
+	pt, ok := s.io.(*portable)
+	if !ok {
+		return p.wait.add(s.FD(), id)
+	}
+	p.mu.Lock()
+	p.portable = append(p.portable, portableEntry{p: pt, id: id})
+	p.mu.Unlock()
+	wake := p.Wake
+	pt.wake.Store(&wake)
+	p.Wake() // for what came before
+	return nil
+}
+
+// Remove ends Add; call it before s is closed.
+func (p *Poller) Remove(s *Socket) error {
+	pt, ok := s.io.(*portable)
+	if !ok {
+		return p.wait.remove(s.FD())
+	}
+	pt.wake.Store(nil)
+	p.mu.Lock()
+	p.portable = slices.DeleteFunc(p.portable, func(e portableEntry) bool { return e.p == pt })
+	p.mu.Unlock()
+	return nil
+}
+
+// Pause makes Wait ignore s: somebody else reads it for now.
+func (p *Poller) Pause(s *Socket, id uint64) error { return p.setPaused(s, id, true) }
+
+// Resume ends Pause. What arrived meanwhile is reported.
+func (p *Poller) Resume(s *Socket, id uint64) error { return p.setPaused(s, id, false) }
+
+func (p *Poller) setPaused(s *Socket, id uint64, paused bool) error {
+	pt, ok := s.io.(*portable)
+	if !ok {
+		return p.wait.setPaused(s.FD(), id, paused)
+	}
+	p.mu.Lock()
+	for i := range p.portable {
+		if e := &p.portable[i]; e.p == pt {
+			e.paused = paused
+		}
+	}
+	p.mu.Unlock()
+	if !paused {
+		p.Wake()
+	}
+	return nil
+}
+
+// Wait blocks until a socket has something to read, Wake was called since the
+// last Wait returned, or timeout has passed (0: do not block; negative: for
+// ever). It puts the ids of readable sockets into ready, which must not be
+// empty, and returns how many.
+func (p *Poller) Wait(timeout monotime.Duration, ready []uint64) (int, error) {
+	if len(ready) == 0 {
+		return 0, errors.New("udp: Wait needs room for a ready socket")
+	}
+	n := p.readyPortable(ready)
+	if n > 0 {
+		timeout = 0
+	}
+	m := 0
+	if n < len(ready) {
+		var err error
+		if m, err = p.wait.wait(timeout, ready[n:]); err != nil {
+			return n, err
+		}
+	}
+	if n == 0 && m < len(ready) { // a portable socket may be what woke us
+		n = p.readyPortable(ready[m:])
+	}
+	return n + m, nil
+}
+
+func (p *Poller) readyPortable(ready []uint64) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, e := range p.portable {
+		if n < len(ready) && !e.paused && e.p.pending() {
+			ready[n] = e.id
+			n++
+		}
+	}
+	return n
+}
+
+// Wake makes the current or the next Wait return.
+func (p *Poller) Wake() { p.wait.wake() }
+
+// Close frees the Poller's descriptors, not the sockets. Nobody may be in Wait.
+func (p *Poller) Close() error { return p.wait.close() }

@@ -1,0 +1,101 @@
+package udp
+
+import (
+	"encoding/binary"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/monotime"
+)
+
+// maxEvents bounds what one wait reports; the rest is reported by the next.
+const maxEvents = 64
+
+// wakeID marks the eventfd among the events. A socket cannot have it: ids are
+// kept as two halves of the event's data and this one is refused by add.
+const wakeID = ^uint64(0)
+
+// waiter is an epoll descriptor and an eventfd that interrupts it.
+type waiter struct {
+	epoll, event int                        // immutable after open
+	woken        atomic.Bool                // the eventfd has been written and not yet read
+	noPwait2     bool                       // owned by the waiting goroutine
+	events       [maxEvents]unix.EpollEvent // owned by the waiting goroutine
+	drain        [8]byte
+}
+
+func (w *waiter) open() (err error) {
+	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	if w.event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		unix.Close(w.epoll)
+		return os.NewSyscallError("eventfd", err)
+	}
+	if err = w.control(unix.EPOLL_CTL_ADD, w.event, wakeID, unix.EPOLLIN); err != nil {
+		w.close()
+	}
+	return err
+}
+
+func (w *waiter) control(op, fd int, id uint64, events uint32) error {
+	ev := unix.EpollEvent{Events: events, Fd: int32(uint32(id)), Pad: int32(id >> 32)}
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(w.epoll, op, fd, &ev))
+}
+
+func (w *waiter) add(fd int, id uint64) error {
+	if id == wakeID {
+		return os.NewSyscallError("epoll_ctl", unix.EINVAL)
+	}
+	return w.control(unix.EPOLL_CTL_ADD, fd, id, unix.EPOLLIN)
+}
+
+func (w *waiter) remove(fd int) error { return w.control(unix.EPOLL_CTL_DEL, fd, 0, 0) }
+
+func (w *waiter) setPaused(fd int, id uint64, paused bool) error {
+	events := uint32(unix.EPOLLIN)
+	if paused {
+		events = 0
+	}
+	return w.control(unix.EPOLL_CTL_MOD, fd, id, events)
+}
+
+func (w *waiter) wait(timeout monotime.Duration, ready []uint64) (int, error) {
+	// One event more than asked for: the eventfd's.
+	n, err := w.epollWait(w.events[:min(len(ready)+1, maxEvents)], timeout)
+	if err == unix.EINTR {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, os.NewSyscallError("epoll_wait", err)
+	}
+	m := 0
+	for i := range w.events[:n] {
+		ev := &w.events[i]
+		id := uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32
+		switch {
+		case id == wakeID:
+			w.woken.Store(false)
+			unix.Read(w.event, w.drain[:])
+		case m < len(ready):
+			ready[m] = id
+			m++
+		}
+	}
+	return m, nil
+}
+
+func (w *waiter) wake() {
+	if w.woken.CompareAndSwap(false, true) {
+		var one [8]byte
+		binary.NativeEndian.PutUint64(one[:], 1)
+		unix.Write(w.event, one[:])
+	}
+}
+
+func (w *waiter) close() error {
+	unix.Close(w.event)
+	return unix.Close(w.epoll)
+}

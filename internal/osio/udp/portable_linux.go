@@ -1,0 +1,21 @@
+package udp
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const portableReusePort = true
+
+// controlPortable sets the same socket options as the raw path: identification
+// and DF of what is sent stay the same. Trains are never joined.
+func controlPortable(c syscall.RawConn, addr netip.Addr, o Options) error {
+	o.NoJoin = true
+	var err error
+	return errors.Join(c.Control(func(fd uintptr) { err = configure(int(fd), addr, o) }), err)
+}
+
+func isTooBig(err error) bool { return errors.Is(err, unix.EMSGSIZE) }

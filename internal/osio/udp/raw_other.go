@@ -1,0 +1,18 @@
+//go:build !linux
+
+package udp
+
+import (
+	"errors"
+	"net/netip"
+)
+
+// haveRaw tells Listen to use package net.
+const haveRaw = false
+
+func (s *Socket) listenRaw(netip.AddrPort, Options) error { return errors.ErrUnsupported }
+
+// rxHeaders are empty where datagrams are read one at a time.
+type rxHeaders struct{}
+
+func (*rxHeaders) init(*RxBatch) {}

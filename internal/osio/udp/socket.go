@@ -1,0 +1,151 @@
+package udp
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"verbena/internal/monotime"
+)
+
+// Options of a socket. The zero value is what a RoCEv2 receiver wants.
+type Options struct {
+	ReusePort   bool // SO_REUSEPORT: other sockets of this user may bind the same port
+	SendOnly    bool // whatever arrives is dropped by the kernel, before it is queued
+	BufferBytes int  // SO_RCVBUF and SO_SNDBUF; 0: 8 MiB, or what the system grants
+	NoSegment   bool // send datagrams one by one although the kernel could cut trains
+	NoJoin      bool // receive datagrams one by one although the kernel could join them
+	Portable    bool // package net instead of raw system calls
+	// Interface is the index of the interface whose traffic to the multicast
+	// group addr is wanted. Only for a multicast addr; 0 lets the system choose.
+	Interface int
+}
+
+// Socket is an unconnected UDP socket. Its methods may be called concurrently.
+type Socket struct {
+	// immutable after Listen
+	local netip.AddrPort
+	io    backend
+
+	closeOnce sync.Once
+	closeErr  error
+	count     counters // atomic
+}
+
+// backend is how a socket reaches the system: raw calls or package net.
+type backend interface {
+	readBatch(b *RxBatch) (int, error)
+	writeBatch(d []Datagrams) (int, error)
+	segments() bool // trains are cut by the kernel
+	fd() int        // -1 if there is none to poll
+	waitWritable(monotime.Duration) error
+	kernelDrops() uint64
+	close() error
+}
+
+// Counters of one socket, since it was opened.
+type Counters struct {
+	SentMessages, SentDatagrams, SentBytes uint64
+	RcvdMessages, RcvdDatagrams, RcvdBytes uint64
+	SendBlocked                            uint64 // writes cut short because the system's buffers were full
+	TooBig                                 uint64 // items dropped: longer than the path's MTU allows
+	Unreachable                            uint64 // items dropped: refused, no route, not permitted
+	SplitTrains                            uint64 // trains sent datagram by datagram: the kernel would not cut them
+	DroppedRest                            uint64 // datagrams lost when a split train met full buffers
+	Truncated                              uint64 // messages received that did not fit the buffer
+	KernelDropped                          uint64 // datagrams the kernel dropped because nobody read them in time
+}
+
+type counters struct {
+	sentMessages, sentDatagrams, sentBytes               atomic.Uint64
+	rcvdMessages, rcvdDatagrams, rcvdBytes               atomic.Uint64
+	sendBlocked, tooBig, unreachable, split, rest, trunc atomic.Uint64
+}
+
+// Listen opens a socket bound to addr and port; port 0 lets the system choose.
+// addr may be a wildcard; each Message then says where it was sent to.
+func Listen(addr netip.Addr, port uint16, o Options) (*Socket, error) {
+	if !addr.IsValid() {
+		return nil, fmt.Errorf("udp: listen: no address")
+	}
+	addr = addr.Unmap()
+	if o.BufferBytes == 0 {
+		o.BufferBytes = bufferBytes
+	}
+	s := &Socket{}
+	var err error
+	if o.Portable || !haveRaw {
+		err = s.listenPortable(netip.AddrPortFrom(addr, port), o)
+	} else {
+		err = s.listenRaw(netip.AddrPortFrom(addr, port), o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("udp: listen on %v: %w", netip.AddrPortFrom(addr, port), err)
+	}
+	return s, nil
+}
+
+// ReadBatch reads what is there into b and returns the number of messages, 0
+// if there is nothing. It never blocks and may return fewer messages than are
+// queued: read until it returns 0 before waiting.
+func (s *Socket) ReadBatch(b *RxBatch) (int, error) {
+	b.n = 0
+	n, err := s.io.readBatch(b)
+	if n == 0 {
+		b.adapt(0)
+		return 0, err
+	}
+	b.n = n
+	b.adapt(n)
+	datagrams, bytes := 0, 0
+	for i := range b.msgs[:n] {
+		datagrams += b.msgs[i].Segments()
+		bytes += len(b.msgs[i].Data)
+	}
+	s.count.rcvdMessages.Add(uint64(n))
+	s.count.rcvdDatagrams.Add(uint64(datagrams))
+	s.count.rcvdBytes.Add(uint64(bytes))
+	return n, err
+}
+
+// WriteBatch sends d in order and returns how many items are done with. It
+// never blocks: fewer than len(d) and no error means that the system's buffers
+// are full, see WaitWritable. An item that cannot be sent at all (too big for
+// the path, nobody there, no route) counts as done and raises a counter: to a
+// protocol that is a lost packet. An error means that the socket is unusable or
+// the item after the ones done is malformed.
+func (s *Socket) WriteBatch(d []Datagrams) (int, error) { return s.io.writeBatch(d) }
+
+// SegmentsTrains reports whether the kernel cuts trains, so that datagram i of
+// one carries IPv4 identification i. When it turns false (a device or route
+// that cannot), all datagrams carry 0.
+func (s *Socket) SegmentsTrains() bool { return s.io.segments() }
+
+// WaitWritable blocks until the system has room to send again, or for d.
+func (s *Socket) WaitWritable(d monotime.Duration) error { return s.io.waitWritable(d) }
+
+// LocalAddr returns the address and port the socket is bound to.
+func (s *Socket) LocalAddr() netip.AddrPort { return s.local }
+
+// FD returns the descriptor, which stays the socket's, or -1 if it has none to
+// give.
+func (s *Socket) FD() int { return s.io.fd() }
+
+// Close closes the socket. Nobody may be reading or writing any more.
+func (s *Socket) Close() error {
+	s.closeOnce.Do(func() { s.closeErr = s.io.close() })
+	return s.closeErr
+}
+
+// Counters returns a snapshot of the socket's counts.
+func (s *Socket) Counters() Counters {
+	c := &s.count
+	return Counters{
+		SentMessages: c.sentMessages.Load(), SentDatagrams: c.sentDatagrams.Load(), SentBytes: c.sentBytes.Load(),
+		RcvdMessages: c.rcvdMessages.Load(), RcvdDatagrams: c.rcvdDatagrams.Load(), RcvdBytes: c.rcvdBytes.Load(),
+		SendBlocked: c.sendBlocked.Load(), TooBig: c.tooBig.Load(), Unreachable: c.unreachable.Load(),
+		SplitTrains: c.split.Load(), DroppedRest: c.rest.Load(), Truncated: c.trunc.Load(),
+		KernelDropped: s.io.kernelDrops(),
+	}
+}
