@@ -29,9 +29,11 @@ type Burst struct {
 	path     *Path
 	segBytes int
 	n        int // complete datagrams
+	limit    int // datagrams at most
 	bytes    int
 	closed   bool // a shorter datagram ended the train
 	held     []mem.Span
+	scratch  []mem.Span
 	iov      [][]byte
 	arena    []byte
 	mark     int // arena bytes already in iov
@@ -45,7 +47,7 @@ type Burst struct {
 
 // NewBurst returns an empty train with its buffers allocated.
 func NewBurst() *Burst {
-	return &Burst{arena: make([]byte, 0, arenaBytes), iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments)}
+	return &Burst{limit: MaxSegments, arena: make([]byte, 0, arenaBytes), iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments), scratch: make([]mem.Span, 0, ib.MaxSGE)}
 }
 
 // Reset releases what the train points at and empties it.
@@ -55,8 +57,15 @@ func (b *Burst) Reset() {
 		b.held[i] = mem.Span{}
 	}
 	clear(b.iov)
-	*b = Burst{held: b.held[:0], iov: b.iov[:0], arena: b.arena[:0]}
+	*b = Burst{limit: b.limit, held: b.held[:0], scratch: b.scratch, iov: b.iov[:0], arena: b.arena[:0]}
 }
+
+// Limit sets how many datagrams a train may have: 1 where the system does not
+// cut trains, as each datagram is then the first of its own send.
+func (b *Burst) Limit(n int) { b.limit = min(n, MaxSegments) }
+
+// Scratch returns room for the spans of the datagram under construction.
+func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
 
 // Path returns the destination of the train.
 func (b *Burst) Path() *Path { return b.path }
@@ -74,7 +83,7 @@ func (b *Burst) Bytes() int { return b.bytes }
 func (b *Burst) Iov() [][]byte { return b.iov }
 
 // Full reports whether no further datagram of any size fits.
-func (b *Burst) Full() bool { return b.closed || b.n == MaxSegments }
+func (b *Burst) Full() bool { return b.closed || b.n == b.limit }
 
 // Begin opens a datagram of size UDP payload bytes (headers, payload, pad and
 // ICRC), starting with bth. It reports false, and changes nothing, if the
@@ -82,7 +91,7 @@ func (b *Burst) Full() bool { return b.closed || b.n == MaxSegments }
 func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 	if b.n == 0 {
 		b.path, b.segBytes = path, size
-	} else if b.path != path || size > b.segBytes || b.Full() || b.bytes+size > MaxTrainBytes {
+	} else if b.path != path || b.Full() || size > b.segBytes || b.bytes+size > MaxTrainBytes {
 		return false
 	}
 	b.open, b.written, b.first = size, 0, true

@@ -49,7 +49,6 @@ func (q *QP) ackSyndrome() wire.Syndrome {
 //
 // Spec: IBTA vol. 1, 9.7.4.3 (responder: duplicate requests).
 func (q *QP) handleDuplicate(p *wire.Packet) {
-	r := &q.resp
 	switch {
 	case p.Opcode == wire.RCRDMAReadRequest:
 		q.repeatRead(p)
@@ -79,12 +78,12 @@ func (q *QP) receivedAfter(psn ib.PSN) ib.PSN {
 func (q *QP) repeatRead(p *wire.Packet) {
 	r, h := &q.resp, p.RETH
 	if h.DMALen > ib.MaxMessage {
-		q.count[roce.UnexpectedPacket]++
+		q.Count[roce.UnexpectedPacket]++
 		return
 	}
-	last := p.PSN.Add(q.packets(h.DMALen) - 1)
+	last := p.PSN.Add(q.Packets(h.DMALen) - 1)
 	if !last.Before(r.epsn) || last.Before(p.PSN) || !q.savedRead(p.PSN, last) {
-		q.count[roce.UnexpectedPacket]++
+		q.Count[roce.UnexpectedPacket]++
 		return
 	}
 	// A repetition supersedes what is still owed of the same READ and after it:
@@ -114,12 +113,12 @@ func (q *QP) repeatSingle(p *wire.Packet) {
 	for i := range q.resp.saved {
 		s := &q.resp.saved[i]
 		if s.kind != respRead && s.first == p.PSN {
-			q.count[roce.AtomicReplay]++
+			q.Count[roce.AtomicReplay]++
 			q.owe(response{kind: s.kind, dup: true, psn: p.PSN, msn: q.resp.msn, orig: s.orig})
 			return
 		}
 	}
-	q.count[roce.AtomicForgotten]++
+	q.Count[roce.AtomicForgotten]++
 }
 
 // pollResponses fills the train with what is owed.
@@ -136,7 +135,7 @@ func (q *QP) pollResponses(b *roce.Burst) {
 			sent = q.sendAtomicAck(o, b)
 		case respRead, respEmptyRead:
 			sent = q.sendReadResponse(o, b)
-			if q.state == ib.QPErr { // its memory is gone: a NAK took the queue
+			if q.State() == ib.QPErr { // its memory is gone: a NAK took the queue
 				done = 0
 				continue
 			}
@@ -152,9 +151,9 @@ func (q *QP) pollResponses(b *roce.Burst) {
 }
 
 func (q *QP) respond(b *roce.Burst, op wire.Opcode, psn ib.PSN, payload int) bool {
-	h := q.bth(op, psn)
+	h := q.BTH(op, psn)
 	h.Pad = uint8(-payload & 3)
-	return b.Begin(q.path, op.Info().HeaderBytes+payload+int(h.Pad)+wire.ICRCBytes, h)
+	return b.Begin(q.Path, op.Info().HeaderBytes+payload+int(h.Pad)+wire.ICRCBytes, h)
 }
 
 func (q *QP) sendAck(o *response, b *roce.Burst) bool {
@@ -179,7 +178,7 @@ func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
 // sendReadResponse sends the next packet of a READ response. Its payload is
 // copied: the memory belongs to an application that may write it meanwhile.
 func (q *QP) sendReadResponse(o *response, b *roce.Burst) bool {
-	n := int(min(o.left, uint32(q.mtu)))
+	n := int(min(o.left, uint32(q.MTU)))
 	op, aeth := readOpcode(!o.begun, int(o.left) == n)
 	if b.Len() > 0 && op.Info().HeaderBytes+n+wire.ICRCBytes > b.SegmentBytes() {
 		return false

@@ -13,8 +13,8 @@ import (
 // Spec: IBTA vol. 1, 9.7.5.1 and figure 98 (requester processing of responses).
 func (q *QP) handleResponse(now monotime.Time, p *wire.Packet) {
 	r := &q.req
-	if q.state != ib.QPRTS && q.state != ib.QPSQD {
-		q.count[roce.DroppedState]++
+	if q.State() != ib.QPRTS && q.State() != ib.QPSQD {
+		q.Count[roce.DroppedState]++
 		return
 	}
 	if p.Info.HasAETH && p.AETH.Syndrome.Kind() == wire.KindNAK {
@@ -24,11 +24,11 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet) {
 	if !p.PSN.Before(r.max) || p.PSN.Before(r.una) {
 		// A ghost: answered before, or never asked. Its credits are as good as new
 		// if it repeats the newest acknowledgement.
-		if p.PSN == r.una.Prev() && p.Opcode == wire.RCAcknowledge && !p.AETH.Syndrome.Kind() == wire.KindRNRNAK {
+		if p.PSN == r.una.Prev() && p.Opcode == wire.RCAcknowledge && p.AETH.Syndrome.Kind() == wire.KindACK {
 			q.takeCredits(p.AETH)
 			return
 		}
-		q.count[roce.StaleAck]++
+		q.Count[roce.StaleAck]++
 		return
 	}
 	switch p.Opcode {
@@ -79,24 +79,24 @@ func (q *QP) ackThrough(now monotime.Time, psn ib.PSN) {
 // impliedNAK asks again for the response expected next.
 func (q *QP) impliedNAK(now monotime.Time) {
 	r := &q.req
-	q.count[roce.ImpliedNAK]++
+	q.Count[roce.ImpliedNAK]++
 	if !r.loss.mayGoBack(now, r.una) {
 		return
 	}
 	q.goBack(r.una)
-	r.loss.lost(q.mtu)
+	r.loss.lost(q.MTU)
 }
 
 // progress moves una to psn, completes what lies before it and starts the
 // timers afresh.
 func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 	r := &q.req
-	r.loss.acked(now, psn, int(psn.Diff(r.una))*q.mtu)
+	r.loss.acked(now, psn, int(psn.Diff(r.una))*q.MTU)
 	r.una = psn
 	if r.next.Before(psn) { // acknowledged while going back
 		q.seek(psn)
 	}
-	r.retries, r.rnrRetries = q.attr.RetryCnt, q.attr.RNRRetry
+	r.retries, r.rnrRetries = q.Attr.RetryCnt, q.Attr.RNRRetry
 	q.retire()
 	q.armTimer(now)
 }
@@ -117,12 +117,12 @@ func (q *QP) retire() {
 			}
 		case wqeFailed:
 			s, v := ib.WCStatus(w.Sent>>16), ib.VendorErr(w.Sent&0xffff)
-			q.completeSend(w, s, v)
+			q.CompleteSend(w, s, v)
 			q.SQ.PopFront()
 			q.setState(ib.QPErr)
 			return
 		}
-		q.completeSend(w, ib.WCSuccess, ib.VendorNone)
+		q.CompleteSend(w, ib.WCSuccess, ib.VendorNone)
 		q.SQ.PopFront()
 		if r.cur < q.SQ.Head() {
 			r.cur, r.off = q.SQ.Head(), 0
@@ -134,12 +134,12 @@ func (q *QP) retire() {
 // checkDrained reports once that a queue in SQD has nothing outstanding.
 func (q *QP) checkDrained() {
 	r := &q.req
-	if q.state != ib.QPSQD || r.drained || r.una != r.max {
+	if q.State() != ib.QPSQD || r.drained || r.una != r.max {
 		return
 	}
 	r.drained = true
-	if q.attr.EnSQDAsyncNotify {
-		q.raise(ib.EventSQDrained)
+	if q.Attr.EnSQDAsyncNotify {
+		q.Raise(ib.EventSQDrained)
 	}
 }
 
@@ -148,14 +148,14 @@ func (q *QP) checkDrained() {
 func (q *QP) handleData(now monotime.Time, p *wire.Packet) {
 	r := &q.req
 	if len(r.reads) == 0 {
-		q.count[roce.BadResponse]++
+		q.Count[roce.BadResponse]++
 		return
 	}
 	if want := q.responsePSN(); p.PSN != want {
 		if p.PSN.After(want) {
 			q.impliedNAK(now)
 		} else {
-			q.count[roce.StaleAck]++
+			q.Count[roce.StaleAck]++
 		}
 		return
 	}
@@ -163,17 +163,17 @@ func (q *QP) handleData(now monotime.Time, p *wire.Packet) {
 		q.progress(now, p.PSN)
 	}
 	if q.SQ.Len() == 0 {
-		q.count[roce.BadResponse]++
+		q.Count[roce.BadResponse]++
 		return
 	}
 	w := q.SQ.At(0)
 	if w.State != wqeSent || p.PSN.Before(w.FirstPSN) || p.PSN.After(w.LastPSN) {
-		q.count[roce.BadResponse]++
+		q.Count[roce.BadResponse]++
 		return
 	}
 	if s, v := q.place(w, p); s != ib.WCSuccess {
-		q.count[roce.BadResponse]++
-		q.completeSend(w, s, v)
+		q.Count[roce.BadResponse]++
+		q.CompleteSend(w, s, v)
 		q.SQ.PopFront()
 		q.setState(ib.QPErr)
 		return
@@ -201,8 +201,8 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet) (ib.WCStatus, ib.VendorErr)
 	off, data := 0, p.Payload
 	switch w.Opcode {
 	case ib.WRRDMARead:
-		off = int(p.PSN.Diff(w.FirstPSN)) * q.mtu
-		want := min(int(w.Length)-off, q.mtu)
+		off = int(p.PSN.Diff(w.FirstPSN)) * q.MTU
+		want := min(int(w.Length)-off, q.MTU)
 		if !isReadResponse(p.Opcode) {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
@@ -223,37 +223,11 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet) (ib.WCStatus, ib.VendorErr)
 	default:
 		return ib.WCBadRespErr, ib.VendorOpcode
 	}
-	return q.scatter(w.SGE, off, data)
+	return q.Scatter(w.SGE, off, data)
 }
 
 func isReadResponse(o wire.Opcode) bool {
 	return o >= wire.RCRDMAReadResponseFirst && o <= wire.RCRDMAReadResponseOnly
-}
-
-// scatter copies data into a scatter list from off on. Nothing is written if a
-// key does not allow it.
-func (q *QP) scatter(list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.VendorErr) {
-	for i := 0; i < len(list) && len(data) > 0; i++ {
-		g := list[i]
-		if uint32(off) >= g.Length {
-			off -= int(g.Length)
-			continue
-		}
-		g.Addr += uint64(off)
-		g.Length = min(g.Length-uint32(off), uint32(len(data)))
-		off = 0
-		s, v := q.Mem.Local(q.PD, g, ib.AccessLocalWrite)
-		if v != ib.VendorNone {
-			return ib.WCLocProtErr, v
-		}
-		s.CopyIn(0, data[:g.Length])
-		s.Release()
-		data = data[g.Length:]
-	}
-	if len(data) > 0 {
-		return ib.WCLocLenErr, ib.VendorLength
-	}
-	return ib.WCSuccess, ib.VendorNone
 }
 
 // handleNAK takes a negative acknowledgement.
@@ -262,14 +236,14 @@ func (q *QP) scatter(list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.Vendo
 func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 	r := &q.req
 	if p.PSN.Before(r.una) || !p.PSN.Before(r.max) {
-		q.count[roce.StaleAck]++
+		q.Count[roce.StaleAck]++
 		return
 	}
 	// Everything before the PSN named was received, unless a response of it is
 	// still missing.
 	if len(r.reads) > 0 && r.reads[0].first.Before(p.PSN) {
 		if p.AETH.Syndrome.NAK() == wire.NAKPSNSequence {
-			q.count[roce.RcvdSeqNAK]++
+			q.Count[roce.RcvdSeqNAK]++
 			q.impliedNAK(now)
 			return
 		}
@@ -282,7 +256,7 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 	}
 	switch code := p.AETH.Syndrome.NAK(); code {
 	case wire.NAKPSNSequence:
-		q.count[roce.RcvdSeqNAK]++
+		q.Count[roce.RcvdSeqNAK]++
 		if !r.loss.mayGoBack(now, p.PSN) {
 			return
 		}
@@ -290,7 +264,7 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 			return
 		}
 		q.goBack(p.PSN)
-		r.loss.lost(q.mtu)
+		r.loss.lost(q.MTU)
 	case wire.NAKInvalidRequest:
 		q.failOldest(now, ib.WCRemInvReqErr, ib.VendorNAKInvalid)
 	case wire.NAKRemoteAccess:
@@ -307,10 +281,10 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 	switch v {
 	case ib.VendorNAKInvalid, ib.VendorNAKAccess, ib.VendorNAKOp:
-		q.count[roce.RcvdErrorNAK]++
+		q.Count[roce.RcvdErrorNAK]++
 	}
 	if q.SQ.Len() > 0 {
-		q.completeSend(q.SQ.At(0), s, v)
+		q.CompleteSend(q.SQ.At(0), s, v)
 		q.SQ.PopFront()
 	}
 	q.setState(ib.QPErr)
@@ -321,7 +295,7 @@ func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 // Spec: IBTA vol. 1, 9.7.5.2.8 (RNR NAK), table 45 (timer).
 func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 	r := &q.req
-	q.count[roce.RcvdRNRNAK]++
+	q.Count[roce.RcvdRNRNAK]++
 	if len(r.reads) > 0 && r.reads[0].first.Before(p.PSN) {
 		q.impliedNAK(now)
 		return
@@ -332,7 +306,7 @@ func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 	if p.PSN.After(r.una) {
 		q.progress(now, p.PSN)
 	}
-	if q.attr.RNRRetry != infiniteRetries {
+	if q.Attr.RNRRetry != infiniteRetries {
 		if r.rnrRetries == 0 {
 			q.failOldest(now, ib.WCRNRRetryExcErr, ib.VendorRNR)
 			return

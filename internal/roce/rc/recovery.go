@@ -141,7 +141,7 @@ func (q *QP) seek(psn ib.PSN) {
 		}
 		if w.State == wqeSent && !psn.After(w.LastPSN) {
 			if psn.After(w.FirstPSN) {
-				r.off = uint32(psn.Diff(w.FirstPSN)) * uint32(q.mtu)
+				r.off = uint32(psn.Diff(w.FirstPSN)) * uint32(q.MTU)
 			}
 			return
 		}
@@ -151,12 +151,12 @@ func (q *QP) seek(psn ib.PSN) {
 // armTimer sets the timer for what is outstanding, or stops it.
 func (q *QP) armTimer(now monotime.Time) {
 	r := &q.req
-	if r.una == r.max || q.state == ib.QPErr || r.rnrTimer != monotime.Never {
+	if r.una == r.max || q.State() == ib.QPErr || r.rnrTimer != monotime.Never {
 		r.timer, r.loss.ackDeadline = monotime.Never, monotime.Never
 		return
 	}
 	r.loss.ackDeadline = monotime.Never
-	if d := ackTimeout(q.attr.Timeout); d != 0 {
+	if d := ackTimeout(q.Attr.Timeout); d != 0 {
 		r.loss.ackDeadline = now.Add(d)
 	}
 	q.setTimer(now)
@@ -186,17 +186,17 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	}
 	expired := !now.Before(r.loss.ackDeadline)
 	if expired {
-		q.count[roce.LocalACKTimeout]++
+		q.Count[roce.LocalACKTimeout]++
 		if !q.spendRetry(now, ib.VendorTimeout) {
 			return
 		}
-		r.loss.ackDeadline = now.Add(ackTimeout(q.attr.Timeout))
+		r.loss.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))
 	} else {
-		q.count[roce.TailProbe]++
+		q.Count[roce.TailProbe]++
 	}
 	r.loss.backoff = min(r.loss.backoff+1, maxBackoff)
 	q.goBack(r.una)
-	r.loss.collapse(q.mtu)
+	r.loss.collapse(q.MTU)
 	q.setTimer(now)
 }
 

@@ -2,7 +2,6 @@ package rc
 
 import (
 	"verbena/ib"
-	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
@@ -35,7 +34,6 @@ type requester struct {
 	timer      monotime.Time // earliest of probe and local ACK time-out
 	rnrTimer   monotime.Time // requests pause until then
 	loss       recovery
-	spans      [ib.MaxSGE]mem.Span // of the packet under construction
 }
 
 // readRequest is an outstanding READ request or atomic: the PSNs of its
@@ -59,14 +57,6 @@ func (r *requester) start(psn ib.PSN, head uint64) {
 	r.loss.start()
 }
 
-// packets returns the number of packets of a message of n bytes.
-func (q *QP) packets(n uint32) uint32 {
-	if n == 0 {
-		return 1
-	}
-	return uint32((uint64(n) + uint64(q.mtu) - 1) / uint64(q.mtu))
-}
-
 // isRead reports whether a request is answered by data or an atomic response
 // and so takes part in the READ/atomic depth limit.
 func isRead(o ib.WROpcode) bool {
@@ -75,10 +65,6 @@ func isRead(o ib.WROpcode) bool {
 		return true
 	}
 	return false
-}
-
-func isLocal(o ib.WROpcode) bool {
-	return o == ib.WRLocalInv || o == ib.WRBindMW || o == ib.WRRegMR
 }
 
 // consumesRecv reports whether the message takes a receive at the responder,
@@ -124,11 +110,11 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 	for r.cur < q.SQ.Tail() && !r.blocked {
 		w := q.SQ.AtAbs(r.cur)
 		if r.off == 0 && w.State == wqePosted {
-			if q.state == ib.QPSQD {
+			if q.State() == ib.QPSQD {
 				return nil, false
 			}
-			if isLocal(w.Opcode) {
-				if !q.executeLocal(now, w) {
+			if roce.IsLocal(w.Opcode) {
+				if !q.runLocal(w) {
 					return nil, false
 				}
 				continue
@@ -138,11 +124,11 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 			}
 			q.begin(w)
 		}
-		if isLocal(w.Opcode) { // passed again after going back
+		if roce.IsLocal(w.Opcode) { // passed again after going back
 			r.cur++
 			continue
 		}
-		if isRead(w.Opcode) && len(r.reads) >= max(1, int(q.attr.MaxRdAtomic)) {
+		if isRead(w.Opcode) && len(r.reads) >= max(1, int(q.Attr.MaxRdAtomic)) {
 			return nil, false
 		}
 		if !q.windowOpen(w) {
@@ -159,7 +145,7 @@ func (q *QP) mayBegin(w *queue.SendWQE) bool {
 	if w.Flags&ib.SendFence != 0 && len(r.reads) > 0 {
 		return false
 	}
-	if isRead(w.Opcode) && q.attr.MaxRdAtomic == 0 {
+	if isRead(w.Opcode) && q.Attr.MaxRdAtomic == 0 {
 		q.failWQE(w, ib.WCLocQPOpErr, ib.VendorDepth)
 		return false
 	}
@@ -178,7 +164,7 @@ func (q *QP) begin(w *queue.SendWQE) {
 	switch w.Opcode {
 	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRFlush, ib.WRAtomicWrite:
 	default:
-		n = q.packets(w.Length)
+		n = q.Packets(w.Length)
 	}
 	requests := uint32(1)
 	if w.Opcode == ib.WRRDMARead { // each piece counts as a message at the responder
@@ -199,7 +185,7 @@ func (q *QP) windowOpen(w *queue.SendWQE) bool {
 }
 
 func (q *QP) windowPackets() int {
-	return min(max(q.req.loss.window/(q.mtu+80), 2), maxOutstanding)
+	return min(max(q.req.loss.window/(q.MTU+80), 2), maxOutstanding)
 }
 
 // maxOutstanding bounds unacknowledged PSNs well below the 2^23 that serial
@@ -215,26 +201,15 @@ func (q *QP) failWQE(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 	q.retire()
 }
 
-// executeLocal runs LOCAL_INV, REG_MR and BIND_MW, reporting whether the queue
+// runLocal runs LOCAL_INV, REG_MR and BIND_MW, reporting whether the queue
 // may go on. LOCAL_INV waits until everything before it has completed: what is
 // outstanding may have to be sent again from the memory it takes away.
-func (q *QP) executeLocal(now monotime.Time, w *queue.SendWQE) bool {
+func (q *QP) runLocal(w *queue.SendWQE) bool {
 	r := &q.req
 	if (w.Opcode == ib.WRLocalInv && r.cur != q.SQ.Head()) || (w.Flags&ib.SendFence != 0 && len(r.reads) > 0) {
 		return false
 	}
-	var v mem.Verdict
-	status := ib.WCLocQPOpErr
-	switch w.Opcode {
-	case ib.WRLocalInv:
-		v = q.Mem.Invalidate(q.PD, q.QPN, w.InvalidateKey, false)
-	case ib.WRRegMR:
-		v = q.Mem.FastRegister(q.PD, w.Region, w.Key, w.Access)
-	case ib.WRBindMW:
-		status = ib.WCMWBindErr
-		_, v = q.Mem.Bind(w.Window, q.QPN, w.Key, w.Region, w.BindAddr, w.BindLen, w.Access)
-	}
-	if v != ib.VendorNone {
+	if status, v := q.ExecuteLocal(w); status != ib.WCSuccess {
 		q.failWQE(w, status, v)
 		return false
 	}
@@ -267,7 +242,7 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 		r.max = r.next
 		r.loss.sent(now, r.next.Prev())
 	} else {
-		q.count[roce.Retransmitted]++
+		q.Count[roce.Retransmitted]++
 	}
 	return true
 }
@@ -276,12 +251,12 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 // BTH. last tells that the message's last packet is it.
 func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload int, last bool) bool {
 	r := &q.req
-	h := q.bth(op, r.next)
+	h := q.BTH(op, r.next)
 	h.Pad = uint8(-payload & 3)
 	h.Solicited = last && w.Flags&ib.SendSolicited != 0
 	h.AckReq = q.wantAck(w, last)
 	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
-	if !b.Begin(q.path, size, h) {
+	if !b.Begin(q.Path, size, h) {
 		return false
 	}
 	if h.AckReq {
@@ -305,30 +280,31 @@ func (q *QP) wantAck(w *queue.SendWQE, last bool) bool {
 		return true
 	case !last:
 		return false
-	case r.cur+1 == q.SQ.Tail() || q.state == ib.QPSQD:
+	case r.cur+1 == q.SQ.Tail() || q.State() == ib.QPSQD:
 		return true
 	case w.MSN.Diff(r.limit) >= 0 && r.credits:
 		return true
 	}
 	n := q.SQ.AtAbs(r.cur + 1)
-	return isLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 || isRead(n.Opcode)
+	return roce.IsLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 || isRead(n.Opcode)
 }
 
 // sendData sends the next packet of a SEND, a WRITE or an ATOMIC WRITE.
 func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
-	n := int(min(w.Length-r.off, uint32(q.mtu)))
+	n := int(min(w.Length-r.off, uint32(q.MTU)))
 	first, last := r.off == 0, r.off+uint32(n) == w.Length
 	if b.Len() > 0 && n+20 > b.SegmentBytes() { // cheap refusal before memory is looked up
 		return false
 	}
-	spans, ok := q.gather(w, int(r.off), n)
-	if !ok {
+	spans, status, v := q.Gather(b.Scratch(), w, int(r.off), n)
+	if status != ib.WCSuccess {
+		q.failWQE(w, status, v)
 		return false
 	}
-	op := dataOpcode(w.Opcode, first, last)
+	op := roce.DataOpcode(wire.RCSendFirst, w.Opcode, first, last)
 	if !q.request(b, op, w, n, last) {
-		release(spans)
+		roce.Release(spans)
 		return false
 	}
 	info := op.Info()
@@ -363,7 +339,7 @@ func (q *QP) advance(w *queue.SendWQE, n uint32, last bool) {
 		r.off += n
 		return
 	}
-	q.count[roce.SentMessages]++
+	q.Count[roce.SentMessages]++
 	r.cur, r.off = r.cur+1, 0
 }
 
@@ -379,7 +355,7 @@ func (q *QP) sendRead(w *queue.SendWQE, b *roce.Burst) bool {
 	}
 	b.RETH(wire.RETH{VA: w.RemoteAddr + uint64(r.off), RKey: w.RKey, DMALen: n})
 	b.End()
-	end := r.next.Add(q.packets(n) - 1)
+	end := r.next.Add(q.Packets(n) - 1)
 	r.reads = append(r.reads, readRequest{r.next, end})
 	r.next = end
 	q.advance(w, n, last)
@@ -413,82 +389,4 @@ func (q *QP) sendFlush(w *queue.SendWQE, b *roce.Burst) bool {
 	r.reads = append(r.reads, readRequest{r.next, r.next})
 	q.advance(w, 0, true)
 	return true
-}
-
-// gather resolves n bytes of a work request's scatter/gather list from off.
-// The spans are held; on failure the work request is marked failed.
-func (q *QP) gather(w *queue.SendWQE, off, n int) ([]mem.Span, bool) {
-	spans := q.req.spans[:0]
-	if w.Flags&ib.SendInline != 0 || n == 0 {
-		return spans, true
-	}
-	for i := range w.SGE {
-		g := w.SGE[i]
-		if uint32(off) >= g.Length {
-			off -= int(g.Length)
-			continue
-		}
-		g.Addr += uint64(off)
-		g.Length = min(g.Length-uint32(off), uint32(n))
-		off = 0
-		s, v := q.Mem.Local(q.PD, g, 0)
-		if v != ib.VendorNone {
-			release(spans)
-			q.failWQE(w, ib.WCLocProtErr, v)
-			return nil, false
-		}
-		spans = append(spans, s)
-		if n -= int(g.Length); n == 0 {
-			return spans, true
-		}
-	}
-	release(spans)
-	q.failWQE(w, ib.WCLocLenErr, ib.VendorLength)
-	return nil, false
-}
-
-func release(spans []mem.Span) {
-	for i := range spans {
-		spans[i].Release()
-	}
-}
-
-// dataOpcode returns the opcode of one packet of a message.
-func dataOpcode(o ib.WROpcode, first, last bool) wire.Opcode {
-	switch o {
-	case ib.WRAtomicWrite:
-		return wire.RCAtomicWrite
-	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
-		imm := o == ib.WRRDMAWriteWithImm
-		switch {
-		case first && last && imm:
-			return wire.RCRDMAWriteOnlyImm
-		case first && last:
-			return wire.RCRDMAWriteOnly
-		case first:
-			return wire.RCRDMAWriteFirst
-		case last && imm:
-			return wire.RCRDMAWriteLastImm
-		case last:
-			return wire.RCRDMAWriteLast
-		}
-		return wire.RCRDMAWriteMiddle
-	}
-	switch {
-	case !last && first:
-		return wire.RCSendFirst
-	case !last:
-		return wire.RCSendMiddle
-	case first && o == ib.WRSendWithImm:
-		return wire.RCSendOnlyImm
-	case first && o == ib.WRSendWithInv:
-		return wire.RCSendOnlyInvalidate
-	case first:
-		return wire.RCSendOnly
-	case o == ib.WRSendWithImm:
-		return wire.RCSendLastImm
-	case o == ib.WRSendWithInv:
-		return wire.RCSendLastInvalidate
-	}
-	return wire.RCSendLast
 }

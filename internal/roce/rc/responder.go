@@ -2,8 +2,6 @@ package rc
 
 import (
 	"verbena/ib"
-	"verbena/internal/mem"
-	"verbena/internal/queue"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
 )
@@ -14,13 +12,11 @@ type responder struct {
 	msn  ib.MSN // messages completed
 
 	// the message in progress
-	in       message
-	recv     queue.RecvWQE // the receive taken for it
-	recvHeld bool          // recv is taken and not completed
-	got      uint32        // bytes placed so far
-	total    uint32        // WRITE: length announced
-	va       uint64        // WRITE: where the next byte goes
-	rkey     ib.RKey
+	in    message
+	got   uint32 // bytes placed so far
+	total uint32 // WRITE: length announced
+	va    uint64 // WRITE: where the next byte goes
+	rkey  ib.RKey
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
 
@@ -78,7 +74,7 @@ type resource struct {
 const maxResponses = 4 * 128
 
 func (r *responder) start(psn ib.PSN) {
-	*r = responder{epsn: psn, recv: r.recv, out: r.out[:0], saved: r.saved[:0]}
+	*r = responder{epsn: psn, out: r.out[:0], saved: r.saved[:0]}
 }
 
 // verdict is what a check says about a request.
@@ -128,14 +124,14 @@ func (q *QP) checkPSN(p *wire.Packet) verdict {
 	case d == 0:
 		return accept
 	case d < 0:
-		q.count[roce.DuplicateRequest]++
+		q.Count[roce.DuplicateRequest]++
 		q.handleDuplicate(p)
 		return drop
 	}
-	q.count[roce.OutOfSeqRequest]++
+	q.Count[roce.OutOfSeqRequest]++
 	if !r.naked { // Spec: IBTA C9-111: one NAK until the expected packet comes
 		r.naked = true
-		q.count[roce.SentSeqNAK]++
+		q.Count[roce.SentSeqNAK]++
 		q.owe(response{kind: respAck, psn: r.epsn, syndrome: wire.NAKPSNSequence})
 	}
 	return drop
@@ -150,7 +146,7 @@ func (q *QP) checkSequence(p *wire.Packet) verdict {
 	want := inNone
 	if !i.First && i.HasPayload {
 		want = inSend
-		if isWrite(p.Opcode) {
+		if roce.IsWrite(p.Opcode) {
 			want = inWrite
 		}
 	}
@@ -159,7 +155,7 @@ func (q *QP) checkSequence(p *wire.Packet) verdict {
 	}
 	need := ib.Access(0)
 	switch {
-	case isWrite(p.Opcode), p.Opcode == wire.RCAtomicWrite:
+	case roce.IsWrite(p.Opcode), p.Opcode == wire.RCAtomicWrite:
 		need = ib.AccessRemoteWrite
 	case p.Opcode == wire.RCRDMAReadRequest:
 		need = ib.AccessRemoteRead
@@ -168,7 +164,7 @@ func (q *QP) checkSequence(p *wire.Packet) verdict {
 	case p.Opcode == wire.RCFlush:
 		return q.checkFlush(p)
 	}
-	if !q.attr.AccessFlags.Has(need) {
+	if !q.Attr.AccessFlags.Has(need) {
 		return nakInvalid
 	}
 	return accept
@@ -176,7 +172,7 @@ func (q *QP) checkSequence(p *wire.Packet) verdict {
 
 // checkFlush checks that the placement asked for is one granted.
 func (q *QP) checkFlush(p *wire.Packet) verdict {
-	if p.FETH.PLT == 0 || p.FETH.SEL > ib.FlushMR || !q.attr.AccessFlags.Has(flushAccess(p.FETH.PLT)) {
+	if p.FETH.PLT == 0 || p.FETH.SEL > ib.FlushMR || !q.Attr.AccessFlags.Has(flushAccess(p.FETH.PLT)) {
 		return nakInvalid
 	}
 	return accept
@@ -190,10 +186,6 @@ func flushAccess(t ib.FlushType) (a ib.Access) {
 		a |= ib.AccessFlushPersistent
 	}
 	return a
-}
-
-func isWrite(o wire.Opcode) bool {
-	return o >= wire.RCRDMAWriteFirst && o <= wire.RCRDMAWriteOnlyImm
 }
 
 // checkLength checks the payload against the path MTU and the length that a
@@ -214,12 +206,12 @@ func (q *QP) checkLength(p *wire.Packet) verdict {
 			return nakInvalid
 		}
 		return accept
-	case n > q.mtu,
-		!i.Last && n != q.mtu,
+	case n > q.MTU,
+		!i.Last && n != q.MTU,
 		i.Last && !i.First && n == 0:
 		return nakInvalid
 	}
-	if !isWrite(p.Opcode) {
+	if !roce.IsWrite(p.Opcode) {
 		return accept
 	}
 	got, total := q.resp.got, q.resp.total
@@ -244,34 +236,25 @@ func (q *QP) execute(p *wire.Packet) (verdict, ib.VendorErr) {
 		return q.executeAtomicWrite(p)
 	case p.Opcode == wire.RCFlush:
 		return q.executeFlush(p)
-	case isWrite(p.Opcode):
+	case roce.IsWrite(p.Opcode):
 		return q.executeWrite(p)
 	}
 	return q.executeSend(p)
 }
 
-// takeRecv takes the receive that the message will complete.
-func (q *QP) takeRecv() bool {
-	r := &q.resp
-	if !r.recvHeld {
-		r.recvHeld = q.RQ.Pop(&r.recv)
-	}
-	return r.recvHeld
-}
-
 func (q *QP) executeSend(p *wire.Packet) (verdict, ib.VendorErr) {
 	r, i := &q.resp, p.Info
 	if i.First {
-		if !q.takeRecv() {
+		if !q.TakeRecv() {
 			return nakRNR, ib.VendorRNR
 		}
 		r.got = 0
 	}
 	n := uint32(len(p.Payload))
-	if uint64(r.got)+uint64(n) > uint64(r.recv.Length) {
+	if uint64(r.got)+uint64(n) > uint64(q.Recv.Length) {
 		return q.failRecv(nakInvalid, ib.WCLocLenErr, ib.VendorLength)
 	}
-	if s, v := q.scatter(r.recv.SGE, int(r.got), p.Payload); s != ib.WCSuccess {
+	if s, v := q.Scatter(q.Recv.SGE, int(r.got), p.Payload); s != ib.WCSuccess {
 		return q.failRecv(nakOp, s, v)
 	}
 	if i.HasIETH {
@@ -303,7 +286,7 @@ func (q *QP) executeWrite(p *wire.Packet) (verdict, ib.VendorErr) {
 			s.Release()
 		}
 	}
-	if i.ConsumesRecv && !q.takeRecv() {
+	if i.ConsumesRecv && !q.TakeRecv() {
 		return nakRNR, ib.VendorRNR
 	}
 	n := uint32(len(p.Payload))
@@ -335,7 +318,7 @@ func (q *QP) acceptPacket(p *wire.Packet) {
 	if p.Info.Last {
 		r.in = inNone
 		r.msn = r.msn.Add(1)
-		q.count[roce.RcvdMessages]++
+		q.Count[roce.RcvdMessages]++
 	}
 	if p.AckReq {
 		q.oweAck(p.PSN)
@@ -344,22 +327,19 @@ func (q *QP) acceptPacket(p *wire.Packet) {
 
 // completeRecv reports the receive that a message took.
 func (q *QP) completeRecv(p *wire.Packet, op ib.WCOpcode, n uint32) {
-	r := &q.resp
-	r.recvHeld = false
-	wc := ib.WC{WRID: r.recv.WRID, Opcode: op, ByteLen: n, QPN: q.QPN, SrcQP: q.attr.DestQPN}
+	wc := ib.WC{Opcode: op, ByteLen: n, SrcQP: q.Attr.DestQPN}
 	if p.Info.HasImm {
 		wc.Flags, wc.ImmData = ib.WCWithImm, p.ImmDt.Data
 	}
 	if p.Info.HasIETH {
 		wc.Flags, wc.InvalidatedRKey = ib.WCWithInv, p.IETH.RKey
 	}
-	q.RecvCQ.Push(&wc, p.Solicited)
+	q.CompleteRecv(&wc, p.Solicited)
 }
 
 // failRecv ends the receive in progress with an error.
 func (q *QP) failRecv(v verdict, s ib.WCStatus, d ib.VendorErr) (verdict, ib.VendorErr) {
-	q.resp.recvHeld = false
-	q.completeRecvErr(s, d)
+	q.FailRecv(s, d)
 	return v, d
 }
 
@@ -371,7 +351,7 @@ func (q *QP) room() bool {
 			n++
 		}
 	}
-	return n < int(q.attr.MaxDestRdAtomic)
+	return n < int(q.Attr.MaxDestRdAtomic)
 }
 
 func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
@@ -386,7 +366,7 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 		}
 		s.Release()
 	}
-	last := p.PSN.Add(q.packets(h.DMALen) - 1)
+	last := p.PSN.Add(q.Packets(h.DMALen) - 1)
 	r.epsn = last.Add(1)
 	r.msn = r.msn.Add(1)
 	q.save(resource{kind: respRead, first: p.PSN, last: last})
@@ -395,7 +375,7 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 }
 
 func (q *QP) executeAtomic(p *wire.Packet) (verdict, ib.VendorErr) {
-	r, h := &q.resp, p.AtomicETH
+	h := p.AtomicETH
 	if !q.room() {
 		return nakInvalid, ib.VendorDepth
 	}
@@ -478,7 +458,7 @@ func (q *QP) acceptSingle(p *wire.Packet, k responseKind, orig uint64) {
 // save keeps a READ or atomic for duplicates; the oldest makes room.
 func (q *QP) save(s resource) {
 	r := &q.resp
-	if len(r.saved) >= int(q.attr.MaxDestRdAtomic) && len(r.saved) > 0 {
+	if len(r.saved) >= int(q.Attr.MaxDestRdAtomic) && len(r.saved) > 0 {
 		r.saved = r.saved[:copy(r.saved, r.saved[1:])]
 	}
 	r.saved = append(r.saved, s)
@@ -492,8 +472,8 @@ func (q *QP) refuse(p *wire.Packet, v verdict, detail ib.VendorErr) {
 	r := &q.resp
 	if v == nakRNR {
 		r.naked = true // for what follows; this one may come again and again
-		q.count[roce.SentRNRNAK]++
-		q.owe(response{kind: respAck, psn: p.PSN, syndrome: wire.RNRNAK(q.attr.MinRNRTimer)})
+		q.Count[roce.SentRNRNAK]++
+		q.owe(response{kind: respAck, psn: p.PSN, syndrome: wire.RNRNAK(q.Attr.MinRNRTimer)})
 		return
 	}
 	code, event := wire.NAKInvalidRequest, ib.EventQPReqErr
@@ -509,7 +489,7 @@ func (q *QP) refuse(p *wire.Packet, v verdict, detail ib.VendorErr) {
 // failResponder sends the NAK that ends the queue pair.
 func (q *QP) failResponder(psn ib.PSN, code wire.Syndrome, event ib.EventType) {
 	r := &q.resp
-	q.count[roce.SentErrorNAK]++
+	q.Count[roce.SentErrorNAK]++
 	r.fatal = response{kind: respAck, psn: psn, syndrome: code, msn: r.msn}
 	q.fail(event)
 	r.out = append(r.out[:0], r.fatal)
@@ -522,7 +502,7 @@ func (q *QP) failResponder(psn ib.PSN, code wire.Syndrome, event ib.EventType) {
 // everything, which leaves a requester that lost the NAK to its time-outs.
 func (q *QP) repeatFatalNAK(p *wire.Packet) {
 	r := &q.resp
-	q.count[roce.DroppedState]++
+	q.Count[roce.DroppedState]++
 	if r.fatal.kind != respNone && p.PSN == r.fatal.psn && len(r.out) == 0 {
 		r.out = append(r.out, r.fatal)
 	}
