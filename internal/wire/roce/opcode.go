@@ -231,7 +231,7 @@ var opcodes = func() (t [256]OpInfo) {
 	for o := range t {
 		t[o].Service = Service(o >> 5)
 		if !t[o].Valid {
-			t[o].Name = fmt.Sprintf("Unknown Opcode (0x%02x)", o)
+			t[o].Name = fmt.Sprintf("Unknown OpCode (0x%02x)", o)
 			t[o].HeaderBytes = BTHBytes
 		}
 	}

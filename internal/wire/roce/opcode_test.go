@@ -100,7 +100,7 @@ func TestOpcodeTable(t *testing.T) {
 			t.Errorf("%#02x: Valid = %v", uint8(o), i.Valid)
 		}
 		if !valid {
-			reserved := OpInfo{Name: fmt.Sprintf("Unknown Opcode (0x%02x)", uint8(o)), Service: i.Service, HeaderBytes: BTHBytes}
+			reserved := OpInfo{Name: fmt.Sprintf("Unknown OpCode (0x%02x)", uint8(o)), Service: i.Service, HeaderBytes: BTHBytes}
 			if *i != reserved {
 				t.Errorf("%#02x: %+v, want a reserved row", uint8(o), *i)
 			}

@@ -69,7 +69,7 @@ func (s Syndrome) String() string {
 	if int(s.Value()) < len(nakNames) {
 		return nakNames[s.Value()]
 	}
-	return fmt.Sprintf("Reserved Nak 0x%02x", s.Value())
+	return fmt.Sprintf("Unknown (%d)", s.Value())
 }
 
 // CreditsInvalid is the credit code of a responder that gives no end-to-end

@@ -24,7 +24,7 @@ func TestSyndromes(t *testing.T) {
 	for s, want := range map[Syndrome]string{
 		0x1f: "Ack", 0x20: "RNR Nak", 0x40: "Reserved",
 		NAKPSNSequence: "PSN Sequence Error", NAKInvalidRequest: "Invalid Request", NAKRemoteAccess: "Remote Access Error",
-		NAKRemoteOperational: "Remote Operational Error", NAKInvalidRD: "Invalid RD Request", 0x65: "Reserved Nak 0x05",
+		NAKRemoteOperational: "Remote Operational Error", NAKInvalidRD: "Invalid RD Request", 0x65: "Unknown (5)",
 	} {
 		if s.String() != want {
 			t.Errorf("%#02x = %q, want %q", uint8(s), s, want)
