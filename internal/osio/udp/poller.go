@@ -33,7 +33,8 @@ func NewPoller() (*Poller, error) {
 	return p, nil
 }
 
-// Add makes Wait report id while s has something to read.
+// Add makes Wait report id while s has something to read. A socket may be in
+// one Poller at a time.
 func (p *Poller) Add(s *Socket, id uint64) error {
 	pt, ok := s.io.(*portable)
 	if !ok {

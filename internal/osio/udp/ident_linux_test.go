@@ -1,0 +1,116 @@
+package udp
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// newNetwork moves the calling test to a network namespace of its own whose
+// loopback interface has the given MTU and cuts every train in software, so
+// that a packet socket sees datagrams as they would leave on a wire.
+func newNetwork(t *testing.T, mtu int) {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+	}
+	h, err := netlink.NewHandle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	lo, err := h.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.LinkSetMTU(lo, mtu); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.LinkSetUp(lo); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.LinkSetGSOMaxSegs(lo, 1); err != nil {
+		t.Skipf("this kernel cannot turn off segmentation of lo: %v", err)
+	}
+}
+
+// sniffer returns a packet socket on lo that sees IPv4 packets from their IP
+// header on.
+func sniffer(t *testing.T) int {
+	t.Helper()
+	proto := binary.NativeEndian.Uint16([]byte{unix.ETH_P_IP >> 8, unix.ETH_P_IP & 0xff}) // network order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(proto))
+	if err != nil {
+		t.Skipf("needs CAP_NET_RAW to see IP headers: %v", err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return fd
+}
+
+// sniff returns the next packet that came through lo.
+func sniff(t *testing.T, fd int) []byte {
+	t.Helper()
+	buf := make([]byte, 70000)
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds())); n != 1 {
+		t.Fatalf("no packet was seen: %v", err)
+	}
+	n, _, err := unix.Recvfrom(fd, buf, 0)
+	if err != nil {
+		t.Fatal(os.NewSyscallError("recvfrom", err))
+	}
+	return buf[:n]
+}
+
+func TestIdentificationIsSegmentIndex(t *testing.T) {
+	newNetwork(t, 65536)
+	addr := netip.MustParseAddr("127.0.0.1")
+	for _, o := range []Options{{}, {NoSegment: true}, {Portable: true}} {
+		fd := sniffer(t)
+		rx, tx := listen(t, addr, o), listen(t, addr, o)
+		train := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 5*1000)}, SegmentSize: 1000, TTL: 33, TOS: 2}
+		single := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 10)}}
+		writeAll(t, tx, single, train, single, train, single)
+		want := []uint16{0, 0, 1, 2, 3, 4, 0, 0, 1, 2, 3, 4, 0}
+		if !tx.SegmentsTrains() {
+			clear(want)
+		}
+		for i, w := range want {
+			p := sniff(t, fd)
+			id, fragment := binary.BigEndian.Uint16(p[4:]), binary.BigEndian.Uint16(p[6:])
+			if id != w || fragment != 0x4000 {
+				t.Errorf("%+v: datagram %d has identification %d and fragment field %#04x, want %d and DF alone", o, i, id, fragment, w)
+			}
+			if cut := len(p) > 1000; cut && !o.Portable && (p[8] != 33 || p[1] != 2) {
+				t.Errorf("datagram %d has TTL %d and TOS %#x, want 33 and 2", i, p[8], p[1])
+			}
+		}
+		unix.Close(fd)
+		rx.Close()
+		tx.Close()
+	}
+}
+
+func TestLongerThanMTUIsDroppedAndCounted(t *testing.T) {
+	newNetwork(t, 1500)
+	for _, o := range []Options{{}, {NoSegment: true}, {Portable: true}} {
+		addr := netip.MustParseAddr("127.0.0.1")
+		rx, tx := listen(t, addr, o), listen(t, addr, o)
+		fits := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 3*1400)}, SegmentSize: 1400}
+		long := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 4000)}}
+		longTrain := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 8000)}, SegmentSize: 4000}
+		cuts := tx.SegmentsTrains()
+		writeAll(t, tx, fits, long, longTrain, fits)
+		receive(t, rx, 6)
+		if c := tx.Counters(); c.TooBig < 2 || tx.SegmentsTrains() != cuts {
+			t.Errorf("%+v: %d items counted too big, trains cut %v before and %v after", o, c.TooBig, cuts, tx.SegmentsTrains())
+		}
+		rx.Close()
+		tx.Close()
+	}
+}

@@ -1,0 +1,118 @@
+package udp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+)
+
+// Source ports of RoCEv2. Spec: IBTA A17.3.1 leaves the choice to the sender,
+// as the flow's entropy; hardware uses the dynamic range, so that a flow keeps
+// to one path and different flows spread.
+const (
+	SourcePortMin = 49152
+	SourcePortMax = 65535
+)
+
+// MaxSources bounds the sending sockets of one address: 32 flows spread over
+// the links of any trunk; more would only cost descriptors.
+const MaxSources = 32
+
+// sourceTries bounds the search for a free port: with a quarter of the range
+// taken, 16 misses in a row have a chance of 2^-32.
+const sourceTries = 16
+
+// SourcePool hands out sending sockets of one address, each with its own
+// source port. Its methods may be called concurrently.
+type SourcePool struct {
+	addr netip.Addr // immutable
+	opt  Options    // immutable
+
+	mu     sync.Mutex
+	slot   [MaxSources]*Source // guarded by mu: the sockets open
+	closed bool                // guarded by mu
+}
+
+// Source is a socket to send from, shared by the flows that acquired it.
+// Whatever is sent to it is dropped.
+type Source struct {
+	*Socket
+	pool *SourcePool
+	at   int // immutable
+	refs int // guarded by pool.mu
+}
+
+// NewSourcePool returns a pool that opens sockets on addr as they are needed.
+func NewSourcePool(addr netip.Addr, o Options) *SourcePool {
+	o.SendOnly = true
+	return &SourcePool{addr: addr, opt: o}
+}
+
+// Acquire returns a socket for a flow: one of its own while there are fewer
+// than MaxSources, then one of those there are, by hash of flow. The flow keeps
+// it, and with it the source port, until Release.
+func (p *SourcePool) Acquire(flow uint32) (*Source, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.New("udp: source pool is closed")
+	}
+	// The flow's own slot first, so that the same flow tends to the same port.
+	hash := flow * 0x9e3779b1 // 2^32 / golden ratio
+	home := int(hash>>16) % MaxSources
+	for i := range p.slot {
+		if at := (home + i) % MaxSources; p.slot[at] == nil {
+			s, err := p.open(hash)
+			if err != nil {
+				return nil, err
+			}
+			p.slot[at] = &Source{Socket: s, pool: p, at: at, refs: 1}
+			return p.slot[at], nil
+		}
+	}
+	p.slot[home].refs++
+	return p.slot[home], nil
+}
+
+// open binds a socket to a free port, starting where hash says.
+func (p *SourcePool) open(hash uint32) (*Socket, error) {
+	const ports = SourcePortMax - SourcePortMin + 1
+	var err error
+	for range sourceTries {
+		var s *Socket
+		if s, err = Listen(p.addr, uint16(SourcePortMin+(hash>>8)%ports), p.opt); err == nil {
+			return s, nil
+		}
+		hash = hash*1664525 + 1013904223 // a full-period step, so that tries differ
+	}
+	return nil, fmt.Errorf("no source port to be had: %w", err)
+}
+
+// Release gives back what Acquire returned; the last one closes the socket.
+// Nobody may be writing for this flow any more.
+func (s *Source) Release() error {
+	p := s.pool
+	p.mu.Lock()
+	s.refs--
+	last := s.refs == 0
+	if s.refs < 0 {
+		p.mu.Unlock()
+		panic("udp: source released more often than acquired")
+	}
+	if last && p.slot[s.at] == s {
+		p.slot[s.at] = nil
+	}
+	p.mu.Unlock()
+	if last {
+		return s.Socket.Close()
+	}
+	return nil
+}
+
+// Close refuses further Acquires. Sockets close as their flows release them.
+func (p *SourcePool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+}

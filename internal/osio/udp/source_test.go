@@ -1,0 +1,69 @@
+package udp
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestSourcePortsDifferThenAreShared(t *testing.T) {
+	forKinds(t, func(t *testing.T, addr netip.Addr, o Options) {
+		p := NewSourcePool(addr, o)
+		defer p.Close()
+		var got []*Source
+		ports := map[uint16]int{}
+		for flow := range uint32(2 * MaxSources) {
+			s, err := p.Acquire(flow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			port := s.LocalAddr().Port()
+			if port < SourcePortMin {
+				t.Errorf("source port %d is not in the dynamic range", port)
+			}
+			ports[port]++
+			got = append(got, s)
+		}
+		if len(ports) != MaxSources {
+			t.Errorf("%d flows use %d ports, want %d", len(got), len(ports), MaxSources)
+		}
+		rx := listen(t, addr, o)
+		writeAll(t, got[0].Socket, Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{[]byte("x")}})
+		if _, m := receive(t, rx, 1); m.Src != got[0].LocalAddr() {
+			t.Errorf("datagram came from %v, want %v", m.Src, got[0].LocalAddr())
+		}
+		for _, s := range got {
+			if err := s.Release(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, s := range p.slot {
+			if s != nil {
+				t.Errorf("slot %d is still open after the last release", i)
+			}
+		}
+	})
+}
+
+func TestSourceDropsInput(t *testing.T) {
+	for _, a := range []string{"127.0.0.1", "::1"} {
+		addr := netip.MustParseAddr(a)
+		p := NewSourcePool(addr, Options{})
+		s, err := p.Acquire(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx := listen(t, addr, Options{})
+		writeAll(t, tx, Datagrams{Dst: s.LocalAddr(), Iov: [][]byte{[]byte("x")}})
+		if n, err := s.ReadBatch(NewRxBatch()); n != 0 || err != nil {
+			t.Errorf("%v: a source received %d messages, %v", addr, n, err)
+		}
+		s.Release()
+		if _, err := p.Acquire(1); err != nil {
+			t.Errorf("acquire after release: %v", err)
+		}
+		p.Close()
+		if _, err := p.Acquire(2); err == nil {
+			t.Error("a closed pool gave a source")
+		}
+	}
+}
