@@ -2,8 +2,11 @@
 // Wireshark's columns, so that a line of ours and a line of tshark's about the
 // same packet read the same:
 //
-//	14   0.002828 10.77.0.2 → 10.77.0.3 RRoCE 1098 RC RDMA Write First QP=0x000011  PSN=1209 VA=0x5581 RKey=0x00000a3c DMALen=3000 Len=1024
-//	└ frame └ seconds                         └ bytes └ info, as Wireshark            └ detail, ours
+//	14    0.002828 10.77.0.2 → 10.77.0.3 RRoCE 1098 RC RDMA Write First QP=0x000011  PSN=… VA=… RKey=… DMALen=… Len=1024
 //
-// A Formatter is a value; it keeps nothing between packets.
+// Up to the two spaces, that is frame number, seconds, addresses, bytes on the
+// link and info, it is Wireshark's; behind them stand the header fields.
+//
+// A Formatter is a value; it keeps nothing between packets. It takes what it
+// describes from package roce and reads captures by way of package pcap.
 package trace

@@ -72,7 +72,7 @@ func (f *Formatter) AppendDetail(b []byte, p *roce.Packet, m roce.Malformed) []b
 		b = appendAETH(b, p.AETH)
 	}
 	if i.HasAtomicAck {
-		b = fmt.Appendf(b, " Orig=0x%x", p.AtomicAck.Orig)
+		b = fmt.Appendf(b, " Orig=0x%016x", p.AtomicAck.Orig)
 	}
 	if i.HasImm {
 		b = fmt.Appendf(b, " Imm=0x%08x", p.ImmDt.Data)
@@ -107,9 +107,9 @@ func appendAtomic(b []byte, p *roce.Packet) []byte {
 	a := &p.AtomicETH
 	b = fmt.Appendf(b, " VA=0x%x RKey=0x%08x", a.VA, uint32(a.RKey))
 	if p.Info.Operation == roce.OpFetchAdd {
-		return fmt.Appendf(b, " Add=0x%x", a.SwapAdd)
+		return fmt.Appendf(b, " Add=0x%016x", a.SwapAdd)
 	}
-	return fmt.Appendf(b, " Swap=0x%x Compare=0x%x", a.SwapAdd, a.Compare)
+	return fmt.Appendf(b, " Swap=0x%016x Compare=0x%016x", a.SwapAdd, a.Compare)
 }
 
 // appendAETH appends the MSN and, of an ACK the credits if it gives any, of an

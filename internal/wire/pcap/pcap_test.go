@@ -1,0 +1,228 @@
+package pcap
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"verbena/internal/wire/roce"
+)
+
+// packet returns a SEND of n bytes with a right ICRC for the flow and id.
+func packet(src, dst netip.AddrPort, id uint16, n int) []byte {
+	p := roce.Packet{BTH: roce.BTH{Opcode: roce.RCSendOnly, MigReq: true, PKey: 0xffff, DestQP: 17}, Payload: make([]byte, n)}
+	ps := roce.NewPseudo(src.Addr(), dst.Addr(), src.Port(), dst.Port())
+	return ps.Seal(p.Append(nil), id)
+}
+
+// flowTime is the time of frames whose time does not matter.
+var flowTime = time.Unix(1700000000, 0)
+
+var flows = []struct{ src, dst netip.AddrPort }{
+	{netip.MustParseAddrPort("10.0.0.1:50000"), netip.MustParseAddrPort("10.0.0.2:4791")},
+	{netip.MustParseAddrPort("[::ffff:10.0.0.3]:50001"), netip.MustParseAddrPort("10.0.0.4:4791")},
+	{netip.MustParseAddrPort("[fd00::1]:50002"), netip.MustParseAddrPort("[fd00::2]:4791")},
+	{netip.MustParseAddrPort("[fe80::1%eth0]:50003"), netip.MustParseAddrPort("[fe80::2%eth0]:4791")},
+}
+
+// bare returns an address as a frame carries it: no zone, no mapping.
+func bare(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+}
+
+// writeAll writes a datagram of each size in each flow.
+func writeAll(t testing.TB, w *Writer, at time.Time) (payloads [][]byte) {
+	t.Helper()
+	for i, f := range flows {
+		for _, n := range []int{0, 1, 1024, 4096} {
+			id := uint16(1000*i + n)
+			b := packet(bare(f.src), bare(f.dst), id, n)
+			if err := w.Write(at, f.src, f.dst, id, b[:5], nil, b[5:]); err != nil {
+				t.Fatal(err)
+			}
+			payloads = append(payloads, b)
+		}
+	}
+	return payloads
+}
+
+func TestWriteRead(t *testing.T) {
+	var file bytes.Buffer
+	w, err := NewWriter(&file, "verbena0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1700000000, 123456789)
+	want := writeAll(t, w, at)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range want {
+		d, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := flows[i/4]
+		if d.Src != bare(f.src) || d.Dst != bare(f.dst) || !d.Time.Equal(at) || !bytes.Equal(d.Payload, b) {
+			t.Errorf("%d: %v → %v at %v, %d bytes", i, d.Src, d.Dst, d.Time, len(d.Payload))
+		}
+		if !d.VerifyICRC() || !d.DontFragment || d.HopLimit != 64 || d.TrafficClass != 0 || d.Truncated || r.Frame() != i+1 {
+			t.Errorf("%d: %+v", i, d)
+		}
+		if d.Src.Addr().Is4() && d.IPID != uint16(1000*(i/4)+[]int{0, 1, 1024, 4096}[i%4]) {
+			t.Errorf("%d: identification %d", i, d.IPID)
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("at the end: %v", err)
+	}
+	if err := r.Close(); err != nil || r.Skipped() != 0 {
+		t.Errorf("Close %v, %d skipped", err, r.Skipped())
+	}
+}
+
+// TestWiresharkOpens holds that tshark finds no fault in a file of ours, the
+// checksums included.
+func TestWiresharkOpens(t *testing.T) {
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		t.Skip("tshark is not installed")
+	}
+	file := filepath.Join(t.TempDir(), "ours.pcapng")
+	w, err := Create(file, "verbena0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := len(writeAll(t, w, time.Unix(1700000000, 0)))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// rpcordma takes any short SEND for a broken RPC.
+	out, err := exec.Command(tshark, "-r", file, "--disable-protocol", "rpcordma", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+		"-T", "fields", "-e", "frame.interface_name", "-e", "infiniband.bth.opcode", "-e", "_ws.expert.message").Output()
+	if err != nil {
+		t.Fatalf("tshark: %v", err)
+	}
+	if want := strings.Repeat("verbena0\t4\t\n", n); string(out) != want {
+		t.Errorf("tshark says\n%s", out)
+	}
+}
+
+// TestWriterShared writes from several goroutines; run with -race.
+func TestWriterShared(t *testing.T) {
+	const writers, each = 4, 50
+	var file bytes.Buffer
+	w, _ := NewWriter(&file, "verbena0")
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			f := flows[i]
+			b := packet(bare(f.src), bare(f.dst), 7, 100*i)
+			for range each {
+				if err := w.Write(time.Now(), f.src, f.dst, 7, b); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := w.Flush(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := NewReader(&file)
+	n := 0
+	for {
+		d, err := r.Next()
+		if err != nil {
+			break
+		}
+		if n++; !d.VerifyICRC() {
+			t.Errorf("frame %d: bad ICRC", n)
+		}
+	}
+	if n != writers*each {
+		t.Errorf("%d frames, want %d", n, writers*each)
+	}
+}
+
+func TestWriterRefuses(t *testing.T) {
+	var file bytes.Buffer
+	w, _ := NewWriter(&file, "verbena0")
+	if err := w.Write(time.Now(), flows[0].src, flows[2].dst, 0, []byte("x")); err != ErrFamily {
+		t.Errorf("mixed families: %v", err)
+	}
+	if err := w.Write(time.Now(), netip.AddrPort{}, netip.AddrPort{}, 0, nil); err != ErrFamily {
+		t.Errorf("no addresses: %v", err)
+	}
+	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, make([]byte, 65508)); err == nil {
+		t.Error("65508 bytes were written")
+	}
+	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, make([]byte, 65507)); err != nil {
+		t.Errorf("a refused datagram spoils the next: %v", err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := w.Close(); err != ErrClosed {
+		t.Errorf("second Close: %v", err)
+	}
+	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, nil); err != ErrClosed {
+		t.Errorf("Write after Close: %v", err)
+	}
+}
+
+// full is a disk that is full.
+type full struct{ err error }
+
+func (f full) Write([]byte) (int, error) { return 0, f.err }
+
+func TestWriterKeepsFirstError(t *testing.T) {
+	noSpace := errors.New("no space left on device")
+	w, err := NewWriter(full{noSpace}, "verbena0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != noSpace {
+		t.Errorf("Flush: %v", err)
+	}
+	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, nil); err != noSpace {
+		t.Errorf("Write: %v", err)
+	}
+	if err := w.Close(); err != noSpace {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	if _, err := Open(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+	if _, err := Create(filepath.Join(t.TempDir(), "no", "such", "folder"), ""); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing folder: %v", err)
+	}
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("this is no capture, not even nearly"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(text); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), text) {
+		t.Errorf("a text file: %v", err)
+	}
+	if _, err := NewReader(strings.NewReader("ab")); err != ErrFormat {
+		t.Errorf("two bytes: %v", err)
+	}
+}
