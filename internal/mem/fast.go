@@ -26,7 +26,7 @@ func (t *Table) AllocFast(pd PD, maxSegments int) (*Region, error) {
 	r := &Region{table: t, maxSegments: maxSegments}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.enterLocked(r, &grant{pd: pd, qpn: anyQP, gate: newGate()}); err != nil {
+	if err := t.enterLocked(r, &grant{pd: pd, qpn: anyQP, gate: &r.gate}); err != nil {
 		return nil, err
 	}
 	return r, nil

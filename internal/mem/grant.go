@@ -49,22 +49,20 @@ func (g *grant) cover(of *grant, off, length uint64) {
 // span returns the n bytes at offset off, which within has allowed.
 func (g *grant) span(off, n uint64) Span {
 	if g.segs == nil {
-		return Span{mem: g.mem[off : off+n : off+n], gate: g.gate, n: int(n)}
+		return Span{mem: g.mem[off : off+n : off+n], g: g, n: int(n)}
 	}
 	off += g.off
-	i := findSegment(g.segs, off)
-	s := &g.segs[i]
-	at := off - (s.end - uint64(len(s.mem)))
-	if n <= uint64(len(s.mem))-at {
-		return Span{mem: s.mem[at : at+n : at+n], gate: g.gate, n: int(n)}
+	i, at := findSegment(g.segs, off)
+	if m := g.segs[i].mem; n <= uint64(len(m))-at {
+		return Span{mem: m[at : at+n : at+n], g: g, n: int(n)}
 	}
-	return Span{segs: g.segs[i:], at: at, gate: g.gate, n: int(n)}
+	return Span{g: g, at: off, n: int(n)}
 }
 
-// findSegment returns the index of the segment that byte off is in. The offset
-// just after the last byte, where only a span of no bytes can start, counts as
-// the last segment's.
-func findSegment(segs []segment, off uint64) int {
+// findSegment returns the index of the segment that byte off of the region is
+// in, and its place there. The offset just after the last byte, where only a
+// span of no bytes can start, is in the last segment.
+func findSegment(segs []segment, off uint64) (i int, at uint64) {
 	lo, hi := 0, len(segs)-1
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
@@ -74,5 +72,6 @@ func findSegment(segs []segment, off uint64) int {
 			lo = mid + 1
 		}
 	}
-	return lo
+	s := &segs[lo]
+	return lo, off - (s.end - uint64(len(s.mem)))
 }

@@ -4,50 +4,49 @@ package mem
 const (
 	slotBits = 24
 	maxSlots = 1 << slotBits
+	slotMask = maxSlots - 1
 	tagBits  = 8
-	halfBits = slotBits / 2
-	halfMask = 1<<halfBits - 1
 )
 
-// A permutation is a keyed bijection of the 24-bit numbers: a Feistel network
-// of four rounds. It hides how many keys are out and which key follows which.
-// It is no cipher; keys of 32 bits protect against accidents and guesses, the
-// protection domain against the rest.
-type permutation [4]uint32
+// A permutation is a keyed bijection of the 24-bit numbers. It hides how many
+// keys are out and which key follows which, and is cheap to undo, because
+// every look-up does. It is no cipher: keys of 32 bits protect against
+// accidents and guesses, the protection domain against the rest.
+type permutation struct {
+	mask0, mask1 uint32
+	mul0, mul1   uint32 // odd
+	inv0, inv1   uint32 // their inverses modulo 2^24
+}
 
 func newPermutation(seed func() uint32) permutation {
-	var p permutation
-	for i := range p {
-		p[i] = seed()
-	}
+	p := permutation{mask0: seed() & slotMask, mask1: seed() & slotMask, mul0: seed() | 1, mul1: seed() | 1}
+	p.inv0, p.inv1 = inverse(p.mul0), inverse(p.mul1)
 	return p
 }
 
-// round mixes a half with a round key; any function will do for a Feistel
-// network, this one is a multiply and a shift so that a look-up stays cheap.
-func round(half, key uint32) uint32 {
-	x := (half ^ key) * 0x9e3779b1
-	return (x ^ x>>15) * 0x85ebca77 >> (32 - halfBits)
+// inverse returns 1/odd modulo 2^32, and so modulo 2^24. Newton's iteration
+// doubles the bits that are right; odd is its own inverse modulo 8.
+func inverse(odd uint32) uint32 {
+	x := odd
+	for range 4 {
+		x *= 2 - odd*x
+	}
+	return x
 }
+
+// fold mixes the upper half into the lower. It is its own inverse.
+func fold(x uint32) uint32 { return x ^ x>>(slotBits/2) }
 
 // hide maps a slot number to the upper 24 bits of its keys.
 func (p *permutation) hide(slot uint32) uint32 {
-	l, r := slot>>halfBits, slot&halfMask
-	l ^= round(r, p[0])
-	r ^= round(l, p[1])
-	l ^= round(r, p[2])
-	r ^= round(l, p[3])
-	return l<<halfBits | r
+	x := fold((slot ^ p.mask0) * p.mul0 & slotMask)
+	return fold(x*p.mul1&slotMask) ^ p.mask1
 }
 
 // show is the inverse of hide.
 func (p *permutation) show(hidden uint32) uint32 {
-	l, r := hidden>>halfBits, hidden&halfMask
-	r ^= round(l, p[3])
-	l ^= round(r, p[2])
-	r ^= round(l, p[1])
-	l ^= round(r, p[0])
-	return l<<halfBits | r
+	x := fold(hidden^p.mask1) * p.inv1 & slotMask
+	return fold(x)*p.inv0&slotMask ^ p.mask0
 }
 
 // key joins a slot's upper bits and a tag.

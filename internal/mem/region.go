@@ -17,6 +17,8 @@ type Region struct {
 	slot        uint32
 	maxSegments int // of a fast-registration region, 0 for a plain one
 
+	gate gate // of the memory, until a re-registration brings other memory
+
 	// The attributes. Replaced under table.mu. In force only while the slot
 	// has the same grant.
 	grant atomic.Pointer[grant]
@@ -39,8 +41,8 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, access ib.Access) (*Reg
 	if err := checkRegion(buf, iova, access); err != nil {
 		return nil, err
 	}
-	g := &grant{pd: pd, access: access, qpn: anyQP, base: iova, length: uint64(len(buf)), mem: buf, gate: newGate()}
 	r := &Region{table: t}
+	g := &grant{pd: pd, access: access, qpn: anyQP, base: iova, length: uint64(len(buf)), mem: buf, gate: &r.gate}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.enterLocked(r, g); err != nil {
@@ -119,7 +121,7 @@ func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 		next.pd = pd
 	}
 	if flags&ib.ReregTranslation != 0 {
-		next.base, next.length, next.mem, next.gate = iova, uint64(len(buf)), buf, newGate()
+		next.base, next.length, next.mem, next.gate = iova, uint64(len(buf)), buf, new(gate)
 	}
 	if flags&ib.ReregAccess != 0 {
 		next.access = access

@@ -9,34 +9,36 @@ import "sync/atomic"
 // from the span's start; the caller has checked them against Len, and going
 // beyond it panics. The zero Span has no bytes and needs no Release.
 type Span struct {
-	mem  []byte    // all of it, if segs is nil
-	segs []segment // else it starts in segs[0]
-	at   uint64    // at this offset
-	gate *gate
-	n    int
+	mem []byte // all of it; empty if it is in several pieces
+	g   *grant // it belongs to
+	at  uint64 // where it starts in g.segs, if it is in several pieces
+	n   int
 }
+
+// pieces reports whether the span is in more than one piece.
+func (s *Span) pieces() bool { return s.n != len(s.mem) }
 
 // Len returns the number of bytes.
 func (s *Span) Len() int { return s.n }
 
 // Hold takes one more reference; each wants its own Release.
 func (s *Span) Hold() {
-	if s.gate != nil {
-		s.gate.hold()
+	if s.g != nil {
+		s.g.gate.hold()
 	}
 }
 
 // Release gives one reference back. After the last the bytes must not be
 // touched. Releasing more often than held panics.
 func (s *Span) Release() {
-	if s.gate != nil {
-		s.gate.release()
+	if s.g != nil {
+		s.g.gate.release()
 	}
 }
 
 // CopyIn writes src at offset off.
 func (s *Span) CopyIn(off int, src []byte) {
-	if s.segs == nil {
+	if !s.pieces() {
 		copy(s.mem[off:off+len(src)], src)
 		return
 	}
@@ -46,14 +48,14 @@ func (s *Span) CopyIn(off int, src []byte) {
 		src = src[n:]
 		i++
 		if len(src) > 0 {
-			p = s.segs[i].mem
+			p = s.g.segs[i].mem
 		}
 	}
 }
 
 // CopyOut reads len(dst) bytes from offset off.
 func (s *Span) CopyOut(off int, dst []byte) {
-	if s.segs == nil {
+	if !s.pieces() {
 		copy(dst, s.mem[off:off+len(dst)])
 		return
 	}
@@ -63,7 +65,7 @@ func (s *Span) CopyOut(off int, dst []byte) {
 		dst = dst[n:]
 		i++
 		if len(dst) > 0 {
-			p = s.segs[i].mem
+			p = s.g.segs[i].mem
 		}
 	}
 }
@@ -72,7 +74,7 @@ func (s *Span) CopyOut(off int, dst []byte) {
 // them: one slice for each piece, none for n = 0. They are valid while the
 // span is held.
 func (s *Span) AppendSlices(dst [][]byte, off, n int) [][]byte {
-	if s.segs == nil {
+	if !s.pieces() {
 		if n == 0 {
 			return dst
 		}
@@ -85,7 +87,7 @@ func (s *Span) AppendSlices(dst [][]byte, off, n int) [][]byte {
 		n -= k
 		i++
 		if n > 0 {
-			p = s.segs[i].mem
+			p = s.g.segs[i].mem
 		}
 	}
 	return dst
@@ -96,16 +98,14 @@ func (s *Span) seek(off, n int) (int, []byte) {
 	if off < 0 || n < 0 || off > s.n || n > s.n-off {
 		panic("mem: outside the span")
 	}
-	start := s.segs[0].end - uint64(len(s.segs[0].mem)) + s.at + uint64(off)
-	i := findSegment(s.segs, start)
-	g := &s.segs[i]
-	return i, g.mem[start-(g.end-uint64(len(g.mem))):]
+	i, within := findSegment(s.g.segs, s.at+uint64(off))
+	return i, s.g.segs[i].mem[within:]
 }
 
 // Aligned8 reports whether the span is one aligned word of 8 bytes in memory,
 // as CompareSwap, FetchAdd and Store8 need it.
 func (s *Span) Aligned8() bool {
-	return s.segs == nil && s.n == 8 && aligned8(s.mem)
+	return len(s.mem) == 8 && aligned8(s.mem)
 }
 
 // CompareSwap stores swap if the word equals cmp and returns what was there,
