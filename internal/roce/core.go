@@ -165,7 +165,7 @@ func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
 		q.Count[UnexpectedPacket]++
 	case q.state < ib.QPRTR:
 		q.Count[DroppedState]++
-	case s != wire.ServiceUD && (m.Src != q.Path.Dst || m.Dst != q.Path.Src):
+	case s != wire.ServiceUD && (q.Path == nil || m.Src != q.Path.Dst || m.Dst != q.Path.Src):
 		q.Count[WrongSource]++
 	case !p.PKey.Matches(ib.DefaultPKey):
 		q.Count[WrongPKey]++

@@ -41,6 +41,7 @@ type Meta struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16
 	TOS      uint8 // IPv4 TOS or IPv6 traffic class; the low two bits are ECN
+	HopLimit uint8 // IPv4 TTL or IPv6 hop limit; 0 where the system does not tell
 }
 
 // CE reports whether a router marked the packet: congestion experienced.

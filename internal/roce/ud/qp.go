@@ -1,0 +1,101 @@
+package ud
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// Config is what a datagram queue pair is made from. Immutable after New.
+type Config struct {
+	roce.Config
+	// SourceAddr returns the address of a GID index of the port, the zero Addr
+	// where the index has none.
+	SourceAddr func(sgidIndex uint8) netip.Addr
+	SourcePort uint16 // UDP source port of all packets
+	MTU        int    // the longest message, in bytes
+}
+
+// QP is the protocol state of one unreliable datagram queue pair.
+type QP struct {
+	roce.Core
+	cfg   Config
+	psn   ib.PSN // of the next packet
+	paths pathCache
+}
+
+var _ roce.Machine = (*QP)(nil)
+
+// New returns a queue pair in the RESET state.
+func New(c Config) *QP {
+	q := &QP{Core: roce.NewCore(c.Config), cfg: c}
+	q.Core.MTU = c.MTU
+	return q
+}
+
+// Query fills the attributes that the queue pair owns.
+func (q *QP) Query(attr *ib.QPAttr) {
+	*attr = q.Attr
+	attr.State, attr.CurState = q.State(), q.State()
+	attr.SQPSN = q.psn
+}
+
+// Modify applies a legal modification.
+func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path) {
+	q.Apply(a, mask&^ib.QPPathMTU, path)
+	if mask&ib.QPSQPSN != 0 {
+		q.psn = a.SQPSN
+	}
+	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
+		q.setState(a.State)
+	}
+}
+
+// setState enters a state that the object layer chose.
+func (q *QP) setState(s ib.QPState) {
+	q.Enter(s)
+	switch s {
+	case ib.QPReset:
+		q.Reset()
+		q.Core.MTU, q.psn = q.cfg.MTU, 0
+	case ib.QPSQD: // no message is ever half sent
+		q.SQDrained()
+	case ib.QPErr:
+		q.Flush()
+	}
+}
+
+// HandleInput takes one packet for this queue pair whose ICRC is right.
+func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
+	if !q.Admit(p, m, wire.ServiceUD) {
+		return
+	}
+	if q.State() == ib.QPErr {
+		q.Count[roce.DroppedState]++
+		return
+	}
+	q.receive(p, m)
+}
+
+// Doorbell tells that work was posted.
+func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }
+
+// PollOutput fills b with the next train.
+func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
+	for !b.Full() && q.State() == ib.QPRTS && q.SQ.Len() > 0 {
+		if !q.send(q.SQ.At(0), b) {
+			break
+		}
+	}
+	q.Sent(b)
+	return b.Len() > 0
+}
+
+// NextTimeout returns Never: the service has no timers.
+func (q *QP) NextTimeout() monotime.Time { return monotime.Never }
+
+// HandleTimeout does nothing.
+func (q *QP) HandleTimeout(now monotime.Time) {}

@@ -1,0 +1,50 @@
+package ud
+
+import (
+	"verbena/ib"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// receive takes a datagram. Whatever is wrong with it drops it in silence.
+//
+// Spec: IBTA vol. 1, 9.8.3.2 (responder), 9.6.1.4 (Q_Key check).
+func (q *QP) receive(p *wire.Packet, m *roce.Meta) {
+	n := len(p.Payload)
+	switch {
+	case !p.Info.Valid:
+		q.Count[roce.UnexpectedPacket]++
+		return
+	case p.DETH.QKey != q.Attr.QKey:
+		q.Count[roce.WrongQKey]++
+		return
+	case n > q.MTU:
+		q.Count[roce.DroppedMessage]++
+		return
+	case !q.TakeRecv():
+		q.Count[roce.DroppedNoRecv]++
+		return
+	case uint64(n)+GRHBytes > uint64(q.Recv.Length):
+		// The receive stays for the next message: a sender must not be able to
+		// stop a queue pair that many others talk to.
+		q.Count[roce.DroppedMessage]++
+		return
+	}
+	q.Established()
+	grh := networkHeader(m, len(p.Raw))
+	s, v := q.Scatter(q.Recv.SGE, 0, grh[:])
+	if s == ib.WCSuccess {
+		s, v = q.Scatter(q.Recv.SGE, GRHBytes, p.Payload)
+	}
+	if s != ib.WCSuccess {
+		q.FailRecv(s, v)
+		q.Stop(ib.EventQPFatal)
+		return
+	}
+	q.Count[roce.RcvdMessages]++
+	wc := ib.WC{Opcode: ib.WCRecv, ByteLen: uint32(n) + GRHBytes, SrcQP: p.DETH.SrcQP, Flags: ib.WCGRH}
+	if p.Info.HasImm {
+		wc.Flags, wc.ImmData = ib.WCGRH|ib.WCWithImm, p.ImmDt.Data
+	}
+	q.CompleteRecv(&wc, p.Solicited)
+}

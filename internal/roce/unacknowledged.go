@@ -1,0 +1,57 @@
+package roce
+
+import (
+	"verbena/ib"
+	"verbena/internal/queue"
+)
+
+// What UC and UD share: there is no acknowledgement, so a send is complete
+// when its last packet is in a train, and the oldest work request is always
+// the one being sent.
+//
+// Its bytes are copied into the train. They belong to the application again
+// once the completion is there, which is before the train is written.
+
+// FinishSend completes the oldest work request and takes it off the queue.
+func (q *Core) FinishSend(w *queue.SendWQE) {
+	q.CompleteSend(w, ib.WCSuccess, ib.VendorNone)
+	q.SQ.PopFront()
+}
+
+// FailSend completes the oldest work request with an error and stops the send
+// queue; receiving goes on.
+//
+// Spec: IBTA vol. 1, 10.3.1.6 (Send Queue Error state).
+func (q *Core) FailSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
+	q.CompleteSend(w, s, v)
+	q.SQ.PopFront()
+	q.Enter(ib.QPSQE)
+	q.FlushSends()
+}
+
+// FlushPosted flushes work posted in a state that does not carry it out.
+func (q *Core) FlushPosted() {
+	switch q.state {
+	case ib.QPSQE:
+		q.FlushSends()
+	case ib.QPErr:
+		q.FlushSends()
+		q.FlushRecvs()
+	}
+}
+
+// SQDrained tells, where the application asked for it, that a queue in SQD has
+// nothing more to send.
+func (q *Core) SQDrained() {
+	if q.state == ib.QPSQD && q.Attr.EnSQDAsyncNotify {
+		q.Raise(ib.EventSQDrained)
+	}
+}
+
+// Stop takes the queue pair to the error state after a local fault of a
+// receive, and tells the application.
+func (q *Core) Stop(e ib.EventType) {
+	q.Raise(e)
+	q.Enter(ib.QPErr)
+	q.Flush()
+}
