@@ -206,3 +206,24 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// TestCutFile holds that a file that ends within a frame is reported, so that
+// nobody takes what is left for the whole.
+func TestCutFile(t *testing.T) {
+	ip := rawFrame(t, 0)
+	var ng bytes.Buffer
+	w, _ := NewWriter(&ng, "verbena0")
+	if err := w.Write(flowTime, flows[0].src, flows[0].dst, 77, packet(flows[0].src, flows[0].dst, 77, 10)); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	for name, whole := range map[string][]byte{"pcap": pcapFile(t, layers.LinkTypeRaw, ip, len(ip)), "pcapng": ng.Bytes()} {
+		r, err := NewReader(bytes.NewReader(whole[:len(whole)-len(ip)/2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Next(); err == nil || err == io.EOF {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
