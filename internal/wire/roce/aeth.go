@@ -12,7 +12,7 @@ const AETHBytes = 4
 // AETH is the ACK extended transport header: how a request fared, and the
 // message sequence number of the last message completed.
 //
-// Spec: IBTA vol. 1, 9.3.5 and 9.7.5.2.
+// Spec: IBTA vol. 1, 9.3 Extended transport headers, 9.7.5.2 (its values).
 type AETH struct {
 	Syndrome Syndrome
 	MSN      ib.MSN

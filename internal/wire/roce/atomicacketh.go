@@ -7,7 +7,7 @@ const AtomicAckETHBytes = 8
 
 // AtomicAckETH carries what an atomic found in the remote memory.
 //
-// Spec: IBTA vol. 1, 9.5.3.
+// Spec: IBTA vol. 1, 9.3 Extended transport headers.
 type AtomicAckETH struct {
 	Orig uint64
 }

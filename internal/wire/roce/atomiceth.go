@@ -12,7 +12,7 @@ const AtomicETHBytes = 28
 // AtomicETH is the extended transport header of compare-and-swap and
 // fetch-and-add.
 //
-// Spec: IBTA vol. 1, 9.3.5.
+// Spec: IBTA vol. 1, 9.3 Extended transport headers.
 type AtomicETH struct {
 	VA      uint64 // must be a multiple of 8
 	RKey    ib.RKey

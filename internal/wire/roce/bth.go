@@ -26,7 +26,7 @@ const DestQPOffset = 5
 
 // BTH is the base transport header, first in every packet.
 //
-// Spec: IBTA vol. 1, 9.2; FECN and BECN: A17.9 and A10.
+// Spec: IBTA vol. 1, 9.2 Base transport header.
 type BTH struct {
 	Opcode    Opcode
 	Solicited bool

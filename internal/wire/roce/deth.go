@@ -11,7 +11,7 @@ const DETHBytes = 8
 
 // DETH is the datagram extended transport header of UD packets.
 //
-// Spec: IBTA vol. 1, 9.3.3.
+// Spec: IBTA vol. 1, 9.3 Extended transport headers.
 type DETH struct {
 	QKey  ib.QKey
 	SrcQP ib.QPN

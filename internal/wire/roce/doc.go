@@ -21,6 +21,6 @@
 // Reserved bits are sent as zero and ignored when received. RoCEv1, and the RD
 // and XRC services, are not spoken.
 //
-// Spec: IBTA vol. 1, chapter 9 (transport headers 9.2 to 9.4) and annex A17
+// Spec: IBTA vol. 1, 9.2, 9.3, 9.6 and 9.7.5 and annex A17
 // (RoCEv2); FLUSH and ATOMIC WRITE: annex A19, memory placement extensions.
 package roce

@@ -30,7 +30,7 @@ const (
 // BTH byte 4 (FECN, BECN). Covered as sent: the lengths, the IPv4
 // identification, and Don't Fragment, which is always set.
 //
-// Spec: IBTA annex A17.3.3.
+// Spec: IBTA annex A17, CA17-22 (what is covered) and CA17-7 (Don't Fragment).
 type Pseudo struct {
 	base uint32
 	v6   bool

@@ -11,7 +11,7 @@ const IETHBytes = 4
 
 // IETH names the key that a SEND with invalidate invalidates at the receiver.
 //
-// Spec: IBTA vol. 1, 9.3.7.
+// Spec: IBTA vol. 1, 9.3 Extended transport headers.
 type IETH struct {
 	RKey ib.RKey
 }

@@ -7,7 +7,7 @@ const ImmDtBytes = 4
 
 // ImmDt is immediate data, delivered in the receiver's completion.
 //
-// Spec: IBTA vol. 1, 9.3.6.
+// Spec: IBTA vol. 1, 9.3 Extended transport headers.
 type ImmDt struct {
 	Data uint32 // as a number; on the wire big-endian
 }

@@ -5,7 +5,7 @@ import "fmt"
 // Opcode is BTH.OpCode: the service in the top three bits, the operation and
 // its place in the message in the low five.
 //
-// Spec: IBTA vol. 1, table 38 OpCode field.
+// Spec: IBTA vol. 1, 9.2 (the OpCode field); annex A17.9.3 (CNP).
 type Opcode uint8
 
 // Reliable connected.
@@ -59,7 +59,10 @@ const (
 	UDSendOnlyImm Opcode = 0x65
 )
 
-// CNP is the congestion notification packet of annex A17.9.
+// CNP is the congestion notification packet: PSN, Solicited and MigReq 0, the
+// P_Key of the packet that was marked, and 16 reserved bytes.
+//
+// Spec: IBTA annex A17.9.3 and its figure 6.
 const CNP Opcode = 0x81
 
 // Service is the transport service of an opcode, its top three bits.

@@ -31,7 +31,7 @@ type Packet struct {
 // BadTVer on that is BTH, Info, ICRC and Raw, so that a responder can NAK an
 // opcode it does not know.
 //
-// Spec: IBTA vol. 1, 9.6.1 Validating header fields.
+// Spec: IBTA vol. 1, 9.6 (packet header validation).
 func (p *Packet) Parse(b []byte) Malformed {
 	*p = Packet{Raw: b, Info: &reservedRow}
 	if len(b) < MinPacketBytes {

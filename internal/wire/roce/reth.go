@@ -12,7 +12,7 @@ const RETHBytes = 16
 // RETH is the RDMA extended transport header: the remote memory of an RDMA
 // READ, WRITE, FLUSH or ATOMIC WRITE.
 //
-// Spec: IBTA vol. 1, 9.3.1.
+// Spec: IBTA vol. 1, 9.3 Extended transport headers.
 type RETH struct {
 	VA     uint64
 	RKey   ib.RKey

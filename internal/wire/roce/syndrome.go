@@ -9,10 +9,10 @@ import (
 // Syndrome is AETH.Syndrome: reserved (1) | kind (2) | value (5), where value
 // is a credit code, an RNR timer code or a NAK code by its kind.
 //
-// Spec: IBTA vol. 1, table 45 AETH syndrome field.
+// Spec: IBTA vol. 1, 9.7.5.2.
 type Syndrome uint8
 
-// NAK syndromes. Spec: IBTA vol. 1, table 46 NAK codes.
+// NAK syndromes. Spec: IBTA vol. 1, 9.7.5.2.2 NAK codes.
 const (
 	NAKPSNSequence       Syndrome = 0x60 // a request packet is missing: send again from the PSN named
 	NAKInvalidRequest    Syndrome = 0x61
@@ -77,7 +77,7 @@ func (s Syndrome) String() string {
 const CreditsInvalid = 31
 
 // creditCounts is the meaning of credit codes 0 to 30.
-// Spec: IBTA vol. 1, table 47 End-to-end flow control credit encoding.
+// Spec: IBTA vol. 1, 9.7.7 (end-to-end flow control credits).
 var creditCounts = [CreditsInvalid]uint32{
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
@@ -99,7 +99,7 @@ func CreditCode(n uint32) uint8 {
 }
 
 // rnrTimers is the meaning of RNR timer codes, in microseconds.
-// Spec: IBTA vol. 1, table 45 Encoding for RNR NAK timer field.
+// Spec: IBTA vol. 1, 9.7.5.2 (the RNR NAK timer field).
 var rnrTimers = [32]uint32{
 	655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920,
 	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
