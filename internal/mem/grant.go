@@ -36,14 +36,15 @@ func (g *grant) within(va, n uint64) (off uint64, ok bool) {
 	return off, g.length != 0 && off <= g.length && n <= g.length-off
 }
 
-// cover takes the memory of r's grant from offset off for length bytes.
+// cover makes g a window's grant over the memory of a region's, from offset off
+// for length bytes.
 func (g *grant) cover(of *grant, off, length uint64) {
 	g.length, g.gate = length, of.gate
 	if of.segs == nil {
 		g.mem = of.mem[off : off+length]
 		return
 	}
-	g.segs, g.off = of.segs, of.off+off
+	g.segs, g.off = of.segs, off
 }
 
 // span returns the n bytes at offset off, which within has allowed.

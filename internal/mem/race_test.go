@@ -21,7 +21,7 @@ func TestDeregisterWaitsForSpans(t *testing.T) {
 	var opened atomic.Int64
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
-	for range readers {
+	for i := range readers {
 		wg.Go(func() {
 			got := make([]byte, 64)
 			for {
@@ -30,7 +30,12 @@ func TestDeregisterWaitsForSpans(t *testing.T) {
 					return
 				default:
 				}
-				s, v := tab.Remote(pd1, qp1, ib.RKey(key.Load()), iova, 64, ib.AccessRemoteRead)
+				k := key.Load()
+				s, v := tab.Remote(pd1, qp1, ib.RKey(k), iova, 64, ib.AccessRemoteRead)
+				if i == 0 {
+					s.Release()
+					s, v = tab.Local(pd1, ib.SGE{Addr: iova, Length: 64, LKey: ib.LKey(k)}, 0)
+				}
 				if v != ib.VendorNone {
 					continue
 				}

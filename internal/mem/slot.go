@@ -89,10 +89,9 @@ func (t *Table) growLocked(n uint32) {
 	t.chunks.Store(&grown)
 }
 
-// giveLocked puts a slot at the end of the free list.
+// giveLocked puts a slot, whose rights are revoked, at the end of the free list.
 func (t *Table) giveLocked(n uint32) {
 	s := t.slotNumber(n)
-	s.grant.Store(nil)
 	s.region, s.window, s.next = nil, nil, noSlot
 	if t.freeTail == noSlot {
 		t.freeHead = n
