@@ -26,7 +26,8 @@ type pathEntry struct {
 
 // pathKey is the address vector of a work request.
 type pathKey struct {
-	src, dst  netip.Addr
+	src       netip.AddrPort
+	dst       netip.Addr
 	sgid      uint8
 	tclass    uint8
 	hopLimit  uint8
@@ -36,17 +37,17 @@ type pathKey struct {
 // pathTo returns the path that w asks for, nil where the GID index has no
 // address or one of the other family.
 func (q *QP) pathTo(w *queue.SendWQE) *roce.Path {
-	k := pathKey{q.cfg.SourceAddr(w.SGIDIndex), w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit, w.FlowLabel}
+	k := pathKey{q.cfg.Source(w.SGIDIndex), w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit, w.FlowLabel}
 	c := &q.paths
 	for i := range c.entries {
 		if e := &c.entries[i]; e.path != nil && e.key == k {
 			return e.path
 		}
 	}
-	if !k.src.IsValid() || !k.dst.IsValid() || k.src.Is4() != k.dst.Is4() {
+	if !k.src.IsValid() || !k.dst.IsValid() || k.src.Addr().Is4() != k.dst.Is4() {
 		return nil
 	}
-	p := roce.NewPath(k.src, q.cfg.SourcePort, &ib.GRH{
+	p := roce.NewPath(k.src.Addr(), k.src.Port(), &ib.GRH{
 		DGID: ib.GIDFromAddr(k.dst), FlowLabel: k.flowLabel, SGIDIndex: k.sgid, HopLimit: k.hopLimit, TrafficClass: k.tclass,
 	})
 	c.entries[c.next] = pathEntry{k, p}

@@ -12,10 +12,9 @@ import (
 // Config is what a datagram queue pair is made from. Immutable after New.
 type Config struct {
 	roce.Config
-	// SourceAddr returns the address of a GID index of the port, the zero Addr
-	// where the index has none.
-	SourceAddr func(sgidIndex uint8) netip.Addr
-	SourcePort uint16 // UDP source port of all packets
+	// Source returns the address of a GID index of the port and the UDP source
+	// port of packets from it; the zero AddrPort where the index has none.
+	Source func(sgidIndex uint8) netip.AddrPort
 	MTU        int    // the longest message, in bytes
 }
 

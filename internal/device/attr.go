@@ -1,0 +1,76 @@
+package device
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+
+	"verbena/ib"
+)
+
+const errNoDevice = syscall.ENODEV
+
+func quote(s string) string { return strconv.Quote(s) }
+
+// Device limits. A software device is bounded by memory; these are the numbers
+// beyond which a call is refused.
+const (
+	MaxQP        = 1<<18 - 16
+	MaxQPWR      = 1 << 15
+	MaxCQE       = 1 << 22
+	MaxSRQWR     = 1 << 15
+	MaxInline    = 512
+	MaxRdAtomic  = 128
+	MaxFRSegs    = 512
+	maxObjects   = 1 << 20
+	gidTableLen  = 256
+	roceOverhead = 40 + 8 + 12 + 16 + 4 + 4 // IPv6, UDP, BTH, RETH, ImmDt, ICRC: what a full packet carries beside payload
+)
+
+// Attr returns the device's attributes.
+func (d *Info) Attr() ib.DeviceAttr {
+	return ib.DeviceAttr{
+		FWVer: "1.0.0", NodeType: ib.NodeCA, NodeGUID: d.GUID, SysImageGUID: d.GUID,
+		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
+		VendorID: 0xffffff, VendorPartID: 1, HWVer: 1,
+		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
+		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapPortActiveEvent | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
+			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,
+		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
+		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
+		MaxQPRdAtom: MaxRdAtomic, MaxResRdAtom: MaxRdAtomic * MaxQP, MaxQPInitRdAtom: MaxRdAtomic,
+		AtomicCap: ib.AtomicGlob, MaxMW: maxObjects,
+		MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56,
+		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
+		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
+	}
+}
+
+// PortAttr returns the attributes of the device's port.
+func (d *Info) PortAttr() ib.PortAttr {
+	a := ib.PortAttr{
+		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU256, GIDTblLen: gidTableLen, MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
+		PortCapFlags: 0x00890000, // connection management, device management, vendor class
+		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
+	}
+	i, err := net.InterfaceByName(d.NetDev)
+	if err != nil {
+		return a
+	}
+	if m := ib.MTUFor(i.MTU - roceOverhead); m != 0 {
+		a.ActiveMTU = m
+	}
+	if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagRunning != 0 {
+		a.State, a.PhysState = ib.PortActive, 5
+	}
+	return a
+}
+
+// CheckRange refuses a number outside [lo, hi].
+func CheckRange(arg string, v, lo, hi int) error {
+	if v < lo || v > hi {
+		return &Error{Arg: arg, Why: fmt.Sprintf("%d: must be %d to %d", v, lo, hi), Err: syscall.EINVAL}
+	}
+	return nil
+}

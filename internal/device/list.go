@@ -1,0 +1,138 @@
+package device
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"verbena/ib"
+)
+
+// Kind is a transport: the first part of a device's name.
+type Kind string
+
+// KindRoCE is RoCEv2 over UDP.
+const KindRoCE Kind = "roce"
+
+// Info names a device.
+type Info struct {
+	Name   string // kind, underscore, network interface: roce_eth0
+	Kind   Kind
+	NetDev string
+	GUID   ib.GUID // EUI-64 of the interface's MAC address
+	Index  int     // the interface's
+}
+
+// List returns the devices of this machine: one for each network interface
+// that has an address, loopback last.
+func List() ([]Info, error) {
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	var out []Info
+	for _, i := range ifs {
+		if addrs, err := i.Addrs(); err != nil || len(addrs) == 0 {
+			continue
+		}
+		out = append(out, Info{Name: string(KindRoCE) + "_" + i.Name, Kind: KindRoCE, NetDev: i.Name, GUID: guid(&i), Index: i.Index})
+	}
+	loopback := func(d Info) int {
+		if f, err := net.InterfaceByIndex(d.Index); err == nil && f.Flags&net.FlagLoopback != 0 {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(out, func(a, b Info) int { return loopback(a) - loopback(b) })
+	return out, nil
+}
+
+// guid is the EUI-64 of a MAC address, or, where there is none, a name of this
+// host and interface in the locally administered space.
+//
+// Spec: RFC 4291, appendix A.
+func guid(i *net.Interface) ib.GUID {
+	mac := i.HardwareAddr
+	if len(mac) != 6 || slices.Equal(mac, make(net.HardwareAddr, 6)) {
+		host, _ := os.Hostname() // without one the interface's name has to do
+		h := sha256.Sum256([]byte(host + "\x00" + i.Name))
+		return ib.GUID(binary.BigEndian.Uint64(h[:])&^(3<<56) | 2<<56)
+	}
+	return ib.GUID(binary.BigEndian.Uint64([]byte{mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]}))
+}
+
+// Addrs returns the unicast addresses of a device in the order of its GID
+// table: IPv6 link-local first, as the kernel's default GIDs are, then as the
+// system lists them. Link-local ones carry the interface as zone.
+func (d *Info) Addrs() ([]netip.Addr, error) {
+	i, err := net.InterfaceByName(d.NetDev)
+	if err != nil {
+		return nil, err
+	}
+	list, err := i.Addrs()
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Addr
+	for _, a := range list {
+		n, ok := a.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		ip, ok := netip.AddrFromSlice(n.IP)
+		if !ok || ip.IsMulticast() {
+			continue
+		}
+		if ip = ip.Unmap(); ip.Is6() && ip.IsLinkLocalUnicast() {
+			ip = ip.WithZone(d.NetDev)
+		}
+		out = append(out, ip)
+	}
+	slices.SortStableFunc(out, func(a, b netip.Addr) int { return rank(a) - rank(b) })
+	return out, nil
+}
+
+func rank(a netip.Addr) int {
+	if a.Is6() && a.IsLinkLocalUnicast() {
+		return 0
+	}
+	return 1
+}
+
+// GIDs returns the device's GID table.
+func (d *Info) GIDs() ([]ib.GIDEntry, error) {
+	addrs, err := d.Addrs()
+	if err != nil {
+		return nil, err
+	}
+	var out []ib.GIDEntry
+	for i, a := range addrs {
+		out = append(out, ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(a.WithZone("")), Type: ib.GIDTypeRoCEv2, NetDev: d.NetDev})
+	}
+	return out, nil
+}
+
+// Find returns the device of a name; with no name the first whose port is
+// active.
+func Find(name string) (Info, error) {
+	list, err := List()
+	if err != nil {
+		return Info{}, err
+	}
+	var names []string
+	for _, d := range list {
+		if d.Name == name || name == "" && d.PortAttr().State == ib.PortActive {
+			return d, nil
+		}
+		names = append(names, d.Name)
+	}
+	have := "there is none: no network interface has an address"
+	if len(names) > 0 {
+		have = "there are " + strings.Join(names, ", ")
+	}
+	return Info{}, &Error{Arg: "device " + quote(name), Why: "no such device; " + have, Err: errNoDevice}
+}

@@ -1,0 +1,202 @@
+package device
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+
+	"verbena/ib"
+)
+
+// transition is one permitted change of state and the attributes that must and
+// may come with it, by transport service.
+type transition struct {
+	allowed            bool
+	required, optional map[ib.QPType]ib.QPAttrMask
+}
+
+type byType = map[ib.QPType]ib.QPAttrMask
+
+const (
+	apm      = ib.QPAltPath | ib.QPPathMigState
+	numState = int(ib.QPErr) + 1
+)
+
+// transitions is the table of ibv_modify_qp(3), after IBTA vol. 1, table 91.
+// Changes to RESET and ERR are always permitted and take no attributes.
+var transitions = func() (t [numState][numState]transition) {
+	add := func(from, to ib.QPState, required, optional byType) {
+		t[from][to] = transition{true, required, optional}
+	}
+	for s := ib.QPReset; s <= ib.QPErr; s++ {
+		add(s, ib.QPReset, nil, nil)
+		add(s, ib.QPErr, nil, nil)
+	}
+	connected := ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
+	initial := byType{ib.QPTypeUD: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, ib.QPTypeUC: connected, ib.QPTypeRC: connected}
+	add(ib.QPReset, ib.QPInit, initial, nil)
+	add(ib.QPInit, ib.QPInit, nil, initial)
+
+	path := ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
+	late := ib.QPAltPath | ib.QPAccessFlags | ib.QPPKeyIndex
+	add(ib.QPInit, ib.QPRTR,
+		byType{ib.QPTypeUC: path, ib.QPTypeRC: path | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
+		byType{ib.QPTypeUD: ib.QPPKeyIndex | ib.QPQKey, ib.QPTypeUC: late, ib.QPTypeRC: late})
+
+	live := byType{
+		ib.QPTypeUD: ib.QPCurState | ib.QPQKey,
+		ib.QPTypeUC: ib.QPCurState | ib.QPAccessFlags | apm,
+		ib.QPTypeRC: ib.QPCurState | ib.QPAccessFlags | ib.QPMinRNRTimer | apm,
+	}
+	add(ib.QPRTR, ib.QPRTS,
+		byType{
+			ib.QPTypeUD: ib.QPSQPSN, ib.QPTypeUC: ib.QPSQPSN,
+			ib.QPTypeRC: ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPSQPSN | ib.QPMaxQPRdAtomic,
+		}, live)
+	add(ib.QPRTS, ib.QPRTS, nil, live)
+	add(ib.QPSQD, ib.QPRTS, nil, live)
+	add(ib.QPSQE, ib.QPRTS, nil, byType{ib.QPTypeUD: ib.QPCurState | ib.QPQKey, ib.QPTypeUC: ib.QPCurState | ib.QPAccessFlags})
+
+	notify := byType{ib.QPTypeUD: ib.QPEnSQDAsyncNotify, ib.QPTypeUC: ib.QPEnSQDAsyncNotify, ib.QPTypeRC: ib.QPEnSQDAsyncNotify}
+	add(ib.QPRTS, ib.QPSQD, nil, notify)
+	uc := ib.QPAV | ib.QPAccessFlags | ib.QPPKeyIndex | apm
+	add(ib.QPSQD, ib.QPSQD, nil, byType{
+		ib.QPTypeUD: ib.QPPKeyIndex | ib.QPQKey,
+		ib.QPTypeUC: uc,
+		ib.QPTypeRC: uc | ib.QPPort | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer,
+	})
+	return t
+}()
+
+// CheckModify checks a modification of a queue pair of type t in state cur
+// against the state table and the range of each attribute. It returns the
+// state that results.
+//
+// Source: ibv_modify_qp(3).
+func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
+	if mask&ib.QPCurState != 0 && a.CurState != cur {
+		return cur, invalid("CurState", "is %v, but the queue pair is in %v", a.CurState, cur)
+	}
+	next := cur
+	if mask&ib.QPStateAttr != 0 {
+		next = a.State
+	}
+	if int(next) >= numState || !transitions[cur][next].allowed {
+		return cur, invalid("State", "cannot go from %v to %v", cur, next)
+	}
+	tr := &transitions[cur][next]
+	given := mask &^ ib.QPStateAttr
+	if missing := tr.required[t] &^ given; missing != 0 {
+		return cur, invalid("mask", "%v → %v of a %v queue pair also needs %v", cur, next, t, maskNames(missing))
+	}
+	if extra := given &^ (tr.required[t] | tr.optional[t]); extra != 0 {
+		return cur, invalid("mask", "%v → %v of a %v queue pair does not take %v", cur, next, t, maskNames(extra))
+	}
+	return next, checkRanges(a, mask, limits)
+}
+
+// Limits are what the device allows in attributes.
+type Limits struct {
+	MaxRdAtomic uint8
+	ActiveMTU   ib.MTU
+	GIDs        int // length of the GID table
+	PKeys       uint16
+	Ports       uint8
+}
+
+func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
+	const bits24 = 1 << 24
+	switch {
+	case mask&apm != 0:
+		return &Error{Arg: "mask", Err: syscall.EOPNOTSUPP, Why: "alternate paths are not supported: leave QPAltPath and QPPathMigState out"}
+	case mask&ib.QPPort != 0 && (a.PortNum == 0 || a.PortNum > l.Ports):
+		return invalid("PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
+	case mask&ib.QPPKeyIndex != 0 && a.PKeyIndex >= l.PKeys:
+		return invalid("PKeyIndex", "%d: the P_Key table has %d entries", a.PKeyIndex, l.PKeys)
+	case mask&ib.QPPathMTU != 0 && !a.PathMTU.Valid():
+		return invalid("PathMTU", "code %d is none of 256, 512, 1024, 2048, 4096", a.PathMTU)
+	case mask&ib.QPPathMTU != 0 && a.PathMTU > l.ActiveMTU:
+		return invalid("PathMTU", "%v is more than the port's active MTU %v", a.PathMTU, l.ActiveMTU)
+	case mask&ib.QPDestQPN != 0 && a.DestQPN >= bits24:
+		return invalid("DestQPN", "%#x does not fit 24 bits", uint32(a.DestQPN))
+	case mask&ib.QPRQPSN != 0 && a.RQPSN >= bits24:
+		return invalid("RQPSN", "%#x does not fit 24 bits", uint32(a.RQPSN))
+	case mask&ib.QPSQPSN != 0 && a.SQPSN >= bits24:
+		return invalid("SQPSN", "%#x does not fit 24 bits", uint32(a.SQPSN))
+	case mask&ib.QPMaxQPRdAtomic != 0 && a.MaxRdAtomic > l.MaxRdAtomic:
+		return invalid("MaxRdAtomic", "%d is more than %d", a.MaxRdAtomic, l.MaxRdAtomic)
+	case mask&ib.QPMaxDestRdAtomic != 0 && a.MaxDestRdAtomic > l.MaxRdAtomic:
+		return invalid("MaxDestRdAtomic", "%d is more than %d", a.MaxDestRdAtomic, l.MaxRdAtomic)
+	case mask&ib.QPMinRNRTimer != 0 && a.MinRNRTimer > 31:
+		return invalid("MinRNRTimer", "%d: codes are 0 to 31", a.MinRNRTimer)
+	case mask&ib.QPTimeout != 0 && a.Timeout > 31:
+		return invalid("Timeout", "%d: codes are 0 to 31", a.Timeout)
+	case mask&ib.QPRetryCnt != 0 && a.RetryCnt > 7:
+		return invalid("RetryCnt", "%d is more than 7", a.RetryCnt)
+	case mask&ib.QPRNRRetry != 0 && a.RNRRetry > 7:
+		return invalid("RNRRetry", "%d is more than 7", a.RNRRetry)
+	}
+	if mask&ib.QPAV != 0 {
+		return CheckAH(&a.AH, l)
+	}
+	return nil
+}
+
+// CheckAH checks an address vector.
+func CheckAH(a *ib.AHAttr, l *Limits) error {
+	switch {
+	case !a.IsGlobal:
+		return invalid("AH.IsGlobal", "must be set: RoCE always routes by GRH")
+	case a.PortNum != 0 && a.PortNum > l.Ports:
+		return invalid("AH.PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
+	case int(a.GRH.SGIDIndex) >= l.GIDs:
+		return invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", a.GRH.SGIDIndex, l.GIDs)
+	case a.GRH.DGID.IsZero():
+		return invalid("AH.GRH.DGID", "is empty: it is the peer's GID")
+	case a.GRH.FlowLabel >= 1<<20:
+		return invalid("AH.GRH.FlowLabel", "%#x does not fit 20 bits", a.GRH.FlowLabel)
+	}
+	return nil
+}
+
+// Error is a call that cannot be done as asked: which argument, why, and the
+// errno that rdma-core returns for it.
+type Error struct {
+	Arg string
+	Why string
+	Err syscall.Errno
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%v)", e.Arg, e.Why, e.Err) }
+
+// Unwrap returns the errno.
+func (e *Error) Unwrap() error { return e.Err }
+
+func invalid(arg, format string, a ...any) error {
+	return &Error{Arg: arg, Why: fmt.Sprintf(format, a...), Err: syscall.EINVAL}
+}
+
+var maskBits = []struct {
+	bit  ib.QPAttrMask
+	name string
+}{
+	{ib.QPCurState, "QPCurState"}, {ib.QPEnSQDAsyncNotify, "QPEnSQDAsyncNotify"}, {ib.QPAccessFlags, "QPAccessFlags"}, {ib.QPPKeyIndex, "QPPKeyIndex"},
+	{ib.QPPort, "QPPort"}, {ib.QPQKey, "QPQKey"}, {ib.QPAV, "QPAV"}, {ib.QPPathMTU, "QPPathMTU"}, {ib.QPTimeout, "QPTimeout"},
+	{ib.QPRetryCnt, "QPRetryCnt"}, {ib.QPRNRRetry, "QPRNRRetry"}, {ib.QPRQPSN, "QPRQPSN"}, {ib.QPMaxQPRdAtomic, "QPMaxQPRdAtomic"},
+	{ib.QPAltPath, "QPAltPath"}, {ib.QPMinRNRTimer, "QPMinRNRTimer"}, {ib.QPSQPSN, "QPSQPSN"}, {ib.QPMaxDestRdAtomic, "QPMaxDestRdAtomic"},
+	{ib.QPPathMigState, "QPPathMigState"}, {ib.QPCapAttr, "QPCapAttr"}, {ib.QPDestQPN, "QPDestQPN"}, {ib.QPRateLimit, "QPRateLimit"},
+}
+
+func maskNames(m ib.QPAttrMask) string {
+	var s []string
+	for _, b := range maskBits {
+		if m&b.bit != 0 {
+			s = append(s, b.name)
+			m &^= b.bit
+		}
+	}
+	if m != 0 {
+		s = append(s, fmt.Sprintf("unknown bits %#x", uint32(m)))
+	}
+	return strings.Join(s, ", ")
+}

@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/osio/share"
+	"verbena/internal/osio/udp"
+	"verbena/internal/roce"
+)
+
+// Socket is what the engine needs of a socket; a tap wraps one.
+type Socket interface {
+	ReadBatch(*udp.RxBatch) (int, error)
+	WriteBatch([]udp.Datagrams) (int, error)
+	WaitWritable(monotime.Duration) error
+	SegmentsTrains() bool
+	LocalAddr() netip.AddrPort
+	Close() error
+}
+
+// Options configure an engine.
+type Options struct {
+	Dir  string // where this user's processes meet; empty is share.DefaultDir
+	Solo bool   // do without sharing: this process alone has the port
+	// Wrap puts faults and capture between the engine and a socket; nil is none.
+	Wrap func(*udp.Socket) Socket
+}
+
+// Engine runs the queue pairs of one process.
+type Engine struct {
+	// immutable after New
+	member share.Member
+	wrap   func(*udp.Socket) Socket
+	conns  connTable
+
+	timers  *timers
+	retired totals // counters of connections that ended
+	wire    wireCounters
+
+	ports   atomic.Pointer[[]*Port] // those being read; replaced under portsMu
+	portsMu sync.Mutex
+
+	mu      sync.Mutex
+	pools   map[netip.Addr]*udp.SourcePool
+	sources map[*udp.Source]*source
+	opened  map[netip.Addr]*Port
+	closed  bool
+
+	groups groups
+
+	gsi gsi
+
+	bg background
+}
+
+// New starts an engine.
+//
+// Errors: this user's processes cannot meet in Dir, or all slots are taken.
+func New(o Options) (*Engine, error) {
+	e := &Engine{wrap: o.Wrap, timers: newTimers(), pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}, opened: map[netip.Addr]*Port{}}
+	e.groups.members, e.groups.ports = map[netip.Addr][]*Conn{}, map[netip.Addr]*Port{}
+	if e.wrap == nil {
+		e.wrap = func(s *udp.Socket) Socket { return s }
+	}
+	var err error
+	if e.member, err = share.Join(o.Dir, share.Options{Route: route, OnMAD: e.takeMAD, Solo: o.Solo}); err != nil {
+		return nil, err
+	}
+	e.conns.base, _ = e.member.QPNRange()
+	e.conns.base &^= slotQPNs - 1
+	// A process that takes over a slot should not be met by what was sent to the
+	// numbers of the last owner.
+	e.conns.next = firstQPN + rand.Uint32N(slotQPNs-firstQPN)
+	e.ports.Store(&[]*Port{})
+	if err := e.bg.start(e); err != nil {
+		e.member.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// Close stops the engine. Connections must have been closed.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.mu.Unlock()
+	e.bg.stop()
+	for _, p := range *e.ports.Load() {
+		p.close()
+	}
+	e.bg.close()
+	e.mu.Lock()
+	for _, p := range e.pools {
+		p.Close()
+	}
+	e.mu.Unlock()
+	return e.member.Close()
+}
+
+// NewConn gives a queue pair a number and puts it on the wire. makeMachine is
+// called with the number; onEvent later, without locks, with each event.
+func (e *Engine) NewConn(makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*Conn, error) {
+	qpn, ok := e.conns.reserve()
+	if !ok {
+		return nil, fmt.Errorf("engine: all %d queue pair numbers of this process are in use", slotQPNs-firstQPN)
+	}
+	c := &Conn{eng: e, qpn: qpn, onEvent: onEvent, timerIndex: -1, armed: monotime.Never}
+	c.machine = makeMachine(qpn)
+	e.conns.publish(c)
+	return c, nil
+}
+
+// arm sets c's timer and sees to it that somebody is awake at that time.
+func (e *Engine) arm(c *Conn, when monotime.Time) {
+	if e.timers.set(c, when) {
+		e.bg.timerMoved(when)
+	}
+}
+
+// fire runs every timer that has come due.
+func (e *Engine) fire(now monotime.Time) {
+	for range maxFire {
+		c := e.timers.expired(now)
+		if c == nil {
+			return
+		}
+		c.timeout(now)
+	}
+}
+
+// maxFire bounds one round of timers so that receiving is not starved.
+const maxFire = 256
+
+// Listen makes the engine receive what is sent to a local address. It may be
+// called again for the same address.
+func (e *Engine) Listen(addr netip.Addr) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return fmt.Errorf("engine: closed")
+	}
+	if e.opened[addr] != nil {
+		return nil
+	}
+	s, err := e.member.Socket(addr)
+	if err != nil {
+		return err
+	}
+	p, err := e.addPort(addr, s)
+	if err == nil {
+		e.opened[addr] = p
+	}
+	return err
+}
+
+// addPort starts reading a socket.
+func (e *Engine) addPort(addr netip.Addr, s *udp.Socket) (*Port, error) {
+	p := &Port{eng: e, addr: addr, raw: s, sock: e.wrap(s), rx: udp.NewRxBatch()}
+	if err := e.bg.poller.Add(s, 0); err != nil {
+		return nil, err
+	}
+	e.portsMu.Lock()
+	defer e.portsMu.Unlock()
+	next := append(slices.Clone(*e.ports.Load()), p)
+	e.ports.Store(&next)
+	return p, nil
+}
+
+// removePort ends what addPort began.
+func (e *Engine) removePort(p *Port) {
+	e.portsMu.Lock()
+	next := slices.DeleteFunc(slices.Clone(*e.ports.Load()), func(o *Port) bool { return o == p })
+	e.ports.Store(&next)
+	e.portsMu.Unlock()
+	p.close()
+}
+
+// Poll makes progress on the caller's thread: it reads what has arrived and
+// runs timers that are due. It never blocks.
+func (e *Engine) Poll() {
+	n := e.bg.polls.Add(1)
+	for _, p := range *e.ports.Load() {
+		p.tryPoll()
+	}
+	if n%timerPolls == 0 {
+		if now := monotime.Now(); e.timers.due(now) {
+			e.fire(now)
+		}
+	}
+}
+
+// timerPolls is how many empty polls pass between looks at the clock: a poll
+// costs well below a microsecond, the finest timer is ten.
+const timerPolls = 16
+
+// Wake makes the background goroutine take over at once: the caller is about
+// to stop polling and wait for an event.
+func (e *Engine) Wake() { e.bg.kick() }
+
+// source is a socket that packets leave by: its port is the flow's entropy.
+type source struct {
+	udp  *udp.Source
+	sock Socket     // udp, or a tap around it
+	addr netip.Addr // without zone
+	zone string     // the interface of a link-local address
+	refs int        // guarded by Engine.mu
+}
+
+// source returns the socket for packets of a queue pair from a local address.
+func (e *Engine) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	pool := e.pools[addr]
+	if pool == nil {
+		pool = udp.NewSourcePool(addr, udp.Options{})
+		e.pools[addr] = pool
+	}
+	u, err := pool.Acquire(uint32(qpn))
+	if err != nil {
+		return nil, fmt.Errorf("engine: send from %v: %w", addr, err)
+	}
+	s := e.sources[u]
+	if s == nil {
+		s = &source{udp: u, sock: e.wrap(u.Socket), addr: addr.WithZone(""), zone: addr.Zone()}
+		e.sources[u] = s
+	}
+	s.refs++
+	return s, nil
+}
+
+func (e *Engine) dropSource(s *source) {
+	if s == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.refs--; s.refs == 0 {
+		delete(e.sources, s.udp)
+	}
+	s.udp.Release()
+}
+
+// cuts reports whether the system cuts trains into datagrams.
+func (s *source) cuts() bool { return s.sock.SegmentsTrains() }
+
+// write sends trains of one source address and returns when
+// the system has them. What the system does not take within writePatience is lost, as on any
+// network.
+func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
+	for i, b := range bursts {
+		b.Seal()
+		path := b.Path()
+		seg := b.SegmentBytes()
+		if b.Len() == 1 {
+			seg = 0
+		}
+		dst := path.Dst
+		if dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast() {
+			dst = dst.WithZone(s.zone)
+		}
+		out[i] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: b.Iov(), SegmentSize: seg, TOS: path.TClass, TTL: path.HopLimit}
+	}
+	for rest := out[:len(bursts)]; len(rest) > 0; {
+		k, err := s.sock.WriteBatch(rest)
+		if rest = rest[k:]; err != nil || len(rest) == 0 || s.sock.WaitWritable(writePatience) != nil {
+			break
+		}
+	}
+	clear(out)
+}
+
+const writePatience = 10 * monotime.Millisecond

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"net/netip"
+	"strconv"
+	"sync"
+
+	"verbena/ib"
+	"verbena/internal/cm/ibcm"
+	"verbena/internal/osio/share"
+	"verbena/internal/osio/udp"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// gsi is the general services interface: QP1, over which connection managers
+// talk. It is one for all processes of an address; package share brings each
+// its own datagrams.
+type gsi struct {
+	mu      sync.Mutex
+	pkt     wire.Packet // guarded by mu
+	handler func(m *roce.Meta, mad []byte)
+}
+
+// madBytes is the size of every MAD. Spec: IBTA vol. 1, 13.4.2.
+const madBytes = 256
+
+// OnMAD sets who takes the MADs for this process. It is called without locks,
+// must not block and must not keep the bytes.
+func (e *Engine) OnMAD(f func(m *roce.Meta, mad []byte)) {
+	e.gsi.mu.Lock()
+	e.gsi.handler = f
+	e.gsi.mu.Unlock()
+}
+
+// takeMAD takes a management datagram that package share brought.
+func (e *Engine) takeMAD(m share.MAD) {
+	g := &e.gsi
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v := g.pkt.Parse(m.Payload); v != wire.WellFormed {
+		e.wire.malformed[v].Add(1)
+		return
+	}
+	pseudo := wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)
+	if _, ok := pseudo.Verify(m.Payload, 0); !ok {
+		e.wire.badICRC.Add(1)
+		return
+	}
+	e.management(&g.pkt, &roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}, g.handler)
+}
+
+// management hands a packet to QP1 to the connection manager.
+func (e *Engine) management(p *wire.Packet, m *roce.Meta, handler func(*roce.Meta, []byte)) {
+	switch {
+	case p.Opcode != wire.UDSendOnly || len(p.Payload) != madBytes:
+		e.wire.badMAD.Add(1)
+	case p.DETH.QKey != ib.QKeyGSI:
+		e.wire.badMADKey.Add(1)
+	case handler == nil:
+		e.wire.unknownQP.Add(1)
+	default:
+		handler(m, p.Payload)
+	}
+}
+
+// route tells package share for whom a management datagram is.
+func route(datagram []byte) (key string, slot int, ok bool) {
+	var p wire.Packet
+	if p.Parse(datagram) != wire.WellFormed || len(p.Payload) != madBytes {
+		return "", 0, false
+	}
+	switch r := ibcm.RouteOf(p.Payload); r.Target {
+	case ibcm.ToListener:
+		return serviceKey(uint64(r.ServiceID)), 0, true
+	case ibcm.ToSlot:
+		return "", int(r.Slot), true
+	}
+	return "", 0, false
+}
+
+// serviceKey is the key under which requests for a service id are routed.
+func serviceKey(id uint64) string { return strconv.FormatUint(id, 16) }
+
+// appendMAD appends the datagram that carries a MAD to QP1.
+func appendMAD(b []byte, pseudo *wire.Pseudo, mad []byte) []byte {
+	p := wire.Packet{
+		BTH:  wire.BTH{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.DefaultPKey, DestQP: ib.QP1},
+		Info: wire.UDSendOnly.Info(), DETH: wire.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: mad,
+	}
+	return pseudo.Seal(p.Append(b), 0)
+}
+
+// SendMAD sends a MAD from QP1 at a local address to QP1 at another.
+func (e *Engine) SendMAD(src, dst netip.Addr, mad []byte) error {
+	s, err := e.source(src, ib.QP1)
+	if err != nil {
+		return err
+	}
+	defer e.dropSource(s)
+	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), s.sock.LocalAddr().Port(), roce.UDPPort)
+	b := appendMAD(make([]byte, 0, share.MaxWillBytes), &pseudo, mad)
+	if dst.IsLinkLocalUnicast() {
+		dst = dst.WithZone(s.zone)
+	}
+	_, err = s.sock.WriteBatch([]udp.Datagrams{{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: [][]byte{b}}})
+	return err
+}
+
+// ListenService makes requests for a service id come to this process. Errors:
+// EADDRINUSE if another process, or this one, has it.
+func (e *Engine) ListenService(id uint64) error { return e.member.Listen(serviceKey(id)) }
+
+// UnlistenService ends ListenService.
+func (e *Engine) UnlistenService(id uint64) { e.member.Unlisten(serviceKey(id)) }
+
+// SetWill leaves a MAD to be sent if this process dies without ClearWill.
+func (e *Engine) SetWill(id uint64, src, dst netip.Addr, mad []byte) error {
+	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), roce.UDPPort, roce.UDPPort)
+	return e.member.SetWill(id, share.Will{
+		Local: src, Dst: netip.AddrPortFrom(dst, roce.UDPPort), Datagram: appendMAD(nil, &pseudo, mad),
+	})
+}
+
+// ClearWill withdraws a will.
+func (e *Engine) ClearWill(id uint64) { e.member.ClearWill(id) }
+
+// Slot is the top six bits of the numbers that this process gives out: queue
+// pair numbers and communication ids.
+func (e *Engine) Slot() int { return e.member.Slot() }

@@ -1,0 +1,217 @@
+package engine
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/osio/udp"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// Port is the receive side of one local address.
+type Port struct {
+	// immutable after newPort
+	eng  *Engine
+	addr netip.Addr
+	raw  *udp.Socket // what the poller waits for
+	sock Socket      // raw, or a tap around it
+
+	rxMu sync.Mutex // held while reading; taken with TryLock except to close
+
+	// guarded by rxMu
+	rx     *udp.RxBatch
+	pkt    wire.Packet
+	meta   roce.Meta
+	flows  [flowCache]flow
+	hint   uint16 // IPv4 identification expected of a foreign sender
+	closed bool
+}
+
+// flow is a remote sender whose pseudo header is known.
+type flow struct {
+	src    netip.AddrPort
+	dst    netip.Addr
+	pseudo wire.Pseudo
+}
+
+// flowCache is the number of senders whose pseudo headers a port keeps; more
+// are computed again when they speak.
+const flowCache = 64
+
+// tryPoll reads and handles what has arrived unless somebody else is at it.
+func (p *Port) tryPoll() int {
+	if !p.rxMu.TryLock() {
+		return 0
+	}
+	n := 0
+	if !p.closed {
+		n = p.read()
+	}
+	p.rxMu.Unlock()
+	return n
+}
+
+// read handles one batch. The caller holds rxMu.
+func (p *Port) read() int {
+	n, err := p.sock.ReadBatch(p.rx)
+	if n == 0 {
+		if err != nil {
+			p.eng.wire.readErrors.Add(1)
+		}
+		return 0
+	}
+	now := monotime.Now()
+	var cur *Conn // locked; its output is pumped when the next one comes
+	for i := range n {
+		m := p.rx.Message(i)
+		f := p.flow(m)
+		p.meta = roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}
+		for j := range m.Segments() {
+			cur = p.datagram(now, f, m.Segment(j), uint16(j), cur)
+		}
+	}
+	if cur != nil {
+		cur.pump(now)
+	}
+	return n
+}
+
+// datagram checks one datagram and gives it to its connection, which it
+// returns locked.
+func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Conn) *Conn {
+	w := &p.eng.wire
+	v := p.pkt.Parse(b)
+	if v != wire.WellFormed && v != wire.BadOpcode {
+		w.malformed[v].Add(1)
+		return cur
+	}
+	if !p.verify(f, b, id) {
+		w.badICRC.Add(1)
+		return cur
+	}
+	if v != wire.WellFormed {
+		w.malformed[v].Add(1)
+	}
+	q := p.pkt.DestQP
+	if cur == nil || cur.qpn != q {
+		if cur != nil {
+			cur.pump(now)
+		}
+		cur = nil
+		if q == ib.QP1 {
+			p.eng.gsi.mu.Lock()
+			handler := p.eng.gsi.handler
+			p.eng.gsi.mu.Unlock()
+			p.eng.management(&p.pkt, &p.meta, handler)
+			return nil
+		}
+		if q == ib.QPMulticast {
+			p.eng.groups.deliver(now, &p.pkt, &p.meta)
+			return nil
+		}
+		c := p.eng.conns.find(q)
+		if c == nil {
+			w.unknownQP.Add(1)
+			return nil
+		}
+		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			w.unknownQP.Add(1)
+			return nil
+		}
+		cur = c
+	}
+	cur.machine.HandleInput(now, &p.pkt, &p.meta)
+	return cur
+}
+
+// verify checks the ICRC. Our own kind sends identification i as segment i of
+// a train; others count it up, so what worked last is tried with the next.
+func (p *Port) verify(f *flow, b []byte, id uint16) bool {
+	if f.pseudo.VerifyWithID(b, id) {
+		return true
+	}
+	got, ok := f.pseudo.Verify(b, p.hint)
+	if ok {
+		p.hint = got + 1
+	}
+	return ok
+}
+
+// flow returns the pseudo header of a message's sender.
+func (p *Port) flow(m *udp.Message) *flow {
+	a := m.Src.Addr().As16()
+	h := uint32(a[12])<<24 | uint32(a[13])<<16 | uint32(a[14])<<8 | uint32(a[15])
+	h = (h ^ uint32(m.Src.Port())) * 2654435761
+	f := &p.flows[h>>(32-6)]
+	if f.src != m.Src || f.dst != m.Dst {
+		*f = flow{src: m.Src, dst: m.Dst, pseudo: wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)}
+	}
+	return f
+}
+
+// close stops reading; the socket stays its owner's.
+func (p *Port) close() {
+	p.eng.bg.poller.Remove(p.raw)
+	p.rxMu.Lock()
+	p.closed = true
+	p.rxMu.Unlock()
+}
+
+// wireCounters count what never reached a queue pair.
+type wireCounters struct {
+	malformed  [wire.NumMalformed]atomic.Uint64
+	badICRC    atomic.Uint64
+	unknownQP  atomic.Uint64
+	badMAD     atomic.Uint64
+	badMADKey  atomic.Uint64
+	readErrors atomic.Uint64
+}
+
+// totals accumulates counters of connections that ended.
+type totals struct {
+	mu    sync.Mutex
+	count roce.Counters
+}
+
+func (t *totals) add(c *roce.Counters) {
+	t.mu.Lock()
+	t.count.Add(c)
+	t.mu.Unlock()
+}
+
+// Counter is a named count.
+type Counter struct {
+	Name  string
+	Value uint64
+}
+
+// Counters returns the counts of all connections, past and present, and of
+// packets that reached none.
+func (e *Engine) Counters() []Counter {
+	var sum roce.Counters
+	e.retired.mu.Lock()
+	sum = e.retired.count
+	e.retired.mu.Unlock()
+	e.conns.each(func(c *Conn) {
+		c.mu.Lock()
+		sum.Add(c.machine.Counters())
+		c.mu.Unlock()
+	})
+	var out []Counter
+	for i, v := range sum {
+		out = append(out, Counter{roce.Counter(i).String(), v})
+	}
+	for i := wire.TooShort; i < wire.NumMalformed; i++ {
+		out = append(out, Counter{"malformed_" + i.String(), e.wire.malformed[i].Load()})
+	}
+	w := &e.wire
+	return append(out,
+		Counter{"bad_icrc", w.badICRC.Load()}, Counter{"unknown_qp", w.unknownQP.Load()}, Counter{"bad_mad", w.badMAD.Load()},
+		Counter{"bad_mad_qkey", w.badMADKey.Load()}, Counter{"read_errors", w.readErrors.Load()})
+}

@@ -1,0 +1,7 @@
+package verbs
+
+import "unsafe"
+
+// addressOf returns the address of a buffer's first byte, by which verbs name
+// memory.
+func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }

@@ -1,0 +1,146 @@
+package verbs
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/device"
+	"verbena/internal/engine"
+	"verbena/internal/mem"
+)
+
+// DeviceInfo names a device: ibv_device.
+type DeviceInfo = device.Info
+
+// Devices lists the devices of this machine: ibv_get_device_list(3).
+func Devices() ([]DeviceInfo, error) { return device.List() }
+
+// Context is an open device: ibv_context.
+type Context struct {
+	// immutable after Open
+	info   DeviceInfo
+	host   *host
+	eng    *engine.Engine
+	keys   *mem.Table
+	events *eventQueue
+
+	pds    atomic.Uint32 // last PD number given out
+	closed atomic.Bool
+
+	mu  sync.Mutex
+	qps map[*QP]struct{}
+}
+
+// Open opens a device by name, or with an empty name the first one whose port
+// is active. All contexts of a process share its sockets; options that concern
+// them hold for the process and must be given by the first Open.
+//
+// Errors: ENODEV if there is no such device; EADDRINUSE if another user or the
+// kernel's own RoCE driver holds UDP port 4791.
+func Open(name string, opts ...Option) (*Context, error) {
+	info, err := device.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	h, err := acquireHost(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Context{info: info, host: h, eng: h.engine, keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}}, nil
+}
+
+// Close destroys everything created on the context and closes it.
+func (c *Context) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	c.mu.Lock()
+	qps := make([]*QP, 0, len(c.qps))
+	for q := range c.qps {
+		qps = append(qps, q)
+	}
+	c.mu.Unlock()
+	for _, q := range qps {
+		q.destroy()
+	}
+	c.events.close()
+	return c.host.release()
+}
+
+// Info returns the device's name, interface and GUID.
+func (c *Context) Info() DeviceInfo { return c.info }
+
+// Query returns the device's attributes and limits: ibv_query_device(3).
+func (c *Context) Query() ib.DeviceAttr { return c.info.Attr() }
+
+// QueryPort returns the attributes of a port, which count from 1:
+// ibv_query_port(3).
+func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
+	if err := checkPort(port); err != nil {
+		return ib.PortAttr{}, err
+	}
+	a := c.info.PortAttr()
+	return a, nil
+}
+
+// GIDTable returns the entries of a port's GID table that are in use:
+// ibv_query_gid_table(3). The table is the network interface's addresses.
+func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) {
+	if err := checkPort(port); err != nil {
+		return nil, err
+	}
+	return c.info.GIDs()
+}
+
+// QueryGID returns one entry of a port's GID table, all zero if the entry is
+// not in use: ibv_query_gid(3).
+func (c *Context) QueryGID(port, index int) (ib.GID, error) {
+	if err := checkPort(port); err != nil {
+		return ib.GID{}, err
+	}
+	a := c.info.PortAttr()
+	if err := device.CheckRange("index", index, 0, a.GIDTblLen-1); err != nil {
+		return ib.GID{}, err
+	}
+	t, err := c.info.GIDs()
+	if err != nil || index >= len(t) {
+		return ib.GID{}, err
+	}
+	return t[index].GID, nil
+}
+
+// QueryPKey returns an entry of a port's P_Key table: ibv_query_pkey(3).
+func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
+	if err := checkPort(port); err != nil {
+		return 0, err
+	}
+	return ib.DefaultPKey, device.CheckRange("index", index, 0, 0)
+}
+
+// Counter is a named count.
+type Counter = engine.Counter
+
+// Counters returns what the process's devices counted: traffic, retries, NAKs
+// and each kind of malformed packet.
+func (c *Context) Counters() []Counter { return c.eng.Counters() }
+
+func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
+
+// limits returns what address vectors and modifications are checked against.
+func (c *Context) limits() (device.Limits, error) {
+	gids, err := c.info.GIDs()
+	if err != nil {
+		return device.Limits{}, err
+	}
+	a := c.info.PortAttr()
+	return device.Limits{MaxRdAtomic: device.MaxRdAtomic, ActiveMTU: a.ActiveMTU, GIDs: len(gids), PKeys: a.PKeyTblLen, Ports: 1}, nil
+}
+
+func (c *Context) alive() error {
+	if c.closed.Load() {
+		return fail(syscall.EBADF, "context", "is closed")
+	}
+	return nil
+}

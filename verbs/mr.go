@@ -1,0 +1,207 @@
+package verbs
+
+import (
+	"sync/atomic"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/device"
+	"verbena/internal/mem"
+)
+
+// MR is a memory region: bytes of the application that work requests and
+// peers name by key. ibv_mr.
+type MR struct {
+	pd     *PD
+	region *mem.Region
+	buf    []byte // keeps the memory alive; nil for fast registration
+	gone   atomic.Bool
+}
+
+// RegMR registers buf in place: ibv_reg_mr(3). Its address is that of buf, or
+// 0 with AccessZeroBased. buf must stay reachable only through the MR's life;
+// the MR keeps it alive.
+//
+// Errors: EINVAL if buf is empty or access grants remote writing without
+// AccessLocalWrite; EOPNOTSUPP for AccessOnDemand.
+func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
+	iova := addressOf(buf)
+	if access.Has(ib.AccessZeroBased) {
+		iova = 0
+	}
+	return p.RegMRIOVA(buf, iova, access)
+}
+
+// RegMRIOVA registers buf under an address of the caller's choice, by which
+// SGEs and peers name its first byte: ibv_reg_mr_iova(3).
+func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
+	if err := checkAccess(buf, access); err != nil {
+		return nil, err
+	}
+	if err := use(&p.users, "PD"); err != nil {
+		return nil, err
+	}
+	r, err := p.ctx.keys.Register(p.num, buf, iova, access)
+	if err != nil {
+		p.users.Add(-1)
+		return nil, invalid("buf", "%v", err)
+	}
+	return &MR{pd: p, region: r, buf: buf}, nil
+}
+
+func checkAccess(buf []byte, access ib.Access) error {
+	switch {
+	case len(buf) == 0:
+		return invalid("buf", "is empty")
+	case access.Has(ib.AccessOnDemand):
+		return fail(syscall.EOPNOTSUPP, "access", "on-demand paging is not supported; all memory can be registered without pinning")
+	case !access.Valid():
+		return invalid("access", "%v: remote write and remote atomic need LOCAL_WRITE", access)
+	}
+	return nil
+}
+
+// AllocMR allocates a region for fast registration by Map and a WRRegMR work
+// request. It grants nothing before.
+func (p *PD) AllocMR(maxSegments int) (*MR, error) {
+	if err := device.CheckRange("maxSegments", maxSegments, 1, device.MaxFRSegs); err != nil {
+		return nil, err
+	}
+	if err := use(&p.users, "PD"); err != nil {
+		return nil, err
+	}
+	r, err := p.ctx.keys.AllocFast(p.num, maxSegments)
+	if err != nil {
+		p.users.Add(-1)
+		return nil, fail(syscall.ENOMEM, "maxSegments", "%v", err)
+	}
+	return &MR{pd: p, region: r}, nil
+}
+
+// Map gives a region from AllocMR the memory that its next WRRegMR registers,
+// at address iova. It returns how many segments were taken.
+func (m *MR) Map(segs [][]byte, iova uint64) (int, error) {
+	n, err := m.region.Map(segs, iova)
+	if err != nil {
+		return n, invalid("segs", "%v", err)
+	}
+	return n, nil
+}
+
+// Addr returns the address of the region's first byte, as SGEs and peers name
+// it.
+func (m *MR) Addr() uint64 { return m.region.Addr() }
+
+// Length returns the size of the region in bytes.
+func (m *MR) Length() uint64 { return m.region.Length() }
+
+// Bytes returns the memory registered, nil for a region from AllocMR.
+func (m *MR) Bytes() []byte { return m.buf }
+
+// LKey returns the key for work requests of the owner.
+func (m *MR) LKey() ib.LKey { return m.region.LKey() }
+
+// RKey returns the key to give to peers.
+func (m *MR) RKey() ib.RKey { return m.region.RKey() }
+
+// SGE returns the scatter/gather element of n bytes from offset off. It does
+// not check bounds: the completion does.
+func (m *MR) SGE(off, n int) ib.SGE {
+	return ib.SGE{Addr: m.Addr() + uint64(off), Length: uint32(n), LKey: m.LKey()}
+}
+
+// Rereg changes memory, domain or access of a region, as flags say:
+// ibv_rereg_mr(3). The keys change; read them again. On error nothing changed.
+func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) error {
+	if m.gone.Load() {
+		return invalid("MR", "was deregistered")
+	}
+	newPD, newBuf, newAccess := m.pd, m.buf, m.region.Access()
+	if flags&ib.ReregTranslation != 0 {
+		newBuf = buf
+	}
+	if flags&ib.ReregPD != 0 {
+		if pd == nil || pd.ctx != m.pd.ctx {
+			return invalid("pd", "is not a protection domain of this context")
+		}
+		newPD = pd
+	}
+	if flags&ib.ReregAccess != 0 {
+		newAccess = access
+	}
+	if err := checkAccess(newBuf, newAccess); err != nil {
+		return err
+	}
+	if err := use(&newPD.users, "pd"); err != nil {
+		return err
+	}
+	iova := addressOf(newBuf)
+	if newAccess.Has(ib.AccessZeroBased) {
+		iova = 0
+	}
+	if err := m.pd.ctx.keys.Reregister(m.region, flags, newPD.num, newBuf, iova, newAccess); err != nil {
+		newPD.users.Add(-1)
+		return invalid("flags", "%v", err)
+	}
+	m.pd.users.Add(-1)
+	m.pd, m.buf = newPD, newBuf
+	return nil
+}
+
+// Dereg ends the registration: ibv_dereg_mr(3). When it returns no byte of the
+// memory is touched any more. Errors: EBUSY while memory windows are bound.
+func (m *MR) Dereg() error {
+	if m.gone.Swap(true) {
+		return invalid("MR", "was deregistered before")
+	}
+	if err := m.pd.ctx.keys.Deregister(m.region); err != nil {
+		m.gone.Store(false)
+		return fail(syscall.EBUSY, "MR", "%v", err)
+	}
+	m.pd.users.Add(-1)
+	return nil
+}
+
+// MW is a memory window: rights to a part of a region, granted and taken back
+// by work requests. ibv_mw.
+type MW struct {
+	pd     *PD
+	window *mem.Window
+	gone   atomic.Bool
+}
+
+// AllocMW allocates a memory window: ibv_alloc_mw(3). It grants nothing before
+// it is bound.
+func (p *PD) AllocMW(t ib.MWType) (*MW, error) {
+	if t != ib.MWType1 && t != ib.MWType2 {
+		return nil, invalid("type", "%d is neither MWType1 nor MWType2", t)
+	}
+	if err := use(&p.users, "PD"); err != nil {
+		return nil, err
+	}
+	w, err := p.ctx.keys.AllocWindow(p.num, t)
+	if err != nil {
+		p.users.Add(-1)
+		return nil, fail(syscall.ENOMEM, "type", "%v", err)
+	}
+	return &MW{pd: p, window: w}, nil
+}
+
+// RKey returns the window's key as of its last bind.
+func (w *MW) RKey() ib.RKey { return w.window.RKey() }
+
+// Type returns the type of the window.
+func (w *MW) Type() ib.MWType { return w.window.Type() }
+
+// Dealloc removes the window and what it grants: ibv_dealloc_mw(3).
+func (w *MW) Dealloc() error {
+	if w.gone.Swap(true) {
+		return invalid("MW", "was deallocated before")
+	}
+	if err := w.pd.ctx.keys.FreeWindow(w.window); err != nil {
+		w.gone.Store(false)
+		return fail(syscall.EBUSY, "MW", "%v", err)
+	}
+	w.pd.users.Add(-1)
+	return nil
+}

@@ -1,0 +1,68 @@
+package verbs
+
+import (
+	"net/netip"
+	"sync"
+
+	"verbena/ib"
+)
+
+// mcastMemberships are the groups a queue pair is attached to.
+type mcastMemberships struct {
+	mu     sync.Mutex
+	groups map[netip.Addr]struct{}
+}
+
+// AttachMulticast makes a UD queue pair receive what is sent to a multicast
+// group: ibv_attach_mcast(3). Messages to a group go to QPN 0xffffff.
+func (q *QP) AttachMulticast(gid ib.GID) error {
+	if err := q.checkMulticast(gid); err != nil {
+		return err
+	}
+	q.mcast.mu.Lock()
+	defer q.mcast.mu.Unlock()
+	group := gid.Addr()
+	if err := q.pd.ctx.eng.Attach(q.conn, group, q.pd.ctx.info.Index); err != nil {
+		return err
+	}
+	if q.mcast.groups == nil {
+		q.mcast.groups = map[netip.Addr]struct{}{}
+	}
+	q.mcast.groups[group] = struct{}{}
+	return nil
+}
+
+// DetachMulticast undoes AttachMulticast: ibv_detach_mcast(3).
+func (q *QP) DetachMulticast(gid ib.GID) error {
+	if err := q.checkMulticast(gid); err != nil {
+		return err
+	}
+	q.mcast.mu.Lock()
+	defer q.mcast.mu.Unlock()
+	group := gid.Addr()
+	if _, ok := q.mcast.groups[group]; !ok {
+		return invalid("gid", "the queue pair is not attached to %v", group)
+	}
+	delete(q.mcast.groups, group)
+	q.pd.ctx.eng.Detach(q.conn, group)
+	return nil
+}
+
+func (q *QP) checkMulticast(gid ib.GID) error {
+	switch {
+	case q.init.Type != ib.QPTypeUD:
+		return invalid("QP", "is %v: only UD queue pairs take multicast", q.init.Type)
+	case !gid.IsMulticast():
+		return invalid("gid", "%v is no multicast address", gid.Addr())
+	}
+	return nil
+}
+
+func (m *mcastMemberships) leaveAll(q *QP) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for g := range m.groups {
+		q.pd.ctx.eng.Detach(q.conn, g)
+	}
+	m.groups = nil
+}

@@ -1,0 +1,343 @@
+package verbs
+
+import (
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/queue"
+)
+
+// SendWR is a send work request: ibv_send_wr. Fields that its opcode does not
+// use are ignored.
+type SendWR struct {
+	ID     uint64 // returned in the completion
+	Opcode ib.WROpcode
+	Flags  ib.SendFlags
+
+	// SGList is the local memory: source of a SEND or WRITE, target of a READ,
+	// of 8 bytes for an atomic's result, source of 8 for ATOMIC_WRITE.
+	SGList []ib.SGE
+	// Inline, with SendInline, is the data itself: copied by PostSend, so that
+	// it need not be registered and may be reused at once.
+	Inline []byte
+
+	ImmData        uint32  // with immediate: as a number
+	InvalidateRKey ib.RKey // SEND_WITH_INV, LOCAL_INV
+
+	RemoteAddr uint64 // RDMA, atomics, FLUSH
+	RKey       ib.RKey
+
+	CompareAdd uint64 // CMP_AND_SWP: compare; FETCH_AND_ADD: add
+	Swap       uint64
+
+	FlushType   ib.FlushType
+	FlushLevel  ib.FlushLevel
+	FlushLength uint32 // bytes, with FlushRange
+
+	AH         *AH // UD
+	RemoteQPN  ib.QPN
+	RemoteQKey ib.QKey
+
+	Bind *BindWR // BIND_MW of a type 2 window
+	Reg  *RegWR  // REG_MR
+}
+
+// BindWR binds a memory window to a part of a region: ibv_mw_bind. Length 0
+// takes the rights of a type 1 window back.
+type BindWR struct {
+	ID     uint64       // BindMW only
+	Flags  ib.SendFlags // BindMW only
+	MW     *MW
+	MR     *MR
+	Addr   uint64
+	Length uint64
+	Access ib.Access
+	RKey   ib.RKey // type 2: the new key; its upper 24 bits are the window's
+}
+
+// RegWR registers a region's mapped memory: ib_reg_wr.
+type RegWR struct {
+	MR     *MR
+	Key    ib.RKey // its upper 24 bits are the region's
+	Access ib.Access
+}
+
+// RecvWR is a receive work request: ibv_recv_wr.
+type RecvWR struct {
+	ID     uint64
+	SGList []ib.SGE
+}
+
+// PostSend posts send work requests in order: ibv_post_send(3). It returns how
+// many were posted; with an error that is the index of the one refused, and the
+// ones before it are under way. It does not allocate and never waits for the
+// peer.
+//
+// Errors: EINVAL names the field; ENOMEM if the send queue is full.
+func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
+	if q.gone.Load() {
+		return 0, invalid("QP", "was destroyed")
+	}
+	q.conn.Lock()
+	if s := q.conn.Machine().State(); s < ib.QPRTS {
+		q.conn.Unlock()
+		return 0, invalid("QP", "is in %v: sends may be posted from RTS on", s)
+	}
+	for i := range wrs {
+		if err = q.push(&wrs[i]); err != nil {
+			break
+		}
+		posted++
+	}
+	q.conn.Ring()
+	return posted, err
+}
+
+// sendOps is which operations each service has. Spec: IBTA vol. 1, table 84.
+var sendOps = map[ib.QPType]uint64{
+	ib.QPTypeRC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead,
+		ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRAtomicWrite, ib.WRFlush) | localOps,
+	ib.QPTypeUC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm) | localOps,
+	ib.QPTypeUD: opBits(ib.WRSend, ib.WRSendWithImm),
+}
+
+var (
+	localOps = opBits(ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR)
+	rcOps    = sendOps[ib.QPTypeRC]
+	ucOps    = sendOps[ib.QPTypeUC]
+	udOps    = sendOps[ib.QPTypeUD]
+)
+
+// opBit maps an opcode to its bit; those from 64 on take the bits from 48.
+func opBit(o ib.WROpcode) uint64 {
+	if o >= 64 {
+		o = o - 64 + 48
+	}
+	if o >= 64 {
+		return 0
+	}
+	return 1 << o
+}
+
+func opBits(ops ...ib.WROpcode) (m uint64) {
+	for _, o := range ops {
+		m |= opBit(o)
+	}
+	return m
+}
+
+func (q *QP) mayPost(o ib.WROpcode) bool {
+	switch q.init.Type {
+	case ib.QPTypeRC:
+		return rcOps&opBit(o) != 0
+	case ib.QPTypeUC:
+		return ucOps&opBit(o) != 0
+	}
+	return udOps&opBit(o) != 0
+}
+
+// push checks one work request and puts it on the send queue. The connection
+// is locked.
+func (q *QP) push(wr *SendWR) error {
+	if !q.mayPost(wr.Opcode) {
+		return invalid("Opcode", "%v is not an operation of %v queue pairs", wr.Opcode, q.init.Type)
+	}
+	if len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
+		return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList), q.sq.MaxSGE())
+	}
+	w, ok := q.sq.Reserve()
+	if !ok {
+		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted", q.sq.Cap())
+	}
+	w.WRID, w.Opcode, w.Flags, w.Imm = wr.ID, wr.Opcode, wr.Flags, wr.ImmData
+	w.InvalidateKey, w.RemoteAddr, w.RKey = wr.InvalidateRKey, wr.RemoteAddr, wr.RKey
+	var err error
+	switch wr.Opcode {
+	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
+		w.CompareAdd, w.Swap = wr.CompareAdd, wr.Swap
+		err = q.pushData(w, wr)
+		if err == nil && w.Length != 8 {
+			err = invalid("SGList", "an atomic returns 8 bytes, not %d", w.Length)
+		}
+		if err == nil && wr.RemoteAddr&7 != 0 {
+			err = invalid("RemoteAddr", "%#x is not aligned to 8 bytes", wr.RemoteAddr)
+		}
+	case ib.WRAtomicWrite:
+		err = q.pushData(w, wr)
+		if err == nil && w.Length != 8 {
+			err = invalid("SGList", "an atomic write is of 8 bytes, not %d", w.Length)
+		}
+		if err == nil && wr.RemoteAddr&7 != 0 {
+			err = invalid("RemoteAddr", "%#x is not aligned to 8 bytes", wr.RemoteAddr)
+		}
+	case ib.WRFlush:
+		w.Flush, w.Level, w.Length = wr.FlushType, wr.FlushLevel, wr.FlushLength
+		if wr.FlushType == 0 || wr.FlushType > ib.FlushGlobal|ib.FlushPersistent {
+			err = invalid("FlushType", "%d: FlushGlobal, FlushPersistent or both", wr.FlushType)
+		} else if wr.FlushLevel > ib.FlushMR {
+			err = invalid("FlushLevel", "%d: FlushRange or FlushMR", wr.FlushLevel)
+		}
+	case ib.WRLocalInv:
+	case ib.WRBindMW:
+		err = q.pushBind(w, wr.Bind, ib.MWType2)
+	case ib.WRRegMR:
+		err = q.pushReg(w, wr.Reg)
+	default:
+		err = q.pushData(w, wr)
+		if err == nil && q.init.Type == ib.QPTypeUD {
+			err = q.pushDatagram(w, wr)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	q.sq.Commit()
+	return nil
+}
+
+// pushData takes the local memory of a work request.
+func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
+	if wr.Flags&ib.SendInline == 0 {
+		n, ok := queue.TotalLength(wr.SGList)
+		if !ok {
+			return invalid("SGList", "is longer than 2^31 bytes in all")
+		}
+		w.SGE, w.Length = append(w.SGE, wr.SGList...), n
+		return nil
+	}
+	if wr.Opcode == ib.WRRDMARead || wr.Opcode == ib.WRAtomicCmpAndSwp || wr.Opcode == ib.WRAtomicFetchAndAdd {
+		return invalid("Flags", "SendInline does not go with %v, which writes local memory", wr.Opcode)
+	}
+	w.Inline = append(w.Inline, wr.Inline...)
+	for _, g := range wr.SGList {
+		if len(w.Inline)+int(g.Length) > q.sq.MaxInline() {
+			return invalid("SGList", "more than the queue pair's %d bytes of inline data", q.sq.MaxInline())
+		}
+		s, v := q.pd.ctx.keys.Local(q.pd.num, g, 0)
+		if v != ib.VendorNone {
+			return invalid("SGList", "%v", v)
+		}
+		at := len(w.Inline)
+		w.Inline = w.Inline[:at+int(g.Length)]
+		s.CopyOut(0, w.Inline[at:])
+		s.Release()
+	}
+	if len(w.Inline) > q.sq.MaxInline() {
+		return invalid("Inline", "%d bytes: the queue pair takes %d", len(w.Inline), q.sq.MaxInline())
+	}
+	w.Length = uint32(len(w.Inline))
+	return nil
+}
+
+// pushDatagram takes the destination of a UD message.
+func (q *QP) pushDatagram(w *queue.SendWQE, wr *SendWR) error {
+	switch {
+	case wr.AH == nil || wr.AH.pd != q.pd:
+		return invalid("AH", "must be an address handle of the queue pair's protection domain")
+	case wr.RemoteQPN > ib.QPMulticast:
+		return invalid("RemoteQPN", "%#x does not fit 24 bits", uint32(wr.RemoteQPN))
+	}
+	g := &wr.AH.attr.GRH
+	w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit, w.FlowLabel = g.DGID.Addr(), g.SGIDIndex, g.TrafficClass, g.HopLimit, g.FlowLabel
+	w.RemoteQPN, w.QKey = wr.RemoteQPN, wr.RemoteQKey
+	return nil
+}
+
+func (q *QP) pushBind(w *queue.SendWQE, b *BindWR, t ib.MWType) error {
+	switch {
+	case b == nil || b.MW == nil:
+		return invalid("Bind.MW", "is missing")
+	case b.MW.pd.ctx != q.pd.ctx:
+		return invalid("Bind.MW", "belongs to another context")
+	case b.MW.Type() != t:
+		return invalid("Bind.MW", "is of %v: a %v window is wanted here", b.MW.Type(), t)
+	case b.MR == nil && b.Length > 0:
+		return invalid("Bind.MR", "is missing")
+	case b.MR != nil && b.MR.pd.ctx != q.pd.ctx:
+		return invalid("Bind.MR", "belongs to another context")
+	}
+	w.Window, w.BindAddr, w.BindLen, w.Access, w.RKey = b.MW.window, b.Addr, b.Length, b.Access, b.RKey
+	if b.MR != nil {
+		w.Region = b.MR.region
+	}
+	return nil
+}
+
+func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
+	if r == nil || r.MR == nil || r.MR.pd.ctx != q.pd.ctx {
+		return invalid("Reg.MR", "must be a region of this context, from AllocMR")
+	}
+	w.Region, w.RKey, w.Access = r.MR.region, r.Key, r.Access
+	return nil
+}
+
+// BindMW binds a type 1 window: ibv_bind_mw(3). The window's new key is read
+// with MW.RKey after the bind completed.
+func (q *QP) BindMW(mw *MW, b BindWR) error {
+	if q.gone.Load() {
+		return invalid("QP", "was destroyed")
+	}
+	b.MW = mw
+	q.conn.Lock()
+	if s := q.conn.Machine().State(); s < ib.QPRTS {
+		q.conn.Unlock()
+		return invalid("QP", "is in %v: binds may be posted from RTS on", s)
+	}
+	w, ok := q.sq.Reserve()
+	if !ok {
+		q.conn.Unlock()
+		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted", q.sq.Cap())
+	}
+	w.WRID, w.Opcode, w.Flags = b.ID, ib.WRBindMW, b.Flags
+	if err := q.pushBind(w, &b, ib.MWType1); err != nil {
+		q.conn.Unlock()
+		return err
+	}
+	q.sq.Commit()
+	q.conn.Ring()
+	return nil
+}
+
+// PostRecv posts receive work requests in order: ibv_post_recv(3). A UD
+// receive needs 40 bytes more than the message, for the GRH.
+//
+// Errors: EINVAL in RESET, with an SRQ, or naming the field; ENOMEM if the
+// receive queue is full. As PostSend, it returns how many were posted.
+func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
+	if q.gone.Load() {
+		return 0, invalid("QP", "was destroyed")
+	}
+	if q.rq == nil {
+		return 0, invalid("QP", "takes its receives from an SRQ: post there")
+	}
+	q.conn.Lock()
+	if q.conn.Machine().State() == ib.QPReset {
+		q.conn.Unlock()
+		return 0, invalid("QP", "is in RESET: receives may be posted from INIT on")
+	}
+	for i := range wrs {
+		if err = q.pushRecv(&wrs[i]); err != nil {
+			break
+		}
+		posted++
+	}
+	q.conn.Ring()
+	return posted, err
+}
+
+func (q *QP) pushRecv(wr *RecvWR) error {
+	if len(wr.SGList) > q.rq.MaxSGE() {
+		return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList), q.rq.MaxSGE())
+	}
+	n, ok := queue.TotalLength(wr.SGList)
+	if !ok {
+		return invalid("SGList", "is longer than 2^31 bytes in all")
+	}
+	w, ok := q.rq.Reserve()
+	if !ok {
+		return fail(syscall.ENOMEM, "receive queue", "is full: %d work requests are posted", q.rq.Cap())
+	}
+	w.WRID, w.SGE, w.Length = wr.ID, append(w.SGE, wr.SGList...), n
+	q.rq.Commit()
+	return nil
+}

@@ -1,0 +1,294 @@
+package verbs
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/device"
+	"verbena/internal/engine"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+	"verbena/internal/roce/uc"
+	"verbena/internal/roce/ud"
+)
+
+// QPInitAttr is what a queue pair is made from: ibv_qp_init_attr.
+type QPInitAttr struct {
+	Type   ib.QPType
+	SendCQ *CQ
+	RecvCQ *CQ
+	SRQ    *SRQ // receives come from here instead of a receive queue of its own
+	Cap    ib.QPCap
+	// SignalAll makes every send work request complete on success, not only
+	// those with SendSignaled: sq_sig_all.
+	SignalAll bool
+}
+
+// QP is a queue pair: ibv_qp.
+type QP struct {
+	// immutable after CreateQP
+	pd   *PD
+	init QPInitAttr
+	conn *engine.Conn
+	sq   *queue.SendQueue
+	rq   *queue.RecvQueue // nil with an SRQ
+
+	modifyMu sync.Mutex // one Modify at a time
+	gone     atomic.Bool
+	addrs    atomic.Pointer[[]netip.AddrPort] // UD: source address and port by GID index
+	mcast    mcastMemberships
+}
+
+// CreateQP creates a queue pair in the RESET state: ibv_create_qp(3). Queue
+// sizes in attr.Cap are what is asked for; Query tells what was given.
+//
+// Errors: EINVAL names the attribute that is out of range; ENOMEM if no queue
+// pair number is left.
+func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
+	if err := checkInit(p.ctx, attr); err != nil {
+		return nil, err
+	}
+	undo, err := useAll(p, attr)
+	if err != nil {
+		return nil, err
+	}
+	q := &QP{pd: p, init: *attr}
+	q.conn, err = p.ctx.eng.NewConn(q.newMachine, q.event)
+	if err != nil {
+		undo()
+		return nil, fail(syscall.ENOMEM, "QP", "%v", err)
+	}
+	p.ctx.mu.Lock()
+	p.ctx.qps[q] = struct{}{}
+	p.ctx.mu.Unlock()
+	return q, nil
+}
+
+func checkInit(c *Context, a *QPInitAttr) error {
+	switch {
+	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD:
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC and UD are supported", a.Type, a.Type)
+	case a.SendCQ == nil || a.SendCQ.ctx != c:
+		return invalid("attr.SendCQ", "must be a completion queue of this context")
+	case a.RecvCQ == nil || a.RecvCQ.ctx != c:
+		return invalid("attr.RecvCQ", "must be a completion queue of this context")
+	case a.SRQ != nil && a.SRQ.pd.ctx != c:
+		return invalid("attr.SRQ", "belongs to another context")
+	}
+	for _, r := range []struct {
+		arg string
+		v   uint32
+		max int
+	}{
+		{"attr.Cap.MaxSendWR", a.Cap.MaxSendWR, device.MaxQPWR}, {"attr.Cap.MaxRecvWR", a.Cap.MaxRecvWR, device.MaxQPWR},
+		{"attr.Cap.MaxSendSGE", a.Cap.MaxSendSGE, ib.MaxSGE}, {"attr.Cap.MaxRecvSGE", a.Cap.MaxRecvSGE, ib.MaxSGE},
+		{"attr.Cap.MaxInlineData", a.Cap.MaxInlineData, device.MaxInline},
+	} {
+		if r.v > uint32(r.max) {
+			return invalid(r.arg, "%d is more than the device's %d", r.v, r.max)
+		}
+	}
+	return nil
+}
+
+// useAll counts a new queue pair at everything it stands on, or at nothing.
+func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
+	var taken []*atomic.Int32
+	undo = func() {
+		for _, u := range taken {
+			u.Add(-1)
+		}
+	}
+	take := func(u *atomic.Int32, what string) {
+		if err == nil {
+			if err = use(u, what); err == nil {
+				taken = append(taken, u)
+			}
+		}
+	}
+	take(&p.users, "PD")
+	take(&a.SendCQ.users, "attr.SendCQ")
+	take(&a.RecvCQ.users, "attr.RecvCQ")
+	if a.SRQ != nil {
+		take(&a.SRQ.users, "attr.SRQ")
+	}
+	if err != nil {
+		undo()
+	}
+	return undo, err
+}
+
+// newMachine makes the protocol machine once the number is known.
+func (q *QP) newMachine(qpn ib.QPN) roce.Machine {
+	a := &q.init
+	q.sq = queue.NewSendQueue(int(a.Cap.MaxSendWR), int(a.Cap.MaxSendSGE), int(a.Cap.MaxInlineData))
+	cfg := roce.Config{
+		QPN: qpn, PD: q.pd.num, Mem: q.pd.ctx.keys, SQ: q.sq,
+		SendCQ: completer{a.SendCQ}, RecvCQ: completer{a.RecvCQ}, SignalAll: a.SignalAll,
+	}
+	if a.SRQ != nil {
+		cfg.RQ, cfg.SRQ = a.SRQ.ring, true
+	} else {
+		q.rq = queue.NewRecvQueue(int(a.Cap.MaxRecvWR), int(a.Cap.MaxRecvSGE))
+		cfg.RQ = q.rq
+	}
+	switch a.Type {
+	case ib.QPTypeUC:
+		return uc.New(cfg)
+	case ib.QPTypeUD:
+		return ud.New(ud.Config{Config: cfg, Source: q.sourceOf, MTU: q.pd.ctx.info.PortAttr().ActiveMTU.Bytes()})
+	}
+	return rc.New(cfg)
+}
+
+func (q *QP) sourceOf(sgidIndex uint8) netip.AddrPort {
+	t := q.addrs.Load()
+	if t == nil || int(sgidIndex) >= len(*t) {
+		return netip.AddrPort{}
+	}
+	return (*t)[sgidIndex]
+}
+
+// event passes an event of the machine on to the application.
+func (q *QP) event(e ib.EventType) { q.pd.ctx.events.put(AsyncEvent{Type: e, QP: q}) }
+
+// QPN returns the queue pair's number.
+func (q *QP) QPN() ib.QPN { return q.conn.QPN() }
+
+// Type returns the transport service.
+func (q *QP) Type() ib.QPType { return q.init.Type }
+
+// PD returns the protection domain.
+func (q *QP) PD() *PD { return q.pd }
+
+// State returns the current state.
+func (q *QP) State() ib.QPState {
+	q.conn.Lock()
+	defer q.conn.Unlock()
+	return q.conn.Machine().State()
+}
+
+// Query returns the attributes of the queue pair and what it was made from:
+// ibv_query_qp(3).
+func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
+	var a ib.QPAttr
+	q.conn.Lock()
+	q.conn.Machine().Query(&a)
+	q.conn.Unlock()
+	a.Cap = q.init.Cap
+	return a, q.init
+}
+
+// Modify changes attributes and state: ibv_modify_qp(3), whose table of
+// required and optional attributes holds. On error nothing changed.
+//
+// Errors: EINVAL names the attribute that is missing, not taken or out of
+// range; EADDRINUSE if port 4791 cannot be had on the address of the GID index.
+func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
+	q.modifyMu.Lock()
+	defer q.modifyMu.Unlock()
+	if q.gone.Load() {
+		return invalid("QP", "was destroyed")
+	}
+	limits, err := q.pd.ctx.limits()
+	if err != nil {
+		return err
+	}
+	next, err := device.CheckModify(q.init.Type, q.State(), attr, mask, &limits)
+	if err != nil {
+		return err
+	}
+	var src netip.Addr
+	if mask&ib.QPAV != 0 {
+		if src, err = q.localAddr(attr.AH.GRH.SGIDIndex); err != nil {
+			return err
+		}
+		if dst := attr.AH.GRH.DGID.Addr(); dst.Is4() != src.Is4() {
+			return invalid("AH.GRH", "DGID %v and the address %v of SGIDIndex %d are not of one family", dst, src, attr.AH.GRH.SGIDIndex)
+		}
+		if err := q.pd.ctx.eng.Listen(src); err != nil {
+			return err
+		}
+	}
+	if q.init.Type == ib.QPTypeUD && next == ib.QPRTR {
+		if err := q.listenAll(); err != nil {
+			return err
+		}
+	}
+	return q.conn.Modify(attr, mask, src)
+}
+
+func (q *QP) localAddr(sgidIndex uint8) (netip.Addr, error) {
+	addrs, err := q.pd.ctx.info.Addrs()
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	if int(sgidIndex) >= len(addrs) {
+		return netip.Addr{}, invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries", sgidIndex, len(addrs))
+	}
+	return addrs[sgidIndex], nil
+}
+
+// listenAll makes a UD queue pair reachable at, and able to send from, every
+// address of the port.
+func (q *QP) listenAll() error {
+	addrs, err := q.pd.ctx.info.Addrs()
+	if err != nil {
+		return err
+	}
+	table := make([]netip.AddrPort, len(addrs))
+	for i, a := range addrs {
+		if err := q.pd.ctx.eng.Listen(a); err != nil {
+			return err
+		}
+		port, err := q.conn.Bind(a)
+		if err != nil {
+			return err
+		}
+		table[i] = netip.AddrPortFrom(a.WithZone(""), port)
+	}
+	q.addrs.Store(&table)
+	return nil
+}
+
+// Destroy removes the queue pair, also with work outstanding, whose
+// completions do not come any more: ibv_destroy_qp(3). Completions that are in
+// the queues already are removed, too.
+func (q *QP) Destroy() error {
+	if q.gone.Load() {
+		return invalid("QP", "was destroyed before")
+	}
+	q.destroy()
+	return nil
+}
+
+func (q *QP) destroy() {
+	if q.gone.Swap(true) {
+		return
+	}
+	q.mcast.leaveAll(q)
+	q.conn.Close()
+	a := &q.init
+	a.SendCQ.ring.Purge(q.QPN())
+	if a.RecvCQ != a.SendCQ {
+		a.RecvCQ.ring.Purge(q.QPN())
+	}
+	c := q.pd.ctx
+	c.events.forget(func(e *AsyncEvent) bool { return e.QP == q })
+	c.mu.Lock()
+	delete(c.qps, q)
+	c.mu.Unlock()
+	q.pd.users.Add(-1)
+	a.SendCQ.users.Add(-1)
+	a.RecvCQ.users.Add(-1)
+	if a.SRQ != nil {
+		a.SRQ.users.Add(-1)
+	}
+}
