@@ -1,0 +1,206 @@
+package ibcm
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
+)
+
+// SlotBits is how many of a communication id's top bits name the process.
+const SlotBits = 6
+
+const slotShift = 32 - SlotBits
+
+// Config is what an Agent is made from.
+type Config struct {
+	GUID        ib.GUID       // of the local channel adapter
+	Slot        uint8         // of this process, 6 bits: the top bits of every communication id
+	Random      func() uint64 // communication and transaction ids
+	ACKDelay    uint8         // how long this side takes to acknowledge, as a time code; 15 is what rxe says
+	MaxConns    int           // default 65,536, those that only wait included
+	MaxHalfOpen int           // requests not yet established; default 4,096
+	// Trace, if not nil, is told every change of state.
+	Trace func(id ConnID, from, to State)
+}
+
+// Path is the way between two ports. Addresses are compared without zone.
+type Path struct {
+	Local  netip.Addr
+	Remote netip.Addr
+}
+
+// ConnID names a connection of an Agent. Ids are never used again.
+type ConnID uint64
+
+// Agent holds the connections of one process on one port.
+type Agent struct {
+	Config
+	count     Counters
+	lastID    uint64
+	conns     map[ConnID]*conn
+	byLocal   map[uint32]*conn    // communication id → connection
+	byRemote  map[remoteKey]*conn // to know a duplicate REQ
+	byQPN     map[remoteQPN]*conn // to know a stale connection
+	bySIDR    map[sidrKey]*conn   // to know a duplicate SIDR_REQ
+	services  map[cm.ServiceID][]*listener
+	listeners map[ListenerID]*listener
+	halfOpen  int
+	timers    timerHeap
+	out       []Datagram
+	outHead   int
+	events    []Event
+	eventHead int
+}
+
+// remoteKey is a connection as its peer names it.
+type remoteKey struct {
+	addr netip.Addr
+	guid ib.GUID
+	id   uint32
+}
+
+// remoteQPN is a queue pair of a peer.
+type remoteQPN struct {
+	addr netip.Addr
+	guid ib.GUID
+	qpn  ib.QPN
+}
+
+type sidrKey struct {
+	addr netip.Addr
+	id   uint32
+}
+
+// New returns an Agent without connections.
+func New(cfg Config) *Agent {
+	if cfg.MaxConns == 0 {
+		cfg.MaxConns = defaultMaxConns
+	}
+	if cfg.MaxHalfOpen == 0 {
+		cfg.MaxHalfOpen = defaultMaxHalfOpen
+	}
+	return &Agent{
+		Config: cfg, conns: map[ConnID]*conn{}, byLocal: map[uint32]*conn{}, byRemote: map[remoteKey]*conn{},
+		byQPN: map[remoteQPN]*conn{}, bySIDR: map[sidrKey]*conn{}, services: map[cm.ServiceID][]*listener{},
+		listeners: map[ListenerID]*listener{},
+	}
+}
+
+// HandleMAD takes a MAD that came by path. What is malformed is counted and
+// dropped.
+func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
+	a.count[Received]++
+	if len(mad) != cm.MADSize {
+		a.count[MalformedLength]++
+		return
+	}
+	h, data, _ := cm.ParseHeader(mad)
+	switch {
+	case h.Class != cm.Class:
+		a.count[MalformedClass]++
+		return
+	case h.BaseVersion != cm.BaseVersion || h.ClassVersion != cm.ClassVersion:
+		a.count[MalformedVersion]++
+		return
+	case h.Method != cm.MethodSend:
+		a.count[MalformedMethod]++
+		return
+	}
+	switch h.Attribute {
+	case cm.AttrREQ:
+		m, _, _ := cm.ParseREQ(data)
+		a.handleREQ(now, path, h.TransactionID, &m)
+	case cm.AttrMRA:
+		m, _, _ := cm.ParseMRA(data)
+		a.handleMRA(now, path, &m)
+	case cm.AttrREJ:
+		m, _, _ := cm.ParseREJ(data)
+		a.handleREJ(now, path, &m)
+	case cm.AttrREP:
+		m, _, _ := cm.ParseREP(data)
+		a.handleREP(now, path, h.TransactionID, &m)
+	case cm.AttrRTU:
+		m, _, _ := cm.ParseRTU(data)
+		a.handleRTU(now, path, &m)
+	case cm.AttrDREQ:
+		m, _, _ := cm.ParseDREQ(data)
+		a.handleDREQ(now, path, h.TransactionID, &m)
+	case cm.AttrDREP:
+		m, _, _ := cm.ParseDREP(data)
+		a.handleDREP(now, path, &m)
+	case cm.AttrSIDRREQ:
+		m, _, _ := cm.ParseSIDRREQ(data)
+		a.handleSIDRREQ(now, path, h.TransactionID, &m)
+	case cm.AttrSIDRREP:
+		m, _, _ := cm.ParseSIDRREP(data)
+		a.handleSIDRREP(now, path, &m)
+	case cm.AttrLAP:
+		m, _, _ := cm.ParseLAP(data)
+		a.handleLAP(path, h.TransactionID, &m)
+	default: // an APR answers a LAP, and we send none
+		a.count[MalformedAttribute]++
+	}
+}
+
+// HandleTimeout acts on timers that have come due.
+func (a *Agent) HandleTimeout(now monotime.Time) {
+	for {
+		c := a.timers.first()
+		if c == nil || now.Before(c.deadline) {
+			return
+		}
+		a.timers.remove(c)
+		a.expire(now, c)
+	}
+}
+
+// expire acts on the timer of one connection, which is no longer set.
+func (a *Agent) expire(now monotime.Time, c *conn) {
+	switch c.state {
+	case Timewait:
+		a.raise(c, Event{Kind: EventTimewaitExit})
+		a.close(c)
+		return
+	case Rejected, SIDRAnswered:
+		a.close(c)
+		return
+	}
+	if c.retries > 0 { // every other state with a timer repeats a message
+		c.retries--
+		a.count[Retried]++
+		a.send(c.path, &c.last)
+		a.timers.set(c, now.Add(c.interval))
+		return
+	}
+	a.count[TimedOut]++
+	switch {
+	case awaitingReply.has(c.state):
+		a.sendTimeoutREJ(c, cm.OfREQ)
+		a.raise(c, Event{Kind: EventUnreachable})
+		a.close(c)
+	case awaitingReady.has(c.state):
+		a.sendTimeoutREJ(c, cm.OfREP)
+		a.raise(c, Event{Kind: EventUnreachable})
+		a.enterTimewait(now, c)
+	case c.state == DreqSent:
+		a.raise(c, Event{Kind: EventDisconnected})
+		a.enterTimewait(now, c)
+	case c.state == SIDRReqSent:
+		a.raise(c, Event{Kind: EventUnreachable})
+		a.close(c)
+	}
+}
+
+// NextTimeout returns when HandleTimeout is due, false if no timer runs.
+func (a *Agent) NextTimeout() (monotime.Time, bool) {
+	if c := a.timers.first(); c != nil {
+		return c.deadline, true
+	}
+	return monotime.Never, false
+}
+
+// Len returns the number of connections, those included that only wait for
+// their time to be over.
+func (a *Agent) Len() int { return len(a.conns) }

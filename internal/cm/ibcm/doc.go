@@ -1,0 +1,32 @@
+// Package ibcm is the connection manager's state machine of the InfiniBand
+// specification: it turns REQ, REP, RTU and their kin into connections that two
+// queue pairs can be programmed from.
+//
+// One Agent holds all connections of one process on one port. It is sans-IO and
+// single-threaded: the caller serialises all calls, passes the time and the
+// random numbers, takes what is to be sent from PollOutput and what has happened
+// from PollEvent, and calls HandleTimeout when NextTimeout says so.
+//
+//	active                                    passive
+//	Connect    ReqSent ────── REQ ──────▶ ReqRcvd      EventRequest
+//	              │ ◀─ MRA: MRAReqRcvd ─── MRAReqSent  (on a duplicate REQ)
+//	EventReply RepRcvd ◀───── REP ─────── RepSent      Accept
+//	           MRARepSent ─── MRA ──────▶ MRARepRcvd   (on a duplicate REP)
+//	Establish  Established ── RTU ──────▶ Established  EventEstablished
+//	Disconnect DreqSent ───── DREQ ─────▶ DreqRcvd     EventDisconnected
+//	EventDisconnected Timewait ◀ DREP ─── Timewait     Disconnect
+//	EventTimewaitExit Closed              Closed       EventTimewaitExit
+//
+// Either side may do what the other does from Established on. A message that is
+// not answered is sent again after its response time-out, at most MaxCMRetries
+// times. Datagram services have no connection: SIDR_REQ asks and SIDR_REP
+// answers with a queue pair number and Q_Key.
+//
+// Private data are delivered as they lie in the message, padded with zeros; the
+// IP addressing header in front of them is the business of package rdmacm.
+//
+// A connection, however it ended, keeps its ConnID until Destroy. Destroy may be
+// called in every state; it tells the peer what the state demands.
+//
+// Spec: IBTA vol. 1, 12.9 (state diagrams), 12.10 (time-outs), 12.11 (SIDR).
+package ibcm

@@ -1,0 +1,20 @@
+package ibcm
+
+import "verbena/internal/wire/cm"
+
+// handleLAP refuses an alternate path: a RoCE port has no other to migrate to.
+//
+// Spec: IBTA vol. 1, 12.8.2.1 AP status.
+func (a *Agent) handleLAP(path Path, tid uint64, m *cm.LAP) {
+	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
+	if c == nil && known {
+		return
+	}
+	apr := cm.APR{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID, Status: cm.APUnsupported}
+	if c == nil {
+		apr.Status = cm.APInvalidCommID
+	}
+	a.count[LAPRefused]++
+	mad := encode(cm.AttrAPR, tid, &apr)
+	a.send(path, &mad)
+}

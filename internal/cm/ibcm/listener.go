@@ -1,0 +1,89 @@
+package ibcm
+
+import (
+	"net/netip"
+
+	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
+)
+
+// ListenerID names a listener of an Agent. Ids are never used again.
+type ListenerID uint64
+
+// listener takes the requests for one service id.
+type listener struct {
+	id      ListenerID
+	service cm.ServiceID
+	addr    netip.Addr // one local address, unspecified for all of its family (:: for both), invalid for all
+	backlog int
+	waiting int // requests neither accepted nor rejected
+}
+
+// Listen takes requests for a service id that come to addr: to any address if
+// addr is the zero Addr or ::, to any of IPv4 if it is 0.0.0.0. At most backlog
+// requests wait to be accepted, 1,024 if it is not positive; more are dropped,
+// which makes the peer try again. ErrInUse tells that the service id is listened
+// to at this address, or that one of the two means all addresses.
+func (a *Agent) Listen(service cm.ServiceID, addr netip.Addr, backlog int) (ListenerID, error) {
+	if backlog <= 0 || backlog > defaultBacklog {
+		backlog = defaultBacklog
+	}
+	l := &listener{service: service, addr: plainAddr(addr), backlog: backlog}
+	for _, other := range a.services[service] {
+		if l.takes(other.addr) || other.takes(l.addr) {
+			return 0, ErrInUse
+		}
+	}
+	a.lastID++
+	l.id = ListenerID(a.lastID)
+	a.listeners[l.id] = l
+	a.services[service] = append(a.services[service], l)
+	return l.id, nil
+}
+
+// takes reports whether l listens at an address.
+func (l *listener) takes(addr netip.Addr) bool {
+	switch {
+	case !l.addr.IsValid() || l.addr == netip.IPv6Unspecified():
+		return true
+	case l.addr == netip.IPv4Unspecified():
+		return addr.Is4()
+	}
+	return l.addr == addr
+}
+
+// match returns the listener for a request.
+func (a *Agent) match(service cm.ServiceID, addr netip.Addr) *listener {
+	for _, l := range a.services[service] {
+		if l.takes(plainAddr(addr)) {
+			return l
+		}
+	}
+	return nil
+}
+
+// CloseListener takes no more requests. Those whose event was not polled yet
+// are rejected; the others go on.
+func (a *Agent) CloseListener(now monotime.Time, id ListenerID) error {
+	l := a.listeners[id]
+	if l == nil {
+		return ErrUnknown
+	}
+	delete(a.listeners, id)
+	all := a.services[l.service]
+	for i := range all {
+		if all[i] == l {
+			a.services[l.service] = append(all[:i:i], all[i+1:]...)
+			break
+		}
+	}
+	if len(a.services[l.service]) == 0 {
+		delete(a.services, l.service)
+	}
+	for i := a.eventHead; i < len(a.events); i++ {
+		if ev := &a.events[i]; ev.Listener == id && ev.conn.owned && !ev.conn.delivered {
+			a.Destroy(now, ev.conn.id)
+		}
+	}
+	return nil
+}

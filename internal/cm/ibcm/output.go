@@ -1,0 +1,44 @@
+package ibcm
+
+import "verbena/internal/wire/cm"
+
+// MAD is a whole management datagram.
+type MAD [cm.MADSize]byte
+
+// Datagram is a MAD to be sent, from Path.Local to Path.Remote, QP1 to QP1.
+type Datagram struct {
+	Path Path
+	MAD  MAD
+}
+
+// maxOutput bounds the MADs waiting for PollOutput: more would mean that
+// nobody sends them, and the protocol survives loss.
+const maxOutput = 4096
+
+type message interface{ Append([]byte) []byte }
+
+// encode returns the MAD of a message.
+func encode(attr cm.Attribute, tid uint64, m message) (mad MAD) {
+	m.Append(cm.NewHeader(attr, tid).Append(mad[:0]))
+	return mad
+}
+
+func (a *Agent) send(path Path, mad *MAD) {
+	if len(a.out)-a.outHead >= maxOutput {
+		a.count[DroppedOutputFull]++
+		return
+	}
+	a.count[Sent]++
+	a.out = append(a.out, Datagram{Path: path, MAD: *mad})
+}
+
+// PollOutput fills d with the next MAD to send.
+func (a *Agent) PollOutput(d *Datagram) bool {
+	if a.outHead == len(a.out) {
+		a.out, a.outHead = a.out[:0], 0
+		return false
+	}
+	*d = a.out[a.outHead]
+	a.outHead++
+	return true
+}

@@ -1,0 +1,169 @@
+package ibcm
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
+)
+
+func gidOf(a netip.Addr) ib.GID { return ib.GIDFromAddr(plainAddr(a)) }
+
+// handleREQ takes a request for a connection.
+//
+// Spec: IBTA vol. 1, 12.9.7.2 Passive server, and 12.9.8.3 for what is stale.
+func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ) {
+	if c := a.byRemote[remoteKey{plainAddr(path.Remote), m.LocalCAGUID, m.LocalCommID}]; c != nil {
+		a.handleDuplicateREQ(now, c)
+		return
+	}
+	if why := a.checkREQ(path, m); why != 0 {
+		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: why})
+		return
+	}
+	l := a.match(m.ServiceID, path.Local)
+	if l == nil {
+		a.count[NoListener]++
+		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: cm.RejInvalidServiceID})
+		return
+	}
+	if old := a.byQPN[remoteQPN{plainAddr(path.Remote), m.LocalCAGUID, m.LocalQPN}]; old != nil {
+		a.count[StaleRejected]++
+		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
+		a.dropStale(now, old)
+		return
+	}
+	a.admit(path, tid, l, m)
+}
+
+// checkREQ judges the fields of a REQ in the order of the message; 0 is well.
+// The path inside must be the path it came by: answers go to where a REQ came
+// from, never to an address that only its bytes claim.
+func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
+	switch {
+	case !connectable(m.LocalQPN):
+		a.count[BadQPN]++
+		return cm.RejUnsupported
+	case m.Service != cm.ServiceRC && m.Service != cm.ServiceUC:
+		a.count[BadTransport]++
+		return cm.RejInvalidTransportType
+	case !m.PKey.Matches(ib.DefaultPKey):
+		a.count[BadPKey]++
+		return cm.RejUnsupported
+	case !m.PathMTU.Valid():
+		a.count[BadMTU]++
+		return cm.RejInvalidMTU
+	case m.Primary.LocalGID != gidOf(path.Remote) || m.Primary.RemoteGID != gidOf(path.Local):
+		a.count[BadGID]++
+		return cm.RejInvalidGID
+	}
+	return 0
+}
+
+// admit makes a connection of a REQ. When there is no room the REQ is dropped:
+// the peer will try again.
+func (a *Agent) admit(path Path, tid uint64, l *listener, m *cm.REQ) {
+	if l.waiting >= l.backlog {
+		a.count[BacklogFull]++
+		return
+	}
+	if a.halfOpen >= a.MaxHalfOpen {
+		a.count[ConnsFull]++
+		return
+	}
+	c := a.newConn(path)
+	if c == nil {
+		a.count[ConnsFull]++
+		return
+	}
+	c.listener, c.tid, c.remoteID, c.guid = l, tid, m.LocalCommID, m.LocalCAGUID
+	c.qp = QPParams{
+		Path: path, Service: m.Service, DestQPN: m.LocalQPN, RQPSN: m.StartingPSN, PathMTU: m.PathMTU,
+		MaxRdAtomic: m.ResponderResources, MaxDestRdAtomic: m.InitiatorDepth,
+		Timeout: combineACKTimeout(max(m.Primary.ACKTimeout, 1), a.ACKDelay), RetryCnt: m.RetryCount, RNRRetry: m.RNRRetryCount,
+		TrafficClass: m.Primary.TrafficClass, FlowLabel: m.Primary.FlowLabel,
+	}
+	c.setPace(m.LocalResponseTimeout, m.Primary.ACKTimeout, m.MaxCMRetries)
+	c.setLinger(m.RemoteResponseTimeout, m.Primary.ACKTimeout)
+	a.byRemote[c.remoteKey()], a.byQPN[c.remoteQPN()] = c, c
+	a.setState(c, ReqRcvd)
+	a.raise(c, Event{
+		Kind: EventRequest, Listener: l.id, ServiceID: m.ServiceID, PrivateData: clone(m.PrivateData[:]),
+		Params: Params{
+			Service: m.Service, RemoteGUID: m.LocalCAGUID, RemoteQPN: m.LocalQPN, RemotePSN: m.StartingPSN, PathMTU: m.PathMTU,
+			ResponderResources: m.InitiatorDepth, InitiatorDepth: m.ResponderResources, FlowControl: m.FlowControl,
+			RetryCount: m.RetryCount, RNRRetryCount: m.RNRRetryCount, SRQ: m.SRQ,
+			TrafficClass: m.Primary.TrafficClass, FlowLabel: m.Primary.FlowLabel,
+		},
+	})
+}
+
+// handleDuplicateREQ answers a REQ that came before, as the state demands.
+func (a *Agent) handleDuplicateREQ(now monotime.Time, c *conn) {
+	a.count[DuplicateREQ]++
+	switch {
+	case requested.has(c.state): // the application takes its time
+		a.sendMRA(c, cm.OfREQ, mraServiceTimeout, nil)
+		a.setState(c, MRAReqSent)
+	case awaitingReady.has(c.state): // the REP was lost, or crossed the REQ
+		a.send(c.path, &c.last)
+	case c.state == Rejected: // the REJ was lost
+		a.send(c.path, &c.last)
+		a.timers.set(c, now.Add(c.linger))
+	case c.state == Timewait:
+		a.sendREJ(c.path, c.tid, &cm.REJ{RemoteCommID: c.remoteID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
+	}
+}
+
+// Accept answers a request with a REP. EventEstablished follows, or
+// EventRejected or EventUnreachable.
+func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
+	c, err := a.get(id, "Accept", requested)
+	if err != nil {
+		return err
+	}
+	rep := cm.REP{
+		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: p.PSN,
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, TargetACKDelay: a.ACKDelay,
+		FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, LocalCAGUID: a.GUID,
+	}
+	if !fill(rep.PrivateData[:], p.PrivateData) {
+		return ErrPrivateData
+	}
+	c.localQPN, c.qp.SQPSN = p.QPN, p.PSN
+	c.qp.MaxRdAtomic, c.qp.MaxDestRdAtomic = p.InitiatorDepth, p.ResponderResources
+	c.last = encode(cm.AttrREP, c.tid, &rep)
+	a.setState(c, RepSent)
+	a.repeat(now, c)
+	return nil
+}
+
+// handleRTU takes the third message of the handshake.
+func (a *Agent) handleRTU(now monotime.Time, path Path, m *cm.RTU) {
+	c, _ := a.lookup(path, m.RemoteCommID, m.LocalCommID)
+	if c == nil {
+		return
+	}
+	if !awaitingReady.has(c.state) {
+		a.count[IgnoredState]++
+		return
+	}
+	a.established(c, m.PrivateData[:])
+}
+
+// CommEstablished tells that a packet of the peer reached the queue pair: the
+// connection is established even if the RTU was lost. Other states ignore it.
+//
+// Spec: IBTA vol. 1, 12.9.6 (communication established).
+func (a *Agent) CommEstablished(now monotime.Time, id ConnID) {
+	if c := a.conns[id]; c != nil && awaitingReady.has(c.state) {
+		a.established(c, nil)
+	}
+}
+
+func (a *Agent) established(c *conn, private []byte) {
+	a.timers.remove(c)
+	a.setState(c, Established)
+	a.raise(c, Event{Kind: EventEstablished, PrivateData: clone(private)})
+}

@@ -1,0 +1,143 @@
+package ibcm
+
+import (
+	"maps"
+	"slices"
+
+	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
+)
+
+// Disconnect ends an established connection: with a DREQ, after which
+// EventDisconnected follows, or, when the peer has sent one, with the DREP.
+// Private data are at most 220 bytes.
+//
+// Spec: IBTA vol. 1, 12.9.7.3 Communication release.
+func (a *Agent) Disconnect(now monotime.Time, id ConnID, private []byte) error {
+	c, err := a.get(id, "Disconnect", setOf(Established, DreqRcvd))
+	if err != nil {
+		return err
+	}
+	if c.state == DreqRcvd {
+		var drep cm.DREP
+		if !fill(drep.PrivateData[:], private) {
+			return ErrPrivateData
+		}
+		a.finishRelease(now, c, &drep)
+		return nil
+	}
+	var dreq cm.DREQ
+	if !fill(dreq.PrivateData[:], private) {
+		return ErrPrivateData
+	}
+	a.startRelease(now, c, &dreq)
+	return nil
+}
+
+// startRelease sends and repeats a DREQ.
+func (a *Agent) startRelease(now monotime.Time, c *conn, m *cm.DREQ) {
+	m.LocalCommID, m.RemoteCommID, m.RemoteQPN = c.localID, c.remoteID, c.qp.DestQPN
+	c.tid = a.Random()
+	c.last = encode(cm.AttrDREQ, c.tid, m)
+	a.setState(c, DreqSent)
+	a.repeat(now, c)
+}
+
+// finishRelease answers the peer's DREQ, now and when it is repeated.
+func (a *Agent) finishRelease(now monotime.Time, c *conn, m *cm.DREP) {
+	m.LocalCommID, m.RemoteCommID = c.localID, c.remoteID
+	c.last = encode(cm.AttrDREP, c.tid, m)
+	a.send(c.path, &c.last)
+	a.enterTimewait(now, c)
+}
+
+// handleDREQ takes the peer's wish to end the connection.
+func (a *Agent) handleDREQ(now monotime.Time, path Path, tid uint64, m *cm.DREQ) {
+	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
+	if c == nil {
+		if !known { // a connection that is over: the DREP was lost
+			drep := encode(cm.AttrDREP, tid, &cm.DREP{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID})
+			a.send(path, &drep)
+		}
+		return
+	}
+	if m.RemoteQPN != c.localQPN {
+		a.count[BadQPN]++
+		return
+	}
+	switch {
+	case awaitingReady.has(c.state): // a DREQ implies the RTU that was lost
+		a.established(c, nil)
+		a.peerReleases(c, tid, m)
+	case c.state == Established:
+		a.peerReleases(c, tid, m)
+	case c.state == DreqSent: // both sides at once
+		a.raise(c, Event{Kind: EventDisconnected, PrivateData: clone(m.PrivateData[:])})
+		c.tid = tid
+		a.finishRelease(now, c, &cm.DREP{})
+	case c.state == Timewait:
+		a.count[DuplicateDREQ]++
+		drep := encode(cm.AttrDREP, tid, &cm.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID})
+		a.send(c.path, &drep)
+	case c.state == DreqRcvd: // the application will answer
+		a.count[DuplicateDREQ]++
+	default:
+		a.count[IgnoredState]++
+	}
+}
+
+func (a *Agent) peerReleases(c *conn, tid uint64, m *cm.DREQ) {
+	c.tid = tid
+	a.setState(c, DreqRcvd)
+	a.raise(c, Event{Kind: EventDisconnected, PrivateData: clone(m.PrivateData[:])})
+}
+
+// handleDREP takes the answer to our DREQ.
+func (a *Agent) handleDREP(now monotime.Time, path Path, m *cm.DREP) {
+	c, _ := a.lookup(path, m.RemoteCommID, m.LocalCommID)
+	if c == nil {
+		return
+	}
+	if c.state != DreqSent {
+		a.count[IgnoredState]++
+		return
+	}
+	a.raise(c, Event{Kind: EventDisconnected, PrivateData: clone(m.PrivateData[:])})
+	a.enterTimewait(now, c)
+}
+
+// Destroy gives a ConnID back; no event of it follows. The peer learns what the
+// state demands: a REJ, a DREQ or a DREP. What has to be repeated or waited for
+// goes on without the application. Destroying an unknown id does nothing.
+func (a *Agent) Destroy(now monotime.Time, id ConnID) {
+	c := a.conns[id]
+	if c == nil || !c.owned {
+		return
+	}
+	c.owned = false
+	switch {
+	case awaitingReply.has(c.state):
+		a.sendTimeoutREJ(c, cm.OfREQ)
+		a.close(c)
+	case (halfOpenStates | replied).has(c.state):
+		a.reject(now, c, &cm.REJ{Reason: cm.RejConsumer})
+	case c.state == Established:
+		a.startRelease(now, c, &cm.DREQ{})
+	case c.state == DreqRcvd:
+		a.finishRelease(now, c, &cm.DREP{})
+	case c.state == SIDRReqRcvd:
+		a.answerSIDR(now, c, &cm.SIDRREP{Status: cm.SIDRRejected})
+	case c.state == SIDRReqSent:
+		a.close(c)
+	case c.state == Closed:
+		delete(a.conns, c.id)
+	}
+}
+
+// Close destroys every connection, in the order they were made. What it has to
+// say is in PollOutput.
+func (a *Agent) Close(now monotime.Time) {
+	for _, id := range slices.Sorted(maps.Keys(a.conns)) {
+		a.Destroy(now, id)
+	}
+}

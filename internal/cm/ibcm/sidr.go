@@ -1,0 +1,125 @@
+package ibcm
+
+import (
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
+)
+
+// SIDRParams are a question for a datagram service.
+type SIDRParams struct {
+	Path            Path
+	ServiceID       cm.ServiceID
+	PrivateData     []byte // at most 216 bytes, an IP header included
+	ResponseTimeout uint8  // 4.096 µs × 2^n; default 20
+	MaxCMRetries    uint8  // default 15
+}
+
+// ResolveSIDR asks which queue pair serves a service id. EventSIDRReply
+// follows, or EventUnreachable.
+//
+// Spec: IBTA vol. 1, 12.11 Service id resolution protocol.
+func (a *Agent) ResolveSIDR(now monotime.Time, p SIDRParams) (ConnID, error) {
+	setDefault(&p.ResponseTimeout, defaultResponseTimeout)
+	setDefault(&p.MaxCMRetries, defaultMaxCMRetries)
+	req := cm.SIDRREQ{PKey: ib.DefaultPKey, ServiceID: p.ServiceID}
+	if !fill(req.PrivateData[:], p.PrivateData) {
+		return 0, ErrPrivateData
+	}
+	c := a.newConn(p.Path)
+	if c == nil {
+		return 0, ErrTooMany
+	}
+	req.RequestID, c.active = c.localID, true
+	c.last = encode(cm.AttrSIDRREQ, c.tid, &req)
+	c.setPace(p.ResponseTimeout, defaultACKTimeout, p.MaxCMRetries)
+	a.setState(c, SIDRReqSent)
+	a.repeat(now, c)
+	return c.id, nil
+}
+
+// handleSIDRREQ takes a question.
+func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SIDRREQ) {
+	if c := a.bySIDR[sidrKey{plainAddr(path.Remote), m.RequestID}]; c != nil {
+		a.count[DuplicateREQ]++
+		if c.state == SIDRAnswered {
+			a.send(c.path, &c.last)
+			a.timers.set(c, now.Add(c.linger))
+		}
+		return
+	}
+	if !m.PKey.Matches(ib.DefaultPKey) {
+		a.count[BadPKey]++
+		return
+	}
+	l := a.match(m.ServiceID, path.Local)
+	if l == nil {
+		a.count[NoListener]++
+		mad := encode(cm.AttrSIDRREP, tid, &cm.SIDRREP{RequestID: m.RequestID, Status: cm.SIDRUnsupported, ServiceID: m.ServiceID})
+		a.send(path, &mad)
+		return
+	}
+	if l.waiting >= l.backlog {
+		a.count[BacklogFull]++
+		return
+	}
+	c := a.newConn(path)
+	if c == nil {
+		a.count[ConnsFull]++
+		return
+	}
+	c.listener, c.tid, c.remoteID = l, tid, m.RequestID
+	c.setLinger(defaultResponseTimeout, defaultACKTimeout)
+	a.bySIDR[c.sidrKey()] = c
+	a.setState(c, SIDRReqRcvd)
+	a.raise(c, Event{Kind: EventSIDRRequest, Listener: l.id, ServiceID: m.ServiceID, PrivateData: clone(m.PrivateData[:])})
+}
+
+// SIDRReply is the answer to a SIDR_REQ.
+type SIDRReply struct {
+	Status      cm.SIDRStatus
+	QPN         ib.QPN
+	QKey        ib.QKey
+	PrivateData []byte // at most 136 bytes
+}
+
+// ReplySIDR answers a question.
+func (a *Agent) ReplySIDR(now monotime.Time, id ConnID, r SIDRReply) error {
+	c, err := a.get(id, "ReplySIDR", setOf(SIDRReqRcvd))
+	if err != nil {
+		return err
+	}
+	m := cm.SIDRREP{Status: r.Status, QPN: r.QPN, QKey: r.QKey}
+	if !fill(m.PrivateData[:], r.PrivateData) {
+		return ErrPrivateData
+	}
+	a.answerSIDR(now, c, &m)
+	return nil
+}
+
+func (a *Agent) answerSIDR(now monotime.Time, c *conn, m *cm.SIDRREP) {
+	m.RequestID = c.remoteID
+	m.ServiceID = c.listener.service
+	c.last = encode(cm.AttrSIDRREP, c.tid, m)
+	a.send(c.path, &c.last)
+	a.setState(c, SIDRAnswered)
+	a.timers.set(c, now.Add(c.linger))
+}
+
+// handleSIDRREP takes the answer to our question.
+func (a *Agent) handleSIDRREP(now monotime.Time, path Path, m *cm.SIDRREP) {
+	c, _ := a.lookup(path, m.RequestID, 0)
+	if c == nil {
+		return
+	}
+	if c.state != SIDRReqSent {
+		a.count[IgnoredState]++
+		return
+	}
+	ev := Event{Kind: EventSIDRReply, SIDRStatus: m.Status, PrivateData: clone(m.PrivateData[:]), ServiceID: m.ServiceID}
+	if m.Status == cm.SIDRSuccess {
+		ev.QPN, ev.QKey = m.QPN, m.QKey
+	}
+	a.raise(c, ev)
+	a.close(c)
+}

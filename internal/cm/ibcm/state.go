@@ -1,0 +1,106 @@
+package ibcm
+
+// State is where a connection stands.
+type State uint8
+
+// States of a connection.
+//
+// Spec: IBTA vol. 1, 12.9.5 and 12.9.6, with the names of its figures.
+const (
+	// Idle: just made; left at once.
+	Idle State = iota
+	// ReqSent: REQ is out and repeated; left by REP, REJ, MRA or the last retry.
+	ReqSent
+	// MRAReqRcvd: the peer has our REQ and asked for time; as ReqSent.
+	MRAReqRcvd
+	// ReqRcvd: the application has the request; left by Accept or Reject.
+	ReqRcvd
+	// MRAReqSent: as ReqRcvd, and the peer was asked for patience.
+	MRAReqSent
+	// RepSent: REP is out and repeated; left by RTU, REJ, MRA, data or the last retry.
+	RepSent
+	// MRARepRcvd: the peer has our REP and asked for time; as RepSent.
+	MRARepRcvd
+	// RepRcvd: the application has the reply; left by Establish or Reject.
+	RepRcvd
+	// MRARepSent: as RepRcvd, and the peer was asked for patience.
+	MRARepSent
+	// Established: data may flow; left by DREQ from either side.
+	Established
+	// DreqSent: DREQ is out and repeated; left by DREP, DREQ or the last retry.
+	DreqSent
+	// DreqRcvd: the application knows; left by Disconnect, which sends DREP.
+	DreqRcvd
+	// Timewait: packets of the connection may be under way still; a DREQ is
+	// answered again. Left when the time is over.
+	Timewait
+	// Rejected: our REJ may have been lost; a duplicate REQ gets it again. Left
+	// when the time is over.
+	Rejected
+	// SIDRReqSent: SIDR_REQ is out and repeated; left by SIDR_REP.
+	SIDRReqSent
+	// SIDRReqRcvd: the application has the request; left by ReplySIDR.
+	SIDRReqRcvd
+	// SIDRAnswered: a duplicate SIDR_REQ gets the answer again; left when the
+	// time is over.
+	SIDRAnswered
+	// Closed: nothing of the connection is left but its ConnID.
+	Closed
+
+	numStates
+)
+
+var stateNames = [numStates]string{
+	"Idle", "ReqSent", "MRAReqRcvd", "ReqRcvd", "MRAReqSent", "RepSent", "MRARepRcvd", "RepRcvd", "MRARepSent",
+	"Established", "DreqSent", "DreqRcvd", "Timewait", "Rejected", "SIDRReqSent", "SIDRReqRcvd", "SIDRAnswered", "Closed",
+}
+
+func (s State) String() string {
+	if s < numStates {
+		return stateNames[s]
+	}
+	return "unknown"
+}
+
+// stateSet is a set of states.
+type stateSet uint32
+
+func setOf(states ...State) (s stateSet) {
+	for _, st := range states {
+		s |= 1 << st
+	}
+	return s
+}
+
+func (s stateSet) has(st State) bool { return s>>st&1 != 0 }
+
+// allowed says which states may follow each state.
+var allowed = [numStates]stateSet{
+	Idle:         setOf(ReqSent, ReqRcvd, SIDRReqSent, SIDRReqRcvd),
+	ReqSent:      setOf(MRAReqRcvd, RepRcvd, Timewait, Closed),
+	MRAReqRcvd:   setOf(MRAReqRcvd, RepRcvd, Timewait, Closed),
+	ReqRcvd:      setOf(MRAReqSent, RepSent, Rejected, Closed),
+	MRAReqSent:   setOf(MRAReqSent, RepSent, Rejected, Closed),
+	RepSent:      setOf(MRARepRcvd, Established, Timewait, Rejected, Closed),
+	MRARepRcvd:   setOf(MRARepRcvd, Established, Timewait, Rejected, Closed),
+	RepRcvd:      setOf(MRARepSent, Established, Timewait),
+	MRARepSent:   setOf(MRARepSent, Established, Timewait),
+	Established:  setOf(DreqSent, DreqRcvd),
+	DreqSent:     setOf(Timewait),
+	DreqRcvd:     setOf(Timewait),
+	Timewait:     setOf(Closed),
+	Rejected:     setOf(Closed),
+	SIDRReqSent:  setOf(Closed),
+	SIDRReqRcvd:  setOf(SIDRAnswered, Closed),
+	SIDRAnswered: setOf(Closed),
+}
+
+// Groups of states that messages and commands ask for.
+var (
+	awaitingReply  = setOf(ReqSent, MRAReqRcvd)
+	requested      = setOf(ReqRcvd, MRAReqSent)
+	awaitingReady  = setOf(RepSent, MRARepRcvd)
+	replied        = setOf(RepRcvd, MRARepSent)
+	halfOpenStates = requested | awaitingReady
+	inBacklog      = requested | setOf(SIDRReqRcvd)
+)
