@@ -8,8 +8,6 @@ import (
 
 // Connect sends a REQ and returns the new connection, which ends in EventReply,
 // EventRejected or EventUnreachable.
-//
-// Spec: IBTA vol. 1, 12.9.7.1 Active client to passive server.
 func (a *Agent) Connect(now monotime.Time, p ConnectParams) (ConnID, error) {
 	p.setDefaults()
 	req := cm.REQ{
@@ -57,8 +55,6 @@ func setDefault(v *uint8, d uint8) {
 
 // setPace fixes how often a message of c is repeated: after the peer's response
 // time and a round trip, for which the ACK time-out stands.
-//
-// Spec: IBTA vol. 1, 12.10.3 Communication establishment time-outs.
 func (c *conn) setPace(response, ack, retries uint8) {
 	c.interval = wait(response, minWaitCode, maxResponseCode) + wait(ack, minWaitCode, maxTimewaitCode)
 	c.maxRetry = retries & maxCMRetriesMask

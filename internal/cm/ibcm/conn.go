@@ -101,8 +101,6 @@ func (a *Agent) repeat(now monotime.Time, c *conn) {
 // enterTimewait waits for what may be under way. The peer may use its queue
 // pair for another connection before we do with ours, so that only the
 // communication ids stay taken.
-//
-// Spec: IBTA vol. 1, 12.9.8.4 Timewait.
 func (a *Agent) enterTimewait(now monotime.Time, c *conn) {
 	a.setState(c, Timewait)
 	a.forgetQPN(c)

@@ -28,5 +28,5 @@
 // A connection, however it ended, keeps its ConnID until Destroy. Destroy may be
 // called in every state; it tells the peer what the state demands.
 //
-// Spec: IBTA vol. 1, 12.9 (state diagrams), 12.10 (time-outs), 12.11 (SIDR).
+// Spec: IBTA vol. 1, chapter 12; state diagrams in 12.9.5 to 12.9.7.
 package ibcm

@@ -3,8 +3,6 @@ package ibcm
 import "verbena/internal/wire/cm"
 
 // handleLAP refuses an alternate path: a RoCE port has no other to migrate to.
-//
-// Spec: IBTA vol. 1, 12.8.2.1 AP status.
 func (a *Agent) handleLAP(path Path, tid uint64, m *cm.LAP) {
 	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil && known {

@@ -84,7 +84,7 @@ const (
 	defaultMaxCMRetries    = 15
 	defaultACKTimeout      = 17
 	defaultHopLimit        = 64
-	pathRate10Gbps         = 3 // IBTA vol. 1, 9.11.1: of no meaning over Ethernet, but 0 is reserved
+	pathRate10Gbps         = 3 // of no meaning over Ethernet
 )
 
 // Bounds on what a peer may make us wait or hurry.

@@ -12,7 +12,7 @@ func gidOf(a netip.Addr) ib.GID { return ib.GIDFromAddr(plainAddr(a)) }
 
 // handleREQ takes a request for a connection.
 //
-// Spec: IBTA vol. 1, 12.9.7.2 Passive server, and 12.9.8.3 for what is stale.
+// Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received, for what is stale.
 func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ) {
 	if c := a.byRemote[remoteKey{plainAddr(path.Remote), m.LocalCAGUID, m.LocalCommID}]; c != nil {
 		a.handleDuplicateREQ(now, c)
@@ -154,8 +154,6 @@ func (a *Agent) handleRTU(now monotime.Time, path Path, m *cm.RTU) {
 
 // CommEstablished tells that a packet of the peer reached the queue pair: the
 // connection is established even if the RTU was lost. Other states ignore it.
-//
-// Spec: IBTA vol. 1, 12.9.6 (communication established).
 func (a *Agent) CommEstablished(now monotime.Time, id ConnID) {
 	if c := a.conns[id]; c != nil && awaitingReady.has(c.state) {
 		a.established(c, nil)

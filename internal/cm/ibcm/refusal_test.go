@@ -347,15 +347,15 @@ func TestNames(t *testing.T) {
 		seen[c.String()] = true
 	}
 	for s := range numStates {
-		seen[s.String()] = true
+		seen["state "+s.String()] = true
 	}
 	for k := EventRequest; k <= EventSIDRReply; k++ {
 		seen[k.String()] = true
 	}
-	if want := int(numCounters) + int(numStates) + int(EventSIDRReply); len(seen) != want || seen[""] || seen["unknown"] {
+	if want := int(numCounters) + int(numStates) + int(EventSIDRReply); len(seen) != want || seen[""] || seen["unknown"] || seen["state unknown"] {
 		t.Errorf("%d names, want %d", len(seen), want)
 	}
-	if numCounters.String() != "unknown" || numStates.String() != "unknown" || (EventSIDRReply + 1).String() != "unknown" {
+	if numCounters.String() != "unknown" || numStates.String() != "unknown" || (EventSIDRReply+1).String() != "unknown" {
 		t.Error("what has no name has one")
 	}
 	if got := (&StateError{Op: "Accept", State: Closed}).Error(); got != "ibcm: Accept in state Closed" {

@@ -52,8 +52,6 @@ func (a *Agent) sendREJ(path Path, tid uint64, m *cm.REJ) {
 
 // sendTimeoutREJ tells a peer that did not answer that we have given up. As it
 // may not know our id, and we not its, the additional information names us.
-//
-// Spec: IBTA vol. 1, 12.6.7.2, reason code 4.
 func (a *Agent) sendTimeoutREJ(c *conn, of cm.Rejected) {
 	rej := cm.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Of: of, Reason: cm.RejTimeout, ARILength: 8}
 	binary.BigEndian.PutUint64(rej.ARI[:], uint64(a.GUID))
@@ -108,7 +106,7 @@ func (a *Agent) rejected(path Path, m *cm.REJ) *conn {
 
 // dropStale ends a connection whose peer has shown that it has forgotten it.
 //
-// Spec: IBTA vol. 1, 12.9.8.3 Stale connection.
+// Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received.
 func (a *Agent) dropStale(now monotime.Time, c *conn) {
 	switch {
 	case c.state == Established:

@@ -11,8 +11,6 @@ import (
 // Disconnect ends an established connection: with a DREQ, after which
 // EventDisconnected follows, or, when the peer has sent one, with the DREP.
 // Private data are at most 220 bytes.
-//
-// Spec: IBTA vol. 1, 12.9.7.3 Communication release.
 func (a *Agent) Disconnect(now monotime.Time, id ConnID, private []byte) error {
 	c, err := a.get(id, "Disconnect", setOf(Established, DreqRcvd))
 	if err != nil {

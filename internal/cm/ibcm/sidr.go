@@ -17,8 +17,6 @@ type SIDRParams struct {
 
 // ResolveSIDR asks which queue pair serves a service id. EventSIDRReply
 // follows, or EventUnreachable.
-//
-// Spec: IBTA vol. 1, 12.11 Service id resolution protocol.
 func (a *Agent) ResolveSIDR(now monotime.Time, p SIDRParams) (ConnID, error) {
 	setDefault(&p.ResponseTimeout, defaultResponseTimeout)
 	setDefault(&p.MaxCMRetries, defaultMaxCMRetries)

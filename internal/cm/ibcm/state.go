@@ -5,7 +5,7 @@ type State uint8
 
 // States of a connection.
 //
-// Spec: IBTA vol. 1, 12.9.5 and 12.9.6, with the names of its figures.
+// Spec: IBTA vol. 1, 12.9.5 to 12.9.7.
 const (
 	// Idle: just made; left at once.
 	Idle State = iota

@@ -9,8 +9,6 @@ const (
 )
 
 // APStatus is the answer to a LAP.
-//
-// Spec: IBTA vol. 1, 12.8.2.1 AP status.
 type APStatus uint8
 
 // Alternate path statuses.
@@ -33,7 +31,7 @@ const (
 
 // APR answers a LAP.
 //
-// Spec: IBTA vol. 1, 12.8.2 APR - Alternate path response.
+// Spec: IBTA vol. 1, table 116 APR message contents.
 type APR struct {
 	LocalCommID  uint32
 	RemoteCommID uint32

@@ -18,6 +18,6 @@
 // checks length only: what a field may say is for package ibcm to judge.
 // Reserved bits are written as zero.
 //
-// Spec: IBTA vol. 1, 12.6 (messages), 13.4.2 (MAD header), annex A11 (IP
-// addressing) and A3 (application ids in service ids).
+// Spec: IBTA vol. 1, chapter 12, tables 106 to 120 (message contents); annex A11
+// (IP addressing).
 package cm

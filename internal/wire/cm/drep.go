@@ -7,7 +7,7 @@ const DREPPrivateSize = 224
 
 // DREP answers a DREQ.
 //
-// Spec: IBTA vol. 1, 12.6.11 DREP - Reply to request for communication release.
+// Spec: IBTA vol. 1, table 113 DREP message contents.
 type DREP struct {
 	LocalCommID  uint32
 	RemoteCommID uint32

@@ -11,7 +11,7 @@ const DREQPrivateSize = 220
 
 // DREQ asks to end an established connection.
 //
-// Spec: IBTA vol. 1, 12.6.10 DREQ - Request for communication release.
+// Spec: IBTA vol. 1, table 112 DREQ message contents.
 type DREQ struct {
 	LocalCommID  uint32
 	RemoteCommID uint32

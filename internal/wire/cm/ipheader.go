@@ -12,7 +12,7 @@ const IPHeaderSize = 36
 // service id is of an IP port space. It tells the addresses the application
 // connected from and to; the destination port is in the service id.
 //
-// Spec: IBTA vol. 1, annex A11.3 (IP addressing private data).
+// Spec: IBTA vol. 1, annex A11 (RDMA IP CM service).
 type IPHeader struct {
 	Version uint8      // 0: major and minor, 4 bits each
 	Port    uint16     // of the sender

@@ -11,7 +11,7 @@ const LAPPrivateSize = 168
 
 // LAP asks to load an alternate path into an established connection.
 //
-// Spec: IBTA vol. 1, 12.8.1 LAP - Load alternate path.
+// Spec: IBTA vol. 1, table 115 LAP message contents.
 type LAP struct {
 	LocalCommID           uint32
 	RemoteCommID          uint32

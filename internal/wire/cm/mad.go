@@ -10,8 +10,6 @@ const (
 )
 
 // What the header of a CM message says.
-//
-// Spec: IBTA vol. 1, 13.4.2 and 16.7.1.
 const (
 	BaseVersion  = 1
 	Class        = 0x07 // communication management
@@ -20,8 +18,6 @@ const (
 )
 
 // Attribute tells which message a MAD carries.
-//
-// Spec: IBTA vol. 1, 16.7.3 Attributes.
 type Attribute uint16
 
 // Messages of the connection protocol.

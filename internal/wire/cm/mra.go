@@ -18,7 +18,7 @@ const (
 // MRA says that a message was received and that its answer takes longer than
 // the response time-out.
 //
-// Spec: IBTA vol. 1, 12.6.6 MRA - Message receipt acknowledgment.
+// Spec: IBTA vol. 1, table 107 MRA message contents.
 type MRA struct {
 	LocalCommID    uint32
 	RemoteCommID   uint32

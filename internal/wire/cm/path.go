@@ -12,7 +12,7 @@ const PathSize = 44
 // Path is the primary or alternate path of a REQ. Local is the sender of the
 // REQ. Over RoCE the LIDs mean nothing: 0xffff in a primary path.
 //
-// Spec: IBTA vol. 1, 12.7.10 to 12.7.26.
+// Spec: IBTA vol. 1, table 106, bytes 52 to 95 and 96 to 139.
 type Path struct {
 	LocalLID     uint16
 	RemoteLID    uint16

@@ -4,7 +4,7 @@ import "fmt"
 
 // Reason is why a REJ was sent.
 //
-// Spec: IBTA vol. 1, 12.6.7.2 Rejection reason.
+// Spec: IBTA vol. 1, table 109 REJ reason codes.
 type Reason uint16
 
 // Rejection reasons.

@@ -10,7 +10,7 @@ const (
 
 // REJ ends a connection that was not established.
 //
-// Spec: IBTA vol. 1, 12.6.7 REJ - Reject.
+// Spec: IBTA vol. 1, table 108 REJ message contents.
 type REJ struct {
 	LocalCommID  uint32 // 0 if the sender has none
 	RemoteCommID uint32

@@ -21,7 +21,7 @@ const (
 
 // REP accepts a connection. Local is its sender.
 //
-// Spec: IBTA vol. 1, 12.6.8 REP - Reply to request for communication.
+// Spec: IBTA vol. 1, table 110 REP message contents.
 type REP struct {
 	LocalCommID        uint32
 	RemoteCommID       uint32

@@ -10,8 +10,6 @@ import (
 const REQPrivateSize = 92
 
 // TransportService is the kind of connection a REQ asks for.
-//
-// Spec: IBTA vol. 1, 12.7.6.
 type TransportService uint8
 
 // Transport services. With 3 the extended transport field says more.
@@ -24,7 +22,7 @@ const (
 
 // REQ requests a connection. Local is its sender.
 //
-// Spec: IBTA vol. 1, 12.6.5 REQ - Request for communication.
+// Spec: IBTA vol. 1, table 106 REQ message contents.
 type REQ struct {
 	LocalCommID           uint32
 	ServiceID             ServiceID

@@ -7,7 +7,7 @@ const RTUPrivateSize = 224
 
 // RTU says that the sender of the REQ has taken the REP: ready to use.
 //
-// Spec: IBTA vol. 1, 12.6.9 RTU.
+// Spec: IBTA vol. 1, table 111 RTU message contents.
 type RTU struct {
 	LocalCommID  uint32
 	RemoteCommID uint32

@@ -5,7 +5,7 @@ import "fmt"
 // ServiceID names what a REQ wants to talk to. Those of IP port spaces are
 // 0x0000000001, the protocol and the port.
 //
-// Spec: IBTA vol. 1, annex A3.2.3 and A11.
+// Spec: IBTA vol. 1, annex A11 (RDMA IP CM service).
 type ServiceID uint64
 
 // PortSpace is a space of port numbers: rdma_port_space. The last byte is the

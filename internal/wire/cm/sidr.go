@@ -16,7 +16,7 @@ const (
 
 // SIDRREQ asks which datagram queue pair serves a service.
 //
-// Spec: IBTA vol. 1, 12.11.1 SIDR_REQ - Service id resolution request.
+// Spec: IBTA vol. 1, table 119 SIDR_REQ message contents.
 type SIDRREQ struct {
 	RequestID   uint32
 	PKey        ib.PKey
@@ -47,8 +47,6 @@ func (s *SIDRREQ) Append(b []byte) []byte {
 }
 
 // SIDRStatus is the answer to a SIDR_REQ.
-//
-// Spec: IBTA vol. 1, 12.11.2.1 Status.
 type SIDRStatus uint8
 
 // SIDR statuses.
@@ -72,7 +70,7 @@ func (s SIDRStatus) String() string {
 
 // SIDRREP answers a SIDR_REQ.
 //
-// Spec: IBTA vol. 1, 12.11.2 SIDR_REP - Service id resolution response.
+// Spec: IBTA vol. 1, table 120 SIDR_REP message contents.
 type SIDRREP struct {
 	RequestID   uint32
 	Status      SIDRStatus
