@@ -88,7 +88,7 @@ func (p *Poller) setPaused(s *Socket, id uint64, paused bool) error {
 
 // Wait blocks until a socket has something to read, Wake was called since the
 // last Wait returned, or timeout has passed (0: do not block; negative: for
-// ever). It puts the ids of readable sockets into ready, which must not be
+// ever). A signal may end it sooner. It puts the ids of readable sockets into ready, which must not be
 // empty, and returns how many.
 func (p *Poller) Wait(timeout monotime.Duration, ready []uint64) (int, error) {
 	if len(ready) == 0 {

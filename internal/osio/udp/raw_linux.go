@@ -180,6 +180,20 @@ func (s *Socket) Steer(prog []bpf.Instruction) error {
 	return setFilter(r.desc, unix.SO_ATTACH_REUSEPORT_CBPF, prog)
 }
 
+// SetReceiveBuffer changes SO_RCVBUF; 0 stands for the default of Options. The
+// system may grant less, and never less than its own minimum.
+func (s *Socket) SetReceiveBuffer(bytes int) error {
+	r, ok := s.io.(*raw)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	if bytes == 0 {
+		bytes = bufferBytes
+	}
+	growBuffer(r.desc, unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, bytes)
+	return nil
+}
+
 func knowsSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }

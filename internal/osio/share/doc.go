@@ -1,0 +1,55 @@
+// Package share lets several processes of one user use UDP port 4791 on one
+// address, with no set-up and no privilege: the kernel steers each datagram by
+// its destination queue pair number to the process that owns it.
+//
+//	                    (addr, 4791): 64 sockets, SO_REUSEPORT
+//	datagram ──► BPF: QPN>>18 ──┬─► socket 0   QP0, QP1, multicast: the keeper reads it
+//	                            ├─► socket 1   QPNs 0x040000…0x07ffff: the process that owns slot 1
+//	                            ├─► socket 2   QPNs 0x080000…0x0bffff
+//	                            ┊
+//	                            └─► socket 63  QPNs 0xfc0000…0xfffffe
+//
+//	process A (slot 7, keeper)      process B (slot 12)       process C (slot 40)
+//	  all 64 descriptors ◄─────────── all 64 descriptors        all 64 descriptors
+//	       ▲  unix seqpacket: descriptors, listeners, MADs ──────────┘
+//
+// A group is the 64 sockets of one address. A socket that leaves a group makes
+// the last one take its index, and datagrams go astray; so every member holds
+// copies of all descriptors, and nothing leaves while any member lives. When
+// the last one goes, so does the group.
+//
+// # Ownership is a file lock
+//
+// Per network namespace there is one lock file in a directory of the user's.
+// Byte s of it is locked (F_OFD_SETLK) by the owner of slot s, 1 ≤ s < 64, byte 0 by
+// the keeper. The kernel releases the locks of a process that dies, whatever
+// killed it. Slot 0 belongs to no process but to the role of keeper.
+//
+// The keeper is the member that got byte 0. It accepts joiners on a unix
+// socket beside the lock file and hands them the descriptors (SCM_RIGHTS), has
+// groups made, knows who listens for which service, and forwards management
+// datagrams (QP1) to the member that they are for: by listener, or by slot. When
+// it dies its members' connections end; each tries to lock byte 0, one gets it
+// and becomes keeper, the others connect to that one and say again what they
+// listen for. A joiner that gets byte 0 while slots are held leaves it to the
+// members: only they have the descriptors. A joiner that finds nobody starts anew.
+//
+// # Last will
+//
+// A member leaves datagrams (a DREQ for each connection) in a file of its
+// slot. Whoever next locks the slot finds them and sends them: the keeper when
+// the member's connection ends, a new keeper, or the slot's next owner. So
+// the peers of a killed process learn of it at once.
+//
+// # Limits
+//
+// 63 processes a user and address; 64 descriptors a process and address. All
+// processes of one address are of one user and one network namespace. Datagrams
+// of one flow that the kernel joined (UDP_GRO) are steered by the first: a
+// receiver may find datagrams for another slot, and must count and drop them. A
+// process that forks without exec shares its locks with the child: the slot is
+// free when both are gone.
+//
+// Elsewhere than Linux, and with Options.Solo, there is one process an
+// address: its socket gets everything.
+package share

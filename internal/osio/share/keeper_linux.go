@@ -1,0 +1,395 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"verbena/internal/monotime"
+	"verbena/internal/osio/udp"
+)
+
+// reapPatience bounds the wait for the lock of a member whose connection ended:
+// the kernel closes a dead process's files one after the other.
+const reapPatience = 2 * time.Second
+
+// maxReady bounds the groups reported by one wait; others come with the next.
+const maxReady = 16
+
+// keeper is the role of the member that holds byte 0.
+type keeper struct {
+	m      *member           // immutable
+	ln     *net.UnixListener // immutable
+	poller *udp.Poller       // immutable: slot 0 of every group
+	create chan struct{}     // immutable: a semaphore of one; groups are made one at a time
+
+	// guarded by m.mu
+	peers     map[int]*link  // members connected, by slot
+	accepted  map[*link]bool // every connection
+	listeners map[string]int // slot of the member that listens for a key
+	polled    map[netip.Addr]*group
+	reaping   map[int]bool // slots whose owner's death is being looked into
+}
+
+// becomeKeeper takes the role; the caller holds byte 0.
+func (m *member) becomeKeeper() error {
+	os.Remove(m.paths.socket) // a dead keeper's
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: m.paths.socket, Net: "unixpacket"})
+	if err != nil {
+		return fmt.Errorf("share: keeper's socket: %w", err)
+	}
+	poller, err := udp.NewPoller()
+	if err != nil {
+		ln.Close()
+		return fmt.Errorf("share: %w", err)
+	}
+	k := &keeper{
+		m: m, ln: ln, poller: poller, create: make(chan struct{}, 1),
+		peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{}, polled: map[netip.Addr]*group{}, reaping: map[int]bool{},
+	}
+	m.mu.Lock()
+	if m.role == left {
+		m.mu.Unlock()
+		ln.Close()
+		poller.Close()
+		return errClosed
+	}
+	for key := range m.keys {
+		k.listeners[key] = m.slot
+	}
+	for _, g := range m.groups {
+		k.poll(g)
+	}
+	m.setRole(keeping, nil, k)
+	m.gone.Add(2)
+	m.mu.Unlock()
+	go k.accept()
+	go k.serveMADs()
+	for s := 1; s < Slots; s++ { // who died while there was no keeper
+		if _, err := os.Stat(m.paths.willFile(s)); err == nil && s != m.slot {
+			k.reap(s)
+		}
+	}
+	return nil
+}
+
+// close ends the role; the caller waits for the goroutines.
+func (k *keeper) close() {
+	k.ln.Close() // unlinks its path
+	k.m.mu.Lock()
+	links := slices.Collect(maps.Keys(k.accepted))
+	k.m.mu.Unlock()
+	for _, l := range links {
+		l.close()
+	}
+	k.poller.Wake()
+}
+
+func (k *keeper) accept() {
+	defer k.m.gone.Done()
+	for {
+		conn, err := k.ln.AcceptUnix()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			p := pause{stop: k.m.stop, next: pauseMax} // out of descriptors
+			p.wait()
+			continue
+		}
+		l, err := newLink(conn)
+		if err != nil {
+			continue
+		}
+		k.m.mu.Lock()
+		if k.m.role == left {
+			k.m.mu.Unlock()
+			l.close()
+			continue
+		}
+		k.accepted[l] = true
+		k.m.gone.Add(1)
+		k.m.mu.Unlock()
+		go k.serve(l)
+	}
+}
+
+// serve reads what one member says until its connection ends.
+func (k *keeper) serve(l *link) {
+	defer k.m.gone.Done()
+	slot := 0
+	for {
+		f, g, err := l.receive()
+		if err == errTooManyFiles {
+			continue
+		}
+		if err != nil || f.Kind == kindBye {
+			break
+		}
+		switch {
+		case f.Kind == kindGroup:
+			k.addGroup(g)
+		case f.Kind == kindClaim && slot == 0 && f.Slot > 0 && f.Slot < Slots:
+			slot = f.Slot
+			k.admit(l, f)
+		case slot != 0:
+			a := k.request(slot, f)
+			if f.Kind == kindSocket && a.Err == "" {
+				k.sendGroup(l, f.Addr)
+			}
+			a.Kind, a.ID = kindAnswer, f.ID
+			l.send(a, nil)
+		}
+	}
+	l.close()
+	k.m.mu.Lock()
+	delete(k.accepted, l)
+	mine := k.peers[slot] == l
+	if mine {
+		delete(k.peers, slot)
+		k.unlistenAll(slot)
+	}
+	k.m.mu.Unlock()
+	if mine {
+		k.reap(slot)
+	}
+}
+
+// admit enters a member and sends it every group.
+func (k *keeper) admit(l *link, f frame) {
+	m := k.m
+	m.mu.Lock()
+	k.unlistenAll(f.Slot) // a dead predecessor's
+	for _, key := range f.Keys {
+		if _, taken := k.listeners[key]; !taken {
+			k.listeners[key] = f.Slot
+		}
+	}
+	k.peers[f.Slot] = l
+	groups := slices.Collect(maps.Values(m.groups))
+	m.mu.Unlock()
+	for _, g := range groups {
+		l.send(frame{Kind: kindGroup, Addr: g.addr}, g)
+	}
+	l.send(frame{Kind: kindWelcome}, nil)
+}
+
+// unlistenAll forgets what a slot's owner listens for. m.mu is held.
+func (k *keeper) unlistenAll(slot int) {
+	maps.DeleteFunc(k.listeners, func(_ string, s int) bool { return s == slot })
+}
+
+// request does what the owner of slot asks and returns the answer.
+func (k *keeper) request(slot int, f frame) frame {
+	switch f.Kind {
+	case kindSocket:
+		return failure(k.ensureGroup(f.Addr))
+	case kindListen, kindUnlisten:
+		if len(f.Keys) != 1 {
+			return failure(syscall.EINVAL)
+		}
+		k.m.mu.Lock()
+		defer k.m.mu.Unlock()
+		owner, taken := k.listeners[f.Keys[0]]
+		switch {
+		case f.Kind == kindListen && taken:
+			return failure(syscall.EADDRINUSE)
+		case f.Kind == kindListen:
+			k.listeners[f.Keys[0]] = slot
+		case taken && owner == slot:
+			delete(k.listeners, f.Keys[0])
+		}
+		return frame{}
+	}
+	return failure(syscall.ENOSYS)
+}
+
+// failure puts an error into an answer.
+func failure(err error) frame {
+	if err == nil {
+		return frame{}
+	}
+	f := frame{Err: err.Error()}
+	if pe := (*PortError)(nil); errors.As(err, &pe) {
+		f.Err = pe.Err.Error()
+	}
+	errors.As(err, &f.Errno)
+	return f
+}
+
+// ensureGroup makes the group of an address if there is none, and gives it to
+// every member before anybody learns that it exists.
+func (k *keeper) ensureGroup(addr netip.Addr) error {
+	k.create <- struct{}{}
+	defer func() { <-k.create }()
+	k.m.mu.Lock()
+	known := k.m.groups[addr.WithZone("")] != nil
+	k.m.mu.Unlock()
+	if known {
+		return nil
+	}
+	g, err := newGroup(addr, k.m.opt.Socket)
+	if err != nil {
+		return err
+	}
+	k.addGroup(g)
+	k.m.mu.Lock()
+	peers := slices.Collect(maps.Values(k.peers))
+	k.m.mu.Unlock()
+	for _, l := range peers {
+		k.sendGroup(l, addr)
+	}
+	return nil
+}
+
+func (k *keeper) sendGroup(l *link, addr netip.Addr) {
+	k.m.mu.Lock()
+	g := k.m.groups[addr.WithZone("")]
+	k.m.mu.Unlock()
+	if g != nil {
+		l.send(frame{Kind: kindGroup, Addr: g.addr}, g)
+	}
+}
+
+// addGroup enters a group made here or brought by a member.
+func (k *keeper) addGroup(g *group) {
+	key := g.addr.WithZone("")
+	k.m.addGroup(g)
+	k.m.mu.Lock()
+	defer k.m.mu.Unlock()
+	if g := k.m.groups[key]; g != nil {
+		k.poll(g)
+	}
+}
+
+// poll makes the keeper read slot 0 of a group. m.mu is held.
+func (k *keeper) poll(g *group) {
+	key := g.addr.WithZone("")
+	if k.polled[key] == nil {
+		k.polled[key] = g
+		k.poller.Add(g.sockets[0], uint64(g.sockets[0].FD()))
+	}
+}
+
+// serveMADs reads slot 0 of every group and passes on what arrives.
+func (k *keeper) serveMADs() {
+	defer k.m.gone.Done()
+	defer k.poller.Close()
+	b := udp.NewRxBatch()
+	ready := make([]uint64, maxReady)
+	for {
+		n, err := k.poller.Wait(monotime.Duration(-1), ready)
+		if err != nil {
+			p := pause{stop: k.m.stop, next: pauseMax}
+			p.wait()
+		}
+		k.m.mu.Lock()
+		over := k.m.role == left
+		var from []*udp.Socket
+		for _, g := range k.polled {
+			if slices.Contains(ready[:n], uint64(g.sockets[0].FD())) {
+				from = append(from, g.sockets[0])
+			}
+		}
+		k.m.mu.Unlock()
+		if over {
+			return
+		}
+		for _, s := range from {
+			s.ReadBatch(b)
+			for i := range b.Len() {
+				m := b.Message(i)
+				for j := range m.Segments() {
+					k.dispatch(MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)})
+				}
+			}
+		}
+	}
+}
+
+// dispatch passes a management datagram to the member it is for. What is for
+// nobody stays here: the keeper's CM refuses it.
+func (k *keeper) dispatch(d MAD) {
+	key, slot, ok := k.m.opt.Route(d.Payload)
+	if !ok {
+		return
+	}
+	k.m.mu.Lock()
+	if key != "" {
+		slot = k.listeners[key]
+	}
+	l := k.peers[slot]
+	k.m.mu.Unlock()
+	if l == nil {
+		k.m.opt.OnMAD(d)
+		return
+	}
+	if len(d.Payload) <= maxForwardBytes {
+		l.send(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
+	}
+}
+
+// reap waits until a slot has no owner or is connected again. If the owner is
+// dead it sends its wills.
+func (k *keeper) reap(slot int) {
+	m := k.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k.reaping[slot] || m.role == left {
+		return
+	}
+	k.reaping[slot] = true
+	m.gone.Add(1)
+	go func() {
+		defer m.gone.Done()
+		k.awaitDeath(slot)
+		m.mu.Lock()
+		delete(k.reaping, slot)
+		m.mu.Unlock()
+	}()
+}
+
+func (k *keeper) awaitDeath(slot int) {
+	m := k.m
+	deadline := time.Now().Add(reapPatience)
+	for p := (pause{stop: m.stop}); time.Now().Before(deadline); p.wait() {
+		m.mu.Lock()
+		over := m.role == left || k.peers[slot] != nil
+		m.mu.Unlock()
+		if over {
+			return
+		}
+		if !m.lock.try(slot) {
+			continue
+		}
+		k.sendWills(takeWills(m.paths.willFile(slot)))
+		m.mu.Lock()
+		for _, g := range m.groups {
+			g.disown(slot)
+		}
+		m.mu.Unlock()
+		m.lock.unlock(slot)
+		return
+	}
+}
+
+// sendWills sends what a dead member left.
+func (k *keeper) sendWills(wills []Will) {
+	for _, w := range wills {
+		if k.ensureGroup(w.Local) != nil {
+			continue // the address is gone, or somebody else's by now
+		}
+		k.m.mu.Lock()
+		g := k.m.groups[w.Local]
+		k.m.mu.Unlock()
+		if g != nil {
+			g.sendWill(w)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/udp"
+)
+
+// frame is one message between a member and the keeper: JSON, with the
+// descriptors of a group beside it where it says so. Fields a reader does not
+// know are ignored, so that processes of different versions can share.
+type frame struct {
+	Kind kind           `json:"kind"`
+	ID   uint64         `json:"id,omitempty"`   // of a request, repeated in its answer
+	Slot int            `json:"slot,omitempty"` // claim: the sender's
+	Keys []string       `json:"keys,omitempty"` // listen, unlisten: one; claim: all the sender listens for
+	Addr netip.Addr     `json:"addr,omitzero"`  // socket, group; mad: its destination
+	Src  netip.AddrPort `json:"src,omitzero"`   // mad
+	TOS  uint8          `json:"tos,omitempty"`  // mad
+	Data []byte         `json:"data,omitempty"` // mad: the UDP payload
+	// answer: what went wrong, as an errno where there is one and in words.
+	Errno syscall.Errno `json:"errno,omitempty"`
+	Err   string        `json:"err,omitempty"`
+}
+
+type kind string
+
+const (
+	// Member to keeper.
+	kindClaim    kind = "claim"    // I own this slot; answered by group…, welcome
+	kindSocket   kind = "socket"   // make a group for Addr; answered after group
+	kindListen   kind = "listen"   // answered
+	kindUnlisten kind = "unlisten" // not answered
+	kindBye      kind = "bye"      // I leave in order
+	// Keeper to member.
+	kindWelcome kind = "welcome" // all groups have been sent
+	kindAnswer  kind = "answer"
+	kindMAD     kind = "mad"
+	// Both ways.
+	kindGroup kind = "group" // Addr and its descriptors
+)
+
+const (
+	// maxFrameBytes bounds a message: the longest RoCEv2 packet in base64.
+	maxFrameBytes = 16 << 10
+	// maxForwardBytes bounds a datagram that is passed on in one.
+	maxForwardBytes = 8 << 10
+	// writeTimeout bounds what a member that does not read (stopped by a
+	// debugger) costs the keeper: it is disconnected then, and connects again
+	// when it goes on.
+	writeTimeout = 200 * time.Millisecond
+)
+
+var errTooManyFiles = errors.New("share: a message was cut short: raise the limit of open files (ulimit -n)")
+
+// link is a connection between a member and the keeper. Several goroutines may
+// send; one receives.
+type link struct {
+	conn *net.UnixConn
+	buf  []byte // of the receiver
+	oob  []byte // of the receiver
+}
+
+// newLink takes over conn if the process at the other end is this user's.
+func newLink(conn *net.UnixConn) (*link, error) {
+	rc, err := conn.SyscallConn()
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	var cred *unix.Ucred
+	cerr := rc.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(cerr, err); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		conn.Close()
+		return nil, fmt.Errorf("share: process %d at the other end is user %d's", cred.Pid, cred.Uid)
+	}
+	return &link{conn: conn, buf: make([]byte, maxFrameBytes), oob: make([]byte, unix.CmsgSpace(4*Slots))}, nil
+}
+
+// send writes a frame and, for a group, its descriptors. A link that fails to
+// send is closed, so that its receiver learns of it.
+func (l *link) send(f frame, g *group) error {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	var oob []byte
+	if g != nil {
+		fds := make([]int, Slots)
+		for i, s := range g.sockets {
+			fds[i] = s.FD()
+		}
+		oob = unix.UnixRights(fds...)
+	}
+	l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, _, err = l.conn.WriteMsgUnix(b, oob, nil); err != nil {
+		l.close()
+	}
+	return err
+}
+
+// receive reads the next frame, and makes a group of the descriptors beside it.
+func (l *link) receive() (frame, *group, error) {
+	n, oobn, flags, _, err := l.conn.ReadMsgUnix(l.buf, l.oob)
+	if err != nil {
+		return frame{}, nil, err
+	}
+	fds := descriptors(l.oob[:oobn])
+	var f frame
+	if n == 0 {
+		err = net.ErrClosed
+	} else if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
+		err = errTooManyFiles
+	} else {
+		err = json.Unmarshal(l.buf[:n], &f)
+	}
+	if err != nil || f.Kind != kindGroup {
+		closeAll(fds)
+		return f, nil, err
+	}
+	g, err := adoptGroup(f.Addr, fds)
+	return f, g, err
+}
+
+func (l *link) close() { l.conn.Close() }
+
+// descriptors returns those in control messages.
+func descriptors(oob []byte) []int {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	var fds []int
+	for i := range msgs {
+		if got, err := unix.ParseUnixRights(&msgs[i]); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+// adoptGroup makes a group of descriptors received; they are its own then, also
+// after an error.
+func adoptGroup(addr netip.Addr, fds []int) (*group, error) {
+	if len(fds) != Slots {
+		closeAll(fds)
+		return nil, fmt.Errorf("share: group of %d sockets, not %d", len(fds), Slots)
+	}
+	g := &group{addr: addr}
+	for i, fd := range fds {
+		s, err := udp.Adopt(fd)
+		if err != nil {
+			closeAll(fds[i+1:])
+			g.close()
+			return nil, err
+		}
+		g.sockets[i] = s
+	}
+	return g, nil
+}

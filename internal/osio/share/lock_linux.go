@@ -1,0 +1,42 @@
+package share
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeperByte is the byte of the lock file that the keeper holds. Bytes 1 to 63
+// are the slots.
+const keeperByte = 0
+
+// lockFile is this process's open file description of the lock file: what it
+// locks is released when it is closed, by us or by the kernel. Its locks do not
+// conflict with each other, so callers keep track of their own.
+type lockFile struct{ f *os.File }
+
+func openLock(path string) (lockFile, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return lockFile{}, fmt.Errorf("share: lock file: %w", err)
+	}
+	return lockFile{f}, nil
+}
+
+func (l lockFile) set(typ int16, at int) error {
+	return unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: typ, Whence: 0, Start: int64(at), Len: 1})
+}
+
+// try locks byte at; false if another process holds it.
+func (l lockFile) try(at int) bool { return l.set(unix.F_WRLCK, at) == nil }
+
+func (l lockFile) unlock(at int) { l.set(unix.F_UNLCK, at) }
+
+// slotsHeld reports whether another process owns any slot.
+func (l lockFile) slotsHeld() bool {
+	q := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: 1, Len: Slots - 1}
+	return unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &q) != nil || q.Type != unix.F_UNLCK
+}
+
+func (l lockFile) close() error { return l.f.Close() }

@@ -1,0 +1,129 @@
+package share
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/osio/udp"
+)
+
+// Port is the UDP destination port of RoCEv2. Spec: IBTA A17.3.1.
+const Port = 4791
+
+// Slots is the number of sockets of a group. Slot 0 is the keeper's; the others
+// are one process each.
+const Slots = 64
+
+// slotShift is the position of the slot in a queue pair number: its top bits.
+const slotShift = 18
+
+// SlotOf returns the slot that datagrams for q are steered to.
+func SlotOf(q ib.QPN) int {
+	if q == ib.QPMulticast {
+		return 0
+	}
+	return int(q >> slotShift & (Slots - 1))
+}
+
+// Options of a member.
+type Options struct {
+	// Socket is how the group's sockets are opened. ReusePort is set as needed.
+	Socket udp.Options
+	// Route tells for whom a management datagram (a UDP payload for QP1) is: the
+	// key somebody listens for, or, if that is empty, the slot of a member. ok is
+	// false for what nobody can want. It runs in the keeper and must neither
+	// block nor keep the bytes.
+	Route func(datagram []byte) (key string, slot int, ok bool)
+	// OnMAD takes the management datagrams for this member, and in the keeper
+	// also those nobody listens for and those for slots nobody owns, so that they
+	// are refused. It must neither block nor keep Payload. Calls come one at a time.
+	OnMAD func(MAD)
+	// Solo does without sharing: this process alone has the port. Portable
+	// sockets imply it.
+	Solo bool
+}
+
+// MAD is a management datagram as it arrived, possibly in another process.
+type MAD struct {
+	Src     netip.AddrPort
+	Dst     netip.Addr
+	TOS     uint8
+	Payload []byte // the UDP payload, from the BTH on
+}
+
+// MaxWillBytes bounds the datagram of a will: a MAD with its RoCEv2 headers has 280.
+const MaxWillBytes = 400
+
+// Will is a datagram to be sent for a member that died. It goes out from
+// Local, UDP source port 4791, with identification 0: its ICRC must say so.
+type Will struct {
+	Local    netip.Addr
+	Dst      netip.AddrPort
+	Datagram []byte
+}
+
+// Member is a process's place among those that share the port. Its methods may
+// be called concurrently. They block for as long as the keeper takes to answer,
+// or a new one to be found if it dies.
+type Member interface {
+	// Slot returns the slot this process owns, 0 if it has the port alone.
+	Slot() int
+	// QPNRange returns the first and the last queue pair number that this
+	// process may allot.
+	QPNRange() (lo, hi ib.QPN)
+	// Socket returns the socket that datagrams to addr for this process's queue
+	// pairs arrive on. It stays the member's: do not close it. A datagram for
+	// QP1 read from it is to be treated as OnMAD's. The error is a *PortError if
+	// somebody who does not share has the port.
+	Socket(addr netip.Addr) (*udp.Socket, error)
+	// Listen makes management datagrams that Route gives this key arrive here.
+	// The error is syscall.EADDRINUSE if another member has the key, or this one.
+	Listen(key string) error
+	// Unlisten ends Listen.
+	Unlisten(key string)
+	// SetWill leaves a datagram to be sent if this process dies without Close or
+	// ClearWill. A will with the same id is replaced.
+	SetWill(id uint64, w Will) error
+	// ClearWill withdraws a will; an unknown id is ignored.
+	ClearWill(id uint64)
+	// Close leaves the group: wills are withdrawn and sockets closed. Nobody may
+	// be using them any more. No OnMAD is running when it returns.
+	Close() error
+}
+
+// Join makes this process a member of those that share the port. dir is the
+// directory in which they meet, of this user's alone; it is made if need be. Empty,
+// it is DefaultDir.
+func Join(dir string, o Options) (Member, error) {
+	if o.Solo || o.Socket.Portable || !canShare {
+		return newSolo(o), nil
+	}
+	if o.Route == nil || o.OnMAD == nil {
+		return nil, errors.New("share: Options.Route and Options.OnMAD are needed")
+	}
+	return join(dir, o)
+}
+
+// PortError says that the port of an address is not to be had.
+type PortError struct {
+	Addr netip.Addr
+	Err  error
+}
+
+func (e *PortError) Error() string {
+	if errors.Is(e.Err, syscall.EADDRINUSE) {
+		return fmt.Sprintf("UDP port %d on %v is taken by another user, another program or the kernel's rdma_rxe: "+
+			"stop it (`ss -uanp sport = %d` and `rdma link` show it) or use another address", Port, e.Addr, Port)
+	}
+	return fmt.Sprintf("UDP port %d on %v: %v", Port, e.Addr, e.Err)
+}
+
+func (e *PortError) Unwrap() error { return e.Err }
+
+// keyError says that somebody listens for a key already.
+func keyError(key string) error {
+	return fmt.Errorf("share: listen for %q: %w", key, syscall.EADDRINUSE)
+}
