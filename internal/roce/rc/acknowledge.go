@@ -1,7 +1,10 @@
 package rc
 
 import (
+	"slices"
+
 	"verbena/ib"
+	"verbena/internal/mem"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
 )
@@ -86,15 +89,25 @@ func (q *QP) repeatRead(p *wire.Packet) {
 		q.Count[roce.UnexpectedPacket]++
 		return
 	}
-	// A repetition supersedes what is still owed of the same READ and after it:
-	// the requester will discard those responses.
-	for i := range r.out {
-		if o := &r.out[i]; o.kind >= respRead && !o.psn.Before(p.PSN) {
-			r.out = r.out[:i]
-			break
-		}
+	q.oweAgain(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, va: h.VA, rkey: h.RKey, left: h.DMALen}, last)
+}
+
+// oweAgain owes the response of a repeated request whose last PSN is last, in
+// its place among the others: a response that overtakes an earlier one tells
+// the requester that the earlier was lost. One that is still owed starts anew.
+func (q *QP) oweAgain(o response, last ib.PSN) {
+	r := &q.resp
+	i := 0
+	for i < len(r.out) && r.out[i].psn.Before(o.psn) {
+		i++
 	}
-	q.owe(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, va: h.VA, rkey: h.RKey, left: h.DMALen})
+	if i < len(r.out) && r.out[i].kind >= respRead && !r.out[i].psn.After(last) {
+		r.out[i] = o
+		return
+	}
+	if len(r.out) < maxResponses {
+		r.out = slices.Insert(r.out, i, o)
+	}
 }
 
 func (q *QP) savedRead(first, last ib.PSN) bool {
@@ -114,7 +127,7 @@ func (q *QP) repeatSingle(p *wire.Packet) {
 		s := &q.resp.saved[i]
 		if s.kind != respRead && s.first == p.PSN {
 			q.Count[roce.AtomicReplay]++
-			q.owe(response{kind: s.kind, dup: true, psn: p.PSN, msn: q.resp.msn, orig: s.orig})
+			q.oweAgain(response{kind: s.kind, dup: true, psn: p.PSN, msn: q.resp.msn, orig: s.orig}, p.PSN)
 			return
 		}
 	}
@@ -134,9 +147,9 @@ func (q *QP) pollResponses(b *roce.Burst) {
 		case respAtomic:
 			sent = q.sendAtomicAck(o, b)
 		case respRead, respEmptyRead:
-			sent = q.sendReadResponse(o, b)
-			if q.State() == ib.QPErr { // its memory is gone: a NAK took the queue
-				done = 0
+			var v mem.Verdict
+			if sent, v = q.sendReadResponse(o, b); v != ib.VendorNone {
+				q.failResponder(o.psn, wire.NAKRemoteAccess, ib.EventQPAccessErr, done)
 				continue
 			}
 		}
@@ -175,40 +188,34 @@ func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
 	return true
 }
 
-// sendReadResponse sends the next packet of a READ response. Its payload is
-// copied: the memory belongs to an application that may write it meanwhile.
-func (q *QP) sendReadResponse(o *response, b *roce.Burst) bool {
+// sendReadResponse sends the next packet of a READ response, unless the train
+// cannot take it or the memory is gone. Its payload is copied: the memory
+// belongs to an application that may write it meanwhile.
+func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verdict) {
 	n := int(min(o.left, uint32(q.MTU)))
 	op, aeth := readOpcode(!o.begun, int(o.left) == n)
 	if b.Len() > 0 && op.Info().HeaderBytes+n+wire.ICRCBytes > b.SegmentBytes() {
-		return false
+		return false, ib.VendorNone
 	}
-	if n == 0 {
-		if !q.respond(b, op, o.psn, 0) {
-			return false
-		}
-	} else {
-		s, v := q.Mem.Remote(q.PD, q.QPN, o.rkey, o.va, uint32(n), ib.AccessRemoteRead)
-		if v != ib.VendorNone {
-			q.failResponder(o.psn, wire.NAKRemoteAccess, ib.EventQPAccessErr)
-			return false
+	var s mem.Span
+	if n > 0 {
+		if s, v = q.Mem.Remote(q.PD, q.QPN, o.rkey, o.va, uint32(n), ib.AccessRemoteRead); v != ib.VendorNone {
+			return false, v
 		}
 		defer s.Release()
-		if !q.respond(b, op, o.psn, n) {
-			return false
-		}
-		if aeth {
-			b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
-		}
-		b.CopySpan(s, 0, n)
-		b.End()
-		o.psn, o.va, o.left, o.begun = o.psn.Add(1), o.va+uint64(n), o.left-uint32(n), true
-		return true
 	}
-	b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
+	if !q.respond(b, op, o.psn, n) {
+		return false, ib.VendorNone
+	}
+	if aeth {
+		b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
+	}
+	if n > 0 {
+		b.CopySpan(s, 0, n)
+	}
 	b.End()
-	o.begun = true
-	return true
+	o.psn, o.va, o.left, o.begun = o.psn.Add(1), o.va+uint64(n), o.left-uint32(n), true
+	return true, ib.VendorNone
 }
 
 // readOpcode returns the opcode of a READ response packet and whether it

@@ -134,7 +134,7 @@ func (q *QP) retire() {
 // checkDrained reports once that a queue in SQD has nothing outstanding.
 func (q *QP) checkDrained() {
 	r := &q.req
-	if q.State() != ib.QPSQD || r.drained || r.una != r.max {
+	if q.State() != ib.QPSQD || r.drained || r.una != r.max || r.off != 0 {
 		return
 	}
 	r.drained = true
@@ -203,7 +203,9 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet) (ib.WCStatus, ib.VendorErr)
 	case ib.WRRDMARead:
 		off = int(p.PSN.Diff(w.FirstPSN)) * q.MTU
 		want := min(int(w.Length)-off, q.MTU)
-		if !isReadResponse(p.Opcode) {
+		// A packet answered before the request was repeated counts: it may be a
+		// Middle where the repetition has a First. Where a request ends, all agree.
+		if !isReadResponse(p.Opcode) || p.Info.Last != (p.PSN == q.req.reads[0].last) {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
 		if len(data) != want {

@@ -120,7 +120,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 		return
 	}
 	if q.State() == ib.QPErr {
-		q.repeatFatalNAK(p)
+		q.handleAfterFatal(p)
 		return
 	}
 	q.Established()

@@ -98,7 +98,8 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 			break
 		}
 	}
-	if b.Len() > 0 {
+	// What is sent now does not put off the time-out of what was sent before.
+	if b.Len() > 0 && r.timer == monotime.Never {
 		q.armTimer(now)
 	}
 }

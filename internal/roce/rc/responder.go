@@ -483,27 +483,32 @@ func (q *QP) refuse(p *wire.Packet, v verdict, detail ib.VendorErr) {
 	case nakOp:
 		code, event = wire.NAKRemoteOperational, ib.EventQPFatal
 	}
-	q.failResponder(p.PSN, code, event)
+	q.failResponder(p.PSN, code, event, len(r.out))
 }
 
-// failResponder sends the NAK that ends the queue pair.
-func (q *QP) failResponder(psn ib.PSN, code wire.Syndrome, event ib.EventType) {
+// failResponder sends the NAK that ends the queue pair, after the oldest keep
+// responses: without those the requester could not tell which request failed.
+func (q *QP) failResponder(psn ib.PSN, code wire.Syndrome, event ib.EventType, keep int) {
 	r := &q.resp
 	q.Count[roce.SentErrorNAK]++
 	r.fatal = response{kind: respAck, psn: psn, syndrome: code, msn: r.msn}
-	q.fail(event)
-	r.out = append(r.out[:0], r.fatal)
+	q.fail(event) // empties r.out, whose elements stay
+	r.out = append(r.out[:keep], r.fatal)
 }
 
-// repeatFatalNAK answers requests that come after the one refused: their
-// sender did not see why.
+// handleAfterFatal answers requests that come after the one refused: their
+// sender did not see why, or misses a response from before it.
 //
 // Deviation: the specification lets a queue pair in the error state drop
 // everything, which leaves a requester that lost the NAK to its time-outs.
-func (q *QP) repeatFatalNAK(p *wire.Packet) {
+func (q *QP) handleAfterFatal(p *wire.Packet) {
 	r := &q.resp
 	q.Count[roce.DroppedState]++
-	if r.fatal.kind != respNone && p.PSN == r.fatal.psn && len(r.out) == 0 {
+	switch {
+	case r.fatal.kind == respNone:
+	case p.PSN.Before(r.fatal.psn):
+		q.handleDuplicate(p)
+	case len(r.out) == 0:
 		r.out = append(r.out, r.fatal)
 	}
 }

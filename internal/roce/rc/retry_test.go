@@ -1,0 +1,175 @@
+package rc_test
+
+import (
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+// ackTimeout is what Timeout 14 stands for.
+const ackTimeout = 4096 * monotime.Nanosecond << 14
+
+// retry_cnt time-outs are survived, one more ends the queue pair. The test
+// names the time, within what the tail probes may add.
+func TestRetryCntExhausted(t *testing.T) {
+	for _, cnt := range []uint8{0, 1, 3, 7} {
+		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = cnt }))
+		s.Post(script.Write(10), script.Send(1), script.Send(1).Unsignaled())
+		s.Advance(ackTimeout*monotime.Duration(cnt+1) - monotime.Microsecond)
+		s.WantNoWC("retries are left")
+		s.Advance(2 * monotime.Microsecond)
+		wc := s.WantWC("the oldest ends with the reason", 1, ib.WCRetryExcErr)
+		if wc.VendorErr != ib.VendorTimeout {
+			t.Fatal(wc.VendorErr)
+		}
+		s.WantWC("the others are flushed", 2, ib.WCWRFlushErr)
+		s.WantWC("also where not signaled", 3, ib.WCWRFlushErr)
+		s.WantState("over", ib.QPErr)
+		s.WantCount("time-outs", roce.LocalACKTimeout, uint64(cnt)+1)
+		s.Packets()
+		s.Advance(10 * monotime.Second)
+		s.WantIdle("nothing more is sent")
+	}
+}
+
+// Progress gives all retries back.
+func TestRetryCntRestored(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 1 }))
+	s.Post(script.Write(4096))
+	for i := range ib.PSN(4) {
+		s.Advance(ackTimeout + ackTimeout/2)
+		s.WantNoWC("one retry a packet is enough")
+		s.Recv(script.Ack(psn+i, 0))
+	}
+	s.WantWC("done", 1, ib.WCSuccess)
+}
+
+// Posting more work does not put the time-out off.
+func TestTimeoutNotRestartedByPosting(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 0 }))
+	for i := range 6 {
+		s.Post(script.Send(1))
+		s.WantNoWC("still waiting")
+		if i < 5 {
+			s.Advance(ackTimeout/6 + 1)
+		}
+	}
+	s.Advance(ackTimeout / 6)
+	s.WantWC("the first was never acknowledged", 1, ib.WCRetryExcErr)
+}
+
+// Timeout 0 stands for no time-out at all: probes go on, the queue pair lives.
+func TestNoTimeout(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.Timeout = 0; a.RetryCnt = 0 }))
+	s.Post(script.Write(10))
+	s.Advance(100 * monotime.Second)
+	s.WantNoWC("waits for ever")
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("and is answered in the end", 1, ib.WCSuccess)
+}
+
+// NAKs for the same PSN use up retry_cnt too.
+func TestSequenceNAKsExhausted(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Write(4096))
+	for range 3 {
+		s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
+		s.WantNoWC("retries are left")
+		s.Advance(monotime.Millisecond)
+	}
+	s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
+	if wc := s.WantWC("given up", 1, ib.WCRetryExcErr); wc.VendorErr != ib.VendorSequence {
+		t.Fatal(wc.VendorErr)
+	}
+}
+
+// An RNR NAK is waited out as its timer code says, then the message goes again.
+func TestRNRTimer(t *testing.T) {
+	for code := range uint8(32) {
+		s := script.New(t, newRC)
+		wait := wire.RNRTimer(code)
+		s.Post(script.Send(2000), script.Send(1))
+		s.WantDrain("sent", 3)
+		s.Recv(script.RNR(psn, code))
+		s.Advance(wait - 1)
+		s.WantQuiet("not before the timer")
+		s.Advance(1)
+		s.WantPacket("then all again", wire.RCSendFirst, psn)
+		s.WantPacket("then all again", wire.RCSendLast, psn+1)
+		s.WantPacket("then all again", wire.RCSendOnly, psn+2)
+		s.Recv(script.Ack(psn+2, 2))
+		s.WantWC("first", 1, ib.WCSuccess)
+		s.WantWC("second", 2, ib.WCSuccess)
+		s.WantIdle("done")
+	}
+}
+
+func TestRNRRetryExhausted(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Write(1), script.Send(1), script.Send(1))
+	for range 3 {
+		s.Packets()
+		s.Recv(script.RNR(psn+1, 1))
+		s.Recv(script.RNR(psn+1, 1)) // repeated by the network: counts once
+		s.Advance(20 * monotime.Microsecond)
+	}
+	s.WantWC("what came before is acknowledged", 1, ib.WCSuccess)
+	s.WantNoWC("three times is allowed")
+	s.Recv(script.RNR(psn+1, 1))
+	s.WantWC("the fourth is one too many", 2, ib.WCRNRRetryExcErr)
+	s.WantWC("flushed", 3, ib.WCWRFlushErr)
+	s.WantState("over", ib.QPErr)
+}
+
+// rnr_retry 7 never runs out, and RNR NAKs do not use up retry_cnt.
+func TestRNRRetryInfinite(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RNRRetry = 7; a.RetryCnt = 0 }))
+	s.Post(script.Send(1))
+	for range 1000 {
+		s.WantPacket("again", wire.RCSendOnly, psn)
+		s.Recv(script.RNR(psn, 14))
+		s.WantQuiet("waiting")
+		s.Advance(wire.RNRTimer(14))
+	}
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("in the end", 1, ib.WCSuccess)
+}
+
+// Each NAK ends the oldest work request with the status of its code, at once.
+func TestErrorNAKs(t *testing.T) {
+	for code, want := range map[wire.Syndrome]ib.WCStatus{
+		wire.NAKInvalidRequest:    ib.WCRemInvReqErr,
+		wire.NAKRemoteAccess:      ib.WCRemAccessErr,
+		wire.NAKRemoteOperational: ib.WCRemOpErr,
+		wire.NAKInvalidRD:         ib.WCBadRespErr, // no RD here: not an answer to anything
+	} {
+		s := script.New(t, newRC)
+		s.Post(script.Send(1), script.Write(5000), script.Read(100), script.Send(1))
+		s.Recv(script.Nak(psn+1, code))
+		s.WantWC("before it all was well", 1, ib.WCSuccess)
+		s.WantWC("refused", 2, want)
+		s.WantWC("flushed", 3, ib.WCWRFlushErr)
+		s.WantWC("flushed", 4, ib.WCWRFlushErr)
+		s.WantState("over", ib.QPErr)
+		s.Packets()
+		s.Post(script.Send(1))
+		s.WantWC("posted in the error state", 5, ib.WCWRFlushErr)
+		s.WantIdle("no retry, no timer")
+	}
+}
+
+// A NAK that names a packet outside what is outstanding is a ghost.
+func TestStaleNAK(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Write(10))
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("done", 1, ib.WCSuccess)
+	s.Recv(script.Nak(psn, wire.NAKRemoteAccess))
+	s.Recv(script.Nak(psn+1, wire.NAKRemoteAccess))
+	s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
+	s.WantState("unharmed", ib.QPRTS)
+}

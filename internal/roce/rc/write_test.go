@@ -1,0 +1,231 @@
+package rc_test
+
+import (
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+func newRC(c roce.Config) roce.Machine { return rc.New(c) }
+
+func attr(f func(*ib.QPAttr)) func(*script.Setup) {
+	return func(s *script.Setup) { f(&s.Attr) }
+}
+
+const (
+	psn     = script.PSN
+	peerPSN = script.PeerPSN
+)
+
+// A WRITE of any length goes out in packets of the path MTU: one with RETH,
+// the rest without. (rxe once failed above one MTU: d52418502e28.)
+func TestWriteMultiMTU(t *testing.T) {
+	for _, n := range []int{0, 1, 3, 1023, 1024, 1025, 2048, 2049, 4096, 70000} {
+		s := script.New(t, newRC)
+		copy(s.Memory, script.Bytes(n, 1))
+		s.Post(script.Write(n))
+		at, got := psn, 0
+		for got < n || at == psn {
+			p := s.Packets()
+			if len(p) == 0 {
+				s.Recv(script.Ack(at.Prev(), 0)) // the window was full
+				continue
+			}
+			for _, p := range p {
+				chunk := min(n-got, 1024)
+				first, last := got == 0, got+chunk == n
+				want := roce.DataOpcode(wire.RCSendFirst, ib.WRRDMAWrite, first, last)
+				if p.Opcode != want || p.PSN != at || len(p.Payload) != chunk || p.AckReq != last && last {
+					t.Fatalf("%d bytes: at %d: %v, want %v", n, got, script.Format(&p), want)
+				}
+				if first && (p.RETH != wire.RETH{VA: script.RemoteAddr, RKey: script.RemoteKey, DMALen: uint32(n)}) {
+					t.Fatalf("RETH %+v", p.RETH)
+				}
+				if string(p.Payload) != string(s.Memory[got:got+chunk]) {
+					t.Fatalf("%d bytes: wrong payload at %d", n, got)
+				}
+				got, at = got+chunk, at.Add(1)
+			}
+		}
+		s.WantNoWC("not acknowledged yet")
+		s.Recv(script.Ack(at.Prev(), 1))
+		s.WantWC("acknowledged", 1, ib.WCSuccess)
+		s.WantIdle("done")
+	}
+}
+
+// The same exchange when the network loses, delays or repeats something, and
+// when the peer tells of it.
+func TestWriteUnderFaults(t *testing.T) {
+	story := map[string]func(s *script.Script){
+		"nothing wrong": func(s *script.Script) {
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"acknowledgement delayed and in pieces": func(s *script.Script) {
+			s.Advance(15 * monotime.Millisecond)
+			s.Recv(script.Ack(psn, 0))
+			s.Recv(script.Ack(psn+2, 0))
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"acknowledgement repeated": func(s *script.Script) {
+			s.Recv(script.Ack(psn+1, 0))
+			s.Recv(script.Ack(psn+1, 0))
+			s.Recv(script.Ack(psn+3, 1))
+			s.Recv(script.Ack(psn+3, 1))
+			s.Recv(script.Ack(psn, 0))
+		},
+		"third packet lost, peer says so": func(s *script.Script) {
+			s.Recv(script.Nak(psn+2, wire.NAKPSNSequence))
+			s.WantPacket("from the one missed on", wire.RCRDMAWriteMiddle, psn+2)
+			s.WantPacket("and what follows", wire.RCRDMAWriteLast, psn+3)
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"NAK repeated by the network": func(s *script.Script) {
+			s.Recv(script.Nak(psn+2, wire.NAKPSNSequence))
+			s.Recv(script.Nak(psn+2, wire.NAKPSNSequence))
+			s.WantDrain("once, not twice", 2)
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"acknowledged while going back": func(s *script.Script) {
+			s.Together(func() {
+				s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
+				s.Recv(script.Ack(psn+2, 0))
+			})
+			s.WantPacket("only what is open", wire.RCRDMAWriteLast, psn+3)
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"everything lost": func(s *script.Script) {
+			s.Advance(25 * monotime.Millisecond)
+			p := s.Packets()
+			if len(p) == 0 || p[0].Opcode != wire.RCRDMAWriteFirst || p[0].PSN != psn || p[0].RETH.DMALen != 4096 {
+				t.Fatal("not sent again from its beginning")
+			}
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"acknowledgement of what was never sent": func(s *script.Script) {
+			s.Recv(script.Ack(psn+4, 1))
+			s.Recv(script.Ack(psn+1000, 1))
+			s.WantNoWC("a ghost completes nothing")
+			s.WantCount("but is counted", roce.StaleAck, 2)
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"from a stranger": func(s *script.Script) {
+			s.RecvFrom(script.Ack(psn+3, 1), script.Local)
+			s.WantNoWC("not from our peer")
+			s.WantCount("counted", roce.WrongSource, 1)
+			s.Recv(script.Ack(psn+3, 1))
+		},
+	}
+	for name, f := range story {
+		t.Run(name, func(t *testing.T) {
+			s := script.New(t, newRC)
+			s.Post(script.Write(4096))
+			s.WantDrain("four packets", 4)
+			f(s)
+			s.WantWC("the WRITE", 1, ib.WCSuccess)
+			s.Packets()
+			s.WantIdle("done")
+		})
+	}
+}
+
+// PSNs wrap from 2^24-1 to 0 in the middle of a message, on both sides.
+func TestPSNWraps(t *testing.T) {
+	const last24 = 1<<24 - 1
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.SQPSN, a.RQPSN = last24-1, last24 }))
+	s.Post(script.Write(4096))
+	for i, want := range []ib.PSN{last24 - 1, last24, 0, 1} {
+		if p := s.WantPacket("packet", []wire.Opcode{wire.RCRDMAWriteFirst, wire.RCRDMAWriteMiddle, wire.RCRDMAWriteMiddle, wire.RCRDMAWriteLast}[i], want); p.PSN != want {
+			t.Fatal(p.PSN)
+		}
+	}
+	s.Recv(script.Nak(0, wire.NAKPSNSequence))
+	s.WantPacket("again after the wrap", wire.RCRDMAWriteMiddle, 0)
+	s.WantPacket("again after the wrap", wire.RCRDMAWriteLast, 1)
+	s.Recv(script.Ack(1, 1))
+	s.WantWC("done", 1, ib.WCSuccess)
+
+	s.PostRecv(0, 4096)
+	s.Recv(script.Request(wire.RCSendFirst, last24, script.Bytes(1024, 3)))
+	s.Recv(script.Request(wire.RCSendMiddle, 0, script.Bytes(1024, 4)))
+	s.Recv(script.Request(wire.RCSendFirst, last24, script.Bytes(1024, 3)))
+	s.WantAck("a duplicate from before the wrap", 0, 0)
+	s.Recv(script.Request(wire.RCSendLast, 1, script.Bytes(10, 5)))
+	s.WantAck("the message", 1, 1)
+	s.WantRecvWC("received", 1001, ib.WCSuccess)
+	s.WantMemory("first packet", 0, script.Bytes(1024, 3))
+}
+
+// AckReq stands on the last packet of what is posted, not on each message, and
+// on every so many packets of a stream.
+func TestAckReq(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(10), script.Send(10), script.Send(10))
+	p := s.WantDrain("three SENDs", 3)
+	if p[0].AckReq || p[1].AckReq || !p[2].AckReq {
+		t.Fatalf("AckReq %v %v %v", p[0].AckReq, p[1].AckReq, p[2].AckReq)
+	}
+	s.Recv(script.Ack(psn+2, 3))
+	for i := range uint64(3) {
+		s.WantWC("one acknowledgement, three completions", i+1, ib.WCSuccess)
+	}
+	s.Post(script.Write(64 << 10))
+	quiet := 0
+	for _, p := range s.WantDrain("64 packets", 64) {
+		quiet++
+		if p.AckReq {
+			quiet = 0
+		}
+		if quiet > 32 {
+			t.Fatal("too many packets without AckReq")
+		}
+	}
+	s.Recv(script.Ack(psn+66, 4))
+	s.WantWC("done", 4, ib.WCSuccess)
+	s.WantIdle("done")
+}
+
+// Completions come in the order posted, only for the signaled, and an
+// acknowledgement completes nothing beyond it.
+func TestCompletionOrder(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(1).Unsignaled(), script.Write(3000), script.Send(1).Unsignaled(), script.SendImm(2000, 7))
+	s.WantDrain("1+3+1+2 packets", 7)
+	s.Recv(script.Ack(psn+2, 1))
+	s.WantNoWC("the WRITE is not complete")
+	s.Recv(script.Ack(psn+4, 3))
+	s.WantWC("the WRITE", 2, ib.WCSuccess)
+	s.WantNoWC("the SEND is not signaled")
+	s.Recv(script.Ack(psn+6, 4))
+	wc := s.WantWC("the last", 4, ib.WCSuccess)
+	if wc.Opcode != ib.WCSend {
+		t.Fatal(wc.Opcode)
+	}
+	s.WantIdle("done")
+}
+
+// A scatter/gather list is sent as one message, whatever the elements' sizes,
+// and inline data as it was when posted.
+func TestGather(t *testing.T) {
+	s := script.New(t, newRC)
+	copy(s.Memory, script.Bytes(8192, 9))
+	s.Post(script.Send(1500).List(s.SGE(0, 1), s.SGE(100, 0), s.SGE(1000, 999), s.SGE(5000, 500)))
+	want := string(s.Memory[0:1]) + string(s.Memory[1000:1999]) + string(s.Memory[5000:5500])
+	p := s.WantDrain("two packets", 2)
+	if got := string(p[0].Payload) + string(p[1].Payload); got != want {
+		t.Fatal("wrong bytes")
+	}
+	s.Together(func() {
+		s.Post(script.Send(64).Inline())
+		clear(s.Memory[:64])
+	})
+	p = s.WantDrain("inline", 1)
+	if string(p[0].Payload) != string(script.Bytes(64, 9)) {
+		t.Fatal("inline data was not copied when posted")
+	}
+}

@@ -1,0 +1,262 @@
+package script
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// The two ends, and the numbers they start from unless a Setup changes them.
+const (
+	QPN     ib.QPN = 0x11
+	PeerQPN ib.QPN = 0x22
+	PSN     ib.PSN = 100 // of the machine's first request
+	PeerPSN ib.PSN = 500 // of the peer's first request
+
+	PD   mem.PD = 7
+	Base uint64 = 0x10000 // address of the machine's memory
+
+	RemoteAddr uint64  = 0x7000_0000 // of the peer's memory, which is nowhere
+	RemoteKey  ib.RKey = 0x4321
+
+	memoryBytes = 1 << 18
+	firstRecvID = 1001
+	sourcePort  = 0xc123
+)
+
+// Addresses of the machine and its peer.
+var (
+	Local = netip.MustParseAddr("192.0.2.1")
+	Peer  = netip.MustParseAddr("192.0.2.2")
+)
+
+// Setup is how the machine is made; New's options change it.
+type Setup struct {
+	Attr      ib.QPAttr // applied on the way to RTS
+	Access    ib.Access // of the machine's memory
+	SQDepth   int
+	RQDepth   int
+	SRQ       bool
+	SignalAll bool
+	State     ib.QPState // where to stop on the way: RTS if not set
+	Segments  int        // datagrams a train may have
+}
+
+// Script is one machine with its memory, its queues and the test's clock.
+type Script struct {
+	Machine roce.Machine
+	Mem     *mem.Table
+	MR      *mem.Region
+	Memory  []byte // what MR opens, Memory[0] at Base
+	SQ      *queue.SendQueue
+	SRQ     *queue.SRQ // nil unless Setup.SRQ
+	Now     monotime.Time
+
+	t      testing.TB
+	rq     *queue.RecvQueue
+	path   *roce.Path // of the machine's packets
+	back   *roce.Path // of the peer's
+	burst  *roce.Burst
+	out    []wire.Packet // sent and not yet wanted
+	sends  completions
+	recvs  completions
+	wrid   uint64
+	recvID uint64
+	held   bool
+	story  []string
+}
+
+// Maker makes the machine under test, as rc.New does.
+type Maker func(roce.Config) roce.Machine
+
+// allAccess is what the machine's memory and queue pair permit by default.
+const allAccess = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind
+
+// New returns a script whose machine is in RTS, or where a Setup says.
+func New(t testing.TB, make Maker, options ...func(*Setup)) *Script {
+	t.Helper()
+	set := Setup{
+		SQDepth: 64, RQDepth: 64, State: ib.QPRTS, Access: allAccess, Segments: roce.MaxSegments,
+		Attr: ib.QPAttr{
+			PathMTU: ib.MTU1024, RQPSN: PeerPSN, SQPSN: PSN, DestQPN: PeerQPN, AccessFlags: allAccess,
+			MaxRdAtomic: 4, MaxDestRdAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 3, RNRRetry: 3, QKey: 0x1111,
+		},
+	}
+	for _, o := range options {
+		o(&set)
+	}
+	s := build(t, make, &set)
+	s.modify(&set)
+	return s
+}
+
+func build(t testing.TB, make Maker, set *Setup) *Script {
+	seed := uint32(1)
+	s := &Script{
+		t: t, Memory: newMemory(), burst: roce.NewBurst(), recvID: firstRecvID - 1,
+		Mem: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed }),
+		SQ:  queue.NewSendQueue(set.SQDepth, ib.MaxSGE, 256),
+		rq:  queue.NewRecvQueue(set.RQDepth, ib.MaxSGE),
+	}
+	s.burst.Limit(set.Segments)
+	var err error
+	if s.MR, err = s.Mem.Register(PD, s.Memory, Base, set.Access); err != nil {
+		t.Fatal(err)
+	}
+	var rq roce.RecvSource = s.rq
+	if set.SRQ {
+		s.SRQ = queue.NewSRQ(set.RQDepth, ib.MaxSGE, nil)
+		rq = s.SRQ
+	}
+	s.path = roce.NewPath(Local, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(Peer)})
+	s.back = roce.NewPath(Peer, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(Local)})
+	s.Machine = make(roce.Config{
+		QPN: QPN, PD: PD, Mem: s.Mem, SQ: s.SQ, RQ: rq, SRQ: set.SRQ, SendCQ: &s.sends, RecvCQ: &s.recvs, SignalAll: set.SignalAll,
+	})
+	return s
+}
+
+// newMemory returns bytes that start at a multiple of 8, as atomics need.
+func newMemory() []byte { return bytes.Repeat([]byte{Untouched}, memoryBytes) }
+
+// attribute masks of the way to RTS.
+const (
+	maskInit = ib.QPStateAttr | ib.QPAccessFlags | ib.QPPKeyIndex | ib.QPPort | ib.QPQKey
+	maskRTR  = ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
+	maskRTS  = ib.QPStateAttr | ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
+)
+
+func (s *Script) modify(set *Setup) {
+	for _, step := range []struct {
+		to   ib.QPState
+		mask ib.QPAttrMask
+	}{{ib.QPInit, maskInit}, {ib.QPRTR, maskRTR}, {ib.QPRTS, maskRTS}} {
+		if step.to > set.State {
+			return
+		}
+		a := set.Attr
+		a.State = step.to
+		s.Machine.Modify(s.Now, &a, step.mask, s.path)
+	}
+}
+
+// Modify changes attributes as ibv_modify_qp does after its checks.
+func (s *Script) Modify(a ib.QPAttr, mask ib.QPAttrMask) {
+	if mask&ib.QPStateAttr != 0 {
+		s.tell("modify to %v", a.State)
+	}
+	s.Machine.Modify(s.Now, &a, mask, s.path)
+	s.pump()
+}
+
+// SetState changes the state alone.
+func (s *Script) SetState(to ib.QPState) { s.Modify(ib.QPAttr{State: to}, ib.QPStateAttr) }
+
+// Advance moves the clock, firing the timers that come due on the way.
+func (s *Script) Advance(d monotime.Duration) {
+	end := s.Now.Add(d)
+	s.tell("%v pass", d)
+	for n := 0; ; n++ {
+		at := s.Machine.NextTimeout()
+		if at > end {
+			break
+		}
+		if n == maxTimers {
+			s.fatalf("a timer fires for ever")
+		}
+		s.Now = max(s.Now, at)
+		s.Machine.HandleTimeout(s.Now)
+		s.pump()
+	}
+	s.Now = end
+}
+
+// maxTimers bounds the timers that fire in one Advance.
+const maxTimers = 10000
+
+// Together does several things before the machine may send.
+func (s *Script) Together(f func()) {
+	s.held = true
+	f()
+	s.held = false
+	s.pump()
+}
+
+// pump takes what the machine sends off its trains.
+func (s *Script) pump() {
+	if s.held {
+		return
+	}
+	for n := 0; s.Machine.PollOutput(s.Now, s.burst); n++ {
+		if n == maxTrains {
+			s.fatalf("the machine sends for ever")
+		}
+		s.unload()
+	}
+}
+
+const maxTrains = 10000
+
+// unload cuts a train into datagrams, as UDP_SEGMENT does.
+func (s *Script) unload() {
+	b := s.burst
+	b.Seal()
+	all := bytes.Join(b.Iov(), nil)
+	if len(all) != b.Bytes() {
+		s.fatalf("train of %d bytes says it has %d", len(all), b.Bytes())
+	}
+	for i := 0; len(all) > 0; i++ {
+		n := min(len(all), b.SegmentBytes())
+		s.collect(b.Path(), all[:n:n], uint16(i))
+		all = all[n:]
+	}
+	b.Reset()
+}
+
+func (s *Script) collect(path *roce.Path, raw []byte, id uint16) {
+	var p wire.Packet
+	if m := p.Parse(raw); m != wire.WellFormed {
+		s.fatalf("sent a malformed packet (%v): %x", m, raw)
+	}
+	if !path.Pseudo.VerifyWithID(raw, id) {
+		s.fatalf("sent %v with a wrong ICRC", Format(&p))
+	}
+	s.tell("  → %v", Format(&p))
+	s.out = append(s.out, p)
+}
+
+// Format tells a packet in a line.
+func Format(p *wire.Packet) string {
+	line := fmt.Sprintf("%v PSN=%v", p.Opcode, p.PSN)
+	if p.AckReq {
+		line += " AckReq"
+	}
+	if p.Info.HasAETH {
+		line += fmt.Sprintf(" %v MSN=%d", p.AETH.Syndrome, p.AETH.MSN)
+	}
+	if p.Info.HasRETH {
+		line += fmt.Sprintf(" VA=%#x len=%d", p.RETH.VA, p.RETH.DMALen)
+	}
+	if p.Info.HasPayload {
+		line += fmt.Sprintf(" payload=%d", len(p.Payload))
+	}
+	return line
+}
+
+func (s *Script) tell(format string, args ...any) {
+	s.story = append(s.story, fmt.Sprintf("%10v  ", monotime.Duration(s.Now))+fmt.Sprintf(format, args...))
+}
+
+func (s *Script) fatalf(format string, args ...any) {
+	s.t.Helper()
+	s.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), strings.Join(s.story, "\n"))
+}
