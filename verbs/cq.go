@@ -53,6 +53,7 @@ func (q *CQ) Poll(wc []ib.WC) (int, error) {
 	if n := q.ring.Poll(wc); n > 0 {
 		return n, nil
 	}
+	q.ctx.eng.Flush()
 	if q.overrun.Load() {
 		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost", q.ring.Cap())
 	}

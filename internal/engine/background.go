@@ -27,7 +27,7 @@ type background struct {
 // backoff is how long the goroutine stays away from the sockets when it has
 // seen somebody poll: the longest that a packet may wait after a busy poller
 // has gone away without notice.
-const backoff = 500 * monotime.Microsecond
+const backoff = 250 * monotime.Microsecond
 
 func (g *background) start(e *Engine) (err error) {
 	g.eng = e
@@ -49,6 +49,7 @@ func (g *background) run() {
 	var seen uint64
 	for !g.stopping.Load() {
 		now := monotime.Now()
+		g.eng.Flush()
 		if g.eng.timers.due(now) {
 			g.eng.fire(now)
 		}
@@ -61,7 +62,7 @@ func (g *background) run() {
 		}
 		g.wait(now)
 		for _, p := range *g.eng.ports.Load() {
-			for p.tryPoll() > 0 {
+			for p.tryPoll(false) > 0 {
 			}
 		}
 	}

@@ -22,12 +22,13 @@ type Conn struct {
 	onEvent func(ib.EventType) // called without locks held
 
 	// guarded by mu
-	mu      sync.Mutex
-	machine roce.Machine
-	sources []*source // the sockets packets leave by, one a source address
-	pumping bool
-	closed  bool
-	armed   monotime.Time // when the timer heap will wake it, at the latest
+	mu       sync.Mutex
+	machine  roce.Machine
+	sources  []*source // the sockets packets leave by, one a source address
+	pumping  bool
+	closed   bool
+	deferred bool          // in Engine.late
+	armed    monotime.Time // when the timer heap will wake it, at the latest
 
 	// guarded by Engine.timers.mu
 	timerAt    monotime.Time

@@ -54,6 +54,7 @@ type Engine struct {
 	closed  bool
 
 	groups groups
+	late   lateConns
 
 	gsi gsi
 
@@ -187,17 +188,88 @@ func (e *Engine) removePort(p *Port) {
 }
 
 // Poll makes progress on the caller's thread: it reads what has arrived and
-// runs timers that are due. It never blocks.
+// runs timers that are due. It never blocks. Acknowledgements may stay behind:
+// a caller that found no completion calls Flush, one that did returns to the
+// application first, whose answer may carry them.
 func (e *Engine) Poll() {
 	n := e.bg.polls.Add(1)
+	e.Flush()
 	for _, p := range *e.ports.Load() {
-		p.tryPoll()
+		p.tryPoll(true)
 	}
 	if n%timerPolls == 0 {
 		if now := monotime.Now(); e.timers.due(now) {
 			e.fire(now)
 		}
 	}
+}
+
+// Flush sends the acknowledgements that Poll put off.
+func (e *Engine) Flush() {
+	if e.late.n.Load() == 0 {
+		return
+	}
+	now := monotime.Now()
+	for c := e.late.take(); c != nil; c = e.late.take() {
+		c.mu.Lock()
+		c.deferred = false
+		if c.closed {
+			c.mu.Unlock()
+			continue
+		}
+		c.pump(now)
+	}
+}
+
+// deferPump puts c's output off if it can wait. c is locked; if it reports
+// true, c is unlocked.
+func (e *Engine) deferPump(c *Conn) bool {
+	if !c.machine.Patient() || c.machine.NextTimeout().Before(c.armed) || !e.late.add(c) {
+		return false
+	}
+	c.deliver()
+	return true
+}
+
+// lateConns are connections whose acknowledgements wait for the application.
+type lateConns struct {
+	n atomic.Int32
+
+	mu   sync.Mutex
+	list [maxLate]*Conn // guarded by mu
+}
+
+// maxLate bounds how many connections wait at a time; more are pumped at once.
+const maxLate = 16
+
+// add takes c, which is locked, unless it is there already or there is no room.
+func (l *lateConns) add(c *Conn) bool {
+	if c.deferred {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.n.Load()
+	if n == maxLate {
+		return false
+	}
+	l.list[n] = c
+	l.n.Store(n + 1)
+	c.deferred = true
+	return true
+}
+
+func (l *lateConns) take() *Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.n.Load()
+	if n == 0 {
+		return nil
+	}
+	c := l.list[n-1]
+	l.list[n-1] = nil
+	l.n.Store(n - 1)
+	return c
 }
 
 // timerPolls is how many empty polls pass between looks at the clock: a poll

@@ -23,12 +23,13 @@ type Port struct {
 	rxMu sync.Mutex // held while reading; taken with TryLock except to close
 
 	// guarded by rxMu
-	rx     *udp.RxBatch
-	pkt    wire.Packet
-	meta   roce.Meta
-	flows  [flowCache]flow
-	hint   uint16 // IPv4 identification expected of a foreign sender
-	closed bool
+	rx       *udp.RxBatch
+	pkt      wire.Packet
+	meta     roce.Meta
+	flows    [flowCache]flow
+	patience bool
+	hint     uint16 // IPv4 identification expected of a foreign sender
+	closed   bool
 }
 
 // flow is a remote sender whose pseudo header is known.
@@ -43,12 +44,14 @@ type flow struct {
 const flowCache = 64
 
 // tryPoll reads and handles what has arrived unless somebody else is at it.
-func (p *Port) tryPoll() int {
+// With patience, acknowledgements that can wait stay behind for Flush.
+func (p *Port) tryPoll(patience bool) int {
 	if !p.rxMu.TryLock() {
 		return 0
 	}
 	n := 0
 	if !p.closed {
+		p.patience = patience
 		n = p.read()
 	}
 	p.rxMu.Unlock()
@@ -75,7 +78,7 @@ func (p *Port) read() int {
 		}
 	}
 	if cur != nil {
-		cur.pump(now)
+		p.leave(now, cur)
 	}
 	return n
 }
@@ -99,7 +102,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 	q := p.pkt.DestQP
 	if cur == nil || cur.qpn != q {
 		if cur != nil {
-			cur.pump(now)
+			p.leave(now, cur)
 		}
 		cur = nil
 		if q == ib.QP1 {
@@ -128,6 +131,14 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 	}
 	cur.machine.HandleInput(now, &p.pkt, &p.meta)
 	return cur
+}
+
+// leave pumps and unlocks a connection, or puts off what can wait.
+func (p *Port) leave(now monotime.Time, c *Conn) {
+	if p.patience && p.eng.deferPump(c) {
+		return
+	}
+	c.pump(now)
 }
 
 // verify checks the ICRC. Our own kind sends identification i as segment i of

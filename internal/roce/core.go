@@ -31,6 +31,9 @@ func NewCore(c Config) Core { return Core{Config: c, state: ib.QPReset} }
 // State returns the state of the queue pair.
 func (q *Core) State() ib.QPState { return q.state }
 
+// Patient reports that nothing to be sent can wait; see Machine.
+func (q *Core) Patient() bool { return false }
+
 // Counters returns the queue pair's counts.
 func (q *Core) Counters() *Counters { return &q.Count }
 

@@ -16,6 +16,9 @@ type Machine interface {
 	HandleTimeout(now monotime.Time)
 	NextTimeout() monotime.Time
 	PollOutput(now monotime.Time, b *Burst) bool
+	// Patient reports whether all that PollOutput would return can wait for the
+	// application, which has completions to look at and may answer.
+	Patient() bool
 	PollEvent() (ib.EventType, bool)
 	// Modify applies attributes that the object layer has checked. path is the
 	// resolved address vector where mask has QPAV.

@@ -127,19 +127,37 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 	q.handleRequest(p)
 }
 
-// PollOutput fills b with the next train: responses first, as a requester
-// elsewhere waits for them, then requests.
+// PollOutput fills b with the next train. Responses go first, as a requester
+// elsewhere waits for them; but a lone acknowledgement goes behind requests, at
+// the end of their train, where it costs no send of its own.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if q.Path == nil || q.State() < ib.QPRTR {
 		return false
 	}
+	requests := q.State() == ib.QPRTS || q.State() == ib.QPSQD
+	if requests && q.loneAck() && !q.resp.ackWaited {
+		q.pollRequests(now, b)
+		q.resp.ackWaited = true // for one train only: the peer may be blocked on it
+	}
 	q.pollResponses(b)
-	if b.Len() == 0 && (q.State() == ib.QPRTS || q.State() == ib.QPSQD) {
+	q.resp.ackWaited = q.resp.ackWaited && len(q.resp.out) > 0
+	if requests && b.Len() == 0 {
 		q.pollRequests(now, b)
 	}
 	q.Sent(b)
 	return b.Len() > 0
 }
+
+// loneAck reports whether all that is owed is one positive acknowledgement.
+func (q *QP) loneAck() bool {
+	out := q.resp.out
+	return len(out) == 1 && out[0].kind == respAck && out[0].syndrome.Kind() == wire.KindACK
+}
+
+// Patient reports whether what is to be sent can wait until the application
+// has seen its completions: a lone acknowledgement, which then may share a
+// train with what the application answers.
+func (q *QP) Patient() bool { return q.loneAck() && q.req.cur == q.SQ.Tail() }
 
 // NextTimeout returns when HandleTimeout is due.
 func (q *QP) NextTimeout() monotime.Time { return min(q.req.timer, q.req.rnrTimer) }

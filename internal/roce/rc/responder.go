@@ -20,6 +20,8 @@ type responder struct {
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
 
+	ackWaited bool // the acknowledgement owed let one train of requests go first
+
 	out   []response // owed to the peer, oldest first, in PSN order
 	saved []resource // READs and atomics that duplicates may name
 	fatal response   // the NAK that ended the queue pair, for those who missed it
