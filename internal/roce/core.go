@@ -22,7 +22,8 @@ type Core struct {
 
 	state  ib.QPState
 	events []ib.EventType
-	comEst bool // EventCommEst was raised
+	comEst bool  // EventCommEst was raised
+	wc     ib.WC // scratch: passing it on by pointer costs no allocation
 }
 
 // NewCore returns a core in the RESET state.

@@ -11,14 +11,15 @@ func (q *Core) CompleteSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 	if s == ib.WCSuccess && !q.SignalAll && w.Flags&ib.SendSignaled == 0 {
 		return
 	}
-	wc := ib.WC{WRID: w.WRID, Status: s, Opcode: ib.WCOf(w.Opcode), VendorErr: v, QPN: q.QPN}
+	wc := &q.wc
+	*wc = ib.WC{WRID: w.WRID, Status: s, Opcode: ib.WCOf(w.Opcode), VendorErr: v, QPN: q.QPN}
 	switch w.Opcode {
 	case ib.WRRDMARead:
 		wc.ByteLen = w.Length
 	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
 		wc.ByteLen = 8
 	}
-	q.SendCQ.Push(&wc, s != ib.WCSuccess)
+	q.SendCQ.Push(wc, s != ib.WCSuccess)
 }
 
 // TakeRecv takes the receive that a message will complete, unless one is held
@@ -34,8 +35,9 @@ func (q *Core) TakeRecv() bool {
 // tells: opcode, length, flags.
 func (q *Core) CompleteRecv(wc *ib.WC, solicited bool) {
 	q.RecvHeld = false
-	wc.WRID, wc.QPN = q.Recv.WRID, q.QPN
-	q.RecvCQ.Push(wc, solicited)
+	q.wc = *wc
+	q.wc.WRID, q.wc.QPN = q.Recv.WRID, q.QPN
+	q.RecvCQ.Push(&q.wc, solicited)
 }
 
 // FailRecv completes the receive held, if one is, with an error.
