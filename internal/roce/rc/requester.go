@@ -110,7 +110,8 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 	r := &q.req
 	for r.cur < q.SQ.Tail() && !r.blocked {
 		w := q.SQ.AtAbs(r.cur)
-		if r.off == 0 && w.State == wqePosted {
+		fresh := r.off == 0 && w.State == wqePosted
+		if fresh {
 			if q.State() == ib.QPSQD {
 				return nil, false
 			}
@@ -123,7 +124,6 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 			if !q.mayBegin(w) {
 				return nil, false
 			}
-			q.begin(w)
 		}
 		if roce.IsLocal(w.Opcode) { // passed again after going back
 			r.cur++
@@ -132,8 +132,11 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 		if isRead(w.Opcode) && len(r.reads) >= max(1, int(q.Attr.MaxRdAtomic)) {
 			return nil, false
 		}
-		if !q.windowOpen(w) {
+		if !q.windowOpen() {
 			return nil, false
+		}
+		if fresh {
+			q.begin(w)
 		}
 		return w, true
 	}
@@ -175,9 +178,9 @@ func (q *QP) begin(w *queue.SendWQE) {
 	w.FirstPSN, w.LastPSN, w.MSN, w.State = r.next, r.next.Add(n-1), r.ssn, wqeSent
 }
 
-// windowOpen reports whether the congestion window lets the next packet of w
-// go. One packet may always be outstanding.
-func (q *QP) windowOpen(w *queue.SendWQE) bool {
+// windowOpen reports whether the congestion window lets the next packet go.
+// One packet may always be outstanding.
+func (q *QP) windowOpen() bool {
 	out := int(q.req.next.Diff(q.req.una))
 	if out == 0 {
 		return true
