@@ -3,6 +3,7 @@ package verbs
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"sync"
 	"syscall"
 
@@ -13,8 +14,8 @@ import (
 // and its slot of the queue pair numbers.
 type host struct {
 	engine *engine.Engine
-	refs   int    // guarded by hostMu
-	undo   func() // ends what the options began
+	refs   int          // guarded by hostMu
+	undo   func() error // ends what the options began
 }
 
 var (
@@ -48,9 +49,7 @@ func (h *host) release() error {
 		return nil
 	}
 	theHost = nil
-	err := h.engine.Close()
-	h.undo()
-	return err
+	return errors.Join(h.engine.Close(), h.undo())
 }
 
 // randomKey is the source of memory keys, which peers must not be able to

@@ -1,7 +1,11 @@
 package verbs
 
 import (
+	"syscall"
+
 	"verbena/internal/engine"
+	"verbena/internal/osio/tap"
+	"verbena/internal/wire/pcap"
 )
 
 // Option configures the process's devices at the first Open.
@@ -25,14 +29,27 @@ func WithCapture(path string) Option { return func(o *options) { o.capture = pat
 // WithoutSharing takes UDP port 4791 for this process alone.
 func WithoutSharing() Option { return func(o *options) { o.solo = true } }
 
-// start opens the engine as the options say.
+// start opens the engine as the options say, or nothing.
 func (h *host) start(opts []Option) error {
 	var o options
 	for _, f := range opts {
 		f(&o)
 	}
-	h.undo = func() {}
-	var err error
-	h.engine, err = engine.New(engine.Options{Solo: o.solo})
+	faults, err := tap.ParseFaults(o.faults)
+	if err != nil {
+		return invalid("faults", "%v", err)
+	}
+	e := engine.Options{Solo: o.solo, Faults: faults}
+	h.undo = func() error { return nil }
+	if o.capture != "" {
+		w, err := pcap.Create(o.capture, "verbena")
+		if err != nil {
+			return fail(syscall.EACCES, "capture", "%v", err)
+		}
+		e.Capture, h.undo = w, w.Close
+	}
+	if h.engine, err = engine.New(e); err != nil {
+		h.undo()
+	}
 	return err
 }

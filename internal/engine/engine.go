@@ -11,34 +11,29 @@ import (
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/osio/share"
+	"verbena/internal/osio/tap"
 	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
 )
-
-// Socket is what the engine needs of a socket; a tap wraps one.
-type Socket interface {
-	ReadBatch(*udp.RxBatch) (int, error)
-	WriteBatch([]udp.Datagrams) (int, error)
-	WaitWritable(monotime.Duration) error
-	SegmentsTrains() bool
-	LocalAddr() netip.AddrPort
-	Close() error
-}
 
 // Options configure an engine.
 type Options struct {
 	Dir  string // where this user's processes meet; empty is share.DefaultDir
 	Solo bool   // do without sharing: this process alone has the port
-	// Wrap puts faults and capture between the engine and a socket; nil is none.
-	Wrap func(*udp.Socket) Socket
+	// Faults are what happens to everything sent.
+	Faults tap.Faults
+	// Capture takes every packet sent and received; nil is none.
+	Capture tap.Sink
 }
 
 // Engine runs the queue pairs of one process.
 type Engine struct {
 	// immutable after New
-	member share.Member
-	wrap   func(*udp.Socket) Socket
-	conns  connTable
+	member  share.Member
+	faults  tap.Faults
+	capture tap.Sink
+	conns   connTable
 
 	timers  *timers
 	retired totals // counters of connections that ended
@@ -50,6 +45,7 @@ type Engine struct {
 	mu      sync.Mutex
 	pools   map[netip.Addr]*udp.SourcePool
 	sources map[*udp.Source]*source
+	streams atomic.Uint64 // taps so far: each has random numbers of its own
 	opened  map[netip.Addr]*Port
 	closed  bool
 
@@ -65,11 +61,9 @@ type Engine struct {
 //
 // Errors: this user's processes cannot meet in Dir, or all slots are taken.
 func New(o Options) (*Engine, error) {
-	e := &Engine{wrap: o.Wrap, timers: newTimers(), pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}, opened: map[netip.Addr]*Port{}}
+	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers(), opened: map[netip.Addr]*Port{},
+		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 	e.groups.members, e.groups.ports = map[netip.Addr][]*Conn{}, map[netip.Addr]*Port{}
-	if e.wrap == nil {
-		e.wrap = func(s *udp.Socket) Socket { return s }
-	}
 	var err error
 	if e.member, err = share.Join(o.Dir, share.Options{Route: route, OnMAD: e.takeMAD, Solo: o.Solo}); err != nil {
 		return nil, err
@@ -165,9 +159,35 @@ func (e *Engine) Listen(addr netip.Addr) error {
 	return err
 }
 
+// tapped puts faults and capture before a socket where they are asked for.
+func (e *Engine) tapped(s *udp.Socket) tap.Socket {
+	if e.faults.None() && e.capture == nil {
+		return s
+	}
+	t := tap.New(s, tap.Options{Faults: e.faults, Stream: e.streams.Add(1), Sink: e.capture, Identify: identify})
+	t.Drive()
+	return t
+}
+
+// identify finds the IPv4 identification of a datagram received.
+func identify(src netip.AddrPort, dst netip.Addr, b []byte, index uint16) uint16 {
+	pseudo := wire.NewPseudo(src.Addr(), dst, src.Port(), roce.UDPPort)
+	if id, ok := pseudo.Verify(b, index); ok {
+		return id
+	}
+	return index
+}
+
+// detach ends a tap; its socket is closed by its owner.
+func detach(s tap.Socket) {
+	if t, ok := s.(*tap.Tap); ok {
+		t.Detach()
+	}
+}
+
 // addPort starts reading a socket.
 func (e *Engine) addPort(addr netip.Addr, s *udp.Socket) (*Port, error) {
-	p := &Port{eng: e, addr: addr, raw: s, sock: e.wrap(s), rx: udp.NewRxBatch()}
+	p := &Port{eng: e, addr: addr, raw: s, sock: e.tapped(s), rx: udp.NewRxBatch()}
 	if err := e.bg.poller.Add(s, 0); err != nil {
 		return nil, err
 	}
@@ -283,7 +303,7 @@ func (e *Engine) Wake() { e.bg.kick() }
 // source is a socket that packets leave by: its port is the flow's entropy.
 type source struct {
 	udp  *udp.Source
-	sock Socket     // udp, or a tap around it
+	sock tap.Socket // udp, or a tap around it
 	addr netip.Addr // without zone
 	zone string     // the interface of a link-local address
 	refs int        // guarded by Engine.mu
@@ -304,7 +324,7 @@ func (e *Engine) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
 	}
 	s := e.sources[u]
 	if s == nil {
-		s = &source{udp: u, sock: e.wrap(u.Socket), addr: addr.WithZone(""), zone: addr.Zone()}
+		s = &source{udp: u, sock: e.tapped(u.Socket), addr: addr.WithZone(""), zone: addr.Zone()}
 		e.sources[u] = s
 	}
 	s.refs++
@@ -319,6 +339,7 @@ func (e *Engine) dropSource(s *source) {
 	defer e.mu.Unlock()
 	if s.refs--; s.refs == 0 {
 		delete(e.sources, s.udp)
+		detach(s.sock)
 	}
 	s.udp.Release()
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"time"
 
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
@@ -43,7 +44,11 @@ func (e *Engine) takeMAD(m share.MAD) {
 		return
 	}
 	pseudo := wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)
-	if _, ok := pseudo.Verify(m.Payload, 0); !ok {
+	id, ok := pseudo.Verify(m.Payload, 0)
+	if e.capture != nil { // a failed capture shows when its file is closed
+		e.capture.Write(time.Now(), m.Src, netip.AddrPortFrom(m.Dst, roce.UDPPort), id, m.Payload)
+	}
+	if !ok {
 		e.wire.badICRC.Add(1)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/osio/tap"
 	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -18,7 +19,7 @@ type Port struct {
 	eng  *Engine
 	addr netip.Addr
 	raw  *udp.Socket // what the poller waits for
-	sock Socket      // raw, or a tap around it
+	sock tap.Socket  // raw, or a tap around it
 
 	rxMu sync.Mutex // held while reading; taken with TryLock except to close
 
@@ -172,6 +173,7 @@ func (p *Port) close() {
 	p.rxMu.Lock()
 	p.closed = true
 	p.rxMu.Unlock()
+	detach(p.sock)
 }
 
 // wireCounters count what never reached a queue pair.
