@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+// Device are the options by which every command chooses and opens its device.
+type Device struct {
+	Name    string // empty is the first with an active port
+	Capture string // pcapng file, empty is none
+	Faults  string // fault injection, empty is none
+}
+
+// NameFlag declares --ib-dev; shorthand is a letter or empty.
+func (d *Device) NameFlag(fs *pflag.FlagSet, shorthand string) {
+	fs.StringVarP(&d.Name, "ib-dev", shorthand, "", "use device `DEV` (default the first with an active port)")
+}
+
+// WireFlags declares --pcap and --faults.
+func (d *Device) WireFlags(fs *pflag.FlagSet) {
+	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
+	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
+}
+
+// Options returns what the options mean to verbs.Open.
+func (d *Device) Options() []verbs.Option {
+	var opts []verbs.Option
+	if d.Capture != "" {
+		opts = append(opts, verbs.WithCapture(d.Capture))
+	}
+	if d.Faults != "" {
+		opts = append(opts, verbs.WithFaults(d.Faults))
+	}
+	return opts
+}
+
+// Open opens the device.
+func (d *Device) Open() (*verbs.Context, error) {
+	if d.Name != "" {
+		if _, err := FindDevice(d.Name); err != nil {
+			return nil, err
+		}
+	}
+	c, err := verbs.Open(d.Name, d.Options()...)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open device %s: %w", orDefault(d.Name), err)
+	}
+	return c, nil
+}
+
+func orDefault(name string) string {
+	if name == "" {
+		return "(first active)"
+	}
+	return name
+}
+
+// FindDevice returns the device of that name, or an error that lists the
+// devices there are.
+func FindDevice(name string) (verbs.DeviceInfo, error) {
+	all, err := verbs.Devices()
+	if err != nil {
+		return verbs.DeviceInfo{}, err
+	}
+	var names []string
+	for _, d := range all {
+		if d.Name == name {
+			return d, nil
+		}
+		names = append(names, d.Name)
+	}
+	if len(names) == 0 {
+		return verbs.DeviceInfo{}, fmt.Errorf("there is no device: no network interface is up and has an address")
+	}
+	return verbs.DeviceInfo{}, fmt.Errorf("no device named %s; there are %s", name, strings.Join(names, ", "))
+}
+
+// AnyGID stands for a GID index the user did not choose.
+const AnyGID = -1
+
+// LocalGID returns the GID to use on a port: the one of the index asked for,
+// or, for AnyGID, the first that peers on other machines can reach, IPv4 before
+// IPv6, link-local ones last.
+func LocalGID(c *verbs.Context, port, index int) (ib.GIDEntry, error) {
+	table, err := c.GIDTable(port)
+	if err != nil {
+		return ib.GIDEntry{}, fmt.Errorf("port %d of %s: %w", port, c.Info().Name, err)
+	}
+	return chooseGID(table, index, fmt.Sprintf("port %d of %s", port, c.Info().Name))
+}
+
+func chooseGID(table []ib.GIDEntry, index int, where string) (ib.GIDEntry, error) {
+	var best ib.GIDEntry
+	bestRank := -1
+	var have []string
+	for _, e := range table {
+		if e.GID.IsZero() {
+			continue
+		}
+		if e.Index == index {
+			return e, nil
+		}
+		if r := gidRank(e.GID); r > bestRank {
+			best, bestRank = e, r
+		}
+		have = append(have, fmt.Sprintf("%d (%s)", e.Index, e.GID.Addr()))
+	}
+	if len(have) == 0 {
+		return ib.GIDEntry{}, fmt.Errorf("%s has no GID: give its interface an IP address", where)
+	}
+	if index != AnyGID {
+		return ib.GIDEntry{}, fmt.Errorf("%s has no GID at index %d; there are %s", where, index, strings.Join(have, ", "))
+	}
+	return best, nil
+}
+
+func gidRank(g ib.GID) int {
+	switch a := g.Addr(); {
+	case a.Is4():
+		return 2
+	case !a.IsLinkLocalUnicast():
+		return 1
+	}
+	return 0
+}
+
+// MTUFlag parses a path MTU in bytes.
+func MTUFlag(bytes int) (ib.MTU, error) {
+	if m := ib.MTUFor(bytes); m != 0 && m.Bytes() == bytes {
+		return m, nil
+	}
+	return 0, Usagef("path MTU %d: it must be 256, 512, 1024, 2048 or 4096", bytes)
+}

@@ -1,0 +1,7 @@
+// Package cli is what the commands of verbena have in common: the options that
+// choose a device, how errors reach the terminal, progress on it.
+//
+// A command that fails prints one line, "verbena: what is wrong; what to do",
+// and nothing else: usage is shown only when asked for. The exit status is 1
+// for what happened at run time, 2 for a wrong call, 130 after an interrupt.
+package cli

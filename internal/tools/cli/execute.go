@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitInterrupted = 130 // 128 + SIGINT, as shells count
+)
+
+// usageError is a call that cannot be right.
+type usageError struct{ error }
+
+// Usagef returns an error for a wrong option or argument.
+func Usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// Execute runs the command line and returns the exit status of the process.
+func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return Usagef("%w; see '%s --help'", err, cmd.CommandPath())
+	})
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return ExitOK
+	case ctx.Err() != nil:
+		return ExitInterrupted
+	case errors.As(err, &usage), isCobraUsage(err):
+		fmt.Fprintf(stderr, "verbena: %s\n", oneLine(err))
+		return ExitUsage
+	}
+	fmt.Fprintf(stderr, "verbena: %s\n", oneLine(err))
+	return ExitFailure
+}
+
+// isCobraUsage recognises what cobra itself says of a wrong command line.
+func isCobraUsage(err error) bool {
+	return strings.HasPrefix(err.Error(), "unknown command")
+}
+
+// oneLine joins the lines of an error's text.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
+
+// Args checks the number of arguments and says what is expected.
+func Args(min, max int, expected string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < min || len(args) > max {
+			return Usagef("%s takes %s, got %d arguments; see '%s --help'", cmd.CommandPath(), expected, len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// Group is the run function of a command that only has subcommands.
+func Group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return Usagef("%s has no %q; there are %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+)
+
+// dialTimeout bounds the wait for a peer's TCP port.
+const dialTimeout = 10 * time.Second
+
+// Dial connects to the TCP port of a waiting peer; start is the command that
+// should run there.
+func Dial(ctx context.Context, host string, port int, start string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return nil, fmt.Errorf("cannot reach %s port %d (%w); start '%s' there first", host, port, cause(err), start)
+	}
+	return conn, nil
+}
+
+// Listen opens a TCP port.
+func Listen(ctx context.Context, port int) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on TCP port %d (%w); choose another with --port", port, cause(err))
+	}
+	return l, nil
+}
+
+// Accept waits for one peer, until ctx ends.
+func Accept(ctx context.Context, l net.Listener) (net.Conn, error) {
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	conn, err := l.Accept()
+	if ctx.Err() != nil {
+		if conn != nil {
+			conn.Close()
+		}
+		return nil, ctx.Err()
+	}
+	return conn, err
+}
+
+// CloseWith closes conn when ctx ends, so that reads and writes of it return.
+// The function returned undoes that.
+func CloseWith(ctx context.Context, conn net.Conn) (undo func() bool) {
+	return context.AfterFunc(ctx, func() { conn.Close() })
+}
+
+// cause strips what net puts around the reason: the address is named already.
+func cause(err error) error {
+	if op, ok := err.(*net.OpError); ok {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,143 @@
+package devinfo
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"verbena/internal/tools/cli"
+	"verbena/verbs"
+)
+
+// compVectors is the number of completion vectors of a device: completions
+// interrupt no CPU, so there is one.
+const compVectors = 1
+
+// DevicesCommand returns "verbena devices".
+func DevicesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "devices",
+		Short: "List the RDMA devices, as ibv_devices does",
+		Long: `List the RDMA devices of this machine with their node GUIDs, in the layout of
+ibv_devices. Every network interface that is up and has an IP address carries a
+device, roce_ and the interface's name.`,
+		Example: "  verbena devices",
+		Args:    cli.Args(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := entries()
+			if err != nil {
+				return err
+			}
+			PrintDevices(cmd.OutOrStdout(), list)
+			return nil
+		},
+	}
+}
+
+func entries() ([]Entry, error) {
+	all, err := verbs.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the devices: %w", err)
+	}
+	var list []Entry
+	for _, d := range all {
+		list = append(list, Entry{Name: d.Name, GUID: d.GUID})
+	}
+	return list, nil
+}
+
+// options of "verbena devinfo".
+type options struct {
+	dev     cli.Device
+	port    int // 0 is all
+	list    bool
+	verbose bool
+}
+
+// Command returns "verbena devinfo".
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "devinfo",
+		Short: "Show what a device can do, as ibv_devinfo does",
+		Long: `Show the attributes of devices and of their ports, in the layout of ibv_devinfo
+of rdma-core 44. Without options: every device, briefly.`,
+		Example: `  verbena devinfo
+  verbena devinfo -v -d roce_lo`,
+		Args: cli.Args(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.run(cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVarP(&o.dev.Name, "ib-dev", "d", "", "use device `DEV` (default all devices)")
+	fs.IntVarP(&o.port, "ib-port", "i", 0, "use `PORT` of the device (default all ports)")
+	fs.BoolVarP(&o.list, "list", "l", false, "print only the names of the devices")
+	fs.BoolVarP(&o.verbose, "verbose", "v", false, "print all attributes")
+	o.dev.WireFlags(fs)
+	return cmd
+}
+
+func (o *options) run(w io.Writer) error {
+	list, err := entries()
+	if err != nil {
+		return err
+	}
+	if o.list {
+		PrintNames(w, list)
+		return nil
+	}
+	if o.port < 0 {
+		return cli.Usagef("port %d: ports count from 1", o.port)
+	}
+	if o.dev.Name != "" {
+		d, err := cli.FindDevice(o.dev.Name)
+		if err != nil {
+			return err
+		}
+		list = []Entry{{Name: d.Name}}
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("there is no device: no network interface is up and has an address")
+	}
+	for _, e := range list {
+		dev := o.dev
+		dev.Name = e.Name
+		info, err := query(&dev, o.port)
+		if err != nil {
+			return err
+		}
+		Print(w, info, o.verbose)
+	}
+	return nil
+}
+
+// query fetches what is to be printed of one device; port 0 is every port.
+func query(dev *cli.Device, port int) (*Info, error) {
+	c, err := dev.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	info := &Info{Name: dev.Name, Attr: c.Query(), CompVectors: compVectors}
+	first, last := 1, int(info.Attr.PhysPortCnt)
+	if port != 0 {
+		if port > last {
+			return nil, fmt.Errorf("%s has no port %d; its ports are 1 to %d", dev.Name, port, last)
+		}
+		first, last = port, port
+	}
+	for n := first; n <= last; n++ {
+		p := Port{Number: n}
+		if p.Attr, err = c.QueryPort(n); err != nil {
+			return nil, err
+		}
+		if p.GIDs, err = c.GIDTable(n); err != nil {
+			return nil, err
+		}
+		info.Ports = append(info.Ports, p)
+	}
+	return info, nil
+}

@@ -1,0 +1,6 @@
+// Package devinfo prints the devices of this machine in the layouts of
+// ibv_devices and ibv_devinfo of rdma-core 44, so that scripts which read
+// those read these.
+//
+// Print functions take values and a writer; the commands fetch the values.
+package devinfo

@@ -1,0 +1,100 @@
+package devinfo
+
+import (
+	"bytes"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"verbena/ib"
+)
+
+// rxe0 has the attributes of rdma_rxe in Linux 6.12. The golden files are what
+// ibverbs-utils 44 printed of that device.
+func rxe0() *Info {
+	gid := func(i int, a string) ib.GIDEntry {
+		return ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(netip.MustParseAddr(a)), Type: ib.GIDTypeRoCEv2}
+	}
+	const caps = ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | 7<<4 | ib.CapPortActiveEvent | ib.CapSysImageGUID | ib.CapRCRNRNAKGen |
+		ib.CapSRQResize | ib.CapMemWindow | ib.CapMemMgtExtensions | ib.CapMemWindowType2B |
+		ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite
+	return &Info{
+		Name: "rxe0", CompVectors: 1,
+		Attr: ib.DeviceAttr{
+			FWVer: "0.0.0", NodeType: ib.NodeCA, NodeGUID: 0x505400fffe770001, SysImageGUID: 0x505400fffe770001,
+			MaxMRSize: 1<<64 - 1, PageSizeCap: 0xfffff000, VendorID: 0xffffff,
+			MaxQP: 1048560, MaxQPWR: 1048576, DeviceCapFlags: caps, MaxSGE: 32, MaxSGERd: 32,
+			MaxCQ: 1048576, MaxCQE: 32767, MaxMR: 524287, MaxPD: 1048576,
+			MaxQPRdAtom: 128, MaxResRdAtom: 258048, MaxQPInitRdAtom: 128, AtomicCap: ib.AtomicHCA,
+			MaxMW: 524287, MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 458752, MaxAH: 32767,
+			MaxSRQ: 917503, MaxSRQWR: 1048576, MaxSRQSGE: 27, MaxPKeys: 64, LocalCAAckDelay: 15, PhysPortCnt: 1,
+		},
+		Ports: []Port{{Number: 1,
+			Attr: ib.PortAttr{
+				State: ib.PortActive, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU1024, GIDTblLen: 1024, PortCapFlags: 0x10000,
+				MaxMsgSz: 1 << 31, PKeyTblLen: 1, MaxVLNum: 1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 5, LinkLayer: ib.LinkEthernet,
+			},
+			GIDs: []ib.GIDEntry{gid(0, "fe80::5054:ff:fe77:1"), gid(1, "::ffff:10.77.0.2"), gid(2, "fd77::2"), {Index: 3}},
+		}},
+	}
+}
+
+func wantGolden(t *testing.T, name, got string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join("testdata", name+".golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(g), len(w)) {
+		switch {
+		case i >= len(g):
+			t.Fatalf("%s line %d: missing %q", name, i+1, w[i])
+		case i >= len(w):
+			t.Fatalf("%s line %d: too much: %q", name, i+1, g[i])
+		case g[i] != w[i]:
+			t.Fatalf("%s line %d:\n got %q\nwant %q", name, i+1, g[i], w[i])
+		}
+	}
+}
+
+func TestLayoutIsThatOfIbvDevinfo(t *testing.T) {
+	for name, verbose := range map[string]bool{"rxe0": false, "rxe0-verbose": true} {
+		var b bytes.Buffer
+		Print(&b, rxe0(), verbose)
+		wantGolden(t, name, b.String())
+	}
+}
+
+func TestListsAreThoseOfIbvDevices(t *testing.T) {
+	list := []Entry{{"rxe0", 0x505400fffe770001}, {"siw0", 0x505400fffe770001}}
+	var devices, names bytes.Buffer
+	PrintDevices(&devices, list)
+	PrintNames(&names, list)
+	wantGolden(t, "devices", devices.String())
+	wantGolden(t, "names", names.String())
+}
+
+func TestOneDeviceIsSingular(t *testing.T) {
+	var b bytes.Buffer
+	PrintNames(&b, []Entry{{Name: "roce_lo"}})
+	if got, want := b.String(), "1 HCA found:\n\troce_lo\n\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestUnknownValuesAreNamedAsUnknown(t *testing.T) {
+	d := rxe0()
+	d.Ports[0].Attr.State = 9
+	d.Ports[0].Attr.ActiveMTU = 0
+	d.Ports[0].Attr.ActiveSpeed = 3
+	var b bytes.Buffer
+	Print(&b, d, true)
+	for _, want := range []string{"invalid state (9)", "invalid MTU (0)", "invalid speed (3)"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+}

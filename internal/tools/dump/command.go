@@ -1,0 +1,89 @@
+package dump
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"verbena/internal/tools/cli"
+	"verbena/internal/trace"
+	"verbena/internal/wire/cm"
+	"verbena/internal/wire/pcap"
+)
+
+// Command returns "verbena dump".
+func Command() *cobra.Command {
+	f := trace.Formatter{DescribeMAD: cm.Describe}
+	cmd := &cobra.Command{
+		Use:   "dump FILE...",
+		Short: "Print the RoCEv2 packets of captures, one line each",
+		Long: `Print the RoCEv2 packets of pcap or pcapng files, one line each: frame number,
+seconds since the first packet, addresses, length and what Wireshark's info column
+says, then the header fields. A wrong ICRC and malformed packets are marked.
+- reads standard input. Other packets are passed over.`,
+		Example: `  verbena rping -s -C 10 --pcap rping.pcapng
+  verbena dump rping.pcapng`,
+		Args: cli.Args(1, 1<<20, "at least one FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			defer out.Flush()
+			for _, name := range args {
+				if len(args) > 1 {
+					fmt.Fprintf(out, "%s:\n", name)
+				}
+				if err := dumpFile(cmd.Context(), out, cmd.InOrStdin(), &f, name); err != nil {
+					return err
+				}
+			}
+			return out.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&f.InfoOnly, "info-only", false, "leave out the header fields, as tshark does")
+	return cmd
+}
+
+func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Formatter, name string) error {
+	var r *pcap.Reader
+	var err error
+	if name == "-" {
+		r, err = pcap.NewReader(stdin)
+	} else {
+		r, err = pcap.Open(name)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot read the capture: %w", err)
+	}
+	defer r.Close()
+	if err := Dump(ctx, out, f, r); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Dump writes a line for every packet of a capture.
+func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcap.Reader) error {
+	var first time.Time
+	var line []byte
+	for ctx.Err() == nil {
+		d, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if first.IsZero() {
+			first = d.Time
+		}
+		line = append(f.AppendLine(line[:0], r.Frame(), d.Time.Sub(first), &d), '\n')
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}

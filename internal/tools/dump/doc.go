@@ -1,0 +1,3 @@
+// Package dump is "verbena dump": captures as text, one line a packet, in
+// Wireshark's words. Package trace has the words, package pcap the files.
+package dump

@@ -1,0 +1,76 @@
+package dump
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"verbena/internal/tools/cli"
+)
+
+const captures = "../../../testdata/captures"
+
+func run(t *testing.T, stdin io.Reader, args ...string) (out, errOut string, status int) {
+	t.Helper()
+	var o, e bytes.Buffer
+	cmd := Command()
+	cmd.SetArgs(args)
+	cmd.SetIn(stdin)
+	cmd.SetOut(&o)
+	status = cli.Execute(t.Context(), cmd, &e)
+	return o.String(), e.String(), status
+}
+
+func TestDumpSpeaksWiresharksWords(t *testing.T) {
+	out, errOut, status := run(t, nil, filepath.Join(captures, "rxe-rping.pcap"))
+	if status != cli.ExitOK {
+		t.Fatalf("status %d: %s", status, errOut)
+	}
+	for _, want := range []string{"CM: ConnectRequest", "CM: ReadyToUse", "RC Send Only QP=0x", "RC RDMA Read Request QP=0x", "RC Acknowledge QP=0x"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "Bad ICRC") || strings.Contains(out, "Malformed") {
+		t.Errorf("a packet of rxe is called bad:\n%s", out)
+	}
+}
+
+func TestDumpNamesSeveralFiles(t *testing.T) {
+	a, b := filepath.Join(captures, "rxe-op-send.pcap"), filepath.Join(captures, "rxe-op-cas.pcap")
+	out, _, status := run(t, nil, a, b)
+	if status != cli.ExitOK || !strings.HasPrefix(out, a+":\n") || !strings.Contains(out, "\n"+b+":\n") {
+		t.Errorf("status %d, output\n%s", status, out)
+	}
+}
+
+func TestDumpReadsStandardInput(t *testing.T) {
+	f, err := os.Open(filepath.Join(captures, "rxe-op-send.pcap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out, _, status := run(t, f, "-", "--info-only")
+	if status != cli.ExitOK || !strings.Contains(out, "RC Send First") || strings.Contains(out, "PSN=") {
+		t.Errorf("status %d, output\n%s", status, out)
+	}
+}
+
+func TestDumpSaysWhatIsWrongWithAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.pcap")
+	if err := os.WriteFile(path, []byte("no capture at all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + ".missing"} {
+		_, errOut, status := run(t, nil, name)
+		if status != cli.ExitFailure || !strings.Contains(errOut, name) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("status %d, message %q", status, errOut)
+		}
+	}
+	if _, _, status := run(t, nil); status != cli.ExitUsage {
+		t.Errorf("without FILE: status %d", status)
+	}
+}

@@ -1,0 +1,28 @@
+// Package perf is "verbena perf": bandwidth and latency of WRITE, READ, SEND
+// and atomics between two processes, in the tables of perftest.
+//
+// The side without HOST is the server; it takes what is to be measured from
+// the client. They talk over one TCP connection in lines of JSON (Message):
+//
+//	client                              server
+//	hello: test, sizes, queue pairs ─▶
+//	                                ◀─  offer: addresses, memory   (or error)
+//	offer: addresses, memory        ─▶
+//	                                ◀─  ready: connected
+//	then for every size:
+//	step: size                      ─▶
+//	                                ◀─  step: receives are posted
+//	        … RDMA, both or one way …
+//	done: what was measured         ─▶
+//	                                ◀─  done: what was measured
+//	at last:
+//	bye                             ─▶
+//
+// With --rdmacm the queue pairs are connected by the connection manager
+// between the two offers and "ready", on the same port number of its TCP port
+// space; the rest is the same.
+//
+// The measuring loops run on one goroutine and allocate nothing. A second
+// goroutine reads the TCP connection, so that a loop ends when the peer is
+// done, fails or disappears.
+package perf

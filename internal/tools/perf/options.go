@@ -1,0 +1,238 @@
+package perf
+
+import (
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"verbena/ib"
+	"verbena/internal/tools/cli"
+)
+
+// Bounds, on both sides.
+const (
+	maxSize   = 1 << 30
+	maxQPs    = 4096
+	maxDepth  = 1 << 15
+	maxInline = 512
+	maxMemory = 8 << 30 // bytes of message memory a side sets aside
+
+	smallestOfAll = 2
+	largestOfAll  = 8 << 20
+	atomicBytes   = 8
+)
+
+// test is what is measured.
+type test struct {
+	op     string // write, read, send, atomic
+	metric string // bw, lat
+}
+
+func (t test) bandwidth() bool { return t.metric == "bw" }
+
+// title is the heading of perftest's table.
+func (t test) title() string {
+	name := map[string]string{"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send", "atomic": "Atomic FETCH_AND_ADD"}[t.op]
+	if t.bandwidth() {
+		return name + " BW Test"
+	}
+	return name + " Latency Test"
+}
+
+// defaultSize is perftest's.
+func (t test) defaultSize() int {
+	switch {
+	case t.op == "atomic":
+		return atomicBytes
+	case t.bandwidth():
+		return 65536
+	}
+	return 2
+}
+
+func (t test) defaultIters() int64 {
+	if t.bandwidth() {
+		return 5000
+	}
+	return 1000
+}
+
+// format of the results.
+type format int
+
+const (
+	formatTable format = iota
+	formatJSON
+	formatCSV
+)
+
+// options of one side.
+type options struct {
+	test     test
+	dev      cli.Device
+	host     string // empty is the server
+	port     int    // TCP
+	ibPort   int
+	gidIndex int
+
+	// What the client decides.
+	size     int
+	all      bool
+	iters    int64 // 0 is the default
+	duration time.Duration
+	qps      int
+	depth    int
+	inline   int
+	mtuBytes int
+	bidir    bool
+	events   bool
+	rdmacm   bool
+
+	seconds int
+	gbits   bool
+	json    bool
+	csv     bool
+}
+
+func (o *options) flags(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	if o.test.op != "atomic" {
+		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(), "message size in `BYTES`")
+		fs.BoolVarP(&o.all, "all", "a", false, "all sizes from 2 to 8388608 bytes")
+	}
+	fs.Int64VarP(&o.iters, "iters", "n", 0, "`N` messages a size and queue pair (default by test and size)")
+	fs.IntVarP(&o.seconds, "duration", "D", 0, "run each size for `SECONDS` instead")
+	if o.test.bandwidth() {
+		fs.IntVarP(&o.qps, "qp", "q", 1, "use `N` queue pairs")
+		fs.IntVarP(&o.depth, "tx-depth", "t", 128, "keep `N` messages outstanding on each queue pair")
+		fs.BoolVarP(&o.bidir, "bidirectional", "b", false, "measure both directions at once")
+	}
+	fs.IntVarP(&o.inline, "inline_size", "I", 0, "send up to `BYTES` inline")
+	fs.IntVarP(&o.mtuBytes, "mtu", "m", 0, "path MTU in `BYTES` (default what both ports carry)")
+	fs.BoolVarP(&o.events, "events", "e", false, "sleep on completion events (default poll)")
+	fs.BoolVarP(&o.rdmacm, "rdma_cm", "R", false, "connect by the connection manager; HOST is then an RDMA address")
+	fs.Lookup("rdma_cm").Usage += " (also --rdmacm)"
+	fs.IntVarP(&o.port, "port", "p", 18515, "listen on or connect to TCP port `PORT`")
+	o.dev.NameFlag(fs, "d")
+	fs.IntVarP(&o.ibPort, "ib-port", "i", 1, "use `PORT` of the device")
+	fs.IntVarP(&o.gidIndex, "gid-index", "x", cli.AnyGID, "use the local GID at `INDEX` (default: chosen, IPv4 first)")
+	if o.test.bandwidth() {
+		fs.BoolVar(&o.gbits, "report_gbits", false, "report Gb/sec instead of MB/sec (2^20 bytes)")
+	}
+	fs.BoolVar(&o.json, "json", false, "print JSON")
+	fs.BoolVar(&o.csv, "csv", false, "print comma-separated values")
+	o.dev.WireFlags(fs)
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "rdmacm" {
+			name = "rdma_cm"
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// complete fills in what the test does not offer and checks the rest.
+func (o *options) complete() error {
+	if o.test.op == "atomic" {
+		o.size = atomicBytes
+	}
+	if !o.test.bandwidth() {
+		o.qps, o.depth = 1, 1
+	}
+	o.duration = time.Duration(o.seconds) * time.Second
+	switch {
+	case o.size < 1 || o.size > maxSize:
+		return cli.Usagef("--size %d: a message has 1 to %d bytes", o.size, maxSize)
+	case o.iters < 0:
+		return cli.Usagef("--iters %d: at least 1 message", o.iters)
+	case o.seconds < 0:
+		return cli.Usagef("--duration %d: at least 1 second", o.seconds)
+	case o.iters > 0 && o.seconds > 0:
+		return cli.Usagef("--iters and --duration exclude each other")
+	case o.qps < 1 || o.qps > maxQPs:
+		return cli.Usagef("--qp %d: 1 to %d queue pairs", o.qps, maxQPs)
+	case o.depth < 1 || o.depth > maxDepth:
+		return cli.Usagef("--tx-depth %d: 1 to %d messages", o.depth, maxDepth)
+	case o.inline < 0 || o.inline > maxInline:
+		return cli.Usagef("--inline_size %d: 0 to %d bytes", o.inline, maxInline)
+	case o.port < 1 || o.port > 65535:
+		return cli.Usagef("--port %d: TCP ports are 1 to 65535", o.port)
+	case o.ibPort < 1:
+		return cli.Usagef("--ib-port %d: ports count from 1", o.ibPort)
+	case o.gidIndex < cli.AnyGID || o.gidIndex > 255:
+		return cli.Usagef("--gid-index %d: indexes are 0 to 255", o.gidIndex)
+	case o.json && o.csv:
+		return cli.Usagef("--json and --csv exclude each other")
+	}
+	if o.mtuBytes != 0 {
+		if _, err := cli.MTUFlag(o.mtuBytes); err != nil {
+			return err
+		}
+	}
+	if err := o.hello().check(); err != nil {
+		return cli.Usagef("%w", err)
+	}
+	return nil
+}
+
+// hello is what the client tells the server.
+func (o *options) hello() *Hello {
+	sizes := o.sizes()
+	return &Hello{
+		Protocol: protocol, Op: o.test.op, Metric: o.test.metric, MaxSize: sizes[len(sizes)-1],
+		QPs: o.qps, Depth: o.depth, MTU: o.mtuBytes, Inline: o.inline,
+		Bidirectional: o.bidir, Events: o.events, RDMACM: o.rdmacm, DurationNS: int64(o.duration),
+	}
+}
+
+// adopt takes the client's decisions.
+func (o *options) adopt(h *Hello) {
+	o.size, o.qps, o.depth, o.inline, o.mtuBytes = h.MaxSize, h.QPs, h.Depth, h.Inline, h.MTU
+	o.bidir, o.events, o.rdmacm, o.duration = h.Bidirectional, h.Events, h.RDMACM, time.Duration(h.DurationNS)
+}
+
+// sizes are the message sizes to measure, ascending.
+func (o *options) sizes() []int {
+	if !o.all {
+		return []int{o.size}
+	}
+	var s []int
+	for n := smallestOfAll; n <= largestOfAll; n *= 2 {
+		s = append(s, n)
+	}
+	return s
+}
+
+// Without --iters large messages are sent less often: as often as their number
+// times size stays below this, but no less than the depth.
+const defaultBytes = 1 << 30
+
+// iterations returns the messages to send on each queue pair; 0 is by
+// duration.
+func (o *options) iterations(size int) int64 {
+	switch {
+	case o.duration > 0:
+		return 0
+	case o.iters > 0:
+		return o.iters
+	}
+	return max(min(o.test.defaultIters(), int64(defaultBytes/size)), int64(o.depth))
+}
+
+func (o *options) format() format {
+	switch {
+	case o.json:
+		return formatJSON
+	case o.csv:
+		return formatCSV
+	}
+	return formatTable
+}
+
+// pathMTU is the MTU to use between ports that carry a and b bytes.
+func (o *options) pathMTU(a, b int) ib.MTU {
+	m := ib.MTUFor(min(a, b))
+	if o.mtuBytes != 0 {
+		m = min(m, ib.MTUFor(o.mtuBytes))
+	}
+	return m
+}

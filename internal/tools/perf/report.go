@@ -1,0 +1,139 @@
+package perf
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+const rule = "---------------------------------------------------------------------------------------\n"
+
+const (
+	mebibyte = 1 << 20 // perftest's MB
+	gigabit  = 1e9 / 8
+)
+
+// BWRow is one line of a bandwidth table.
+type BWRow struct {
+	Size    int     `json:"bytes"`
+	Count   int64   `json:"iterations"`
+	Peak    float64 `json:"bw_peak"`
+	Average float64 `json:"bw_average"`
+	Unit    string  `json:"unit"`
+	MsgRate float64 `json:"msg_rate_mpps"`
+}
+
+func bwRow(size int, r BWResult, gbits bool) BWRow {
+	unit, name := float64(mebibyte), "MB/sec"
+	if gbits {
+		unit, name = gigabit, "Gb/sec"
+	}
+	return BWRow{
+		Size: size, Count: r.Messages, Peak: float64(r.PeakBPS) / unit, Average: r.bytesPerSecond() / unit,
+		Unit: name, MsgRate: r.messagesPerSecond() / 1e6,
+	}
+}
+
+// reporter prints results as they come, or at the end.
+type reporter struct {
+	w    io.Writer
+	o    *options
+	rows []any // BWRow or LatResult
+}
+
+// begin prints what stands above the results.
+func (r *reporter) begin(device string, local, remote *Offer) {
+	if r.o.format() != formatTable {
+		return
+	}
+	o := r.o
+	fmt.Fprint(r.w, rule)
+	fmt.Fprintf(r.w, "                    %s\n", o.test.title())
+	fmt.Fprintf(r.w, " Number of qps   : %d\t\tDevice         : %s\n", o.qps, device)
+	fmt.Fprintf(r.w, " Connection type : RC\t\tTX depth       : %d\n", o.depth)
+	fmt.Fprintf(r.w, " Mtu             : %d[B]\tMax inline data : %d[B]\n", o.pathMTU(local.MTU, remote.MTU).Bytes(), o.inline)
+	fmt.Fprintf(r.w, " Link type       : Ethernet\trdma_cm QPs    : %s\n", onOff(o.rdmacm))
+	fmt.Fprint(r.w, rule)
+	printOffer(r.w, " local", local)
+	printOffer(r.w, " remote", remote)
+	fmt.Fprint(r.w, rule)
+	switch {
+	case !o.test.bandwidth():
+		fmt.Fprint(r.w, " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n")
+	case o.gbits:
+		fmt.Fprint(r.w, " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n")
+	default:
+		fmt.Fprint(r.w, " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n")
+	}
+}
+
+func printOffer(w io.Writer, side string, o *Offer) {
+	for _, q := range o.QPs {
+		fmt.Fprintf(w, "%s address: QPN 0x%04x PSN 0x%06x RKey 0x%08x VAddr 0x%012x\n", side, q.QPN, q.PSN, o.RKey, o.Addr)
+	}
+	fmt.Fprintf(w, " GID: %s\n", gidText(o.GID))
+}
+
+func onOff(b bool) string {
+	if b {
+		return "ON"
+	}
+	return "OFF"
+}
+
+// bandwidth prints a line of a bandwidth test.
+func (r *reporter) bandwidth(row BWRow) {
+	r.rows = append(r.rows, row)
+	if r.o.format() == formatTable {
+		fmt.Fprintf(r.w, " %-7d    %-10d       %-7.2f            %-7.2f\t\t   %-7.6f\n", row.Size, row.Count, row.Peak, row.Average, row.MsgRate)
+	}
+}
+
+// latency prints a line of a latency test.
+func (r *reporter) latency(row LatResult) {
+	r.rows = append(r.rows, row)
+	if r.o.format() == formatTable {
+		fmt.Fprintf(r.w, " %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f\n",
+			row.Size, row.Count, row.Min, row.Max, row.Typical, row.Avg, row.StdDev, row.P99, row.P999)
+	}
+}
+
+// end prints what stands below, or everything in the other formats.
+func (r *reporter) end() error {
+	switch r.o.format() {
+	case formatJSON:
+		enc := json.NewEncoder(r.w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			Test       string `json:"test"`
+			Parameters *Hello `json:"parameters"`
+			Results    []any  `json:"results"`
+		}{r.o.test.op + " " + r.o.test.metric, r.o.hello(), r.rows})
+	case formatCSV:
+		return r.csv()
+	}
+	_, err := fmt.Fprint(r.w, rule)
+	return err
+}
+
+func (r *reporter) csv() error {
+	w := csv.NewWriter(r.w)
+	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	if r.o.test.bandwidth() {
+		w.Write([]string{"bytes", "iterations", "bw_peak", "bw_average", "unit", "msg_rate_mpps"})
+	} else {
+		w.Write([]string{"bytes", "iterations", "t_min_usec", "t_max_usec", "t_typical_usec", "t_avg_usec", "t_stdev_usec", "percentile_99_usec", "percentile_99_9_usec"})
+	}
+	for _, row := range r.rows {
+		switch row := row.(type) {
+		case BWRow:
+			w.Write([]string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Peak), f(row.Average), row.Unit, f(row.MsgRate)})
+		case LatResult:
+			w.Write([]string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Min), f(row.Max), f(row.Typical), f(row.Avg), f(row.StdDev), f(row.P99), f(row.P999)})
+		}
+	}
+	w.Flush()
+	return w.Error()
+}

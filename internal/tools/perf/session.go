@@ -1,0 +1,262 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"verbena/internal/tools/cli"
+)
+
+// session is one client and one server over one TCP connection.
+type session struct {
+	o      *options
+	ctl    *control
+	e      *endpoint
+	peer   *Offer
+	report reporter
+	errOut io.Writer
+}
+
+func gidText(g GIDText) string { return netip.AddrFrom16(g).Unmap().String() }
+
+// runServer waits for one client and measures what that asks for.
+func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
+	l, err := cli.Listen(ctx, o.port)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	dev, err := o.dev.Open() // before a client comes: errors show at once
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	if _, err := cli.LocalGID(dev, o.ibPort, o.gidIndex); err != nil {
+		return err
+	}
+	conn, err := cli.Accept(ctx, l)
+	if err != nil {
+		return err
+	}
+	l.Close()
+	defer conn.Close()
+	s := &session{o: o, ctl: newControl(conn), report: reporter{w: out, o: o}, errOut: errOut}
+	defer s.ctl.closeWith(ctx)()
+	m, err := s.ctl.expect(kindHello)
+	if err != nil {
+		return s.ctl.refuse(err)
+	}
+	if m.Hello.Op != o.test.op || m.Hello.Metric != o.test.metric {
+		return s.ctl.refuse(fmt.Errorf("the client measures %s %s, the server %s %s: run the same on both sides", m.Hello.Op, m.Hello.Metric, o.test.op, o.test.metric))
+	}
+	o.adopt(m.Hello)
+	if s.e, err = openEndpoint(o, dev); err != nil {
+		return s.ctl.refuse(err)
+	}
+	defer s.e.close()
+	if err := s.connect(ctx); err != nil {
+		return s.ctl.refuse(err)
+	}
+	return s.serveSteps(ctx)
+}
+
+// runClient measures.
+func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
+	dev, err := o.dev.Open()
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	e, err := openEndpoint(o, dev)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	conn, err := cli.Dial(ctx, o.host, o.port, fmt.Sprintf("verbena perf %s %s", o.test.op, o.test.metric))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s := &session{o: o, ctl: newControl(conn), e: e, report: reporter{w: out, o: o}, errOut: errOut}
+	defer s.ctl.closeWith(ctx)()
+	if err := s.ctl.send(&Message{Kind: kindHello, Hello: o.hello()}); err != nil {
+		return err
+	}
+	if err := s.connect(ctx); err != nil {
+		return s.ctl.refuse(err)
+	}
+	for _, size := range o.sizes() {
+		if err := s.step(ctx, size); err != nil {
+			return s.ctl.refuse(err)
+		}
+	}
+	if err := s.ctl.send(&Message{Kind: kindBye}); err != nil {
+		return err
+	}
+	return s.report.end()
+}
+
+// connect exchanges offers and connects the queue pairs. The server offers
+// first; when the client is told "ready" both sides can send.
+func (s *session) connect(ctx context.Context) error {
+	server := s.o.host == ""
+	mine, err := s.makeQPs()
+	if err != nil {
+		return err
+	}
+	local := s.e.offer(mine)
+	if server {
+		if err := s.ctl.send(&Message{Kind: kindOffer, Offer: local}); err != nil {
+			return err
+		}
+	}
+	m, err := s.ctl.expect(kindOffer)
+	if err != nil {
+		return err
+	}
+	s.peer = m.Offer
+	if err := s.e.checkPeer(s.peer); err != nil {
+		return err
+	}
+	if !server {
+		if err := s.ctl.send(&Message{Kind: kindOffer, Offer: local}); err != nil {
+			return err
+		}
+	}
+	if err := s.connectQPs(ctx, mine); err != nil {
+		return err
+	}
+	s.report.begin(s.e.dev.Info().Name, local, s.peer)
+	if server {
+		return s.ctl.send(&Message{Kind: kindReady})
+	}
+	_, err = s.ctl.expect(kindReady)
+	return err
+}
+
+// serveSteps follows the client from size to size.
+func (s *session) serveSteps(ctx context.Context) error {
+	for first := true; ; first = false {
+		m, err := s.ctl.receive()
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		case m.Kind == kindBye:
+			if s.o.format() == formatTable {
+				fmt.Fprint(s.report.w, rule)
+			}
+			return nil
+		case m.Kind != kindStep || m.Size > s.e.stride:
+			return s.ctl.refuse(fmt.Errorf("the peer sent %q of %d bytes where a step was due", m.Kind, m.Size))
+		}
+		if err := s.ready(m.Size, m.Iters, first); err != nil {
+			return s.ctl.refuse(err)
+		}
+		w := s.ctl.watch(ctx)
+		if err := s.ctl.send(&Message{Kind: kindStep, Size: m.Size}); err != nil {
+			return err
+		}
+		if err := s.answer(w, m.Size, m.Iters); err != nil {
+			return s.ctl.refuse(err)
+		}
+	}
+}
+
+// ready prepares a size before the peer may send: receives are posted once,
+// for all sizes.
+func (s *session) ready(size int, iters int64, first bool) error {
+	s.e.prepare(size, iters, s.peer)
+	s.e.mr.Bytes()[s.e.receiveHalf(0)+size-1] = 0
+	if s.o.test.op != "send" || !first {
+		return nil
+	}
+	for i := range s.e.flows {
+		if err := s.e.flows[i].postReceives(i, s.e.receiveDepth()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer is the server's part of a step.
+func (s *session) answer(w *watch, size int, iters int64) error {
+	done := func(r BWResult) error { return s.ctl.send(&Message{Kind: kindDone, Result: &r}) }
+	if !s.o.test.bandwidth() {
+		if err := newPinger(s.e, w, size, iters).pong(); err != nil {
+			return err
+		}
+		if _, err := w.wait(); err != nil {
+			return err
+		}
+		return done(BWResult{})
+	}
+	st := &stream{e: s.e, w: w, size: int64(size), sends: s.o.bidir, receives: s.o.test.op == "send"}
+	if st.sends || st.receives {
+		if err := st.run(done); err != nil {
+			return err
+		}
+	}
+	if _, err := w.wait(); err != nil {
+		return err
+	}
+	if st.sends || st.receives {
+		return nil
+	}
+	return done(BWResult{})
+}
+
+// step is the client's part.
+func (s *session) step(ctx context.Context, size int) error {
+	iters := s.o.iterations(size)
+	if err := s.ready(size, iters, size == s.o.sizes()[0]); err != nil {
+		return err
+	}
+	if err := s.ctl.send(&Message{Kind: kindStep, Size: size, Iters: iters}); err != nil {
+		return err
+	}
+	if _, err := s.ctl.expect(kindStep); err != nil {
+		return err
+	}
+	w := s.ctl.watch(ctx)
+	progress := cli.NewProgress(s.errOut, fmt.Sprintf("%d bytes", size), iters*int64(s.o.qps))
+	defer progress.Done()
+	if !s.o.test.bandwidth() {
+		p := newPinger(s.e, w, size, iters)
+		p.progress = progress.Set
+		result, err := p.ping()
+		if err != nil {
+			return p.lost(err)
+		}
+		if err := s.ctl.send(&Message{Kind: kindDone}); err != nil {
+			return err
+		}
+		if _, err := w.wait(); err != nil {
+			return err
+		}
+		s.report.latency(result)
+		return nil
+	}
+	var result BWResult
+	st := &stream{e: s.e, w: w, size: int64(size), sends: true, receives: s.o.bidir && s.o.test.op == "send", progress: progress.Set}
+	err := st.run(func(r BWResult) error {
+		result = r
+		return s.ctl.send(&Message{Kind: kindDone, Result: &r})
+	})
+	if err != nil {
+		return err
+	}
+	m, err := w.wait()
+	if err != nil {
+		return err
+	}
+	if s.o.bidir && m.Result != nil {
+		result = result.plus(*m.Result)
+	}
+	progress.Done()
+	s.report.bandwidth(bwRow(size, result, s.o.gbits))
+	return nil
+}

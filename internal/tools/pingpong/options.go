@@ -1,0 +1,95 @@
+package pingpong
+
+import (
+	"github.com/spf13/pflag"
+
+	"verbena/ib"
+	"verbena/internal/tools/cli"
+)
+
+const maxQPs = srqSlots - 1
+
+// options of one run.
+type options struct {
+	kind     kind
+	dev      cli.Device
+	host     string // empty is the server
+	tcpPort  int
+	port     int // of the device
+	size     int // message bytes
+	mtuBytes int
+	mtu      ib.MTU
+	qps      int
+	rxDepth  int
+	iters    int
+	sl       int
+	events   bool
+	gidIndex int
+	check    bool
+}
+
+func (o *options) flags(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.IntVarP(&o.tcpPort, "port", "p", 18515, "listen on or connect to TCP port `PORT`")
+	o.dev.NameFlag(fs, "d")
+	fs.IntVarP(&o.port, "ib-port", "i", 1, "use `PORT` of the device")
+	fs.IntVarP(&o.size, "size", "s", o.kind.size, "message size in `BYTES`")
+	if o.kind.pathMTU {
+		fs.IntVarP(&o.mtuBytes, "mtu", "m", 1024, "path MTU in `BYTES`: 256, 512, 1024, 2048 or 4096")
+	}
+	if o.kind.shared {
+		fs.IntVarP(&o.qps, "num-qp", "q", 16, "use `N` queue pairs")
+	}
+	fs.IntVarP(&o.rxDepth, "rx-depth", "r", 500, "post `N` receives at a time")
+	fs.IntVarP(&o.iters, "iters", "n", 1000, "exchange `N` messages")
+	fs.IntVarP(&o.sl, "sl", "l", 0, "service level `SL`")
+	fs.BoolVarP(&o.events, "events", "e", false, "sleep on completion events (default poll)")
+	fs.IntVarP(&o.gidIndex, "gid-idx", "g", cli.AnyGID, "use the local GID at `INDEX` (default: chosen, IPv4 first)")
+	fs.BoolVarP(&o.check, "chk", "c", false, "validate the received buffer")
+	o.dev.WireFlags(fs)
+}
+
+// validate checks what can be checked without a device.
+func (o *options) validate() error {
+	switch {
+	case o.tcpPort < 1 || o.tcpPort > 65535:
+		return cli.Usagef("--port %d: TCP ports are 1 to 65535", o.tcpPort)
+	case o.port < 1:
+		return cli.Usagef("--ib-port %d: ports count from 1", o.port)
+	case o.size < 1 || o.size > ib.MaxMessage:
+		return cli.Usagef("--size %d: a message has 1 to %d bytes", o.size, ib.MaxMessage)
+	case o.rxDepth < 1:
+		return cli.Usagef("--rx-depth %d: at least 1 receive", o.rxDepth)
+	case o.iters < 1:
+		return cli.Usagef("--iters %d: at least 1 exchange", o.iters)
+	case o.sl < 0 || o.sl > 15:
+		return cli.Usagef("--sl %d: service levels are 0 to 15", o.sl)
+	case o.gidIndex < cli.AnyGID || o.gidIndex > 255:
+		return cli.Usagef("--gid-idx %d: indexes are 0 to 255", o.gidIndex)
+	}
+	if o.kind.pathMTU {
+		var err error
+		if o.mtu, err = cli.MTUFlag(o.mtuBytes); err != nil {
+			return err
+		}
+	}
+	if !o.kind.shared {
+		o.qps = 1
+		return nil
+	}
+	switch {
+	case o.qps < 1 || o.qps > maxQPs:
+		return cli.Usagef("--num-qp %d: 1 to %d queue pairs", o.qps, maxQPs)
+	case o.qps > o.rxDepth:
+		return cli.Usagef("--rx-depth %d is too small for %d queue pairs: each needs a receive", o.rxDepth, o.qps)
+	}
+	return nil
+}
+
+// slots is how many addresses travel.
+func (o *options) slots() int {
+	if o.kind.shared {
+		return srqSlots
+	}
+	return 1
+}

@@ -1,0 +1,3 @@
+// Package stat is "verbena stat": the counters of the devices that processes
+// of this user have open. Package stats is how those processes are asked.
+package stat
