@@ -2,6 +2,7 @@ package udp
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type Socket struct {
 
 	closeOnce sync.Once
 	closeErr  error
+	closed    atomic.Bool
 	count     counters // atomic
 }
 
@@ -91,6 +93,9 @@ func Listen(addr netip.Addr, port uint16, o Options) (*Socket, error) {
 // queued: read until it returns 0 before waiting.
 func (s *Socket) ReadBatch(b *RxBatch) (int, error) {
 	b.n = 0
+	if s.closed.Load() {
+		return 0, net.ErrClosed
+	}
 	n, err := s.io.readBatch(b)
 	if n == 0 {
 		b.adapt(0)
@@ -115,7 +120,12 @@ func (s *Socket) ReadBatch(b *RxBatch) (int, error) {
 // the path, nobody there, no route) counts as done and raises a counter: to a
 // protocol that is a lost packet. An error means that the socket is unusable or
 // the item after the ones done is malformed.
-func (s *Socket) WriteBatch(d []Datagrams) (int, error) { return s.io.writeBatch(d) }
+func (s *Socket) WriteBatch(d []Datagrams) (int, error) {
+	if s.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	return s.io.writeBatch(d)
+}
 
 // SegmentsTrains reports whether the kernel cuts trains, so that datagram i of
 // one carries IPv4 identification i. When it turns false (a device or route
@@ -132,9 +142,13 @@ func (s *Socket) LocalAddr() netip.AddrPort { return s.local }
 // give.
 func (s *Socket) FD() int { return s.io.fd() }
 
-// Close closes the socket. Nobody may be reading or writing any more.
+// Close closes the socket. Nobody may be reading or writing any more; whoever
+// does so later gets net.ErrClosed.
 func (s *Socket) Close() error {
-	s.closeOnce.Do(func() { s.closeErr = s.io.close() })
+	s.closeOnce.Do(func() {
+		s.closed.Store(true)
+		s.closeErr = s.io.close()
+	})
 	return s.closeErr
 }
 
