@@ -1,8 +1,10 @@
 package mem
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +17,7 @@ import (
 // without synchronisation, which the race detector would see a late reader of,
 // and so does the marker.
 func TestDeregisterWaitsForSpans(t *testing.T) {
-	const rounds, readers = 300, 3
+	const rounds, readers, size = 400, 3, 16 << 10 // a read that takes a while
 	tab := newTestTable(1)
 	var key atomic.Uint32
 	var opened atomic.Int64
@@ -23,18 +25,19 @@ func TestDeregisterWaitsForSpans(t *testing.T) {
 	stop := make(chan struct{})
 	for i := range readers {
 		wg.Go(func() {
-			got := make([]byte, 64)
+			got := make([]byte, size)
 			for {
 				select {
 				case <-stop:
 					return
 				default:
 				}
+				runtime.Gosched() // the owner must get its turn on few CPUs
 				k := key.Load()
-				s, v := tab.Remote(pd1, qp1, ib.RKey(k), iova, 64, ib.AccessRemoteRead)
+				s, v := tab.Remote(pd1, qp1, ib.RKey(k), iova, size, ib.AccessRemoteRead)
 				if i == 0 {
 					s.Release()
-					s, v = tab.Local(pd1, ib.SGE{Addr: iova, Length: 64, LKey: ib.LKey(k)}, 0)
+					s, v = tab.Local(pd1, ib.SGE{Addr: iova, Length: size, LKey: ib.LKey(k)}, 0)
 				}
 				if v != ib.VendorNone {
 					continue
@@ -42,36 +45,57 @@ func TestDeregisterWaitsForSpans(t *testing.T) {
 				s.CopyOut(0, got)
 				s.Release()
 				opened.Add(1)
-				for _, b := range got {
-					if b != 0x11 {
-						t.Error("read memory that was given back")
-						return
-					}
+				if bytes.Count(got, []byte{0x11}) != size {
+					t.Error("read memory that was given back")
+					return
 				}
 			}
 		})
 	}
+	given, back := bytes.Repeat([]byte{0x11}, size), bytes.Repeat([]byte{0xff}, size)
 	for range rounds {
-		buf := make([]byte, 64)
-		for i := range buf {
-			buf[i] = 0x11
-		}
+		buf := bytes.Clone(given)
 		r := mustRegister(t, tab, buf, iova, ib.AccessRemoteRead)
 		key.Store(uint32(r.RKey()))
 		for was := opened.Load(); opened.Load() == was; {
 			if t.Failed() {
 				break
 			}
+			runtime.Gosched()
 		}
 		if err := tab.Deregister(r); err != nil {
 			t.Error(err)
 		}
-		for i := range buf {
-			buf[i] = 0xff // free for other use now
-		}
+		copy(buf, back) // free for other use now
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// TestLateLookUp is the same race at its narrowest: a look-up has loaded the
+// grant and found it good, and the key is revoked before it enters the gate.
+func TestLateLookUp(t *testing.T) {
+	tab := newTestTable(6)
+	r := mustRegister(t, tab, make([]byte, 8), iova, fullAccess)
+	s := tab.slotOf(uint32(r.RKey()))
+	g := s.grant.Load()
+	if !s.hold(g) {
+		t.Fatal("no hold on a grant in force")
+	}
+	r.gate.release()
+	if err := tab.Reregister(r, ib.ReregAccess, 0, nil, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if s.hold(g) || !r.Idle() {
+		t.Error("a look-up entered with rights that were replaced")
+	}
+	g = s.grant.Load()
+	if err := tab.Deregister(r); err != nil {
+		t.Fatal(err)
+	}
+	if s.hold(g) || !r.Idle() {
+		t.Error("a look-up entered after Deregister")
+	}
 }
 
 // TestDrain: Deregister and a re-registration of other memory return only

@@ -31,10 +31,9 @@ func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, Verdict) {
 		if !ok {
 			return Span{}, ib.VendorBounds
 		}
-		if g.gate.hold(); s.grant.Load() == g {
+		if s.hold(g) {
 			return g.span(off, uint64(sge.Length)), ib.VendorNone
 		}
-		g.gate.release() // revoked meanwhile: look again
 	}
 }
 
@@ -72,8 +71,7 @@ func (t *Table) Remote(pd PD, qpn ib.QPN, key ib.RKey, va uint64, n uint32, need
 		if !ok {
 			return Span{}, ib.VendorBounds
 		}
-		if g.gate.hold(); s.grant.Load() != g {
-			g.gate.release() // revoked meanwhile: look again
+		if !s.hold(g) {
 			continue
 		}
 		span := g.span(off, uint64(n))

@@ -34,6 +34,21 @@ type slot struct {
 
 type chunk [chunkSlots]slot
 
+// hold takes a reference on the memory of g, which was loaded from s before.
+// It returns false if g was revoked meanwhile: the look-up must begin again.
+//
+// Who revokes clears the slot first and looks at the gate then; we enter the
+// gate first and look at the slot then. So either we see that the grant is
+// gone, or drain sees us.
+func (s *slot) hold(g *grant) bool {
+	g.gate.hold()
+	if s.grant.Load() == g {
+		return true
+	}
+	g.gate.release()
+	return false
+}
+
 // slotOf returns the row that key would be in, nil if there is none.
 func (t *Table) slotOf(key uint32) *slot {
 	n := t.perm.show(key >> tagBits)

@@ -1,0 +1,242 @@
+package queue
+
+import (
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"verbena/ib"
+)
+
+// TestCQModel compares the ring with a slice, through polls, purges, resizes
+// and overruns.
+func TestCQModel(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		depth := 1 + rng.IntN(20)
+		q := NewCQ(depth)
+		var want []ib.WC
+		lost := false
+		for i := range uint64(3000) {
+			switch rng.IntN(20) {
+			case 0:
+				qpn := ib.QPN(rng.IntN(3))
+				before := len(want)
+				want = slices.DeleteFunc(want, func(wc ib.WC) bool { return wc.QPN == qpn })
+				if n := q.Purge(qpn); n != before-len(want) {
+					t.Fatalf("seed %d: purged %d, want %d", seed, n, before-len(want))
+				}
+			case 1:
+				n := rng.IntN(24)
+				err := q.Resize(n)
+				if ok := n >= 1 && n >= len(want); ok != (err == nil) || !ok && !errors.Is(err, ErrInvalid) {
+					t.Fatalf("seed %d: resize to %d with %d held: %v", seed, n, len(want), err)
+				}
+				if err == nil {
+					depth = n
+				}
+			case 2, 3, 4, 5, 6:
+				dst := make([]ib.WC, rng.IntN(6))
+				n := q.Poll(dst)
+				if n != min(len(dst), len(want)) || !slices.Equal(dst[:n], want[:n]) {
+					t.Fatalf("seed %d: polled %d of %d: %+v", seed, n, len(want), dst[:n])
+				}
+				want = want[n:]
+			default:
+				wc := ib.WC{WRID: i, QPN: ib.QPN(rng.IntN(3)), ByteLen: rng.Uint32()}
+				ok := q.Push(&wc, false)
+				if ok != (len(want) < depth) {
+					t.Fatalf("seed %d: push with %d of %d: %v", seed, len(want), depth, ok)
+				}
+				if ok {
+					want = append(want, wc)
+				} else {
+					lost = true
+				}
+			}
+			if q.Len() != len(want) || q.Cap() != depth || q.Overflowed() != lost {
+				t.Fatalf("seed %d: Len %d Cap %d Overflowed %v, want %d, %d, %v", seed, q.Len(), q.Cap(), q.Overflowed(), len(want), depth, lost)
+			}
+		}
+	}
+}
+
+// Spec: IBTA vol. 1, 11.4.2.2; ibv_req_notify_cq(3).
+func TestCQEvents(t *testing.T) {
+	good, bad := ib.WC{}, ib.WC{Status: ib.WCRemAccessErr}
+	const any, solicited = false, true
+	for _, c := range []struct {
+		name  string
+		arm   []bool
+		wc    ib.WC
+		flag  bool
+		event bool
+	}{
+		{"not armed", nil, good, true, false},
+		{"next", []bool{any}, good, false, true},
+		{"solicited: a plain one", []bool{solicited}, good, false, false},
+		{"solicited: a solicited one", []bool{solicited}, good, true, true},
+		{"solicited: an error", []bool{solicited}, bad, false, true},
+		{"next, then solicited stays next", []bool{any, solicited}, good, false, true},
+		{"solicited, then next", []bool{solicited, any}, good, false, true},
+	} {
+		q := NewCQ(8)
+		events := 0
+		q.OnEvent = func() {
+			events++
+			q.Arm(any) // the callback may use the queue
+			q.Len()
+		}
+		q.Push(&good, true) // in the ring already: no event for it
+		for _, s := range c.arm {
+			q.Arm(s)
+		}
+		if events != 0 {
+			t.Errorf("%s: arming made an event", c.name)
+		}
+		q.Push(&c.wc, c.flag)
+		if (events == 1) != c.event {
+			t.Errorf("%s: %d events, want %v", c.name, events, c.event)
+		}
+	}
+
+	q := NewCQ(8) // one event an arming
+	events := 0
+	q.OnEvent = func() { events++ }
+	q.Arm(any)
+	for range 3 {
+		q.Push(&good, true)
+	}
+	if events != 1 {
+		t.Errorf("%d events for one arming", events)
+	}
+
+	q = NewCQ(1) // no listener
+	q.Arm(any)
+	q.Push(&good, false)
+	if !q.Overflowed() && (q.Push(&good, false) || !q.Overflowed()) {
+		t.Error("an overrun must be refused and remembered")
+	}
+}
+
+// TestCQNoLostWakeUp: a consumer that arms, polls once more and then waits for
+// the event receives everything, whatever the producers' timing. A lost
+// wake-up leaves it waiting for ever.
+func TestCQNoLostWakeUp(t *testing.T) {
+	const producers, each = 2, 4000
+	q := NewCQ(producers * each)
+	event := make(chan struct{}, 1)
+	var events, armings atomic.Int64
+	q.OnEvent = func() {
+		events.Add(1)
+		event <- struct{}{} // would block if an arming made two events
+	}
+	for p := range uint64(producers) {
+		go func() {
+			for i := range uint64(each) {
+				q.Push(&ib.WC{WRID: i, QPN: ib.QPN(p)}, i%3 == 0 || i == each-1)
+			}
+		}()
+	}
+	next := make([]uint64, producers)
+	dst := make([]ib.WC, 7)
+	drain := func() int {
+		total := 0
+		for n := q.Poll(dst); n > 0; n = q.Poll(dst) {
+			for _, wc := range dst[:n] {
+				if wc.WRID != next[wc.QPN] {
+					t.Fatalf("queue pair %v: completion %d, want %d", wc.QPN, wc.WRID, next[wc.QPN])
+				}
+				next[wc.QPN]++
+			}
+			total += n
+		}
+		return total
+	}
+	for got := 0; got < producers*each; {
+		q.Arm(armings.Load()%2 == 1)
+		armings.Add(1)
+		got += drain()
+		if got < producers*each {
+			<-event
+			got += drain()
+		} else if events.Load() == armings.Load() {
+			<-event
+		}
+	}
+	if e, a := events.Load(), armings.Load(); e > a || e < a-1 {
+		t.Errorf("%d events for %d armings", e, a)
+	}
+}
+
+// TestCQConcurrent: producers, a poller, purges and resizes at once; each
+// queue pair's completions stay in order, and none comes twice or is lost but
+// by its purge.
+func TestCQConcurrent(t *testing.T) {
+	const producers, each, purged = 3, 3000, ib.QPN(2)
+	q := NewCQ(64)
+	var wg sync.WaitGroup
+	var purgedCount atomic.Int64
+	for p := range ib.QPN(producers) {
+		wg.Go(func() {
+			for i := range uint64(each) {
+				for q.Len() > 32 { // room for all three: no overrun
+					runtime.Gosched()
+				}
+				if !q.Push(&ib.WC{WRID: i, QPN: p}, false) {
+					t.Error("overrun")
+				}
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var side sync.WaitGroup
+	side.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			purgedCount.Add(int64(q.Purge(purged)))
+			if err := q.Resize(64 + i%70); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	next := make([]uint64, producers)
+	var polled int64
+	dst := make([]ib.WC, 5)
+	for finished := false; ; {
+		n := q.Poll(dst)
+		for _, wc := range dst[:n] {
+			if wc.WRID < next[wc.QPN] || wc.QPN != purged && wc.WRID != next[wc.QPN] {
+				t.Fatalf("queue pair %v: completion %d after %d", wc.QPN, wc.WRID, next[wc.QPN])
+			}
+			next[wc.QPN] = wc.WRID + 1
+		}
+		polled += int64(n)
+		if n > 0 {
+			continue
+		}
+		if finished {
+			break
+		}
+		select {
+		case <-done:
+			finished = true
+		default:
+		}
+	}
+	close(stop)
+	side.Wait()
+	if total := polled + purgedCount.Load(); total != producers*each {
+		t.Errorf("%d completions polled or purged, want %d", total, producers*each)
+	}
+}
