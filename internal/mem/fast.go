@@ -18,7 +18,7 @@ import (
 //
 // Errors: ErrInvalid if maxSegments < 1; ErrNoKey.
 //
-// Spec: IBTA vol. 1, 10.6.6 (fast register physical MRs).
+// Spec: IBTA vol. 1, 10.6 (base memory management extensions).
 func (t *Table) AllocFast(pd PD, maxSegments int) (*Region, error) {
 	if maxSegments < 1 {
 		return nil, fmt.Errorf("%w: %d segments", ErrInvalid, maxSegments)
@@ -143,7 +143,7 @@ func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) Ve
 // No access is granted from here on, but it does not wait for spans that are
 // held (the caller may hold one itself): see Region.Idle.
 //
-// Spec: IBTA vol. 1, 10.6.5 (invalidation), 9.4.1.1.3, 11.4.1.1.
+// Spec: IBTA vol. 1, 10.6 (invalidation of keys), 9.4.1.1 (SEND with invalidate).
 func (t *Table) Invalidate(pd PD, qpn ib.QPN, key ib.RKey, remote bool) Verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()

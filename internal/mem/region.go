@@ -152,7 +152,7 @@ func (t *Table) ownsLocked(r *Region) error {
 // Errors: ErrBusy while windows are bound to it, and nothing has changed;
 // ErrGone.
 //
-// Spec: IBTA vol. 1, 11.2.8.6; ibv_dereg_mr(3) (EBUSY).
+// Spec: IBTA vol. 1, 11.2.8; ibv_dereg_mr(3) (EBUSY).
 func (t *Table) Deregister(r *Region) error {
 	t.mu.Lock()
 	if err := t.ownsLocked(r); err != nil {
