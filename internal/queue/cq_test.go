@@ -206,6 +206,7 @@ func TestCQConcurrent(t *testing.T) {
 			if err := q.Resize(64 + i%70); err != nil {
 				t.Error(err)
 			}
+			runtime.Gosched()
 		}
 	})
 	done := make(chan struct{})
@@ -232,6 +233,7 @@ func TestCQConcurrent(t *testing.T) {
 		case <-done:
 			finished = true
 		default:
+			runtime.Gosched()
 		}
 	}
 	close(stop)
