@@ -1,0 +1,76 @@
+# Verbena. `make help` says what there is to make.
+#
+# Every target installs by apt what it needs and does not find, as root or
+# through sudo; where all is there it asks for neither network nor privilege.
+# Go itself is the one thing that must be there.
+
+GO       ?= go
+FUZZTIME ?= 10s
+
+# Packages whose goroutines share memory: worth the race detector's price.
+CONCURRENT = /(internal/(engine|osio|stats|mem|queue)|verbs|rdmacm)(/|$$)
+# Codecs, machines and simulations: what must not depend on the byte order.
+PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|testkit))(/|$$)
+FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
+
+.PHONY: help build run test lint cross bigendian race unit interop bench fuzz clean
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+help: ## say what there is to make
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+
+build: ## leave the command in bin/verbena
+	$(GO) build -o bin/verbena ./cmd/verbena
+
+run: build ## two processes do RDMA on this machine: rping, then bandwidth and latency
+	scripts/demo bin/verbena
+
+test: lint cross bigendian race unit ## all tests but those that need a peer's kernel
+
+lint: ## gofmt and go vet
+	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
+	if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags interop ./interop/...
+
+cross: ## the pure Go part builds elsewhere, tests included
+	@set -e; for platform in $(FOREIGN); do \
+	  echo "vet for $$platform"; \
+	  CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) vet ./...; \
+	done
+
+bigendian: ## the portable packages' tests on s390x, emulated
+	@scripts/need qemu-user
+	CGO_ENABLED=0 GOARCH=s390x $(GO) test -short -exec qemu-s390x $$($(GO) list ./... | grep -E '$(PORTABLE)')
+
+race: ## the concurrent packages' tests with the race detector
+	@scripts/need gcc libc6-dev
+	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -E '$(CONCURRENT)')
+
+unit: ## every package's tests
+	@scripts/need tshark
+	$(GO) test ./...
+
+INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers \
+  rdma-core iproute2 busybox util-linux tcpdump tshark qemu-system-x86
+
+interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in about 9 minutes
+	@scripts/need $(INTEROP_NEEDS)
+	@interop/kernel/build uml
+	@interop/kernel/build debian
+	$(GO) test -tags interop -count=1 -timeout 15m -v ./interop/...
+
+bench: build ## measure beside the machine's own sockets; leaves bench.json
+	$(GO) run ./internal/bench -o bench.json
+
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@set -e; for package in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+	    echo "fuzz $$package $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; \
+	done
+
+clean: ## remove what was built here; the guests' kernels stay in ~/.cache/verbena
+	rm -rf bin bench.json

@@ -1,0 +1,13 @@
+// Package interop tests Verbena against the Linux kernel's rdma_rxe and the
+// unmodified programs of rdma-core, in guests on a wire of their own; see
+// package guest. Its tests need the build tag `interop`:
+//
+//	make interop                                         # all, with what they need installed
+//	go test -tags interop -v -run 'TestRping' ./interop  # one
+//	… -args -keep /tmp/captures                          # and keep what went over the wire
+//
+// Every exchange is tried with either side on our end, is captured at the
+// guest's tap, and the capture is judged: see package capture. The tests of two
+// guests with each other show that peers and judges are sound where none of our
+// code takes part.
+package interop

@@ -1,0 +1,50 @@
+//go:build linux && interop
+
+package guest
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m, UML, Debian)) }
+
+func TestHostsReachTheGuests(t *testing.T) {
+	lan := NewLAN(t, 1500)
+	guests := lan.Boot(UML, Debian)
+	for _, from := range []Host{lan.Local(), guests[0], guests[1]} {
+		for _, to := range guests {
+			for _, addr := range []netip.Addr{to.IPv4(), to.IPv6()} {
+				Run(t, from, 10*time.Second, fmt.Sprintf("exec 3<>/dev/tcp/%s/%d", addr, agentPort))
+			}
+		}
+	}
+	for _, g := range guests {
+		out := Run(t, g, 10*time.Second, "uname -n; rdma link show rxe0/1")
+		if !strings.Contains(out, g.Name()) || !strings.Contains(out, "state ACTIVE") {
+			t.Errorf("%s has no active rxe0", g.Name())
+		}
+	}
+}
+
+func TestCommandStatusAndOutput(t *testing.T) {
+	lan := NewLAN(t, 1500)
+	for _, host := range []Host{lan.Local(), lan.Boot(UML)[0]} {
+		t.Run(host.Name(), func(t *testing.T) {
+			c := Start(t, host, 10*time.Second, "echo one; sleep 0.1; echo two >&2; exit 3")
+			c.Expect("^one")
+			if status, out := c.Wait(); status != 3 || strings.TrimSpace(out) != "one\ntwo" {
+				t.Errorf("status %d, output %q", status, out)
+			}
+			c = Start(t, host, 500*time.Millisecond, "echo before; sleep 100")
+			<-c.done
+			if c.err == nil || !strings.Contains(c.Output(), "before") {
+				t.Errorf("a command that does not end: %v, output %q", c.err, c.Output())
+			}
+		})
+	}
+}

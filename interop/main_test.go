@@ -1,0 +1,82 @@
+//go:build linux && interop
+
+package interop
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"verbena/interop/capture"
+	"verbena/interop/guest"
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	if !guest.Inside() { // where the network is, should modules be missing
+		dir, err := buildPrograms()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "interop:", err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+	}
+	return guest.Main(m, guest.UML, guest.Debian)
+}
+
+// exchangeLimit bounds one program run. The longest takes some seconds; a
+// guest has one CPU, and the machine may be busy.
+const exchangeLimit = 60 * time.Second
+
+// ethernetMTU gives RoCE the path MTU of 1024 that any Ethernet has.
+const ethernetMTU = 1500
+
+// pair is the two ends of an exchange.
+type pair struct{ server, client guest.Host }
+
+// wire is a LAN and the pairs of hosts that talk on it.
+type wire struct {
+	tapped *guest.Guest // takes part in every exchange: we capture at its tap
+	pairs  []pair
+}
+
+// newWire boots a guest and pairs it with us, once as the client and once as
+// the server.
+func newWire(t *testing.T, kind guest.Kind) wire {
+	t.Helper()
+	lan := guest.NewLAN(t, ethernetMTU)
+	g := lan.Boot(kind)[0]
+	return wire{g, []pair{{server: lan.Local(), client: g}, {server: g, client: lan.Local()}}}
+}
+
+// newPeersWire boots two guests, which take our part as well: what fails
+// between them is not our doing.
+func newPeersWire(t *testing.T) wire {
+	t.Helper()
+	guests := guest.NewLAN(t, ethernetMTU).Boot(guest.UML, guest.UML)
+	return wire{guests[0], []pair{
+		{server: guests[1], client: guests[0]},
+		{server: guests[0], client: guests[1]},
+	}}
+}
+
+// exchange runs an exchange of every pair as a subtest and judges what went
+// over the wire.
+func (w wire) exchange(t *testing.T, name string, exchange func(t *testing.T, p pair)) {
+	t.Helper()
+	for _, p := range w.pairs {
+		t.Run(fmt.Sprintf("%s/%s_to_%s", name, p.client.Name(), p.server.Name()), func(t *testing.T) {
+			w.captured(t, func() { exchange(t, p) })
+		})
+	}
+}
+
+// captured runs an exchange, judges what went over the wire and returns it.
+func (w wire) captured(t *testing.T, exchange func()) []capture.Packet {
+	t.Helper()
+	c := capture.Start(t, w.tapped.Tap())
+	exchange()
+	return capture.Judge(t, c.Stop(w.tapped.IPv4()))
+}

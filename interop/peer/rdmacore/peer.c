@@ -1,0 +1,201 @@
+// peer does one operation on the memory of another process over a reliable
+// connection, by librdmacm and libibverbs. The Go program in the folder above
+// has the same command line and says the same things, so that either can stand
+// on either side.
+//
+//   peer serve ADDR PORT BYTES SEED         offers memory until the peer disconnects
+//   peer connect ADDR PORT BYTES SEED OP    does OP on memory that is offered
+//
+// OP is write, read, badread (with a wrong rkey), cas (if the first word there
+// is the one here, 5 takes its place) or fadd (adds 5 to it). Each side begins
+// with BYTES bytes of the pattern of its SEED. Each says at the end "sum", the
+// FNV-1a of its memory, and "word", its first 8 bytes as a number; connect
+// says "wc" with the completion's status before, and ends with 1 if that is
+// not success.
+//
+// serve's private data tells where the memory is: va (64), rkey (32), length
+// (32), big-endian.
+#include <arpa/inet.h>
+#include <endian.h>
+#include <infiniband/verbs.h>
+#include <inttypes.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct offer {
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t length;
+} __attribute__((packed));
+
+enum {
+	smallest = 8, // bytes of memory there always are, for an atomic
+	rkey_damage = 0x5a5a00,
+	new_value = 5,
+};
+
+static _Noreturn void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+struct memory {
+	uint8_t *bytes;
+	size_t length;
+	struct ibv_mr *mr;
+};
+
+static struct memory make_memory(struct ibv_pd *pd, size_t length, uint32_t seed)
+{
+	struct memory m = {.length = length};
+	size_t room = length < smallest ? smallest : length;
+
+	if (posix_memalign((void **)&m.bytes, 4096, room))
+		die("memory");
+	memset(m.bytes, 0, room);
+	for (size_t i = 0; i < length; i++)
+		m.bytes[i] = ((uint32_t)i + seed) * 2654435761u >> 24;
+	m.mr = ibv_reg_mr(pd, m.bytes, room, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	if (!m.mr)
+		die("ibv_reg_mr");
+	return m;
+}
+
+static uint64_t first_word(const struct memory *m)
+{
+	uint64_t word;
+
+	memcpy(&word, m->bytes, sizeof word);
+	return word;
+}
+
+static void report(const struct memory *m)
+{
+	uint64_t sum = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < m->length; i++)
+		sum = (sum ^ m->bytes[i]) * 0x100000001b3;
+	printf("sum %016" PRIx64 "\nword %016" PRIx64 "\n", sum, first_word(m));
+}
+
+static struct rdma_cm_id *endpoint(const char *addr, const char *port, int flags)
+{
+	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | flags, .ai_port_space = RDMA_PS_TCP}, *info;
+	struct ibv_qp_init_attr qp = {
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.sq_sig_all = 1,
+	};
+	struct rdma_cm_id *id;
+
+	if (rdma_getaddrinfo(addr, port, &hints, &info))
+		die("rdma_getaddrinfo");
+	if (rdma_create_ep(&id, info, NULL, &qp))
+		die("rdma_create_ep");
+	rdma_freeaddrinfo(info);
+	return id;
+}
+
+static void serve(const char *addr, const char *port, size_t length, uint32_t seed)
+{
+	struct rdma_cm_id *listener = endpoint(addr, port, RAI_PASSIVE), *id;
+	struct rdma_cm_event *event;
+
+	if (rdma_listen(listener, 1))
+		die("rdma_listen");
+	puts("listening");
+	if (rdma_get_request(listener, &id))
+		die("rdma_get_request");
+
+	struct memory m = make_memory(id->pd, length, seed);
+	struct offer offer = {htobe64((uintptr_t)m.bytes), htonl(m.mr->rkey), htonl(length)};
+	struct rdma_conn_param param = {
+		.private_data = &offer, .private_data_len = sizeof offer,
+		.responder_resources = 4, .initiator_depth = 4, .rnr_retry_count = 7,
+	};
+	if (rdma_accept(id, &param))
+		die("rdma_accept");
+	puts("connected");
+	do {
+		if (rdma_get_cm_event(id->channel, &event))
+			die("rdma_get_cm_event");
+	} while (event->event != RDMA_CM_EVENT_DISCONNECTED);
+	puts("disconnected");
+	report(&m);
+}
+
+static struct ibv_send_wr request(const char *op, const struct offer *offer, const struct memory *m, struct ibv_sge *sge)
+{
+	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 1};
+	uint64_t va = be64toh(offer->va);
+	uint32_t rkey = ntohl(offer->rkey);
+
+	if (!strcmp(op, "cas") || !strcmp(op, "fadd")) {
+		sge->length = 8;
+		wr.opcode = *op == 'c' ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
+		wr.wr.atomic.remote_addr = va;
+		wr.wr.atomic.rkey = rkey;
+		wr.wr.atomic.compare_add = *op == 'c' ? first_word(m) : new_value;
+		wr.wr.atomic.swap = new_value;
+		return wr;
+	}
+	sge->length = m->length;
+	wr.opcode = !strcmp(op, "write") ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	wr.wr.rdma.remote_addr = va;
+	wr.wr.rdma.rkey = !strcmp(op, "badread") ? rkey ^ rkey_damage : rkey;
+	return wr;
+}
+
+static int64_t microseconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
+}
+
+static int connect_and_do(const char *addr, const char *port, size_t length, uint32_t seed, const char *op)
+{
+	struct rdma_cm_id *id = endpoint(addr, port, 0);
+	struct memory m = make_memory(id->pd, length, seed);
+	struct rdma_conn_param param = {
+		.responder_resources = 4, .initiator_depth = 4, .retry_count = 7, .rnr_retry_count = 7,
+	};
+	struct offer offer;
+	struct ibv_wc wc;
+
+	if (rdma_connect(id, &param))
+		die("rdma_connect");
+	memcpy(&offer, id->event->param.conn.private_data, sizeof offer);
+
+	struct ibv_sge sge = {.addr = (uintptr_t)m.bytes, .lkey = m.mr->lkey};
+	struct ibv_send_wr wr = request(op, &offer, &m, &sge), *bad;
+	int64_t start = microseconds();
+
+	if (ibv_post_send(id->qp, &wr, &bad))
+		die("ibv_post_send");
+	if (rdma_get_send_comp(id, &wc) < 0)
+		die("rdma_get_send_comp");
+	printf("wc %s after %" PRId64 " us\n", ibv_wc_status_str(wc.status), microseconds() - start);
+	rdma_disconnect(id);
+	report(&m);
+	return wc.status != IBV_WC_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 6 && !strcmp(argv[1], "serve")) {
+		serve(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0));
+		return 0;
+	}
+	if (argc == 7 && !strcmp(argv[1], "connect"))
+		return connect_and_do(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
+	fputs("usage: peer serve ADDR PORT BYTES SEED | peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd\n", stderr);
+	return 2;
+}

@@ -1,0 +1,43 @@
+//go:build linux && interop
+
+package interop
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"verbena/interop/guest"
+)
+
+// TestRping has rping verify the data of 1,000 iterations, each a SEND, a READ,
+// a SEND, a SEND, a WRITE and a SEND, over either family.
+func TestRping(t *testing.T) {
+	w := newWire(t, guest.UML)
+	w.exchange(t, "IPv4", func(t *testing.T, p pair) { rping(t, p, p.server.IPv4(), 1000) })
+	w.exchange(t, "IPv6", func(t *testing.T, p pair) { rping(t, p, p.server.IPv6(), 1000) })
+}
+
+// TestRpingWithDebianKernel has the other kernel take part.
+func TestRpingWithDebianKernel(t *testing.T) {
+	w := newWire(t, guest.Debian)
+	w.exchange(t, "IPv4", func(t *testing.T, p pair) { rping(t, p, p.server.IPv4(), 1000) })
+	w.exchange(t, "IPv6", func(t *testing.T, p pair) { rping(t, p, p.server.IPv6(), 100) })
+}
+
+func TestRpingBetweenGuests(t *testing.T) {
+	w := newPeersWire(t)
+	w.exchange(t, "IPv4", func(t *testing.T, p pair) { rping(t, p, p.server.IPv4(), 1000) })
+	w.exchange(t, "IPv6", func(t *testing.T, p pair) { rping(t, p, p.server.IPv6(), 1000) })
+}
+
+func rping(t *testing.T, p pair, addr netip.Addr, iterations int) {
+	t.Helper()
+	options := fmt.Sprintf(" -a %s -C %d -V -v", addr, iterations)
+	// -d says when the server listens.
+	server := guest.Start(t, p.server, exchangeLimit, rdmaTool(p.server, "rping", "rping")+" -s -d"+options)
+	server.Expect("rdma_listen")
+	client := guest.Start(t, p.client, exchangeLimit, rdmaTool(p.client, "rping", "rping")+" -c"+options)
+	client.Succeed()
+	server.Succeed()
+}
