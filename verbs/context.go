@@ -20,11 +20,12 @@ func Devices() ([]DeviceInfo, error) { return device.List() }
 // Context is an open device: ibv_context.
 type Context struct {
 	// immutable after Open
-	info   DeviceInfo
-	host   *host
-	eng    *engine.Engine
-	keys   *mem.Table
-	events *eventQueue
+	info    DeviceInfo
+	host    *host
+	eng     *engine.Engine
+	keys    *mem.Table
+	events  *eventQueue
+	account *engine.Account
 
 	pds    atomic.Uint32 // last PD number given out
 	closed atomic.Bool
@@ -48,7 +49,7 @@ func Open(name string, opts ...Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Context{info: info, host: h, eng: h.engine, keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}}, nil
+	return &Context{info: info, host: h, eng: h.engine, account: h.account(info), keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}}, nil
 }
 
 // Close destroys everything created on the context and closes it.
@@ -122,9 +123,10 @@ func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
 // Counter is a named count.
 type Counter = engine.Counter
 
-// Counters returns what the process's devices counted: traffic, retries, NAKs
-// and each kind of malformed packet.
-func (c *Context) Counters() []Counter { return c.eng.Counters() }
+// Counters returns what this process counted on the device: traffic, retries,
+// NAKs; and, whatever the device, each kind of packet that reached no queue
+// pair.
+func (c *Context) Counters() []Counter { return c.eng.Counters(c.account) }
 
 func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
 

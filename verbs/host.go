@@ -4,10 +4,14 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"verbena/internal/engine"
+	"verbena/internal/stats"
 )
 
 // host is what all contexts of a process share: the engine with its sockets
@@ -16,6 +20,16 @@ type host struct {
 	engine *engine.Engine
 	refs   int          // guarded by hostMu
 	undo   func() error // ends what the options began
+	stats  *stats.Server
+
+	mu      sync.Mutex
+	devices []openDevice // guarded by mu: every one opened so far
+}
+
+// openDevice is a device and what its queue pairs counted.
+type openDevice struct {
+	info    DeviceInfo
+	account *engine.Account
 }
 
 var (
@@ -38,8 +52,39 @@ func acquireHost(opts []Option) (*host, error) {
 	if err := h.start(opts); err != nil {
 		return nil, err
 	}
+	// `verbena stat` asks; without it everything else works.
+	h.stats, _ = stats.Serve(stats.Dir(), h.snapshot)
 	theHost = h
 	return h, nil
+}
+
+// account returns where a device's queue pairs count.
+func (h *host) account(info DeviceInfo) *engine.Account {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range h.devices {
+		if d.info.Name == info.Name {
+			return d.account
+		}
+	}
+	d := openDevice{info, &engine.Account{}}
+	h.devices = append(h.devices, d)
+	return d.account
+}
+
+// snapshot is this process's answer to `verbena stat`.
+func (h *host) snapshot() stats.Snapshot {
+	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]), Time: time.Now()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range h.devices {
+		dev := stats.Device{Name: d.info.Name, Kind: string(d.info.Kind), NetDev: d.info.NetDev}
+		for _, c := range h.engine.Counters(d.account) {
+			dev.Counters = append(dev.Counters, stats.Counter(c))
+		}
+		s.Devices = append(s.Devices, dev)
+	}
+	return s
 }
 
 func (h *host) release() error {
@@ -49,6 +94,9 @@ func (h *host) release() error {
 		return nil
 	}
 	theHost = nil
+	if h.stats != nil {
+		h.stats.Close()
+	}
 	return errors.Join(h.engine.Close(), h.undo())
 }
 

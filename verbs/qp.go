@@ -60,7 +60,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{pd: p, init: *attr}
-	q.conn, err = p.ctx.eng.NewConn(q.newMachine, q.event)
+	q.conn, err = p.ctx.eng.NewConn(p.ctx.account, q.newMachine, q.event)
 	if err != nil {
 		undo()
 		return nil, fail(syscall.ENOMEM, "QP", "%v", err)

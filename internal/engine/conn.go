@@ -18,6 +18,7 @@ import (
 type Conn struct {
 	// immutable after NewConn
 	eng     *Engine
+	account *Account
 	qpn     ib.QPN
 	onEvent func(ib.EventType) // called without locks held
 
@@ -246,7 +247,7 @@ func (c *Conn) Close() {
 	for _, s := range sources {
 		c.eng.dropSource(s)
 	}
-	c.eng.retired.add(&count)
+	c.account.add(&count)
 }
 
 // connTable finds connections by queue pair number. Look-ups take no lock.

@@ -35,9 +35,8 @@ type Engine struct {
 	capture tap.Sink
 	conns   connTable
 
-	timers  *timers
-	retired totals // counters of connections that ended
-	wire    wireCounters
+	timers *timers
+	wire   wireCounters
 
 	ports   atomic.Pointer[[]*Port] // those being read; replaced under portsMu
 	portsMu sync.Mutex
@@ -103,14 +102,15 @@ func (e *Engine) Close() error {
 	return e.member.Close()
 }
 
-// NewConn gives a queue pair a number and puts it on the wire. makeMachine is
-// called with the number; onEvent later, without locks, with each event.
-func (e *Engine) NewConn(makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*Conn, error) {
+// NewConn gives a queue pair a number and puts it on the wire. Its counters go
+// to the account. makeMachine is called with the number; onEvent later,
+// without locks, with each event.
+func (e *Engine) NewConn(account *Account, makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*Conn, error) {
 	qpn, ok := e.conns.reserve()
 	if !ok {
 		return nil, fmt.Errorf("engine: all %d queue pair numbers of this process are in use", slotQPNs-firstQPN)
 	}
-	c := &Conn{eng: e, qpn: qpn, onEvent: onEvent, timerIndex: -1, armed: monotime.Never}
+	c := &Conn{eng: e, account: account, qpn: qpn, onEvent: onEvent, timerIndex: -1, armed: monotime.Never}
 	c.machine = makeMachine(qpn)
 	e.conns.publish(c)
 	return c, nil

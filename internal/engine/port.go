@@ -186,16 +186,16 @@ type wireCounters struct {
 	readErrors atomic.Uint64
 }
 
-// totals accumulates counters of connections that ended.
-type totals struct {
+// Account sums the counters of one device's queue pairs, past ones included.
+type Account struct {
 	mu    sync.Mutex
-	count roce.Counters
+	count roce.Counters // guarded by mu: of those that ended
 }
 
-func (t *totals) add(c *roce.Counters) {
-	t.mu.Lock()
-	t.count.Add(c)
-	t.mu.Unlock()
+func (a *Account) add(c *roce.Counters) {
+	a.mu.Lock()
+	a.count.Add(c)
+	a.mu.Unlock()
 }
 
 // Counter is a named count.
@@ -204,14 +204,16 @@ type Counter struct {
 	Value uint64
 }
 
-// Counters returns the counts of all connections, past and present, and of
-// packets that reached none.
-func (e *Engine) Counters() []Counter {
-	var sum roce.Counters
-	e.retired.mu.Lock()
-	sum = e.retired.count
-	e.retired.mu.Unlock()
+// Counters returns the counts of an account's queue pairs and, for the whole
+// process, of packets that reached none.
+func (e *Engine) Counters(a *Account) []Counter {
+	a.mu.Lock()
+	sum := a.count
+	a.mu.Unlock()
 	e.conns.each(func(c *Conn) {
+		if c.account != a {
+			return
+		}
 		c.mu.Lock()
 		sum.Add(c.machine.Counters())
 		c.mu.Unlock()
