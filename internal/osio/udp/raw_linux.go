@@ -116,6 +116,9 @@ func configure(fd int, addr netip.Addr, o Options) error {
 		if addr.IsUnspecified() {
 			err = errors.Join(err, must("IPV6_RECVPKTINFO", unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1))
 		}
+		if o.Interface != 0 && !addr.IsMulticast() {
+			err = errors.Join(err, must("IPV6_MULTICAST_IF", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, o.Interface))
+		}
 	} else {
 		err = errors.Join(
 			must("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO),

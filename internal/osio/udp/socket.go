@@ -18,8 +18,10 @@ type Options struct {
 	NoSegment   bool // send datagrams one by one although the kernel could cut trains
 	NoJoin      bool // receive datagrams one by one although the kernel could join them
 	Portable    bool // package net instead of raw system calls
-	// Interface is the index of the interface whose traffic to the multicast
-	// group addr is wanted. Only for a multicast addr; 0 lets the system choose.
+	// Interface is an interface's index; 0 lets the system choose. Where addr is
+	// a multicast group, it is the interface whose traffic to the group is wanted;
+	// where addr is an IPv6 address, the one that multicast is sent by. (IPv4
+	// multicast is sent by the interface that has the address.)
 	Interface int
 }
 

@@ -1,0 +1,12 @@
+// Package rawbench measures what this machine's UDP sockets can do with the
+// packets that RoCEv2 would send, and with nothing above them: the figure to
+// compare ours with, taken in the same run.
+//
+//	stream      trains of datagrams one way (sendmmsg + UDP_SEGMENT, recvmmsg + UDP_GRO),
+//	            at most a window of bytes unacknowledged; small datagrams return credit
+//	ping-pong   one small datagram to and fro (sendto, recvfrom), both sides busy polling
+//
+// Each role is a function that runs on the caller's goroutine: the two roles
+// belong into two processes. A server tells its address; whoever starts the
+// processes carries it to the client.
+package rawbench
