@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,8 +32,9 @@ type Context struct {
 	pds    atomic.Uint32 // last PD number given out
 	closed atomic.Bool
 
-	mu  sync.Mutex
-	qps map[*QP]struct{}
+	mu       sync.Mutex
+	qps      map[*QP]struct{}
+	channels map[*CompChannel]struct{}
 }
 
 // Open opens a device by name, or with an empty name the first one whose port
@@ -49,22 +52,24 @@ func Open(name string, opts ...Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Context{info: info, host: h, eng: h.engine, account: h.account(info), keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}}, nil
+	return &Context{info: info, host: h, eng: h.engine, account: h.account(info), keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}, channels: map[*CompChannel]struct{}{}}, nil
 }
 
-// Close destroys everything created on the context and closes it.
+// Close destroys everything created on the context and closes it. Who waits for
+// an event is woken. When it returns nothing reads or writes the application's
+// memory any more.
 func (c *Context) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.mu.Lock()
-	qps := make([]*QP, 0, len(c.qps))
-	for q := range c.qps {
-		qps = append(qps, q)
-	}
+	c.mu.Lock() // who adds looks at closed under it
+	qps, channels := slices.Collect(maps.Keys(c.qps)), slices.Collect(maps.Keys(c.channels))
 	c.mu.Unlock()
 	for _, q := range qps {
 		q.destroy()
+	}
+	for _, ch := range channels {
+		ch.close()
 	}
 	c.events.close()
 	return c.host.release()
@@ -130,14 +135,18 @@ func (c *Context) Counters() []Counter { return c.eng.Counters(c.account) }
 
 func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
 
-// limits returns what address vectors and modifications are checked against.
-func (c *Context) limits() (device.Limits, error) {
-	gids, err := c.info.GIDs()
-	if err != nil {
-		return device.Limits{}, err
+// limits returns what address vectors and modifications with these attributes
+// are checked against. The port and its addresses are looked up in the system
+// only where they matter.
+func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
+	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
+	if mask&ib.QPPathMTU != 0 {
+		l.ActiveMTU = c.info.PortAttr().ActiveMTU
 	}
-	a := c.info.PortAttr()
-	return device.Limits{MaxRdAtomic: device.MaxRdAtomic, ActiveMTU: a.ActiveMTU, GIDs: len(gids), PKeys: a.PKeyTblLen, Ports: 1}, nil
+	if mask&ib.QPAV != 0 {
+		l.GIDs, err = c.info.Addrs()
+	}
+	return l, err
 }
 
 func (c *Context) alive() error {

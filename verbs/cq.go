@@ -34,7 +34,9 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 	}
 	q := &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel}
 	if channel != nil {
-		channel.users.Add(1)
+		if err := use(&channel.users, "channel"); err != nil {
+			return nil, err
+		}
 		q.ring.OnEvent = func() { channel.put(q) }
 	}
 	return q, nil
@@ -65,6 +67,9 @@ func (q *CQ) Poll(wc []ib.WC) (int, error) {
 // ibv_req_notify_cq(3). Completions already in the queue make no event: poll
 // once more after asking.
 func (q *CQ) RequestNotify(solicitedOnly bool) error {
+	if q.users.Load() < 0 {
+		return invalid("CQ", "was destroyed")
+	}
 	if q.channel == nil {
 		return invalid("CQ", "was created without a completion channel")
 	}
@@ -78,6 +83,9 @@ func (q *CQ) Depth() int { return q.ring.Cap() }
 // Resize changes the depth: ibv_resize_cq(3). Errors: EINVAL if more
 // completions wait than fit.
 func (q *CQ) Resize(depth int) error {
+	if q.users.Load() < 0 {
+		return invalid("CQ", "was destroyed")
+	}
 	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
 		return err
 	}
@@ -101,7 +109,7 @@ func (q *CQ) Destroy() error {
 	return nil
 }
 
-// Push is the machines' way in; applications have no use for it.
+// push is the machines' way in.
 func (q *CQ) push(wc *ib.WC, solicited bool) bool {
 	if q.ring.Push(wc, solicited) {
 		return true
@@ -134,7 +142,14 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	return &CompChannel{ctx: c, ready: make(chan struct{}, 1)}, nil
+	ch := &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	c.channels[ch] = struct{}{}
+	return ch, nil
 }
 
 func (c *CompChannel) put(q *CQ) {
@@ -206,9 +221,16 @@ func (c *CompChannel) Close() error {
 	if err := retire(&c.users, "channel"); err != nil {
 		return err
 	}
+	c.ctx.mu.Lock()
+	delete(c.ctx.channels, c)
+	c.ctx.mu.Unlock()
+	c.close()
+	return nil
+}
+
+func (c *CompChannel) close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	c.signal()
-	return nil
 }

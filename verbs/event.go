@@ -21,7 +21,10 @@ type AsyncEvent struct {
 // AsyncEvent waits for the next asynchronous event: ibv_get_async_event(3).
 // Events need no acknowledgement. It returns ctx's error if ctx ends first and
 // EBADF once the context is closed.
-func (c *Context) AsyncEvent(ctx context.Context) (AsyncEvent, error) { return c.events.get(ctx) }
+func (c *Context) AsyncEvent(ctx context.Context) (AsyncEvent, error) {
+	c.eng.Wake()
+	return c.events.get(ctx)
+}
 
 // maxEvents bounds the events an application has not fetched; beyond it the
 // oldest are dropped.
@@ -40,7 +43,9 @@ func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{},
 
 func (q *eventQueue) put(e AsyncEvent) {
 	q.mu.Lock()
-	if !q.closed {
+	// A machine may tell of its end while the queue pair is being destroyed;
+	// forget came first then, or comes.
+	if gone := e.QP != nil && e.QP.gone.Load(); !q.closed && !gone {
 		if len(q.list) == maxEvents {
 			q.list = q.list[1:]
 		}

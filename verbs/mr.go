@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"errors"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -12,10 +14,14 @@ import (
 // MR is a memory region: bytes of the application that work requests and
 // peers name by key. ibv_mr.
 type MR struct {
-	pd     *PD
+	// immutable
+	ctx    *Context
 	region *mem.Region
-	buf    []byte // keeps the memory alive; nil for fast registration
-	gone   atomic.Bool
+
+	mu   sync.Mutex
+	pd   *PD    // guarded by mu: Rereg may change it
+	buf  []byte // guarded by mu; keeps the memory alive; nil for fast registration
+	gone bool   // guarded by mu
 }
 
 // RegMR registers buf in place: ibv_reg_mr(3). Its address is that of buf, or
@@ -35,8 +41,14 @@ func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
 // RegMRIOVA registers buf under an address of the caller's choice, by which
 // SGEs and peers name its first byte: ibv_reg_mr_iova(3).
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
 	if err := checkAccess(buf, access); err != nil {
 		return nil, err
+	}
+	if access.Has(ib.AccessZeroBased) && iova != 0 {
+		return nil, invalid("iova", "%#x: a zero-based region starts at 0", iova)
 	}
 	if err := use(&p.users, "PD"); err != nil {
 		return nil, err
@@ -44,9 +56,12 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
 	r, err := p.ctx.keys.Register(p.num, buf, iova, access)
 	if err != nil {
 		p.users.Add(-1)
-		return nil, invalid("buf", "%v", err)
+		if errors.Is(err, mem.ErrNoKey) {
+			return nil, fail(syscall.ENOMEM, "buf", "%v", err)
+		}
+		return nil, invalid("iova", "%v", err)
 	}
-	return &MR{pd: p, region: r, buf: buf}, nil
+	return &MR{ctx: p.ctx, pd: p, region: r, buf: buf}, nil
 }
 
 func checkAccess(buf []byte, access ib.Access) error {
@@ -64,6 +79,9 @@ func checkAccess(buf []byte, access ib.Access) error {
 // AllocMR allocates a region for fast registration by Map and a WRRegMR work
 // request. It grants nothing before.
 func (p *PD) AllocMR(maxSegments int) (*MR, error) {
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
 	if err := device.CheckRange("maxSegments", maxSegments, 1, device.MaxFRSegs); err != nil {
 		return nil, err
 	}
@@ -75,11 +93,12 @@ func (p *PD) AllocMR(maxSegments int) (*MR, error) {
 		p.users.Add(-1)
 		return nil, fail(syscall.ENOMEM, "maxSegments", "%v", err)
 	}
-	return &MR{pd: p, region: r}, nil
+	return &MR{ctx: p.ctx, pd: p, region: r}, nil
 }
 
 // Map gives a region from AllocMR the memory that its next WRRegMR registers,
-// at address iova. It returns how many segments were taken.
+// at address iova. It returns how many segments were taken: all, or as many as
+// the region has room for. segs itself may be reused; the memory must stay.
 func (m *MR) Map(segs [][]byte, iova uint64) (int, error) {
 	n, err := m.region.Map(segs, iova)
 	if err != nil {
@@ -96,7 +115,11 @@ func (m *MR) Addr() uint64 { return m.region.Addr() }
 func (m *MR) Length() uint64 { return m.region.Length() }
 
 // Bytes returns the memory registered, nil for a region from AllocMR.
-func (m *MR) Bytes() []byte { return m.buf }
+func (m *MR) Bytes() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.buf
+}
 
 // LKey returns the key for work requests of the owner.
 func (m *MR) LKey() ib.LKey { return m.region.LKey() }
@@ -112,16 +135,25 @@ func (m *MR) SGE(off, n int) ib.SGE {
 
 // Rereg changes memory, domain or access of a region, as flags say:
 // ibv_rereg_mr(3). The keys change; read them again. On error nothing changed.
+//
+// Errors: EINVAL names the argument; EBUSY while memory windows are bound.
 func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) error {
-	if m.gone.Load() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.gone:
 		return invalid("MR", "was deregistered")
+	case m.buf == nil:
+		return invalid("MR", "is for fast registration: post a WRRegMR")
+	case flags == 0 || flags&^(ib.ReregTranslation|ib.ReregPD|ib.ReregAccess) != 0:
+		return invalid("flags", "%#x: must be some of ReregTranslation, ReregPD and ReregAccess", uint8(flags))
 	}
 	newPD, newBuf, newAccess := m.pd, m.buf, m.region.Access()
 	if flags&ib.ReregTranslation != 0 {
 		newBuf = buf
 	}
 	if flags&ib.ReregPD != 0 {
-		if pd == nil || pd.ctx != m.pd.ctx {
+		if pd == nil || pd.ctx != m.ctx {
 			return invalid("pd", "is not a protection domain of this context")
 		}
 		newPD = pd
@@ -139,9 +171,12 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 	if newAccess.Has(ib.AccessZeroBased) {
 		iova = 0
 	}
-	if err := m.pd.ctx.keys.Reregister(m.region, flags, newPD.num, newBuf, iova, newAccess); err != nil {
+	if err := m.ctx.keys.Reregister(m.region, flags, newPD.num, newBuf, iova, newAccess); err != nil {
 		newPD.users.Add(-1)
-		return invalid("flags", "%v", err)
+		if errors.Is(err, mem.ErrBusy) {
+			return fail(syscall.EBUSY, "MR", "%v", err)
+		}
+		return invalid("access", "%v", err)
 	}
 	m.pd.users.Add(-1)
 	m.pd, m.buf = newPD, newBuf
@@ -151,13 +186,15 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 // Dereg ends the registration: ibv_dereg_mr(3). When it returns no byte of the
 // memory is touched any more. Errors: EBUSY while memory windows are bound.
 func (m *MR) Dereg() error {
-	if m.gone.Swap(true) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.gone {
 		return invalid("MR", "was deregistered before")
 	}
-	if err := m.pd.ctx.keys.Deregister(m.region); err != nil {
-		m.gone.Store(false)
+	if err := m.ctx.keys.Deregister(m.region); err != nil {
 		return fail(syscall.EBUSY, "MR", "%v", err)
 	}
+	m.gone = true
 	m.pd.users.Add(-1)
 	return nil
 }
@@ -173,6 +210,9 @@ type MW struct {
 // AllocMW allocates a memory window: ibv_alloc_mw(3). It grants nothing before
 // it is bound.
 func (p *PD) AllocMW(t ib.MWType) (*MW, error) {
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
 	if t != ib.MWType1 && t != ib.MWType2 {
 		return nil, invalid("type", "%d is neither MWType1 nor MWType2", t)
 	}

@@ -3,6 +3,7 @@ package verbs
 import (
 	"net/netip"
 	"sync"
+	"syscall"
 
 	"verbena/ib"
 )
@@ -14,16 +15,23 @@ type mcastMemberships struct {
 }
 
 // AttachMulticast makes a UD queue pair receive what is sent to a multicast
-// group: ibv_attach_mcast(3). Messages to a group go to QPN 0xffffff.
+// group: ibv_attach_mcast(3). Messages to a group go to QPN 0xffffff. Attached
+// twice it still gets one copy.
+//
+// Errors: EINVAL if the queue pair is not UD or gid no multicast address; the
+// system's error if the interface cannot join the group.
 func (q *QP) AttachMulticast(gid ib.GID) error {
 	if err := q.checkMulticast(gid); err != nil {
 		return err
 	}
 	q.mcast.mu.Lock()
 	defer q.mcast.mu.Unlock()
+	if q.gone.Load() { // looked at under mu, which leaveAll takes
+		return invalid("QP", "was destroyed")
+	}
 	group := gid.Addr()
 	if err := q.pd.ctx.eng.Attach(q.conn, group, q.pd.ctx.info.Index); err != nil {
-		return err
+		return &Error{Arg: "gid", Why: err.Error(), Err: errnoOf(err, syscall.EINVAL)}
 	}
 	if q.mcast.groups == nil {
 		q.mcast.groups = map[netip.Addr]struct{}{}
@@ -56,6 +64,13 @@ func (q *QP) checkMulticast(gid ib.GID) error {
 		return invalid("gid", "%v is no multicast address", gid.Addr())
 	}
 	return nil
+}
+
+// attached returns to how many groups the queue pair is attached.
+func (m *mcastMemberships) attached() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.groups)
 }
 
 func (m *mcastMemberships) leaveAll(q *QP) {

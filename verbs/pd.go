@@ -66,7 +66,13 @@ type AH struct {
 // CreateAH makes an address handle: ibv_create_ah(3). The GRH must be given,
 // as RoCE routes by it.
 func (p *PD) CreateAH(attr *ib.AHAttr) (*AH, error) {
-	l, err := p.ctx.limits()
+	if attr == nil {
+		return nil, invalid("attr", "is missing")
+	}
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
+	l, err := p.ctx.limits(ib.QPAV)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +86,10 @@ func (p *PD) CreateAH(attr *ib.AHAttr) (*AH, error) {
 }
 
 // CreateAHFromWC makes an address handle that answers a received UD message;
-// grh is the first 40 bytes of its receive buffer. ibv_create_ah_from_wc(3).
+// grh is the first 40 bytes of its receive buffer. ibv_create_ah_from_wc(3). A
+// message to a multicast group is answered from the first address of its family.
 func (p *PD) CreateAHFromWC(wc *ib.WC, grh []byte, port int) (*AH, error) {
-	if wc.Flags&ib.WCGRH == 0 {
+	if wc == nil || wc.Flags&ib.WCGRH == 0 {
 		return nil, invalid("wc", "has no GRH to answer to")
 	}
 	src, dst, tclass, flow, ok := parseGRH(grh)
@@ -94,7 +101,7 @@ func (p *PD) CreateAHFromWC(wc *ib.WC, grh []byte, port int) (*AH, error) {
 		return nil, err
 	}
 	for _, g := range gids {
-		if g.GID == dst {
+		if g.GID == dst || dst.IsMulticast() && g.GID.Addr().Is4() == dst.Addr().Is4() {
 			return p.CreateAH(&ib.AHAttr{IsGlobal: true, PortNum: uint8(port), SL: wc.SL,
 				GRH: ib.GRH{DGID: src, SGIDIndex: uint8(g.Index), TrafficClass: tclass, FlowLabel: flow}})
 		}

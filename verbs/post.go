@@ -75,10 +75,11 @@ type RecvWR struct {
 //
 // Errors: EINVAL names the field; ENOMEM if the send queue is full.
 func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
-	if q.gone.Load() {
+	q.conn.Lock()
+	if q.gone.Load() { // looked at under the lock, which destroy takes
+		q.conn.Unlock()
 		return 0, invalid("QP", "was destroyed")
 	}
-	q.conn.Lock()
 	if s := q.conn.Machine().State(); s < ib.QPRTS {
 		q.conn.Unlock()
 		return 0, invalid("QP", "is in %v: sends may be posted from RTS on", s)
@@ -136,11 +137,16 @@ func (q *QP) mayPost(o ib.WROpcode) bool {
 	return udOps&opBit(o) != 0
 }
 
+const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInline
+
 // push checks one work request and puts it on the send queue. The connection
 // is locked.
 func (q *QP) push(wr *SendWR) error {
 	if !q.mayPost(wr.Opcode) {
 		return invalid("Opcode", "%v is not an operation of %v queue pairs", wr.Opcode, q.init.Type)
+	}
+	if wr.Flags&^sendFlags != 0 {
+		return invalid("Flags", "unknown bits %#x", uint8(wr.Flags&^sendFlags))
 	}
 	if len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
 		return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList), q.sq.MaxSGE())
@@ -208,9 +214,15 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 	if wr.Opcode == ib.WRRDMARead || wr.Opcode == ib.WRAtomicCmpAndSwp || wr.Opcode == ib.WRAtomicFetchAndAdd {
 		return invalid("Flags", "SendInline does not go with %v, which writes local memory", wr.Opcode)
 	}
+	if len(wr.Inline) > q.sq.MaxInline() {
+		return invalid("Inline", "%d bytes: the queue pair takes %d", len(wr.Inline), q.sq.MaxInline())
+	}
 	w.Inline = append(w.Inline, wr.Inline...)
 	for _, g := range wr.SGList {
-		if len(w.Inline)+int(g.Length) > q.sq.MaxInline() {
+		if g.Length == 0 {
+			continue
+		}
+		if uint64(len(w.Inline))+uint64(g.Length) > uint64(q.sq.MaxInline()) {
 			return invalid("SGList", "more than the queue pair's %d bytes of inline data", q.sq.MaxInline())
 		}
 		s, v := q.pd.ctx.keys.Local(q.pd.num, g, 0)
@@ -222,9 +234,6 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 		s.CopyOut(0, w.Inline[at:])
 		s.Release()
 	}
-	if len(w.Inline) > q.sq.MaxInline() {
-		return invalid("Inline", "%d bytes: the queue pair takes %d", len(w.Inline), q.sq.MaxInline())
-	}
 	w.Length = uint32(len(w.Inline))
 	return nil
 }
@@ -232,7 +241,7 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 // pushDatagram takes the destination of a UD message.
 func (q *QP) pushDatagram(w *queue.SendWQE, wr *SendWR) error {
 	switch {
-	case wr.AH == nil || wr.AH.pd != q.pd:
+	case wr.AH == nil || wr.AH.pd != q.pd || wr.AH.gone.Load():
 		return invalid("AH", "must be an address handle of the queue pair's protection domain")
 	case wr.RemoteQPN > ib.QPMulticast:
 		return invalid("RemoteQPN", "%#x does not fit 24 bits", uint32(wr.RemoteQPN))
@@ -247,13 +256,15 @@ func (q *QP) pushBind(w *queue.SendWQE, b *BindWR, t ib.MWType) error {
 	switch {
 	case b == nil || b.MW == nil:
 		return invalid("Bind.MW", "is missing")
-	case b.MW.pd.ctx != q.pd.ctx:
-		return invalid("Bind.MW", "belongs to another context")
+	case b.MW.pd != q.pd: // Spec: IBTA vol. 1, C10-72
+		return invalid("Bind.MW", "is not of the queue pair's protection domain")
+	case b.MW.gone.Load():
+		return invalid("Bind.MW", "was deallocated")
 	case b.MW.Type() != t:
 		return invalid("Bind.MW", "is of %v: a %v window is wanted here", b.MW.Type(), t)
 	case b.MR == nil && b.Length > 0:
 		return invalid("Bind.MR", "is missing")
-	case b.MR != nil && b.MR.pd.ctx != q.pd.ctx:
+	case b.MR != nil && b.MR.ctx != q.pd.ctx:
 		return invalid("Bind.MR", "belongs to another context")
 	}
 	w.Window, w.BindAddr, w.BindLen, w.Access, w.RKey = b.MW.window, b.Addr, b.Length, b.Access, b.RKey
@@ -264,7 +275,7 @@ func (q *QP) pushBind(w *queue.SendWQE, b *BindWR, t ib.MWType) error {
 }
 
 func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
-	if r == nil || r.MR == nil || r.MR.pd.ctx != q.pd.ctx {
+	if r == nil || r.MR == nil || r.MR.ctx != q.pd.ctx {
 		return invalid("Reg.MR", "must be a region of this context, from AllocMR")
 	}
 	w.Region, w.RKey, w.Access = r.MR.region, r.Key, r.Access
@@ -274,11 +285,12 @@ func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
 // BindMW binds a type 1 window: ibv_bind_mw(3). The window's new key is read
 // with MW.RKey after the bind completed.
 func (q *QP) BindMW(mw *MW, b BindWR) error {
-	if q.gone.Load() {
-		return invalid("QP", "was destroyed")
-	}
 	b.MW = mw
 	q.conn.Lock()
+	if q.gone.Load() {
+		q.conn.Unlock()
+		return invalid("QP", "was destroyed")
+	}
 	if s := q.conn.Machine().State(); s < ib.QPRTS {
 		q.conn.Unlock()
 		return invalid("QP", "is in %v: binds may be posted from RTS on", s)
@@ -304,13 +316,14 @@ func (q *QP) BindMW(mw *MW, b BindWR) error {
 // Errors: EINVAL in RESET, with an SRQ, or naming the field; ENOMEM if the
 // receive queue is full. As PostSend, it returns how many were posted.
 func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
-	if q.gone.Load() {
-		return 0, invalid("QP", "was destroyed")
-	}
 	if q.rq == nil {
 		return 0, invalid("QP", "takes its receives from an SRQ: post there")
 	}
 	q.conn.Lock()
+	if q.gone.Load() {
+		q.conn.Unlock()
+		return 0, invalid("QP", "was destroyed")
+	}
 	if q.conn.Machine().State() == ib.QPReset {
 		q.conn.Unlock()
 		return 0, invalid("QP", "is in RESET: receives may be posted from INIT on")

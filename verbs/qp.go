@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -52,6 +53,9 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
+	if attr == nil {
+		return nil, invalid("attr", "is missing")
+	}
 	if err := checkInit(p.ctx, attr); err != nil {
 		return nil, err
 	}
@@ -66,8 +70,15 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, fail(syscall.ENOMEM, "QP", "%v", err)
 	}
 	p.ctx.mu.Lock()
-	p.ctx.qps[q] = struct{}{}
+	closed := p.ctx.closed.Load() // meanwhile: Close has not seen this one
+	if !closed {
+		p.ctx.qps[q] = struct{}{}
+	}
 	p.ctx.mu.Unlock()
+	if closed {
+		q.destroy()
+		return nil, p.ctx.alive()
+	}
 	return q, nil
 }
 
@@ -81,14 +92,20 @@ func checkInit(c *Context, a *QPInitAttr) error {
 		return invalid("attr.RecvCQ", "must be a completion queue of this context")
 	case a.SRQ != nil && a.SRQ.pd.ctx != c:
 		return invalid("attr.SRQ", "belongs to another context")
+	case a.SRQ != nil && a.Type == ib.QPTypeUC:
+		return invalid("attr.SRQ", "does not go with UC queue pairs")
+	}
+	recv := a.Cap
+	if a.SRQ != nil { // Source: ibv_create_qp(3): ignored with an SRQ
+		recv = ib.QPCap{}
 	}
 	for _, r := range []struct {
 		arg string
 		v   uint32
 		max int
 	}{
-		{"attr.Cap.MaxSendWR", a.Cap.MaxSendWR, device.MaxQPWR}, {"attr.Cap.MaxRecvWR", a.Cap.MaxRecvWR, device.MaxQPWR},
-		{"attr.Cap.MaxSendSGE", a.Cap.MaxSendSGE, ib.MaxSGE}, {"attr.Cap.MaxRecvSGE", a.Cap.MaxRecvSGE, ib.MaxSGE},
+		{"attr.Cap.MaxSendWR", a.Cap.MaxSendWR, device.MaxQPWR}, {"attr.Cap.MaxRecvWR", recv.MaxRecvWR, device.MaxQPWR},
+		{"attr.Cap.MaxSendSGE", a.Cap.MaxSendSGE, ib.MaxSGE}, {"attr.Cap.MaxRecvSGE", recv.MaxRecvSGE, ib.MaxSGE},
 		{"attr.Cap.MaxInlineData", a.Cap.MaxInlineData, device.MaxInline},
 	} {
 		if r.v > uint32(r.max) {
@@ -187,17 +204,21 @@ func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 }
 
 // Modify changes attributes and state: ibv_modify_qp(3), whose table of
-// required and optional attributes holds. On error nothing changed.
+// required and optional attributes holds. On error nothing changed. Going to
+// RESET also removes the queue pair's completions that were not polled yet.
 //
 // Errors: EINVAL names the attribute that is missing, not taken or out of
 // range; EADDRINUSE if port 4791 cannot be had on the address of the GID index.
 func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
+	if attr == nil {
+		return invalid("attr", "is missing")
+	}
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
 	if q.gone.Load() {
 		return invalid("QP", "was destroyed")
 	}
-	limits, err := q.pd.ctx.limits()
+	limits, err := q.pd.ctx.limits(mask)
 	if err != nil {
 		return err
 	}
@@ -207,12 +228,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 	}
 	var src netip.Addr
 	if mask&ib.QPAV != 0 {
-		if src, err = q.localAddr(attr.AH.GRH.SGIDIndex); err != nil {
-			return err
-		}
-		if dst := attr.AH.GRH.DGID.Addr(); dst.Is4() != src.Is4() {
-			return invalid("AH.GRH", "DGID %v and the address %v of SGIDIndex %d are not of one family", dst, src, attr.AH.GRH.SGIDIndex)
-		}
+		src = limits.GIDs[attr.AH.GRH.SGIDIndex]
 		if err := q.pd.ctx.eng.Listen(src); err != nil {
 			return err
 		}
@@ -222,22 +238,19 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 			return err
 		}
 	}
-	return q.conn.Modify(attr, mask, src)
-}
-
-func (q *QP) localAddr(sgidIndex uint8) (netip.Addr, error) {
-	addrs, err := q.pd.ctx.info.Addrs()
-	if err != nil {
-		return netip.Addr{}, err
+	err = q.conn.Modify(attr, mask, src, func(cur ib.QPState) error {
+		_, err := device.CheckModify(q.init.Type, cur, attr, mask, &limits)
+		return err
+	})
+	if err == nil && next == ib.QPReset {
+		q.purge()
 	}
-	if int(sgidIndex) >= len(addrs) {
-		return netip.Addr{}, invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries", sgidIndex, len(addrs))
-	}
-	return addrs[sgidIndex], nil
+	return err
 }
 
 // listenAll makes a UD queue pair reachable at, and able to send from, every
-// address of the port.
+// address of the port. One that the system does not let us use yet, such as an
+// IPv6 address still being checked for duplicates, is left out.
 func (q *QP) listenAll() error {
 	addrs, err := q.pd.ctx.info.Addrs()
 	if err != nil {
@@ -245,7 +258,11 @@ func (q *QP) listenAll() error {
 	}
 	table := make([]netip.AddrPort, len(addrs))
 	for i, a := range addrs {
-		if err := q.pd.ctx.eng.Listen(a); err != nil {
+		err := q.pd.ctx.eng.Listen(a)
+		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		port, err := q.conn.Bind(a)
@@ -261,25 +278,38 @@ func (q *QP) listenAll() error {
 // Destroy removes the queue pair, also with work outstanding, whose
 // completions do not come any more: ibv_destroy_qp(3). Completions that are in
 // the queues already are removed, too.
+//
+// Errors: EBUSY while it is attached to a multicast group.
 func (q *QP) Destroy() error {
-	if q.gone.Load() {
+	if n := q.mcast.attached(); n > 0 {
+		return fail(syscall.EBUSY, "QP", "is attached to %d multicast groups", n)
+	}
+	if !q.destroy() {
 		return invalid("QP", "was destroyed before")
 	}
-	q.destroy()
 	return nil
 }
 
-func (q *QP) destroy() {
+// purge removes completions that nobody is to see any more.
+func (q *QP) purge() {
+	q.init.SendCQ.ring.Purge(q.QPN())
+	if q.init.RecvCQ != q.init.SendCQ {
+		q.init.RecvCQ.ring.Purge(q.QPN())
+	}
+}
+
+// destroy takes the queue pair out of everything it is part of; it reports
+// false if that was done before.
+func (q *QP) destroy() bool {
+	q.modifyMu.Lock() // a modification under way would open sockets anew
+	defer q.modifyMu.Unlock()
 	if q.gone.Swap(true) {
-		return
+		return false
 	}
 	q.mcast.leaveAll(q)
 	q.conn.Close()
+	q.purge()
 	a := &q.init
-	a.SendCQ.ring.Purge(q.QPN())
-	if a.RecvCQ != a.SendCQ {
-		a.RecvCQ.ring.Purge(q.QPN())
-	}
 	c := q.pd.ctx
 	c.events.forget(func(e *AsyncEvent) bool { return e.QP == q })
 	c.mu.Lock()
@@ -291,4 +321,5 @@ func (q *QP) destroy() {
 	if a.SRQ != nil {
 		a.SRQ.users.Add(-1)
 	}
+	return true
 }

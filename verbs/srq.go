@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -16,12 +17,17 @@ type SRQ struct {
 	pd    *PD
 	ring  *queue.SRQ
 	attr  ib.SRQAttr
-	users atomic.Int32
+	users atomic.Int32 // queue pairs; -1 once destroyed
+
+	modifyMu sync.Mutex // one Modify at a time
 }
 
 // CreateSRQ creates a shared receive queue: ibv_create_srq(3). attr.SRQLimit
 // is ignored: arm it with Modify.
 func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) {
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
 	if err := device.CheckRange("attr.MaxWR", int(attr.MaxWR), 1, device.MaxSRQWR); err != nil {
 		return nil, err
 	}
@@ -56,8 +62,14 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) (posted int, err error) {
 	return posted, nil
 }
 
-// Modify changes the size or arms the limit event: ibv_modify_srq(3).
+// Modify changes the size or arms the limit event: ibv_modify_srq(3). On error
+// nothing changed.
 func (s *SRQ) Modify(attr ib.SRQAttr, mask ib.SRQAttrMask) error {
+	s.modifyMu.Lock()
+	defer s.modifyMu.Unlock()
+	if s.users.Load() < 0 {
+		return invalid("SRQ", "was destroyed")
+	}
 	if mask&^(ib.SRQMaxWR|ib.SRQLimit) != 0 {
 		return invalid("mask", "unknown bits %#x", mask)
 	}
@@ -65,11 +77,14 @@ func (s *SRQ) Modify(attr ib.SRQAttr, mask ib.SRQAttrMask) error {
 		if err := device.CheckRange("attr.MaxWR", int(attr.MaxWR), 1, device.MaxSRQWR); err != nil {
 			return err
 		}
+		if mask&ib.SRQLimit != 0 && attr.SRQLimit > attr.MaxWR {
+			return invalid("attr.SRQLimit", "%d is more than attr.MaxWR %d", attr.SRQLimit, attr.MaxWR)
+		}
 		if err := s.ring.Resize(int(attr.MaxWR)); err != nil {
 			return invalid("attr.MaxWR", "%v", err)
 		}
 	}
-	if mask&ib.SRQLimit != 0 {
+	if mask&ib.SRQLimit != 0 { // cannot fail after the above
 		if err := s.ring.SetLimit(int(attr.SRQLimit)); err != nil {
 			return invalid("attr.SRQLimit", "%v", err)
 		}

@@ -93,7 +93,7 @@ func (d *Info) Addrs() ([]netip.Addr, error) {
 		out = append(out, ip)
 	}
 	slices.SortStableFunc(out, func(a, b netip.Addr) int { return rank(a) - rank(b) })
-	return out, nil
+	return out[:min(len(out), gidTableLen)], nil
 }
 
 func rank(a netip.Addr) int {

@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"syscall"
 
@@ -92,14 +93,17 @@ func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, 
 	if extra := given &^ (tr.required[t] | tr.optional[t]); extra != 0 {
 		return cur, invalid("mask", "%v → %v of a %v queue pair does not take %v", cur, next, t, maskNames(extra))
 	}
-	return next, checkRanges(a, mask, limits)
+	if err := checkRanges(a, mask, limits); err != nil {
+		return cur, err
+	}
+	return next, nil
 }
 
 // Limits are what the device allows in attributes.
 type Limits struct {
 	MaxRdAtomic uint8
 	ActiveMTU   ib.MTU
-	GIDs        int // length of the GID table
+	GIDs        []netip.Addr // the GID table
 	PKeys       uint16
 	Ports       uint8
 }
@@ -136,8 +140,14 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 	case mask&ib.QPRNRRetry != 0 && a.RNRRetry > 7:
 		return invalid("RNRRetry", "%d is more than 7", a.RNRRetry)
 	}
-	if mask&ib.QPAV != 0 {
-		return CheckAH(&a.AH, l)
+	if mask&ib.QPAV == 0 {
+		return nil
+	}
+	if err := CheckAH(&a.AH, l); err != nil {
+		return err
+	}
+	if a.AH.GRH.DGID.IsMulticast() {
+		return invalid("AH.GRH.DGID", "%v is a multicast address: only UD messages go there", a.AH.GRH.DGID.Addr())
 	}
 	return nil
 }
@@ -149,12 +159,15 @@ func CheckAH(a *ib.AHAttr, l *Limits) error {
 		return invalid("AH.IsGlobal", "must be set: RoCE always routes by GRH")
 	case a.PortNum != 0 && a.PortNum > l.Ports:
 		return invalid("AH.PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
-	case int(a.GRH.SGIDIndex) >= l.GIDs:
-		return invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", a.GRH.SGIDIndex, l.GIDs)
+	case int(a.GRH.SGIDIndex) >= len(l.GIDs):
+		return invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", a.GRH.SGIDIndex, len(l.GIDs))
 	case a.GRH.DGID.IsZero():
 		return invalid("AH.GRH.DGID", "is empty: it is the peer's GID")
 	case a.GRH.FlowLabel >= 1<<20:
 		return invalid("AH.GRH.FlowLabel", "%#x does not fit 20 bits", a.GRH.FlowLabel)
+	}
+	if src, dst := l.GIDs[a.GRH.SGIDIndex], a.GRH.DGID.Addr(); src.Is4() != dst.Is4() {
+		return invalid("AH.GRH.DGID", "%v and the address %v of SGIDIndex %d are not of one family", dst, src, a.GRH.SGIDIndex)
 	}
 	return nil
 }

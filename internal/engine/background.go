@@ -22,12 +22,17 @@ type background struct {
 	napping  atomic.Bool // leaves the sockets to those who poll
 	done     sync.WaitGroup
 	ready    [16]uint64
+	linger   monotime.Duration // of the goroutine alone
 }
 
 // backoff is how long the goroutine stays away from the sockets when it has
 // seen somebody poll: the longest that a packet may wait after a busy poller
 // has gone away without notice.
 const backoff = 250 * monotime.Microsecond
+
+// maxBatches bounds what is read of one port in a round, so that a flood there
+// starves neither the timers nor other ports.
+const maxBatches = 32
 
 func (g *background) start(e *Engine) (err error) {
 	g.eng = e
@@ -50,9 +55,7 @@ func (g *background) run() {
 	for !g.stopping.Load() {
 		now := monotime.Now()
 		g.eng.Flush()
-		if g.eng.timers.due(now) {
-			g.eng.fire(now)
-		}
+		g.eng.fireDue(now)
 		n := g.polls.Load()
 		polled := n != seen
 		seen = n
@@ -61,12 +64,54 @@ func (g *background) run() {
 			continue
 		}
 		g.wait(now)
-		for _, p := range *g.eng.ports.Load() {
-			for p.tryPoll(false) > 0 {
-			}
+		if g.read() == busy {
+			g.sleep(monotime.Now()) // readable, but somebody polls: not ours to spin on
 		}
 	}
 }
+
+// read handles what the sockets have, and lingers: in a stream the next
+// datagram is nearer than a sleep and a wake-up, which also costs its sender.
+func (g *background) read() (n int) {
+	last := monotime.Now()
+	for !g.stopping.Load() {
+		k := g.readOnce()
+		if k == busy {
+			return busy
+		}
+		now := monotime.Now()
+		if k > 0 {
+			if n > 0 { // lingering paid
+				g.linger = min(g.linger+now.Sub(last), maxLinger)
+			}
+			n, last = n+k, now
+			g.eng.fireDue(now)
+		} else if n == 0 || now.Sub(last) > g.linger {
+			break
+		}
+	}
+	g.linger = max(g.linger-g.linger/4, minLinger)
+	return n
+}
+
+// readOnce reads every port once.
+func (g *background) readOnce() (n int) {
+	for _, p := range *g.eng.ports.Load() {
+		k := p.tryPoll(false)
+		if k == busy {
+			return busy
+		}
+		n += k
+	}
+	return n
+}
+
+// Bounds of how long the goroutine stays after the last datagram. It grows
+// while datagrams come within it and shrinks when none does.
+const (
+	minLinger = 5 * monotime.Microsecond
+	maxLinger = 100 * monotime.Microsecond
+)
 
 // sleep leaves the sockets to the pollers for a while.
 func (g *background) sleep(now monotime.Time) {

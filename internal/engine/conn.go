@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"net"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -57,11 +58,12 @@ func (c *Conn) Ring() {
 	c.pump(now)
 }
 
-// Modify applies checked attributes. src is the local address of the GID index
-// where mask has QPAV.
+// Modify applies attributes. src is the local address of the GID index where
+// mask has QPAV. check is asked with the state of that very moment, which a
+// packet may have changed since the caller looked.
 //
-// Errors: the system has no socket to send from src.
-func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) error {
+// Errors: check's; net.ErrClosed; the system has no socket to send from src.
+func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr, check func(cur ib.QPState) error) error {
 	var path *roce.Path
 	if mask&ib.QPAV != 0 {
 		port, err := c.Bind(src)
@@ -71,7 +73,16 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) error
 		path = roce.NewPath(src.WithZone(""), port, &attr.AH.GRH)
 	}
 	c.mu.Lock()
+	err := check(c.machine.State())
+	if c.closed {
+		err = net.ErrClosed
+	}
+	if err != nil {
+		c.mu.Unlock()
+		return err
+	}
 	now := monotime.Now()
+	c.drainLate(now)
 	c.machine.Modify(now, attr, mask, path)
 	c.pump(now)
 	return nil
@@ -89,8 +100,15 @@ func (c *Conn) Bind(src netip.Addr) (uint16, error) {
 			return 0, err
 		}
 		c.mu.Lock()
-		c.sources = append(slices.Clip(c.sources), s)
+		closed := c.closed
+		if !closed {
+			c.sources = append(slices.Clip(c.sources), s)
+		}
 		c.mu.Unlock()
+		if closed {
+			c.eng.dropSource(s)
+			return 0, net.ErrClosed
+		}
 	}
 	return s.sock.LocalAddr().Port(), nil
 }
@@ -228,11 +246,23 @@ func (c *Conn) deliver() {
 	}
 }
 
+// drainLate sends an acknowledgement that was put off: the peer of a message
+// whose completion the application has seen must not be left without. The
+// caller holds mu.
+func (c *Conn) drainLate(now monotime.Time) {
+	if c.deferred && !c.pumping && !c.closed && len(c.sources) > 0 {
+		c.pumping = true
+		c.drain(now)
+		c.pumping = false
+	}
+}
+
 // Close takes the queue pair off the wire. Nothing of it runs afterwards; work
 // still posted is left to the caller.
 func (c *Conn) Close() {
 	c.eng.conns.remove(c)
 	c.mu.Lock()
+	c.drainLate(monotime.Now())
 	c.closed = true
 	for c.pumping { // its write is under way: bounded by one system call
 		c.mu.Unlock()
@@ -256,6 +286,7 @@ type connTable struct {
 
 	mu    sync.Mutex
 	base  ib.QPN // of the process's slot
+	limit uint32 // one past the slot's last number: the last slot lacks QPMulticast
 	next  uint32 // where to look for a free number: numbers rotate, so none is reused soon
 	count int
 }
@@ -283,12 +314,12 @@ func (t *connTable) find(q ib.QPN) *Conn {
 func (t *connTable) reserve() (ib.QPN, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.count >= slotQPNs-firstQPN {
+	if t.count >= int(t.limit-firstQPN) {
 		return 0, false
 	}
 	for {
 		i := t.next
-		if t.next++; t.next == slotQPNs {
+		if t.next++; t.next >= t.limit {
 			t.next = firstQPN
 		}
 		p := &t.chunks[i/connChunk]

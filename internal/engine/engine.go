@@ -67,11 +67,12 @@ func New(o Options) (*Engine, error) {
 	if e.member, err = share.Join(o.Dir, share.Options{Route: route, OnMAD: e.takeMAD, Solo: o.Solo}); err != nil {
 		return nil, err
 	}
-	e.conns.base, _ = e.member.QPNRange()
-	e.conns.base &^= slotQPNs - 1
+	lo, hi := e.member.QPNRange()
+	e.conns.base = lo &^ (slotQPNs - 1)
+	e.conns.limit = min(uint32(hi-e.conns.base)+1, slotQPNs)
 	// A process that takes over a slot should not be met by what was sent to the
 	// numbers of the last owner.
-	e.conns.next = firstQPN + rand.Uint32N(slotQPNs-firstQPN)
+	e.conns.next = firstQPN + rand.Uint32N(e.conns.limit-firstQPN)
 	e.ports.Store(&[]*Port{})
 	if err := e.bg.start(e); err != nil {
 		e.member.Close()
@@ -108,9 +109,9 @@ func (e *Engine) Close() error {
 func (e *Engine) NewConn(account *Account, makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*Conn, error) {
 	qpn, ok := e.conns.reserve()
 	if !ok {
-		return nil, fmt.Errorf("engine: all %d queue pair numbers of this process are in use", slotQPNs-firstQPN)
+		return nil, fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)
 	}
-	c := &Conn{eng: e, account: account, qpn: qpn, onEvent: onEvent, timerIndex: -1, armed: monotime.Never}
+	c := &Conn{eng: e, account: account, qpn: qpn, onEvent: onEvent, timerIndex: timerIdle, armed: monotime.Never}
 	c.machine = makeMachine(qpn)
 	e.conns.publish(c)
 	return c, nil
@@ -123,8 +124,11 @@ func (e *Engine) arm(c *Conn, when monotime.Time) {
 	}
 }
 
-// fire runs every timer that has come due.
-func (e *Engine) fire(now monotime.Time) {
+// fireDue runs every timer that has come due; a few nanoseconds when none has.
+func (e *Engine) fireDue(now monotime.Time) {
+	if !e.timers.due(now) {
+		return
+	}
 	for range maxFire {
 		c := e.timers.expired(now)
 		if c == nil {
@@ -218,9 +222,7 @@ func (e *Engine) Poll() {
 		p.tryPoll(true)
 	}
 	if n%timerPolls == 0 {
-		if now := monotime.Now(); e.timers.due(now) {
-			e.fire(now)
-		}
+		e.fireDue(monotime.Now())
 	}
 }
 
@@ -245,6 +247,11 @@ func (e *Engine) Flush() {
 // true, c is unlocked.
 func (e *Engine) deferPump(c *Conn) bool {
 	if !c.machine.Patient() || c.machine.NextTimeout().Before(c.armed) || !e.late.add(c) {
+		return false
+	}
+	// The background goroutine flushes when its nap ends, at the latest. If it
+	// does not nap it may have looked already, and then blocks without a limit.
+	if !e.bg.napping.Load() {
 		return false
 	}
 	c.deliver()
@@ -298,7 +305,10 @@ const timerPolls = 16
 
 // Wake makes the background goroutine take over at once: the caller is about
 // to stop polling and wait for an event.
-func (e *Engine) Wake() { e.bg.kick() }
+func (e *Engine) Wake() {
+	e.Flush()
+	e.bg.kick()
+}
 
 // source is a socket that packets leave by: its port is the flow's entropy.
 type source struct {

@@ -41,7 +41,7 @@ func (e *Engine) Attach(c *Conn, group netip.Addr, ifIndex int) error {
 		}
 		g.ports[group] = p
 	}
-	g.members[group] = append(g.members[group], c)
+	g.members[group] = append(slices.Clip(g.members[group]), c)
 	return nil
 }
 
@@ -69,10 +69,11 @@ func (e *Engine) Detach(c *Conn, group netip.Addr) bool {
 	return true
 }
 
-// deliver hands a packet to every queue pair attached to its group.
-func (g *groups) deliver(now monotime.Time, p *wire.Packet, m *roce.Meta) {
+// deliver hands a packet to every queue pair attached to its group; it reports
+// whether there are any.
+func (g *groups) deliver(now monotime.Time, p *wire.Packet, m *roce.Meta) bool {
 	g.mu.RLock()
-	members := g.members[m.Dst]
+	members := g.members[m.Dst] // replaced, never changed in place
 	g.mu.RUnlock()
 	for _, c := range members {
 		c.mu.Lock()
@@ -83,4 +84,5 @@ func (g *groups) deliver(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 		c.machine.HandleInput(now, p, m)
 		c.pump(now)
 	}
+	return len(members) > 0
 }

@@ -45,10 +45,11 @@ type flow struct {
 const flowCache = 64
 
 // tryPoll reads and handles what has arrived unless somebody else is at it.
-// With patience, acknowledgements that can wait stay behind for Flush.
+// With patience, acknowledgements that can wait stay behind for Flush. It
+// returns the number of messages, or busy.
 func (p *Port) tryPoll(patience bool) int {
 	if !p.rxMu.TryLock() {
-		return 0
+		return busy
 	}
 	n := 0
 	if !p.closed {
@@ -114,7 +115,9 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 			return nil
 		}
 		if q == ib.QPMulticast {
-			p.eng.groups.deliver(now, &p.pkt, &p.meta)
+			if !p.eng.groups.deliver(now, &p.pkt, &p.meta) {
+				w.unknownQP.Add(1)
+			}
 			return nil
 		}
 		c := p.eng.conns.find(q)
@@ -133,6 +136,9 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 	cur.machine.HandleInput(now, &p.pkt, &p.meta)
 	return cur
 }
+
+// busy says that another thread is reading.
+const busy = -1
 
 // leave pumps and unlocks a connection, or puts off what can wait.
 func (p *Port) leave(now monotime.Time, c *Conn) {

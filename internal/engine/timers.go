@@ -31,6 +31,8 @@ func (t *timers) set(c *Conn, when monotime.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case c.timerIndex == timerEnded:
+		return false
 	case c.timerIndex < 0:
 		c.timerAt = when
 		heap.Push(&t.heap, c)
@@ -43,7 +45,14 @@ func (t *timers) set(c *Conn, when monotime.Time) bool {
 	return t.publish()
 }
 
-// remove takes c out, for a connection that ends.
+// Values of Conn.timerIndex outside the heap.
+const (
+	timerIdle  = -1
+	timerEnded = -2 // the connection is closed: set does nothing
+)
+
+// remove takes c out for good, for a connection that ends. A pump that was
+// under way may still call set.
 func (t *timers) remove(c *Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,6 +60,7 @@ func (t *timers) remove(c *Conn) {
 		heap.Remove(&t.heap, c.timerIndex)
 		t.publish()
 	}
+	c.timerIndex = timerEnded
 }
 
 // expired takes out the first connection whose time has come.
@@ -97,6 +107,6 @@ func (h *timerHeap) Pop() any {
 	c := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	c.timerIndex = -1
+	c.timerIndex = timerIdle
 	return c
 }
