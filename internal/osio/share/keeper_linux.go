@@ -81,7 +81,9 @@ func (m *member) becomeKeeper() error {
 
 // close ends the role; the caller waits for the goroutines.
 func (k *keeper) close() {
-	k.ln.Close() // unlinks its path
+	k.ln.Close()           // unlinks its path
+	k.create <- struct{}{} // a group that is being made reaches every member or none
+	defer func() { <-k.create }()
 	k.m.mu.Lock()
 	links := slices.Collect(maps.Keys(k.accepted))
 	k.m.mu.Unlock()
@@ -139,7 +141,10 @@ func (k *keeper) serve(l *link) {
 			slot = f.Slot
 			k.admit(l, f)
 		case slot != 0:
-			a := k.request(slot, f)
+			a, err := k.request(slot, f)
+			if err != nil {
+				continue // we are leaving: the next keeper answers
+			}
 			if f.Kind == kindSocket && a.Err == "" {
 				k.sendGroup(l, f.Addr)
 			}
@@ -185,29 +190,34 @@ func (k *keeper) unlistenAll(slot int) {
 	maps.DeleteFunc(k.listeners, func(_ string, s int) bool { return s == slot })
 }
 
-// request does what the owner of slot asks and returns the answer.
-func (k *keeper) request(slot int, f frame) frame {
+// request does what the owner of slot asks and returns the answer. The error is
+// errClosed if this keeper cannot answer any more.
+func (k *keeper) request(slot int, f frame) (frame, error) {
 	switch f.Kind {
 	case kindSocket:
-		return failure(k.ensureGroup(f.Addr))
+		err := k.ensureGroup(f.Addr)
+		if err == errClosed {
+			return frame{}, err
+		}
+		return failure(err), nil
 	case kindListen, kindUnlisten:
 		if len(f.Keys) != 1 {
-			return failure(syscall.EINVAL)
+			return failure(syscall.EINVAL), nil
 		}
 		k.m.mu.Lock()
 		defer k.m.mu.Unlock()
 		owner, taken := k.listeners[f.Keys[0]]
 		switch {
 		case f.Kind == kindListen && taken:
-			return failure(syscall.EADDRINUSE)
+			return failure(syscall.EADDRINUSE), nil
 		case f.Kind == kindListen:
 			k.listeners[f.Keys[0]] = slot
 		case taken && owner == slot:
 			delete(k.listeners, f.Keys[0])
 		}
-		return frame{}
+		return frame{}, nil
 	}
-	return failure(syscall.ENOSYS)
+	return failure(syscall.ENOSYS), nil
 }
 
 // failure puts an error into an answer.
@@ -228,24 +238,54 @@ func failure(err error) frame {
 func (k *keeper) ensureGroup(addr netip.Addr) error {
 	k.create <- struct{}{}
 	defer func() { <-k.create }()
-	k.m.mu.Lock()
-	known := k.m.groups[addr.WithZone("")] != nil
-	k.m.mu.Unlock()
-	if known {
-		return nil
-	}
-	g, err := newGroup(addr, k.m.opt.Socket)
-	if err != nil {
+	g, err := k.makeGroup(addr)
+	if g == nil {
 		return err
 	}
 	k.addGroup(g)
 	k.m.mu.Lock()
-	peers := slices.Collect(maps.Values(k.peers))
+	peers, over := slices.Collect(maps.Values(k.peers)), k.m.role == left
 	k.m.mu.Unlock()
+	if over {
+		return errClosed
+	}
 	for _, l := range peers {
 		k.sendGroup(l, addr)
 	}
 	return nil
+}
+
+// makeGroup makes the group of an address; nil and no error if there is one.
+func (k *keeper) makeGroup(addr netip.Addr) (*group, error) {
+	deadline := time.Now().Add(reapPatience)
+	for p := (pause{stop: k.m.stop}); ; p.wait() {
+		k.m.mu.Lock()
+		known, over := k.m.groups[addr.WithZone("")] != nil, k.m.role == left
+		k.m.mu.Unlock()
+		if known {
+			return nil, nil
+		}
+		if over {
+			return nil, errClosed
+		}
+		g, err := newGroup(addr, k.m.opt.Socket)
+		if errors.Is(err, syscall.EADDRINUSE) && k.awaited() && time.Now().Before(deadline) {
+			continue // a member that is about to connect again may bring it
+		}
+		return g, err
+	}
+}
+
+// awaited reports whether there are members that have not connected yet.
+func (k *keeper) awaited() bool {
+	k.m.mu.Lock()
+	defer k.m.mu.Unlock()
+	for s := 1; s < Slots; s++ {
+		if s != k.m.slot && k.peers[s] == nil && k.m.lock.held(s, 1) {
+			return true
+		}
+	}
+	return false
 }
 
 func (k *keeper) sendGroup(l *link, addr netip.Addr) {

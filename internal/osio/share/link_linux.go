@@ -115,6 +115,11 @@ func (l *link) send(f frame, g *group) error {
 // receive reads the next frame, and makes a group of the descriptors beside it.
 func (l *link) receive() (frame, *group, error) {
 	n, oobn, flags, _, err := l.conn.ReadMsgUnix(l.buf, l.oob)
+	if errors.Is(err, syscall.ECONNRESET) {
+		// The other end is gone and had not read all of ours. The kernel says so
+		// once, before what is still queued for us: a group may be among it.
+		n, oobn, flags, _, err = l.conn.ReadMsgUnix(l.buf, l.oob)
+	}
 	if err != nil {
 		return frame{}, nil, err
 	}

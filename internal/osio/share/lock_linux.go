@@ -34,8 +34,11 @@ func (l lockFile) try(at int) bool { return l.set(unix.F_WRLCK, at) == nil }
 func (l lockFile) unlock(at int) { l.set(unix.F_UNLCK, at) }
 
 // slotsHeld reports whether another process owns any slot.
-func (l lockFile) slotsHeld() bool {
-	q := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: 1, Len: Slots - 1}
+func (l lockFile) slotsHeld() bool { return l.held(1, Slots-1) }
+
+// held reports whether another process holds any of n bytes.
+func (l lockFile) held(at, n int) bool {
+	q := unix.Flock_t{Type: unix.F_WRLCK, Whence: 0, Start: int64(at), Len: int64(n)}
 	return unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &q) != nil || q.Type != unix.F_UNLCK
 }
 

@@ -139,7 +139,7 @@ func (m *member) call(f frame) (frame, error) {
 		case keeping:
 			k := m.keeper
 			m.mu.Unlock()
-			return k.request(m.slot, f), nil
+			return k.request(m.slot, f)
 		}
 		l, answer := m.link, make(chan frame, 1)
 		m.lastID++
