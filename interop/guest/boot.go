@@ -35,7 +35,8 @@ type Guest struct {
 	kind    Kind
 	n       int // from 1
 	lan     *LAN
-	console string        // file
+	console string // file
+	process *os.Process
 	ended   chan struct{} // closed when its kernel has stopped
 }
 
@@ -54,6 +55,9 @@ func (l *LAN) Boot(kinds ...Kind) []*Guest {
 	}
 	for _, g := range guests {
 		g.awaitReady(start.Add(bootTimeout))
+		if g.kind == UML {
+			go g.nudge()
+		}
 	}
 	l.t.Logf("%d guests up in %.1f s", len(guests), time.Since(start).Seconds())
 	return guests
@@ -113,6 +117,7 @@ func (g *Guest) start(kernel string) {
 		_ = cmd.Wait() // being killed is how a guest ends
 		close(g.ended)
 	}()
+	g.process = cmd.Process
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("console of %s:\n%s", g.Name(), tail(g.consoleText(), consoleLines))
@@ -120,6 +125,27 @@ func (g *Guest) start(kernel string) {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may be dead already
 		<-g.ended
 	})
+}
+
+// nudgeInterval bounds how long a UML guest can overlook a packet.
+const nudgeInterval = time.Millisecond
+
+// nudge has a UML guest look for packets again and again. The host's tap
+// driver signals a packet before it marks the descriptor readable, so that a
+// guest on another CPU, asked what is readable, can find nothing, and would
+// sleep until the next packet: half a second, if that is a retransmission.
+// Only a kernel that is up survives the signal.
+func (g *Guest) nudge() {
+	tick := time.NewTicker(nudgeInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ended:
+			return
+		case <-tick.C:
+			_ = g.process.Signal(syscall.SIGIO) // it may have just ended
+		}
+	}
 }
 
 // consoleLines is how much of a console a failed test shows.
