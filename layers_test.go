@@ -1,0 +1,160 @@
+package verbena
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// layers is the tree from the bottom up. A package imports packages of lower
+// layers only, so that what a layer knows is what stands above it here. A star
+// stands for one folder name.
+//
+// A new package needs a row: the lowest one that is above all it imports.
+var layers = []struct {
+	what     string
+	packages []string
+}{
+	{"values", []string{"ib", "internal/monotime"}},
+	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm"}},
+	{"capture files", []string{"internal/wire/pcap"}},
+	{"memory", []string{"internal/mem"}},
+	{"queues", []string{"internal/queue"}},
+	{"what protocol machines share", []string{"internal/roce"}},
+	{"protocol machines", []string{"internal/roce/*", "internal/cm/*"}},
+	{"sockets", []string{"internal/osio/udp"}},
+	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},
+	{"engine and device", []string{"internal/engine", "internal/device"}},
+	{"verbs", []string{"verbs"}},
+	{"connection manager", []string{"rdmacm"}},
+	{"what tools share", []string{"internal/tools/cli"}},
+	{"tools", []string{"internal/tools/*"}},
+	{"commands", []string{"cmd/*", "internal/bench"}},
+}
+
+// testOnly are the packages that only tests may import. They may import
+// anything but commands.
+var testOnly = []string{"internal/testkit", "interop"}
+
+// machines are the packages whose behaviour is a function of what they are
+// called with.
+var machines = []string{"internal/roce", "internal/cm", "internal/wire/roce", "internal/wire/cm", "ib"}
+
+// layerOf returns the layer of a package; exact names come before stars.
+func layerOf(dir string) (int, bool) {
+	for i, l := range layers {
+		if slices.Contains(l.packages, dir) {
+			return i, true
+		}
+	}
+	for i, l := range layers {
+		for _, p := range l.packages {
+			if ok, _ := path.Match(p, dir); ok {
+				return i, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func TestImportsPointDown(t *testing.T) {
+	for dir, files := range packages(t) {
+		if dir == "." || within(dir, testOnly...) {
+			continue
+		}
+		mine, ok := layerOf(dir)
+		if !ok {
+			t.Errorf("package %s has no layer: add it to the table in layers_test.go, in the lowest layer above all that it imports", dir)
+			continue
+		}
+		for _, s := range files {
+			for _, imp := range s.imports {
+				other, ok := local(imp)
+				if !ok || within(other, testOnly...) {
+					continue // the standard library, another module, or the next test's business
+				}
+				if theirs, ok := layerOf(other); ok && theirs >= mine {
+					t.Errorf("%s: layer %q imports %s of layer %q: imports point down", s.path, layers[mine].what, other, layers[theirs].what)
+				}
+			}
+		}
+	}
+}
+
+func TestTestPackagesStayInTests(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, imp := range s.imports {
+			other, ok := local(imp)
+			if !ok {
+				continue
+			}
+			if within(other, testOnly...) && !s.isTest() && !within(s.dir, testOnly...) {
+				t.Errorf("%s: imports %s, which is for tests only", s.path, other)
+			}
+			if within(other, "cmd", "internal/bench") {
+				t.Errorf("%s: imports the command %s", s.path, other)
+			}
+		}
+	}
+}
+
+// A machine that could read a clock, draw a random number or be preempted at
+// a lock would not replay from a seed.
+func TestMachinesAreSansIO(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || !within(s.dir, machines...) {
+			continue
+		}
+		for _, imp := range s.imports {
+			first, _, _ := strings.Cut(imp, "/")
+			switch {
+			case imp == "net/netip": // values
+			case imp == "time" && s.dir == "internal/wire/roce":
+				durationsOnly(t, s)
+			case slices.Contains([]string{"net", "os", "sync", "time", "unsafe", "syscall", "runtime", "context", "io", "log", "testing"}, first),
+				strings.HasPrefix(imp, "math/rand"), imp == "crypto/rand":
+				t.Errorf("%s: imports %s: protocol machines and wire formats are given the time and random numbers, and do no I/O", s.path, imp)
+			case strings.Contains(first, "."):
+				t.Errorf("%s: imports %s: protocol machines and wire formats use the standard library only", s.path, imp)
+			}
+		}
+	}
+}
+
+// durationsOnly lets a wire format say how long something is, not what time it
+// is.
+func durationsOnly(t *testing.T, s *source) {
+	for name, pos := range selections(s, "time") {
+		if !slices.Contains([]string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second"}, name) {
+			t.Errorf("%s: time.%s in a wire format: only durations are values", s.at(pos), name)
+		}
+	}
+}
+
+func TestOnlyTheEngineAsksTheTime(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || !within(s.dir, append([]string{"internal/mem", "internal/queue"}, machines...)...) {
+			continue
+		}
+		for name, pos := range selections(s, module+"/internal/monotime") {
+			if name == "Now" {
+				t.Errorf("%s: monotime.Now: the time is passed in", s.at(pos))
+			}
+		}
+	}
+}
+
+// Sockets must not know what a datagram means.
+func TestSocketsKnowNoProtocol(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || !within(s.dir, "internal/osio/udp", "internal/osio/share") {
+			continue
+		}
+		for _, imp := range s.imports {
+			if other, ok := local(imp); ok && within(other, "internal/roce", "internal/cm", "internal/wire", "internal/mem", "internal/queue") {
+				t.Errorf("%s: imports %s: a socket does not know what a datagram means", s.path, other)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package verbena
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// exampleFile has README.md's program as an Example, which go test runs.
+const exampleFile = "verbs/example_readme_test.go"
+
+func TestReadmeProgramIsTheExample(t *testing.T) {
+	readme := read(t, "README.md")
+	_, block, ok := strings.Cut(readme, "```go\n")
+	if ok {
+		block, _, ok = strings.Cut(block, "```\n")
+	}
+	if !ok {
+		t.Fatal("README.md has no Go block")
+	}
+	example := read(t, exampleFile)
+	_, program, ok := strings.Cut(example, "func Example_readme() {\n")
+	if ok {
+		program, _, ok = strings.Cut(program, "\n\t// Output:")
+	}
+	if !ok {
+		t.Fatalf("%s has no Example_readme with its output", exampleFile)
+	}
+	if want := "func main() {\n" + program + "\n}\n"; block != want {
+		t.Errorf("README.md's Go block differs from Example_readme in %s; it must be:\n%s", exampleFile, want)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
