@@ -11,16 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"verbena/internal/monotime"
 	"verbena/internal/osio/udp"
 )
 
 // reapPatience bounds the wait for the lock of a member whose connection ended:
 // the kernel closes a dead process's files one after the other.
 const reapPatience = 2 * time.Second
-
-// maxReady bounds the groups reported by one wait; others come with the next.
-const maxReady = 16
 
 // keeper is the role of the member that holds byte 0.
 type keeper struct {
@@ -305,131 +301,5 @@ func (k *keeper) addGroup(g *group) {
 	defer k.m.mu.Unlock()
 	if g := k.m.groups[key]; g != nil {
 		k.poll(g)
-	}
-}
-
-// poll makes the keeper read slot 0 of a group. m.mu is held.
-func (k *keeper) poll(g *group) {
-	key := g.addr.WithZone("")
-	if k.polled[key] == nil {
-		k.polled[key] = g
-		k.poller.Add(g.sockets[0], uint64(g.sockets[0].FD()))
-	}
-}
-
-// serveMADs reads slot 0 of every group and passes on what arrives.
-func (k *keeper) serveMADs() {
-	defer k.m.gone.Done()
-	defer k.poller.Close()
-	b := udp.NewRxBatch()
-	ready := make([]uint64, maxReady)
-	for {
-		n, err := k.poller.Wait(monotime.Duration(-1), ready)
-		if err != nil {
-			p := pause{stop: k.m.stop, next: pauseMax}
-			p.wait()
-		}
-		k.m.mu.Lock()
-		over := k.m.role == left
-		var from []*udp.Socket
-		for _, g := range k.polled {
-			if slices.Contains(ready[:n], uint64(g.sockets[0].FD())) {
-				from = append(from, g.sockets[0])
-			}
-		}
-		k.m.mu.Unlock()
-		if over {
-			return
-		}
-		for _, s := range from {
-			s.ReadBatch(b)
-			for i := range b.Len() {
-				m := b.Message(i)
-				for j := range m.Segments() {
-					k.dispatch(MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)})
-				}
-			}
-		}
-	}
-}
-
-// dispatch passes a management datagram to the member it is for. What is for
-// nobody stays here: the keeper's CM refuses it.
-func (k *keeper) dispatch(d MAD) {
-	key, slot, ok := k.m.opt.Route(d.Payload)
-	if !ok {
-		return
-	}
-	k.m.mu.Lock()
-	if key != "" {
-		slot = k.listeners[key]
-	}
-	l := k.peers[slot]
-	k.m.mu.Unlock()
-	if l == nil {
-		k.m.opt.OnMAD(d)
-		return
-	}
-	if len(d.Payload) <= maxForwardBytes {
-		l.send(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
-	}
-}
-
-// reap waits until a slot has no owner or is connected again. If the owner is
-// dead it sends its wills.
-func (k *keeper) reap(slot int) {
-	m := k.m
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if k.reaping[slot] || m.role == left {
-		return
-	}
-	k.reaping[slot] = true
-	m.gone.Add(1)
-	go func() {
-		defer m.gone.Done()
-		k.awaitDeath(slot)
-		m.mu.Lock()
-		delete(k.reaping, slot)
-		m.mu.Unlock()
-	}()
-}
-
-func (k *keeper) awaitDeath(slot int) {
-	m := k.m
-	deadline := time.Now().Add(reapPatience)
-	for p := (pause{stop: m.stop}); time.Now().Before(deadline); p.wait() {
-		m.mu.Lock()
-		over := m.role == left || k.peers[slot] != nil
-		m.mu.Unlock()
-		if over {
-			return
-		}
-		if !m.lock.try(slot) {
-			continue
-		}
-		k.sendWills(takeWills(m.paths.willFile(slot)))
-		m.mu.Lock()
-		for _, g := range m.groups {
-			g.disown(slot)
-		}
-		m.mu.Unlock()
-		m.lock.unlock(slot)
-		return
-	}
-}
-
-// sendWills sends what a dead member left.
-func (k *keeper) sendWills(wills []Will) {
-	for _, w := range wills {
-		if k.ensureGroup(w.Local) != nil {
-			continue // the address is gone, or somebody else's by now
-		}
-		k.m.mu.Lock()
-		g := k.m.groups[w.Local]
-		k.m.mu.Unlock()
-		if g != nil {
-			g.sendWill(w)
-		}
 	}
 }

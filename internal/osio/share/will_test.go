@@ -50,3 +50,19 @@ func TestWillIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// A record either is no will or is written again as the same bytes.
+func FuzzParseWill(f *testing.F) {
+	var rec [willRecordBytes]byte
+	encodeWill(&rec, 7, Will{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddrPort("192.0.2.9:4791"), []byte("x")})
+	f.Add(rec[:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if id, w, ok := parseWill(b); ok {
+			var again [willRecordBytes]byte
+			encodeWill(&again, id, w)
+			if _, w2, ok := parseWill(again[:]); !ok || w2.Dst != w.Dst || !bytes.Equal(w2.Datagram, w.Datagram) {
+				t.Errorf("%+v does not read back: %+v", w, w2)
+			}
+		}
+	})
+}
