@@ -37,7 +37,7 @@ const (
 // earlier than minProbe, which covers a peer's scheduling delay.
 const (
 	initialProbe = 20 * monotime.Millisecond
-	minProbe     = 2 * monotime.Millisecond
+	minProbe     = 4 * monotime.Millisecond
 	maxProbe     = monotime.Second
 	maxBackoff   = 8
 )
@@ -194,10 +194,32 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	} else {
 		q.Count[roce.TailProbe]++
 	}
+	first := r.loss.backoff == 0
 	r.loss.backoff = min(r.loss.backoff+1, maxBackoff)
+	if first && !expired && len(r.reads) == 0 && r.next == r.max {
+		r.probing = true
+		q.setTimer(now)
+		return
+	}
 	q.goBack(r.una)
 	r.loss.collapse(q.MTU)
 	q.setTimer(now)
+}
+
+// sendProbe repeats the newest packet, asking for an acknowledgement. A peer
+// that was merely late acknowledges everything; one that misses something says
+// from where with a NAK. Either way nothing is sent twice in vain.
+//
+// Source: RFC 8985, section 7 (tail loss probe).
+func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
+	r := &q.req
+	cur, off, next := r.cur, r.off, r.next
+	q.seek(r.max.Prev())
+	if r.cur < q.SQ.Tail() {
+		q.sendPacket(now, q.SQ.AtAbs(r.cur), b)
+	}
+	r.probing = false
+	r.cur, r.off, r.next = cur, off, next
 }
 
 // spendRetry takes one of retry_cnt, ending the queue pair when none is left.

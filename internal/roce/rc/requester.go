@@ -19,6 +19,7 @@ type requester struct {
 	ssn     ib.MSN // messages begun
 	reads   []readRequest
 	blocked bool // the work request at cur failed; it completes when it is the oldest
+	probing bool // the newest packet is to be repeated
 	drained bool // SQD: nothing outstanding, reported
 
 	// limit is the message sequence number up to which the responder's
@@ -91,6 +92,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	r := &q.req
 	if r.rnrTimer != monotime.Never {
 		return
+	}
+	if r.probing {
+		q.sendProbe(now, b)
 	}
 	for !b.Full() {
 		w, ok := q.nextWQE(now)
@@ -276,7 +280,7 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 func (q *QP) wantAck(w *queue.SendWQE, last bool) bool {
 	r := &q.req
 	switch {
-	case isRead(w.Opcode):
+	case isRead(w.Opcode), r.probing:
 		return true
 	case r.sinceAckReq+1 >= ackEvery && last,
 		r.sinceAckReq+1 >= 2*ackEvery,

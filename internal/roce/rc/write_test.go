@@ -101,10 +101,22 @@ func TestWriteUnderFaults(t *testing.T) {
 		},
 		"everything lost": func(s *script.Script) {
 			s.Advance(25 * monotime.Millisecond)
+			s.WantPacket("the newest alone: it may be that the peer is only late", wire.RCRDMAWriteLast, psn+3)
+			s.WantDrain("no more than that", 0)
+			s.Advance(45 * monotime.Millisecond)
 			p := s.Packets()
 			if len(p) == 0 || p[0].Opcode != wire.RCRDMAWriteFirst || p[0].PSN != psn || p[0].RETH.DMALen != 4096 {
 				t.Fatal("not sent again from its beginning")
 			}
+			s.Recv(script.Ack(psn+3, 1))
+		},
+		"last packet lost": func(s *script.Script) {
+			s.Recv(script.Ack(psn+1, 0))
+			s.Advance(25 * monotime.Millisecond)
+			s.WantPacket("the probe", wire.RCRDMAWriteLast, psn+3)
+			s.Recv(script.Nak(psn+2, wire.NAKPSNSequence))
+			s.WantPacket("what the peer misses", wire.RCRDMAWriteMiddle, psn+2)
+			s.WantPacket("and what follows", wire.RCRDMAWriteLast, psn+3)
 			s.Recv(script.Ack(psn+3, 1))
 		},
 		"acknowledgement of what was never sent": func(s *script.Script) {
