@@ -149,6 +149,13 @@ func (q *QP) pollResponses(b *roce.Burst) {
 		case respRead, respEmptyRead:
 			var v mem.Verdict
 			if sent, v = q.sendReadResponse(o, b); v != ib.VendorNone {
+				if o.dup {
+					// Whoever still waits for it is told; a copy that the network kept,
+					// of a READ long done, must not end the queue pair.
+					q.Count[roce.SentErrorNAK]++
+					*o = response{kind: respAck, psn: o.psn, syndrome: wire.NAKRemoteAccess, msn: o.msn}
+					continue
+				}
 				q.failResponder(o.psn, wire.NAKRemoteAccess, ib.EventQPAccessErr, done)
 				continue
 			}

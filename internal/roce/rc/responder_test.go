@@ -537,6 +537,24 @@ func TestKeyGoneDuringRead(t *testing.T) {
 	s.WantEvent("access", ib.EventQPAccessErr)
 }
 
+// A copy of a READ that the network kept until the key was gone: who sent it is
+// told, should it wait, but the queue pair lives. (Simulation, seed 118.)
+func TestGhostReadAfterKeyGone(t *testing.T) {
+	s := receiver(t, 10)
+	read := s.At(script.Request(wire.RCRDMAReadRequest, peerPSN, nil), 0, 100)
+	s.Recv(read)
+	s.WantPacket("answered", wire.RCRDMAReadResponseOnly, peerPSN)
+	if err := s.Mem.Deregister(s.MR); err != nil {
+		t.Fatal(err)
+	}
+	s.Recv(read)
+	s.WantNak("for who still waits", peerPSN, wire.NAKRemoteAccess)
+	established(s)
+	p := script.Request(wire.RCRDMAWriteOnly, peerPSN+1, nil)
+	s.Recv(p)
+	s.WantAck("on it goes", peerPSN+1, 2)
+}
+
 // A WRITE whose key goes in the middle stops there, and says so.
 func TestKeyGoneDuringWrite(t *testing.T) {
 	s := script.New(t, newRC)

@@ -15,7 +15,7 @@ type Config struct {
 	// Source returns the address of a GID index of the port and the UDP source
 	// port of packets from it; the zero AddrPort where the index has none.
 	Source func(sgidIndex uint8) netip.AddrPort
-	MTU        int    // the longest message, in bytes
+	MTU    int // the longest message, in bytes
 }
 
 // QP is the protocol state of one unreliable datagram queue pair.

@@ -1,0 +1,19 @@
+// Package sim runs whole machines against each other on package simnet's
+// network, from one seed: several nodes, RC, UC and UD queue pairs between
+// them, random work with random faults, and checks from outside that what the
+// users see is what the specification promises:
+//
+//   - each work request has exactly one fate: a completion, silent success, or
+//     a flush; completions come in queue order
+//   - bytes outside what was granted never change; nor do bytes after the key
+//     that opened them is gone
+//   - when the completion of a SEND is polled, the bytes of all earlier WRITEs
+//     of that RC queue pair are in place
+//   - atomics execute exactly once, whatever is repeated
+//   - a datagram that was damaged on the way reaches no machine
+//   - no completion queue overflows; no state changes but as figure 124 allows
+//   - RC ends in the memory and the completions of package oracle, with or
+//     without faults, unless a queue pair was killed or its key taken away
+//   - once the faults are healed, all work ends in bounded virtual time
+//   - a seed replays to the same trace hash
+package sim

@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+	"verbena/internal/roce/uc"
+	"verbena/internal/roce/ud"
+	"verbena/internal/testkit/simnet"
+	wire "verbena/internal/wire/roce"
+)
+
+const (
+	domain      mem.PD  = 3
+	qkey        ib.QKey = 0x7777
+	maxInline           = 64
+	sqDepth             = 16
+	rqDepth             = 16
+	staticBytes         = 6 << 10 // of the target: only ever read
+	atomicWords         = 4
+	sourcePort          = 0xc000
+
+	targetAccess = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic | ib.AccessMWBind | ib.AccessFlushGlobal
+)
+
+// node is one host: an address and a memory table.
+type node struct {
+	addr netip.Addr
+	mem  *mem.Table
+	qps  map[ib.QPN]*endpoint
+	srq  *recvPool // nil where each queue pair has its own
+	bad  int       // datagrams with a wrong ICRC or form
+}
+
+// endpoint is one queue pair, its memory, its plan and what came of it.
+type endpoint struct {
+	world   *world
+	node    *node
+	peer    *endpoint // nil for UD
+	typ     ib.QPType
+	qpn     ib.QPN
+	mtu     int
+	machine roce.Machine
+	sq      *queue.SendQueue
+	scq     *queue.CQ
+	rcq     *queue.CQ
+	mem     *arena
+	send    *area // read locally only
+	result  *area // written locally
+	target  *area // open to the peer
+	static  piece // of target
+	words   piece // of target
+	pool    *recvPool
+
+	window    *mem.Window
+	windowKey ib.RKey
+	bound     bool // the window may be used
+
+	plan    []*item
+	posted  int
+	settled int        // items before this have their fate
+	seen    int        // of the peer's plan: items before this are known to be executed
+	history [][]uint64 // of each word of target: values it must pass through
+
+	timerAt monotime.Time
+	state   ib.QPState
+	gone    bool   // destroyed
+	exact   bool   // must end as the oracle says
+	failed  bool   // a send completed with an error
+	revoked []byte // target as it was when its key was taken away
+	final   []byte // target as the oracle leaves it
+}
+
+func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpoint {
+	e := &endpoint{
+		world: w, node: n, typ: t, qpn: qpn, mtu: mtu.Bytes(), timerAt: monotime.Never, exact: t == ib.QPTypeRC,
+		sq: queue.NewSendQueue(sqDepth, 8, maxInline), scq: queue.NewCQ(sqDepth), rcq: queue.NewCQ(cqDepth),
+		mem: &arena{bytes: make([]byte, 4*(areaBytes+guardBytes)+guardBytes)},
+	}
+	w.fill(e.mem.bytes)
+	e.send = e.mem.newArea(n.mem, 0)
+	e.result = e.mem.newArea(n.mem, ib.AccessLocalWrite)
+	e.target = e.mem.newArea(n.mem, targetAccess)
+	e.static, _ = e.target.take(staticBytes)
+	e.words, _ = e.target.take(8 * atomicWords)
+	// What the network does to UC and UD uses receives up that RC then waits for.
+	if t == ib.QPTypeRC || w.calm {
+		e.pool = n.srq
+	}
+	if e.pool == nil {
+		e.pool = newRecvPool(e, e.mem.newArea(n.mem, ib.AccessLocalWrite))
+	}
+	c := roce.Config{QPN: qpn, PD: domain, Mem: n.mem, SQ: e.sq, RQ: e.pool.source(), SRQ: e.pool.srq != nil, SendCQ: e.scq, RecvCQ: e.rcq}
+	switch t {
+	case ib.QPTypeRC:
+		e.machine = rc.New(c)
+	case ib.QPTypeUC:
+		e.machine = uc.New(c)
+	case ib.QPTypeUD:
+		e.machine = ud.New(ud.Config{Config: c, Source: func(uint8) netip.AddrPort { return netip.AddrPortFrom(n.addr, sourcePort) }, MTU: e.mtu})
+	}
+	n.qps[qpn] = e
+	w.endpoints = append(w.endpoints, e)
+	return e
+}
+
+// connect brings e to RTS; peer is nil for UD.
+func (e *endpoint) connect(peer *endpoint, a ib.QPAttr) {
+	e.peer = peer
+	var path *roce.Path
+	if peer != nil {
+		path = roce.NewPath(e.node.addr, sourcePort+uint16(e.qpn), &ib.GRH{DGID: ib.GIDFromAddr(peer.node.addr)})
+		a.DestQPN = peer.qpn
+	}
+	for _, step := range []struct {
+		to   ib.QPState
+		mask ib.QPAttrMask
+	}{
+		{ib.QPInit, ib.QPStateAttr | ib.QPAccessFlags | ib.QPQKey},
+		{ib.QPRTR, ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
+		{ib.QPRTS, ib.QPStateAttr | ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic},
+	} {
+		a.State = step.to
+		e.machine.Modify(e.world.net.Now(), &a, step.mask, path)
+		e.watchState()
+	}
+}
+
+// input takes a datagram whose ICRC and form are right.
+func (e *endpoint) input(p *wire.Packet, d *simnet.Datagram) {
+	e.machine.HandleInput(e.world.net.Now(), p, &roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort})
+	e.pump()
+}
+
+// pump sends what the machine has to send and sets its timer.
+func (e *endpoint) pump() {
+	w := e.world
+	e.watchState()
+	for n := 0; !e.gone && e.machine.PollOutput(w.net.Now(), w.burst); n++ {
+		if n > 10000 {
+			w.fail("QP %v sends for ever", e.qpn)
+			return
+		}
+		w.send(w.burst)
+	}
+	for {
+		if _, ok := e.machine.PollEvent(); !ok {
+			break
+		}
+	}
+	e.watchState()
+	e.setTimer()
+}
+
+func (e *endpoint) setTimer() {
+	at := e.machine.NextTimeout()
+	if at >= e.timerAt || at == monotime.Never {
+		return
+	}
+	e.timerAt = at
+	e.world.net.At(at, func() {
+		if e.timerAt != at || e.gone {
+			return
+		}
+		e.timerAt = monotime.Never
+		if now := e.world.net.Now(); e.machine.NextTimeout() <= now {
+			e.machine.HandleTimeout(now)
+		}
+		e.pump()
+	})
+}
+
+// legal is figure 124 of the specification, told again.
+var legal = map[ib.QPState][]ib.QPState{
+	ib.QPReset: {ib.QPInit},
+	ib.QPInit:  {ib.QPRTR, ib.QPErr},
+	ib.QPRTR:   {ib.QPRTS, ib.QPErr},
+	ib.QPRTS:   {ib.QPSQD, ib.QPSQE, ib.QPErr},
+	ib.QPSQD:   {ib.QPRTS, ib.QPSQE, ib.QPErr},
+	ib.QPSQE:   {ib.QPRTS, ib.QPErr},
+	ib.QPErr:   {ib.QPReset},
+}
+
+func (e *endpoint) watchState() {
+	s := e.machine.State()
+	if s == e.state {
+		return
+	}
+	for _, ok := range legal[e.state] {
+		if s == ok {
+			e.state = s
+			return
+		}
+	}
+	e.world.fail("QP %v went from %v to %v", e.qpn, e.state, s)
+}

@@ -1,0 +1,8 @@
+// Package simnet is a virtual network in virtual time: datagrams with real
+// bytes, one heap of events, one seed. It loses, repeats, delays, reorders,
+// damages and cuts what it carries, and takes hosts apart from each other, as
+// its Faults say; the same seed does the same again, to the last byte, which
+// Hash tells.
+//
+// Timers and the workload of a simulation are events of the same heap.
+package simnet

@@ -1,0 +1,124 @@
+package simnet
+
+import (
+	"container/heap"
+	"hash"
+	"hash/fnv"
+	"math/rand/v2"
+	"net/netip"
+
+	"encoding/binary"
+
+	"verbena/internal/monotime"
+)
+
+// Datagram is what the network carries.
+type Datagram struct {
+	Src, Dst netip.Addr
+	SrcPort  uint16
+	ID       uint16 // IPv4 identification, which the ICRC covers
+	Payload  []byte // the UDP payload
+	Damaged  bool   // its bytes are not those sent; the receiver must not look
+}
+
+// Net is a network and its clock.
+type Net struct {
+	Faults Faults
+	Rand   *rand.Rand
+
+	now    monotime.Time
+	seq    uint64
+	events events
+	hosts  map[netip.Addr]func(*Datagram)
+	cut    map[[2]netip.Addr]bool
+	hash   hash.Hash64
+	Count  Counts
+}
+
+// Counts tell what the network did.
+type Counts struct {
+	Sent, Delivered, Lost, Repeated, Delayed, Flipped, Cut, Parted int
+}
+
+// New returns a network without hosts or faults.
+func New(seed uint64) *Net {
+	return &Net{
+		Rand:  rand.New(rand.NewPCG(seed, 0x5eed)),
+		hosts: map[netip.Addr]func(*Datagram){},
+		cut:   map[[2]netip.Addr]bool{},
+		hash:  fnv.New64a(),
+	}
+}
+
+// Attach has everything sent to addr delivered to f.
+func (n *Net) Attach(addr netip.Addr, f func(*Datagram)) { n.hosts[addr] = f }
+
+// Part separates two hosts, or joins them again.
+func (n *Net) Part(a, b netip.Addr, apart bool) {
+	n.cut[[2]netip.Addr{a, b}], n.cut[[2]netip.Addr{b, a}] = apart, apart
+}
+
+// Heal takes all faults away. What is on its way stays as it is.
+func (n *Net) Heal() {
+	n.Faults = Faults{Delay: n.Faults.Delay}
+	clear(n.cut)
+}
+
+// Now returns the time.
+func (n *Net) Now() monotime.Time { return n.now }
+
+// At runs f at a time, or now if that is past.
+func (n *Net) At(t monotime.Time, f func()) {
+	n.seq++
+	heap.Push(&n.events, event{max(t, n.now), n.seq, f})
+}
+
+// After runs f in a while.
+func (n *Net) After(d monotime.Duration, f func()) { n.At(n.now.Add(d), f) }
+
+// Step runs the next event and reports false if there is none until end.
+func (n *Net) Step(end monotime.Time) bool {
+	if len(n.events) == 0 || n.events[0].at > end {
+		n.now = max(n.now, min(end, monotime.Never-1))
+		return false
+	}
+	e := heap.Pop(&n.events).(event)
+	n.now = e.at
+	e.run()
+	return true
+}
+
+// Note adds something that happened to the trace hash.
+func (n *Net) Note(v ...uint64) {
+	var b [8]byte
+	for _, v := range v {
+		binary.LittleEndian.PutUint64(b[:], v)
+		n.hash.Write(b[:])
+	}
+}
+
+// Hash returns the hash of all that happened so far.
+func (n *Net) Hash() uint64 { return n.hash.Sum64() }
+
+// event is something to happen; seq keeps those of one instant in order.
+type event struct {
+	at  monotime.Time
+	seq uint64
+	run func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	x := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*e = old[:len(old)-1]
+	return x
+}
