@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"verbena/ib"
+	"verbena/internal/tools/cli"
 )
 
 // warmUp is how many round trips go before those that count.
@@ -156,7 +157,7 @@ func (p *pinger) awaitMessage() error {
 		want++ // the server answers with the number it got
 	}
 	last := &p.e.mr.Bytes()[p.e.receiveHalf(0)+p.size-1]
-	for loadByte(last) != want {
+	for cli.LoadByte(last) != want {
 		if err := p.reap(); err != nil {
 			return err
 		}

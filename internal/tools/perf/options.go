@@ -30,6 +30,9 @@ type test struct {
 
 func (t test) bandwidth() bool { return t.metric == "bw" }
 
+// writeLatency is the test that watches memory instead of completions.
+var writeLatency = test{op: "write", metric: "lat"}
+
 // title is the heading of perftest's table.
 func (t test) title() string {
 	name := map[string]string{"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send", "atomic": "Atomic FETCH_AND_ADD"}[t.op]
@@ -160,6 +163,8 @@ func (o *options) complete() error {
 		return cli.Usagef("--ib-port %d: ports count from 1", o.ibPort)
 	case o.gidIndex < cli.AnyGID || o.gidIndex > 255:
 		return cli.Usagef("--gid-index %d: indexes are 0 to 255", o.gidIndex)
+	case o.events && o.test == writeLatency:
+		return cli.Usagef("--events: a WRITE makes no completion at its target; poll, or measure send lat")
 	case o.json && o.csv:
 		return cli.Usagef("--json and --csv exclude each other")
 	}

@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path"
+
+	"github.com/spf13/cobra"
+
+	"verbena/internal/tools/cli"
+	"verbena/verbs"
+)
+
+// run is one run of all measures.
+type run struct {
+	*peer
+	rounds  int
+	seconds int // of a bandwidth round
+	pings   int // of a latency round
+	rateOps int64
+	flatOps int64
+	idleQPs int
+	only    string
+	output  string
+	log     io.Writer
+}
+
+// Command returns "verbena bench".
+func Command() *cobra.Command {
+	r := &run{}
+	var device string
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure this implementation beside this machine's sockets",
+		Long: `Measure bandwidth, latency, message rate and memory between two processes over
+loopback, and beside them what plain UDP sockets do with the same packets. Rounds
+of both alternate; the median counts. Prints a table and writes a list of JSON
+objects: name, value, unit, baseline, ratio, goal, met, spread.
+
+A goal that is not met is no error: the exit status is 0 when all was measured.`,
+		Example: "  verbena bench -o bench.json\n  verbena bench --only latency --rounds 5",
+		Args:    cli.Args(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r.log = cmd.ErrOrStderr()
+			if err := r.check(); err != nil {
+				return err
+			}
+			var err error
+			if r.peer, err = loopbackPeer(device); err != nil {
+				return err
+			}
+			return r.all(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVarP(&r.output, "output", "o", "bench.json", "write the results to `FILE`; empty is nowhere")
+	fs.IntVar(&r.rounds, "rounds", 3, "measure `N` times, ours and the sockets' in turn")
+	fs.StringVar(&r.only, "only", "", "only the measures whose name matches `GLOB`, as *latency*")
+	fs.IntVar(&r.seconds, "seconds", 2, "length of a bandwidth round in `SECONDS`")
+	fs.IntVar(&r.pings, "pings", 50000, "round trips of a latency round: `N`")
+	fs.Int64Var(&r.rateOps, "rate-ops", 2e6, "operations of a rate round: `N`")
+	fs.Int64Var(&r.flatOps, "ops", 10e6, "operations over which memory must stay flat: `N`")
+	fs.IntVar(&r.idleQPs, "idle-qps", 10000, "idle queue pairs whose memory is counted: `N`")
+	fs.StringVarP(&device, "ib-dev", "d", "", "use device `DEV` (default the one on loopback)")
+	cmd.AddCommand(serveCommand(), idleCommand())
+	return cmd
+}
+
+func (r *run) check() error {
+	if _, err := path.Match(r.only, ""); err != nil {
+		return cli.Usagef("--only %q: %w", r.only, err)
+	}
+	if r.rounds < 1 || r.seconds < 1 || r.pings < 1 || r.rateOps < 1 || r.flatOps < 1 || r.idleQPs < 1 {
+		return cli.Usagef("every count must be at least 1")
+	}
+	return nil
+}
+
+// loopbackPeer finds the device with a loopback address, and that address.
+func loopbackPeer(name string) (*peer, error) {
+	all, err := verbs.Devices()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		if name != "" && d.Name != name {
+			continue
+		}
+		addr, err := localAddress(d.Name)
+		if err != nil {
+			return nil, err
+		}
+		if addr.IsLoopback() || name != "" {
+			return newPeer(d.Name, addr.String())
+		}
+	}
+	if name != "" {
+		_, err := cli.FindDevice(name)
+		return nil, err
+	}
+	return nil, fmt.Errorf("no device has a loopback address; name one with -d")
+}
+
+func localAddress(device string) (netip.Addr, error) {
+	c, err := verbs.Open(device)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	gid, err := cli.LocalGID(c, 1, cli.AnyGID)
+	return gid.GID.Addr(), err
+}
+
+// all takes every measure and reports.
+func (r *run) all(ctx context.Context, out io.Writer) error {
+	var results []Result
+	for _, m := range measures {
+		if match, _ := path.Match(r.only, m.name); r.only != "" && !match {
+			continue
+		}
+		res, err := r.take(ctx, m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		results = append(results, res)
+	}
+	if len(results) == 0 {
+		return fmt.Errorf("no measure is named %q", r.only)
+	}
+	printTable(out, results)
+	if r.output == "" {
+		return nil
+	}
+	f, err := os.Create(r.output)
+	if err != nil {
+		return err
+	}
+	if err := writeJSON(f, results); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+// take runs the rounds of one measure, ours and the sockets' in turn.
+func (r *run) take(ctx context.Context, m measure) (Result, error) {
+	rounds := m.rounds
+	if rounds == 0 {
+		rounds = r.rounds
+	}
+	var ours, raw []float64
+	for i := range rounds {
+		fmt.Fprintf(r.log, "%s: round %d of %d\n", m.name, i+1, rounds)
+		v, err := m.ours(ctx, r)
+		if err != nil {
+			return Result{}, err
+		}
+		ours = append(ours, v)
+		if m.raw == nil {
+			continue
+		}
+		if v, err = m.raw(ctx, r); err != nil {
+			return Result{}, err
+		}
+		raw = append(raw, v)
+	}
+	return summarize(m.name, m.unit, ours, raw, m.goal), nil
+}

@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"verbena/internal/monotime"
+	"verbena/internal/osio/udp/rawbench"
+)
+
+// measure is one line of the table.
+type measure struct {
+	name   string
+	unit   string
+	goal   goal
+	rounds int // 0 is as many as asked for
+	ours   func(context.Context, *run) (float64, error)
+	raw    func(context.Context, *run) (float64, error) // nil where nothing compares
+}
+
+// The payload of a packet on loopback, whose MTU allows the largest path MTU.
+const loopbackPathMTU = 4096
+
+const mebibyte = 1 << 20
+
+// measures are those of the project's goals.
+var measures = []measure{
+	{name: "WRITE 64 KiB bandwidth", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(64 << 10), raw: rawStream},
+	{name: "WRITE 1 MiB bandwidth", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(1 << 20), raw: rawStream},
+	{name: "SEND 2 B one-way latency", unit: "µs", goal: goal{bound: 1.3, ratio: true}, ours: sendLatency, raw: rawPing},
+	{name: "WRITE 8 B rate, 1 QP, 64 outstanding", unit: "op/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate},
+	{name: "memory of an idle QP", unit: "KiB", goal: goal{bound: 16}, rounds: 1, ours: idleMemory},
+	{name: "memory growth over many operations", unit: "KiB", goal: goal{bound: 1024}, rounds: 1, ours: memoryGrowth},
+}
+
+// writeBandwidth is in 10^6 bytes a second.
+func writeBandwidth(size int) func(context.Context, *run) (float64, error) {
+	return func(ctx context.Context, r *run) (float64, error) {
+		row, err := r.perf(ctx, nil, []string{"write", "bw"}, "-s", strconv.Itoa(size), "-D", strconv.Itoa(r.seconds))
+		return row.Average * mebibyte / 1e6, err
+	}
+}
+
+// rawStream sends datagrams as long as those of a WRITE and counts what would
+// be its payload.
+func rawStream(ctx context.Context, r *run) (rate float64, err error) {
+	const datagram = bthBytes + loopbackPathMTU + icrcBytes
+	err = r.raw(ctx, roleStream, func(local netip.Addr, to netip.AddrPort) error {
+		res, err := rawbench.RunStream(local, to, rawbench.Stream{DatagramBytes: datagram, Duration: monotime.Duration(r.seconds) * monotime.Second})
+		if err != nil {
+			return err
+		}
+		rate = res.BytesPerSecond() * loopbackPathMTU / datagram / 1e6
+		return nil
+	})
+	return rate, err
+}
+
+func sendLatency(ctx context.Context, r *run) (float64, error) {
+	row, err := r.perf(ctx, nil, []string{"send", "lat"}, "-s", "2", "-n", strconv.Itoa(r.pings))
+	return row.Typical, err
+}
+
+// rawPing sends datagrams as long as that of a SEND of 2 bytes, padded to 4.
+func rawPing(ctx context.Context, r *run) (median float64, err error) {
+	const datagram = bthBytes + 4 + icrcBytes
+	err = r.raw(ctx, rolePing, func(local netip.Addr, to netip.AddrPort) error {
+		res, err := rawbench.RunPing(local, to, datagram, r.pings)
+		if err != nil {
+			return err
+		}
+		median = float64(res.Percentile(50)) / float64(monotime.Microsecond)
+		return nil
+	})
+	return median, err
+}
+
+func writeRate(ctx context.Context, r *run) (float64, error) {
+	row, err := r.perf(ctx, nil, []string{"write", "bw"}, "-s", "8", "-t", "64", "-n", strconv.FormatInt(r.rateOps, 10))
+	return row.MsgRate * 1e6, err
+}
+
+func idleMemory(ctx context.Context, r *run) (float64, error) {
+	cmd := r.command(ctx, "bench", "idle", "-d", r.device, "-q", strconv.Itoa(r.idleQPs))
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s", err, strings.TrimSpace(errOut.String()))
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	return n / 1024, err
+}
+
+func memoryGrowth(ctx context.Context, r *run) (float64, error) {
+	var g growth
+	_, err := r.perf(ctx, g.watch, []string{"write", "bw"}, "-s", "8", "-t", "64", "-n", strconv.FormatInt(r.flatOps, 10))
+	if err != nil {
+		return 0, err
+	}
+	n, ok := g.bytes()
+	if !ok {
+		return 0, errors.New("the run was too short to see memory grow, or this system has no /proc; give more --ops")
+	}
+	return max(n, 0) / 1024, nil
+}

@@ -1,0 +1,157 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// startTimeout bounds the wait for a server process to listen.
+	startTimeout = 10 * time.Second
+	retryPause   = 20 * time.Millisecond
+	// stopGrace is what a process gets to end after an interrupt.
+	stopGrace = 3 * time.Second
+)
+
+// peer is who measures: this program, on one device.
+type peer struct {
+	self   string // path of this program
+	device string
+	host   string
+}
+
+func newPeer(device, host string) (*peer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return &peer{self: self, device: device, host: host}, nil
+}
+
+// command prepares a process that ends with ctx.
+func (p *peer) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.self, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = stopGrace
+	return cmd
+}
+
+// perfRow is what is of interest in the JSON of "verbena perf".
+type perfRow struct {
+	Average float64 `json:"bw_average"` // MB/sec
+	MsgRate float64 `json:"msg_rate_mpps"`
+	Typical float64 `json:"t_typical_usec"`
+}
+
+// perf runs "verbena perf" as server and client and returns the client's
+// result. watch, if set, is called with the ids of both processes while they
+// run.
+func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2]int), test []string, args ...string) (perfRow, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	port, err := freePort()
+	if err != nil {
+		return perfRow{}, err
+	}
+	common := append(append([]string{"perf"}, test...), "-d", p.device, "-p", strconv.Itoa(port))
+	var serverErr bytes.Buffer
+	server := p.command(ctx, common...)
+	server.Stderr = &serverErr
+	if err := server.Start(); err != nil {
+		return perfRow{}, err
+	}
+	var out []byte
+	err = waitListening(ctx, port)
+	if err == nil {
+		out, err = p.client(ctx, server.Process.Pid, watch, append(append(common, args...), "--json", p.host))
+	}
+	if err != nil {
+		cancel()
+	}
+	serverDone := server.Wait()
+	switch {
+	case err != nil && serverErr.Len() > 0:
+		return perfRow{}, fmt.Errorf("%w; its server: %s", err, strings.TrimSpace(serverErr.String()))
+	case err != nil:
+		return perfRow{}, err
+	case serverDone != nil:
+		return perfRow{}, fmt.Errorf("perf server: %w: %s", serverDone, strings.TrimSpace(serverErr.String()))
+	}
+	return parsePerf(out)
+}
+
+func (p *peer) client(ctx context.Context, serverPID int, watch func(context.Context, [2]int), args []string) ([]byte, error) {
+	cmd := p.command(ctx, args...)
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	watchCtx, stop := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if watch != nil {
+			watch(watchCtx, [2]int{cmd.Process.Pid, serverPID})
+		}
+	}()
+	err := cmd.Wait()
+	stop()
+	<-watched
+	if err != nil {
+		return nil, fmt.Errorf("perf client: %w: %s", err, strings.TrimSpace(errOut.String()))
+	}
+	return out.Bytes(), nil
+}
+
+// parsePerf reads the one result of a run.
+func parsePerf(out []byte) (perfRow, error) {
+	var report struct {
+		Results []perfRow `json:"results"`
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		return perfRow{}, fmt.Errorf("perf printed no JSON: %w", err)
+	}
+	if len(report.Results) != 1 {
+		return perfRow{}, fmt.Errorf("perf printed %d results", len(report.Results))
+	}
+	return report.Results[0], nil
+}
+
+// freePort returns a TCP port that nobody listens on now.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// waitListening waits until a port is taken by a listener, without connecting
+// to it: the server waits for one client only.
+func waitListening(ctx context.Context, port int) error {
+	deadline := time.Now().Add(startTimeout)
+	for time.Now().Before(deadline) {
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+		if err != nil {
+			return nil
+		}
+		l.Close()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retryPause):
+		}
+	}
+	return errors.New("the server process does not listen")
+}
