@@ -47,6 +47,7 @@ type Agent struct {
 	services  map[cm.ServiceID][]*listener
 	listeners map[ListenerID]*listener
 	halfOpen  int
+	pending   int
 	timers    timerHeap
 	out       []Datagram
 	outHead   int
@@ -200,6 +201,11 @@ func (a *Agent) NextTimeout() (monotime.Time, bool) {
 	}
 	return monotime.Never, false
 }
+
+// Pending returns the number of connections with something to be sent again,
+// answered or released. With none the Agent may be given up: what is left only
+// remembers, to answer duplicates, and Refuse does that well enough.
+func (a *Agent) Pending() int { return a.pending }
 
 // Len returns the number of connections, those included that only wait for
 // their time to be over.

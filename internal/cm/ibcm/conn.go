@@ -75,6 +75,7 @@ func (a *Agent) setState(c *conn, to State) {
 	if halfOpenStates.has(to) {
 		a.halfOpen++
 	}
+	a.pending += count(!onlyWaiting.has(to)) - count(!onlyWaiting.has(c.state))
 	if c.listener != nil {
 		c.listener.waiting += count(inBacklog.has(to)) - count(inBacklog.has(c.state))
 	}

@@ -244,7 +244,7 @@ func hammer(t *testing.T, seed uint64, script []byte) {
 	w.run(60 * 60 * monotime.Second)
 	for _, n := range []*node{w.client, w.server} {
 		n.Close(w.now)
-		if len(n.conns)+len(n.byLocal)+len(n.byRemote)+len(n.byQPN)+len(n.bySIDR)+len(n.timers) != 0 || n.halfOpen != 0 {
+		if len(n.conns)+len(n.byLocal)+len(n.byRemote)+len(n.byQPN)+len(n.bySIDR)+len(n.timers) != 0 || n.halfOpen != 0 || n.pending != 0 {
 			t.Fatalf("%v: left %d %d %d %d %d %d, half open %d", n.addr, len(n.conns), len(n.byLocal), len(n.byRemote), len(n.byQPN),
 				len(n.bySIDR), len(n.timers), n.halfOpen)
 		}

@@ -145,6 +145,30 @@ func TestMessagesForNobodyAreAnswered(t *testing.T) {
 	w.server.wantCount(UnknownConn, 3)
 }
 
+func TestRefuseAnswersForAProcessWithoutConnections(t *testing.T) {
+	path := Path{Local: serverAddr, Remote: clientAddr}
+	w := newWorld(t)
+	req, _ := w.capturedREQ()
+	for _, c := range []struct {
+		mad  MAD
+		want cm.Attribute
+	}{
+		{encode(cm.AttrREQ, 9, &req), cm.AttrREJ},
+		{encode(cm.AttrDREQ, 9, &cm.DREQ{LocalCommID: 5, RemoteCommID: 6}), cm.AttrDREP},
+		{encode(cm.AttrREP, 9, &cm.REP{LocalCommID: 5, RemoteCommID: 6}), cm.AttrREJ},
+		{encode(cm.AttrSIDRREQ, 9, &cm.SIDRREQ{PKey: ib.DefaultPKey}), cm.AttrSIDRREP},
+		{encode(cm.AttrLAP, 9, &cm.LAP{}), cm.AttrAPR},
+		{encode(cm.AttrREJ, 9, &cm.REJ{}), 0},
+		{encode(cm.AttrRTU, 9, &cm.RTU{}), 0},
+	} {
+		d, ok := Refuse(path, c.mad[:])
+		h, _, _ := cm.ParseHeader(d.MAD[:])
+		if ok != (c.want != 0) || h.Attribute != c.want || ok && (h.TransactionID != 9 || d.Path != path) {
+			t.Errorf("%v answered by %v to %v, %v", c.mad[17], h, d.Path, ok)
+		}
+	}
+}
+
 func TestLAPIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.listen()

@@ -103,4 +103,5 @@ var (
 	replied        = setOf(RepRcvd, MRARepSent)
 	halfOpenStates = requested | awaitingReady
 	inBacklog      = requested | setOf(SIDRReqRcvd)
+	onlyWaiting    = setOf(Idle, Timewait, Rejected, SIDRAnswered, Closed)
 )

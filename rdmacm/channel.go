@@ -1,0 +1,100 @@
+package rdmacm
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"syscall"
+)
+
+// EventChannel is where events of identifiers arrive: rdma_event_channel. One
+// channel may serve any number of identifiers.
+type EventChannel struct {
+	ready chan struct{} // holds a token while there is something
+
+	mu     sync.Mutex
+	events []*Event
+	closed bool
+}
+
+// NewEventChannel returns an empty channel: rdma_create_event_channel(3).
+func NewEventChannel() *EventChannel { return &EventChannel{ready: make(chan struct{}, 1)} }
+
+// Get waits for the next event: rdma_get_cm_event(3). It returns ctx's error if
+// ctx ends first, EBADF once the channel is closed.
+func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
+	for {
+		if ev, err := c.take(); ev != nil || err != nil {
+			return ev, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.ready:
+		}
+	}
+}
+
+// TryGet returns the next event if there is one, else nil.
+func (c *EventChannel) TryGet() *Event {
+	ev, _ := c.take()
+	return ev
+}
+
+func (c *EventChannel) take() (*Event, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.events) > 0 {
+		ev := c.events[0]
+		c.events = slices.Delete(c.events, 0, 1)
+		if len(c.events) > 0 {
+			c.signal()
+		}
+		return ev, nil
+	}
+	if c.closed {
+		c.signal() // for the next waiter
+		return nil, fail(syscall.EBADF, "channel", "is closed")
+	}
+	return nil, nil
+}
+
+func (c *EventChannel) put(evs ...*Event) {
+	c.mu.Lock()
+	if !c.closed {
+		c.events = append(c.events, evs...)
+	}
+	c.mu.Unlock()
+	c.signal()
+}
+
+func (c *EventChannel) signal() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// remove takes out the events for which match holds, and returns them.
+func (c *EventChannel) remove(match func(*Event) bool) (out []*Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = slices.DeleteFunc(c.events, func(ev *Event) bool {
+		if match(ev) {
+			out = append(out, ev)
+			return true
+		}
+		return false
+	})
+	return out
+}
+
+// Close ends the channel and wakes who waits: rdma_destroy_event_channel(3).
+// Identifiers on it go on without events; destroy them first.
+func (c *EventChannel) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.events = nil
+	c.mu.Unlock()
+	c.signal()
+}

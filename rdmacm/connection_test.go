@@ -1,0 +1,308 @@
+package rdmacm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"verbena/ib"
+	"verbena/internal/cm/ibcm"
+	"verbena/internal/wire/cm"
+	"verbena/verbs"
+)
+
+var someParam = ConnParam{ResponderResources: 3, InitiatorDepth: 2, RetryCount: 7, RNRRetryCount: 7}
+
+// connected returns both ends of a connection between two processes.
+func (f *fabric) connected(ps PortSpace, typ ib.QPType, addr netip.Addr) (client, server *equipped) {
+	f.t.Helper()
+	a, b := f.process(1), f.process(2)
+	l := b.listening(ps, addr)
+	client = a.resolved(ps, l.LocalAddr()).equip(typ)
+	p := someParam
+	p.PrivateData = []byte("hello")
+	check(f.t, client.Connect(&p))
+	ev := l.want(ConnectRequest)
+	if ev.ListenID != l.ID || ev.ID.PeerAddr() != client.LocalAddr() && ps != IB || ev.ID.LocalAddr() != l.LocalAddr() {
+		f.t.Errorf("request on %v from %v to %v", ev.ListenID, ev.ID.PeerAddr(), ev.ID.LocalAddr())
+	}
+	if !bytes.HasPrefix(ev.PrivateData, []byte("hello\x00")) {
+		f.t.Errorf("request with private data %q", ev.PrivateData)
+	}
+	if c := ev.Conn; c.ResponderResources != 2 || c.InitiatorDepth != 3 || c.RetryCount != 7 || c.RNRRetryCount != 7 || c.QPN != client.QP().QPN() {
+		f.t.Errorf("request with %+v", c)
+	}
+	ch := NewEventChannel()
+	check(f.t, ev.ID.Migrate(ch))
+	server = f.own(ev.ID, ch).equip(typ)
+	check(f.t, server.Accept(&ConnParam{ResponderResources: MaxRdAtomic, InitiatorDepth: MaxRdAtomic, RNRRetryCount: 6, PrivateData: []byte("welcome")}))
+	server.want(Established)
+	up := client.want(Established)
+	if !bytes.HasPrefix(up.PrivateData, []byte("welcome\x00")) || len(up.PrivateData) != cm.REPPrivateSize {
+		f.t.Errorf("reply with private data %q", up.PrivateData)
+	}
+	check(f.t, l.Destroy())
+	return client, server
+}
+
+// exchange sends a message from one end to the other.
+func exchange(from, to *equipped) {
+	from.t.Helper()
+	copy(from.buf, "a message")
+	_, err := from.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{from.mr.SGE(0, 9)}})
+	check(from.t, err)
+	for _, e := range []*equipped{to, from} {
+		wc := e.completion()
+		check(e.t, wc.Err())
+	}
+	if got := to.buf[2048:][:9]; string(got) != "a message" {
+		from.t.Errorf("received %q", got)
+	}
+}
+
+func TestConnectionCarriesDataAndEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		ps   PortSpace
+		typ  ib.QPType
+		addr string
+	}{
+		"TCP":      {TCP, ib.QPTypeRC, "127.0.0.1"},
+		"IB RC":    {IB, ib.QPTypeRC, "127.0.0.1"},
+		"IB UC":    {IB, ib.QPTypeUC, "127.0.0.1"},
+		"TCP IPv6": {TCP, ib.QPTypeRC, "::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := newFabric(t).connected(c.ps, c.typ, netip.MustParseAddr(c.addr))
+			exchange(client, server)
+			exchange(server, client)
+			a, _ := client.QP().Query()
+			b, _ := server.QP().Query()
+			if a.DestQPN != server.QP().QPN() || b.DestQPN != client.QP().QPN() || a.State != ib.QPRTS || b.State != ib.QPRTS || a.PathMTU != b.PathMTU {
+				t.Errorf("the ends are\n%+v\n%+v", a, b)
+			}
+			if c.typ == ib.QPTypeRC && (a.MaxRdAtomic != 2 || a.MaxDestRdAtomic != 3 || b.MaxRdAtomic != 3 || b.MaxDestRdAtomic != 2 ||
+				a.RNRRetry != 6 || b.RNRRetry != 7 || a.RetryCnt != 7 || b.RetryCnt != 7) {
+				t.Errorf("the ends are\n%+v\n%+v", a, b)
+			}
+			check(t, client.Disconnect())
+			server.want(Disconnected)
+			check(t, server.Disconnect())
+			client.want(Disconnected)
+			if client.QP().State() != ib.QPErr || server.QP().State() != ib.QPErr {
+				t.Errorf("queue pairs in %v and %v", client.QP().State(), server.QP().State())
+			}
+			check(t, client.Disconnect())
+			client.want(TimewaitExit)
+			server.want(TimewaitExit)
+		})
+	}
+}
+
+func TestRejectBringsReasonAndPrivateData(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(TCP, loopback4)
+	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
+	check(t, client.Connect(&someParam))
+	ev := l.want(ConnectRequest)
+	check(t, ev.ID.Reject([]byte("no thanks")))
+	check(t, ev.ID.Destroy())
+	got := client.want(Rejected)
+	var re *RejectedError
+	if !errors.As(got.Err, &re) || re.Reason != RejectConsumer || !errors.Is(got.Err, syscall.ECONNREFUSED) || !bytes.HasPrefix(got.PrivateData, []byte("no thanks\x00")) {
+		t.Errorf("rejected with %v, %q", got.Err, got.PrivateData)
+	}
+	if client.QP().State() != ib.QPErr {
+		t.Errorf("queue pair in %v", client.QP().State())
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	f := newFabric(t)
+	client := f.process(1).resolved(TCP, netip.AddrPortFrom(loopback4, 9)).equip(ib.QPTypeRC)
+	check(t, client.Connect(&someParam))
+	var re *RejectedError
+	if ev := client.want(Rejected); !errors.As(ev.Err, &re) || re.Reason != RejectNoListener {
+		t.Errorf("rejected with %v", ev.Err)
+	}
+}
+
+// The queue pairs are the application's own: it moves them with QPAttr and
+// says Establish.
+func TestApplicationDrivesItsOwnQueuePair(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(TCP, loopback4)
+	client := a.resolved(TCP, l.LocalAddr())
+	p := someParam
+	if err := client.Connect(&p); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("without any queue pair: %v", err)
+	}
+	p.QPN = 0x77
+	check(t, client.Connect(&p))
+	server := f.own(l.want(ConnectRequest).ID, l.ch)
+	check(t, server.Accept(&ConnParam{QPN: 0x88, ResponderResources: 1}))
+	if ev := client.want(ConnectResponse); ev.Conn.QPN != 0x88 {
+		t.Errorf("response with %+v", ev.Conn)
+	}
+	attr, mask, err := client.QPAttr(ib.QPRTR, ib.QPTypeRC)
+	check(t, err)
+	if attr.DestQPN != 0x88 || mask&ib.QPDestQPN == 0 || attr.AH.GRH.DGID != ib.GIDFromAddr(loopback4) {
+		t.Errorf("RTR with %+v", attr)
+	}
+	if _, _, err := client.QPAttr(ib.QPErr, ib.QPTypeRC); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("ERR: %v", err)
+	}
+	check(t, client.Establish())
+	server.want(Established)
+	check(t, client.Disconnect())
+	server.want(Disconnected)
+}
+
+func TestDatagramServiceIsResolved(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(UDP, loopback4)
+	client := a.resolved(UDP, l.LocalAddr()).equip(ib.QPTypeUD)
+	check(t, client.Connect(&ConnParam{PrivateData: []byte("who")}))
+	ev := l.want(ConnectRequest)
+	if !bytes.HasPrefix(ev.PrivateData, []byte("who\x00")) || ev.ID.PeerAddr() != client.LocalAddr() {
+		t.Errorf("request %q from %v", ev.PrivateData, ev.ID.PeerAddr())
+	}
+	server := f.own(ev.ID, l.ch).equip(ib.QPTypeUD)
+	check(t, server.Accept(&ConnParam{PrivateData: []byte("me")}))
+	up := client.want(Established)
+	if up.UD.QPN != server.QP().QPN() || up.UD.QKey != UDQKey || !bytes.HasPrefix(up.UD.PrivateData, []byte("me\x00")) {
+		t.Errorf("established with %+v", up.UD)
+	}
+	ah, err := client.QP().PD().CreateAH(&up.UD.AH)
+	check(t, err)
+	defer ah.Destroy()
+	copy(client.buf, "datagram")
+	_, err = client.QP().PostSend(verbs.SendWR{
+		Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{client.mr.SGE(0, 8)}, AH: ah, RemoteQPN: up.UD.QPN, RemoteQKey: up.UD.QKey,
+	})
+	check(t, err)
+	wc := server.completion()
+	check(t, wc.Err())
+	if string(server.buf[2048+40:][:8]) != "datagram" || wc.SrcQP != client.QP().QPN() {
+		t.Errorf("received %+v", wc)
+	}
+	sent := client.completion()
+	check(t, sent.Err())
+}
+
+func TestDatagramServiceIsRefused(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(UDP, loopback4)
+	client := a.resolved(UDP, l.LocalAddr())
+	check(t, client.Connect(&ConnParam{}))
+	ev := l.want(ConnectRequest)
+	check(t, ev.ID.Reject([]byte("no")))
+	check(t, ev.ID.Destroy())
+	if got := client.want(Unreachable); !errors.Is(got.Err, syscall.ECONNREFUSED) || !bytes.HasPrefix(got.PrivateData, []byte("no\x00")) {
+		t.Errorf("refused with %v, %q", got.Err, got.PrivateData)
+	}
+	other := a.resolved(UDP, netip.AddrPortFrom(loopback4, 9))
+	check(t, other.Connect(&ConnParam{}))
+	other.want(Unreachable)
+}
+
+// A process is killed. Its peer learns at once, by the DREQ that it left.
+func TestKilledPeerDisconnects(t *testing.T) {
+	f := newFabric(t)
+	client, server := f.connected(TCP, ib.QPTypeRC, loopback4)
+	f.nodes[1].kill()
+	server.want(Disconnected)
+	check(t, server.Disconnect())
+	server.want(TimewaitExit)
+	// What is left of the client here knows nothing of its death; it ends as well.
+	f.nodes[1] = nil
+	check(t, client.DestroyQP())
+	check(t, client.Destroy())
+	client.mgr.forget()
+}
+
+func TestListenerOnAllAddresses(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.newID(TCP)
+	check(t, l.Listen(4)) // not bound: a port of its choice on all addresses
+	port := l.LocalAddr().Port()
+	if port < firstEphemeral || port > lastEphemeral {
+		t.Fatalf("port %d", port)
+	}
+	for _, ip := range []string{"127.0.0.1", "::1"} {
+		dst := netip.AddrPortFrom(netip.MustParseAddr(ip), port)
+		client := a.resolved(TCP, dst).equip(ib.QPTypeRC)
+		check(t, client.Connect(&someParam))
+		ev := l.want(ConnectRequest)
+		if ev.ID.LocalAddr() != dst || ev.ID.Verbs() == nil {
+			t.Errorf("request at %v", ev.ID.LocalAddr())
+		}
+		check(t, ev.ID.Destroy())
+		client.want(Rejected)
+	}
+}
+
+func TestDestroyingAListenerRefusesWhatNobodyFetched(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(TCP, loopback4)
+	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
+	check(t, client.Connect(&someParam))
+	for b.refCount() < 3 { // the manager's own, the listener and the request
+		time.Sleep(100 * time.Microsecond)
+	}
+	check(t, l.Destroy())
+	client.want(Rejected)
+}
+
+// forget makes a killed process's manager end at once: nobody answers it.
+func (m *manager) forget() {
+	m.mu.Lock()
+	m.agent = ibcm.New(ibcm.Config{Random: m.random})
+	m.mu.Unlock()
+}
+
+func (m *manager) refCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refs
+}
+
+func TestDestroyEndsAConnection(t *testing.T) {
+	client, server := newFabric(t).connected(TCP, ib.QPTypeRC, loopback4)
+	if err := client.Destroy(); !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("with a queue pair: %v", err)
+	}
+	check(t, client.DestroyQP())
+	check(t, client.Destroy())
+	server.want(Disconnected)
+	if err := client.Destroy(); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("twice: %v", err)
+	}
+}
+
+// CVE-2018-14734 and CVE-2020-36385: moving an identifier to another channel
+// while it is destroyed used freed memory in Linux. Run with -race.
+func TestCVE_2020_36385_MigrateWhileDestroying(t *testing.T) {
+	f := newFabric(t)
+	p := f.process(1)
+	for range 50 {
+		id := p.newID(TCP)
+		check(t, id.ResolveAddr(context.Background(), netip.AddrPort{}, netip.AddrPortFrom(loopback4, 9)))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { _ = id.Migrate(NewEventChannel()) })
+		}
+		wg.Go(func() { check(t, id.Destroy()) })
+		wg.Wait()
+	}
+}

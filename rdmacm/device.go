@@ -1,0 +1,98 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+// place is where a local address is found.
+type place struct {
+	verbs *verbs.Context
+	addr  netip.Addr // with its zone, if link-local
+	index int        // in the GID table
+}
+
+// mtu returns the path MTU of the device's port.
+func (p *place) mtu() ib.MTU {
+	info := p.verbs.Info()
+	return info.PortAttr().ActiveMTU
+}
+
+// locate returns the device that has a local address, open and receiving.
+func (m *manager) locate(addr netip.Addr) (place, error) {
+	infos, err := verbs.Devices()
+	if err != nil {
+		return place{}, err
+	}
+	for _, info := range infos {
+		addrs, err := info.Addrs()
+		if err != nil {
+			continue // an interface that has just gone
+		}
+		for i, a := range addrs {
+			if a.WithZone("") != addr.WithZone("") || addr.Zone() != "" && a.Zone() != addr.Zone() {
+				continue
+			}
+			c, err := m.open(info.Name)
+			if err != nil {
+				return place{}, err
+			}
+			if a.Zone() != "" {
+				m.mu.Lock()
+				m.zoned[a.WithZone("")] = a
+				m.mu.Unlock()
+			}
+			return place{c, a, i}, m.svc.Listen(a)
+		}
+	}
+	return place{}, fail(syscall.ENODEV, "address", "%v: no device has it", addr)
+}
+
+// open returns the manager's context of a device.
+func (m *manager) open(name string) (*verbs.Context, error) {
+	m.devMu.Lock()
+	defer m.devMu.Unlock()
+	if c := m.devices[name]; c != nil {
+		return c, nil
+	}
+	c, err := verbs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	m.devices[name] = c
+	return c, nil
+}
+
+// listenAll makes MADs to every local address of a family arrive: to as many as
+// can be had, and at least one. v4 and v6 say which.
+func (m *manager) listenAll(v4, v6 bool) error {
+	infos, err := verbs.Devices()
+	if err != nil {
+		return err
+	}
+	err = fail(syscall.ENODEV, "address", "no device has an address")
+	ok := false
+	for _, info := range infos {
+		addrs, e := info.Addrs()
+		if e != nil {
+			continue
+		}
+		for _, a := range addrs {
+			if a.Is4() && !v4 || a.Is6() && !v6 {
+				continue
+			}
+			if _, e := m.locate(a); e != nil {
+				err = e
+				continue
+			}
+			ok = true
+		}
+	}
+	if ok {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,228 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+// Options say what Dial and ListenAddr make. The zero value, and nil, are fine for
+// a reliable connection.
+type Options struct {
+	// Source is the local address, and port, to dial from; zero lets the system
+	// choose.
+	Source netip.AddrPort
+	// PD is where the queue pair is made. It belongs to the device that the
+	// connection uses; nil makes one for each Conn.
+	PD *verbs.PD
+	// QP is what the queue pair is made from. Zero fields have defaults: type
+	// RC, 64 work requests of 4 elements each way, 64 bytes inline, completion
+	// queues of the Conn's own.
+	QP verbs.QPInitAttr
+	// Param are the connection's parameters; nil stands for as many READs and
+	// atomics as the device does and the longest retries.
+	Param *ConnParam
+	// Backlog bounds the requests that wait for Accept; see ID.Listen.
+	Backlog int
+	// Prepare is called when the queue pair can take receives and the peer
+	// cannot send yet: post receives here. Its error ends the attempt.
+	Prepare func(*Conn) error
+}
+
+// Conn is an established connection. PD, SendCQ and RecvCQ are those of its
+// queue pair.
+type Conn struct {
+	ID     *ID
+	PD     *verbs.PD
+	SendCQ *verbs.CQ
+	RecvCQ *verbs.CQ
+	// PrivateData and Peer are what the peer sent when it connected or accepted.
+	PrivateData []byte
+	Peer        ConnParam
+
+	ch  *EventChannel
+	own []func() error // undoes what was made for this Conn, the last first
+}
+
+// QP returns the connection's queue pair.
+func (c *Conn) QP() *verbs.QP { return c.ID.QP() }
+
+// Dial connects to "host:port" and returns when data may flow: rdma_create_ep(3)
+// and rdma_connect(3) in synchronous mode. ctx bounds the attempt.
+//
+// Errors: a *RejectedError, or one that wraps ETIMEDOUT or what an ID's call
+// returned.
+func Dial(ctx context.Context, addr string, o *Options) (*Conn, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	dst, err := lookup(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	ch := NewEventChannel()
+	id, err := NewID(ch, TCP)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{ID: id, ch: ch}
+	if err := c.dial(ctx, dst, o); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Conn) dial(ctx context.Context, dst netip.AddrPort, o *Options) error {
+	if err := c.ID.ResolveAddr(ctx, o.Source, dst); err != nil {
+		return err
+	}
+	if _, err := c.expect(ctx, AddrResolved); err != nil {
+		return err
+	}
+	if err := c.ID.ResolveRoute(); err != nil {
+		return err
+	}
+	if _, err := c.expect(ctx, RouteResolved); err != nil {
+		return err
+	}
+	if err := c.equip(o); err != nil {
+		return err
+	}
+	if err := c.ID.Connect(o.param()); err != nil {
+		return err
+	}
+	ev, err := c.expect(ctx, Established)
+	if err != nil {
+		return err
+	}
+	c.PrivateData, c.Peer = ev.PrivateData, ev.Conn
+	return nil
+}
+
+// expect waits for an event; another one that comes instead is an error.
+func (c *Conn) expect(ctx context.Context, want EventType) (*Event, error) {
+	ev, err := c.ch.Get(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case ev.Type == want:
+		return ev, nil
+	case ev.Err != nil:
+		return nil, ev.Err
+	}
+	return nil, fail(syscall.ECONNRESET, "connection", "%v instead of %v", ev.Type, want)
+}
+
+// equip makes the queue pair and what it stands on.
+func (c *Conn) equip(o *Options) (err error) {
+	ctx := c.ID.Verbs()
+	if c.PD = o.PD; c.PD == nil {
+		if c.PD, err = ctx.AllocPD(); err != nil {
+			return err
+		}
+		c.own = append(c.own, c.PD.Dealloc)
+	}
+	attr := o.attr()
+	for _, q := range []struct {
+		cq    **verbs.CQ
+		depth uint32
+	}{{&attr.SendCQ, attr.Cap.MaxSendWR}, {&attr.RecvCQ, attr.Cap.MaxRecvWR}} {
+		if *q.cq != nil {
+			continue
+		}
+		if *q.cq, err = c.PD.Context().CreateCQ(int(max(q.depth, 1)), nil); err != nil {
+			return err
+		}
+		c.own = append(c.own, (*q.cq).Destroy)
+	}
+	c.SendCQ, c.RecvCQ = attr.SendCQ, attr.RecvCQ
+	if err := c.ID.CreateQP(c.PD, &attr); err != nil {
+		return err
+	}
+	c.own = append(c.own, c.ID.DestroyQP)
+	if o.Prepare != nil {
+		return o.Prepare(c)
+	}
+	return nil
+}
+
+func (o *Options) attr() verbs.QPInitAttr {
+	a := o.QP
+	if a.Type == 0 {
+		a.Type = ib.QPTypeRC
+	}
+	if a.Cap == (ib.QPCap{}) {
+		a.Cap = ib.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
+	}
+	return a
+}
+
+func (o *Options) param() *ConnParam {
+	if o.Param != nil {
+		return o.Param
+	}
+	return &ConnParam{ResponderResources: MaxRdAtomic, InitiatorDepth: MaxRdAtomic, RetryCount: 7, RNRRetryCount: 7}
+}
+
+// Wait returns nil when the peer has disconnected, or ctx's error if ctx ends
+// first.
+func (c *Conn) Wait(ctx context.Context) error {
+	for {
+		ev, err := c.ch.Get(ctx)
+		if err != nil {
+			return err
+		}
+		if ev.Type == Disconnected || ev.Type == TimewaitExit {
+			return nil
+		}
+	}
+}
+
+// Close disconnects and destroys what was made for the connection. It does not
+// wait for the peer. Memory regions and windows on a PD of the Conn's own must
+// be deregistered before.
+func (c *Conn) Close() error {
+	var errs []error
+	if c.established() {
+		errs = append(errs, c.ID.Disconnect())
+	}
+	for i := len(c.own) - 1; i >= 0; i-- {
+		errs = append(errs, c.own[i]())
+	}
+	c.own = nil
+	errs = append(errs, c.ID.Destroy())
+	c.ch.Close()
+	return errors.Join(errs...)
+}
+
+func (c *Conn) established() bool {
+	c.ID.mu.Lock()
+	defer c.ID.mu.Unlock()
+	return c.ID.state == stEstablished || c.ID.state == stDisconnected && c.ID.conn != 0
+}
+
+// lookup turns "host:port" into an address; an empty host stands for all local
+// ones.
+func lookup(ctx context.Context, addr string) (netip.AddrPort, error) {
+	host, service, err := net.SplitHostPort(addr)
+	if err != nil {
+		return netip.AddrPort{}, invalid("address", "%v", err)
+	}
+	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
+	if err != nil {
+		return netip.AddrPort{}, invalid("address", "%v", err)
+	}
+	if host == "" {
+		return netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)), nil
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return netip.AddrPortFrom(ips[0].Unmap(), uint16(port)), nil
+}

@@ -1,0 +1,46 @@
+// Package rdmacm is the RDMA connection manager, as librdmacm has it: it
+// finds the device for an IP address, exchanges what two queue pairs need to
+// know of each other, and drives them to the state in which they work. On the
+// wire it speaks the InfiniBand connection manager's protocol, so that the peer
+// may be any RoCE host.
+//
+// # Two ways in
+//
+// [Dial] and [ListenAddr] work as those of package net: they return a [Conn] with
+// its queue pair ready.
+//
+// [ID] is rdma_cm_id, for everything else. Its calls start something, and an
+// [Event] on the identifier's [EventChannel] tells how it ended:
+//
+//	active                              passive
+//	NewID                               NewID
+//	ResolveAddr   → ADDR_RESOLVED       BindAddr
+//	ResolveRoute  → ROUTE_RESOLVED      Listen
+//	CreateQP                                  → CONNECT_REQUEST, with a new ID
+//	Connect                             CreateQP (on the new ID)
+//	              → ESTABLISHED         Accept → ESTABLISHED
+//	Disconnect    → DISCONNECTED              → DISCONNECTED
+//	              → TIMEWAIT_EXIT       Disconnect → TIMEWAIT_EXIT
+//	DestroyQP, Destroy                  DestroyQP, Destroy
+//
+// In the UDP port space there is no connection: Connect asks the peer which
+// queue pair serves the port, and ESTABLISHED brings its number and Q_Key.
+//
+// # Differences from librdmacm
+//
+// Events need no acknowledgement. An ID is bound to a device by an address as
+// usual; its QP may belong to any [verbs.Context] of that device. A port is
+// reserved among this user's processes on the machine, whatever address it is
+// bound to; the kernel's own rdma_cm has a port space of its own. Alternate
+// paths, XRC, IPoIB's port space and multicast joins are not supported (attach a
+// queue pair with verbs.QP.AttachMulticast instead).
+//
+// # Concurrency
+//
+// All methods may be called concurrently. Events of one ID come in order.
+//
+// # When the process ends
+//
+// A peer of a process that ends without Disconnect, even by a signal, is sent a
+// DREQ by those who share the port, and sees DISCONNECTED.
+package rdmacm

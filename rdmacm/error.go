@@ -1,0 +1,39 @@
+package rdmacm
+
+import (
+	"fmt"
+	"syscall"
+
+	"verbena/internal/device"
+	"verbena/internal/wire/cm"
+)
+
+// fail returns an error that names the argument or call at fault and wraps the
+// errno that librdmacm returns.
+func fail(errno syscall.Errno, arg, format string, a ...any) error {
+	return &device.Error{Arg: arg, Why: fmt.Sprintf(format, a...), Err: errno}
+}
+
+func invalid(arg, format string, a ...any) error { return fail(syscall.EINVAL, arg, format, a...) }
+
+// RejectReason is why a connection was refused: the reason in the peer's REJ.
+type RejectReason = cm.Reason
+
+// Reasons that an application meets.
+const (
+	RejectConsumer   = cm.RejConsumer         // the peer's application called Reject
+	RejectNoListener = cm.RejInvalidServiceID // nobody listens to the port
+	RejectStale      = cm.RejStaleConnection  // the peer holds an older connection of the queue pair
+	RejectTimeout    = cm.RejTimeout          // the peer gave up waiting for our answer
+	RejectMTU        = cm.RejInvalidMTU       // the peer's port is narrower than the path MTU asked for
+)
+
+// RejectedError is the Err of a REJECTED event. It wraps ECONNREFUSED.
+type RejectedError struct {
+	Reason RejectReason
+}
+
+func (e *RejectedError) Error() string { return fmt.Sprintf("connection rejected: %v", e.Reason) }
+
+// Unwrap returns ECONNREFUSED.
+func (e *RejectedError) Unwrap() error { return syscall.ECONNREFUSED }

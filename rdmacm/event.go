@@ -1,0 +1,90 @@
+package rdmacm
+
+import (
+	"verbena/ib"
+)
+
+// EventType is a connection manager event: rdma_cm_event_type.
+type EventType uint8
+
+// Events.
+const (
+	AddrResolved    EventType = 0  // ResolveAddr found the device
+	AddrError       EventType = 1  // ResolveAddr did not
+	RouteResolved   EventType = 2  // ResolveRoute found the path
+	RouteError      EventType = 3  // ResolveRoute did not
+	ConnectRequest  EventType = 4  // a peer asks; Event.ID is new, Event.ListenID the listener
+	ConnectResponse EventType = 5  // active, no QP on the ID: the peer accepted; call Establish
+	ConnectError    EventType = 6  // the peer accepted, but the QP could not be set up
+	Unreachable     EventType = 7  // the peer does not answer; UDP port space: it does not serve the port
+	Rejected        EventType = 8  // the peer refused
+	Established     EventType = 9  // the connection is up; UDP port space: Event.UD holds
+	Disconnected    EventType = 10 // the connection is over
+	DeviceRemoval   EventType = 11 // the device is gone
+	MulticastJoin   EventType = 12 // not raised
+	MulticastError  EventType = 13 // not raised
+	AddrChange      EventType = 14 // not raised
+	TimewaitExit    EventType = 15 // the QP of the connection may be used again
+)
+
+var eventNames = [...]string{
+	"RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR", "RDMA_CM_EVENT_ROUTE_RESOLVED", "RDMA_CM_EVENT_ROUTE_ERROR",
+	"RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE", "RDMA_CM_EVENT_CONNECT_ERROR", "RDMA_CM_EVENT_UNREACHABLE",
+	"RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_DEVICE_REMOVAL",
+	"RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR", "RDMA_CM_EVENT_ADDR_CHANGE", "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+}
+
+// String returns the name that rdma_event_str(3) returns.
+func (t EventType) String() string {
+	if int(t) < len(eventNames) {
+		return eventNames[t]
+	}
+	return "UNKNOWN EVENT"
+}
+
+// Event is a connection manager event: rdma_cm_event.
+type Event struct {
+	Type     EventType
+	ID       *ID
+	ListenID *ID // of ConnectRequest
+	// Err says why, for the events that tell of a failure: a *RejectedError, or
+	// an error that wraps ETIMEDOUT, ECONNREFUSED or what a call returned.
+	Err error
+	// PrivateData is what the peer sent along, padded with zeros to what the
+	// message holds.
+	PrivateData []byte
+	Conn        ConnParam // of ConnectRequest, ConnectResponse and Established, TCP and IB port spaces
+	UD          UDParam   // of ConnectRequest and Established, UDP port space
+}
+
+// ConnParam are the parameters of a connection: rdma_conn_param. In an event
+// they are the peer's, seen from here: ResponderResources is what it wants of
+// us, InitiatorDepth what it will serve.
+type ConnParam struct {
+	PrivateData []byte
+	// ResponderResources is how many READs and atomics of the peer are served
+	// at once, InitiatorDepth how many of ours may be outstanding. MaxRdAtomic
+	// stands for as many as the device does, or as the peer asked for.
+	ResponderResources uint8
+	InitiatorDepth     uint8
+	FlowControl        bool
+	RetryCount         uint8  // 0 to 7; of Connect only, it holds for both sides
+	RNRRetryCount      uint8  // 0 to 6; 7 is for ever. It governs the peer's sends
+	SRQ                bool   // ignored where the ID has a QP
+	QPN                ib.QPN // ignored where the ID has a QP
+}
+
+// MaxRdAtomic in ConnParam stands for the most: RDMA_MAX_RESP_RES and
+// RDMA_MAX_INIT_DEPTH.
+const MaxRdAtomic = 0xff
+
+// UDParam is how to reach a datagram queue pair: rdma_ud_param.
+type UDParam struct {
+	PrivateData []byte
+	AH          ib.AHAttr // of Established: for verbs.PD.CreateAH
+	QPN         ib.QPN
+	QKey        ib.QKey
+}
+
+// UDQKey is the Q_Key of queue pairs in the UDP port space: RDMA_UDP_QKEY.
+const UDQKey ib.QKey = 0x01234567

@@ -1,0 +1,43 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"syscall"
+
+	"verbena/internal/engine"
+	"verbena/internal/roce"
+	"verbena/verbs"
+)
+
+// gsi is the general services interface: how MADs leave and reach this process,
+// and what processes that share an address agree on. In production it is the
+// engine; tests have one in memory.
+//
+// Its calls may wait for another process, so none is made with manager.mu held.
+type gsi interface {
+	// Listen makes MADs to a local address arrive.
+	Listen(addr netip.Addr) error
+	// OnMAD sets who takes them; it must not block.
+	OnMAD(f func(m *roce.Meta, mad []byte))
+	SendMAD(src, dst netip.Addr, mad []byte) error
+	// ListenService makes requests for a service id come to this process;
+	// EADDRINUSE if another has it.
+	ListenService(id uint64) error
+	UnlistenService(id uint64)
+	// SetWill leaves a MAD to be sent if this process dies before ClearWill.
+	SetWill(id uint64, src, dst netip.Addr, mad []byte) error
+	ClearWill(id uint64)
+	// Slot is the top six bits of this process's communication ids.
+	Slot() int
+}
+
+var _ gsi = (*engine.Engine)(nil)
+
+// engineOf returns the engine that a context runs on.
+func engineOf(c *verbs.Context) (gsi, error) {
+	h, ok := any(c).(interface{ Engine() *engine.Engine })
+	if !ok {
+		return nil, fail(syscall.EOPNOTSUPP, "device", "%s does not offer its QP1", c.Info().Name)
+	}
+	return h.Engine(), nil
+}

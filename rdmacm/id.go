@@ -1,0 +1,223 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"sync"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/cm/ibcm"
+	"verbena/internal/monotime"
+	"verbena/verbs"
+)
+
+// ID is a communication identifier: rdma_cm_id, the RDMA counterpart of a
+// socket.
+type ID struct {
+	// Context is the application's own; the package does not touch it.
+	Context any
+
+	// immutable after NewID
+	mgr *manager
+	ps  PortSpace
+
+	mu       sync.Mutex
+	state    state // guarded by mu, as all below
+	ch       *EventChannel
+	place    place // of the local address, once known
+	local    netip.AddrPort
+	peer     netip.AddrPort
+	bound    *binding
+	listener ibcm.ListenerID
+	conn     ibcm.ConnID   // 0 without
+	params   ibcm.QPParams // of the connection, as far as agreed
+	qp       *verbs.QP
+	willSet  bool
+	tos      uint8
+	ackCode  uint8 // local ACK time-out; 0 for the default
+}
+
+// state is what an ID has been through.
+type state uint8
+
+const (
+	stIdle          state = iota // new
+	stBound                      // has a local address
+	stAddrResolved               // has a device and a peer
+	stRouteResolved              // may connect
+	stListening
+	stConnecting  // REQ or SIDR_REQ sent
+	stReplied     // the REP waits for Establish
+	stRequested   // made by a request that waits for Accept
+	stAccepting   // REP sent
+	stEstablished // or, in the UDP port space, resolved
+	stDisconnected
+	stDestroyed
+)
+
+var stateNames = [...]string{
+	"idle", "bound", "address resolved", "route resolved", "listening", "connecting", "replied", "requested", "accepting",
+	"established", "disconnected", "destroyed",
+}
+
+func (s state) String() string { return stateNames[s] }
+
+// NewID returns an identifier that raises its events on ch: rdma_create_id(3).
+//
+// Errors: EOPNOTSUPP for a port space that is none of TCP, UDP and IB; those of
+// verbs.Open.
+func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
+	if ch == nil {
+		return nil, invalid("channel", "is nil")
+	}
+	if ps != TCP && ps != UDP && ps != IB {
+		return nil, fail(syscall.EOPNOTSUPP, "port space", "%v: TCP, UDP and IB are supported", ps)
+	}
+	m, err := acquireManager()
+	if err != nil {
+		return nil, err
+	}
+	return &ID{mgr: m, ps: ps, ch: ch}, nil
+}
+
+// Destroy gives the identifier back: rdma_destroy_id(3). What it has under way
+// ends: a connection is released, a request refused, a listener closed. No
+// event of it follows, and requests to a listener that were not fetched are
+// refused. Its queue pair must be destroyed first: EBUSY.
+func (id *ID) Destroy() error {
+	id.mu.Lock()
+	if id.state == stDestroyed {
+		id.mu.Unlock()
+		return invalid("ID", "was destroyed before")
+	}
+	if id.qp != nil {
+		id.mu.Unlock()
+		return fail(syscall.EBUSY, "ID", "has a queue pair: call DestroyQP first")
+	}
+	id.state = stDestroyed
+	ch, conn, listener := id.ch, id.conn, id.listener
+	id.clearWill()
+	id.mu.Unlock()
+
+	m := id.mgr
+	_ = m.command(func(a *ibcm.Agent, now monotime.Time) error {
+		if conn != 0 {
+			delete(m.conns, conn)
+			a.Destroy(now, conn)
+		}
+		if listener != 0 {
+			delete(m.listeners, listener)
+			return a.CloseListener(now, listener)
+		}
+		return nil
+	})
+	for _, ev := range ch.remove(func(ev *Event) bool { return ev.ID == id || ev.ListenID == id }) {
+		if ev.ListenID == id {
+			_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
+		}
+	}
+	m.ports.release(id.bound)
+	m.leave()
+	return nil
+}
+
+// check refuses a call in the wrong state. The caller holds mu.
+func (id *ID) check(call string, allowed ...state) error {
+	for _, s := range allowed {
+		if id.state == s {
+			return nil
+		}
+	}
+	return invalid(call, "the ID is %v", id.state)
+}
+
+// PortSpace returns the port space the ID was made in.
+func (id *ID) PortSpace() PortSpace { return id.ps }
+
+// Verbs returns the device the ID is bound to, nil while it is not: after
+// ResolveAddr, on the ID of a request, and after BindAddr to an address that is
+// not a wildcard. It is shared by all IDs; do not close it.
+func (id *ID) Verbs() *verbs.Context {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.place.verbs
+}
+
+// LocalAddr returns the local address and port: rdma_get_local_addr(3).
+func (id *ID) LocalAddr() netip.AddrPort {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.local
+}
+
+// PeerAddr returns the peer's address and port: rdma_get_peer_addr(3).
+func (id *ID) PeerAddr() netip.AddrPort {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.peer
+}
+
+// Channel returns the channel of the ID's events.
+func (id *ID) Channel() *EventChannel {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.ch
+}
+
+// Migrate moves the ID and its events that were not fetched to another channel:
+// rdma_migrate_id(3).
+func (id *ID) Migrate(ch *EventChannel) error {
+	if ch == nil {
+		return invalid("channel", "is nil")
+	}
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	old := id.ch
+	id.ch = ch
+	if old != ch {
+		ch.put(old.remove(func(ev *Event) bool { return ev.ID == id && ev.ListenID == nil || ev.ListenID == id })...)
+	}
+	return nil
+}
+
+// SetTOS sets the traffic class (DSCP and ECN bits) of the connection's
+// packets: RDMA_OPTION_ID_TOS. Call it before Connect or Accept.
+func (id *ID) SetTOS(tos uint8) {
+	id.mu.Lock()
+	id.tos = tos
+	id.mu.Unlock()
+}
+
+// SetACKTimeout sets the local ACK time-out of the connection's queue pairs to
+// 4.096 µs × 2^code, 1 to 31: RDMA_OPTION_ID_ACK_TIMEOUT. Call it before Connect.
+// Without it the code is 17, 0.54 s.
+func (id *ID) SetACKTimeout(code uint8) error {
+	if code < 1 || code > 31 {
+		return invalid("code", "%d: must be 1 to 31", code)
+	}
+	id.mu.Lock()
+	id.ackCode = code
+	id.mu.Unlock()
+	return nil
+}
+
+// Notify tells the connection manager of an asynchronous event of the ID's
+// queue pair: rdma_notify(3). EventCommEst makes a connection established whose
+// RTU was lost.
+func (id *ID) Notify(e ib.EventType) {
+	id.mu.Lock()
+	conn := id.conn
+	id.mu.Unlock()
+	if e == ib.EventCommEst && conn != 0 {
+		_ = id.mgr.command(func(a *ibcm.Agent, now monotime.Time) error {
+			a.CommEstablished(now, conn)
+			return nil
+		})
+	}
+}
+
+// raise puts an event on the ID's channel. The caller holds mu.
+func (id *ID) raise(ev Event) {
+	ev.ID = id
+	id.ch.put(&ev)
+}

@@ -1,0 +1,52 @@
+package rdmacm
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"verbena/internal/cm/ibcm"
+	"verbena/internal/monotime"
+)
+
+// Listen takes requests to the bound address: rdma_listen(3). Each raises
+// ConnectRequest with an ID of its own. An ID that is not bound listens on a
+// port of the system's choice on all addresses. At most backlog requests wait to
+// be accepted or rejected, 1,024 if it is not positive; the peers of more try
+// again.
+//
+// Errors: EADDRINUSE if the port is taken.
+func (id *ID) Listen(backlog int) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.check("Listen", stIdle, stBound); err != nil {
+		return err
+	}
+	if id.state == stIdle {
+		if err := id.bindLocked(netip.AddrPortFrom(netip.IPv6Unspecified(), 0), true); err != nil {
+			return err
+		}
+	}
+	addr := id.local.Addr()
+	if addr.IsUnspecified() {
+		if err := id.mgr.listenAll(true, addr.Is6()); err != nil {
+			return err
+		}
+	}
+	m := id.mgr
+	err := m.command(func(a *ibcm.Agent, now monotime.Time) (err error) {
+		id.listener, err = a.Listen(id.bound.service, addr, backlog)
+		if err == nil {
+			m.listeners[id.listener] = id
+		}
+		return err
+	})
+	if errors.Is(err, ibcm.ErrInUse) {
+		return fail(syscall.EADDRINUSE, "address", "%v is being listened to", id.local)
+	}
+	if err != nil {
+		return err
+	}
+	id.state = stListening
+	return nil
+}

@@ -1,0 +1,186 @@
+package rdmacm
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"syscall"
+	"testing"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+func TestPortInUseIsAnError(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	first := a.newID(TCP)
+	check(t, first.BindAddr(anyPort))
+	at := first.LocalAddr()
+	if at.Port() == 0 {
+		t.Fatal("port 0 was not replaced")
+	}
+	for name, c := range map[string]struct {
+		p    *process
+		ps   PortSpace
+		addr netip.AddrPort
+		want error
+	}{
+		"same process":     {a, TCP, at, syscall.EADDRINUSE},
+		"another process":  {b, TCP, at, syscall.EADDRINUSE},
+		"wildcard":         {a, TCP, netip.AddrPortFrom(netip.IPv6Unspecified(), at.Port()), syscall.EADDRINUSE},
+		"IPv4 wildcard":    {a, TCP, netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()), syscall.EADDRINUSE},
+		"other port space": {a, UDP, at, nil},
+		"other family":     {a, TCP, netip.AddrPortFrom(netip.IPv6Loopback(), at.Port()), nil},
+		"no such address":  {a, TCP, netip.MustParseAddrPort("192.0.2.1:0"), syscall.ENODEV},
+		"no address":       {a, TCP, netip.AddrPort{}, syscall.EINVAL},
+	} {
+		id := c.p.newID(c.ps)
+		if err := id.BindAddr(c.addr); !errors.Is(err, c.want) || c.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	check(t, first.Destroy())
+	again := b.newID(TCP)
+	other := a.newID(TCP)
+	_ = other
+	if err := again.BindAddr(netip.AddrPortFrom(loopback4, 0)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A port that was given back can be bound again, also by another process.
+func TestPortIsGivenBack(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	first := a.listening(TCP, loopback4)
+	at := first.LocalAddr()
+	check(t, first.Destroy())
+	second := b.newID(TCP)
+	check(t, second.BindAddr(at))
+	check(t, second.Listen(1))
+}
+
+// CVE-2023-2176 and CVE-2021-4028: binding an identifier twice, or one that is
+// resolved, changed an address that lists in Linux relied on.
+func TestCVE_2023_2176_AnIDIsBoundOnce(t *testing.T) {
+	f := newFabric(t)
+	p := f.process(1)
+	id := p.listening(TCP, loopback4)
+	was := id.LocalAddr()
+	ctx := context.Background()
+	for name, err := range map[string]error{
+		"BindAddr":    id.BindAddr(netip.MustParseAddrPort("[::1]:0")),
+		"ResolveAddr": id.ResolveAddr(ctx, netip.AddrPort{}, was),
+		"Listen":      id.Listen(1),
+	} {
+		if !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s on a listener: %v", name, err)
+		}
+	}
+	resolved := p.resolved(TCP, netip.AddrPortFrom(loopback4, 9))
+	if err := resolved.BindAddr(anyPort); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("BindAddr after ResolveRoute: %v", err)
+	}
+	if id.LocalAddr() != was {
+		t.Errorf("the address became %v", id.LocalAddr())
+	}
+}
+
+func TestResolveAddrFails(t *testing.T) {
+	f := newFabric(t)
+	p := f.process(1)
+	ctx := context.Background()
+	for _, dst := range []string{"0.0.0.0:1", "224.0.0.1:1", "[ff02::1]:1"} {
+		if err := p.newID(TCP).ResolveAddr(ctx, netip.AddrPort{}, netip.MustParseAddrPort(dst)); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: %v", dst, err)
+		}
+	}
+	id := p.newID(TCP)
+	check(t, id.ResolveAddr(ctx, anyPort, netip.MustParseAddrPort("[::1]:1")))
+	if ev := id.want(AddrError); !errors.Is(ev.Err, syscall.EINVAL) {
+		t.Errorf("two families: %v", ev.Err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	id = p.newID(TCP)
+	check(t, id.ResolveAddr(gone, netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:1")))
+	id.want(AddrError)
+}
+
+func TestWrongCallsNameTheArgument(t *testing.T) {
+	f := newFabric(t)
+	p := f.process(1)
+	id := p.newID(TCP)
+	long := make([]byte, 200)
+	pd, err := p.devicePD()
+	check(t, err)
+	defer pd.Dealloc()
+	for name, err := range map[string]error{
+		"ResolveRoute": id.ResolveRoute(), "Connect": id.Connect(&someParam), "Accept": id.Accept(nil), "Reject": id.Reject(nil),
+		"Establish": id.Establish(), "Disconnect": id.Disconnect(), "DestroyQP": id.DestroyQP(), "Migrate": id.Migrate(nil),
+		"CreateQP": id.CreateQP(pd, &verbs.QPInitAttr{Type: ib.QPTypeRC}), "SetACKTimeout": id.SetACKTimeout(32),
+	} {
+		if !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s of a new ID: %v", name, err)
+		}
+	}
+	if _, err := NewID(nil, TCP); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("no channel: %v", err)
+	}
+	if _, err := NewID(NewEventChannel(), PortSpace(2)); !errors.Is(err, syscall.EOPNOTSUPP) {
+		t.Errorf("port space IPoIB: %v", err)
+	}
+	for ps, most := range map[PortSpace]int{TCP: 56, IB: 92, UDP: 180} {
+		r := p.resolved(ps, netip.AddrPortFrom(loopback4, 9))
+		prm := someParam
+		prm.QPN, prm.PrivateData = 0x77, long[:most+1]
+		if err := r.Connect(&prm); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%v with %d bytes: %v", ps, most+1, err)
+		}
+		prm.RetryCount, prm.PrivateData = 8, long[:most]
+		if err := r.Connect(&prm); (err != nil) != (ps != UDP) {
+			t.Errorf("%v with retry count 8: %v", ps, err)
+		}
+		if err := r.CreateQP(pd, &verbs.QPInitAttr{Type: ib.QPTypeUC}); (ps == IB) == errors.Is(err, syscall.EINVAL) && ps != IB {
+			t.Errorf("%v with a UC queue pair: %v", ps, err)
+		}
+	}
+}
+
+// devicePD is a protection domain of the loopback device.
+func (p *process) devicePD() (*verbs.PD, error) {
+	at, err := p.locate(loopback4)
+	if err != nil {
+		return nil, err
+	}
+	return at.verbs.AllocPD()
+}
+
+func TestEventNames(t *testing.T) {
+	if AddrResolved.String() != "RDMA_CM_EVENT_ADDR_RESOLVED" || TimewaitExit.String() != "RDMA_CM_EVENT_TIMEWAIT_EXIT" || EventType(99).String() != "UNKNOWN EVENT" {
+		t.Error("names are not those of rdma_event_str")
+	}
+}
+
+func TestChannel(t *testing.T) {
+	ch := NewEventChannel()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := ch.Get(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	ch.put(&Event{Type: Established}, &Event{Type: Disconnected})
+	if ev := ch.TryGet(); ev.Type != Established {
+		t.Errorf("first %v", ev.Type)
+	}
+	if ev, err := ch.Get(context.Background()); err != nil || ev.Type != Disconnected {
+		t.Errorf("second %v, %v", ev, err)
+	}
+	ch.Close()
+	for range 2 {
+		if _, err := ch.Get(context.Background()); !errors.Is(err, syscall.EBADF) {
+			t.Errorf("closed: %v", err)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package rdmacm
+
+import (
+	"syscall"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+// CreateQP makes a queue pair that the ID takes through its states:
+// rdma_create_qp(3). pd belongs to the ID's device. The queue pair can take
+// receives when it returns; in the UDP port space it is ready to send as well.
+//
+// Errors: EINVAL if the ID has no device yet, has a queue pair, or the port
+// space does not go with the type: UD in UDP, RC in TCP, RC or UC in IB.
+func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	switch {
+	case id.state == stDestroyed || id.place.verbs == nil:
+		return invalid("CreateQP", "the ID is %v: it needs a device", id.state)
+	case id.qp != nil:
+		return invalid("CreateQP", "the ID has a queue pair")
+	case pd.Context().Info().Name != id.place.verbs.Info().Name:
+		return invalid("pd", "belongs to device %s, the ID to %s", pd.Context().Info().Name, id.place.verbs.Info().Name)
+	case (attr.Type == ib.QPTypeUD) != (id.ps == UDP), attr.Type == ib.QPTypeUC && id.ps == TCP:
+		return invalid("attr.Type", "%v does not go with port space %v", attr.Type, id.ps)
+	}
+	qp, err := pd.CreateQP(attr)
+	if err != nil {
+		return err
+	}
+	if err := id.initQP(qp); err != nil {
+		_ = qp.Destroy() // it was just made; the error that counts is the first
+		return err
+	}
+	id.qp = qp
+	return nil
+}
+
+// initQP takes a new queue pair to where it may be given receives.
+func (id *ID) initQP(qp *verbs.QP) error {
+	steps := []ib.QPState{ib.QPInit}
+	if id.ps == UDP {
+		steps = append(steps, ib.QPRTR, ib.QPRTS)
+	}
+	return id.modify(qp, steps...)
+}
+
+// modify takes a queue pair through states with the attributes of the ID.
+func (id *ID) modify(qp *verbs.QP, steps ...ib.QPState) error {
+	for _, s := range steps {
+		attr, mask := id.attrFor(s, qp.Type())
+		if err := qp.Modify(&attr, mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readyQP takes the ID's queue pair, if it has one, to RTR and RTS.
+func (id *ID) readyQP() error {
+	if id.qp == nil {
+		return nil
+	}
+	return id.modify(id.qp, ib.QPRTR, ib.QPRTS)
+}
+
+// failQP takes the ID's queue pair, if it has one, to the error state.
+func (id *ID) failQP() error {
+	if id.qp == nil {
+		return nil
+	}
+	return id.qp.Modify(&ib.QPAttr{State: ib.QPErr}, ib.QPStateAttr)
+}
+
+// QP returns the ID's queue pair, nil without.
+func (id *ID) QP() *verbs.QP {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.qp
+}
+
+// DestroyQP destroys the queue pair: rdma_destroy_qp(3).
+func (id *ID) DestroyQP() error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.qp == nil {
+		return invalid("DestroyQP", "the ID has no queue pair")
+	}
+	err := id.qp.Destroy()
+	id.qp = nil
+	return err
+}
+
+// QPAttr returns what a queue pair that the application drives by itself is
+// modified with to enter a state: rdma_init_qp_attr(3). INIT may be asked for
+// once the ID has a device, RTR and RTS after ConnectResponse, ConnectRequest
+// or Established.
+func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	switch {
+	case id.place.verbs == nil:
+		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: it needs a device", id.state)
+	case s != ib.QPInit && s != ib.QPRTR && s != ib.QPRTS:
+		return ib.QPAttr{}, 0, fail(syscall.EINVAL, "state", "%v: INIT, RTR or RTS", s)
+	case s != ib.QPInit && id.ps != UDP && id.params.DestQPN == 0:
+		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: its peer's queue pair is not known", id.state)
+	}
+	attr, mask := id.attrFor(s, t)
+	return attr, mask, nil
+}
+
+// attrFor fills the attributes for a state. As Linux's rdma_cm does, it leaves
+// the RNR timer at its longest, 655 ms.
+func (id *ID) attrFor(s ib.QPState, t ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask) {
+	a.State, mask = s, ib.QPStateAttr
+	p := &id.params
+	switch {
+	case s == ib.QPInit && t == ib.QPTypeUD:
+		a.PortNum, a.QKey = 1, UDQKey
+		mask |= ib.QPPKeyIndex | ib.QPPort | ib.QPQKey
+	case s == ib.QPInit:
+		a.PortNum, a.AccessFlags = 1, ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic
+		mask |= ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
+	case s == ib.QPRTR && t != ib.QPTypeUD:
+		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = id.ahAttr(), p.PathMTU, p.DestQPN, p.RQPSN
+		mask |= ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
+		if t == ib.QPTypeRC {
+			a.MaxDestRdAtomic = p.MaxDestRdAtomic
+			mask |= ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
+		}
+	case s == ib.QPRTS:
+		a.SQPSN = p.SQPSN
+		mask |= ib.QPSQPSN
+		if t == ib.QPTypeRC {
+			a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = p.Timeout, p.RetryCnt, p.RNRRetry, p.MaxRdAtomic
+			mask |= ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
+		}
+	}
+	return a, mask
+}
+
+// ahAttr is the address vector to the peer.
+func (id *ID) ahAttr() ib.AHAttr {
+	tos := id.tos
+	if tos == 0 {
+		tos = id.params.TrafficClass
+	}
+	return ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{
+		DGID: ib.GIDFromAddr(id.peer.Addr().WithZone("")), SGIDIndex: uint8(id.place.index), HopLimit: 64, TrafficClass: tos,
+		FlowLabel: id.params.FlowLabel,
+	}}
+}

@@ -1,0 +1,122 @@
+package rdmacm
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+// BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard
+// address leaves the device open; port 0 lets the system choose, LocalAddr tells.
+//
+// Errors: EADDRINUSE if the port is taken, here or in another process; ENODEV if
+// no device has the address.
+func (id *ID) BindAddr(addr netip.AddrPort) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.check("BindAddr", stIdle); err != nil {
+		return err
+	}
+	return id.bindLocked(addr, true)
+}
+
+func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
+	if !addr.Addr().IsValid() {
+		return invalid("address", "has no IP address")
+	}
+	ip := addr.Addr().Unmap()
+	var at place
+	if !ip.IsUnspecified() {
+		var err error
+		if at, err = id.mgr.locate(ip); err != nil {
+			return err
+		}
+		ip = at.addr
+	}
+	b, err := id.mgr.ports.bind(id.ps, ip, addr.Port(), shared)
+	if err != nil {
+		return err
+	}
+	id.bound, id.place = b, at
+	id.local = netip.AddrPortFrom(ip, b.service.Port())
+	id.state = stBound
+	return nil
+}
+
+// ResolveAddr finds the local device from which dst is reached:
+// rdma_resolve_addr(3). src, if it has an address, says which one to go out
+// from. AddrResolved or AddrError follows.
+func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.check("ResolveAddr", stIdle, stBound); err != nil {
+		return err
+	}
+	if !dst.Addr().IsValid() || dst.Addr().IsUnspecified() || dst.Addr().IsMulticast() {
+		return invalid("dst", "%v: must be the address of a host", dst.Addr())
+	}
+	if src.Addr().IsValid() && id.state == stIdle {
+		if err := id.bindLocked(src, src.Port() != 0); err != nil {
+			return err
+		}
+	}
+	if err := id.resolve(ctx, dst); err != nil {
+		id.raise(Event{Type: AddrError, Err: err})
+		return nil
+	}
+	id.state = stAddrResolved
+	id.raise(Event{Type: AddrResolved})
+	return nil
+}
+
+// resolve finds the local address that the system would send to dst from.
+func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
+	peer := netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
+	if id.place.verbs == nil {
+		local, err := sourceFor(ctx, peer.Addr())
+		if err != nil {
+			return err
+		}
+		at, err := id.mgr.locate(local)
+		if err != nil {
+			return err
+		}
+		if id.bound == nil {
+			if id.bound, err = id.mgr.ports.bind(id.ps, at.addr, 0, false); err != nil {
+				return err
+			}
+		}
+		id.place = at
+	}
+	id.local = netip.AddrPortFrom(id.place.addr, id.bound.service.Port())
+	if id.local.Addr().Is4() != peer.Addr().Is4() {
+		return invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), id.local.Addr())
+	}
+	id.peer = peer
+	return nil
+}
+
+// sourceFor asks the system's routes which address packets to dst leave from.
+// Connecting a datagram socket sends nothing.
+func sourceFor(ctx context.Context, dst netip.Addr) (netip.Addr, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(dst, 4791).String())
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+}
+
+// ResolveRoute finds the path to the peer: rdma_resolve_route(3). Over Ethernet
+// the IP routes are the path; RouteResolved follows at once.
+func (id *ID) ResolveRoute() error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.check("ResolveRoute", stAddrResolved); err != nil {
+		return err
+	}
+	id.state = stRouteResolved
+	id.raise(Event{Type: RouteResolved})
+	return nil
+}
