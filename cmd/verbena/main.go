@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"verbena/internal/tools/bench"
 	"verbena/internal/tools/cli"
 	"verbena/internal/tools/devinfo"
 	"verbena/internal/tools/dump"
 	"verbena/internal/tools/perf"
 	"verbena/internal/tools/pingpong"
+	"verbena/internal/tools/rping"
 	"verbena/internal/tools/stat"
 )
 
@@ -43,7 +45,9 @@ interrupt.`,
 		devinfo.DevicesCommand(),
 		devinfo.Command(),
 		pingpong.Command(),
+		rping.Command(),
 		perf.Command(),
+		bench.Command(),
 		dump.Command(),
 		stat.Command(),
 	)

@@ -22,6 +22,7 @@ type pinger struct {
 	wait      waiter
 	unread    int // sends whose completion was not polled yet
 	arrived   int // receives polled and not yet consumed
+	used      int // receives to post again, which waits until the answer is out
 	sequence  byte
 	roundTrip time.Duration // divisor of a round trip: 2 for ping-pong
 	progress  func(int64)
@@ -38,24 +39,25 @@ func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
 
 // ping is the client's side: it measures.
 func (p *pinger) ping() (LatResult, error) {
-	var start time.Time
+	var start, t0 time.Time
 	for i := int64(-warmUp); p.iters == 0 || i < p.iters; i++ {
 		if i == 0 {
 			start = time.Now()
+			t0 = start
 			p.deadline = start.Add(p.e.o.duration)
 		}
-		t0 := time.Now()
 		if err := p.send(); err != nil {
 			return LatResult{}, err
 		}
 		if err := p.awaitAnswer(); err != nil {
 			return LatResult{}, err
 		}
-		t1 := time.Now()
 		if i < 0 {
 			continue
 		}
+		t1 := time.Now() // ends this round trip and begins the next
 		p.times.add(t1.Sub(t0) / p.roundTrip)
+		t0 = t1
 		if p.iters == 0 && t1.After(p.deadline) {
 			break
 		}
@@ -124,7 +126,12 @@ func (p *pinger) send() error {
 		p.e.mr.Bytes()[p.e.sendHalf(0)+p.size-1] = p.sequence
 	}
 	p.unread++
-	return f.post(0, 1)
+	if err := f.post(0, 1); err != nil || p.used == 0 {
+		return err
+	}
+	n := p.used
+	p.used = 0
+	return f.postReceives(0, n)
 }
 
 // awaitAnswer waits for what ends a round trip.
@@ -180,10 +187,8 @@ func (p *pinger) awaitReceive() error {
 			}
 		}
 		p.arrived = n
+		p.used += n
 		if n > 0 {
-			if err := p.e.flows[0].postReceives(0, n); err != nil {
-				return err
-			}
 			continue
 		}
 		if err := p.reap(); err != nil {

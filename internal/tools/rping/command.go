@@ -1,0 +1,47 @@
+package rping
+
+import (
+	"github.com/spf13/cobra"
+
+	"verbena/internal/tools/cli"
+)
+
+// Command returns "verbena rping".
+func Command() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "rping -s | -c -a ADDR",
+		Short: "Ping by READ and WRITE over the connection manager, as rping does",
+		Long: `Connect by the RDMA connection manager and ping: the server READs the client's
+data and WRITEs it back. Either side may also be rping of rdma-core.
+
+The modes of krping are --mem, how memory is registered; --server-inv and
+--read-inv, who invalidates keys and when; and --wlat, --rlat and --bw, which
+measure instead. Say the same on both sides.`,
+		Example: `  verbena rping -s -v                          on the server
+  verbena rping -c -a 192.0.2.1 -C 10 -v -V    on the client
+  verbena rping -s --mem fastreg --server-inv
+  verbena rping -c -a 192.0.2.1 -C 1000 -V --mem fastreg --server-inv`,
+		Args: cli.Args(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validateFlags(); err != nil {
+				return err
+			}
+			if o.dev.Capture != "" || o.dev.Faults != "" {
+				// Both hold for the process: whoever opens first says so.
+				dev, err := o.dev.Open()
+				if err != nil {
+					return err
+				}
+				defer dev.Close()
+			}
+			run := runClient
+			if o.server {
+				run = runServer
+			}
+			return run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.flags(cmd.Flags())
+	return cmd
+}

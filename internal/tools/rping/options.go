@@ -1,0 +1,147 @@
+package rping
+
+import (
+	"github.com/spf13/pflag"
+
+	"verbena/internal/tools/cli"
+)
+
+// Limits of rping: the shortest size holds "rdma-ping-2147483647: ".
+const (
+	minSize = 26
+	maxSize = 64*1024 - 1
+
+	defaultPort = 7174
+	maxTxDepth  = 4096
+)
+
+// memoryMode is how buffers are registered.
+type memoryMode string
+
+const (
+	memPlain   memoryMode = "plain"
+	memFastReg memoryMode = "fastreg"
+	memWindow  memoryMode = "mw"
+)
+
+// mode is what is done once connected.
+type mode int
+
+const (
+	modePing mode = iota
+	modeWriteLatency
+	modeReadLatency
+	modeBandwidth
+)
+
+type options struct {
+	dev    cli.Device
+	server bool
+	client bool
+
+	addr       string
+	source     string
+	port       int
+	size       int
+	count      int // 0 is for ever
+	verbose    bool
+	validate   bool
+	debug      bool
+	persistent bool
+
+	mem       string
+	serverInv bool
+	readInv   bool
+	wlat      bool
+	rlat      bool
+	bw        bool
+	duplex    bool
+	poll      bool
+	txDepth   int
+}
+
+func (o *options) flags(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.BoolVarP(&o.server, "server", "s", false, "be the server")
+	fs.BoolVarP(&o.client, "client", "c", false, "be the client")
+	fs.StringVarP(&o.addr, "addr", "a", "", "server: listen on `ADDR` (default every address); client: connect to it")
+	fs.StringVarP(&o.source, "source", "I", "", "client: connect from `ADDR`")
+	fs.IntVarP(&o.port, "port", "p", defaultPort, "use `PORT` of the RDMA TCP port space")
+	fs.IntVarP(&o.size, "size", "S", 64, "ping data size in `BYTES`, 26 to 65535")
+	fs.IntVarP(&o.count, "count", "C", 0, "ping `N` times (default without end; 1000 when measuring)")
+	fs.BoolVarP(&o.verbose, "verbose", "v", false, "print the ping data")
+	fs.BoolVarP(&o.validate, "validate", "V", false, "compare the ping data with what came back")
+	fs.BoolVarP(&o.debug, "debug", "d", false, "say what is being done")
+	fs.BoolVarP(&o.persistent, "persistent", "P", false, "server: serve any number of clients")
+	fs.BoolP("self-qp", "q", false, "accepted for rping's sake: makes no difference")
+	fs.StringVar(&o.mem, "mem", string(memPlain), "register memory by `MODE`: plain, fastreg or mw")
+	fs.BoolVar(&o.serverInv, "server-inv", false, "the server invalidates the client's keys with its SENDs (both sides; fastreg or mw)")
+	fs.BoolVar(&o.readInv, "read-inv", false, "the server invalidates its key right behind the READ (fastreg)")
+	fs.BoolVar(&o.wlat, "wlat", false, "measure WRITE latency (both sides)")
+	fs.BoolVar(&o.rlat, "rlat", false, "measure READ latency (both sides)")
+	fs.BoolVar(&o.bw, "bw", false, "measure WRITE bandwidth (both sides)")
+	fs.BoolVar(&o.duplex, "duplex", false, "with --bw: in both directions (both sides)")
+	fs.BoolVar(&o.poll, "poll", false, "with --rlat: poll instead of sleeping")
+	fs.IntVar(&o.txDepth, "txdepth", 64, "with --bw: keep `N` WRITEs outstanding")
+	o.dev.WireFlags(fs)
+}
+
+// validateFlags checks what can be checked without a device.
+func (o *options) validateFlags() error {
+	switch {
+	case o.server == o.client:
+		return cli.Usagef("say -s to be the server or -c to be the client")
+	case o.client && o.addr == "":
+		return cli.Usagef("the client needs the server's address: -a ADDR")
+	case o.port < 1 || o.port > 65535:
+		return cli.Usagef("-p %d: ports are 1 to 65535", o.port)
+	case o.size < minSize || o.size > maxSize:
+		return cli.Usagef("-S %d: the size must be %d to %d", o.size, minSize, maxSize)
+	case o.count < 0:
+		return cli.Usagef("-C %d: at least 1 ping", o.count)
+	case o.persistent && o.client:
+		return cli.Usagef("-P is for the server")
+	case o.source != "" && o.server:
+		return cli.Usagef("-I is for the client")
+	case o.mem != string(memPlain) && o.mem != string(memFastReg) && o.mem != string(memWindow):
+		return cli.Usagef("--mem %s: it must be plain, fastreg or mw", o.mem)
+	case o.serverInv && o.mem == string(memPlain):
+		return cli.Usagef("--server-inv needs keys that can be invalidated: --mem fastreg or --mem mw")
+	case o.readInv && o.mem != string(memFastReg):
+		return cli.Usagef("--read-inv needs --mem fastreg")
+	case moreThanOne(o.wlat, o.rlat, o.bw):
+		return cli.Usagef("--wlat, --rlat and --bw exclude each other")
+	case o.duplex && !o.bw:
+		return cli.Usagef("--duplex needs --bw")
+	case o.poll && !o.rlat:
+		return cli.Usagef("--poll needs --rlat")
+	case o.txDepth < 1 || o.txDepth > maxTxDepth:
+		return cli.Usagef("--txdepth %d: 1 to %d WRITEs", o.txDepth, maxTxDepth)
+	}
+	if o.mode() != modePing && o.count == 0 {
+		o.count = 1000
+	}
+	return nil
+}
+
+func moreThanOne(flags ...bool) bool {
+	n := 0
+	for _, f := range flags {
+		if f {
+			n++
+		}
+	}
+	return n > 1
+}
+
+func (o *options) mode() mode {
+	switch {
+	case o.wlat:
+		return modeWriteLatency
+	case o.rlat:
+		return modeReadLatency
+	case o.bw:
+		return modeBandwidth
+	}
+	return modePing
+}
