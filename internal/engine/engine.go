@@ -59,7 +59,9 @@ type Engine struct {
 // New starts an engine.
 //
 // Errors: this user's processes cannot meet in Dir, or all slots are taken.
-func New(o Options) (*Engine, error) {
+func New(o Options) (*Engine, error) { return newEngine(o, defaultBackoff) }
+
+func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers(), opened: map[netip.Addr]*Port{},
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 	e.groups.members, e.groups.ports = map[netip.Addr][]*Conn{}, map[netip.Addr]*Port{}
@@ -74,7 +76,7 @@ func New(o Options) (*Engine, error) {
 	// numbers of the last owner.
 	e.conns.next = firstQPN + rand.Uint32N(e.conns.limit-firstQPN)
 	e.ports.Store(&[]*Port{})
-	if err := e.bg.start(e); err != nil {
+	if err := e.bg.start(e, backoff); err != nil {
 		e.member.Close()
 		return nil, err
 	}

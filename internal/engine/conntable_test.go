@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"testing"
+
+	"verbena/ib"
+)
+
+// TestConnTableRotates wants every number of the slot once before any comes
+// again, and an error when all are taken.
+func TestConnTableRotates(t *testing.T) {
+	const numbers = 700
+	tab := connTable{base: 5 << 18, limit: firstQPN + numbers, next: firstQPN + numbers - 3}
+	seen := map[ib.QPN]*Conn{}
+	for range numbers {
+		q, ok := tab.reserve()
+		if !ok || seen[q] != nil || q>>18 != 5 || q&(slotQPNs-1) < firstQPN {
+			t.Fatalf("number %v, %v", q, ok)
+		}
+		if tab.find(q) != nil {
+			t.Fatal("found before it was published")
+		}
+		c := &Conn{qpn: q, timerIndex: timerIdle}
+		tab.publish(c)
+		if tab.find(q) != c {
+			t.Fatal("not found")
+		}
+		if tab.find(q^1<<18) != nil {
+			t.Fatal("found under the number of another slot")
+		}
+		seen[q] = c
+	}
+	if _, ok := tab.reserve(); ok {
+		t.Fatal("a number although all are taken")
+	}
+	for q, c := range seen {
+		tab.remove(c)
+		if tab.find(q) != nil {
+			t.Fatal("found after it was removed")
+		}
+	}
+	q, _ := tab.reserve()
+	tab.remove(&Conn{qpn: q})
+	for range numbers - 1 {
+		if next, _ := tab.reserve(); next == q {
+			t.Fatalf("%v came again before the others", q)
+		}
+	}
+	n := 0
+	tab.each(func(*Conn) { n++ })
+	if n != 0 {
+		t.Errorf("%d connections, all of which are only reserved", n)
+	}
+}
+
+// TestLastSlotLacksMulticast: the last number of the last slot is the one that
+// every multicast packet carries.
+func TestLastSlotLacksMulticast(t *testing.T) {
+	tab := connTable{base: 63 << 18, limit: slotQPNs - 1, next: slotQPNs - 2}
+	a, _ := tab.reserve()
+	b, _ := tab.reserve()
+	if a != ib.QPMulticast-1 || b != 63<<18|firstQPN {
+		t.Errorf("after %v comes %v", a, b)
+	}
+}
