@@ -63,7 +63,9 @@ func Start(t testing.TB, netInterface string) *Capture {
 			_ = c.tcpdump.Wait()
 		}
 	})
-	await(t, "tcpdump to listen", func() bool { return strings.Contains(c.log.String(), "listening on") })
+	await(t, "tcpdump to listen", func() bool {
+		return strings.Contains(c.log.String(), "listening on")
+	})
 	return c
 }
 

@@ -3,6 +3,9 @@
 # command line says who the guest is, in the environment.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/run TMPDIR=/run
 
+# Not mount(8): it is setuid, and an ordinary user's guest would run it as somebody else.
+mount() { busybox mount "$@"; }
+
 if [ "$GUEST_KIND" = uml ]; then # a Debian guest's initrd has mounted them
   mount -t proc proc /proc
   mount -t sysfs sysfs /sys
@@ -29,5 +32,6 @@ COMMANDS
 rdma link add rxe0 type rxe netdev eth0
 
 busybox nc -ll -p 77 -e "$GUEST_DIR/agent" &
+until grep -q ':004D .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.01; done # 77, LISTEN
 echo "GUEST READY $(uname -r)" >/dev/console
 while :; do sleep 10000; done
