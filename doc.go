@@ -6,6 +6,7 @@
 // kernel's rdma_rxe, with no RDMA hardware, no kernel module and no privilege.
 //
 //	verbena/verbs      devices, memory, completion queues, queue pairs
+//	verbena/rdmacm     the connection manager: who to talk to, by IP address and port
 //	verbena/ib         the numbers and attribute records they take and return
 //	cmd/verbena        the command
 //	internal/…         the layers below; ARCHITECTURE.md walks through them

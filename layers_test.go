@@ -30,7 +30,7 @@ var layers = []struct {
 	{"connection manager", []string{"rdmacm"}},
 	{"what tools share", []string{"internal/tools/cli"}},
 	{"tools", []string{"internal/tools/*"}},
-	{"commands", []string{"cmd/*", "internal/bench"}},
+	{"commands", []string{"cmd/*"}},
 }
 
 // testOnly are the packages that only tests may import. They may import
@@ -92,7 +92,7 @@ func TestTestPackagesStayInTests(t *testing.T) {
 			if within(other, testOnly...) && !s.isTest() && !within(s.dir, testOnly...) {
 				t.Errorf("%s: imports %s, which is for tests only", s.path, other)
 			}
-			if within(other, "cmd", "internal/bench") {
+			if within(other, "cmd") {
 				t.Errorf("%s: imports the command %s", s.path, other)
 			}
 		}
