@@ -15,8 +15,9 @@ type background struct {
 	// immutable after start
 	eng     *Engine
 	backoff monotime.Duration
-	poller  *udp.Poller // sockets, and a wake-up
-	nap     *udp.Poller // the wake-up alone
+	poller  *udp.Poller   // sockets, and a wake-up
+	nap     chan struct{} // ends a sleep
+	timer   *time.Timer   // of sleep
 
 	polls    atomic.Uint64 // calls of Engine.Poll
 	wakeAt   atomic.Int64  // until when it sleeps or waits
@@ -32,10 +33,6 @@ type background struct {
 // seen somebody poll: the longest that a packet may wait after a busy poller
 // has gone away without notice.
 const defaultBackoff = 250 * monotime.Microsecond
-
-// maxBatches bounds what is read of one port in a round, so that a flood there
-// starves neither the timers nor other ports.
-const maxBatches = 32
 
 func (g *background) start(e *Engine, backoff monotime.Duration) (err error) {
 	g.eng, g.backoff = e, backoff
@@ -117,7 +114,7 @@ const (
 // instead of blocking a thread: the scheduler looks after a blocked thread
 // every 20 µs, at the expense of the one that polls.
 func (g *background) sleep(now monotime.Time) {
-	until := g.publish(now.Add(backoff))
+	until := g.publish(now.Add(g.backoff))
 	g.napping.Store(true)
 	if !g.kicked.Load() {
 		g.timer.Reset(until.Sub(now))
