@@ -257,3 +257,23 @@ func TestAtomicWrongLKey(t *testing.T) {
 		})
 	}
 }
+
+// Going back does not forget what was asked: an acknowledgement beyond an
+// atomic, in the wait after an RNR NAK, does not pass for its answer, and the
+// answer counts. (Simulation, seed 21201: it completed without the value.)
+func TestAtomicAnsweredWhileGoingBack(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(1), script.FetchAdd(1), script.Write(1))
+	s.Recv(script.RNR(psn, 14))
+	s.Recv(script.Ack(psn, 1)) // an old copy of the SEND was received after all
+	s.WantWC("SEND", 1, ib.WCSuccess)
+	s.Recv(script.Ack(psn+2, 3))
+	s.WantNoWC("the value is missing")
+	s.Recv(script.AtomicAck(psn+1, 42))
+	s.WantWC("atomic", 2, ib.WCSuccess)
+	if v := binary.NativeEndian.Uint64(s.Memory); v != 42 {
+		t.Fatalf("original value %d", v)
+	}
+	s.Recv(script.Ack(psn+2, 3))
+	s.WantWC("WRITE", 3, ib.WCSuccess)
+}

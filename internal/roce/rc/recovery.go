@@ -117,16 +117,9 @@ func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
 	return true
 }
 
-// goBack makes psn the next to send.
+// goBack makes psn the next to send. Answers to what was sent before still
+// count when they come.
 func (q *QP) goBack(psn ib.PSN) {
-	r := &q.req
-	for len(r.reads) > 0 {
-		last := &r.reads[len(r.reads)-1]
-		if last.last.Before(psn) {
-			break
-		}
-		r.reads = r.reads[:len(r.reads)-1]
-	}
 	q.seek(psn)
 }
 

@@ -37,9 +37,30 @@ type requester struct {
 	loss       recovery
 }
 
-// readRequest is an outstanding READ request or atomic: the PSNs of its
-// responses.
+// readRequest is a READ request or atomic that was sent and not yet answered:
+// the PSNs of its responses.
 type readRequest struct{ first, last ib.PSN }
+
+// asked notes a READ request or atomic that is answered by the PSNs from first
+// to last. One asked again, or what is left of it, is the same request.
+func (r *requester) asked(first, last ib.PSN) {
+	for i := range r.reads {
+		if e := &r.reads[i]; !first.After(e.last) {
+			*e = readRequest{first, last}
+			return
+		}
+	}
+	r.reads = append(r.reads, readRequest{first, last})
+}
+
+// readsBefore returns how many requests that are sent before psn wait for
+// their answer; after going back, those from psn on are yet to be asked again.
+func (r *requester) readsBefore(psn ib.PSN) (n int) {
+	for n < len(r.reads) && r.reads[n].last.Before(psn) {
+		n++
+	}
+	return n
+}
 
 // ackEvery is the number of packets after which an acknowledgement is asked
 // for in mid-stream, so that the window moves before it is used up.
@@ -133,7 +154,7 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 			r.cur++
 			continue
 		}
-		if isRead(w.Opcode) && len(r.reads) >= max(1, int(q.Attr.MaxRdAtomic)) {
+		if isRead(w.Opcode) && r.readsBefore(r.next) >= max(1, int(q.Attr.MaxRdAtomic)) {
 			return nil, false
 		}
 		if !q.windowOpen() {
@@ -302,7 +323,7 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	n := int(min(w.Length-r.off, uint32(q.MTU)))
 	first, last := r.off == 0, r.off+uint32(n) == w.Length
-	if b.Len() > 0 && n+20 > b.SegmentBytes() { // cheap refusal before memory is looked up
+	if b.Len() > 0 && wire.BTHBytes+n+wire.ICRCBytes > b.SegmentBytes() { // cheap refusal before memory is looked up
 		return false
 	}
 	spans, status, v := q.Gather(b.Scratch(), w, int(r.off), n)
@@ -333,7 +354,7 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	}
 	b.End()
 	if w.Opcode == ib.WRAtomicWrite {
-		r.reads = append(r.reads, readRequest{r.next, r.next})
+		r.asked(r.next, r.next)
 	}
 	q.advance(w, uint32(n), last)
 	return true
@@ -364,7 +385,7 @@ func (q *QP) sendRead(w *queue.SendWQE, b *roce.Burst) bool {
 	b.RETH(wire.RETH{VA: w.RemoteAddr + uint64(r.off), RKey: w.RKey, DMALen: n})
 	b.End()
 	end := r.next.Add(q.Packets(n) - 1)
-	r.reads = append(r.reads, readRequest{r.next, end})
+	r.asked(r.next, end)
 	r.next = end
 	q.advance(w, n, last)
 	return true
@@ -381,7 +402,7 @@ func (q *QP) sendAtomic(w *queue.SendWQE, b *roce.Burst) bool {
 	}
 	b.AtomicETH(h)
 	b.End()
-	r.reads = append(r.reads, readRequest{r.next, r.next})
+	r.asked(r.next, r.next)
 	q.advance(w, 0, true)
 	return true
 }
@@ -394,7 +415,7 @@ func (q *QP) sendFlush(w *queue.SendWQE, b *roce.Burst) bool {
 	b.FETH(wire.FETH{PLT: w.Flush, SEL: w.Level})
 	b.RETH(wire.RETH{VA: w.RemoteAddr, RKey: w.RKey, DMALen: w.Length})
 	b.End()
-	r.reads = append(r.reads, readRequest{r.next, r.next})
+	r.asked(r.next, r.next)
 	q.advance(w, 0, true)
 	return true
 }
