@@ -60,6 +60,7 @@ type Script struct {
 	SQ      *queue.SendQueue
 	SRQ     *queue.SRQ // nil unless Setup.SRQ
 	Now     monotime.Time
+	Trains  int // sent so far: each is one system call's worth
 
 	t      testing.TB
 	rq     *queue.RecvQueue
@@ -209,6 +210,7 @@ const maxTrains = 10000
 // unload cuts a train into datagrams, as UDP_SEGMENT does.
 func (s *Script) unload() {
 	b := s.burst
+	s.Trains++
 	b.Seal()
 	all := bytes.Join(b.Iov(), nil)
 	if len(all) != b.Bytes() {
