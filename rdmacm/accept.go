@@ -43,7 +43,7 @@ func (id *ID) Accept(p *ConnParam) error {
 		InitiatorDepth: depth(p.InitiatorDepth, id.params.MaxRdAtomic), FlowControl: p.FlowControl,
 		RNRRetryCount: p.RNRRetryCount, SRQ: srq, PrivateData: p.PrivateData,
 	}
-	id.params.SQPSN = rep.PSN
+	id.params.RQPSN = rep.PSN
 	id.params.MaxDestRdAtomic, id.params.MaxRdAtomic = rep.ResponderResources, rep.InitiatorDepth
 	if err := id.readyQP(); err != nil {
 		return err

@@ -30,7 +30,7 @@ func (a *Agent) Connect(now monotime.Time, p ConnectParams) (ConnID, error) {
 	req.LocalCommID = c.localID
 	c.active, c.localQPN = true, p.QPN
 	c.qp = QPParams{
-		Path: p.Path, Service: p.Service, SQPSN: p.PSN, PathMTU: p.PathMTU, Timeout: p.ACKTimeout, RetryCnt: p.RetryCount,
+		Path: p.Path, Service: p.Service, RQPSN: p.PSN, PathMTU: p.PathMTU, Timeout: p.ACKTimeout, RetryCnt: p.RetryCount,
 		TrafficClass: p.TrafficClass, FlowLabel: p.FlowLabel,
 	}
 	c.last = encode(cm.AttrREQ, c.tid, &req)
@@ -95,7 +95,7 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 	}
 	a.byQPN[c.remoteQPN()], a.byRemote[c.remoteKey()] = c, c
 	// What the peer will serve bounds what we start, and the other way round.
-	c.qp.RQPSN, c.qp.RNRRetry = m.StartingPSN, m.RNRRetryCount
+	c.qp.SQPSN, c.qp.RNRRetry = m.StartingPSN, m.RNRRetryCount
 	c.qp.MaxRdAtomic, c.qp.MaxDestRdAtomic = m.ResponderResources, m.InitiatorDepth
 	c.qp.Timeout = combineACKTimeout(c.qp.Timeout, m.TargetACKDelay)
 	a.timers.remove(c)

@@ -36,14 +36,14 @@ func TestHandshakeAgreesOnWhatQueuePairsNeed(t *testing.T) {
 	// bound the active side, the REQ's retry count holds for both.
 	active, _ := w.client.QPParams(id)
 	if want := (QPParams{
-		Path: Path{clientAddr, serverAddr}, DestQPN: 0x22, RQPSN: 0x222, SQPSN: 0x111, PathMTU: ib.MTU1024, MaxRdAtomic: 2,
+		Path: Path{clientAddr, serverAddr}, DestQPN: 0x22, RQPSN: 0x111, SQPSN: 0x222, PathMTU: ib.MTU1024, MaxRdAtomic: 2,
 		MaxDestRdAtomic: 3, Timeout: 17, RetryCnt: 6, RNRRetry: 5,
 	}); active != want {
 		t.Errorf("active side %+v, want %+v", active, want)
 	}
 	passive, _ := w.server.QPParams(w.accepted())
 	if want := (QPParams{
-		Path: Path{serverAddr, clientAddr}, DestQPN: 0x11, RQPSN: 0x111, SQPSN: 0x222, PathMTU: ib.MTU1024, MaxRdAtomic: 3,
+		Path: Path{serverAddr, clientAddr}, DestQPN: 0x11, RQPSN: 0x222, SQPSN: 0x111, PathMTU: ib.MTU1024, MaxRdAtomic: 3,
 		MaxDestRdAtomic: 2, Timeout: 17, RetryCnt: 6, RNRRetry: 7,
 	}); passive != want {
 		t.Errorf("passive side %+v, want %+v", passive, want)

@@ -11,7 +11,7 @@ type Params struct {
 	Service    cm.TransportService
 	RemoteGUID ib.GUID
 	RemoteQPN  ib.QPN
-	RemotePSN  ib.PSN // the first it will send
+	RemotePSN  ib.PSN // the first it expects of us
 	PathMTU    ib.MTU
 	// ResponderResources is how many READs and atomics the peer wants to have
 	// outstanding to us, InitiatorDepth how many of ours it will serve.
@@ -32,7 +32,7 @@ type ConnectParams struct {
 	ServiceID          cm.ServiceID
 	Service            cm.TransportService // RC or UC
 	QPN                ib.QPN
-	PSN                ib.PSN // the first we will send
+	PSN                ib.PSN // the first we expect of the peer
 	PathMTU            ib.MTU
 	ResponderResources uint8
 	InitiatorDepth     uint8
@@ -52,7 +52,7 @@ type ConnectParams struct {
 // AcceptParams are the accepting side of a connection.
 type AcceptParams struct {
 	QPN                ib.QPN
-	PSN                ib.PSN
+	PSN                ib.PSN // the first we expect of the peer
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	FlowControl        bool

@@ -79,7 +79,7 @@ func (a *Agent) admit(path Path, tid uint64, l *listener, m *cm.REQ) {
 	}
 	c.listener, c.tid, c.remoteID, c.guid = l, tid, m.LocalCommID, m.LocalCAGUID
 	c.qp = QPParams{
-		Path: path, Service: m.Service, DestQPN: m.LocalQPN, RQPSN: m.StartingPSN, PathMTU: m.PathMTU,
+		Path: path, Service: m.Service, DestQPN: m.LocalQPN, SQPSN: m.StartingPSN, PathMTU: m.PathMTU,
 		MaxRdAtomic: m.ResponderResources, MaxDestRdAtomic: m.InitiatorDepth,
 		Timeout: combineACKTimeout(max(m.Primary.ACKTimeout, 1), a.ACKDelay), RetryCnt: m.RetryCount, RNRRetry: m.RNRRetryCount,
 		TrafficClass: m.Primary.TrafficClass, FlowLabel: m.Primary.FlowLabel,
@@ -131,7 +131,7 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 	if !fill(rep.PrivateData[:], p.PrivateData) {
 		return ErrPrivateData
 	}
-	c.localQPN, c.qp.SQPSN = p.QPN, p.PSN
+	c.localQPN, c.qp.RQPSN = p.QPN, p.PSN
 	c.qp.MaxRdAtomic, c.qp.MaxDestRdAtomic = p.InitiatorDepth, p.ResponderResources
 	c.last = encode(cm.AttrREP, c.tid, &rep)
 	a.setState(c, RepSent)

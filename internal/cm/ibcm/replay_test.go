@@ -25,6 +25,19 @@ type captured struct {
 
 func readCapture(t *testing.T, name string) (all []captured) {
 	t.Helper()
+	eachPacket(t, name, func(d *pcap.Datagram, p *roce.Packet) {
+		if p.DestQP != ib.QP1 {
+			return
+		}
+		c := captured{src: d.Src.Addr(), dst: d.Dst.Addr(), mad: MAD(p.Payload)}
+		c.header, _, _ = cm.ParseHeader(c.mad[:])
+		all = append(all, c)
+	})
+	return all
+}
+
+func eachPacket(t *testing.T, name string, f func(d *pcap.Datagram, p *roce.Packet)) {
+	t.Helper()
 	r, err := pcap.Open(filepath.Join(captures, name))
 	if err != nil {
 		t.Fatal(err)
@@ -33,18 +46,15 @@ func readCapture(t *testing.T, name string) (all []captured) {
 	for {
 		d, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return all
+			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		var p roce.Packet
-		if p.Parse(d.Payload) != roce.WellFormed || p.DestQP != ib.QP1 {
-			continue
+		if p.Parse(d.Payload) == roce.WellFormed {
+			f(&d, &p)
 		}
-		c := captured{src: d.Src.Addr(), dst: d.Dst.Addr(), mad: MAD(p.Payload)}
-		c.header, _, _ = cm.ParseHeader(c.mad[:])
-		all = append(all, c)
 	}
 }
 
@@ -171,7 +181,7 @@ func find(all []captured, attr cm.Attribute) (data []byte, ok bool) {
 
 // replayClient plays rxe's client to our server, which answers with the
 // parameters of rxe's.
-func replayClient(t *testing.T, all []captured) {
+func replayClient(t *testing.T, all []captured) *replay {
 	r := &replay{world: newWorld(t), ids: ids{}}
 	r.us = r.server
 	client := all[0].src
@@ -200,6 +210,7 @@ func replayClient(t *testing.T, all []captured) {
 		r.listenFor(all[0])
 	}
 	r.play(all, client)
+	return r
 }
 
 func (r *replay) listenFor(c captured) {
@@ -210,7 +221,7 @@ func (r *replay) listenFor(c captured) {
 
 // replayServer plays rxe's server to our client, which asks with the parameters
 // of rxe's.
-func replayServer(t *testing.T, all []captured) {
+func replayServer(t *testing.T, all []captured) *replay {
 	r := &replay{world: newWorld(t), ids: ids{}}
 	r.us = r.client
 	path := Path{Local: all[0].src, Remote: all[0].dst}
@@ -230,6 +241,34 @@ func replayServer(t *testing.T, all []captured) {
 		r.us.must(err)
 	}
 	r.play(all, all[0].dst)
+	return r
+}
+
+// The starting PSN of a REQ or REP is the first that its sender expects, not
+// the first that it sends: two of our own agents would agree on either, the
+// captured data tell.
+func TestStartingPSNsAreThoseOfTheCapturedData(t *testing.T) {
+	const name = "rxe-rping.pcap"
+	all := readCapture(t, name)
+	client := all[0].src
+	first := map[bool]ib.PSN{} // of the client's requests, of the server's
+	eachPacket(t, name, func(d *pcap.Datagram, p *roce.Packet) {
+		if _, seen := first[d.Src.Addr() == client]; p.DestQP != ib.QP1 && p.Info.Request && !seen {
+			first[d.Src.Addr() == client] = p.PSN
+		}
+	})
+	for what, c := range map[string]struct {
+		us       *replay
+		sq, recv ib.PSN
+	}{
+		"passive": {replayClient(t, all), first[false], first[true]},
+		"active":  {replayServer(t, all), first[true], first[false]},
+	} {
+		q, err := c.us.us.QPParams(c.us.us.events[0].Conn)
+		if err != nil || q.SQPSN != c.sq || q.RQPSN != c.recv {
+			t.Errorf("%s: sends from %v and expects %v, rxe's data from %v and %v (%v)", what, q.SQPSN, q.RQPSN, c.sq, c.recv, err)
+		}
+	}
 }
 
 // play feeds what the peer said and expects the rest from the agent.

@@ -28,7 +28,7 @@ type REP struct {
 	LocalQKey          ib.QKey
 	LocalQPN           ib.QPN
 	LocalEECN          uint32
-	StartingPSN        ib.PSN
+	StartingPSN        ib.PSN // the first that the sender expects of the receiver
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	TargetACKDelay     uint8 // 5 bits: 4.096 µs × 2^n

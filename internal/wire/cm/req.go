@@ -36,7 +36,7 @@ type REQ struct {
 	RemoteResponseTimeout uint8 // 5 bits: how soon the receiver is to answer, 4.096 µs × 2^n
 	Service               TransportService
 	FlowControl           bool // end-to-end credits
-	StartingPSN           ib.PSN
+	StartingPSN           ib.PSN // the first that the sender expects of the receiver
 	LocalResponseTimeout  uint8 // 5 bits: how soon the sender will answer a REP
 	RetryCount            uint8 // 3 bits
 	PKey                  ib.PKey
