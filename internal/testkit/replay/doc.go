@@ -1,0 +1,9 @@
+// Package replay plays one side of a capture of real traffic against our
+// machine: the peer's packets come as they were recorded, the work that the
+// recorded end must have posted is posted, and what our machine sends is held
+// field by field against what the recorded end sent.
+//
+// Not compared, because the specification leaves them open: MigReq, the UDP
+// source port, credits, the MSN of a NAK. Keys are ours: those that the
+// recorded end granted are exchanged for ours on the way in.
+package replay
