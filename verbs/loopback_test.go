@@ -22,7 +22,7 @@ type end struct {
 	mr  *verbs.MR
 }
 
-const allAccess = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic | ib.AccessMWBind
+const allAccess = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind
 
 // loopback is the name of the loopback interface's device.
 func loopback(t testing.TB) string {
@@ -69,8 +69,9 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// connect takes both ends to RTS with each other.
-func connect(t testing.TB, a, b *end, mtu ib.MTU) {
+// connect takes both ends to RTS with each other. change alters what both ask
+// for on the way.
+func connect(t testing.TB, a, b *end, mtu ib.MTU, change ...func(*ib.QPAttr)) {
 	t.Helper()
 	for _, p := range [][2]*end{{a, b}, {b, a}} {
 		toInit(t, p[0])
@@ -81,12 +82,18 @@ func connect(t testing.TB, a, b *end, mtu ib.MTU) {
 		check(t, err)
 		attr := ib.QPAttr{State: ib.QPRTR, PathMTU: mtu, DestQPN: peer.qp.QPN(), RQPSN: 77, MaxDestRdAtomic: 16, MinRNRTimer: 1,
 			AH: ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: gid}}}
+		for _, f := range change {
+			f(&attr)
+		}
 		mask := ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
 		if me.qp.Type() == ib.QPTypeRC {
 			mask |= ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
 		}
 		check(t, me.qp.Modify(&attr, mask))
 		attr = ib.QPAttr{State: ib.QPRTS, SQPSN: 77, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 16}
+		for _, f := range change {
+			f(&attr)
+		}
 		mask = ib.QPStateAttr | ib.QPSQPSN
 		if me.qp.Type() == ib.QPTypeRC {
 			mask |= ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
