@@ -43,17 +43,19 @@ func (l *link) expect(ctx context.Context, want rdmacm.EventType) error {
 }
 
 // watch cancels the context it returns when the connection ends.
-func (l *link) watch(parent context.Context) (ctx context.Context, ended <-chan struct{}) {
+func (l *link) watch(parent context.Context, s *session) (ctx context.Context, ended <-chan struct{}) {
 	ctx, cancel := context.WithCancelCause(parent)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
 			ev, err := l.events.Get(ctx)
-			switch {
-			case err != nil:
+			if err != nil {
 				cancel(err)
 				return
+			}
+			s.debugf("cma_event type %v", ev.Type)
+			switch {
 			case ev.Type == rdmacm.Disconnected:
 				cancel(errDisconnected)
 				return
@@ -89,7 +91,7 @@ func runClient(ctx context.Context, o *options, out, log io.Writer) error {
 	defer l.id.Destroy()
 	defer s.close()
 	defer l.id.DestroyQP()
-	live, ended := l.watch(ctx)
+	live, ended := l.watch(ctx, s)
 	if o.mode() == modePing {
 		err = s.pingClient(live, cli.NewProgress(log, "pings", int64(o.count)))
 	} else {
@@ -99,13 +101,21 @@ func runClient(ctx context.Context, o *options, out, log io.Writer) error {
 		return fmt.Errorf("the server disconnected early; see its message")
 	}
 	_ = l.id.Disconnect() // fails only if the connection is gone already
+	if awaitEnd(ctx, ended) {
+		fmt.Fprintln(log, "client DISCONNECT EVENT...")
+	}
+	return err
+}
+
+// awaitEnd waits for the connection's end, but not for long.
+func awaitEnd(ctx context.Context, ended <-chan struct{}) bool {
 	select {
 	case <-ended:
-		fmt.Fprintln(log, "client DISCONNECT EVENT...")
+		return true
 	case <-time.After(disconnectTimeout):
 	case <-ctx.Done():
 	}
-	return err
+	return false
 }
 
 // dial brings a session to an established connection.

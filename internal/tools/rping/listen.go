@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
+	"time"
 
 	"verbena/rdmacm"
 )
@@ -18,6 +19,8 @@ const (
 	// maxClients bounds what a persistent server serves at once; more are
 	// rejected.
 	maxClients = 128
+
+	settleTime = 50 * time.Millisecond
 )
 
 // runServer serves one client, or any number if persistent.
@@ -129,19 +132,34 @@ func (l *link) serve(ctx context.Context, o *options, out, log io.Writer) error 
 	if err := l.id.Accept(connParam()); err != nil {
 		return fmt.Errorf("cannot accept: %w", err)
 	}
-	live, _ := l.watch(ctx)
+	live, ended := l.watch(ctx, s)
 	var err error
 	if o.mode() == modePing {
 		err = s.pingServer(live)
 	} else {
 		err = s.measure(live)
 	}
-	_ = l.id.Disconnect() // fails only if the connection is gone already
 	if errors.Is(err, errDisconnected) {
+		awaitEnd(ctx, ended) // a flushed completion may be ahead of the event
 		fmt.Fprintln(log, "server DISCONNECT EVENT...")
-		return nil
+		err = nil
 	}
+	_ = l.id.Disconnect() // answers the client; fails only if the connection is gone already
+	l.settle(ctx)
 	return err
+}
+
+// settle gives the answer to the client's goodbye time to leave before the
+// process ends: the identifier then goes to its time-wait.
+func (l *link) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	for {
+		ev, err := l.events.Get(ctx)
+		if err != nil || ev.Type == rdmacm.TimewaitExit {
+			return
+		}
+	}
 }
 
 // lineWriter lets several goroutines write lines.
