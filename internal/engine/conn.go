@@ -185,6 +185,9 @@ func (c *Conn) timeout(now monotime.Time) {
 func (c *Conn) drain(now monotime.Time) {
 	var p *pumper
 	for !c.closed {
+		if c.deferred && c.machine.Patient() {
+			break // Flush is to come: the application's answer went out without it
+		}
 		limit := roce.MaxSegments
 		if !c.sources[0].cuts() {
 			limit = 1
@@ -251,6 +254,7 @@ func (c *Conn) deliver() {
 // caller holds mu.
 func (c *Conn) drainLate(now monotime.Time) {
 	if c.deferred && !c.pumping && !c.closed && len(c.sources) > 0 {
+		c.deferred = false
 		c.pumping = true
 		c.drain(now)
 		c.pumping = false

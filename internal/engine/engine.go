@@ -219,7 +219,6 @@ func (e *Engine) removePort(p *Port) {
 // application first, whose answer may carry them.
 func (e *Engine) Poll() {
 	n := e.bg.polls.Add(1)
-	e.Flush()
 	for _, p := range *e.ports.Load() {
 		p.tryPoll(true)
 	}
@@ -248,7 +247,7 @@ func (e *Engine) Flush() {
 // deferPump puts c's output off if it can wait. c is locked; if it reports
 // true, c is unlocked.
 func (e *Engine) deferPump(c *Conn) bool {
-	if !c.machine.Patient() || c.machine.NextTimeout().Before(c.armed) || !e.late.add(c) {
+	if c.deferred || !c.machine.Patient() || c.machine.NextTimeout().Before(c.armed) || !e.late.add(c) {
 		return false
 	}
 	// The background goroutine flushes when its nap ends, at the latest. If it
@@ -271,11 +270,8 @@ type lateConns struct {
 // maxLate bounds how many connections wait at a time; more are pumped at once.
 const maxLate = 16
 
-// add takes c, which is locked, unless it is there already or there is no room.
+// add takes c, which is locked, unless there is no room.
 func (l *lateConns) add(c *Conn) bool {
-	if c.deferred {
-		return true
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.n.Load()

@@ -145,6 +145,7 @@ func (p *Port) leave(now monotime.Time, c *Conn) {
 	if p.patience && p.eng.deferPump(c) {
 		return
 	}
+	c.deferred = false // what waited has waited long enough
 	c.pump(now)
 }
 

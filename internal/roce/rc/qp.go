@@ -128,8 +128,9 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 }
 
 // PollOutput fills b with the next train. Responses go first, as a requester
-// elsewhere waits for them; but a lone acknowledgement goes behind requests, at
-// the end of their train, where it costs no send of its own.
+// elsewhere waits for them; but a lone acknowledgement goes behind requests: at
+// the end of their train, where it costs no send of its own, or after a train
+// so short that it would delay it.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if q.Path == nil || q.State() < ib.QPRTR {
 		return false
@@ -138,6 +139,10 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if requests && q.loneAck() && !q.resp.ackWaited {
 		q.pollRequests(now, b)
 		q.resp.ackWaited = true // for one train only: the peer may be blocked on it
+		if n := b.Len(); n > 0 && n < shortTrain {
+			q.Sent(b)
+			return true
+		}
 	}
 	q.pollResponses(b)
 	q.resp.ackWaited = q.resp.ackWaited && len(q.resp.out) > 0
@@ -147,6 +152,10 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	q.Sent(b)
 	return b.Len() > 0
 }
+
+// shortTrain is the length below which a train is taken for an answer that
+// somebody waits for, not for a part of a stream.
+const shortTrain = 4
 
 // loneAck reports whether all that is owed is one positive acknowledgement.
 func (q *QP) loneAck() bool {
