@@ -1,14 +1,189 @@
 package perf
 
-import "context"
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
 
-// makeQPs makes the queue pairs; with the connection manager that is done
-// while connecting.
-func (s *session) makeQPs() ([]QPAddr, error) {
-	return s.e.createQPs()
+	"verbena/rdmacm"
+)
+
+// connector makes and connects the queue pairs of a session.
+type connector interface {
+	// makeQPs is called before the offers are exchanged and returns what to
+	// offer; the server is ready to be connected to when it returns.
+	makeQPs(ctx context.Context) ([]QPAddr, error)
+	// connectQPs is called after that.
+	connectQPs(ctx context.Context, peer *Offer) error
 }
 
-// connectQPs connects the queue pairs to the peer's.
-func (s *session) connectQPs(_ context.Context, mine []QPAddr) error {
-	return s.e.connectQPs(mine, s.peer)
+func (s *session) connector() connector {
+	if s.o.rdmacm {
+		return &managed{e: s.e, o: s.o, events: rdmacm.NewEventChannel()}
+	}
+	return &direct{e: s.e}
+}
+
+// direct connects by the addresses in the offers.
+type direct struct {
+	e    *endpoint
+	mine []QPAddr
+}
+
+func (d *direct) makeQPs(context.Context) (list []QPAddr, err error) {
+	d.mine, err = d.e.createQPs()
+	return d.mine, err
+}
+
+func (d *direct) connectQPs(_ context.Context, peer *Offer) error {
+	return d.e.connectQPs(d.mine, peer)
+}
+
+// managed connects by the connection manager. The client connects one queue
+// pair after the other; the request's private data begin with the number (2) of
+// the queue pair.
+type managed struct {
+	e        *endpoint
+	o        *options
+	events   *rdmacm.EventChannel
+	listener *rdmacm.ID // server only
+}
+
+const indexBytes = 2
+
+func (m *managed) makeQPs(context.Context) ([]QPAddr, error) {
+	m.e.onClose(func() error { m.events.Close(); return nil })
+	if m.o.host == "" {
+		if err := m.listen(); err != nil {
+			return nil, err
+		}
+	}
+	return make([]QPAddr, len(m.e.flows)), nil // the connection manager tells the numbers
+}
+
+func (m *managed) listen() error {
+	var err error
+	if m.listener, err = rdmacm.NewID(m.events, rdmacm.TCP); err != nil {
+		return err
+	}
+	m.e.onClose(m.listener.Destroy)
+	at := netip.AddrPortFrom(m.e.sgid.GID.Addr(), uint16(m.o.port))
+	if err := m.listener.BindAddr(at); err != nil {
+		return fmt.Errorf("cannot listen on %v: %w; choose another --port", at, err)
+	}
+	return m.listener.Listen(len(m.e.flows))
+}
+
+func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
+	if m.o.host == "" {
+		return m.acceptAll(ctx)
+	}
+	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), uint16(m.o.port))
+	for i := range m.e.flows {
+		if err := m.dial(ctx, i, to); err != nil {
+			return fmt.Errorf("queue pair %d: cannot connect to %v: %w", i, to, err)
+		}
+	}
+	return nil
+}
+
+// param are the parameters of every connection; the private data tell which.
+func (m *managed) param(i int) *rdmacm.ConnParam {
+	return &rdmacm.ConnParam{
+		PrivateData:        binary.BigEndian.AppendUint16(nil, uint16(i)),
+		ResponderResources: m.e.rdAtom, InitiatorDepth: m.e.rdAtom, RetryCount: retries, RNRRetryCount: retries,
+	}
+}
+
+// adopt gives an identifier a queue pair of ours.
+func (m *managed) adopt(id *rdmacm.ID, i int) error {
+	if got, want := id.Verbs().Info().Name, m.e.dev.Info().Name; got != want {
+		return fmt.Errorf("the way there is device %s, not %s: say -d %s", got, want, got)
+	}
+	if err := id.CreateQP(m.e.pd, m.e.qpInit()); err != nil {
+		return err
+	}
+	m.e.onClose(id.DestroyQP)
+	m.e.onClose(id.Disconnect)
+	m.e.flows[i].qp = id.QP()
+	return nil
+}
+
+func (m *managed) dial(ctx context.Context, i int, to netip.AddrPort) error {
+	id, err := rdmacm.NewID(m.events, rdmacm.TCP)
+	if err != nil {
+		return err
+	}
+	m.e.onClose(id.Destroy)
+	if err := id.ResolveAddr(ctx, netip.AddrPort{}, to); err != nil {
+		return err
+	}
+	if err := m.expect(ctx, rdmacm.AddrResolved); err != nil {
+		return err
+	}
+	if err := id.ResolveRoute(); err != nil {
+		return err
+	}
+	if err := m.expect(ctx, rdmacm.RouteResolved); err != nil {
+		return err
+	}
+	if err := m.adopt(id, i); err != nil {
+		return err
+	}
+	if err := id.Connect(m.param(i)); err != nil {
+		return err
+	}
+	return m.expect(ctx, rdmacm.Established)
+}
+
+func (m *managed) expect(ctx context.Context, want rdmacm.EventType) error {
+	ev, err := m.events.Get(ctx)
+	switch {
+	case err != nil:
+		return err
+	case ev.Type == want:
+		return nil
+	case ev.Err != nil:
+		return ev.Err
+	}
+	return fmt.Errorf("%v instead of %v", ev.Type, want)
+}
+
+// acceptAll takes the client's connections until all queue pairs have one.
+func (m *managed) acceptAll(ctx context.Context) error {
+	for up := 0; up < len(m.e.flows); {
+		ev, err := m.events.Get(ctx)
+		switch {
+		case err != nil:
+			return err
+		case ev.Err != nil:
+			return ev.Err
+		case ev.Type == rdmacm.ConnectRequest:
+			if err := m.accept(ev); err != nil {
+				return err
+			}
+		case ev.Type == rdmacm.Established:
+			up++
+		case ev.Type == rdmacm.Disconnected:
+			return errors.New("the client disconnected early")
+		}
+	}
+	return nil
+}
+
+func (m *managed) accept(ev *rdmacm.Event) error {
+	m.e.onClose(ev.ID.Destroy)
+	i := len(m.e.flows)
+	if len(ev.PrivateData) >= indexBytes {
+		i = int(binary.BigEndian.Uint16(ev.PrivateData))
+	}
+	if i >= len(m.e.flows) || m.e.flows[i].qp != nil {
+		return ev.ID.Reject(nil) // a stranger; our client may still come
+	}
+	if err := m.adopt(ev.ID, i); err != nil {
+		return err
+	}
+	return ev.ID.Accept(m.param(i))
 }

@@ -102,7 +102,8 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 // first; when the client is told "ready" both sides can send.
 func (s *session) connect(ctx context.Context) error {
 	server := s.o.host == ""
-	mine, err := s.makeQPs()
+	c := s.connector()
+	mine, err := c.makeQPs(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *session) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.connectQPs(ctx, mine); err != nil {
+	if err := c.connectQPs(ctx, s.peer); err != nil {
 		return err
 	}
 	s.report.begin(s.e.dev.Info().Name, local, s.peer)
