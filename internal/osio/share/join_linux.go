@@ -12,6 +12,10 @@ import (
 // answer. A hand-over takes milliseconds; what lasts longer is a stopped process.
 const joinPatience = 10 * time.Second
 
+// slotPatience bounds how long a joiner looks for a slot when none is free: the
+// keeper holds a dead member's for a moment, to send its wills.
+const slotPatience = 200 * time.Millisecond
+
 var errNoSlot = fmt.Errorf("share: all %d slots are taken: too many processes of this user", Slots-1)
 
 // join finds the keeper and a slot, or becomes keeper of a new set.
@@ -34,6 +38,9 @@ func join(dir string, o Options) (Member, error) {
 		done, err := m.enter()
 		if done {
 			return m, nil
+		}
+		if err == errNoSlot && time.Until(deadline) > joinPatience-slotPatience {
+			err = nil
 		}
 		if err == nil && time.Now().After(deadline) {
 			err = fmt.Errorf("share: processes that hold slots in %s do not answer: is one stopped?", filepath.Dir(ps.lock))

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
@@ -47,7 +48,12 @@ func TestMain(m *testing.M) {
 // and answers with a line.
 func childMain(dir string) {
 	mads := make(chan string, 1024)
-	m, err := Join(dir, Options{Route: routeTest, OnMAD: func(d MAD) { mads <- string(d.Payload[9:]) }})
+	m, err := Join(dir, Options{Route: routeTest, OnMAD: func(d MAD) {
+		select {
+		case mads <- string(d.Payload[9:]):
+		default: // OnMAD must not block; the test has given up reading
+		}
+	}})
 	if err != nil {
 		fmt.Println("error", err)
 		return
@@ -188,6 +194,7 @@ func start(t *testing.T, dir string) *process {
 
 func (p *process) line() string {
 	p.t.Helper()
+	defer time.AfterFunc(2*patience, func() { p.cmd.Process.Kill() }).Stop() // a hang is a failure
 	if !p.out.Scan() {
 		p.t.Fatalf("child of slot %d ended: %v", p.slot, p.out.Err())
 	}
