@@ -128,7 +128,7 @@ func (r *raw) putControl(ctl *[txControlWords]uint64, d *Datagrams, segment int)
 	if d.TOS != 0 {
 		binary.NativeEndian.PutUint32(put(level, tos, 4), uint32(d.TOS))
 	}
-	if d.TTL != 0 {
+	if d.TTL != 0 && d.TTL != defaultTTL {
 		binary.NativeEndian.PutUint32(put(level, ttl, 4), uint32(d.TTL))
 	}
 	return at
@@ -138,7 +138,7 @@ func (r *raw) putControl(ctl *[txControlWords]uint64, d *Datagrams, segment int)
 // If fewer than all, errno is what the first of the others met.
 func (t *txScratch) send(fd int) (sent int, errno syscall.Errno) {
 	for tries := 0; sent < t.n; {
-		r1, _, e := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(&t.hdr[sent])), uintptr(t.n-sent), unix.MSG_DONTWAIT, 0, 0)
+		r1, e := t.sendFrom(fd, sent)
 		if e == unix.EINTR && tries < maxRetriesEINTR {
 			tries++
 			continue
@@ -149,4 +149,18 @@ func (t *txScratch) send(fd int) (sent int, errno syscall.Errno) {
 		sent += int(r1) // short: the next round brings the reason
 	}
 	return sent, 0
+}
+
+// sendFrom makes one system call with the messages from the given one on. A
+// plain datagram goes by sendto, which copies no headers into the kernel: it
+// is what a short answer is, and somebody waits for it.
+func (t *txScratch) sendFrom(fd, from int) (sent uintptr, errno syscall.Errno) {
+	m := &t.hdr[from].Hdr
+	if t.n-from == 1 && m.Iovlen == 1 && m.Controllen == 0 {
+		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(m.Iov.Base)), uintptr(m.Iov.Len), unix.MSG_DONTWAIT,
+			uintptr(unsafe.Pointer(m.Name)), uintptr(m.Namelen))
+		return 1, errno
+	}
+	sent, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), uintptr(t.n-from), unix.MSG_DONTWAIT, 0, 0)
+	return sent, errno
 }
