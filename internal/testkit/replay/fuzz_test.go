@@ -1,0 +1,156 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"path/filepath"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+	"verbena/internal/roce/uc"
+	"verbena/internal/roce/ud"
+	wire "verbena/internal/wire/roce"
+)
+
+// victim is a machine in the middle of its work, and what a peer may not touch.
+type victim struct {
+	machine roce.Machine
+	mr      *mem.Region
+	all     []byte
+	cq      *queue.CQ
+}
+
+const (
+	guard     = 4096
+	open      = 8192 // bytes between the guards
+	victimVA  = 0x1000
+	victimPSN = ib.PSN(1<<24 - 2)
+)
+
+var victimAddr, attacker = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+
+func newVictim(service wire.Service) *victim {
+	v := &victim{all: bytes.Repeat([]byte{0xa5}, guard+open+guard), cq: queue.NewCQ(64)}
+	seed := uint32(7)
+	t := mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })
+	v.mr, _ = t.Register(domain, v.all[guard:guard+open], victimVA, allAccess)
+	sq, rq := queue.NewSendQueue(16, 4, 0), queue.NewRecvQueue(16, 4)
+	c := roce.Config{QPN: 0x11, PD: domain, Mem: t, SQ: sq, RQ: rq, SendCQ: v.cq, RecvCQ: v.cq, SignalAll: true}
+	switch service {
+	case wire.ServiceUC:
+		v.machine = uc.New(c)
+	case wire.ServiceUD:
+		from := netip.AddrPortFrom(victimAddr, sourcePort)
+		v.machine = ud.New(ud.Config{Config: c, MTU: 1024, Source: func(uint8) netip.AddrPort { return from }})
+	default:
+		v.machine = rc.New(c)
+	}
+	path := roce.NewPath(victimAddr, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(attacker)})
+	a := ib.QPAttr{
+		PathMTU: ib.MTU256, SQPSN: victimPSN, RQPSN: victimPSN, DestQPN: 0x12, AccessFlags: allAccess,
+		MaxRdAtomic: 2, MaxDestRdAtomic: 2, Timeout: 14, RetryCnt: 1, RNRRetry: 1,
+	}
+	for _, s := range []ib.QPState{ib.QPInit, ib.QPRTR, ib.QPRTS} {
+		a.State = s
+		mask := ib.QPStateAttr
+		if s == ib.QPRTR {
+			mask = ^(ib.QPEnSQDAsyncNotify | ib.QPCapAttr)
+		}
+		v.machine.Modify(0, &a, mask, path)
+	}
+	for i := range 4 {
+		r, _ := rq.Reserve()
+		r.Length, r.SGE = 600, append(r.SGE, ib.SGE{Addr: victimVA, Length: 300, LKey: v.mr.LKey()}, ib.SGE{Addr: victimVA + 4000, Length: 300, LKey: v.mr.LKey()})
+		rq.Commit()
+		w, _ := sq.Reserve()
+		w.Opcode = []ib.WROpcode{ib.WRRDMARead, ib.WRSend, ib.WRAtomicFetchAndAdd, ib.WRRDMAWrite}[i]
+		w.Length = []uint32{600, 600, 8, 100}[i]
+		w.SGE = append(w.SGE, ib.SGE{Addr: victimVA + 1000, Length: w.Length, LKey: v.mr.LKey()})
+		w.Dst = attacker
+		sq.Commit()
+	}
+	v.machine.Doorbell(0)
+	return v
+}
+
+// FuzzMachines plays any packets to a machine at work. It must neither panic
+// nor send for ever, and no byte outside its region may change.
+//
+// Input: service; then packets, each behind a byte that tells what to put
+// right in it (bit 0 the key, bit 1 the PSN, bit 2 the address), a byte of
+// milliseconds that pass, and two of its length.
+func FuzzMachines(f *testing.F) {
+	files, _ := filepath.Glob("../../../testdata/captures/rxe-op-*.pcap")
+	for _, name := range files {
+		list, err := Load(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, c := range list {
+			in := []byte{byte(c.Service)}
+			for i := range c.Packets {
+				raw := c.Packets[i].Raw
+				in = append(in, 7, byte(i))
+				in = binary.BigEndian.AppendUint16(in, uint16(len(raw)))
+				in = append(in, raw...)
+			}
+			f.Add(in)
+		}
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) == 0 {
+			return
+		}
+		v := newVictim(wire.Service(in[0] & 3))
+		burst := roce.NewBurst()
+		meta := roce.Meta{Src: attacker, Dst: victimAddr, SrcPort: sourcePort}
+		now := monotime.Time(0)
+		psn := victimPSN
+		for in = in[1:]; len(in) > 4; {
+			repair, wait, n := in[0], in[1], int(binary.BigEndian.Uint16(in[2:]))
+			in = in[4:]
+			n = min(n, len(in))
+			var p wire.Packet
+			m := p.Parse(in[:n])
+			in = in[n:]
+			if m != wire.WellFormed && m != wire.BadOpcode {
+				continue
+			}
+			if repair&1 != 0 {
+				p.RETH.RKey, p.AtomicETH.RKey, p.DETH.QKey, p.PKey = v.mr.RKey(), v.mr.RKey(), 0, ib.DefaultPKey
+			}
+			if repair&2 != 0 {
+				p.PSN = psn
+				psn = psn.Add(1)
+			}
+			if repair&4 != 0 {
+				p.RETH.VA, p.AtomicETH.VA = victimVA+p.RETH.VA%open, victimVA+p.AtomicETH.VA%open&^7
+			}
+			now = now.Add(monotime.Duration(wait) * monotime.Millisecond)
+			if v.machine.NextTimeout() <= now {
+				v.machine.HandleTimeout(now)
+			}
+			v.machine.HandleInput(now, &p, &meta)
+			for k := 0; v.machine.PollOutput(now, burst); k++ {
+				if k == 10000 {
+					t.Fatal("sends for ever")
+				}
+				burst.Reset()
+			}
+		}
+		for i, b := range v.all {
+			if b != 0xa5 && (i < guard || i >= guard+open) {
+				t.Fatalf("byte %d outside the region changed", i-guard)
+			}
+		}
+		if v.cq.Len() > 8 {
+			t.Fatalf("%d completions of 8 work requests", v.cq.Len())
+		}
+	})
+}
