@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"verbena/ib"
@@ -12,7 +13,6 @@ import (
 type place struct {
 	verbs *verbs.Context
 	addr  netip.Addr // with its zone, if link-local
-	index int        // in the GID table
 }
 
 // mtu returns the path MTU of the device's port.
@@ -20,6 +20,20 @@ func (p *place) mtu() ib.MTU {
 	info := p.verbs.Info()
 	return info.PortAttr().ActiveMTU
 }
+
+// sgidIndex returns where the address stands in the GID table now: addresses
+// come and go. One that has gone is not found again.
+func (p *place) sgidIndex() uint8 {
+	info := p.verbs.Info()
+	addrs, err := info.Addrs()
+	if i := slices.Index(addrs, p.addr); err == nil && i >= 0 && i < noGID {
+		return uint8(i)
+	}
+	return noGID
+}
+
+// noGID is an index that no GID table has.
+const noGID = 255
 
 // locate returns the device that has a local address, open and receiving.
 func (m *manager) locate(addr netip.Addr) (place, error) {
@@ -32,7 +46,7 @@ func (m *manager) locate(addr netip.Addr) (place, error) {
 		if err != nil {
 			continue // an interface that has just gone
 		}
-		for i, a := range addrs {
+		for _, a := range addrs {
 			if a.WithZone("") != addr.WithZone("") || addr.Zone() != "" && a.Zone() != addr.Zone() {
 				continue
 			}
@@ -45,7 +59,7 @@ func (m *manager) locate(addr netip.Addr) (place, error) {
 				m.zoned[a.WithZone("")] = a
 				m.mu.Unlock()
 			}
-			return place{c, a, i}, m.svc.Listen(a)
+			return place{c, a}, m.svc.Listen(a)
 		}
 	}
 	return place{}, fail(syscall.ENODEV, "address", "%v: no device has it", addr)

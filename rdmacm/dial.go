@@ -30,7 +30,8 @@ type Options struct {
 	// Backlog bounds the requests that wait for Accept; see ID.Listen.
 	Backlog int
 	// Prepare is called when the queue pair can take receives and the peer
-	// cannot send yet: post receives here. Its error ends the attempt.
+	// cannot send yet: post receives here, in memory of Conn.RegMR. Its error
+	// ends the attempt.
 	Prepare func(*Conn) error
 }
 
@@ -46,11 +47,22 @@ type Conn struct {
 	Peer        ConnParam
 
 	ch  *EventChannel
+	mrs []*verbs.MR
 	own []func() error // undoes what was made for this Conn, the last first
 }
 
 // QP returns the connection's queue pair.
 func (c *Conn) QP() *verbs.QP { return c.ID.QP() }
+
+// RegMR registers memory on the connection's PD: rdma_reg_msgs(3) and its kin.
+// Close deregisters it.
+func (c *Conn) RegMR(buf []byte, access ib.Access) (*verbs.MR, error) {
+	mr, err := c.PD.RegMR(buf, access)
+	if err == nil {
+		c.mrs = append(c.mrs, mr)
+	}
+	return mr, err
+}
 
 // Dial connects to "host:port" and returns when data may flow: rdma_create_ep(3)
 // and rdma_connect(3) in synchronous mode. ctx bounds the attempt.
@@ -144,7 +156,6 @@ func (c *Conn) equip(o *Options) (err error) {
 	if err := c.ID.CreateQP(c.PD, &attr); err != nil {
 		return err
 	}
-	c.own = append(c.own, c.ID.DestroyQP)
 	if o.Prepare != nil {
 		return o.Prepare(c)
 	}
@@ -184,17 +195,23 @@ func (c *Conn) Wait(ctx context.Context) error {
 }
 
 // Close disconnects and destroys what was made for the connection. It does not
-// wait for the peer. Memory regions and windows on a PD of the Conn's own must
-// be deregistered before.
+// wait for the peer. What else was made on a PD of the Conn's own, such as
+// memory windows, must go before.
 func (c *Conn) Close() error {
 	var errs []error
 	if c.established() {
 		errs = append(errs, c.ID.Disconnect())
 	}
+	if c.QP() != nil {
+		errs = append(errs, c.ID.DestroyQP())
+	}
+	for _, mr := range c.mrs {
+		errs = append(errs, mr.Dereg())
+	}
 	for i := len(c.own) - 1; i >= 0; i-- {
 		errs = append(errs, c.own[i]())
 	}
-	c.own = nil
+	c.mrs, c.own = nil, nil
 	errs = append(errs, c.ID.Destroy())
 	c.ch.Close()
 	return errors.Join(errs...)

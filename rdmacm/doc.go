@@ -35,6 +35,9 @@
 // paths, XRC, IPoIB's port space and multicast joins are not supported (attach a
 // queue pair with verbs.QP.AttachMulticast instead).
 //
+// Options of the process's devices (faults, capture) are given to verbs.Open,
+// which must then come before the first identifier.
+//
 // # Concurrency
 //
 // All methods may be called concurrently. Events of one ID come in order.

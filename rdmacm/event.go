@@ -20,7 +20,7 @@ const (
 	Rejected        EventType = 8  // the peer refused
 	Established     EventType = 9  // the connection is up; UDP port space: Event.UD holds
 	Disconnected    EventType = 10 // the connection is over
-	DeviceRemoval   EventType = 11 // the device is gone
+	DeviceRemoval   EventType = 11 // not raised
 	MulticastJoin   EventType = 12 // not raised
 	MulticastError  EventType = 13 // not raised
 	AddrChange      EventType = 14 // not raised

@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -74,7 +75,10 @@ func (t *portTable) bindLocked(ps PortSpace, addr netip.Addr, port uint16, share
 	}
 	if shared && !reserved {
 		if err := t.svc.ListenService(uint64(b.service)); err != nil {
-			return nil, fail(syscall.EADDRINUSE, "address", "port %d of %v is taken by another process: %v", port, ps, err)
+			if errors.Is(err, syscall.EADDRINUSE) {
+				err = fail(syscall.EADDRINUSE, "address", "port %d of %v is taken by another process", port, ps)
+			}
+			return nil, err
 		}
 	}
 	t.bound[b.service] = append(t.bound[b.service], b)

@@ -149,7 +149,7 @@ func (id *ID) ahAttr() ib.AHAttr {
 		tos = id.params.TrafficClass
 	}
 	return ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{
-		DGID: ib.GIDFromAddr(id.peer.Addr().WithZone("")), SGIDIndex: uint8(id.place.index), HopLimit: 64, TrafficClass: tos,
+		DGID: ib.GIDFromAddr(id.peer.Addr().WithZone("")), SGIDIndex: id.place.sgidIndex(), HopLimit: 64, TrafficClass: tos,
 		FlowLabel: id.params.FlowLabel,
 	}}
 }
