@@ -80,6 +80,9 @@ func (e *endpoint) makePlan(n int) {
 	}
 }
 
+// longWrite bounds the longest messages.
+const longWrite = 14 << 10
+
 // size is a message length that likes the edges.
 func (e *endpoint) size() int {
 	mtu := e.mtu
@@ -125,8 +128,11 @@ func (e *endpoint) makeItem(op ib.WROpcode) (it *item, ok bool) {
 		return it, true
 	}
 	n := e.size()
-	if op == ib.WRAtomicWrite {
+	switch {
+	case op == ib.WRAtomicWrite:
 		n = 8
+	case op == ib.WRRDMAWrite && w.rnd(12) == 0: // longer than a window after losses
+		n = w.rnd(longWrite)
 	}
 	if op == ib.WRRDMAWrite || op == ib.WRRDMAWriteWithImm || op == ib.WRAtomicWrite {
 		if it.target, ok = it.to.target.take(n); !ok {
