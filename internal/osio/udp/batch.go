@@ -22,6 +22,10 @@ const (
 	maxRetriesEINTR = 8         // a non-blocking call is not interrupted more often in practice
 )
 
+// defaultTTL is what a socket sends of itself, so that the usual value needs no
+// control message.
+const defaultTTL = 64
+
 // Datagrams is one item to send: a datagram, or a train of equal datagrams (the
 // last may be shorter) to one destination.
 type Datagrams struct {
@@ -29,7 +33,7 @@ type Datagrams struct {
 	Iov         [][]byte // concatenated; at most 1,024 elements
 	SegmentSize int      // bytes a datagram; 0: Iov is a single datagram
 	TOS         uint8    // IPv4 TOS or IPv6 traffic class
-	TTL         uint8    // IPv4 TTL or IPv6 hop limit; 0: the system's default
+	TTL         uint8    // IPv4 TTL or IPv6 hop limit; 0: 64
 }
 
 // What makes an item malformed.

@@ -107,6 +107,7 @@ func configure(fd int, addr netip.Addr, o Options) error {
 	if addr.Is6() {
 		err = errors.Join(
 			must("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1),
+			must("IPV6_UNICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, defaultTTL),
 			must("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
 			must("IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
 			// RoCE peers send UDP checksum 0: the ICRC is what protects. We
@@ -121,6 +122,7 @@ func configure(fd int, addr netip.Addr, o Options) error {
 		}
 	} else {
 		err = errors.Join(
+			must("IP_TTL", unix.IPPROTO_IP, unix.IP_TTL, defaultTTL),
 			must("IP_MTU_DISCOVER", unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO),
 			must("IP_RECVTOS", unix.IPPROTO_IP, unix.IP_RECVTOS, 1),
 		)
