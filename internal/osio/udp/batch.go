@@ -33,7 +33,7 @@ type Datagrams struct {
 	Iov         [][]byte // concatenated; at most 1,024 elements
 	SegmentSize int      // bytes a datagram; 0: Iov is a single datagram
 	TOS         uint8    // IPv4 TOS or IPv6 traffic class
-	TTL         uint8    // IPv4 TTL or IPv6 hop limit; 0: 64
+	TTL         uint8    // IPv4 TTL or IPv6 hop limit; 0: 64, and 1 for multicast
 }
 
 // What makes an item malformed.

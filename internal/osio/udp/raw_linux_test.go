@@ -44,7 +44,7 @@ func TestTrainRefusedAtRunTimeIsSplit(t *testing.T) {
 		writeAll(t, tx, single, d, single, d)
 		got, _ := receive(t, rx, 14)
 		want := bytes.Join([][]byte{[]byte("single"), sent, []byte("single"), sent}, nil)
-		if !bytes.Equal(bytes.Join(got, nil), want) || tx.SegmentsTrains() || tx.Counters().SplitTrains != 2 {
+		if !bytes.Equal(bytes.Join(got, nil), want) || tx.SegmentsTrains() || tx.Counters().SplitTrains != 2 || tx.Counters().SentBytes != uint64(len(want)) {
 			t.Errorf("%v: %d datagrams, still cutting %v, %d trains split", addr, len(got), tx.SegmentsTrains(), tx.Counters().SplitTrains)
 		}
 	}

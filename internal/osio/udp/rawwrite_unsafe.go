@@ -128,7 +128,8 @@ func (r *raw) putControl(ctl *[txControlWords]uint64, d *Datagrams, segment int)
 	if d.TOS != 0 {
 		binary.NativeEndian.PutUint32(put(level, tos, 4), uint32(d.TOS))
 	}
-	if d.TTL != 0 && d.TTL != defaultTTL {
+	// The socket's own hop limit is for unicast: multicast has another, of 1.
+	if d.TTL != 0 && (d.TTL != defaultTTL || d.Dst.Addr().IsMulticast()) {
 		binary.NativeEndian.PutUint32(put(level, ttl, 4), uint32(d.TTL))
 	}
 	return at
@@ -157,8 +158,9 @@ func (t *txScratch) send(fd int) (sent int, errno syscall.Errno) {
 func (t *txScratch) sendFrom(fd, from int) (sent uintptr, errno syscall.Errno) {
 	m := &t.hdr[from].Hdr
 	if t.n-from == 1 && m.Iovlen == 1 && m.Controllen == 0 {
-		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(m.Iov.Base)), uintptr(m.Iov.Len), unix.MSG_DONTWAIT,
+		sent, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(m.Iov.Base)), uintptr(m.Iov.Len), unix.MSG_DONTWAIT,
 			uintptr(unsafe.Pointer(m.Name)), uintptr(m.Namelen))
+		t.hdr[from].Len = uint32(sent) // as sendmmsg does
 		return 1, errno
 	}
 	sent, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), uintptr(t.n-from), unix.MSG_DONTWAIT, 0, 0)
