@@ -53,7 +53,7 @@ func Example() {
 	c.Wait(ctx)
 	fmt.Println("the peer has disconnected")
 	c.Close()
-	// Prints:
+	// Output:
 	// RECV: hello, RDMA
 	// the peer has disconnected
 }

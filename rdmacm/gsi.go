@@ -2,11 +2,9 @@ package rdmacm
 
 import (
 	"net/netip"
-	"syscall"
 
 	"verbena/internal/engine"
 	"verbena/internal/roce"
-	"verbena/verbs"
 )
 
 // gsi is the general services interface: how MADs leave and reach this process,
@@ -32,12 +30,3 @@ type gsi interface {
 }
 
 var _ gsi = (*engine.Engine)(nil)
-
-// engineOf returns the engine that a context runs on.
-func engineOf(c *verbs.Context) (gsi, error) {
-	h, ok := any(c).(interface{ Engine() *engine.Engine })
-	if !ok {
-		return nil, fail(syscall.EOPNOTSUPP, "device", "%s does not offer its QP1", c.Info().Name)
-	}
-	return h.Engine(), nil
-}

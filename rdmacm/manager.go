@@ -3,7 +3,6 @@ package rdmacm
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"net/netip"
 	"sync"
 	"time"
@@ -57,11 +56,7 @@ func acquireManager() (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	svc, err := engineOf(c)
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	m := newManager(svc, c.Info().GUID)
+	m := newManager(c.Engine(), c.Info().GUID)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	theManager = m

@@ -63,9 +63,18 @@ func (e *Engine) management(p *wire.Packet, m *roce.Meta, handler func(*roce.Met
 	case p.DETH.QKey != ib.QKeyGSI:
 		e.wire.badMADKey.Add(1)
 	case handler == nil:
-		e.wire.unknownQP.Add(1)
+		e.refuse(m, p.Payload)
 	default:
 		handler(m, p.Payload)
+	}
+}
+
+// refuse answers for a process that uses no connection manager, so that its
+// peers need not wait for their time-outs.
+func (e *Engine) refuse(m *roce.Meta, mad []byte) {
+	if d, ok := ibcm.Refuse(ibcm.Path{Local: m.Dst, Remote: m.Src}, mad); ok {
+		// Not sent is as good as lost: the peer asks again.
+		_ = e.SendMAD(d.Path.Local, d.Path.Remote, d.MAD)
 	}
 }
 
