@@ -11,32 +11,33 @@ import (
 	"verbena/interop/guest"
 )
 
-// programsEnv tells the test process inside where the programs are.
-const programsEnv = "VERBENA_INTEROP_PROGRAMS"
+// programs is the folder of what the tests run.
+var programs = func() string {
+	dir, err := filepath.Abs("../bin/interop")
+	if err != nil {
+		panic(err) // there is no working directory
+	}
+	return dir
+}()
 
-// buildPrograms builds what the tests run into a new folder. One that does not
-// build is reported at once, and missed by the tests that want it.
-func buildPrograms() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "verbena-interop"); err != nil {
-		return "", err
+// buildPrograms builds what the tests run. What does not build is reported at
+// once and removed, and so missed by the tests that want it.
+func buildPrograms() error {
+	if err := os.MkdirAll(programs, 0o755); err != nil {
+		return err
 	}
-	// The guests, which are other users, run them too.
-	if err = os.Chmod(dir, 0o755); err != nil {
-		return dir, err
-	}
-	if err = os.Setenv(programsEnv, dir); err != nil {
-		return dir, err
-	}
-	for _, build := range [][]string{
-		{"go", "build", "-o", filepath.Join(dir, "verbena"), "../cmd/verbena"},
-		{"go", "build", "-o", filepath.Join(dir, "peer"), "./peer"},
-		{"gcc", "-O2", "-Wall", "-o", filepath.Join(dir, "rdmacore-peer"), "peer/rdmacore/peer.c", "-lrdmacm", "-libverbs"},
+	for name, build := range map[string]string{
+		"verbena":       "go build -o $0 ../cmd/verbena",
+		"peer":          "go build -o $0 ./peer",
+		"rdmacore-peer": "gcc -O2 -Wall -o $0 peer/rdmacore/peer.c -lrdmacm -libverbs",
 	} {
-		if out, err := exec.Command(build[0], build[1:]...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "interop: %v: %v\n%s", build, err, out)
+		path := filepath.Join(programs, name)
+		if out, err := exec.Command("sh", "-c", build, path).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "interop: %s: %v\n%s", build, err, out)
+			os.Remove(path)
 		}
 	}
-	return dir, nil
+	return nil
 }
 
 // rdmaTool returns the command for a program of rdma-core on the host: in a
@@ -46,7 +47,7 @@ func rdmaTool(host guest.Host, rdmaCore, ours string) string {
 	if _, isGuest := host.(*guest.Guest); isGuest {
 		return "stdbuf -oL " + rdmaCore
 	}
-	return filepath.Join(os.Getenv(programsEnv), "verbena") + " " + ours
+	return filepath.Join(programs, "verbena") + " " + ours
 }
 
 // peerProgram returns the command for peer on the host: in a guest the one
@@ -56,5 +57,5 @@ func peerProgram(host guest.Host) string {
 	if _, isGuest := host.(*guest.Guest); isGuest {
 		name = "rdmacore-peer"
 	}
-	return filepath.Join(os.Getenv(programsEnv), name)
+	return filepath.Join(programs, name)
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -29,10 +30,11 @@ type Capture struct {
 	stopped bool
 }
 
-// What arrives while tcpdump does not run waits in a ring of slots of
-// snapBytes, more than a packet at the largest path MTU has: 30,000 packets.
+// What arrives while tcpdump does not run, because those who talk keep all CPUs
+// busy, waits in a ring: some 60,000 packets of snapBytes, which is more than an
+// Ethernet frame of 1,500 bytes has.
 const (
-	snapBytes = 4400
+	snapBytes = 1600
 	bufferKiB = 128 << 10
 )
 
@@ -51,7 +53,7 @@ func Start(t testing.TB, netInterface string) *Capture {
 	}
 	c := &Capture{t: t, file: filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-")+".pcap")}
 	// Without --immediate-mode packets wait in the kernel; -Z root lets it write where we say.
-	c.tcpdump = exec.Command("tcpdump", "--immediate-mode", "-U", "-n", "-Z", "root",
+	c.tcpdump = exec.Command("tcpdump", "--immediate-mode", "-n", "-Z", "root",
 		"-B", strconv.Itoa(bufferKiB), "-s", strconv.Itoa(snapBytes), "-i", netInterface, "-w", c.file)
 	c.tcpdump.Stderr = &c.log
 	if err := c.tcpdump.Start(); err != nil {
@@ -59,8 +61,7 @@ func Start(t testing.TB, netInterface string) *Capture {
 	}
 	t.Cleanup(func() {
 		if !c.stopped {
-			_ = c.tcpdump.Process.Kill() // the test failed before it looked at the capture
-			_ = c.tcpdump.Wait()
+			c.interrupt() // the test failed before it looked at the capture
 		}
 	})
 	await(t, "tcpdump to listen", func() bool {
@@ -85,16 +86,22 @@ func (c *Capture) Stop(peer netip.Addr) string {
 		t.Fatal(err)
 	}
 	await(t, "the last packet to be captured", func() bool {
+		_ = c.tcpdump.Process.Signal(syscall.SIGUSR2) // write out what is buffered
 		written, err := os.ReadFile(c.file)
 		return err == nil && bytes.Contains(written[max(0, len(written)-tailBytes):], mark)
 	})
-	_ = c.tcpdump.Process.Signal(os.Interrupt)
-	_ = c.tcpdump.Wait() // it was interrupted; what counts is what it reports
-	c.stopped = true
+	c.interrupt()
 	if !regexp.MustCompile(`(?m)^0 packets dropped by kernel`).MatchString(c.log.String()) {
 		t.Fatalf("the capture is not whole: %s", c.log.String())
 	}
 	return c.file
+}
+
+// interrupt has tcpdump write the rest and end.
+func (c *Capture) interrupt() {
+	_ = c.tcpdump.Process.Signal(os.Interrupt)
+	_ = c.tcpdump.Wait() // what counts is what it reports
+	c.stopped = true
 }
 
 const (

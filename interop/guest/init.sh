@@ -20,6 +20,7 @@ if [ "$GUEST_KIND" = uml ]; then
   ip link set vec0 name eth0
   ip link set vec1 name eth1
 fi
+echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad # no second without a source address
 echo "$GUEST_NAME" >/proc/sys/kernel/hostname
 ip -force -batch - <<COMMANDS
 link set lo up

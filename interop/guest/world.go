@@ -92,5 +92,10 @@ func furnish() error {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
 	}
+	// Interfaces made from now on have a link-local address at once, without
+	// looking for duplicates for a second: neighbour discovery needs it.
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
+		return err
+	}
 	return ip("link set lo up")
 }

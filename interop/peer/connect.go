@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"verbena/ib"
+	"verbena/rdmacm"
+	"verbena/verbs"
+)
+
+const (
+	rkeyDamage = 0x5a5a00
+	newValue   = 5 // what an atomic adds or puts in place
+)
+
+// connect does an operation on the memory that the server at addr offers.
+func connect(ctx context.Context, addr string, bytes int, seed uint32, op string) error {
+	conn, err := rdmacm.Dial(ctx, addr, nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	m, err := newMemory(conn.PD, bytes, seed)
+	if err != nil {
+		return err
+	}
+	defer m.mr.Dereg()
+	wr, err := request(op, conn.PrivateData, m)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if _, err := conn.QP().PostSend(wr); err != nil {
+		return err
+	}
+	wc, err := poll(ctx, conn.SendCQ)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("wc %v after %d us\n", wc.Status, time.Since(start).Microseconds())
+	m.report()
+	return wc.Err()
+}
+
+// request is the operation as a work request on what the private data offer.
+func request(op string, offer []byte, m memory) (wr verbs.SendWR, err error) {
+	if len(offer) < offerBytes {
+		return wr, errors.New("the server has not said where its memory is")
+	}
+	wr = verbs.SendWR{
+		Flags:      ib.SendSignaled,
+		RemoteAddr: binary.BigEndian.Uint64(offer),
+		RKey:       ib.RKey(binary.BigEndian.Uint32(offer[8:])),
+		SGList:     []ib.SGE{m.mr.SGE(0, m.length)},
+	}
+	switch op {
+	case "write":
+		wr.Opcode = ib.WRRDMAWrite
+	case "read":
+		wr.Opcode = ib.WRRDMARead
+	case "badread":
+		wr.Opcode = ib.WRRDMARead
+		wr.RKey ^= rkeyDamage
+	case "cas":
+		wr.Opcode = ib.WRAtomicCmpAndSwp
+		wr.CompareAdd, wr.Swap = m.word(), newValue
+		wr.SGList[0] = m.mr.SGE(0, 8)
+	case "fadd":
+		wr.Opcode = ib.WRAtomicFetchAndAdd
+		wr.CompareAdd = newValue
+		wr.SGList[0] = m.mr.SGE(0, 8)
+	default:
+		return wr, fmt.Errorf("no operation %q", op)
+	}
+	return wr, nil
+}
+
+func poll(ctx context.Context, cq *verbs.CQ) (ib.WC, error) {
+	var wc [1]ib.WC
+	for {
+		n, err := cq.Poll(wc[:])
+		if err != nil || n == 1 {
+			return wc[0], err
+		}
+		if err := ctx.Err(); err != nil {
+			return wc[0], fmt.Errorf("waiting for the completion: %w", err)
+		}
+	}
+}

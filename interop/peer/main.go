@@ -1,0 +1,79 @@
+// Command peer does one operation on the memory of another process over a
+// reliable connection, by rdmacm and verbs. It has the command line of the
+// program in rdmacore, where that is told, and says the same things, so that
+// either can stand on either side of a test.
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"time"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+const usage = "usage: peer serve ADDR PORT BYTES SEED | peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd"
+
+// limit bounds a run: the tests' own limit is longer.
+const limit = 50 * time.Second
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "peer:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) < 5 {
+		return errors.New(usage)
+	}
+	bytes, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	seed, err := strconv.ParseUint(args[4], 0, 32)
+	if err != nil {
+		return err
+	}
+	addr := args[1] + ":" + args[2]
+	switch {
+	case args[0] == "serve" && len(args) == 5:
+		return serve(ctx, addr, bytes, uint32(seed))
+	case args[0] == "connect" && len(args) == 6:
+		return connect(ctx, addr, bytes, uint32(seed), args[5])
+	}
+	return errors.New(usage)
+}
+
+// memory is what one side registers.
+type memory struct {
+	mr     *verbs.MR
+	length int // bytes of the pattern; an atomic's 8 there always are
+}
+
+func newMemory(pd *verbs.PD, length int, seed uint32) (m memory, err error) {
+	b := make([]byte, max(length, 8))
+	for i := range b[:length] {
+		b[i] = byte((uint32(i) + seed) * 2654435761 >> 24)
+	}
+	mr, err := pd.RegMR(b, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic)
+	return memory{mr, length}, err
+}
+
+// word is the first 8 bytes as a number of this machine, as atomics take it.
+func (m memory) word() uint64 { return binary.NativeEndian.Uint64(m.mr.Bytes()) }
+
+func (m memory) report() {
+	h := fnv.New64a()
+	h.Write(m.mr.Bytes()[:m.length])
+	fmt.Printf("sum %016x\nword %016x\n", h.Sum64(), m.word())
+}

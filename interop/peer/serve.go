@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/rdmacm"
+	"verbena/verbs"
+)
+
+// offerBytes is the size of the private data that tell where the memory is:
+// va (64) | rkey (32) | length (32).
+const offerBytes = 16
+
+// depth of reads and atomics that are served.
+const depth = 4
+
+// serve offers memory to one client until it disconnects.
+func serve(ctx context.Context, addr string, bytes int, seed uint32) error {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return err
+	}
+	events := rdmacm.NewEventChannel()
+	defer events.Close()
+	listener, err := rdmacm.NewID(events, rdmacm.TCP)
+	if err != nil {
+		return err
+	}
+	defer listener.Destroy()
+	if err := listener.BindAddr(at); err != nil {
+		return err
+	}
+	if err := listener.Listen(1); err != nil {
+		return err
+	}
+	fmt.Println("listening")
+	request, err := await(ctx, events, rdmacm.ConnectRequest)
+	if err != nil {
+		return err
+	}
+	m, err := accept(request.ID, bytes, seed)
+	if err != nil {
+		return err
+	}
+	if _, err := await(ctx, events, rdmacm.Established); err != nil {
+		return err
+	}
+	fmt.Println("connected")
+	if _, err := await(ctx, events, rdmacm.Disconnected); err != nil {
+		return err
+	}
+	fmt.Println("disconnected")
+	m.report()
+	return request.ID.Disconnect()
+}
+
+// accept takes a request with a queue pair whose domain has the memory.
+func accept(id *rdmacm.ID, bytes int, seed uint32) (m memory, err error) {
+	pd, err := id.Verbs().AllocPD()
+	if err != nil {
+		return m, err
+	}
+	cq, err := id.Verbs().CreateCQ(depth, nil)
+	if err != nil {
+		return m, err
+	}
+	if m, err = newMemory(pd, bytes, seed); err != nil {
+		return m, err
+	}
+	err = id.CreateQP(pd, &verbs.QPInitAttr{
+		Type: ib.QPTypeRC, SendCQ: cq, RecvCQ: cq,
+		Cap: ib.QPCap{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1},
+	})
+	if err != nil {
+		return m, err
+	}
+	offer := binary.BigEndian.AppendUint64(make([]byte, 0, offerBytes), m.mr.Addr())
+	offer = binary.BigEndian.AppendUint32(offer, uint32(m.mr.RKey()))
+	offer = binary.BigEndian.AppendUint32(offer, uint32(bytes))
+	return m, id.Accept(&rdmacm.ConnParam{
+		PrivateData: offer, ResponderResources: depth, InitiatorDepth: depth, RNRRetryCount: 7,
+	})
+}
+
+// await returns the next event, which must be of a type.
+func await(ctx context.Context, events *rdmacm.EventChannel, want rdmacm.EventType) (*rdmacm.Event, error) {
+	event, err := events.Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("waiting for %v: %w", want, err)
+	}
+	if event.Type != want {
+		return nil, fmt.Errorf("%v instead of %v: %w", event.Type, want, event.Err)
+	}
+	return event, nil
+}
