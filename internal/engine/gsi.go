@@ -74,7 +74,7 @@ func (e *Engine) management(p *wire.Packet, m *roce.Meta, handler func(*roce.Met
 func (e *Engine) refuse(m *roce.Meta, mad []byte) {
 	if d, ok := ibcm.Refuse(ibcm.Path{Local: m.Dst, Remote: m.Src}, mad); ok {
 		// Not sent is as good as lost: the peer asks again.
-		_ = e.SendMAD(d.Path.Local, d.Path.Remote, d.MAD)
+		_ = e.SendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
 	}
 }
 
