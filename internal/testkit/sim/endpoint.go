@@ -70,6 +70,7 @@ type endpoint struct {
 	timerAt monotime.Time
 	state   ib.QPState
 	gone    bool   // destroyed
+	sure    bool   // UC, UD: everything sent to it arrives
 	exact   bool   // must end as the oracle says
 	failed  bool   // a send completed with an error
 	revoked []byte // target as it was when its key was taken away
@@ -104,6 +105,7 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 	case ib.QPTypeUD:
 		e.machine = ud.New(ud.Config{Config: c, Source: func(uint8) netip.AddrPort { return netip.AddrPortFrom(n.addr, sourcePort) }, MTU: e.mtu})
 	}
+	e.sure = t != ib.QPTypeRC && w.calm && e.pool.srq == nil
 	n.qps[qpn] = e
 	w.endpoints = append(w.endpoints, e)
 	return e

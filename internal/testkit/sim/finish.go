@@ -33,6 +33,28 @@ func (w *world) finish() {
 	}
 	for _, e := range w.endpoints {
 		e.checkMemory()
+		if e.sure {
+			e.checkArrived()
+		}
+	}
+}
+
+// checkArrived checks that an unreliable service on a perfect network loses
+// nothing and ends as the oracle says.
+func (e *endpoint) checkArrived() {
+	sent := 0
+	for _, from := range e.world.endpoints {
+		for _, it := range from.plan {
+			if it.to == e && it.consumes() {
+				sent++
+			}
+		}
+	}
+	if e.pool.done != sent {
+		e.world.fail("QP %v (%v) received %d messages of %d", e.qpn, e.typ, e.pool.done, sent)
+	}
+	if e.typ == ib.QPTypeUC && !bytes.Equal(e.mem.bytes[e.target.off:e.target.off+e.target.n], e.final) {
+		e.world.fail("QP %v (UC): its target is not what the oracle says", e.qpn)
 	}
 }
 

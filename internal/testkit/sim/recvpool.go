@@ -24,8 +24,14 @@ const (
 	poolArea = 48 << 10
 )
 
+// newRecvPool returns the pool of one endpoint. UC and UD lose what no receive
+// is posted for, so they have room for all from the start.
 func newRecvPool(e *endpoint, a *area) *recvPool {
-	return &recvPool{owner: e, area: a, rq: queue.NewRecvQueue(rqDepth, 8)}
+	depth := rqDepth
+	if e.typ != ib.QPTypeRC {
+		depth = cqDepth
+	}
+	return &recvPool{owner: e, area: a, rq: queue.NewRecvQueue(depth, 8)}
 }
 
 // newShared returns a pool with memory of its own.

@@ -51,6 +51,11 @@ func (w *world) build() {
 	w.seal()
 	w.plantTrouble(sky)
 	for _, e := range w.endpoints {
+		if e.typ != ib.QPTypeRC && e.pool.srq == nil {
+			e.pool.post(w, cqDepth)
+		}
+	}
+	for _, e := range w.endpoints {
 		w.net.After(monotime.Duration(w.rnd(int(monotime.Millisecond))), e.tick)
 	}
 }
@@ -239,9 +244,13 @@ func (w *world) plantTrouble(sky weather) {
 
 // inexact says that the oracle cannot know how e and its peer end.
 func (e *endpoint) inexact() {
-	e.exact = false
+	e.exact, e.sure = false, false
 	if e.peer != nil {
-		e.peer.exact = false
+		e.peer.exact, e.peer.sure = false, false
+		return
+	}
+	for _, d := range e.world.datagrams { // who is gone sends nobody anything
+		d.sure = false
 	}
 }
 
