@@ -20,6 +20,8 @@ type end struct {
 	qp  *verbs.QP
 	buf []byte
 	mr  *verbs.MR
+	// peer is what it is connected with, nil if nothing.
+	peer *end
 }
 
 const allAccess = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind
@@ -42,7 +44,12 @@ func loopback(t testing.TB) string {
 
 func newEnd(t testing.TB, typ ib.QPType, size int, change ...func(*verbs.QPInitAttr)) *end {
 	t.Helper()
-	c, err := verbs.Open(loopback(t))
+	return newEndOn(t, loopback(t), typ, size, change...)
+}
+
+func newEndOn(t testing.TB, device string, typ ib.QPType, size int, change ...func(*verbs.QPInitAttr)) *end {
+	t.Helper()
+	c, err := verbs.Open(device)
 	check(t, err)
 	e := &end{t: t, ctx: c}
 	t.Cleanup(func() { check(t, c.Close()) })
@@ -78,6 +85,7 @@ func connect(t testing.TB, a, b *end, mtu ib.MTU, change ...func(*ib.QPAttr)) {
 	}
 	for _, p := range [][2]*end{{a, b}, {b, a}} {
 		me, peer := p[0], p[1]
+		me.peer = peer
 		gid, err := peer.ctx.QueryGID(1, 0)
 		check(t, err)
 		attr := ib.QPAttr{State: ib.QPRTR, PathMTU: mtu, DestQPN: peer.qp.QPN(), RQPSN: 77, MaxDestRdAtomic: 16, MinRNRTimer: 1,
@@ -150,6 +158,7 @@ func TestRCOperations(t *testing.T) {
 	t.Run("write", func(t *testing.T) {
 		for _, n := range []int{0, 1, 4095, 4096, 4097, 65536, size} {
 			clear(b.buf)
+			b.sync()
 			_, err := a.qp.PostSend(verbs.SendWR{ID: uint64(n), Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []ib.SGE{a.mr.SGE(0, n)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 			check(t, err)
 			if wc := a.one(); wc.WRID != uint64(n) || wc.Opcode != ib.WCRDMAWrite {
@@ -177,6 +186,7 @@ func TestRCOperations(t *testing.T) {
 	t.Run("read", func(t *testing.T) {
 		pattern(b.buf, 99)
 		clear(a.buf)
+		b.sync()
 		_, err := a.qp.PostSend(verbs.SendWR{Opcode: ib.WRRDMARead, Flags: ib.SendSignaled, SGList: []ib.SGE{a.mr.SGE(0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		check(t, err)
 		if wc := a.one(); wc.ByteLen != size {

@@ -64,7 +64,7 @@ func New(o Options) (*Engine, error) { return newEngine(o, defaultBackoff) }
 func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers(), opened: map[netip.Addr]*Port{},
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
-	e.groups.members, e.groups.ports = map[netip.Addr][]*Conn{}, map[netip.Addr]*Port{}
+	e.groups.members, e.groups.ports = map[group][]*Conn{}, map[group]*Port{}
 	var err error
 	if e.member, err = share.Join(o.Dir, share.Options{Route: route, OnMAD: e.takeMAD, Solo: o.Solo}); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (e *Engine) Listen(addr netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	p, err := e.addPort(addr, s)
+	p, err := e.addPort(addr, s, group{})
 	if err == nil {
 		e.opened[addr] = p
 	}
@@ -191,10 +191,11 @@ func detach(s tap.Socket) {
 	}
 }
 
-// addPort starts reading a socket.
-func (e *Engine) addPort(addr netip.Addr, s *udp.Socket) (*Port, error) {
-	p := &Port{eng: e, addr: addr, raw: s, sock: e.tapped(s), rx: udp.NewRxBatch()}
+// addPort starts reading a socket, of a multicast group if k is not zero.
+func (e *Engine) addPort(addr netip.Addr, s *udp.Socket, k group) (*Port, error) {
+	p := &Port{eng: e, addr: addr, group: k, raw: s, sock: e.tapped(s), rx: udp.NewRxBatch()}
 	if err := e.bg.poller.Add(s, 0); err != nil {
+		detach(p.sock)
 		return nil, err
 	}
 	e.portsMu.Lock()
@@ -323,7 +324,11 @@ func (e *Engine) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
 	defer e.mu.Unlock()
 	pool := e.pools[addr]
 	if pool == nil {
-		pool = udp.NewSourcePool(addr, udp.Options{})
+		var o udp.Options
+		if addr.Is6() { // IPv4 multicast goes by the interface that has the address
+			o.Interface = interfaceOf(addr)
+		}
+		pool = udp.NewSourcePool(addr, o)
 		e.pools[addr] = pool
 	}
 	u, err := pool.Acquire(uint32(qpn))

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"sync"
 
 	"verbena/internal/monotime"
@@ -12,54 +14,64 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
+// group is a multicast group on one interface.
+type group struct {
+	addr    netip.Addr // without zone
+	ifIndex int
+}
+
 // groups are the multicast groups that queue pairs are attached to. A packet
 // to a group is handed to each of them.
 type groups struct {
 	mu      sync.RWMutex
-	members map[netip.Addr][]*Conn
-	ports   map[netip.Addr]*Port
+	members map[group][]*Conn
+	ports   map[group]*Port
 }
 
 // Attach makes c receive what is sent to a multicast group on the interface
 // with the given index. Attaching twice is no error and counts once.
-func (e *Engine) Attach(c *Conn, group netip.Addr, ifIndex int) error {
-	g := &e.groups
+func (e *Engine) Attach(c *Conn, addr netip.Addr, ifIndex int) error {
+	g, k := &e.groups, group{addr, ifIndex}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if slices.Contains(g.members[group], c) {
+	if slices.Contains(g.members[k], c) {
 		return nil
 	}
-	if g.ports[group] == nil {
-		s, err := udp.Listen(group, roce.UDPPort, udp.Options{ReusePort: true, Interface: ifIndex})
-		if err != nil {
-			return fmt.Errorf("engine: join %v: %w", group, err)
+	if g.ports[k] == nil {
+		bound := addr
+		if addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast() {
+			bound = addr.WithZone(strconv.Itoa(ifIndex))
 		}
-		p, err := e.addPort(group, s)
+		s, err := udp.Listen(bound, roce.UDPPort, udp.Options{ReusePort: true, Interface: ifIndex})
+		if err != nil {
+			return fmt.Errorf("engine: join %v: %w", addr, err)
+		}
+		p, err := e.addPort(addr, s, k)
 		if err != nil {
 			s.Close()
 			return err
 		}
-		g.ports[group] = p
+		g.ports[k] = p
 	}
-	g.members[group] = append(slices.Clip(g.members[group]), c)
+	g.members[k] = append(slices.Clip(g.members[k]), c)
 	return nil
 }
 
 // Detach undoes Attach; it reports whether c was attached.
-func (e *Engine) Detach(c *Conn, group netip.Addr) bool {
-	g := &e.groups
+func (e *Engine) Detach(c *Conn, addr netip.Addr, ifIndex int) bool {
+	g, k := &e.groups, group{addr, ifIndex}
 	g.mu.Lock()
-	i := slices.Index(g.members[group], c)
+	i := slices.Index(g.members[k], c)
 	if i < 0 {
 		g.mu.Unlock()
 		return false
 	}
-	g.members[group] = slices.Delete(slices.Clone(g.members[group]), i, i+1)
+	g.members[k] = slices.Delete(slices.Clone(g.members[k]), i, i+1)
 	var last *Port
-	if len(g.members[group]) == 0 {
-		last = g.ports[group]
-		delete(g.members, group)
-		delete(g.ports, group)
+	if len(g.members[k]) == 0 {
+		last = g.ports[k]
+		delete(g.members, k)
+		delete(g.ports, k)
 	}
 	g.mu.Unlock()
 	if last != nil {
@@ -69,11 +81,11 @@ func (e *Engine) Detach(c *Conn, group netip.Addr) bool {
 	return true
 }
 
-// deliver hands a packet to every queue pair attached to its group; it reports
-// whether there are any.
-func (g *groups) deliver(now monotime.Time, p *wire.Packet, m *roce.Meta) bool {
+// deliver hands a packet to every queue pair attached to the group whose port
+// it came to; it reports whether there are any.
+func (g *groups) deliver(now monotime.Time, k group, p *wire.Packet, m *roce.Meta) bool {
 	g.mu.RLock()
-	members := g.members[m.Dst] // replaced, never changed in place
+	members := g.members[k] // replaced, never changed in place
 	g.mu.RUnlock()
 	for _, c := range members {
 		c.mu.Lock()
@@ -85,4 +97,25 @@ func (g *groups) deliver(now monotime.Time, p *wire.Packet, m *roce.Meta) bool {
 		c.pump(now)
 	}
 	return len(members) > 0
+}
+
+// interfaceOf returns the index of the interface that has an address, by which
+// multicast from that address is sent; 0 if there is none.
+func interfaceOf(a netip.Addr) int {
+	ifs, err := net.Interfaces()
+	if err != nil {
+		return 0
+	}
+	for _, i := range ifs {
+		addrs, err := i.Addrs()
+		if err != nil || a.Zone() != "" && a.Zone() != i.Name {
+			continue
+		}
+		for _, n := range addrs {
+			if p, err := netip.ParsePrefix(n.String()); err == nil && p.Addr() == a.WithZone("") {
+				return i.Index
+			}
+		}
+	}
+	return 0
 }

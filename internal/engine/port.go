@@ -21,6 +21,8 @@ type Port struct {
 	raw  *udp.Socket // what the poller waits for
 	sock tap.Socket  // raw, or a tap around it
 
+	group group // of a multicast port, else zero
+
 	rxMu sync.Mutex // held while reading; taken with TryLock except to close
 
 	// guarded by rxMu
@@ -115,7 +117,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 			return nil
 		}
 		if q == ib.QPMulticast {
-			if !p.eng.groups.deliver(now, &p.pkt, &p.meta) {
+			if !p.eng.groups.deliver(now, p.group, &p.pkt, &p.meta) {
 				w.unknownQP.Add(1)
 			}
 			return nil
