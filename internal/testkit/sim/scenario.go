@@ -148,10 +148,16 @@ func (w *world) plantError() {
 		case ib.WRBindMW, ib.WRSendWithInv, ib.WRSend, ib.WRSendWithImm:
 			continue
 		}
-		if w.rnd(2) == 0 {
+		switch t := it.to.target; w.rnd(3) {
+		case 0:
 			it.wr.Key ^= 0x1000
-		} else {
+		case 1:
 			it.wr.Addr = ^uint64(0) - 7 // and 8 bytes more wrap around
+		case 2: // the last byte is one beyond
+			it.wr.Addr = virtual + uint64(t.off+t.n) - uint64(max(len(it.wr.Data), int(it.wr.Length))) + 1
+			if it.result.n == 8 || it.wr.Opcode == ib.WRAtomicWrite {
+				it.wr.Addr = virtual + uint64(t.off+t.n) // an aligned word
+			}
 		}
 		e.peer.exact = false // its queue pair ends with ours
 		return
