@@ -18,6 +18,9 @@ import (
 // the kernel closes a dead process's files one after the other.
 const reapPatience = 2 * time.Second
 
+// arrivalPatience bounds the wait for descriptors under way to a keeper.
+const arrivalPatience = 100 * time.Millisecond
+
 // keeper is the role of the member that holds byte 0.
 type keeper struct {
 	m      *member           // immutable
@@ -253,7 +256,7 @@ func (k *keeper) ensureGroup(addr netip.Addr) error {
 
 // makeGroup makes the group of an address; nil and no error if there is one.
 func (k *keeper) makeGroup(addr netip.Addr) (*group, error) {
-	deadline := time.Now().Add(reapPatience)
+	start := time.Now()
 	for p := (pause{stop: k.m.stop}); ; p.wait() {
 		k.m.mu.Lock()
 		known, over := k.m.groups[addr.WithZone("")] != nil, k.m.role == left
@@ -264,11 +267,20 @@ func (k *keeper) makeGroup(addr netip.Addr) (*group, error) {
 		if over {
 			return nil, errClosed
 		}
+		awaited := k.awaited() // asked first: who holds the port may be gone after
 		g, err := newGroup(addr, k.m.opt.Socket)
-		if errors.Is(err, syscall.EADDRINUSE) && k.awaited() && time.Now().Before(deadline) {
-			continue // a member that is about to connect again may bring it
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return g, err
 		}
-		return g, err
+		// A group may be ours and not known here yet: a member that has not
+		// connected again has it, or one that left had sent it to us before.
+		grace := arrivalPatience
+		if awaited {
+			grace = reapPatience
+		}
+		if time.Since(start) > grace {
+			return nil, err
+		}
 	}
 }
 
