@@ -1,0 +1,123 @@
+package roce
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/mem"
+	wire "verbena/internal/wire/roce"
+)
+
+var trainPath = NewPath(netip.MustParseAddr("192.0.2.1"), 0xc001, &ib.GRH{DGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.2"))})
+
+// packet is a SEND Only of n bytes for a train.
+func packet(n int) (size int, h wire.BTH) {
+	h = wire.BTH{Opcode: wire.RCSendOnly, PKey: ib.DefaultPKey, DestQP: 1, Pad: wire.PadBytes(n)}
+	return wire.BTHBytes + n + int(h.Pad) + wire.ICRCBytes, h
+}
+
+func table(t *testing.T, buf []byte) (*mem.Table, *mem.Region) {
+	t.Helper()
+	seed := uint32(1)
+	tab := mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })
+	r, err := tab.Register(1, buf, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab, r
+}
+
+// A train is cut into datagrams of one size, the last may be shorter, and the
+// ICRC of each is right for its place in the train.
+func TestTrain(t *testing.T) {
+	buf := make([]byte, 8192)
+	for i := range buf {
+		buf[i] = byte(i * 7)
+	}
+	tab, r := table(t, buf)
+	b := NewBurst()
+	for _, n := range []int{1000, 1000, 998, 999, 3} { // 998 and 999 are as long as 1000 with their pad
+		size, h := packet(n)
+		if !b.Begin(trainPath, size, h) {
+			t.Fatalf("%d bytes do not fit", n)
+		}
+		// Three pieces: copied, by reference where it pays, copied.
+		s, v := tab.Local(1, ib.SGE{Addr: 5, Length: uint32(n), LKey: r.LKey()}, 0)
+		if v != ib.VendorNone {
+			t.Fatal(v)
+		}
+		cut := min(n, 2)
+		b.Copy(buf[5 : 5+cut])
+		b.Span(s, cut, n-cut)
+		b.End()
+	}
+	if !b.Full() {
+		t.Error("open after a shorter datagram")
+	}
+	if size, h := packet(3); b.Begin(trainPath, size, h) {
+		t.Error("took a datagram after a shorter one")
+	}
+	b.Seal()
+	all := bytes.Join(b.Iov(), nil)
+	if len(all) != b.Bytes() || b.Len() != 5 {
+		t.Fatalf("%d bytes, %d said, %d datagrams", len(all), b.Bytes(), b.Len())
+	}
+	for i, n := range []int{1000, 1000, 998, 999, 3} {
+		raw := all[:min(len(all), b.SegmentBytes())]
+		all = all[len(raw):]
+		var p wire.Packet
+		if m := p.Parse(raw); m != wire.WellFormed || !trainPath.Pseudo.VerifyWithID(raw, uint16(i)) {
+			t.Errorf("datagram %d: %v, or a wrong ICRC", i, m)
+		}
+		if !bytes.Equal(p.Payload, buf[5:5+n]) {
+			t.Errorf("datagram %d: payload differs", i)
+		}
+	}
+	if r.Idle() {
+		t.Error("memory is pointed at and not held")
+	}
+	b.Reset()
+	if !r.Idle() || b.Len() != 0 || b.Full() {
+		t.Error("not empty after Reset")
+	}
+}
+
+// What does not fit is refused and changes nothing.
+func TestTrainRefuses(t *testing.T) {
+	other := NewPath(trainPath.Src, 0xc002, &ib.GRH{DGID: ib.GIDFromAddr(trainPath.Dst)})
+	b := NewBurst()
+	add := func(path *Path, n int) bool {
+		size, h := packet(n)
+		if !b.Begin(path, size, h) {
+			return false
+		}
+		b.Copy(make([]byte, n))
+		b.End()
+		return true
+	}
+	if !add(trainPath, 100) || add(other, 100) || add(trainPath, 104) || !add(trainPath, 100) {
+		t.Error("another path or a longer datagram joined")
+	}
+	b.Reset()
+	b.Limit(1)
+	if !add(trainPath, 100) || !b.Full() || add(trainPath, 100) {
+		t.Error("more datagrams than the limit")
+	}
+	b.Reset()
+	b.Limit(MaxSegments)
+	n := 0
+	for add(trainPath, 4096) {
+		n++
+	}
+	if b.Bytes() > MaxTrainBytes || n != MaxTrainBytes/(4096+wire.BTHBytes+wire.ICRCBytes) {
+		t.Errorf("%d datagrams of %d bytes in all", n, b.Bytes())
+	}
+	b.Reset()
+	for n = 0; add(trainPath, 0); n++ {
+	}
+	if n != MaxSegments {
+		t.Errorf("%d datagrams", n)
+	}
+}
