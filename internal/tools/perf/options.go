@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"net"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -95,6 +96,8 @@ type options struct {
 	gbits   bool
 	json    bool
 	csv     bool
+
+	listening func(net.Addr) // if set: called when the server can be reached
 }
 
 func (o *options) flags(fs *pflag.FlagSet) {

@@ -36,6 +36,9 @@ func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
 	if _, err := cli.LocalGID(dev, o.ibPort, o.gidIndex); err != nil {
 		return err
 	}
+	if o.listening != nil {
+		o.listening(l.Addr())
+	}
 	conn, err := cli.Accept(ctx, l)
 	if err != nil {
 		return err

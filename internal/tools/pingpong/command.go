@@ -94,6 +94,9 @@ func meet(ctx context.Context, e *endpoint) ([]Address, error) {
 		if err != nil {
 			return nil, err
 		}
+		if o.listening != nil {
+			o.listening(l.Addr())
+		}
 		conn, err := cli.Accept(ctx, l)
 		l.Close()
 		if err != nil {

@@ -1,6 +1,8 @@
 package pingpong
 
 import (
+	"net"
+
 	"github.com/spf13/pflag"
 
 	"verbena/ib"
@@ -26,6 +28,8 @@ type options struct {
 	events   bool
 	gidIndex int
 	check    bool
+
+	listening func(net.Addr) // if set: called when the server can be reached
 }
 
 func (o *options) flags(fs *pflag.FlagSet) {

@@ -29,6 +29,9 @@ func runServer(ctx context.Context, o *options, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.listening != nil {
+		o.listening(l.id.LocalAddr())
+	}
 	if o.debug {
 		fmt.Fprintf(log, "rdma_listen on %v\n", l.id.LocalAddr())
 	}

@@ -1,6 +1,8 @@
 package rping
 
 import (
+	"net/netip"
+
 	"github.com/spf13/pflag"
 
 	"verbena/internal/tools/cli"
@@ -58,6 +60,8 @@ type options struct {
 	duplex    bool
 	poll      bool
 	txDepth   int
+
+	listening func(netip.AddrPort) // if set: called when the server can be reached
 }
 
 func (o *options) flags(fs *pflag.FlagSet) {

@@ -1,0 +1,136 @@
+package perf
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"verbena/verbs"
+)
+
+// loopback is the name of the loopback interface's device.
+func loopback(t *testing.T) string {
+	t.Helper()
+	list, err := verbs.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		if d.NetDev == "lo" || d.NetDev == "lo0" {
+			return d.Name
+		}
+	}
+	t.Skip("this system has no device on the loopback interface")
+	return ""
+}
+
+// both runs a server and a client with the options in line and returns the
+// errors and what the client printed.
+func both(t *testing.T, server, client test, line string) (out string, serverErr, clientErr error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	dev := loopback(t)
+	s, err := parse(t, server.op, server.metric, "-d "+dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := parse(t, client.op, client.metric, line+" --json -d "+dev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.port = 0
+	port := make(chan int, 1)
+	s.listening = func(a net.Addr) {
+		s.port = a.(*net.TCPAddr).Port // the connection manager listens on the same number
+		port <- s.port
+	}
+	done := make(chan error, 1)
+	var serverOut, clientOut, errOut bytes.Buffer
+	go func() { done <- runServer(ctx, s, &serverOut, &serverOut) }()
+	select {
+	case c.port = <-port:
+	case err := <-done:
+		t.Fatalf("server: %v", err)
+	}
+	c.host = "127.0.0.1"
+	clientErr = runClient(ctx, c, &clientOut, &errOut)
+	if clientErr != nil {
+		cancel()
+	}
+	return clientOut.String(), <-done, clientErr
+}
+
+func TestEveryMeasureOverLoopback(t *testing.T) {
+	for _, c := range []struct {
+		op, metric, line string
+		results          int
+	}{
+		{"write", "bw", "-s 4096 -n 100", 1},
+		{"write", "bw", "-s 8 -n 333 -t 64 -I 16 -q 3", 1},
+		{"write", "bw", "-s 65536 -n 50 -b", 1},
+		{"write", "bw", "-s 4096 -n 50 -q 2 -R", 1},
+		{"write", "bw", "-s 1024 -n 200 -t 1 -m 256", 1},
+		{"read", "bw", "-s 20000 -n 50 -q 2", 1},
+		{"send", "bw", "-s 4096 -n 300", 1},
+		{"send", "bw", "-s 100 -n 300 -b -e -q 2", 1},
+		{"atomic", "bw", "-n 100", 1},
+		{"write", "lat", "-s 2 -n 50", 1},
+		{"read", "lat", "-s 2 -n 50 -e", 1},
+		{"send", "lat", "-s 2 -n 50 -R", 1},
+		{"send", "lat", "-s 2 -n 50 -e", 1},
+		{"atomic", "lat", "-n 50", 1},
+		{"send", "bw", "-a -n 2 -t 2", 23},
+		{"write", "lat", "-a -n 1", 23},
+	} {
+		name := strings.Join([]string{c.op, c.metric, c.line}, " ")
+		t.Run(name, func(t *testing.T) {
+			test := test{op: c.op, metric: c.metric}
+			out, serverErr, clientErr := both(t, test, test, c.line)
+			if serverErr != nil || clientErr != nil {
+				t.Fatalf("server: %v; client: %v", serverErr, clientErr)
+			}
+			var report struct {
+				Test    string
+				Results []struct {
+					Bytes      int
+					Iterations int64
+					BWAverage  float64 `json:"bw_average"`
+					Min        float64 `json:"t_min_usec"`
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &report); err != nil {
+				t.Fatalf("%v in\n%s", err, out)
+			}
+			if report.Test != c.op+" "+c.metric || len(report.Results) != c.results {
+				t.Fatalf("report\n%s", out)
+			}
+			for _, r := range report.Results {
+				if r.Iterations == 0 || (r.BWAverage > 0) == (r.Min > 0) {
+					t.Errorf("result %+v", r)
+				}
+			}
+		})
+	}
+}
+
+func TestMessagesOfBothDirectionsAreCounted(t *testing.T) {
+	test := test{op: "send", metric: "bw"}
+	out, serverErr, clientErr := both(t, test, test, "-s 64 -n 100 -b -q 2")
+	if serverErr != nil || clientErr != nil || !strings.Contains(out, `"iterations": 400,`) {
+		t.Errorf("server: %v; client: %v\n%s", serverErr, clientErr, out)
+	}
+}
+
+func TestDifferentTestsDoNotMeet(t *testing.T) {
+	_, serverErr, clientErr := both(t, test{op: "write", metric: "bw"}, test{op: "send", metric: "lat"}, "-n 1")
+	for side, err := range map[string]error{"server": serverErr, "client": clientErr} {
+		if err == nil || !strings.Contains(err.Error(), "run the same on both sides") {
+			t.Errorf("%s: %v", side, err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package rping
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"verbena/verbs"
+)
+
+func needLoopback(t *testing.T) {
+	t.Helper()
+	list, err := verbs.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		if d.NetDev == "lo" || d.NetDev == "lo0" {
+			return
+		}
+	}
+	t.Skip("this system has no device on the loopback interface")
+}
+
+// listening starts a server and returns its port and a function that waits for
+// its end.
+func listening(t *testing.T, ctx context.Context, addr, line string) (port string, wait func() (string, error)) {
+	t.Helper()
+	needLoopback(t)
+	o, err := parse("-s -a " + addr + " " + line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.port = 0
+	at := make(chan netip.AddrPort, 1)
+	o.listening = func(a netip.AddrPort) { at <- a }
+	var out, log bytes.Buffer
+	done := make(chan error, 1)
+	go func() { done <- runServer(ctx, o, &out, &log) }()
+	select {
+	case a := <-at:
+		_, port, _ = strings.Cut(strings.TrimPrefix(a.String(), "["+a.Addr().String()+"]"), ":")
+	case err := <-done:
+		t.Fatalf("server: %v", err)
+	}
+	return port, func() (string, error) {
+		err := <-done
+		return out.String(), err
+	}
+}
+
+func client(ctx context.Context, addr, port, line string) (string, error) {
+	o, err := parse("-c -a " + addr + " -p " + port + " " + line)
+	if err != nil {
+		return "", err
+	}
+	var out, log bytes.Buffer
+	err = runClient(ctx, o, &out, &log)
+	return out.String(), err
+}
+
+func TestEveryModeOverLoopback(t *testing.T) {
+	for _, c := range []struct{ server, client, want string }{
+		{"-v", "-C 3 -V -v", "ping data: rdma-ping-2: CDEFG"},
+		{"", "-C 20 -V -S 65535", ""},
+		{"--mem fastreg", "--mem fastreg -C 10 -V", ""},
+		{"--mem fastreg --server-inv", "--mem fastreg --server-inv -C 10 -V", ""},
+		{"--mem fastreg --read-inv", "--mem fastreg -C 10 -V", ""},
+		{"--mem mw", "--mem mw -C 10 -V", ""},
+		{"--mem mw --server-inv", "--mem mw --server-inv -C 10 -V", ""},
+		{"--mem plain", "--mem mw -C 10 -V", ""},
+		{"--wlat -C 50", "--wlat -C 50", "WRITE latency"},
+		{"--wlat -C 20 --mem fastreg", "--wlat -C 20 --mem fastreg", "WRITE latency"},
+		{"--rlat -C 20", "--rlat -C 20", "READ latency"},
+		{"--rlat -C 20", "--rlat -C 20 --poll", "READ latency"},
+		{"--bw -C 50 -S 65535", "--bw -C 50 -S 65535 --txdepth 8", "WRITE bandwidth"},
+		{"--bw --duplex -C 50", "--bw --duplex -C 50", "delta nsec "},
+	} {
+		t.Run(c.server+" | "+c.client, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			port, wait := listening(t, ctx, "127.0.0.1", c.server)
+			out, err := client(ctx, "127.0.0.1", port, c.client)
+			if err != nil {
+				t.Errorf("client: %v", err)
+				cancel()
+			}
+			serverOut, err := wait()
+			if err != nil {
+				t.Errorf("server: %v", err)
+			}
+			if !strings.Contains(out, c.want) {
+				t.Errorf("client printed %q, want %q in it", out, c.want)
+			}
+			if c.server == "-v" && !strings.HasPrefix(serverOut, "server ping data: rdma-ping-0: ABC") {
+				t.Errorf("server printed %q", serverOut)
+			}
+		})
+	}
+}
+
+func TestOverIPv6(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	port, wait := listening(t, ctx, "::1", "")
+	if _, err := client(ctx, "::1", port, "-C 5 -V"); err != nil {
+		t.Errorf("client: %v", err)
+		cancel()
+	}
+	if _, err := wait(); err != nil {
+		t.Errorf("server: %v", err)
+	}
+}
+
+func TestPersistentServerServesManyAtOnce(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	port, wait := listening(t, ctx, "127.0.0.1", "-P")
+	const clients = 4
+	done := make(chan error, clients)
+	for range clients {
+		go func() {
+			_, err := client(ctx, "127.0.0.1", port, "-C 10 -V")
+			done <- err
+		}()
+	}
+	for range clients {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	if _, err := wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("server: %v", err)
+	}
+}
+
+func TestNobodyListening(t *testing.T) {
+	needLoopback(t)
+	_, err := client(t.Context(), "127.0.0.1", "7", "-C 1")
+	if err == nil || !strings.Contains(err.Error(), "start 'verbena rping -s' there first") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestServersAddressMustBeOurs(t *testing.T) {
+	needLoopback(t)
+	o, err := parse("-s -a 192.0.2.77")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = runServer(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "no device has the address 192.0.2.77") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPortInUseIsSaid(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	port, wait := listening(t, ctx, "127.0.0.1", "")
+	o, err := parse("-s -a 127.0.0.1 -p " + port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = runServer(ctx, o, &bytes.Buffer{}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "is in use") || !strings.Contains(err.Error(), "choose another with -p") {
+		t.Errorf("error %v", err)
+	}
+	cancel()
+	wait()
+}
