@@ -245,7 +245,21 @@ func (w *world) plantTrouble(sky weather) {
 		if e.window == nil && e.typ != ib.QPTypeUD {
 			w.net.At(when(), e.revoke)
 		}
+	case 3, 4:
+		from := when()
+		w.net.At(from, func() { e.modify(ib.QPRTS, ib.QPSQD) })
+		w.net.At(from.Add(monotime.Duration(w.rnd(int(5*monotime.Millisecond)))), func() { e.modify(ib.QPSQD, ib.QPRTS) })
 	}
+}
+
+// modify changes the state, if it is from: draining a send queue and going on
+// changes nothing of what comes in the end.
+func (e *endpoint) modify(from, to ib.QPState) {
+	if e.gone || e.state != from {
+		return
+	}
+	e.machine.Modify(e.world.net.Now(), &ib.QPAttr{State: to, EnSQDAsyncNotify: true}, ib.QPStateAttr|ib.QPEnSQDAsyncNotify, nil)
+	e.pump()
 }
 
 // inexact says that the oracle cannot know how e and its peer end.
