@@ -121,6 +121,7 @@ func TestDestroyAndModifyUnderTraffic(t *testing.T) {
 								p[0].write(p[1], 8192)
 								p[0].cq.Poll(wc[:])
 								p[0].node.eng.Poll()
+								runtime.Gosched() // so that few cores do not make this long
 							}
 						}
 					}()
