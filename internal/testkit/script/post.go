@@ -17,16 +17,28 @@ type WR struct {
 func Write(n int) WR { return data(ib.WRRDMAWrite, n) }
 
 // WriteImm is an RDMA WRITE of n bytes with immediate data.
-func WriteImm(n int, imm uint32) WR { w := data(ib.WRRDMAWriteWithImm, n); w.Imm = imm; return w }
+func WriteImm(n int, imm uint32) WR {
+	w := data(ib.WRRDMAWriteWithImm, n)
+	w.Imm = imm
+	return w
+}
 
 // Send is a SEND of n bytes.
 func Send(n int) WR { return data(ib.WRSend, n) }
 
 // SendImm is a SEND of n bytes with immediate data.
-func SendImm(n int, imm uint32) WR { w := data(ib.WRSendWithImm, n); w.Imm = imm; return w }
+func SendImm(n int, imm uint32) WR {
+	w := data(ib.WRSendWithImm, n)
+	w.Imm = imm
+	return w
+}
 
 // SendInv is a SEND of n bytes that invalidates the peer's key k.
-func SendInv(n int, k ib.RKey) WR { w := data(ib.WRSendWithInv, n); w.InvalidateKey = k; return w }
+func SendInv(n int, k ib.RKey) WR {
+	w := data(ib.WRSendWithInv, n)
+	w.InvalidateKey = k
+	return w
+}
 
 // Read is an RDMA READ of n bytes.
 func Read(n int) WR { return data(ib.WRRDMARead, n) }
@@ -57,7 +69,11 @@ func Flush(n int) WR {
 }
 
 // LocalInv invalidates a key here.
-func LocalInv(k ib.RKey) WR { w := data(ib.WRLocalInv, 0); w.InvalidateKey = k; return w }
+func LocalInv(k ib.RKey) WR {
+	w := data(ib.WRLocalInv, 0)
+	w.InvalidateKey = k
+	return w
+}
 
 // RegMR registers r anew under key k.
 func RegMR(r *mem.Region, k ib.RKey, a ib.Access) WR {
@@ -78,22 +94,41 @@ func data(o ib.WROpcode, n int) WR {
 }
 
 // Unsignaled makes no completion on success.
-func (w WR) Unsignaled() WR { w.Flags &^= ib.SendSignaled; return w }
+func (w WR) Unsignaled() WR {
+	w.Flags &^= ib.SendSignaled
+	return w
+}
 
 // Fence waits for earlier READs and atomics.
-func (w WR) Fence() WR { w.Flags |= ib.SendFence; return w }
+func (w WR) Fence() WR {
+	w.Flags |= ib.SendFence
+	return w
+}
 
 // Solicited asks the peer for an event.
-func (w WR) Solicited() WR { w.Flags |= ib.SendSolicited; return w }
+func (w WR) Solicited() WR {
+	w.Flags |= ib.SendSolicited
+	return w
+}
 
 // Inline copies the data at posting.
-func (w WR) Inline() WR { w.Flags |= ib.SendInline; w.inline = true; return w }
+func (w WR) Inline() WR {
+	w.Flags |= ib.SendInline
+	w.inline = true
+	return w
+}
 
 // Key replaces the peer's key.
-func (w WR) Key(k ib.RKey) WR { w.RKey = k; return w }
+func (w WR) Key(k ib.RKey) WR {
+	w.RKey = k
+	return w
+}
 
 // List replaces the scatter/gather list.
-func (w WR) List(sge ...ib.SGE) WR { w.SGE = sge; return w }
+func (w WR) List(sge ...ib.SGE) WR {
+	w.SGE = sge
+	return w
+}
 
 // SGE names n bytes from offset off of the machine's memory.
 func (s *Script) SGE(off, n int) ib.SGE {

@@ -14,7 +14,10 @@
 //   - no completion queue overflows; no state changes but as figure 124 allows
 //   - RC ends in the memory and the completions of package oracle, with or
 //     without faults, unless a queue pair was killed or its key taken away
+//   - on a perfect network UC and UD lose nothing either, and RC sends nothing
+//     twice unless a receiver was not ready
 //   - once the faults are healed, all work ends in bounded virtual time
+//     and no timer is left
 //   - a seed replays to the same trace hash
 //
 // The tests run some hundred seeds, and for ever those of testdata/seeds, which

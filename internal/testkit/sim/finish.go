@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"verbena/ib"
+	"verbena/internal/monotime"
 	"verbena/internal/roce"
 )
 
@@ -21,9 +22,15 @@ func (w *world) finish() {
 		if e.gone {
 			continue
 		}
+		if w.calm && e.exact && e.peer.exact && c[roce.RcvdRNRNAK] == 0 && c[roce.Retransmitted] != 0 {
+			w.fail("QP %v repeated %d packets on a perfect network", e.qpn, c[roce.Retransmitted])
+		}
 		if !e.idle() || e.settled != len(e.plan) {
 			w.fail("QP %v (%v, %v) has not finished: %d of %d posted, %d settled, %d in its queue, next time-out %v",
 				e.qpn, e.typ, e.state, e.posted, len(e.plan), e.settled, e.sq.Len(), e.machine.NextTimeout())
+		}
+		if at := e.machine.NextTimeout(); at != monotime.Never {
+			w.fail("QP %v (%v, %v) has nothing to do and a timer at %v", e.qpn, e.typ, e.state, monotime.Duration(at))
 		}
 		if e.exact && e.peer.exact && e.state != ib.QPRTS {
 			if last := e.plan[len(e.plan)-1]; last.expect.Status == ib.WCSuccess {

@@ -2,12 +2,11 @@ package simnet
 
 import (
 	"container/heap"
+	"encoding/binary"
 	"hash"
 	"hash/fnv"
 	"math/rand/v2"
 	"net/netip"
-
-	"encoding/binary"
 
 	"verbena/internal/monotime"
 )
