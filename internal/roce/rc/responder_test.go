@@ -251,7 +251,7 @@ func TestCreditsSent(t *testing.T) {
 // After each place in a message, only some opcodes may follow; any other is an
 // invalid request, told at once.
 //
-// Spec: IBTA vol. 1, table 38 and C9-113 to C9-114.
+// Spec: IBTA vol. 1, table 38 (OpCode field), 9.7.4.1 (responder validation).
 func TestOpcodeSequence(t *testing.T) {
 	before := map[string][]wire.Opcode{
 		"nothing":      nil,
@@ -336,7 +336,7 @@ func requestOf(s *script.Script, op wire.Opcode, at ib.PSN, total int) wire.Pack
 
 // Packets of a wrong length are invalid requests.
 //
-// Spec: IBTA vol. 1, C9-115 to C9-119.
+// Spec: IBTA vol. 1, 9.7.4.1 (responder validation: length).
 func TestLengthErrors(t *testing.T) {
 	type step struct {
 		op    wire.Opcode

@@ -37,7 +37,7 @@ func (q *QP) pollRequests(b *roce.Burst) {
 
 // carries reports whether the service has the operation.
 //
-// Spec: IBTA vol. 1, table 35 (operations by service).
+// Spec: IBTA vol. 1, 9.8.2 (operations of the service).
 func carries(o ib.WROpcode) bool {
 	switch o {
 	case ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:

@@ -29,7 +29,7 @@ const (
 
 // handleRequest takes a request packet.
 //
-// Spec: IBTA vol. 1, 9.8.2.2 (responder validation), class D errors of table 61.
+// Spec: IBTA vol. 1, 9.8.2 (unreliable connection), 9.9 (responder errors).
 func (q *QP) handleRequest(p *wire.Packet) {
 	if !q.checkSequence(p) || !q.checkLength(p) {
 		return
@@ -44,7 +44,7 @@ func (q *QP) handleRequest(p *wire.Packet) {
 // checkSequence sorts out gaps and breaks off the message in progress where
 // the packet does not continue it.
 //
-// Spec: IBTA vol. 1, 9.8.2.2.2 (PSN verification), 9.8.2.2.3 (opcode sequence).
+// Spec: IBTA vol. 1, 9.8.2 (PSN and opcode sequence).
 func (q *QP) checkSequence(p *wire.Packet) bool {
 	r, i := &q.resp, p.Info
 	if !i.Valid {
@@ -81,7 +81,7 @@ func (q *QP) drop() {
 // checkLength checks the payload against the path MTU and the length that a
 // WRITE announced.
 //
-// Spec: IBTA vol. 1, 9.8.2.2.5 (length validation).
+// Spec: IBTA vol. 1, 9.8.2 (lengths).
 func (q *QP) checkLength(p *wire.Packet) bool {
 	i, n := p.Info, len(p.Payload)
 	if n > q.MTU || !i.Last && n != q.MTU || i.Last && !i.First && n == 0 {

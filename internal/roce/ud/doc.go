@@ -15,6 +15,6 @@
 //
 // Packets to a multicast group are handed to each attached queue pair.
 //
-// Spec: IBTA vol. 1, 9.8.3 (unreliable datagram), 10.2.5 (Q_Keys), annex
-// A17.4.5 (GRH of a RoCEv2 datagram).
+// Spec: IBTA vol. 1, 9.8.3 (unreliable datagram), 10.2 (Q_Keys), annex A17
+// (RoCEv2: the GRH that a datagram stands for).
 package ud

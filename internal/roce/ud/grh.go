@@ -28,7 +28,7 @@ const (
 // apart by it. What a UDP socket does not show (identification, flow label) is
 // zero.
 //
-// Spec: IBTA A17.4.5.2.
+// Spec: IBTA annex A17.
 func networkHeader(m *roce.Meta, udpPayload int) (b [GRHBytes]byte) {
 	ttl := m.HopLimit
 	if ttl == 0 {

@@ -8,7 +8,7 @@ import (
 
 // receive takes a datagram. Whatever is wrong with it drops it in silence.
 //
-// Spec: IBTA vol. 1, 9.8.3.2 (responder), 9.6.1.4 (Q_Key check).
+// Spec: IBTA vol. 1, 9.8.3 (unreliable datagram), 9.6.1 (header validation).
 func (q *QP) receive(p *wire.Packet, m *roce.Meta) {
 	n := len(p.Payload)
 	switch {

@@ -8,7 +8,7 @@ import (
 )
 
 // privileged is the bit of a Q_Key in a work request that asks for the queue
-// pair's own. Spec: IBTA vol. 1, 10.2.5 (C10-15).
+// pair's own. Spec: IBTA vol. 1, 10.2 (Q_Keys).
 const privileged ib.QKey = 1 << 31
 
 // send adds the packet of w to the train, reporting false if the train cannot
