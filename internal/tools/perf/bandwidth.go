@@ -21,7 +21,6 @@ type stream struct {
 	messages int64
 	stopped  bool // the deadline has passed
 	reported bool // we told the peer that we are done
-	credit   []int
 	wc       [pollBatch]ib.WC
 	progress func(int64)
 }
@@ -29,7 +28,6 @@ type stream struct {
 // run sends and receives until both sides are done. report is called once,
 // when this side has sent all.
 func (s *stream) run(report func(BWResult) error) error {
-	s.credit = make([]int, len(s.e.flows))
 	wait := s.e.waiter()
 	s.meter = newMeter(time.Now())
 	if s.e.o.duration > 0 {
@@ -148,12 +146,11 @@ func (s *stream) pollReceives() (int, error) {
 		if wc.Status != ib.WCSuccess {
 			return n, explain(wc)
 		}
-		f := int(wc.WRID >> flowShift)
-		if s.credit[f]++; s.credit[f] == listLength {
-			if err := s.e.flows[f].postReceives(f, listLength); err != nil {
-				return n, err
-			}
-			s.credit[f] = 0
+		i := int(wc.WRID >> flowShift)
+		f := &s.e.flows[i]
+		f.used++
+		if err := f.restore(i, min(listLength, s.e.receiveDepth()/2)); err != nil {
+			return n, err
 		}
 	}
 	return n, nil

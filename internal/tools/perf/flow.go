@@ -24,6 +24,7 @@ type flow struct {
 	limit     int64 // messages to send; 0 is no limit
 	posted    int64
 	completed int64
+	used      int // receives that arrived and are to be posted again, over all sizes
 }
 
 // prepare readies every flow for messages of one size.
@@ -128,6 +129,15 @@ func (f *flow) postReceives(index, n int) error {
 		n -= k
 	}
 	return nil
+}
+
+// restore posts the used receives again once there are at least n.
+func (f *flow) restore(index, n int) error {
+	if f.used < n || f.used == 0 {
+		return nil
+	}
+	n, f.used = f.used, 0
+	return f.postReceives(index, n)
 }
 
 // explain says what a failed completion means to the user.

@@ -22,7 +22,6 @@ type pinger struct {
 	wait      waiter
 	unread    int // sends whose completion was not polled yet
 	arrived   int // receives polled and not yet consumed
-	used      int // receives to post again, which waits until the answer is out
 	sequence  byte
 	roundTrip time.Duration // divisor of a round trip: 2 for ping-pong
 	progress  func(int64)
@@ -126,12 +125,10 @@ func (p *pinger) send() error {
 		p.e.mr.Bytes()[p.e.sendHalf(0)+p.size-1] = p.sequence
 	}
 	p.unread++
-	if err := f.post(0, 1); err != nil || p.used == 0 {
+	if err := f.post(0, 1); err != nil {
 		return err
 	}
-	n := p.used
-	p.used = 0
-	return f.postReceives(0, n)
+	return f.restore(0, 1) // only now: the answer goes first
 }
 
 // awaitAnswer waits for what ends a round trip.
@@ -187,7 +184,7 @@ func (p *pinger) awaitReceive() error {
 			}
 		}
 		p.arrived = n
-		p.used += n
+		p.e.flows[0].used += n
 		if n > 0 {
 			continue
 		}
