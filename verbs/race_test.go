@@ -1,0 +1,7 @@
+//go:build race
+
+package verbs_test
+
+// raceEnabled tells that the race detector watches, which allocates and makes
+// everything ten times slower.
+const raceEnabled = true
