@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"verbena/internal/tools/cli"
+	"verbena/verbs"
+)
+
+// asCommand makes the test binary be the command.
+const asCommand = "VERBENA_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// command prepares a process of verbena that cannot outlive the test.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+// run runs verbena to its end.
+func run(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd := command(t, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// server is a process that waits for a client.
+type server struct {
+	cmd    *exec.Cmd
+	output *bufio.Reader
+	said   strings.Builder
+}
+
+// start runs verbena until it prints what says that it is ready; the test asks
+// for debug output where needed.
+func start(t *testing.T, ready string, args ...string) *server {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	s := &server{cmd: command(t, args...), output: bufio.NewReader(r)}
+	s.cmd.Stdout, s.cmd.Stderr = w, w
+	err = s.cmd.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		line, err := s.output.ReadString('\n')
+		s.said.WriteString(line)
+		if strings.Contains(line, ready) {
+			return s
+		}
+		if err != nil {
+			t.Fatalf("the server ended early: %s", s.said.String())
+		}
+	}
+}
+
+// wait returns all the server said and its exit status.
+func (s *server) wait(t *testing.T) (string, int) {
+	t.Helper()
+	rest, err := io.ReadAll(s.output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.said.Write(rest)
+	_ = s.cmd.Wait() // the status tells
+	return s.said.String(), s.cmd.ProcessState.ExitCode()
+}
+
+// loopback is the name of the loopback interface's device.
+func loopback(t *testing.T) string {
+	t.Helper()
+	list, err := verbs.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range list {
+		if d.NetDev == "lo" || d.NetDev == "lo0" {
+			return d.Name
+		}
+	}
+	t.Skip("this system has no device on the loopback interface")
+	return ""
+}
+
+func TestRpingBetweenTwoProcesses(t *testing.T) {
+	loopback(t)
+	s := start(t, "rdma_listen on", "rping", "-s", "-a", "127.0.0.1", "-p", "7301", "-v", "-d")
+	_, stderr, status := run(t, "rping", "-c", "-a", "127.0.0.1", "-p", "7301", "-C", "20", "-V")
+	if status != cli.ExitOK {
+		t.Errorf("client: status %d, %s", status, stderr)
+	}
+	said, status := s.wait(t)
+	if status != cli.ExitOK || !strings.Contains(said, "server ping data: rdma-ping-19: ") || !strings.Contains(said, "server DISCONNECT EVENT...") {
+		t.Errorf("server: status %d, said\n%s", status, said)
+	}
+}
+
+func TestRpingThroughABadNetwork(t *testing.T) {
+	loopback(t)
+	const faults = "loss=2%,dup=2%,reorder=2%,corrupt=1%,seed=7"
+	s := start(t, "rdma_listen on", "rping", "-s", "-a", "127.0.0.1", "-p", "7302", "-d", "--faults", faults)
+	_, stderr, status := run(t, "rping", "-c", "-a", "127.0.0.1", "-p", "7302", "-C", "50", "-V", "-S", "9000", "--faults", faults)
+	if status != cli.ExitOK {
+		t.Errorf("client: status %d, %s", status, stderr)
+	}
+	if said, status := s.wait(t); status != cli.ExitOK {
+		t.Errorf("server: status %d, said\n%s", status, said)
+	}
+}
+
+func TestCaptureCanBeDumped(t *testing.T) {
+	dev := loopback(t)
+	capture := filepath.Join(t.TempDir(), "pingpong.pcapng")
+	s := start(t, "local address", "pingpong", "rc", "-d", dev, "-p", "18600", "-n", "100", "-s", "1000")
+	client(t, "rc", dev, "18600", "--pcap", capture)
+	s.wait(t)
+	out, stderr, status := run(t, "dump", capture)
+	if status != cli.ExitOK || strings.Count(out, "RC Send Only") < 200 || strings.Contains(out, "Bad ICRC") {
+		t.Errorf("dump: status %d, %s\n%s", status, stderr, out)
+	}
+}
+
+// client runs the other side of a pingpong server that prints its address just
+// before it listens.
+func client(t *testing.T, kind, dev, port string, more ...string) {
+	t.Helper()
+	args := append([]string{"pingpong", kind, "-d", dev, "-p", port, "-n", "100", "-s", "1000"}, append(more, "127.0.0.1")...)
+	for {
+		_, stderr, status := run(t, args...)
+		if strings.Contains(stderr, "cannot reach") && t.Context().Err() == nil {
+			continue
+		}
+		if status != cli.ExitOK {
+			t.Errorf("%s client: status %d, %s", kind, status, stderr)
+		}
+		return
+	}
+}
+
+func TestPingpongBetweenTwoProcesses(t *testing.T) {
+	dev := loopback(t)
+	for port, kind := range map[string]string{"18601": "rc", "18602": "uc", "18603": "ud", "18604": "srq"} {
+		s := start(t, "local address", "pingpong", kind, "-d", dev, "-p", port, "-n", "100", "-s", "1000")
+		client(t, kind, dev, port)
+		if said, status := s.wait(t); status != cli.ExitOK {
+			t.Errorf("%s server: status %d, said\n%s", kind, status, said)
+		}
+	}
+}
+
+func TestStatSeesARunningProcess(t *testing.T) {
+	dev := loopback(t)
+	dir, err := os.MkdirTemp("", "vs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	s := start(t, "local address", "pingpong", "rc", "-d", dev, "-p", "18605")
+	out, stderr, status := run(t, "stat", "-a")
+	if status != cli.ExitOK || !strings.Contains(out, dev+" (") || !strings.Contains(out, fmt.Sprintf("process %d", s.cmd.Process.Pid)) {
+		t.Errorf("stat: status %d, %s\n%s", status, stderr, out)
+	}
+	if runtime.GOOS == "windows" {
+		s.cmd.Process.Kill()
+		s.wait(t)
+		return
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if said, status := s.wait(t); status != cli.ExitInterrupted || strings.Contains(said, "verbena:") {
+		t.Errorf("after an interrupt: status %d, said\n%s", status, said)
+	}
+	if out, _, _ := run(t, "stat"); !strings.Contains(out, "no process has a device open") {
+		t.Errorf("stat after the end:\n%s", out)
+	}
+}
+
+func TestDevinfoShowsLoopback(t *testing.T) {
+	dev := loopback(t)
+	out, stderr, status := run(t, "devinfo", "-v", "-d", dev)
+	for _, want := range []string{"hca_id:\t" + dev + "\n", "PORT_ACTIVE (4)", "::ffff:127.0.0.1, RoCE v2"} {
+		if status != cli.ExitOK || !strings.Contains(out, want) {
+			t.Errorf("status %d, %s, no %q in\n%s", status, stderr, want, out)
+		}
+	}
+	if out, _, status := run(t, "devices"); status != cli.ExitOK || !strings.Contains(out, "    "+dev) {
+		t.Errorf("devices: status %d\n%s", status, out)
+	}
+}
+
+func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
+	dev := loopback(t)
+	for _, c := range []struct {
+		line   string
+		status int
+		want   string
+	}{
+		{"pingpong", cli.ExitOK, ""},
+		{"pinpong", cli.ExitUsage, "unknown command"},
+		{"pingpong xrc", cli.ExitUsage, "there are rc, srq, uc, ud"},
+		{"perf write speed", cli.ExitUsage, "there are bw, lat"},
+		{"pingpong rc --bogus", cli.ExitUsage, "see 'verbena pingpong rc --help'"},
+		{"devinfo -d roce_none", cli.ExitFailure, "no device named roce_none; there are"},
+		{"devinfo -i 9 -d " + dev, cli.ExitFailure, "has no port 9"},
+		{"pingpong rc -d " + dev + " -p 18606 127.0.0.1", cli.ExitFailure, "start 'verbena pingpong rc' there first"},
+		{"pingpong rc -g 99 -d " + dev, cli.ExitFailure, "has no GID at index 99"},
+		{"perf write bw -d " + dev + " -p 18607 127.0.0.1", cli.ExitFailure, "start 'verbena perf write bw' there first"},
+		{"perf write bw -d " + dev + " --faults loss=lots 127.0.0.1", cli.ExitFailure, "loss"},
+		{"perf write bw -d " + dev + " --pcap /nowhere/x.pcapng 127.0.0.1", cli.ExitFailure, "/nowhere/x.pcapng"},
+		{"rping -c -a 127.0.0.1 -p 7303 -C 1", cli.ExitFailure, "start 'verbena rping -s' there first"},
+		{"rping", cli.ExitUsage, "-s to be the server"},
+		{"dump", cli.ExitUsage, "at least one FILE"},
+		{"dump /nowhere/x.pcap", cli.ExitFailure, "/nowhere/x.pcap"},
+		{"bench --rounds 0", cli.ExitUsage, "at least 1"},
+		{"bench --only nothing* -o=", cli.ExitFailure, "no measure is named"},
+	} {
+		_, stderr, status := run(t, strings.Fields(c.line)...)
+		if status != c.status || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, %q; want %d and %q", c.line, status, stderr, c.status, c.want)
+		}
+		if lines := strings.Count(stderr, "\n"); c.want != "" && lines != 1 || strings.Contains(stderr, "Usage:") {
+			t.Errorf("%s: not one line:\n%s", c.line, stderr)
+		}
+	}
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	for _, c := range root().Commands() {
+		if c.Short == "" || c.Long == "" && len(c.Commands()) == 0 {
+			t.Errorf("%s has no help", c.CommandPath())
+		}
+	}
+	out, _, status := run(t, "perf", "write", "bw", "--help")
+	if status != cli.ExitOK || !strings.Contains(out, "--tx-depth N") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+}
