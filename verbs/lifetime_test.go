@@ -66,7 +66,7 @@ func TestNothingGoesWhileItIsUsed(t *testing.T) {
 // TestDestroyWithWorkOutstanding leaves no completion of the queue pair behind
 // and those of others alone; the peer, which still sends, learns of it.
 func TestDestroyWithWorkOutstanding(t *testing.T) {
-	a, b := rcPair(t, 64<<10, func(q *ib.QPAttr) { q.Timeout, q.RetryCnt = 8, 1 })
+	a, b := rcPair(t, 64<<10, func(q *ib.QPAttr) { q.Timeout, q.RetryCnt = 12, 7 })
 	other := b.sibling(func(x *verbs.QPInitAttr) { x.SendCQ, x.RecvCQ = b.cq, b.cq })
 	toInit(t, other)
 	other.recv(2, 8)
@@ -114,7 +114,7 @@ func TestContextCloseWithEverythingOpen(t *testing.T) {
 	b.buf = make([]byte, 64<<10)
 	b.mr, err = b.pd.RegMR(b.buf, allAccess)
 	check(t, err)
-	connect(t, a, b, ib.MTU4096, func(q *ib.QPAttr) { q.Timeout, q.RetryCnt = 8, 1 })
+	connect(t, a, b, ib.MTU4096, func(q *ib.QPAttr) { q.Timeout, q.RetryCnt = 12, 7 })
 	for range 100 {
 		_, err := a.qp.PostSend(verbs.SendWR{Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.mr.SGE(0, 64<<10)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		check(t, err)
