@@ -7,7 +7,8 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// warmUp is how many round trips go before those that count.
+// warmUp is how many round trips go before those that count, but no more than
+// those.
 const warmUp = 100
 
 // pinger is one size of a latency test on one side.
@@ -39,7 +40,11 @@ func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
 // ping is the client's side: it measures.
 func (p *pinger) ping() (LatResult, error) {
 	var start, t0 time.Time
-	for i := int64(-warmUp); p.iters == 0 || i < p.iters; i++ {
+	first := int64(-warmUp)
+	if p.iters > 0 {
+		first = max(first, -p.iters)
+	}
+	for i := first; p.iters == 0 || i < p.iters; i++ {
 		if i == 0 {
 			start = time.Now()
 			t0 = start
