@@ -11,6 +11,7 @@ import (
 	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/mem"
+	"verbena/internal/roce"
 )
 
 // DeviceInfo names a device: ibv_device.
@@ -82,12 +83,20 @@ func (c *Context) Info() DeviceInfo { return c.info }
 func (c *Context) Query() ib.DeviceAttr { return c.info.Attr() }
 
 // QueryPort returns the attributes of a port, which count from 1:
-// ibv_query_port(3).
+// ibv_query_port(3). The violation counters are this process's.
 func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
 	if err := checkPort(port); err != nil {
 		return ib.PortAttr{}, err
 	}
 	a := c.info.PortAttr()
+	for _, n := range c.Counters() {
+		switch n.Name {
+		case roce.WrongPKey.String():
+			a.BadPKeyCntr = uint32(n.Value)
+		case roce.WrongQKey.String():
+			a.QKeyViolCntr = uint32(n.Value)
+		}
+	}
 	return a, nil
 }
 

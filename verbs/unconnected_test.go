@@ -183,6 +183,9 @@ func TestUDDropsAndRefuses(t *testing.T) {
 		wantStatus(t, a.post(bad).Status, ib.WCSuccess)
 		b.raised(counter, was)
 	}
+	if p, err := b.ctx.QueryPort(1); err != nil || p.QKeyViolCntr != 1 || p.BadPKeyCntr != 0 {
+		t.Errorf("port %+v, %v", p, err)
+	}
 	// The top bit asks for the key of the queue pair itself.
 	wr.SGList, wr.RemoteQKey = []ib.SGE{a.mr.SGE(0, 99)}, 1<<31
 	wantStatus(t, a.post(wr).Status, ib.WCSuccess)

@@ -35,7 +35,7 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
 		VendorID: 0xffffff, VendorPartID: 1, HWVer: 1,
 		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
-		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapPortActiveEvent | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
+		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
 			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,
 		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
