@@ -30,7 +30,7 @@ type endpoint struct {
 	pd      *verbs.PD
 	channel *verbs.CompChannel // nil when polling
 	scq     *verbs.CQ
-	rcq     *verbs.CQ
+	rcq     *verbs.CQ // the same as scq in a latency test
 	mr      *verbs.MR
 	flows   []flow
 	sgid    ib.GIDEntry
@@ -81,10 +81,13 @@ func (e *endpoint) build() error {
 		}
 		e.onClose(e.channel.Close)
 	}
-	if e.scq, err = e.makeCQ(o.qps * e.sendDepth()); err != nil {
-		return err
+	if !o.test.bandwidth() {
+		e.scq, err = e.makeCQ(e.sendDepth() + e.receiveDepth())
+		e.rcq = e.scq
+	} else if e.scq, err = e.makeCQ(o.qps * e.sendDepth()); err == nil {
+		e.rcq, err = e.makeCQ(o.qps * e.receiveDepth())
 	}
-	if e.rcq, err = e.makeCQ(o.qps * e.receiveDepth()); err != nil {
+	if err != nil {
 		return err
 	}
 	e.flows = make([]flow, o.qps)
