@@ -55,7 +55,13 @@ func TestNoAllocations(t *testing.T) {
 		for range 100 { // pools and queues reach their sizes
 			once()
 		}
-		if n := testing.AllocsPerRun(200, once); n != 0 {
+		// Another process that joins or leaves the port meanwhile is looked after
+		// in the background, with allocations: try again.
+		n := testing.AllocsPerRun(200, once)
+		for try := 0; n != 0 && try < 10; try++ {
+			n = testing.AllocsPerRun(200, once)
+		}
+		if n != 0 {
 			t.Errorf("%s: %v allocations", c.name, n)
 		}
 	}
