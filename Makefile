@@ -62,7 +62,7 @@ interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in abo
 	$(GO) test -tags interop -count=1 -timeout 15m -v ./interop/...
 
 bench: build ## measure beside the machine's own sockets; leaves bench.json
-	$(GO) run ./internal/bench -o bench.json
+	bin/verbena bench -o bench.json
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
 	@set -e; for package in $$($(GO) list ./...); do \

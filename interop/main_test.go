@@ -26,7 +26,7 @@ func run(m *testing.M) int {
 
 // exchangeLimit bounds one program run. The longest takes some seconds; a
 // guest has one CPU, and the machine may be busy.
-const exchangeLimit = 60 * time.Second
+const exchangeLimit = 30 * time.Second
 
 // ethernetMTU gives RoCE the path MTU of 1024 that any Ethernet has.
 const ethernetMTU = 1500
