@@ -20,6 +20,11 @@ type LKey uint32
 // RKey is the key by which a remote peer names memory in a request.
 type RKey uint32
 
+// Next returns k with its low 8 bits, which the owner chooses, counted up:
+// ibv_inc_rkey(3). A type 2 window or a fast-registration region that is bound
+// or registered anew should not come under its last key.
+func (k RKey) Next() RKey { return k&^0xff | (k+1)&0xff }
+
 // QKey guards datagram queue pairs. A key with the top bit set is privileged:
 // posted in a work request it stands for the key of the posting QP.
 type QKey uint32

@@ -112,7 +112,7 @@ func ExampleMR_Map() {
 	first, second := make([]byte, 6), make([]byte, 6)
 	mr := must(pd.AllocMR(2))
 	fmt.Println("segments:", must(mr.Map([][]byte{first, second}, 0)))
-	key := mr.RKey() + 1 // the low byte is free to choose
+	key := mr.RKey().Next() // the low byte is free to choose
 	must(qp.PostSend(
 		verbs.SendWR{Opcode: ib.WRRegMR, Reg: &verbs.RegWR{MR: mr, Key: key, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite}},
 		verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: ib.SendInline, Inline: []byte("twelve bytes"), RKey: key},

@@ -132,7 +132,7 @@ func TestFastRegistration(t *testing.T) {
 	if check(t, err); n != 2 {
 		t.Fatalf("%d segments taken", n)
 	}
-	key := mr.RKey() + 1
+	key := mr.RKey().Next()
 	reg := func(k ib.RKey) ib.WC {
 		return b.post(verbs.SendWR{Opcode: ib.WRRegMR, Reg: &verbs.RegWR{MR: mr, Key: k, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite}})
 	}
@@ -149,19 +149,19 @@ func TestFastRegistration(t *testing.T) {
 	wantStatus(t, a.write(8, 0x10000, key), ib.WCRemAccessErr)
 	reconnect(t, a, b)
 
-	wantStatus(t, reg(key+1).Status, ib.WCSuccess)
+	wantStatus(t, reg(key.Next()).Status, ib.WCSuccess)
 	_, err = b.qp.PostRecv(verbs.RecvWR{ID: 3})
 	check(t, err)
-	if wc := a.post(verbs.SendWR{Opcode: ib.WRSendWithInv, InvalidateRKey: key + 1}); wc.Status != ib.WCSuccess {
+	if wc := a.post(verbs.SendWR{Opcode: ib.WRSendWithInv, InvalidateRKey: key.Next()}); wc.Status != ib.WCSuccess {
 		t.Fatal(wc.Err())
 	}
-	if wc := b.one(); wc.Flags&ib.WCWithInv == 0 || wc.InvalidatedRKey != key+1 {
+	if wc := b.one(); wc.Flags&ib.WCWithInv == 0 || wc.InvalidatedRKey != key.Next() {
 		t.Errorf("completion %+v", wc)
 	}
-	wantStatus(t, a.write(8, 0x10000, key+1), ib.WCRemAccessErr)
+	wantStatus(t, a.write(8, 0x10000, key.Next()), ib.WCRemAccessErr)
 	reconnect(t, a, b)
 
-	wantStatus(t, reg(key+1<<8).Status, ib.WCLocQPOpErr) // another slot's key
+	wantStatus(t, reg(key^1<<8).Status, ib.WCLocQPOpErr) // another slot's key
 	if b.qp.State() != ib.QPErr {
 		t.Error("a failed REG_MR leaves the queue pair as it was")
 	}
@@ -209,7 +209,7 @@ func TestMemoryWindowType2(t *testing.T) {
 	bind := func(key ib.RKey, access ib.Access) ib.WC {
 		return b.post(verbs.SendWR{Opcode: ib.WRBindMW, Bind: &verbs.BindWR{MW: mw, MR: b.mr, Addr: b.mr.Addr(), Length: 64, Access: access, RKey: key}})
 	}
-	key := mw.RKey() + 1
+	key := mw.RKey().Next()
 	wantStatus(t, bind(key, ib.AccessRemoteWrite).Status, ib.WCSuccess)
 	wantStatus(t, a.write(64, b.mr.Addr(), key), ib.WCSuccess)
 
@@ -225,10 +225,10 @@ func TestMemoryWindowType2(t *testing.T) {
 	wantStatus(t, a.write(8, b.mr.Addr(), key), ib.WCRemAccessErr)
 	reconnect(t, a, b)
 
-	wantStatus(t, bind(key+1, ib.AccessRemoteRead).Status, ib.WCSuccess)
-	wantStatus(t, bind(key+2, ib.AccessRemoteRead).Status, ib.WCMWBindErr) // is bound
+	wantStatus(t, bind(key.Next(), ib.AccessRemoteRead).Status, ib.WCSuccess)
+	wantStatus(t, bind(key.Next().Next(), ib.AccessRemoteRead).Status, ib.WCMWBindErr) // is bound
 	reconnect(t, a, b)
-	wantStatus(t, b.post(verbs.SendWR{Opcode: ib.WRLocalInv, InvalidateRKey: key + 1}).Status, ib.WCSuccess)
+	wantStatus(t, b.post(verbs.SendWR{Opcode: ib.WRLocalInv, InvalidateRKey: key.Next()}).Status, ib.WCSuccess)
 	check(t, mw.Dealloc())
 }
 

@@ -146,7 +146,7 @@ func TestLongestMessage(t *testing.T) {
 	}
 	_, err = mr.Map(pieces, 0)
 	check(t, err)
-	key := mr.RKey() + 1
+	key := mr.RKey().Next()
 	wantStatus(t, b.post(verbs.SendWR{Opcode: ib.WRRegMR, Reg: &verbs.RegWR{MR: mr, Key: key, Access: allAccess &^ ib.AccessMWBind}}).Status, ib.WCSuccess)
 	if mr.Length() != ib.MaxMessage {
 		t.Fatalf("region of %d bytes", mr.Length())
