@@ -30,8 +30,7 @@ type pinger struct {
 
 func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
 	p := &pinger{e: e, w: w, size: size, iters: iters, times: newLatencies(), wait: e.waiter(), roundTrip: 1}
-	switch e.o.test.op {
-	case "write", "send":
+	if e.o.test == writeLatency || e.o.test == sendLatency {
 		p.roundTrip = 2
 	}
 	return p

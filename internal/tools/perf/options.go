@@ -31,8 +31,12 @@ type test struct {
 
 func (t test) bandwidth() bool { return t.metric == "bw" }
 
-// writeLatency is the test that watches memory instead of completions.
-var writeLatency = test{op: "write", metric: "lat"}
+// The latency tests of a ping-pong; the first watches memory instead of
+// completions.
+var (
+	writeLatency = test{op: "write", metric: "lat"}
+	sendLatency  = test{op: "send", metric: "lat"}
+)
 
 // title is the heading of perftest's table.
 func (t test) title() string {
@@ -52,6 +56,17 @@ func (t test) defaultSize() int {
 		return 65536
 	}
 	return 2
+}
+
+// defaultInline is perftest's: short messages of latency tests go inline.
+func (t test) defaultInline() int {
+	switch t {
+	case writeLatency:
+		return 220
+	case sendLatency:
+		return 236
+	}
+	return 0
 }
 
 func (t test) defaultIters() int64 {
@@ -113,7 +128,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 		fs.IntVarP(&o.depth, "tx-depth", "t", 128, "keep `N` messages outstanding on each queue pair")
 		fs.BoolVarP(&o.bidir, "bidirectional", "b", false, "measure both directions at once")
 	}
-	fs.IntVarP(&o.inline, "inline_size", "I", 0, "send up to `BYTES` inline")
+	fs.IntVarP(&o.inline, "inline_size", "I", o.test.defaultInline(), "send up to `BYTES` inline")
 	fs.IntVarP(&o.mtuBytes, "mtu", "m", 0, "path MTU in `BYTES` (default what both ports carry)")
 	fs.BoolVarP(&o.events, "events", "e", false, "sleep on completion events (default poll)")
 	fs.BoolVarP(&o.rdmacm, "rdma_cm", "R", false, "connect by the connection manager; HOST is then an RDMA address")

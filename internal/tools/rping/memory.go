@@ -55,9 +55,6 @@ func (k *plainKeeper) open(ib.Access, bool) (Info, []verbs.SendWR, error) {
 
 func (k *plainKeeper) shut() []verbs.SendWR { return nil }
 
-// nextKey changes the part of a key that its owner may choose.
-func nextKey(k ib.RKey) ib.RKey { return k&^0xff | (k+1)&0xff }
-
 // fastIOVA is the address that peers see of fast-registered memory.
 const fastIOVA = 0x1000
 
@@ -83,7 +80,7 @@ func (k *fastKeeper) open(access ib.Access, peerInvalidates bool) (Info, []verbs
 	if _, err := k.mr.Map([][]byte{k.buf}, fastIOVA); err != nil {
 		return Info{}, nil, err
 	}
-	k.key, k.used = nextKey(k.key), true
+	k.key, k.used = k.key.Next(), true
 	wrs = append(wrs, verbs.SendWR{Opcode: ib.WRRegMR, Reg: &verbs.RegWR{MR: k.mr, Key: k.key, Access: access}})
 	return Info{Addr: fastIOVA, RKey: k.key, Size: uint32(len(k.buf))}, wrs, nil
 }
@@ -128,7 +125,7 @@ func (k *windowKeeper) open(access ib.Access, peerInvalidates bool) (Info, []ver
 	if k.used && !peerInvalidates {
 		wrs = k.shut()
 	}
-	k.key, k.used = nextKey(k.key), true
+	k.key, k.used = k.key.Next(), true
 	bind := &verbs.BindWR{MW: k.mw, MR: k.mr, Addr: k.mr.Addr(), Length: k.mr.Length(), Access: access &^ ib.AccessLocalWrite, RKey: k.key}
 	wrs = append(wrs, verbs.SendWR{Opcode: ib.WRBindMW, Bind: bind})
 	return Info{Addr: k.mr.Addr(), RKey: k.key, Size: uint32(k.mr.Length())}, wrs, nil
