@@ -51,7 +51,9 @@ func (g *background) run() {
 	var seen uint64
 	for !g.stopping.Load() {
 		now := monotime.Now()
-		g.eng.Flush()
+		if g.eng.late.n.Load() > 0 {
+			g.eng.flush(0)
+		}
 		g.eng.fireDue(now)
 		n := g.polls.Load()
 		polled := n != seen

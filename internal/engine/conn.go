@@ -24,13 +24,13 @@ type Conn struct {
 	onEvent func(ib.EventType) // called without locks held
 
 	// guarded by mu
-	mu       sync.Mutex
-	machine  roce.Machine
-	sources  []*source // the sockets packets leave by, one a source address
-	pumping  bool
-	closed   bool
-	deferred bool          // in Engine.late
-	armed    monotime.Time // when the timer heap will wake it, at the latest
+	mu      sync.Mutex
+	machine roce.Machine
+	sources []*source // the sockets packets leave by, one a source address
+	pumping bool
+	closed  bool
+	late    late
+	armed   monotime.Time // when the timer heap will wake it, at the latest
 
 	// guarded by Engine.timers.mu
 	timerAt    monotime.Time
@@ -54,6 +54,7 @@ func (c *Conn) Machine() roce.Machine { return c.machine }
 // the lock, which Ring releases.
 func (c *Conn) Ring() {
 	now := monotime.Now()
+	c.late.answered = true
 	c.machine.Doorbell(now)
 	c.pump(now)
 }
@@ -185,9 +186,6 @@ func (c *Conn) timeout(now monotime.Time) {
 func (c *Conn) drain(now monotime.Time) {
 	var p *pumper
 	for !c.closed {
-		if c.deferred && c.machine.Patient() {
-			break // Flush is to come: the application's answer went out without it
-		}
 		limit := roce.MaxSegments
 		if !c.sources[0].cuts() {
 			limit = 1
@@ -198,6 +196,11 @@ func (c *Conn) drain(now monotime.Time) {
 				p = pumpers.Get().(*pumper)
 			}
 			p.bursts[n].Limit(limit)
+			if c.late.waiting {
+				if _, ok := c.machine.Patient(); ok {
+					break // Flush is to come: the application's answer goes out without it
+				}
+			}
 			if !c.machine.PollOutput(now, p.bursts[n]) {
 				break
 			}
@@ -253,8 +256,8 @@ func (c *Conn) deliver() {
 // whose completion the application has seen must not be left without. The
 // caller holds mu.
 func (c *Conn) drainLate(now monotime.Time) {
-	if c.deferred && !c.pumping && !c.closed && len(c.sources) > 0 {
-		c.deferred = false
+	if c.late.waiting && !c.pumping && !c.closed && len(c.sources) > 0 {
+		c.late.waiting = false
 		c.pumping = true
 		c.drain(now)
 		c.pumping = false

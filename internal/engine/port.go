@@ -144,10 +144,10 @@ const busy = -1
 
 // leave pumps and unlocks a connection, or puts off what can wait.
 func (p *Port) leave(now monotime.Time, c *Conn) {
-	if p.patience && p.eng.deferPump(c) {
+	if p.patience && p.eng.putOff(now, c) {
 		return
 	}
-	c.deferred = false // what waited has waited long enough
+	c.late.waiting = false // what waited has waited long enough
 	c.pump(now)
 }
 

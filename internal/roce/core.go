@@ -33,7 +33,7 @@ func NewCore(c Config) Core { return Core{Config: c, state: ib.QPReset} }
 func (q *Core) State() ib.QPState { return q.state }
 
 // Patient reports that nothing to be sent can wait; see Machine.
-func (q *Core) Patient() bool { return false }
+func (q *Core) Patient() (psn ib.PSN, ok bool) { return 0, false }
 
 // Counters returns the queue pair's counts.
 func (q *Core) Counters() *Counters { return &q.Count }

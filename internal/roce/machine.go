@@ -17,8 +17,9 @@ type Machine interface {
 	NextTimeout() monotime.Time
 	PollOutput(now monotime.Time, b *Burst) bool
 	// Patient reports whether all that PollOutput would return can wait for the
-	// application, which has completions to look at and may answer.
-	Patient() bool
+	// application, which has completions to look at and may answer. psn names
+	// what is to be sent: while it stays the same nothing new has come.
+	Patient() (psn ib.PSN, ok bool)
 	PollEvent() (ib.EventType, bool)
 	// Modify applies attributes that the object layer has checked. path is the
 	// resolved address vector where mask has QPAV.

@@ -164,9 +164,14 @@ func (q *QP) loneAck() bool {
 }
 
 // Patient reports whether what is to be sent can wait until the application
-// has seen its completions: a lone acknowledgement, which then may share a
-// train with what the application answers.
-func (q *QP) Patient() bool { return q.loneAck() && q.req.cur == q.SQ.Tail() }
+// has seen its completions: a lone acknowledgement, of psn, which the answer of
+// the application may spare.
+func (q *QP) Patient() (psn ib.PSN, ok bool) {
+	if !q.loneAck() || q.req.cur != q.SQ.Tail() {
+		return 0, false
+	}
+	return q.resp.out[0].psn, true
+}
 
 // NextTimeout returns when HandleTimeout is due.
 func (q *QP) NextTimeout() monotime.Time { return min(q.req.timer, q.req.rnrTimer) }

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+)
+
+// A lone acknowledgement is put off while a polling application looks at its
+// completions:
+//
+//	Poll: a message arrives ──► completion, acknowledgement owed
+//	  │ application answers ──► the answer goes out alone; its peer, which waits
+//	  │                         for it, needs no acknowledgement for a while
+//	  │ application polls on ─► Flush sends the acknowledgement, at once if there
+//	  │                         was no answer, after lateGrace if there was
+//	  │                         (one poll later: it may poll several queues in turn)
+//	  └ the next message comes: after an answer both are acknowledged together
+//
+// The background goroutine flushes for an application that went away.
+
+// late is what a connection knows of its acknowledgement put off. Guarded by
+// Conn.mu.
+type late struct {
+	waiting  bool   // in Engine.late, and not sent meanwhile
+	answered bool   // the application posted since
+	messages int    // batches received since
+	poll     uint64 // the poll that received the last one
+	psn      ib.PSN // to be acknowledged
+	since    monotime.Time
+}
+
+// Bounds of waiting. The grace is a few times a round trip between two polling
+// ends: within it the next message comes, if the two talk in turns.
+const (
+	lateGrace   = 15 * monotime.Microsecond
+	lateBatches = 8
+	maxLate     = 16 // connections that wait at a time; more are pumped at once
+)
+
+// lateConns are the connections whose acknowledgements wait.
+type lateConns struct {
+	n atomic.Int32
+
+	mu   sync.Mutex
+	list [maxLate]*Conn // guarded by mu
+}
+
+// add takes c unless there is no room.
+func (l *lateConns) add(c *Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.n.Load()
+	if n == maxLate {
+		return false
+	}
+	l.list[n] = c
+	l.n.Store(n + 1)
+	return true
+}
+
+// takeAll empties the list.
+func (l *lateConns) takeAll(into *[maxLate]*Conn) []*Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := copy(into[:], l.list[:l.n.Load()])
+	clear(l.list[:n])
+	l.n.Store(0)
+	return into[:n]
+}
+
+// putOff reports whether c, which is locked, may send what it owes later. If
+// so, c is unlocked.
+func (e *Engine) putOff(now monotime.Time, c *Conn) bool {
+	psn, ok := c.machine.Patient()
+	if !ok || c.machine.NextTimeout().Before(c.armed) {
+		return false
+	}
+	if c.late.waiting && psn == c.late.psn { // what came was not a request
+		c.deliver()
+		return true
+	}
+	if c.late.waiting {
+		if !c.late.answered || c.late.messages == lateBatches {
+			return false
+		}
+	} else {
+		// The background goroutine flushes when its nap ends, at the latest. If it
+		// does not nap it may have looked already, and then blocks without a limit.
+		if !e.late.add(c) || !e.bg.napping.Load() {
+			return false
+		}
+		c.late.messages = 0
+	}
+	c.late.waiting, c.late.answered, c.late.psn, c.late.since, c.late.poll = true, false, psn, now, e.bg.polls.Load()
+	c.late.messages++
+	c.deliver()
+	return true
+}
+
+// Flush sends the acknowledgements that Poll put off and whose time has come.
+func (e *Engine) Flush() {
+	if e.late.n.Load() > 0 {
+		e.flush(lateGrace)
+	}
+}
+
+// flush sends those of connections that did not answer, or that answered longer
+// ago than grace.
+func (e *Engine) flush(grace monotime.Duration) {
+	now := monotime.Now()
+	var list [maxLate]*Conn
+	for _, c := range e.late.takeAll(&list) {
+		c.mu.Lock()
+		switch {
+		case c.closed || !c.late.waiting:
+			c.mu.Unlock()
+		case grace > 0 && c.mayStillAnswer(now, grace) && e.late.add(c):
+			c.mu.Unlock()
+		default:
+			c.late.waiting = false
+			c.pump(now)
+		}
+	}
+}
+
+// mayStillAnswer reports whether what c owes should wait on: the application
+// has just got its completions, or it answered and its peer is at work.
+func (c *Conn) mayStillAnswer(now monotime.Time, grace monotime.Duration) bool {
+	if !c.late.answered {
+		return c.eng.bg.polls.Load() < c.late.poll+2
+	}
+	return now.Sub(c.late.since) < grace
+}
