@@ -55,11 +55,11 @@ unit: ## every package's tests
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers \
   rdma-core iproute2 busybox util-linux tcpdump tshark qemu-system-x86
 
-interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in about 9 minutes
+interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 to 9 minutes
 	@scripts/need $(INTEROP_NEEDS)
 	@interop/kernel/build uml
 	@interop/kernel/build debian
-	$(GO) test -tags interop -count=1 -timeout 15m -v ./interop/...
+	$(GO) test -tags interop -count=1 -p 1 -timeout 15m -v ./interop/...
 
 bench: build ## measure beside the machine's own sockets; leaves bench.json
 	bin/verbena bench -o bench.json
