@@ -37,6 +37,7 @@ type late struct {
 const (
 	lateGrace   = 15 * monotime.Microsecond
 	lateBatches = 8
+	latePolls   = 4  // empty polls between looks: a look costs as much as half a poll
 	maxLate     = 16 // connections that wait at a time; more are pumped at once
 )
 
@@ -102,7 +103,7 @@ func (e *Engine) putOff(now monotime.Time, c *Conn) bool {
 
 // Flush sends the acknowledgements that Poll put off and whose time has come.
 func (e *Engine) Flush() {
-	if e.late.n.Load() > 0 {
+	if e.late.n.Load() > 0 && e.bg.polls.Load()%latePolls == 0 {
 		e.flush(lateGrace)
 	}
 }

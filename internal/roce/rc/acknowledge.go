@@ -180,6 +180,7 @@ func (q *QP) sendAck(o *response, b *roce.Burst) bool {
 	if !q.respond(b, wire.RCAcknowledge, o.psn, 0) {
 		return false
 	}
+	q.resp.delivered = false
 	b.AETH(wire.AETH{Syndrome: o.syndrome, MSN: o.msn})
 	b.End()
 	return true

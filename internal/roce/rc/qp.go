@@ -164,10 +164,10 @@ func (q *QP) loneAck() bool {
 }
 
 // Patient reports whether what is to be sent can wait until the application
-// has seen its completions: a lone acknowledgement, of psn, which the answer of
-// the application may spare.
+// has seen its completions: a lone acknowledgement, of psn, of a message that
+// the application was told of and may answer.
 func (q *QP) Patient() (psn ib.PSN, ok bool) {
-	if !q.loneAck() || q.req.cur != q.SQ.Tail() {
+	if !q.loneAck() || !q.resp.delivered || q.req.cur != q.SQ.Tail() {
 		return 0, false
 	}
 	return q.resp.out[0].psn, true

@@ -20,6 +20,7 @@ type responder struct {
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
 
+	delivered bool // a receive completed since the last acknowledgement was sent
 	ackWaited bool // the acknowledgement owed let one train of requests go first
 
 	out   []response // owed to the peer, oldest first, in PSN order
@@ -329,6 +330,7 @@ func (q *QP) acceptPacket(p *wire.Packet) {
 
 // completeRecv reports the receive that a message took.
 func (q *QP) completeRecv(p *wire.Packet, op ib.WCOpcode, n uint32) {
+	q.resp.delivered = true
 	wc := ib.WC{Opcode: op, ByteLen: n, SrcQP: q.Attr.DestQPN}
 	if p.Info.HasImm {
 		wc.Flags, wc.ImmData = ib.WCWithImm, p.ImmDt.Data
