@@ -54,7 +54,10 @@ func (g *background) run() {
 		if g.eng.late.n.Load() > 0 {
 			g.eng.flush(0)
 		}
-		g.eng.fireDue(now)
+		if g.eng.timers.due(now) {
+			g.readOnce() // what waits in a socket must not be taken for lost
+			g.eng.fireDue(now)
+		}
 		n := g.polls.Load()
 		polled := n != seen
 		seen = n

@@ -118,7 +118,7 @@ func (e *Engine) flush(grace monotime.Duration) {
 		switch {
 		case c.closed || !c.late.waiting:
 			c.mu.Unlock()
-		case grace > 0 && c.mayStillAnswer(now, grace) && e.late.add(c):
+		case grace > 0 && c.mayStillAnswer(now, grace) && e.late.add(c) && e.bg.napping.Load(): // as in putOff
 			c.mu.Unlock()
 		default:
 			c.late.waiting = false
