@@ -86,7 +86,8 @@ func (m *Message) Segment(i int) []byte {
 type RxBatch struct {
 	msgs [RxMessages]Message
 	n    int
-	want int // messages to ask for: few while few come, so that a lone one costs no second look
+	want int  // messages to ask for: few while few come, so that a lone one costs no second look
+	full bool // the last read returned as many as it asked for
 	buf  []byte
 	os   rxHeaders
 }
@@ -109,12 +110,15 @@ func (b *RxBatch) buffer(i int) []byte {
 	return b.buf[i*rxBufferBytes : (i+1)*rxBufferBytes : (i+1)*rxBufferBytes]
 }
 
-// adapt chooses how many messages the next read asks for.
+// adapt chooses how many messages the next read asks for: more only where reads
+// are full one after the other.
 func (b *RxBatch) adapt(got int) {
-	switch {
-	case got == b.want:
-		b.want = min(2*b.want, RxMessages)
-	case got <= b.want/4:
-		b.want = max(b.want/2, 1)
+	if got < b.want {
+		b.want, b.full = max(got, 1), false
+		return
 	}
+	if b.full {
+		b.want = min(2*b.want, RxMessages)
+	}
+	b.full = true
 }

@@ -57,10 +57,7 @@ func (r *raw) readBatch(b *RxBatch) (int, error) {
 	var n int
 	var errno syscall.Errno
 	for range maxRetriesEINTR {
-		// Raw: the call does not block, so the scheduler need not know of it.
-		var r1 uintptr
-		r1, _, errno = unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(r.desc), uintptr(unsafe.Pointer(&h.hdr)), uintptr(b.want), unix.MSG_DONTWAIT, 0, 0)
-		n = int(r1)
+		n, errno = h.receive(r.desc, b.want)
 		if errno != unix.EINTR {
 			break
 		}
@@ -80,6 +77,19 @@ func (r *raw) readBatch(b *RxBatch) (int, error) {
 		r.parse(b, i)
 	}
 	return n, nil
+}
+
+// receive makes one system call for up to want messages. One alone goes by
+// recvmsg, which is a little shorter: it is what somebody waits for who polls.
+// Raw: the call does not block, so the scheduler need not know of it.
+func (h *rxHeaders) receive(fd, want int) (int, syscall.Errno) {
+	if want == 1 {
+		r1, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr[0].Hdr)), unix.MSG_DONTWAIT)
+		h.hdr[0].Len = uint32(r1)
+		return 1, errno
+	}
+	r1, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), uintptr(want), unix.MSG_DONTWAIT, 0, 0)
+	return int(r1), errno
 }
 
 // parse makes message i of what the kernel left in the headers.
