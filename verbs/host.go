@@ -20,6 +20,7 @@ type host struct {
 	engine *engine.Engine
 	refs   int          // guarded by hostMu
 	undo   func() error // ends what the options began
+	flush  func() error // writes the capture out
 	stats  *stats.Server
 
 	mu      sync.Mutex
@@ -56,6 +57,17 @@ func acquireHost(opts []Option) (*host, error) {
 	h.stats, _ = stats.Serve(stats.Dir(), h.snapshot)
 	theHost = h
 	return h, nil
+}
+
+// FlushCapture writes out what WithCapture has taken so far, for a process that
+// is about to end without closing its contexts.
+func FlushCapture() error {
+	hostMu.Lock()
+	defer hostMu.Unlock()
+	if theHost == nil {
+		return nil
+	}
+	return theHost.flush()
 }
 
 // account returns where a device's queue pairs count.

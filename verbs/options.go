@@ -41,12 +41,13 @@ func (h *host) start(opts []Option) error {
 	}
 	e := engine.Options{Solo: o.solo, Faults: faults}
 	h.undo = func() error { return nil }
+	h.flush = h.undo
 	if o.capture != "" {
 		w, err := pcap.Create(o.capture, "verbena")
 		if err != nil {
 			return fail(syscall.EACCES, "capture", "%v", err)
 		}
-		e.Capture, h.undo = w, w.Close
+		e.Capture, h.undo, h.flush = w, w.Close, w.Flush
 	}
 	if h.engine, err = engine.New(e); err != nil {
 		h.undo()

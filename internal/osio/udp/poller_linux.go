@@ -77,8 +77,11 @@ func (w *waiter) wait(timeout monotime.Duration, ready []uint64) (int, error) {
 		id := uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32
 		switch {
 		case id == wakeID:
-			w.woken.Store(false)
+			// In this order: a Wake after the store writes anew. The other way round
+			// its count could be read here, and woken would keep all later ones from
+			// writing.
 			unix.Read(w.event, w.drain[:])
+			w.woken.Store(false)
 		case m < len(ready):
 			ready[m] = id
 			m++

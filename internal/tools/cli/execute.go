@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"verbena/verbs"
 )
 
 // Exit statuses.
@@ -32,7 +34,7 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return Usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
-	err := root.ExecuteContext(ctx)
+	err := errors.Join(root.ExecuteContext(ctx), verbs.FlushCapture())
 	var usage usageError
 	switch {
 	case err == nil:

@@ -27,12 +27,13 @@ const (
 // lock. The first error of the stream is kept: later calls return it and write
 // nothing.
 type Writer struct {
-	mu     sync.Mutex
-	ng     *pcapgo.NgWriter
-	closer io.Closer
-	frame  gopacket.SerializeBuffer // reused
-	joined []byte                   // the payload in one piece, reused
-	err    error
+	mu      sync.Mutex
+	ng      *pcapgo.NgWriter
+	closer  io.Closer
+	frame   gopacket.SerializeBuffer // reused
+	joined  []byte                   // the payload in one piece, reused
+	flushed time.Time                // by the clock of the packets
+	err     error
 }
 
 // Create makes or truncates a file and returns a Writer of it. device is the
@@ -89,8 +90,15 @@ func (w *Writer) Write(t time.Time, src, dst netip.AddrPort, ipID uint16, payloa
 	}
 	frame := w.frame.Bytes()
 	w.err = w.ng.WritePacket(gopacket.CaptureInfo{Timestamp: t, CaptureLength: len(frame), Length: len(frame)}, frame)
+	if w.err == nil && t.Sub(w.flushed) > flushEvery {
+		w.flushed = t
+		w.err = w.ng.Flush()
+	}
 	return w.err
 }
+
+// flushEvery bounds what a capture of a process that is killed lacks.
+const flushEvery = 250 * time.Millisecond
 
 // encodeLocked puts the headers before w.joined, into w.frame.
 func (w *Writer) encodeLocked(src, dst netip.AddrPort, ipID uint16) error {
