@@ -35,10 +35,10 @@ type REQ struct {
 	RemoteEECN            uint32
 	RemoteResponseTimeout uint8 // 5 bits: how soon the receiver is to answer, 4.096 µs × 2^n
 	Service               TransportService
-	FlowControl           bool // end-to-end credits
+	FlowControl           bool   // end-to-end credits
 	StartingPSN           ib.PSN // the first that the sender expects of the receiver
-	LocalResponseTimeout  uint8 // 5 bits: how soon the sender will answer a REP
-	RetryCount            uint8 // 3 bits
+	LocalResponseTimeout  uint8  // 5 bits: how soon the sender will answer a REP
+	RetryCount            uint8  // 3 bits
 	PKey                  ib.PKey
 	PathMTU               ib.MTU // 4 bits
 	RDCExists             bool
