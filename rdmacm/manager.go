@@ -148,11 +148,7 @@ func (m *manager) run() {
 		if idle && m.end() {
 			return
 		}
-		for i := range out {
-			d := &out[i]
-			// What cannot be sent is as good as lost: it is repeated.
-			_ = m.svc.SendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
-		}
+		m.send(out)
 		for _, ev := range events {
 			m.dispatch(ev)
 		}
@@ -174,11 +170,23 @@ func (m *manager) collectLocked(out []ibcm.Datagram, events []ibcm.Event) ([]ibc
 	for ev, ok := m.agent.PollEvent(); ok; ev, ok = m.agent.PollEvent() {
 		events = append(events, ev)
 	}
+	return m.outputLocked(out), events
+}
+
+func (m *manager) outputLocked(out []ibcm.Datagram) []ibcm.Datagram {
 	var d ibcm.Datagram
 	for m.agent.PollOutput(&d) {
 		out = append(out, d)
 	}
-	return out, events
+	return out
+}
+
+// send sends MADs. What cannot be sent is as good as lost: it is repeated.
+func (m *manager) send(out []ibcm.Datagram) {
+	for i := range out {
+		d := &out[i]
+		_ = m.svc.SendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
+	}
 }
 
 func (m *manager) idleLocked() bool { return m.refs == 0 && m.agent.Pending() == 0 }
@@ -208,11 +216,14 @@ func (m *manager) end() bool {
 	return true
 }
 
-// command runs f on the agent and sees to it that what comes of it is sent.
+// command runs f on the agent and sends what comes of it, before it returns: a
+// process may end right after it disconnected.
 func (m *manager) command(f func(a *ibcm.Agent, now monotime.Time) error) error {
 	m.mu.Lock()
 	err := f(m.agent, monotime.Now())
+	out := m.outputLocked(nil)
 	m.mu.Unlock()
+	m.send(out)
 	m.kick()
 	return err
 }

@@ -203,10 +203,18 @@ func knowsSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
+// joinGroup makes a socket receive what is sent to a group on one interface, and
+// not what other sockets of the machine have joined it for on others.
 func joinGroup(fd int, group netip.Addr, ifindex int) error {
 	if group.Is6() {
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0); err != nil {
+			return os.NewSyscallError("setsockopt IPV6_MULTICAST_ALL", err)
+		}
 		return os.NewSyscallError("setsockopt IPV6_JOIN_GROUP",
 			unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)}))
+	}
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {
+		return os.NewSyscallError("setsockopt IP_MULTICAST_ALL", err)
 	}
 	return os.NewSyscallError("setsockopt IP_ADD_MEMBERSHIP",
 		unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)}))
