@@ -26,8 +26,8 @@ type gsi struct {
 // madBytes is the size of every MAD. Spec: IBTA vol. 1, 13.4.2.
 const madBytes = 256
 
-// OnMAD sets who takes the MADs for this process. It is called without locks,
-// must not block and must not keep the bytes.
+// OnMAD sets who takes the MADs for this process. It is called with gsi.mu or
+// Port.rxMu held: it must not block, call the engine or keep the bytes.
 func (e *Engine) OnMAD(f func(m *roce.Meta, mad []byte)) {
 	e.gsi.mu.Lock()
 	e.gsi.handler = f
