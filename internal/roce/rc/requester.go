@@ -64,7 +64,7 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 
 // ackEvery is the number of packets after which an acknowledgement is asked
 // for in mid-stream, so that the window moves before it is used up.
-const ackEvery = 16
+const ackEvery = 32
 
 // readChunk bounds what one READ request asks for: responses are not slowed by
 // a window of the responder, so the requester asks in pieces that a socket
