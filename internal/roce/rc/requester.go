@@ -63,7 +63,8 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 }
 
 // ackEvery is the number of packets after which an acknowledgement is asked
-// for in mid-stream, so that the window moves before it is used up.
+// for in mid-stream, so that the window moves before it is used up. 128 KiB of
+// the largest path MTU: two messages of 64 KiB share one.
 const ackEvery = 32
 
 // readChunk bounds what one READ request asks for: responses are not slowed by
@@ -303,8 +304,7 @@ func (q *QP) wantAck(w *queue.SendWQE, last bool) bool {
 	switch {
 	case isRead(w.Opcode), r.probing:
 		return true
-	case r.sinceAckReq+1 >= ackEvery && last,
-		r.sinceAckReq+1 >= 2*ackEvery,
+	case r.sinceAckReq+1 >= ackEvery,
 		int(r.next.Diff(r.una))+1 >= q.windowPackets():
 		return true
 	case !last:
