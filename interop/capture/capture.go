@@ -5,6 +5,7 @@ package capture
 import (
 	"bytes"
 	"flag"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -52,8 +52,9 @@ func Start(t testing.TB, netInterface string) *Capture {
 		t.Fatal(err)
 	}
 	c := &Capture{t: t, file: filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "-")+".pcap")}
-	// Without --immediate-mode packets wait in the kernel; -Z root lets it write where we say.
-	c.tcpdump = exec.Command("tcpdump", "--immediate-mode", "-n", "-Z", "root",
+	// Without --immediate-mode packets wait in the kernel, without -U in tcpdump,
+	// whose SIGUSR2 harms the file; -Z root lets it write where we say.
+	c.tcpdump = exec.Command("tcpdump", "--immediate-mode", "-U", "-n", "-Z", "root",
 		"-B", strconv.Itoa(bufferKiB), "-s", strconv.Itoa(snapBytes), "-i", netInterface, "-w", c.file)
 	c.tcpdump.Stderr = &c.log
 	if err := c.tcpdump.Start(); err != nil {
@@ -64,7 +65,7 @@ func Start(t testing.TB, netInterface string) *Capture {
 			c.interrupt() // the test failed before it looked at the capture
 		}
 	})
-	await(t, "tcpdump to listen", func() bool {
+	c.await("tcpdump to listen", func() bool {
 		return strings.Contains(c.log.String(), "listening on")
 	})
 	return c
@@ -85,11 +86,7 @@ func (c *Capture) Stop(peer netip.Addr) string {
 	if _, err := conn.Write(mark); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the last packet to be captured", func() bool {
-		_ = c.tcpdump.Process.Signal(syscall.SIGUSR2) // write out what is buffered
-		written, err := os.ReadFile(c.file)
-		return err == nil && bytes.Contains(written[max(0, len(written)-tailBytes):], mark)
-	})
+	c.await("the last packet to be captured", func() bool { return bytes.Contains(c.lastBytes(), mark) })
 	c.interrupt()
 	if !regexp.MustCompile(`(?m)^0 packets dropped by kernel`).MatchString(c.log.String()) {
 		t.Fatalf("the capture is not whole: %s", c.log.String())
@@ -100,21 +97,37 @@ func (c *Capture) Stop(peer netip.Addr) string {
 // interrupt has tcpdump write the rest and end.
 func (c *Capture) interrupt() {
 	_ = c.tcpdump.Process.Signal(os.Interrupt)
+	defer time.AfterFunc(settle, func() { _ = c.tcpdump.Process.Kill() }).Stop()
 	_ = c.tcpdump.Wait() // what counts is what it reports
 	c.stopped = true
 }
 
 const (
 	discardPort = 9
-	tailBytes   = 4 << 10 // in which the mark stands, other packets after it
+	tailBytes   = 64 << 10 // in which the mark stands, other packets after it
 )
 
+// lastBytes returns the end of what tcpdump has written.
+func (c *Capture) lastBytes() []byte {
+	file, err := os.Open(c.file)
+	if err != nil {
+		return nil // not written yet
+	}
+	defer file.Close()
+	if _, err := file.Seek(-tailBytes, io.SeekEnd); err != nil {
+		file.Seek(0, io.SeekStart) // the file is shorter
+	}
+	last, _ := io.ReadAll(file) // what could not be read is looked for again
+	return last
+}
+
 // await polls until done or fails the test.
-func await(t testing.TB, what string, done func() bool) {
+func (c *Capture) await(what string, done func() bool) {
+	t := c.t
 	t.Helper()
 	for deadline := time.Now().Add(settle); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", settle, what)
+			t.Fatalf("waited %v for %s: %s", settle, what, c.log.String())
 		}
 	}
 }
