@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"errors"
+	"io/fs"
 	"syscall"
 
 	"verbena/internal/engine"
@@ -45,7 +47,7 @@ func (h *host) start(opts []Option) error {
 	if o.capture != "" {
 		w, err := pcap.Create(o.capture, "verbena")
 		if err != nil {
-			return fail(syscall.EACCES, "capture", "%v", err)
+			return captureError(err)
 		}
 		e.Capture, h.undo, h.flush = w, w.Close, w.Flush
 	}
@@ -53,4 +55,15 @@ func (h *host) start(opts []Option) error {
 		h.undo()
 	}
 	return err
+}
+
+// captureError is why a capture file cannot be made, with the system's errno.
+func captureError(err error) error {
+	errno := syscall.EIO
+	errors.As(err, &errno)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fail(errno, "capture", "cannot create %s", path.Path)
+	}
+	return fail(errno, "capture", "%v", err)
 }
