@@ -1,0 +1,85 @@
+package verbs_test
+
+import (
+	"syscall"
+	"testing"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+// CVE-2021-47078: an rxe queue pair whose creation failed kept pointers to what
+// it was to stand on, which were given back a second time with it. Here every
+// step of CreateQP fails in turn, also with everything before it taken, and
+// leaves nothing behind: no number is spent, and what the queue pair would have
+// stood on is unused, which EBUSY and a count below zero would both tell.
+func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
+	e, other := newEnd(t, ib.QPTypeRC, 64), newEnd(t, ib.QPTypeRC, 64)
+	pd, err := e.ctx.AllocPD()
+	check(t, err)
+	newCQ := func() *verbs.CQ { cq, err := e.ctx.CreateCQ(4, nil); check(t, err); return cq }
+	newSRQ := func() *verbs.SRQ {
+		srq, err := pd.CreateSRQ(ib.SRQAttr{MaxWR: 4, MaxSGE: 1})
+		check(t, err)
+		return srq
+	}
+	send, recv, srq := newCQ(), newCQ(), newSRQ()
+	goneCQ, goneSRQ := newCQ(), newSRQ()
+	check(t, goneCQ.Destroy())
+	check(t, goneSRQ.Destroy())
+	gonePD, err := e.ctx.AllocPD()
+	check(t, err)
+	check(t, gonePD.Dealloc())
+	closed, err := verbs.Open(loopback(t))
+	check(t, err)
+	closedPD, err := closed.AllocPD()
+	check(t, err)
+	check(t, closed.Close())
+
+	good := verbs.QPInitAttr{Type: ib.QPTypeRC, SendCQ: send, RecvCQ: recv, SRQ: srq, Cap: ib.QPCap{MaxSendWR: 4, MaxSendSGE: 1}}
+	create := func() *verbs.QP { qp, err := pd.CreateQP(&good); check(t, err); return qp }
+	before := create()
+	check(t, before.Destroy())
+	for _, c := range []struct {
+		name  string
+		pd    *verbs.PD
+		arg   string
+		errno syscall.Errno
+		spoil func(*verbs.QPInitAttr)
+	}{
+		{"closed context", closedPD, "context", syscall.EBADF, func(*verbs.QPInitAttr) {}},
+		{"bad type", pd, "attr.Type", syscall.EOPNOTSUPP, func(a *verbs.QPInitAttr) { a.Type = 9 }},
+		{"send queue too long", pd, "attr.Cap.MaxSendWR", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.Cap.MaxSendWR = 1 << 31 }},
+		{"foreign send CQ", pd, "attr.SendCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SendCQ = other.cq }},
+		{"foreign receive CQ", pd, "attr.RecvCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.RecvCQ = other.cq }},
+		{"destroyed PD", gonePD, "PD", syscall.EINVAL, func(*verbs.QPInitAttr) {}},
+		{"destroyed send CQ", pd, "attr.SendCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SendCQ = goneCQ }},
+		{"destroyed receive CQ", pd, "attr.RecvCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.RecvCQ = goneCQ }},
+		{"destroyed SRQ", pd, "attr.SRQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SRQ = goneSRQ }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bad := good
+			c.spoil(&bad)
+			qp, err := c.pd.CreateQP(&bad)
+			if qp != nil {
+				t.Error("a queue pair came with the error")
+			}
+			wantError(t, err, c.errno, c.arg)
+		})
+	}
+
+	after := create() // numbers rotate: a number spent would show as a gap
+	if after.QPN() != before.QPN()+1 {
+		t.Errorf("queue pair %v follows %v", after.QPN(), before.QPN())
+	}
+	wantError(t, srq.Destroy(), syscall.EBUSY, "SRQ") // counts did not sink below what is in use
+	wantError(t, send.Destroy(), syscall.EBUSY, "CQ")
+	wantError(t, recv.Destroy(), syscall.EBUSY, "CQ")
+	check(t, after.Destroy())
+	check(t, srq.Destroy())
+	check(t, send.Destroy())
+	check(t, recv.Destroy())
+	check(t, pd.Dealloc())
+	check(t, other.qp.Destroy())
+	check(t, other.cq.Destroy()) // lent to a queue pair of another context in vain
+}
