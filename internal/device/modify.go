@@ -23,8 +23,8 @@ const (
 	numState = int(ib.QPErr) + 1
 )
 
-// transitions is the table of ibv_modify_qp(3), after IBTA vol. 1, table 91.
-// Changes to RESET and ERR are always permitted and take no attributes.
+// transitions is the table of ibv_modify_qp(3). Changes to RESET and ERR are
+// always permitted and take no attributes.
 var transitions = func() (t [numState][numState]transition) {
 	add := func(from, to ib.QPState, required, optional byType) {
 		t[from][to] = transition{true, required, optional}

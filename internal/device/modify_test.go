@@ -11,7 +11,7 @@ import (
 )
 
 // lawful is the state table written down a second time, in the words of
-// ibv_modify_qp(3) and IBTA vol. 1, table 91: what must and what may be given.
+// ibv_modify_qp(3): what must and what may be given.
 // What is not here is refused, but for RESET and ERR, which can be had from
 // everywhere with nothing.
 const lawful = `
