@@ -48,13 +48,13 @@ func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SI
 	}
 	if !m.PKey.Matches(ib.DefaultPKey) {
 		a.count[BadPKey]++
+		a.refuseSIDR(path, tid, m, cm.SIDRRejected) // no status names the P_Key
 		return
 	}
 	l := a.match(m.ServiceID, path.Local)
 	if l == nil {
 		a.count[NoListener]++
-		mad := encode(cm.AttrSIDRREP, tid, &cm.SIDRREP{RequestID: m.RequestID, Status: cm.SIDRUnsupported, ServiceID: m.ServiceID})
-		a.send(path, &mad)
+		a.refuseSIDR(path, tid, m, cm.SIDRUnsupported)
 		return
 	}
 	if l.waiting >= l.backlog {
@@ -71,6 +71,13 @@ func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SI
 	a.bySIDR[c.sidrKey()] = c
 	a.setState(c, SIDRReqRcvd)
 	a.raise(c, Event{Kind: EventSIDRRequest, Listener: l.id, ServiceID: m.ServiceID, PrivateData: clone(m.PrivateData[:])})
+}
+
+// refuseSIDR answers a question without keeping anything of it: the same
+// question again gets the same answer.
+func (a *Agent) refuseSIDR(path Path, tid uint64, m *cm.SIDRREQ, why cm.SIDRStatus) {
+	mad := encode(cm.AttrSIDRREP, tid, &cm.SIDRREP{RequestID: m.RequestID, Status: why, ServiceID: m.ServiceID})
+	a.send(path, &mad)
 }
 
 // SIDRReply is the answer to a SIDR_REQ.

@@ -78,6 +78,26 @@ func TestSIDRRefusals(t *testing.T) {
 		t.Errorf("destroyed: %+v", ev)
 	}
 	w = newWorld(t)
+	_, err = w.server.Listen(udaddy, netip.Addr{}, 0)
+	w.server.must(err)
+	w.fate = func(_ int, d *Datagram) []monotime.Duration { // somebody who is not in the partition
+		if h, data, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrSIDRREQ {
+			m, _, _ := cm.ParseSIDRREQ(data)
+			m.PKey = 0x8001
+			d.MAD = encode(cm.AttrSIDRREQ, h.TransactionID, &m)
+		}
+		return []monotime.Duration{hop}
+	}
+	w.resolve()
+	w.run(monotime.Second)
+	w.wantSent(cm.AttrSIDRREQ, cm.AttrSIDRREP)
+	w.client.wantEvents(EventSIDRReply)
+	w.server.wantEvents()
+	w.server.wantCount(BadPKey, 1)
+	if ev := w.client.events[0]; ev.SIDRStatus != cm.SIDRRejected || ev.QPN != 0 || w.server.Len() != 0 {
+		t.Errorf("wrong P_Key: %+v, %d connections", ev, w.server.Len())
+	}
+	w = newWorld(t)
 	w.fate = func(int, *Datagram) []monotime.Duration { return nil }
 	w.resolve()
 	w.run(2 * 60 * monotime.Second)
