@@ -40,6 +40,9 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ) {
 // checkREQ judges the fields of a REQ in the order of the message; 0 is well.
 // The path inside must be the path it came by: answers go to where a REQ came
 // from, never to an address that only its bytes claim.
+//
+// Its alternate path is not looked at, whatever it says: a LAP is refused, so
+// nothing ever migrates there, and the REP says that failover is not supported.
 func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 	switch {
 	case !connectable(m.LocalQPN):
@@ -84,6 +87,7 @@ func (a *Agent) admit(path Path, tid uint64, l *listener, m *cm.REQ) {
 		Timeout: combineACKTimeout(max(m.Primary.ACKTimeout, 1), a.ACKDelay), RetryCnt: m.RetryCount, RNRRetry: m.RNRRetryCount,
 		TrafficClass: m.Primary.TrafficClass, FlowLabel: m.Primary.FlowLabel,
 	}
+	c.alternate = !m.Alternate.LocalGID.IsZero()
 	c.setPace(m.LocalResponseTimeout, m.Primary.ACKTimeout, m.MaxCMRetries)
 	c.setLinger(m.RemoteResponseTimeout, m.Primary.ACKTimeout)
 	a.byRemote[c.remoteKey()], a.byQPN[c.remoteQPN()] = c, c
@@ -127,6 +131,9 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: p.PSN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, TargetACKDelay: a.ACKDelay,
 		FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, LocalCAGUID: a.GUID,
+	}
+	if c.alternate {
+		rep.Failover = cm.FailoverUnsupported
 	}
 	if !fill(rep.PrivateData[:], p.PrivateData) {
 		return ErrPrivateData

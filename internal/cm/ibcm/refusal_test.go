@@ -187,6 +187,35 @@ func TestLAPIsRefused(t *testing.T) {
 	w.server.wantState(w.accepted(), Established)
 }
 
+// A REQ may bring an alternate path. The connection is made over the primary
+// one alone, and the REP says so.
+func TestAlternatePathIsDeclined(t *testing.T) {
+	for want, alternate := range map[cm.Failover]netip.Addr{
+		cm.FailoverAccepted: {}, cm.FailoverUnsupported: netip.MustParseAddr("10.88.0.3"),
+	} {
+		w := newWorld(t)
+		w.listen()
+		m, path := w.capturedREQ()
+		if alternate.IsValid() {
+			m.Alternate = m.Primary
+			m.Alternate.LocalGID = ib.GIDFromAddr(alternate)
+		}
+		mad := encode(cm.AttrREQ, 1, &m)
+		w.server.HandleMAD(w.now, path, mad[:])
+		ev, _ := w.server.PollEvent()
+		w.server.obliging(ev)
+		var d Datagram
+		w.server.PollOutput(&d)
+		h, data, _ := cm.ParseHeader(d.MAD[:])
+		if rep, _, _ := cm.ParseREP(data); h.Attribute != cm.AttrREP || rep.Failover != want || d.Path != path {
+			t.Errorf("alternate %v: %v to %v, failover %d, want %d", alternate, h.Attribute, d.Path, rep.Failover, want)
+		}
+		if c := w.server.conns[ev.Conn]; c.qp.Path != path {
+			t.Errorf("alternate %v: connected over %v", alternate, c.qp.Path)
+		}
+	}
+}
+
 // Requests over the backlog are dropped, which the peer takes for loss.
 func TestFullBacklogDropsAndThePeerTriesAgain(t *testing.T) {
 	w := newWorld(t)
