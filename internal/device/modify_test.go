@@ -11,9 +11,8 @@ import (
 )
 
 // lawful is the state table written down a second time, in the words of
-// ibv_modify_qp(3): what must and what may be given.
-// What is not here is refused, but for RESET and ERR, which can be had from
-// everywhere with nothing.
+// ibv_modify_qp(3): what must and what may be given. What is not here is
+// refused, but for RESET and ERR, which can be had from everywhere with nothing.
 const lawful = `
 RESET INIT UD | PKeyIndex Port QKey        |
 RESET INIT UC | PKeyIndex Port AccessFlags |
