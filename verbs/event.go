@@ -9,13 +9,13 @@ import (
 )
 
 // AsyncEvent is an asynchronous event: ibv_async_event. The object that it
-// concerns is set, the others are nil.
+// concerns is set, the others are nil. Events of ports and of the GID table are not
+// raised: ask QueryPort and GIDTable.
 type AsyncEvent struct {
 	Type ib.EventType
 	QP   *QP
 	CQ   *CQ
 	SRQ  *SRQ
-	Port int // of port events, else 0
 }
 
 // AsyncEvent waits for the next asynchronous event: ibv_get_async_event(3).
