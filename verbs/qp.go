@@ -44,8 +44,9 @@ type QP struct {
 	mcast    mcastMemberships
 }
 
-// CreateQP creates a queue pair in the RESET state: ibv_create_qp(3). Queue
-// sizes in attr.Cap are what is asked for; Query tells what was given.
+// CreateQP creates a queue pair in the RESET state: ibv_create_qp(3). Queues
+// are exactly as large as attr.Cap asks, never larger; with an SRQ the receive
+// sizes are ignored.
 //
 // Errors: EINVAL names the attribute that is out of range; ENOMEM if no queue
 // pair number is left.
@@ -64,6 +65,9 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{pd: p, init: *attr}
+	if q.init.SRQ != nil {
+		q.init.Cap.MaxRecvWR, q.init.Cap.MaxRecvSGE = 0, 0
+	}
 	q.conn, err = p.ctx.eng.NewConn(p.ctx.account, q.newMachine, q.event)
 	if err != nil {
 		undo()
@@ -193,7 +197,7 @@ func (q *QP) State() ib.QPState {
 }
 
 // Query returns the attributes of the queue pair and what it was made from:
-// ibv_query_qp(3).
+// ibv_query_qp(3). Receive sizes are 0 with an SRQ.
 func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 	var a ib.QPAttr
 	q.conn.Lock()

@@ -23,6 +23,11 @@ func TestCreateRefuses(t *testing.T) {
 	good := verbs.QPInitAttr{Type: ib.QPTypeRC, SendCQ: cq, RecvCQ: cq, SRQ: srq, Cap: ib.QPCap{MaxSendWR: 1 << 15, MaxSendSGE: 32, MaxInlineData: 512, MaxRecvWR: 1 << 20, MaxRecvSGE: 99}}
 	qp, err := pd.CreateQP(&good) // at every limit, and past those that an SRQ makes void
 	check(t, err)
+	want := good.Cap
+	want.MaxRecvWR, want.MaxRecvSGE = 0, 0 // there is no receive queue of its own
+	if a, init := qp.Query(); a.Cap != want || init.Cap != want {
+		t.Errorf("Query: %+v, %+v, want %+v", a.Cap, init.Cap, want)
+	}
 	check(t, qp.Destroy())
 	for _, c := range []struct {
 		arg    string
