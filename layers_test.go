@@ -26,6 +26,7 @@ var layers = []struct {
 	{"sockets", []string{"internal/osio/udp"}},
 	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},
+	{"what verbs show other packages of the module", []string{"internal/backdoor"}},
 	{"verbs", []string{"verbs"}},
 	{"connection manager", []string{"rdmacm"}},
 	{"what tools share", []string{"internal/tools/cli"}},

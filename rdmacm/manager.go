@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"verbena/ib"
+	"verbena/internal/backdoor"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
@@ -56,7 +57,7 @@ func acquireManager() (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newManager(c.Engine(), c.Info().GUID)
+	m := newManager(backdoor.Engine(c), c.Info().GUID)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	theManager = m
