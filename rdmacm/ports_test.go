@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -84,6 +85,67 @@ func TestCVE_2023_2176_AnIDIsBoundOnce(t *testing.T) {
 	}
 	if id.LocalAddr() != was {
 		t.Errorf("the address became %v", id.LocalAddr())
+	}
+}
+
+// CVE-2022-48925: rdma_resolve_addr wrote a source address of another family
+// into an identifier before it looked at its state, and lists kept by family
+// lost it. Here the address stays what it was, in every state.
+func TestCVE_2022_48925_AnAddressKeepsItsFamily(t *testing.T) {
+	f := newFabric(t)
+	p := f.process(1)
+	ctx := context.Background()
+	six := netip.MustParseAddrPort("[::1]:0")
+	dst6 := netip.MustParseAddrPort("[::1]:9")
+	for name, id := range map[string]*testID{
+		"listener": p.listening(TCP, loopback4), "resolved": p.resolved(TCP, netip.AddrPortFrom(loopback4, 9)),
+	} {
+		was := id.LocalAddr()
+		if err := id.ResolveAddr(ctx, six, dst6); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if id.LocalAddr() != was {
+			t.Errorf("%s: the address became %v", name, id.LocalAddr())
+		}
+	}
+	for name, addr := range map[string]netip.Addr{"bound": loopback4, "bound to all": netip.IPv4Unspecified()} {
+		id := p.newID(TCP)
+		check(t, id.BindAddr(netip.AddrPortFrom(addr, 0)))
+		was := id.LocalAddr()
+		check(t, id.ResolveAddr(ctx, six, dst6))
+		if ev := id.want(AddrError); !errors.Is(ev.Err, syscall.EINVAL) || id.LocalAddr() != was {
+			t.Errorf("%s: %v, the address became %v", name, ev.Err, id.LocalAddr())
+		}
+		check(t, id.ResolveAddr(ctx, netip.AddrPort{}, netip.AddrPortFrom(loopback4, 9))) // as before
+		id.want(AddrResolved)
+	}
+}
+
+// CVE-2021-47391: an identifier whose resolution failed could begin another
+// while the first was still queued; destroying it cancelled one of the two, and
+// the other used freed memory. Here calls race for an identifier that goes away
+// under them, and nothing comes after Destroy. Run with -race.
+func TestCVE_2021_47391_DestroyWhileResolving(t *testing.T) {
+	f := newFabric(t)
+	p := f.process(1)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 20 {
+		id := p.newID(TCP)
+		var wg sync.WaitGroup
+		for _, ctx := range []context.Context{gone, context.Background(), gone} {
+			wg.Go(func() {
+				err := id.ResolveAddr(ctx, netip.AddrPort{}, netip.AddrPortFrom(loopback4, 9))
+				if err != nil && !errors.Is(err, syscall.EINVAL) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() { check(t, id.Destroy()) })
+		wg.Wait()
+		if ev, err := id.ch.Get(gone); err == nil {
+			t.Fatalf("%v after Destroy", ev.Type)
+		}
 	}
 }
 

@@ -72,6 +72,9 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 // resolve finds the local address that the system would send to dst from.
 func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 	peer := netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
+	if local := id.local.Addr(); local.IsValid() && local.Is4() != peer.Addr().Is4() { // also a wildcard keeps its family
+		return invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), local)
+	}
 	if id.place.verbs == nil {
 		local, err := sourceFor(ctx, peer.Addr())
 		if err != nil {
@@ -89,9 +92,6 @@ func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 		id.place = at
 	}
 	id.local = netip.AddrPortFrom(id.place.addr, id.bound.service.Port())
-	if id.local.Addr().Is4() != peer.Addr().Is4() {
-		return invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), id.local.Addr())
-	}
 	id.peer = peer
 	return nil
 }
