@@ -67,10 +67,25 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 // the largest path MTU: two messages of 64 KiB share one.
 const ackEvery = 32
 
-// readChunk bounds what one READ request asks for: responses are not slowed by
-// a window of the responder, so the requester asks in pieces that a socket
-// buffer holds.
-const readChunk = 128 << 10
+// maxReadPiece bounds what one READ request asks for. Nothing slows responses
+// on their way, and all that follow a lost one are in vain: so the requester
+// asks in pieces of a quarter of its window.
+const maxReadPiece = 128 << 10
+
+// readPiece returns how many bytes the next READ request of w asks for, and
+// whether it is new to the responder. One asked again ends where it ended
+// before: the responder knows no request that is longer.
+func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
+	r := &q.req
+	left := w.Length - r.off
+	for _, e := range r.reads {
+		if !r.next.Before(e.first) && !r.next.After(e.last) {
+			return min(left, uint32(e.last.Diff(r.next)+1)*uint32(q.MTU)), false
+		}
+	}
+	packets := max(min(r.loss.window/4, maxReadPiece)/q.MTU, 1)
+	return min(left, uint32(packets*q.MTU)), true
+}
 
 func (r *requester) start(psn ib.PSN, head uint64) {
 	*r = requester{
@@ -196,11 +211,7 @@ func (q *QP) begin(w *queue.SendWQE) {
 	default:
 		n = q.Packets(w.Length)
 	}
-	requests := uint32(1)
-	if w.Opcode == ib.WRRDMARead { // each piece counts as a message at the responder
-		requests = max(1, uint32((uint64(w.Length)+readChunk-1)/readChunk))
-	}
-	r.ssn = r.ssn.Add(requests)
+	r.ssn = r.ssn.Add(1)
 	w.FirstPSN, w.LastPSN, w.MSN, w.State = r.next, r.next.Add(n-1), r.ssn, wqeSent
 }
 
@@ -375,12 +386,13 @@ func (q *QP) advance(w *queue.SendWQE, n uint32, last bool) {
 // sendRead asks for the next piece of a READ.
 func (q *QP) sendRead(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
-	// Pieces end at fixed offsets, so that one asked for again is never longer
-	// than what the responder has seen.
-	n := min(w.Length-r.off, readChunk-r.off%readChunk)
+	n, isNew := q.readPiece(w)
 	last := r.off+n == w.Length
 	if !q.request(b, wire.RCRDMAReadRequest, w, 0, last) {
 		return false
+	}
+	if isNew && r.off > 0 { // each piece counts as a message at the responder
+		r.ssn = r.ssn.Add(1)
 	}
 	b.RETH(wire.RETH{VA: w.RemoteAddr + uint64(r.off), RKey: w.RKey, DMALen: n})
 	b.End()
