@@ -88,9 +88,10 @@ func TestCVE_2023_2176_AnIDIsBoundOnce(t *testing.T) {
 	}
 }
 
-// CVE-2022-48925: rdma_resolve_addr wrote a source address of another family
-// into an identifier before it looked at its state, and lists kept by family
-// lost it. Here the address stays what it was, in every state.
+// CVE-2022-48925: rdma_resolve_addr wrote a source address into an identifier
+// before it looked at its state. A listener no longer looked like one of all
+// addresses, and was freed while lists held it. Here the address stays what it
+// was, in every state.
 func TestCVE_2022_48925_AnAddressKeepsItsFamily(t *testing.T) {
 	f := newFabric(t)
 	p := f.process(1)

@@ -97,7 +97,9 @@ func TestClosedConn(t *testing.T) {
 
 // TestDestroyAndModifyUnderTraffic closes, stops and resets queue pairs while
 // both sides post, poll, receive and run into time-outs. It has no result but
-// the race detector's and the locks': whatever happens, everything ends.
+// the race detector's and the locks': whatever happens, everything ends. Nobody
+// goes on with a queue pair whose closing waits for it (CVE-2025-40061: rxe's
+// do_task, out of its budget while it was drained, scheduled itself again).
 func TestDestroyAndModifyUnderTraffic(t *testing.T) {
 	a, b := newNode(t, defaultBackoff), newNode(t, defaultBackoff)
 	var all sync.WaitGroup
