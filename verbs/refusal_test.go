@@ -71,7 +71,10 @@ func TestCreateRefuses(t *testing.T) {
 	check(t, err)
 	_, err = e.ctx.CreateCQ(4, ch)
 	wantError(t, err, syscall.EINVAL, "channel")
-	check(t, ch.Close())
+	check(t, ch.Close())               // CVE-2025-38024: what a refused queue held in rxe was freed twice
+	_, err = other.ctx.CreateCQ(4, ch) // its last step
+	wantError(t, err, syscall.EINVAL, "channel")
+	wantError(t, ch.Close(), syscall.EINVAL, "channel")
 	_, err = pd.CreateSRQ(ib.SRQAttr{MaxWR: 0})
 	wantError(t, err, syscall.EINVAL, "attr.MaxWR")
 	_, err = pd.CreateSRQ(ib.SRQAttr{MaxWR: 1<<15 + 1})
