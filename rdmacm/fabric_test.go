@@ -69,6 +69,7 @@ func (f *fabric) process(slot uint8) *process {
 	f.mu.Unlock()
 	p.manager = newManager(p, ib.GUID(slot))
 	p.manager.join()
+	p.manager.start()
 	f.t.Cleanup(func() {
 		p.leave()
 		select {

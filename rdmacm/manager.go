@@ -60,6 +60,7 @@ func acquireManager() (*manager, error) {
 	m := newManager(backdoor.Engine(c), c.Info().GUID)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
+	m.start()
 	theManager = m
 	return m, nil
 }
@@ -72,9 +73,13 @@ func newManager(svc gsi, guid ib.GUID) *manager {
 	}
 	m.ports = &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}}
 	m.agent = ibcm.New(ibcm.Config{GUID: guid, Slot: uint8(svc.Slot()), Random: m.random, ACKDelay: ackDelay})
-	svc.OnMAD(m.handleMAD)
-	go m.run()
 	return m
+}
+
+// start begins to serve, once the manager has its first identifier.
+func (m *manager) start() {
+	m.svc.OnMAD(m.handleMAD)
+	go m.run()
 }
 
 // ackDelay is how long this side takes to acknowledge, as a time code: the

@@ -46,6 +46,11 @@ func Collect(ctx context.Context, dir string) ([]Snapshot, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+		// The socket's deadline, which is ctx's where that is nearer, may come
+		// before ctx notices.
+		if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+			return nil, context.DeadlineExceeded
+		}
 	}
 	sort.Slice(all, func(i, j int) bool { return all[i].PID < all[j].PID })
 	return all, nil
