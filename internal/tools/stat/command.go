@@ -53,6 +53,11 @@ that, verbena-UID in the directory for temporary files.`,
 }
 
 func (o *options) run(ctx context.Context, w io.Writer) error {
+	if o.device != "" {
+		if _, err := cli.FindDevice(o.device); err != nil {
+			return err
+		}
+	}
 	for {
 		all, err := stats.Collect(ctx, o.dir)
 		if ctx.Err() != nil {
