@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// dialTimeout bounds the wait for a peer's TCP port.
-const dialTimeout = 10 * time.Second
+// ConnectTimeout bounds a client's wait for its peer: the TCP port, or the
+// answer of its connection manager, which alone would ask for over a minute.
+const ConnectTimeout = 10 * time.Second
 
 // Dial connects to the TCP port of a waiting peer; start is the command that
 // should run there.
 func Dial(ctx context.Context, host string, port int, start string) (net.Conn, error) {
-	d := net.Dialer{Timeout: dialTimeout}
+	d := net.Dialer{Timeout: ConnectTimeout}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach %s port %d (%w); start '%s' there first", host, port, cause(err), start)

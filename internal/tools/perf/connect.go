@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 
 	"verbena/rdmacm"
 )
@@ -82,11 +83,26 @@ func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
 	}
 	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), uint16(m.o.port))
 	for i := range m.e.flows {
-		if err := m.dial(ctx, i, to); err != nil {
+		if err := m.dialInTime(ctx, i, to); err != nil {
 			return fmt.Errorf("queue pair %d: cannot connect to %v: %w", i, to, err)
 		}
 	}
 	return nil
+}
+
+// errNoAnswer is what the connection manager's silence means: the server is
+// there, it answers on TCP.
+var errNoAnswer = errors.New("no answer from the connection manager there; check the route to that address and that UDP port 4791 is open")
+
+// dialInTime is dial, but not for longer than our patience.
+func (m *managed) dialInTime(ctx context.Context, i int, to netip.AddrPort) error {
+	bounded, cancel := context.WithTimeout(ctx, m.o.patience)
+	defer cancel()
+	err := m.dial(bounded, i, to)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ETIMEDOUT) {
+		return errNoAnswer
+	}
+	return err
 }
 
 // param are the parameters of every connection; the private data tell which.
@@ -151,11 +167,23 @@ func (m *managed) expect(ctx context.Context, want rdmacm.EventType) error {
 	return fmt.Errorf("%v instead of %v", ev.Type, want)
 }
 
+// errNoRequest is what a silent client means to the server.
+var errNoRequest = errors.New("the client does not connect by the connection manager; see its message, and check the route to it")
+
+// nextInTime waits for an event as long as a client tries.
+func (m *managed) nextInTime(ctx context.Context) (*rdmacm.Event, error) {
+	bounded, cancel := context.WithTimeout(ctx, m.o.patience)
+	defer cancel()
+	return m.events.Get(bounded)
+}
+
 // acceptAll takes the client's connections until all queue pairs have one.
 func (m *managed) acceptAll(ctx context.Context) error {
 	for up := 0; up < len(m.e.flows); {
-		ev, err := m.events.Get(ctx)
+		ev, err := m.nextInTime(ctx)
 		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return errNoRequest
 		case err != nil:
 			return err
 		case ev.Err != nil:

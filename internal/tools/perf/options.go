@@ -112,10 +112,12 @@ type options struct {
 	json    bool
 	csv     bool
 
+	patience  time.Duration  // how long a connection by -R may take to come about
 	listening func(net.Addr) // if set: called when the server can be reached
 }
 
 func (o *options) flags(fs *pflag.FlagSet) {
+	o.patience = cli.ConnectTimeout
 	fs.SortFlags = false
 	if o.test.op != "atomic" {
 		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(), "message size in `BYTES`")

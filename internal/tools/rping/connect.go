@@ -138,7 +138,9 @@ func dial(ctx context.Context, s *session) (*link, error) {
 		return nil, err
 	}
 	to := netip.AddrPortFrom(addr, uint16(o.port))
-	if err := l.establish(ctx, s, source, to); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, o.patience)
+	defer cancel()
+	if err := l.establish(bounded, s, source, to); err != nil {
 		_ = l.id.DestroyQP() // may be none
 		s.close()
 		l.id.Destroy()
@@ -189,8 +191,8 @@ func explainDial(to netip.AddrPort, err error) error {
 		return err
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%v refused the connection (%w); start 'verbena rping -s' there first", to, err)
-	case errors.Is(err, syscall.ETIMEDOUT):
-		return fmt.Errorf("%v does not answer (%w); is the address right, and UDP port 4791 open?", to, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
+		return fmt.Errorf("%v does not answer (%w); start 'verbena rping -s' there, and check the route and that UDP port 4791 is open", to, syscall.ETIMEDOUT)
 	}
 	return fmt.Errorf("cannot connect to %v: %w", to, err)
 }

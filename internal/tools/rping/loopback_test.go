@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -172,4 +173,17 @@ func TestPortInUseIsSaid(t *testing.T) {
 	}
 	cancel()
 	wait()
+}
+
+func TestSilentServerEndsTheClientWithWhatToDo(t *testing.T) {
+	needLoopback(t)
+	o, err := parse("-c -a 127.0.0.1 -C 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.patience = time.Nanosecond
+	err = runClient(t.Context(), o, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:7174 does not answer") || !strings.Contains(err.Error(), "start 'verbena rping -s' there") {
+		t.Errorf("error %v", err)
+	}
 }

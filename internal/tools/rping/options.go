@@ -2,6 +2,7 @@ package rping
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -61,10 +62,12 @@ type options struct {
 	poll      bool
 	txDepth   int
 
+	patience  time.Duration        // how long a connection may take to come about
 	listening func(netip.AddrPort) // if set: called when the server can be reached
 }
 
 func (o *options) flags(fs *pflag.FlagSet) {
+	o.patience = cli.ConnectTimeout
 	fs.SortFlags = false
 	fs.BoolVarP(&o.server, "server", "s", false, "be the server")
 	fs.BoolVarP(&o.client, "client", "c", false, "be the client")

@@ -1,0 +1,27 @@
+package perf
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"verbena/rdmacm"
+)
+
+func TestSilenceOfTheConnectionManagerEndsTheClient(t *testing.T) {
+	loopback(t)
+	m := &managed{e: &endpoint{flows: make([]flow, 1)}, o: &options{patience: time.Nanosecond}, events: rdmacm.NewEventChannel()}
+	defer m.events.Close()
+	defer m.e.close()
+	if err := m.dialInTime(t.Context(), 0, netip.MustParseAddrPort("127.0.0.1:18515")); err != errNoAnswer {
+		t.Errorf("client: %v", err)
+	}
+}
+
+func TestSilentClientEndsTheServer(t *testing.T) {
+	m := &managed{e: &endpoint{flows: make([]flow, 1)}, o: &options{patience: time.Nanosecond}, events: rdmacm.NewEventChannel()}
+	defer m.events.Close()
+	if err := m.acceptAll(t.Context()); err != errNoRequest {
+		t.Errorf("server: %v", err)
+	}
+}
