@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"verbena/ib"
+	"verbena/internal/osio/tap"
 	"verbena/verbs"
 )
 
@@ -38,6 +39,14 @@ func (d *Device) Options() []verbs.Option {
 		opts = append(opts, verbs.WithFaults(d.Faults))
 	}
 	return opts
+}
+
+// Check checks what can be checked without a device.
+func (d *Device) Check() error {
+	if _, err := tap.ParseFaults(d.Faults); err != nil {
+		return Usagef("--%w", err) // its errors begin "faults: "
+	}
+	return nil
 }
 
 // Open opens the device.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"verbena/internal/osio/share"
 	"verbena/rdmacm"
 )
 
@@ -71,7 +72,10 @@ func (m *managed) listen() error {
 	}
 	m.e.onClose(m.listener.Destroy)
 	at := netip.AddrPortFrom(m.e.sgid.GID.Addr(), uint16(m.o.port))
-	if err := m.listener.BindAddr(at); err != nil {
+	var udp *share.PortError
+	if err := m.listener.BindAddr(at); errors.As(err, &udp) {
+		return udp // not --port but UDP port 4791
+	} else if err != nil {
 		return fmt.Errorf("cannot listen on %v: %w; choose another --port", at, err)
 	}
 	return m.listener.Listen(len(m.e.flows))

@@ -193,6 +193,9 @@ func (o *options) complete() error {
 			return err
 		}
 	}
+	if err := o.dev.Check(); err != nil {
+		return err
+	}
 	if err := o.hello().check(); err != nil {
 		return cli.Usagef("%w", err)
 	}

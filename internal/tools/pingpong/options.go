@@ -77,6 +77,9 @@ func (o *options) validate() error {
 			return err
 		}
 	}
+	if err := o.dev.Check(); err != nil {
+		return err
+	}
 	if !o.kind.shared {
 		o.qps = 1
 		return nil

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"verbena/internal/osio/share"
 	"verbena/internal/tools/cli"
 	"verbena/rdmacm"
 )
@@ -186,7 +187,10 @@ func (l *link) equip(s *session) error {
 
 // explainDial says what to do about a connection that did not come about.
 func explainDial(to netip.AddrPort, err error) error {
+	var udp *share.PortError
 	switch {
+	case errors.As(err, &udp):
+		return udp
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"verbena/internal/osio/share"
 	"verbena/rdmacm"
 )
 
@@ -69,13 +70,21 @@ func listen(ctx context.Context, o *options) (*link, error) {
 	}
 	l.id.Destroy()
 	l.events.Close()
+	return nil, explainListen(at, err)
+}
+
+// explainListen says what to do about a port that cannot be listened on.
+func explainListen(at netip.AddrPort, err error) error {
+	var udp *share.PortError
 	switch {
+	case errors.As(err, &udp):
+		return udp // not the port of -p: UDP port 4791, which carries them all
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("port %d is in use (%w); choose another with -p", o.port, err)
+		return fmt.Errorf("port %d is in use (%w); choose another with -p", at.Port(), err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.ENODEV):
-		return nil, fmt.Errorf("no device has the address %v (%w); see 'verbena devinfo -v' for those there are", addr, err)
+		return fmt.Errorf("no device has the address %v (%w); see 'verbena devinfo -v' for those there are", at.Addr(), err)
 	}
-	return nil, fmt.Errorf("cannot listen on %v: %w", at, err)
+	return fmt.Errorf("cannot listen on %v: %w", at, err)
 }
 
 // next waits for a client and gives it an event channel of its own.

@@ -128,7 +128,7 @@ func (o *options) validateFlags() error {
 	if o.mode() != modePing && o.count == 0 {
 		o.count = 1000
 	}
-	return nil
+	return o.dev.Check()
 }
 
 func moreThanOne(flags ...bool) bool {
