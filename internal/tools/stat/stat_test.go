@@ -62,6 +62,14 @@ func TestJSONIsALineAProcess(t *testing.T) {
 	}
 }
 
+func TestUnknownDeviceIsAnError(t *testing.T) {
+	o := options{dir: t.TempDir(), device: "roce_none"}
+	var b bytes.Buffer
+	if err := o.run(t.Context(), &b); err == nil || b.Len() != 0 {
+		t.Errorf("%q, %v", b.String(), err)
+	}
+}
+
 func TestRunAsksTheProcessesThereAre(t *testing.T) {
 	dir, err := os.MkdirTemp("", "vs")
 	if err != nil {
