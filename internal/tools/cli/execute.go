@@ -69,14 +69,23 @@ func Args(min, max int, expected string) cobra.PositionalArgs {
 	}
 }
 
+// oneOf writes a choice: "rc, uc or ud".
+func oneOf(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 // Group is the run function of a command that only has subcommands.
 func Group(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cmd.Help()
-	}
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
+	}
+	if len(args) == 0 {
+		return Usagef("%s: say %s; see '%s --help'", cmd.CommandPath(), oneOf(names), cmd.CommandPath())
 	}
 	return Usagef("%s has no %q; there are %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
 }

@@ -96,6 +96,7 @@ type options struct {
 
 	// What the client decides.
 	size     int
+	sizeFlag *pflag.Flag // nil where the size is fixed
 	all      bool
 	iters    int64 // 0 is the default
 	duration time.Duration
@@ -122,6 +123,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	if o.test.op != "atomic" {
 		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(), "message size in `BYTES`")
 		fs.BoolVarP(&o.all, "all", "a", false, "all sizes from 2 to 8388608 bytes")
+		o.sizeFlag = fs.Lookup("size")
 	}
 	fs.Int64VarP(&o.iters, "iters", "n", 0, "`N` messages a size and queue pair (default by test and size)")
 	fs.IntVarP(&o.seconds, "duration", "D", 0, "run each size for `SECONDS` instead")
@@ -163,6 +165,8 @@ func (o *options) complete() error {
 	}
 	o.duration = time.Duration(o.seconds) * time.Second
 	switch {
+	case o.all && o.sizeFlag.Changed:
+		return cli.Usagef("--all and --size exclude each other")
 	case o.size < 1 || o.size > maxSize:
 		return cli.Usagef("--size %d: a message has 1 to %d bytes", o.size, maxSize)
 	case o.iters < 0:
