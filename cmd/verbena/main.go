@@ -37,9 +37,9 @@ func root() *cobra.Command {
 		Long: `RDMA verbs in user space over RoCEv2, wire-compatible with the Linux kernel's
 rdma_rxe and with RoCE hardware. No kernel module and no privilege is needed.
 
-Every network interface that is up carries a device: roce_ and its name. The
-exit status is 0 on success, 1 on failure, 2 for a wrong call and 130 after an
-interrupt.`,
+Every network interface that is up and has an IP address carries a device:
+roce_ and its name. The exit status is 0 on success, 1 on failure, 2 for a wrong
+call and 130 after an interrupt.`,
 	}
 	cmd.AddCommand(
 		devinfo.DevicesCommand(),

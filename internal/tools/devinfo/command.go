@@ -76,7 +76,6 @@ of rdma-core 44. Without options: every device, briefly.`,
 	fs.IntVarP(&o.port, "ib-port", "i", 0, "use `PORT` of the device (default all ports)")
 	fs.BoolVarP(&o.list, "list", "l", false, "print only the names of the devices")
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "print all attributes")
-	o.dev.WireFlags(fs)
 	return cmd
 }
 
