@@ -87,7 +87,7 @@ func exchangeError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the peer hung up while addresses were exchanged; see its message, and run the same kind on both sides")
+		return fmt.Errorf("the peer hung up while addresses were exchanged; see its message: it may have been stopped, or run another kind")
 	}
 	return err
 }
