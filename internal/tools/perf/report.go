@@ -30,8 +30,10 @@ func bwRow(size int, r BWResult, gbits bool) BWRow {
 	if gbits {
 		unit, name = gigabit, "Gb/sec"
 	}
+	average := r.bytesPerSecond()
+	peak := max(float64(r.PeakBPS), average) // the peak travels in whole bytes a second, which may round it below
 	return BWRow{
-		Size: size, Count: r.Messages, Peak: float64(r.PeakBPS) / unit, Average: r.bytesPerSecond() / unit,
+		Size: size, Count: r.Messages, Peak: peak / unit, Average: average / unit,
 		Unit: name, MsgRate: r.messagesPerSecond() / 1e6,
 	}
 }
@@ -40,11 +42,13 @@ func bwRow(size int, r BWResult, gbits bool) BWRow {
 type reporter struct {
 	w    io.Writer
 	o    *options
+	mtu  int   // path MTU in bytes, known when connected
 	rows []any // BWRow or LatResult
 }
 
 // begin prints what stands above the results.
 func (r *reporter) begin(device string, local, remote *Offer) {
+	r.mtu = r.o.pathMTU(local.MTU, remote.MTU).Bytes()
 	if r.o.format() != formatTable {
 		return
 	}
@@ -53,7 +57,7 @@ func (r *reporter) begin(device string, local, remote *Offer) {
 	fmt.Fprintf(r.w, "                    %s\n", o.test.title())
 	fmt.Fprintf(r.w, " Number of qps   : %d\t\tDevice         : %s\n", o.qps, device)
 	fmt.Fprintf(r.w, " Connection type : RC\t\tTX depth       : %d\n", o.depth)
-	fmt.Fprintf(r.w, " Mtu             : %d[B]\tMax inline data : %d[B]\n", o.pathMTU(local.MTU, remote.MTU).Bytes(), o.inline)
+	fmt.Fprintf(r.w, " Mtu             : %d[B]\tMax inline data : %d[B]\n", r.mtu, o.inline)
 	fmt.Fprintf(r.w, " Link type       : Ethernet\trdma_cm QPs    : %s\n", onOff(o.rdmacm))
 	fmt.Fprint(r.w, rule)
 	printOffer(r.w, " local", local)
@@ -104,13 +108,15 @@ func (r *reporter) latency(row LatResult) {
 func (r *reporter) end() error {
 	switch r.o.format() {
 	case formatJSON:
+		used := r.o.hello()
+		used.MTU = r.mtu // the option may leave it to the ports
 		enc := json.NewEncoder(r.w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(struct {
 			Test       string `json:"test"`
 			Parameters *Hello `json:"parameters"`
 			Results    []any  `json:"results"`
-		}{r.o.test.op + " " + r.o.test.metric, r.o.hello(), r.rows})
+		}{r.o.test.op + " " + r.o.test.metric, used, r.rows})
 	case formatCSV:
 		return r.csv()
 	}

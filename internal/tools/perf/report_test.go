@@ -46,11 +46,15 @@ func TestMachineFormats(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got struct {
-		Test    string
-		Results []BWRow
+		Test       string
+		Parameters Hello
+		Results    []BWRow
 	}
 	if err := json.Unmarshal(b.Bytes(), &got); err != nil || got.Test != "write bw" || len(got.Results) != 1 || got.Results[0] != row {
 		t.Errorf("%s: %+v, %v", &b, got, err)
+	}
+	if got.Parameters.MTU != 4096 {
+		t.Errorf("parameters %+v: not the MTU used", got.Parameters)
 	}
 	o, _ = parse(t, "write", "bw", "--csv")
 	b.Reset()
@@ -87,5 +91,12 @@ func TestLatenciesAreSummarized(t *testing.T) {
 	near := func(got, want float64) bool { return got > want*0.998 && got < want*1.002 }
 	if r.Count != 1001 || !near(r.Min, 1) || !near(r.Typical, 501) || !near(r.P99, 991) || r.Max != 60e6 || r.PerSecond != 1001 {
 		t.Errorf("%+v", r)
+	}
+}
+
+func TestPeakIsNeverBelowTheAverage(t *testing.T) {
+	r := BWResult{Messages: 1, Bytes: 10, TookNS: 3e9, PeakBPS: 3} // 3.33 bytes a second
+	if row := bwRow(10, r, false); row.Peak < row.Average {
+		t.Errorf("peak %g, average %g", row.Peak, row.Average)
 	}
 }
