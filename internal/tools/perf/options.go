@@ -12,7 +12,7 @@ import (
 
 // Bounds, on both sides.
 const (
-	maxSize   = 1 << 30
+	maxSize   = 1 << 30 // half of ib.MaxMessage: each queue pair sets aside two messages on each side
 	maxQPs    = 4096
 	maxDepth  = 1 << 15
 	maxInline = 512
@@ -121,7 +121,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	o.patience = cli.ConnectTimeout
 	fs.SortFlags = false
 	if o.test.op != "atomic" {
-		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(), "message size in `BYTES`")
+		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(), "message size in `BYTES`, up to 1 GiB: memory for two is set aside for each queue pair")
 		fs.BoolVarP(&o.all, "all", "a", false, "all sizes from 2 to 8388608 bytes")
 		o.sizeFlag = fs.Lookup("size")
 	}
