@@ -229,8 +229,8 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"pingpong", cli.ExitUsage, "verbena pingpong: say rc, srq, uc or ud; see"},
-		{"perf write", cli.ExitUsage, "verbena perf write: say bw or lat; see"},
+		{"pingpong", cli.ExitUsage, "verbena: say rc, srq, uc or ud; see"},
+		{"perf write", cli.ExitUsage, "verbena: say bw or lat; see"},
 		{"stat -d roce_none", cli.ExitFailure, "no device named roce_none; there are"},
 		{"perf write lat -a -s 4", cli.ExitUsage, "--all and --size exclude each other"},
 		{"pinpong", cli.ExitUsage, "unknown command"},

@@ -85,7 +85,7 @@ func Group(cmd *cobra.Command, args []string) error {
 		names = append(names, c.Name())
 	}
 	if len(args) == 0 {
-		return Usagef("%s: say %s; see '%s --help'", cmd.CommandPath(), oneOf(names), cmd.CommandPath())
+		return Usagef("say %s; see '%s --help'", oneOf(names), cmd.CommandPath())
 	}
 	return Usagef("%s has no %q; there are %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
 }
