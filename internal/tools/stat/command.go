@@ -58,11 +58,6 @@ func (o *options) run(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	if o.device != "" {
-		if _, err := cli.FindDevice(o.device); err != nil {
-			return err
-		}
-	}
 	for {
 		all, err := stats.Collect(ctx, o.dir)
 		if ctx.Err() != nil {
