@@ -34,9 +34,12 @@ func TestRpingBetweenGuests(t *testing.T) {
 func rping(t *testing.T, p pair, addr netip.Addr, iterations int) {
 	t.Helper()
 	options := fmt.Sprintf(" -a %s -C %d -V -v", addr, iterations)
-	// -d says when the server listens.
+	// -d says when the server listens, or, rdma-core's, that it is about to.
 	server := guest.Start(t, p.server, exchangeLimit, rdmaTool(p.server, "rping", "rping")+" -s -d"+options)
 	server.Expect("rdma_listen")
+	if _, ok := p.server.(*guest.Guest); ok {
+		guest.Start(t, p.server, exchangeLimit, "until rdma resource show cm_id | grep -q LISTEN; do sleep 0.02; done").Succeed()
+	}
 	client := guest.Start(t, p.client, exchangeLimit, rdmaTool(p.client, "rping", "rping")+" -c"+options)
 	client.Succeed()
 	server.Succeed()
