@@ -2,9 +2,7 @@ package queue
 
 import (
 	"fmt"
-	"math/bits"
 	"sync"
-	"sync/atomic"
 
 	"verbena/ib"
 )
@@ -30,34 +28,43 @@ type CQ struct {
 	// was armed for. Set it before the first Arm; nil means no events.
 	OnEvent func()
 
+	ring    *Ring // immutable: head is written under pollMu, tail under pushMu
+	outside bool  // immutable: the ring is not Go's, and polled by its owner
+
 	pollMu sync.Mutex
-	head   atomic.Uint64 // completions polled; written under pollMu
 
 	_ [64]byte // the two sides on cache lines of their own
 
 	pushMu sync.Mutex
-	tail   atomic.Uint64 // completions pushed; written under pushMu
 	// guarded by pushMu
 	armed armed
 
-	overflowed atomic.Bool
-
 	// written under both locks
 	depth int
-	mask  uint64
 	slots []ib.WC // a power of two of them, at least depth
 }
 
 // NewCQ returns a queue of depth completions, at least one.
 func NewCQ(depth int) *CQ {
-	q := &CQ{depth: max(depth, 1)}
-	q.slots, q.mask = newSlots(q.depth)
+	q := &CQ{depth: max(depth, 1), ring: &Ring{}}
+	q.slots = newSlots(q.depth)
 	return q
 }
 
-func newSlots(depth int) ([]ib.WC, uint64) {
-	n := uint64(1) << bits.Len64(uint64(depth-1))
-	return make([]ib.WC, n), n - 1
+// NewCQIn returns a queue of depth completions over memory of another, who
+// polls it without Poll and keeps the memory in place as long as anyone may
+// push. It must not poll while Purge or ResizeIn run.
+//
+// Errors: ErrInvalid if slots are no power of two or less than depth.
+func NewCQIn(r *Ring, slots []ib.WC, depth int) (*CQ, error) {
+	if !fits(slots, depth) {
+		return nil, fmt.Errorf("%w: %d slots for %d completions", ErrInvalid, len(slots), depth)
+	}
+	r.head.Store(0)
+	r.tail.Store(0)
+	r.overrun.Store(0)
+	r.place(slots)
+	return &CQ{ring: r, outside: true, depth: depth, slots: slots}, nil
 }
 
 // Push appends a completion; solicited says that its message asked for an
@@ -65,14 +72,15 @@ func newSlots(depth int) ([]ib.WC, uint64) {
 // queue Overflowed for good, and its owner raises EventCQErr.
 func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	q.pushMu.Lock()
-	t := q.tail.Load()
-	if t-q.head.Load() >= uint64(q.depth) {
-		q.overflowed.Store(true)
+	r := q.ring
+	t := r.tail.Load()
+	if t-r.head.Load() >= uint64(q.depth) {
+		r.overrun.Store(1)
 		q.pushMu.Unlock()
 		return false
 	}
-	q.slots[t&q.mask] = *wc
-	q.tail.Store(t + 1)
+	q.slots[t&uint64(len(q.slots)-1)] = *wc
+	r.tail.Store(t + 1)
 	fire := q.armed == armedNext || q.armed == armedSolicited && (solicited || wc.Status != ib.WCSuccess)
 	if fire {
 		q.armed = armedNot
@@ -91,12 +99,13 @@ func (q *CQ) Poll(dst []ib.WC) int {
 		return 0
 	}
 	q.pollMu.Lock()
-	h := q.head.Load()
-	n := min(uint64(len(dst)), q.tail.Load()-h)
+	r := q.ring
+	h := r.head.Load()
+	n := min(uint64(len(dst)), r.tail.Load()-h)
 	for i := range n {
-		dst[i] = q.slots[(h+i)&q.mask]
+		dst[i] = q.slots[(h+i)&uint64(len(q.slots)-1)]
 	}
-	q.head.Store(h + n)
+	r.head.Store(h + n)
 	q.pollMu.Unlock()
 	return int(n)
 }
@@ -119,8 +128,8 @@ func (q *CQ) Arm(solicitedOnly bool) {
 
 // Len returns the number of completions in the queue.
 func (q *CQ) Len() int {
-	h := q.head.Load() // before tail, which never falls behind it
-	return int(q.tail.Load() - h)
+	h := q.ring.head.Load() // before tail, which never falls behind it
+	return int(q.ring.tail.Load() - h)
 }
 
 // Cap returns how many there can be.
@@ -131,27 +140,51 @@ func (q *CQ) Cap() int {
 }
 
 // Overflowed reports whether a completion was ever lost.
-func (q *CQ) Overflowed() bool { return q.overflowed.Load() }
+func (q *CQ) Overflowed() bool { return q.ring.overrun.Load() != 0 }
 
 // Resize changes how many completions there can be; those in the queue stay.
 //
-// Errors: ErrInvalid if n is less than 1 or than Len.
+// Errors: ErrInvalid if n is less than 1 or than Len, or if the memory is not
+// Go's.
 func (q *CQ) Resize(n int) error {
+	if n < 1 || q.outside {
+		return fmt.Errorf("%w: size %d", ErrInvalid, n)
+	}
+	return q.move(n, newSlots(n))
+}
+
+// ResizeIn is Resize to other memory of the ring's owner.
+//
+// Errors: those of Resize and NewCQIn.
+func (q *CQ) ResizeIn(n int, slots []ib.WC) error {
+	if !q.outside || !fits(slots, n) {
+		return fmt.Errorf("%w: %d slots for %d completions", ErrInvalid, len(slots), n)
+	}
+	return q.move(n, slots)
+}
+
+func (q *CQ) move(n int, slots []ib.WC) error {
 	q.pollMu.Lock()
 	defer q.pollMu.Unlock()
 	q.pushMu.Lock()
 	defer q.pushMu.Unlock()
-	h, t := q.head.Load(), q.tail.Load()
-	if n < 1 || uint64(n) < t-h {
+	h, t := q.ring.head.Load(), q.ring.tail.Load()
+	if uint64(n) < t-h {
 		return fmt.Errorf("%w: size %d, %d completions held", ErrInvalid, n, t-h)
 	}
-	slots, mask := newSlots(n)
+	mask := uint64(len(slots) - 1)
 	for i := h; i != t; i++ {
-		slots[i&mask] = q.slots[i&q.mask]
+		slots[i&mask] = *q.slot(i)
 	}
-	q.depth, q.slots, q.mask = n, slots, mask
+	q.depth, q.slots = n, slots
+	if q.outside {
+		q.ring.place(slots)
+	}
 	return nil
 }
+
+// slot returns where completion i is.
+func (q *CQ) slot(i uint64) *ib.WC { return &q.slots[i&uint64(len(q.slots)-1)] }
 
 // Purge removes the completions of queue pair qpn, which is being reset or
 // destroyed, and returns how many. The others keep their order.
@@ -160,14 +193,14 @@ func (q *CQ) Purge(qpn ib.QPN) int {
 	defer q.pollMu.Unlock()
 	q.pushMu.Lock()
 	defer q.pushMu.Unlock()
-	h, t := q.head.Load(), q.tail.Load()
+	h, t := q.ring.head.Load(), q.ring.tail.Load()
 	keep := t // fill from the newest end, so that only head moves
 	for i := t; i != h; i-- {
-		if wc := &q.slots[(i-1)&q.mask]; wc.QPN != qpn {
+		if wc := q.slot(i - 1); wc.QPN != qpn {
 			keep--
-			q.slots[keep&q.mask] = *wc
+			*q.slot(keep) = *wc
 		}
 	}
-	q.head.Store(keep)
+	q.ring.head.Store(keep)
 	return int(keep - h)
 }
