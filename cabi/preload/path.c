@@ -1,0 +1,90 @@
+#include "path.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char root[PATH_MAX];
+static size_t root_length;
+static pthread_once_t root_read = PTHREAD_ONCE_INIT;
+
+static const char nodes[] = "/dev/infiniband";
+
+static const char *const prefixes[] = {
+	nodes,
+	"/sys/class/infiniband",
+	"/sys/class/infiniband_verbs",
+	"/proc/sys/net/rdma_ucm",
+};
+
+static void read_root(void)
+{
+	const char *value = getenv("VERBENA_ROOT");
+	size_t length = value ? strlen(value) : 0;
+
+	if (length == 0 || value[0] != '/' || length >= sizeof root)
+		return;
+	memcpy(root, value, length + 1);
+	root_length = length;
+}
+
+/* Before the program can change its environment; other libraries' constructors may be earlier. */
+__attribute__((constructor(101))) static void at_start(void)
+{
+	pthread_once(&root_read, read_root);
+}
+
+/* Whether path is the directory named or in it. */
+static int within(const char *path, const char *directory)
+{
+	size_t length = strlen(directory);
+
+	return strncmp(path, directory, length) == 0 && (path[length] == '/' || path[length] == '\0');
+}
+
+int redirect(const char **path, struct redirected *r)
+{
+	const char *p = *path;
+	size_t length;
+
+	if (!p || p[0] != '/' || (p[1] != 'd' && p[1] != 's' && p[1] != 'p'))
+		return 0;
+	for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+		if (!within(p, prefixes[i]))
+			continue;
+		pthread_once(&root_read, read_root);
+		if (root_length == 0)
+			return 0;
+		length = strlen(p);
+		if (root_length + length >= sizeof r->path) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		memcpy(r->path, root, root_length);
+		memcpy(r->path + root_length, p, length + 1);
+		*path = r->path;
+		return 0;
+	}
+	return 0;
+}
+
+int device_node(const char *path)
+{
+	static const char name[] = "/uverbs";
+	const char *digits;
+	char *end;
+	long n;
+
+	if (!path || strncmp(path, nodes, sizeof nodes - 1) != 0)
+		return -1;
+	path += sizeof nodes - 1;
+	if (strncmp(path, name, sizeof name - 1) != 0)
+		return -1;
+	digits = path + sizeof name - 1;
+	if (*digits < '0' || *digits > '9')
+		return -1;
+	errno = 0;
+	n = strtol(digits, &end, 10);
+	return *end == '\0' && errno == 0 && n <= INT_MAX ? (int)n : -1;
+}

@@ -1,0 +1,106 @@
+/*
+ * Calls that ask what a file is. A node of /dev/infiniband is a plain file
+ * below VERBENA_ROOT; here it is the character device that it stands for.
+ */
+#include "next.h"
+#include "path.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+/* As the kernel numbers uverbs nodes. */
+#define VERBS_MAJOR 231
+#define VERBS_FIRST_MINOR 192
+
+#define AS_DEVICE(path, s) \
+	do { \
+		int node_ = device_node(path); \
+\
+		if (node_ >= 0) { \
+			(s)->st_mode = ((s)->st_mode & ~S_IFMT) | S_IFCHR; \
+			(s)->st_rdev = makedev(VERBS_MAJOR, VERBS_FIRST_MINOR + node_); \
+		} \
+	} while (0)
+
+#define STAT(name, type) \
+	NEXT(name, int(const char *, struct type *)) \
+	EXPORT int name(const char *path, struct type *s) \
+	{ \
+		struct redirected r; \
+		const char *where = path; \
+\
+		if (!next_##name() || redirect(&where, &r)) \
+			return -1; \
+		if (next_##name()(where, s)) \
+			return -1; \
+		if (where == r.path) \
+			AS_DEVICE(path, s); \
+		return 0; \
+	}
+
+STAT(stat, stat)
+STAT(lstat, stat)
+STAT(stat64, stat64)
+STAT(lstat64, stat64)
+
+#define FSTATAT(name, type) \
+	NEXT(name, int(int, const char *, struct type *, int)) \
+	EXPORT int name(int dir, const char *path, struct type *s, int flags) \
+	{ \
+		struct redirected r; \
+		const char *where = path; \
+\
+		if (!next_##name() || redirect(&where, &r)) \
+			return -1; \
+		if (next_##name()(dir, where, s, flags)) \
+			return -1; \
+		if (where == r.path) \
+			AS_DEVICE(path, s); \
+		return 0; \
+	}
+
+FSTATAT(fstatat, stat)
+FSTATAT(fstatat64, stat64)
+
+/* What stat is in programs linked before glibc 2.33. */
+#define XSTAT(name, type) \
+	NEXT(name, int(int, const char *, struct type *)) \
+	EXPORT int name(int version, const char *path, struct type *s); \
+	EXPORT int name(int version, const char *path, struct type *s) \
+	{ \
+		struct redirected r; \
+		const char *where = path; \
+\
+		if (!next_##name() || redirect(&where, &r)) \
+			return -1; \
+		if (next_##name()(version, where, s)) \
+			return -1; \
+		if (where == r.path) \
+			AS_DEVICE(path, s); \
+		return 0; \
+	}
+
+XSTAT(__xstat, stat)
+XSTAT(__lxstat, stat)
+XSTAT(__xstat64, stat64)
+XSTAT(__lxstat64, stat64)
+
+NEXT(statx, int(int, const char *, int, unsigned, struct statx *))
+EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct statx *s)
+{
+	struct redirected r;
+	const char *where = path;
+	int node;
+
+	if (!next_statx() || redirect(&where, &r))
+		return -1;
+	if (next_statx()(dir, where, flags, mask, s))
+		return -1;
+	if (where == r.path && (node = device_node(path)) >= 0) {
+		s->stx_mode = (s->stx_mode & ~S_IFMT) | S_IFCHR;
+		s->stx_rdev_major = VERBS_MAJOR;
+		s->stx_rdev_minor = VERBS_FIRST_MINOR + (unsigned)node;
+	}
+	return 0;
+}
