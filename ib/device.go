@@ -33,6 +33,7 @@ const (
 	CapRCRNRNAKGen      DeviceCap = 1 << 12
 	CapSRQResize        DeviceCap = 1 << 13
 	CapMemWindow        DeviceCap = 1 << 17
+	CapXRC              DeviceCap = 1 << 20
 	CapMemMgtExtensions DeviceCap = 1 << 21
 	CapMemWindowType2B  DeviceCap = 1 << 24
 	CapFlushGlobal      DeviceCap = 1 << 38

@@ -14,6 +14,12 @@ const (
 
 func (q QPN) String() string { return fmt.Sprintf("0x%06x", uint32(q)) }
 
+// SRQN is the 24-bit number of an XRC shared receive queue, by which a request
+// of a peer names it.
+type SRQN uint32
+
+func (n SRQN) String() string { return fmt.Sprintf("0x%06x", uint32(n)) }
+
 // LKey is the key by which the owner of memory names it in a work request.
 type LKey uint32
 

@@ -8,6 +8,9 @@ const (
 	QPTypeRC QPType = 2 // reliable connected
 	QPTypeUC QPType = 3 // unreliable connected
 	QPTypeUD QPType = 4 // unreliable datagram
+
+	QPTypeXRCSend QPType = 9  // extended reliable connected: the initiator, with a send queue only
+	QPTypeXRCRecv QPType = 10 // … and its target, with no queue at all
 )
 
 func (t QPType) String() string {
@@ -18,6 +21,10 @@ func (t QPType) String() string {
 		return "UC"
 	case QPTypeUD:
 		return "UD"
+	case QPTypeXRCSend:
+		return "XRC_SEND"
+	case QPTypeXRCRecv:
+		return "XRC_RECV"
 	}
 	return "unknown"
 }

@@ -24,8 +24,9 @@ type Formatter struct {
 //	RC Acknowledge QP=0x000027 [Remote Access Error]
 //	CM: ConnectRequest
 //
-// Deviation: Wireshark 4.0 does not know FLUSH, ATOMIC WRITE and CNP's opcode
-// 0x81, and names no number for those it does not know; we do.
+// Deviation: the info column of Wireshark 4.0 does not know XRC, FLUSH, ATOMIC
+// WRITE and CNP's opcode 0x81, and names no number for those it does not know;
+// we do. Its field infiniband.bth.opcode does name XRC's.
 func (f *Formatter) AppendInfo(b []byte, p *roce.Packet, m roce.Malformed) []byte {
 	if m == roce.TooShort || m == roce.BadLength {
 		return fmt.Appendf(b, "[Malformed Packet: %v, %d bytes]", m, len(p.Raw))
@@ -56,6 +57,9 @@ func (f *Formatter) AppendDetail(b []byte, p *roce.Packet, m roce.Malformed) []b
 		return b
 	}
 	i := p.Info
+	if i.HasXRCETH {
+		b = fmt.Appendf(b, " XRCSRQ=0x%06x", uint32(p.XRCETH.SRQ))
+	}
 	if i.HasDETH {
 		b = fmt.Appendf(b, " QKey=0x%08x SrcQP=0x%06x", uint32(p.DETH.QKey), uint32(p.DETH.SrcQP))
 	}

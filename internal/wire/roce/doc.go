@@ -18,9 +18,9 @@
 // input or keeps a pointer into a buffer, except that Packet.Payload and
 // Packet.Raw alias the buffer that was parsed.
 //
-// Reserved bits are sent as zero and ignored when received. RoCEv1, and the RD
-// and XRC services, are not spoken.
+// Reserved bits are sent as zero and ignored when received. RoCEv1 and the RD
+// service are not spoken.
 //
 // Spec: IBTA vol. 1, 9.2, 9.3, 9.6 and 9.7.5 and annex A17
-// (RoCEv2); FLUSH and ATOMIC WRITE: annex A19, memory placement extensions.
+// (RoCEv2); XRC: annex A14; FLUSH and ATOMIC WRITE: annex A19, memory placement extensions.
 package roce

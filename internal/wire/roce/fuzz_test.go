@@ -31,6 +31,10 @@ func FuzzPacket(f *testing.F) {
 		extended := want[roce.BTHBytes:p.Info.HeaderBytes]
 		want[4] &= 0xc0
 		want[8] &= 0x80
+		if p.Info.HasXRCETH {
+			extended[0] = 0
+			extended = extended[roce.XRCETHBytes:]
+		}
 		if p.Info.HasDETH {
 			extended[4] = 0
 		}

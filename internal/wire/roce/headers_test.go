@@ -50,6 +50,12 @@ func TestHeaders(t *testing.T) {
 		{"IETH", "cafe0001",
 			func(b []byte) (any, []byte, []byte, bool) { v, r, ok := ParseIETH(b); return v, v.Append(nil), r, ok },
 			IETH{RKey: 0xcafe0001}},
+		{"XRCETH", "00" + "abcdef",
+			func(b []byte) (any, []byte, []byte, bool) {
+				v, r, ok := ParseXRCETH(b)
+				return v, v.Append(nil), r, ok
+			},
+			XRCETH{SRQ: 0xabcdef}},
 		{"FETH", "00000013",
 			func(b []byte) (any, []byte, []byte, bool) { v, r, ok := ParseFETH(b); return v, v.Append(nil), r, ok },
 			FETH{PLT: ib.FlushGlobal | ib.FlushPersistent, SEL: ib.FlushMR}},
@@ -85,6 +91,10 @@ func TestReservedBits(t *testing.T) {
 	d, _, _ := ParseDETH(unhex(t, "00000001"+"ff"+"000002"))
 	if d != (DETH{QKey: 1, SrcQP: 2}) {
 		t.Errorf("DETH %+v", d)
+	}
+	x, _, _ := ParseXRCETH(unhex(t, "ff"+"000002"))
+	if x != (XRCETH{SRQ: 2}) {
+		t.Errorf("XRCETH %+v", x)
 	}
 	f, _, _ := ParseFETH(unhex(t, "ffffffff"))
 	if f != (FETH{PLT: 15, SEL: 3}) {

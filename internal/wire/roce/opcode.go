@@ -59,6 +59,38 @@ const (
 	UDSendOnlyImm Opcode = 0x65
 )
 
+// Extended reliable connected: the operations of RC in a space of their own,
+// each request with an XRCETH behind its BTH.
+//
+// Spec: IBTA annex A14; FLUSH and ATOMIC WRITE: annex A19.
+const (
+	XRCSendFirst              Opcode = 0xa0
+	XRCSendMiddle             Opcode = 0xa1
+	XRCSendLast               Opcode = 0xa2
+	XRCSendLastImm            Opcode = 0xa3
+	XRCSendOnly               Opcode = 0xa4
+	XRCSendOnlyImm            Opcode = 0xa5
+	XRCRDMAWriteFirst         Opcode = 0xa6
+	XRCRDMAWriteMiddle        Opcode = 0xa7
+	XRCRDMAWriteLast          Opcode = 0xa8
+	XRCRDMAWriteLastImm       Opcode = 0xa9
+	XRCRDMAWriteOnly          Opcode = 0xaa
+	XRCRDMAWriteOnlyImm       Opcode = 0xab
+	XRCRDMAReadRequest        Opcode = 0xac
+	XRCRDMAReadResponseFirst  Opcode = 0xad
+	XRCRDMAReadResponseMiddle Opcode = 0xae
+	XRCRDMAReadResponseLast   Opcode = 0xaf
+	XRCRDMAReadResponseOnly   Opcode = 0xb0
+	XRCAcknowledge            Opcode = 0xb1
+	XRCAtomicAcknowledge      Opcode = 0xb2
+	XRCCompareSwap            Opcode = 0xb3
+	XRCFetchAdd               Opcode = 0xb4
+	XRCSendLastInvalidate     Opcode = 0xb6
+	XRCSendOnlyInvalidate     Opcode = 0xb7
+	XRCFlush                  Opcode = 0xbc
+	XRCAtomicWrite            Opcode = 0xbd
+)
+
 // CNP is the congestion notification packet: PSN, Solicited and MigReq 0, the
 // P_Key of the packet that was marked, and 16 reserved bytes.
 //
@@ -75,7 +107,7 @@ const (
 	ServiceRD  Service = 2 // not spoken
 	ServiceUD  Service = 3
 	ServiceCNP Service = 4
-	ServiceXRC Service = 5 // not spoken
+	ServiceXRC Service = 5
 )
 
 var serviceNames = [8]string{"RC", "UC", "RD", "UD", "CNP", "XRC", "reserved service 6", "manufacturer defined"}
@@ -121,7 +153,8 @@ type OpInfo struct {
 	Operation Operation
 
 	// Extended headers, in the order they follow BTH. AtomicETH, DETH and AETH
-	// never share a packet with the others but ImmDt and AtomicAckETH.
+	// never share a packet with the others but XRCETH, ImmDt and AtomicAckETH.
+	HasXRCETH    bool
 	HasDETH      bool
 	HasFETH      bool
 	HasRETH      bool
@@ -163,13 +196,14 @@ const (
 	ieth
 	consumes
 	response
+	xrceth
 	only = first | last
 )
 
 func row(op Operation, name string, s shape) OpInfo {
 	i := OpInfo{
 		Name: name, Valid: true, Operation: op,
-		HasDETH: s&deth != 0, HasFETH: s&feth != 0, HasRETH: s&reth != 0, HasAtomicETH: s&atomicETH != 0,
+		HasXRCETH: s&xrceth != 0, HasDETH: s&deth != 0, HasFETH: s&feth != 0, HasRETH: s&reth != 0, HasAtomicETH: s&atomicETH != 0,
 		HasAETH: s&aeth != 0, HasAtomicAck: s&atomicAck != 0, HasImm: s&imm != 0, HasIETH: s&ieth != 0,
 		First: s&first != 0, Middle: s&middle != 0, Last: s&last != 0,
 		HasPayload: s&payload != 0, ConsumesRecv: s&consumes != 0,
@@ -180,7 +214,7 @@ func row(op Operation, name string, s shape) OpInfo {
 		has   bool
 		bytes int
 	}{
-		{i.HasDETH, DETHBytes}, {i.HasFETH, FETHBytes}, {i.HasRETH, RETHBytes}, {i.HasAtomicETH, AtomicETHBytes},
+		{i.HasXRCETH, XRCETHBytes}, {i.HasDETH, DETHBytes}, {i.HasFETH, FETHBytes}, {i.HasRETH, RETHBytes}, {i.HasAtomicETH, AtomicETHBytes},
 		{i.HasAETH, AETHBytes}, {i.HasAtomicAck, AtomicAckETHBytes}, {i.HasImm, ImmDtBytes}, {i.HasIETH, IETHBytes},
 	} {
 		if h.has {
@@ -191,8 +225,8 @@ func row(op Operation, name string, s shape) OpInfo {
 }
 
 // MaxHeaderBytes is the longest BTH and extended headers of any opcode, that of
-// the atomics.
-const MaxHeaderBytes = BTHBytes + AtomicETHBytes
+// the atomics of XRC.
+const MaxHeaderBytes = BTHBytes + XRCETHBytes + AtomicETHBytes
 
 // opcodes is the opcode table. A SEND consumes a receive from its first packet
 // on; an RDMA WRITE with immediate only by its last.
@@ -200,33 +234,37 @@ var opcodes = func() (t [256]OpInfo) {
 	for _, s := range [...]struct {
 		name string
 		base Opcode
-	}{{"RC ", RCSendFirst}, {"UC ", UCSendFirst}} {
-		t[s.base+0x00] = row(OpSend, s.name+"Send First", first|payload|consumes)
-		t[s.base+0x01] = row(OpSend, s.name+"Send Middle", middle|payload|consumes)
-		t[s.base+0x02] = row(OpSend, s.name+"Send Last", last|payload|consumes)
-		t[s.base+0x03] = row(OpSend, s.name+"Send Last Immediate", last|payload|consumes|imm)
-		t[s.base+0x04] = row(OpSend, s.name+"Send Only", only|payload|consumes)
-		t[s.base+0x05] = row(OpSend, s.name+"Send Only Immediate", only|payload|consumes|imm)
-		t[s.base+0x06] = row(OpRDMAWrite, s.name+"RDMA Write First", first|payload|reth)
-		t[s.base+0x07] = row(OpRDMAWrite, s.name+"RDMA Write Middle", middle|payload)
-		t[s.base+0x08] = row(OpRDMAWrite, s.name+"RDMA Write Last", last|payload)
-		t[s.base+0x09] = row(OpRDMAWrite, s.name+"RDMA Write Last Immediate", last|payload|imm|consumes)
-		t[s.base+0x0a] = row(OpRDMAWrite, s.name+"RDMA Write Only", only|payload|reth)
-		t[s.base+0x0b] = row(OpRDMAWrite, s.name+"RDMA Write Only Immediate", only|payload|reth|imm|consumes)
+		x    shape // what all requests of the service carry
+	}{{"RC ", RCSendFirst, 0}, {"UC ", UCSendFirst, 0}, {"XRC ", XRCSendFirst, xrceth}} {
+		t[s.base+0x00] = row(OpSend, s.name+"Send First", s.x|first|payload|consumes)
+		t[s.base+0x01] = row(OpSend, s.name+"Send Middle", s.x|middle|payload|consumes)
+		t[s.base+0x02] = row(OpSend, s.name+"Send Last", s.x|last|payload|consumes)
+		t[s.base+0x03] = row(OpSend, s.name+"Send Last Immediate", s.x|last|payload|consumes|imm)
+		t[s.base+0x04] = row(OpSend, s.name+"Send Only", s.x|only|payload|consumes)
+		t[s.base+0x05] = row(OpSend, s.name+"Send Only Immediate", s.x|only|payload|consumes|imm)
+		t[s.base+0x06] = row(OpRDMAWrite, s.name+"RDMA Write First", s.x|first|payload|reth)
+		t[s.base+0x07] = row(OpRDMAWrite, s.name+"RDMA Write Middle", s.x|middle|payload)
+		t[s.base+0x08] = row(OpRDMAWrite, s.name+"RDMA Write Last", s.x|last|payload)
+		t[s.base+0x09] = row(OpRDMAWrite, s.name+"RDMA Write Last Immediate", s.x|last|payload|imm|consumes)
+		t[s.base+0x0a] = row(OpRDMAWrite, s.name+"RDMA Write Only", s.x|only|payload|reth)
+		t[s.base+0x0b] = row(OpRDMAWrite, s.name+"RDMA Write Only Immediate", s.x|only|payload|reth|imm|consumes)
+		if s.base == UCSendFirst {
+			continue
+		}
+		t[s.base+RCRDMAReadRequest] = row(OpRDMARead, s.name+"RDMA Read Request", s.x|only|reth)
+		t[s.base+RCRDMAReadResponseFirst] = row(OpReadResponse, s.name+"RDMA Read Response First", first|payload|aeth|response)
+		t[s.base+RCRDMAReadResponseMiddle] = row(OpReadResponse, s.name+"RDMA Read Response Middle", middle|payload|response)
+		t[s.base+RCRDMAReadResponseLast] = row(OpReadResponse, s.name+"RDMA Read Response Last", last|payload|aeth|response)
+		t[s.base+RCRDMAReadResponseOnly] = row(OpReadResponse, s.name+"RDMA Read Response Only", only|payload|aeth|response)
+		t[s.base+RCAcknowledge] = row(OpAcknowledge, s.name+"Acknowledge", only|aeth|response)
+		t[s.base+RCAtomicAcknowledge] = row(OpAtomicAcknowledge, s.name+"Atomic Acknowledge", only|aeth|atomicAck|response)
+		t[s.base+RCCompareSwap] = row(OpCompareSwap, s.name+"Compare Swap", s.x|only|atomicETH)
+		t[s.base+RCFetchAdd] = row(OpFetchAdd, s.name+"Fetch Add", s.x|only|atomicETH)
+		t[s.base+RCSendLastInvalidate] = row(OpSend, s.name+"Send Last Invalidate", s.x|last|payload|ieth|consumes)
+		t[s.base+RCSendOnlyInvalidate] = row(OpSend, s.name+"Send Only Invalidate", s.x|only|payload|ieth|consumes)
+		t[s.base+RCFlush] = row(OpFlush, s.name+"Flush", s.x|only|feth|reth)
+		t[s.base+RCAtomicWrite] = row(OpAtomicWrite, s.name+"Atomic Write", s.x|only|reth|payload)
 	}
-	t[RCRDMAReadRequest] = row(OpRDMARead, "RC RDMA Read Request", only|reth)
-	t[RCRDMAReadResponseFirst] = row(OpReadResponse, "RC RDMA Read Response First", first|payload|aeth|response)
-	t[RCRDMAReadResponseMiddle] = row(OpReadResponse, "RC RDMA Read Response Middle", middle|payload|response)
-	t[RCRDMAReadResponseLast] = row(OpReadResponse, "RC RDMA Read Response Last", last|payload|aeth|response)
-	t[RCRDMAReadResponseOnly] = row(OpReadResponse, "RC RDMA Read Response Only", only|payload|aeth|response)
-	t[RCAcknowledge] = row(OpAcknowledge, "RC Acknowledge", only|aeth|response)
-	t[RCAtomicAcknowledge] = row(OpAtomicAcknowledge, "RC Atomic Acknowledge", only|aeth|atomicAck|response)
-	t[RCCompareSwap] = row(OpCompareSwap, "RC Compare Swap", only|atomicETH)
-	t[RCFetchAdd] = row(OpFetchAdd, "RC Fetch Add", only|atomicETH)
-	t[RCSendLastInvalidate] = row(OpSend, "RC Send Last Invalidate", last|payload|ieth|consumes)
-	t[RCSendOnlyInvalidate] = row(OpSend, "RC Send Only Invalidate", only|payload|ieth|consumes)
-	t[RCFlush] = row(OpFlush, "RC Flush", only|feth|reth)
-	t[RCAtomicWrite] = row(OpAtomicWrite, "RC Atomic Write", only|reth|payload)
 	t[UDSendOnly] = row(OpSend, "UD Send Only", only|payload|deth|consumes)
 	t[UDSendOnlyImm] = row(OpSend, "UD Send Only Immediate", only|payload|deth|imm|consumes)
 	// The 16 reserved bytes of a CNP stand as its payload.

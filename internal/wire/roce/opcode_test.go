@@ -51,6 +51,31 @@ const opcodeRows = `
 64 DETH               20 only   payload recv req  OpSend               UD Send Only
 65 DETH+ImmDt         24 only   payload recv req  OpSend               UD Send Only Immediate
 81 -                  12 only   payload -    -    OpCongestion         CNP
+a0 XRCETH             16 first  payload recv req  OpSend               XRC Send First
+a1 XRCETH             16 middle payload recv req  OpSend               XRC Send Middle
+a2 XRCETH             16 last   payload recv req  OpSend               XRC Send Last
+a3 XRCETH+ImmDt       20 last   payload recv req  OpSend               XRC Send Last Immediate
+a4 XRCETH             16 only   payload recv req  OpSend               XRC Send Only
+a5 XRCETH+ImmDt       20 only   payload recv req  OpSend               XRC Send Only Immediate
+a6 XRCETH+RETH        32 first  payload -    req  OpRDMAWrite          XRC RDMA Write First
+a7 XRCETH             16 middle payload -    req  OpRDMAWrite          XRC RDMA Write Middle
+a8 XRCETH             16 last   payload -    req  OpRDMAWrite          XRC RDMA Write Last
+a9 XRCETH+ImmDt       20 last   payload recv req  OpRDMAWrite          XRC RDMA Write Last Immediate
+aa XRCETH+RETH        32 only   payload -    req  OpRDMAWrite          XRC RDMA Write Only
+ab XRCETH+RETH+ImmDt  36 only   payload recv req  OpRDMAWrite          XRC RDMA Write Only Immediate
+ac XRCETH+RETH        32 only   -       -    req  OpRDMARead           XRC RDMA Read Request
+ad AETH               16 first  payload -    resp OpReadResponse       XRC RDMA Read Response First
+ae -                  12 middle payload -    resp OpReadResponse       XRC RDMA Read Response Middle
+af AETH               16 last   payload -    resp OpReadResponse       XRC RDMA Read Response Last
+b0 AETH               16 only   payload -    resp OpReadResponse       XRC RDMA Read Response Only
+b1 AETH               16 only   -       -    resp OpAcknowledge        XRC Acknowledge
+b2 AETH+AtomicAckETH  24 only   -       -    resp OpAtomicAcknowledge  XRC Atomic Acknowledge
+b3 XRCETH+AtomicETH   44 only   -       -    req  OpCompareSwap        XRC Compare Swap
+b4 XRCETH+AtomicETH   44 only   -       -    req  OpFetchAdd           XRC Fetch Add
+b6 XRCETH+IETH        20 last   payload recv req  OpSend               XRC Send Last Invalidate
+b7 XRCETH+IETH        20 only   payload recv req  OpSend               XRC Send Only Invalidate
+bc XRCETH+FETH+RETH   36 only   -       -    req  OpFlush              XRC Flush
+bd XRCETH+RETH        32 only   payload -    req  OpAtomicWrite        XRC Atomic Write
 `
 
 var operationNames = map[string]Operation{
@@ -66,7 +91,7 @@ func headersOf(i *OpInfo) string {
 		has  bool
 		name string
 	}{
-		{i.HasDETH, "DETH"}, {i.HasFETH, "FETH"}, {i.HasRETH, "RETH"}, {i.HasAtomicETH, "AtomicETH"},
+		{i.HasXRCETH, "XRCETH"}, {i.HasDETH, "DETH"}, {i.HasFETH, "FETH"}, {i.HasRETH, "RETH"}, {i.HasAtomicETH, "AtomicETH"},
 		{i.HasAETH, "AETH"}, {i.HasAtomicAck, "AtomicAckETH"}, {i.HasImm, "ImmDt"}, {i.HasIETH, "IETH"},
 	} {
 		if x.has {
@@ -136,9 +161,27 @@ func TestOpcodeTable(t *testing.T) {
 }
 
 func TestServiceString(t *testing.T) {
-	for s, want := range map[Service]string{ServiceRC: "RC", ServiceUC: "UC", ServiceUD: "UD", ServiceCNP: "CNP", 99: "invalid service"} {
+	for s, want := range map[Service]string{ServiceRC: "RC", ServiceUC: "UC", ServiceUD: "UD", ServiceCNP: "CNP", ServiceXRC: "XRC", 99: "invalid service"} {
 		if s.String() != want {
 			t.Errorf("%d = %q, want %q", s, s, want)
+		}
+	}
+}
+
+// TestXRCMirrorsRC holds the names of XRC's opcodes to their numbers: each
+// operation has the place that RC gives it.
+func TestXRCMirrorsRC(t *testing.T) {
+	for xrc, rc := range map[Opcode]Opcode{
+		XRCSendFirst: RCSendFirst, XRCSendMiddle: RCSendMiddle, XRCSendLast: RCSendLast, XRCSendLastImm: RCSendLastImm, XRCSendOnly: RCSendOnly,
+		XRCSendOnlyImm: RCSendOnlyImm, XRCRDMAWriteFirst: RCRDMAWriteFirst, XRCRDMAWriteMiddle: RCRDMAWriteMiddle, XRCRDMAWriteLast: RCRDMAWriteLast,
+		XRCRDMAWriteLastImm: RCRDMAWriteLastImm, XRCRDMAWriteOnly: RCRDMAWriteOnly, XRCRDMAWriteOnlyImm: RCRDMAWriteOnlyImm,
+		XRCRDMAReadRequest: RCRDMAReadRequest, XRCRDMAReadResponseFirst: RCRDMAReadResponseFirst, XRCRDMAReadResponseMiddle: RCRDMAReadResponseMiddle,
+		XRCRDMAReadResponseLast: RCRDMAReadResponseLast, XRCRDMAReadResponseOnly: RCRDMAReadResponseOnly, XRCAcknowledge: RCAcknowledge,
+		XRCAtomicAcknowledge: RCAtomicAcknowledge, XRCCompareSwap: RCCompareSwap, XRCFetchAdd: RCFetchAdd,
+		XRCSendLastInvalidate: RCSendLastInvalidate, XRCSendOnlyInvalidate: RCSendOnlyInvalidate, XRCFlush: RCFlush, XRCAtomicWrite: RCAtomicWrite,
+	} {
+		if xrc != rc+XRCSendFirst {
+			t.Errorf("%v is %#02x, %v is %#02x", xrc, uint8(xrc), rc, uint8(rc))
 		}
 	}
 }

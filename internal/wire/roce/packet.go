@@ -11,6 +11,7 @@ type Packet struct {
 	BTH
 	Info *OpInfo
 
+	XRCETH    XRCETH
 	DETH      DETH
 	FETH      FETH
 	RETH      RETH
@@ -74,6 +75,9 @@ var reservedRow = OpInfo{Name: "too short", HeaderBytes: BTHBytes}
 // parseExtended reads the extended headers; Parse has checked that they fit.
 func (p *Packet) parseExtended(b []byte) {
 	i := p.Info
+	if i.HasXRCETH {
+		p.XRCETH, b, _ = ParseXRCETH(b)
+	}
 	if i.HasDETH {
 		p.DETH, b, _ = ParseDETH(b)
 	}
@@ -107,6 +111,9 @@ func (p *Packet) Append(b []byte) []byte {
 	h, i := p.BTH, p.Opcode.Info()
 	h.Pad = PadBytes(len(p.Payload))
 	b = h.Append(b)
+	if i.HasXRCETH {
+		b = p.XRCETH.Append(b)
+	}
 	if i.HasDETH {
 		b = p.DETH.Append(b)
 	}

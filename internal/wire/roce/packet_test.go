@@ -11,6 +11,7 @@ import (
 func sample(o Opcode, payloadBytes int) Packet {
 	p := Packet{
 		BTH:       BTH{Opcode: o, MigReq: true, PKey: 0xffff, DestQP: 0x11, AckReq: true, PSN: 7},
+		XRCETH:    XRCETH{SRQ: 0x654321},
 		DETH:      DETH{QKey: 0x11111111, SrcQP: 0x12},
 		FETH:      FETH{PLT: 1, SEL: 1},
 		RETH:      RETH{VA: 0x1000, RKey: 0x2000, DMALen: 0x3000},
@@ -31,6 +32,9 @@ func sample(o Opcode, payloadBytes int) Packet {
 // onlyPresent clears what the opcode does not carry, as Parse leaves it.
 func onlyPresent(p Packet) Packet {
 	i := p.Opcode.Info()
+	if !i.HasXRCETH {
+		p.XRCETH = XRCETH{}
+	}
 	if !i.HasDETH {
 		p.DETH = DETH{}
 	}
@@ -64,7 +68,7 @@ func equal(a, b Packet) bool {
 	for _, p := range []*Packet{&a, &b} {
 		p.Payload, p.Raw, p.ICRC, p.Info = nil, nil, 0, nil
 	}
-	return same && a.BTH == b.BTH && a.DETH == b.DETH && a.FETH == b.FETH && a.RETH == b.RETH && a.AtomicETH == b.AtomicETH &&
+	return same && a.BTH == b.BTH && a.XRCETH == b.XRCETH && a.DETH == b.DETH && a.FETH == b.FETH && a.RETH == b.RETH && a.AtomicETH == b.AtomicETH &&
 		a.AETH == b.AETH && a.AtomicAck == b.AtomicAck && a.ImmDt == b.ImmDt && a.IETH == b.IETH
 }
 
@@ -109,6 +113,8 @@ func TestMalformed(t *testing.T) {
 		{"version 1", set(make([]byte, MinPacketBytes), 1, 1), BadTVer},
 		{"WRITE without RETH", set(make([]byte, MinPacketBytes+12), 0, byte(RCRDMAWriteOnly)), ShortHeaders},
 		{"atomic cut", set(make([]byte, MinPacketBytes+24), 0, byte(RCFetchAdd)), ShortHeaders},
+		{"XRC SEND without XRCETH", set(make([]byte, MinPacketBytes), 0, byte(XRCSendMiddle)), ShortHeaders},
+		{"reserved XRC opcode", set(make([]byte, MinPacketBytes), 0, 0xb5), BadOpcode},
 		{"pad without payload", set(make([]byte, MinPacketBytes), 1, 0x10), BadPad},
 		{"pad as long as payload", set(make([]byte, MinPacketBytes+4), 1, 0x30), WellFormed},
 		{"ACK with payload", append(seal(sample(RCAcknowledge, 0)), 0, 0, 0, 0), PayloadNotAllowed},
