@@ -1,0 +1,247 @@
+package rc
+
+import (
+	"verbena/ib"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// execute carries a valid request out.
+func (q *QP) execute(p *wire.Packet) (verdict, ib.VendorErr) {
+	switch {
+	case p.Opcode == wire.RCRDMAReadRequest:
+		return q.executeRead(p)
+	case p.Opcode == wire.RCCompareSwap, p.Opcode == wire.RCFetchAdd:
+		return q.executeAtomic(p)
+	case p.Opcode == wire.RCAtomicWrite:
+		return q.executeAtomicWrite(p)
+	case p.Opcode == wire.RCFlush:
+		return q.executeFlush(p)
+	case roce.IsWrite(p.Opcode):
+		return q.executeWrite(p)
+	}
+	return q.executeSend(p)
+}
+
+func (q *QP) executeSend(p *wire.Packet) (verdict, ib.VendorErr) {
+	r, i := &q.resp, p.Info
+	if i.First {
+		if !q.TakeRecv() {
+			return nakRNR, ib.VendorRNR
+		}
+		r.got = 0
+	}
+	n := uint32(len(p.Payload))
+	if uint64(r.got)+uint64(n) > uint64(q.Recv.Length) {
+		return q.failRecv(nakInvalid, ib.WCLocLenErr, ib.VendorLength)
+	}
+	if s, v := q.Scatter(q.Recv.SGE, int(r.got), p.Payload); s != ib.WCSuccess {
+		return q.failRecv(nakOp, s, v)
+	}
+	if i.HasIETH {
+		if v := q.Mem.Invalidate(q.PD, q.QPN, p.IETH.RKey, true); v != ib.VendorNone {
+			return q.failRecv(nakAccess, ib.WCLocAccessErr, v)
+		}
+	}
+	r.got += n
+	r.in = inSend
+	q.acceptPacket(p)
+	if i.Last {
+		q.completeRecv(p, ib.WCRecv, r.got)
+	}
+	return accept, ib.VendorNone
+}
+
+func (q *QP) executeWrite(p *wire.Packet) (verdict, ib.VendorErr) {
+	r, i := &q.resp, p.Info
+	va, key, got := r.va, r.rkey, r.got
+	if i.First {
+		va, key, got = p.RETH.VA, p.RETH.RKey, 0
+		// The whole range is checked at once, so that nothing is placed where not
+		// everything may be; each packet checks again, as the key may go meanwhile.
+		if n := p.RETH.DMALen; n > 0 && !i.Last {
+			s, v := q.Mem.Remote(q.PD, q.QPN, key, va, n, ib.AccessRemoteWrite)
+			if v != ib.VendorNone {
+				return nakAccess, v
+			}
+			s.Release()
+		}
+	}
+	if i.ConsumesRecv && !q.TakeRecv() {
+		return nakRNR, ib.VendorRNR
+	}
+	n := uint32(len(p.Payload))
+	if n > 0 { // Spec: IBTA C9-88: a WRITE of no bytes checks no key
+		s, v := q.Mem.Remote(q.PD, q.QPN, key, va, n, ib.AccessRemoteWrite)
+		if v != ib.VendorNone {
+			return nakAccess, v
+		}
+		s.CopyIn(0, p.Payload)
+		s.Release()
+	}
+	if i.First {
+		r.total, r.rkey = p.RETH.DMALen, key
+	}
+	r.va, r.got = va+uint64(n), got+n
+	r.in = inWrite
+	q.acceptPacket(p)
+	if i.Last && i.ConsumesRecv {
+		q.completeRecv(p, ib.WCRecvRDMAWithImm, r.total)
+	}
+	return accept, ib.VendorNone
+}
+
+// acceptPacket moves the expected PSN past a SEND or WRITE packet and owes an
+// acknowledgement where one is asked for.
+func (q *QP) acceptPacket(p *wire.Packet) {
+	r := &q.resp
+	r.epsn = r.epsn.Add(1)
+	if p.Info.Last {
+		r.in = inNone
+		r.msn = r.msn.Add(1)
+		q.Count[roce.RcvdMessages]++
+	}
+	if p.AckReq {
+		q.oweAck(p.PSN)
+	}
+}
+
+// completeRecv reports the receive that a message took.
+func (q *QP) completeRecv(p *wire.Packet, op ib.WCOpcode, n uint32) {
+	q.resp.delivered = true
+	wc := ib.WC{Opcode: op, ByteLen: n, SrcQP: q.Attr.DestQPN}
+	if p.Info.HasImm {
+		wc.Flags, wc.ImmData = ib.WCWithImm, p.ImmDt.Data
+	}
+	if p.Info.HasIETH {
+		wc.Flags, wc.InvalidatedRKey = ib.WCWithInv, p.IETH.RKey
+	}
+	q.CompleteRecv(&wc, p.Solicited)
+}
+
+// failRecv ends the receive in progress with an error.
+func (q *QP) failRecv(v verdict, s ib.WCStatus, d ib.VendorErr) (verdict, ib.VendorErr) {
+	q.FailRecv(s, d)
+	return v, d
+}
+
+// room reports whether one more READ or atomic may be accepted.
+func (q *QP) room() bool {
+	n := 0
+	for i := range q.resp.out {
+		if o := &q.resp.out[i]; o.kind >= respRead && !o.dup {
+			n++
+		}
+	}
+	return n < int(q.Attr.MaxDestRdAtomic)
+}
+
+func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
+	r, h := &q.resp, p.RETH
+	if !q.room() {
+		return nakInvalid, ib.VendorDepth
+	}
+	if h.DMALen > 0 {
+		s, v := q.Mem.Remote(q.PD, q.QPN, h.RKey, h.VA, h.DMALen, ib.AccessRemoteRead)
+		if v != ib.VendorNone {
+			return nakAccess, v
+		}
+		s.Release()
+	}
+	last := p.PSN.Add(q.Packets(h.DMALen) - 1)
+	r.epsn = last.Add(1)
+	r.msn = r.msn.Add(1)
+	q.save(resource{kind: respRead, first: p.PSN, last: last})
+	q.owe(response{kind: respRead, psn: p.PSN, msn: r.msn, va: h.VA, rkey: h.RKey, left: h.DMALen})
+	return accept, ib.VendorNone
+}
+
+func (q *QP) executeAtomic(p *wire.Packet) (verdict, ib.VendorErr) {
+	h := p.AtomicETH
+	if !q.room() {
+		return nakInvalid, ib.VendorDepth
+	}
+	if h.VA&7 != 0 { // Spec: IBTA C9-93
+		return nakInvalid, ib.VendorAlign
+	}
+	s, v := q.Mem.Remote(q.PD, q.QPN, h.RKey, h.VA, 8, ib.AccessRemoteAtomic)
+	switch v {
+	case ib.VendorNone:
+	case ib.VendorAlign:
+		return nakInvalid, v
+	default:
+		return nakAccess, v
+	}
+	var orig uint64
+	if p.Opcode == wire.RCCompareSwap {
+		orig = s.CompareSwap(h.Compare, h.SwapAdd)
+	} else {
+		orig = s.FetchAdd(h.SwapAdd)
+	}
+	s.Release()
+	q.acceptSingle(p, respAtomic, orig)
+	return accept, ib.VendorNone
+}
+
+func (q *QP) executeAtomicWrite(p *wire.Packet) (verdict, ib.VendorErr) {
+	if !q.room() {
+		return nakInvalid, ib.VendorDepth
+	}
+	if p.RETH.VA&7 != 0 {
+		return nakInvalid, ib.VendorAlign
+	}
+	s, v := q.Mem.Remote(q.PD, q.QPN, p.RETH.RKey, p.RETH.VA, 8, ib.AccessRemoteWrite)
+	switch v {
+	case ib.VendorNone:
+	case ib.VendorAlign:
+		return nakInvalid, v
+	default:
+		return nakAccess, v
+	}
+	s.Store8(host64(p.Payload))
+	s.Release()
+	q.acceptSingle(p, respEmptyRead, 0)
+	return accept, ib.VendorNone
+}
+
+// executeFlush makes earlier WRITEs visible or persistent. Placement here is
+// always visible once executed; memory is as persistent as what backs it.
+func (q *QP) executeFlush(p *wire.Packet) (verdict, ib.VendorErr) {
+	if !q.room() {
+		return nakInvalid, ib.VendorDepth
+	}
+	if n := p.RETH.DMALen; n > 0 && p.FETH.SEL == ib.FlushRange {
+		s, v := q.Mem.Remote(q.PD, q.QPN, p.RETH.RKey, p.RETH.VA, n, flushAccess(p.FETH.PLT))
+		if v != ib.VendorNone {
+			return nakAccess, v
+		}
+		s.Release()
+	} else if p.FETH.SEL == ib.FlushMR {
+		s, v := q.Mem.Remote(q.PD, q.QPN, p.RETH.RKey, p.RETH.VA, 1, flushAccess(p.FETH.PLT))
+		if v != ib.VendorNone {
+			return nakAccess, v
+		}
+		s.Release()
+	}
+	q.acceptSingle(p, respEmptyRead, 0)
+	return accept, ib.VendorNone
+}
+
+// acceptSingle owes the response of a request that one packet answers and
+// keeps it for duplicates.
+func (q *QP) acceptSingle(p *wire.Packet, k responseKind, orig uint64) {
+	r := &q.resp
+	r.epsn = r.epsn.Add(1)
+	r.msn = r.msn.Add(1)
+	q.save(resource{kind: k, first: p.PSN, last: p.PSN, orig: orig})
+	q.owe(response{kind: k, psn: p.PSN, msn: r.msn, orig: orig})
+}
+
+// save keeps a READ or atomic for duplicates; the oldest makes room.
+func (q *QP) save(s resource) {
+	r := &q.resp
+	if len(r.saved) >= int(q.Attr.MaxDestRdAtomic) && len(r.saved) > 0 {
+		r.saved = r.saved[:copy(r.saved, r.saved[1:])]
+	}
+	r.saved = append(r.saved, s)
+}
