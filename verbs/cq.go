@@ -42,6 +42,23 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 	return q, nil
 }
 
+// createCQIn is CreateCQ over memory of another, with a function in place of a
+// channel.
+func (c *Context) createCQIn(r *queue.Ring, slots []ib.WC, depth int, notify func()) (*CQ, error) {
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
+		return nil, err
+	}
+	ring, err := queue.NewCQIn(r, slots, depth)
+	if err != nil {
+		return nil, invalid("slots", "%v", err)
+	}
+	ring.OnEvent = notify
+	return &CQ{ctx: c, ring: ring}, nil
+}
+
 // Poll moves up to len(wc) completions into wc and returns how many, 0 if
 // there are none: ibv_poll_cq(3). It never blocks and does not allocate. Where
 // it finds nothing it reads the network once.
@@ -70,7 +87,7 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	if q.users.Load() < 0 {
 		return invalid("CQ", "was destroyed")
 	}
-	if q.channel == nil {
+	if q.ring.OnEvent == nil {
 		return invalid("CQ", "was created without a completion channel")
 	}
 	q.ring.Arm(solicitedOnly)
@@ -90,6 +107,20 @@ func (q *CQ) Resize(depth int) error {
 		return err
 	}
 	if err := q.ring.Resize(depth); err != nil {
+		return invalid("depth", "%v", err)
+	}
+	return nil
+}
+
+// resizeIn is Resize of a queue over memory of another.
+func (q *CQ) resizeIn(depth int, slots []ib.WC) error {
+	if q.users.Load() < 0 {
+		return invalid("CQ", "was destroyed")
+	}
+	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
+		return err
+	}
+	if err := q.ring.ResizeIn(depth, slots); err != nil {
 		return invalid("depth", "%v", err)
 	}
 	return nil

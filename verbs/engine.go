@@ -1,10 +1,28 @@
 package verbs
 
 import (
+	"verbena/ib"
 	"verbena/internal/backdoor"
 	"verbena/internal/engine"
+	"verbena/internal/queue"
 )
 
 func init() {
 	backdoor.Engine = func(c any) *engine.Engine { return c.(*Context).eng }
+	backdoor.CreateCQ = func(c any, r *queue.Ring, slots []ib.WC, depth int, notify func()) (any, error) {
+		return c.(*Context).createCQIn(r, slots, depth, notify)
+	}
+	backdoor.ResizeCQ = func(q any, depth int, slots []ib.WC) error { return q.(*CQ).resizeIn(depth, slots) }
+	backdoor.PosterOf = func(q any) any { return poster{q.(*QP)} }
 }
+
+// poster is a queue pair as backdoor.Poster.
+type poster struct{ qp *QP }
+
+var _ backdoor.Poster[SendWR, RecvWR] = poster{}
+
+func (p poster) BeginSend() error      { return p.qp.beginSend() }
+func (p poster) Send(wr *SendWR) error { return p.qp.push(wr) }
+func (p poster) BeginRecv() error      { return p.qp.beginRecv() }
+func (p poster) Recv(wr *RecvWR) error { return p.qp.pushRecv(wr) }
+func (p poster) Ring()                 { p.qp.conn.Ring() }

@@ -75,14 +75,8 @@ type RecvWR struct {
 //
 // Errors: EINVAL names the field; ENOMEM if the send queue is full.
 func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
-	q.conn.Lock()
-	if q.gone.Load() { // looked at under the lock, which destroy takes
-		q.conn.Unlock()
-		return 0, invalid("QP", "was destroyed")
-	}
-	if s := q.conn.Machine().State(); s < ib.QPRTS {
-		q.conn.Unlock()
-		return 0, invalid("QP", "is in %v: sends may be posted from RTS on", s)
+	if err := q.beginSend(); err != nil {
+		return 0, err
 	}
 	for i := range wrs {
 		if err = q.push(&wrs[i]); err != nil {
@@ -92,6 +86,20 @@ func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
 	}
 	q.conn.Ring()
 	return posted, err
+}
+
+// beginSend locks the queue pair for push, if sends may be posted.
+func (q *QP) beginSend() error {
+	q.conn.Lock()
+	if q.gone.Load() { // looked at under the lock, which destroy takes
+		q.conn.Unlock()
+		return invalid("QP", "was destroyed")
+	}
+	if s := q.conn.Machine().State(); s < ib.QPRTS {
+		q.conn.Unlock()
+		return invalid("QP", "is in %v: sends may be posted from RTS on", s)
+	}
+	return nil
 }
 
 // sendOps is which operations each service has. Spec: IBTA vol. 1, table 84.
@@ -286,14 +294,8 @@ func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
 // with MW.RKey after the bind completed.
 func (q *QP) BindMW(mw *MW, b BindWR) error {
 	b.MW = mw
-	q.conn.Lock()
-	if q.gone.Load() {
-		q.conn.Unlock()
-		return invalid("QP", "was destroyed")
-	}
-	if s := q.conn.Machine().State(); s < ib.QPRTS {
-		q.conn.Unlock()
-		return invalid("QP", "is in %v: binds may be posted from RTS on", s)
+	if err := q.beginSend(); err != nil {
+		return err
 	}
 	w, ok := q.sq.Reserve()
 	if !ok {
@@ -316,17 +318,8 @@ func (q *QP) BindMW(mw *MW, b BindWR) error {
 // Errors: EINVAL in RESET, with an SRQ, or naming the field; ENOMEM if the
 // receive queue is full. As PostSend, it returns how many were posted.
 func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
-	if q.rq == nil {
-		return 0, invalid("QP", "takes its receives from an SRQ: post there")
-	}
-	q.conn.Lock()
-	if q.gone.Load() {
-		q.conn.Unlock()
-		return 0, invalid("QP", "was destroyed")
-	}
-	if q.conn.Machine().State() == ib.QPReset {
-		q.conn.Unlock()
-		return 0, invalid("QP", "is in RESET: receives may be posted from INIT on")
+	if err := q.beginRecv(); err != nil {
+		return 0, err
 	}
 	for i := range wrs {
 		if err = q.pushRecv(&wrs[i]); err != nil {
@@ -336,6 +329,23 @@ func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
 	}
 	q.conn.Ring()
 	return posted, err
+}
+
+// beginRecv locks the queue pair for pushRecv, if receives may be posted.
+func (q *QP) beginRecv() error {
+	if q.rq == nil {
+		return invalid("QP", "takes its receives from an SRQ: post there")
+	}
+	q.conn.Lock()
+	if q.gone.Load() {
+		q.conn.Unlock()
+		return invalid("QP", "was destroyed")
+	}
+	if q.conn.Machine().State() == ib.QPReset {
+		q.conn.Unlock()
+		return invalid("QP", "is in RESET: receives may be posted from INIT on")
+	}
+	return nil
 }
 
 func (q *QP) pushRecv(wr *RecvWR) error {

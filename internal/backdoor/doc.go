@@ -1,10 +1,43 @@
-// Package backdoor lets packages of this module at what stands behind a
-// verbs.Context, which is no part of the public API: rdmacm needs QP1. It holds
-// no state but the function that package verbs puts here.
+// Package backdoor lets packages of this module at what stands behind the
+// objects of package verbs and is no part of the public API: rdmacm needs QP1,
+// the C ABI posts one work request at a time and polls completion queues by
+// itself. It holds no state but the functions that package verbs puts here when
+// it is initialised.
+//
+// Objects of verbs, which imports this package, are passed as any.
 package backdoor
 
-import "verbena/internal/engine"
+import (
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/queue"
+)
 
-// Engine returns what a *verbs.Context runs on. Package verbs sets it when it
-// is initialised.
+// Engine returns what a *verbs.Context runs on.
 var Engine func(context any) *engine.Engine
+
+// CreateCQ returns a *verbs.CQ of a *verbs.Context for depth completions, over
+// memory that the caller polls by itself, as queue.NewCQIn has it. notify,
+// which may be nil, is called for every event that was asked for; it must not
+// block nor call back.
+var CreateCQ func(context any, r *queue.Ring, slots []ib.WC, depth int, notify func()) (any, error)
+
+// ResizeCQ moves the completions of such a queue to other memory.
+var ResizeCQ func(cq any, depth int, slots []ib.WC) error
+
+// PosterOf returns the Poster[verbs.SendWR, verbs.RecvWR] of a *verbs.QP.
+var PosterOf func(qp any) any
+
+// A Poster posts work requests of a queue pair one by one, where
+// verbs.QP.PostSend and PostRecv want them all at once. It allocates nothing
+// and keeps no pointer.
+type Poster[S, R any] interface {
+	// BeginSend locks the queue pair for Send; with an error it does not.
+	BeginSend() error
+	Send(*S) error
+	// BeginRecv locks the queue pair for Recv; with an error it does not.
+	BeginRecv() error
+	Recv(*R) error
+	// Ring unlocks the queue pair and starts what was posted.
+	Ring()
+}
