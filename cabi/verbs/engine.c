@@ -1,0 +1,235 @@
+/*
+ * Loads the engine: libverbena-engine.so beside this library, at the first
+ * object that needs it. Listing, opening and querying devices do without.
+ *
+ * The engine cannot survive a fork: its threads stay behind. So a child forgets
+ * it, and loads a copy of the file when it needs one. The copy must be another
+ * file to the loader, which would return the dead one otherwise: a memfd.
+ */
+#define _GNU_SOURCE
+#include "front.h"
+#include "fork.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENGINE_FILE "libverbena-engine.so"
+
+/* Descriptors that an engine may have: sockets of ports, epoll, the keeper. */
+#define MAX_ENGINE_FDS 1024
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Read without the lock; written under it. */
+static _Atomic(struct vb_engine *) current;
+/* guarded by lock */
+static unsigned copies; /* engines loaded in this address space, dead ones too */
+
+static int engine_fds[MAX_ENGINE_FDS], engine_fd_count; /* between prepare and child */
+
+/* Stands for every function of a dead engine's table. */
+static int dead_call(void)
+{
+	return EIO;
+}
+
+/*
+ * Fills the table of a dead engine. A function is called through a pointer of
+ * another type here: all of them return int or nothing and take their arguments
+ * in the caller's registers and stack, so dead_call leaves them alone.
+ */
+static void kill_table(struct vb_engine *engine)
+{
+	int (*dead)(void) = dead_call;
+	char *at = (char *)engine + offsetof(struct vb_engine, descriptors);
+
+	for (; at < (char *)(engine + 1); at += sizeof(dead))
+		memcpy(at, &dead, sizeof(dead));
+	engine->version = 0;
+}
+
+void vb_engine_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void vb_engine_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* -- loading ------------------------------------------------------------------ */
+
+static int debugging(void)
+{
+	const char *v = secure_getenv("VERBENA_DEBUG");
+
+	return v && *v && strcmp(v, "0") != 0;
+}
+
+/* Says why in words if that is wanted, and returns what errno is to be. */
+static int refuse(const char *what, const char *why)
+{
+	if (debugging())
+		fprintf(stderr, "verbena: %s: %s\n", what, why);
+	return ELIBACC;
+}
+
+/* Finds the file beside this library. */
+static int engine_path(char *path, size_t size)
+{
+	Dl_info info;
+	const char *slash;
+	int n;
+
+	if (!dladdr(&lock, &info) || !info.dli_fname)
+		return ENOENT;
+	slash = strrchr(info.dli_fname, '/');
+	n = snprintf(path, size, "%.*s" ENGINE_FILE, slash ? (int)(slash + 1 - info.dli_fname) : 0, info.dli_fname);
+	return n < 0 || (size_t)n >= size ? ENAMETOOLONG : 0;
+}
+
+/* Copies the file into a memfd and returns it, or a negative errno. */
+static int copy_file(const char *path)
+{
+	struct stat st;
+	off_t at = 0;
+	int from, to, err = 0;
+
+	from = open(path, O_RDONLY | O_CLOEXEC);
+	if (from < 0)
+		return -errno;
+	to = memfd_create(ENGINE_FILE, MFD_CLOEXEC);
+	if (to < 0 || fstat(from, &st))
+		err = errno;
+	while (!err && at < st.st_size) {
+		ssize_t n = sendfile(to, from, &at, st.st_size - at);
+
+		if (n < 0 && errno != EINTR)
+			err = errno;
+		else if (n == 0)
+			err = EIO; /* cut short meanwhile */
+	}
+	close(from);
+	if (err && to >= 0)
+		close(to);
+	return err ? -err : to;
+}
+
+/*
+ * Opens the nth engine of this address space. The loader knows files by name
+ * too, and a descriptor's number may come back in a child of a child: n slashes
+ * make the name another.
+ */
+static void *open_copy(const char *path, unsigned n)
+{
+	char name[PATH_MAX];
+	void *lib = NULL;
+	int fd = copy_file(path);
+
+	if (fd < 0) {
+		errno = refuse(path, strerror(-fd));
+		return NULL;
+	}
+	if (n < sizeof(name) - 64) {
+		int len = snprintf(name, sizeof(name), "/proc/self/fd");
+
+		memset(name + len, '/', n);
+		snprintf(name + len + n, sizeof(name) - len - n, "%d", fd);
+		lib = dlopen(name, RTLD_LOCAL | RTLD_NOW);
+	}
+	close(fd);
+	return lib;
+}
+
+/* Loads the engine into *out: 0 or an errno. The lock is held. */
+static int load(struct vb_engine **out)
+{
+	const struct vb_engine *table;
+	char path[PATH_MAX];
+	struct vb_engine *engine;
+	void *lib;
+	int err = engine_path(path, sizeof(path));
+
+	if (err)
+		return refuse(ENGINE_FILE, strerror(err));
+	/* Its static TLS and its threads stay: there is no dlclose. */
+	lib = copies ? open_copy(path, copies) : dlopen(path, RTLD_LOCAL | RTLD_NOW);
+	if (!lib) {
+		const char *why = dlerror();
+
+		return refuse(path, why ? why : "cannot be loaded");
+	}
+	copies++;
+	table = dlsym(lib, VB_ENGINE_SYMBOL);
+	if (!table)
+		return refuse(path, "is no engine");
+	if (table->version != VB_ENGINE_VERSION)
+		return refuse(path, "is the engine of another version of libibverbs.so.1");
+	engine = malloc(sizeof(*engine));
+	if (!engine)
+		return ENOMEM;
+	*engine = *table;
+	*out = engine;
+	return 0;
+}
+
+const struct vb_engine *vb_engine_get(void)
+{
+	struct vb_engine *engine = atomic_load_explicit(&current, memory_order_acquire);
+	int err = 0;
+
+	if (engine)
+		return engine;
+	vb_engine_lock();
+	engine = atomic_load_explicit(&current, memory_order_relaxed);
+	if (!engine) {
+		err = load(&engine);
+		if (!err)
+			atomic_store_explicit(&current, engine, memory_order_release);
+	}
+	vb_engine_unlock();
+	if (err)
+		errno = err;
+	return engine;
+}
+
+/* -- fork ------------------------------------------------------------------------ */
+
+void vb_engine_before_fork(void)
+{
+	struct vb_engine *engine;
+
+	vb_engine_lock();
+	engine = atomic_load_explicit(&current, memory_order_relaxed);
+	engine_fd_count = engine ? engine->descriptors(engine_fds, MAX_ENGINE_FDS) : 0;
+	if (engine_fd_count > MAX_ENGINE_FDS)
+		engine_fd_count = MAX_ENGINE_FDS;
+}
+
+void vb_engine_after_fork_in_parent(void)
+{
+	vb_engine_unlock();
+}
+
+void vb_engine_after_fork_in_child(void)
+{
+	struct vb_engine *engine = atomic_load_explicit(&current, memory_order_relaxed);
+
+	for (int i = 0; i < engine_fd_count; i++)
+		close(engine_fds[i]);
+	if (engine) {
+		kill_table(engine); /* objects of before point at it: it is never freed */
+		atomic_store_explicit(&current, NULL, memory_order_relaxed);
+	}
+	vb_engine_unlock();
+}
