@@ -51,7 +51,7 @@ type SendWQE struct {
 	MSN      ib.MSN
 	Sent     uint32
 
-	// UD: to whom
+	// UD: to whom. RemoteQPN is also where XRC has its number: see RemoteSRQ.
 	RemoteQPN ib.QPN
 	QKey      ib.QKey
 	Dst       netip.Addr
@@ -64,6 +64,13 @@ type SendWQE struct {
 	BindAddr uint64
 	BindLen  uint64
 }
+
+// RemoteSRQ returns the shared receive queue that an XRC request is for.
+func (w *SendWQE) RemoteSRQ() ib.SRQN { return ib.SRQN(w.RemoteQPN) }
+
+// SetRemoteSRQ sets it. UD's number gives its place: no queue pair needs both,
+// and every slot would be 8 bytes longer.
+func (w *SendWQE) SetRemoteSRQ(n ib.SRQN) { w.RemoteQPN = ib.QPN(n) }
 
 // A RecvWQE is a posted receive work request. SGE points into the queue's own
 // arena.

@@ -101,7 +101,10 @@ func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 	return true
 }
 
-// RETH adds an RDMA extended transport header to the open datagram.
+// XRCETH adds an XRC extended transport header to the open datagram.
+func (b *Burst) XRCETH(h wire.XRCETH) { b.arena = h.Append(b.arena) }
+
+// RETH adds an RDMA extended transport header.
 func (b *Burst) RETH(h wire.RETH) { b.arena = h.Append(b.arena) }
 
 // AETH adds an ACK extended transport header.

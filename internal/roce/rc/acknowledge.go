@@ -53,15 +53,25 @@ func (q *QP) ackSyndrome() wire.Syndrome {
 // Spec: IBTA vol. 1, 9.7.4.3 (responder: duplicate requests).
 func (q *QP) handleDuplicate(p *wire.Packet) {
 	switch {
-	case p.Opcode == wire.RCRDMAReadRequest:
+	case p.Info.Operation == wire.OpRDMARead:
 		q.repeatRead(p)
-	case p.Opcode == wire.RCCompareSwap, p.Opcode == wire.RCFetchAdd, p.Opcode == wire.RCFlush, p.Opcode == wire.RCAtomicWrite:
+	case isSingle(p.Info.Operation):
 		q.repeatSingle(p)
 	default:
 		// Acknowledge at once, also where nothing is asked for: its asker may have
 		// been lost.
 		q.oweAck(q.receivedAfter(p.PSN))
 	}
+}
+
+// isSingle reports whether a request is answered by one packet and must not be
+// executed twice.
+func isSingle(o wire.Operation) bool {
+	switch o {
+	case wire.OpCompareSwap, wire.OpFetchAdd, wire.OpFlush, wire.OpAtomicWrite:
+		return true
+	}
+	return false
 }
 
 // receivedAfter returns the newest PSN that an acknowledgement of the
@@ -89,7 +99,7 @@ func (q *QP) repeatRead(p *wire.Packet) {
 		q.Count[roce.UnexpectedPacket]++
 		return
 	}
-	q.oweAgain(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, va: h.VA, rkey: h.RKey, left: h.DMALen}, last)
+	q.oweAgain(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ, va: h.VA, rkey: h.RKey, left: h.DMALen}, last)
 }
 
 // oweAgain owes the response of a repeated request whose last PSN is last, in
@@ -170,8 +180,9 @@ func (q *QP) pollResponses(b *roce.Burst) {
 	r.out = r.out[:copy(r.out, r.out[done:])]
 }
 
+// respond opens a response packet. op is RC's; XRC's has the same headers.
 func (q *QP) respond(b *roce.Burst, op wire.Opcode, psn ib.PSN, payload int) bool {
-	h := q.BTH(op, psn)
+	h := q.BTH(q.base+op, psn)
 	h.Pad = uint8(-payload & 3)
 	return b.Begin(q.Path, op.Info().HeaderBytes+payload+int(h.Pad)+wire.ICRCBytes, h)
 }
@@ -207,7 +218,11 @@ func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verd
 	}
 	var s mem.Span
 	if n > 0 {
-		if s, v = q.Mem.Remote(q.PD, q.QPN, o.rkey, o.va, uint32(n), ib.AccessRemoteRead); v != ib.VendorNone {
+		pd, table, v := q.source(o)
+		if v != ib.VendorNone {
+			return false, v
+		}
+		if s, v = table.Remote(pd, q.QPN, o.rkey, o.va, uint32(n), ib.AccessRemoteRead); v != ib.VendorNone {
 			return false, v
 		}
 		defer s.Release()

@@ -24,15 +24,15 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet) {
 	if !p.PSN.Before(r.max) || p.PSN.Before(r.una) {
 		// A ghost: answered before, or never asked. Its credits are as good as new
 		// if it repeats the newest acknowledgement.
-		if p.PSN == r.una.Prev() && p.Opcode == wire.RCAcknowledge && p.AETH.Syndrome.Kind() == wire.KindACK {
+		if p.PSN == r.una.Prev() && p.Info.Operation == wire.OpAcknowledge && p.AETH.Syndrome.Kind() == wire.KindACK {
 			q.takeCredits(p.AETH)
 			return
 		}
 		q.Count[roce.StaleAck]++
 		return
 	}
-	switch p.Opcode {
-	case wire.RCAcknowledge:
+	switch p.Info.Operation {
+	case wire.OpAcknowledge:
 		if p.AETH.Syndrome.Kind() == wire.KindRNRNAK {
 			q.handleRNR(now, p)
 			return
@@ -46,9 +46,10 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet) {
 
 // takeCredits notes up to which message the responder has receives posted.
 //
-// Spec: IBTA vol. 1, 9.7.7.2 End-to-end flow control.
+// Spec: IBTA vol. 1, 9.7.7.2 End-to-end flow control, which XRC does without.
 func (q *QP) takeCredits(a wire.AETH) {
 	n, ok := wire.Credits(a.Syndrome.Value())
+	ok = ok && q.service == wire.ServiceRC
 	q.req.credits = ok
 	if ok {
 		q.req.limit = a.MSN.Add(n)
@@ -205,20 +206,20 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet) (ib.WCStatus, ib.VendorErr)
 		want := min(int(w.Length)-off, q.MTU)
 		// A packet answered before the request was repeated counts: it may be a
 		// Middle where the repetition has a First. Where a request ends, all agree.
-		if !isReadResponse(p.Opcode) || p.Info.Last != (p.PSN == q.req.reads[0].last) {
+		if p.Info.Operation != wire.OpReadResponse || p.Info.Last != (p.PSN == q.req.reads[0].last) {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
 		if len(data) != want {
 			return ib.WCBadRespErr, ib.VendorLength
 		}
 	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
-		if p.Opcode != wire.RCAtomicAcknowledge {
+		if p.Info.Operation != wire.OpAtomicAcknowledge {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
 		putHost64(orig[:], p.AtomicAck.Orig)
 		data = orig[:]
 	case ib.WRFlush, ib.WRAtomicWrite:
-		if p.Opcode != wire.RCRDMAReadResponseOnly || len(data) != 0 {
+		if p.Opcode != q.base+wire.RCRDMAReadResponseOnly || len(data) != 0 {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
 		return ib.WCSuccess, ib.VendorNone
@@ -226,10 +227,6 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet) (ib.WCStatus, ib.VendorErr)
 		return ib.WCBadRespErr, ib.VendorOpcode
 	}
 	return q.Scatter(w.SGE, off, data)
-}
-
-func isReadResponse(o wire.Opcode) bool {
-	return o >= wire.RCRDMAReadResponseFirst && o <= wire.RCRDMAReadResponseOnly
 }
 
 // handleNAK takes a negative acknowledgement.
@@ -273,6 +270,12 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 		q.failOldest(now, ib.WCRemAccessErr, ib.VendorNAKAccess)
 	case wire.NAKRemoteOperational:
 		q.failOldest(now, ib.WCRemOpErr, ib.VendorNAKOp)
+	case wire.NAKInvalidRD:
+		if q.service == wire.ServiceXRC { // a domain that does not fit, in the words of RD
+			q.failOldest(now, ib.WCRemInvRDReqErr, ib.VendorNAKInvalid)
+			return
+		}
+		fallthrough
 	default:
 		q.failOldest(now, ib.WCBadRespErr, ib.VendorOpcode)
 	}

@@ -8,16 +8,16 @@ import (
 
 // execute carries a valid request out.
 func (q *QP) execute(p *wire.Packet) (verdict, ib.VendorErr) {
-	switch {
-	case p.Opcode == wire.RCRDMAReadRequest:
+	switch p.Info.Operation {
+	case wire.OpRDMARead:
 		return q.executeRead(p)
-	case p.Opcode == wire.RCCompareSwap, p.Opcode == wire.RCFetchAdd:
+	case wire.OpCompareSwap, wire.OpFetchAdd:
 		return q.executeAtomic(p)
-	case p.Opcode == wire.RCAtomicWrite:
+	case wire.OpAtomicWrite:
 		return q.executeAtomicWrite(p)
-	case p.Opcode == wire.RCFlush:
+	case wire.OpFlush:
 		return q.executeFlush(p)
-	case roce.IsWrite(p.Opcode):
+	case wire.OpRDMAWrite:
 		return q.executeWrite(p)
 	}
 	return q.executeSend(p)
@@ -152,7 +152,7 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 	r.epsn = last.Add(1)
 	r.msn = r.msn.Add(1)
 	q.save(resource{kind: respRead, first: p.PSN, last: last})
-	q.owe(response{kind: respRead, psn: p.PSN, msn: r.msn, va: h.VA, rkey: h.RKey, left: h.DMALen})
+	q.owe(response{kind: respRead, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ, va: h.VA, rkey: h.RKey, left: h.DMALen})
 	return accept, ib.VendorNone
 }
 
@@ -173,7 +173,7 @@ func (q *QP) executeAtomic(p *wire.Packet) (verdict, ib.VendorErr) {
 		return nakAccess, v
 	}
 	var orig uint64
-	if p.Opcode == wire.RCCompareSwap {
+	if p.Info.Operation == wire.OpCompareSwap {
 		orig = s.CompareSwap(h.Compare, h.SwapAdd)
 	} else {
 		orig = s.FetchAdd(h.SwapAdd)

@@ -10,13 +10,16 @@ import (
 // QP is the protocol state of one reliable connected queue pair.
 type QP struct {
 	roce.Core
+	flavour
 	req  requester
 	resp responder
 }
 
 // New returns a queue pair in the RESET state.
-func New(c roce.Config) *QP {
-	q := &QP{Core: roce.NewCore(c)}
+func New(c roce.Config) *QP { return newQP(c, connected) }
+
+func newQP(c roce.Config, f flavour) *QP {
+	q := &QP{Core: roce.NewCore(c), flavour: f}
 	q.req.timer, q.req.rnrTimer = monotime.Never, monotime.Never
 	return q
 }
@@ -70,7 +73,7 @@ func (q *QP) setState(s ib.QPState) {
 	switch s {
 	case ib.QPReset:
 		q.Reset()
-		*q = QP{Core: q.Core}
+		*q = QP{Core: q.Core, flavour: q.flavour}
 		q.req.timer, q.req.rnrTimer = monotime.Never, monotime.Never
 	case ib.QPSQD:
 		q.req.drained = false
@@ -97,7 +100,11 @@ func (q *QP) fail(e ib.EventType) {
 func (q *QP) flush() {
 	q.req.timer, q.req.rnrTimer = monotime.Never, monotime.Never
 	q.resp.out = q.resp.out[:0]
-	q.Flush()
+	if q.domain == nil {
+		q.Flush()
+	} else { // the receives are nobody's in particular: none is the last one
+		q.FlushRecvs()
+	}
 	q.req.cur = q.SQ.Head()
 }
 
@@ -112,7 +119,11 @@ func (q *QP) Doorbell(now monotime.Time) {
 
 // HandleInput takes one packet for this queue pair whose ICRC is right.
 func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
-	if !q.Admit(p, m, wire.ServiceRC) {
+	if !q.Admit(p, m, q.service) {
+		return
+	}
+	if p.Info.Response && !q.sends || p.Info.Request && !q.serves {
+		q.Count[roce.UnexpectedPacket]++
 		return
 	}
 	if p.Info.Response {
@@ -140,6 +151,7 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 		q.pollRequests(now, b)
 		q.resp.ackWaited = true // for one train only: the peer may be blocked on it
 		if n := b.Len(); n > 0 && n < shortTrain {
+			q.pollResponses(b) // behind the answer if it fits the train, else in the next
 			q.Sent(b)
 			return true
 		}

@@ -289,9 +289,11 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 }
 
 // request opens a request packet of size payload and header bytes beyond the
-// BTH. last tells that the message's last packet is it.
+// BTH. op is RC's; XRC's has an XRCETH more. last tells that the message's last
+// packet is it.
 func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload int, last bool) bool {
 	r := &q.req
+	op += q.base
 	h := q.BTH(op, r.next)
 	h.Pad = uint8(-payload & 3)
 	h.Solicited = last && w.Flags&ib.SendSolicited != 0
@@ -299,6 +301,9 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
 	if !b.Begin(q.Path, size, h) {
 		return false
+	}
+	if op.Info().HasXRCETH {
+		b.XRCETH(wire.XRCETH{SRQ: w.RemoteSRQ()})
 	}
 	if h.AckReq {
 		r.sinceAckReq = 0

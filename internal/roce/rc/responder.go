@@ -17,6 +17,7 @@ type responder struct {
 	total uint32 // WRITE: length announced
 	va    uint64 // WRITE: where the next byte goes
 	rkey  ib.RKey
+	srq   ib.SRQN // XRC: the shared receive queue of the newest message
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
 
@@ -46,6 +47,7 @@ type response struct {
 	msn      ib.MSN
 	orig     uint64 // atomic: what was there
 	// READ
+	srq   ib.SRQN // XRC
 	va    uint64
 	rkey  ib.RKey
 	left  uint32
@@ -112,7 +114,10 @@ func (q *QP) handleRequest(p *wire.Packet) {
 		q.refuse(p, v, ib.VendorLength)
 		return
 	}
-	v, detail := q.execute(p)
+	v, detail := q.checkXRC(p)
+	if v == accept {
+		v, detail = q.execute(p)
+	}
 	if v != accept {
 		q.refuse(p, v, detail)
 		return
@@ -157,14 +162,14 @@ func (q *QP) checkSequence(p *wire.Packet) verdict {
 		return nakInvalid
 	}
 	need := ib.Access(0)
-	switch {
-	case roce.IsWrite(p.Opcode), p.Opcode == wire.RCAtomicWrite:
+	switch i.Operation {
+	case wire.OpRDMAWrite, wire.OpAtomicWrite:
 		need = ib.AccessRemoteWrite
-	case p.Opcode == wire.RCRDMAReadRequest:
+	case wire.OpRDMARead:
 		need = ib.AccessRemoteRead
-	case p.Opcode == wire.RCCompareSwap, p.Opcode == wire.RCFetchAdd:
+	case wire.OpCompareSwap, wire.OpFetchAdd:
 		need = ib.AccessRemoteAtomic
-	case p.Opcode == wire.RCFlush:
+	case wire.OpFlush:
 		return q.checkFlush(p)
 	}
 	if !q.Attr.AccessFlags.Has(need) {
@@ -204,7 +209,7 @@ func (q *QP) checkLength(p *wire.Packet) verdict {
 		return accept
 	}
 	switch {
-	case p.Opcode == wire.RCAtomicWrite:
+	case i.Operation == wire.OpAtomicWrite:
 		if n != 8 || p.RETH.DMALen != 8 {
 			return nakInvalid
 		}

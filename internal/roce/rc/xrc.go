@@ -1,0 +1,100 @@
+package rc
+
+import (
+	"verbena/ib"
+	"verbena/internal/mem"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// Extended reliable connected is this service but for where a message goes. An
+// initiator has a requester only and names a shared receive queue in each
+// request. A target has a responder only and works for the queue named: with
+// its receives, its completion queue and the memory of its protection domain.
+// There are no end-to-end credits.
+//
+// Spec: IBTA annex A14.
+
+// Inbox is a shared receive queue as the targets of its domain see it.
+// Immutable.
+type Inbox struct {
+	PD  mem.PD
+	Mem *mem.Table
+	RQ  roce.RecvSource
+	CQ  roce.Completer
+}
+
+// Domain finds a shared receive queue of an XRC domain by its number, nil if
+// there is none. It is asked anew for each packet and must not block.
+type Domain func(ib.SRQN) *Inbox
+
+// flavour is what XRC changes. Immutable.
+type flavour struct {
+	service wire.Service
+	base    wire.Opcode // where the opcodes of the service start
+	sends   bool        // it has a requester
+	serves  bool        // it has a responder
+	domain  Domain      // of a target, else nil
+}
+
+var connected = flavour{service: wire.ServiceRC, base: wire.RCSendFirst, sends: true, serves: true}
+
+// NewXRCSend returns an initiator in the RESET state. Of c only what concerns
+// sending is used.
+func NewXRCSend(c roce.Config) *QP {
+	c.RQ, c.RecvCQ, c.SRQ = queue.NewRecvQueue(0, 0), nil, false
+	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, sends: true})
+}
+
+// NewXRCRecv returns a target of a domain in the RESET state. Of c only QPN is
+// used: all else is the shared receive queues'.
+func NewXRCRecv(c roce.Config, d Domain) *QP {
+	c = roce.Config{QPN: c.QPN, SQ: queue.NewSendQueue(0, 0, 0), SRQ: true}
+	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, serves: true, domain: d})
+}
+
+// checkXRC turns a target to the shared receive queue that a request names.
+// All packets of a message name the same.
+//
+// A number that is none of the domain's is refused as a key would be: the
+// annex gives both an affiliated access error (invalid XRCETH, XRC domain
+// violation).
+func (q *QP) checkXRC(p *wire.Packet) (verdict, ib.VendorErr) {
+	if q.domain == nil {
+		return accept, ib.VendorNone
+	}
+	n := p.XRCETH.SRQ
+	if q.resp.in != inNone && n != q.resp.srq {
+		return nakInvalid, ib.VendorOpcode
+	}
+	box := q.domain(n)
+	if box == nil {
+		return nakAccess, ib.VendorPD
+	}
+	q.resp.srq = n
+	q.PD, q.Mem, q.RQ, q.RecvCQ = box.PD, box.Mem, box.RQ, box.CQ
+	return accept, ib.VendorNone
+}
+
+// source returns the memory that a READ response comes from. That of a target
+// is gone once its shared receive queue is.
+func (q *QP) source(o *response) (mem.PD, *mem.Table, mem.Verdict) {
+	if q.domain == nil {
+		return q.PD, q.Mem, ib.VendorNone
+	}
+	box := q.domain(o.srq)
+	if box == nil {
+		return 0, nil, ib.VendorPD
+	}
+	return box.PD, box.Mem, ib.VendorNone
+}
+
+// Forget tells a target that a shared receive queue, which its domain does not
+// find any more, is being destroyed: a receive taken from it makes no
+// completion.
+func (q *QP) Forget(n ib.SRQN) {
+	if q.domain != nil && q.resp.srq == n {
+		q.RecvHeld = false
+	}
+}
