@@ -25,7 +25,7 @@ const (
 	MaxFRSegs    = 512
 	maxObjects   = 1 << 20
 	gidTableLen  = 256
-	roceOverhead = 40 + 8 + 12 + 16 + 4 + 4 // IPv6, UDP, BTH, RETH, ImmDt, ICRC: what a full packet carries beside payload
+	RoCEOverhead = 40 + 8 + 12 + 16 + 4 + 4 // IPv6, UDP, BTH, RETH, ImmDt, ICRC: what a full packet carries beside payload
 )
 
 // Attr returns the device's attributes.
@@ -36,7 +36,7 @@ func (d *Info) Attr() ib.DeviceAttr {
 		VendorID: 0xffffff, VendorPartID: 1, HWVer: 1,
 		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
 		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
-			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,
+			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapXRC | ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,
 		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
 		MaxQPRdAtom: MaxRdAtomic, MaxResRdAtom: MaxRdAtomic * MaxQP, MaxQPInitRdAtom: MaxRdAtomic,
@@ -58,7 +58,7 @@ func (d *Info) PortAttr() ib.PortAttr {
 	if err != nil {
 		return a
 	}
-	if m := ib.MTUFor(i.MTU - roceOverhead); m != 0 {
+	if m := ib.MTUFor(i.MTU - RoCEOverhead); m != 0 {
 		a.ActiveMTU = m
 	}
 	if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagRunning != 0 {

@@ -112,7 +112,7 @@ func TestPortAttr(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := d.PortAttr()
-		if n := a.ActiveMTU.Bytes(); n+roceOverhead > f.MTU && a.ActiveMTU != ib.MTU256 || a.ActiveMTU < ib.MTU4096 && 2*n+roceOverhead <= f.MTU {
+		if n := a.ActiveMTU.Bytes(); n+RoCEOverhead > f.MTU && a.ActiveMTU != ib.MTU256 || a.ActiveMTU < ib.MTU4096 && 2*n+RoCEOverhead <= f.MTU {
 			t.Errorf("%s: active MTU %d on an interface of %d", d.Name, n, f.MTU)
 		}
 		if a.GIDTblLen != gidTableLen || a.PKeyTblLen != 1 || a.MaxMsgSz != 1<<31 || a.LinkLayer != ib.LinkEthernet {

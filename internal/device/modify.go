@@ -23,8 +23,9 @@ const (
 	numState = int(ib.QPErr) + 1
 )
 
-// transitions is the table of ibv_modify_qp(3). Changes to RESET and ERR are
-// always permitted and take no attributes.
+// transitions is the table of ibv_modify_qp(3), to which the kernel's ib_core
+// adds XRC. Changes to RESET and ERR are always permitted and take no
+// attributes.
 var transitions = func() (t [numState][numState]transition) {
 	add := func(from, to ib.QPState, required, optional byType) {
 		t[from][to] = transition{true, required, optional}
@@ -33,38 +34,41 @@ var transitions = func() (t [numState][numState]transition) {
 		add(s, ib.QPReset, nil, nil)
 		add(s, ib.QPErr, nil, nil)
 	}
+	const (
+		rc, uc, ud   = ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD
+		xsend, xrecv = ib.QPTypeXRCSend, ib.QPTypeXRCRecv
+	)
 	connected := ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
-	initial := byType{ib.QPTypeUD: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, ib.QPTypeUC: connected, ib.QPTypeRC: connected}
+	initial := byType{ud: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, uc: connected, rc: connected, xsend: connected, xrecv: connected}
 	add(ib.QPReset, ib.QPInit, initial, nil)
 	add(ib.QPInit, ib.QPInit, nil, initial)
 
 	path := ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
+	responder := ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
 	late := ib.QPAltPath | ib.QPAccessFlags | ib.QPPKeyIndex
 	add(ib.QPInit, ib.QPRTR,
-		byType{ib.QPTypeUC: path, ib.QPTypeRC: path | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
-		byType{ib.QPTypeUD: ib.QPPKeyIndex | ib.QPQKey, ib.QPTypeUC: late, ib.QPTypeRC: late})
+		byType{uc: path, rc: path | responder, xsend: path, xrecv: path | responder},
+		byType{ud: ib.QPPKeyIndex | ib.QPQKey, uc: late, rc: late, xsend: late, xrecv: late})
 
+	access := ib.QPCurState | ib.QPAccessFlags | apm
 	live := byType{
-		ib.QPTypeUD: ib.QPCurState | ib.QPQKey,
-		ib.QPTypeUC: ib.QPCurState | ib.QPAccessFlags | apm,
-		ib.QPTypeRC: ib.QPCurState | ib.QPAccessFlags | ib.QPMinRNRTimer | apm,
+		ud: ib.QPCurState | ib.QPQKey,
+		uc: access, rc: access | ib.QPMinRNRTimer, xsend: access, xrecv: access | ib.QPMinRNRTimer,
 	}
+	requester := ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
 	add(ib.QPRTR, ib.QPRTS,
-		byType{
-			ib.QPTypeUD: ib.QPSQPSN, ib.QPTypeUC: ib.QPSQPSN,
-			ib.QPTypeRC: ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPSQPSN | ib.QPMaxQPRdAtomic,
-		}, live)
+		byType{ud: ib.QPSQPSN, uc: ib.QPSQPSN, rc: ib.QPSQPSN | requester, xsend: ib.QPSQPSN | requester, xrecv: ib.QPSQPSN | ib.QPTimeout},
+		live)
 	add(ib.QPRTS, ib.QPRTS, nil, live)
 	add(ib.QPSQD, ib.QPRTS, nil, live)
-	add(ib.QPSQE, ib.QPRTS, nil, byType{ib.QPTypeUD: ib.QPCurState | ib.QPQKey, ib.QPTypeUC: ib.QPCurState | ib.QPAccessFlags})
+	add(ib.QPSQE, ib.QPRTS, nil, byType{ud: ib.QPCurState | ib.QPQKey, uc: ib.QPCurState | ib.QPAccessFlags})
 
-	notify := byType{ib.QPTypeUD: ib.QPEnSQDAsyncNotify, ib.QPTypeUC: ib.QPEnSQDAsyncNotify, ib.QPTypeRC: ib.QPEnSQDAsyncNotify}
-	add(ib.QPRTS, ib.QPSQD, nil, notify)
-	uc := ib.QPAV | ib.QPAccessFlags | ib.QPPKeyIndex | apm
+	const notify = ib.QPEnSQDAsyncNotify
+	add(ib.QPRTS, ib.QPSQD, nil, byType{ud: notify, uc: notify, rc: notify, xsend: notify, xrecv: notify})
+	drained := ib.QPAV | ib.QPAccessFlags | ib.QPPKeyIndex | apm
 	add(ib.QPSQD, ib.QPSQD, nil, byType{
-		ib.QPTypeUD: ib.QPPKeyIndex | ib.QPQKey,
-		ib.QPTypeUC: uc,
-		ib.QPTypeRC: uc | ib.QPPort | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer,
+		ud: ib.QPPKeyIndex | ib.QPQKey, uc: drained, rc: drained | ib.QPPort | requester | responder,
+		xsend: drained | ib.QPPort | requester, xrecv: drained | ib.QPPort | ib.QPTimeout | responder,
 	})
 	return t
 }()

@@ -11,8 +11,8 @@ import (
 )
 
 // lawful is the state table written down a second time, in the words of
-// ibv_modify_qp(3): what must and what may be given. What is not here is
-// refused, but for RESET and ERR, which can be had from everywhere with nothing.
+// ibv_modify_qp(3), and for XRC as ib_core has it: what must and what may be
+// given. What is not here is refused, but for RESET and ERR, which can be had from everywhere with nothing.
 const lawful = `
 RESET INIT UD | PKeyIndex Port QKey        |
 RESET INIT UC | PKeyIndex Port AccessFlags |
@@ -41,6 +41,24 @@ SQD   SQD  RC |                            | Port AV Timeout RetryCnt RNRRetry M
 SQE   RTS  UD |                            | CurState QKey
 SQE   RTS  UC |                            | CurState AccessFlags
 SQE   RTS  RC |                            |
+RESET INIT XRC_SEND | PKeyIndex Port AccessFlags |
+RESET INIT XRC_RECV | PKeyIndex Port AccessFlags |
+INIT  INIT XRC_SEND |                            | PKeyIndex Port AccessFlags
+INIT  INIT XRC_RECV |                            | PKeyIndex Port AccessFlags
+INIT  RTR  XRC_SEND | AV PathMTU DestQPN RQPSN   | AltPath AccessFlags PKeyIndex
+INIT  RTR  XRC_RECV | AV PathMTU DestQPN RQPSN MaxDestRdAtomic MinRNRTimer | AltPath AccessFlags PKeyIndex
+RTR   RTS  XRC_SEND | SQPSN Timeout RetryCnt RNRRetry MaxQPRdAtomic | CurState AltPath AccessFlags PathMigState
+RTR   RTS  XRC_RECV | SQPSN Timeout              | CurState AltPath AccessFlags MinRNRTimer PathMigState
+RTS   RTS  XRC_SEND |                            | CurState AltPath AccessFlags PathMigState
+RTS   RTS  XRC_RECV |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState
+RTS   SQD  XRC_SEND |                            | EnSQDAsyncNotify
+RTS   SQD  XRC_RECV |                            | EnSQDAsyncNotify
+SQD   RTS  XRC_SEND |                            | CurState AltPath AccessFlags PathMigState
+SQD   RTS  XRC_RECV |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState
+SQD   SQD  XRC_SEND |                            | Port AV Timeout RetryCnt RNRRetry MaxQPRdAtomic AltPath AccessFlags PKeyIndex PathMigState
+SQD   SQD  XRC_RECV |                            | Port AV Timeout MaxDestRdAtomic AltPath AccessFlags PKeyIndex MinRNRTimer PathMigState
+SQE   RTS  XRC_SEND |                            |
+SQE   RTS  XRC_RECV |                            |
 `
 
 type step struct {
@@ -83,7 +101,7 @@ func readLawful(t *testing.T) map[step][2]ib.QPAttrMask {
 	return out
 }
 
-var everyType = []ib.QPType{ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD}
+var everyType = []ib.QPType{ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD, ib.QPTypeXRCSend, ib.QPTypeXRCRecv}
 
 var testLimits = Limits{MaxRdAtomic: 16, ActiveMTU: ib.MTU1024, GIDs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}, PKeys: 1, Ports: 1}
 

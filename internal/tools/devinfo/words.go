@@ -27,7 +27,7 @@ var capFlags = []flagName{
 	{1 << 14, "N_NOTIFY_CQ"},
 	{uint64(ib.CapMemWindow), "MEM_WINDOW"},
 	{1 << 18, "UD_IP_CSUM"},
-	{1 << 20, "XRC"},
+	{uint64(ib.CapXRC), "XRC"},
 	{uint64(ib.CapMemMgtExtensions), "MEM_MGT_EXTENSIONS"},
 	{1 << 23, "MEM_WINDOW_TYPE_2A"},
 	{uint64(ib.CapMemWindowType2B), "MEM_WINDOW_TYPE_2B"},
