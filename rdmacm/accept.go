@@ -39,11 +39,10 @@ func (id *ID) Accept(p *ConnParam) error {
 		return err
 	}
 	rep := ibcm.AcceptParams{
-		QPN: qpn, PSN: ib.NewPSN(uint32(id.mgr.random())), ResponderResources: depth(p.ResponderResources, id.params.MaxDestRdAtomic),
+		QPN: qpn, PSN: id.psn, ResponderResources: depth(p.ResponderResources, id.params.MaxDestRdAtomic),
 		InitiatorDepth: depth(p.InitiatorDepth, id.params.MaxRdAtomic), FlowControl: p.FlowControl,
 		RNRRetryCount: p.RNRRetryCount, SRQ: srq, PrivateData: p.PrivateData,
 	}
-	id.params.RQPSN = rep.PSN
 	id.params.MaxDestRdAtomic, id.params.MaxRdAtomic = rep.ResponderResources, rep.InitiatorDepth
 	if err := id.readyQP(); err != nil {
 		return err

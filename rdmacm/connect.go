@@ -159,20 +159,21 @@ func (id *ID) establish() error {
 // Disconnect ends the connection: rdma_disconnect(3). The queue pair goes to
 // the error state, so that what is outstanding is flushed. Disconnected follows
 // on both sides; after the peer's, Disconnect answers it, and both get
-// TimewaitExit. Disconnecting twice does nothing.
+// TimewaitExit. Disconnecting twice does nothing. While the connection is not
+// up it does no more than take the queue pair to the error state.
 func (id *ID) Disconnect() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.state == stDisconnected {
 		return id.answerRelease()
 	}
-	if err := id.check("Disconnect", stEstablished); err != nil {
+	if err := id.check("Disconnect", stConnecting, stReplied, stRequested, stAccepting, stEstablished); err != nil {
 		return err
 	}
 	if id.ps == UDP {
 		return invalid("Disconnect", "the UDP port space has no connections")
 	}
-	if err := id.failQP(); err != nil {
+	if err := id.failQP(); err != nil || id.state != stEstablished {
 		return err
 	}
 	id.clearWill()

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"verbena/ib"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
@@ -108,12 +109,13 @@ func (m *manager) requested(listener *ID, ev *ibcm.Event) (*ID, cm.Reason) {
 	}
 	id := &ID{
 		mgr: m, ps: listener.ps, state: stRequested, place: at, local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer,
-		conn: ev.Conn,
+		conn: ev.Conn, psn: ib.NewPSN(uint32(m.random())),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ev.Kind == ibcm.EventRequest {
 		id.params, _ = m.agent.QPParams(ev.Conn) // fails if the peer has given up; Accept will tell
+		id.params.RQPSN = id.psn
 	}
 	m.conns[ev.Conn] = id
 	return id, 0
@@ -171,7 +173,7 @@ func (id *ID) resolved(ev ibcm.Event) {
 		id.state = stDisconnected
 		id.raise(Event{
 			Type: Unreachable, PrivateData: ev.PrivateData,
-			Err: fail(syscall.ECONNREFUSED, "Connect", "%v: %v", id.peer, ev.SIDRStatus),
+			Err: &UnservedError{ev.SIDRStatus},
 		})
 		return
 	}

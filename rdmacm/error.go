@@ -28,6 +28,20 @@ const (
 	RejectMTU        = cm.RejInvalidMTU       // the peer's port is narrower than the path MTU asked for
 )
 
+// SIDRStatus is why a port of the UDP port space is not served.
+type SIDRStatus = cm.SIDRStatus
+
+// UnservedError is the Err of the UNREACHABLE event that tells that the peer
+// does not serve a port of the UDP port space. It wraps ECONNREFUSED.
+type UnservedError struct {
+	Status SIDRStatus
+}
+
+func (e *UnservedError) Error() string { return fmt.Sprintf("not served: %v", e.Status) }
+
+// Unwrap returns ECONNREFUSED.
+func (e *UnservedError) Unwrap() error { return syscall.ECONNREFUSED }
+
 // RejectedError is the Err of a REJECTED event. It wraps ECONNREFUSED.
 type RejectedError struct {
 	Reason RejectReason

@@ -1,6 +1,8 @@
 package rdmacm
 
 import (
+	"net/netip"
+
 	"verbena/ib"
 )
 
@@ -21,8 +23,8 @@ const (
 	Established     EventType = 9  // the connection is up; UDP port space: Event.UD holds
 	Disconnected    EventType = 10 // the connection is over
 	DeviceRemoval   EventType = 11 // not raised
-	MulticastJoin   EventType = 12 // not raised
-	MulticastError  EventType = 13 // not raised
+	MulticastJoin   EventType = 12 // JoinMulticast did; Event.Group and UD hold
+	MulticastError  EventType = 13 // JoinMulticast did not; Event.Group holds
 	AddrChange      EventType = 14 // not raised
 	TimewaitExit    EventType = 15 // the QP of the connection may be used again
 )
@@ -48,13 +50,15 @@ type Event struct {
 	ID       *ID
 	ListenID *ID // of ConnectRequest
 	// Err says why, for the events that tell of a failure: a *RejectedError, or
-	// an error that wraps ETIMEDOUT, ECONNREFUSED or what a call returned.
+	// *UnservedError, or an error that wraps ETIMEDOUT or what a call returned.
 	Err error
 	// PrivateData is what the peer sent along, padded with zeros to what the
 	// message holds.
 	PrivateData []byte
 	Conn        ConnParam // of ConnectRequest, ConnectResponse and Established, TCP and IB port spaces
-	UD          UDParam   // of ConnectRequest and Established, UDP port space
+	UD          UDParam   // of ConnectRequest and Established in the UDP port space, and of MulticastJoin
+	// Group is the multicast group of MulticastJoin and MulticastError.
+	Group netip.Addr
 }
 
 // ConnParam are the parameters of a connection: rdma_conn_param. In an event
@@ -81,7 +85,7 @@ const MaxRdAtomic = 0xff
 // UDParam is how to reach a datagram queue pair: rdma_ud_param.
 type UDParam struct {
 	PrivateData []byte
-	AH          ib.AHAttr // of Established: for verbs.PD.CreateAH
+	AH          ib.AHAttr // of Established and MulticastJoin: for verbs.PD.CreateAH
 	QPN         ib.QPN
 	QKey        ib.QKey
 }

@@ -25,7 +25,7 @@ type fabric struct {
 
 	mu    sync.Mutex
 	nodes map[uint8]*process // guarded by mu
-	keys  map[uint64]uint8   // guarded by mu; service id → slot
+	keys  map[service]uint8  // guarded by mu; → slot
 	lose  func(mad []byte) bool
 }
 
@@ -46,7 +46,7 @@ type letter struct {
 }
 
 func newFabric(t *testing.T) *fabric {
-	f := &fabric{t: t, madCh: make(chan func(), 1024), nodes: map[uint8]*process{}, keys: map[uint64]uint8{}}
+	f := &fabric{t: t, madCh: make(chan func(), 1024), nodes: map[uint8]*process{}, keys: map[service]uint8{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -86,10 +86,9 @@ func (f *fabric) process(slot uint8) *process {
 	return p
 }
 
-func (p *process) Slot() int                { return int(p.slot) }
-func (p *process) Listen(netip.Addr) error  { return nil }
-func (p *process) ClearWill(id uint64)      { p.f.mu.Lock(); delete(p.wills, id); p.f.mu.Unlock() }
-func (p *process) UnlistenService(k uint64) { p.f.mu.Lock(); delete(p.f.keys, k); p.f.mu.Unlock() }
+func (p *process) Slot() int               { return int(p.slot) }
+func (p *process) Listen(netip.Addr) error { return nil }
+func (p *process) ClearWill(id uint64)     { p.f.mu.Lock(); delete(p.wills, id); p.f.mu.Unlock() }
 
 func (p *process) OnMAD(h func(*roce.Meta, []byte)) {
 	p.f.mu.Lock()
@@ -97,14 +96,28 @@ func (p *process) OnMAD(h func(*roce.Meta, []byte)) {
 	p.f.mu.Unlock()
 }
 
-func (p *process) ListenService(k uint64) error {
+// service is what a process listens for.
+type service struct {
+	id    uint64
+	scope netip.Addr
+}
+
+func (p *process) ListenService(id uint64, scope netip.Addr) error {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
-	if _, taken := p.f.keys[k]; taken {
-		return fmt.Errorf("service %#x: %w", k, syscall.EADDRINUSE)
+	for k := range p.f.keys {
+		if k.id == id && overlap(k.scope, scope) {
+			return fmt.Errorf("service %#x: %w", id, syscall.EADDRINUSE)
+		}
 	}
-	p.f.keys[k] = p.slot
+	p.f.keys[service{id, scope}] = p.slot
 	return nil
+}
+
+func (p *process) UnlistenService(id uint64, scope netip.Addr) {
+	p.f.mu.Lock()
+	delete(p.f.keys, service{id, scope})
+	p.f.mu.Unlock()
 }
 
 func (p *process) SetWill(id uint64, src, dst netip.Addr, mad []byte) error {
@@ -130,8 +143,10 @@ func (f *fabric) send(l letter) {
 	slot := r.Slot
 	if r.Target == ibcm.ToListener {
 		slot = 1 // the keeper refuses what nobody listens for
-		if s, ok := f.keys[uint64(r.ServiceID)]; ok {
-			slot = s
+		for k, s := range f.keys {
+			if k.id == uint64(r.ServiceID) && overlap(k.scope, l.dst) {
+				slot = s
+			}
 		}
 	}
 	p := f.nodes[slot]

@@ -18,10 +18,10 @@ type gsi interface {
 	// OnMAD sets who takes them; it must not block.
 	OnMAD(f func(m *roce.Meta, mad []byte))
 	SendMAD(src, dst netip.Addr, mad []byte) error
-	// ListenService makes requests for a service id come to this process;
-	// EADDRINUSE if another has it.
-	ListenService(id uint64) error
-	UnlistenService(id uint64)
+	// ListenService makes requests for a service id that come to a scope come to
+	// this process; EADDRINUSE if another has a scope that overlaps.
+	ListenService(id uint64, scope netip.Addr) error
+	UnlistenService(id uint64, scope netip.Addr)
 	// SetWill leaves a MAD to be sent if this process dies before ClearWill.
 	SetWill(id uint64, src, dst netip.Addr, mad []byte) error
 	ClearWill(id uint64)

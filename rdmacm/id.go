@@ -35,6 +35,10 @@ type ID struct {
 	willSet  bool
 	tos      uint8
 	ackCode  uint8 // local ACK time-out; 0 for the default
+	reuse    bool
+	afOnly   bool
+	psn      ib.PSN // that the peer's packets begin with, on the ID of a request
+	joined   []*membership
 }
 
 // state is what an ID has been through.
@@ -177,27 +181,6 @@ func (id *ID) Migrate(ch *EventChannel) error {
 	if old != ch {
 		ch.put(old.remove(func(ev *Event) bool { return ev.ID == id && ev.ListenID == nil || ev.ListenID == id })...)
 	}
-	return nil
-}
-
-// SetTOS sets the traffic class (DSCP and ECN bits) of the connection's
-// packets: RDMA_OPTION_ID_TOS. Call it before Connect or Accept.
-func (id *ID) SetTOS(tos uint8) {
-	id.mu.Lock()
-	id.tos = tos
-	id.mu.Unlock()
-}
-
-// SetACKTimeout sets the local ACK time-out of the connection's queue pairs to
-// 4.096 µs × 2^code, 1 to 31: RDMA_OPTION_ID_ACK_TIMEOUT. Call it before Connect.
-// Without it the code is 17, 0.54 s.
-func (id *ID) SetACKTimeout(code uint8) error {
-	if code < 1 || code > 31 {
-		return invalid("code", "%d: must be 1 to 31", code)
-	}
-	id.mu.Lock()
-	id.ackCode = code
-	id.mu.Unlock()
 	return nil
 }
 

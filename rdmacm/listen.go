@@ -15,7 +15,8 @@ import (
 // be accepted or rejected, 1,024 if it is not positive; the peers of more try
 // again.
 //
-// Errors: EADDRINUSE if the port is taken.
+// Errors: EADDRINUSE if the port is taken; that of the address if UDP port 4791
+// is to be had on none of the addresses.
 func (id *ID) Listen(backlog int) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -27,15 +28,18 @@ func (id *ID) Listen(backlog int) error {
 			return err
 		}
 	}
-	addr := id.local.Addr()
-	if addr.IsUnspecified() {
-		if err := id.mgr.listenAll(true, addr.Is6()); err != nil {
+	m, scope := id.mgr, id.bound.scope
+	if id.local.Addr().IsUnspecified() {
+		dual := !scope.IsValid()
+		if err := m.listenAll(dual || scope.Is4(), dual || scope.Is6()); err != nil {
 			return err
 		}
 	}
-	m := id.mgr
+	if err := m.ports.listen(id.bound); err != nil {
+		return err
+	}
 	err := m.command(func(a *ibcm.Agent, now monotime.Time) (err error) {
-		id.listener, err = a.Listen(id.bound.service, addr, backlog)
+		id.listener, err = a.Listen(id.bound.service, scope, backlog)
 		if err == nil {
 			m.listeners[id.listener] = id
 		}

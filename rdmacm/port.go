@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
@@ -25,8 +26,23 @@ type serviceID = cm.ServiceID
 // binding is a local port that an identifier holds.
 type binding struct {
 	service serviceID
-	addr    netip.Addr // without zone; unspecified for all
+	scope   netip.Addr // see scopeOf
+	reuse   bool       // overlaps with others of the kind until somebody listens
 	shared  bool       // reserved among processes
+}
+
+func (b *binding) String() string {
+	ps, _ := b.service.PortSpace()
+	return fmt.Sprintf("port %d of %v", b.service.Port(), ps)
+}
+
+// scopeOf returns which addresses a bound address stands for: without zone,
+// unspecified for all of its family, the zero Addr for all of both.
+func scopeOf(addr netip.Addr, afOnly bool) netip.Addr {
+	if addr == netip.IPv6Unspecified() && !afOnly {
+		return netip.Addr{}
+	}
+	return addr.WithZone("").Unmap()
 }
 
 // portTable holds the ports of this process.
@@ -45,44 +61,69 @@ const (
 	ephemeralTries = 64
 )
 
-// bind takes a port of an address; port 0 stands for one that is free. With
-// shared it is taken from other processes as well.
-func (t *portTable) bind(ps PortSpace, addr netip.Addr, port uint16, shared bool) (*binding, error) {
+// bind takes a port for b, whose other fields say what for; port 0 stands for
+// one that is free. If it is shared it is taken from other processes as well,
+// but with reuse not before listen.
+func (t *portTable) bind(b binding, ps PortSpace, port uint16) (*binding, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if port != 0 {
-		return t.bindLocked(ps, addr, port, shared)
+		return t.bindLocked(b, ps, port)
 	}
 	var err error
 	for range ephemeralTries {
 		p := uint16(firstEphemeral + t.random()%(lastEphemeral-firstEphemeral+1))
-		var b *binding
-		if b, err = t.bindLocked(ps, addr, p, shared); err == nil {
-			return b, nil
+		var got *binding
+		if got, err = t.bindLocked(b, ps, p); err == nil {
+			return got, nil
 		}
 	}
 	return nil, err
 }
 
-func (t *portTable) bindLocked(ps PortSpace, addr netip.Addr, port uint16, shared bool) (*binding, error) {
-	b := &binding{service: cm.NewServiceID(ps, port), addr: addr.WithZone("").Unmap(), shared: shared}
-	reserved := false
-	for _, o := range t.bound[b.service] {
-		if overlap(o.addr, b.addr) {
-			return nil, fail(syscall.EADDRINUSE, "address", "%v port %d of %v is bound in this process", o.addr, port, ps)
-		}
-		reserved = reserved || o.shared
+func (t *portTable) bindLocked(b binding, ps PortSpace, port uint16) (*binding, error) {
+	b.service = cm.NewServiceID(ps, port)
+	if err := t.freeLocked(&b, b.reuse); err != nil {
+		return nil, err
 	}
-	if shared && !reserved {
-		if err := t.svc.ListenService(uint64(b.service)); err != nil {
-			if errors.Is(err, syscall.EADDRINUSE) {
-				err = fail(syscall.EADDRINUSE, "address", "port %d of %v is taken by another process", port, ps)
-			}
+	if b.shared = b.shared && !b.reuse; b.shared {
+		if err := t.reserve(&b); err != nil {
 			return nil, err
 		}
 	}
-	t.bound[b.service] = append(t.bound[b.service], b)
-	return b, nil
+	t.bound[b.service] = append(t.bound[b.service], &b)
+	return &b, nil
+}
+
+// freeLocked refuses a binding that overlaps with another one.
+func (t *portTable) freeLocked(b *binding, reuse bool) error {
+	for _, o := range t.bound[b.service] {
+		if o != b && !(reuse && o.reuse) && overlap(o.scope, b.scope) {
+			return fail(syscall.EADDRINUSE, "address", "%v is bound in this process", b)
+		}
+	}
+	return nil
+}
+
+// reserve takes a port from other processes.
+func (t *portTable) reserve(b *binding) error {
+	err := t.svc.ListenService(uint64(b.service), b.scope)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fail(syscall.EADDRINUSE, "address", "%v is taken by another process", b)
+	}
+	return err
+}
+
+// listen takes a port for good, whether it was bound with reuse or not.
+func (t *portTable) listen(b *binding) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.freeLocked(b, false); err != nil || b.shared {
+		return err
+	}
+	err := t.reserve(b)
+	b.shared = err == nil
+	return err
 }
 
 // release gives a port back.
@@ -97,16 +138,15 @@ func (t *portTable) release(b *binding) {
 	if len(rest) == 0 {
 		delete(t.bound, b.service)
 	}
-	if b.shared && !slices.ContainsFunc(rest, func(o *binding) bool { return o.shared }) {
-		t.svc.UnlistenService(uint64(b.service))
+	if b.shared {
+		t.svc.UnlistenService(uint64(b.service), b.scope)
 	}
 }
 
-// overlap reports whether two bound addresses share one: any address of IPv6
-// stands for both families.
+// overlap reports whether two scopes share an address.
 func overlap(a, b netip.Addr) bool {
 	covers := func(a, b netip.Addr) bool {
-		return a == b || a == netip.IPv6Unspecified() || a == netip.IPv4Unspecified() && b.Is4()
+		return a == b || !a.IsValid() || b.IsValid() && a.IsUnspecified() && a.Is4() == b.Is4()
 	}
 	return covers(a, b) || covers(b, a)
 }

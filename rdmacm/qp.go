@@ -16,15 +16,8 @@ import (
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	switch {
-	case id.state == stDestroyed || id.place.verbs == nil:
-		return invalid("CreateQP", "the ID is %v: it needs a device", id.state)
-	case id.qp != nil:
-		return invalid("CreateQP", "the ID has a queue pair")
-	case pd.Context().Info().Name != id.place.verbs.Info().Name:
-		return invalid("pd", "belongs to device %s, the ID to %s", pd.Context().Info().Name, id.place.verbs.Info().Name)
-	case (attr.Type == ib.QPTypeUD) != (id.ps == UDP), attr.Type == ib.QPTypeUC && id.ps == TCP:
-		return invalid("attr.Type", "%v does not go with port space %v", attr.Type, id.ps)
+	if err := id.checkQP(pd, attr.Type); err != nil {
+		return err
 	}
 	qp, err := pd.CreateQP(attr)
 	if err != nil {
@@ -35,6 +28,52 @@ func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 		return err
 	}
 	id.qp = qp
+	return nil
+}
+
+// UseQP gives the ID a queue pair in the RESET state, made with PD.CreateQP, as
+// if CreateQP had made it. It leaves the ID by ReleaseQP or DestroyQP.
+//
+// Errors: those of CreateQP.
+func (id *ID) UseQP(qp *verbs.QP) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.checkQP(qp.PD(), qp.Type()); err != nil {
+		return err
+	}
+	if err := id.initQP(qp); err != nil {
+		return err
+	}
+	id.qp = qp
+	return nil
+}
+
+// ReleaseQP takes the queue pair from the ID, and out of the multicast groups
+// that the ID joined, and returns it, nil if there is none. It is the caller's
+// to destroy.
+func (id *ID) ReleaseQP() *verbs.QP {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	qp := id.qp
+	if qp != nil {
+		id.detach()
+		id.qp = nil
+	}
+	return qp
+}
+
+// checkQP says whether the ID can take a queue pair. The caller holds mu.
+func (id *ID) checkQP(pd *verbs.PD, t ib.QPType) error {
+	switch {
+	case id.state == stDestroyed || id.place.verbs == nil:
+		return invalid("CreateQP", "the ID is %v: it needs a device", id.state)
+	case id.qp != nil:
+		return invalid("CreateQP", "the ID has a queue pair")
+	case pd.Context().Info().Name != id.place.verbs.Info().Name:
+		return invalid("pd", "belongs to device %s, the ID to %s", pd.Context().Info().Name, id.place.verbs.Info().Name)
+	case (t == ib.QPTypeUD) != (id.ps == UDP), t == ib.QPTypeUC && id.ps == TCP:
+		return invalid("attr.Type", "%v does not go with port space %v", t, id.ps)
+	}
 	return nil
 }
 
@@ -81,13 +120,15 @@ func (id *ID) QP() *verbs.QP {
 	return id.qp
 }
 
-// DestroyQP destroys the queue pair: rdma_destroy_qp(3).
+// DestroyQP destroys the queue pair, which is taken out of the multicast groups
+// that the ID joined: rdma_destroy_qp(3).
 func (id *ID) DestroyQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.qp == nil {
 		return invalid("DestroyQP", "the ID has no queue pair")
 	}
+	id.detach()
 	err := id.qp.Destroy()
 	id.qp = nil
 	return err
@@ -143,13 +184,16 @@ func (id *ID) attrFor(s ib.QPState, t ib.QPType) (a ib.QPAttr, mask ib.QPAttrMas
 }
 
 // ahAttr is the address vector to the peer.
-func (id *ID) ahAttr() ib.AHAttr {
+func (id *ID) ahAttr() ib.AHAttr { return id.ahTo(ib.GIDFromAddr(id.peer.Addr().WithZone(""))) }
+
+// ahTo is the address vector from the ID's address to another.
+func (id *ID) ahTo(dgid ib.GID) ib.AHAttr {
 	tos := id.tos
 	if tos == 0 {
 		tos = id.params.TrafficClass
 	}
 	return ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{
-		DGID: ib.GIDFromAddr(id.peer.Addr().WithZone("")), SGIDIndex: id.place.sgidIndex(), HopLimit: 64, TrafficClass: tos,
+		DGID: dgid, SGIDIndex: id.place.sgidIndex(), HopLimit: 64, TrafficClass: tos,
 		FlowLabel: id.params.FlowLabel,
 	}}
 }

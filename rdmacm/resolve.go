@@ -33,7 +33,7 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 		}
 		ip = at.addr
 	}
-	b, err := id.mgr.ports.bind(id.ps, ip, addr.Port(), shared)
+	b, err := id.mgr.ports.bind(binding{scope: scopeOf(ip, id.afOnly), reuse: id.reuse, shared: shared}, id.ps, addr.Port())
 	if err != nil {
 		return err
 	}
@@ -45,15 +45,19 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 
 // ResolveAddr finds the local device from which dst is reached:
 // rdma_resolve_addr(3). src, if it has an address, says which one to go out
-// from. AddrResolved or AddrError follows.
+// from. AddrResolved or AddrError follows. In the UDP port space dst may be a
+// multicast group, for JoinMulticast.
 func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if err := id.check("ResolveAddr", stIdle, stBound); err != nil {
 		return err
 	}
-	if !dst.Addr().IsValid() || dst.Addr().IsUnspecified() || dst.Addr().IsMulticast() {
+	if !dst.Addr().IsValid() || dst.Addr().IsMulticast() && id.ps != UDP {
 		return invalid("dst", "%v: must be the address of a host", dst.Addr())
+	}
+	if dst.Addr().IsUnspecified() { // Source: rdma_resolve_addr(3) in Linux: this host, as connect(2) has it
+		dst = netip.AddrPortFrom(loopbackOf(dst.Addr()), dst.Port())
 	}
 	if src.Addr().IsValid() && id.state == stIdle {
 		if err := id.bindLocked(src, src.Port() != 0); err != nil {
@@ -85,7 +89,7 @@ func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 			return err
 		}
 		if id.bound == nil {
-			if id.bound, err = id.mgr.ports.bind(id.ps, at.addr, 0, false); err != nil {
+			if id.bound, err = id.mgr.ports.bind(binding{scope: scopeOf(at.addr, true)}, id.ps, 0); err != nil {
 				return err
 			}
 		}
@@ -94,6 +98,14 @@ func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 	id.local = netip.AddrPortFrom(id.place.addr, id.bound.service.Port())
 	id.peer = peer
 	return nil
+}
+
+// loopbackOf returns the loopback address of an address's family.
+func loopbackOf(a netip.Addr) netip.Addr {
+	if a.Unmap().Is4() {
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.IPv6Loopback()
 }
 
 // sourceFor asks the system's routes which address packets to dst leave from.

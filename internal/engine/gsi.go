@@ -2,7 +2,6 @@ package engine
 
 import (
 	"net/netip"
-	"strconv"
 	"sync"
 	"time"
 
@@ -78,23 +77,23 @@ func (e *Engine) refuse(m *roce.Meta, mad []byte) {
 	}
 }
 
-// route tells package share for whom a management datagram is.
-func route(datagram []byte) (key string, slot int, ok bool) {
+// route tells package share for whom a management datagram to a local address
+// is.
+func route(datagram []byte, dst netip.Addr) share.Route {
 	var p wire.Packet
 	if p.Parse(datagram) != wire.WellFormed || len(p.Payload) != madBytes {
-		return "", 0, false
+		return share.Route{}
 	}
 	switch r := ibcm.RouteOf(p.Payload); r.Target {
 	case ibcm.ToListener:
-		return serviceKey(uint64(r.ServiceID)), 0, true
+		return share.Route{To: share.ToKey, Keys: serviceKeys(uint64(r.ServiceID), dst)}
 	case ibcm.ToSlot:
-		return "", int(r.Slot), true
+		return share.Route{To: share.ToSlot, Slot: int(r.Slot)}
+	case ibcm.ToAll:
+		return share.Route{To: share.ToAll}
 	}
-	return "", 0, false
+	return share.Route{}
 }
-
-// serviceKey is the key under which requests for a service id are routed.
-func serviceKey(id uint64) string { return strconv.FormatUint(id, 16) }
 
 // appendMAD appends the datagram that carries a MAD to QP1.
 func appendMAD(b []byte, pseudo *wire.Pseudo, mad []byte) []byte {
@@ -121,12 +120,18 @@ func (e *Engine) SendMAD(src, dst netip.Addr, mad []byte) error {
 	return err
 }
 
-// ListenService makes requests for a service id come to this process. Errors:
-// EADDRINUSE if another process, or this one, has it.
-func (e *Engine) ListenService(id uint64) error { return e.member.Listen(serviceKey(id)) }
+// ListenService makes requests for a service id come to this process: those to
+// the address scope, to all of its family if it is unspecified, to all addresses
+// if it is the zero Addr. Errors: EADDRINUSE if another process, or this one, has a
+// scope that overlaps.
+func (e *Engine) ListenService(id uint64, scope netip.Addr) error {
+	return e.member.Listen(serviceKey(id, scope))
+}
 
 // UnlistenService ends ListenService.
-func (e *Engine) UnlistenService(id uint64) { e.member.Unlisten(serviceKey(id)) }
+func (e *Engine) UnlistenService(id uint64, scope netip.Addr) {
+	e.member.Unlisten(serviceKey(id, scope))
+}
 
 // SetWill leaves a MAD to be sent if this process dies without ClearWill.
 func (e *Engine) SetWill(id uint64, src, dst netip.Addr, mad []byte) error {

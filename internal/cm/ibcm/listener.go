@@ -14,13 +14,13 @@ type ListenerID uint64
 type listener struct {
 	id      ListenerID
 	service cm.ServiceID
-	addr    netip.Addr // one local address, unspecified for all of its family (:: for both), invalid for all
+	addr    netip.Addr // one local address, unspecified for all of its family, invalid for all
 	backlog int
 	waiting int // requests neither accepted nor rejected
 }
 
 // Listen takes requests for a service id that come to addr: to any address if
-// addr is the zero Addr or ::, to any of IPv4 if it is 0.0.0.0. At most backlog
+// addr is the zero Addr, to any of its family if it is 0.0.0.0 or ::. At most backlog
 // requests wait to be accepted, 1,024 if it is not positive; more are dropped,
 // which makes the peer try again. ErrInUse tells that the service id is listened
 // to at this address, or that one of the two means all addresses.
@@ -44,10 +44,10 @@ func (a *Agent) Listen(service cm.ServiceID, addr netip.Addr, backlog int) (List
 // takes reports whether l listens at an address.
 func (l *listener) takes(addr netip.Addr) bool {
 	switch {
-	case !l.addr.IsValid() || l.addr == netip.IPv6Unspecified():
+	case !l.addr.IsValid():
 		return true
-	case l.addr == netip.IPv4Unspecified():
-		return addr.Is4()
+	case l.addr.IsUnspecified():
+		return addr.IsValid() && l.addr.Is4() == addr.Is4()
 	}
 	return l.addr == addr
 }

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"maps"
 	"slices"
 
 	"verbena/internal/monotime"
@@ -55,24 +56,41 @@ func (k *keeper) serveMADs() {
 	}
 }
 
-// dispatch passes a management datagram to the member it is for. What is for
-// nobody stays here: the keeper's CM refuses it.
+// dispatch passes a management datagram to the member it is for. What nobody
+// listens for, and what is for a slot that nobody owns, stays here: the keeper's
+// CM refuses it.
 func (k *keeper) dispatch(d MAD) {
-	key, slot, ok := k.m.opt.Route(d.Payload)
-	if !ok {
-		return
-	}
+	r := k.m.opt.Route(d.Payload, d.Dst)
+	var to []*link
+	here := false
 	k.m.mu.Lock()
-	if key != "" {
-		slot = k.listeners[key]
+	switch r.To {
+	case ToKey:
+		for _, key := range r.Keys {
+			if slot, ok := k.listeners[key]; ok {
+				r.Slot = slot
+				break
+			}
+		}
+		fallthrough
+	case ToSlot:
+		if l := k.peers[r.Slot]; l != nil {
+			to = append(to, l)
+		} else {
+			here = true
+		}
+	case ToAll:
+		here = true
+		to = slices.Collect(maps.Values(k.peers))
 	}
-	l := k.peers[slot]
 	k.m.mu.Unlock()
-	if l == nil {
+	if here {
 		k.m.opt.OnMAD(d)
+	}
+	if len(d.Payload) > maxForwardBytes {
 		return
 	}
-	if len(d.Payload) <= maxForwardBytes {
+	for _, l := range to {
 		l.send(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
 	}
 }

@@ -205,18 +205,29 @@ func (k *keeper) request(slot int, f frame) (frame, error) {
 		}
 		k.m.mu.Lock()
 		defer k.m.mu.Unlock()
-		owner, taken := k.listeners[f.Keys[0]]
+		key := f.Keys[0]
+		owner, taken := k.listeners[key]
 		switch {
-		case f.Kind == kindListen && taken:
+		case f.Kind == kindListen && k.takenLocked(key):
 			return failure(syscall.EADDRINUSE), nil
 		case f.Kind == kindListen:
-			k.listeners[f.Keys[0]] = slot
+			k.listeners[key] = slot
 		case taken && owner == slot:
-			delete(k.listeners, f.Keys[0])
+			delete(k.listeners, key)
 		}
 		return frame{}, nil
 	}
 	return failure(syscall.ENOSYS), nil
+}
+
+// takenLocked reports whether somebody listens for a key or one that overlaps.
+func (k *keeper) takenLocked(key string) bool {
+	for other := range k.listeners {
+		if k.m.opt.overlap(key, other) {
+			return true
+		}
+	}
+	return false
 }
 
 // failure puts an error into an answer.

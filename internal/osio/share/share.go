@@ -32,11 +32,13 @@ func SlotOf(q ib.QPN) int {
 type Options struct {
 	// Socket is how the group's sockets are opened. ReusePort is set as needed.
 	Socket udp.Options
-	// Route tells for whom a management datagram (a UDP payload for QP1) is: the
-	// key somebody listens for, or, if that is empty, the slot of a member. ok is
-	// false for what nobody can want. It runs in the keeper and must neither
-	// block nor keep the bytes.
-	Route func(datagram []byte) (key string, slot int, ok bool)
+	// Route tells for whom a management datagram (a UDP payload for QP1) that
+	// came to a local address is. It runs in the keeper and must neither block nor
+	// keep the bytes.
+	Route func(datagram []byte, dst netip.Addr) Route
+	// Overlap tells whether two keys cannot be listened for both; nil is only if
+	// they are equal.
+	Overlap func(a, b string) bool
 	// OnMAD takes the management datagrams for this member, and in the keeper
 	// also those nobody listens for and those for slots nobody owns, so that they
 	// are refused. It must neither block nor keep Payload. Calls come one at a time.
@@ -44,6 +46,29 @@ type Options struct {
 	// Solo does without sharing: this process alone has the port. Portable
 	// sockets imply it.
 	Solo bool
+}
+
+// Route is for whom a management datagram is.
+type Route struct {
+	To   Target
+	Keys []string // ToKey: who listens for the first of these that somebody listens for
+	Slot int      // ToSlot: the owner
+}
+
+// Target is the kind of a Route.
+type Target uint8
+
+// Targets.
+const (
+	ToNobody Target = iota // what nobody can want
+	ToKey                  // one who listens
+	ToSlot                 // one member
+	ToAll                  // every member
+)
+
+// overlap applies Options.Overlap.
+func (o *Options) overlap(a, b string) bool {
+	return a == b || o.Overlap != nil && o.Overlap(a, b)
 }
 
 // MAD is a management datagram as it arrived, possibly in another process.
@@ -80,7 +105,8 @@ type Member interface {
 	// somebody who does not share has the port.
 	Socket(addr netip.Addr) (*udp.Socket, error)
 	// Listen makes management datagrams that Route gives this key arrive here.
-	// The error is syscall.EADDRINUSE if another member has the key, or this one.
+	// The error is syscall.EADDRINUSE if another member has the key or one that
+	// overlaps, or this one.
 	Listen(key string) error
 	// Unlisten ends Listen.
 	Unlisten(key string)

@@ -29,12 +29,20 @@ func datagram(q ib.QPN, slot int, key string) []byte {
 	return append(append(b, byte(slot)), key...)
 }
 
-func routeTest(d []byte) (key string, slot int, ok bool) {
-	if len(d) < 9 {
-		return "", 0, false
+func routeTest(d []byte, _ netip.Addr) Route {
+	switch {
+	case len(d) < 9:
+		return Route{}
+	case d[8] == everySlot:
+		return Route{To: ToAll}
+	case len(d) > 9:
+		return Route{To: ToKey, Keys: []string{string(d[9:])}}
 	}
-	return string(d[9:]), int(d[8]), true
+	return Route{To: ToSlot, Slot: int(d[8])}
 }
+
+// everySlot in the place of a slot makes a datagram one for all.
+const everySlot = 255
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("VERBENA_SHARE_CHILD"); dir != "" {

@@ -11,7 +11,9 @@ import (
 
 // solo is the only process on its addresses.
 type solo struct {
-	opt udp.Options // immutable
+	// immutable
+	opt  udp.Options
+	over func(a, b string) bool
 
 	mu      sync.Mutex
 	sockets map[netip.Addr]*udp.Socket // guarded by mu
@@ -20,7 +22,7 @@ type solo struct {
 
 func newSolo(o Options) *solo {
 	o.Socket.ReusePort = false
-	return &solo{opt: o.Socket, sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}}
+	return &solo{opt: o.Socket, over: o.overlap, sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}}
 }
 
 func (s *solo) Slot() int { return 0 }
@@ -45,8 +47,10 @@ func (s *solo) Socket(addr netip.Addr) (*udp.Socket, error) {
 func (s *solo) Listen(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keys[key] {
-		return keyError(key)
+	for k := range s.keys {
+		if s.over(key, k) {
+			return keyError(key)
+		}
 	}
 	s.keys[key] = true
 	return nil
