@@ -31,7 +31,7 @@ var layers = []struct {
 	{"connection manager", []string{"rdmacm"}},
 	{"what tools share", []string{"internal/tools/cli"}},
 	{"tools", []string{"internal/tools/*"}},
-	{"commands", []string{"cmd/*"}},
+	{"commands", []string{"cmd/*", "cabi/*"}},
 }
 
 // testOnly are the packages that only tests may import. They may import

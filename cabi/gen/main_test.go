@@ -1,0 +1,17 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+func TestLimitsAreThoseOfTheDevice(t *testing.T) {
+	have, err := os.ReadFile("../verbs/limits.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, limits()) {
+		t.Error("cabi/verbs/limits.h is not what internal/device says: go run ./cabi/gen cabi/verbs/limits.h")
+	}
+}
