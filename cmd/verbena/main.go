@@ -20,6 +20,7 @@ import (
 	"verbena/internal/tools/perf"
 	"verbena/internal/tools/pingpong"
 	"verbena/internal/tools/rping"
+	runprogram "verbena/internal/tools/run"
 	"verbena/internal/tools/stat"
 )
 
@@ -47,6 +48,7 @@ call and 130 after an interrupt.`,
 		pingpong.Command(),
 		rping.Command(),
 		perf.Command(),
+		runprogram.Command(),
 		bench.Command(),
 		dump.Command(),
 		stat.Command(),

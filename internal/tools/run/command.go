@@ -1,0 +1,86 @@
+package run
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"verbena/internal/osio/tap"
+	"verbena/internal/tools/cli"
+)
+
+type options struct {
+	capture string
+	faults  string
+	debug   bool
+}
+
+// Command returns "verbena run".
+func Command() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] PROGRAM [ARG...]",
+		Short: "Run an unmodified verbs program over these devices",
+		Long: `Run a program that uses libibverbs or librdmacm, as it is, over the devices that
+'verbena devices' lists. The program takes this command's place: its signals,
+terminal and exit status are its own. Programs that it starts run the same way.
+
+The libraries are those in lib/verbena beside this command's directory. They
+are found by LD_LIBRARY_PATH, so a program that is statically linked, linked to
+musl or setuid cannot be run this way; it is refused.
+
+In the FILE of --pcap, %p stands for the process id. A name without it gets the
+process id before its extension, as a program may be several processes:
+--pcap x.pcapng writes x-1234.pcapng.
+
+What it sets: LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
+(where the files are that a kernel driver would show in /sys/class/infiniband and
+/dev/infiniband), and with the options VERBENA_PCAP, VERBENA_FAULTS, VERBENA_DEBUG.`,
+		Example: `  verbena run ib_write_bw &                    # a server …
+  verbena run ib_write_bw 127.0.0.1            # … and its client
+  verbena run --pcap ping.pcapng -- rping -c -a 127.0.0.1 -C 3
+  verbena run --faults loss=1%,seed=7 -- ./my-test
+  verbena run mpirun -n 4 --mca pml ucx ./my-mpi-program`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("say which program to run; see '%s --help'", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return start(o, args)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.SetInterspersed(false) // what follows PROGRAM is the program's
+	fs.StringVar(&o.capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
+	fs.StringVar(&o.faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
+	fs.BoolVar(&o.debug, "debug", false, "say on stderr why a call of the program's was refused")
+	return cmd
+}
+
+// check checks what can be checked without the program.
+func (o *options) check() error {
+	if _, err := tap.ParseFaults(o.faults); err != nil {
+		return cli.Usagef("--%w", err) // its errors begin "faults: "
+	}
+	if strings.HasSuffix(o.capture, "/") {
+		return cli.Usagef("--pcap: %s is a directory", o.capture)
+	}
+	return nil
+}
+
+// perProcess names the capture of each process: FILE with %p in it, as an
+// absolute name, as the program may change its directory.
+func perProcess(file string) (string, error) {
+	if !strings.Contains(file, "%p") {
+		ext := filepath.Ext(file)
+		file = strings.TrimSuffix(file, ext) + "-%p" + ext
+	}
+	return filepath.Abs(file)
+}

@@ -1,0 +1,12 @@
+// Package run is "verbena run": it starts an unmodified program that uses
+// libibverbs or librdmacm over Verbena's libraries.
+//
+// It sets environment variables and executes the program in its own place:
+// there is no parent that would stand between the program and its signals,
+// terminal and exit status. What cannot work is refused before, in words:
+// without that a program that ignores the libraries says "no RDMA device".
+//
+// Programs also look for files that a kernel driver would bring. Those are
+// written to a directory of the user's, one for each network namespace, which
+// is used again; libverbena-preload.so shows them at their usual places.
+package run

@@ -1,0 +1,62 @@
+package run
+
+import (
+	"slices"
+	"strings"
+)
+
+// environment is a list of NAME=value, as os.Environ has it.
+type environment []string
+
+// set gives a variable its value, in place of one that is there.
+func (e environment) set(name, value string) environment {
+	return append(e.unset(name), name+"="+value)
+}
+
+func (e environment) unset(name string) environment {
+	return slices.DeleteFunc(e, func(s string) bool { return strings.HasPrefix(s, name+"=") })
+}
+
+func (e environment) get(name string) string {
+	for _, s := range e {
+		if value, ok := strings.CutPrefix(s, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// prepend puts an entry before those of a list with colons; once, as commands
+// may be nested.
+func (e environment) prepend(name, entry string) environment {
+	list := []string{entry}
+	for _, s := range strings.Split(e.get(name), ":") {
+		if s != "" && s != entry {
+			list = append(list, s)
+		}
+	}
+	return e.set(name, strings.Join(list, ":"))
+}
+
+// variables returns the environment of the program. A variable of an option
+// that was not given stays as it is: it may come from a command around this.
+func (o *options) variables(e environment, libraries, root string) (environment, error) {
+	e = slices.Clone(e)
+	e = e.prepend("LD_LIBRARY_PATH", libraries)
+	e = e.prepend("LD_PRELOAD", libraries+"/"+preloadName)
+	e = e.set("VERBENA_ROOT", root)
+	if o.faults != "" {
+		e = e.set("VERBENA_FAULTS", o.faults)
+	}
+	if o.capture != "" {
+		file, err := perProcess(o.capture)
+		if err != nil {
+			return nil, err
+		}
+		e = e.set("VERBENA_PCAP", file)
+	}
+	if o.debug {
+		e = e.set("VERBENA_DEBUG", "1")
+	}
+	return e, nil
+}

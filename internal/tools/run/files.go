@@ -1,0 +1,94 @@
+package run
+
+import (
+	"fmt"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+// As the kernel has it: the numbers of uverbs nodes, the version of their
+// interface, and rdma_ucm's limit.
+const (
+	verbsMajor      = 231
+	verbsFirstMinor = 192
+	verbsABI        = 6
+	maxBacklog      = 1024
+)
+
+// tree is what a directory contains, by path: a file's content, a symbolic
+// link's target after linkTo, or, for a path that ends in a slash, nothing.
+type tree map[string]string
+
+// linkTo begins no file of ours.
+const linkTo = "-> "
+
+// nodeName returns the name of a device's node in /dev/infiniband. It goes by
+// the interface's index, which stays when other interfaces come and go.
+func nodeName(d *verbs.DeviceInfo) string { return fmt.Sprintf("uverbs%d", d.Index) }
+
+// driverFiles is what the kernel driver of such devices would show below /dev,
+// /sys and /proc, as far as programs are known to read it.
+//
+// Layout: Documentation/ABI/stable/sysfs-class-infiniband of the kernel.
+func driverFiles(devices []verbs.DeviceInfo) (tree, error) {
+	t := tree{
+		"dev/infiniband/":                        "",
+		"sys/class/infiniband/":                  "",
+		"sys/class/infiniband_verbs/abi_version": fmt.Sprintln(verbsABI),
+		"proc/sys/net/rdma_ucm/max_backlog":      fmt.Sprintln(maxBacklog),
+	}
+	for i := range devices {
+		if err := t.addDevice(&devices[i]); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t tree) addDevice(d *verbs.DeviceInfo) error {
+	gids, err := d.GIDs()
+	if err != nil {
+		return err
+	}
+	attr, port := d.Attr(), d.PortAttr()
+	node := nodeName(d)
+	dev := "sys/class/infiniband/" + d.Name + "/"
+
+	t["dev/infiniband/"+node] = ""
+	t[dev+"node_type"] = fmt.Sprintf("%d: CA\n", attr.NodeType)
+	t[dev+"node_guid"] = fmt.Sprintln(attr.NodeGUID)
+	t[dev+"sys_image_guid"] = fmt.Sprintln(attr.SysImageGUID)
+	t[dev+"node_desc"] = fmt.Sprintln(d.Name)
+	t[dev+"fw_ver"] = fmt.Sprintln(attr.FWVer)
+
+	// A device without a bus is as near to one NUMA node as to another.
+	t[dev+"device/numa_node"] = "-1\n"
+	t[dev+"device/net/"+d.NetDev] = linkTo + "/sys/class/net/" + d.NetDev
+	t[dev+"device/infiniband/"+d.Name+"/"] = ""
+	t[dev+"device/infiniband_verbs/"+node+"/"] = ""
+
+	p := dev + "ports/1/"
+	t[p+"state"] = "1: DOWN\n"
+	t[p+"phys_state"] = "3: Disabled\n"
+	if port.State == ib.PortActive {
+		t[p+"state"], t[p+"phys_state"] = "4: ACTIVE\n", "5: LinkUp\n"
+	}
+	t[p+"rate"] = "2.5 Gb/sec (1X SDR)\n"
+	t[p+"link_layer"] = "Ethernet\n"
+	t[p+"cap_mask"] = fmt.Sprintf("0x%08x\n", uint32(port.PortCapFlags))
+	t[p+"lid"], t[p+"sm_lid"] = "0x0\n", "0x0\n"
+	t[p+"lid_mask_count"], t[p+"sm_sl"] = "0\n", "0\n"
+	t[p+"pkeys/0"] = "0xffff\n"
+	for _, g := range gids {
+		t[p+fmt.Sprintf("gids/%d", g.Index)] = fmt.Sprintln(g.GID)
+		t[p+fmt.Sprintf("gid_attrs/types/%d", g.Index)] = "RoCE v2\n"
+		t[p+fmt.Sprintf("gid_attrs/ndevs/%d", g.Index)] = fmt.Sprintln(d.NetDev)
+	}
+
+	v := "sys/class/infiniband_verbs/" + node + "/"
+	t[v+"ibdev"] = fmt.Sprintln(d.Name)
+	t[v+"dev"] = fmt.Sprintf("%d:%d\n", verbsMajor, verbsFirstMinor+d.Index)
+	t[v+"abi_version"] = "1\n"
+	return nil
+}

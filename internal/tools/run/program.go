@@ -1,0 +1,101 @@
+package run
+
+import (
+	"bufio"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// maxInterpreters bounds how many scripts may interpret each other; Linux
+// itself stops at 4 (execve(2)).
+const maxInterpreters = 4
+
+// find returns the path of the program to execute.
+func find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return "", fmt.Errorf("%s is in this directory, not in $PATH; write ./%s", name, name)
+	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(name, "/"):
+		return "", fmt.Errorf("there is no program %s in $PATH", name)
+	case err != nil:
+		return "", fmt.Errorf("cannot run %s: %w", name, cause(err))
+	}
+	return filepath.Abs(path)
+}
+
+// cause strips what os and exec put around the reason: the name is said already.
+func cause(err error) error {
+	var e *exec.Error
+	var p *os.PathError
+	switch {
+	case errors.As(err, &p):
+		return p.Err
+	case errors.As(err, &e):
+		return e.Err
+	}
+	return err
+}
+
+// loadable checks that a program will load the libraries in dir. What it
+// cannot find out it lets through: the system has the last word.
+func loadable(path, dir string) error {
+	for range maxInterpreters {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil // may be executed, and not read
+		}
+		interpreter, err := examine(f, path, dir)
+		f.Close()
+		if err != nil || interpreter == "" {
+			return err
+		}
+		path = interpreter
+	}
+	return nil
+}
+
+// examine checks one file; of a script it returns the interpreter.
+func examine(f *os.File, path, dir string) (interpreter string, err error) {
+	if err := unprivileged(f, path); err != nil {
+		return "", err
+	}
+	if line, err := bufio.NewReader(io.LimitReader(f, 256)).ReadString('\n'); err == nil {
+		if script, ok := strings.CutPrefix(line, "#!"); ok {
+			if fields := strings.Fields(script); len(fields) > 0 && filepath.IsAbs(fields[0]) {
+				return fields[0], nil
+			}
+			return "", nil
+		}
+	}
+	e, err := elf.NewFile(f)
+	if err != nil {
+		return "", nil // the system will say what is wrong
+	}
+	loader := ""
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_INTERP {
+			b, err := io.ReadAll(io.LimitReader(p.Open(), 4096))
+			if err != nil {
+				return "", nil
+			}
+			loader = strings.TrimRight(string(b), "\x00")
+		}
+	}
+	switch {
+	case loader == "":
+		return "", fmt.Errorf("%s is statically linked: it would not load these libraries; link it dynamically", path)
+	case strings.Contains(filepath.Base(loader), "musl"):
+		return "", fmt.Errorf("%s is linked to musl, these libraries to glibc; use a program built for glibc", path)
+	}
+	if m, c, err := machine(filepath.Join(dir, libraryNames[0])); err == nil && (m != e.Machine || c != e.Class) {
+		return "", fmt.Errorf("%s is for %v (%v), these libraries for %v (%v)", path, e.Machine, e.Class, m, c)
+	}
+	return "", nil
+}

@@ -1,0 +1,114 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// makeRoot makes the directory below base that holds t, and returns its name.
+// There is one for each network namespace, which has devices of its own. Each
+// run brings it up to date; programs that are running meanwhile see each file
+// as it was or as it is.
+func makeRoot(base string, t tree) (string, error) {
+	if err := makePrivate(base); err != nil {
+		return "", err
+	}
+	var ns unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
+		return "", fmt.Errorf("network namespace: %w", err)
+	}
+	root := filepath.Join(base, fmt.Sprintf("root-%d", ns.Ino))
+	for name, content := range t {
+		if err := put(filepath.Join(root, name), strings.HasSuffix(name, "/"), content); err != nil {
+			return "", err
+		}
+	}
+	return root, removeOthers(root, t)
+}
+
+// makePrivate makes base, and checks that nobody else may write what programs
+// of this user read there.
+func makePrivate(base string) error {
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(base, &st); err != nil {
+		return &fs.PathError{Op: "lstat", Path: base, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s is not a directory that only this user may write to; remove it or set XDG_RUNTIME_DIR", base)
+	}
+	return nil
+}
+
+// put makes a directory, link or file as it should be.
+func put(path string, isDir bool, content string) error {
+	if isDir {
+		return os.MkdirAll(path, 0o700)
+	}
+	target, isLink := strings.CutPrefix(content, linkTo)
+	if isLink {
+		if old, err := os.Readlink(path); err == nil && old == target {
+			return nil
+		}
+	} else if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, []byte(content)) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	next := fmt.Sprintf("%s.%d", path, os.Getpid())
+	_ = os.Remove(next) // of a process of this number that was killed
+	if isLink {
+		if err := os.Symlink(target, next); err != nil {
+			return err
+		}
+	} else if err := os.WriteFile(next, []byte(content), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
+
+// removeOthers removes what is not in t: of devices and addresses that are
+// gone.
+func removeOthers(root string, t tree) error {
+	wanted := map[string]bool{}
+	for name := range t {
+		for name = strings.TrimSuffix(name, "/"); name != "."; name = filepath.Dir(name) {
+			wanted[name] = true
+		}
+	}
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another run's work
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil || name == "." || wanted[name] || beingPut(name, wanted) {
+			return err
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+// beingPut reports whether name is a file that another run is about to put.
+func beingPut(name string, wanted map[string]bool) bool {
+	ext := filepath.Ext(name)
+	return ext != "" && wanted[strings.TrimSuffix(name, ext)]
+}

@@ -1,0 +1,116 @@
+package run
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/verbs"
+)
+
+// content reads a directory back, with the inode of each file.
+func content(t *testing.T, root string) (have tree, inodes map[string]uint64) {
+	t.Helper()
+	have, inodes = tree{}, map[string]uint64{}
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, root+"/")
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return err
+		}
+		inodes[name] = st.Ino
+		switch {
+		case e.IsDir():
+			if list, err := os.ReadDir(path); err == nil && len(list) == 0 {
+				have[name+"/"] = ""
+			}
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			have[name] = linkTo + target
+			return err
+		default:
+			b, err := os.ReadFile(path)
+			have[name] = string(b)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return have, inodes
+}
+
+func TestRootIsBroughtUpToDate(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "verbena")
+	first := tree{"dev/a": "", "sys/x/1": "one\n", "sys/x/link": linkTo + "/nowhere", "sys/old/deep/2": "two\n", "empty/": ""}
+	root, err := makeRoot(base, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, inodes := content(t, root)
+	if !maps.Equal(have, first) {
+		t.Errorf("have %q", have)
+	}
+	again, err := makeRoot(base, first)
+	if err != nil || again != root {
+		t.Errorf("again: %s, %v", again, err)
+	}
+	if _, now := content(t, root); !maps.Equal(inodes, now) {
+		t.Errorf("files were written anew: %v, %v", inodes, now)
+	}
+	second := tree{"dev/a": "", "sys/x/1": "changed\n", "sys/x/link": linkTo + "/elsewhere", "sys/x/new": "n\n"}
+	if _, err := makeRoot(base, second); err != nil {
+		t.Fatal(err)
+	}
+	if have, _ := content(t, root); !maps.Equal(have, second) {
+		t.Errorf("have %q", have)
+	}
+}
+
+func TestRootIsNotMadeWhereOthersWrite(t *testing.T) {
+	base := t.TempDir()
+	if err := os.Chmod(base, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := makeRoot(base, tree{"a": ""}); err == nil || !strings.Contains(err.Error(), "set XDG_RUNTIME_DIR") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDriverFilesAreThoseOfTheDevices(t *testing.T) {
+	devices, err := verbs.Devices()
+	if err != nil || len(devices) == 0 {
+		t.Fatal(err, devices)
+	}
+	have, err := driverFiles(devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range devices {
+		node := nodeName(&d)
+		dev := "sys/class/infiniband/" + d.Name + "/"
+		want := map[string]string{
+			"dev/infiniband/" + node:                        "",
+			"sys/class/infiniband_verbs/" + node + "/ibdev": d.Name + "\n",
+			dev + "node_guid":                               d.GUID.String() + "\n",
+			dev + "device/net/" + d.NetDev:                  linkTo + "/sys/class/net/" + d.NetDev,
+			dev + "ports/1/link_layer":                      "Ethernet\n",
+			dev + "ports/1/gid_attrs/types/0":               "RoCE v2\n",
+			dev + "ports/1/gid_attrs/ndevs/0":               d.NetDev + "\n",
+		}
+		for name, content := range want {
+			if got, ok := have[name]; !ok || got != content {
+				t.Errorf("%s is %q (%v), want %q", name, got, ok, content)
+			}
+		}
+	}
+}
