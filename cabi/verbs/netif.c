@@ -103,7 +103,7 @@ static int add_addr(struct vb_netifs *all, struct nlmsghdr *h)
 	}
 	if (!local)
 		local = address;
-	if (!netif || !size || !local)
+	if (!size || !local)
 		return 0;
 	addr = append(&list, &all->addr_count, sizeof(*addr));
 	if (!addr)
@@ -113,23 +113,31 @@ static int add_addr(struct vb_netifs *all, struct nlmsghdr *h)
 	if (size == 4)
 		memcpy(addr->addr.s6_addr + 10, "\xff\xff", 2);
 	memcpy(addr->addr.s6_addr + 16 - size, local, size);
-	netif->addr_count++;
+	if (netif)
+		netif->addr_count++;
 	return 0;
 }
 
 /* Reads one dump; EINTR if the kernel's list changed in its course. */
-static int dump(int fd, unsigned seq, uint16_t type, char *buf, int (*add)(struct vb_netifs *, struct nlmsghdr *), struct vb_netifs *all)
+static int dump(int fd, unsigned seq, uint16_t type, unsigned index, char *buf, int (*add)(struct vb_netifs *, struct nlmsghdr *), struct vb_netifs *all)
 {
 	struct {
 		struct nlmsghdr h;
-		struct rtgenmsg g;
+		union {
+			struct ifinfomsg link;
+			struct ifaddrmsg addr;
+		};
 	} ask = {
-		.h = { .nlmsg_len = sizeof(ask), .nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = seq },
-		.g = { .rtgen_family = AF_UNSPEC },
+		.h = {
+			.nlmsg_len = NLMSG_LENGTH(type == RTM_GETLINK ? sizeof(ask.link) : sizeof(ask.addr)),
+			.nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP, .nlmsg_seq = seq,
+		},
 	};
 	int interrupted = 0;
 
-	if (send(fd, &ask, sizeof(ask), 0) < 0)
+	if (type == RTM_GETADDR)
+		ask.addr.ifa_index = index; /* of all interfaces if 0, or if the kernel does not filter */
+	if (send(fd, &ask, ask.h.nlmsg_len, 0) < 0)
 		return errno;
 	for (;;) {
 		ssize_t n = recv(fd, buf, DUMP_BYTES, MSG_TRUNC);
@@ -160,18 +168,22 @@ static int dump(int fd, unsigned seq, uint16_t type, char *buf, int (*add)(struc
 	}
 }
 
-int vb_netifs_read(struct vb_netifs *all)
+/* Reads the links, and the addresses of all interfaces or of one. */
+static int read_dumps(struct vb_netifs *all, unsigned index)
 {
 	char *buf = malloc(DUMP_BYTES);
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), on = 1;
 	int err = !buf ? ENOMEM : fd < 0 ? errno : EINTR;
 
 	memset(all, 0, sizeof(*all));
+	/* Without it, or with a kernel before 4.20, the list comes unfiltered. */
+	if (index && fd >= 0)
+		setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
 	for (unsigned try = 0; err == EINTR && try < DUMP_TRIES; try++) {
 		vb_netifs_free(all);
-		err = dump(fd, 2 * try + 1, RTM_GETLINK, buf, add_link, all);
+		err = index ? 0 : dump(fd, 2 * try + 1, RTM_GETLINK, 0, buf, add_link, all);
 		if (!err)
-			err = dump(fd, 2 * try + 2, RTM_GETADDR, buf, add_addr, all);
+			err = dump(fd, 2 * try + 2, RTM_GETADDR, index, buf, add_addr, all);
 	}
 	if (fd >= 0)
 		close(fd);
@@ -179,6 +191,26 @@ int vb_netifs_read(struct vb_netifs *all)
 	if (err)
 		vb_netifs_free(all);
 	return err;
+}
+
+int vb_netifs_read(struct vb_netifs *all)
+{
+	return read_dumps(all, 0);
+}
+
+int vb_netif_addrs(const char *name, struct vb_netifs *one)
+{
+	unsigned index = if_nametoindex(name);
+	int err = index ? read_dumps(one, index) : errno;
+	size_t kept = 0;
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < one->addr_count; i++)
+		if (one->addrs[i].index == index)
+			one->addrs[kept++] = one->addrs[i];
+	one->addr_count = kept;
+	return 0;
 }
 
 void vb_netifs_free(struct vb_netifs *all)

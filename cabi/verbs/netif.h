@@ -34,6 +34,12 @@ struct vb_netifs {
 int vb_netifs_read(struct vb_netifs *all);
 void vb_netifs_free(struct vb_netifs *all);
 
+/*
+ * Reads the addresses of the interface of a name, for vb_netifs_free to free: 0
+ * or an errno.
+ */
+int vb_netif_addrs(const char *name, struct vb_netifs *one);
+
 /* Reads one interface's flags and MTU: 0 or an errno. */
 int vb_netif_state(const char *name, unsigned *flags, unsigned *mtu);
 

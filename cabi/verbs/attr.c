@@ -1,0 +1,139 @@
+/*
+ * Attributes of devices and ports: ibv_query_device(3), ibv_query_device_ex(3),
+ * ibv_query_port(3), ibv_query_pkey(3), as internal/device gives them, and
+ * without the engine.
+ */
+#define _GNU_SOURCE
+#include "front.h"
+#include "device_limits.h"
+#include "netif.h"
+#include "query.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#undef ibv_query_port
+
+#define PORT_COUNT 1
+
+/* PortPhysicalState of a link that is up (IBTA vol. 1, PortInfo). */
+#define PHYS_LINK_UP 5
+
+void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *attr)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->orig_attr = vb_device_limits;
+	attr->orig_attr.node_guid = htobe64(device->guid);
+	attr->orig_attr.sys_image_guid = htobe64(device->guid);
+	attr->device_cap_flags_ex = VB_DEVICE_CAP_FLAGS_EX;
+	attr->phys_port_cnt_ex = PORT_COUNT;
+}
+
+void vb_port_attr(const struct vb_device *device, struct ibv_port_attr *attr)
+{
+	unsigned flags, mtu;
+
+	memset(attr, 0, sizeof(*attr));
+	*attr = vb_port_limits;
+	if (vb_netif_state(device->netdev, &flags, &mtu))
+		return;
+	for (enum ibv_mtu m = IBV_MTU_256; m <= IBV_MTU_4096; m++)
+		if ((128u << m) + VB_ROCE_OVERHEAD <= mtu)
+			attr->active_mtu = m;
+	if ((flags & IFF_UP) && (flags & IFF_RUNNING)) {
+		attr->state = IBV_PORT_ACTIVE;
+		attr->phys_state = PHYS_LINK_UP;
+	}
+}
+
+VB_EXPORT int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+{
+	struct ibv_device_attr_ex ex;
+
+	if (!attr)
+		return EINVAL;
+	vb_device_attr(vb_context_of(ctx)->device, &ex);
+	*attr = ex.orig_attr;
+	return 0;
+}
+
+/*
+ * Fills what the caller's structure has room for: programs of before know a
+ * shorter one, later ones a longer one, whose rest is zeroed.
+ */
+static int query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input, struct ibv_device_attr_ex *attr, size_t size)
+{
+	struct ibv_device_attr_ex ex;
+
+	if (!attr || size < sizeof(attr->orig_attr) || (input && input->comp_mask))
+		return EINVAL;
+	vb_device_attr(vb_context_of(ctx)->device, &ex);
+	memset(attr, 0, size);
+	memcpy(attr, &ex, size < sizeof(ex) ? size : sizeof(ex));
+	return 0;
+}
+
+/* Fills an ibv_port_attr of size bytes, as query_device_ex does. */
+static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size)
+{
+	struct vb_context *c = vb_context_of(ctx);
+	const struct vb_engine *engine = atomic_load_explicit(&c->engine, memory_order_acquire);
+	struct ibv_port_attr full;
+
+	if (!attr || port < 1 || port > PORT_COUNT)
+		return EINVAL;
+	vb_port_attr(c->device, &full);
+	/* Nothing was violated where nothing was received. */
+	if (engine)
+		engine->ctx_violations(c->handle, &full.bad_pkey_cntr, &full.qkey_viol_cntr);
+	memset(attr, 0, size);
+	memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
+	return 0;
+}
+
+/*
+ * The exported function, which the macro of <infiniband/verbs.h> avoids: its
+ * callers have the structure of before IBVERBS_1.1's last field, that ends with
+ * flags.
+ */
+VB_EXPORT int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+	return query_port(ctx, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* The port's one P_Key: the default partition, full membership. */
+VB_EXPORT int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
+{
+	(void)ctx;
+	if (!pkey || port < 1 || port > PORT_COUNT || index < 0 || index >= vb_port_limits.pkey_tbl_len) {
+		errno = EINVAL;
+		return -1;
+	}
+	*pkey = htobe16(VB_PKEY_DEFAULT);
+	return 0;
+}
+
+/* ibv_get_pkey_index(3) */
+VB_EXPORT int ibv_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
+{
+	__be16 have;
+
+	for (int i = 0; ibv_query_pkey(ctx, port, i, &have) == 0; i++)
+		if (have == pkey)
+			return i;
+	return -1;
+}
+
+/*
+ * There is no query_rt_values: completions carry no time of a clock of the
+ * device (hca_core_clock and completion_timestamp_mask are 0), so there is none
+ * to be read, and ibv_query_rt_values_ex returns EOPNOTSUPP.
+ */
+void vb_fill_queries(struct vb_context *c)
+{
+	c->verbs.query_device_ex = query_device_ex;
+	c->verbs.query_port = query_port;
+	c->verbs.context.ops._compat_query_device = ibv_query_device;
+	c->verbs.context.ops._compat_query_port = ibv_query_port;
+}
