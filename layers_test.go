@@ -29,6 +29,7 @@ var layers = []struct {
 	{"what verbs show other packages of the module", []string{"internal/backdoor"}},
 	{"verbs", []string{"verbs"}},
 	{"connection manager", []string{"rdmacm"}},
+	{"C ABI", []string{"cabi/*"}},
 	{"what tools share", []string{"internal/tools/cli"}},
 	{"tools", []string{"internal/tools/*"}},
 	{"commands", []string{"cmd/*", "cabi/*"}},

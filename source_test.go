@@ -25,7 +25,7 @@ func TestFilesAreShort(t *testing.T) {
 
 func TestUnsafeIsConfined(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.importName("unsafe") != "" && !s.isTest() && !strings.HasSuffix(s.path, "_unsafe.go") {
+		if s.importName("unsafe") != "" && !s.isTest() && !strings.HasSuffix(s.path, "_unsafe.go") && !within(s.dir, "cabi") {
 			t.Errorf("%s: imports unsafe: move what needs it to a file named …_unsafe.go", s.path)
 		}
 	}
@@ -33,14 +33,27 @@ func TestUnsafeIsConfined(t *testing.T) {
 
 func TestNoCgo(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.importName("C") != "" {
-			t.Errorf("%s: imports C: this part of the tree is pure Go", s.path)
+		if s.importName("C") != "" && !within(s.dir, "cabi") {
+			t.Errorf("%s: imports C: all but the C ABI is pure Go", s.path)
 		}
 	}
 }
 
 // starters are the packages that may start goroutines, beside tests.
-var starters = []string{"internal/engine", "internal/osio", "internal/stats", "rdmacm", "internal/tools", "cmd", "internal/testkit", "interop"}
+var starters = []string{"internal/engine", "cabi", "internal/osio", "internal/stats", "rdmacm", "internal/tools", "cmd", "internal/testkit", "interop"}
+
+// Without the tag the tree builds where there is no C compiler.
+func TestCgoHasATag(t *testing.T) {
+	all, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all.sources {
+		if s.importName("C") != "" && !bytes.HasPrefix(all.text[s.path], []byte("//go:build cabi")) {
+			t.Errorf("%s: imports C and does not start with //go:build cabi", s.path)
+		}
+	}
+}
 
 func TestGoroutinesHaveAHome(t *testing.T) {
 	for _, s := range sources(t) {

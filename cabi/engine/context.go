@@ -1,0 +1,130 @@
+//go:build cabi
+
+package main
+
+// #cgo CFLAGS: -I${SRCDIR}/../include -std=gnu11 -Wall -Wextra
+// #include "engine.h"
+import "C"
+
+import (
+	"sync"
+	"time"
+
+	"verbena/internal/backdoor"
+	"verbena/verbs"
+)
+
+// opened counts the contexts of the process: the first one takes the options.
+var opened struct {
+	mu sync.Mutex
+	n  int // guarded by mu
+}
+
+// openDevice opens a device as the environment says. closeDevice undoes it.
+func openDevice(name string) (*verbs.Context, error) {
+	e := env()
+	opened.mu.Lock()
+	defer opened.mu.Unlock()
+	var options []verbs.Option
+	if opened.n == 0 {
+		if e.faults != "" {
+			options = append(options, verbs.WithFaults(e.faults))
+		}
+		if e.capture != "" {
+			options = append(options, verbs.WithCapture(e.capture))
+		}
+	}
+	c, err := verbs.Open(name, options...)
+	if err != nil {
+		return nil, err
+	}
+	if opened.n++; e.capture != "" {
+		flushing.Do(func() { go flushCapture() })
+	}
+	return c, nil
+}
+
+func closeDevice(c *verbs.Context) error {
+	opened.mu.Lock()
+	defer opened.mu.Unlock()
+	opened.n--
+	return c.Close()
+}
+
+var flushing sync.Once
+
+// flushEvery is how much of a capture an application may lose that ends
+// without closing its contexts, as most do.
+const flushEvery = 200 * time.Millisecond
+
+// flushCapture writes the capture out now and then, as long as the process is.
+func flushCapture() {
+	for range time.Tick(flushEvery) {
+		if err := verbs.FlushCapture(); err != nil {
+			errnoOf("capture", err)
+		}
+	}
+}
+
+// newContext gives an open device a handle, whoever opened it.
+func newContext(c *verbs.Context) (*ctxObject, handle, error) {
+	o := &ctxObject{verbs: c, engine: backdoor.Engine(c), passed: make(chan struct{})}
+	h, err := contexts.put(o)
+	return o, h, err
+}
+
+//export vb_ctx_open
+func vb_ctx_open(device *C.char, asyncFD C.int, ctx *C.vb_handle) C.int {
+	c, err := openDevice(C.GoString(device))
+	if err == nil {
+		var o *ctxObject
+		var h handle
+		if o, h, err = newContext(c); err == nil {
+			*ctx = C.vb_handle(h)
+			go o.passEvents(int(asyncFD))
+			return 0
+		}
+		closeDevice(c)
+	}
+	return C.int(errnoOf("ibv_open_device", err))
+}
+
+//export vb_ctx_close
+func vb_ctx_close(ctx C.vb_handle) C.int {
+	o := contexts.get(handle(ctx))
+	if o == nil || !contexts.remove(handle(ctx)) {
+		return C.int(errnoOf("ibv_close_device", noObject("context")))
+	}
+	o.closing.Store(true)
+	err := closeDevice(o.verbs)
+	<-o.passed // the descriptor is the front's again
+	return C.int(errnoOf("ibv_close_device", err))
+}
+
+//export vb_ctx_violations
+func vb_ctx_violations(ctx C.vb_handle, pkey, qkey *C.uint32_t) C.int {
+	o := contexts.get(handle(ctx))
+	if o == nil {
+		return C.int(errnoOf("ibv_query_port", noObject("context")))
+	}
+	a, err := o.verbs.QueryPort(1)
+	if err == nil {
+		*pkey, *qkey = C.uint32_t(a.BadPKeyCntr), C.uint32_t(a.QKeyViolCntr)
+	}
+	return C.int(errnoOf("ibv_query_port", err))
+}
+
+//export vb_progress
+func vb_progress(ctx C.vb_handle) {
+	if o := contexts.get(handle(ctx)); o != nil {
+		o.engine.Poll()
+		o.engine.Flush()
+	}
+}
+
+//export vb_wake
+func vb_wake(ctx C.vb_handle) {
+	if o := contexts.get(handle(ctx)); o != nil {
+		o.engine.Wake()
+	}
+}

@@ -1,0 +1,135 @@
+//go:build cabi
+
+package main
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// A handle names an object to C:
+//
+//	 63    56 55         32 31          0
+//	+--------+-------------+-------------+
+//	|  kind  | generation  |  place + 1  |
+//	+--------+-------------+-------------+
+//
+// A place that is given out again has another generation, so that a handle of
+// what was there before names nothing.
+type handle uint64
+
+// kind is the type of what a handle names.
+type kind uint8
+
+const (
+	kindContext kind = iota + 1
+	kindPD
+	kindXRCD
+	kindMR
+	kindMW
+	kindCQ
+	kindSRQ
+	kindQP
+	kindAH
+	// kindCM is the first of the connection manager's.
+	kindCM
+)
+
+const (
+	placeBits      = 32
+	generationBits = 24
+
+	chunkPlaces = 256
+	// maxPlaces bounds the objects of a kind: what the device says it has of
+	// each, and as many contexts.
+	maxPlaces = 1 << 20
+)
+
+// A table finds objects of one kind by handle. Look-ups take no lock.
+type table[T any] struct {
+	kind kind // immutable
+
+	chunks [maxPlaces / chunkPlaces]atomic.Pointer[[chunkPlaces]place[T]]
+
+	mu   sync.Mutex
+	used uint32   // guarded by mu: places given out so far
+	free []uint32 // guarded by mu: those given back
+}
+
+type place[T any] struct {
+	entry      atomic.Pointer[entry[T]]
+	generation uint32 // guarded by table.mu
+}
+
+// An entry is immutable.
+type entry[T any] struct {
+	handle handle
+	object *T
+}
+
+// put gives an object a handle. Errors: ENOMEM if there are too many.
+func (t *table[T]) put(o *T) (handle, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.used
+	if n := len(t.free); n > 0 {
+		i, t.free = t.free[n-1], t.free[:n-1]
+	} else if i == maxPlaces {
+		return 0, syscall.ENOMEM
+	} else {
+		t.used++
+	}
+	c := &t.chunks[i/chunkPlaces]
+	chunk := c.Load()
+	if chunk == nil {
+		chunk = new([chunkPlaces]place[T])
+		c.Store(chunk)
+	}
+	p := &chunk[i%chunkPlaces]
+	p.generation = (p.generation + 1) & (1<<generationBits - 1)
+	h := handle(t.kind)<<(placeBits+generationBits) | handle(p.generation)<<placeBits | handle(i+1)
+	p.entry.Store(&entry[T]{h, o})
+	return h, nil
+}
+
+// place returns the place that a handle speaks of, or nil.
+func (t *table[T]) place(h handle) *place[T] {
+	i := uint32(h) - 1
+	if i >= maxPlaces {
+		return nil
+	}
+	chunk := t.chunks[i/chunkPlaces].Load()
+	if chunk == nil {
+		return nil
+	}
+	return &chunk[i%chunkPlaces]
+}
+
+// get returns the object of a handle, nil if there is none.
+func (t *table[T]) get(h handle) *T {
+	p := t.place(h)
+	if p == nil {
+		return nil
+	}
+	if e := p.entry.Load(); e != nil && e.handle == h {
+		return e.object
+	}
+	return nil
+}
+
+// remove makes a handle name nothing. Of several callers one is told true.
+func (t *table[T]) remove(h handle) bool {
+	p := t.place(h)
+	if p == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := p.entry.Load(); e == nil || e.handle != h {
+		return false
+	}
+	p.entry.Store(nil)
+	t.free = append(t.free, uint32(h)-1)
+	return true
+}

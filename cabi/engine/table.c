@@ -1,0 +1,108 @@
+/*
+ * The one symbol of libverbena-engine.so: the table of engine.h, filled with
+ * what Go exports. Where cgo cannot say a type of engine.h (const, _Atomic), a
+ * function here does.
+ */
+#include "engine.h"
+#include "_cgo_export.h"
+
+#include <stddef.h>
+
+/* wr.go reads work requests by types of its own. */
+_Static_assert(sizeof(void *) == 8, "64-bit only");
+_Static_assert(offsetof(struct ibv_send_wr, next) == 8, "sendWR.next");
+_Static_assert(offsetof(struct ibv_send_wr, sg_list) == 16, "sendWR.sgList");
+_Static_assert(offsetof(struct ibv_send_wr, num_sge) == 24, "sendWR.numSGE");
+_Static_assert(offsetof(struct ibv_send_wr, opcode) == 28, "sendWR.opcode");
+_Static_assert(offsetof(struct ibv_send_wr, send_flags) == 32, "sendWR.flags");
+_Static_assert(offsetof(struct ibv_send_wr, imm_data) == 36, "sendWR.imm");
+_Static_assert(offsetof(struct ibv_send_wr, wr) == 40, "sendWR.op");
+_Static_assert(offsetof(struct ibv_send_wr, wr.rdma.rkey) == 48, "opRDMA.rkey");
+_Static_assert(offsetof(struct ibv_send_wr, wr.atomic.compare_add) == 48, "opAtomic.compareAdd");
+_Static_assert(offsetof(struct ibv_send_wr, wr.atomic.swap) == 56, "opAtomic.swap");
+_Static_assert(offsetof(struct ibv_send_wr, wr.atomic.rkey) == 64, "opAtomic.rkey");
+_Static_assert(offsetof(struct ibv_send_wr, wr.ud.remote_qpn) == 48, "opUD.qpn");
+_Static_assert(offsetof(struct ibv_send_wr, wr.ud.remote_qkey) == 52, "opUD.qkey");
+_Static_assert(offsetof(struct ibv_send_wr, qp_type.xrc.remote_srqn) == 72, "sendWR.xrcSRQN");
+_Static_assert(offsetof(struct ibv_send_wr, bind_mw.mw) == 80, "sendWR.mw");
+_Static_assert(offsetof(struct ibv_send_wr, bind_mw.rkey) == 88, "sendWR.mwKey");
+_Static_assert(offsetof(struct ibv_send_wr, bind_mw.bind_info) == 96, "sendWR.bindInfo");
+_Static_assert(offsetof(struct ibv_recv_wr, next) == 8, "recvWR.next");
+_Static_assert(offsetof(struct ibv_recv_wr, sg_list) == 16, "recvWR.sgList");
+_Static_assert(offsetof(struct ibv_recv_wr, num_sge) == 24, "recvWR.numSGE");
+_Static_assert(sizeof(struct ibv_sge) == 16 && offsetof(struct ibv_sge, length) == 8 && offsetof(struct ibv_sge, lkey) == 12, "ib.SGE");
+
+/* queue.Ring; its own test holds the same numbers. */
+_Static_assert(offsetof(struct vb_cq_ring, head) == 0, "Ring.head");
+_Static_assert(offsetof(struct vb_cq_ring, tail) == 64, "Ring.tail");
+_Static_assert(offsetof(struct vb_cq_ring, overrun) == 72, "Ring.overrun");
+_Static_assert(offsetof(struct vb_cq_ring, mask) == 128, "Ring.mask");
+_Static_assert(offsetof(struct vb_cq_ring, slots) == 136, "Ring.base");
+_Static_assert(offsetof(struct vb_wc, vendor_err) == 12 && offsetof(struct vb_wc, sl) == 40, "ib.WC");
+
+static int ctx_open(const char *device, int async_fd, vb_handle *ctx)
+{
+	return vb_ctx_open((char *)device, async_fd, ctx);
+}
+
+static int cq_create(vb_handle ctx, int depth, struct vb_cq_ring *ring, int channel_fd, vb_cookie cookie, vb_handle *cq)
+{
+	return vb_cq_create_over(ctx, depth, ring, ring->slots, ring->mask, channel_fd, cookie, cq);
+}
+
+static int qp_attach_mcast(vb_handle qp, const union ibv_gid *gid)
+{
+	return vb_qp_multicast(qp, (union ibv_gid *)gid, 1);
+}
+
+static int qp_detach_mcast(vb_handle qp, const union ibv_gid *gid)
+{
+	return vb_qp_multicast(qp, (union ibv_gid *)gid, 0);
+}
+
+__attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
+	.version = VB_ENGINE_VERSION,
+
+	.descriptors = vb_descriptors,
+
+	.ctx_open = ctx_open,
+	.ctx_close = vb_ctx_close,
+	.ctx_violations = vb_ctx_violations,
+	.progress = vb_progress,
+	.wake = vb_wake,
+
+	.pd_alloc = vb_pd_alloc,
+	.pd_free = vb_pd_free,
+	.xrcd_open = vb_xrcd_open,
+	.xrcd_close = vb_xrcd_close,
+	.mr_reg = vb_mr_reg,
+	.mr_rereg = vb_mr_rereg,
+	.mr_dereg = vb_mr_dereg,
+	.mw_alloc = vb_mw_alloc,
+	.mw_free = vb_mw_free,
+
+	.cq_create = cq_create,
+	.cq_resize = vb_cq_resize,
+	.cq_arm = vb_cq_arm,
+	.cq_destroy = vb_cq_destroy,
+
+	.srq_create = vb_srq_create,
+	.srq_modify = vb_srq_modify,
+	.srq_query = vb_srq_query,
+	.srq_post_recv = vb_srq_post_recv,
+	.srq_destroy = vb_srq_destroy,
+
+	.qp_create = vb_qp_create,
+	.qp_open = vb_qp_open,
+	.qp_modify = vb_qp_modify,
+	.qp_query = vb_qp_query,
+	.qp_post_send = vb_qp_post_send,
+	.qp_post_recv = vb_qp_post_recv,
+	.qp_bind_mw = vb_qp_bind_mw,
+	.qp_attach_mcast = qp_attach_mcast,
+	.qp_detach_mcast = qp_detach_mcast,
+	.qp_destroy = vb_qp_destroy,
+
+	.ah_create = vb_ah_create,
+	.ah_destroy = vb_ah_destroy,
+};
