@@ -106,6 +106,13 @@ struct vb_mw {
 	vb_handle handle;
 };
 
+/*
+ * A FLUSH (ibv_wr_flush of rdma-core 64) as a struct ibv_send_wr: the opcode, and
+ * of wr.atomic remote_addr, rkey, compare_add as the length and swap as the type
+ * with the level in bits 8 to 15.
+ */
+#define VB_WR_FLUSH ((enum ibv_wr_opcode)14)
+
 struct vb_qp_init {
 	enum ibv_qp_type type; /* RC, UC, UD, XRC_SEND, XRC_RECV */
 	int sq_sig_all;

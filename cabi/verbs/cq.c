@@ -1,0 +1,194 @@
+/*
+ * Completion queues: ibv_create_cq(3), ibv_resize_cq(3), ibv_req_notify_cq(3).
+ */
+#include "cq.h"
+#include "pd.h"
+#include "pipe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The least power of two that holds cqe completions: applications take what they
+ * get for one (libfabric's rxm rounds max_cqe up). 0 where it is out of range.
+ */
+static int depth_for(struct ibv_context *ctx, uint32_t cqe)
+{
+	struct ibv_device_attr_ex attr;
+	uint32_t depth = 1;
+
+	vb_device_attr(vb_context_of(ctx)->device, &attr);
+	if (cqe < 1 || attr.orig_attr.max_cqe < 0 || cqe > (uint32_t)attr.orig_attr.max_cqe)
+		return 0;
+	while (depth < cqe)
+		depth *= 2;
+	return (int)depth;
+}
+
+/* The alignment of the ring, which keeps the engine's and our counts apart. */
+static struct vb_cq *alloc_cq(int depth)
+{
+	struct vb_cq *cq = aligned_alloc(_Alignof(struct vb_cq), sizeof(*cq));
+
+	if (!cq)
+		return NULL;
+	memset(cq, 0, sizeof(*cq));
+	cq->ring.slots = calloc((size_t)depth, sizeof(struct vb_wc));
+	if (!cq->ring.slots) {
+		free(cq);
+		return NULL;
+	}
+	cq->ring.mask = (uint64_t)depth - 1;
+	pthread_mutex_init(&cq->ibv.cq.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cq.cond, NULL);
+	vb_lock_init(&cq->lock);
+	return cq;
+}
+
+static void free_cq(struct vb_cq *cq)
+{
+	pthread_cond_destroy(&cq->ibv.cq.cond);
+	pthread_mutex_destroy(&cq->ibv.cq.mutex);
+	free(cq->ring.slots);
+	free(cq);
+}
+
+struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
+{
+	struct vb_channel *channel = attr->channel ? vb_channel_of(attr->channel) : NULL;
+	const struct vb_engine *engine;
+	struct vb_cq *cq;
+	vb_handle handle;
+	int err, depth;
+
+	depth = ctx ? depth_for(ctx, attr->cqe) : 0;
+	if (!depth || attr->comp_vector >= (uint32_t)ctx->num_comp_vectors ||
+	    (channel && channel->channel.context != ctx)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	err = vb_enter(ctx, &engine, &handle);
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	cq = alloc_cq(depth);
+	if (!cq)
+		return NULL;
+	cq->engine = engine;
+	cq->ctx = handle;
+	cq->ibv.cq.context = ctx;
+	cq->ibv.cq.channel = attr->channel;
+	cq->ibv.cq.cq_context = attr->cq_context;
+	cq->ibv.cq.cqe = depth;
+	err = channel ? vb_channel_use(channel, engine) : 0;
+	if (err)
+		goto no_channel;
+	err = vb_cookie_new(&cq->source, cq);
+	if (err)
+		goto no_cookie;
+	err = engine->cq_create(handle, depth, &cq->ring, channel ? channel->write_fd : -1, cq->source.cookie,
+				&cq->handle);
+	if (err)
+		goto no_queue;
+	cq->ibv.cq.handle = (uint32_t)cq->handle;
+	return cq;
+no_queue:
+	vb_cookie_drop(&cq->source);
+no_cookie:
+	if (channel)
+		vb_channel_unuse(channel);
+no_channel:
+	free_cq(cq);
+	errno = err;
+	return NULL;
+}
+
+VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+				       struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe < 0 ? 0 : (uint32_t)cqe,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = (uint32_t)comp_vector, /* a negative one is out of range too */
+	};
+	struct vb_cq *cq = vb_cq_make(ctx, &attr);
+
+	return cq ? &cq->ibv.cq : NULL;
+}
+
+VB_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct vb_cq *cq = vb_cq_of(ibcq);
+	struct vb_wc *slots, *old;
+	int depth, err;
+
+	if (!ibcq)
+		return EINVAL;
+	depth = depth_for(ibcq->context, cqe < 0 ? 0 : (uint32_t)cqe);
+	if (!depth)
+		return EINVAL;
+	if (!vb_engine_alive(cq->engine))
+		return EIO;
+	slots = calloc((size_t)depth, sizeof(*slots));
+	if (!slots)
+		return ENOMEM;
+	vb_cq_lock(cq, NULL);
+	old = cq->ring.slots;
+	err = cq->engine->cq_resize(cq->handle, depth, slots, (uint64_t)depth - 1);
+	if (!err)
+		ibcq->cqe = depth;
+	vb_cq_unlock(cq, NULL);
+	free(err ? slots : old);
+	return err;
+}
+
+int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct vb_cq *cq = vb_cq_of(ibcq);
+
+	return cq->engine->cq_arm(cq->handle, solicited_only);
+}
+
+/* Events that were handed out and not acknowledged hold a queue's destruction up. */
+static void wait_for_acks(struct vb_cq *cq)
+{
+	struct ibv_cq *c = &cq->ibv.cq;
+
+	pthread_mutex_lock(&c->mutex);
+	while (c->comp_events_completed != cq->source.comp_reported ||
+	       c->async_events_completed != cq->source.async_reported)
+		pthread_cond_wait(&c->cond, &c->mutex);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+VB_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct vb_cq *cq = vb_cq_of(ibcq);
+	struct vb_context *ctx;
+	int err;
+
+	if (!ibcq)
+		return EINVAL;
+	err = cq->engine->cq_destroy(cq->handle);
+	if (err)
+		return err;
+	vb_cookie_drop(&cq->source);
+	ctx = vb_context_of(ibcq->context);
+	vb_pipe_purge(ctx->verbs.context.async_fd, ctx->async_write_fd, sizeof(struct vb_async_event),
+		      offsetof(struct vb_async_event, object), cq->source.cookie);
+	if (ibcq->channel) {
+		struct vb_channel *channel = vb_channel_of(ibcq->channel);
+
+		vb_pipe_purge(ibcq->channel->fd, channel->write_fd, sizeof(vb_cq_event), 0, cq->source.cookie);
+	}
+	wait_for_acks(cq);
+	if (ibcq->channel)
+		vb_channel_unuse(vb_channel_of(ibcq->channel));
+	if (cq->parent)
+		atomic_fetch_sub(&cq->parent->parents, 1);
+	free_cq(cq);
+	return 0;
+}

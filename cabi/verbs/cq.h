@@ -1,0 +1,57 @@
+/*
+ * Completion queues. The ring is ours, the engine pushes into it: see engine.h.
+ */
+#ifndef VERBENA_CQ_H
+#define VERBENA_CQ_H
+
+#include "channel.h"
+#include "cookie.h"
+#include "lock.h"
+
+struct vb_cq {
+	union {
+		struct ibv_cq cq;
+		struct ibv_cq_ex ex;
+	} ibv;
+	/* immutable */
+	const struct vb_engine *engine;
+	vb_handle ctx;
+	vb_handle handle;
+	struct vb_pd *parent; /* a parent domain that it was created in, or NULL */
+	uint64_t wc_flags;
+	struct vb_source source;
+	/* guarded by lock */
+	struct vb_lock lock;
+	unsigned empty; /* polls in a row that found nothing */
+	struct vb_wc at; /* where start_poll and next_poll are */
+	struct timespec at_raw, at_real;
+	/* written by the engine at its tail, by who holds lock at its head */
+	struct vb_cq_ring ring;
+};
+
+static inline struct vb_cq *vb_cq_of(struct ibv_cq *cq)
+{
+	return (struct vb_cq *)cq;
+}
+
+/*
+ * Takes the poll locks of two queues, which may be one or NULL, in the order of
+ * their addresses: the engine is about to remove completions of a queue pair.
+ */
+void vb_cq_lock(struct vb_cq *a, struct vb_cq *b);
+void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b);
+
+/*
+ * The search of an empty poll: reads the network now and then. The lock is not
+ * held. Returns whether another look is worth it.
+ */
+int vb_cq_idle(struct vb_cq *cq, unsigned empty);
+
+int vb_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* What both ways of creating end in; attr is checked. */
+struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr);
+struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
+
+#endif

@@ -1,0 +1,238 @@
+/*
+ * Extended completion queues: ibv_create_cq_ex(3).
+ *
+ * start_poll takes the poll lock and end_poll leaves it. The completion at hand
+ * is copied out of the ring, so that its slot is free at once; its fields are
+ * turned into the application's form when they are read.
+ *
+ * Deviation: a completion's timestamps say when it was taken from the queue, not
+ * when it was put there. Only queues that ask for timestamps read the clock.
+ */
+#include "cq.h"
+#include "pd.h"
+#include "wc.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define STAMPS (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define WC_FLAGS ((uint64_t)IBV_WC_STANDARD_FLAGS | STAMPS)
+
+/* -- polling ---------------------------------------------------------------- */
+
+/* The next completion, if there is one, becomes the one at hand. */
+static int advance(struct vb_cq *cq)
+{
+	struct vb_cq_ring *ring = &cq->ring;
+	uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+	if (head == atomic_load_explicit(&ring->tail, memory_order_acquire))
+		return ENOENT;
+	cq->at = ring->slots[head & ring->mask];
+	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+	cq->ibv.ex.wr_id = cq->at.wr_id;
+	cq->ibv.ex.status = (enum ibv_wc_status)cq->at.status;
+	/* The clocks of ibv_query_rt_values_ex and of the wall. */
+	if (cq->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		clock_gettime(CLOCK_MONOTONIC_RAW, &cq->at_raw);
+	if (cq->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		clock_gettime(CLOCK_REALTIME, &cq->at_real);
+	return 0;
+}
+
+/* Leaves the lock taken where it finds something. */
+static int start(struct vb_cq *cq, unsigned *empty)
+{
+	int err;
+
+	vb_lock_take(&cq->lock);
+	err = advance(cq);
+	if (!err) {
+		cq->empty = 0;
+		return 0;
+	}
+	*empty = ++cq->empty;
+	vb_lock_leave(&cq->lock);
+	return err;
+}
+
+static int start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
+{
+	struct vb_cq *cq = (struct vb_cq *)ibcq;
+	unsigned empty;
+	int err;
+
+	if (attr && attr->comp_mask)
+		return EINVAL;
+	if (!vb_engine_alive(cq->engine))
+		return EIO;
+	err = start(cq, &empty);
+	if (err && vb_cq_idle(cq, empty))
+		err = start(cq, &empty);
+	if (err && atomic_load_explicit(&cq->ring.overrun, memory_order_relaxed))
+		return ENOMEM;
+	return err;
+}
+
+static int next_poll(struct ibv_cq_ex *ibcq)
+{
+	return advance((struct vb_cq *)ibcq);
+}
+
+static void end_poll(struct ibv_cq_ex *ibcq)
+{
+	vb_lock_leave(&((struct vb_cq *)ibcq)->lock);
+}
+
+/* -- fields ----------------------------------------------------------------- */
+
+static const struct vb_wc *at(const struct ibv_cq_ex *cq)
+{
+	return &((const struct vb_cq *)cq)->at;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *cq)
+{
+	return (enum ibv_wc_opcode)at(cq)->opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
+{
+	return at(cq)->vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *cq)
+{
+	return at(cq)->byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *cq)
+{
+	return vb_wc_imm(at(cq));
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *cq)
+{
+	return at(cq)->qp_num;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *cq)
+{
+	return at(cq)->src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *cq)
+{
+	return at(cq)->flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *cq)
+{
+	return at(cq)->slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *cq)
+{
+	return at(cq)->sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+static uint64_t nanoseconds(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
+{
+	return nanoseconds(&((struct vb_cq *)cq)->at_raw);
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
+{
+	return nanoseconds(&((struct vb_cq *)cq)->at_real);
+}
+
+/* Fields that no queue can be created with: reading them is harmless. */
+static uint16_t read_cvlan(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+static uint32_t read_flow_tag(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
+static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
+{
+	(void)cq;
+	*info = (struct ibv_wc_tm_info){0};
+}
+
+/* -- creating --------------------------------------------------------------- */
+
+/* Refuses what we do not have: 0 or an errno. */
+static int check(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
+{
+	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
+		return EINVAL;
+	if (attr->wc_flags & ~WC_FLAGS)
+		return EOPNOTSUPP;
+	/* A ring that wrapped over what was not polled could not be read any more. */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	    (attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
+		return EOPNOTSUPP;
+	/* What is passed here is a parent domain, no plain one. */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    (!attr->parent_domain || attr->parent_domain->context != ctx || !vb_pd_of(attr->parent_domain)->origin))
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_ex *ex;
+	struct vb_cq *cq;
+	int err;
+
+	err = attr ? check(ctx, attr) : EINVAL;
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	cq = vb_cq_make(ctx, attr);
+	if (!cq)
+		return NULL;
+	cq->wc_flags = attr->wc_flags;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		cq->parent = vb_pd_of(attr->parent_domain);
+		atomic_fetch_add(&cq->parent->parents, 1);
+	}
+	ex = &cq->ibv.ex;
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_completion_ts = read_completion_ts;
+	ex->read_cvlan = read_cvlan;
+	ex->read_flow_tag = read_flow_tag;
+	ex->read_tm_info = read_tm_info;
+	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+	return ex;
+}

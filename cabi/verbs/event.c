@@ -1,0 +1,120 @@
+/*
+ * Asynchronous events: ibv_get_async_event(3), ibv_ack_async_event(3).
+ */
+#include "cookie.h"
+#include "cq.h"
+#include "pipe.h"
+#include "qp.h"
+#include "srq.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What an event of a type is about: enum ibv_event_type. */
+enum about { ABOUT_PORT, ABOUT_QP, ABOUT_CQ, ABOUT_SRQ, ABOUT_WQ };
+
+static enum about about(enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		return ABOUT_CQ;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return ABOUT_QP;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return ABOUT_SRQ;
+	case IBV_EVENT_WQ_FATAL:
+		return ABOUT_WQ;
+	default:
+		return ABOUT_PORT;
+	}
+}
+
+/* Names the object for the application; 0 where it is gone. */
+static int name(struct ibv_async_event *event, vb_cookie cookie)
+{
+	void *object = vb_cookie_report_async(cookie);
+
+	if (!object)
+		return 0;
+	switch (about(event->event_type)) {
+	case ABOUT_QP:
+		event->element.qp = &((struct vb_qp *)object)->ibv.qp;
+		break;
+	case ABOUT_CQ:
+		event->element.cq = &((struct vb_cq *)object)->ibv.cq;
+		break;
+	default:
+		event->element.srq = &((struct vb_srq *)object)->srq;
+	}
+	return 1;
+}
+
+VB_EXPORT int ibv_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event)
+{
+	struct vb_async_event record;
+	struct vb_context *ctx;
+	int err;
+
+	if (!ibctx || !event) {
+		errno = EINVAL;
+		return -1;
+	}
+	ctx = vb_context_of(ibctx);
+	for (;;) {
+		err = vb_pipe_read(ibctx->async_fd, &record, sizeof(record), ctx);
+		if (err) {
+			errno = err;
+			return -1;
+		}
+		memset(event, 0, sizeof(*event));
+		event->event_type = (enum ibv_event_type)record.type;
+		switch (about(event->event_type)) {
+		case ABOUT_PORT:
+			event->element.port_num = (int)record.port;
+			return 0;
+		case ABOUT_WQ: /* there are none */
+			continue;
+		default:
+			if (name(event, record.object))
+				return 0;
+		}
+	}
+}
+
+static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	(*completed)++;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+VB_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_srq *srq = event->element.srq;
+
+	switch (about(event->event_type)) {
+	case ABOUT_QP:
+		ack(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
+	case ABOUT_CQ:
+		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		break;
+	case ABOUT_SRQ:
+		ack(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
+	case ABOUT_WQ:
+	case ABOUT_PORT:
+		break;
+	}
+}

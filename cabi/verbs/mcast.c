@@ -1,0 +1,26 @@
+/*
+ * Multicast groups: ibv_attach_mcast(3). RoCE knows a group by its GID alone.
+ */
+#include "qp.h"
+
+#include <errno.h>
+
+VB_EXPORT int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct vb_qp *qp = vb_qp_of(ibqp);
+
+	(void)lid;
+	if (!ibqp || !gid || ibqp->qp_type != IBV_QPT_UD)
+		return EINVAL;
+	return qp->engine->qp_attach_mcast(qp->handle, gid);
+}
+
+VB_EXPORT int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct vb_qp *qp = vb_qp_of(ibqp);
+
+	(void)lid;
+	if (!ibqp || !gid || ibqp->qp_type != IBV_QPT_UD)
+		return EINVAL;
+	return qp->engine->qp_detach_mcast(qp->handle, gid);
+}

@@ -1,0 +1,129 @@
+/*
+ * Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3).
+ */
+#include "pd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+/* A region: struct vb_mr is what work requests point to. */
+struct vb_region {
+	struct vb_mr mr;
+	const struct vb_engine *engine; /* immutable */
+};
+
+VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
+					  unsigned int access)
+{
+	struct vb_region *region;
+	struct vb_pd *pd;
+	int err;
+
+	if (!ibpd) {
+		errno = EINVAL;
+		return NULL;
+	}
+	/* The optional flags are hints that a device may ignore. */
+	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE;
+	if (access & IBV_ACCESS_ON_DEMAND) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (access & IBV_ACCESS_ZERO_BASED)
+		iova = 0;
+	region = calloc(1, sizeof(*region));
+	if (!region)
+		return NULL;
+	pd = vb_pd_of(ibpd);
+	region->engine = pd->engine;
+	err = pd->engine->mr_reg(pd->handle, addr, length, iova, access, &region->mr.handle, &region->mr.mr.lkey,
+				 &region->mr.mr.rkey);
+	if (err) {
+		free(region);
+		errno = err;
+		return NULL;
+	}
+	region->mr.mr.context = ibpd->context;
+	region->mr.mr.pd = ibpd;
+	region->mr.mr.addr = addr;
+	region->mr.mr.length = length;
+	region->mr.mr.handle = (uint32_t)region->mr.handle;
+	return &region->mr.mr;
+}
+
+VB_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+VB_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
+}
+
+VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+					   int access)
+{
+	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/*
+ * The engine changes nothing when it refuses, so that the old region stays
+ * valid: IBV_REREG_MR_ERR_INPUT says that, with the reason in errno.
+ */
+VB_EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	struct vb_region *region = (struct vb_region *)ibmr;
+	uint32_t lkey, rkey;
+	int err;
+
+	if (!ibmr || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)) ||
+	    ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != ibmr->context)) ||
+	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))) {
+		errno = EINVAL;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
+		access &= ~IBV_ACCESS_OPTIONAL_RANGE;
+		if (access & IBV_ACCESS_ON_DEMAND) {
+			errno = EOPNOTSUPP;
+			return IBV_REREG_MR_ERR_INPUT;
+		}
+	}
+	err = region->engine->mr_rereg(region->mr.handle, flags,
+				       flags & IBV_REREG_MR_CHANGE_PD ? vb_pd_handle(pd) : 0, addr, length,
+				       (unsigned)access, &lkey, &rkey);
+	if (err) {
+		errno = err;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	ibmr->lkey = lkey;
+	ibmr->rkey = rkey;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		ibmr->addr = addr;
+		ibmr->length = length;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		ibmr->pd = pd;
+	return 0;
+}
+
+VB_EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
+{
+	struct vb_region *region = (struct vb_region *)ibmr;
+	int err;
+
+	if (!ibmr)
+		return EINVAL;
+	err = region->engine->mr_dereg(region->mr.handle);
+	if (err)
+		return err;
+	free(region);
+	return 0;
+}

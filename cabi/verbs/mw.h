@@ -1,0 +1,14 @@
+/*
+ * Memory windows.
+ */
+#ifndef VERBENA_MW_H
+#define VERBENA_MW_H
+
+#include "front.h"
+
+struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int vb_dealloc_mw(struct ibv_mw *mw);
+/* Windows of type 1; those of type 2 are bound by a work request. */
+int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
+#endif

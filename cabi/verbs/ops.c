@@ -1,0 +1,37 @@
+/*
+ * The functions that applications reach through a context. What is not here,
+ * flows, work queues, device memory, counters and the like, stays NULL: the
+ * inline functions of <infiniband/verbs.h> return EOPNOTSUPP then.
+ */
+#include "cq.h"
+#include "mw.h"
+#include "pd.h"
+#include "qp.h"
+#include "srq.h"
+#include "xrcd.h"
+
+void vb_fill_ops(struct vb_context *context)
+{
+	struct verbs_context *v = &context->verbs;
+	struct ibv_context_ops *o = &v->context.ops;
+
+	o->alloc_mw = vb_alloc_mw;
+	o->bind_mw = vb_bind_mw;
+	o->dealloc_mw = vb_dealloc_mw;
+	o->poll_cq = vb_poll_cq;
+	o->req_notify_cq = vb_req_notify_cq;
+	o->post_send = vb_post_send;
+	o->post_recv = vb_post_recv;
+	o->post_srq_recv = vb_post_srq_recv;
+
+	v->create_cq_ex = vb_create_cq_ex;
+	v->create_qp_ex = vb_create_qp_ex;
+	v->open_qp = vb_open_qp;
+	v->create_srq_ex = vb_create_srq_ex;
+	v->get_srq_num = vb_get_srq_num;
+	v->open_xrcd = vb_open_xrcd;
+	v->close_xrcd = vb_close_xrcd;
+	v->alloc_td = vb_alloc_td;
+	v->dealloc_td = vb_dealloc_td;
+	v->alloc_parent_domain = vb_alloc_parent_domain;
+}

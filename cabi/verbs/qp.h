@@ -1,0 +1,79 @@
+/*
+ * Queue pairs.
+ */
+#ifndef VERBENA_QP_H
+#define VERBENA_QP_H
+
+#include "cookie.h"
+#include "cq.h"
+
+struct vb_batch;
+
+/*
+ * ibv_qp_ex grows at its end: rdma-core 64 reads wr_flush behind
+ * wr_atomic_write, whichever headers this library is built with.
+ */
+struct vb_qp_ex_newer {
+	struct ibv_qp_ex ex;
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type,
+			 uint8_t level);
+	void *spare[8];
+};
+
+struct vb_qp {
+	union {
+		struct ibv_qp qp;
+		struct ibv_qp_ex ex;
+		struct vb_qp_ex_newer newer;
+	} ibv;
+	/* immutable */
+	const struct vb_engine *engine;
+	vb_handle handle;
+	struct vb_batch *batch; /* of the ibv_wr_* functions: qp_ex.c; or NULL */
+	/* Destroys the engine's: qp_destroy, or what vb_qp_make was given. */
+	int (*destroy)(void *arg, vb_handle handle);
+	void *destroy_arg;
+	struct vb_source source;
+};
+
+static inline struct vb_qp *vb_qp_of(struct ibv_qp *qp)
+{
+	return (struct vb_qp *)qp;
+}
+
+/*
+ * How a queue pair comes to be: ibv_create_qp by qp_create, rdma_create_qp by
+ * cm_qp_create. create makes the engine's, with engine->qp_create's meaning;
+ * destroy may be NULL, which is engine->qp_destroy. arg is passed to both.
+ */
+struct vb_qp_maker {
+	int (*create)(void *arg, const struct vb_engine *engine, struct vb_qp_init *init, vb_handle *qp,
+		      uint32_t *qp_num);
+	int (*destroy)(void *arg, vb_handle qp);
+	void *arg;
+};
+
+/*
+ * Makes a queue pair as ibv_create_qp_ex(3) does and writes attr->cap back.
+ * Returns NULL and errno.
+ */
+VB_PRIVATE struct ibv_qp *vb_qp_make(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				     const struct vb_qp_maker *maker);
+
+struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
+
+int vb_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int vb_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* -- the ibv_wr_* functions (qp_ex.c) -------------------------------------------- */
+
+/* The operations that a service has, of enum ibv_qp_create_send_ops_flags. */
+uint64_t vb_send_ops(enum ibv_qp_type type);
+/* The inline data that the operations need where max_inline was asked for. */
+uint32_t vb_inline_for(uint64_t ops, uint32_t max_inline);
+/* Gives a queue pair with caps room for a batch and the functions: 0 or ENOMEM. */
+int vb_batch_new(struct vb_qp *qp, const struct ibv_qp_cap *cap, uint64_t ops);
+void vb_batch_free(struct vb_batch *batch);
+
+#endif

@@ -1,0 +1,153 @@
+/*
+ * Shared receive queues: ibv_create_srq(3), ibv_create_srq_ex(3).
+ */
+#include "srq.h"
+#include "cq.h"
+#include "pd.h"
+#include "pipe.h"
+#include "xrcd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
+{
+	struct vb_srq_init init = {.attr = attr->attr, .pd = vb_pd_handle(pd)};
+	struct vb_srq *srq;
+	int err;
+
+	if (type == IBV_SRQT_XRC) {
+		init.xrcd = vb_xrcd_of(attr->xrcd)->handle;
+		init.cq = vb_cq_of(attr->cq)->handle;
+	}
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return NULL;
+	srq->engine = vb_pd_of(pd)->engine;
+	srq->type = type;
+	srq->srq.context = pd->context;
+	srq->srq.srq_context = attr->srq_context;
+	srq->srq.pd = pd;
+	pthread_mutex_init(&srq->srq.mutex, NULL);
+	pthread_cond_init(&srq->srq.cond, NULL);
+	err = vb_cookie_new(&srq->source, srq);
+	if (err)
+		goto no_cookie;
+	init.cookie = srq->source.cookie;
+	err = srq->engine->srq_create(&init, &srq->handle, &srq->srq_num);
+	if (err)
+		goto no_queue;
+	srq->srq.handle = (uint32_t)srq->handle;
+	attr->attr = init.attr;
+	return &srq->srq;
+no_queue:
+	vb_cookie_drop(&srq->source);
+no_cookie:
+	free(srq);
+	errno = err;
+	return NULL;
+}
+
+VB_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex ex = {0};
+	struct ibv_srq *srq;
+
+	if (!pd || !attr) {
+		errno = EINVAL;
+		return NULL;
+	}
+	ex.srq_context = attr->srq_context;
+	ex.attr = attr->attr;
+	srq = make(pd, &ex, IBV_SRQT_BASIC);
+	if (srq)
+		attr->attr = ex.attr;
+	return srq;
+}
+
+/* 0 or an errno, and which type is asked for. */
+static int check(struct ibv_context *ctx, const struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type *type)
+{
+	uint32_t mask = attr->comp_mask;
+
+	*type = mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+	if (*type == IBV_SRQT_TM || (mask & IBV_SRQ_INIT_ATTR_TM) || mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+		return EOPNOTSUPP;
+	if (!(mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
+		return EINVAL;
+	if (*type == IBV_SRQT_BASIC)
+		return mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ) ? EINVAL : 0;
+	if (*type != IBV_SRQT_XRC || !(mask & IBV_SRQ_INIT_ATTR_XRCD) || !(mask & IBV_SRQ_INIT_ATTR_CQ))
+		return EINVAL;
+	if (!attr->xrcd || attr->xrcd->context != ctx || !attr->cq || attr->cq->context != ctx)
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
+{
+	enum ibv_srq_type type;
+	int err;
+
+	err = attr ? check(ctx, attr, &type) : EINVAL;
+	if (err) {
+		errno = err;
+		return NULL;
+	}
+	return make(attr->pd, attr, type);
+}
+
+int vb_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
+{
+	struct vb_srq *srq = vb_srq_of(ibsrq);
+
+	if (srq->type != IBV_SRQT_XRC)
+		return EOPNOTSUPP;
+	*srq_num = srq->srq_num;
+	return 0;
+}
+
+VB_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	if (!srq || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
+		return EINVAL;
+	return vb_srq_of(srq)->engine->srq_modify(vb_srq_of(srq)->handle, attr, mask);
+}
+
+VB_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	if (!srq || !attr)
+		return EINVAL;
+	*attr = (struct ibv_srq_attr){0};
+	return vb_srq_of(srq)->engine->srq_query(vb_srq_of(srq)->handle, attr);
+}
+
+static void wait_for_acks(struct vb_srq *srq)
+{
+	pthread_mutex_lock(&srq->srq.mutex);
+	while (srq->srq.events_completed != srq->source.async_reported)
+		pthread_cond_wait(&srq->srq.cond, &srq->srq.mutex);
+	pthread_mutex_unlock(&srq->srq.mutex);
+}
+
+VB_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct vb_srq *srq = vb_srq_of(ibsrq);
+	struct vb_context *ctx;
+	int err;
+
+	if (!ibsrq)
+		return EINVAL;
+	err = srq->engine->srq_destroy(srq->handle);
+	if (err)
+		return err;
+	vb_cookie_drop(&srq->source);
+	ctx = vb_context_of(ibsrq->context);
+	vb_pipe_purge(ctx->verbs.context.async_fd, ctx->async_write_fd, sizeof(struct vb_async_event),
+		      offsetof(struct vb_async_event, object), srq->source.cookie);
+	wait_for_acks(srq);
+	pthread_cond_destroy(&srq->srq.cond);
+	pthread_mutex_destroy(&srq->srq.mutex);
+	free(srq);
+	return 0;
+}

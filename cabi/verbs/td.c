@@ -1,0 +1,67 @@
+/*
+ * Thread domains and parent domains: ibv_alloc_td(3),
+ * ibv_alloc_parent_domain(3). A thread domain promises that one thread at a
+ * time uses what is made in it. Our locks cost some nanoseconds and are taken
+ * all the same: destroying a queue pair needs them.
+ */
+#include "pd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr)
+{
+	struct vb_td *td;
+
+	if (!attr || attr->comp_mask) {
+		errno = attr ? EOPNOTSUPP : EINVAL;
+		return NULL;
+	}
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return NULL;
+	td->td.context = ctx;
+	return &td->td;
+}
+
+int vb_dealloc_td(struct ibv_td *ibtd)
+{
+	struct vb_td *td = (struct vb_td *)ibtd;
+
+	if (atomic_load(&td->users))
+		return EBUSY;
+	free(td);
+	return 0;
+}
+
+struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr)
+{
+	struct vb_pd *pd, *origin;
+
+	if (!attr || !attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	/* Memory of ours is not the application's to choose. */
+	if (attr->comp_mask & ~IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	origin = vb_pd_of(attr->pd);
+	if (origin->origin) /* a parent domain is interchangeable with its domain */
+		origin = origin->origin;
+	atomic_fetch_add(&origin->parents, 1);
+	pd->origin = origin;
+	pd->engine = origin->engine;
+	pd->handle = origin->handle;
+	if (attr->td) {
+		pd->td = (struct vb_td *)attr->td;
+		atomic_fetch_add(&pd->td->users, 1);
+	}
+	pd->pd.context = ctx;
+	pd->pd.handle = origin->pd.handle;
+	return &pd->pd;
+}
