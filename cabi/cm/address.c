@@ -1,0 +1,186 @@
+/*
+ * Addresses and routes: rdma_bind_addr(3), rdma_resolve_addr(3),
+ * rdma_resolve_route(3), rdma_get_src_port(3) and their fields of rdma_cm_id.
+ */
+#include "cm.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "Exactly", in the selectors of path records: IBTA 15.2.5.16. */
+#define SELECT_EXACTLY 2
+#define HOP_LIMIT 64
+
+socklen_t cm_addrlen(const struct sockaddr *addr)
+{
+	if (!addr)
+		return 0;
+	switch (addr->sa_family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0; /* AF_IB among them: there are no InfiniBand links */
+	}
+}
+
+/* Copies an address of a family that is served. */
+static void copy_addr(struct sockaddr_storage *to, const struct sockaddr_storage *from)
+{
+	socklen_t len = cm_addrlen((const struct sockaddr *)from);
+
+	if (len) {
+		memset(to, 0, sizeof(*to));
+		memcpy(to, from, len);
+	}
+}
+
+/* The port's rate as path records have it. */
+static uint8_t path_rate(struct cm_id *id)
+{
+	static const int lane_mbps[] = { 2500, 5000, 10000, 10000, 14000, 25000, 50000 }; /* by the bit of active_speed */
+	static const int lanes[] = { 1, 4, 8, 12 };					  /* of active_width */
+	struct ibv_port_attr attr;
+	unsigned speed, width;
+
+	if (ibv_query_port(id->id.verbs, id->id.port_num, &attr) || !attr.active_speed || !attr.active_width)
+		return IBV_RATE_MAX;
+	speed = __builtin_ctz(attr.active_speed);
+	width = __builtin_ctz(attr.active_width);
+	if (speed >= sizeof(lane_mbps) / sizeof(lane_mbps[0]) || width >= sizeof(lanes) / sizeof(lanes[0]))
+		return IBV_RATE_MAX;
+	return mbps_to_ibv_rate(lane_mbps[speed] * lanes[width]);
+}
+
+/* Writes the path record: over Ethernet there is one, and LIDs and SL mean nothing. */
+static int fill_path(struct cm_id *id, const struct vb_cm_route *route)
+{
+	struct ibv_sa_path_rec *path = id->id.route.path_rec;
+
+	if (!path) {
+		path = malloc(sizeof(*path));
+		if (!path)
+			return ENOMEM;
+	}
+	memset(path, 0, sizeof(*path));
+	path->sgid = route->sgid;
+	path->dgid = route->dgid;
+	path->hop_limit = HOP_LIMIT;
+	path->traffic_class = route->traffic_class;
+	path->reversible = 1;
+	path->numb_path = 1;
+	path->pkey = htons(route->pkey);
+	path->mtu_selector = SELECT_EXACTLY;
+	path->mtu = route->mtu;
+	path->rate_selector = SELECT_EXACTLY;
+	path->rate = path_rate(id);
+	path->packet_life_time_selector = SELECT_EXACTLY;
+	path->packet_life_time = route->packet_life_time;
+	id->id.route.path_rec = path;
+	id->id.route.num_paths = 1;
+	return 0;
+}
+
+/* Binds the identifier to the device that the engine chose. */
+static int bind_device(struct cm_id *id, const struct vb_cm_route *route)
+{
+	struct ibv_pd *pd;
+	int err;
+
+	if (id->device || !route->device[0])
+		return 0;
+	err = cm_device_open(route->device, &id->device);
+	if (!err)
+		err = cm_device_pd(id->device, &pd);
+	if (err) {
+		id->device = NULL;
+		return err;
+	}
+	id->id.verbs = id->device->verbs;
+	id->id.port_num = route->port_num;
+	if (!id->id.pd)
+		id->id.pd = pd;
+	return 0;
+}
+
+int cm_query_route(struct cm_id *id)
+{
+	struct rdma_addr *addr = &id->id.route.addr;
+	struct vb_cm_route route;
+	int err;
+
+	memset(&route, 0, sizeof(route));
+	err = id->engine->cm_route(id->handle, &route);
+	if (err)
+		return err;
+	copy_addr(&addr->src_storage, &route.src);
+	copy_addr(&addr->dst_storage, &route.dst);
+	err = bind_device(id, &route);
+	if (err)
+		return err;
+	if (id->id.verbs) {
+		addr->addr.ibaddr.sgid = route.sgid;
+		addr->addr.ibaddr.dgid = route.dgid;
+		addr->addr.ibaddr.pkey = htons(route.pkey);
+	}
+	return route.have_path && id->id.verbs ? fill_path(id, &route) : 0;
+}
+
+VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	int err;
+
+	if (!id || !cm_addrlen(addr))
+		return cm_fail(EINVAL);
+	err = cm_id_of(id)->engine->cm_bind(cm_id_of(id)->handle, addr);
+	if (!err)
+		err = cm_query_route(cm_id_of(id));
+	return cm_result(err);
+}
+
+VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+	int err;
+
+	if (!id || !cm_addrlen(dst) || (src && !cm_addrlen(src)))
+		return cm_fail(EINVAL);
+	err = cm_id_of(id)->engine->cm_resolve_addr(cm_id_of(id)->handle, src, dst, timeout_ms);
+	if (err)
+		return cm_fail(err);
+	memcpy(&id->route.addr.dst_storage, dst, cm_addrlen(dst));
+	return cm_complete(id);
+}
+
+VB_EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+	int err;
+
+	if (!id)
+		return cm_fail(EINVAL);
+	err = cm_id_of(id)->engine->cm_resolve_route(cm_id_of(id)->handle, timeout_ms);
+	return err ? cm_fail(err) : cm_complete(id);
+}
+
+static __be16 port(const struct sockaddr *addr)
+{
+	switch (addr->sa_family) {
+	case AF_INET:
+		return ((const struct sockaddr_in *)addr)->sin_port;
+	case AF_INET6:
+		return ((const struct sockaddr_in6 *)addr)->sin6_port;
+	default:
+		return 0;
+	}
+}
+
+VB_EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return id ? port(&id->route.addr.src_addr) : 0;
+}
+
+VB_EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return id ? port(&id->route.addr.dst_addr) : 0;
+}

@@ -1,0 +1,247 @@
+/*
+ * Event channels: rdma_create_event_channel(3), and the events that wait there.
+ */
+#include "cm.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+struct cm_moved {
+	struct cm_moved *next;
+	struct vb_cm_event *event;
+};
+
+VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct cm_channel *channel = calloc(1, sizeof(*channel));
+	int fds[2];
+
+	if (!channel)
+		return NULL;
+	if (pipe2(fds, O_CLOEXEC)) {
+		free(channel);
+		return NULL;
+	}
+	/* The engine must not wait for an application that reads no events. */
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	channel->channel.fd = fds[0];
+	channel->write_fd = fds[1];
+	channel->moved_end = &channel->moved;
+	channel->owner = getpid();
+	pthread_mutex_init(&channel->mu, NULL);
+	return &channel->channel;
+}
+
+/*
+ * Gives a child of a fork a pipe of its own under the descriptor that the
+ * application knows: the parent has the other one, and writes its pointers
+ * there. mu is held.
+ */
+static int own_pipe(struct cm_channel *channel)
+{
+	int flags = fcntl(channel->channel.fd, F_GETFL);
+	int fds[2];
+
+	if (flags < 0 || pipe2(fds, O_CLOEXEC))
+		return errno;
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	if (dup3(fds[0], channel->channel.fd, O_CLOEXEC) < 0) {
+		int err = errno;
+
+		close(fds[0]);
+		close(fds[1]);
+		return err;
+	}
+	fcntl(channel->channel.fd, F_SETFL, flags);
+	close(fds[0]);
+	close(channel->write_fd);
+	channel->write_fd = fds[1];
+	channel->owner = getpid();
+	return 0;
+}
+
+int cm_channel_open(struct cm_channel *channel)
+{
+	const struct vb_engine *engine = vb_engine_get();
+	int err = 0;
+
+	if (!engine)
+		return errno;
+	pthread_mutex_lock(&channel->mu);
+	if (channel->engine && channel->engine != engine) {
+		err = EIO; /* of before a fork, with identifiers of its own */
+	} else if (!channel->engine) {
+		if (channel->owner != getpid())
+			err = own_pipe(channel);
+		if (!err)
+			err = engine->cm_channel_create(channel->write_fd, &channel->handle);
+		if (!err)
+			channel->engine = engine;
+	}
+	pthread_mutex_unlock(&channel->mu);
+	return err;
+}
+
+/* -- taking events; mu is held -------------------------------------------------- */
+
+/* Says how many records the pipe holds. */
+static int records(struct cm_channel *channel)
+{
+	int bytes = 0;
+
+	if (ioctl(channel->channel.fd, FIONREAD, &bytes))
+		return 0;
+	return bytes / (int)sizeof(struct vb_cm_event *);
+}
+
+/* Appends an event to those that were moved to the channel: 0 or an errno. */
+static int append(struct cm_channel *channel, struct vb_cm_event *event)
+{
+	struct cm_moved *moved = malloc(sizeof(*moved));
+
+	if (!moved)
+		return ENOMEM;
+	moved->next = NULL;
+	moved->event = event;
+	*channel->moved_end = moved;
+	channel->moved_end = &moved->next;
+	return 0;
+}
+
+static struct vb_cm_event *pop(struct cm_channel *channel)
+{
+	struct cm_moved *moved = channel->moved;
+	struct vb_cm_event *event = moved->event;
+
+	channel->moved = moved->next;
+	if (!channel->moved)
+		channel->moved_end = &channel->moved;
+	free(moved);
+	return event;
+}
+
+/* Keeps the descriptor readable while events wait beside the pipe. */
+static void show(struct cm_channel *channel)
+{
+	struct vb_cm_event *stand_in = NULL;
+	ssize_t n;
+
+	if (!channel->moved || records(channel))
+		return;
+	n = write(channel->write_fd, &stand_in, sizeof(stand_in));
+	(void)n; /* cannot fail: the pipe is empty; if it has just been filled it is readable */
+}
+
+/* Takes the oldest event, or returns NULL if there is none. */
+static struct vb_cm_event *take(struct cm_channel *channel)
+{
+	struct vb_cm_event *event = NULL;
+
+	if (records(channel) && read(channel->channel.fd, &event, sizeof(event)) != sizeof(event))
+		event = NULL;
+	if (!channel->moved)
+		return event;
+	/* What came out of the pipe is younger than what was moved. */
+	if (event && append(channel, event)) {
+		/* No memory: the order of two events matters less than both. */
+		return event;
+	}
+	event = pop(channel);
+	show(channel);
+	return event;
+}
+
+void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
+		     enum cm_verdict (*judge)(const struct vb_cm_event *, const void *), const void *arg)
+{
+	struct cm_moved **at;
+	struct vb_cm_event *event;
+
+	for (int n = records(channel); n > 0; n--) {
+		if (read(channel->channel.fd, &event, sizeof(event)) != sizeof(event))
+			break;
+		if (event && append(channel, event))
+			cm_event_discard(channel->engine, event);
+	}
+	for (at = &channel->moved; *at;) {
+		struct cm_moved *moved = *at;
+		enum cm_verdict verdict = judge(moved->event, arg);
+
+		if (verdict == CM_STAYS) {
+			at = &moved->next;
+			continue;
+		}
+		*at = moved->next;
+		if (verdict == CM_MOVES) {
+			moved->next = NULL;
+			*to->moved_end = moved;
+			to->moved_end = &moved->next;
+			continue;
+		}
+		cm_event_discard(channel->engine, moved->event);
+		free(moved);
+	}
+	channel->moved_end = at;
+	show(channel);
+	if (to)
+		show(to);
+}
+
+/* -- waiting ---------------------------------------------------------------------- */
+
+int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
+{
+	for (;;) {
+		struct pollfd ready = { .fd = channel->channel.fd, .events = POLLIN };
+		int flags, dead;
+
+		pthread_mutex_lock(&channel->mu);
+		/* The parent's events are none of ours, and point into its memory. */
+		dead = channel->owner != getpid() && channel->engine;
+		*event = dead ? NULL : take(channel);
+		pthread_mutex_unlock(&channel->mu);
+		if (dead)
+			return EIO;
+		if (*event)
+			return 0;
+		flags = fcntl(channel->channel.fd, F_GETFL);
+		if (flags < 0)
+			return errno;
+		if (flags & O_NONBLOCK)
+			return EAGAIN;
+		if (poll(&ready, 1, -1) < 0)
+			return errno;
+	}
+}
+
+static enum cm_verdict all(const struct vb_cm_event *event, const void *arg)
+{
+	(void)event;
+	(void)arg;
+	return CM_DROPPED;
+}
+
+VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
+{
+	struct cm_channel *channel = cm_channel_of(rdma_channel);
+
+	if (!channel)
+		return;
+	if (channel->engine && vb_engine_alive(channel->engine)) {
+		/* First the engine, so that no event comes after those that are dropped. */
+		channel->engine->cm_channel_destroy(channel->handle);
+		pthread_mutex_lock(&channel->mu);
+		cm_channel_sift(channel, NULL, all, NULL);
+		pthread_mutex_unlock(&channel->mu);
+	}
+	while (channel->moved)
+		free(pop(channel)); /* of before a fork */
+	close(channel->channel.fd);
+	close(channel->write_fd);
+	pthread_mutex_destroy(&channel->mu);
+	free(channel);
+}
