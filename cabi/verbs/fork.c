@@ -14,16 +14,19 @@ static void before(void)
 {
 	vb_engine_before_fork();
 	vb_devices_before_fork();
+	vb_cookies_before_fork();
 }
 
 static void in_parent(void)
 {
+	vb_cookies_after_fork();
 	vb_devices_after_fork();
 	vb_engine_after_fork_in_parent();
 }
 
 static void in_child(void)
 {
+	vb_cookies_after_fork();
 	vb_devices_after_fork();
 	vb_engine_after_fork_in_child();
 }

@@ -14,4 +14,7 @@ void vb_engine_after_fork_in_child(void);
 void vb_devices_before_fork(void);
 void vb_devices_after_fork(void);
 
+void vb_cookies_before_fork(void);
+void vb_cookies_after_fork(void);
+
 #endif
