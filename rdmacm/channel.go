@@ -11,6 +11,7 @@ import (
 // channel may serve any number of identifiers.
 type EventChannel struct {
 	ready chan struct{} // holds a token while there is something
+	taker func(*Event)  // immutable; nil for Get
 
 	mu     sync.Mutex
 	events []*Event
@@ -19,6 +20,16 @@ type EventChannel struct {
 
 // NewEventChannel returns an empty channel: rdma_create_event_channel(3).
 func NewEventChannel() *EventChannel { return &EventChannel{ready: make(chan struct{}, 1)} }
+
+// NewEventChannelTo returns a channel that gives each event to f as soon as it
+// is there, instead of keeping it for Get: for a program with an event loop of its
+// own. Calls come one at a time and in order, on any goroutine, and none after
+// Close. f must not block, nor call the package but for Event.ID.Destroy of an
+// identifier that a ConnectRequest brought.
+//
+// When Destroy of an ID returns, f has been called for the last time with an
+// event of it. Identifiers of requests belong to f from then on.
+func NewEventChannelTo(f func(*Event)) *EventChannel { return &EventChannel{taker: f} }
 
 // Get waits for the next event: rdma_get_cm_event(3). It returns ctx's error if
 // ctx ends first, EBADF once the channel is closed.
@@ -61,7 +72,13 @@ func (c *EventChannel) take() (*Event, error) {
 
 func (c *EventChannel) put(evs ...*Event) {
 	c.mu.Lock()
-	if !c.closed {
+	switch {
+	case c.closed:
+	case c.taker != nil:
+		for _, ev := range evs {
+			c.taker(ev)
+		}
+	default:
 		c.events = append(c.events, evs...)
 	}
 	c.mu.Unlock()
@@ -77,6 +94,9 @@ func (c *EventChannel) signal() {
 
 // remove takes out the events for which match holds, and returns them.
 func (c *EventChannel) remove(match func(*Event) bool) (out []*Event) {
+	if c.taker != nil {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events = slices.DeleteFunc(c.events, func(ev *Event) bool {

@@ -60,6 +60,53 @@ static int qp_detach_mcast(vb_handle qp, const union ibv_gid *gid)
 	return vb_qp_multicast(qp, (union ibv_gid *)gid, 0);
 }
 
+static int cm_bind(vb_handle id, const struct sockaddr *addr)
+{
+	return vb_cm_bind(id, (struct sockaddr *)addr);
+}
+
+static int cm_resolve_addr(vb_handle id, const struct sockaddr *src, const struct sockaddr *dst, int timeout_ms)
+{
+	(void)timeout_ms; /* nothing waits: see vb_cm_resolve_addr */
+	return vb_cm_resolve_addr(id, (struct sockaddr *)src, (struct sockaddr *)dst);
+}
+
+static int cm_resolve_route(vb_handle id, int timeout_ms)
+{
+	(void)timeout_ms; /* nothing waits: see vb_cm_resolve_addr */
+	return vb_cm_resolve_route(id);
+}
+
+static int cm_connect(vb_handle id, const struct rdma_conn_param *param)
+{
+	return vb_cm_connect(id, (struct rdma_conn_param *)param);
+}
+
+static int cm_accept(vb_handle id, const struct rdma_conn_param *param)
+{
+	return vb_cm_accept(id, (struct rdma_conn_param *)param);
+}
+
+static int cm_reject(vb_handle id, const void *priv, uint8_t length)
+{
+	return vb_cm_reject(id, (void *)priv, length);
+}
+
+static int cm_set_option(vb_handle id, int level, int optname, const void *value, size_t length)
+{
+	return vb_cm_set_option(id, level, optname, (void *)value, length);
+}
+
+static int cm_join(vb_handle id, const struct sockaddr *addr, uint64_t join_flags, vb_cookie context)
+{
+	return vb_cm_join(id, (struct sockaddr *)addr, join_flags, context);
+}
+
+static int cm_leave(vb_handle id, const struct sockaddr *addr)
+{
+	return vb_cm_leave(id, (struct sockaddr *)addr);
+}
+
 __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.version = VB_ENGINE_VERSION,
 
@@ -105,4 +152,28 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 
 	.ah_create = vb_ah_create,
 	.ah_destroy = vb_ah_destroy,
+
+	.cm_channel_create = vb_cm_channel_create,
+	.cm_channel_destroy = vb_cm_channel_destroy,
+	.cm_id_create = vb_cm_id_create,
+	.cm_id_adopt = vb_cm_id_adopt,
+	.cm_id_destroy = vb_cm_id_destroy,
+	.cm_migrate = vb_cm_migrate,
+	.cm_bind = cm_bind,
+	.cm_resolve_addr = cm_resolve_addr,
+	.cm_resolve_route = cm_resolve_route,
+	.cm_route = vb_cm_route,
+	.cm_listen = vb_cm_listen,
+	.cm_connect = cm_connect,
+	.cm_accept = cm_accept,
+	.cm_establish = vb_cm_establish,
+	.cm_reject = cm_reject,
+	.cm_disconnect = vb_cm_disconnect,
+	.cm_notify = vb_cm_notify,
+	.cm_set_option = cm_set_option,
+	.cm_qp_create = vb_cm_qp_create,
+	.cm_qp_destroy = vb_cm_qp_destroy,
+	.cm_init_qp_attr = vb_cm_init_qp_attr,
+	.cm_join = cm_join,
+	.cm_leave = cm_leave,
 };

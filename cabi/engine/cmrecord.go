@@ -1,0 +1,193 @@
+//go:build cabi
+
+package main
+
+// #include "engine.h"
+// #include <stdlib.h>
+import "C"
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"unsafe"
+
+	"verbena/rdmacm"
+)
+
+// A cmRecord is an event that C is told of: its pointer is written into the
+// pipe, and whoever reads it frees it.
+type cmRecord struct {
+	event *C.struct_vb_cm_event
+	of    *cmID // whose event it is
+	child *cmID // that a CONNECT_REQUEST brings
+}
+
+// pass takes an event from rdmacm.
+func (c *cmChannel) pass(ev *rdmacm.Event) {
+	cmMu.Lock()
+	defer cmMu.Unlock()
+	id := ev.ID
+	if ev.ListenID != nil {
+		id = ev.ListenID
+	}
+	o := cmOf[id]
+	if ev.Type == rdmacm.ConnectRequest {
+		if o == nil || o.gone {
+			_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
+			return
+		}
+		if _, err := addID(o.channel, ev.ID, 0); err != nil {
+			errnoOf("rdma_get_cm_event", err)
+			_ = ev.ID.Destroy() // as above
+			return
+		}
+	}
+	switch {
+	case o == nil || o.gone:
+	case o.cookie == 0:
+		o.held = append(o.held, ev)
+	default:
+		o.write(ev)
+	}
+}
+
+// write makes a record of an event. cmMu is held.
+func (o *cmID) write(ev *rdmacm.Event) {
+	e := (*C.struct_vb_cm_event)(C.calloc(1, C.sizeof_struct_vb_cm_event))
+	r := cmRecord{event: e, of: o}
+	e.id = C.vb_cookie(o.cookie)
+	e._type, e.status = C.uint32_t(ev.Type), C.int32_t(statusOf(ev.Err))
+	if ev.Type == rdmacm.ConnectRequest {
+		r.child = cmOf[ev.ID]
+		e.new_id = C.vb_handle(r.child.handle)
+	}
+	if ev.Group.IsValid() {
+		e.context = C.vb_cookie(o.groups[ev.Group])
+		if ev.Type == rdmacm.MulticastError {
+			delete(o.groups, ev.Group)
+		}
+	}
+	private := privateOf(ev)
+	n := C.uint8_t(copy(unsafe.Slice((*byte)(unsafe.Pointer(&e.priv[0])), len(e.priv)), private))
+	at := unsafe.Pointer(&e.priv[0])
+	if n == 0 {
+		at = nil
+	}
+	if ev.ID.PortSpace() == rdmacm.UDP {
+		e.is_ud = 1
+		p := (*C.struct_rdma_ud_param)(unsafe.Pointer(&e.param))
+		p.private_data, p.private_data_len = at, n
+		p.qp_num, p.qkey = C.uint32_t(ev.UD.QPN), C.uint32_t(ev.UD.QKey)
+		if ev.UD.QPN != 0 {
+			p.ah_attr = cAHAttr(&ev.UD.AH)
+		}
+	} else {
+		p := (*C.struct_rdma_conn_param)(unsafe.Pointer(&e.param))
+		p.private_data, p.private_data_len = at, n
+		p.responder_resources, p.initiator_depth = C.uint8_t(ev.Conn.ResponderResources), C.uint8_t(ev.Conn.InitiatorDepth)
+		p.flow_control, p.srq = flag(ev.Conn.FlowControl), flag(ev.Conn.SRQ)
+		p.retry_count, p.rnr_retry_count = C.uint8_t(ev.Conn.RetryCount), C.uint8_t(ev.Conn.RNRRetryCount)
+		p.qp_num = C.uint32_t(ev.Conn.QPN)
+	}
+	o.channel.put(r)
+}
+
+// privateOf returns the private data that rdma_get_cm_event(3) passes on: not
+// those of RTU, DREQ and DREP.
+func privateOf(ev *rdmacm.Event) []byte {
+	switch ev.Type {
+	case rdmacm.ConnectRequest, rdmacm.ConnectResponse, rdmacm.Rejected:
+		return ev.PrivateData
+	case rdmacm.Established:
+		if ev.Conn.QPN != 0 || ev.UD.QPN != 0 { // it came with the peer's queue pair: REP or SIDR_REP
+			return ev.PrivateData
+		}
+	}
+	return nil
+}
+
+// statusOf returns the status of an event: as rdma_get_cm_event(3) has it a
+// negative errno, and the peer's reason where the peer gave one.
+func statusOf(err error) int32 {
+	var rejected *rdmacm.RejectedError
+	var unserved *rdmacm.UnservedError
+	var errno syscall.Errno
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &rejected):
+		return int32(rejected.Reason)
+	case errors.As(err, &unserved):
+		return int32(unserved.Status)
+	case errors.Is(err, context.DeadlineExceeded):
+		return -int32(syscall.ETIMEDOUT)
+	case errors.As(err, &errno):
+		return -int32(errno)
+	}
+	return -int32(syscall.EIO)
+}
+
+// put writes a record, at once or behind those that are owed. cmMu is held.
+func (c *cmChannel) put(r cmRecord) {
+	if c.closed {
+		C.free(unsafe.Pointer(r.event))
+		return
+	}
+	if len(c.owed) == 0 && writeRecord(c.fd, r.bytes()) {
+		return
+	}
+	c.owed = append(c.owed, r)
+	if !c.writing {
+		c.writing = true
+		go c.writeOwed()
+	}
+}
+
+// bytes is the record as the pipe has it: the pointer.
+func (r *cmRecord) bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&r.event)), unsafe.Sizeof(r.event))
+}
+
+// writeOwed writes what did not fit as soon as it does.
+func (c *cmChannel) writeOwed() {
+	for {
+		waitWritable(c.fd)
+		cmMu.Lock()
+		for len(c.owed) > 0 && writeRecord(c.fd, c.owed[0].bytes()) {
+			c.owed = c.owed[1:]
+		}
+		if len(c.owed) == 0 {
+			c.owed, c.writing = nil, false
+			cmMu.Unlock()
+			return
+		}
+		cmMu.Unlock()
+	}
+}
+
+// drop forgets records that are owed, and returns the identifiers that they
+// would have brought. cmMu is held.
+func (c *cmChannel) drop(match func(*cmRecord) bool) (children []*cmID) {
+	var gone []cmRecord
+	c.owed, gone = split(c.owed, match)
+	for _, r := range gone {
+		if r.child != nil {
+			children = append(children, r.child)
+		}
+		C.free(unsafe.Pointer(r.event))
+	}
+	return children
+}
+
+// split parts records by whether match holds, in order.
+func split(all []cmRecord, match func(*cmRecord) bool) (rest, matched []cmRecord) {
+	for _, r := range all {
+		if match(&r) {
+			matched = append(matched, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return rest, matched
+}
