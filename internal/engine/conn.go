@@ -54,7 +54,7 @@ func (c *Conn) Machine() roce.Machine { return c.machine }
 // the lock, which Ring releases.
 func (c *Conn) Ring() {
 	now := monotime.Now()
-	c.late.answered = true
+	c.late.posted()
 	c.machine.Doorbell(now)
 	c.pump(now)
 }
@@ -196,6 +196,7 @@ func (c *Conn) drain(now monotime.Time) {
 				p = pumpers.Get().(*pumper)
 			}
 			p.bursts[n].Limit(limit)
+			p.bursts[n].Patient(c.late.waiting)
 			if c.late.waiting {
 				if _, ok := c.machine.Patient(); ok {
 					break // Flush is to come: the application's answer goes out without it

@@ -19,6 +19,11 @@ import (
 //	  │                         (one poll later: it may poll several queues in turn)
 //	  └ the next message comes: after an answer both are acknowledged together
 //
+// A peer may wait for the acknowledgement itself before it goes on, as perftest
+// does. It shows: its next message comes only after the grace has run out.
+// From then on the acknowledgement leaves with the answer, in one train, and
+// after ever more messages it is tried again.
+//
 // The background goroutine flushes for an application that went away.
 
 // late is what a connection knows of its acknowledgement put off. Guarded by
@@ -30,16 +35,43 @@ type late struct {
 	poll     uint64 // the poll that received the last one
 	psn      ib.PSN // to be acknowledged
 	since    monotime.Time
+
+	expired  int // times in a row that the grace ran out
+	together int // messages to come whose acknowledgement leaves with the answer
+	penalty  int // what together was set to last
 }
 
-// Bounds of waiting. The grace is a few times a round trip between two polling
-// ends: within it the next message comes, if the two talk in turns.
+// Bounds of waiting. The grace is several times a round trip between two
+// polling ends: within it the next message comes, if the two talk in turns.
 const (
-	lateGrace   = 15 * monotime.Microsecond
+	lateGrace   = 50 * monotime.Microsecond
 	lateBatches = 8
 	latePolls   = 4  // empty polls between looks: a look costs as much as half a poll
 	maxLate     = 16 // connections that wait at a time; more are pumped at once
+
+	maxExpired  = 3  // in a row: one alone is a peer that was held up
+	minTogether = 64
+	maxTogether = 1 << 16 // a few graces lost among so many messages are nothing
 )
+
+// expire notes that the grace ran out: the peer may have been waiting for the
+// acknowledgement.
+func (l *late) expire() {
+	if l.expired++; l.expired < maxExpired {
+		return
+	}
+	l.expired = 0
+	l.penalty = min(max(2*l.penalty, minTogether), maxTogether)
+	l.together = l.penalty
+}
+
+// posted notes an answer.
+func (l *late) posted() {
+	l.answered = true
+	if l.together > 0 {
+		l.waiting = false
+	}
+}
 
 // lateConns are the connections whose acknowledgements wait.
 type lateConns struct {
@@ -83,8 +115,15 @@ func (e *Engine) putOff(now monotime.Time, c *Conn) bool {
 		c.deliver()
 		return true
 	}
+	if c.late.together > 0 {
+		c.late.together--
+	}
 	if c.late.waiting {
-		if !c.late.answered || c.late.messages == lateBatches {
+		if !c.late.answered {
+			return false
+		}
+		c.late.expired, c.late.penalty = 0, 0 // they do talk in turns
+		if c.late.messages == lateBatches {
 			return false
 		}
 	} else {
@@ -121,6 +160,9 @@ func (e *Engine) flush(grace monotime.Duration) {
 		case grace > 0 && c.mayStillAnswer(now, grace) && e.late.add(c) && e.bg.napping.Load(): // as in putOff
 			c.mu.Unlock()
 		default:
+			if grace > 0 && c.late.answered {
+				c.late.expire()
+			}
 			c.late.waiting = false
 			c.pump(now)
 		}

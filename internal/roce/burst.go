@@ -32,6 +32,7 @@ type Burst struct {
 	limit    int // datagrams at most
 	bytes    int
 	closed   bool // a shorter datagram ended the train
+	patient  bool // see Patient
 	held     []mem.Span
 	scratch  []mem.Span
 	iov      [][]byte
@@ -63,6 +64,13 @@ func (b *Burst) Reset() {
 // Limit sets how many datagrams a train may have: 1 where the system does not
 // cut trains, as each datagram is then the first of its own send.
 func (b *Burst) Limit(n int) { b.limit = min(n, MaxSegments) }
+
+// Patient says whether an acknowledgement owed stays behind when requests
+// go: the engine sends it later.
+func (b *Burst) Patient(yes bool) { b.patient = yes }
+
+// IsPatient returns what Patient said.
+func (b *Burst) IsPatient() bool { return b.patient }
 
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }

@@ -139,19 +139,21 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 }
 
 // PollOutput fills b with the next train. Responses go first, as a requester
-// elsewhere waits for them; but a lone acknowledgement goes behind requests: at
-// the end of their train, where it costs no send of its own, or after a train
-// so short that it would delay it.
+// elsewhere waits for them; but a lone acknowledgement goes behind requests, at
+// the end of their train, where it costs no send of its own. From a patient
+// train it stays away: who asks for one sends the acknowledgement later.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if q.Path == nil || q.State() < ib.QPRTR {
 		return false
 	}
 	requests := q.State() == ib.QPRTS || q.State() == ib.QPSQD
-	if requests && q.loneAck() && !q.resp.ackWaited {
+	if requests && q.loneAck() && (b.IsPatient() || !q.resp.ackWaited) {
 		q.pollRequests(now, b)
-		q.resp.ackWaited = true // for one train only: the peer may be blocked on it
+		q.resp.ackWaited = !b.IsPatient() // for one train only: the peer may be blocked on it
 		if n := b.Len(); n > 0 && n < shortTrain {
-			q.pollResponses(b) // behind the answer if it fits the train, else in the next
+			if !b.IsPatient() {
+				q.pollResponses(b) // behind the answer if it fits the train, else in the next
+			}
 			q.Sent(b)
 			return true
 		}

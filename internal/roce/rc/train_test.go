@@ -5,6 +5,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
 )
 
 // Packets of one size share a train. (The middle packets of a WRITE once went
@@ -28,6 +29,53 @@ func TestPacketsShareTrains(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU1024 }))
 			c.post(s)
+			if s.Trains != c.trains {
+				t.Errorf("%d trains, want %d", s.Trains, c.trains)
+			}
+		})
+	}
+}
+
+// While two ends talk in turns one acknowledgement covers many messages. (It
+// once went out with every second answer, in a send of its own: a third of the
+// time of a short SEND.)
+func TestAcknowledgementStaysBehindWhileEndsTalkInTurns(t *testing.T) {
+	const turns = 5
+	s := script.New(t, newRC)
+	s.Patiently(func() {
+		for i := range ib.PSN(turns) {
+			s.PostRecv(0, 10)
+			s.Recv(script.Request(wire.RCSendOnly, peerPSN+i, script.Bytes(2, 1)))
+			s.WantQuiet("the application may answer")
+			s.Post(script.Send(2))
+			s.WantPacket("the answer", wire.RCSendOnly, psn+i)
+			s.WantQuiet("it goes alone")
+		}
+	})
+	s.WantAck("for all of them", peerPSN+turns-1, turns)
+	s.WantQuiet("once")
+}
+
+// An acknowledgement that goes with an answer costs no send of its own.
+func TestAcknowledgementSharesTheAnswersTrain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		length int
+		trains int
+	}{
+		{"an answer as long as it", 2, 1},
+		{"a longer one", 900, 1},
+		{"a shorter one, behind which it does not fit", 0, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := script.New(t, newRC)
+			s.PostRecv(0, 10)
+			s.Together(func() {
+				s.Recv(script.Request(wire.RCSendOnly, peerPSN, script.Bytes(2, 1)))
+				s.Post(script.Send(c.length))
+			})
+			s.WantPacket("the answer", wire.RCSendOnly, psn)
+			s.WantAck("behind it", peerPSN, 1)
 			if s.Trains != c.trains {
 				t.Errorf("%d trains, want %d", s.Trains, c.trains)
 			}

@@ -73,6 +73,7 @@ type Script struct {
 	wrid   uint64
 	recvID uint64
 	held   bool
+	lets   bool // acknowledgements wait: see Patiently
 	story  []string
 }
 
@@ -192,17 +193,35 @@ func (s *Script) Together(f func()) {
 	s.pump()
 }
 
+// Patiently does several things while acknowledgements that can wait stay
+// behind, as they do while two applications that poll talk in turns.
+func (s *Script) Patiently(f func()) {
+	s.lets = true
+	f()
+	s.lets = false
+	s.pump()
+}
+
 // pump takes what the machine sends off its trains.
 func (s *Script) pump() {
 	if s.held {
 		return
 	}
-	for n := 0; s.Machine.PollOutput(s.Now, s.burst); n++ {
+	for n := 0; s.poll(); n++ {
 		if n == maxTrains {
 			s.fatalf("the machine sends for ever")
 		}
 		s.unload()
 	}
+}
+
+// poll takes the next train, as the engine does for an application that polls.
+func (s *Script) poll() bool {
+	if _, ok := s.Machine.Patient(); ok && s.lets {
+		return false
+	}
+	s.burst.Patient(s.lets)
+	return s.Machine.PollOutput(s.Now, s.burst)
 }
 
 const maxTrains = 10000
