@@ -35,6 +35,7 @@ type Context struct {
 
 	mu       sync.Mutex
 	qps      map[*QP]struct{}
+	leavers  map[leaver]struct{}
 	channels map[*CompChannel]struct{}
 }
 
@@ -53,7 +54,7 @@ func Open(name string, opts ...Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Context{info: info, host: h, eng: h.engine, account: h.account(info), keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}, channels: map[*CompChannel]struct{}{}}, nil
+	return &Context{info: info, host: h, eng: h.engine, account: h.account(info), keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}, nil
 }
 
 // Close destroys everything created on the context and closes it. Who waits for
@@ -64,10 +65,13 @@ func (c *Context) Close() error {
 		return nil
 	}
 	c.mu.Lock() // who adds looks at closed under it
-	qps, channels := slices.Collect(maps.Keys(c.qps)), slices.Collect(maps.Keys(c.channels))
+	qps, leavers, channels := slices.Collect(maps.Keys(c.qps)), slices.Collect(maps.Keys(c.leavers)), slices.Collect(maps.Keys(c.channels))
 	c.mu.Unlock()
 	for _, q := range qps {
 		q.destroy()
+	}
+	for _, l := range leavers {
+		l.leave()
 	}
 	for _, ch := range channels {
 		ch.close()

@@ -6,9 +6,10 @@
 // # Objects
 //
 //	Context ─┬─ PD ─┬─ MR, MW        memory that may be named by a key
-//	         │      ├─ QP            send queue + receive queue, RC, UC or UD
+//	         │      ├─ QP            send queue + receive queue, RC, UC, UD or XRC
 //	         │      ├─ SRQ           receives shared by several QPs
 //	         │      └─ AH            a UD destination
+//	         ├─ XRCD                 SRQs and XRC_RECV QPs that go together
 //	         ├─ CQ                   completions of one or several QPs
 //	         └─ CompChannel          waits for a completion without polling
 //

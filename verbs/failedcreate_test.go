@@ -48,7 +48,7 @@ func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
 		spoil func(*verbs.QPInitAttr)
 	}{
 		{"closed context", closedPD, "context", syscall.EBADF, func(*verbs.QPInitAttr) {}},
-		{"bad type", pd, "attr.Type", syscall.EOPNOTSUPP, func(a *verbs.QPInitAttr) { a.Type = 9 }},
+		{"bad type", pd, "attr.Type", syscall.EOPNOTSUPP, func(a *verbs.QPInitAttr) { a.Type = 7 }},
 		{"send queue too long", pd, "attr.Cap.MaxSendWR", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.Cap.MaxSendWR = 1 << 31 }},
 		{"foreign send CQ", pd, "attr.SendCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SendCQ = other.cq }},
 		{"foreign receive CQ", pd, "attr.RecvCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.RecvCQ = other.cq }},

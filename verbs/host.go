@@ -22,6 +22,7 @@ type host struct {
 	undo   func() error // ends what the options began
 	flush  func() error // writes the capture out
 	stats  *stats.Server
+	xrc    xrcHost
 
 	mu      sync.Mutex
 	devices []openDevice // guarded by mu: every one opened so far

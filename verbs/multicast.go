@@ -30,7 +30,7 @@ func (q *QP) AttachMulticast(gid ib.GID) error {
 		return invalid("QP", "was destroyed")
 	}
 	group := gid.Addr()
-	if err := q.pd.ctx.eng.Attach(q.conn, group, q.pd.ctx.info.Index); err != nil {
+	if err := q.ctx.eng.Attach(q.conn, group, q.ctx.info.Index); err != nil {
 		return &Error{Arg: "gid", Why: err.Error(), Err: errnoOf(err, syscall.EINVAL)}
 	}
 	if q.mcast.groups == nil {
@@ -52,7 +52,7 @@ func (q *QP) DetachMulticast(gid ib.GID) error {
 		return invalid("gid", "the queue pair is not attached to %v", group)
 	}
 	delete(q.mcast.groups, group)
-	q.pd.ctx.eng.Detach(q.conn, group, q.pd.ctx.info.Index)
+	q.ctx.eng.Detach(q.conn, group, q.ctx.info.Index)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (m *mcastMemberships) leaveAll(q *QP) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for g := range m.groups {
-		q.pd.ctx.eng.Detach(q.conn, g, q.pd.ctx.info.Index)
+		q.ctx.eng.Detach(q.conn, g, q.ctx.info.Index)
 	}
 	m.groups = nil
 }

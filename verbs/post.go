@@ -38,6 +38,8 @@ type SendWR struct {
 	RemoteQPN  ib.QPN
 	RemoteQKey ib.QKey
 
+	RemoteSRQN ib.SRQN // XRC_SEND: the number of the peer's shared receive queue
+
 	Bind *BindWR // BIND_MW of a type 2 window
 	Reg  *RegWR  // REG_MR
 }
@@ -90,6 +92,9 @@ func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
 
 // beginSend locks the queue pair for push, if sends may be posted.
 func (q *QP) beginSend() error {
+	if q.target != nil {
+		return invalid("QP", "is XRC_RECV: it has no send queue")
+	}
 	q.conn.Lock()
 	if q.gone.Load() { // looked at under the lock, which destroy takes
 		q.conn.Unlock()
@@ -102,7 +107,8 @@ func (q *QP) beginSend() error {
 	return nil
 }
 
-// sendOps is which operations each service has. Spec: IBTA vol. 1, table 84.
+// sendOps is which operations each service has; XRC has those of RC. Spec: IBTA
+// vol. 1, table 84, and annex A14.
 var sendOps = map[ib.QPType]uint64{
 	ib.QPTypeRC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead,
 		ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRAtomicWrite, ib.WRFlush) | localOps,
@@ -137,7 +143,7 @@ func opBits(ops ...ib.WROpcode) (m uint64) {
 
 func (q *QP) mayPost(o ib.WROpcode) bool {
 	switch q.init.Type {
-	case ib.QPTypeRC:
+	case ib.QPTypeRC, ib.QPTypeXRCSend:
 		return rcOps&opBit(o) != 0
 	case ib.QPTypeUC:
 		return ucOps&opBit(o) != 0
@@ -162,6 +168,12 @@ func (q *QP) push(wr *SendWR) error {
 	w, ok := q.sq.Reserve()
 	if !ok {
 		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted", q.sq.Cap())
+	}
+	if q.init.Type == ib.QPTypeXRCSend {
+		if wr.RemoteSRQN > maxSRQN {
+			return invalid("RemoteSRQN", "%#x does not fit 24 bits", uint32(wr.RemoteSRQN))
+		}
+		w.SetRemoteSRQ(wr.RemoteSRQN)
 	}
 	w.WRID, w.Opcode, w.Flags, w.Imm = wr.ID, wr.Opcode, wr.Flags, wr.ImmData
 	w.InvalidateKey, w.RemoteAddr, w.RKey = wr.InvalidateRKey, wr.RemoteAddr, wr.RKey
@@ -233,7 +245,7 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 		if uint64(len(w.Inline))+uint64(g.Length) > uint64(q.sq.MaxInline()) {
 			return invalid("SGList", "more than the queue pair's %d bytes of inline data", q.sq.MaxInline())
 		}
-		s, v := q.pd.ctx.keys.Local(q.pd.num, g, 0)
+		s, v := q.ctx.keys.Local(q.pd.num, g, 0)
 		if v != ib.VendorNone {
 			return invalid("SGList", "%v", v)
 		}
@@ -272,7 +284,7 @@ func (q *QP) pushBind(w *queue.SendWQE, b *BindWR, t ib.MWType) error {
 		return invalid("Bind.MW", "is of %v: a %v window is wanted here", b.MW.Type(), t)
 	case b.MR == nil && b.Length > 0:
 		return invalid("Bind.MR", "is missing")
-	case b.MR != nil && b.MR.ctx != q.pd.ctx:
+	case b.MR != nil && b.MR.ctx != q.ctx:
 		return invalid("Bind.MR", "belongs to another context")
 	}
 	w.Window, w.BindAddr, w.BindLen, w.Access, w.RKey = b.MW.window, b.Addr, b.Length, b.Access, b.RKey
@@ -283,7 +295,7 @@ func (q *QP) pushBind(w *queue.SendWQE, b *BindWR, t ib.MWType) error {
 }
 
 func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
-	if r == nil || r.MR == nil || r.MR.ctx != q.pd.ctx {
+	if r == nil || r.MR == nil || r.MR.ctx != q.ctx {
 		return invalid("Reg.MR", "must be a region of this context, from AllocMR")
 	}
 	w.Region, w.RKey, w.Access = r.MR.region, r.Key, r.Access
@@ -333,6 +345,9 @@ func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
 
 // beginRecv locks the queue pair for pushRecv, if receives may be posted.
 func (q *QP) beginRecv() error {
+	if q.init.Type == ib.QPTypeXRCSend {
+		return invalid("QP", "is XRC_SEND: it has no receive queue")
+	}
 	if q.rq == nil {
 		return invalid("QP", "takes its receives from an SRQ: post there")
 	}

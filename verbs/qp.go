@@ -22,7 +22,8 @@ type QPInitAttr struct {
 	Type   ib.QPType
 	SendCQ *CQ
 	RecvCQ *CQ
-	SRQ    *SRQ // receives come from here instead of a receive queue of its own
+	SRQ    *SRQ  // receives come from here instead of a receive queue of its own
+	XRCD   *XRCD // XRC_RECV: the domain it delivers in
 	Cap    ib.QPCap
 	// SignalAll makes every send work request complete on success, not only
 	// those with SendSignaled: sq_sig_all.
@@ -32,11 +33,13 @@ type QPInitAttr struct {
 // QP is a queue pair: ibv_qp.
 type QP struct {
 	// immutable after CreateQP
-	pd   *PD
-	init QPInitAttr
-	conn *engine.Conn
-	sq   *queue.SendQueue
-	rq   *queue.RecvQueue // nil with an SRQ
+	ctx    *Context
+	pd     *PD // nil for XRC_RECV
+	init   QPInitAttr
+	conn   *engine.Conn
+	target *xrcTarget // XRC_RECV: what it stands for, maybe with others
+	sq     *queue.SendQueue
+	rq     *queue.RecvQueue // nil with an SRQ, and for XRC
 
 	modifyMu sync.Mutex // one Modify at a time
 	gone     atomic.Bool
@@ -46,7 +49,8 @@ type QP struct {
 
 // CreateQP creates a queue pair in the RESET state: ibv_create_qp(3). Queues
 // are exactly as large as attr.Cap asks, never larger; with an SRQ the receive
-// sizes are ignored.
+// sizes are ignored. An XRC_SEND queue pair has no receives: RecvCQ, SRQ and
+// the receive sizes are ignored. XRC_RECV is XRCD.CreateQP.
 //
 // Errors: EINVAL names the attribute that is out of range; ENOMEM if no queue
 // pair number is left.
@@ -57,6 +61,18 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if attr == nil {
 		return nil, invalid("attr", "is missing")
 	}
+	if attr.Type == ib.QPTypeXRCRecv {
+		if attr.XRCD == nil || attr.XRCD.ctx != p.ctx {
+			return nil, invalid("attr.XRCD", "must be an XRC domain of this context")
+		}
+		return attr.XRCD.CreateQP(attr)
+	}
+	if attr.Type == ib.QPTypeXRCSend {
+		sends := *attr
+		sends.RecvCQ, sends.SRQ, sends.XRCD = nil, nil, nil
+		sends.Cap.MaxRecvWR, sends.Cap.MaxRecvSGE = 0, 0
+		attr = &sends
+	}
 	if err := checkInit(p.ctx, attr); err != nil {
 		return nil, err
 	}
@@ -64,7 +80,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &QP{pd: p, init: *attr}
+	q := &QP{ctx: p.ctx, pd: p, init: *attr}
 	if q.init.SRQ != nil {
 		q.init.Cap.MaxRecvWR, q.init.Cap.MaxRecvSGE = 0, 0
 	}
@@ -73,29 +89,41 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		undo()
 		return nil, fail(syscall.ENOMEM, "QP", "%v", err)
 	}
-	p.ctx.mu.Lock()
-	closed := p.ctx.closed.Load() // meanwhile: Close has not seen this one
-	if !closed {
-		p.ctx.qps[q] = struct{}{}
-	}
-	p.ctx.mu.Unlock()
-	if closed {
-		q.destroy()
-		return nil, p.ctx.alive()
+	if err := q.enlist(); err != nil {
+		return nil, err
 	}
 	return q, nil
 }
 
+// enlist notes a new queue pair for Context.Close, or takes it down again if
+// that was called meanwhile.
+func (q *QP) enlist() error {
+	c := q.ctx
+	c.mu.Lock()
+	closed := c.closed.Load()
+	if !closed {
+		c.qps[q] = struct{}{}
+	}
+	c.mu.Unlock()
+	if closed {
+		q.destroy()
+	}
+	return c.alive()
+}
+
 func checkInit(c *Context, a *QPInitAttr) error {
 	switch {
-	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC and UD are supported", a.Type, a.Type)
+	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD && a.Type != ib.QPTypeXRCSend:
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", a.Type, a.Type)
 	case a.SendCQ == nil || a.SendCQ.ctx != c:
 		return invalid("attr.SendCQ", "must be a completion queue of this context")
+	case a.Type == ib.QPTypeXRCSend:
 	case a.RecvCQ == nil || a.RecvCQ.ctx != c:
 		return invalid("attr.RecvCQ", "must be a completion queue of this context")
 	case a.SRQ != nil && a.SRQ.pd.ctx != c:
 		return invalid("attr.SRQ", "belongs to another context")
+	case a.SRQ != nil && a.SRQ.xrcd != nil:
+		return invalid("attr.SRQ", "is of an XRC domain: XRC_RECV queue pairs take from it")
 	case a.SRQ != nil && a.Type == ib.QPTypeUC:
 		return invalid("attr.SRQ", "does not go with UC queue pairs")
 	}
@@ -136,7 +164,9 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 	}
 	take(&p.users, "PD")
 	take(&a.SendCQ.users, "attr.SendCQ")
-	take(&a.RecvCQ.users, "attr.RecvCQ")
+	if a.RecvCQ != nil {
+		take(&a.RecvCQ.users, "attr.RecvCQ")
+	}
 	if a.SRQ != nil {
 		take(&a.SRQ.users, "attr.SRQ")
 	}
@@ -151,8 +181,11 @@ func (q *QP) newMachine(qpn ib.QPN) roce.Machine {
 	a := &q.init
 	q.sq = queue.NewSendQueue(int(a.Cap.MaxSendWR), int(a.Cap.MaxSendSGE), int(a.Cap.MaxInlineData))
 	cfg := roce.Config{
-		QPN: qpn, PD: q.pd.num, Mem: q.pd.ctx.keys, SQ: q.sq,
+		QPN: qpn, PD: q.pd.num, Mem: q.ctx.keys, SQ: q.sq,
 		SendCQ: completer{a.SendCQ}, RecvCQ: completer{a.RecvCQ}, SignalAll: a.SignalAll,
+	}
+	if a.Type == ib.QPTypeXRCSend {
+		return rc.NewXRCSend(cfg)
 	}
 	if a.SRQ != nil {
 		cfg.RQ, cfg.SRQ = a.SRQ.ring, true
@@ -164,7 +197,7 @@ func (q *QP) newMachine(qpn ib.QPN) roce.Machine {
 	case ib.QPTypeUC:
 		return uc.New(cfg)
 	case ib.QPTypeUD:
-		return ud.New(ud.Config{Config: cfg, Source: q.sourceOf, MTU: q.pd.ctx.info.PortAttr().ActiveMTU.Bytes()})
+		return ud.New(ud.Config{Config: cfg, Source: q.sourceOf, MTU: q.ctx.info.PortAttr().ActiveMTU.Bytes()})
 	}
 	return rc.New(cfg)
 }
@@ -178,7 +211,7 @@ func (q *QP) sourceOf(sgidIndex uint8) netip.AddrPort {
 }
 
 // event passes an event of the machine on to the application.
-func (q *QP) event(e ib.EventType) { q.pd.ctx.events.put(AsyncEvent{Type: e, QP: q}) }
+func (q *QP) event(e ib.EventType) { q.ctx.events.put(AsyncEvent{Type: e, QP: q}) }
 
 // QPN returns the queue pair's number.
 func (q *QP) QPN() ib.QPN { return q.conn.QPN() }
@@ -186,7 +219,7 @@ func (q *QP) QPN() ib.QPN { return q.conn.QPN() }
 // Type returns the transport service.
 func (q *QP) Type() ib.QPType { return q.init.Type }
 
-// PD returns the protection domain.
+// PD returns the protection domain, nil of an XRC_RECV queue pair.
 func (q *QP) PD() *PD { return q.pd }
 
 // State returns the current state.
@@ -197,7 +230,7 @@ func (q *QP) State() ib.QPState {
 }
 
 // Query returns the attributes of the queue pair and what it was made from:
-// ibv_query_qp(3). Receive sizes are 0 with an SRQ.
+// ibv_query_qp(3). Receive sizes are 0 with an SRQ, and for XRC.
 func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 	var a ib.QPAttr
 	q.conn.Lock()
@@ -222,7 +255,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 	if q.gone.Load() {
 		return invalid("QP", "was destroyed")
 	}
-	limits, err := q.pd.ctx.limits(mask)
+	limits, err := q.ctx.limits(mask)
 	if err != nil {
 		return err
 	}
@@ -233,7 +266,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 	var src netip.Addr
 	if mask&ib.QPAV != 0 {
 		src = limits.GIDs[attr.AH.GRH.SGIDIndex]
-		if err := q.pd.ctx.eng.Listen(src); err != nil {
+		if err := q.ctx.eng.Listen(src); err != nil {
 			return err
 		}
 	}
@@ -256,13 +289,13 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 // address of the port. One that the system does not let us use yet, such as an
 // IPv6 address still being checked for duplicates, is left out.
 func (q *QP) listenAll() error {
-	addrs, err := q.pd.ctx.info.Addrs()
+	addrs, err := q.ctx.info.Addrs()
 	if err != nil {
 		return err
 	}
 	table := make([]netip.AddrPort, len(addrs))
 	for i, a := range addrs {
-		err := q.pd.ctx.eng.Listen(a)
+		err := q.ctx.eng.Listen(a)
 		if errors.Is(err, syscall.EADDRNOTAVAIL) {
 			continue
 		}
@@ -296,9 +329,12 @@ func (q *QP) Destroy() error {
 
 // purge removes completions that nobody is to see any more.
 func (q *QP) purge() {
-	q.init.SendCQ.ring.Purge(q.QPN())
-	if q.init.RecvCQ != q.init.SendCQ {
-		q.init.RecvCQ.ring.Purge(q.QPN())
+	a := &q.init
+	if a.SendCQ != nil {
+		a.SendCQ.ring.Purge(q.QPN())
+	}
+	if a.RecvCQ != nil && a.RecvCQ != a.SendCQ {
+		a.RecvCQ.ring.Purge(q.QPN())
 	}
 }
 
@@ -311,17 +347,25 @@ func (q *QP) destroy() bool {
 		return false
 	}
 	q.mcast.leaveAll(q)
-	q.conn.Close()
+	if q.target == nil || q.target.part(q) {
+		q.conn.Close()
+	}
 	q.purge()
 	a := &q.init
-	c := q.pd.ctx
+	c := q.ctx
 	c.events.forget(func(e *AsyncEvent) bool { return e.QP == q })
 	c.mu.Lock()
 	delete(c.qps, q)
 	c.mu.Unlock()
+	if a.XRCD != nil {
+		a.XRCD.users.Add(-1)
+		return true
+	}
 	q.pd.users.Add(-1)
 	a.SendCQ.users.Add(-1)
-	a.RecvCQ.users.Add(-1)
+	if a.RecvCQ != nil {
+		a.RecvCQ.users.Add(-1)
+	}
 	if a.SRQ != nil {
 		a.SRQ.users.Add(-1)
 	}

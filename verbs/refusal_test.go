@@ -34,7 +34,7 @@ func TestCreateRefuses(t *testing.T) {
 		errno  syscall.Errno
 		change func(*verbs.QPInitAttr)
 	}{
-		{"attr.Type", syscall.EOPNOTSUPP, func(a *verbs.QPInitAttr) { a.Type = 9 }},
+		{"attr.Type", syscall.EOPNOTSUPP, func(a *verbs.QPInitAttr) { a.Type = 8 }},
 		{"attr.SendCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SendCQ = nil }},
 		{"attr.SendCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SendCQ = other.cq }},
 		{"attr.RecvCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.RecvCQ = nil }},

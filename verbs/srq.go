@@ -9,6 +9,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/queue"
+	"verbena/internal/roce/rc"
 )
 
 // SRQ is a shared receive queue: receives that several queue pairs take from.
@@ -17,6 +18,9 @@ type SRQ struct {
 	pd    *PD
 	ring  *queue.SRQ
 	attr  ib.SRQAttr
+	xrcd  *XRCD        // nil unless XRC, and so the two below
+	cq    *CQ          // where its receives complete
+	num   ib.SRQN      // by which peers name it
 	users atomic.Int32 // queue pairs; -1 once destroyed
 
 	modifyMu sync.Mutex // one Modify at a time
@@ -43,6 +47,71 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) {
 		p.ctx.events.put(AsyncEvent{Type: ib.EventSRQLimitReached, SRQ: s})
 	})
 	return s, nil
+}
+
+// CreateXRCSRQ creates a shared receive queue of an XRC domain:
+// ibv_create_srq_ex(3). XRC_RECV queue pairs of the domain take receives from
+// it for requests that name its number, complete them on cq, and look the
+// requests' keys up in this protection domain.
+func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ) (*SRQ, error) {
+	switch {
+	case xrcd == nil || xrcd.ctx != p.ctx:
+		return nil, invalid("xrcd", "must be an XRC domain of this context")
+	case cq == nil || cq.ctx != p.ctx:
+		return nil, invalid("cq", "must be a completion queue of this context")
+	}
+	s, err := p.CreateSRQ(attr)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.makeXRC(xrcd, cq); err != nil {
+		p.users.Add(-1)
+		return nil, err
+	}
+	return s, nil
+}
+
+// makeXRC gives a new queue its number and its place in the domain.
+func (s *SRQ) makeXRC(xrcd *XRCD, cq *CQ) error {
+	c := s.pd.ctx
+	if err := use(&xrcd.users, "xrcd"); err != nil {
+		return err
+	}
+	if err := use(&cq.users, "cq"); err != nil {
+		xrcd.users.Add(-1)
+		return err
+	}
+	num, err := c.host.xrc.number()
+	if err != nil {
+		xrcd.users.Add(-1)
+		cq.users.Add(-1)
+		return fail(syscall.ENOMEM, "SRQ", "%v", err)
+	}
+	s.xrcd, s.cq, s.num = xrcd, cq, num
+	xrcd.dom.add(num, &rc.Inbox{PD: s.pd.num, Mem: c.keys, RQ: s.ring, CQ: completer{cq}})
+	if err := c.keep(s); err != nil {
+		s.quit()
+		return err
+	}
+	return nil
+}
+
+// Num returns the number by which a peer's XRC_SEND work requests name the
+// queue, 0 unless it is of an XRC domain: ibv_get_srq_num(3).
+func (s *SRQ) Num() ib.SRQN { return s.num }
+
+// leave takes an XRC queue out of its domain, once.
+func (s *SRQ) leave() {
+	if s.pd.ctx.unkeep(s) {
+		s.quit()
+	}
+}
+
+func (s *SRQ) quit() {
+	s.xrcd.dom.remove(s.num)
+	s.pd.ctx.host.xrc.free(s.num)
+	s.xrcd.users.Add(-1)
+	s.cq.users.Add(-1)
 }
 
 // PostRecv posts receive work requests: ibv_post_srq_recv(3). As QP.PostRecv.
@@ -97,11 +166,15 @@ func (s *SRQ) Query() ib.SRQAttr {
 	return ib.SRQAttr{MaxWR: uint32(s.ring.Cap()), MaxSGE: s.attr.MaxSGE, SRQLimit: uint32(s.ring.Limit())}
 }
 
-// Destroy removes the queue: ibv_destroy_srq(3). Errors: EBUSY while a queue
-// pair uses it.
+// Destroy removes the queue: ibv_destroy_srq(3). Of an XRC queue, whose
+// requests are refused from now on, a message that has come in part makes no
+// completion. Errors: EBUSY while a queue pair uses it.
 func (s *SRQ) Destroy() error {
 	if err := retire(&s.users, "SRQ"); err != nil {
 		return err
+	}
+	if s.xrcd != nil {
+		s.leave()
 	}
 	s.pd.ctx.events.forget(func(e *AsyncEvent) bool { return e.SRQ == s })
 	s.pd.users.Add(-1)

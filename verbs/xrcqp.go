@@ -1,0 +1,78 @@
+package verbs
+
+import (
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/queue"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+)
+
+// CreateQP creates an XRC_RECV queue pair of the domain in the RESET state:
+// ibv_create_qp_ex(3). It has no queues and no protection domain: each request
+// names the XRC shared receive queue whose receives, completion queue and
+// memory it is for. Of attr only Type is looked at, which may be left 0, and
+// attr may be nil. Completions carry the number of this queue pair, and stay
+// when it is destroyed.
+//
+// Errors: ENOMEM if no queue pair number is left.
+func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
+	if err := x.ctx.alive(); err != nil {
+		return nil, err
+	}
+	if attr != nil && attr.Type != 0 && attr.Type != ib.QPTypeXRCRecv {
+		return nil, invalid("attr.Type", "%v: an XRC domain has XRC_RECV queue pairs", attr.Type)
+	}
+	q, err := x.newQP()
+	if err != nil {
+		return nil, err
+	}
+	t := &xrcTarget{dom: x.dom, qps: map[*QP]struct{}{q: {}}}
+	t.conn, err = x.ctx.eng.NewConn(x.ctx.account, func(n ib.QPN) roce.Machine {
+		return rc.NewXRCRecv(roce.Config{QPN: n}, x.dom.find)
+	}, t.event)
+	if err != nil {
+		x.users.Add(-1)
+		return nil, fail(syscall.ENOMEM, "QP", "%v", err)
+	}
+	q.target, q.conn = t, t.conn
+	x.dom.mu.Lock()
+	x.dom.targets[t.conn.QPN()] = t
+	x.dom.mu.Unlock()
+	if err := q.enlist(); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// OpenQP opens an XRC_RECV queue pair of the domain once more, by its number:
+// ibv_open_qp(3). Each QP that stands for it may modify and query it and gets
+// its events; it goes when the last of them is destroyed.
+//
+// Errors: ENOENT if the domain has no such queue pair.
+func (x *XRCD) OpenQP(qpn ib.QPN) (*QP, error) {
+	if err := x.ctx.alive(); err != nil {
+		return nil, err
+	}
+	q, err := x.newQP()
+	if err != nil {
+		return nil, err
+	}
+	if !x.dom.join(qpn, q) {
+		x.users.Add(-1)
+		return nil, fail(syscall.ENOENT, "QPN", "%v is no XRC_RECV queue pair of this domain", qpn)
+	}
+	if err := q.enlist(); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// newQP returns a QP that is still to stand for a target.
+func (x *XRCD) newQP() (*QP, error) {
+	if err := use(&x.users, "XRCD"); err != nil {
+		return nil, err
+	}
+	return &QP{ctx: x.ctx, init: QPInitAttr{Type: ib.QPTypeXRCRecv, XRCD: x}, sq: queue.NewSendQueue(0, 0, 0)}, nil
+}
