@@ -146,9 +146,19 @@ func TestApplicationDrivesItsOwnQueuePair(t *testing.T) {
 	p.QPN = 0x77
 	check(t, client.Connect(&p))
 	server := f.own(l.want(ConnectRequest).ID, l.ch)
+	before, mask, err := server.QPAttr(ib.QPRTR, ib.QPTypeRC) // before Accept, as librdmacm's users do
+	check(t, err)
+	if before.DestQPN != 0x77 || mask&(ib.QPRQPSN|ib.QPAV) != ib.QPRQPSN|ib.QPAV {
+		t.Errorf("RTR before Accept with %+v", before)
+	}
 	check(t, server.Accept(&ConnParam{QPN: 0x88, ResponderResources: 1}))
 	if ev := client.want(ConnectResponse); ev.Conn.QPN != 0x88 {
 		t.Errorf("response with %+v", ev.Conn)
+	}
+	sends, _, err := client.QPAttr(ib.QPRTS, ib.QPTypeRC)
+	check(t, err)
+	if sends.SQPSN != before.RQPSN {
+		t.Errorf("the client begins with PSN %v, the server expects %v", sends.SQPSN, before.RQPSN)
 	}
 	attr, mask, err := client.QPAttr(ib.QPRTR, ib.QPTypeRC)
 	check(t, err)
@@ -261,6 +271,23 @@ func TestDestroyingAListenerRefusesWhatNobodyFetched(t *testing.T) {
 		time.Sleep(100 * time.Microsecond)
 	}
 	check(t, l.Destroy())
+	client.want(Rejected)
+}
+
+// Disconnect of a connection that is not up ends its queue pair, and no more.
+func TestDisconnectBeforeTheConnectionIsUp(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(TCP, loopback4)
+	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
+	check(t, client.Connect(&someParam))
+	server := f.own(l.want(ConnectRequest).ID, l.ch)
+	check(t, client.Disconnect())
+	check(t, server.Disconnect())
+	if s := client.QP().State(); s != ib.QPErr {
+		t.Errorf("queue pair in %v", s)
+	}
+	check(t, server.Reject(nil))
 	client.want(Rejected)
 }
 

@@ -250,3 +250,55 @@ func TestChannel(t *testing.T) {
 		}
 	}
 }
+
+// A channel that gives its events away does so in order, and after Destroy of
+// an ID or Close no more.
+func TestChannelToAFunction(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	type seen struct {
+		typ EventType
+		id  *ID
+	}
+	events := make(chan seen, 16)
+	ch := NewEventChannelTo(func(ev *Event) { events <- seen{ev.Type, ev.ID} })
+	b.join()
+	l := &ID{mgr: b.manager, ps: TCP, ch: ch}
+	check(t, l.BindAddr(anyPort))
+	check(t, l.Listen(1))
+	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
+	check(t, client.Connect(&someParam))
+	ev := <-events
+	if ev.typ != ConnectRequest {
+		t.Fatalf("%v", ev.typ)
+	}
+	check(t, l.Destroy())
+	check(t, ev.id.Destroy()) // it belongs to who has seen it
+	client.want(Rejected)
+
+	b.join()
+	id := &ID{mgr: b.manager, ps: TCP, ch: ch}
+	dst := netip.AddrPortFrom(loopback4, 9)
+	check(t, id.ResolveAddr(context.Background(), netip.AddrPort{}, dst))
+	check(t, id.ResolveRoute())
+	if first, second := <-events, <-events; first.typ != AddrResolved || second.typ != RouteResolved || first.id != id {
+		t.Errorf("%v, %v", first.typ, second.typ)
+	}
+	if ch.TryGet() != nil {
+		t.Error("the event is there a second time")
+	}
+	// Moved to a channel that keeps events, the ID raises them there.
+	kept := NewEventChannel()
+	check(t, id.Migrate(kept))
+	id.raise(Event{Type: DeviceRemoval})
+	check(t, id.Migrate(ch))
+	if ev := <-events; ev.typ != DeviceRemoval || kept.TryGet() != nil {
+		t.Errorf("%v", ev.typ)
+	}
+	ch.Close()
+	id.raise(Event{Type: DeviceRemoval})
+	check(t, id.Destroy())
+	if len(events) > 0 {
+		t.Errorf("%v after Close", (<-events).typ)
+	}
+}
