@@ -13,26 +13,35 @@ CONCURRENT = /(internal/(engine|osio|stats|mem|queue)|verbs|rdmacm)(/|$$)
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
-.PHONY: help build run test lint cross bigendian race unit interop bench fuzz clean
+.PHONY: help build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
-build: ## leave the command in bin/verbena
+build: cabi ## leave the command in bin/verbena, the libraries in lib/verbena
 	$(GO) build -o bin/verbena ./cmd/verbena
+
+CABI_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev
+
+cabi: ## the libraries that unmodified verbs applications load
+	@scripts/need $(CABI_NEEDS)
+	@$(MAKE) --no-print-directory -C cabi
 
 run: build ## two processes do RDMA on this machine: rping, then bandwidth and latency
 	scripts/demo bin/verbena
 
-test: lint cross bigendian race unit ## all tests but those that need a peer's kernel
+test: lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
 
 lint: ## gofmt and go vet
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags interop ./interop/...
+	@scripts/need $(CABI_NEEDS)
+	@unformatted=$$(gofmt -l cabi); if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
+	CGO_ENABLED=1 $(GO) vet -tags cabi ./cabi/...
 
 cross: ## the pure Go part builds elsewhere, tests included
 	@set -e; for platform in $(FOREIGN); do \
@@ -51,6 +60,9 @@ race: ## the concurrent packages' tests with the race detector
 unit: ## every package's tests
 	@scripts/need tshark
 	$(GO) test ./...
+
+capi: cabi ## the libraries' tests, from C
+	CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
 
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers \
   rdma-core iproute2 busybox util-linux tcpdump tshark qemu-system-x86
@@ -73,4 +85,4 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	done
 
 clean: ## remove what was built here; the guests' kernels stay in ~/.cache/verbena
-	rm -rf bin bench.json
+	rm -rf bin lib bench.json
