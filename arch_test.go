@@ -50,7 +50,7 @@ var readTree = sync.OnceValues(func() (*tree, error) {
 		name := d.Name()
 		if d.IsDir() {
 			hidden := strings.HasPrefix(name, ".") && name != "." && name != ".ci"
-			if hidden || name == "bin" || name == "testdata" {
+			if hidden || name == "bin" || p == "lib" || name == "testdata" {
 				return fs.SkipDir
 			}
 			return nil
