@@ -1,0 +1,68 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// libDir is where the libraries are: make's, or a directory of the caller's in
+// which they are built already.
+var libDir = sync.OnceValues(func() (string, error) {
+	if d := os.Getenv("VERBENA_LIBDIR"); d != "" {
+		return d, nil
+	}
+	out, err := exec.Command("make", "-s", "-C", "..", "engine", "verbs").CombinedOutput()
+	if err != nil {
+		return "", errors.New("make: " + err.Error() + "\n" + string(out))
+	}
+	return filepath.Abs("../../lib/verbena")
+})
+
+// compile builds testdata/name.c and returns the program.
+func compile(t *testing.T, name string) string {
+	t.Helper()
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), name)
+	out, err := exec.Command("gcc", "-O1", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread",
+		"-o", program, filepath.Join("testdata", name+".c"), filepath.Join(lib, "libibverbs.so.1")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return program
+}
+
+// within bounds a program that hangs.
+const within = 60 * time.Second
+
+// run compiles and runs testdata/name.c.
+func run(t *testing.T, name string) {
+	t.Helper()
+	program := compile(t, name)
+	lib, _ := libDir()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib)
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Fatalf("%s: not done after %v\n%s", name, within, out)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+	if s := strings.TrimSpace(string(out)); s != "" {
+		t.Log(s)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build cabi
+
+// Package cabitest tests the libraries of the C ABI as applications use them: C
+// programs that are linked with them. It has no code but tests.
+package cabitest
