@@ -138,14 +138,3 @@ int vb_context_handle(struct ibv_context *ctx, vb_handle *handle)
 	vb_engine_unlock();
 	return err;
 }
-
-/*
- * ibv_import_device(3) and its kin share objects between processes through the
- * kernel, which knows nothing of ours: what rdma-core returns for such a driver.
- */
-VB_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
-{
-	(void)cmd_fd;
-	errno = EOPNOTSUPP;
-	return NULL;
-}

@@ -133,7 +133,8 @@ VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_e
 	return n;
 }
 
-/* The numbers of this function differ from those of enum ibv_gid_type. */
+/* Of two versions of the private node: private.c. Its numbers are not those of enum ibv_gid_type. */
+__asm__(".symver ibv_query_gid_type, ibv_query_gid_type@IBVERBS_PRIVATE_64");
 VB_EXPORT int ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type)
 {
 	struct ibv_gid_entry entry;

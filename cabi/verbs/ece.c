@@ -1,0 +1,33 @@
+/*
+ * Enhanced connection establishment, ibv_set_ece(3) and ibv_query_ece(3): a
+ * vendor's options of a queue pair. This one has none, so that none is in force
+ * and none can be set. And ibv_query_qp_data_in_order(3): payloads are placed as
+ * packets come, in whatever order.
+ */
+#include "front.h"
+
+#include <errno.h>
+#include <string.h>
+
+VB_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	(void)ece;
+	errno = EOPNOTSUPP;
+	return EOPNOTSUPP;
+}
+
+VB_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	memset(ece, 0, sizeof(*ece));
+	return 0;
+}
+
+VB_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	(void)qp;
+	(void)op;
+	(void)flags;
+	return 0;
+}

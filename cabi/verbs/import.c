@@ -1,0 +1,56 @@
+/*
+ * Objects of another process by the kernel's handle: ibv_import_device(3),
+ * ibv_import_pd(3), ibv_import_mr(3), ibv_import_dm(3). The kernel knows nothing
+ * of ours, so that there is nothing to import: EOPNOTSUPP, as of a provider
+ * without them.
+ */
+#include "front.h"
+
+#include <errno.h>
+
+VB_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	(void)cmd_fd;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ctx, uint32_t handle)
+{
+	(void)ctx;
+	(void)handle;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	(void)pd;
+	(void)handle;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+VB_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ctx, uint32_t handle)
+{
+	(void)ctx;
+	(void)handle;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/* Nothing was imported. */
+VB_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+}
+
+VB_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	(void)mr;
+}
+
+VB_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	(void)dm;
+}

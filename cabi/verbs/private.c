@@ -1,0 +1,198 @@
+/*
+ * The private interface between libibverbs and its providers. Programs are
+ * linked with libraries of vendors too (libmlx5.so.1, libefa.so.1, libmlx4.so.1),
+ * which import all of this and find no device of theirs here: nothing of it is
+ * called but the registration of a driver, at load.
+ *
+ * Commands go to a kernel's device, so they return EOPNOTSUPP as rdma-core's do
+ * on a device that has none of them. rdma-core 44 and 64 name the node
+ * differently; a function of both has two symbols.
+ *
+ * The functions are defined without the arguments that they ignore.
+ */
+#include "front.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#define IN_64(name) __asm__(".symver " #name ", " #name "@IBVERBS_PRIVATE_64")
+
+#define COMMAND(name)            \
+	VB_EXPORT int name(void);  \
+	VB_EXPORT int name(void)   \
+	{                          \
+		return EOPNOTSUPP; \
+	}
+
+#define COMMAND_OF_BOTH(name) \
+	IN_64(name);            \
+	COMMAND(name)
+
+COMMAND_OF_BOTH(ibv_cmd_advise_mr)
+COMMAND_OF_BOTH(ibv_cmd_alloc_dm)
+COMMAND_OF_BOTH(ibv_cmd_alloc_mw)
+COMMAND_OF_BOTH(ibv_cmd_alloc_pd)
+COMMAND_OF_BOTH(ibv_cmd_attach_mcast)
+COMMAND_OF_BOTH(ibv_cmd_close_xrcd)
+COMMAND_OF_BOTH(ibv_cmd_create_ah)
+COMMAND_OF_BOTH(ibv_cmd_create_counters)
+COMMAND_OF_BOTH(ibv_cmd_create_cq)
+COMMAND_OF_BOTH(ibv_cmd_create_cq_ex)
+COMMAND_OF_BOTH(ibv_cmd_create_flow)
+COMMAND_OF_BOTH(ibv_cmd_create_flow_action_esp)
+COMMAND_OF_BOTH(ibv_cmd_create_qp)
+COMMAND_OF_BOTH(ibv_cmd_create_qp_ex)
+COMMAND_OF_BOTH(ibv_cmd_create_qp_ex2)
+COMMAND_OF_BOTH(ibv_cmd_create_rwq_ind_table)
+COMMAND_OF_BOTH(ibv_cmd_create_srq)
+COMMAND_OF_BOTH(ibv_cmd_create_srq_ex)
+COMMAND_OF_BOTH(ibv_cmd_create_wq)
+COMMAND_OF_BOTH(ibv_cmd_dealloc_mw)
+COMMAND_OF_BOTH(ibv_cmd_dealloc_pd)
+COMMAND_OF_BOTH(ibv_cmd_dereg_mr)
+COMMAND_OF_BOTH(ibv_cmd_destroy_ah)
+COMMAND_OF_BOTH(ibv_cmd_destroy_counters)
+COMMAND_OF_BOTH(ibv_cmd_destroy_cq)
+COMMAND_OF_BOTH(ibv_cmd_destroy_flow)
+COMMAND_OF_BOTH(ibv_cmd_destroy_flow_action)
+COMMAND_OF_BOTH(ibv_cmd_destroy_qp)
+COMMAND_OF_BOTH(ibv_cmd_destroy_rwq_ind_table)
+COMMAND_OF_BOTH(ibv_cmd_destroy_srq)
+COMMAND_OF_BOTH(ibv_cmd_destroy_wq)
+COMMAND_OF_BOTH(ibv_cmd_detach_mcast)
+COMMAND_OF_BOTH(ibv_cmd_free_dm)
+COMMAND_OF_BOTH(ibv_cmd_get_context)
+COMMAND_OF_BOTH(ibv_cmd_modify_cq)
+COMMAND_OF_BOTH(ibv_cmd_modify_flow_action_esp)
+COMMAND_OF_BOTH(ibv_cmd_modify_qp)
+COMMAND_OF_BOTH(ibv_cmd_modify_qp_ex)
+COMMAND_OF_BOTH(ibv_cmd_modify_srq)
+COMMAND_OF_BOTH(ibv_cmd_modify_wq)
+COMMAND_OF_BOTH(ibv_cmd_open_qp)
+COMMAND_OF_BOTH(ibv_cmd_open_xrcd)
+COMMAND_OF_BOTH(ibv_cmd_post_recv)
+COMMAND_OF_BOTH(ibv_cmd_post_send)
+COMMAND_OF_BOTH(ibv_cmd_post_srq_recv)
+COMMAND_OF_BOTH(ibv_cmd_query_context)
+COMMAND_OF_BOTH(ibv_cmd_query_device_any)
+COMMAND_OF_BOTH(ibv_cmd_query_mr)
+COMMAND_OF_BOTH(ibv_cmd_query_port)
+COMMAND_OF_BOTH(ibv_cmd_query_qp)
+COMMAND_OF_BOTH(ibv_cmd_query_srq)
+COMMAND_OF_BOTH(ibv_cmd_read_counters)
+COMMAND_OF_BOTH(ibv_cmd_reg_dm_mr)
+COMMAND_OF_BOTH(ibv_cmd_reg_dmabuf_mr)
+COMMAND_OF_BOTH(ibv_cmd_reg_mr)
+COMMAND_OF_BOTH(ibv_cmd_req_notify_cq)
+COMMAND_OF_BOTH(ibv_cmd_rereg_mr)
+COMMAND_OF_BOTH(ibv_cmd_resize_cq)
+COMMAND_OF_BOTH(execute_ioctl)
+
+COMMAND(ibv_cmd_alloc_dmah)
+COMMAND(ibv_cmd_create_cq_ex2)
+COMMAND(ibv_cmd_free_dmah)
+COMMAND(ibv_cmd_query_port_speed)
+COMMAND(ibv_cmd_reg_mr_ex)
+
+/* -- those of another type --------------------------------------------------- */
+
+/* An array of a provider's that says what it may forget after a removal; nobody fills it. */
+IN_64(verbs_allow_disassociate_destroy);
+VB_EXPORT bool verbs_allow_disassociate_destroy;
+
+/* Constructors of vendors' libraries register here: none of our devices is theirs. */
+VB_EXPORT void verbs_register_driver_34(const void *ops);
+VB_EXPORT void verbs_register_driver_34(const void *ops)
+{
+	(void)ops;
+}
+
+VB_EXPORT void verbs_register_driver_64(const void *ops);
+VB_EXPORT void verbs_register_driver_64(const void *ops)
+{
+	(void)ops;
+}
+
+/* Opens a device with settings of its driver: a vendor's call on a device of another's. */
+IN_64(verbs_open_device);
+VB_EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *settings);
+VB_EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *settings)
+{
+	(void)device;
+	(void)settings;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+IN_64(_verbs_init_and_alloc_context);
+VB_EXPORT void *_verbs_init_and_alloc_context(void);
+VB_EXPORT void *_verbs_init_and_alloc_context(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/* What a driver does to contexts and queues that it has allocated: it has none. */
+#define NOTHING_OF_BOTH(name)     \
+	IN_64(name);              \
+	VB_EXPORT void name(void); \
+	VB_EXPORT void name(void)  \
+	{                         \
+	}
+
+NOTHING_OF_BOTH(verbs_init_cq)
+NOTHING_OF_BOTH(verbs_set_ops)
+NOTHING_OF_BOTH(verbs_uninit_context)
+NOTHING_OF_BOTH(__verbs_log)
+
+/* How many attributes a chain of command buffers has: nobody executes one. */
+IN_64(__ioctl_final_num_attrs);
+VB_EXPORT unsigned __ioctl_final_num_attrs(unsigned count, void *link);
+VB_EXPORT unsigned __ioctl_final_num_attrs(unsigned count, void *link)
+{
+	(void)link;
+	return count;
+}
+
+/* A negative number is the error of polling. */
+IN_64(ibv_cmd_poll_cq);
+VB_EXPORT int ibv_cmd_poll_cq(void);
+VB_EXPORT int ibv_cmd_poll_cq(void)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+/* -- memory for devices, of rdma-core 64 -------------------------------------- */
+
+VB_EXPORT int ibv_cmd_export_dmabuf_fd(void);
+VB_EXPORT int ibv_cmd_export_dmabuf_fd(void)
+{
+	errno = EOPNOTSUPP;
+	return -1;
+}
+
+VB_EXPORT void *ibv_dmabuf_heap_cc_shared_init(void);
+VB_EXPORT void *ibv_dmabuf_heap_cc_shared_init(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+VB_EXPORT void *ibv_dmabuf_heap_alloc(void);
+VB_EXPORT void *ibv_dmabuf_heap_alloc(void)
+{
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+/* There is never anything to free. */
+VB_EXPORT void ibv_dmabuf_heap_destroy(void);
+VB_EXPORT void ibv_dmabuf_heap_destroy(void)
+{
+}
+
+VB_EXPORT void ibv_dmabuf_heap_free(void);
+VB_EXPORT void ibv_dmabuf_heap_free(void)
+{
+}
