@@ -37,7 +37,7 @@ var layers = []struct {
 
 // testOnly are the packages that only tests may import. They may import
 // anything but commands.
-var testOnly = []string{"internal/testkit", "interop"}
+var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of what they are
 // called with.

@@ -1,0 +1,17 @@
+// Package apps runs the verbs applications that Debian ships, unmodified, over
+// our libibverbs and librdmacm. Its tests need the build tag `apps`, the
+// packages that the Makefile lists, and `make build`:
+//
+//	make apps                                            # all, with what they need installed
+//	go test -tags apps -v -run 'Applications/rping' ./apps   # one
+//	… -args -readme ../README.md                         # and write the table there
+//
+// Each case is an exchange of a server and a client, or a program alone, with
+// the exit statuses and outputs that it must have. All run in a network
+// namespace of their own, with two devices: of the loopback interface, and of an
+// Ethernet interface with an MTU of 1500. No privilege is needed for that where
+// users may make namespaces; elsewhere the machine's own interfaces are used.
+//
+// What no software device can do stands in the table too, with the reason: a
+// case of it passes if the program is refused cleanly.
+package apps

@@ -1,0 +1,201 @@
+//go:build linux && apps
+
+package apps
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limit bounds one exchange. Most take a tenth of a second; the longest, of
+// thousands of messages of all sizes, some seconds on a busy machine.
+const limit = 40 * time.Second
+
+// refusalLimit is how long a client is started again that finds no listener:
+// a server of the connection manager does not say when it listens.
+const refusalLimit = 10 * time.Second
+
+// exchange is a server and a client, or a program alone. In its words $DEV,
+// $ADDR, $SIX, $PORT and $DIR stand for the device, its addresses, a port that
+// nobody else has and a directory of the exchange's own.
+type exchange struct {
+	program string // the row of the table
+	label   string // what of it, in the row; empty is its plain use
+	server  string // command line; none if the program needs no peer
+	client  string
+	env     string   // NAME=value …, of both
+	ready   string   // "tcp": the server listens on $PORT; else what it prints before it does
+	says    []string // what the client must print: regular expressions
+	answers []string // what the server must print
+	fails   int      // the exit status that the client must have
+	stays   bool     // the server does not end by itself
+	either  bool     // the server's exit status means nothing
+	only    string   // runs over this column's device only
+	limit   time.Duration
+	check   func(t *testing.T, dir, said string) // looks further
+	cannot  string                               // why no software device can do it: what is run is the refusal
+}
+
+// port is the last that was given out. Below the ephemeral ports, which peers'
+// sockets get.
+var port = 20000
+
+// run runs the exchange over a device.
+func (x *exchange) run(t *testing.T, d device) {
+	port++
+	dir := t.TempDir()
+	expand := func(s string) string {
+		return os.Expand(s, func(name string) string {
+			return map[string]string{"DEV": d.name, "ADDR": d.addr, "SIX": d.six, "PORT": strconv.Itoa(port), "DIR": dir}[name]
+		})
+	}
+	env := strings.Fields(expand(x.env))
+	bound := x.limit
+	if bound == 0 {
+		bound = limit
+	}
+	deadline := time.Now().Add(bound)
+
+	var server *process
+	if x.server != "" {
+		var err error
+		if server, err = launch(dir, env, words(expand(x.server))); err != nil {
+			t.Fatal(err)
+		}
+		defer server.kill()
+		if err := x.await(server, deadline); err != nil {
+			t.Fatalf("server: %v; it said\n%s", err, server.tail())
+		}
+	}
+	client, err := x.connect(dir, env, words(expand(x.client)), server, deadline)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.kill()
+	report := func(format string, args ...any) {
+		t.Helper()
+		t.Errorf(format, args...)
+		t.Logf("client: %s\n%s", expand(x.client), client.tail())
+		if server != nil {
+			t.Logf("server: %s\n%s", expand(x.server), server.tail())
+		}
+	}
+	if !client.ended(deadline) {
+		report("client: still running after %v", bound)
+		return
+	}
+	if got := client.status(); got != x.fails {
+		report("client: exit status %d, want %d", got, x.fails)
+		return
+	}
+	if missing := lacks(client.said.String(), expand, x.says); missing != "" {
+		report("client: it did not say %q", missing)
+		return
+	}
+	if server != nil {
+		if x.stays {
+			server.stop()
+		} else if !server.ended(deadline) {
+			report("server: still running after %v", bound)
+			return
+		} else if got := server.status(); got != 0 && !x.either {
+			report("server: exit status %d", got)
+			return
+		}
+		if missing := lacks(server.said.String(), expand, x.answers); missing != "" {
+			report("server: it did not say %q", missing)
+			return
+		}
+	}
+	if x.check != nil {
+		x.check(t, dir, client.said.String())
+		if t.Failed() {
+			report("the check failed")
+		}
+	}
+}
+
+// connect starts the client, and again while nobody listens yet.
+func (x *exchange) connect(dir string, env, argv []string, server *process, deadline time.Time) (*process, error) {
+	early := time.Now().Add(refusalLimit)
+	for {
+		client, err := launch(dir, env, argv)
+		if err != nil || server == nil || x.ready != "" {
+			return client, err
+		}
+		for !client.ended(time.Now().Add(20 * time.Millisecond)) {
+			if time.Now().After(deadline) {
+				return client, nil
+			}
+		}
+		if client.status() == x.fails || !refused.MatchString(client.said.String()) || time.Now().After(early) {
+			return client, nil
+		}
+		select {
+		case <-server.done:
+			return client, nil
+		default:
+		}
+	}
+}
+
+// refused is what clients say of a peer that does not listen.
+var refused = regexp.MustCompile(`(?i)reject|refused|unreachable`)
+
+// await waits until a server is ready.
+func (x *exchange) await(server *process, deadline time.Time) error {
+	for x.ready != "" {
+		if x.ready == "tcp" {
+			if listens(port) {
+				return nil
+			}
+		} else if strings.Contains(server.said.String(), x.ready) {
+			return nil
+		}
+		if server.ended(time.Now().Add(10 * time.Millisecond)) {
+			return fmt.Errorf("it ended early, with status %d", server.status())
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("it does not listen")
+		}
+	}
+	return nil
+}
+
+// listens reports whether a TCP port is listened on: proc(5), /proc/net/tcp.
+func listens(port int) bool {
+	line := regexp.MustCompile(fmt.Sprintf(`: [0-9A-F]+:%04X [0-9A-F]+:0000 0A `, port))
+	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		if b, err := os.ReadFile(file); err == nil && line.Match(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// words splits a command line at spaces; single quotes hold words together.
+func words(line string) (out []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+		} else {
+			out = append(out, strings.Fields(part)...)
+		}
+	}
+	return out
+}
+
+// lacks returns the first expression that text does not have.
+func lacks(text string, expand func(string) string, want []string) string {
+	for _, w := range want {
+		if !regexp.MustCompile(expand(w)).MatchString(text) {
+			return w
+		}
+	}
+	return ""
+}

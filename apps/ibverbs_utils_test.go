@@ -1,0 +1,67 @@
+//go:build linux && apps
+
+package apps
+
+import "slices"
+
+// pingpong is an exchange of one of ibverbs-utils' pingpongs.
+func pingpong(kind, label string, says ...string) exchange {
+	program := "ibv_" + kind + "_pingpong"
+	options := program + " -d $DEV -p $PORT -g 0 -n 200 " + label
+	return exchange{
+		program: program, label: label, ready: "tcp",
+		server: options, client: options + " $ADDR",
+		says: append([]string{`local address: +LID 0x0000, QPN`, `remote address: +LID 0x0000, QPN`}, says...),
+	}
+}
+
+// bytesIn is what a pingpong reports last.
+const bytesIn = `\d+ bytes in [\d.]+ seconds = [\d.]+ Mbit/sec`
+
+// refusal is a program alone that finds that the device cannot do it.
+func refusal(program, label, says, why string) exchange {
+	return exchange{
+		program: program, label: label, client: program + " -d $DEV -p $PORT -g 0 " + label,
+		fails: 1, says: []string{says}, cannot: why,
+	}
+}
+
+var ibverbsUtils = slices.Concat([]exchange{
+	{program: "ibv_devices", client: "ibv_devices", says: []string{`device +\t *node GUID`, `\s$DEV\s+\t?[0-9a-f]{16}`}},
+	{program: "ibv_devinfo", client: "ibv_devinfo -d $DEV", says: []string{`hca_id:\t$DEV`, `state:\t+PORT_ACTIVE \(4\)`, `link_layer:\t+Ethernet`}},
+	{program: "ibv_devinfo", label: "-v", client: "ibv_devinfo -v -d $DEV", says: []string{
+		`max_qp:\t+\d{3}`, `atomic_cap:\t+ATOMIC_GLOB`, `GID\[ +0\]:\t+\S*$ADDR, RoCE v2`, `GID\[ +1\]:\t+$SIX\S*, RoCE v2|GID\[ +1\]`,
+	}},
+	{program: "ibv_devinfo", label: "-l", client: "ibv_devinfo -l", says: []string{`HCAs? found:`, `\t$DEV`}},
+	// It waits for events for ever: what it prints first is all that can be seen.
+	{program: "ibv_asyncwatch", server: "ibv_asyncwatch -d $DEV", ready: "async event FD", stays: true, either: true, client: "true",
+		answers: []string{`$DEV: async event FD \d+`}},
+},
+	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000 -m 4096", "-e -c -N"}),
+	pingpongs("uc", []string{"", "-e", "-c"}),
+	pingpongs("ud", []string{"-s 1000", "-s 1000 -e", "-s 1000 -c"}),
+	pingpongs("srq", []string{"", "-e", "-c", "-q 4"}),
+	[]exchange{
+		{program: "ibv_xsrq_pingpong", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 $ADDR"},
+		{program: "ibv_xsrq_pingpong", label: "-e", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e $ADDR"},
+	},
+	refusals("-o", "on-demand paging lets the device fault pages in; here the memory is the application's own"),
+	[]exchange{
+		refusal("ibv_rc_pingpong", "-t", "isn't completion timestamp capable", "completion timestamps are a device's clock"),
+		refusal("ibv_rc_pingpong", "-j", "doesn't support dm allocation", "device memory is memory on the device"),
+	},
+)
+
+func pingpongs(kind string, labels []string) (all []exchange) {
+	for _, label := range labels {
+		all = append(all, pingpong(kind, label, bytesIn))
+	}
+	return all
+}
+
+func refusals(label, why string) (all []exchange) {
+	for _, program := range []string{"ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_xsrq_pingpong"} {
+		all = append(all, refusal(program, label, "ODP capable|ODP|odp", why))
+	}
+	return all
+}

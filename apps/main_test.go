@@ -1,0 +1,95 @@
+//go:build linux && apps
+
+package apps
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readme is the file whose table is to be brought up to date.
+var readme = flag.String("readme", "", "write the table of applications to `FILE`, between its marks")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	enter()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	// Captures, sockets and driver files of this run only.
+	dir, err := os.MkdirTemp("", "va")
+	if err != nil {
+		fmt.Println("apps:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("XDG_RUNTIME_DIR", dir)
+	if theDevices, err = devices(); err != nil {
+		fmt.Println("apps:", err)
+		return 1
+	}
+	status := m.Run()
+	if results.empty() {
+		return status
+	}
+	results.print(os.Stdout)
+	if *readme != "" && status == 0 {
+		if err := results.writeTo(*readme); err != nil {
+			fmt.Println("apps:", err)
+			return 1
+		}
+	}
+	return status
+}
+
+// theDevices are what everything runs over.
+var theDevices []device
+
+// suites are all exchanges, by the package that the programs come in.
+var suites = []struct {
+	debian    string
+	exchanges []exchange
+}{
+	{"ibverbs-utils", ibverbsUtils},
+	{"perftest", perftest},
+	{"rdmacm-utils", rdmacmUtils},
+	{"librdmacm1", rsocketPreload},
+	{"qperf", qperf},
+	{"fio", fio},
+	{"libfabric-bin", libfabric},
+	{"ucx-utils", ucx},
+	{"openmpi-bin", openMPI},
+	{"python3-pyverbs", pyverbs},
+}
+
+func TestApplications(t *testing.T) {
+	for _, s := range suites {
+		for _, x := range s.exchanges {
+			for _, d := range theDevices {
+				if x.only != "" && x.only != d.what {
+					continue
+				}
+				name := strings.Join(slices.DeleteFunc([]string{x.program, x.label, d.what}, func(s string) bool { return s == "" }), "/")
+				t.Run(name, func(t *testing.T) {
+					defer func() { results.add(s.debian, x, d, !t.Failed()) }()
+					x.run(t, d)
+				})
+			}
+		}
+	}
+}
+
+// file returns the absolute name of one in testdata.
+func file(name string) string {
+	path, err := filepath.Abs(filepath.Join("testdata", name))
+	if err != nil {
+		panic(err) // there is no working directory
+	}
+	return path
+}

@@ -1,0 +1,40 @@
+//go:build linux && apps
+
+package apps
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// mpi is a run of 4 ranks of testdata/allreduce.c.
+func mpi(label, transport, only string) exchange {
+	return exchange{
+		program: "Open MPI", label: label, only: only,
+		env: "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 UCX_NET_DEVICES=$DEV:1 UCX_LOG_LEVEL=warn " +
+			"PRTE_MCA_plm=isolated OMPI_MCA_plm=isolated OMPI_MCA_btl=self",
+		client: "mpirun -n 4 --oversubscribe " + transport + " " + allreduce,
+		says:   []string{`4 ranks: all sums are right`},
+	}
+}
+
+var openMPI = []exchange{
+	mpi("UCX rc_verbs", "--mca pml ucx --mca osc ucx -x UCX_TLS=rc_verbs,self", ""),
+	mpi("UCX ud_verbs", "--mca pml ucx --mca osc ucx -x UCX_TLS=ud_verbs,self", ""),
+	mpi("libfabric verbs;ofi_rxm", "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm'", "Ethernet"),
+}
+
+// allreduce is the program, compiled once.
+var allreduce = func() string {
+	path, err := filepath.Abs("../bin/apps-allreduce")
+	if err != nil {
+		panic(err) // there is no working directory
+	}
+	cmd := exec.Command("mpicc", "-O2", "-Wall", "-Werror", "-o", path, "testdata/allreduce.c")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		os.Stderr.WriteString("apps: mpicc: " + err.Error() + "\n") // those who want it will say so
+	}
+	return path
+}()

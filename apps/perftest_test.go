@@ -1,0 +1,59 @@
+//go:build linux && apps
+
+package apps
+
+import (
+	"slices"
+	"strings"
+)
+
+// perf is an exchange of perftest's program for an operation and what is
+// measured. Few messages show whether it works; the figures are not looked at.
+func perf(verb, measure, label string) exchange {
+	program := "ib_" + verb + "_" + measure
+	options := program + " -d $DEV -p $PORT -F " + label
+	switch {
+	case strings.Contains(label, "-D "):
+	case strings.Contains(label, "-a"):
+		options += " -n 50"
+	default:
+		options += " -n 500"
+	}
+	x := exchange{program: program, label: label, ready: "tcp", server: options, client: options + " $ADDR", says: []string{` (Connection|Transport) type`}}
+	if strings.Contains(label, "-R") {
+		x.ready = "Waiting for client" // by the connection manager: no TCP port
+	}
+	if measure == "bw" {
+		x.says = append(x.says, `#bytes +#iterations +BW`, `(?m)^ \d+ +\d+ +[\d.]+ +[\d.]+`)
+	} else {
+		x.says = append(x.says, `#bytes +#iterations +t_`, `(?m)^ \d+ +\d+ +[\d.]+`)
+	}
+	if strings.Contains(label, "-a") && !strings.Contains(label, "UD") && verb != "atomic" {
+		x.says = append(x.says, `(?m)^ 2 +\d+`, `(?m)^ 8388608 +\d+`)
+	}
+	return x
+}
+
+var perftest = func() (all []exchange) {
+	add := func(verb, measure string, labels ...string) {
+		for _, label := range labels {
+			all = append(all, perf(verb, measure, label))
+		}
+	}
+	both := []string{"", "-R", "-a"}
+	for _, verb := range []string{"write", "read", "send"} {
+		add(verb, "bw", both...)
+		add(verb, "bw", "-q 8", "-b", "-D 1", "-e", "-R -b")
+		add(verb, "lat", both...)
+		add(verb, "lat", "-D 1")
+	}
+	add("write", "bw", "-I 64 -s 64", "-c UC", "-l 8 -s 512", "-Q 16", "--use_old_post_send")
+	add("write", "lat", "-I 64 -s 64", "-c UC")
+	add("send", "bw", "-I 64 -s 64", "-c UC", "-c UD -s 1000", "-c XRC --use-srq", "-r 1024 --use-srq", "-c UD -R -s 1000")
+	add("send", "lat", "-I 64 -s 64", "-e", "-c UC", "-c UD -s 1000", "-c UD -R -s 1000")
+	add("read", "lat", "-e")
+	add("read", "bw", "-o 16")
+	add("atomic", "bw", "", "-R", "-q 8", "-e", "-b", "-D 1", "-A CMP_AND_SWAP")
+	add("atomic", "lat", "", "-R", "-e", "-D 1", "-A CMP_AND_SWAP")
+	return slices.Clip(all)
+}()

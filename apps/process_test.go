@@ -1,0 +1,116 @@
+//go:build linux && apps
+
+package apps
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// verbena is the command of the prefix named by VERBENA_PREFIX, or the one that
+// `make build` leaves; the libraries are beside it.
+var verbena = func() string {
+	prefix := os.Getenv("VERBENA_PREFIX")
+	if prefix == "" {
+		prefix = ".."
+	}
+	path, err := filepath.Abs(filepath.Join(prefix, "bin/verbena"))
+	if err != nil {
+		panic(err) // there is no working directory
+	}
+	return path
+}()
+
+// output collects what a process says; it is read while it grows.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer // guarded by mu
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// process is a program that runs over our libraries, with all it starts.
+type process struct {
+	cmd  *exec.Cmd
+	said *output
+	done chan struct{} // closed after its end
+}
+
+// launch starts a program by `verbena run`. Lines come as they are printed, also
+// from programs that would collect them, as this is no terminal.
+func launch(dir string, env, argv []string) (*process, error) {
+	p := &process{said: &output{}, done: make(chan struct{})}
+	p.cmd = exec.Command(verbena, append([]string{"run", "stdbuf", "-oL"}, argv...)...)
+	p.cmd.Dir = dir
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.WaitDelay = time.Second // a descendant may hold the pipe
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait() // the state tells
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// ended waits for the end until the deadline.
+func (p *process) ended(deadline time.Time) bool {
+	select {
+	case <-p.done:
+		return true
+	case <-time.After(time.Until(deadline)):
+		return false
+	}
+}
+
+// kill ends the program and whatever it has started.
+func (p *process) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may be gone
+	<-p.done
+}
+
+// stop ends a server that would go on for ever, as its user would.
+func (p *process) stop() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT) // it may be gone
+	if !p.ended(time.Now().Add(2 * time.Second)) {
+		p.kill()
+	}
+}
+
+// status is the exit status, or minus the signal's number.
+func (p *process) status() int {
+	ws := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ws.Signaled() {
+		return -int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
+
+// tail is the end of what a process said, for reports.
+func (p *process) tail() string {
+	lines := strings.Split(strings.TrimRight(p.said.String(), "\n"), "\n")
+	if n := len(lines) - 25; n > 0 {
+		lines = append([]string{fmt.Sprintf("… %d lines …", n)}, lines[n:]...)
+	}
+	return "  | " + strings.Join(lines, "\n  | ")
+}

@@ -1,0 +1,105 @@
+//go:build linux && apps
+
+package apps
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+)
+
+// row is what one program showed.
+type row struct {
+	debian, program string
+	labels          []string
+	ran, passed     map[string]int // by column
+	failed          []string
+	cannot          []string // reasons
+}
+
+// summary collects the rows in the order in which programs ran first.
+type summary struct{ rows []*row }
+
+var results summary
+
+func (s *summary) empty() bool { return len(s.rows) == 0 }
+
+func (s *summary) add(debian string, x exchange, d device, ok bool) {
+	i := slices.IndexFunc(s.rows, func(r *row) bool { return r.program == x.program })
+	if i < 0 {
+		i = len(s.rows)
+		s.rows = append(s.rows, &row{debian: debian, program: x.program, ran: map[string]int{}, passed: map[string]int{}})
+	}
+	r := s.rows[i]
+	if x.label != "" && !slices.Contains(r.labels, x.label) {
+		r.labels = append(r.labels, x.label)
+	}
+	if x.cannot != "" {
+		if reason := fmt.Sprintf("%s: %s", strings.TrimSpace(x.label), x.cannot); !slices.Contains(r.cannot, reason) {
+			r.cannot = append(r.cannot, reason)
+		}
+	}
+	r.ran[d.what]++
+	if ok {
+		r.passed[d.what]++
+	} else {
+		r.failed = append(r.failed, strings.TrimSpace(x.label+" ("+d.what+")"))
+	}
+}
+
+// result says how many exchanges passed over a column's device.
+func (r *row) result(column string) string {
+	switch ran, passed := r.ran[column], r.passed[column]; {
+	case ran == 0:
+		return "–"
+	case ran == passed:
+		return fmt.Sprintf("%d ok", passed)
+	default:
+		return fmt.Sprintf("%d of %d", passed, ran)
+	}
+}
+
+func (s *summary) table() table.Writer {
+	w := table.NewWriter()
+	w.AppendHeader(table.Row{"application", "with", "loopback", "Ethernet", ""})
+	for _, r := range s.rows {
+		var notes []string
+		if len(r.failed) > 0 {
+			notes = append(notes, "FAILED: "+strings.Join(r.failed, ", "))
+		}
+		notes = append(notes, r.cannot...)
+		w.AppendRow(table.Row{r.program, strings.Join(r.labels, ", "), r.result("loopback"), r.result("Ethernet"), strings.Join(notes, "; ")})
+	}
+	return w
+}
+
+func (s *summary) print(out io.Writer) {
+	w := s.table()
+	w.SetStyle(table.StyleLight)
+	w.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: 60}, {Number: 5, WidthMax: 70}})
+	fmt.Fprintf(out, "\n%s\n", w.Render())
+}
+
+// The table stands between these lines of README.md.
+const (
+	tableBegins = "<!-- make apps -->\n"
+	tableEnds   = "<!-- end of make apps -->\n"
+)
+
+// writeTo replaces the table in a file.
+func (s *summary) writeTo(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(b), tableBegins)
+	_, tail, ok2 := strings.Cut(rest, tableEnds)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s has no lines %q and %q", path, tableBegins, tableEnds)
+	}
+	return os.WriteFile(path, []byte(head+tableBegins+s.table().RenderMarkdown()+"\n"+tableEnds+tail), 0o644)
+}

@@ -1,0 +1,7 @@
+#!/bin/sh
+# pyverbs.sh DEVICE: the tests that python3-pyverbs ships, over a device.
+set -e
+mkdir tests
+cp /usr/share/doc/rdma-core/tests/* tests
+gunzip tests/*.gz
+exec python3 tests/run_tests.py --dev "$1" --port 1 --gid 0 -v
