@@ -108,7 +108,7 @@ func (e *endpoint) sendDone(wc *ib.WC) {
 	if it.wr.Opcode == ib.WRBindMW {
 		e.bound = true
 	}
-	if e.typ == ib.QPTypeRC {
+	if reliable(e.typ) {
 		for _, it := range e.plan[from : k+1] {
 			e.checkExecuted(it)
 		}
@@ -132,7 +132,7 @@ func (e *endpoint) sendFailed(wc *ib.WC, it *item) {
 	if e.exact && wc.Status != it.expect.Status {
 		w.fail("QP %v: WR %d (%v) ended with %v (%v), the oracle says %v", e.qpn, wc.WRID, it.wr.Opcode, wc.Status, wc.VendorErr, it.expect.Status)
 	}
-	if e.typ != ib.QPTypeRC && e.state != ib.QPErr {
+	if !reliable(e.typ) && e.state != ib.QPErr {
 		w.fail("QP %v: WR %d of an unreliable service failed: %v (%v)", e.qpn, wc.WRID, wc.Status, wc.VendorErr)
 	}
 }
@@ -156,6 +156,9 @@ func (e *endpoint) recvDone(wc *ib.WC) {
 	w, k := e.world, int(wc.WRID)
 	e.note(wc)
 	w.Outcomes.Recvs++
+	if e.typ == ib.QPTypeXRCRecv {
+		w.Outcomes.XRC++
+	}
 	if k >= e.pool.posted || e.pool.used[k] {
 		w.fail("QP %v: receive %d completes twice, or was not posted", e.qpn, k)
 		return
@@ -207,7 +210,7 @@ func (e *endpoint) received(wc *ib.WC, buf piece) *item {
 	}
 	for i := e.seen; i < len(e.peer.plan); i++ {
 		it := e.peer.plan[i]
-		if e.typ == ib.QPTypeRC {
+		if reliable(e.typ) {
 			e.peer.checkExecuted(it.sent()) // of a SEND's predecessors the bytes are in place
 		}
 		if !it.consumes() {
@@ -217,7 +220,7 @@ func (e *endpoint) received(wc *ib.WC, buf piece) *item {
 			e.seen = i + 1
 			return it
 		}
-		if e.typ == ib.QPTypeRC {
+		if reliable(e.typ) {
 			return nil // RC loses nothing
 		}
 	}
@@ -252,7 +255,7 @@ func (i *item) fits(wc *ib.WC, buf piece) bool {
 		flags&ib.WCWithInv != 0 && wc.InvalidatedRKey != i.wr.InvKey:
 		return false
 	case op == ib.WCRecvRDMAWithImm:
-		return bytes.Equal(i.target.bytes(), i.wr.Data) || i.to.typ == ib.QPTypeRC
+		return bytes.Equal(i.target.bytes(), i.wr.Data) || reliable(i.to.typ)
 	}
 	return bytes.Equal(buf.part(0, n).bytes(), i.wr.Data)
 }

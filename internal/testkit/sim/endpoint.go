@@ -49,6 +49,7 @@ type endpoint struct {
 	sq      *queue.SendQueue
 	scq     *queue.CQ
 	rcq     *queue.CQ
+	srqn    ib.SRQN // XRC_RECV: of its pool; 0 once that was destroyed
 	mem     *arena
 	send    *area // read locally only
 	result  *area // written locally
@@ -79,7 +80,7 @@ type endpoint struct {
 
 func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpoint {
 	e := &endpoint{
-		world: w, node: n, typ: t, qpn: qpn, mtu: mtu.Bytes(), timerAt: monotime.Never, exact: t == ib.QPTypeRC,
+		world: w, node: n, typ: t, qpn: qpn, mtu: mtu.Bytes(), timerAt: monotime.Never, exact: reliable(t),
 		sq: queue.NewSendQueue(sqDepth, 8, maxInline), scq: queue.NewCQ(sqDepth), rcq: queue.NewCQ(cqDepth),
 		mem: &arena{bytes: make([]byte, 4*(areaBytes+guardBytes)+guardBytes)},
 	}
@@ -90,7 +91,13 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 	e.static, _ = e.target.take(staticBytes)
 	e.words, _ = e.target.take(8 * atomicWords)
 	// What the network does to UC and UD uses receives up that RC then waits for.
-	if t == ib.QPTypeRC || w.calm {
+	switch {
+	case t == ib.QPTypeXRCSend: // never receives
+		e.pool = &recvPool{owner: e}
+	case t == ib.QPTypeXRCRecv:
+		e.srqn = srqnBase + ib.SRQN(qpn)
+		e.pool = &recvPool{owner: e, area: e.mem.newArea(n.mem, ib.AccessLocalWrite), srq: queue.NewSRQ(rqDepth, 8, nil)}
+	case t == ib.QPTypeRC || w.calm:
 		e.pool = n.srq
 	}
 	if e.pool == nil {
@@ -100,15 +107,35 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 	switch t {
 	case ib.QPTypeRC:
 		e.machine = rc.New(c)
+	case ib.QPTypeXRCSend:
+		e.machine = rc.NewXRCSend(c)
+	case ib.QPTypeXRCRecv:
+		e.machine = rc.NewXRCRecv(c, e.inbox)
 	case ib.QPTypeUC:
 		e.machine = uc.New(c)
 	case ib.QPTypeUD:
 		e.machine = ud.New(ud.Config{Config: c, Source: func(uint8) netip.AddrPort { return netip.AddrPortFrom(n.addr, sourcePort) }, MTU: e.mtu})
 	}
-	e.sure = t != ib.QPTypeRC && w.calm && e.pool.srq == nil
+	e.sure = !reliable(t) && w.calm && e.pool.srq == nil
 	n.qps[qpn] = e
 	w.endpoints = append(w.endpoints, e)
 	return e
+}
+
+// srqnBase sets numbers of shared receive queues apart from those of queue pairs.
+const srqnBase ib.SRQN = 0x1000
+
+// reliable reports whether a service loses nothing.
+func reliable(t ib.QPType) bool {
+	return t == ib.QPTypeRC || t == ib.QPTypeXRCSend || t == ib.QPTypeXRCRecv
+}
+
+// inbox is the XRC domain of e, which has one shared receive queue.
+func (e *endpoint) inbox(n ib.SRQN) *rc.Inbox {
+	if n != e.srqn || n == 0 {
+		return nil
+	}
+	return &rc.Inbox{PD: domain, Mem: e.node.mem, RQ: e.pool.srq, CQ: e.rcq}
 }
 
 // connect brings e to RTS; peer is nil for UD.

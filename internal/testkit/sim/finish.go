@@ -33,7 +33,7 @@ func (w *world) finish() {
 			w.fail("QP %v (%v, %v) has nothing to do and a timer at %v", e.qpn, e.typ, e.state, monotime.Duration(at))
 		}
 		if e.exact && e.peer.exact && e.state != ib.QPRTS {
-			if last := e.plan[len(e.plan)-1]; last.expect.Status == ib.WCSuccess {
+			if n := len(e.plan); n == 0 || e.plan[n-1].expect.Status == ib.WCSuccess {
 				w.fail("QP %v ended in %v", e.qpn, e.state)
 			}
 		}

@@ -41,6 +41,9 @@ var mixes = map[ib.QPType][]struct {
 }
 
 func (w *world) pick(t ib.QPType) ib.WROpcode {
+	if t == ib.QPTypeXRCSend { // has all that RC has
+		t = ib.QPTypeRC
+	}
 	total := 0
 	for _, m := range mixes[t] {
 		total += m.weight
@@ -185,6 +188,9 @@ func (i *item) fill(e *endpoint, w *queue.SendWQE) {
 		w.Inline = append(w.Inline, i.wr.Data...)
 	} else {
 		w.SGE = append(w.SGE, i.sge...)
+	}
+	if e.typ == ib.QPTypeXRCSend {
+		w.SetRemoteSRQ(srqnBase + ib.SRQN(e.peer.qpn))
 	}
 	if e.typ == ib.QPTypeUD {
 		w.Dst, w.RemoteQPN, w.QKey = i.to.node.addr, i.to.qpn, qkey

@@ -28,7 +28,7 @@ const (
 // is posted for, so they have room for all from the start.
 func newRecvPool(e *endpoint, a *area) *recvPool {
 	depth := rqDepth
-	if e.typ != ib.QPTypeRC {
+	if !reliable(e.typ) {
 		depth = cqDepth
 	}
 	return &recvPool{owner: e, area: a, rq: queue.NewRecvQueue(depth, 8)}

@@ -5,6 +5,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/roce/rc"
 	"verbena/internal/testkit/oracle"
 	"verbena/internal/testkit/simnet"
 )
@@ -32,10 +33,13 @@ func (w *world) build() {
 	qpn := ib.QPN(0x11)
 	number := func() ib.QPN { qpn++; return qpn }
 	for range 1 + w.rnd(2) {
-		w.buildPair(ib.QPTypeRC, number)
+		w.buildPair(ib.QPTypeRC, ib.QPTypeRC, number)
 	}
 	if w.rnd(2) == 0 {
-		w.buildPair(ib.QPTypeUC, number)
+		w.buildPair(ib.QPTypeUC, ib.QPTypeUC, number)
+	}
+	for range w.rnd(3) {
+		w.buildPair(ib.QPTypeXRCSend, ib.QPTypeXRCRecv, number)
 	}
 	for range 2 * w.rnd(2) {
 		e := w.newEndpoint(w.anyNode(), ib.QPTypeUD, number(), ib.MTU256)
@@ -43,7 +47,9 @@ func (w *world) build() {
 		e.connect(nil, ib.QPAttr{QKey: qkey, SQPSN: w.psn()})
 	}
 	for _, e := range w.endpoints {
-		e.makePlan(5 + w.rnd(30))
+		if e.typ != ib.QPTypeXRCRecv {
+			e.makePlan(5 + w.rnd(30))
+		}
 	}
 	w.plantWindows()
 	w.plantError()
@@ -51,7 +57,7 @@ func (w *world) build() {
 	w.seal()
 	w.plantTrouble(sky)
 	for _, e := range w.endpoints {
-		if e.typ != ib.QPTypeRC && e.pool.srq == nil {
+		if !reliable(e.typ) && e.pool.srq == nil {
 			e.pool.post(w, cqDepth)
 		}
 	}
@@ -83,9 +89,9 @@ func (w *world) psn() ib.PSN {
 	return ib.NewPSN(w.net.Rand.Uint32())
 }
 
-func (w *world) buildPair(t ib.QPType, number func() ib.QPN) {
+func (w *world) buildPair(ta, tb ib.QPType, number func() ib.QPN) {
 	mtu := ib.MTU256 + ib.MTU(w.rnd(2))
-	a, b := w.newEndpoint(w.anyNode(), t, number(), mtu), w.newEndpoint(w.anyNode(), t, number(), mtu)
+	a, b := w.newEndpoint(w.anyNode(), ta, number(), mtu), w.newEndpoint(w.anyNode(), tb, number(), mtu)
 	depth := uint8(1 + w.rnd(8))
 	at := ib.QPAttr{
 		PathMTU: mtu, AccessFlags: targetAccess, MaxRdAtomic: depth, MaxDestRdAtomic: depth,
@@ -134,13 +140,13 @@ func (e *endpoint) number() {
 	}
 }
 
-// plantError spoils one work request of an RC endpoint, in some runs.
+// plantError spoils one work request of a reliable endpoint, in some runs.
 func (w *world) plantError() {
 	if w.rnd(4) != 0 {
 		return
 	}
 	for _, e := range w.endpoints {
-		if e.typ != ib.QPTypeRC {
+		if !reliable(e.typ) || len(e.plan) == 0 || w.rnd(3) == 0 {
 			continue
 		}
 		it := e.plan[w.rnd(len(e.plan))]
@@ -169,7 +175,7 @@ func (w *world) planReceives() {
 	want := map[*recvPool]int{}
 	var pools []*recvPool
 	for _, e := range w.endpoints {
-		if want[e.pool] == 0 {
+		if want[e.pool] == 0 && e.typ != ib.QPTypeXRCSend {
 			pools = append(pools, e.pool)
 			want[e.pool] = 2
 		}
@@ -249,6 +255,10 @@ func (w *world) plantTrouble(sky weather) {
 		from := when()
 		w.net.At(from, func() { e.modify(ib.QPRTS, ib.QPSQD) })
 		w.net.At(from.Add(monotime.Duration(w.rnd(int(5*monotime.Millisecond)))), func() { e.modify(ib.QPSQD, ib.QPRTS) })
+	case 5:
+		if e.typ == ib.QPTypeXRCRecv {
+			w.net.At(when(), e.destroySRQ)
+		}
 	}
 }
 
@@ -294,6 +304,18 @@ func (e *endpoint) destroy() {
 	if e.sq.Len() != 0 {
 		e.world.fail("QP %v was reset and has work", e.qpn)
 	}
+}
+
+// destroySRQ takes the shared receive queue of an XRC target away.
+func (e *endpoint) destroySRQ() {
+	if e.gone {
+		return
+	}
+	e.inexact()
+	e.world.Outcomes.Kills++
+	n := e.srqn
+	e.srqn = 0
+	e.machine.(*rc.QP).Forget(n)
 }
 
 // revoke takes the key of e's target away under whatever uses it.

@@ -48,7 +48,7 @@ func TestSeeds(t *testing.T) {
 		sum.add(o)
 	}
 	t.Logf("%d seeds: %+v", n, sum)
-	if n >= shortSeeds && (sum.Errors == 0 || sum.Flushed == 0 || sum.Retransmitted == 0 || sum.Replays == 0 || sum.Kills == 0 || sum.Revoked == 0 || sum.BadPackets == 0) {
+	if n >= shortSeeds && (sum.Errors == 0 || sum.Flushed == 0 || sum.Retransmitted == 0 || sum.Replays == 0 || sum.Kills == 0 || sum.Revoked == 0 || sum.BadPackets == 0 || sum.XRC == 0) {
 		t.Error("the runs did not see everything they are for")
 	}
 }
@@ -63,6 +63,7 @@ func (s *Outcomes) add(o Outcomes) {
 	s.Kills += o.Kills
 	s.Revoked += o.Revoked
 	s.BadPackets += o.BadPackets
+	s.XRC += o.XRC
 }
 
 // TestKeptSeeds replays every seed that ever failed; testdata/seeds tells what

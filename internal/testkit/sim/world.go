@@ -30,9 +30,9 @@ type world struct {
 
 // Outcomes count what a run saw, so that a test can tell that it was no idle one.
 type Outcomes struct {
-	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills, Revoked, BadPackets int
-	Hash                                                                              uint64
-	Net                                                                               simnet.Counts
+	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills, Revoked, BadPackets, XRC int
+	Hash                                                                                   uint64
+	Net                                                                                    simnet.Counts
 }
 
 // Spans of virtual time.
