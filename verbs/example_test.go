@@ -3,6 +3,7 @@ package verbs_test
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"verbena/ib"
 	"verbena/verbs"
@@ -258,4 +259,41 @@ func ExampleContext_AsyncEvent() {
 	e := must(dev.AsyncEvent(context.Background()))
 	fmt.Println(e.Type, e.QP == qp)
 	// Output: send queue drained true
+}
+
+// One connection to a target serves all shared receive queues of its domain.
+func ExampleXRCD() {
+	dev := openLoopback()
+	defer dev.Close()
+	pd := must(dev.AllocPD())
+	domain := must(dev.OpenXRCD(nil, os.O_CREATE))
+	target := must(domain.CreateQP(nil))
+	sent := must(dev.CreateCQ(4, nil))
+	initiator := must(pd.CreateQP(&verbs.QPInitAttr{Type: ib.QPTypeXRCSend, SendCQ: sent, Cap: small}))
+
+	first := ib.QPAttr{State: ib.QPInit, PortNum: 1}
+	there := ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: must(dev.QueryGID(1, 0))}}
+	route := ib.QPStateAttr | ib.QPAV | ib.QPDestQPN | ib.QPPathMTU | ib.QPRQPSN
+	for _, qp := range []*verbs.QP{target, initiator} {
+		done(qp.Modify(&first, ib.QPStateAttr|ib.QPPort|ib.QPPKeyIndex|ib.QPAccessFlags))
+	}
+	a := ib.QPAttr{State: ib.QPRTR, AH: there, DestQPN: initiator.QPN(), PathMTU: ib.MTU1024, MinRNRTimer: 12}
+	done(target.Modify(&a, route|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer))
+	a = ib.QPAttr{State: ib.QPRTR, AH: there, DestQPN: target.QPN(), PathMTU: ib.MTU1024}
+	done(initiator.Modify(&a, route))
+	a = ib.QPAttr{State: ib.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7}
+	done(initiator.Modify(&a, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic))
+
+	for _, name := range []string{"first", "second"} {
+		received := must(dev.CreateCQ(4, nil))
+		srq := must(pd.CreateXRCSRQ(ib.SRQAttr{MaxWR: 4, MaxSGE: 1}, domain, received))
+		must(srq.PostRecv(verbs.RecvWR{}))
+		must(initiator.PostSend(verbs.SendWR{Opcode: ib.WRSendWithImm, Flags: ib.SendSignaled, ImmData: 7, RemoteSRQN: srq.Num()}))
+		one(sent)
+		wc := one(received)
+		fmt.Println(name, wc.Opcode, wc.ImmData, wc.QPN == target.QPN())
+	}
+	// Output:
+	// first RECV 7 true
+	// second RECV 7 true
 }

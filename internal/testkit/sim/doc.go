@@ -1,7 +1,7 @@
 // Package sim runs whole machines against each other on package simnet's
 // network, from one seed: several nodes, RC, XRC, UC and UD queue pairs
-// between them, random work with random faults, and checks from outside that what the
-// users see is what the specification promises:
+// between them, random work with random faults, and checks from outside that
+// what the users see is what the specification promises:
 //
 //   - each work request has exactly one fate: a completion, silent success, or
 //     a flush; completions come in queue order
