@@ -16,17 +16,13 @@ import (
 //export vb_cm_qp_create
 func vb_cm_qp_create(id C.vb_handle, init *C.struct_vb_qp_init, qp *C.vb_handle, num *C.uint32_t) C.int {
 	return withID("rdma_create_qp", id, func(o *cmID) error {
-		p, a, err := qpInit(init)
-		if err != nil {
-			return err
-		}
-		q, err := p.verbs.CreateQP(&a)
+		ctx, q, err := createQP(init)
 		if err != nil {
 			return err
 		}
 		if err = o.rdma.UseQP(q); err == nil {
 			var h handle
-			if h, err = newQP(p.ctx, q, uint64(init.cookie)); err == nil {
+			if h, err = newQP(ctx, q, uint64(init.cookie)); err == nil {
 				cmMu.Lock()
 				o.qp = h
 				cmMu.Unlock()

@@ -28,6 +28,11 @@ type (
 		verbs *verbs.PD
 	}
 
+	xrcdObject struct {
+		ctx   *ctxObject
+		verbs *verbs.XRCD
+	}
+
 	mrObject struct {
 		ctx   *ctxObject
 		verbs *verbs.MR
@@ -65,6 +70,7 @@ type poster = backdoor.Poster[verbs.SendWR, verbs.RecvWR]
 var (
 	contexts = table[ctxObject]{kind: kindContext}
 	pds      = table[pdObject]{kind: kindPD}
+	xrcds    = table[xrcdObject]{kind: kindXRCD}
 	mrs      = table[mrObject]{kind: kindMR}
 	mws      = table[mwObject]{kind: kindMW}
 	cqs      = table[cqObject]{kind: kindCQ}

@@ -6,59 +6,78 @@ package main
 import "C"
 
 import (
-	"syscall"
-
 	"verbena/ib"
 	"verbena/verbs"
 )
 
-// qpInit reads what a queue pair is to be made from.
+// createQP makes a queue pair. It writes nothing to init.
 //
-// Errors: EINVAL for a handle that names nothing.
-func qpInit(init *C.struct_vb_qp_init) (p *pdObject, a verbs.QPInitAttr, err error) {
-	a = verbs.QPInitAttr{Type: ib.QPType(small(uint32(init._type))), Cap: qpCap(&init.cap), SignalAll: init.sq_sig_all != 0}
-	if p = pds.get(handle(init.pd)); p == nil {
-		return nil, a, noObject("PD")
-	}
-	for _, q := range []struct {
-		h  C.vb_handle
-		to **verbs.CQ
-	}{{init.send_cq, &a.SendCQ}, {init.recv_cq, &a.RecvCQ}} {
-		o := cqs.get(handle(q.h))
-		if o == nil {
-			return nil, a, noObject("CQ")
+// Errors: EINVAL for a handle that names nothing; those of verbs.
+func createQP(init *C.struct_vb_qp_init) (*ctxObject, *verbs.QP, error) {
+	a := verbs.QPInitAttr{Type: ib.QPType(small(uint32(init._type))), Cap: qpCap(&init.cap), SignalAll: init.sq_sig_all != 0}
+	if a.Type == ib.QPTypeXRCRecv {
+		x := xrcds.get(handle(init.xrcd))
+		if x == nil {
+			return nil, nil, noObject("XRCD")
 		}
-		*q.to = o.verbs
+		q, err := x.verbs.CreateQP(&a)
+		return x.ctx, q, err
 	}
-	if init.srq != 0 {
-		s := srqs.get(handle(init.srq))
-		if s == nil {
-			return nil, a, noObject("SRQ")
+	p := pds.get(handle(init.pd))
+	if p == nil {
+		return nil, nil, noObject("PD")
+	}
+	var err error
+	if a.SendCQ, err = cqOf(init.send_cq); err != nil {
+		return nil, nil, err
+	}
+	if a.Type != ib.QPTypeXRCSend { // which has no receives
+		if a.RecvCQ, err = cqOf(init.recv_cq); err != nil {
+			return nil, nil, err
 		}
-		a.SRQ = s.verbs
+		if init.srq != 0 {
+			s := srqs.get(handle(init.srq))
+			if s == nil {
+				return nil, nil, noObject("SRQ")
+			}
+			a.SRQ = s.verbs
+		}
 	}
-	return p, a, nil
+	q, err := p.verbs.CreateQP(&a)
+	return p.ctx, q, err
+}
+
+func cqOf(h C.vb_handle) (*verbs.CQ, error) {
+	o := cqs.get(handle(h))
+	if o == nil {
+		return nil, noObject("CQ")
+	}
+	return o.verbs, nil
 }
 
 //export vb_qp_create
 func vb_qp_create(init *C.struct_vb_qp_init, qp *C.vb_handle, num *C.uint32_t) C.int {
 	const call = "ibv_create_qp"
-	p, a, err := qpInit(init)
-	if err != nil {
-		return C.int(errnoOf(call, err))
-	}
-	q, err := p.verbs.CreateQP(&a)
+	ctx, q, err := createQP(init)
 	if err == nil {
-		var h handle
-		if h, err = newQP(p.ctx, q, uint64(init.cookie)); err == nil {
-			_, made := q.Query()
+		_, made := q.Query()
+		if err = giveQP(ctx, q, init.cookie, qp); err == nil {
 			init.cap = cCap(made.Cap)
-			*qp, *num = C.vb_handle(h), C.uint32_t(q.QPN())
-			return 0
+			*num = C.uint32_t(q.QPN())
 		}
-		q.Destroy()
 	}
 	return C.int(errnoOf(call, err))
+}
+
+// giveQP gives a new queue pair a handle, or destroys it.
+func giveQP(ctx *ctxObject, q *verbs.QP, cookie C.vb_cookie, qp *C.vb_handle) error {
+	h, err := newQP(ctx, q, uint64(cookie))
+	if err != nil {
+		q.Destroy()
+		return err
+	}
+	*qp = C.vb_handle(h)
+	return nil
 }
 
 //export vb_qp_modify
@@ -112,19 +131,4 @@ func vb_qp_destroy(qp C.vb_handle) C.int {
 		forgetQP(handle(qp))
 	}
 	return C.int(errnoOf("ibv_destroy_qp", err))
-}
-
-//export vb_xrcd_open
-func vb_xrcd_open(ctx C.vb_handle, fd, oflags C.int, xrcd *C.vb_handle) C.int {
-	return C.int(errnoOf("ibv_open_xrcd", syscall.EOPNOTSUPP))
-}
-
-//export vb_xrcd_close
-func vb_xrcd_close(xrcd C.vb_handle) C.int {
-	return C.int(errnoOf("ibv_close_xrcd", noObject("XRCD")))
-}
-
-//export vb_qp_open
-func vb_qp_open(xrcd C.vb_handle, num C.uint32_t, cookie C.vb_cookie, qp *C.vb_handle) C.int {
-	return C.int(errnoOf("ibv_open_qp", syscall.EOPNOTSUPP))
 }

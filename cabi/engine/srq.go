@@ -6,8 +6,6 @@ package main
 import "C"
 
 import (
-	"syscall"
-
 	"verbena/ib"
 	"verbena/verbs"
 )
@@ -19,22 +17,33 @@ func vb_srq_create(init *C.struct_vb_srq_init, srq *C.vb_handle, num *C.uint32_t
 	if p == nil {
 		return C.int(errnoOf(call, noObject("PD")))
 	}
-	if init.xrcd != 0 || init.cq != 0 {
-		return C.int(errnoOf(call, syscall.EOPNOTSUPP))
-	}
-	attr := srqAttr(&init.attr)
-	s, err := p.verbs.CreateSRQ(attr)
+	s, err := createSRQ(p, init)
 	if err == nil {
 		var h handle
 		if h, err = srqs.put(&srqObject{ctx: p.ctx, verbs: s}); err == nil {
 			p.ctx.cookies.Store(s, uint64(init.cookie))
 			putSRQAttr(&init.attr, s.Query())
-			*srq, *num = C.vb_handle(h), 0
+			*srq, *num = C.vb_handle(h), C.uint32_t(s.Num())
 			return 0
 		}
 		s.Destroy()
 	}
 	return C.int(errnoOf(call, err))
+}
+
+func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*verbs.SRQ, error) {
+	if init.xrcd == 0 {
+		return p.verbs.CreateSRQ(srqAttr(&init.attr))
+	}
+	x := xrcds.get(handle(init.xrcd))
+	if x == nil {
+		return nil, noObject("XRCD")
+	}
+	q, err := cqOf(init.cq)
+	if err != nil {
+		return nil, err
+	}
+	return p.verbs.CreateXRCSRQ(srqAttr(&init.attr), x.verbs, q)
 }
 
 func srqAttr(a *C.struct_ibv_srq_attr) ib.SRQAttr {

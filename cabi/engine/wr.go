@@ -95,6 +95,7 @@ func (wr *sendWR) take(to *verbs.SendWR, t ib.QPType, inline *inlineBytes, bind 
 	if t == ib.QPTypeUD {
 		return wr.takeUD(to)
 	}
+	to.RemoteSRQN = ib.SRQN(wr.xrcSRQN) // of XRC_SEND alone; verbs ignores others'
 	switch to.Opcode {
 	case ib.WRSendWithImm, ib.WRRDMAWriteWithImm:
 		to.ImmData = binary.BigEndian.Uint32(wr.imm[:])

@@ -93,6 +93,7 @@ func run(t *testing.T, name string, env ...string) string {
 
 func TestReliable(t *testing.T)  { run(t, "reliable") }
 func TestDatagrams(t *testing.T) { run(t, "datagram") }
+func TestXRC(t *testing.T)       { run(t, "xrc") }
 func TestEvents(t *testing.T)    { run(t, "events") }
 
 func TestRefusals(t *testing.T) {
