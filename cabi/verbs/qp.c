@@ -81,6 +81,12 @@ static void set_init(struct vb_qp_init *init, const struct vb_qp *qp, const stru
 		.xrcd = q->qp_type == IBV_QPT_XRC_RECV ? vb_xrcd_of(attr->xrcd)->handle : 0,
 		.cookie = qp->source.cookie,
 	};
+	/*
+	 * Inline data take the room of the gather list on other devices, so that
+	 * there is always some: rdma_xclient(1) sends inline and asks for none.
+	 */
+	if (init->cap.max_inline_data < init->cap.max_send_sge * sizeof(struct ibv_sge))
+		init->cap.max_inline_data = init->cap.max_send_sge * sizeof(struct ibv_sge);
 }
 
 static struct vb_qp *alloc_qp(struct ibv_context *ctx)
