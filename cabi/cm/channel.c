@@ -193,29 +193,58 @@ void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
 
 /* -- waiting ---------------------------------------------------------------------- */
 
+/*
+ * Looks for an event once: 0 with *event, which is NULL if there is none, or an
+ * errno. mu is held.
+ */
+static int look(struct cm_channel *channel, struct vb_cm_event **event)
+{
+	int flags;
+
+	*event = NULL;
+	if (channel->destroyed)
+		return EBADF;
+	/* The parent's events are none of ours, and point into its memory. */
+	if (channel->engine && channel->owner != getpid())
+		return EIO;
+	*event = take(channel);
+	if (*event)
+		return 0;
+	flags = fcntl(channel->channel.fd, F_GETFL);
+	if (flags < 0)
+		return errno;
+	return flags & O_NONBLOCK ? EAGAIN : 0;
+}
+
+static void free_channel(struct cm_channel *channel)
+{
+	pthread_mutex_destroy(&channel->mu);
+	free(channel);
+}
+
 int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
 {
-	for (;;) {
-		struct pollfd ready = { .fd = channel->channel.fd, .events = POLLIN };
-		int flags, dead;
+	struct pollfd ready = { .events = POLLIN };
+	int err, last;
 
-		pthread_mutex_lock(&channel->mu);
-		/* The parent's events are none of ours, and point into its memory. */
-		dead = channel->owner != getpid() && channel->engine;
-		*event = dead ? NULL : take(channel);
+	pthread_mutex_lock(&channel->mu);
+	channel->waiting++;
+	for (;;) {
+		err = look(channel, event);
+		if (err || *event)
+			break;
+		ready.fd = channel->channel.fd;
 		pthread_mutex_unlock(&channel->mu);
-		if (dead)
-			return EIO;
-		if (*event)
-			return 0;
-		flags = fcntl(channel->channel.fd, F_GETFL);
-		if (flags < 0)
-			return errno;
-		if (flags & O_NONBLOCK)
-			return EAGAIN;
-		if (poll(&ready, 1, -1) < 0)
-			return errno;
+		err = poll(&ready, 1, -1) < 0 ? errno : 0;
+		pthread_mutex_lock(&channel->mu);
+		if (err)
+			break;
 	}
+	last = --channel->waiting == 0 && channel->destroyed;
+	pthread_mutex_unlock(&channel->mu);
+	if (last)
+		free_channel(channel);
+	return err;
 }
 
 static enum cm_verdict all(const struct vb_cm_event *event, const void *arg)
@@ -228,20 +257,23 @@ static enum cm_verdict all(const struct vb_cm_event *event, const void *arg)
 VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
 {
 	struct cm_channel *channel = cm_channel_of(rdma_channel);
+	int waiting;
 
 	if (!channel)
 		return;
-	if (channel->engine && vb_engine_alive(channel->engine)) {
-		/* First the engine, so that no event comes after those that are dropped. */
+	/* First the engine, so that no event comes after those that are dropped. */
+	if (channel->engine)
 		channel->engine->cm_channel_destroy(channel->handle);
-		pthread_mutex_lock(&channel->mu);
+	pthread_mutex_lock(&channel->mu);
+	if (channel->engine && channel->owner == getpid())
 		cm_channel_sift(channel, NULL, all, NULL);
-		pthread_mutex_unlock(&channel->mu);
-	}
 	while (channel->moved)
 		free(pop(channel)); /* of before a fork */
 	close(channel->channel.fd);
-	close(channel->write_fd);
-	pthread_mutex_destroy(&channel->mu);
-	free(channel);
+	close(channel->write_fd); /* wakes those who wait: cmtime leaves a thread there */
+	channel->destroyed = 1;
+	waiting = channel->waiting;
+	pthread_mutex_unlock(&channel->mu);
+	if (!waiting)
+		free_channel(channel);
 }

@@ -48,8 +48,9 @@ struct cm_channel {
 	const struct vb_engine *engine; /* NULL before the first identifier */
 	vb_handle handle;
 	struct cm_moved *moved, **moved_end;
-	/* immutable */
-	pid_t owner;
+	int waiting;   /* calls of rdma_get_cm_event */
+	int destroyed; /* the last of them frees the channel */
+	pid_t owner;   /* whose pipe it is */
 };
 
 static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channel)
