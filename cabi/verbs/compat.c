@@ -11,12 +11,12 @@
 
 #include <errno.h>
 
-#define OLD(name, version) __asm__(".symver vb_old_" #name ", " #name "@" version)
+#define OLD(name, version) __asm__(".symver old_" #name ", " #name "@" version)
 
 #define OLD_NULL(name)                          \
 	OLD(name, "IBVERBS_1.0");               \
-	VB_EXPORT void *vb_old_##name(void);    \
-	VB_EXPORT void *vb_old_##name(void)     \
+	VB_EXPORT void *old_##name(void);    \
+	VB_EXPORT void *old_##name(void)     \
 	{                                       \
 		errno = ENOSYS;                 \
 		return NULL;                    \
@@ -24,8 +24,8 @@
 
 #define OLD_ERRNO(name)                         \
 	OLD(name, "IBVERBS_1.0");               \
-	VB_EXPORT int vb_old_##name(void);      \
-	VB_EXPORT int vb_old_##name(void)       \
+	VB_EXPORT int old_##name(void);      \
+	VB_EXPORT int old_##name(void)       \
 	{                                       \
 		return ENOSYS;                  \
 	}
@@ -33,8 +33,8 @@
 /* Functions that return -1 and errno. */
 #define OLD_MINUS(name)                         \
 	OLD(name, "IBVERBS_1.0");               \
-	VB_EXPORT int vb_old_##name(void);      \
-	VB_EXPORT int vb_old_##name(void)       \
+	VB_EXPORT int old_##name(void);      \
+	VB_EXPORT int old_##name(void)       \
 	{                                       \
 		errno = ENOSYS;                 \
 		return -1;                      \
@@ -42,8 +42,8 @@
 
 #define OLD_VOID(name)                          \
 	OLD(name, "IBVERBS_1.0");               \
-	VB_EXPORT void vb_old_##name(void);     \
-	VB_EXPORT void vb_old_##name(void)      \
+	VB_EXPORT void old_##name(void);     \
+	VB_EXPORT void old_##name(void)      \
 	{                                       \
 	}
 
@@ -80,8 +80,8 @@ OLD_NULL(ibv_reg_mr)
 OLD_ERRNO(ibv_resize_cq)
 
 OLD(ibv_get_device_list, "IBVERBS_1.0");
-VB_EXPORT void *vb_old_ibv_get_device_list(int *count);
-VB_EXPORT void *vb_old_ibv_get_device_list(int *count)
+VB_EXPORT void *old_ibv_get_device_list(int *count);
+VB_EXPORT void *old_ibv_get_device_list(int *count)
 {
 	if (count)
 		*count = 0;
@@ -90,15 +90,15 @@ VB_EXPORT void *vb_old_ibv_get_device_list(int *count)
 }
 
 OLD(ibv_get_device_guid, "IBVERBS_1.0");
-VB_EXPORT uint64_t vb_old_ibv_get_device_guid(void);
-VB_EXPORT uint64_t vb_old_ibv_get_device_guid(void)
+VB_EXPORT uint64_t old_ibv_get_device_guid(void);
+VB_EXPORT uint64_t old_ibv_get_device_guid(void)
 {
 	return 0;
 }
 
 /* How drivers registered before they had a private node: theirs is not this device. */
 OLD(ibv_register_driver, "IBVERBS_1.1");
-VB_EXPORT void vb_old_ibv_register_driver(void);
-VB_EXPORT void vb_old_ibv_register_driver(void)
+VB_EXPORT void old_ibv_register_driver(void);
+VB_EXPORT void old_ibv_register_driver(void)
 {
 }

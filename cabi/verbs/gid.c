@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "front.h"
+#include "private.h"
 #include "gid.h"
 #include "device_limits.h"
 #include "netif.h"
@@ -133,9 +134,8 @@ VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_e
 	return n;
 }
 
-/* Of two versions of the private node: private.c. Its numbers are not those of enum ibv_gid_type. */
-__asm__(".symver ibv_query_gid_type, ibv_query_gid_type@IBVERBS_PRIVATE_64");
-VB_EXPORT int ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type)
+/* Its numbers are not those of enum ibv_gid_type. */
+VB_EXPORT int private_ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type)
 {
 	struct ibv_gid_entry entry;
 	int err = type ? find(ctx, port, index, &entry) : EINVAL;
@@ -147,3 +147,4 @@ VB_EXPORT int ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned
 	*type = err ? VB_GID_TYPE_SYSFS_IB_ROCE_V1 : VB_GID_TYPE_SYSFS_ROCE_V2;
 	return 0;
 }
+VB_PRIVATE_NODES(ibv_query_gid_type);

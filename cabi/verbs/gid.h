@@ -10,6 +10,6 @@ enum vb_gid_type_sysfs {
 	VB_GID_TYPE_SYSFS_ROCE_V2,
 };
 
-int ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type);
+int private_ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type);
 
 #endif

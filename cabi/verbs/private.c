@@ -11,11 +11,10 @@
  * The functions are defined without the arguments that they ignore.
  */
 #include "front.h"
+#include "private.h"
 
 #include <errno.h>
 #include <stdbool.h>
-
-#define IN_64(name) __asm__(".symver " #name ", " #name "@IBVERBS_PRIVATE_64")
 
 #define COMMAND(name)            \
 	VB_EXPORT int name(void);  \
@@ -24,9 +23,9 @@
 		return EOPNOTSUPP; \
 	}
 
-#define COMMAND_OF_BOTH(name) \
-	IN_64(name);            \
-	COMMAND(name)
+#define COMMAND_OF_BOTH(name)      \
+	COMMAND(private_##name)    \
+	VB_PRIVATE_NODES(name);
 
 COMMAND_OF_BOTH(ibv_cmd_advise_mr)
 COMMAND_OF_BOTH(ibv_cmd_alloc_dm)
@@ -97,8 +96,8 @@ COMMAND(ibv_cmd_reg_mr_ex)
 /* -- those of another type --------------------------------------------------- */
 
 /* An array of a provider's that says what it may forget after a removal; nobody fills it. */
-IN_64(verbs_allow_disassociate_destroy);
-VB_EXPORT bool verbs_allow_disassociate_destroy;
+VB_EXPORT bool private_verbs_allow_disassociate_destroy = false;
+VB_PRIVATE_NODES(verbs_allow_disassociate_destroy);
 
 /* Constructors of vendors' libraries register here: none of our devices is theirs. */
 VB_EXPORT void verbs_register_driver_34(const void *ops);
@@ -114,31 +113,31 @@ VB_EXPORT void verbs_register_driver_64(const void *ops)
 }
 
 /* Opens a device with settings of its driver: a vendor's call on a device of another's. */
-IN_64(verbs_open_device);
-VB_EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *settings);
-VB_EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *settings)
+VB_EXPORT struct ibv_context *private_verbs_open_device(struct ibv_device *device, void *settings);
+VB_EXPORT struct ibv_context *private_verbs_open_device(struct ibv_device *device, void *settings)
 {
 	(void)device;
 	(void)settings;
 	errno = EOPNOTSUPP;
 	return NULL;
 }
+VB_PRIVATE_NODES(verbs_open_device);
 
-IN_64(_verbs_init_and_alloc_context);
-VB_EXPORT void *_verbs_init_and_alloc_context(void);
-VB_EXPORT void *_verbs_init_and_alloc_context(void)
+VB_EXPORT void *private__verbs_init_and_alloc_context(void);
+VB_EXPORT void *private__verbs_init_and_alloc_context(void)
 {
 	errno = EOPNOTSUPP;
 	return NULL;
 }
+VB_PRIVATE_NODES(_verbs_init_and_alloc_context);
 
 /* What a driver does to contexts and queues that it has allocated: it has none. */
-#define NOTHING_OF_BOTH(name)     \
-	IN_64(name);              \
-	VB_EXPORT void name(void); \
-	VB_EXPORT void name(void)  \
-	{                         \
-	}
+#define NOTHING_OF_BOTH(name)                \
+	VB_EXPORT void private_##name(void); \
+	VB_EXPORT void private_##name(void)  \
+	{                                    \
+	}                                    \
+	VB_PRIVATE_NODES(name);
 
 NOTHING_OF_BOTH(verbs_init_cq)
 NOTHING_OF_BOTH(verbs_set_ops)
@@ -146,22 +145,22 @@ NOTHING_OF_BOTH(verbs_uninit_context)
 NOTHING_OF_BOTH(__verbs_log)
 
 /* How many attributes a chain of command buffers has: nobody executes one. */
-IN_64(__ioctl_final_num_attrs);
-VB_EXPORT unsigned __ioctl_final_num_attrs(unsigned count, void *link);
-VB_EXPORT unsigned __ioctl_final_num_attrs(unsigned count, void *link)
+VB_EXPORT unsigned private___ioctl_final_num_attrs(unsigned count, void *link);
+VB_EXPORT unsigned private___ioctl_final_num_attrs(unsigned count, void *link)
 {
 	(void)link;
 	return count;
 }
+VB_PRIVATE_NODES(__ioctl_final_num_attrs);
 
 /* A negative number is the error of polling. */
-IN_64(ibv_cmd_poll_cq);
-VB_EXPORT int ibv_cmd_poll_cq(void);
-VB_EXPORT int ibv_cmd_poll_cq(void)
+VB_EXPORT int private_ibv_cmd_poll_cq(void);
+VB_EXPORT int private_ibv_cmd_poll_cq(void)
 {
 	errno = EOPNOTSUPP;
 	return -1;
 }
+VB_PRIVATE_NODES(ibv_cmd_poll_cq);
 
 /* -- memory for devices, of rdma-core 64 -------------------------------------- */
 

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "front.h"
+#include "private.h"
 #include "device_limits.h"
 #include "sysfs.h"
 
@@ -239,11 +240,9 @@ VB_EXPORT int ibv_read_sysfs_file(const char *dir, const char *name, char *buf, 
  * Of the private node. Its third argument is a structure that only a list of
  * kernel devices has; none of ours points to one, so there is nothing to read.
  */
-int ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, const char *format, ...);
+int private_ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, const char *format, ...);
 
-/* Of two versions of the private node: private.c. */
-__asm__(".symver ibv_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file@IBVERBS_PRIVATE_64");
-VB_EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, const char *format, ...)
+VB_EXPORT int private_ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, const char *format, ...)
 {
 	(void)buf;
 	(void)size;
@@ -252,3 +251,4 @@ VB_EXPORT int ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, co
 	errno = EINVAL;
 	return -1;
 }
+VB_PRIVATE_NODES(ibv_read_ibdev_sysfs_file);
