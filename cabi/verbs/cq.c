@@ -149,7 +149,8 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 
-	return cq->engine->cq_arm(cq->handle, solicited_only);
+	/* Where there is no channel the event goes nowhere, as on an RNIC. */
+	return ibcq->channel ? cq->engine->cq_arm(cq->handle, solicited_only) : 0;
 }
 
 /* Events that were handed out and not acknowledged hold a queue's destruction up. */
