@@ -23,6 +23,7 @@ var layers = []struct {
 	{"queues", []string{"internal/queue"}},
 	{"what protocol machines share", []string{"internal/roce"}},
 	{"protocol machines", []string{"internal/roce/*", "internal/cm/*"}},
+	{"descriptors", []string{"internal/osio/held"}},
 	{"sockets", []string{"internal/osio/udp"}},
 	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},

@@ -5,7 +5,24 @@ package main
 // #include "engine.h"
 import "C"
 
+import (
+	"unsafe"
+
+	"verbena/internal/osio/held"
+)
+
 //export vb_descriptors
-func vb_descriptors(fds *C.int, n C.int) C.int {
-	return 0
+func vb_descriptors(fds *C.int, room C.int) C.int {
+	var list []C.int
+	if fds != nil && room > 0 {
+		list = unsafe.Slice(fds, int(room))
+	}
+	n := 0
+	held.Each(func(fd int) {
+		if n < len(list) {
+			list[n] = C.int(fd)
+		}
+		n++
+	})
+	return C.int(n)
 }

@@ -91,10 +91,11 @@ func run(t *testing.T, name string, env ...string) string {
 	return string(out)
 }
 
-func TestReliable(t *testing.T)  { run(t, "reliable") }
-func TestDatagrams(t *testing.T) { run(t, "datagram") }
-func TestXRC(t *testing.T)       { run(t, "xrc") }
-func TestEvents(t *testing.T)    { run(t, "events") }
+func TestReliable(t *testing.T)    { run(t, "reliable") }
+func TestDatagrams(t *testing.T)   { run(t, "datagram") }
+func TestXRC(t *testing.T)         { run(t, "xrc") }
+func TestDescriptors(t *testing.T) { run(t, "descriptors") }
+func TestEvents(t *testing.T)      { run(t, "events") }
 
 func TestRefusals(t *testing.T) {
 	if out := run(t, "refusals", "VERBENA_DEBUG=1"); !strings.Contains(out, "verbena: ibv_post_send: ") {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"verbena/internal/osio/held"
 )
 
 // replyTimeout bounds how long one client that does not read can keep the
@@ -15,7 +17,7 @@ const replyTimeout = time.Second
 
 // Server answers for this process until Close.
 type Server struct {
-	listener net.Listener
+	listener *net.UnixListener
 	done     chan struct{} // closed when the goroutine has ended
 }
 
@@ -34,7 +36,8 @@ func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l, done: make(chan struct{})}
+	s := &Server{listener: l.(*net.UnixListener), done: make(chan struct{})}
+	held.AddConn(s.listener)
 	go s.answer(snapshot)
 	return s, nil
 }
@@ -56,6 +59,7 @@ func (s *Server) answer(snapshot func() Snapshot) {
 // Close stops answering and removes the socket. No call of the snapshot
 // function is under way when it returns.
 func (s *Server) Close() error {
+	held.RemoveConn(s.listener)
 	err := s.listener.Close() // removes the socket as well
 	<-s.done
 	return err

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"verbena/internal/osio/held"
 	"verbena/internal/osio/udp"
 )
 
@@ -43,9 +44,10 @@ func (m *member) becomeKeeper() error {
 	if err != nil {
 		return fmt.Errorf("share: keeper's socket: %w", err)
 	}
+	held.AddConn(ln)
 	poller, err := udp.NewPoller()
 	if err != nil {
-		ln.Close()
+		closeListener(ln)
 		return fmt.Errorf("share: %w", err)
 	}
 	k := &keeper{
@@ -55,7 +57,7 @@ func (m *member) becomeKeeper() error {
 	m.mu.Lock()
 	if m.role == left {
 		m.mu.Unlock()
-		ln.Close()
+		closeListener(ln)
 		poller.Close()
 		return errClosed
 	}
@@ -78,9 +80,14 @@ func (m *member) becomeKeeper() error {
 	return nil
 }
 
+func closeListener(ln *net.UnixListener) {
+	held.RemoveConn(ln)
+	ln.Close()
+}
+
 // close ends the role; the caller waits for the goroutines.
 func (k *keeper) close() {
-	k.ln.Close()           // unlinks its path
+	closeListener(k.ln)    // unlinks its path
 	k.create <- struct{}{} // a group that is being made reaches every member or none
 	defer func() { <-k.create }()
 	k.m.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/osio/held"
 	"verbena/internal/osio/udp"
 )
 
@@ -87,6 +88,7 @@ func newLink(conn *net.UnixConn) (*link, error) {
 		conn.Close()
 		return nil, fmt.Errorf("share: process %d at the other end is user %d's", cred.Pid, cred.Uid)
 	}
+	held.AddConn(conn)
 	return &link{conn: conn, buf: make([]byte, maxFrameBytes), oob: make([]byte, unix.CmsgSpace(4*Slots))}, nil
 }
 
@@ -140,7 +142,10 @@ func (l *link) receive() (frame, *group, error) {
 	return f, g, err
 }
 
-func (l *link) close() { l.conn.Close() }
+func (l *link) close() {
+	held.RemoveConn(l.conn)
+	l.conn.Close()
+}
 
 // descriptors returns those in control messages.
 func descriptors(oob []byte) []int {

@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
 )
 
 // keeperByte is the byte of the lock file that the keeper holds. Bytes 1 to 63
@@ -21,6 +23,7 @@ func openLock(path string) (lockFile, error) {
 	if err != nil {
 		return lockFile{}, fmt.Errorf("share: lock file: %w", err)
 	}
+	held.AddConn(f)
 	return lockFile{f}, nil
 }
 
@@ -42,4 +45,7 @@ func (l lockFile) held(at, n int) bool {
 	return unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &q) != nil || q.Type != unix.F_UNLCK
 }
 
-func (l lockFile) close() error { return l.f.Close() }
+func (l lockFile) close() error {
+	held.RemoveConn(l.f)
+	return l.f.Close()
+}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
 )
 
 // willFile is this process's wills. The file exists only while there are any.
@@ -32,6 +34,7 @@ func (w *willFile) set(id uint64, will Will) error {
 		if err != nil {
 			return fmt.Errorf("share: will: %w", err)
 		}
+		held.AddConn(f)
 		w.f, w.at = f, map[uint64]int{}
 	}
 	rec, ok := w.at[id]
@@ -74,6 +77,7 @@ func (w *willFile) withdraw() {
 	defer w.mu.Unlock()
 	if w.f != nil {
 		os.Remove(w.path)
+		held.RemoveConn(w.f)
 		w.f.Close()
 		w.f = nil
 	}

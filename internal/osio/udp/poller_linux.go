@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/held"
 )
 
 // maxEvents bounds what one wait reports; the rest is reported by the next.
@@ -34,6 +35,8 @@ func (w *waiter) open() (err error) {
 		unix.Close(w.epoll)
 		return os.NewSyscallError("eventfd", err)
 	}
+	held.Add(w.epoll)
+	held.Add(w.event)
 	if err = w.control(unix.EPOLL_CTL_ADD, w.event, wakeID, unix.EPOLLIN); err != nil {
 		w.close()
 	}
@@ -99,6 +102,8 @@ func (w *waiter) wake() {
 }
 
 func (w *waiter) close() error {
+	held.Remove(w.event)
+	held.Remove(w.epoll)
 	unix.Close(w.event)
 	return unix.Close(w.epoll)
 }

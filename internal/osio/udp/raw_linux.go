@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/held"
 )
 
 const haveRaw = true
@@ -91,6 +92,7 @@ func (s *Socket) adopt(fd int) error {
 	}
 	r.wild = r.local.Addr().IsUnspecified()
 	s.local, s.io = r.local, r
+	held.Add(fd)
 	return nil
 }
 
@@ -242,8 +244,12 @@ func zoneIndex(zone string) uint32 {
 	return uint32(ifi.Index)
 }
 
-func (r *raw) fd() int        { return r.desc }
-func (r *raw) close() error   { return unix.Close(r.desc) }
+func (r *raw) fd() int { return r.desc }
+func (r *raw) close() error {
+	held.Remove(r.desc)
+	return unix.Close(r.desc)
+}
+
 func (r *raw) segments() bool { return !r.noSegment.Load() }
 
 func (r *raw) waitWritable(d monotime.Duration) error {

@@ -1,0 +1,66 @@
+/*
+ * The descriptors that a forked child must close: all that the engine has
+ * opened, but what Go's own poller has.
+ */
+#include "harness.h"
+
+#include <dirent.h>
+
+static int open_fds(char *set, int max)
+{
+	int n = 0;
+	DIR *d = opendir("/proc/self/fd");
+	CHECK(d);
+	memset(set, 0, max);
+	for (struct dirent *f; (f = readdir(d));) {
+		int fd = atoi(f->d_name);
+		if (f->d_name[0] == '.' || fd == dirfd(d))
+			continue;
+		CHECK(fd < max);
+		set[fd] = 1;
+		n++;
+	}
+	closedir(d);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	static char before[1024], after[1024];
+	static int fds[1024];
+	vb_handle ctx, pd;
+	start(argc, argv);
+	CHECK(e->descriptors(NULL, 0) == 0);
+	open_fds(before, sizeof before);
+	CALL(0, e->ctx_open(device_name, -1, &ctx));
+	CALL(0, e->pd_alloc(ctx, &pd));
+	struct cq *c = new_cq(ctx, 16, -1, 1);
+	struct qp q = new_qp(pd, IBV_QPT_RC, c, c, 0, 9);
+	connect_qp(q, q.num);
+	int n = e->descriptors(fds, 1024);
+	CHECK(n > 64 && n < 1024); /* a group of sockets, and more */
+	CHECK(e->descriptors(fds + 1000, 1) == n);
+	open_fds(after, sizeof after);
+	for (int i = 0; i < n; i++) {
+		CHECK(fds[i] >= 0 && after[fds[i]] && !before[fds[i]]);
+		after[fds[i]] = 0;
+	}
+	int go = 0;
+	for (int fd = 0; fd < 1024; fd++) {
+		char path[64], to[256] = "";
+		if (!after[fd] || before[fd])
+			continue;
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		CHECK(readlink(path, to, sizeof to - 1) > 0);
+		if (strncmp(to, "anon_inode:", 11)) {
+			printf("FAIL %s is not among the descriptors\n", to);
+			return 1;
+		}
+		go++;
+	}
+	CHECK(go <= 2);
+	CALL(0, e->ctx_close(ctx));
+	CHECK(e->descriptors(fds, 1024) == 0);
+	printf("ok\n");
+	return 0;
+}
