@@ -244,6 +244,15 @@ int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
 	pthread_mutex_unlock(&channel->mu);
 	if (last)
 		free_channel(channel);
+	if (err == EBADF) {
+		/*
+		 * The channel was destroyed under the call. With rdma-core it
+		 * goes on waiting then, and rping(1) and cmtime(1), which end
+		 * like that, take an error of theirs for a failure.
+		 */
+		pause();
+		err = EINTR;
+	}
 	return err;
 }
 
