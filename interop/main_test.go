@@ -4,6 +4,7 @@ package interop
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -32,7 +33,18 @@ const exchangeLimit = 30 * time.Second
 const ethernetMTU = 1500
 
 // pair is the two ends of an exchange.
-type pair struct{ server, client guest.Host }
+type pair struct {
+	server, client guest.Host
+	ipv6           bool
+}
+
+// addr is the address to reach the server at.
+func (p pair) addr() netip.Addr {
+	if p.ipv6 {
+		return p.server.IPv6()
+	}
+	return p.server.IPv4()
+}
 
 // wire is a LAN and the pairs of hosts that talk on it.
 type wire struct {
@@ -58,6 +70,14 @@ func newPeersWire(t *testing.T) wire {
 		{server: guests[1], client: guests[0]},
 		{server: guests[0], client: guests[1]},
 	}}
+}
+
+// overIPv6 has the pairs talk over IPv6.
+func (w wire) overIPv6() wire {
+	for i := range w.pairs {
+		w.pairs[i].ipv6 = true
+	}
+	return w
 }
 
 // exchange runs an exchange of every pair as a subtest and judges what went

@@ -27,6 +27,8 @@ const (
 
 func TestMemory(t *testing.T) { testMemory(t, newWire(t, guest.UML)) }
 
+func TestMemoryIPv6(t *testing.T) { testMemory(t, newWire(t, guest.UML).overIPv6()) }
+
 func TestMemoryBetweenGuests(t *testing.T) { testMemory(t, newPeersWire(t)) }
 
 func testMemory(t *testing.T, w wire) {
@@ -68,6 +70,10 @@ func testMemory(t *testing.T, w wire) {
 // TestReadWithBadRKey wants the answer at once: the request goes out once, and
 // the NAK that comes back ends it.
 func TestReadWithBadRKey(t *testing.T) { testReadWithBadRKey(t, newWire(t, guest.UML)) }
+
+func TestReadWithBadRKeyIPv6(t *testing.T) {
+	testReadWithBadRKey(t, newWire(t, guest.UML).overIPv6())
+}
 
 func TestReadWithBadRKeyBetweenGuests(t *testing.T) { testReadWithBadRKey(t, newPeersWire(t)) }
 
@@ -127,11 +133,11 @@ const peerPort = 7471
 // server offers.
 func operate(t *testing.T, p pair, op string, bytes, serverSeed, clientSeed int) (r result) {
 	t.Helper()
-	addr := p.server.IPv4()
-	server := guest.Start(t, p.server, exchangeLimit, fmt.Sprintf("%s serve %s %d %d %d",
+	addr := p.addr()
+	server := guest.Start(t, p.server, exchangeLimit, fmt.Sprintf("%s serve %v %d %d %d",
 		peerProgram(p.server), addr, peerPort, bytes, serverSeed))
 	server.Expect("listening")
-	client := guest.Start(t, p.client, exchangeLimit, fmt.Sprintf("%s connect %s %d %d %d %s",
+	client := guest.Start(t, p.client, exchangeLimit, fmt.Sprintf("%s connect %v %d %d %d %s",
 		peerProgram(p.client), addr, peerPort, bytes, clientSeed, op))
 	wc := client.Expect(`(?m)^wc (.*) after (\d+) us`)
 	r.status = wc[1]

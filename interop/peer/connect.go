@@ -15,6 +15,7 @@ import (
 const (
 	rkeyDamage = 0x5a5a00
 	newValue   = 5 // what an atomic adds or puts in place
+	immediate  = 0x12345678
 )
 
 // connect does an operation on the memory that the server at addr offers.
@@ -42,6 +43,17 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 		return err
 	}
 	fmt.Printf("wc %v after %d us\n", wc.Status, time.Since(start).Microseconds())
+	if op == "sendinv" { // the key is to be gone
+		wr.Opcode, wr.RKey = ib.WRRDMARead, wr.InvalidateRKey
+		if _, err := conn.QP().PostSend(wr); err != nil {
+			return err
+		}
+		then, err := poll(ctx, conn.SendCQ)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("then %v\n", then.Status)
+	}
 	m.report()
 	return wc.Err()
 }
@@ -65,6 +77,12 @@ func request(op string, offer []byte, m memory) (wr verbs.SendWR, err error) {
 	case "badread":
 		wr.Opcode = ib.WRRDMARead
 		wr.RKey ^= rkeyDamage
+	case "sendimm":
+		wr.Opcode, wr.ImmData = ib.WRSendWithImm, immediate
+	case "writeimm":
+		wr.Opcode, wr.ImmData = ib.WRRDMAWriteWithImm, immediate
+	case "sendinv":
+		wr.Opcode, wr.InvalidateRKey = ib.WRSendWithInv, ib.RKey(binary.BigEndian.Uint32(offer[12:]))
 	case "cas":
 		wr.Opcode = ib.WRAtomicCmpAndSwp
 		wr.CompareAdd, wr.Swap = m.word(), newValue

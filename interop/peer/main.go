@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"os"
 	"strconv"
 	"time"
@@ -18,7 +19,8 @@ import (
 	"verbena/verbs"
 )
 
-const usage = "usage: peer serve ADDR PORT BYTES SEED | peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd"
+const usage = "usage: peer serve ADDR PORT BYTES SEED | peer receive ADDR PORT BYTES SEED DELAY | " +
+	"peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd|sendimm|writeimm|sendinv"
 
 // limit bounds a run: the tests' own limit is longer.
 const limit = 50 * time.Second
@@ -44,10 +46,16 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	addr := args[1] + ":" + args[2]
+	addr := net.JoinHostPort(args[1], args[2])
 	switch {
 	case args[0] == "serve" && len(args) == 5:
-		return serve(ctx, addr, bytes, uint32(seed))
+		return serve(ctx, addr, bytes, uint32(seed), nil)
+	case args[0] == "receive" && len(args) == 6:
+		delay, err := strconv.Atoi(args[5])
+		if err != nil {
+			return err
+		}
+		return serve(ctx, addr, bytes, uint32(seed), &receiver{delay: time.Duration(delay) * time.Millisecond})
 	case args[0] == "connect" && len(args) == 6:
 		return connect(ctx, addr, bytes, uint32(seed), args[5])
 	}
@@ -65,7 +73,7 @@ func newMemory(pd *verbs.PD, length int, seed uint32) (m memory, err error) {
 	for i := range b[:length] {
 		b[i] = byte((uint32(i) + seed) * 2654435761 >> 24)
 	}
-	mr, err := pd.RegMR(b, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic)
+	mr, err := pd.RegMR(b, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic|ib.AccessMWBind)
 	return memory{mr, length}, err
 }
 

@@ -12,14 +12,15 @@ import (
 )
 
 // offerBytes is the size of the private data that tell where the memory is:
-// va (64) | rkey (32) | length (32).
-const offerBytes = 16
+// va (64) | rkey (32) | window's rkey (32) | length (32).
+const offerBytes = 20
 
 // depth of reads and atomics that are served.
 const depth = 4
 
-// serve offers memory to one client until it disconnects.
-func serve(ctx context.Context, addr string, bytes int, seed uint32) error {
+// serve offers memory to one client until it disconnects, with r also to
+// receive one message.
+func serve(ctx context.Context, addr string, bytes int, seed uint32, r *receiver) error {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func serve(ctx context.Context, addr string, bytes int, seed uint32) error {
 	if err != nil {
 		return err
 	}
-	m, err := accept(request.ID, bytes, seed)
+	m, err := accept(request.ID, bytes, seed, r)
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,11 @@ func serve(ctx context.Context, addr string, bytes int, seed uint32) error {
 		return err
 	}
 	fmt.Println("connected")
+	if r != nil {
+		if err := r.receive(ctx, request.ID.QP(), m); err != nil {
+			return err
+		}
+	}
 	if _, err := await(ctx, events, rdmacm.Disconnected); err != nil {
 		return err
 	}
@@ -59,7 +65,7 @@ func serve(ctx context.Context, addr string, bytes int, seed uint32) error {
 }
 
 // accept takes a request with a queue pair whose domain has the memory.
-func accept(id *rdmacm.ID, bytes int, seed uint32) (m memory, err error) {
+func accept(id *rdmacm.ID, bytes int, seed uint32, r *receiver) (m memory, err error) {
 	pd, err := id.Verbs().AllocPD()
 	if err != nil {
 		return m, err
@@ -78,8 +84,15 @@ func accept(id *rdmacm.ID, bytes int, seed uint32) (m memory, err error) {
 	if err != nil {
 		return m, err
 	}
+	var window ib.RKey
+	if r != nil {
+		if window, err = r.prepare(pd, cq); err != nil {
+			return m, err
+		}
+	}
 	offer := binary.BigEndian.AppendUint64(make([]byte, 0, offerBytes), m.mr.Addr())
 	offer = binary.BigEndian.AppendUint32(offer, uint32(m.mr.RKey()))
+	offer = binary.BigEndian.AppendUint32(offer, uint32(window))
 	offer = binary.BigEndian.AppendUint32(offer, uint32(bytes))
 	return m, id.Accept(&rdmacm.ConnParam{
 		PrivateData: offer, ResponderResources: depth, InitiatorDepth: depth, RNRRetryCount: 7,

@@ -4,17 +4,22 @@
 // on either side.
 //
 //   peer serve ADDR PORT BYTES SEED         offers memory until the peer disconnects
+//   peer receive ADDR PORT BYTES SEED DELAY the same, and receives one message
+//                                           into it, DELAY milliseconds late
 //   peer connect ADDR PORT BYTES SEED OP    does OP on memory that is offered
 //
 // OP is write, read, badread (with a wrong rkey), cas (if the first word there
-// is the one here, 5 takes its place) or fadd (adds 5 to it). Each side begins
+// is the one here, 5 takes its place), fadd (adds 5 to it), sendimm, writeimm
+// or sendinv (a SEND that invalidates the window's key, and a READ with that
+// key, which says "then" with the completion's status). Each side begins
 // with BYTES bytes of the pattern of its SEED. Each says at the end "sum", the
 // FNV-1a of its memory, and "word", its first 8 bytes as a number; connect
 // says "wc" with the completion's status before, and ends with 1 if that is
 // not success.
 //
-// serve's private data tells where the memory is: va (64), rkey (32), length
-// (32), big-endian.
+// receive says "received" with what the completion tells. The private data tell
+// where the memory is: va (64), rkey (32), the rkey of a type 2 window over it,
+// of receive only (32), length (32), big-endian.
 #include <arpa/inet.h>
 #include <endian.h>
 #include <infiniband/verbs.h>
@@ -29,6 +34,7 @@
 struct offer {
 	uint64_t va;
 	uint32_t rkey;
+	uint32_t window;
 	uint32_t length;
 } __attribute__((packed));
 
@@ -36,6 +42,7 @@ enum {
 	smallest = 8, // bytes of memory there always are, for an atomic
 	rkey_damage = 0x5a5a00,
 	new_value = 5,
+	immediate = 0x12345678,
 };
 
 static _Noreturn void die(const char *what)
@@ -61,7 +68,7 @@ static struct memory make_memory(struct ibv_pd *pd, size_t length, uint32_t seed
 	for (size_t i = 0; i < length; i++)
 		m.bytes[i] = ((uint32_t)i + seed) * 2654435761u >> 24;
 	m.mr = ibv_reg_mr(pd, m.bytes, room, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
 	if (!m.mr)
 		die("ibv_reg_mr");
 	return m;
@@ -101,7 +108,35 @@ static struct rdma_cm_id *endpoint(const char *addr, const char *port, int flags
 	return id;
 }
 
-static void serve(const char *addr, const char *port, size_t length, uint32_t seed)
+// receive_one binds the window, waits, so that what comes meanwhile meets a
+// receiver that is not ready, and receives.
+static void receive_one(struct rdma_cm_id *id, struct memory *m, struct ibv_mw *mw, uint32_t rkey, unsigned delay)
+{
+	struct ibv_send_wr bind = {
+		.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = {.mw = mw, .rkey = rkey, .bind_info = {
+			.mr = m->mr, .addr = (uintptr_t)m->bytes, .length = m->length,
+			.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+		}},
+	}, *bad;
+	struct timespec pause = {delay / 1000, delay % 1000 * 1000000l};
+	struct ibv_wc wc;
+
+	if (ibv_post_send(id->qp, &bind, &bad) || rdma_get_send_comp(id, &wc) < 0 || wc.status)
+		die("bind");
+	nanosleep(&pause, NULL);
+	if (rdma_post_recv(id, NULL, m->bytes, m->length, m->mr))
+		die("rdma_post_recv");
+	if (rdma_get_recv_comp(id, &wc) < 0)
+		die("rdma_get_recv_comp");
+	// rxe passes the kernel's IB_WC_WITH_INVALIDATE on, 1 << 2, which is not
+	// IBV_WC_WITH_INV: so the key alone is looked at.
+	printf("received %s opcode %d bytes %u imm %08x invalidated %d\n", ibv_wc_status_str(wc.status), wc.opcode, wc.byte_len,
+	       wc.wc_flags & IBV_WC_WITH_IMM ? ntohl(wc.imm_data) : 0,
+	       !(wc.wc_flags & IBV_WC_WITH_IMM) && wc.invalidated_rkey == rkey);
+}
+
+static void serve(const char *addr, const char *port, size_t length, uint32_t seed, const char *delay)
 {
 	struct rdma_cm_id *listener = endpoint(addr, port, RAI_PASSIVE), *id;
 	struct rdma_cm_event *event;
@@ -113,7 +148,9 @@ static void serve(const char *addr, const char *port, size_t length, uint32_t se
 		die("rdma_get_request");
 
 	struct memory m = make_memory(id->pd, length, seed);
-	struct offer offer = {htobe64((uintptr_t)m.bytes), htonl(m.mr->rkey), htonl(length)};
+	struct ibv_mw *mw = delay ? ibv_alloc_mw(id->pd, IBV_MW_TYPE_2) : NULL;
+	uint32_t window = mw ? ibv_inc_rkey(mw->rkey) : 0;
+	struct offer offer = {htobe64((uintptr_t)m.bytes), htonl(m.mr->rkey), htonl(window), htonl(length)};
 	struct rdma_conn_param param = {
 		.private_data = &offer, .private_data_len = sizeof offer,
 		.responder_resources = 4, .initiator_depth = 4, .rnr_retry_count = 7,
@@ -121,6 +158,8 @@ static void serve(const char *addr, const char *port, size_t length, uint32_t se
 	if (rdma_accept(id, &param))
 		die("rdma_accept");
 	puts("connected");
+	if (delay)
+		receive_one(id, &m, mw, window, strtoul(delay, NULL, 0));
 	do {
 		if (rdma_get_cm_event(id->channel, &event))
 			die("rdma_get_cm_event");
@@ -145,6 +184,21 @@ static struct ibv_send_wr request(const char *op, const struct offer *offer, con
 		return wr;
 	}
 	sge->length = m->length;
+	if (!strcmp(op, "sendimm") || !strcmp(op, "sendinv")) {
+		wr.opcode = !strcmp(op, "sendimm") ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND_WITH_INV;
+		if (wr.opcode == IBV_WR_SEND_WITH_IMM)
+			wr.imm_data = htonl(immediate);
+		else
+			wr.invalidate_rkey = ntohl(offer->window);
+		return wr;
+	}
+	if (!strcmp(op, "writeimm")) {
+		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr.imm_data = htonl(immediate);
+		wr.wr.rdma.remote_addr = va;
+		wr.wr.rdma.rkey = rkey;
+		return wr;
+	}
 	wr.opcode = !strcmp(op, "write") ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
 	wr.wr.rdma.remote_addr = va;
 	wr.wr.rdma.rkey = !strcmp(op, "badread") ? rkey ^ rkey_damage : rkey;
@@ -182,20 +236,34 @@ static int connect_and_do(const char *addr, const char *port, size_t length, uin
 	if (rdma_get_send_comp(id, &wc) < 0)
 		die("rdma_get_send_comp");
 	printf("wc %s after %" PRId64 " us\n", ibv_wc_status_str(wc.status), microseconds() - start);
+	int failed = wc.status != IBV_WC_SUCCESS;
+	if (!strcmp(op, "sendinv")) { // the key is to be gone
+		wr.opcode = IBV_WR_RDMA_READ;
+		wr.wr.rdma.remote_addr = be64toh(offer.va);
+		wr.wr.rdma.rkey = ntohl(offer.window);
+		if (ibv_post_send(id->qp, &wr, &bad) || rdma_get_send_comp(id, &wc) < 0)
+			die("READ");
+		printf("then %s\n", ibv_wc_status_str(wc.status));
+	}
 	rdma_disconnect(id);
 	report(&m);
-	return wc.status != IBV_WC_SUCCESS;
+	return failed;
 }
 
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc == 6 && !strcmp(argv[1], "serve")) {
-		serve(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0));
+		serve(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), NULL);
+		return 0;
+	}
+	if (argc == 7 && !strcmp(argv[1], "receive")) {
+		serve(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
 		return 0;
 	}
 	if (argc == 7 && !strcmp(argv[1], "connect"))
 		return connect_and_do(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
-	fputs("usage: peer serve ADDR PORT BYTES SEED | peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd\n", stderr);
+	fputs("usage: peer serve ADDR PORT BYTES SEED | peer receive ADDR PORT BYTES SEED DELAY | "
+	      "peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd|sendimm|writeimm|sendinv\n", stderr);
 	return 2;
 }
