@@ -1,6 +1,8 @@
 package rdmacm
 
 import (
+	"cmp"
+	"errors"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -80,33 +82,59 @@ func (m *manager) open(name string) (*verbs.Context, error) {
 	return c, nil
 }
 
-// listenAll makes MADs to every local address of a family arrive: to as many as
-// can be had, and at least one. v4 and v6 say which.
+// listenAll makes MADs to every local address of one family or both arrive: to
+// as many as can be had. A family of which every address is somebody else's is
+// an error, as the listener's peers would wait in vain.
 func (m *manager) listenAll(v4, v6 bool) error {
 	infos, err := verbs.Devices()
 	if err != nil {
 		return err
 	}
-	err = fail(syscall.ENODEV, "address", "no device has an address")
-	ok := false
+	var four, six family
 	for _, info := range infos {
-		addrs, e := info.Addrs()
-		if e != nil {
-			continue
+		addrs, err := info.Addrs()
+		if err != nil {
+			continue // an interface that has just gone
 		}
 		for _, a := range addrs {
-			if a.Is4() && !v4 || a.Is6() && !v6 {
-				continue
+			switch {
+			case a.Is4() && v4:
+				_, err := m.locate(a)
+				four.count(err)
+			case a.Is6() && v6:
+				_, err := m.locate(a)
+				six.count(err)
 			}
-			if _, e := m.locate(a); e != nil {
-				err = e
-				continue
-			}
-			ok = true
 		}
 	}
-	if ok {
+	switch {
+	case four.taken() != nil:
+		return four.taken()
+	case six.taken() != nil:
+		return six.taken()
+	case four.usable || six.usable:
 		return nil
 	}
-	return err
+	return cmp.Or(four.err, six.err, fail(syscall.ENODEV, "address", "no device has an address"))
+}
+
+// family is what became of the addresses of a family.
+type family struct {
+	usable bool
+	err    error // of one that is not, EADDRINUSE before others
+}
+
+func (f *family) count(err error) {
+	f.usable = f.usable || err == nil
+	if err != nil && !errors.Is(f.err, syscall.EADDRINUSE) {
+		f.err = err
+	}
+}
+
+// taken returns the error of a family that somebody else has all of.
+func (f *family) taken() error {
+	if !f.usable && errors.Is(f.err, syscall.EADDRINUSE) {
+		return f.err
+	}
+	return nil
 }

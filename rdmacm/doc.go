@@ -25,15 +25,17 @@
 //
 // In the UDP port space there is no connection: Connect asks the peer which
 // queue pair serves the port, and ESTABLISHED brings its number and Q_Key.
+// JoinMulticast joins a group; MULTICAST_JOIN brings how to send to it.
 //
 // # Differences from librdmacm
 //
 // Events need no acknowledgement. An ID is bound to a device by an address as
-// usual; its QP may belong to any [verbs.Context] of that device. A port is
-// reserved among this user's processes on the machine, whatever address it is
-// bound to; the kernel's own rdma_cm has a port space of its own. Alternate
-// paths, XRC, IPoIB's port space and multicast joins are not supported (attach a
-// queue pair with verbs.QP.AttachMulticast instead).
+// usual; its QP may belong to any [verbs.Context] of that device. The ports of an
+// address are shared by this user's processes on the machine; the kernel's own
+// rdma_cm has a port space of its own. Binding to a port that is taken is always
+// EADDRINUSE. Alternate paths and IPoIB's port space are not supported, and
+// devices and addresses that come and go raise no event: an ID whose address has
+// gone fails at its next call.
 //
 // Options of the process's devices (faults, capture) are given to verbs.Open,
 // which must then come before the first identifier.

@@ -34,6 +34,8 @@ type process struct {
 	*manager
 	f    *fabric
 	slot uint8
+	// taken, if not nil, says which addresses somebody else has the UDP port of.
+	taken func(netip.Addr) bool
 
 	// guarded by f.mu
 	handler func(*roce.Meta, []byte)
@@ -86,14 +88,20 @@ func (f *fabric) process(slot uint8) *process {
 	return p
 }
 
-func (p *process) Slot() int               { return int(p.slot) }
-func (p *process) Listen(netip.Addr) error { return nil }
-func (p *process) ClearWill(id uint64)     { p.f.mu.Lock(); delete(p.wills, id); p.f.mu.Unlock() }
+func (p *process) Slot() int           { return int(p.slot) }
+func (p *process) ClearWill(id uint64) { p.f.mu.Lock(); delete(p.wills, id); p.f.mu.Unlock() }
 
 func (p *process) OnMAD(h func(*roce.Meta, []byte)) {
 	p.f.mu.Lock()
 	p.handler = h
 	p.f.mu.Unlock()
+}
+
+func (p *process) Listen(a netip.Addr) error {
+	if p.taken != nil && p.taken(a) {
+		return fmt.Errorf("UDP port on %v: %w", a, syscall.EADDRINUSE)
+	}
+	return nil
 }
 
 // service is what a process listens for.

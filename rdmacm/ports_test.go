@@ -302,3 +302,33 @@ func TestChannelToAFunction(t *testing.T) {
 		t.Errorf("%v after Close", (<-events).typ)
 	}
 }
+
+// A listener whose peers would wait in vain, because somebody else has the UDP
+// port of every address, is refused.
+func TestListenerWithoutAnAddressIsRefused(t *testing.T) {
+	p := newFabric(t).process(1)
+	all, any4, any6 := "::", netip.IPv4Unspecified(), netip.IPv6Unspecified()
+	for name, c := range map[string]struct {
+		taken func(netip.Addr) bool
+		want  map[string]error // by what is listened to
+	}{
+		"all":         {func(netip.Addr) bool { return true }, map[string]error{all: syscall.EADDRINUSE, "IPv4": syscall.EADDRINUSE, "IPv6": syscall.EADDRINUSE}},
+		"all of IPv4": {netip.Addr.Is4, map[string]error{all: syscall.EADDRINUSE, "IPv4": syscall.EADDRINUSE, "IPv6": nil}},
+		"all of IPv6": {netip.Addr.Is6, map[string]error{all: syscall.EADDRINUSE, "IPv4": nil, "IPv6": syscall.EADDRINUSE}},
+		"none":        {nil, map[string]error{all: nil, "IPv4": nil, "IPv6": nil}},
+	} {
+		p.taken = c.taken
+		for what, want := range c.want {
+			id := p.newID(TCP)
+			addr := any6
+			if what == "IPv4" {
+				addr = any4
+			}
+			check(t, id.SetAFOnly(what == "IPv6"))
+			check(t, id.BindAddr(netip.AddrPortFrom(addr, 0)))
+			if err := id.Listen(1); !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("%s taken, listening to %s: %v, want %v", name, what, err, want)
+			}
+		}
+	}
+}
