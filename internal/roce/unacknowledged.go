@@ -12,6 +12,18 @@ import (
 // Its bytes are copied into the train. They belong to the application again
 // once the completion is there, which is before the train is written.
 
+// ModifySending applies what UC and UD have in common of a legal modification:
+// the attributes, the PSN to send with next, and last the state.
+func (q *Core) ModifySending(a *ib.QPAttr, mask ib.QPAttrMask, path *Path, psn *ib.PSN, setState func(ib.QPState)) {
+	q.Apply(a, mask, path)
+	if mask&ib.QPSQPSN != 0 {
+		*psn = a.SQPSN
+	}
+	if mask&ib.QPStateAttr != 0 && a.State != q.state {
+		setState(a.State)
+	}
+}
+
 // FinishSend completes the oldest work request and takes it off the queue.
 func (q *Core) FinishSend(w *queue.SendWQE) {
 	q.CompleteSend(w, ib.WCSuccess, ib.VendorNone)

@@ -29,16 +29,10 @@ func (q *QP) Query(attr *ib.QPAttr) {
 
 // Modify applies a legal modification.
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path) {
-	q.Apply(a, mask, path)
 	if mask&ib.QPRQPSN != 0 {
 		q.resp.epsn, q.resp.in = a.RQPSN, inNone
 	}
-	if mask&ib.QPSQPSN != 0 {
-		q.req.psn = a.SQPSN
-	}
-	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
-		q.setState(a.State)
-	}
+	q.ModifySending(a, mask, path, &q.req.psn, q.setState)
 }
 
 // setState enters a state that the object layer chose.

@@ -44,13 +44,7 @@ func (q *QP) Query(attr *ib.QPAttr) {
 
 // Modify applies a legal modification.
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path) {
-	q.Apply(a, mask&^ib.QPPathMTU, path)
-	if mask&ib.QPSQPSN != 0 {
-		q.psn = a.SQPSN
-	}
-	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
-		q.setState(a.State)
-	}
+	q.ModifySending(a, mask&^ib.QPPathMTU, path, &q.psn, q.setState)
 }
 
 // setState enters a state that the object layer chose.
