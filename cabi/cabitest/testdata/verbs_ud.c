@@ -84,7 +84,8 @@ int main(void)
 	EQUAL(back.is_global, 1);
 	EQUAL(back.port_num, PORT);
 	EQUAL(back.grh.sgid_index, gid_index(ctx));
-	CHECK(!memcmp(&back.grh.dgid, &address(ctx).grh.dgid, 16));
+	attr = address(ctx);
+	CHECK(!memcmp(&back.grh.dgid, &attr.grh.dgid, 16));
 	MUST(reply = ibv_create_ah_from_wc(b.pd, &wc, grh, PORT));
 	EQUAL(post_recv(&a, 3, 1000, 1000), 0);
 	EQUAL(send_to(&b, reply, wc.src_qp, QKEY, 4, "reply"), 0);

@@ -55,6 +55,20 @@ func networkHeader(m *roce.Meta, udpPayload int) (b [GRHBytes]byte) {
 	return b
 }
 
+// The kinds of network header in WC.SL. RoCE has no service level there; what
+// ConnectX writes instead is what UCX tells IPv4 from IPv6 by.
+const (
+	slIPv4 = 0xa
+	slIPv6 = 0x9
+)
+
+func headerKind(m *roce.Meta) uint8 {
+	if m.Dst.Is4() {
+		return slIPv4
+	}
+	return slIPv6
+}
+
 // checksum is the Internet checksum of an IPv4 header. Source: RFC 791, 3.1.
 func checksum(h []byte) uint16 {
 	var sum uint32

@@ -130,7 +130,7 @@ func TestReceiveIPv4(t *testing.T) {
 	p.Opcode, p.ImmDt.Data = wire.UDSendOnlyImm, 42
 	s.Recv(p)
 	wc := s.WantRecvWC("received", 1001, ib.WCSuccess)
-	if wc.ByteLen != 90 || wc.SrcQP != 0x99 || wc.Flags != ib.WCGRH|ib.WCWithImm || wc.ImmData != 42 || wc.Opcode != ib.WCRecv {
+	if wc.ByteLen != 90 || wc.SrcQP != 0x99 || wc.Flags != ib.WCGRH|ib.WCWithImm || wc.ImmData != 42 || wc.Opcode != ib.WCRecv || wc.SL != 0xa {
 		t.Fatalf("%+v", wc)
 	}
 	grh := append(append([]byte(nil), s.Memory[:30]...), s.Memory[100:110]...)
@@ -170,7 +170,9 @@ func TestReceiveIPv6(t *testing.T) {
 		t.Fatal(m)
 	}
 	s.Machine.HandleInput(0, &in, &roce.Meta{Src: src, Dst: dst, TOS: 0x28, HopLimit: 9})
-	s.WantRecvWC("received", 1001, ib.WCSuccess)
+	if wc := s.WantRecvWC("received", 1001, ib.WCSuccess); wc.SL != 9 {
+		t.Errorf("SL %#x does not say IPv6", wc.SL)
+	}
 	h := s.Memory[:40]
 	s16, d16 := src.As16(), dst.As16()
 	if h[0] != 0x62 || h[1] != 0x80 || h[6] != 17 || h[7] != 9 || string(h[8:24]) != string(s16[:]) || string(h[24:]) != string(d16[:]) {
