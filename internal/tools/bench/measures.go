@@ -20,7 +20,7 @@ type measure struct {
 	goal   goal
 	rounds int // 0 is as many as asked for
 	ours   func(context.Context, *run) (float64, error)
-	raw    func(context.Context, *run) (float64, error) // nil where nothing compares
+	raw    func(context.Context, *run) (float64, error) // the baseline; nil where nothing compares
 }
 
 // The payload of a packet on loopback, whose MTU allows the largest path MTU.
@@ -36,6 +36,30 @@ var measures = []measure{
 	{name: "WRITE 8 B rate, 1 QP, 64 outstanding", unit: "op/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate},
 	{name: "memory of an idle QP", unit: "KiB", goal: goal{bound: 16}, rounds: 1, ours: idleMemory},
 	{name: "memory growth over many operations", unit: "KiB", goal: goal{bound: 1024}, rounds: 1, ours: memoryGrowth},
+	{name: "ib_send_lat 2 B beside Go", unit: "µs", goal: goal{bound: 1.15, ratio: true}, ours: sendLatencyC().measured, raw: sendLatency},
+	{name: "ib_write_bw 64 KiB beside Go", unit: "MB/s", goal: goal{bound: 0.9, atLeast: true, ratio: true}, ours: writeBandwidthC().measured, raw: writeBandwidth(64 << 10)},
+	besideUCX("tag_lat", 8, 20000, "µs", ucxMedian, 1),
+	besideUCX("tag_lat", 4096, 20000, "µs", ucxMedian, 1),
+	besideUCX("tag_bw", 4096, 100000, "MB/s", ucxBandwidth, mebibyte/1e6),
+	besideUCX("tag_bw", 65536, 20000, "MB/s", ucxBandwidth, mebibyte/1e6),
+	besideUCX("tag_bw", 1<<20, 2000, "MB/s", ucxBandwidth, mebibyte/1e6),
+	besideFabric(64, 20000),
+	besideFabric(4096, 20000),
+	besideFabric(65536, 5000),
+	besideFabric(1<<20, 500),
+	{name: "ibv_devices, start to exit, beside rdma-core's", unit: "ms", goal: goal{bound: 2}, rounds: 1, ours: startToExit("ibv_devices", false), raw: startToExit("ibv_devices", true)},
+}
+
+// besideUCX is a test of ucx_perftest over rc_verbs, beside UCX's own tcp.
+func besideUCX(test string, size, count int, unit string, field int, scale float64) measure {
+	return measure{name: fmt.Sprintf("ucx_perftest %s %d B beside tcp", test, size), unit: unit, goal: goal{bound: 1, ratio: true, atLeast: test == "tag_bw"},
+		ours: ucx("rc_verbs", test, size, count, field, scale).measured, raw: ucx("tcp", test, size, count, field, scale).measured}
+}
+
+// besideFabric is fi_pingpong over the verbs provider, beside libfabric's tcp.
+func besideFabric(size, count int) measure {
+	return measure{name: fmt.Sprintf("fi_pingpong %d B beside tcp", size), unit: "µs", goal: goal{bound: 1, ratio: true},
+		ours: fabric("verbs", size, count).measured, raw: fabric("tcp", size, count).measured}
 }
 
 // writeBandwidth is in 10^6 bytes a second.

@@ -15,7 +15,7 @@ type Result struct {
 	Name     string   `json:"name"`
 	Value    float64  `json:"value"` // median of the rounds
 	Unit     string   `json:"unit"`
-	Baseline *float64 `json:"baseline"` // what sockets do, median; null where nothing compares
+	Baseline *float64 `json:"baseline"` // what is beside it (sockets, where the name does not say), median; null where nothing compares
 	Ratio    *float64 `json:"ratio"`    // value / baseline
 	Goal     string   `json:"goal"`
 	Met      bool     `json:"met"`
@@ -86,7 +86,7 @@ func printTable(w io.Writer, results []Result) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"measure", "ours", "sockets", "unit", "ratio", "goal", "met", "spread"})
+	t.AppendHeader(table.Row{"measure", "ours", "beside", "unit", "ratio", "goal", "met", "spread"})
 	var right []table.ColumnConfig
 	for _, n := range []int{2, 3, 5, 8} {
 		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight})

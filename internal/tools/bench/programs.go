@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// program is an unmodified C program whose client prints a figure.
+type program struct {
+	name   string
+	args   []string                          // of both sides; PORT stands for the TCP port at which they meet
+	server []string                          // of the server beside
+	client []string                          // of the client beside; HOST stands for the server's address
+	env    []string                          // DEVICE stands for the device's name
+	plain  bool                              // runs without our libraries
+	ether  bool                              // refuses loopback interfaces
+	figure func(out string) (float64, error) // what of the client's output counts
+}
+
+// errLeftOut says that this machine lacks what a measure takes. It is left out.
+var errLeftOut = errors.New("left out")
+
+// measured runs server and client and returns the client's figure.
+func (g program) measured(ctx context.Context, r *run) (float64, error) {
+	if _, err := exec.LookPath(g.name); err != nil {
+		return 0, fmt.Errorf("%w: %s is not installed", errLeftOut, g.name)
+	}
+	on := r.peer
+	if g.ether {
+		var err error
+		if on, err = etherPeer(r.peer); err != nil {
+			return 0, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, programTimeout)
+	defer cancel()
+	port, err := freePort()
+	if err != nil {
+		return 0, err
+	}
+	var serverOut, out bytes.Buffer
+	server := g.command(ctx, on, port, &serverOut, g.server)
+	if err := server.Start(); err != nil {
+		return 0, err
+	}
+	if err = waitListening(ctx, port); err == nil {
+		err = g.command(ctx, on, port, &out, g.client).Run()
+	}
+	var v float64
+	if err == nil {
+		v, err = g.figure(out.String())
+	}
+	if err != nil {
+		cancel()
+		_ = server.Wait() // the client's error is the one to tell
+		return 0, fmt.Errorf("%s: %w\n%s\nits server:\n%s", g.name, err, tail(out.String()), tail(serverOut.String()))
+	}
+	if err := server.Wait(); err != nil {
+		return 0, fmt.Errorf("%s: server: %w\n%s", g.name, err, tail(serverOut.String()))
+	}
+	return v, nil
+}
+
+// programTimeout bounds one run of a program.
+const programTimeout = time.Minute
+
+// command prepares one side: by "verbena run", or plainly.
+func (g program) command(ctx context.Context, on *peer, port int, out *bytes.Buffer, side []string) *exec.Cmd {
+	fill := strings.NewReplacer("PORT", strconv.Itoa(port), "HOST", on.host, "DEVICE", on.device)
+	argv := []string{on.self, "run", "--", g.name}
+	if g.plain {
+		argv = []string{g.name}
+	}
+	for _, a := range slices.Concat(g.args, side) {
+		argv = append(argv, fill.Replace(a))
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = stopGrace
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = os.Environ()
+	for _, e := range g.env {
+		cmd.Env = append(cmd.Env, fill.Replace(e))
+	}
+	return cmd
+}
+
+// tail is the end of what a program said.
+func tail(s string) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
+}
+
+const tailLines = 8
+
+// column reads a field of the last line whose first field is key. Fields count
+// from 0.
+func column(key string, field int, scale float64) func(string) (float64, error) {
+	return func(out string) (float64, error) {
+		lines := strings.Split(out, "\n")
+		for i := len(lines) - 1; i >= 0; i-- {
+			f := strings.Fields(lines[i])
+			if len(f) > field && f[0] == key {
+				v, err := strconv.ParseFloat(f[field], 64)
+				return v * scale, err
+			}
+		}
+		return 0, fmt.Errorf("printed no line that begins with %s and has %d fields", key, field+1)
+	}
+}
+
+// perftest's programs. Their MB are MiB.
+func sendLatencyC() program {
+	return program{name: "ib_send_lat", args: []string{"-d", "DEVICE", "-s", "2", "-n", "50000", "-p", "PORT"}, client: []string{"HOST"}, figure: column("2", 4, 1)}
+}
+
+func writeBandwidthC() program {
+	return program{name: "ib_write_bw", args: []string{"-d", "DEVICE", "-s", "65536", "-n", "50000", "-p", "PORT"}, client: []string{"HOST"}, figure: column("65536", 3, mebibyte/1e6)}
+}
+
+// ucx is ucx_perftest over one of UCX's transports.
+func ucx(transport, test string, size, count, field int, scale float64) program {
+	n := strconv.Itoa(count)
+	g := program{name: "ucx_perftest", args: []string{"-t", test, "-s", strconv.Itoa(size), "-n", n, "-w", "1000", "-f", "-p", "PORT"}, client: []string{"HOST"},
+		env: []string{"UCX_TLS=self," + transport, "UCX_NET_DEVICES=DEVICE:1"}, figure: column(n, field, scale)}
+	if transport == "tcp" {
+		g.plain, g.env[1] = true, "UCX_NET_DEVICES=lo"
+	}
+	return g
+}
+
+// Columns of ucx_perftest's last line.
+const (
+	ucxMedian    = 1 // latency in µs
+	ucxBandwidth = 5 // overall, in MiB/s
+)
+
+// fabric is libfabric's fi_pingpong over one of its providers.
+func fabric(provider string, size, count int) program {
+	n := strconv.Itoa(size)
+	shown := n // as fi_pingpong prints sizes
+	switch {
+	case size >= mebibyte:
+		shown = strconv.Itoa(size/mebibyte) + "m"
+	case size >= 1024:
+		shown = strconv.Itoa(size/1024) + "k"
+	}
+	return program{name: "fi_pingpong", args: []string{"-p", provider, "-e", "msg", "-S", n, "-I", strconv.Itoa(count)},
+		server: []string{"-B", "PORT"}, client: []string{"-P", "PORT", "HOST"}, plain: provider == "tcp", ether: true, figure: column(shown, 6, 1)}
+}
+
+// startToExit is how long a program that meets nobody takes, in ms.
+func startToExit(name string, plain bool) func(context.Context, *run) (float64, error) {
+	const times = 200
+	return func(ctx context.Context, r *run) (float64, error) {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %s is not installed", errLeftOut, name)
+		}
+		env := os.Environ()
+		if !plain {
+			// What "verbena run" leaves to the program, without its own start.
+			out, err := exec.CommandContext(ctx, r.self, "run", "--", "env", "-0").Output()
+			if err != nil {
+				return 0, err
+			}
+			env = strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")
+		}
+		var took []float64
+		for range times {
+			cmd := exec.CommandContext(ctx, path)
+			cmd.Env = env
+			start := time.Now()
+			err := cmd.Run()
+			if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !(plain && exited) { // the stock library finds no device
+				return 0, fmt.Errorf("%s: %w", name, err)
+			}
+			took = append(took, time.Since(start).Seconds()*1e3)
+		}
+		return median(took), nil
+	}
+}
