@@ -1,0 +1,327 @@
+/* The r-calls of rsocket(7): from a number to an operation, from its result to errno. */
+#include "socket.h"
+
+#include "datagram.h"
+#include "index.h"
+#include "stream.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+unsigned rs_generation;
+
+static void count_fork(void)
+{
+	rs_generation++;
+}
+
+__attribute__((constructor)) static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, count_fork);
+}
+
+int64_t rs_now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+socklen_t rs_addr_length(const struct sockaddr *addr)
+{
+	switch (addr->sa_family) {
+	case AF_INET:
+		return sizeof(struct sockaddr_in);
+	case AF_INET6:
+		return sizeof(struct sockaddr_in6);
+	default:
+		return 0;
+	}
+}
+
+void rs_copy_addr(const struct sockaddr *from, struct sockaddr *to, socklen_t *length)
+{
+	socklen_t full = rs_addr_length(from);
+
+	if (to && *length)
+		memcpy(to, from, *length < full ? *length : full);
+	*length = full;
+}
+
+void rs_socket_init(struct rs_socket *s, const struct rs_ops *ops, int domain, int type)
+{
+	s->ops = ops;
+	s->number = -1;
+	s->domain = domain;
+	s->type = type;
+	s->generation = rs_generation;
+	atomic_init(&s->references, 1);
+	pthread_mutex_init(&s->mu, NULL);
+}
+
+void rs_put(struct rs_socket *s)
+{
+	if (atomic_fetch_sub(&s->references, 1) == 1)
+		s->ops->free(s);
+}
+
+/* What an r-call returns for what an operation did. */
+static ssize_t result(ssize_t result)
+{
+	if (result >= 0)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+/* Calls an operation of the socket with a number. */
+#define CALL(number, operation, ...)                                  \
+	({                                                            \
+		struct rs_socket *s_ = rs_index_get(number);          \
+		ssize_t result_ = -EBADF;                             \
+		if (s_) {                                             \
+			result_ = s_->ops->operation(s_, ##__VA_ARGS__); \
+			rs_put(s_);                                   \
+		}                                                     \
+		result(result_);                                      \
+	})
+
+int rsocket(int domain, int type, int protocol)
+{
+	int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct rs_socket *s;
+	int number;
+
+	if (domain != AF_INET && domain != AF_INET6)
+		return (int)result(-ENOTSUP);
+	if (kind == SOCK_STREAM && (!protocol || protocol == IPPROTO_TCP))
+		number = rs_stream_new(domain, &s);
+	else if (kind == SOCK_DGRAM && (!protocol || protocol == IPPROTO_UDP))
+		number = rs_datagram_new(domain, &s);
+	else
+		number = -ENOTSUP;
+	if (number < 0)
+		return (int)result(number);
+	atomic_store(&s->descriptor_flags, type & SOCK_CLOEXEC ? FD_CLOEXEC : 0);
+	atomic_store(&s->status_flags, O_RDWR | (type & SOCK_NONBLOCK ? O_NONBLOCK : 0));
+	int error = rs_index_insert(s, number);
+
+	rs_put(s);
+	return (int)result(error ? error : number);
+}
+
+int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	return (int)CALL(socket, bind, addr, addrlen);
+}
+
+int rlisten(int socket, int backlog)
+{
+	return (int)CALL(socket, listen, backlog);
+}
+
+int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	return (int)CALL(socket, accept, addr, addrlen);
+}
+
+int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	return (int)CALL(socket, connect, addr, addrlen);
+}
+
+int rshutdown(int socket, int how)
+{
+	return (int)CALL(socket, shutdown, how);
+}
+
+int rclose(int socket)
+{
+	if (rs_index_disown(socket))
+		return 0;
+	struct rs_socket *s = rs_index_get(socket);
+
+	if (!s || atomic_exchange(&s->closing, true)) {
+		if (s)
+			rs_put(s);
+		return (int)result(-EBADF);
+	}
+	s->ops->close(s);
+	rs_index_remove(s);
+	rs_put(s);
+	return 0;
+}
+
+static ssize_t receive(int socket, void *buf, size_t len, int flags, struct sockaddr *src, socklen_t *srclen)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (src && srclen) {
+		msg.msg_name = src;
+		msg.msg_namelen = *srclen;
+	}
+	ssize_t n = CALL(socket, receive, &msg, flags);
+
+	if (n >= 0 && src && srclen)
+		*srclen = msg.msg_namelen;
+	return n;
+}
+
+ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+{
+	return receive(socket, buf, len, flags, NULL, NULL);
+}
+
+ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr, socklen_t *addrlen)
+{
+	return receive(socket, buf, len, flags, src_addr, addrlen);
+}
+
+ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
+{
+	msg->msg_controllen = 0; /* there is never anything to tell */
+	msg->msg_flags = 0;
+	return CALL(socket, receive, msg, flags);
+}
+
+ssize_t rread(int socket, void *buf, size_t count)
+{
+	return receive(socket, buf, count, 0, NULL, NULL);
+}
+
+ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
+
+	return CALL(socket, receive, &msg, 0);
+}
+
+static ssize_t send_buffer(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dst, socklen_t dstlen)
+{
+	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	struct msghdr msg = { .msg_name = (void *)dst, .msg_namelen = dst ? dstlen : 0, .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return CALL(socket, send, &msg, flags);
+}
+
+ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+{
+	return send_buffer(socket, buf, len, flags, NULL, 0);
+}
+
+ssize_t rsendto(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen)
+{
+	return send_buffer(socket, buf, len, flags, dest_addr, addrlen);
+}
+
+ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
+{
+	if (msg->msg_control && msg->msg_controllen)
+		return result(-ENOTSUP);
+	return CALL(socket, send, msg, flags);
+}
+
+ssize_t rwrite(int socket, const void *buf, size_t count)
+{
+	return send_buffer(socket, buf, count, 0, NULL, 0);
+}
+
+ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
+
+	return CALL(socket, send, &msg, 0);
+}
+
+int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	return (int)CALL(socket, getpeername, addr, addrlen);
+}
+
+int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
+{
+	return (int)CALL(socket, getsockname, addr, addrlen);
+}
+
+int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
+{
+	return (int)CALL(socket, setsockopt, level, optname, optval, optlen);
+}
+
+int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
+{
+	return (int)CALL(socket, getsockopt, level, optname, optval, optlen);
+}
+
+/* Flags are ours alone: the descriptors behind a socket never block. */
+int rfcntl(int socket, int cmd, ...)
+{
+	struct rs_socket *s = rs_index_get(socket);
+	ssize_t answer = 0;
+	va_list arguments;
+
+	if (!s)
+		return (int)result(-EBADF);
+	va_start(arguments, cmd);
+	switch (cmd) {
+	case F_GETFL:
+		answer = atomic_load(&s->status_flags);
+		break;
+	case F_SETFL:
+		atomic_store(&s->status_flags, va_arg(arguments, int));
+		break;
+	case F_GETFD:
+		answer = atomic_load(&s->descriptor_flags);
+		break;
+	case F_SETFD:
+		atomic_store(&s->descriptor_flags, va_arg(arguments, int));
+		break;
+	default:
+		answer = -ENOTSUP;
+	}
+	va_end(arguments);
+	rs_put(s);
+	return (int)result(answer);
+}
+
+off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
+{
+	struct rs_socket *s = rs_index_get(socket);
+
+	(void)flags; /* none is defined */
+	if (!s)
+		return result(-EBADF);
+	off_t answer = rs_iomap_add(s, buf, len, prot, &offset);
+
+	rs_put(s);
+	return answer < 0 ? result(answer) : offset;
+}
+
+int riounmap(int socket, void *buf, size_t len)
+{
+	struct rs_socket *s = rs_index_get(socket);
+
+	if (!s)
+		return (int)result(-EBADF);
+	int answer = rs_iomap_remove(s, buf, len);
+
+	rs_put(s);
+	return (int)result(answer);
+}
+
+size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
+{
+	struct rs_socket *s = rs_index_get(socket);
+
+	if (!s)
+		return (size_t)result(-EBADF);
+	ssize_t answer = rs_iomap_write(s, buf, count, offset, flags);
+
+	rs_put(s);
+	return (size_t)result(answer);
+}
