@@ -1,8 +1,10 @@
 package share
 
 import (
+	"bytes"
 	"maps"
 	"slices"
+	"time"
 
 	"verbena/internal/monotime"
 	"verbena/internal/osio/udp"
@@ -23,11 +25,16 @@ func (k *keeper) poll(g *group) {
 // serveMADs reads slot 0 of every group and passes on what arrives.
 func (k *keeper) serveMADs() {
 	defer k.m.gone.Done()
+	defer close(k.quiet)
 	defer k.poller.Close()
 	b := udp.NewRxBatch()
 	ready := make([]uint64, maxReady)
 	for {
-		n, err := k.poller.Wait(monotime.Duration(-1), ready)
+		patience := monotime.Duration(-1)
+		if len(k.late) > 0 {
+			patience = lateEvery
+		}
+		n, err := k.poller.Wait(patience, ready)
 		if err != nil {
 			p := pause{stop: k.m.stop, next: pauseMax}
 			p.wait()
@@ -44,25 +51,49 @@ func (k *keeper) serveMADs() {
 		if over {
 			return
 		}
+		k.retryLate()
 		for _, s := range from {
 			s.ReadBatch(b)
 			for i := range b.Len() {
 				m := b.Message(i)
 				for j := range m.Segments() {
-					k.dispatch(MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)})
+					k.dispatch(MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)}, time.Now())
 				}
 			}
 		}
 	}
 }
 
-// dispatch passes a management datagram to the member it is for. What nobody
-// listens for, and what is for a slot that nobody owns, stays here: the keeper's
-// CM refuses it.
-func (k *keeper) dispatch(d MAD) {
+// lateMAD is a management datagram for a member that is not connected: it has
+// lost its keeper and is about to find us.
+type lateMAD struct {
+	MAD
+	came time.Time
+}
+
+const (
+	// lateEvery is how soon a late datagram is looked at again: joining a keeper
+	// takes less.
+	lateEvery = 2 * monotime.Millisecond
+	// maxLate bounds them; more are lost, and their senders repeat them.
+	maxLate = 256
+)
+
+func (k *keeper) retryLate() {
+	late := k.late
+	k.late = nil
+	for _, d := range late {
+		k.dispatch(d.MAD, d.came)
+	}
+}
+
+// dispatch passes a management datagram to the member it is for. It waits for a
+// member that is not connected and may be the one. What nobody listens for, and
+// what is for a slot that nobody owns, stays here: the keeper's CM refuses it.
+func (k *keeper) dispatch(d MAD, came time.Time) {
 	r := k.m.opt.Route(d.Payload, d.Dst)
 	var to []*link
-	here := false
+	here, absent := false, false
 	k.m.mu.Lock()
 	switch r.To {
 	case ToKey:
@@ -72,18 +103,27 @@ func (k *keeper) dispatch(d MAD) {
 				break
 			}
 		}
+		absent = r.Slot == 0
 		fallthrough
 	case ToSlot:
 		if l := k.peers[r.Slot]; l != nil {
 			to = append(to, l)
 		} else {
 			here = true
+			absent = absent || r.Slot != 0 && r.Slot != k.m.slot
 		}
 	case ToAll:
 		here = true
 		to = slices.Collect(maps.Values(k.peers))
 	}
 	k.m.mu.Unlock()
+	if absent && time.Since(came) < reapPatience && k.expects(r.Slot) {
+		if len(k.late) < maxLate {
+			d.Payload = bytes.Clone(d.Payload)
+			k.late = append(k.late, lateMAD{d, came})
+		}
+		return
+	}
 	if here {
 		k.m.opt.OnMAD(d)
 	}
@@ -93,4 +133,13 @@ func (k *keeper) dispatch(d MAD) {
 	for _, l := range to {
 		l.send(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
 	}
+}
+
+// expects reports whether the owner of a slot lives and is not connected; for
+// slot 0 whether any is.
+func (k *keeper) expects(slot int) bool {
+	if slot != 0 {
+		return k.m.lock.held(slot, 1)
+	}
+	return k.awaited()
 }

@@ -28,6 +28,8 @@ type keeper struct {
 	ln     *net.UnixListener // immutable
 	poller *udp.Poller       // immutable: slot 0 of every group
 	create chan struct{}     // immutable: a semaphore of one; groups are made one at a time
+	quiet  chan struct{}     // closed when no datagram is passed on any more
+	late   []lateMAD         // of the goroutine that passes datagrams on
 
 	// guarded by m.mu
 	peers     map[int]*link  // members connected, by slot
@@ -51,7 +53,7 @@ func (m *member) becomeKeeper() error {
 		return fmt.Errorf("share: %w", err)
 	}
 	k := &keeper{
-		m: m, ln: ln, poller: poller, create: make(chan struct{}, 1),
+		m: m, ln: ln, poller: poller, create: make(chan struct{}, 1), quiet: make(chan struct{}),
 		peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{}, polled: map[netip.Addr]*group{}, reaping: map[int]bool{},
 	}
 	m.mu.Lock()
@@ -90,13 +92,14 @@ func (k *keeper) close() {
 	closeListener(k.ln)    // unlinks its path
 	k.create <- struct{}{} // a group that is being made reaches every member or none
 	defer func() { <-k.create }()
+	k.poller.Wake()
+	<-k.quiet // what has been read reaches its member; the rest is the next keeper's
 	k.m.mu.Lock()
 	links := slices.Collect(maps.Keys(k.accepted))
 	k.m.mu.Unlock()
 	for _, l := range links {
 		l.close()
 	}
-	k.poller.Wake()
 }
 
 func (k *keeper) accept() {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -415,6 +416,39 @@ func TestManagementDatagramsFindTheirMember(t *testing.T) {
 	// A listener that dies lets go of its key; so does Unlisten.
 	rest[0].must("", "unlisten own")
 	keeper2.must("", "listen own")
+}
+
+// What is for everybody, because it names nobody, comes to everybody.
+func TestManagementDatagramForAll(t *testing.T) {
+	n := newNetwork(t, 23)
+	ps := startMany(t, n.dir, 3)
+	ps[0].must("", "socket %v", n.a)
+	n.send(t, n.a, datagram(1, everySlot, "all"))
+	for _, p := range ps {
+		p.must("all", "mad")
+	}
+}
+
+// A new keeper has what is for a member that has not found it yet wait, rather
+// than refuse it in its place: a REQ would be answered with "nobody listens", a
+// REP be lost until the peer repeats it seconds later.
+func TestNewKeeperWaitsForItsMembers(t *testing.T) {
+	n := newNetwork(t, 25)
+	ps := startMany(t, n.dir, 3)
+	keeper, others := keeperOf(t, ps)
+	slow, next := others[0], others[1]
+	slow.must("", "socket %v", n.a)
+	slow.must("", "listen rping")
+	slow.cmd.Process.Signal(syscall.SIGSTOP) // it notices nothing
+	keeper.kill()
+	next.must("true", "keeper")
+	n.send(t, n.a, datagram(1, 0, "rping"), datagram(1, slow.slot, ""), datagram(1, next.slot, ""))
+	next.must("", "mad") // its own: the new keeper has seen all three
+	slow.cmd.Process.Signal(syscall.SIGCONT)
+	slow.must("rping", "mad")
+	slow.must("", "mad")
+	n.send(t, n.a, datagram(1, 0, "nobody's"))
+	next.must("nobody's", "mad") // and nothing else has come here before
 }
 
 func TestWillsAreSentForTheDeadOnly(t *testing.T) {
