@@ -245,7 +245,7 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	err = xrcd->engine->qp_open(xrcd->handle, attr->qp_num, qp->source.cookie, &qp->handle);
 	if (err) {
 		free_qp(qp);
-		errno = err;
+		errno = err == ENOENT ? EINVAL : err; /* as the kernel says that there is none */
 		return NULL;
 	}
 	qp->ibv.qp.handle = (uint32_t)qp->handle;

@@ -1,0 +1,38 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// output runs testdata/name.c with our libraries and returns what it prints.
+func output(t *testing.T, name string, env ...string) string {
+	t.Helper()
+	program := compile(t, name)
+	lib, _ := libDir()
+	out, complaints := outputOf(t, program, append([]string{"LD_LIBRARY_PATH=" + lib}, env...))
+	if complaints != "" {
+		t.Errorf("%s complains: %s", name, complaints)
+	}
+	return out
+}
+
+// outputOf runs a program and returns what it prints and what it complains of.
+func outputOf(t *testing.T, program string, env []string, args ...string) (string, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	var out, complaints bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s%s", program, err, out.Bytes(), complaints.Bytes())
+	}
+	return out.String(), complaints.String()
+}
