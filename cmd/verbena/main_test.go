@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"verbena/internal/testkit/loopback"
 	"verbena/internal/tools/cli"
-	"verbena/verbs"
 )
 
 // asCommand makes the test binary be the command.
@@ -98,24 +98,8 @@ func (s *server) wait(t *testing.T) (string, int) {
 	return s.said.String(), s.cmd.ProcessState.ExitCode()
 }
 
-// loopback is the name of the loopback interface's device.
-func loopback(t *testing.T) string {
-	t.Helper()
-	list, err := verbs.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range list {
-		if d.NetDev == "lo" || d.NetDev == "lo0" {
-			return d.Name
-		}
-	}
-	t.Skip("this system has no device on the loopback interface")
-	return ""
-}
-
 func TestRpingBetweenTwoProcesses(t *testing.T) {
-	loopback(t)
+	loopback.Device(t)
 	s := start(t, "rdma_listen on", "rping", "-s", "-a", "127.0.0.1", "-p", "7301", "-v", "-d")
 	_, stderr, status := run(t, "rping", "-c", "-a", "127.0.0.1", "-p", "7301", "-C", "20", "-V")
 	if status != cli.ExitOK {
@@ -128,7 +112,7 @@ func TestRpingBetweenTwoProcesses(t *testing.T) {
 }
 
 func TestRpingThroughABadNetwork(t *testing.T) {
-	loopback(t)
+	loopback.Device(t)
 	const faults = "loss=2%,dup=2%,reorder=2%,corrupt=1%,seed=7"
 	s := start(t, "rdma_listen on", "rping", "-s", "-a", "127.0.0.1", "-p", "7302", "-d", "--faults", faults)
 	_, stderr, status := run(t, "rping", "-c", "-a", "127.0.0.1", "-p", "7302", "-C", "50", "-V", "-S", "9000", "--faults", faults)
@@ -141,7 +125,7 @@ func TestRpingThroughABadNetwork(t *testing.T) {
 }
 
 func TestCaptureCanBeDumped(t *testing.T) {
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	capture := filepath.Join(t.TempDir(), "pingpong.pcapng")
 	s := start(t, "local address", "pingpong", "rc", "-d", dev, "-p", "18600", "-n", "100", "-s", "1000")
 	client(t, "rc", dev, "18600", "--pcap", capture)
@@ -170,7 +154,7 @@ func client(t *testing.T, kind, dev, port string, more ...string) {
 }
 
 func TestPingpongBetweenTwoProcesses(t *testing.T) {
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	for port, kind := range map[string]string{"18601": "rc", "18602": "uc", "18603": "ud", "18604": "srq"} {
 		s := start(t, "local address", "pingpong", kind, "-d", dev, "-p", port, "-n", "100", "-s", "1000")
 		client(t, kind, dev, port)
@@ -181,7 +165,7 @@ func TestPingpongBetweenTwoProcesses(t *testing.T) {
 }
 
 func TestStatSeesARunningProcess(t *testing.T) {
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	dir, err := os.MkdirTemp("", "vs")
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +194,7 @@ func TestStatSeesARunningProcess(t *testing.T) {
 }
 
 func TestDevinfoShowsLoopback(t *testing.T) {
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	out, stderr, status := run(t, "devinfo", "-v", "-d", dev)
 	for _, want := range []string{"hca_id:\t" + dev + "\n", "PORT_ACTIVE (4)", "::ffff:127.0.0.1, RoCE v2"} {
 		if status != cli.ExitOK || !strings.Contains(out, want) {
@@ -223,7 +207,7 @@ func TestDevinfoShowsLoopback(t *testing.T) {
 }
 
 func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	for _, c := range []struct {
 		line   string
 		status int

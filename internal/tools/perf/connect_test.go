@@ -5,11 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"verbena/internal/testkit/loopback"
 	"verbena/rdmacm"
 )
 
 func TestSilenceOfTheConnectionManagerEndsTheClient(t *testing.T) {
-	loopback(t)
+	loopback.Device(t)
 	m := &managed{e: &endpoint{flows: make([]flow, 1)}, o: &options{patience: time.Nanosecond}, events: rdmacm.NewEventChannel()}
 	defer m.events.Close()
 	defer m.e.close()

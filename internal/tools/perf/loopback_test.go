@@ -9,24 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"verbena/verbs"
+	"verbena/internal/testkit/loopback"
 )
-
-// loopback is the name of the loopback interface's device.
-func loopback(t *testing.T) string {
-	t.Helper()
-	list, err := verbs.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range list {
-		if d.NetDev == "lo" || d.NetDev == "lo0" {
-			return d.Name
-		}
-	}
-	t.Skip("this system has no device on the loopback interface")
-	return ""
-}
 
 // both runs a server and a client with the options in line and returns the
 // errors and what the client printed.
@@ -34,7 +18,7 @@ func both(t *testing.T, server, client test, line string) (out string, serverErr
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	s, err := parse(t, server.op, server.metric, "-d "+dev)
 	if err != nil {
 		t.Fatal(err)

@@ -9,24 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"verbena/verbs"
+	"verbena/internal/testkit/loopback"
 )
-
-// loopback is the name of the loopback interface's device.
-func loopback(t *testing.T) string {
-	t.Helper()
-	list, err := verbs.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range list {
-		if d.NetDev == "lo" || d.NetDev == "lo0" {
-			return d.Name
-		}
-	}
-	t.Skip("this system has no device on the loopback interface")
-	return ""
-}
 
 // both runs server and client with the same options and returns what they
 // printed.
@@ -34,7 +18,7 @@ func both(t *testing.T, kind, line string) (server, client string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	end := func() *options {
 		o, err := parse(t, kind+" "+line+" -d "+dev)
 		if err != nil {
@@ -91,7 +75,7 @@ func TestEveryKindOverLoopback(t *testing.T) {
 }
 
 func TestWhatADeviceCannotDoIsSaidBeforeAPeerComes(t *testing.T) {
-	dev := loopback(t)
+	dev := loopback.Device(t)
 	for line, want := range map[string]string{
 		"rc -g 200 -d " + dev:       "has no GID at index 200; there are 0 (",
 		"rc -i 2 -d " + dev:         "no usable port 2",

@@ -10,28 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"verbena/verbs"
+	"verbena/internal/testkit/loopback"
 )
-
-func needLoopback(t *testing.T) {
-	t.Helper()
-	list, err := verbs.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range list {
-		if d.NetDev == "lo" || d.NetDev == "lo0" {
-			return
-		}
-	}
-	t.Skip("this system has no device on the loopback interface")
-}
 
 // listening starts a server and returns its port and a function that waits for
 // its end.
 func listening(t *testing.T, ctx context.Context, addr, line string) (port string, wait func() (string, error)) {
 	t.Helper()
-	needLoopback(t)
+	loopback.Device(t)
 	o, err := parse("-s -a " + addr + " " + line)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +127,7 @@ func TestPersistentServerServesManyAtOnce(t *testing.T) {
 }
 
 func TestNobodyListening(t *testing.T) {
-	needLoopback(t)
+	loopback.Device(t)
 	_, err := client(t.Context(), "127.0.0.1", "7", "-C 1")
 	if err == nil || !strings.Contains(err.Error(), "start 'verbena rping -s' there first") {
 		t.Errorf("error %v", err)
@@ -149,7 +135,7 @@ func TestNobodyListening(t *testing.T) {
 }
 
 func TestServersAddressMustBeOurs(t *testing.T) {
-	needLoopback(t)
+	loopback.Device(t)
 	o, err := parse("-s -a 192.0.2.77")
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +162,7 @@ func TestPortInUseIsSaid(t *testing.T) {
 }
 
 func TestSilentServerEndsTheClientWithWhatToDo(t *testing.T) {
-	needLoopback(t)
+	loopback.Device(t)
 	o, err := parse("-c -a 127.0.0.1 -C 1")
 	if err != nil {
 		t.Fatal(err)
