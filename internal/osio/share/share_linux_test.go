@@ -42,6 +42,9 @@ func routeTest(d []byte, _ netip.Addr) Route {
 	return Route{To: ToSlot, Slot: int(d[8])}
 }
 
+// overlapTest makes all keys that begin with "all" the same.
+func overlapTest(a, b string) bool { return strings.HasPrefix(a, "all") && strings.HasPrefix(b, "all") }
+
 // everySlot in the place of a slot makes a datagram one for all.
 const everySlot = 255
 
@@ -57,7 +60,7 @@ func TestMain(m *testing.M) {
 // and answers with a line.
 func childMain(dir string) {
 	mads := make(chan string, 1024)
-	m, err := Join(dir, Options{Route: routeTest, OnMAD: func(d MAD) {
+	m, err := Join(dir, Options{Route: routeTest, Overlap: overlapTest, OnMAD: func(d MAD) {
 		select {
 		case mads <- string(d.Payload[9:]):
 		default: // OnMAD must not block; the test has given up reading
@@ -391,6 +394,10 @@ func TestManagementDatagramsFindTheirMember(t *testing.T) {
 	}
 	if got := others[0].ask("listen rping"); !strings.Contains(got, "address already in use") {
 		t.Errorf("one member's second listener for one key: %q", got)
+	}
+	others[1].must("", "listen all-1")
+	if got := others[0].ask("listen all-2"); !strings.Contains(got, "address already in use") {
+		t.Errorf("a key that overlaps: %q", got)
 	}
 	send := func() {
 		n.send(t, n.a, datagram(1, 0, "rping"), datagram(1, 0, "perf"), datagram(1, 0, "own"), datagram(ib.QPMulticast, 0, "nobody's"), []byte{1, 2, 3})
