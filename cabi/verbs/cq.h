@@ -18,13 +18,11 @@ struct vb_cq {
 	vb_handle ctx;
 	vb_handle handle;
 	struct vb_pd *parent; /* a parent domain that it was created in, or NULL */
-	uint64_t wc_flags;
 	struct vb_source source;
 	/* guarded by lock */
 	struct vb_lock lock;
 	unsigned empty; /* polls in a row that found nothing */
 	struct vb_wc at; /* where start_poll and next_poll are */
-	struct timespec at_raw, at_real;
 	/* written by the engine at its tail, by who holds lock at its head */
 	struct vb_cq_ring ring;
 };

@@ -5,18 +5,14 @@
  * is copied out of the ring, so that its slot is free at once; its fields are
  * turned into the application's form when they are read.
  *
- * Deviation: a completion's timestamps say when it was taken from the queue, not
- * when it was put there. Only queues that ask for timestamps read the clock.
+ * Timestamps are refused: they are a device's clock at the time of completion,
+ * and ibv_query_device_ex says that there is none.
  */
 #include "cq.h"
 #include "pd.h"
 #include "wc.h"
 
 #include <errno.h>
-#include <time.h>
-
-#define STAMPS (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
-#define WC_FLAGS ((uint64_t)IBV_WC_STANDARD_FLAGS | STAMPS)
 
 /* -- polling ---------------------------------------------------------------- */
 
@@ -32,11 +28,6 @@ static int advance(struct vb_cq *cq)
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 	cq->ibv.ex.wr_id = cq->at.wr_id;
 	cq->ibv.ex.status = (enum ibv_wc_status)cq->at.status;
-	/* The clocks of ibv_query_rt_values_ex and of the wall. */
-	if (cq->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
-		clock_gettime(CLOCK_MONOTONIC_RAW, &cq->at_raw);
-	if (cq->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
-		clock_gettime(CLOCK_REALTIME, &cq->at_real);
 	return 0;
 }
 
@@ -142,22 +133,13 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 	return 0;
 }
 
-static uint64_t nanoseconds(const struct timespec *t)
-{
-	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
-}
-
-static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
-{
-	return nanoseconds(&((struct vb_cq *)cq)->at_raw);
-}
-
-static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
-{
-	return nanoseconds(&((struct vb_cq *)cq)->at_real);
-}
-
 /* Fields that no queue can be created with: reading them is harmless. */
+static uint64_t read_no_time(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0;
+}
+
 static uint16_t read_cvlan(struct ibv_cq_ex *cq)
 {
 	(void)cq;
@@ -183,7 +165,7 @@ static int check(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return EINVAL;
-	if (attr->wc_flags & ~WC_FLAGS)
+	if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
 		return EOPNOTSUPP;
 	/* A ring that wrapped over what was not polled could not be read any more. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
@@ -210,7 +192,6 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 	cq = vb_cq_make(ctx, attr);
 	if (!cq)
 		return NULL;
-	cq->wc_flags = attr->wc_flags;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
 		cq->parent = vb_pd_of(attr->parent_domain);
 		atomic_fetch_add(&cq->parent->parents, 1);
@@ -229,10 +210,10 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 	ex->read_slid = read_slid;
 	ex->read_sl = read_sl;
 	ex->read_dlid_path_bits = read_dlid_path_bits;
-	ex->read_completion_ts = read_completion_ts;
+	ex->read_completion_ts = read_no_time;
 	ex->read_cvlan = read_cvlan;
 	ex->read_flow_tag = read_flow_tag;
 	ex->read_tm_info = read_tm_info;
-	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+	ex->read_completion_wallclock_ns = read_no_time;
 	return ex;
 }
