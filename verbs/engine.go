@@ -26,3 +26,4 @@ func (p poster) Send(wr *SendWR) error { return p.qp.push(wr) }
 func (p poster) BeginRecv() error      { return p.qp.beginRecv() }
 func (p poster) Recv(wr *RecvWR) error { return p.qp.pushRecv(wr) }
 func (p poster) Ring()                 { p.qp.conn.Ring() }
+func (p poster) RingReceives()         { p.qp.conn.RingReceives() }

@@ -117,8 +117,9 @@ func vb_ctx_violations(ctx C.vb_handle, pkey, qkey *C.uint32_t) C.int {
 //export vb_progress
 func vb_progress(ctx C.vb_handle) {
 	if o := contexts.get(handle(ctx)); o != nil {
-		o.engine.Poll()
-		o.engine.Flush()
+		if o.engine.Poll() == 0 { // else the application looks first, and may answer
+			o.engine.Flush()
+		}
 	}
 }
 

@@ -78,7 +78,7 @@ func vb_qp_post_recv(qp C.vb_handle, list *C.struct_ibv_recv_wr, bad **C.struct_
 			break
 		}
 	}
-	o.Ring()
+	o.RingReceives()
 	if err != nil {
 		return refuseRecv(call, bad, wr, err)
 	}

@@ -38,6 +38,8 @@ type Poster[S, R any] interface {
 	// BeginRecv locks the queue pair for Recv; with an error it does not.
 	BeginRecv() error
 	Recv(*R) error
-	// Ring unlocks the queue pair and starts what was posted.
+	// Ring unlocks the queue pair and starts what was sent, RingReceives after
+	// receives.
 	Ring()
+	RingReceives()
 }

@@ -59,6 +59,17 @@ func (c *Conn) Ring() {
 	c.pump(now)
 }
 
+// RingReceives tells the machine of posted receives. They send nothing and are
+// no answer to anybody: what is put off stays so. The caller holds the lock,
+// which RingReceives releases.
+func (c *Conn) RingReceives() {
+	if c.machine.State() == ib.QPErr { // they are flushed
+		c.Ring()
+		return
+	}
+	c.mu.Unlock()
+}
+
 // Modify applies attributes. src is the local address of the GID index where
 // mask has QPAV. check is asked with the state of that very moment, which a
 // packet may have changed since the caller looked.

@@ -217,15 +217,17 @@ func (e *Engine) removePort(p *Port) {
 // Poll makes progress on the caller's thread: it reads what has arrived and
 // runs timers that are due. It never blocks. Acknowledgements may stay behind:
 // a caller that found no completion calls Flush, one that did returns to the
-// application first, whose answer may carry them.
-func (e *Engine) Poll() {
+// application first, whose answer may carry them. It returns how many messages
+// it read.
+func (e *Engine) Poll() (messages int) {
 	n := e.bg.polls.Add(1)
 	for _, p := range *e.ports.Load() {
-		p.tryPoll(true)
+		messages += max(p.tryPoll(true), 0)
 	}
 	if n%timerPolls == 0 {
 		e.fireDue(monotime.Now())
 	}
+	return messages
 }
 
 // timerPolls is how many empty polls pass between looks at the clock: a poll

@@ -49,7 +49,7 @@ const (
 	latePolls   = 4  // empty polls between looks: a look costs as much as half a poll
 	maxLate     = 16 // connections that wait at a time; more are pumped at once
 
-	maxExpired  = 3  // in a row: one alone is a peer that was held up
+	maxExpired  = 3 // in a row: one alone is a peer that was held up
 	minTogether = 64
 	maxTogether = 1 << 16 // a few graces lost among so many messages are nothing
 )
