@@ -92,26 +92,34 @@ func (id *ID) replySIDR(call string, r ibcm.SIDRReply, then state) error {
 
 // Reject refuses a request, or a peer's acceptance after ConnectResponse:
 // rdma_reject(3). Private data are at most 148 bytes, 136 in the UDP port space.
-func (id *ID) Reject(private []byte) error {
+func (id *ID) Reject(private []byte) error { return id.reject("Reject", cm.RejConsumer, private) }
+
+// RejectECE refuses as Reject does, for the sake of what the peer asks of the
+// queue pair beyond the specification: rdma_reject_ece(3).
+func (id *ID) RejectECE(private []byte) error {
+	return id.reject("RejectECE", cm.RejVendorOption, private)
+}
+
+func (id *ID) reject(call string, why cm.Reason, private []byte) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if err := id.check("Reject", stRequested, stReplied); err != nil {
+	if err := id.check(call, stRequested, stReplied); err != nil {
 		return err
 	}
 	if id.ps == UDP {
 		if err := checkPrivate(private, cm.SIDRREPPrivateSize); err != nil {
 			return err
 		}
-		return id.replySIDR("Reject", ibcm.SIDRReply{Status: cm.SIDRRejected, PrivateData: private}, stDisconnected)
+		return id.replySIDR(call, ibcm.SIDRReply{Status: cm.SIDRRejected, PrivateData: private}, stDisconnected)
 	}
 	if err := checkPrivate(private, cm.REJPrivateSize); err != nil {
 		return err
 	}
 	err := id.mgr.command(func(a *ibcm.Agent, now monotime.Time) error {
-		return a.Reject(now, id.conn, cm.RejConsumer, nil, private)
+		return a.Reject(now, id.conn, why, nil, private)
 	})
 	if err != nil {
-		return gaveUp("Reject", err)
+		return gaveUp(call, err)
 	}
 	id.state = stDisconnected
 	return nil

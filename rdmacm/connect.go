@@ -128,8 +128,11 @@ func (id *ID) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.TransportServic
 		return p.QPN, p.SRQ, cm.ServiceRC, nil
 	}
 	_, init := id.qp.Query()
-	if init.Type == ib.QPTypeUC {
+	switch init.Type {
+	case ib.QPTypeUC:
 		t = cm.ServiceUC
+	case ib.QPTypeXRCSend, ib.QPTypeXRCRecv:
+		t = cm.ServiceExtended
 	}
 	return id.qp.QPN(), init.SRQ != nil, t, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -170,6 +171,53 @@ func TestApplicationDrivesItsOwnQueuePair(t *testing.T) {
 	}
 	check(t, client.Establish())
 	server.want(Established)
+	check(t, client.Disconnect())
+	server.want(Disconnected)
+}
+
+// An XRC connection goes from an initiator to a target; the message names the
+// shared receive queue.
+func TestXRCConnection(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(TCP, loopback4)
+	client := a.resolved(TCP, l.LocalAddr())
+	dev := client.Verbs()
+	pd, err := dev.AllocPD()
+	check(t, err)
+	defer pd.Dealloc()
+	cq, err := dev.CreateCQ(8, nil)
+	check(t, err)
+	defer cq.Destroy()
+	domain, err := dev.OpenXRCD(nil, os.O_CREATE)
+	check(t, err)
+	defer domain.Close()
+	srq, err := pd.CreateXRCSRQ(ib.SRQAttr{MaxWR: 4, MaxSGE: 1}, domain, cq)
+	check(t, err)
+	defer srq.Destroy()
+	_, err = srq.PostRecv(verbs.RecvWR{})
+	check(t, err)
+
+	check(t, client.CreateQP(pd, &verbs.QPInitAttr{Type: ib.QPTypeXRCSend, SendCQ: cq, Cap: ib.QPCap{MaxSendWR: 4, MaxSendSGE: 1}}))
+	defer client.DestroyQP()
+	check(t, client.Connect(&someParam))
+	server := f.own(l.want(ConnectRequest).ID, l.ch)
+	target, err := domain.CreateQP(nil)
+	check(t, err)
+	check(t, server.UseQP(target))
+	defer server.DestroyQP()
+	check(t, server.Accept(&ConnParam{ResponderResources: MaxRdAtomic}))
+	client.want(Established)
+	server.want(Established)
+	if attr, _ := client.QP().Query(); attr.DestQPN != target.QPN() || attr.State != ib.QPRTS {
+		t.Errorf("the initiator is %+v", attr)
+	}
+	_, err = client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSendWithImm, ImmData: 7, RemoteSRQN: srq.Num()})
+	check(t, err)
+	e := equipped{testID: client, cq: cq}
+	if wc := e.received(); wc.ImmData != 7 || wc.QPN != target.QPN() {
+		t.Errorf("received %+v", wc)
+	}
 	check(t, client.Disconnect())
 	server.want(Disconnected)
 }

@@ -12,11 +12,11 @@ import (
 // receives when it returns; in the UDP port space it is ready to send as well.
 //
 // Errors: EINVAL if the ID has no device yet, has a queue pair, or the port
-// space does not go with the type: UD in UDP, RC in TCP, RC or UC in IB.
+// space does not go with the type: UD in UDP; RC and XRC in TCP and IB, UC in IB.
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if err := id.checkQP(pd, attr.Type); err != nil {
+	if err := id.checkQP(pd.Context(), attr.Type); err != nil {
 		return err
 	}
 	qp, err := pd.CreateQP(attr)
@@ -38,7 +38,7 @@ func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 func (id *ID) UseQP(qp *verbs.QP) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if err := id.checkQP(qp.PD(), qp.Type()); err != nil {
+	if err := id.checkQP(qp.Context(), qp.Type()); err != nil {
 		return err
 	}
 	if err := id.initQP(qp); err != nil {
@@ -63,14 +63,14 @@ func (id *ID) ReleaseQP() *verbs.QP {
 }
 
 // checkQP says whether the ID can take a queue pair. The caller holds mu.
-func (id *ID) checkQP(pd *verbs.PD, t ib.QPType) error {
+func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 	switch {
 	case id.state == stDestroyed || id.place.verbs == nil:
 		return invalid("CreateQP", "the ID is %v: it needs a device", id.state)
 	case id.qp != nil:
 		return invalid("CreateQP", "the ID has a queue pair")
-	case pd.Context().Info().Name != id.place.verbs.Info().Name:
-		return invalid("pd", "belongs to device %s, the ID to %s", pd.Context().Info().Name, id.place.verbs.Info().Name)
+	case ctx.Info().Name != id.place.verbs.Info().Name:
+		return invalid("pd", "belongs to device %s, the ID to %s", ctx.Info().Name, id.place.verbs.Info().Name)
 	case (t == ib.QPTypeUD) != (id.ps == UDP), t == ib.QPTypeUC && id.ps == TCP:
 		return invalid("attr.Type", "%v does not go with port space %v", t, id.ps)
 	}
@@ -168,14 +168,18 @@ func (id *ID) attrFor(s ib.QPState, t ib.QPType) (a ib.QPAttr, mask ib.QPAttrMas
 	case s == ib.QPRTR && t != ib.QPTypeUD:
 		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = id.ahAttr(), p.PathMTU, p.DestQPN, p.RQPSN
 		mask |= ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
-		if t == ib.QPTypeRC {
+		if t == ib.QPTypeRC || t == ib.QPTypeXRCRecv {
 			a.MaxDestRdAtomic = p.MaxDestRdAtomic
 			mask |= ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
 		}
 	case s == ib.QPRTS:
 		a.SQPSN = p.SQPSN
 		mask |= ib.QPSQPSN
-		if t == ib.QPTypeRC {
+		if t == ib.QPTypeXRCRecv {
+			a.Timeout = p.Timeout
+			mask |= ib.QPTimeout
+		}
+		if t == ib.QPTypeRC || t == ib.QPTypeXRCSend {
 			a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = p.Timeout, p.RetryCnt, p.RNRRetry, p.MaxRdAtomic
 			mask |= ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
 		}

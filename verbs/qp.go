@@ -219,6 +219,9 @@ func (q *QP) QPN() ib.QPN { return q.conn.QPN() }
 // Type returns the transport service.
 func (q *QP) Type() ib.QPType { return q.init.Type }
 
+// Context returns the device context.
+func (q *QP) Context() *Context { return q.ctx }
+
 // PD returns the protection domain, nil of an XRC_RECV queue pair.
 func (q *QP) PD() *PD { return q.pd }
 

@@ -20,6 +20,10 @@ func (a *Agent) Connect(now monotime.Time, p ConnectParams) (ConnID, error) {
 			FlowLabel: p.FlowLabel, Rate: pathRate10Gbps, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, ACKTimeout: p.ACKTimeout,
 		},
 	}
+	if p.Service == cm.ServiceExtended { // an initiator has nothing to respond with, and no receives
+		req.ExtendedTransport = cm.ExtendedXRC
+		req.ResponderResources, req.RetryCount, req.RNRRetryCount, req.SRQ = 0, 0, 0, false
+	}
 	if !fill(req.PrivateData[:], p.PrivateData) {
 		return 0, ErrPrivateData
 	}
@@ -78,6 +82,9 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 	if !awaitingReply.has(c.state) {
 		a.handleDuplicateREP(c)
 		return
+	}
+	if c.qp.Service == cm.ServiceExtended {
+		m.LocalQPN = ib.QPN(m.LocalEECN) // Spec: IBTA vol. 1, A14: a target says its number there
 	}
 	if !connectable(m.LocalQPN) {
 		a.count[BadQPN]++

@@ -50,6 +50,45 @@ func TestHandshakeAgreesOnWhatQueuePairsNeed(t *testing.T) {
 	}
 }
 
+// Linux: the target of XRC says its number in the EE context field, the
+// initiator asks for nothing that it has no queue for.
+func TestXRCHandshake(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	var req cm.REQ
+	var rep cm.REP
+	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+		switch h, data, _ := cm.ParseHeader(d.MAD[:]); h.Attribute {
+		case cm.AttrREQ:
+			req, _, _ = cm.ParseREQ(data)
+		case cm.AttrREP:
+			rep, _, _ = cm.ParseREP(data)
+		}
+		return []monotime.Duration{hop}
+	}
+	p := connectParams()
+	p.Service, p.SRQ = cm.ServiceExtended, true
+	id, err := w.client.Connect(w.now, p)
+	w.client.must(err)
+	w.run(monotime.Second)
+	w.server.wantEvents(EventRequest, EventEstablished)
+	if req.Service != cm.ServiceExtended || req.ExtendedTransport != cm.ExtendedXRC || req.ResponderResources != 0 || req.InitiatorDepth != 5 ||
+		req.RetryCount != 0 || req.RNRRetryCount != 0 || req.SRQ {
+		t.Errorf("the initiator says %+v", req)
+	}
+	if rep.LocalQPN != 0 || rep.LocalEECN != 0x22 || rep.InitiatorDepth != 0 || rep.ResponderResources == 0 || !rep.SRQ {
+		t.Errorf("the target says %+v", rep)
+	}
+	active, _ := w.client.QPParams(id)
+	passive, _ := w.server.QPParams(w.accepted())
+	if active.DestQPN != 0x22 || passive.DestQPN != 0x11 || active.RetryCnt != 6 || active.MaxRdAtomic != rep.ResponderResources {
+		t.Errorf("initiator %+v\ntarget %+v", active, passive)
+	}
+	w.client.must(w.client.Disconnect(w.now, id, nil))
+	w.run(20 * monotime.Second)
+	w.server.wantEvents(EventRequest, EventEstablished, EventDisconnected, EventTimewaitExit)
+}
+
 func TestEitherSideReleases(t *testing.T) {
 	for _, byServer := range []bool{false, true} {
 		w := newWorld(t)

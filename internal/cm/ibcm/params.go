@@ -30,7 +30,7 @@ type Params struct {
 type ConnectParams struct {
 	Path               Path
 	ServiceID          cm.ServiceID
-	Service            cm.TransportService // RC or UC
+	Service            cm.TransportService // RC, UC or, for XRC, extended
 	QPN                ib.QPN
 	PSN                ib.PSN // the first we expect of the peer
 	PathMTU            ib.MTU

@@ -48,7 +48,7 @@ func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 	case !connectable(m.LocalQPN):
 		a.count[BadQPN]++
 		return cm.RejUnsupported
-	case m.Service != cm.ServiceRC && m.Service != cm.ServiceUC:
+	case m.Service != cm.ServiceRC && m.Service != cm.ServiceUC && !(m.Service == cm.ServiceExtended && m.ExtendedTransport == cm.ExtendedXRC):
 		a.count[BadTransport]++
 		return cm.RejInvalidTransportType
 	case !m.PKey.Matches(ib.DefaultPKey):
@@ -131,6 +131,10 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: p.PSN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, TargetACKDelay: a.ACKDelay,
 		FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, LocalCAGUID: a.GUID,
+	}
+	if c.qp.Service == cm.ServiceExtended { // a target initiates nothing, and receives from SRQs
+		rep.LocalQPN, rep.LocalEECN = 0, uint32(p.QPN)
+		rep.InitiatorDepth, rep.FlowControl, rep.SRQ = 0, false, true
 	}
 	if c.alternate {
 		rep.Failover = cm.FailoverUnsupported

@@ -12,6 +12,9 @@ const REQPrivateSize = 92
 // TransportService is the kind of connection a REQ asks for.
 type TransportService uint8
 
+// ExtendedXRC is the extended transport of XRC.
+const ExtendedXRC = 1
+
 // Transport services. With 3 the extended transport field says more.
 const (
 	ServiceRC       TransportService = 0
