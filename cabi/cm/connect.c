@@ -140,6 +140,13 @@ VB_EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
 	return cm_result(cm_id_of(id)->engine->cm_reject(cm_id_of(id)->handle, private_data, private_data_len));
 }
 
+VB_EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	if (!id || (private_data_len && !private_data))
+		return cm_fail(EINVAL);
+	return cm_result(cm_id_of(id)->engine->cm_reject_ece(cm_id_of(id)->handle, private_data, private_data_len));
+}
+
 VB_EXPORT int rdma_establish(struct rdma_cm_id *id)
 {
 	/* rdma_establish(3): not where a queue pair is on the identifier. */

@@ -125,6 +125,11 @@ func vb_cm_reject(id C.vb_handle, priv unsafe.Pointer, length C.uint8_t) C.int {
 	return withID("rdma_reject", id, func(o *cmID) error { return o.rdma.Reject(bytesAt(priv, length)) })
 }
 
+//export vb_cm_reject_ece
+func vb_cm_reject_ece(id C.vb_handle, priv unsafe.Pointer, length C.uint8_t) C.int {
+	return withID("rdma_reject_ece", id, func(o *cmID) error { return o.rdma.RejectECE(bytesAt(priv, length)) })
+}
+
 //export vb_cm_disconnect
 func vb_cm_disconnect(id C.vb_handle) C.int {
 	return withID("rdma_disconnect", id, func(o *cmID) error { return o.rdma.Disconnect() })

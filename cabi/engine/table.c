@@ -92,6 +92,11 @@ static int cm_reject(vb_handle id, const void *priv, uint8_t length)
 	return vb_cm_reject(id, (void *)priv, length);
 }
 
+static int cm_reject_ece(vb_handle id, const void *priv, uint8_t length)
+{
+	return vb_cm_reject_ece(id, (void *)priv, length);
+}
+
 static int cm_set_option(vb_handle id, int level, int optname, const void *value, size_t length)
 {
 	return vb_cm_set_option(id, level, optname, (void *)value, length);
@@ -168,6 +173,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.cm_accept = cm_accept,
 	.cm_establish = vb_cm_establish,
 	.cm_reject = cm_reject,
+	.cm_reject_ece = cm_reject_ece,
 	.cm_disconnect = vb_cm_disconnect,
 	.cm_notify = vb_cm_notify,
 	.cm_set_option = cm_set_option,

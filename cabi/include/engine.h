@@ -262,6 +262,8 @@ struct vb_engine {
 	int (*cm_accept)(vb_handle id, const struct rdma_conn_param *param);
 	int (*cm_establish)(vb_handle id);
 	int (*cm_reject)(vb_handle id, const void *priv, uint8_t length);
+	/* The same for the reason of rdma_reject_ece(3). */
+	int (*cm_reject_ece)(vb_handle id, const void *priv, uint8_t length);
 	int (*cm_disconnect)(vb_handle id);
 	int (*cm_notify)(vb_handle id, enum ibv_event_type event);
 	/* level and optname are those of rdma_set_option(3). */

@@ -1,0 +1,63 @@
+/*
+ * fork: a channel made before is good after it, on both sides, if nothing was
+ * done with it; what was used before is dead in the child and does not crash.
+ */
+#include "cm.h"
+
+#include <sys/wait.h>
+
+static void use(struct rdma_event_channel *channel, const char *arg)
+{
+	struct rdma_cm_id *listener = test_listen(channel, arg, RDMA_PS_TCP);
+	struct rdma_cm_id *id = test_resolve(channel, arg, listener);
+
+	CHECK(rdma_destroy_id(id) == 0 && rdma_destroy_id(listener) == 0);
+}
+
+static void wait_for(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct rdma_event_channel *fresh = rdma_create_event_channel(), *used = rdma_create_event_channel(), *own;
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *listener, *id;
+	pid_t child;
+
+	CHECK(argc == 2 && fresh && used);
+	listener = test_listen(used, argv[1], RDMA_PS_TCP);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		use(fresh, argv[1]);
+		CHECK_FAILS(rdma_create_id(used, &id, NULL, RDMA_PS_TCP), EIO);
+		CHECK_FAILS(rdma_get_cm_event(used, &event), EIO);
+		CHECK_FAILS(rdma_listen(listener, 1), EIO);
+		CHECK(rdma_destroy_id(listener) == 0); /* the memory; the parent listens on */
+		rdma_destroy_event_channel(used);
+		own = rdma_create_event_channel();
+		CHECK(own);
+		use(own, argv[1]);
+		rdma_destroy_event_channel(own);
+		_exit(0);
+	}
+	use(fresh, argv[1]);
+	wait_for(child);
+	id = test_resolve(fresh, argv[1], listener);
+	struct ibv_qp_init_attr attr = test_qp(IBV_QPT_RC);
+	CHECK(rdma_create_qp(id, NULL, &attr) == 0);
+	CHECK(rdma_connect(id, NULL) == 0);
+	event = test_event(used, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK(rdma_destroy_id(event->id) == 0);
+	CHECK(rdma_ack_cm_event(event) == 0);
+	test_ack(fresh, RDMA_CM_EVENT_REJECTED);
+	rdma_destroy_ep(id);
+	CHECK(rdma_destroy_id(listener) == 0);
+	rdma_destroy_event_channel(used);
+	rdma_destroy_event_channel(fresh);
+	return 0;
+}
