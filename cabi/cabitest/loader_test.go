@@ -1,0 +1,62 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestEngineCannotBeLoaded wants errno from the first object, silence, and one
+// line that says why with VERBENA_DEBUG.
+func TestEngineCannotBeLoaded(t *testing.T) {
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, err := os.ReadFile(filepath.Join(lib, "libibverbs.so.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := compile(t, "alloc_pd")
+	for _, c := range []struct {
+		name, why string
+		engine    func(path string) error
+	}{
+		{"none", "No such file", func(string) error { return nil }},
+		{"not a library", "file too short", func(path string) error { return os.WriteFile(path, []byte("no"), 0o644) }},
+		{"another version", "engine of another version", func(path string) error {
+			return exec.Command("gcc", "-shared", "-fPIC", "-o", path, "testdata/engine_of_another_version.c").Run()
+		}},
+		{"no engine", "is no engine", func(path string) error {
+			return exec.Command("gcc", "-shared", "-fPIC", "-Dverbena_engine=other", "-o", path, "testdata/engine_of_another_version.c").Run()
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "libibverbs.so.1"), front, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.engine(filepath.Join(dir, "libverbena-engine.so")); err != nil {
+				t.Fatal(err)
+			}
+			want := syscall.ELIBACC.Error()
+			for _, debug := range []string{"", "0", "1"} {
+				out, complaint := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + dir, "VERBENA_DEBUG=" + debug})
+				if got := strings.TrimSpace(out); !strings.EqualFold(got, want) {
+					t.Errorf("the first object: %q, want %q", got, want)
+				}
+				if debug != "1" && complaint != "" {
+					t.Errorf("unasked: %q", complaint)
+				}
+				if debug == "1" && (!strings.Contains(complaint, c.why) || strings.Count(complaint, "\n") != 1) {
+					t.Errorf("%q: want one line with %q", complaint, c.why)
+				}
+			}
+		})
+	}
+}
