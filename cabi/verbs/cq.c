@@ -149,8 +149,10 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 
-	/* Where there is no channel the event goes nowhere, as on an RNIC. */
-	return ibcq->channel ? cq->engine->cq_arm(cq->handle, solicited_only) : 0;
+	if (!ibcq->channel) /* the event goes nowhere, as on an RNIC */
+		return 0;
+	atomic_store_explicit(&cq->armed, 1, memory_order_relaxed);
+	return cq->engine->cq_arm(cq->handle, solicited_only);
 }
 
 /* Events that were handed out and not acknowledged hold a queue's destruction up. */

@@ -19,6 +19,8 @@ struct vb_cq {
 	vb_handle handle;
 	struct vb_pd *parent; /* a parent domain that it was created in, or NULL */
 	struct vb_source source;
+	/* atomic: a notification was asked for and no empty poll has come since */
+	atomic_bool armed;
 	/* guarded by lock */
 	struct vb_lock lock;
 	unsigned empty; /* polls in a row that found nothing */
@@ -40,8 +42,8 @@ void vb_cq_lock(struct vb_cq *a, struct vb_cq *b);
 void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b);
 
 /*
- * The search of an empty poll: reads the network now and then. The lock is not
- * held. Returns whether another look is worth it.
+ * The search of an empty poll, the empty-th in a row: reads the network now and
+ * then. The lock is not held. Returns whether another look is worth it.
  */
 int vb_cq_idle(struct vb_cq *cq, unsigned empty);
 

@@ -41,6 +41,12 @@ void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b)
 
 int vb_cq_idle(struct vb_cq *cq, unsigned empty)
 {
+	/*
+	 * Who asked for a notification and finds nothing is about to sleep, maybe
+	 * in an epoll_wait that we do not see: the engine has to read by itself.
+	 */
+	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) && atomic_exchange(&cq->armed, 0))
+		cq->engine->wake(cq->ctx);
 	if (empty % YIELD_EVERY == 0)
 		sched_yield();
 	if (empty % PROGRESS_EVERY)
