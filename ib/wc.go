@@ -181,13 +181,14 @@ const (
 	VendorDepth                // more READs or atomics than the responder agreed to
 	VendorMTU                  // longer than one datagram may be
 	VendorBound                // invalid memory window or bind
+	VendorFault                // the memory is not mapped any more
 )
 
 var vendorNames = [...]string{
 	"no detail", "invalid key", "wrong protection domain", "access not granted", "out of bounds", "queue pair in error state",
 	"acknowledge time-out", "PSN sequence error", "receiver not ready", "NAK invalid request", "NAK remote access error",
 	"NAK remote operational error", "wrong length", "unexpected opcode", "misaligned atomic", "too many outstanding READs or atomics",
-	"longer than the path MTU", "invalid memory window",
+	"longer than the path MTU", "invalid memory window", "memory not mapped any more",
 }
 
 func (v VendorErr) String() string {

@@ -251,8 +251,10 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 		}
 		at := len(w.Inline)
 		w.Inline = w.Inline[:at+int(g.Length)]
-		s.CopyOut(0, w.Inline[at:])
-		s.Release()
+		ok := s.CopyOut(0, w.Inline[at:])
+		if s.Release(); !ok {
+			return fail(syscall.EFAULT, "SGList", "%v", ib.VendorFault)
+		}
 	}
 	w.Length = uint32(len(w.Inline))
 	return nil
@@ -339,7 +341,7 @@ func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
 		}
 		posted++
 	}
-	q.conn.Ring()
+	q.conn.RingReceives()
 	return posted, err
 }
 

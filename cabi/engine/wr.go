@@ -7,10 +7,13 @@ import "C"
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
+	"syscall"
 	"unsafe"
 
 	"verbena/ib"
+	"verbena/internal/mem"
 	"verbena/verbs"
 )
 
@@ -167,7 +170,10 @@ func (wr *sendWR) gather(to *inlineBytes) ([]byte, error) {
 		if uint64(g.Length) > uint64(len(to)-n) {
 			return nil, invalid("more than %d bytes of inline data", len(to))
 		}
-		n += copy(to[n:], unsafe.Slice((*byte)(addressed(g.Addr)), int(g.Length)))
+		if !mem.Copy(to[n:], unsafe.Slice((*byte)(addressed(g.Addr)), int(g.Length))) {
+			return nil, fmt.Errorf("inline data at %#x: %w", g.Addr, syscall.EFAULT)
+		}
+		n += int(g.Length)
 	}
 	return to[:n], nil
 }

@@ -95,6 +95,7 @@ func TestReliable(t *testing.T)    { run(t, "reliable") }
 func TestDatagrams(t *testing.T)   { run(t, "datagram") }
 func TestXRC(t *testing.T)         { run(t, "xrc") }
 func TestDescriptors(t *testing.T) { run(t, "descriptors") }
+func TestUnmapped(t *testing.T)    { run(t, "unmapped") }
 func TestEvents(t *testing.T)      { run(t, "events") }
 
 func TestRefusals(t *testing.T) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,7 @@ func (g *background) start(e *Engine, backoff monotime.Duration) (err error) {
 // run is the loop of the only `go` statement of the data path.
 func (g *background) run() {
 	defer g.done.Done()
+	debug.SetPanicOnFault(true) // for package mem, which would otherwise set it for each piece of memory
 	var seen uint64
 	for !g.stopping.Load() {
 		now := monotime.Now()

@@ -119,3 +119,18 @@ func BenchmarkFetchAdd(b *testing.B) {
 		s.Release()
 	}
 }
+
+// What it costs that memory may be gone: Copy beside a plain copy.
+func BenchmarkCopy(b *testing.B) {
+	dst, src := make([]byte, 64), make([]byte, 64)
+	b.Run("guarded", func(b *testing.B) {
+		for b.Loop() {
+			Copy(dst, src)
+		}
+	})
+	b.Run("plain", func(b *testing.B) {
+		for b.Loop() {
+			copy(dst, src)
+		}
+	})
+}

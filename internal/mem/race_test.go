@@ -182,7 +182,7 @@ func TestAtomicsAreAtomic(t *testing.T) {
 				}
 				s, _ = tab.Remote(pd1, qp1, r.RKey(), iova+8, 8, ib.AccessRemoteAtomic)
 				for v := uint64(0); ; {
-					old := s.CompareSwap(v, v+1)
+					old, _ := s.CompareSwap(v, v+1)
 					if old == v {
 						break
 					}

@@ -1,7 +1,5 @@
 package mem
 
-import "sync/atomic"
-
 // A Span is a piece of registered memory that a key has opened: Len bytes, in
 // one piece or several, held so that Deregister waits for Release.
 //
@@ -36,43 +34,47 @@ func (s *Span) Release() {
 	}
 }
 
-// CopyIn writes src at offset off.
-func (s *Span) CopyIn(off int, src []byte) {
+// CopyIn writes src at offset off. It returns false if the memory is not mapped
+// any more.
+func (s *Span) CopyIn(off int, src []byte) (ok bool) {
 	if !s.pieces() {
-		copy(s.mem[off:off+len(src)], src)
-		return
+		return Copy(s.mem[off:off+len(src)], src)
 	}
 	i, p := s.seek(off, len(src))
-	for len(src) > 0 {
-		n := copy(p, src)
+	for ok = true; ok && len(src) > 0; {
+		n := min(len(p), len(src))
+		ok = Copy(p, src[:n])
 		src = src[n:]
 		i++
 		if len(src) > 0 {
 			p = s.g.segs[i].mem
 		}
 	}
+	return ok
 }
 
-// CopyOut reads len(dst) bytes from offset off.
-func (s *Span) CopyOut(off int, dst []byte) {
+// CopyOut reads len(dst) bytes from offset off. It returns false if the memory
+// is not mapped any more.
+func (s *Span) CopyOut(off int, dst []byte) (ok bool) {
 	if !s.pieces() {
-		copy(dst, s.mem[off:off+len(dst)])
-		return
+		return Copy(dst, s.mem[off:off+len(dst)])
 	}
 	i, p := s.seek(off, len(dst))
-	for len(dst) > 0 {
-		n := copy(dst, p)
+	for ok = true; ok && len(dst) > 0; {
+		n := min(len(p), len(dst))
+		ok = Copy(dst, p[:n])
 		dst = dst[n:]
 		i++
 		if len(dst) > 0 {
 			p = s.g.segs[i].mem
 		}
 	}
+	return ok
 }
 
 // AppendSlices appends the n bytes from offset off to dst, without copying
 // them: one slice for each piece, none for n = 0. They are valid while the
-// span is held.
+// span is held; who reads them does it with Sum or leaves it to the kernel.
 func (s *Span) AppendSlices(dst [][]byte, off, n int) [][]byte {
 	if !s.pieces() {
 		if n == 0 {
@@ -110,27 +112,21 @@ func (s *Span) Aligned8() bool {
 
 // CompareSwap stores swap if the word equals cmp and returns what was there,
 // atomically towards this device and the CPUs. Values are in host order. The
-// span must be Aligned8.
-func (s *Span) CompareSwap(cmp, swap uint64) (orig uint64) {
-	p := s.word()
-	for {
-		orig = atomic.LoadUint64(p)
-		if orig != cmp || atomic.CompareAndSwapUint64(p, cmp, swap) {
-			return orig
-		}
-	}
+// span must be Aligned8; ok is false if it is not mapped any more.
+func (s *Span) CompareSwap(cmp, swap uint64) (orig uint64, ok bool) {
+	return compareSwap(s.word(), cmp, swap)
 }
 
 // FetchAdd adds to the word, modulo 2^64, and returns what was there, as
 // CompareSwap does.
-func (s *Span) FetchAdd(add uint64) (orig uint64) {
-	return atomic.AddUint64(s.word(), add) - add
+func (s *Span) FetchAdd(add uint64) (orig uint64, ok bool) {
+	return fetchAdd(s.word(), add)
 }
 
 // Store8 writes the word in one piece: ATOMIC WRITE. The span must be
 // Aligned8. Bytes from the wire keep their order in memory if v is their
-// binary.NativeEndian value.
-func (s *Span) Store8(v uint64) { atomic.StoreUint64(s.word(), v) }
+// binary.NativeEndian value. It returns false if the word is not mapped any more.
+func (s *Span) Store8(v uint64) (ok bool) { return store8(s.word(), v) }
 
 func (s *Span) word() *uint64 {
 	if !s.Aligned8() {

@@ -60,19 +60,19 @@ func TestSpanAtomics(t *testing.T) {
 	wantVerdict(t, "open", v, ib.VendorNone)
 	defer s.Release()
 	s.Store8(5)
-	if got := s.CompareSwap(4, 9); got != 5 {
+	if got, _ := s.CompareSwap(4, 9); got != 5 {
 		t.Errorf("CompareSwap that fails returned %d", got)
 	}
-	if got := s.CompareSwap(5, 1<<63); got != 5 {
+	if got, _ := s.CompareSwap(5, 1<<63); got != 5 {
 		t.Errorf("CompareSwap returned %d", got)
 	}
-	if got := s.FetchAdd(1 << 63); got != 1<<63 {
+	if got, _ := s.FetchAdd(1 << 63); got != 1<<63 {
 		t.Errorf("FetchAdd returned %#x", got)
 	}
-	if got := s.FetchAdd(^uint64(0)); got != 0 { // wraps
+	if got, _ := s.FetchAdd(^uint64(0)); got != 0 { // wraps
 		t.Errorf("FetchAdd returned %#x", got)
 	}
-	if got := s.CompareSwap(^uint64(0), 7); got != ^uint64(0) {
+	if got, _ := s.CompareSwap(^uint64(0), 7); got != ^uint64(0) {
 		t.Errorf("CompareSwap returned %#x", got)
 	}
 	s.Hold()

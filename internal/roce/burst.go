@@ -44,7 +44,11 @@ type Burst struct {
 	start   int    // arena offset not yet in the ICRC
 	crc     uint32 // ICRC state
 	first   bool   // the BTH is still to be masked and summed
+	undo    undo
 }
+
+// undo is where a train stood when the open datagram was begun.
+type undo struct{ arena, iov, held, mark int }
 
 // NewBurst returns an empty train with its buffers allocated.
 func NewBurst() *Burst {
@@ -102,6 +106,7 @@ func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 	} else if b.path != path || b.Full() || size > b.segBytes || b.bytes+size > MaxTrainBytes {
 		return false
 	}
+	b.undo = undo{len(b.arena), len(b.iov), len(b.held), b.mark}
 	b.open, b.written, b.first = size, 0, true
 	b.start = len(b.arena)
 	b.crc = path.Pseudo.Start(size, uint16(b.n))
@@ -141,29 +146,64 @@ func (b *Burst) Copy(p []byte) { b.arena = append(b.arena, p...) }
 
 // CopySpan adds n bytes of s from off by value: for memory that others may
 // write meanwhile, whose ICRC would otherwise not match what is sent. The
-// caller keeps s and releases it.
-func (b *Burst) CopySpan(s mem.Span, off, n int) {
+// caller keeps s and releases it. With false the memory is not mapped any more,
+// and the caller calls Abort.
+func (b *Burst) CopySpan(s mem.Span, off, n int) bool {
 	at := len(b.arena)
 	b.arena = b.arena[:at+n]
-	s.CopyOut(off, b.arena[at:])
+	return s.CopyOut(off, b.arena[at:])
+}
+
+// CopySpans is CopySpan of all bytes of several.
+func (b *Burst) CopySpans(spans []mem.Span) bool {
+	for i := range spans {
+		if !b.CopySpan(spans[i], 0, spans[i].Len()) {
+			return false
+		}
+	}
+	return true
 }
 
 // Span adds n bytes of s from off, by reference when that pays. It takes over
-// the caller's hold on s.
-func (b *Burst) Span(s mem.Span, off, n int) {
+// the caller's hold on s. It returns false as CopySpan does.
+func (b *Burst) Span(s mem.Span, off, n int) (ok bool) {
 	if n <= copyBelow || len(b.held) == cap(b.held) {
-		b.CopySpan(s, off, n)
+		ok = b.CopySpan(s, off, n)
 		s.Release()
-		return
+		return ok
 	}
+	b.held = append(b.held, s)
 	b.flush()
 	from := len(b.iov)
 	b.iov = s.AppendSlices(b.iov, off, n)
 	for _, p := range b.iov[from:] {
-		b.crc = wire.Update(b.crc, p)
+		if b.crc, ok = mem.Sum(b.crc, p, wire.Update); !ok {
+			return false
+		}
 	}
 	b.written += n
-	b.held = append(b.held, s)
+	return true
+}
+
+// Spans is Span of all bytes of several; it takes over the hold on each.
+func (b *Burst) Spans(spans []mem.Span) bool {
+	for i := range spans {
+		if !b.Span(spans[i], 0, spans[i].Len()) {
+			Release(spans[i+1:])
+			return false
+		}
+	}
+	return true
+}
+
+// Abort takes back the open datagram, whose payload cannot be read. Those before
+// it stay.
+func (b *Burst) Abort() {
+	Release(b.held[b.undo.held:])
+	clear(b.held[b.undo.held:])
+	clear(b.iov[b.undo.iov:])
+	b.arena, b.iov, b.held, b.mark = b.arena[:b.undo.arena], b.iov[:b.undo.iov], b.held[:b.undo.held], b.undo.mark
+	b.start, b.open = len(b.arena), 0
 }
 
 // flush moves the arena's new bytes into the ICRC and the scatter list.

@@ -84,6 +84,57 @@ func TestTrain(t *testing.T) {
 	}
 }
 
+// A datagram taken back leaves no trace: neither one that was copied nor one
+// that is pointed at, as the first or behind others.
+func TestTrainAbort(t *testing.T) {
+	buf := make([]byte, 8192)
+	for i := range buf {
+		buf[i] = byte(i * 7)
+	}
+	tab, r := table(t, buf)
+	b := NewBurst()
+	add := func(n int, keep bool) {
+		size, h := packet(n)
+		if !b.Begin(trainPath, size, h) {
+			t.Fatalf("%d bytes do not fit", n)
+		}
+		s, v := tab.Local(1, ib.SGE{Length: uint32(n), LKey: r.LKey()}, 0)
+		if v != ib.VendorNone {
+			t.Fatal(v)
+		}
+		if !b.Spans([]mem.Span{s}) {
+			t.Fatal("memory is there and was not read")
+		}
+		if keep {
+			b.End()
+		} else {
+			b.Abort()
+		}
+	}
+	train := func(abort bool) []byte {
+		b.Reset()
+		for _, n := range []int{1000, 1000, 100} {
+			for _, gone := range []int{1000, 40} {
+				if abort && (b.Len() > 0 || gone == 1000) {
+					add(gone, false)
+				}
+			}
+			add(n, true)
+		}
+		b.Seal()
+		return bytes.Join(b.Iov(), nil)
+	}
+	want := train(false)
+	if got := train(true); !bytes.Equal(got, want) || b.Len() != 3 || b.Bytes() != len(want) {
+		t.Errorf("%d datagrams of %d bytes, want 3 of %d, or they differ", b.Len(), b.Bytes(), len(want))
+	}
+	b.Reset()
+	add(1000, false)
+	if !r.Idle() || b.Len() != 0 || len(b.Iov()) != 0 {
+		t.Error("something of the only datagram is left")
+	}
+}
+
 // What does not fit is refused and changes nothing.
 func TestTrainRefuses(t *testing.T) {
 	other := NewPath(trainPath.Src, 0xc002, &ib.GRH{DGID: ib.GIDFromAddr(trainPath.Dst)})

@@ -59,8 +59,10 @@ func (q *Core) Scatter(list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.Ven
 		if v != ib.VendorNone {
 			return ib.WCLocProtErr, v
 		}
-		s.CopyIn(0, data[:g.Length])
-		s.Release()
+		ok := s.CopyIn(0, data[:g.Length])
+		if s.Release(); !ok {
+			return ib.WCLocProtErr, ib.VendorFault
+		}
 		data = data[g.Length:]
 	}
 	if len(data) > 0 {

@@ -107,6 +107,10 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 	case unix.EMSGSIZE:
 		r.count.tooBig.Add(1)
 		return true, nil
+	case unix.EFAULT:
+		// The application has unmapped what was to be sent. It is lost, as on
+		// any network; who sends it again finds out what became of the memory.
+		return true, nil
 	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EPERM, unix.EACCES, unix.ENETDOWN, unix.EHOSTDOWN, unix.EADDRNOTAVAIL:
 		r.count.unreachable.Add(1)
 		return true, nil

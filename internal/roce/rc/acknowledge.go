@@ -233,8 +233,9 @@ func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verd
 	if aeth {
 		b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
 	}
-	if n > 0 {
-		b.CopySpan(s, 0, n)
+	if n > 0 && !b.CopySpan(s, 0, n) {
+		b.Abort()
+		return false, ib.VendorFault
 	}
 	b.End()
 	o.psn, o.va, o.left, o.begun = o.psn.Add(1), o.va+uint64(n), o.left-uint32(n), true

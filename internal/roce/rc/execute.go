@@ -76,8 +76,10 @@ func (q *QP) executeWrite(p *wire.Packet) (verdict, ib.VendorErr) {
 		if v != ib.VendorNone {
 			return nakAccess, v
 		}
-		s.CopyIn(0, p.Payload)
-		s.Release()
+		ok := s.CopyIn(0, p.Payload)
+		if s.Release(); !ok {
+			return nakAccess, ib.VendorFault
+		}
 	}
 	if i.First {
 		r.total, r.rkey = p.RETH.DMALen, key
@@ -173,12 +175,15 @@ func (q *QP) executeAtomic(p *wire.Packet) (verdict, ib.VendorErr) {
 		return nakAccess, v
 	}
 	var orig uint64
+	var ok bool
 	if p.Info.Operation == wire.OpCompareSwap {
-		orig = s.CompareSwap(h.Compare, h.SwapAdd)
+		orig, ok = s.CompareSwap(h.Compare, h.SwapAdd)
 	} else {
-		orig = s.FetchAdd(h.SwapAdd)
+		orig, ok = s.FetchAdd(h.SwapAdd)
 	}
-	s.Release()
+	if s.Release(); !ok {
+		return nakAccess, ib.VendorFault
+	}
 	q.acceptSingle(p, respAtomic, orig)
 	return accept, ib.VendorNone
 }
@@ -198,8 +203,10 @@ func (q *QP) executeAtomicWrite(p *wire.Packet) (verdict, ib.VendorErr) {
 	default:
 		return nakAccess, v
 	}
-	s.Store8(host64(p.Payload))
-	s.Release()
+	ok := s.Store8(host64(p.Payload))
+	if s.Release(); !ok {
+		return nakAccess, ib.VendorFault
+	}
 	q.acceptSingle(p, respEmptyRead, 0)
 	return accept, ib.VendorNone
 }

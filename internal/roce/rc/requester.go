@@ -365,8 +365,10 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	if w.Flags&ib.SendInline != 0 {
 		b.Copy(w.Inline[r.off : int(r.off)+n])
 	}
-	for i := range spans {
-		b.Span(spans[i], 0, spans[i].Len())
+	if !b.Spans(spans) {
+		b.Abort()
+		q.failWQE(w, ib.WCLocProtErr, ib.VendorFault)
+		return false
 	}
 	b.End()
 	if w.Opcode == ib.WRAtomicWrite {

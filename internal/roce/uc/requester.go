@@ -81,8 +81,10 @@ func (q *QP) sendPacket(w *queue.SendWQE, b *roce.Burst) bool {
 	if w.Flags&ib.SendInline != 0 {
 		b.Copy(w.Inline[r.off : int(r.off)+n])
 	}
-	for i := range spans {
-		b.CopySpan(spans[i], 0, spans[i].Len())
+	if !b.CopySpans(spans) {
+		b.Abort()
+		q.failSend(w, ib.WCLocProtErr, ib.VendorFault)
+		return false
 	}
 	b.End()
 	r.psn = r.psn.Add(1)

@@ -149,8 +149,11 @@ func (q *QP) executeWrite(p *wire.Packet) {
 			q.drop()
 			return
 		}
-		s.CopyIn(0, p.Payload)
-		s.Release()
+		ok := s.CopyIn(0, p.Payload)
+		if s.Release(); !ok {
+			q.drop()
+			return
+		}
 		r.va, r.got = r.va+uint64(n), r.got+uint32(n)
 	}
 	r.in = inWrite

@@ -59,8 +59,10 @@ func (q *QP) send(w *queue.SendWQE, b *roce.Burst) bool {
 	if w.Flags&ib.SendInline != 0 {
 		b.Copy(w.Inline[:n])
 	}
-	for i := range spans {
-		b.CopySpan(spans[i], 0, spans[i].Len())
+	if !b.CopySpans(spans) {
+		b.Abort()
+		q.FailSend(w, ib.WCLocProtErr, ib.VendorFault)
+		return false
 	}
 	b.End()
 	q.psn = q.psn.Add(1)
