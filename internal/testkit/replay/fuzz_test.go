@@ -35,6 +35,15 @@ const (
 
 var victimAddr, attacker = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 
+// What newVictim takes for a service, beside those: the two ends of XRC.
+const (
+	xrcInitiator = wire.ServiceCNP // has no machine
+	xrcTarget    = wire.ServiceXRC
+)
+
+// victimSRQ is the number of an XRC target's one shared receive queue.
+const victimSRQ ib.SRQN = 0x31
+
 func newVictim(service wire.Service) *victim {
 	v := &victim{all: bytes.Repeat([]byte{0xa5}, guard+open+guard), cq: queue.NewCQ(64)}
 	seed := uint32(7)
@@ -48,6 +57,16 @@ func newVictim(service wire.Service) *victim {
 	case wire.ServiceUD:
 		from := netip.AddrPortFrom(victimAddr, sourcePort)
 		v.machine = ud.New(ud.Config{Config: c, MTU: 1024, Source: func(uint8) netip.AddrPort { return from }})
+	case xrcInitiator:
+		v.machine = rc.NewXRCSend(c)
+	case xrcTarget:
+		box := &rc.Inbox{PD: domain, Mem: t, RQ: rq, CQ: v.cq}
+		v.machine = rc.NewXRCRecv(c, func(n ib.SRQN) *rc.Inbox {
+			if n != victimSRQ {
+				return nil
+			}
+			return box
+		})
 	default:
 		v.machine = rc.New(c)
 	}
@@ -83,8 +102,9 @@ func newVictim(service wire.Service) *victim {
 // nor send for ever, and no byte outside its region may change.
 //
 // Input: service; then packets, each behind a byte that tells what to put
-// right in it (bit 0 the key, bit 1 the PSN, bit 2 the address), a byte of
-// milliseconds that pass, and two of its length.
+// right in it (bit 0 the keys and numbers, bit 1 the PSN, bit 2 the address), a
+// byte of milliseconds that pass, and two of its length. What hardware has sent
+// by RC is a seed, and the same by XRC.
 func FuzzMachines(f *testing.F) {
 	files, _ := filepath.Glob("../../../testdata/captures/rxe-op-*.pcap")
 	for _, name := range files {
@@ -94,20 +114,25 @@ func FuzzMachines(f *testing.F) {
 		}
 		for _, c := range list {
 			in := []byte{byte(c.Service)}
+			x := []byte(nil)
 			for i := range c.Packets {
-				raw := c.Packets[i].Raw
-				in = append(in, 7, byte(i))
-				in = binary.BigEndian.AppendUint16(in, uint16(len(raw)))
-				in = append(in, raw...)
+				p := c.Packets[i].Packet
+				in = appendInput(in, i, p.Raw)
+				p.Opcode += wire.XRCSendFirst
+				x = appendInput(x, i, append(p.Append(nil), 0, 0, 0, 0))
 			}
 			f.Add(in)
+			if c.Service == wire.ServiceRC {
+				f.Add(append([]byte{byte(xrcTarget)}, x...))
+				f.Add(append([]byte{byte(xrcInitiator)}, x...))
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) == 0 {
 			return
 		}
-		v := newVictim(wire.Service(in[0] & 3))
+		v := newVictim(wire.Service(in[0] & 7))
 		burst := roce.NewBurst()
 		meta := roce.Meta{Src: attacker, Dst: victimAddr, SrcPort: sourcePort}
 		now := monotime.Time(0)
@@ -123,6 +148,7 @@ func FuzzMachines(f *testing.F) {
 				continue
 			}
 			if repair&1 != 0 {
+				p.XRCETH.SRQ = victimSRQ
 				p.RETH.RKey, p.AtomicETH.RKey, p.DETH.QKey, p.PKey = v.mr.RKey(), v.mr.RKey(), 0, ib.DefaultPKey
 			}
 			if repair&2 != 0 {
@@ -153,4 +179,11 @@ func FuzzMachines(f *testing.F) {
 			t.Fatalf("%d completions of 8 work requests", v.cq.Len())
 		}
 	})
+}
+
+// appendInput appends a packet of FuzzMachines, with all put right in it.
+func appendInput(in []byte, wait int, raw []byte) []byte {
+	in = append(in, 7, byte(wait))
+	in = binary.BigEndian.AppendUint16(in, uint16(len(raw)))
+	return append(in, raw...)
 }
