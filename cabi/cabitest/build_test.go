@@ -20,7 +20,7 @@ var libDir = sync.OnceValues(func() (string, error) {
 	if d := os.Getenv("VERBENA_LIBDIR"); d != "" {
 		return d, nil
 	}
-	out, err := exec.Command("make", "-s", "-C", "..", "engine", "verbs").CombinedOutput()
+	out, err := exec.Command("make", "-s", "-C", "..", "engine", "verbs", "cm").CombinedOutput()
 	if err != nil {
 		return "", errors.New("make: " + err.Error() + "\n" + string(out))
 	}
@@ -36,7 +36,8 @@ func compile(t *testing.T, name string) string {
 	}
 	program := filepath.Join(t.TempDir(), name)
 	out, err := exec.Command("gcc", "-O1", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread",
-		"-o", program, filepath.Join("testdata", name+".c"), filepath.Join(lib, "libibverbs.so.1")).CombinedOutput()
+		"-o", program, filepath.Join("testdata", name+".c"), "-Wl,--as-needed", filepath.Join(lib, "librdmacm.so.1"),
+		filepath.Join(lib, "libibverbs.so.1")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
@@ -47,13 +48,13 @@ func compile(t *testing.T, name string) string {
 const within = 60 * time.Second
 
 // run compiles and runs testdata/name.c.
-func run(t *testing.T, name string) {
+func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	program := compile(t, name)
 	lib, _ := libDir()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib)
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

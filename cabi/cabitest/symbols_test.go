@@ -70,21 +70,32 @@ func TestVerbsSymbols(t *testing.T) {
 	checkSymbols(t, filepath.Join(lib, "libibverbs.so.1"), "libibverbs.symbols")
 }
 
-func TestVerbsLibraryIsOneToTheLoader(t *testing.T) {
+// TestCMSymbols: as above.
+func TestCMSymbols(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := elf.Open(filepath.Join(lib, "libibverbs.so.1"))
+	checkSymbols(t, filepath.Join(lib, "librdmacm.so.1"), "librdmacm.symbols")
+}
+
+func TestLibrariesAreThoseToTheLoader(t *testing.T) {
+	lib, err := libDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if name, err := f.DynString(elf.DT_SONAME); err != nil || len(name) != 1 || name[0] != "libibverbs.so.1" {
-		t.Errorf("SONAME %v, %v", name, err)
-	}
-	// A program that unloads it takes nothing from under the engine's threads.
-	if flags, err := f.DynValue(elf.DT_FLAGS_1); err != nil || len(flags) != 1 || elf.DynFlag1(flags[0])&elf.DF_1_NODELETE == 0 {
-		t.Errorf("flags %v, %v: not NODELETE", flags, err)
+	for _, library := range []string{"libibverbs.so.1", "librdmacm.so.1"} {
+		f, err := elf.Open(filepath.Join(lib, library))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if name, err := f.DynString(elf.DT_SONAME); err != nil || len(name) != 1 || name[0] != library {
+			t.Errorf("%s: SONAME %v, %v", library, name, err)
+		}
+		// A program that unloads it takes nothing from under the engine's threads.
+		if flags, err := f.DynValue(elf.DT_FLAGS_1); err != nil || len(flags) != 1 || elf.DynFlag1(flags[0])&elf.DF_1_NODELETE == 0 {
+			t.Errorf("%s: flags %v, %v: not NODELETE", library, flags, err)
+		}
 	}
 }

@@ -1,0 +1,39 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// addresses are those to connect over: the loopback interface's, and another's if
+// there is one.
+func addresses(t *testing.T) []string {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		if p, ok := a.(*net.IPNet); ok && p.IP.To4() != nil && !p.IP.IsLoopback() {
+			return []string{"127.0.0.1", p.IP.String()}
+		}
+	}
+	return []string{"127.0.0.1"}
+}
+
+// TestCM runs every program of testdata that is about librdmacm.
+func TestCM(t *testing.T) {
+	files, err := filepath.Glob("testdata/cm_*.c")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, addr := range addresses(t) {
+		for _, f := range files {
+			name := strings.TrimSuffix(filepath.Base(f), ".c")
+			t.Run(strings.TrimPrefix(name, "cm_")+"/"+addr, func(t *testing.T) { run(t, name, addr) })
+		}
+	}
+}
