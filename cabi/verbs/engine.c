@@ -25,16 +25,14 @@
 
 #define ENGINE_FILE "libverbena-engine.so"
 
-/* Descriptors that an engine may have: sockets of ports, epoll, the keeper. */
-#define MAX_ENGINE_FDS 1024
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Read without the lock; written under it. */
 static _Atomic(struct vb_engine *) current;
 /* guarded by lock */
 static unsigned copies; /* engines loaded in this address space, dead ones too */
 
-static int engine_fds[MAX_ENGINE_FDS], engine_fd_count; /* between prepare and child */
+/* The engine's descriptors at the last fork; guarded by lock, which is held over it. */
+static int *engine_fds, engine_fd_count, engine_fd_room;
 
 /* Stands for every function of a dead engine's table. */
 static int dead_call(void)
@@ -205,15 +203,32 @@ const struct vb_engine *vb_engine_get(void)
 
 /* -- fork ------------------------------------------------------------------------ */
 
+/*
+ * Asks the engine for its descriptors until there is room for all. It may open
+ * more meanwhile, and without memory the child keeps some open: neither harms
+ * more than the child's own table of descriptors.
+ */
 void vb_engine_before_fork(void)
 {
 	struct vb_engine *engine;
 
 	vb_engine_lock();
+	engine_fd_count = 0;
 	engine = atomic_load_explicit(&current, memory_order_relaxed);
-	engine_fd_count = engine ? engine->descriptors(engine_fds, MAX_ENGINE_FDS) : 0;
-	if (engine_fd_count > MAX_ENGINE_FDS)
-		engine_fd_count = MAX_ENGINE_FDS;
+	if (!engine)
+		return;
+	for (;;) {
+		int n = engine->descriptors(engine_fds, engine_fd_room), *more;
+
+		engine_fd_count = n < engine_fd_room ? n : engine_fd_room;
+		if (n <= engine_fd_room)
+			return;
+		more = realloc(engine_fds, 2 * n * sizeof(*more));
+		if (!more)
+			return;
+		engine_fds = more;
+		engine_fd_room = 2 * n;
+	}
 }
 
 void vb_engine_after_fork_in_parent(void)
