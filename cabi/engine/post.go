@@ -26,18 +26,29 @@ type scratch struct {
 
 //export vb_qp_post_send
 func vb_qp_post_send(qp C.vb_handle, list *C.struct_ibv_send_wr, bad **C.struct_ibv_send_wr) C.int {
-	const call = "ibv_post_send"
-	wr := sendList(list)
-	o := qps.get(handle(qp))
-	if o == nil {
-		return refuseSend(call, bad, wr, noObject("QP"))
+	wr, err := sendList(list), error(nil)
+	if o := qps.get(handle(qp)); o != nil {
+		wr, err = o.postSend(wr)
+	} else {
+		err = noObject("QP")
 	}
+	if err == nil {
+		return 0
+	}
+	if bad != nil {
+		*bad = (*C.struct_ibv_send_wr)(unsafe.Pointer(wr))
+	}
+	return C.int(errnoOf("ibv_post_send", err))
+}
+
+// postSend posts a list up to the first work request that is refused, which it
+// returns.
+func (o *qpObject) postSend(wr *sendWR) (bad *sendWR, err error) {
 	if err := o.BeginSend(); err != nil {
-		return refuseSend(call, bad, wr, err)
+		return wr, err
 	}
-	var err error
-	for ; wr != nil; wr = wr.next {
-		if err = wr.take(&o.send, o.verbs.Type(), &o.inline, &o.bind); err != nil {
+	for t := o.verbs.Type(); wr != nil; wr = wr.next {
+		if err = wr.take(&o.send, t, &o.inline, &o.bind); err != nil {
 			break
 		}
 		if err = o.Send(&o.send); err != nil {
@@ -45,31 +56,25 @@ func vb_qp_post_send(qp C.vb_handle, list *C.struct_ibv_send_wr, bad **C.struct_
 		}
 	}
 	o.Ring()
-	if err != nil {
-		return refuseSend(call, bad, wr, err)
-	}
-	return 0
-}
-
-func refuseSend(call string, bad **C.struct_ibv_send_wr, wr *sendWR, err error) C.int {
-	if bad != nil {
-		*bad = (*C.struct_ibv_send_wr)(unsafe.Pointer(wr))
-	}
-	return C.int(errnoOf(call, err))
+	return wr, err
 }
 
 //export vb_qp_post_recv
 func vb_qp_post_recv(qp C.vb_handle, list *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
-	const call = "ibv_post_recv"
-	wr := recvList(list)
-	o := qps.get(handle(qp))
-	if o == nil {
-		return refuseRecv(call, bad, wr, noObject("QP"))
+	wr, err := recvList(list), error(nil)
+	if o := qps.get(handle(qp)); o != nil {
+		wr, err = o.postRecv(wr)
+	} else {
+		err = noObject("QP")
 	}
+	return refuseRecv("ibv_post_recv", bad, wr, err)
+}
+
+// postRecv is postSend of receives.
+func (o *qpObject) postRecv(wr *recvWR) (bad *recvWR, err error) {
 	if err := o.BeginRecv(); err != nil {
-		return refuseRecv(call, bad, wr, err)
+		return wr, err
 	}
-	var err error
 	for ; wr != nil; wr = wr.next {
 		if err = wr.take(&o.recv); err != nil {
 			break
@@ -78,15 +83,13 @@ func vb_qp_post_recv(qp C.vb_handle, list *C.struct_ibv_recv_wr, bad **C.struct_
 			break
 		}
 	}
-	o.RingReceives()
-	if err != nil {
-		return refuseRecv(call, bad, wr, err)
-	}
-	return 0
+	o.Ring()
+	return wr, err
 }
 
+// refuseRecv returns the errno of err, 0 for none, and names the work request.
 func refuseRecv(call string, bad **C.struct_ibv_recv_wr, wr *recvWR, err error) C.int {
-	if bad != nil {
+	if err != nil && bad != nil {
 		*bad = (*C.struct_ibv_recv_wr)(unsafe.Pointer(wr))
 	}
 	return C.int(errnoOf(call, err))
