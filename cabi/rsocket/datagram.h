@@ -1,2 +1,150 @@
-struct rs_socket;
-static inline int rs_datagram_new(int domain, struct rs_socket **s) { (void)domain; (void)s; return -95; }
+/*
+ * A datagram socket: one UDP socket, whose descriptor is its number, and a UD
+ * queue pair for each local address that it sends from or is found at.
+ *
+ *	application ──first datagrams──► UDP socket ─────► UDP socket, the service
+ *	                                                     │ answers with its number
+ *	application ──later ones───────► UD queue pair ──► UD queue pair
+ *
+ * A peer is known by its UDP address. Datagrams go to its UDP socket, behind a
+ * header with our queue pair's number, until its answer has told its own number
+ * and the path is resolved. Those too large for the path go there for good.
+ *
+ * Everything is guarded by s.mu, unless it says otherwise.
+ */
+#ifndef VERBENA_RSOCKET_DATAGRAM_H
+#define VERBENA_RSOCKET_DATAGRAM_H
+
+#include "cursor.h"
+#include "socket.h"
+#include "wire.h"
+
+#include <netinet/in.h>
+
+/* What rdma-core's sockets have room for, either way, headers included. */
+#define RS_DATAGRAM_MAX 2048u
+
+union rs_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+struct rs_datagram;
+
+/* A datagram on its way to the application, or room for one. */
+struct rs_slot {
+	struct rs_slot *next;
+	struct rs_ud *ud; /* where it is posted again; NULL: it came over UDP, and is freed */
+	union rs_addr from;
+	uint8_t *data; /* the application's, in the buffer */
+	uint32_t length;
+	uint8_t *buffer;
+};
+
+/* A UD queue pair at a local address. */
+struct rs_ud {
+	struct rs_ud *next;
+	union rs_addr local;
+	struct rs_ud_header header; /* before what it sends */
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *events;
+	struct ibv_cq *cq;
+	bool armed;
+	uint32_t mtu; /* of the port: what a packet holds */
+	uint32_t inline_data;
+
+	uint8_t *memory; /* of both kinds of slots */
+	struct ibv_mr *mr;
+	struct rs_slot *slots;	/* receiving */
+	uint32_t *free_sends; /* a stack of indices */
+	uint32_t sends_free;
+};
+
+enum rs_peer_state {
+	RS_PEER_UNKNOWN,   /* its number has not come; over UDP until then */
+	RS_PEER_RESOLVING, /* the number is known, the path is asked for; over UDP still */
+	RS_PEER_KNOWN,	   /* over the queue pair */
+};
+
+struct rs_peer {
+	struct rs_peer *next; /* in its bucket */
+	union rs_addr addr;
+	struct rs_ud *ud;
+	enum rs_peer_state state;
+	uint32_t qpn;
+	struct ibv_ah *ah;
+	struct rdma_cm_id *resolver; /* while RESOLVING */
+};
+
+#define RS_PEER_BUCKETS 256
+
+struct rs_datagram {
+	struct rs_socket s;
+	pthread_mutex_t send_mu; /* serialises senders; taken before s.mu */
+
+	/* immutable */
+	int udp;
+	int epoll; /* the uds' completion channels */
+	struct rdma_event_channel *channel;
+
+	bool started; /* bound, and served */
+	bool may_receive, may_send;
+	uint32_t send_buffer, receive_buffer;
+	uint32_t send_queue, receive_queue;
+	uint32_t inline_data;
+
+	struct rs_ud *uds;
+	struct rs_peer *peers[RS_PEER_BUCKETS];
+	unsigned peer_count;
+	union rs_addr connected; /* family 0: it is not */
+
+	struct rs_slot *head, *tail; /* for the application */
+	unsigned from_udp;	     /* of them */
+	struct rs_ud *sending;	     /* whose send slot a sender waits for */
+};
+
+static inline struct rs_datagram *rs_datagram(struct rs_socket *s)
+{
+	return (struct rs_datagram *)s;
+}
+
+/* datagram.c */
+
+/* Returns the number to be, or a negative errno; *s has one reference. */
+int rs_datagram_new(int domain, struct rs_socket **s);
+/* Binds it, if need be, and has it served. 0 or a negative errno. */
+int rs_datagram_start(struct rs_datagram *d);
+bool rs_same_addr(const union rs_addr *a, const union rs_addr *b);
+/* For the application; takes slot over. */
+void rs_datagram_deliver(struct rs_datagram *d, struct rs_slot *slot);
+
+/* ud.c */
+
+/* The queue pair at a local address, made if need be. NULL: errno. */
+struct rs_ud *rs_ud_at(struct rs_datagram *d, const union rs_addr *local);
+void rs_ud_free(struct rs_datagram *d, struct rs_ud *ud);
+/* Gives the slot back. */
+void rs_ud_repost(struct rs_slot *slot);
+void rs_ud_progress(struct rs_datagram *d, struct rs_ud *ud);
+/* Sends what is left of from to a known peer; a send slot is free. 0 or a negative errno. */
+int rs_ud_send(struct rs_peer *peer, struct rs_cursor *from);
+
+/* peer.c */
+
+/* The peer at addr, made if need be. NULL: errno. */
+struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr);
+/* It has told its number. */
+void rs_peer_told(struct rs_datagram *d, struct rs_peer *peer, uint32_t qpn);
+/* The service: events of resolvers. */
+void rs_peer_events(struct rs_datagram *d);
+void rs_peers_free(struct rs_datagram *d);
+
+/* udp.c */
+
+/* A count of the application's bytes or a negative errno. */
+ssize_t rs_udp_send(struct rs_datagram *d, struct rs_peer *peer, enum rs_udp_op op, struct rs_cursor *from);
+/* The service: what came. */
+void rs_udp_receive(struct rs_datagram *d);
+
+#endif

@@ -182,7 +182,8 @@ short rs_stream_events(struct rs_socket *s, short wanted)
 		return (short)((st->rx_ready || !st->may_receive ? in : 0) | (rs_can_send(st) || !st->may_send ? out : 0) |
 			       (!st->may_receive ? wanted & POLLRDHUP : 0));
 	case RS_DISCONNECTED: /* neither call would block */
-		return (short)(in | out | (wanted & POLLRDHUP) | POLLHUP);
+		/* Programs take POLLHUP for the end, and would lose what the peer sent before it closed. */
+		return (short)(in | out | (wanted & POLLRDHUP) | (st->rx_ready ? 0 : POLLHUP));
 	case RS_FAILED:
 		return (short)(in | out | (wanted & POLLRDHUP) | POLLHUP | POLLERR);
 	}
