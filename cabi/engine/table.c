@@ -7,6 +7,8 @@
 #include "_cgo_export.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* wr.go reads work requests by types of its own. */
 _Static_assert(sizeof(void *) == 8, "64-bit only");
@@ -40,9 +42,22 @@ _Static_assert(offsetof(struct vb_cq_ring, mask) == 128, "Ring.mask");
 _Static_assert(offsetof(struct vb_cq_ring, slots) == 136, "Ring.base");
 _Static_assert(offsetof(struct vb_wc, vendor_err) == 12 && offsetof(struct vb_wc, sl) == 40, "ib.WC");
 
+/* The process whose engine this is: in a child it must not be called. */
+static _Atomic pid_t owner;
+
 static int ctx_open(const char *device, int async_fd, vb_handle *ctx)
 {
+	atomic_store(&owner, getpid());
 	return vb_ctx_open((char *)device, async_fd, ctx);
+}
+
+/* Most programs end without closing: what was captured last is still to be written. */
+__attribute__((destructor)) static void flush_capture(void)
+{
+	const char *capture = getenv("VERBENA_PCAP");
+
+	if (capture && *capture && atomic_load(&owner) == getpid())
+		vb_flush_capture();
 }
 
 static int cq_create(vb_handle ctx, int depth, struct vb_cq_ring *ring, int channel_fd, vb_cookie cookie, vb_handle *cq)

@@ -4,7 +4,9 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"verbena/internal/device"
+	"verbena/internal/wire/pcap"
 )
 
 var scratch string
@@ -98,11 +101,61 @@ func TestDescriptors(t *testing.T) { run(t, "descriptors") }
 func TestUnmapped(t *testing.T)    { run(t, "unmapped") }
 func TestEvents(t *testing.T)      { run(t, "events") }
 
+// What VERBENA_FAULTS and VERBENA_PCAP ask for happens, and a lossy network is
+// still a reliable one.
+func TestEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	run(t, "reliable", "VERBENA_FAULTS=loss=2%,dup=1%,seed=7", "VERBENA_PCAP="+filepath.Join(dir, "%p.pcapng"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.pcapng"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("captures: %v, %v", files, err)
+	}
+	if pid := strings.TrimSuffix(filepath.Base(files[0]), ".pcapng"); strings.Trim(pid, "0123456789") != "" {
+		t.Errorf("%%p became %q", pid)
+	}
+	if packets := countPackets(t, files[0]); packets < 40 {
+		t.Errorf("%d packets captured", packets)
+	}
+	exits := filepath.Join(dir, "exits")
+	run(t, "cost", "VERBENA_PCAP="+exits, "CLOSE=no")
+	if packets := countPackets(t, exits); packets == 0 {
+		t.Error("a program that ends without closing left nothing captured")
+	}
+	so, err := engine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, gid := loopback(t)
+	c := exec.Command(program(t, "reliable"), so, dev, strconv.Itoa(gid))
+	c.Env = append(os.Environ(), "VERBENA_FAULTS=loss=lots")
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "Invalid argument") {
+		t.Errorf("with faults that mean nothing: %v\n%s", err, out)
+	}
+}
+
+func countPackets(t *testing.T, file string) (n int) {
+	t.Helper()
+	r, err := pcap.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		if _, err := r.Next(); errors.Is(err, io.EOF) {
+			return n
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	if out := run(t, "refusals", "VERBENA_DEBUG=1"); !strings.Contains(out, "verbena: ibv_post_send: ") {
 		t.Error("with VERBENA_DEBUG=1 no reason was told")
 	}
 }
 
-// A post is one crossing and allocates nothing, whatever it carries.
+// The program bounds what a post costs and tells it; that it allocates nothing is
+// tested in package main.
 func TestPostCost(t *testing.T) { t.Log(run(t, "cost")) }

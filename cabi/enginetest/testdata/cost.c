@@ -40,7 +40,14 @@ int main(int argc, char **argv)
 	}
 	printf("post_send of nothing %.0f ns\n", empty * 1e9);
 	CHECK(empty < 5e-6);
-	CALL(0, e->ctx_close(ctx));
+
+	/* One WRITE to itself; then all is closed, or with CLOSE=no nothing. */
+	struct ibv_send_wr w = {.wr_id = 1, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+				.wr.rdma = {.remote_addr = (uintptr_t)memory + 64, .rkey = m.rkey}}, *bad;
+	CALL(0, e->qp_post_send(q.handle, &w, &bad));
+	WANT_WC(ctx, c, 1, 0, OP_WRITE);
+	if (!getenv("CLOSE"))
+		CALL(0, e->ctx_close(ctx));
 	printf("ok\n");
 	return 0;
 }
