@@ -89,7 +89,7 @@ static int bind_device(struct cm_id *id, const struct vb_cm_route *route)
 	struct ibv_pd *pd;
 	int err;
 
-	if (id->device || !route->device[0])
+	if (id->device || id->any_device || !route->device[0])
 		return 0;
 	err = cm_device_open(route->device, &id->device);
 	if (!err)
@@ -128,12 +128,32 @@ int cm_query_route(struct cm_id *id)
 	return route.have_path && id->id.verbs ? fill_path(id, &route) : 0;
 }
 
+/*
+ * Whether a program asks by this for "any device": libfabric binds an
+ * identifier to localhost, without a port, and then uses that device only. The
+ * kernel binds it to the first device that there is, of whatever interface; here
+ * it stays unbound, as with the wildcard address, because libfabric passes over
+ * the loopback interface's.
+ */
+static int names_no_device(const struct rdma_cm_id *id, const struct sockaddr *addr)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	if (id->ps != RDMA_PS_TCP)
+		return 0;
+	if (addr->sa_family == AF_INET)
+		return in->sin_port == 0 && ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return in6->sin6_port == 0 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
 VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	int err;
 
 	if (!id || !cm_addrlen(addr))
 		return cm_fail(EINVAL);
+	cm_id_of(id)->any_device = names_no_device(id, addr);
 	err = cm_id_of(id)->engine->cm_bind(cm_id_of(id)->handle, addr);
 	if (!err)
 		err = cm_query_route(cm_id_of(id));
@@ -146,6 +166,7 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, str
 
 	if (!id || !cm_addrlen(dst) || (src && !cm_addrlen(src)))
 		return cm_fail(EINVAL);
+	cm_id_of(id)->any_device = 0;
 	err = cm_id_of(id)->engine->cm_resolve_addr(cm_id_of(id)->handle, src, dst, timeout_ms);
 	if (err)
 		return cm_fail(err);

@@ -93,6 +93,7 @@ struct cm_id {
 	struct cm_group *groups;
 	/* by the application's calls, which it does not make concurrently */
 	struct cm_device *device;
+	int any_device; /* bound to a loopback address, and to no device by that */
 	int sync; /* the channel is the identifier's own */
 	int connect_error;
 	uint8_t initiator_depth, responder_resources; /* the peer's wish, then what was chosen */
