@@ -108,6 +108,7 @@ func TestXRCOperations(t *testing.T) {
 		t.Errorf("%+v", wc)
 	}
 	clear(b.buf)
+	b.sync()
 	wantStatus(t, post(b, verbs.SendWR{Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.mr.SGE(0, 9000)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}).Status, ib.WCSuccess)
 	b.sync()
 	if string(b.buf[:9000]) != string(a.buf[:9000]) {
@@ -119,6 +120,7 @@ func TestXRCOperations(t *testing.T) {
 		t.Error("READ brought something else")
 	}
 	before := binary.NativeEndian.Uint64(b.buf)
+	b.sync()
 	wantStatus(t, post(b, verbs.SendWR{Opcode: ib.WRAtomicFetchAndAdd, CompareAdd: 5, SGList: []ib.SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}).Status, ib.WCSuccess)
 	b.sync()
 	if got := binary.NativeEndian.Uint64(a.buf); got != before || binary.NativeEndian.Uint64(b.buf) != before+5 {
