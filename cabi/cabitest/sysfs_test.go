@@ -2,10 +2,89 @@
 
 package cabitest
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
 
 func TestSysfsPathIsTheEnvironments(t *testing.T) {
 	if got, want := output(t, "print_sysfs_path", "SYSFS_PATH=/nowhere//"), "/nowhere /nowhere/class/infiniband/roce_lo\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// verbena builds the command, with the libraries where it looks for them, and
+// returns its path.
+func verbena(t *testing.T) string {
+	t.Helper()
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := t.TempDir()
+	if err := os.Mkdir(filepath.Join(prefix, "lib"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(lib, filepath.Join(prefix, "lib", "verbena")); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(prefix, "bin", "verbena")
+	if out, err := exec.Command("go", "build", "-o", program, "verbena/cmd/verbena").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return program
+}
+
+// TestSysfsIsThatOfVerbenaRun: programs that read files themselves see, by
+// "verbena run", what others get from the library.
+func TestSysfsIsThatOfVerbenaRun(t *testing.T) {
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const list = `d=/sys/class/infiniband/roce_lo; p=$d/ports/1
+for f in $d/node_* $d/sys_image_guid $d/fw_ver $p/*_* $p/state $p/rate $p/lid $p/*/0 $p/*/*/0; do
+  [ -d $f ] || echo "${f#$d/}: $(cat $f)"; done`
+	files, complaints := outputOf(t, verbena(t), nil, "run", "--", "sh", "-c", list)
+	if complaints != "" {
+		t.Errorf("verbena run: %s", complaints)
+	}
+	var names []string
+	for _, line := range strings.Split(strings.TrimSpace(files), "\n") {
+		name, _, _ := strings.Cut(line, ":")
+		names = append(names, name)
+	}
+	if len(names) < 12 {
+		t.Fatalf("only %q", names)
+	}
+	program := compile(t, "read_sysfs")
+	if got, _ := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + lib}, names...); got != files {
+		t.Errorf("the library:\n%s\nverbena run:\n%s", got, files)
+	}
+}
+
+// TestDevinfoIsThatOfIbverbsUtils compares the two commands line by line.
+func TestDevinfoIsThatOfIbverbsUtils(t *testing.T) {
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := exec.LookPath("ibv_devinfo")
+	if err != nil {
+		t.Skip("ibv_devinfo is not installed: apt-get install ibverbs-utils")
+	}
+	theirs, _ := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + lib}, "-v")
+	ours, _ := outputOf(t, verbena(t), nil, "devinfo", "-v")
+	want := strings.Split(theirs, "\n")
+	for i, line := range strings.Split(ours, "\n") {
+		if i >= len(want) || line != want[i] {
+			t.Fatalf("line %d: verbena devinfo -v has %q, ibv_devinfo -v %q", i+1, line, append(want, "nothing")[min(i, len(want))])
+		}
+	}
+	if strings.Count(theirs, "\n") != strings.Count(ours, "\n") {
+		t.Error("ibv_devinfo -v prints more")
 	}
 }

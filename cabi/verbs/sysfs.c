@@ -152,7 +152,7 @@ static int device_file(char *text, const struct vb_device *d, const char *file)
 	if (strcmp(file, "node_guid") == 0 || strcmp(file, "sys_image_guid") == 0)
 		return guid_text(text, d);
 	if (strcmp(file, "node_desc") == 0)
-		return snprintf(text, TEXT_BYTES, "verbena\n");
+		return snprintf(text, TEXT_BYTES, "%s\n", d->ibv.name);
 	if (strcmp(file, "fw_ver") == 0)
 		return snprintf(text, TEXT_BYTES, "%s\n", vb_device_limits.fw_ver);
 	if (strncmp(file, "ports/1/", 8) == 0)

@@ -52,7 +52,7 @@ int main(void)
 	TEXT("sys_image_guid", want);
 	TEXT("node_type", "1: CA");
 	TEXT("fw_ver", "1.0.0");
-	TEXT("node_desc", "verbena");
+	TEXT("node_desc", "roce_lo");
 	TEXT("ports/1/state", "4: ACTIVE");
 	TEXT("ports/1/phys_state", "5: LinkUp");
 	TEXT("ports/1/link_layer", "Ethernet");

@@ -1,0 +1,17 @@
+/* Prints the first device's files of the names given, as ibv_read_sysfs_file reads them: from the library. */
+#include "loop.h"
+
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
+int main(int argc, char **argv)
+{
+	struct ibv_context *ctx = open_loopback();
+	char buf[256];
+
+	for (int i = 1; i < argc; i++) {
+		int n = ibv_read_sysfs_file(ctx->device->ibdev_path, argv[i], buf, sizeof(buf));
+
+		printf("%s: %s\n", argv[i], n < 0 ? strerror(errno) : buf);
+	}
+	return finish(ctx);
+}
