@@ -59,6 +59,7 @@ static int name(struct ibv_async_event *event, vb_cookie cookie)
 
 VB_EXPORT int ibv_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event)
 {
+	const struct vb_engine *engine;
 	struct vb_async_event record;
 	struct vb_context *ctx;
 	int err;
@@ -68,6 +69,12 @@ VB_EXPORT int ibv_get_async_event(struct ibv_context *ibctx, struct ibv_async_ev
 		return -1;
 	}
 	ctx = vb_context_of(ibctx);
+	/* After a fork the pipe is the parent's, until an object is made here. */
+	engine = atomic_load(&ctx->engine);
+	if (engine && !vb_engine_alive(engine)) {
+		errno = EIO;
+		return -1;
+	}
 	for (;;) {
 		err = vb_pipe_read(ibctx->async_fd, &record, sizeof(record), ctx);
 		if (err) {

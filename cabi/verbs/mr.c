@@ -89,6 +89,10 @@ VB_EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, vo
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
+	if ((flags & IBV_REREG_MR_CHANGE_PD) && vb_pd_of(pd)->engine != region->engine) {
+		errno = EIO; /* one of them is of before a fork */
+		return IBV_REREG_MR_ERR_INPUT;
+	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
 		access &= ~IBV_ACCESS_OPTIONAL_RANGE;
 		if (access & IBV_ACCESS_ON_DEMAND) {

@@ -16,11 +16,6 @@ int vb_enter(struct ibv_context *ctx, const struct vb_engine **engine, vb_handle
 	return vb_context_handle(ctx, handle);
 }
 
-vb_handle vb_pd_handle(struct ibv_pd *pd)
-{
-	return vb_pd_of(pd)->handle;
-}
-
 VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
 	const struct vb_engine *engine;

@@ -27,8 +27,10 @@ static inline struct vb_pd *vb_pd_of(struct ibv_pd *pd)
 	return (struct vb_pd *)pd;
 }
 
-/* The engine's handle of a domain of an engine that vb_engine_get returned. */
-VB_PRIVATE vb_handle vb_pd_handle(struct ibv_pd *pd);
+static inline vb_handle vb_pd_handle(struct ibv_pd *pd)
+{
+	return vb_pd_of(pd)->handle;
+}
 
 /*
  * The engine, which is loaded if need be, and its handle of ctx: what every

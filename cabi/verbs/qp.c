@@ -89,6 +89,17 @@ static void set_init(struct vb_qp_init *init, const struct vb_qp *qp, const stru
 		init->cap.max_inline_data = init->cap.max_send_sge * sizeof(struct ibv_sge);
 }
 
+/* Whether all is of the queue pair's engine: none of before a fork. */
+static int of_one_engine(const struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
+{
+	const struct ibv_qp *q = &qp->ibv.qp;
+	const struct vb_engine *e = qp->engine;
+
+	return (!q->pd || vb_pd_of(q->pd)->engine == e) && (!q->send_cq || vb_cq_of(q->send_cq)->engine == e) &&
+	       (!q->recv_cq || vb_cq_of(q->recv_cq)->engine == e) && (!q->srq || vb_srq_of(q->srq)->engine == e) &&
+	       (q->qp_type != IBV_QPT_XRC_RECV || vb_xrcd_of(attr->xrcd)->engine == e);
+}
+
 static struct vb_qp *alloc_qp(struct ibv_context *ctx)
 {
 	struct vb_qp *qp = calloc(1, sizeof(*qp));
@@ -139,12 +150,12 @@ static int destroy(struct vb_qp *qp)
 	if (!vb_engine_alive(qp->engine))
 		return EIO;
 	vb_cq_lock(send, recv);
-	err = qp->destroy ? qp->destroy(qp->destroy_arg, qp->handle) : qp->engine->qp_destroy(qp->handle);
+	err = qp->engine->qp_destroy(qp->handle);
 	vb_cq_unlock(send, recv);
 	return err;
 }
 
-struct ibv_qp *vb_qp_make(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, const struct vb_qp_maker *maker)
+struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct vb_qp_init init;
 	struct vb_qp *qp;
@@ -163,12 +174,14 @@ struct ibv_qp *vb_qp_make(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *a
 	if (err)
 		goto no_queue;
 	set_queues(&qp->ibv.qp, attr);
+	if (!of_one_engine(qp, attr)) {
+		err = EIO;
+		goto no_queue;
+	}
 	set_init(&init, qp, attr);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		init.cap.max_inline_data = vb_inline_for(attr->send_ops_flags, init.cap.max_inline_data);
-	qp->destroy = maker->destroy;
-	qp->destroy_arg = maker->arg;
-	err = maker->create(maker->arg, qp->engine, &init, &qp->handle, &qp->ibv.qp.qp_num);
+	err = qp->engine->qp_create(&init, &qp->handle, &qp->ibv.qp.qp_num);
 	if (err)
 		goto no_queue;
 	qp->ibv.qp.handle = (uint32_t)qp->handle;
@@ -187,19 +200,6 @@ no_queue:
 	return NULL;
 }
 
-static int create(void *arg, const struct vb_engine *engine, struct vb_qp_init *init, vb_handle *qp, uint32_t *qp_num)
-{
-	(void)arg;
-	return engine->qp_create(init, qp, qp_num);
-}
-
-static const struct vb_qp_maker by_engine = {.create = create};
-
-struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
-{
-	return vb_qp_make(ctx, attr, &by_engine);
-}
-
 VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex ex = {0};
@@ -212,7 +212,7 @@ VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	memcpy(&ex, attr, sizeof(*attr)); /* the extended one begins with the same members */
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
 	ex.pd = pd;
-	qp = vb_qp_make(pd->context, &ex, &by_engine);
+	qp = vb_create_qp_ex(pd->context, &ex);
 	if (qp)
 		attr->cap = ex.cap;
 	return qp;

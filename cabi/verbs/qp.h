@@ -30,9 +30,6 @@ struct vb_qp {
 	const struct vb_engine *engine;
 	vb_handle handle;
 	struct vb_batch *batch; /* of the ibv_wr_* functions: qp_ex.c; or NULL */
-	/* Destroys the engine's: qp_destroy, or what vb_qp_make was given. */
-	int (*destroy)(void *arg, vb_handle handle);
-	void *destroy_arg;
 	struct vb_source source;
 };
 
@@ -40,25 +37,6 @@ static inline struct vb_qp *vb_qp_of(struct ibv_qp *qp)
 {
 	return (struct vb_qp *)qp;
 }
-
-/*
- * How a queue pair comes to be: ibv_create_qp by qp_create, rdma_create_qp by
- * cm_qp_create. create makes the engine's, with engine->qp_create's meaning;
- * destroy may be NULL, which is engine->qp_destroy. arg is passed to both.
- */
-struct vb_qp_maker {
-	int (*create)(void *arg, const struct vb_engine *engine, struct vb_qp_init *init, vb_handle *qp,
-		      uint32_t *qp_num);
-	int (*destroy)(void *arg, vb_handle qp);
-	void *arg;
-};
-
-/*
- * Makes a queue pair as ibv_create_qp_ex(3) does and writes attr->cap back.
- * Returns NULL and errno.
- */
-VB_PRIVATE struct ibv_qp *vb_qp_make(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
-				     const struct vb_qp_maker *maker);
 
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);

@@ -13,17 +13,23 @@
 static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
 {
 	struct vb_srq_init init = {.attr = attr->attr, .pd = vb_pd_handle(pd)};
+	const struct vb_engine *engine = vb_pd_of(pd)->engine;
 	struct vb_srq *srq;
 	int err;
 
 	if (type == IBV_SRQT_XRC) {
+		/* One of before a fork and one of after it do not go together. */
+		if (vb_xrcd_of(attr->xrcd)->engine != engine || vb_cq_of(attr->cq)->engine != engine) {
+			errno = EIO;
+			return NULL;
+		}
 		init.xrcd = vb_xrcd_of(attr->xrcd)->handle;
 		init.cq = vb_cq_of(attr->cq)->handle;
 	}
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return NULL;
-	srq->engine = vb_pd_of(pd)->engine;
+	srq->engine = engine;
 	srq->type = type;
 	srq->srq.context = pd->context;
 	srq->srq.srq_context = attr->srq_context;
