@@ -125,16 +125,21 @@ func (id *ID) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.TransportServic
 		if p.QPN <= ib.QP1 || p.QPN >= ib.QPMulticast {
 			return 0, false, 0, invalid("QPN", "%v: the ID has no queue pair, so name one", p.QPN)
 		}
-		return p.QPN, p.SRQ, cm.ServiceRC, nil
+		return p.QPN, p.SRQ, serviceOf(p.QPType), nil
 	}
 	_, init := id.qp.Query()
-	switch init.Type {
+	return id.qp.QPN(), init.SRQ != nil, serviceOf(init.Type), nil
+}
+
+// serviceOf returns the transport service of a type of queue pairs.
+func serviceOf(t ib.QPType) cm.TransportService {
+	switch t {
 	case ib.QPTypeUC:
-		t = cm.ServiceUC
+		return cm.ServiceUC
 	case ib.QPTypeXRCSend, ib.QPTypeXRCRecv:
-		t = cm.ServiceExtended
+		return cm.ServiceExtended
 	}
-	return id.qp.QPN(), init.SRQ != nil, t, nil
+	return cm.ServiceRC
 }
 
 // Establish tells the peer that the queue pair is ready, after ConnectResponse:

@@ -72,10 +72,11 @@ type ConnParam struct {
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	FlowControl        bool
-	RetryCount         uint8  // 0 to 7; of Connect only, it holds for both sides
-	RNRRetryCount      uint8  // 0 to 6; 7 is for ever. It governs the peer's sends
-	SRQ                bool   // ignored where the ID has a QP
-	QPN                ib.QPN // ignored where the ID has a QP
+	RetryCount         uint8     // 0 to 7; of Connect only, it holds for both sides
+	RNRRetryCount      uint8     // 0 to 6; 7 is for ever. It governs the peer's sends
+	SRQ                bool      // ignored where the ID has a QP
+	QPN                ib.QPN    // ignored where the ID has a QP
+	QPType             ib.QPType // of QPN; zero stands for RC. Of Connect only
 }
 
 // MaxRdAtomic in ConnParam stands for the most: RDMA_MAX_RESP_RES and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net/netip"
 	"time"
 
 	"verbena/ib"
@@ -71,4 +72,31 @@ func next(cq *verbs.CQ) ib.WC {
 		}
 		time.Sleep(50 * time.Microsecond)
 	}
+}
+
+// One end of a multicast group: it joins, and learns how to send there.
+func ExampleID_JoinMulticast() {
+	ch := rdmacm.NewEventChannel()
+	defer ch.Close()
+	id, err := rdmacm.NewID(ch, rdmacm.UDP)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer id.Destroy()
+	if err := id.BindAddr(netip.MustParseAddrPort("127.0.0.1:0")); err != nil {
+		log.Fatal(err)
+	}
+	// A queue pair made here, with id.CreateQP, would receive what others send.
+	if err := id.JoinMulticast(netip.MustParseAddr("239.1.2.3"), rdmacm.FullMember); err != nil {
+		log.Fatal(err)
+	}
+	ev, err := ch.Get(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(ev.Type)
+	fmt.Println("send to queue pair", ev.UD.QPN, "at", ev.UD.AH.GRH.DGID.Addr())
+	// Output:
+	// RDMA_CM_EVENT_MULTICAST_JOIN
+	// send to queue pair 0xffffff at 239.1.2.3
 }
