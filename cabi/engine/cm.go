@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"verbena/ib"
 	"verbena/rdmacm"
 )
 
@@ -48,6 +49,7 @@ type cmID struct {
 	gone    bool                  // no event is written any more
 	groups  map[netip.Addr]uint64 // what the front calls its multicast joins
 	qp      handle                // 0 without
+	qpType  ib.QPType             // of the queue pair that the front drives by itself
 }
 
 // cmContext keeps a device open from the first identifier on, so that what
@@ -119,7 +121,10 @@ func createID(c *cmChannel, ps int, cookie uint64) (handle, error) {
 
 // addID gives an identifier a handle. cmMu is held.
 func addID(c *cmChannel, r *rdmacm.ID, cookie uint64) (*cmID, error) {
-	o := &cmID{rdma: r, channel: c, cookie: cookie, groups: map[netip.Addr]uint64{}}
+	o := &cmID{rdma: r, channel: c, cookie: cookie, groups: map[netip.Addr]uint64{}, qpType: ib.QPTypeRC}
+	if r.PortSpace() == rdmacm.UDP {
+		o.qpType = ib.QPTypeUD
+	}
 	h, err := cmIDs.put(o)
 	if err != nil {
 		return nil, err
@@ -152,12 +157,9 @@ func vb_cm_id_adopt(id C.vb_handle, cookie C.vb_cookie) C.int {
 //export vb_cm_id_destroy
 func vb_cm_id_destroy(id C.vb_handle) C.int {
 	return withID("rdma_destroy_id", id, func(o *cmID) error {
-		cmMu.Lock()
-		busy := o.qp != 0
-		cmMu.Unlock()
-		if busy {
-			return syscall.EBUSY
-		}
+		// A queue pair that is still there goes on without: as with rdma-core, where
+		// it is the application's mistake and no error.
+		o.rdma.ReleaseQP()
 		return o.destroy()
 	})
 }
@@ -187,6 +189,27 @@ func destroyAll(ids []*cmID) {
 	for _, o := range ids {
 		_ = o.destroy() // C has not seen it: it cannot have a queue pair
 	}
+}
+
+//export vb_cm_set_type
+func vb_cm_set_type(id C.vb_handle, t C.enum_ibv_qp_type) C.int {
+	return withID("rdma_create_qp", id, func(o *cmID) error {
+		switch qt := ib.QPType(small(uint32(t))); qt {
+		case ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD, ib.QPTypeXRCSend, ib.QPTypeXRCRecv:
+			cmMu.Lock()
+			o.qpType = qt
+			cmMu.Unlock()
+			return nil
+		}
+		return invalid("queue pairs of type %d", uint32(t))
+	})
+}
+
+// driven returns the type of the queue pair that the front drives by itself.
+func (o *cmID) driven() ib.QPType {
+	cmMu.Lock()
+	defer cmMu.Unlock()
+	return o.qpType
 }
 
 //export vb_cm_migrate

@@ -75,7 +75,6 @@ static void up_and_down(void)
 	CALL(0, e->cm_disconnect(server));
 	PASS_EVENT(&active, CLIENT, RDMA_CM_EVENT_DISCONNECTED);
 	CHECK(qp_state(a) == IBV_QPS_ERR && qp_state(b) == IBV_QPS_ERR);
-	CALL(EBUSY, e->cm_id_destroy(client));
 	CALL(0, e->cm_qp_destroy(client));
 	CALL(EINVAL, e->cm_qp_destroy(client));
 	CALL(EINVAL, e->qp_destroy(a.handle));
@@ -102,6 +101,13 @@ static void refused(void)
 	CALL(0, e->cm_qp_destroy(client));
 	CALL(0, e->cm_id_destroy(client));
 	CALL(0, e->cm_id_destroy(server));
+
+	/* In the wrong order: the queue pair outlives its identifier. */
+	client = new_resolved(&active, RDMA_PS_TCP, REFUSED, SA(at));
+	a = new_cm_qp(client, pd, IBV_QPT_RC, cq, CLIENT_QP);
+	CALL(0, e->cm_id_destroy(client));
+	CHECK(qp_state(a) == IBV_QPS_INIT);
+	CALL(0, e->qp_destroy(a.handle));
 
 	struct sockaddr_in nobody = in4("127.0.0.1", 9);
 	client = new_resolved(&active, RDMA_PS_TCP, REFUSED, SA(nobody));
