@@ -9,8 +9,8 @@
 
 /*
  * How many empty polls in a row pass before one reads the network. An empty look
- * takes some 10 ns, reading some 10 times that: the 8th look comes no later than
- * one that reads would be done.
+ * takes some 10 ns, reading 700 (measured): the looks between two reads are a
+ * tenth of the time, and see at once what another thread has read.
  */
 #define PROGRESS_EVERY 8
 
