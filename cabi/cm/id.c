@@ -137,6 +137,11 @@ int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 		id->engine = c->engine;
 		insert(id);
 		err = id->engine->cm_id_create(c->handle, ps, id->cookie, &id->handle);
+		if (!err && type) {
+			err = id->engine->cm_set_type(id->handle, type);
+			if (err)
+				id->engine->cm_id_destroy(id->handle);
+		}
 		if (err)
 			take_out(id);
 	}
@@ -257,6 +262,8 @@ int cm_id_adopt(struct cm_id *listener, vb_handle handle, struct cm_id **out)
 		}
 	}
 	insert(id);
+	if (!err && id->id.qp_type)
+		err = id->engine->cm_set_type(handle, id->id.qp_type);
 	/* From here on events of it may come. */
 	if (!err)
 		err = id->engine->cm_id_adopt(handle, id->cookie);

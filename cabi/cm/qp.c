@@ -13,40 +13,13 @@ int cm_is_ud(enum ibv_qp_type type)
 
 /* -- states -------------------------------------------------------------------------- */
 
-/*
- * What a type of queue pairs has no use for, of the attributes of a reliable
- * connection: ibv_modify_qp(3).
- */
-static int without(enum ibv_qp_type type)
-{
-	const int responder = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	const int requester = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-
-	switch (type) {
-	case IBV_QPT_UC:
-		return responder | requester;
-	case IBV_QPT_XRC_SEND:
-		return responder;
-	case IBV_QPT_XRC_RECV:
-		/* IBTA: an XRC target has a time-out, for its RNR NAKs only. */
-		return requester & ~IBV_QP_TIMEOUT;
-	default:
-		return 0;
-	}
-}
-
 /* Asks how to enter a state: 0 or an errno. */
 static int attr_for(struct rdma_cm_id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
 {
-	int err;
-
 	memset(attr, 0, sizeof(*attr));
 	*mask = 0;
 	attr->qp_state = state;
-	err = cm_id_of(id)->engine->cm_init_qp_attr(cm_id_of(id)->handle, attr, mask);
-	if (!err)
-		*mask &= ~without(id->qp ? id->qp->qp_type : id->qp_type);
-	return err;
+	return cm_id_of(id)->engine->cm_init_qp_attr(cm_id_of(id)->handle, attr, mask);
 }
 
 VB_EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
@@ -93,38 +66,25 @@ int cm_qp_err(struct rdma_cm_id *id)
 	return id->qp ? ibv_modify_qp(id->qp, &attr, IBV_QP_STATE) : 0;
 }
 
-/* Takes a new queue pair of a connection to where it may be given receives. */
-static int start_connected(struct rdma_cm_id *id, struct ibv_qp *qp)
+/* Takes a new queue pair to where it may be given receives. */
+static int start(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr;
-	int mask, err = attr_for(id, IBV_QPS_INIT, &attr, &mask);
+	int mask, err;
 
+	err = cm_id_of(id)->engine->cm_set_type(cm_id_of(id)->handle, qp->qp_type);
+	if (!err)
+		err = attr_for(id, IBV_QPS_INIT, &attr, &mask);
 	return err ? err : ibv_modify_qp(qp, &attr, mask);
 }
 
-/* Takes a new datagram queue pair to where it sends. */
-static int start_ud(struct rdma_cm_id *id, struct ibv_qp *qp)
+/* Takes a datagram queue pair on to where it sends. */
+static int start_ud(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr;
-	int mask, err = attr_for(id, IBV_QPS_INIT, &attr, &mask);
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR }, rts = { .qp_state = IBV_QPS_RTS };
+	int err = ibv_modify_qp(qp, &rtr, IBV_QP_STATE);
 
-	if (!err && !(mask & IBV_QP_QKEY)) {
-		/* The IB port space serves all types: the engine may not know this one. */
-		attr.qkey = RDMA_UDP_QKEY;
-		mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
-	}
-	if (!err)
-		err = ibv_modify_qp(qp, &attr, mask);
-	if (!err) {
-		attr.qp_state = IBV_QPS_RTR;
-		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE);
-	}
-	if (!err) {
-		attr.qp_state = IBV_QPS_RTS;
-		attr.sq_psn = 0;
-		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
-	}
-	return err;
+	return err ? err : ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 /* -- completion queues ------------------------------------------------------------------ */
@@ -238,7 +198,9 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 	if (!qp)
 		err = errno ? errno : EINVAL;
 	else
-		err = cm_is_ud(qp->qp_type) ? start_ud(id, qp) : start_connected(id, qp);
+		err = start(id, qp);
+	if (!err && cm_is_ud(qp->qp_type))
+		err = start_ud(qp);
 	if (err) {
 		if (qp)
 			ibv_destroy_qp(qp);

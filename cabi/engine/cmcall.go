@@ -65,6 +65,7 @@ func vb_cm_connect(id C.vb_handle, param *C.struct_rdma_conn_param) C.int {
 		if err != nil {
 			return err
 		}
+		p.QPType = o.driven()
 		return o.rdma.Connect(&p)
 	})
 }

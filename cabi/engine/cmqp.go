@@ -58,11 +58,9 @@ func vb_cm_qp_destroy(id C.vb_handle) C.int {
 //export vb_cm_init_qp_attr
 func vb_cm_init_qp_attr(id C.vb_handle, attr *C.struct_ibv_qp_attr, mask *C.int) C.int {
 	return withID("rdma_init_qp_attr", id, func(o *cmID) error {
-		t := ib.QPTypeRC
+		t := o.driven()
 		if q := o.rdma.QP(); q != nil {
 			t = q.Type()
-		} else if o.rdma.PortSpace() == rdmacm.UDP {
-			t = ib.QPTypeUD
 		}
 		a, m, err := o.rdma.QPAttr(ib.QPState(small(uint32(attr.qp_state))), t)
 		if err == nil {

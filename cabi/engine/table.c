@@ -178,6 +178,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.cm_id_create = vb_cm_id_create,
 	.cm_id_adopt = vb_cm_id_adopt,
 	.cm_id_destroy = vb_cm_id_destroy,
+	.cm_set_type = vb_cm_set_type,
 	.cm_migrate = vb_cm_migrate,
 	.cm_bind = cm_bind,
 	.cm_resolve_addr = cm_resolve_addr,

@@ -251,6 +251,8 @@ struct vb_engine {
 	 * Those in the pipe carry the cookie still: the front drops them.
 	 */
 	int (*cm_id_destroy)(vb_handle id);
+	/* The type of the queue pair that the front drives by itself: by default RC, in the UDP port space UD. */
+	int (*cm_set_type)(vb_handle id, enum ibv_qp_type type);
 	int (*cm_migrate)(vb_handle id, vb_handle channel);
 	int (*cm_bind)(vb_handle id, const struct sockaddr *addr);
 	int (*cm_resolve_addr)(vb_handle id, const struct sockaddr *src, const struct sockaddr *dst, int timeout_ms);
