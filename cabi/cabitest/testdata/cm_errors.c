@@ -86,6 +86,12 @@ int main(int argc, char **argv)
 	CHECK_FAILS(rdma_bind_addr(id, (struct sockaddr *)&nowhere), ENODEV);
 	CHECK_FAILS(rdma_resolve_addr(id, NULL, NULL, 1000), EINVAL);
 	CHECK_FAILS(rdma_resolve_addr(id, (struct sockaddr *)&odd, (struct sockaddr *)&in, 1000), EINVAL);
+	/* A port that is free: localhost without one names no device (libfabric asks so). */
+	CHECK(rdma_create_id(channel, &other, NULL, RDMA_PS_TCP) == 0);
+	CHECK(rdma_bind_addr(other, (struct sockaddr *)&in) == 0);
+	CHECK(!other->verbs == (in.sin_addr.s_addr == htonl(INADDR_LOOPBACK)));
+	in.sin_port = rdma_get_src_port(other);
+	CHECK(rdma_destroy_id(other) == 0);
 	CHECK(rdma_bind_addr(id, (struct sockaddr *)&in) == 0);
 	CHECK(id->verbs && id->pd && id->port_num == 1 && rdma_get_src_port(id) != 0);
 	CHECK_FAILS(rdma_bind_addr(id, (struct sockaddr *)&in), EINVAL);
