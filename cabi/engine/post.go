@@ -83,7 +83,7 @@ func (o *qpObject) postRecv(wr *recvWR) (bad *recvWR, err error) {
 			break
 		}
 	}
-	o.Ring()
+	o.RingReceives()
 	return wr, err
 }
 
