@@ -6,8 +6,6 @@
 
 #include <pthread.h>
 
-#define PORT "7471"
-
 struct region {
 	uint64_t addr;
 	uint32_t rkey;
@@ -15,13 +13,14 @@ struct region {
 };
 
 static const char *address;
+static char port[8] = "0"; /* the server chooses */
 static pthread_barrier_t listening;
 
 static struct rdma_addrinfo *info(int flags)
 {
 	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *res;
 
-	CHECK(rdma_getaddrinfo(address, PORT, &hints, &res) == 0);
+	CHECK(rdma_getaddrinfo(address, port, &hints, &res) == 0);
 	return res;
 }
 
@@ -52,6 +51,7 @@ static void *serve(void *arg)
 	(void)arg;
 	CHECK(rdma_create_ep(&listener, res, NULL, &attr) == 0);
 	CHECK(rdma_listen(listener, 0) == 0);
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
 	pthread_barrier_wait(&listening);
 	CHECK(rdma_get_request(listener, &id) == 0);
 	CHECK(id->qp && id->verbs && id->pd && id->send_cq && id->recv_cq && id->send_cq_channel && id->recv_cq_channel);
@@ -112,7 +112,7 @@ static void client(void)
 	CHECK(path->mtu >= IBV_MTU_256 && path->mtu <= IBV_MTU_4096 && path->pkey == 0xffff && path->numb_path == 1);
 	CHECK(memcmp(&path->sgid, &id->route.addr.addr.ibaddr.sgid, 16) == 0);
 	CHECK(memcmp(&path->dgid, &id->route.addr.addr.ibaddr.dgid, 16) == 0);
-	CHECK(rdma_get_dst_port(id) == htons(7471));
+	CHECK(rdma_get_dst_port(id) == htons(atoi(port)));
 	CHECK(rdma_get_local_addr(id)->sa_family == AF_INET && rdma_get_peer_addr(id)->sa_family == AF_INET);
 	mr = rdma_reg_msgs(id, local, sizeof(local));
 	where_mr = rdma_reg_msgs(id, where, sizeof(where));
