@@ -24,10 +24,13 @@ type background struct {
 	wakeAt   atomic.Int64  // until when it sleeps or waits
 	stopping atomic.Bool
 	kicked   atomic.Bool // somebody stopped polling
+	foreign  atomic.Bool // see Engine.Foreign
 	napping  atomic.Bool // leaves the sockets to those who poll
 	done     sync.WaitGroup
 	ready    [16]uint64
 	linger   monotime.Duration // of the goroutine alone
+	stay     int               // of the goroutine alone: rounds without sleep, see judge
+	missed   int               // of the goroutine alone: sleeps in a row that missed something
 }
 
 // defaultBackoff is how long the goroutine stays away from the sockets when it has
@@ -63,16 +66,46 @@ func (g *background) run() {
 		n := g.polls.Load()
 		polled := n != seen
 		seen = n
-		if !g.kicked.Swap(false) && polled {
+		if !g.kicked.Swap(false) && polled && g.stay == 0 {
 			g.sleep(now)
+			if g.foreign.Load() {
+				g.judge(g.readOnce())
+			}
 			continue
 		}
 		g.wait(now)
-		if g.read() == busy {
+		k := g.read()
+		if g.stay > 0 {
+			g.stay--
+		} else if k == busy {
 			g.sleep(monotime.Now()) // readable, but somebody polls: not ours to spin on
 		}
 	}
 }
+
+// Foreign tells that threads which Go does not know run the application: C's.
+// One that polls now and then, and between looks at memory for its peer's WRITE
+// (ib_write_lat), leaves its packets to the background goroutine, whose sleep is
+// long: with no thread of Go awake the runtime's timers are good to 1 ms.
+func (e *Engine) Foreign() { e.bg.foreign.Store(true) }
+
+// judge decides after a sleep whether the next one is wise: k is what lay in the
+// sockets. Each sleep in a row that missed something doubles how many rounds we
+// wait for the sockets before we dare to sleep again.
+func (g *background) judge(k int) {
+	if k <= 0 {
+		g.missed = 0
+		return
+	}
+	g.missed = min(g.missed+1, maxMissed)
+	g.stay = minStay << g.missed
+}
+
+// Bounds of the rounds without sleep.
+const (
+	minStay   = 16
+	maxMissed = 6
+)
 
 // read handles what the sockets have, and lingers: in a stream the next
 // datagram is nearer than a sleep and a wake-up, which also costs its sender.
