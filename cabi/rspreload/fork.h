@@ -1,0 +1,8 @@
+/* RDMAV_FORK_SAFE: connections that become rsockets when they are used. */
+#ifndef VERBENA_RSPRELOAD_FORK_H
+#define VERBENA_RSPRELOAD_FORK_H
+
+/* Makes the connection an rsocket if it is one that waits for that. Keeps errno. */
+void become_rsocket(int fd);
+
+#endif
