@@ -174,11 +174,6 @@ func (o *cmID) destroy() error {
 	o.gone = true
 	delete(cmOf, o.rdma)
 	children := o.channel.drop(func(r *cmRecord) bool { return r.of == o })
-	for _, ev := range o.held {
-		if ev.Type == rdmacm.ConnectRequest {
-			children = append(children, cmOf[ev.ID])
-		}
-	}
 	o.held = nil
 	cmMu.Unlock()
 	destroyAll(children)

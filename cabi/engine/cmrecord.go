@@ -25,6 +25,14 @@ type cmRecord struct {
 
 // pass takes an event from rdmacm.
 func (c *cmChannel) pass(ev *rdmacm.Event) {
+	if !take(ev) && ev.Type == rdmacm.ConnectRequest {
+		_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
+	}
+}
+
+// take writes an event, or keeps it until its identifier is adopted; false if
+// nobody can be told.
+func take(ev *rdmacm.Event) bool {
 	cmMu.Lock()
 	defer cmMu.Unlock()
 	id := ev.ID
@@ -32,24 +40,21 @@ func (c *cmChannel) pass(ev *rdmacm.Event) {
 		id = ev.ListenID
 	}
 	o := cmOf[id]
+	if o == nil || o.gone {
+		return false
+	}
 	if ev.Type == rdmacm.ConnectRequest {
-		if o == nil || o.gone {
-			_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
-			return
-		}
 		if _, err := addID(o.channel, ev.ID, 0); err != nil {
 			errnoOf("rdma_get_cm_event", err)
-			_ = ev.ID.Destroy() // as above
-			return
+			return false
 		}
 	}
-	switch {
-	case o == nil || o.gone:
-	case o.cookie == 0:
+	if o.cookie == 0 {
 		o.held = append(o.held, ev)
-	default:
+	} else {
 		o.write(ev)
 	}
+	return true
 }
 
 // write makes a record of an event. cmMu is held.

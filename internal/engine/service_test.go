@@ -2,8 +2,14 @@ package engine
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"testing"
+
+	"verbena/internal/osio/share"
+	"verbena/internal/roce"
+	"verbena/internal/wire/cm"
+	wire "verbena/internal/wire/roce"
 )
 
 // A request finds the listener of its address, and two listeners overlap just
@@ -41,6 +47,23 @@ func TestServiceKeys(t *testing.T) {
 			if keysOverlap(serviceKey(7, a), serviceKey(8, b)) {
 				t.Errorf("%v and %v of different services overlap", a, b)
 			}
+		}
+	}
+}
+
+// A REJ of a peer that never learnt our communication id names no process: it
+// goes to all of them, rather than to none.
+func TestRouteOfARejectThatNamesNobody(t *testing.T) {
+	src, dst := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.1")
+	for remote, want := range map[uint32]share.Route{
+		0:       {To: share.ToAll},
+		7 << 26: {To: share.ToSlot, Slot: 7},
+	} {
+		rej := cm.REJ{LocalCommID: 5, RemoteCommID: remote, Reason: cm.RejTimeout}
+		mad := rej.Append(cm.NewHeader(cm.AttrREJ, 1).Append(nil))
+		pseudo := wire.NewPseudo(src, dst, 49152, roce.UDPPort)
+		if got := route(appendMAD(nil, &pseudo, mad), dst); !reflect.DeepEqual(got, want) {
+			t.Errorf("a REJ for id %#x goes to %+v, want %+v", remote, got, want)
 		}
 	}
 }
