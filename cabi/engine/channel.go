@@ -43,9 +43,9 @@ var channels = struct {
 func newCQEvent(fd int, cookie uint64) *cqEvent {
 	channels.mu.Lock()
 	defer channels.mu.Unlock()
+	nonblocking(fd)
 	c := channels.of[fd]
 	if c == nil {
-		nonblocking(fd)
 		c = &channel{fd: fd}
 		channels.of[fd] = c
 	}

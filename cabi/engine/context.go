@@ -99,7 +99,13 @@ func vb_ctx_close(ctx C.vb_handle) C.int {
 	}
 	o.closing.Store(true)
 	err := closeDevice(o.verbs)
-	<-o.passed // the descriptor is the front's again
+	o.events.Range(func(e, _ any) bool { // of queues that were not destroyed before
+		if o.ownEvent(e.(*cqEvent)) {
+			e.(*cqEvent).close()
+		}
+		return true
+	})
+	<-o.passed // the descriptors are the front's again
 	return C.int(errnoOf("ibv_close_device", err))
 }
 

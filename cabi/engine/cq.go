@@ -43,6 +43,9 @@ func vb_cq_create_over(ctx C.vb_handle, depth C.int, ring, slots unsafe.Pointer,
 		var h handle
 		if h, err = cqs.put(q); err == nil {
 			o.cookies.Store(q.verbs, uint64(cookie))
+			if q.event != nil {
+				o.events.Store(q.event, true)
+			}
 			*cq = C.vb_handle(h)
 			return 0
 		}
@@ -82,9 +85,16 @@ func vb_cq_destroy(cq C.vb_handle) C.int {
 	if err == nil {
 		cqs.remove(handle(cq))
 		o.ctx.cookies.Delete(o.verbs)
-		if o.event != nil {
+		if o.event != nil && o.ctx.ownEvent(o.event) {
 			o.event.close()
 		}
 	}
 	return C.int(errnoOf("ibv_destroy_cq", err))
+}
+
+// ownEvent tells one caller that it is to close the events of a queue: whoever
+// destroys the queue or its context.
+func (o *ctxObject) ownEvent(e *cqEvent) bool {
+	_, mine := o.events.LoadAndDelete(e)
+	return mine
 }

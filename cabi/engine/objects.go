@@ -19,6 +19,7 @@ type (
 		// cookies is what C calls the objects that asynchronous events are of:
 		// *verbs.QP, *verbs.CQ or *verbs.SRQ to uint64.
 		cookies sync.Map
+		events  sync.Map // *cqEvent of its queues that have a channel
 		closing atomic.Bool
 		passed  chan struct{} // closed when passEvents has ended
 	}

@@ -101,7 +101,24 @@ int main(int argc, char **argv)
 
 	CALL(0, e->qp_destroy(b.handle));
 	CALL(0, e->cq_destroy(cb->handle));
+
+	/* A queue that owes an event when its context is closed owes nothing more. */
+	cb = new_cq(ctx, 64, chan[1], 0x1a7e);
+	b = new_qp(pd, IBV_QPT_RC, cb, cb, 0, 5);
+	a = new_qp(pd, IBV_QPT_RC, ca, ca, 0, 6);
+	connect_qp(a, b.num);
+	connect_qp(b, a.num);
+	while (write(other, &fill, sizeof fill) == sizeof fill)
+		;
+	CALL(0, e->cq_arm(cb->handle, 0));
+	post_recv(b, 1, memory, 64, m.lkey);
+	CALL(0, e->qp_post_send(a.handle, &w, &bad));
+	WANT_WC(ctx, cb, 1, 0, OP_RECV);
 	CALL(0, e->ctx_close(ctx));
+	for (int i = 0; i < filler; i++)
+		CHECK(read_event(chan[0]) == 0xf111);
+	p.fd = chan[0];
+	CHECK(poll(&p, 1, 120) == 0);
 	/* The descriptors are the front's again. */
 	CHECK(!close(async[1]) && !close(chan[1]));
 	printf("ok\n");
