@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,10 +123,12 @@ static void killed(struct ibv_context *ctx)
 /* A child's asynchronous events are its own, under the descriptor's old number and flags. */
 static void events(struct ibv_context *ctx)
 {
+	struct stat before, after;
 	pid_t pid;
 
 	MUST(fcntl(ctx->async_fd, F_SETFL, fcntl(ctx->async_fd, F_GETFL) | O_NONBLOCK) == 0);
 	whole_life(ctx);
+	EQUAL(fstat(ctx->async_fd, &before), 0);
 	pid = fork();
 	MUST(pid >= 0);
 	if (pid == 0) {
@@ -136,6 +139,8 @@ static void events(struct ibv_context *ctx)
 		while (ibv_get_async_event(ctx, &e) == 0)
 			ibv_ack_async_event(&e); /* that the connection stands */
 		EQUAL(errno, EAGAIN);
+		EQUAL(fstat(ctx->async_fd, &after), 0);
+		CHECK(after.st_ino != before.st_ino); /* not the parent's pipe */
 		CHECK(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK);
 		CHECK(fcntl(ctx->async_fd, F_GETFD) & FD_CLOEXEC);
 		unpair(&a, &b);
