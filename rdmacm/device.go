@@ -27,7 +27,7 @@ func (p *place) mtu() ib.MTU {
 // come and go. One that has gone is not found again.
 func (p *place) sgidIndex() uint8 {
 	info := p.verbs.Info()
-	addrs, err := info.Addrs()
+	addrs, err := info.AddrTable()
 	if i := slices.Index(addrs, p.addr); err == nil && i >= 0 && i < noGID {
 		return uint8(i)
 	}

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -105,7 +106,9 @@ func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
 }
 
 // GIDTable returns the entries of a port's GID table that are in use:
-// ibv_query_gid_table(3). The table is the network interface's addresses.
+// ibv_query_gid_table(3). The table is the network interface's addresses. In one
+// process an address keeps its index for as long as it lives, and a new one takes
+// the first that is free; other processes may count otherwise.
 func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) {
 	if err := checkPort(port); err != nil {
 		return nil, err
@@ -123,11 +126,11 @@ func (c *Context) QueryGID(port, index int) (ib.GID, error) {
 	if err := device.CheckRange("index", index, 0, a.GIDTblLen-1); err != nil {
 		return ib.GID{}, err
 	}
-	t, err := c.info.GIDs()
-	if err != nil || index >= len(t) {
+	t, err := c.info.AddrTable()
+	if err != nil || index >= len(t) || !t[index].IsValid() {
 		return ib.GID{}, err
 	}
-	return t[index].GID, nil
+	return ib.GIDFromAddr(t[index].WithZone("")), nil
 }
 
 // QueryPKey returns an entry of a port's P_Key table: ibv_query_pkey(3).
@@ -157,9 +160,28 @@ func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 		l.ActiveMTU = c.info.PortAttr().ActiveMTU
 	}
 	if mask&ib.QPAV != 0 {
-		l.GIDs, err = c.info.Addrs()
+		l.GIDs, err = c.info.AddrTable()
 	}
 	return l, err
+}
+
+// listenAt makes the context's UD queue pairs able to use an entry of the GID
+// table that was not there, or was another address, when they became ready.
+func (c *Context) listenAt(index int, a netip.Addr) error {
+	c.mu.Lock()
+	var late []*QP
+	for q := range c.qps {
+		if q.init.Type == ib.QPTypeUD {
+			late = append(late, q)
+		}
+	}
+	c.mu.Unlock()
+	for _, q := range late {
+		if err := q.listenAt(index, a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *Context) alive() error {

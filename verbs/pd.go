@@ -79,6 +79,9 @@ func (p *PD) CreateAH(attr *ib.AHAttr) (*AH, error) {
 	if err := device.CheckAH(attr, &l); err != nil {
 		return nil, err
 	}
+	if err := p.ctx.listenAt(int(attr.GRH.SGIDIndex), l.GIDs[attr.GRH.SGIDIndex]); err != nil {
+		return nil, err
+	}
 	if err := use(&p.users, "PD"); err != nil {
 		return nil, err
 	}

@@ -292,27 +292,58 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 // address of the port. One that the system does not let us use yet, such as an
 // IPv6 address still being checked for duplicates, is left out.
 func (q *QP) listenAll() error {
-	addrs, err := q.ctx.info.Addrs()
+	addrs, err := q.ctx.info.AddrTable()
 	if err != nil {
 		return err
 	}
 	table := make([]netip.AddrPort, len(addrs))
 	for i, a := range addrs {
-		err := q.ctx.eng.Listen(a)
-		if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		if !a.IsValid() {
 			continue
 		}
-		if err != nil {
+		if table[i], err = q.bind(a); err != nil {
 			return err
 		}
-		port, err := q.conn.Bind(a)
-		if err != nil {
-			return err
-		}
-		table[i] = netip.AddrPortFrom(a.WithZone(""), port)
 	}
 	q.addrs.Store(&table)
 	return nil
+}
+
+// listenAt is listenAll of an address that came to the port's GID table
+// afterwards. The queue pair does nothing if it is not ready to receive.
+func (q *QP) listenAt(index int, a netip.Addr) error {
+	if at := q.sourceOf(uint8(index)); q.addrs.Load() == nil || at.Addr() == a.WithZone("") {
+		return nil
+	}
+	q.modifyMu.Lock()
+	defer q.modifyMu.Unlock()
+	if q.gone.Load() {
+		return nil
+	}
+	at, err := q.bind(a)
+	if err != nil {
+		return err
+	}
+	old := *q.addrs.Load()
+	table := make([]netip.AddrPort, max(len(old), index+1))
+	copy(table, old)
+	table[index] = at
+	q.addrs.Store(&table)
+	return nil
+}
+
+// bind returns where the queue pair sends from an address; zero if it cannot
+// be used yet.
+func (q *QP) bind(a netip.Addr) (netip.AddrPort, error) {
+	err := q.ctx.eng.Listen(a)
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return netip.AddrPort{}, nil
+	}
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	port, err := q.conn.Bind(a)
+	return netip.AddrPortFrom(a.WithZone(""), port), err
 }
 
 // Destroy removes the queue pair, also with work outstanding, whose

@@ -3,5 +3,6 @@
 // rules by which a queue pair changes state.
 //
 // A device stands on a network interface. Its GID table is the interface's
-// addresses, read anew at each look-up as an administrator may change them.
+// addresses, read anew at each look-up as an administrator may change them; within
+// a process an address keeps its index.
 package device

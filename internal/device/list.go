@@ -48,6 +48,7 @@ func List() ([]Info, error) {
 		return 0
 	}
 	slices.SortStableFunc(out, func(a, b Info) int { return loopback(a) - loopback(b) })
+	forgetTables(out)
 	return out, nil
 }
 
@@ -65,10 +66,10 @@ func guid(i *net.Interface) ib.GUID {
 	return ib.GUID(binary.BigEndian.Uint64([]byte{mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]}))
 }
 
-// Addrs returns the unicast addresses of a device in the order of its GID
-// table: IPv6 link-local first, as the kernel's default GIDs are, then as the
-// system lists them. Link-local ones carry the interface as zone.
-func (d *Info) Addrs() ([]netip.Addr, error) {
+// systemAddrs returns the unicast addresses of a device in the order in which a
+// GID table is filled: IPv6 link-local first, as the kernel's default GIDs are,
+// then as the system lists them.
+func (d *Info) systemAddrs() ([]netip.Addr, error) {
 	i, err := net.InterfaceByName(d.NetDev)
 	if err != nil {
 		return nil, err
@@ -87,13 +88,19 @@ func (d *Info) Addrs() ([]netip.Addr, error) {
 		if !ok || ip.IsMulticast() {
 			continue
 		}
-		if ip = ip.Unmap(); ip.Is6() && ip.IsLinkLocalUnicast() {
-			ip = ip.WithZone(d.NetDev)
-		}
-		out = append(out, ip)
+		out = append(out, d.zoned(ip.Unmap()))
 	}
 	slices.SortStableFunc(out, func(a, b netip.Addr) int { return rank(a) - rank(b) })
-	return out[:min(len(out), gidTableLen)], nil
+	return out, nil
+}
+
+// zoned returns an address as sockets want it: link-local ones with the
+// interface as zone.
+func (d *Info) zoned(a netip.Addr) netip.Addr {
+	if a.Is6() && a.IsLinkLocalUnicast() {
+		return a.WithZone(d.NetDev)
+	}
+	return a
 }
 
 func rank(a netip.Addr) int {
@@ -101,19 +108,6 @@ func rank(a netip.Addr) int {
 		return 0
 	}
 	return 1
-}
-
-// GIDs returns the device's GID table.
-func (d *Info) GIDs() ([]ib.GIDEntry, error) {
-	addrs, err := d.Addrs()
-	if err != nil {
-		return nil, err
-	}
-	var out []ib.GIDEntry
-	for i, a := range addrs {
-		out = append(out, ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(a.WithZone("")), Type: ib.GIDTypeRoCEv2, NetDev: d.NetDev})
-	}
-	return out, nil
 }
 
 // Find returns the device of a name; with no name the first whose port is

@@ -107,7 +107,7 @@ func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, 
 type Limits struct {
 	MaxRdAtomic uint8
 	ActiveMTU   ib.MTU
-	GIDs        []netip.Addr // the GID table
+	GIDs        []netip.Addr // the GID table; zero where an entry is free
 	PKeys       uint16
 	Ports       uint8
 }
@@ -165,6 +165,8 @@ func CheckAH(a *ib.AHAttr, l *Limits) error {
 		return invalid("AH.PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
 	case int(a.GRH.SGIDIndex) >= len(l.GIDs):
 		return invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", a.GRH.SGIDIndex, len(l.GIDs))
+	case !l.GIDs[a.GRH.SGIDIndex].IsValid():
+		return invalid("AH.GRH.SGIDIndex", "%d: the GID table has no entry there; see `verbena devinfo -v`", a.GRH.SGIDIndex)
 	case a.GRH.DGID.IsZero():
 		return invalid("AH.GRH.DGID", "is empty: it is the peer's GID")
 	case a.GRH.FlowLabel >= 1<<20:
