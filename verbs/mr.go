@@ -134,7 +134,8 @@ func (m *MR) SGE(off, n int) ib.SGE {
 }
 
 // Rereg changes memory, domain or access of a region, as flags say:
-// ibv_rereg_mr(3). The keys change; read them again. On error nothing changed.
+// ibv_rereg_mr(3). With new memory the keys change; read them again. On error
+// nothing changed.
 //
 // Errors: EINVAL names the argument; EBUSY while memory windows are bound.
 func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) error {

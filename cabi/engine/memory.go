@@ -238,5 +238,6 @@ func takeBind(b *verbs.BindWR, info *C.struct_ibv_mw_bind_info) error {
 		b.MR = r.verbs
 	}
 	b.Addr, b.Length, b.Access = uint64(info.addr), uint64(info.length), ib.Access(info.mw_access_flags)
+	b.Access &^= ib.AccessLocalWrite // means nothing in a window; programs set it, and drivers let them
 	return nil
 }

@@ -84,8 +84,10 @@ func checkRange(length, iova uint64) error {
 
 // Reregister changes what flags name of a plain region: its domain
 // (ReregPD: pd), its memory (ReregTranslation: buf, iova) or its rights
-// (ReregAccess: access). The region gets a new key; the old one is void. With
-// new memory it waits, as Deregister does, until the old is no longer in use.
+// (ReregAccess: access). With new memory the region gets a new key, the old one
+// is void, and the call waits, as Deregister does, until the old memory is no
+// longer in use. Otherwise the key stays: peers know it, and drivers of the
+// kernel keep it too.
 //
 // On an error nothing has changed: the region goes on under its old key with
 // its old attributes. (ibv_rereg_mr leaves it undefined after some errors.)
@@ -129,7 +131,9 @@ func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 	if err := checkRegion(next.mem, next.base, next.access); err != nil {
 		return nil, err
 	}
-	next.key = t.renewLocked(r.slot)
+	if flags&ib.ReregTranslation != 0 {
+		next.key = t.renewLocked(r.slot)
+	}
 	r.grant.Store(&next)
 	t.publishLocked(r.slot, &next)
 	return old, nil

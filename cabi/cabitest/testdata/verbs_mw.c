@@ -6,7 +6,9 @@ static void type1(struct end *a, struct end *b)
 	struct ibv_mw *mw = ibv_alloc_mw(b->pd, IBV_MW_TYPE_1);
 	struct ibv_mw_bind bind = {.wr_id = 1, .send_flags = IBV_SEND_SIGNALED,
 				   .bind_info = {.mr = b->mr, .addr = (uintptr_t)b->buf + 64, .length = 64,
-						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
+						 /* LOCAL_WRITE is nothing that a window gives; programs set it. */
+						 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE |
+								    IBV_ACCESS_LOCAL_WRITE}};
 	struct ibv_pd *other;
 	struct ibv_mr *mr;
 	uint32_t old;
@@ -115,7 +117,10 @@ static void rereg_traffic(struct ibv_context *ctx)
 	EQUAL(post_rdma(&a, IBV_WR_RDMA_WRITE, 1, 100, (uintptr_t)b.buf + 4096, mr->rkey), 0);
 	WANT_WC(a.cq, 1, IBV_WC_SUCCESS);
 	CHECK(b.buf[4096] == 't' && b.buf[4195] == 't' && !b.buf[0]);
+	uint32_t key = mr->rkey;
+
 	EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+	EQUAL(mr->rkey, key); /* peers need not be told */
 	EQUAL(post_rdma(&a, IBV_WR_RDMA_WRITE, 2, 100, (uintptr_t)b.buf + 4096, mr->rkey), 0);
 	WANT_WC(a.cq, 2, IBV_WC_REM_ACCESS_ERR);
 	EQUAL(ibv_dereg_mr(mr), 0);
