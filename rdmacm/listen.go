@@ -29,15 +29,8 @@ func (id *ID) Listen(backlog int) error {
 		}
 	}
 	m, scope := id.mgr, id.bound.scope
-	if id.local.Addr().IsUnspecified() {
-		dual := !scope.IsValid()
-		if err := m.listenAll(dual || scope.Is4(), dual || scope.Is6()); err != nil {
-			return err
-		}
-	}
-	if err := m.ports.listen(id.bound); err != nil {
-		return err
-	}
+	// First the agent: opening the ports of all addresses takes milliseconds, and
+	// an application may have told its peer the port it is bound to before.
 	err := m.command(func(a *ibcm.Agent, now monotime.Time) (err error) {
 		id.listener, err = a.Listen(id.bound.service, scope, backlog)
 		if err == nil {
@@ -51,6 +44,25 @@ func (id *ID) Listen(backlog int) error {
 	if err != nil {
 		return err
 	}
+	if err := id.openPortsLocked(); err != nil {
+		_ = m.command(func(a *ibcm.Agent, now monotime.Time) error {
+			delete(m.listeners, id.listener)
+			return a.CloseListener(now, id.listener)
+		}) // it is there: it was made above
+		return err
+	}
 	id.state = stListening
 	return nil
+}
+
+// openPortsLocked makes requests to the identifier's address arrive here.
+func (id *ID) openPortsLocked() error {
+	if id.local.Addr().IsUnspecified() {
+		scope := id.bound.scope
+		dual := !scope.IsValid()
+		if err := id.mgr.listenAll(dual || scope.Is4(), dual || scope.Is6()); err != nil {
+			return err
+		}
+	}
+	return id.mgr.ports.listen(id.bound)
 }
