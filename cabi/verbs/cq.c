@@ -27,18 +27,20 @@ static int depth_for(struct ibv_context *ctx, uint32_t cqe)
 }
 
 /* The alignment of the ring, which keeps the engine's and our counts apart. */
-static struct vb_cq *alloc_cq(int depth)
+static struct vb_cq *alloc_cq(int depth, struct vb_pd *parent)
 {
 	struct vb_cq *cq = aligned_alloc(_Alignof(struct vb_cq), sizeof(*cq));
 
 	if (!cq)
 		return NULL;
 	memset(cq, 0, sizeof(*cq));
-	cq->ring.slots = calloc((size_t)depth, sizeof(struct vb_wc));
-	if (!cq->ring.slots) {
+	cq->slots = vb_memory_new(parent, (size_t)depth, sizeof(struct vb_wc));
+	if (!cq->slots.at) {
 		free(cq);
+		errno = ENOMEM;
 		return NULL;
 	}
+	cq->ring.slots = cq->slots.at;
 	cq->ring.mask = (uint64_t)depth - 1;
 	pthread_mutex_init(&cq->ibv.cq.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cq.cond, NULL);
@@ -50,7 +52,7 @@ static void free_cq(struct vb_cq *cq)
 {
 	pthread_cond_destroy(&cq->ibv.cq.cond);
 	pthread_mutex_destroy(&cq->ibv.cq.mutex);
-	free(cq->ring.slots);
+	vb_memory_free(cq->slots);
 	free(cq);
 }
 
@@ -58,6 +60,7 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 {
 	struct vb_channel *channel = attr->channel ? vb_channel_of(attr->channel) : NULL;
 	const struct vb_engine *engine;
+	struct vb_pd *parent = NULL;
 	struct vb_cq *cq;
 	vb_handle handle;
 	int err, depth;
@@ -73,9 +76,12 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 		errno = err;
 		return NULL;
 	}
-	cq = alloc_cq(depth);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		parent = vb_pd_of(attr->parent_domain);
+	cq = alloc_cq(depth, parent);
 	if (!cq)
 		return NULL;
+	cq->parent = parent;
 	cq->engine = engine;
 	cq->ctx = handle;
 	cq->ibv.cq.context = ctx;
@@ -93,6 +99,8 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 	if (err)
 		goto no_queue;
 	cq->ibv.cq.handle = (uint32_t)cq->handle;
+	if (parent)
+		atomic_fetch_add(&parent->parents, 1);
 	return cq;
 no_queue:
 	vb_cookie_drop(&cq->source);
@@ -122,7 +130,7 @@ VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *c
 VB_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
-	struct vb_wc *slots, *old;
+	struct vb_memory slots, old;
 	int depth, err;
 
 	if (!ibcq)
@@ -132,16 +140,18 @@ VB_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return EINVAL;
 	if (!vb_engine_alive(cq->engine))
 		return EIO;
-	slots = calloc((size_t)depth, sizeof(*slots));
-	if (!slots)
+	slots = vb_memory_new(cq->parent, (size_t)depth, sizeof(struct vb_wc));
+	if (!slots.at)
 		return ENOMEM;
 	vb_cq_lock(cq, NULL);
-	old = cq->ring.slots;
-	err = cq->engine->cq_resize(cq->handle, depth, slots, (uint64_t)depth - 1);
-	if (!err)
+	old = cq->slots;
+	err = cq->engine->cq_resize(cq->handle, depth, slots.at, (uint64_t)depth - 1);
+	if (!err) {
+		cq->slots = slots;
 		ibcq->cqe = depth;
+	}
 	vb_cq_unlock(cq, NULL);
-	free(err ? slots : old);
+	vb_memory_free(err ? slots : old);
 	return err;
 }
 
@@ -171,6 +181,7 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_context *ctx;
+	struct vb_pd *parent;
 	int err;
 
 	if (!ibcq)
@@ -190,8 +201,9 @@ VB_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 	wait_for_acks(cq);
 	if (ibcq->channel)
 		vb_channel_unuse(vb_channel_of(ibcq->channel));
-	if (cq->parent)
-		atomic_fetch_sub(&cq->parent->parents, 1);
+	parent = cq->parent;
 	free_cq(cq);
+	if (parent)
+		atomic_fetch_sub(&parent->parents, 1);
 	return 0;
 }

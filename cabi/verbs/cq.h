@@ -7,6 +7,7 @@
 #include "channel.h"
 #include "cookie.h"
 #include "lock.h"
+#include "pd.h"
 
 struct vb_cq {
 	union {
@@ -23,6 +24,7 @@ struct vb_cq {
 	atomic_bool armed;
 	/* guarded by lock */
 	struct vb_lock lock;
+	struct vb_memory slots; /* the ring's */
 	unsigned empty; /* polls in a row that found nothing */
 	struct vb_wc at; /* where start_poll and next_poll are */
 	/* written by the engine at its tail, by who holds lock at its head */

@@ -192,10 +192,6 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 	cq = vb_cq_make(ctx, attr);
 	if (!cq)
 		return NULL;
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
-		cq->parent = vb_pd_of(attr->parent_domain);
-		atomic_fetch_add(&cq->parent->parents, 1);
-	}
 	ex = &cq->ibv.ex;
 	ex->start_poll = start_poll;
 	ex->next_poll = next_poll;

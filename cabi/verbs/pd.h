@@ -18,6 +18,10 @@ struct vb_pd {
 	vb_handle handle;     /* a parent domain's is its origin's */
 	struct vb_pd *origin; /* what a parent domain stands for; else NULL */
 	struct vb_td *td;     /* a parent domain's, or NULL */
+	/* a parent domain's allocators and what they are called with, or NULL */
+	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size, size_t alignment, uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *context, void *memory, uint64_t resource_type);
+	void *alloc_context;
 	/* atomic */
 	_Atomic unsigned parents; /* parent domains that stand for it */
 };
@@ -37,6 +41,19 @@ static inline vb_handle vb_pd_handle(struct ibv_pd *pd)
  * object that is created begins with. 0 or an errno.
  */
 int vb_enter(struct ibv_context *ctx, const struct vb_engine **engine, vb_handle *handle);
+
+/* Zeroed memory of an object; theirs where a parent domain's allocator gave it. */
+struct vb_memory {
+	void *at;
+	struct vb_pd *theirs;
+};
+
+/*
+ * Allocates n times size bytes for an object of a domain, which may be NULL. at
+ * is NULL where there is no memory.
+ */
+struct vb_memory vb_memory_new(struct vb_pd *pd, size_t n, size_t size);
+void vb_memory_free(struct vb_memory memory);
 
 struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);
 int vb_dealloc_td(struct ibv_td *td);

@@ -34,17 +34,29 @@ int vb_dealloc_td(struct ibv_td *ibtd)
 	return 0;
 }
 
+static int check_options(const struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+
+	if (attr->comp_mask & ~known)
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!attr->alloc || !attr->free))
+		return EINVAL; /* what one gives only the other can take back */
+	return 0;
+}
+
 struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr)
 {
 	struct vb_pd *pd, *origin;
+	int err;
 
 	if (!attr || !attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx)) {
 		errno = EINVAL;
 		return NULL;
 	}
-	/* Memory of ours is not the application's to choose. */
-	if (attr->comp_mask & ~IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) {
-		errno = EOPNOTSUPP;
+	err = check_options(attr);
+	if (err) {
+		errno = err;
 		return NULL;
 	}
 	pd = calloc(1, sizeof(*pd));
@@ -61,6 +73,12 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent
 		pd->td = (struct vb_td *)attr->td;
 		atomic_fetch_add(&pd->td->users, 1);
 	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		pd->alloc = attr->alloc;
+		pd->free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		pd->alloc_context = attr->pd_context;
 	pd->pd.context = ctx;
 	pd->pd.handle = origin->pd.handle;
 	return &pd->pd;

@@ -23,7 +23,9 @@ static void domains(struct ibv_context *ctx)
 	REFUSED(ibv_alloc_parent_domain(ctx, &attr), EINVAL);
 	attr.pd = a.pd;
 	attr.td = td;
-	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS; /* of which there are none */
+	REFUSED(ibv_alloc_parent_domain(ctx, &attr), EINVAL);
+	attr.comp_mask = 1 << 9;
 	REFUSED(ibv_alloc_parent_domain(ctx, &attr), EOPNOTSUPP);
 	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	attr.pd_context = &attr;
@@ -54,6 +56,71 @@ static void domains(struct ibv_context *ctx)
 	EQUAL(ibv_dealloc_pd(parent), 0);
 	EQUAL(ibv_dealloc_td(td), 0);
 	unpair(&a, &b);
+}
+
+static int allocated, freed, by_default, exhausted;
+
+static void *their_alloc(struct ibv_pd *pd, void *context, size_t size, size_t alignment, uint64_t resource)
+{
+	void *p;
+
+	(void)resource;
+	CHECK(pd && context == &allocated);
+	if (exhausted)
+		return NULL;
+	if (by_default)
+		return IBV_ALLOCATOR_USE_DEFAULT;
+	allocated++;
+	p = aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+	memset(p, 0, size);
+	return p;
+}
+
+static void their_free(struct ibv_pd *pd, void *context, void *p, uint64_t resource)
+{
+	(void)resource;
+	CHECK(pd && context == &allocated);
+	freed++;
+	free(p);
+}
+
+/* The rings of completion queues come from a parent domain's allocators. */
+static void allocators(struct ibv_context *ctx)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.alloc = their_alloc, .free = their_free, .pd_context = &allocated};
+	struct ibv_cq_init_attr_ex cq_attr = {.cqe = 100, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD};
+	struct ibv_cq_ex *cq;
+	struct end a, b;
+
+	end_open(&b, ctx, NULL);
+	attr.pd = b.pd;
+	MUST(cq_attr.parent_domain = ibv_alloc_parent_domain(ctx, &attr));
+	MUST(cq = ibv_create_cq_ex(ctx, &cq_attr));
+	EQUAL(allocated, 1);
+	end_open(&a, ctx, ibv_cq_ex_to_cq(cq));
+	end_qp(&a, IBV_QPT_RC);
+	end_qp(&b, IBV_QPT_RC);
+	connect_qps(a.qp, b.qp);
+	EQUAL(post_recv(&b, 1, 0, 10), 0);
+	EQUAL(post_send(&a, 2, 0, 1), 0);
+	WANT_WC(b.cq, 1, IBV_WC_SUCCESS);
+	EQUAL(ibv_resize_cq(a.cq, 1000), 0);
+	EQUAL(allocated, 2);
+	EQUAL(freed, 1);
+	by_default = 1;
+	EQUAL(ibv_resize_cq(a.cq, 100), 0);
+	EQUAL(freed, 2);
+	WANT_WC(a.cq, 2, IBV_WC_SUCCESS);
+	exhausted = 1;
+	EQUAL(ibv_resize_cq(a.cq, 1000), ENOMEM);
+	REFUSED(ibv_create_cq_ex(ctx, &cq_attr), ENOMEM);
+	EQUAL(ibv_dealloc_pd(cq_attr.parent_domain), EBUSY);
+	end_close(&a, 1);
+	EQUAL(ibv_dealloc_pd(cq_attr.parent_domain), 0);
+	end_close(&b, 1);
+	EQUAL(allocated, freed);
 }
 
 static void busy(struct ibv_context *ctx)
@@ -237,6 +304,7 @@ int main(void)
 	struct ibv_context *ctx = open_loopback();
 
 	domains(ctx);
+	allocators(ctx);
 	busy(ctx);
 	queue_sizes(ctx);
 	resize(ctx);
