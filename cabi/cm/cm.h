@@ -97,7 +97,6 @@ struct cm_id {
 	int sync; /* the channel is the identifier's own */
 	int connect_error;
 	uint8_t initiator_depth, responder_resources; /* the peer's wish, then what was chosen */
-	struct ibv_ece local_ece, remote_ece;
 	struct ibv_qp_init_attr *qp_init_attr; /* of requests to a passive endpoint */
 	void *connect; /* of rdma_addrinfo: goes in front of private data */
 	size_t connect_len;

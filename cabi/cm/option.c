@@ -1,6 +1,8 @@
 /*
- * Options and Enhanced Connection Establishment: rdma_set_option(3),
- * rdma_set_local_ece(3).
+ * Options, and Enhanced Connection Establishment: rdma_set_option(3),
+ * rdma_set_local_ece(3). ECE lets two devices of one vendor agree on what the
+ * specification does not know. This one has nothing of the kind, so requests
+ * carry none, and what a peer offers is not taken: both see a peer without ECE.
  */
 #include "cm.h"
 
@@ -15,15 +17,13 @@ VB_EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return cm_fail(EINVAL);
-	cm_id_of(id)->local_ece.vendor_id = ece->vendor_id;
-	cm_id_of(id)->local_ece.options = ece->options;
-	return 0;
+	return cm_fail(EOPNOTSUPP);
 }
 
 VB_EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	if (!id || id->qp || !ece)
 		return cm_fail(EINVAL);
-	*ece = cm_id_of(id)->remote_ece;
+	*ece = (struct ibv_ece){ .vendor_id = 0 };
 	return 0;
 }

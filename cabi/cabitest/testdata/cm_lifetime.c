@@ -5,6 +5,7 @@
  */
 #include "cm.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,6 +29,38 @@ static struct rdma_cm_id *connecting(struct rdma_event_channel *channel, const c
 	CHECK(rdma_create_qp(id, NULL, &attr) == 0);
 	CHECK(rdma_connect(id, &param) == 0);
 	return id;
+}
+
+/* How many descriptors this process has. */
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* A connection in synchronous mode that is refused, and all that goes with it. */
+static void come_and_go(const char *arg)
+{
+	struct ibv_qp_init_attr attr = test_qp(IBV_QPT_RC);
+	struct rdma_cm_id *listener = test_listen(NULL, arg, RDMA_PS_TCP);
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id = test_resolve(channel, arg, listener), *request;
+
+	CHECK(rdma_create_qp(id, NULL, &attr) == 0);
+	CHECK(rdma_connect(id, NULL) == 0);
+	CHECK(rdma_get_request(listener, &request) == 0);
+	CHECK(request->channel != listener->channel);
+	CHECK(rdma_destroy_id(request) == 0);
+	test_ack(channel, RDMA_CM_EVENT_REJECTED);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listener);
+	rdma_destroy_event_channel(channel);
 }
 
 int main(int argc, char **argv)
@@ -86,5 +119,12 @@ int main(int argc, char **argv)
 	CHECK(fcntl(client->fd, F_GETFD) & FD_CLOEXEC);
 	rdma_destroy_event_channel(client);
 	rdma_destroy_event_channel(server);
+
+	/* Nothing stays behind. */
+	come_and_go(argv[1]);
+	int before = descriptors();
+	for (int i = 0; i < 20; i++)
+		come_and_go(argv[1]);
+	CHECK(descriptors() == before);
 	return 0;
 }
