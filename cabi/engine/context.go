@@ -70,7 +70,6 @@ func vb_flush_capture() { errnoOf("capture", verbs.FlushCapture()) }
 // newContext gives an open device a handle, whoever opened it.
 func newContext(c *verbs.Context) (*ctxObject, handle, error) {
 	o := &ctxObject{verbs: c, engine: backdoor.Engine(c), passed: make(chan struct{})}
-	o.engine.Foreign()
 	h, err := contexts.put(o)
 	return o, h, err
 }

@@ -24,13 +24,11 @@ type background struct {
 	wakeAt   atomic.Int64  // until when it sleeps or waits
 	stopping atomic.Bool
 	kicked   atomic.Bool // somebody stopped polling
-	foreign  atomic.Bool // see Engine.Foreign
 	napping  atomic.Bool // leaves the sockets to those who poll
 	done     sync.WaitGroup
 	ready    [16]uint64
 	linger   monotime.Duration // of the goroutine alone
-	stay     int               // of the goroutine alone: rounds without sleep, see judge
-	missed   int               // of the goroutine alone: sleeps in a row that missed something
+	attend   attendance        // of the goroutine alone
 }
 
 // defaultBackoff is how long the goroutine stays away from the sockets when it has
@@ -66,46 +64,19 @@ func (g *background) run() {
 		n := g.polls.Load()
 		polled := n != seen
 		seen = n
-		if !g.kicked.Swap(false) && polled && g.stay == 0 {
+		if !g.kicked.Swap(false) && polled && !g.attend.on {
 			g.sleep(now)
-			if g.foreign.Load() {
-				g.judge(g.readOnce())
-			}
+			g.attend.slept(monotime.Now(), g.leftLying())
 			continue
 		}
 		g.wait(now)
 		k := g.read()
-		if g.stay > 0 {
-			g.stay--
-		} else if k == busy {
+		if k == busy && !g.attend.on {
 			g.sleep(monotime.Now()) // readable, but somebody polls: not ours to spin on
 		}
+		g.attend.woke(monotime.Now(), k > 0)
 	}
 }
-
-// Foreign tells that threads which Go does not know run the application: C's.
-// One that polls now and then, and between looks at memory for its peer's WRITE
-// (ib_write_lat), leaves its packets to the background goroutine, whose sleep is
-// long: with no thread of Go awake the runtime's timers are good to 1 ms.
-func (e *Engine) Foreign() { e.bg.foreign.Store(true) }
-
-// judge decides after a sleep whether the next one is wise: k is what lay in the
-// sockets. Each sleep in a row that missed something doubles how many rounds we
-// wait for the sockets before we dare to sleep again.
-func (g *background) judge(k int) {
-	if k <= 0 {
-		g.missed = 0
-		return
-	}
-	g.missed = min(g.missed+1, maxMissed)
-	g.stay = minStay << g.missed
-}
-
-// Bounds of the rounds without sleep.
-const (
-	minStay   = 16
-	maxMissed = 6
-)
 
 // read handles what the sockets have, and lingers: in a stream the next
 // datagram is nearer than a sleep and a wake-up, which also costs its sender.
@@ -123,7 +94,7 @@ func (g *background) read() (n int) {
 			}
 			n, last = n+k, now
 			g.eng.fireDue(now)
-		} else if n == 0 || now.Sub(last) > g.linger {
+		} else if n == 0 || now.Sub(last) > g.linger || g.attend.on {
 			break
 		}
 	}
