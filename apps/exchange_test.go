@@ -125,7 +125,7 @@ func (x *exchange) connect(dir string, env, argv []string, server *process, dead
 	early := time.Now().Add(refusalLimit)
 	for {
 		client, err := launch(dir, env, argv)
-		if err != nil || server == nil || x.ready != "" {
+		if err != nil || server == nil || x.ready == "tcp" {
 			return client, err
 		}
 		for !client.ended(time.Now().Add(20 * time.Millisecond)) {

@@ -37,7 +37,7 @@ var ibverbsUtils = slices.Concat([]exchange{
 	{program: "ibv_asyncwatch", server: "ibv_asyncwatch -d $DEV", ready: "async event FD", stays: true, either: true, client: "true",
 		answers: []string{`$DEV: async event FD \d+`}},
 },
-	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000 -m 4096", "-e -c -N"}),
+	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000", "-e -c -N"}),
 	pingpongs("uc", []string{"", "-e", "-c"}),
 	pingpongs("ud", []string{"-s 1000", "-s 1000 -e", "-s 1000 -c"}),
 	pingpongs("srq", []string{"", "-e", "-c", "-q 4"}),

@@ -4,12 +4,12 @@ package apps
 
 // fabric is an exchange of fi_pingpong over a provider. libfabric's verbs
 // provider passes over the loopback interface, so it runs over Ethernet only.
-func fabric(provider, endpoint, label string) exchange {
-	options := "fi_pingpong -p '" + provider + "' -e " + endpoint + " -c -I 100 " + label
+func fabric(provider, endpoint, size string) exchange {
+	options := "fi_pingpong -p '" + provider + "' -e " + endpoint + " -c -I 100 -S " + size
 	return exchange{
-		program: "fi_pingpong", label: provider + " " + endpoint, ready: "tcp", only: "Ethernet",
+		program: "fi_pingpong", label: provider + " " + endpoint + " -S " + size, ready: "tcp", only: "Ethernet",
 		server: options + " -B $PORT", client: options + " -P $PORT $ADDR",
-		says: []string{`(?m)^64 +100`},
+		says: []string{`\d+ +=100 +`},
 	}
 }
 
@@ -19,8 +19,8 @@ var libfabric = []exchange{
 	{program: "fi_info", label: "verbs;ofi_rxm", client: "fi_info -p 'verbs;ofi_rxm'", only: "Ethernet", says: []string{`provider: verbs;ofi_rxm`, `domain: $DEV`}},
 	{program: "fi_info", label: "verbs, loopback", client: "fi_info -p verbs -d $DEV", only: "loopback", fails: 61, says: []string{`fi_getinfo: -61`},
 		cannot: "libfabric's verbs provider passes over loopback interfaces"},
-	fabric("verbs", "msg", "-S all"),
-	fabric("verbs", "dgram", "-S 64"),
-	fabric("verbs;ofi_rxm", "rdm", "-S all"),
-	fabric("verbs;ofi_rxm", "rdm -m tagged", "-S all"),
+	fabric("verbs", "msg", "64"), fabric("verbs", "msg", "65536"), fabric("verbs", "msg", "1048576"),
+	fabric("verbs", "dgram", "64"),
+	fabric("verbs;ofi_rxm", "rdm", "64"), fabric("verbs;ofi_rxm", "rdm", "65536"), fabric("verbs;ofi_rxm", "rdm", "1048576"),
+	fabric("verbs;ofi_rxm", "rdm -m tagged", "4096"),
 }

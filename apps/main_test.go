@@ -34,6 +34,10 @@ func run(m *testing.M) int {
 		fmt.Println("apps:", err)
 		return 1
 	}
+	if err := compileAllreduce(); err != nil {
+		fmt.Println("apps:", err)
+		return 1
+	}
 	status := m.Run()
 	if results.empty() {
 		return status

@@ -14,10 +14,12 @@ func perf(verb, measure, label string) exchange {
 	options := program + " -d $DEV -p $PORT -F " + label
 	switch {
 	case strings.Contains(label, "-D "):
+	case strings.Contains(label, "-a") && measure == "lat":
+		options += " -n 10"
 	case strings.Contains(label, "-a"):
 		options += " -n 50"
 	default:
-		options += " -n 500"
+		options += " -n 480"
 	}
 	x := exchange{program: program, label: label, ready: "tcp", server: options, client: options + " $ADDR", says: []string{` (Connection|Transport) type`}}
 	if strings.Contains(label, "-R") {
@@ -40,19 +42,16 @@ var perftest = func() (all []exchange) {
 			all = append(all, perf(verb, measure, label))
 		}
 	}
-	both := []string{"", "-R", "-a"}
 	for _, verb := range []string{"write", "read", "send"} {
-		add(verb, "bw", both...)
-		add(verb, "bw", "-q 8", "-b", "-D 1", "-e", "-R -b")
-		add(verb, "lat", both...)
-		add(verb, "lat", "-D 1")
+		add(verb, "bw", "", "-R", "-a", "-q 8", "-b", "-D 1", "-R -b")
+		add(verb, "lat", "", "-R", "-a", "-D 1")
 	}
 	add("write", "bw", "-I 64 -s 64", "-c UC", "-l 8 -s 512", "-Q 16", "--use_old_post_send")
 	add("write", "lat", "-I 64 -s 64", "-c UC")
-	add("send", "bw", "-I 64 -s 64", "-c UC", "-c UD -s 1000", "-c XRC --use-srq", "-r 1024 --use-srq", "-c UD -R -s 1000")
+	add("send", "bw", "-e", "-I 64 -s 64", "-c UC", "-c UD -s 1000", "-c XRC", "-r 1024 --use-srq", "-c UD -R -s 1000")
 	add("send", "lat", "-I 64 -s 64", "-e", "-c UC", "-c UD -s 1000", "-c UD -R -s 1000")
 	add("read", "lat", "-e")
-	add("read", "bw", "-o 16")
+	add("read", "bw", "-e", "-o 16")
 	add("atomic", "bw", "", "-R", "-q 8", "-e", "-b", "-D 1", "-A CMP_AND_SWAP")
 	add("atomic", "lat", "", "-R", "-e", "-D 1", "-A CMP_AND_SWAP")
 	return slices.Clip(all)

@@ -31,7 +31,7 @@ var rdmacmUtils = slices.Concat([]exchange{
 	both("ucmatose", "-P ib", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `return status 0`),
 	both("udaddy", "", "-b $ADDR", "-s $ADDR", `test complete`, `return status 0`),
 	both("udaddy", "-c 4 -C 50 -S 1000", "-b $ADDR", "-s $ADDR", `return status 0`),
-	both("cmtime", "-c 50", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `connect +: `, `destroy id`),
+	both("cmtime", "-c 50", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `connect +: `, `destroy +: `),
 	{program: "mckey", ready: "joined dgid", server: "mckey -m 239.1.2.3 -b $ADDR", client: "mckey -m 239.1.2.3 -b $ADDR -s", says: []string{`return status 0`}, answers: []string{`return status 0`}},
 	{program: "rdma_server, rdma_client", server: "rdma_server -s $ADDR -p $PORT", client: "rdma_client -s $ADDR -p $PORT",
 		says: []string{`rdma_client: end 0`}, answers: []string{`rdma_server: end 0`}},

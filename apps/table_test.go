@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // row is what one program showed.
@@ -80,7 +81,7 @@ func (s *summary) table() table.Writer {
 func (s *summary) print(out io.Writer) {
 	w := s.table()
 	w.SetStyle(table.StyleLight)
-	w.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: 60}, {Number: 5, WidthMax: 70}})
+	w.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft}, {Number: 5, WidthMax: 70, WidthMaxEnforcer: text.WrapSoft}})
 	fmt.Fprintf(out, "\n%s\n", w.Render())
 }
 
