@@ -13,6 +13,13 @@
 /* What net.core.somaxconn is by default: listen(2). */
 #define BACKLOG_MAX 4096
 
+/*
+ * Requests that wait while we do not look for them. Those beyond are dropped
+ * and come again after seconds: who connects should wait for a place, not for
+ * its own retry.
+ */
+#define REQUESTS_WAITING 1024
+
 #define RNR_RETRY_FOREVER 7
 
 /* With s.mu held: looks for requests as long as there is room for them. */
@@ -35,7 +42,7 @@ static int listen_first(struct rs_stream *st)
 
 	if (!rs_addr_length(rdma_get_local_addr(st->id)) && rdma_bind_addr(st->id, (struct sockaddr *)&any))
 		return -errno;
-	if (rdma_listen(st->id, st->backlog))
+	if (rdma_listen(st->id, REQUESTS_WAITING))
 		return -errno;
 	st->state = RS_LISTENING;
 	st->paused = true;
