@@ -145,9 +145,12 @@ func cCap(c ib.QPCap) C.struct_ibv_qp_cap {
 		max_recv_sge: C.uint32_t(c.MaxRecvSGE), max_inline_data: C.uint32_t(c.MaxInlineData)}
 }
 
+// flowLabelMask is what drivers take of a flow label; UCX fills all 32 bits.
+const flowLabelMask = 1<<20 - 1
+
 func ahAttr(a *C.struct_ibv_ah_attr) ib.AHAttr {
 	return ib.AHAttr{
-		GRH: ib.GRH{DGID: ib.GID(a.grh.dgid), FlowLabel: uint32(a.grh.flow_label), SGIDIndex: uint8(a.grh.sgid_index),
+		GRH: ib.GRH{DGID: ib.GID(a.grh.dgid), FlowLabel: uint32(a.grh.flow_label) & flowLabelMask, SGIDIndex: uint8(a.grh.sgid_index),
 			HopLimit: uint8(a.grh.hop_limit), TrafficClass: uint8(a.grh.traffic_class)},
 		IsGlobal: a.is_global != 0, DLID: uint16(a.dlid), SL: uint8(a.sl), SrcPathBits: uint8(a.src_path_bits),
 		StaticRate: uint8(a.static_rate), PortNum: uint8(a.port_num),
