@@ -34,6 +34,9 @@ type Context struct {
 	pds    atomic.Uint32 // last PD number given out
 	closed atomic.Bool
 
+	watching sync.Once
+	unwatch  func() // set under watching
+
 	mu       sync.Mutex
 	qps      map[*QP]struct{}
 	leavers  map[leaver]struct{}
@@ -77,6 +80,7 @@ func (c *Context) Close() error {
 	for _, ch := range channels {
 		ch.close()
 	}
+	c.unwatchPort()
 	c.events.close()
 	return c.host.release()
 }

@@ -9,19 +9,25 @@ import (
 )
 
 // AsyncEvent is an asynchronous event: ibv_async_event. The object that it
-// concerns is set, the others are nil. Events of ports and of the GID table are not
-// raised: ask QueryPort and GIDTable.
+// concerns is set, the others are nil or 0.
+//
+// EventPortActive and EventPortErr say that the network interface began and
+// ceased to carry packets, EventGIDChange that it got or lost an address. They
+// are raised on Linux, from the first call of Context.AsyncEvent on. Addresses
+// that come or go together make one event.
 type AsyncEvent struct {
 	Type ib.EventType
 	QP   *QP
 	CQ   *CQ
 	SRQ  *SRQ
+	Port int // of port events; ports count from 1
 }
 
 // AsyncEvent waits for the next asynchronous event: ibv_get_async_event(3).
 // Events need no acknowledgement. It returns ctx's error if ctx ends first and
 // EBADF once the context is closed.
 func (c *Context) AsyncEvent(ctx context.Context) (AsyncEvent, error) {
+	c.watchPort()
 	c.eng.Wake()
 	return c.events.get(ctx)
 }

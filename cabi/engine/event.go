@@ -8,6 +8,8 @@ import "C"
 import (
 	"context"
 	"unsafe"
+
+	"verbena/verbs"
 )
 
 // passEvents writes the context's asynchronous events to a descriptor of the
@@ -21,23 +23,27 @@ func (o *ctxObject) passEvents(fd int) {
 		if err != nil {
 			return
 		}
-		var object any
-		switch {
-		case e.QP != nil:
-			object = e.QP
-		case e.CQ != nil:
-			object = e.CQ
-		case e.SRQ != nil:
-			object = e.SRQ
+		r := C.struct_vb_async_event{_type: C.uint32_t(e.Type), port: C.uint32_t(e.Port)}
+		if e.Port == 0 {
+			cookie, ok := o.cookies.Load(objectOf(&e))
+			if !ok {
+				continue // of an object that is gone
+			}
+			r.object = C.vb_cookie(cookie.(uint64))
 		}
-		cookie, ok := o.cookies.Load(object)
-		if !ok {
-			continue // of an object that is gone
-		}
-		r := C.struct_vb_async_event{_type: C.uint32_t(e.Type), object: C.vb_cookie(cookie.(uint64))}
 		record := unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r))
 		for !o.closing.Load() && !writeRecord(fd, record) {
 			waitWritable(fd)
 		}
 	}
+}
+
+func objectOf(e *verbs.AsyncEvent) any {
+	switch {
+	case e.QP != nil:
+		return e.QP
+	case e.CQ != nil:
+		return e.CQ
+	}
+	return e.SRQ
 }

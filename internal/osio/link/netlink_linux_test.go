@@ -1,0 +1,212 @@
+package link
+
+import (
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
+)
+
+// newNetwork moves the calling test to a network namespace of its own with an
+// interface d0, which is down.
+func newNetwork(t *testing.T) (*netlink.Handle, netlink.Link) {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+	}
+	h, err := netlink.NewHandle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "d0"
+	if err := h.LinkAdd(&netlink.Dummy{LinkAttrs: attrs}); err != nil {
+		t.Skipf("this kernel has no dummy interfaces: %v", err)
+	}
+	d0, err := h.LinkByName("d0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, d0
+}
+
+// ear hears the changes of one watcher.
+type ear struct {
+	t *testing.T
+	c chan Change
+}
+
+func listening(t *testing.T) (ear, func()) {
+	t.Helper()
+	e := ear{t, make(chan Change, 100)}
+	stop, err := Watch(func(c Change) { e.c <- c })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, stop
+}
+
+// want waits for a change; those to skip may come before it.
+func (e ear) want(what string, c Change, skip ...Event) {
+	e.t.Helper()
+	limit := time.After(10 * time.Second)
+	for {
+		select {
+		case got := <-e.c:
+			if got == c {
+				return
+			}
+			if got.NetDev != c.NetDev || !slices.Contains(skip, got.Event) {
+				e.t.Fatalf("%s: %v, not %v", what, got, c)
+			}
+		case <-limit:
+			e.t.Fatalf("%s: no %v", what, c)
+		}
+	}
+}
+
+func (e ear) quiet(what string) {
+	e.t.Helper()
+	select {
+	case got := <-e.c:
+		e.t.Errorf("%s: %v", what, got)
+	default:
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func addr(t *testing.T, s string) *netlink.Addr {
+	t.Helper()
+	a, err := netlink.ParseAddr(s)
+	must(t, err)
+	return a
+}
+
+// TestWatch goes through the life of an interface.
+func TestWatch(t *testing.T) {
+	h, d0 := newNetwork(t)
+	e, stop := listening(t)
+	defer stop()
+	other, stopOther := listening(t)
+
+	must(t, h.AddrAdd(d0, addr(t, "192.0.2.1/24")))
+	e.want("an address", Change{"d0", Addrs})
+	other.want("the other watcher", Change{"d0", Addrs})
+	stopOther()
+
+	must(t, h.LinkSetUp(d0))
+	e.want("up", Change{"d0", Up}, Addrs) // its link-local address may be told of first
+	must(t, h.LinkSetDown(d0))
+	e.want("down", Change{"d0", Down}, Addrs)
+	must(t, h.AddrDel(d0, addr(t, "192.0.2.1/24")))
+	e.want("no address", Change{"d0", Addrs}, Addrs)
+	must(t, h.LinkDel(d0))
+	e.want("removed", Change{"d0", Gone}, Addrs)
+	e.quiet("after the interface was removed")
+	other.quiet("a watcher that stopped")
+}
+
+// TestAddressesComeTogether wants fewer changes than addresses: what comes in
+// one go is told once.
+func TestAddressesComeTogether(t *testing.T) {
+	h, d0 := newNetwork(t)
+	e, stop := listening(t)
+	defer stop()
+	const n = 50
+	began := time.Now()
+	for i := range n {
+		must(t, h.AddrAdd(d0, addr(t, "198.51.100."+strconv.Itoa(i+1)+"/32")))
+	}
+	windows := int(time.Since(began)/gather) + 2
+	must(t, h.LinkSetUp(d0))
+	for heard := 0; ; heard++ {
+		c := <-e.c
+		if c == (Change{"d0", Up}) {
+			if heard == 0 || heard > windows {
+				t.Errorf("%d changes for %d addresses within %d times %v", heard, n, windows, gather)
+			}
+			return
+		}
+	}
+}
+
+// TestOverrun has the kernel drop messages: the picture is taken anew, and the
+// last state is told.
+func TestOverrun(t *testing.T) {
+	h, d0 := newNetwork(t)
+	l := overrunListener(t, h, d0)
+	defer l.close()
+	if p := l.picture[d0.Attrs().Index]; p == nil || p.running {
+		t.Fatalf("picture of d0: %+v", p)
+	}
+	var c changes
+	must(t, l.read(0, &c)) // ENOBUFS comes first
+	if got := text(c); got != "d0:up d0:addrs" {
+		t.Errorf("after lost messages: %q", got)
+	}
+	go l.run() // for close
+}
+
+// overrunListener is a listener whose socket has overflowed while d0 came up.
+func overrunListener(t *testing.T, h *netlink.Handle, d0 netlink.Link) *listener {
+	t.Helper()
+	s, err := subscribe()
+	must(t, err)
+	l := &listener{socket: s, tell: func(*listener, []Change) {}, done: make(chan struct{})}
+	l.picture, err = dump()
+	must(t, err)
+	must(t, s.SetReceiveBufferSize(1, false)) // the least there is
+	for range 100 {
+		must(t, h.LinkSetUp(d0))
+		must(t, h.LinkSetDown(d0))
+	}
+	must(t, h.LinkSetUp(d0))
+	return l
+}
+
+// TestStopEndsTheListener wants the descriptor noted for forked children while
+// somebody watches, and closed afterwards.
+func TestStopEndsTheListener(t *testing.T) {
+	for range 3 {
+		_, stop := listening(t)
+		_, stopToo := listening(t)
+		mu.Lock()
+		l := current
+		mu.Unlock()
+		fd := l.socket.GetFd()
+		if !isHeld(fd) {
+			t.Error("a forked child would not close the descriptor")
+		}
+		stop()
+		select {
+		case <-l.done:
+			t.Fatal("the listener ended before its last watcher")
+		default:
+		}
+		stopToo()
+		stopToo() // does nothing
+		<-l.done
+		if isHeld(fd) {
+			t.Error("a descriptor that was closed is noted still")
+		}
+	}
+}
+
+func isHeld(fd int) (found bool) {
+	held.Each(func(n int) { found = found || n == fd })
+	return found
+}
