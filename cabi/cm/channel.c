@@ -4,7 +4,6 @@
 #include "cm.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -136,23 +135,43 @@ static void show(struct cm_channel *channel)
 	(void)n; /* cannot fail: the pipe is empty; if it has just been filled it is readable */
 }
 
-/* Takes the oldest event, or returns NULL if there is none. */
-static struct vb_cm_event *take(struct cm_channel *channel)
+/* Takes the oldest event, of which event has just come out of the pipe; it may be NULL. */
+static struct vb_cm_event *oldest(struct cm_channel *channel, struct vb_cm_event *event)
 {
-	struct vb_cm_event *event = NULL;
-
-	if (records(channel) && read(channel->channel.fd, &event, sizeof(event)) != sizeof(event))
-		event = NULL;
 	if (!channel->moved)
 		return event;
 	/* What came out of the pipe is younger than what was moved. */
-	if (event && append(channel, event)) {
-		/* No memory: the order of two events matters less than both. */
-		return event;
-	}
+	if (event && append(channel, event))
+		return event; /* no memory: the order of two events matters less than both */
 	event = pop(channel);
 	show(channel);
 	return event;
+}
+
+/* Takes the oldest event of those that were moved. */
+static struct vb_cm_event *take_moved(struct cm_channel *channel)
+{
+	struct vb_cm_event *event = NULL;
+
+	/* The pipe's stand-in goes along, unless one of those who wait is about to read it. */
+	if (!channel->waiting && records(channel) && read(channel->channel.fd, &event, sizeof(event)) != sizeof(event))
+		event = NULL;
+	return oldest(channel, event);
+}
+
+/*
+ * Says how many records may be read without waiting. Each of those who wait may
+ * still read one, so as many stand-ins are written behind what there is.
+ */
+static int readable(struct cm_channel *channel)
+{
+	struct vb_cm_event *stand_in = NULL;
+
+	for (int i = 0; i < channel->waiting; i++) {
+		if (write(channel->write_fd, &stand_in, sizeof(stand_in)) != sizeof(stand_in))
+			break; /* full */
+	}
+	return records(channel) - channel->waiting;
 }
 
 void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
@@ -161,7 +180,7 @@ void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
 	struct cm_moved **at;
 	struct vb_cm_event *event;
 
-	for (int n = records(channel); n > 0; n--) {
+	for (int n = readable(channel); n > 0; n--) {
 		if (read(channel->channel.fd, &event, sizeof(event)) != sizeof(event))
 			break;
 		if (event && append(channel, event))
@@ -193,54 +212,51 @@ void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
 
 /* -- waiting ---------------------------------------------------------------------- */
 
-/*
- * Looks for an event once: 0 with *event, which is NULL if there is none, or an
- * errno. mu is held.
- */
-static int look(struct cm_channel *channel, struct vb_cm_event **event)
-{
-	int flags;
-
-	*event = NULL;
-	if (channel->destroyed)
-		return EBADF;
-	/* The parent's events are none of ours, and point into its memory. */
-	if (channel->engine && channel->owner != getpid())
-		return EIO;
-	*event = take(channel);
-	if (*event)
-		return 0;
-	flags = fcntl(channel->channel.fd, F_GETFL);
-	if (flags < 0)
-		return errno;
-	return flags & O_NONBLOCK ? EAGAIN : 0;
-}
-
 static void free_channel(struct cm_channel *channel)
 {
 	pthread_mutex_destroy(&channel->mu);
 	free(channel);
 }
 
+/*
+ * Reads the pipe, as long as that takes: 0 or an errno. It is a read, not a poll,
+ * because the kernel resumes it after a signal whose handler is installed with
+ * SA_RESTART, as it does rdma-core's; the engine's threads cause such signals.
+ * mu is held, but not meanwhile.
+ */
+static int wait_pipe(struct cm_channel *channel, struct vb_cm_event **event)
+{
+	int fd = channel->channel.fd, err;
+	ssize_t n;
+
+	channel->waiting++;
+	pthread_mutex_unlock(&channel->mu);
+	n = read(fd, event, sizeof(*event));
+	err = n < 0 ? errno : n == 0 ? EBADF : 0;
+	pthread_mutex_lock(&channel->mu);
+	channel->waiting--;
+	return channel->destroyed ? EBADF : err;
+}
+
 int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
 {
-	struct pollfd ready = { .events = POLLIN };
-	int err, last;
+	int err = 0, last;
 
+	*event = NULL;
 	pthread_mutex_lock(&channel->mu);
-	channel->waiting++;
-	for (;;) {
-		err = look(channel, event);
-		if (err || *event)
-			break;
-		ready.fd = channel->channel.fd;
-		pthread_mutex_unlock(&channel->mu);
-		err = poll(&ready, 1, -1) < 0 ? errno : 0;
-		pthread_mutex_lock(&channel->mu);
-		if (err)
-			break;
+	while (!err && !*event) {
+		/* The parent's events are none of ours, and point into its memory. */
+		if (channel->engine && channel->owner != getpid()) {
+			err = EIO;
+		} else if (channel->moved) {
+			*event = take_moved(channel);
+		} else {
+			err = wait_pipe(channel, event);
+			if (!err)
+				*event = oldest(channel, *event);
+		}
 	}
-	last = --channel->waiting == 0 && channel->destroyed;
+	last = channel->destroyed && !channel->waiting;
 	pthread_mutex_unlock(&channel->mu);
 	if (last)
 		free_channel(channel);
