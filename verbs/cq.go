@@ -37,7 +37,7 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 		if err := use(&channel.users, "channel"); err != nil {
 			return nil, err
 		}
-		q.ring.OnEvent = func() { channel.put(q) }
+		q.ring.OnEvent = func() { c.eng.Woken(); channel.put(q) }
 	}
 	return q, nil
 }
@@ -55,7 +55,9 @@ func (c *Context) createCQIn(r *queue.Ring, slots []ib.WC, depth int, notify fun
 	if err != nil {
 		return nil, invalid("slots", "%v", err)
 	}
-	ring.OnEvent = notify
+	if notify != nil {
+		ring.OnEvent = func() { c.eng.Woken(); notify() }
+	}
 	return &CQ{ctx: c, ring: ring}, nil
 }
 

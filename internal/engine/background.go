@@ -29,7 +29,13 @@ type background struct {
 	ready    [16]uint64
 	linger   monotime.Duration // of the goroutine alone
 	attend   attendance        // of the goroutine alone
+
+	woken atomic.Bool // the application was given an event since the last read
 }
+
+// eventPolls is how often an application polls that sleeps until the next event:
+// until it finds nothing, and once more after arming.
+const eventPolls = 8
 
 // defaultBackoff is how long the goroutine stays away from the sockets when it has
 // seen somebody poll: the longest that a packet may wait after a busy poller
@@ -62,7 +68,7 @@ func (g *background) run() {
 			g.eng.fireDue(now)
 		}
 		n := g.polls.Load()
-		polled := n != seen
+		polled := n-seen > eventPolls
 		seen = n
 		if !g.kicked.Swap(false) && polled && !g.attend.on {
 			g.sleep(now)
@@ -81,6 +87,7 @@ func (g *background) run() {
 // read handles what the sockets have, and lingers: in a stream the next
 // datagram is nearer than a sleep and a wake-up, which also costs its sender.
 func (g *background) read() (n int) {
+	g.woken.Store(false)
 	last := monotime.Now()
 	for !g.stopping.Load() {
 		k := g.readOnce()
@@ -94,8 +101,8 @@ func (g *background) read() (n int) {
 			}
 			n, last = n+k, now
 			g.eng.fireDue(now)
-		} else if n == 0 || now.Sub(last) > g.linger || g.attend.on {
-			break
+		} else if n == 0 || now.Sub(last) > g.linger || g.attend.on || g.woken.Load() {
+			break // who is woken, or looks at memory, may need this core
 		}
 	}
 	g.linger = max(g.linger-g.linger/4, minLinger)

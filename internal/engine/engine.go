@@ -241,6 +241,10 @@ func (e *Engine) Wake() {
 	e.bg.kick()
 }
 
+// Woken says that the application was given an event that it may be waiting
+// for, and has something to do.
+func (e *Engine) Woken() { e.bg.woken.Store(true) }
+
 // source is a socket that packets leave by: its port is the flow's entropy.
 type source struct {
 	udp  *udp.Source
