@@ -30,7 +30,7 @@ func buildPrograms() error {
 		"verbena":       "go build -o $0 ../cmd/verbena",
 		"peer":          "go build -o $0 ./peer",
 		"rdmacore-peer": "gcc -O2 -Wall -o $0 peer/rdmacore/peer.c -lrdmacm -libverbs",
-		"lib":           "make -s -C ../cabi OUT=$0 engine verbs cm",
+		"lib":           "make -s -C ../cabi OUT=$0 engine verbs cm rspreload",
 	} {
 		path := filepath.Join(programs, name)
 		if out, err := exec.Command("sh", "-c", build, path).CombinedOutput(); err != nil {
