@@ -198,4 +198,5 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.cm_init_qp_attr = vb_cm_init_qp_attr,
 	.cm_join = cm_join,
 	.cm_leave = cm_leave,
+	.use_gid_tables = vb_use_gid_tables,
 };

@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define VB_ENGINE_VERSION 1
+#define VB_ENGINE_VERSION 2
 
 /* A handle names an object of the engine; 0 is none. */
 typedef uint64_t vb_handle;
@@ -276,6 +276,15 @@ struct vb_engine {
 	/* MULTICAST_JOIN or MULTICAST_ERROR follows. */
 	int (*cm_join)(vb_handle id, const struct sockaddr *addr, uint64_t join_flags, vb_cookie context);
 	int (*cm_leave)(vb_handle id, const struct sockaddr *addr);
+
+	/* -- GID tables ---------------------------------------------------------- */
+
+	/*
+	 * Makes the engine count GIDs as the front does. The function fills in up to
+	 * max entries of an interface's table, zero where one is free, and returns
+	 * the number of the last one in use and one more, or a negative errno.
+	 */
+	void (*use_gid_tables)(int (*table)(const char *netdev, union ibv_gid *gids, int max));
 };
 
 /* The one symbol of libverbena-engine.so. */

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "front.h"
 #include "fork.h"
+#include "gid.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -177,6 +178,7 @@ static int load(struct vb_engine **out)
 	if (!engine)
 		return ENOMEM;
 	*engine = *table;
+	engine->use_gid_tables(vb_gid_addrs);
 	*out = engine;
 	return 0;
 }

@@ -62,6 +62,7 @@ VB_EXPORT int ibv_get_async_event(struct ibv_context *ibctx, struct ibv_async_ev
 	const struct vb_engine *engine;
 	struct vb_async_event record;
 	struct vb_context *ctx;
+	vb_handle handle;
 	int err;
 
 	if (!ibctx || !event) {
@@ -73,6 +74,12 @@ VB_EXPORT int ibv_get_async_event(struct ibv_context *ibctx, struct ibv_async_ev
 	engine = atomic_load(&ctx->engine);
 	if (engine && !vb_engine_alive(engine)) {
 		errno = EIO;
+		return -1;
+	}
+	/* Whoever waits without an object of its own waits for the port's events. */
+	err = engine ? 0 : vb_context_handle(ibctx, &handle);
+	if (err) {
+		errno = err;
 		return -1;
 	}
 	for (;;) {

@@ -15,10 +15,12 @@ static void before(void)
 	vb_engine_before_fork();
 	vb_devices_before_fork();
 	vb_cookies_before_fork();
+	vb_gids_before_fork();
 }
 
 static void in_parent(void)
 {
+	vb_gids_after_fork();
 	vb_cookies_after_fork();
 	vb_devices_after_fork();
 	vb_engine_after_fork_in_parent();
@@ -26,6 +28,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
+	vb_gids_after_fork();
 	vb_cookies_after_fork();
 	vb_devices_after_fork();
 	vb_engine_after_fork_in_child();

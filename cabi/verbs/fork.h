@@ -17,4 +17,7 @@ void vb_devices_after_fork(void);
 void vb_cookies_before_fork(void);
 void vb_cookies_after_fork(void);
 
+void vb_gids_before_fork(void);
+void vb_gids_after_fork(void);
+
 #endif

@@ -116,8 +116,9 @@ void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *a
 /* The port's, except for the fields behind those of rdma-core 44. */
 void vb_port_attr(const struct vb_device *device, struct ibv_port_attr *attr);
 /*
- * Reads up to max entries of the GID table, in one look at the interface.
- * Returns how many there are (at most max) or a negative errno.
+ * Reads up to max entries of the GID table, in one look at the interface; those
+ * that are free are zeroed. Returns the number of the last entry in use and one
+ * more, or a negative errno.
  */
 VB_PRIVATE int vb_gid_table(const struct vb_device *device, struct ibv_gid_entry *entries, int max);
 

@@ -1,15 +1,12 @@
 /*
- * GID tables: ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3). A
- * table is the addresses of the device's interface, read anew at each look, in
- * the order of internal/device: IPv6 link-local ones first, as the kernel's
- * default GIDs are.
+ * GID tables: ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3). What
+ * is in them is decided by gidtable.c.
  */
 #define _GNU_SOURCE
 #include "front.h"
 #include "private.h"
 #include "gid.h"
 #include "device_limits.h"
-#include "netif.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,35 +20,23 @@ static int table_len(void)
 	return vb_port_limits.gid_tbl_len;
 }
 
-static int is_multicast(const struct in6_addr *a)
-{
-	return IN6_IS_ADDR_MULTICAST(a) || (IN6_IS_ADDR_V4MAPPED(a) && (a->s6_addr[12] & 0xf0) == 0xe0);
-}
-
 int vb_gid_table(const struct vb_device *device, struct ibv_gid_entry *entries, int max)
 {
-	struct vb_netifs one;
-	int n = 0, err = vb_netif_addrs(device->netdev, &one);
+	union ibv_gid *gids = calloc(table_len(), sizeof(*gids));
+	int n = gids ? vb_gid_addrs(device->netdev, gids, table_len()) : -ENOMEM;
 
-	if (err)
-		return -err;
-	for (int link_local = 1; link_local >= 0; link_local--)
-		for (size_t i = 0; i < one.addr_count; i++) {
-			const struct in6_addr *a = &one.addrs[i].addr;
-
-			if (n == table_len() || is_multicast(a) || !!IN6_IS_ADDR_LINKLOCAL(a) != link_local)
-				continue;
-			if (n < max) {
-				memset(&entries[n], 0, sizeof(entries[n]));
-				memcpy(entries[n].gid.raw, a, sizeof(*a));
-				entries[n].gid_index = n;
-				entries[n].port_num = 1;
-				entries[n].gid_type = IBV_GID_TYPE_ROCE_V2;
-				entries[n].ndev_ifindex = one.addrs[i].index;
-			}
-			n++;
-		}
-	vb_netifs_free(&one);
+	if (n > 0)
+		memset(entries, 0, (n < max ? n : max) * sizeof(*entries));
+	for (int i = 0; i < n && i < max; i++) {
+		if (vb_gid_is_free(&gids[i]))
+			continue;
+		entries[i].gid = gids[i];
+		entries[i].gid_index = i;
+		entries[i].port_num = 1;
+		entries[i].gid_type = IBV_GID_TYPE_ROCE_V2;
+		entries[i].ndev_ifindex = device->ifindex;
+	}
+	free(gids);
 	return n;
 }
 
@@ -72,7 +57,7 @@ static int find(struct ibv_context *ctx, uint32_t port, uint32_t index, struct i
 	if (!all)
 		return ENOMEM;
 	n = vb_gid_table(vb_context_of(ctx)->device, all, index + 1);
-	if (n > (int)index)
+	if (n > (int)index && !vb_gid_is_free(&all[index].gid))
 		*entry = all[index];
 	else
 		err = n < 0 && n != -ENODEV ? -n : ENODATA;
@@ -112,7 +97,8 @@ VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t
 VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size)
 {
 	struct ibv_gid_entry *all;
-	int n;
+	size_t used = 0;
+	ssize_t n;
 
 	if (!entries || !max || flags || size < sizeof(entries->gid))
 		return -EINVAL;
@@ -120,11 +106,12 @@ VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_e
 	if (!all)
 		return -ENOMEM;
 	n = vb_gid_table(vb_context_of(ctx)->device, all, table_len());
-	if (n == -ENODEV)
-		n = 0;
-	if (n > 0 && (size_t)n > max)
-		n = -EINVAL;
-	for (int i = 0; i < n; i++) {
+	for (ssize_t i = 0; i < n; i++)
+		if (!vb_gid_is_free(&all[i].gid))
+			all[used++] = all[i];
+	if (n >= 0 || n == -ENODEV)
+		n = used > max ? -EINVAL : (ssize_t)used;
+	for (ssize_t i = 0; i < n; i++) {
 		char *out = (char *)entries + i * size;
 
 		memset(out, 0, size);

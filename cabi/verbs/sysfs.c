@@ -8,6 +8,7 @@
 #include "front.h"
 #include "private.h"
 #include "device_limits.h"
+#include "gid.h"
 #include "sysfs.h"
 
 #include <errno.h>
@@ -112,7 +113,7 @@ static int gid_file(char *text, const struct vb_device *d, const char *file)
 	n = vb_gid_table(d, all, index + 1);
 	if (gid >= 0)
 		n = gid_text(text, &all[index].gid);
-	else if (n <= index)
+	else if (n <= index || vb_gid_is_free(&all[index].gid))
 		n = -EINVAL;
 	else
 		n = snprintf(text, TEXT_BYTES, "%s\n", type >= 0 ? "RoCE v2" : d->netdev);

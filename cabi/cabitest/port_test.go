@@ -1,0 +1,246 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// admin is an administrator of a network namespace of the test's own, which has
+// an interface d0 that is up and has the addresses 192.0.2.1 to 192.0.2.3.
+type admin struct {
+	t *testing.T
+	h *netlink.Handle
+}
+
+func newNetwork(t *testing.T) admin {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+	}
+	h, err := netlink.NewHandle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	a := admin{t, h}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = "d0"
+	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "d1"}); err != nil {
+		t.Skipf("this kernel has no pairs of virtual interfaces: %v", err)
+	}
+	a.do(h.LinkSetUp, "lo")
+	a.do(h.LinkSetUp, "d1") // the other end of d0's wire
+	a.do(h.LinkSetUp, "d0")
+	// The link-local one comes by itself, and would go with the link.
+	for _, l := range a.addrs() {
+		if err := h.AddrDel(a.link("d0"), &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		a.add(i + 1)
+	}
+	return a
+}
+
+func (a admin) link(name string) netlink.Link {
+	a.t.Helper()
+	l, err := a.h.LinkByName(name)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return l
+}
+
+func (a admin) addrs() []netlink.Addr {
+	a.t.Helper()
+	list, err := a.h.AddrList(a.link("d0"), netlink.FAMILY_ALL)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return list
+}
+
+func (a admin) do(what func(netlink.Link) error, name string) {
+	a.t.Helper()
+	if err := what(a.link(name)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a admin) address(last int) *netlink.Addr {
+	a.t.Helper()
+	addr, err := netlink.ParseAddr("192.0.2." + strconv.Itoa(last) + "/32")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return addr
+}
+
+func (a admin) add(last int) {
+	a.t.Helper()
+	if err := a.h.AddrAdd(a.link("d0"), a.address(last)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a admin) remove(last int) {
+	a.t.Helper()
+	if err := a.h.AddrDel(a.link("d0"), a.address(last)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// watcher is port_watch at work.
+type watcher struct {
+	t     *testing.T
+	ask   io.Writer
+	lines <-chan string
+}
+
+func watch(t *testing.T, args ...string) watcher {
+	t.Helper()
+	program := compile(t, "port_watch")
+	lib, _ := libDir()
+	cmd := exec.Command(program, args...) // it ends with its input, or by its alarm
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 100)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("port_watch: %v", err)
+		}
+	})
+	return watcher{t, in, lines}
+}
+
+// want waits for a line; skip may come before it.
+func (w watcher) want(line string, skip ...string) {
+	w.t.Helper()
+	limit := time.After(10 * time.Second)
+	for {
+		select {
+		case got, ok := <-w.lines:
+			if !ok {
+				w.t.Fatalf("the program ended before it said %q", line)
+			}
+			if got == line {
+				return
+			}
+			if len(skip) == 0 || got != skip[0] {
+				w.t.Fatalf("%q, not %q", got, line)
+			}
+		case <-limit:
+			w.t.Fatalf("no %q", line)
+		}
+	}
+}
+
+func (w watcher) asked(question, answer string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.ask, question+"\n"); err != nil {
+		w.t.Fatal(err)
+	}
+	w.want(answer)
+}
+
+const (
+	gidChange  = "event: GID table change, port 1"
+	portError  = "event: port error, port 1"
+	portActive = "event: port active, port 1"
+)
+
+// TestPortEvents has an administrator change what a program stands on that has
+// nothing but a context.
+func TestPortEvents(t *testing.T) {
+	a := newNetwork(t)
+	w := watch(t, "roce_d0")
+	// The engine is loaded meanwhile: events begin some time after the start.
+	for began := false; !began; {
+		a.add(9)
+		select {
+		case line := <-w.lines:
+			if line != gidChange {
+				t.Fatal(line)
+			}
+			began = true
+		case <-time.After(100 * time.Millisecond):
+		}
+		a.remove(9)
+	}
+	a.do(a.h.LinkSetDown, "d0")
+	w.want(portError, gidChange)
+	a.do(a.h.LinkSetUp, "d0")
+	w.want(portActive, gidChange)
+	a.add(4)
+	w.want(gidChange)
+}
+
+// TestGIDIndicesStay compares the table of the front, which is read without the
+// engine, with what the engine takes, while addresses come and go between
+// their looks.
+func TestGIDIndicesStay(t *testing.T) {
+	a := newNetwork(t)
+	w := watch(t, "roce_d0", "objects")
+	w.asked("gids", " 1 2 3 - - -")
+	a.add(4)
+	w.asked("source 3", " yes") // the engine's first look
+	a.remove(2)
+	w.lines = events(w.lines)
+	w.asked("gids", " 1 - 3 4 - -")
+	w.asked("source 1", " Invalid argument")
+	w.asked("source 2", " yes")
+	w.asked("list", " 0:1 2:3 3:4")
+	a.add(8)
+	a.add(9)
+	w.asked("source 4", " yes") // 9: 8 has the hole
+	w.asked("gids", " 1 8 3 4 9 -")
+	a.remove(9)
+	w.asked("source 4", " Invalid argument")
+	w.asked("list", " 0:1 1:8 2:3 3:4")
+}
+
+// events is lines without events.
+func events(lines <-chan string) <-chan string {
+	out := make(chan string, cap(lines))
+	go func() {
+		defer close(out)
+		for l := range lines {
+			if !strings.HasPrefix(l, "event: ") {
+				out <- l
+			}
+		}
+	}()
+	return out
+}

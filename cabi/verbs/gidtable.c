@@ -1,0 +1,145 @@
+/*
+ * Where each address of an interface stands in its GID table. An address keeps
+ * its index for as long as it lives, since applications name it by that; a new
+ * one takes the lowest that is free. The addresses are read anew at each look.
+ *
+ * The rules are those of internal/device. The engine, which needs indices too,
+ * asks here: two tables that looked at different times would differ.
+ */
+#include "front.h"
+#include "fork.h"
+#include "gid.h"
+#include "device_limits.h"
+#include "netif.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct table {
+	struct table *next;
+	char netdev[IF_NAMESIZE];
+	int used; /* the number of the last entry in use and one more */
+	struct in6_addr addrs[]; /* :: where an entry is free */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct table *tables; /* guarded by lock */
+
+void vb_gids_before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void vb_gids_after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static int is_multicast(const struct in6_addr *a)
+{
+	return IN6_IS_ADDR_MULTICAST(a) || (IN6_IS_ADDR_V4MAPPED(a) && (a->s6_addr[12] & 0xf0) == 0xe0);
+}
+
+static int is_free(const struct table *t, int i)
+{
+	return IN6_IS_ADDR_UNSPECIFIED(&t->addrs[i]);
+}
+
+static int has(const struct table *t, const struct in6_addr *a)
+{
+	for (int i = 0; i < t->used; i++)
+		if (IN6_ARE_ADDR_EQUAL(&t->addrs[i], a))
+			return 1;
+	return 0;
+}
+
+static int listed(const struct vb_netifs *now, const struct in6_addr *a)
+{
+	for (size_t i = 0; i < now->addr_count; i++)
+		if (IN6_ARE_ADDR_EQUAL(&now->addrs[i].addr, a))
+			return 1;
+	return 0;
+}
+
+/* Puts an address into the lowest free entry; without one it is left out. */
+static void put(struct table *t, const struct in6_addr *a)
+{
+	for (int i = 0; i < vb_port_limits.gid_tbl_len; i++)
+		if (i >= t->used || is_free(t, i)) {
+			t->addrs[i] = *a;
+			if (i >= t->used)
+				t->used = i + 1;
+			return;
+		}
+}
+
+/* IPv6 link-local addresses come first, as the kernel's default GIDs do. */
+static void update(struct table *t, const struct vb_netifs *now)
+{
+	for (int i = 0; i < t->used; i++)
+		if (!listed(now, &t->addrs[i]))
+			memset(&t->addrs[i], 0, sizeof(t->addrs[i]));
+	for (int link_local = 1; link_local >= 0; link_local--)
+		for (size_t i = 0; i < now->addr_count; i++) {
+			const struct in6_addr *a = &now->addrs[i].addr;
+
+			if (!!IN6_IS_ADDR_LINKLOCAL(a) == link_local && !is_multicast(a) && !has(t, a))
+				put(t, a);
+		}
+	while (t->used && is_free(t, t->used - 1))
+		t->used--;
+}
+
+/*
+ * Finds the table of an interface or makes one, and drops those of interfaces
+ * that are gone when it does. The lock is held.
+ */
+static struct table *table_of(const char *netdev)
+{
+	struct table **at = &tables, *t;
+
+	for (t = tables; t; t = t->next)
+		if (strcmp(t->netdev, netdev) == 0)
+			return t;
+	while ((t = *at)) {
+		if (if_nametoindex(t->netdev)) {
+			at = &t->next;
+			continue;
+		}
+		*at = t->next;
+		free(t);
+	}
+	t = calloc(1, sizeof(*t) + vb_port_limits.gid_tbl_len * sizeof(*t->addrs));
+	if (!t)
+		return NULL;
+	strncpy(t->netdev, netdev, sizeof(t->netdev) - 1);
+	t->next = tables;
+	tables = t;
+	return t;
+}
+
+int vb_gid_addrs(const char *netdev, union ibv_gid *gids, int max)
+{
+	struct vb_netifs now;
+	struct table *t;
+	int n;
+
+	/* Read under the lock: a look must not undo what a later one found. */
+	pthread_mutex_lock(&lock);
+	n = -vb_netif_addrs(netdev, &now);
+	if (!n) {
+		t = table_of(netdev);
+		if (t) {
+			update(t, &now);
+			n = t->used;
+			memcpy(gids, t->addrs, (n < max ? n : max) * sizeof(*gids));
+		} else {
+			n = -ENOMEM;
+		}
+		vb_netifs_free(&now);
+	}
+	pthread_mutex_unlock(&lock);
+	return n;
+}
