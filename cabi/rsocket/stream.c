@@ -51,31 +51,43 @@ static int stream_getsockname(struct rs_socket *s, struct sockaddr *addr, sockle
 	return 0;
 }
 
-/* Connection manager events. */
+static void take_request(struct rs_stream *listener, struct rdma_cm_event *event)
+{
+	struct rs_conn_data data = { 0 };
+	size_t length = event->param.conn.private_data_len;
+	struct rdma_cm_id *id = event->id;
+
+	if (event->param.conn.private_data)
+		memcpy(&data, event->param.conn.private_data, length < sizeof(data) ? length : sizeof(data));
+	rdma_ack_cm_event(event); /* who moves to another channel waits for it */
+	rs_listen_request(listener, id, &data, length);
+}
+
+/*
+ * Connection manager events. Taking one changes the identifier, as the calls
+ * do that asked for it: they may not have returned yet.
+ */
 static void stream_service(struct rs_socket *s, int which)
 {
 	struct rs_stream *st = rs_stream(s);
 	struct rdma_cm_event *event;
 
 	(void)which; /* there is but one descriptor */
-	while (!rdma_get_cm_event(st->channel, &event)) {
-		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-			struct rs_conn_data data = { 0 };
-			size_t length = event->param.conn.private_data_len;
+	for (;;) {
+		pthread_mutex_lock(&s->mu);
+		bool none = rdma_get_cm_event(st->channel, &event);
 
-			if (event->param.conn.private_data)
-				memcpy(&data, event->param.conn.private_data, length < sizeof(data) ? length : sizeof(data));
-			struct rdma_cm_id *id = event->id;
-
-			rdma_ack_cm_event(event); /* who moves to another channel waits for it */
-			rs_listen_request(st, id, &data, length);
+		if (none || event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			pthread_mutex_unlock(&s->mu);
+			if (none)
+				return;
+			take_request(st, event);
 			continue;
 		}
-		pthread_mutex_lock(&s->mu);
 		rs_connect_event(st, event);
 		rs_ring(s);
-		pthread_mutex_unlock(&s->mu);
 		rdma_ack_cm_event(event);
+		pthread_mutex_unlock(&s->mu);
 		rs_listen_settled(st);
 	}
 }
