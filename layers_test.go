@@ -17,7 +17,7 @@ var layers = []struct {
 	packages []string
 }{
 	{"values", []string{"ib", "internal/monotime"}},
-	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm"}},
+	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp"}},
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"memory", []string{"internal/mem"}},
 	{"queues", []string{"internal/queue"}},
@@ -42,7 +42,7 @@ var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of what they are
 // called with.
-var machines = []string{"internal/roce", "internal/cm", "internal/wire/roce", "internal/wire/cm", "ib"}
+var machines = []string{"internal/roce", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
 func layerOf(dir string) (int, bool) {

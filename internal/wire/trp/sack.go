@@ -1,0 +1,11 @@
+package trp
+
+// Range is the PSNs from Min to the one before Max.
+type Range struct{ Min, Max PSN }
+
+// Header returns the SACK that tells of r. It does not say what has arrived
+// before Min.
+func (r Range) Header() Header { return Header{PSN: r.Min, AckPSN: r.Max, Opcode: SACK} }
+
+// Range returns what a SACK tells of.
+func (h Header) Range() Range { return Range{h.PSN, h.AckPSN} }
