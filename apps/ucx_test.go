@@ -2,15 +2,21 @@
 
 package apps
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// ucp is an exchange of ucx_perftest in UCX's upper layer, with the transports
-// that it may use.
+// transports is what UCX must be allowed for one of them: RC endpoints are wired
+// up over UD.
+var transports = map[string]string{"rc_verbs": "self,rc_verbs,ud_verbs:aux", "ud_verbs": "self,ud_verbs"}
+
+// ucp is an exchange of ucx_perftest in UCX's upper layer.
 func ucp(test, transport, label string) exchange {
 	options := "ucx_perftest -t " + test + " -p $PORT -n 500 -w 50 -f " + label
 	return exchange{
-		program: "ucx_perftest", label: transport + " " + test + " " + label, ready: "tcp",
-		env:    "UCX_NET_DEVICES=$DEV:1 UCX_LOG_LEVEL=warn UCX_TLS=self," + transport,
+		program: "ucx_perftest", label: strings.TrimSpace(transport + " " + test + " " + label), ready: "tcp",
+		env:    "UCX_NET_DEVICES=$DEV:1 UCX_LOG_LEVEL=warn UCX_TLS=" + transports[transport],
 		server: options, client: options + " $ADDR",
 		says: []string{`(?m)^ *500 `},
 	}
@@ -20,7 +26,7 @@ func ucp(test, transport, label string) exchange {
 func uct(test, transport, label string) exchange {
 	options := "ucx_perftest -t " + test + " -p $PORT -n 500 -w 50 -f -d $DEV:1 -x " + transport + " " + label
 	return exchange{
-		program: "ucx_perftest", label: "uct " + transport + " " + test + " " + label, ready: "tcp", env: "UCX_LOG_LEVEL=warn",
+		program: "ucx_perftest", label: strings.TrimSpace("uct " + transport + " " + test + " " + label), ready: "tcp", env: "UCX_LOG_LEVEL=warn",
 		server: options, client: options + " $ADDR",
 		says: []string{`(?m)^ *500 `},
 	}
