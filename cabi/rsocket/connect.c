@@ -60,6 +60,7 @@ static int request(struct rs_stream *st)
 static void connected(struct rs_stream *st)
 {
 	st->state = RS_CONNECTED;
+	st->established = true;
 	st->may_receive = st->may_send = true;
 	rs_stream_progress(&st->s); /* and tell the peer of the second half */
 }

@@ -160,7 +160,7 @@ void rs_listen_settled(struct rs_stream *st)
 {
 	pthread_mutex_lock(&st->s.mu);
 	struct rs_stream *listener = rs_opening(st) ? NULL : st->listener;
-	bool failed = st->state == RS_FAILED;
+	bool failed = !st->established; /* one that broke since is for the application to learn of */
 
 	if (listener && !failed)
 		st->listener = NULL;

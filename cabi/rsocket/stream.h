@@ -73,6 +73,7 @@ struct rs_stream {
 	enum rs_state state;
 	bool may_receive; /* the peer has not shut its half, nor we ours */
 	bool may_send;
+	bool established;  /* was CONNECTED, whatever it is now */
 	bool connect_told; /* a second rconnect is EISCONN */
 	int error;	   /* SO_ERROR */
 	int retries;
