@@ -29,7 +29,8 @@ type exchange struct {
 	server  string // command line; none if the program needs no peer
 	client  string
 	env     string   // NAME=value …, of both
-	ready   string   // "tcp": the server listens on $PORT; else what it prints before it does
+	ready   string   // "tcp": the server listens on $PORT; else what it prints when or before it does
+	times   int      // how often it prints that; 0 is once
 	says    []string // what the client must print: regular expressions
 	answers []string // what the server must print
 	fails   int      // the exit status that the client must have
@@ -158,7 +159,7 @@ func (x *exchange) await(server *process, deadline time.Time) error {
 			if listens(port) {
 				return nil
 			}
-		} else if strings.Contains(server.said.String(), x.ready) {
+		} else if strings.Count(server.said.String(), x.ready) >= max(x.times, 1) {
 			return nil
 		}
 		if server.ended(time.Now().Add(10 * time.Millisecond)) {

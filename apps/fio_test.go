@@ -26,7 +26,8 @@ func job(label, verb, more string, ports ...string) exchange {
 	}
 	return exchange{
 		program: "fio", label: label, server: side(server), client: side(client),
-		says: []string{`err= 0`, `WRITE: bw=`}, answers: []string{`err= 0`, `READ: bw=`},
+		ready: "waiting for connection", times: len(ports),
+		says: []string{`err= 0`, `WRITE: bw=`}, answers: []string{`err= 0`},
 	}
 }
 

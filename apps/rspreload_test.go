@@ -4,24 +4,31 @@ package apps
 
 import "path/filepath"
 
-// rspreload is Debian's library that turns a program's sockets into rsockets.
-var rspreload = func() string {
-	all, err := filepath.Glob("/usr/lib/*/rsocket/librspreload.so")
-	if err != nil || len(all) == 0 {
-		return "librspreload.so"
+// debianRspreload is the library of Debian's librdmacm1 that turns a program's
+// sockets into rsockets, ourRspreload is ours.
+var (
+	debianRspreload = func() string {
+		all, err := filepath.Glob("/usr/lib/*/rsocket/librspreload.so")
+		if err != nil || len(all) == 0 {
+			return "librspreload.so"
+		}
+		return all[0]
+	}()
+	ourRspreload = filepath.Join(filepath.Dir(verbena), "../lib/verbena/librspreload.so.1")
+)
+
+// socketProgram runs a program that knows only sockets over rsockets.
+func socketProgram(label, library string) exchange {
+	with := "env LD_PRELOAD=" + library + " "
+	return exchange{
+		program: "librspreload.so", label: label, either: true,
+		server:  with + "busybox nc -l -s $ADDR -p $PORT",
+		client:  "sh -c 'seq 20000 | " + with + "busybox nc $ADDR $PORT'",
+		answers: []string{`(?s)\n1\n2\n3\n.*\n19999\n20000\n|^1\n.*\n20000\n`},
 	}
-	return all[0]
-}()
+}
 
-// preloads is what is loaded first: that and our path shim.
-var preloads = rspreload + ":" + filepath.Join(filepath.Dir(verbena), "../lib/verbena/libverbena-preload.so")
-
-// A program that knows only sockets, run over rsockets.
 var rsocketPreload = []exchange{
-	{
-		program: "librspreload.so", label: "python3", ready: "listening",
-		server: "env LD_PRELOAD=" + preloads + " python3 " + file("socket.py") + " server $ADDR $PORT",
-		client: "env LD_PRELOAD=" + preloads + " python3 " + file("socket.py") + " client $ADDR $PORT",
-		says:   []string{`echoed 1000000 bytes`}, answers: []string{`done`},
-	},
+	socketProgram("Debian's, busybox nc", debianRspreload),
+	socketProgram("ours, busybox nc", ourRspreload),
 }

@@ -4,4 +4,4 @@ set -e
 mkdir tests
 cp /usr/share/doc/rdma-core/tests/* tests
 gunzip tests/*.gz
-exec python3 tests/run_tests.py --dev "$1" --port 1 --gid 0 -v
+exec /usr/bin/python3 tests/run_tests.py --dev "$1" --port 1 --gid 0 -v
