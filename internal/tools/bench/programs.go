@@ -129,9 +129,9 @@ func writeBandwidthC() program {
 func ucx(transport, test string, size, count, field int, scale float64) program {
 	n := strconv.Itoa(count)
 	g := program{name: "ucx_perftest", args: []string{"-t", test, "-s", strconv.Itoa(size), "-n", n, "-w", "1000", "-f", "-p", "PORT"}, client: []string{"HOST"},
-		env: []string{"UCX_TLS=self," + transport, "UCX_NET_DEVICES=DEVICE:1"}, figure: column(n, field, scale)}
+		env: []string{"UCX_TLS=self,rc_verbs,ud_verbs:aux", "UCX_NET_DEVICES=DEVICE:1"}, figure: column(n, field, scale)} // UCX connects RC over UD
 	if transport == "tcp" {
-		g.plain, g.env[1] = true, "UCX_NET_DEVICES=lo"
+		g.plain, g.env = true, []string{"UCX_TLS=self,tcp", "UCX_NET_DEVICES=lo"}
 	}
 	return g
 }
