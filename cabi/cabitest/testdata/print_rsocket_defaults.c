@@ -1,0 +1,15 @@
+/* Prints what the files of a directory, RS_CONF_DIR, make the defaults. Linked with defaults.c. */
+#include "../../rsocket/defaults.h"
+
+#include <stdio.h>
+
+int main(void)
+{
+	const struct rs_default_values *v = rs_defaults();
+
+	printf("mem_default %u\nwmem_default %u\nsqsize_default %u\nrqsize_default %u\n", v->receive_buffer, v->send_buffer, v->send_queue,
+	       v->receive_queue);
+	printf("inline_default %u\niomap_size %u\npolling_time %u\nwake_up_interval %u\n", v->inline_data, v->iomap_size, v->polling_time_us,
+	       v->wake_up_interval_ms);
+	return 0;
+}
