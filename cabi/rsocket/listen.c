@@ -186,6 +186,7 @@ void rs_listen_settled(struct rs_stream *st)
 	}
 	pthread_mutex_unlock(&listener->s.mu);
 	if (!open) {
+		st->linger = (struct linger){ 1, 0 }; /* nothing was sent, and the service does not wait */
 		rs_stream_close(&st->s);
 		rs_index_remove(&st->s);
 	}
