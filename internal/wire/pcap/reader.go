@@ -26,7 +26,8 @@ const (
 	linkTypeRawOpenBSD layers.LinkType = 14
 )
 
-// Reader yields the RoCEv2 datagrams of a capture.
+// Reader yields the RoCEv2 datagrams of a capture and, on request, the TCP
+// segments, in which iWARP may be.
 type Reader struct {
 	source  source
 	closer  io.Closer
@@ -83,19 +84,41 @@ func NewReader(r io.Reader) (*Reader, error) {
 // short.
 func (r *Reader) Next() (Datagram, error) {
 	for {
+		d, _, err := r.NextPacket()
+		if err != nil {
+			return Datagram{}, err
+		}
+		if d != nil {
+			return *d, nil
+		}
+		r.skipped++
+	}
+}
+
+// NextPacket returns the next datagram sent to the RoCEv2 port or, the other
+// result being nil, the next TCP segment. Errors are those of Next.
+func (r *Reader) NextPacket() (*Datagram, *Segment, error) {
+	for {
 		data, ci, err := r.source.ReadPacketData()
 		if err == io.EOF {
-			return Datagram{}, io.EOF
+			return nil, nil, io.EOF
 		}
 		if err != nil {
-			return Datagram{}, fmt.Errorf("frame %d: %w", r.frames+1, err)
+			return nil, nil, fmt.Errorf("frame %d: %w", r.frames+1, err)
 		}
 		r.frames++
-		if d, ok := datagram(data, linkType(r.source, ci)); ok && d.Dst.Port() == roce.Port {
+		p := gopacket.NewPacket(data, linkType(r.source, ci), gopacket.DecodeOptions{Lazy: true, NoCopy: true})
+		if d, ok := datagram(p); ok && d.Dst.Port() == roce.Port {
 			d.Time = ci.Timestamp
 			d.FrameLen = ci.Length
 			d.Truncated = d.Truncated || ci.CaptureLength < ci.Length
-			return d, nil
+			return &d, nil, nil
+		}
+		if s, ok := segment(p); ok {
+			s.Time = ci.Timestamp
+			s.FrameLen = ci.Length
+			s.Truncated = s.Truncated || ci.CaptureLength < ci.Length
+			return nil, &s, nil
 		}
 		r.skipped++
 	}
@@ -130,30 +153,37 @@ func linkType(s source, ci gopacket.CaptureInfo) layers.LinkType {
 }
 
 // datagram takes a frame apart; ok is false if it is not UDP, or a fragment.
-func datagram(frame []byte, link layers.LinkType) (d Datagram, ok bool) {
-	p := gopacket.NewPacket(frame, link, gopacket.DecodeOptions{Lazy: true, NoCopy: true})
+func datagram(p gopacket.Packet) (d Datagram, ok bool) {
 	udp, ok := p.Layer(layers.LayerTypeUDP).(*layers.UDP)
 	if !ok {
 		return Datagram{}, false
 	}
-	var src, dst netip.Addr
 	switch ip := p.NetworkLayer().(type) {
 	case *layers.IPv4:
-		src, _ = netip.AddrFromSlice(ip.SrcIP)
-		dst, _ = netip.AddrFromSlice(ip.DstIP)
 		d.IPID, d.TrafficClass, d.HopLimit = ip.Id, ip.TOS, ip.TTL
 		d.DontFragment = ip.Flags&layers.IPv4DontFragment != 0
 	case *layers.IPv6:
-		src, _ = netip.AddrFromSlice(ip.SrcIP)
-		dst, _ = netip.AddrFromSlice(ip.DstIP)
 		d.TrafficClass, d.HopLimit = ip.TrafficClass, ip.HopLimit
 		d.DontFragment = true
-	default:
-		return Datagram{}, false
 	}
-	d.Src = netip.AddrPortFrom(src, uint16(udp.SrcPort))
-	d.Dst = netip.AddrPortFrom(dst, uint16(udp.DstPort))
+	d.Src, d.Dst, ok = addresses(p, uint16(udp.SrcPort), uint16(udp.DstPort))
 	d.Payload = udp.Payload
 	d.Truncated = p.Metadata().Truncated
-	return d, true
+	return d, ok
+}
+
+// addresses returns where an IP packet comes from and goes to.
+func addresses(p gopacket.Packet, srcPort, dstPort uint16) (src, dst netip.AddrPort, ok bool) {
+	var from, to netip.Addr
+	switch ip := p.NetworkLayer().(type) {
+	case *layers.IPv4:
+		from, _ = netip.AddrFromSlice(ip.SrcIP)
+		to, _ = netip.AddrFromSlice(ip.DstIP)
+	case *layers.IPv6:
+		from, _ = netip.AddrFromSlice(ip.SrcIP)
+		to, _ = netip.AddrFromSlice(ip.DstIP)
+	default:
+		return src, dst, false
+	}
+	return netip.AddrPortFrom(from, srcPort), netip.AddrPortFrom(to, dstPort), true
 }
