@@ -13,7 +13,7 @@ CONCURRENT = /(internal/(engine|osio|stats|mem|queue)|verbs|rdmacm)(/|$$)
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
-.PHONY: help build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
+.PHONY: help apps install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -42,6 +42,7 @@ lint: ## gofmt and go vet
 	@scripts/need $(CABI_NEEDS)
 	@unformatted=$$(gofmt -l cabi); if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	CGO_ENABLED=1 $(GO) vet -tags cabi ./cabi/...
+	$(GO) vet -tags apps ./apps
 
 cross: ## the pure Go part builds elsewhere, tests included
 	@set -e; for platform in $(FOREIGN); do \
@@ -72,6 +73,23 @@ interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 t
 	@interop/kernel/build uml
 	@interop/kernel/build debian
 	$(GO) test -tags interop -count=1 -p 1 -timeout 15m -v ./interop/...
+
+APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils rdmacm-utils librdmacm1 perftest qperf fio \
+  libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
+
+apps: build ## Debian's verbs applications, unmodified, over our libraries; prints what works
+	@scripts/need $(APPS_NEEDS)
+	$(GO) test -tags apps -count=1 -p 1 -timeout 15m ./apps -args $(APPS_ARGS)
+
+PREFIX ?= /usr/local
+
+install: ## the command, the libraries, completions and the manual page into DESTDIR/PREFIX
+	@[ -x bin/verbena ] && [ -e lib/verbena/librdmacm.so.1 ] || $(MAKE) --no-print-directory build
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install
+
+deb: build ## a Debian package in bin/, unpacked and tried
+	@scripts/need binutils dpkg-dev lintian
+	packaging/deb bin
 
 bench: build ## measure beside the machine's own sockets; leaves bench.json
 	bin/verbena bench -o bench.json

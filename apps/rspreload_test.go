@@ -22,7 +22,7 @@ func socketProgram(label, library string) exchange {
 	with := "env LD_PRELOAD=" + library + " "
 	return exchange{
 		program: "librspreload.so", label: label, either: true,
-		server:  with + "busybox nc -l -s $ADDR -p $PORT",
+		server:  with + "busybox nc -l -p $PORT",
 		client:  "sh -c 'seq 20000 | " + with + "busybox nc $ADDR $PORT'",
 		answers: []string{`(?s)\n1\n2\n3\n.*\n19999\n20000\n|^1\n.*\n20000\n`},
 	}

@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
 	"verbena/internal/testkit/loopback"
+
 	"verbena/internal/tools/cli"
 )
 
@@ -256,5 +258,25 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	out, _, status := run(t, "perf", "write", "bw", "--help")
 	if status != cli.ExitOK || !strings.Contains(out, "--tx-depth N") {
 		t.Errorf("status %d\n%s", status, out)
+	}
+}
+
+func TestManualPageHasEveryCommand(t *testing.T) {
+	page, err := os.ReadFile("../../packaging/verbena.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range root().Commands() {
+		if !bytes.Contains(page, []byte("\n.It Cm "+c.Name()+"\n")) {
+			t.Errorf("packaging/verbena.1 has no %q", c.Name())
+		}
+		if c.Name() != "run" {
+			continue
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !bytes.Contains(page, []byte("\n.It Fl \\-"+f.Name)) {
+				t.Errorf("packaging/verbena.1 has no --%s", f.Name)
+			}
+		})
 	}
 }
