@@ -19,8 +19,9 @@ type stream struct {
 	deadline time.Time // zero is by iterations
 	meter    meter
 	messages int64
-	stopped  bool // the deadline has passed
-	reported bool // we told the peer that we are done
+	arrived  int64 // messages received
+	stopped  bool  // the deadline has passed
+	reported bool  // we told the peer that we are done
 	wc       [pollBatch]ib.WC
 	progress func(int64)
 }
@@ -149,11 +150,30 @@ func (s *stream) pollReceives() (int, error) {
 		i := int(wc.WRID >> flowShift)
 		f := &s.e.flows[i]
 		f.used++
+		s.arrived++
 		if err := f.restore(i, min(listLength, s.e.receiveDepth()/2)); err != nil {
 			return n, err
 		}
 	}
 	return n, nil
+}
+
+// drainTime is how long the last messages may be under way after the peer has
+// said that it is done.
+const drainTime = 10 * time.Millisecond
+
+// drain takes in what is under way still and returns how many messages arrived.
+func (s *stream) drain() (int64, error) {
+	for quiet := time.Now(); time.Since(quiet) < drainTime; {
+		n, err := s.pollReceives()
+		if err != nil {
+			return 0, err
+		}
+		if n > 0 {
+			quiet = time.Now()
+		}
+	}
+	return s.arrived, nil
 }
 
 func (s *stream) finished() bool {

@@ -24,10 +24,15 @@ func Command() *cobra.Command {
 		Long: `Measure bandwidth (bw) or latency (lat) of one operation between two processes
 or machines, both verbena. One side runs as server, without HOST; the client
 names it and decides what is measured. Results are in the tables of perftest,
-or JSON, or CSV; MB is 2^20 bytes.`,
+or JSON, or CSV; MB is 2^20 bytes.
+
+Over UC (write, send) and UD (send) messages may be lost: bandwidth counts what
+was sent and says how much arrived; latency leaves out what had no answer. A UD
+message is at most the path MTU; its receive buffer has 40 bytes more, the GRH.`,
 		Example: `  verbena perf write bw                       on the server
   verbena perf write bw -a 192.0.2.1          on the client: all sizes
-  verbena perf send lat -s 2 -D 5 192.0.2.1   5 seconds of 2 bytes`,
+  verbena perf send lat -s 2 -D 5 192.0.2.1   5 seconds of 2 bytes
+  verbena perf send bw -c UD 192.0.2.1        datagrams of a path MTU`,
 		RunE: cli.Group,
 	}
 	for _, op := range operations {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"verbena/ib"
 	"verbena/internal/osio/share"
 	"verbena/rdmacm"
 )
@@ -44,8 +45,9 @@ func (d *direct) connectQPs(_ context.Context, peer *Offer) error {
 }
 
 // managed connects by the connection manager. The client connects one queue
-// pair after the other; the request's private data begin with the number (2) of
-// the queue pair.
+// pair after the other; the request's private data begin with the index (2) and
+// the number (4) of the queue pair. UD has no connection, only a request and an
+// answer, of which each tells where datagrams go.
 type managed struct {
 	e        *endpoint
 	o        *options
@@ -53,7 +55,7 @@ type managed struct {
 	listener *rdmacm.ID // server only
 }
 
-const indexBytes = 2
+const aboutBytes = 2 + 4
 
 func (m *managed) makeQPs(context.Context) ([]QPAddr, error) {
 	m.e.onClose(func() error { m.events.Close(); return nil })
@@ -67,7 +69,7 @@ func (m *managed) makeQPs(context.Context) ([]QPAddr, error) {
 
 func (m *managed) listen() error {
 	var err error
-	if m.listener, err = rdmacm.NewID(m.events, rdmacm.TCP); err != nil {
+	if m.listener, err = rdmacm.NewID(m.events, m.o.service.portSpace()); err != nil {
 		return err
 	}
 	m.e.onClose(m.listener.Destroy)
@@ -83,7 +85,7 @@ func (m *managed) listen() error {
 
 func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
 	if m.o.host == "" {
-		return m.acceptAll(ctx)
+		return m.acceptAll(ctx, peer)
 	}
 	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), uint16(m.o.port))
 	for i := range m.e.flows {
@@ -111,8 +113,9 @@ func (m *managed) dialInTime(ctx context.Context, i int, to netip.AddrPort) erro
 
 // param are the parameters of every connection; the private data tell which.
 func (m *managed) param(i int) *rdmacm.ConnParam {
+	about := binary.BigEndian.AppendUint16(nil, uint16(i))
 	return &rdmacm.ConnParam{
-		PrivateData:        binary.BigEndian.AppendUint16(nil, uint16(i)),
+		PrivateData:        binary.BigEndian.AppendUint32(about, uint32(m.e.flows[i].qp.QPN())),
 		ResponderResources: m.e.rdAtom, InitiatorDepth: m.e.rdAtom, RetryCount: retries, RNRRetryCount: retries,
 	}
 }
@@ -126,13 +129,15 @@ func (m *managed) adopt(id *rdmacm.ID, i int) error {
 		return err
 	}
 	m.e.onClose(id.DestroyQP)
-	m.e.onClose(id.Disconnect)
+	if m.o.service != serviceUD {
+		m.e.onClose(id.Disconnect)
+	}
 	m.e.flows[i].qp = id.QP()
 	return nil
 }
 
 func (m *managed) dial(ctx context.Context, i int, to netip.AddrPort) error {
-	id, err := rdmacm.NewID(m.events, rdmacm.TCP)
+	id, err := rdmacm.NewID(m.events, m.o.service.portSpace())
 	if err != nil {
 		return err
 	}
@@ -140,13 +145,13 @@ func (m *managed) dial(ctx context.Context, i int, to netip.AddrPort) error {
 	if err := id.ResolveAddr(ctx, netip.AddrPort{}, to); err != nil {
 		return err
 	}
-	if err := m.expect(ctx, rdmacm.AddrResolved); err != nil {
+	if _, err := m.expect(ctx, rdmacm.AddrResolved); err != nil {
 		return err
 	}
 	if err := id.ResolveRoute(); err != nil {
 		return err
 	}
-	if err := m.expect(ctx, rdmacm.RouteResolved); err != nil {
+	if _, err := m.expect(ctx, rdmacm.RouteResolved); err != nil {
 		return err
 	}
 	if err := m.adopt(id, i); err != nil {
@@ -155,20 +160,24 @@ func (m *managed) dial(ctx context.Context, i int, to netip.AddrPort) error {
 	if err := id.Connect(m.param(i)); err != nil {
 		return err
 	}
-	return m.expect(ctx, rdmacm.Established)
+	ev, err := m.expect(ctx, rdmacm.Established)
+	if err != nil || m.o.service != serviceUD {
+		return err
+	}
+	return m.e.sendTo(i, ev.UD.AH, ev.UD.QPN, ev.UD.QKey)
 }
 
-func (m *managed) expect(ctx context.Context, want rdmacm.EventType) error {
+func (m *managed) expect(ctx context.Context, want rdmacm.EventType) (*rdmacm.Event, error) {
 	ev, err := m.events.Get(ctx)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case ev.Type == want:
-		return nil
+		return ev, nil
 	case ev.Err != nil:
-		return ev.Err
+		return nil, ev.Err
 	}
-	return fmt.Errorf("%v instead of %v", ev.Type, want)
+	return nil, fmt.Errorf("%v instead of %v", ev.Type, want)
 }
 
 // errNoRequest is what a silent client means to the server.
@@ -182,7 +191,7 @@ func (m *managed) nextInTime(ctx context.Context) (*rdmacm.Event, error) {
 }
 
 // acceptAll takes the client's connections until all queue pairs have one.
-func (m *managed) acceptAll(ctx context.Context) error {
+func (m *managed) acceptAll(ctx context.Context, peer *Offer) error {
 	for up := 0; up < len(m.e.flows); {
 		ev, err := m.nextInTime(ctx)
 		switch {
@@ -193,8 +202,12 @@ func (m *managed) acceptAll(ctx context.Context) error {
 		case ev.Err != nil:
 			return ev.Err
 		case ev.Type == rdmacm.ConnectRequest:
-			if err := m.accept(ev); err != nil {
+			accepted, err := m.accept(ev, peer)
+			if err != nil {
 				return err
+			}
+			if accepted && m.o.service == serviceUD {
+				up++ // nothing more comes
 			}
 		case ev.Type == rdmacm.Established:
 			up++
@@ -205,17 +218,23 @@ func (m *managed) acceptAll(ctx context.Context) error {
 	return nil
 }
 
-func (m *managed) accept(ev *rdmacm.Event) error {
+// accept takes a request and reports whether it was our client's.
+func (m *managed) accept(ev *rdmacm.Event, peer *Offer) (bool, error) {
 	m.e.onClose(ev.ID.Destroy)
-	i := len(m.e.flows)
-	if len(ev.PrivateData) >= indexBytes {
-		i = int(binary.BigEndian.Uint16(ev.PrivateData))
+	i, qpn := len(m.e.flows), ib.QPN(0)
+	if about := ev.PrivateData; len(about) >= aboutBytes {
+		i, qpn = int(binary.BigEndian.Uint16(about)), ib.QPN(binary.BigEndian.Uint32(about[2:]))
 	}
 	if i >= len(m.e.flows) || m.e.flows[i].qp != nil {
-		return ev.ID.Reject(nil) // a stranger; our client may still come
+		return false, ev.ID.Reject(nil) // a stranger; our client may still come
 	}
 	if err := m.adopt(ev.ID, i); err != nil {
-		return err
+		return false, err
 	}
-	return ev.ID.Accept(m.param(i))
+	if m.o.service == serviceUD {
+		if err := m.e.sendTo(i, m.e.pathTo(peer), qpn, rdmacm.UDQKey); err != nil {
+			return false, err
+		}
+	}
+	return true, ev.ID.Accept(m.param(i))
 }

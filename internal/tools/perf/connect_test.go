@@ -11,7 +11,7 @@ import (
 
 func TestSilenceOfTheConnectionManagerEndsTheClient(t *testing.T) {
 	loopback.Device(t)
-	m := &managed{e: &endpoint{flows: make([]flow, 1)}, o: &options{patience: time.Nanosecond}, events: rdmacm.NewEventChannel()}
+	m := &managed{e: &endpoint{flows: make([]flow, 1)}, o: &options{service: serviceRC, patience: time.Nanosecond}, events: rdmacm.NewEventChannel()}
 	defer m.events.Close()
 	defer m.e.close()
 	if err := m.dialInTime(t.Context(), 0, netip.MustParseAddrPort("127.0.0.1:18515")); err != errNoAnswer {
@@ -22,7 +22,7 @@ func TestSilenceOfTheConnectionManagerEndsTheClient(t *testing.T) {
 func TestSilentClientEndsTheServer(t *testing.T) {
 	m := &managed{e: &endpoint{flows: make([]flow, 1)}, o: &options{patience: time.Nanosecond}, events: rdmacm.NewEventChannel()}
 	defer m.events.Close()
-	if err := m.acceptAll(t.Context()); err != errNoRequest {
+	if err := m.acceptAll(t.Context(), &Offer{}); err != errNoRequest {
 		t.Errorf("server: %v", err)
 	}
 }

@@ -15,12 +15,17 @@
 //	        … RDMA, both or one way …
 //	done: what was measured         ─▶
 //	                                ◀─  done: what was measured
+//	                                ◀─  count: what arrived      (bandwidth of SEND over UC and UD)
 //	at last:
 //	bye                             ─▶
 //
 // With --rdmacm the queue pairs are connected by the connection manager
 // between the two offers and "ready", on the same port number of its TCP port
-// space; the rest is the same.
+// space (UC: IB, UD: UDP); the rest is the same.
+//
+// UC and UD lose messages, and nobody hears of it. A bandwidth test counts what
+// was sent, as perftest does, and says how much of it arrived. In a latency test
+// each message has a number; one without an answer in time counts as lost.
 //
 // The measuring loops run on one goroutine and allocate nothing. A second
 // goroutine reads the TCP connection, so that a loop ends when the peer is

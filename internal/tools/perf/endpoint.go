@@ -13,9 +13,12 @@ const (
 	minRNRTimer = 12 // 0.64 ms
 	ackTimeout  = 14 // 67 ms
 	retries     = 7
+	qkey        = 0x11111111
 	readDepth   = 16 // READs and atomics outstanding, where the device allows
 
-	cacheLine    = 64
+	cacheLine       = 64
+	unreliableDepth = 512 // receives of a service that drops what finds none
+
 	latencyDepth = 16 // messages whose completion a latency test leaves unread
 )
 
@@ -35,6 +38,7 @@ type endpoint struct {
 	flows   []flow
 	sgid    ib.GIDEntry
 	portMTU int // bytes
+	largest int // message
 	rdAtom  uint8
 	stride  int
 	undo    []func() error
@@ -60,6 +64,11 @@ func (e *endpoint) build() error {
 	if o.mtuBytes > e.portMTU {
 		return fmt.Errorf("path MTU %d is more than the %d that %s carries; use a smaller -m, or raise the interface's MTU", o.mtuBytes, e.portMTU, e.dev.Info().Name)
 	}
+	if o.service == serviceUD {
+		if err := o.bound(e.portMTU, "a datagram on "+e.dev.Info().Name); err != nil {
+			return err
+		}
+	}
 	if e.sgid, err = cli.LocalGID(e.dev, o.ibPort, o.gidIndex); err != nil {
 		return err
 	}
@@ -69,7 +78,8 @@ func (e *endpoint) build() error {
 	}
 	e.onClose(e.pd.Dealloc)
 	sizes := o.sizes()
-	e.stride = strideOf(sizes[len(sizes)-1])
+	e.largest = sizes[len(sizes)-1]
+	e.stride = strideOf(e.largest + o.service.grh())
 	const all = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
 	if e.mr, err = e.pd.RegMR(make([]byte, 2*e.stride*o.qps), all); err != nil {
 		return fmt.Errorf("cannot register %d bytes: %w", 2*e.stride*o.qps, err)
@@ -114,13 +124,16 @@ func (e *endpoint) receiveDepth() int {
 	if e.o.test.op != "send" {
 		return 1
 	}
+	if !e.o.service.reliable() {
+		return max(2*e.sendDepth(), unreliableDepth) // the sender does not wait for us
+	}
 	return 2 * e.sendDepth()
 }
 
 // qpInit are the attributes of every queue pair.
 func (e *endpoint) qpInit() *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
-		Type: ib.QPTypeRC, SendCQ: e.scq, RecvCQ: e.rcq,
+		Type: e.o.service.qpType(), SendCQ: e.scq, RecvCQ: e.rcq,
 		Cap: ib.QPCap{
 			MaxSendWR: uint32(e.sendDepth()), MaxRecvWR: uint32(e.receiveDepth()), MaxSendSGE: 1, MaxRecvSGE: 1,
 			MaxInlineData: uint32(e.o.inline),
@@ -137,9 +150,9 @@ func (e *endpoint) createQPs() ([]QPAddr, error) {
 			return nil, fmt.Errorf("cannot create queue pair %d: %w", i, err)
 		}
 		e.onClose(qp.Destroy)
-		const access = ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
-		attr := ib.QPAttr{State: ib.QPInit, PortNum: uint8(e.o.ibPort), AccessFlags: access}
-		if err := qp.Modify(&attr, ib.QPStateAttr|ib.QPPKeyIndex|ib.QPPort|ib.QPAccessFlags); err != nil {
+		v := e.o.service
+		attr := ib.QPAttr{State: ib.QPInit, PortNum: uint8(e.o.ibPort), AccessFlags: v.access(), QKey: qkey}
+		if err := qp.Modify(&attr, ib.QPStateAttr|ib.QPPKeyIndex|ib.QPPort|initMask[v]); err != nil {
 			return nil, err
 		}
 		e.flows[i].qp = qp
@@ -158,22 +171,44 @@ func (e *endpoint) offer(qps []QPAddr) *Offer {
 
 // connectQPs brings the queue pairs to RTS towards the peer's.
 func (e *endpoint) connectQPs(mine []QPAddr, peer *Offer) error {
-	mtu := e.o.pathMTU(e.portMTU, peer.MTU)
+	v, mtu := e.o.service, e.o.pathMTU(e.portMTU, peer.MTU)
 	for i := range e.flows {
 		qp := e.flows[i].qp
 		rtr := ib.QPAttr{
 			State: ib.QPRTR, PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN), RQPSN: ib.NewPSN(peer.QPs[i].PSN),
-			AH:              ib.AHAttr{IsGlobal: true, PortNum: uint8(e.o.ibPort), GRH: ib.GRH{DGID: ib.GID(peer.GID), SGIDIndex: uint8(e.sgid.Index)}},
+			AH:              e.pathTo(peer),
 			MaxDestRdAtomic: e.rdAtom, MinRNRTimer: minRNRTimer,
 		}
-		if err := qp.Modify(&rtr, ib.QPStateAttr|ib.QPAV|ib.QPPathMTU|ib.QPDestQPN|ib.QPRQPSN|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer); err != nil {
+		if err := qp.Modify(&rtr, ib.QPStateAttr|rtrMask[v]); err != nil {
 			return fmt.Errorf("cannot connect to QPN 0x%06x at %s: %w", peer.QPs[i].QPN, ib.GID(peer.GID).Addr(), err)
 		}
 		rts := ib.QPAttr{State: ib.QPRTS, SQPSN: ib.PSN(mine[i].PSN), Timeout: ackTimeout, RetryCnt: retries, RNRRetry: retries, MaxRdAtomic: e.rdAtom}
-		if err := qp.Modify(&rts, ib.QPStateAttr|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPSQPSN|ib.QPMaxQPRdAtomic); err != nil {
+		if err := qp.Modify(&rts, ib.QPStateAttr|rtsMask[v]); err != nil {
 			return err
 		}
+		if v == serviceUD {
+			if err := e.sendTo(i, e.pathTo(peer), ib.QPN(peer.QPs[i].QPN), qkey); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// pathTo is the way to the peer.
+func (e *endpoint) pathTo(peer *Offer) ib.AHAttr {
+	return ib.AHAttr{IsGlobal: true, PortNum: uint8(e.o.ibPort), GRH: ib.GRH{DGID: ib.GID(peer.GID), SGIDIndex: uint8(e.sgid.Index)}}
+}
+
+// sendTo says where the datagrams of a queue pair go.
+func (e *endpoint) sendTo(i int, path ib.AHAttr, qpn ib.QPN, key ib.QKey) error {
+	ah, err := e.pd.CreateAH(&path)
+	if err != nil {
+		return fmt.Errorf("cannot reach %s: %w", path.GRH.DGID.Addr(), err)
+	}
+	e.onClose(ah.Destroy)
+	f := &e.flows[i]
+	f.ah, f.qpn, f.qkey = ah, qpn, key
 	return nil
 }
 
@@ -186,6 +221,8 @@ func (e *endpoint) checkPeer(peer *Offer) error {
 		return fmt.Errorf("the peer offers %d bytes of memory where %d are needed", peer.Len, e.mr.Length())
 	case e.o.pathMTU(e.portMTU, peer.MTU) == 0:
 		return fmt.Errorf("the peer's port carries %d bytes a packet", peer.MTU)
+	case e.o.service == serviceUD && e.largest > peer.MTU:
+		return fmt.Errorf("a datagram of %d bytes is more than the %d that the peer's port carries; use -m %d", e.largest, peer.MTU, peer.MTU)
 	}
 	return nil
 }
@@ -197,6 +234,11 @@ func (e *endpoint) remote(peer *Offer, i int) uint64 {
 
 func (e *endpoint) sendHalf(i int) int    { return 2 * i * e.stride }
 func (e *endpoint) receiveHalf(i int) int { return (2*i + 1) * e.stride }
+
+// lastByte is the last byte of a message that the first queue pair received.
+func (e *endpoint) lastByte(size int) *byte {
+	return &e.mr.Bytes()[e.receiveHalf(0)+e.o.service.grh()+size-1]
+}
 
 func (e *endpoint) onClose(f func() error) { e.undo = append(e.undo, f) }
 

@@ -24,6 +24,9 @@ type flow struct {
 	limit     int64 // messages to send; 0 is no limit
 	posted    int64
 	completed int64
+	ah        *verbs.AH // UD: where messages go, with qpn and qkey
+	qpn       ib.QPN
+	qkey      ib.QKey
 	used      int // receives that arrived and are to be posted again, over all sizes
 }
 
@@ -49,6 +52,9 @@ func (e *endpoint) message(i, size int, peer *Offer) verbs.SendWR {
 	wr := verbs.SendWR{
 		SGList:     []ib.SGE{e.mr.SGE(e.sendHalf(i), size)},
 		RemoteAddr: e.remote(peer, i), RKey: ib.RKey(peer.RKey),
+	}
+	if f := &e.flows[i]; f.ah != nil {
+		wr.AH, wr.RemoteQPN, wr.RemoteQKey = f.ah, f.qpn, f.qkey
 	}
 	switch e.o.test.op {
 	case "write":

@@ -43,6 +43,8 @@ type LatResult struct {
 	P99       float64 `json:"percentile_99_usec"`
 	P999      float64 `json:"percentile_99_9_usec"`
 	PerSecond float64 `json:"transactions_per_second"`
+	// Lost is how many messages had no answer, of a service that may lose some.
+	Lost int64 `json:"lost,omitempty"`
 }
 
 func (l *latencies) result(size int, took time.Duration) LatResult {

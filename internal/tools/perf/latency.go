@@ -1,6 +1,8 @@
 package perf
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"verbena/ib"
@@ -26,12 +28,27 @@ type pinger struct {
 	sequence  byte
 	roundTrip time.Duration // divisor of a round trip: 2 for ping-pong
 	progress  func(int64)
+
+	// A service that loses messages: how long to wait for an answer, 0 is for
+	// ever, and how many did not come.
+	patience time.Duration
+	lost     int64
 }
+
+// An answer that takes longer is lost, and so is a peer that leaves as many in a
+// row unanswered.
+const (
+	answerTime = 50 * time.Millisecond
+	maxSilence = 100
+)
 
 func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
 	p := &pinger{e: e, w: w, size: size, iters: iters, times: newLatencies(), wait: e.waiter(), roundTrip: 1}
 	if e.o.test == writeLatency || e.o.test == sendLatency {
 		p.roundTrip = 2
+	}
+	if !e.o.service.reliable() {
+		p.patience = answerTime
 	}
 	return p
 }
@@ -39,6 +56,7 @@ func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
 // ping is the client's side: it measures.
 func (p *pinger) ping() (LatResult, error) {
 	var start, t0 time.Time
+	silence := 0
 	first := int64(-warmUp)
 	if p.iters > 0 {
 		first = max(first, -p.iters)
@@ -52,14 +70,25 @@ func (p *pinger) ping() (LatResult, error) {
 		if err := p.send(); err != nil {
 			return LatResult{}, err
 		}
-		if err := p.awaitAnswer(); err != nil {
+		err := p.awaitAnswer()
+		if err != nil && !errors.Is(err, errLate) {
 			return LatResult{}, err
+		}
+		if silence++; err == nil {
+			silence = 0
+		}
+		if silence == maxSilence {
+			return LatResult{}, fmt.Errorf("%d messages in a row had no answer; is UDP port 4791 open there?", maxSilence)
 		}
 		if i < 0 {
 			continue
 		}
 		t1 := time.Now() // ends this round trip and begins the next
-		p.times.add(t1.Sub(t0) / p.roundTrip)
+		if err == nil {
+			p.times.add(t1.Sub(t0) / p.roundTrip)
+		} else {
+			p.lost++
+		}
 		t0 = t1
 		if p.iters == 0 && t1.After(p.deadline) {
 			break
@@ -68,7 +97,12 @@ func (p *pinger) ping() (LatResult, error) {
 			p.progress(i)
 		}
 	}
-	return p.times.result(p.size, time.Since(start)), nil
+	if p.times.h.TotalCount() == 0 {
+		return LatResult{}, fmt.Errorf("none of %d messages had an answer", p.lost)
+	}
+	result := p.times.result(p.size, time.Since(start))
+	result.Lost = p.lost
+	return result, nil
 }
 
 // pong is the server's side: it answers until the client is done.
@@ -124,7 +158,7 @@ func (p *pinger) send() error {
 		}
 	}
 	f := &p.e.flows[0]
-	if p.e.o.test.op == "write" {
+	if p.numbered() {
 		p.sequence++
 		p.e.mr.Bytes()[p.e.sendHalf(0)+p.size-1] = p.sequence
 	}
@@ -135,8 +169,16 @@ func (p *pinger) send() error {
 	return f.restore(0, 1) // only now: the answer goes first
 }
 
-// awaitAnswer waits for what ends a round trip.
+// numbered reports whether the last byte of a message is its number: a WRITE is
+// seen by it, and where messages are lost it tells which one is answered.
+func (p *pinger) numbered() bool { return p.e.o.test.op == "write" || p.patience > 0 }
+
+// awaitAnswer waits for what ends a round trip. Of a service that loses messages
+// it returns errLate when none came.
 func (p *pinger) awaitAnswer() error {
+	if p.patience > 0 {
+		p.wait.until = time.Now().Add(p.patience)
+	}
 	if p.roundTrip == 2 {
 		return p.awaitMessage()
 	}
@@ -147,7 +189,7 @@ func (p *pinger) awaitAnswer() error {
 		}
 		if p.unread == before {
 			if err := p.wait.idle(p.w.ctx); err != nil {
-				return p.lost(err)
+				return p.ended(err)
 			}
 		}
 	}
@@ -157,23 +199,41 @@ func (p *pinger) awaitAnswer() error {
 // awaitMessage waits for the peer's next message: of a SEND the completion, of
 // a WRITE the last byte in memory, as perftest does.
 func (p *pinger) awaitMessage() error {
+	last := p.e.lastByte(p.size)
 	if p.e.o.test.op == "send" {
-		return p.awaitReceive()
+		for {
+			if err := p.awaitReceive(); err != nil || !p.numbered() || p.take(*last) {
+				return err
+			}
+		}
 	}
-	want := p.sequence
-	if p.e.o.host == "" {
-		want++ // the server answers with the number it got
-	}
-	last := &p.e.mr.Bytes()[p.e.receiveHalf(0)+p.size-1]
-	for cli.LoadByte(last) != want {
+	for !p.take(cli.LoadByte(last)) {
 		if err := p.reap(); err != nil {
 			return err
 		}
 		if err := p.wait.idle(p.w.ctx); err != nil {
-			return p.lost(err)
+			return p.ended(err)
 		}
 	}
 	return nil
+}
+
+// take looks at the number of a message that arrived and reports whether it was
+// waited for. The client waits for its own. The server answers with the number
+// that it got, which is the next one, or, where messages are lost, another than
+// the last; of SENDs it answers each, as there a number is not seen twice.
+func (p *pinger) take(number byte) bool {
+	client := p.e.o.host != ""
+	switch {
+	case client:
+		return number == p.sequence
+	case p.patience == 0:
+		return number == p.sequence+1
+	case p.e.o.test.op == "write" && number == p.sequence:
+		return false
+	}
+	p.sequence = number - 1 // send adds one
+	return true
 }
 
 func (p *pinger) awaitReceive() error {
@@ -185,15 +245,15 @@ func (p *pinger) awaitReceive() error {
 			break
 		}
 		if err := p.wait.idle(p.w.ctx); err != nil {
-			return p.lost(err)
+			return p.ended(err)
 		}
 	}
 	p.arrived--
 	return nil
 }
 
-// lost is the error of a wait that the context ended.
-func (p *pinger) lost(err error) error {
+// ended is the error of a wait that the context ended.
+func (p *pinger) ended(err error) error {
 	if failed := p.w.failed(); failed != nil {
 		return failed
 	}

@@ -16,10 +16,16 @@ import (
 // errors and what the client printed.
 func both(t *testing.T, server, client test, line string) (out string, serverErr, clientErr error) {
 	t.Helper()
+	return bothWith(t, server, client, "", line)
+}
+
+// bothWith gives the server options, too.
+func bothWith(t *testing.T, server, client test, serverLine, line string) (out string, serverErr, clientErr error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	dev := loopback.Device(t)
-	s, err := parse(t, server.op, server.metric, "-d "+dev)
+	s, err := parse(t, server.op, server.metric, serverLine+" -d "+dev)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +76,20 @@ func TestEveryMeasureOverLoopback(t *testing.T) {
 		{"atomic", "lat", "-n 50", 1},
 		{"send", "bw", "-a -n 2 -t 2", 23},
 		{"write", "lat", "-a -n 1", 23},
+		{"write", "bw", "-c UC -s 4096 -n 300 -q 2", 1},
+		{"write", "bw", "-c uc -s 4096 -n 100 -b -R", 1},
+		{"write", "lat", "-c UC -s 2 -n 50", 1},
+		{"send", "bw", "-c UC -s 4096 -n 300 -b -q 2", 1},
+		{"send", "bw", "-c UC -s 10000 -n 50 -m 1024 -e", 1},
+		{"send", "lat", "-c UC -s 2 -n 50 -R", 1},
+		{"send", "bw", "-c UD -n 300", 1},
+		{"send", "bw", "-c UD -s 4096 -n 300 -b -q 3 -e", 1},
+		{"send", "bw", "-c UD -s 1024 -n 300 -b -q 3 -R", 1},
+		{"send", "bw", "-c UD -a -n 20 -t 4", 12},
+		{"send", "bw", "-c UD -a -n 20 -m 1024", 10},
+		{"send", "lat", "-c UD -s 2 -n 50", 1},
+		{"send", "lat", "-c UD -s 4096 -n 50 -e", 1},
+		{"send", "lat", "-c UD -a -n 10 -R", 12},
 	} {
 		name := strings.Join([]string{c.op, c.metric, c.line}, " ")
 		t.Run(name, func(t *testing.T) {
@@ -116,5 +136,56 @@ func TestDifferentTestsDoNotMeet(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "run the same on both sides") {
 			t.Errorf("%s: %v", side, err)
 		}
+	}
+}
+
+// TestLossIsCounted measures services that lose messages while the wire does:
+// every test ends, and says what is missing.
+func TestLossIsCounted(t *testing.T) {
+	const lossy = "--faults loss=2%,dup=1%,seed=7"
+	for _, c := range []struct{ op, metric, line string }{
+		{"send", "bw", "-c UD -s 1024 -n 2000 -t 16"},
+		{"send", "bw", "-c UD -s 1024 -n 1000 -t 16 -b -e"},
+		{"send", "bw", "-c UC -s 8192 -m 1024 -n 500 -t 16 -q 2"},
+		{"send", "lat", "-c UD -n 200"},
+		{"send", "lat", "-c UC -n 200 -e"},
+		{"write", "lat", "-c UC -n 200"},
+		{"write", "bw", "-c UC -n 300"},
+	} {
+		t.Run(strings.Join([]string{c.op, c.metric, c.line}, " "), func(t *testing.T) {
+			test := test{op: c.op, metric: c.metric}
+			out, serverErr, clientErr := bothWith(t, test, test, lossy, c.line)
+			if serverErr != nil || clientErr != nil {
+				t.Fatalf("server: %v; client: %v", serverErr, clientErr)
+			}
+			var report struct {
+				Results []struct {
+					Iterations int64
+					Arrived    *int64 `json:"messages_arrived"`
+					Lost       int64
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Results) != 1 {
+				t.Fatalf("%v in\n%s", err, out)
+			}
+			r := report.Results[0]
+			switch {
+			case c.metric == "lat" && (r.Lost == 0 || r.Lost+r.Iterations != 200):
+				t.Errorf("%d round trips and %d without an answer", r.Iterations, r.Lost)
+			case c.metric == "bw" && c.op == "send" && (r.Arrived == nil || *r.Arrived == 0 || *r.Arrived >= r.Iterations):
+				t.Errorf("of %d messages there arrived %v", r.Iterations, r.Arrived)
+			case c.op == "write" && r.Arrived != nil:
+				t.Errorf("of WRITEs nobody knows whether they arrive: %v", *r.Arrived)
+			}
+		})
+	}
+}
+
+// A peer that answers nothing at all ends a latency test with an error.
+func TestSilenceEndsALatencyTest(t *testing.T) {
+	test := test{op: "send", metric: "lat"}
+	_, _, err := bothWith(t, test, test, "--faults loss=100%", "-c UD -n 1000")
+	if err == nil || !strings.Contains(err.Error(), "no answer") || !strings.Contains(err.Error(), "4791") {
+		t.Errorf("client: %v", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // protocol names the exchange and its version.
-const protocol = "verbena perf 1"
+const protocol = "verbena perf 2"
 
 // maxLineBytes bounds one message; the largest is an offer of maxQPs.
 const maxLineBytes = 1 << 20
@@ -22,6 +22,7 @@ const (
 	kindReady = "ready"
 	kindStep  = "step"
 	kindDone  = "done"
+	kindCount = "count"
 	kindBye   = "bye"
 	kindError = "error"
 )
@@ -39,18 +40,19 @@ type Message struct {
 
 // Hello says what the client wants to measure.
 type Hello struct {
-	Protocol      string `json:"protocol"`
-	Op            string `json:"op"`
-	Metric        string `json:"metric"`
-	MaxSize       int    `json:"max_size"`
-	QPs           int    `json:"qps"`
-	Depth         int    `json:"depth"`
-	MTU           int    `json:"mtu"`    // bytes, 0 is what both ports carry
-	Inline        int    `json:"inline"` // bytes
-	Bidirectional bool   `json:"bidirectional"`
-	Events        bool   `json:"events"`
-	RDMACM        bool   `json:"rdmacm"`
-	DurationNS    int64  `json:"duration_ns"` // 0 is by iterations
+	Protocol      string  `json:"protocol"`
+	Op            string  `json:"op"`
+	Metric        string  `json:"metric"`
+	Connection    service `json:"connection"`
+	MaxSize       int     `json:"max_size"`
+	QPs           int     `json:"qps"`
+	Depth         int     `json:"depth"`
+	MTU           int     `json:"mtu"`    // bytes, 0 is what both ports carry
+	Inline        int     `json:"inline"` // bytes
+	Bidirectional bool    `json:"bidirectional"`
+	Events        bool    `json:"events"`
+	RDMACM        bool    `json:"rdmacm"`
+	DurationNS    int64   `json:"duration_ns"` // 0 is by iterations
 }
 
 // Offer is where one side can be reached and written to.
@@ -122,6 +124,10 @@ func ParseMessage(line []byte) (*Message, error) {
 		if m.Size < 1 || m.Size > ib.MaxMessage || m.Iters < 0 {
 			return nil, errors.New("step of an impossible size")
 		}
+	case kindCount:
+		if m.Result == nil {
+			return nil, errors.New("count without content")
+		}
 	case kindReady, kindDone, kindBye, kindError:
 	default:
 		return nil, fmt.Errorf("unknown message %q", m.Kind)
@@ -149,5 +155,5 @@ func (h *Hello) check() error {
 	case 2*h.QPs*h.MaxSize > maxMemory:
 		return fmt.Errorf("%d queue pairs of %d bytes need more than %d MiB of memory", h.QPs, h.MaxSize, maxMemory>>20)
 	}
-	return nil
+	return h.Connection.check(h.Op)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func hello() *Hello {
-	return &Hello{Protocol: protocol, Op: "write", Metric: "bw", MaxSize: 65536, QPs: 2, Depth: 128, MTU: 1024}
+	return &Hello{Protocol: protocol, Op: "write", Metric: "bw", Connection: serviceRC, MaxSize: 65536, QPs: 2, Depth: 128, MTU: 1024}
 }
 
 func messages() []*Message {
@@ -21,6 +21,7 @@ func messages() []*Message {
 		{Kind: kindReady},
 		{Kind: kindStep, Size: 8, Iters: 5000},
 		{Kind: kindDone, Result: &BWResult{Messages: 5000, Bytes: 40000, TookNS: 1e6, PeakBPS: 4e7}},
+		{Kind: kindCount, Result: &BWResult{Messages: 4999}},
 		{Kind: kindBye},
 		{Kind: kindError, Error: "no GID"},
 	}
@@ -57,9 +58,10 @@ func TestImpossibleMessagesAreRefused(t *testing.T) {
 		`{"kind":"hello"}`: "without content",
 		`{"kind":"offer"}`: "without queue pairs",
 		`{"kind":"offer","offer":{"gid":"00","qps":[{}]}}`: "32 hexadecimal",
-		`{"kind":"step","size":0}`:                         "impossible size",
-		`{"kind":"step","size":-1}`:                        "impossible size",
-		`{"kind":"step","size":1,"iters":-1}`:              "impossible size",
+		`{"kind":"count"}`:                    "without content",
+		`{"kind":"step","size":0}`:            "impossible size",
+		`{"kind":"step","size":-1}`:           "impossible size",
+		`{"kind":"step","size":1,"iters":-1}`: "impossible size",
 	} {
 		if _, err := ParseMessage([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q in it", line, err, want)
@@ -78,6 +80,8 @@ func TestHelloIsBounded(t *testing.T) {
 		"duration":        func(h *Hello) { h.DurationNS = -1 },
 		"MiB of memory":   func(h *Hello) { h.MaxSize, h.QPs = maxSize, maxQPs },
 		"0 queue pairs":   func(h *Hello) { h.QPs = 0 },
+		"connection":      func(h *Hello) { h.Connection = "DC" },
+		"no RDMA WRITE":   func(h *Hello) { h.Connection = serviceUD },
 		"-1 queue pairs ": func(h *Hello) { h.QPs = -1 },
 	} {
 		h := hello()

@@ -38,6 +38,11 @@ var (
 	sendLatency  = test{op: "send", metric: "lat"}
 )
 
+// noun is what the operation is called.
+func (t test) noun() string {
+	return map[string]string{"write": "RDMA WRITE", "read": "RDMA READ", "send": "SEND", "atomic": "atomic"}[t.op]
+}
+
 // title is the heading of perftest's table.
 func (t test) title() string {
 	name := map[string]string{"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send", "atomic": "Atomic FETCH_AND_ADD"}[t.op]
@@ -107,11 +112,15 @@ type options struct {
 	bidir    bool
 	events   bool
 	rdmacm   bool
+	service  service // after complete
+	datagram int     // the longest message; 0 is no bound
 
-	seconds int
-	gbits   bool
-	json    bool
-	csv     bool
+	connection string
+	adopted    bool // the client has decided
+	seconds    int
+	gbits      bool
+	json       bool
+	csv        bool
 
 	patience  time.Duration  // how long a connection by -R may take to come about
 	listening func(net.Addr) // if set: called when the server can be reached
@@ -125,6 +134,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 		fs.BoolVarP(&o.all, "all", "a", false, "all sizes from 2 to 8388608 bytes")
 		o.sizeFlag = fs.Lookup("size")
 	}
+	fs.StringVarP(&o.connection, "connection", "c", "RC", "measure over `RC`, UC or UD, as far as these have the operation")
 	fs.Int64VarP(&o.iters, "iters", "n", 0, "`N` messages a size and queue pair (default by test and size)")
 	fs.IntVarP(&o.seconds, "duration", "D", 0, "run each size for `SECONDS` instead")
 	if o.test.bandwidth() {
@@ -164,6 +174,15 @@ func (o *options) complete() error {
 		o.qps, o.depth = 1, 1
 	}
 	o.duration = time.Duration(o.seconds) * time.Second
+	var err error
+	if o.service, err = parseService(o.connection); err != nil {
+		return cli.Usagef("--connection: %w", err)
+	}
+	if o.service == serviceUD && o.test.op == "send" {
+		if err := o.bound(maxDatagram, "the largest datagram"); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.all && o.sizeFlag.Changed:
 		return cli.Usagef("--all and --size exclude each other")
@@ -211,13 +230,14 @@ func (o *options) hello() *Hello {
 	sizes := o.sizes()
 	return &Hello{
 		Protocol: protocol, Op: o.test.op, Metric: o.test.metric, MaxSize: sizes[len(sizes)-1],
-		QPs: o.qps, Depth: o.depth, MTU: o.mtuBytes, Inline: o.inline,
+		Connection: o.service, QPs: o.qps, Depth: o.depth, MTU: o.mtuBytes, Inline: o.inline,
 		Bidirectional: o.bidir, Events: o.events, RDMACM: o.rdmacm, DurationNS: int64(o.duration),
 	}
 }
 
 // adopt takes the client's decisions.
 func (o *options) adopt(h *Hello) {
+	o.service, o.adopted = h.Connection, true
 	o.size, o.qps, o.depth, o.inline, o.mtuBytes = h.MaxSize, h.QPs, h.Depth, h.Inline, h.MTU
 	o.bidir, o.events, o.rdmacm, o.duration = h.Bidirectional, h.Events, h.RDMACM, time.Duration(h.DurationNS)
 }
@@ -228,10 +248,32 @@ func (o *options) sizes() []int {
 		return []int{o.size}
 	}
 	var s []int
-	for n := smallestOfAll; n <= largestOfAll; n *= 2 {
+	largest := largestOfAll
+	if o.datagram > 0 {
+		largest = o.datagram
+	}
+	for n := smallestOfAll; n <= largest; n *= 2 {
 		s = append(s, n)
 	}
 	return s
+}
+
+// bound makes n the longest message, as UD wants it: beyond it one of somebody's
+// choice is refused, the default is cut.
+func (o *options) bound(n int, what string) error {
+	if o.mtuBytes > 0 && o.mtuBytes < n {
+		n, what = o.mtuBytes, "a datagram with this --mtu"
+	}
+	o.datagram = n
+	chosen := o.sizeFlag.Changed || o.adopted
+	switch {
+	case o.all || o.size <= n:
+	case chosen:
+		return cli.Usagef("--size %d: %s carries %d bytes; use a smaller size", o.size, what, n)
+	default:
+		o.size = n
+	}
+	return nil
 }
 
 // Without --iters large messages are sent less often: as often as their number

@@ -49,6 +49,11 @@ func TestDefaults(t *testing.T) {
 		{"read", "bw", "-s 1048576", 1, 1 << 20, 1024},
 		{"read", "bw", "-s 8388608 -n 7", 1, 8 << 20, 7},
 		{"read", "lat", "-D 3", 1, 2, 0},
+		{"send", "bw", "-c UC", 1, 65536, 5000},
+		{"send", "bw", "-c UD", 1, 4096, 5000},
+		{"send", "bw", "-c UD -m 512", 1, 512, 5000},
+		{"send", "bw", "-c UD -a -m 1024", 10, 1024, 5000},
+		{"send", "lat", "-c ud -s 4096", 1, 4096, 1000},
 	} {
 		o, err := parse(t, c.op, c.metric, c.line)
 		if err != nil {
@@ -66,7 +71,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestServerAdoptsTheClientsWishes(t *testing.T) {
-	client, err := parse(t, "send", "bw", "-s 100 -q 3 -t 7 -b -e -D 2")
+	client, err := parse(t, "send", "bw", "-c UD -s 100 -q 3 -t 7 -b -e -D 2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +101,12 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{"write", "bw", "--json --csv", "exclude each other"},
 		{"write", "bw", "-a -q 4096", "MiB of memory"},
 		{"write", "lat", "-e", "makes no completion"},
+		{"write", "bw", "-c DC", `"DC" is not RC, UC or UD`},
+		{"write", "bw", "-c UD", "UD has no RDMA WRITE"},
+		{"read", "lat", "-c UC", "UC has no RDMA READ"},
+		{"atomic", "bw", "-c UD", "UD has no atomic"},
+		{"send", "bw", "-c UD -s 4097", "carries 4096 bytes"},
+		{"send", "lat", "-c UD -s 1025 -m 1024", "carries 1024 bytes"},
 		{"write", "lat", "-b", "unknown shorthand"},
 		{"atomic", "bw", "-s 8", "unknown shorthand"},
 	} {

@@ -23,6 +23,9 @@ type BWRow struct {
 	Average float64 `json:"bw_average"`
 	Unit    string  `json:"unit"`
 	MsgRate float64 `json:"msg_rate_mpps"`
+	// Arrived is how many messages the receivers got, of a service that may lose
+	// some.
+	Arrived *int64 `json:"messages_arrived,omitempty"`
 }
 
 func bwRow(size int, r BWResult, gbits bool) BWRow {
@@ -56,7 +59,7 @@ func (r *reporter) begin(device string, local, remote *Offer) {
 	fmt.Fprint(r.w, rule)
 	fmt.Fprintf(r.w, "                    %s\n", o.test.title())
 	fmt.Fprintf(r.w, " Number of qps   : %d\t\tDevice         : %s\n", o.qps, device)
-	fmt.Fprintf(r.w, " Connection type : RC\t\tTX depth       : %d\n", o.depth)
+	fmt.Fprintf(r.w, " Connection type : %s\t\tTX depth       : %d\n", o.service, o.depth)
 	fmt.Fprintf(r.w, " Mtu             : %d[B]\tMax inline data : %d[B]\n", r.mtu, o.inline)
 	fmt.Fprintf(r.w, " Link type       : Ethernet\trdma_cm QPs    : %s\n", onOff(o.rdmacm))
 	fmt.Fprint(r.w, rule)
@@ -92,6 +95,9 @@ func (r *reporter) bandwidth(row BWRow) {
 	r.rows = append(r.rows, row)
 	if r.o.format() == formatTable {
 		fmt.Fprintf(r.w, " %-7d    %-10d       %-7.2f            %-7.2f\t\t   %-7.6f\n", row.Size, row.Count, row.Peak, row.Average, row.MsgRate)
+		if row.Arrived != nil && *row.Arrived < row.Count {
+			fmt.Fprintf(r.w, " %d of these messages were lost\n", row.Count-*row.Arrived)
+		}
 	}
 }
 
@@ -101,6 +107,9 @@ func (r *reporter) latency(row LatResult) {
 	if r.o.format() == formatTable {
 		fmt.Fprintf(r.w, " %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f\n",
 			row.Size, row.Count, row.Min, row.Max, row.Typical, row.Avg, row.StdDev, row.P99, row.P999)
+		if row.Lost > 0 {
+			fmt.Fprintf(r.w, " %d messages more had no answer\n", row.Lost)
+		}
 	}
 }
 
@@ -126,19 +135,39 @@ func (r *reporter) end() error {
 
 func (r *reporter) csv() error {
 	w := csv.NewWriter(r.w)
+	mayLose := !r.o.service.reliable()
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	var line []string
 	if r.o.test.bandwidth() {
-		w.Write([]string{"bytes", "iterations", "bw_peak", "bw_average", "unit", "msg_rate_mpps"})
+		line = []string{"bytes", "iterations", "bw_peak", "bw_average", "unit", "msg_rate_mpps"}
+		if mayLose {
+			line = append(line, "messages_arrived")
+		}
 	} else {
-		w.Write([]string{"bytes", "iterations", "t_min_usec", "t_max_usec", "t_typical_usec", "t_avg_usec", "t_stdev_usec", "percentile_99_usec", "percentile_99_9_usec"})
+		line = []string{"bytes", "iterations", "t_min_usec", "t_max_usec", "t_typical_usec", "t_avg_usec", "t_stdev_usec", "percentile_99_usec", "percentile_99_9_usec"}
+		if mayLose {
+			line = append(line, "lost")
+		}
 	}
+	w.Write(line)
 	for _, row := range r.rows {
 		switch row := row.(type) {
 		case BWRow:
-			w.Write([]string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Peak), f(row.Average), row.Unit, f(row.MsgRate)})
+			line = []string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Peak), f(row.Average), row.Unit, f(row.MsgRate)}
+			if mayLose {
+				arrived := "" // of WRITEs nobody knows
+				if row.Arrived != nil {
+					arrived = strconv.FormatInt(*row.Arrived, 10)
+				}
+				line = append(line, arrived)
+			}
 		case LatResult:
-			w.Write([]string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Min), f(row.Max), f(row.Typical), f(row.Avg), f(row.StdDev), f(row.P99), f(row.P999)})
+			line = []string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Min), f(row.Max), f(row.Typical), f(row.Avg), f(row.StdDev), f(row.P99), f(row.P999)}
+			if mayLose {
+				line = append(line, strconv.FormatInt(row.Lost, 10))
+			}
 		}
+		w.Write(line)
 	}
 	w.Flush()
 	return w.Error()

@@ -100,3 +100,37 @@ func TestPeakIsNeverBelowTheAverage(t *testing.T) {
 		t.Errorf("peak %g, average %g", row.Peak, row.Average)
 	}
 }
+
+// What a service lost stands below its line, and in a column of its own.
+func TestLossIsReported(t *testing.T) {
+	arrived := int64(98)
+	bw := BWRow{Size: 8, Count: 100, Unit: "MB/sec", Arrived: &arrived}
+	lat := LatResult{Size: 8, Count: 90, Lost: 10}
+	for _, c := range []struct {
+		metric, line string
+		print        func(*reporter)
+		want         []string
+	}{
+		{"bw", "-c UD", func(r *reporter) { r.bandwidth(bw) }, []string{" 2 of these messages were lost\n"}},
+		{"lat", "-c UC", func(r *reporter) { r.latency(lat) }, []string{" 10 messages more had no answer\n"}},
+		{"bw", "-c UD --csv", func(r *reporter) { r.bandwidth(bw) }, []string{",messages_arrived\n", ",98\n"}},
+		{"lat", "-c UD --csv", func(r *reporter) { r.latency(lat) }, []string{",lost\n", ",10\n"}},
+		{"bw", "-c UD --json", func(r *reporter) { r.bandwidth(bw) }, []string{`"connection": "UD"`, `"messages_arrived": 98`}},
+	} {
+		var b bytes.Buffer
+		o, err := parse(t, "send", c.metric, c.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reporter{w: &b, o: o}
+		c.print(&r)
+		if err := r.end(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s %s: no %q in\n%s", c.metric, c.line, want, &b)
+			}
+		}
+	}
+}

@@ -154,7 +154,7 @@ func (s *session) serveSteps(ctx context.Context) error {
 				fmt.Fprint(s.report.w, rule)
 			}
 			return nil
-		case m.Kind != kindStep || m.Size > s.e.stride:
+		case m.Kind != kindStep || m.Size > s.e.largest:
 			return s.ctl.refuse(fmt.Errorf("the peer sent %q of %d bytes where a step was due", m.Kind, m.Size))
 		}
 		if err := s.ready(m.Size, m.Iters, first); err != nil {
@@ -174,7 +174,7 @@ func (s *session) serveSteps(ctx context.Context) error {
 // for all sizes.
 func (s *session) ready(size int, iters int64, first bool) error {
 	s.e.prepare(size, iters, s.peer)
-	s.e.mr.Bytes()[s.e.receiveHalf(0)+size-1] = 0
+	*s.e.lastByte(size) = 0
 	if s.o.test.op != "send" || !first {
 		return nil
 	}
@@ -207,7 +207,14 @@ func (s *session) answer(w *watch, size int, iters int64) error {
 	if _, err := w.wait(); err != nil {
 		return err
 	}
-	if st.sends || st.receives {
+	switch {
+	case s.counts():
+		arrived, err := st.drain()
+		if err != nil {
+			return err
+		}
+		return s.ctl.send(&Message{Kind: kindCount, Result: &BWResult{Messages: arrived}})
+	case st.sends || st.receives:
 		return nil
 	}
 	return done(BWResult{})
@@ -233,7 +240,7 @@ func (s *session) step(ctx context.Context, size int) error {
 		p.progress = progress.Set
 		result, err := p.ping()
 		if err != nil {
-			return p.lost(err)
+			return p.ended(err)
 		}
 		if err := s.ctl.send(&Message{Kind: kindDone}); err != nil {
 			return err
@@ -261,6 +268,25 @@ func (s *session) step(ctx context.Context, size int) error {
 		result = result.plus(*m.Result)
 	}
 	progress.Done()
-	s.report.bandwidth(bwRow(size, result, s.o.gbits))
+	row := bwRow(size, result, s.o.gbits)
+	if s.counts() {
+		here, err := st.drain()
+		if err != nil {
+			return err
+		}
+		there, err := s.ctl.expect(kindCount)
+		if err != nil {
+			return err
+		}
+		arrived := here + there.Result.Messages
+		row.Arrived = &arrived
+	}
+	s.report.bandwidth(row)
 	return nil
+}
+
+// counts reports whether the receivers count what arrived, as it may be less
+// than what was sent.
+func (s *session) counts() bool {
+	return !s.o.service.reliable() && s.o.test.bandwidth() && s.o.test.op == "send"
 }

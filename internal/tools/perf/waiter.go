@@ -2,6 +2,8 @@ package perf
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"verbena/verbs"
 )
@@ -16,17 +18,24 @@ type waiter struct {
 	cqs     [2]*verbs.CQ
 	armed   bool
 	empty   int
+	until   time.Time // if not zero: how long to wait
 }
+
+// errLate is the end of a wait that has a limit.
+var errLate = errors.New("nothing came in time")
 
 func (e *endpoint) waiter() waiter {
 	return waiter{channel: e.channel, cqs: [2]*verbs.CQ{e.scq, e.rcq}}
 }
 
 // idle returns when it is worth to poll again. It returns the error of ctx
-// when that ended.
+// when that ended, and errLate when the limit has passed.
 func (w *waiter) idle(ctx context.Context) error {
 	if w.channel == nil {
 		if w.empty++; w.empty%pollsPerCheck == 0 {
+			if !w.until.IsZero() && time.Now().After(w.until) {
+				return errLate
+			}
 			return ctx.Err()
 		}
 		return nil
@@ -43,11 +52,18 @@ func (w *waiter) idle(ctx context.Context) error {
 		return nil
 	}
 	w.armed = false
-	if _, err := w.channel.Wait(ctx); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return err
+	limited := ctx
+	if !w.until.IsZero() {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithDeadline(ctx, w.until)
+		defer cancel()
 	}
-	return nil
+	_, err := w.channel.Wait(limited)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		return errLate
+	}
+	return err
 }
