@@ -39,7 +39,7 @@ type pinger struct {
 // row unanswered.
 const (
 	answerTime = 50 * time.Millisecond
-	maxSilence = 100
+	maxSilence = 50
 )
 
 func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
