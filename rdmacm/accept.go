@@ -12,8 +12,8 @@ import (
 
 // Accept takes a request: rdma_accept(3), on the ID that ConnectRequest brought.
 // The ID's queue pair is ready to receive and to send when it returns; send
-// after Established. Private data are at most 196 bytes, 136 in the UDP port
-// space. p may be nil in the UDP port space.
+// after Established. Private data are at most 196 bytes, 136 for datagrams. p may
+// be nil for these.
 //
 // Errors: ECONNRESET if the peer has given up meanwhile.
 func (id *ID) Accept(p *ConnParam) error {
@@ -25,7 +25,7 @@ func (id *ID) Accept(p *ConnParam) error {
 	if err := id.check("Accept", stRequested); err != nil {
 		return err
 	}
-	if id.ps == UDP {
+	if id.datagrams() {
 		return id.acceptUD(p)
 	}
 	if err := checkPrivate(p.PrivateData, cm.REPPrivateSize); err != nil {
@@ -91,7 +91,7 @@ func (id *ID) replySIDR(call string, r ibcm.SIDRReply, then state) error {
 }
 
 // Reject refuses a request, or a peer's acceptance after ConnectResponse:
-// rdma_reject(3). Private data are at most 148 bytes, 136 in the UDP port space.
+// rdma_reject(3). Private data are at most 148 bytes, 136 for datagrams.
 func (id *ID) Reject(private []byte) error { return id.reject("Reject", cm.RejConsumer, private) }
 
 // RejectECE refuses as Reject does, for the sake of what the peer asks of the
@@ -106,7 +106,7 @@ func (id *ID) reject(call string, why cm.Reason, private []byte) error {
 	if err := id.check(call, stRequested, stReplied); err != nil {
 		return err
 	}
-	if id.ps == UDP {
+	if id.datagrams() {
 		if err := checkPrivate(private, cm.SIDRREPPrivateSize); err != nil {
 			return err
 		}

@@ -13,11 +13,8 @@ import (
 // maxPrivate is how much private data the application may send, in bytes:
 // what the message holds less the IP header in front of it.
 func (id *ID) maxRequestPrivate() int {
-	switch id.ps {
-	case UDP:
+	if id.datagrams() {
 		return cm.SIDRREQPrivateSize - cm.IPHeaderSize // 180
-	case IB:
-		return cm.REQPrivateSize // 92
 	}
 	return cm.REQPrivateSize - cm.IPHeaderSize // 56
 }
@@ -30,7 +27,8 @@ func checkPrivate(data []byte, most int) error {
 }
 
 // Connect asks the peer for a connection: rdma_connect(3). Private data are at
-// most 56 bytes, 92 in the IB port space and 180 in the UDP port space.
+// most 56 bytes, 180 for datagrams. In the IB port space the type of the queue
+// pair tells which it is: of the ID's, else of the one that p names.
 // Established, Rejected or Unreachable follows; ConnectResponse if the ID has
 // no queue pair, whose number p must then name.
 func (id *ID) Connect(p *ConnParam) error {
@@ -39,17 +37,17 @@ func (id *ID) Connect(p *ConnParam) error {
 	if err := id.check("Connect", stRouteResolved); err != nil {
 		return err
 	}
+	if err := id.become(id.connectType(p)); err != nil {
+		return err
+	}
 	if err := checkPrivate(p.PrivateData, id.maxRequestPrivate()); err != nil {
 		return err
 	}
-	private := p.PrivateData
-	if id.ps != IB {
-		h := cm.IPHeader{Port: id.local.Port(), Src: id.local.Addr().WithZone(""), Dst: id.peer.Addr().WithZone("")}
-		private = append(h.Append(nil), private...)
-	}
+	h := cm.IPHeader{Port: id.local.Port(), Src: id.local.Addr().WithZone(""), Dst: id.peer.Addr().WithZone("")}
+	private := append(h.Append(nil), p.PrivateData...)
 	path := ibcm.Path{Local: id.place.addr, Remote: id.peer.Addr()}
 	service := cm.NewServiceID(id.ps, id.peer.Port())
-	if id.ps == UDP {
+	if id.datagrams() {
 		return id.start(func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error) {
 			return a.ResolveSIDR(now, ibcm.SIDRParams{Path: path, ServiceID: service, PrivateData: private})
 		})
@@ -125,21 +123,10 @@ func (id *ID) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.TransportServic
 		if p.QPN <= ib.QP1 || p.QPN >= ib.QPMulticast {
 			return 0, false, 0, invalid("QPN", "%v: the ID has no queue pair, so name one", p.QPN)
 		}
-		return p.QPN, p.SRQ, serviceOf(p.QPType), nil
+		return p.QPN, p.SRQ, serviceOf(id.typ), nil
 	}
 	_, init := id.qp.Query()
-	return id.qp.QPN(), init.SRQ != nil, serviceOf(init.Type), nil
-}
-
-// serviceOf returns the transport service of a type of queue pairs.
-func serviceOf(t ib.QPType) cm.TransportService {
-	switch t {
-	case ib.QPTypeUC:
-		return cm.ServiceUC
-	case ib.QPTypeXRCSend, ib.QPTypeXRCRecv:
-		return cm.ServiceExtended
-	}
-	return cm.ServiceRC
+	return id.qp.QPN(), init.SRQ != nil, serviceOf(id.typ), nil
 }
 
 // Establish tells the peer that the queue pair is ready, after ConnectResponse:
@@ -178,8 +165,8 @@ func (id *ID) Disconnect() error {
 	if err := id.check("Disconnect", stConnecting, stReplied, stRequested, stAccepting, stEstablished); err != nil {
 		return err
 	}
-	if id.ps == UDP {
-		return invalid("Disconnect", "the UDP port space has no connections")
+	if id.datagrams() {
+		return invalid("Disconnect", "datagrams have no connection")
 	}
 	if err := id.failQP(); err != nil || id.state != stEstablished {
 		return err

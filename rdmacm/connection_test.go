@@ -29,7 +29,7 @@ func (f *fabric) connected(ps PortSpace, typ ib.QPType, addr netip.Addr) (client
 	p.PrivateData = []byte("hello")
 	check(f.t, client.Connect(&p))
 	ev := l.want(ConnectRequest)
-	if ev.ListenID != l.ID || ev.ID.PeerAddr() != client.LocalAddr() && ps != IB || ev.ID.LocalAddr() != l.LocalAddr() {
+	if ev.ListenID != l.ID || ev.ID.PeerAddr() != client.LocalAddr() || ev.ID.LocalAddr() != l.LocalAddr() {
 		f.t.Errorf("request on %v from %v to %v", ev.ListenID, ev.ID.PeerAddr(), ev.ID.LocalAddr())
 	}
 	if !bytes.HasPrefix(ev.PrivateData, []byte("hello\x00")) {
@@ -222,56 +222,6 @@ func TestXRCConnection(t *testing.T) {
 	server.want(Disconnected)
 }
 
-func TestDatagramServiceIsResolved(t *testing.T) {
-	f := newFabric(t)
-	a, b := f.process(1), f.process(2)
-	l := b.listening(UDP, loopback4)
-	client := a.resolved(UDP, l.LocalAddr()).equip(ib.QPTypeUD)
-	check(t, client.Connect(&ConnParam{PrivateData: []byte("who")}))
-	ev := l.want(ConnectRequest)
-	if !bytes.HasPrefix(ev.PrivateData, []byte("who\x00")) || ev.ID.PeerAddr() != client.LocalAddr() {
-		t.Errorf("request %q from %v", ev.PrivateData, ev.ID.PeerAddr())
-	}
-	server := f.own(ev.ID, l.ch).equip(ib.QPTypeUD)
-	check(t, server.Accept(&ConnParam{PrivateData: []byte("me")}))
-	up := client.want(Established)
-	if up.UD.QPN != server.QP().QPN() || up.UD.QKey != UDQKey || !bytes.HasPrefix(up.UD.PrivateData, []byte("me\x00")) {
-		t.Errorf("established with %+v", up.UD)
-	}
-	ah, err := client.QP().PD().CreateAH(&up.UD.AH)
-	check(t, err)
-	defer ah.Destroy()
-	copy(client.buf, "datagram")
-	_, err = client.QP().PostSend(verbs.SendWR{
-		Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{client.mr.SGE(0, 8)}, AH: ah, RemoteQPN: up.UD.QPN, RemoteQKey: up.UD.QKey,
-	})
-	check(t, err)
-	wc := server.completion()
-	check(t, wc.Err())
-	if string(server.buf[2048+40:][:8]) != "datagram" || wc.SrcQP != client.QP().QPN() {
-		t.Errorf("received %+v", wc)
-	}
-	sent := client.completion()
-	check(t, sent.Err())
-}
-
-func TestDatagramServiceIsRefused(t *testing.T) {
-	f := newFabric(t)
-	a, b := f.process(1), f.process(2)
-	l := b.listening(UDP, loopback4)
-	client := a.resolved(UDP, l.LocalAddr())
-	check(t, client.Connect(&ConnParam{}))
-	ev := l.want(ConnectRequest)
-	check(t, ev.ID.Reject([]byte("no")))
-	check(t, ev.ID.Destroy())
-	if got := client.want(Unreachable); !errors.Is(got.Err, syscall.ECONNREFUSED) || !bytes.HasPrefix(got.PrivateData, []byte("no\x00")) {
-		t.Errorf("refused with %v, %q", got.Err, got.PrivateData)
-	}
-	other := a.resolved(UDP, netip.AddrPortFrom(loopback4, 9))
-	check(t, other.Connect(&ConnParam{}))
-	other.want(Unreachable)
-}
-
 // A process is killed. Its peer learns at once, by the DREQ that it left.
 func TestKilledPeerDisconnects(t *testing.T) {
 	f := newFabric(t)
@@ -307,6 +257,48 @@ func TestListenerOnAllAddresses(t *testing.T) {
 		check(t, ev.ID.Destroy())
 		client.want(Rejected)
 	}
+}
+
+// A REQ that comes while the listener still opens ports waits for it.
+func TestListenerTakesRequestsWhileItOpensPorts(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.newID(TCP)
+	check(t, l.BindAddr(netip.AddrPortFrom(netip.IPv6Unspecified(), 0)))
+	port := l.LocalAddr().Port() // an application may tell its peer now
+	client := a.resolved(TCP, netip.AddrPortFrom(loopback4, port)).equip(ib.QPTypeRC)
+
+	opens, open := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b.taken = func(netip.Addr) bool {
+		once.Do(func() { close(opens) })
+		<-open
+		return false
+	}
+	listened := make(chan error, 1)
+	go func() { listened <- l.Listen(1) }()
+	<-opens
+	check(t, client.Connect(&someParam))
+	for b.connections() == 0 {
+		if ev := client.ch.TryGet(); ev != nil {
+			t.Errorf("%v (%v) while the server listens", ev.Type, ev.Err)
+			break
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	close(open)
+	check(t, <-listened)
+	if !t.Failed() {
+		check(t, l.want(ConnectRequest).ID.Destroy())
+		client.want(Rejected)
+	}
+}
+
+// connections counts what the manager's agent has.
+func (m *manager) connections() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.agent.Len()
 }
 
 func TestDestroyingAListenerRefusesWhatNobodyFetched(t *testing.T) {

@@ -86,17 +86,21 @@ func (m *manager) requested(listener *ID, ev *ibcm.Event) (*ID, cm.Reason) {
 	if listener == nil {
 		return nil, cm.RejInvalidServiceID
 	}
-	peer := netip.AddrPortFrom(ev.Path.Remote, 0)
-	if listener.ps != IB {
-		// Only the port is taken from the header: the addresses are those that the
-		// request came by, whatever it says.
-		h, rest, ok := cm.ParseIPHeader(ev.PrivateData)
-		if !ok {
-			return nil, cm.RejUnsupported
-		}
-		peer = netip.AddrPortFrom(ev.Path.Remote, h.Port)
-		ev.PrivateData = rest
+	typ := ib.QPTypeUD
+	if ev.Kind == ibcm.EventRequest {
+		typ = requestType(ev.Params.Service)
 	}
+	if !listener.takes(typ) {
+		return nil, cm.RejInvalidTransportType
+	}
+	// Only the port is taken from the header: the addresses are those that the
+	// request came by, whatever it says.
+	h, rest, ok := cm.ParseIPHeader(ev.PrivateData)
+	if !ok {
+		return nil, cm.RejUnsupported
+	}
+	peer := netip.AddrPortFrom(ev.Path.Remote, h.Port)
+	ev.PrivateData = rest
 	at, err := m.locate(ev.Path.Local)
 	if err != nil {
 		return nil, cm.RejInvalidGID
@@ -109,7 +113,7 @@ func (m *manager) requested(listener *ID, ev *ibcm.Event) (*ID, cm.Reason) {
 	}
 	id := &ID{
 		mgr: m, ps: listener.ps, state: stRequested, place: at, local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer,
-		conn: ev.Conn, psn: ib.NewPSN(uint32(m.random())),
+		conn: ev.Conn, typ: typ, psn: ib.NewPSN(uint32(m.random())),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

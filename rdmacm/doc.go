@@ -23,8 +23,9 @@
 //	              → TIMEWAIT_EXIT       Disconnect → TIMEWAIT_EXIT
 //	DestroyQP, Destroy                  DestroyQP, Destroy
 //
-// In the UDP port space there is no connection: Connect asks the peer which
-// queue pair serves the port, and ESTABLISHED brings its number and Q_Key.
+// In the UDP port space, and in IB's with a queue pair of type UD, there is no
+// connection: Connect asks the peer which queue pair serves the port, and
+// ESTABLISHED brings its number and Q_Key.
 // JoinMulticast joins a group; MULTICAST_JOIN brings how to send to it.
 //
 // # Differences from librdmacm

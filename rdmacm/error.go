@@ -21,18 +21,19 @@ type RejectReason = cm.Reason
 
 // Reasons that an application meets.
 const (
-	RejectConsumer   = cm.RejConsumer         // the peer's application called Reject
-	RejectNoListener = cm.RejInvalidServiceID // nobody listens to the port
-	RejectStale      = cm.RejStaleConnection  // the peer holds an older connection of the queue pair
-	RejectTimeout    = cm.RejTimeout          // the peer gave up waiting for our answer
-	RejectMTU        = cm.RejInvalidMTU       // the peer's port is narrower than the path MTU asked for
+	RejectConsumer   = cm.RejConsumer             // the peer's application called Reject
+	RejectNoListener = cm.RejInvalidServiceID     // nobody listens to the port
+	RejectStale      = cm.RejStaleConnection      // the peer holds an older connection of the queue pair
+	RejectTimeout    = cm.RejTimeout              // the peer gave up waiting for our answer
+	RejectTransport  = cm.RejInvalidTransportType // the listener is for another type of queue pairs
+	RejectMTU        = cm.RejInvalidMTU           // the peer's port is narrower than the path MTU asked for
 )
 
-// SIDRStatus is why a port of the UDP port space is not served.
+// SIDRStatus is why a datagram service's port is not served.
 type SIDRStatus = cm.SIDRStatus
 
 // UnservedError is the Err of the UNREACHABLE event that tells that the peer
-// does not serve a port of the UDP port space. It wraps ECONNREFUSED.
+// does not serve the port of a datagram service. It wraps ECONNREFUSED.
 type UnservedError struct {
 	Status SIDRStatus
 }

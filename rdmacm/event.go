@@ -18,9 +18,9 @@ const (
 	ConnectRequest  EventType = 4  // a peer asks; Event.ID is new, Event.ListenID the listener
 	ConnectResponse EventType = 5  // active, no QP on the ID: the peer accepted; call Establish
 	ConnectError    EventType = 6  // the peer accepted, but the QP could not be set up
-	Unreachable     EventType = 7  // the peer does not answer; UDP port space: it does not serve the port
+	Unreachable     EventType = 7  // the peer does not answer; datagrams: it does not serve the port
 	Rejected        EventType = 8  // the peer refused
-	Established     EventType = 9  // the connection is up; UDP port space: Event.UD holds
+	Established     EventType = 9  // the connection is up; datagrams: Event.UD holds
 	Disconnected    EventType = 10 // the connection is over
 	DeviceRemoval   EventType = 11 // not raised
 	MulticastJoin   EventType = 12 // JoinMulticast did; Event.Group and UD hold
@@ -55,8 +55,8 @@ type Event struct {
 	// PrivateData is what the peer sent along, padded with zeros to what the
 	// message holds.
 	PrivateData []byte
-	Conn        ConnParam // of ConnectRequest, ConnectResponse and Established, TCP and IB port spaces
-	UD          UDParam   // of ConnectRequest and Established in the UDP port space, and of MulticastJoin
+	Conn        ConnParam // of ConnectRequest, ConnectResponse and Established of connections
+	UD          UDParam   // of ConnectRequest and Established of datagrams, and of MulticastJoin
 	// Group is the multicast group of MulticastJoin and MulticastError.
 	Group netip.Addr
 }
@@ -76,7 +76,7 @@ type ConnParam struct {
 	RNRRetryCount      uint8     // 0 to 6; 7 is for ever. It governs the peer's sends
 	SRQ                bool      // ignored where the ID has a QP
 	QPN                ib.QPN    // ignored where the ID has a QP
-	QPType             ib.QPType // of QPN; zero stands for RC. Of Connect only
+	QPType             ib.QPType // of QPN; zero stands for what the ID is for, RC if that is open. Of Connect only
 }
 
 // MaxRdAtomic in ConnParam stands for the most: RDMA_MAX_RESP_RES and
@@ -91,5 +91,5 @@ type UDParam struct {
 	QKey        ib.QKey
 }
 
-// UDQKey is the Q_Key of queue pairs in the UDP port space: RDMA_UDP_QKEY.
+// UDQKey is the Q_Key of datagram queue pairs: RDMA_UDP_QKEY.
 const UDQKey ib.QKey = 0x01234567

@@ -192,7 +192,7 @@ type testID struct {
 func (p *process) newID(ps PortSpace) *testID {
 	p.join()
 	ch := NewEventChannel()
-	return p.f.own(&ID{mgr: p.manager, ps: ps, ch: ch}, ch)
+	return p.f.own(newID(p.manager, ps, ch), ch)
 }
 
 // own destroys an identifier when the test ends, if it has not done so.

@@ -31,6 +31,7 @@ type ID struct {
 	listener ibcm.ListenerID
 	conn     ibcm.ConnID   // 0 without
 	params   ibcm.QPParams // of the connection, as far as agreed
+	typ      ib.QPType     // what the ID is for, see qptype.go
 	qp       *verbs.QP
 	willSet  bool
 	tos      uint8
@@ -54,7 +55,7 @@ const (
 	stReplied     // the REP waits for Establish
 	stRequested   // made by a request that waits for Accept
 	stAccepting   // REP sent
-	stEstablished // or, in the UDP port space, resolved
+	stEstablished // or, where datagrams are exchanged, resolved
 	stDisconnected
 	stDestroyed
 )
@@ -81,7 +82,11 @@ func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ID{mgr: m, ps: ps, ch: ch}, nil
+	return newID(m, ps, ch), nil
+}
+
+func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
+	return &ID{mgr: m, ps: ps, ch: ch, typ: usualType(ps)}
 }
 
 // Destroy gives the identifier back: rdma_destroy_id(3). What it has under way

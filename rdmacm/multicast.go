@@ -28,7 +28,7 @@ type membership struct {
 func (m *membership) gid() ib.GID { return ib.GIDFromAddr(m.group) }
 
 // JoinMulticast joins a multicast group: rdma_join_multicast_ex(3). The ID is
-// of the UDP port space and has a device. With FullMember its queue pair, if it
+// for datagrams and has a device. With FullMember its queue pair, if it
 // has one, is attached to the group, and the interface joins it (IGMP, MLD); an
 // application that drives a queue pair of its own attaches that itself.
 // MulticastJoin, whose UD says how to send to the group, or MulticastError follows.
@@ -43,8 +43,8 @@ func (id *ID) JoinMulticast(group netip.Addr, flag JoinFlag) error {
 	}
 	group = group.Unmap().WithZone("")
 	switch {
-	case id.ps != UDP:
-		return invalid("JoinMulticast", "port space %v: only UDP has multicast", id.ps)
+	case !id.datagrams():
+		return invalid("JoinMulticast", "the ID is for %v: only datagrams have multicast", id.typ)
 	case id.place.verbs == nil:
 		return invalid("JoinMulticast", "the ID has no device: bind it to an address or resolve one")
 	case !group.IsMulticast():

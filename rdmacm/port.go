@@ -18,7 +18,7 @@ type PortSpace = cm.PortSpace
 const (
 	TCP PortSpace = cm.PortSpaceTCP // reliable connections: RC
 	UDP PortSpace = cm.PortSpaceUDP // datagrams: UD, found by SIDR
-	IB  PortSpace = cm.PortSpaceIB  // any connection: RC or UC; the peer gets no IP addresses but the path's
+	IB  PortSpace = cm.PortSpaceIB  // any type of queue pairs: ID.SetQPType
 )
 
 type serviceID = cm.ServiceID

@@ -197,7 +197,7 @@ func TestWrongCallsNameTheArgument(t *testing.T) {
 	if _, err := NewID(NewEventChannel(), PortSpace(2)); !errors.Is(err, syscall.EOPNOTSUPP) {
 		t.Errorf("port space IPoIB: %v", err)
 	}
-	for ps, most := range map[PortSpace]int{TCP: 56, IB: 92, UDP: 180} {
+	for ps, most := range map[PortSpace]int{TCP: 56, IB: 56, UDP: 180} {
 		r := p.resolved(ps, netip.AddrPortFrom(loopback4, 9))
 		prm := someParam
 		prm.QPN, prm.PrivateData = 0x77, long[:most+1]
@@ -263,7 +263,7 @@ func TestChannelToAFunction(t *testing.T) {
 	events := make(chan seen, 16)
 	ch := NewEventChannelTo(func(ev *Event) { events <- seen{ev.Type, ev.ID} })
 	b.join()
-	l := &ID{mgr: b.manager, ps: TCP, ch: ch}
+	l := newID(b.manager, TCP, ch)
 	check(t, l.BindAddr(anyPort))
 	check(t, l.Listen(1))
 	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
@@ -277,7 +277,7 @@ func TestChannelToAFunction(t *testing.T) {
 	client.want(Rejected)
 
 	b.join()
-	id := &ID{mgr: b.manager, ps: TCP, ch: ch}
+	id := newID(b.manager, TCP, ch)
 	dst := netip.AddrPortFrom(loopback4, 9)
 	check(t, id.ResolveAddr(context.Background(), netip.AddrPort{}, dst))
 	check(t, id.ResolveRoute())

@@ -9,10 +9,11 @@ import (
 
 // CreateQP makes a queue pair that the ID takes through its states:
 // rdma_create_qp(3). pd belongs to the ID's device. The queue pair can take
-// receives when it returns; in the UDP port space it is ready to send as well.
+// receives when it returns; one for datagrams is ready to send as well.
 //
 // Errors: EINVAL if the ID has no device yet, has a queue pair, or the port
-// space does not go with the type: UD in UDP; RC and XRC in TCP and IB, UC in IB.
+// space does not go with the type: UD in UDP and IB; RC and XRC in TCP and IB, UC in
+// IB.
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -71,16 +72,14 @@ func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 		return invalid("CreateQP", "the ID has a queue pair")
 	case ctx.Info().Name != id.place.verbs.Info().Name:
 		return invalid("pd", "belongs to device %s, the ID to %s", ctx.Info().Name, id.place.verbs.Info().Name)
-	case (t == ib.QPTypeUD) != (id.ps == UDP), t == ib.QPTypeUC && id.ps == TCP:
-		return invalid("attr.Type", "%v does not go with port space %v", t, id.ps)
 	}
-	return nil
+	return id.become(t)
 }
 
 // initQP takes a new queue pair to where it may be given receives.
 func (id *ID) initQP(qp *verbs.QP) error {
 	steps := []ib.QPState{ib.QPInit}
-	if id.ps == UDP {
+	if id.datagrams() {
 		steps = append(steps, ib.QPRTR, ib.QPRTS)
 	}
 	return id.modify(qp, steps...)
@@ -146,7 +145,7 @@ func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error
 		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: it needs a device", id.state)
 	case s != ib.QPInit && s != ib.QPRTR && s != ib.QPRTS:
 		return ib.QPAttr{}, 0, fail(syscall.EINVAL, "state", "%v: INIT, RTR or RTS", s)
-	case s != ib.QPInit && id.ps != UDP && id.params.DestQPN == 0:
+	case s != ib.QPInit && t != ib.QPTypeUD && id.params.DestQPN == 0:
 		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: its peer's queue pair is not known", id.state)
 	}
 	attr, mask := id.attrFor(s, t)

@@ -45,15 +45,15 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 
 // ResolveAddr finds the local device from which dst is reached:
 // rdma_resolve_addr(3). src, if it has an address, says which one to go out
-// from. AddrResolved or AddrError follows. In the UDP port space dst may be a
-// multicast group, for JoinMulticast.
+// from. AddrResolved or AddrError follows. For datagrams dst may be a multicast
+// group, for JoinMulticast.
 func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if err := id.check("ResolveAddr", stIdle, stBound); err != nil {
 		return err
 	}
-	if !dst.Addr().IsValid() || dst.Addr().IsMulticast() && id.ps != UDP {
+	if !dst.Addr().IsValid() || dst.Addr().IsMulticast() && !id.datagrams() {
 		return invalid("dst", "%v: must be the address of a host", dst.Addr())
 	}
 	if dst.Addr().IsUnspecified() { // Source: rdma_resolve_addr(3) in Linux: this host, as connect(2) has it

@@ -194,6 +194,9 @@ func vb_cm_set_type(id C.vb_handle, t C.enum_ibv_qp_type) C.int {
 			cmMu.Lock()
 			o.qpType = qt
 			cmMu.Unlock()
+			if o.rdma.PortSpace() == rdmacm.IB { // the others' says it
+				return o.rdma.SetQPType(qt)
+			}
 			return nil
 		}
 		return invalid("queue pairs of type %d", uint32(t))

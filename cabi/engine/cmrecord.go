@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"verbena/ib"
 	"verbena/rdmacm"
 )
 
@@ -79,7 +80,7 @@ func (o *cmID) write(ev *rdmacm.Event) {
 	if n == 0 {
 		at = nil
 	}
-	if ev.ID.PortSpace() == rdmacm.UDP {
+	if o.qpType == ib.QPTypeUD {
 		e.is_ud = 1
 		p := (*C.struct_rdma_ud_param)(unsafe.Pointer(&e.param))
 		p.private_data, p.private_data_len = at, n
