@@ -170,7 +170,8 @@ func (wr *sendWR) gather(to *inlineBytes) ([]byte, error) {
 		if uint64(g.Length) > uint64(len(to)-n) {
 			return nil, invalid("more than %d bytes of inline data", len(to))
 		}
-		if !mem.Copy(to[n:], unsafe.Slice((*byte)(addressed(g.Addr)), int(g.Length))) {
+		// Neither nothing nor what wraps around makes a slice.
+		if g.Addr == 0 || g.Addr+uint64(g.Length) < g.Addr || !mem.Copy(to[n:], unsafe.Slice((*byte)(addressed(g.Addr)), int(g.Length))) {
 			return nil, fmt.Errorf("inline data at %#x: %w", g.Addr, syscall.EFAULT)
 		}
 		n += int(g.Length)

@@ -144,6 +144,13 @@ static void posting(void)
 	send.sg_list = &sge;
 	send.num_sge = 1;
 	EQUAL(ibv_post_send(e.qp, &send, &bad_send), EINVAL); /* too much inline */
+	/* Inline data are read at once: from where there is no memory not at all. */
+	sge.length = 8;
+	sge.addr = 0;
+	EQUAL(ibv_post_send(e.qp, &send, &bad_send), EFAULT);
+	CHECK(bad_send == &send);
+	sge.addr = UINTPTR_MAX - 3; /* around the end of the address space */
+	EQUAL(ibv_post_send(e.qp, &send, &bad_send), EFAULT);
 }
 
 static void modifying(void)
