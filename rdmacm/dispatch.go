@@ -121,6 +121,7 @@ func (m *manager) requested(listener *ID, ev *ibcm.Event) (*ID, cm.Reason) {
 		id.params, _ = m.agent.QPParams(ev.Conn) // fails if the peer has given up; Accept will tell
 		id.params.RQPSN = id.psn
 	}
+	m.ids[id] = struct{}{}
 	m.conns[ev.Conn] = id
 	return id, 0
 }

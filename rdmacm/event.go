@@ -22,10 +22,10 @@ const (
 	Rejected        EventType = 8  // the peer refused
 	Established     EventType = 9  // the connection is up; datagrams: Event.UD holds
 	Disconnected    EventType = 10 // the connection is over
-	DeviceRemoval   EventType = 11 // not raised
+	DeviceRemoval   EventType = 11 // the network interface that the ID is bound to is gone: destroy the ID (Linux)
 	MulticastJoin   EventType = 12 // JoinMulticast did; Event.Group and UD hold
 	MulticastError  EventType = 13 // JoinMulticast did not; Event.Group holds
-	AddrChange      EventType = 14 // not raised
+	AddrChange      EventType = 14 // not raised: packets follow the interface's hardware address by themselves
 	TimewaitExit    EventType = 15 // the QP of the connection may be used again
 )
 

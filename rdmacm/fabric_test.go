@@ -81,8 +81,8 @@ func (f *fabric) process(slot uint8) *process {
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if len(p.wills) > 0 || len(p.ports.bound) > 0 || len(p.conns)+len(p.listeners) > 0 {
-			f.t.Errorf("process %d left %d wills, ports %v, %d connections, %d listeners", slot, len(p.wills), p.ports.bound, len(p.conns), len(p.listeners))
+		if len(p.wills) > 0 || len(p.ports.bound) > 0 || len(p.conns)+len(p.listeners)+len(p.ids) > 0 {
+			f.t.Errorf("process %d left %d wills, ports %v, %d connections, %d listeners, %d identifiers", slot, len(p.wills), p.ports.bound, len(p.conns), len(p.listeners), len(p.ids))
 		}
 	})
 	return p

@@ -86,7 +86,11 @@ func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 }
 
 func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
-	return &ID{mgr: m, ps: ps, ch: ch, typ: usualType(ps)}
+	id := &ID{mgr: m, ps: ps, ch: ch, typ: usualType(ps)}
+	m.mu.Lock()
+	m.ids[id] = struct{}{}
+	m.mu.Unlock()
+	return id
 }
 
 // Destroy gives the identifier back: rdma_destroy_id(3). What it has under way
@@ -110,6 +114,7 @@ func (id *ID) Destroy() error {
 
 	m := id.mgr
 	_ = m.command(func(a *ibcm.Agent, now monotime.Time) error {
+		delete(m.ids, id)
 		if conn != 0 {
 			delete(m.conns, conn)
 			a.Destroy(now, conn)

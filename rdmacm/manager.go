@@ -28,9 +28,12 @@ type manager struct {
 	wake   chan struct{} // holds a token while the goroutine has something to do
 	done   chan struct{} // closed when the goroutine has ended
 	random func() uint64
+	unlink func() // set by start: ends watchDevices
 
 	mu        sync.Mutex
 	agent     *ibcm.Agent               // guarded by mu
+	ids       map[*ID]struct{}          // guarded by mu; those that are not destroyed
+	removed   []string                  // guarded by mu; interfaces that went away, for the goroutine
 	conns     map[ibcm.ConnID]*ID       // guarded by mu
 	listeners map[ibcm.ListenerID]*ID   // guarded by mu
 	refs      int                       // guarded by mu; identifiers that are not destroyed
@@ -68,7 +71,7 @@ func acquireManager() (*manager, error) {
 func newManager(svc gsi, guid ib.GUID) *manager {
 	m := &manager{
 		svc: svc, wake: make(chan struct{}, 1), done: make(chan struct{}), random: cryptoRandom,
-		conns: map[ibcm.ConnID]*ID{}, listeners: map[ibcm.ListenerID]*ID{}, devices: map[string]*verbs.Context{},
+		ids: map[*ID]struct{}{}, conns: map[ibcm.ConnID]*ID{}, listeners: map[ibcm.ListenerID]*ID{}, devices: map[string]*verbs.Context{},
 		zoned: map[netip.Addr]netip.Addr{},
 	}
 	m.ports = &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}}
@@ -79,6 +82,7 @@ func newManager(svc gsi, guid ib.GUID) *manager {
 // start begins to serve, once the manager has its first identifier.
 func (m *manager) start() {
 	m.svc.OnMAD(m.handleMAD)
+	m.unlink = m.watchDevices()
 	go m.run()
 }
 
@@ -149,6 +153,8 @@ func (m *manager) run() {
 		m.agent.HandleTimeout(monotime.Now())
 		out, events = m.collectLocked(out[:0], events[:0])
 		next, timed := m.agent.NextTimeout()
+		removed := m.removed
+		m.removed = nil
 		idle := len(out)+len(events) == 0 && m.idleLocked()
 		m.mu.Unlock()
 		if idle && m.end() {
@@ -157,6 +163,9 @@ func (m *manager) run() {
 		m.send(out)
 		for _, ev := range events {
 			m.dispatch(ev)
+		}
+		for _, netdev := range removed {
+			m.deviceRemoved(netdev)
 		}
 		if len(events) > 0 {
 			continue // identifiers have answered
@@ -210,6 +219,7 @@ func (m *manager) end() bool {
 		return false
 	}
 	m.svc.OnMAD(nil)
+	m.unlink()
 	if theManager == m {
 		theManager = nil
 	}

@@ -1,0 +1,41 @@
+package rdmacm
+
+import (
+	"maps"
+	"slices"
+
+	"verbena/internal/osio/link"
+)
+
+// watchDevices begins to notice devices whose interface goes away. Where the
+// system does not tell of them there is nothing to stop.
+func (m *manager) watchDevices() (stop func()) {
+	stop, err := link.Watch(func(c link.Change) {
+		if c.Event != link.Gone {
+			return
+		}
+		m.mu.Lock()
+		m.removed = append(m.removed, c.NetDev)
+		m.mu.Unlock()
+		m.kick()
+	})
+	if err != nil {
+		return func() {}
+	}
+	return stop
+}
+
+// deviceRemoved tells the identifiers that are bound to the device of an
+// interface.
+func (m *manager) deviceRemoved(netdev string) {
+	m.mu.Lock()
+	ids := slices.Collect(maps.Keys(m.ids))
+	m.mu.Unlock()
+	for _, id := range ids {
+		id.mu.Lock()
+		if c := id.place.verbs; c != nil && c.Info().NetDev == netdev && id.state != stDestroyed {
+			id.raise(Event{Type: DeviceRemoval})
+		}
+		id.mu.Unlock()
+	}
+}
