@@ -1,0 +1,36 @@
+//go:build linux && interop
+
+package interop
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"verbena/interop/guest"
+)
+
+// TestIBPortSpace has rdma-core's ucmatose connect in the IB port space, where
+// Linux sends the same IP header in front of the private data as in TCP's. Our
+// end is the same program over our libraries.
+func TestIBPortSpace(t *testing.T) { testIBPortSpace(t, newWire(t, guest.UML)) }
+
+func testIBPortSpace(t *testing.T, w wire) {
+	t.Helper()
+	w.exchange(t, "IPv4", func(t *testing.T, p pair) {
+		server := guest.Start(t, p.server, exchangeLimit, unmodified(p.server, fmt.Sprintf("ucmatose -P ib -b %v", p.addr())))
+		client := guest.Start(t, p.client, exchangeLimit, unmodified(p.client, fmt.Sprintf("sh -c 'sleep 0.3; ucmatose -P ib -s %v'", p.addr())))
+		client.Succeed()
+		server.Succeed()
+	})
+}
+
+// unmodified is the command of a program on a host: a guest has the system's
+// libraries.
+func unmodified(host guest.Host, program string) string {
+	c := "stdbuf -oL " + program
+	if _, isGuest := host.(*guest.Guest); isGuest {
+		return c
+	}
+	return "LD_LIBRARY_PATH=" + filepath.Join(programs, "lib") + " " + c
+}
