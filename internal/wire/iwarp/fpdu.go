@@ -28,6 +28,9 @@ func FPDUBytes(n int) int { return LengthBytes + n + PadBytes(n) + CRCBytes }
 //
 // Spec: RFC 5044, 3 (MULPDU) and 4.5 (MPA segmentation).
 func MaxULPDUFor(mss int, markers bool) int {
+	if markers {
+		mss = min(mss, maxMarked) // a marker points back no further
+	}
 	n := mss - LengthBytes - CRCBytes - mss%fpduAlign
 	if markers {
 		n -= MarkerBytes * ((mss + MarkerInterval - 1) / MarkerInterval)
@@ -38,6 +41,7 @@ func MaxULPDUFor(mss int, markers bool) int {
 const (
 	minULPDU        = 128
 	maxAlignedULPDU = MaxULPDU - 1 // so that no pad is needed
+	maxMarked       = 1<<16 - fpduAlign
 )
 
 // AppendLength appends the ULPDU length.

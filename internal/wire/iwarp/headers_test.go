@@ -153,7 +153,7 @@ func TestSizes(t *testing.T) {
 		want    int
 	}{
 		{1448, false, 1442}, {1460, false, 1454}, {1447, false, 1438}, {1448, true, 1430}, {8948, false, 8942}, {65483, false, 65474},
-		{70000, false, 65534}, {100, false, 128},
+		{70000, false, 65534}, {70000, true, 65014}, {100, false, 128},
 	} {
 		got := MaxULPDUFor(v.mss, v.markers)
 		if got != v.want {
