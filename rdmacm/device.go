@@ -39,6 +39,34 @@ const noGID = 255
 
 // locate returns the device that has a local address, open and receiving.
 func (m *manager) locate(addr netip.Addr) (place, error) {
+	m.mu.Lock()
+	p := m.places[addr]
+	m.mu.Unlock()
+	if !p.holds() {
+		var err error
+		if p, err = m.search(addr); err != nil {
+			return place{}, err
+		}
+		m.mu.Lock()
+		m.places[addr] = p
+		m.mu.Unlock()
+	}
+	return p, m.svc.Listen(p.addr)
+}
+
+// holds reports whether the device has the address still. It asks the system for
+// the addresses of one interface, search for those of all.
+func (p *place) holds() bool {
+	if p.verbs == nil {
+		return false
+	}
+	info := p.verbs.Info()
+	addrs, err := info.Addrs()
+	return err == nil && slices.Contains(addrs, p.addr)
+}
+
+// search returns the device that has a local address, open.
+func (m *manager) search(addr netip.Addr) (place, error) {
 	infos, err := verbs.Devices()
 	if err != nil {
 		return place{}, err
@@ -61,7 +89,7 @@ func (m *manager) locate(addr netip.Addr) (place, error) {
 				m.zoned[a.WithZone("")] = a
 				m.mu.Unlock()
 			}
-			return place{c, a}, m.svc.Listen(a)
+			return place{c, a}, nil
 		}
 	}
 	return place{}, fail(syscall.ENODEV, "address", "%v: no device has it", addr)

@@ -40,6 +40,7 @@ type manager struct {
 	ended     bool                      // guarded by mu; no identifier may join any more
 	devices   map[string]*verbs.Context // guarded by devMu
 	zoned     map[netip.Addr]netip.Addr // guarded by mu; link-local addresses as the system wants them
+	places    map[netip.Addr]place      // guarded by mu; where addresses were found last
 	devMu     sync.Mutex                // held while devices are opened
 }
 
@@ -72,7 +73,7 @@ func newManager(svc gsi, guid ib.GUID) *manager {
 	m := &manager{
 		svc: svc, wake: make(chan struct{}, 1), done: make(chan struct{}), random: cryptoRandom,
 		ids: map[*ID]struct{}{}, conns: map[ibcm.ConnID]*ID{}, listeners: map[ibcm.ListenerID]*ID{}, devices: map[string]*verbs.Context{},
-		zoned: map[netip.Addr]netip.Addr{},
+		zoned: map[netip.Addr]netip.Addr{}, places: map[netip.Addr]place{},
 	}
 	m.ports = &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}}
 	m.agent = ibcm.New(ibcm.Config{GUID: guid, Slot: uint8(svc.Slot()), Random: m.random, ACKDelay: ackDelay})

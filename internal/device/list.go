@@ -35,19 +35,13 @@ func List() ([]Info, error) {
 		return nil, err
 	}
 	var out []Info
+	slices.SortStableFunc(ifs, func(a, b net.Interface) int { return int(a.Flags&net.FlagLoopback) - int(b.Flags&net.FlagLoopback) })
 	for _, i := range ifs {
 		if addrs, err := i.Addrs(); err != nil || len(addrs) == 0 {
 			continue
 		}
 		out = append(out, Info{Name: string(KindRoCE) + "_" + i.Name, Kind: KindRoCE, NetDev: i.Name, GUID: guid(&i), Index: i.Index})
 	}
-	loopback := func(d Info) int {
-		if f, err := net.InterfaceByIndex(d.Index); err == nil && f.Flags&net.FlagLoopback != 0 {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(out, func(a, b Info) int { return loopback(a) - loopback(b) })
 	forgetTables(out)
 	return out, nil
 }
