@@ -17,11 +17,12 @@ var layers = []struct {
 	packages []string
 }{
 	{"values", []string{"ib", "internal/monotime"}},
-	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp"}},
+	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp"}},
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"memory", []string{"internal/mem"}},
 	{"framing of streams", []string{"internal/iwarp/mpa"}},
 	{"queues", []string{"internal/queue"}},
+	{"what queue pairs of all transports share", []string{"internal/qp"}},
 	{"what protocol machines share", []string{"internal/roce"}},
 	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap"}},
 	{"descriptors", []string{"internal/osio/held"}},
@@ -43,7 +44,7 @@ var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of what they are
 // called with.
-var machines = []string{"internal/roce", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "ib"}
+var machines = []string{"internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
 func layerOf(dir string) (int, bool) {

@@ -1,0 +1,86 @@
+package qp
+
+import (
+	"verbena/ib"
+	"verbena/internal/queue"
+)
+
+// Core is the part of a queue pair that depends neither on its service nor on
+// its transport: state, attributes, events and the receive that a message fills.
+type Core struct {
+	Config
+
+	Attr ib.QPAttr // as modified; what Query returns
+
+	Recv     queue.RecvWQE // the receive taken for the message in progress
+	RecvHeld bool          // Recv is taken and not completed
+
+	state  ib.QPState
+	events []ib.EventType
+	wc     ib.WC // scratch: passing it on by pointer costs no allocation
+}
+
+// NewCore returns a core in the RESET state.
+func NewCore(c Config) Core { return Core{Config: c, state: ib.QPReset} }
+
+// State returns the state of the queue pair.
+func (q *Core) State() ib.QPState { return q.state }
+
+// transitions are the states that may follow a state.
+//
+// Spec: IBTA vol. 1, figure 124 (QP/EE context state diagram).
+var transitions = [...]uint8{
+	ib.QPReset: 1<<ib.QPReset | 1<<ib.QPInit | 1<<ib.QPErr,
+	ib.QPInit:  1<<ib.QPReset | 1<<ib.QPInit | 1<<ib.QPRTR | 1<<ib.QPErr,
+	ib.QPRTR:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPErr,
+	ib.QPRTS:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPSQD | 1<<ib.QPSQE | 1<<ib.QPErr,
+	ib.QPSQD:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPSQD | 1<<ib.QPSQE | 1<<ib.QPErr,
+	ib.QPSQE:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPErr,
+	ib.QPErr:   1<<ib.QPReset | 1<<ib.QPErr,
+}
+
+// MayFollow reports whether a queue pair may go from one state to another.
+func MayFollow(from, to ib.QPState) bool { return transitions[from]>>to&1 != 0 }
+
+// Enter changes the state. It panics on a transition that the object layer
+// must have refused.
+func (q *Core) Enter(s ib.QPState) {
+	if !MayFollow(q.state, s) {
+		panic("qp: no transition from " + q.state.String() + " to " + s.String())
+	}
+	q.state = s
+}
+
+// Reset forgets everything but the configuration, and with it all work posted,
+// which makes no completion.
+//
+// Spec: IBTA vol. 1, 10.3.1.1 (Reset).
+func (q *Core) Reset() {
+	for q.SQ.Len() > 0 {
+		q.SQ.PopFront()
+	}
+	for !q.SRQ && q.RQ.Pop(&q.Recv) {
+	}
+	*q = Core{Config: q.Config, Recv: q.Recv}
+}
+
+// maxEvents bounds the events kept for PollEvent: each kind is raised at most
+// once between two modifications.
+const maxEvents = 8
+
+// Raise keeps an asynchronous event for PollEvent.
+func (q *Core) Raise(e ib.EventType) {
+	if len(q.events) < maxEvents {
+		q.events = append(q.events, e)
+	}
+}
+
+// PollEvent returns the next asynchronous event.
+func (q *Core) PollEvent() (ib.EventType, bool) {
+	if len(q.events) == 0 {
+		return 0, false
+	}
+	e := q.events[0]
+	q.events = q.events[:copy(q.events, q.events[1:])]
+	return e, true
+}
