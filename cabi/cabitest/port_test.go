@@ -24,6 +24,8 @@ type admin struct {
 	h *netlink.Handle
 }
 
+const noAddress = 1 // IN6_ADDR_GEN_MODE_NONE
+
 func newNetwork(t *testing.T) admin {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
@@ -41,14 +43,18 @@ func newNetwork(t *testing.T) admin {
 	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "d1"}); err != nil {
 		t.Skipf("this kernel has no pairs of virtual interfaces: %v", err)
 	}
+	// Or a link-local address would come with the link, some time.
+	if err := h.LinkSetIP6AddrGenMode(a.link("d0"), noAddress); err != nil {
+		t.Fatal(err)
+	}
 	a.do(h.LinkSetUp, "lo")
 	a.do(h.LinkSetUp, "d1") // the other end of d0's wire
 	a.do(h.LinkSetUp, "d0")
-	// The link-local one comes by itself, and would go with the link.
-	for _, l := range a.addrs() {
-		if err := h.AddrDel(a.link("d0"), &l); err != nil {
-			t.Fatal(err)
+	for deadline := time.Now().Add(10 * time.Second); a.link("d0").Attrs().RawFlags&unix.IFF_RUNNING == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("d0 does not run")
 		}
+		time.Sleep(time.Millisecond)
 	}
 	for i := range 3 {
 		a.add(i + 1)
@@ -63,15 +69,6 @@ func (a admin) link(name string) netlink.Link {
 		a.t.Fatal(err)
 	}
 	return l
-}
-
-func (a admin) addrs() []netlink.Addr {
-	a.t.Helper()
-	list, err := a.h.AddrList(a.link("d0"), netlink.FAMILY_ALL)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return list
 }
 
 func (a admin) do(what func(netlink.Link) error, name string) {

@@ -217,12 +217,12 @@ func (e *endpoint) checkPeer(peer *Offer) error {
 	switch {
 	case len(peer.QPs) != len(e.flows):
 		return fmt.Errorf("the peer has %d queue pairs, we have %d", len(peer.QPs), len(e.flows))
+	case e.o.service == serviceUD && e.largest > peer.MTU:
+		return fmt.Errorf("a datagram of %d bytes is more than the %d that the peer's port carries; use -m %d", e.largest, peer.MTU, peer.MTU)
 	case peer.Len < e.mr.Length():
 		return fmt.Errorf("the peer offers %d bytes of memory where %d are needed", peer.Len, e.mr.Length())
 	case e.o.pathMTU(e.portMTU, peer.MTU) == 0:
 		return fmt.Errorf("the peer's port carries %d bytes a packet", peer.MTU)
-	case e.o.service == serviceUD && e.largest > peer.MTU:
-		return fmt.Errorf("a datagram of %d bytes is more than the %d that the peer's port carries; use -m %d", e.largest, peer.MTU, peer.MTU)
 	}
 	return nil
 }

@@ -116,3 +116,27 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// A datagram is cut to what the port carries where nobody chose its size, and
+// refused where somebody did.
+func TestDatagramsFitThePort(t *testing.T) {
+	client, err := parse(t, "send", "bw", "-c UD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := parse(t, "send", "bw", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.adopt(client.hello())
+	if err := server.bound(1024, "a datagram on roce_eth0"); err == nil || !strings.Contains(err.Error(), "roce_eth0 carries 1024 bytes") {
+		t.Errorf("the server takes datagrams of %d bytes: %v", server.size, err)
+	}
+	if err := client.bound(1024, "a datagram on roce_eth0"); err != nil || client.size != 1024 {
+		t.Errorf("the client sends %d bytes, %v", client.size, err)
+	}
+	e := endpoint{o: client, largest: 1024}
+	if err := e.checkPeer(&Offer{MTU: 512}); err == nil || !strings.Contains(err.Error(), "use -m 512") {
+		t.Errorf("a peer whose port carries less: %v", err)
+	}
+}
