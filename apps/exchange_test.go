@@ -149,8 +149,9 @@ func (x *exchange) connect(dir string, env, argv []string, server *process, dead
 	}
 }
 
-// refused is what clients say of a peer that does not listen.
-var refused = regexp.MustCompile(`(?i)reject|refused|unreachable`)
+// refused is what clients say of a peer that does not listen. rstream without
+// blocking sees POLLERR and prints the errno of before.
+var refused = regexp.MustCompile(`(?i)reject|refused|unreachable|rpoll: Operation now in progress`)
 
 // await waits until a server is ready.
 func (x *exchange) await(server *process, deadline time.Time) error {
