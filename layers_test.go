@@ -24,7 +24,7 @@ var layers = []struct {
 	{"queues", []string{"internal/queue"}},
 	{"what queue pairs of all transports share", []string{"internal/qp"}},
 	{"what protocol machines share", []string{"internal/roce"}},
-	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap"}},
+	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/iwarp/trp"}},
 	{"descriptors", []string{"internal/osio/held"}},
 	{"sockets", []string{"internal/osio/udp"}},
 	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},

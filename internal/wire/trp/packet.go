@@ -33,10 +33,18 @@ func (p *Packet) Parse(b []byte) Malformed {
 }
 
 // Append appends the bytes of p to b.
-func (p *Packet) Append(b []byte) []byte {
+func (p Packet) Append(b []byte) []byte {
 	b = p.Header.Append(b)
 	if p.Opcode.setsUp() {
 		return p.Setup.append(b)
 	}
 	return append(b, p.Payload...)
+}
+
+// Bytes returns the size of p.
+func (p Packet) Bytes() int {
+	if p.Opcode.setsUp() {
+		return HeaderBytes + SetupBytes + len(p.Setup.PrivateData)
+	}
+	return HeaderBytes + len(p.Payload)
 }

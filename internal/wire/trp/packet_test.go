@@ -95,6 +95,9 @@ func TestVectors(t *testing.T) {
 		if got := v.packet.Append(nil); !bytes.Equal(got, b) {
 			t.Errorf("%s:\n got %x\nwant %x", v.name, got, b)
 		}
+		if got := v.packet.Bytes(); got != len(b) {
+			t.Errorf("%s: %d bytes, want %d", v.name, got, len(b))
+		}
 	}
 }
 

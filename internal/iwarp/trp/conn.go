@@ -1,0 +1,207 @@
+package trp
+
+import (
+	"errors"
+	"net/netip"
+
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+// Upper is what a Conn carries segments for. Its methods are called from
+// within HandleInput, and may call Send, Close and Abort.
+type Upper interface {
+	// HandleSegment takes a DDP segment, which is the caller's again when it
+	// returns, and the segment's place in the peer's order. Each comes up once,
+	// in whatever order they arrive. With false it is not acknowledged, so that
+	// it comes again.
+	HandleSegment(now monotime.Time, seq uint64, segment []byte) bool
+	// HandleInOrder tells that all segments before next have come up.
+	HandleInOrder(now monotime.Time, next uint64)
+	// HandleAcked tells that all segments sent before next have come up at the
+	// peer, and that their memory is released.
+	HandleAcked(now monotime.Time, next uint64)
+}
+
+// Config is what a Conn is made from. Immutable after New.
+type Config struct {
+	// Window is how many datagrams beyond the last in order are kept, and how
+	// many are outstanding at most: a power of two from 64 to 32,768.
+	// 0 is DefaultWindow.
+	Window int
+	// Retries is how many retransmission time-outs in a row end an association.
+	// 0 is DefaultRetries.
+	Retries int
+	// Trace, if not nil, is told every change of state.
+	Trace func(from, to State)
+}
+
+// Defaults of Config, and bounds.
+//
+// The window is three times what may be in flight at a time in segments of
+// 1,024 bytes: while one lost segment is repaired, others must go on.
+const (
+	DefaultWindow  = 1024
+	DefaultRetries = 8 // with back-off from the shortest time-out 2 s, from a second longer
+	minWindow      = 64
+	largestWindow  = 32768
+)
+
+// plainWindow is the window of a peer that does not tell it: urdma has half of
+// its NIC's transmit ring and takes the peer to have the same; rings of 128
+// descriptors are the smallest in use.
+const plainWindow = 64
+
+// Errors of commands.
+var (
+	ErrState       = errors.New("trp: the association is not in a state for it")
+	ErrPrivateData = errors.New("trp: private data of more than 512 bytes")
+	ErrWindow      = errors.New("trp: the window is not a power of two from 64 to 32768")
+)
+
+func (c *Config) check() error {
+	if c.Window == 0 {
+		c.Window = DefaultWindow
+	}
+	if c.Retries == 0 {
+		c.Retries = DefaultRetries
+	}
+	if c.Window < minWindow || c.Window > largestWindow || c.Window&(c.Window-1) != 0 {
+		return ErrWindow
+	}
+	return nil
+}
+
+// Conn is one association.
+type Conn struct {
+	Config // immutable
+	upper  Upper
+	active bool // the client's end
+
+	state     State
+	peer      netip.AddrPort
+	local     wire.Setup // what we said, or say, in Request, Accept or Reject
+	remote    wire.Setup // what the peer said
+	confirmed bool       // the peer is known to have our Accept
+	telling   bool       // the peer told its window, and so answers an Accept
+	since     monotime.Time
+
+	owed     wire.Opcode // Request, Accept or Reject to be sent; Data for none
+	owedFIN  bool
+	timer    monotime.Time // of the state
+	retries  int           // left
+	interval monotime.Duration
+	answers  int // FINs answered in TimeWait
+
+	snd    sender
+	rcv    receiver
+	loss   recovery
+	events []Event
+	count  Counters
+}
+
+func newConn(cfg Config, active bool, peer netip.AddrPort) *Conn {
+	c := &Conn{Config: cfg, active: active, peer: peer, timer: monotime.Never}
+	c.snd.window = uint64(cfg.Window)
+	c.rcv.have = newSeqset(cfg.Window)
+	c.loss.start()
+	return c
+}
+
+// State returns where the association stands.
+func (c *Conn) State() State { return c.state }
+
+// Peer returns where datagrams go. The client learns the port from the Accept.
+func (c *Conn) Peer() netip.AddrPort { return c.peer }
+
+// Remote returns what the peer said of itself in its Request or Accept.
+func (c *Conn) Remote() wire.Setup { return c.remote }
+
+// Counters returns what has been counted so far.
+func (c *Conn) Counters() Counters { return c.count }
+
+// RTT returns the smoothed round trip, 0 if none was measured.
+func (c *Conn) RTT() monotime.Duration { return c.loss.srtt }
+
+// HandleInput takes a datagram, whose bytes it does not keep, and its source.
+func (c *Conn) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) {
+	c.count.By[Received]++
+	var p wire.Packet
+	if m := p.Parse(datagram); m != wire.WellFormed {
+		c.count.Malformed[m]++
+		return
+	}
+	if c.state == Closed {
+		c.count.By[IgnoredState]++
+		return
+	}
+	if !c.fromPeer(from) {
+		c.count.By[BadSource]++
+		return
+	}
+	switch p.Opcode {
+	case wire.Request:
+		c.handleRequest(now)
+	case wire.Accept:
+		c.handleAccept(now, from, &p)
+	case wire.Reject:
+		c.handleReject(&p)
+	case wire.FIN:
+		c.handleFIN(now, p.Header)
+	case wire.SACK:
+		if c.live(now) {
+			c.handleSACK(now, p.Range())
+		}
+	case wire.Data:
+		if c.live(now) {
+			c.handleData(now, &p)
+		}
+	}
+}
+
+// fromPeer reports whether a datagram comes from the peer. An answer to a
+// Request may come from any port of the server.
+func (c *Conn) fromPeer(from netip.AddrPort) bool {
+	return from == c.peer || c.active && !c.confirmed && from.Addr() == c.peer.Addr()
+}
+
+// live reports whether what belongs to an association counts, and notes that
+// the peer has our Accept.
+func (c *Conn) live(now monotime.Time) bool {
+	if !open.has(c.state) {
+		c.count.By[IgnoredState]++
+		return false
+	}
+	c.confirm(now)
+	return true
+}
+
+// HandleTimeout acts on timers that have come due.
+func (c *Conn) HandleTimeout(now monotime.Time) {
+	if !now.Before(c.timer) {
+		c.timer = monotime.Never
+		c.expire(now)
+	}
+	if !now.Before(c.loss.reorder) {
+		c.detectLoss(now)
+	}
+	if !now.Before(c.loss.rto) {
+		c.retransmissionTimeout(now)
+	}
+}
+
+// expire acts on the state's timer.
+func (c *Conn) expire(now monotime.Time) {
+	switch c.state {
+	case ReqSent, AcceptSent, Draining: // Draining came before the Accept was known to have arrived
+		c.repeatSetup(now)
+	case FinSent:
+		c.repeatFIN(now)
+	case TimeWait, Rejected:
+		c.finish()
+	}
+}
+
+// NextTimeout returns when HandleTimeout is due, monotime.Never if no timer
+// runs.
+func (c *Conn) NextTimeout() monotime.Time { return min(c.timer, c.loss.reorder, c.loss.rto) }

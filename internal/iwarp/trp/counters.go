@@ -1,0 +1,52 @@
+package trp
+
+import wire "verbena/internal/wire/trp"
+
+// Counter names something that is counted.
+type Counter uint8
+
+// Counters. Bad… are well-formed datagrams whose fields cannot be; Ignored…
+// came at the wrong time.
+const (
+	Received Counter = iota
+	Sent
+	Retransmitted   // segments sent again
+	Timeouts        // the retransmission timer expired
+	Lost            // segments found lost by what arrived after them
+	SetupRepeated   // Request or Accept
+	FINRepeated     //
+	Duplicate       // a segment that had arrived already; acknowledged again
+	OutOfOrder      // a segment that arrived before one sent earlier
+	RefusedByUpper  // a segment that HandleSegment did not take
+	BeyondWindow    // a segment further ahead than we keep
+	BadSource       // not from the association's peer
+	BadACK          // acknowledges what was not sent
+	BadRange        // a SACK of what was not sent, or of what must be missing
+	BadFIN          // its PSN is not in our window
+	OldACK          // overtaken by a later one
+	IgnoredState    // the state has no use for it
+	IgnoredOpcode   // nor has this end, or a listener
+	RepeatedRequest // a Request that we have
+	BacklogFull     // a Request that had to be dropped
+
+	numCounters
+)
+
+var counterNames = [numCounters]string{
+	"received", "sent", "retransmitted", "timeouts", "lost", "setup_repeated", "fin_repeated", "duplicate", "out_of_order",
+	"refused_by_upper", "beyond_window", "bad_source", "bad_ack", "bad_range", "bad_fin", "old_ack", "ignored_state",
+	"ignored_opcode", "repeated_request", "backlog_full",
+}
+
+func (c Counter) String() string {
+	if c < numCounters {
+		return counterNames[c]
+	}
+	return "unknown"
+}
+
+// Counters are what a Conn or a Listener has counted.
+type Counters struct {
+	By        [numCounters]uint64       // by Counter
+	Malformed [wire.NumMalformed]uint64 // by what is wrong with a datagram's form
+}

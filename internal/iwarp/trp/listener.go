@@ -1,0 +1,98 @@
+package trp
+
+import (
+	"net/netip"
+
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+// DefaultBacklog is how many Requests wait for their answer.
+const DefaultBacklog = 1024
+
+// Listener knows the associations whose Requests came to one port, by the
+// address and port of their clients, so that a repeated Request finds its own.
+//
+// It touches no Conn but those it makes: calls of a Listener are serialised
+// among themselves, and those of each Conn, as the caller likes.
+type Listener struct {
+	cfg     Config
+	backlog int
+	clients map[netip.AddrPort]*client
+	waiting int
+	count   Counters
+}
+
+type client struct {
+	conn    *Conn
+	waiting bool // for Accept or Reject
+}
+
+// NewListener returns a Listener without associations. At most backlog Requests
+// wait to be answered, DefaultBacklog if it is not positive; more are dropped,
+// and come again.
+func NewListener(cfg Config, backlog int) (*Listener, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if backlog <= 0 {
+		backlog = DefaultBacklog
+	}
+	return &Listener{cfg: cfg, backlog: backlog, clients: map[netip.AddrPort]*client{}}, nil
+}
+
+// HandleInput takes a datagram that came to the port listened to. If it is a
+// new Request, fresh is true: c is to be given a port of its own and then
+// Accept, Reject or Close. Else c is the association that the datagram is for,
+// whose HandleInput the caller calls, or nil.
+func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) (c *Conn, fresh bool) {
+	l.count.By[Received]++
+	var p wire.Packet
+	if m := p.Parse(datagram); m != wire.WellFormed {
+		l.count.Malformed[m]++
+		return nil, false
+	}
+	if p.Opcode != wire.Request {
+		l.count.By[IgnoredOpcode]++
+		return nil, false
+	}
+	if known := l.clients[from]; known != nil {
+		l.count.By[RepeatedRequest]++
+		return known.conn, false
+	}
+	if l.waiting == l.backlog {
+		l.count.By[BacklogFull]++
+		return nil, false
+	}
+	c = newConn(l.cfg, false, from)
+	c.remote = clone(p.Setup)
+	c.since = now
+	c.agree(p.AckPSN)
+	c.setState(Requested)
+	l.clients[from] = &client{c, true}
+	l.waiting++
+	return c, true
+}
+
+// Answered tells that the Request of a client was answered.
+func (l *Listener) Answered(from netip.AddrPort) {
+	if k := l.clients[from]; k != nil && k.waiting {
+		k.waiting = false
+		l.waiting--
+	}
+}
+
+// Forget takes an association out when its EventClosed has come.
+func (l *Listener) Forget(from netip.AddrPort) {
+	l.Answered(from)
+	delete(l.clients, from)
+}
+
+// Len returns the number of associations.
+func (l *Listener) Len() int { return len(l.clients) }
+
+// Waiting returns the number of Requests not answered.
+func (l *Listener) Waiting() int { return l.waiting }
+
+// Counters returns what has been counted so far.
+func (l *Listener) Counters() Counters { return l.count }

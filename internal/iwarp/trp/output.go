@@ -1,0 +1,25 @@
+package trp
+
+import "verbena/internal/monotime"
+
+// PollOutput fills the empty train b with datagrams to be sent, and returns
+// false if there are none.
+func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
+	switch {
+	case c.owed != 0:
+		c.sendSetup(b)
+	case open.has(c.state):
+		c.sendRanges(b)
+		if _, s := c.transmittable(); c.rcv.tell && s == nil { // else a segment tells
+			c.sendACK(b)
+		}
+		if b.Len() == 0 {
+			c.sendSegments(now, b)
+		}
+	}
+	if b.Len() == 0 && c.owedFIN {
+		c.sendFIN(b)
+	}
+	c.count.By[Sent] += uint64(b.Len())
+	return b.Len() > 0
+}

@@ -1,0 +1,102 @@
+package trp
+
+import (
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+// receiver knows what has arrived, by 64-bit sequence numbers.
+type receiver struct {
+	next uint64 // all before have come up
+	high uint64 // none from here on has
+	have seqset // beyond next
+	tell bool   // next is to be told, by an ACK or with a segment
+	// a part of what lies beyond a gap, [from, to), that is to be told
+	from, to uint64
+}
+
+// handleData takes a segment, or an ACK if there is none.
+func (c *Conn) handleData(now monotime.Time, p *wire.Packet) {
+	if !c.ackThrough(now, p.AckPSN) || len(p.Payload) == 0 || !open.has(c.state) {
+		return
+	}
+	r := &c.rcv
+	d := p.PSN.Diff(wire.PSN(r.next))
+	switch {
+	case d < 0: // its ACK was lost
+		c.count.By[Duplicate]++
+		r.tell = true
+		return
+	case int(d) >= c.Window:
+		c.count.By[BeyondWindow]++
+		return
+	}
+	seq := r.next + uint64(d)
+	if d > 0 && r.have.has(seq) {
+		c.count.By[Duplicate]++
+		r.touch(seq)
+		return
+	}
+	if !c.upper.HandleSegment(now, seq, p.Payload) {
+		c.count.By[RefusedByUpper]++
+		return
+	}
+	r.high = max(r.high, seq+1)
+	if d > 0 {
+		c.count.By[OutOfOrder]++
+		r.have.add(seq)
+		r.touch(seq)
+		return
+	}
+	r.next++
+	for ; r.next < r.high && r.have.has(r.next); r.next++ {
+		r.have.remove(r.next)
+	}
+	r.tell = true
+	if open.has(c.state) { // HandleSegment may have ended the association
+		c.upper.HandleInOrder(now, r.next)
+	}
+}
+
+// touch has the range that seq lies in reported.
+func (r *receiver) touch(seq uint64) {
+	if r.from == r.to {
+		r.from, r.to = seq, seq+1
+		return
+	}
+	r.from, r.to = min(r.from, seq), max(r.to, seq+1)
+}
+
+// maxRanges bounds the SACKs for what arrived between two trains; older ranges
+// stay untold until something arrives in them, or the gaps before them close.
+const maxRanges = 4
+
+// sendRanges puts SACKs into a train, the newest range first.
+func (c *Conn) sendRanges(b *Burst) {
+	r := &c.rcv
+	from, to := max(r.from, r.next+1), r.to
+	r.from, r.to = 0, 0
+	for range maxRanges {
+		if to <= from {
+			return
+		}
+		last, ok := r.have.lastBefore(to, from)
+		if !ok {
+			return
+		}
+		first := r.have.runStart(last, r.next+1)
+		end := r.have.runEnd(last, r.high)
+		h := wire.Range{Min: wire.PSN(first), Max: wire.PSN(end)}.Header()
+		if !b.control(c.peer, &wire.Packet{Header: h}) {
+			return
+		}
+		to = first
+	}
+}
+
+// sendACK puts an ACK into a train. It names the next PSN without consuming it.
+func (c *Conn) sendACK(b *Burst) {
+	if b.control(c.peer, &wire.Packet{Header: wire.Header{PSN: wire.PSN(c.snd.next), AckPSN: wire.PSN(c.rcv.next)}}) {
+		c.rcv.tell = false
+	}
+}

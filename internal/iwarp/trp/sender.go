@@ -1,0 +1,247 @@
+package trp
+
+import (
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+// slotState is what is known of a segment.
+type slotState uint8
+
+const (
+	queued slotState = iota // not yet sent
+	flying                  // sent, nothing known
+	sacked                  // arrived beyond a gap
+	lost                    // to be sent again
+)
+
+// slot is a segment and where it stands. Its slices are used again.
+type slot struct {
+	head    []byte     // copied
+	payload []mem.Span // held
+	bytes   int        // of both
+	state   slotState
+	again   bool          // sent more than once
+	sentAt  monotime.Time // the last time
+	xmit    uint64        // and its place among all transmissions, from 1
+}
+
+func (s *slot) release() {
+	for i := range s.payload {
+		s.payload[i].Release()
+	}
+	clear(s.payload)
+	s.payload, s.head = s.payload[:0], s.head[:0]
+}
+
+// sender is the ring of segments, by 64-bit sequence numbers, of which PSNs are
+// the low half.
+type sender struct {
+	ring           []slot // a power of two; grows to the window
+	una, next, end uint64 // all before are acknowledged, sent, queued
+	window         uint64 // of the peer, or ours if that is smaller
+	flyingBytes    int
+	lost           int    // slots in that state
+	lostFrom       uint64 // there is none before
+	xmits          uint64 // transmissions so far
+	againBefore    uint64 // no slot from here on was sent more than once
+	largest        int    // segment, in bytes
+}
+
+func (s *sender) at(seq uint64) *slot { return &s.ring[seq&uint64(len(s.ring)-1)] }
+
+// firstRing is the size that the ring begins with; many associations never
+// have more outstanding.
+const firstRing = 16
+
+// grow makes room for one more segment.
+func (s *sender) grow() {
+	if s.end-s.una < uint64(len(s.ring)) {
+		return
+	}
+	ring := make([]slot, max(firstRing, 2*len(s.ring)))
+	for seq := s.una; seq < s.end; seq++ {
+		ring[seq&uint64(len(ring)-1)] = *s.at(seq)
+	}
+	s.ring = ring
+}
+
+// Room returns how many segments Send takes.
+func (c *Conn) Room() int {
+	if !takes.has(c.state) {
+		return 0
+	}
+	used := c.snd.end - c.snd.una
+	if used >= c.snd.window {
+		return 0
+	}
+	return int(c.snd.window - used)
+}
+
+// Send queues a segment: head, which is copied, and then the memory of payload,
+// whose holds it takes over until HandleAcked or the end of the association.
+// Without Room it returns false and takes nothing. A segment longer than
+// MaxSegmentBytes is a fault of the caller.
+func (c *Conn) Send(head []byte, payload ...mem.Span) bool {
+	if c.Room() == 0 {
+		return false
+	}
+	n := len(head)
+	for i := range payload {
+		n += payload[i].Len()
+	}
+	if n == 0 || n > MaxSegmentBytes {
+		panic("trp: a segment of no bytes, or too many")
+	}
+	c.snd.grow()
+	s := c.snd.at(c.snd.end)
+	s.head = append(s.head[:0], head...)
+	s.payload = append(s.payload[:0], payload...)
+	s.bytes, s.state, s.again, s.xmit = n, queued, false, 0
+	c.snd.end++
+	return true
+}
+
+// Outstanding returns how many segments are queued or not acknowledged.
+func (c *Conn) Outstanding() int { return int(c.snd.end - c.snd.una) }
+
+// nextSegment returns what is to be sent: what is lost first.
+func (s *sender) nextSegment() (uint64, *slot) {
+	if s.lost > 0 {
+		for seq := max(s.una, s.lostFrom); seq < s.next; seq++ {
+			if s.at(seq).state == lost {
+				s.lostFrom = seq
+				return seq, s.at(seq)
+			}
+		}
+		panic("trp: the count of lost segments is wrong")
+	}
+	if s.next < s.end {
+		return s.next, s.at(s.next)
+	}
+	return 0, nil
+}
+
+// transmittable is nextSegment within what may be in flight: one segment
+// always may.
+func (c *Conn) transmittable() (uint64, *slot) {
+	if !c.transmits() {
+		return 0, nil
+	}
+	seq, s := c.snd.nextSegment()
+	if s != nil && c.snd.flyingBytes > 0 && c.snd.flyingBytes+s.bytes > c.loss.window {
+		return 0, nil
+	}
+	return seq, s
+}
+
+// transmits reports whether segments may go out: to a client that answers our
+// Accept, when it has.
+func (c *Conn) transmits() bool {
+	return open.has(c.state) && (c.state != AcceptSent || !c.telling)
+}
+
+// sendSegments fills a train. Each transmission tells anew what has arrived.
+func (c *Conn) sendSegments(now monotime.Time, b *Burst) {
+	for {
+		seq, s := c.transmittable()
+		if s == nil {
+			return
+		}
+		fits, ok := b.segment(c.peer, wire.Header{PSN: wire.PSN(seq), AckPSN: wire.PSN(c.rcv.next)}, s)
+		if !ok {
+			c.fail(now, BadMemory)
+			return
+		}
+		if !fits {
+			return
+		}
+		c.sent(now, seq, s)
+		c.rcv.tell = false
+	}
+}
+
+func (c *Conn) sent(now monotime.Time, seq uint64, s *slot) {
+	w := &c.snd
+	if s.state == lost {
+		w.lost--
+		s.again = true
+		w.againBefore = max(w.againBefore, seq+1)
+		c.count.By[Retransmitted]++
+	} else {
+		w.next++
+	}
+	w.xmits++
+	s.state, s.sentAt, s.xmit = flying, now, w.xmits
+	w.flyingBytes += s.bytes
+	w.largest = max(w.largest, s.bytes)
+	if c.loss.rto == monotime.Never {
+		c.loss.rto = now.Add(c.loss.timeout())
+	}
+}
+
+// ackThrough takes note that all before psn has arrived. It returns false if
+// that cannot be.
+func (c *Conn) ackThrough(now monotime.Time, psn wire.PSN) bool {
+	w := &c.snd
+	d := psn.Diff(wire.PSN(w.una))
+	switch {
+	case d < 0:
+		c.count.By[OldACK]++
+		return true
+	case uint64(d) > w.next-w.una:
+		c.count.By[BadACK]++
+		return false
+	case d == 0:
+		return true
+	}
+	for range d {
+		s := w.at(w.una)
+		c.delivered(now, s)
+		s.release()
+		w.una++
+	}
+	c.progress(now)
+	c.upper.HandleAcked(now, w.una)
+	c.drained(now)
+	return true
+}
+
+// handleSACK takes note that a range beyond a gap has arrived.
+func (c *Conn) handleSACK(now monotime.Time, r wire.Range) {
+	w := &c.snd
+	from, to := r.Min.Diff(wire.PSN(w.una)), r.Max.Diff(wire.PSN(w.una))
+	switch {
+	case to <= 0:
+		c.count.By[OldACK]++
+		return
+	case from <= 0 || uint64(to) > w.next-w.una: // the oldest is what is missing
+		c.count.By[BadRange]++
+		return
+	}
+	news := false
+	for seq := w.una + uint64(from); seq < w.una+uint64(to); seq++ {
+		if s := w.at(seq); s.state != sacked {
+			c.delivered(now, s)
+			s.state = sacked
+			news = true
+		}
+	}
+	if news {
+		c.progress(now)
+	}
+}
+
+// release gives back all that is queued, as if it had been acknowledged. The FIN
+// then names a PSN beyond what the peer has, so that it sees that something is
+// missing.
+func (c *Conn) release() {
+	w := &c.snd
+	for ; w.una < w.end; w.una++ {
+		w.at(w.una).release()
+	}
+	w.next = w.end
+	w.flyingBytes, w.lost = 0, 0
+	c.loss.rto, c.loss.reorder = monotime.Never, monotime.Never
+}

@@ -1,0 +1,223 @@
+package trp
+
+import (
+	"net/netip"
+	"slices"
+
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+// How set-up messages are repeated; each interval is twice the one before.
+//
+// A Request waits for the server's application, and a urdma server takes each
+// repetition for another Request: so it is not hurried. The last is given up
+// after 15 s. An Accept is answered by the client's machine.
+const (
+	requestInterval = monotime.Second
+	requestRetries  = 3
+	acceptInterval  = 100 * monotime.Millisecond
+	acceptRetries   = 6
+)
+
+// requestLife is how long after the first one a repeated Request may come: what
+// the client's retries and the network take. It is also how long a Reject is
+// remembered.
+const requestLife = 20 * monotime.Second
+
+// Dial asks the server at an address for an association.
+func Dial(now monotime.Time, cfg Config, upper Upper, server netip.AddrPort, s wire.Setup) (*Conn, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if len(s.PrivateData) > wire.MaxPrivateBytes {
+		return nil, ErrPrivateData
+	}
+	c := newConn(cfg, true, server)
+	c.upper = upper
+	c.local = clone(s)
+	c.setState(ReqSent)
+	c.owed = wire.Request
+	c.repeatAfter(now, requestInterval, requestRetries)
+	return c, nil
+}
+
+func clone(s wire.Setup) wire.Setup {
+	s.PrivateData = slices.Clone(s.PrivateData)
+	return s
+}
+
+// Accept answers the client's Request. The association is established when the
+// client is known to have the answer; one that cannot tell, as urdma, at once.
+func (c *Conn) Accept(now monotime.Time, upper Upper, s wire.Setup) error {
+	if c.state != Requested {
+		return ErrState
+	}
+	if len(s.PrivateData) > wire.MaxPrivateBytes {
+		return ErrPrivateData
+	}
+	c.upper = upper
+	c.local = clone(s)
+	c.setState(AcceptSent)
+	c.owed = wire.Accept
+	c.since = now
+	c.repeatAfter(now, acceptInterval, acceptRetries)
+	if !c.telling {
+		c.raise(Event{Kind: EventEstablished})
+	}
+	return nil
+}
+
+// Reject refuses the client's Request.
+func (c *Conn) Reject(now monotime.Time, privateData []byte) error {
+	if c.state != Requested {
+		return ErrState
+	}
+	if len(privateData) > wire.MaxPrivateBytes {
+		return ErrPrivateData
+	}
+	c.local = wire.Setup{PrivateData: slices.Clone(privateData)}
+	c.setState(Rejected)
+	c.owed = wire.Reject
+	c.timer = now.Add(requestLife)
+	return nil
+}
+
+// repeatAfter starts the timer of a message that is repeated.
+func (c *Conn) repeatAfter(now monotime.Time, d monotime.Duration, retries int) {
+	c.interval, c.retries = d, retries
+	c.timer = now.Add(d)
+}
+
+// again reports whether a message may be repeated once more, and sets the timer
+// for the next time.
+func (c *Conn) again(now monotime.Time) bool {
+	if c.retries == 0 {
+		return false
+	}
+	c.retries--
+	c.interval *= 2
+	c.timer = now.Add(c.interval)
+	return true
+}
+
+// repeatSetup sends Request or Accept again, or gives up.
+func (c *Conn) repeatSetup(now monotime.Time) {
+	again := c.again(now)
+	switch {
+	case again:
+		c.count.By[SetupRepeated]++
+		c.owed = wire.Request
+		if !c.active {
+			c.owed = wire.Accept
+		}
+	case c.state == ReqSent:
+		c.raise(Event{Kind: EventUnreachable})
+		c.finish()
+	case c.telling:
+		c.fail(now, Unconfirmed)
+	case c.state == AcceptSent: // a client like urdma has nothing to say until it has segments to send
+		c.setState(Established)
+	}
+}
+
+// handleRequest is for a Request from the port of this association's client:
+// one that we have, or, long after it, a new one of a client that has forgotten
+// this association.
+func (c *Conn) handleRequest(now monotime.Time) {
+	switch {
+	case c.active:
+		c.count.By[IgnoredOpcode]++
+	case c.state == Rejected:
+		c.count.By[RepeatedRequest]++
+		c.owed = wire.Reject
+	case c.state == Requested, c.confirmed && !open.has(c.state):
+		c.count.By[RepeatedRequest]++
+	case !open.has(c.state): // aborted, and the client may not have the Accept
+		c.count.By[RepeatedRequest]++
+		c.local, c.owed = wire.Setup{}, wire.Reject
+	case !c.confirmed:
+		c.count.By[RepeatedRequest]++
+		c.owed = wire.Accept
+	case now.Sub(c.since) < requestLife:
+		c.count.By[RepeatedRequest]++
+	default:
+		c.release()
+		c.over(now, PeerRestart)
+		c.finish()
+	}
+}
+
+// handleAccept is for the server's yes.
+func (c *Conn) handleAccept(now monotime.Time, from netip.AddrPort, p *wire.Packet) {
+	switch {
+	case !c.active:
+		c.count.By[IgnoredOpcode]++
+	case c.state == ReqSent:
+		c.peer = from
+		c.confirmed = true
+		c.remote = clone(p.Setup)
+		c.agree(p.AckPSN)
+		c.owed, c.timer = wire.Data, monotime.Never
+		c.setState(Established)
+		c.rcv.tell = true // the ACK that confirms
+		c.raise(Event{Kind: EventEstablished, Setup: clone(p.Setup)})
+	case open.has(c.state): // the ACK was lost
+		c.count.By[Duplicate]++
+		c.rcv.tell = true
+	case c.state == TimeWait && !c.confirmed: // we gave up before it came
+		c.peer = from
+		c.answerFIN()
+	default:
+		c.count.By[IgnoredState]++
+	}
+}
+
+// handleReject is for the server's no.
+func (c *Conn) handleReject(p *wire.Packet) {
+	if c.state != ReqSent {
+		c.count.By[IgnoredState]++
+		return
+	}
+	c.raise(Event{Kind: EventRejected, Setup: clone(p.Setup)})
+	c.finish()
+}
+
+// agree takes the window that the peer announced, 0 if it did not.
+func (c *Conn) agree(announced wire.PSN) {
+	c.telling = announced != 0
+	window := uint64(plainWindow)
+	if c.telling {
+		window = uint64(announced)
+	}
+	c.snd.window = min(window, uint64(c.Window))
+}
+
+// confirm notes that the client has our Accept.
+func (c *Conn) confirm(now monotime.Time) {
+	if c.confirmed {
+		return
+	}
+	c.confirmed = true
+	c.since = now
+	c.owed = wire.Data
+	if c.state == AcceptSent || c.state == Draining {
+		c.timer = monotime.Never
+	}
+	if c.state == AcceptSent {
+		c.setState(Established)
+		if c.telling {
+			c.raise(Event{Kind: EventEstablished})
+		}
+	}
+}
+
+// sendSetup puts the message owed into a train.
+func (c *Conn) sendSetup(b *Burst) {
+	p := wire.Packet{Header: wire.Header{Opcode: c.owed}, Setup: c.local}
+	if c.owed != wire.Reject {
+		p.AckPSN = wire.PSN(c.Window)
+	}
+	b.control(c.peer, &p)
+	c.owed = wire.Data
+}

@@ -1,0 +1,154 @@
+package trp
+
+import (
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+// finRetries is how often a FIN is repeated, at twice the interval each time; a
+// peer that is gone, as urdma's is at once, does not answer.
+const finRetries = 5
+
+// finAnswers bounds the FINs answered in TimeWait, so that two ends that both
+// answer come to an end.
+const finAnswers = 5
+
+// timeWait is how long FINs are answered: a little longer than a peer on a
+// slow path repeats its own.
+const timeWait = 5 * monotime.Second
+
+// Close ends the association once all segments queued are acknowledged. What
+// the peer still has under way is lost, as TCP's reset loses it.
+func (c *Conn) Close(now monotime.Time) {
+	switch c.state {
+	case ReqSent:
+		c.giveUp(now)
+	case Requested:
+		c.reject(now)
+	case AcceptSent, Established:
+		if c.state == AcceptSent && c.telling {
+			c.Abort(now) // nothing was sent, and nobody waits for it
+			return
+		}
+		c.setState(Draining)
+		c.drained(now)
+	}
+}
+
+// Abort ends the association at once: what is queued and not acknowledged is
+// released and may or may not have arrived.
+func (c *Conn) Abort(now monotime.Time) {
+	switch c.state {
+	case AcceptSent, Established, Draining:
+		c.release()
+		c.finSent(now)
+	default:
+		c.Close(now)
+	}
+}
+
+// giveUp forgets a Request. Should an Accept come after all, it gets a FIN.
+func (c *Conn) giveUp(now monotime.Time) {
+	c.owed = wire.Data
+	c.setState(TimeWait)
+	c.timer = now.Add(requestLife)
+}
+
+func (c *Conn) reject(now monotime.Time) {
+	c.local = wire.Setup{}
+	c.setState(Rejected)
+	c.owed = wire.Reject
+	c.timer = now.Add(requestLife)
+}
+
+// drained goes on from Draining when nothing is left to be acknowledged.
+func (c *Conn) drained(now monotime.Time) {
+	if c.state == Draining && c.snd.una == c.snd.end {
+		c.finSent(now)
+	}
+}
+
+func (c *Conn) finSent(now monotime.Time) {
+	c.setState(FinSent)
+	c.owed, c.owedFIN = wire.Data, true
+	c.repeatAfter(now, c.loss.timeout(), finRetries)
+}
+
+func (c *Conn) repeatFIN(now monotime.Time) {
+	if !c.again(now) {
+		c.over(now, LocalClose)
+		return
+	}
+	c.count.By[FINRepeated]++
+	c.owedFIN = true
+}
+
+// handleFIN is for the peer's end of the association, or its answer to ours.
+func (c *Conn) handleFIN(now monotime.Time, h wire.Header) {
+	if c.state == TimeWait {
+		c.answerFIN()
+		return
+	}
+	if c.state != FinSent && !open.has(c.state) {
+		c.count.By[IgnoredState]++
+		return
+	}
+	// A FIN that is not within the window is forged, or of another time.
+	ahead := h.PSN.Diff(wire.PSN(c.rcv.next))
+	if ahead < 0 || int(ahead) > c.Window {
+		c.count.By[BadFIN]++
+		return
+	}
+	if c.state == FinSent {
+		c.over(now, LocalClose)
+		return
+	}
+	c.confirm(now)
+	if !c.ackThrough(now, h.AckPSN) || !open.has(c.state) {
+		return
+	}
+	reason := PeerClose
+	if ahead > 0 {
+		reason = PeerAbort
+	}
+	c.release()
+	c.owedFIN = true
+	c.over(now, reason)
+}
+
+func (c *Conn) answerFIN() {
+	if c.answers == finAnswers {
+		c.count.By[IgnoredState]++
+		return
+	}
+	c.answers++
+	c.owedFIN = true
+}
+
+// fail ends the association for a reason of our own, and tells the peer once.
+func (c *Conn) fail(now monotime.Time, r Reason) {
+	c.release()
+	c.owedFIN = true
+	c.over(now, r)
+}
+
+// over enters TimeWait.
+func (c *Conn) over(now monotime.Time, r Reason) {
+	c.setState(TimeWait)
+	c.owed = wire.Data
+	c.timer = now.Add(timeWait)
+	c.raise(Event{Kind: EventDisconnected, Reason: r})
+}
+
+// finish ends everything.
+func (c *Conn) finish() {
+	c.setState(Closed)
+	c.owed, c.owedFIN, c.timer = wire.Data, false, monotime.Never
+	c.raise(Event{Kind: EventClosed})
+}
+
+// sendFIN puts the FIN owed into a train. It consumes no PSN.
+func (c *Conn) sendFIN(b *Burst) {
+	b.control(c.peer, &wire.Packet{Header: wire.Header{PSN: wire.PSN(c.snd.next), AckPSN: wire.PSN(c.rcv.next), Opcode: wire.FIN}})
+	c.owedFIN = false
+}

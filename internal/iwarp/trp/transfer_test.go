@@ -1,0 +1,323 @@
+package trp
+
+import (
+	"testing"
+
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+func TestSegmentsInOrder(t *testing.T) {
+	s := established(t, Config{})
+	s.send(3)
+	for i := range uint64(3) {
+		s.wantData(i, 0)
+	}
+	wantEqual(t, "datagrams in the train", s.trains[len(s.trains)-1], 3)
+	s.recv(ack(0, 2))
+	wantEqual(t, "acknowledged", s.acked, 2)
+	s.recv(data(0, 3), data(1, 3))
+	wantEqual(t, "acknowledged", s.acked, 3)
+	s.wantACK(3, 2) // one for both
+	s.wantUp(0, 1)
+	wantEqual(t, "in order", s.order, 2)
+	s.pass(10 * monotime.Second)
+	s.wantNothing()
+}
+
+func TestACKGoesWithSegments(t *testing.T) {
+	s := established(t, Config{})
+	s.c.Send(segment0(0))
+	s.c.HandleInput(s.now, s.from, data(0, 0).Append(nil))
+	s.poll()
+	s.wantData(0, 1)
+	s.wantNothing()
+}
+
+// What comes again is acknowledged again: that ACK may have been lost.
+func TestDuplicateIsAcknowledgedAgain(t *testing.T) {
+	s := established(t, Config{})
+	s.recv(data(0, 0))
+	s.wantACK(0, 1)
+	s.recv(data(0, 0))
+	s.wantACK(0, 1)
+	s.recv(data(2, 0))
+	s.wantSACK(2, 3)
+	s.recv(data(2, 0))
+	s.wantSACK(2, 3)
+	s.wantUp(0, 2)
+	s.wantCount(Duplicate, 2)
+}
+
+func TestOutOfOrderIsPlacedAndReported(t *testing.T) {
+	s := established(t, Config{})
+	s.recv(data(1, 0))
+	s.wantSACK(1, 2)
+	s.recv(data(2, 0))
+	s.wantSACK(1, 3)
+	s.recv(data(5, 0))
+	s.wantSACK(5, 6)
+	s.wantUp(1, 2, 5)
+	wantEqual(t, "in order", s.order, 0)
+	s.recv(data(0, 0))
+	s.wantACK(0, 3)
+	wantEqual(t, "in order", s.order, 3)
+	s.recv(data(4, 0), data(3, 0))
+	s.wantACK(0, 6)
+	s.wantNothing()
+	s.wantUp(0, 4, 3)
+	wantEqual(t, "in order", s.order, 6)
+}
+
+// Of many ranges touched at once, the newest four are told.
+func TestRangesAreBounded(t *testing.T) {
+	s := established(t, Config{})
+	var all []wire.Packet
+	for seq := uint64(1); seq < 41; seq += 2 {
+		all = append(all, data(seq, 0))
+	}
+	s.recv(all...)
+	for _, from := range []uint64{39, 37, 35, 33} {
+		s.wantSACK(from, from+1)
+	}
+	s.wantNothing()
+}
+
+func TestRefusedSegmentComesAgain(t *testing.T) {
+	s := established(t, Config{})
+	s.refuse = true
+	s.recv(data(0, 0), data(1, 0))
+	s.wantNothing()
+	s.refuse = false
+	s.recv(data(1, 0))
+	s.wantSACK(1, 2)
+	s.recv(data(0, 0))
+	s.wantACK(0, 2)
+	s.wantUp(1, 0)
+	s.wantCount(RefusedByUpper, 2)
+}
+
+func TestReceiveWindow(t *testing.T) {
+	s := established(t, Config{Window: 64})
+	s.recv(data(64, 0), data(1<<31-1, 0))
+	s.wantNothing()
+	s.wantCount(BeyondWindow, 2)
+	s.recv(data(1<<31, 0)) // half the way round is behind
+	s.wantACK(0, 0)
+	s.recv(data(63, 0))
+	s.wantSACK(63, 64)
+	s.wantUp(63)
+}
+
+// Three sent later have arrived: the first is lost, and goes at once.
+func TestFastRetransmit(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(monotime.Millisecond)
+	s.send(5)
+	for i := range uint64(5) {
+		s.wantData(1+i, 0)
+	}
+	s.pass(monotime.Millisecond)
+	s.recv(sack(2, 3))
+	s.recv(sack(2, 4))
+	s.wantNothing()
+	s.recv(sack(2, 5))
+	s.wantData(1, 0)
+	s.wantCount(Lost, 1)
+	s.recv(ack(0, 6))
+	s.pass(10 * monotime.Second)
+	s.wantNothing()
+	wantEqual(t, "acknowledged", s.acked, 6)
+}
+
+// What was sacked does not go again, whether by loss detection or time-out.
+func TestSACKIsObeyed(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(monotime.Millisecond)
+	s.send(6)
+	for i := range uint64(6) {
+		s.wantData(1+i, 0)
+	}
+	s.recv(sack(3, 4), sack(5, 7))
+	s.wantData(1, 0)
+	s.wantData(2, 0)
+	s.wantNothing()
+	s.pass(s.c.loss.timeout()) // both lost again, and 4 overtaken meanwhile
+	seen := map[wire.PSN]bool{}
+	for _, p := range s.sent {
+		seen[p.PSN] = true
+	}
+	if len(seen) != 3 || !seen[1] || !seen[2] || !seen[4] {
+		t.Errorf("sent again: %v", seen)
+	}
+}
+
+// One that was sent later has arrived, and a round trip and its variance are
+// over: lost.
+func TestOvertakenIsLostAfterAWhile(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(8 * monotime.Millisecond)
+	s.send(2)
+	s.wantData(1, 0)
+	s.wantData(2, 0)
+	s.pass(8 * monotime.Millisecond)
+	s.recv(sack(2, 3))
+	wantEqual(t, "variance", s.c.loss.rttvar, 3*monotime.Millisecond) // 3/4 of 4 ms: SACK measures too
+	s.pass(3*monotime.Millisecond - 1)
+	s.wantNothing()
+	s.pass(1)
+	s.wantData(1, 0)
+	s.wantCount(Lost, 1)
+	s.wantCount(Timeouts, 0)
+}
+
+// A repetition that is lost too is found by what was sent after it.
+func TestLostRepetition(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(monotime.Millisecond)
+	s.send(4)
+	s.sent = nil
+	s.pass(monotime.Millisecond)
+	s.recv(sack(2, 5))
+	s.wantData(1, 0)
+	s.send(3) // sent after the repetition
+	for i := range uint64(3) {
+		s.wantData(5+i, 0)
+	}
+	s.pass(monotime.Millisecond)
+	s.recv(sack(2, 8))
+	s.wantData(1, 0)
+	s.wantCount(Timeouts, 0)
+}
+
+func TestRetransmissionTimeout(t *testing.T) {
+	s := established(t, Config{})
+	s.send(2)
+	s.wantData(0, 0)
+	s.wantData(1, 0)
+	s.pass(firstTimeout - 1) // nothing measured yet
+	s.wantNothing()
+	s.pass(1)
+	s.wantData(0, 0)
+	s.wantData(1, 0)
+	s.pass(2*firstTimeout - 1) // backs off
+	s.wantNothing()
+	s.pass(1)
+	s.wantData(0, 0)
+	s.wantData(1, 0)
+	s.wantCount(Timeouts, 2)
+	s.recv(ack(0, 2))
+	wantEqual(t, "round trip measured from a repetition", s.c.RTT(), 0) // Karn
+	s.roundTrip(2 * monotime.Millisecond)
+	wantEqual(t, "smoothed round trip", s.c.RTT(), 2*monotime.Millisecond)
+	// RFC 6298: SRTT = R, RTTVAR = R/2, RTO = SRTT + 4·RTTVAR; back-off is over
+	wantEqual(t, "time-out", s.c.loss.timeout(), 6*monotime.Millisecond)
+	s.roundTrip(5 * monotime.Millisecond)
+	// RTTVAR = 3/4·1 + 1/4·|2-5| = 1.5 ms; SRTT = 7/8·2 + 1/8·5 = 2.375 ms
+	wantEqual(t, "smoothed round trip", s.c.RTT(), 2375*monotime.Microsecond)
+	wantEqual(t, "time-out", s.c.loss.timeout(), 8375*monotime.Microsecond)
+}
+
+func TestTimeoutHasALeastAndAMost(t *testing.T) {
+	s := established(t, Config{Retries: 20})
+	s.roundTrip(20 * monotime.Microsecond)
+	wantEqual(t, "time-out", s.c.loss.timeout(), minTimeout)
+	s.send(1)
+	s.wantData(1, 0)
+	last := s.now
+	for range 15 {
+		for len(s.sent) == 0 {
+			s.pass(minTimeout)
+		}
+		s.wantData(1, 0)
+		if gap := s.now.Sub(last); gap > maxTimeout {
+			t.Fatalf("%v between two", gap)
+		}
+		last = s.now
+	}
+}
+
+func TestDeadPeer(t *testing.T) {
+	s := established(t, Config{Retries: 3})
+	s.send(1)
+	s.wantData(0, 0)
+	for range 3 {
+		s.pass(s.c.loss.rto.Sub(s.now))
+		s.wantData(0, 0)
+	}
+	s.wantNoEvent()
+	s.pass(s.c.loss.rto.Sub(s.now))
+	s.wantFIN(1, 0)
+	s.wantEvent(EventDisconnected, Timeout)
+	wantEqual(t, "room", s.c.Room(), 0)
+	s.pass(timeWait)
+	s.wantEvent(EventClosed, 0)
+	s.wantNothing()
+}
+
+// The last ACK was lost, and all else was sacked: the oldest goes again.
+func TestAllSackedButUnacknowledged(t *testing.T) {
+	s := established(t, Config{})
+	s.send(3)
+	s.sent = nil
+	s.recv(sack(1, 3), ack(0, 1)) // a peer that acknowledges less than it has
+	s.wantNothing()
+	s.pass(s.c.loss.rto.Sub(s.now))
+	s.wantData(1, 0)
+	s.recv(ack(0, 3))
+	s.pass(10 * monotime.Second)
+	s.wantNothing()
+}
+
+// Too much loss in a round halves the window; a time-out leaves two segments.
+func TestWindowFollowsLoss(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(monotime.Millisecond)
+	before := s.c.loss.window
+	s.send(100)
+	s.pass(monotime.Millisecond)
+	s.recv(sack(2, 101)) // one of a hundred
+	s.recv(ack(0, 101))
+	if s.c.loss.window < before {
+		t.Errorf("one lost of a hundred: window %d, was %d", s.c.loss.window, before)
+	}
+	before = s.c.loss.window
+	s.send(100)
+	s.pass(monotime.Millisecond)
+	s.recv(sack(131, 201)) // thirty
+	if got := s.c.loss.window; got > before/2+100*20 {
+		t.Errorf("thirty lost of a hundred: window %d, was %d", got, before)
+	}
+	s.recv(ack(0, 201))
+	s.sent = nil
+	s.send(100)
+	s.pass(s.c.loss.rto.Sub(s.now))
+	wantEqual(t, "window after a time-out", s.c.loss.window, smallWindow)
+}
+
+// What flies is bounded in bytes; what is queued, in segments.
+func TestFlightIsBounded(t *testing.T) {
+	s := established(t, Config{})
+	m := newMemory(t, 64<<10)
+	for i := 0; s.c.Send([]byte{byte(i)}, m.span(0, 8192)); i++ {
+	}
+	wantEqual(t, "queued", s.c.Outstanding(), 1024)
+	n := 0
+	for s.c.PollOutput(s.now, s.burst) {
+		n += s.burst.Len()
+		s.burst.Reset()
+	}
+	wantEqual(t, "sent", n, initialWindow/8193)
+	for s.c.snd.una < s.c.snd.end { // every round is acknowledged, and the next one larger or as large
+		s.now = s.now.Add(monotime.Millisecond)
+		a := ack(0, s.c.snd.next)
+		s.c.HandleInput(s.now, s.from, a.Append(nil))
+		for s.c.PollOutput(s.now, s.burst) {
+			s.burst.Reset()
+		}
+		if s.c.snd.flyingBytes > maxWindow {
+			t.Fatalf("%d bytes in flight", s.c.snd.flyingBytes)
+		}
+	}
+	wantEqual(t, "window at the end", s.c.loss.window, maxWindow)
+}
