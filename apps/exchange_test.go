@@ -14,7 +14,7 @@ import (
 
 // limit bounds one exchange. Most take a tenth of a second; the longest, of
 // thousands of messages of all sizes, some seconds on a busy machine.
-const limit = 40 * time.Second
+const limit = 60 * time.Second
 
 // refusalLimit is how long a client is started again that finds no listener:
 // a server of the connection manager does not say when it listens.

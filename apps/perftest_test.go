@@ -18,6 +18,8 @@ func perf(verb, measure, label string) exchange {
 		options += " -n 10"
 	case strings.Contains(label, "-a"):
 		options += " -n 50"
+	case measure == "lat":
+		options += " -n 96"
 	default:
 		options += " -n 480"
 	}
