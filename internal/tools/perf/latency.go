@@ -166,7 +166,13 @@ func (p *pinger) send() error {
 	if err := f.post(0, 1); err != nil {
 		return err
 	}
-	return f.restore(0, 1) // only now: the answer goes first
+	if err := f.restore(0, 1); err != nil { // only now: the answer goes first
+		return err
+	}
+	if n := p.e.o.cqMod; n > 0 && p.unread >= n {
+		return p.awaitSends()
+	}
+	return nil
 }
 
 // numbered reports whether the last byte of a message is its number: a WRITE is
@@ -182,6 +188,11 @@ func (p *pinger) awaitAnswer() error {
 	if p.roundTrip == 2 {
 		return p.awaitMessage()
 	}
+	return p.awaitSends()
+}
+
+// awaitSends waits for the completions of all that was posted.
+func (p *pinger) awaitSends() error {
 	for p.unread > 0 {
 		before := p.unread
 		if err := p.reap(); err != nil {

@@ -73,6 +73,7 @@ func TestEveryMeasureOverLoopback(t *testing.T) {
 		{"read", "lat", "-s 2 -n 50 -e", 1},
 		{"send", "lat", "-s 2 -n 50 -R", 1},
 		{"send", "lat", "-s 2 -n 50 -e", 1},
+		{"send", "lat", "-s 2 -n 50 -Q 1", 1},
 		{"atomic", "lat", "-n 50", 1},
 		{"send", "bw", "-a -n 2 -t 2", 23},
 		{"write", "lat", "-a -n 1", 23},

@@ -52,6 +52,7 @@ type Hello struct {
 	Bidirectional bool    `json:"bidirectional"`
 	Events        bool    `json:"events"`
 	RDMACM        bool    `json:"rdmacm"`
+	CQMod         int     `json:"cq_mod"`      // of send lat
 	DurationNS    int64   `json:"duration_ns"` // 0 is by iterations
 }
 
@@ -150,6 +151,8 @@ func (h *Hello) check() error {
 		return fmt.Errorf("inline %d is not 0 to %d", h.Inline, maxInline)
 	case h.MTU != 0 && ib.MTUFor(h.MTU).Bytes() != h.MTU:
 		return fmt.Errorf("path MTU %d", h.MTU)
+	case h.CQMod < 0 || h.CQMod > latencyDepth:
+		return fmt.Errorf("cq_mod %d is not 0 to %d", h.CQMod, latencyDepth)
 	case h.DurationNS < 0:
 		return errors.New("negative duration")
 	case 2*h.QPs*h.MaxSize > maxMemory:

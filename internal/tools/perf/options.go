@@ -112,6 +112,7 @@ type options struct {
 	bidir    bool
 	events   bool
 	rdmacm   bool
+	cqMod    int // SENDs of a latency test whose completions are waited for at once
 	service  service // after complete
 	datagram int     // the longest message; 0 is no bound
 
@@ -144,6 +145,9 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	}
 	fs.IntVarP(&o.inline, "inline_size", "I", o.test.defaultInline(), "send up to `BYTES` inline")
 	fs.IntVarP(&o.mtuBytes, "mtu", "m", 0, "path MTU in `BYTES` (default what both ports carry)")
+	if o.test == sendLatency {
+		fs.IntVarP(&o.cqMod, "cq-mod", "Q", latencyDepth, "wait for the completions of every `N` SENDs before going on, as ib_send_lat does of each")
+	}
 	fs.BoolVarP(&o.events, "events", "e", false, "sleep on completion events (default poll)")
 	fs.BoolVarP(&o.rdmacm, "rdma_cm", "R", false, "connect by the connection manager; HOST is then an RDMA address")
 	fs.Lookup("rdma_cm").Usage += " (also --rdmacm)"
@@ -208,6 +212,8 @@ func (o *options) complete() error {
 		return cli.Usagef("--gid-index %d: indexes are 0 to 255", o.gidIndex)
 	case o.events && o.test == writeLatency:
 		return cli.Usagef("--events: a WRITE makes no completion at its target; poll, or measure send lat")
+	case o.test == sendLatency && (o.cqMod < 1 || o.cqMod > latencyDepth):
+		return cli.Usagef("--cq-mod %d: 1 to %d SENDs", o.cqMod, latencyDepth)
 	case o.json && o.csv:
 		return cli.Usagef("--json and --csv exclude each other")
 	}
@@ -231,7 +237,7 @@ func (o *options) hello() *Hello {
 	return &Hello{
 		Protocol: protocol, Op: o.test.op, Metric: o.test.metric, MaxSize: sizes[len(sizes)-1],
 		Connection: o.service, QPs: o.qps, Depth: o.depth, MTU: o.mtuBytes, Inline: o.inline,
-		Bidirectional: o.bidir, Events: o.events, RDMACM: o.rdmacm, DurationNS: int64(o.duration),
+		Bidirectional: o.bidir, Events: o.events, RDMACM: o.rdmacm, CQMod: o.cqMod, DurationNS: int64(o.duration),
 	}
 }
 
@@ -239,6 +245,7 @@ func (o *options) hello() *Hello {
 func (o *options) adopt(h *Hello) {
 	o.service, o.adopted = h.Connection, true
 	o.size, o.qps, o.depth, o.inline, o.mtuBytes = h.MaxSize, h.QPs, h.Depth, h.Inline, h.MTU
+	o.cqMod = h.CQMod
 	o.bidir, o.events, o.rdmacm, o.duration = h.Bidirectional, h.Events, h.RDMACM, time.Duration(h.DurationNS)
 }
 
