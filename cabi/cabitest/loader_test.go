@@ -60,3 +60,30 @@ func TestEngineCannotBeLoaded(t *testing.T) {
 		})
 	}
 }
+
+// TestNoRoomForEngine wants errno where the engine's runtime would end the
+// process: without the addresses and the descriptors that it starts with.
+func TestNoRoomForEngine(t *testing.T) {
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := compile(t, "alloc_pd")
+	for limit, want := range map[string]syscall.Errno{
+		"-v 100000": syscall.ENOMEM,
+		"-v 500000": syscall.ENOMEM,
+		"-v 900000": syscall.ENOMEM,
+		"-n 7":      syscall.EMFILE,
+		"-n 9":      syscall.EMFILE,
+		"-n 10":     syscall.EMFILE,
+		"-n 12":     syscall.EMFILE,
+	} {
+		out, complaint := outputOf(t, "/bin/sh", []string{"LD_LIBRARY_PATH=" + lib, "VERBENA_DEBUG=1"}, "-c", "ulimit "+limit+"; exec "+program)
+		if got := strings.TrimSpace(out); !strings.EqualFold(got, want.Error()) {
+			t.Errorf("ulimit %s: %q, want %q", limit, got, want)
+		}
+		if strings.Count(complaint, "\n") != 1 {
+			t.Errorf("ulimit %s: %q: want one line", limit, complaint)
+		}
+	}
+}

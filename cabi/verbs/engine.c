@@ -10,6 +10,7 @@
 #include "front.h"
 #include "fork.h"
 #include "gid.h"
+#include "room.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,11 +77,16 @@ static int debugging(void)
 }
 
 /* Says why in words if that is wanted, and returns what errno is to be. */
-static int refuse(const char *what, const char *why)
+static int refuse_as(int err, const char *what, const char *why)
 {
 	if (debugging())
 		fprintf(stderr, "verbena: %s: %s\n", what, why);
-	return ELIBACC;
+	return err;
+}
+
+static int refuse(const char *what, const char *why)
+{
+	return refuse_as(ELIBACC, what, why);
 }
 
 /* Finds the file beside this library. */
@@ -156,11 +162,15 @@ static int load(struct vb_engine **out)
 	const struct vb_engine *table;
 	char path[PATH_MAX];
 	struct vb_engine *engine;
+	const char *lacking;
 	void *lib;
 	int err = engine_path(path, sizeof(path));
 
 	if (err)
 		return refuse(ENGINE_FILE, strerror(err));
+	err = vb_room_for_engine(&lacking);
+	if (err)
+		return refuse_as(err, path, lacking);
 	/* Its static TLS and its threads stay: there is no dlclose. */
 	lib = copies ? open_copy(path, copies) : dlopen(path, RTLD_LOCAL | RTLD_NOW);
 	if (!lib) {

@@ -23,8 +23,8 @@
 /* -- the engine (engine.c) ------------------------------------------------- */
 
 /*
- * Returns the engine's table, which the first call loads; NULL and errno
- * (ELIBACC) if it cannot be loaded.
+ * Returns the engine's table, which the first call loads; NULL and errno if it
+ * cannot be loaded: ELIBACC, or ENOMEM and EMFILE where there is no room for it.
  *
  * An object keeps the pointer that it was created with and makes its calls
  * through it. After a fork the child's engine is gone: every function of the

@@ -1,0 +1,58 @@
+/*
+ * Looks for room before the engine is loaded. Its runtime ends the process where
+ * it finds no addresses or descriptors as it starts; an application under
+ * RLIMIT_AS or RLIMIT_NOFILE gets an errno instead.
+ */
+#define _GNU_SOURCE
+#include "room.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/*
+ * The addresses that the runtime and the stacks of its threads reserve, mostly
+ * without memory: under a limit of 900 MB it gave up (measured).
+ */
+#define ADDRESSES ((size_t)1 << 30)
+
+/* As many as are open, at the most, when the runtime opens those of its poller; some to spare. */
+#define DESCRIPTORS 8
+
+static int addresses(void)
+{
+	void *at = mmap(NULL, ADDRESSES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return ENOMEM;
+	munmap(at, ADDRESSES);
+	return 0;
+}
+
+static int descriptors(void)
+{
+	int fds[DESCRIPTORS], n = 0, err = 0;
+
+	while (n < DESCRIPTORS && !err) {
+		fds[n] = eventfd(0, EFD_CLOEXEC);
+		if (fds[n] < 0)
+			err = errno;
+		else
+			n++;
+	}
+	while (n > 0)
+		close(fds[--n]);
+	return err;
+}
+
+int vb_room_for_engine(const char **why)
+{
+	int err = addresses();
+
+	*why = "1 GiB of addresses is not free (RLIMIT_AS)";
+	if (err)
+		return err;
+	*why = "8 descriptors are not free (RLIMIT_NOFILE)";
+	return descriptors();
+}
