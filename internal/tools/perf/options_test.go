@@ -98,6 +98,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 		{"write", "bw", "-p 0", "--port 0"},
 		{"write", "bw", "-i 0", "--ib-port 0"},
 		{"write", "bw", "-x 300", "--gid-index 300"},
+		{"send", "lat", "-Q 99", "--cq-mod 99"},
 		{"write", "bw", "--json --csv", "exclude each other"},
 		{"write", "bw", "-a -q 4096", "MiB of memory"},
 		{"write", "lat", "-e", "makes no completion"},
