@@ -15,7 +15,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,18 +88,23 @@ static int refuse(const char *what, const char *why)
 	return refuse_as(ELIBACC, what, why);
 }
 
-/* Finds the file beside this library. */
-static int engine_path(char *path, size_t size)
+/*
+ * Finds the file beside this library: its name, malloc'ed, or NULL. Names are
+ * kept off the stack, which may be a coroutine's of 16 KiB and is the loader's
+ * too.
+ */
+static char *engine_path(void)
 {
 	Dl_info info;
 	const char *slash;
-	int n;
+	char *path;
 
 	if (!dladdr(&lock, &info) || !info.dli_fname)
-		return ENOENT;
+		return NULL;
 	slash = strrchr(info.dli_fname, '/');
-	n = snprintf(path, size, "%.*s" ENGINE_FILE, slash ? (int)(slash + 1 - info.dli_fname) : 0, info.dli_fname);
-	return n < 0 || (size_t)n >= size ? ENAMETOOLONG : 0;
+	if (asprintf(&path, "%.*s" ENGINE_FILE, slash ? (int)(slash + 1 - info.dli_fname) : 0, info.dli_fname) < 0)
+		return NULL;
+	return path;
 }
 
 /* Copies the file into a memfd and returns it, or a negative errno. */
@@ -137,38 +141,37 @@ static int copy_file(const char *path)
  */
 static void *open_copy(const char *path, unsigned n)
 {
-	char name[PATH_MAX];
-	void *lib = NULL;
 	int fd = copy_file(path);
+	char *slashes, *name;
+	void *lib = NULL;
 
 	if (fd < 0) {
 		errno = refuse(path, strerror(-fd));
 		return NULL;
 	}
-	if (n < sizeof(name) - 64) {
-		int len = snprintf(name, sizeof(name), "/proc/self/fd");
-
-		memset(name + len, '/', n);
-		snprintf(name + len + n, sizeof(name) - len - n, "%d", fd);
-		lib = dlopen(name, RTLD_LOCAL | RTLD_NOW);
+	slashes = malloc(n + 1);
+	if (slashes) {
+		memset(slashes, '/', n);
+		slashes[n] = '\0';
+		if (asprintf(&name, "/proc/self/fd%s%d", slashes, fd) >= 0) {
+			lib = dlopen(name, RTLD_LOCAL | RTLD_NOW);
+			free(name);
+		}
+		free(slashes);
 	}
 	close(fd);
 	return lib;
 }
 
-/* Loads the engine into *out: 0 or an errno. The lock is held. */
-static int load(struct vb_engine **out)
+/* Loads the engine's file at path into *out: 0 or an errno. The lock is held. */
+static int load_file(const char *path, struct vb_engine **out)
 {
 	const struct vb_engine *table;
-	char path[PATH_MAX];
 	struct vb_engine *engine;
 	const char *lacking;
 	void *lib;
-	int err = engine_path(path, sizeof(path));
+	int err = vb_room_for_engine(&lacking);
 
-	if (err)
-		return refuse(ENGINE_FILE, strerror(err));
-	err = vb_room_for_engine(&lacking);
 	if (err)
 		return refuse_as(err, path, lacking);
 	/* Its static TLS and its threads stay: there is no dlclose. */
@@ -191,6 +194,15 @@ static int load(struct vb_engine **out)
 	engine->use_gid_tables(vb_gid_addrs);
 	*out = engine;
 	return 0;
+}
+
+static int load(struct vb_engine **out)
+{
+	char *path = engine_path();
+	int err = path ? load_file(path, out) : refuse(ENGINE_FILE, "its directory cannot be told");
+
+	free(path);
+	return err;
 }
 
 const struct vb_engine *vb_engine_get(void)
