@@ -91,19 +91,19 @@ func (c *Conn) repeatAfter(now monotime.Time, d monotime.Duration, retries int) 
 
 // again reports whether a message may be repeated once more, and sets the timer
 // for the next time.
-func (c *Conn) again(now monotime.Time) bool {
+func (c *Conn) again(now monotime.Time, most monotime.Duration) bool {
 	if c.retries == 0 {
 		return false
 	}
 	c.retries--
-	c.interval *= 2
+	c.interval = min(2*c.interval, most)
 	c.timer = now.Add(c.interval)
 	return true
 }
 
 // repeatSetup sends Request or Accept again, or gives up.
 func (c *Conn) repeatSetup(now monotime.Time) {
-	again := c.again(now)
+	again := c.again(now, requestLife)
 	switch {
 	case again:
 		c.count.By[SetupRepeated]++

@@ -5,17 +5,17 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// finRetries is how often a FIN is repeated, at twice the interval each time; a
-// peer that is gone, as urdma's is at once, does not answer.
+// finRetries is how often a FIN is repeated, at twice the interval each time up
+// to maxTimeout; a peer that is gone, as urdma's is at once, does not answer.
 const finRetries = 5
 
 // finAnswers bounds the FINs answered in TimeWait, so that two ends that both
 // answer come to an end.
 const finAnswers = 5
 
-// timeWait is how long FINs are answered: a little longer than a peer on a
-// slow path repeats its own.
-const timeWait = 5 * monotime.Second
+// timeWait is how long FINs are answered: while a peer on the slowest path
+// repeats its own.
+const timeWait = (finRetries + 1) * maxTimeout
 
 // Close ends the association once all segments queued are acknowledged. What
 // the peer still has under way is lost, as TCP's reset loses it.
@@ -75,7 +75,7 @@ func (c *Conn) finSent(now monotime.Time) {
 }
 
 func (c *Conn) repeatFIN(now monotime.Time) {
-	if !c.again(now) {
+	if !c.again(now, maxTimeout) {
 		c.over(now, LocalClose)
 		return
 	}
