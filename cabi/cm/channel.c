@@ -240,7 +240,7 @@ static int wait_pipe(struct cm_channel *channel, struct vb_cm_event **event)
 
 int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
 {
-	int err = 0, last;
+	int err = 0, destroyed, last;
 
 	*event = NULL;
 	pthread_mutex_lock(&channel->mu);
@@ -256,11 +256,12 @@ int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
 				*event = oldest(channel, *event);
 		}
 	}
-	last = channel->destroyed && !channel->waiting;
+	destroyed = channel->destroyed;
+	last = destroyed && !channel->waiting;
 	pthread_mutex_unlock(&channel->mu);
 	if (last)
 		free_channel(channel);
-	if (err == EBADF) {
+	if (destroyed) {
 		/*
 		 * The channel was destroyed under the call. With rdma-core it
 		 * goes on waiting then, and rping(1) and cmtime(1), which end

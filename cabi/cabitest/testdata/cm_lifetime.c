@@ -118,6 +118,9 @@ int main(int argc, char **argv)
 	CHECK_FAILS(rdma_get_cm_event(client, &event), EAGAIN);
 	CHECK(fcntl(client->fd, F_GETFD) & FD_CLOEXEC);
 	rdma_destroy_event_channel(client);
+	/* An application that closes its descriptors gets an error, and does not wait for ever. */
+	CHECK(close(server->fd) == 0);
+	CHECK_FAILS(rdma_get_cm_event(server, &event), EBADF);
 	rdma_destroy_event_channel(server);
 
 	/* Nothing stays behind. */
