@@ -1,0 +1,230 @@
+package rdmap
+
+import (
+	"verbena/ib"
+	"verbena/internal/iwarp/mpa"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+	wire "verbena/internal/wire/iwarp"
+)
+
+// zeroSTag stands in messages of no bytes for a key that nobody looks at. Some
+// hardware fails an ingress STag of 0 whatever the length (zrlio/softiwarp#21).
+const zeroSTag ib.RKey = 1
+
+// closeWait bounds how long a stream that is to be closed waits for the peer's
+// end of it.
+const closeWait = 5 * monotime.Second
+
+// Settings are what the set-up of the connection has agreed on.
+type Settings struct {
+	MaxSegment int // bytes of a DDP segment with its header
+	Initiator  bool
+	RTR        mpa.RTR
+	// Extensions says that the peer has RFC 7306: immediate data and atomics. We
+	// serve them in any case.
+	Extensions bool
+}
+
+// Closing is what is to become of the stream.
+type Closing uint8
+
+// Ways to close.
+const (
+	KeepOpen Closing = iota
+	// Shut: when all output is written, no more follows: FIN. Input goes on.
+	Shut
+	// Abort: now, whatever is not written: RST.
+	Abort
+)
+
+// QP is the protocol state of one queue pair.
+type QP struct {
+	qp.Core
+	Count Counters
+
+	set      Settings
+	started  bool
+	awaiting bool // a responder that has seen no FPDU yet: it may not send
+
+	req  requester
+	resp responder
+	rx   receiver
+	out  outgoing
+
+	closing    Closing
+	disconnect bool          // the application wants the stream closed once all is sent
+	closeTimer monotime.Time // when patience with the peer ends
+}
+
+// New returns a queue pair in the RESET state.
+func New(c qp.Config) *QP {
+	q := &QP{Core: qp.NewCore(c)}
+	q.clear()
+	return q
+}
+
+// clear forgets the stream.
+func (q *QP) clear() {
+	*q = QP{Core: q.Core, Count: q.Count, closeTimer: monotime.Never}
+	q.req = requester{sendMSN: 1, requestMSN: 1, cur: q.SQ.Head()}
+	q.rx = receiver{sendMSN: 1, requestMSN: 1, atomicMSN: 1}
+	q.resp.msn = 1
+}
+
+// Start gives the queue pair its stream. Requests go out from RTS on.
+func (q *QP) Start(s Settings) {
+	q.set, q.started = s, true
+	q.awaiting = !s.Initiator
+	q.req.rtrDue = s.Initiator && s.RTR != mpa.RTRNone
+	q.req.ends = make([]uint64, q.SQ.Cap())
+}
+
+// PeerReady reports whether the peer has spoken since the set-up: a responder
+// may send, and its connection is established.
+func (q *QP) PeerReady() bool { return q.started && !q.awaiting }
+
+// Counters returns the queue pair's counts.
+func (q *QP) Counters() *Counters { return &q.Count }
+
+// Query fills the attributes that the queue pair owns.
+func (q *QP) Query(attr *ib.QPAttr) {
+	*attr = q.Attr
+	attr.State, attr.CurState = q.State(), q.State()
+	attr.SQDraining = q.State() == ib.QPSQD && !q.drained()
+}
+
+// Modify applies a legal modification.
+func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask) {
+	cur := &q.Attr
+	if mask&ib.QPAccessFlags != 0 {
+		cur.AccessFlags = a.AccessFlags
+	}
+	if mask&ib.QPPort != 0 {
+		cur.PortNum = a.PortNum
+	}
+	if mask&ib.QPMaxQPRdAtomic != 0 {
+		cur.MaxRdAtomic = a.MaxRdAtomic
+	}
+	if mask&ib.QPMaxDestRdAtomic != 0 {
+		cur.MaxDestRdAtomic = a.MaxDestRdAtomic
+	}
+	if mask&ib.QPEnSQDAsyncNotify != 0 {
+		cur.EnSQDAsyncNotify = a.EnSQDAsyncNotify
+	}
+	if mask&ib.QPStateAttr == 0 || a.State == q.State() {
+		return
+	}
+	switch from := q.State(); a.State {
+	case ib.QPReset:
+		q.Reset()
+		q.clear()
+	case ib.QPErr:
+		if from != ib.QPErr {
+			q.enterError(now, Shut)
+		}
+	default:
+		q.Enter(a.State)
+		q.req.drainTold = false
+		q.checkDrained()
+	}
+}
+
+// enterError flushes all work. Whoever calls it has completed what failed.
+func (q *QP) enterError(now monotime.Time, c Closing) {
+	q.close(now, c)
+	if q.State() == ib.QPErr {
+		return
+	}
+	q.Enter(ib.QPErr)
+	q.Flush()
+	q.req.cur, q.req.reads = q.SQ.Head(), q.req.reads[:0]
+	q.resp.out = q.resp.out[:0]
+}
+
+// fail is enterError with word to the application of why.
+func (q *QP) fail(now monotime.Time, e ib.EventType, c Closing) {
+	if q.State() != ib.QPErr {
+		q.Raise(e)
+	}
+	q.enterError(now, c)
+}
+
+// close makes up its mind about the stream, once for all but to be harsher.
+func (q *QP) close(now monotime.Time, c Closing) {
+	if c > q.closing && q.started {
+		q.closing = c
+		if c == Shut {
+			q.closeTimer = now.Add(closeWait)
+		}
+	}
+	if c == Abort {
+		q.closeTimer = monotime.Never
+	}
+}
+
+// Disconnect closes the stream gracefully: when all that is posted is sent and
+// answered, and all that the peer asked for as well.
+func (q *QP) Disconnect(now monotime.Time) {
+	q.disconnect = true
+	if q.closeTimer == monotime.Never {
+		q.closeTimer = now.Add(closeWait)
+	}
+	q.checkDisconnect(now)
+}
+
+func (q *QP) checkDisconnect(now monotime.Time) {
+	if q.disconnect && q.SQ.Len() == 0 && len(q.resp.out) == 0 && !q.out.open {
+		q.close(now, Shut)
+	}
+}
+
+// Closing returns what is to become of the stream. Shut waits for the output:
+// PollOutput must have returned false.
+func (q *QP) Closing() Closing { return q.closing }
+
+// HandleClose tells that the peer's side of the stream has ended, or that all
+// of it has been lost.
+func (q *QP) HandleClose(now monotime.Time, lost bool) {
+	c := Shut
+	if lost {
+		c = Abort
+	}
+	q.enterError(now, c)
+	q.closeTimer = monotime.Never
+}
+
+// HandleFault tells that output or input could not be moved because memory is
+// not mapped any more. The stream may have stopped within a segment.
+func (q *QP) HandleFault(now monotime.Time) {
+	if q.SQ.Len() > 0 && q.SQ.Head() < q.req.cur {
+		q.CompleteSend(q.SQ.At(0), ib.WCLocProtErr, ib.VendorFault)
+		q.SQ.PopFront()
+	}
+	q.fail(now, ib.EventQPFatal, Abort)
+}
+
+// Doorbell tells that work was posted. In the error state it is flushed.
+func (q *QP) Doorbell(now monotime.Time) {
+	if q.State() == ib.QPErr {
+		q.FlushSends()
+		q.FlushRecvs()
+		q.req.cur = q.SQ.Head()
+	}
+}
+
+// NextTimeout returns when HandleTimeout is due.
+func (q *QP) NextTimeout() monotime.Time { return q.closeTimer }
+
+// HandleTimeout gives up waiting for the peer to close its side.
+func (q *QP) HandleTimeout(now monotime.Time) {
+	if !now.Before(q.closeTimer) {
+		q.enterError(now, Abort)
+	}
+}
+
+// LayerError tells that the framing below found an error: the stream ends with
+// a Terminate.
+func (q *QP) LayerError(now monotime.Time, e wire.TermError) {
+	q.terminate(now, e, false, ib.EventQPFatal)
+}

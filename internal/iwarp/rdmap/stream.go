@@ -1,0 +1,134 @@
+package rdmap
+
+import (
+	"verbena/internal/iwarp/mpa"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+	wire "verbena/internal/wire/iwarp"
+)
+
+// Stream is a queue pair on a TCP stream. Beside the methods below it has those
+// of QP that concern work requests and state.
+//
+//	HandleInput(now, bytes)        bytes of the stream, however cut
+//	Place, HandlePlaced            or read where they belong
+//	PollOutput(now, *mpa.Burst)    fills one burst; call until it returns false
+//	HandleWritten(now, n)          n more bytes of output are in the socket
+//	HandleClose(now, lost)         the peer's side has ended
+//	Closing()                      what to do with the stream when output is written
+type Stream struct {
+	*QP
+	in      mpa.Deframer
+	out     mpa.Framer
+	emitted uint64 // bytes polled
+	written uint64
+	dead    bool // input is no stream of FPDUs any more
+}
+
+// NewStream returns a queue pair in the RESET state, without a stream.
+func NewStream(c qp.Config) *Stream { return &Stream{QP: New(c)} }
+
+// Connect gives the queue pair a stream that is set up. mss is the segment size
+// of the connection; early are the bytes that came behind the Reply. It is to
+// be called before the queue pair goes to RTS, and early input is only taken
+// from then on, so that receives are posted.
+func (s *Stream) Connect(c mpa.Settled, initiator, extensions bool, mss int) {
+	*s = Stream{QP: s.QP, in: mpa.Deframer{CRC: c.CRC}, out: mpa.Framer{CRC: c.CRC, Markers: c.SendMarkers}}
+	s.Start(Settings{MaxSegment: wire.MaxULPDUFor(mss, c.SendMarkers), Initiator: initiator, RTR: c.RTR, Extensions: extensions})
+}
+
+// HandleInput takes bytes of the stream; all of b is looked at.
+func (s *Stream) HandleInput(now monotime.Time, b []byte) {
+	for !s.dead {
+		ev, data, rest := s.in.Next(b)
+		b = rest
+		switch ev {
+		case mpa.NeedMore:
+			return
+		case mpa.Started:
+			s.BeginSegment(s.in.Length())
+		case mpa.Data:
+			s.SegmentData(data)
+		case mpa.Ended:
+			s.EndSegment(now)
+		case mpa.BadCRC:
+			s.Count[BadCRCs]++
+			s.end(now, wire.MPACRCError)
+		case mpa.BadMarker:
+			s.Count[BadMarkers]++
+			s.end(now, wire.MPAMarkerMismatch)
+		}
+	}
+}
+
+// end gives the input up.
+func (s *Stream) end(now monotime.Time, e wire.TermError) {
+	s.dead = true
+	s.release()
+	s.LayerError(now, e)
+}
+
+// placeAbove is how many payload bytes must be expected for reading them
+// straight into place to pay: below it the copy costs less than opening memory
+// and a longer scatter list.
+const placeAbove = 512
+
+// Place appends to iov where the next bytes of the stream may be read to, and
+// returns how many; what comes behind them belongs into a buffer, for
+// HandleInput. 0: all does.
+func (s *Stream) Place(iov [][]byte) ([][]byte, int) {
+	n := s.in.Run()
+	if s.dead || n < placeAbove {
+		return iov, 0
+	}
+	return s.QP.Place(iov, n)
+}
+
+// HandlePlaced tells that the next n bytes of the stream were read to where,
+// which Place returned.
+func (s *Stream) HandlePlaced(where [][]byte, n int) {
+	if !s.in.Placed(where, n) {
+		s.PlaceFault()
+	}
+	s.Placed(n)
+}
+
+// PollOutput fills b with the next FPDUs; false if there is nothing to be sent
+// now.
+func (s *Stream) PollOutput(now monotime.Time, b *mpa.Burst) bool {
+	for {
+		head, p, ok := s.Peek(now)
+		if !ok {
+			break
+		}
+		before := b.Bytes()
+		switch s.out.Append(b, head, p) {
+		case mpa.Added:
+			s.emitted += uint64(b.Bytes() - before)
+			s.Commit(now, s.emitted)
+			continue
+		case mpa.Fault:
+			s.DropFaulty(now)
+			continue
+		case mpa.Full:
+			s.Drop(true)
+		}
+		break
+	}
+	return b.Len() > 0
+}
+
+// HandleWritten tells that n more bytes of output are in the socket.
+func (s *Stream) HandleWritten(now monotime.Time, n int) {
+	s.written += uint64(n)
+	s.QP.HandleWritten(now, s.written)
+}
+
+// HandleClose tells that the peer's side of the stream has ended, or that all
+// of it is lost. An end within an FPDU is a loss.
+func (s *Stream) HandleClose(now monotime.Time, lost bool) {
+	s.QP.HandleClose(now, lost || !s.in.Between())
+}
+
+// Unwritten returns how many bytes of output are polled and not written.
+func (s *Stream) Unwritten() uint64 { return s.emitted - s.written }
