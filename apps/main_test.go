@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 		return status
 	}
 	results.print(os.Stdout)
-	if *readme != "" && status == 0 {
+	if *readme != "" {
 		if err := results.writeTo(*readme); err != nil {
 			fmt.Println("apps:", err)
 			return 1
