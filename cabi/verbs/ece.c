@@ -1,8 +1,9 @@
 /*
  * Enhanced connection establishment, ibv_set_ece(3) and ibv_query_ece(3): a
- * vendor's options of a queue pair. This one has none, so that none is in force
- * and none can be set. And ibv_query_qp_data_in_order(3): payloads are placed as
- * packets come, in whatever order.
+ * vendor's options of a queue pair. This one has none, and both calls say so as
+ * they do for rdma-core's drivers that have none: programs then go without. And
+ * ibv_query_qp_data_in_order(3): payloads are placed as packets come, in whatever
+ * order.
  */
 #include "front.h"
 
@@ -20,8 +21,10 @@ VB_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 VB_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	(void)qp;
-	memset(ece, 0, sizeof(*ece));
-	return 0;
+	if (ece)
+		memset(ece, 0, sizeof(*ece));
+	errno = EOPNOTSUPP;
+	return EOPNOTSUPP;
 }
 
 VB_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
