@@ -44,7 +44,11 @@ func TestGoodputUnderLoss(t *testing.T) {
 	}{{"MTU 1500", 1024, 40000}, {"MTU 9000", 8192, 10000}} {
 		free, _ := goodput(t, 1, c.size, c.segments, 0)
 		least := 1.0
-		for seed := range uint64(5) {
+		seeds := uint64(5)
+		if testing.Short() {
+			seeds = 2
+		}
+		for seed := range seeds {
 			lossy, e := goodput(t, seed, c.size, c.segments, 10)
 			n := e.c.Counters().By
 			t.Logf("%s, seed %d: %.2f GB/s of %.2f, %d sent again, %d of them after %d time-outs, window %d",

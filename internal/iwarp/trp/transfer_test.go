@@ -190,6 +190,20 @@ func TestLostRepetition(t *testing.T) {
 	s.wantCount(Timeouts, 0)
 }
 
+// A repetition in flight does not hide that another segment is lost.
+func TestSecondLoss(t *testing.T) {
+	s := established(t, Config{})
+	s.roundTrip(monotime.Millisecond)
+	s.send(8)
+	s.sent = nil
+	s.pass(monotime.Millisecond)
+	s.recv(sack(2, 5))
+	s.wantData(1, 0)
+	s.recv(sack(6, 9))
+	s.wantData(5, 0)
+	s.wantNothing()
+}
+
 func TestRetransmissionTimeout(t *testing.T) {
 	s := established(t, Config{})
 	s.send(2)
@@ -255,6 +269,21 @@ func TestDeadPeer(t *testing.T) {
 	s.wantNothing()
 }
 
+// Time-outs count in a row: any progress starts anew.
+func TestSlowPeer(t *testing.T) {
+	s := established(t, Config{Retries: 2})
+	s.send(3)
+	for n := range uint64(3) {
+		for range 2 {
+			s.pass(s.c.loss.rto.Sub(s.now))
+		}
+		s.recv(ack(0, n+1))
+	}
+	s.wantNoEvent()
+	s.wantCount(Timeouts, 6)
+	wantEqual(t, "acknowledged", s.acked, 3)
+}
+
 // The last ACK was lost, and all else was sacked: the oldest goes again.
 func TestAllSackedButUnacknowledged(t *testing.T) {
 	s := established(t, Config{})
@@ -290,6 +319,15 @@ func TestWindowFollowsLoss(t *testing.T) {
 	}
 	s.recv(ack(0, 201))
 	s.sent = nil
+	before = s.c.loss.window
+	for range 5 { // rounds
+		s.send(50)
+		s.sent = nil
+		s.recv(ack(0, s.c.snd.next))
+	}
+	if got := s.c.loss.window; got <= before || got > before+6*14 {
+		t.Errorf("window %d five rounds after loss, was %d: want a segment a round", got, before)
+	}
 	s.send(100)
 	s.pass(s.c.loss.rto.Sub(s.now))
 	wantEqual(t, "window after a time-out", s.c.loss.window, smallWindow)
