@@ -45,11 +45,13 @@ func (q *QP) Peek(now monotime.Time) (head []byte, p *mpa.Payload, ok bool) {
 	}
 	o.head, o.payload = o.room[:0], mpa.Payload{}
 	switch {
+	case q.resp.term == termDue && len(q.resp.out) > 0: // asked for before
+		o.source = fromResponse
+		ok = q.peekResponse(now)
+	case q.resp.term == termDue:
+		o.source, ok = fromTerminate, true
+		q.peekTerminate()
 	case q.resp.term != termNone:
-		if ok = q.resp.term == termDue; ok {
-			o.source = fromTerminate
-			q.peekTerminate()
-		}
 	case q.State() != ib.QPRTS && q.State() != ib.QPSQD || q.awaiting || q.closing != KeepOpen:
 	case q.req.rtrDue:
 		o.source, ok = fromRTR, true

@@ -41,6 +41,7 @@ type readRequest struct {
 	msn   uint32
 	last  bool // of the work request's
 	sink  ib.RKey
+	start uint64 // where its first byte goes
 	to    uint64 // where the next byte goes
 	left  uint32
 	began bool
@@ -295,7 +296,7 @@ func (q *QP) commitRead(w *queue.SendWQE) {
 	q.Count[SentReads]++
 	r.requestMSN++
 	if w.Opcode == ib.WRRDMARead {
-		e.sink, e.to, e.left = o.read.SinkSTag, o.read.SinkTO, o.read.Size
+		e.sink, e.start, e.to, e.left = o.read.SinkSTag, o.read.SinkTO, o.read.SinkTO, o.read.Size
 		r.off += o.read.Size
 		r.sge++
 		e.last = r.off == w.Length

@@ -72,6 +72,7 @@ func (q *QP) refuseResponse(now monotime.Time, v ib.VendorErr) {
 	e := &q.resp.out[0]
 	q.rx.h, q.rx.length = e.header, wire.UntaggedBytes+wire.ReadRequestBytes
 	q.rx.read = e.read
+	q.resp.out = q.resp.out[:0]
 	q.terminate(now, remoteError(v), true, ib.EventQPAccessErr)
 }
 

@@ -35,7 +35,13 @@ func (q *QP) terminate(now monotime.Time, e wire.TermError, headers bool, event 
 		}
 	}
 	q.resp.term, q.resp.termMsg = termDue, m
+	// What was asked for before is answered before: the peer could not tell else
+	// which request failed.
+	owed := len(q.resp.out)
 	q.fail(now, event, Shut)
+	if headers && len(q.resp.out) == 0 {
+		q.resp.out = q.resp.out[:owed]
+	}
 }
 
 // peekTerminate makes the Terminate.
@@ -74,7 +80,7 @@ func (q *QP) blame(m *wire.TermMsg) {
 	r := &q.req
 	if !m.DDP.Tagged && m.DDP.QN == wire.QNRequest {
 		for i := range r.reads {
-			if e := &r.reads[i]; e.msn == m.DDP.MSN && e.idx != noWR {
+			if e := &r.reads[i]; e.idx != noWR && e.isNamed(m) {
 				q.completeRead(e.idx, s, v)
 				return
 			}
@@ -84,6 +90,15 @@ func (q *QP) blame(m *wire.TermMsg) {
 	if q.SQ.Len() > 0 && q.SQ.Head() <= r.cur && q.names(m) {
 		q.flushUpTo(q.SQ.Head(), s, v)
 	}
+}
+
+// isNamed reports whether a Terminate is about a READ or atomic. siw writes the
+// length where the number should be: there the READ's own header tells.
+func (e *readRequest) isNamed(m *wire.TermMsg) bool {
+	if m.Swapped {
+		return m.HasRead && m.Read.SinkSTag == e.sink && m.Read.SinkTO == e.start && !e.atomic
+	}
+	return m.DDP.MSN == e.msn
 }
 
 // names reports whether a Terminate is about the oldest work request.
