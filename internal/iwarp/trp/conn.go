@@ -124,6 +124,7 @@ func (c *Conn) Counters() Counters { return c.count }
 func (c *Conn) RTT() monotime.Duration { return c.loss.srtt }
 
 // HandleInput takes a datagram, whose bytes it does not keep, and its source.
+// Addresses are compared as they are: IPv4 ones must not come mapped to IPv6.
 func (c *Conn) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) {
 	c.count.By[Received]++
 	var p wire.Packet

@@ -39,3 +39,21 @@ func TestMemoryThatIsGone(t *testing.T) {
 		wantEqual(t, "memory is released", m.region.Idle(), true)
 	}
 }
+
+// Long payload is read by the system only, which tells when it cannot.
+func TestFaultOfTheWrite(t *testing.T) {
+	s := established(t, Config{})
+	m := newMemory(t, 4096)
+	s.c.Send([]byte("h"), m.span(0, 4096))
+	if !s.c.PollOutput(s.now, s.burst) {
+		t.Fatal("nothing to write")
+	}
+	s.c.HandleFault(s.now)
+	s.burst.Reset()
+	s.poll()
+	s.wantFIN(1, 0)
+	s.wantEvent(EventDisconnected, BadMemory)
+	wantEqual(t, "memory is released", m.region.Idle(), true)
+	s.c.HandleFault(s.now) // of another train
+	s.wantNoEvent()
+}

@@ -23,3 +23,11 @@ func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
 	c.count.By[Sent] += uint64(b.Len())
 	return b.Len() > 0
 }
+
+// HandleFault takes note that a train could not be written because memory it
+// points at is not mapped any more. The association ends.
+func (c *Conn) HandleFault(now monotime.Time) {
+	if open.has(c.state) {
+		c.fail(now, BadMemory)
+	}
+}
