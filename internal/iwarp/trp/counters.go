@@ -27,7 +27,7 @@ const (
 	IgnoredState    // the state has no use for it
 	IgnoredOpcode   // nor has this end, or a listener
 	RepeatedRequest // a Request that we have
-	BacklogFull     // a Request that had to be dropped
+	BacklogFull     // a Request that had to be dropped: too many wait, or are known
 
 	numCounters
 )

@@ -10,6 +10,10 @@ import (
 // DefaultBacklog is how many Requests wait for their answer.
 const DefaultBacklog = 1024
 
+// maxClients bounds the associations of a Listener, those included that are
+// rejected and only remembered: a port has no more clients at one address.
+const maxClients = 65536
+
 // Listener knows the associations whose Requests came to one port, by the
 // address and port of their clients, so that a repeated Request finds its own.
 //
@@ -18,6 +22,7 @@ const DefaultBacklog = 1024
 type Listener struct {
 	cfg     Config
 	backlog int
+	most    int // clients
 	clients map[netip.AddrPort]*client
 	waiting int
 	count   Counters
@@ -38,7 +43,7 @@ func NewListener(cfg Config, backlog int) (*Listener, error) {
 	if backlog <= 0 {
 		backlog = DefaultBacklog
 	}
-	return &Listener{cfg: cfg, backlog: backlog, clients: map[netip.AddrPort]*client{}}, nil
+	return &Listener{cfg: cfg, backlog: backlog, most: maxClients, clients: map[netip.AddrPort]*client{}}, nil
 }
 
 // HandleInput takes a datagram that came to the port listened to. If it is a
@@ -60,7 +65,7 @@ func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram 
 		l.count.By[RepeatedRequest]++
 		return known.conn, false
 	}
-	if l.waiting == l.backlog {
+	if l.waiting == l.backlog || len(l.clients) == l.most {
 		l.count.By[BacklogFull]++
 		return nil, false
 	}

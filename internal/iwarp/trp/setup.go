@@ -76,11 +76,15 @@ func (c *Conn) Reject(now monotime.Time, privateData []byte) error {
 	if len(privateData) > wire.MaxPrivateBytes {
 		return ErrPrivateData
 	}
+	c.reject(now, privateData)
+	return nil
+}
+
+func (c *Conn) reject(now monotime.Time, privateData []byte) {
 	c.local = wire.Setup{PrivateData: slices.Clone(privateData)}
 	c.setState(Rejected)
 	c.owed = wire.Reject
 	c.timer = now.Add(requestLife)
-	return nil
 }
 
 // repeatAfter starts the timer of a message that is repeated.

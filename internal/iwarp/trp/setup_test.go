@@ -324,6 +324,12 @@ func TestBacklog(t *testing.T) {
 	l.Forget(third)
 	wantEqual(t, "waiting", l.Waiting(), 1)
 	wantEqual(t, "known", l.Len(), 2)
+	l.most = 2
+	l.Answered(clientAddr)
+	if c, fresh := l.HandleInput(0, netip.MustParseAddrPort("192.0.2.9:1"), request(512)); c != nil || fresh {
+		t.Fatal("one client too many was taken")
+	}
+	wantEqual(t, "dropped", l.Counters().By[BacklogFull], 2)
 	for _, b := range [][]byte{nil, data(0, 0).Append(nil), request(512)[:15]} {
 		if c, fresh := l.HandleInput(0, third, b); c != nil || fresh {
 			t.Errorf("%x made an association", b)

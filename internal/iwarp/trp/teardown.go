@@ -24,7 +24,7 @@ func (c *Conn) Close(now monotime.Time) {
 	case ReqSent:
 		c.giveUp(now)
 	case Requested:
-		c.reject(now)
+		c.reject(now, nil)
 	case AcceptSent, Established:
 		if c.state == AcceptSent && c.telling {
 			c.Abort(now) // nothing was sent, and nobody waits for it
@@ -51,13 +51,6 @@ func (c *Conn) Abort(now monotime.Time) {
 func (c *Conn) giveUp(now monotime.Time) {
 	c.owed = wire.Data
 	c.setState(TimeWait)
-	c.timer = now.Add(requestLife)
-}
-
-func (c *Conn) reject(now monotime.Time) {
-	c.local = wire.Setup{}
-	c.setState(Rejected)
-	c.owed = wire.Reject
 	c.timer = now.Add(requestLife)
 }
 
