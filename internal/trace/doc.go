@@ -1,4 +1,4 @@
-// Package trace writes RoCEv2 packets as text, one line each, in the words of
+// Package trace writes RoCEv2 and iWARP packets as text, one line each, in the words of
 // Wireshark's columns, so that a line of ours and a line of tshark's about the
 // same packet read the same:
 //
@@ -8,5 +8,9 @@
 // link and info, it is Wireshark's; behind them stand the header fields.
 //
 // A Formatter is a value; it keeps nothing between packets. It takes what it
-// describes from package roce and reads captures by way of package pcap.
+// describes from the wire packages and reads captures by way of package pcap.
+//
+// iWARP is in TCP streams, an FPDU usually but not always in one segment.
+// Streams puts them together again, within bounds, and yields an Item for each
+// MPA frame and FPDU, which the Formatter then writes.
 package trace

@@ -21,10 +21,12 @@ func Command() *cobra.Command {
 	f := trace.Formatter{DescribeMAD: cm.Describe}
 	cmd := &cobra.Command{
 		Use:   "dump FILE...",
-		Short: "Print the RoCEv2 packets of captures, one line each",
+		Short: "Print the RoCEv2 and iWARP packets of captures, one line each",
 		Long: `Print the RoCEv2 packets of pcap or pcapng files, one line each: frame number,
 seconds since the first packet, addresses, length and what Wireshark's info column
 says, then the header fields. A wrong ICRC and malformed packets are marked.
+TCP connections that begin with an MPA Request are put together again, and each
+FPDU has a line, under the number of the frame in which it ends.
 - reads standard input. Other packets are passed over.`,
 		Example: `  verbena rping -s -C 10 --pcap rping.pcapng
   verbena dump rping.pcapng`,
@@ -65,25 +67,43 @@ func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Form
 	return nil
 }
 
-// Dump writes a line for every packet of a capture.
+// Dump writes a line for every packet of a capture: RoCEv2 datagrams, and the
+// MPA frames and FPDUs of TCP connections that begin with an MPA Request.
 func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcap.Reader) error {
 	var first time.Time
 	var line []byte
-	for ctx.Err() == nil {
-		d, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	var streams trace.Streams
+	var failed error
+	since := func(t time.Time) time.Duration {
 		if first.IsZero() {
-			first = d.Time
+			first = t
 		}
-		line = append(f.AppendLine(line[:0], r.Frame(), d.Time.Sub(first), &d), '\n')
-		if _, err := out.Write(line); err != nil {
-			return err
+		return t.Sub(first)
+	}
+	write := func() {
+		line = append(line, '\n')
+		if _, err := out.Write(line); failed == nil {
+			failed = err
 		}
 	}
-	return ctx.Err()
+	emit := func(i *trace.Item) {
+		line = f.AppendItem(line[:0], since(i.Time), i)
+		write()
+	}
+	for ctx.Err() == nil && failed == nil {
+		d, s, err := r.NextPacket()
+		switch {
+		case errors.Is(err, io.EOF):
+			streams.Flush(emit)
+			return failed
+		case err != nil:
+			return err
+		case s != nil:
+			streams.Segment(r.Frame(), s, emit)
+		default:
+			line = f.AppendLine(line[:0], r.Frame(), since(d.Time), d)
+			write()
+		}
+	}
+	return errors.Join(failed, ctx.Err())
 }

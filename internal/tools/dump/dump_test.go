@@ -74,3 +74,24 @@ func TestDumpSaysWhatIsWrongWithAFile(t *testing.T) {
 		t.Errorf("without FILE: status %d", status)
 	}
 }
+
+func TestDumpShowsIWARP(t *testing.T) {
+	out, errOut, status := run(t, nil, filepath.Join(captures, "siw-rping.pcap"))
+	if status != cli.ExitOK {
+		t.Fatalf("status %d: %s", status, errOut)
+	}
+	for _, want := range []string{
+		"MPA 90 51906 > 7174 MPA Request Frame  Rev=2", "MPA Reply Frame", "Read Request [last DDP segment]  QN=1 MSN=1",
+		"Read Response [more DDP segments]  STag=0x", "Write [last DDP segment]",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "Malformed") || strings.Contains(out, "captured") {
+		t.Errorf("a frame of siw is called bad:\n%s", out)
+	}
+	if short, _, _ := run(t, nil, "--info-only", filepath.Join(captures, "siw-rping.pcap")); strings.Contains(short, "Rev=") || !strings.Contains(short, "MPA Request Frame\n") {
+		t.Errorf("info only:\n%s", short)
+	}
+}
