@@ -222,7 +222,7 @@ func (e *end) fill() {
 // place is where a segment's payload lies in the pool.
 func (e *end) place(seq uint64) (off, n int) {
 	n = e.size(seq)
-	return int(seq*7919) % (poolBytes - n), n
+	return int(seq * 7919 % uint64(poolBytes-n)), n
 }
 
 func (e *end) HandleSegment(_ monotime.Time, seq uint64, segment []byte) bool {
