@@ -21,8 +21,8 @@ const (
 	// uselessFor is how long somebody else takes everything before the goroutine
 	// sleeps again.
 	uselessFor = 2 * monotime.Millisecond
-	// pollGap is longer than between two polls of a thread that does nothing else.
-	pollGap = 5 * monotime.Microsecond
+	// pollGap is longer than between two polls of a thread that sends in between.
+	pollGap = 200 * monotime.Microsecond
 )
 
 // slept notes a sleep that ended now and whether something was left lying.
@@ -46,17 +46,20 @@ func (a *attendance) woke(now monotime.Time, useful bool) {
 	}
 }
 
-// leftLying reports whether a socket has something that nobody polls for.
+// leftLying reports whether a socket has something that nobody polls for. Who
+// polls may be busy sending, so it looks twice.
 func (g *background) leftLying() bool {
-	n, err := g.poller.Wait(0, g.ready[:])
-	if n == 0 || err != nil {
+	if !g.readable() {
 		return false
 	}
 	polls := g.polls.Load()
-	for start := monotime.Now(); monotime.Now().Sub(start) < pollGap; {
-		if g.polls.Load() != polls {
-			return false
-		}
-	}
-	return true
+	now := monotime.Now()
+	g.sleepUntil(now, now.Add(pollGap))
+	return g.polls.Load() == polls && !g.kicked.Load() && g.readable()
+}
+
+// readable reports whether a socket has something.
+func (g *background) readable() bool {
+	n, err := g.poller.Wait(0, g.ready[:])
+	return n > 0 && err == nil
 }

@@ -131,8 +131,10 @@ const (
 // sleep leaves the sockets to the pollers for a while. It parks the goroutine
 // instead of blocking a thread: the scheduler looks after a blocked thread
 // every 20 µs, at the expense of the one that polls.
-func (g *background) sleep(now monotime.Time) {
-	until := g.publish(now.Add(g.backoff))
+func (g *background) sleep(now monotime.Time) { g.sleepUntil(now, now.Add(g.backoff)) }
+
+func (g *background) sleepUntil(now, until monotime.Time) {
+	until = g.publish(until)
 	g.napping.Store(true)
 	if !g.kicked.Load() {
 		g.timer.Reset(until.Sub(now))
