@@ -106,8 +106,10 @@ func (t *table[T]) place(h handle) *place[T] {
 	return &chunk[i%chunkPlaces]
 }
 
-// get returns the object of a handle, nil if there is none.
+// get returns the object of a handle, nil if there is none. Nearly every call
+// of C's begins with it, and so makes room on the stack here.
 func (t *table[T]) get(h handle) *T {
+	stackRoom()
 	p := t.place(h)
 	if p == nil {
 		return nil

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,14 +169,22 @@ static int load_file(const char *path, struct vb_engine **out)
 {
 	const struct vb_engine *table;
 	struct vb_engine *engine;
+	sigset_t all, before;
 	const char *lacking;
 	void *lib;
 	int err = vb_room_for_engine(&lacking);
 
 	if (err)
 		return refuse_as(err, path, lacking);
+	/*
+	 * The engine's threads begin with this one's mask, and keep it. Signals are
+	 * the application's: they are to come to threads of its own.
+	 */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
 	/* Its static TLS and its threads stay: there is no dlclose. */
 	lib = copies ? open_copy(path, copies) : dlopen(path, RTLD_LOCAL | RTLD_NOW);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!lib) {
 		const char *why = dlerror();
 
