@@ -112,7 +112,7 @@ type options struct {
 	bidir    bool
 	events   bool
 	rdmacm   bool
-	cqMod    int // SENDs of a latency test whose completions are waited for at once
+	cqMod    int     // SENDs of a latency test whose completions are waited for at once
 	service  service // after complete
 	datagram int     // the longest message; 0 is no bound
 
