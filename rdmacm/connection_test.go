@@ -259,6 +259,36 @@ func TestListenerOnAllAddresses(t *testing.T) {
 	}
 }
 
+// A process that passes MADs on dies with a REP that it has read. Those that it
+// passed them to ask again at once, not after the response time-out of seconds.
+func TestLostREPIsAskedForAtOnce(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listening(TCP, loopback4)
+	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
+	lost := make(chan struct{})
+	var once sync.Once
+	f.mu.Lock()
+	f.lose = func(mad []byte) (lose bool) {
+		if h, _, _ := cm.ParseHeader(mad); h.Attribute == cm.AttrREP {
+			once.Do(func() { lose = true; close(lost) })
+		}
+		return lose
+	}
+	f.mu.Unlock()
+	check(t, client.Connect(&someParam))
+	server := f.own(l.want(ConnectRequest).ID, l.ch).equip(ib.QPTypeRC)
+	check(t, server.Accept(&ConnParam{}))
+	<-lost
+	before := time.Now()
+	a.onLoss()
+	client.want(Established)
+	server.want(Established)
+	if took := time.Since(before); took > 2*time.Second {
+		t.Errorf("established after %v", took)
+	}
+}
+
 // A REQ that comes while the listener still opens ports waits for it.
 func TestListenerTakesRequestsWhileItOpensPorts(t *testing.T) {
 	f := newFabric(t)

@@ -39,6 +39,7 @@ type process struct {
 
 	// guarded by f.mu
 	handler func(*roce.Meta, []byte)
+	onLoss  func()
 	wills   map[uint64]letter
 }
 
@@ -94,6 +95,12 @@ func (p *process) ClearWill(id uint64) { p.f.mu.Lock(); delete(p.wills, id); p.f
 func (p *process) OnMAD(h func(*roce.Meta, []byte)) {
 	p.f.mu.Lock()
 	p.handler = h
+	p.f.mu.Unlock()
+}
+
+func (p *process) OnLoss(h func()) {
+	p.f.mu.Lock()
+	p.onLoss = h
 	p.f.mu.Unlock()
 }
 

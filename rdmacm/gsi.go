@@ -17,6 +17,8 @@ type gsi interface {
 	Listen(addr netip.Addr) error
 	// OnMAD sets who takes them; it must not block.
 	OnMAD(f func(m *roce.Meta, mad []byte))
+	// OnLoss sets who is told that MADs may have been lost; it must not block.
+	OnLoss(f func())
 	SendMAD(src, dst netip.Addr, mad []byte) error
 	// ListenService makes requests for a service id that come to a scope come to
 	// this process; EADDRINUSE if another has a scope that overlaps.

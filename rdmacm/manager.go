@@ -83,6 +83,7 @@ func newManager(svc gsi, guid ib.GUID) *manager {
 // start begins to serve, once the manager has its first identifier.
 func (m *manager) start() {
 	m.svc.OnMAD(m.handleMAD)
+	m.svc.OnLoss(m.handleLoss)
 	m.unlink = m.watchDevices()
 	go m.run()
 }
@@ -129,6 +130,14 @@ func (m *manager) handleMAD(meta *roce.Meta, mad []byte) {
 	m.mu.Lock()
 	path := ibcm.Path{Local: m.localLocked(meta.Dst), Remote: meta.Src}
 	m.agent.HandleMAD(monotime.Now(), path, mad)
+	m.mu.Unlock()
+	m.kick()
+}
+
+// handleLoss has unanswered messages repeated at once: MADs may have been lost.
+func (m *manager) handleLoss() {
+	m.mu.Lock()
+	m.agent.Repeat()
 	m.mu.Unlock()
 	m.kick()
 }
@@ -220,6 +229,7 @@ func (m *manager) end() bool {
 		return false
 	}
 	m.svc.OnMAD(nil)
+	m.svc.OnLoss(nil)
 	m.unlink()
 	if theManager == m {
 		theManager = nil

@@ -66,7 +66,7 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 	e.groups.members, e.groups.ports = map[group][]*Conn{}, map[group]*Port{}
 	var err error
-	if e.member, err = share.Join(o.Dir, share.Options{Route: route, Overlap: keysOverlap, OnMAD: e.takeMAD, Solo: o.Solo}); err != nil {
+	if e.member, err = share.Join(o.Dir, share.Options{Route: route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo}); err != nil {
 		return nil, err
 	}
 	lo, hi := e.member.QPNRange()

@@ -20,6 +20,7 @@ type gsi struct {
 	mu      sync.Mutex
 	pkt     wire.Packet // guarded by mu
 	handler func(m *roce.Meta, mad []byte)
+	lost    func()
 }
 
 // madBytes is the size of every MAD. Spec: IBTA vol. 1, 13.4.2.
@@ -31,6 +32,22 @@ func (e *Engine) OnMAD(f func(m *roce.Meta, mad []byte)) {
 	e.gsi.mu.Lock()
 	e.gsi.handler = f
 	e.gsi.mu.Unlock()
+}
+
+// OnLoss sets who is told that MADs for this process may have been lost with the
+// process that passed them on. It is called with gsi.mu held, as OnMAD's is.
+func (e *Engine) OnLoss(f func()) {
+	e.gsi.mu.Lock()
+	e.gsi.lost = f
+	e.gsi.mu.Unlock()
+}
+
+func (e *Engine) lostMADs() {
+	e.gsi.mu.Lock()
+	defer e.gsi.mu.Unlock()
+	if e.gsi.lost != nil {
+		e.gsi.lost()
+	}
 }
 
 // takeMAD takes a management datagram that package share brought.

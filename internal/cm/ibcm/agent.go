@@ -194,6 +194,19 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 	}
 }
 
+// Repeat sends again what has not been answered, because MADs may have been
+// lost on their way here. Deadlines and retries stay what they are.
+func (a *Agent) Repeat() {
+	for _, c := range a.timers {
+		switch c.state {
+		case Timewait, Rejected, SIDRAnswered:
+		default:
+			a.count[Retried]++
+			a.send(c.path, &c.last)
+		}
+	}
+}
+
 // NextTimeout returns when HandleTimeout is due, false if no timer runs.
 func (a *Agent) NextTimeout() (monotime.Time, bool) {
 	if c := a.timers.first(); c != nil {

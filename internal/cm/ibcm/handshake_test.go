@@ -209,6 +209,29 @@ func TestLostRTUIsMadeGood(t *testing.T) {
 	})
 }
 
+// A REP got lost with the process that had read it. Who knows that does not
+// wait: the REQ again brings the REP again.
+func TestRepeatBringsALostREP(t *testing.T) {
+	w := newWorld(t)
+	w.fate = func(i int, d *Datagram) []monotime.Duration {
+		if i == 1 {
+			return nil
+		}
+		return []monotime.Duration{hop}
+	}
+	w.listen()
+	w.connect()
+	w.run(monotime.Second)
+	w.wantSent(cm.AttrREQ, cm.AttrREP)
+	w.client.Repeat()
+	w.run(monotime.Second)
+	w.wantSent(cm.AttrREQ, cm.AttrREP, cm.AttrREQ, cm.AttrREP, cm.AttrRTU)
+	w.server.wantEvents(EventRequest, EventEstablished)
+	w.client.Repeat() // nothing waits for an answer
+	w.run(monotime.Second)
+	w.wantSent(cm.AttrREQ, cm.AttrREP, cm.AttrREQ, cm.AttrREP, cm.AttrRTU)
+}
+
 // Linux sends 15 retries of a REQ, 4.3 s of response time and a round trip apart.
 func TestUnansweredREQIsRepeatedAndGivenUp(t *testing.T) {
 	w := newWorld(t)

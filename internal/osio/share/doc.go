@@ -31,7 +31,8 @@
 // datagrams (QP1) to the member that they are for: by listener, or by slot. When
 // it dies its members' connections end; each tries to lock byte 0, one gets it
 // and becomes keeper, the others connect to that one and say again what they
-// listen for. A joiner that gets byte 0 while slots are held leaves it to the
+// listen for, and are told (Options.OnKeeper), as datagrams that the dead one had
+// read are lost. A joiner that gets byte 0 while slots are held leaves it to the
 // members: only they have the descriptors. A joiner that finds nobody starts anew.
 //
 // # Last will

@@ -229,6 +229,12 @@ func (m *member) run(l *link) {
 		m.setRole(seeking, nil, nil)
 		m.mu.Unlock()
 		l = m.seek()
+		m.mu.Lock()
+		over := m.role == left
+		m.mu.Unlock()
+		if !over && m.opt.OnKeeper != nil {
+			m.opt.OnKeeper()
+		}
 	}
 }
 

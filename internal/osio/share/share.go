@@ -43,6 +43,10 @@ type Options struct {
 	// also those nobody listens for and those for slots nobody owns, so that they
 	// are refused. It must neither block nor keep Payload. Calls come one at a time.
 	OnMAD func(MAD)
+	// OnKeeper, if not nil, is told that the keeper has gone and there is another,
+	// perhaps this member: management datagrams that the one before had read may
+	// be lost. It must not block.
+	OnKeeper func()
 	// Solo does without sharing: this process alone has the port. Portable
 	// sockets imply it.
 	Solo bool

@@ -60,18 +60,19 @@ func TestMain(m *testing.M) {
 // and answers with a line.
 func childMain(dir string) {
 	mads := make(chan string, 1024)
+	told := make(chan struct{}, 1024) // more keepers than a test kills
 	m, err := Join(dir, Options{Route: routeTest, Overlap: overlapTest, OnMAD: func(d MAD) {
 		select {
 		case mads <- string(d.Payload[9:]):
 		default: // OnMAD must not block; the test has given up reading
 		}
-	}})
+	}, OnKeeper: func() { told <- struct{}{} }})
 	if err != nil {
 		fmt.Println("error", err)
 		return
 	}
 	fmt.Println("slot", m.Slot())
-	c := &child{m: m, mads: mads, batch: udp.NewRxBatch()}
+	c := &child{m: m, mads: mads, told: told, batch: udp.NewRxBatch()}
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
 		f := strings.Fields(in.Text())
@@ -87,6 +88,7 @@ func childMain(dir string) {
 type child struct {
 	m     Member
 	mads  chan string
+	told  chan struct{}
 	batch *udp.RxBatch
 }
 
@@ -117,6 +119,9 @@ func (c *child) do(verb string, arg []string) (string, error) {
 		return "", nil
 	case "mad":
 		return <-c.mads, nil
+	case "told": // waits to be told of a new keeper
+		<-c.told
+		return "", nil
 	case "keeper":
 		m := c.m.(*member)
 		// A request is answered by a keeper that lives, perhaps by ourselves.
@@ -360,6 +365,7 @@ func TestKilledKeeperIsFollowed(t *testing.T) {
 		n.flood(t, n.a, 200, others...)
 		for i, p := range others {
 			p.must("", "listen key-%d-%d", round, i) // waits for the new keeper
+			p.must("", "told")
 			p.must("0", "read %v 200", n.a)
 		}
 		newcomer := start(t, n.dir)
