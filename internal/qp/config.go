@@ -26,7 +26,7 @@ type Config struct {
 	Mem       *mem.Table
 	SQ        *queue.SendQueue
 	RQ        RecvSource
-	SRQ       bool // RQ is shared: no flush of receives
+	SRQ       bool // RQ is shared: no credits, no flush of receives
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion

@@ -3,6 +3,7 @@ package roce
 import (
 	"verbena/ib"
 	"verbena/internal/mem"
+	"verbena/internal/qp"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -189,7 +190,7 @@ func (b *Burst) Span(s mem.Span, off, n int) (ok bool) {
 func (b *Burst) Spans(spans []mem.Span) bool {
 	for i := range spans {
 		if !b.Span(spans[i], 0, spans[i].Len()) {
-			Release(spans[i+1:])
+			qp.Release(spans[i+1:])
 			return false
 		}
 	}
@@ -199,7 +200,7 @@ func (b *Burst) Spans(spans []mem.Span) bool {
 // Abort takes back the open datagram, whose payload cannot be read. Those before
 // it stay.
 func (b *Burst) Abort() {
-	Release(b.held[b.undo.held:])
+	qp.Release(b.held[b.undo.held:])
 	clear(b.held[b.undo.held:])
 	clear(b.iov[b.undo.iov:])
 	b.arena, b.iov, b.held, b.mark = b.arena[:b.undo.arena], b.iov[:b.undo.iov], b.held[:b.undo.held], b.undo.mark

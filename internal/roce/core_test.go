@@ -7,24 +7,6 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Every pair of states, as figure 124 of the specification draws them.
-func TestTransitions(t *testing.T) {
-	arrows := map[[2]ib.QPState]bool{
-		{ib.QPReset, ib.QPInit}: true, {ib.QPInit, ib.QPRTR}: true, {ib.QPRTR, ib.QPRTS}: true,
-		{ib.QPInit, ib.QPInit}: true, {ib.QPRTS, ib.QPRTS}: true, {ib.QPSQD, ib.QPSQD}: true,
-		{ib.QPRTS, ib.QPSQD}: true, {ib.QPSQD, ib.QPRTS}: true,
-		{ib.QPRTS, ib.QPSQE}: true, {ib.QPSQD, ib.QPSQE}: true, {ib.QPSQE, ib.QPRTS}: true,
-	}
-	for from := ib.QPReset; from <= ib.QPErr; from++ {
-		for to := ib.QPReset; to <= ib.QPErr; to++ {
-			want := arrows[[2]ib.QPState{from, to}] || to == ib.QPReset || to == ib.QPErr
-			if got := MayFollow(from, to); got != want {
-				t.Errorf("%v to %v: %v, want %v", from, to, got, want)
-			}
-		}
-	}
-}
-
 // The opcode of every packet of every message agrees with the opcode table.
 func TestDataOpcode(t *testing.T) {
 	for _, service := range []wire.Opcode{wire.RCSendFirst, wire.UCSendFirst} {

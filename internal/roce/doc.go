@@ -1,4 +1,5 @@
-// Package roce is what the three RoCEv2 machines (rc, uc, ud) share: the path
+// Package roce is what the three RoCEv2 machines (rc, uc, ud) add to package qp,
+// which queue pairs of all transports share: the path
 // of a queue pair, the train of datagrams a machine fills, the facts that
 // arrive beside a packet, counters and the contract with the engine.
 //

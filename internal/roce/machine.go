@@ -2,9 +2,8 @@ package roce
 
 import (
 	"verbena/ib"
-	"verbena/internal/mem"
 	"verbena/internal/monotime"
-	"verbena/internal/queue"
+	"verbena/internal/qp"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -30,28 +29,5 @@ type Machine interface {
 	Counters() *Counters
 }
 
-// Completer takes work completions in order. A solicited completion wakes a
-// consumer that asked for solicited events only.
-type Completer interface {
-	Push(wc *ib.WC, solicited bool) bool
-}
-
-// RecvSource is where a responder takes receive work requests: the queue
-// pair's own receive queue or a shared one.
-type RecvSource interface {
-	Pop(dst *queue.RecvWQE) bool
-	Len() int
-}
-
-// Config is what every machine is made from. Immutable after New.
-type Config struct {
-	QPN       ib.QPN
-	PD        mem.PD
-	Mem       *mem.Table
-	SQ        *queue.SendQueue
-	RQ        RecvSource
-	SRQ       bool // RQ is shared: no credits, no flush of receives
-	SendCQ    Completer
-	RecvCQ    Completer
-	SignalAll bool // every send work request makes a completion
-}
+// Config is what every machine is made from, on any transport.
+type Config = qp.Config

@@ -19,7 +19,7 @@ func (q *Core) ModifySending(a *ib.QPAttr, mask ib.QPAttrMask, path *Path, psn *
 	if mask&ib.QPSQPSN != 0 {
 		*psn = a.SQPSN
 	}
-	if mask&ib.QPStateAttr != 0 && a.State != q.state {
+	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
 		setState(a.State)
 	}
 }
@@ -43,7 +43,7 @@ func (q *Core) FailSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 
 // FlushPosted flushes work posted in a state that does not carry it out.
 func (q *Core) FlushPosted() {
-	switch q.state {
+	switch q.State() {
 	case ib.QPSQE:
 		q.FlushSends()
 	case ib.QPErr:
@@ -55,7 +55,7 @@ func (q *Core) FlushPosted() {
 // SQDrained tells, where the application asked for it, that a queue in SQD has
 // nothing more to send.
 func (q *Core) SQDrained() {
-	if q.state == ib.QPSQD && q.Attr.EnSQDAsyncNotify {
+	if q.State() == ib.QPSQD && q.Attr.EnSQDAsyncNotify {
 		q.Raise(ib.EventSQDrained)
 	}
 }

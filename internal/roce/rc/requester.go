@@ -3,6 +3,7 @@ package rc
 import (
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -156,7 +157,7 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 			if q.State() == ib.QPSQD {
 				return nil, false
 			}
-			if roce.IsLocal(w.Opcode) {
+			if qp.IsLocal(w.Opcode) {
 				if !q.runLocal(w) {
 					return nil, false
 				}
@@ -166,7 +167,7 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 				return nil, false
 			}
 		}
-		if roce.IsLocal(w.Opcode) { // passed again after going back
+		if qp.IsLocal(w.Opcode) { // passed again after going back
 			r.cur++
 			continue
 		}
@@ -331,7 +332,7 @@ func (q *QP) wantAck(w *queue.SendWQE, last bool) bool {
 		return true
 	}
 	n := q.SQ.AtAbs(r.cur + 1)
-	return roce.IsLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 || isRead(n.Opcode)
+	return qp.IsLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 || isRead(n.Opcode)
 }
 
 // sendData sends the next packet of a SEND, a WRITE or an ATOMIC WRITE.
@@ -349,7 +350,7 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	}
 	op := roce.DataOpcode(wire.RCSendFirst, w.Opcode, first, last)
 	if !q.request(b, op, w, n, last) {
-		roce.Release(spans)
+		qp.Release(spans)
 		return false
 	}
 	info := op.Info()

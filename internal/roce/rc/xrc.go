@@ -3,6 +3,7 @@ package rc
 import (
 	"verbena/ib"
 	"verbena/internal/mem"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -21,8 +22,8 @@ import (
 type Inbox struct {
 	PD  mem.PD
 	Mem *mem.Table
-	RQ  roce.RecvSource
-	CQ  roce.Completer
+	RQ  qp.RecvSource
+	CQ  qp.Completer
 }
 
 // Domain finds a shared receive queue of an XRC domain by its number, nil if

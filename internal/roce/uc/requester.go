@@ -2,6 +2,7 @@ package uc
 
 import (
 	"verbena/ib"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -21,7 +22,7 @@ func (q *QP) pollRequests(b *roce.Burst) {
 			return
 		}
 		w := q.SQ.At(0)
-		if roce.IsLocal(w.Opcode) {
+		if qp.IsLocal(w.Opcode) {
 			if s, v := q.ExecuteLocal(w); s != ib.WCSuccess {
 				q.failSend(w, s, v)
 				return
@@ -68,7 +69,7 @@ func (q *QP) sendPacket(w *queue.SendWQE, b *roce.Burst) bool {
 		q.failSend(w, s, v)
 		return false
 	}
-	defer roce.Release(spans)
+	defer qp.Release(spans)
 	if !b.Begin(q.Path, size, h) {
 		return false
 	}

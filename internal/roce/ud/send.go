@@ -2,6 +2,7 @@ package ud
 
 import (
 	"verbena/ib"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -44,7 +45,7 @@ func (q *QP) send(w *queue.SendWQE, b *roce.Burst) bool {
 		q.FailSend(w, s, v)
 		return false
 	}
-	defer roce.Release(spans)
+	defer qp.Release(spans)
 	if !b.Begin(path, size, h) {
 		return false
 	}

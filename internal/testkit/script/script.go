@@ -10,6 +10,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -114,7 +115,7 @@ func build(t testing.TB, make Maker, set *Setup) *Script {
 	if s.MR, err = s.Mem.Register(PD, s.Memory, Base, set.Access); err != nil {
 		t.Fatal(err)
 	}
-	var rq roce.RecvSource = s.rq
+	var rq qp.RecvSource = s.rq
 	if set.SRQ {
 		s.SRQ = queue.NewSRQ(set.RQDepth, ib.MaxSGE, nil)
 		rq = s.SRQ

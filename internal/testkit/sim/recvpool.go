@@ -2,8 +2,8 @@ package sim
 
 import (
 	"verbena/ib"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
-	"verbena/internal/roce"
 )
 
 // recvPool is the receives of one endpoint, or of all that share a queue.
@@ -42,7 +42,7 @@ func (w *world) newShared(n *node) *recvPool {
 	return &recvPool{area: a.newArea(n.mem, ib.AccessLocalWrite), srq: queue.NewSRQ(rqDepth, 8, nil)}
 }
 
-func (p *recvPool) source() roce.RecvSource {
+func (p *recvPool) source() qp.RecvSource {
 	if p.srq != nil {
 		return p.srq
 	}
