@@ -39,8 +39,8 @@ typedef uint64_t vb_cookie;
 struct vb_wc {
 	uint64_t wr_id;
 	uint8_t status;
-	uint8_t opcode; /* ib.WCOpcode; wc.c turns it into enum ibv_wc_opcode */
-	uint8_t flags;	/* ib.WCFlags, as above */
+	uint8_t opcode; /* ib.WCOpcode */
+	uint8_t flags;	/* ib.WCFlags */
 	uint8_t pad0;
 	uint16_t vendor_err;
 	uint16_t pad1;

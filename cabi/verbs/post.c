@@ -8,11 +8,9 @@
 int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
-	int err;
 
 	*bad = wr;
-	err = qp->engine->qp_post_send(qp->handle, wr, bad);
-	return err;
+	return qp->engine->qp_post_send(qp->handle, wr, bad);
 }
 
 int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
