@@ -1,7 +1,7 @@
-// Package roce is what the three RoCEv2 machines (rc, uc, ud) add to package qp,
-// which queue pairs of all transports share: the path
-// of a queue pair, the train of datagrams a machine fills, the facts that
-// arrive beside a packet, counters and the contract with the engine.
+// Package roce is what the three RoCEv2 machines (rc, uc, ud) share beyond
+// package qp, which is for all transports: the path of a queue pair, the train
+// of datagrams a machine fills, the facts that arrive beside a packet, counters
+// and the contract with the engine.
 //
 // A machine is sans-IO: single-threaded, without clock, lock, socket or
 // goroutine. Its caller serialises all calls and passes the time:

@@ -70,7 +70,8 @@ func untaggedH(op wire.Opcode, last bool, qn, msn, mo uint32) wire.Header {
 }
 
 // TestWhatASegmentMayNotBe has every error that a peer's segment can have, with
-// layer, type and code of the Terminate that answers it.
+// layer, type and code of the Terminate that answers it. All are the first of
+// their stream; the last ones have no header at all (CVE-2026-23242).
 func TestWhatASegmentMayNotBe(t *testing.T) {
 	version := func(h wire.Header, dv, rv uint8) wire.Header { h.DV, h.RV = dv, rv; return h }
 	hundred := make([]byte, 100)
