@@ -73,7 +73,7 @@ static int debugging(void)
 {
 	const char *v = secure_getenv("VERBENA_DEBUG");
 
-	return v && *v && strcmp(v, "0") != 0;
+	return v && strcmp(v, "1") == 0; /* as the engine reads it */
 }
 
 /* Says why in words if that is wanted, and returns what errno is to be. */
