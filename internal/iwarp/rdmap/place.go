@@ -10,12 +10,12 @@ import (
 // place copies the next payload bytes to where they belong.
 func (q *QP) place(b []byte) {
 	r := &q.rx
-	q.release()
-	if !q.openTarget(len(b)) {
+	spans, ok := q.openTarget(r.spans[:0], len(b))
+	if !ok {
 		return
 	}
-	for i := range r.spans {
-		s := &r.spans[i]
+	for i := range spans {
+		s := &spans[i]
 		n := s.Len()
 		if !s.CopyIn(0, b[:n]) {
 			q.targetFault(ib.VendorFault)
@@ -23,19 +23,19 @@ func (q *QP) place(b []byte) {
 		}
 		b = b[n:]
 	}
-	q.release()
+	r.spans = release(spans)
 }
 
-// release gives back what openTarget holds.
-func (q *QP) release() {
-	qp.Release(q.rx.spans)
-	clear(q.rx.spans)
-	q.rx.spans = q.rx.spans[:0]
+// release gives spans back and returns their room.
+func release(spans []mem.Span) []mem.Span {
+	qp.Release(spans)
+	clear(spans)
+	return spans[:0]
 }
 
-// openTarget opens the memory that the next n payload bytes belong to. The keys
-// are looked at for each piece: they may be gone meanwhile.
-func (q *QP) openTarget(n int) bool {
+// openTarget opens the memory that the next n payload bytes belong to, appending
+// to spans. The keys are looked at for each piece: they may be gone meanwhile.
+func (q *QP) openTarget(spans []mem.Span, n int) ([]mem.Span, bool) {
 	r := &q.rx
 	var s mem.Span
 	var v ib.VendorErr
@@ -46,18 +46,17 @@ func (q *QP) openTarget(n int) bool {
 	case wire.ReadResponse:
 		s, v = q.Mem.Local(q.PD, ib.SGE{Addr: r.h.TO + at, Length: uint32(n), LKey: ib.LKey(r.h.STag)}, ib.AccessLocalWrite)
 	default:
-		return q.openRecv(int(r.sendMO)+r.got, n)
+		return q.openRecv(spans, int(r.sendMO)+r.got, n)
 	}
 	if v != ib.VendorNone {
 		q.targetFault(v)
-		return false
+		return spans, false
 	}
-	r.spans = append(r.spans, s)
-	return true
+	return append(spans, s), true
 }
 
 // openRecv opens n bytes from off of the receive held.
-func (q *QP) openRecv(off, n int) bool {
+func (q *QP) openRecv(spans []mem.Span, off, n int) ([]mem.Span, bool) {
 	for i := 0; n > 0; i++ {
 		g := q.Recv.SGE[i]
 		if uint32(off) >= g.Length {
@@ -69,14 +68,13 @@ func (q *QP) openRecv(off, n int) bool {
 		off = 0
 		s, v := q.Mem.Local(q.PD, g, ib.AccessLocalWrite)
 		if v != ib.VendorNone {
-			q.release()
 			q.targetFault(v)
-			return false
+			return release(spans), false
 		}
-		q.rx.spans = append(q.rx.spans, s)
+		spans = append(spans, s)
 		n -= int(g.Length)
 	}
-	return true
+	return spans, true
 }
 
 // targetFault refuses the segment because its memory cannot be written.
@@ -92,27 +90,33 @@ func (q *QP) targetFault(v ib.VendorErr) {
 
 // Place appends to iov where the next payload bytes, up to max of them, may be
 // read to, and returns how many there is room for; 0 where they have to be
-// given to SegmentData. The memory is held until Placed, SegmentData or
-// EndSegment.
+// given to SegmentData. Unless it is 0, Placed must follow, whatever has become
+// of the read or of the queue pair: until then the memory is held.
 func (q *QP) Place(iov [][]byte, max int) ([][]byte, int) {
-	r := &q.rx
+	if len(q.placing) > 0 {
+		panic("rdmap: Place without Placed")
+	}
 	if !q.takesPayload() {
 		return iov, 0
 	}
-	n := min(max, r.payload()-r.got)
-	q.release()
-	if n <= 0 || !q.openTarget(n) {
+	n := min(max, q.rx.payload()-q.rx.got)
+	if n <= 0 {
 		return iov, 0
 	}
-	for i := range r.spans {
-		iov = r.spans[i].AppendSlices(iov, 0, r.spans[i].Len())
+	var ok bool
+	if q.placing, ok = q.openTarget(q.placing, n); !ok {
+		return iov, 0
+	}
+	for i := range q.placing {
+		iov = q.placing[i].AppendSlices(iov, 0, q.placing[i].Len())
 	}
 	return iov, n
 }
 
-// Placed tells that n payload bytes were read to where Place said.
+// Placed tells that n payload bytes, none if nothing came, were read to where
+// Place said.
 func (q *QP) Placed(n int) {
-	q.release()
+	q.placing = release(q.placing)
 	q.rx.got += n
 	q.Count[PlacedDirect] += uint64(n)
 }

@@ -3,6 +3,7 @@ package rdmap
 import (
 	"verbena/ib"
 	"verbena/internal/iwarp/mpa"
+	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	wire "verbena/internal/wire/iwarp"
@@ -52,6 +53,8 @@ type QP struct {
 	rx   receiver
 	out  outgoing
 
+	placing []mem.Span // what Place opened; it outlives even a reset
+
 	closing    Closing
 	disconnect bool          // the application wants the stream closed once all is sent
 	closeTimer monotime.Time // when patience with the peer ends
@@ -66,7 +69,7 @@ func New(c qp.Config) *QP {
 
 // clear forgets the stream.
 func (q *QP) clear() {
-	*q = QP{Core: q.Core, Count: q.Count, closeTimer: monotime.Never}
+	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, closeTimer: monotime.Never}
 	q.req = requester{sendMSN: 1, requestMSN: 1, cur: q.SQ.Head()}
 	q.rx = receiver{sendMSN: 1, requestMSN: 1, atomicMSN: 1}
 	q.resp.msn = 1

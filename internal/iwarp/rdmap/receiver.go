@@ -31,7 +31,7 @@ type receiver struct {
 	writing                        uint32 // bytes of the WRITE in progress
 	wrote                          uint32 // … of the last one that ended
 
-	spans []mem.Span // opened by place or Place
+	spans []mem.Span // room for those of place
 }
 
 // fault is what becomes of the receive held, or of the oldest READ, when a
@@ -237,7 +237,6 @@ func (q *QP) checkReadResponse() (wire.TermError, fault, bool) {
 // effect.
 func (q *QP) EndSegment(now monotime.Time) {
 	r := &q.rx
-	q.release()
 	if !q.receptive() || r.done && !r.checked {
 		q.Count[DroppedState]++
 		return

@@ -324,13 +324,13 @@ func TestCutAnywhere(t *testing.T) {
 // FuzzInput feeds anything to a responder: it may end the stream, it must not
 // touch memory that is not granted, and pieces are as one.
 func FuzzInput(f *testing.F) {
-	a, b := pair(f)
+	a, b := pair(f, func(o *options) { o.crc, o.memory = false, 1<<12 })
 	a.post(a.write(0, 30, b, 100), a.send(0, 20), a.read(0, 10, b, 100), a.fadd(0, b, 64, 1))
 	f.Add(a.out, uint64(1))
 	f.Add(readSegment(readOfAll(b)), uint64(2))
 	f.Fuzz(func(t *testing.T, in []byte, seed uint64) {
 		run := func(chunk func(int) int, direct func() bool) *end {
-			_, b := pair(t, func(o *options) { o.crc = false })
+			_, b := pair(t, func(o *options) { o.crc, o.memory = false, 1<<12 })
 			b.postRecv(1, b.sge(0, 100))
 			b.take(in, chunk, direct)
 			b.s.HandleClose(0, true)

@@ -64,7 +64,6 @@ func (s *Stream) HandleInput(now monotime.Time, b []byte) {
 // end gives the input up.
 func (s *Stream) end(now monotime.Time, e wire.TermError) {
 	s.dead = true
-	s.release()
 	s.LayerError(now, e)
 }
 
@@ -75,7 +74,9 @@ const placeAbove = 512
 
 // Place appends to iov where the next bytes of the stream may be read to, and
 // returns how many; what comes behind them belongs into a buffer, for
-// HandleInput. 0: all does.
+// HandleInput. 0: all does. Else HandlePlaced must follow before any other
+// input, with 0 bytes if none came: until then the memory is held, so that the
+// read needs no lock.
 func (s *Stream) Place(iov [][]byte) ([][]byte, int) {
 	n := s.in.Run()
 	if s.dead || n < placeAbove {
@@ -87,7 +88,7 @@ func (s *Stream) Place(iov [][]byte) ([][]byte, int) {
 // HandlePlaced tells that the next n bytes of the stream were read to where,
 // which Place returned.
 func (s *Stream) HandlePlaced(where [][]byte, n int) {
-	if !s.in.Placed(where, n) {
+	if n > 0 && !s.in.Placed(where, n) {
 		s.PlaceFault()
 	}
 	s.Placed(n)

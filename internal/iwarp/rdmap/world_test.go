@@ -62,11 +62,12 @@ type options struct {
 	extensions   bool
 	access       ib.Access // of the memory and the queue pairs
 	signalAll    bool
+	memory       int
 }
 
 func newEnd(t testing.TB, name string, o options, initiator bool) *end {
 	seed := uint32(len(name)) * 77
-	e := &end{t: t, name: name, bytes: bytes.Repeat([]byte{untouched}, memBytes), burst: mpa.NewBurst(), sq: queue.NewSendQueue(64, 8, 256), rq: queue.NewRecvQueue(64, 8),
+	e := &end{t: t, name: name, bytes: bytes.Repeat([]byte{untouched}, o.memory), burst: mpa.NewBurst(), sq: queue.NewSendQueue(64, 8, 256), rq: queue.NewRecvQueue(64, 8),
 		table: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}
 	var err error
 	if e.mr, err = e.table.Register(pd, e.bytes, base, o.access); err != nil {
@@ -84,7 +85,7 @@ func newEnd(t testing.TB, name string, o options, initiator bool) *end {
 }
 
 func defaults() options {
-	return options{crc: true, mss: 1460, ird: 4, ord: 4, extensions: true, access: allAccess, signalAll: true}
+	return options{crc: true, mss: 1460, ird: 4, ord: 4, extensions: true, access: allAccess, signalAll: true, memory: memBytes}
 }
 
 // pair returns two connected ends: the initiator and the responder.
