@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <stddef.h>
 
 /* ibv_qp_ex of rdma-core 64 has wr_flush behind wr_atomic_write. */
 typedef void (*flush_fn)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t);
@@ -269,6 +270,23 @@ static void undeclared(struct ibv_context *ctx)
 	end_close(&e, 1);
 }
 
+/* pyverbs calls functions of operations that it did not ask for: they are there, and refuse. */
+static void no_function_is_null(struct ibv_context *ctx)
+{
+	struct ibv_qp_ex *qpx;
+	struct end e;
+
+	end_open(&e, ctx, NULL);
+	qpx = qp_with(&e, IBV_QPT_UD, IBV_QP_EX_WITH_SEND);
+	for (size_t at = offsetof(struct ibv_qp_ex, wr_atomic_cmp_swp); at < sizeof(*qpx); at += sizeof(void *))
+		if (*(void **)((char *)qpx + at) == NULL)
+			failed(__FILE__, __LINE__, "the function at offset %zu is NULL", at);
+	ibv_wr_start(qpx);
+	ibv_wr_atomic_write(qpx, 1, 2, "01234567");
+	EQUAL(ibv_wr_complete(qpx), EINVAL);
+	end_close(&e, 1);
+}
+
 static void datagrams(struct ibv_context *ctx)
 {
 	struct ibv_ah_attr attr = address(ctx);
@@ -393,6 +411,7 @@ int main(void)
 	windows(&a, &b, qpx);
 	unpair(&a, &b);
 	undeclared(ctx);
+	no_function_is_null(ctx);
 	datagrams(ctx);
 	threads(ctx);
 	return finish(ctx);
