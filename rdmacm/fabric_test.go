@@ -90,6 +90,7 @@ func (f *fabric) process(slot uint8) *process {
 }
 
 func (p *process) Slot() int           { return int(p.slot) }
+func (p *process) Settle()             {} // its peers are told everything at once
 func (p *process) ClearWill(id uint64) { p.f.mu.Lock(); delete(p.wills, id); p.f.mu.Unlock() }
 
 func (p *process) OnMAD(h func(*roce.Meta, []byte)) {

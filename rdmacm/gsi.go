@@ -24,6 +24,9 @@ type gsi interface {
 	// this process; EADDRINUSE if another has a scope that overlaps.
 	ListenService(id uint64, scope netip.Addr) error
 	UnlistenService(id uint64, scope netip.Addr)
+	// Settle acknowledges at once whatever the application was told of: it turns
+	// to connections, and its peer may be waiting before it listens.
+	Settle()
 	// SetWill leaves a MAD to be sent if this process dies before ClearWill.
 	SetWill(id uint64, src, dst netip.Addr, mad []byte) error
 	ClearWill(id uint64)

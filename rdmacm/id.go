@@ -82,6 +82,7 @@ func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.svc.Settle()
 	return newID(m, ps, ch), nil
 }
 

@@ -48,6 +48,7 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 // from. AddrResolved or AddrError follows. For datagrams dst may be a multicast
 // group, for JoinMulticast.
 func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
+	id.mgr.svc.Settle()
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if err := id.check("ResolveAddr", stIdle, stBound); err != nil {

@@ -109,6 +109,7 @@ func (e *Engine) Close() error {
 // to the account. makeMachine is called with the number; onEvent later,
 // without locks, with each event.
 func (e *Engine) NewConn(account *Account, makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*Conn, error) {
+	e.Settle()
 	qpn, ok := e.conns.reserve()
 	if !ok {
 		return nil, fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)

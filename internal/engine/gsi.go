@@ -121,8 +121,10 @@ func appendMAD(b []byte, pseudo *wire.Pseudo, mad []byte) []byte {
 	return pseudo.Seal(p.Append(b), 0)
 }
 
-// SendMAD sends a MAD from QP1 at a local address to QP1 at another.
+// SendMAD sends a MAD from QP1 at a local address to QP1 at another. What was
+// acknowledged to the application before leaves before it.
 func (e *Engine) SendMAD(src, dst netip.Addr, mad []byte) error {
+	e.Settle()
 	s, err := e.source(src, ib.QP1)
 	if err != nil {
 		return err

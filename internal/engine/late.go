@@ -24,7 +24,8 @@ import (
 // From then on the acknowledgement leaves with the answer, in one train, and
 // after ever more messages it is tried again.
 //
-// The background goroutine flushes for an application that went away.
+// Other calls than these settle what is put off, and the background goroutine
+// flushes for an application that went away.
 
 // late is what a connection knows of its acknowledgement put off. Guarded by
 // Conn.mu.
@@ -144,6 +145,15 @@ func (e *Engine) putOff(now monotime.Time, c *Conn) bool {
 func (e *Engine) Flush() {
 	if e.late.n.Load() > 0 && e.bg.polls.Load()%latePolls == 0 {
 		e.flush(lateGrace)
+	}
+}
+
+// Settle sends all that Poll put off: the application has turned to something
+// else, which may take long, or tell its peer to go on. An adapter would have
+// acknowledged before the application saw its completion.
+func (e *Engine) Settle() {
+	if e.late.n.Load() > 0 {
+		e.flush(0)
 	}
 }
 

@@ -1,6 +1,10 @@
 package engine
 
-import "testing"
+import (
+	"testing"
+
+	"verbena/ib"
+)
 
 // A peer that waits for the acknowledgement before it goes on lets the grace
 // run out every time. It gets its acknowledgements with the answers then.
@@ -31,5 +35,40 @@ func TestGraceIsTriedAgainEverMoreRarely(t *testing.T) {
 			t.Fatalf("given up for %d messages after %d", l.together, last)
 		}
 		last = l.together
+	}
+}
+
+// TestAcknowledgementBeforeConnecting is what ib_write_bw -R does: its client,
+// told by a message that the server is about to listen, stops polling and
+// connects. The server listens when its message is acknowledged.
+func TestAcknowledgementBeforeConnecting(t *testing.T) {
+	turns := map[string]func(n *node, peer *node){
+		"a MAD is sent": func(n, peer *node) {
+			if err := n.eng.SendMAD(n.addr, peer.addr, make([]byte, madBytes)); err != nil {
+				t.Error(err)
+			}
+		},
+		"a queue pair is made":       func(n, _ *node) { n.endpoint(64).Close() },
+		"a connection is thought of": func(n, _ *node) { n.eng.Settle() },
+	}
+	for name, turn := range turns {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, forEver, 4096)
+			b.recv()
+			b.node.lull()
+			a.send(56)
+			var wc [1]ib.WC
+			until(t, "the message is here", func() bool {
+				b.node.eng.Poll()
+				return b.cq.Poll(wc[:]) == 1
+			})
+			if wc[0].Status != ib.WCSuccess || b.node.eng.late.n.Load() != 1 {
+				t.Fatalf("%v; %d acknowledgements put off, want one", wc[0].Status, b.node.eng.late.n.Load())
+			}
+			turn(b.node, a.node)
+			if wc := a.await(); wc.Status != ib.WCSuccess || wc.Opcode != ib.WCSend {
+				t.Errorf("%v of %v, want success of the SEND", wc.Status, wc.Opcode)
+			}
+		})
 	}
 }
