@@ -105,7 +105,7 @@ func (q *QP) Commit(now monotime.Time, at uint64) {
 		q.commitResponse(now)
 	case fromRequest:
 		q.commitRequest(at)
-		o.answered = o.answered && q.midMessage()
+		o.answered = false
 	}
 }
 

@@ -1,0 +1,111 @@
+package rdmap
+
+import (
+	"bytes"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/queue"
+	wire "verbena/internal/wire/iwarp"
+)
+
+// opcodes returns the operations of a stream's segments, those of one message
+// once.
+func opcodes(t *testing.T, b []byte) (all []wire.Opcode) {
+	last := true
+	for _, u := range ulpdus(t, b, true) {
+		h, _, _ := wire.ParseHeader(u)
+		if last || all[len(all)-1] != h.Opcode {
+			all = append(all, h.Opcode)
+		}
+		last = h.Last
+	}
+	return all
+}
+
+// established returns two ends that have both spoken.
+func established(t *testing.T) (a, b *end) {
+	a, b = pair(t)
+	a.post(a.write(0, 1, b, 0))
+	carry(a, b)
+	a.wantWC("first", 1, ib.WCSuccess)
+	return a, b
+}
+
+// TestMessagesDoNotInterleave: a response waits for the end of a SEND that is
+// longer than a burst.
+func TestMessagesDoNotInterleave(t *testing.T) {
+	a, b := established(t)
+	a.nothing = true
+	a.post(a.send(0, 600000))
+	a.s.PollOutput(0, a.burst)
+	s := bytes.Join(a.burst.Iov(), nil)
+	if len(s) > 600000 {
+		t.Fatal("the SEND fits a burst")
+	}
+	a.burst.Reset()
+	b.post(b.read(0, 3000, a, 0))
+	a.take(b.out, whole, never)
+	for a.s.PollOutput(0, a.burst) {
+		s = append(s, bytes.Join(a.burst.Iov(), nil)...)
+		a.burst.Reset()
+	}
+	if got := opcodes(t, s); len(got) != 2 || got[0] != wire.Send || got[1] != wire.ReadResponse {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestTurns: what the peer asked for and what is posted here take turns,
+// message by message.
+func TestTurns(t *testing.T) {
+	a, b := established(t)
+	b.postRecv(1, b.sge(0, 1))
+	for range 3 {
+		b.post(b.read(50000, 3000, a, 0))
+	}
+	a.nothing = true
+	a.post(a.write(0, 3000, b, 0), a.write(0, 3000, b, 0), a.send(0, 1))
+	a.take(b.out, whole, never)
+	var s []byte
+	for a.s.PollOutput(0, a.burst) {
+		s = append(s, bytes.Join(a.burst.Iov(), nil)...)
+		a.burst.Reset()
+	}
+	want := []wire.Opcode{wire.ReadResponse, wire.RDMAWrite, wire.ReadResponse, wire.RDMAWrite, wire.ReadResponse, wire.Send}
+	got := opcodes(t, s)
+	if len(got) != len(want) {
+		t.Fatalf("%v", got)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	}
+}
+
+// TestLocalInvalidateWaits until the READ before it has its data.
+func TestLocalInvalidateWaits(t *testing.T) {
+	a, b := established(t)
+	mr, err := a.table.AllocFast(pd, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mr.Map([][]byte{a.bytes[:4096]}, 0x9000); err != nil {
+		t.Fatal(err)
+	}
+	src := b.fill(0, 4000, 5)
+	r := a.read(0, 4000, b, 0)
+	r.SGE[0] = ib.SGE{Addr: 0x9000, Length: 4000, LKey: ib.LKey(mr.RKey())}
+	a.post(queue.SendWQE{Opcode: ib.WRRegMR, Region: mr, RKey: mr.RKey(), Access: ib.AccessLocalWrite}, r,
+		queue.SendWQE{Opcode: ib.WRLocalInv, InvalidateKey: mr.RKey()}, a.send(0, 1))
+	b.postRecv(1, b.sge(8000, 10))
+	carry(a, b)
+	a.wantWC("REG_MR", 2, ib.WCSuccess)
+	a.wantWC("READ", 3, ib.WCSuccess)
+	a.wantWC("LOCAL_INV", 4, ib.WCSuccess)
+	a.wantWC("SEND", 5, ib.WCSuccess)
+	a.wantBytes("READ", 0, src)
+	r.SGE[0].Length, r.Length = 1, 1
+	a.post(r)
+	a.wantWC("the key is gone", 6, ib.WCLocProtErr)
+}
