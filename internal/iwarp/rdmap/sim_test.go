@@ -107,6 +107,14 @@ func simulate(t *testing.T, seed uint64) uint64 {
 			}
 		}
 	}
+	if !ea.s.in.Between() || !eb.s.in.Between() {
+		// A flipped length has the receiver wait for bytes that never come. TCP
+		// would have to notice, or the application's patience end.
+		for _, p := range []*player{a, b} {
+			p.s.HandleClose(0, true)
+			p.collect(t, seed, trace)
+		}
+	}
 	for _, p := range []*player{a, b} {
 		p.finish(t, seed)
 	}
@@ -262,6 +270,7 @@ func TestSimulation(t *testing.T) {
 	if testing.Short() {
 		seeds = 60
 	}
+	simulate(t, 3270) // a flipped length
 	for seed := range seeds {
 		if h := simulate(t, seed); seed%10 == 0 {
 			if again := simulate(t, seed); again != h {
