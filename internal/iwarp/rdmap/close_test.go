@@ -144,3 +144,24 @@ func TestInputBeforeRTS(t *testing.T) {
 	}
 	b.wantUntouched("unchecked", 0, 100)
 }
+
+// TestOutputFaults: the kernel cannot read what a burst points at. Nobody is
+// told in the stream, which may have stopped anywhere.
+func TestOutputFaults(t *testing.T) {
+	for _, n := range []int{3000, 700000} { // the second is longer than a burst
+		a, b := pair(t)
+		a.nothing = true
+		a.post(a.write(0, n, b, 0), a.send(0, 1))
+		a.s.PollOutput(0, a.burst)
+		a.burst.Reset()
+		a.s.HandleFault(0)
+		a.wantWC("WRITE", 1, ib.WCLocProtErr)
+		a.wantWC("SEND", 2, ib.WCWRFlushErr)
+		a.wantEvent("fault", ib.EventQPFatal)
+		a.nothing = false
+		if a.wantQuiet("aborted"); a.s.Closing() != Abort {
+			t.Errorf("closing %d", a.s.Closing())
+		}
+		a.freed()
+	}
+}
