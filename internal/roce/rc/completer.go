@@ -85,7 +85,7 @@ func (q *QP) impliedNAK(now monotime.Time) {
 		return
 	}
 	q.goBack(r.una)
-	r.loss.lost(q.MTU)
+	r.loss.lost(now, q.MTU)
 }
 
 // progress moves una to psn, completes what lies before it and starts the
@@ -263,7 +263,7 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 			return
 		}
 		q.goBack(p.PSN)
-		r.loss.lost(q.MTU)
+		r.loss.lost(now, q.MTU)
 	case wire.NAKInvalidRequest:
 		q.failOldest(now, ib.WCRemInvReqErr, ib.VendorNAKInvalid)
 	case wire.NAKRemoteAccess:

@@ -11,6 +11,11 @@ import (
 type recovery struct {
 	window    int // bytes that may be outstanding
 	threshold int // slow start below, one MTU a round trip above
+	// What was lost last says how much the way and the peer's socket hold. It is
+	// believed for a while.
+	ceiling      int // the window stays below
+	ceilingUntil monotime.Time
+	lossless     bool // nothing was ever lost: above the threshold the window grows faster
 	srtt      monotime.Duration
 	rttvar    monotime.Duration
 	backoff   uint8
@@ -25,13 +30,19 @@ type recovery struct {
 	ackDeadline monotime.Time // the local ACK time-out; Never if none runs
 }
 
-// Window bounds, in bytes. The largest is what a socket of ordinary size
-// (net.core.rmem_max of 212,992) holds in segmented trains.
+// Window bounds, in bytes. What a socket of ordinary size (net.core.rmem_max of
+// 212,992) holds in segmented trains is reached by slow start; many hold more.
+// The largest spares a sender to wait while its peer's thread has lost its core
+// for some 100 µs at 10 GB/s.
 const (
-	initialWindow = 128 << 10
-	maxWindow     = 320 << 10
-	minWindow     = 8 << 10
+	initialWindow  = 128 << 10
+	ordinaryWindow = 320 << 10
+	maxWindow      = 2 << 20
+	minWindow      = 8 << 10
 )
+
+// believeCeiling is how long a loss bounds the window.
+const believeCeiling = monotime.Second
 
 // Probe bounds: a retransmission before the local ACK time-out never comes
 // earlier than minProbe, which covers a peer's scheduling delay.
@@ -43,7 +54,7 @@ const (
 )
 
 func (l *recovery) start() {
-	*l = recovery{window: initialWindow, threshold: maxWindow, ackDeadline: monotime.Never}
+	*l = recovery{window: initialWindow, threshold: ordinaryWindow, ceiling: maxWindow, lossless: true, ackDeadline: monotime.Never}
 }
 
 // sent notes a packet sent for the first time.
@@ -63,12 +74,18 @@ func (l *recovery) acked(now monotime.Time, una ib.PSN, n int) {
 		l.timing = false
 		l.sample(now.Sub(l.timedAt))
 	}
-	if l.window < l.threshold {
+	switch {
+	case l.window < l.threshold:
 		l.window += n
-	} else {
+	case l.lossless:
+		l.window += n / 8
+	default:
 		l.window += 4096 * n / l.window
 	}
-	l.window = min(l.window, maxWindow)
+	if l.ceiling < maxWindow && !now.Before(l.ceilingUntil) {
+		l.ceiling = maxWindow
+	}
+	l.window = min(l.window, l.ceiling)
 }
 
 // sample updates the smoothed round trip. Source: RFC 6298, section 2.
@@ -85,16 +102,19 @@ func (l *recovery) sample(rtt monotime.Duration) {
 	l.srtt += (rtt - l.srtt) / 8
 }
 
-// lost halves the window. Karn: a round trip in progress is no longer timed.
-func (l *recovery) lost(mtu int) {
+// lost halves the window and keeps it for a while below what was too much.
+// Karn: a round trip in progress is no longer timed.
+func (l *recovery) lost(now monotime.Time, mtu int) {
 	l.timing = false
+	l.lossless = false
+	l.ceiling, l.ceilingUntil = max(l.window*7/8, ordinaryWindow), now.Add(believeCeiling)
 	l.threshold = max(l.window/2, minWindow, 2*mtu)
 	l.window = l.threshold
 }
 
 // collapse is what a time-out does to the window.
-func (l *recovery) collapse(mtu int) {
-	l.lost(mtu)
+func (l *recovery) collapse(now monotime.Time, mtu int) {
+	l.lost(now, mtu)
 	l.window = max(minWindow, 2*mtu)
 }
 
@@ -195,7 +215,7 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		return
 	}
 	q.goBack(r.una)
-	r.loss.collapse(q.MTU)
+	r.loss.collapse(now, q.MTU)
 	q.setTimer(now)
 }
 
