@@ -16,9 +16,9 @@ type recovery struct {
 	ceiling      int // the window stays below
 	ceilingUntil monotime.Time
 	lossless     bool // nothing was ever lost: above the threshold the window grows faster
-	srtt      monotime.Duration
-	rttvar    monotime.Duration
-	backoff   uint8
+	srtt         monotime.Duration
+	rttvar       monotime.Duration
+	backoff      uint8
 	// one round trip is measured at a time
 	timing   bool
 	timedPSN ib.PSN
