@@ -258,6 +258,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 	if q.gone.Load() {
 		return invalid("QP", "was destroyed")
 	}
+	mask = device.Taken(q.init.Type, mask)
 	limits, err := q.ctx.limits(mask)
 	if err != nil {
 		return err

@@ -81,6 +81,35 @@ func connectXRC(t testing.TB, from *end, ctx *verbs.Context, to *verbs.QP) {
 	check(t, to.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: 9, Timeout: 14}, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout))
 }
 
+// TestXRCHalvesSetAlike gives both halves all that an RC queue pair is given, as
+// perftest does: what is the other half's is left alone.
+func TestXRCHalvesSetAlike(t *testing.T) {
+	b := newStation(t, 64, nil)
+	from := newEnd(t, ib.QPTypeXRCSend, 64)
+	to, err := b.xrcd.CreateQP(nil)
+	check(t, err)
+	b.qp = to
+	gid, err := b.ctx.QueryGID(1, 0)
+	check(t, err)
+	a := ib.QPAttr{PortNum: 1, PathMTU: ib.MTU1024, MaxDestRdAtomic: 16, MinRNRTimer: 3, Timeout: 14, RetryCnt: 7, RNRRetry: 6, MaxRdAtomic: 16,
+		AH: ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: gid}}}
+	for _, q := range []struct{ qp, peer *verbs.QP }{{from.qp, to}, {to, from.qp}} {
+		a.DestQPN = q.peer.QPN()
+		a.State = ib.QPInit
+		check(t, q.qp.Modify(&a, ib.QPStateAttr|ib.QPPort|ib.QPPKeyIndex|ib.QPAccessFlags))
+		a.State = ib.QPRTR
+		check(t, q.qp.Modify(&a, ib.QPStateAttr|ib.QPAV|ib.QPPathMTU|ib.QPDestQPN|ib.QPRQPSN|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer))
+		a.State = ib.QPRTS
+		check(t, q.qp.Modify(&a, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic))
+	}
+	if got, _ := from.qp.Query(); got.MinRNRTimer != 0 || got.MaxDestRdAtomic != 0 || got.RNRRetry != 6 {
+		t.Errorf("the sending half has MinRNRTimer %d, MaxDestRdAtomic %d, RNRRetry %d, want 0, 0, 6", got.MinRNRTimer, got.MaxDestRdAtomic, got.RNRRetry)
+	}
+	if got, _ := to.Query(); got.RNRRetry != 0 || got.MaxRdAtomic != 0 || got.MinRNRTimer != 3 {
+		t.Errorf("the receiving half has RNRRetry %d, MaxRdAtomic %d, MinRNRTimer %d, want 0, 0, 3", got.RNRRetry, got.MaxRdAtomic, got.MinRNRTimer)
+	}
+}
+
 // TestXRCOperations has every operation go through one connection to shared
 // receive queues of two protection domains.
 func TestXRCOperations(t *testing.T) {

@@ -73,6 +73,21 @@ var transitions = func() (t [numState][numState]transition) {
 	return t
 }()
 
+// Taken is mask without the attributes that XRC queue pairs, which are one half
+// of an RC one, are given for the half they lack. Applications set both halves
+// alike, perftest among them.
+//
+// Source: the kernel's ib_uverbs, which removes them before ib_core looks.
+func Taken(t ib.QPType, mask ib.QPAttrMask) ib.QPAttrMask {
+	switch t {
+	case ib.QPTypeXRCSend:
+		return mask &^ (ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer)
+	case ib.QPTypeXRCRecv:
+		return mask &^ (ib.QPMaxQPRdAtomic | ib.QPRetryCnt | ib.QPRNRRetry)
+	}
+	return mask
+}
+
 // CheckModify checks a modification of a queue pair of type t in state cur
 // against the state table and the range of each attribute. It returns the
 // state that results.

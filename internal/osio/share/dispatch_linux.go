@@ -64,8 +64,8 @@ func (k *keeper) serveMADs() {
 	}
 }
 
-// lateMAD is a management datagram for a member that is not connected: it has
-// lost its keeper and is about to find us.
+// lateMAD is a management datagram for a member that is not connected, which has
+// lost its keeper and is about to find us, or one that nobody listens for yet.
 type lateMAD struct {
 	MAD
 	came time.Time
@@ -79,6 +79,12 @@ const (
 	maxLate = 256
 )
 
+// listenPatience is how long a request waits for somebody to listen. Applications
+// say that they are about to listen and expect to be faster than their peer
+// connects; on a machine with more of them than cores they may not be, and one
+// that is refused gives up. A peer waits seconds for an answer. Longer in tests.
+var listenPatience = 50 * time.Millisecond
+
 func (k *keeper) retryLate() {
 	late := k.late
 	k.late = nil
@@ -88,7 +94,8 @@ func (k *keeper) retryLate() {
 }
 
 // dispatch passes a management datagram to the member it is for. It waits for a
-// member that is not connected and may be the one. What nobody listens for, and
+// member that is not connected and may be the one, and a moment for one that
+// listens. What nobody listens for, and
 // what is for a slot that nobody owns, stays here: the keeper's CM refuses it.
 func (k *keeper) dispatch(d MAD, came time.Time) {
 	r := k.m.opt.Route(d.Payload, d.Dst)
@@ -117,7 +124,8 @@ func (k *keeper) dispatch(d MAD, came time.Time) {
 		to = slices.Collect(maps.Values(k.peers))
 	}
 	k.m.mu.Unlock()
-	if absent && time.Since(came) < reapPatience && k.expects(r.Slot) {
+	waited := time.Since(came)
+	if absent && (r.To == ToKey && r.Slot == 0 && waited < listenPatience || waited < reapPatience && k.expects(r.Slot)) {
 		if len(k.late) < maxLate {
 			d.Payload = bytes.Clone(d.Payload)
 			k.late = append(k.late, lateMAD{d, came})

@@ -59,6 +59,7 @@ func TestMain(m *testing.M) {
 // childMain is a member that does what its standard input says, a line each,
 // and answers with a line.
 func childMain(dir string) {
+	listenPatience = time.Second // longer than a busy machine holds up a test
 	mads := make(chan string, 1024)
 	told := make(chan struct{}, 1024) // more keepers than a test kills
 	m, err := Join(dir, Options{Route: routeTest, Overlap: overlapTest, OnMAD: func(d MAD) {
@@ -429,6 +430,29 @@ func TestManagementDatagramsFindTheirMember(t *testing.T) {
 	// A listener that dies lets go of its key; so does Unlisten.
 	rest[0].must("", "unlisten own")
 	keeper2.must("", "listen own")
+}
+
+// A request that comes a moment before its listener finds it, at the keeper and
+// at others: ib_write_bw -R is about to listen when it tells its peer to connect.
+func TestRequestBeforeItsListener(t *testing.T) {
+	n := newNetwork(t, 29)
+	ps := startMany(t, n.dir, 2)
+	keeper, others := keeperOf(t, ps)
+	keeper.must("", "socket %v", n.a)
+	for _, p := range []*process{keeper, others[0]} {
+		key := fmt.Sprint("key", p.slot)
+		// The one for all says that the keeper has read the request.
+		n.send(t, n.a, datagram(1, 0, key), datagram(1, everySlot, "read"))
+		others[0].must("read", "mad")
+		p.must("", "listen %s", key)
+		if p == keeper {
+			p.must("read", "mad")
+		}
+		p.must(key, "mad")
+	}
+	keeper.must("read", "mad") // and nothing else came here
+	n.send(t, n.a, datagram(1, 0, "nobody's"))
+	keeper.must("nobody's", "mad") // in the end
 }
 
 // What is for everybody, because it names nobody, comes to everybody.
