@@ -171,7 +171,6 @@ func (id *ID) Disconnect() error {
 	if err := id.failQP(); err != nil || id.state != stEstablished {
 		return err
 	}
-	id.clearWill()
 	return id.release()
 }
 
@@ -187,6 +186,7 @@ func (id *ID) answerRelease() error {
 }
 
 func (id *ID) release() error {
+	id.clearWill()
 	err := id.mgr.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Disconnect(now, id.conn, nil) })
 	var wrong *ibcm.StateError
 	if errors.As(err, &wrong) {
@@ -195,7 +195,7 @@ func (id *ID) release() error {
 	return err
 }
 
-// setWill leaves a DREQ to be sent if this process dies. The caller holds mu.
+// setWill leaves a DREQ, or the answer to one, to be sent if this process dies. The caller holds mu.
 func (id *ID) setWill() {
 	var will ibcm.Datagram
 	_ = id.mgr.command(func(a *ibcm.Agent, _ monotime.Time) error {

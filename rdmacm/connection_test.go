@@ -237,6 +237,22 @@ func TestKilledPeerDisconnects(t *testing.T) {
 	client.mgr.forget()
 }
 
+// A process ends, as qperf's server does, when its peer disconnects, and without
+// an answer. The peer gets it nevertheless: from the will.
+func TestUnansweredPeerEnds(t *testing.T) {
+	f := newFabric(t)
+	client, server := f.connected(TCP, ib.QPTypeRC, loopback4)
+	check(t, server.Disconnect())
+	client.want(Disconnected)
+	f.nodes[1].kill()
+	server.want(Disconnected)
+	server.want(TimewaitExit)
+	f.nodes[1] = nil
+	check(t, client.DestroyQP())
+	check(t, client.Destroy())
+	client.mgr.forget()
+}
+
 func TestListenerOnAllAddresses(t *testing.T) {
 	f := newFabric(t)
 	a, b := f.process(1), f.process(2)

@@ -41,6 +41,7 @@ func (m *manager) dispatch(ev ibcm.Event) {
 		id.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", id.peer)})
 	case ibcm.EventDisconnected:
 		id.clearWill()
+		id.setWill() // the answer, if one is due: many a program ends without giving it
 		id.state = stDisconnected
 		id.raise(Event{Type: Disconnected, PrivateData: ev.PrivateData})
 	case ibcm.EventTimewaitExit:

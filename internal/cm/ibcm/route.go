@@ -49,12 +49,16 @@ func RouteOf(mad []byte) Route {
 
 func toSlot(id uint32) Route { return Route{Target: ToSlot, Slot: uint8(id >> slotShift)} }
 
-// Will returns the DREQ to be sent when this process can no longer speak for an
-// established connection: whoever survives it sends it for us, so that the peer
-// need not wait for retries to run out. It is false while nothing is to be
-// released.
+// Will returns what is to be sent when this process can no longer speak for an
+// established connection: a DREQ, or a DREP if the peer's DREQ is not answered
+// yet. Whoever survives it sends it for us, so that the peer need not wait for
+// retries to run out. It is false while nothing is to be released.
 func (a *Agent) Will(id ConnID) (Datagram, bool) {
 	c := a.conns[id]
+	if c != nil && c.state == DreqRcvd {
+		drep := cm.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID}
+		return Datagram{Path: c.path, MAD: encode(cm.AttrDREP, c.tid, &drep)}, true
+	}
 	if c == nil || !(setOf(RepSent, MRARepRcvd, Established)).has(c.state) {
 		return Datagram{}, false
 	}
