@@ -91,7 +91,8 @@ deb: build ## a Debian package in bin/, unpacked and tried
 	@scripts/need binutils dpkg-dev lintian
 	packaging/deb bin
 
-bench: build ## measure beside the machine's own sockets; leaves bench.json
+bench: build ## measure beside the machine's own sockets and UCX's and libfabric's tcp; leaves bench.json
+	@scripts/need ibverbs-utils perftest ucx-utils libfabric-bin
 	bin/verbena bench -o bench.json
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
