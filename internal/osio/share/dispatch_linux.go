@@ -123,9 +123,11 @@ func (k *keeper) dispatch(d MAD, came time.Time) {
 		here = true
 		to = slices.Collect(maps.Values(k.peers))
 	}
+	joined := k.joined
 	k.m.mu.Unlock()
-	waited := time.Since(came)
-	if absent && (r.To == ToKey && r.Slot == 0 && waited < listenPatience || waited < reapPatience && k.expects(r.Slot)) {
+	// Who comes to a new keeper says what it listens to only then.
+	unheard := r.To == ToKey && r.Slot == 0 && (time.Since(came) < listenPatience || time.Since(joined) < listenPatience)
+	if absent && (unheard || time.Since(came) < reapPatience && k.expects(r.Slot)) {
 		if len(k.late) < maxLate {
 			d.Payload = bytes.Clone(d.Payload)
 			k.late = append(k.late, lateMAD{d, came})

@@ -33,6 +33,7 @@ type keeper struct {
 
 	// guarded by m.mu
 	peers     map[int]*link  // members connected, by slot
+	joined    time.Time      // when the last of them came
 	accepted  map[*link]bool // every connection
 	listeners map[string]int // slot of the member that listens for a key
 	polled    map[netip.Addr]*group
@@ -185,7 +186,7 @@ func (k *keeper) admit(l *link, f frame) {
 			k.listeners[key] = f.Slot
 		}
 	}
-	k.peers[f.Slot] = l
+	k.peers[f.Slot], k.joined = l, time.Now()
 	groups := slices.Collect(maps.Values(m.groups))
 	m.mu.Unlock()
 	for _, g := range groups {
