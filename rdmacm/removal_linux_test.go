@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"net/netip"
+	"os"
 	"runtime"
 	"testing"
 
@@ -16,6 +17,13 @@ func TestDeviceRemoval(t *testing.T) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
 	}
+	// Processes elsewhere cannot use sockets of this network, nor we theirs.
+	dir, err := os.MkdirTemp("", "ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
 	h, err := netlink.NewHandle()
 	check(t, err)
 	defer h.Close()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
+	"os"
 	"runtime"
 	"syscall"
 	"testing"
@@ -32,6 +33,13 @@ func newNetwork(t *testing.T) network {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
 	}
+	// Processes elsewhere cannot use sockets of this network, nor we theirs.
+	dir, err := os.MkdirTemp("", "ns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
 	h, err := netlink.NewHandle()
 	check(t, err)
 	t.Cleanup(h.Close)
