@@ -83,8 +83,9 @@ func (q *CQ) Poll(wc []ib.WC) (int, error) {
 
 // RequestNotify asks for one event on the channel at the next completion, or
 // with solicitedOnly at the next that is solicited or failed:
-// ibv_req_notify_cq(3). Completions already in the queue make no event: poll
-// once more after asking.
+// ibv_req_notify_cq(3). A completion that came since the last event and was not
+// polled yet makes it at once, as on devices; those of before the last event
+// make none: ask first, then poll until the queue is empty, then wait.
 func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	if q.users.Load() < 0 {
 		return invalid("CQ", "was destroyed")

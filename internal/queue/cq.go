@@ -37,7 +37,9 @@ type CQ struct {
 
 	pushMu sync.Mutex
 	// guarded by pushMu
-	armed armed
+	armed     armed
+	told      uint64 // completions before this one are those that the last event was for
+	solicited uint64 // one past the newest that is solicited or an error
 
 	// written under both locks
 	depth int
@@ -81,9 +83,12 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	}
 	q.slots[t&uint64(len(q.slots)-1)] = *wc
 	r.tail.Store(t + 1)
-	fire := q.armed == armedNext || q.armed == armedSolicited && (solicited || wc.Status != ib.WCSuccess)
+	if solicited = solicited || wc.Status != ib.WCSuccess; solicited {
+		q.solicited = t + 1
+	}
+	fire := q.armed == armedNext || q.armed == armedSolicited && solicited
 	if fire {
-		q.armed = armedNot
+		q.armed, q.told = armedNot, t+1
 	}
 	q.pushMu.Unlock()
 	if fire && q.OnEvent != nil {
@@ -110,20 +115,36 @@ func (q *CQ) Poll(dst []ib.WC) int {
 	return int(n)
 }
 
-// Arm asks for one call of OnEvent at the next completion pushed from now on,
-// or, with solicitedOnly, at the next that is solicited or an error. What is
-// in the queue already makes no event: poll once more after arming. Armed for
+// Arm asks for one call of OnEvent: for the next completion pushed, or, with
+// solicitedOnly, the next that is solicited or an error. One that was pushed
+// since the last event and is still in the queue counts as that: OnEvent is
+// called before Arm returns. Those of before the last event do not. Armed for
 // any completion it stays so if armed again for solicited ones.
+//
+// The specification has it that only later completions make an event. Devices
+// look at what the consumer has polled, so that applications came to arm last
+// and sleep; UCX does.
 //
 // Spec: IBTA vol. 1, 11.4.2.2; ibv_req_notify_cq(3).
 func (q *CQ) Arm(solicitedOnly bool) {
 	q.pushMu.Lock()
-	if !solicitedOnly {
+	newest := q.ring.tail.Load()
+	if solicitedOnly {
+		newest = q.solicited
+	}
+	fire := newest > max(q.told, q.ring.head.Load())
+	switch {
+	case fire:
+		q.armed, q.told = armedNot, q.ring.tail.Load()
+	case !solicitedOnly:
 		q.armed = armedNext
-	} else if q.armed == armedNot {
+	case q.armed == armedNot:
 		q.armed = armedSolicited
 	}
 	q.pushMu.Unlock()
+	if fire && q.OnEvent != nil {
+		q.OnEvent()
+	}
 }
 
 // Len returns the number of completions in the queue.
@@ -195,12 +216,20 @@ func (q *CQ) Purge(qpn ib.QPN) int {
 	defer q.pushMu.Unlock()
 	h, t := q.ring.head.Load(), q.ring.tail.Load()
 	keep := t // fill from the newest end, so that only head moves
+	told, solicited := q.told, q.solicited
 	for i := t; i != h; i-- {
+		if i == q.told {
+			told = keep
+		}
+		if i == q.solicited {
+			solicited = keep
+		}
 		if wc := q.slot(i - 1); wc.QPN != qpn {
 			keep--
 			*q.slot(keep) = *wc
 		}
 	}
+	q.told, q.solicited = told, solicited
 	q.ring.head.Store(keep)
 	return int(keep - h)
 }

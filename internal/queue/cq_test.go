@@ -91,7 +91,8 @@ func TestCQEvents(t *testing.T) {
 			q.Arm(any) // the callback may use the queue
 			q.Len()
 		}
-		q.Push(&good, true) // in the ring already: no event for it
+		q.Push(&good, true)
+		q.Poll(make([]ib.WC, 1)) // what was polled makes no event
 		for _, s := range c.arm {
 			q.Arm(s)
 		}
@@ -120,6 +121,78 @@ func TestCQEvents(t *testing.T) {
 	q.Push(&good, false)
 	if !q.Overflowed() && (q.Push(&good, false) || !q.Overflowed()) {
 		t.Error("an overrun must be refused and remembered")
+	}
+}
+
+// TestCQMissedCompletions: arming a queue that holds completions that no event
+// has told of makes one at once. An application that arms and sleeps without
+// another look, as UCX does, depends on it.
+func TestCQMissedCompletions(t *testing.T) {
+	const any, solicited = false, true
+	q := NewCQ(16)
+	events := 0
+	q.OnEvent = func() { events++ }
+	push := func(qpn ib.QPN, solicited bool) { q.Push(&ib.WC{QPN: qpn}, solicited) }
+	poll := func(n int) { q.Poll(make([]ib.WC, n)) }
+	want := func(what string, solicitedOnly bool, n int) {
+		t.Helper()
+		events = 0
+		q.Arm(solicitedOnly)
+		if events != n {
+			t.Errorf("%s: %d events at arming, want %d", what, events, n)
+		}
+	}
+
+	push(1, false)
+	push(1, false)
+	poll(1)
+	want("one of two is not polled", any, 1)
+	want("told already", any, 0)
+	push(1, false) // takes the arming before
+	if events != 1 {
+		t.Errorf("%d events for a completion after arming", events)
+	}
+	want("told when it came", any, 0)
+	poll(16)
+	want("empty", any, 0)
+	push(1, false)
+	push(1, false)
+	poll(1)
+	want("came after the event of another, and stays", any, 1)
+	poll(16)
+
+	push(1, false)
+	want("no solicited one", solicited, 0)
+	push(1, true)
+	push(1, false)
+	want("a solicited one is not told yet", solicited, 0) // it took the arming before
+	want("a plain one came after that", any, 1)
+	push(1, true)
+	push(1, false)
+	want("a solicited one is not polled", solicited, 1)
+	push(1, true)
+	poll(16)
+	want("the solicited one is polled", solicited, 0)
+	q.Push(&ib.WC{Status: ib.WCWRFlushErr}, false) // takes the arming
+	q.Push(&ib.WC{Status: ib.WCWRFlushErr}, false)
+	want("an error is not polled", solicited, 1)
+	poll(16)
+
+	// What Purge removes was never there; what it moves is told or not as before.
+	push(1, false)
+	want("the purged one's neighbour", any, 1)
+	push(2, true)
+	q.Purge(2)
+	want("the only new one was purged", any, 0)
+	want("the only solicited one was purged", solicited, 0)
+	push(2, false) // takes the arming
+	push(1, true)
+	push(2, false)
+	q.Purge(2)
+	want("a new one was kept", solicited, 1)
+	want("and is told", any, 0)
+	if n := q.Len(); n != 2 {
+		t.Errorf("%d completions, want 2", n)
 	}
 }
 
