@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"verbena/internal/engine"
+	"verbena/internal/roce"
 	"verbena/internal/stats"
 )
 
@@ -80,7 +81,7 @@ func (h *host) account(info DeviceInfo) *engine.Account {
 			return d.account
 		}
 	}
-	d := openDevice{info, &engine.Account{}}
+	d := openDevice{info, engine.NewAccount(roce.CounterNames())}
 	h.devices = append(h.devices, d)
 	return d.account
 }

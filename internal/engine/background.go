@@ -109,10 +109,10 @@ func (g *background) read() (n int) {
 	return n
 }
 
-// readOnce reads every port once.
+// readOnce reads every input once.
 func (g *background) readOnce() (n int) {
-	for _, p := range *g.eng.ports.Load() {
-		k := p.tryPoll(false)
+	for _, in := range *g.eng.inputs.Load() {
+		k := in.tryPoll(false)
 		if k == busy {
 			return busy
 		}

@@ -1,40 +1,74 @@
 package engine
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"runtime"
-	"slices"
 	"sync"
-	"sync/atomic"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/udp"
-	"verbena/internal/roce"
+	"verbena/internal/qp"
 )
 
 // Conn is a queue pair as the engine sees it: a machine, the lock that
 // serialises it and the way out. The zero value is not usable.
 type Conn struct {
-	// immutable after NewConn
+	// immutable after the engine has made it
 	eng     *Engine
 	account *Account
 	qpn     ib.QPN
 	onEvent func(ib.EventType) // called without locks held
+	way     way                // what the Conn is part of
+	roce    *roceConn          // the same, where RoCE packets may come for it; else nil
 
 	// guarded by mu
 	mu      sync.Mutex
-	machine roce.Machine
-	sources []*source // the sockets packets leave by, one a source address
+	machine qp.Machine
 	pumping bool
 	closed  bool
-	late    late
 	armed   monotime.Time // when the timer heap will wake it, at the latest
 
 	// guarded by Engine.timers.mu
 	timerAt    monotime.Time
 	timerIndex int
+}
+
+// way is how what a machine has to say leaves and what is said to it comes: one
+// type a framing, which has the Conn in it and knows more of the machine. The
+// methods are called with Conn.mu held, but for those that say otherwise.
+type way interface {
+	// drain writes until the machine has nothing more to send. It gives the lock
+	// back while it writes; nobody else drains meanwhile. Where there is nowhere
+	// to write to it does nothing.
+	drain(now monotime.Time)
+	// posted notes that the application posted work, before the machine hears of
+	// it.
+	posted()
+	// settle sends what was put off for the application, which has turned to
+	// something else.
+	settle(now monotime.Time)
+	// modification is called without the lock. It sees to what attributes need,
+	// such as a socket for the address src, and returns what applies them.
+	modification(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (apply func(now monotime.Time), err error)
+	// end takes what the connection was sent by from it. release, to be called
+	// without the lock, gives it back.
+	end() (release func())
+}
+
+// newConn gives a queue pair a number and puts it where it is found by that.
+// fill sets what depends on the transport.
+func (e *Engine) newConn(account *Account, onEvent func(ib.EventType), c *Conn, fill func(ib.QPN)) error {
+	e.Settle()
+	qpn, ok := e.conns.reserve()
+	if !ok {
+		return fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)
+	}
+	c.eng, c.account, c.qpn, c.onEvent, c.timerIndex, c.armed = e, account, qpn, onEvent, timerIdle, monotime.Never
+	fill(qpn)
+	e.conns.publish(c)
+	return nil
 }
 
 // QPN returns the queue pair's number.
@@ -48,13 +82,13 @@ func (c *Conn) Lock() { c.mu.Lock() }
 func (c *Conn) Unlock() { c.mu.Unlock() }
 
 // Machine returns the protocol machine; the caller holds the lock.
-func (c *Conn) Machine() roce.Machine { return c.machine }
+func (c *Conn) Machine() qp.Machine { return c.machine }
 
 // Ring tells the machine of posted work and sends what it may. The caller holds
 // the lock, which Ring releases.
 func (c *Conn) Ring() {
 	now := monotime.Now()
-	c.late.posted()
+	c.way.posted()
 	c.machine.Doorbell(now)
 	c.pump(now)
 }
@@ -76,16 +110,12 @@ func (c *Conn) RingReceives() {
 //
 // Errors: check's; net.ErrClosed; the system has no socket to send from src.
 func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr, check func(cur ib.QPState) error) error {
-	var path *roce.Path
-	if mask&ib.QPAV != 0 {
-		port, err := c.Bind(src)
-		if err != nil {
-			return err
-		}
-		path = roce.NewPath(src.WithZone(""), port, &attr.AH.GRH)
+	apply, err := c.way.modification(attr, mask, src)
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
-	err := check(c.machine.State())
+	err = check(c.machine.State())
 	if c.closed {
 		err = net.ErrClosed
 	}
@@ -94,66 +124,11 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr, check
 		return err
 	}
 	now := monotime.Now()
-	c.drainLate(now)
-	c.machine.Modify(now, attr, mask, path)
+	c.way.settle(now)
+	apply(now)
 	c.pump(now)
 	return nil
 }
-
-// Bind makes the queue pair able to send from a local address and returns the
-// UDP source port its packets will carry.
-func (c *Conn) Bind(src netip.Addr) (uint16, error) {
-	c.mu.Lock()
-	s := c.sourceOf(src.WithZone(""))
-	c.mu.Unlock()
-	if s == nil {
-		var err error
-		if s, err = c.eng.source(src, c.qpn); err != nil {
-			return 0, err
-		}
-		c.mu.Lock()
-		closed := c.closed
-		if !closed {
-			c.sources = append(slices.Clip(c.sources), s)
-		}
-		c.mu.Unlock()
-		if closed {
-			c.eng.dropSource(s)
-			return 0, net.ErrClosed
-		}
-	}
-	return s.sock.LocalAddr().Port(), nil
-}
-
-// sourceOf returns the socket to send from an address; the caller holds mu.
-func (c *Conn) sourceOf(src netip.Addr) *source {
-	for _, s := range c.sources {
-		if s.addr == src {
-			return s
-		}
-	}
-	return nil
-}
-
-// pumper is the memory of one pump: the trains it fills and their form for
-// the socket.
-type pumper struct {
-	bursts [trainsPerWrite]*roce.Burst
-	out    [trainsPerWrite]udp.Datagrams
-}
-
-// trainsPerWrite is how many trains one sendmmsg carries: enough that a window
-// of small messages goes out in one call, few enough that the peer gets to
-// work while the rest is built.
-const trainsPerWrite = 4
-
-var pumpers = sync.Pool{New: func() any {
-	p := &pumper{}
-	for i := range p.bursts {
-		p.bursts[i] = roce.NewBurst()
-	}
-	return p
-}}
 
 // pump sends what the machine has to send, sets its timer and delivers its
 // events. The caller holds mu; pump releases it.
@@ -162,11 +137,7 @@ func (c *Conn) pump(now monotime.Time) {
 		c.mu.Unlock()
 		return
 	}
-	if len(c.sources) > 0 && !c.closed {
-		c.pumping = true
-		c.drain(now)
-		c.pumping = false
-	}
+	c.drain(now)
 	when := c.machine.NextTimeout()
 	arm := when.Before(c.armed)
 	if arm {
@@ -175,6 +146,16 @@ func (c *Conn) pump(now monotime.Time) {
 	c.deliver()
 	if arm {
 		c.eng.arm(c, when)
+	}
+}
+
+// drain writes what the machine has to send; the caller holds mu and has seen
+// that nobody pumps.
+func (c *Conn) drain(now monotime.Time) {
+	if !c.closed {
+		c.pumping = true
+		c.way.drain(now)
+		c.pumping = false
 	}
 }
 
@@ -192,66 +173,6 @@ func (c *Conn) timeout(now monotime.Time) {
 	c.pump(now)
 }
 
-// drain writes trains until the machine has none. It holds mu on entry and on
-// return, but not while writing.
-func (c *Conn) drain(now monotime.Time) {
-	var p *pumper
-	for !c.closed {
-		limit := roce.MaxSegments
-		if !c.sources[0].cuts() {
-			limit = 1
-		}
-		n := 0
-		for n < trainsPerWrite {
-			if p == nil {
-				p = pumpers.Get().(*pumper)
-			}
-			p.bursts[n].Limit(limit)
-			p.bursts[n].Patient(c.late.waiting)
-			if c.late.waiting {
-				if _, ok := c.machine.Patient(); ok {
-					break // Flush is to come: the application's answer goes out without it
-				}
-			}
-			if !c.machine.PollOutput(now, p.bursts[n]) {
-				break
-			}
-			n++
-		}
-		if n == 0 {
-			break
-		}
-		sources := c.sources // replaced, never changed in place
-		c.mu.Unlock()
-		p.write(sources, n)
-		c.mu.Lock()
-	}
-	if p != nil {
-		pumpers.Put(p)
-	}
-}
-
-// write sends n trains, each from the socket of its source address, in order.
-func (p *pumper) write(sources []*source, n int) {
-	for from := 0; from < n; {
-		src := p.bursts[from].Path().Src
-		to := from + 1
-		for to < n && p.bursts[to].Path().Src == src {
-			to++
-		}
-		for _, s := range sources {
-			if s.addr == src {
-				s.write(p.bursts[from:to], p.out[from:to])
-				break
-			}
-		}
-		for _, b := range p.bursts[from:to] {
-			b.Reset()
-		}
-		from = to
-	}
-}
-
 // deliver hands out the machine's events and unlocks.
 func (c *Conn) deliver() {
 	e, ok := c.machine.PollEvent()
@@ -264,123 +185,22 @@ func (c *Conn) deliver() {
 	}
 }
 
-// drainLate sends an acknowledgement that was put off: the peer of a message
-// whose completion the application has seen must not be left without. The
-// caller holds mu.
-func (c *Conn) drainLate(now monotime.Time) {
-	if c.late.waiting && !c.pumping && !c.closed && len(c.sources) > 0 {
-		c.late.waiting = false
-		c.pumping = true
-		c.drain(now)
-		c.pumping = false
-	}
-}
-
 // Close takes the queue pair off the wire. Nothing of it runs afterwards; work
 // still posted is left to the caller.
 func (c *Conn) Close() {
 	c.eng.conns.remove(c)
 	c.mu.Lock()
-	c.drainLate(monotime.Now())
+	c.way.settle(monotime.Now())
 	c.closed = true
 	for c.pumping { // its write is under way: bounded by one system call
 		c.mu.Unlock()
 		runtime.Gosched()
 		c.mu.Lock()
 	}
-	sources := c.sources
-	c.sources = nil
-	count := *c.machine.Counters()
+	release := c.way.end()
+	counts := c.machine.AppendCounts(nil)
 	c.mu.Unlock()
 	c.eng.timers.remove(c)
-	for _, s := range sources {
-		c.eng.dropSource(s)
-	}
-	c.account.add(&count)
-}
-
-// connTable finds connections by queue pair number. Look-ups take no lock.
-type connTable struct {
-	chunks [slotQPNs / connChunk]atomic.Pointer[[connChunk]atomic.Pointer[Conn]]
-
-	mu    sync.Mutex
-	base  ib.QPN // of the process's slot
-	limit uint32 // one past the slot's last number: the last slot lacks QPMulticast
-	next  uint32 // where to look for a free number: numbers rotate, so none is reused soon
-	count int
-}
-
-const (
-	slotQPNs  = 1 << 18 // numbers in one of the 64 slots of the 24-bit space
-	connChunk = 256
-	firstQPN  = 0x10 // below are the numbers with a fixed meaning
-)
-
-// find returns the connection of a number, or nil.
-func (t *connTable) find(q ib.QPN) *Conn {
-	i := uint32(q) & (slotQPNs - 1)
-	chunk := t.chunks[i/connChunk].Load()
-	if chunk == nil {
-		return nil
-	}
-	if c := chunk[i%connChunk].Load(); c != nil && c.qpn == q {
-		return c
-	}
-	return nil
-}
-
-// reserve gives out a number; publish makes its connection findable.
-func (t *connTable) reserve() (ib.QPN, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.count >= int(t.limit-firstQPN) {
-		return 0, false
-	}
-	for {
-		i := t.next
-		if t.next++; t.next >= t.limit {
-			t.next = firstQPN
-		}
-		p := &t.chunks[i/connChunk]
-		chunk := p.Load()
-		if chunk == nil {
-			chunk = new([connChunk]atomic.Pointer[Conn])
-			p.Store(chunk)
-		}
-		if chunk[i%connChunk].CompareAndSwap(nil, reserved) {
-			t.count++
-			return t.base | ib.QPN(i), true
-		}
-	}
-}
-
-// reserved marks a number given out whose connection is still being made.
-var reserved = &Conn{qpn: ^ib.QPN(0)}
-
-func (t *connTable) publish(c *Conn) {
-	i := uint32(c.qpn) & (slotQPNs - 1)
-	t.chunks[i/connChunk].Load()[i%connChunk].Store(c)
-}
-
-func (t *connTable) remove(c *Conn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := uint32(c.qpn) & (slotQPNs - 1)
-	t.chunks[i/connChunk].Load()[i%connChunk].Store(nil)
-	t.count--
-}
-
-// each calls f for every connection.
-func (t *connTable) each(f func(*Conn)) {
-	for i := range t.chunks {
-		chunk := t.chunks[i].Load()
-		if chunk == nil {
-			continue
-		}
-		for j := range chunk {
-			if c := chunk[j].Load(); c != nil && c != reserved {
-				f(c)
-			}
-		}
-	}
+	release()
+	c.account.add(counts)
 }

@@ -13,11 +13,18 @@
 //	             lock   ► machine.PollOutput fills a few trains
 //	             unlock ► one sendmmsg writes them
 //
+// A Conn is what queue pairs of all transports have; it is part of a way, which
+// has the machine's packets: how they are written, and an input by which they
+// are read and given to the machine.
+//
+//	way       input   framing
+//	roceConn  Port    trains of UDP datagrams, found by queue pair number
+//
 // Only the one that set pumping writes, so packets of a queue pair leave in the
 // order in which its machine made them; others leave their work in the queue.
 //
 // A thread that polls a completion queue and finds nothing takes the receive
-// side of the ports with a try-lock and reads the sockets without blocking. The
+// side of the inputs with a try-lock and reads the sockets without blocking. The
 // background goroutine blocks on the sockets only while nobody polls; it also
 // serves one-sided requests of peers when the application never calls in, and
 // the timers.

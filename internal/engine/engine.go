@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/osio/share"
 	"verbena/internal/osio/tap"
@@ -38,8 +37,8 @@ type Engine struct {
 	timers *timers
 	wire   wireCounters
 
-	ports   atomic.Pointer[[]*Port] // those being read; replaced under portsMu
-	portsMu sync.Mutex
+	inputs   atomic.Pointer[[]input] // those being read; replaced under inputsMu
+	inputsMu sync.Mutex
 
 	mu      sync.Mutex
 	pools   map[netip.Addr]*udp.SourcePool
@@ -64,7 +63,7 @@ func New(o Options) (*Engine, error) { return newEngine(o, defaultBackoff) }
 func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers(), opened: map[netip.Addr]*Port{},
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
-	e.groups.members, e.groups.ports = map[group][]*Conn{}, map[group]*Port{}
+	e.groups.members, e.groups.ports = map[group][]*roceConn{}, map[group]*Port{}
 	var err error
 	if e.member, err = share.Join(o.Dir, share.Options{Route: route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo}); err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	// A process that takes over a slot should not be met by what was sent to the
 	// numbers of the last owner.
 	e.conns.next = firstQPN + rand.Uint32N(e.conns.limit-firstQPN)
-	e.ports.Store(&[]*Port{})
+	e.inputs.Store(&[]input{})
 	if err := e.bg.start(e, backoff); err != nil {
 		e.member.Close()
 		return nil, err
@@ -93,8 +92,8 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.mu.Unlock()
 	e.bg.stop()
-	for _, p := range *e.ports.Load() {
-		p.close()
+	for _, in := range *e.inputs.Load() {
+		in.close()
 	}
 	e.bg.close()
 	e.mu.Lock()
@@ -103,21 +102,6 @@ func (e *Engine) Close() error {
 	}
 	e.mu.Unlock()
 	return e.member.Close()
-}
-
-// NewConn gives a queue pair a number and puts it on the wire. Its counters go
-// to the account. makeMachine is called with the number; onEvent later,
-// without locks, with each event.
-func (e *Engine) NewConn(account *Account, makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*Conn, error) {
-	e.Settle()
-	qpn, ok := e.conns.reserve()
-	if !ok {
-		return nil, fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)
-	}
-	c := &Conn{eng: e, account: account, qpn: qpn, onEvent: onEvent, timerIndex: timerIdle, armed: monotime.Never}
-	c.machine = makeMachine(qpn)
-	e.conns.publish(c)
-	return c, nil
 }
 
 // arm sets c's timer and sees to it that somebody is awake at that time.
@@ -199,20 +183,39 @@ func (e *Engine) addPort(addr netip.Addr, s *udp.Socket, k group) (*Port, error)
 		detach(p.sock)
 		return nil, err
 	}
-	e.portsMu.Lock()
-	defer e.portsMu.Unlock()
-	next := append(slices.Clone(*e.ports.Load()), p)
-	e.ports.Store(&next)
+	e.addInput(p)
 	return p, nil
 }
 
-// removePort ends what addPort began.
-func (e *Engine) removePort(p *Port) {
-	e.portsMu.Lock()
-	next := slices.DeleteFunc(slices.Clone(*e.ports.Load()), func(o *Port) bool { return o == p })
-	e.ports.Store(&next)
-	e.portsMu.Unlock()
-	p.close()
+// An input is what a transport's packets or bytes come by: a port of RoCEv2, for
+// one. Its owner has its descriptor watched by the engine's poller.
+type input interface {
+	// tryPoll handles what has arrived unless somebody else is at it. With patience,
+	// what is owed for it and can wait stays behind for Flush. It never blocks, and
+	// returns the number of messages, or busy.
+	tryPoll(patience bool) int
+	// close ends reading; it waits for who is at it.
+	close()
+}
+
+// busy says that another thread is reading.
+const busy = -1
+
+// addInput has everybody read an input who reads.
+func (e *Engine) addInput(in input) {
+	e.inputsMu.Lock()
+	defer e.inputsMu.Unlock()
+	next := append(slices.Clone(*e.inputs.Load()), in)
+	e.inputs.Store(&next)
+}
+
+// removeInput ends what addInput began, and closes it.
+func (e *Engine) removeInput(in input) {
+	e.inputsMu.Lock()
+	next := slices.DeleteFunc(slices.Clone(*e.inputs.Load()), func(o input) bool { return o == in })
+	e.inputs.Store(&next)
+	e.inputsMu.Unlock()
+	in.close()
 }
 
 // Poll makes progress on the caller's thread: it reads what has arrived and
@@ -222,8 +225,8 @@ func (e *Engine) removePort(p *Port) {
 // it read.
 func (e *Engine) Poll() (messages int) {
 	n := e.bg.polls.Add(1)
-	for _, p := range *e.ports.Load() {
-		messages += max(p.tryPoll(true), 0)
+	for _, in := range *e.inputs.Load() {
+		messages += max(in.tryPoll(true), 0)
 	}
 	if n%timerPolls == 0 {
 		e.fireDue(monotime.Now())
@@ -245,82 +248,3 @@ func (e *Engine) Wake() {
 // Woken says that the application was given an event that it may be waiting
 // for, and has something to do.
 func (e *Engine) Woken() { e.bg.woken.Store(true) }
-
-// source is a socket that packets leave by: its port is the flow's entropy.
-type source struct {
-	udp  *udp.Source
-	sock tap.Socket // udp, or a tap around it
-	addr netip.Addr // without zone
-	zone string     // the interface of a link-local address
-	refs int        // guarded by Engine.mu
-}
-
-// source returns the socket for packets of a queue pair from a local address.
-func (e *Engine) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	pool := e.pools[addr]
-	if pool == nil {
-		var o udp.Options
-		if addr.Is6() { // IPv4 multicast goes by the interface that has the address
-			o.Interface = interfaceOf(addr)
-		}
-		pool = udp.NewSourcePool(addr, o)
-		e.pools[addr] = pool
-	}
-	u, err := pool.Acquire(uint32(qpn))
-	if err != nil {
-		return nil, fmt.Errorf("engine: send from %v: %w", addr, err)
-	}
-	s := e.sources[u]
-	if s == nil {
-		s = &source{udp: u, sock: e.tapped(u.Socket), addr: addr.WithZone(""), zone: addr.Zone()}
-		e.sources[u] = s
-	}
-	s.refs++
-	return s, nil
-}
-
-func (e *Engine) dropSource(s *source) {
-	if s == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s.refs--; s.refs == 0 {
-		delete(e.sources, s.udp)
-		detach(s.sock)
-	}
-	s.udp.Release()
-}
-
-// cuts reports whether the system cuts trains into datagrams.
-func (s *source) cuts() bool { return s.sock.SegmentsTrains() }
-
-// write sends trains of one source address and returns when
-// the system has them. What the system does not take within writePatience is lost, as on any
-// network.
-func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
-	for i, b := range bursts {
-		b.Seal()
-		path := b.Path()
-		seg := b.SegmentBytes()
-		if b.Len() == 1 {
-			seg = 0
-		}
-		dst := path.Dst
-		if dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast() {
-			dst = dst.WithZone(s.zone)
-		}
-		out[i] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: b.Iov(), SegmentSize: seg, TOS: path.TClass, TTL: path.HopLimit}
-	}
-	for rest := out[:len(bursts)]; len(rest) > 0; {
-		k, err := s.sock.WriteBatch(rest)
-		if rest = rest[k:]; err != nil || len(rest) == 0 || s.sock.WaitWritable(writePatience) != nil {
-			break
-		}
-	}
-	clear(out)
-}
-
-const writePatience = 10 * monotime.Millisecond

@@ -94,7 +94,7 @@ func TestEachMalformedPacketHasItsCounter(t *testing.T) {
 		c.from.send(c.packet)
 		until(t, c.counter+" is raised", func() bool { return b.node.counter(c.counter) == before+1 })
 	}
-	for _, c := range b.node.eng.Counters(&b.node.account) {
+	for _, c := range b.node.eng.Counters(b.node.account) {
 		switch c.Name {
 		case "malformed_too_short", "bad_mad":
 			if c.Value != 2 {
@@ -123,7 +123,7 @@ func TestNoise(t *testing.T) {
 	t.Cleanup(func() { victim.Close(); peer.Close() })
 	rng := rand.New(rand.NewPCG(7, 7))
 	seen := func() (n uint64) {
-		for _, c := range b.node.eng.Counters(&b.node.account) {
+		for _, c := range b.node.eng.Counters(b.node.account) {
 			switch c.Name {
 			case "malformed_too_short", "malformed_bad_length", "malformed_bad_tver", "malformed_short_headers",
 				"malformed_bad_pad", "malformed_payload_not_allowed", "bad_icrc", "unknown_qp", "bad_mad", "bad_mad_qkey", "rcvd_pkts":
@@ -177,7 +177,7 @@ func FuzzDatagram(f *testing.F) {
 	n.eng.conns.next = firstQPN
 	peer := netip.MustParseAddr("127.0.0.9")
 	pseudo := wire.NewPseudo(peer, n.addr, 50000, roce.UDPPort)
-	port := (*n.eng.ports.Load())[0]
+	port := (*n.eng.inputs.Load())[0].(*Port)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) < 12 || len(b) > 4000 {
 			return
@@ -204,7 +204,7 @@ func FuzzDatagram(f *testing.F) {
 
 // total sums all counters.
 func (n *node) total() (sum uint64) {
-	for _, c := range n.eng.Counters(&n.account) {
+	for _, c := range n.eng.Counters(n.account) {
 		sum += c.Value
 	}
 	return sum

@@ -79,11 +79,11 @@ type lateConns struct {
 	n atomic.Int32
 
 	mu   sync.Mutex
-	list [maxLate]*Conn // guarded by mu
+	list [maxLate]*roceConn // guarded by mu
 }
 
 // add takes c unless there is no room.
-func (l *lateConns) add(c *Conn) bool {
+func (l *lateConns) add(c *roceConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.n.Load()
@@ -96,7 +96,7 @@ func (l *lateConns) add(c *Conn) bool {
 }
 
 // takeAll empties the list.
-func (l *lateConns) takeAll(into *[maxLate]*Conn) []*Conn {
+func (l *lateConns) takeAll(into *[maxLate]*roceConn) []*roceConn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := copy(into[:], l.list[:l.n.Load()])
@@ -107,9 +107,9 @@ func (l *lateConns) takeAll(into *[maxLate]*Conn) []*Conn {
 
 // putOff reports whether c, which is locked, may send what it owes later. If
 // so, c is unlocked.
-func (e *Engine) putOff(now monotime.Time, c *Conn) bool {
-	psn, ok := c.machine.Patient()
-	if !ok || c.machine.NextTimeout().Before(c.armed) {
+func (e *Engine) putOff(now monotime.Time, c *roceConn) bool {
+	psn, ok := c.packets.Patient()
+	if !ok || c.packets.NextTimeout().Before(c.armed) {
 		return false
 	}
 	if c.late.waiting && psn == c.late.psn { // what came was not a request
@@ -161,7 +161,7 @@ func (e *Engine) Settle() {
 // ago than grace.
 func (e *Engine) flush(grace monotime.Duration) {
 	now := monotime.Now()
-	var list [maxLate]*Conn
+	var list [maxLate]*roceConn
 	for _, c := range e.late.takeAll(&list) {
 		c.mu.Lock()
 		switch {
@@ -181,7 +181,7 @@ func (e *Engine) flush(grace monotime.Duration) {
 
 // mayStillAnswer reports whether what c owes should wait on: the application
 // has just got its completions, or it answered and its peer is at work.
-func (c *Conn) mayStillAnswer(now monotime.Time, grace monotime.Duration) bool {
+func (c *roceConn) mayStillAnswer(now monotime.Time, grace monotime.Duration) bool {
 	if !c.late.answered {
 		return c.eng.bg.polls.Load() < c.late.poll+2
 	}

@@ -24,17 +24,17 @@ type group struct {
 // to a group is handed to each of them.
 type groups struct {
 	mu      sync.RWMutex
-	members map[group][]*Conn
+	members map[group][]*roceConn
 	ports   map[group]*Port
 }
 
-// Attach makes c receive what is sent to a multicast group on the interface
-// with the given index. Attaching twice is no error and counts once.
+// Attach makes c, a queue pair of RoCEv2, receive what is sent to a multicast
+// group on the interface with the given index. Attaching twice is no error and counts once.
 func (e *Engine) Attach(c *Conn, addr netip.Addr, ifIndex int) error {
 	g, k := &e.groups, group{addr, ifIndex}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if slices.Contains(g.members[k], c) {
+	if slices.Contains(g.members[k], c.roce) {
 		return nil
 	}
 	if g.ports[k] == nil {
@@ -53,7 +53,7 @@ func (e *Engine) Attach(c *Conn, addr netip.Addr, ifIndex int) error {
 		}
 		g.ports[k] = p
 	}
-	g.members[k] = append(slices.Clip(g.members[k]), c)
+	g.members[k] = append(slices.Clip(g.members[k]), c.roce)
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (e *Engine) Attach(c *Conn, addr netip.Addr, ifIndex int) error {
 func (e *Engine) Detach(c *Conn, addr netip.Addr, ifIndex int) bool {
 	g, k := &e.groups, group{addr, ifIndex}
 	g.mu.Lock()
-	i := slices.Index(g.members[k], c)
+	i := slices.Index(g.members[k], c.roce)
 	if i < 0 {
 		g.mu.Unlock()
 		return false
@@ -75,7 +75,7 @@ func (e *Engine) Detach(c *Conn, addr netip.Addr, ifIndex int) bool {
 	}
 	g.mu.Unlock()
 	if last != nil {
-		e.removePort(last)
+		e.removeInput(last)
 		last.raw.Close()
 	}
 	return true
@@ -93,7 +93,7 @@ func (g *groups) deliver(now monotime.Time, k group, p *wire.Packet, m *roce.Met
 			c.mu.Unlock()
 			continue
 		}
-		c.machine.HandleInput(now, p, m)
+		c.packets.HandleInput(now, p, m)
 		c.pump(now)
 	}
 	return len(members) > 0

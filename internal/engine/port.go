@@ -3,7 +3,6 @@ package engine
 import (
 	"net/netip"
 	"sync"
-	"sync/atomic"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
@@ -72,7 +71,7 @@ func (p *Port) read() int {
 		return 0
 	}
 	now := monotime.Now()
-	var cur *Conn // locked; its output is pumped when the next one comes
+	var cur *roceConn // locked; its output is pumped when the next one comes
 	for i := range n {
 		m := p.rx.Message(i)
 		f := p.flow(m)
@@ -89,7 +88,7 @@ func (p *Port) read() int {
 
 // datagram checks one datagram and gives it to its connection, which it
 // returns locked.
-func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Conn) *Conn {
+func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *roceConn) *roceConn {
 	w := &p.eng.wire
 	v := p.pkt.Parse(b)
 	if v != wire.WellFormed && v != wire.BadOpcode {
@@ -122,11 +121,12 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 			}
 			return nil
 		}
-		c := p.eng.conns.find(q)
-		if c == nil {
+		found := p.eng.conns.find(q)
+		if found == nil || found.roce == nil {
 			w.unknownQP.Add(1)
 			return nil
 		}
+		c := found.roce
 		c.mu.Lock()
 		if c.closed {
 			c.mu.Unlock()
@@ -135,15 +135,12 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 		}
 		cur = c
 	}
-	cur.machine.HandleInput(now, &p.pkt, &p.meta)
+	cur.packets.HandleInput(now, &p.pkt, &p.meta)
 	return cur
 }
 
-// busy says that another thread is reading.
-const busy = -1
-
 // leave pumps and unlocks a connection, or puts off what can wait.
-func (p *Port) leave(now monotime.Time, c *Conn) {
+func (p *Port) leave(now monotime.Time, c *roceConn) {
 	if p.patience && p.eng.putOff(now, c) {
 		return
 	}
@@ -183,59 +180,4 @@ func (p *Port) close() {
 	p.closed = true
 	p.rxMu.Unlock()
 	detach(p.sock)
-}
-
-// wireCounters count what never reached a queue pair.
-type wireCounters struct {
-	malformed  [wire.NumMalformed]atomic.Uint64
-	badICRC    atomic.Uint64
-	unknownQP  atomic.Uint64
-	badMAD     atomic.Uint64
-	badMADKey  atomic.Uint64
-	readErrors atomic.Uint64
-}
-
-// Account sums the counters of one device's queue pairs, past ones included.
-type Account struct {
-	mu    sync.Mutex
-	count roce.Counters // guarded by mu: of those that ended
-}
-
-func (a *Account) add(c *roce.Counters) {
-	a.mu.Lock()
-	a.count.Add(c)
-	a.mu.Unlock()
-}
-
-// Counter is a named count.
-type Counter struct {
-	Name  string
-	Value uint64
-}
-
-// Counters returns the counts of an account's queue pairs and, for the whole
-// process, of packets that reached none.
-func (e *Engine) Counters(a *Account) []Counter {
-	a.mu.Lock()
-	sum := a.count
-	a.mu.Unlock()
-	e.conns.each(func(c *Conn) {
-		if c.account != a {
-			return
-		}
-		c.mu.Lock()
-		sum.Add(c.machine.Counters())
-		c.mu.Unlock()
-	})
-	var out []Counter
-	for i, v := range sum {
-		out = append(out, Counter{roce.Counter(i).String(), v})
-	}
-	for i := wire.TooShort; i < wire.NumMalformed; i++ {
-		out = append(out, Counter{"malformed_" + i.String(), e.wire.malformed[i].Load()})
-	}
-	w := &e.wire
-	return append(out,
-		Counter{"bad_icrc", w.badICRC.Load()}, Counter{"unknown_qp", w.unknownQP.Load()}, Counter{"bad_mad", w.badMAD.Load()},
-		Counter{"bad_mad_qkey", w.badMADKey.Load()}, Counter{"read_errors", w.readErrors.Load()})
 }

@@ -26,7 +26,7 @@ type node struct {
 	eng     *Engine
 	addr    netip.Addr
 	keys    *mem.Table
-	account Account
+	account *Account
 }
 
 var nodes atomic.Uint32
@@ -42,7 +42,7 @@ func newNode(t testing.TB, backoff monotime.Duration) *node {
 	var a [4]byte
 	binary.BigEndian.PutUint32(a[:], 127<<24|1<<22|uint32(os.Getpid())<<6&(1<<22-1)|nodes.Add(1)&63)
 	seed := uint32(1)
-	n := &node{t: t, eng: eng, addr: netip.AddrFrom4(a), keys: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}
+	n := &node{t: t, eng: eng, addr: netip.AddrFrom4(a), account: NewAccount(roce.CounterNames()), keys: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}
 	t.Cleanup(func() { eng.Close() })
 	if err := eng.Listen(n.addr); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func (n *node) endpoint(bytes int) *endpoint {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	e.Conn, err = n.eng.NewConn(&n.account, func(qpn ib.QPN) roce.Machine {
+	e.Conn, err = n.eng.NewConn(n.account, func(qpn ib.QPN) roce.Machine {
 		return rc.New(roce.Config{QPN: qpn, PD: 1, Mem: n.keys, SQ: e.sq, RQ: e.rq, SendCQ: e.cq, RecvCQ: e.cq})
 	}, func(ib.EventType) {})
 	if err != nil {
@@ -184,7 +184,7 @@ func (e *endpoint) await() ib.WC {
 // counter returns one of an engine's counters.
 func (n *node) counter(name string) uint64 {
 	n.t.Helper()
-	for _, c := range n.eng.Counters(&n.account) {
+	for _, c := range n.eng.Counters(n.account) {
 		if c.Name == name {
 			return c.Value
 		}

@@ -27,6 +27,9 @@ func (q *Core) Patient() (psn ib.PSN, ok bool) { return 0, false }
 // Counters returns the queue pair's counts.
 func (q *Core) Counters() *Counters { return &q.Count }
 
+// AppendCounts appends the queue pair's counts.
+func (q *Core) AppendCounts(counts []uint64) []uint64 { return append(counts, q.Count[:]...) }
+
 // Reset forgets everything but the configuration and the counters, and with
 // it all work posted, which makes no completion.
 func (q *Core) Reset() {

@@ -10,22 +10,16 @@ import (
 // Machine is one queue pair's protocol; see the package comment for the
 // contract.
 type Machine interface {
+	qp.Machine
 	HandleInput(now monotime.Time, p *wire.Packet, m *Meta)
-	Doorbell(now monotime.Time)
-	HandleTimeout(now monotime.Time)
-	NextTimeout() monotime.Time
 	PollOutput(now monotime.Time, b *Burst) bool
 	// Patient reports whether all that PollOutput would return can wait for the
 	// application, which has completions to look at and may answer. psn names
 	// what is to be sent: while it stays the same nothing new has come.
 	Patient() (psn ib.PSN, ok bool)
-	PollEvent() (ib.EventType, bool)
 	// Modify applies attributes that the object layer has checked. path is the
 	// resolved address vector where mask has QPAV.
 	Modify(now monotime.Time, attr *ib.QPAttr, mask ib.QPAttrMask, path *Path)
-	// Query fills the attributes the machine owns.
-	Query(attr *ib.QPAttr)
-	State() ib.QPState
 	Counters() *Counters
 }
 

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"verbena/ib"
+)
+
+// connTable finds connections by queue pair number. Look-ups take no lock.
+type connTable struct {
+	chunks [slotQPNs / connChunk]atomic.Pointer[[connChunk]atomic.Pointer[Conn]]
+
+	mu    sync.Mutex
+	base  ib.QPN // of the process's slot
+	limit uint32 // one past the slot's last number: the last slot lacks QPMulticast
+	next  uint32 // where to look for a free number: numbers rotate, so none is reused soon
+	count int
+}
+
+const (
+	slotQPNs  = 1 << 18 // numbers in one of the 64 slots of the 24-bit space
+	connChunk = 256
+	firstQPN  = 0x10 // below are the numbers with a fixed meaning
+)
+
+// find returns the connection of a number, or nil.
+func (t *connTable) find(q ib.QPN) *Conn {
+	i := uint32(q) & (slotQPNs - 1)
+	chunk := t.chunks[i/connChunk].Load()
+	if chunk == nil {
+		return nil
+	}
+	if c := chunk[i%connChunk].Load(); c != nil && c.qpn == q {
+		return c
+	}
+	return nil
+}
+
+// reserve gives out a number; publish makes its connection findable.
+func (t *connTable) reserve() (ib.QPN, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count >= int(t.limit-firstQPN) {
+		return 0, false
+	}
+	for {
+		i := t.next
+		if t.next++; t.next >= t.limit {
+			t.next = firstQPN
+		}
+		p := &t.chunks[i/connChunk]
+		chunk := p.Load()
+		if chunk == nil {
+			chunk = new([connChunk]atomic.Pointer[Conn])
+			p.Store(chunk)
+		}
+		if chunk[i%connChunk].CompareAndSwap(nil, reserved) {
+			t.count++
+			return t.base | ib.QPN(i), true
+		}
+	}
+}
+
+// reserved marks a number given out whose connection is still being made.
+var reserved = &Conn{qpn: ^ib.QPN(0)}
+
+func (t *connTable) publish(c *Conn) {
+	i := uint32(c.qpn) & (slotQPNs - 1)
+	t.chunks[i/connChunk].Load()[i%connChunk].Store(c)
+}
+
+func (t *connTable) remove(c *Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := uint32(c.qpn) & (slotQPNs - 1)
+	t.chunks[i/connChunk].Load()[i%connChunk].Store(nil)
+	t.count--
+}
+
+// each calls f for every connection.
+func (t *connTable) each(f func(*Conn)) {
+	for i := range t.chunks {
+		chunk := t.chunks[i].Load()
+		if chunk == nil {
+			continue
+		}
+		for j := range chunk {
+			if c := chunk[j].Load(); c != nil && c != reserved {
+				f(c)
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package qp
+
+import (
+	"verbena/ib"
+	"verbena/internal/monotime"
+)
+
+// Machine is the protocol of one queue pair as far as all transports are alike:
+// what the engine and package verbs need to know of it. How its packets or its
+// bytes come and go is the transport's, as is what Modify needs beside the
+// attributes.
+type Machine interface {
+	// Doorbell tells that work was posted.
+	Doorbell(now monotime.Time)
+	HandleTimeout(now monotime.Time)
+	// NextTimeout returns when HandleTimeout is due; the caller asks last.
+	NextTimeout() monotime.Time
+	PollEvent() (ib.EventType, bool)
+	// Query fills the attributes the machine owns.
+	Query(attr *ib.QPAttr)
+	State() ib.QPState
+	// AppendCounts appends the queue pair's counts, in the order of the names
+	// that the machine's package gives.
+	AppendCounts(counts []uint64) []uint64
+}
