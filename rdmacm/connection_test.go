@@ -344,7 +344,7 @@ func TestListenerTakesRequestsWhileItOpensPorts(t *testing.T) {
 func (m *manager) connections() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.agent.Len()
+	return m.ib.agent.Len()
 }
 
 func TestDestroyingAListenerRefusesWhatNobodyFetched(t *testing.T) {
@@ -380,7 +380,7 @@ func TestDisconnectBeforeTheConnectionIsUp(t *testing.T) {
 // forget makes a killed process's manager end at once: nobody answers it.
 func (m *manager) forget() {
 	m.mu.Lock()
-	m.agent = ibcm.New(ibcm.Config{Random: m.random})
+	m.ib.agent = ibcm.New(ibcm.Config{Random: m.random})
 	m.mu.Unlock()
 }
 

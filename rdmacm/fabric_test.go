@@ -78,12 +78,12 @@ func (f *fabric) process(slot uint8) *process {
 		select {
 		case <-p.done:
 		case <-time.After(20 * time.Second):
-			f.t.Errorf("process %d does not end: %d identifiers, %d connections", slot, p.refs, p.agent.Len())
+			f.t.Errorf("process %d does not end: %d identifiers, %d connections", slot, p.refs, p.ib.agent.Len())
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if len(p.wills) > 0 || len(p.ports.bound) > 0 || len(p.conns)+len(p.listeners)+len(p.ids) > 0 {
-			f.t.Errorf("process %d left %d wills, ports %v, %d connections, %d listeners, %d identifiers", slot, len(p.wills), p.ports.bound, len(p.conns), len(p.listeners), len(p.ids))
+		if len(p.wills) > 0 || len(p.ib.ports.bound) > 0 || len(p.ib.conns)+len(p.ib.listeners)+len(p.ids) > 0 {
+			f.t.Errorf("process %d left %d wills, ports %v, %d connections, %d listeners, %d identifiers", slot, len(p.wills), p.ib.ports.bound, len(p.ib.conns), len(p.ib.listeners), len(p.ids))
 		}
 	})
 	return p

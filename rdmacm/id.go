@@ -6,8 +6,6 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/cm/ibcm"
-	"verbena/internal/monotime"
 	"verbena/verbs"
 )
 
@@ -21,25 +19,20 @@ type ID struct {
 	mgr *manager
 	ps  PortSpace
 
-	mu       sync.Mutex
-	state    state // guarded by mu, as all below
-	ch       *EventChannel
-	place    place // of the local address, once known
-	local    netip.AddrPort
-	peer     netip.AddrPort
-	bound    *binding
-	listener ibcm.ListenerID
-	conn     ibcm.ConnID   // 0 without
-	params   ibcm.QPParams // of the connection, as far as agreed
-	typ      ib.QPType     // what the ID is for, see qptype.go
-	qp       *verbs.QP
-	willSet  bool
-	tos      uint8
-	ackCode  uint8 // local ACK time-out; 0 for the default
-	reuse    bool
-	afOnly   bool
-	psn      ib.PSN // that the peer's packets begin with, on the ID of a request
-	joined   []*membership
+	mu      sync.Mutex
+	state   state // guarded by mu, as all below
+	ch      *EventChannel
+	place   place // of the local address, once known
+	local   netip.AddrPort
+	peer    netip.AddrPort
+	via     connector
+	typ     ib.QPType // what the ID is for, see qptype.go
+	qp      *verbs.QP
+	tos     uint8
+	ackCode uint8 // local ACK time-out; 0 for the default
+	reuse   bool
+	afOnly  bool
+	joined  []*membership
 }
 
 // state is what an ID has been through.
@@ -88,6 +81,7 @@ func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 
 func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
 	id := &ID{mgr: m, ps: ps, ch: ch, typ: usualType(ps)}
+	id.via = m.ib.newConnector(id)
 	m.mu.Lock()
 	m.ids[id] = struct{}{}
 	m.mu.Unlock()
@@ -109,29 +103,19 @@ func (id *ID) Destroy() error {
 		return fail(syscall.EBUSY, "ID", "has a queue pair: call DestroyQP first")
 	}
 	id.state = stDestroyed
-	ch, conn, listener := id.ch, id.conn, id.listener
-	id.clearWill()
+	ch := id.ch
 	id.mu.Unlock()
 
 	m := id.mgr
-	_ = m.command(func(a *ibcm.Agent, now monotime.Time) error {
-		delete(m.ids, id)
-		if conn != 0 {
-			delete(m.conns, conn)
-			a.Destroy(now, conn)
-		}
-		if listener != 0 {
-			delete(m.listeners, listener)
-			return a.CloseListener(now, listener)
-		}
-		return nil
-	})
+	m.mu.Lock()
+	delete(m.ids, id)
+	m.mu.Unlock()
+	id.via.destroy()
 	for _, ev := range ch.remove(func(ev *Event) bool { return ev.ID == id || ev.ListenID == id }) {
 		if ev.ListenID == id {
 			_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
 		}
 	}
-	m.ports.release(id.bound)
 	m.leave()
 	return nil
 }
@@ -200,13 +184,9 @@ func (id *ID) Migrate(ch *EventChannel) error {
 // RTU was lost.
 func (id *ID) Notify(e ib.EventType) {
 	id.mu.Lock()
-	conn := id.conn
-	id.mu.Unlock()
-	if e == ib.EventCommEst && conn != 0 {
-		_ = id.mgr.command(func(a *ibcm.Agent, now monotime.Time) error {
-			a.CommEstablished(now, conn)
-			return nil
-		})
+	defer id.mu.Unlock()
+	if e == ib.EventCommEst && id.state != stDestroyed {
+		id.via.heard()
 	}
 }
 
@@ -214,4 +194,23 @@ func (id *ID) Notify(e ib.EventType) {
 func (id *ID) raise(ev Event) {
 	ev.ID = id
 	id.ch.put(&ev)
+}
+
+// over raises the event that ends an attempt to connect. The caller holds mu.
+func (id *ID) over(ev Event) {
+	_ = id.failQP() // it may be gone; the event counts
+	id.state = stDisconnected
+	id.raise(ev)
+}
+
+// raiseRequest raises a ConnectRequest on a listener's channel.
+func (id *ID) raiseRequest(ev *Event) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	ev.ID.ch = id.ch
+	if id.state != stListening { // destroyed meanwhile
+		_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
+		return
+	}
+	id.ch.put(ev)
 }

@@ -88,7 +88,7 @@ func (id *ID) initQP(qp *verbs.QP) error {
 // modify takes a queue pair through states with the attributes of the ID.
 func (id *ID) modify(qp *verbs.QP, steps ...ib.QPState) error {
 	for _, s := range steps {
-		attr, mask := id.attrFor(s, qp.Type())
+		attr, mask, _ := id.via.attrFor(s, qp.Type())
 		if err := qp.Modify(&attr, mask); err != nil {
 			return err
 		}
@@ -145,58 +145,17 @@ func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error
 		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: it needs a device", id.state)
 	case s != ib.QPInit && s != ib.QPRTR && s != ib.QPRTS:
 		return ib.QPAttr{}, 0, fail(syscall.EINVAL, "state", "%v: INIT, RTR or RTS", s)
-	case s != ib.QPInit && t != ib.QPTypeUD && id.params.DestQPN == 0:
+	}
+	attr, mask, known := id.via.attrFor(s, t)
+	if !known {
 		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: its peer's queue pair is not known", id.state)
 	}
-	attr, mask := id.attrFor(s, t)
 	return attr, mask, nil
 }
 
-// attrFor fills the attributes for a state. As Linux's rdma_cm does, it leaves
-// the RNR timer at its longest, 655 ms.
-func (id *ID) attrFor(s ib.QPState, t ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask) {
-	a.State, mask = s, ib.QPStateAttr
-	p := &id.params
-	switch {
-	case s == ib.QPInit && t == ib.QPTypeUD:
-		a.PortNum, a.QKey = 1, UDQKey
-		mask |= ib.QPPKeyIndex | ib.QPPort | ib.QPQKey
-	case s == ib.QPInit:
-		a.PortNum, a.AccessFlags = 1, ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic
-		mask |= ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
-	case s == ib.QPRTR && t != ib.QPTypeUD:
-		a.AH, a.PathMTU, a.DestQPN, a.RQPSN = id.ahAttr(), p.PathMTU, p.DestQPN, p.RQPSN
-		mask |= ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
-		if t == ib.QPTypeRC || t == ib.QPTypeXRCRecv {
-			a.MaxDestRdAtomic = p.MaxDestRdAtomic
-			mask |= ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
-		}
-	case s == ib.QPRTS:
-		a.SQPSN = p.SQPSN
-		mask |= ib.QPSQPSN
-		if t == ib.QPTypeXRCRecv {
-			a.Timeout = p.Timeout
-			mask |= ib.QPTimeout
-		}
-		if t == ib.QPTypeRC || t == ib.QPTypeXRCSend {
-			a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = p.Timeout, p.RetryCnt, p.RNRRetry, p.MaxRdAtomic
-			mask |= ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
-		}
-	}
-	return a, mask
-}
-
-// ahAttr is the address vector to the peer.
-func (id *ID) ahAttr() ib.AHAttr { return id.ahTo(ib.GIDFromAddr(id.peer.Addr().WithZone(""))) }
-
 // ahTo is the address vector from the ID's address to another.
 func (id *ID) ahTo(dgid ib.GID) ib.AHAttr {
-	tos := id.tos
-	if tos == 0 {
-		tos = id.params.TrafficClass
-	}
 	return ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{
-		DGID: dgid, SGIDIndex: id.place.sgidIndex(), HopLimit: 64, TrafficClass: tos,
-		FlowLabel: id.params.FlowLabel,
+		DGID: dgid, SGIDIndex: id.place.sgidIndex(), HopLimit: 64, TrafficClass: id.tos,
 	}}
 }

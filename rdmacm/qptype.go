@@ -56,7 +56,7 @@ func (id *ID) become(t ib.QPType) error {
 	if !serves(id.ps, t) {
 		return invalid("type", "%v does not go with port space %v", t, id.ps)
 	}
-	if id.conn != 0 && (t == ib.QPTypeUD) != id.datagrams() {
+	if id.via.begun() && (t == ib.QPTypeUD) != id.datagrams() {
 		return invalid("type", "%v: the peer was asked for %v, or asks for it", t, id.typ)
 	}
 	id.typ = t

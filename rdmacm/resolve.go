@@ -33,12 +33,12 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 		}
 		ip = at.addr
 	}
-	b, err := id.mgr.ports.bind(binding{scope: scopeOf(ip, id.afOnly), reuse: id.reuse, shared: shared}, id.ps, addr.Port())
+	port, err := id.via.bind(ip, addr.Port(), shared)
 	if err != nil {
 		return err
 	}
-	id.bound, id.place = b, at
-	id.local = netip.AddrPortFrom(ip, b.service.Port())
+	id.place = at
+	id.local = netip.AddrPortFrom(ip, port)
 	id.state = stBound
 	return nil
 }
@@ -89,14 +89,15 @@ func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 		if err != nil {
 			return err
 		}
-		if id.bound == nil {
-			if id.bound, err = id.mgr.ports.bind(binding{scope: scopeOf(at.addr, true)}, id.ps, 0); err != nil {
+		port := id.local.Port()
+		if id.state == stIdle {
+			if port, err = id.via.bind(at.addr, 0, false); err != nil {
 				return err
 			}
 		}
 		id.place = at
+		id.local = netip.AddrPortFrom(at.addr, port)
 	}
-	id.local = netip.AddrPortFrom(id.place.addr, id.bound.service.Port())
 	id.peer = peer
 	return nil
 }

@@ -1,0 +1,38 @@
+package rdmacm
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+)
+
+// A connector is an identifier's side of a connection manager's protocol. For
+// RoCE devices that is the InfiniBand specification's: ibConnector.
+//
+// The identifier checks its state before it calls, and holds its mu.
+type connector interface {
+	// bind takes a local port for an address, which may be a wildcard, and
+	// returns it; port 0 stands for one that is free. The port is kept from other
+	// processes at once if it is shared, else when it is listened to at the latest.
+	bind(ip netip.Addr, port uint16, shared bool) (uint16, error)
+	listen(backlog int) error
+	connect(p *ConnParam) error
+	// establish tells a peer that has accepted that the queue pair is ready.
+	establish() error
+	accept(p *ConnParam) error
+	// reject refuses a request, or a peer's acceptance.
+	reject(call string, ece bool, private []byte) error
+	// disconnect takes the queue pair out of service and releases the
+	// connection, or answers the peer's release. Doing it again does nothing.
+	disconnect() error
+	// begun reports whether a peer has been asked, or has asked.
+	begun() bool
+	// heard tells that a packet of the peer has reached the queue pair.
+	heard()
+	// attrFor fills the attributes of a queue pair for a state; false if the
+	// peer must be known for it and is not.
+	attrFor(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, bool)
+	// destroy ends what is under way and gives the port back. It is called
+	// last, in the state destroyed and without mu.
+	destroy()
+}

@@ -1,0 +1,120 @@
+package rdmacm
+
+import (
+	"verbena/ib"
+	"verbena/internal/cm/ibcm"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+)
+
+// ibManager is the InfiniBand connection manager of this process: one protocol
+// agent for all identifiers.
+//
+// Whoever has something for the agent takes the manager's mu, calls it and
+// kicks the manager's goroutine, which alone polls events: it takes them to
+// identifiers without mu, as it sends MADs.
+type ibManager struct {
+	// immutable after newIBManager
+	m     *manager
+	svc   gsi
+	ports *portTable
+
+	// guarded by m.mu
+	agent     *ibcm.Agent
+	conns     map[ibcm.ConnID]*ibConnector
+	listeners map[ibcm.ListenerID]*ibConnector
+
+	// of the manager's goroutine
+	out    []ibcm.Datagram
+	events []ibcm.Event
+}
+
+func newIBManager(m *manager, guid ib.GUID) *ibManager {
+	return &ibManager{
+		m: m, svc: m.svc, ports: &portTable{svc: m.svc, random: m.random, bound: map[serviceID][]*binding{}},
+		agent: ibcm.New(ibcm.Config{GUID: guid, Slot: uint8(m.svc.Slot()), Random: m.random, ACKDelay: ackDelay}),
+		conns: map[ibcm.ConnID]*ibConnector{}, listeners: map[ibcm.ListenerID]*ibConnector{},
+	}
+}
+
+// ackDelay is how long this side takes to acknowledge, as a time code: the
+// device attribute LocalCAAckDelay, 134 ms.
+const ackDelay = 15
+
+// start takes MADs from the engine.
+func (b *ibManager) start() {
+	b.svc.OnMAD(b.handleMAD)
+	b.svc.OnLoss(b.handleLoss)
+}
+
+func (b *ibManager) stop() {
+	b.svc.OnMAD(nil)
+	b.svc.OnLoss(nil)
+}
+
+// handleMAD takes a MAD from the engine.
+func (b *ibManager) handleMAD(meta *roce.Meta, mad []byte) {
+	b.m.mu.Lock()
+	path := ibcm.Path{Local: b.m.localLocked(meta.Dst), Remote: meta.Src}
+	b.agent.HandleMAD(monotime.Now(), path, mad)
+	b.m.mu.Unlock()
+	b.m.kick()
+}
+
+// handleLoss has unanswered messages repeated at once: MADs may have been lost.
+func (b *ibManager) handleLoss() {
+	b.m.mu.Lock()
+	b.agent.Repeat()
+	b.m.mu.Unlock()
+	b.m.kick()
+}
+
+// serve does what is due, on the manager's goroutine. It returns when it is to
+// be called next, and whether there was something to do.
+func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
+	b.m.mu.Lock()
+	b.agent.HandleTimeout(now)
+	b.events = b.events[:0]
+	for ev, ok := b.agent.PollEvent(); ok; ev, ok = b.agent.PollEvent() {
+		b.events = append(b.events, ev)
+	}
+	b.out = b.outputLocked(b.out[:0])
+	next, _ = b.agent.NextTimeout()
+	b.m.mu.Unlock()
+	b.send(b.out)
+	for _, ev := range b.events {
+		b.dispatch(ev)
+	}
+	return next, len(b.out)+len(b.events) > 0
+}
+
+func (b *ibManager) outputLocked(out []ibcm.Datagram) []ibcm.Datagram {
+	var d ibcm.Datagram
+	for b.agent.PollOutput(&d) {
+		out = append(out, d)
+	}
+	return out
+}
+
+// send sends MADs. What cannot be sent is as good as lost: it is repeated.
+func (b *ibManager) send(out []ibcm.Datagram) {
+	for i := range out {
+		d := &out[i]
+		_ = b.svc.SendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
+	}
+}
+
+// idleLocked reports whether nothing is to be repeated any more.
+func (b *ibManager) idleLocked() bool { return b.agent.Pending() == 0 }
+
+// command runs f on the agent and sends what comes of it, before it returns: a
+// process may end right after it disconnected.
+func (b *ibManager) command(f func(a *ibcm.Agent, now monotime.Time) error) error {
+	b.m.mu.Lock()
+	err := f(b.agent, monotime.Now())
+	out := b.outputLocked(nil)
+	b.m.mu.Unlock()
+	b.send(out)
+	b.m.kick()
+	return err
+}
