@@ -1,0 +1,209 @@
+package ntb
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strings"
+	"testing"
+
+	"verbena/ib"
+)
+
+type parser func(b []byte) (v any, enc, rest []byte, ok bool)
+
+func of[T interface{ Append([]byte) []byte }](parse func([]byte) (T, []byte, bool)) parser {
+	return func(b []byte) (any, []byte, []byte, bool) {
+		v, rest, ok := parse(b)
+		return v, v.Append(nil), rest, ok
+	}
+}
+
+func wqe(b []byte) (any, []byte, []byte, bool) {
+	var w WQE
+	if !w.Parse(b) {
+		return WQE{}, nil, b, false
+	}
+	return w, w.Append(nil), b[WQEBytes:], true
+}
+
+func zeros(n int) string { return strings.Repeat("00", n) }
+
+var formats = []struct {
+	name  string
+	bytes string // written out by hand from the comments on the fields
+	parse parser
+	want  any
+}{
+	{"Resources", "016e7468" + "00000000" + "0000100000000000" + "0010000000000000" + "00040000" + "10000000" + "0000080000000000" + "0000040000000000" +
+		"0020000000000000" + "0024000000000000", of(ParseResources),
+		Resources{WindowBytes: 1 << 20, BellsAt: 0x1000, Bells: 1024, CommandCap: 16, ArenaAt: 0x80000, ArenaBytes: 0x40000, ResponsesAt: 0x2000, DoneAt: 0x2400}},
+	{"Prepare", "026e7468" + "00000000" + "0030000000000000" + "0040000000000000", of(ParsePrepare), Prepare{CommandsAt: 0x3000, PostedAt: 0x4000}},
+	{"Ready", "036e7468" + "00000000", of(ParseReady), Ready{}},
+	{"command header", "08000000" + "07000000", of(ParseCommandHeader), CommandHeader{Op: OpMRCreate, Index: 7}},
+	{"response header", "0c000000" + "07000000" + "05000000" + "00000000", of(ParseResponseHeader), ResponseHeader{OpQPCreate, 7, CommandNoRoom}},
+	{"MRCreate", "44332211" + "03000000" + "8877665544332211" + "0020000000000000" + "03000000" + "02000000" +
+		"0010000000000000" + "0010000000000000" + "0030000000000000" + "0008000000000000", of(ParseMRCreate),
+		MRCreate{Key: 0x11223344, Access: ib.AccessLocalWrite | ib.AccessRemoteWrite, Addr: 0x1122334455667788, Length: 0x2000, Total: 3, Count: 2,
+			Pieces: [MaxCreatePieces]Piece{{0x1000, 0x1000}, {0x3000, 0x800}}}},
+	{"MRAppend", "44332211" + "02000000" + "01000000" + "00000000" + "0050000000000000" + "0008000000000000", of(ParseMRAppend),
+		MRAppend{Key: 0x11223344, Pos: 2, Count: 1, Pieces: [MaxAppendPieces]Piece{{0x5000, 0x800}}}},
+	{"MRDelete", "44332211", of(ParseMRDelete), MRDelete{0x11223344}},
+	{"QPCreate", "11000000" + "40000000" + "0060000000000000" + "0070000000000000" + "05000000" + "00000000", of(ParseQPCreate),
+		QPCreate{QPN: 0x11, Cap: 64, CQEsAt: 0x6000, DoneAt: 0x7000, Bell: 5}},
+	{"QPCreated", "0080000000000000" + "00a0000000000000" + "06000000" + "00000000", of(ParseQPCreated), QPCreated{WQEsAt: 0x8000, PostedAt: 0xa000, Bell: 6}},
+	{"QPModify", "11000000" + "22000000" + "03000000" + "00000000", of(ParseQPModify), QPModify{QPN: 0x11, Dest: 0x22, State: ib.QPRTS}},
+	{"QPDelete", "11000000", of(ParseQPDelete), QPDelete{0x11}},
+	{"WQE, SEND of three bytes", "01" + "07" + "0000" + "09000000" + "03000000" + "00000000" + "03000000" + "00000000" + "00000000" + "00000000" +
+		zeros(32) + "616263" + zeros(61), wqe, WQE{Op: WQESend, Flags: WQEFirst | WQELast | WQESolicited, Index: 9, Length: 3, Bytes: 3, Inline: [MaxInline]byte{'a', 'b', 'c'}}},
+	{"WQE, last piece of a WRITE", "05" + "02" + "0000" + "0a000000" + "00000200" + "00000100" + "00000100" + "78563412" + "44332211" + "00000000" +
+		"0000000001000000" + "0000100000000000" + zeros(80), wqe,
+		WQE{Op: WQEWriteImm, Flags: WQELast, Index: 10, Length: 0x20000, Offset: 0x10000, Bytes: 0x10000, Imm: 0x12345678, Key: 0x11223344, Addr: 1 << 32, DataAt: 0x100000}},
+	{"WQE, compare and swap", "07" + "03" + "0000" + "0b000000" + "08000000" + "00000000" + "08000000" + "00000000" + "44332211" + "00000000" +
+		"0010000000000000" + "0000000000000000" + "0100000000000000" + "0200000000000000" + zeros(64), wqe,
+		WQE{Op: WQECmpSwap, Flags: WQEFirst | WQELast, Index: 11, Length: 8, Bytes: 8, Key: 0x11223344, Addr: 0x1000, CompareAdd: 1, Swap: 2}},
+	{"CQE", "0b000000" + "0100" + "0c" + "00" + "8877665544332211", of(ParseCQE), CQE{Index: 11, Status: StatusRNR, Timer: 12, Orig: 0x1122334455667788}},
+	{"Greeting", "016e7473" + "00000000" + "0000100000000000", of(ParseGreeting), Greeting{1 << 20}},
+	{"Message", "67736d5f62746ee4" + "0010000000000000" + "0400000000000000" + "67736d5f62746ee4", of(ParseMessage), Message{To: 0x1000, Bytes: 4}},
+}
+
+// Each format against bytes written out by hand, and each strict prefix refused.
+func TestFormats(t *testing.T) {
+	for _, f := range formats {
+		t.Run(f.name, func(t *testing.T) {
+			b, err := hex.DecodeString(f.bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, enc, rest, ok := f.parse(append(bytes.Clone(b), 0xaa))
+			if !ok || !reflect.DeepEqual(v, f.want) || len(rest) != 1 {
+				t.Fatalf("parsed %+v, rest %d, %v\nwant %+v", v, len(rest), ok, f.want)
+			}
+			if !bytes.Equal(enc, b) {
+				t.Errorf("encoded %x\nwant    %x", enc, b)
+			}
+			for n := range b {
+				if _, _, rest, ok := f.parse(b[:n]); ok || len(rest) != n {
+					t.Errorf("a prefix of %d bytes was accepted", n)
+				}
+			}
+		})
+	}
+}
+
+// What the original leaves unchecked: counts beyond what there is room for.
+func TestCountsAreBounded(t *testing.T) {
+	slot := func(c interface{ Append([]byte) []byte }) []byte {
+		return append(c.Append(nil), make([]byte, CommandBytes)...)[:CommandBytes-CommandHeaderBytes]
+	}
+	for _, c := range []struct{ total, count, ok int }{
+		{MaxCreatePieces, MaxCreatePieces, 1}, {MaxPieces, MaxCreatePieces, 1}, {MaxPieces + 1, 1, 0}, {1, 2, 0},
+		{MaxPieces, MaxCreatePieces + 1, 0}, {MaxPieces, -1, 0}, {-1, -1, 0},
+	} {
+		b := slot(MRCreate{})
+		b[24], b[25], b[26], b[27] = byte(c.total), byte(c.total>>8), byte(c.total>>16), byte(c.total>>24)
+		b[28], b[29], b[30], b[31] = byte(c.count), byte(c.count>>8), byte(c.count>>16), byte(c.count>>24)
+		if _, _, ok := ParseMRCreate(b); ok != (c.ok == 1) {
+			t.Errorf("MR_CREATE with %d of %d pieces: %v", c.count, c.total, ok)
+		}
+	}
+	for _, n := range []uint32{MaxAppendPieces, MaxAppendPieces + 1, 1 << 28, ^uint32(0)} {
+		b := slot(MRAppend{})
+		b[8], b[9], b[10], b[11] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
+		if _, _, ok := ParseMRAppend(b); ok != (n <= MaxAppendPieces) {
+			t.Errorf("MR_APPEND of %d pieces: %v", n, ok)
+		}
+	}
+	if MaxCreatePieces < 13 || MaxAppendPieces < 14 {
+		t.Errorf("%d and %d pieces a command: the original has room for 13 and 15", MaxCreatePieces, MaxAppendPieces)
+	}
+}
+
+// A piece of a message that is none of it.
+func TestWQEsThatCannotBe(t *testing.T) {
+	good := WQE{Op: WQEWrite, Flags: WQEFirst, Length: 100, Bytes: 50}
+	for name, change := range map[string]func(*WQE){
+		"operation 0":             func(w *WQE) { w.Op = 0 },
+		"unknown operation":       func(w *WQE) { w.Op = numWQEOps },
+		"unknown flag":            func(w *WQE) { w.Flags |= 0x80 },
+		"longer than a message":   func(w *WQE) { w.Length, w.Bytes = 1<<31+1, 1 },
+		"beyond the message":      func(w *WQE) { w.Offset, w.Bytes, w.Flags = 60, 50, WQELast },
+		"offset that wraps":       func(w *WQE) { w.Offset, w.Bytes, w.Flags = ^uint32(0)-10, 50, WQELast },
+		"bytes that wrap":         func(w *WQE) { w.Bytes = ^uint32(0) },
+		"last that is not":        func(w *WQE) { w.Flags |= WQELast },
+		"last without the flag":   func(w *WQE) { w.Bytes = 100 },
+		"first that is not":       func(w *WQE) { w.Offset = 10 },
+		"no bytes":                func(w *WQE) { w.Bytes = 0 },
+		"a SEND placed already":   func(w *WQE) { w.Op = WQESend; w.Flags |= WQEPlaced },
+		"an atomic of 100 bytes":  func(w *WQE) { w.Op = WQEFetchAdd },
+		"half an atomic":          func(w *WQE) { w.Op, w.Length, w.Bytes = WQEFetchAdd, 8, 4 },
+		"an atomic without First": func(w *WQE) { w.Op, w.Length, w.Bytes, w.Flags = WQECmpSwap, 8, 8, WQELast },
+	} {
+		w := good
+		if b := w.Append(nil); !new(WQE).Parse(b) {
+			t.Fatal("the good one is refused")
+		}
+		change(&w)
+		if b := w.Append(nil); new(WQE).Parse(b) {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestVersionsAgree(t *testing.T) {
+	for _, c := range []struct {
+		a, b Versions
+		want uint16
+		ok   bool
+	}{
+		{NewVersions(1, 1), NewVersions(1, 1), 1, true}, {NewVersions(1, 3), NewVersions(2, 5), 3, true},
+		{NewVersions(1, 1), NewVersions(2, 3), 0, false}, {0, NewVersions(0, 1), 0, false}, {NewVersions(3, 2), NewVersions(1, 9), 0, false},
+	} {
+		for _, x := range [][2]Versions{{c.a, c.b}, {c.b, c.a}} {
+			if got, ok := x[0].Agree(x[1]); ok != c.ok || ok && got != c.want {
+				t.Errorf("%#x and %#x: %d, %v", x[0], x[1], got, ok)
+			}
+		}
+	}
+}
+
+func TestRingArithmetic(t *testing.T) {
+	if i := Index(3); i.Since(Index(0xfffffffe)) != 5 || i.Slot(2) != 1 {
+		t.Error("indices do not wrap")
+	}
+	for n, ok := range map[uint32]bool{0: false, 1: true, 3: false, 64: true, MaxRing: true, MaxRing * 2: false} {
+		if ValidCap(n, MaxRing) != ok {
+			t.Errorf("capacity %d: %v", n, !ok)
+		}
+	}
+	if p := NewPosition(7, 9); p.Generation() != 7 || p.Index() != 9 {
+		t.Error("position")
+	}
+	if HelloWordAt(1) == HelloWordAt(2) || HelloWordAt(1) != HelloWordAt(3) || HelloDataAt(2)+MaxHelloBytes > InfoBytes {
+		t.Error("places of hello phases")
+	}
+	if w := NewHelloWord(2, 64); w.Phase() != 2 || w.Size() != 64 {
+		t.Error("hello word")
+	}
+}
+
+// FuzzFormats parses anything as everything. What parses encodes to the same
+// bytes but for the reserved ones, and parses again to the same.
+func FuzzFormats(f *testing.F) {
+	for _, c := range formats {
+		b, _ := hex.DecodeString(c.bytes)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, c := range formats {
+			v, enc, rest, ok := c.parse(b)
+			if !ok {
+				continue
+			}
+			again, enc2, _, ok := c.parse(append(enc, rest...))
+			if !ok || !reflect.DeepEqual(v, again) || !bytes.Equal(enc, enc2) || len(enc) != len(b)-len(rest) {
+				t.Fatalf("%s: %+v, then %+v", c.name, v, again)
+			}
+		}
+	})
+}

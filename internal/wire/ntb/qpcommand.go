@@ -1,0 +1,129 @@
+package ntb
+
+import (
+	"encoding/binary"
+
+	"verbena/ib"
+)
+
+// A QPCreate asks for the far half of a queue pair: a WQE ring in the peer's
+// window. Completions go to a ring of as many entries in the sender's.
+type QPCreate struct {
+	QPN    ib.QPN
+	Cap    uint32 // entries of both rings, a power of two
+	CQEsAt uint64
+	DoneAt uint64 // 8: Position behind the last CQE
+	Bell   uint32 // to ring for completions
+}
+
+const qpCreateBytes = 32
+
+// ParseQPCreate reads a QPCreate behind its header.
+func ParseQPCreate(b []byte) (c QPCreate, rest []byte, ok bool) {
+	if len(b) < qpCreateBytes {
+		return QPCreate{}, b, false
+	}
+	c = QPCreate{
+		QPN:    ib.QPN(binary.LittleEndian.Uint32(b)),
+		Cap:    binary.LittleEndian.Uint32(b[4:]),
+		CQEsAt: binary.LittleEndian.Uint64(b[8:]),
+		DoneAt: binary.LittleEndian.Uint64(b[16:]),
+		Bell:   binary.LittleEndian.Uint32(b[24:]),
+		// reserved (32)
+	}
+	return c, b[qpCreateBytes:], true
+}
+
+// Append appends the bytes of c to b.
+func (c QPCreate) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.QPN))
+	b = binary.LittleEndian.AppendUint32(b, c.Cap)
+	b = binary.LittleEndian.AppendUint64(b, c.CQEsAt)
+	b = binary.LittleEndian.AppendUint64(b, c.DoneAt)
+	b = binary.LittleEndian.AppendUint32(b, c.Bell)
+	return binary.LittleEndian.AppendUint32(b, 0)
+}
+
+// A QPCreated is the response to QPCreate: where the ring is.
+type QPCreated struct {
+	WQEsAt   uint64
+	PostedAt uint64 // 8: Position behind the last WQE
+	Bell     uint32 // to ring for requests
+}
+
+const qpCreatedBytes = 24
+
+// ParseQPCreated reads a QPCreated behind its header.
+func ParseQPCreated(b []byte) (c QPCreated, rest []byte, ok bool) {
+	if len(b) < qpCreatedBytes {
+		return QPCreated{}, b, false
+	}
+	return QPCreated{
+		WQEsAt:   binary.LittleEndian.Uint64(b),
+		PostedAt: binary.LittleEndian.Uint64(b[8:]),
+		Bell:     binary.LittleEndian.Uint32(b[16:]),
+		// reserved (32)
+	}, b[qpCreatedBytes:], true
+}
+
+// Append appends the bytes of c to b.
+func (c QPCreated) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, c.WQEsAt)
+	b = binary.LittleEndian.AppendUint64(b, c.PostedAt)
+	b = binary.LittleEndian.AppendUint32(b, c.Bell)
+	return binary.LittleEndian.AppendUint32(b, 0)
+}
+
+// A QPModify says which queue pair of the peer the sender's is connected to,
+// and its state.
+type QPModify struct {
+	QPN   ib.QPN
+	Dest  ib.QPN
+	State ib.QPState
+}
+
+const qpModifyBytes = 16
+
+// ParseQPModify reads a QPModify behind its header.
+func ParseQPModify(b []byte) (c QPModify, rest []byte, ok bool) {
+	if len(b) < qpModifyBytes {
+		return QPModify{}, b, false
+	}
+	s := binary.LittleEndian.Uint32(b[8:])
+	if s > uint32(ib.QPErr) {
+		return QPModify{}, b, false
+	}
+	return QPModify{
+		QPN:   ib.QPN(binary.LittleEndian.Uint32(b)),
+		Dest:  ib.QPN(binary.LittleEndian.Uint32(b[4:])),
+		State: ib.QPState(s),
+		// reserved (32)
+	}, b[qpModifyBytes:], true
+}
+
+// Append appends the bytes of c to b.
+func (c QPModify) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.QPN))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.Dest))
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.State))
+	return binary.LittleEndian.AppendUint32(b, 0)
+}
+
+// A QPDelete takes the far half of a queue pair away. Its response says that
+// the peer neither executes nor answers any more of its requests.
+type QPDelete struct{ QPN ib.QPN }
+
+const qpDeleteBytes = 4
+
+// ParseQPDelete reads a QPDelete behind its header.
+func ParseQPDelete(b []byte) (c QPDelete, rest []byte, ok bool) {
+	if len(b) < qpDeleteBytes {
+		return QPDelete{}, b, false
+	}
+	return QPDelete{ib.QPN(binary.LittleEndian.Uint32(b))}, b[qpDeleteBytes:], true
+}
+
+// Append appends the bytes of c to b.
+func (c QPDelete) Append(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(b, uint32(c.QPN))
+}
