@@ -1,0 +1,48 @@
+package ring
+
+import "errors"
+
+// Layout of the memory. What different processors write is two lines apart,
+// because processors fetch lines in pairs.
+const (
+	headAt     = 0   // 8 bytes: how far the consumer has read
+	armedAt    = 128 // 8 bytes: 1 if the consumer is to be woken
+	dataAt     = 4096
+	dataBytes  = 1 << 20 // half of a usual L2 cache
+	totalBytes = dataAt + dataBytes
+)
+
+// Layout of an entry.
+const (
+	lineBytes   = 64
+	headerBytes = 16
+	skipLength  = 1<<32 - 1
+)
+
+// MaxBytes is the longest entry: a train of 64 KiB with headers is more than a
+// socket takes at once.
+const MaxBytes = 1 << 16
+
+// ErrCorrupt says that the other side did not write what a ring has.
+var ErrCorrupt = errors.New("ring: the other side's indices or lengths are wrong")
+
+// Message is what goes with an entry.
+type Message struct {
+	Data    []byte
+	Segment int    // bytes of a packet; the last may be shorter
+	TOS     uint8  // as of an IP header
+	Tag     uint32 // what the two ends agree on
+}
+
+// turn is the number of the entry at a position: never 0 in its upper half, so
+// that no entry's first word is.
+func turn(pos uint64) uint64 { return (pos/lineBytes | 1<<31) & (1<<32 - 1) }
+
+func first(pos uint64, length uint32) uint64 { return uint64(length) | turn(pos)<<32 }
+
+func second(m *Message) uint64 {
+	return uint64(uint16(m.Segment)) | uint64(m.TOS)<<16 | uint64(m.Tag)<<32
+}
+
+// entryBytes is the room that an entry of n bytes takes.
+func entryBytes(n int) int { return (headerBytes + n + lineBytes - 1) &^ (lineBytes - 1) }

@@ -1,0 +1,159 @@
+package ring
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
+)
+
+// Out is a ring to another process, which this one writes.
+type Out struct {
+	*Producer
+	Peer   Identity
+	fd     int // the connection
+	event  int // the peer's eventfd
+	memory []byte
+}
+
+// In is a ring from another process, which this one reads.
+type In struct {
+	*Consumer
+	Peer   Identity
+	fd     int
+	memory []byte
+}
+
+var one = binary.NativeEndian.AppendUint64(nil, 1)
+
+// Wake ends the peer's sleep.
+func (o *Out) Wake() { _, _ = unix.Write(o.event, one) } // full is as good: it will be read
+
+// Alive reports whether the process at the other end is there.
+func (o *Out) Alive() bool { return alive(o.fd) }
+
+// alive reports whether a connection, on which nothing more is said, stands.
+func alive(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n == 0 && err == nil
+}
+
+// Close unmaps the ring and ends the connection. Nobody may use it any more.
+func (o *Out) Close() {
+	closeFD(o.event)
+	closeFD(o.fd)
+	unix.Munmap(o.memory)
+}
+
+// Close is Out's.
+func (i *In) Close() {
+	closeFD(i.fd)
+	unix.Munmap(i.memory)
+}
+
+func closeFD(fd int) {
+	held.Remove(fd)
+	unix.Close(fd)
+}
+
+var errStranger = errors.New("ring: the process at the other end is another user's, of another network namespace or version")
+
+// Dial makes a ring to the process that listens at path, if it is the one that
+// owns the slot and is of our network namespace. It waits for the answer for as
+// many milliseconds as it is told.
+func Dial(path string, self Identity, slot, patienceMillis int) (*Out, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	memory, mfd, err := newMemory()
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	err = say(fd, self, mfd)
+	unix.Close(mfd)
+	var h hello
+	event := -1
+	if err == nil {
+		h, event, err = hear(fd, patienceMillis)
+	}
+	if err == nil && (h.who.Slot != slot || h.who.NetDev != self.NetDev || h.who.NetIno != self.NetIno) {
+		err = errStranger
+	}
+	if err != nil {
+		if event >= 0 {
+			unix.Close(event)
+		}
+		unix.Close(fd)
+		unix.Munmap(memory)
+		return nil, err
+	}
+	held.Add(fd)
+	held.Add(event)
+	return &Out{Producer: newProducer(memory), Peer: h.who, fd: fd, event: event, memory: memory}, nil
+}
+
+// say sends our hello with a descriptor.
+func say(fd int, self Identity, with int) error {
+	if err := sameUser(fd); err != nil {
+		return err
+	}
+	h := hello{bytes: totalBytes, who: self}
+	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, h.append(nil), unix.UnixRights(with), nil, unix.MSG_NOSIGNAL))
+}
+
+// hear waits for the other side's hello, which comes with a descriptor.
+func hear(fd, patienceMillis int) (h hello, with int, err error) {
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patienceMillis); n == 0 || err != nil {
+		return hello{}, -1, fmt.Errorf("ring: no answer (%v)", err)
+	}
+	var b [helloBytes + 1]byte
+	oob := make([]byte, unix.CmsgSpace(4*4))
+	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return hello{}, -1, os.NewSyscallError("recvmsg", err)
+	}
+	fds := rights(oob[:oobn])
+	h, ok := parseHello(b[:n])
+	if !ok || len(fds) != 1 || flags&unix.MSG_CTRUNC != 0 {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return hello{}, -1, errStranger
+	}
+	return h, fds[0], nil
+}
+
+// rights returns the descriptors in control messages.
+func rights(oob []byte) (fds []int) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range msgs {
+		if got, err := unix.ParseUnixRights(&msgs[i]); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}
+
+func sameUser(fd int) error {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return os.NewSyscallError("getsockopt SO_PEERCRED", err)
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		return errStranger
+	}
+	return nil
+}

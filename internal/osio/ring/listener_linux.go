@@ -1,0 +1,228 @@
+package ring
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
+)
+
+// Listener is where others find this process. Its descriptor becomes readable
+// when Serve has something to do.
+type Listener struct {
+	// immutable after Listen
+	path        string
+	self        Identity
+	event       int
+	fd, epoll   int
+	onArrival   func(*In)
+	onDeparture func(any)
+
+	mu    sync.Mutex
+	conns map[int32]any // guarded by mu: by descriptor, *In, *Out or caller; nil when closed
+}
+
+// caller is a connection on which nothing was said yet.
+type caller struct{}
+
+// Bounds of a Listener.
+const (
+	maxCallers = 128 // more than processes that share a port; more are turned away
+	maxEvents  = 16  // handled by one Serve; others come with the next
+)
+
+// Listen makes this process found at path, which is its alone: what a dead
+// process left there is removed. event is the eventfd that wakes it, which others
+// are given. From Serve, onArrival is called with each new ring to this process
+// and onDeparture with each In, and each Out watched, whose other end has gone.
+func Listen(path string, self Identity, event int, onArrival func(*In), onDeparture func(any)) (*Listener, error) {
+	l := &Listener{path: path, self: self, event: event, fd: -1, epoll: -1, onArrival: onArrival, onDeparture: onDeparture, conns: map[int32]any{}}
+	if err := l.open(); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Listener) open() (err error) {
+	if err := os.Remove(l.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if l.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	held.Add(l.fd)
+	if err := unix.Bind(l.fd, &unix.SockaddrUnix{Name: l.path}); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	if err := unix.Listen(l.fd, maxCallers); err != nil {
+		return os.NewSyscallError("listen", err)
+	}
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	held.Add(l.epoll)
+	return l.watch(l.fd)
+}
+
+func (l *Listener) watch(fd int) error {
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
+}
+
+// FD is readable when Serve has something to do.
+func (l *Listener) FD() int { return l.epoll }
+
+// Watch makes Serve tell when o's other end goes.
+func (l *Listener) Watch(o *Out) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		return os.ErrClosed
+	}
+	l.conns[int32(o.fd)] = o
+	return l.watch(o.fd)
+}
+
+// Serve answers those who dial and tells of those who have gone. It does not
+// block. Calls come one at a time.
+func (l *Listener) Serve() {
+	var events [maxEvents]unix.EpollEvent
+	n, err := unix.EpollWait(l.epoll, events[:], 0)
+	if err != nil {
+		return
+	}
+	for _, e := range events[:n] {
+		if e.Fd == int32(l.fd) {
+			l.accept()
+			continue
+		}
+		l.mu.Lock()
+		c := l.conns[e.Fd]
+		l.mu.Unlock()
+		if _, ok := c.(caller); ok {
+			c = l.answer(int(e.Fd))
+		} else {
+			l.forget(int(e.Fd))
+			if c != nil {
+				l.onDeparture(c)
+			}
+			continue
+		}
+		if in, ok := c.(*In); ok {
+			l.onArrival(in)
+		}
+	}
+}
+
+func (l *Listener) accept() {
+	for range maxEvents {
+		fd, _, err := unix.Accept4(l.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if err != nil {
+			return
+		}
+		l.mu.Lock()
+		ok := len(l.conns) < maxCallers+maxLinks
+		if ok {
+			l.conns[int32(fd)] = caller{}
+		}
+		l.mu.Unlock()
+		if !ok || l.watch(fd) != nil {
+			l.mu.Lock()
+			delete(l.conns, int32(fd))
+			l.mu.Unlock()
+			unix.Close(fd)
+			continue
+		}
+		held.Add(fd)
+	}
+}
+
+// maxLinks bounds the connections that stand: in and out, with every slot.
+const maxLinks = 2 * 64
+
+// answer takes the ring of one who dialled, or turns it away, and returns it.
+func (l *Listener) answer(fd int) any {
+	in, err := l.take(fd)
+	if err != nil {
+		l.forget(fd)
+		closeFD(fd)
+		return nil
+	}
+	l.mu.Lock()
+	l.conns[int32(fd)] = in
+	l.mu.Unlock()
+	return in
+}
+
+func (l *Listener) take(fd int) (*In, error) {
+	h, mfd, err := hear(fd, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(mfd)
+	if h.who.NetDev != l.self.NetDev || h.who.NetIno != l.self.NetIno || h.who.Slot == l.self.Slot {
+		return nil, errStranger
+	}
+	memory, err := mapMemory(mfd)
+	if err != nil {
+		return nil, err
+	}
+	if err := say(fd, l.self, l.event); err != nil {
+		unix.Munmap(memory)
+		return nil, err
+	}
+	return &In{Consumer: newConsumer(memory), Peer: h.who, fd: fd, memory: memory}, nil
+}
+
+// forget ends the watch of a connection, before it is closed: a forked child may
+// still have a copy of it, which would keep epoll reporting.
+func (l *Listener) forget(fd int) {
+	l.mu.Lock()
+	delete(l.conns, int32(fd))
+	l.mu.Unlock()
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) // it is there
+}
+
+// Forget ends Watch, or the watch of a ring that arrived, before it is closed.
+func (l *Listener) Forget(c any) {
+	switch c := c.(type) {
+	case *In:
+		l.forget(c.fd)
+	case *Out:
+		l.forget(c.fd)
+	}
+}
+
+// Close ends listening, and connections on which nothing was said. Rings are
+// closed by who has them. Nobody may be in Serve.
+func (l *Listener) Close() {
+	l.mu.Lock()
+	conns := l.conns
+	l.conns = nil
+	l.mu.Unlock()
+	for fd, c := range conns {
+		if _, ok := c.(caller); ok {
+			closeFD(int(fd))
+		}
+	}
+	if l.fd >= 0 {
+		os.Remove(l.path)
+		closeFD(l.fd)
+	}
+	if l.epoll >= 0 {
+		closeFD(l.epoll)
+	}
+}
+
+// NetNamespace returns the identity of a process of this network namespace
+// that owns a slot.
+func NetNamespace(slot int) (Identity, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/net", &st); err != nil {
+		return Identity{}, os.NewSyscallError("stat /proc/self/ns/net", err)
+	}
+	return Identity{Slot: slot, NetDev: st.Dev, NetIno: st.Ino}, nil
+}

@@ -1,0 +1,277 @@
+package ring
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func pair(t testing.TB) (*Producer, *Consumer) {
+	t.Helper()
+	p, c, err := NewPair()
+	if err != nil {
+		t.Skipf("no rings here: %v", err)
+	}
+	return p, c
+}
+
+// pattern is what entry i of a test carries, in one piece.
+func pattern(i, n int) []byte {
+	b := make([]byte, n)
+	r := rand.New(rand.NewPCG(uint64(i), 1))
+	for at := range b {
+		b[at] = byte(r.Uint32())
+	}
+	return b
+}
+
+// Entries of all sizes come out as they went in, many rounds of the ring, with
+// as many waiting as fit.
+func TestOrderAndBytes(t *testing.T) {
+	p, c := pair(t)
+	r := rand.New(rand.NewPCG(7, 7))
+	var sizes []int
+	in, out := 0, 0
+	for out < 2000 {
+		for in < 2000 {
+			n := 1 + r.IntN(MaxBytes)
+			if r.IntN(2) == 0 {
+				n = 1 + r.IntN(100)
+			}
+			b := pattern(in, n)
+			cut := r.IntN(n)
+			m := Message{Segment: 1 + r.IntN(n), TOS: uint8(in), Tag: uint32(in * 7)}
+			if m.Segment > 1<<15 {
+				m.Segment = 1 << 15
+			}
+			if !p.Write(&m, [][]byte{b[:cut], b[cut:]}) {
+				break
+			}
+			sizes = append(sizes, n, m.Segment)
+			in++
+		}
+		if in == out {
+			t.Fatal("an empty ring took nothing")
+		}
+		for k := r.IntN(in-out) + 1; k > 0; k-- {
+			var m Message
+			if ok, err := c.Next(&m); !ok || err != nil {
+				t.Fatalf("entry %d: %v, %v", out, ok, err)
+			}
+			if n := sizes[2*out]; !bytes.Equal(m.Data, pattern(out, n)) || m.Segment != sizes[2*out+1] || m.TOS != uint8(out) || m.Tag != uint32(out*7) {
+				t.Fatalf("entry %d of %d bytes differs", out, n)
+			}
+			c.Advance()
+			out++
+		}
+	}
+	if in == out && c.Waiting() {
+		t.Error("something waits in an empty ring")
+	}
+}
+
+// A payload that looks like an entry is not taken for one in the next round.
+func TestPayloadIsNoEntry(t *testing.T) {
+	p, c := pair(t)
+	b := make([]byte, 4096)
+	for at := range len(b) / 8 {
+		binary.NativeEndian.PutUint64(b[8*at:], first(p.next+dataBytes, 100))
+	}
+	var m Message
+	for range 2 * dataBytes / len(b) {
+		if !p.Write(&Message{}, [][]byte{b}) {
+			t.Fatal("no room")
+		}
+		if ok, err := c.Next(&m); !ok || err != nil || len(m.Data) != len(b) {
+			t.Fatal(ok, err)
+		}
+		c.Advance()
+		if ok, err := c.Next(&m); ok || err != nil {
+			t.Fatalf("an empty ring has %d bytes (%v)", len(m.Data), err)
+		}
+		for at := range len(b) / 8 {
+			binary.NativeEndian.PutUint64(b[8*at:], first(p.next+dataBytes, 100))
+		}
+	}
+}
+
+// Room promises what it says, wherever the ring stands.
+func TestRoom(t *testing.T) {
+	p, c := pair(t)
+	longest := make([]byte, MaxBytes)
+	var m Message
+	for round := range 200 {
+		for p.Room(1) {
+			if !p.Write(&m, [][]byte{longest}) {
+				t.Fatal("no room for what there was room for")
+			}
+			p.Write(&m, [][]byte{longest[:1+round*100]})
+		}
+		if p.free(dataBytes) {
+			t.Fatal("a full ring has room for all")
+		}
+		for {
+			ok, err := c.Next(&m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			c.Advance()
+		}
+	}
+	for _, b := range [][]byte{nil, make([]byte, MaxBytes+1)} {
+		if p.Write(&m, [][]byte{b}) {
+			t.Errorf("took an entry of %d bytes", len(b))
+		}
+	}
+}
+
+// Who arms and finds nothing is woken by the next entry, whatever the order of
+// the two: a consumer that sleeps through one would end this test.
+func TestNoWakeupIsLost(t *testing.T) {
+	p, c := pair(t)
+	const entries = 100000
+	wake := make(chan struct{}, 1)
+	go func() {
+		var b [8]byte
+		for i := range entries {
+			binary.NativeEndian.PutUint64(b[:], uint64(i))
+			for !p.Write(&Message{}, [][]byte{b[:]}) {
+				runtime.Gosched()
+			}
+			if p.MustWake() {
+				wake <- struct{}{}
+			}
+			for i%64 == 0 && c.Waiting() { // let it go to sleep often
+				runtime.Gosched()
+			}
+		}
+	}()
+	deadline := time.After(60 * time.Second)
+	var m Message
+	for i := 0; i < entries; {
+		ok, err := c.Next(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			if got := binary.NativeEndian.Uint64(m.Data); got != uint64(i) {
+				t.Fatalf("entry %d comes as %d", got, i)
+			}
+			c.Advance()
+			i++
+			continue
+		}
+		if c.Arm() {
+			select {
+			case <-wake:
+			case <-deadline:
+				t.Fatalf("slept through entry %d", i)
+			}
+		}
+	}
+}
+
+func TestWriteAllocatesNothing(t *testing.T) {
+	p, c := pair(t)
+	iov := [][]byte{make([]byte, 20), make([]byte, 4096)}
+	var m Message
+	if n := testing.AllocsPerRun(1000, func() {
+		p.Write(&m, iov)
+		c.Next(&m)
+		c.Advance()
+	}); n != 0 {
+		t.Errorf("%v allocations an entry", n)
+	}
+}
+
+// FuzzHostileProducer lets the other side write anything anywhere: the consumer
+// stays within the ring, ends, and says ErrCorrupt at most.
+func FuzzHostileProducer(f *testing.F) {
+	f.Add([]byte{0, 0, 255, 255, 255, 255, 0, 0, 0, 128, 0, 0})
+	f.Add([]byte{0, 0, 1, 0, 0, 0, 0, 0, 0, 128, 255, 255})
+	f.Add([]byte{0, 16, 0, 0, 1, 0, 0, 0, 0, 128, 0, 0})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		memory := make([]uint64, totalBytes/8)
+		b := bytesOf(memory)
+		c := newConsumer(b)
+		var m Message
+		for len(script) >= 12 {
+			line := int(binary.LittleEndian.Uint16(script)) % (dataBytes / lineBytes)
+			copy(b[dataAt+line*lineBytes:], script[2:12])
+			script = script[12:]
+			for range dataBytes / lineBytes {
+				ok, err := c.Next(&m)
+				if err != nil && err != ErrCorrupt {
+					t.Fatal(err)
+				}
+				if !ok {
+					break
+				}
+				if len(m.Data) == 0 || len(m.Data) > MaxBytes || m.Segment < 1 || m.Segment > len(m.Data) {
+					t.Fatalf("%d bytes in packets of %d", len(m.Data), m.Segment)
+				}
+				_ = m.Data[len(m.Data)-1]
+				c.Advance()
+			}
+			c.Waiting()
+			if c.Arm() {
+				c.Disarm()
+			}
+		}
+	})
+}
+
+// FuzzHostileConsumer lets the other side say anything of how far it has read:
+// the producer never takes more room than there is, and stops.
+func FuzzHostileConsumer(f *testing.F) {
+	f.Add(uint64(0), uint16(100))
+	f.Add(uint64(1)<<63, uint16(65535))
+	f.Add(uint64(64), uint16(1))
+	f.Fuzz(func(t *testing.T, head uint64, n uint16) {
+		memory := make([]uint64, totalBytes/8)
+		p := newProducer(bytesOf(memory))
+		b := make([]byte, n)
+		for range 3000 {
+			if !p.Write(&Message{}, [][]byte{b}) {
+				p.head.Store(head)
+				if !p.Write(&Message{}, [][]byte{b}) {
+					break
+				}
+			}
+			if p.next-p.seen > dataBytes {
+				t.Fatalf("at %d, and the consumer at %d", p.next, p.seen)
+			}
+		}
+	})
+}
+
+func BenchmarkSmallEntry(b *testing.B) {
+	p, c := pair(b)
+	iov := [][]byte{make([]byte, 20)}
+	var m Message
+	for b.Loop() {
+		p.Write(&m, iov)
+		p.MustWake()
+		c.Next(&m)
+		c.Advance()
+	}
+}
+
+// BenchmarkTrain is one copy in; what is read is left where it is.
+func BenchmarkTrain(b *testing.B) {
+	p, c := pair(b)
+	iov := [][]byte{make([]byte, 65000)}
+	b.SetBytes(int64(len(iov[0])))
+	var m Message
+	for b.Loop() {
+		p.Write(&m, iov)
+		c.Next(&m)
+		c.Advance()
+	}
+}
