@@ -34,6 +34,7 @@ type Burst struct {
 	bytes    int
 	closed   bool // a shorter datagram ended the train
 	patient  bool // see Patient
+	plain    bool // see Plain
 	held     []mem.Span
 	scratch  []mem.Span
 	iov      [][]byte
@@ -77,6 +78,11 @@ func (b *Burst) Patient(yes bool) { b.patient = yes }
 // IsPatient returns what Patient said.
 func (b *Burst) IsPatient() bool { return b.patient }
 
+// Plain says that the train goes through memory that two processes share: there
+// is nothing on the way that the ICRC would find out about. It is 0, and memory
+// that is written meanwhile cannot make it wrong. Reset ends it.
+func (b *Burst) Plain(yes bool) { b.plain = yes }
+
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
 
@@ -110,7 +116,9 @@ func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 	b.undo = undo{len(b.arena), len(b.iov), len(b.held), b.mark}
 	b.open, b.written, b.first = size, 0, true
 	b.start = len(b.arena)
-	b.crc = path.Pseudo.Start(size, uint16(b.n))
+	if !b.plain {
+		b.crc = path.Pseudo.Start(size, uint16(b.n))
+	}
 	b.arena = bth.Append(b.arena)
 	return true
 }
@@ -168,7 +176,7 @@ func (b *Burst) CopySpans(spans []mem.Span) bool {
 // Span adds n bytes of s from off, by reference when that pays. It takes over
 // the caller's hold on s. It returns false as CopySpan does.
 func (b *Burst) Span(s mem.Span, off, n int) (ok bool) {
-	if n <= copyBelow || len(b.held) == cap(b.held) {
+	if b.copies(n) {
 		ok = b.CopySpan(s, off, n)
 		s.Release()
 		return ok
@@ -177,13 +185,30 @@ func (b *Burst) Span(s mem.Span, off, n int) (ok bool) {
 	b.flush()
 	from := len(b.iov)
 	b.iov = s.AppendSlices(b.iov, off, n)
+	b.written += n
+	if b.plain {
+		return true
+	}
 	for _, p := range b.iov[from:] {
 		if b.crc, ok = mem.Sum(b.crc, p, wire.Update); !ok {
 			return false
 		}
 	}
-	b.written += n
 	return true
+}
+
+// copies reports whether n bytes are copied rather than pointed at.
+func (b *Burst) copies(n int) bool { return n <= copyBelow || len(b.held) == cap(b.held) }
+
+// Changing adds n bytes of s from off that others may write meanwhile: by value
+// where the ICRC must match what is sent, else as Span. The caller keeps s and
+// releases it. It returns false as CopySpan does.
+func (b *Burst) Changing(s mem.Span, off, n int) bool {
+	if !b.plain || b.copies(n) {
+		return b.CopySpan(s, off, n)
+	}
+	s.Hold()
+	return b.Span(s, off, n)
 }
 
 // Spans is Span of all bytes of several; it takes over the hold on each.
@@ -220,6 +245,9 @@ func (b *Burst) flush() {
 }
 
 func (b *Burst) sum(p []byte) {
+	if b.plain {
+		return
+	}
 	if b.first {
 		b.first = false
 		b.crc = wire.UpdateBTH(b.crc, p)
@@ -230,6 +258,9 @@ func (b *Burst) sum(p []byte) {
 
 // zeroPad completes a payload to a multiple of four bytes.
 var zeroPad [3]byte
+
+// noICRC stands where nobody looks.
+var noICRC [wire.ICRCBytes]byte
 
 // End pads and seals the open datagram. It panics if its size is not what
 // Begin was told: that is a fault of the machine, never of a peer.
@@ -242,7 +273,11 @@ func (b *Burst) End() {
 	b.arena = append(b.arena, zeroPad[:pad]...)
 	p := b.arena[b.start:]
 	b.sum(p)
-	b.arena = wire.AppendICRC(b.arena, b.crc)
+	if b.plain {
+		b.arena = append(b.arena, noICRC[:]...)
+	} else {
+		b.arena = wire.AppendICRC(b.arena, b.crc)
+	}
 	b.start = len(b.arena)
 	b.bytes += b.open
 	b.n++

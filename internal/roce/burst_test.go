@@ -172,3 +172,50 @@ func TestTrainRefuses(t *testing.T) {
 		t.Errorf("%d datagrams", n)
 	}
 }
+
+// A plain train has packets of the same form without ICRC, points at what may
+// change meanwhile, and the next train is not plain.
+func TestPlainTrain(t *testing.T) {
+	buf := make([]byte, 4096)
+	tab, r := table(t, buf)
+	b := NewBurst()
+	b.Plain(true)
+	s, v := tab.Local(1, ib.SGE{Length: 4096, LKey: r.LKey()}, 0)
+	if v != ib.VendorNone {
+		t.Fatal(v)
+	}
+	for _, n := range []int{4096, copyBelow} {
+		size, h := packet(n)
+		if !b.Begin(trainPath, size, h) || !b.Changing(s, 0, n) {
+			t.Fatalf("%d bytes do not fit", n)
+		}
+		b.End()
+	}
+	s.Release()
+	if r.Idle() {
+		t.Error("memory is pointed at and not held")
+	}
+	buf[7] = 77 // after the train was filled
+	b.Seal()
+	all := bytes.Join(b.Iov(), nil)
+	for i, want := range []byte{77, 0} { // the short one was copied
+		raw := all[:min(len(all), b.SegmentBytes())]
+		all = all[len(raw):]
+		var p wire.Packet
+		if m := p.Parse(raw); m != wire.WellFormed || p.ICRC != 0 || p.Payload[7] != want {
+			t.Errorf("datagram %d: %v, ICRC %#x, byte %d", i, m, p.ICRC, p.Payload[7])
+		}
+	}
+	b.Reset()
+	if !r.Idle() {
+		t.Error("memory is held after Reset")
+	}
+	size, h := packet(4)
+	b.Begin(trainPath, size, h)
+	b.Copy(buf[:4])
+	b.End()
+	b.Seal()
+	if !trainPath.Pseudo.VerifyWithID(bytes.Join(b.Iov(), nil), 0) {
+		t.Error("the train after a plain one has no ICRC")
+	}
+}
