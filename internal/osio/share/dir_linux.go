@@ -54,8 +54,10 @@ func openDir(dir string) (paths, error) {
 	if err := checkOwner(dir); err != nil {
 		return paths{}, err
 	}
+	// The calling thread's, as is that of the sockets it opens. /proc/self would
+	// be the main thread's, which may have moved alone.
 	var ns unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
+	if err := unix.Stat("/proc/thread-self/ns/net", &ns); err != nil {
 		return paths{}, fmt.Errorf("share: network namespace: %w", err)
 	}
 	at := func(kind string) string { return filepath.Join(dir, fmt.Sprintf("%s-%d", kind, ns.Ino)) }

@@ -30,7 +30,7 @@ func join(dir string, o Options) (Member, error) {
 	}
 	m := &member{
 		opt: o, paths: ps, lock: lock, stop: make(chan struct{}),
-		groups: map[netip.Addr]*group{}, keys: map[string]bool{}, calls: map[uint64]chan frame{},
+		groups: map[netip.Addr]*group{}, keys: map[string]bool{}, calls: map[uint64]call{},
 	}
 	m.change.L = &m.mu
 	deadline := time.Now().Add(joinPatience)

@@ -57,7 +57,7 @@ type member struct {
 	keeper *keeper               // guarded by mu; set while keeping
 	groups map[netip.Addr]*group // guarded by mu: by address without zone
 	keys   map[string]bool       // guarded by mu: what we listen for
-	calls  map[uint64]chan frame // guarded by mu: requests to be answered on link
+	calls  map[uint64]call       // guarded by mu: requests to be answered on link
 	lastID uint64                // guarded by mu
 }
 
@@ -105,9 +105,6 @@ func (m *member) Listen(key string) error {
 	if a.Errno == syscall.EADDRINUSE {
 		return keyError(key)
 	}
-	m.mu.Lock()
-	m.keys[key] = true
-	m.mu.Unlock()
 	return nil
 }
 
@@ -124,6 +121,20 @@ func (m *member) Unlisten(key string) {
 func (m *member) SetWill(id uint64, w Will) error { return m.wills.set(id, w) }
 func (m *member) ClearWill(id uint64)             { m.wills.clear(id) }
 
+// call is a request on its way.
+type call struct {
+	frame
+	answer chan frame // closed if the keeper dies
+}
+
+// answeredLocked takes the answer to f before anything else happens: the keeper
+// may leave next, and what we listen for then is what the next one is told.
+func (m *member) answeredLocked(f, a frame) {
+	if f.Kind == kindListen && a.Err == "" {
+		m.keys[f.Keys[0]] = true
+	}
+}
+
 // call has the keeper, whoever it is, do what f asks. If the keeper dies before
 // it answers, the next one is asked.
 func (m *member) call(f frame) (frame, error) {
@@ -139,12 +150,18 @@ func (m *member) call(f frame) (frame, error) {
 		case keeping:
 			k := m.keeper
 			m.mu.Unlock()
-			return k.request(m.slot, f)
+			a, err := k.request(m.slot, f)
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if err == nil {
+				m.answeredLocked(f, a)
+			}
+			return a, err
 		}
 		l, answer := m.link, make(chan frame, 1)
 		m.lastID++
 		f.ID = m.lastID
-		m.calls[f.ID] = answer
+		m.calls[f.ID] = call{f, answer}
 		m.mu.Unlock()
 		l.send(f, nil) // a failure ends the link, and with it the wait
 		if a, ok := <-answer; ok {
@@ -162,7 +179,7 @@ func (m *member) setRole(r role, l *link, k *keeper) {
 	}
 	m.role, m.link, m.keeper = r, l, k
 	for id, c := range m.calls {
-		close(c)
+		close(c.answer)
 		delete(m.calls, id)
 	}
 	m.change.Broadcast()
@@ -206,9 +223,10 @@ func (m *member) follow(l *link) {
 			m.opt.OnMAD(MAD{Src: f.Src, Dst: f.Addr, TOS: f.TOS, Payload: f.Data})
 		case kindAnswer:
 			m.mu.Lock()
-			if c := m.calls[f.ID]; c != nil {
+			if c, ok := m.calls[f.ID]; ok {
 				delete(m.calls, f.ID)
-				c <- f
+				m.answeredLocked(c.frame, f)
+				c.answer <- f
 			}
 			m.mu.Unlock()
 		}
