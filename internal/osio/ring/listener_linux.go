@@ -217,12 +217,12 @@ func (l *Listener) Close() {
 	}
 }
 
-// NetNamespace returns the identity of a process of this network namespace
-// that owns a slot.
+// NetNamespace returns the identity of a process that owns a slot, in the network
+// namespace of the calling thread, which may have moved alone.
 func NetNamespace(slot int) (Identity, error) {
 	var st unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/net", &st); err != nil {
-		return Identity{}, os.NewSyscallError("stat /proc/self/ns/net", err)
+	if err := unix.Stat("/proc/thread-self/ns/net", &st); err != nil {
+		return Identity{}, os.NewSyscallError("stat /proc/thread-self/ns/net", err)
 	}
 	return Identity{Slot: slot, NetDev: st.Dev, NetIno: st.Ino}, nil
 }

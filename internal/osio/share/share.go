@@ -103,6 +103,9 @@ type Member interface {
 	// QPNRange returns the first and the last queue pair number that this
 	// process may allot.
 	QPNRange() (lo, hi ib.QPN)
+	// Meeting returns the path of a Unix socket by which the owner of a slot may
+	// be found for other things than the port; empty where nothing is shared.
+	Meeting(slot int) string
 	// Socket returns the socket that datagrams to addr for this process's queue
 	// pairs arrive on. It stays the member's: do not close it. A datagram for
 	// QP1 read from it is to be treated as OnMAD's. The error is a *PortError if

@@ -27,6 +27,8 @@ func newSolo(o Options) *solo {
 
 func (s *solo) Slot() int { return 0 }
 
+func (s *solo) Meeting(int) string { return "" }
+
 // QPNRange leaves out QP0, QP1 and the multicast number.
 func (s *solo) QPNRange() (lo, hi ib.QPN) { return ib.QP1 + 1, ib.QPMulticast - 1 }
 

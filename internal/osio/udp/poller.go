@@ -62,6 +62,12 @@ func (p *Poller) Remove(s *Socket) error {
 	return nil
 }
 
+// AddFD is Add of a descriptor that is no Socket, where the system has such.
+func (p *Poller) AddFD(fd int, id uint64) error { return p.wait.add(fd, id) }
+
+// RemoveFD ends AddFD; call it before fd is closed.
+func (p *Poller) RemoveFD(fd int) error { return p.wait.remove(fd) }
+
 // Pause makes Wait ignore s: somebody else reads it for now.
 func (p *Poller) Pause(s *Socket, id uint64) error { return p.setPaused(s, id, true) }
 
@@ -126,6 +132,10 @@ func (p *Poller) readyPortable(ready []uint64) int {
 
 // Wake makes the current or the next Wait return.
 func (p *Poller) Wake() { p.wait.wake() }
+
+// WakeFD returns an eventfd, which another process may be given: what it writes
+// does what Wake does. It stays the Poller's. -1 where there is none.
+func (p *Poller) WakeFD() int { return p.wait.wakeFD() }
 
 // Close frees the Poller's descriptors, not the sockets. Nobody may be in Wait.
 func (p *Poller) Close() error { return p.wait.close() }

@@ -101,6 +101,8 @@ func (w *waiter) wake() {
 	}
 }
 
+func (w *waiter) wakeFD() int { return w.event }
+
 func (w *waiter) close() error {
 	held.Remove(w.event)
 	held.Remove(w.epoll)
