@@ -49,6 +49,13 @@ func (p *Poller) Add(s *Socket, id uint64) error {
 	return nil
 }
 
+// AddDescriptor is Add of a descriptor that is no Socket, where the system can
+// wait for those.
+func (p *Poller) AddDescriptor(fd int, id uint64) error { return p.wait.add(fd, id) }
+
+// RemoveDescriptor ends AddDescriptor.
+func (p *Poller) RemoveDescriptor(fd int) error { return p.wait.remove(fd) }
+
 // Remove ends Add; call it before s is closed.
 func (p *Poller) Remove(s *Socket) error {
 	pt, ok := s.io.(*portable)

@@ -1,0 +1,194 @@
+package tcp
+
+import (
+	"net/netip"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
+)
+
+// Dial begins a connection. local may lack the address, the port or both, which
+// the system chooses then. The descriptor becomes writable when Finish has
+// something to say.
+//
+// Errors: EADDRNOTAVAIL, EADDRINUSE, ENETUNREACH and such that the system knows
+// at once.
+func Dial(local, remote netip.AddrPort) (*Conn, error) {
+	fd, err := open(remote.Addr())
+	if err != nil {
+		return nil, err
+	}
+	if local.IsValid() && (local.Port() != 0 || !local.Addr().IsUnspecified()) {
+		if local.Port() == 0 {
+			// The port is chosen when the peer is known. Where the kernel cannot,
+			// it is chosen now.
+			_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+		}
+		if err := unix.Bind(fd, sockaddr(local)); err != nil {
+			unix.Close(fd)
+			return nil, os.NewSyscallError("bind", err)
+		}
+	}
+	if err := unix.Connect(fd, sockaddr(remote)); err != nil && err != unix.EINPROGRESS && err != unix.EINTR {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	return adopt(fd, remote)
+}
+
+// open returns a socket for connections with an address.
+func open(addr netip.Addr) (int, error) {
+	family := unix.AF_INET
+	if addr.Unmap().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if family == unix.AF_INET6 {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+	}
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, os.NewSyscallError("setsockopt", err)
+	}
+	return fd, nil
+}
+
+// adopt makes a Conn of a descriptor, which it owns, also after an error.
+func adopt(fd int, remote netip.AddrPort) (*Conn, error) {
+	c := &Conn{desc: fd, remote: remote}
+	if err := c.findLocal(); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	held.Add(fd)
+	return c, nil
+}
+
+func (c *Conn) findLocal() error {
+	sa, err := unix.Getsockname(c.desc)
+	if err != nil {
+		return os.NewSyscallError("getsockname", err)
+	}
+	a, err := addrPort(sa)
+	c.local.Store(&a)
+	return err
+}
+
+// Finish tells, once the descriptor is writable, whether the connection of Dial
+// is up.
+//
+// Errors: ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH and such.
+func (c *Conn) Finish() error {
+	errno, err := unix.GetsockoptInt(c.desc, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err == nil && errno != 0 {
+		err = syscall.Errno(errno)
+	}
+	if err != nil {
+		return os.NewSyscallError("connect", err)
+	}
+	return c.findLocal()
+}
+
+// Listen takes connections at an address. Port 0 has the system choose one.
+//
+// Errors: EADDRINUSE if any program's listener has the port; EADDRNOTAVAIL.
+func Listen(local netip.AddrPort, backlog int) (*Listener, error) {
+	fd, err := open(local.Addr())
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{desc: fd}
+	if err := l.bind(local, backlog); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	held.Add(fd)
+	return l, nil
+}
+
+func (l *Listener) bind(local netip.AddrPort, backlog int) error {
+	// Connections of a listener before us that linger do not keep the port.
+	if err := unix.SetsockoptInt(l.desc, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
+	if err := unix.Bind(l.desc, sockaddr(local)); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	if err := unix.Listen(l.desc, backlog); err != nil {
+		return os.NewSyscallError("listen", err)
+	}
+	sa, err := unix.Getsockname(l.desc)
+	if err != nil {
+		return os.NewSyscallError("getsockname", err)
+	}
+	l.local, err = addrPort(sa)
+	return err
+}
+
+// Accept returns the next connection, nil if there is none now. One that has
+// failed meanwhile is passed over.
+func (l *Listener) Accept() (*Conn, error) {
+	for {
+		fd, sa, err := unix.Accept4(l.desc, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		switch err {
+		case nil:
+		case unix.EAGAIN:
+			return nil, nil
+		case unix.EINTR, unix.ECONNABORTED, unix.EPROTO, unix.ENETDOWN, unix.EHOSTUNREACH, unix.ENETUNREACH: // accept(2)
+			continue
+		default:
+			return nil, os.NewSyscallError("accept4", err)
+		}
+		remote, err := addrPort(sa)
+		if err == nil {
+			err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		}
+		if err != nil {
+			unix.Close(fd)
+			continue
+		}
+		if c, err := adopt(fd, remote); err == nil {
+			return c, nil
+		}
+	}
+}
+
+// Close stops listening. What was not accepted is reset.
+func (l *Listener) Close() error {
+	held.Remove(l.desc)
+	return unix.Close(l.desc)
+}
+
+// MSS returns how many bytes a segment carries now.
+func (c *Conn) MSS() (int, error) {
+	n, err := unix.GetsockoptInt(c.desc, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
+	return n, os.NewSyscallError("getsockopt", err)
+}
+
+// CloseWrite ends our side of the stream: FIN behind what was written.
+func (c *Conn) CloseWrite() error {
+	return os.NewSyscallError("shutdown", unix.Shutdown(c.desc, unix.SHUT_WR))
+}
+
+// Close frees the descriptor. What was written is still sent; if there is input
+// that nobody read the peer gets a reset.
+func (c *Conn) Close() error {
+	held.Remove(c.desc)
+	return unix.Close(c.desc)
+}
+
+// Abort frees the descriptor and resets the connection: what is not sent is
+// lost.
+func (c *Conn) Abort() error {
+	_ = unix.SetsockoptLinger(c.desc, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	return c.Close()
+}

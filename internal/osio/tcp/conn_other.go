@@ -1,0 +1,33 @@
+//go:build !linux
+
+package tcp
+
+import (
+	"errors"
+	"net/netip"
+)
+
+// Vectors is the memory of one system call's scatter list.
+type Vectors struct{}
+
+// Set tells which of many descriptors have something to do.
+type Set struct{}
+
+func Dial(local, remote netip.AddrPort) (*Conn, error)       { return nil, errors.ErrUnsupported }
+func Listen(local netip.AddrPort, _ int) (*Listener, error)  { return nil, errors.ErrUnsupported }
+func NewSet() (*Set, error)                                  { return nil, errors.ErrUnsupported }
+func (c *Conn) Finish() error                                { return errors.ErrUnsupported }
+func (c *Conn) MSS() (int, error)                            { return 0, errors.ErrUnsupported }
+func (c *Conn) CloseWrite() error                            { return errors.ErrUnsupported }
+func (c *Conn) Close() error                                 { return errors.ErrUnsupported }
+func (c *Conn) Abort() error                                 { return errors.ErrUnsupported }
+func (c *Conn) Readv(*Vectors, [][]byte) (int, error)        { return 0, errors.ErrUnsupported }
+func (c *Conn) Writev(*Vectors, [][]byte) (int, error)       { return 0, errors.ErrUnsupported }
+func (l *Listener) Accept() (*Conn, error)                   { return nil, errors.ErrUnsupported }
+func (l *Listener) Close() error                             { return errors.ErrUnsupported }
+func (s *Set) FD() int                                       { return -1 }
+func (s *Set) Add(fd int, id uint64, want Interest) error    { return errors.ErrUnsupported }
+func (s *Set) Change(fd int, id uint64, want Interest) error { return errors.ErrUnsupported }
+func (s *Set) Remove(fd int) error                           { return errors.ErrUnsupported }
+func (s *Set) Ready() ([]Event, error)                       { return nil, errors.ErrUnsupported }
+func (s *Set) Close() error                                  { return errors.ErrUnsupported }

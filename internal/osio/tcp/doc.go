@@ -1,0 +1,15 @@
+// Package tcp is TCP sockets as an engine wants them: raw descriptors that never
+// block and are no business of the runtime's poller, read by readv straight to
+// where bytes belong and written from where they are. It knows no
+// protocol.
+//
+//	Listen ─ Accept ─┐
+//	Dial ─ Finish ───┴─► Conn: Readv, Writev, CloseWrite, Close or Abort
+//	                     Set: which of many have something to do
+//
+// The owner of a Conn sees to it that nobody uses it while or after it is
+// closed: the descriptor's number is someone else's then. Readv is for one
+// goroutine at a time, and Writev for one.
+//
+// Only Linux has it; elsewhere every call says so.
+package tcp
