@@ -68,6 +68,8 @@ const (
 type Options struct {
 	Revision uint8 // of an initiator: 1 or 2; 0 stands for 2
 	CRC      bool  // wants CRCs; they are used if either end wants them
+	// Extensions says that this end has RFC 7306: atomics and immediate data.
+	Extensions bool
 	// IRD and ORD are the READs that this end serves and asks for at a time.
 	IRD, ORD uint16
 	// RTR, of an initiator, are the kinds of ready-to-receive message it offers
@@ -122,7 +124,7 @@ func NewInitiator(now monotime.Time, o Options) (*Conn, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrPrivateData, n, MaxPrivateData(o.Revision))
 	}
 	c := &Conn{initiator: true, opt: o, state: StateRequesting, deadline: now.Add(replyWait)}
-	f := wire.MPAFrame{CRC: o.CRC, Revision: o.Revision, PrivateData: o.PrivateData}
+	f := wire.MPAFrame{CRC: o.CRC, Extensions: o.Extensions, Revision: o.Revision, PrivateData: o.PrivateData}
 	if o.Revision == 2 {
 		f.IsEnhanced, f.Enhanced = true, c.offer()
 	}
@@ -319,6 +321,7 @@ func (c *Conn) mayReply(private []byte) error {
 // reply returns a Reply in the Request's revision.
 func (c *Conn) reply(private []byte) wire.MPAFrame {
 	return wire.MPAFrame{
-		Reply: true, CRC: c.opt.CRC || c.peer.CRC, Revision: c.peer.Revision, IsEnhanced: c.peer.IsEnhanced, PrivateData: private,
+		Reply: true, CRC: c.opt.CRC || c.peer.CRC, Extensions: c.opt.Extensions && c.peer.Extensions, Revision: c.peer.Revision,
+		IsEnhanced: c.peer.IsEnhanced, PrivateData: private,
 	}
 }

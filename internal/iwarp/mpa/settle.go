@@ -60,6 +60,7 @@ func (s RTRSet) into(e *wire.Enhanced) {
 // Settled is what two ends agreed on.
 type Settled struct {
 	CRC         bool // FPDUs carry CRCs, in both directions
+	Extensions  bool // both ends say that they have RFC 7306
 	SendMarkers bool // the peer asked for markers
 	IRD, ORD    uint16
 	// RTR is what the initiator sends first. RTRNone: its first message may be
@@ -79,7 +80,7 @@ func (c *Conn) offer() wire.Enhanced {
 // Spec: RFC 6581, 9.1 and 9.2.
 func (c *Conn) settleInitiator() {
 	f, s := &c.peer, &c.settled
-	*s = Settled{CRC: c.opt.CRC || f.CRC, SendMarkers: f.Markers, IRD: c.opt.IRD, ORD: c.opt.ORD}
+	*s = Settled{CRC: c.opt.CRC || f.CRC, Extensions: c.opt.Extensions && f.Extensions, SendMarkers: f.Markers, IRD: c.opt.IRD, ORD: c.opt.ORD}
 	if f.IsEnhanced {
 		if f.Enhanced.IRD != wire.AnyDepth {
 			s.ORD = min(s.ORD, f.Enhanced.IRD)
@@ -104,7 +105,7 @@ func (c *Conn) settleInitiator() {
 // kind, and answers with depths that the Request's allow.
 func (c *Conn) settleResponder(ird, ord uint16, f *wire.MPAFrame) {
 	req, s := &c.peer, &c.settled
-	*s = Settled{CRC: f.CRC, SendMarkers: req.Markers, IRD: ird, ORD: ord}
+	*s = Settled{CRC: f.CRC, Extensions: f.Extensions, SendMarkers: req.Markers, IRD: ird, ORD: ord}
 	if !req.IsEnhanced {
 		return
 	}

@@ -20,8 +20,9 @@ type AtomicOp uint8
 
 // Atomic operations.
 const (
-	FetchAdd AtomicOp = 0
-	CmpSwap  AtomicOp = 2
+	FetchAdd     AtomicOp = 0
+	UrdmaCmpSwap AtomicOp = 1 // what urdma has for CmpSwap; over TRP only
+	CmpSwap      AtomicOp = 2
 
 	atomicOpMask = 15
 )

@@ -25,7 +25,7 @@ func FuzzSetUpFrame(f *testing.F) {
 			return
 		}
 		want := bytes.Clone(b[:len(b)-len(rest)])
-		want[16] &= 0xf0
+		want[16] &= 0xf1
 		if got := m.Append(nil); !bytes.Equal(got, want) {
 			t.Fatalf("%+v\n got %x\nwant %x", m, got, want)
 		}

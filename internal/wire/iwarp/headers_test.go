@@ -90,7 +90,7 @@ func TestReservedBits(t *testing.T) {
 	if want := (Control{Tagged: true, Last: true, DV: 1, RV: 1, Opcode: Send}); c != want || !bytes.Equal(c.Append(nil), []byte{0xc1, 0x43}) {
 		t.Errorf("%+v", c)
 	}
-	f, _, ok := ParseMPAFrame(unhex(t, "4d504120494420526571204672616d65"+"0f"+"01"+"0000"))
+	f, _, ok := ParseMPAFrame(unhex(t, "4d504120494420526571204672616d65"+"0e"+"01"+"0000"))
 	if want := (MPAFrame{Revision: 1, PrivateData: []byte{}}); !ok || !reflect.DeepEqual(f, want) {
 		t.Errorf("%+v", f)
 	}

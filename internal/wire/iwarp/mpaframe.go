@@ -22,6 +22,9 @@ const (
 	mpaCRC      = 1 << 6
 	mpaReject   = 1 << 5
 	mpaEnhanced = 1 << 4
+	// Deviation: RFC 7306 leaves it to applications to know whether the peer has
+	// it. A reserved bit, which receivers do not look at, says so to our own kind.
+	mpaExtensions = 1 << 0
 )
 
 // An MPAFrame is what each side of a connection sends first: the Request of
@@ -37,6 +40,7 @@ type MPAFrame struct {
 	// IsEnhanced says that Enhanced stands before the private data (S).
 	IsEnhanced  bool
 	Enhanced    Enhanced
+	Extensions  bool   // the sender has RFC 7306; known of our own kind only
 	PrivateData []byte // of the application; aliases the buffer parsed
 }
 
@@ -69,6 +73,7 @@ func ParseMPAFrame(b []byte) (f MPAFrame, rest []byte, ok bool) {
 	f.CRC = b[16]&mpaCRC != 0
 	f.Reject = b[16]&mpaReject != 0
 	f.IsEnhanced = b[16]&mpaEnhanced != 0
+	f.Extensions = b[16]&mpaExtensions != 0
 	f.Revision = b[17] // Rev (8), PD_Length (16)
 	data := b[MPAFrameBytes:n:n]
 	if f.IsEnhanced {
@@ -98,6 +103,9 @@ func (f MPAFrame) Append(b []byte) []byte {
 	if f.IsEnhanced {
 		flags |= mpaEnhanced
 		n += EnhancedBytes
+	}
+	if f.Extensions {
+		flags |= mpaExtensions
 	}
 	b = append(b, key...)
 	b = append(b, flags, f.Revision, byte(n>>8), byte(n))
