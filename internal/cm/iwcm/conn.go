@@ -1,0 +1,202 @@
+package iwcm
+
+import (
+	"fmt"
+
+	"verbena/internal/iwarp/mpa"
+	"verbena/internal/monotime"
+)
+
+// connectWait bounds how long a TCP connection takes to come up, and how long
+// an accepted peer takes to speak: as long as a Reply may take.
+const connectWait = 20 * monotime.Second
+
+// Want is what is to become of the stream.
+type Want uint8
+
+// Wants.
+const (
+	KeepOpen   Want = iota
+	WantShut        // close it in order once all output is written
+	WantAbort       // close it now
+	WantRedial      // close it, and open another one to the peer: HandleConnected follows
+)
+
+// Conn is one connection.
+type Conn struct {
+	opt       mpa.Options
+	count     *Counters
+	state     State
+	listener  *Listener // that it came to
+	mpa       *mpa.Conn // once there is a stream
+	early     []byte    // FPDUs that came with the Reply
+	deadline  monotime.Time
+	want      Want
+	handed    bool // the stream is the queue pair's
+	abandoned bool // nobody is told of it any more
+	events    []Event
+}
+
+// StateError is a command that the state of the connection does not allow.
+type StateError struct {
+	Op    string
+	State State
+}
+
+func (e *StateError) Error() string { return fmt.Sprintf("iwcm: %s in state %v", e.Op, e.State) }
+
+// Dial begins to connect: the caller opens a stream. A kind of
+// ready-to-receive message that the depths do not allow is not offered.
+//
+// Errors: those of mpa.NewInitiator.
+func Dial(now monotime.Time, o mpa.Options, count *Counters) (*Conn, error) {
+	if o.ORD == 0 {
+		o.RTR &^= mpa.RTRs(mpa.RTRRead)
+	}
+	if _, err := mpa.NewInitiator(now, o); err != nil {
+		return nil, err
+	}
+	count[Dialed]++
+	return &Conn{opt: o, count: count, state: Connecting, deadline: now.Add(connectWait)}, nil
+}
+
+// State returns the state.
+func (c *Conn) State() State { return c.state }
+
+// Want returns what is to become of the stream. It is of no meaning once the
+// stream is the queue pair's.
+func (c *Conn) Want() Want { return c.want }
+
+// HandleConnected tells that the stream is open. The Request is to be polled.
+func (c *Conn) HandleConnected(now monotime.Time) {
+	if c.state != Connecting {
+		return // closed meanwhile
+	}
+	c.want = KeepOpen
+	c.mpa, _ = mpa.NewInitiator(now, c.opt) // Dial has tried the options
+	c.deadline = monotime.Never
+	c.setState(Requesting)
+}
+
+// PollOutput returns what is to be written to the stream next, once.
+func (c *Conn) PollOutput() ([]byte, bool) {
+	if c.mpa == nil {
+		return nil, false
+	}
+	return c.mpa.PollOutput()
+}
+
+// HandleInput takes bytes of the stream, which is the Conn's until HandOver.
+func (c *Conn) HandleInput(now monotime.Time, b []byte) {
+	if c.mpa == nil || c.state == Closed {
+		return
+	}
+	c.early = append(c.early, c.mpa.HandleInput(b)...)
+	c.settle(now)
+}
+
+// HandleClose tells that the stream has ended or broken before HandOver, or
+// could not be opened: f says how.
+func (c *Conn) HandleClose(now monotime.Time, f Fault) {
+	if c.state != Closed && !c.handed {
+		c.close(f, WantAbort)
+	}
+}
+
+// NextTimeout returns when HandleTimeout is due.
+func (c *Conn) NextTimeout() monotime.Time {
+	if c.mpa == nil || c.state == Closed {
+		return c.deadline
+	}
+	return min(c.deadline, c.mpa.NextTimeout())
+}
+
+// HandleTimeout gives up waiting, if it is time.
+func (c *Conn) HandleTimeout(now monotime.Time) {
+	if c.state == Closed {
+		return
+	}
+	if !now.Before(c.deadline) {
+		c.close(FaultTimeout, WantAbort)
+		return
+	}
+	if c.mpa != nil {
+		c.mpa.HandleTimeout(now)
+		c.settle(now)
+	}
+}
+
+// settle acts on what the set-up has come to.
+func (c *Conn) settle(now monotime.Time) {
+	switch c.mpa.State() {
+	case mpa.StateDeciding:
+		if c.state == Awaiting {
+			c.setState(Requested)
+		}
+	case mpa.StateReady:
+		if c.state == Requesting {
+			c.setState(Replied)
+			c.raise(Event{Kind: EventReply, PrivateData: c.PrivateData()})
+		}
+	case mpa.StateRefused:
+		if c.state == Requesting && !c.redial(now) {
+			c.count[RejectedBy]++
+			c.over(Event{Kind: EventRejected, PrivateData: c.PrivateData()}, WantShut)
+		}
+	case mpa.StateFailed:
+		if c.mpa.Reason() == mpa.ReasonRevision && c.redial(now) {
+			return
+		}
+		// What output there is, a Terminate, is still written.
+		c.close(faultOf[c.mpa.Reason()], WantShut)
+	}
+}
+
+// redial asks a peer again that answered with an older revision of MPA than
+// it was asked with, whatever else it answered.
+func (c *Conn) redial(now monotime.Time) bool {
+	if c.state != Requesting || c.opt.Revision == 1 || c.mpa.Peer().Revision != 1 {
+		return false
+	}
+	c.count[Redialed]++
+	c.opt.Revision, c.opt.RTR = 1, 0
+	c.mpa, c.early = nil, nil
+	c.deadline = now.Add(connectWait)
+	c.setState(Connecting)
+	c.want = WantRedial
+	return true
+}
+
+// close ends the connection for a fault.
+func (c *Conn) close(f Fault, w Want) {
+	if f != FaultNone {
+		c.count[faultCounter+Counter(f)]++
+	}
+	switch c.state {
+	case Connecting, Requesting, Replied, Answered:
+		c.over(Event{Kind: EventFailed, Fault: f}, w)
+	case Established:
+		c.over(Event{Kind: EventDisconnected, Fault: f}, w)
+	default: // nobody has been told of it; who has a request finds out when it answers
+		c.over(Event{}, w)
+	}
+}
+
+func (c *Conn) over(ev Event, w Want) {
+	c.want = w
+	c.deadline = monotime.Never
+	c.setState(Closed)
+	if ev.Kind != 0 {
+		c.raise(ev)
+	}
+}
+
+// PrivateData returns what the peer sent along with its Request or Reply.
+func (c *Conn) PrivateData() []byte { return c.mpa.Peer().PrivateData }
+
+// Depths returns how many READs the peer serves at a time and how many it asks
+// for, false if it does not say.
+func (c *Conn) Depths() (ird, ord uint16, ok bool) {
+	p := c.mpa.Peer()
+	return p.Enhanced.IRD, p.Enhanced.ORD, p.IsEnhanced
+}

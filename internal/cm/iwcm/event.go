@@ -1,0 +1,40 @@
+package iwcm
+
+// EventKind tells what happened to a connection.
+type EventKind uint8
+
+// Events. A request has none: Listener.Next brings it.
+const (
+	EventReply        EventKind = iota + 1 // active: the peer accepted; HandOver, then Establish or Fail
+	EventEstablished                       // passive: the peer may be sent to
+	EventRejected                          // active: the peer's application refused
+	EventFailed                            // it did not come about: Fault
+	EventDisconnected                      // it was established and is over; Fault is FaultNone after an orderly end
+)
+
+var eventNames = [...]string{"", "Reply", "Established", "Rejected", "Failed", "Disconnected"}
+
+func (k EventKind) String() string { return eventNames[k] }
+
+// Event is something the application is to know.
+type Event struct {
+	Kind        EventKind
+	Fault       Fault
+	PrivateData []byte // of EventReply and EventRejected
+}
+
+// PollEvent returns the next event. There are at most two in a Conn's life.
+func (c *Conn) PollEvent() (Event, bool) {
+	if len(c.events) == 0 {
+		return Event{}, false
+	}
+	ev := c.events[0]
+	c.events = c.events[1:]
+	return ev, true
+}
+
+func (c *Conn) raise(ev Event) {
+	if !c.abandoned {
+		c.events = append(c.events, ev)
+	}
+}
