@@ -4,97 +4,26 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
-	"os"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
 	"verbena/ib"
+	"verbena/internal/testkit/netns"
 	"verbena/verbs"
 )
 
-// network is a network namespace of the test's own, in which an administrator
-// is at work on the loopback interface and on d0.
-type network struct {
-	t      *testing.T
-	handle *netlink.Handle
-}
-
-const noAddress = 1 // IN6_ADDR_GEN_MODE_NONE
-
-// newNetwork moves the calling test there. Both interfaces are up.
-func newNetwork(t *testing.T) network {
+// newNetwork is the calling test's own, in which an administrator is at work on
+// the loopback interface and on d0. Both are up. It is nil where the test has
+// been done elsewhere.
+func newNetwork(t *testing.T) *netns.Network {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
-	}
-	// Processes elsewhere cannot use sockets of this network, nor we theirs.
-	dir, err := os.MkdirTemp("", "ns")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
-	h, err := netlink.NewHandle()
-	check(t, err)
-	t.Cleanup(h.Close)
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = "d0"
-	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "d1"}); err != nil {
-		t.Skipf("this kernel has no pairs of virtual interfaces: %v", err)
-	}
-	n := network{t, h}
-	// Or a link-local address would come with the link, some time.
-	check(t, h.LinkSetIP6AddrGenMode(n.link("d0"), noAddress))
-	n.up("lo")
-	n.up("d0")
-	n.up("d1") // the other end of d0's wire
-	for deadline := time.Now().Add(10 * time.Second); n.link("d0").Attrs().RawFlags&unix.IFF_RUNNING == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("d0 does not run")
-		}
-		time.Sleep(time.Millisecond)
+	n := netns.New(t)
+	if n != nil {
+		n.AddWire("d0", "d1")
+		n.Up("lo", "d1", "d0")
 	}
 	return n
-}
-
-func (n network) link(name string) netlink.Link {
-	n.t.Helper()
-	l, err := n.handle.LinkByName(name)
-	check(n.t, err)
-	return l
-}
-
-func (n network) up(name string) {
-	n.t.Helper()
-	check(n.t, n.handle.LinkSetUp(n.link(name)))
-}
-
-func (n network) down(name string) {
-	n.t.Helper()
-	check(n.t, n.handle.LinkSetDown(n.link(name)))
-}
-
-func (n network) address(name, addr string) (netlink.Link, *netlink.Addr) {
-	n.t.Helper()
-	a, err := netlink.ParseAddr(addr)
-	check(n.t, err)
-	return n.link(name), a
-}
-
-func (n network) add(name, addr string) {
-	n.t.Helper()
-	check(n.t, n.handle.AddrAdd(n.address(name, addr)))
-}
-
-func (n network) remove(name, addr string) {
-	n.t.Helper()
-	check(n.t, n.handle.AddrDel(n.address(name, addr)))
 }
 
 func openDevice(t *testing.T, name string) *verbs.Context {
@@ -137,16 +66,19 @@ func wantGID(t *testing.T, c *verbs.Context, index int, addr string) {
 // indices.
 func TestGIDIndicesStay(t *testing.T) {
 	n := newNetwork(t)
-	for _, a := range []string{"198.51.100.1/32", "198.51.100.2/32", "198.51.100.3/32"} {
-		n.add("lo", a)
+	if n == nil {
+		return
 	}
-	n.remove("lo", "::1/128")
-	n.remove("lo", "127.0.0.1/8")
+	for _, a := range []string{"198.51.100.1/32", "198.51.100.2/32", "198.51.100.3/32"} {
+		n.Add("lo", a)
+	}
+	n.Remove("lo", "::1/128")
+	n.Remove("lo", "127.0.0.1/8")
 	c := openDevice(t, "roce_lo")
 	for i, a := range []string{"198.51.100.1", "198.51.100.2", "198.51.100.3", ""} {
 		wantGID(t, c, i, a)
 	}
-	n.remove("lo", "198.51.100.1/32")
+	n.Remove("lo", "198.51.100.1/32")
 	wantGID(t, c, 0, "")
 	wantGID(t, c, 1, "198.51.100.2")
 	wantGID(t, c, 2, "198.51.100.3")
@@ -159,7 +91,7 @@ func TestGIDIndicesStay(t *testing.T) {
 	_, err = pd.CreateAH(&to)
 	wantError(t, err, syscall.EINVAL, "AH.GRH.SGIDIndex")
 
-	n.add("lo", "198.51.100.9/32") // the kernel lists it last
+	n.Add("lo", "198.51.100.9/32") // the kernel lists it last
 	wantGID(t, c, 0, "198.51.100.9")
 	wantGID(t, c, 2, "198.51.100.3")
 	wantGID(t, c, 3, "")
@@ -168,11 +100,14 @@ func TestGIDIndicesStay(t *testing.T) {
 // TestUDSendsFromANewAddress adds one while the queue pairs are in use.
 func TestUDSendsFromANewAddress(t *testing.T) {
 	n := newNetwork(t)
-	n.remove("lo", "::1/128")
-	n.add("lo", "198.51.100.2/32")
+	if n == nil {
+		return
+	}
+	n.Remove("lo", "::1/128")
+	n.Add("lo", "198.51.100.2/32")
 	a, b := datagrams(t, 8192), datagrams(t, 8192)
-	n.remove("lo", "127.0.0.1/8")
-	n.add("lo", "198.51.100.1/32")
+	n.Remove("lo", "127.0.0.1/8")
+	n.Add("lo", "198.51.100.1/32")
 	index, gid := a.gidOf("198.51.100.1")
 	if index != 0 {
 		t.Fatalf("the new address has index %d, not that of the one that went", index)
@@ -189,7 +124,10 @@ func TestUDSendsFromANewAddress(t *testing.T) {
 // TestPortEvents takes an interface down and up and changes its addresses.
 func TestPortEvents(t *testing.T) {
 	n := newNetwork(t)
-	n.add("d0", "192.0.2.1/24")
+	if n == nil {
+		return
+	}
+	n.Add("d0", "192.0.2.1/24")
 	c, lo := openDevice(t, "roce_d0"), openDevice(t, "roce_lo")
 	next := func(what string, want ib.EventType) {
 		t.Helper()
@@ -214,16 +152,16 @@ func TestPortEvents(t *testing.T) {
 	none(c, "before anything happens")
 	none(lo, "before anything happens")
 
-	n.add("d0", "192.0.2.2/24")
+	n.Add("d0", "192.0.2.2/24")
 	next("an address", ib.EventGIDChange)
-	n.down("d0")
+	n.Down("d0")
 	next("down", ib.EventPortErr)
 	if p, err := c.QueryPort(1); err != nil || p.State != ib.PortDown {
 		t.Errorf("port %+v, %v", p, err)
 	}
-	n.up("d0")
+	n.Up("d0")
 	next("up", ib.EventPortActive)
-	n.remove("d0", "192.0.2.1/24")
+	n.Remove("d0", "192.0.2.1/24")
 	next("an address less", ib.EventGIDChange)
 	none(lo, "of another device")
 	c.Close()

@@ -4,109 +4,40 @@ package cabitest
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
+	"verbena/internal/testkit/netns"
 )
 
-// admin is an administrator of a network namespace of the test's own, which has
-// an interface d0 that is up and has the addresses 192.0.2.1 to 192.0.2.3.
-type admin struct {
-	t *testing.T
-	h *netlink.Handle
-}
+// admin is an administrator of the calling test's own network, which has an
+// interface d0 that is up and has the addresses 192.0.2.1 to 192.0.2.3.
+type admin struct{ *netns.Network }
 
-const noAddress = 1 // IN6_ADDR_GEN_MODE_NONE
-
-func newNetwork(t *testing.T) admin {
+// newNetwork is false where the test has been done elsewhere.
+func newNetwork(t *testing.T) (admin, bool) {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+	a := admin{netns.New(t)}
+	if a.Network == nil {
+		return a, false
 	}
-	// Processes elsewhere cannot use sockets of this network, nor we theirs.
-	dir, err := os.MkdirTemp("", "ns")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	t.Setenv("XDG_RUNTIME_DIR", dir)
-	h, err := netlink.NewHandle()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.Close)
-	a := admin{t, h}
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = "d0"
-	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "d1"}); err != nil {
-		t.Skipf("this kernel has no pairs of virtual interfaces: %v", err)
-	}
-	// Or a link-local address would come with the link, some time.
-	if err := h.LinkSetIP6AddrGenMode(a.link("d0"), noAddress); err != nil {
-		t.Fatal(err)
-	}
-	a.do(h.LinkSetUp, "lo")
-	a.do(h.LinkSetUp, "d1") // the other end of d0's wire
-	a.do(h.LinkSetUp, "d0")
-	for deadline := time.Now().Add(10 * time.Second); a.link("d0").Attrs().RawFlags&unix.IFF_RUNNING == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("d0 does not run")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	a.AddWire("d0", "d1")
+	a.Up("lo", "d1", "d0")
 	for i := range 3 {
 		a.add(i + 1)
 	}
-	return a
+	return a, true
 }
 
-func (a admin) link(name string) netlink.Link {
-	a.t.Helper()
-	l, err := a.h.LinkByName(name)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return l
-}
+func (a admin) add(last int)    { a.Add("d0", prefix(last)) }
+func (a admin) remove(last int) { a.Remove("d0", prefix(last)) }
 
-func (a admin) do(what func(netlink.Link) error, name string) {
-	a.t.Helper()
-	if err := what(a.link(name)); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-func (a admin) address(last int) *netlink.Addr {
-	a.t.Helper()
-	addr, err := netlink.ParseAddr("192.0.2." + strconv.Itoa(last) + "/32")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return addr
-}
-
-func (a admin) add(last int) {
-	a.t.Helper()
-	if err := a.h.AddrAdd(a.link("d0"), a.address(last)); err != nil {
-		a.t.Fatal(err)
-	}
-}
-
-func (a admin) remove(last int) {
-	a.t.Helper()
-	if err := a.h.AddrDel(a.link("d0"), a.address(last)); err != nil {
-		a.t.Fatal(err)
-	}
-}
+func prefix(last int) string { return fmt.Sprintf("192.0.2.%d/32", last) }
 
 // watcher is port_watch at work.
 type watcher struct {
@@ -188,7 +119,10 @@ const (
 // TestPortEvents has an administrator change what a program stands on that has
 // nothing but a context.
 func TestPortEvents(t *testing.T) {
-	a := newNetwork(t)
+	a, here := newNetwork(t)
+	if !here {
+		return
+	}
 	w := watch(t, "roce_d0")
 	// The engine is loaded meanwhile: events begin some time after the start.
 	for began := false; !began; {
@@ -203,9 +137,9 @@ func TestPortEvents(t *testing.T) {
 		}
 		a.remove(9)
 	}
-	a.do(a.h.LinkSetDown, "d0")
+	a.Down("d0")
 	w.want(portError, gidChange)
-	a.do(a.h.LinkSetUp, "d0")
+	a.Up("d0")
 	w.want(portActive, gidChange)
 	a.add(4)
 	w.want(gidChange)
@@ -215,7 +149,10 @@ func TestPortEvents(t *testing.T) {
 // engine, with what the engine takes, while addresses come and go between
 // their looks.
 func TestGIDIndicesStay(t *testing.T) {
-	a := newNetwork(t)
+	a, here := newNetwork(t)
+	if !here {
+		return
+	}
 	w := watch(t, "roce_d0", "objects")
 	w.asked("gids", " 1 2 3 - - -")
 	a.add(4)

@@ -1,42 +1,26 @@
 package link
 
 import (
-	"runtime"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
-
 	"verbena/internal/osio/held"
+	"verbena/internal/testkit/netns"
 )
 
-// newNetwork moves the calling test to a network namespace of its own with an
-// interface d0, which is down; d1 at the other end of its wire is up.
-func newNetwork(t *testing.T) (*netlink.Handle, netlink.Link) {
+// newNetwork is the calling test's own, with an interface d0, which is down; d1
+// at the other end of its wire is up. It is nil where the test has been done
+// elsewhere.
+func newNetwork(t *testing.T) *netns.Network {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+	n := netns.New(t)
+	if n != nil {
+		n.AddWire("d0", "d1")
+		must(t, n.LinkSetUp(n.Link("d1")))
 	}
-	h, err := netlink.NewHandle()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(h.Close)
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = "d0"
-	if err := h.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "d1"}); err != nil {
-		t.Skipf("this kernel has no pairs of virtual interfaces: %v", err)
-	}
-	d1, err := h.LinkByName("d1")
-	must(t, err)
-	must(t, h.LinkSetUp(d1))
-	d0, err := h.LinkByName("d0")
-	must(t, err)
-	return h, d0
+	return n
 }
 
 // ear hears the changes of d0 that one watcher is told.
@@ -94,32 +78,28 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func addr(t *testing.T, s string) *netlink.Addr {
-	t.Helper()
-	a, err := netlink.ParseAddr(s)
-	must(t, err)
-	return a
-}
-
 // TestWatch goes through the life of an interface.
 func TestWatch(t *testing.T) {
-	h, d0 := newNetwork(t)
+	n := newNetwork(t)
+	if n == nil {
+		return
+	}
 	e, stop := listening(t)
 	defer stop()
 	other, stopOther := listening(t)
 
-	must(t, h.AddrAdd(d0, addr(t, "192.0.2.1/24")))
+	n.Add("d0", "192.0.2.1/24")
 	e.want("an address", Change{"d0", Addrs})
 	other.want("the other watcher", Change{"d0", Addrs})
 	stopOther()
 
-	must(t, h.LinkSetUp(d0))
-	e.want("up", Change{"d0", Up}, Addrs) // its link-local address may be told of first
-	must(t, h.LinkSetDown(d0))
+	n.Up("d0")
+	e.want("up", Change{"d0", Up})
+	n.Down("d0")
 	e.want("down", Change{"d0", Down}, Addrs)
-	must(t, h.AddrDel(d0, addr(t, "192.0.2.1/24")))
+	n.Remove("d0", "192.0.2.1/24")
 	e.want("no address", Change{"d0", Addrs}, Addrs)
-	must(t, h.LinkDel(d0))
+	n.Delete("d0")
 	e.want("removed", Change{"d0", Gone}, Addrs)
 	e.quiet("after the interface was removed")
 	other.quiet("a watcher that stopped")
@@ -128,21 +108,24 @@ func TestWatch(t *testing.T) {
 // TestAddressesComeTogether wants fewer changes than addresses: what comes in
 // one go is told once.
 func TestAddressesComeTogether(t *testing.T) {
-	h, d0 := newNetwork(t)
+	n := newNetwork(t)
+	if n == nil {
+		return
+	}
 	e, stop := listening(t)
 	defer stop()
-	const n = 50
+	const addrs = 50
 	began := time.Now()
-	for i := range n {
-		must(t, h.AddrAdd(d0, addr(t, "198.51.100."+strconv.Itoa(i+1)+"/32")))
+	for i := range addrs {
+		n.Add("d0", "198.51.100."+strconv.Itoa(i+1)+"/32")
 	}
 	windows := int(time.Since(began)/gather) + 2
-	must(t, h.LinkSetUp(d0))
+	n.Up("d0")
 	for heard := 0; ; heard++ {
 		c := <-e.c
 		if c == (Change{"d0", Up}) {
 			if heard == 0 || heard > windows {
-				t.Errorf("%d changes for %d addresses within %d times %v", heard, n, windows, gather)
+				t.Errorf("%d changes for %d addresses within %d times %v", heard, addrs, windows, gather)
 			}
 			return
 		}
@@ -154,10 +137,13 @@ const overrun = 100
 
 // TestOverrun has the kernel drop messages: the picture is taken anew.
 func TestOverrun(t *testing.T) {
-	h, d0 := newNetwork(t)
-	l := overrunListener(t, h, d0)
+	n := newNetwork(t)
+	if n == nil {
+		return
+	}
+	l, d0 := overrunListener(t, n), n.Link("d0").Attrs().Index
 	defer l.close()
-	if p := l.picture[d0.Attrs().Index]; p == nil || p.running {
+	if p := l.picture[d0]; p == nil || p.running {
 		t.Fatalf("picture of d0: %+v", p)
 	}
 	var c changes
@@ -165,7 +151,7 @@ func TestOverrun(t *testing.T) {
 	if got := text(c); got != "d0:addrs" {
 		t.Errorf("after lost messages: %q", got)
 	}
-	if n := len(l.picture[d0.Attrs().Index].addrs); n != overrun {
+	if n := len(l.picture[d0].addrs); n != overrun {
 		t.Errorf("the picture has %d addresses, not %d", n, overrun)
 	}
 	go l.run() // for close
@@ -173,7 +159,7 @@ func TestOverrun(t *testing.T) {
 
 // overrunListener is a listener whose socket has overflowed while d0 got
 // addresses.
-func overrunListener(t *testing.T, h *netlink.Handle, d0 netlink.Link) *listener {
+func overrunListener(t *testing.T, n *netns.Network) *listener {
 	t.Helper()
 	s, err := subscribe()
 	must(t, err)
@@ -182,7 +168,7 @@ func overrunListener(t *testing.T, h *netlink.Handle, d0 netlink.Link) *listener
 	must(t, err)
 	must(t, s.SetReceiveBufferSize(1, false)) // the least there is
 	for i := range overrun {
-		must(t, h.AddrAdd(d0, addr(t, "198.51.100."+strconv.Itoa(i+1)+"/32")))
+		n.Add("d0", "198.51.100."+strconv.Itoa(i+1)+"/32")
 	}
 	return l
 }

@@ -4,40 +4,30 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"os"
-	"runtime"
 	"testing"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/testkit/netns"
 )
 
-// newNetwork moves the calling test to a network namespace of its own whose
-// loopback interface has the given MTU and cuts every train in software, so
-// that a packet socket sees datagrams as they would leave on a wire.
-func newNetwork(t *testing.T, mtu int) {
+// newNetwork is the calling test's own: its loopback interface has the given MTU
+// and cuts every train in software, so that a packet socket sees datagrams as
+// they would leave on a wire. It is false where the test has been done elsewhere.
+func newNetwork(t *testing.T, mtu int) bool {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+	n := netns.New(t)
+	if n == nil {
+		return false
 	}
-	h, err := netlink.NewHandle()
-	if err != nil {
+	if err := n.LinkSetMTU(n.Link("lo"), mtu); err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
-	lo, err := h.LinkByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.LinkSetMTU(lo, mtu); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.LinkSetUp(lo); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.LinkSetGSOMaxSegs(lo, 1); err != nil {
+	n.Up("lo")
+	if err := n.LinkSetGSOMaxSegs(n.Link("lo"), 1); err != nil {
 		t.Skipf("this kernel cannot turn off segmentation of lo: %v", err)
 	}
+	return true
 }
 
 // sniffer returns a packet socket on lo that sees IPv4 packets from their IP
@@ -68,7 +58,9 @@ func sniff(t *testing.T, fd int) []byte {
 }
 
 func TestIdentificationIsSegmentIndex(t *testing.T) {
-	newNetwork(t, 65536)
+	if !newNetwork(t, 65536) {
+		return
+	}
 	addr := netip.MustParseAddr("127.0.0.1")
 	for _, o := range []Options{{}, {NoSegment: true}, {Portable: true}} {
 		fd := sniffer(t)
@@ -97,7 +89,9 @@ func TestIdentificationIsSegmentIndex(t *testing.T) {
 }
 
 func TestLongerThanMTUIsDroppedAndCounted(t *testing.T) {
-	newNetwork(t, 1500)
+	if !newNetwork(t, 1500) {
+		return
+	}
 	for _, o := range []Options{{}, {NoSegment: true}, {Portable: true}} {
 		addr := netip.MustParseAddr("127.0.0.1")
 		rx, tx := listen(t, addr, o), listen(t, addr, o)

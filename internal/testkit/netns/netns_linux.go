@@ -1,0 +1,139 @@
+package netns
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// inside names, in the environment, the test that runs in its namespace.
+const inside = "VERBENA_NETNS_TEST"
+
+// patience bounds the wait for an interface.
+const patience = 10 * time.Second
+
+// Network is the calling test's namespace. It begins as the kernel makes it: with
+// a loopback interface that is down.
+type Network struct {
+	t *testing.T
+	*netlink.Handle
+}
+
+// New returns the test's namespace to the process that is in it. Elsewhere it
+// runs that process to its end and returns nil: the test has been done then.
+func New(t *testing.T) *Network {
+	t.Helper()
+	if os.Getenv(inside) != t.Name() {
+		again(t)
+		return nil
+	}
+	h, err := netlink.NewHandle()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return &Network{t, h}
+}
+
+// again runs the calling test in a namespace.
+func again(t *testing.T) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1", "-test.v")
+	cmd.Env = append(os.Environ(), inside+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case errors.Is(err, unix.EPERM):
+		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+	case err != nil:
+		t.Fatalf("%v\n%s", err, out)
+	case strings.Contains(string(out), "--- SKIP: "+t.Name()):
+		t.Skipf("%s", out)
+	case !strings.Contains(string(out), "--- PASS: "+t.Name()):
+		t.Fatalf("the test did not run:\n%s", out)
+	}
+}
+
+// AddWire makes two interfaces, the ends of one wire; both are down and have no
+// address, and none that the kernel would give them by itself.
+func (n *Network) AddWire(name, other string) {
+	n.t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	if err := n.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: other}); err != nil {
+		n.t.Skipf("this kernel has no pairs of virtual interfaces: %v", err)
+	}
+	const noAddress = 1 // IN6_ADDR_GEN_MODE_NONE
+	for _, end := range []string{name, other} {
+		n.check(n.LinkSetIP6AddrGenMode(n.Link(end), noAddress))
+	}
+}
+
+// Link returns an interface as it is now.
+func (n *Network) Link(name string) netlink.Link {
+	n.t.Helper()
+	l, err := n.LinkByName(name)
+	n.check(err)
+	return l
+}
+
+// Up takes interfaces up, and returns when they run.
+func (n *Network) Up(names ...string) {
+	n.t.Helper()
+	for _, name := range names {
+		n.check(n.LinkSetUp(n.Link(name)))
+	}
+	for _, name := range names {
+		for deadline := time.Now().Add(patience); n.Link(name).Attrs().RawFlags&unix.IFF_RUNNING == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				n.t.Fatalf("%s does not run", name)
+			}
+		}
+	}
+}
+
+// Down takes an interface down.
+func (n *Network) Down(name string) {
+	n.t.Helper()
+	n.check(n.LinkSetDown(n.Link(name)))
+}
+
+// Delete removes an interface.
+func (n *Network) Delete(name string) {
+	n.t.Helper()
+	n.check(n.LinkDel(n.Link(name)))
+}
+
+// Add gives an interface an address, with its prefix.
+func (n *Network) Add(name, prefix string) {
+	n.t.Helper()
+	n.check(n.AddrAdd(n.Link(name), n.addr(prefix)))
+}
+
+// Remove takes an address from an interface.
+func (n *Network) Remove(name, prefix string) {
+	n.t.Helper()
+	n.check(n.AddrDel(n.Link(name), n.addr(prefix)))
+}
+
+func (n *Network) addr(prefix string) *netlink.Addr {
+	n.t.Helper()
+	a, err := netlink.ParseAddr(prefix)
+	n.check(err)
+	return a
+}
+
+func (n *Network) check(err error) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
