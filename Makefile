@@ -7,8 +7,6 @@
 GO       ?= go
 FUZZTIME ?= 10s
 
-# Packages are tested one after the other (-p 1): they share UDP port 4791.
-#
 # Packages whose goroutines share memory: worth the race detector's price.
 CONCURRENT = /(internal/(engine|osio|stats|mem|queue)|verbs|rdmacm)(/|$$)
 # Codecs, machines and simulations: what must not depend on the byte order.
@@ -58,14 +56,14 @@ bigendian: ## the portable packages' tests on s390x, emulated
 
 race: ## the concurrent packages' tests with the race detector
 	@scripts/need gcc libc6-dev
-	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list ./... | grep -E '$(CONCURRENT)')
+	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -E '$(CONCURRENT)')
 
 unit: ## every package's tests
 	@scripts/need tshark
-	$(GO) test -p 1 ./...
+	$(GO) test ./...
 
 capi: cabi ## the libraries' tests, from C
-	CGO_ENABLED=1 $(GO) test -tags cabi -p 1 ./cabi/...
+	CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
 
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers \
   rdma-core iproute2 busybox util-linux tcpdump tshark qemu-system-x86
