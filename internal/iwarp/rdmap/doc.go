@@ -1,6 +1,7 @@
-// Package rdmap is a queue pair over iWARP: RDMAP and DDP, and, as a Stream,
-// over MPA on TCP. Sans-IO: it must not read clocks, lock or touch the network;
-// its caller owns it and serialises every call.
+// Package rdmap is a queue pair over iWARP: RDMAP and DDP; as a Stream it is
+// over MPA on TCP, as an Association over TRP on UDP. Sans-IO: it must not read
+// clocks, lock or touch the network; its caller owns it and serialises every
+// call.
 //
 //	                 Stream                          QP
 //	bytes in   ──► Deframer ── BeginSegment, SegmentData, EndSegment ──► place, deliver ──► Completer
@@ -10,7 +11,7 @@
 //
 // A QP knows segments and not how they travel: any framing that brings whole
 // segments in order can carry it. Positions, by which the framing tells what is
-// out, are its own: bytes of the stream here.
+// out, are its own: bytes of a stream; the segments of an association.
 //
 // Four queues of untagged messages each count their messages from 1 (MSN):
 // SENDs and immediate data, READ and atomic requests, the Terminate, atomic

@@ -25,6 +25,8 @@ type Settings struct {
 	// Extensions says that the peer has RFC 7306: immediate data and atomics. We
 	// serve them in any case.
 	Extensions bool
+	// Urdma says that atomics are as urdma has them: other numbers, and no masks.
+	Urdma bool
 }
 
 // Closing is what is to become of the stream.
@@ -54,6 +56,9 @@ type QP struct {
 	out  outgoing
 
 	placing []mem.Span // what Place opened; it outlives even a reset
+	// giveBack, if not nil, is called before the application learns that work of
+	// which something is on its way is over: no more of its memory may be read.
+	giveBack func()
 
 	closing    Closing
 	disconnect bool          // the application wants the stream closed once all is sent
@@ -69,7 +74,7 @@ func New(c qp.Config) *QP {
 
 // clear forgets the stream.
 func (q *QP) clear() {
-	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, closeTimer: monotime.Never}
+	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, giveBack: q.giveBack, closeTimer: monotime.Never}
 	q.req = requester{sendMSN: 1, requestMSN: 1, cur: q.SQ.Head()}
 	q.rx = receiver{sendMSN: 1, requestMSN: 1, atomicMSN: 1}
 	q.resp.msn = 1
@@ -140,9 +145,16 @@ func (q *QP) enterError(now monotime.Time, c Closing) {
 		return
 	}
 	q.Enter(ib.QPErr)
+	q.letGo()
 	q.Flush()
 	q.req.cur, q.req.reads = q.SQ.Head(), q.req.reads[:0]
 	q.resp.out = q.resp.out[:0]
+}
+
+func (q *QP) letGo() {
+	if q.giveBack != nil {
+		q.giveBack()
+	}
 }
 
 // fail is enterError with word to the application of why.
@@ -202,10 +214,21 @@ func (q *QP) HandleClose(now monotime.Time, lost bool) {
 // work request whose bytes are on their way is taken to be the one.
 func (q *QP) HandleFault(now monotime.Time) {
 	if q.SQ.Len() > 0 && (q.SQ.At(0).State == wqeSent || q.SQ.At(0).State == wqeBegun) {
+		q.letGo()
 		q.CompleteSend(q.SQ.At(0), ib.WCLocProtErr, ib.VendorFault)
 		q.SQ.PopFront()
 	}
 	q.fail(now, ib.EventQPFatal, Abort)
+}
+
+// HandleSilence tells that the peer acknowledges nothing any more. The oldest
+// work request says so.
+func (q *QP) HandleSilence(now monotime.Time) {
+	if q.SQ.Len() > 0 && q.SQ.At(0).State != wqePosted {
+		q.CompleteSend(q.SQ.At(0), ib.WCRetryExcErr, ib.VendorTimeout)
+		q.SQ.PopFront()
+	}
+	q.HandleClose(now, true)
 }
 
 // Doorbell tells that work was posted. In the error state it is flushed.

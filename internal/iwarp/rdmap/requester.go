@@ -243,7 +243,10 @@ func (q *QP) makeRead(w *queue.SendWQE) {
 	r, o := &q.req, &q.out
 	if w.Opcode != ib.WRRDMARead {
 		a := wire.AtomicReq{Op: wire.FetchAdd, ID: r.atomicID, STag: w.RKey, TO: w.RemoteAddr, AddSwap: w.CompareAdd}
-		if w.Opcode == ib.WRAtomicCmpAndSwp {
+		switch swap := w.Opcode == ib.WRAtomicCmpAndSwp; {
+		case swap && q.set.Urdma:
+			a.Op, a.AddSwap, a.Compare = wire.UrdmaCmpSwap, w.Swap, w.CompareAdd
+		case swap:
 			a.Op, a.AddSwap, a.AddSwapMask, a.Compare, a.CompareMask = wire.CmpSwap, w.Swap, ^uint64(0), w.CompareAdd, ^uint64(0)
 		}
 		o.header(q.requestHeader(wire.AtomicRequest))
@@ -362,6 +365,7 @@ func (q *QP) retire(now monotime.Time) {
 			}
 		case wqeDone:
 		case wqeFailed:
+			q.letGo()
 			q.CompleteSend(w, ib.WCStatus(w.Sent>>16), ib.VendorErr(w.Sent))
 			q.SQ.PopFront()
 			r.cur = q.SQ.Head()

@@ -153,6 +153,9 @@ func (q *QP) deliverAtomic(r wire.AtomicReq) (wire.TermError, bool) {
 	if !q.room() {
 		return wire.DDPNoBuffer, false
 	}
+	if q.set.Urdma {
+		r = plain(r)
+	}
 	if r.Op != wire.FetchAdd && r.Op != wire.CmpSwap {
 		return wire.RDMAPUnexpectedOpcode, false
 	}
@@ -180,3 +183,24 @@ func (q *QP) deliverAtomic(r wire.AtomicReq) (wire.TermError, bool) {
 		orig = was
 	}
 }
+
+// plain is an atomic request of urdma in RFC 7306's terms. Urdma has another
+// number for CmpSwap, and takes masks of 0 for none.
+func plain(r wire.AtomicReq) wire.AtomicReq {
+	switch r.Op {
+	case wire.UrdmaCmpSwap:
+		r.Op = wire.CmpSwap
+		if r.AddSwapMask == 0 {
+			r.AddSwapMask = ^uint64(0)
+		}
+		if r.CompareMask == 0 {
+			r.CompareMask = ^uint64(0)
+		}
+	case wire.CmpSwap:
+		r.Op = noAtomic
+	}
+	return r
+}
+
+// noAtomic is a number that no operation has.
+const noAtomic wire.AtomicOp = 15

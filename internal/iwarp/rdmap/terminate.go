@@ -137,6 +137,7 @@ func (q *QP) completeOldestRead(s ib.WCStatus, v ib.VendorErr) {
 }
 
 func (q *QP) flushUpTo(idx uint64, s ib.WCStatus, v ib.VendorErr) {
+	q.letGo()
 	for q.SQ.Len() > 0 && q.SQ.Head() <= idx {
 		if q.SQ.Head() == idx {
 			q.CompleteSend(q.SQ.At(0), s, v)

@@ -108,7 +108,8 @@ func (b *Burst) control(dst netip.AddrPort, p *wire.Packet) bool {
 
 // segment adds a datagram with the segment of a slot; the slot keeps its own
 // hold on the memory. ok is false, and the train as before, if the memory
-// cannot be read any more.
+// cannot be read any more. What is sent again is copied: it may have been lost
+// because the system could not read it, which shows here.
 func (b *Burst) segment(dst netip.AddrPort, h wire.Header, s *slot) (fits, ok bool) {
 	size := wire.HeaderBytes + s.bytes
 	if !b.begin(dst, size) {
@@ -116,7 +117,7 @@ func (b *Burst) segment(dst netip.AddrPort, h wire.Header, s *slot) (fits, ok bo
 	}
 	at := len(b.arena)
 	b.arena = append(h.Append(b.arena), s.head...)
-	if s.bytes-len(s.head) <= copyBelow {
+	if s.bytes-len(s.head) <= copyBelow || s.state == lost {
 		for i := range s.payload {
 			from := len(b.arena)
 			b.arena = b.arena[:from+s.payload[i].Len()]

@@ -1,6 +1,7 @@
 package trp
 
 import (
+	"bytes"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -56,4 +57,50 @@ func TestFaultOfTheWrite(t *testing.T) {
 	wantEqual(t, "memory is released", m.region.Idle(), true)
 	s.c.HandleFault(s.now) // of another train
 	s.wantNoEvent()
+}
+
+// The system drops what it cannot read; sent again it is looked at.
+func TestFaultThatTheSystemSwallows(t *testing.T) {
+	b, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(b) })
+	m := &memory{t: t, bytes: b, table: mem.NewTable(func() uint32 { return 1 })}
+	if m.region, err = m.table.Register(pd, b, 0, ib.AccessLocalWrite); err != nil {
+		t.Fatal(err)
+	}
+	s := established(t, Config{})
+	s.c.Send([]byte("h"), m.span(0, 1024))
+	if !s.c.PollOutput(s.now, s.burst) {
+		t.Fatal("nothing to write")
+	}
+	s.burst.Reset()
+	if err := unix.Mprotect(b, unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	s.now = s.now.Add(firstTimeout)
+	s.c.HandleTimeout(s.now)
+	s.poll()
+	s.wantFIN(1, 0)
+	s.wantEvent(EventDisconnected, BadMemory)
+}
+
+// What is given back goes out as it was, whatever becomes of the memory.
+func TestGiveBack(t *testing.T) {
+	s := established(t, Config{})
+	m := newMemory(t, 4096)
+	want := bytes.Clone(m.bytes[:2048])
+	s.c.Send([]byte("h"), m.span(0, 1024), m.span(1024, 1024))
+	s.c.GiveBack(s.now)
+	wantEqual(t, "memory is released", m.region.Idle(), true)
+	clear(m.bytes)
+	if !s.c.PollOutput(s.now, s.burst) {
+		t.Fatal("nothing to write")
+	}
+	s.burst.Seal()
+	if got := bytes.Join(s.burst.Iov(), nil); !bytes.Equal(got[11:], want) {
+		t.Error("what went out is not what was queued")
+	}
+	s.burst.Reset()
 }

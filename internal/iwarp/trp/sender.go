@@ -245,3 +245,29 @@ func (c *Conn) release() {
 	w.flyingBytes, w.lost = 0, 0
 	c.loss.rto, c.loss.reorder = monotime.Never, monotime.Never
 }
+
+// GiveBack takes copies of all memory that is queued and not acknowledged, so
+// that the application may have it back. An association whose memory is gone
+// ends.
+func (c *Conn) GiveBack(now monotime.Time) {
+	w := &c.snd
+	for seq := w.una; seq < w.end; seq++ {
+		s := w.at(seq)
+		if len(s.payload) == 0 {
+			continue
+		}
+		for i := range s.payload {
+			from := len(s.head)
+			s.head = append(s.head, make([]byte, s.payload[i].Len())...)
+			if !s.payload[i].CopyOut(0, s.head[from:]) {
+				c.fail(now, BadMemory)
+				return
+			}
+		}
+		for i := range s.payload {
+			s.payload[i].Release()
+		}
+		clear(s.payload)
+		s.payload = s.payload[:0]
+	}
+}

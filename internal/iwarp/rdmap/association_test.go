@@ -1,0 +1,405 @@
+package rdmap
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/iwarp/trp"
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+	"verbena/internal/queue"
+	wiretrp "verbena/internal/wire/trp"
+)
+
+var (
+	clientAt = netip.MustParseAddrPort("192.0.2.1:40000")
+	serverAt = netip.MustParseAddrPort("192.0.2.2:40001")
+	listenAt = netip.MustParseAddrPort("192.0.2.2:7174")
+)
+
+// peer is one end of an association. What it sends waits in out.
+type peer struct {
+	*end
+	a     *Association
+	at    netip.AddrPort
+	train *trp.Burst
+	out   [][]byte
+	link  []trp.Event
+}
+
+const segmentBytes = 1038 // 1,024 bytes and the headers of a WRITE
+
+func newPeer(t testing.TB, name string, at netip.AddrPort, o options) *peer {
+	seed := uint32(len(name)) * 77
+	p := &peer{at: at, train: trp.NewBurst(), end: &end{t: t, name: name, nothing: true,
+		bytes: bytes.Repeat([]byte{untouched}, o.memory), sq: queue.NewSendQueue(64, 8, 256), rq: queue.NewRecvQueue(64, 8),
+		table: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}}
+	var err error
+	if p.mr, err = p.table.Register(pd, p.bytes, base, o.access); err != nil {
+		t.Fatal(err)
+	}
+	p.a = NewAssociation(qp.Config{QPN: 0x11, PD: pd, Mem: p.table, SQ: p.sq, RQ: p.rq, SendCQ: &p.sends, RecvCQ: &p.recvs, SignalAll: o.signalAll})
+	p.s = &Stream{QP: p.a.QP} // what the checks of end look at
+	return p
+}
+
+func (p *peer) modify(o options, states ...ib.QPState) {
+	attr := ib.QPAttr{AccessFlags: o.access, MaxRdAtomic: o.ord, MaxDestRdAtomic: o.ird}
+	for _, s := range states {
+		attr.State = s
+		p.a.Modify(p.now, &attr, ib.QPStateAttr|ib.QPAccessFlags|ib.QPMaxQPRdAtomic|ib.QPMaxDestRdAtomic)
+	}
+}
+
+// pump takes what the machine sends, datagram by datagram.
+func (p *peer) pump() {
+	for p.a.PollOutput(p.now, p.train) {
+		p.train.Seal()
+		all := bytes.Join(p.train.Iov(), nil)
+		for len(all) > 0 {
+			n := min(p.train.SegmentBytes(), len(all))
+			p.out = append(p.out, all[:n:n])
+			all = all[n:]
+		}
+		p.train.Reset()
+	}
+	for ev, ok := p.a.PollLink(); ok; ev, ok = p.a.PollLink() {
+		p.link = append(p.link, ev)
+	}
+}
+
+func (p *peer) take(from *peer, b []byte) { p.a.HandleInput(p.now, from.at, b) }
+
+func (p *peer) do(list ...queue.SendWQE) {
+	p.t.Helper()
+	p.end.post(list...)
+	p.pump()
+}
+
+// talk moves datagrams until neither end sends.
+func talk(x, y *peer) {
+	for range 10000 {
+		x.pump()
+		y.pump()
+		if len(x.out)+len(y.out) == 0 {
+			return
+		}
+		a, b := x.out, y.out
+		x.out, y.out = nil, nil
+		for _, d := range a {
+			y.take(x, d)
+		}
+		for _, d := range b {
+			x.take(y, d)
+		}
+	}
+	x.fatalf("the two send for ever")
+}
+
+func (p *peer) wantLink(why string, kind trp.EventKind, r trp.Reason) {
+	p.t.Helper()
+	if len(p.link) == 0 {
+		p.fatalf("%s: nothing happened to the association, want %v", why, kind)
+	}
+	ev := p.link[0]
+	if p.link = p.link[1:]; ev.Kind != kind || ev.Reason != r {
+		p.fatalf("%s: %v (%v), want %v (%v)", why, ev.Kind, ev.Reason, kind, r)
+	}
+}
+
+// associated returns a client and a server that are connected.
+func associated(t testing.TB, change ...func(*options)) (*peer, *peer) {
+	t.Helper()
+	o := defaults()
+	for _, c := range change {
+		c(&o)
+	}
+	a, b := newPeer(t, "a", clientAt, o), newPeer(t, "bb", serverAt, o)
+	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{IRD: 4, ORD: 4}, segmentBytes); err != nil {
+		t.Fatal(err)
+	}
+	l, err := trp.NewListener(trp.Config{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pump()
+	c, fresh := l.HandleInput(0, clientAt, a.out[0])
+	a.out = nil
+	if !fresh {
+		t.Fatal("no request")
+	}
+	b.modify(o, ib.QPInit, ib.QPRTR, ib.QPRTS)
+	if err := b.a.Accept(0, c, wiretrp.Setup{IRD: 4, ORD: 4}, segmentBytes); err != nil {
+		t.Fatal(err)
+	}
+	b.pump()
+	talk(a, b)
+	a.wantLink("the Accept came", trp.EventEstablished, 0)
+	if len(b.link) > 0 {
+		t.Fatal("the server is established before the client is ready")
+	}
+	a.modify(o, ib.QPInit, ib.QPRTR, ib.QPRTS)
+	talk(a, b)
+	b.wantLink("the client confirms", trp.EventEstablished, 0)
+	return a, b
+}
+
+func TestAssociationTransfers(t *testing.T) {
+	a, b := associated(t)
+	a.fill(0, 5000, 1)
+	b.fill(20000, 3000, 2)
+	b.postRecv(1, b.sge(10000, 2000))
+	b.postRecv(2, b.sge(15000, 10))
+	a.do(a.write(0, 5000, b.end, 1000), a.send(100, 2000), a.read(6000, 3000, b.end, 20000), a.fadd(9008, b.end, 40000, 5), a.cas(9016, b.end, 40000, 0xeeeeeeeeeeeeeeee+5, 7), a.cas(9024, b.end, 40000, 1, 2))
+	imm := a.write(0, 10, b.end, 50000)
+	imm.Opcode, imm.Imm = ib.WRRDMAWriteWithImm, 77
+	a.do(imm)
+	a.wantQuietYet()
+	talk(a, b)
+	for id := range uint64(7) {
+		a.wantWC("all are done", id+1, ib.WCSuccess)
+	}
+	b.wantBytes("WRITE", 1000, a.bytes[:5000])
+	b.wantBytes("SEND", 10000, a.bytes[100:2100])
+	a.wantBytes("READ", 6000, b.bytes[20000:23000])
+	b.wantRecv("SEND", 1, ib.WCSuccess)
+	if wc := b.wantRecv("immediate data", 2, ib.WCSuccess); wc.ImmData != 77 || wc.ByteLen != 10 {
+		t.Fatalf("%+v", wc)
+	}
+	word := func(p *peer, at int) uint64 { return binary.NativeEndian.Uint64(p.bytes[at:]) }
+	if word(a, 9008) != 0xeeeeeeeeeeeeeeee || word(a, 9016) != 0xeeeeeeeeeeeeeeee+5 || word(a, 9024) != 7 || word(b, 40000) != 7 {
+		t.Fatalf("atomics: %#x %#x %#x, there %#x", word(a, 9008), word(a, 9016), word(a, 9024), word(b, 40000))
+	}
+	a.freed()
+	b.freed()
+}
+
+// wantQuietYet: nothing completes before the peer has it.
+func (p *peer) wantQuietYet() {
+	p.t.Helper()
+	if len(p.sends.list) > 0 {
+		p.fatalf("WR %d completed before it was acknowledged", p.sends.list[0].WRID)
+	}
+}
+
+// The bytes of each kind of segment, from the tables of urdma's format: TRP
+// header (PSN, AckPSN, opcode), then DDP without a length.
+func TestAssociationOnTheWire(t *testing.T) {
+	a, b := associated(t, func(o *options) { o.memory = 4096 })
+	copy(a.bytes, "payload!")
+	b.postRecv(1, b.sge(100, 8))
+	b.postRecv(2, b.sge(100, 8))
+	inv := a.send(0, 8)
+	inv.Opcode, inv.InvalidateKey = ib.WRSendWithInv, 0x0a0b0c0d
+	a.do(a.write(0, 8, b.end, 0x40), a.send(0, 8), a.read(0x20, 8, b.end, 0x40), a.fadd(0x30, b.end, 0x48, 3), a.cas(0x38, b.end, 0x48, 4, 5), inv)
+	key := func(p *peer) string {
+		return hex.EncodeToString([]byte{byte(p.mr.RKey() >> 24), byte(p.mr.RKey() >> 16), byte(p.mr.RKey() >> 8), byte(p.mr.RKey())})
+	}
+	zeros := func(n int) string { return strings.Repeat("00", n) }
+	want := []string{
+		"00000000 00000000 0000" + "c140" + key(b) + "0000000000010040" + "7061796c6f616421",                                                                           // WRITE, last: STag, TO
+		"00000001 00000000 0000" + "4143" + "00000000" + "00000000" + "00000001" + "00000000" + "7061796c6f616421",                                                     // SEND, last: QN 0, MSN 1
+		"00000002 00000000 0000" + "4141" + "00000000" + "00000001" + "00000001" + "00000000" + key(a) + "0000000000010020" + "00000008" + key(b) + "0000000000010040", // READ request: QN 1, MSN 1
+		"00000003 00000000 0000" + "414a" + "00000000" + "00000001" + "00000002" + "00000000" + "00000000" + "00000000" + key(b) + "0000000000010048" + "0000000000000003" + zeros(24),
+		"00000004 00000000 0000" + "414a" + "00000000" + "00000001" + "00000003" + "00000000" + "00000001" + "00000001" + key(b) + "0000000000010048" + "0000000000000005" + zeros(8) + "0000000000000004" + zeros(8),
+		"00000005 00000000 0000" + "4144" + "0a0b0c0d" + "00000000" + "00000002" + "00000000" + "7061796c6f616421", // SEND with invalidate
+	}
+	a.wantOut(want)
+	if n := len(a.out[3]); n != 10+70 {
+		t.Errorf("an atomic request has %d bytes, want 70 behind the header", n)
+	}
+	for _, d := range a.out {
+		b.take(a, d)
+	}
+	a.out = nil
+	b.pump()
+	b.wantOut([]string{
+		// the key that SEND with invalidate names is not there: what was asked before is answered, then the Terminate
+		"00000000 00000006 0000" + "c142" + key(a) + "0000000000010020" + "7061796c6f616421",
+		"00000001 00000006 0000" + "414b" + "00000000" + "00000003" + "00000001" + "00000000" + "00000000" + "eeeeeeeeeeeeeeee",
+		"00000002 00000006 0000" + "414b" + "00000000" + "00000003" + "00000002" + "00000000" + "00000001" + "eeeeeeeeeeeeeef1",
+		"00000003 00000006 0000" + "4147" + "00000000" + "00000002" + "00000001" + "00000000" + "0109" + "c000" + "001a" + "4144" + "0a0b0c0d" + "00000000" + "00000002" + "00000000",
+	})
+}
+
+func (p *peer) wantOut(want []string) {
+	p.t.Helper()
+	if len(p.out) != len(want) {
+		p.t.Errorf("%s sends %d datagrams, want %d", p.name, len(p.out), len(want))
+	}
+	for i := range min(len(want), len(p.out)) {
+		if got, w := hex.EncodeToString(p.out[i]), strings.ReplaceAll(want[i], " ", ""); got != w {
+			p.t.Errorf("%s, datagram %d:\n%s, want\n%s", p.name, i, got, w)
+		}
+	}
+}
+
+// Access that is not granted ends the association with a Terminate, and the
+// work request with the status of it; nothing is written.
+func TestAssociationRefusesAccess(t *testing.T) {
+	for name, x := range map[string]struct {
+		access ib.Access
+		wr     func(a, b *peer) queue.SendWQE
+		status ib.WCStatus
+	}{
+		"READ without the right":    {allAccess &^ ib.AccessRemoteRead, func(a, b *peer) queue.SendWQE { return a.read(0, 8, b.end, 0) }, ib.WCRemAccessErr},
+		"atomic without the right":  {allAccess &^ ib.AccessRemoteAtomic, func(a, b *peer) queue.SendWQE { return a.fadd(0, b.end, 0, 1) }, ib.WCRemAccessErr},
+		"atomic that is misaligned": {allAccess, func(a, b *peer) queue.SendWQE { return a.fadd(0, b.end, 4, 1) }, ib.WCRemOpErr},
+		"READ beyond the end":       {allAccess, func(a, b *peer) queue.SendWQE { return a.read(0, 8, b.end, 4089) }, ib.WCRemAccessErr},
+		"READ that wraps around": {allAccess, func(a, b *peer) queue.SendWQE {
+			w := a.read(0, 8, b.end, 0)
+			w.RemoteAddr = ^uint64(0) - 3
+			return w
+		}, ib.WCRemAccessErr},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := associated(t, func(o *options) { o.memory, o.access = 4096, x.access })
+			a.do(x.wr(a, b), a.send(0, 8))
+			talk(a, b)
+			a.wantWC("refused", 1, x.status)
+			a.wantWC("behind it", 2, ib.WCWRFlushErr)
+			b.wantUntouched("the target", 0, 4096)
+			a.wantState("a", ib.QPErr)
+			b.wantState("b", ib.QPErr)
+			a.freed()
+			b.freed()
+		})
+	}
+	// A WRITE is complete when the peer has it: the refusal finds it so.
+	a, b := associated(t, func(o *options) { o.access = allAccess &^ ib.AccessRemoteWrite })
+	a.do(a.write(0, 3000, b.end, 0))
+	talk(a, b)
+	b.wantUntouched("the target of a WRITE", 0, 3000)
+	b.wantState("b", ib.QPErr)
+	a.wantState("a", ib.QPErr)
+}
+
+// Disconnect sends all that is posted; the other end knows that nothing is
+// missing.
+func TestAssociationDisconnect(t *testing.T) {
+	a, b := associated(t)
+	b.postRecv(1, b.sge(0, 10))
+	b.postRecv(2, b.sge(0, 10))
+	a.do(a.write(0, 100000, b.end, 0), a.send(0, 10))
+	a.a.Disconnect(0)
+	talk(a, b)
+	a.wantWC("WRITE", 1, ib.WCSuccess)
+	a.wantWC("SEND", 2, ib.WCSuccess)
+	b.wantRecv("SEND", 1, ib.WCSuccess)
+	b.wantRecv("none came", 2, ib.WCWRFlushErr)
+	b.wantLink("b", trp.EventDisconnected, trp.PeerClose)
+	a.wantLink("a", trp.EventDisconnected, trp.LocalClose)
+	a.wantState("a", ib.QPErr)
+	b.wantState("b", ib.QPErr)
+}
+
+// A peer that is silent: the oldest work request says so, the rest is flushed.
+func TestAssociationSilence(t *testing.T) {
+	a, b := associated(t)
+	a.do(a.write(0, 5000, b.end, 0), a.send(0, 10))
+	for a.a.NextTimeout() != monotime.Never && a.a.State() == ib.QPRTS {
+		a.now = a.a.NextTimeout()
+		a.a.HandleTimeout(a.now)
+		a.pump()
+	}
+	a.wantWC("nobody answers", 1, ib.WCRetryExcErr)
+	a.wantWC("behind it", 2, ib.WCWRFlushErr)
+	a.wantLink("a", trp.EventDisconnected, trp.Timeout)
+	a.freed()
+}
+
+// When a queue pair fails, memory of what is on its way is the application's at
+// once; what is sent again is what it was.
+func TestAssociationGivesMemoryBack(t *testing.T) {
+	a, b := associated(t)
+	a.fill(0, 2000, 1)
+	b.postRecv(1, b.sge(0, 2000))
+	want := bytes.Clone(a.bytes[:2000])
+	a.do(a.send(0, 2000))
+	a.out = nil // all is lost
+	a.modify(defaults(), ib.QPErr)
+	a.wantWC("flushed", 1, ib.WCWRFlushErr)
+	a.freed()
+	clear(a.bytes[:2000])
+	for range 5 {
+		a.now = a.a.NextTimeout()
+		a.a.HandleTimeout(a.now)
+		talk(a, b)
+	}
+	b.wantRecv("it may have arrived", 1, ib.WCSuccess)
+	b.wantBytes("as it was", 0, want)
+}
+
+// A torn message does not complete: each prefix of a conversation, and the end
+// of the association.
+func TestAssociationTorn(t *testing.T) {
+	for cut := range 4 {
+		a, b := associated(t)
+		b.postRecv(1, b.sge(0, 4000))
+		a.do(a.send(0, 4000)) // four segments
+		for _, d := range a.out[:cut] {
+			b.take(a, d)
+		}
+		a.a.Abort(0)
+		a.out = nil
+		talk(a, b)
+		b.wantRecv("torn", 1, ib.WCWRFlushErr)
+		b.wantLink("b", trp.EventDisconnected, trp.PeerAbort)
+		a.wantWC("torn", 1, ib.WCWRFlushErr)
+		a.freed()
+		b.freed()
+	}
+}
+
+// A server that urdma is may send before the client is ready: it comes again.
+func TestAssociationEarlySegments(t *testing.T) {
+	o := defaults()
+	a := newPeer(t, "a", clientAt, o)
+	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{}, segmentBytes); err != nil {
+		t.Fatal(err)
+	}
+	a.pump()
+	a.out = nil
+	b := &peer{at: serverAt}
+	a.take(b, fromHex(t, "00000000 00000000 2000 0000 0000 0000"))
+	send := fromHex(t, "00000000 00000000 0000 4143 00000000 00000000 00000001 00000000 6869")
+	a.take(b, send)
+	a.pump()
+	if len(a.out) > 0 {
+		t.Fatalf("a client that is not ready sends %x", a.out)
+	}
+	a.postRecv(1, a.sge(0, 2))
+	a.modify(o, ib.QPInit, ib.QPRTR, ib.QPRTS)
+	a.take(b, send)
+	a.wantRecv("it came again", 1, ib.WCSuccess)
+	a.pump()
+	a.wantOut([]string{"00000000 00000001 0000"})
+}
+
+func fromHex(t testing.TB, s string) []byte {
+	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A queue pair is used again after RESET, with an association that has ended.
+func TestAssociationAgain(t *testing.T) {
+	a, b := associated(t)
+	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{}, segmentBytes); err != trp.ErrState {
+		t.Fatalf("a second association: %v", err)
+	}
+	a.modify(defaults(), ib.QPReset)
+	talk(a, b)
+	b.wantLink("b", trp.EventDisconnected, trp.PeerClose)
+	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{}, segmentBytes); err != nil {
+		t.Fatal(err)
+	}
+}
