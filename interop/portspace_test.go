@@ -19,10 +19,17 @@ func testIBPortSpace(t *testing.T, w wire) {
 	t.Helper()
 	w.exchange(t, "IPv4", func(t *testing.T, p pair) {
 		server := guest.Start(t, p.server, exchangeLimit, unmodified(p.server, fmt.Sprintf("ucmatose -P ib -b %v", p.addr())))
-		client := guest.Start(t, p.client, exchangeLimit, unmodified(p.client, fmt.Sprintf("sh -c 'sleep 0.3; ucmatose -P ib -s %v'", p.addr())))
+		client := guest.Start(t, p.client, exchangeLimit, onceItListens(unmodified(p.client, fmt.Sprintf("ucmatose -P ib -s %v", p.addr()))))
 		client.Succeed()
 		server.Succeed()
 	})
+}
+
+// onceItListens is a client's command, again and again while nobody listens yet
+// where it connects to, since ucmatose does not say when it does. Rejected then
+// is: 8, invalid service ID (IBTA 12.6.7.2).
+func onceItListens(command string) string {
+	return fmt.Sprintf(`while :; do said=$(%s 2>&1); status=$?; case $said in *"REJECTED, error: 8"*) sleep 0.05;; *) break;; esac; done; echo "$said"; exit $status`, command)
 }
 
 // unmodified is the command of a program on a host: a guest has the system's
