@@ -1,0 +1,373 @@
+package channel
+
+import (
+	"verbena/internal/monotime"
+	"verbena/internal/ntb/window"
+	wire "verbena/internal/wire/ntb"
+)
+
+// Times. The original writes its heartbeat every 100 ms, looks every 257 ms and
+// gives a peer up after 10 times in vain.
+const (
+	pingInterval = 100 * monotime.Millisecond
+	peerSilence  = 2570 * monotime.Millisecond
+	helloLimit   = 5 * monotime.Second
+	refusedPause = monotime.Second
+)
+
+// Versions of the formats that this package speaks.
+const (
+	lowestVersion  = 1
+	highestVersion = 1
+)
+
+// A Client lives on the link.
+type Client interface {
+	// HelloSend appends the bytes of a phase, at most wire.MaxHelloBytes. In the
+	// first it lays its window out afresh: nothing of an earlier session is
+	// written there any more.
+	HelloSend(phase uint16, b []byte) []byte
+	// HelloRecv takes the peer's bytes of a phase, false if they cannot be.
+	HelloRecv(phase uint16, b []byte) bool
+	// LinkUp tells that all phases are through: now the client may write.
+	LinkUp(now monotime.Time)
+	// LinkDown tells that what was written may be lost and nothing more will come.
+	LinkDown(now monotime.Time)
+}
+
+// A Channel is one node's end of a link.
+type Channel struct {
+	Count [NumCounters]uint64
+	Trace func(from, to State) // if not nil, told of every change
+
+	// immutable after New
+	client Client
+	seed   func() uint64
+
+	state     State
+	own       *window.Window // what the peer writes
+	peerBytes uint64         // length of the window that we write
+
+	session uint64
+	peer    uint64 // the session of the peer that we echo; 0: none
+	version uint16
+	phase   uint16 // of the peer's, that is awaited
+
+	out  []word // to be written
+	rung bool   // the words want a signal
+
+	signal uint32 // counts our batches
+	seen   uint32 // the peer's signal word, as Handle last saw it
+	asleep uint32 // counts our sleeps
+	woken  uint32 // the peer's sleep that we ended last
+
+	ping     uint32 // counts our heartbeats
+	heardAs  uint32 // the peer's heartbeat word,
+	heardAt  monotime.Time
+	pingDue  monotime.Time
+	deadline monotime.Time // of the hello, or of the pause after one that failed
+}
+
+// word is a write into the peer's info page.
+type word struct {
+	to    uint64
+	value uint64
+	size  uint8
+	data  []byte // in place of a value
+}
+
+// New returns a channel that is Down. seed gives the random numbers of the
+// sessions.
+func New(client Client, seed func() uint64) *Channel {
+	return &Channel{client: client, seed: seed, deadline: monotime.Never}
+}
+
+// State returns where the link stands.
+func (c *Channel) State() State { return c.state }
+
+// Version returns the version agreed on, while the link is up.
+func (c *Channel) Version() uint16 { return c.version }
+
+// Own returns the window that the peer writes.
+func (c *Channel) Own() *window.Window { return c.own }
+
+// PeerContains reports whether n bytes at offset at are in the peer's window,
+// behind its info page.
+func (c *Channel) PeerContains(at, n uint64) bool {
+	return at >= wire.InfoBytes && at <= c.peerBytes && n <= c.peerBytes-at
+}
+
+// Attach gives the link its back end: own is what the peer writes, peerBytes
+// the length of what we write.
+func (c *Channel) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
+	if c.state != Down {
+		panic("channel: attached twice")
+	}
+	c.own, c.peerBytes = own, peerBytes
+	c.begin(now)
+}
+
+// Detach tells that the back end is lost.
+func (c *Channel) Detach(now monotime.Time) {
+	if c.state == Down {
+		return
+	}
+	c.Count[BackendLost]++
+	was := c.state
+	c.setState(Down)
+	c.out, c.rung, c.deadline = c.out[:0], false, monotime.Never
+	if was == Up {
+		c.client.LinkDown(now)
+	}
+}
+
+// Reset begins a new session, as the client or the administrator wants it.
+func (c *Channel) Reset(now monotime.Time) { c.restart(now, Resets) }
+
+// restart leaves the session.
+func (c *Channel) restart(now monotime.Time, why Counter) {
+	if c.state == Down {
+		return
+	}
+	c.Count[why]++
+	was := c.state
+	c.begin(now)
+	if was == Up {
+		c.client.LinkDown(now)
+	}
+}
+
+// begin draws a session and tells it. The order of the words matters: nothing
+// of the last session may be taken for this one's.
+func (c *Channel) begin(now monotime.Time) {
+	c.setState(Probing)
+	c.peer, c.phase = 0, 0
+	for c.session = c.seed(); c.session == 0; c.session = c.seed() {
+	}
+	c.deadline = monotime.Never
+	c.out = c.out[:0]
+	c.write4(wire.HelloWordAt(1), 0)
+	c.write4(wire.HelloWordAt(2), 0)
+	c.write8(wire.OffEcho, 0)
+	c.write4(wire.OffVersions, uint32(wire.NewVersions(lowestVersion, highestVersion)))
+	c.write4(wire.OffMagic, wire.Magic)
+	c.write8(wire.OffSession, c.session)
+	c.heartbeat(now)
+	c.rung = true
+}
+
+func (c *Channel) write4(to uint64, v uint32) {
+	c.out = append(c.out, word{to: to, value: uint64(v), size: 4})
+}
+
+func (c *Channel) write8(to uint64, v uint64) {
+	c.out = append(c.out, word{to: to, value: v, size: 8})
+}
+
+// maxOut bounds what waits for a back end that does not take it: a heartbeat
+// that would be stale is left out.
+const maxOut = 64
+
+func (c *Channel) heartbeat(now monotime.Time) {
+	c.pingDue = now.Add(pingInterval)
+	if len(c.out) < maxOut {
+		c.ping++
+		c.write4(wire.OffPing, c.ping)
+	}
+}
+
+// Handle looks at the info page: after a signal, and whenever it pleases. It
+// reports whether the link is up.
+func (c *Channel) Handle(now monotime.Time) (up bool) {
+	if c.state == Down {
+		return false
+	}
+	c.seen = c.own.Load4(wire.OffSignal)
+	c.listen(now)
+	for c.step(now) {
+	}
+	return c.state == Up
+}
+
+// listen notes the peer's heartbeat.
+func (c *Channel) listen(now monotime.Time) {
+	if p := c.own.Load4(wire.OffPing); p != c.heardAs {
+		c.heardAs, c.heardAt = p, now
+	}
+}
+
+// step goes one step on, if the info page allows it.
+func (c *Channel) step(now monotime.Time) bool {
+	w := c.own
+	echo := w.Load8(wire.OffEcho) // before the session: an old echo with a new session is no harm
+	peer := w.Load8(wire.OffSession)
+	if w.Load4(wire.OffMagic) != wire.Magic {
+		peer = 0
+	}
+	if c.state != Probing && peer != c.peer {
+		c.restart(now, PeerRestarted)
+		return true
+	}
+	switch c.state {
+	case Probing:
+		if peer != c.peer {
+			c.peer = peer
+			c.write8(wire.OffEcho, peer)
+			c.rung = true
+		}
+		if peer == 0 || echo != c.session {
+			return false
+		}
+		var ok bool
+		c.version, ok = wire.NewVersions(lowestVersion, highestVersion).Agree(wire.Versions(w.Load4(wire.OffVersions)))
+		if !ok {
+			c.refuse(now, NoVersion)
+			return false
+		}
+		c.setState(Hello)
+		c.heardAt, c.deadline = now, now.Add(helloLimit)
+		c.phase = 1
+		c.hello(1)
+		return true
+	case Hello:
+		return c.takeHello(now)
+	}
+	return false
+}
+
+// hello tells our bytes of a phase: the bytes, then the word that shows them.
+func (c *Channel) hello(phase uint16) {
+	b := c.client.HelloSend(phase, nil)
+	if len(b) > wire.MaxHelloBytes {
+		panic("channel: hello too long")
+	}
+	c.out = append(c.out, word{to: wire.HelloDataAt(phase), data: b})
+	c.write4(wire.HelloWordAt(phase), uint32(wire.NewHelloWord(phase, len(b))))
+	c.rung = true
+}
+
+// takeHello takes the peer's bytes of the phase awaited, if they are there.
+func (c *Channel) takeHello(now monotime.Time) bool {
+	w := c.own
+	h := wire.HelloWord(w.Load4(wire.HelloWordAt(c.phase)))
+	if h.Phase() != c.phase {
+		return false
+	}
+	var room [wire.MaxHelloBytes]byte
+	n := h.Size()
+	if n > len(room) {
+		c.refuse(now, BadHello)
+		return false
+	}
+	w.CopyOut(wire.HelloDataAt(c.phase), room[:n])
+	if w.Load8(wire.OffSession) != c.peer { // the bytes may be of the next session
+		return true
+	}
+	if !c.client.HelloRecv(c.phase, room[:n]) {
+		c.refuse(now, BadHello)
+		return false
+	}
+	if c.phase == wire.PhaseReady {
+		c.setState(Up)
+		c.deadline = monotime.Never
+		c.Count[LinkUps]++
+		c.client.LinkUp(now)
+		return false
+	}
+	c.phase++
+	c.hello(c.phase)
+	return true
+}
+
+func (c *Channel) refuse(now monotime.Time, why Counter) {
+	c.Count[why]++
+	c.setState(Refused)
+	c.deadline = now.Add(refusedPause)
+}
+
+// NextTimeout returns when HandleTimeout is due.
+func (c *Channel) NextTimeout() monotime.Time {
+	if c.state == Down {
+		return monotime.Never
+	}
+	return min(c.pingDue, c.deadline)
+}
+
+// HandleTimeout sends the heartbeat and looks for the peer's.
+func (c *Channel) HandleTimeout(now monotime.Time) {
+	if c.state == Down {
+		return
+	}
+	if !now.Before(c.pingDue) {
+		c.heartbeat(now)
+	}
+	c.Handle(now)
+	switch {
+	case (c.state == Hello || c.state == Up) && now.Sub(c.heardAt) >= peerSilence:
+		c.restart(now, PeerSilent)
+	case now.Before(c.deadline):
+	case c.state == Hello:
+		c.restart(now, SlowHello)
+	case c.state == Refused:
+		c.begin(now)
+	}
+}
+
+// PollOutput appends what the link itself has to write. It comes before what
+// the client writes.
+func (c *Channel) PollOutput(b *Batch) bool {
+	if len(c.out) == 0 {
+		return false
+	}
+	for _, o := range c.out {
+		switch {
+		case o.data != nil:
+			b.Copy(o.to, o.data)
+		case o.size == 4:
+			b.Word4(o.to, uint32(o.value))
+		default:
+			b.Word8(o.to, o.value)
+		}
+	}
+	c.out = c.out[:0]
+	if c.rung {
+		c.rung = false
+		c.Ring(b)
+	}
+	return true
+}
+
+// Ring ends a batch with the signal.
+func (c *Channel) Ring(b *Batch) {
+	c.signal++
+	b.Word4(wire.OffSignal, c.signal)
+	b.rung = true
+}
+
+// Sleep tells the peer that we are about to sleep and want to be woken. When it
+// is written, Quiet says whether sleeping is still right.
+func (c *Channel) Sleep() {
+	if c.state != Down && len(c.out) < maxOut {
+		c.asleep++
+		c.write4(wire.OffAsleep, c.asleep)
+	}
+}
+
+// Quiet reports whether nothing came since the last Handle.
+func (c *Channel) Quiet() bool {
+	return c.state == Down || c.own.Load4(wire.OffSignal) == c.seen
+}
+
+// MustWake reports whether the peer sleeps and wants to be woken. It is asked
+// after a batch that Rung was carried out, and says so once a sleep.
+func (c *Channel) MustWake() bool {
+	if c.state == Down {
+		return false
+	}
+	a := c.own.Load4(wire.OffAsleep)
+	if a == c.woken {
+		return false
+	}
+	c.woken = a
+	return true
+}

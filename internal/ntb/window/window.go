@@ -1,0 +1,95 @@
+package window
+
+import (
+	"sync/atomic"
+
+	"verbena/internal/mem"
+)
+
+// A Window is memory with bounds. The zero Window has no bytes.
+type Window struct{ mem []byte }
+
+// Alignment is what the memory of a window must start at a multiple of.
+const Alignment = 8
+
+// New returns a window over b, which must be aligned as Alignment says.
+func New(b []byte) *Window {
+	if !aligned(b) {
+		panic("window: memory is not aligned")
+	}
+	return &Window{b[:len(b):len(b)]}
+}
+
+// Make returns a window over memory of its own.
+func Make(n int) *Window { return New(allocate(n)) }
+
+// Len returns the number of bytes.
+func (w *Window) Len() uint64 { return uint64(len(w.mem)) }
+
+// Contains reports whether n bytes at offset at are in the window. at+n is never
+// formed: it might wrap.
+func (w *Window) Contains(at, n uint64) bool { return at <= w.Len() && n <= w.Len()-at }
+
+// fits reports whether there is an aligned word of n bytes.
+func (w *Window) fits(at, n uint64) bool { return at%n == 0 && w.Contains(at, n) }
+
+// Load4 reads a word, 0 where there is none.
+func (w *Window) Load4(at uint64) uint32 {
+	if !w.fits(at, 4) {
+		return 0
+	}
+	return littleEndian4(atomic.LoadUint32(word4(w.mem[at:])))
+}
+
+// Load8 reads a word, 0 where there is none.
+func (w *Window) Load8(at uint64) uint64 {
+	if !w.fits(at, 8) {
+		return 0
+	}
+	return littleEndian8(atomic.LoadUint64(word8(w.mem[at:])))
+}
+
+// Store4 writes a word, false where there is none.
+func (w *Window) Store4(at uint64, v uint32) bool {
+	if !w.fits(at, 4) {
+		return false
+	}
+	atomic.StoreUint32(word4(w.mem[at:]), littleEndian4(v))
+	return true
+}
+
+// Store8 writes a word, false where there is none.
+func (w *Window) Store8(at uint64, v uint64) bool {
+	if !w.fits(at, 8) {
+		return false
+	}
+	atomic.StoreUint64(word8(w.mem[at:]), littleEndian8(v))
+	return true
+}
+
+// CopyIn writes p at offset at; false, after some of the bytes, if p or the window's memory has gone,
+// and false at once if it is not in the window.
+func (w *Window) CopyIn(at uint64, p []byte) bool {
+	return w.Contains(at, uint64(len(p))) && mem.Copy(w.mem[at:], p)
+}
+
+// CopyOut reads len(p) bytes from offset at, as CopyIn writes them.
+func (w *Window) CopyOut(at uint64, p []byte) bool {
+	return w.Contains(at, uint64(len(p))) && mem.Copy(p, w.mem[at:at+uint64(len(p))])
+}
+
+// Bytes returns n bytes at offset at, which the peer may change at any time; ok
+// is false if they are not in the window.
+func (w *Window) Bytes(at, n uint64) (b []byte, ok bool) {
+	if !w.Contains(at, n) {
+		return nil, false
+	}
+	return w.mem[at : at+n : at+n], true
+}
+
+// Clear zeroes n bytes at offset at, as far as they are in the window.
+func (w *Window) Clear(at, n uint64) {
+	if b, ok := w.Bytes(at, n); ok {
+		clear(b)
+	}
+}

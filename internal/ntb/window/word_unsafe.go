@@ -1,0 +1,30 @@
+package window
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+func aligned(b []byte) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%Alignment == 0
+}
+
+// allocate returns n bytes that are aligned.
+func allocate(n int) []byte {
+	words := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n)
+}
+
+// word4 and word8 return the first bytes of b, which are aligned, as a word for
+// sync/atomic.
+func word4(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(unsafe.SliceData(b))) }
+func word8(b []byte) *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData(b))) }
+
+// littleEndian4 and littleEndian8 turn a word as this machine has it into one
+// of the format, and back.
+func littleEndian4(v uint32) uint32 {
+	return binary.LittleEndian.Uint32((*[4]byte)(unsafe.Pointer(&v))[:])
+}
+func littleEndian8(v uint64) uint64 {
+	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Pointer(&v))[:])
+}
