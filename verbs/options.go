@@ -17,6 +17,7 @@ type options struct {
 	faults  string
 	capture string
 	solo    bool
+	noLocal bool
 }
 
 // WithFaults injects faults into everything sent: a list such as
@@ -27,6 +28,12 @@ func WithFaults(spec string) Option { return func(o *options) { o.faults = spec 
 // WithCapture writes every packet sent and received to a pcapng file that
 // Wireshark opens.
 func WithCapture(path string) Option { return func(o *options) { o.capture = path } }
+
+// WithoutLocalPath has packets between queue pairs of this host go through UDP
+// sockets, as those to other hosts do. Otherwise those of connected queue pairs
+// of one user's processes go through shared memory, which nobody sees but a
+// program that looks at the interface. WithFaults and WithCapture imply it.
+func WithoutLocalPath() Option { return func(o *options) { o.noLocal = true } }
 
 // WithoutSharing takes UDP port 4791 for this process alone.
 func WithoutSharing() Option { return func(o *options) { o.solo = true } }
@@ -41,7 +48,7 @@ func (h *host) start(opts []Option) error {
 	if err != nil {
 		return invalid("faults", "%v", err)
 	}
-	e := engine.Options{Solo: o.solo, Faults: faults}
+	e := engine.Options{Solo: o.solo, NoLocal: o.noLocal, Faults: faults}
 	h.undo = func() error { return nil }
 	h.flush = h.undo
 	if o.capture != "" {

@@ -33,6 +33,9 @@ func openDevice(name string) (*verbs.Context, error) {
 		if e.capture != "" {
 			options = append(options, verbs.WithCapture(e.capture))
 		}
+		if e.noLocal {
+			options = append(options, verbs.WithoutLocalPath())
+		}
 	}
 	c, err := verbs.Open(name, options...)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 type environment struct {
 	faults  string // VERBENA_FAULTS: as verbs.WithFaults
 	capture string // VERBENA_PCAP: as verbs.WithCapture; %p is the process's number
+	noLocal bool   // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
 	debug   bool   // VERBENA_DEBUG=1: every refused call's reason goes to stderr
 }
 
@@ -25,6 +26,7 @@ var env = sync.OnceValue(func() environment {
 	return environment{
 		faults:  getenv("VERBENA_FAULTS"),
 		capture: strings.ReplaceAll(getenv("VERBENA_PCAP"), "%p", strconv.Itoa(os.Getpid())),
+		noLocal: getenv("VERBENA_LOCAL") == "off",
 		debug:   getenv("VERBENA_DEBUG") == "1",
 	}
 })

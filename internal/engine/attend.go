@@ -58,8 +58,8 @@ func (g *background) leftLying() bool {
 	return g.polls.Load() == polls && !g.kicked.Load() && g.readable()
 }
 
-// readable reports whether a socket has something.
+// readable reports whether a socket or a ring has something.
 func (g *background) readable() bool {
-	n, err := g.poller.Wait(0, g.ready[:])
-	return n > 0 && err == nil
+	n, err := g.look(0)
+	return n > 0 && err == nil || g.eng.local.waiting()
 }

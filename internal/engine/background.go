@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,15 +43,18 @@ const eventPolls = 8
 // has gone away without notice.
 const defaultBackoff = 250 * monotime.Microsecond
 
-func (g *background) start(e *Engine, backoff monotime.Duration) (err error) {
+func (g *background) open(e *Engine, backoff monotime.Duration) (err error) {
 	g.eng, g.backoff = e, backoff
 	if g.poller, err = udp.NewPoller(); err != nil {
 		return err
 	}
 	g.nap, g.timer = make(chan struct{}, 1), time.NewTimer(backoff)
+	return nil
+}
+
+func (g *background) start() {
 	g.done.Add(1)
 	go g.run()
-	return nil
 }
 
 // run is the loop of the only `go` statement of the data path.
@@ -111,6 +115,13 @@ func (g *background) read() (n int) {
 
 // readOnce reads every input once.
 func (g *background) readOnce() (n int) {
+	for _, r := range *g.eng.local.rings.Load() {
+		k := r.tryPoll(false)
+		if k == busy {
+			return busy
+		}
+		n += k
+	}
 	for _, in := range *g.eng.inputs.Load() {
 		k := in.tryPoll(false)
 		if k == busy {
@@ -150,15 +161,31 @@ func (g *background) sleepUntil(now, until monotime.Time) {
 // wait blocks until a socket has something, a timer is due or somebody wakes
 // it.
 func (g *background) wait(now monotime.Time) {
+	if !g.eng.local.arm() {
+		return
+	}
 	until := g.publish(monotime.Never)
 	d := monotime.Duration(-1)
 	if until != monotime.Never {
 		d = max(until.Sub(now), 0)
 	}
-	if _, err := g.poller.Wait(d, g.ready[:]); err != nil {
+	_, err := g.look(d)
+	if err != nil {
 		g.eng.wire.readErrors.Add(1)
 	}
+	g.eng.local.disarm()
 	g.wakeAt.Store(0)
+}
+
+// look waits and returns how many sockets are readable. What processes say that
+// come and go it takes note of.
+func (g *background) look(patience monotime.Duration) (sockets int, err error) {
+	n, err := g.poller.Wait(patience, g.ready[:])
+	if slices.Contains(g.ready[:n], ringEvents) {
+		g.eng.local.listener.Serve()
+		n--
+	}
+	return n, err
 }
 
 // publish tells until when the goroutine will be away: until the time given or

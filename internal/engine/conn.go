@@ -29,6 +29,7 @@ type Conn struct {
 	pumping bool
 	closed  bool
 	armed   monotime.Time // when the timer heap will wake it, at the latest
+	retry   monotime.Time // when to drain again what could not be written; Never if nothing
 
 	// guarded by Engine.timers.mu
 	timerAt    monotime.Time
@@ -65,7 +66,8 @@ func (e *Engine) newConn(account *Account, onEvent func(ib.EventType), c *Conn, 
 	if !ok {
 		return fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)
 	}
-	c.eng, c.account, c.qpn, c.onEvent, c.timerIndex, c.armed = e, account, qpn, onEvent, timerIdle, monotime.Never
+	c.eng, c.account, c.qpn, c.onEvent, c.timerIndex = e, account, qpn, onEvent, timerIdle
+	c.armed, c.retry = monotime.Never, monotime.Never
 	fill(qpn)
 	e.conns.publish(c)
 	return nil
@@ -138,7 +140,7 @@ func (c *Conn) pump(now monotime.Time) {
 		return
 	}
 	c.drain(now)
-	when := c.machine.NextTimeout()
+	when := min(c.machine.NextTimeout(), c.retry)
 	arm := when.Before(c.armed)
 	if arm {
 		c.armed = when
@@ -153,7 +155,7 @@ func (c *Conn) pump(now monotime.Time) {
 // that nobody pumps.
 func (c *Conn) drain(now monotime.Time) {
 	if !c.closed {
-		c.pumping = true
+		c.pumping, c.retry = true, monotime.Never
 		c.way.drain(now)
 		c.pumping = false
 	}

@@ -16,6 +16,8 @@ type wireCounters struct {
 	badMAD     atomic.Uint64
 	badMADKey  atomic.Uint64
 	readErrors atomic.Uint64
+	// packets between queue pairs of this host, which went through memory
+	localSent, localRcvd, localRefused, localLost, localCorrupt atomic.Uint64
 }
 
 // Account sums the counters of one device's queue pairs, past ones included.
@@ -76,5 +78,7 @@ func (e *Engine) Counters(a *Account) []Counter {
 	w := &e.wire
 	return append(out,
 		Counter{"bad_icrc", w.badICRC.Load()}, Counter{"unknown_qp", w.unknownQP.Load()}, Counter{"bad_mad", w.badMAD.Load()},
-		Counter{"bad_mad_qkey", w.badMADKey.Load()}, Counter{"read_errors", w.readErrors.Load()})
+		Counter{"bad_mad_qkey", w.badMADKey.Load()}, Counter{"read_errors", w.readErrors.Load()},
+		Counter{"local_sent_pkts", w.localSent.Load()}, Counter{"local_rcvd_pkts", w.localRcvd.Load()}, Counter{"local_refused", w.localRefused.Load()},
+		Counter{"local_lost", w.localLost.Load()}, Counter{"local_corrupt", w.localCorrupt.Load()})
 }

@@ -22,6 +22,9 @@ type Options struct {
 	Solo bool   // do without sharing: this process alone has the port
 	// Faults are what happens to everything sent.
 	Faults tap.Faults
+	// NoLocal has packets between queue pairs of this host go through sockets too.
+	// Faults and Capture imply it.
+	NoLocal bool
 	// Capture takes every packet sent and received; nil is none.
 	Capture tap.Sink
 }
@@ -52,7 +55,8 @@ type Engine struct {
 
 	gsi gsi
 
-	bg background
+	local local
+	bg    background
 }
 
 // New starts an engine.
@@ -75,10 +79,12 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	// numbers of the last owner.
 	e.conns.next = firstQPN + rand.Uint32N(e.conns.limit-firstQPN)
 	e.inputs.Store(&[]input{})
-	if err := e.bg.start(e, backoff); err != nil {
+	if err := e.bg.open(e, backoff); err != nil {
 		e.member.Close()
 		return nil, err
 	}
+	e.local.start(e, o.NoLocal)
+	e.bg.start()
 	return e, nil
 }
 
@@ -92,6 +98,7 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.mu.Unlock()
 	e.bg.stop()
+	e.local.close()
 	for _, in := range *e.inputs.Load() {
 		in.close()
 	}
@@ -225,8 +232,14 @@ func (e *Engine) removeInput(in input) {
 // it read.
 func (e *Engine) Poll() (messages int) {
 	n := e.bg.polls.Add(1)
-	for _, in := range *e.inputs.Load() {
-		messages += max(in.tryPoll(true), 0)
+	messages, others := e.local.poll(n)
+	if others {
+		k := 0
+		for _, in := range *e.inputs.Load() {
+			k += max(in.tryPoll(true), 0)
+		}
+		e.local.quiet.Store(k == 0)
+		messages += k
 	}
 	if n%timerPolls == 0 {
 		e.fireDue(monotime.Now())

@@ -81,7 +81,7 @@ func (p *Port) read() int {
 		}
 	}
 	if cur != nil {
-		p.leave(now, cur)
+		cur.leave(now, p.patience)
 	}
 	return n
 }
@@ -105,7 +105,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *ro
 	q := p.pkt.DestQP
 	if cur == nil || cur.qpn != q {
 		if cur != nil {
-			p.leave(now, cur)
+			cur.leave(now, p.patience)
 		}
 		cur = nil
 		if q == ib.QP1 {
@@ -139,9 +139,10 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *ro
 	return cur
 }
 
-// leave pumps and unlocks a connection, or puts off what can wait.
-func (p *Port) leave(now monotime.Time, c *roceConn) {
-	if p.patience && p.eng.putOff(now, c) {
+// leave pumps and unlocks a connection that packets came for, or, with patience,
+// puts off what can wait.
+func (c *roceConn) leave(now monotime.Time, patience bool) {
+	if patience && c.eng.putOff(now, c) {
 		return
 	}
 	c.late.waiting = false // what waited has waited long enough

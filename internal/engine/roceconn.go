@@ -22,6 +22,13 @@ type roceConn struct {
 	packets roce.Machine // Conn.machine
 	sources []*source    // the sockets packets leave by, one a source address
 	late    late
+
+	// guarded by mu: of a connected queue pair whose peer may be on this host
+	path     *roce.Path
+	ring     *ringOut // packets leave by it; nil: by sockets
+	tag      uint32   // what packets to the peer carry in a ring
+	peerSlot int      // the process that packets may come from in a ring
+	peerTag  uint32   // and what they carry
 }
 
 // NewConn makes a queue pair of RoCEv2. Its counters go to the account.
@@ -48,7 +55,28 @@ func (c *roceConn) modification(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.A
 		}
 		path = roce.NewPath(src.WithZone(""), port, &attr.AH.GRH)
 	}
-	return func(now monotime.Time) { c.packets.Modify(now, attr, mask, path) }, nil
+	var out *ringOut
+	if path != nil && mask&ib.QPDestQPN != 0 {
+		out = c.eng.local.to(src, path.Dst, attr.DestQPN)
+	}
+	return func(now monotime.Time) {
+		c.locate(attr, mask, path, out)
+		c.packets.Modify(now, attr, mask, path)
+	}, nil
+}
+
+// locate notes where the peer is.
+func (c *roceConn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out *ringOut) {
+	if mask&ib.QPStateAttr != 0 && attr.State == ib.QPReset {
+		c.path, c.ring = nil, nil
+	}
+	if mask&ib.QPDestQPN != 0 {
+		c.peerSlot = c.eng.local.slotOf(attr.DestQPN)
+	}
+	if path != nil {
+		c.path, c.ring = path, out
+		c.tag, c.peerTag = pathTag(path.Src, path.Dst), pathTag(path.Dst, path.Src)
+	}
 }
 
 // Bind makes a queue pair of RoCEv2 able to send from a local address and
@@ -109,6 +137,12 @@ var pumpers = sync.Pool{New: func() any {
 
 // drain writes trains until the machine has none.
 func (c *roceConn) drain(now monotime.Time) {
+	if c.ring != nil {
+		if c.drainRing(now) {
+			return
+		}
+		c.ring = nil
+	}
 	var p *pumper
 	for !c.closed && len(c.sources) > 0 {
 		limit := roce.MaxSegments

@@ -52,6 +52,10 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 	if m.Segment == 0 || m.Segment > n {
 		m.Segment = n
 	}
+	if (n+m.Segment-1)/m.Segment > MaxPackets {
+		c.corrupt.Store(true)
+		return false, ErrCorrupt
+	}
 	c.size = entryBytes(n)
 	return true, nil
 }

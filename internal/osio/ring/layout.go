@@ -23,6 +23,12 @@ const (
 // socket takes at once.
 const MaxBytes = 1 << 16
 
+// MaxPackets bounds the packets of an entry.
+const MaxPackets = 64
+
+// MaxEntries is how many entries a ring holds.
+const MaxEntries = dataBytes / lineBytes
+
 // ErrCorrupt says that the other side did not write what a ring has.
 var ErrCorrupt = errors.New("ring: the other side's indices or lengths are wrong")
 

@@ -33,6 +33,17 @@ var one = binary.NativeEndian.AppendUint64(nil, 1)
 // Wake ends the peer's sleep.
 func (o *Out) Wake() { _, _ = unix.Write(o.event, one) } // full is as good: it will be read
 
+// HangUp ends the connection for both sides: each learns of it from its Listener.
+func (o *Out) HangUp() { hangUp(o.fd) }
+
+// HangUp is Out's.
+func (i *In) HangUp() { hangUp(i.fd) }
+
+func hangUp(fd int) { _ = unix.Shutdown(fd, unix.SHUT_RDWR) } // it may have ended already
+
+// Open reports whether o was not closed.
+func (o *Out) Open() bool { return o.memory != nil }
+
 // Alive reports whether the process at the other end is there.
 func (o *Out) Alive() bool { return alive(o.fd) }
 
@@ -47,6 +58,7 @@ func (o *Out) Close() {
 	closeFD(o.event)
 	closeFD(o.fd)
 	unix.Munmap(o.memory)
+	o.memory = nil
 }
 
 // Close is Out's.

@@ -13,6 +13,8 @@ type Out struct {
 }
 
 func (o *Out) Wake()       {}
+func (o *Out) HangUp()     {}
+func (o *Out) Open() bool  { return false }
 func (o *Out) Alive() bool { return false }
 func (o *Out) Close()      {}
 
@@ -22,7 +24,8 @@ type In struct {
 	Peer Identity
 }
 
-func (i *In) Close() {}
+func (i *In) HangUp() {}
+func (i *In) Close()  {}
 
 // Listener is where others would find this process.
 type Listener struct{}

@@ -43,9 +43,9 @@ func TestOrderAndBytes(t *testing.T) {
 			}
 			b := pattern(in, n)
 			cut := r.IntN(n)
-			m := Message{Segment: 1 + r.IntN(n), TOS: uint8(in), Tag: uint32(in * 7)}
-			if m.Segment > 1<<15 {
-				m.Segment = 1 << 15
+			m := Message{Segment: (n+MaxPackets-1)/MaxPackets + r.IntN(n), TOS: uint8(in), Tag: uint32(in * 7)}
+			if m.Segment > n {
+				m.Segment = n
 			}
 			if !p.Write(&m, [][]byte{b[:cut], b[cut:]}) {
 				break
@@ -105,10 +105,10 @@ func TestRoom(t *testing.T) {
 	var m Message
 	for round := range 200 {
 		for p.Room(1) {
-			if !p.Write(&m, [][]byte{longest}) {
+			if !p.Write(&Message{}, [][]byte{longest}) {
 				t.Fatal("no room for what there was room for")
 			}
-			p.Write(&m, [][]byte{longest[:1+round*100]})
+			p.Write(&Message{}, [][]byte{longest[:1+round*100]})
 		}
 		if p.free(dataBytes) {
 			t.Fatal("a full ring has room for all")
@@ -213,7 +213,7 @@ func FuzzHostileProducer(f *testing.F) {
 				if !ok {
 					break
 				}
-				if len(m.Data) == 0 || len(m.Data) > MaxBytes || m.Segment < 1 || m.Segment > len(m.Data) {
+				if len(m.Data) == 0 || len(m.Data) > MaxBytes || m.Segment < 1 || m.Segment*MaxPackets < len(m.Data) {
 					t.Fatalf("%d bytes in packets of %d", len(m.Data), m.Segment)
 				}
 				_ = m.Data[len(m.Data)-1]

@@ -16,6 +16,7 @@ type Device struct {
 	Name    string // empty is the first with an active port
 	Capture string // pcapng file, empty is none
 	Faults  string // fault injection, empty is none
+	NoLocal bool   // sockets also between processes of this host
 }
 
 // NameFlag declares --ib-dev; shorthand is a letter or empty.
@@ -23,10 +24,11 @@ func (d *Device) NameFlag(fs *pflag.FlagSet, shorthand string) {
 	fs.StringVarP(&d.Name, "ib-dev", shorthand, "", "use device `DEV` (default the first with an active port)")
 }
 
-// WireFlags declares --pcap and --faults.
+// WireFlags declares --pcap, --faults and --no-local.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
+	fs.BoolVar(&d.NoLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
 }
 
 // Options returns what the options mean to verbs.Open.
@@ -37,6 +39,9 @@ func (d *Device) Options() []verbs.Option {
 	}
 	if d.Faults != "" {
 		opts = append(opts, verbs.WithFaults(d.Faults))
+	}
+	if d.NoLocal {
+		opts = append(opts, verbs.WithoutLocalPath())
 	}
 	return opts
 }

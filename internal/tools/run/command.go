@@ -13,6 +13,7 @@ import (
 type options struct {
 	capture string
 	faults  string
+	noLocal bool
 	debug   bool
 }
 
@@ -36,7 +37,8 @@ process id before its extension, as a program may be several processes:
 
 What it sets: LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 (where the files are that a kernel driver would show in /sys/class/infiniband and
-/dev/infiniband), and with the options VERBENA_PCAP, VERBENA_FAULTS, VERBENA_DEBUG.`,
+/dev/infiniband), and with the options VERBENA_PCAP, VERBENA_FAULTS,
+VERBENA_LOCAL, VERBENA_DEBUG.`,
 		Example: `  verbena run ib_write_bw &                    # a server …
   verbena run ib_write_bw 127.0.0.1            # … and its client
   verbena run --pcap ping.pcapng -- rping -c -a 127.0.0.1 -C 3
@@ -60,6 +62,7 @@ What it sets: LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROO
 	fs.SetInterspersed(false) // what follows PROGRAM is the program's
 	fs.StringVar(&o.capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&o.faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
+	fs.BoolVar(&o.noLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
 	fs.BoolVar(&o.debug, "debug", false, "say on stderr why a call of the program's was refused")
 	return cmd
 }

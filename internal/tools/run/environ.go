@@ -55,6 +55,9 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 		}
 		e = e.set("VERBENA_PCAP", file)
 	}
+	if o.noLocal {
+		e = e.set("VERBENA_LOCAL", "off")
+	}
 	if o.debug {
 		e = e.set("VERBENA_DEBUG", "1")
 	}

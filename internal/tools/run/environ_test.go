@@ -7,14 +7,14 @@ import (
 )
 
 func TestVariables(t *testing.T) {
-	o := &options{faults: "loss=1%", capture: "/x/y.pcapng", debug: true}
+	o := &options{faults: "loss=1%", capture: "/x/y.pcapng", noLocal: true, debug: true}
 	before := environment{"HOME=/h", "LD_LIBRARY_PATH=/a:/p/lib/verbena::/b", "VERBENA_FAULTS=dup=1%"}
 	after, err := o.variables(before, "/p/lib/verbena", "/run/root")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := environment{"HOME=/h", "LD_LIBRARY_PATH=/p/lib/verbena:/a:/b", "LD_PRELOAD=/p/lib/verbena/libverbena-preload.so",
-		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_DEBUG=1"}
+		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_LOCAL=off", "VERBENA_DEBUG=1"}
 	slices.Sort(after)
 	slices.Sort(want)
 	if !slices.Equal(after, want) {

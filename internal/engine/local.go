@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/osio/ring"
+	"verbena/internal/osio/share"
+	"verbena/internal/osio/udp"
+)
+
+// Packets between connected queue pairs of one user on one host need no network:
+// they go through memory that the two processes share (package ring), or within
+// one process through its own. The machines and their packets are the same; only
+// the ICRC is not computed, as there is nothing on the way that it protects
+// against.
+//
+//	QP.Modify(RTR) ─► local.to: the destination is an address of this host whose port is
+//	                  shared with the process that owns the QPN's slot ─► a ring to it
+//
+// It is settled before the first packet, for each direction by its sender, and
+// stays for as long as the queue pair is connected. A ring ends when the process
+// at its other end does: what was in it is lost, and what follows goes through
+// the socket. The protocol recovers from both as it does on any network.
+type local struct {
+	// immutable after start
+	eng      *Engine
+	on       bool
+	self     ring.Identity
+	listener *ring.Listener // nil: there are no rings to others
+
+	rings atomic.Pointer[[]*ringIn] // being read; replaced under mu
+	quiet atomic.Bool               // nothing came by the other inputs when they were last looked at
+
+	dialMu sync.Mutex // one at a time
+
+	mu     sync.Mutex
+	out    map[int]*ringOut      // guarded by mu: by slot
+	failed map[int]monotime.Time // guarded by mu: when a slot did not answer
+}
+
+const (
+	// ringPatienceMillis is how long a queue pair's way to RTR waits for the other
+	// process's background goroutine, which is back from a nap within a
+	// fraction of a millisecond if it gets a core.
+	ringPatienceMillis = 50
+	// ringPenalty is how long a process that did not answer is not asked again.
+	ringPenalty = monotime.Second
+	// socketPolls is every which poll looks at sockets where rings are: an empty
+	// one costs a tenth of a look at an empty socket.
+	socketPolls = 8
+	// ringEvents is what the poller reports where the listener has something.
+	ringEvents = ^uint64(1)
+)
+
+// start finds out whether there can be rings, and listens. It is called before
+// the background goroutine runs.
+func (l *local) start(e *Engine, off bool) {
+	l.eng, l.out, l.failed = e, map[int]*ringOut{}, map[int]monotime.Time{}
+	l.rings.Store(&[]*ringIn{})
+	if off || !e.faults.None() || e.capture != nil { // what is harmed or captured is what the wire has
+		return
+	}
+	var err error
+	if l.self, err = ring.NetNamespace(e.member.Slot()); err != nil {
+		return
+	}
+	l.on = true
+	path := e.member.Meeting(l.self.Slot)
+	if path == "" {
+		return
+	}
+	listener, err := ring.Listen(path, l.self, e.bg.poller.WakeFD(), l.arrived, l.departed)
+	if err != nil {
+		return // others do not find us and use sockets, and so do we
+	}
+	if e.bg.poller.AddFD(listener.FD(), ringEvents) != nil {
+		listener.Close()
+		return
+	}
+	l.listener = listener
+}
+
+// close ends all rings. The background goroutine has stopped.
+func (l *local) close() {
+	if l.listener != nil {
+		l.eng.bg.poller.RemoveFD(l.listener.FD())
+	}
+	l.mu.Lock()
+	out := l.out
+	l.out = nil
+	l.mu.Unlock()
+	for _, o := range out {
+		o.close()
+	}
+	for _, r := range *l.rings.Swap(&[]*ringIn{}) {
+		r.close()
+	}
+	if l.listener != nil {
+		l.listener.Close()
+	}
+}
+
+// slotOf is the slot of the process that has a queue pair.
+func (l *local) slotOf(q ib.QPN) int {
+	if l.eng.member.Meeting(0) == "" {
+		return l.self.Slot // this process has all numbers
+	}
+	return share.SlotOf(q)
+}
+
+// to returns the ring to the process that has queue pair q at address dst, nil if
+// its packets go through the socket.
+func (l *local) to(src, dst netip.Addr, q ib.QPN) *ringOut {
+	if !l.on {
+		return nil
+	}
+	slot := l.slotOf(q)
+	if slot != l.self.Slot && l.listener == nil {
+		return nil
+	}
+	if dst.IsLinkLocalUnicast() {
+		dst = dst.WithZone(src.Zone())
+	}
+	if !l.hosts(dst) {
+		return nil
+	}
+	l.dialMu.Lock()
+	defer l.dialMu.Unlock()
+	l.mu.Lock()
+	o, closed, failed := l.out[slot], l.out == nil, l.failed[slot]
+	l.mu.Unlock()
+	if closed || o != nil && o.alive() {
+		return o
+	}
+	now := monotime.Now()
+	if failed != 0 && now.Sub(failed) < ringPenalty {
+		return nil
+	}
+	if slot == l.self.Slot {
+		o = l.loop()
+	} else {
+		o = l.dial(slot)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case o == nil:
+		l.failed[slot] = now
+	case l.out == nil:
+		o.close()
+		return nil
+	default:
+		delete(l.failed, slot)
+		l.out[slot] = o
+	}
+	return o
+}
+
+// hosts reports whether the port of an address is shared by this process and
+// those that it meets: only then is a slot that of a queue pair's number there.
+func (l *local) hosts(dst netip.Addr) bool {
+	e := l.eng
+	e.mu.Lock()
+	ours := e.opened[dst] != nil
+	e.mu.Unlock()
+	if ours || l.listener == nil {
+		return ours
+	}
+	// An address of this host can be bound. That of a peer which is to listen
+	// there and has not yet is opened for it.
+	s, err := udp.Listen(dst, 0, udp.Options{SendOnly: true})
+	if err != nil {
+		return false
+	}
+	s.Close()
+	_, err = e.member.Socket(dst)
+	return err == nil
+}
+
+func (l *local) dial(slot int) *ringOut {
+	out, err := ring.Dial(l.eng.member.Meeting(slot), l.self, slot, ringPatienceMillis)
+	if err != nil {
+		return nil
+	}
+	if l.listener.Watch(out) != nil {
+		out.Close()
+		return nil
+	}
+	return &ringOut{eng: l.eng, slot: slot, tx: out.Producer, out: out}
+}
+
+// loop makes the ring of this process to itself.
+func (l *local) loop() *ringOut {
+	tx, rx, err := ring.NewPair()
+	if err != nil {
+		return nil
+	}
+	rx.Arm() // the background goroutine may sleep already, and does not know of it
+	l.add(&ringIn{eng: l.eng, slot: l.self.Slot, rx: rx})
+	return &ringOut{eng: l.eng, slot: l.self.Slot, tx: tx}
+}
+
+func (l *local) add(r *ringIn) {
+	l.mu.Lock()
+	next := append(slices.Clone(*l.rings.Load()), r)
+	l.rings.Store(&next)
+	l.mu.Unlock()
+}
+
+// arrived takes a ring that another process made to this one.
+func (l *local) arrived(in *ring.In) {
+	l.add(&ringIn{eng: l.eng, slot: in.Peer.Slot, rx: in.Consumer, in: in})
+}
+
+// departed ends a ring whose other end has gone. It is called by the background
+// goroutine.
+func (l *local) departed(end any) {
+	switch end := end.(type) {
+	case *ring.In:
+		l.mu.Lock()
+		rings := *l.rings.Load()
+		i := slices.IndexFunc(rings, func(r *ringIn) bool { return r.in == end })
+		r := rings[i]
+		next := slices.Delete(slices.Clone(rings), i, i+1)
+		l.rings.Store(&next)
+		l.mu.Unlock()
+		r.readRest()
+		r.close()
+	case *ring.Out:
+		l.mu.Lock()
+		o := l.out[end.Peer.Slot]
+		if o != nil && o.out == end {
+			delete(l.out, end.Peer.Slot)
+		}
+		l.mu.Unlock()
+		if o != nil && o.out == end {
+			o.close()
+		}
+	}
+}
+
+// arm has the background goroutine woken for what comes. It reports false if
+// something is there.
+func (l *local) arm() bool {
+	for _, r := range *l.rings.Load() {
+		if !r.rx.Arm() {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *local) disarm() {
+	for _, r := range *l.rings.Load() {
+		r.rx.Disarm()
+	}
+}
+
+// waiting reports whether a ring has something. The background goroutine asks,
+// which is the one that takes rings away.
+func (l *local) waiting() bool {
+	return slices.ContainsFunc(*l.rings.Load(), func(r *ringIn) bool { return r.rx.Waiting() })
+}
+
+// poll reads the rings, and reports whether the other inputs are to be read.
+func (l *local) poll(polls uint64) (messages int, others bool) {
+	rings := *l.rings.Load()
+	if len(rings) == 0 {
+		return 0, true
+	}
+	for _, r := range rings {
+		messages += max(r.tryPoll(true), 0)
+	}
+	return messages, polls%socketPolls == 0 || messages == 0 && !l.quiet.Load()
+}

@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"hash/fnv"
+	"net/netip"
+	"sync"
+
+	"verbena/internal/monotime"
+	"verbena/internal/osio/ring"
+	"verbena/internal/roce"
+)
+
+// ringOut is the ring to a process of this host; many queue pairs write to it.
+type ringOut struct {
+	// immutable
+	eng  *Engine
+	slot int
+	out  *ring.Out // nil within this process
+
+	mu    sync.Mutex     // innermost but for what PollOutput takes
+	tx    *ring.Producer // guarded by mu; unmapped when gone
+	gone  bool           // guarded by mu: the other end has ended
+	taken uint64         // guarded by mu: how far the other end had read when the ring was first found full
+	since monotime.Time  // guarded by mu: when that was; 0 while there is room
+}
+
+const (
+	// ringRetry is how soon a queue pair that found the ring full looks again: by
+	// then a reader has taken a good part of it. Acknowledgements make it look
+	// sooner.
+	ringRetry = 50 * monotime.Microsecond
+	// stallPatience is how long a full ring holds packets back while nobody reads
+	// it. After that they are lost, so that the time-outs of the protocol
+	// find a process out that is stopped.
+	stallPatience = 10 * monotime.Millisecond
+)
+
+// room is what may be written to a ring.
+type room uint8
+
+const (
+	ringReady room = iota
+	ringFull       // later
+	ringStuck      // nobody reads: what has no room is lost
+	ringGone       // nothing, ever
+)
+
+// roomLocked reports whether a train fits; the caller holds mu.
+func (o *ringOut) roomLocked() room {
+	if o.gone {
+		return ringGone
+	}
+	if o.tx.Room(1) {
+		o.since = 0
+		return ringReady
+	}
+	if o.tx.Corrupt() {
+		o.eng.wire.localCorrupt.Add(1)
+		o.gone = true
+		if o.out != nil {
+			o.out.HangUp() // the background goroutine does the rest
+		}
+		return ringGone
+	}
+	now := monotime.Now()
+	if o.since == 0 || o.taken != o.tx.Taken() {
+		o.since, o.taken = now, o.tx.Taken()
+	}
+	if now.Sub(o.since) < stallPatience {
+		return ringFull
+	}
+	return ringStuck
+}
+
+// wake ends the reader's sleep.
+func (o *ringOut) wake() {
+	if o.out == nil {
+		o.eng.bg.poller.Wake()
+		return
+	}
+	o.mu.Lock()
+	if o.out.Open() {
+		o.out.Wake()
+	}
+	o.mu.Unlock()
+}
+
+// alive reports whether the reader is there.
+func (o *ringOut) alive() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.gone && (o.out == nil || o.out.Alive())
+}
+
+func (o *ringOut) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.gone = true
+	if o.out != nil {
+		o.eng.local.listener.Forget(o.out)
+		o.out.Close()
+	}
+}
+
+// drainRing writes to the ring what the machine has to send. It reports false if
+// the ring is gone.
+func (c *roceConn) drainRing(now monotime.Time) bool {
+	o := c.ring
+	p := pumpers.Get().(*pumper)
+	defer pumpers.Put(p)
+	for !c.closed {
+		o.mu.Lock()
+		r, more := ringReady, true
+		for n := 0; more && n < trainsPerWrite; n++ {
+			if r = o.roomLocked(); r == ringFull || r == ringGone {
+				break
+			}
+			more = c.writeTrain(now, p.bursts[0])
+		}
+		wake := r != ringGone && o.tx.MustWake()
+		o.mu.Unlock()
+		if r == ringGone {
+			return false
+		}
+		if wake { // no connection's lock is held across a system call
+			c.mu.Unlock()
+			o.wake()
+			c.mu.Lock()
+			continue // whoever came meanwhile left the work to us
+		}
+		if r == ringFull {
+			c.retry = monotime.Now().Add(ringRetry)
+			break
+		}
+		if !more {
+			break
+		}
+	}
+	return true
+}
+
+// writeTrain writes the machine's next train to the ring, whose lock is held. It
+// reports false if there is none.
+func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
+	b.Limit(roce.MaxSegments)
+	b.Plain(true)
+	b.Patient(c.late.waiting)
+	if c.late.waiting {
+		if _, ok := c.packets.Patient(); ok {
+			return false // as in drain
+		}
+	}
+	if !c.packets.PollOutput(now, b) {
+		b.Reset()
+		return false
+	}
+	b.Seal()
+	w := &c.eng.wire
+	if c.ring.tx.Write(&ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag}, b.Iov()) {
+		w.localSent.Add(uint64(b.Len()))
+	} else {
+		w.localLost.Add(uint64(b.Len()))
+	}
+	b.Reset()
+	return true
+}
+
+// pathTag tells the packets of one pair of addresses from those of others, as the
+// addresses of an IP header do.
+func pathTag(src, dst netip.Addr) uint32 {
+	h := fnv.New32a()
+	for _, a := range [...]netip.Addr{src, dst} {
+		b := a.Unmap().As16()
+		h.Write(b[:])
+	}
+	return h.Sum32()
+}
