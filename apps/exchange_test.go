@@ -3,6 +3,7 @@
 package apps
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -37,6 +38,7 @@ type exchange struct {
 	stays   bool     // the server does not end by itself
 	either  bool     // the server's exit status means nothing
 	only    string   // runs over this column's device only
+	leaves  []string // files that the programs make, under these names only, and leave
 	limit   time.Duration
 	check   func(t *testing.T, dir, said string) // looks further
 	cannot  string                               // why no software device can do it: what is run is the refusal
@@ -59,6 +61,8 @@ func (x *exchange) run(t *testing.T, d device) {
 		})
 	}
 	env := strings.Fields(expand(x.env))
+	x.tidy(t)
+	defer x.tidy(t)
 	bound := x.limit
 	if bound == 0 {
 		bound = limit
@@ -120,6 +124,16 @@ func (x *exchange) run(t *testing.T, d device) {
 		x.check(t, dir, client.said.String())
 		if t.Failed() {
 			report("the check failed")
+		}
+	}
+}
+
+// tidy removes what the programs leave. What is another user's stays, and would
+// be in the way.
+func (x *exchange) tidy(t *testing.T) {
+	for _, name := range x.leaves {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("%v: another user's run of %s has left it, and there is one for all", err, x.program)
 		}
 	}
 }

@@ -4,14 +4,14 @@ package apps
 
 import "strings"
 
-// qperfTests are qperf's tests over RDMA that its manual lists, but those of XRC,
-// which this build of it does not have.
+// The tests over RDMA that qperf's manual lists.
 var (
 	qperfRC = strings.Fields(`
 		rc_bi_bw rc_bw rc_lat rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw rc_rdma_write_lat rc_rdma_write_poll_lat
 		rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add`)
 	qperfOthers = strings.Fields(`
 		uc_bi_bw uc_bw uc_lat uc_rdma_write_bw uc_rdma_write_lat uc_rdma_write_poll_lat ud_bi_bw ud_bw ud_lat`)
+	qperfXRC = strings.Fields(`xrc_bi_bw xrc_bw xrc_lat`)
 )
 
 // qperf connects by the connection manager (-cm 1), which it can for RC only. By
@@ -35,6 +35,12 @@ var qperf = func() (all []exchange) {
 		x := &all[len(all)-1]
 		x.fails, x.says = 1, []string{`failed to (modify QP|create address handle)`}
 		x.cannot = "qperf gives UC and UD no GRH: RoCE devices refuse that"
+	}
+	for _, test := range qperfXRC {
+		add(test, test, "")
+		x := &all[len(all)-1]
+		x.fails, x.says = 1, []string{test + `: bad test`}
+		x.cannot = "Debian builds qperf without XRC"
 	}
 	return all
 }()

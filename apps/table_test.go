@@ -19,7 +19,13 @@ type row struct {
 	labels          []string
 	ran, passed     map[string]int // by column
 	failed          []string
-	cannot          []string // reasons
+	cannot          []impossible
+}
+
+// impossible is what no device of this kind can do, for one reason.
+type impossible struct {
+	reason string
+	labels []string
 }
 
 // summary collects the rows in the order in which programs ran first.
@@ -40,15 +46,24 @@ func (s *summary) add(debian string, x exchange, d device, ok bool) {
 		r.labels = append(r.labels, x.label)
 	}
 	if x.cannot != "" {
-		if reason := fmt.Sprintf("%s: %s", strings.TrimSpace(x.label), x.cannot); !slices.Contains(r.cannot, reason) {
-			r.cannot = append(r.cannot, reason)
-		}
+		r.cannotDo(strings.TrimSpace(x.label), x.cannot)
 	}
 	r.ran[d.what]++
 	if ok {
 		r.passed[d.what]++
 	} else {
 		r.failed = append(r.failed, strings.TrimSpace(x.label+" ("+d.what+")"))
+	}
+}
+
+func (r *row) cannotDo(label, reason string) {
+	i := slices.IndexFunc(r.cannot, func(c impossible) bool { return c.reason == reason })
+	if i < 0 {
+		i = len(r.cannot)
+		r.cannot = append(r.cannot, impossible{reason: reason})
+	}
+	if c := &r.cannot[i]; !slices.Contains(c.labels, label) {
+		c.labels = append(c.labels, label)
 	}
 }
 
@@ -72,7 +87,9 @@ func (s *summary) table() table.Writer {
 		if len(r.failed) > 0 {
 			notes = append(notes, "FAILED: "+strings.Join(r.failed, ", "))
 		}
-		notes = append(notes, r.cannot...)
+		for _, c := range r.cannot {
+			notes = append(notes, strings.Join(c.labels, ", ")+": "+c.reason)
+		}
 		w.AppendRow(table.Row{r.program, strings.Join(r.labels, ", "), r.result("loopback"), r.result("Ethernet"), strings.Join(notes, "; ")})
 	}
 	return w
