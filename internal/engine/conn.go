@@ -21,13 +21,15 @@ type Conn struct {
 	qpn     ib.QPN
 	onEvent func(ib.EventType) // called without locks held
 	way     way                // what the Conn is part of
-	roce    *roceConn          // the same, where RoCE packets may come for it; else nil
+	roce    *roceConn          // the same, where that is what it is; else nil
+	iwarp   *iwarpConn         // the same, where that is what it is; else nil
 
 	// guarded by mu
 	mu      sync.Mutex
 	machine qp.Machine
 	pumping bool
 	closed  bool
+	after   func()        // to be called by deliver, once
 	armed   monotime.Time // when the timer heap will wake it, at the latest
 	retry   monotime.Time // when to drain again what could not be written; Never if nothing
 
@@ -175,15 +177,20 @@ func (c *Conn) timeout(now monotime.Time) {
 	c.pump(now)
 }
 
-// deliver hands out the machine's events and unlocks.
+// deliver hands out the machine's events, and then calls after, and unlocks.
 func (c *Conn) deliver() {
 	e, ok := c.machine.PollEvent()
+	after := c.after
+	c.after = nil
 	c.mu.Unlock()
 	for ok {
 		c.onEvent(e)
 		c.mu.Lock()
 		e, ok = c.machine.PollEvent()
 		c.mu.Unlock()
+	}
+	if after != nil {
+		after()
 	}
 }
 

@@ -17,8 +17,9 @@
 // has the machine's packets: how they are written, and an input by which they
 // are read and given to the machine.
 //
-//	way       input   framing
-//	roceConn  Port    trains of UDP datagrams, found by queue pair number
+//	way        input     framing
+//	roceConn   Port      trains of UDP datagrams, found by queue pair number
+//	iwarpConn  tcpInput  FPDUs in a TCP stream, a socket a queue pair
 //
 // Only the one that set pumping writes, so packets of a queue pair leave in the
 // order in which its machine made them; others leave their work in the queue.

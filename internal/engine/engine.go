@@ -48,6 +48,7 @@ type Engine struct {
 	sources map[*udp.Source]*source
 	streams atomic.Uint64 // taps so far: each has random numbers of its own
 	opened  map[netip.Addr]*Port
+	tcp     *tcpInput // nil until a stream is wanted
 	closed  bool
 
 	groups groups

@@ -35,7 +35,12 @@ var nodes atomic.Uint32
 // process is likely to use.
 func newNode(t testing.TB, backoff monotime.Duration) *node {
 	t.Helper()
-	eng, err := newEngine(Options{Solo: true}, backoff)
+	return startNode(t, backoff, Options{Solo: true})
+}
+
+func startNode(t testing.TB, backoff monotime.Duration, o Options) *node {
+	t.Helper()
+	eng, err := newEngine(o, backoff)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,9 +65,17 @@ type endpoint struct {
 	buf    []byte
 	region *mem.Region
 	event  chan struct{} // a token when the queue was armed and something completed
+
+	// of iWARP
+	extensions bool
+	events     eventSet
+	ended      atomic.Int32 // calls of OnClose
 }
 
-func (n *node) endpoint(bytes int) *endpoint {
+func (e *endpoint) onClose() { e.ended.Add(1) }
+
+// parts is an endpoint without a queue pair.
+func (n *node) parts(bytes int) *endpoint {
 	n.t.Helper()
 	e := &endpoint{node: n, sq: queue.NewSendQueue(64, 1, 0), rq: queue.NewRecvQueue(64, 1), cq: queue.NewCQ(1024), buf: make([]byte, bytes), event: make(chan struct{}, 1)}
 	e.cq.OnEvent = func() {
@@ -76,6 +89,13 @@ func (n *node) endpoint(bytes int) *endpoint {
 	if err != nil {
 		n.t.Fatal(err)
 	}
+	return e
+}
+
+func (n *node) endpoint(bytes int) *endpoint {
+	n.t.Helper()
+	e := n.parts(bytes)
+	var err error
 	e.Conn, err = n.eng.NewConn(n.account, func(qpn ib.QPN) roce.Machine {
 		return rc.New(roce.Config{QPN: qpn, PD: 1, Mem: n.keys, SQ: e.sq, RQ: e.rq, SendCQ: e.cq, RecvCQ: e.cq})
 	}, func(ib.EventType) {})

@@ -32,5 +32,8 @@ var counterNames = [NumCounters]string{
 
 func (c Counter) String() string { return counterNames[c] }
 
+// CounterNames returns the names of a queue pair's counts, in their order.
+func CounterNames() []string { return counterNames[:] }
+
 // Counters are the counts of one machine; its caller's lock guards them.
 type Counters [NumCounters]uint64

@@ -95,6 +95,15 @@ func (q *QP) PeerReady() bool { return q.started && !q.awaiting }
 // Counters returns the queue pair's counts.
 func (q *QP) Counters() *Counters { return &q.Count }
 
+// AppendCounts appends the queue pair's counts.
+func (q *QP) AppendCounts(counts []uint64) []uint64 { return append(counts, q.Count[:]...) }
+
+// Busy reports whether something is posted or owed to the peer that a sudden end
+// of the stream would lose.
+func (q *QP) Busy() bool {
+	return q.SQ.Len() > 0 || len(q.resp.out) > 0 || q.resp.term == termDue || q.out.open
+}
+
 // Query fills the attributes that the queue pair owns.
 func (q *QP) Query(attr *ib.QPAttr) {
 	*attr = q.Attr

@@ -131,5 +131,13 @@ func (s *Stream) HandleClose(now monotime.Time, lost bool) {
 	s.QP.HandleClose(now, lost || !s.in.Between())
 }
 
+// SegmentBytes returns the length of the segment that is arriving, or was the
+// last to arrive.
+func (s *Stream) SegmentBytes() int { return s.in.Length() }
+
+// Rest returns how many payload bytes of the segment that is arriving come next
+// without anything between, as far as that is known.
+func (s *Stream) Rest() int { return s.in.Run() }
+
 // Unwritten returns how many bytes of output are polled and not written.
 func (s *Stream) Unwritten() uint64 { return s.emitted - s.written }
