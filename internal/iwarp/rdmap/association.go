@@ -2,6 +2,7 @@ package rdmap
 
 import (
 	"net/netip"
+	"slices"
 
 	"verbena/ib"
 	"verbena/internal/iwarp/trp"
@@ -19,18 +20,22 @@ import (
 //	PollOutput(now, *trp.Burst)    fills one train; call until it returns false
 //	Disconnect(now)                sends what is posted, then the FIN
 //
+// It is in INIT before, and goes to RTS with its association, as deep in READs
+// and atomics as the two ends have said.
+//
 // Segments that arrive before their turn are held back in copies, so that the
 // queue pair takes them in order. A WRITE or SEND is complete when the peer's
 // queue pair has it; until then its memory is read again if something is lost.
 type Association struct {
 	*QP
 	conn     *trp.Conn // nil without
-	order    *trp.InOrder
+	local    wiretrp.Setup
 	settings Settings
 	passed   uint64 // segments given to conn
 	head     []byte // scratch
 	now      monotime.Time
 	link     []trp.Event
+	past     trp.Counters // of associations before
 }
 
 // NewAssociation returns a queue pair in the RESET state, without an
@@ -50,47 +55,75 @@ func urdmaSettings(maxSegment int) Settings {
 // Dial asks a server for an association. maxSegment is the longest DDP segment
 // to be sent, with its headers.
 //
-// Errors: trp.ErrState while there is an association; those of trp.Dial.
+// Errors: trp.ErrState unless the queue pair is in INIT and has none; those of
+// trp.Dial.
 func (a *Association) Dial(now monotime.Time, cfg trp.Config, server netip.AddrPort, s wiretrp.Setup, maxSegment int) error {
-	if a.busy() {
+	if !a.free() {
 		return trp.ErrState
 	}
-	up := a.upper()
-	c, err := trp.Dial(now, cfg, up, server, s)
+	c, err := trp.Dial(now, cfg, a.upper(), server, s)
 	if err == nil {
-		a.take(c, up, maxSegment)
+		a.take(c, s, maxSegment)
 	}
 	return err
 }
 
-// Accept accepts a client's request with this queue pair. It must be ready to
-// receive, as segments may come at once.
+// Accept accepts a client's request with this queue pair.
 //
-// Errors: trp.ErrState while there is an association; those of trp.Conn.Accept.
+// Errors: trp.ErrState unless the queue pair is in INIT and has no association;
+// those of trp.Conn.Accept.
 func (a *Association) Accept(now monotime.Time, c *trp.Conn, s wiretrp.Setup, maxSegment int) error {
-	if a.busy() {
+	if !a.free() {
 		return trp.ErrState
 	}
-	up := a.upper()
-	if err := c.Accept(now, up, s); err != nil {
+	if err := c.Accept(now, a.upper(), s); err != nil {
 		return err
 	}
-	a.take(c, up, maxSegment)
+	a.take(c, s, maxSegment)
 	a.settle(now)
 	return nil
 }
 
-func (a *Association) busy() bool {
-	return a.conn != nil && a.conn.State() != trp.TimeWait && a.conn.State() != trp.Closed
+// free reports whether an association may begin; one that is over does not
+// count.
+func (a *Association) free() bool {
+	return a.State() == ib.QPInit && (a.conn == nil || a.conn.State() >= trp.TimeWait)
 }
 
-func (a *Association) upper() segments {
-	return segments{a, trp.NewInOrder(sequence{a})}
+func (a *Association) upper() segments { return segments{a, trp.NewInOrder(sequence{a})} }
+
+func (a *Association) take(c *trp.Conn, s wiretrp.Setup, maxSegment int) {
+	if a.conn != nil {
+		a.past.Add(a.conn.Counters())
+	}
+	a.conn, a.local, a.passed, a.settings = c, s, 0, urdmaSettings(maxSegment)
 }
 
-func (a *Association) take(c *trp.Conn, up segments, maxSegment int) {
-	a.conn, a.order, a.passed, a.settings = c, up.order, 0, urdmaSettings(maxSegment)
+// begin takes the queue pair to RTS. One that the application has taken
+// elsewhere meanwhile wants no association.
+func (a *Association) begin(now monotime.Time) {
+	if a.State() != ib.QPInit {
+		a.conn.Abort(now)
+		return
+	}
+	a.Start(a.settings)
+	remote := a.conn.Remote()
+	attr := a.Attr
+	// As urdma has it: what the peer would have outstanding is served even if
+	// it is more than was offered.
+	attr.MaxDestRdAtomic = depthOf(max(a.local.IRD, remote.ORD))
+	attr.MaxRdAtomic = depthOf(min(a.local.ORD, remote.IRD))
+	for _, s := range []ib.QPState{ib.QPRTR, ib.QPRTS} {
+		attr.State = s
+		a.QP.Modify(now, &attr, ib.QPStateAttr|ib.QPMaxQPRdAtomic|ib.QPMaxDestRdAtomic)
+	}
 }
+
+// maxDepth is how many READs and atomics may be outstanding at most; urdma's
+// limit is the same.
+const maxDepth = 128
+
+func depthOf(n uint16) uint8 { return uint8(min(n, maxDepth)) }
 
 // Conn returns the association, nil if there is none.
 func (a *Association) Conn() *trp.Conn { return a.conn }
@@ -169,14 +202,10 @@ func (a *Association) NextTimeout() monotime.Time {
 	return min(a.QP.NextTimeout(), a.conn.NextTimeout())
 }
 
-// ready reports whether segments may come and go. Until then a client does not
-// confirm the Accept, so that the server sends none.
-func (a *Association) ready() bool { return a.State() != ib.QPReset && a.State() != ib.QPInit }
-
 // PollOutput fills the empty train b; false if there is nothing to be sent now.
 func (a *Association) PollOutput(now monotime.Time, b *trp.Burst) bool {
 	a.now = now
-	if a.conn == nil || a.conn.State() == trp.Established && !a.ready() {
+	if a.conn == nil {
 		return false
 	}
 	a.fill(now)
@@ -229,7 +258,7 @@ func (a *Association) settle(now monotime.Time) {
 		a.link = append(a.link, ev)
 		switch ev.Kind {
 		case trp.EventEstablished:
-			a.Start(a.settings)
+			a.begin(now)
 		case trp.EventDisconnected:
 			a.over(now, ev.Reason)
 		}
@@ -265,10 +294,11 @@ type segments struct {
 	order *trp.InOrder
 }
 
-// HandleSegment takes no segment before its time: it comes again.
+// HandleSegment takes a segment. The first one may be what tells that the
+// association is established.
 func (s segments) HandleSegment(now monotime.Time, seq uint64, segment []byte) bool {
 	s.settle(now)
-	return s.ready() && s.order.HandleSegment(now, seq, segment)
+	return s.order.HandleSegment(now, seq, segment)
 }
 
 func (s segments) HandleInOrder(now monotime.Time, next uint64) { s.order.HandleInOrder(now, next) }
@@ -288,3 +318,18 @@ func (s sequence) HandleNext(now monotime.Time, segment []byte) bool {
 }
 
 func (s sequence) HandleAcked(now monotime.Time, next uint64) { s.HandleWritten(now, next) }
+
+// AssociationCounterNames returns the names of what Association.AppendCounts
+// appends.
+func AssociationCounterNames() []string {
+	return append(slices.Clone(counterNames[:]), trp.CounterNames()...)
+}
+
+// AppendCounts appends what the queue pair and its associations have counted.
+func (a *Association) AppendCounts(counts []uint64) []uint64 {
+	sum := a.past
+	if a.conn != nil {
+		sum.Add(a.conn.Counters())
+	}
+	return sum.Append(append(counts, a.Count[:]...))
+}

@@ -121,7 +121,8 @@ func associated(t testing.TB, change ...func(*options)) (*peer, *peer) {
 		c(&o)
 	}
 	a, b := newPeer(t, "a", clientAt, o), newPeer(t, "bb", serverAt, o)
-	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{IRD: 4, ORD: 4}, segmentBytes); err != nil {
+	a.modify(o, ib.QPInit)
+	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{IRD: uint16(o.ird), ORD: uint16(o.ord)}, segmentBytes); err != nil {
 		t.Fatal(err)
 	}
 	l, err := trp.NewListener(trp.Config{}, 0)
@@ -134,19 +135,19 @@ func associated(t testing.TB, change ...func(*options)) (*peer, *peer) {
 	if !fresh {
 		t.Fatal("no request")
 	}
-	b.modify(o, ib.QPInit, ib.QPRTR, ib.QPRTS)
-	if err := b.a.Accept(0, c, wiretrp.Setup{IRD: 4, ORD: 4}, segmentBytes); err != nil {
+	b.modify(o, ib.QPInit)
+	if err := b.a.Accept(0, c, wiretrp.Setup{IRD: uint16(o.ird), ORD: uint16(o.ord)}, segmentBytes); err != nil {
 		t.Fatal(err)
 	}
 	b.pump()
-	talk(a, b)
-	a.wantLink("the Accept came", trp.EventEstablished, 0)
 	if len(b.link) > 0 {
-		t.Fatal("the server is established before the client is ready")
+		t.Fatal("the server is established before the client confirms")
 	}
-	a.modify(o, ib.QPInit, ib.QPRTR, ib.QPRTS)
 	talk(a, b)
-	b.wantLink("the client confirms", trp.EventEstablished, 0)
+	for _, p := range []*peer{a, b} {
+		p.wantLink("the Accept came, and its ACK", trp.EventEstablished, 0)
+		p.wantState("established", ib.QPRTS)
+	}
 	return a, b
 }
 
@@ -357,29 +358,45 @@ func TestAssociationTorn(t *testing.T) {
 	}
 }
 
-// A server that urdma is may send before the client is ready: it comes again.
+// A server that urdma is sends right behind its Accept.
 func TestAssociationEarlySegments(t *testing.T) {
 	o := defaults()
 	a := newPeer(t, "a", clientAt, o)
+	a.modify(o, ib.QPInit)
+	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{IRD: 3, ORD: 7}, segmentBytes); err != nil {
+		t.Fatal(err)
+	}
+	a.postRecv(1, a.sge(0, 2))
+	a.pump()
+	a.wantOut([]string{"00000000 00000400 1000 0000 0003 0007"})
+	a.out = nil
+	b := &peer{at: serverAt}
+	a.take(b, fromHex(t, "00000000 00000000 2000 0000 0005 0006")) // IRD 5, ORD 6
+	a.take(b, fromHex(t, "00000000 00000000 0000 4143 00000000 00000000 00000001 00000000 6869"))
+	a.wantRecv("SEND", 1, ib.WCSuccess)
+	a.pump()
+	a.wantOut([]string{"00000000 00000001 0000"})
+	var attr ib.QPAttr
+	if a.a.Query(&attr); attr.MaxRdAtomic != 5 || attr.MaxDestRdAtomic != 6 {
+		t.Errorf("%d READs of ours, %d of the peer's; want 5 and 6", attr.MaxRdAtomic, attr.MaxDestRdAtomic)
+	}
+}
+
+// A queue pair that its application has ended wants no association any more.
+func TestAssociationTooLate(t *testing.T) {
+	o := defaults()
+	a := newPeer(t, "a", clientAt, o)
+	a.modify(o, ib.QPInit)
 	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{}, segmentBytes); err != nil {
 		t.Fatal(err)
 	}
 	a.pump()
 	a.out = nil
-	b := &peer{at: serverAt}
-	a.take(b, fromHex(t, "00000000 00000000 2000 0000 0000 0000"))
-	send := fromHex(t, "00000000 00000000 0000 4143 00000000 00000000 00000001 00000000 6869")
-	a.take(b, send)
+	a.modify(o, ib.QPErr)
+	a.take(&peer{at: serverAt}, fromHex(t, "00000000 00000400 2000 0000 0000 0000"))
 	a.pump()
-	if len(a.out) > 0 {
-		t.Fatalf("a client that is not ready sends %x", a.out)
-	}
-	a.postRecv(1, a.sge(0, 2))
-	a.modify(o, ib.QPInit, ib.QPRTR, ib.QPRTS)
-	a.take(b, send)
-	a.wantRecv("it came again", 1, ib.WCSuccess)
-	a.pump()
-	a.wantOut([]string{"00000000 00000001 0000"})
+	a.wantOut([]string{"00000000 00000000 4000"}) // FIN
+	a.wantState("a", ib.QPErr)
 }
 
 func fromHex(t testing.TB, s string) []byte {
@@ -399,6 +416,10 @@ func TestAssociationAgain(t *testing.T) {
 	a.modify(defaults(), ib.QPReset)
 	talk(a, b)
 	b.wantLink("b", trp.EventDisconnected, trp.PeerClose)
+	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{}, segmentBytes); err != trp.ErrState {
+		t.Fatalf("an association of a queue pair in RESET: %v", err)
+	}
+	a.modify(defaults(), ib.QPInit)
 	if err := a.a.Dial(0, trp.Config{}, listenAt, wiretrp.Setup{}, segmentBytes); err != nil {
 		t.Fatal(err)
 	}

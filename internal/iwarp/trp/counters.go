@@ -50,3 +50,30 @@ type Counters struct {
 	By        [numCounters]uint64       // by Counter
 	Malformed [wire.NumMalformed]uint64 // by what is wrong with a datagram's form
 }
+
+// CounterNames returns the names of what Counters.Append appends.
+func CounterNames() []string {
+	var names []string
+	for _, n := range counterNames {
+		names = append(names, "trp_"+n)
+	}
+	for m := wire.WellFormed + 1; m < wire.NumMalformed; m++ {
+		names = append(names, "trp_malformed_"+m.String())
+	}
+	return names
+}
+
+// Add adds what another has counted.
+func (c *Counters) Add(o Counters) {
+	for i, n := range o.By {
+		c.By[i] += n
+	}
+	for i, n := range o.Malformed {
+		c.Malformed[i] += n
+	}
+}
+
+// Append appends the counts.
+func (c *Counters) Append(counts []uint64) []uint64 {
+	return append(append(counts, c.By[:]...), c.Malformed[wire.WellFormed+1:]...)
+}
