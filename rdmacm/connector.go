@@ -4,7 +4,18 @@ import (
 	"net/netip"
 
 	"verbena/ib"
+	"verbena/internal/monotime"
 )
+
+// A server is the part of a connection manager's protocol that all identifiers
+// share.
+type server interface {
+	// serve does what is due, on the manager's goroutine. It returns when it is
+	// to be called next, and whether there was something to do.
+	serve(now monotime.Time) (next monotime.Time, busy bool)
+	// idleLocked reports whether nothing is under way any more. manager.mu is held.
+	idleLocked() bool
+}
 
 // A connector is an identifier's side of a connection manager's protocol. For
 // RoCE devices that is the InfiniBand specification's: ibConnector.

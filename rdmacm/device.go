@@ -37,19 +37,29 @@ func (p *place) sgidIndex() uint8 {
 // noGID is an index that no GID table has.
 const noGID = 255
 
-// locate returns the device that has a local address, open and receiving.
-func (m *manager) locate(addr netip.Addr) (place, error) {
+// spot is an address as devices of a kind have it.
+type spot struct {
+	kind Kind
+	addr netip.Addr
+}
+
+// locate returns the device of a kind that has a local address, open and, if
+// that takes anything, receiving.
+func (m *manager) locate(kind Kind, addr netip.Addr) (place, error) {
 	m.mu.Lock()
-	p := m.places[addr]
+	p := m.places[spot{kind, addr}]
 	m.mu.Unlock()
 	if !p.holds() {
 		var err error
-		if p, err = m.search(addr); err != nil {
+		if p, err = m.search(kind, addr); err != nil {
 			return place{}, err
 		}
 		m.mu.Lock()
-		m.places[addr] = p
+		m.places[spot{kind, addr}] = p
 		m.mu.Unlock()
+	}
+	if kind != RoCE {
+		return p, nil
 	}
 	return p, m.svc.Listen(p.addr)
 }
@@ -65,9 +75,15 @@ func (p *place) holds() bool {
 	return err == nil && slices.Contains(addrs, p.addr)
 }
 
-// search returns the device that has a local address, open.
-func (m *manager) search(addr netip.Addr) (place, error) {
+// devicesOf lists the devices of a kind.
+func devicesOf(kind Kind) ([]verbs.DeviceInfo, error) {
 	infos, err := verbs.Devices()
+	return slices.DeleteFunc(infos, func(i verbs.DeviceInfo) bool { return i.Kind != kind }), err
+}
+
+// search returns the device of a kind that has a local address, open.
+func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
+	infos, err := devicesOf(kind)
 	if err != nil {
 		return place{}, err
 	}
@@ -92,7 +108,7 @@ func (m *manager) search(addr netip.Addr) (place, error) {
 			return place{c, a}, nil
 		}
 	}
-	return place{}, fail(syscall.ENODEV, "address", "%v: no device has it", addr)
+	return place{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
 }
 
 // open returns the manager's context of a device.
@@ -114,7 +130,7 @@ func (m *manager) open(name string) (*verbs.Context, error) {
 // as many as can be had. A family of which every address is somebody else's is
 // an error, as the listener's peers would wait in vain.
 func (m *manager) listenAll(v4, v6 bool) error {
-	infos, err := verbs.Devices()
+	infos, err := devicesOf(RoCE)
 	if err != nil {
 		return err
 	}
@@ -127,10 +143,10 @@ func (m *manager) listenAll(v4, v6 bool) error {
 		for _, a := range addrs {
 			switch {
 			case a.Is4() && v4:
-				_, err := m.locate(a)
+				_, err := m.locate(RoCE, a)
 				four.count(err)
 			case a.Is6() && v6:
-				_, err := m.locate(a)
+				_, err := m.locate(RoCE, a)
 				six.count(err)
 			}
 		}

@@ -25,6 +25,7 @@ type ID struct {
 	place   place // of the local address, once known
 	local   netip.AddrPort
 	peer    netip.AddrPort
+	kind    Kind
 	via     connector
 	typ     ib.QPType // what the ID is for, see qptype.go
 	qp      *verbs.QP
@@ -80,8 +81,8 @@ func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 }
 
 func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
-	id := &ID{mgr: m, ps: ps, ch: ch, typ: usualType(ps)}
-	id.via = m.ib.newConnector(id)
+	id := &ID{mgr: m, ps: ps, ch: ch, kind: RoCE, typ: usualType(ps)}
+	id.via = m.connector(id, id.kind)
 	m.mu.Lock()
 	m.ids[id] = struct{}{}
 	m.mu.Unlock()

@@ -14,17 +14,19 @@ import (
 )
 
 // manager is the connection manager of this process: its identifiers and
-// devices, the protocol by which they connect, and the goroutine that serves it.
+// devices, the protocols by which they connect, and the goroutine that serves
+// them.
 //
 // Lock order: ID.mu → manager.mu.
 type manager struct {
 	// immutable after newManager
-	svc    gsi
-	ib     *ibManager
-	wake   chan struct{} // holds a token while the goroutine has something to do
-	done   chan struct{} // closed when the goroutine has ended
-	random func() uint64
-	unlink func() // set by start: ends watchDevices
+	svc     gsi
+	ib      *ibManager
+	servers []server
+	wake    chan struct{} // holds a token while the goroutine has something to do
+	done    chan struct{} // closed when the goroutine has ended
+	random  func() uint64
+	unlink  func() // set by start: ends watchDevices
 
 	mu      sync.Mutex
 	ids     map[*ID]struct{}          // guarded by mu; those that are not destroyed
@@ -32,7 +34,7 @@ type manager struct {
 	refs    int                       // guarded by mu; identifiers that are not destroyed
 	ended   bool                      // guarded by mu; no identifier may join any more
 	zoned   map[netip.Addr]netip.Addr // guarded by mu; link-local addresses as the system wants them
-	places  map[netip.Addr]place      // guarded by mu; where addresses were found last
+	places  map[spot]place            // guarded by mu; where addresses were found last
 
 	devMu   sync.Mutex                // held while devices are opened
 	devices map[string]*verbs.Context // guarded by devMu
@@ -66,9 +68,10 @@ func acquireManager() (*manager, error) {
 func newManager(svc gsi, guid ib.GUID) *manager {
 	m := &manager{
 		svc: svc, wake: make(chan struct{}, 1), done: make(chan struct{}), random: cryptoRandom, ids: map[*ID]struct{}{},
-		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[netip.Addr]place{},
+		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
 	}
 	m.ib = newIBManager(m, guid)
+	m.servers = []server{m.ib}
 	return m
 }
 
@@ -121,13 +124,13 @@ func (m *manager) localLocked(a netip.Addr) netip.Addr {
 	return a
 }
 
-// run serves the protocol until nobody needs it.
+// run serves the protocols until nobody needs them.
 func (m *manager) run() {
 	defer close(m.done)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		next, busy := m.ib.serve(monotime.Now())
+		next, busy := m.serve(monotime.Now())
 		m.mu.Lock()
 		removed := m.removed
 		m.removed = nil
@@ -153,7 +156,24 @@ func (m *manager) run() {
 	}
 }
 
-func (m *manager) idleLocked() bool { return m.refs == 0 && m.ib.idleLocked() }
+// serve has every protocol do what is due.
+func (m *manager) serve(now monotime.Time) (next monotime.Time, busy bool) {
+	next = monotime.Never
+	for _, s := range m.servers {
+		at, did := s.serve(now)
+		next, busy = min(next, at), busy || did
+	}
+	return next, busy
+}
+
+func (m *manager) idleLocked() bool {
+	for _, s := range m.servers {
+		if !s.idleLocked() {
+			return false
+		}
+	}
+	return m.refs == 0
+}
 
 // end gives back what the manager held, unless an identifier came in the last
 // moment. As long as managerMu is held no other manager begins, which would

@@ -216,7 +216,7 @@ func TestWrongCallsNameTheArgument(t *testing.T) {
 
 // devicePD is a protection domain of the loopback device.
 func (p *process) devicePD() (*verbs.PD, error) {
-	at, err := p.locate(loopback4)
+	at, err := p.locate(RoCE, loopback4)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 	var at place
 	if !ip.IsUnspecified() {
 		var err error
-		if at, err = id.mgr.locate(ip); err != nil {
+		if at, err = id.mgr.locate(id.kind, ip); err != nil {
 			return err
 		}
 		ip = at.addr
@@ -85,7 +85,7 @@ func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 		if err != nil {
 			return err
 		}
-		at, err := id.mgr.locate(local)
+		at, err := id.mgr.locate(id.kind, local)
 		if err != nil {
 			return err
 		}
