@@ -1,0 +1,44 @@
+//go:build linux && interop
+
+package interop
+
+import (
+	"fmt"
+	"testing"
+
+	"verbena/interop/guest"
+)
+
+// TestPerftest has perftest's programs move data between rdma-core's libraries
+// and ours, each way, connected by an exchange of their own over TCP or by the
+// connection manager. Few messages show whether it works; what is measured is
+// not looked at.
+func TestPerftest(t *testing.T) {
+	w := newWire(t, guest.UML)
+	for _, c := range []struct{ name, command string }{
+		{"write_bw", "ib_write_bw -s 16384 -n 100 -t 32"},
+		{"write_bw_bidirectional", "ib_write_bw -b -s 16384 -n 100 -t 32"},
+		{"write_bw_cm", "ib_write_bw -R -s 16384 -n 100 -t 32"},
+		{"read_bw", "ib_read_bw -s 16384 -n 100 -t 32"},
+		{"send_bw_events", "ib_send_bw -e -s 16384 -n 100 -t 32"},
+		{"send_lat", "ib_send_lat -s 1000 -n 100"},
+		{"send_lat_ud", "ib_send_lat -c UD -s 1000 -n 100"},
+		{"atomic_lat", "ib_atomic_lat -n 100"},
+	} {
+		w.exchange(t, c.name, func(t *testing.T, p pair) { perftest(t, p, c.command) })
+	}
+}
+
+func perftest(t *testing.T, p pair, command string) {
+	t.Helper()
+	// -F: a guest's processor does not tell its frequency.
+	on := func(h guest.Host) string {
+		return unmodified(h, fmt.Sprintf("%s -F -d %s -x %d", command, rdmaDevice(h), gidIndex(t, h, h.IPv4())))
+	}
+	server := guest.Start(t, p.server, exchangeLimit, on(p.server))
+	server.Expect("Waiting for client")
+	client := guest.Start(t, p.client, exchangeLimit, onceItListens(on(p.client)+" "+p.server.IPv4().String()))
+	client.Succeed()
+	client.Expect(`#bytes +#iterations`)
+	server.Succeed()
+}
