@@ -25,7 +25,7 @@ func perf(verb, measure, label string) exchange {
 	}
 	x := exchange{program: program, label: label, ready: "tcp", server: options, client: options + " $ADDR", says: []string{` (Connection|Transport) type`}}
 	if strings.Contains(label, "XRC") {
-		x.leaves = []string{"/tmp/xrc_domain", "/tmp/xrc_domain_server", "/tmp/xrc_domain_client"}
+		x.leaves = []string{"/tmp/xrc_domain_server", "/tmp/xrc_domain_client"}
 	}
 	if strings.Contains(label, "-R") {
 		x.ready = "Waiting for client" // by the connection manager: no TCP port
