@@ -42,6 +42,7 @@ type exchange struct {
 	limit   time.Duration
 	check   func(t *testing.T, dir, said string) // looks further
 	cannot  string                               // why no software device can do it: what is run is the refusal
+	partly  string                               // what of it is left out, and why
 }
 
 // port is the last that was given out. Below the ephemeral ports, which peers'

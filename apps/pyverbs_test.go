@@ -2,6 +2,45 @@
 
 package apps
 
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pyverbs' tests skip themselves where they find that a device lacks something.
+// They may for these reasons; another one fails.
+var lacked = regexp.MustCompile(`^(` + strings.Join([]string{
+	`Can not run the test over non (MLX5|EFA) device`, `Could not open mlx5 context.*`, // their drivers' own functions
+	`ODP is not supported.*`,
+	`Device memory is not supported`,
+	`Allocating dmabuf is not supported.*`,
+	`Create QP type 8 is not supported`, `Create Raw Packet QP.* is not supported`,
+	`Create Extended CQ is not supported`, `Query device real time is not supported`, // completion timestamps
+	`Extended CQ is not supported`, // of tag matching
+	`Importing a device is not supported`,
+	`There are no huge pages.*`, `cuda-python .* must be installed to run CUDA tests`, `PCI device must be passed by the user`, // the machine's
+}, "|") + `)$`)
+
+var skipped = regexp.MustCompile(`\.\.\. skipped ['"](.*)['"]`)
+
 var pyverbs = []exchange{
-	{program: "pyverbs", label: "its own tests", client: "sh " + file("pyverbs.sh") + " $DEV", says: []string{`OK`}, limit: 3 * limit},
+	{program: "pyverbs", label: "its own tests", client: "sh " + file("pyverbs.sh") + " $DEV", says: []string{`Ran 2\d\d tests`, `(?m)^OK`}, limit: 3 * limit,
+		check: onlyLacked,
+		partly: "of its 273 tests those skip themselves that are of mlx5's and EFA's own functions (93), of on-demand paging, device memory, dma-buf, raw packets, " +
+			"completion timestamps, tag matching, import of a device or CUDA, or that need huge pages (68)"},
+}
+
+// onlyLacked wants that nothing was skipped for a reason that we do not know.
+func onlyLacked(t *testing.T, dir, said string) {
+	for _, s := range skipped.FindAllStringSubmatch(said, -1) {
+		if !lacked.MatchString(s[1]) {
+			t.Errorf("a test was skipped: %s", s[1])
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "tests", "test_qp.py")); err != nil {
+		t.Error(err) // these are not its tests
+	}
 }

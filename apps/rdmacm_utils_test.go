@@ -43,7 +43,7 @@ var rdmacmUtils = slices.Concat([]exchange{
 	streams("rstream", "", "-S 4096 -C 1000 -I 10 -T v", "-S 65536 -C 100 -I 2 -T v -T a", "-S 64 -C 1000 -I 2 -T v -T n", "-S 1000000 -C 10 -I 2 -T v -T b", "-S 4096 -C 100 -I 2 -T r"),
 	// Without options riostream sends 100,000 messages of 64 bytes in turns, and both
 	// ends spin on memory: most of a minute on two cores. Fewer show the same.
-	streams("riostream", "-S 64 -I 2000", "-S 1000000 -I 10", "-S 4096 -C 1000 -I 10 -T v", "-S 65536 -C 100 -I 2 -T v -T a", "-S 64 -C 1000 -I 2 -T v -T n", "-S 1000000 -C 10 -I 2 -T v -T b"),
+	streams("riostream", "-S 64 -C 1 -I 2000", "-S 1000000 -C 1 -I 10", "-S 4096 -C 1000 -I 10 -T v", "-S 65536 -C 100 -I 2 -T v -T a", "-S 64 -C 1000 -I 2 -T v -T n", "-S 1000000 -C 10 -I 2 -T v -T b"),
 	[]exchange{
 		{program: "rcopy", ready: "waiting for connection", stays: true, either: true,
 			server: "rcopy -p $PORT", client: "rcopy " + verbena + " $ADDR:$DIR/copy -p $PORT", says: []string{`\d+ bytes in [\d.]+ seconds`}, check: sameFile},

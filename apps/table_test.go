@@ -20,6 +20,7 @@ type row struct {
 	ran, passed     map[string]int // by column
 	failed          []string
 	cannot          []impossible
+	partly          string
 }
 
 // impossible is what no device of this kind can do, for one reason.
@@ -44,6 +45,9 @@ func (s *summary) add(debian string, x exchange, d device, ok bool) {
 	r := s.rows[i]
 	if x.label != "" && !slices.Contains(r.labels, x.label) {
 		r.labels = append(r.labels, x.label)
+	}
+	if x.partly != "" {
+		r.partly = x.partly
 	}
 	if x.cannot != "" {
 		r.cannotDo(strings.TrimSpace(x.label), x.cannot)
@@ -89,6 +93,9 @@ func (s *summary) table() table.Writer {
 		}
 		for _, c := range r.cannot {
 			notes = append(notes, strings.Join(c.labels, ", ")+": "+c.reason)
+		}
+		if r.partly != "" {
+			notes = append(notes, r.partly)
 		}
 		w.AppendRow(table.Row{r.program, strings.Join(r.labels, ", "), r.result("loopback"), r.result("Ethernet"), strings.Join(notes, "; ")})
 	}
