@@ -26,7 +26,11 @@ func (k *keeper) poll(g *group) {
 func (k *keeper) serveMADs() {
 	defer k.m.gone.Done()
 	defer close(k.quiet)
-	defer k.poller.Close()
+	defer func() {
+		if k.m.lock.intact() { // else its number may be the application's
+			k.poller.Close()
+		}
+	}()
 	b := udp.NewRxBatch()
 	ready := make([]uint64, maxReady)
 	for {
@@ -36,7 +40,7 @@ func (k *keeper) serveMADs() {
 		}
 		n, err := k.poller.Wait(patience, ready)
 		if err != nil {
-			p := pause{stop: k.m.stop, next: pauseMax}
+			p := pause{next: pauseMax}
 			p.wait()
 		}
 		k.m.mu.Lock()

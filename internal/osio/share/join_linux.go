@@ -28,13 +28,19 @@ func join(dir string, o Options) (Member, error) {
 	if err != nil {
 		return nil, err
 	}
+	watch, err := newWatch()
+	if err != nil {
+		lock.close()
+		return nil, fmt.Errorf("share: %w", err)
+	}
 	m := &member{
-		opt: o, paths: ps, lock: lock, stop: make(chan struct{}),
+		watch: watch,
+		opt:   o, paths: ps, lock: lock,
 		groups: map[netip.Addr]*group{}, keys: map[string]bool{}, calls: map[uint64]call{},
 	}
 	m.change.L = &m.mu
 	deadline := time.Now().Add(joinPatience)
-	for p := (pause{stop: m.stop}); ; p.wait() {
+	for p := (pause{}); ; p.wait() {
 		done, err := m.enter()
 		if done {
 			return m, nil
@@ -46,6 +52,7 @@ func join(dir string, o Options) (Member, error) {
 			err = fmt.Errorf("share: processes that hold slots in %s do not answer: is one stopped?", filepath.Dir(ps.lock))
 		}
 		if err != nil {
+			watch.close()
 			lock.close()
 			return nil, err
 		}
@@ -55,7 +62,7 @@ func join(dir string, o Options) (Member, error) {
 // enter makes one attempt to join; neither done nor an error means that another
 // is worth while.
 func (m *member) enter() (done bool, err error) {
-	if l, err := m.dial(); err == nil {
+	if l, err := dial(m.watch, m.paths.socket); err == nil {
 		return m.enterAs(l)
 	}
 	if !m.lock.try(keeperByte) {

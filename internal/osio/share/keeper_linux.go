@@ -11,7 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"verbena/internal/osio/held"
+	"golang.org/x/sys/unix"
+
 	"verbena/internal/osio/udp"
 )
 
@@ -24,12 +25,12 @@ const arrivalPatience = 100 * time.Millisecond
 
 // keeper is the role of the member that holds byte 0.
 type keeper struct {
-	m      *member           // immutable
-	ln     *net.UnixListener // immutable
-	poller *udp.Poller       // immutable: slot 0 of every group
-	create chan struct{}     // immutable: a semaphore of one; groups are made one at a time
-	quiet  chan struct{}     // closed when no datagram is passed on any more
-	late   []lateMAD         // of the goroutine that passes datagrams on
+	m      *member       // immutable
+	ln     *socket       // immutable
+	poller *udp.Poller   // immutable: slot 0 of every group
+	create chan struct{} // immutable: a semaphore of one; groups are made one at a time
+	quiet  chan struct{} // closed when no datagram is passed on any more
+	late   []lateMAD     // of the goroutine that passes datagrams on
 
 	// guarded by m.mu
 	peers     map[int]*link  // members connected, by slot
@@ -42,15 +43,13 @@ type keeper struct {
 
 // becomeKeeper takes the role; the caller holds byte 0.
 func (m *member) becomeKeeper() error {
-	os.Remove(m.paths.socket) // a dead keeper's
-	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: m.paths.socket, Net: "unixpacket"})
+	ln, err := listen(m.watch, m.paths.socket)
 	if err != nil {
 		return fmt.Errorf("share: keeper's socket: %w", err)
 	}
-	held.AddConn(ln)
 	poller, err := udp.NewPoller()
 	if err != nil {
-		closeListener(ln)
+		m.unlisten(ln)
 		return fmt.Errorf("share: %w", err)
 	}
 	k := &keeper{
@@ -60,7 +59,7 @@ func (m *member) becomeKeeper() error {
 	m.mu.Lock()
 	if m.role == left {
 		m.mu.Unlock()
-		closeListener(ln)
+		m.unlisten(ln)
 		poller.Close()
 		return errClosed
 	}
@@ -83,14 +82,32 @@ func (m *member) becomeKeeper() error {
 	return nil
 }
 
-func closeListener(ln *net.UnixListener) {
-	held.RemoveConn(ln)
-	ln.Close()
+// listen makes the socket that joiners connect to.
+func listen(w *watch, path string) (*socket, error) {
+	os.Remove(path) // a dead keeper's
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err == nil {
+		err = unix.Listen(fd, unix.SOMAXCONN)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("bind", err)
+	}
+	return w.add(fd)
+}
+
+// unlisten closes it, its name first: there is no other keeper yet.
+func (m *member) unlisten(ln *socket) {
+	os.Remove(m.paths.socket)
+	ln.close()
 }
 
 // close ends the role; the caller waits for the goroutines.
 func (k *keeper) close() {
-	closeListener(k.ln)    // unlinks its path
+	k.m.unlisten(k.ln)
 	k.create <- struct{}{} // a group that is being made reaches every member or none
 	defer func() { <-k.create }()
 	k.poller.Wake()
@@ -106,16 +123,20 @@ func (k *keeper) close() {
 func (k *keeper) accept() {
 	defer k.m.gone.Done()
 	for {
-		conn, err := k.ln.AcceptUnix()
+		var fd int
+		err := k.ln.await(time.Time{}, func(ln int) (err error) {
+			fd, _, err = unix.Accept4(ln, unix.SOCK_CLOEXEC)
+			return err
+		})
 		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
+			if errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EBADF) {
 				return
 			}
-			p := pause{stop: k.m.stop, next: pauseMax} // out of descriptors
+			p := pause{next: pauseMax} // out of descriptors
 			p.wait()
 			continue
 		}
-		l, err := newLink(conn)
+		l, err := newLink(k.m.watch, fd)
 		if err != nil {
 			continue
 		}
@@ -279,7 +300,7 @@ func (k *keeper) ensureGroup(addr netip.Addr) error {
 // makeGroup makes the group of an address; nil and no error if there is one.
 func (k *keeper) makeGroup(addr netip.Addr) (*group, error) {
 	start := time.Now()
-	for p := (pause{stop: k.m.stop}); ; p.wait() {
+	for p := (pause{}); ; p.wait() {
 		k.m.mu.Lock()
 		known, over := k.m.groups[addr.WithZone("")] != nil, k.m.role == left
 		k.m.mu.Unlock()

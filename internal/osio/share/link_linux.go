@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"verbena/internal/osio/held"
 	"verbena/internal/osio/udp"
 )
 
@@ -66,30 +65,48 @@ var errTooManyFiles = errors.New("share: a message was cut short: raise the limi
 // link is a connection between a member and the keeper. Several goroutines may
 // send; one receives.
 type link struct {
-	conn *net.UnixConn
-	buf  []byte // of the receiver
-	oob  []byte // of the receiver
+	*socket
+	deadline time.Time // of the receiver; zero is none
+	buf      []byte    // of the receiver
+	oob      []byte    // of the receiver
 }
 
-// newLink takes over conn if the process at the other end is this user's.
-func newLink(conn *net.UnixConn) (*link, error) {
-	rc, err := conn.SyscallConn()
+// newLink takes over a connected socket if the process at the other end is this
+// user's.
+func newLink(w *watch, fd int) (*link, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err == nil && int(cred.Uid) != os.Geteuid() {
+		err = fmt.Errorf("share: process %d at the other end is user %d's", cred.Pid, cred.Uid)
+	}
+	if err == nil {
+		timeout := unix.NsecToTimeval(int64(writeTimeout))
+		err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout)
+	}
 	if err != nil {
-		conn.Close()
+		unix.Close(fd)
 		return nil, err
 	}
-	var cred *unix.Ucred
-	cerr := rc.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err := errors.Join(cerr, err); err != nil {
-		conn.Close()
+	s, err := w.add(fd)
+	if err != nil {
 		return nil, err
 	}
-	if int(cred.Uid) != os.Geteuid() {
-		conn.Close()
-		return nil, fmt.Errorf("share: process %d at the other end is user %d's", cred.Pid, cred.Uid)
+	return &link{socket: s, buf: make([]byte, maxFrameBytes), oob: make([]byte, unix.CmsgSpace(4*Slots))}, nil
+}
+
+// dial connects to a keeper. One that does not accept is none.
+func dial(w *watch, path string) (*link, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
 	}
-	held.AddConn(conn)
-	return &link{conn: conn, buf: make([]byte, maxFrameBytes), oob: make([]byte, unix.CmsgSpace(4*Slots))}, nil
+	if err = unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err == nil {
+		err = unix.SetNonblock(fd, false) // sends wait for room, see writeTimeout
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	return newLink(w, fd)
 }
 
 // send writes a frame and, for a group, its descriptors. A link that fails to
@@ -107,8 +124,11 @@ func (l *link) send(f frame, g *group) error {
 		}
 		oob = unix.UnixRights(fds...)
 	}
-	l.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-	if _, _, err = l.conn.WriteMsgUnix(b, oob, nil); err != nil {
+	err = unix.EINTR
+	for deadline := time.Now().Add(writeTimeout); err == unix.EINTR && time.Now().Before(deadline); {
+		err = l.do(func(fd int) error { return unix.Sendmsg(fd, b, oob, nil, unix.MSG_NOSIGNAL) })
+	}
+	if err != nil {
 		l.close()
 	}
 	return err
@@ -116,11 +136,11 @@ func (l *link) send(f frame, g *group) error {
 
 // receive reads the next frame, and makes a group of the descriptors beside it.
 func (l *link) receive() (frame, *group, error) {
-	n, oobn, flags, _, err := l.conn.ReadMsgUnix(l.buf, l.oob)
+	n, oobn, flags, err := l.read()
 	if errors.Is(err, syscall.ECONNRESET) {
 		// The other end is gone and had not read all of ours. The kernel says so
 		// once, before what is still queued for us: a group may be among it.
-		n, oobn, flags, _, err = l.conn.ReadMsgUnix(l.buf, l.oob)
+		n, oobn, flags, err = l.read()
 	}
 	if err != nil {
 		return frame{}, nil, err
@@ -142,9 +162,12 @@ func (l *link) receive() (frame, *group, error) {
 	return f, g, err
 }
 
-func (l *link) close() {
-	held.RemoveConn(l.conn)
-	l.conn.Close()
+func (l *link) read() (n, oobn, flags int, err error) {
+	err = l.await(l.deadline, func(fd int) (err error) {
+		n, oobn, flags, _, err = unix.Recvmsg(fd, l.buf, l.oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		return err
+	})
+	return n, oobn, flags, err
 }
 
 // descriptors returns those in control messages.

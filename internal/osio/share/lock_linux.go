@@ -16,15 +16,31 @@ const keeperByte = 0
 // lockFile is this process's open file description of the lock file: what it
 // locks is released when it is closed, by us or by the kernel. Its locks do not
 // conflict with each other, so callers keep track of their own.
-type lockFile struct{ f *os.File }
+type lockFile struct {
+	f  *os.File
+	is os.FileInfo
+}
 
 func openLock(path string) (lockFile, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return lockFile{}, fmt.Errorf("share: lock file: %w", err)
 	}
+	is, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return lockFile{}, fmt.Errorf("share: lock file: %w", err)
+	}
 	held.AddConn(f)
-	return lockFile{f}, nil
+	return lockFile{f, is}, nil
+}
+
+// intact reports whether the descriptor is still ours: an application that
+// closes all descriptors has given up what was locked, and may have another
+// file under the number.
+func (l lockFile) intact() bool {
+	is, err := l.f.Stat()
+	return err == nil && os.SameFile(is, l.is)
 }
 
 func (l lockFile) set(typ int16, at int) error {
@@ -32,7 +48,7 @@ func (l lockFile) set(typ int16, at int) error {
 }
 
 // try locks byte at; false if another process holds it.
-func (l lockFile) try(at int) bool { return l.set(unix.F_WRLCK, at) == nil }
+func (l lockFile) try(at int) bool { return l.intact() && l.set(unix.F_WRLCK, at) == nil }
 
 func (l lockFile) unlock(at int) { l.set(unix.F_UNLCK, at) }
 

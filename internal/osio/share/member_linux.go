@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -12,13 +11,18 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"verbena/ib"
 	"verbena/internal/osio/udp"
 )
 
 const canShare = true
 
-var errClosed = errors.New("share: member is closed")
+var (
+	errClosed = errors.New("share: member is closed")
+	errLost   = errors.New("share: the application has closed the descriptors of this process")
+)
 
 // role is what a member does towards the others.
 type role uint8
@@ -45,9 +49,9 @@ type member struct {
 	opt   Options
 	paths paths
 	lock  lockFile
+	watch *watch // of links, and of who connects to us
 	slot  int
 	wills willFile
-	stop  chan struct{}  // closed by Close
 	gone  sync.WaitGroup // every goroutine
 
 	mu     sync.Mutex
@@ -259,11 +263,9 @@ func (m *member) run(l *link) {
 // seek finds a keeper to follow, or becomes keeper or finds the member closed,
 // and returns nil.
 func (m *member) seek() *link {
-	for p := (pause{stop: m.stop}); ; p.wait() {
-		select {
-		case <-m.stop:
+	for p := (pause{}); ; p.wait() {
+		if m.over() {
 			return nil
-		default:
 		}
 		if m.lock.try(keeperByte) {
 			if err := m.becomeKeeper(); err == nil {
@@ -278,9 +280,20 @@ func (m *member) seek() *link {
 	}
 }
 
+// over reports whether the member has left. It leaves by itself if it has
+// nothing any more that it could come back with.
+func (m *member) over() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.role != left && !m.lock.intact() {
+		m.setRole(left, nil, nil)
+	}
+	return m.role == left
+}
+
 // rejoin connects to a keeper with the descriptors and listeners we have.
 func (m *member) rejoin() *link {
-	l, err := m.dial()
+	l, err := dial(m.watch, m.paths.socket)
 	if err != nil {
 		return nil
 	}
@@ -314,22 +327,14 @@ func (m *member) rejoin() *link {
 	return l
 }
 
-func (m *member) dial() (*link, error) {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: m.paths.socket, Net: "unixpacket"})
-	if err != nil {
-		return nil, err
-	}
-	return newLink(conn)
-}
-
 // claim tells the keeper our slot and takes what it sends up to the welcome. It
 // returns errTooManyFiles if it was welcomed but could not take a group.
 func (m *member) claim(l *link, keys []string) error {
 	if err := l.send(frame{Kind: kindClaim, Slot: m.slot, Keys: keys}, nil); err != nil {
 		return err
 	}
-	l.conn.SetReadDeadline(time.Now().Add(joinPatience))
-	defer l.conn.SetReadDeadline(time.Time{})
+	l.deadline = time.Now().Add(joinPatience)
+	defer func() { l.deadline = time.Time{} }()
 	var refused error
 	for {
 		f, g, err := l.receive()
@@ -358,7 +363,10 @@ func (m *member) Close() error {
 	}
 	l, k := m.link, m.keeper
 	m.setRole(left, nil, nil)
-	close(m.stop)
+	if !m.lock.intact() { // what has our numbers by now is the application's
+		m.mu.Unlock()
+		return errLost
+	}
 	m.mu.Unlock()
 	m.wills.withdraw()
 	if l != nil {
@@ -369,6 +377,7 @@ func (m *member) Close() error {
 		k.close()
 	}
 	m.gone.Wait()
+	m.watch.close()
 	for _, g := range m.groups {
 		g.close()
 	}
@@ -378,21 +387,16 @@ func (m *member) Close() error {
 
 // pause spaces attempts: the first ones close together, because a hand-over
 // takes a fraction of a millisecond.
-type pause struct {
-	stop <-chan struct{}
-	next time.Duration
-}
+type pause struct{ next time.Duration }
 
 const pauseMax = 20 * time.Millisecond
 
+// wait blocks the thread: a timer would start the Go runtime's poller, see
+// openFile.
 func (p *pause) wait() {
 	p.next = min(max(2*p.next, 100*time.Microsecond), pauseMax)
-	t := time.NewTimer(p.next)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-p.stop:
-	}
+	t := unix.NsecToTimespec(int64(p.next))
+	unix.Nanosleep(&t, nil) // a signal may end it
 }
 
 // preferredSlot spreads processes over the slots, so that the queue pair numbers

@@ -25,7 +25,7 @@ func (k *keeper) reap(slot int) {
 func (k *keeper) awaitDeath(slot int) {
 	m := k.m
 	deadline := time.Now().Add(reapPatience)
-	for p := (pause{stop: m.stop}); time.Now().Before(deadline); p.wait() {
+	for p := (pause{}); time.Now().Before(deadline); p.wait() {
 		m.mu.Lock()
 		over := m.role == left || k.peers[slot] != nil
 		m.mu.Unlock()

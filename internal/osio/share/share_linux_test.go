@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/osio/udp"
@@ -142,6 +144,10 @@ func (c *child) do(verb string, arg []string) (string, error) {
 		id, _ := strconv.ParseUint(arg[0], 10, 64)
 		c.m.ClearWill(id)
 		return "", nil
+	case "pollers": // of the Go runtime
+		return strconv.Itoa(runtimePollers()), nil
+	case "closeall": // as closefrom(3) does
+		return "", unix.CloseRange(3, 1<<31-1, 0)
 	case "close":
 		return "", c.m.Close()
 	}

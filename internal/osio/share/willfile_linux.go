@@ -30,7 +30,7 @@ func (w *willFile) set(id uint64, will Will) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.f == nil {
-		f, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+		f, err := openFile(w.path, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 		if err != nil {
 			return fmt.Errorf("share: will: %w", err)
 		}
@@ -91,7 +91,7 @@ func takeWills(path string) []Will {
 	}
 	var wills []Will
 	if st.ModTime().After(bootTime()) && st.Size() <= maxWills*willRecordBytes {
-		b, _ := os.ReadFile(path)
+		b, _ := readFile(path)
 		for ; len(b) >= willRecordBytes; b = b[willRecordBytes:] {
 			if _, w, ok := parseWill(b); ok {
 				wills = append(wills, w)
