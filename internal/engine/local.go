@@ -39,8 +39,9 @@ type local struct {
 	dialMu sync.Mutex // one at a time
 
 	mu     sync.Mutex
-	out    map[int]*ringOut      // guarded by mu: by slot
-	failed map[int]monotime.Time // guarded by mu: when a slot did not answer
+	out    map[int]*ringOut       // guarded by mu: by slot, the one to use
+	ends   map[*ring.Out]*ringOut // guarded by mu: all that are not closed; nil after close
+	failed map[int]monotime.Time  // guarded by mu: when a slot did not answer
 }
 
 const (
@@ -60,7 +61,7 @@ const (
 // start finds out whether there can be rings, and listens. It is called before
 // the background goroutine runs.
 func (l *local) start(e *Engine, off bool) {
-	l.eng, l.out, l.failed = e, map[int]*ringOut{}, map[int]monotime.Time{}
+	l.eng, l.out, l.ends, l.failed = e, map[int]*ringOut{}, map[*ring.Out]*ringOut{}, map[int]monotime.Time{}
 	l.rings.Store(&[]*ringIn{})
 	if off || !e.faults.None() || e.capture != nil { // what is harmed or captured is what the wire has
 		return
@@ -91,10 +92,10 @@ func (l *local) close() {
 		l.eng.bg.poller.RemoveFD(l.listener.FD())
 	}
 	l.mu.Lock()
-	out := l.out
-	l.out = nil
+	ends := l.ends
+	l.ends = nil
 	l.mu.Unlock()
-	for _, o := range out {
+	for _, o := range ends {
 		o.close()
 	}
 	for _, r := range *l.rings.Swap(&[]*ringIn{}) {
@@ -132,9 +133,9 @@ func (l *local) to(src, dst netip.Addr, q ib.QPN) *ringOut {
 	l.dialMu.Lock()
 	defer l.dialMu.Unlock()
 	l.mu.Lock()
-	o, closed, failed := l.out[slot], l.out == nil, l.failed[slot]
+	o, failed := l.out[slot], l.failed[slot]
 	l.mu.Unlock()
-	if closed || o != nil && o.alive() {
+	if o != nil && o.alive() {
 		return o
 	}
 	now := monotime.Now()
@@ -148,16 +149,12 @@ func (l *local) to(src, dst netip.Addr, q ib.QPN) *ringOut {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case o == nil:
+	if o == nil {
 		l.failed[slot] = now
-	case l.out == nil:
-		o.close()
 		return nil
-	default:
-		delete(l.failed, slot)
-		l.out[slot] = o
 	}
+	delete(l.failed, slot)
+	l.out[slot] = o
 	return o
 }
 
@@ -187,11 +184,31 @@ func (l *local) dial(slot int) *ringOut {
 	if err != nil {
 		return nil
 	}
-	if l.listener.Watch(out) != nil {
+	o := &ringOut{eng: l.eng, slot: slot, tx: out.Producer, out: out}
+	l.mu.Lock()
+	open := l.ends != nil
+	if open {
+		l.ends[out] = o
+	}
+	l.mu.Unlock()
+	if !open || l.listener.Watch(out) != nil {
+		l.drop(out)
 		out.Close()
 		return nil
 	}
-	return &ringOut{eng: l.eng, slot: slot, tx: out.Producer, out: out}
+	return o
+}
+
+// drop forgets a ring to another process and returns it, nil if it is not known.
+func (l *local) drop(out *ring.Out) *ringOut {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.ends[out]
+	delete(l.ends, out)
+	if o != nil && l.out[o.slot] == o {
+		delete(l.out, o.slot)
+	}
+	return o
 }
 
 // loop makes the ring of this process to itself.
@@ -232,13 +249,7 @@ func (l *local) departed(end any) {
 		r.readRest()
 		r.close()
 	case *ring.Out:
-		l.mu.Lock()
-		o := l.out[end.Peer.Slot]
-		if o != nil && o.out == end {
-			delete(l.out, end.Peer.Slot)
-		}
-		l.mu.Unlock()
-		if o != nil && o.out == end {
+		if o := l.drop(end); o != nil {
 			o.close()
 		}
 	}

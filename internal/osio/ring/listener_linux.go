@@ -82,8 +82,11 @@ func (l *Listener) Watch(o *Out) error {
 	if l.conns == nil {
 		return os.ErrClosed
 	}
-	l.conns[int32(o.fd)] = o
-	return l.watch(o.fd)
+	err := l.watch(o.fd)
+	if err == nil {
+		l.conns[int32(o.fd)] = o
+	}
+	return err
 }
 
 // Serve answers those who dial and tells of those who have gone. It does not
@@ -101,18 +104,15 @@ func (l *Listener) Serve() {
 		}
 		l.mu.Lock()
 		c := l.conns[e.Fd]
-		l.mu.Unlock()
-		if _, ok := c.(caller); ok {
-			c = l.answer(int(e.Fd))
-		} else {
-			l.forget(int(e.Fd))
-			if c != nil {
-				l.onDeparture(c)
-			}
-			continue
+		_, called := c.(caller)
+		if c != nil && !called {
+			l.forgetLocked(e.Fd)
 		}
-		if in, ok := c.(*In); ok {
-			l.onArrival(in)
+		l.mu.Unlock()
+		if called {
+			l.answer(int(e.Fd))
+		} else if c != nil {
+			l.onDeparture(c)
 		}
 	}
 }
@@ -143,18 +143,21 @@ func (l *Listener) accept() {
 // maxLinks bounds the connections that stand: in and out, with every slot.
 const maxLinks = 2 * 64
 
-// answer takes the ring of one who dialled, or turns it away, and returns it.
-func (l *Listener) answer(fd int) any {
+// answer takes the ring of one who dialled, or turns it away.
+func (l *Listener) answer(fd int) {
 	in, err := l.take(fd)
-	if err != nil {
-		l.forget(fd)
-		closeFD(fd)
-		return nil
-	}
 	l.mu.Lock()
-	l.conns[int32(fd)] = in
+	if err != nil {
+		l.forgetLocked(int32(fd))
+	} else {
+		l.conns[int32(fd)] = in
+	}
 	l.mu.Unlock()
-	return in
+	if err != nil {
+		closeFD(fd)
+		return
+	}
+	l.onArrival(in)
 }
 
 func (l *Listener) take(fd int) (*In, error) {
@@ -177,22 +180,27 @@ func (l *Listener) take(fd int) (*In, error) {
 	return &In{Consumer: newConsumer(memory), Peer: h.who, fd: fd, memory: memory}, nil
 }
 
-// forget ends the watch of a connection, before it is closed: a forked child may
-// still have a copy of it, which would keep epoll reporting.
-func (l *Listener) forget(fd int) {
-	l.mu.Lock()
-	delete(l.conns, int32(fd))
-	l.mu.Unlock()
-	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) // it is there
+// forgetLocked ends the watch of a connection, before it is closed: a forked
+// child may still have a copy of it, which would keep epoll reporting.
+func (l *Listener) forgetLocked(fd int32) {
+	delete(l.conns, fd)
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) // it is there
 }
 
-// Forget ends Watch, or the watch of a ring that arrived, before it is closed.
-func (l *Listener) Forget(c any) {
-	switch c := c.(type) {
+// Forget ends Watch, or the watch of a ring that arrived, before it is closed. It
+// may have ended.
+func (l *Listener) Forget(end any) {
+	var fd int32
+	switch end := end.(type) {
 	case *In:
-		l.forget(c.fd)
+		fd = int32(end.fd)
 	case *Out:
-		l.forget(c.fd)
+		fd = int32(end.fd)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns[fd] == end {
+		l.forgetLocked(fd)
 	}
 }
 
