@@ -32,7 +32,9 @@ func meetWith(t testing.TB, backoff monotime.Duration, options ...Options) []*no
 	var all []*node
 	for _, o := range options {
 		o.Dir = dir
-		all = append(all, startNode(t, backoff, o))
+		n := startNode(t, backoff, o)
+		n.dir = dir
+		all = append(all, n)
 	}
 	return all
 }

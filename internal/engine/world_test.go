@@ -25,6 +25,7 @@ type node struct {
 	t       testing.TB
 	eng     *Engine
 	addr    netip.Addr
+	dir     string // where it meets others
 	keys    *mem.Table
 	account *Account
 }
@@ -40,14 +41,19 @@ func newNode(t testing.TB, backoff monotime.Duration) *node {
 
 func startNode(t testing.TB, backoff monotime.Duration, o Options) *node {
 	t.Helper()
+	var a [4]byte
+	binary.BigEndian.PutUint32(a[:], 127<<24|1<<22|uint32(os.Getpid())<<6&(1<<22-1)|nodes.Add(1)&63)
+	return startNodeAt(t, backoff, o, netip.AddrFrom4(a))
+}
+
+func startNodeAt(t testing.TB, backoff monotime.Duration, o Options, addr netip.Addr) *node {
+	t.Helper()
 	eng, err := newEngine(o, backoff)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a [4]byte
-	binary.BigEndian.PutUint32(a[:], 127<<24|1<<22|uint32(os.Getpid())<<6&(1<<22-1)|nodes.Add(1)&63)
 	seed := uint32(1)
-	n := &node{t: t, eng: eng, addr: netip.AddrFrom4(a), account: NewAccount(roce.CounterNames()), keys: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}
+	n := &node{t: t, eng: eng, addr: addr, account: NewAccount(roce.CounterNames()), keys: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}
 	t.Cleanup(func() { eng.Close() })
 	if err := eng.Listen(n.addr); err != nil {
 		t.Fatal(err)
@@ -115,14 +121,19 @@ func (e *endpoint) modify(a *ib.QPAttr, mask ib.QPAttrMask) error {
 // connect takes e to RTS with a peer, which need not be connected yet.
 func (e *endpoint) connect(peer *endpoint) {
 	e.node.t.Helper()
+	e.connectAt(peer.QPN(), peer.node.addr, 14, 7)
+}
+
+func (e *endpoint) connectAt(qpn ib.QPN, addr netip.Addr, timeout, retries uint8) {
+	e.node.t.Helper()
 	for _, s := range []struct {
 		a    ib.QPAttr
 		mask ib.QPAttrMask
 	}{
 		{ib.QPAttr{State: ib.QPInit, AccessFlags: ib.AccessRemote}, ib.QPAccessFlags},
-		{ib.QPAttr{State: ib.QPRTR, PathMTU: ib.MTU1024, DestQPN: peer.QPN(), RQPSN: 5, MaxDestRdAtomic: 4, MinRNRTimer: 1,
-			AH: ib.AHAttr{GRH: ib.GRH{DGID: ib.GIDFromAddr(peer.node.addr)}}}, ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
-		{ib.QPAttr{State: ib.QPRTS, SQPSN: 5, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 4},
+		{ib.QPAttr{State: ib.QPRTR, PathMTU: ib.MTU1024, DestQPN: qpn, RQPSN: 5, MaxDestRdAtomic: 4, MinRNRTimer: 1,
+			AH: ib.AHAttr{GRH: ib.GRH{DGID: ib.GIDFromAddr(addr)}}}, ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
+		{ib.QPAttr{State: ib.QPRTS, SQPSN: 5, Timeout: timeout, RetryCnt: retries, RNRRetry: 7, MaxRdAtomic: 4},
 			ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic},
 	} {
 		if err := e.modify(&s.a, s.mask); err != nil {
