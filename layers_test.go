@@ -21,10 +21,12 @@ var layers = []struct {
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"memory", []string{"internal/mem"}},
 	{"framing of streams and datagrams", []string{"internal/iwarp/mpa", "internal/iwarp/trp"}},
+	{"windows into memory", []string{"internal/ntb/window"}},
+	{"links of windows", []string{"internal/ntb/channel"}},
 	{"queues", []string{"internal/queue"}},
 	{"what queue pairs of all transports share", []string{"internal/qp"}},
 	{"what protocol machines share", []string{"internal/roce"}},
-	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap"}},
+	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma"}},
 	{"descriptors", []string{"internal/osio/held"}},
 	{"sockets", []string{"internal/osio/udp"}},
 	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},
@@ -44,7 +46,7 @@ var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of what they are
 // called with.
-var machines = []string{"internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "ib"}
+var machines = []string{"internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "internal/ntb/rdma", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
 func layerOf(dir string) (int, bool) {

@@ -353,6 +353,10 @@ func (c *Channel) Sleep() {
 	}
 }
 
+// Seen returns the peer's signal word as Handle saw it last: another one, and
+// there is something new.
+func (c *Channel) Seen() uint32 { return c.seen }
+
 // Quiet reports whether nothing came since the last Handle.
 func (c *Channel) Quiet() bool {
 	return c.state == Down || c.own.Load4(wire.OffSignal) == c.seen

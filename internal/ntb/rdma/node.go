@@ -1,0 +1,205 @@
+package rdma
+
+import (
+	"verbena/ib"
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	"verbena/internal/ntb/channel"
+	"verbena/internal/ntb/window"
+	wire "verbena/internal/wire/ntb"
+)
+
+// A Node is one end of a link, and the queue pairs on it.
+type Node struct {
+	Count [NumCounters]uint64
+
+	ch  *channel.Channel
+	mem *mem.Table
+
+	// of the session, from HelloSend or LinkUp on
+	own    layout
+	peer   wire.Resources
+	prep   wire.Prepare
+	bells  bells
+	arena  *arena // of the peer's window: data on its way
+	cmds   commander
+	server server
+	rmrs   map[rkey]*rmr
+	rqps   map[qpn]*rqp // by the peer's number
+	work   []*rqp       // with requests to look at, in turn
+	ready  []*QP        // that may have something to send, in turn
+
+	qps     []*QP // in the order of their making: runs must not depend on a map's
+	byQPN   map[qpn]*QP
+	regions []*region
+	events  []ib.EventType
+	last    source
+	scanned uint32 // the signal word at the last scan
+	rescan  bool
+	wake    monotime.Time // no queue pair's retryAt is earlier
+	faults  []fault       // answers owed
+	wqes    []byte        // room for the WQEs of a batch
+	spans   []mem.Span    // room for one
+}
+
+// source is who filled the last batch.
+type source struct {
+	qp   *QP
+	rqp  *rqp
+	from wire.Index
+}
+
+// New returns a node of a device with its key table. seed gives the random
+// numbers of sessions.
+func New(table *mem.Table, seed func() uint64) *Node {
+	n := &Node{mem: table, byQPN: map[qpn]*QP{}, wake: monotime.Never}
+	n.ch = channel.New(n, seed)
+	return n
+}
+
+// Attach gives the node its back end: own is what the peer writes, peerBytes
+// the length of what it writes itself.
+func (n *Node) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
+	n.ch.Attach(now, own, peerBytes)
+}
+
+// Detach tells that the back end is lost.
+func (n *Node) Detach(now monotime.Time) { n.ch.Detach(now) }
+
+// Reset begins the link afresh; all that is connected is flushed.
+func (n *Node) Reset(now monotime.Time) { n.ch.Reset(now) }
+
+// Channel returns the link, for its state, its counters, and sleeping.
+func (n *Node) Channel() *channel.Channel { return n.ch }
+
+// Handle looks at what the peer has written: after a signal, or when polling.
+func (n *Node) Handle(now monotime.Time) {
+	if n.ch.Handle(now) && (n.rescan || n.ch.Seen() != n.scanned) {
+		n.scan(now)
+	}
+}
+
+// PollOutput fills b with the writes of one source; false if there are none. b
+// is carried out and reset before the next call.
+func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) bool {
+	n.last = source{}
+	if n.ch.PollOutput(b) {
+		return true
+	}
+	if n.ch.State() != channel.Up {
+		return false
+	}
+	if n.pollCommands(b) {
+		return true
+	}
+	if n.pollFaults(b) {
+		return true
+	}
+	for len(n.work) > 0 {
+		r := n.work[0]
+		n.work = n.work[:copy(n.work, n.work[1:])]
+		r.queued = false
+		if r.run(now, b) {
+			return true
+		}
+	}
+	for len(n.ready) > 0 {
+		q := n.ready[0]
+		n.ready = n.ready[:copy(n.ready, n.ready[1:])]
+		q.queued = false
+		if q.output(now, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// HandleFault tells that the last batch could not be carried out to its end,
+// because memory that it reads is not mapped any more.
+func (n *Node) HandleFault(now monotime.Time) {
+	switch l := n.last; {
+	case l.qp != nil:
+		l.qp.handleFault(now)
+	case l.rqp != nil:
+		l.rqp.handleFault(now, l.from)
+	}
+}
+
+// NextTimeout returns when HandleTimeout is due.
+func (n *Node) NextTimeout() monotime.Time {
+	return min(n.ch.NextTimeout(), n.wake)
+}
+
+// HandleTimeout does what is due.
+func (n *Node) HandleTimeout(now monotime.Time) {
+	n.ch.HandleTimeout(now)
+	if n.ch.State() == channel.Up {
+		n.scan(now)
+	}
+	if now.Before(n.wake) {
+		return
+	}
+	n.wake = monotime.Never
+	for _, q := range n.qps {
+		if !now.Before(q.retryAt) {
+			q.retryAt = monotime.Never
+			q.announce(now)
+			n.kick(q)
+		}
+		n.wake = min(n.wake, q.retryAt)
+	}
+}
+
+// kick has PollOutput look at q.
+func (n *Node) kick(q *QP) {
+	if !q.queued {
+		q.queued = true
+		n.ready = append(n.ready, q)
+	}
+}
+
+// LinkUp announces what there is.
+func (n *Node) LinkUp(now monotime.Time) {
+	n.events = append(n.events[:0], ib.EventPortActive) // one is enough to know
+	n.rescan = true
+	for _, r := range n.regions {
+		n.announceRegion(r)
+	}
+	for _, q := range n.qps {
+		q.announce(now)
+	}
+}
+
+// LinkDown flushes what is connected.
+func (n *Node) LinkDown(now monotime.Time) {
+	n.events = append(n.events[:0], ib.EventPortErr)
+	n.rqps, n.rmrs, n.work, n.faults, n.last = nil, nil, n.work[:0], n.faults[:0], source{}
+	n.cmds, n.server = commander{}, server{}
+	for _, r := range n.regions {
+		r.announced = false
+	}
+	kept := n.regions[:0]
+	for _, r := range n.regions {
+		if !r.withdrawn {
+			kept = append(kept, r)
+		}
+	}
+	clear(n.regions[len(kept):])
+	n.regions = kept
+	for _, q := range n.qps {
+		q.linkDown(now)
+	}
+}
+
+// Up reports whether the link is up: the port is active.
+func (n *Node) Up() bool { return n.ch.State() == channel.Up }
+
+// PollLinkEvent returns the next PORT_ACTIVE or PORT_ERR.
+func (n *Node) PollLinkEvent() (ib.EventType, bool) {
+	if len(n.events) == 0 {
+		return 0, false
+	}
+	e := n.events[0]
+	n.events = n.events[:copy(n.events, n.events[1:])]
+	return e, true
+}

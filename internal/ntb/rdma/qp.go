@@ -1,0 +1,190 @@
+package rdma
+
+import (
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/ntb/channel"
+	"verbena/internal/qp"
+)
+
+// QP is a reliable connected queue pair on a node.
+type QP struct {
+	qp.Core
+
+	node *Node
+	far  *far // its far half, while it is announced
+
+	req  requester
+	resp responder
+
+	retryAt monotime.Time // when to announce or to send again
+	queued  bool          // in node.ready
+	gone    bool          // destroyed
+}
+
+// NewQP makes a queue pair, in RESET. Its number must be the only one of the
+// node.
+func (n *Node) NewQP(c qp.Config) *QP {
+	if n.byQPN[c.QPN] != nil {
+		panic("rdma: two queue pairs of one number")
+	}
+	q := &QP{Core: qp.NewCore(c), node: n, retryAt: monotime.Never}
+	q.clear()
+	n.byQPN[c.QPN] = q
+	n.qps = append(n.qps, q)
+	return q
+}
+
+// Destroy takes the queue pair away. Its work makes no more completions.
+func (q *QP) Destroy(now monotime.Time) {
+	n := q.node
+	q.gone = true
+	q.leave()
+	delete(n.byQPN, q.QPN)
+	for i, x := range n.qps {
+		if x == q {
+			n.qps = append(n.qps[:i], n.qps[i+1:]...)
+			break
+		}
+	}
+}
+
+// clear forgets the connection.
+func (q *QP) clear() {
+	q.req = requester{cur: q.SQ.Head()}
+	q.resp = responder{}
+	q.retryAt = monotime.Never
+}
+
+// Query fills the attributes that the queue pair owns.
+func (q *QP) Query(attr *ib.QPAttr) {
+	*attr = q.Attr
+	attr.State, attr.CurState = q.State(), q.State()
+	attr.SQDraining = q.State() == ib.QPSQD && !q.drained()
+}
+
+// Modify applies a legal modification.
+func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask) {
+	cur := &q.Attr
+	for _, f := range []struct {
+		bit ib.QPAttrMask
+		set func()
+	}{
+		{ib.QPAccessFlags, func() { cur.AccessFlags = a.AccessFlags }},
+		{ib.QPPort, func() { cur.PortNum = a.PortNum }},
+		{ib.QPPKeyIndex, func() { cur.PKeyIndex = a.PKeyIndex }},
+		{ib.QPAV, func() { cur.AH = a.AH }},
+		{ib.QPPathMTU, func() { cur.PathMTU = a.PathMTU }},
+		{ib.QPDestQPN, func() { cur.DestQPN = a.DestQPN }},
+		{ib.QPRQPSN, func() { cur.RQPSN = a.RQPSN }},
+		{ib.QPSQPSN, func() { cur.SQPSN = a.SQPSN }},
+		{ib.QPMaxQPRdAtomic, func() { cur.MaxRdAtomic = a.MaxRdAtomic }},
+		{ib.QPMaxDestRdAtomic, func() { cur.MaxDestRdAtomic = a.MaxDestRdAtomic }},
+		{ib.QPMinRNRTimer, func() { cur.MinRNRTimer = a.MinRNRTimer }},
+		{ib.QPTimeout, func() { cur.Timeout = a.Timeout }},
+		{ib.QPRetryCnt, func() { cur.RetryCnt = a.RetryCnt }},
+		{ib.QPRNRRetry, func() { cur.RNRRetry = a.RNRRetry }},
+		{ib.QPEnSQDAsyncNotify, func() { cur.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
+	} {
+		if mask&f.bit != 0 {
+			f.set()
+		}
+	}
+	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
+		q.modifyState(now, a.State)
+	}
+}
+
+func (q *QP) modifyState(now monotime.Time, to ib.QPState) {
+	switch to {
+	case ib.QPReset:
+		q.leave()
+		q.Reset()
+		q.clear()
+		return
+	case ib.QPErr:
+		q.enterError()
+		return
+	}
+	q.Enter(to)
+	switch to {
+	case ib.QPRTS:
+		q.req.refill(&q.Attr)
+	case ib.QPSQD:
+		q.req.drainTold = false
+		q.checkDrained()
+	}
+	q.announce(now)
+	q.node.kick(q)
+}
+
+// retry has HandleTimeout announce the queue pair, or send, again.
+func (q *QP) retry(at monotime.Time) {
+	q.retryAt = at
+	q.node.wake = min(q.node.wake, at)
+}
+
+// Doorbell tells that work was posted. In the error state it is flushed.
+func (q *QP) Doorbell(now monotime.Time) {
+	if q.State() == ib.QPErr {
+		q.FlushSends()
+		q.FlushRecvs()
+		q.req.cur = q.SQ.Head()
+		return
+	}
+	q.node.kick(q)
+}
+
+// enterError flushes all work. Whoever calls it has completed what failed.
+func (q *QP) enterError() {
+	if q.State() == ib.QPErr {
+		return
+	}
+	q.leave()
+	q.Enter(ib.QPErr)
+	q.Flush()
+	q.clear()
+}
+
+// fail is enterError with word to the application of why.
+func (q *QP) fail(e ib.EventType) {
+	if q.State() != ib.QPErr {
+		q.Raise(e)
+	}
+	q.enterError()
+}
+
+// linkDown flushes the queue pair if it was connected. In INIT it stays as it
+// is: nobody knew it.
+func (q *QP) linkDown(now monotime.Time) {
+	q.far = nil
+	switch q.State() {
+	case ib.QPRTR, ib.QPRTS, ib.QPSQD:
+		q.fail(ib.EventQPFatal)
+	default:
+		q.retryAt = monotime.Never
+	}
+}
+
+// handleFault: memory of a request is not mapped any more. The oldest work
+// request that is on its way is taken to be the one.
+func (q *QP) handleFault(now monotime.Time) {
+	if q.State() == ib.QPErr || q.SQ.Len() == 0 {
+		return
+	}
+	q.CompleteSend(q.SQ.At(0), ib.WCLocProtErr, ib.VendorFault)
+	q.SQ.PopFront()
+	q.fail(ib.EventQPFatal)
+}
+
+// receives reports whether the queue pair executes requests of the peer's.
+func (q *QP) receives() bool {
+	s := q.State()
+	return s == ib.QPRTR || s == ib.QPRTS || s == ib.QPSQD
+}
+
+// sends reports whether it may send.
+func (q *QP) sends() bool {
+	s := q.State()
+	return (s == ib.QPRTS || s == ib.QPSQD) && q.far != nil && q.far.state == farConnected && q.node.ch.State() == channel.Up
+}
