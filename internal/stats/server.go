@@ -3,12 +3,9 @@ package stats
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
-
-	"verbena/internal/osio/held"
 )
 
 // replyTimeout bounds how long one client that does not read can keep the
@@ -17,7 +14,7 @@ const replyTimeout = time.Second
 
 // Server answers for this process until Close.
 type Server struct {
-	listener *net.UnixListener
+	listener *listener
 	done     chan struct{} // closed when the goroutine has ended
 }
 
@@ -32,12 +29,11 @@ func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // of a former process with this id
 		return nil, err
 	}
-	l, err := net.Listen("unix", path)
+	l, err := listen(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l.(*net.UnixListener), done: make(chan struct{})}
-	held.AddConn(s.listener)
+	s := &Server{listener: l, done: make(chan struct{})}
 	go s.answer(snapshot)
 	return s, nil
 }
@@ -45,11 +41,10 @@ func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
 func (s *Server) answer(snapshot func() Snapshot) {
 	defer close(s.done)
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := s.listener.accept()
 		if err != nil {
 			return
 		}
-		conn.SetWriteDeadline(time.Now().Add(replyTimeout))
 		// A client that went away, or does not read, misses its answer.
 		_ = json.NewEncoder(conn).Encode(snapshot())
 		conn.Close()
@@ -59,8 +54,9 @@ func (s *Server) answer(snapshot func() Snapshot) {
 // Close stops answering and removes the socket. No call of the snapshot
 // function is under way when it returns.
 func (s *Server) Close() error {
-	held.RemoveConn(s.listener)
-	err := s.listener.Close() // removes the socket as well
+	if !s.listener.end() {
+		return nil
+	}
 	<-s.done
-	return err
+	return s.listener.close()
 }

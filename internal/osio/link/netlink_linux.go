@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 
@@ -22,50 +23,83 @@ const gather = 10 * time.Millisecond
 // interrupted by a change.
 const dumpTries = 8
 
-// listener reads the kernel's messages on a goroutine of its own.
+// receiveBytes holds any one message, see netlink(7).
+const receiveBytes = 64 << 10
+
+// listener reads the kernel's messages on a goroutine of its own. Its socket is
+// a plain descriptor: package os would start the Go runtime's poller, which an
+// application that closes all descriptors would close, and the runtime ends the
+// process then.
 type listener struct {
 	// immutable after listen
-	socket *nl.NetlinkSocket
+	socket int
+	is     unix.Stat_t // of the socket
+	stop   int         // an eventfd
 	tell   func(*listener, []Change)
 	done   chan struct{} // closed when the goroutine has ended
 
 	picture tracker // the goroutine's
+	buf     []byte  // the goroutine's
 }
 
 // listen begins to listen in the calling thread's network namespace.
 func listen(tell func(*listener, []Change)) (*listener, error) {
-	s, err := subscribe()
+	l, err := subscribe(tell)
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{socket: s, tell: tell, done: make(chan struct{})}
 	// What changes meanwhile waits in the socket, and differs from the picture
 	// or does not.
 	if l.picture, err = dump(); err != nil {
-		l.closeSocket()
+		l.free()
 		return nil, err
 	}
 	go l.run()
 	return l, nil
 }
 
-func subscribe() (*nl.NetlinkSocket, error) {
-	s, err := nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR)
-	if err == nil {
-		held.Add(s.GetFd())
+// subscribe returns a listener that has the descriptors.
+func subscribe(tell func(*listener, []Change)) (*listener, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
 	}
-	return s, err
+	var groups uint32
+	for _, g := range []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
+		groups |= 1 << (g - 1)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("bind", err)
+	}
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	held.Add(fd)
+	held.Add(stop)
+	l := &listener{socket: fd, stop: stop, tell: tell, done: make(chan struct{}), buf: make([]byte, receiveBytes)}
+	return l, unix.Fstat(fd, &l.is)
 }
 
-// close ends the goroutine.
+// close ends the goroutine, unless the application has closed the descriptors
+// behind our back: nothing can then.
 func (l *listener) close() {
-	l.closeSocket()
+	var now unix.Stat_t
+	if unix.Fstat(l.socket, &now) != nil || now.Dev != l.is.Dev || now.Ino != l.is.Ino {
+		return
+	}
+	unix.Write(l.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // any number but 0, in either byte order
 	<-l.done
+	l.free()
 }
 
-func (l *listener) closeSocket() {
-	held.Remove(l.socket.GetFd())
-	l.socket.Close()
+func (l *listener) free() {
+	for _, fd := range []int{l.socket, l.stop} {
+		held.Remove(fd)
+		unix.Close(fd)
+	}
 }
 
 func (l *listener) run() {
@@ -87,22 +121,46 @@ func (l *listener) run() {
 	}
 }
 
-// read waits for a message, for ever if patience is 0, and applies it.
+// errStopped ends the goroutine.
+var errStopped = errors.New("link: stopped")
+
+// read waits for messages, for ever if patience is 0, and applies them.
 func (l *listener) read(patience time.Duration, c *changes) error {
-	timeout := unix.NsecToTimeval(int64(patience))
-	if err := l.socket.SetReceiveTimeout(&timeout); err != nil {
-		return err
+	ms := -1
+	if patience > 0 {
+		ms = int(patience.Milliseconds()) + 1
 	}
-	list, _, err := l.socket.Receive()
-	if errors.Is(err, unix.ENOBUFS) { // messages were lost
+	fds := []unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLIN}, {Fd: int32(l.stop), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, ms)
+	switch {
+	case err == unix.EINTR:
+		return nil
+	case err != nil:
+		return os.NewSyscallError("poll", err)
+	case fds[1].Revents != 0 || fds[0].Revents&unix.POLLNVAL != 0: // closed behind our back
+		return errStopped
+	case n == 0:
+		return os.ErrDeadlineExceeded
+	}
+	n, from, err := unix.Recvfrom(l.socket, l.buf, unix.MSG_DONTWAIT)
+	switch {
+	case err == unix.ENOBUFS: // messages were lost
 		now, err := dump()
 		if err == nil {
 			l.picture.replace(now, c)
 		}
 		return nil // else the picture is old; the next messages are told of still
+	case err == unix.EAGAIN || err == unix.EINTR:
+		return nil
+	case err != nil:
+		return os.NewSyscallError("recvfrom", err)
 	}
+	if k, ok := from.(*unix.SockaddrNetlink); !ok || k.Pid != 0 {
+		return nil // not the kernel's
+	}
+	list, err := syscall.ParseNetlinkMessage(l.buf[:n])
 	if err != nil {
-		return err
+		return nil
 	}
 	for _, m := range list {
 		if m, ok := parse(m.Header.Type, m.Data); ok {
@@ -120,24 +178,34 @@ func dump() (tracker, error) {
 		if err = t.ask(unix.RTM_GETLINK, unix.RTM_NEWLINK); err == nil {
 			err = t.ask(unix.RTM_GETADDR, unix.RTM_NEWADDR)
 		}
-		if !errors.Is(err, nl.ErrDumpInterrupted) {
+		if !errors.Is(err, errInterrupted) {
 			return t, err
 		}
 	}
 	return nil, err
 }
 
+var errInterrupted = errors.New("link: interfaces changed while they were listed")
+
 // ask adds the answers to one request for a dump.
 func (t tracker) ask(question int, answer uint16) error {
-	r := nl.NewNetlinkRequest(question, unix.NLM_F_DUMP)
-	r.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC)) // longer than struct ifaddrmsg, of which the family counts
-	list, err := r.Execute(unix.NETLINK_ROUTE, answer)
+	b, err := syscall.NetlinkRIB(question, unix.AF_UNSPEC)
 	if err != nil {
-		return err
+		return os.NewSyscallError("netlinkrib", err)
+	}
+	list, err := syscall.ParseNetlinkMessage(b)
+	if err != nil {
+		return os.NewSyscallError("netlinkrib", err)
 	}
 	var none changes
-	for _, b := range list {
-		if m, ok := parse(answer, b); ok {
+	for _, m := range list {
+		if m.Header.Flags&unix.NLM_F_DUMP_INTR != 0 {
+			return errInterrupted
+		}
+		if m.Header.Type != answer {
+			continue
+		}
+		if m, ok := parse(answer, m.Data); ok {
 			t.apply(m, &none)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"verbena/internal/osio/held"
 	"verbena/internal/testkit/netns"
 )
@@ -161,12 +163,11 @@ func TestOverrun(t *testing.T) {
 // addresses.
 func overrunListener(t *testing.T, n *netns.Network) *listener {
 	t.Helper()
-	s, err := subscribe()
+	l, err := subscribe(func(*listener, []Change) {})
 	must(t, err)
-	l := &listener{socket: s, tell: func(*listener, []Change) {}, done: make(chan struct{})}
 	l.picture, err = dump()
 	must(t, err)
-	must(t, s.SetReceiveBufferSize(1, false)) // the least there is
+	must(t, unix.SetsockoptInt(l.socket, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)) // the least there is
 	for i := range overrun {
 		n.Add("d0", "198.51.100."+strconv.Itoa(i+1)+"/32")
 	}
@@ -182,7 +183,7 @@ func TestStopEndsTheListener(t *testing.T) {
 		mu.Lock()
 		l := current
 		mu.Unlock()
-		fd := l.socket.GetFd()
+		fd := l.socket
 		if !isHeld(fd) {
 			t.Error("a forked child would not close the descriptor")
 		}

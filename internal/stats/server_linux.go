@@ -1,0 +1,70 @@
+package stats
+
+import (
+	"io"
+	"os"
+	"syscall"
+
+	"verbena/internal/osio/held"
+)
+
+// listener is a plain descriptor: package net would start the Go runtime's
+// poller, which an application that closes all descriptors would close, and the
+// runtime ends the process then.
+type listener struct {
+	fd   int
+	is   syscall.Stat_t
+	path string
+}
+
+func listen(path string) (*listener, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	l := &listener{fd: fd, path: path}
+	if err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err == nil {
+		err = syscall.Listen(fd, syscall.SOMAXCONN)
+	}
+	if err == nil {
+		err = syscall.Fstat(fd, &l.is)
+	}
+	if err != nil {
+		syscall.Close(fd)
+		return nil, &os.PathError{Op: "listen", Path: path, Err: err}
+	}
+	held.Add(fd)
+	return l, nil
+}
+
+// accept blocks until somebody asks, or end is called.
+func (l *listener) accept() (io.WriteCloser, error) {
+	for {
+		fd, _, err := syscall.Accept4(l.fd, syscall.SOCK_CLOEXEC)
+		switch err {
+		case nil:
+			timeout := syscall.NsecToTimeval(int64(replyTimeout))
+			_ = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_SNDTIMEO, &timeout)
+			return os.NewFile(uintptr(fd), l.path), nil // one that blocks is not polled
+		case syscall.EINTR, syscall.ECONNABORTED:
+		default:
+			return nil, os.NewSyscallError("accept4", err)
+		}
+	}
+}
+
+// end has accept fail. It is false if the application has closed the descriptor
+// behind our back, and may have another under its number: accept goes on then.
+func (l *listener) end() bool {
+	os.Remove(l.path)
+	var now syscall.Stat_t
+	if syscall.Fstat(l.fd, &now) != nil || now.Dev != l.is.Dev || now.Ino != l.is.Ino {
+		return false
+	}
+	return syscall.Shutdown(l.fd, syscall.SHUT_RDWR) == nil
+}
+
+func (l *listener) close() error {
+	held.Remove(l.fd)
+	return os.NewSyscallError("close", syscall.Close(l.fd))
+}

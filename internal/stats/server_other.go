@@ -1,0 +1,42 @@
+//go:build !linux
+
+package stats
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"verbena/internal/osio/held"
+)
+
+// listener is a socket of package net.
+type listener struct{ unix *net.UnixListener }
+
+func listen(path string) (*listener, error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	unix := l.(*net.UnixListener)
+	held.AddConn(unix)
+	return &listener{unix}, nil
+}
+
+// accept blocks until somebody asks, or end is called.
+func (l *listener) accept() (io.WriteCloser, error) {
+	conn, err := l.unix.Accept()
+	if err == nil {
+		conn.SetWriteDeadline(time.Now().Add(replyTimeout))
+	}
+	return conn, err
+}
+
+// end has accept fail, and removes the socket.
+func (l *listener) end() bool {
+	held.RemoveConn(l.unix)
+	l.unix.Close()
+	return true
+}
+
+func (l *listener) close() error { return nil }
