@@ -18,8 +18,10 @@ import (
 // DeviceInfo names a device: ibv_device.
 type DeviceInfo = device.Info
 
-// Devices lists the devices of this machine: ibv_get_device_list(3).
-func Devices() ([]DeviceInfo, error) { return device.List() }
+// Devices lists the devices of this machine: ibv_get_device_list(3). Those of
+// RoCEv2 are first, loopback last among them; then come those of other kinds on
+// the same interfaces.
+func Devices() ([]DeviceInfo, error) { return device.All() }
 
 // Context is an open device: ibv_context.
 type Context struct {
@@ -44,7 +46,7 @@ type Context struct {
 }
 
 // Open opens a device by name, or with an empty name the first one whose port
-// is active. All contexts of a process share its sockets; options that concern
+// is active, which is of RoCEv2. All contexts of a process share its sockets; options that concern
 // them hold for the process and must be given by the first Open.
 //
 // Errors: ENODEV if there is no such device; EADDRINUSE if another user or the
@@ -130,11 +132,13 @@ func (c *Context) QueryGID(port, index int) (ib.GID, error) {
 	if err := device.CheckRange("index", index, 0, a.GIDTblLen-1); err != nil {
 		return ib.GID{}, err
 	}
-	t, err := c.info.AddrTable()
-	if err != nil || index >= len(t) || !t[index].IsValid() {
-		return ib.GID{}, err
+	t, err := c.info.GIDs()
+	for _, g := range t {
+		if g.Index == index {
+			return g.GID, err
+		}
 	}
-	return ib.GIDFromAddr(t[index].WithZone("")), nil
+	return ib.GID{}, err
 }
 
 // QueryPKey returns an entry of a port's P_Key table: ibv_query_pkey(3).

@@ -31,6 +31,30 @@
 // a polling application needs no other thread. While nobody polls, one
 // background goroutine serves peers and wakes waiters.
 //
+// # iWARP
+//
+// A device is of RoCEv2 (roce_eth0) or of iWARP over TCP (iwarp_eth0). Both have
+// the same verbs, but iWARP's queue pairs are RC only and differ:
+//   - A queue pair goes to RTS with its TCP connection, which package rdmacm
+//     makes: Modify takes it from RESET to INIT, and to ERR and RESET, which end
+//     the connection.
+//   - A WRITE or SEND is complete when its buffer may be used again, that is, when
+//     the system has taken it for sending. That it failed at the peer is learnt
+//     from the end of the connection: the queue pair goes to ERR, what is posted
+//     is flushed. A READ completes with its data, and behind it everything before
+//     it has arrived.
+//   - One error ends the connection for both. A SEND that finds no receive posted
+//     is one: nobody waits and tries again.
+//   - There is no SEND with immediate data. WRITE with immediate data and atomics
+//     work where the peer has RFC 7306, as this package has; else they complete
+//     with WCLocQPOpErr. siw has neither.
+//   - The memory that a READ fills is named to the peer by its key. It needs
+//     AccessLocalWrite here; other devices want AccessRemoteWrite as well, and
+//     programs that give it, or invalidate the key behind the READ, run on all.
+//   - There are no address handles, no multicast, no XRC, no FLUSH and no ATOMIC
+//     WRITE. The GID table has one entry, the MAC address, to which nothing is
+//     sent.
+//
 // # Concurrency
 //
 // All methods may be called concurrently. Work requests of one queue are taken

@@ -13,6 +13,8 @@ func init() {
 		return c.(*Context).createCQIn(r, slots, depth, notify)
 	}
 	backdoor.ResizeCQ = func(q any, depth int, slots []ib.WC) error { return q.(*CQ).resizeIn(depth, slots) }
+	backdoor.ConnectStream = func(q any, s *engine.Stream, p engine.Connected) error { return q.(*QP).connectStream(s, p) }
+	backdoor.DisconnectStream = func(q any) error { return q.(*QP).disconnectStream() }
 	backdoor.PosterOf = func(q any) any { return poster{q.(*QP)} }
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"verbena/internal/engine"
-	"verbena/internal/roce"
 	"verbena/internal/stats"
 )
 
@@ -81,7 +80,7 @@ func (h *host) account(info DeviceInfo) *engine.Account {
 			return d.account
 		}
 	}
-	d := openDevice{info, engine.NewAccount(roce.CounterNames())}
+	d := openDevice{info, engine.NewAccount(counterNames(info.Kind))}
 	h.devices = append(h.devices, d)
 	return d.account
 }

@@ -72,6 +72,9 @@ func (p *PD) CreateAH(attr *ib.AHAttr) (*AH, error) {
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
+	if p.ctx.info.Kind == device.KindIWARP {
+		return nil, fail(syscall.EOPNOTSUPP, "AH", "iWARP has no datagrams")
+	}
 	l, err := p.ctx.limits(ib.QPAV)
 	if err != nil {
 		return nil, err

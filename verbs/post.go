@@ -4,6 +4,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/device"
 	"verbena/internal/queue"
 )
 
@@ -107,8 +108,9 @@ func (q *QP) beginSend() error {
 	return nil
 }
 
-// sendOps is which operations each service has; XRC has those of RC. Spec: IBTA
-// vol. 1, table 84, and annex A14.
+// sendOps is which operations each service of InfiniBand has; XRC has those of
+// RC. Spec: IBTA vol. 1, table 84, and annex A14. iwarpOps is which iWARP has:
+// RFC 5040 and RFC 7306.
 var sendOps = map[ib.QPType]uint64{
 	ib.QPTypeRC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead,
 		ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRAtomicWrite, ib.WRFlush) | localOps,
@@ -119,6 +121,7 @@ var sendOps = map[ib.QPType]uint64{
 var (
 	localOps = opBits(ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR)
 	rcOps    = sendOps[ib.QPTypeRC]
+	iwarpOps = opBits(ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd) | localOps
 	ucOps    = sendOps[ib.QPTypeUC]
 	udOps    = sendOps[ib.QPTypeUD]
 )
@@ -144,6 +147,9 @@ func opBits(ops ...ib.WROpcode) (m uint64) {
 func (q *QP) mayPost(o ib.WROpcode) bool {
 	switch q.init.Type {
 	case ib.QPTypeRC, ib.QPTypeXRCSend:
+		if q.ctx.info.Kind == device.KindIWARP {
+			return iwarpOps&opBit(o) != 0
+		}
 		return rcOps&opBit(o) != 0
 	case ib.QPTypeUC:
 		return ucOps&opBit(o) != 0
@@ -157,7 +163,7 @@ const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInl
 // is locked.
 func (q *QP) push(wr *SendWR) error {
 	if !q.mayPost(wr.Opcode) {
-		return invalid("Opcode", "%v is not an operation of %v queue pairs", wr.Opcode, q.init.Type)
+		return invalid("Opcode", "%v is not an operation of %v queue pairs of %v devices", wr.Opcode, q.init.Type, q.ctx.info.Kind)
 	}
 	if wr.Flags&^sendFlags != 0 {
 		return invalid("Flags", "unknown bits %#x", uint8(wr.Flags&^sendFlags))

@@ -10,6 +10,8 @@ import (
 	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/engine"
+	"verbena/internal/iwarp/rdmap"
+	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
@@ -84,7 +86,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if q.init.SRQ != nil {
 		q.init.Cap.MaxRecvWR, q.init.Cap.MaxRecvSGE = 0, 0
 	}
-	q.conn, err = p.ctx.eng.NewConn(p.ctx.account, q.newMachine, q.event)
+	q.conn, err = q.newConn()
 	if err != nil {
 		undo()
 		return nil, fail(syscall.ENOMEM, "QP", "%v", err)
@@ -113,6 +115,8 @@ func (q *QP) enlist() error {
 
 func checkInit(c *Context, a *QPInitAttr) error {
 	switch {
+	case c.info.Kind == device.KindIWARP && a.Type != ib.QPTypeRC:
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: iWARP has RC queue pairs only", a.Type)
 	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD && a.Type != ib.QPTypeXRCSend:
 		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", a.Type, a.Type)
 	case a.SendCQ == nil || a.SendCQ.ctx != c:
@@ -176,24 +180,48 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 	return undo, err
 }
 
-// newMachine makes the protocol machine once the number is known.
-func (q *QP) newMachine(qpn ib.QPN) roce.Machine {
+// newConn gives the queue pair its number and the protocol of its device.
+func (q *QP) newConn() (*engine.Conn, error) {
+	c := q.ctx
+	if c.info.Kind == device.KindIWARP {
+		return c.eng.NewIWARPConn(c.account, func(n ib.QPN) *rdmap.Stream { return rdmap.NewStream(q.config(n)) }, q.event)
+	}
+	return c.eng.NewConn(c.account, q.newMachine, q.event)
+}
+
+// counterNames are those of the queue pairs of a kind of device.
+func counterNames(k device.Kind) []string {
+	if k == device.KindIWARP {
+		return rdmap.CounterNames()
+	}
+	return roce.CounterNames()
+}
+
+// config is what a protocol machine is made from, once the number is known.
+func (q *QP) config(qpn ib.QPN) qp.Config {
 	a := &q.init
 	q.sq = queue.NewSendQueue(int(a.Cap.MaxSendWR), int(a.Cap.MaxSendSGE), int(a.Cap.MaxInlineData))
-	cfg := roce.Config{
+	cfg := qp.Config{
 		QPN: qpn, PD: q.pd.num, Mem: q.ctx.keys, SQ: q.sq,
 		SendCQ: completer{a.SendCQ}, RecvCQ: completer{a.RecvCQ}, SignalAll: a.SignalAll,
 	}
-	if a.Type == ib.QPTypeXRCSend {
-		return rc.NewXRCSend(cfg)
-	}
-	if a.SRQ != nil {
+	switch {
+	case a.Type == ib.QPTypeXRCSend:
+	case a.SRQ != nil:
 		cfg.RQ, cfg.SRQ = a.SRQ.ring, true
-	} else {
+	default:
 		q.rq = queue.NewRecvQueue(int(a.Cap.MaxRecvWR), int(a.Cap.MaxRecvSGE))
 		cfg.RQ = q.rq
 	}
-	switch a.Type {
+	return cfg
+}
+
+// newMachine makes the protocol machine of a RoCE queue pair.
+func (q *QP) newMachine(qpn ib.QPN) roce.Machine {
+	cfg := q.config(qpn)
+	switch q.init.Type {
+	case ib.QPTypeXRCSend:
+		return rc.NewXRCSend(cfg)
 	case ib.QPTypeUC:
 		return uc.New(cfg)
 	case ib.QPTypeUD:
@@ -244,8 +272,8 @@ func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 }
 
 // Modify changes attributes and state: ibv_modify_qp(3), whose table of
-// required and optional attributes holds. On error nothing changed. Going to
-// RESET also removes the queue pair's completions that were not polled yet.
+// required and optional attributes holds; that of iWARP is in the package
+// comment. On error nothing changed. Going to RESET also removes the queue pair's completions that were not polled yet.
 //
 // Errors: EINVAL names the attribute that is missing, not taken or out of
 // range; EADDRINUSE if port 4791 cannot be had on the address of the GID index.
@@ -263,7 +291,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 	if err != nil {
 		return err
 	}
-	next, err := device.CheckModify(q.init.Type, q.State(), attr, mask, &limits)
+	next, err := q.ctx.info.CheckModify(q.init.Type, q.State(), attr, mask, &limits)
 	if err != nil {
 		return err
 	}
@@ -280,7 +308,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 		}
 	}
 	err = q.conn.Modify(attr, mask, src, func(cur ib.QPState) error {
-		_, err := device.CheckModify(q.init.Type, cur, attr, mask, &limits)
+		_, err := q.ctx.info.CheckModify(q.init.Type, cur, attr, mask, &limits)
 		return err
 	})
 	if err == nil && next == ib.QPReset {

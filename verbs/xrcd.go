@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/roce/rc"
 )
@@ -36,6 +37,9 @@ type XRCD struct {
 func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
+	}
+	if c.info.Kind == device.KindIWARP {
+		return nil, fail(syscall.EOPNOTSUPP, "XRCD", "iWARP has no XRC")
 	}
 	if flag&^(os.O_CREATE|os.O_EXCL) != 0 {
 		return nil, invalid("flag", "%#x: os.O_CREATE and os.O_EXCL are what it may be", flag)

@@ -1,6 +1,6 @@
 // Package backdoor lets packages of this module at what stands behind the
-// objects of package verbs and is no part of the public API: rdmacm needs QP1,
-// the C ABI posts one work request at a time and polls completion queues by
+// objects of package verbs and is no part of the public API: rdmacm needs QP1 and
+// brings queue pairs their streams, the C ABI posts one work request at a time and polls completion queues by
 // itself. It holds no state but the functions that package verbs puts here when
 // it is initialised.
 //
@@ -24,6 +24,15 @@ var CreateCQ func(context any, r *queue.Ring, slots []ib.WC, depth int, notify f
 
 // ResizeCQ moves the completions of such a queue to other memory.
 var ResizeCQ func(cq any, depth int, slots []ib.WC) error
+
+// ConnectStream gives a *verbs.QP of iWARP, which is in INIT, a stream on which
+// everything is agreed; it goes to RTS. On error it stays in INIT and the stream
+// is reset.
+var ConnectStream func(qp any, s *engine.Stream, p engine.Connected) error
+
+// DisconnectStream closes the stream of a *verbs.QP of iWARP behind all that is
+// posted. Connected.OnClose tells when both ends are done.
+var DisconnectStream func(qp any) error
 
 // PosterOf returns the Poster[verbs.SendWR, verbs.RecvWR] of a *verbs.QP.
 var PosterOf func(qp any) any

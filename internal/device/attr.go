@@ -30,6 +30,9 @@ const (
 
 // Attr returns the device's attributes.
 func (d *Info) Attr() ib.DeviceAttr {
+	if d.Kind == KindIWARP {
+		return d.iwarpAttr()
+	}
 	return ib.DeviceAttr{
 		FWVer: "1.0.0", NodeType: ib.NodeCA, NodeGUID: d.GUID, SysImageGUID: d.GUID,
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
@@ -58,7 +61,11 @@ func (d *Info) PortAttr() ib.PortAttr {
 	if err != nil {
 		return a
 	}
-	if m := ib.MTUFor(i.MTU - RoCEOverhead); m != 0 {
+	room := i.MTU - RoCEOverhead
+	if d.Kind == KindIWARP {
+		a.GIDTblLen, room = 1, i.MTU
+	}
+	if m := ib.MTUFor(room); m != 0 {
 		a.ActiveMTU = m
 	}
 	if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagRunning != 0 {

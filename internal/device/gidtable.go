@@ -104,6 +104,9 @@ func (d *Info) Addrs() ([]netip.Addr, error) {
 
 // GIDs returns the entries of the device's GID table that are in use.
 func (d *Info) GIDs() ([]ib.GIDEntry, error) {
+	if d.Kind == KindIWARP {
+		return []ib.GIDEntry{{GID: d.macGID(), Type: ib.GIDTypeIB, NetDev: d.NetDev}}, nil
+	}
 	t, err := d.AddrTable()
 	if err != nil {
 		return nil, err

@@ -15,8 +15,11 @@ import (
 // Kind is a transport: the first part of a device's name.
 type Kind string
 
-// KindRoCE is RoCEv2 over UDP.
-const KindRoCE Kind = "roce"
+// Kinds.
+const (
+	KindRoCE  Kind = "roce"  // RoCEv2 over UDP
+	KindIWARP Kind = "iwarp" // iWARP over TCP; see iwarp.go for what differs
+)
 
 // Info names a device.
 type Info struct {
@@ -27,9 +30,16 @@ type Info struct {
 	Index  int     // the interface's
 }
 
-// List returns the devices of this machine: one for each network interface
-// that has an address, loopback last.
-func List() ([]Info, error) {
+// List returns the devices of RoCEv2 of this machine, which are what an
+// application finds that looks for devices: one for each network interface that
+// has an address, loopback last.
+func List() ([]Info, error) { return list(KindRoCE) }
+
+// All returns the devices of all kinds: those of List, and then, in the same
+// order, those of each other kind.
+func All() ([]Info, error) { return list(kinds...) }
+
+func list(kinds ...Kind) ([]Info, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
 		return nil, err
@@ -40,9 +50,17 @@ func List() ([]Info, error) {
 		if addrs, err := i.Addrs(); err != nil || len(addrs) == 0 {
 			continue
 		}
-		out = append(out, Info{Name: string(KindRoCE) + "_" + i.Name, Kind: KindRoCE, NetDev: i.Name, GUID: guid(&i), Index: i.Index})
+		out = append(out, Info{NetDev: i.Name, GUID: guid(&i), Index: i.Index})
 	}
 	forgetTables(out)
+	on := out
+	out = nil
+	for _, k := range kinds {
+		for _, d := range on {
+			d.Kind, d.Name = k, string(k)+"_"+d.NetDev
+			out = append(out, d)
+		}
+	}
 	return out, nil
 }
 
@@ -105,9 +123,9 @@ func rank(a netip.Addr) int {
 }
 
 // Find returns the device of a name; with no name the first whose port is
-// active.
+// active, which is one of RoCEv2.
 func Find(name string) (Info, error) {
-	list, err := List()
+	list, err := All()
 	if err != nil {
 		return Info{}, err
 	}

@@ -88,7 +88,16 @@ func Taken(t ib.QPType, mask ib.QPAttrMask) ib.QPAttrMask {
 	return mask
 }
 
-// CheckModify checks a modification of a queue pair of type t in state cur
+// CheckModify checks a modification of a queue pair of the device; see the
+// function of this name, and for iWARP checkIWARP.
+func (d *Info) CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
+	if d.Kind == KindIWARP {
+		return checkIWARP(cur, a, mask, limits)
+	}
+	return CheckModify(t, cur, a, mask, limits)
+}
+
+// CheckModify checks a modification of a RoCE queue pair of type t in state cur
 // against the state table and the range of each attribute. It returns the
 // state that results.
 //

@@ -21,7 +21,8 @@ func DevicesCommand() *cobra.Command {
 		Short: "List the RDMA devices, as ibv_devices does",
 		Long: `List the RDMA devices of this machine with their node GUIDs, in the layout of
 ibv_devices. Every network interface that is up and has an IP address carries a
-device, roce_ and the interface's name.`,
+device of each kind: roce_ and the interface's name is RoCEv2, iwarp_ (on Linux)
+iWARP over TCP.`,
 		Example: "  verbena devices",
 		Args:    cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"verbena/verbs"
+	"verbena/internal/device"
 )
 
 // content reads a directory back, with the inode of each file.
@@ -87,7 +87,7 @@ func TestRootIsNotMadeWhereOthersWrite(t *testing.T) {
 }
 
 func TestDriverFilesAreThoseOfTheDevices(t *testing.T) {
-	devices, err := verbs.Devices()
+	devices, err := device.List()
 	if err != nil || len(devices) == 0 {
 		t.Fatal(err, devices)
 	}

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/device"
 	"verbena/internal/osio/share"
-	"verbena/verbs"
 )
 
 // start executes the program in this process's place. It returns only if that
@@ -28,7 +28,7 @@ func start(o *options, args []string) error {
 	if err := loadable(path, dir); err != nil {
 		return err
 	}
-	devices, err := verbs.Devices()
+	devices, err := device.List() // those that the libraries know
 	if err != nil {
 		return err
 	}
