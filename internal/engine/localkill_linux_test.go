@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -86,9 +87,10 @@ func (e *endpoint) writeTo(r remote, n int) bool {
 
 // peerProcess is a running servePeer.
 type peerProcess struct {
-	cmd *exec.Cmd
-	in  *json.Encoder
-	out *json.Decoder
+	cmd   *exec.Cmd
+	in    *json.Encoder
+	out   *json.Decoder
+	ended sync.Once
 }
 
 func startPeer(t *testing.T, dir string) *peerProcess {
@@ -113,7 +115,7 @@ func startPeer(t *testing.T, dir string) *peerProcess {
 
 func (p *peerProcess) kill() {
 	p.cmd.Process.Kill()
-	p.cmd.Wait()
+	p.ended.Do(func() { p.cmd.Wait() })
 }
 
 // TestPeerIsKilled kills a process in the middle of transfers both ways, again
@@ -144,7 +146,7 @@ func TestPeerIsKilled(t *testing.T) {
 		if peer.Local && e.roce.ring != nil {
 			rings++
 		}
-		kill := time.AfterFunc(time.Duration(round%7)*3*time.Millisecond, p.kill)
+		kill := time.AfterFunc(time.Duration(round%7)*3*time.Millisecond, func() { p.cmd.Process.Kill() })
 		deadline := time.Now().Add(patience)
 		var wc [64]ib.WC
 		for failed := false; !failed; {
