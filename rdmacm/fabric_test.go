@@ -70,7 +70,9 @@ func (f *fabric) process(slot uint8) *process {
 	f.mu.Lock()
 	f.nodes[slot] = p
 	f.mu.Unlock()
-	p.manager = newManager(p, ib.GUID(slot))
+	m, err := newManager(p, ib.GUID(slot))
+	check(f.t, err)
+	p.manager = m
 	p.manager.join()
 	p.manager.start()
 	f.t.Cleanup(func() {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"sync"
-	"time"
 
 	"verbena/ib"
 	"verbena/internal/backdoor"
@@ -23,7 +22,7 @@ type manager struct {
 	svc     gsi
 	ib      *ibManager
 	servers []server
-	wake    chan struct{} // holds a token while the goroutine has something to do
+	bell    *bell         // rings when the goroutine has something to do
 	done    chan struct{} // closed when the goroutine has ended
 	random  func() uint64
 	unlink  func() // set by start: ends watchDevices
@@ -57,7 +56,11 @@ func acquireManager() (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newManager(backdoor.Engine(c), c.Info().GUID)
+	m, err := newManager(backdoor.Engine(c), c.Info().GUID)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
@@ -65,14 +68,18 @@ func acquireManager() (*manager, error) {
 	return m, nil
 }
 
-func newManager(svc gsi, guid ib.GUID) *manager {
+func newManager(svc gsi, guid ib.GUID) (*manager, error) {
+	b, err := newBell()
+	if err != nil {
+		return nil, err
+	}
 	m := &manager{
-		svc: svc, wake: make(chan struct{}, 1), done: make(chan struct{}), random: cryptoRandom, ids: map[*ID]struct{}{},
+		svc: svc, bell: b, done: make(chan struct{}), random: cryptoRandom, ids: map[*ID]struct{}{},
 		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
 	}
 	m.ib = newIBManager(m, guid)
 	m.servers = []server{m.ib}
-	return m
+	return m, nil
 }
 
 // start begins to serve, once the manager has its first identifier.
@@ -108,12 +115,7 @@ func (m *manager) leave() {
 	m.kick()
 }
 
-func (m *manager) kick() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
+func (m *manager) kick() { m.bell.ring() }
 
 // localLocked returns a local address as sockets want it: link-local ones with
 // their zone.
@@ -127,8 +129,7 @@ func (m *manager) localLocked(a netip.Addr) netip.Addr {
 // run serves the protocols until nobody needs them.
 func (m *manager) run() {
 	defer close(m.done)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	defer m.bell.close()
 	for {
 		next, busy := m.serve(monotime.Now())
 		m.mu.Lock()
@@ -145,14 +146,7 @@ func (m *manager) run() {
 		if busy {
 			continue // identifiers have answered
 		}
-		timer.Stop()
-		if next != monotime.Never {
-			timer.Reset(next.Sub(monotime.Now()))
-		}
-		select {
-		case <-m.wake:
-		case <-timer.C:
-		}
+		m.bell.wait(next)
 	}
 }
 
