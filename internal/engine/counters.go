@@ -75,6 +75,7 @@ func (e *Engine) Counters(a *Account) []Counter {
 	for i := wire.TooShort; i < wire.NumMalformed; i++ {
 		out = append(out, Counter{"malformed_" + i.String(), e.wire.malformed[i].Load()})
 	}
+	out = append(out, e.trpListeners.counts()...)
 	w := &e.wire
 	return append(out,
 		Counter{"bad_icrc", w.badICRC.Load()}, Counter{"unknown_qp", w.unknownQP.Load()}, Counter{"bad_mad", w.badMAD.Load()},

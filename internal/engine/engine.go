@@ -51,6 +51,9 @@ type Engine struct {
 	tcp     *tcpInput // nil until a stream is wanted
 	closed  bool
 
+	trpListeners  trpListeners
+	repeatingFINs atomic.Int32 // associations without queue pairs whose FIN is not answered
+
 	groups groups
 	late   lateConns
 
@@ -98,6 +101,7 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	e.mu.Unlock()
+	e.awaitFINs()
 	e.bg.stop()
 	e.local.close()
 	for _, in := range *e.inputs.Load() {
@@ -159,7 +163,11 @@ func (e *Engine) Listen(addr netip.Addr) error {
 }
 
 // tapped puts faults and capture before a socket where they are asked for.
-func (e *Engine) tapped(s *udp.Socket) tap.Socket {
+func (e *Engine) tapped(s *udp.Socket) tap.Socket { return e.tappedAs(s, identify) }
+
+// tappedAs is tapped where something else, or nothing, tells the identification
+// of what is received.
+func (e *Engine) tappedAs(s *udp.Socket, identify func(netip.AddrPort, netip.Addr, []byte, uint16) uint16) tap.Socket {
 	if e.faults.None() && e.capture == nil {
 		return s
 	}

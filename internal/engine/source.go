@@ -79,13 +79,18 @@ func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
 		}
 		out[i] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: b.Iov(), SegmentSize: seg, TOS: path.TClass, TTL: path.HopLimit}
 	}
-	for rest := out[:len(bursts)]; len(rest) > 0; {
-		k, err := s.sock.WriteBatch(rest)
-		if rest = rest[k:]; err != nil || len(rest) == 0 || s.sock.WaitWritable(writePatience) != nil {
-			break
+	writeAll(s.sock, out[:len(bursts)])
+	clear(out)
+}
+
+// writeAll writes trains as far as the system takes them.
+func writeAll(sock tap.Socket, out []udp.Datagrams) {
+	for len(out) > 0 {
+		k, err := sock.WriteBatch(out)
+		if out = out[k:]; err != nil || len(out) == 0 || sock.WaitWritable(writePatience) != nil {
+			return
 		}
 	}
-	clear(out)
 }
 
 const writePatience = 10 * monotime.Millisecond

@@ -1,0 +1,245 @@
+package engine
+
+import (
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/iwarp/trp"
+	"verbena/internal/queue"
+	wire "verbena/internal/wire/trp"
+)
+
+// TestTRPTransfers moves every size by every operation, both ways round, in both
+// address families, on a network that loses, repeats and reorders too.
+func TestTRPTransfers(t *testing.T) {
+	for _, c := range []struct {
+		name, faults string
+		at           netip.Addr
+		largest      int
+	}{
+		{"IPv4", "", loopback4, bigBuffer},
+		{"IPv6", "", loopback6, bigBuffer},
+		{"1 % lost", "loss=1%,seed=3", loopback4, 1 << 20},
+		{"lost, repeated, reordered", "loss=3%,dup=3%,reorder=5%,seed=4", loopback4, 200000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := trpPair(t, defaultBackoff, bigBuffer, c.at, c.faults)
+			for i, n := range sizes {
+				if n > c.largest {
+					continue
+				}
+				transfer(t, a.endpoint, b.endpoint, n, byte(2*i))
+				transfer(t, b.endpoint, a.endpoint, n, byte(2*i+1))
+			}
+			if lost := a.node.counter("trp_retransmitted") + b.node.counter("trp_retransmitted"); c.faults != "" && lost == 0 {
+				t.Error("nothing was sent again")
+			}
+		})
+	}
+}
+
+// Both ends say in their set-up what the other is told; a refusal says why.
+func TestTRPSetup(t *testing.T) {
+	server := trpNode(t, defaultBackoff, Options{})
+	for _, at := range []netip.Addr{loopback4, netip.IPv4Unspecified(), loopback6, netip.IPv6Unspecified()} {
+		l, requests := server.listen(at, 0)
+		from, to := loopback4, netip.AddrPortFrom(loopback4, l.Addr().Port())
+		if at.Is6() {
+			from, to = loopback6, netip.AddrPortFrom(loopback6, l.Addr().Port())
+		}
+		a, b := trpNode(t, defaultBackoff, Options{}).trpEndpoint(64), server.trpEndpoint(64)
+		a.dial(from, to, "may I")
+		r := <-requests
+		if string(r.Setup.PrivateData) != "may I" || r.Setup.IRD != 16 || r.Local != from {
+			t.Fatalf("%+v", r)
+		}
+		b.accept(r, "yes")
+		if ev := a.wantLink(trp.EventEstablished, 0); string(ev.Setup.PrivateData) != "yes" {
+			t.Fatalf("%+v", ev)
+		}
+		b.wantLink(trp.EventEstablished, 0)
+		if err := r.Reject(r.Local, nil); !errors.Is(err, net.ErrClosed) {
+			t.Fatalf("refused after it was accepted: %v", err)
+		}
+
+		c := a.node.trpEndpoint(64)
+		c.dial(from, to, "and I")
+		r = <-requests
+		if err := r.Reject(r.Local, []byte("no")); err != nil {
+			t.Fatal(err)
+		}
+		if ev := c.wantLink(trp.EventRejected, 0); string(ev.Setup.PrivateData) != "no" {
+			t.Fatalf("%+v", ev)
+		}
+		c.wantLink(trp.EventClosed, 0)
+		c.dial(from, to, "again") // the queue pair is as good as new
+		b2 := server.trpEndpoint(64)
+		b2.accept(<-requests, "")
+		c.wantLink(trp.EventEstablished, 0)
+	}
+}
+
+// A UDP port is one program's.
+func TestTRPPortInUse(t *testing.T) {
+	n := trpNode(t, defaultBackoff, Options{})
+	l, _ := n.listen(loopback4, 0)
+	if _, err := n.eng.BindTRP(l.Addr()); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatalf("a second listener: %v", err)
+	}
+	l.Close()
+	until(t, "the port is free", func() bool {
+		p, err := n.eng.BindTRP(l.Addr())
+		if err == nil {
+			p.Close()
+		}
+		return err == nil
+	})
+}
+
+// Disconnect sends what is posted; the other end is told, and both may forget
+// the association.
+func TestTRPDisconnect(t *testing.T) {
+	a, b := trpPair(t, defaultBackoff, 1<<20, loopback4, "")
+	b.recv()
+	a.send(1 << 20)
+	a.DisconnectTRP()
+	a.want(ib.WCSend, ib.WCSuccess)
+	b.want(ib.WCRecv, ib.WCSuccess)
+	b.wantLink(trp.EventDisconnected, trp.PeerClose)
+	a.wantLink(trp.EventDisconnected, trp.LocalClose)
+	until(t, "both end", func() bool { return a.state() == ib.QPErr && b.state() == ib.QPErr })
+}
+
+// A queue pair that is destroyed tells its peer, whatever is lost.
+func TestTRPDestroyed(t *testing.T) {
+	for _, faults := range []string{"", "loss=30%,seed=1", "loss=30%,seed=2"} {
+		a, b := trpPair(t, defaultBackoff, 64, loopback4, faults)
+		b.recv()
+		a.Close()
+		b.want(ib.WCRecv, ib.WCWRFlushErr)
+		b.wantLink(trp.EventDisconnected, trp.PeerClose)
+		until(t, "the last words are answered", func() bool { return a.node.eng.repeatingFINs.Load() == 0 })
+	}
+}
+
+// Access that is not granted ends both queue pairs, and writes nothing.
+func TestTRPRefusal(t *testing.T) {
+	a, b := trpPair(t, defaultBackoff, 4096, loopback4, "")
+	b.recv()
+	a.request(queue.SendWQE{Opcode: ib.WRRDMARead, Length: 8, RKey: b.region.RKey() ^ 0x100})
+	a.want(ib.WCRDMARead, ib.WCRemAccessErr)
+	b.want(ib.WCRecv, ib.WCWRFlushErr)
+	for _, e := range []*trpEnd{a, b} { // both end it, and who is first does not matter
+		if ev := <-e.link; ev.Kind != trp.EventDisconnected || ev.Reason != trp.LocalClose && ev.Reason != trp.PeerClose {
+			t.Fatalf("%v (%v)", ev.Kind, ev.Reason)
+		}
+	}
+	if !b.events.has(ib.EventQPAccessErr) {
+		t.Error("the target was not told of the access")
+	}
+}
+
+// What is no TRP is counted and holds nothing; requests beyond the backlog are
+// dropped until there is room.
+func TestTRPHostileInput(t *testing.T) {
+	server := trpNode(t, defaultBackoff, Options{})
+	l, requests := server.listen(loopback4, 8)
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	to := net.UDPAddrFromAddrPort(l.Addr())
+	send := func(c *net.UDPConn, s string) {
+		b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.WriteToUDP(b, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []string{"", "00", "00000000 00000000 f000", "00000000 00000000 1000", "00000000 00000000 1000 0005 0000 0000", "00000000 00000000 1000 ffff 0000 0000"} {
+		send(c, s)
+	}
+	until(t, "garbage is counted", func() bool { return server.counter("trp_listen_malformed") == 6 })
+	send(c, "00000000 00000000 0000 4143")
+	send(c, "00000000 00000000 4000")
+	until(t, "what has no place here is counted", func() bool { return server.counter("trp_listen_ignored") == 2 })
+
+	var all []*net.UDPConn
+	for range 30 {
+		c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		all = append(all, c)
+		send(c, "00000000 00000000 1000 0000 0001 0001")
+	}
+	until(t, "requests beyond the backlog are dropped", func() bool { return server.counter("trp_listen_overflow") == 22 })
+	for _, c := range all { // again: those that wait are known
+		send(c, "00000000 00000000 1000 0000 0001 0001")
+	}
+	until(t, "and dropped again", func() bool { return server.counter("trp_listen_overflow") == 44 })
+	if len(requests) != 8 {
+		t.Fatalf("%d requests wait, want 8", len(requests))
+	}
+	for range 8 {
+		r := <-requests
+		if err := r.Reject(r.Local, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := trpNode(t, defaultBackoff, Options{}).trpEndpoint(64)
+	a.dial(loopback4, l.Addr(), "")
+	b := server.trpEndpoint(64)
+	b.accept(<-requests, "")
+	b.wantLink(trp.EventEstablished, 0)
+
+	// An established association, from its peer's address and from another.
+	b.Lock()
+	port := b.way.(*trpConn).port.addr
+	b.Unlock()
+	to = net.UDPAddrFromAddrPort(port)
+	for range 50 {
+		send(c, "00000000 00000000 0000 4143")
+		send(c, "ffff")
+	}
+	until(t, "strangers are counted", func() bool {
+		return server.counter("trp_bad_source") >= 50 && server.counter("trp_malformed_too_short") >= 50
+	})
+	transfer(t, a.endpoint, b.endpoint, 64, 1)
+}
+
+// The commands' own limits.
+func TestTRPArguments(t *testing.T) {
+	n := trpNode(t, defaultBackoff, Options{})
+	_, requests := n.listen(loopback4, 0)
+	e := n.trpEndpoint(64)
+	p, err := n.eng.BindTRP(netip.AddrPortFrom(loopback4, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DialTRP(p, p.Addr(), wire.Setup{PrivateData: make([]byte, 513)}, e.onLink); !errors.Is(err, trp.ErrPrivateData) {
+		t.Fatalf("513 bytes of private data: %v", err)
+	}
+	if len(requests) != 0 {
+		t.Fatal("a request went out")
+	}
+	if err := e.modify(&ib.QPAttr{State: ib.QPErr}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if p, err = n.eng.BindTRP(netip.AddrPortFrom(loopback4, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DialTRP(p, p.Addr(), wire.Setup{}, e.onLink); !errors.Is(err, trp.ErrState) {
+		t.Fatalf("a queue pair in the error state: %v", err)
+	}
+}

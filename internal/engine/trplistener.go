@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"verbena/internal/iwarp/trp"
+	"verbena/internal/monotime"
+	"verbena/internal/osio/udp"
+	wire "verbena/internal/wire/trp"
+)
+
+// TRPListener takes requests for associations at a port.
+type TRPListener struct {
+	// immutable after Listen
+	port      *TRPPort
+	onRequest func(*TRPRequest)
+
+	mu      sync.Mutex // a leaf
+	machine *trp.Listener
+	owners  map[*trp.Conn]trpOwner  // of answered requests
+	replies map[netip.Addr]*TRPPort // that refusals leave by, where the port is not of one address
+	closed  bool
+}
+
+// trpOwner is who has an association whose request came to a listener.
+type trpOwner interface {
+	repeated(now monotime.Time, from netip.AddrPort, datagram []byte)
+}
+
+// TRPRequest is a client's request.
+type TRPRequest struct {
+	Local  netip.Addr     // that it came to, without zone
+	Remote netip.AddrPort // that it came from, without zone
+	Setup  wire.Setup
+
+	listener *TRPListener
+	conn     *trp.Conn
+	answered atomic.Bool
+}
+
+// Listen takes requests. onRequest is called with each, by whoever reads, and
+// must not block; at most backlog requests wait for their answer, trp's default
+// if it is not positive.
+func (p *TRPPort) Listen(backlog int, onRequest func(*TRPRequest)) (*TRPListener, error) {
+	m, err := trp.NewListener(trp.Config{}, backlog)
+	if err != nil {
+		return nil, err
+	}
+	l := &TRPListener{port: p, onRequest: onRequest, machine: m, owners: map[*trp.Conn]trpOwner{}, replies: map[netip.Addr]*TRPPort{}}
+	p.eng.trpListeners.add(l)
+	p.give(l)
+	return l, nil
+}
+
+// Addr returns the address and port listened to.
+func (l *TRPListener) Addr() netip.AddrPort { return l.port.addr }
+
+// Close ends listening, and closes the port. Requests that were not answered are
+// forgotten.
+func (l *TRPListener) Close() {
+	l.mu.Lock()
+	was := l.closed
+	l.closed = true
+	replies := l.replies
+	l.replies = nil
+	clear(l.owners)
+	l.mu.Unlock()
+	if was {
+		return
+	}
+	l.port.eng.trpListeners.remove(l)
+	for _, p := range replies {
+		p.Close()
+	}
+	l.port.Close()
+}
+
+func (l *TRPListener) take(now monotime.Time, b *udp.RxBatch, n int) {
+	for i := range n {
+		m := b.Message(i)
+		for j := range m.Segments() {
+			l.datagram(now, m, m.Segment(j))
+		}
+	}
+}
+
+func (l *TRPListener) datagram(now monotime.Time, m *udp.Message, d []byte) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	c, fresh := l.machine.HandleInput(now, m.Src, d)
+	owner := l.owners[c]
+	l.mu.Unlock()
+	switch {
+	case fresh:
+		l.onRequest(&TRPRequest{Local: m.Dst.WithZone(""), Remote: m.Src, Setup: c.Remote(), listener: l, conn: c})
+	case owner != nil:
+		owner.repeated(now, m.Src, d)
+	}
+}
+
+// own notes who has an association now.
+func (l *TRPListener) own(c *trp.Conn, o trpOwner) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.owners[c] = o
+	}
+}
+
+// forget drops an association that is over.
+func (l *TRPListener) forget(c *trp.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.owners, c)
+	l.machine.Forget(c.Peer())
+}
+
+// answer notes that a request is answered; false if it was before, or the
+// listener is gone.
+func (r *TRPRequest) answer() bool {
+	if r.answered.Swap(true) {
+		return false
+	}
+	l := r.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.machine.Answered(r.Remote)
+	return true
+}
+
+// Reject refuses the request. local is as in AcceptTRP.
+//
+// Errors: trp.ErrPrivateData; net.ErrClosed if the request was answered, or the
+// listener is closed; those of BindTRP.
+func (r *TRPRequest) Reject(local netip.Addr, private []byte) error {
+	if len(private) > wire.MaxPrivateBytes {
+		return trp.ErrPrivateData
+	}
+	if !r.answer() {
+		return net.ErrClosed
+	}
+	return r.listener.reject(r, local, private)
+}
+
+func (l *TRPListener) reject(r *TRPRequest, local netip.Addr, private []byte) error {
+	p, err := l.replyPort(local)
+	if err == nil {
+		err = r.conn.Reject(monotime.Now(), private)
+	}
+	if err != nil {
+		l.forget(r.conn) // it may come again
+		return err
+	}
+	e := &trpRemains{conn: r.conn, port: p, listener: l}
+	e.start(p.eng)
+	return nil
+}
+
+// replyPort returns a port of the address that a request came to: the client
+// hears from no other address.
+func (l *TRPListener) replyPort(local netip.Addr) (*TRPPort, error) {
+	if !l.port.addr.Addr().IsUnspecified() {
+		return l.port, nil
+	}
+	l.mu.Lock()
+	p, closed := l.replies[local], l.closed
+	l.mu.Unlock()
+	if p != nil || closed {
+		return p, errIf(closed)
+	}
+	p, err := l.port.eng.BindTRP(netip.AddrPortFrom(local, 0))
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other := l.replies[local]; other != nil || l.closed {
+		p.Close()
+		return other, errIf(l.closed)
+	}
+	l.replies[local] = p
+	return p, nil
+}
+
+func errIf(closed bool) error {
+	if closed {
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// trpListeners are the listeners of an engine, for their counts.
+type trpListeners struct {
+	mu   sync.Mutex
+	open map[*TRPListener]struct{}
+	past trp.Counters
+}
+
+func (s *trpListeners) add(l *TRPListener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[*TRPListener]struct{}{}
+	}
+	s.open[l] = struct{}{}
+}
+
+func (s *trpListeners) remove(l *TRPListener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, l)
+	s.past.Add(l.counters())
+}
+
+func (l *TRPListener) counters() trp.Counters {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.machine.Counters()
+}
+
+// counts returns what the listeners have dropped: garbage, what has no place
+// there, and requests beyond the backlog.
+func (s *trpListeners) counts() []Counter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := s.past
+	for l := range s.open {
+		sum.Add(l.counters())
+	}
+	var malformed uint64
+	for _, n := range sum.Malformed {
+		malformed += n
+	}
+	return []Counter{{"trp_listen_malformed", malformed}, {"trp_listen_ignored", sum.By[trp.IgnoredOpcode]}, {"trp_listen_overflow", sum.By[trp.BacklogFull]}}
+}
