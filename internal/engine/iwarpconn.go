@@ -37,6 +37,7 @@ type iwarpConn struct {
 	shut    bool      // ours has
 	reading bool      // a thread reads the socket, without mu
 	leaving leaving   // to be carried out by who reads
+	onReady func()    // nil once it was called, as the next
 	onClose func()
 
 	// guarded by tcpInput.rxMu
@@ -95,6 +96,9 @@ type Connected struct {
 	Extensions bool   // the peer has immediate data and atomics: RFC 7306
 	First      []byte // written before any FPDU: a responder's Reply
 	Early      []byte // bytes that came behind the set-up
+	// OnReady tells that the peer has spoken: its first FPDU has come. It is called
+	// once, as OnClose is and before it, and of a responder only.
+	OnReady func()
 	// OnClose tells that the stream has ended, whoever ended it. It is called once,
 	// by whoever finds out, without locks; not at all if the Conn is closed before.
 	OnClose func()
@@ -140,7 +144,10 @@ func (c *iwarpConn) connect(s *Stream, mss int, p *Connected, check func(cur ib.
 		c.mu.Unlock()
 		return err
 	}
-	c.in, c.sock, c.onClose = s.in, s.sock, p.OnClose
+	c.in, c.sock, c.onReady, c.onClose = s.in, s.sock, p.OnReady, p.OnClose
+	if p.Initiator {
+		c.onReady = nil
+	}
 	c.blocked, c.eof, c.shut, c.leaving = false, false, false, stay
 	now := monotime.Now()
 	c.fpdus.Connect(p.Settled, p.Initiator, p.Extensions, mss)
@@ -149,6 +156,7 @@ func (c *iwarpConn) connect(s *Stream, mss int, p *Connected, check func(cur ib.
 	c.fpdus.Modify(now, &ib.QPAttr{State: ib.QPRTS}, ib.QPStateAttr)
 	if len(p.Early) > 0 {
 		c.fpdus.HandleInput(now, p.Early)
+		c.heard()
 	}
 	c.pump(now)
 	return nil
@@ -270,7 +278,27 @@ func (c *iwarpConn) left() {
 	}
 	c.sock, c.leaving, c.blocked = nil, stay, false
 	c.dropBurst()
-	c.after, c.onClose = c.onClose, nil
+	c.tell(&c.onClose)
+}
+
+// heard looks whether the peer has spoken.
+func (c *iwarpConn) heard() {
+	if c.onReady != nil && c.fpdus.PeerReady() {
+		c.tell(&c.onReady)
+	}
+}
+
+// tell has deliver call f, once, behind what it has to call already.
+func (c *iwarpConn) tell(f *func()) {
+	before, next := c.after, *f
+	*f = nil
+	switch {
+	case next == nil:
+	case before == nil:
+		c.after = next
+	default:
+		c.after = func() { before(); next() }
+	}
 }
 
 // ready handles what the set says.
@@ -319,6 +347,7 @@ func (c *iwarpConn) read(in *tcpInput) (n int) {
 		if got > placed {
 			c.fpdus.HandleInput(now, buf[:got-placed])
 		}
+		c.heard()
 		in.iov = iov[:0]
 		clear(iov) // what it named may be unmapped once the lock is gone
 		switch {
