@@ -33,21 +33,23 @@
 //
 // # iWARP
 //
-// A device is of RoCEv2 (roce_eth0) or of iWARP over TCP (iwarp_eth0). Both have
-// the same verbs, but iWARP's queue pairs are RC only and differ:
-//   - A queue pair goes to RTS with its TCP connection, which package rdmacm
+// A device is of RoCEv2 (roce_eth0), of iWARP over TCP (iwarp_eth0) or of iWARP
+// over UDP with TRP (trp_eth0), as urdma has it. All have the same verbs, but
+// iWARP's queue pairs are RC only and differ:
+//   - A queue pair goes to RTS with its connection, which package rdmacm
 //     makes: Modify takes it from RESET to INIT, and to ERR and RESET, which end
 //     the connection.
 //   - A WRITE or SEND is complete when its buffer may be used again, that is, when
 //     the system has taken it for sending. That it failed at the peer is learnt
 //     from the end of the connection: the queue pair goes to ERR, what is posted
 //     is flushed. A READ completes with its data, and behind it everything before
-//     it has arrived.
+//     it has arrived. Over TRP a WRITE or SEND is complete when the peer's queue
+//     pair has it, which may still refuse it.
 //   - One error ends the connection for both. A SEND that finds no receive posted
 //     is one: nobody waits and tries again.
 //   - There is no SEND with immediate data. WRITE with immediate data and atomics
 //     work where the peer has RFC 7306, as this package has; else they complete
-//     with WCLocQPOpErr. siw has neither.
+//     with WCLocQPOpErr. siw has neither; over TRP atomics are always there.
 //   - The memory that a READ fills is named to the peer by its key. It needs
 //     AccessLocalWrite here; other devices want AccessRemoteWrite as well, and
 //     programs that give it, or invalidate the key behind the READ, run on all.

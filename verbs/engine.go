@@ -14,6 +14,7 @@ func init() {
 	}
 	backdoor.ResizeCQ = func(q any, depth int, slots []ib.WC) error { return q.(*CQ).resizeIn(depth, slots) }
 	backdoor.ConnectStream = func(q any, s *engine.Stream, p engine.Connected) error { return q.(*QP).connectStream(s, p) }
+	backdoor.TRPConn = func(q any) (*engine.Conn, error) { return q.(*QP).trpConn() }
 	backdoor.DisconnectStream = func(q any) error { return q.(*QP).disconnectStream() }
 	backdoor.PosterOf = func(q any) any { return poster{q.(*QP)} }
 }

@@ -37,6 +37,14 @@ func (q *QP) disconnectStream() error {
 	return nil
 }
 
+// trpConn is backdoor.TRPConn.
+func (q *QP) trpConn() (*engine.Conn, error) {
+	if k := q.ctx.info.Kind; k != device.KindTRP {
+		return nil, fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of TRP have an association", k)
+	}
+	return q.conn, nil
+}
+
 func (q *QP) hasStreams() error {
 	if k := q.ctx.info.Kind; k != device.KindIWARP {
 		return fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of iWARP have a stream", k)

@@ -72,7 +72,7 @@ func (p *PD) CreateAH(attr *ib.AHAttr) (*AH, error) {
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
-	if p.ctx.info.Kind == device.KindIWARP {
+	if p.ctx.info.Kind.IsIWARP() {
 		return nil, fail(syscall.EOPNOTSUPP, "AH", "iWARP has no datagrams")
 	}
 	l, err := p.ctx.limits(ib.QPAV)

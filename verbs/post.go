@@ -4,7 +4,6 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/device"
 	"verbena/internal/queue"
 )
 
@@ -147,7 +146,7 @@ func opBits(ops ...ib.WROpcode) (m uint64) {
 func (q *QP) mayPost(o ib.WROpcode) bool {
 	switch q.init.Type {
 	case ib.QPTypeRC, ib.QPTypeXRCSend:
-		if q.ctx.info.Kind == device.KindIWARP {
+		if q.ctx.info.Kind.IsIWARP() {
 			return iwarpOps&opBit(o) != 0
 		}
 		return rcOps&opBit(o) != 0

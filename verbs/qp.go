@@ -115,7 +115,7 @@ func (q *QP) enlist() error {
 
 func checkInit(c *Context, a *QPInitAttr) error {
 	switch {
-	case c.info.Kind == device.KindIWARP && a.Type != ib.QPTypeRC:
+	case c.info.Kind.IsIWARP() && a.Type != ib.QPTypeRC:
 		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: iWARP has RC queue pairs only", a.Type)
 	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD && a.Type != ib.QPTypeXRCSend:
 		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", a.Type, a.Type)
@@ -183,16 +183,22 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 // newConn gives the queue pair its number and the protocol of its device.
 func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
-	if c.info.Kind == device.KindIWARP {
+	switch c.info.Kind {
+	case device.KindIWARP:
 		return c.eng.NewIWARPConn(c.account, func(n ib.QPN) *rdmap.Stream { return rdmap.NewStream(q.config(n)) }, q.event)
+	case device.KindTRP:
+		return c.eng.NewTRPConn(c.account, func(n ib.QPN) *rdmap.Association { return rdmap.NewAssociation(q.config(n)) }, q.event)
 	}
 	return c.eng.NewConn(c.account, q.newMachine, q.event)
 }
 
 // counterNames are those of the queue pairs of a kind of device.
 func counterNames(k device.Kind) []string {
-	if k == device.KindIWARP {
+	switch k {
+	case device.KindIWARP:
 		return rdmap.CounterNames()
+	case device.KindTRP:
+		return rdmap.AssociationCounterNames()
 	}
 	return roce.CounterNames()
 }

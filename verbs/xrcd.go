@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/roce/rc"
 )
@@ -38,7 +37,7 @@ func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	if c.info.Kind == device.KindIWARP {
+	if c.info.Kind.IsIWARP() {
 		return nil, fail(syscall.EOPNOTSUPP, "XRCD", "iWARP has no XRC")
 	}
 	if flag&^(os.O_CREATE|os.O_EXCL) != 0 {

@@ -34,6 +34,10 @@ var ConnectStream func(qp any, s *engine.Stream, p engine.Connected) error
 // posted. Connected.OnClose tells when both ends are done.
 var DisconnectStream func(qp any) error
 
+// TRPConn returns what a *verbs.QP of a device of kind trp is connected by. It
+// goes to RTS with its association.
+var TRPConn func(qp any) (*engine.Conn, error)
+
 // PosterOf returns the Poster[verbs.SendWR, verbs.RecvWR] of a *verbs.QP.
 var PosterOf func(qp any) any
 

@@ -30,7 +30,7 @@ const (
 
 // Attr returns the device's attributes.
 func (d *Info) Attr() ib.DeviceAttr {
-	if d.Kind == KindIWARP {
+	if d.Kind.IsIWARP() {
 		return d.iwarpAttr()
 	}
 	return ib.DeviceAttr{
@@ -62,7 +62,7 @@ func (d *Info) PortAttr() ib.PortAttr {
 		return a
 	}
 	room := i.MTU - RoCEOverhead
-	if d.Kind == KindIWARP {
+	if d.Kind.IsIWARP() {
 		a.GIDTblLen, room = 1, i.MTU
 	}
 	if m := ib.MTUFor(room); m != 0 {

@@ -104,7 +104,7 @@ func (d *Info) Addrs() ([]netip.Addr, error) {
 
 // GIDs returns the entries of the device's GID table that are in use.
 func (d *Info) GIDs() ([]ib.GIDEntry, error) {
-	if d.Kind == KindIWARP {
+	if d.Kind.IsIWARP() {
 		return []ib.GIDEntry{{GID: d.macGID(), Type: ib.GIDTypeIB, NetDev: d.NetDev}}, nil
 	}
 	t, err := d.AddrTable()

@@ -7,9 +7,13 @@ import (
 )
 
 // iwarpAttr are the attributes of a device of iWARP: no datagrams, no XRC, no
-// FLUSH, and no atomics that an application could count on, as a peer may have
-// none.
+// FLUSH, and over TCP no atomics that an application could count on, as a peer
+// may have none.
 func (d *Info) iwarpAttr() ib.DeviceAttr {
+	atomics := ib.AtomicNone
+	if d.Kind == KindTRP {
+		atomics = ib.AtomicGlob
+	}
 	return ib.DeviceAttr{
 		FWVer: "1.0.0", NodeType: ib.NodeRNIC, NodeGUID: d.GUID, SysImageGUID: d.GUID,
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
@@ -19,7 +23,7 @@ func (d *Info) iwarpAttr() ib.DeviceAttr {
 		MaxSGE:         ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
 		MaxQPRdAtom: MaxRdAtomic, MaxResRdAtom: MaxRdAtomic * MaxQP, MaxQPInitRdAtom: MaxRdAtomic,
-		AtomicCap: ib.AtomicNone, MaxMW: maxObjects,
+		AtomicCap: atomics, MaxMW: maxObjects,
 		MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, PhysPortCnt: 1,
 	}

@@ -89,3 +89,14 @@ func TestKindsStandSideBySide(t *testing.T) {
 		}
 	}
 }
+
+// Over TRP every peer has atomics, as urdma's code has them.
+func TestTRPHasAtomics(t *testing.T) {
+	d := iwarpDevice()
+	d.Kind, d.Name = KindTRP, "trp_eth0"
+	if a := d.Attr(); a.NodeType != ib.NodeRNIC || a.AtomicCap != ib.AtomicGlob {
+		t.Errorf("%+v", a)
+	}
+	_, err := d.CheckModify(ib.QPTypeRC, ib.QPInit, &ib.QPAttr{State: ib.QPRTR}, ib.QPStateAttr, &testLimits)
+	wantInvalid(t, err, "State", "connection")
+}

@@ -3,4 +3,4 @@
 package device
 
 // kinds are those that this system has, in the order of the list of devices.
-var kinds = []Kind{KindRoCE}
+var kinds = []Kind{KindRoCE, KindTRP}

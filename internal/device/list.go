@@ -19,7 +19,12 @@ type Kind string
 const (
 	KindRoCE  Kind = "roce"  // RoCEv2 over UDP
 	KindIWARP Kind = "iwarp" // iWARP over TCP; see iwarp.go for what differs
+	KindTRP   Kind = "trp"   // iWARP over UDP, by TRP as urdma has it
 )
+
+// IsIWARP reports whether a kind's devices are iWARP's, on whatever their
+// segments travel.
+func (k Kind) IsIWARP() bool { return k == KindIWARP || k == KindTRP }
 
 // Info names a device.
 type Info struct {

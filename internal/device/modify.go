@@ -91,7 +91,7 @@ func Taken(t ib.QPType, mask ib.QPAttrMask) ib.QPAttrMask {
 // CheckModify checks a modification of a queue pair of the device; see the
 // function of this name, and for iWARP checkIWARP.
 func (d *Info) CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
-	if d.Kind == KindIWARP {
+	if d.Kind.IsIWARP() {
 		return checkIWARP(cur, a, mask, limits)
 	}
 	return CheckModify(t, cur, a, mask, limits)

@@ -22,7 +22,7 @@ func DevicesCommand() *cobra.Command {
 		Long: `List the RDMA devices of this machine with their node GUIDs, in the layout of
 ibv_devices. Every network interface that is up and has an IP address carries a
 device of each kind: roce_ and the interface's name is RoCEv2, iwarp_ (on Linux)
-iWARP over TCP.`,
+iWARP over TCP, trp_ iWARP over UDP.`,
 		Example: "  verbena devices",
 		Args:    cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
