@@ -8,10 +8,7 @@ import "C"
 import (
 	"math"
 	"sync"
-	"syscall"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"verbena/ib"
 	"verbena/verbs"
@@ -48,64 +45,26 @@ func vb_pd_free(pd C.vb_handle) C.int {
 	return C.int(errnoOf("ibv_dealloc_pd", err))
 }
 
-// memoryOf returns the application's memory as a slice.
-//
-// Errors: EINVAL if it is empty or wraps around; EFAULT if part of it is not
-// mapped. Source: ibv_reg_mr(3).
-func memoryOf(addr unsafe.Pointer, length C.size_t) ([]byte, error) {
-	at, n := uintptr(addr), uintptr(length)
-	if n == 0 || n > math.MaxInt || at+n < at {
-		return nil, invalid("%d bytes at %#x", n, at)
-	}
-	if !mapped(at, n) {
-		return nil, syscall.EFAULT
-	}
-	return unsafe.Slice((*byte)(addr), int(n)), nil
-}
-
-// probePages is how many pages one mincore(2) is asked about.
-const probePages = 1 << 15
-
-var probes = sync.Pool{New: func() any { return new([probePages]byte) }}
-
-// mapped reports whether all of a range is mapped. It touches no page.
-func mapped(at, n uintptr) bool {
-	page := uintptr(unix.Getpagesize())
-	end := at + n
-	at &^= page - 1
-	v := probes.Get().(*[probePages]byte)
-	defer probes.Put(v)
-	for at < end {
-		k := min(end-at, probePages*page)
-		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, at, k, uintptr(unsafe.Pointer(v))); errno == unix.ENOMEM {
-			return false
-		} // EAGAIN and the like say nothing about the range
-		at += k
-		if at == 0 {
-			break // the end of the address space
-		}
-	}
-	return true
-}
-
 //export vb_mr_reg
 func vb_mr_reg(pd C.vb_handle, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, access C.uint, mr *C.vb_handle, lkey, rkey *C.uint32_t) C.int {
 	o := pds.get(handle(pd))
 	if o == nil {
 		return C.int(errnoOf("ibv_reg_mr", noObject("PD")))
 	}
-	buf, err := memoryOf(addr, length)
+	at, rights := uint64(iova), ib.Access(access)
+	buf, err := memoryOf(addr, length, rights)
 	if err != nil {
 		return C.int(errnoOf("ibv_reg_mr", err))
 	}
-	at, rights := uint64(iova), ib.Access(access)
 	if rights.Has(ib.AccessZeroBased) && at == uint64(uintptr(addr)) {
 		at = 0 // ibv_reg_mr names no other
 	}
 	r, err := o.verbs.RegMRIOVA(buf, at, rights)
 	if err == nil {
 		var h handle
-		if h, err = mrs.put(&mrObject{ctx: o.ctx, verbs: r}); err == nil {
+		m := &mrObject{ctx: o.ctx, verbs: r}
+		m.rights.Store(uint32(rights))
+		if h, err = mrs.put(m); err == nil {
 			*mr, *lkey, *rkey = C.vb_handle(h), C.uint32_t(r.LKey()), C.uint32_t(r.RKey())
 			return 0
 		}
@@ -131,15 +90,22 @@ func vb_mr_rereg(mr C.vb_handle, flags C.int, pd C.vb_handle, addr unsafe.Pointe
 		}
 		domain = p.verbs
 	}
+	rights := ib.Access(o.rights.Load())
+	if flags&C.IBV_REREG_MR_CHANGE_ACCESS != 0 {
+		rights = ib.Access(access)
+	}
 	var buf []byte
 	var err error
 	if flags&C.IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
-		buf, err = memoryOf(addr, length)
+		buf, err = memoryOf(addr, length, rights)
+	} else if old := o.verbs.Bytes(); len(old) > 0 && flags&C.IBV_REREG_MR_CHANGE_ACCESS != 0 {
+		_, err = memoryOf(unsafe.Pointer(unsafe.SliceData(old)), C.size_t(len(old)), rights)
 	}
 	if err == nil {
 		err = o.verbs.Rereg(ib.ReregFlags(flags), domain, buf, ib.Access(access))
 	}
 	if err == nil {
+		o.rights.Store(uint32(rights))
 		*lkey, *rkey = C.uint32_t(o.verbs.LKey()), C.uint32_t(o.verbs.RKey())
 	}
 	return C.int(errnoOf("ibv_rereg_mr", err))

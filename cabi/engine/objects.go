@@ -35,8 +35,9 @@ type (
 	}
 
 	mrObject struct {
-		ctx   *ctxObject
-		verbs *verbs.MR
+		ctx    *ctxObject
+		verbs  *verbs.MR
+		rights atomic.Uint32 // what it was registered for last
 	}
 
 	mwObject struct {

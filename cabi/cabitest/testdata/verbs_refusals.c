@@ -1,6 +1,9 @@
 /* What is refused, and the errno that it is refused with. */
 #include "loop.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static struct ibv_context *ctx;
 static struct end e;
 
@@ -39,6 +42,38 @@ static void regions(void)
 
 	CHECK(mr);
 	EQUAL(ibv_dereg_mr(mr), 0);
+}
+
+/* Memory that may not be written is refused as the kernel refuses to pin it. */
+static void read_only(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const int writes[] = {IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_MW_BIND};
+	char *map = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	MUST(map != MAP_FAILED);
+	memset(map, 'x', 3 * page);
+	MUST(mprotect(map + page, page, PROT_READ) == 0);
+	for (unsigned i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+		REFUSED(ibv_reg_mr(e.pd, map + page, page, writes[i]), EFAULT);
+		REFUSED(ibv_reg_mr(e.pd, map + page - 1, 2, writes[i]), EFAULT);
+		REFUSED(ibv_reg_mr(e.pd, map + 2 * page - 1, 2, writes[i]), EFAULT);
+		MUST(mr = ibv_reg_mr(e.pd, map + 2 * page, page, writes[i]));
+		EQUAL(ibv_dereg_mr(mr), 0);
+	}
+	MUST(mr = ibv_reg_mr(e.pd, map + page, page, IBV_ACCESS_REMOTE_READ));
+	errno = 0;
+	EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE), IBV_REREG_MR_ERR_INPUT);
+	EQUAL(errno, EFAULT);
+	EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_ACCESS, NULL, map, page, IBV_ACCESS_LOCAL_WRITE), 0);
+	errno = 0;
+	EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, map + page, page, 0), IBV_REREG_MR_ERR_INPUT);
+	EQUAL(errno, EFAULT);
+	EQUAL(ibv_dereg_mr(mr), 0);
+	for (size_t i = 0; i < 3 * page; i++)
+		CHECK(map[i] == 'x');
+	munmap(map, 3 * page);
 }
 
 static void queue_pairs(void)
@@ -215,6 +250,7 @@ int main(void)
 	end_qp(&e, IBV_QPT_RC);
 	absent();
 	regions();
+	read_only();
 	queue_pairs();
 	posting();
 	modifying();

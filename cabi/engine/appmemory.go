@@ -1,0 +1,82 @@
+//go:build cabi
+
+package main
+
+// #include "engine.h"
+import "C"
+
+import (
+	"math"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/ib"
+)
+
+// memoryOf returns the application's memory as a slice.
+//
+// Errors: EINVAL if it is empty or wraps around; EFAULT if part of it is not
+// mapped, or if it is to be written and may not be. Source: ibv_reg_mr(3), and
+// the kernel, which pins the pages for what access names.
+func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, error) {
+	at, n := uintptr(addr), uintptr(length)
+	if n == 0 || n > math.MaxInt || at+n < at {
+		return nil, invalid("%d bytes at %#x", n, at)
+	}
+	if !mapped(at, n) {
+		return nil, syscall.EFAULT
+	}
+	const written = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteAtomic | ib.AccessMWBind
+	if access&written != 0 && !(writable(at) && writable(at+n-1)) {
+		return nil, syscall.EFAULT
+	}
+	return unsafe.Slice((*byte)(addr), int(n)), nil
+}
+
+// probePages is how many pages one mincore(2) is asked about.
+const probePages = 1 << 15
+
+var probes = sync.Pool{New: func() any { return new([probePages]byte) }}
+
+// mapped reports whether all of a range is mapped. It touches no page.
+func mapped(at, n uintptr) bool {
+	page := uintptr(unix.Getpagesize())
+	end := at + n
+	at &^= page - 1
+	v := probes.Get().(*[probePages]byte)
+	defer probes.Put(v)
+	for at < end {
+		k := min(end-at, probePages*page)
+		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, at, k, uintptr(unsafe.Pointer(v))); errno == unix.ENOMEM {
+			return false
+		} // EAGAIN and the like say nothing about the range
+		at += k
+		if at == 0 {
+			break // the end of the address space
+		}
+	}
+	return true
+}
+
+// Of linux/futex.h.
+const (
+	futexWakeOp      = 5
+	futexPrivateFlag = 128
+	futexOpAdd       = 1
+	futexOpShift     = 28
+)
+
+// nobodyWaits is a futex.
+var nobodyWaits uint32
+
+// writable reports whether the page of an address may be written. It adds 0 to a
+// word of it, in the kernel, which says EFAULT where we would get a signal, and
+// atomically: the application may write there at the same time. Of a region the
+// first and the last page are looked at, and so no others are made present.
+func writable(at uintptr) bool {
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&nobodyWaits)), futexWakeOp|futexPrivateFlag, 0, 0, at&^3, futexOpAdd<<futexOpShift)
+	return errno != unix.EFAULT // others say nothing about the page
+}
