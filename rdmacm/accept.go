@@ -2,8 +2,8 @@ package rdmacm
 
 // Accept takes a request: rdma_accept(3), on the ID that ConnectRequest brought.
 // The ID's queue pair is ready to receive and to send when it returns; send
-// after Established. Private data are at most 196 bytes, 136 for datagrams. p may
-// be nil for these.
+// after Established. Private data are at most 196 bytes, 136 for datagrams, 508
+// over iWARP. p may be nil for datagrams.
 //
 // Errors: ECONNRESET if the peer has given up meanwhile.
 func (id *ID) Accept(p *ConnParam) error {
@@ -26,7 +26,8 @@ func (id *ID) Accept(p *ConnParam) error {
 }
 
 // Reject refuses a request, or a peer's acceptance after ConnectResponse:
-// rdma_reject(3). Private data are at most 148 bytes, 136 for datagrams.
+// rdma_reject(3). Private data are at most 148 bytes, 136 for
+// datagrams, 508 over iWARP.
 func (id *ID) Reject(private []byte) error { return id.reject("Reject", false, private) }
 
 // RejectECE refuses as Reject does, for the sake of what the peer asks of the

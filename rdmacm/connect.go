@@ -8,7 +8,7 @@ func checkPrivate(data []byte, most int) error {
 }
 
 // Connect asks the peer for a connection: rdma_connect(3). Private data are at
-// most 56 bytes, 180 for datagrams. In the IB port space the type of the queue
+// most 56 bytes, 180 for datagrams, 508 over iWARP. In the IB port space the type of the queue
 // pair tells which it is: of the ID's, else of the one that p names.
 // Established, Rejected or Unreachable follows; ConnectResponse if the ID has
 // no queue pair, whose number p must then name.

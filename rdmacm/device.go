@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/backdoor"
+	"verbena/internal/engine"
 	"verbena/verbs"
 )
 
@@ -109,6 +111,22 @@ func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
 		}
 	}
 	return place{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
+}
+
+// engineOf returns what the devices of a kind run on.
+func (m *manager) engineOf(kind Kind) (*engine.Engine, error) {
+	infos, err := devicesOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	if len(infos) == 0 {
+		return nil, fail(syscall.ENODEV, "kind", "there is no device of kind %s", kind)
+	}
+	c, err := m.open(infos[0].Name)
+	if err != nil {
+		return nil, err
+	}
+	return backdoor.Engine(c), nil
 }
 
 // open returns the manager's context of a device.

@@ -1,6 +1,7 @@
 package rdmacm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -17,6 +18,10 @@ type Options struct {
 	// Source is the local address, and port, to dial from; zero lets the system
 	// choose.
 	Source netip.AddrPort
+	// Kind is the kind of devices to use; empty stands for RoCE.
+	Kind Kind
+	// NoCRC says that CRCs are not wanted in an iWARP stream; see ID.SetCRC.
+	NoCRC bool
 	// PD is where the queue pair is made. It belongs to the device that the
 	// connection uses; nil makes one for each Conn.
 	PD *verbs.PD
@@ -78,7 +83,7 @@ func Dial(ctx context.Context, addr string, o *Options) (*Conn, error) {
 		return nil, err
 	}
 	ch := NewEventChannel()
-	id, err := NewID(ch, TCP)
+	id, err := o.newID(ch)
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +165,19 @@ func (c *Conn) equip(o *Options) (err error) {
 		return o.Prepare(c)
 	}
 	return nil
+}
+
+// newID returns an identifier for what o is about.
+func (o *Options) newID(ch *EventChannel) (*ID, error) {
+	id, err := NewID(ch, TCP)
+	if err != nil {
+		return nil, err
+	}
+	if err := id.SetKind(cmp.Or(o.Kind, RoCE)); err != nil {
+		return nil, errors.Join(err, id.Destroy())
+	}
+	id.SetCRC(!o.NoCRC)
+	return id, nil
 }
 
 func (o *Options) attr() verbs.QPInitAttr {

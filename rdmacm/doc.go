@@ -2,7 +2,7 @@
 // finds the device for an IP address, exchanges what two queue pairs need to
 // know of each other, and drives them to the state in which they work. On the
 // wire it speaks the InfiniBand connection manager's protocol, so that the peer
-// may be any RoCE host.
+// may be any RoCE host, or, for iWARP devices, MPA's set-up of TCP streams.
 //
 // # Two ways in
 //
@@ -27,6 +27,19 @@
 // connection: Connect asks the peer which queue pair serves the port, and
 // ESTABLISHED brings its number and Q_Key.
 // JoinMulticast joins a group; MULTICAST_JOIN brings how to send to it.
+//
+// # iWARP
+//
+// An ID is for RoCE devices unless [ID.SetKind] or [Options] say otherwise; the
+// same address may be that of a device of each kind. Over iWARP there is the TCP
+// port space only, and it is the system's: Listen fails where any program listens
+// to the TCP port, and keeps others from it. Private data are at most 508 bytes and
+// come as long as they were sent. An ID needs its queue pair before Connect and
+// Accept; ConnectResponse and TimewaitExit do not come. Disconnect lets what was
+// posted be sent and answered first; then both sides' queue pairs are in the error
+// state. A peer that is refused, or whose stream is closed before it is up,
+// is Rejected; one that does not answer, Unreachable. A local port is known
+// from Connect on, unless the ID was bound to one.
 //
 // # Differences from librdmacm
 //

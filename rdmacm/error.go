@@ -45,7 +45,8 @@ func (e *UnservedError) Unwrap() error { return syscall.ECONNREFUSED }
 
 // RejectedError is the Err of a REJECTED event. It wraps ECONNREFUSED.
 type RejectedError struct {
-	Reason RejectReason
+	Reason      RejectReason
+	PrivateData []byte // what the peer sent along
 }
 
 func (e *RejectedError) Error() string { return fmt.Sprintf("connection rejected: %v", e.Reason) }

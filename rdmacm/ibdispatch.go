@@ -36,7 +36,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 		c.setWill()
 		c.raise(Event{Type: Established, PrivateData: ev.PrivateData})
 	case ibcm.EventRejected:
-		c.over(Event{Type: Rejected, Err: &RejectedError{ev.Reason}, PrivateData: ev.PrivateData})
+		c.over(Event{Type: Rejected, Err: &RejectedError{ev.Reason, ev.PrivateData}, PrivateData: ev.PrivateData})
 	case ibcm.EventUnreachable:
 		c.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)})
 	case ibcm.EventDisconnected:

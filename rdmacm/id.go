@@ -33,6 +33,7 @@ type ID struct {
 	ackCode uint8 // local ACK time-out; 0 for the default
 	reuse   bool
 	afOnly  bool
+	noCRC   bool // of iWARP streams
 	joined  []*membership
 }
 

@@ -12,7 +12,8 @@ type Kind = device.Kind
 
 // Kinds.
 const (
-	RoCE = device.KindRoCE // RoCEv2, and the InfiniBand connection manager's messages: what an ID is for unless SetKind says otherwise
+	RoCE  = device.KindRoCE  // RoCEv2, and the InfiniBand connection manager's messages: what an ID is for unless SetKind says otherwise
+	IWARP = device.KindIWARP // iWARP over TCP, and MPA's set-up of streams: the TCP port space only
 )
 
 // SetKind says which kind of devices the ID is for: one address may be that of
@@ -43,6 +44,8 @@ func (m *manager) connector(id *ID, k Kind) connector {
 	switch k {
 	case RoCE:
 		return m.ib.newConnector(id)
+	case IWARP:
+		return m.iw.newConnector(id)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func ListenAddr(addr string, o *Options) (*Listener, error) {
 		return nil, err
 	}
 	l := &Listener{opts: *o, ch: NewEventChannel()}
-	if l.ID, err = NewID(l.ch, TCP); err != nil {
+	if l.ID, err = o.newID(l.ch); err != nil {
 		return nil, err
 	}
 	if err = l.ID.BindAddr(at); err == nil {

@@ -21,6 +21,7 @@ type manager struct {
 	// immutable after newManager
 	svc     gsi
 	ib      *ibManager
+	iw      *iwManager
 	servers []server
 	bell    *bell         // rings when the goroutine has something to do
 	done    chan struct{} // closed when the goroutine has ended
@@ -77,8 +78,8 @@ func newManager(svc gsi, guid ib.GUID) (*manager, error) {
 		svc: svc, bell: b, done: make(chan struct{}), random: cryptoRandom, ids: map[*ID]struct{}{},
 		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
 	}
-	m.ib = newIBManager(m, guid)
-	m.servers = []server{m.ib}
+	m.ib, m.iw = newIBManager(m, guid), newIWManager(m)
+	m.servers = []server{m.ib, m.iw}
 	return m, nil
 }
 

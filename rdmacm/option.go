@@ -36,6 +36,15 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return nil
 }
 
+// SetCRC says whether the ID wants CRCs in an iWARP stream, as it does unless told
+// otherwise. They are used if either end wants them. Call it before Connect or
+// Listen.
+func (id *ID) SetCRC(on bool) {
+	id.mu.Lock()
+	id.noCRC = !on
+	id.mu.Unlock()
+}
+
 // SetAFOnly makes the wildcard address of IPv6 stand for IPv6 alone, so that
 // an IPv4 listener may have the same port: RDMA_OPTION_ID_AFONLY.
 //

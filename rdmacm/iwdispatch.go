@@ -1,0 +1,83 @@
+package rdmacm
+
+import (
+	"syscall"
+
+	"verbena/internal/backdoor"
+	"verbena/internal/cm/iwcm"
+	"verbena/internal/monotime"
+)
+
+// dispatch takes an event of a connection to its identifier. It runs on the
+// manager's goroutine, without manager.mu.
+func (c *iwConnector) dispatch(s *iwStream, ev iwcm.Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state == stDestroyed || c.stream != s {
+		return
+	}
+	switch ev.Kind {
+	case iwcm.EventReply:
+		c.replied(ev)
+	case iwcm.EventEstablished:
+		c.state = stEstablished
+		c.raise(Event{Type: Established})
+	case iwcm.EventRejected:
+		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.PrivateData}, PrivateData: ev.PrivateData})
+	case iwcm.EventFailed:
+		c.over(c.failure(ev.Fault))
+	case iwcm.EventDisconnected:
+		c.state = stDisconnected
+		c.raise(Event{Type: Disconnected})
+	}
+}
+
+// replied takes the peer's acceptance: the queue pair gets the stream.
+func (c *iwConnector) replied(ev iwcm.Event) {
+	m, s := c.mgr, c.stream
+	m.mu.Lock()
+	if s.conn.State() != iwcm.Replied {
+		m.mu.Unlock()
+		return // over already; another event says so
+	}
+	sock, in := c.handOverLocked()
+	in.Initiator = true
+	out := Event{Type: Established, PrivateData: ev.PrivateData}
+	out.Conn.InitiatorDepth, out.Conn.ResponderResources = peerDepths(s.conn)
+	m.mu.Unlock()
+	if c.qp == nil { // destroyed meanwhile
+		sock.Abort()
+		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.Fail() })
+		return
+	}
+	if err := backdoor.ConnectStream(c.qp, sock, in); err != nil {
+		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.Destroy() })
+		c.over(Event{Type: ConnectError, Err: err})
+		return
+	}
+	var err error
+	c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { err = conn.Establish() })
+	if err != nil {
+		return // over in this moment; another event says so
+	}
+	c.state = stEstablished
+	c.raise(out)
+}
+
+// failure is the event for a connection that did not come about.
+//
+// Source: cma_iw_handler in Linux, where who is refused, by whatever, is
+// rejected, and who is not answered finds the peer unreachable.
+func (c *iwConnector) failure(f iwcm.Fault) Event {
+	switch f {
+	case iwcm.FaultRefused:
+		return Event{Type: Rejected, Err: &RejectedError{Reason: RejectNoListener}}
+	case iwcm.FaultReset:
+		return Event{Type: Rejected, Err: fail(syscall.ECONNRESET, "Connect", "%v has closed the stream", c.peer)}
+	case iwcm.FaultTimeout:
+		return Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)}
+	case iwcm.FaultUnreachable:
+		return Event{Type: Unreachable, Err: fail(syscall.EHOSTUNREACH, "Connect", "there is no way to %v", c.peer)}
+	}
+	return Event{Type: ConnectError, Err: fail(syscall.EPROTO, "Connect", "no agreement with %v: %v", c.peer, f)}
+}

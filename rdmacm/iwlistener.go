@@ -1,0 +1,162 @@
+package rdmacm
+
+import (
+	"errors"
+	"net/netip"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/cm/iwcm"
+	"verbena/internal/engine"
+	"verbena/internal/iwarp/mpa"
+	"verbena/internal/monotime"
+)
+
+// iwListener is a TCP port of an identifier.
+type iwListener struct {
+	// immutable once it is open
+	c     *iwConnector
+	ports []*engine.StreamListener // of both families, for all addresses of both
+
+	// guarded by manager.mu
+	options mpa.Options    // from when it is listened to
+	book    *iwcm.Listener // likewise; nil before and when it is closed
+}
+
+// tcpBacklog is how many streams the system holds for a listener that is not
+// running, as Linux has it by default.
+const tcpBacklog = 4096
+
+// open takes a port, and returns its number.
+func (l *iwListener) open(e *engine.Engine, ip netip.Addr, port uint16) (uint16, error) {
+	for tries := ephemeralTries; ; tries-- {
+		l.ports = nil
+		n, err := l.tryOpen(e, ip, port)
+		if err == nil {
+			return n, nil
+		}
+		for _, p := range l.ports {
+			p.Close()
+		}
+		// A port that the system chose for one family may be another's in the other.
+		if port != 0 || tries == 0 || !errors.Is(err, syscall.EADDRINUSE) {
+			return port, err
+		}
+	}
+}
+
+func (l *iwListener) tryOpen(e *engine.Engine, ip netip.Addr, port uint16) (uint16, error) {
+	addrs := []netip.Addr{ip}
+	if scope := scopeOf(ip, l.c.afOnly); !scope.IsValid() {
+		addrs = append(addrs, netip.IPv4Unspecified())
+	}
+	for _, a := range addrs {
+		p, err := e.ListenStreams(netip.AddrPortFrom(a, port), tcpBacklog, l.take)
+		if err != nil {
+			return 0, err
+		}
+		l.ports = append(l.ports, p)
+		port = p.Addr().Port()
+	}
+	return port, nil
+}
+
+// listen takes streams at the bound port.
+func (c *iwConnector) listen(backlog int) error {
+	c.mgr.mu.Lock()
+	c.bound.options = c.iw.options(!c.noCRC)
+	c.bound.book = iwcm.NewListener(backlog, &c.iw.count)
+	c.mgr.mu.Unlock()
+	return nil
+}
+
+// take begins with a stream that came.
+func (l *iwListener) take(sock *engine.Stream) engine.StreamEvents {
+	w := l.c.iw
+	w.m.mu.Lock()
+	defer w.m.kick()
+	defer w.m.mu.Unlock()
+	if l.book == nil {
+		return nil
+	}
+	conn, dropped := l.book.Take(monotime.Now(), l.options)
+	if dropped != nil {
+		w.touchLocked(w.streams[dropped])
+	}
+	s := &iwStream{iw: w, conn: conn, listener: l, sock: sock}
+	w.addLocked(s)
+	return s.newTurn()
+}
+
+// request makes identifiers for the requests that the backlog has room for. It
+// runs on the manager's goroutine.
+func (l *iwListener) request() {
+	w := l.c.iw
+	for {
+		w.m.mu.Lock()
+		var s *iwStream
+		if l.book != nil {
+			s = w.streams[l.book.Next()] // nil of nil
+		}
+		w.m.mu.Unlock()
+		if s == nil {
+			return
+		}
+		if id, ev := l.identifier(s); id != nil {
+			l.c.raiseRequest(ev)
+		}
+	}
+}
+
+// identifier makes an identifier for a request, and the event that brings it.
+// What cannot have one is refused.
+func (l *iwListener) identifier(s *iwStream) (*ID, *Event) {
+	w, m := l.c.iw, l.c.mgr
+	m.mu.Lock()
+	sock, open := s.sock, s.conn.State() == iwcm.Requested
+	m.mu.Unlock()
+	if sock == nil || !open {
+		return nil, nil // the peer has gone
+	}
+	at, err := m.locate(IWARP, unmapped(sock.Local()).Addr())
+	if err != nil || !m.join() {
+		w.update(s, func(c *iwcm.Conn, _ monotime.Time) { c.Destroy() })
+		return nil, nil
+	}
+	id := &ID{
+		mgr: m, ps: l.c.ps, kind: IWARP, state: stRequested, typ: ib.QPTypeRC, place: at,
+		local: netip.AddrPortFrom(at.addr, sock.Local().Port()), peer: unmapped(sock.Remote()), noCRC: l.c.noCRC,
+	}
+	c := w.newConnector(id)
+	c.stream, id.via = s, c
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.owner = c
+	m.ids[id] = struct{}{}
+	ev := &Event{Type: ConnectRequest, ID: id, ListenID: l.c.ID, PrivateData: s.conn.PrivateData()}
+	ev.Conn.InitiatorDepth, ev.Conn.ResponderResources = peerDepths(s.conn)
+	return id, ev
+}
+
+// unmapped returns an address as the rest of the package has it.
+func unmapped(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// close gives the port back. Streams of which no application knows are closed,
+// requests among them refused.
+func (l *iwListener) close() {
+	w := l.c.iw
+	for _, p := range l.ports {
+		p.Close()
+	}
+	w.m.mu.Lock()
+	if l.book != nil {
+		for _, conn := range l.book.Close() {
+			w.touchLocked(w.streams[conn])
+		}
+		l.book = nil
+	}
+	w.m.mu.Unlock()
+	w.m.kick()
+}
