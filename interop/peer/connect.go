@@ -20,7 +20,11 @@ const (
 
 // connect does an operation on the memory that the server at addr offers.
 func connect(ctx context.Context, addr string, bytes int, seed uint32, op string) error {
-	conn, err := rdmacm.Dial(ctx, addr, nil)
+	conn, err := rdmacm.Dial(ctx, addr, &rdmacm.Options{Kind: rdmacm.Kind(*kind), NoCRC: *noCRC})
+	var rejected *rdmacm.RejectedError
+	if errors.As(err, &rejected) {
+		fmt.Printf("rejected %s\n", rejected.PrivateData)
+	}
 	if err != nil {
 		return err
 	}
@@ -42,6 +46,11 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 	if err != nil {
 		return err
 	}
+	if op == "flood" {
+		if wc, err = flood(ctx, conn, wr, wc); err != nil {
+			return err
+		}
+	}
 	fmt.Printf("wc %v after %d us\n", wc.Status, time.Since(start).Microseconds())
 	if op == "sendinv" { // the key is to be gone
 		wr.Opcode, wr.RKey = ib.WRRDMARead, wr.InvalidateRKey
@@ -58,6 +67,23 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 	return wc.Err()
 }
 
+// flood repeats a work request until one fails.
+func flood(ctx context.Context, conn *rdmacm.Conn, wr verbs.SendWR, wc ib.WC) (ib.WC, error) {
+	if wc.Err() == nil {
+		fmt.Println("flooding")
+	}
+	for wc.Err() == nil {
+		if _, err := conn.QP().PostSend(wr); err != nil {
+			return wc, err
+		}
+		var err error
+		if wc, err = poll(ctx, conn.SendCQ); err != nil {
+			return wc, err
+		}
+	}
+	return wc, nil
+}
+
 // request is the operation as a work request on what the private data offer.
 func request(op string, offer []byte, m memory) (wr verbs.SendWR, err error) {
 	if len(offer) < offerBytes {
@@ -70,8 +96,13 @@ func request(op string, offer []byte, m memory) (wr verbs.SendWR, err error) {
 		SGList:     []ib.SGE{m.mr.SGE(0, m.length)},
 	}
 	switch op {
-	case "write":
+	case "write", "flood":
 		wr.Opcode = ib.WRRDMAWrite
+	case "badwrite":
+		wr.Opcode = ib.WRRDMAWrite
+		wr.RKey ^= rkeyDamage
+	case "send":
+		wr.Opcode = ib.WRSend
 	case "read":
 		wr.Opcode = ib.WRRDMARead
 	case "badread":

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"net"
@@ -19,8 +20,14 @@ import (
 	"verbena/verbs"
 )
 
-const usage = "usage: peer serve ADDR PORT BYTES SEED | peer receive ADDR PORT BYTES SEED DELAY | " +
-	"peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd|sendimm|writeimm|sendinv"
+const usage = "usage: peer [-kind KIND] [-nocrc] serve ADDR PORT BYTES SEED | receive ADDR PORT BYTES SEED DELAY | " +
+	"refuse ADDR PORT BYTES SEED | connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv"
+
+// What is said before the command, of our side alone.
+var (
+	kind  = flag.String("kind", "", "the kind of devices, as in their names")
+	noCRC = flag.Bool("nocrc", false, "no CRCs in iWARP streams")
+)
 
 // limit bounds a run: the tests' own limit is longer.
 const limit = 50 * time.Second
@@ -28,7 +35,8 @@ const limit = 50 * time.Second
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	flag.Parse()
+	if err := run(ctx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "peer:", err)
 		os.Exit(1)
 	}
@@ -50,6 +58,10 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case args[0] == "serve" && len(args) == 5:
 		return serve(ctx, addr, bytes, uint32(seed), nil)
+	case args[0] == "refuse" && len(args) == 5:
+		return refuse(ctx, addr)
+	case args[0] == "receive" && len(args) == 6 && args[5] == "now":
+		return serve(ctx, addr, bytes, uint32(seed), &receiver{ready: true})
 	case args[0] == "receive" && len(args) == 6:
 		delay, err := strconv.Atoi(args[5])
 		if err != nil {

@@ -27,22 +27,11 @@ func serve(ctx context.Context, addr string, bytes int, seed uint32, r *receiver
 	}
 	events := rdmacm.NewEventChannel()
 	defer events.Close()
-	listener, err := rdmacm.NewID(events, rdmacm.TCP)
+	listener, request, err := listen(ctx, events, at)
 	if err != nil {
 		return err
 	}
 	defer listener.Destroy()
-	if err := listener.BindAddr(at); err != nil {
-		return err
-	}
-	if err := listener.Listen(1); err != nil {
-		return err
-	}
-	fmt.Println("listening")
-	request, err := await(ctx, events, rdmacm.ConnectRequest)
-	if err != nil {
-		return err
-	}
 	m, err := accept(request.ID, bytes, seed, r)
 	if err != nil {
 		return err
@@ -62,6 +51,48 @@ func serve(ctx context.Context, addr string, bytes int, seed uint32, r *receiver
 	fmt.Println("disconnected")
 	m.report()
 	return request.ID.Disconnect()
+}
+
+// listen waits for one request.
+func listen(ctx context.Context, events *rdmacm.EventChannel, at netip.AddrPort) (listener *rdmacm.ID, request *rdmacm.Event, err error) {
+	if listener, err = rdmacm.NewID(events, rdmacm.TCP); err != nil {
+		return nil, nil, err
+	}
+	if *kind != "" {
+		if err = listener.SetKind(rdmacm.Kind(*kind)); err != nil {
+			return nil, nil, err
+		}
+	}
+	listener.SetCRC(!*noCRC)
+	if err = listener.BindAddr(at); err != nil {
+		return nil, nil, err
+	}
+	if err = listener.Listen(1); err != nil {
+		return nil, nil, err
+	}
+	fmt.Println("listening")
+	request, err = await(ctx, events, rdmacm.ConnectRequest)
+	return listener, request, err
+}
+
+// refuse rejects one request, and says why.
+func refuse(ctx context.Context, addr string) error {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return err
+	}
+	events := rdmacm.NewEventChannel()
+	defer events.Close()
+	listener, request, err := listen(ctx, events, at)
+	if err != nil {
+		return err
+	}
+	defer listener.Destroy()
+	if err := request.ID.Reject([]byte("not today")); err != nil {
+		return err
+	}
+	fmt.Println("refused")
+	return request.ID.Destroy()
 }
 
 // accept takes a request with a queue pair whose domain has the memory.
@@ -88,6 +119,11 @@ func accept(id *rdmacm.ID, bytes int, seed uint32, r *receiver) (m memory, err e
 	if r != nil {
 		if window, err = r.prepare(pd, cq); err != nil {
 			return m, err
+		}
+		if r.ready {
+			if err = r.post(id.QP(), m); err != nil {
+				return m, err
+			}
 		}
 	}
 	offer := binary.BigEndian.AppendUint64(make([]byte, 0, offerBytes), m.mr.Addr())

@@ -5,12 +5,15 @@
 //
 //   peer serve ADDR PORT BYTES SEED         offers memory until the peer disconnects
 //   peer receive ADDR PORT BYTES SEED DELAY the same, and receives one message
-//                                           into it, DELAY milliseconds late
+//                                           into it, DELAY milliseconds late, or with
+//                                           "now" ready before it accepts
+//   peer refuse ADDR PORT BYTES SEED        rejects one request, and says why
 //   peer connect ADDR PORT BYTES SEED OP    does OP on memory that is offered
 //
-// OP is write, read, badread (with a wrong rkey), cas (if the first word there
-// is the one here, 5 takes its place), fadd (adds 5 to it), sendimm, writeimm
-// or sendinv (a SEND that invalidates the window's key, and a READ with that
+// OP is write, read, badread and badwrite (with a wrong rkey), flood (WRITEs until
+// one fails), cas (if the first word there is the one here, 5 takes its place), fadd
+// (adds 5 to it), send, sendimm, writeimm or sendinv (a SEND that invalidates the
+// window's key, or the memory's where a device has no windows, and a READ with that
 // key, which says "then" with the completion's status). Each side begins
 // with BYTES bytes of the pattern of its SEED. Each says at the end "sum", the
 // FNV-1a of its memory, and "word", its first 8 bytes as a number; connect
@@ -108,9 +111,7 @@ static struct rdma_cm_id *endpoint(const char *addr, const char *port, int flags
 	return id;
 }
 
-// receive_one binds the window, waits, so that what comes meanwhile meets a
-// receiver that is not ready, and receives.
-static void receive_one(struct rdma_cm_id *id, struct memory *m, struct ibv_mw *mw, uint32_t rkey, unsigned delay)
+static void bind_window(struct rdma_cm_id *id, struct memory *m, struct ibv_mw *mw, uint32_t rkey)
 {
 	struct ibv_send_wr bind = {
 		.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
@@ -119,14 +120,27 @@ static void receive_one(struct rdma_cm_id *id, struct memory *m, struct ibv_mw *
 			.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 		}},
 	}, *bad;
-	struct timespec pause = {delay / 1000, delay % 1000 * 1000000l};
 	struct ibv_wc wc;
 
 	if (ibv_post_send(id->qp, &bind, &bad) || rdma_get_send_comp(id, &wc) < 0 || wc.status)
 		die("bind");
+}
+
+// post_late waits, so that what comes meanwhile meets a receiver that is not
+// ready.
+static void post_late(struct rdma_cm_id *id, struct memory *m, unsigned delay)
+{
+	struct timespec pause = {delay / 1000, delay % 1000 * 1000000l};
+
 	nanosleep(&pause, NULL);
 	if (rdma_post_recv(id, NULL, m->bytes, m->length, m->mr))
 		die("rdma_post_recv");
+}
+
+static void receive_one(struct rdma_cm_id *id, uint32_t rkey)
+{
+	struct ibv_wc wc;
+
 	if (rdma_get_recv_comp(id, &wc) < 0)
 		die("rdma_get_recv_comp");
 	// rxe passes the kernel's IB_WC_WITH_INVALIDATE on, 1 << 2, which is not
@@ -136,8 +150,26 @@ static void receive_one(struct rdma_cm_id *id, struct memory *m, struct ibv_mw *
 	       !(wc.wc_flags & IBV_WC_WITH_IMM) && wc.invalidated_rkey == rkey);
 }
 
+static const char reason[] = "not today";
+
+// refuse rejects one request.
+static void refuse(const char *addr, const char *port)
+{
+	struct rdma_cm_id *listener = endpoint(addr, port, RAI_PASSIVE), *id;
+
+	if (rdma_listen(listener, 1))
+		die("rdma_listen");
+	puts("listening");
+	if (rdma_get_request(listener, &id))
+		die("rdma_get_request");
+	if (rdma_reject(id, reason, sizeof reason - 1))
+		die("rdma_reject");
+	puts("refused");
+}
+
 static void serve(const char *addr, const char *port, size_t length, uint32_t seed, const char *delay)
 {
+	int ready = delay && !strcmp(delay, "now");
 	struct rdma_cm_id *listener = endpoint(addr, port, RAI_PASSIVE), *id;
 	struct rdma_cm_event *event;
 
@@ -149,17 +181,24 @@ static void serve(const char *addr, const char *port, size_t length, uint32_t se
 
 	struct memory m = make_memory(id->pd, length, seed);
 	struct ibv_mw *mw = delay ? ibv_alloc_mw(id->pd, IBV_MW_TYPE_2) : NULL;
-	uint32_t window = mw ? ibv_inc_rkey(mw->rkey) : 0;
+	uint32_t window = mw ? ibv_inc_rkey(mw->rkey) : m.mr->rkey;
 	struct offer offer = {htobe64((uintptr_t)m.bytes), htonl(m.mr->rkey), htonl(window), htonl(length)};
 	struct rdma_conn_param param = {
 		.private_data = &offer, .private_data_len = sizeof offer,
 		.responder_resources = 4, .initiator_depth = 4, .rnr_retry_count = 7,
 	};
+	if (ready && rdma_post_recv(id, NULL, m.bytes, m.length, m.mr))
+		die("rdma_post_recv");
 	if (rdma_accept(id, &param))
 		die("rdma_accept");
 	puts("connected");
-	if (delay)
-		receive_one(id, &m, mw, window, strtoul(delay, NULL, 0));
+	if (delay) {
+		if (mw)
+			bind_window(id, &m, mw, window);
+		if (!ready)
+			post_late(id, &m, strtoul(delay, NULL, 0));
+		receive_one(id, window);
+	}
 	do {
 		if (rdma_get_cm_event(id->channel, &event))
 			die("rdma_get_cm_event");
@@ -184,12 +223,15 @@ static struct ibv_send_wr request(const char *op, const struct offer *offer, con
 		return wr;
 	}
 	sge->length = m->length;
-	if (!strcmp(op, "sendimm") || !strcmp(op, "sendinv")) {
-		wr.opcode = !strcmp(op, "sendimm") ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND_WITH_INV;
-		if (wr.opcode == IBV_WR_SEND_WITH_IMM)
+	if (!strncmp(op, "send", 4)) {
+		wr.opcode = IBV_WR_SEND;
+		if (!strcmp(op, "sendimm")) {
+			wr.opcode = IBV_WR_SEND_WITH_IMM;
 			wr.imm_data = htonl(immediate);
-		else
+		} else if (!strcmp(op, "sendinv")) {
+			wr.opcode = IBV_WR_SEND_WITH_INV;
 			wr.invalidate_rkey = ntohl(offer->window);
+		}
 		return wr;
 	}
 	if (!strcmp(op, "writeimm")) {
@@ -199,9 +241,9 @@ static struct ibv_send_wr request(const char *op, const struct offer *offer, con
 		wr.wr.rdma.rkey = rkey;
 		return wr;
 	}
-	wr.opcode = !strcmp(op, "write") ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	wr.opcode = !strcmp(op, "read") || !strcmp(op, "badread") ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	wr.wr.rdma.remote_addr = va;
-	wr.wr.rdma.rkey = !strcmp(op, "badread") ? rkey ^ rkey_damage : rkey;
+	wr.wr.rdma.rkey = !strncmp(op, "bad", 3) ? rkey ^ rkey_damage : rkey;
 	return wr;
 }
 
@@ -223,8 +265,11 @@ static int connect_and_do(const char *addr, const char *port, size_t length, uin
 	struct offer offer;
 	struct ibv_wc wc;
 
-	if (rdma_connect(id, &param))
+	if (rdma_connect(id, &param)) {
+		if (id->event && id->event->event == RDMA_CM_EVENT_REJECTED)
+			printf("rejected %.*s\n", id->event->param.conn.private_data_len, (const char *)id->event->param.conn.private_data);
 		die("rdma_connect");
+	}
 	memcpy(&offer, id->event->param.conn.private_data, sizeof offer);
 
 	struct ibv_sge sge = {.addr = (uintptr_t)m.bytes, .lkey = m.mr->lkey};
@@ -235,6 +280,11 @@ static int connect_and_do(const char *addr, const char *port, size_t length, uin
 		die("ibv_post_send");
 	if (rdma_get_send_comp(id, &wc) < 0)
 		die("rdma_get_send_comp");
+	if (!strcmp(op, "flood") && wc.status == IBV_WC_SUCCESS)
+		puts("flooding");
+	while (!strcmp(op, "flood") && wc.status == IBV_WC_SUCCESS)
+		if (ibv_post_send(id->qp, &wr, &bad) || rdma_get_send_comp(id, &wc) < 0)
+			die("flood");
 	printf("wc %s after %" PRId64 " us\n", ibv_wc_status_str(wc.status), microseconds() - start);
 	int failed = wc.status != IBV_WC_SUCCESS;
 	if (!strcmp(op, "sendinv")) { // the key is to be gone
@@ -261,9 +311,14 @@ int main(int argc, char **argv)
 		serve(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
 		return 0;
 	}
+	if (argc == 6 && !strcmp(argv[1], "refuse")) {
+		refuse(argv[2], argv[3]);
+		return 0;
+	}
 	if (argc == 7 && !strcmp(argv[1], "connect"))
 		return connect_and_do(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
 	fputs("usage: peer serve ADDR PORT BYTES SEED | peer receive ADDR PORT BYTES SEED DELAY | "
-	      "peer connect ADDR PORT BYTES SEED write|read|badread|cas|fadd|sendimm|writeimm|sendinv\n", stderr);
+	      "peer refuse ADDR PORT BYTES SEED | "
+	      "peer connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv\n", stderr);
 	return 2;
 }
