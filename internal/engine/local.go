@@ -53,7 +53,7 @@ const (
 	ringPenalty = monotime.Second
 	// socketPolls is every which poll looks at sockets where rings are: an empty
 	// one costs a tenth of a look at an empty socket.
-	socketPolls = 8
+	socketPolls = 16
 	// ringEvents is what the poller reports where the listener has something.
 	ringEvents = ^uint64(1)
 )

@@ -32,7 +32,7 @@ const (
 	// stallPatience is how long a full ring holds packets back while nobody reads
 	// it. After that they are lost, so that the time-outs of the protocol
 	// find a process out that is stopped.
-	stallPatience = 10 * monotime.Millisecond
+	stallPatience = 100 * monotime.Millisecond
 )
 
 // room is what may be written to a ring.
