@@ -8,12 +8,14 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/osio/tap"
+	"verbena/rdmacm"
 	"verbena/verbs"
 )
 
 // Device are the options by which every command chooses and opens its device.
 type Device struct {
 	Name    string // empty is the first with an active port
+	Kind    string // of devices, where no name says it; empty is RoCE
 	Capture string // pcapng file, empty is none
 	Faults  string // fault injection, empty is none
 	NoLocal bool   // sockets also between processes of this host
@@ -22,6 +24,11 @@ type Device struct {
 // NameFlag declares --ib-dev; shorthand is a letter or empty.
 func (d *Device) NameFlag(fs *pflag.FlagSet, shorthand string) {
 	fs.StringVarP(&d.Name, "ib-dev", shorthand, "", "use device `DEV` (default the first with an active port)")
+}
+
+// KindFlag declares --kind, for commands that find their device by an address.
+func (d *Device) KindFlag(fs *pflag.FlagSet) {
+	fs.StringVar(&d.Kind, "kind", string(rdmacm.RoCE), "use devices of `KIND`, the first part of their names")
 }
 
 // WireFlags declares --pcap, --faults and --no-local.
@@ -52,6 +59,28 @@ func (d *Device) Check() error {
 		return Usagef("--%w", err) // its errors begin "faults: "
 	}
 	return nil
+}
+
+// NewID returns a connection manager identifier for the kind of device that
+// was chosen.
+func (d *Device) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID, error) {
+	kind := rdmacm.Kind(d.Kind)
+	if d.Name != "" {
+		info, err := FindDevice(d.Name)
+		if err != nil {
+			return nil, err
+		}
+		kind = info.Kind
+	}
+	id, err := rdmacm.NewID(ch, ps)
+	if err != nil || kind == "" || kind == id.Kind() {
+		return id, err
+	}
+	if err := id.SetKind(kind); err != nil {
+		id.Destroy()
+		return nil, err
+	}
+	return id, nil
 }
 
 // Open opens the device.

@@ -69,7 +69,7 @@ func (m *managed) makeQPs(context.Context) ([]QPAddr, error) {
 
 func (m *managed) listen() error {
 	var err error
-	if m.listener, err = rdmacm.NewID(m.events, m.o.service.portSpace()); err != nil {
+	if m.listener, err = m.o.dev.NewID(m.events, m.o.service.portSpace()); err != nil {
 		return err
 	}
 	m.e.onClose(m.listener.Destroy)
@@ -137,7 +137,7 @@ func (m *managed) adopt(id *rdmacm.ID, i int) error {
 }
 
 func (m *managed) dial(ctx context.Context, i int, to netip.AddrPort) error {
-	id, err := rdmacm.NewID(m.events, m.o.service.portSpace())
+	id, err := m.o.dev.NewID(m.events, m.o.service.portSpace())
 	if err != nil {
 		return err
 	}

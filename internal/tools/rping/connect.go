@@ -135,7 +135,7 @@ func dial(ctx context.Context, s *session) (*link, error) {
 		source = netip.AddrPortFrom(from, 0)
 	}
 	l := &link{events: rdmacm.NewEventChannel()}
-	if l.id, err = rdmacm.NewID(l.events, rdmacm.TCP); err != nil {
+	if l.id, err = o.dev.NewID(l.events, rdmacm.TCP); err != nil {
 		return nil, err
 	}
 	to := netip.AddrPortFrom(addr, uint16(o.port))

@@ -58,7 +58,7 @@ func listen(ctx context.Context, o *options) (*link, error) {
 	}
 	l := &link{events: rdmacm.NewEventChannel()}
 	var err error
-	if l.id, err = rdmacm.NewID(l.events, rdmacm.TCP); err != nil {
+	if l.id, err = o.dev.NewID(l.events, rdmacm.TCP); err != nil {
 		return nil, err
 	}
 	at := netip.AddrPortFrom(addr, uint16(o.port))

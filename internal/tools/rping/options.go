@@ -90,6 +90,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.duplex, "duplex", false, "with --bw: in both directions (both sides)")
 	fs.BoolVar(&o.poll, "poll", false, "with --rlat: poll instead of sleeping")
 	fs.IntVar(&o.txDepth, "txdepth", 64, "with --bw: keep `N` WRITEs outstanding")
+	o.dev.KindFlag(fs)
 	o.dev.WireFlags(fs)
 }
 
