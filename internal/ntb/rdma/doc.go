@@ -14,6 +14,9 @@
 // it in return. Requests are executed in order, READs and atomics by the
 // responder, which writes the answer back: only writes cross the link.
 //
+// A READ is answered when its batch is written: a WRITE behind it may be there
+// before, unless it is fenced.
+//
 // All that comes from the peer is judged where the memory is: the owner checks
 // queue pair, key, domain, rights and bounds when it executes, and copies from
 // its window into the memory. A region that itself lies in its owner's window

@@ -1,0 +1,187 @@
+package rdma
+
+import (
+	"bytes"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/ntb/window"
+	"verbena/internal/testkit/oracle"
+)
+
+// finished reports whether u has done what it will do.
+func (u *user) finished() bool {
+	if u.failed || u.q.State() == ib.QPErr {
+		return u.sq.Len() == 0
+	}
+	return u.posted == len(u.plan) && u.settled == len(u.plan)
+}
+
+func (w *simWorld) finished() bool {
+	for _, u := range w.users() {
+		if !u.finished() {
+			return false
+		}
+	}
+	return true
+}
+
+// round connects all queue pairs, runs a plan on each, and holds memory against the
+// oracle.
+func (w *simWorld) round(errors bool) {
+	w.faulty = errors // who refuses a request fails, with all that it has posted itself
+	var checks []func()
+	for _, u := range w.users() {
+		u.makePlan(errors)
+		checks = append(checks, u.guards())
+	}
+	for _, u := range w.users() {
+		u.connect()
+	}
+	w.until("the plan is done", w.finished)
+	for _, u := range w.users() {
+		u.checkMemory()
+	}
+	for _, c := range checks {
+		c()
+	}
+}
+
+// checkMemory: the peer's memory is as the oracle leaves it after some number
+// of u's work requests, those that are known to have succeeded at least, and of
+// the next one any part.
+func (u *user) checkMemory() {
+	w, p := u.h.w, u.peer
+	for k := u.succeeded; k <= u.posted; k++ {
+		_, b, _ := u.consult(k)
+		if k < u.posted {
+			partly(u.plan[k], b, p.target.bytes)
+		}
+		if bytes.Equal(b, p.target.bytes) {
+			return
+		}
+	}
+	w.fatalf("%s: the memory is not what any number of work requests from %d to %d leaves", p.h.name, u.succeeded, u.posted)
+}
+
+// partly takes into b those bytes of a WRITE that have arrived in got.
+func partly(x *oracle.WR, b, got []byte) {
+	off := x.Addr - base
+	if x.Opcode != ib.WRRDMAWrite && x.Opcode != ib.WRRDMAWriteWithImm || off+uint64(len(x.Data)) > areaBytes {
+		return
+	}
+	for i, v := range x.Data {
+		if got[off+uint64(i)] == v {
+			b[off+uint64(i)] = v
+		}
+	}
+}
+
+// disconnect brings all queue pairs to RESET.
+func (w *simWorld) disconnect() {
+	for _, u := range w.users() {
+		u.q.Modify(w.now, &ib.QPAttr{State: ib.QPReset}, ib.QPStateAttr)
+		u.poll()
+		u.recv = [2]completions{}
+	}
+}
+
+func TestSimulation(t *testing.T) {
+	play := func(seed uint64) uint64 {
+		w := newSimWorld(t, seed, 1+int(seed%3))
+		for i := range 3 {
+			w.round(i == 1)
+			w.disconnect()
+			if i == 1 { // keys may be gone, receives failed: begin with new ones
+				w = newSimWorld(t, seed+1e6, 2)
+			}
+		}
+		return w.hash()
+	}
+	for seed := range uint64(60) {
+		if a, b := play(seed), play(seed); seed < 5 && a != b {
+			t.Fatalf("seed %d gives two runs", seed)
+		}
+	}
+}
+
+// crash ends a process and starts a new one, with the windows as they are or
+// with new ones. What it wrote last may be lost.
+func (w *simWorld) crash(h *host) {
+	h.wires = h.wires[:w.rnd.IntN(len(h.wires)+1)]
+	old := h.users
+	h.start()
+	for _, u := range old {
+		n := h.newUser(u.q.QPN)
+		n.peer, u.peer.peer = u.peer, n
+		n.plan = nil
+	}
+	o := h.other()
+	if w.rnd.IntN(2) == 0 { // the windows outlive it
+		h.node.Attach(w.now, h.own, o.own.Len())
+		return
+	}
+	h.wires, o.wires = nil, nil
+	o.node.Detach(w.now)
+	h.own, o.own = window.Make(int(h.own.Len())), window.Make(int(o.own.Len()))
+	h.node.Attach(w.now, h.own, o.own.Len())
+	o.node.Attach(w.now, o.own, h.own.Len())
+}
+
+// A fault at each step of a workload: a crash of the peer, a reset, a lost back
+// end, a process that stands still. Everything posted gets its fate, nothing
+// but what was asked for is written, and with the link back the same queue
+// pairs, reset, work as on the first day.
+func TestFaultAtEveryStep(t *testing.T) {
+	for step := range 240 {
+		w := newSimWorld(t, uint64(step%7), 2)
+		w.faulty = true
+		for _, u := range w.users() {
+			u.makePlan(false)
+		}
+		var checks []func()
+		for _, u := range w.a.users {
+			checks = append(checks, u.guards())
+			u.connect()
+		}
+		for _, u := range w.b.users {
+			u.connect()
+		}
+		for range 3 * step {
+			w.step()
+		}
+		hadLink := w.a.node.Up() && w.b.node.Up()
+		crashed := false
+		switch step % 4 {
+		case 0, 1:
+			w.crash(w.b)
+			crashed = true
+		case 2:
+			w.b.node.Reset(w.now)
+		case 3:
+			w.a.sleep = 1 << 17
+			for range 1 << 17 {
+				w.step()
+			}
+		}
+		w.until("the survivor's work has ended", func() bool {
+			for _, u := range w.a.users {
+				if hadLink && u.q.State() != ib.QPErr && !(u.posted == len(u.plan) && u.finished()) {
+					return false
+				}
+			}
+			return w.a.node.Up() && w.b.node.Up()
+		})
+		if hadLink && !crashed {
+			for _, u := range w.users() {
+				u.checkMemory()
+			}
+		}
+		for _, c := range checks {
+			c()
+		}
+		w.disconnect()
+		w.faulty = false
+		w.round(false)
+	}
+}
