@@ -71,8 +71,6 @@ func (q *QP) takeCQE(now monotime.Time, c *wire.CQE) {
 		}
 		r.retries--
 		q.goBack(now.Add(ackTimeout(q.Attr.Timeout)))
-	case wire.StatusGone:
-		q.failOldest(ib.WCRetryExcErr, ib.VendorTimeout)
 	case wire.StatusInvalid:
 		q.failOldest(ib.WCRemInvReqErr, ib.VendorNAKInvalid)
 	case wire.StatusAccess:

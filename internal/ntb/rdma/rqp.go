@@ -158,14 +158,9 @@ func (r *rqp) answer(b *channel.Batch) wire.CQE {
 	var e wire.WQE
 	n.ch.Own().CopyOut(r.wqesAt+wire.WQEBytes*uint64(r.taken.Slot(r.cap)), room[:])
 	q := n.byQPN[r.dest]
-	if !r.ready || q == nil || q.Attr.DestQPN != r.qpn || !q.receives() && q.State() != ib.QPErr {
+	if !r.ready || q == nil || q.Attr.DestQPN != r.qpn || !q.receives() {
 		c.Status = wire.StatusNotReady
 		r.stopped = paused
-		return c
-	}
-	if q.State() == ib.QPErr {
-		c.Status = wire.StatusGone
-		r.stopped = dead
 		return c
 	}
 	n.Count[RcvdPieces]++

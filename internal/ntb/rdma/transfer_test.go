@@ -323,6 +323,8 @@ func TestPeerInErrorState(t *testing.T) {
 	x, y := p.connected(0x11)
 	y.modify(ib.QPErr, 0x11)
 	x.post(x.write(0, 8, y, 0))
+	x.wantQuiet("the peer may come back")
+	p.pass(5 * ackTimeout(14))
 	x.wantWC("the peer has failed", 1, ib.WCRetryExcErr)
 	p.carry()
 	p.wantAllGiven("after errors", 0)

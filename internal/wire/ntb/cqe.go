@@ -13,8 +13,7 @@ type Status uint16
 const (
 	StatusDone     Status = iota
 	StatusRNR             // no receive is posted; Timer says when to come again
-	StatusNotReady        // the queue pair does not receive yet
-	StatusGone            // the queue pair has failed
+	StatusNotReady        // the queue pair does not receive: not yet, or it has failed
 	StatusInvalid         // a request that cannot be, or that the queue pair does not grant
 	StatusAccess          // key, domain, rights or bounds
 	StatusOp              // the peer could not carry it out
@@ -22,7 +21,7 @@ const (
 	numStatuses
 )
 
-var statusNames = [numStatuses]string{"done", "receiver not ready", "queue pair not ready", "queue pair gone", "invalid request", "access error", "operational error"}
+var statusNames = [numStatuses]string{"done", "receiver not ready", "queue pair not ready", "invalid request", "access error", "operational error"}
 
 func (s Status) String() string {
 	if s < numStatuses {
