@@ -41,6 +41,10 @@
 // is Rejected; one that does not answer, Unreachable. A local port is known
 // from Connect on, unless the ID was bound to one.
 //
+// Over TRP it is alike, but the ports are UDP's, a port is known from ResolveAddr
+// on, private data are at most 512 bytes, and a peer that is silent when it
+// should have refused, as one without a listener, is Unreachable.
+//
 // # Differences from librdmacm
 //
 // Events need no acknowledgement. An ID is bound to a device by an address as

@@ -14,6 +14,7 @@ type Kind = device.Kind
 const (
 	RoCE  = device.KindRoCE  // RoCEv2, and the InfiniBand connection manager's messages: what an ID is for unless SetKind says otherwise
 	IWARP = device.KindIWARP // iWARP over TCP, and MPA's set-up of streams: the TCP port space only
+	TRP   = device.KindTRP   // iWARP over UDP, and TRP's own set-up: the TCP port space only, whose ports are UDP's here
 )
 
 // SetKind says which kind of devices the ID is for: one address may be that of
@@ -46,6 +47,8 @@ func (m *manager) connector(id *ID, k Kind) connector {
 		return m.ib.newConnector(id)
 	case IWARP:
 		return m.iw.newConnector(id)
+	case TRP:
+		return m.trp.newConnector(id)
 	}
 	return nil
 }

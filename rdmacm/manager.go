@@ -1,14 +1,13 @@
 package rdmacm
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"net/netip"
 	"sync"
 
 	"verbena/ib"
 	"verbena/internal/backdoor"
 	"verbena/internal/monotime"
+	"verbena/internal/osio/entropy"
 	"verbena/verbs"
 )
 
@@ -22,6 +21,7 @@ type manager struct {
 	svc     gsi
 	ib      *ibManager
 	iw      *iwManager
+	trp     *trpManager
 	servers []server
 	bell    *bell         // rings when the goroutine has something to do
 	done    chan struct{} // closed when the goroutine has ended
@@ -75,11 +75,11 @@ func newManager(svc gsi, guid ib.GUID) (*manager, error) {
 		return nil, err
 	}
 	m := &manager{
-		svc: svc, bell: b, done: make(chan struct{}), random: cryptoRandom, ids: map[*ID]struct{}{},
+		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
 		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
 	}
-	m.ib, m.iw = newIBManager(m, guid), newIWManager(m)
-	m.servers = []server{m.ib, m.iw}
+	m.ib, m.iw, m.trp = newIBManager(m, guid), newIWManager(m), &trpManager{m: m}
+	m.servers = []server{m.ib, m.iw, m.trp}
 	return m, nil
 }
 
@@ -88,12 +88,6 @@ func (m *manager) start() {
 	m.ib.start()
 	m.unlink = m.watchDevices()
 	go m.run()
-}
-
-func cryptoRandom() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails: crypto/rand.Read
-	return binary.NativeEndian.Uint64(b[:])
 }
 
 // join counts one more identifier; false if the manager has ended.

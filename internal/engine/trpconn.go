@@ -132,7 +132,7 @@ func leaveTRP(p *TRPPort, l *TRPListener, conn *trp.Conn) func() {
 		if l != nil {
 			l.forget(conn)
 		}
-		p.Close()
+		p.drop()
 	}
 }
 

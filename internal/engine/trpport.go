@@ -24,7 +24,7 @@ type TRPPort struct {
 
 	taker atomic.Pointer[trpTaker] // nil: what comes is dropped
 
-	rxMu    sync.Mutex  // held while reading; only ever tried
+	rxMu    sync.Mutex  // held while reading; taken with TryLock except by Close
 	closing atomic.Bool // whoever gets rxMu next closes the socket
 	closed  bool        // guarded by rxMu
 }
@@ -63,9 +63,17 @@ func (e *Engine) BindTRP(addr netip.AddrPort) (*TRPPort, error) {
 // Addr returns the address and port, with the zone of a link-local one.
 func (p *TRPPort) Addr() netip.AddrPort { return p.addr }
 
-// Close gives the port back. Nothing that comes is looked at any more. It may be
-// called by who reads; then the port is free a moment later.
+// Close gives the port back, which is free when it returns. It waits for who
+// reads it, so what that calls must not call it.
 func (p *TRPPort) Close() {
+	p.drop()
+	p.rxMu.Lock() // a reader that drop has met is done
+	p.rxMu.Unlock()
+	p.finish()
+}
+
+// drop is Close that does not wait: the port is free when nobody reads it.
+func (p *TRPPort) drop() {
 	p.taker.Store(nil)
 	p.eng.removeInput(p)
 }

@@ -93,7 +93,7 @@ func (r *trpRemains) over() {
 		r.listener.forget(r.conn)
 	}
 	if r.ownPort {
-		r.port.Close()
+		r.port.drop()
 	}
 }
 
