@@ -28,7 +28,7 @@ var layers = []struct {
 	{"what protocol machines share", []string{"internal/roce"}},
 	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma"}},
 	{"descriptors", []string{"internal/osio/held"}},
-	{"sockets", []string{"internal/osio/udp"}},
+	{"sockets", []string{"internal/osio/udp", "internal/osio/tcp"}},
 	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},
 	{"what verbs show other packages of the module", []string{"internal/backdoor"}},

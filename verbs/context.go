@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -49,7 +50,8 @@ type Context struct {
 // is active, which is of RoCEv2. All contexts of a process share its sockets; options that concern
 // them hold for the process and must be given by the first Open.
 //
-// Errors: ENODEV if there is no such device; EADDRINUSE if another user or the
+// Errors: ENODEV if there is no such device; EINVAL if the faults asked for
+// cannot be done to what it sends; EADDRINUSE if another user or the
 // kernel's own RoCE driver holds UDP port 4791.
 func Open(name string, opts ...Option) (*Context, error) {
 	info, err := device.Find(name)
@@ -59,6 +61,9 @@ func Open(name string, opts ...Option) (*Context, error) {
 	h, err := acquireHost(opts)
 	if err != nil {
 		return nil, err
+	}
+	if err := h.harms(info.Kind); err != nil {
+		return nil, errors.Join(err, h.release())
 	}
 	return &Context{info: info, host: h, eng: h.engine, account: h.account(info), keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}, nil
 }

@@ -10,7 +10,9 @@ import (
 	"syscall"
 	"time"
 
+	"verbena/internal/device"
 	"verbena/internal/engine"
+	"verbena/internal/osio/tap"
 	"verbena/internal/stats"
 )
 
@@ -18,6 +20,7 @@ import (
 // and its slot of the queue pair numbers.
 type host struct {
 	engine *engine.Engine
+	faults tap.Faults
 	refs   int          // guarded by hostMu
 	undo   func() error // ends what the options began
 	flush  func() error // writes the capture out
@@ -69,6 +72,18 @@ func FlushCapture() error {
 		return nil
 	}
 	return theHost.flush()
+}
+
+// harms refuses a device to whose packets the process's faults cannot be done.
+func (h *host) harms(k device.Kind) error {
+	check := h.faults.ForDatagrams
+	if k == device.KindIWARP {
+		check = h.faults.ForStreams
+	}
+	if err := check(); err != nil {
+		return invalid("faults", "%v", err)
+	}
+	return nil
 }
 
 // account returns where a device's queue pairs count.

@@ -174,3 +174,14 @@ func TestIWARPRefuses(t *testing.T) {
 	r := newEnd(t, ib.QPTypeRC, 1024)
 	wantError(t, backdoor.DisconnectStream(r.qp), syscall.EOPNOTSUPP, "QP")
 }
+
+// TestIWARPFaults has faults refused that no stream of TCP can have.
+func TestIWARPFaults(t *testing.T) {
+	_, err := verbs.Open(iwarpLoopback, verbs.WithFaults("loss=1%"))
+	wantError(t, err, syscall.EINVAL, "faults")
+	_, err = verbs.Open(loopback(t), verbs.WithFaults("cut=1%"))
+	wantError(t, err, syscall.EINVAL, "faults")
+	c, err := verbs.Open(iwarpLoopback, verbs.WithFaults("corrupt=1%,cut=1%"))
+	check(t, err)
+	check(t, c.Close())
+}

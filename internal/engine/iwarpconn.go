@@ -13,6 +13,7 @@ import (
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/monotime"
+	"verbena/internal/osio/tap"
 	"verbena/internal/osio/tcp"
 )
 
@@ -29,15 +30,15 @@ type iwarpConn struct {
 	// guarded by mu
 	fpdus   *rdmap.Stream // Conn.machine
 	in      *tcpInput
-	sock    *tcp.Conn // nil without a stream
-	id      uint64    // in the set
-	w       *writer   // what the socket has not taken yet; nil if nothing
-	blocked bool      // until there is room in the socket
-	eof     bool      // the peer's side has ended
-	shut    bool      // ours has
-	reading bool      // a thread reads the socket, without mu
-	leaving leaving   // to be carried out by who reads
-	onReady func()    // nil once it was called, as the next
+	sock    tap.Conn // nil without a stream
+	id      uint64   // in the set
+	w       *writer  // what the socket has not taken yet; nil if nothing
+	blocked bool     // until there is room in the socket
+	eof     bool     // the peer's side has ended
+	shut    bool     // ours has
+	reading bool     // a thread reads the socket, without mu
+	leaving leaving  // to be carried out by who reads
+	onReady func()   // nil once it was called, as the next
 	onClose func()
 
 	// guarded by tcpInput.rxMu

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"verbena/internal/osio/tap"
 	"verbena/internal/osio/tcp"
 )
 
@@ -105,6 +106,16 @@ func (in *tcpInput) tryPoll(patience bool) (n int) {
 		}
 	}
 	return n
+}
+
+// tapped puts faults and capture before a connection where they are asked for.
+func (in *tcpInput) tapped(c *tcp.Conn, dialled bool) tap.Conn {
+	e := in.eng
+	sink, _ := e.capture.(tap.SegmentSink)
+	if e.faults.None() && sink == nil {
+		return c
+	}
+	return tap.NewStream(c, dialled, e.faults, e.streams.Add(1), sink)
 }
 
 func (in *tcpInput) member(id uint64) tcpMember {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"syscall"
 
+	"verbena/internal/osio/tap"
 	"verbena/internal/osio/tcp"
 )
 
@@ -27,7 +28,7 @@ type StreamEvents interface {
 type Stream struct {
 	// immutable once it is watched
 	in   *tcpInput
-	sock *tcp.Conn
+	sock tap.Conn
 	id   uint64
 	ev   StreamEvents
 
@@ -57,7 +58,7 @@ func (e *Engine) DialStream(local, remote netip.AddrPort, began func(*Stream) St
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{in: in, sock: sock, connecting: true}
+	s := &Stream{in: in, sock: in.tapped(sock, true), connecting: true}
 	s.ev = began(s)
 	if err := s.watch(tcp.WantWrite); err != nil {
 		sock.Close()
@@ -140,7 +141,7 @@ func (s *Stream) Send(b []byte) error {
 }
 
 // send writes b, which is smaller than any socket's buffer.
-func send(sock *tcp.Conn, b []byte) error {
+func send(sock tap.Conn, b []byte) error {
 	w := writers.Get().(*writer)
 	defer writers.Put(w)
 	n, err := sock.Writev(&w.vec, [][]byte{b})
@@ -227,9 +228,9 @@ func (s *StreamListener) ready(in *tcpInput, ev tcp.Event) (n int) {
 			break
 		}
 		n++
-		c := &Stream{in: in, sock: sock}
+		c := &Stream{in: in, sock: in.tapped(sock, false)}
 		if c.ev = s.accept(c); c.ev == nil {
-			c.use.end(func() { sock.Abort() })
+			c.use.end(func() { c.sock.Abort() })
 			continue
 		}
 		if !c.use.begin() { // the owner has closed it already

@@ -9,13 +9,15 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Faults say what a bad network does to each datagram sent. Shares are
-// probabilities from 0 to 1 and independent of each other.
+// Faults say what a bad network does to each datagram sent, or to each write to a
+// stream, which knows Corrupt and Cut only. Shares are probabilities from 0 to 1
+// and independent of each other.
 type Faults struct {
 	Loss    float64           // is not sent
 	Dup     float64           // is sent twice
 	Reorder float64           // is sent after one to three of those that follow it
 	Corrupt float64           // has one bit changed
+	Cut     float64           // of a stream: resets it instead
 	Delay   monotime.Duration // is sent this much later
 	Jitter  monotime.Duration // … and up to this much more; large enough, it reorders
 	Seed    uint64            // of the random numbers
@@ -34,6 +36,7 @@ var faultKeys = []struct {
 	{name: "dup", share: func(f *Faults) *float64 { return &f.Dup }},
 	{name: "reorder", share: func(f *Faults) *float64 { return &f.Reorder }},
 	{name: "corrupt", share: func(f *Faults) *float64 { return &f.Corrupt }},
+	{name: "cut", share: func(f *Faults) *float64 { return &f.Cut }},
 	{name: "delay", time: func(f *Faults) *monotime.Duration { return &f.Delay }},
 	{name: "jitter", time: func(f *Faults) *monotime.Duration { return &f.Jitter }},
 	{name: "seed"},
@@ -107,6 +110,24 @@ func parseDelay(key, val string) (monotime.Duration, error) {
 		return 0, fmt.Errorf("faults: %s=%s: must be a time from 0s to %v, such as 1ms or 250us", key, val, maxDelay)
 	}
 	return d, nil
+}
+
+// ForStreams says what of f cannot be done to a stream, whose bytes the system
+// delivers in order or not at all; nil if all can.
+func (f Faults) ForStreams() error {
+	f.Corrupt, f.Cut, f.Seed = 0, 0, 0
+	if f == (Faults{}) {
+		return nil
+	}
+	return fmt.Errorf("faults: %v cannot be done to a TCP stream: use corrupt and cut, or tc-netem(8)", f)
+}
+
+// ForDatagrams says what of f cannot be done to datagrams; nil if all can.
+func (f Faults) ForDatagrams() error {
+	if f.Cut == 0 {
+		return nil
+	}
+	return fmt.Errorf("faults: %v cannot be done to datagrams: it resets TCP streams", Faults{Cut: f.Cut})
 }
 
 // None reports whether nothing is done to any datagram.

@@ -31,7 +31,7 @@ func TestParseFaultsNamesTheKey(t *testing.T) {
 		"loss":            `"loss" has no value`,
 		"loss=":           `"loss=" has no value`,
 		"loss=1%,":        `"" has no value`,
-		"los=1%":          `unknown key "los": use loss, dup, reorder, corrupt, delay, jitter, seed`,
+		"los=1%":          `unknown key "los": use loss, dup, reorder, corrupt, cut, delay, jitter, seed`,
 		"loss=101%":       "loss=101%: must be a share",
 		"dup=-1%":         "dup=-1%: must be a share",
 		"reorder=NaN":     "reorder=NaN: must be a share",
@@ -49,7 +49,7 @@ func TestParseFaultsNamesTheKey(t *testing.T) {
 }
 
 func FuzzParseFaults(f *testing.F) {
-	f.Add("loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=1ms,jitter=250us,seed=42")
+	f.Add("loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,cut=5%,delay=1ms,jitter=250us,seed=42")
 	f.Add("loss=1e-3,seed=0b1")
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := ParseFaults(s)

@@ -15,6 +15,8 @@ type Segment struct {
 
 	Seq           uint32 // of the first byte, or of SYN
 	SYN, FIN, RST bool
+	HasAck        bool
+	Ack           uint32 // the next byte expected of the other side, if HasAck
 
 	Payload   []byte // valid until the next call of Next or NextPacket
 	Truncated bool   // the capture holds only the beginning of the payload
@@ -29,6 +31,7 @@ func segment(p gopacket.Packet) (s Segment, ok bool) {
 	}
 	s.Src, s.Dst, ok = addresses(p, uint16(tcp.SrcPort), uint16(tcp.DstPort))
 	s.Seq, s.SYN, s.FIN, s.RST = tcp.Seq, tcp.SYN, tcp.FIN, tcp.RST
+	s.HasAck, s.Ack = tcp.ACK, tcp.Ack
 	s.Payload = tcp.Payload
 	s.Truncated = p.Metadata().Truncated
 	return s, ok

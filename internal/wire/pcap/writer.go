@@ -22,7 +22,7 @@ const (
 	hopLimit         = 64
 )
 
-// Writer writes datagrams to a pcapng stream. All methods may be called from
+// Writer writes datagrams and TCP segments to a pcapng stream. All methods may be called from
 // several goroutines; frames stand in the file in the order the calls got the
 // lock. The first error of the stream is kept: later calls return it and write
 // nothing.
@@ -78,23 +78,14 @@ func (w *Writer) Write(t time.Time, src, dst netip.AddrPort, ipID uint16, payloa
 	if w.err != nil {
 		return w.err
 	}
-	w.joined = w.joined[:0]
-	for _, piece := range payload {
-		w.joined = append(w.joined, piece...)
-	}
+	w.join(payload)
 	if len(w.joined) > maxPayloadBytes {
 		return fmt.Errorf("pcap: payload of %d bytes is longer than a datagram can be", len(w.joined))
 	}
 	if err := w.encodeLocked(src, dst, ipID); err != nil {
 		return err
 	}
-	frame := w.frame.Bytes()
-	w.err = w.ng.WritePacket(gopacket.CaptureInfo{Timestamp: t, CaptureLength: len(frame), Length: len(frame)}, frame)
-	if w.err == nil && t.Sub(w.flushed) > flushEvery {
-		w.flushed = t
-		w.err = w.ng.Flush()
-	}
-	return w.err
+	return w.putLocked(t)
 }
 
 // flushEvery bounds what a capture of a process that is killed lacks.

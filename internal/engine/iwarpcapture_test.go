@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"io"
+	"path/filepath"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/iwarp/mpa"
+	"verbena/internal/iwarp/rdmap"
+	"verbena/internal/queue"
+	"verbena/internal/trace"
+	"verbena/internal/wire/iwarp"
+	"verbena/internal/wire/pcap"
+)
+
+// TestIWARPIsCaptured reads back what one end has written of a connection: the
+// set-up, and every FPDU of both directions with a good CRC.
+func TestIWARPIsCaptured(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "iwarp.pcapng")
+	w, err := pcap.Create(path, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, m := startNode(t, defaultBackoff, Options{Solo: true, Capture: w}), newNode(t, defaultBackoff)
+	n.account, m.account = NewAccount(rdmap.CounterNames()), NewAccount(rdmap.CounterNames())
+	a, b := n.iwarpEndpoint(1<<20), m.iwarpEndpoint(1<<20)
+	a.join(b, iwarpOptions{crc: true, rtr: mpa.RTRs(mpa.RTRRead)})
+	defer b.Close()
+	for _, size := range []int{0, 5, 70000, 1 << 20} {
+		transfer(t, a, b, size, 1)
+		transfer(t, b, a, size, 2)
+	}
+	a.request(queue.SendWQE{Opcode: ib.WRRDMARead, Length: 8, RKey: b.region.RKey() + 1})
+	a.want(ib.WCRDMARead, ib.WCRemAccessErr)
+	until(t, "both ends are done", func() bool { return a.ended.Load() == 1 && b.ended.Load() == 1 })
+	sent, received := n.counter("sent_segments"), n.counter("rcvd_segments")
+	a.Close()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	r, err := pcap.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var streams trace.Streams
+	setup, fpdus, terminates := 0, uint64(0), 0
+	emit := func(i *trace.Item) {
+		switch {
+		case i.SetUp != nil:
+			setup++
+			return
+		case !i.CRC || i.BadCRC || i.NotCaptured || i.BadMarker:
+			t.Errorf("frame %d: %+v", i.Number, i)
+		}
+		fpdus++
+		if h, _, ok := iwarp.ParseHeader(i.ULPDU); ok && h.Opcode == iwarp.Terminate {
+			terminates++
+		}
+	}
+	for {
+		_, s, err := r.NextPacket()
+		if err == io.EOF {
+			break
+		}
+		if err != nil || s == nil {
+			t.Fatal(s, err)
+		}
+		streams.Segment(r.Frame(), s, emit)
+	}
+	streams.Flush(emit)
+	if setup != 2 || fpdus != sent+received || terminates != 1 {
+		t.Errorf("%d frames of the set-up, %d FPDUs of %d sent and %d received, %d Terminates", setup, fpdus, sent, received, terminates)
+	}
+}

@@ -1,0 +1,252 @@
+package tap
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"verbena/internal/osio/tcp"
+	"verbena/internal/wire/pcap"
+)
+
+// Conn is what a Stream wraps and is itself: *tcp.Conn or *Stream.
+type Conn interface {
+	Readv(*tcp.Vectors, [][]byte) (int, error)
+	Writev(*tcp.Vectors, [][]byte) (int, error)
+	CloseWrite() error
+	Close() error
+	Abort() error
+	Finish() error
+	MSS() (int, error)
+	Local() netip.AddrPort
+	Remote() netip.AddrPort
+	FD() int
+}
+
+// SegmentSink takes a capture of streams. It may be called by several goroutines
+// and keeps nothing.
+type SegmentSink interface {
+	WriteSegment(s *pcap.Segment, payload ...[]byte) error
+}
+
+// Stream shows what passes through a TCP connection to a capture, and harms what
+// is sent. A stream's bytes arrive in order or not at all, so of the faults it
+// has corruption, which MPA's CRC is for, and the cut, a reset in mid-stream.
+//
+// The segments of the capture are made up: ports and bytes are true, while
+// sequence numbers count from our side, and a segment is what one call has
+// written, or what calls have read until nothing was left, cut to the segment size
+// of the connection. tshark 4.0 does not follow an FPDU through three segments.
+type Stream struct {
+	Conn
+	sink    SegmentSink // nil: no capture
+	dialled bool
+
+	mu       sync.Mutex
+	faults   Faults     // guarded by mu
+	rng      *rand.Rand // guarded by mu
+	sent     uint32     // guarded by mu: sequence number of the next byte
+	received uint32     // guarded by mu: of the next byte of the peer
+	came     []byte     // guarded by mu: bytes read and not shown
+	mss      int        // guarded by mu: 0 before there is a connection
+	ended    bool       // guarded by mu: we have said that no more follows
+	spoiled  []byte     // guarded by mu: what is sent in place of what was meant
+}
+
+// NewStream wraps a connection, of Dial or of a listener. stream tells
+// connections of one seed apart.
+func NewStream(c Conn, dialled bool, f Faults, stream uint64, sink SegmentSink) *Stream {
+	s := &Stream{Conn: c, sink: sink, dialled: dialled, faults: f, rng: rand.New(rand.NewPCG(f.Seed, stream))}
+	if !dialled {
+		s.begin()
+	}
+	return s
+}
+
+// begin shows the three segments that make a connection.
+func (s *Stream) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mss = minShown
+	s.show(s.dialled, pcap.Segment{SYN: true}, nil)
+	*s.next(s.dialled)++
+	s.show(!s.dialled, pcap.Segment{SYN: true, HasAck: true}, nil)
+	*s.next(!s.dialled)++
+	s.show(s.dialled, pcap.Segment{HasAck: true}, nil)
+}
+
+// Bounds of a segment in a capture: what IPv4 carries, and no nonsense.
+const (
+	maxShown = 65000
+	minShown = 536
+)
+
+// Finish is tcp.Conn's.
+func (s *Stream) Finish() error {
+	err := s.Conn.Finish()
+	if err == nil {
+		s.begin()
+	}
+	return err
+}
+
+// next returns the sequence number of what we send next, or of what comes.
+func (s *Stream) next(out bool) *uint32 {
+	if out {
+		return &s.sent
+	}
+	return &s.received
+}
+
+// show captures a segment, sent or received. mu is held.
+func (s *Stream) show(out bool, g pcap.Segment, payload [][]byte) {
+	if s.sink == nil {
+		return
+	}
+	g.Time, g.Seq, g.Ack = time.Now(), *s.next(out), *s.next(!out)
+	g.Src, g.Dst = s.Local(), s.Remote()
+	if !out {
+		g.Src, g.Dst = g.Dst, g.Src
+	}
+	// A failed capture shows when its file is closed.
+	_ = s.sink.WriteSegment(&g, payload...)
+}
+
+// moved captures n bytes at the front of a scatter list. mu is held.
+func (s *Stream) moved(out bool, list [][]byte, n int) {
+	if n > s.mss { // it grows with the window
+		if now, err := s.Conn.MSS(); err == nil {
+			s.mss = min(max(now, minShown), maxShown)
+		}
+	}
+	c := cutter{iov: list}
+	var pieces [][]byte
+	for n > 0 {
+		k := min(n, s.mss)
+		pieces = c.cut(pieces[:0], k)
+		s.show(out, pcap.Segment{HasAck: true}, pieces)
+		*s.next(out) += uint32(k)
+		n -= k
+	}
+}
+
+// read takes n bytes read, at the front of a scatter list. mu is held.
+func (s *Stream) read(list [][]byte, n int) {
+	if s.sink == nil {
+		return
+	}
+	c := cutter{iov: list}
+	for _, p := range c.cut(nil, n) {
+		s.came = append(s.came, p...)
+	}
+	if k := len(s.came) - len(s.came)%s.mss; k > 0 {
+		s.arrived(k)
+	}
+}
+
+// arrived captures the first n bytes that were read and not shown. mu is held.
+func (s *Stream) arrived(n int) {
+	if n > 0 {
+		s.moved(false, [][]byte{s.came[:n]}, n)
+		s.came = s.came[:copy(s.came, s.came[n:])]
+	}
+}
+
+// Readv is tcp.Conn's.
+func (s *Stream) Readv(v *tcp.Vectors, list [][]byte) (int, error) {
+	n, err := s.Conn.Readv(v, list)
+	if n == 0 && err == nil {
+		return 0, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read(list, n)
+	room := 0
+	for _, p := range list {
+		room += len(p)
+	}
+	if n < room {
+		s.arrived(len(s.came))
+	}
+	switch err {
+	case io.EOF:
+		s.show(false, pcap.Segment{FIN: true, HasAck: true}, nil)
+		s.received++
+	case syscall.ECONNRESET:
+		s.show(false, pcap.Segment{RST: true}, nil)
+	}
+	return n, err
+}
+
+// Writev is tcp.Conn's, of what the faults leave. A connection that they cut is
+// not there any more: ECONNRESET.
+func (s *Stream) Writev(v *tcp.Vectors, list [][]byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rng.Float64() < s.faults.Cut {
+		return 0, syscall.ECONNRESET
+	}
+	if s.rng.Float64() < s.faults.Corrupt {
+		list = s.corrupt(list)
+	}
+	n, err := s.Conn.Writev(v, list)
+	s.arrived(len(s.came)) // what is sent may be the answer
+	s.moved(true, list, n)
+	return n, err
+}
+
+// corrupt returns a copy of the front of a scatter list with one bit changed. The
+// copy may be shorter: what is not taken is written by another call.
+func (s *Stream) corrupt(list [][]byte) [][]byte {
+	const most = 64 << 10
+	s.spoiled = s.spoiled[:0]
+	for _, p := range list {
+		if room := most - len(s.spoiled); len(p) > room {
+			p = p[:room]
+		}
+		s.spoiled = append(s.spoiled, p...)
+	}
+	if n := len(s.spoiled); n > 0 {
+		bit := s.rng.Uint64N(uint64(8 * n))
+		s.spoiled[bit/8] ^= 1 << (bit % 8)
+	}
+	return [][]byte{s.spoiled}
+}
+
+// finish shows that no more follows.
+func (s *Stream) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ended && s.mss > 0 {
+		s.ended = true
+		s.arrived(len(s.came))
+		s.show(true, pcap.Segment{FIN: true, HasAck: true}, nil)
+		s.sent++
+	}
+}
+
+// CloseWrite is tcp.Conn's.
+func (s *Stream) CloseWrite() error {
+	s.finish()
+	return s.Conn.CloseWrite()
+}
+
+// Close is tcp.Conn's.
+func (s *Stream) Close() error {
+	s.finish()
+	return s.Conn.Close()
+}
+
+// Abort is tcp.Conn's.
+func (s *Stream) Abort() error {
+	s.mu.Lock()
+	if s.mss > 0 {
+		s.arrived(len(s.came))
+		s.show(true, pcap.Segment{RST: true, HasAck: true}, nil)
+	}
+	s.mu.Unlock()
+	return s.Conn.Abort()
+}
