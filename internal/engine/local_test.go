@@ -353,8 +353,11 @@ func TestHostileRing(t *testing.T) {
 		for i := range p {
 			p[i] = byte(r.Uint32())
 		}
-		if o.tx.Write(&ring.Message{}, [][]byte{p}) && o.tx.MustWake() {
-			o.out.Wake()
+		if memory := o.tx.Reserve(); memory != nil {
+			o.tx.Commit(copy(memory, p), &ring.Message{})
+			if o.tx.MustWake() {
+				o.out.Wake()
+			}
 		}
 	}
 	o.mu.Unlock()

@@ -17,11 +17,12 @@ type ringOut struct {
 	slot int
 	out  *ring.Out // nil within this process
 
-	mu    sync.Mutex     // innermost but for what PollOutput takes
-	tx    *ring.Producer // guarded by mu; unmapped when gone
-	gone  bool           // guarded by mu: the other end has ended
-	taken uint64         // guarded by mu: how far the other end had read when the ring was first found full
-	since monotime.Time  // guarded by mu: when that was; 0 while there is room
+	mu     sync.Mutex     // innermost but for what PollOutput takes
+	tx     *ring.Producer // guarded by mu; unmapped when gone
+	gone   bool           // guarded by mu: the other end has ended
+	memory []byte         // guarded by mu: where the next train goes; nil if there is no room
+	taken  uint64         // guarded by mu: how far the other end had read when the ring was first found full
+	since  monotime.Time  // guarded by mu: when that was; 0 while there is room
 }
 
 const (
@@ -41,7 +42,7 @@ type room uint8
 const (
 	ringReady room = iota
 	ringFull       // later
-	ringStuck      // nobody reads: what has no room is lost
+	ringStuck      // nobody reads: what is sent is lost
 	ringGone       // nothing, ever
 )
 
@@ -50,7 +51,7 @@ func (o *ringOut) roomLocked() room {
 	if o.gone {
 		return ringGone
 	}
-	if o.tx.Room(1) {
+	if o.memory = o.tx.Reserve(); o.memory != nil {
 		o.since = 0
 		return ringReady
 	}
@@ -143,25 +144,26 @@ func (c *roceConn) drainRing(now monotime.Time) bool {
 // reports false if there is none.
 func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
 	b.Limit(roce.MaxSegments)
-	b.Plain(true)
+	if c.ring.memory != nil {
+		b.Into(c.ring.memory)
+	}
 	b.Patient(c.late.waiting)
+	defer b.Reset()
 	if c.late.waiting {
 		if _, ok := c.packets.Patient(); ok {
 			return false // as in drain
 		}
 	}
 	if !c.packets.PollOutput(now, b) {
-		b.Reset()
 		return false
 	}
-	b.Seal()
 	w := &c.eng.wire
-	if c.ring.tx.Write(&ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag}, b.Iov()) {
-		w.localSent.Add(uint64(b.Len()))
-	} else {
+	if c.ring.memory == nil {
 		w.localLost.Add(uint64(b.Len()))
+		return true
 	}
-	b.Reset()
+	c.ring.tx.Commit(b.Bytes(), &ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
+	w.localSent.Add(uint64(b.Len()))
 	return true
 }
 

@@ -34,12 +34,13 @@ type Burst struct {
 	bytes    int
 	closed   bool // a shorter datagram ended the train
 	patient  bool // see Patient
-	plain    bool // see Plain
+	plain    bool // see Into
 	held     []mem.Span
 	scratch  []mem.Span
 	iov      [][]byte
 	arena    []byte
-	mark     int // arena bytes already in iov
+	own      []byte // the arena but for Into
+	mark     int    // arena bytes already in iov
 	// the datagram being built
 	open    int    // its size, 0 when none
 	written int    // its bytes so far
@@ -54,7 +55,8 @@ type undo struct{ arena, iov, held, mark int }
 
 // NewBurst returns an empty train with its buffers allocated.
 func NewBurst() *Burst {
-	return &Burst{limit: MaxSegments, arena: make([]byte, 0, arenaBytes), iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments), scratch: make([]mem.Span, 0, ib.MaxSGE)}
+	arena := make([]byte, 0, arenaBytes)
+	return &Burst{limit: MaxSegments, arena: arena, own: arena, iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments), scratch: make([]mem.Span, 0, ib.MaxSGE)}
 }
 
 // Reset releases what the train points at and empties it.
@@ -64,7 +66,7 @@ func (b *Burst) Reset() {
 		b.held[i] = mem.Span{}
 	}
 	clear(b.iov)
-	*b = Burst{limit: b.limit, held: b.held[:0], scratch: b.scratch, iov: b.iov[:0], arena: b.arena[:0]}
+	*b = Burst{limit: b.limit, held: b.held[:0], scratch: b.scratch, iov: b.iov[:0], arena: b.own, own: b.own}
 }
 
 // Limit sets how many datagrams a train may have: 1 where the system does not
@@ -78,10 +80,10 @@ func (b *Burst) Patient(yes bool) { b.patient = yes }
 // IsPatient returns what Patient said.
 func (b *Burst) IsPatient() bool { return b.patient }
 
-// Plain says that the train goes through memory that two processes share: there
-// is nothing on the way that the ICRC would find out about. It is 0, and memory
-// that is written meanwhile cannot make it wrong. Reset ends it.
-func (b *Burst) Plain(yes bool) { b.plain = yes }
+// Into has the train written to memory that another process shares, of at least
+// MaxTrainBytes: all of it is copied there, and there is nothing on the way that
+// the ICRC would find out about. It is 0. Reset ends it.
+func (b *Burst) Into(memory []byte) { b.arena, b.plain = memory[:0], true }
 
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
@@ -176,7 +178,7 @@ func (b *Burst) CopySpans(spans []mem.Span) bool {
 // Span adds n bytes of s from off, by reference when that pays. It takes over
 // the caller's hold on s. It returns false as CopySpan does.
 func (b *Burst) Span(s mem.Span, off, n int) (ok bool) {
-	if b.copies(n) {
+	if b.plain || n <= copyBelow || len(b.held) == cap(b.held) {
 		ok = b.CopySpan(s, off, n)
 		s.Release()
 		return ok
@@ -185,30 +187,13 @@ func (b *Burst) Span(s mem.Span, off, n int) (ok bool) {
 	b.flush()
 	from := len(b.iov)
 	b.iov = s.AppendSlices(b.iov, off, n)
-	b.written += n
-	if b.plain {
-		return true
-	}
 	for _, p := range b.iov[from:] {
 		if b.crc, ok = mem.Sum(b.crc, p, wire.Update); !ok {
 			return false
 		}
 	}
+	b.written += n
 	return true
-}
-
-// copies reports whether n bytes are copied rather than pointed at.
-func (b *Burst) copies(n int) bool { return n <= copyBelow || len(b.held) == cap(b.held) }
-
-// Changing adds n bytes of s from off that others may write meanwhile: by value
-// where the ICRC must match what is sent, else as Span. The caller keeps s and
-// releases it. It returns false as CopySpan does.
-func (b *Burst) Changing(s mem.Span, off, n int) bool {
-	if !b.plain || b.copies(n) {
-		return b.CopySpan(s, off, n)
-	}
-	s.Hold()
-	return b.Span(s, off, n)
 }
 
 // Spans is Span of all bytes of several; it takes over the hold on each.

@@ -4,6 +4,7 @@
 //
 //	process A                                              process B
 //	Producer ── entry, entry, … ──► [ ring, 1 MiB ] ──────► Consumer
+//	  Reserve, Commit                                         Next, Advance
 //	    │                                                      ▲
 //	    └── armed? one write to B's eventfd ──► B's poller ────┘
 //

@@ -23,6 +23,9 @@ const (
 // socket takes at once.
 const MaxBytes = 1 << 16
 
+// maxEntry is the room that the longest takes.
+const maxEntry = (headerBytes + MaxBytes + lineBytes - 1) &^ (lineBytes - 1)
+
 // MaxPackets bounds the packets of an entry.
 const MaxPackets = 64
 

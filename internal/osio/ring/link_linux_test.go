@@ -94,7 +94,7 @@ func TestMeeting(t *testing.T) {
 	if !in.Arm() {
 		t.Error("something waits in a new ring")
 	}
-	if !out.Write(&Message{Tag: 9}, [][]byte{[]byte("across")}) || !out.MustWake() {
+	if !out.write(&Message{Tag: 9}, []byte("across")) || !out.MustWake() {
 		t.Fatal("not written, or nobody to wake")
 	}
 	out.Wake()
@@ -299,7 +299,7 @@ func writeForEver(path string) {
 		for at := range b {
 			b[at] = byte(i)
 		}
-		for !out.Write(&Message{}, [][]byte{b[:1+i*37%len(b)]}) {
+		for !out.write(&Message{}, b[:1+i*37%len(b)]) {
 			if !out.Alive() {
 				os.Exit(0)
 			}

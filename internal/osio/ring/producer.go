@@ -1,10 +1,6 @@
 package ring
 
-import (
-	"sync/atomic"
-
-	"verbena/internal/mem"
-)
+import "sync/atomic"
 
 // Producer writes entries. Its calls must come one at a time.
 type Producer struct {
@@ -17,13 +13,6 @@ type Producer struct {
 
 func newProducer(memory []byte) *Producer {
 	return &Producer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt)}
-}
-
-// Room reports whether n entries of up to MaxBytes each fit.
-func (p *Producer) Room(n int) bool {
-	// One more of each: an entry may skip the rest of the ring, and the word
-	// after it is cleared.
-	return p.free((n + 1) * (entryBytes(MaxBytes) + lineBytes))
 }
 
 // free reports whether n bytes are free, looking at the consumer's index only if
@@ -49,40 +38,29 @@ func (p *Producer) Corrupt() bool { return p.corrupt }
 // Taken is how far the consumer has read: it changes while the consumer works.
 func (p *Producer) Taken() uint64 { return p.seen }
 
-// Write publishes the bytes of iov, 1 to MaxBytes, as one entry. It reports
-// false if there is no room or some of the bytes are not mapped any more; nothing
-// is published then. m.Data is not looked at.
-func (p *Producer) Write(m *Message, iov [][]byte) bool {
-	n := 0
-	for _, b := range iov {
-		n += len(b)
-	}
-	if n == 0 || n > MaxBytes {
-		return false
-	}
-	size := entryBytes(n)
+// Reserve returns memory for an entry of up to MaxBytes, nil if there is no room
+// for so many. The next Commit publishes what was written there.
+func (p *Producer) Reserve() []byte {
 	off := int(p.next % dataBytes)
 	rest := 0
-	if off+size > dataBytes {
+	if off+maxEntry > dataBytes {
 		rest = dataBytes - off
 	}
-	if !p.free(rest + size + lineBytes) {
-		return false
+	if !p.free(rest + maxEntry + lineBytes) {
+		return nil
 	}
 	if rest > 0 {
 		p.publish(skipLength, rest)
 		off = 0
 	}
-	at := off + headerBytes
-	for _, b := range iov {
-		if !mem.Copy(p.data[at:], b) {
-			return false
-		}
-		at += len(b)
-	}
-	word(p.data, off+8).Store(second(m))
-	p.publish(uint32(n), size)
-	return true
+	return p.data[off+headerBytes : off+headerBytes+MaxBytes : off+headerBytes+MaxBytes]
+}
+
+// Commit publishes the first n bytes, 1 to MaxBytes, of what Reserve returned, as
+// one entry. m.Data is not looked at.
+func (p *Producer) Commit(n int, m *Message) {
+	word(p.data, int(p.next%dataBytes)+8).Store(second(m))
+	p.publish(uint32(n), entryBytes(n))
 }
 
 // publish makes the entry at next, which is written but for its first word, the
@@ -95,5 +73,5 @@ func (p *Producer) publish(length uint32, size int) {
 }
 
 // MustWake reports whether the consumer sleeps and is to be woken by this call's
-// caller. It is called after Write, once for several.
+// caller. It is called after Commit, once for several.
 func (p *Producer) MustWake() bool { return p.armed.Load() != 0 && p.armed.Swap(0) != 0 }

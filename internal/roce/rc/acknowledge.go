@@ -208,8 +208,8 @@ func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
 }
 
 // sendReadResponse sends the next packet of a READ response, unless the train
-// cannot take it or the memory is gone. The memory belongs to an application
-// that may write it meanwhile.
+// cannot take it or the memory is gone. Its payload is copied: the memory
+// belongs to an application that may write it meanwhile.
 func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verdict) {
 	n := int(min(o.left, uint32(q.MTU)))
 	op, aeth := readOpcode(!o.begun, int(o.left) == n)
@@ -233,7 +233,7 @@ func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verd
 	if aeth {
 		b.AETH(wire.AETH{Syndrome: q.ackSyndrome(), MSN: o.msn})
 	}
-	if n > 0 && !b.Changing(s, 0, n) {
+	if n > 0 && !b.CopySpan(s, 0, n) {
 		b.Abort()
 		return false, ib.VendorFault
 	}
