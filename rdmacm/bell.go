@@ -2,15 +2,10 @@ package rdmacm
 
 import (
 	"sync"
-	"time"
 
 	"verbena/internal/monotime"
 	"verbena/internal/osio/udp"
 )
-
-// deafPause spaces the looks of a goroutine whose bell is broken: the
-// application has closed the descriptors.
-const deafPause = 10 * time.Millisecond
 
 // bell wakes the manager's goroutine. A channel and a timer would start the Go
 // runtime's poller, and the runtime ends a process that closes all its
@@ -41,9 +36,7 @@ func (b *bell) wait(until monotime.Time) {
 	if until != monotime.Never {
 		d = max(until.Sub(monotime.Now()), 0)
 	}
-	if _, err := b.poller.Wait(d, make([]uint64, 1)); err != nil {
-		time.Sleep(deafPause)
-	}
+	b.poller.Wait(d, make([]uint64, 1)) // fails if the application has closed the descriptors, slowly
 }
 
 func (b *bell) close() {

@@ -2,8 +2,9 @@ package rdmacm
 
 import (
 	"context"
-	"net"
 	"net/netip"
+
+	"verbena/internal/osio/udp"
 )
 
 // BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard
@@ -81,7 +82,10 @@ func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 		return invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), local)
 	}
 	if id.place.verbs == nil {
-		local, err := sourceFor(ctx, peer.Addr())
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		local, err := udp.SourceFor(netip.AddrPortFrom(peer.Addr(), 4791))
 		if err != nil {
 			return err
 		}
@@ -108,18 +112,6 @@ func loopbackOf(a netip.Addr) netip.Addr {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
 	return netip.IPv6Loopback()
-}
-
-// sourceFor asks the system's routes which address packets to dst leave from.
-// Connecting a datagram socket sends nothing.
-func sourceFor(ctx context.Context, dst netip.Addr) (netip.Addr, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "udp", netip.AddrPortFrom(dst, 4791).String())
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	defer c.Close()
-	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
 }
 
 // ResolveRoute finds the path to the peer: rdma_resolve_route(3). Over Ethernet

@@ -1,8 +1,6 @@
 package verbs
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +10,7 @@ import (
 
 	"verbena/internal/device"
 	"verbena/internal/engine"
+	"verbena/internal/osio/entropy"
 	"verbena/internal/osio/tap"
 	"verbena/internal/stats"
 )
@@ -130,8 +129,4 @@ func (h *host) release() error {
 
 // randomKey is the source of memory keys, which peers must not be able to
 // guess.
-func randomKey() uint32 {
-	var b [4]byte
-	rand.Read(b[:]) // never fails: crypto/rand.Read
-	return binary.NativeEndian.Uint32(b[:])
-}
+func randomKey() uint32 { return uint32(entropy.Uint64()) }

@@ -170,7 +170,7 @@ func (g *background) wait(now monotime.Time) {
 		d = max(until.Sub(now), 0)
 	}
 	_, err := g.look(d)
-	if err != nil {
+	if err != nil { // the application has closed the descriptors
 		g.eng.wire.readErrors.Add(1)
 	}
 	g.eng.local.disarm()
@@ -224,12 +224,17 @@ func (g *background) kick() {
 	}
 }
 
+// stop ends the goroutine, unless it has lost what would wake it.
 func (g *background) stop() {
 	g.stopping.Store(true)
-	g.wake()
-	g.done.Wait()
+	if !g.poller.Lost() {
+		g.wake()
+		g.done.Wait()
+	}
 }
 
 func (g *background) close() {
-	g.poller.Close()
+	if !g.poller.Lost() {
+		g.poller.Close()
+	}
 }

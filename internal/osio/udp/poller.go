@@ -144,5 +144,10 @@ func (p *Poller) Wake() { p.wait.wake() }
 // does what Wake does. It stays the Poller's. -1 where there is none.
 func (p *Poller) WakeFD() int { return p.wait.wakeFD() }
 
+// Lost reports whether the application has closed the Poller's descriptors
+// behind our back. Wait may never return then, and Close must not be called: the
+// numbers may be other files' by now.
+func (p *Poller) Lost() bool { return p.wait.lost() }
+
 // Close frees the Poller's descriptors, not the sockets. Nobody may be in Wait.
 func (p *Poller) Close() error { return p.wait.close() }

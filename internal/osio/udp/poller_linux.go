@@ -3,6 +3,7 @@ package udp
 import (
 	"encoding/binary"
 	"os"
+	"strconv"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,9 @@ const maxEvents = 64
 // wakeID marks the eventfd among the events. A socket cannot have it: ids are
 // kept as two halves of the event's data and this one is refused by add.
 const wakeID = ^uint64(0)
+
+// lostPause spaces the waits on a descriptor that is closed.
+const lostPause = 10 * monotime.Millisecond
 
 // waiter is an epoll descriptor and an eventfd that interrupts it.
 type waiter struct {
@@ -72,6 +76,10 @@ func (w *waiter) wait(timeout monotime.Duration, ready []uint64) (int, error) {
 		return 0, nil
 	}
 	if err != nil {
+		// The application has closed the descriptor. Who goes on all the same
+		// should do so slowly; without a timer, which would start the Go runtime's
+		// poller for the application to close.
+		unix.Nanosleep(&unix.Timespec{Nsec: int64(lostPause)}, nil)
 		return 0, os.NewSyscallError("epoll_wait", err)
 	}
 	m := 0
@@ -102,6 +110,19 @@ func (w *waiter) wake() {
 }
 
 func (w *waiter) wakeFD() int { return w.event }
+
+// lost asks /proc, as all files of these kinds are one to fstat.
+func (w *waiter) lost() bool {
+	for fd, want := range map[int]string{w.epoll: "anon_inode:[eventpoll]", w.event: "anon_inode:[eventfd]"} {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
+			return true
+		}
+		if is, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)); err == nil && is != want {
+			return true
+		}
+	}
+	return false
+}
 
 func (w *waiter) close() error {
 	held.Remove(w.event)

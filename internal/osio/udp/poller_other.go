@@ -23,6 +23,7 @@ func (w *waiter) add(int, uint64) error             { return errors.ErrUnsupport
 func (w *waiter) remove(int) error                  { return errors.ErrUnsupported }
 func (w *waiter) setPaused(int, uint64, bool) error { return errors.ErrUnsupported }
 func (w *waiter) wakeFD() int                       { return -1 }
+func (w *waiter) lost() bool                        { return false }
 func (w *waiter) close() error                      { return nil }
 
 func (w *waiter) wait(timeout monotime.Duration, _ []uint64) (int, error) {
