@@ -1,0 +1,16 @@
+// Package bridge joins the windows of two nodes, as a non-transparent bridge
+// does: it is the back end below package channel.
+//
+//	shm   two processes: each makes its window (a sealed memfd) and passes it over
+//	      a Unix socket, with an eventfd to be woken by
+//	map   a file, or the BAR of a PCI device (sysfs resourceN, QEMU's ivshmem),
+//	      that both map: the lower half is the window of side 0. There is nothing
+//	      to wake with: who waits looks again and again
+//	tcp   the writes go through a stream, and whoever reads it carries them out
+//
+// A Link is used by one thread at a time. It works on bare descriptors: nothing
+// here starts a goroutine or the runtime's poller.
+//
+// It must not know what is written; it knows the heads of the stream (wire/ntb)
+// and that a batch can be carried out on a window.
+package bridge

@@ -1,0 +1,79 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"verbena/internal/ntb/channel"
+	"verbena/internal/ntb/window"
+)
+
+// Errors of links.
+var (
+	ErrLost     = errors.New("bridge: the peer is gone")
+	ErrTimeout  = errors.New("bridge: nobody came in time")
+	ErrProtocol = errors.New("bridge: the peer speaks another protocol")
+	ErrInUse    = errors.New("bridge: this side is in use")
+	ErrConfig   = errors.New("bridge: invalid configuration")
+)
+
+// A Link is an open back end.
+type Link interface {
+	// Own returns the window that the peer writes.
+	Own() *window.Window
+	// PeerBytes returns the length of the window that Write writes.
+	PeerBytes() uint64
+	// Write carries a batch out, which may be reset after. channel.ErrFault: it
+	// stopped at memory that is not mapped any more; the link goes on.
+	Write(b *channel.Batch) error
+	// Flush goes on with what an earlier Write has left over. While it reports
+	// pending, no batch should be made.
+	Flush() (pending bool, err error)
+	// Ring wakes the peer, if the link does not do so by itself.
+	Ring()
+	// Receive takes what has come.
+	Receive() error
+	// Wait returns when something may have come, there is room to Flush, or d is
+	// over. Receive follows.
+	Wait(d time.Duration) error
+	// Close ends the link.
+	Close() error
+}
+
+// Limits of a window.
+const (
+	MinWindowBytes = 1 << 17
+	MaxWindowBytes = 1 << 40
+)
+
+// An Endpoint is one link of a tcp device's configuration.
+type Endpoint struct {
+	Serve bool // wait for the peer, instead of going to it
+	Addr  netip.AddrPort
+}
+
+// ParseEndpoints reads a configuration as the original has it: links, each
+// s:ADDR:PORT or c:ADDR:PORT, with commas between; IPv6 addresses in brackets.
+//
+// Errors: ErrConfig.
+func ParseEndpoints(s string) (list []Endpoint, err error) {
+	for _, part := range strings.Split(s, ",") {
+		kind, addr, _ := strings.Cut(part, ":")
+		ap, err := netip.ParseAddrPort(addr)
+		if err != nil || kind != "s" && kind != "c" || ap.Port() == 0 {
+			return nil, fmt.Errorf("%w: %q is not s:ADDR:PORT or c:ADDR:PORT", ErrConfig, part)
+		}
+		list = append(list, Endpoint{Serve: kind == "s", Addr: ap})
+	}
+	return list, nil
+}
+
+func checkBytes(n uint64) error {
+	if n < MinWindowBytes || n > MaxWindowBytes || n%4096 != 0 {
+		return fmt.Errorf("%w: a window of %d bytes", ErrConfig, n)
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package bridge
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/ntb/channel"
+	wire "verbena/internal/wire/ntb"
+)
+
+func localhost(port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+}
+
+// port returns the port that a listener was given.
+func (l *Listener) port(t *testing.T) uint16 {
+	sa, err := unix.Getsockname(int(l.f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint16(sa.(*unix.SockaddrInet4).Port)
+}
+
+func TestParseEndpoints(t *testing.T) {
+	got, err := ParseEndpoints("s:10.0.0.1:4000,c:[fe80::1%eth0]:5")
+	if err != nil || len(got) != 2 || !got[0].Serve || got[1].Serve || got[0].Addr != netip.MustParseAddrPort("10.0.0.1:4000") || got[1].Addr.Port() != 5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:1.2.3.4", "s:1.2.3.4:0", "s:host:5", "s:1.2.3.4:5,", "c:1.2.3.4:70000"} {
+		if got, err := ParseEndpoints(s); !errors.Is(err, ErrConfig) {
+			t.Errorf("%q: %+v, %v", s, got, err)
+		}
+	}
+}
+
+// pairs opens both ends of each kind in this process.
+func pairs(t *testing.T) map[string][2]Link {
+	m := map[string][2]Link{}
+	join := func(kind string, l *Listener, err error, dial func() (Link, error)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		type result struct {
+			l   Link
+			err error
+		}
+		c := make(chan result)
+		go func() {
+			x, err := dial()
+			c <- result{x, err}
+		}()
+		a, err := l.Accept(5 * time.Second)
+		b := <-c
+		if err != nil || b.err != nil {
+			t.Fatal(kind, err, b.err)
+		}
+		m[kind] = [2]Link{a, b.l}
+		t.Cleanup(func() { a.Close(); b.l.Close(); l.Close() })
+	}
+	path := filepath.Join(t.TempDir(), "shm")
+	l, err := ListenShm(path, windowBytes)
+	join("shm", l, err, func() (Link, error) { return DialShm(path, 2*windowBytes, time.Second) })
+	l, err = ListenTCP(Endpoint{Addr: localhost(0)}, windowBytes)
+	join("tcp", l, err, func() (Link, error) {
+		return DialTCP(Endpoint{Addr: localhost(l.port(t))}, 2*windowBytes, time.Second)
+	})
+	file := filepath.Join(t.TempDir(), "bar")
+	if err := os.WriteFile(file, make([]byte, 2*windowBytes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var both [2]Link
+	for side := range both {
+		if both[side], err = Map(file, side); err != nil {
+			t.Fatal(err)
+		}
+		x := both[side]
+		t.Cleanup(func() { x.Close() })
+	}
+	if _, err := Map(file, 1); !errors.Is(err, ErrInUse) {
+		t.Errorf("a side twice: %v", err)
+	}
+	m["map"] = both
+	return m
+}
+
+// What one writes the other has, in order, whatever its length.
+func TestWritesArrive(t *testing.T) {
+	for kind, p := range pairs(t) {
+		for dir := range 2 {
+			from, to := p[dir], p[1-dir]
+			if from.PeerBytes() != to.Own().Len() {
+				t.Errorf("%s: %d bytes, the peer has %d", kind, from.PeerBytes(), to.Own().Len())
+			}
+			b := channel.NewBatch()
+			big := make([]byte, 300<<10)
+			for i := range big {
+				big[i] = byte(i * 7)
+			}
+			b.Copy(0x1003, big)
+			b.Word4(wire.OffPing, 77)
+			b.Word8(wire.OffEcho, 1<<40)
+			if err := from.Write(b); err != nil {
+				t.Fatal(kind, err)
+			}
+			for end := time.Now().Add(5 * time.Second); to.Own().Load8(wire.OffEcho) != 1<<40; {
+				if _, err := from.Flush(); err != nil {
+					t.Fatal(kind, err)
+				}
+				if err := to.Receive(); err != nil {
+					t.Fatal(kind, err)
+				}
+				if err := to.Wait(time.Millisecond); err != nil {
+					t.Fatal(kind, err)
+				}
+				if time.Now().After(end) {
+					t.Fatal(kind, ": never")
+				}
+			}
+			got, _ := to.Own().Bytes(0x1003, uint64(len(big)))
+			if string(got) != string(big) || to.Own().Load4(wire.OffPing) != 77 {
+				t.Errorf("%s: other bytes", kind)
+			}
+			b.Reset()
+			b.Copy(from.PeerBytes()-1, []byte("xy"))
+			if err := from.Write(b); kind != "tcp" && err != channel.ErrOutside {
+				t.Errorf("%s: a write outside: %v", kind, err)
+			} else if kind == "tcp" { // there the other end says no
+				for end := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(end); err = to.Receive() {
+					to.Wait(time.Millisecond)
+				}
+				if err != ErrProtocol {
+					t.Errorf("tcp: a write outside: %v", err)
+				}
+				break
+			}
+		}
+	}
+}
+
+// Who waits is woken, and learns that the peer has gone.
+func TestWaitIsWoken(t *testing.T) {
+	for kind, p := range pairs(t) {
+		b := channel.NewBatch()
+		b.Word4(wire.OffSignal, 5)
+		woken := make(chan time.Duration)
+		go func() {
+			from := time.Now()
+			if err := p[0].Wait(20 * time.Second); err != nil {
+				t.Error(kind, err)
+			}
+			woken <- time.Since(from)
+		}()
+		if err := p[1].Write(b); err != nil {
+			t.Fatal(kind, err)
+		}
+		p[1].Ring()
+		if d := <-woken; d > 10*time.Second {
+			t.Errorf("%s: woken after %v", kind, d)
+		}
+		if kind == "map" {
+			continue // tells nothing: the heartbeat does
+		}
+		p[1].Close()
+		var err error
+		for end := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(end); {
+			if err = p[0].Wait(time.Second); err == nil {
+				err = p[0].Receive()
+			}
+		}
+		if err != ErrLost {
+			t.Errorf("%s: the peer has closed: %v", kind, err)
+		}
+	}
+}
+
+// A TCP peer that is none, or wants to write where it may not.
+func TestHostileStream(t *testing.T) {
+	greeting := wire.Greeting{WindowBytes: windowBytes}.Append(nil)
+	message := func(to, n uint64, data string) []byte {
+		return append(wire.Message{To: to, Bytes: n}.Append(nil), data...)
+	}
+	for name, c := range map[string]struct {
+		sends []byte
+		opens bool
+		want  error
+	}{
+		"HTTP":                {[]byte("GET / HTTP/1.1\r\n\r\n"), false, ErrProtocol},
+		"nothing":             {nil, false, ErrLost},
+		"no window":           {wire.Greeting{}.Append(nil), false, ErrProtocol},
+		"a window of 2^63":    {wire.Greeting{WindowBytes: 1 << 63}.Append(nil), false, ErrProtocol},
+		"garbage":             {append(greeting, make([]byte, 64)...), true, ErrProtocol},
+		"outside":             {append(greeting, message(windowBytes, 1, "x")...), true, ErrProtocol},
+		"wraps":               {append(greeting, message(^uint64(0)-1, 8, "12345678")...), true, ErrProtocol},
+		"longer than memory":  {append(greeting, message(0, 1<<62, "x")...), true, ErrProtocol},
+		"goes in the middle":  {append(greeting, message(4096, 100, "x")...), true, ErrLost},
+		"a word, in two":      {append(greeting, message(4096, 8, "1234")...), true, ErrLost},
+		"half a message head": {append(greeting, message(0, 0, "")[:20]...), true, ErrLost},
+	} {
+		l, err := ListenTCP(Endpoint{Addr: localhost(0)}, windowBytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		family, sa := sockaddr(localhost(l.port(t)))
+		f, err := connect(family, unix.SOCK_STREAM, sa, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.sends) > 0 {
+			if _, err := unix.Write(int(f), c.sends); err != nil {
+				t.Fatal(err)
+			}
+		}
+		unix.Shutdown(int(f), unix.SHUT_WR)
+		x, err := l.Accept(5 * time.Second)
+		if (err == nil) != c.opens {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			for end := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(end); err = x.Receive() {
+				x.Wait(time.Millisecond)
+			}
+			if v := x.Own().Load8(4096); v != 0 && name == "a word, in two" {
+				t.Errorf("half a word was written: %#x", v)
+			}
+			x.Close()
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		f.close()
+		l.Close()
+	}
+}
+
+// A peer whose window could be made shorter under us, or that passes something else.
+func TestHostileShm(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shm")
+	l, err := ListenShm(path, windowBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := ListenShm(path, windowBytes); !errors.Is(err, ErrInUse) {
+		t.Errorf("a path twice: %v", err)
+	}
+	l.Accept(time.Second) // the look whether somebody is there
+	greeting := wire.Greeting{WindowBytes: windowBytes}.Append(nil)
+	memfd := func(n int64, seal int) int {
+		f, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Ftruncate(f, n)
+		unix.FcntlInt(uintptr(f), unix.F_ADD_SEALS, seal)
+		t.Cleanup(func() { unix.Close(f) })
+		return f
+	}
+	bell, _ := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+	blocks, _ := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	defer unix.Close(bell)
+	defer unix.Close(blocks)
+	for name, c := range map[string]struct {
+		greeting []byte
+		fds      []int
+		want     error
+	}{
+		"nothing passed":     {greeting, nil, ErrProtocol},
+		"one passed":         {greeting, []int{bell}, ErrProtocol},
+		"not sealed":         {greeting, []int{memfd(windowBytes, 0), bell}, ErrProtocol},
+		"shorter than said":  {greeting, []int{memfd(4096, seals), bell}, ErrProtocol},
+		"no memory":          {greeting, []int{bell, bell}, ErrProtocol},
+		"a bell that blocks": {greeting, []int{memfd(windowBytes, seals), blocks}, ErrProtocol},
+		"three passed":       {greeting, []int{memfd(windowBytes, seals), bell, bell}, ErrProtocol},
+		"half a greeting":    {greeting[:8], []int{memfd(windowBytes, seals), bell}, ErrProtocol},
+		"a good one":         {greeting, []int{memfd(windowBytes, seals), bell}, nil},
+	} {
+		f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: path}, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var oob []byte
+		if c.fds != nil {
+			oob = unix.UnixRights(c.fds...)
+		}
+		if err := unix.Sendmsg(int(f), c.greeting, oob, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		x, err := l.Accept(5 * time.Second)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		if err == nil {
+			x.Close()
+		}
+		f.close()
+	}
+}
+
+// A socket that a dead process left is replaced.
+func TestLeftOverSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shm")
+	f, err := socket(unix.AF_UNIX, unix.SOCK_SEQPACKET)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(int(f), &unix.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	f.close()
+	l, err := ListenShm(path, windowBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Error("the socket is left over")
+	}
+	if _, err := DialShm(path, windowBytes, time.Second); err != ErrLost {
+		t.Errorf("nobody listens: %v", err)
+	}
+	if _, err := ListenShm(path, 1000); !errors.Is(err, ErrConfig) {
+		t.Errorf("a window of 1000 bytes: %v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package bridge
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
+)
+
+// fd is a descriptor that a forked child must close.
+type fd int
+
+const none fd = -1
+
+func hold(n int) fd {
+	held.Add(n)
+	return fd(n)
+}
+
+func (f *fd) close() {
+	if *f != none {
+		held.Remove(int(*f))
+		unix.Close(int(*f))
+		*f = none
+	}
+}
+
+// poll waits until one of the descriptors has what it is to have. It reports
+// whether one has.
+func poll(list []unix.PollFd, d time.Duration) (bool, error) {
+	for end := time.Now().Add(d); ; {
+		ms := int((time.Until(end) + time.Millisecond - 1) / time.Millisecond)
+		n, err := unix.Poll(list, max(ms, 0))
+		switch {
+		case err == nil:
+			return n > 0, nil
+		case err != unix.EINTR:
+			return false, os.NewSyscallError("poll", err)
+		}
+	}
+}
+
+// await waits for one descriptor.
+func await(f fd, events int16, d time.Duration) error {
+	ok, err := poll([]unix.PollFd{{Fd: int32(f), Events: events}}, d)
+	if err == nil && !ok {
+		return ErrTimeout
+	}
+	return err
+}
+
+func socket(family, typ int) (fd, error) {
+	n, err := unix.Socket(family, typ|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return none, os.NewSyscallError("socket", err)
+	}
+	return hold(n), nil
+}
+
+// A Listener waits for peers.
+type Listener struct {
+	f    fd
+	open func(f fd) (Link, error)
+	path string // to be removed
+}
+
+// Accept returns the link of the next peer that comes within d. A peer that
+// does not speak the protocol is sent away: ErrProtocol or ErrLost.
+func (l *Listener) Accept(d time.Duration) (Link, error) {
+	for end := time.Now().Add(d); ; {
+		if err := await(l.f, unix.POLLIN, time.Until(end)); err != nil {
+			return nil, err
+		}
+		n, _, err := unix.Accept4(int(l.f), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, os.NewSyscallError("accept4", err)
+		}
+		return l.open(hold(n))
+	}
+}
+
+// Close stops listening.
+func (l *Listener) Close() error {
+	l.f.close()
+	if l.path != "" {
+		return unix.Unlink(l.path)
+	}
+	return nil
+}
+
+func listen(family, typ int, sa unix.Sockaddr, open func(fd) (Link, error)) (*Listener, error) {
+	f, err := socket(family, typ)
+	if err != nil {
+		return nil, err
+	}
+	if family != unix.AF_UNIX {
+		err = os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+	}
+	if err == nil {
+		err = os.NewSyscallError("bind", unix.Bind(int(f), sa))
+	}
+	if err == nil {
+		err = os.NewSyscallError("listen", unix.Listen(int(f), 4))
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	return &Listener{f: f, open: open}, nil
+}
+
+// connect is one try; a peer that does not listen is ErrLost.
+func connect(family, typ int, sa unix.Sockaddr, d time.Duration) (fd, error) {
+	f, err := socket(family, typ)
+	if err != nil {
+		return none, err
+	}
+	err = unix.Connect(int(f), sa)
+	if errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
+		if err = await(f, unix.POLLOUT, d); err == nil {
+			var n int
+			if n, err = unix.GetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_ERROR); err == nil && n != 0 {
+				err = unix.Errno(n)
+			}
+		}
+	}
+	if err == nil {
+		return f, nil
+	}
+	f.close()
+	for _, e := range []error{unix.ECONNREFUSED, unix.ENOENT, unix.ECONNRESET, unix.EAGAIN} {
+		if errors.Is(err, e) {
+			return none, ErrLost
+		}
+	}
+	return none, err
+}
+
+func sockaddr(a netip.AddrPort) (family int, sa unix.Sockaddr) {
+	if ip := a.Addr().Unmap(); ip.Is4() {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: ip.As4()}
+	}
+	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+}
