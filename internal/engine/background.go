@@ -30,6 +30,7 @@ type background struct {
 	ready    [16]uint64
 	linger   monotime.Duration // of the goroutine alone
 	attend   attendance        // of the goroutine alone
+	slept    bool              // of the goroutine alone: with a timer
 
 	woken atomic.Bool // the application was given an event since the last read
 }
@@ -145,6 +146,12 @@ const (
 func (g *background) sleep(now monotime.Time) { g.sleepUntil(now, now.Add(g.backoff)) }
 
 func (g *background) sleepUntil(now, until monotime.Time) {
+	if !g.slept && g.poller.Lost() {
+		// The application has closed all descriptors: the first timer would have the
+		// Go runtime open some under their numbers, which are about to be closed.
+		return
+	}
+	g.slept = true
 	until = g.publish(until)
 	g.napping.Store(true)
 	if !g.kicked.Load() {
