@@ -179,6 +179,19 @@ func TestWaitIsWoken(t *testing.T) {
 	}
 }
 
+// Who polls and never waits learns of the peer's end too.
+func TestPollingNoticesTheEnd(t *testing.T) {
+	p := pairs(t)["shm"]
+	p[1].Close()
+	var err error
+	for i := 0; err == nil && i < 2*lookEvery; i++ {
+		err = p[0].Receive()
+	}
+	if err != ErrLost {
+		t.Errorf("%v", err)
+	}
+}
+
 // A TCP peer that is none, or wants to write where it may not.
 func TestHostileStream(t *testing.T) {
 	greeting := wire.Greeting{WindowBytes: windowBytes}.Append(nil)
