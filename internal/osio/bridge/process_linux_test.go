@@ -411,7 +411,10 @@ func TestKilledPeer(t *testing.T) {
 					cmd.Process.Kill()
 					close(killed)
 				}()
-				for c.round() {
+				// Through a file only the heartbeat tells, or else the next process.
+				if kind != "map" || k%4 == 0 {
+					for c.round() {
+					}
 				}
 				<-killed
 				if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() == 3 {
