@@ -8,6 +8,7 @@ import (
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
+	wire "verbena/internal/wire/iwarp"
 	wiretrp "verbena/internal/wire/trp"
 )
 
@@ -36,6 +37,7 @@ type Association struct {
 	now      monotime.Time
 	link     []trp.Event
 	past     trp.Counters // of associations before
+	claims   int          // messages held back that want a receive
 }
 
 // NewAssociation returns a queue pair in the RESET state, without an
@@ -96,6 +98,7 @@ func (a *Association) take(c *trp.Conn, s wiretrp.Setup, maxSegment int) {
 	if a.conn != nil {
 		a.past.Add(a.conn.Counters())
 	}
+	a.claims = 0
 	a.conn, a.local, a.passed, a.settings = c, s, 0, urdmaSettings(maxSegment)
 }
 
@@ -295,10 +298,28 @@ type segments struct {
 }
 
 // HandleSegment takes a segment. The first one may be what tells that the
-// association is established.
+// association is established. A message that finds no receive is not taken: it
+// comes again, for as long as its sender tries. So a receiver may be late, as
+// with InfiniBand.
 func (s segments) HandleSegment(now monotime.Time, seq uint64, segment []byte) bool {
 	s.settle(now)
-	return s.order.HandleSegment(now, seq, segment)
+	begins := wantsReceive(segment)
+	if begins && s.claims >= s.RQ.Len() && s.receptive() {
+		return false
+	}
+	s.claims += int(b2u(begins))
+	ok := s.order.HandleSegment(now, seq, segment)
+	if !ok {
+		s.claims -= int(b2u(begins))
+	}
+	return ok
+}
+
+// wantsReceive reports whether a message begins with a segment for which a
+// receive is needed.
+func wantsReceive(segment []byte) bool {
+	h, _, ok := wire.ParseHeader(segment)
+	return ok && !h.Tagged && h.QN == wire.QNSend && h.MO == 0
 }
 
 func (s segments) HandleInOrder(now monotime.Time, next uint64) { s.order.HandleInOrder(now, next) }
@@ -311,6 +332,7 @@ type sequence struct{ *Association }
 // HandleNext takes the next segment. After an error of the queue pair none
 // counts, but its end must come: they are taken all the same.
 func (s sequence) HandleNext(now monotime.Time, segment []byte) bool {
+	s.claims -= int(b2u(wantsReceive(segment)))
 	s.BeginSegment(len(segment))
 	s.SegmentData(segment)
 	s.EndSegment(now)

@@ -399,6 +399,41 @@ func TestAssociationTooLate(t *testing.T) {
 	a.wantState("a", ib.QPErr)
 }
 
+// A SEND that finds no receive is not taken, whether it comes in its turn or
+// early; with receives it comes again.
+func TestAssociationLateReceive(t *testing.T) {
+	a, b := associated(t)
+	a.fill(0, 3000, 1)
+	a.do(a.write(0, 10, b.end, 5000), a.send(0, 10), a.send(10, 10), a.send(20, 10), a.write(0, 10, b.end, 5010))
+	out := a.out
+	a.out = nil
+	b.postRecv(1, b.sge(0, 10))
+	for _, i := range []int{2, 3, 4, 0, 1} { // of three SENDs two come early, and there is one receive
+		b.take(a, out[i])
+	}
+	talk(a, b)
+	if n := b.a.Conn().Counters().By[trp.RefusedByUpper]; n == 0 {
+		t.Fatal("nothing was refused")
+	}
+	b.postRecv(2, b.sge(10, 10))
+	b.postRecv(3, b.sge(20, 10))
+	for range 3 {
+		if at := a.a.NextTimeout(); at != monotime.Never {
+			a.now = at
+			a.a.HandleTimeout(at)
+		}
+		talk(a, b)
+	}
+	for id := range uint64(3) {
+		b.wantRecv("it came again", id+1, ib.WCSuccess)
+	}
+	b.wantBytes("SENDs", 0, a.bytes[:30])
+	b.wantBytes("WRITE behind them", 5010, a.bytes[:10])
+	for id := range uint64(5) {
+		a.wantWC("all are done", id+1, ib.WCSuccess)
+	}
+}
+
 func fromHex(t testing.TB, s string) []byte {
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
 	if err != nil {

@@ -27,7 +27,8 @@
 //   - a WRITE or SEND is complete when its buffer is free, that is, written to
 //     the stream; the peer's word of failure comes as a Terminate, and finds it
 //     completed. A READ or atomic completes with its data;
-//   - there is no RNR: a SEND that finds no receive ends the stream;
+//   - there is no RNR: a SEND that finds no receive ends the stream; over TRP it
+//     is sent again until there is one, or the sender gives up;
 //   - one error ends the stream for both: who finds it sends a Terminate;
 //   - immediate data is a message of its own behind the WRITE, and like atomics
 //     RFC 7306's: only where both sides have it. There is no SEND with immediate;

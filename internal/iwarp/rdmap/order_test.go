@@ -109,3 +109,26 @@ func TestLocalInvalidateWaits(t *testing.T) {
 	a.post(r)
 	a.wantWC("the key is gone", 6, ib.WCLocProtErr)
 }
+
+// TestLocalOperationsNeedNoPeer: a responder that may not send yet, because its
+// peer has not spoken, does its local operations nevertheless, in order.
+func TestLocalOperationsNeedNoPeer(t *testing.T) {
+	a, b := pair(t)
+	mr, err := b.table.AllocFast(pd, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mr.Map([][]byte{b.bytes[:4096]}, 0x9000); err != nil {
+		t.Fatal(err)
+	}
+	inv := queue.SendWQE{Opcode: ib.WRLocalInv, InvalidateKey: mr.RKey()}
+	b.post(queue.SendWQE{Opcode: ib.WRRegMR, Region: mr, RKey: mr.RKey(), Access: ib.AccessLocalWrite}, inv, b.send(0, 10), inv)
+	b.wantWC("REG_MR", 1, ib.WCSuccess)
+	b.wantWC("LOCAL_INV", 2, ib.WCSuccess)
+	b.wantQuiet("the SEND waits for the peer, and what is behind it")
+	a.postRecv(7, a.sge(0, 100))
+	a.post(a.write(200, 1, b, 200))
+	carry(a, b)
+	b.wantWC("the SEND", 3, ib.WCSuccess)
+	b.wantWC("LOCAL_INV behind it", 4, ib.WCSuccess)
+}

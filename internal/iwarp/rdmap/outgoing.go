@@ -52,7 +52,9 @@ func (q *QP) Peek(now monotime.Time) (head []byte, p *mpa.Payload, ok bool) {
 		o.source, ok = fromTerminate, true
 		q.peekTerminate()
 	case q.resp.term != termNone:
-	case q.State() != ib.QPRTS && q.State() != ib.QPSQD || q.awaiting || q.closing != KeepOpen:
+	case q.State() != ib.QPRTS && q.State() != ib.QPSQD || q.closing != KeepOpen:
+	case q.awaiting:
+		q.runLocals(now)
 	case q.req.rtrDue:
 		o.source, ok = fromRTR, true
 		q.peekRTR()

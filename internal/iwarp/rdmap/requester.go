@@ -337,6 +337,17 @@ func (q *QP) runLocal(now monotime.Time, w *queue.SendWQE) bool {
 	return true
 }
 
+// runLocals executes the local operations that are next: they need no peer.
+func (q *QP) runLocals(now monotime.Time) {
+	r := &q.req
+	for r.cur < q.SQ.Tail() && !r.blocked && q.State() == ib.QPRTS {
+		w := q.SQ.AtAbs(r.cur)
+		if !qp.IsLocal(w.Opcode) || !q.runLocal(now, w) {
+			return
+		}
+	}
+}
+
 // failWQE marks a work request that cannot be sent. It completes with its error
 // once everything before it has completed.
 func (q *QP) failWQE(now monotime.Time, w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
