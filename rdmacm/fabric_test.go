@@ -22,6 +22,7 @@ import (
 type fabric struct {
 	t     *testing.T
 	madCh chan func()
+	bells []*bell // of the processes
 
 	mu    sync.Mutex
 	nodes map[uint8]*process // guarded by mu
@@ -58,7 +59,13 @@ func newFabric(t *testing.T) *fabric {
 		}
 	}()
 	// Runs after the cleanup of every process, which waits for its end.
-	t.Cleanup(func() { close(f.madCh); <-done })
+	t.Cleanup(func() {
+		close(f.madCh)
+		<-done
+		for _, b := range f.bells { // nobody rings any more
+			b.poller.Close()
+		}
+	})
 	return f
 }
 
@@ -70,9 +77,10 @@ func (f *fabric) process(slot uint8) *process {
 	f.mu.Lock()
 	f.nodes[slot] = p
 	f.mu.Unlock()
-	m, err := newManager(p, ib.GUID(slot))
+	b, err := newBell()
 	check(f.t, err)
-	p.manager = m
+	f.bells = append(f.bells, b)
+	p.manager = newManager(p, ib.GUID(slot), b)
 	p.manager.join()
 	p.manager.start()
 	f.t.Cleanup(func() {

@@ -43,6 +43,10 @@ type manager struct {
 var (
 	managerMu  sync.Mutex
 	theManager *manager // guarded by managerMu
+
+	// theBell is that of the process's managers, one after the other. It is never
+	// taken down: a manager that ends cannot know that nobody rings any more.
+	theBell *bell // guarded by managerMu
 )
 
 // acquireManager returns the process's manager for one more identifier,
@@ -57,11 +61,13 @@ func acquireManager() (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newManager(backdoor.Engine(c), c.Info().GUID)
-	if err != nil {
-		c.Close()
-		return nil, err
+	if theBell == nil {
+		if theBell, err = newBell(); err != nil {
+			c.Close()
+			return nil, err
+		}
 	}
+	m := newManager(backdoor.Engine(c), c.Info().GUID, theBell)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
@@ -69,18 +75,14 @@ func acquireManager() (*manager, error) {
 	return m, nil
 }
 
-func newManager(svc gsi, guid ib.GUID) (*manager, error) {
-	b, err := newBell()
-	if err != nil {
-		return nil, err
-	}
+func newManager(svc gsi, guid ib.GUID, b *bell) *manager {
 	m := &manager{
 		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
 		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
 	}
 	m.ib, m.iw, m.trp = newIBManager(m, guid), newIWManager(m), &trpManager{m: m}
 	m.servers = []server{m.ib, m.iw, m.trp}
-	return m, nil
+	return m
 }
 
 // start begins to serve, once the manager has its first identifier.
@@ -124,7 +126,6 @@ func (m *manager) localLocked(a netip.Addr) netip.Addr {
 // run serves the protocols until nobody needs them.
 func (m *manager) run() {
 	defer close(m.done)
-	defer m.bell.close()
 	for {
 		next, busy := m.serve(monotime.Now())
 		m.mu.Lock()
