@@ -46,7 +46,8 @@
 //     it has arrived. Over TRP a WRITE or SEND is complete when the peer's queue
 //     pair has it, which may still refuse it.
 //   - One error ends the connection for both. A SEND that finds no receive posted
-//     is one: nobody waits and tries again.
+//     is one: nobody waits and tries again. Over TRP it is sent again for some
+//     two seconds.
 //   - There is no SEND with immediate data. WRITE with immediate data and atomics
 //     work where the peer has RFC 7306, as this package has; else they complete
 //     with WCLocQPOpErr. siw has neither; over TRP atomics are always there.
