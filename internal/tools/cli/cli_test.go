@@ -71,19 +71,19 @@ func entry(i int, addr string) ib.GIDEntry {
 func TestGIDIsChosenOrNamed(t *testing.T) {
 	table := []ib.GIDEntry{entry(0, "fe80::1"), entry(1, "2001:db8::1"), entry(2, "192.0.2.1"), entry(3, "198.51.100.1"), {Index: 4}}
 	for index, want := range map[int]string{AnyGID: "192.0.2.1", 0: "fe80::1", 3: "198.51.100.1"} {
-		if e, err := chooseGID(table, index, "port 1"); err != nil || e.GID.Addr().String() != want {
+		if e, err := ChooseGID(table, index, "port 1"); err != nil || e.GID.Addr().String() != want {
 			t.Errorf("index %d: %v, %v", index, e.GID.Addr(), err)
 		}
 	}
-	if e, err := chooseGID(table[:2], AnyGID, "port 1"); err != nil || e.Index != 1 {
+	if e, err := ChooseGID(table[:2], AnyGID, "port 1"); err != nil || e.Index != 1 {
 		t.Errorf("without IPv4: %v, %v", e, err)
 	}
 	for _, index := range []int{4, 5} {
-		if _, err := chooseGID(table, index, "port 1"); err == nil || !strings.Contains(err.Error(), "0 (fe80::1), 1 (2001:db8::1)") {
+		if _, err := ChooseGID(table, index, "port 1"); err == nil || !strings.Contains(err.Error(), "0 (fe80::1), 1 (2001:db8::1)") {
 			t.Errorf("index %d: %v", index, err)
 		}
 	}
-	if _, err := chooseGID(nil, AnyGID, "port 1"); err == nil || !strings.Contains(err.Error(), "IP address") {
+	if _, err := ChooseGID(nil, AnyGID, "port 1"); err == nil || !strings.Contains(err.Error(), "IP address") {
 		t.Errorf("empty table: %v", err)
 	}
 }

@@ -135,10 +135,11 @@ func LocalGID(c *verbs.Context, port, index int) (ib.GIDEntry, error) {
 	if err != nil {
 		return ib.GIDEntry{}, fmt.Errorf("port %d of %s: %w", port, c.Info().Name, err)
 	}
-	return chooseGID(table, index, fmt.Sprintf("port %d of %s", port, c.Info().Name))
+	return ChooseGID(table, index, fmt.Sprintf("port %d of %s", port, c.Info().Name))
 }
 
-func chooseGID(table []ib.GIDEntry, index int, where string) (ib.GIDEntry, error) {
+// ChooseGID is LocalGID among the entries of a table; where says in errors whose it is.
+func ChooseGID(table []ib.GIDEntry, index int, where string) (ib.GIDEntry, error) {
 	var best ib.GIDEntry
 	bestRank := -1
 	var have []string

@@ -73,7 +73,7 @@ func (m *managed) listen() error {
 		return err
 	}
 	m.e.onClose(m.listener.Destroy)
-	at := netip.AddrPortFrom(m.e.sgid.GID.Addr(), uint16(m.o.port))
+	at := netip.AddrPortFrom(m.e.sgid.GID.Addr(), m.port())
 	var udp *share.PortError
 	if err := m.listener.BindAddr(at); errors.As(err, &udp) {
 		return udp // not --port but UDP port 4791
@@ -83,11 +83,21 @@ func (m *managed) listen() error {
 	return m.listener.Listen(len(m.e.flows))
 }
 
+// port is what the connection manager listens on. Where its ports are those of
+// TCP, --port itself is that of the control connection.
+func (m *managed) port() uint16 {
+	p := uint16(m.o.port)
+	if m.e.dev.Info().Kind == rdmacm.IWARP {
+		p ^= 1
+	}
+	return p
+}
+
 func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
 	if m.o.host == "" {
 		return m.acceptAll(ctx, peer)
 	}
-	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), uint16(m.o.port))
+	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), m.port())
 	for i := range m.e.flows {
 		if err := m.dialInTime(ctx, i, to); err != nil {
 			return fmt.Errorf("queue pair %d: cannot connect to %v: %w", i, to, err)
@@ -98,7 +108,7 @@ func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
 
 // errNoAnswer is what the connection manager's silence means: the server is
 // there, it answers on TCP.
-var errNoAnswer = errors.New("no answer from the connection manager there; check the route to that address and that UDP port 4791 is open")
+var errNoAnswer = errors.New("no answer from the connection manager there; check the route to that address and, for RoCE, that UDP port 4791 is open")
 
 // dialInTime is dial, but not for longer than our patience.
 func (m *managed) dialInTime(ctx context.Context, i int, to netip.AddrPort) error {

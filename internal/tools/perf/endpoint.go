@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 
 	"verbena/ib"
-	"verbena/internal/tools/cli"
 	"verbena/verbs"
 )
 
@@ -69,7 +68,7 @@ func (e *endpoint) build() error {
 			return err
 		}
 	}
-	if e.sgid, err = cli.LocalGID(e.dev, o.ibPort, o.gidIndex); err != nil {
+	if e.sgid, err = localAddress(e.dev, o); err != nil {
 		return err
 	}
 	e.rdAtom = uint8(min(readDepth, e.dev.Query().MaxQPRdAtom))

@@ -22,9 +22,14 @@ func both(t *testing.T, server, client test, line string) (out string, serverErr
 // bothWith gives the server options, too.
 func bothWith(t *testing.T, server, client test, serverLine, line string) (out string, serverErr, clientErr error) {
 	t.Helper()
+	return bothOn(t, loopback.Device(t), server, client, serverLine, line)
+}
+
+// bothOn has both sides use a device.
+func bothOn(t *testing.T, dev string, server, client test, serverLine, line string) (out string, serverErr, clientErr error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	dev := loopback.Device(t)
 	s, err := parse(t, server.op, server.metric, serverLine+" -d "+dev)
 	if err != nil {
 		t.Fatal(err)

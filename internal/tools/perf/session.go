@@ -33,7 +33,7 @@ func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
 		return err
 	}
 	defer dev.Close()
-	if _, err := cli.LocalGID(dev, o.ibPort, o.gidIndex); err != nil {
+	if _, err := localAddress(dev, o); err != nil {
 		return err
 	}
 	if o.listening != nil {
@@ -72,6 +72,7 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 		return err
 	}
 	defer dev.Close()
+	o.rdmacm = o.rdmacm || dev.Info().Kind.IsIWARP()
 	e, err := openEndpoint(o, dev)
 	if err != nil {
 		return err
@@ -223,6 +224,9 @@ func (s *session) answer(w *watch, size int, iters int64) error {
 // step is the client's part.
 func (s *session) step(ctx context.Context, size int) error {
 	iters := s.o.iterations(size)
+	if err := s.e.outruns(iters); err != nil {
+		return err
+	}
 	if err := s.ready(size, iters, size == s.o.sizes()[0]); err != nil {
 		return err
 	}
