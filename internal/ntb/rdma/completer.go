@@ -30,7 +30,7 @@ func (q *QP) takeCompletions(now monotime.Time) {
 		w.CopyOut(f.cqesAt+wire.CQEBytes*uint64(f.done.Slot(f.cap)), room[:])
 		c, _, ok := wire.ParseCQE(room[:])
 		if !ok || c.Index != f.done {
-			n.Count[BadCQE]++
+			q.Count[BadCQE]++
 			q.Raise(ib.EventQPFatal)
 			q.failOldest(ib.WCBadRespErr, ib.VendorOpcode)
 			return
@@ -50,7 +50,7 @@ func (q *QP) takeCQE(now monotime.Time, c *wire.CQE) {
 		r.refill(&q.Attr)
 		q.finishPiece(p, c)
 	case wire.StatusRNR:
-		q.node.Count[RcvdRNR]++
+		q.Count[RcvdRNR]++
 		if r.rnr == 0 {
 			q.failOldest(ib.WCRNRRetryExcErr, ib.VendorRNR)
 			return
@@ -60,7 +60,7 @@ func (q *QP) takeCQE(now monotime.Time, c *wire.CQE) {
 		}
 		q.goBack(now.Add(roce.RNRTimer(c.Timer)))
 	case wire.StatusNotReady:
-		q.node.Count[NotReady]++
+		q.Count[NotReady]++
 		if q.Attr.Timeout == 0 { // Spec: IBTA vol. 1, 9.7.6.1.3: no time-out
 			q.goBack(now.Add(announcePause))
 			return

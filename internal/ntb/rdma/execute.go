@@ -20,7 +20,7 @@ type responder struct {
 //
 // Spec: IBTA vol. 1, 9.9.3 and table 61 (responder error behaviour).
 func (q *QP) refuse(s wire.Status) wire.Status {
-	q.node.Count[Refused]++
+	q.Count[Refused]++
 	event := ib.EventQPFatal
 	switch s {
 	case wire.StatusInvalid:
@@ -66,7 +66,7 @@ func (q *QP) execute(e *wire.WQE, b *channel.Batch) (s wire.Status, orig uint64)
 		s, orig = q.executeAtomic(e)
 	}
 	if s == wire.StatusDone && e.Flags&wire.WQELast != 0 {
-		q.node.Count[RcvdMessages]++
+		q.Count[RcvdMessages]++
 	}
 	return s, orig
 }
@@ -193,7 +193,7 @@ func (q *QP) place(e *wire.WQE, s *mem.Span) wire.Status {
 // executeRead writes the bytes asked for back to where the requester wants
 // them in its window.
 func (q *QP) executeRead(e *wire.WQE, b *channel.Batch) wire.Status {
-	q.node.Count[RcvdReads]++
+	q.Count[RcvdReads]++
 	if e.Bytes == 0 {
 		return wire.StatusDone
 	}

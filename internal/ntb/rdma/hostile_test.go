@@ -87,8 +87,8 @@ func TestHostilePeer(t *testing.T) {
 		y.wantUntouched("before what is open", 0, 4096)
 		y.wantUntouched("behind what is open", 8192, memBytes-8192)
 		c := n.Count
-		if c[Refused] == 0 || c[BadIndex] == 0 || c[BadCommand] == 0 {
-			t.Errorf("seed %d: too tame: %d refused, %d bad indices, %d bad commands", seed, c[Refused], c[BadIndex], c[BadCommand])
+		if y.q.Count[Refused] == 0 || c[BadIndex] == 0 || c[BadCommand] == 0 {
+			t.Errorf("seed %d: too tame: %d refused, %d bad indices, %d bad commands", seed, y.q.Count[Refused], c[BadIndex], c[BadCommand])
 		}
 		written += 4096 - bytes.Count(y.bytes[4096:8192], []byte{untouched})
 	}

@@ -11,7 +11,7 @@ import (
 
 // A Node is one end of a link, and the queue pairs on it.
 type Node struct {
-	Count [NumCounters]uint64
+	Count [NumNodeCounters]uint64
 
 	ch  *channel.Channel
 	mem *mem.Table
@@ -141,11 +141,7 @@ func (n *Node) HandleTimeout(now monotime.Time) {
 	}
 	n.wake = monotime.Never
 	for _, q := range n.qps {
-		if !now.Before(q.retryAt) {
-			q.retryAt = monotime.Never
-			q.announce(now)
-			n.kick(q)
-		}
+		q.HandleTimeout(now)
 		n.wake = min(n.wake, q.retryAt)
 	}
 }

@@ -10,6 +10,7 @@ import (
 // QP is a reliable connected queue pair on a node.
 type QP struct {
 	qp.Core
+	Count [NumCounters]uint64
 
 	node *Node
 	far  *far // its far half, while it is announced
@@ -123,6 +124,22 @@ func (q *QP) retry(at monotime.Time) {
 	q.retryAt = at
 	q.node.wake = min(q.node.wake, at)
 }
+
+// NextTimeout returns when HandleTimeout is due. Node.NextTimeout knows it of
+// all its queue pairs.
+func (q *QP) NextTimeout() monotime.Time { return q.retryAt }
+
+// HandleTimeout has what waited announced or sent again.
+func (q *QP) HandleTimeout(now monotime.Time) {
+	if q.retryAt != monotime.Never && !now.Before(q.retryAt) {
+		q.retryAt = monotime.Never
+		q.announce(now)
+		q.node.kick(q)
+	}
+}
+
+// AppendCounts appends the queue pair's counts.
+func (q *QP) AppendCounts(counts []uint64) []uint64 { return append(counts, q.Count[:]...) }
 
 // Doorbell tells that work was posted. In the error state it is flushed.
 func (q *QP) Doorbell(now monotime.Time) {

@@ -54,7 +54,8 @@ func isAtomic(o ib.WROpcode) bool {
 	return o == ib.WRAtomicCmpAndSwp || o == ib.WRAtomicFetchAndAdd
 }
 
-var wqeOps = map[ib.WROpcode]wire.WQEOp{
+// wqeOps is what goes over the link; 0 is nothing that does.
+var wqeOps = [256]wire.WQEOp{
 	ib.WRSend: wire.WQESend, ib.WRSendWithImm: wire.WQESendImm, ib.WRSendWithInv: wire.WQESendInv,
 	ib.WRRDMAWrite: wire.WQEWrite, ib.WRRDMAWriteWithImm: wire.WQEWriteImm, ib.WRRDMARead: wire.WQERead,
 	ib.WRAtomicCmpAndSwp: wire.WQECmpSwap, ib.WRAtomicFetchAndAdd: wire.WQEFetchAdd,
@@ -183,7 +184,7 @@ func (q *QP) makePiece(w *queue.SendWQE, b *channel.Batch) bool {
 	n.wqes = e.Append(n.wqes)
 	f.pieces[f.posted.Slot(f.cap)] = p
 	f.posted++
-	n.Count[SentPieces]++
+	q.Count[SentPieces]++
 	if p.read {
 		r.reads++
 	}
@@ -191,7 +192,7 @@ func (q *QP) makePiece(w *queue.SendWQE, b *channel.Batch) bool {
 	if r.off += p.n; p.last {
 		w.State = wqeSent
 		r.cur, r.off = r.cur+1, 0
-		n.Count[SentMessages]++
+		q.Count[SentMessages]++
 	}
 	return true
 }
@@ -214,14 +215,14 @@ func (q *QP) carry(w *queue.SendWQE, e *wire.WQE, p *piece, b *channel.Batch) bo
 	left := w.Length - r.off
 	if left <= wire.MaxInline {
 		e.Bytes = left
-		n.Count[SentInline] += uint64(left)
+		q.Count[SentInline] += uint64(left)
 		return q.copyOut(w, e.Inline[:left])
 	}
 	var to uint64
 	if e.Op.IsWrite() {
 		if at, run := n.direct(w.RKey, w.RemoteAddr+uint64(r.off), left); run > 0 {
 			e.Bytes, e.Flags, to = min(run, directMax), e.Flags|wire.WQEPlaced, at
-			n.Count[SentPlaced] += uint64(e.Bytes)
+			q.Count[SentPlaced] += uint64(e.Bytes)
 		}
 	}
 	if e.Bytes == 0 {
@@ -233,7 +234,7 @@ func (q *QP) carry(w *queue.SendWQE, e *wire.WQE, p *piece, b *channel.Batch) bo
 			return false
 		}
 		e.DataAt, to = p.at, p.at
-		n.Count[SentBytes] += uint64(e.Bytes)
+		q.Count[SentBytes] += uint64(e.Bytes)
 	}
 	if w.Flags&ib.SendInline != 0 {
 		b.Copy(to, w.Inline[r.off:r.off+e.Bytes])

@@ -163,9 +163,9 @@ func (r *rqp) answer(b *channel.Batch) wire.CQE {
 		r.stopped = paused
 		return c
 	}
-	n.Count[RcvdPieces]++
+	q.Count[RcvdPieces]++
 	if !e.Parse(room[:]) || e.Index != r.taken {
-		n.Count[BadWQE]++
+		q.Count[BadWQE]++
 		c.Status = q.refuse(wire.StatusInvalid)
 	} else {
 		c.Status, c.Orig = q.execute(&e, b)
@@ -173,7 +173,7 @@ func (r *rqp) answer(b *channel.Batch) wire.CQE {
 	switch c.Status {
 	case wire.StatusDone:
 	case wire.StatusRNR:
-		n.Count[SentRNR]++
+		q.Count[SentRNR]++
 		c.Timer = q.Attr.MinRNRTimer & 31
 		r.stopped = paused
 	default:

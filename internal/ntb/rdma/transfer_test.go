@@ -188,8 +188,8 @@ func TestOwnerRefuses(t *testing.T) {
 		x.wantState(name, ib.QPErr)
 		y.wantUntouched(name, 0, memBytes)
 		p.wantAllGiven(name, 0)
-		if y.node.Count[Refused] != 1 {
-			t.Errorf("%s: counted %d times", name, y.node.Count[Refused])
+		if y.q.Count[Refused] != 1 {
+			t.Errorf("%s: counted %d times", name, y.q.Count[Refused])
 		}
 	}
 }
@@ -264,7 +264,7 @@ func TestReceiverNotReady(t *testing.T) {
 	x.post(x.send(0, 8))
 	p.pass(ackTimeout(14))
 	x.wantWC("retries used up", 5, ib.WCRNRRetryExcErr)
-	if n := x.node.Count[RcvdRNR]; n < 6 {
+	if n := x.q.Count[RcvdRNR]; n < 6 {
 		t.Errorf("%d RNRs", n)
 	}
 	x.wantState("retries used up", ib.QPErr)
@@ -442,8 +442,8 @@ func TestRegionInWindow(t *testing.T) {
 	if string(buf[5000:5000+150<<10]) != string(want) {
 		t.Error("not in place")
 	}
-	if x.node.Count[SentPlaced] == 0 || x.node.Count[SentBytes] != 0 {
-		t.Errorf("%d bytes placed, %d through the arena", x.node.Count[SentPlaced], x.node.Count[SentBytes])
+	if x.q.Count[SentPlaced] == 0 || x.q.Count[SentBytes] != 0 {
+		t.Errorf("%d bytes placed, %d through the arena", x.q.Count[SentPlaced], x.q.Count[SentBytes])
 	}
 	y.node.Withdraw(p.now, mr)
 	if y.node.Withdrawn(mr) {
@@ -453,10 +453,10 @@ func TestRegionInWindow(t *testing.T) {
 	if !y.node.Withdrawn(mr) {
 		t.Error("not withdrawn")
 	}
-	placed := x.node.Count[SentPlaced]
+	placed := x.q.Count[SentPlaced]
 	x.post(w)
 	x.wantWC("through the arena", 2, ib.WCSuccess)
-	if x.node.Count[SentPlaced] != placed {
+	if x.q.Count[SentPlaced] != placed {
 		t.Error("written directly after it was withdrawn")
 	}
 	if err := y.table.Deregister(mr); err != nil {
