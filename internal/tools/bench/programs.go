@@ -19,7 +19,7 @@ type program struct {
 	args   []string                          // of both sides; PORT stands for the TCP port at which they meet
 	server []string                          // of the server beside
 	client []string                          // of the client beside; HOST stands for the server's address
-	env    []string                          // DEVICE stands for the device's name
+	env    []string                          // in a value DEVICE stands for the device's name
 	plain  bool                              // runs without our libraries
 	ether  bool                              // refuses loopback interfaces
 	figure func(out string) (float64, error) // what of the client's output counts
@@ -87,7 +87,8 @@ func (g program) command(ctx context.Context, on *peer, port int, out *bytes.Buf
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = os.Environ()
 	for _, e := range g.env {
-		cmd.Env = append(cmd.Env, fill.Replace(e))
+		name, value, _ := strings.Cut(e, "=")
+		cmd.Env = append(cmd.Env, name+"="+fill.Replace(value))
 	}
 	return cmd
 }
