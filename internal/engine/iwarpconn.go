@@ -376,20 +376,22 @@ func (c *iwarpConn) read(in *tcpInput) (n int) {
 			break
 		}
 		n++
+		all := got < placed+len(buf)
+		c.header.read(c.fpdus, all)
 		c.pump(now)
-		if got < placed+len(buf) { // that was all
+		if all {
 			break
 		}
 	}
 	return n
 }
 
-// headerFirst decides how much is read of which nobody knows where it belongs. In
-// a stream of large segments that is the next headers only: their payload is
-// then read straight to its place. Small ones are read many at a time and
+// headerFirst decides how much is read of which nobody knows where it belongs:
+// the next headers, so that payload is then read straight to its place. Where
+// small segments come faster than they are read, many are read at a time and
 // copied.
 type headerFirst struct {
-	small int // reads in a row that were of small segments
+	small int // reads in a row that were of small segments and left something
 }
 
 const (
@@ -399,7 +401,7 @@ const (
 	// headerRoom is what stands between the payloads of two segments: pad, CRC,
 	// length, headers.
 	headerRoom = 32
-	// smallReads show that what comes is small: fewer are the ends of large
+	// smallReads show that small segments queue up: fewer are the ends of large
 	// messages, or what announces them.
 	smallReads = 8
 )
@@ -407,16 +409,21 @@ const (
 // buffer returns how many bytes to read behind those placed, of all that there is
 // room for.
 func (h *headerFirst) buffer(s *rdmap.Stream, placed, all int) int {
-	switch {
-	case s.SegmentBytes() >= largeSegment:
-		h.small = 0
-	case h.small < smallReads:
-		h.small++
-	}
 	if h.small < smallReads {
 		return min(s.Rest()-placed+headerRoom, all)
 	}
 	return all
+}
+
+// read notes a read that brought something, and whether that was all there
+// was.
+func (h *headerFirst) read(s *rdmap.Stream, all bool) {
+	switch {
+	case s.SegmentBytes() >= largeSegment, h.small < smallReads && all:
+		h.small = 0
+	case h.small < smallReads:
+		h.small++
+	}
 }
 
 func (c *iwarpConn) posted() {}

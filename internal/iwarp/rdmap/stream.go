@@ -136,8 +136,13 @@ func (s *Stream) HandleClose(now monotime.Time, lost bool) {
 func (s *Stream) SegmentBytes() int { return s.in.Length() }
 
 // Rest returns how many payload bytes of the segment that is arriving come next
-// without anything between, as far as that is known.
-func (s *Stream) Rest() int { return s.in.Run() }
+// without anything between, as far as that is known: not before its headers are.
+func (s *Stream) Rest() int {
+	if !s.rx.done {
+		return 0
+	}
+	return s.in.Run()
+}
 
 // Unwritten returns how many bytes of output are polled and not written.
 func (s *Stream) Unwritten() uint64 { return s.emitted - s.written }
