@@ -18,7 +18,7 @@ import (
 const limit = 60 * time.Second
 
 // refusalLimit is how long a client is started again that finds no listener:
-// a server of the connection manager does not say when it listens.
+// not every server of the connection manager shows when it listens.
 const refusalLimit = 10 * time.Second
 
 // exchange is a server and a client, or a program alone. In its words $DEV,
@@ -30,7 +30,7 @@ type exchange struct {
 	server  string // command line; none if the program needs no peer
 	client  string
 	env     string   // NAME=value …, of both
-	ready   string   // "tcp": the server listens on $PORT; else what it prints when or before it does
+	ready   string   // "tcp": the server listens on $PORT; "event": it waits for one; else what it prints when or before it listens
 	times   int      // how often it prints that; 0 is once
 	says    []string // what the client must print: regular expressions
 	answers []string // what the server must print
@@ -173,6 +173,10 @@ func (x *exchange) await(server *process, deadline time.Time) error {
 	for x.ready != "" {
 		if x.ready == "tcp" {
 			if listens(port) {
+				return nil
+			}
+		} else if x.ready == "event" {
+			if server.waitsForEvent() {
 				return nil
 			}
 		} else if strings.Count(server.said.String(), x.ready) >= max(x.times, 1) {

@@ -83,6 +83,23 @@ func (p *process) ended(deadline time.Time) bool {
 	}
 }
 
+// waitsForEvent reports whether the main thread sleeps in a read of a pipe, as
+// rdma_get_cm_event(3) does: proc(5), /proc/PID/syscall. A server that comes to
+// that listens. Where the file may not be read it says so too early.
+func (p *process) waitsForEvent() bool {
+	proc := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	call, err := os.ReadFile(proc + "syscall")
+	if err != nil {
+		return true
+	}
+	var number, fd int
+	if n, _ := fmt.Sscanf(string(call), "%d 0x%x", &number, &fd); n < 2 || number != syscall.SYS_READ {
+		return false
+	}
+	file, err := os.Readlink(fmt.Sprintf("%sfd/%d", proc, fd))
+	return err == nil && strings.HasPrefix(file, "pipe:") && fd > 2
+}
+
 // kill ends the program and whatever it has started.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may be gone

@@ -18,6 +18,14 @@ func both(program, label, server, client string, says ...string) exchange {
 	}
 }
 
+// listening is both where the server waits for events once it listens. Clients of
+// several connections cannot be started again: the server counts those that came.
+func listening(program, label, server, client string, says ...string) exchange {
+	x := both(program, label, server, client, says...)
+	x.ready = "event"
+	return x
+}
+
 var rdmacmUtils = slices.Concat([]exchange{
 	both("rping", "-V -C 1000", "-s -a $ADDR -p $PORT", "-c -a $ADDR -p $PORT"),
 	both("rping", "-v -V -C 10 -S 4000", "-s -a $ADDR -p $PORT", "-c -a $ADDR -p $PORT", `ping data: rdma-ping-9: `),
@@ -25,19 +33,19 @@ var rdmacmUtils = slices.Concat([]exchange{
 	both("rping", "-V -C 50 -d", "-s -a $SIX -p $PORT", "-c -a $SIX -p $PORT", `rdma_connect successful`),
 	{program: "rping", label: "-P", server: "rping -s -P -a $ADDR -p $PORT", stays: true, either: true, client: "rping -c -a $ADDR -p $PORT -V -C 100"},
 
-	both("ucmatose", "", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `test complete`, `return status 0`),
-	both("ucmatose", "-c 8 -C 50 -S 3000", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `test complete`, `return status 0`),
-	both("ucmatose", "-m", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `return status 0`),
-	both("ucmatose", "-P ib", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `return status 0`),
-	both("udaddy", "", "-b $ADDR", "-s $ADDR", `test complete`, `return status 0`),
-	both("udaddy", "-c 4 -C 50 -S 1000", "-b $ADDR", "-s $ADDR", `return status 0`),
+	listening("ucmatose", "", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `test complete`, `return status 0`),
+	listening("ucmatose", "-c 8 -C 50 -S 3000", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `test complete`, `return status 0`),
+	listening("ucmatose", "-m", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `return status 0`),
+	listening("ucmatose", "-P ib", "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `return status 0`),
+	listening("udaddy", "", "-b $ADDR", "-s $ADDR", `test complete`, `return status 0`),
+	listening("udaddy", "-c 4 -C 50 -S 1000", "-b $ADDR", "-s $ADDR", `return status 0`),
 	{program: "cmtime", label: "-c 50", stays: true, either: true, server: "cmtime -b $ADDR -p $PORT -c 50", client: "cmtime -s $ADDR -p $PORT -c 50",
 		says: []string{`connect +: `, `disconnect +: `}},
 	{program: "mckey", ready: "joined dgid", server: "mckey -m 239.1.2.3 -b $ADDR", client: "mckey -m 239.1.2.3 -b $ADDR -s", says: []string{`return status 0`}, answers: []string{`return status 0`}},
-	{program: "rdma_server, rdma_client", server: "rdma_server -s $ADDR -p $PORT", client: "rdma_client -s $ADDR -p $PORT",
+	{program: "rdma_server, rdma_client", ready: "event", server: "rdma_server -s $ADDR -p $PORT", client: "rdma_client -s $ADDR -p $PORT",
 		says: []string{`rdma_client: end 0`}, answers: []string{`rdma_server: end 0`}},
-	{program: "rdma_xserver, rdma_xclient", server: "rdma_xserver -p $PORT", client: "rdma_xclient -s $ADDR -p $PORT", says: []string{`: end 0`}, answers: []string{`: end 0`}},
-	{program: "rdma_xserver, rdma_xclient", label: "-c x", server: "rdma_xserver -p $PORT -c x", client: "rdma_xclient -s $ADDR -p $PORT -c x",
+	{program: "rdma_xserver, rdma_xclient", ready: "event", server: "rdma_xserver -p $PORT", client: "rdma_xclient -s $ADDR -p $PORT", says: []string{`: end 0`}, answers: []string{`: end 0`}},
+	{program: "rdma_xserver, rdma_xclient", label: "-c x", ready: "event", server: "rdma_xserver -p $PORT -c x", client: "rdma_xclient -s $ADDR -p $PORT -c x",
 		says: []string{`: end 0`}, answers: []string{`: end 0`}},
 },
 	streams("rstream", "", "-S 4096 -C 1000 -I 10 -T v", "-S 65536 -C 100 -I 2 -T v -T a", "-S 64 -C 1000 -I 2 -T v -T n", "-S 1000000 -C 10 -I 2 -T v -T b", "-S 4096 -C 100 -I 2 -T r"),
