@@ -184,17 +184,28 @@ func (g *Guest) command(kernel, control string) *exec.Cmd {
 		cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm") // the guest's memory
 		return cmd
 	}
-	return exec.Command("qemu-system-x86_64",
+	args := []string{
 		"-M", "q35", "-accel", accelerator(), "-cpu", "max", "-smp", "2", "-m", fmt.Sprint(memoryMiB),
 		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
-		"-kernel", kernel+"/vmlinux", "-initrd", kernel+"/initrd",
-		"-append", "console=ttyS0 quiet nokaslr mitigations=off panic=-1 "+environment,
-		"-netdev", "tap,id=lan,ifname="+g.Tap()+",script=no,downscript=no",
-		"-device", "virtio-net-pci,netdev=lan,romfile=,mac="+mac(0x77),
-		"-netdev", "tap,id=control,ifname="+control+",script=no,downscript=no",
-		"-device", "virtio-net-pci,netdev=control,romfile=,mac="+mac(0x78),
+		"-kernel", kernel + "/vmlinux", "-initrd", kernel + "/initrd",
+		"-append", "console=ttyS0 quiet nokaslr mitigations=off panic=-1 " + environment,
+		"-netdev", "tap,id=lan,ifname=" + g.Tap() + ",script=no,downscript=no",
+		"-device", "virtio-net-pci,netdev=lan,romfile=,mac=" + mac(0x77),
+		"-netdev", "tap,id=control,ifname=" + control + ",script=no,downscript=no",
+		"-device", "virtio-net-pci,netdev=control,romfile=,mac=" + mac(0x78),
 		"-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
-	)
+	}
+	if n := g.lan.sharedBytes; n > 0 {
+		args = append(args, "-object", fmt.Sprintf("memory-backend-file,id=shared,share=on,mem-path=%s/shared,size=%d", g.lan.dir, n),
+			"-device", "ivshmem-plain,memdev=shared")
+	}
+	return exec.Command("qemu-system-x86_64", args...)
+}
+
+// Kill stops the guest as a power cut does.
+func (g *Guest) Kill() {
+	_ = syscall.Kill(-g.process.Pid, syscall.SIGKILL) // it may be dead already
+	<-g.ended
 }
 
 // accelerator names QEMU's way to run a CPU. A writable /dev/kvm alone proves

@@ -18,7 +18,14 @@ type LAN struct {
 	mtu    int
 	dir    string // of consoles and scripts
 	guests int
+
+	sharedBytes int // 0: no memory in common
 }
+
+// Share gives all guests of kind Debian that boot from now on a PCI device,
+// QEMU's ivshmem, whose BAR is memory that they have in common: n bytes, a
+// power of two.
+func (l *LAN) Share(n int) { l.sharedBytes = n }
 
 // bridge is the test process's interface on the LAN.
 const bridge = "br0"

@@ -35,6 +35,7 @@ const (
 	openBytes   = 1 << 18
 	guard       = 4096
 	roleVar     = "VERBENA_BRIDGE_SERVER"
+	peerVar     = "VERBENA_BRIDGE_PEER"
 	killsVar    = "VERBENA_BRIDGE_KILLS"
 )
 
@@ -339,6 +340,34 @@ func startServer(t *testing.T, where string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	return cmd
+}
+
+// TestPeer works with a server that others start and kill, as guests do that
+// share a PCI device.
+func TestPeer(t *testing.T) {
+	where := os.Getenv(peerVar)
+	if where == "" {
+		t.Skipf("%s does not say where a server is", peerVar)
+	}
+	p, err := newProcess(clientQPN, serverQPN, opener(where, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{process: p, t: t, rnd: rand.New(rand.NewPCG(1, 1))}
+	for from := time.Now(); c.done < 600; {
+		if c.rkey == 0 {
+			c.want = nil
+			c.hello()
+		}
+		if !c.round() {
+			fmt.Printf("lost the peer after %d rounds\n", c.done)
+		} else if c.done%100 == 0 {
+			fmt.Printf("%d rounds, %.1f s, the link came up %d times\n", c.done, time.Since(from).Seconds(), c.node.Channel().Count[channel.LinkUps])
+		}
+		if !c.guarded() {
+			t.Fatal("bytes that nobody may write have changed")
+		}
+	}
 }
 
 func freePort(t *testing.T) string {
