@@ -144,6 +144,9 @@ func (s *stream) pollReceives() (int, error) {
 	}
 	for i := range n {
 		wc := &s.wc[i]
+		if wc.Status == ib.WCWRFlushErr && s.e.dev.Info().Kind.IsIWARP() {
+			return 0, nil // the peer has closed the connection: if it was done, its message says so
+		}
 		if wc.Status != ib.WCSuccess {
 			return n, explain(wc)
 		}

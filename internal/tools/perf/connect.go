@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -73,31 +74,25 @@ func (m *managed) listen() error {
 		return err
 	}
 	m.e.onClose(m.listener.Destroy)
-	at := netip.AddrPortFrom(m.e.sgid.GID.Addr(), m.port())
+	at := netip.AddrPortFrom(m.e.sgid.GID.Addr(), uint16(m.o.port))
+	if m.e.dev.Info().Kind == rdmacm.IWARP { // TCP's port is that of the control connection: any other, and the offer tells
+		at = netip.AddrPortFrom(at.Addr(), 0)
+	}
 	var udp *share.PortError
 	if err := m.listener.BindAddr(at); errors.As(err, &udp) {
 		return udp // not --port but UDP port 4791
 	} else if err != nil {
 		return fmt.Errorf("cannot listen on %v: %w; choose another --port", at, err)
 	}
+	m.e.cmPort = m.listener.LocalAddr().Port()
 	return m.listener.Listen(len(m.e.flows))
-}
-
-// port is what the connection manager listens on. Where its ports are those of
-// TCP, --port itself is that of the control connection.
-func (m *managed) port() uint16 {
-	p := uint16(m.o.port)
-	if m.e.dev.Info().Kind == rdmacm.IWARP {
-		p ^= 1
-	}
-	return p
 }
 
 func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
 	if m.o.host == "" {
 		return m.acceptAll(ctx, peer)
 	}
-	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), m.port())
+	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), cmp.Or(peer.Port, uint16(m.o.port)))
 	for i := range m.e.flows {
 		if err := m.dialInTime(ctx, i, to); err != nil {
 			return fmt.Errorf("queue pair %d: cannot connect to %v: %w", i, to, err)

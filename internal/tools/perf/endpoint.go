@@ -40,6 +40,7 @@ type endpoint struct {
 	largest int // message
 	rdAtom  uint8
 	stride  int
+	cmPort  uint16 // that the connection manager listens on; 0 without
 	undo    []func() error
 }
 
@@ -163,7 +164,7 @@ func (e *endpoint) createQPs() ([]QPAddr, error) {
 // offer describes this side to the peer.
 func (e *endpoint) offer(qps []QPAddr) *Offer {
 	return &Offer{
-		GID: GIDText(e.sgid.GID), MTU: e.portMTU, QPs: qps,
+		GID: GIDText(e.sgid.GID), MTU: e.portMTU, QPs: qps, Port: e.cmPort,
 		Addr: e.mr.Addr(), RKey: uint32(e.mr.RKey()), Len: e.mr.Length(),
 	}
 }

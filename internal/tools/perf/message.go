@@ -64,6 +64,7 @@ type Offer struct {
 	Addr uint64   `json:"addr"` // of the memory
 	RKey uint32   `json:"rkey"`
 	Len  uint64   `json:"len"`
+	Port uint16   `json:"port,omitempty"` // of the connection manager; that of the TCP connection if it is not told
 }
 
 // QPAddr is one queue pair.
