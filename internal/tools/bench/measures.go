@@ -42,6 +42,7 @@ var measures = []measure{
 	{name: "SEND 2 B one-way latency, UDP", unit: "µs", goal: goal{bound: 1.3, ratio: true}, ours: sendLatency(overUDP), raw: rawPing},
 	{name: "WRITE 8 B rate, 1 QP, 64 outstanding, same host", unit: "op/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate()},
 	{name: "WRITE 8 B rate, 1 QP, 64 outstanding, UDP", unit: "op/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate(overUDP)},
+	{name: "TRP WRITE 64 KiB, 1 % lost, beside none, 50 µs one way", unit: "MB/s", goal: goal{bound: 0.5, atLeast: true, ratio: true}, ours: trpWrite(lan + ",loss=1%"), raw: trpWrite(lan)},
 	{name: "memory of an idle QP", unit: "KiB", goal: goal{bound: 16}, rounds: 1, ours: idleMemory},
 	{name: "memory growth over many operations", unit: "KiB", goal: goal{bound: 1024}, rounds: 1, ours: memoryGrowth},
 	{name: "ib_send_lat 2 B beside Go", unit: "µs", goal: goal{bound: 1.15, ratio: true}, ours: sendLatencyC().measured, raw: sendLatencyEach},

@@ -27,6 +27,7 @@ type peer struct {
 	self   string // path of this program
 	device string
 	host   string
+	flags  []string // of both sides of a perf
 }
 
 func newPeer(device, host string) (*peer, error) {
@@ -62,7 +63,7 @@ func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2
 	if err != nil {
 		return perfRow{}, err
 	}
-	common := append(append([]string{"perf"}, test...), "-d", p.device, "-p", strconv.Itoa(port))
+	common := append(append(append([]string{"perf"}, test...), "-d", p.device, "-p", strconv.Itoa(port)), p.flags...)
 	var serverErr bytes.Buffer
 	server := p.command(ctx, common...)
 	server.Stderr = &serverErr

@@ -1,0 +1,28 @@
+package bench
+
+import (
+	"context"
+	"strconv"
+
+	"verbena/internal/device"
+	"verbena/internal/tools/cli"
+)
+
+// lan is a network of one site: what a datagram takes there, one way.
+const lan = "delay=50us"
+
+// trpWrite is the bandwidth of WRITEs of 64 KiB over TRP, in 10^6 bytes a second,
+// where both sides harm what they send.
+func trpWrite(faults string) func(context.Context, *run) (float64, error) {
+	return func(ctx context.Context, r *run) (float64, error) {
+		info, err := cli.FindDevice(r.device)
+		if err != nil {
+			return 0, err
+		}
+		on := *r.peer
+		on.device = string(device.KindTRP) + "_" + info.NetDev
+		on.flags = []string{"--faults", faults}
+		row, err := on.perf(ctx, nil, []string{"write", "bw"}, "-s", "65536", "-D", strconv.Itoa(r.seconds))
+		return row.Average * mebibyte / 1e6, err
+	}
+}
