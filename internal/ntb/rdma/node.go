@@ -29,6 +29,8 @@ type Node struct {
 	work   []*rqp       // with requests to look at, in turn
 	ready  []*QP        // that may have something to send, in turn
 
+	answered bool // the last turn was the far halves'
+
 	qps     []*QP // in the order of their making: runs must not depend on a map's
 	byQPN   map[qpn]*QP
 	regions []*region
@@ -95,6 +97,15 @@ func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) bool {
 	if n.pollFaults(b) {
 		return true
 	}
+	// By turns: a peer that asks and asks does not keep us from asking.
+	if n.answered = !n.answered; n.answered {
+		return n.pollAnswers(now, b) || n.pollRequests(now, b)
+	}
+	return n.pollRequests(now, b) || n.pollAnswers(now, b)
+}
+
+// pollAnswers has one far half execute requests and answer them.
+func (n *Node) pollAnswers(now monotime.Time, b *channel.Batch) bool {
 	for len(n.work) > 0 {
 		r := n.work[0]
 		n.work = n.work[:copy(n.work, n.work[1:])]
@@ -103,6 +114,11 @@ func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) bool {
 			return true
 		}
 	}
+	return false
+}
+
+// pollRequests has one queue pair send.
+func (n *Node) pollRequests(now monotime.Time, b *channel.Batch) bool {
 	for len(n.ready) > 0 {
 		q := n.ready[0]
 		n.ready = n.ready[:copy(n.ready, n.ready[1:])]

@@ -114,7 +114,7 @@ func (w *simWorld) crash(h *host) {
 	for _, u := range old {
 		n := h.newUser(u.q.QPN)
 		n.peer, u.peer.peer = u.peer, n
-		n.plan = nil
+		n.outcomes = u.outcomes // what the dead one wrote last may still arrive
 	}
 	o := h.other()
 	if w.rnd.IntN(2) == 0 { // the windows outlive it

@@ -529,3 +529,41 @@ func TestWindowFull(t *testing.T) {
 		t.Errorf("no room %d and %d times, %d served", p.a.node.Count[NoRoom], p.b.node.Count[NoRoom], served)
 	}
 }
+
+// A peer whose requests never end does not keep this side's from going out.
+func TestRequestsAndAnswersTakeTurns(t *testing.T) {
+	p := newPair(t)
+	x, y := p.connected(0x11)
+	for range 60 {
+		x.postQuietly(ib.WRRDMAWrite, 8, 64, y)
+	}
+	y.postQuietly(ib.WRRDMAWrite, 8, 64, x)
+	x.q.Doorbell(p.now)
+	for range 10 { // all of x's requests reach y before y answers any
+		if x.node.PollOutput(p.now, x.batch) {
+			if err := x.batch.Apply(p.b.own); err != nil {
+				t.Fatal(err)
+			}
+			x.batch.Reset()
+		}
+	}
+	y.q.Doorbell(p.now)
+	y.node.Handle(p.now)
+	y.node.answered = false // the answers' turn is next
+	for i := 0; y.q.far.posted == y.q.far.done; i++ {
+		if i == 2 {
+			t.Fatal("the request waits for all answers")
+		}
+		if !y.node.PollOutput(p.now, y.batch) {
+			t.Fatal("nothing is sent")
+		}
+		if err := y.batch.Apply(p.a.own); err != nil {
+			t.Fatal(err)
+		}
+		y.batch.Reset()
+	}
+	p.carry()
+	if len(x.sends.list) != 60 || len(y.sends.list) != 1 {
+		t.Errorf("%d and %d completions", len(x.sends.list), len(y.sends.list))
+	}
+}
