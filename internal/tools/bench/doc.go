@@ -4,7 +4,8 @@
 //
 // Every measure takes two processes over loopback. Ours are "verbena perf"
 // started anew for each round; those of the sockets are package rawbench, the
-// server in a process of its own ("bench serve", hidden). Rounds of both
+// server in a process of its own ("bench serve", hidden); those of TCP, beside
+// iWARP, are here. Rounds of both
 // alternate, so that a machine whose speed drifts is fair to both; the median
 // counts, and the spread is told.
 //

@@ -33,7 +33,7 @@ const mebibyte = 1 << 20
 const overUDP = "--no-local"
 
 // measures are those of the project's goals.
-var measures = []measure{
+var measures = append([]measure{
 	{name: "WRITE 64 KiB bandwidth, same host", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(64 << 10), raw: rawStream},
 	{name: "WRITE 64 KiB bandwidth, UDP", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(64<<10, overUDP), raw: rawStream},
 	{name: "WRITE 1 MiB bandwidth, same host", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(1 << 20), raw: rawStream},
@@ -57,7 +57,7 @@ var measures = []measure{
 	besideFabric(65536, 5000),
 	besideFabric(1<<20, 500),
 	{name: "ibv_devices, start to exit, beside rdma-core's", unit: "ms", goal: goal{bound: 2}, rounds: 1, ours: startToExit("ibv_devices", false), raw: startToExit("ibv_devices", true)},
-}
+}, iwarpMeasures...)
 
 // besideUCX is a test of ucx_perftest over rc_verbs, beside UCX's own tcp.
 func besideUCX(test string, size, count int, unit string, field int, scale float64) measure {

@@ -28,15 +28,17 @@ type rawServer interface {
 
 // Roles of the hidden command.
 const (
-	roleStream = "stream"
-	rolePing   = "ping"
+	roleStream    = "stream"
+	rolePing      = "ping"
+	roleTCPStream = "tcp-stream"
+	roleTCPPing   = "tcp-ping"
 )
 
 // serveCommand is the other process of the sockets' figures: it prints its
 // address and serves one client.
 func serveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "serve stream|ping ADDR",
+		Use:    "serve stream|ping|tcp-stream|tcp-ping ADDR",
 		Short:  "Be the server of a measure of sockets",
 		Hidden: true,
 		Args:   cli.Args(2, 2, "a role and an address"),
@@ -51,6 +53,10 @@ func serveCommand() *cobra.Command {
 				s, err = rawbench.NewStreamServer(addr)
 			case rolePing:
 				s, err = rawbench.NewPingServer(addr)
+			case roleTCPStream:
+				s, err = newTCPServer(addr, takeStream)
+			case roleTCPPing:
+				s, err = newTCPServer(addr, answerPings)
 			default:
 				return cli.Usagef("there is no role %q", args[0])
 			}

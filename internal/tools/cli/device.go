@@ -19,6 +19,7 @@ type Device struct {
 	Capture string // pcapng file, empty is none
 	Faults  string // fault injection, empty is none
 	NoLocal bool   // sockets also between processes of this host
+	NoCRC   bool   // of iWARP streams; used if either end wants them
 }
 
 // NameFlag declares --ib-dev; shorthand is a letter or empty.
@@ -31,11 +32,12 @@ func (d *Device) KindFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Kind, "kind", string(rdmacm.RoCE), "use devices of `KIND`, the first part of their names")
 }
 
-// WireFlags declares --pcap, --faults and --no-local.
+// WireFlags declares --pcap, --faults, --no-local and --no-crc.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
 	fs.BoolVar(&d.NoLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
+	fs.BoolVar(&d.NoCRC, "no-crc", false, "iWARP: want no CRCs; they are left out if the peer wants none either")
 }
 
 // Options returns what the options mean to verbs.Open.
@@ -73,6 +75,9 @@ func (d *Device) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID
 		kind = info.Kind
 	}
 	id, err := rdmacm.NewID(ch, ps)
+	if err == nil {
+		id.SetCRC(!d.NoCRC)
+	}
 	if err != nil || kind == "" || kind == id.Kind() {
 		return id, err
 	}
