@@ -35,6 +35,9 @@ func perf(verb, measure, label string) exchange {
 	} else {
 		x.says = append(x.says, `#bytes +#iterations +t_`, `(?m)^ \d+ +\d+ +[\d.]+`)
 	}
+	if measure == "lat" && strings.Contains(label, "-a") {
+		x.limit = 3 * limit // perftest measures the processor's clock for each of 23 sizes: half a second, or some where others are busy
+	}
 	if strings.Contains(label, "-a") && !strings.Contains(label, "UD") && verb != "atomic" {
 		x.says = append(x.says, `(?m)^ 2 +\d+`, `(?m)^ 8388608 +\d+`)
 	}
