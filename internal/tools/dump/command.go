@@ -14,6 +14,7 @@ import (
 	"verbena/internal/trace"
 	"verbena/internal/wire/cm"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/roce"
 )
 
 // Command returns "verbena dump".
@@ -26,7 +27,8 @@ func Command() *cobra.Command {
 seconds since the first packet, addresses, length and what Wireshark's info column
 says, then the header fields. A wrong ICRC and malformed packets are marked.
 TCP connections that begin with an MPA Request are put together again, and each
-FPDU has a line, under the number of the frame in which it ends.
+FPDU has a line, under the number of the frame in which it ends. UDP that begins
+with a TRP Request is shown as TRP.
 - reads standard input. Other packets are passed over.`,
 		Example: `  verbena rping -s -C 10 --pcap rping.pcapng
   verbena dump rping.pcapng`,
@@ -68,11 +70,13 @@ func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Form
 }
 
 // Dump writes a line for every packet of a capture: RoCEv2 datagrams, and the
-// MPA frames and FPDUs of TCP connections that begin with an MPA Request.
+// MPA frames and FPDUs of TCP connections that begin with an MPA Request, and
+// datagrams between ends of which one has sent a TRP Request.
 func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcap.Reader) error {
 	var first time.Time
 	var line []byte
 	var streams trace.Streams
+	var associations trace.Associations
 	var failed error
 	since := func(t time.Time) time.Duration {
 		if first.IsZero() {
@@ -100,8 +104,11 @@ func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcap.Reader
 			return err
 		case s != nil:
 			streams.Segment(r.Frame(), s, emit)
-		default:
+		case d.Dst.Port() == roce.Port:
 			line = f.AppendLine(line[:0], r.Frame(), since(d.Time), d)
+			write()
+		case associations.Has(d):
+			line = f.AppendTRP(line[:0], r.Frame(), since(d.Time), d)
 			write()
 		}
 	}

@@ -3,12 +3,15 @@ package dump
 import (
 	"bytes"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"verbena/internal/tools/cli"
+	"verbena/internal/wire/pcap"
 )
 
 const captures = "../../../testdata/captures"
@@ -93,5 +96,34 @@ func TestDumpShowsIWARP(t *testing.T) {
 	}
 	if short, _, _ := run(t, nil, "--info-only", filepath.Join(captures, "siw-rping.pcap")); strings.Contains(short, "Rev=") || !strings.Contains(short, "MPA Request Frame\n") {
 		t.Errorf("info only:\n%s", short)
+	}
+}
+
+// TRP has no port of its own: a Request shows what is one.
+func TestDumpShowsTRP(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trp.pcapng")
+	w, err := pcap.Create(path, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, listener, server := netip.MustParseAddrPort("192.0.2.1:40000"), netip.MustParseAddrPort("192.0.2.2:7174"), netip.MustParseAddrPort("192.0.2.2:40001")
+	for _, d := range []struct {
+		src, dst netip.AddrPort
+		payload  []byte
+	}{
+		{client, netip.MustParseAddrPort("192.0.2.2:53"), []byte("a question of something else")},
+		{client, listener, append([]byte{0, 0, 0, 0, 0, 0, 4, 0, 0x10, 0}, 0, 0, 0, 1, 0, 1)},
+		{server, client, append([]byte{0, 0, 0, 0, 0, 0, 4, 0, 0x20, 0}, 0, 0, 0, 1, 0, 1)},
+	} {
+		if err := w.Write(time.Now(), d.src, d.dst, 0, d.payload); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, errOut, status := run(t, nil, path)
+	if status != cli.ExitOK || strings.Count(out, "\n") != 2 || !strings.Contains(out, "TRP 44 40000 > 7174 Request") || !strings.Contains(out, "TRP 44 40001 > 40000 Accept") {
+		t.Errorf("status %d: %s\n%s", status, errOut, out)
 	}
 }

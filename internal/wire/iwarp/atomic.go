@@ -33,6 +33,8 @@ func (o AtomicOp) String() string {
 		return "FetchAdd"
 	case CmpSwap:
 		return "CmpSwap"
+	case UrdmaCmpSwap:
+		return "CmpSwap (urdma)"
 	}
 	return fmt.Sprintf("Unknown %d", uint8(o))
 }

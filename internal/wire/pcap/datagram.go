@@ -17,7 +17,7 @@ type Datagram struct {
 	TrafficClass uint8  // TOS of IPv4: DSCP (6) | ECN (2)
 	HopLimit     uint8  // TTL of IPv4
 
-	Payload   []byte // from BTH to ICRC; valid until the next call of Next
+	Payload   []byte // RoCEv2: from BTH to ICRC; valid until the next call of Next
 	Truncated bool   // the capture holds only the beginning of the payload
 	FrameLen  int    // bytes on the link, whatever was captured of them
 }

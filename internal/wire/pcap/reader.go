@@ -26,8 +26,8 @@ const (
 	linkTypeRawOpenBSD layers.LinkType = 14
 )
 
-// Reader yields the RoCEv2 datagrams of a capture and, on request, the TCP
-// segments, in which iWARP may be.
+// Reader yields the RoCEv2 datagrams of a capture and, on request, all others
+// and the TCP segments, in which iWARP may be.
 type Reader struct {
 	source  source
 	closer  io.Closer
@@ -88,14 +88,14 @@ func (r *Reader) Next() (Datagram, error) {
 		if err != nil {
 			return Datagram{}, err
 		}
-		if d != nil {
+		if d != nil && d.Dst.Port() == roce.Port {
 			return *d, nil
 		}
 		r.skipped++
 	}
 }
 
-// NextPacket returns the next datagram sent to the RoCEv2 port or, the other
+// NextPacket returns the next UDP datagram, to whatever port, or, the other
 // result being nil, the next TCP segment. Errors are those of Next.
 func (r *Reader) NextPacket() (*Datagram, *Segment, error) {
 	for {
@@ -108,7 +108,7 @@ func (r *Reader) NextPacket() (*Datagram, *Segment, error) {
 		}
 		r.frames++
 		p := gopacket.NewPacket(data, linkType(r.source, ci), gopacket.DecodeOptions{Lazy: true, NoCopy: true})
-		if d, ok := datagram(p); ok && d.Dst.Port() == roce.Port {
+		if d, ok := datagram(p); ok {
 			d.Time = ci.Timestamp
 			d.FrameLen = ci.Length
 			d.Truncated = d.Truncated || ci.CaptureLength < ci.Length
