@@ -1,5 +1,5 @@
-// Package interop tests Verbena against the Linux kernel's rdma_rxe and the
-// unmodified programs of rdma-core, in guests on a wire of their own; see
+// Package interop tests Verbena against the Linux kernel's rdma_rxe and siw and
+// the unmodified programs of rdma-core, in guests on a wire of their own; see
 // package guest. Its tests need the build tag `interop`:
 //
 //	make interop                                         # all, with what they need installed

@@ -16,6 +16,7 @@ const (
 	rkeyDamage = 0x5a5a00
 	newValue   = 5 // what an atomic adds or puts in place
 	immediate  = 0x12345678
+	bindTime   = 300 * time.Millisecond
 )
 
 // connect does an operation on the memory that the server at addr offers.
@@ -38,6 +39,10 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 	if err != nil {
 		return err
 	}
+	if op == "latesendinv" {
+		time.Sleep(bindTime) // the server is ready to receive, and binds its window yet
+		op = "sendinv"
+	}
 	start := time.Now()
 	if _, err := conn.QP().PostSend(wr); err != nil {
 		return err
@@ -45,6 +50,11 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 	wc, err := poll(ctx, conn.SendCQ)
 	if err != nil {
 		return err
+	}
+	if *kind != "" && wc.Err() == nil && (op == "write" || op == "send") {
+		if err := arrived(ctx, conn, wr); err != nil {
+			return err
+		}
 	}
 	if op == "flood" {
 		if wc, err = flood(ctx, conn, wr, wc); err != nil {
@@ -67,7 +77,22 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 	return wc.Err()
 }
 
-// flood repeats a work request until one fails.
+// arrived waits until what was sent to the server is there, which over iWARP its
+// completion does not say: a READ comes back behind it, of what is there now.
+func arrived(ctx context.Context, conn *rdmacm.Conn, wr verbs.SendWR) error {
+	wr.Opcode = ib.WRRDMARead
+	wr.SGList = []ib.SGE{{Addr: wr.SGList[0].Addr, Length: 1, LKey: wr.SGList[0].LKey}}
+	if _, err := conn.QP().PostSend(wr); err != nil {
+		return err
+	}
+	wc, err := poll(ctx, conn.SendCQ)
+	if err != nil {
+		return err
+	}
+	return wc.Err()
+}
+
+// flood repeats a work request, a millisecond apart, until one fails.
 func flood(ctx context.Context, conn *rdmacm.Conn, wr verbs.SendWR, wc ib.WC) (ib.WC, error) {
 	if wc.Err() == nil {
 		fmt.Println("flooding")
@@ -80,6 +105,7 @@ func flood(ctx context.Context, conn *rdmacm.Conn, wr verbs.SendWR, wc ib.WC) (i
 		if wc, err = poll(ctx, conn.SendCQ); err != nil {
 			return wc, err
 		}
+		time.Sleep(time.Millisecond)
 	}
 	return wc, nil
 }
@@ -112,7 +138,7 @@ func request(op string, offer []byte, m memory) (wr verbs.SendWR, err error) {
 		wr.Opcode, wr.ImmData = ib.WRSendWithImm, immediate
 	case "writeimm":
 		wr.Opcode, wr.ImmData = ib.WRRDMAWriteWithImm, immediate
-	case "sendinv":
+	case "sendinv", "latesendinv":
 		wr.Opcode, wr.InvalidateRKey = ib.WRSendWithInv, ib.RKey(binary.BigEndian.Uint32(offer[12:]))
 	case "cas":
 		wr.Opcode = ib.WRAtomicCmpAndSwp

@@ -21,7 +21,7 @@ import (
 )
 
 const usage = "usage: peer [-kind KIND] [-nocrc] serve ADDR PORT BYTES SEED | receive ADDR PORT BYTES SEED DELAY | " +
-	"refuse ADDR PORT BYTES SEED | connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv"
+	"refuse ADDR PORT BYTES SEED | connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv"
 
 // What is said before the command, of our side alone.
 var (
@@ -60,8 +60,8 @@ func run(ctx context.Context, args []string) error {
 		return serve(ctx, addr, bytes, uint32(seed), nil)
 	case args[0] == "refuse" && len(args) == 5:
 		return refuse(ctx, addr)
-	case args[0] == "receive" && len(args) == 6 && args[5] == "now":
-		return serve(ctx, addr, bytes, uint32(seed), &receiver{ready: true})
+	case args[0] == "receive" && len(args) == 6 && (args[5] == "now" || args[5] == "bound"):
+		return serve(ctx, addr, bytes, uint32(seed), &receiver{ready: true, windowless: args[5] == "now"})
 	case args[0] == "receive" && len(args) == 6:
 		delay, err := strconv.Atoi(args[5])
 		if err != nil {

@@ -5,16 +5,18 @@
 //
 //   peer serve ADDR PORT BYTES SEED         offers memory until the peer disconnects
 //   peer receive ADDR PORT BYTES SEED DELAY the same, and receives one message
-//                                           into it, DELAY milliseconds late, or with
-//                                           "now" ready before it accepts
+//                                           into it, DELAY milliseconds late, or ready
+//                                           before it accepts: "now" without window, or
+//                                           "bound" with
 //   peer refuse ADDR PORT BYTES SEED        rejects one request, and says why
 //   peer connect ADDR PORT BYTES SEED OP    does OP on memory that is offered
 //
 // OP is write, read, badread and badwrite (with a wrong rkey), flood (WRITEs until
-// one fails), cas (if the first word there is the one here, 5 takes its place), fadd
+// one fails or the connection is over), cas (if the first word there is the one here, 5 takes its place), fadd
 // (adds 5 to it), send, sendimm, writeimm or sendinv (a SEND that invalidates the
 // window's key, or the memory's where a device has no windows, and a READ with that
-// key, which says "then" with the completion's status). Each side begins
+// key, which says "then" with the completion's status) or latesendinv (the same,
+// when a receiver that is "bound" has had time for it). Each side begins
 // with BYTES bytes of the pattern of its SEED. Each says at the end "sum", the
 // FNV-1a of its memory, and "word", its first 8 bytes as a number; connect
 // says "wc" with the completion's status before, and ends with 1 if that is
@@ -27,6 +29,7 @@
 #include <endian.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdio.h>
@@ -46,6 +49,7 @@ enum {
 	rkey_damage = 0x5a5a00,
 	new_value = 5,
 	immediate = 0x12345678,
+	bind_ms = 300,
 };
 
 static _Noreturn void die(const char *what)
@@ -169,7 +173,7 @@ static void refuse(const char *addr, const char *port)
 
 static void serve(const char *addr, const char *port, size_t length, uint32_t seed, const char *delay)
 {
-	int ready = delay && !strcmp(delay, "now");
+	int now = delay && !strcmp(delay, "now"), ready = now || (delay && !strcmp(delay, "bound"));
 	struct rdma_cm_id *listener = endpoint(addr, port, RAI_PASSIVE), *id;
 	struct rdma_cm_event *event;
 
@@ -180,7 +184,7 @@ static void serve(const char *addr, const char *port, size_t length, uint32_t se
 		die("rdma_get_request");
 
 	struct memory m = make_memory(id->pd, length, seed);
-	struct ibv_mw *mw = delay ? ibv_alloc_mw(id->pd, IBV_MW_TYPE_2) : NULL;
+	struct ibv_mw *mw = delay && !now ? ibv_alloc_mw(id->pd, IBV_MW_TYPE_2) : NULL;
 	uint32_t window = mw ? ibv_inc_rkey(mw->rkey) : m.mr->rkey;
 	struct offer offer = {htobe64((uintptr_t)m.bytes), htonl(m.mr->rkey), htonl(window), htonl(length)};
 	struct rdma_conn_param param = {
@@ -223,14 +227,15 @@ static struct ibv_send_wr request(const char *op, const struct offer *offer, con
 		return wr;
 	}
 	sge->length = m->length;
-	if (!strncmp(op, "send", 4)) {
+	if (!strncmp(op, "send", 4) || !strcmp(op, "latesendinv")) {
 		wr.opcode = IBV_WR_SEND;
 		if (!strcmp(op, "sendimm")) {
 			wr.opcode = IBV_WR_SEND_WITH_IMM;
 			wr.imm_data = htonl(immediate);
-		} else if (!strcmp(op, "sendinv")) {
+		} else if (strstr(op, "sendinv")) {
 			wr.opcode = IBV_WR_SEND_WITH_INV;
 			wr.invalidate_rkey = ntohl(offer->window);
+			wr.wr.rdma.rkey = wr.invalidate_rkey; // where the library of siw takes it from
 		}
 		return wr;
 	}
@@ -255,6 +260,26 @@ static int64_t microseconds(void)
 	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
 }
 
+// flood repeats a work request until one fails or the connection is over. Of a
+// work request that is posted in that moment siw may say nothing.
+static void flood(struct rdma_cm_id *id, struct ibv_send_wr *wr, struct ibv_wc *wc)
+{
+	struct pollfd events = {.fd = id->channel->fd, .events = POLLIN};
+	struct ibv_send_wr *bad;
+
+	while (wc->status == IBV_WC_SUCCESS) {
+		if (ibv_post_send(id->qp, wr, &bad)) {
+			wc->status = IBV_WC_WR_FLUSH_ERR;
+			return;
+		}
+		while (ibv_poll_cq(id->send_cq, 1, wc) == 0)
+			if (poll(&events, 1, 0) > 0) {
+				wc->status = IBV_WC_WR_FLUSH_ERR;
+				return;
+			}
+	}
+}
+
 static int connect_and_do(const char *addr, const char *port, size_t length, uint32_t seed, const char *op)
 {
 	struct rdma_cm_id *id = endpoint(addr, port, 0);
@@ -274,6 +299,10 @@ static int connect_and_do(const char *addr, const char *port, size_t length, uin
 
 	struct ibv_sge sge = {.addr = (uintptr_t)m.bytes, .lkey = m.mr->lkey};
 	struct ibv_send_wr wr = request(op, &offer, &m, &sge), *bad;
+	struct timespec pause = {.tv_nsec = bind_ms * 1000000l};
+
+	if (!strncmp(op, "late", 4))
+		nanosleep(&pause, NULL);
 	int64_t start = microseconds();
 
 	if (ibv_post_send(id->qp, &wr, &bad))
@@ -282,12 +311,11 @@ static int connect_and_do(const char *addr, const char *port, size_t length, uin
 		die("rdma_get_send_comp");
 	if (!strcmp(op, "flood") && wc.status == IBV_WC_SUCCESS)
 		puts("flooding");
-	while (!strcmp(op, "flood") && wc.status == IBV_WC_SUCCESS)
-		if (ibv_post_send(id->qp, &wr, &bad) || rdma_get_send_comp(id, &wc) < 0)
-			die("flood");
+	if (!strcmp(op, "flood"))
+		flood(id, &wr, &wc);
 	printf("wc %s after %" PRId64 " us\n", ibv_wc_status_str(wc.status), microseconds() - start);
 	int failed = wc.status != IBV_WC_SUCCESS;
-	if (!strcmp(op, "sendinv")) { // the key is to be gone
+	if (strstr(op, "sendinv")) { // the key is to be gone
 		wr.opcode = IBV_WR_RDMA_READ;
 		wr.wr.rdma.remote_addr = be64toh(offer.va);
 		wr.wr.rdma.rkey = ntohl(offer.window);
@@ -319,6 +347,6 @@ int main(int argc, char **argv)
 		return connect_and_do(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
 	fputs("usage: peer serve ADDR PORT BYTES SEED | peer receive ADDR PORT BYTES SEED DELAY | "
 	      "peer refuse ADDR PORT BYTES SEED | "
-	      "peer connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv\n", stderr);
+	      "peer connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv\n", stderr);
 	return 2;
 }
