@@ -31,6 +31,7 @@ type Burst struct {
 	segBytes int
 	n        int // complete datagrams
 	limit    int // datagrams at most
+	room     int // bytes at most
 	bytes    int
 	closed   bool // a shorter datagram ended the train
 	patient  bool // see Patient
@@ -56,7 +57,7 @@ type undo struct{ arena, iov, held, mark int }
 // NewBurst returns an empty train with its buffers allocated.
 func NewBurst() *Burst {
 	arena := make([]byte, 0, arenaBytes)
-	return &Burst{limit: MaxSegments, arena: arena, own: arena, iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments), scratch: make([]mem.Span, 0, ib.MaxSGE)}
+	return &Burst{limit: MaxSegments, room: MaxTrainBytes, arena: arena, own: arena, iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments), scratch: make([]mem.Span, 0, ib.MaxSGE)}
 }
 
 // Reset releases what the train points at and empties it.
@@ -66,7 +67,7 @@ func (b *Burst) Reset() {
 		b.held[i] = mem.Span{}
 	}
 	clear(b.iov)
-	*b = Burst{limit: b.limit, held: b.held[:0], scratch: b.scratch, iov: b.iov[:0], arena: b.own, own: b.own}
+	*b = Burst{limit: b.limit, room: MaxTrainBytes, held: b.held[:0], scratch: b.scratch, iov: b.iov[:0], arena: b.own, own: b.own}
 }
 
 // Limit sets how many datagrams a train may have: 1 where the system does not
@@ -80,10 +81,10 @@ func (b *Burst) Patient(yes bool) { b.patient = yes }
 // IsPatient returns what Patient said.
 func (b *Burst) IsPatient() bool { return b.patient }
 
-// Into has the train written to memory that another process shares, of at least
-// MaxTrainBytes: all of it is copied there, and there is nothing on the way that
-// the ICRC would find out about. It is 0. Reset ends it.
-func (b *Burst) Into(memory []byte) { b.arena, b.plain = memory[:0], true }
+// Into has the train written to memory that another process shares, which is
+// longer than any packet: all of it is copied there, and there is nothing on the way
+// that the ICRC would find out about. It is 0. Reset ends it.
+func (b *Burst) Into(memory []byte) { b.arena, b.room, b.plain = memory[:0], len(memory), true }
 
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
@@ -112,7 +113,7 @@ func (b *Burst) Full() bool { return b.closed || b.n == b.limit }
 func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 	if b.n == 0 {
 		b.path, b.segBytes = path, size
-	} else if b.path != path || b.Full() || size > b.segBytes || b.bytes+size > MaxTrainBytes {
+	} else if b.path != path || b.Full() || size > b.segBytes || b.bytes+size > b.room {
 		return false
 	}
 	b.undo = undo{len(b.arena), len(b.iov), len(b.held), b.mark}

@@ -179,7 +179,7 @@ func TestTrainIntoMemory(t *testing.T) {
 	buf := make([]byte, 4096)
 	tab, r := table(t, buf)
 	b := NewBurst()
-	memory := make([]byte, MaxTrainBytes)
+	memory := make([]byte, 10000)
 	b.Into(memory)
 	for i, n := range []int{4096, 4096, copyBelow} {
 		buf[7] = byte(i)
@@ -199,6 +199,12 @@ func TestTrainIntoMemory(t *testing.T) {
 	}
 	if !r.Idle() {
 		t.Error("memory is pointed at")
+	}
+	b.closed = false
+	if size, h := packet(4096); !b.Begin(trainPath, size, h) {
+		t.Error("what fits is not taken")
+	} else if b.Abort(); b.Begin(trainPath, 5400, h) {
+		t.Error("took more than there is memory")
 	}
 	all := memory[:b.Bytes()]
 	for i, want := range []byte{0, 2} {

@@ -19,9 +19,9 @@ const (
 	skipLength  = 1<<32 - 1
 )
 
-// MaxBytes is the longest entry: a train of 64 KiB with headers is more than a
-// socket takes at once.
-const MaxBytes = 1 << 16
+// MaxBytes is the longest entry: eight packets of 4 KiB with their headers. The
+// other side reads one while the next is written.
+const MaxBytes = 33 << 10
 
 // maxEntry is the room that the longest takes.
 const maxEntry = (headerBytes + MaxBytes + lineBytes - 1) &^ (lineBytes - 1)

@@ -277,7 +277,7 @@ func BenchmarkSmallEntry(b *testing.B) {
 // BenchmarkTrain is one copy in; what is read is left where it is.
 func BenchmarkTrain(b *testing.B) {
 	p, c := pair(b)
-	train := make([]byte, 65000)
+	train := make([]byte, 32<<10)
 	b.SetBytes(int64(len(train)))
 	var m Message
 	for b.Loop() {
