@@ -148,6 +148,20 @@ func TestWaitIsWoken(t *testing.T) {
 	for kind, p := range pairs(t) {
 		b := channel.NewBatch()
 		b.Word4(wire.OffSignal, 5)
+		readable := func() bool {
+			var list []unix.PollFd
+			for _, f := range p[0].FDs() {
+				list = append(list, unix.PollFd{Fd: int32(f), Events: unix.POLLIN})
+			}
+			ok, err := poll(list, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		if readable() {
+			t.Errorf("%s: readable, and nothing has come", kind)
+		}
 		woken := make(chan time.Duration)
 		go func() {
 			from := time.Now()
@@ -163,10 +177,17 @@ func TestWaitIsWoken(t *testing.T) {
 		if d := <-woken; d > 10*time.Second {
 			t.Errorf("%s: woken after %v", kind, d)
 		}
+		if p[0].Receive(); readable() {
+			t.Errorf("%s: readable, and all is taken", kind)
+		}
 		if kind == "map" {
 			continue // tells nothing: the heartbeat does
 		}
+		p[1].Ring()
 		p[1].Close()
+		if !readable() {
+			t.Errorf("%s: not readable, and the peer is gone", kind)
+		}
 		var err error
 		for end := time.Now().Add(5 * time.Second); err == nil && time.Now().Before(end); {
 			if err = p[0].Wait(time.Second); err == nil {

@@ -73,6 +73,7 @@ func (l *mapped) PeerBytes() uint64            { return l.peer.Len() }
 func (l *mapped) Write(b *channel.Batch) error { return b.Apply(l.peer) }
 func (l *mapped) Flush() (bool, error)         { return false, nil }
 func (l *mapped) Ring()                        {}
+func (l *mapped) FDs() []int                   { return nil }
 
 func (l *mapped) Receive() error {
 	l.seen = l.own.Load4(wire.OffSignal)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -371,12 +372,14 @@ func TestPeer(t *testing.T) {
 }
 
 func freePort(t *testing.T) string {
-	l, err := ListenTCP(Endpoint{Addr: localhost(0)}, windowBytes)
+	// An address of its own: nobody takes the port between two servers.
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(64 + rand.IntN(64)), byte(rand.IntN(256)), byte(1 + rand.IntN(254))}), 0)
+	l, err := ListenTCP(Endpoint{Addr: at}, windowBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	return fmt.Sprint(localhost(l.port(t)))
+	return netip.AddrPortFrom(at.Addr(), l.port(t)).String()
 }
 
 func TestKilledPeer(t *testing.T) {

@@ -178,6 +178,7 @@ func (l *shm) Own() *window.Window          { return l.own }
 func (l *shm) PeerBytes() uint64            { return l.peer.Len() }
 func (l *shm) Write(b *channel.Batch) error { return b.Apply(l.peer) }
 func (l *shm) Flush() (bool, error)         { return false, nil }
+func (l *shm) FDs() []int                   { return []int{int(l.bell), int(l.socket)} }
 
 func (l *shm) Ring() {
 	var one [8]byte

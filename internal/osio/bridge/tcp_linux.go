@@ -106,6 +106,7 @@ func (l *tcp) read(b []byte) (int, error) {
 func (l *tcp) Own() *window.Window { return l.own }
 func (l *tcp) PeerBytes() uint64   { return l.peerBytes }
 func (l *tcp) Ring()               {}
+func (l *tcp) FDs() []int          { return []int{int(l.f)} }
 
 func (l *tcp) Close() error {
 	l.f.close()
