@@ -77,9 +77,10 @@ type word struct {
 }
 
 // New returns a channel that is Down. seed gives the random numbers of the
-// sessions.
+// sessions. What the peer compares with what it saw last begins at random too:
+// it may have seen another process's.
 func New(client Client, seed func() uint64) *Channel {
-	return &Channel{client: client, seed: seed, deadline: monotime.Never}
+	return &Channel{client: client, seed: seed, deadline: monotime.Never, signal: uint32(seed()), asleep: uint32(seed()), ping: uint32(seed())}
 }
 
 // State returns where the link stands.

@@ -159,6 +159,29 @@ func TestHostileInfoPage(t *testing.T) {
 	}
 }
 
+// A new process counts its sleeps and its signals from elsewhere than the dead
+// one did: else its first ones would look as if they had been seen.
+func TestNewProcessIsSeen(t *testing.T) {
+	w := newWorld(t, 5)
+	w.keeps = true
+	w.settle("first")
+	for range 3 {
+		w.a.c.Sleep()
+		signals := w.b.own.Load4(wire.OffSignal)
+		for end := w.now.Add(monotime.Second); w.now < end; {
+			w.step()
+		}
+		if !w.b.c.MustWake() {
+			t.Fatal("the one that sleeps is not woken")
+		}
+		w.a.crash()
+		w.settle("with a new process")
+		if w.b.own.Load4(wire.OffSignal) <= signals+1000 && w.b.own.Load4(wire.OffSignal) >= signals {
+			t.Error("signals go on where the dead one stopped")
+		}
+	}
+}
+
 // Sleeping: who sleeps is woken once, and does not go to sleep over a signal
 // that has come meanwhile.
 func TestSleepAndWake(t *testing.T) {
