@@ -61,6 +61,9 @@ func (e *endpoint) build() error {
 		return err
 	}
 	e.onClose(e.dev.Close)
+	if info := e.dev.Info(); info.Kind.IsIWARP() {
+		return fmt.Errorf("%s connects its queue pairs by the connection manager only, and pingpong exchanges addresses: use 'verbena rping' or 'verbena perf'", info.Name)
+	}
 	attr, err := e.dev.QueryPort(o.port)
 	if err != nil {
 		return fmt.Errorf("%s has no usable port %d: %w", e.dev.Info().Name, o.port, err)

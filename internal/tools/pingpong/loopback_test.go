@@ -77,11 +77,12 @@ func TestEveryKindOverLoopback(t *testing.T) {
 func TestWhatADeviceCannotDoIsSaidBeforeAPeerComes(t *testing.T) {
 	dev := loopback.Device(t)
 	for line, want := range map[string]string{
-		"rc -g 200 -d " + dev:       "has no GID at index 200; there are 0 (",
-		"rc -i 2 -d " + dev:         "no usable port 2",
-		"ud -s 100000 -d " + dev:    "use a smaller -s",
-		"rc -d roce_none":           "no device named roce_none; there are ",
-		"srq -r 30000000 -d " + dev: "30000000",
+		"rc -g 200 -d " + dev:                               "has no GID at index 200; there are 0 (",
+		"rc -i 2 -d " + dev:                                 "no usable port 2",
+		"ud -s 100000 -d " + dev:                            "use a smaller -s",
+		"rc -d " + strings.Replace(dev, "roce", "iwarp", 1): "by the connection manager only",
+		"rc -d roce_none":                                   "no device named roce_none; there are ",
+		"srq -r 30000000 -d " + dev:                         "30000000",
 	} {
 		o, err := parse(t, line)
 		if err != nil {

@@ -66,6 +66,10 @@ func TestEveryModeOverLoopback(t *testing.T) {
 		{"--rlat -C 20", "--rlat -C 20 --poll", "READ latency"},
 		{"--bw -C 50 -S 65535", "--bw -C 50 -S 65535 --txdepth 8", "WRITE bandwidth"},
 		{"--bw --duplex -C 50", "--bw --duplex -C 50", "delta nsec "},
+		{"--kind iwarp", "--kind iwarp -C 100 -V -S 65535", ""},
+		{"--kind iwarp --mem fastreg --server-inv", "--kind iwarp --mem fastreg --server-inv -C 10 -V", ""},
+		{"--kind iwarp --mem mw --server-inv", "--kind iwarp --mem mw --server-inv -C 10 -V", ""},
+		{"--kind iwarp --rlat -C 20", "--kind iwarp --rlat -C 20", "READ latency"},
 	} {
 		t.Run(c.server+" | "+c.client, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
