@@ -4,6 +4,7 @@ package bridge
 
 import (
 	"errors"
+	"net/netip"
 	"time"
 )
 
@@ -19,11 +20,13 @@ func (*Listener) Accept(time.Duration) (Link, error) { return nil, ErrSystem }
 // Close stops listening.
 func (*Listener) Close() error { return nil }
 
-// ListenTCP waits for peers at e's address.
-func ListenTCP(e Endpoint, windowBytes uint64) (*Listener, error) { return nil, ErrSystem }
+// ListenTCP waits for peers at an address.
+func ListenTCP(at netip.AddrPort, windowBytes uint64) (*Listener, error) { return nil, ErrSystem }
 
-// DialTCP goes to the peer at e's address.
-func DialTCP(e Endpoint, windowBytes uint64, d time.Duration) (Link, error) { return nil, ErrSystem }
+// DialTCP goes to the peer at an address.
+func DialTCP(at netip.AddrPort, windowBytes uint64, d time.Duration) (Link, error) {
+	return nil, ErrSystem
+}
 
 // ListenShm waits for peers at a path.
 func ListenShm(path string, windowBytes uint64) (*Listener, error) { return nil, ErrSystem }

@@ -3,8 +3,6 @@ package bridge
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"strings"
 	"time"
 
 	"verbena/internal/ntb/channel"
@@ -52,28 +50,6 @@ const (
 	MinWindowBytes = 1 << 17
 	MaxWindowBytes = 1 << 40
 )
-
-// An Endpoint is one link of a tcp device's configuration.
-type Endpoint struct {
-	Serve bool // wait for the peer, instead of going to it
-	Addr  netip.AddrPort
-}
-
-// ParseEndpoints reads a configuration as the original has it: links, each
-// s:ADDR:PORT or c:ADDR:PORT, with commas between; IPv6 addresses in brackets.
-//
-// Errors: ErrConfig.
-func ParseEndpoints(s string) (list []Endpoint, err error) {
-	for _, part := range strings.Split(s, ",") {
-		kind, addr, _ := strings.Cut(part, ":")
-		ap, err := netip.ParseAddrPort(addr)
-		if err != nil || kind != "s" && kind != "c" || ap.Port() == 0 {
-			return nil, fmt.Errorf("%w: %q is not s:ADDR:PORT or c:ADDR:PORT", ErrConfig, part)
-		}
-		list = append(list, Endpoint{Serve: kind == "s", Addr: ap})
-	}
-	return list, nil
-}
 
 func checkBytes(n uint64) error {
 	if n < MinWindowBytes || n > MaxWindowBytes || n%4096 != 0 {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,15 +25,26 @@ func (l *Listener) port(t *testing.T) uint16 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return uint16(sa.(*unix.SockaddrInet4).Port)
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return uint16(sa.Port)
+	case *unix.SockaddrInet6:
+		return uint16(sa.Port)
+	}
+	t.Fatalf("%T", sa)
+	return 0
 }
 
 func TestParseEndpoints(t *testing.T) {
-	got, err := ParseEndpoints("s:10.0.0.1:4000,c:[fe80::1%eth0]:5")
-	if err != nil || len(got) != 2 || !got[0].Serve || got[1].Serve || got[0].Addr != netip.MustParseAddrPort("10.0.0.1:4000") || got[1].Addr.Port() != 5 {
+	got, err := ParseEndpoints("s:10.0.0.1:4000,c:[fe80::1%eth0]:5,shm:s:/run/a:b,shm:c:x,map:0:/dev/x,map:1:/dev/x")
+	want := []Endpoint{
+		{Serve: true, Addr: netip.MustParseAddrPort("10.0.0.1:4000")}, {Addr: netip.MustParseAddrPort("[fe80::1%eth0]:5")},
+		{Kind: Shm, Serve: true, Path: "/run/a:b"}, {Kind: Shm, Path: "x"}, {Kind: Mapped, Path: "/dev/x"}, {Kind: Mapped, Side: 1, Path: "/dev/x"},
+	}
+	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:1.2.3.4", "s:1.2.3.4:0", "s:host:5", "s:1.2.3.4:5,", "c:1.2.3.4:70000"} {
+	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:1.2.3.4", "s:1.2.3.4:0", "s:host:5", "s:1.2.3.4:5,", "c:1.2.3.4:70000", "shm:/run/a", "shm:s:", "map:2:/x", "map:0:", "tcp:s:1.2.3.4:5"} {
 		if got, err := ParseEndpoints(s); !errors.Is(err, ErrConfig) {
 			t.Errorf("%q: %+v, %v", s, got, err)
 		}
@@ -66,9 +78,9 @@ func pairs(t *testing.T) map[string][2]Link {
 	path := filepath.Join(t.TempDir(), "shm")
 	l, err := ListenShm(path, windowBytes)
 	join("shm", l, err, func() (Link, error) { return DialShm(path, 2*windowBytes, time.Second) })
-	l, err = ListenTCP(Endpoint{Addr: localhost(0)}, windowBytes)
+	l, err = ListenTCP(localhost(0), windowBytes)
 	join("tcp", l, err, func() (Link, error) {
-		return DialTCP(Endpoint{Addr: localhost(l.port(t))}, 2*windowBytes, time.Second)
+		return DialTCP(localhost(l.port(t)), 2*windowBytes, time.Second)
 	})
 	file := filepath.Join(t.TempDir(), "bar")
 	if err := os.WriteFile(file, make([]byte, 2*windowBytes), 0o600); err != nil {
@@ -213,6 +225,30 @@ func TestPollingNoticesTheEnd(t *testing.T) {
 	}
 }
 
+func TestIPv6(t *testing.T) {
+	l, err := ListenTCP(netip.MustParseAddrPort("[::1]:0"), windowBytes)
+	if err != nil {
+		t.Skipf("no IPv6: %v", err)
+	}
+	defer l.Close()
+	done := make(chan error)
+	go func() {
+		x, err := DialTCP(netip.AddrPortFrom(netip.IPv6Loopback(), l.port(t)), windowBytes, 5*time.Second)
+		if err == nil {
+			err = x.Close()
+		}
+		done <- err
+	}()
+	x, err := l.Accept(5 * time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // A TCP peer that is none, or wants to write where it may not.
 func TestHostileStream(t *testing.T) {
 	greeting := wire.Greeting{WindowBytes: windowBytes}.Append(nil)
@@ -236,7 +272,7 @@ func TestHostileStream(t *testing.T) {
 		"a word, in two":      {append(greeting, message(4096, 8, "1234")...), true, ErrLost},
 		"half a message head": {append(greeting, message(0, 0, "")[:20]...), true, ErrLost},
 	} {
-		l, err := ListenTCP(Endpoint{Addr: localhost(0)}, windowBytes)
+		l, err := ListenTCP(localhost(0), windowBytes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -91,11 +91,9 @@ func (p *process) connect() {
 func (p *process) turn() error {
 	if p.link == nil {
 		l, err := p.open()
-		for _, e := range []error{ErrLost, ErrTimeout, ErrProtocol} {
-			if errors.Is(err, e) {
-				time.Sleep(time.Millisecond)
-				return nil
-			}
+		if Temporary(err) {
+			time.Sleep(time.Millisecond)
+			return nil
 		}
 		if err != nil {
 			return err
@@ -173,40 +171,24 @@ func (p *process) guarded() bool {
 // opener returns how a side opens its link of a kind: shm, tcp or map, and where.
 func opener(where string, server bool) func() (Link, error) {
 	kind, at, _ := strings.Cut(where, ":")
-	if kind == "map" {
-		side := 0
-		if server {
-			side = 1
-		}
-		return func() (Link, error) { return Map(at, side) }
+	role := "c:"
+	if server {
+		role = "s:"
 	}
-	if !server {
-		if kind == "shm" {
-			return func() (Link, error) { return DialShm(at, windowBytes, time.Second) }
-		}
-		e, err := ParseEndpoints("c:" + at)
-		return func() (Link, error) {
-			if err != nil {
-				return nil, err
-			}
-			return DialTCP(e[0], windowBytes, time.Second)
-		}
+	switch kind {
+	case "tcp":
+		at = role + at
+	case "shm":
+		at = "shm:" + role + at
+	default:
+		at = strings.Replace("map:"+role+at, role, map[string]string{"c:": "0:", "s:": "1:"}[role], 1)
 	}
-	var l *Listener
-	return func() (_ Link, err error) {
-		if l == nil && kind == "shm" {
-			l, err = ListenShm(at, windowBytes)
-		} else if l == nil {
-			var e []Endpoint
-			if e, err = ParseEndpoints("s:" + at); err == nil {
-				l, err = ListenTCP(e[0], windowBytes)
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return l.Accept(time.Second)
+	list, err := ParseEndpoints(at)
+	if err != nil {
+		return func() (Link, error) { return nil, err }
 	}
+	o := NewOpener(list[0], windowBytes)
+	return func() (Link, error) { return o.Open(time.Second) }
 }
 
 const (
@@ -374,7 +356,7 @@ func TestPeer(t *testing.T) {
 func freePort(t *testing.T) string {
 	// An address of its own: nobody takes the port between two servers.
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(64 + rand.IntN(64)), byte(rand.IntN(256)), byte(1 + rand.IntN(254))}), 0)
-	l, err := ListenTCP(Endpoint{Addr: at}, windowBytes)
+	l, err := ListenTCP(at, windowBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"time"
@@ -147,5 +148,9 @@ func sockaddr(a netip.AddrPort) (family int, sa unix.Sockaddr) {
 	if ip := a.Addr().Unmap(); ip.Is4() {
 		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: ip.As4()}
 	}
-	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	sa6 := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	if i, err := net.InterfaceByName(a.Addr().Zone()); err == nil { // without, a link-local address is refused by the system
+		sa6.ZoneId = uint32(i.Index)
+	}
+	return unix.AF_INET6, sa6
 }

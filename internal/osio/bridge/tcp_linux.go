@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"time"
 
@@ -32,21 +33,21 @@ type tcp struct {
 	have int
 }
 
-// ListenTCP waits for peers at e's address.
-func ListenTCP(e Endpoint, windowBytes uint64) (*Listener, error) {
+// ListenTCP waits for peers at an address.
+func ListenTCP(at netip.AddrPort, windowBytes uint64) (*Listener, error) {
 	if err := checkBytes(windowBytes); err != nil {
 		return nil, err
 	}
-	family, sa := sockaddr(e.Addr)
+	family, sa := sockaddr(at)
 	return listen(family, unix.SOCK_STREAM, sa, func(f fd) (Link, error) { return newTCP(f, windowBytes) })
 }
 
-// DialTCP goes to the peer at e's address. It tries once: ErrLost if nobody listens.
-func DialTCP(e Endpoint, windowBytes uint64, d time.Duration) (Link, error) {
+// DialTCP goes to the peer at an address. It tries once: ErrLost if nobody listens.
+func DialTCP(at netip.AddrPort, windowBytes uint64, d time.Duration) (Link, error) {
 	if err := checkBytes(windowBytes); err != nil {
 		return nil, err
 	}
-	family, sa := sockaddr(e.Addr)
+	family, sa := sockaddr(at)
 	f, err := connect(family, unix.SOCK_STREAM, sa, d)
 	if err != nil {
 		return nil, err
