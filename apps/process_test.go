@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -123,11 +125,16 @@ func (p *process) status() int {
 	return ws.ExitStatus()
 }
 
-// tail is the end of what a process said, for reports.
+// telling is what a line has that is worth showing, wherever it stands.
+var telling = regexp.MustCompile(`(?i)\b(error|exception|failed|failure)\b|\bgot: `)
+
+// tail is the end of what a process said, and telling lines of before, for reports.
 func (p *process) tail() string {
 	lines := strings.Split(strings.TrimRight(p.said.String(), "\n"), "\n")
 	if n := len(lines) - 25; n > 0 {
-		lines = append([]string{fmt.Sprintf("… %d lines …", n)}, lines[n:]...)
+		kept := slices.DeleteFunc(slices.Clone(lines[:n]), func(l string) bool { return !telling.MatchString(l) })
+		kept = kept[:min(len(kept), 25)]
+		lines = slices.Concat(kept, []string{fmt.Sprintf("… %d lines …", n-len(kept))}, lines[n:])
 	}
 	return "  | " + strings.Join(lines, "\n  | ")
 }
