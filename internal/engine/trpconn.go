@@ -34,6 +34,9 @@ type trpConn struct {
 	telling  bool        // somebody calls onLink
 }
 
+// trpConfig has a peer that is gone without a word found out in a minute.
+var trpConfig = trp.Config{KeepAlive: 30 * monotime.Second}
+
 // NewTRPConn makes a queue pair of iWARP over TRP. Its counters go to the
 // account. makeMachine is called with its number; onEvent later, without locks,
 // with each event.
@@ -61,7 +64,7 @@ func (c *Conn) DialTRP(p *TRPPort, server netip.AddrPort, s wire.Setup, onLink f
 	bytes := segmentBytes(p.addr.Addr())
 	to := netip.AddrPortFrom(server.Addr().WithZone(""), server.Port())
 	return t.begin(p, nil, onLink, func(now monotime.Time) error {
-		return t.assoc.Dial(now, trp.Config{}, to, s, bytes)
+		return t.assoc.Dial(now, trpConfig, to, s, bytes)
 	})
 }
 

@@ -45,7 +45,7 @@ type TRPRequest struct {
 // must not block; at most backlog requests wait for their answer, trp's default
 // if it is not positive.
 func (p *TRPPort) Listen(backlog int, onRequest func(*TRPRequest)) (*TRPListener, error) {
-	m, err := trp.NewListener(trp.Config{}, backlog)
+	m, err := trp.NewListener(trpConfig, backlog)
 	if err != nil {
 		return nil, err
 	}

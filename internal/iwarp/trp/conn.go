@@ -32,6 +32,10 @@ type Config struct {
 	// Retries is how many retransmission time-outs in a row end an association.
 	// 0 is DefaultRetries.
 	Retries int
+	// KeepAlive is how long nothing may be heard of an idle peer before it is asked
+	// whether it is there. 0 is for ever. Only peers are asked that tell their
+	// window, as only they answer.
+	KeepAlive monotime.Duration
 	// Trace, if not nil, is told every change of state.
 	Trace func(from, to State)
 }
@@ -92,6 +96,7 @@ type Conn struct {
 	retries  int           // left
 	interval monotime.Duration
 	answers  int // FINs answered in TimeWait
+	alive    keepAlive
 
 	snd    sender
 	rcv    receiver
@@ -104,6 +109,7 @@ func newConn(cfg Config, active bool, peer netip.AddrPort) *Conn {
 	c := &Conn{Config: cfg, active: active, peer: peer, timer: monotime.Never}
 	c.snd.window = uint64(cfg.Window)
 	c.rcv.have = newSeqset(cfg.Window)
+	c.alive.at = monotime.Never
 	c.loss.start()
 	return c
 }
@@ -140,6 +146,7 @@ func (c *Conn) HandleInput(now monotime.Time, from netip.AddrPort, datagram []by
 		c.count.By[BadSource]++
 		return
 	}
+	c.alive.heard, c.alive.asked = now, 0
 	switch p.Opcode {
 	case wire.Request:
 		c.handleRequest(now)
@@ -183,6 +190,9 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 		c.timer = monotime.Never
 		c.expire(now)
 	}
+	if !now.Before(c.alive.at) {
+		c.keepAlive(now)
+	}
 	if !now.Before(c.loss.reorder) {
 		c.detectLoss(now)
 	}
@@ -205,4 +215,6 @@ func (c *Conn) expire(now monotime.Time) {
 
 // NextTimeout returns when HandleTimeout is due, monotime.Never if no timer
 // runs.
-func (c *Conn) NextTimeout() monotime.Time { return min(c.timer, c.loss.reorder, c.loss.rto) }
+func (c *Conn) NextTimeout() monotime.Time {
+	return min(c.timer, c.loss.reorder, c.loss.rto, c.alive.at)
+}

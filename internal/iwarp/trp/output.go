@@ -9,6 +9,7 @@ func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
 	case c.owed != 0:
 		c.sendSetup(b)
 	case open.has(c.state):
+		c.sendProbe(b)
 		c.sendRanges(b)
 		if _, s := c.transmittable(); c.rcv.tell && s == nil { // else a segment tells
 			c.sendACK(b)

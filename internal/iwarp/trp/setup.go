@@ -164,6 +164,7 @@ func (c *Conn) handleAccept(now monotime.Time, from netip.AddrPort, p *wire.Pack
 		c.agree(p.AckPSN)
 		c.owed, c.timer = wire.Data, monotime.Never
 		c.setState(Established)
+		c.startKeepAlive(now)
 		c.rcv.tell = true // the ACK that confirms
 		c.raise(Event{Kind: EventEstablished, Setup: clone(p.Setup)})
 	case open.has(c.state): // the ACK was lost
@@ -210,6 +211,7 @@ func (c *Conn) confirm(now monotime.Time) {
 	}
 	if c.state == AcceptSent {
 		c.setState(Established)
+		c.startKeepAlive(now)
 		if c.telling {
 			c.raise(Event{Kind: EventEstablished})
 		}
