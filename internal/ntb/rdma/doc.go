@@ -14,6 +14,9 @@
 // it in return. Requests are executed in order, READs and atomics by the
 // responder, which writes the answer back: only writes cross the link.
 //
+// A doorbell says which queue pairs have news; of those the CQE rings are looked
+// at, and what is found goes to their completion queues.
+//
 // A READ is answered when its batch is written: a WRITE behind it may be there
 // before, unless it is fenced.
 //
