@@ -28,6 +28,8 @@ type Listener struct {
 	// immutable after Listen
 	desc  int
 	local netip.AddrPort
+
+	spare int // of who calls Accept: given up for a moment where descriptors are short; -1 if there is none
 }
 
 // FD returns the descriptor.

@@ -106,13 +106,38 @@ func Listen(local netip.AddrPort, backlog int) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{desc: fd}
+	l := &Listener{desc: fd, spare: reserve()}
+	held.Add(fd)
 	if err := l.bind(local, backlog); err != nil {
-		unix.Close(fd)
+		l.Close()
 		return nil, err
 	}
-	held.Add(fd)
 	return l, nil
+}
+
+// reserve opens a descriptor of nothing.
+func reserve() int {
+	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	held.Add(fd)
+	return fd
+}
+
+// shed resets the next connection, which the process has no descriptor for: it
+// would be reported for ever else.
+func (l *Listener) shed() {
+	if l.spare < 0 {
+		return
+	}
+	held.Remove(l.spare)
+	unix.Close(l.spare)
+	if fd, _, err := unix.Accept4(l.desc, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK); err == nil {
+		_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		unix.Close(fd)
+	}
+	l.spare = reserve()
 }
 
 func (l *Listener) bind(local netip.AddrPort, backlog int) error {
@@ -135,7 +160,9 @@ func (l *Listener) bind(local netip.AddrPort, backlog int) error {
 }
 
 // Accept returns the next connection, nil if there is none now. One that has
-// failed meanwhile is passed over.
+// failed meanwhile is passed over. It is for one goroutine at a time.
+//
+// Errors: EMFILE, ENFILE: there is no descriptor for it, and it is reset.
 func (l *Listener) Accept() (*Conn, error) {
 	for {
 		fd, sa, err := unix.Accept4(l.desc, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
@@ -145,8 +172,14 @@ func (l *Listener) Accept() (*Conn, error) {
 			return nil, nil
 		case unix.EINTR, unix.ECONNABORTED, unix.EPROTO, unix.ENETDOWN, unix.EHOSTUNREACH, unix.ENETUNREACH: // accept(2)
 			continue
+		case unix.EMFILE, unix.ENFILE:
+			l.shed()
+			return nil, os.NewSyscallError("accept4", err)
 		default:
 			return nil, os.NewSyscallError("accept4", err)
+		}
+		if l.spare < 0 {
+			l.spare = reserve()
 		}
 		remote, err := addrPort(sa)
 		if err == nil {
@@ -164,6 +197,10 @@ func (l *Listener) Accept() (*Conn, error) {
 
 // Close stops listening. What was not accepted is reset.
 func (l *Listener) Close() error {
+	if l.spare >= 0 {
+		held.Remove(l.spare)
+		unix.Close(l.spare)
+	}
 	held.Remove(l.desc)
 	return unix.Close(l.desc)
 }

@@ -274,3 +274,78 @@ func TestReadAndWriteAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestNoDescriptorIsLeft has a connection come that there is no descriptor for: it
+// is reset, and no more reported.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	l, err := Listen(loopback, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := Dial(netip.AddrPort{}, l.Local())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	s, err := NewSet()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Add(l.FD(), 1, WantRead)
+	waiting := func() bool { ev, _ := s.Ready(); return len(ev) > 0 }
+	until(t, "a connection", waiting)
+
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept()
+	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); e != nil {
+		t.Fatal(e)
+	}
+	if c != nil || !errors.Is(err, unix.EMFILE) {
+		t.Fatalf("%v, %v", c, err)
+	}
+	// Cur 0 leaves no descriptor to the spare one either.
+	if l.spare >= 0 || !waiting() {
+		t.Error("with no descriptor at all the connection is there still")
+	}
+	l.spare = reserve()
+	var dup []int
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 256, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		fd, err := unix.Dup(l.FD())
+		if err != nil {
+			break
+		}
+		dup = append(dup, fd)
+	}
+	_, err = l.Accept()
+	for _, fd := range dup {
+		unix.Close(fd)
+	}
+	if e := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); e != nil {
+		t.Fatal(e)
+	}
+	if !errors.Is(err, unix.EMFILE) || l.spare < 0 {
+		t.Fatalf("%v, spare %d", err, l.spare)
+	}
+	if waiting() {
+		t.Error("the connection is reported still")
+	}
+	var v Vectors
+	until(t, "the reset", func() bool {
+		_, err = a.Readv(&v, [][]byte{make([]byte, 1)})
+		return err != nil
+	})
+	if !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the peer sees %v", err)
+	}
+}
