@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -45,10 +46,10 @@ type local struct {
 }
 
 const (
-	// ringPatienceMillis is how long a queue pair's way to RTR waits for the other
+	// ringPatience is how long a queue pair's way to RTR waits for the other
 	// process's background goroutine, which is back from a nap within a
 	// fraction of a millisecond if it gets a core.
-	ringPatienceMillis = 50
+	ringPatience = 50 * monotime.Millisecond
 	// ringPenalty is how long a process that did not answer is not asked again.
 	ringPenalty = monotime.Second
 	// socketPolls is every which poll looks at sockets where rings are: an empty
@@ -138,8 +139,7 @@ func (l *local) to(src, dst netip.Addr, q ib.QPN) *ringOut {
 	if o != nil && o.alive() {
 		return o
 	}
-	now := monotime.Now()
-	if failed != 0 && now.Sub(failed) < ringPenalty {
+	if failed != 0 && monotime.Now().Sub(failed) < ringPenalty {
 		return nil
 	}
 	if slot == l.self.Slot {
@@ -149,12 +149,9 @@ func (l *local) to(src, dst netip.Addr, q ib.QPN) *ringOut {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o == nil {
-		l.failed[slot] = now
-		return nil
+	if o != nil {
+		l.out[slot] = o
 	}
-	delete(l.failed, slot)
-	l.out[slot] = o
 	return o
 }
 
@@ -180,7 +177,12 @@ func (l *local) hosts(dst netip.Addr) bool {
 }
 
 func (l *local) dial(slot int) *ringOut {
-	out, err := ring.Dial(l.eng.member.Meeting(slot), l.self, slot, ringPatienceMillis)
+	out, err := ring.Dial(l.eng.member.Meeting(slot), l.self, slot, ringPatience)
+	if errors.Is(err, ring.ErrSilent) {
+		l.mu.Lock()
+		l.failed[slot] = monotime.Now()
+		l.mu.Unlock()
+	}
 	if err != nil {
 		return nil
 	}
@@ -213,10 +215,7 @@ func (l *local) drop(out *ring.Out) *ringOut {
 
 // loop makes the ring of this process to itself.
 func (l *local) loop() *ringOut {
-	tx, rx, err := ring.NewPair()
-	if err != nil {
-		return nil
-	}
+	tx, rx := ring.NewPair()
 	rx.Arm() // the background goroutine may sleep already, and does not know of it
 	l.add(&ringIn{eng: l.eng, slot: l.self.Slot, rx: rx})
 	return &ringOut{eng: l.eng, slot: l.self.Slot, tx: tx}

@@ -364,9 +364,11 @@ func TestHostileRing(t *testing.T) {
 	until(t, "they are counted", func() bool {
 		return nodes[1].counter("malformed_too_short")+nodes[1].counter("malformed_bad_length") > 100
 	})
+	b.Lock()
 	if !bytes.Equal(before, b.buf) {
 		t.Error("memory was written")
 	}
+	b.Unlock()
 	a.post(b, ib.WRRDMAWrite, 4096)
 	a.succeed(b, false)
 	same(t, a, b)

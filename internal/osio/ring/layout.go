@@ -35,12 +35,21 @@ const MaxEntries = dataBytes / lineBytes
 // ErrCorrupt says that the other side did not write what a ring has.
 var ErrCorrupt = errors.New("ring: the other side's indices or lengths are wrong")
 
+// ErrSilent says that somebody listens and does not answer in time.
+var ErrSilent = errors.New("ring: no answer")
+
 // Message is what goes with an entry.
 type Message struct {
 	Data    []byte
 	Segment int    // bytes of a packet; the last may be shorter
 	TOS     uint8  // as of an IP header
 	Tag     uint32 // what the two ends agree on
+}
+
+// NewPair returns the two ends of a ring within this process.
+func NewPair() (*Producer, *Consumer) {
+	memory := make([]byte, totalBytes)
+	return newProducer(memory), newConsumer(memory)
 }
 
 // turn is the number of the entry at a position: never 0 in its upper half, so

@@ -3,11 +3,11 @@ package ring
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/monotime"
 	"verbena/internal/osio/held"
 )
 
@@ -76,8 +76,8 @@ var errStranger = errors.New("ring: the process at the other end is another user
 
 // Dial makes a ring to the process that listens at path, if it is the one that
 // owns the slot and is of our network namespace. It waits for the answer for as
-// many milliseconds as it is told.
-func Dial(path string, self Identity, slot, patienceMillis int) (*Out, error) {
+// long as it is told, and then returns ErrSilent.
+func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Out, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
@@ -96,7 +96,7 @@ func Dial(path string, self Identity, slot, patienceMillis int) (*Out, error) {
 	var h hello
 	event := -1
 	if err == nil {
-		h, event, err = hear(fd, patienceMillis)
+		h, event, err = hear(fd, patience)
 	}
 	if err == nil && (h.who.Slot != slot || h.who.NetDev != self.NetDev || h.who.NetIno != self.NetIno) {
 		err = errStranger
@@ -124,9 +124,19 @@ func say(fd int, self Identity, with int) error {
 }
 
 // hear waits for the other side's hello, which comes with a descriptor.
-func hear(fd, patienceMillis int) (h hello, with int, err error) {
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, patienceMillis); n == 0 || err != nil {
-		return hello{}, -1, fmt.Errorf("ring: no answer (%v)", err)
+func hear(fd int, patience monotime.Duration) (h hello, with int, err error) {
+	for until := monotime.Now().Add(patience); ; {
+		left := max(until.Sub(monotime.Now()), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int((left+monotime.Millisecond-1)/monotime.Millisecond))
+		if n > 0 {
+			break
+		}
+		if err != nil && err != unix.EINTR {
+			return hello{}, -1, os.NewSyscallError("poll", err)
+		}
+		if left == 0 {
+			return hello{}, -1, ErrSilent
+		}
 	}
 	var b [helloBytes + 1]byte
 	oob := make([]byte, unix.CmsgSpace(4*4))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/monotime"
 	"verbena/internal/osio/held"
 )
 
@@ -80,7 +81,7 @@ func receive[T any](t *testing.T, c chan T, what string) T {
 func TestMeeting(t *testing.T) {
 	a, b := listen(t, 1), listen(t, 2)
 	before := count()
-	out, err := Dial(b.path, a.self, 2, 10000)
+	out, err := Dial(b.path, a.self, 2, 10*monotime.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +134,14 @@ func TestStrangers(t *testing.T) {
 		"another device of them":    {Slot: 1, NetDev: b.self.NetDev + 1, NetIno: b.self.NetIno},
 		"its own slot":              b.self,
 	} {
-		if out, err := Dial(b.path, self, 2, 10000); err == nil {
+		if out, err := Dial(b.path, self, 2, 10*monotime.Second); err == nil {
 			t.Errorf("%s: got a ring", name)
 			out.Close()
 		}
 	}
 	self := b.self
 	self.Slot = 1
-	if out, err := Dial(b.path, self, 3, 10000); err == nil {
+	if out, err := Dial(b.path, self, 3, 10*monotime.Second); err == nil {
 		t.Error("got a ring to slot 3 from slot 2")
 		out.Close()
 	}
@@ -149,7 +150,7 @@ func TestStrangers(t *testing.T) {
 		b.Forget(in)
 		in.Close()
 	}
-	if _, err := Dial(b.path+"-not", self, 2, 10000); err == nil {
+	if _, err := Dial(b.path+"-not", self, 2, 10*monotime.Second); err == nil {
 		t.Error("got a ring where nobody listens")
 	}
 }
@@ -206,7 +207,7 @@ func TestHostileCallers(t *testing.T) {
 	}
 	self := b.self
 	self.Slot = 1
-	out, err := Dial(b.path, self, 2, 10000)
+	out, err := Dial(b.path, self, 2, 10*monotime.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,8 +232,8 @@ func TestSilence(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := Dial(path, Identity{Slot: 1, NetDev: self.NetDev, NetIno: self.NetIno}, 2, 1); err == nil {
-		t.Error("an answer of nobody")
+	if _, err := Dial(path, Identity{Slot: 1, NetDev: self.NetDev, NetIno: self.NetIno}, 2, monotime.Millisecond); err != ErrSilent {
+		t.Errorf("an answer of nobody: %v", err)
 	}
 }
 
@@ -290,7 +291,7 @@ func writeForEver(path string) {
 	if err != nil {
 		panic(err)
 	}
-	out, err := Dial(path, self, 2, 20000)
+	out, err := Dial(path, self, 2, 20*monotime.Second)
 	if err != nil {
 		panic(err)
 	}

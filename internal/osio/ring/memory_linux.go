@@ -50,13 +50,3 @@ func mapMemory(fd int) ([]byte, error) {
 	}
 	return memory, nil
 }
-
-// NewPair returns the two ends of a ring within this process. It lives as long
-// as the process: it is for the queue pairs that it connects to one another.
-func NewPair() (*Producer, *Consumer, error) {
-	memory, err := unix.Mmap(-1, 0, totalBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("mmap", err)
-	}
-	return newProducer(memory), newConsumer(memory), nil
-}

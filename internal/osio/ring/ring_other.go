@@ -2,9 +2,13 @@
 
 package ring
 
-import "errors"
+import (
+	"errors"
 
-// Elsewhere than on Linux there are no rings: everything goes through sockets.
+	"verbena/internal/monotime"
+)
+
+// Elsewhere than on Linux there are no rings between processes.
 
 // Out is a ring to another process.
 type Out struct {
@@ -40,8 +44,6 @@ func (l *Listener) Forget(any)       {}
 func (l *Listener) Serve()           {}
 func (l *Listener) Close()           {}
 
-func Dial(string, Identity, int, int) (*Out, error) { return nil, errors.ErrUnsupported }
-
-func NewPair() (*Producer, *Consumer, error) { return nil, nil, errors.ErrUnsupported }
+func Dial(string, Identity, int, monotime.Duration) (*Out, error) { return nil, errors.ErrUnsupported }
 
 func NetNamespace(int) (Identity, error) { return Identity{}, errors.ErrUnsupported }

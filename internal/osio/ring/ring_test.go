@@ -9,15 +9,6 @@ import (
 	"time"
 )
 
-func pair(t testing.TB) (*Producer, *Consumer) {
-	t.Helper()
-	p, c, err := NewPair()
-	if err != nil {
-		t.Skipf("no rings here: %v", err)
-	}
-	return p, c
-}
-
 // write publishes the bytes of iov as one entry, if there is room.
 func (p *Producer) write(m *Message, iov ...[]byte) bool {
 	b := p.Reserve()
@@ -45,7 +36,7 @@ func pattern(i, n int) []byte {
 // Entries of all sizes come out as they went in, many rounds of the ring, with
 // as many waiting as fit.
 func TestOrderAndBytes(t *testing.T) {
-	p, c := pair(t)
+	p, c := NewPair()
 	r := rand.New(rand.NewPCG(7, 7))
 	var sizes []int
 	in, out := 0, 0
@@ -89,7 +80,7 @@ func TestOrderAndBytes(t *testing.T) {
 
 // A payload that looks like an entry is not taken for one in the next round.
 func TestPayloadIsNoEntry(t *testing.T) {
-	p, c := pair(t)
+	p, c := NewPair()
 	b := make([]byte, 4096)
 	for at := range len(b) / 8 {
 		binary.NativeEndian.PutUint64(b[8*at:], first(p.next+dataBytes, 100))
@@ -115,7 +106,7 @@ func TestPayloadIsNoEntry(t *testing.T) {
 // A ring takes entries until there may be no room for the longest, wherever it
 // stands, and none of them is lost.
 func TestRoom(t *testing.T) {
-	p, c := pair(t)
+	p, c := NewPair()
 	longest := make([]byte, MaxBytes)
 	var m Message
 	for round := range 200 {
@@ -145,7 +136,7 @@ func TestRoom(t *testing.T) {
 // Who arms and finds nothing is woken by the next entry, whatever the order of
 // the two: a consumer that sleeps through one would end this test.
 func TestNoWakeupIsLost(t *testing.T) {
-	p, c := pair(t)
+	p, c := NewPair()
 	const entries = 100000
 	wake := make(chan struct{}, 1)
 	go func() {
@@ -189,7 +180,7 @@ func TestNoWakeupIsLost(t *testing.T) {
 }
 
 func TestWriteAllocatesNothing(t *testing.T) {
-	p, c := pair(t)
+	p, c := NewPair()
 	small, large := make([]byte, 20), make([]byte, 4096)
 	var m Message
 	if n := testing.AllocsPerRun(1000, func() {
@@ -263,7 +254,7 @@ func FuzzHostileConsumer(f *testing.F) {
 }
 
 func BenchmarkSmallEntry(b *testing.B) {
-	p, c := pair(b)
+	p, c := NewPair()
 	small := make([]byte, 20)
 	var m Message
 	for b.Loop() {
@@ -276,7 +267,7 @@ func BenchmarkSmallEntry(b *testing.B) {
 
 // BenchmarkTrain is one copy in; what is read is left where it is.
 func BenchmarkTrain(b *testing.B) {
-	p, c := pair(b)
+	p, c := NewPair()
 	train := make([]byte, 32<<10)
 	b.SetBytes(int64(len(train)))
 	var m Message
