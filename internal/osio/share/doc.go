@@ -45,7 +45,8 @@
 // # Limits
 //
 // 63 processes a user and address; 64 descriptors a process and address. All
-// processes of one address are of one user and one network namespace. Datagrams
+// processes of one address are of one user and one network namespace: that of
+// the thread that joins, in which the process's other threads must be too. Datagrams
 // of one flow that the kernel joined (UDP_GRO) are steered by the first: a
 // receiver may find datagrams for another slot, and must count and drop them. A
 // process that forks without exec shares its locks with the child: the slot is
