@@ -83,7 +83,9 @@ func TestSolicitedOnly(t *testing.T) {
 
 // TestNoLostWakeUp sends many messages to a receiver that sleeps on its channel
 // between them, in the order that ibv_get_cq_event(3) gives: event, arm, empty.
-func TestNoLostWakeUp(t *testing.T) {
+func TestNoLostWakeUp(t *testing.T) { onBothPaths(t, noLostWakeUp) }
+
+func noLostWakeUp(t *testing.T) {
 	const messages = 3000
 	a := newEnd(t, ib.QPTypeRC, 64)
 	b, ch := newEnd(t, ib.QPTypeRC, 64*64).withChannel()

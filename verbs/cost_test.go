@@ -14,6 +14,10 @@ func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
+	onBothPaths(t, noAllocations)
+}
+
+func noAllocations(t *testing.T) {
 	a, b := newEnd(t, ib.QPTypeRC, 64<<10), newEnd(t, ib.QPTypeRC, 64<<10)
 	connect(t, a, b, ib.MTU1024)
 	u, v := datagrams(t, 4096), datagrams(t, 4096)

@@ -149,7 +149,9 @@ func pattern(b []byte, seed byte) {
 	}
 }
 
-func TestRCOperations(t *testing.T) {
+func TestRCOperations(t *testing.T) { onBothPaths(t, rcOperations) }
+
+func rcOperations(t *testing.T) {
 	const size = 1 << 20
 	a, b := newEnd(t, ib.QPTypeRC, size), newEnd(t, ib.QPTypeRC, size)
 	connect(t, a, b, ib.MTU4096)

@@ -10,7 +10,9 @@ import (
 
 // TestScatterGather32 gathers a message from 32 pieces of odd sizes, some
 // empty, and scatters it to 32 others.
-func TestScatterGather32(t *testing.T) {
+func TestScatterGather32(t *testing.T) { onBothPaths(t, scatterGather32) }
+
+func scatterGather32(t *testing.T) {
 	wide := func(a *verbs.QPInitAttr) { a.Cap.MaxSendSGE, a.Cap.MaxRecvSGE = 32, 32 }
 	a, b := newEnd(t, ib.QPTypeRC, 64<<10, wide), newEnd(t, ib.QPTypeRC, 64<<10, wide)
 	connect(t, a, b, ib.MTU1024)
@@ -131,7 +133,9 @@ func TestUnsignaled(t *testing.T) {
 
 // TestLongestMessage carries 2^31 bytes each way: the lists name the same 64 MiB
 // and 4 MiB again and again, so that it takes time but little memory.
-func TestLongestMessage(t *testing.T) {
+func TestLongestMessage(t *testing.T) { onBothPaths(t, longestMessage) }
+
+func longestMessage(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("2 GiB each way take too long under the race detector or with -short")
 	}
