@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 # Packages whose goroutines share memory: worth the race detector's price.
 CONCURRENT = /(internal/(engine|osio|stats|mem|queue)|verbs|rdmacm)(/|$$)
 # Codecs, machines and simulations: what must not depend on the byte order.
-PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|testkit))(/|$$)
+PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
 .PHONY: help apps install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean

@@ -23,7 +23,11 @@ func TestLinkComesUp(t *testing.T) {
 // A crash of either end at each step of the set-up and a while after: the link
 // comes back, and what a dead session wrote is never taken for the living one's.
 func TestCrashAtEveryStep(t *testing.T) {
-	for seed := range uint64(12) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		for crash := range 120 {
 			w := newWorld(t, seed)
 			victim := []*node{w.a, w.b}[crash%2]

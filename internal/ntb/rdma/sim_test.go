@@ -86,6 +86,14 @@ func (w *simWorld) disconnect() {
 	}
 }
 
+// less is the number of runs, with -short the second.
+func less(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
+}
+
 func TestSimulation(t *testing.T) {
 	play := func(seed uint64) uint64 {
 		w := newSimWorld(t, seed, 1+int(seed%3))
@@ -98,7 +106,7 @@ func TestSimulation(t *testing.T) {
 		}
 		return w.hash()
 	}
-	for seed := range uint64(60) {
+	for seed := range uint64(less(60, 6)) {
 		if a, b := play(seed), play(seed); seed < 5 && a != b {
 			t.Fatalf("seed %d gives two runs", seed)
 		}
@@ -133,7 +141,7 @@ func (w *simWorld) crash(h *host) {
 // but what was asked for is written, and with the link back the same queue
 // pairs, reset, work as on the first day.
 func TestFaultAtEveryStep(t *testing.T) {
-	for step := range 240 {
+	for step := range less(240, 24) {
 		w := newSimWorld(t, uint64(step%7), 2)
 		w.faulty = true
 		for _, u := range w.users() {
