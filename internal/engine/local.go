@@ -172,6 +172,9 @@ func (l *local) hosts(dst netip.Addr) bool {
 		return false
 	}
 	s.Close()
+	if !dst.IsLoopback() && interfaceOf(dst) == 0 { // net.ipv4.ip_nonlocal_bind
+		return false
+	}
 	_, err = e.member.Socket(dst)
 	return err == nil
 }

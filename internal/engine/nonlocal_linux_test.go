@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"verbena/internal/testkit/netns"
+)
+
+// TestAddressesOfThisHost tells them from others, also where the system lets
+// any address be bound.
+func TestAddressesOfThisHost(t *testing.T) {
+	net := netns.New(t)
+	if net == nil {
+		return
+	}
+	net.Up("lo")
+	net.Add("lo", "192.0.2.1/32")
+	n := meet(t, Options{})[0]
+	if !n.eng.local.on {
+		t.Skip("this system has no rings")
+	}
+	for _, value := range []string{"0", "1"} {
+		if err := os.WriteFile("/proc/sys/net/ipv4/ip_nonlocal_bind", []byte(value), 0); err != nil {
+			t.Fatal(err)
+		}
+		for addr, want := range map[string]bool{"192.0.2.1": true, "127.0.0.1": true, n.addr.String(): true, "192.0.2.2": false} {
+			if got := n.eng.local.hosts(netip.MustParseAddr(addr)); got != want {
+				t.Errorf("ip_nonlocal_bind %s: %s is of this host: %v", value, addr, got)
+			}
+		}
+	}
+}
