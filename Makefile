@@ -29,8 +29,10 @@ cabi: ## the libraries that unmodified verbs applications load
 	@scripts/need $(CABI_NEEDS)
 	@$(MAKE) --no-print-directory -C cabi
 
-run: build ## two processes do RDMA on this machine: rping, then bandwidth and latency
-	scripts/demo bin/verbena
+DEVICE ?= roce
+
+run: build ## two processes do RDMA on this machine: rping, then bandwidth and latency; DEVICE=iwarp and others
+	scripts/demo bin/verbena $(DEVICE)
 
 test: lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
 

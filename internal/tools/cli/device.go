@@ -35,7 +35,7 @@ func (d *Device) KindFlag(fs *pflag.FlagSet) {
 // WireFlags declares --pcap, --faults, --no-local and --no-crc.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
-	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
+	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; iWARP has corrupt and cut=1%")
 	fs.BoolVar(&d.NoLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
 	fs.BoolVar(&d.NoCRC, "no-crc", false, "iWARP: want no CRCs; they are left out if the peer wants none either")
 }
