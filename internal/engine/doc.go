@@ -20,7 +20,7 @@
 //	way        input     framing
 //	roceConn   Port      trains of UDP datagrams, found by queue pair number
 //	iwarpConn  tcpInput  FPDUs in a TCP stream, a socket a queue pair
-//	trpConn    TRPPort   trains of UDP datagrams, a socket a queue pair
+//	trpConn    trpInput  trains of UDP datagrams, a socket a queue pair
 //
 // Only the one that set pumping writes, so packets of a queue pair leave in the
 // order in which its machine made them; others leave their work in the queue.

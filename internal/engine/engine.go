@@ -51,6 +51,7 @@ type Engine struct {
 	tcp     *tcpInput // nil until a stream is wanted
 	closed  bool
 
+	trp           *trpInput // guarded by mu; nil until a port is wanted
 	trpListeners  trpListeners
 	repeatingFINs atomic.Int32 // associations without queue pairs whose FIN is not answered
 

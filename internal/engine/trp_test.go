@@ -243,3 +243,33 @@ func TestTRPArguments(t *testing.T) {
 		t.Fatalf("a queue pair in the error state: %v", err)
 	}
 }
+
+// More associations than are asked one by one: each gets its own, and ports are
+// given back.
+func TestTRPManyAssociations(t *testing.T) {
+	client, server := trpNode(t, defaultBackoff, Options{}), trpNode(t, defaultBackoff, Options{})
+	l, requests := server.listen(loopback4, 0)
+	var ends [][2]*trpEnd
+	for range 4 * maxDirectPorts {
+		a, b := client.trpEndpoint(256), server.trpEndpoint(256)
+		a.dial(loopback4, l.Addr(), "")
+		b.accept(<-requests, "")
+		a.wantLink(trp.EventEstablished, 0)
+		b.wantLink(trp.EventEstablished, 0)
+		ends = append(ends, [2]*trpEnd{a, b})
+	}
+	if n := len(*server.eng.trp.ports.Load()); n != 1+len(ends) {
+		t.Errorf("%d ports of a listener and %d associations", n, len(ends))
+	}
+	for i, e := range ends {
+		transfer(t, e[0].endpoint, e[1].endpoint, 200, byte(3*i))
+	}
+	for _, e := range ends {
+		e[0].Close()
+		e[1].wantLink(trp.EventDisconnected, trp.PeerClose)
+	}
+	if testing.Short() { // the FINs of peers are answered for six seconds
+		return
+	}
+	until(t, "the ports of those destroyed are given back", func() bool { return len(*client.eng.trp.ports.Load()) == 0 })
+}

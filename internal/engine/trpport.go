@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,8 @@ import (
 type TRPPort struct {
 	// immutable after BindTRP
 	eng  *Engine
+	in   *trpInput
+	id   uint64      // in it
 	raw  *udp.Socket // what the poller waits for
 	sock tap.Socket  // raw, or a tap around it
 	addr netip.AddrPort
@@ -24,7 +25,7 @@ type TRPPort struct {
 
 	taker atomic.Pointer[trpTaker] // nil: what comes is dropped
 
-	rxMu    sync.Mutex  // held while reading; taken with TryLock except by Close
+	rxMu    sync.Mutex  // held while reading, by who has trpInput's; taken with TryLock except by Close
 	closing atomic.Bool // whoever gets rxMu next closes the socket
 	closed  bool        // guarded by rxMu
 }
@@ -42,21 +43,21 @@ type trpTaker interface {
 func (e *Engine) BindTRP(addr netip.AddrPort) (*TRPPort, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return nil, fmt.Errorf("engine: closed")
+	in, err := e.trpInputLocked()
+	if err != nil {
+		return nil, err
 	}
 	s, err := udp.Listen(addr.Addr(), addr.Port(), udp.Options{})
 	if err != nil {
 		return nil, err
 	}
-	p := &TRPPort{eng: e, raw: s, sock: e.tappedAs(s, nil), zone: addr.Addr().Zone()}
+	p := &TRPPort{eng: e, in: in, raw: s, sock: e.tappedAs(s, nil), zone: addr.Addr().Zone()}
 	p.addr = netip.AddrPortFrom(addr.Addr(), s.LocalAddr().Port())
-	if err := e.bg.poller.Add(s, 0); err != nil {
+	if err := in.add(p); err != nil {
 		detach(p.sock)
 		s.Close()
 		return nil, err
 	}
-	e.addInput(p)
 	return p, nil
 }
 
@@ -75,7 +76,10 @@ func (p *TRPPort) Close() {
 // drop is Close that does not wait: the port is free when nobody reads it.
 func (p *TRPPort) drop() {
 	p.taker.Store(nil)
-	p.eng.removeInput(p)
+	if p.in.remove(p) {
+		p.closing.Store(true)
+	}
+	p.finish()
 }
 
 // give has a taker take what comes, nil nobody.
@@ -91,9 +95,10 @@ func (p *TRPPort) give(t trpTaker) {
 // one for each association.
 var trpBatches = sync.Pool{New: func() any { return udp.NewRxBatch() }}
 
-func (p *TRPPort) tryPoll(bool) (n int) {
+// poll reads what has arrived.
+func (p *TRPPort) poll() (n int) {
 	if !p.rxMu.TryLock() {
-		return busy
+		return 0 // it is being closed
 	}
 	if !p.closing.Load() {
 		n = p.read()
@@ -117,12 +122,6 @@ func (p *TRPPort) read() int {
 	}
 	trpBatches.Put(b)
 	return n
-}
-
-func (p *TRPPort) close() {
-	p.eng.bg.poller.Remove(p.raw)
-	p.closing.Store(true)
-	p.finish()
 }
 
 // finish closes the socket if that is due and nobody reads; who reads comes here
