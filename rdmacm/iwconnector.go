@@ -79,6 +79,11 @@ func (c *iwConnector) connect(p *ConnParam) error {
 	}
 	o := c.iw.options(!c.noCRC)
 	o.IRD, o.ORD = uint16(depth(p.ResponderResources, MaxRdAtomic)), uint16(depth(p.InitiatorDepth, MaxRdAtomic))
+	if o.ORD > 0 {
+		// A READ is answered before anything follows: siw now and then does not
+		// look at what it got together with a WRITE.
+		o.RTR = mpa.RTRs(mpa.RTRRead)
+	}
 	o.PrivateData = p.PrivateData
 	m := c.mgr
 	m.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/iwarp/mpa"
 	"verbena/internal/queue"
 	wire "verbena/internal/wire/iwarp"
 )
@@ -131,4 +132,19 @@ func TestLocalOperationsNeedNoPeer(t *testing.T) {
 	carry(a, b)
 	b.wantWC("the SEND", 3, ib.WCSuccess)
 	b.wantWC("LOCAL_INV behind it", 4, ib.WCSuccess)
+}
+
+// TestNothingFollowsAReadyToReceiveREAD before it is answered: siw now and then
+// does not look at what it got together with the ready-to-receive message.
+func TestNothingFollowsAReadyToReceiveREAD(t *testing.T) {
+	a, b := pair(t, func(o *options) { o.rtr = mpa.RTRRead })
+	b.postRecv(9, b.sge(8000, 10))
+	a.post(a.send(0, 10))
+	a.pump()
+	if got := opcodes(t, a.out); len(got) != 1 || got[0] != wire.ReadRequest {
+		t.Fatalf("first %v", got)
+	}
+	carry(a, b)
+	b.wantRecv("the SEND behind the answer", 9, ib.WCSuccess)
+	a.wantWC("the SEND", 1, ib.WCSuccess)
 }

@@ -58,6 +58,7 @@ func (q *QP) Peek(now monotime.Time) (head []byte, p *mpa.Payload, ok bool) {
 	case q.req.rtrDue:
 		o.source, ok = fromRTR, true
 		q.peekRTR()
+	case q.rtrUnanswered(): // some peers lose what comes right behind it (siw)
 	default:
 		ok = q.peekMessage(now)
 	}

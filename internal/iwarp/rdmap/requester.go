@@ -94,6 +94,10 @@ func (q *QP) commitRTR() {
 	}
 }
 
+// rtrUnanswered reports whether the ready-to-receive message is a READ whose
+// response has not come.
+func (q *QP) rtrUnanswered() bool { return len(q.req.reads) > 0 && q.req.reads[0].idx == noWR }
+
 // midMessage reports whether a SEND or WRITE is begun and not finished: messages
 // do not interleave. The requests of one READ are messages of their own.
 func (q *QP) midMessage() bool {
