@@ -79,9 +79,10 @@ interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 t
 APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils rdmacm-utils librdmacm1 perftest qperf fio \
   libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
 
+# In its folder, where go test shows what a run prints that passes: the table.
 apps: build ## Debian's verbs applications, unmodified, over our libraries; prints what works
 	@scripts/need $(APPS_NEEDS)
-	cd apps && $(GO) test -tags apps -count=1 -timeout 20m -args $(APPS_ARGS) # in its folder: go test then shows the table of a run that passes, too
+	cd apps && $(GO) test -tags apps -count=1 -timeout 20m -args $(APPS_ARGS)
 
 PREFIX ?= /usr/local
 
