@@ -163,13 +163,15 @@ func TestTRPListenerHasTheUDPPort(t *testing.T) {
 	if err := a.trpID().BindAddr(netip.MustParseAddrPort(taken.LocalAddr().String())); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("bound to a port that a program has: %v", err)
 	}
-	l := a.trpListening(loopback4, 0)
-	at := l.LocalAddr()
+	iwarp := b.iwarp()
+	check(t, iwarp.BindAddr(netip.AddrPortFrom(loopback4, 0)))
+	at := iwarp.LocalAddr()
+	l := a.trpID() // a TCP port is another: both have this number
+	check(t, l.BindAddr(at))
+	check(t, l.Listen(0))
 	if err := b.trpID().BindAddr(at); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("another process bound to the port: %v", err)
 	}
-	iwarp := b.iwarp() // a TCP port is another
-	check(t, iwarp.BindAddr(at))
 	check(t, l.Destroy())
 	c, err := net.ListenPacket("udp", at.String())
 	check(t, err)
