@@ -380,7 +380,6 @@ func TestLateAcknowledgements(t *testing.T) {
 		t.Skip("with the race detector a turn takes longer than the grace")
 	}
 	nodes := meetWith(t, forEver, Options{}, Options{})
-	a, b := couple(t, nodes[0], nodes[1], 64)
 	turn := func(from, to *endpoint) {
 		to.recv()
 		from.send(2)
@@ -391,6 +390,10 @@ func TestLateAcknowledgements(t *testing.T) {
 		})
 	}
 	until(t, "as many packets as messages go", func() bool {
+		// Held up for longer than the grace a pair would try again only after ever more messages.
+		a, b := couple(t, nodes[0], nodes[1], 64)
+		defer a.Close()
+		defer b.Close()
 		a.node.lull()
 		b.node.lull()
 		before := a.node.counter("sent_pkts")

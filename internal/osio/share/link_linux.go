@@ -69,6 +69,7 @@ type link struct {
 	deadline time.Time // of the receiver; zero is none
 	buf      []byte    // of the receiver
 	oob      []byte    // of the receiver
+	early    []frame   // of the receiver: datagrams that came before the welcome
 }
 
 // newLink takes over a connected socket if the process at the other end is this

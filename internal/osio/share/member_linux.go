@@ -211,6 +211,10 @@ func (m *member) addGroup(g *group) {
 
 // follow serves a connection to the keeper until it ends.
 func (m *member) follow(l *link) {
+	for _, f := range l.early {
+		m.take(f)
+	}
+	l.early = nil
 	for {
 		f, g, err := l.receive()
 		if err == errTooManyFiles {
@@ -224,7 +228,7 @@ func (m *member) follow(l *link) {
 		case kindGroup:
 			m.addGroup(g)
 		case kindMAD:
-			m.opt.OnMAD(MAD{Src: f.Src, Dst: f.Addr, TOS: f.TOS, Payload: f.Data})
+			m.take(f)
 		case kindAnswer:
 			m.mu.Lock()
 			if c, ok := m.calls[f.ID]; ok {
@@ -327,8 +331,14 @@ func (m *member) rejoin() *link {
 	return l
 }
 
+// take hands a management datagram on.
+func (m *member) take(f frame) {
+	m.opt.OnMAD(MAD{Src: f.Src, Dst: f.Addr, TOS: f.TOS, Payload: f.Data})
+}
+
 // claim tells the keeper our slot and takes what it sends up to the welcome. It
-// returns errTooManyFiles if it was welcomed but could not take a group.
+// returns errTooManyFiles if it was welcomed but could not take a group. What
+// waited for us at the keeper may come before the welcome, and is kept for follow.
 func (m *member) claim(l *link, keys []string) error {
 	if err := l.send(frame{Kind: kindClaim, Slot: m.slot, Keys: keys}, nil); err != nil {
 		return err
@@ -348,6 +358,8 @@ func (m *member) claim(l *link, keys []string) error {
 		switch f.Kind {
 		case kindGroup:
 			m.addGroup(g)
+		case kindMAD:
+			l.early = append(l.early, f)
 		case kindWelcome:
 			return refused
 		}

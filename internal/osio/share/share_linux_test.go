@@ -483,6 +483,7 @@ func TestNewKeeperWaitsForItsMembers(t *testing.T) {
 	slow, next := others[0], others[1]
 	slow.must("", "socket %v", n.a)
 	slow.must("", "listen rping")
+	next.must("", "socket %v", n.a)          // the dying keeper may have told the slow one only
 	slow.cmd.Process.Signal(syscall.SIGSTOP) // it notices nothing
 	keeper.kill()
 	next.must("true", "keeper")
