@@ -63,12 +63,20 @@ const flushEvery = 200 * time.Millisecond
 // flushCapture writes the capture out now and then, as long as the process is.
 func flushCapture() {
 	for range time.Tick(flushEvery) {
-		vb_flush_capture()
+		errnoOf("capture", verbs.FlushCapture())
 	}
 }
 
-//export vb_flush_capture
-func vb_flush_capture() { errnoOf("capture", verbs.FlushCapture()) }
+// vb_leave does what a process that exits still owes: an adapter would have
+// acknowledged before the application saw its last completion.
+//
+//export vb_leave
+func vb_leave() {
+	contexts.each(func(o *ctxObject) { o.engine.Leave() })
+	if env().capture != "" {
+		errnoOf("capture", verbs.FlushCapture())
+	}
+}
 
 // newContext gives an open device a handle, whoever opened it.
 func newContext(c *verbs.Context) (*ctxObject, handle, error) {

@@ -120,6 +120,18 @@ func (t *table[T]) get(h handle) *T {
 	return nil
 }
 
+// each calls f with every object.
+func (t *table[T]) each(f func(*T)) {
+	t.mu.Lock()
+	used := t.used
+	t.mu.Unlock()
+	for i := range used {
+		if e := t.chunks[i/chunkPlaces].Load()[i%chunkPlaces].entry.Load(); e != nil {
+			f(e.object)
+		}
+	}
+}
+
 // remove makes a handle name nothing. Of several callers one is told true.
 func (t *table[T]) remove(h handle) bool {
 	p := t.place(h)

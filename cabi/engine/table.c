@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "_cgo_export.h"
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -51,13 +52,19 @@ static int ctx_open(const char *device, int async_fd, vb_handle *ctx)
 	return vb_ctx_open((char *)device, async_fd, ctx);
 }
 
-/* Most programs end without closing: what was captured last is still to be written. */
-__attribute__((destructor)) static void flush_capture(void)
+/*
+ * Most programs end without closing: what was put off for their next call is
+ * still to be sent, and what was captured last to be written. Not where a signal
+ * handler exits, which may have interrupted the engine: it runs on a stack of
+ * its own (preload/signal.c).
+ */
+__attribute__((destructor)) static void leave(void)
 {
-	const char *capture = getenv("VERBENA_PCAP");
+	stack_t stack;
 
-	if (capture && *capture && atomic_load(&owner) == getpid())
-		vb_flush_capture();
+	if (atomic_load(&owner) != getpid() || sigaltstack(NULL, &stack) || stack.ss_flags & SS_ONSTACK)
+		return;
+	vb_leave();
 }
 
 static int cq_create(vb_handle ctx, int depth, struct vb_cq_ring *ring, int channel_fd, vb_cookie cookie, vb_handle *cq)

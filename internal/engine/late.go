@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -156,6 +157,28 @@ func (e *Engine) Settle() {
 		e.flush(0)
 	}
 }
+
+// Leave sends what is owed before the process exits, also by whoever is at it now:
+// the application may have seen a completion before its message was acknowledged.
+func (e *Engine) Leave() {
+	until := monotime.Now().Add(leavePatience)
+	finish := func(in input) {
+		for in.tryPoll(false) == busy && monotime.Now().Before(until) {
+			runtime.Gosched()
+		}
+	}
+	for _, r := range *e.local.rings.Load() {
+		finish(r)
+	}
+	for _, in := range *e.inputs.Load() {
+		finish(in)
+	}
+	e.Settle()
+}
+
+// leavePatience bounds how long an exit waits: one who reads is done in a
+// fraction of it.
+const leavePatience = 10 * monotime.Millisecond
 
 // flush sends those of connections that did not answer, or that answered longer
 // ago than grace.
