@@ -72,6 +72,7 @@ func flushCapture() {
 //
 //export vb_leave
 func vb_leave() {
+	stackRoom()
 	contexts.each(func(o *ctxObject) { o.engine.Leave() })
 	if env().capture != "" {
 		errnoOf("capture", verbs.FlushCapture())

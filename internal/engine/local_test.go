@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -55,14 +56,29 @@ func couple(t testing.TB, m, n *node, bytes int) (a, b *endpoint) {
 	return a, b
 }
 
+// ringCouple is couple with a ring each way. A busy machine may answer too late
+// once, and is asked again.
+func ringCouple(t testing.TB, m, n *node, bytes int) (a, b *endpoint) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("rings need memfds, which only Linux has")
+	}
+	until(t, "there are rings", func() bool {
+		if a != nil {
+			a.Close()
+			b.Close()
+		}
+		a, b = couple(t, m, n, bytes)
+		return a.roce.ring != nil && b.roce.ring != nil
+	})
+	return a, b
+}
+
 // localPair is couple of two nodes between which there must be rings.
 func localPair(t testing.TB, bytes int) (a, b *endpoint) {
 	t.Helper()
 	nodes := meet(t, Options{}, Options{})
-	a, b = couple(t, nodes[0], nodes[1], bytes)
-	if a.roce.ring == nil || b.roce.ring == nil {
-		t.Skip("this system has no rings, or is too busy to answer in time")
-	}
+	a, b = ringCouple(t, nodes[0], nodes[1], bytes)
 	for _, e := range []*endpoint{a, b} {
 		until(t, "the ring is read", func() bool { return len(*e.node.eng.local.rings.Load()) > 0 })
 	}
@@ -321,11 +337,8 @@ func TestRingAgain(t *testing.T) {
 // words that are no entries. Nothing happens but counters.
 func TestHostileRing(t *testing.T) {
 	nodes := meet(t, Options{}, Options{}, Options{})
-	a, b := couple(t, nodes[0], nodes[1], 4096)
-	hostile, own := couple(t, nodes[2], nodes[1], 4096)
-	if a.roce.ring == nil || hostile.roce.ring == nil {
-		t.Skip("this system has no rings, or is too busy to answer in time")
-	}
+	a, b := ringCouple(t, nodes[0], nodes[1], 4096)
+	hostile, own := ringCouple(t, nodes[2], nodes[1], 4096)
 	b.fill(1)
 	before := bytes.Clone(b.buf)
 	// A WRITE to the queue pair of another, under its key, with every number right.

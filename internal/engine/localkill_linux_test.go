@@ -170,7 +170,7 @@ func TestPeerIsKilled(t *testing.T) {
 		})
 	}
 	if rings == 0 {
-		t.Skip("this system has no rings, or is too busy to answer in time")
+		t.Fatalf("none of %d processes was reached by rings", rounds)
 	}
 	t.Logf("%d of %d processes were reached by rings", rings, rounds)
 }

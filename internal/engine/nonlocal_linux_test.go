@@ -19,7 +19,7 @@ func TestAddressesOfThisHost(t *testing.T) {
 	net.Add("lo", "192.0.2.1/32")
 	n := meet(t, Options{})[0]
 	if !n.eng.local.on {
-		t.Skip("this system has no rings")
+		t.Fatal("no rings on Linux")
 	}
 	for _, value := range []string{"0", "1"} {
 		if err := os.WriteFile("/proc/sys/net/ipv4/ip_nonlocal_bind", []byte(value), 0); err != nil {
