@@ -13,7 +13,7 @@ CONCURRENT = /(internal/(engine|osio|stats|mem|queue)|verbs|rdmacm)(/|$$)
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
-.PHONY: help apps install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
+.PHONY: help apps needs install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -60,8 +60,10 @@ race: ## the concurrent packages' tests with the race detector
 	@scripts/need gcc libc6-dev
 	CGO_ENABLED=1 $(GO) test -race $$($(GO) list ./... | grep -E '$(CONCURRENT)')
 
+UNIT_NEEDS = tshark iperf3 iputils-ping iproute2 util-linux
+
 unit: ## every package's tests
-	@scripts/need tshark
+	@scripts/need $(UNIT_NEEDS)
 	$(GO) test ./...
 
 capi: cabi ## the libraries' tests, from C
@@ -79,10 +81,14 @@ interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 t
 APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils rdmacm-utils librdmacm1 perftest qperf fio \
   libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
 
-# In its folder, where go test shows what a run prints that passes: the table.
+# In its folder. As root they run as nobody: it is ordinary users that they are for.
 apps: build ## Debian's verbs applications, unmodified, over our libraries; prints what works
 	@scripts/need $(APPS_NEEDS)
-	cd apps && $(GO) test -tags apps -count=1 -timeout 20m -args $(APPS_ARGS)
+	$(GO) test -c -tags apps -o bin/apps.test ./apps
+	cd apps && ../scripts/unprivileged ../bin/apps.test -test.timeout 20m $(APPS_ARGS)
+
+needs: ## install at once what test, apps and interop need
+	@scripts/need $(sort $(CABI_NEEDS) qemu-user $(UNIT_NEEDS) $(APPS_NEEDS) $(INTEROP_NEEDS))
 
 PREFIX ?= /usr/local
 

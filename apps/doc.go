@@ -11,6 +11,8 @@
 // namespace of their own, with two devices: of the loopback interface, and of an
 // Ethernet interface with an MTU of 1500. No privilege is needed for that where
 // users may make namespaces; elsewhere the machine's own interfaces are used.
+// What iWARP defines runs over its devices on the Ethernet interface, too, and
+// what reliable connections can do over a link of windows.
 //
 // What no software device can do stands in the table too, with the reason: a
 // case of it passes if the program is refused cleanly.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,8 @@ const refusalLimit = 10 * time.Second
 
 // exchange is a server and a client, or a program alone. In its words $DEV,
 // $ADDR, $SIX, $PORT, $PORT2 to $PORT4 and $DIR stand for the device, its
-// addresses, ports that nobody else has and a directory of the exchange's own.
+// addresses, ports that nobody else has and a directory of the exchange's own, $RUN
+// for one of the run's.
 type exchange struct {
 	program string // the row of the table
 	label   string // what of it, in the row; empty is its plain use
@@ -56,12 +58,18 @@ func (x *exchange) run(t *testing.T, d device) {
 	expand := func(s string) string {
 		return os.Expand(s, func(name string) string {
 			return map[string]string{
-				"DEV": d.name, "ADDR": d.addr, "SIX": d.six, "DIR": dir,
+				"DEV": d.name, "ADDR": d.addr, "SIX": d.six, "DIR": dir, "RUN": runDir,
 				"PORT": strconv.Itoa(port), "PORT2": strconv.Itoa(port + 1), "PORT3": strconv.Itoa(port + 2), "PORT4": strconv.Itoa(port + 3),
 			}[name]
 		})
 	}
-	env := strings.Fields(expand(x.env))
+	env := append([]string{"VERBENA_DEVICES=" + d.kind}, strings.Fields(expand(x.env))...)
+	side := func(name string) []string {
+		if d.link == "" {
+			return env
+		}
+		return append(slices.Clip(env), "VERBENA_NTB="+expand(fmt.Sprintf(d.link, name)))
+	}
 	x.tidy(t)
 	defer x.tidy(t)
 	bound := x.limit
@@ -73,7 +81,7 @@ func (x *exchange) run(t *testing.T, d device) {
 	var server *process
 	if x.server != "" {
 		var err error
-		if server, err = launch(dir, env, words(expand(x.server))); err != nil {
+		if server, err = launch(dir, side("s"), words(expand(x.server))); err != nil {
 			t.Fatal(err)
 		}
 		defer server.kill()
@@ -81,7 +89,7 @@ func (x *exchange) run(t *testing.T, d device) {
 			t.Fatalf("server: %v; it said\n%s", err, server.tail())
 		}
 	}
-	client, err := x.connect(dir, env, words(expand(x.client)), server, deadline)
+	client, err := x.connect(dir, side("c"), words(expand(x.client)), server, deadline)
 	if err != nil {
 		t.Fatal(err)
 	}

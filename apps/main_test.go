@@ -22,6 +22,14 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
+	if *readme != "" { // before minutes have passed
+		f, err := os.OpenFile(*readme, os.O_RDWR, 0)
+		if err != nil {
+			fmt.Println("apps:", err)
+			return 1
+		}
+		f.Close()
+	}
 	// Captures, sockets and driver files of this run only.
 	dir, err := os.MkdirTemp("", "va")
 	if err != nil {
@@ -30,11 +38,12 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	os.Setenv("XDG_RUNTIME_DIR", dir)
+	runDir = dir
 	if theDevices, err = devices(); err != nil {
 		fmt.Println("apps:", err)
 		return 1
 	}
-	if err := compileAllreduce(); err != nil {
+	if err := compileAllreduce(dir); err != nil {
 		fmt.Println("apps:", err)
 		return 1
 	}
@@ -52,14 +61,20 @@ func run(m *testing.M) int {
 	return status
 }
 
+// runDir is a directory of the run's own.
+var runDir string
+
 // theDevices are what everything runs over.
 var theDevices []device
 
-// suites are all exchanges, by the package that the programs come in.
-var suites = []struct {
+// suite is the exchanges of programs that come in one package.
+type suite struct {
 	debian    string
 	exchanges []exchange
-}{
+}
+
+// suites are all exchanges over devices of RoCE.
+var suites = []suite{
 	{"ibverbs-utils", ibverbsUtils},
 	{"perftest", perftest},
 	{"rdmacm-utils", rdmacmUtils},
@@ -72,10 +87,19 @@ var suites = []struct {
 	{"python3-pyverbs", pyverbs},
 }
 
-func TestApplications(t *testing.T) {
+func TestApplications(t *testing.T) { over(t, suites, theDevices) }
+
+// TestIWARP is TestApplications over devices that an application finds where its
+// user asks for them.
+func TestIWARP(t *testing.T) { over(t, iwarpSuites, iwarpDevices(theDevices)) }
+
+// TestNTB is TestApplications over a link of windows.
+func TestNTB(t *testing.T) { over(t, ntbSuites, ntbDevice(theDevices)) }
+
+func over(t *testing.T, suites []suite, devices []device) {
 	for _, s := range suites {
 		for _, x := range s.exchanges {
-			for _, d := range theDevices {
+			for _, d := range devices {
 				if x.only != "" && x.only != d.what {
 					continue
 				}

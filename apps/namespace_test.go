@@ -46,6 +46,8 @@ func enter() {
 // device is one to run everything over.
 type device struct {
 	name string // of the device
+	kind string // VERBENA_DEVICES; none is RoCE
+	link string // VERBENA_NTB, with an s or a c put in
 	addr string
 	six  string // an IPv6 address
 	what string // column of the table
@@ -53,7 +55,7 @@ type device struct {
 
 // devices brings the interfaces up and says what there is: loopback first.
 func devices() ([]device, error) {
-	all := []device{{"roce_lo", "127.0.0.1", "::1", "loopback"}}
+	all := []device{{name: "roce_lo", addr: "127.0.0.1", six: "::1", what: "loopback"}}
 	if os.Getenv(insideVariable) == "" {
 		return append(all, etherOfMachine()...), nil
 	}
@@ -76,7 +78,7 @@ func devices() ([]device, error) {
 		}
 	}
 	err := shell("ip link set %[1]s addrgenmode none up && ip addr add %[2]s/24 dev %[1]s && ip addr add %[3]s/64 dev %[1]s nodad", etherName, etherAddr, etherSix)
-	return append(all, device{"roce_" + etherName, etherAddr, etherSix, "Ethernet"}), err
+	return append(all, device{name: "roce_" + etherName, addr: etherAddr, six: etherSix, what: "Ethernet"}), err
 }
 
 // etherOfMachine is the machine's first other interface with both kinds of
@@ -106,6 +108,27 @@ func etherOfMachine() []device {
 		}
 	}
 	return nil
+}
+
+// iwarpDevices are those of iWARP on the last of the interfaces: the Ethernet one,
+// as libfabric passes over loopback.
+func iwarpDevices(of []device) []device {
+	last := of[len(of)-1]
+	on := func(kind, what string) device {
+		d := last
+		d.name, d.kind, d.what = strings.Replace(last.name, "roce", kind, 1), kind, what
+		return d
+	}
+	return []device{on("iwarp", "iWARP"), on("trp", "TRP")}
+}
+
+// ntbDevice is a link of windows, of each exchange's own. The server's address is
+// also the host's, as programs exchange addresses by TCP.
+func ntbDevice(of []device) []device {
+	d := of[len(of)-1]
+	d.name, d.kind, d.what = "ntb0", "ntb", "NTB"
+	d.link = "$ADDR+10.78.0.2=shm:%s:$RUN/link$PORT"
+	return []device{d}
 }
 
 func shell(format string, args ...any) error {

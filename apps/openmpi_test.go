@@ -14,7 +14,7 @@ func mpi(label, transport, only string) exchange {
 		program: "Open MPI", label: label, only: only,
 		env: "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 UCX_NET_DEVICES=$DEV:1 UCX_LOG_LEVEL=warn " +
 			"PRTE_MCA_plm=isolated OMPI_MCA_plm=isolated OMPI_MCA_btl=self",
-		client: "mpirun -n 4 --oversubscribe " + transport + " " + allreduce,
+		client: "mpirun -n 4 --oversubscribe " + transport + " $RUN/allreduce",
 		says:   []string{`4 ranks: all sums are right`},
 	}
 }
@@ -25,11 +25,9 @@ var openMPI = []exchange{
 	mpi("libfabric verbs;ofi_rxm", "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm'", "Ethernet"),
 }
 
-// allreduce is testdata/allreduce.c, compiled.
-var allreduce = filepath.Join(filepath.Dir(verbena), "apps-allreduce")
-
-func compileAllreduce() error {
-	if out, err := exec.Command("mpicc", "-O2", "-Wall", "-Werror", "-o", allreduce, "testdata/allreduce.c").CombinedOutput(); err != nil {
+// compileAllreduce leaves testdata/allreduce.c, compiled, in a directory.
+func compileAllreduce(dir string) error {
+	if out, err := exec.Command("mpicc", "-O2", "-Wall", "-Werror", "-o", filepath.Join(dir, "allreduce"), "testdata/allreduce.c").CombinedOutput(); err != nil {
 		return fmt.Errorf("mpicc: %w: %s", err, out)
 	}
 	return nil

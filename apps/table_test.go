@@ -85,7 +85,7 @@ func (r *row) result(column string) string {
 
 func (s *summary) table() table.Writer {
 	w := table.NewWriter()
-	w.AppendHeader(table.Row{"application", "with", "loopback", "Ethernet", ""})
+	w.AppendHeader(table.Row{"application", "with", "loopback", "Ethernet", "iWARP", "TRP", "NTB", ""})
 	for _, r := range s.rows {
 		var notes []string
 		if len(r.failed) > 0 {
@@ -97,7 +97,7 @@ func (s *summary) table() table.Writer {
 		if r.partly != "" {
 			notes = append(notes, r.partly)
 		}
-		w.AppendRow(table.Row{r.program, strings.Join(r.labels, ", "), r.result("loopback"), r.result("Ethernet"), strings.Join(notes, "; ")})
+		w.AppendRow(table.Row{r.program, strings.Join(r.labels, ", "), r.result("loopback"), r.result("Ethernet"), r.result("iWARP"), r.result("TRP"), r.result("NTB"), strings.Join(notes, "; ")})
 	}
 	return w
 }
@@ -105,7 +105,7 @@ func (s *summary) table() table.Writer {
 func (s *summary) print(out io.Writer) {
 	w := s.table()
 	w.SetStyle(table.StyleLight)
-	w.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft}, {Number: 5, WidthMax: 70, WidthMaxEnforcer: text.WrapSoft}})
+	w.SetColumnConfigs([]table.ColumnConfig{{Number: 2, WidthMax: 60, WidthMaxEnforcer: text.WrapSoft}, {Number: 8, WidthMax: 70, WidthMaxEnforcer: text.WrapSoft}})
 	fmt.Fprintf(out, "\n%s\n", w.Render())
 }
 

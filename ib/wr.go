@@ -13,7 +13,7 @@ const MaxSGE = 32
 
 // MaxMessage is the longest message in bytes.
 //
-// Spec: IBTA vol. 1, 9.3.3 (DMA length), C9-9.
+// Spec: IBTA vol. 1, 9.3.3 (DMA length).
 const MaxMessage = 1 << 31
 
 // WROpcode is the operation of a send work request. Values are those of

@@ -3,6 +3,7 @@
 package interop
 
 import (
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -61,10 +62,16 @@ func newWire(t *testing.T, kind guest.Kind) wire {
 	return wire{g, []pair{{server: lan.Local(), client: g}, {server: g, client: lan.Local()}}}
 }
 
+// betweenGuests has the tests of two guests run.
+var betweenGuests = flag.Bool("between-guests", false, "run the exchanges between two guests, too")
+
 // newPeersWire boots two guests, which take our part as well: what fails
 // between them is not our doing.
 func newPeersWire(t *testing.T) wire {
 	t.Helper()
+	if !*betweenGuests {
+		t.Skip("two guests test the kernel and this harness, not Verbena: go test -tags interop ./interop -between-guests, when in doubt about a guest")
+	}
 	guests := guest.NewLAN(t, ethernetMTU).Boot(guest.UML, guest.UML)
 	return wire{guests[0], []pair{
 		{server: guests[1], client: guests[0]},

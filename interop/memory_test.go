@@ -25,15 +25,17 @@ const (
 	clientSeed = 2
 )
 
-func TestMemory(t *testing.T) { testMemory(t, newWire(t, guest.UML)) }
+func TestMemory(t *testing.T) { testMemory(t, newWire(t, guest.UML), messageSizes) }
 
-func TestMemoryIPv6(t *testing.T) { testMemory(t, newWire(t, guest.UML).overIPv6()) }
+func TestMemoryIPv6(t *testing.T) {
+	testMemory(t, newWire(t, guest.UML).overIPv6(), []int{1, 1024, 4097, 8 << 20})
+}
 
-func TestMemoryBetweenGuests(t *testing.T) { testMemory(t, newPeersWire(t)) }
+func TestMemoryBetweenGuests(t *testing.T) { testMemory(t, newPeersWire(t), messageSizes) }
 
-func testMemory(t *testing.T, w wire) {
+func testMemory(t *testing.T, w wire, sizes []int) {
 	w.exchange(t, "WRITE", func(t *testing.T, p pair) {
-		for _, size := range messageSizes {
+		for _, size := range sizes {
 			r := operate(t, p, "write", size, serverSeed, clientSeed)
 			r.expect(t, "success")
 			if want := sum(pattern(size, clientSeed)); r.server.sum != want {
@@ -42,7 +44,7 @@ func testMemory(t *testing.T, w wire) {
 		}
 	})
 	w.exchange(t, "READ", func(t *testing.T, p pair) {
-		for _, size := range messageSizes {
+		for _, size := range sizes {
 			r := operate(t, p, "read", size, serverSeed, clientSeed)
 			r.expect(t, "success")
 			if want := sum(pattern(size, serverSeed)); r.client.sum != want {

@@ -18,7 +18,8 @@ type server interface {
 }
 
 // A connector is an identifier's side of a connection manager's protocol. For
-// RoCE devices that is the InfiniBand specification's: ibConnector.
+// RoCE devices and links of windows that is the InfiniBand specification's:
+// ibConnector.
 //
 // The identifier checks its state before it calls, and holds its mu.
 type connector interface {
@@ -38,6 +39,8 @@ type connector interface {
 	disconnect() error
 	// begun reports whether a peer has been asked, or has asked.
 	begun() bool
+	// unequipped tells that the queue pair has been destroyed.
+	unequipped()
 	// heard tells that a packet of the peer has reached the queue pair.
 	heard()
 	// attrFor fills the attributes of a queue pair for a state; false if the

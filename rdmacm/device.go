@@ -60,10 +60,13 @@ func (m *manager) locate(kind Kind, addr netip.Addr) (place, error) {
 		m.places[spot{kind, addr}] = p
 		m.mu.Unlock()
 	}
-	if kind != RoCE {
-		return p, nil
+	switch kind {
+	case RoCE:
+		return p, m.svc.Listen(p.addr)
+	case NTB:
+		m.ntb.links.attach(p.verbs)
 	}
-	return p, m.svc.Listen(p.addr)
+	return p, nil
 }
 
 // holds reports whether the device has the address still. It asks the system for
@@ -90,6 +93,11 @@ func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
 		return place{}, err
 	}
 	for _, info := range infos {
+		if peer, _ := info.PeerPort(); kind == NTB && peer == addr {
+			if now, err := m.opened(info); err == nil {
+				info = now
+			}
+		}
 		addrs, err := info.Addrs()
 		if err != nil {
 			continue // an interface that has just gone
@@ -102,6 +110,9 @@ func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
 			if err != nil {
 				return place{}, err
 			}
+			if p := (place{c, a}); kind == NTB && !p.holds() {
+				continue
+			}
 			if a.Zone() != "" {
 				m.mu.Lock()
 				m.zoned[a.WithZone("")] = a
@@ -111,6 +122,16 @@ func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
 		}
 	}
 	return place{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
+}
+
+// opened returns a device as it is once it is open: which end of its link ours is
+// may show only then.
+func (m *manager) opened(info verbs.DeviceInfo) (verbs.DeviceInfo, error) {
+	c, err := m.open(info.Name)
+	if err != nil {
+		return info, err
+	}
+	return c.Info(), nil
 }
 
 // engineOf returns what the devices of a kind run on.
@@ -144,16 +165,23 @@ func (m *manager) open(name string) (*verbs.Context, error) {
 	return c, nil
 }
 
-// listenAll makes MADs to every local address of one family or both arrive: to
-// as many as can be had. A family of which every address is somebody else's is
+// listenAll makes MADs to every address of a kind of devices, of one family or
+// both, arrive: to as many as can be had. A family of which every address is somebody else's is
 // an error, as the listener's peers would wait in vain.
-func (m *manager) listenAll(v4, v6 bool) error {
-	infos, err := devicesOf(RoCE)
+func (m *manager) listenAll(kind Kind, v4, v6 bool) error {
+	infos, err := devicesOf(kind)
 	if err != nil {
 		return err
 	}
 	var four, six family
 	for _, info := range infos {
+		if kind == NTB {
+			if info, err = m.opened(info); err != nil {
+				four.count(err)
+				six.count(err)
+				continue
+			}
+		}
 		addrs, err := info.Addrs()
 		if err != nil {
 			continue // an interface that has just gone
@@ -161,10 +189,10 @@ func (m *manager) listenAll(v4, v6 bool) error {
 		for _, a := range addrs {
 			switch {
 			case a.Is4() && v4:
-				_, err := m.locate(RoCE, a)
+				_, err := m.locate(kind, a)
 				four.count(err)
 			case a.Is6() && v6:
-				_, err := m.locate(RoCE, a)
+				_, err := m.locate(kind, a)
 				six.count(err)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 func (f *fabric) alone() *process {
 	p := f.process(1)
 	managerMu.Lock()
-	theManager = p.manager
+	theManager, endTally = p.manager, func() {}
 	managerMu.Unlock()
 	f.t.Cleanup(func() {
 		managerMu.Lock()

@@ -42,8 +42,18 @@
 // from Connect on, unless the ID was bound to one.
 //
 // Over TRP it is alike, but the ports are UDP's, a port is known from ResolveAddr
-// on, private data are at most 512 bytes, and a peer that is silent when it
-// should have refused, as one without a listener, is Unreachable.
+// on, private data are at most 512 bytes, and a peer without a listener
+// is Rejected where the network tells so, by ICMP, and else Unreachable.
+//
+// # Links of windows
+//
+// An ID is for a link of windows (kind ntb) if SetKind says so, or if its address,
+// or that of its peer, is only a link's. The messages are those of RoCE, and go
+// over the link. There are reliable connections only, in the TCP and IB port
+// spaces, whose ports are one process's own. ResolveAddr waits for the peer
+// to come, up to its context's deadline. When the link is lost all connections over
+// it are DISCONNECTED at once, and attempts to connect UNREACHABLE; the ID of a
+// request that was not answered yet gets UNREACHABLE too.
 //
 // # Differences from librdmacm
 //
@@ -51,9 +61,12 @@
 // usual; its QP may belong to any [verbs.Context] of that device. The ports of an
 // address are shared by this user's processes on the machine; the kernel's own
 // rdma_cm has a port space of its own. Binding to a port that is taken is always
-// EADDRINUSE. Alternate paths and IPoIB's port space are not supported, and
-// devices and addresses that come and go raise no event: an ID whose address has
-// gone fails at its next call.
+// EADDRINUSE. Alternate paths and IPoIB's port space are not supported.
+//
+// DEVICE_REMOVAL comes on Linux only. ADDR_CHANGE, by which librdmacm hints that
+// a bond failed over to another hardware address, never comes: an ID here is
+// bound to an IP address, which packets leave by whatever interface has it. An
+// ID whose IP address has gone fails at its next call.
 //
 // Options of the process's devices (faults, capture) are given to verbs.Open,
 // which must then come before the first identifier.

@@ -25,7 +25,7 @@ const (
 	DeviceRemoval   EventType = 11 // the network interface that the ID is bound to is gone: destroy the ID (Linux)
 	MulticastJoin   EventType = 12 // JoinMulticast did; Event.Group and UD hold
 	MulticastError  EventType = 13 // JoinMulticast did not; Event.Group holds
-	AddrChange      EventType = 14 // not raised: packets follow the interface's hardware address by themselves
+	AddrChange      EventType = 14 // not raised: nothing here is bound to a hardware address
 	TimewaitExit    EventType = 15 // the QP of the connection may be used again
 )
 

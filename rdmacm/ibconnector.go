@@ -38,6 +38,8 @@ func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 	return b.service.Port(), nil
 }
 
+func (c *ibConnector) unequipped() {} // the connection is of its own
+
 // maxPrivate is how much private data the application may send, in bytes:
 // what the message holds less the IP header in front of it.
 func (c *ibConnector) maxRequestPrivate() int {
@@ -146,8 +148,8 @@ func (c *ibConnector) disconnect() error {
 	if err := c.failQP(); err != nil || c.state != stEstablished && c.state != stDisconnected {
 		return err
 	}
-	c.clearWill()
 	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Disconnect(now, c.conn, nil) })
+	c.clearWill() // the peer may be told twice, and is not left untold by a process killed in between
 	var wrong *ibcm.StateError
 	if errors.As(err, &wrong) {
 		return nil // released meanwhile, by the peer or before
@@ -157,7 +159,6 @@ func (c *ibConnector) disconnect() error {
 
 // destroy releases a connection, refuses a request, closes a listener.
 func (c *ibConnector) destroy() {
-	c.clearWill()
 	_ = c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
 		if c.conn != 0 {
 			delete(c.ib.conns, c.conn)
@@ -169,6 +170,7 @@ func (c *ibConnector) destroy() {
 		}
 		return nil
 	})
+	c.clearWill()
 	c.ib.ports.release(c.bound)
 }
 

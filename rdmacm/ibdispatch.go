@@ -95,7 +95,7 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 	}
 	peer := netip.AddrPortFrom(ev.Path.Remote, h.Port)
 	ev.PrivateData = rest
-	at, err := b.m.locate(RoCE, ev.Path.Local)
+	at, err := b.m.locate(b.kind, ev.Path.Local)
 	if err != nil {
 		return nil, cm.RejInvalidGID
 	}
@@ -106,7 +106,7 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 		return nil, cm.RejNoResources
 	}
 	id := &ID{
-		mgr: b.m, ps: listener.ps, kind: RoCE, state: stRequested, place: at, local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer, typ: typ,
+		mgr: b.m, ps: listener.ps, kind: b.kind, state: stRequested, place: at, local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer, typ: typ,
 	}
 	c := b.newConnector(id)
 	c.conn, c.psn = ev.Conn, ib.NewPSN(uint32(b.m.random()))

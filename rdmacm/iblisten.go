@@ -40,7 +40,7 @@ func (c *ibConnector) openPorts() error {
 	if c.local.Addr().IsUnspecified() {
 		scope := c.bound.scope
 		dual := !scope.IsValid()
-		if err := c.mgr.listenAll(dual || scope.Is4(), dual || scope.Is6()); err != nil {
+		if err := c.mgr.listenAll(c.ib.kind, dual || scope.Is4(), dual || scope.Is6()); err != nil {
 			return err
 		}
 	}

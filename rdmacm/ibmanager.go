@@ -8,7 +8,8 @@ import (
 )
 
 // ibManager is the InfiniBand connection manager of this process: one protocol
-// agent for all identifiers.
+// agent for all identifiers that are for RoCE devices, and one for those on links
+// of windows.
 //
 // Whoever has something for the agent takes the manager's mu, calls it and
 // kicks the manager's goroutine, which alone polls events: it takes them to
@@ -16,6 +17,7 @@ import (
 type ibManager struct {
 	// immutable after newIBManager
 	m     *manager
+	kind  Kind // of the devices that its MADs go over
 	svc   gsi
 	ports *portTable
 
@@ -29,10 +31,10 @@ type ibManager struct {
 	events []ibcm.Event
 }
 
-func newIBManager(m *manager, guid ib.GUID) *ibManager {
+func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
 	return &ibManager{
-		m: m, svc: m.svc, ports: &portTable{svc: m.svc, random: m.random, bound: map[serviceID][]*binding{}},
-		agent: ibcm.New(ibcm.Config{GUID: guid, Slot: uint8(m.svc.Slot()), Random: m.random, ACKDelay: ackDelay}),
+		m: m, kind: kind, svc: svc, ports: &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}},
+		agent: ibcm.New(ibcm.Config{GUID: guid, Slot: uint8(svc.Slot()), Random: m.random, ACKDelay: ackDelay}),
 		conns: map[ibcm.ConnID]*ibConnector{}, listeners: map[ibcm.ListenerID]*ibConnector{},
 	}
 }

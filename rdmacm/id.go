@@ -26,6 +26,8 @@ type ID struct {
 	local   netip.AddrPort
 	peer    netip.AddrPort
 	kind    Kind
+	among   Selection // see SetDevices; empty says nothing
+	said    bool      // kind is what SetKind said
 	via     connector
 	typ     ib.QPType // what the ID is for, see qptype.go
 	qp      *verbs.QP
@@ -43,6 +45,7 @@ type state uint8
 const (
 	stIdle          state = iota // new
 	stBound                      // has a local address
+	stResolving                  // its peer is looked for
 	stAddrResolved               // has a device and a peer
 	stRouteResolved              // may connect
 	stListening
@@ -56,7 +59,7 @@ const (
 )
 
 var stateNames = [...]string{
-	"idle", "bound", "address resolved", "route resolved", "listening", "connecting", "replied", "requested", "accepting",
+	"idle", "bound", "resolving", "address resolved", "route resolved", "listening", "connecting", "replied", "requested", "accepting",
 	"established", "disconnected", "destroyed",
 }
 

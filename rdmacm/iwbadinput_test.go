@@ -38,7 +38,7 @@ func tcpDial(t *testing.T, to netip.AddrPort) net.Conn {
 // serves proves that a listener is well: somebody connects.
 func (f *fabric) serves(l *testID, from *process) {
 	f.t.Helper()
-	client := from.iwarpResolved(l.LocalAddr())
+	client := from.resolvedOf(IWARP, l.LocalAddr())
 	check(f.t, client.Connect(&someParam))
 	server, _ := f.requested(l)
 	check(f.t, server.Accept(&someParam))
@@ -49,7 +49,7 @@ func (f *fabric) serves(l *testID, from *process) {
 func TestIWARPGarbageOnTheListeningPort(t *testing.T) {
 	f := newFabric(t)
 	a, b := f.process(1), f.process(2)
-	l := b.iwarpListening(loopback4, 0)
+	l := b.listeningOf(IWARP, loopback4, 0)
 	for i, garbage := range [][]byte{
 		[]byte("GET / HTTP/1.1\r\n\r\n"),
 		make([]byte, 4000),
@@ -76,7 +76,7 @@ func TestIWARPGarbageOnTheListeningPort(t *testing.T) {
 func TestIWARPHalfOpenPeers(t *testing.T) {
 	f := newFabric(t)
 	a, b := f.process(1), f.process(2)
-	l := b.iwarpListening(loopback4, 0)
+	l := b.listeningOf(IWARP, loopback4, 0)
 	request := wire.MPAFrame{Revision: 1}.Append(nil)
 	var all []net.Conn
 	for i := range 300 {
@@ -103,7 +103,7 @@ func TestIWARPHalfOpenPeers(t *testing.T) {
 func TestIWARPSlowPeer(t *testing.T) {
 	f := newFabric(t)
 	b := f.process(2)
-	l := b.iwarpListening(loopback4, 0)
+	l := b.listeningOf(IWARP, loopback4, 0)
 	c := tcpDial(t, l.LocalAddr())
 	request := wire.MPAFrame{Revision: 1, PrivateData: []byte("slow")}.Append(nil)
 	for i := range request {
@@ -126,7 +126,7 @@ func TestIWARPSlowPeer(t *testing.T) {
 func TestIWARPBacklog(t *testing.T) {
 	f := newFabric(t)
 	b := f.process(2)
-	l := b.iwarpListening(loopback4, 2)
+	l := b.listeningOf(IWARP, loopback4, 2)
 	for i := range 5 {
 		_, err := tcpDial(t, l.LocalAddr()).Write(wire.MPAFrame{Revision: 1, PrivateData: []byte{byte(i)}}.Append(nil))
 		check(t, err)
@@ -149,7 +149,7 @@ func TestIWARPBacklog(t *testing.T) {
 func TestIWARPPeerGivesUpBeforeAccept(t *testing.T) {
 	f := newFabric(t)
 	b := f.process(2)
-	l := b.iwarpListening(loopback4, 0)
+	l := b.listeningOf(IWARP, loopback4, 0)
 	c := tcpDial(t, l.LocalAddr())
 	_, err := c.Write(wire.MPAFrame{Revision: 1}.Append(nil))
 	check(t, err)
@@ -180,7 +180,7 @@ func TestIWARPPeerIsNone(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			check(t, err)
 			defer l.Close()
-			client := newFabric(t).process(1).iwarpResolved(netip.MustParseAddrPort(l.Addr().String()))
+			client := newFabric(t).process(1).resolvedOf(IWARP, netip.MustParseAddrPort(l.Addr().String()))
 			check(t, client.Connect(&someParam))
 			peer, err := l.Accept()
 			check(t, err)
@@ -201,7 +201,7 @@ func TestIWARPNobodyListens(t *testing.T) {
 	check(t, err)
 	dst := netip.MustParseAddrPort(l.Addr().String())
 	check(t, l.Close())
-	client := newFabric(t).process(1).iwarpResolved(dst)
+	client := newFabric(t).process(1).resolvedOf(IWARP, dst)
 	check(t, client.Connect(&someParam))
 	var re *RejectedError
 	if ev := client.want(Rejected); !errors.As(ev.Err, &re) || re.Reason != RejectNoListener {
@@ -215,7 +215,7 @@ func TestIWARPDestroyWhileConnecting(t *testing.T) {
 	check(t, err)
 	defer l.Close()
 	a := newFabric(t).process(1)
-	client := a.iwarpResolved(netip.MustParseAddrPort(l.Addr().String()))
+	client := a.resolvedOf(IWARP, netip.MustParseAddrPort(l.Addr().String()))
 	check(t, client.Connect(&someParam))
 	peer, err := l.Accept()
 	check(t, err)

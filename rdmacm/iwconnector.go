@@ -30,6 +30,19 @@ func (c *iwConnector) engine() *engine.Engine { return backdoor.Engine(c.place.v
 func (c *iwConnector) begun() bool { return c.stream != nil }
 func (c *iwConnector) heard()      {} // the first FPDU tells, and the queue pair looks for it
 
+func (c *iwConnector) unequipped() { c.streamGone() }
+
+// streamGone raises Disconnected where the queue pair was destroyed, which took
+// its stream along and tells no more.
+//
+// Source: siw's destroy_qp, on which iw_cm raises it too.
+func (id *ID) streamGone() {
+	if id.state == stEstablished {
+		id.state = stDisconnected
+		id.raise(Event{Type: Disconnected})
+	}
+}
+
 // establish has nothing to do: an identifier that may connect has a queue pair.
 func (c *iwConnector) establish() error {
 	return invalid("Establish", "an iWARP connection is established by its queue pair")
@@ -80,8 +93,8 @@ func (c *iwConnector) connect(p *ConnParam) error {
 	o := c.iw.options(!c.noCRC)
 	o.IRD, o.ORD = uint16(depth(p.ResponderResources, MaxRdAtomic)), uint16(depth(p.InitiatorDepth, MaxRdAtomic))
 	if o.ORD > 0 {
-		// A READ is answered before anything follows: siw now and then does not
-		// look at what it got together with a WRITE.
+		// A READ is answered before anything follows, so that who overlooks it, as siw
+		// may, shows that.
 		o.RTR = mpa.RTRs(mpa.RTRRead)
 	}
 	o.PrivateData = p.PrivateData
@@ -202,9 +215,6 @@ func (c *iwConnector) reject(call string, _ bool, private []byte) error {
 func (c *iwConnector) disconnect() error {
 	switch c.state {
 	case stEstablished:
-		if c.qp == nil {
-			return nil // destroyed, and the stream with it
-		}
 		return backdoor.DisconnectStream(c.qp)
 	case stDisconnected:
 		return nil // the queue pair went with the stream
@@ -215,6 +225,15 @@ func (c *iwConnector) disconnect() error {
 // attrFor fills the attributes for INIT. From there the stream takes a queue
 // pair to RTS.
 func (c *iwConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
+	return iwarpAttr(s)
+}
+
+// iwarpAttr are the attributes of a queue pair of iWARP for a state. Those for RTR
+// and RTS are none, so that a program that asks and modifies by itself does as
+// over InfiniBand.
+//
+// Source: iw_cm_init_qp_attr in Linux.
+func iwarpAttr(s ib.QPState) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
 	a.State = s
 	if s != ib.QPInit {
 		return a, 0, true

@@ -27,6 +27,9 @@ func (c *iwConnector) dispatch(s *iwStream, ev iwcm.Event) {
 	case iwcm.EventFailed:
 		c.over(c.failure(ev.Fault))
 	case iwcm.EventDisconnected:
+		if c.state == stDisconnected {
+			return // the queue pair was destroyed meanwhile
+		}
 		c.state = stDisconnected
 		c.raise(Event{Type: Disconnected})
 	}

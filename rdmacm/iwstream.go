@@ -82,6 +82,17 @@ func faultOf(err error) iwcm.Fault {
 func (w *iwManager) flush(s *iwStream) {
 	w.m.mu.Lock()
 	sock := s.sock
+	want := s.conn.Want()
+	if want == iwcm.WantRedial {
+		s.sock, s.turn = nil, nil
+		s.conn.HandleRedial()
+		w.m.mu.Unlock()
+		if sock != nil {
+			sock.Close()
+		}
+		_, _ = w.open(s) // the connection has been told
+		return
+	}
 	if sock == nil { // not open yet, or no more
 		w.forgetLocked(s)
 		w.m.mu.Unlock()
@@ -91,7 +102,6 @@ func (w *iwManager) flush(s *iwStream) {
 	for b, ok := s.conn.PollOutput(); ok; b, ok = s.conn.PollOutput() {
 		out = append(out, b...)
 	}
-	want := s.conn.Want()
 	if want != iwcm.KeepOpen {
 		s.sock, s.turn = nil, nil
 	}
@@ -107,9 +117,6 @@ func (w *iwManager) flush(s *iwStream) {
 		sock.Close()
 	case iwcm.WantAbort:
 		sock.Abort()
-	case iwcm.WantRedial:
-		sock.Close()
-		_, _ = w.open(s) // the connection has been told
 	default:
 		if err != nil {
 			w.update(s, func(c *iwcm.Conn, now monotime.Time) { c.HandleClose(now, faultOf(err)) })

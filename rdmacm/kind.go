@@ -1,8 +1,11 @@
 package rdmacm
 
 import (
+	"errors"
+	"net/netip"
 	"syscall"
 
+	"verbena/ib"
 	"verbena/internal/device"
 )
 
@@ -15,10 +18,12 @@ const (
 	RoCE  = device.KindRoCE  // RoCEv2, and the InfiniBand connection manager's messages: what an ID is for unless SetKind says otherwise
 	IWARP = device.KindIWARP // iWARP over TCP, and MPA's set-up of streams: the TCP port space only
 	TRP   = device.KindTRP   // iWARP over UDP, and TRP's own set-up: the TCP port space only, whose ports are UDP's here
+	NTB   = device.KindNTB   // links of windows, which the InfiniBand connection manager's messages go over as well: TCP and IB, reliable connections only
 )
 
 // SetKind says which kind of devices the ID is for: one address may be that of
-// a RoCE device and of an iWARP device.
+// a RoCE device and of an iWARP device. Without it the ID is for RoCE, or, where
+// its address is only a link's, or its peer's the other end's, for NTB.
 //
 // Errors: EINVAL once the ID is bound; EOPNOTSUPP for a kind that there is not,
 // or that does not have the ID's port space.
@@ -28,8 +33,20 @@ func (id *ID) SetKind(k Kind) error {
 	if err := id.check("SetKind", stIdle); err != nil {
 		return err
 	}
-	if k != RoCE && id.ps != TCP {
+	if err := id.settleKind(k); err != nil {
+		return err
+	}
+	id.among, id.said = nil, true
+	return nil
+}
+
+// settleKind makes the ID one for a kind of devices. The caller holds mu.
+func (id *ID) settleKind(k Kind) error {
+	if k == NTB && (id.ps == UDP || id.typ != 0 && id.typ != ib.QPTypeRC) || k != RoCE && k != NTB && id.ps != TCP {
 		return fail(syscall.EOPNOTSUPP, "kind", "%s has no port space %v", k, id.ps)
+	}
+	if k == id.kind {
+		return nil
 	}
 	via := id.mgr.connector(id, k)
 	if via == nil {
@@ -37,6 +54,67 @@ func (id *ID) SetKind(k Kind) error {
 	}
 	id.kind, id.via = k, via
 	return nil
+}
+
+// Selection is which devices an ID may be on, and in which order they are looked
+// at: kinds, and devices by name.
+type Selection = device.Selection
+
+// SetDevices says which devices the ID may be on. It is bound to the first of
+// them that has its address, and is for that device's kind from then on; bound to
+// a wildcard address it is for the first kind that has the ID's port space.
+// ENODEV is the error of an address that none of them has.
+//
+// Errors: EINVAL once the ID is bound.
+func (id *ID) SetDevices(s Selection) error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if err := id.check("SetDevices", stIdle); err != nil {
+		return err
+	}
+	id.among = s
+	return nil
+}
+
+// find returns the device that has a local address, among those that the ID may
+// be on. While it is not bound that settles its kind. The caller holds mu.
+func (id *ID) find(ip netip.Addr) (place, error) {
+	if len(id.among) == 0 || id.state != stIdle {
+		at, err := id.mgr.locate(id.kind, ip)
+		if errors.Is(err, syscall.ENODEV) && !id.said && id.state == stIdle {
+			if onLink, err := id.mgr.locate(NTB, ip); err == nil && id.settleKind(NTB) == nil {
+				return onLink, nil
+			}
+		}
+		return at, err
+	}
+	for _, k := range id.among.Kinds() {
+		at, err := id.mgr.locate(k, ip)
+		if errors.Is(err, syscall.ENODEV) {
+			continue
+		}
+		if err != nil {
+			return place{}, err
+		}
+		if info := at.verbs.Info(); id.among.Has(&info) && id.settleKind(k) == nil {
+			return at, nil
+		}
+	}
+	return place{}, fail(syscall.ENODEV, "address", "%v: none of the devices %v has it and port space %v", ip, id.among, id.ps)
+}
+
+// findAny settles the kind of an ID that is bound to all addresses. The caller
+// holds mu.
+func (id *ID) findAny() error {
+	if len(id.among) == 0 {
+		return nil
+	}
+	for _, k := range id.among.Kinds() {
+		if id.settleKind(k) == nil {
+			return nil
+		}
+	}
+	return fail(syscall.ENODEV, "port space", "%v: none of the devices %v has it", id.ps, id.among)
 }
 
 // connector returns an identifier's side of the protocol of a kind, nil if there
@@ -49,6 +127,8 @@ func (m *manager) connector(id *ID, k Kind) connector {
 		return m.iw.newConnector(id)
 	case TRP:
 		return m.trp.newConnector(id)
+	case NTB:
+		return m.ntb.newConnector(id)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ type manager struct {
 	ib      *ibManager
 	iw      *iwManager
 	trp     *trpManager
+	ntb     *ntbManager
 	servers []server
 	bell    *bell         // rings when the goroutine has something to do
 	done    chan struct{} // closed when the goroutine has ended
@@ -43,6 +44,7 @@ type manager struct {
 var (
 	managerMu  sync.Mutex
 	theManager *manager // guarded by managerMu
+	endTally   func()   // guarded by managerMu; has the engine take theManager's last counts
 
 	// theBell is that of the process's managers, one after the other. It is never
 	// taken down: a manager that ends cannot know that nobody rings any more.
@@ -71,7 +73,7 @@ func acquireManager() (*manager, error) {
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
-	theManager = m
+	theManager, endTally = m, backdoor.Engine(c).Tally(counterNames(), m.counts)
 	return m, nil
 }
 
@@ -80,14 +82,15 @@ func newManager(svc gsi, guid ib.GUID, b *bell) *manager {
 		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
 		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
 	}
-	m.ib, m.iw, m.trp = newIBManager(m, guid), newIWManager(m), &trpManager{m: m}
-	m.servers = []server{m.ib, m.iw, m.trp}
+	m.ib, m.iw, m.trp, m.ntb = newIBManager(m, RoCE, svc, guid), newIWManager(m), &trpManager{m: m}, newNTBManager(m, guid)
+	m.servers = []server{m.ib, m.iw, m.trp, m.ntb}
 	return m
 }
 
 // start begins to serve, once the manager has its first identifier.
 func (m *manager) start() {
 	m.ib.start()
+	m.ntb.start()
 	m.unlink = m.watchDevices()
 	go m.run()
 }
@@ -178,9 +181,11 @@ func (m *manager) end() bool {
 		return false
 	}
 	m.ib.stop()
+	m.ntb.stop()
 	m.unlink()
 	if theManager == m {
 		theManager = nil
+		endTally()
 	}
 	m.devMu.Lock()
 	defer m.devMu.Unlock()

@@ -32,8 +32,10 @@ func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	return nil
 }
 
-// UseQP gives the ID a queue pair in the RESET state, made with PD.CreateQP, as
-// if CreateQP had made it. It leaves the ID by ReleaseQP or DestroyQP.
+// UseQP gives the ID a queue pair made with PD.CreateQP, as if CreateQP had made
+// it. In the RESET state it is taken from there; one of iWARP may be in INIT
+// already, and then stays as the application has it until it is connected. It
+// leaves the ID by ReleaseQP or DestroyQP.
 //
 // Errors: those of CreateQP.
 func (id *ID) UseQP(qp *verbs.QP) error {
@@ -78,6 +80,9 @@ func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 
 // initQP takes a new queue pair to where it may be given receives.
 func (id *ID) initQP(qp *verbs.QP) error {
+	if attr, _ := qp.Query(); attr.State == ib.QPInit && id.kind.IsIWARP() {
+		return nil
+	}
 	steps := []ib.QPState{ib.QPInit}
 	if id.datagrams() {
 		steps = append(steps, ib.QPRTR, ib.QPRTS)
@@ -120,7 +125,8 @@ func (id *ID) QP() *verbs.QP {
 }
 
 // DestroyQP destroys the queue pair, which is taken out of the multicast groups
-// that the ID joined: rdma_destroy_qp(3).
+// that the ID joined: rdma_destroy_qp(3). An iWARP connection ends with it:
+// Disconnected follows.
 func (id *ID) DestroyQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -130,6 +136,7 @@ func (id *ID) DestroyQP() error {
 	id.detach()
 	err := id.qp.Destroy()
 	id.qp = nil
+	id.via.unequipped()
 	return err
 }
 

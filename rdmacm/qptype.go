@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"cmp"
+	"syscall"
 
 	"verbena/ib"
 	"verbena/internal/wire/cm"
@@ -41,7 +42,8 @@ func usualType(ps PortSpace) ib.QPType {
 // CreateQP, UseQP and Connect's parameters say it as well.
 //
 // Errors: EINVAL for a type that does not go with the port space, or with what
-// the ID is for already; once the ID listens.
+// the ID is for already; once the ID listens; EOPNOTSUPP for one that the ID's kind of
+// devices does not have.
 func (id *ID) SetQPType(t ib.QPType) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -55,6 +57,9 @@ func (id *ID) SetQPType(t ib.QPType) error {
 func (id *ID) become(t ib.QPType) error {
 	if !serves(id.ps, t) {
 		return invalid("type", "%v does not go with port space %v", t, id.ps)
+	}
+	if id.kind == NTB && t != ib.QPTypeRC {
+		return fail(syscall.EOPNOTSUPP, "type", "%v: devices of kind %s have reliable connections only", t, NTB)
 	}
 	if id.via.begun() && (t == ib.QPTypeUD) != id.datagrams() {
 		return invalid("type", "%v: the peer was asked for %v, or asks for it", t, id.typ)
@@ -71,7 +76,7 @@ func (id *ID) datagrams() bool { return id.typ == ib.QPTypeUD }
 // typ is settled before the ID listens.
 // Source: cma_ib_check_req_qp_type in Linux.
 func (id *ID) takes(t ib.QPType) bool {
-	return serves(id.ps, t) && (id.ps != IB || id.typ == 0 || id.typ == t)
+	return serves(id.ps, t) && (id.ps != IB || id.typ == 0 || id.typ == t) && (id.kind != NTB || t == ib.QPTypeRC)
 }
 
 // connectType is the type of queue pairs that Connect is for.

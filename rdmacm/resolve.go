@@ -27,9 +27,13 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 	}
 	ip := addr.Addr().Unmap()
 	var at place
-	if !ip.IsUnspecified() {
+	if ip.IsUnspecified() {
+		if err := id.findAny(); err != nil {
+			return err
+		}
+	} else {
 		var err error
-		if at, err = id.mgr.locate(id.kind, ip); err != nil {
+		if at, err = id.find(ip); err != nil {
 			return err
 		}
 		ip = at.addr
@@ -47,7 +51,8 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 // ResolveAddr finds the local device from which dst is reached:
 // rdma_resolve_addr(3). src, if it has an address, says which one to go out
 // from. AddrResolved or AddrError follows. For datagrams dst may be a multicast
-// group, for JoinMulticast.
+// group, for JoinMulticast. What is at the other end of a link of windows is
+// waited for, until ctx's deadline or for 5 s.
 func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	id.mgr.svc.Settle()
 	id.mu.Lock()
@@ -66,21 +71,32 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 			return err
 		}
 	}
-	if err := id.resolve(ctx, dst); err != nil {
-		id.raise(Event{Type: AddrError, Err: err})
+	peer := netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
+	if local := id.local.Addr(); local.IsValid() && local.Is4() != peer.Addr().Is4() { // also a wildcard keeps its family
+		id.resolvedTo(invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), local))
 		return nil
 	}
-	id.state = stAddrResolved
-	id.raise(Event{Type: AddrResolved})
+	if id.byLink(peer.Addr()) {
+		id.mgr.ntb.search(ctx, id, peer)
+		return nil
+	}
+	id.resolvedTo(id.resolve(ctx, peer))
 	return nil
 }
 
-// resolve finds the local address that the system would send to dst from.
-func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
-	peer := netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
-	if local := id.local.Addr(); local.IsValid() && local.Is4() != peer.Addr().Is4() { // also a wildcard keeps its family
-		return invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), local)
+// resolvedTo tells the end of ResolveAddr. The caller holds mu.
+func (id *ID) resolvedTo(err error) {
+	if err != nil {
+		id.raise(Event{Type: AddrError, Err: err})
+		return
 	}
+	id.state = stAddrResolved
+	id.raise(Event{Type: AddrResolved})
+}
+
+// resolve finds the local address that the system would send to a peer from.
+func (id *ID) resolve(ctx context.Context, peer netip.AddrPort) error {
+	var at place
 	if id.place.verbs == nil {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -89,12 +105,19 @@ func (id *ID) resolve(ctx context.Context, dst netip.AddrPort) error {
 		if err != nil {
 			return err
 		}
-		at, err := id.mgr.locate(id.kind, local)
-		if err != nil {
+		if at, err = id.find(local); err != nil {
 			return err
 		}
+	}
+	return id.goOutFrom(at, peer)
+}
+
+// goOutFrom gives the ID a place, if it has none, and its peer. The caller holds mu.
+func (id *ID) goOutFrom(at place, peer netip.AddrPort) error {
+	if id.place.verbs == nil {
 		port := id.local.Port()
 		if id.state == stIdle {
+			var err error
 			if port, err = id.via.bind(at.addr, 0, false); err != nil {
 				return err
 			}

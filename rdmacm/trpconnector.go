@@ -33,6 +33,8 @@ func (c *trpConnector) begun() bool { return c.conn != nil || c.request != nil }
 
 func (c *trpConnector) heard() {}
 
+func (c *trpConnector) unequipped() { c.streamGone() }
+
 // portTries bounds the search for a port that is free in both families.
 const portTries = 16
 
@@ -195,23 +197,14 @@ func (c *trpConnector) disconnect() error {
 	if c.state != stEstablished {
 		return c.failQP()
 	}
-	if c.qp == nil { // destroyed, and the association with it
-		c.state = stDisconnected
-		c.raise(Event{Type: Disconnected})
-		return nil
-	}
 	c.conn.DisconnectTRP()
 	return nil
 }
 
-// attrFor has INIT only: the queue pair goes on with its association.
+// attrFor fills the attributes for INIT. From there the association takes a queue
+// pair to RTS.
 func (c *trpConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
-	a.State, mask = s, ib.QPStateAttr
-	if s == ib.QPInit {
-		a.PortNum, a.AccessFlags = 1, ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic
-		mask |= ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
-	}
-	return a, mask, s == ib.QPInit || c.state == stEstablished
+	return iwarpAttr(s)
 }
 
 func (c *trpConnector) destroy() {

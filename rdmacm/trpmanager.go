@@ -97,8 +97,15 @@ func (c *trpConnector) happened(ev trp.Event) {
 	case trp.EventRejected:
 		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.Setup.PrivateData}, PrivateData: ev.Setup.PrivateData})
 	case trp.EventUnreachable:
+		if ev.Reason == trp.Refused {
+			c.over(Event{Type: Rejected, Err: &RejectedError{Reason: RejectNoListener}})
+			return
+		}
 		c.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)})
 	case trp.EventDisconnected:
+		if c.state == stDisconnected {
+			return // the queue pair was destroyed meanwhile
+		}
 		if c.state != stEstablished {
 			c.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Accept", "%v has not confirmed it", c.peer)})
 			return

@@ -34,7 +34,8 @@ type Context struct {
 	events  *eventQueue
 	account *engine.Account
 
-	pds    atomic.Uint32 // last PD number given out
+	ntb    *ntbLink       // of kind ntb only
+	pds    *atomic.Uint32 // last PD number given out
 	closed atomic.Bool
 
 	watching sync.Once
@@ -44,6 +45,7 @@ type Context struct {
 	qps      map[*QP]struct{}
 	leavers  map[leaver]struct{}
 	channels map[*CompChannel]struct{}
+	buffers  map[*Buffer]struct{} // in the window of a link
 }
 
 // Open opens a device by name, or with an empty name the first one whose port
@@ -51,7 +53,8 @@ type Context struct {
 // them hold for the process and must be given by the first Open.
 //
 // Errors: ENODEV if there is no such device; EINVAL if the faults asked for
-// cannot be done to what it sends; EADDRINUSE if another user or the
+// cannot be done to what it sends; EBUSY if another process has our end of a
+// link of windows; EADDRINUSE if another user or the
 // kernel's own RoCE driver holds UDP port 4791.
 func Open(name string, opts ...Option) (*Context, error) {
 	info, err := device.Find(name)
@@ -65,7 +68,16 @@ func Open(name string, opts ...Option) (*Context, error) {
 	if err := h.harms(info.Kind); err != nil {
 		return nil, errors.Join(err, h.release())
 	}
-	return &Context{info: info, host: h, eng: h.engine, account: h.account(info), keys: mem.NewTable(randomKey), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}, nil
+	c := &Context{info: info, host: h, eng: h.engine, account: h.account(info), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}
+	if info.Kind == device.KindNTB {
+		if c.ntb, err = h.openLink(info); err != nil {
+			return nil, errors.Join(err, h.release())
+		}
+		c.info, c.keys, c.pds, c.buffers = c.ntb.info, c.ntb.keys, &c.ntb.pds, map[*Buffer]struct{}{}
+	} else {
+		c.keys, c.pds = mem.NewTable(randomKey), new(atomic.Uint32)
+	}
+	return c, nil
 }
 
 // Close destroys everything created on the context and closes it. Who waits for
@@ -89,7 +101,12 @@ func (c *Context) Close() error {
 	}
 	c.unwatchPort()
 	c.events.close()
-	return c.host.release()
+	var err error
+	if c.ntb != nil {
+		c.freeBuffers()
+		err = c.host.closeLink(c.ntb)
+	}
+	return errors.Join(err, c.host.release())
 }
 
 // Info returns the device's name, interface and GUID.
@@ -105,6 +122,9 @@ func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
 		return ib.PortAttr{}, err
 	}
 	a := c.info.PortAttr()
+	if c.ntb != nil {
+		c.ntb.port(&a)
+	}
 	for _, n := range c.Counters() {
 		switch n.Name {
 		case roce.WrongPKey.String():
@@ -174,6 +194,9 @@ func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 	}
 	if mask&ib.QPAV != 0 {
 		l.GIDs, err = c.info.AddrTable()
+		if c.ntb != nil {
+			l.Peers = c.ntb.peers()
+		}
 	}
 	return l, err
 }

@@ -58,6 +58,22 @@
 //     WRITE. The GID table has one entry, the MAC address, to which nothing is
 //     sent.
 //
+// # Links of windows
+//
+// A device of kind ntb (ntb0, ntb1 …) is one end of a link over which two nodes
+// write into each other's memory, as UseLinks or the environment variable
+// VERBENA_NTB name it: shared memory of two processes, a PCI device, or TCP. It
+// has the verbs of RoCEv2's RC queue pairs but FLUSH and ATOMIC WRITE, and these
+// differences:
+//   - One process has an end: Open fails with EBUSY where another has it.
+//   - The port is active while the peer is there. When it goes, connected queue
+//     pairs go to ERR (EventQPFatal) and the port is down (EventPortErr); memory
+//     and queue pairs stay, for the next connection.
+//   - Queue pairs connect to the other end, with an address vector that names its
+//     GID, or with none.
+//   - Memory from Context.AllocBuffer is where the peer can write it directly.
+//     MR.Dereg of it waits for the peer to know that it may no more.
+//
 // # Concurrency
 //
 // All methods may be called concurrently. Work requests of one queue are taken

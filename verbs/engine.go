@@ -9,6 +9,12 @@ import (
 
 func init() {
 	backdoor.Engine = func(c any) *engine.Engine { return c.(*Context).eng }
+	backdoor.NTB = func(c any) *engine.NTB {
+		if l := c.(*Context).ntb; l != nil {
+			return l.NTB
+		}
+		return nil
+	}
 	backdoor.CreateCQ = func(c any, r *queue.Ring, slots []ib.WC, depth int, notify func()) (any, error) {
 		return c.(*Context).createCQIn(r, slots, depth, notify)
 	}

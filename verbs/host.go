@@ -18,16 +18,18 @@ import (
 // host is what all contexts of a process share: the engine with its sockets
 // and its slot of the queue pair numbers.
 type host struct {
-	engine *engine.Engine
-	faults tap.Faults
-	refs   int          // guarded by hostMu
-	undo   func() error // ends what the options began
-	flush  func() error // writes the capture out
-	stats  *stats.Server
-	xrc    xrcHost
+	engine   *engine.Engine
+	faults   tap.Faults
+	captures bool
+	refs     int          // guarded by hostMu
+	undo     func() error // ends what the options began
+	flush    func() error // writes the capture out
+	stats    *stats.Server
+	xrc      xrcHost
 
 	mu      sync.Mutex
-	devices []openDevice // guarded by mu: every one opened so far
+	devices []openDevice        // guarded by mu: every one opened so far
+	links   map[string]*ntbLink // guarded by mu, and changed under hostMu too: those open, by device
 }
 
 // openDevice is a device and what its queue pairs counted.
@@ -52,7 +54,7 @@ func acquireHost(opts []Option) (*host, error) {
 		theHost.refs++
 		return theHost, nil
 	}
-	h := &host{refs: 1}
+	h := &host{refs: 1, links: map[string]*ntbLink{}}
 	if err := h.start(opts); err != nil {
 		return nil, err
 	}
@@ -75,6 +77,12 @@ func FlushCapture() error {
 
 // harms refuses a device to whose packets the process's faults cannot be done.
 func (h *host) harms(k device.Kind) error {
+	if k == device.KindNTB {
+		if !h.faults.None() || h.captures {
+			return invalid("options", "faults and capture are of packets: a link of windows has none")
+		}
+		return nil
+	}
 	check := h.faults.ForDatagrams
 	if k == device.KindIWARP {
 		check = h.faults.ForStreams
@@ -106,6 +114,9 @@ func (h *host) snapshot() stats.Snapshot {
 	defer h.mu.Unlock()
 	for _, d := range h.devices {
 		dev := stats.Device{Name: d.info.Name, Kind: string(d.info.Kind), NetDev: d.info.NetDev}
+		if l := h.links[d.info.Name]; l != nil {
+			dev.GUID, dev.Active = uint64(l.info.GUID), l.Up()
+		}
 		for _, c := range h.engine.Counters(d.account) {
 			dev.Counters = append(dev.Counters, stats.Counter(c))
 		}

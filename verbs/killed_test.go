@@ -35,8 +35,10 @@ func servePeer(device string) {
 	must(fmt.Scan(&peer))
 	a := ib.QPAttr{State: ib.QPInit, PortNum: 1}
 	done(qp.Modify(&a, ib.QPStateAttr|ib.QPPort|ib.QPPKeyIndex|ib.QPAccessFlags))
-	a = ib.QPAttr{State: ib.QPRTR, DestQPN: ib.QPN(peer), PathMTU: ib.MTU1024, RQPSN: 77, MinRNRTimer: 1,
-		AH: ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: must(dev.QueryGID(1, 0))}}}
+	a = ib.QPAttr{State: ib.QPRTR, DestQPN: ib.QPN(peer), PathMTU: ib.MTU1024, RQPSN: 77, MinRNRTimer: 1, AH: ib.AHAttr{PortNum: 1}}
+	if dev.Info().NetDev != "" { // on this host; a link has one peer only
+		a.AH.IsGlobal, a.AH.GRH.DGID = true, must(dev.QueryGID(1, 0))
+	}
 	done(qp.Modify(&a, ib.QPStateAttr|ib.QPAV|ib.QPDestQPN|ib.QPPathMTU|ib.QPRQPSN|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer))
 	for range 64 {
 		must(qp.PostRecv(verbs.RecvWR{}))
@@ -55,10 +57,12 @@ type process struct {
 	end *end
 }
 
-func startPeer(t *testing.T) *process {
+func startPeer(t *testing.T) *process { return startPeerOn(t, loopback(t)) }
+
+func startPeerOn(t *testing.T, device string, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+loopback(t))
+	p.cmd.Env = append(append(os.Environ(), env...), childEnv+"="+device)
 	p.cmd.Stderr = os.Stderr
 	var err error
 	p.in, err = p.cmd.StdinPipe()
@@ -83,16 +87,22 @@ func startPeer(t *testing.T) *process {
 func (p *process) connect(t *testing.T) {
 	t.Helper()
 	p.end = newEnd(t, ib.QPTypeRC, 64)
-	toInit(t, p.end)
 	gid, err := p.end.ctx.QueryGID(1, 0)
 	check(t, err)
-	rtr := ib.QPAttr{State: ib.QPRTR, PathMTU: ib.MTU1024, DestQPN: p.qpn, MinRNRTimer: 1, AH: ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: gid}}}
+	p.join(t, ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: gid}})
+}
+
+// join is connect of the queue pair that p.end is, by a path.
+func (p *process) join(t *testing.T, path ib.AHAttr) {
+	t.Helper()
+	toInit(t, p.end)
+	rtr := ib.QPAttr{State: ib.QPRTR, PathMTU: ib.MTU1024, DestQPN: p.qpn, MinRNRTimer: 1, AH: path}
 	check(t, p.end.qp.Modify(&rtr, ib.QPStateAttr|ib.QPAV|ib.QPPathMTU|ib.QPDestQPN|ib.QPRQPSN|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer))
 	rts := ib.QPAttr{State: ib.QPRTS, SQPSN: 77, Timeout: 14, RetryCnt: 7, RNRRetry: 7}
 	check(t, p.end.qp.Modify(&rts, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic))
 	fmt.Fprintln(p.in, uint32(p.end.qp.QPN()))
 	var word string
-	_, err = fmt.Fscan(p.out, &word)
+	_, err := fmt.Fscan(p.out, &word)
 	check(t, err)
 }
 

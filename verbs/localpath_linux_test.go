@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/verbs"
 )
 
 // TestLocalPath sees by which way packets go.
@@ -24,5 +25,18 @@ func TestLocalPath(t *testing.T) {
 	})
 	if len(byMemory) != 2 {
 		t.Errorf("by memory: %v, whatever was asked for", byMemory)
+	}
+}
+
+// TestDatagramsTakeUDP: UD stays on sockets within a host.
+func TestDatagramsTakeUDP(t *testing.T) {
+	a, b := datagrams(t, 4096), datagrams(t, 4096)
+	_, gid := a.gidOf("127.0.0.1")
+	sent, local := a.counter("sent_pkts"), a.counter("local_sent_pkts")
+	b.recv(1, 4096)
+	wantStatus(t, a.post(verbs.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{a.mr.SGE(0, 8)}, AH: a.handle(0, gid), RemoteQPN: b.qp.QPN(), RemoteQKey: testQKey}).Status, ib.WCSuccess)
+	b.one()
+	if a.counter("sent_pkts") != sent+1 || a.counter("local_sent_pkts") != local {
+		t.Errorf("%d packets, %d of them by memory", a.counter("sent_pkts")-sent, a.counter("local_sent_pkts")-local)
 	}
 }

@@ -298,7 +298,9 @@ func TestAtomics(t *testing.T) {
 
 // TestAtomicsAreAtomic has four queue pairs add to one word, each result seen
 // once.
-func TestAtomicsAreAtomic(t *testing.T) {
+func TestAtomicsAreAtomic(t *testing.T) { onBothPaths(t, atomicsAreAtomic) }
+
+func atomicsAreAtomic(t *testing.T) {
 	const lanes, adds = 4, 200
 	b := newEnd(t, ib.QPTypeRC, 8)
 	seen := make([]bool, lanes*adds)

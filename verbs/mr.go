@@ -18,10 +18,11 @@ type MR struct {
 	ctx    *Context
 	region *mem.Region
 
-	mu   sync.Mutex
-	pd   *PD    // guarded by mu: Rereg may change it
-	buf  []byte // guarded by mu; keeps the memory alive; nil for fast registration
-	gone bool   // guarded by mu
+	mu      sync.Mutex
+	pd      *PD    // guarded by mu: Rereg may change it
+	buf     []byte // guarded by mu; keeps the memory alive; nil for fast registration
+	gone    bool   // guarded by mu
+	exposed bool   // guarded by mu: the peer of a link writes it directly
 }
 
 // RegMR registers buf in place: ibv_reg_mr(3). Its address is that of buf, or
@@ -61,7 +62,9 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
 		}
 		return nil, invalid("iova", "%v", err)
 	}
-	return &MR{ctx: p.ctx, pd: p, region: r, buf: buf}, nil
+	m := &MR{ctx: p.ctx, pd: p, region: r, buf: buf}
+	m.expose()
+	return m, nil
 }
 
 func checkAccess(buf []byte, access ib.Access) error {
@@ -172,8 +175,13 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 	if newAccess.Has(ib.AccessZeroBased) {
 		iova = 0
 	}
+	was := m.exposed
+	m.withdraw()
 	if err := m.ctx.keys.Reregister(m.region, flags, newPD.num, newBuf, iova, newAccess); err != nil {
 		newPD.users.Add(-1)
+		if was {
+			m.expose()
+		}
 		if errors.Is(err, mem.ErrBusy) {
 			return fail(syscall.EBUSY, "MR", "%v", err)
 		}
@@ -181,6 +189,7 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 	}
 	m.pd.users.Add(-1)
 	m.pd, m.buf = newPD, newBuf
+	m.expose()
 	return nil
 }
 
@@ -192,7 +201,9 @@ func (m *MR) Dereg() error {
 	if m.gone {
 		return invalid("MR", "was deregistered before")
 	}
+	m.withdraw()
 	if err := m.ctx.keys.Deregister(m.region); err != nil {
+		m.expose()
 		return fail(syscall.EBUSY, "MR", "%v", err)
 	}
 	m.gone = true

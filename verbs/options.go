@@ -22,8 +22,9 @@ type options struct {
 
 // WithFaults injects faults into everything sent: a list such as
 // "loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=1ms,seed=42". The same seed
-// gives the same faults for the same traffic. Devices of iWARP, whose streams TCP
-// mends, have corrupt and cut, a share of writes that reset the connection.
+// gives the same faults for the same traffic. Devices of iWARP over TCP, which
+// repairs the rest, have corrupt, delay, jitter and cut, a share of writes that
+// reset the connection.
 func WithFaults(spec string) Option { return func(o *options) { o.faults = spec } }
 
 // WithCapture writes every packet sent and received to a pcapng file that
@@ -58,7 +59,7 @@ func (h *host) start(opts []Option) error {
 		if err != nil {
 			return captureError(err)
 		}
-		e.Capture, h.undo, h.flush = w, w.Close, w.Flush
+		e.Capture, h.captures, h.undo, h.flush = w, true, w.Close, w.Flush
 	}
 	if h.engine, err = engine.New(e); err != nil {
 		h.undo()

@@ -17,6 +17,10 @@ var portEvents = map[link.Event]ib.EventType{
 // tell of them there are none.
 func (c *Context) watchPort() {
 	c.watching.Do(func() {
+		if c.ntb != nil {
+			c.unwatch = c.ntb.Watch(func(e ib.EventType) { c.events.put(AsyncEvent{Type: e, Port: 1}) })
+			return
+		}
 		stop, err := link.Watch(func(change link.Change) {
 			if e, ok := portEvents[change.Event]; ok && change.NetDev == c.info.NetDev {
 				c.events.put(AsyncEvent{Type: e, Port: 1})

@@ -121,6 +121,7 @@ var (
 	localOps = opBits(ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR)
 	rcOps    = sendOps[ib.QPTypeRC]
 	iwarpOps = opBits(ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd) | localOps
+	ntbOps   = rcOps &^ opBits(ib.WRAtomicWrite, ib.WRFlush)
 	ucOps    = sendOps[ib.QPTypeUC]
 	udOps    = sendOps[ib.QPTypeUD]
 )
@@ -146,8 +147,11 @@ func opBits(ops ...ib.WROpcode) (m uint64) {
 func (q *QP) mayPost(o ib.WROpcode) bool {
 	switch q.init.Type {
 	case ib.QPTypeRC, ib.QPTypeXRCSend:
-		if q.ctx.info.Kind.IsIWARP() {
+		switch {
+		case q.ctx.info.Kind.IsIWARP():
 			return iwarpOps&opBit(o) != 0
+		case q.ctx.ntb != nil:
+			return ntbOps&opBit(o) != 0
 		}
 		return rcOps&opBit(o) != 0
 	case ib.QPTypeUC:

@@ -115,8 +115,8 @@ func (q *QP) enlist() error {
 
 func checkInit(c *Context, a *QPInitAttr) error {
 	switch {
-	case c.info.Kind.IsIWARP() && a.Type != ib.QPTypeRC:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: iWARP has RC queue pairs only", a.Type)
+	case c.info.Kind != device.KindRoCE && a.Type != ib.QPTypeRC:
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: devices of kind %v have RC queue pairs only", a.Type, c.info.Kind)
 	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD && a.Type != ib.QPTypeXRCSend:
 		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", a.Type, a.Type)
 	case a.SendCQ == nil || a.SendCQ.ctx != c:
@@ -188,6 +188,8 @@ func (q *QP) newConn() (*engine.Conn, error) {
 		return c.eng.NewIWARPConn(c.account, func(n ib.QPN) *rdmap.Stream { return rdmap.NewStream(q.config(n)) }, q.event)
 	case device.KindTRP:
 		return c.eng.NewTRPConn(c.account, func(n ib.QPN) *rdmap.Association { return rdmap.NewAssociation(q.config(n)) }, q.event)
+	case device.KindNTB:
+		return q.newNTBConn()
 	}
 	return c.eng.NewConn(c.account, q.newMachine, q.event)
 }
@@ -199,6 +201,8 @@ func counterNames(k device.Kind) []string {
 		return rdmap.CounterNames()
 	case device.KindTRP:
 		return rdmap.AssociationCounterNames()
+	case device.KindNTB:
+		return ntbCounterNames()
 	}
 	return roce.CounterNames()
 }
@@ -302,7 +306,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 		return err
 	}
 	var src netip.Addr
-	if mask&ib.QPAV != 0 {
+	if mask&ib.QPAV != 0 && q.ctx.ntb == nil {
 		src = limits.GIDs[attr.AH.GRH.SGIDIndex]
 		if err := q.ctx.eng.Listen(src); err != nil {
 			return err

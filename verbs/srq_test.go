@@ -38,7 +38,9 @@ func (e *end) noEvent() {
 
 // TestSharedReceiveQueue has three queue pairs take from one queue, and the
 // limit event come once.
-func TestSharedReceiveQueue(t *testing.T) {
+func TestSharedReceiveQueue(t *testing.T) { onBothPaths(t, sharedReceiveQueue) }
+
+func sharedReceiveQueue(t *testing.T) {
 	const peers = 3
 	b := newEnd(t, ib.QPTypeRC, 64*20)
 	srq, err := b.pd.CreateSRQ(ib.SRQAttr{MaxWR: 16, MaxSGE: 1, SRQLimit: 9})

@@ -87,7 +87,9 @@ func (e *end) raised(name string, was uint64) {
 	e.t.Fatalf("%s was not raised", name)
 }
 
-func TestUC(t *testing.T) {
+func TestUC(t *testing.T) { onBothPaths(t, ucOperations) }
+
+func ucOperations(t *testing.T) {
 	a, b := newEnd(t, ib.QPTypeUC, 16<<10), newEnd(t, ib.QPTypeUC, 16<<10)
 	connect(t, a, b, ib.MTU1024)
 	pattern(a.buf, 1)
@@ -301,7 +303,9 @@ func TestMulticast(t *testing.T) {
 	wantError(t, rc.qp.AttachMulticast(ib.GIDFromAddr(netip.MustParseAddr("239.1.1.1"))), syscall.EINVAL, "QP")
 }
 
-func TestRCOverIPv6(t *testing.T) {
+func TestRCOverIPv6(t *testing.T) { onBothPaths(t, rcOverIPv6) }
+
+func rcOverIPv6(t *testing.T) {
 	a, b := newEnd(t, ib.QPTypeRC, 100_000), newEnd(t, ib.QPTypeRC, 100_000)
 	index, gid := a.gidOf("::1")
 	if index < 0 {

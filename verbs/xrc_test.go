@@ -112,7 +112,9 @@ func TestXRCHalvesSetAlike(t *testing.T) {
 
 // TestXRCOperations has every operation go through one connection to shared
 // receive queues of two protection domains.
-func TestXRCOperations(t *testing.T) {
+func TestXRCOperations(t *testing.T) { onBothPaths(t, xrcOperations) }
+
+func xrcOperations(t *testing.T) {
 	b := newStation(t, 1<<16, nil)
 	other := stationIn(t, b.ctx, b.xrcd, 4096)
 	if b.srq.Num() == 0 || b.srq.Num() == other.srq.Num() {

@@ -20,7 +20,7 @@ var libDir = sync.OnceValues(func() (string, error) {
 	if d := os.Getenv("VERBENA_LIBDIR"); d != "" {
 		return d, nil
 	}
-	out, err := exec.Command("make", "-s", "-C", "..", "engine", "verbs", "cm", "rspreload").CombinedOutput()
+	out, err := exec.Command("make", "-s", "-C", "..").CombinedOutput()
 	if err != nil {
 		return "", errors.New("make: " + err.Error() + "\n" + string(out))
 	}

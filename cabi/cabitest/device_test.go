@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"verbena/ib"
 	"verbena/internal/device"
 )
 
@@ -15,8 +16,11 @@ func describe(t *testing.T, d *device.Info) string {
 	t.Helper()
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	a, p := d.Attr(), d.PortAttr()
-	line("%s guid %016x index %d node %d", d.Name, uint64(d.GUID), d.Index, a.NodeType)
+	a, p, netdev := d.Attr(), d.PortAttr(), d.Index
+	if d.Kind == device.KindNTB { // the program has it open
+		p.State, p.PhysState, netdev = ib.PortActive, 5, 0
+	}
+	line("%s guid %016x index %d node %d", d.Name, uint64(d.GUID), d.Number(), a.NodeType)
 	line("fw %s guid %016x sys %016x", a.FWVer, uint64(a.NodeGUID), uint64(a.SysImageGUID))
 	line("mr %d pages %d vendor %d part %d hw %d", a.MaxMRSize, a.PageSizeCap, a.VendorID, a.VendorPartID, a.HWVer)
 	line("qp %d wr %d caps %d %d sge %d %d cq %d cqe %d mr %d pd %d", a.MaxQP, a.MaxQPWR, uint32(a.DeviceCapFlags), uint64(a.DeviceCapFlags),
@@ -33,17 +37,25 @@ func describe(t *testing.T, d *device.Info) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const roceV2 = 2 // enum ibv_gid_type
 	for _, g := range gids {
-		line("gid %d type %d if %d %x", g.Index, roceV2, d.Index, g.GID[:])
+		line("gid %d type %d if %d %x", g.Index, g.Type, netdev, g.GID[:])
 	}
 	return b.String()
 }
 
 // TestDevicesAreThoseOfGo compares the answers of C, which come without the
-// engine, with internal/device's.
+// engine, with internal/device's, for whatever devices a user asks for.
 func TestDevicesAreThoseOfGo(t *testing.T) {
-	list, err := device.List()
+	for _, selected := range []string{"", ",", "roce,iwarp,trp", "trp,iwarp", "iwarp_lo,roce", "iwarp,iwarp_lo,,trp_lo"} {
+		t.Run(selected, func(t *testing.T) { compareDevices(t, selected) })
+	}
+	if got := output(t, "print_devices", "VERBENA_DEVICES=nonsense,roce_nowhere,ro"); got != "" {
+		t.Errorf("devices of no kind: %q", got)
+	}
+}
+
+func compareDevices(t *testing.T, selected string) {
+	list, err := device.ParseSelection(selected).List()
 	if err != nil || len(list) == 0 {
 		t.Fatal(list, err)
 	}
@@ -51,7 +63,7 @@ func TestDevicesAreThoseOfGo(t *testing.T) {
 	for i := range list {
 		want.WriteString(describe(t, &list[i]))
 	}
-	got := strings.Split(output(t, "print_devices"), "\n")
+	got := strings.Split(output(t, "print_devices", "VERBENA_DEVICES="+selected), "\n")
 	for i, w := range strings.Split(want.String(), "\n") {
 		if i >= len(got) || got[i] != w {
 			t.Fatalf("line %d: C says\n%q, Go\n%q", i+1, append(got, "nothing")[min(i, len(got))], w)

@@ -46,10 +46,17 @@ func TestSysfsIsThatOfVerbenaRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const list = `d=/sys/class/infiniband/roce_lo; p=$d/ports/1
+	command := verbena(t)
+	for _, device := range []string{"roce_lo", "iwarp_lo", "trp_lo"} {
+		t.Run(device, func(t *testing.T) { compareSysfs(t, command, lib, device) })
+	}
+}
+
+func compareSysfs(t *testing.T, command, lib, device string) {
+	list := "d=/sys/class/infiniband/" + device + `; p=$d/ports/1
 for f in $d/node_* $d/sys_image_guid $d/fw_ver $p/*_* $p/state $p/rate $p/lid $p/*/0 $p/*/*/0; do
   [ -d $f ] || echo "${f#$d/}: $(cat $f)"; done`
-	files, complaints := outputOf(t, verbena(t), nil, "run", "--", "sh", "-c", list)
+	files, complaints := outputOf(t, command, nil, "run", "--device", device, "--", "sh", "-c", list)
 	if complaints != "" {
 		t.Errorf("verbena run: %s", complaints)
 	}
@@ -62,13 +69,12 @@ for f in $d/node_* $d/sys_image_guid $d/fw_ver $p/*_* $p/state $p/rate $p/lid $p
 		t.Fatalf("only %q", names)
 	}
 	program := compile(t, "read_sysfs")
-	if got, _ := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + lib}, names...); got != files {
+	if got, _ := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + lib, "VERBENA_DEVICES=" + device}, names...); got != files {
 		t.Errorf("the library:\n%s\nverbena run:\n%s", got, files)
 	}
 }
 
-// TestDevinfoIsThatOfIbverbsUtils compares the two commands line by line, for the
-// devices that the libraries have: those of RoCE.
+// TestDevinfoIsThatOfIbverbsUtils compares the two commands line by line.
 func TestDevinfoIsThatOfIbverbsUtils(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -78,14 +84,16 @@ func TestDevinfoIsThatOfIbverbsUtils(t *testing.T) {
 	if err != nil {
 		t.Skip("ibv_devinfo is not installed: apt-get install ibverbs-utils")
 	}
-	list, _ := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + lib}, "-l")
-	devices := regexp.MustCompile(`roce_\S+`).FindAllString(list, -1)
-	if len(devices) == 0 {
+	env := []string{"LD_LIBRARY_PATH=" + lib, "VERBENA_DEVICES=roce,iwarp,trp"}
+	list, _ := outputOf(t, program, env, "-l")
+	devices := regexp.MustCompile(`(?:roce|iwarp|trp)_\S+`).FindAllString(list, -1)
+	if len(devices) < 3 {
 		t.Fatalf("ibv_devinfo -l: %s", list)
 	}
+	command := verbena(t)
 	for _, device := range devices {
-		theirs, _ := outputOf(t, program, []string{"LD_LIBRARY_PATH=" + lib}, "-v", "-d", device)
-		ours, _ := outputOf(t, verbena(t), nil, "devinfo", "-v", "-d", device)
+		theirs, _ := outputOf(t, program, env, "-v", "-d", device)
+		ours, _ := outputOf(t, command, nil, "devinfo", "-v", "-d", device)
 		want := strings.Split(theirs, "\n")
 		for i, line := range strings.Split(ours, "\n") {
 			if i >= len(want) || line != want[i] {

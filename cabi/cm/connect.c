@@ -168,8 +168,11 @@ VB_EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 
 	if (!id || !id->verbs)
 		return cm_fail(EINVAL);
-	/* First the queue pair, so that what is outstanding is flushed in any case. */
-	err = cm_qp_err(id);
+	/*
+	 * First the queue pair, so that what is outstanding is flushed in any case.
+	 * An iWARP stream is closed behind what was posted.
+	 */
+	err = id->verbs->device->transport_type == IBV_TRANSPORT_IWARP ? 0 : cm_qp_err(id);
 	if (!err)
 		err = cm_id_of(id)->engine->cm_disconnect(cm_id_of(id)->handle);
 	return err ? cm_fail(err) : cm_complete(id);

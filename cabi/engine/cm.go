@@ -49,13 +49,21 @@ type cmID struct {
 	gone    bool                  // no event is written any more
 	groups  map[netip.Addr]uint64 // what the front calls its multicast joins
 	qp      handle                // 0 without
+	streams bool                  // of iWARP: see lend
 	qpType  ib.QPType             // of the queue pair that the front drives by itself
 }
 
 // cmContext keeps a device open from the first identifier on, so that what
 // the environment says of devices holds also where no context was opened before.
 var cmContext = sync.OnceValue(func() error {
-	_, err := openDevice("")
+	name := ""
+	if err := configureLinks(); err != nil {
+		return err
+	}
+	if list, err := selection().List(); err == nil && len(list) > 0 {
+		name = list[0].Name
+	}
+	_, err := openDevice(name)
 	return err
 })
 
@@ -108,6 +116,10 @@ func createID(c *cmChannel, ps int, cookie uint64) (handle, error) {
 	}
 	r, err := rdmacm.NewID(c.rdma, rdmacm.PortSpace(ps))
 	if err != nil {
+		return 0, err
+	}
+	if err = r.SetDevices(selection()); err != nil {
+		_ = r.Destroy() // it was just made; the error that counts is the first
 		return 0, err
 	}
 	cmMu.Lock()

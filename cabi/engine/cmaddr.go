@@ -88,7 +88,7 @@ func vb_cm_route(id C.vb_handle, route *C.struct_vb_cm_route) C.int {
 		route.port_num, route.gid_index, route.pkey = 1, C.uint8_t(r.SGIDIndex), C.uint16_t(r.PKey)
 		route.sgid, route.dgid = C.union_ibv_gid(r.SGID), C.union_ibv_gid(r.DGID)
 		route.traffic_class = C.uint8_t(r.TrafficClass)
-		if r.Resolved {
+		if r.Resolved && !dev.Info().Kind.IsIWARP() { // which has no path records: ucma_copy_iw_route in Linux
 			route.have_path, route.mtu, route.packet_life_time = 1, C.uint8_t(r.MTU), C.uint8_t(r.PacketLifeTime)
 		}
 		return nil

@@ -66,6 +66,9 @@ func vb_cm_connect(id C.vb_handle, param *C.struct_rdma_conn_param) C.int {
 			return err
 		}
 		p.QPType = o.driven()
+		if err = o.lend(p.QPN); err != nil {
+			return err
+		}
 		return o.rdma.Connect(&p)
 	})
 }
@@ -74,6 +77,9 @@ func vb_cm_connect(id C.vb_handle, param *C.struct_rdma_conn_param) C.int {
 func vb_cm_accept(id C.vb_handle, param *C.struct_rdma_conn_param) C.int {
 	return withID("rdma_accept", id, func(o *cmID) error {
 		p, err := connParam(param)
+		if err == nil {
+			err = o.lend(p.QPN)
+		}
 		if err != nil {
 			return err
 		}

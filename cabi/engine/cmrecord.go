@@ -63,7 +63,7 @@ func (o *cmID) write(ev *rdmacm.Event) {
 	e := (*C.struct_vb_cm_event)(C.calloc(1, C.sizeof_struct_vb_cm_event))
 	r := cmRecord{event: e, of: o}
 	e.id = C.vb_cookie(o.cookie)
-	e._type, e.status = C.uint32_t(ev.Type), C.int32_t(statusOf(ev.Err))
+	e._type, e.status = C.uint32_t(ev.Type), C.int32_t(o.statusOf(ev.Err))
 	if ev.Type == rdmacm.ConnectRequest {
 		r.child = cmOf[ev.ID]
 		e.new_id = C.vb_handle(r.child.handle)
@@ -75,6 +75,9 @@ func (o *cmID) write(ev *rdmacm.Event) {
 		}
 	}
 	private := privateOf(ev)
+	if o.streams && ev.Type == rdmacm.Established {
+		private = ev.PrivateData // the Reply's
+	}
 	n := C.uint8_t(copy(unsafe.Slice((*byte)(unsafe.Pointer(&e.priv[0])), len(e.priv)), private))
 	at := unsafe.Pointer(&e.priv[0])
 	if n == 0 {
@@ -114,14 +117,20 @@ func privateOf(ev *rdmacm.Event) []byte {
 }
 
 // statusOf returns the status of an event: as rdma_get_cm_event(3) has it a
-// negative errno, and the peer's reason where the peer gave one.
-func statusOf(err error) int32 {
+// negative errno, and the peer's reason where the peer gave one. MPA's Reply
+// gives none: iw_cm tells a refusal by the application as ECONNRESET, and by a
+// system where nobody listens as ECONNREFUSED. cmMu is held.
+func (o *cmID) statusOf(err error) int32 {
 	var rejected *rdmacm.RejectedError
 	var unserved *rdmacm.UnservedError
 	var errno syscall.Errno
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &rejected) && o.streams && rejected.Reason == rdmacm.RejectConsumer:
+		return -int32(syscall.ECONNRESET)
+	case errors.As(err, &rejected) && o.streams:
+		return -int32(syscall.ECONNREFUSED)
 	case errors.As(err, &rejected):
 		return int32(rejected.Reason)
 	case errors.As(err, &unserved):

@@ -23,6 +23,9 @@ var opened struct {
 // openDevice opens a device as the environment says. closeDevice undoes it.
 func openDevice(name string) (*verbs.Context, error) {
 	e := env()
+	if err := configureLinks(); err != nil {
+		return nil, err
+	}
 	opened.mu.Lock()
 	defer opened.mu.Unlock()
 	var options []verbs.Option

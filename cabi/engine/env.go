@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"verbena/internal/device"
 )
 
 // environment is what `verbena run` and the user say of the engine. It is read
@@ -30,6 +32,10 @@ var env = sync.OnceValue(func() environment {
 		debug:   getenv("VERBENA_DEBUG") == "1",
 	}
 })
+
+// selection is which devices the front lists, as the user says now:
+// VERBENA_DEVICES.
+func selection() device.Selection { return device.ParseSelection(getenv("VERBENA_DEVICES")) }
 
 // getenv asks C: Go has the environment that the process was started with, and
 // the application may have changed it since.

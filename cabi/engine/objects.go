@@ -60,6 +60,7 @@ type (
 	qpObject struct {
 		ctx   *ctxObject
 		verbs *verbs.QP
+		lent  atomic.Pointer[cmID] // the identifier that had it last: lend.go
 		poster
 		scratch
 	}
@@ -87,6 +88,7 @@ func newQP(ctx *ctxObject, q *verbs.QP, cookie uint64) (handle, error) {
 	h, err := qps.put(o)
 	if err == nil {
 		ctx.cookies.Store(q, cookie)
+		o.listed(q)
 	}
 	return h, err
 }
@@ -95,5 +97,6 @@ func newQP(ctx *ctxObject, q *verbs.QP, cookie uint64) (handle, error) {
 func forgetQP(h handle) {
 	if o := qps.get(h); o != nil && qps.remove(h) {
 		o.ctx.cookies.Delete(o.verbs)
+		connectable.CompareAndDelete(o.verbs.QPN(), o)
 	}
 }

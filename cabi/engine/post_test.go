@@ -25,7 +25,7 @@ func looped(t testing.TB) (*qpObject, *verbs.CQ, *verbs.MR) {
 			t.Fatal(err)
 		}
 	}
-	devices, err := device.List()
+	devices, err := device.ParseSelection("").List()
 	must(err)
 	local := netip.MustParseAddr("127.0.0.1")
 	gid, name := -1, ""

@@ -126,7 +126,7 @@ func vb_qp_destroy(qp C.vb_handle) C.int {
 	if o == nil {
 		return C.int(errnoOf("ibv_destroy_qp", noObject("QP")))
 	}
-	err := o.verbs.Destroy()
+	err := o.destroy()
 	if err == nil {
 		forgetQP(handle(qp))
 	}

@@ -138,6 +138,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.version = VB_ENGINE_VERSION,
 
 	.descriptors = vb_descriptors,
+	.links = vb_links,
 
 	.ctx_open = ctx_open,
 	.ctx_close = vb_ctx_close,

@@ -47,7 +47,7 @@ var engine = sync.OnceValues(func() (string, error) {
 // 127.0.0.1 in its GID table.
 func loopback(t *testing.T) (name string, gid int) {
 	t.Helper()
-	all, err := device.List()
+	all, err := device.ParseSelection("").List()
 	if err != nil {
 		t.Fatal(err)
 	}

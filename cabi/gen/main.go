@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 
+	"verbena/ib"
 	"verbena/internal/device"
 )
 
@@ -25,15 +26,18 @@ func main() {
 	}
 }
 
-// nowhere is a device whose interface does not exist: what is constant of a
-// device and of a port that is down.
-var nowhere = device.Info{Name: "roce_", Kind: device.KindRoCE}
+// nowhere is a device of a kind whose interface does not exist: what is constant
+// of a device and of a port that is down.
+func nowhere(k device.Kind) device.Info { return device.Info{Name: string(k) + "_", Kind: k} }
 
 // field is a member of a C structure and its initialiser.
 type field struct {
 	name  string
 	value any
 }
+
+// transports are those of the node types (ibv_get_device_list(3)).
+var transports = map[ib.NodeType]string{ib.NodeCA: "IBV_TRANSPORT_IB", ib.NodeRNIC: "IBV_TRANSPORT_IWARP"}
 
 func limits() []byte {
 	var b bytes.Buffer
@@ -43,10 +47,42 @@ func limits() []byte {
 
 #include <infiniband/verbs.h>
 
-/* All but the GUIDs. */
+/* What is the same for all devices of a kind. */
+struct vb_kind {
+	const char *name; /* before the underscore of their names */
+	enum ibv_node_type node_type;
+	enum ibv_transport_type transport;
+	enum ibv_gid_type gid_type; /* of the entries of their GID tables */
+	int links; /* its devices are links of windows, not network interfaces */
+	unsigned headers; /* the room that they take of an interface's MTU */
+	uint64_t cap_flags_ex; /* device_cap_flags and those behind its bit 31 */
+	struct ibv_device_attr device; /* all but the GUIDs */
+	struct ibv_port_attr port; /* whose interface is down or gone */
+};
+
+/* In the order of internal/device's list. */
+static const struct vb_kind vb_kinds[] = {
 `)
-	a, p := nowhere.Attr(), nowhere.PortAttr()
-	initialiser(&b, "ibv_device_attr vb_device_limits", []field{
+	most := 0
+	for _, k := range device.Kinds() {
+		d := nowhere(k)
+		a, links := d.Attr(), 0
+		if k == device.KindNTB {
+			links = 1
+		}
+		fmt.Fprintf(&b, "\t{\n\t\t.name = %q,\n\t\t.node_type = %d,\n\t\t.transport = %s,\n", k, a.NodeType, transports[a.NodeType])
+		fmt.Fprintf(&b, "\t\t.gid_type = %d,\n\t\t.links = %d,\n\t\t.headers = %d,\n\t\t.cap_flags_ex = %#xULL,\n", d.GIDType(), links, d.Overhead(), uint64(a.DeviceCapFlags))
+		deviceAttr(&b, a)
+		portAttr(&b, d.PortAttr())
+		b.WriteString("\t},\n")
+		most = max(most, d.PortAttr().GIDTblLen)
+	}
+	fmt.Fprintf(&b, "};\n\n#define VB_KINDS (sizeof(vb_kinds) / sizeof(vb_kinds[0]))\n\n/* The longest table of GIDs. */\n#define VB_GIDS %d\n\n#endif\n", most)
+	return b.Bytes()
+}
+
+func deviceAttr(b *bytes.Buffer, a ib.DeviceAttr) {
+	initialiser(b, "device", []field{
 		{"fw_ver", fmt.Sprintf("%q", a.FWVer)},
 		{"max_mr_size", fmt.Sprintf("%#xULL", a.MaxMRSize)},
 		{"page_size_cap", fmt.Sprintf("%#x", a.PageSizeCap)},
@@ -86,10 +122,10 @@ func limits() []byte {
 		{"local_ca_ack_delay", a.LocalCAAckDelay},
 		{"phys_port_cnt", a.PhysPortCnt},
 	})
-	fmt.Fprintf(&b, "/* Behind bit 31 of device_cap_flags there are more. */\n#define VB_DEVICE_CAP_FLAGS_EX %#xULL\n", uint64(a.DeviceCapFlags))
-	fmt.Fprintf(&b, "#define VB_MAX_INLINE %d\n\n", a.MaxInlineData)
-	b.WriteString("/* A port whose interface is down or gone. */\n")
-	initialiser(&b, "ibv_port_attr vb_port_limits", []field{
+}
+
+func portAttr(b *bytes.Buffer, p ib.PortAttr) {
+	initialiser(b, "port", []field{
 		{"state", uint32(p.State)},
 		{"max_mtu", uint32(p.MaxMTU)},
 		{"active_mtu", uint32(p.ActiveMTU)},
@@ -111,14 +147,12 @@ func limits() []byte {
 		{"phys_state", p.PhysState},
 		{"link_layer", uint32(p.LinkLayer)},
 	})
-	fmt.Fprintf(&b, "/* The room that headers take of an interface's MTU. */\n#define VB_ROCE_OVERHEAD %d\n\n#endif\n", device.RoCEOverhead)
-	return b.Bytes()
 }
 
 func initialiser(b *bytes.Buffer, name string, fields []field) {
-	fmt.Fprintf(b, "static const struct %s = {\n", name)
+	fmt.Fprintf(b, "\t\t.%s = {\n", name)
 	for _, f := range fields {
-		fmt.Fprintf(b, "\t.%s = %v,\n", f.name, f.value)
+		fmt.Fprintf(b, "\t\t\t.%s = %v,\n", f.name, f.value)
 	}
-	b.WriteString("};\n\n")
+	b.WriteString("\t\t},\n")
 }

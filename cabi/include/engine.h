@@ -165,6 +165,13 @@ struct vb_cm_route {
 	int have_path;
 };
 
+/* A link of windows, which is a device, as it is now. */
+struct vb_link {
+	uint64_t guid;
+	union ibv_gid gids[2]; /* of which the second may be :: */
+	int active; /* open, and the peer is there, or has not come yet */
+};
+
 struct vb_engine {
 	uint32_t version; /* VB_ENGINE_VERSION */
 
@@ -175,6 +182,11 @@ struct vb_engine {
 	 * close, and returns how many there are.
 	 */
 	int (*descriptors)(int *fds, int max);
+
+	/* -- links of windows ------------------------------------------------ */
+
+	/* Writes up to max of the links that VERBENA_NTB names, and how many there are. */
+	int (*links)(struct vb_link *links, unsigned max, unsigned *count);
 
 	/* -- context, by the device's name ---------------------------------- */
 

@@ -53,6 +53,7 @@ static int request(struct rs_stream *st)
 	if (error)
 		return error;
 	st->state = RS_CONNECTING;
+	param.initiator_depth = st->by_send; /* iWARP may begin a connection with a READ */
 	rs_conn_data_ours(st, &ours);
 	return rdma_connect(st->id, &param) ? errno : 0;
 }

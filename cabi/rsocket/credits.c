@@ -4,26 +4,44 @@
 #include <byteswap.h>
 #include <endian.h>
 
-static void post(struct rs_stream *st, struct ibv_send_wr *wr)
+void rs_post_message(struct rs_stream *st, struct ibv_send_wr *write, uint32_t msg)
 {
-	struct ibv_send_wr *bad;
+	struct ibv_sge sge = { .addr = (uintptr_t)&msg, .length = sizeof(msg) };
+	struct ibv_send_wr *first = write, *bad, send = {
+		.wr_id = write->wr_id & 0xff,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE,
+	};
 
-	st->control_slots--;
-	if (ibv_post_send(st->id->qp, wr, &bad))
+	if (!st->by_send) {
+		write->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		write->imm_data = htobe32(msg);
+	} else if (write->num_sge) {
+		write->opcode = IBV_WR_RDMA_WRITE;
+		write->next = &send;
+	} else {
+		first = &send;
+	}
+	if (ibv_post_send(st->id->qp, first, &bad))
 		rs_stream_fail(st, EIO);
+}
+
+/* The same in control slots. */
+static void post(struct rs_stream *st, struct ibv_send_wr *wr, uint32_t msg)
+{
+	st->control_slots -= wr->num_sge ? rs_slots(st) : 1;
+	rs_post_message(st, wr, msg);
 }
 
 void rs_post_control(struct rs_stream *st, enum rs_control control)
 {
-	struct ibv_send_wr wr = {
-		.wr_id = control == RS_CONTROL_DISCONNECT ? RS_WORK_DISCONNECT : RS_WORK_CONTROL,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = htobe32(rs_msg(RS_MSG_CONTROL, control)),
-	};
+	struct ibv_send_wr wr = { .wr_id = control == RS_CONTROL_DISCONNECT ? RS_WORK_DISCONNECT : RS_WORK_CONTROL };
 
 	if (control == RS_CONTROL_DISCONNECT)
 		st->disconnect_sent = true;
-	post(st, &wr);
+	post(st, &wr, rs_msg(RS_MSG_CONTROL, control));
 }
 
 /* The half that is free, as the peer wants to read it. */
@@ -53,7 +71,7 @@ static void send_credits(struct rs_stream *st)
 {
 	struct rs_sge half, *in_sbuf;
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = { .wr_id = RS_WORK_CONTROL, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM };
+	struct ibv_send_wr wr = { .wr_id = RS_WORK_CONTROL };
 
 	if (half_is_free(st)) {
 		half = free_half(st);
@@ -81,8 +99,7 @@ static void send_credits(struct rs_stream *st)
 	 * bounded by the halves. So a receive that was taken counts again at once.
 	 */
 	st->rx_granted = (uint16_t)(st->rx_messages + st->receive_queue);
-	wr.imm_data = htobe32(rs_msg(RS_MSG_CREDIT, st->rx_granted));
-	post(st, &wr);
+	post(st, &wr, rs_msg(RS_MSG_CREDIT, st->rx_granted));
 }
 
 void rs_give_credits(struct rs_stream *st)
@@ -93,7 +110,7 @@ void rs_give_credits(struct rs_stream *st)
 		rs_post_control(st, (enum rs_control)st->pending_control);
 		st->pending_control = -1;
 	}
-	while (st->state == RS_CONNECTED && !st->disconnect_sent && st->control_slots && (half_is_free(st) || credits_are_due(st)))
+	while (st->state == RS_CONNECTED && !st->disconnect_sent && st->control_slots >= rs_slots(st) && (half_is_free(st) || credits_are_due(st)))
 		send_credits(st);
 }
 

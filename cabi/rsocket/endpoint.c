@@ -41,6 +41,14 @@ static int fit_queues(struct rs_stream *st)
 
 	st->send_queue = clamp(st->send_queue, RS_QUEUE_MIN, most);
 	st->receive_queue = clamp(st->receive_queue, RS_QUEUE_MIN, most);
+	st->receives = st->receive_queue;
+	st->by_send = st->id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+	if (st->by_send) {
+		/* Control messages and mappings come without credits. */
+		st->receives += 2 * RS_CONTROL_SLOTS + st->iomap_size;
+		if (st->inline_data < sizeof(*st->messages))
+			st->inline_data = sizeof(*st->messages);
+	}
 	return 0;
 }
 
@@ -49,7 +57,7 @@ static int create_cq(struct rs_stream *st)
 	st->events = ibv_create_comp_channel(st->id->verbs);
 	if (!st->events || fcntl(st->events->fd, F_SETFL, O_NONBLOCK))
 		return errno;
-	st->cq = ibv_create_cq(st->id->verbs, (int)(st->send_queue + st->receive_queue), st, st->events, 0);
+	st->cq = ibv_create_cq(st->id->verbs, (int)(st->send_queue + st->receives), st, st->events, 0);
 	return st->cq ? 0 : errno;
 }
 
@@ -61,7 +69,7 @@ static int create_qp(struct rs_stream *st)
 		.recv_cq = st->cq,
 		.cap = {
 			.max_send_wr = st->send_queue,
-			.max_recv_wr = st->receive_queue,
+			.max_recv_wr = st->receives,
 			.max_send_sge = 2, /* what lies at the end of sbuf and at its beginning */
 			.max_recv_sge = 1,
 			.max_inline_data = st->inline_data,
@@ -83,16 +91,23 @@ static int create_buffers(struct rs_stream *st)
 	/* Behind sbuf: table entries for the peer, where they do not go inline. */
 	size_t sbuf = st->send_buffer + RS_CONTROL_SLOTS * sizeof(struct rs_sge);
 
+	size_t rbuf;
+
 	st->rx_half = st->receive_buffer / 2;
+	rbuf = 2 * (size_t)st->rx_half;
+	if (st->by_send)
+		rbuf += sizeof(*st->messages) - 1 + st->receives * sizeof(*st->messages);
 	st->sbuf = pages(sbuf);
-	st->rbuf = pages(2 * (size_t)st->rx_half);
+	st->rbuf = pages(rbuf);
 	st->table = pages(table);
 	st->told = calloc(st->iomap_size + 1, sizeof(*st->told));
 	if (!st->sbuf || !st->rbuf || !st->table || !st->told)
 		return ENOMEM;
+	/* Behind both halves, at the next address that is right for them. */
+	st->messages = (uint32_t *)(st->rbuf + (2 * (size_t)st->rx_half + sizeof(*st->messages) - 1) / sizeof(*st->messages) * sizeof(*st->messages));
 	st->iomaps = (struct rs_iomap *)(st->table + RS_TABLE_SIZE);
 	st->sbuf_mr = ibv_reg_mr(pd, st->sbuf, sbuf, IBV_ACCESS_LOCAL_WRITE);
-	st->rbuf_mr = st->sbuf_mr ? ibv_reg_mr(pd, st->rbuf, 2 * (size_t)st->rx_half, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : NULL;
+	st->rbuf_mr = st->sbuf_mr ? ibv_reg_mr(pd, st->rbuf, rbuf, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : NULL;
 	st->table_mr = st->rbuf_mr ? ibv_reg_mr(pd, st->table, table, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : NULL;
 	return st->table_mr ? 0 : errno;
 }
@@ -117,7 +132,7 @@ int rs_endpoint_open(struct rs_stream *st)
 	st->tx_free = st->send_buffer;
 	st->tx_slots = st->send_queue - RS_CONTROL_SLOTS;
 	st->control_slots = RS_CONTROL_SLOTS;
-	rs_post_receives(st, st->receive_queue);
+	rs_post_receives(st, st->receives);
 	return 0;
 }
 

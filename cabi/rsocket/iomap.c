@@ -124,7 +124,7 @@ static bool entry_ready(struct rs_socket *s)
 {
 	struct rs_stream *st = rs_stream(s);
 
-	return (st->tx_slots && st->tx_free >= sizeof(struct rs_iomap)) || !st->may_send;
+	return (st->tx_slots >= rs_slots(st) && st->tx_free >= sizeof(struct rs_iomap)) || !st->may_send;
 }
 
 static struct rs_mapping *first_untold(struct rs_stream *st)

@@ -81,6 +81,7 @@ static int grant(struct rs_stream *st, const void *data, size_t length)
 
 	if (error)
 		return error;
+	param.responder_resources = st->by_send; /* iWARP may ask to READ while it connects */
 	st->state = RS_ACCEPTING;
 	rs_conn_data_ours(st, &ours);
 	error = -rs_index_insert(&st->s, st->channel->fd);

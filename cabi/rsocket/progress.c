@@ -13,13 +13,22 @@
 void rs_post_receives(struct rs_stream *st, unsigned count)
 {
 	struct ibv_recv_wr wrs[BATCH], *bad;
+	struct ibv_sge sges[BATCH];
 
-	/* Without memory: what counts is the immediate data. */
+	/* Without memory, where what counts is the immediate data. */
 	while (count) {
 		unsigned n = count < BATCH ? count : BATCH;
 
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++) {
 			wrs[i] = (struct ibv_recv_wr){ .wr_id = RS_WORK_RECEIVE, .next = i + 1 < n ? &wrs[i + 1] : NULL };
+			if (!st->by_send)
+				continue;
+			wrs[i].wr_id |= (uint64_t)st->next_message << 8;
+			sges[i] = (struct ibv_sge){ (uintptr_t)&st->messages[st->next_message], sizeof(*st->messages), st->rbuf_mr->lkey };
+			wrs[i].sg_list = &sges[i];
+			wrs[i].num_sge = 1;
+			st->next_message = (st->next_message + 1) % st->receives;
+		}
 		int error = ibv_post_recv(st->id->qp, wrs, &bad);
 
 		if (error) {
@@ -109,6 +118,8 @@ static void take_completion(struct rs_stream *st, const struct ibv_wc *wc)
 		st->owed_receives++;
 		if (wc->status == IBV_WC_SUCCESS && (wc->wc_flags & IBV_WC_WITH_IMM))
 			take_message(st, ntohl(wc->imm_data));
+		else if (wc->status == IBV_WC_SUCCESS && st->by_send && wc->byte_len == sizeof(*st->messages))
+			take_message(st, st->messages[wc->wr_id >> 8]);
 		break;
 	case RS_WORK_DATA:
 		st->tx_slots++;
@@ -160,7 +171,10 @@ bool rs_can_send(struct rs_stream *st)
 {
 	uint32_t least = st->send_buffer < RS_SEND_LOW_WATER ? st->send_buffer : RS_SEND_LOW_WATER;
 
-	return st->tx_slots && st->tx_free >= least && st->tx_messages != st->tx_granted && st->windows[st->tx_window].length;
+	uint16_t spare = st->by_send ? RS_CONTROL_SLOTS : 0;
+
+	return st->tx_slots >= rs_slots(st) && st->tx_free >= least && (uint16_t)(st->tx_granted - st->tx_messages) > spare &&
+	       st->windows[st->tx_window].length;
 }
 
 short rs_stream_events(struct rs_socket *s, short wanted)

@@ -3,8 +3,6 @@
 #include "stream.h"
 #include "watch.h"
 
-#include <endian.h>
-
 /*
  * Pieces grow within a call: the first one is on the wire while the next is
  * copied, and a long transfer takes few messages.
@@ -42,16 +40,17 @@ void rs_post_write(struct rs_stream *st, uint32_t length, uint64_t addr, uint32_
 		.wr_id = (uint64_t)length << 8 | RS_WORK_DATA,
 		.sg_list = sges,
 		.num_sge = length > first ? 2 : 1,
-		.opcode = has_msg ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = length <= st->inline_data ? IBV_SEND_INLINE : 0,
-		.imm_data = htobe32(msg),
 		.wr.rdma = { .remote_addr = addr, .rkey = key },
 	}, *bad;
 
-	st->tx_slots--;
+	st->tx_slots -= has_msg ? rs_slots(st) : 1;
 	st->tx_free -= length;
 	st->tx_head = (st->tx_head + length) % st->send_buffer;
-	if (ibv_post_send(st->id->qp, &wr, &bad))
+	if (has_msg)
+		rs_post_message(st, &wr, msg);
+	else if (ibv_post_send(st->id->qp, &wr, &bad))
 		rs_stream_fail(st, EIO);
 }
 

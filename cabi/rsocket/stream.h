@@ -14,7 +14,8 @@
  *
  * Control messages (credits, shutdown, keep-alive) need no credit: up to
  * RS_CONTROL_SLOTS of them are under way, and a receiver short of receives
- * answers RNR until it has some.
+ * answers RNR until it has some. iWARP has no RNR: there a receiver has some to
+ * spare, and a sender of data leaves a few of its credits to the others.
  *
  *	IDLE ─► RESOLVING_ADDR ─► RESOLVING_ROUTE ─► CONNECTING ─► CONNECTED ─► DISCONNECTED
  *	  └─► LISTENING        (of a listener:)      ACCEPTING ──►     └──────► FAILED
@@ -84,6 +85,7 @@ struct rs_stream {
 	uint32_t send_queue, receive_queue;
 	uint32_t inline_data;
 	uint32_t iomap_size;
+	bool by_send; /* messages are SENDs: iWARP */
 	bool reuse_addr, v6_only, no_delay, oob_inline, keepalive;
 	int tos;
 	struct linger linger;
@@ -122,6 +124,9 @@ struct rs_stream {
 	uint16_t rx_messages; /* received */
 	uint16_t rx_granted;  /* the peer may send up to this one */
 	unsigned owed_receives; /* to be posted */
+	uint32_t receives;	/* posted at a time */
+	uint32_t *messages;	/* where those of SENDs arrive, behind rbuf: one a receive, in turn */
+	uint32_t next_message;
 
 	/* sending */
 	uint32_t tx_head; /* the next free byte of sbuf, a ring */
@@ -207,9 +212,20 @@ bool rs_can_send(struct rs_stream *st);
 /* Posts up to count receives. */
 void rs_post_receives(struct rs_stream *st, unsigned count);
 
+/* Slots that a write with its message takes. */
+static inline uint32_t rs_slots(const struct rs_stream *st)
+{
+	return st->by_send ? 2 : 1;
+}
+
 /* credits.c; with s.mu held */
 void rs_give_credits(struct rs_stream *st);
 void rs_take_credits(struct rs_stream *st, uint32_t granted);
+/*
+ * Posts a write with its message; in slots that the caller has taken. A SEND has
+ * the write's wr_id, but for the bytes.
+ */
+void rs_post_message(struct rs_stream *st, struct ibv_send_wr *write, uint32_t msg);
 /* Posts a message without data in a control slot. */
 void rs_post_control(struct rs_stream *st, enum rs_control control);
 

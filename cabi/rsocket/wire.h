@@ -68,7 +68,11 @@ static inline uint32_t rs_unscale(uint8_t scaled)
 	return scaled <= 128 ? scaled : (uint32_t)(scaled & 0x7f) << 8;
 }
 
-/* Messages: 3 bits of type, 29 of value. */
+/*
+ * Messages: 3 bits of type, 29 of value. They come as immediate data; over iWARP,
+ * which need not have any, as a SEND of its own behind the write, in the byte
+ * order of whoever sends it.
+ */
 enum rs_msg {
 	RS_MSG_DATA = 0,    /* value bytes were written */
 	RS_MSG_CREDIT = 4,  /* value is the last message that may be sent; look at the buffer table */

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "front.h"
 #include "device_limits.h"
+#include "links.h"
 #include "netif.h"
 #include "query.h"
 
@@ -23,23 +24,31 @@
 void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *attr)
 {
 	memset(attr, 0, sizeof(*attr));
-	attr->orig_attr = vb_device_limits;
+	attr->orig_attr = device->kind->device;
 	attr->orig_attr.node_guid = htobe64(device->guid);
 	attr->orig_attr.sys_image_guid = htobe64(device->guid);
-	attr->device_cap_flags_ex = VB_DEVICE_CAP_FLAGS_EX;
+	attr->device_cap_flags_ex = device->kind->cap_flags_ex;
 	attr->phys_port_cnt_ex = PORT_COUNT;
 }
 
 void vb_port_attr(const struct vb_device *device, struct ibv_port_attr *attr)
 {
 	unsigned flags, mtu;
+	struct vb_link link;
 
 	memset(attr, 0, sizeof(*attr));
-	*attr = vb_port_limits;
+	*attr = device->kind->port;
+	if (device->kind->links) {
+		if (!vb_link_read(device->ifindex, &link) && link.active) {
+			attr->state = IBV_PORT_ACTIVE;
+			attr->phys_state = PHYS_LINK_UP;
+		}
+		return;
+	}
 	if (vb_netif_state(device->netdev, &flags, &mtu))
 		return;
 	for (enum ibv_mtu m = IBV_MTU_256; m <= IBV_MTU_4096; m++)
-		if ((128u << m) + VB_ROCE_OVERHEAD <= mtu)
+		if ((128u << m) + device->kind->headers <= mtu)
 			attr->active_mtu = m;
 	if ((flags & IFF_UP) && (flags & IFF_RUNNING)) {
 		attr->state = IBV_PORT_ACTIVE;
@@ -83,6 +92,13 @@ static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_att
 
 	if (!attr || port < 1 || port > PORT_COUNT)
 		return EINVAL;
+	if (c->device->kind->links) {
+		vb_handle handle;
+
+		/* Whose end somebody else has is down. */
+		if (vb_context_handle(ctx, &handle) == 0)
+			engine = atomic_load_explicit(&c->engine, memory_order_acquire);
+	}
 	vb_port_attr(c->device, &full);
 	/* Nothing was violated where nothing was received. */
 	if (engine)
@@ -105,8 +121,7 @@ VB_EXPORT int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _comp
 /* The port's one P_Key: the default partition, full membership. */
 VB_EXPORT int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
 {
-	(void)ctx;
-	if (!pkey || port < 1 || port > PORT_COUNT || index < 0 || index >= vb_port_limits.pkey_tbl_len) {
+	if (!pkey || port < 1 || port > PORT_COUNT || index < 0 || index >= vb_context_of(ctx)->device->kind->port.pkey_tbl_len) {
 		errno = EINVAL;
 		return -1;
 	}

@@ -9,6 +9,16 @@
 #include "lock.h"
 #include "pd.h"
 
+/*
+ * What came of giving the core to others. Each is atomic, as several threads may
+ * poll; what they overwrite of each other is no more than a hint.
+ */
+struct vb_yields {
+	atomic_bool seldom; /* nobody took the last one */
+	atomic_uint taken; /* in a row */
+	_Atomic uint64_t napped; /* when last */
+};
+
 struct vb_cq {
 	union {
 		struct ibv_cq cq;
@@ -22,6 +32,7 @@ struct vb_cq {
 	struct vb_source source;
 	/* atomic: a notification was asked for and no empty poll has come since */
 	atomic_bool armed;
+	struct vb_yields yields;
 	/* guarded by lock */
 	struct vb_lock lock;
 	struct vb_memory slots; /* the ring's */

@@ -1,6 +1,9 @@
 /*
- * The device list: one device for each network interface that has an address,
- * loopback last, as internal/device lists them.
+ * The device list, as internal/device has it. Of each kind there is a device for
+ * each network interface that has an address, loopback last; of ntb one for each
+ * link of windows. The environment
+ * says which of them an application finds: VERBENA_DEVICES has kinds and names
+ * with commas between, and without it they are those of RoCEv2.
  *
  * A device keeps its structure while its interface keeps name, number and MAC
  * address: applications compare and keep the pointers. The structure of a
@@ -8,7 +11,9 @@
  */
 #define _GNU_SOURCE
 #include "front.h"
+#include "device_limits.h"
 #include "fork.h"
+#include "links.h"
 #include "netif.h"
 #include "sha256.h"
 #include "sysfs.h"
@@ -63,22 +68,33 @@ static uint64_t guid_of(const struct vb_netif *netif)
 	return (be64toh(guid) & ~(3ULL << 56)) | 2ULL << 56;
 }
 
-static struct vb_device *make(const struct vb_netif *netif, uint64_t guid)
+/* Writes the name of an interface's device of a kind; names are longer than both. */
+static void name_of(char *name, const struct vb_kind *kind, const struct vb_netif *netif)
+{
+	if (kind->links)
+		snprintf(name, IBV_SYSFS_NAME_MAX, "%s%u", kind->name, netif->index);
+	else
+		snprintf(name, IBV_SYSFS_NAME_MAX, "%s_%s", kind->name, netif->name);
+}
+
+static struct vb_device *make(const struct vb_kind *kind, const struct vb_netif *netif, uint64_t guid)
 {
 	struct vb_device *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
-	d->ibv.node_type = IBV_NODE_CA;
-	d->ibv.transport_type = IBV_TRANSPORT_IB;
+	d->ibv.node_type = kind->node_type;
+	d->ibv.transport_type = kind->transport;
+	d->kind = kind;
 	d->ops = &not_a_providers;
 	d->ifindex = netif->index;
+	d->number = (unsigned)(kind - vb_kinds) << 16 | netif->index;
 	d->guid = guid;
 	d->refs = 1;
 	memcpy(d->netdev, netif->name, sizeof(d->netdev));
-	snprintf(d->ibv.name, sizeof(d->ibv.name), "roce_%s", netif->name);
+	name_of(d->ibv.name, kind, netif);
 	/* The number of an interface is stable, that of its place in the list is not. */
-	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs%u", netif->index);
+	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs%u", d->number);
 	vb_sysfs_path(d->ibv.dev_path, sizeof(d->ibv.dev_path), "class/infiniband_verbs", d->ibv.dev_name);
 	vb_sysfs_path(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "class/infiniband", d->ibv.name);
 	return d;
@@ -105,69 +121,174 @@ void vb_device_put(struct vb_device *d)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Takes the interface's device out of a list of devices, or makes one. */
-static struct vb_device *take(struct vb_device **list, const struct vb_netif *netif)
+/* Takes the interface's device of a kind out of a list of devices, or makes one. */
+static struct vb_device *take(struct vb_device **list, const struct vb_kind *kind, const struct vb_netif *netif, uint64_t guid)
 {
-	uint64_t guid = guid_of(netif);
-
 	for (struct vb_device **at = list, *d; (d = *at); at = &d->next)
-		if (d->ifindex == netif->index && d->guid == guid && strcmp(d->netdev, netif->name) == 0) {
+		if (d->kind == kind && d->ifindex == netif->index && d->guid == guid && strcmp(d->netdev, netif->name) == 0) {
 			*at = d->next;
 			d->next = NULL;
 			return d;
 		}
-	return make(netif, guid);
+	return make(kind, netif, guid);
+}
+
+/* -- which there are -------------------------------------------------------------- */
+
+/* Devices while they are listed. */
+struct listing {
+	const struct vb_netifs *all;
+	const struct vb_link *links;
+	int link_count;
+	struct vb_device *old, **tail;
+	int count;
+};
+
+/* Whether a device has been listed by an earlier word. */
+static int is_known(const char *name)
+{
+	for (struct vb_device *d = known; d; d = d->next)
+		if (strcmp(d->ibv.name, name) == 0)
+			return 1;
+	return 0;
+}
+
+/*
+ * Lists an interface's device of a kind if a word means it: 0 or an errno. A link is
+ * an interface here that has a number and no name.
+ */
+static int list_one(struct listing *l, const struct vb_kind *kind, const struct vb_netif *netif, const char *word, uint64_t guid)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+	struct vb_device *d;
+
+	name_of(name, kind, netif);
+	if ((strcmp(word, kind->name) != 0 && strcmp(word, name) != 0) || is_known(name))
+		return 0;
+	d = take(&l->old, kind, netif, guid);
+	if (!d)
+		return ENOMEM;
+	*l->tail = d;
+	l->tail = &d->next;
+	l->count++;
+	return 0;
+}
+
+/* Lists the links' devices that a word means: 0 or an errno. */
+static int list_links(struct listing *l, const struct vb_kind *kind, const char *word)
+{
+	int err = 0;
+
+	for (int i = 0; !err && i < l->link_count; i++) {
+		struct vb_netif netif = { .index = i };
+
+		err = list_one(l, kind, &netif, word, l->links[i].guid);
+	}
+	return err;
+}
+
+/* Lists the devices that a word means: 0 or an errno. */
+static int list_word(struct listing *l, const char *word)
+{
+	int err = 0;
+
+	for (unsigned k = 0; k < VB_KINDS; k++) {
+		if (vb_kinds[k].links) {
+			err = err ? err : list_links(l, &vb_kinds[k], word);
+			continue;
+		}
+		for (int loopback = 0; loopback <= 1; loopback++)
+			for (size_t i = 0; !err && i < l->all->if_count; i++) {
+				const struct vb_netif *netif = &l->all->ifs[i];
+
+				if (netif->addr_count && !!(netif->flags & IFF_LOOPBACK) == loopback)
+					err = list_one(l, &vb_kinds[k], netif, word, guid_of(netif));
+			}
+	}
+	return err;
+}
+
+/* Returns the words that select devices. */
+static const char *selection(void)
+{
+	const char *env = secure_getenv("VERBENA_DEVICES");
+
+	return env && env[strspn(env, ",")] ? env : vb_kinds[0].name;
+}
+
+/* Whether links are asked for, by their kind or by a name. */
+static int wants_links(void)
+{
+	for (unsigned k = 0; k < VB_KINDS; k++) {
+		size_t n = strlen(vb_kinds[k].name);
+
+		if (!vb_kinds[k].links)
+			continue;
+		for (const char *word = selection(); *word; word += strcspn(word, ",")) {
+			word += strspn(word, ",");
+			if (strncmp(word, vb_kinds[k].name, n) == 0)
+				return 1;
+		}
+	}
+	return 0;
+}
+
+/* Lists the devices that the environment selects: 0 or an errno. */
+static int list_selected(struct listing *l)
+{
+	char *words, *word, *rest;
+	int err = 0;
+
+	words = strdup(selection());
+	if (!words)
+		return ENOMEM;
+	for (word = strtok_r(words, ",", &rest); word && !err; word = strtok_r(NULL, ",", &rest))
+		err = list_word(l, word);
+	free(words);
+	return err;
 }
 
 /*
  * Brings the known devices up to date with the interfaces; returns how many
  * there are or a negative errno, and then knows what it knew. The lock is held.
  */
-static int refresh(void)
+static int refresh(const struct vb_link *links, int link_count)
 {
-	struct vb_device *old = known, *d, **tail = &known;
 	struct vb_netifs all;
-	int err = vb_netifs_read(&all), count = 0;
+	struct listing l = { .all = &all, .links = links, .link_count = link_count, .old = known, .tail = &known };
+	struct vb_device *d;
+	int err = vb_netifs_read(&all);
 
 	if (err)
 		return -err;
 	known = NULL;
-	for (int loopback = 0; !err && loopback <= 1; loopback++)
-		for (size_t i = 0; i < all.if_count; i++) {
-			const struct vb_netif *netif = &all.ifs[i];
-
-			if (netif->addr_count == 0 || !!(netif->flags & IFF_LOOPBACK) != loopback)
-				continue;
-			d = take(&old, netif);
-			if (!d) {
-				err = ENOMEM;
-				break;
-			}
-			*tail = d;
-			tail = &d->next;
-			count++;
-		}
+	err = list_selected(&l);
 	if (err)
-		*tail = old; /* all of before are known still */
+		*l.tail = l.old; /* all of before are known still */
 	else
-		while ((d = old)) {
-			old = d->next;
+		while ((d = l.old)) {
+			l.old = d->next;
 			put(d);
 		}
 	vb_netifs_free(&all);
-	return err ? -err : count;
+	return err ? -err : l.count;
 }
 
 /* ibv_get_device_list(3) */
 VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct ibv_device **list = NULL;
-	int count, i = 0;
+	struct vb_link links[VB_LINKS];
+	int count = wants_links() ? vb_links_read(links) : 0, i = 0;
 
 	if (num_devices)
 		*num_devices = 0;
+	if (count < 0) {
+		errno = -count;
+		return NULL;
+	}
 	pthread_mutex_lock(&lock);
-	count = refresh();
+	count = refresh(links, count);
 	if (count >= 0)
 		list = calloc(count + 1, sizeof(*list));
 	if (list)
@@ -206,8 +327,8 @@ VB_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 	return htobe64(vb_device_of(device)->guid);
 }
 
-/* ibv_get_device_index(3): the interface's, which is stable as the man page wants it. */
+/* ibv_get_device_index(3): as stable as the interface's, as the man page wants it. */
 VB_EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
-	return vb_device_of(device)->ifindex;
+	return vb_device_of(device)->number;
 }

@@ -42,17 +42,21 @@ static inline int vb_engine_alive(const struct vb_engine *engine)
 
 /* -- devices (device.c) ------------------------------------------------------ */
 
+struct vb_kind; /* device_limits.h */
+
 /*
- * A device: a network interface with an address. The head is what applications
- * see. ops lies where providers' private structures have theirs: vendors'
+ * A device: a network interface with an address, and a way to use it. The head
+ * is what applications see. ops lies where providers' private structures have theirs: vendors'
  * libraries compare it with their own table to recognise their devices.
  */
 struct vb_device {
 	struct ibv_device ibv;
 	const void *ops;
 	/* immutable */
+	const struct vb_kind *kind;
 	char netdev[IF_NAMESIZE];
 	unsigned ifindex;
+	unsigned number; /* of its own, beside the interface's other devices */
 	uint64_t guid; /* as a number: host byte order */
 	/* guarded by the list's lock */
 	unsigned refs;

@@ -6,8 +6,10 @@
 #include "front.h"
 #include "private.h"
 #include "gid.h"
+#include "links.h"
 #include "device_limits.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +17,49 @@
 /* What the macro ibv_query_gid_ex passes on has the size of this one at least. */
 _Static_assert(sizeof(struct ibv_gid_entry) == 32, "as the kernel has it");
 
-static int table_len(void)
+static int table_len(const struct vb_device *device)
 {
-	return vb_port_limits.gid_tbl_len;
+	return device->kind->port.gid_tbl_len;
+}
+
+/*
+ * The one entry of a device of iWARP: the MAC address and zeros, as siw has it.
+ * Nothing is sent to a GID: peers are named by IP address and port.
+ */
+static void mac_gid(const struct vb_device *device, union ibv_gid *gid)
+{
+	uint64_t eui = htobe64(device->guid);
+	const uint8_t *e = (const uint8_t *)&eui;
+
+	memset(gid, 0, sizeof(*gid));
+	memcpy(gid->raw, e, 3);
+	gid->raw[0] ^= 2; /* the bit that RFC 4291, appendix A turns over */
+	memcpy(gid->raw + 3, e + 5, 3);
+}
+
+/* Reads the GIDs alone. */
+static int read_gids(const struct vb_device *device, union ibv_gid *gids)
+{
+	struct vb_link link;
+
+	if (device->kind->links) {
+		int err = vb_link_read(device->ifindex, &link);
+
+		if (err)
+			return -err;
+		memcpy(gids, link.gids, sizeof(link.gids));
+		return sizeof(link.gids) / sizeof(link.gids[0]);
+	}
+	if (device->kind->gid_type == IBV_GID_TYPE_ROCE_V2)
+		return vb_gid_addrs(device->netdev, gids, table_len(device));
+	mac_gid(device, gids);
+	return 1;
 }
 
 int vb_gid_table(const struct vb_device *device, struct ibv_gid_entry *entries, int max)
 {
-	union ibv_gid *gids = calloc(table_len(), sizeof(*gids));
-	int n = gids ? vb_gid_addrs(device->netdev, gids, table_len()) : -ENOMEM;
+	union ibv_gid *gids = calloc(table_len(device), sizeof(*gids));
+	int n = gids ? read_gids(device, gids) : -ENOMEM;
 
 	if (n > 0)
 		memset(entries, 0, (n < max ? n : max) * sizeof(*entries));
@@ -33,8 +69,8 @@ int vb_gid_table(const struct vb_device *device, struct ibv_gid_entry *entries, 
 		entries[i].gid = gids[i];
 		entries[i].gid_index = i;
 		entries[i].port_num = 1;
-		entries[i].gid_type = IBV_GID_TYPE_ROCE_V2;
-		entries[i].ndev_ifindex = device->ifindex;
+		entries[i].gid_type = device->kind->gid_type;
+		entries[i].ndev_ifindex = device->kind->links ? 0 : device->ifindex;
 	}
 	free(gids);
 	return n;
@@ -51,7 +87,7 @@ static int find(struct ibv_context *ctx, uint32_t port, uint32_t index, struct i
 	int n, err = 0;
 
 	memset(entry, 0, sizeof(*entry));
-	if (port != 1 || index >= (uint32_t)table_len())
+	if (port != 1 || index >= (uint32_t)table_len(vb_context_of(ctx)->device))
 		return EINVAL;
 	all = calloc(index + 1, sizeof(*all));
 	if (!all)
@@ -96,16 +132,17 @@ VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t
 
 VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size)
 {
+	const struct vb_device *device = vb_context_of(ctx)->device;
 	struct ibv_gid_entry *all;
 	size_t used = 0;
 	ssize_t n;
 
 	if (!entries || !max || flags || size < sizeof(entries->gid))
 		return -EINVAL;
-	all = calloc(table_len(), sizeof(*all));
+	all = calloc(table_len(device), sizeof(*all));
 	if (!all)
 		return -ENOMEM;
-	n = vb_gid_table(vb_context_of(ctx)->device, all, table_len());
+	n = vb_gid_table(device, all, table_len(device));
 	for (ssize_t i = 0; i < n; i++)
 		if (!vb_gid_is_free(&all[i].gid))
 			all[used++] = all[i];
@@ -131,7 +168,7 @@ VB_EXPORT int private_ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, 
 		errno = err;
 		return -1;
 	}
-	*type = err ? VB_GID_TYPE_SYSFS_IB_ROCE_V1 : VB_GID_TYPE_SYSFS_ROCE_V2;
+	*type = err || entry.gid_type != IBV_GID_TYPE_ROCE_V2 ? VB_GID_TYPE_SYSFS_IB_ROCE_V1 : VB_GID_TYPE_SYSFS_ROCE_V2;
 	return 0;
 }
 VB_PRIVATE_NODES(ibv_query_gid_type);

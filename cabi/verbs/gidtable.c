@@ -66,7 +66,7 @@ static int listed(const struct vb_netifs *now, const struct in6_addr *a)
 /* Puts an address into the lowest free entry; without one it is left out. */
 static void put(struct table *t, const struct in6_addr *a)
 {
-	for (int i = 0; i < vb_port_limits.gid_tbl_len; i++)
+	for (int i = 0; i < VB_GIDS; i++)
 		if (i >= t->used || is_free(t, i)) {
 			t->addrs[i] = *a;
 			if (i >= t->used)
@@ -111,7 +111,7 @@ static struct table *table_of(const char *netdev)
 		*at = t->next;
 		free(t);
 	}
-	t = calloc(1, sizeof(*t) + vb_port_limits.gid_tbl_len * sizeof(*t->addrs));
+	t = calloc(1, sizeof(*t) + VB_GIDS * sizeof(*t->addrs));
 	if (!t)
 		return NULL;
 	strncpy(t->netdev, netdev, sizeof(t->netdev) - 1);

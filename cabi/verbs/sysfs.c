@@ -105,7 +105,7 @@ static int gid_file(char *text, const struct vb_device *d, const char *file)
 	int index = gid >= 0 ? gid : type >= 0 ? type : ndev, n;
 	struct ibv_gid_entry *all;
 
-	if (index < 0 || index >= vb_port_limits.gid_tbl_len)
+	if (index < 0 || index >= d->kind->port.gid_tbl_len)
 		return -ENOENT;
 	all = calloc(index + 1, sizeof(*all));
 	if (!all)
@@ -115,8 +115,10 @@ static int gid_file(char *text, const struct vb_device *d, const char *file)
 		n = gid_text(text, &all[index].gid);
 	else if (n <= index || vb_gid_is_free(&all[index].gid))
 		n = -EINVAL;
+	else if (ndev >= 0)
+		n = snprintf(text, TEXT_BYTES, "%s\n", d->netdev);
 	else
-		n = snprintf(text, TEXT_BYTES, "%s\n", type >= 0 ? "RoCE v2" : d->netdev);
+		n = snprintf(text, TEXT_BYTES, "%s\n", all[index].gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
 	free(all);
 	return n;
 }
@@ -149,13 +151,13 @@ static int port_file(char *text, const struct vb_device *d, const char *file)
 static int device_file(char *text, const struct vb_device *d, const char *file)
 {
 	if (strcmp(file, "node_type") == 0)
-		return snprintf(text, TEXT_BYTES, "%d: CA\n", d->ibv.node_type);
+		return snprintf(text, TEXT_BYTES, "%d: %s\n", d->ibv.node_type, d->ibv.node_type == IBV_NODE_RNIC ? "RNIC" : "CA");
 	if (strcmp(file, "node_guid") == 0 || strcmp(file, "sys_image_guid") == 0)
 		return guid_text(text, d);
 	if (strcmp(file, "node_desc") == 0)
 		return snprintf(text, TEXT_BYTES, "%s\n", d->ibv.name);
 	if (strcmp(file, "fw_ver") == 0)
-		return snprintf(text, TEXT_BYTES, "%s\n", vb_device_limits.fw_ver);
+		return snprintf(text, TEXT_BYTES, "%s\n", d->kind->device.fw_ver);
 	if (strncmp(file, "ports/1/", 8) == 0)
 		return port_file(text, d, file + 8);
 	return -ENOENT; /* no board, so no board_id either */

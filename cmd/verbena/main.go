@@ -17,6 +17,7 @@ import (
 	"verbena/internal/tools/cli"
 	"verbena/internal/tools/devinfo"
 	"verbena/internal/tools/dump"
+	"verbena/internal/tools/ether"
 	"verbena/internal/tools/perf"
 	"verbena/internal/tools/pingpong"
 	"verbena/internal/tools/rping"
@@ -49,6 +50,7 @@ call and 130 after an interrupt.`,
 		rping.Command(),
 		perf.Command(),
 		runprogram.Command(),
+		ether.Command(),
 		bench.Command(),
 		dump.Command(),
 		stat.Command(),

@@ -16,6 +16,9 @@ import (
 // Engine returns what a *verbs.Context runs on.
 var Engine func(context any) *engine.Engine
 
+// NTB returns the link of a *verbs.Context of a device of kind ntb, nil of others.
+var NTB func(context any) *engine.NTB
+
 // CreateCQ returns a *verbs.CQ of a *verbs.Context for depth completions, over
 // memory that the caller polls by itself, as queue.NewCQIn has it. notify,
 // which may be nil, is called for every event that was asked for; it must not

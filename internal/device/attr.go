@@ -30,8 +30,11 @@ const (
 
 // Attr returns the device's attributes.
 func (d *Info) Attr() ib.DeviceAttr {
-	if d.Kind.IsIWARP() {
+	switch {
+	case d.Kind.IsIWARP():
 		return d.iwarpAttr()
+	case d.Kind == KindNTB:
+		return d.ntbAttr()
 	}
 	return ib.DeviceAttr{
 		FWVer: "1.0.0", NodeType: ib.NodeCA, NodeGUID: d.GUID, SysImageGUID: d.GUID,
@@ -52,26 +55,37 @@ func (d *Info) Attr() ib.DeviceAttr {
 
 // PortAttr returns the attributes of the device's port.
 func (d *Info) PortAttr() ib.PortAttr {
+	if d.Kind == KindNTB {
+		return d.ntbPort()
+	}
 	a := ib.PortAttr{
 		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU256, GIDTblLen: gidTableLen, MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
 		PortCapFlags: 0x00890000, // connection management, device management, vendor class
 		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
 	}
+	if d.Kind.IsIWARP() {
+		a.GIDTblLen = 1
+	}
 	i, err := net.InterfaceByName(d.NetDev)
 	if err != nil {
 		return a
 	}
-	room := i.MTU - RoCEOverhead
-	if d.Kind.IsIWARP() {
-		a.GIDTblLen, room = 1, i.MTU
-	}
-	if m := ib.MTUFor(room); m != 0 {
+	if m := ib.MTUFor(i.MTU - d.Overhead()); m != 0 {
 		a.ActiveMTU = m
 	}
 	if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagRunning != 0 {
 		a.State, a.PhysState = ib.PortActive, 5
 	}
 	return a
+}
+
+// Overhead is the room that headers take of the interface's MTU. iWARP's are
+// the stream's business.
+func (d *Info) Overhead() int {
+	if d.Kind.IsIWARP() {
+		return 0
+	}
+	return RoCEOverhead
 }
 
 // CheckRange refuses a number outside [lo, hi].

@@ -77,6 +77,9 @@ func forgetTables(listed []Info) {
 // GID table, and the zero Addr where an entry is free. Link-local ones carry the
 // interface as zone.
 func (d *Info) AddrTable() ([]netip.Addr, error) {
+	if d.Kind == KindNTB {
+		return d.ntbAddrs(), nil
+	}
 	tables.mu.Lock()
 	defer tables.mu.Unlock()
 	if tables.by != nil {
@@ -102,10 +105,18 @@ func (d *Info) Addrs() ([]netip.Addr, error) {
 	return slices.DeleteFunc(t, func(a netip.Addr) bool { return !a.IsValid() }), err
 }
 
+// GIDType is the type of the entries of the device's GID table.
+func (d *Info) GIDType() ib.GIDType {
+	if d.Kind == KindRoCE {
+		return ib.GIDTypeRoCEv2
+	}
+	return ib.GIDTypeIB
+}
+
 // GIDs returns the entries of the device's GID table that are in use.
 func (d *Info) GIDs() ([]ib.GIDEntry, error) {
 	if d.Kind.IsIWARP() {
-		return []ib.GIDEntry{{GID: d.macGID(), Type: ib.GIDTypeIB, NetDev: d.NetDev}}, nil
+		return []ib.GIDEntry{{GID: d.macGID(), Type: d.GIDType(), NetDev: d.NetDev}}, nil
 	}
 	t, err := d.AddrTable()
 	if err != nil {
@@ -114,7 +125,7 @@ func (d *Info) GIDs() ([]ib.GIDEntry, error) {
 	var out []ib.GIDEntry
 	for i, a := range t {
 		if a.IsValid() {
-			out = append(out, ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(a.WithZone("")), Type: ib.GIDTypeRoCEv2, NetDev: d.NetDev})
+			out = append(out, ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(a.WithZone("")), Type: d.GIDType(), NetDev: d.NetDev})
 		}
 	}
 	return out, nil

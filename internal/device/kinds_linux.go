@@ -1,4 +1,4 @@
 package device
 
 // kinds are those that this system has, in the order of the list of devices.
-var kinds = []Kind{KindRoCE, KindIWARP, KindTRP}
+var kinds = []Kind{KindRoCE, KindIWARP, KindTRP, KindNTB}

@@ -20,6 +20,7 @@ const (
 	KindRoCE  Kind = "roce"  // RoCEv2 over UDP
 	KindIWARP Kind = "iwarp" // iWARP over TCP; see iwarp.go for what differs
 	KindTRP   Kind = "trp"   // iWARP over UDP, by TRP as urdma has it
+	KindNTB   Kind = "ntb"   // a link of windows into each other's memory; see ntb.go
 )
 
 // IsIWARP reports whether a kind's devices are iWARP's, on whatever their
@@ -33,18 +34,21 @@ type Info struct {
 	NetDev string
 	GUID   ib.GUID // EUI-64 of the interface's MAC address
 	Index  int     // the interface's
+
+	link ntbEndpoint // of KindNTB, which has a number in its name and no interface
 }
 
-// List returns the devices of RoCEv2 of this machine, which are what an
-// application finds that looks for devices: one for each network interface that
-// has an address, loopback last.
-func List() ([]Info, error) { return list(KindRoCE) }
+// Number is the device's own among all of this machine, as the numbers of
+// /dev/infiniband/uverbs are. RoCEv2's is its interface's.
+func (d *Info) Number() int { return slices.Index(kinds, d.Kind)<<16 | d.Index }
 
-// All returns the devices of all kinds: those of List, and then, in the same
-// order, those of each other kind.
-func All() ([]Info, error) { return list(kinds...) }
+// Kinds returns all kinds that this system has, in the order of All.
+func Kinds() []Kind { return slices.Clone(kinds) }
 
-func list(kinds ...Kind) ([]Info, error) {
+// All returns the devices of this machine: of each kind one for each network
+// interface that has an address, loopback last, and at the end one for each link
+// of windows that is configured. RoCEv2 comes first.
+func All() ([]Info, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
 		return nil, err
@@ -61,6 +65,14 @@ func list(kinds ...Kind) ([]Info, error) {
 	on := out
 	out = nil
 	for _, k := range kinds {
+		if k == KindNTB {
+			of, err := ntbDevices()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, of...)
+			continue
+		}
 		for _, d := range on {
 			d.Kind, d.Name = k, string(k)+"_"+d.NetDev
 			out = append(out, d)

@@ -33,7 +33,7 @@ func TestGUIDWithoutMAC(t *testing.T) {
 }
 
 func TestListAndFind(t *testing.T) {
-	list, err := List()
+	list, err := ParseSelection("").List()
 	if err != nil || len(list) == 0 {
 		t.Fatalf("%v, %v", list, err)
 	}
@@ -59,7 +59,7 @@ func TestListAndFind(t *testing.T) {
 
 // TestGIDTable compares the table with the interface's addresses.
 func TestGIDTable(t *testing.T) {
-	list, err := List()
+	list, err := ParseSelection("").List()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestGIDTable(t *testing.T) {
 
 // TestPortAttr wants the path MTU that leaves room for the longest headers.
 func TestPortAttr(t *testing.T) {
-	list, err := List()
+	list, err := ParseSelection("").List()
 	if err != nil {
 		t.Fatal(err)
 	}

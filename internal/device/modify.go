@@ -89,10 +89,13 @@ func Taken(t ib.QPType, mask ib.QPAttrMask) ib.QPAttrMask {
 }
 
 // CheckModify checks a modification of a queue pair of the device; see the
-// function of this name, and for iWARP checkIWARP.
+// function of this name, and for other kinds checkIWARP and checkNTB.
 func (d *Info) CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
-	if d.Kind.IsIWARP() {
+	switch {
+	case d.Kind.IsIWARP():
 		return checkIWARP(cur, a, mask, limits)
+	case d.Kind == KindNTB:
+		return checkNTB(cur, a, mask, limits)
 	}
 	return CheckModify(t, cur, a, mask, limits)
 }
@@ -103,6 +106,21 @@ func (d *Info) CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QP
 //
 // Source: ibv_modify_qp(3).
 func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
+	next, err := checkTransition(t, cur, a, mask)
+	if err == nil {
+		err = checkRanges(a, mask, limits)
+	}
+	if err == nil {
+		err = checkPath(a, mask, limits)
+	}
+	if err != nil {
+		return cur, err
+	}
+	return next, nil
+}
+
+// checkTransition checks a change of state, and which attributes come with it.
+func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask) (ib.QPState, error) {
 	if mask&ib.QPCurState != 0 && a.CurState != cur {
 		return cur, invalid("CurState", "is %v, but the queue pair is in %v", a.CurState, cur)
 	}
@@ -121,9 +139,6 @@ func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, 
 	if extra := given &^ (tr.required[t] | tr.optional[t]); extra != 0 {
 		return cur, invalid("mask", "%v → %v of a %v queue pair does not take %v", cur, next, t, maskNames(extra))
 	}
-	if err := checkRanges(a, mask, limits); err != nil {
-		return cur, err
-	}
 	return next, nil
 }
 
@@ -132,6 +147,7 @@ type Limits struct {
 	MaxRdAtomic uint8
 	ActiveMTU   ib.MTU
 	GIDs        []netip.Addr // the GID table; zero where an entry is free
+	Peers       []netip.Addr // KindNTB: what is at the other end; none if that is not known
 	PKeys       uint16
 	Ports       uint8
 }
@@ -168,6 +184,11 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 	case mask&ib.QPRNRRetry != 0 && a.RNRRetry > 7:
 		return invalid("RNRRetry", "%d is more than 7", a.RNRRetry)
 	}
+	return nil
+}
+
+// checkPath checks the address vector of a connected queue pair.
+func checkPath(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 	if mask&ib.QPAV == 0 {
 		return nil
 	}

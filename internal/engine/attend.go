@@ -1,6 +1,10 @@
 package engine
 
-import "verbena/internal/monotime"
+import (
+	"slices"
+
+	"verbena/internal/monotime"
+)
 
 // attendance decides whether the background goroutine may leave the sockets to
 // those who poll. An application may poll now and then and look at memory for
@@ -58,8 +62,8 @@ func (g *background) leftLying() bool {
 	return g.polls.Load() == polls && !g.kicked.Load() && g.readable()
 }
 
-// readable reports whether a socket or a ring has something.
+// readable reports whether a socket, a ring or a window has something.
 func (g *background) readable() bool {
 	n, err := g.look(0)
-	return n > 0 && err == nil || g.eng.local.waiting()
+	return n > 0 && err == nil || g.eng.local.waiting() || slices.ContainsFunc(g.eng.links(), (*NTB).waiting)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/numa"
 	"verbena/internal/osio/udp"
 )
 
@@ -24,8 +26,9 @@ type background struct {
 	polls    atomic.Uint64 // calls of Engine.Poll
 	wakeAt   atomic.Int64  // until when it sleeps or waits
 	stopping atomic.Bool
-	kicked   atomic.Bool // somebody stopped polling
-	napping  atomic.Bool // leaves the sockets to those who poll
+	kicked   atomic.Bool           // somebody stopped polling
+	napping  atomic.Bool           // leaves the sockets to those who poll
+	nodes    atomic.Pointer[[]int] // the NUMA nodes where it is to run from now on
 	done     sync.WaitGroup
 	ready    [16]uint64
 	linger   monotime.Duration // of the goroutine alone
@@ -64,6 +67,10 @@ func (g *background) run() {
 	debug.SetPanicOnFault(true) // for package mem, which would otherwise set it for each piece of memory
 	var seen uint64
 	for !g.stopping.Load() {
+		if nodes := g.nodes.Swap(nil); nodes != nil {
+			runtime.LockOSThread()
+			_ = numa.Run(*nodes...) // the nodes were there when the links were opened
+		}
 		now := monotime.Now()
 		if g.eng.late.n.Load() > 0 {
 			g.eng.flush(0)
@@ -171,7 +178,12 @@ func (g *background) wait(now monotime.Time) {
 	if !g.eng.local.arm() {
 		return
 	}
-	until := g.publish(monotime.Never)
+	look, quiet := g.eng.armLinks(now)
+	if !quiet {
+		g.eng.local.disarm()
+		return
+	}
+	until := g.publish(look)
 	d := monotime.Duration(-1)
 	if until != monotime.Never {
 		d = max(until.Sub(now), 0)

@@ -24,8 +24,10 @@ type Conn struct {
 	roce    *roceConn          // the same, where that is what it is; else nil
 	iwarp   *iwarpConn         // the same, where that is what it is; else nil
 
+	mu  *sync.Mutex // own, or one that it has in common with others; immutable
+	own sync.Mutex
+
 	// guarded by mu
-	mu      sync.Mutex
 	machine qp.Machine
 	pumping bool
 	closed  bool
@@ -33,9 +35,7 @@ type Conn struct {
 	armed   monotime.Time // when the timer heap will wake it, at the latest
 	retry   monotime.Time // when to drain again what could not be written; Never if nothing
 
-	// guarded by Engine.timers.mu
-	timerAt    monotime.Time
-	timerIndex int
+	alarm alarm
 }
 
 // way is how what a machine has to say leaves and what is said to it comes: one
@@ -68,11 +68,18 @@ func (e *Engine) newConn(account *Account, onEvent func(ib.EventType), c *Conn, 
 	if !ok {
 		return fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)
 	}
-	c.eng, c.account, c.qpn, c.onEvent, c.timerIndex = e, account, qpn, onEvent, timerIdle
-	c.armed, c.retry = monotime.Never, monotime.Never
+	c.eng, c.account, c.qpn, c.onEvent = e, account, qpn, onEvent
+	c.begin()
 	fill(qpn)
 	e.conns.publish(c)
 	return nil
+}
+
+// begin gives c what it needs to be locked and woken.
+func (c *Conn) begin() {
+	c.mu = &c.own
+	c.alarm = newAlarm(c.timeout)
+	c.armed, c.retry = monotime.Never, monotime.Never
 }
 
 // QPN returns the queue pair's number.
@@ -149,7 +156,7 @@ func (c *Conn) pump(now monotime.Time) {
 	}
 	c.deliver()
 	if arm {
-		c.eng.arm(c, when)
+		c.eng.arm(&c.alarm, when)
 	}
 }
 
@@ -209,7 +216,7 @@ func (c *Conn) Close() {
 	release := c.way.end()
 	counts := c.machine.AppendCounts(nil)
 	c.mu.Unlock()
-	c.eng.timers.remove(c)
+	c.eng.timers.remove(&c.alarm)
 	release()
 	c.account.add(counts)
 }

@@ -20,7 +20,7 @@ func TestConnTableRotates(t *testing.T) {
 		if tab.find(q) != nil {
 			t.Fatal("found before it was published")
 		}
-		c := &Conn{qpn: q, timerIndex: timerIdle}
+		c := &Conn{qpn: q}
 		tab.publish(c)
 		if tab.find(q) != c {
 			t.Fatal("not found")

@@ -53,7 +53,7 @@ type Counter struct {
 }
 
 // Counters returns the counts of an account's queue pairs and, for the whole
-// process, of packets that reached none.
+// process, of packets that reached none and of connection managers.
 func (e *Engine) Counters(a *Account) []Counter {
 	a.mu.Lock()
 	sum := slices.Clone(a.counts)
@@ -72,10 +72,16 @@ func (e *Engine) Counters(a *Account) []Counter {
 	for i, v := range sum {
 		out = append(out, Counter{a.names[i], v})
 	}
+	for _, l := range e.links() {
+		if l.account == a {
+			out = append(out, l.counts()...)
+		}
+	}
 	for i := wire.TooShort; i < wire.NumMalformed; i++ {
 		out = append(out, Counter{"malformed_" + i.String(), e.wire.malformed[i].Load()})
 	}
 	out = append(out, e.trpListeners.counts()...)
+	out = e.tally.append(out)
 	w := &e.wire
 	return append(out,
 		Counter{"bad_icrc", w.badICRC.Load()}, Counter{"unknown_qp", w.unknownQP.Load()}, Counter{"bad_mad", w.badMAD.Load()},

@@ -1,5 +1,5 @@
 // Package engine runs the protocol machines: it owns the sockets, the table
-// that finds a queue pair by its number, the timers and the only background
+// that finds a queue pair by its number, the timers and the background
 // goroutine. It knows nothing of protection domains or verbs.
 //
 // # Who runs when
@@ -21,6 +21,7 @@
 //	roceConn   Port      trains of UDP datagrams, found by queue pair number
 //	iwarpConn  tcpInput  FPDUs in a TCP stream, a socket a queue pair
 //	trpConn    trpInput  trains of UDP datagrams, a socket a queue pair
+//	ntbConn    NTB       writes into the window of the one peer of a link
 //
 // Only the one that set pumping writes, so packets of a queue pair leave in the
 // order in which its machine made them; others leave their work in the queue.
@@ -29,7 +30,8 @@
 // side of the inputs with a try-lock and reads the sockets without blocking. The
 // background goroutine blocks on the sockets only while nobody polls; it also
 // serves one-sided requests of peers when the application never calls in, and
-// the timers.
+// the timers. Only to wait for the peer of a link of windows there is a goroutine
+// more, until it has come.
 //
 // # Locks
 //

@@ -55,10 +55,13 @@ type Engine struct {
 	trpListeners  trpListeners
 	repeatingFINs atomic.Int32 // associations without queue pairs whose FIN is not answered
 
+	ntbs atomic.Pointer[[]*NTB] // links of windows; replaced under inputsMu
+
 	groups groups
 	late   lateConns
 
-	gsi gsi
+	gsi   gsi
+	tally tally
 
 	local local
 	bg    background
@@ -117,9 +120,9 @@ func (e *Engine) Close() error {
 	return e.member.Close()
 }
 
-// arm sets c's timer and sees to it that somebody is awake at that time.
-func (e *Engine) arm(c *Conn, when monotime.Time) {
-	if e.timers.set(c, when) {
+// arm sets a's timer and sees to it that somebody is awake at that time.
+func (e *Engine) arm(a *alarm, when monotime.Time) {
+	if e.timers.set(a, when) {
 		e.bg.timerMoved(when)
 	}
 }
@@ -130,11 +133,11 @@ func (e *Engine) fireDue(now monotime.Time) {
 		return
 	}
 	for range maxFire {
-		c := e.timers.expired(now)
-		if c == nil {
+		a := e.timers.expired(now)
+		if a == nil {
 			return
 		}
-		c.timeout(now)
+		a.ring(now)
 	}
 }
 

@@ -37,6 +37,8 @@ type iwarpConn struct {
 	eof     bool     // the peer's side has ended
 	shut    bool     // ours has
 	reading bool     // a thread reads the socket, without mu
+	writing bool     // a thread writes to it, without mu
+	ended   ended    // while one did: the machine is told after
 	leaving leaving  // to be carried out by who reads
 	onReady func()   // nil once it was called, as the next
 	onClose func()
@@ -44,6 +46,15 @@ type iwarpConn struct {
 	// guarded by tcpInput.rxMu
 	header headerFirst
 }
+
+// ended is how the peer's side of a stream has ended.
+type ended uint8
+
+const (
+	notEnded ended = iota
+	inOrder
+	lost
+)
 
 // leaving is how a socket is given up.
 type leaving uint8
@@ -149,7 +160,7 @@ func (c *iwarpConn) connect(s *Stream, mss int, p *Connected, check func(cur ib.
 	if p.Initiator {
 		c.onReady = nil
 	}
-	c.blocked, c.eof, c.shut, c.leaving = false, false, false, stay
+	c.blocked, c.eof, c.shut, c.leaving, c.ended = false, false, false, stay, notEnded
 	now := monotime.Now()
 	c.fpdus.Connect(p.Settled, p.Initiator, p.Extensions, mss)
 	depths := ib.QPAttr{State: ib.QPRTR, MaxRdAtomic: uint8(min(p.Settled.ORD, 255)), MaxDestRdAtomic: uint8(min(p.Settled.IRD, 255))}
@@ -218,24 +229,45 @@ func (c *iwarpConn) fill(now monotime.Time) bool {
 // write writes some of the burst. It gives mu back meanwhile.
 func (c *iwarpConn) write(now monotime.Time) {
 	sock, w := c.sock, c.w
+	c.writing = true
 	c.mu.Unlock()
 	n, err := sock.Writev(&w.vec, w.rest)
 	w.wrote(n)
 	c.mu.Lock()
+	c.writing = false
 	if n > 0 {
 		c.fpdus.HandleWritten(now, n)
 	}
-	switch {
-	case err == syscall.EFAULT:
-		c.fpdus.HandleFault(now)
-	case err != nil:
-		c.fpdus.HandleClose(now, true)
-	case len(w.rest) > 0:
+	if err == nil && len(w.rest) > 0 {
 		c.blocked = true
 		c.want()
-		return
+	} else {
+		switch {
+		case err == syscall.EFAULT:
+			c.fpdus.HandleFault(now)
+		case err != nil:
+			c.fpdus.HandleClose(now, true)
+		}
+		c.dropBurst()
 	}
-	c.dropBurst()
+	c.handleEnd(now)
+}
+
+// endBy notes how the peer's side has ended. A peer may end the stream as soon as it
+// has what is being written: the machine is told of that first, and so completes
+// what would be flushed else.
+func (c *iwarpConn) endBy(now monotime.Time, how ended) {
+	c.ended = max(c.ended, how)
+	if !c.writing {
+		c.handleEnd(now)
+	}
+}
+
+func (c *iwarpConn) handleEnd(now monotime.Time) {
+	if how := c.ended; how != notEnded {
+		c.ended = notEnded
+		c.fpdus.HandleClose(now, how == lost)
+	}
 }
 
 func (c *iwarpConn) dropBurst() {
@@ -355,14 +387,14 @@ func (c *iwarpConn) read(in *tcpInput) (n int) {
 		case err == nil:
 		case err == io.EOF:
 			c.eof = true
-			c.fpdus.HandleClose(now, false)
+			c.endBy(now, inOrder)
 			if c.leaving == stay {
 				c.want()
 			}
 		case err == syscall.EFAULT:
 			c.fpdus.HandleFault(now)
 		default:
-			c.fpdus.HandleClose(now, true)
+			c.endBy(now, lost)
 		}
 		if c.leaving != stay {
 			c.left()

@@ -52,9 +52,10 @@ const (
 	ringPatience = 50 * monotime.Millisecond
 	// ringPenalty is how long a process that did not answer is not asked again.
 	ringPenalty = monotime.Second
-	// socketPolls is every which poll looks at sockets where rings are: an empty
-	// one costs a tenth of a look at an empty socket.
-	socketPolls = 16
+	// socketPolls is every which poll looks at sockets where rings are: a look at
+	// an empty one costs as much as 20 polls, and as a message of a ring that
+	// comes meanwhile (measured: SEND of 2 bytes 0.95 µs with 16, 0.66 with 64).
+	socketPolls = 64
 	// ringEvents is what the poller reports where the listener has something.
 	ringEvents = ^uint64(1)
 )

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -29,12 +31,55 @@ type remote struct {
 
 const peerDir = "VERBENA_ENGINE_PEER_DIR"
 
+// What a process writes to the other, from where to where, and what it has there.
+// No other byte of the other's memory may change.
+const (
+	killBytes  = 64 << 10
+	sourceAt   = 4 << 10
+	targetAt   = 36 << 10
+	grantBytes = 24 << 10
+)
+
+func sourceByte(process, i int) byte { return byte(process*37 + i*11 + i>>8 | 1) }
+
+// grant fills the source.
+func (e *endpoint) grant(process int) {
+	for i := range e.buf[sourceAt : sourceAt+grantBytes] {
+		e.buf[sourceAt+i] = sourceByte(process, i)
+	}
+}
+
+// judge looks for bytes that nobody may have written.
+func (e *endpoint) judge(own, peer int) {
+	e.node.t.Helper()
+	e.Lock()
+	defer e.Unlock()
+	for at, b := range e.buf {
+		var want byte
+		switch {
+		case at >= sourceAt && at < sourceAt+grantBytes:
+			want = sourceByte(own, at-sourceAt)
+		case at >= targetAt && at < targetAt+grantBytes && b != 0:
+			want = sourceByte(peer, at-targetAt)
+		}
+		if b != want {
+			e.node.t.Fatalf("byte %d is %#x, want %#x", at, b, want)
+		}
+	}
+}
+
+const (
+	survivor = 1 // processes, by number
+	victim   = 2
+)
+
 // servePeer is the other process: a queue pair whose memory others write, which
 // it writes to as fast as it can itself. It learns of its peer on its standard
 // input and ends with it.
 func servePeer(t *testing.T) {
 	n := startNode(t, defaultBackoff, Options{Dir: os.Getenv(peerDir)})
-	e := n.endpoint(64 << 10)
+	e := n.endpoint(killBytes)
+	e.grant(victim)
 	in, out := json.NewDecoder(bufio.NewReader(os.Stdin)), json.NewEncoder(os.Stderr)
 	me := remote{Addr: n.addr, QPN: e.QPN(), RKey: e.region.RKey()}
 	out.Encode(me)
@@ -52,14 +97,18 @@ func servePeer(t *testing.T) {
 		in.Decode(&peer)
 		os.Exit(0)
 	}()
+	rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))
 	for {
-		if e.writeTo(peer, len(e.buf)) {
+		if e.writeTo(peer, rnd) {
 			continue
 		}
 		var wc [64]ib.WC
 		for e.cq.Poll(wc[:]) == 0 {
 			n.eng.Poll()
 			n.eng.Flush()
+		}
+		if rnd.IntN(8) == 0 {
+			e.judge(victim, survivor)
 		}
 	}
 }
@@ -70,16 +119,18 @@ func (e *endpoint) connectTo(r remote) {
 	e.connectAt(r.QPN, r.Addr, 10, 2)
 }
 
-// writeTo is write to memory of another process.
-func (e *endpoint) writeTo(r remote, n int) bool {
+// writeTo writes any part of the source to the target of another process.
+func (e *endpoint) writeTo(r remote, rnd *rand.Rand) bool {
 	e.Lock()
 	w, ok := e.sq.Reserve()
 	if !ok {
 		e.Unlock()
 		return false
 	}
-	w.Opcode, w.Flags, w.Length, w.RKey = ib.WRRDMAWrite, ib.SendSignaled, uint32(n), r.RKey
-	w.SGE = append(w.SGE, ib.SGE{Length: uint32(n), LKey: e.region.LKey()})
+	n := 1 + rnd.IntN([]int{64, grantBytes}[rnd.IntN(2)])
+	at := rnd.IntN(grantBytes - n + 1)
+	w.Opcode, w.Flags, w.Length, w.RKey, w.RemoteAddr = ib.WRRDMAWrite, ib.SendSignaled, uint32(n), r.RKey, uint64(targetAt+at)
+	w.SGE = append(w.SGE, ib.SGE{Addr: uint64(sourceAt + at), Length: uint32(n), LKey: e.region.LKey()})
 	e.sq.Commit()
 	e.Ring()
 	return true
@@ -118,49 +169,69 @@ func (p *peerProcess) kill() {
 	p.ended.Do(func() { p.cmd.Wait() })
 }
 
-// TestPeerIsKilled kills a process in the middle of transfers both ways, again
-// and again: work requests end with an error in bounded time, and the next
+const (
+	killSeed = "VERBENA_ENGINE_KILL_SEED"
+	kills    = 200
+)
+
+// TestPeerIsKilled kills a process with SIGKILL at any moment, in its start as
+// in the middle of transfers both ways, again and again: work requests end with
+// an error in bounded time, no byte changes that was not granted, and the next
 // process is served by rings as the first one was.
 func TestPeerIsKilled(t *testing.T) {
 	if os.Getenv(peerDir) != "" {
 		servePeer(t)
 	}
-	rounds := 25
-	if testing.Short() {
-		rounds = 3
+	rounds := kills
+	switch {
+	case testing.Short():
+		rounds = 6
+		t.Logf("%d of %d kills, as -short wants it", rounds, kills)
+	case raceDetector:
+		rounds = 40
+		t.Logf("%d of %d kills: with the race detector processes take long to start", rounds, kills)
 	}
-	n := meet(t, Options{})[0]
-	rings := 0
-	for round := range rounds {
-		p := startPeer(t, n.dir)
-		var peer remote
-		if err := p.out.Decode(&peer); err != nil {
+	seed := rand.Uint64()
+	if s := os.Getenv(killSeed); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
 			t.Fatal(err)
 		}
-		e := n.endpoint(64 << 10)
-		me := remote{Addr: n.addr, QPN: e.QPN(), RKey: e.region.RKey()}
-		p.in.Encode(me)
-		p.out.Decode(&peer)
-		e.connectTo(peer)
-		p.in.Encode(me)
-		if peer.Local && e.roce.ring != nil {
-			rings++
+	}
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	round := 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("round %d; the moments were those of %s=%d", round, killSeed, seed)
 		}
-		kill := time.AfterFunc(time.Duration(round%7)*3*time.Millisecond, func() { p.cmd.Process.Kill() })
-		deadline := time.Now().Add(patience)
-		var wc [64]ib.WC
-		for failed := false; !failed; {
-			e.writeTo(peer, len(e.buf))
-			n.eng.Poll()
-			n.eng.Flush()
-			for _, c := range wc[:e.cq.Poll(wc[:])] {
-				failed = failed || c.Status != ib.WCSuccess
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("work requests to a process that was killed do not end")
-			}
+	}()
+	n := meet(t, Options{})[0]
+	connected, rings := 0, 0
+	for ; round < rounds; round++ {
+		p := startPeer(t, n.dir)
+		kill := func(within time.Duration) {
+			time.AfterFunc(time.Duration(rnd.Int64N(int64(within))), func() { p.cmd.Process.Kill() })
 		}
-		kill.Stop()
+		early := round%2 == 1
+		if early {
+			kill(60 * time.Millisecond) // a start takes half of it, on an idle machine
+		}
+		e := n.endpoint(killBytes)
+		e.grant(survivor)
+		peer, err := p.meet(e)
+		switch {
+		case err == nil:
+			if connected++; peer.Local && e.roce.ring != nil {
+				rings++
+			}
+			if !early {
+				kill(20 * time.Millisecond)
+			}
+			e.writeUntilError(peer, rnd)
+		case !early:
+			t.Fatal(err)
+		}
+		e.judge(survivor, victim)
 		p.kill()
 		e.Close()
 		until(t, "the rings have gone", func() bool {
@@ -169,10 +240,47 @@ func TestPeerIsKilled(t *testing.T) {
 			return len(*n.eng.local.rings.Load()) == 0 && len(n.eng.local.ends) == 0
 		})
 	}
-	if rings == 0 {
-		t.Fatalf("none of %d processes was reached by rings", rounds)
+	if rings < rounds/4 {
+		t.Fatalf("%d of %d processes were reached by rings", rings, rounds)
 	}
-	t.Logf("%d of %d processes were reached by rings", rings, rounds)
+	t.Logf("%d kills, %d of the %d processes that got so far were reached by rings", rounds, rings, connected)
+}
+
+// meet connects e to the process, or finds it dead.
+func (p *peerProcess) meet(e *endpoint) (peer remote, err error) {
+	if err = p.out.Decode(&peer); err != nil {
+		return peer, err
+	}
+	me := remote{Addr: e.node.addr, QPN: e.QPN(), RKey: e.region.RKey()}
+	if err = p.in.Encode(me); err != nil {
+		return peer, err
+	}
+	if err = p.out.Decode(&peer); err != nil {
+		return peer, err
+	}
+	e.connectTo(peer)
+	return peer, p.in.Encode(me)
+}
+
+// writeUntilError writes until a work request does not succeed.
+func (e *endpoint) writeUntilError(peer remote, rnd *rand.Rand) {
+	t := e.node.t
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	var wc [64]ib.WC
+	for {
+		e.writeTo(peer, rnd)
+		e.node.eng.Poll()
+		e.node.eng.Flush()
+		for _, c := range wc[:e.cq.Poll(wc[:])] {
+			if c.Status != ib.WCSuccess {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("work requests to a process that was killed do not end")
+		}
+	}
 }
 
 const (
@@ -210,13 +318,13 @@ func TestOtherNamespace(t *testing.T) {
 	if err := json.NewDecoder(stderr).Decode(&peer); err != nil {
 		t.Fatal(err)
 	}
-	e := n.endpoint(64)
+	e := n.endpoint(killBytes)
 	defer e.Close()
 	e.connectTo(peer)
 	if o := e.roce.ring; o != nil && o.slot != n.eng.Slot() { // the stranger may have the number that is ours here
 		t.Error("there is a ring to a process of another network namespace")
 	}
-	e.writeTo(peer, 8)
+	e.writeTo(peer, rand.New(rand.NewPCG(1, 1)))
 	if wc := e.await(); wc.Status != ib.WCRetryExcErr {
 		t.Errorf("a WRITE to a process of another network namespace: %v", wc.Status)
 	}

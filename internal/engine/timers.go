@@ -8,10 +8,10 @@ import (
 	"verbena/internal/monotime"
 )
 
-// timers wakes connections at their machines' deadlines. A connection is in
+// timers wakes connections, and links, at their machines' deadlines. Each is in
 // the heap at most once, at a time not later than its deadline: most deadlines
 // move on with every acknowledgement, and moving is free until the old time
-// comes, when the connection is put back.
+// comes, when it is put back.
 type timers struct {
 	next atomic.Int64 // deadline of the heap's first entry
 
@@ -19,66 +19,77 @@ type timers struct {
 	heap timerHeap
 }
 
+// alarm is what the heap has of whoever wants to be woken.
+type alarm struct {
+	ring func(now monotime.Time) // immutable after newAlarm
+
+	// guarded by timers.mu
+	at    monotime.Time
+	index int // in the heap, or one of the values below
+}
+
+func newAlarm(ring func(now monotime.Time)) alarm { return alarm{ring: ring, index: timerIdle} }
+
 func newTimers() *timers {
 	t := &timers{}
 	t.next.Store(int64(monotime.Never))
 	return t
 }
 
-// set makes sure that c is woken at when, or earlier; it reports whether the
-// heap's first deadline moved forward. c.timerAt is guarded by mu.
-func (t *timers) set(c *Conn, when monotime.Time) bool {
+// set makes sure that a rings at when, or earlier; it reports whether the
+// heap's first deadline moved forward.
+func (t *timers) set(a *alarm, when monotime.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case c.timerIndex == timerEnded:
+	case a.index == timerEnded:
 		return false
-	case c.timerIndex < 0:
-		c.timerAt = when
-		heap.Push(&t.heap, c)
-	case when.Before(c.timerAt):
-		c.timerAt = when
-		heap.Fix(&t.heap, c.timerIndex)
+	case a.index < 0:
+		a.at = when
+		heap.Push(&t.heap, a)
+	case when.Before(a.at):
+		a.at = when
+		heap.Fix(&t.heap, a.index)
 	default:
 		return false
 	}
 	return t.publish()
 }
 
-// Values of Conn.timerIndex outside the heap.
+// Values of alarm.index outside the heap.
 const (
 	timerIdle  = -1
 	timerEnded = -2 // the connection is closed: set does nothing
 )
 
-// remove takes c out for good, for a connection that ends. A pump that was
+// remove takes a out for good, for a connection that ends. A pump that was
 // under way may still call set.
-func (t *timers) remove(c *Conn) {
+func (t *timers) remove(a *alarm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c.timerIndex >= 0 {
-		heap.Remove(&t.heap, c.timerIndex)
+	if a.index >= 0 {
+		heap.Remove(&t.heap, a.index)
 		t.publish()
 	}
-	c.timerIndex = timerEnded
+	a.index = timerEnded
 }
 
-// expired takes out the first connection whose time has come.
-func (t *timers) expired(now monotime.Time) *Conn {
+// expired takes out the first whose time has come.
+func (t *timers) expired(now monotime.Time) *alarm {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.heap) == 0 || now.Before(t.heap[0].timerAt) {
+	if len(t.heap) == 0 || now.Before(t.heap[0].at) {
 		return nil
 	}
-	c := heap.Pop(&t.heap).(*Conn)
+	a := heap.Pop(&t.heap).(*alarm)
 	t.publish()
-	return c
+	return a
 }
 
 func (t *timers) publish() (earlier bool) {
 	first := monotime.Never
 	if len(t.heap) > 0 {
-		first = t.heap[0].timerAt
+		first = t.heap[0].at
 	}
 	return int64(first) < t.next.Swap(int64(first))
 }
@@ -89,24 +100,24 @@ func (t *timers) due(now monotime.Time) bool { return int64(now) >= t.next.Load(
 // deadline returns the first deadline.
 func (t *timers) deadline() monotime.Time { return monotime.Time(t.next.Load()) }
 
-type timerHeap []*Conn
+type timerHeap []*alarm
 
 func (h timerHeap) Len() int           { return len(h) }
-func (h timerHeap) Less(i, j int) bool { return h[i].timerAt < h[j].timerAt }
+func (h timerHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h timerHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].timerIndex, h[j].timerIndex = i, j
+	h[i].index, h[j].index = i, j
 }
 func (h *timerHeap) Push(x any) {
-	c := x.(*Conn)
-	c.timerIndex = len(*h)
-	*h = append(*h, c)
+	a := x.(*alarm)
+	a.index = len(*h)
+	*h = append(*h, a)
 }
 func (h *timerHeap) Pop() any {
 	old := *h
-	c := old[len(old)-1]
+	a := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	c.timerIndex = timerIdle
-	return c
+	a.index = timerIdle
+	return a
 }

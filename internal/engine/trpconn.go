@@ -169,6 +169,16 @@ func (c *trpConn) take(now monotime.Time, b *udp.RxBatch, n int) {
 	c.pump(now)
 }
 
+func (c *trpConn) refused(now monotime.Time, dst netip.AddrPort) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.assoc.HandleRefused(now, dst)
+	c.pump(now)
+}
+
 // repeated takes a Request of the client that came to the listener again.
 func (c *trpConn) repeated(now monotime.Time, from netip.AddrPort, datagram []byte) {
 	c.mu.Lock()
@@ -184,7 +194,7 @@ func (c *trpConn) drain(now monotime.Time) {
 	if c.port == nil {
 		return
 	}
-	c.port.drain(now, &c.mu, c.assoc)
+	c.port.drain(now, c.mu, c.assoc)
 	for ev, ok := c.assoc.PollLink(); ok; ev, ok = c.assoc.PollLink() {
 		c.news = append(c.news, ev)
 	}
@@ -234,7 +244,7 @@ func (c *trpConn) end() (release func()) {
 	}
 	now := monotime.Now()
 	c.assoc.Abort(now)
-	c.port.drain(now, &c.mu, c.assoc)
+	c.port.drain(now, c.mu, c.assoc)
 	p, l, conn := c.port, c.listener, c.assoc.Conn()
 	c.port, c.listener = nil, nil
 	return func() { c.eng.remain(p, l, conn) }

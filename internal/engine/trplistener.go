@@ -87,6 +87,9 @@ func (l *TRPListener) take(now monotime.Time, b *udp.RxBatch, n int) {
 	}
 }
 
+// refused is of no meaning: who has gone does not ask again.
+func (l *TRPListener) refused(monotime.Time, netip.AddrPort) {}
+
 func (l *TRPListener) datagram(now monotime.Time, m *udp.Message, d []byte) {
 	l.mu.Lock()
 	if l.closed {

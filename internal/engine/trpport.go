@@ -34,6 +34,9 @@ type TRPPort struct {
 type trpTaker interface {
 	// take handles n messages of a batch. The caller holds rxMu.
 	take(now monotime.Time, b *udp.RxBatch, n int)
+	// refused tells that the network says that nobody has the port that a datagram
+	// went to.
+	refused(now monotime.Time, dst netip.AddrPort)
 }
 
 // BindTRP opens a UDP port for TRP, 0 one that is free. The address may be a
@@ -47,7 +50,7 @@ func (e *Engine) BindTRP(addr netip.AddrPort) (*TRPPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := udp.Listen(addr.Addr(), addr.Port(), udp.Options{})
+	s, err := udp.Listen(addr.Addr(), addr.Port(), udp.Options{Errors: true})
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,19 @@ func (p *TRPPort) read() int {
 		}
 	}
 	trpBatches.Put(b)
+	if n == 0 {
+		p.hearErrors()
+	}
 	return n
+}
+
+// hearErrors passes on what the network says of datagrams sent.
+func (p *TRPPort) hearErrors() {
+	for dst, ok := p.raw.Refused(); ok; dst, ok = p.raw.Refused() {
+		if t := p.taker.Load(); t != nil {
+			(*t).refused(monotime.Now(), netip.AddrPortFrom(dst.Addr().WithZone(""), dst.Port()))
+		}
+	}
 }
 
 // finish closes the socket if that is due and nobody reads; who reads comes here

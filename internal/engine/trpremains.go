@@ -32,7 +32,8 @@ func (e *Engine) remain(p *TRPPort, l *TRPListener, conn *trp.Conn) {
 }
 
 func (r *trpRemains) start(e *Engine) {
-	r.eng, r.timerIndex, r.armed, r.retry = e, timerIdle, monotime.Never, monotime.Never
+	r.eng = e
+	r.begin()
 	r.machine, r.way = remainsMachine{r.conn}, r
 	if r.listener != nil {
 		r.listener.own(r.conn, r)
@@ -66,6 +67,12 @@ func (r *trpRemains) take(now monotime.Time, b *udp.RxBatch, n int) {
 	r.pump(now)
 }
 
+func (r *trpRemains) refused(now monotime.Time, dst netip.AddrPort) {
+	r.mu.Lock()
+	r.conn.HandleRefused(now, dst)
+	r.pump(now)
+}
+
 func (r *trpRemains) repeated(now monotime.Time, from netip.AddrPort, datagram []byte) {
 	r.mu.Lock()
 	r.conn.HandleInput(now, from, datagram)
@@ -73,7 +80,7 @@ func (r *trpRemains) repeated(now monotime.Time, from netip.AddrPort, datagram [
 }
 
 func (r *trpRemains) drain(now monotime.Time) {
-	r.port.drain(now, &r.mu, r.conn)
+	r.port.drain(now, r.mu, r.conn)
 	for _, ok := r.conn.PollEvent(); ok; _, ok = r.conn.PollEvent() {
 	}
 	if r.conn.State() == trp.Closed {
@@ -88,7 +95,7 @@ func (r *trpRemains) drain(now monotime.Time) {
 
 // over ends what drain has found to be at its end.
 func (r *trpRemains) over() {
-	r.eng.timers.remove(&r.Conn)
+	r.eng.timers.remove(&r.alarm)
 	if r.listener != nil {
 		r.listener.forget(r.conn)
 	}

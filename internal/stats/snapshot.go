@@ -10,9 +10,13 @@ type Counter struct {
 
 // Device is one open device of a process.
 type Device struct {
-	Name     string    `json:"name"`
-	Kind     string    `json:"kind"`
-	NetDev   string    `json:"netdev,omitempty"`
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`
+	NetDev string `json:"netdev,omitempty"`
+	// GUID and Active are of a link of windows, where only the process that has it
+	// open knows whether its port is active.
+	GUID     uint64    `json:"guid,omitempty"`
+	Active   bool      `json:"active,omitempty"`
 	Counters []Counter `json:"counters"`
 }
 

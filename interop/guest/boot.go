@@ -4,7 +4,9 @@ package guest
 
 import (
 	_ "embed"
+	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -39,6 +41,7 @@ type Guest struct {
 	console string // file
 	process *os.Process
 	ended   chan struct{} // closed when its kernel has stopped
+	boots   int
 }
 
 // Boot boots a guest of each kind and returns when all can be used. They are
@@ -49,7 +52,7 @@ func (l *LAN) Boot(kinds ...Kind) []*Guest {
 	var guests []*Guest
 	for _, kind := range kinds {
 		l.guests++
-		g := &Guest{kind: kind, n: l.guests, lan: l}
+		g := &Guest{kind: kind, n: l.guests, lan: l, boots: 1}
 		g.console = filepath.Join(l.dir, g.Name()+".console")
 		g.start(kind.kernel())
 		guests = append(guests, g)
@@ -184,22 +187,62 @@ func (g *Guest) command(kernel, control string) *exec.Cmd {
 		cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm") // the guest's memory
 		return cmd
 	}
+	// On a busy machine the kernel may find that its timer does not tick, and panic:
+	// no_timer_check, and no remapped interrupts.
 	args := []string{
 		"-M", "q35", "-accel", accelerator(), "-cpu", "max", "-smp", "2", "-m", fmt.Sprint(memoryMiB),
-		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
+		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio", "-qmp", "unix:" + g.monitor() + ",server=on,wait=off",
 		"-kernel", kernel + "/vmlinux", "-initrd", kernel + "/initrd",
-		"-append", "console=ttyS0 quiet nokaslr mitigations=off panic=-1 " + environment,
+		"-append", "console=ttyS0 quiet nokaslr mitigations=off intel_iommu=on no_timer_check panic=-1 " + environment,
 		"-netdev", "tap,id=lan,ifname=" + g.Tap() + ",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=lan,romfile=,mac=" + mac(0x77),
 		"-netdev", "tap,id=control,ifname=" + control + ",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=control,romfile=,mac=" + mac(0x78),
 		"-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap",
 	}
-	if n := g.lan.sharedBytes; n > 0 {
+	switch n := g.lan.sharedBytes; {
+	case g.lan.doorbell:
+		args = append(args, "-device", "intel-iommu,intremap=off", "-chardev", "socket,id=doorbell,path="+g.lan.doorbellSocket(),
+			"-device", "ivshmem-doorbell,chardev=doorbell,vectors=1")
+	case n > 0:
 		args = append(args, "-object", fmt.Sprintf("memory-backend-file,id=shared,share=on,mem-path=%s/shared,size=%d", g.lan.dir, n),
 			"-device", "ivshmem-plain,memdev=shared")
 	}
 	return exec.Command("qemu-system-x86_64", args...)
+}
+
+func (g *Guest) monitor() string { return filepath.Join(g.lan.dir, g.Name()+".monitor") }
+
+// Reset resets a Debian guest as its button does, and returns when it can be used
+// again. What was started in it never ends.
+func (g *Guest) Reset() {
+	t := g.lan.t
+	t.Helper()
+	conn, err := net.Dial("unix", g.monitor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := json.NewDecoder(conn)
+	// A panic ends QEMU, which else takes a reset for one.
+	for _, command := range []string{
+		`{"execute": "qmp_capabilities"}`,
+		`{"execute": "set-action", "arguments": {"reboot": "reset"}}`,
+		`{"execute": "system_reset"}`,
+	} {
+		if _, err := conn.Write([]byte(command)); err != nil {
+			t.Fatal(err)
+		}
+		for answered := false; !answered; { // others are a greeting and events
+			var answer struct{ Return, Error json.RawMessage }
+			if err := answers.Decode(&answer); err != nil || answer.Error != nil {
+				t.Fatalf("%s: %v %s", command, err, answer.Error)
+			}
+			answered = answer.Return != nil
+		}
+	}
+	g.boots++
+	g.awaitReady(time.Now().Add(bootTimeout))
 }
 
 // Kill stops the guest as a power cut does.
@@ -227,7 +270,7 @@ func accelerator() string {
 
 func (g *Guest) awaitReady(deadline time.Time) {
 	g.lan.t.Helper()
-	for !strings.Contains(g.consoleText(), readyMark) {
+	for strings.Count(g.consoleText(), readyMark) < g.boots {
 		select {
 		case <-g.ended:
 			g.lan.t.Fatalf("%s of kind %s ended instead of coming up", g.Name(), g.kind)

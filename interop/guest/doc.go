@@ -21,6 +21,8 @@
 // There are two kinds of guest, made once into a cache by ../kernel/build: UML,
 // up in a third of a second without KVM, and Debian, Debian's kernel in QEMU.
 // A UML guest has one CPU: never compare its speed with anything but itself.
+// Debian guests can have a PCI device whose memory they share, ivshmem, with a
+// doorbell or without.
 //
 // The package must not know what is tested on it; it knows no RDMA beyond
 // creating rxe0.

@@ -20,12 +20,23 @@ type LAN struct {
 	guests int
 
 	sharedBytes int // 0: no memory in common
+	doorbell    bool
 }
 
 // Share gives all guests of kind Debian that boot from now on a PCI device,
 // QEMU's ivshmem, whose BAR is memory that they have in common: n bytes, a
 // power of two.
 func (l *LAN) Share(n int) { l.sharedBytes = n }
+
+// ShareWithDoorbell is Share with ivshmem's doorbell: guests can interrupt each
+// other, and have an IOMMU, without which there is no VFIO.
+func (l *LAN) ShareWithDoorbell(n int) {
+	l.Share(n)
+	l.doorbell = true
+	serveIVSHMEM(l.t, l.doorbellSocket(), n)
+}
+
+func (l *LAN) doorbellSocket() string { return l.dir + "/ivshmem" }
 
 // bridge is the test process's interface on the LAN.
 const bridge = "br0"

@@ -1,3 +1,5 @@
-// Package ivshmem tests the windows of an NTB link in the BAR of a PCI device
-// that two guests share.
+// Package ivshmem tests links of windows in the BAR of a PCI device that two
+// guests share, with its doorbell and without: the link by itself, verbs and
+// the connection manager over it, and guests that are reset and replaced in the
+// middle of transfers.
 package ivshmem

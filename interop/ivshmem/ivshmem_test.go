@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,18 +17,30 @@ import (
 // program is the test binary of package bridge, which is a peer in itself.
 var program = filepath.Join(os.TempDir(), fmt.Sprintf("verbena-bridge-%d.test", os.Getuid()))
 
+// command is verbena.
+var command = filepath.Join(os.TempDir(), fmt.Sprintf("verbena-ivshmem-%d", os.Getuid()))
+
 func TestMain(m *testing.M) {
+	workFirst()
 	if !guest.Inside() {
-		if out, err := exec.Command("go", "test", "-c", "-o", program, "verbena/internal/osio/bridge").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "ivshmem: %v\n%s", err, out)
-			os.Exit(1)
-		}
+		build("test", "-c", "-o", program, "verbena/internal/osio/bridge")
+		build("build", "-o", command, "verbena/cmd/verbena")
 	}
 	status := guest.Main(m, guest.Debian)
 	if !guest.Inside() {
 		os.Remove(program)
+		os.Remove(command)
 	}
 	os.Exit(status)
+}
+
+func build(args ...string) {
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "ivshmem: %v\n%s", err, out)
+		os.Exit(1)
+	}
 }
 
 const (
@@ -38,6 +51,14 @@ const (
 // resource finds the BAR of the shared memory: vendor and device are QEMU's.
 const resource = `for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)$(cat $d/device)" = 0x1af40x1110 ] && bar=$d/resource2; done; `
 
+// bound finds the device and gives it to user space. Interrupts are not
+// remapped by this IOMMU.
+const bound = `for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)$(cat $d/device)" = 0x1af40x1110 ] && device=${d##*/}; done
+echo 1 >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts
+echo vfio-pci >/sys/bus/pci/devices/$device/driver_override
+echo $device >/sys/bus/pci/drivers_probe
+`
+
 // Two guests, one of which is killed in the middle of a transfer and replaced
 // by another: every byte is read back and compared, atomics count, and the
 // survivor goes on with the new one.
@@ -46,14 +67,47 @@ func TestGuestsShareABAR(t *testing.T) {
 	lan.Share(sharedBytes)
 	guests := lan.Boot(guest.Debian, guest.Debian)
 	serve := func(g *guest.Guest) *guest.Command {
-		return guest.Start(t, g, limit, resource+"VERBENA_BRIDGE_SERVER=map:$bar exec "+program)
+		return guest.Start(t, g, limit, resource+"VERBENA_BRIDGE_SERVER=map:1:$bar exec "+program)
 	}
 	serve(guests[1])
-	client := guest.Start(t, guests[0], limit, resource+"VERBENA_BRIDGE_PEER=map:$bar exec "+program+" -test.v -test.run TestPeer")
+	client := guest.Start(t, guests[0], limit, resource+"VERBENA_BRIDGE_PEER=map:0:$bar exec "+program+" -test.v -test.run TestPeer")
 	client.Expect(`\b300 rounds`)
 	guests[1].Kill()
 	client.Expect(`lost the peer`)
 	serve(lan.Boot(guest.Debian)[0])
+	client.Expect(`\b600 rounds`)
+	t.Log(client.Succeed())
+}
+
+// Two guests that sleep, and wake each other by the doorbell of the device.
+func TestGuestsWakeEachOther(t *testing.T) {
+	lan := guest.NewLAN(t, 1500)
+	lan.ShareWithDoorbell(sharedBytes)
+	guests := lan.Boot(guest.Debian, guest.Debian)
+	serve := func(g *guest.Guest) {
+		guest.Start(t, g, limit, bound+"VERBENA_BRIDGE_SERVER=pci:1:$device exec "+program)
+	}
+	serve(guests[1])
+	sleepers := guest.Start(t, guests[0], limit, bound+"VERBENA_BRIDGE_SLEEPERS=pci:0:$device exec "+program+" -test.v -test.run TestSleepers")
+	rung := sleepers.Expect(`(?m)^ *\d+: +(\d+) +(\d+) .*vfio-msix`)
+	sleepers.Succeed()
+	var n int
+	for _, s := range rung[1:] { // of each CPU
+		i, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += i
+	}
+	t.Log(sleepers.Output())
+	if n < 100 {
+		t.Errorf("100 answers came with %d interrupts", n)
+	}
+	client := guest.Start(t, guests[0], limit, bound+"VERBENA_BRIDGE_PEER=pci:0:$device exec "+program+" -test.v -test.run TestPeer")
+	client.Expect(`\b300 rounds`)
+	guests[1].Kill()
+	client.Expect(`lost the peer`)
+	serve(lan.Boot(guest.Debian)[0]) // which has another number
 	client.Expect(`\b600 rounds`)
 	t.Log(client.Succeed())
 }

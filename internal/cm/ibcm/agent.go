@@ -46,6 +46,8 @@ type Agent struct {
 	bySIDR    map[sidrKey]*conn   // to know a duplicate SIDR_REQ
 	services  map[cm.ServiceID][]*listener
 	listeners map[ListenerID]*listener
+	lately    map[cm.ServiceID]monotime.Time // when the last listener ended
+	early     []early
 	halfOpen  int
 	pending   int
 	timers    timerHeap
@@ -85,7 +87,7 @@ func New(cfg Config) *Agent {
 	return &Agent{
 		Config: cfg, conns: map[ConnID]*conn{}, byLocal: map[uint32]*conn{}, byRemote: map[remoteKey]*conn{},
 		byQPN: map[remoteQPN]*conn{}, bySIDR: map[sidrKey]*conn{}, services: map[cm.ServiceID][]*listener{},
-		listeners: map[ListenerID]*listener{},
+		listeners: map[ListenerID]*listener{}, lately: map[cm.ServiceID]monotime.Time{},
 	}
 }
 
@@ -147,6 +149,7 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 
 // HandleTimeout acts on timers that have come due.
 func (a *Agent) HandleTimeout(now monotime.Time) {
+	a.handleEarly(now)
 	for {
 		c := a.timers.first()
 		if c == nil || now.Before(c.deadline) {
@@ -209,14 +212,15 @@ func (a *Agent) Repeat() {
 
 // NextTimeout returns when HandleTimeout is due, false if no timer runs.
 func (a *Agent) NextTimeout() (monotime.Time, bool) {
+	next := a.nextEarly()
 	if c := a.timers.first(); c != nil {
-		return c.deadline, true
+		next = min(next, c.deadline)
 	}
-	return monotime.Never, false
+	return next, next != monotime.Never
 }
 
 // Pending returns the number of connections with something to be sent again,
-// answered or released. With none the Agent may be given up: what is left only
+// answered or released, and of requests that wait for a listener. With none the Agent may be given up: what is left only
 // remembers, to answer duplicates, and Refuse does that well enough.
 func (a *Agent) Pending() int { return a.pending }
 

@@ -29,10 +29,12 @@ const (
 	DuplicateDREQ // likewise
 	StaleRejected // REQ or REP of a peer that has forgotten its old connection
 	NoListener    // REQ or SIDR_REQ for a service nobody offers
+	EarlyREQ      // came between two listeners of its service, and waits
 	BacklogFull   // dropped, the peer tries again
 	ConnsFull     // dropped: MaxConns or MaxHalfOpen
 	LAPRefused    // alternate paths are not supported
 	TimedOut      // all retries used up
+	PathLost      // connections that ended because their path did
 	numCounters
 )
 
@@ -40,7 +42,7 @@ var counterNames = [numCounters]string{
 	"received", "sent", "retried", "dropped_output_full", "malformed_length", "malformed_class", "malformed_version",
 	"malformed_method", "malformed_attribute", "bad_source", "bad_comm_id", "bad_qpn", "bad_gid", "bad_mtu",
 	"bad_transport", "bad_pkey", "unknown_conn", "ignored_state", "duplicate_req", "duplicate_rep", "duplicate_dreq",
-	"stale_rejected", "no_listener", "backlog_full", "conns_full", "lap_refused", "timed_out",
+	"stale_rejected", "no_listener", "early_req", "backlog_full", "conns_full", "lap_refused", "timed_out", "path_lost",
 }
 
 func (c Counter) String() string {

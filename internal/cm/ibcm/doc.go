@@ -20,7 +20,8 @@
 // Either side may do what the other does from Established on. A message that is
 // not answered is sent again after its response time-out, at most MaxCMRetries
 // times. Datagram services have no connection: SIDR_REQ asks and SIDR_REP
-// answers with a queue pair number and Q_Key.
+// answers with a queue pair number and Q_Key. Where the caller learns that a path
+// is lost, Lose ends what is on it without waiting.
 //
 // Private data are delivered as they lie in the message, padded with zeros; the
 // IP addressing header in front of them is the business of package rdmacm.

@@ -38,6 +38,7 @@ func (a *Agent) Listen(service cm.ServiceID, addr netip.Addr, backlog int) (List
 	l.id = ListenerID(a.lastID)
 	a.listeners[l.id] = l
 	a.services[service] = append(a.services[service], l)
+	a.listens(service)
 	return l.id, nil
 }
 
@@ -63,13 +64,15 @@ func (a *Agent) match(service cm.ServiceID, addr netip.Addr) *listener {
 }
 
 // CloseListener takes no more requests. Those whose event was not polled yet
-// are rejected; the others go on.
+// are rejected; the others go on. Requests that come soon after wait a moment for
+// the next listener of the service id.
 func (a *Agent) CloseListener(now monotime.Time, id ListenerID) error {
 	l := a.listeners[id]
 	if l == nil {
 		return ErrUnknown
 	}
 	delete(a.listeners, id)
+	a.ended(now, l.service)
 	all := a.services[l.service]
 	for i := range all {
 		if all[i] == l {

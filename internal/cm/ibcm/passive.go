@@ -23,6 +23,10 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ) {
 		return
 	}
 	l := a.match(m.ServiceID, path.Local)
+	if l == nil && a.tooEarly(now, path, tid, m) {
+		a.count[EarlyREQ]++
+		return
+	}
 	if l == nil {
 		a.count[NoListener]++
 		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: cm.RejInvalidServiceID})

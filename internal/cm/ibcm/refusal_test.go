@@ -58,6 +58,43 @@ func TestNoListenerIsRejectedAtOnce(t *testing.T) {
 	w.server.wantCount(NoListener, 1)
 }
 
+// perftest -R listens again for its second connection, while its client asks
+// already.
+func TestRequestBetweenTwoListenersWaits(t *testing.T) {
+	w := newWorld(t)
+	w.server.must(w.server.CloseListener(w.now, w.listen()))
+	w.connect()
+	w.run(400 * monotime.Millisecond)
+	w.client.wantEvents()
+	w.listen()
+	w.run(10 * monotime.Millisecond)
+	w.server.wantEvents(EventRequest, EventEstablished)
+	w.server.wantCount(EarlyREQ, 1)
+	w.server.wantCount(NoListener, 0)
+}
+
+func TestRequestWithoutANextListenerIsRejected(t *testing.T) {
+	w := newWorld(t)
+	w.server.must(w.server.CloseListener(w.now, w.listen()))
+	w.connect()
+	w.run(patience + 10*monotime.Millisecond)
+	w.client.wantEvents(EventRejected)
+	w.server.wantCount(NoListener, 1)
+	if w.server.Pending() != 0 {
+		t.Errorf("%d requests are pending", w.server.Pending())
+	}
+}
+
+// What ended long ago is not expected back.
+func TestRequestLongAfterAListenerIsRejectedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.server.must(w.server.CloseListener(w.now, w.listen()))
+	w.run(relistens + monotime.Millisecond)
+	w.connect()
+	w.run(monotime.Millisecond)
+	w.client.wantEvents(EventRejected)
+}
+
 func TestActiveSideRejectsAREP(t *testing.T) {
 	w := newWorld(t)
 	w.listen()

@@ -25,7 +25,7 @@ const (
 	RepRcvd
 	// MRARepSent: as RepRcvd, and the peer was asked for patience.
 	MRARepSent
-	// Established: data may flow; left by DREQ from either side.
+	// Established: data may flow; left by DREQ from either side, or by Lose.
 	Established
 	// DreqSent: DREQ is out and repeated; left by DREP, DREQ or the last retry.
 	DreqSent
@@ -85,7 +85,7 @@ var allowed = [numStates]stateSet{
 	MRARepRcvd:   setOf(MRARepRcvd, Established, Timewait, Rejected, Closed),
 	RepRcvd:      setOf(MRARepSent, Established, Timewait),
 	MRARepSent:   setOf(MRARepSent, Established, Timewait),
-	Established:  setOf(DreqSent, DreqRcvd),
+	Established:  setOf(DreqSent, DreqRcvd, Timewait),
 	DreqSent:     setOf(Timewait),
 	DreqRcvd:     setOf(Timewait),
 	Timewait:     setOf(Closed),

@@ -11,6 +11,14 @@ import (
 // an accepted peer takes to speak: as long as a Reply may take.
 const connectWait = 20 * monotime.Second
 
+// A peer that refuses the TCP connection is asked again for a while: a program
+// that takes one connection after the other may be without a listener between
+// two, as perftest -R is, or tell its port before it listens, as qperf does.
+const (
+	refusedPatience = 500 * monotime.Millisecond
+	refusedWait     = 10 * monotime.Millisecond
+)
+
 // Want is what is to become of the stream.
 type Want uint8
 
@@ -19,7 +27,7 @@ const (
 	KeepOpen   Want = iota
 	WantShut        // close it in order once all output is written
 	WantAbort       // close it now
-	WantRedial      // close it, and open another one to the peer: HandleConnected follows
+	WantRedial      // close it, and open another one to the peer: HandleRedial, HandleConnected follow
 )
 
 // Conn is one connection.
@@ -31,6 +39,8 @@ type Conn struct {
 	mpa       *mpa.Conn // once there is a stream
 	early     []byte    // FPDUs that came with the Reply
 	deadline  monotime.Time
+	patient   monotime.Time // until when a refused connection is tried again
+	again     monotime.Time // when it is
 	want      Want
 	handed    bool // the stream is the queue pair's
 	abandoned bool // nobody is told of it any more
@@ -57,7 +67,10 @@ func Dial(now monotime.Time, o mpa.Options, count *Counters) (*Conn, error) {
 		return nil, err
 	}
 	count[Dialed]++
-	return &Conn{opt: o, count: count, state: Connecting, deadline: now.Add(connectWait)}, nil
+	return &Conn{
+		opt: o, count: count, state: Connecting, deadline: now.Add(connectWait),
+		patient: now.Add(refusedPatience), again: monotime.Never,
+	}, nil
 }
 
 // State returns the state.
@@ -72,7 +85,6 @@ func (c *Conn) HandleConnected(now monotime.Time) {
 	if c.state != Connecting {
 		return // closed meanwhile
 	}
-	c.want = KeepOpen
 	c.mpa, _ = mpa.NewInitiator(now, c.opt) // Dial has tried the options
 	c.deadline = monotime.Never
 	c.setState(Requesting)
@@ -98,15 +110,29 @@ func (c *Conn) HandleInput(now monotime.Time, b []byte) {
 // HandleClose tells that the stream has ended or broken before HandOver, or
 // could not be opened: f says how.
 func (c *Conn) HandleClose(now monotime.Time, f Fault) {
-	if c.state != Closed && !c.handed {
+	switch {
+	case c.state == Closed || c.handed:
+	case c.state == Connecting && f == FaultRefused && now.Before(c.patient):
+		c.again = now.Add(refusedWait)
+	default:
 		c.close(f, WantAbort)
+	}
+}
+
+// HandleRedial tells that another stream is being opened, as WantRedial wants it.
+func (c *Conn) HandleRedial() {
+	if c.want == WantRedial {
+		c.want = KeepOpen
 	}
 }
 
 // NextTimeout returns when HandleTimeout is due.
 func (c *Conn) NextTimeout() monotime.Time {
-	if c.mpa == nil || c.state == Closed {
+	switch {
+	case c.state == Closed:
 		return c.deadline
+	case c.mpa == nil:
+		return min(c.deadline, c.again)
 	}
 	return min(c.deadline, c.mpa.NextTimeout())
 }
@@ -123,6 +149,12 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 	if c.mpa != nil {
 		c.mpa.HandleTimeout(now)
 		c.settle(now)
+		return
+	}
+	if !now.Before(c.again) {
+		c.again = monotime.Never
+		c.count[Redialed]++
+		c.want = WantRedial
 	}
 }
 

@@ -134,6 +134,7 @@ func TestPeerOfRevision1IsAskedAgain(t *testing.T) {
 			if p.a.Want() != WantRedial {
 				t.Fatalf("wants %v", p.a.Want())
 			}
+			p.a.HandleRedial()
 			p.a.HandleConnected(p.now)
 			req, _ := p.a.PollOutput()
 			f, _, ok := wire.ParseMPAFrame(req)
@@ -153,6 +154,32 @@ func TestPeerOfRevision1IsAskedAgain(t *testing.T) {
 	}
 }
 
+// Nobody listens yet: the peer is asked again until it does, or for half a second.
+func TestRefusedPeerIsAskedAgain(t *testing.T) {
+	p := dial(t, someEnd)
+	for range 3 {
+		p.a.HandleClose(p.now, FaultRefused)
+		p.wantState(p.a, Connecting)
+		p.wantNoEvent(p.a)
+		if p.a.Want() != KeepOpen {
+			t.Fatalf("wants %v at once", p.a.Want())
+		}
+		if p.now = p.now.Add(refusedWait); p.a.NextTimeout() != p.now {
+			t.Fatalf("waits until %v", p.a.NextTimeout())
+		}
+		p.a.HandleTimeout(p.now)
+		if p.a.Want() != WantRedial {
+			t.Fatalf("wants %v", p.a.Want())
+		}
+		p.a.HandleRedial()
+	}
+	p.a.HandleConnected(p.now)
+	p.wantState(p.a, Requesting)
+	if p.countA[Redialed] != 3 {
+		t.Errorf("counted %v", p.countA)
+	}
+}
+
 func TestFaultsOfTheActiveEnd(t *testing.T) {
 	reply := wire.MPAFrame{Reply: true, Revision: 2, IsEnhanced: true, Enhanced: wire.Enhanced{IRD: 4, ORD: 1, PeerToPeer: true, WriteRTR: true}}
 	greedy, mute := reply, reply
@@ -165,7 +192,7 @@ func TestFaultsOfTheActiveEnd(t *testing.T) {
 		want   Want
 		output bool // a Terminate tells the peer
 	}{
-		{"nobody listens", func(p *pair) { p.a.HandleClose(p.now, FaultRefused) }, FaultRefused, WantAbort, false},
+		{"nobody listens", func(p *pair) { p.a.HandleClose(p.now.Add(refusedPatience), FaultRefused) }, FaultRefused, WantAbort, false},
 		{"no route", func(p *pair) { p.a.HandleClose(p.now, FaultUnreachable) }, FaultUnreachable, WantAbort, false},
 		{"SYN unanswered", func(p *pair) { p.pass(p.a) }, FaultTimeout, WantAbort, false},
 		{"Request unanswered", func(p *pair) { p.up(); p.pass(p.a) }, FaultTimeout, WantShut, false},

@@ -6,7 +6,7 @@ type Counter uint8
 // Counters. Those that are not named here are one for each Fault, behind them.
 const (
 	Dialed       Counter = iota // streams asked for
-	Redialed                    // of them, with MPA revision 1 after 2
+	Redialed                    // of them, for peers that refused the stream, or knew MPA revision 1 only
 	Taken                       // streams that came to a listener
 	Requests                    // that came with them
 	HeldBack                    // of them, because the backlog was full

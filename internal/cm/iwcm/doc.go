@@ -23,8 +23,8 @@
 // From HandOver on the stream is the queue pair's, which tells by HandleReady
 // and HandleEnd. There is no time-wait: TCP has its own.
 //
-// A peer that speaks revision 1 only is asked again with it, on a new stream:
-// Next says WantRedial.
+// A peer that speaks revision 1 only is asked again with it, on a new stream, and
+// one that refuses the stream is asked again for a while: Want says WantRedial.
 //
 // A Listener bounds what peers may make it hold. Connections that have not sent
 // their Request are at most maxAwaiting: the oldest gives way. Requests that the

@@ -130,6 +130,18 @@ func TestEchoesControlFlagA(t *testing.T) {
 	}
 }
 
+// TestReplyThatRepeatsTheRequest: siw answers with the flags that it was asked
+// with, a reserved bit among them, and has no extensions.
+func TestReplyThatRepeatsTheRequest(t *testing.T) {
+	a, _ := NewInitiator(0, Options{CRC: true, Extensions: true, IRD: 4, ORD: 4, RTR: RTRs(RTRRead)})
+	f, _ := a.PollOutput()
+	copy(f, wire.MPAFrame{Reply: true, Revision: 2}.Append(nil)[:16])
+	a.HandleInput(f)
+	if s := a.Settled(); a.State() != StateReady || s.Extensions || !s.CRC || s.RTR != RTRRead {
+		t.Errorf("%v %+v", a.State(), s)
+	}
+}
+
 // TestSendsWhatTheResponderChose: not what it would have preferred itself
 // (zrlio/softiwarp#20), and one kind where a careless responder names several
 // (#17).

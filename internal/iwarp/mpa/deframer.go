@@ -33,6 +33,7 @@ type Deframer struct {
 	n      int    // ULPDU length
 	left   int    // bytes of the phase to come
 	sum    uint32
+	unsure bool    // not all of the FPDU is in sum: it was placed in memory that has gone
 	marked bool    // the FPDU to come began with a marker, which is in sum
 	field  [4]byte // the marker, length or CRC being gathered
 	have   int
@@ -112,7 +113,8 @@ func (d *Deframer) Run() int {
 }
 
 // Placed tells that n bytes of the run were read into the pieces of memory at
-// the front of where. It reports false if that memory is not mapped any more.
+// the front of where. It reports false if that memory is not mapped any more: the
+// caller, who refuses such a segment, hears of the FPDU's end, whatever its CRC.
 func (d *Deframer) Placed(where [][]byte, n int) (ok bool) {
 	ok = true
 	for left, i := n, 0; d.CRC && left > 0; i++ {
@@ -122,6 +124,7 @@ func (d *Deframer) Placed(where [][]byte, n int) (ok bool) {
 		ok = ok && good
 		left -= len(p)
 	}
+	d.unsure = d.unsure || !ok
 	d.advance(n)
 	return ok
 }
@@ -163,7 +166,7 @@ func (d *Deframer) beginULPDU() {
 	if !d.marked {
 		d.sum = 0
 	}
-	d.marked, d.start = false, d.pos
+	d.marked, d.unsure, d.start = false, false, d.pos
 	d.n, _, _ = wire.ParseLength(d.field[:])
 	d.sum = wire.UpdateCRC(d.sum, d.field[:wire.LengthBytes])
 	d.pos, d.have = d.pos+wire.LengthBytes, 0
@@ -186,7 +189,7 @@ func (d *Deframer) advance(n int) {
 func (d *Deframer) end() Event {
 	sum, _, _ := wire.ParseCRC(d.field[:])
 	d.pos, d.have = d.pos+wire.CRCBytes, 0
-	if d.CRC && sum != d.sum {
+	if d.CRC && sum != d.sum && !d.unsure {
 		d.phase = dead
 		return BadCRC
 	}

@@ -25,7 +25,11 @@ import (
 // and atomics as the two ends have said.
 //
 // Segments that arrive before their turn are held back in copies, so that the
-// queue pair takes them in order. A WRITE or SEND is complete when the peer's
+// queue pair takes them in order. RFC 5041 would let tagged ones be placed at
+// once. But what is repeated of one WRITE would then land on top of a later one to
+// the same place, whose message completes torn (urdma warns of that); and a key
+// would be looked at before the message that invalidates it has taken effect. The
+// copies are of what is in flight behind a loss, and bounded. A WRITE or SEND is complete when the peer's
 // queue pair has it; until then its memory is read again if something is lost.
 type Association struct {
 	*QP
@@ -48,10 +52,10 @@ func NewAssociation(c qp.Config) *Association {
 	return a
 }
 
-// urdmaSettings are those of all associations: neither end has to speak first,
-// as TRP's own set-up is confirmed.
+// urdmaSettings are those of all associations until the peer is known: neither
+// end has to speak first, as TRP's own set-up is confirmed.
 func urdmaSettings(maxSegment int) Settings {
-	return Settings{MaxSegment: min(maxSegment, trp.MaxSegmentBytes), Initiator: true, Extensions: true, Urdma: true}
+	return Settings{MaxSegment: min(maxSegment, trp.MaxSegmentBytes), Initiator: true, Urdma: true}
 }
 
 // Dial asks a server for an association. maxSegment is the longest DDP segment
@@ -109,6 +113,7 @@ func (a *Association) begin(now monotime.Time) {
 		a.conn.Abort(now)
 		return
 	}
+	a.settings.Extensions = a.conn.Telling() // urdma has no immediate data
 	a.Start(a.settings)
 	remote := a.conn.Remote()
 	attr := a.Attr
@@ -183,6 +188,16 @@ func (a *Association) HandleInput(now monotime.Time, from netip.AddrPort, datagr
 	}
 	a.conn.HandleInput(now, from, datagram)
 	a.settle(now)
+}
+
+// HandleRefused takes note that the network says that nobody has a port that a
+// datagram went to.
+func (a *Association) HandleRefused(now monotime.Time, at netip.AddrPort) {
+	a.now = now
+	if a.conn != nil {
+		a.conn.HandleRefused(now, at)
+		a.settle(now)
+	}
 }
 
 // HandleTimeout acts on timers that have come due.
@@ -276,7 +291,7 @@ func (a *Association) over(now monotime.Time, r trp.Reason) {
 	switch r {
 	case trp.LocalClose, trp.PeerClose:
 		a.HandleClose(now, false)
-	case trp.Timeout:
+	case trp.Timeout, trp.Refused:
 		a.HandleSilence(now)
 	case trp.BadMemory:
 		a.HandleFault(now)
@@ -324,7 +339,7 @@ func wantsReceive(segment []byte) bool {
 
 func (s segments) HandleInOrder(now monotime.Time, next uint64) { s.order.HandleInOrder(now, next) }
 
-func (s segments) HandleAcked(now monotime.Time, next uint64) { s.HandleWritten(now, next) }
+func (s segments) HandleAcked(now monotime.Time, next uint64) { s.order.HandleAcked(now, next) }
 
 // sequence is what stands above the order of segments.
 type sequence struct{ *Association }

@@ -229,6 +229,34 @@ func TestAssociationOnTheWire(t *testing.T) {
 	})
 }
 
+// TestAssociationWithUrdma: a peer that does not tell its window has atomics and no
+// immediate data.
+func TestAssociationWithUrdma(t *testing.T) {
+	o := defaults()
+	b := newPeer(t, "bb", serverAt, o)
+	l, err := trp.NewListener(trp.Config{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := wiretrp.Packet{Header: wiretrp.Header{Opcode: wiretrp.Request}, Setup: wiretrp.Setup{IRD: 4, ORD: 4}}
+	c, _ := l.HandleInput(0, clientAt, request.Append(nil))
+	b.modify(o, ib.QPInit)
+	if err := b.a.Accept(0, c, wiretrp.Setup{IRD: 4, ORD: 4}, segmentBytes); err != nil {
+		t.Fatal(err)
+	}
+	b.pump()
+	b.wantLink("urdma's client cannot tell", trp.EventEstablished, 0)
+	b.out = nil
+	b.do(b.fadd(0, b.end, 0, 1), queue.SendWQE{Opcode: ib.WRRDMAWriteWithImm})
+	if len(b.out) != 1 || !bytes.HasPrefix(b.out[0][10:], []byte{0x41, 0x4a}) {
+		t.Fatalf("sends %x, want an atomic request and no immediate data", b.out)
+	}
+	b.out = nil
+	b.a.HandleInput(b.now, clientAt, fromHex(t, "00000000 00000001 0000"+"414b"+"00000000"+"00000003"+"00000001"+"00000000"+"00000000"+"0000000000000009"))
+	b.wantWC("the atomic", 1, ib.WCSuccess)
+	b.wantWC("what urdma does not have", 2, ib.WCLocQPOpErr)
+}
+
 func (p *peer) wantOut(want []string) {
 	p.t.Helper()
 	if len(p.out) != len(want) {

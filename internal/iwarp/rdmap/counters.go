@@ -21,13 +21,14 @@ const (
 	MalformedSegment // shorter than its headers, or of a form its opcode does not have
 	DroppedState     // segments that came when the queue pair did not take any
 	PlacedDirect     // payload bytes read straight into their place
+	Nudges           // WRITEs of no bytes that have a peer look again
 	NumCounters
 )
 
 var counterNames = [NumCounters]string{
 	"sent_segments", "sent_bytes", "rcvd_segments", "rcvd_bytes", "rdma_sends", "rdma_recvs", "sent_reads", "rcvd_reads",
 	"sent_terminate", "rcvd_terminate", "rcvd_terminate_swapped", "mpa_crc_errors", "mpa_marker_errors", "malformed_segment",
-	"dropped_state", "placed_direct_bytes",
+	"dropped_state", "placed_direct_bytes", "sent_nudges",
 }
 
 func (c Counter) String() string { return counterNames[c] }

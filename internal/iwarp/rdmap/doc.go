@@ -38,5 +38,8 @@
 // STag 0 is never sent: where none is needed 1 stands for it, as some hardware
 // takes 0 for special even in messages of no bytes.
 //
+// siw as a responder may overlook the first message until more comes; a WRITE of
+// no bytes is sent where a foreign peer does not answer (nudge).
+//
 // Spec: RFC 5040, RFC 5041, RFC 7306; RFC 6581, 9 (ready-to-receive).
 package rdmap

@@ -2,10 +2,12 @@ package rdmap
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"verbena/ib"
 	"verbena/internal/iwarp/mpa"
+	"verbena/internal/monotime"
 	"verbena/internal/queue"
 	wire "verbena/internal/wire/iwarp"
 )
@@ -147,4 +149,90 @@ func TestNothingFollowsAReadyToReceiveREAD(t *testing.T) {
 	carry(a, b)
 	b.wantRecv("the SEND behind the answer", 9, ib.WCSuccess)
 	a.wantWC("the SEND", 1, ib.WCSuccess)
+}
+
+// TestNudge has a peer overlook the first message until more comes, as siw does
+// with what arrives before its socket has been told to look. The initiator sends
+// more, of no meaning, until the peer has said something.
+func TestNudge(t *testing.T) {
+	for _, k := range []mpa.RTR{mpa.RTRNone, mpa.RTRWrite, mpa.RTRRead} {
+		foreign := func(o *options) { o.rtr, o.extensions = k, false }
+		a, b := pair(t, foreign)
+		if a.s.NextTimeout() != monotime.Never {
+			t.Errorf("%v: nothing was said, nothing is overlooked", k)
+		}
+		a.post(a.read(0, 100, b, 5000))
+		first := len(a.out)
+		for i := range maxNudges {
+			due := a.now.Add(nudgeWait << i)
+			if got := a.s.NextTimeout(); got != due {
+				t.Fatalf("%v: nudge %d is due after %v, want %v", k, i, got.Sub(a.now), due.Sub(a.now))
+			}
+			a.now = due.Add(-1)
+			a.s.HandleTimeout(a.now)
+			a.pump()
+			if n := len(a.out); n != first+i*wire.FPDUBytes(wire.TaggedBytes) {
+				t.Fatalf("%v: nudge %d came early", k, i)
+			}
+			a.now = due
+			a.s.HandleTimeout(a.now)
+			a.pump()
+		}
+		if a.s.NextTimeout() != monotime.Never {
+			t.Errorf("%v: it goes on for ever", k)
+		}
+		all := ulpdus(t, a.out, true)
+		for _, u := range all[len(all)-maxNudges:] {
+			if h, payload, _ := wire.ParseHeader(u); h.Opcode != wire.RDMAWrite || !h.Last || h.STag != zeroSTag || len(payload) != 0 {
+				t.Errorf("%v: a nudge is %v of %d bytes", k, h, len(payload))
+			}
+		}
+		carry(a, b)
+		a.wantWC("the READ, once the peer looks", 1, ib.WCSuccess)
+		b.wantQuiet("nudges mean nothing")
+
+		// One that has answered is not nudged, nor is our own kind.
+		a, b = pair(t, foreign)
+		a.post(a.read(0, 100, b, 5000))
+		carry(a, b)
+		c, _ := pair(t, func(o *options) { o.rtr = k })
+		c.post(c.send(0, 100))
+		for _, e := range []*end{a, c} {
+			if e.s.NextTimeout() != monotime.Never {
+				t.Errorf("%v: a nudge of who need not be", k)
+			}
+		}
+	}
+}
+
+// TestNudgeKeepsOffMessages: it waits for the end of a message that is begun, and
+// is of no use on a stream that is over.
+func TestNudgeKeepsOffMessages(t *testing.T) {
+	a, _ := pair(t, func(o *options) { o.extensions = false })
+	a.nothing = true
+	a.post(a.send(0, 1<<20-1))
+	if !a.s.PollOutput(a.now, a.burst) {
+		t.Fatal("nothing is sent")
+	}
+	a.now = a.s.NextTimeout()
+	a.s.HandleTimeout(a.now)
+	var list []wire.Opcode
+	for n := a.burst.Bytes(); ; n = a.burst.Bytes() {
+		list = append(list, opcodes(t, bytes.Join(a.burst.Iov(), nil))...)
+		a.burst.Reset()
+		a.s.HandleWritten(a.now, n)
+		if !a.s.PollOutput(a.now, a.burst) {
+			break
+		}
+	}
+	if i := slices.Index(list, wire.RDMAWrite); i != len(list)-1 {
+		t.Errorf("the nudge is segment %d of %d", i, len(list))
+	}
+	a.s.HandleClose(a.now, true)
+	if a.s.HandleTimeout(a.now.Add(monotime.Second)); a.s.Closing() != Abort {
+		t.Errorf("closing %v", a.s.Closing())
+	}
+	a.nothing = false
+	a.wantWC("the SEND", 1, ib.WCSuccess)
+	a.wantQuiet("over")
 }

@@ -32,6 +32,7 @@ const (
 	fromRTR
 	fromResponse
 	fromRequest
+	fromNudge
 )
 
 func (o *outgoing) header(h wire.Header) { o.head = h.Append(o.head) }
@@ -58,7 +59,10 @@ func (q *QP) Peek(now monotime.Time) (head []byte, p *mpa.Payload, ok bool) {
 	case q.req.rtrDue:
 		o.source, ok = fromRTR, true
 		q.peekRTR()
-	case q.rtrUnanswered(): // some peers lose what comes right behind it (siw)
+	case q.nudge.due && !q.midMessage():
+		o.source, ok = fromNudge, true
+		q.peekNudge()
+	case q.rtrUnanswered(): // the answer tells that the peer looks: see nudge
 	default:
 		ok = q.peekMessage(now)
 	}
@@ -98,7 +102,10 @@ func (q *QP) Commit(now monotime.Time, at uint64) {
 	o.open = false
 	q.Count[SentSegments]++
 	q.Count[SentBytes] += uint64(o.payload.Size)
+	q.nudge.spoke(now)
 	switch o.source {
+	case fromNudge:
+		q.commitNudge(now)
 	case fromTerminate:
 		q.resp.term = termSent
 		q.Count[SentTerminate]++

@@ -25,7 +25,8 @@ type Settings struct {
 	// Extensions says that the peer has RFC 7306: immediate data and atomics. We
 	// serve them in any case.
 	Extensions bool
-	// Urdma says that atomics are as urdma has them: other numbers, and no masks.
+	// Urdma says that the peer has atomics in any case, and as urdma has them: other
+	// numbers, and no masks.
 	Urdma bool
 }
 
@@ -50,10 +51,11 @@ type QP struct {
 	started  bool
 	awaiting bool // a responder that has seen no FPDU yet: it may not send
 
-	req  requester
-	resp responder
-	rx   receiver
-	out  outgoing
+	req   requester
+	resp  responder
+	rx    receiver
+	out   outgoing
+	nudge nudge
 
 	placing []mem.Span // what Place opened; it outlives even a reset
 	// giveBack, if not nil, is called before the application learns that work of
@@ -75,6 +77,7 @@ func New(c qp.Config) *QP {
 // clear forgets the stream.
 func (q *QP) clear() {
 	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, giveBack: q.giveBack, closeTimer: monotime.Never}
+	q.nudge.heard()
 	q.req = requester{sendMSN: 1, requestMSN: 1, cur: q.SQ.Head()}
 	q.rx = receiver{sendMSN: 1, requestMSN: 1, atomicMSN: 1}
 	q.resp.msn = 1
@@ -86,6 +89,7 @@ func (q *QP) Start(s Settings) {
 	q.awaiting = !s.Initiator
 	q.req.rtrDue = s.Initiator && s.RTR != mpa.RTRNone
 	q.req.ends = make([]uint64, q.SQ.Cap())
+	q.nudge.on = s.Initiator && !s.Extensions && !s.Urdma // our own kind does not overlook anything
 }
 
 // PeerReady reports whether the peer has spoken since the set-up: a responder
@@ -250,10 +254,11 @@ func (q *QP) Doorbell(now monotime.Time) {
 }
 
 // NextTimeout returns when HandleTimeout is due.
-func (q *QP) NextTimeout() monotime.Time { return q.closeTimer }
+func (q *QP) NextTimeout() monotime.Time { return min(q.closeTimer, q.nudge.at) }
 
-// HandleTimeout gives up waiting for the peer to close its side.
+// HandleTimeout gives up waiting for the peer to close its side, or nudges it.
 func (q *QP) HandleTimeout(now monotime.Time) {
+	q.nudge.handleTimeout(now)
 	if !now.Before(q.closeTimer) {
 		q.enterError(now, Abort)
 	}

@@ -243,6 +243,7 @@ func (q *QP) EndSegment(now monotime.Time) {
 	}
 	q.Count[RcvdSegments]++
 	q.awaiting = false
+	q.nudge.heard()
 	if !r.done && r.length > 0 {
 		r.short()
 	}

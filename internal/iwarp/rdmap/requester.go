@@ -151,10 +151,11 @@ func (q *QP) checkRequest(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 	case ib.WRRDMARead:
 		need = ib.AccessLocalWrite
 	case ib.WRRDMAWriteWithImm, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
-		if !q.set.Extensions {
+		atomic := w.Opcode != ib.WRRDMAWriteWithImm
+		if !q.set.Extensions && !(atomic && q.set.Urdma) {
 			return ib.WCLocQPOpErr, ib.VendorOpcode
 		}
-		if w.Opcode != ib.WRRDMAWriteWithImm {
+		if atomic {
 			need = ib.AccessLocalWrite
 		}
 	default:

@@ -512,6 +512,39 @@ func TestSiwsTerminates(t *testing.T) {
 	}
 }
 
+// TestWhatEveryTerminateMeans: the READ that it names fails with what the peer has
+// found, those before it are flushed and so is what is behind.
+func TestWhatEveryTerminateMeans(t *testing.T) {
+	for status, list := range map[ib.WCStatus][]wire.TermError{
+		ib.WCRemAccessErr: {wire.RDMAPInvalidSTag, wire.RDMAPBounds, wire.RDMAPAccess, wire.RDMAPNotAssociated, wire.RDMAPTOWrap,
+			wire.RDMAPCannotInvalidate, wire.DDPInvalidSTag, wire.DDPBounds, wire.DDPNotAssociated, wire.DDPTOWrap},
+		ib.WCRemInvReqErr: {wire.RDMAPVersionInvalid, wire.RDMAPUnexpectedOpcode, wire.DDPTaggedVersionInvalid, wire.DDPUntaggedVersionInvalid,
+			wire.DDPInvalidQN, wire.DDPInvalidMSN, wire.DDPInvalidMO, wire.DDPTooLong},
+		ib.WCRemOpErr: {wire.RDMAPLocalCatastrophic, wire.RDMAPCatastrophicStream, wire.RDMAPUnspecific, wire.DDPLocalCatastrophic,
+			wire.DDPNoBuffer, wire.MPACRCError, wire.MPAMarkerMismatch, wire.MPACatastrophic, {Layer: 2, Type: 9, Code: 99}, {Layer: 15}},
+	} {
+		for _, e := range list {
+			a, b := pair(t)
+			a.post(a.read(0, 10, b, 0), a.read(0, 10, b, 0), a.send(0, 10))
+			m := wire.TermMsg{TermError: e, HasLength: true, SegmentBytes: 46, HasDDP: true, DDP: untaggedH(wire.ReadRequest, true, wire.QNRequest, 2, 0)}
+			a.out = nil
+			a.take(segment(untaggedH(wire.Terminate, true, wire.QNTerminate, 1, 0), m.Append(nil)...), whole, never)
+			a.wantWC(e.String(), 1, ib.WCWRFlushErr)
+			a.wantWC(e.String(), 2, status)
+			a.wantWC(e.String(), 3, ib.WCWRFlushErr)
+			a.wantEvent(e.String(), ib.EventQPFatal)
+			a.wantQuiet("a Terminate is not answered")
+
+			// One that names nothing says no more than that it is over.
+			a, b = pair(t)
+			a.post(a.read(0, 10, b, 0))
+			a.out = nil
+			a.take(segment(untaggedH(wire.Terminate, true, wire.QNTerminate, 1, 0), wire.TermMsg{TermError: e}.Append(nil)...), whole, never)
+			a.wantWC(e.String(), 1, ib.WCWRFlushErr)
+		}
+	}
+}
+
 // TestMalformedTerminate ends the stream like any other.
 func TestMalformedTerminate(t *testing.T) {
 	for _, payload := range [][]byte{nil, {0}, {0, 0, 0xe0, 0}, make([]byte, 300), bytes.Repeat([]byte{0xff}, 60)} {

@@ -97,6 +97,7 @@ type Conn struct {
 	interval monotime.Duration
 	answers  int // FINs answered in TimeWait
 	alive    keepAlive
+	refused  refusal
 
 	snd    sender
 	rcv    receiver
@@ -110,6 +111,7 @@ func newConn(cfg Config, active bool, peer netip.AddrPort) *Conn {
 	c.snd.window = uint64(cfg.Window)
 	c.rcv.have = newSeqset(cfg.Window)
 	c.alive.at = monotime.Never
+	c.refused.clear()
 	c.loss.start()
 	return c
 }
@@ -122,6 +124,10 @@ func (c *Conn) Peer() netip.AddrPort { return c.peer }
 
 // Remote returns what the peer said of itself in its Request or Accept.
 func (c *Conn) Remote() wire.Setup { return c.remote }
+
+// Telling reports whether the peer tells its window, as our own kind does and
+// urdma does not. It is known once the peer's Request or Accept has come.
+func (c *Conn) Telling() bool { return c.telling }
 
 // Counters returns what has been counted so far.
 func (c *Conn) Counters() Counters { return c.count }
@@ -147,6 +153,7 @@ func (c *Conn) HandleInput(now monotime.Time, from netip.AddrPort, datagram []by
 		return
 	}
 	c.alive.heard, c.alive.asked = now, 0
+	c.refused.clear()
 	switch p.Opcode {
 	case wire.Request:
 		c.handleRequest(now)
@@ -193,6 +200,9 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 	if !now.Before(c.alive.at) {
 		c.keepAlive(now)
 	}
+	if !now.Before(c.refused.probe) {
+		c.probeRefused()
+	}
 	if !now.Before(c.loss.reorder) {
 		c.detectLoss(now)
 	}
@@ -216,5 +226,5 @@ func (c *Conn) expire(now monotime.Time) {
 // NextTimeout returns when HandleTimeout is due, monotime.Never if no timer
 // runs.
 func (c *Conn) NextTimeout() monotime.Time {
-	return min(c.timer, c.loss.reorder, c.loss.rto, c.alive.at)
+	return min(c.timer, c.loss.reorder, c.loss.rto, c.alive.at, c.refused.probe)
 }

@@ -38,8 +38,8 @@
 // What urdma's own implementation of TRP does not do, and this one does: repeat
 // Request, Accept and FIN, acknowledge duplicates again, obey SACK, measure the
 // round trip, back off, keep more than one range beyond a gap, agree about the
-// window (see Setup of the wire format), and ask an idle peer whether it is
-// there. Nothing of it needs the peer to know.
+// window (see Setup of the wire format), ask an idle peer whether it is there, and
+// listen to ICMP. Nothing of it needs the peer to know.
 //
 // There is no protection against forgery: whoever can send from the peer's
 // address and port can end an association. Input that cannot be right, of

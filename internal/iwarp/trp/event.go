@@ -9,7 +9,7 @@ type EventKind uint8
 const (
 	EventEstablished  EventKind = iota + 1 // segments may be sent; the client's Setup holds what the server said
 	EventRejected                          // client: Setup.PrivateData holds
-	EventUnreachable                       // client: no answer after all retries
+	EventUnreachable                       // client: no answer after all retries, or, with the reason Refused, nobody there
 	EventDisconnected                      // after EventEstablished: Reason holds; nothing more comes up or goes out
 	EventClosed                            // last: the Conn may be forgotten, and its port used again
 )
@@ -34,10 +34,11 @@ const (
 	Timeout                       // no acknowledgement after all retries
 	Unconfirmed                   // the client did not answer our Accept
 	PeerRestart                   // the client asks for a new association from the port of this one
+	Refused                       // the network says that nobody has the peer's port any more
 	BadMemory                     // the memory of a segment is not mapped any more
 )
 
-var reasonNames = [...]string{"", "local close", "peer close", "peer abort", "timeout", "unconfirmed", "peer restart", "bad memory"}
+var reasonNames = [...]string{"", "local close", "peer close", "peer abort", "timeout", "unconfirmed", "peer restart", "refused", "bad memory"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

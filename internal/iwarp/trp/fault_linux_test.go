@@ -10,9 +10,9 @@ import (
 	"verbena/internal/mem"
 )
 
-// The application unmaps memory that it has posted: the association ends, with
-// a word to the peer, and what was sent before goes out.
-func TestMemoryThatIsGone(t *testing.T) {
+// newFleeting returns memory that may be taken away.
+func newFleeting(t *testing.T) *memory {
+	t.Helper()
 	b, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
@@ -22,15 +22,28 @@ func TestMemoryThatIsGone(t *testing.T) {
 	if m.region, err = m.table.Register(pd, b, 0, ib.AccessLocalWrite); err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// goes is as unmapped, but nobody else gets the addresses.
+func (m *memory) goes() {
+	m.t.Helper()
+	if err := unix.Mprotect(m.bytes, unix.PROT_NONE); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// The application unmaps memory that it has posted: the association ends, with
+// a word to the peer, and what was sent before goes out.
+func TestMemoryThatIsGone(t *testing.T) {
+	m := newFleeting(t)
 	for _, before := range []int{0, 1} {
 		s := established(t, Config{})
 		for range before {
 			s.c.Send(segment0(0))
 		}
 		s.c.Send([]byte("h"), m.span(0, 10))
-		if err := unix.Mprotect(b, unix.PROT_NONE); err != nil { // as unmapped, but nobody else gets the addresses
-			t.Fatal(err)
-		}
+		m.goes()
 		s.poll()
 		for range before {
 			s.wantData(0, 0)
@@ -61,24 +74,14 @@ func TestFaultOfTheWrite(t *testing.T) {
 
 // The system drops what it cannot read; sent again it is looked at.
 func TestFaultThatTheSystemSwallows(t *testing.T) {
-	b, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Munmap(b) })
-	m := &memory{t: t, bytes: b, table: mem.NewTable(func() uint32 { return 1 })}
-	if m.region, err = m.table.Register(pd, b, 0, ib.AccessLocalWrite); err != nil {
-		t.Fatal(err)
-	}
+	m := newFleeting(t)
 	s := established(t, Config{})
 	s.c.Send([]byte("h"), m.span(0, 1024))
 	if !s.c.PollOutput(s.now, s.burst) {
 		t.Fatal("nothing to write")
 	}
 	s.burst.Reset()
-	if err := unix.Mprotect(b, unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
+	m.goes()
 	s.now = s.now.Add(firstTimeout)
 	s.c.HandleTimeout(s.now)
 	s.poll()

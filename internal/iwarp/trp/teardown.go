@@ -64,6 +64,7 @@ func (c *Conn) drained(now monotime.Time) {
 func (c *Conn) finSent(now monotime.Time) {
 	c.setState(FinSent)
 	c.alive.at = monotime.Never
+	c.refused.clear()
 	c.owed, c.owedFIN = wire.Data, true
 	c.repeatAfter(now, c.loss.timeout(), finRetries)
 }
@@ -130,6 +131,7 @@ func (c *Conn) fail(now monotime.Time, r Reason) {
 func (c *Conn) over(now monotime.Time, r Reason) {
 	c.setState(TimeWait)
 	c.alive.at = monotime.Never
+	c.refused.clear()
 	c.owed = wire.Data
 	c.timer = now.Add(timeWait)
 	c.raise(Event{Kind: EventDisconnected, Reason: r})

@@ -103,7 +103,9 @@ func (b *Batch) Gather(to uint64, spans []mem.Span) {
 }
 
 // Apply carries the batch out on the peer's window, which is mapped here. It
-// stops at the first write that fails.
+// stops at the first write that fails. A word at its end is seen before anything
+// is read that comes after: so of two who tell each other something and then look, one
+// finds it.
 func (b *Batch) Apply(w *window.Window) error {
 	spans := b.spans
 	for i := range b.ops {
@@ -123,18 +125,22 @@ func (b *Batch) Apply(w *window.Window) error {
 				to += uint64(s.Len())
 			}
 			spans = spans[o.spans:]
-		case !b.applyBytes(w, o):
+		case !b.applyBytes(w, o, i == len(b.ops)-1):
 			return ErrOutside
 		}
 	}
 	return nil
 }
 
-func (b *Batch) applyBytes(w *window.Window, o *op) bool {
+func (b *Batch) applyBytes(w *window.Window, o *op, last bool) bool {
 	p := b.bytes[o.at : o.at+o.n]
 	switch {
 	case !o.word:
 		return w.CopyIn(o.to, p)
+	case !last && o.n == 4:
+		return w.Put4(o.to, binary.LittleEndian.Uint32(p))
+	case !last:
+		return w.Put8(o.to, binary.LittleEndian.Uint64(p))
 	case o.n == 4:
 		return w.Store4(o.to, binary.LittleEndian.Uint32(p))
 	}

@@ -13,6 +13,9 @@ const (
 	peerSilence  = 2570 * monotime.Millisecond
 	helloLimit   = 5 * monotime.Second
 	refusedPause = monotime.Second
+	// absence is how late we are for our own heartbeat where it says that we were
+	// stopped, with the whole machine maybe.
+	absence = 5 * pingInterval
 )
 
 // Versions of the formats that this package speaks.
@@ -298,6 +301,9 @@ func (c *Channel) NextTimeout() monotime.Time {
 func (c *Channel) HandleTimeout(now monotime.Time) {
 	if c.state == Down {
 		return
+	}
+	if now.Sub(c.pingDue) >= absence { // then that the peer was not heard meanwhile says nothing of it
+		c.heardAt = now
 	}
 	if !now.Before(c.pingDue) {
 		c.heartbeat(now)

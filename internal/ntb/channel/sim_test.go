@@ -125,6 +125,21 @@ func TestIdleLinkStaysUp(t *testing.T) {
 	}
 }
 
+// A machine that stands still, and both nodes on it, loses nothing by it.
+func TestMachineStandsStill(t *testing.T) {
+	w := newWorld(t, 3)
+	w.settle("first")
+	for range 3 {
+		w.now = w.now.Add(2 * peerSilence)
+		for end := w.now.Add(monotime.Second); w.now < end; {
+			w.step()
+		}
+	}
+	if w.a.downs+w.b.downs != 0 {
+		t.Errorf("down %d and %d times", w.a.downs, w.b.downs)
+	}
+}
+
 // A peer of no common version is refused, and tried again after a pause.
 func TestVersionsThatDoNotMeet(t *testing.T) {
 	w := newWorld(t, 3)

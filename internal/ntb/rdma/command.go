@@ -15,7 +15,7 @@ type commander struct {
 	bell    uint32
 }
 
-// A command is about a queue pair's far half or a region.
+// A command is about a queue pair's far half, a region, or our addresses.
 type command struct {
 	op     wire.Op
 	far    *far
@@ -174,6 +174,10 @@ func (n *Node) execute(now monotime.Time, op wire.Op, body, answer []byte) wire.
 	case wire.OpMRDelete:
 		if c, _, ok := wire.ParseMRDelete(body); ok {
 			return n.deleteRMR(c.Key)
+		}
+	case wire.OpAddresses:
+		if c, _, ok := wire.ParseAddresses(body); ok {
+			return n.takeAddrs(&c)
 		}
 	default:
 		return wire.CommandUnknown

@@ -97,6 +97,9 @@ func (q *QP) finishPiece(p *piece, c *wire.CQE) {
 			return
 		}
 	}
+	if p.loose {
+		f.loose--
+	}
 	f.release(p)
 	f.done++
 	if p.last {
@@ -140,7 +143,7 @@ func (q *QP) goBack(at monotime.Time) {
 		}
 		f.release(p)
 	}
-	f.posted = f.done
+	f.posted, f.loose = f.done, 0
 	f.generation++
 	for i := first.wqe; i < q.SQ.Tail(); i++ {
 		if w := q.SQ.AtAbs(i); w.State != wqeDone {

@@ -41,9 +41,15 @@ const (
 	BadCommand                      // a command that cannot be
 	CommandFails                    // commands of ours that the peer refused
 	NoRoom                          // a ring for which a window has no room
+	SentMADs
+	RcvdMADs
+	DroppedMADs // the peer's ring was full, or who took it had no room
+	SentFrames
+	RcvdFrames
+	DroppedFrames // as DroppedMADs
 	NumNodeCounters
 )
 
-var nodeCounterNames = [NumNodeCounters]string{"bad_index", "bad_command", "command_fails", "no_room"}
+var nodeCounterNames = [NumNodeCounters]string{"bad_index", "bad_command", "command_fails", "no_room", "sent_mads", "rcvd_mads", "dropped_mads", "sent_frames", "rcvd_frames", "dropped_frames"}
 
 func (c NodeCounter) String() string { return nodeCounterNames[c] }

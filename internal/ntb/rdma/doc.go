@@ -9,9 +9,10 @@
 //	      └◄ CQEs ◄ ring  ◄══ CQEs, done, bell ═══   one for each WQE
 //
 // A queue pair that leaves RESET asks the peer by the command ring for its far
-// half, an RQP with a WQE ring in the peer's window; going to RTR it says which
+// half, an RQP with a WQE ring in the peer's window; going to RTS it says which
 // queue pair that one works for. The RQP works only while that queue pair names
-// it in return. Requests are executed in order, READs and atomics by the
+// it in return, and expects the PSN that the connection begins with: what is left
+// in the ring of a connection before is not executed for the next one. Requests are executed in order, READs and atomics by the
 // responder, which writes the answer back: only writes cross the link.
 //
 // A doorbell says which queue pairs have news; of those the CQE rings are looked
@@ -24,7 +25,8 @@
 // queue pair, key, domain, rights and bounds when it executes, and copies from
 // its window into the memory. A region that itself lies in its owner's window
 // is announced (its shadow is an RMR): WRITEs then go straight to their place,
-// and the owner checks after. Such a region is open to the peer's stores for
+// and the owner checks after; but not while a message before them is not at its
+// own. Such a region is open to the peer's stores for
 // as long as it is announced; that is what putting it there means.
 //
 // A message is cut into pieces; each has a WQE, and its bytes lie in the WQE,

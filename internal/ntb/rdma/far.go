@@ -45,6 +45,7 @@ type far struct {
 	done       wire.Index
 	generation uint32
 	pieces     []piece // by slot
+	loose      int     // pieces outstanding whose bytes are not where they belong
 }
 
 // piece is what a WQE in the ring stands for.
@@ -55,6 +56,7 @@ type piece struct {
 	at    uint64 // its room: in the arena, or, of a READ, in our window
 	room  uint64 // bytes of it; 0: none
 	read  bool   // or atomic: counts against MaxRdAtomic
+	loose bool   // counts in far.loose
 	place bool   // the room is in our window
 	last  bool
 }
@@ -81,9 +83,9 @@ func (q *QP) announce(now monotime.Time) {
 			n.Count[NoRoom]++
 			q.retry(now.Add(announcePause))
 		}
-	case q.far.state == farCreated && s != ib.QPInit:
+	case q.far.state == farCreated && s != ib.QPInit && s != ib.QPRTR:
 		q.far.state = farConnecting
-		n.command(command{op: wire.OpQPModify, far: q.far, body: wire.QPModify{QPN: q.QPN, Dest: q.Attr.DestQPN, State: ib.QPRTR}.Append(nil)})
+		n.command(command{op: wire.OpQPModify, far: q.far, body: wire.QPModify{QPN: q.QPN, Dest: q.Attr.DestQPN, State: ib.QPRTS, PSN: q.Attr.SQPSN}.Append(nil)})
 	}
 }
 

@@ -81,6 +81,15 @@ func TestHostilePeer(t *testing.T) {
 			if rnd.IntN(3) == 0 && y.rq.Len() < 60 && y.q.State() == ib.QPRTS {
 				y.postRecv(1, y.sge(4096, 4096))
 			}
+			for _, d := range []*datagrams{&n.mads, &n.frames} {
+				if n.Up() && rnd.IntN(4) == 0 { // a record of its own making, where the next one is expected
+					h := wire.RecordHeader{Bytes: rnd.Uint32() >> (20 + rnd.IntN(12)), Index: d.taken + wire.Index(rnd.IntN(16)/15)}
+					w.CopyIn(d.in.BytesAt()+uint64(d.taken.Slot(d.in.Cap)), h.Append(nil))
+					w.Store4(d.in.PostedAt(), uint32(d.taken)+wire.RecordBytes(h.Bytes)+uint32(rnd.IntN(8)/7*rnd.IntN(1<<20)))
+				}
+				n.take(p.now, d, make([]byte, rnd.IntN(1<<12)))
+				n.put(p.now, d, make([]byte, rnd.IntN(1<<10)))
+			}
 			p.step()
 			x.sends.list, x.recvs.list, y.sends.list, y.recvs.list = nil, nil, nil, nil
 		}
@@ -201,6 +210,13 @@ func TestLinkDownAndUp(t *testing.T) {
 	x.wantWC("with the link back", 2, ib.WCSuccess)
 	if e, ok := p.a.node.PollLinkEvent(); !ok || e != ib.EventPortActive {
 		t.Errorf("event %v, %v", e, ok)
+	}
+	p.a.node.Reset(p.now)
+	p.pass(monotime.Second) // nobody asks for events until the link is back
+	for _, want := range []ib.EventType{ib.EventPortErr, ib.EventPortActive} {
+		if e, ok := p.a.node.PollLinkEvent(); !ok || e != want {
+			t.Errorf("event %v, %v, want %v", e, ok, want)
+		}
 	}
 }
 

@@ -39,22 +39,25 @@ func (n *Node) HelloSend(phase uint16, b []byte) []byte {
 	return wire.Ready{}.Append(b)
 }
 
-// layOut divides our window: doorbells and responses, half of the rest for the
-// peer's data, the other half for rings and for what READs bring.
+// layOut divides our window: doorbells, responses and rings of datagrams, half
+// of the rest for the peer's data, the other half for rings and for what READs bring.
+// What is the application's stays as it is.
 func (n *Node) layOut() {
-	w := n.ch.Own()
-	if w.Len() < MinWindowBytes {
+	w, size := n.ch.Own(), n.usable()
+	if size < MinWindowBytes {
 		panic("rdma: window too small")
 	}
 	at := uint64(wire.InfoBytes)
 	r := wire.Resources{WindowBytes: w.Len(), CommandCap: commandCap}
-	r.BellsAt, r.Bells = at, uint32(min(w.Len()/256, maxBells))
+	r.BellsAt, r.Bells = at, uint32(min(size/256, maxBells))
 	at = roundUp(at + 4*uint64(r.Bells))
 	r.ResponsesAt, r.DoneAt = at, at+commandCap*wire.ResponseBytes
 	at = roundUp(r.DoneAt + 8)
-	r.ArenaAt, r.ArenaBytes = at, ((w.Len()-at)/2)&^(grain-1)
+	at = n.layOutDatagrams(at, size)
+	r.MADs, r.Frames = n.mads.in, n.frames.in
+	r.ArenaAt, r.ArenaBytes = at, ((size-at)/2)&^(grain-1)
 	w.Clear(wire.InfoBytes, at-wire.InfoBytes)
-	n.own = layout{res: r, pool: newArena(at+r.ArenaBytes, w.Len()-at-r.ArenaBytes)}
+	n.own = layout{res: r, pool: newArena(at+r.ArenaBytes, size-at-r.ArenaBytes)}
 	n.bells = newBells(int(r.Bells))
 	n.cmds, n.server = commander{}, server{}
 	n.rmrs, n.rqps, n.work = map[rkey]*rmr{}, map[qpn]*rqp{}, n.work[:0]
@@ -71,6 +74,8 @@ func (n *Node) HelloRecv(phase uint16, b []byte) bool {
 		}
 		n.peer = r
 		n.arena = newArena(r.ArenaAt, r.ArenaBytes)
+		n.mads.begin(r.MADs)
+		n.frames.begin(r.Frames)
 		return true
 	case wire.PhasePrepare:
 		p, _, ok := wire.ParsePrepare(b)
@@ -89,5 +94,6 @@ func checkResources(ch *channel.Channel, r *wire.Resources) bool {
 		r.BellsAt%4 == 0 && ch.PeerContains(r.BellsAt, 4*uint64(r.Bells)) &&
 		ch.PeerContains(r.ArenaAt, r.ArenaBytes) &&
 		ch.PeerContains(r.ResponsesAt, uint64(r.CommandCap)*wire.ResponseBytes) &&
-		r.DoneAt%4 == 0 && ch.PeerContains(r.DoneAt, 4)
+		r.DoneAt%4 == 0 && ch.PeerContains(r.DoneAt, 4) &&
+		checkDatagrams(ch, &r.MADs, wire.ManagementBytes) && checkDatagrams(ch, &r.Frames, 1)
 }

@@ -1,6 +1,8 @@
 package rdma
 
 import (
+	"net/netip"
+
 	"verbena/ib"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
@@ -29,11 +31,19 @@ type Node struct {
 	work   []*rqp       // with requests to look at, in turn
 	ready  []*QP        // that may have something to send, in turn
 
-	answered bool // the last turn was the far halves'
+	mads      datagrams
+	frames    datagrams
+	peerAddrs []netip.Addr
+
+	turn int // whose the last one was: see PollOutput
+
+	appMemory
+	told []*QP // that raised events
 
 	qps     []*QP // in the order of their making: runs must not depend on a map's
 	byQPN   map[qpn]*QP
 	regions []*region
+	addrs   []netip.Addr // of our port
 	events  []ib.EventType
 	last    source
 	scanned uint32 // the signal word at the last scan
@@ -41,6 +51,7 @@ type Node struct {
 	wake    monotime.Time // no queue pair's retryAt is earlier
 	faults  []fault       // answers owed
 	wqes    []byte        // room for the WQEs of a batch
+	used    int           // bytes of the last of them that count
 	spans   []mem.Span    // room for one
 }
 
@@ -54,7 +65,9 @@ type source struct {
 // New returns a node of a device with its key table. seed gives the random
 // numbers of sessions.
 func New(table *mem.Table, seed func() uint64) *Node {
-	n := &Node{mem: table, byQPN: map[qpn]*QP{}, wake: monotime.Never}
+	n := &Node{
+		mem: table, byQPN: map[qpn]*QP{}, wake: monotime.Never, mads: datagrams{counts: int(SentMADs)}, frames: datagrams{counts: int(SentFrames)},
+	}
 	n.ch = channel.New(n, seed)
 	return n
 }
@@ -83,7 +96,7 @@ func (n *Node) Handle(now monotime.Time) {
 
 // PollOutput fills b with the writes of one source; false if there are none. b
 // is carried out and reset before the next call.
-func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) bool {
+func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) (busy bool) {
 	n.last = source{}
 	if n.ch.PollOutput(b) {
 		return true
@@ -97,12 +110,26 @@ func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) bool {
 	if n.pollFaults(b) {
 		return true
 	}
-	// By turns: a peer that asks and asks does not keep us from asking.
-	if n.answered = !n.answered; n.answered {
-		return n.pollAnswers(now, b) || n.pollRequests(now, b)
+	// By turns: a peer that asks and asks does not keep us from asking, and frames
+	// keep no queue pair from it.
+	for range turns {
+		n.turn = (n.turn + 1) % turns
+		switch n.turn {
+		case 0:
+			busy = n.pollAnswers(now, b)
+		case 1:
+			busy = n.pollRequests(now, b)
+		case 2:
+			busy = n.pollDatagrams(b)
+		}
+		if busy {
+			return true
+		}
 	}
-	return n.pollRequests(now, b) || n.pollAnswers(now, b)
+	return false
 }
+
+const turns = 3
 
 // pollAnswers has one far half execute requests and answer them.
 func (n *Node) pollAnswers(now monotime.Time, b *channel.Batch) bool {
@@ -172,8 +199,11 @@ func (n *Node) kick(q *QP) {
 
 // LinkUp announces what there is.
 func (n *Node) LinkUp(now monotime.Time) {
-	n.events = append(n.events[:0], ib.EventPortActive) // one is enough to know
+	n.events = append(n.events, ib.EventPortActive) // perhaps behind a PORT_ERR, which is told whatever comes after it
 	n.rescan = true
+	if len(n.addrs) > 0 {
+		n.announceAddrs()
+	}
 	for _, r := range n.regions {
 		n.announceRegion(r)
 	}
@@ -187,6 +217,7 @@ func (n *Node) LinkDown(now monotime.Time) {
 	n.events = append(n.events[:0], ib.EventPortErr)
 	n.rqps, n.rmrs, n.work, n.faults, n.last = nil, nil, n.work[:0], n.faults[:0], source{}
 	n.cmds, n.server = commander{}, server{}
+	n.mads.waiting, n.frames.waiting, n.peerAddrs = n.mads.waiting[:0], n.frames.waiting[:0], nil
 	for _, r := range n.regions {
 		r.announced = false
 	}

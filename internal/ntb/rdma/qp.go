@@ -21,6 +21,7 @@ type QP struct {
 	retryAt monotime.Time // when to announce or to send again
 	queued  bool          // in node.ready
 	gone    bool          // destroyed
+	told    bool          // in node.told
 }
 
 // NewQP makes a queue pair, in RESET. Its number must be the only one of the
@@ -160,6 +161,7 @@ func (q *QP) enterError() {
 	q.leave()
 	q.Enter(ib.QPErr)
 	q.Flush()
+	q.tell()
 	q.clear()
 }
 
@@ -167,6 +169,7 @@ func (q *QP) enterError() {
 func (q *QP) fail(e ib.EventType) {
 	if q.State() != ib.QPErr {
 		q.Raise(e)
+		q.tell()
 	}
 	q.enterError()
 }

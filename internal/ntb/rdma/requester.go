@@ -76,6 +76,9 @@ func (q *QP) output(now monotime.Time, b *channel.Batch) bool {
 	}
 	for i := first; i != f.posted; i++ {
 		w := n.wqes[wire.WQEBytes*i.Since(first):][:wire.WQEBytes]
+		if i+1 == f.posted {
+			w = w[:n.used] // a line less for both to fetch
+		}
 		b.Append(f.wqesAt+wire.WQEBytes*uint64(i.Slot(f.cap)), func(b []byte) []byte { return append(b, w...) })
 	}
 	b.Word8(f.postedAt, uint64(wire.NewPosition(f.generation, f.posted)))
@@ -132,7 +135,7 @@ func (q *QP) checkRequest(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 		if isAtomic(w.Opcode) && w.Length != 8 {
 			return ib.WCLocLenErr, ib.VendorLength
 		}
-	} else if w.Flags&ib.SendInline != 0 {
+	} else if w.Flags&ib.SendInline != 0 || w.Length <= maxPiece { // of one piece carry finds it
 		return ib.WCSuccess, ib.VendorNone
 	}
 	for i := range w.SGE {
@@ -181,13 +184,16 @@ func (q *QP) makePiece(w *queue.SendWQE, b *channel.Batch) bool {
 	if p.last = e.Bytes == e.Length-e.Offset; p.last {
 		e.Flags |= wire.WQELast
 	}
-	n.wqes = e.Append(n.wqes)
-	f.pieces[f.posted.Slot(f.cap)] = p
-	f.posted++
+	n.wqes, n.used = e.Append(n.wqes), e.Used()
 	q.Count[SentPieces]++
 	if p.read {
 		r.reads++
+	} else if e.Flags&wire.WQEPlaced == 0 {
+		p.loose = true
+		f.loose++
 	}
+	f.pieces[f.posted.Slot(f.cap)] = p
+	f.posted++
 	w.State = wqeBegun
 	if r.off += p.n; p.last {
 		w.State = wqeSent
@@ -213,17 +219,18 @@ func (q *QP) takePlace(e *wire.WQE, p *piece) (ok bool) {
 func (q *QP) carry(w *queue.SendWQE, e *wire.WQE, p *piece, b *channel.Batch) bool {
 	r, n := &q.req, q.node
 	left := w.Length - r.off
-	if left <= wire.MaxInline {
-		e.Bytes = left
-		q.Count[SentInline] += uint64(left)
-		return q.copyOut(w, e.Inline[:left])
-	}
 	var to uint64
-	if e.Op.IsWrite() {
+	// Nothing of a WRITE is seen before what was posted before it is there.
+	if e.Op.IsWrite() && q.far.loose == 0 && left > 0 {
 		if at, run := n.direct(w.RKey, w.RemoteAddr+uint64(r.off), left); run > 0 {
 			e.Bytes, e.Flags, to = min(run, directMax), e.Flags|wire.WQEPlaced, at
 			q.Count[SentPlaced] += uint64(e.Bytes)
 		}
+	}
+	if e.Bytes == 0 && left <= wire.MaxInline {
+		e.Bytes = left
+		q.Count[SentInline] += uint64(left)
+		return q.copyOut(w, e.Inline[:left])
 	}
 	if e.Bytes == 0 {
 		e.Bytes = min(maxPiece, left)
@@ -338,6 +345,7 @@ func (q *QP) checkDrained() {
 		q.req.drainTold = true
 		if q.Attr.EnSQDAsyncNotify {
 			q.Raise(ib.EventSQDrained)
+			q.tell()
 		}
 	}
 }

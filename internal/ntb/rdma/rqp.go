@@ -13,6 +13,7 @@ type rqp struct {
 	node  *Node
 	qpn   ib.QPN // of the peer's
 	dest  ib.QPN // of ours, that it works for
+	psn   ib.PSN // that the connection begins with
 	ready bool   // the peer has said which
 
 	// ours
@@ -85,10 +86,10 @@ func (n *Node) modifyRQP(c *wire.QPModify) wire.CommandStatus {
 	if r == nil {
 		return wire.CommandNoSuch
 	}
-	if r.ready && r.dest != c.Dest {
+	if r.ready && (r.dest != c.Dest || r.psn != c.PSN) {
 		return wire.CommandMalformed // a connection does not move
 	}
-	r.dest, r.ready = c.Dest, c.State >= ib.QPRTR
+	r.dest, r.psn, r.ready = c.Dest, c.PSN, c.State >= ib.QPRTR
 	return wire.CommandDone
 }
 
@@ -158,7 +159,7 @@ func (r *rqp) answer(b *channel.Batch) wire.CQE {
 	var e wire.WQE
 	n.ch.Own().CopyOut(r.wqesAt+wire.WQEBytes*uint64(r.taken.Slot(r.cap)), room[:])
 	q := n.byQPN[r.dest]
-	if !r.ready || q == nil || q.Attr.DestQPN != r.qpn || !q.receives() {
+	if !r.ready || q == nil || q.Attr.DestQPN != r.qpn || q.Attr.RQPSN != r.psn || !q.receives() {
 		c.Status = wire.StatusNotReady
 		r.stopped = paused
 		return c

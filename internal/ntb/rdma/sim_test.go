@@ -77,8 +77,10 @@ func partly(x *oracle.WR, b, got []byte) {
 	}
 }
 
-// disconnect brings all queue pairs to RESET.
+// disconnect brings all queue pairs to RESET. Requests may be on their way still:
+// the connections after it begin with other PSNs.
 func (w *simWorld) disconnect() {
+	w.epoch++
 	for _, u := range w.users() {
 		u.q.Modify(w.now, &ib.QPAttr{State: ib.QPReset}, ib.QPStateAttr)
 		u.poll()
@@ -188,6 +190,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 		for _, c := range checks {
 			c()
 		}
+		w.heard() // meanwhile queue pairs that survived go on: they are reset in the middle of it
 		w.disconnect()
 		w.faulty = false
 		w.round(false)

@@ -44,6 +44,9 @@ type host struct {
 	users []*user
 	wires []flight // what it has written and has not arrived
 	sleep int      // steps that the process is stopped for
+
+	process      int // counts them
+	mads, frames talk
 }
 
 type flight struct {
@@ -87,6 +90,7 @@ type simWorld struct {
 	now    monotime.Time
 	a, b   *host
 	faulty bool
+	epoch  ib.PSN // of connections: see disconnect
 	trace  interface{ Write([]byte) (int, error) }
 	hash   func() uint64
 }
@@ -121,6 +125,7 @@ func (h *host) start() {
 	h.table = mem.NewTable(h.w.rnd.Uint32)
 	h.node = New(h.table, h.w.rnd.Uint64)
 	h.users, h.sleep = nil, 0
+	h.process++
 	h.batch.Reset()
 }
 
@@ -167,7 +172,7 @@ func (h *host) newUser(n ib.QPN) *user {
 
 func (u *user) connect() {
 	w := u.h.w
-	a := ib.QPAttr{AccessFlags: allAccess, DestQPN: u.peer.q.QPN, MaxRdAtomic: uint8(1 + w.rnd.IntN(4)), MaxDestRdAtomic: 16, MinRNRTimer: uint8(1 + w.rnd.IntN(12)), Timeout: 14, RetryCnt: 7, RNRRetry: 7}
+	a := ib.QPAttr{AccessFlags: allAccess, DestQPN: u.peer.q.QPN, MaxRdAtomic: uint8(1 + w.rnd.IntN(4)), MaxDestRdAtomic: 16, MinRNRTimer: uint8(1 + w.rnd.IntN(12)), Timeout: 14, RetryCnt: 7, RNRRetry: 7, SQPSN: w.epoch, RQPSN: w.epoch}
 	for _, s := range []ib.QPState{ib.QPInit, ib.QPRTR, ib.QPRTS} {
 		a.State = s
 		u.q.Modify(w.now, &a, connectMask)
@@ -449,6 +454,7 @@ func (h *host) step() {
 		u.work()
 		u.poll()
 	}
+	h.talk()
 }
 
 func (w *simWorld) step() {

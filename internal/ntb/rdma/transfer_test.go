@@ -549,7 +549,7 @@ func TestRequestsAndAnswersTakeTurns(t *testing.T) {
 	}
 	y.q.Doorbell(p.now)
 	y.node.Handle(p.now)
-	y.node.answered = false // the answers' turn is next
+	y.node.turn = turns - 1 // the answers' turn is next
 	for i := 0; y.q.far.posted == y.q.far.done; i++ {
 		if i == 2 {
 			t.Fatal("the request waits for all answers")

@@ -164,7 +164,7 @@ func (s *side) newEnd(n ib.QPN, change ...func(*qp.Config)) *end {
 	return e
 }
 
-const connectMask = ib.QPStateAttr | ib.QPAccessFlags | ib.QPDestQPN | ib.QPMaxQPRdAtomic | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry
+const connectMask = ib.QPStateAttr | ib.QPRQPSN | ib.QPSQPSN | ib.QPAccessFlags | ib.QPDestQPN | ib.QPMaxQPRdAtomic | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry
 
 func (e *end) modify(to ib.QPState, dest ib.QPN) {
 	a := e.attr

@@ -67,6 +67,25 @@ func (w *Window) Store8(at uint64, v uint64) bool {
 	return true
 }
 
+// Put4 is Store4 without its last part: it is seen after all that was written before, but
+// what is read next may have been read before it is seen.
+func (w *Window) Put4(at uint64, v uint32) bool {
+	if !w.fits(at, 4) {
+		return false
+	}
+	put4(word4(w.mem[at:]), littleEndian4(v))
+	return true
+}
+
+// Put8 is Store8 as Put4 is Store4.
+func (w *Window) Put8(at uint64, v uint64) bool {
+	if !w.fits(at, 8) {
+		return false
+	}
+	put8(word8(w.mem[at:]), littleEndian8(v))
+	return true
+}
+
 // CopyIn writes p at offset at; false, after some of the bytes, if p or the window's memory has gone,
 // and false at once if it is not in the window.
 func (w *Window) CopyIn(at uint64, p []byte) bool {

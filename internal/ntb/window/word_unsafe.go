@@ -28,3 +28,10 @@ func littleEndian4(v uint32) uint32 {
 func littleEndian8(v uint64) uint64 {
 	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Pointer(&v))[:])
 }
+
+// PlaceOf returns at which offset of the window b lies; ok is false if it does
+// not, or not all of it.
+func (w *Window) PlaceOf(b []byte) (at uint64, ok bool) {
+	at = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(w.mem))))
+	return at, len(b) > 0 && w.Contains(at, uint64(len(b)))
+}

@@ -4,35 +4,37 @@ package bridge
 
 import (
 	"errors"
-	"net/netip"
 	"time"
+
+	"verbena/internal/ntb/window"
 )
 
 // ErrSystem is what opening a link says elsewhere than on Linux.
 var ErrSystem = errors.New("bridge: not on this system")
 
-// A Listener waits for peers.
-type Listener struct{}
+// An Opener opens links.
+type Opener struct{}
 
-// Accept returns the link of the next peer.
-func (*Listener) Accept(time.Duration) (Link, error) { return nil, ErrSystem }
+// NewOpener takes our end of a link.
+func NewOpener(e Endpoint, windowBytes uint64) (*Opener, error) { return nil, ErrSystem }
 
-// Close stops listening.
-func (*Listener) Close() error { return nil }
+// Free returns the side that a process would have that came to an endpoint now.
+func Free(e Endpoint) (side int, ok bool) { return 0, false }
 
-// ListenTCP waits for peers at an address.
-func ListenTCP(at netip.AddrPort, windowBytes uint64) (*Listener, error) { return nil, ErrSystem }
+// Side returns which end ours is.
+func (*Opener) Side() int { return 0 }
 
-// DialTCP goes to the peer at an address.
-func DialTCP(at netip.AddrPort, windowBytes uint64, d time.Duration) (Link, error) {
-	return nil, ErrSystem
-}
+// Own returns the window that the peer writes.
+func (*Opener) Own() *window.Window { return nil }
 
-// ListenShm waits for peers at a path.
-func ListenShm(path string, windowBytes uint64) (*Listener, error) { return nil, ErrSystem }
+// Open opens a link.
+func (*Opener) Open(d time.Duration) (Link, error) { return nil, ErrSystem }
 
-// DialShm goes to the peer that listens at a path.
-func DialShm(path string, windowBytes uint64, d time.Duration) (Link, error) { return nil, ErrSystem }
+// Pause waits.
+func (*Opener) Pause(d time.Duration) {}
 
-// Map opens one side of a link through a file.
-func Map(path string, side int) (Link, error) { return nil, ErrSystem }
+// Cancel ends waiting.
+func (*Opener) Cancel() {}
+
+// Close gives our end up.
+func (*Opener) Close() error { return nil }

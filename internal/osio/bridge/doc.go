@@ -6,6 +6,9 @@
 //	map   a file, or the BAR of a PCI device (sysfs resourceN, QEMU's ivshmem),
 //	      that both map: the lower half is the window of side 0. There is nothing
 //	      to wake with: who waits looks again and again
+//	pci   BAR 2 of a PCI device, by its address, as map. Where the driver vfio-pci
+//	      has the device at both ends, and it is QEMU's ivshmem-doorbell, its
+//	      register wakes; those of hardware have errata and are left alone
 //	tcp   the writes go through a stream, and whoever reads it carries them out
 //
 // A Link is used by one thread at a time. It works on bare descriptors: nothing

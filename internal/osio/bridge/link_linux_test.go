@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -33,22 +32,6 @@ func (l *Listener) port(t *testing.T) uint16 {
 	}
 	t.Fatalf("%T", sa)
 	return 0
-}
-
-func TestParseEndpoints(t *testing.T) {
-	got, err := ParseEndpoints("s:10.0.0.1:4000,c:[fe80::1%eth0]:5,shm:s:/run/a:b,shm:c:x,map:0:/dev/x,map:1:/dev/x")
-	want := []Endpoint{
-		{Serve: true, Addr: netip.MustParseAddrPort("10.0.0.1:4000")}, {Addr: netip.MustParseAddrPort("[fe80::1%eth0]:5")},
-		{Kind: Shm, Serve: true, Path: "/run/a:b"}, {Kind: Shm, Path: "x"}, {Kind: Mapped, Path: "/dev/x"}, {Kind: Mapped, Side: 1, Path: "/dev/x"},
-	}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:1.2.3.4", "s:1.2.3.4:0", "s:host:5", "s:1.2.3.4:5,", "c:1.2.3.4:70000", "shm:/run/a", "shm:s:", "map:2:/x", "map:0:", "tcp:s:1.2.3.4:5"} {
-		if got, err := ParseEndpoints(s); !errors.Is(err, ErrConfig) {
-			t.Errorf("%q: %+v, %v", s, got, err)
-		}
-	}
 }
 
 // pairs opens both ends of each kind in this process.
@@ -276,7 +259,7 @@ func TestHostileStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		family, sa := sockaddr(localhost(l.port(t)))
+		family, sa := address(localhost(l.port(t)))
 		f, err := connect(family, unix.SOCK_STREAM, sa, time.Second)
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,9 @@ import (
 
 // mapped is a link through memory that both nodes map.
 type mapped struct {
-	f      fd
+	f      fd    // of the file; none
+	vfio   *vfio // the device; nil
+	door   *doorbell
 	memory []byte
 	own    *window.Window
 	peer   *window.Window
@@ -31,6 +33,17 @@ type mapped struct {
 // Errors: ErrConfig if it is too small; ErrInUse if a process of this host has
 // the side.
 func Map(path string, side int) (Link, error) {
+	l, err := openFile(path, side)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func openFile(path string, side int) (*mapped, error) {
+	if side != 0 && side != 1 {
+		return nil, fmt.Errorf("%w: side %d", ErrConfig, side)
+	}
 	n, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
@@ -44,27 +57,30 @@ func Map(path string, side int) (Link, error) {
 }
 
 func (l *mapped) open(path string, side int) error {
-	if side != 0 && side != 1 {
-		return fmt.Errorf("%w: side %d", ErrConfig, side)
-	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(l.f), &st); err != nil {
 		return os.NewSyscallError("fstat", err)
-	}
-	half := uint64(st.Size) / 2
-	if err := checkBytes(half); err != nil {
-		return err
 	}
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(side), Len: 1}
 	if err := unix.FcntlFlock(uintptr(l.f), unix.F_OFD_SETLK, &lock); err != nil {
 		return fmt.Errorf("%w: side %d of %s", ErrInUse, side, path)
 	}
+	return l.split(l.f, 0, uint64(st.Size), side)
+}
+
+// split maps n bytes of a descriptor, half of them for each side.
+func (l *mapped) split(f fd, offset, n uint64, side int) error {
+	half := n / 2
+	if err := checkBytes(half); err != nil {
+		return err
+	}
 	var err error
-	if l.memory, err = mapShared(int(l.f), 2*half); err != nil {
+	if l.memory, err = mapSharedAt(int(f), int64(offset), 2*half); err != nil {
 		return err
 	}
 	halves := [2][]byte{l.memory[:half], l.memory[half:]}
 	l.own, l.peer = window.New(halves[side]), window.New(halves[1-side])
+	l.peer.Store4(wire.OffWake, 0)
 	return nil
 }
 
@@ -72,16 +88,34 @@ func (l *mapped) Own() *window.Window          { return l.own }
 func (l *mapped) PeerBytes() uint64            { return l.peer.Len() }
 func (l *mapped) Write(b *channel.Batch) error { return b.Apply(l.peer) }
 func (l *mapped) Flush() (bool, error)         { return false, nil }
-func (l *mapped) Ring()                        {}
-func (l *mapped) FDs() []int                   { return nil }
+
+func (l *mapped) FDs() []int {
+	if l.door == nil {
+		return nil
+	}
+	return []int{int(l.door.event)}
+}
+
+func (l *mapped) Ring() {
+	if l.door == nil {
+		return
+	}
+	if id := l.own.Load4(wire.OffWake); id != 0 {
+		l.door.ring(id - 1)
+	}
+}
 
 func (l *mapped) Receive() error {
 	l.seen = l.own.Load4(wire.OffSignal)
 	return nil
 }
 
-// Wait looks at the signal word, less and less often.
+// Wait sleeps until the doorbell. Where one of the two has none it looks at the
+// signal word, less and less often.
 func (l *mapped) Wait(d time.Duration) error {
+	if l.door != nil && l.own.Load4(wire.OffWake) != 0 {
+		return l.door.wait(d)
+	}
 	const first, longest = 20 * time.Microsecond, time.Millisecond
 	for end, pause := time.Now().Add(d), first; l.own.Load4(wire.OffSignal) == l.seen; pause = min(2*pause, longest) {
 		left := time.Until(end)
@@ -96,10 +130,16 @@ func (l *mapped) Wait(d time.Duration) error {
 
 // Close unmaps the windows: nobody may use Own any more.
 func (l *mapped) Close() error {
-	l.f.close()
 	if l.memory != nil {
 		unix.Munmap(l.memory)
 		l.memory = nil
+	}
+	l.f.close()
+	if l.door != nil {
+		l.door.event.close()
+	}
+	if l.vfio != nil {
+		l.vfio.close()
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ type shm struct {
 	socket   fd // tells when the peer dies; nothing is said after the greeting
 	bell     fd // ours: the peer writes it
 	peerBell fd
-	memory   []byte // our window
+	own      *backing
+	ours     bool // own goes with the link
 	peerMem  []byte
-	own      *window.Window
 	peer     *window.Window
 	calls    uint // of Receive
 }
@@ -33,7 +33,10 @@ func ListenShm(path string, windowBytes uint64) (*Listener, error) {
 	if err := checkBytes(windowBytes); err != nil {
 		return nil, err
 	}
-	open := func(f fd) (Link, error) { return newShm(f, windowBytes) }
+	return listenShm(path, func(f fd) (Link, error) { return newOwnShm(f, windowBytes) })
+}
+
+func listenShm(path string, open func(fd) (Link, error)) (*Listener, error) {
 	sa := &unix.SockaddrUnix{Name: path}
 	l, err := listen(unix.AF_UNIX, unix.SOCK_SEQPACKET, sa, open)
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -61,45 +64,55 @@ func DialShm(path string, windowBytes uint64, d time.Duration) (Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newShm(f, windowBytes)
+	return newOwnShm(f, windowBytes)
+}
+
+func dialShm(path string, own *backing, d time.Duration) (Link, error) {
+	f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: path}, d)
+	if err != nil {
+		return nil, err
+	}
+	return newShm(f, own)
 }
 
 // seals keep whoever has the descriptor from making the memory shorter, which
 // would be SIGBUS to the one that looks at it.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-func newShm(f fd, windowBytes uint64) (Link, error) {
-	l := &shm{socket: f, bell: none, peerBell: none}
-	if err := l.open(windowBytes); err != nil {
+// newOwnShm makes a link with a window of its own.
+func newOwnShm(f fd, windowBytes uint64) (Link, error) {
+	own, err := newBacking(windowBytes, true)
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	l, err := newShm(f, own)
+	if err != nil {
+		own.close()
+		return nil, err
+	}
+	l.(*shm).ours = true
+	return l, nil
+}
+
+func newShm(f fd, own *backing) (Link, error) {
+	l := &shm{socket: f, bell: none, peerBell: none, own: own}
+	if err := l.open(); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// open makes our half of the link, passes it, and takes the peer's.
-func (l *shm) open(windowBytes uint64) error {
-	mem, err := unix.MemfdCreate("verbena-ntb", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return os.NewSyscallError("memfd_create", err)
-	}
-	defer unix.Close(mem)
-	if err := unix.Ftruncate(mem, int64(windowBytes)); err != nil {
-		return os.NewSyscallError("ftruncate", err)
-	}
-	if _, err := unix.FcntlInt(uintptr(mem), unix.F_ADD_SEALS, seals); err != nil {
-		return os.NewSyscallError("fcntl", err)
-	}
-	if l.memory, err = mapShared(mem, windowBytes); err != nil {
-		return err
-	}
+// open passes our half of the link, and takes the peer's.
+func (l *shm) open() error {
 	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return os.NewSyscallError("eventfd", err)
 	}
 	l.bell = hold(bell)
-	greeting := wire.Greeting{WindowBytes: windowBytes}.Append(nil)
-	if err := unix.Sendmsg(int(l.socket), greeting, unix.UnixRights(mem, bell), nil, unix.MSG_NOSIGNAL); err != nil {
+	greeting := wire.Greeting{WindowBytes: uint64(len(l.own.b))}.Append(nil)
+	if err := unix.Sendmsg(int(l.socket), greeting, unix.UnixRights(int(l.own.f), bell), nil, unix.MSG_NOSIGNAL); err != nil {
 		return ErrLost
 	}
 	if err := await(l.socket, unix.POLLIN, greetingTime); err != nil {
@@ -108,7 +121,7 @@ func (l *shm) open(windowBytes uint64) error {
 	if err := l.takeGreeting(); err != nil {
 		return err
 	}
-	l.own, l.peer = window.New(l.memory), window.New(l.peerMem)
+	l.peer = window.New(l.peerMem)
 	return nil
 }
 
@@ -162,8 +175,10 @@ func passed(oob []byte) (fds []int) {
 }
 
 // mapShared maps memory that a child of a fork has no part in.
-func mapShared(f int, n uint64) ([]byte, error) {
-	b, err := unix.Mmap(f, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+func mapShared(f int, n uint64) ([]byte, error) { return mapSharedAt(f, 0, n) }
+
+func mapSharedAt(f int, offset int64, n uint64) ([]byte, error) {
+	b, err := unix.Mmap(f, offset, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
@@ -174,7 +189,7 @@ func mapShared(f int, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-func (l *shm) Own() *window.Window          { return l.own }
+func (l *shm) Own() *window.Window          { return l.own.w }
 func (l *shm) PeerBytes() uint64            { return l.peer.Len() }
 func (l *shm) Write(b *channel.Batch) error { return b.Apply(l.peer) }
 func (l *shm) Flush() (bool, error)         { return false, nil }
@@ -213,16 +228,17 @@ func (l *shm) Wait(d time.Duration) error {
 	return nil
 }
 
-// Close unmaps the windows: nobody may use Own any more.
+// Close unmaps the peer's window, and ours if it is the link's.
 func (l *shm) Close() error {
 	l.socket.close()
 	l.bell.close()
 	l.peerBell.close()
-	for _, m := range [][]byte{l.memory, l.peerMem} {
-		if m != nil {
-			unix.Munmap(m)
-		}
+	if l.peerMem != nil {
+		unix.Munmap(l.peerMem)
+		l.peerMem = nil
 	}
-	l.memory, l.peerMem = nil, nil
+	if l.ours {
+		l.own.close()
+	}
 	return nil
 }

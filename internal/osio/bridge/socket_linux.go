@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"os"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/osio/held"
+	"verbena/internal/osio/sockaddr"
 )
 
 // fd is a descriptor that a forked child must close.
@@ -64,17 +64,22 @@ func socket(family, typ int) (fd, error) {
 
 // A Listener waits for peers.
 type Listener struct {
-	f    fd
-	open func(f fd) (Link, error)
-	path string // to be removed
+	f      fd
+	open   func(f fd) (Link, error)
+	path   string // to be removed
+	cancel fd     // readable when waiting is to end; none
 }
 
 // Accept returns the link of the next peer that comes within d. A peer that
 // does not speak the protocol is sent away: ErrProtocol or ErrLost.
 func (l *Listener) Accept(d time.Duration) (Link, error) {
 	for end := time.Now().Add(d); ; {
-		if err := await(l.f, unix.POLLIN, time.Until(end)); err != nil {
+		list := [2]unix.PollFd{{Fd: int32(l.f), Events: unix.POLLIN}, {Fd: int32(l.cancel), Events: unix.POLLIN}}
+		if _, err := poll(list[:], time.Until(end)); err != nil {
 			return nil, err
+		}
+		if list[0].Revents == 0 {
+			return nil, ErrTimeout
 		}
 		n, _, err := unix.Accept4(int(l.f), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EINTR) {
@@ -114,7 +119,7 @@ func listen(family, typ int, sa unix.Sockaddr, open func(fd) (Link, error)) (*Li
 		f.close()
 		return nil, err
 	}
-	return &Listener{f: f, open: open}, nil
+	return &Listener{f: f, open: open, cancel: none}, nil
 }
 
 // connect is one try; a peer that does not listen is ErrLost.
@@ -144,13 +149,7 @@ func connect(family, typ int, sa unix.Sockaddr, d time.Duration) (fd, error) {
 	return none, err
 }
 
-func sockaddr(a netip.AddrPort) (family int, sa unix.Sockaddr) {
-	if ip := a.Addr().Unmap(); ip.Is4() {
-		return unix.AF_INET, &unix.SockaddrInet4{Port: int(a.Port()), Addr: ip.As4()}
-	}
-	sa6 := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
-	if i, err := net.InterfaceByName(a.Addr().Zone()); err == nil { // without, a link-local address is refused by the system
-		sa6.ZoneId = uint32(i.Index)
-	}
-	return unix.AF_INET6, sa6
+// address returns the family and the socket address of an end.
+func address(a netip.AddrPort) (family int, sa unix.Sockaddr) {
+	return sockaddr.Of(netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"time"
@@ -19,6 +20,8 @@ const greetingTime = 5 * time.Second
 // tcp is a link through a stream.
 type tcp struct {
 	f         fd
+	backing   *backing
+	ours      bool // backing goes with the link
 	own       *window.Window
 	peerBytes uint64
 
@@ -38,8 +41,16 @@ func ListenTCP(at netip.AddrPort, windowBytes uint64) (*Listener, error) {
 	if err := checkBytes(windowBytes); err != nil {
 		return nil, err
 	}
-	family, sa := sockaddr(at)
-	return listen(family, unix.SOCK_STREAM, sa, func(f fd) (Link, error) { return newTCP(f, windowBytes) })
+	return listenTCP(at, func(f fd) (Link, error) { return newOwnTCP(f, windowBytes) })
+}
+
+func listenTCP(at netip.AddrPort, open func(fd) (Link, error)) (*Listener, error) {
+	family, sa := address(at)
+	l, err := listen(family, unix.SOCK_STREAM, sa, open)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("%w: %v", ErrInUse, at)
+	}
+	return l, err
 }
 
 // DialTCP goes to the peer at an address. It tries once: ErrLost if nobody listens.
@@ -47,18 +58,43 @@ func DialTCP(at netip.AddrPort, windowBytes uint64, d time.Duration) (Link, erro
 	if err := checkBytes(windowBytes); err != nil {
 		return nil, err
 	}
-	family, sa := sockaddr(at)
+	family, sa := address(at)
 	f, err := connect(family, unix.SOCK_STREAM, sa, d)
 	if err != nil {
 		return nil, err
 	}
-	return newTCP(f, windowBytes)
+	return newOwnTCP(f, windowBytes)
+}
+
+func dialTCP(at netip.AddrPort, own *backing, d time.Duration) (Link, error) {
+	family, sa := address(at)
+	f, err := connect(family, unix.SOCK_STREAM, sa, d)
+	if err != nil {
+		return nil, err
+	}
+	return newTCP(f, own)
+}
+
+// newOwnTCP makes a link with a window of its own.
+func newOwnTCP(f fd, windowBytes uint64) (Link, error) {
+	own, err := newBacking(windowBytes, false)
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	l, err := newTCP(f, own)
+	if err != nil {
+		own.close()
+		return nil, err
+	}
+	l.(*tcp).ours = true
+	return l, nil
 }
 
 // newTCP exchanges the greetings.
-func newTCP(f fd, windowBytes uint64) (Link, error) {
-	l := &tcp{f: f, own: window.Make(int(windowBytes)), in: make([]byte, 256<<10)}
-	if err := l.greet(windowBytes); err != nil {
+func newTCP(f fd, own *backing) (Link, error) {
+	l := &tcp{f: f, backing: own, own: own.w, in: make([]byte, 256<<10)}
+	if err := l.greet(own.w.Len()); err != nil {
 		f.close()
 		return nil, err
 	}
@@ -111,6 +147,9 @@ func (l *tcp) FDs() []int          { return []int{int(l.f)} }
 
 func (l *tcp) Close() error {
 	l.f.close()
+	if l.ours {
+		l.backing.close()
+	}
 	return nil
 }
 

@@ -57,13 +57,30 @@ func (k *keeper) serveMADs() {
 		}
 		k.retryLate()
 		for _, s := range from {
-			s.ReadBatch(b)
-			for i := range b.Len() {
-				m := b.Message(i)
-				for j := range m.Segments() {
-					k.dispatch(MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)}, time.Now())
-				}
+			k.read(s, b)
+		}
+	}
+}
+
+// read passes on what one wait has reported. A datagram stays in the socket until
+// it is passed on: many a program ends as soon as it has disconnected, and what
+// it had in its hands as the keeper the peer would wait for in vain.
+func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) {
+	for range udp.RxMessages {
+		if n, _ := s.Peek(b); n == 0 { // an error shows in the next wait
+			return
+		}
+		m, now := b.Message(0), time.Now()
+		datagram := func(j int) MAD { return MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)} }
+		k.here = k.here[:0]
+		for j := range m.Segments() {
+			if k.passOn(datagram(j), now) {
+				k.here = append(k.here, j)
 			}
+		}
+		s.Take(b)
+		for _, j := range k.here {
+			k.m.opt.OnMAD(datagram(j))
 		}
 	}
 }
@@ -93,18 +110,21 @@ func (k *keeper) retryLate() {
 	late := k.late
 	k.late = nil
 	for _, d := range late {
-		k.dispatch(d.MAD, d.came)
+		if k.passOn(d.MAD, d.came) {
+			k.m.opt.OnMAD(d.MAD)
+		}
 	}
 }
 
-// dispatch passes a management datagram to the member it is for. It waits for a
+// passOn passes a management datagram to the member it is for, and reports
+// whether it is for this one. It waits for a
 // member that is not connected and may be the one, and a moment for one that
 // listens. What nobody listens for, and
 // what is for a slot that nobody owns, stays here: the keeper's CM refuses it.
-func (k *keeper) dispatch(d MAD, came time.Time) {
+func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
 	r := k.m.opt.Route(d.Payload, d.Dst)
 	var to []*link
-	here, absent := false, false
+	absent := false
 	k.m.mu.Lock()
 	switch r.To {
 	case ToKey:
@@ -136,17 +156,15 @@ func (k *keeper) dispatch(d MAD, came time.Time) {
 			d.Payload = bytes.Clone(d.Payload)
 			k.late = append(k.late, lateMAD{d, came})
 		}
-		return
-	}
-	if here {
-		k.m.opt.OnMAD(d)
+		return false
 	}
 	if len(d.Payload) > maxForwardBytes {
-		return
+		return here
 	}
 	for _, l := range to {
 		l.send(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
 	}
+	return here
 }
 
 // expects reports whether the owner of a slot lives and is not connected; for

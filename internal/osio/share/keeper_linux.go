@@ -31,6 +31,7 @@ type keeper struct {
 	create chan struct{} // immutable: a semaphore of one; groups are made one at a time
 	quiet  chan struct{} // closed when no datagram is passed on any more
 	late   []lateMAD     // of the goroutine that passes datagrams on
+	here   []int         // of the same: which of a train are for this member
 
 	// guarded by m.mu
 	peers     map[int]*link  // members connected, by slot

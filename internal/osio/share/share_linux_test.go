@@ -59,13 +59,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// deadly is what the keeper dies of that reads it, once.
+const deadly = "deadly"
+
 // childMain is a member that does what its standard input says, a line each,
 // and answers with a line.
 func childMain(dir string) {
 	listenPatience = time.Second // longer than a busy machine holds up a test
 	mads := make(chan string, 1024)
 	told := make(chan struct{}, 1024) // more keepers than a test kills
-	m, err := Join(dir, Options{Route: routeTest, Overlap: overlapTest, OnMAD: func(d MAD) {
+	route := func(d []byte, to netip.Addr) Route {
+		if len(d) > 9 && string(d[9:]) == deadly {
+			if f, err := openFile(dir+"/"+deadly, unix.O_CREAT|unix.O_EXCL); err == nil { // the first to see one
+				f.Close()
+				unix.Kill(os.Getpid(), unix.SIGKILL)
+				select {}
+			}
+		}
+		return routeTest(d, to)
+	}
+	m, err := Join(dir, Options{Route: route, Overlap: overlapTest, OnMAD: func(d MAD) {
 		select {
 		case mads <- string(d.Payload[9:]):
 		default: // OnMAD must not block; the test has given up reading

@@ -10,7 +10,7 @@ import (
 )
 
 // Faults say what a bad network does to each datagram sent, or to each write to a
-// stream, which knows Corrupt and Cut only. Shares are probabilities from 0 to 1
+// stream, which knows Corrupt, Cut, Delay and Jitter. Shares are probabilities from 0 to 1
 // and independent of each other.
 type Faults struct {
 	Loss    float64           // is not sent
@@ -19,7 +19,7 @@ type Faults struct {
 	Corrupt float64           // has one bit changed
 	Cut     float64           // of a stream: resets it instead
 	Delay   monotime.Duration // is sent this much later
-	Jitter  monotime.Duration // … and up to this much more; large enough, it reorders
+	Jitter  monotime.Duration // … and up to this much more; large enough, it reorders datagrams
 	Seed    uint64            // of the random numbers
 }
 
@@ -113,13 +113,13 @@ func parseDelay(key, val string) (monotime.Duration, error) {
 }
 
 // ForStreams says what of f cannot be done to a stream, whose bytes the system
-// delivers in order or not at all; nil if all can.
+// delivers each once and in order, or not at all; nil if all can.
 func (f Faults) ForStreams() error {
-	f.Corrupt, f.Cut, f.Seed = 0, 0, 0
+	f.Corrupt, f.Cut, f.Delay, f.Jitter, f.Seed = 0, 0, 0, 0, 0
 	if f == (Faults{}) {
 		return nil
 	}
-	return fmt.Errorf("faults: %v cannot be done to a TCP stream: use corrupt and cut, or tc-netem(8)", f)
+	return fmt.Errorf("faults: %v cannot be done to a TCP stream, as TCP repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)", f)
 }
 
 // ForDatagrams says what of f cannot be done to datagrams; nil if all can.

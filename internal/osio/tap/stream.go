@@ -34,7 +34,7 @@ type SegmentSink interface {
 
 // Stream shows what passes through a TCP connection to a capture, and harms what
 // is sent. A stream's bytes arrive in order or not at all, so of the faults it
-// has corruption, which MPA's CRC is for, and the cut, a reset in mid-stream.
+// has corruption, which MPA's CRC is for, delay, and the cut, a reset in mid-stream.
 //
 // The segments of the capture are made up: ports and bytes are true, while
 // sequence numbers count from our side, and a segment is what one call has
@@ -54,6 +54,7 @@ type Stream struct {
 	mss      int        // guarded by mu: 0 before there is a connection
 	ended    bool       // guarded by mu: we have said that no more follows
 	spoiled  []byte     // guarded by mu: what is sent in place of what was meant
+	line     delayLine  // guarded by mu
 }
 
 // NewStream wraps a connection, of Dial or of a listener. stream tells
@@ -192,6 +193,14 @@ func (s *Stream) Writev(v *tcp.Vectors, list [][]byte) (int, error) {
 	if s.rng.Float64() < s.faults.Corrupt {
 		list = s.corrupt(list)
 	}
+	if s.delays() {
+		return s.delay(list)
+	}
+	return s.pass(v, list)
+}
+
+// pass sends what the socket takes of a scatter list. mu is held.
+func (s *Stream) pass(v *tcp.Vectors, list [][]byte) (int, error) {
 	n, err := s.Conn.Writev(v, list)
 	s.arrived(len(s.came)) // what is sent may be the answer
 	s.moved(true, list, n)
@@ -216,10 +225,8 @@ func (s *Stream) corrupt(list [][]byte) [][]byte {
 	return [][]byte{s.spoiled}
 }
 
-// finish shows that no more follows.
+// finish shows that no more follows. mu is held.
 func (s *Stream) finish() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.ended && s.mss > 0 {
 		s.ended = true
 		s.arrived(len(s.came))
@@ -228,14 +235,23 @@ func (s *Stream) finish() {
 	}
 }
 
-// CloseWrite is tcp.Conn's.
+// CloseWrite is tcp.Conn's, behind what is delayed.
 func (s *Stream) CloseWrite() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.line.pieces) > 0 {
+		s.line.shut = true
+		return nil
+	}
 	s.finish()
 	return s.Conn.CloseWrite()
 }
 
-// Close is tcp.Conn's.
+// Close is tcp.Conn's. It waits until what is delayed has been sent.
 func (s *Stream) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drain()
 	s.finish()
 	return s.Conn.Close()
 }
@@ -243,10 +259,11 @@ func (s *Stream) Close() error {
 // Abort is tcp.Conn's.
 func (s *Stream) Abort() error {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.line.drop()
 	if s.mss > 0 {
 		s.arrived(len(s.came))
 		s.show(true, pcap.Segment{RST: true, HasAck: true}, nil)
 	}
-	s.mu.Unlock()
 	return s.Conn.Abort()
 }

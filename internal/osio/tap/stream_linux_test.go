@@ -95,10 +95,93 @@ func TestStreamIsCut(t *testing.T) {
 	}
 }
 
+// TestStreamIsDelayed: each byte comes as late as it should, in order, and so does
+// the end.
+func TestStreamIsDelayed(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	a, b := streams(t, Faults{Delay: delay, Jitter: delay, Seed: 5}, nil)
+	defer b.Close()
+	var v tcp.Vectors
+	var want []byte
+	begin := time.Now()
+	for i := range 50 {
+		p := bytes.Repeat([]byte{byte(i)}, 1+i*100)
+		if n, err := a.Writev(&v, [][]byte{p[:i], p[i:]}); n != len(p) || err != nil {
+			t.Fatalf("%d of %d bytes, %v", n, len(p), err)
+		}
+		want = append(want, p...)
+		clear(p) // the application's again
+	}
+	a.CloseWrite()
+	last := time.Now()
+	got, err := read(t, b, 1)
+	if took := time.Since(begin); took < delay || err != nil {
+		t.Errorf("the first byte after %v, %v", took, err)
+	}
+	rest, err := read(t, b, len(want)-1)
+	if !bytes.Equal(append(got, rest...), want) || err != nil {
+		t.Errorf("what came is not what was sent: %v", err)
+	}
+	if _, err := read(t, b, 1); err != io.EOF || time.Since(last) < delay {
+		t.Errorf("the end: %v after %v", err, time.Since(last))
+	}
+	a.Close()
+}
+
+// TestDelayedBytesOutliveTheClose as those in a socket do, and not a reset. More
+// than the line and the socket hold finds no room, and is not lost.
+func TestDelayedBytesOutliveTheClose(t *testing.T) {
+	for _, how := range []struct {
+		name string
+		end  func(*Stream) error
+		want int
+		err  error
+	}{{"close", (*Stream).Close, 7, io.EOF}, {"abort", (*Stream).Abort, 0, syscall.ECONNRESET}} {
+		a, b := streams(t, Faults{Delay: 10 * time.Millisecond}, nil)
+		var v tcp.Vectors
+		if n, err := a.Writev(&v, [][]byte{[]byte("verbena")}); n != 7 || err != nil {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		how.end(a)
+		if got, err := read(t, b, 8); len(got) != how.want || !errors.Is(err, how.err) {
+			t.Errorf("%s: %q, %v", how.name, got, err)
+		}
+		b.Close()
+	}
+	a, b := streams(t, Faults{Delay: time.Microsecond}, nil)
+	var v tcp.Vectors
+	chunk, taken := make([]byte, 1<<20), 0
+	for {
+		n, err := a.Writev(&v, [][]byte{chunk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if taken += n; n < len(chunk) {
+			break
+		}
+	}
+	if taken < maxDelayed || taken > 2*maxDelayed {
+		t.Errorf("%d bytes found room", taken)
+	}
+	if got, err := read(t, b, taken); len(got) != taken || err != nil {
+		t.Errorf("%d of %d bytes, %v", len(got), taken, err)
+	}
+	b.Close()
+	for end := time.Now().Add(patience); ; {
+		if _, err := a.Writev(&v, [][]byte{chunk}); err != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("writes to a lost connection go on")
+		}
+	}
+	a.Close()
+}
+
 func TestFaultsKnowWhatTheyHarm(t *testing.T) {
 	for spec, want := range map[string][2]bool{
 		"": {true, true}, "seed=3": {true, true}, "corrupt=1%": {true, true}, "cut=1%": {true, false},
-		"loss=1%": {false, true}, "delay=1ms": {false, true}, "reorder=1%,cut=1%": {false, false},
+		"loss=1%": {false, true}, "dup=1%": {false, true}, "delay=1ms,jitter=1ms": {true, true}, "reorder=1%,cut=1%": {false, false},
 	} {
 		f, err := ParseFaults(spec)
 		if err != nil {

@@ -2,52 +2,24 @@ package tcp
 
 import (
 	"errors"
-	"net"
 	"net/netip"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/sockaddr"
 )
 
-func sockaddr(ap netip.AddrPort) unix.Sockaddr {
-	a := ap.Addr().Unmap()
-	if a.Is4() {
-		return &unix.SockaddrInet4{Port: int(ap.Port()), Addr: a.As4()}
-	}
-	return &unix.SockaddrInet6{Port: int(ap.Port()), Addr: a.As16(), ZoneId: zoneIndex(a.Zone())}
+// address returns a socket address; an IPv4 one is of IPv4 also if it is mapped
+// to IPv6, as no socket here is of both families.
+func address(ap netip.AddrPort) unix.Sockaddr {
+	_, sa := sockaddr.Of(netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()))
+	return sa
 }
 
-// zoneIndex returns the interface that a zone names, 0 if none.
-func zoneIndex(zone string) uint32 {
-	if zone == "" {
-		return 0
-	}
-	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
-		return uint32(n)
-	}
-	ifi, err := net.InterfaceByName(zone)
-	if err != nil {
-		return 0
-	}
-	return uint32(ifi.Index)
-}
-
-// addrPort is sockaddr's inverse; link-local addresses have the interface's name
-// as zone.
 func addrPort(sa unix.Sockaddr) (netip.AddrPort, error) {
-	switch sa := sa.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)), nil
-	case *unix.SockaddrInet6:
-		a := netip.AddrFrom16(sa.Addr)
-		if sa.ZoneId != 0 {
-			zone := strconv.FormatUint(uint64(sa.ZoneId), 10)
-			if ifi, err := net.InterfaceByIndex(int(sa.ZoneId)); err == nil {
-				zone = ifi.Name
-			}
-			a = a.WithZone(zone)
-		}
-		return netip.AddrPortFrom(a, uint16(sa.Port)), nil
+	ap, ok := sockaddr.AddrPort(sa)
+	if !ok {
+		return ap, errors.New("tcp: not an IP socket")
 	}
-	return netip.AddrPort{}, errors.New("tcp: not an IP socket")
+	return ap, nil
 }

@@ -27,12 +27,12 @@ func Dial(local, remote netip.AddrPort) (*Conn, error) {
 			// it is chosen now.
 			_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 		}
-		if err := unix.Bind(fd, sockaddr(local)); err != nil {
+		if err := unix.Bind(fd, address(local)); err != nil {
 			unix.Close(fd)
 			return nil, os.NewSyscallError("bind", err)
 		}
 	}
-	if err := unix.Connect(fd, sockaddr(remote)); err != nil && err != unix.EINPROGRESS && err != unix.EINTR {
+	if err := unix.Connect(fd, address(remote)); err != nil && err != unix.EINPROGRESS && err != unix.EINTR {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("connect", err)
 	}
@@ -53,13 +53,34 @@ func open(addr netip.Addr) (int, error) {
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
 	}
 	if err == nil {
-		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+		err = configure(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
 		return -1, os.NewSyscallError("setsockopt", err)
 	}
 	return fd, nil
+}
+
+// An idle peer of which nothing is heard is asked whether it is there, as often as
+// over TRP: a host that has vanished says nothing, and who only receives would
+// wait for ever. The system answers for a process that is merely stopped.
+const (
+	idleSeconds  = 30
+	probeSeconds = 3
+	probes       = 10
+)
+
+func configure(fd int) error {
+	for _, o := range []struct{ level, option, value int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1}, {unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idleSeconds},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probeSeconds}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probes},
+	} {
+		if err := unix.SetsockoptInt(fd, o.level, o.option, o.value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // adopt makes a Conn of a descriptor, which it owns, also after an error.
@@ -145,7 +166,7 @@ func (l *Listener) bind(local netip.AddrPort, backlog int) error {
 	if err := unix.SetsockoptInt(l.desc, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
-	if err := unix.Bind(l.desc, sockaddr(local)); err != nil {
+	if err := unix.Bind(l.desc, address(local)); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
 	if err := unix.Listen(l.desc, backlog); err != nil {
@@ -183,7 +204,7 @@ func (l *Listener) Accept() (*Conn, error) {
 		}
 		remote, err := addrPort(sa)
 		if err == nil {
-			err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+			err = configure(fd)
 		}
 		if err != nil {
 			unix.Close(fd)

@@ -64,6 +64,26 @@ func TestBothEndsKnowTheirAddresses(t *testing.T) {
 	}
 }
 
+// TestIdlePeerIsAsked holds the options of either end; the rest is the system's.
+func TestIdlePeerIsAsked(t *testing.T) {
+	a, b := connect(t, loopback)
+	defer a.Close()
+	defer b.Close()
+	for _, c := range []*Conn{a, b} {
+		var got [4]int
+		for i, o := range [][2]int{{unix.SOL_SOCKET, unix.SO_KEEPALIVE}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT}} {
+			n, err := unix.GetsockoptInt(c.FD(), o[0], o[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[i] = n
+		}
+		if got != [4]int{1, idleSeconds, probeSeconds, probes} {
+			t.Errorf("keep-alive %v", got)
+		}
+	}
+}
+
 // TestScatteredBytesKeepTheirOrder moves bytes through lists of odd pieces,
 // longer than the kernel takes.
 func TestScatteredBytesKeepTheirOrder(t *testing.T) {

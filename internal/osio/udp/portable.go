@@ -204,6 +204,7 @@ func (p *portable) segments() bool                       { return false }
 func (p *portable) fd() int                              { return -1 }
 func (p *portable) waitWritable(monotime.Duration) error { return nil }
 func (p *portable) kernelDrops() uint64                  { return 0 }
+func (p *portable) refused() (netip.AddrPort, bool)      { return netip.AddrPort{}, false }
 
 func (p *portable) close() error {
 	p.mu.Lock()

@@ -3,10 +3,8 @@ package udp
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync/atomic"
 
 	"golang.org/x/net/bpf"
@@ -14,6 +12,7 @@ import (
 
 	"verbena/internal/monotime"
 	"verbena/internal/osio/held"
+	"verbena/internal/osio/sockaddr"
 )
 
 const haveRaw = true
@@ -29,13 +28,11 @@ type raw struct {
 	count *counters
 
 	noSegment atomic.Bool // the kernel does not cut trains
+	erred     atomic.Bool // something may be in the socket's error queue
 }
 
 func (s *Socket) listenRaw(ap netip.AddrPort, o Options) error {
-	family := unix.AF_INET
-	if ap.Addr().Is6() {
-		family = unix.AF_INET6
-	}
+	family, sa := sockaddr.Of(ap)
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
@@ -44,7 +41,7 @@ func (s *Socket) listenRaw(ap netip.AddrPort, o Options) error {
 		unix.Close(fd)
 		return err
 	}
-	if err := unix.Bind(fd, sockaddr(ap)); err != nil {
+	if err := unix.Bind(fd, sa); err != nil {
 		unix.Close(fd)
 		return os.NewSyscallError("bind", err)
 	}
@@ -131,6 +128,9 @@ func configure(fd int, addr netip.Addr, o Options) error {
 		if addr.IsUnspecified() {
 			err = errors.Join(err, must("IP_PKTINFO", unix.IPPROTO_IP, unix.IP_PKTINFO, 1))
 		}
+	}
+	if o.Errors {
+		err = errors.Join(err, os.NewSyscallError("setsockopt RECVERR", hearErrors(fd, addr.Is6())))
 	}
 	if o.ReusePort {
 		err = errors.Join(err, must("SO_REUSEPORT", unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
@@ -220,28 +220,6 @@ func joinGroup(fd int, group netip.Addr, ifindex int) error {
 	}
 	return os.NewSyscallError("setsockopt IP_ADD_MEMBERSHIP",
 		unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)}))
-}
-
-func sockaddr(ap netip.AddrPort) unix.Sockaddr {
-	if ap.Addr().Is4() {
-		return &unix.SockaddrInet4{Addr: ap.Addr().As4(), Port: int(ap.Port())}
-	}
-	return &unix.SockaddrInet6{Addr: ap.Addr().As16(), Port: int(ap.Port()), ZoneId: zoneIndex(ap.Addr().Zone())}
-}
-
-// zoneIndex returns the interface index a zone names, 0 if none.
-func zoneIndex(zone string) uint32 {
-	if zone == "" {
-		return 0
-	}
-	if n, err := strconv.ParseUint(zone, 10, 32); err == nil {
-		return uint32(n)
-	}
-	ifi, err := net.InterfaceByName(zone)
-	if err != nil {
-		return 0
-	}
-	return uint32(ifi.Index)
 }
 
 func (r *raw) fd() int { return r.desc }

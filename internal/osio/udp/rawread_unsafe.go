@@ -51,13 +51,16 @@ func (h *rxHeaders) reset() {
 	h.dirty = 0
 }
 
-func (r *raw) readBatch(b *RxBatch) (int, error) {
+func (r *raw) readBatch(b *RxBatch) (int, error) { return r.readWith(b, b.want, 0) }
+
+// readWith reads up to want messages with flags of recvmsg(2).
+func (r *raw) readWith(b *RxBatch, want, flags int) (int, error) {
 	h := &b.os
 	h.reset()
 	var n int
 	var errno syscall.Errno
 	for range maxRetriesEINTR {
-		n, errno = h.receive(r.desc, b.want)
+		n, errno = h.receive(r.desc, want, flags)
 		if errno != unix.EINTR {
 			break
 		}
@@ -68,6 +71,7 @@ func (r *raw) readBatch(b *RxBatch) (int, error) {
 		return 0, nil
 	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EMSGSIZE:
 		r.count.unreachable.Add(1) // a pending ICMP error: not about this socket's state
+		r.erred.Store(true)
 		return 0, nil
 	default:
 		return 0, os.NewSyscallError("recvmmsg", errno)
@@ -82,13 +86,14 @@ func (r *raw) readBatch(b *RxBatch) (int, error) {
 // receive makes one system call for up to want messages. One alone goes by
 // recvmsg, which is a little shorter: it is what somebody waits for who polls.
 // Raw: the call does not block, so the scheduler need not know of it.
-func (h *rxHeaders) receive(fd, want int) (int, syscall.Errno) {
+func (h *rxHeaders) receive(fd, want, flags int) (int, syscall.Errno) {
+	flags |= unix.MSG_DONTWAIT
 	if want == 1 {
-		r1, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr[0].Hdr)), unix.MSG_DONTWAIT)
+		r1, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr[0].Hdr)), uintptr(flags))
 		h.hdr[0].Len = uint32(r1)
 		return 1, errno
 	}
-	r1, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), uintptr(want), unix.MSG_DONTWAIT, 0, 0)
+	r1, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), uintptr(want), uintptr(flags), 0, 0)
 	return int(r1), errno
 }
 

@@ -106,6 +106,7 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 		return false, nil
 	case unix.EMSGSIZE:
 		r.count.tooBig.Add(1)
+		r.erred.Store(true)
 		return true, nil
 	case unix.EFAULT:
 		// The application has unmapped what was to be sent. It is lost, as on
@@ -113,6 +114,7 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 		return true, nil
 	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EPERM, unix.EACCES, unix.ENETDOWN, unix.EHOSTDOWN, unix.EADDRNOTAVAIL:
 		r.count.unreachable.Add(1)
+		r.erred.Store(true)
 		return true, nil
 	case unix.EIO, unix.EINVAL, unix.EOPNOTSUPP:
 		if isTrain(d) {

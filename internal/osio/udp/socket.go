@@ -18,6 +18,7 @@ type Options struct {
 	NoSegment   bool // send datagrams one by one although the kernel could cut trains
 	NoJoin      bool // receive datagrams one by one although the kernel could join them
 	Portable    bool // package net instead of raw system calls
+	Errors      bool // what ICMP says of datagrams sent is kept for Refused; Linux only
 	// Interface is an interface's index; 0 lets the system choose. Where addr is
 	// a multicast group, it is the interface whose traffic to the group is wanted;
 	// where addr is an IPv6 address, the one that multicast is sent by. (IPv4
@@ -44,6 +45,7 @@ type backend interface {
 	segments() bool // trains are cut by the kernel
 	fd() int        // -1 if there is none to poll
 	waitWritable(monotime.Duration) error
+	refused() (dst netip.AddrPort, ok bool)
 	kernelDrops() uint64
 	close() error
 }
@@ -65,6 +67,12 @@ type counters struct {
 	sentMessages, sentDatagrams, sentBytes               atomic.Uint64
 	rcvdMessages, rcvdDatagrams, rcvdBytes               atomic.Uint64
 	sendBlocked, tooBig, unreachable, split, rest, trunc atomic.Uint64
+}
+
+func (c *counters) received(messages, datagrams, bytes int) {
+	c.rcvdMessages.Add(uint64(messages))
+	c.rcvdDatagrams.Add(uint64(datagrams))
+	c.rcvdBytes.Add(uint64(bytes))
 }
 
 // Listen opens a socket bound to addr and port; port 0 lets the system choose.
@@ -110,9 +118,7 @@ func (s *Socket) ReadBatch(b *RxBatch) (int, error) {
 		datagrams += b.msgs[i].Segments()
 		bytes += len(b.msgs[i].Data)
 	}
-	s.count.rcvdMessages.Add(uint64(n))
-	s.count.rcvdDatagrams.Add(uint64(datagrams))
-	s.count.rcvdBytes.Add(uint64(bytes))
+	s.count.received(n, datagrams, bytes)
 	return n, err
 }
 
@@ -143,6 +149,16 @@ func (s *Socket) LocalAddr() netip.AddrPort { return s.local }
 // FD returns the descriptor, which stays the socket's, or -1 if it has none to
 // give.
 func (s *Socket) FD() int { return s.io.fd() }
+
+// Refused returns where a datagram went to, a while ago, that nobody has the port
+// for; false if the network has told of none since. It is to be called, with
+// Options.Errors, where ReadBatch finds nothing. Anyone on the way can make it up.
+func (s *Socket) Refused() (dst netip.AddrPort, ok bool) {
+	if s.closed.Load() {
+		return netip.AddrPort{}, false
+	}
+	return s.io.refused()
+}
 
 // Close closes the socket. Nobody may be reading or writing any more; whoever
 // does so later gets net.ErrClosed.

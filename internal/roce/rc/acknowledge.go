@@ -40,7 +40,7 @@ func (q *QP) oweAck(psn ib.PSN) {
 }
 
 // ackSyndrome encodes the receives posted as credits; a shared receive queue
-// gives none. Spec: IBTA vol. 1, 9.7.7.2.4 (C9-159).
+// gives none. Spec: IBTA vol. 1, 9.7.7.2.4.
 func (q *QP) ackSyndrome() wire.Syndrome {
 	if q.SRQ {
 		return wire.ACK(wire.CreditsInvalid)

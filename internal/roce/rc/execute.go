@@ -163,7 +163,7 @@ func (q *QP) executeAtomic(p *wire.Packet) (verdict, ib.VendorErr) {
 	if !q.room() {
 		return nakInvalid, ib.VendorDepth
 	}
-	if h.VA&7 != 0 { // Spec: IBTA C9-93
+	if h.VA&7 != 0 { // Spec: IBTA vol. 1, 9.4.5
 		return nakInvalid, ib.VendorAlign
 	}
 	s, v := q.Mem.Remote(q.PD, q.QPN, h.RKey, h.VA, 8, ib.AccessRemoteAtomic)

@@ -179,14 +179,22 @@ func (q *QP) setTimer(now monotime.Time) {
 	q.req.timer = min(now.Add(q.req.loss.probe()), q.req.loss.ackDeadline)
 }
 
-// ackTimeout returns the local ACK time-out, 4.096 µs × 2^t, 0 for none.
+// heldUp is how long a peer's process may be without a processor, on a machine
+// where many want one. An adapter answers also then; what runs on the processor
+// itself does not.
+const heldUp = 500 * monotime.Millisecond
+
+// ackTimeout returns how long the requester waits until the local ACK time-out
+// T = 4.096 µs × 2^t takes one of retry_cnt, 0 for ever. It may be anything from T
+// to 4 T: a short one is drawn out, as a peer that is held up is not lost.
 //
-// Spec: IBTA vol. 1, 9.7.6.1.3.
+// Spec: IBTA vol. 1, 9.7.6.1.3 (C9-140 to C9-142).
 func ackTimeout(t uint8) monotime.Duration {
 	if t == 0 {
 		return 0
 	}
-	return 4096 * monotime.Nanosecond << (t & 31)
+	d := 4096 * monotime.Nanosecond << (t & 31)
+	return max(d, min(4*d, heldUp))
 }
 
 // handleAckTimeout retransmits from the oldest packet: on our own account

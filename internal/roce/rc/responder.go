@@ -102,7 +102,7 @@ func (q *QP) handleRequest(p *wire.Packet) {
 	if v := q.checkPSN(p); v != accept {
 		return
 	}
-	if !p.Info.Valid { // Spec: IBTA C9-113
+	if !p.Info.Valid { // Spec: IBTA vol. 1, 9.7.4.1
 		q.refuse(p, nakInvalid, ib.VendorOpcode)
 		return
 	}
@@ -137,7 +137,7 @@ func (q *QP) checkPSN(p *wire.Packet) verdict {
 		return drop
 	}
 	q.Count[roce.OutOfSeqRequest]++
-	if !r.naked { // Spec: IBTA C9-111: one NAK until the expected packet comes
+	if !r.naked { // Spec: IBTA vol. 1, 9.7.4.1: one NAK until the expected packet comes
 		r.naked = true
 		q.Count[roce.SentSeqNAK]++
 		q.owe(response{kind: respAck, psn: r.epsn, syndrome: wire.NAKPSNSequence})
@@ -199,7 +199,7 @@ func flushAccess(t ib.FlushType) (a ib.Access) {
 // checkLength checks the payload against the path MTU and the length that a
 // WRITE announced.
 //
-// Spec: IBTA vol. 1, 9.7.4.1.6 (C9-115 to C9-119).
+// Spec: IBTA vol. 1, 9.7.4.1.6.
 func (q *QP) checkLength(p *wire.Packet) verdict {
 	i, n := p.Info, len(p.Payload)
 	if !i.HasPayload {

@@ -10,8 +10,34 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// ackTimeout is what Timeout 14 stands for.
-const ackTimeout = 4096 * monotime.Nanosecond << 14
+// ackTimeout is how long Timeout 14 lets the requester wait: four times 67 ms.
+const ackTimeout = 4 * 4096 * monotime.Nanosecond << 14
+
+// Short time-outs are drawn out, within what the specification allows.
+func TestAckTimeout(t *testing.T) {
+	for code, want := range map[uint8]monotime.Duration{
+		1: 32768 * monotime.Nanosecond, 8: 4194304 * monotime.Nanosecond, 14: ackTimeout, 16: 500 * monotime.Millisecond,
+		17: 536870912 * monotime.Nanosecond, 31: 4096 * monotime.Nanosecond << 31,
+	} {
+		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.Timeout, a.RetryCnt = code, 0 }))
+		s.Post(script.Write(10))
+		s.Advance(want - 1)
+		s.WantNoWC("not before the time-out")
+		s.Advance(1)
+		s.WantWC("there is no retry", 1, ib.WCRetryExcErr)
+	}
+}
+
+// A peer whose process gets no processor for long is not lost: Timeout 14 and
+// RetryCnt 7, as perftest has them, are given up after 2 s.
+func TestPeerHeldUp(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 7 }))
+	s.Post(script.Write(2))
+	s.Advance(1500 * monotime.Millisecond)
+	s.WantNoWC("it is waited for")
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("and is back", 1, ib.WCSuccess)
+}
 
 // retry_cnt time-outs are survived, one more ends the queue pair. The test
 // names the time, within what the tail probes may add.

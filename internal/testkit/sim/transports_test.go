@@ -24,7 +24,7 @@ import (
 )
 
 // The same workload on every transport: what queue pairs of RoCEv2, of iWARP on
-// TCP and of iWARP on TRP leave in memory and in completion queues is what the
+// TCP, of iWARP on TRP and of links of windows leave in memory and in completion queues is what the
 // oracle says, so it is the same.
 
 // Places in a side's memory. What the peer writes, reads and counts on does not
@@ -360,7 +360,7 @@ func (w *pairWorld) play() error {
 			done = done && len(s.sent) == len(s.list)
 		}
 		if done && w.received() {
-			for w.net.Step(w.net.Now().Add(monotime.Second)) { // a WRITE on TCP is complete before it has arrived
+			for end := w.net.Now().Add(monotime.Second); w.net.Step(end); { // a WRITE on TCP is complete before it has arrived
 			}
 			return nil
 		}

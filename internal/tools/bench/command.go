@@ -39,7 +39,8 @@ func Command() *cobra.Command {
 		Short: "Measure this implementation beside this machine's sockets",
 		Long: `Measure bandwidth, latency, message rate and memory between two processes over
 loopback, and beside them what plain UDP sockets do with the same packets; then
-unmodified C programs over our libraries, beside the same in Go or over TCP. What
+unmodified C programs over our libraries, beside the same in Go or over TCP, and
+a link of windows beside memcpy, UCX and libfabric in shared memory. What
 is not installed is left out. Rounds of both alternate; the median counts. Prints
 a table and writes a list of JSON objects: name, value, unit, baseline, ratio,
 goal, met, spread.

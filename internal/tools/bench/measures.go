@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +58,7 @@ var measures = append([]measure{
 	besideFabric(65536, 5000),
 	besideFabric(1<<20, 500),
 	{name: "ibv_devices, start to exit, beside rdma-core's", unit: "ms", goal: goal{bound: 2}, rounds: 1, ours: startToExit("ibv_devices", false), raw: startToExit("ibv_devices", true)},
-}, iwarpMeasures...)
+}, slices.Concat(iwarpMeasures, ntbMeasures)...)
 
 // besideUCX is a test of ucx_perftest over rc_verbs, beside UCX's own tcp.
 func besideUCX(test string, size, count int, unit string, field int, scale float64) measure {

@@ -28,6 +28,7 @@ type peer struct {
 	device string
 	host   string
 	flags  []string // of both sides of a perf
+	env    []string // of both, beside this process's
 }
 
 func newPeer(device, host string) (*peer, error) {
@@ -43,6 +44,7 @@ func (p *peer) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.self, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopGrace
+	cmd.Env = append(os.Environ(), p.env...)
 	return cmd
 }
 

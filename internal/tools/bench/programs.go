@@ -16,7 +16,7 @@ import (
 // program is an unmodified C program whose client prints a figure.
 type program struct {
 	name   string
-	args   []string                          // of both sides; PORT stands for the TCP port at which they meet
+	args   []string                          // of both sides; PORT stands for the TCP port at which they meet, SECONDS for the length of a round
 	server []string                          // of the server beside
 	client []string                          // of the client beside; HOST stands for the server's address
 	env    []string                          // in a value DEVICE stands for the device's name
@@ -47,12 +47,12 @@ func (g program) measured(ctx context.Context, r *run) (float64, error) {
 		return 0, err
 	}
 	var serverOut, out bytes.Buffer
-	server := g.command(ctx, on, port, &serverOut, g.server)
+	server := g.command(ctx, r, on, port, &serverOut, g.server)
 	if err := server.Start(); err != nil {
 		return 0, err
 	}
 	if err = waitListening(ctx, port); err == nil {
-		err = g.command(ctx, on, port, &out, g.client).Run()
+		err = g.command(ctx, r, on, port, &out, g.client).Run()
 	}
 	var v float64
 	if err == nil {
@@ -73,8 +73,8 @@ func (g program) measured(ctx context.Context, r *run) (float64, error) {
 const programTimeout = time.Minute
 
 // command prepares one side: by "verbena run", or plainly.
-func (g program) command(ctx context.Context, on *peer, port int, out *bytes.Buffer, side []string) *exec.Cmd {
-	fill := strings.NewReplacer("PORT", strconv.Itoa(port), "HOST", on.host, "DEVICE", on.device)
+func (g program) command(ctx context.Context, r *run, on *peer, port int, out *bytes.Buffer, side []string) *exec.Cmd {
+	fill := strings.NewReplacer("PORT", strconv.Itoa(port), "SECONDS", strconv.Itoa(r.seconds), "HOST", on.host, "DEVICE", on.device)
 	argv := []string{on.self, "run", "--", g.name}
 	if g.plain {
 		argv = []string{g.name}
@@ -123,7 +123,7 @@ func sendLatencyC() program {
 }
 
 func writeBandwidthC() program {
-	return program{name: "ib_write_bw", args: []string{"-d", "DEVICE", "-s", "65536", "-n", "50000", "-p", "PORT"}, client: []string{"HOST"}, figure: column("65536", 3, mebibyte/1e6)}
+	return program{name: "ib_write_bw", args: []string{"-d", "DEVICE", "-s", "65536", "-D", "SECONDS", "-p", "PORT"}, client: []string{"HOST"}, figure: column("65536", 3, mebibyte/1e6)}
 }
 
 // ucx is ucx_perftest over one of UCX's transports.
@@ -131,8 +131,12 @@ func ucx(transport, test string, size, count, field int, scale float64) program 
 	n := strconv.Itoa(count)
 	g := program{name: "ucx_perftest", args: []string{"-t", test, "-s", strconv.Itoa(size), "-n", n, "-w", "1000", "-f", "-p", "PORT"}, client: []string{"HOST"},
 		env: []string{"UCX_TLS=self,rc_verbs,ud_verbs:aux", "UCX_NET_DEVICES=DEVICE:1"}, figure: column(n, field, scale)} // UCX connects RC over UD
-	if transport == "tcp" {
+	switch transport {
+	case "rc_verbs":
+	case "tcp":
 		g.plain, g.env = true, []string{"UCX_TLS=self,tcp", "UCX_NET_DEVICES=lo"}
+	default: // through memory; the two meet over TCP
+		g.plain, g.env = true, []string{"UCX_TLS=self," + transport}
 	}
 	return g
 }
@@ -155,6 +159,14 @@ func fabric(provider string, size, count int) program {
 	}
 	return program{name: "fi_pingpong", args: []string{"-p", provider, "-e", "msg", "-S", n, "-I", strconv.Itoa(count)},
 		server: []string{"-B", "PORT"}, client: []string{"-P", "PORT", "HOST"}, plain: provider == "tcp", ether: true, figure: column(shown, 6, 1)}
+}
+
+// fabricShm is fi_pingpong through shared memory, which has no connections.
+func fabricShm(size, count int) program {
+	g := fabric("shm", size, count)
+	g.plain, g.ether = true, false
+	g.args = []string{"-p", "shm", "-e", "rdm", "-S", strconv.Itoa(size), "-I", strconv.Itoa(count)}
+	return g
 }
 
 // startToExit is how long a program that meets nobody takes, in ms.

@@ -59,7 +59,7 @@ func TestUnknownCommandIsAWrongCall(t *testing.T) {
 	cmd.AddCommand(&cobra.Command{Use: "perf", RunE: Group})
 	cmd.SetArgs([]string{"prf"})
 	var b bytes.Buffer
-	if status := Execute(t.Context(), cmd, &b); status != ExitUsage || strings.Count(b.String(), "\n") != 1 {
+	if status := Execute(t.Context(), cmd, &b); status != ExitUsage || b.String() != "verbena: unknown command \"prf\" for \"verbena\" Did you mean this? perf; see 'verbena --help'\n" {
 		t.Errorf("status %d, %q", status, &b)
 	}
 }
@@ -85,6 +85,18 @@ func TestGIDIsChosenOrNamed(t *testing.T) {
 	}
 	if _, err := ChooseGID(nil, AnyGID, "port 1"); err == nil || !strings.Contains(err.Error(), "IP address") {
 		t.Errorf("empty table: %v", err)
+	}
+}
+
+func TestPortIsOfTheDevice(t *testing.T) {
+	for port, want := range map[int]string{0: "roce_lo has no port 0; its ports are 1 to 1", 1: "", 2: "roce_lo has no port 2; its ports are 1 to 1"} {
+		got := ""
+		if err := CheckPort("roce_lo", port, 1); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("port %d: %q", port, got)
+		}
 	}
 }
 
@@ -114,6 +126,10 @@ func TestUnreachablePeerIsNamedWithWhatToDo(t *testing.T) {
 	_, err = Dial(t.Context(), "127.0.0.1", int(port), "verbena perf write bw")
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1 port") || !strings.Contains(err.Error(), "start 'verbena perf write bw' there") {
 		t.Errorf("error %v", err)
+	}
+	_, err = Dial(t.Context(), "no host", 1, "verbena perf write bw")
+	if err == nil || err.Error() != "there is no host no host: give an IP address or a name that resolves" {
+		t.Errorf("no such host: %v", err)
 	}
 }
 

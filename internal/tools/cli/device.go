@@ -35,7 +35,7 @@ func (d *Device) KindFlag(fs *pflag.FlagSet) {
 // WireFlags declares --pcap, --faults, --no-local and --no-crc.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
-	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; iWARP has corrupt and cut=1%")
+	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; over TCP corrupt, delay and cut=1%")
 	fs.BoolVar(&d.NoLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
 	fs.BoolVar(&d.NoCRC, "no-crc", false, "iWARP: want no CRCs; they are left out if the peer wants none either")
 }
@@ -78,7 +78,7 @@ func (d *Device) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID
 	if err == nil {
 		id.SetCRC(!d.NoCRC)
 	}
-	if err != nil || kind == "" || kind == id.Kind() {
+	if err != nil || kind == "" || d.Name == "" && kind == id.Kind() { // RoCE as the default leaves it to the address
 		return id, err
 	}
 	if err := id.SetKind(kind); err != nil {
@@ -129,6 +129,14 @@ func FindDevice(name string) (verbs.DeviceInfo, error) {
 	return verbs.DeviceInfo{}, fmt.Errorf("no device named %s; there are %s", name, strings.Join(names, ", "))
 }
 
+// CheckPort returns an error unless a device has a port.
+func CheckPort(device string, port, ports int) error {
+	if port < 1 || port > ports {
+		return fmt.Errorf("%s has no port %d; its ports are 1 to %d", device, port, ports)
+	}
+	return nil
+}
+
 // AnyGID stands for a GID index the user did not choose.
 const AnyGID = -1
 
@@ -136,6 +144,9 @@ const AnyGID = -1
 // or, for AnyGID, the first that peers on other machines can reach, IPv4 before
 // IPv6, link-local ones last.
 func LocalGID(c *verbs.Context, port, index int) (ib.GIDEntry, error) {
+	if err := CheckPort(c.Info().Name, port, int(c.Query().PhysPortCnt)); err != nil {
+		return ib.GIDEntry{}, err
+	}
 	table, err := c.GIDTable(port)
 	if err != nil {
 		return ib.GIDEntry{}, fmt.Errorf("port %d of %s: %w", port, c.Info().Name, err)

@@ -41,7 +41,10 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 		return ExitOK
 	case ctx.Err() != nil:
 		return ExitInterrupted
-	case errors.As(err, &usage), isCobraUsage(err):
+	case isCobraUsage(err):
+		fmt.Fprintf(stderr, "verbena: %s; see '%s --help'\n", oneLine(err), root.CommandPath())
+		return ExitUsage
+	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "verbena: %s\n", oneLine(err))
 		return ExitUsage
 	}
@@ -63,7 +66,7 @@ func oneLine(err error) string {
 func Args(min, max int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < min || len(args) > max {
-			return Usagef("%s takes %s, got %d arguments; see '%s --help'", cmd.CommandPath(), expected, len(args), cmd.CommandPath())
+			return Usagef("%s takes %s, not %d; see '%s --help'", cmd.CommandPath(), expected, len(args), cmd.CommandPath())
 		}
 		return nil
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -17,6 +18,10 @@ const ConnectTimeout = 10 * time.Second
 func Dial(ctx context.Context, host string, port int, start string) (net.Conn, error) {
 	d := net.Dialer{Timeout: ConnectTimeout}
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) {
+		return nil, fmt.Errorf("there is no host %s: give an IP address or a name that resolves", host)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach %s port %d (%w); start '%s' there first", host, port, cause(err), start)
 	}

@@ -6,7 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"verbena/ib"
 	"verbena/internal/tools/cli"
+	"verbena/rdmacm"
 	"verbena/verbs"
 )
 
@@ -22,9 +24,21 @@ func DevicesCommand() *cobra.Command {
 		Long: `List the RDMA devices of this machine with their node GUIDs, in the layout of
 ibv_devices. Every network interface that is up and has an IP address carries a
 device of each kind: roce_ and the interface's name is RoCEv2, iwarp_ (on Linux)
-iWARP over TCP, trp_ iWARP over UDP.`,
-		Example: "  verbena devices",
-		Args:    cli.Args(0, 0, "no arguments"),
+iWARP over TCP, trp_ iWARP over UDP. ntb0 and so on are the links of windows that
+VERBENA_NTB names, with commas between, each one end of
+
+  shm:PATH                    shared memory of two processes that are both told this
+  shm:s:PATH    shm:c:PATH    … of which the one waits and the other comes
+  s:ADDR:PORT   c:ADDR:PORT   TCP
+  map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both map
+  pci:0:DEVICE  pci:1:DEVICE  a PCI device such as ivshmem, by its place on the bus
+
+with the IP address of its port before it, or those of both ends, if it is to have one:
+10.99.0.1+10.99.0.2=shm:/tmp/link. node=N: before that places the link's memory, and
+the thread that works it, on NUMA node N.`,
+		Example: `  verbena devices
+  VERBENA_NTB=shm:/tmp/link verbena devices`,
+		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list, err := entries()
 			if err != nil {
@@ -114,18 +128,33 @@ func (o *options) run(w io.Writer) error {
 	return nil
 }
 
+// device is what is asked of an open device, or of one that is not.
+type device interface {
+	Query() ib.DeviceAttr
+	QueryPort(port int) (ib.PortAttr, error)
+	GIDTable(port int) ([]ib.GIDEntry, error)
+}
+
 // query fetches what is to be printed of one device; port 0 is every port.
 func query(dev *cli.Device, port int) (*Info, error) {
-	c, err := dev.Open()
+	d, err := cli.FindDevice(dev.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	var c device = unopened{d}
+	if d.Kind != rdmacm.NTB {
+		open, err := dev.Open()
+		if err != nil {
+			return nil, err
+		}
+		defer open.Close()
+		c = open
+	}
 	info := &Info{Name: dev.Name, Attr: c.Query(), CompVectors: compVectors}
 	first, last := 1, int(info.Attr.PhysPortCnt)
 	if port != 0 {
-		if port > last {
-			return nil, fmt.Errorf("%s has no port %d; its ports are 1 to %d", dev.Name, port, last)
+		if err := cli.CheckPort(dev.Name, port, last); err != nil {
+			return nil, err
 		}
 		first, last = port, port
 	}

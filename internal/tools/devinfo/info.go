@@ -35,7 +35,7 @@ func Print(w io.Writer, d *Info, verbose bool) {
 	for i := range d.Ports {
 		p.port(&d.Ports[i])
 		if verbose {
-			p.portDetails(&d.Ports[i])
+			p.portDetails(&d.Ports[i], d.Attr.NodeType)
 		}
 		p.f("\n")
 	}
@@ -154,7 +154,7 @@ func (p printer) port(port *Port) {
 	p.f("\t\t\tlink_layer:\t\t%s\n", a.LinkLayer)
 }
 
-func (p printer) portDetails(port *Port) {
+func (p printer) portDetails(port *Port, node ib.NodeType) {
 	a := &port.Attr
 	p.f("\t\t\tmax_msg_sz:\t\t0x%x\n", a.MaxMsgSz)
 	p.f("\t\t\tport_cap_flags:\t\t0x%08x\n", a.PortCapFlags)
@@ -169,9 +169,11 @@ func (p printer) portDetails(port *Port) {
 	p.f("\t\t\tinit_type_reply:\t%d\n", a.InitTypeReply)
 	p.f("\t\t\tactive_width:\t\t%sX (%d)\n", word(linkWidths, a.ActiveWidth, "invalid width"), a.ActiveWidth)
 	p.f("\t\t\tactive_speed:\t\t%s (%d)\n", word(linkSpeeds, a.ActiveSpeed, "invalid speed"), a.ActiveSpeed)
-	p.f("\t\t\tphys_state:\t\t%s (%d)\n", word(physStates, a.PhysState, "invalid physical state"), a.PhysState)
+	if node == ib.NodeCA { // ibv_devinfo asks it of InfiniBand's transport only
+		p.f("\t\t\tphys_state:\t\t%s (%d)\n", word(physStates, a.PhysState, "invalid physical state"), a.PhysState)
+	}
 	for _, g := range port.GIDs {
-		if g.GID.IsZero() {
+		if [8]byte(g.GID[8:]) == [8]byte{} { // ibv_devinfo takes no interface identifier for no GID: iWARP's
 			continue
 		}
 		p.f("\t\t\tGID[%3d]:\t\t%s, %s\n", g.Index, gidText(g), gidType(g.Type))

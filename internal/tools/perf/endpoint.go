@@ -81,7 +81,12 @@ func (e *endpoint) build() error {
 	e.largest = sizes[len(sizes)-1]
 	e.stride = strideOf(e.largest + o.service.grh())
 	const all = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
-	if e.mr, err = e.pd.RegMR(make([]byte, 2*e.stride*o.qps), all); err != nil {
+	buf, err := e.dev.AllocBuffer(2 * e.stride * o.qps)
+	if err != nil {
+		return err
+	}
+	e.onClose(buf.Free)
+	if e.mr, err = e.pd.RegMR(buf.Bytes(), all); err != nil {
 		return fmt.Errorf("cannot register %d bytes: %w", 2*e.stride*o.qps, err)
 	}
 	e.onClose(e.mr.Dereg)

@@ -28,12 +28,16 @@ type pinger struct {
 	sequence  byte
 	roundTrip time.Duration // divisor of a round trip: 2 for ping-pong
 	progress  func(int64)
+	showAt    time.Time // when to call progress again
 
 	// A service that loses messages: how long to wait for an answer, 0 is for
 	// ever, and how many did not come.
 	patience time.Duration
 	lost     int64
 }
+
+// showEvery is how often a test says how far it is.
+const showEvery = 100 * time.Millisecond
 
 // An answer that takes longer is lost, and so is a peer that leaves as many in a
 // row unanswered.
@@ -93,7 +97,8 @@ func (p *pinger) ping() (LatResult, error) {
 		if p.iters == 0 && t1.After(p.deadline) {
 			break
 		}
-		if p.progress != nil && i%256 == 0 {
+		if p.progress != nil && t1.After(p.showAt) {
+			p.showAt = t1.Add(showEvery)
 			p.progress(i)
 		}
 	}

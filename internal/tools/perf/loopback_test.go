@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -28,6 +29,12 @@ func bothWith(t *testing.T, server, client test, serverLine, line string) (out s
 // bothOn has both sides use a device.
 func bothOn(t *testing.T, dev string, server, client test, serverLine, line string) (out string, serverErr, clientErr error) {
 	t.Helper()
+	return bothTo(t, io.Discard, dev, server, client, serverLine, line)
+}
+
+// bothTo has the client's standard error go to errOut.
+func bothTo(t *testing.T, errOut io.Writer, dev string, server, client test, serverLine, line string) (out string, serverErr, clientErr error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	s, err := parse(t, server.op, server.metric, serverLine+" -d "+dev)
@@ -45,7 +52,7 @@ func bothOn(t *testing.T, dev string, server, client test, serverLine, line stri
 		port <- s.port
 	}
 	done := make(chan error, 1)
-	var serverOut, clientOut, errOut bytes.Buffer
+	var serverOut, clientOut bytes.Buffer
 	go func() { done <- runServer(ctx, s, &serverOut, &serverOut) }()
 	select {
 	case c.port = <-port:
@@ -53,7 +60,7 @@ func bothOn(t *testing.T, dev string, server, client test, serverLine, line stri
 		t.Fatalf("server: %v", err)
 	}
 	c.host = "127.0.0.1"
-	clientErr = runClient(ctx, c, &clientOut, &errOut)
+	clientErr = runClient(ctx, c, &clientOut, errOut)
 	if clientErr != nil {
 		cancel()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"time"
 
 	"verbena/internal/tools/cli"
 )
@@ -221,6 +222,19 @@ func (s *session) answer(w *watch, size int, iters int64) error {
 	return done(BWResult{})
 }
 
+// progress returns what shows how far a step is, and what is to be called with
+// the number of messages: of so many, or 0 for as long as the duration.
+func (s *session) progress(size int, iters int64) (*cli.Progress, func(int64)) {
+	what := fmt.Sprintf("%d bytes", size)
+	if iters > 0 {
+		p := cli.NewProgress(s.errOut, what, iters*int64(s.o.qps))
+		return p, p.Set
+	}
+	start := time.Now()
+	p := cli.NewProgress(s.errOut, what, s.o.duration.Milliseconds())
+	return p, func(int64) { p.Set(time.Since(start).Milliseconds()) }
+}
+
 // step is the client's part.
 func (s *session) step(ctx context.Context, size int) error {
 	iters := s.o.iterations(size)
@@ -237,11 +251,11 @@ func (s *session) step(ctx context.Context, size int) error {
 		return err
 	}
 	w := s.ctl.watch(ctx)
-	progress := cli.NewProgress(s.errOut, fmt.Sprintf("%d bytes", size), iters*int64(s.o.qps))
+	progress, set := s.progress(size, iters)
 	defer progress.Done()
 	if !s.o.test.bandwidth() {
 		p := newPinger(s.e, w, size, iters)
-		p.progress = progress.Set
+		p.progress = set
 		result, err := p.ping()
 		if err != nil {
 			return p.ended(err)
@@ -256,7 +270,7 @@ func (s *session) step(ctx context.Context, size int) error {
 		return nil
 	}
 	var result BWResult
-	st := &stream{e: s.e, w: w, size: int64(size), sends: true, receives: s.o.bidir && s.o.test.op == "send", progress: progress.Set}
+	st := &stream{e: s.e, w: w, size: int64(size), sends: true, receives: s.o.bidir && s.o.test.op == "send", progress: set}
 	err := st.run(func(r BWResult) error {
 		result = r
 		return s.ctl.send(&Message{Kind: kindDone, Result: &r})

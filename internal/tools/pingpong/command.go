@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,8 @@ func Command() *cobra.Command {
 		Long: `Send a message to and fro between two machines or processes. One side runs as
 server, without HOST; the other names it. Either side may also be the program of
 rdma-core: ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong, ibv_srq_pingpong,
-started with -g and the index of a RoCE v2 GID.`,
+started with -g and the index of a RoCE v2 GID. On devices of iWARP, which those
+programs cannot connect, both sides are "verbena pingpong rc" or "srq".`,
 		Example: `  verbena pingpong rc                  on the server
   verbena pingpong rc 192.0.2.1        on the client
   ibv_rc_pingpong -g 1 192.0.2.1       or a client of rdma-core`,
@@ -78,6 +80,9 @@ func pingpong(ctx context.Context, o *options, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if e.cm != nil {
+		e.cm.part(ctx)
+	}
 	printResult(out, o.size, o.iters, took)
 	if !client && o.check {
 		printInvalid(out, invalidPages(message))
@@ -102,17 +107,32 @@ func meet(ctx context.Context, e *endpoint) ([]Address, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer conn.Close()
-		return exchangeServer(ctx, conn, e.local, e.connect)
+		if e.cm == nil {
+			defer conn.Close()
+			return exchangeServer(ctx, conn, e.local, e.connect)
+		}
+		e.cm.keep(conn)
+		theirs, err := exchangeServer(ctx, conn, e.local, e.cm.check)
+		if err != nil {
+			return nil, err
+		}
+		return theirs, e.cm.acceptAll(ctx, theirs)
 	}
 	conn, err := cli.Dial(ctx, o.host, o.tcpPort, "verbena pingpong "+o.kind.name)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	if e.cm == nil {
+		defer conn.Close()
+	} else {
+		e.cm.keep(conn)
+	}
 	theirs, err := exchangeClient(ctx, conn, e.local)
 	if err != nil {
 		return nil, err
+	}
+	if e.cm != nil {
+		return theirs, e.cm.dialAll(ctx, conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(), theirs)
 	}
 	return theirs, e.connect(theirs)
 }

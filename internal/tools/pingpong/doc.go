@@ -14,5 +14,9 @@
 //	"done\0"    ────────────────▶
 //	connects, sends the first message
 //
+// Queue pairs of iWARP are connected by the connection manager alone. There both
+// sides are ours, and the exchange of addresses tells the client which port to
+// connect to, as the server's LID.
+//
 // One goroutine owns everything here.
 package pingpong

@@ -41,6 +41,7 @@ type endpoint struct {
 	sgid    ib.GIDEntry
 	local   []Address // slots of them
 	peerQPN ib.QPN
+	cm      *managed // iWARP only
 	undo    []func() error
 }
 
@@ -61,9 +62,6 @@ func (e *endpoint) build() error {
 		return err
 	}
 	e.onClose(e.dev.Close)
-	if info := e.dev.Info(); info.Kind.IsIWARP() {
-		return fmt.Errorf("%s connects its queue pairs by the connection manager only, and pingpong exchanges addresses: use 'verbena rping' or 'verbena perf'", info.Name)
-	}
 	attr, err := e.dev.QueryPort(o.port)
 	if err != nil {
 		return fmt.Errorf("%s has no usable port %d: %w", e.dev.Info().Name, o.port, err)
@@ -73,6 +71,12 @@ func (e *endpoint) build() error {
 	}
 	if e.sgid, err = cli.LocalGID(e.dev, o.port, o.gidIndex); err != nil {
 		return err
+	}
+	lid := attr.LID
+	if e.dev.Info().Kind.IsIWARP() {
+		if e.cm, lid, err = e.manage(); err != nil {
+			return err
+		}
 	}
 	if e.pd, err = e.dev.AllocPD(); err != nil {
 		return err
@@ -85,7 +89,7 @@ func (e *endpoint) build() error {
 		return err
 	}
 	for range o.qps {
-		if err := e.addQP(attr.LID); err != nil {
+		if err := e.addQP(lid); err != nil {
 			return err
 		}
 	}
@@ -102,7 +106,7 @@ func (e *endpoint) build() error {
 func (e *endpoint) fits(attr ib.PortAttr) error {
 	o := e.o
 	name := e.dev.Info().Name
-	if o.kind.pathMTU && o.mtu > attr.ActiveMTU {
+	if o.kind.pathMTU && !e.dev.Info().Kind.IsIWARP() && o.mtu > attr.ActiveMTU {
 		return fmt.Errorf("path MTU %v is more than the %v that %s carries; use -m %v, or raise the interface's MTU", o.mtu, attr.ActiveMTU, name, attr.ActiveMTU)
 	}
 	if o.kind.qpType == ib.QPTypeUD && o.size > attr.ActiveMTU.Bytes() {
@@ -181,6 +185,9 @@ func (e *endpoint) addQP(lid uint16) error {
 // connect brings every queue pair to RTS towards the peer's.
 func (e *endpoint) connect(theirs []Address) error {
 	for i, qp := range e.qps {
+		if theirs[i].LID != 0 {
+			return fmt.Errorf("%s is a RoCE device, the peer's is none: choose with -d on both sides", e.dev.Info().Name)
+		}
 		if theirs[i].GID.IsZero() {
 			return fmt.Errorf("the peer sent no GID: start it with -g and the index of a RoCE v2 GID (see devinfo -v there)")
 		}

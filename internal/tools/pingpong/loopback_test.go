@@ -3,30 +3,45 @@ package pingpong
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
+	"net/netip"
 	"regexp"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"verbena/internal/testkit/loopback"
+	"verbena/rdmacm"
 )
 
 // both runs server and client with the same options and returns what they
 // printed.
 func both(t *testing.T, kind, line string) (server, client string) {
 	t.Helper()
+	line = kind + " " + line + " -d " + loopback.Device(t)
+	server, client, serverErr, clientErr := apart(t, line, line)
+	if serverErr != nil || clientErr != nil {
+		t.Errorf("server: %v; client: %v", serverErr, clientErr)
+	}
+	return server, client
+}
+
+// apart runs server and client with options of their own.
+func apart(t *testing.T, serverLine, clientLine string) (server, client string, serverErr, clientErr error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	dev := loopback.Device(t)
-	end := func() *options {
-		o, err := parse(t, kind+" "+line+" -d "+dev)
+	end := func(line string) *options {
+		o, err := parse(t, line)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
-	s, c := end(), end()
+	s, c := end(serverLine), end(clientLine)
 	s.tcpPort = 0
 	port := make(chan int, 1)
 	s.listening = func(a net.Addr) { port <- a.(*net.TCPAddr).Port }
@@ -39,14 +54,11 @@ func both(t *testing.T, kind, line string) (server, client string) {
 		t.Fatalf("server: %v", err)
 	}
 	c.host = "127.0.0.1"
-	if err := pingpong(ctx, c, &clientOut, &clientOut); err != nil {
-		t.Errorf("client: %v", err)
+	if clientErr = pingpong(ctx, c, &clientOut, &clientOut); clientErr != nil {
 		cancel()
 	}
-	if err := <-done; err != nil {
-		t.Errorf("server: %v", err)
-	}
-	return serverOut.String(), clientOut.String()
+	serverErr = <-done
+	return serverOut.String(), clientOut.String(), serverErr, clientErr
 }
 
 var resultLines = regexp.MustCompile(`(?m)^(\d+) bytes in \d+\.\d\d seconds = \d+\.\d\d Mbit/sec\n(\d+) iters in \d+\.\d\d seconds = \d+\.\d\d usec/iter$`)
@@ -74,15 +86,81 @@ func TestEveryKindOverLoopback(t *testing.T) {
 	}
 }
 
+// TestOverIWARP: the connection manager connects where nothing else can.
+func TestOverIWARP(t *testing.T) {
+	lo := strings.TrimPrefix(loopback.Device(t), "roce")
+	for _, kind := range []string{"iwarp", "trp"} {
+		if kind == "iwarp" && runtime.GOOS != "linux" {
+			continue // there is none
+		}
+		for _, line := range []string{"rc -n 100 -c", "rc -n 50 -e -r 10 -s 100000", "srq -n 200 -q 4 -c", "srq -n 100 -q 4 -r 4 -e"} {
+			line += " -d " + kind + lo
+			t.Run(line, func(t *testing.T) {
+				server, client, serverErr, clientErr := apart(t, line, line)
+				if serverErr != nil || clientErr != nil {
+					t.Errorf("server: %v; client: %v", serverErr, clientErr)
+				}
+				for side, out := range map[string]string{"server": server, "client": client} {
+					if !resultLines.MatchString(out) || strings.Contains(out, "invalid") || strings.Contains(out, "LID 0x0000") {
+						t.Errorf("%s printed\n%s", side, out)
+					}
+				}
+			})
+		}
+		for _, d := range [][2]string{{kind, "roce"}, {"roce", kind}, {"trp", "iwarp"}, {"iwarp", "trp"}} {
+			_, _, serverErr, clientErr := apart(t, "rc -d "+d[0]+lo, "rc -d "+d[1]+lo)
+			if serverErr == nil || !strings.Contains(serverErr.Error(), "choose with -d on both sides") || clientErr == nil {
+				t.Errorf("server on %s, client on %s: %v; %v", d[0], d[1], serverErr, clientErr)
+			}
+		}
+		o, err := parse(t, "uc -d "+kind+lo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pingpong(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{}); !errors.Is(err, syscall.EOPNOTSUPP) {
+			t.Errorf("%s has no UC: %v", kind, err)
+		}
+	}
+}
+
+// TestStrangersAtTheServersPort are turned away, and the client is not.
+func TestStrangersAtTheServersPort(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no iWARP over TCP")
+	}
+	o, err := parse(t, "rc -d iwarp"+strings.TrimPrefix(loopback.Device(t), "roce"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { done <- e.cm.acceptAll(ctx, []Address{{LID: 0xffff, QPN: 1}}) }()
+	var refused *rdmacm.RejectedError
+	for _, private := range []string{"", "no address", string(Address{QPN: 2}.Append(nil))} {
+		at := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), e.local[0].LID).String()
+		if _, err := rdmacm.Dial(ctx, at, &rdmacm.Options{Kind: rdmacm.IWARP, Param: &rdmacm.ConnParam{PrivateData: []byte(private)}}); !errors.As(err, &refused) {
+			t.Errorf("a stranger that says %q: %v", private, err)
+		}
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("the server: %v", err)
+	}
+}
+
 func TestWhatADeviceCannotDoIsSaidBeforeAPeerComes(t *testing.T) {
 	dev := loopback.Device(t)
 	for line, want := range map[string]string{
-		"rc -g 200 -d " + dev:                               "has no GID at index 200; there are 0 (",
-		"rc -i 2 -d " + dev:                                 "no usable port 2",
-		"ud -s 100000 -d " + dev:                            "use a smaller -s",
-		"rc -d " + strings.Replace(dev, "roce", "iwarp", 1): "by the connection manager only",
-		"rc -d roce_none":                                   "no device named roce_none; there are ",
-		"srq -r 30000000 -d " + dev:                         "30000000",
+		"rc -g 200 -d " + dev:       "has no GID at index 200; there are 0 (",
+		"rc -i 2 -d " + dev:         "no usable port 2",
+		"ud -s 100000 -d " + dev:    "use a smaller -s",
+		"rc -d roce_none":           "no device named roce_none; there are ",
+		"srq -r 30000000 -d " + dev: "30000000",
 	} {
 		o, err := parse(t, line)
 		if err != nil {

@@ -6,11 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"verbena/internal/device"
 	"verbena/internal/osio/tap"
 	"verbena/internal/tools/cli"
 )
 
 type options struct {
+	devices string
 	capture string
 	faults  string
 	noLocal bool
@@ -23,9 +25,14 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] PROGRAM [ARG...]",
 		Short: "Run an unmodified verbs program over these devices",
-		Long: `Run a program that uses libibverbs or librdmacm, as it is, over the devices that
-'verbena devices' lists. The program takes this command's place: its signals,
-terminal and exit status are its own. Programs that it starts run the same way.
+		Long: `Run a program that uses libibverbs or librdmacm, as it is, over devices that
+'verbena devices' lists: those of RoCEv2 unless --device says otherwise. The
+program takes this command's place: its signals, terminal and exit status are
+its own. Programs that it starts run the same way.
+
+--device takes kinds, names of devices or both, with commas between. The program
+finds them in this order, and librdmacm binds to the first that has the address
+asked for.
 
 The libraries are those in lib/verbena beside this command's directory. They
 are found by LD_LIBRARY_PATH, so a program that is statically linked, linked to
@@ -37,10 +44,11 @@ process id before its extension, as a program may be several processes:
 
 What it sets: LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 (where the files are that a kernel driver would show in /sys/class/infiniband and
-/dev/infiniband), and with the options VERBENA_PCAP, VERBENA_FAULTS,
-VERBENA_LOCAL, VERBENA_DEBUG.`,
+/dev/infiniband), and with the options VERBENA_DEVICES, VERBENA_PCAP,
+VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG.`,
 		Example: `  verbena run ib_write_bw &                    # a server …
   verbena run ib_write_bw 127.0.0.1            # … and its client
+  verbena run --device iwarp rping -s -a 127.0.0.1
   verbena run --pcap ping.pcapng -- rping -c -a 127.0.0.1 -C 3
   verbena run --faults loss=1%,seed=7 -- ./my-test
   verbena run mpirun -n 4 --mca pml ucx ./my-mpi-program`,
@@ -60,6 +68,7 @@ VERBENA_LOCAL, VERBENA_DEBUG.`,
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.SetInterspersed(false) // what follows PROGRAM is the program's
+	fs.StringVar(&o.devices, "device", "", "show the program the devices of `KIND`s or names, such as iwarp or roce,iwarp_lo (default roce)")
 	fs.StringVar(&o.capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&o.faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
 	fs.BoolVar(&o.noLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
@@ -71,6 +80,11 @@ VERBENA_LOCAL, VERBENA_DEBUG.`,
 func (o *options) check() error {
 	if _, err := tap.ParseFaults(o.faults); err != nil {
 		return cli.Usagef("--%w", err) // its errors begin "faults: "
+	}
+	if o.devices != "" {
+		if err := device.ParseSelection(o.devices).Check(); err != nil {
+			return cli.Usagef("--%w", err) // it begins "device "
+		}
 	}
 	if strings.HasSuffix(o.capture, "/") {
 		return cli.Usagef("--pcap: %s is a directory", o.capture)

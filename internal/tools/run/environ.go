@@ -38,6 +38,9 @@ func (e environment) prepend(name, entry string) environment {
 	return e.set(name, strings.Join(list, ":"))
 }
 
+// devicesVariable says which devices the libraries show: device.ParseSelection.
+const devicesVariable = "VERBENA_DEVICES"
+
 // variables returns the environment of the program. A variable of an option
 // that was not given stays as it is: it may come from a command around this.
 func (o *options) variables(e environment, libraries, root string) (environment, error) {
@@ -45,6 +48,9 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 	e = e.prepend("LD_LIBRARY_PATH", libraries)
 	e = e.prepend("LD_PRELOAD", libraries+"/"+preloadName)
 	e = e.set("VERBENA_ROOT", root)
+	if o.devices != "" {
+		e = e.set(devicesVariable, o.devices)
+	}
 	if o.faults != "" {
 		e = e.set("VERBENA_FAULTS", o.faults)
 	}

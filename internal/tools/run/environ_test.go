@@ -7,14 +7,14 @@ import (
 )
 
 func TestVariables(t *testing.T) {
-	o := &options{faults: "loss=1%", capture: "/x/y.pcapng", noLocal: true, debug: true}
+	o := &options{faults: "loss=1%", capture: "/x/y.pcapng", noLocal: true, debug: true, devices: "iwarp,roce_lo"}
 	before := environment{"HOME=/h", "LD_LIBRARY_PATH=/a:/p/lib/verbena::/b", "VERBENA_FAULTS=dup=1%"}
 	after, err := o.variables(before, "/p/lib/verbena", "/run/root")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := environment{"HOME=/h", "LD_LIBRARY_PATH=/p/lib/verbena:/a:/b", "LD_PRELOAD=/p/lib/verbena/libverbena-preload.so",
-		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_LOCAL=off", "VERBENA_DEBUG=1"}
+		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_LOCAL=off", "VERBENA_DEBUG=1", "VERBENA_DEVICES=iwarp,roce_lo"}
 	slices.Sort(after)
 	slices.Sort(want)
 	if !slices.Equal(after, want) {
@@ -64,6 +64,7 @@ func TestCommandLine(t *testing.T) {
 	}{
 		{nil, "say which program to run; see 'run --help'"},
 		{[]string{"--faults", "loss=2", "true"}, "--faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
+		{[]string{"--device", "iwarp,ethernet", "true"}, `--device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device (no such device)`},
 		{[]string{"--pcap", "/tmp/", "true"}, "--pcap: /tmp/ is a directory"},
 		{[]string{"--nonsense", "true"}, "unknown flag: --nonsense"},
 		{[]string{"verbena-no-such-program", "--nonsense"}, "there is no program verbena-no-such-program in $PATH"},

@@ -23,9 +23,15 @@ type tree map[string]string
 // linkTo begins no file of ours.
 const linkTo = "-> "
 
-// nodeName returns the name of a device's node in /dev/infiniband. It goes by
-// the interface's index, which stays when other interfaces come and go.
-func nodeName(d *verbs.DeviceInfo) string { return fmt.Sprintf("uverbs%d", d.Index) }
+// nodeName returns the name of a device's node in /dev/infiniband. Its number
+// stays when other interfaces come and go.
+func nodeName(d *verbs.DeviceInfo) string { return fmt.Sprintf("uverbs%d", d.Number()) }
+
+// nodeTypes and gidTypes are the kernel's words.
+var (
+	nodeTypes = map[ib.NodeType]string{ib.NodeCA: "CA", ib.NodeRNIC: "RNIC"}
+	gidTypes  = map[ib.GIDType]string{ib.GIDTypeIB: "IB/RoCE v1", ib.GIDTypeRoCEv2: "RoCE v2"}
+)
 
 // driverFiles is what the kernel driver of such devices would show below /dev,
 // /sys and /proc, as far as programs are known to read it.
@@ -56,7 +62,7 @@ func (t tree) addDevice(d *verbs.DeviceInfo) error {
 	dev := "sys/class/infiniband/" + d.Name + "/"
 
 	t["dev/infiniband/"+node] = ""
-	t[dev+"node_type"] = fmt.Sprintf("%d: CA\n", attr.NodeType)
+	t[dev+"node_type"] = fmt.Sprintf("%d: %s\n", attr.NodeType, nodeTypes[attr.NodeType])
 	t[dev+"node_guid"] = fmt.Sprintln(attr.NodeGUID)
 	t[dev+"sys_image_guid"] = fmt.Sprintln(attr.SysImageGUID)
 	t[dev+"node_desc"] = fmt.Sprintln(d.Name)
@@ -82,13 +88,13 @@ func (t tree) addDevice(d *verbs.DeviceInfo) error {
 	t[p+"pkeys/0"] = "0xffff\n"
 	for _, g := range gids {
 		t[p+fmt.Sprintf("gids/%d", g.Index)] = fmt.Sprintln(g.GID)
-		t[p+fmt.Sprintf("gid_attrs/types/%d", g.Index)] = "RoCE v2\n"
+		t[p+fmt.Sprintf("gid_attrs/types/%d", g.Index)] = fmt.Sprintln(gidTypes[g.Type])
 		t[p+fmt.Sprintf("gid_attrs/ndevs/%d", g.Index)] = fmt.Sprintln(d.NetDev)
 	}
 
 	v := "sys/class/infiniband_verbs/" + node + "/"
 	t[v+"ibdev"] = fmt.Sprintln(d.Name)
-	t[v+"dev"] = fmt.Sprintf("%d:%d\n", verbsMajor, verbsFirstMinor+d.Index)
+	t[v+"dev"] = fmt.Sprintf("%d:%d\n", verbsMajor, verbsFirstMinor+d.Number())
 	t[v+"abi_version"] = "1\n"
 	return nil
 }

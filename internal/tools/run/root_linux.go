@@ -10,13 +10,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/device"
 )
 
 // makeRoot makes the directory below base that holds t, and returns its name.
-// There is one for each network namespace, which has devices of its own. Each
-// run brings it up to date; programs that are running meanwhile see each file
-// as it was or as it is.
-func makeRoot(base string, t tree) (string, error) {
+// There is one for each network namespace, which has devices of its own, and
+// for each selection of them. Each run brings it up to date; programs that are
+// running meanwhile see each file as it was or as it is.
+func makeRoot(base string, selection device.Selection, t tree) (string, error) {
 	if err := makePrivate(base); err != nil {
 		return "", err
 	}
@@ -24,7 +26,7 @@ func makeRoot(base string, t tree) (string, error) {
 	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
 		return "", fmt.Errorf("network namespace: %w", err)
 	}
-	root := filepath.Join(base, fmt.Sprintf("root-%d", ns.Ino))
+	root := filepath.Join(base, fmt.Sprintf("root-%d-%s", ns.Ino, strings.Join(selection, "-")))
 	for name, content := range t {
 		if err := put(filepath.Join(root, name), strings.HasSuffix(name, "/"), content); err != nil {
 			return "", err

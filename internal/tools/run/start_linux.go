@@ -28,7 +28,12 @@ func start(o *options, args []string) error {
 	if err := loadable(path, dir); err != nil {
 		return err
 	}
-	devices, err := device.List() // those that the libraries know
+	selected := o.devices
+	if selected == "" { // a command around this may have said it
+		selected = os.Getenv(devicesVariable)
+	}
+	selection := device.ParseSelection(selected)
+	devices, err := selection.List() // those that the libraries show
 	if err != nil {
 		return err
 	}
@@ -36,7 +41,7 @@ func start(o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	root, err := makeRoot(share.DefaultDir(), t)
+	root, err := makeRoot(share.DefaultDir(), selection, t)
 	if err != nil {
 		return fmt.Errorf("cannot write the files of a driver: %w", err)
 	}

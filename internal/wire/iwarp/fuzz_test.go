@@ -25,7 +25,10 @@ func FuzzSetUpFrame(f *testing.F) {
 			return
 		}
 		want := bytes.Clone(b[:len(b)-len(rest)])
-		want[16] &= 0xf1
+		want[16] &= 0xf1 // M, C, R, S, and our own kind's bit
+		if m.Reply {
+			want[16] = b[16] & 0xf2
+		}
 		if got := m.Append(nil); !bytes.Equal(got, want) {
 			t.Fatalf("%+v\n got %x\nwant %x", m, got, want)
 		}

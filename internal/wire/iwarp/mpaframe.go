@@ -23,8 +23,11 @@ const (
 	mpaReject   = 1 << 5
 	mpaEnhanced = 1 << 4
 	// Deviation: RFC 7306 leaves it to applications to know whether the peer has
-	// it. A reserved bit, which receivers do not look at, says so to our own kind.
-	mpaExtensions = 1 << 0
+	// it. A reserved bit, which receivers do not look at, says so to our own kind:
+	// one of a Request and another of a Reply, as siw repeats in its Reply whatever
+	// bits the Request had.
+	mpaRequestExtensions = 1 << 0
+	mpaReplyExtensions   = 1 << 1
 )
 
 // An MPAFrame is what each side of a connection sends first: the Request of
@@ -73,7 +76,7 @@ func ParseMPAFrame(b []byte) (f MPAFrame, rest []byte, ok bool) {
 	f.CRC = b[16]&mpaCRC != 0
 	f.Reject = b[16]&mpaReject != 0
 	f.IsEnhanced = b[16]&mpaEnhanced != 0
-	f.Extensions = b[16]&mpaExtensions != 0
+	f.Extensions = b[16]&f.extensions() != 0
 	f.Revision = b[17] // Rev (8), PD_Length (16)
 	data := b[MPAFrameBytes:n:n]
 	if f.IsEnhanced {
@@ -105,7 +108,7 @@ func (f MPAFrame) Append(b []byte) []byte {
 		n += EnhancedBytes
 	}
 	if f.Extensions {
-		flags |= mpaExtensions
+		flags |= f.extensions()
 	}
 	b = append(b, key...)
 	b = append(b, flags, f.Revision, byte(n>>8), byte(n))
@@ -121,4 +124,11 @@ func (f MPAFrame) String() string {
 		return "MPA Reply Frame"
 	}
 	return "MPA Request Frame"
+}
+
+func (f *MPAFrame) extensions() uint8 {
+	if f.Reply {
+		return mpaReplyExtensions
+	}
+	return mpaRequestExtensions
 }

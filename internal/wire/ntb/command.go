@@ -9,7 +9,8 @@ const (
 	MaxCommands   = 64 // bounds a node's command ring
 )
 
-// Op is what a command is for. The numbers are the original's.
+// Op is what a command is for. The numbers are the original's, but for OpAddresses,
+// which it has not.
 type Op uint32
 
 // Commands.
@@ -20,6 +21,8 @@ const (
 	OpQPCreate Op = 0x0c
 	OpQPDelete Op = 0x0d
 	OpQPModify Op = 0x0e
+
+	OpAddresses Op = 0x10
 )
 
 func (o Op) String() string {
@@ -36,6 +39,8 @@ func (o Op) String() string {
 		return "QP_DELETE"
 	case OpQPModify:
 		return "QP_MODIFY"
+	case OpAddresses:
+		return "ADDRESSES"
 	}
 	return "unknown"
 }

@@ -7,7 +7,8 @@
 //	0        0x1000
 //	+--------+------------------------------------------------------------+
 //	| info   | doorbells, command ring, responses, WQE and CQE rings,     |
-//	| page   | arena for A's data, places for what A brings back of READs |
+//	| page   | datagram rings for MADs and Ethernet frames, arena for     |
+//	|        | A's data, places for what A brings back of READs           |
 //	+--------+------------------------------------------------------------+
 //
 // The info page is at the same place for ever; where the rest is B says in the
@@ -27,7 +28,7 @@
 //   - a session number tells one life of the link from the next.
 //
 // Everything here is a value without state: nothing allocates, panics on input
-// or keeps a pointer into a buffer, except that WQE.Inline aliases it.
+// or keeps a pointer into a buffer, except that Management.MAD aliases it.
 //
 // Source: github.com/ntrdma/ntrdma-ext, tags v0.1 and v0.2-rc4, facts only.
 package ntb

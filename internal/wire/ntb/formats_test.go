@@ -3,6 +3,7 @@ package ntb
 import (
 	"bytes"
 	"encoding/hex"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -36,8 +37,9 @@ var formats = []struct {
 	want  any
 }{
 	{"Resources", "016e7468" + "00000000" + "0000100000000000" + "0010000000000000" + "00040000" + "10000000" + "0000080000000000" + "0000040000000000" +
-		"0020000000000000" + "0024000000000000", of(ParseResources),
-		Resources{WindowBytes: 1 << 20, BellsAt: 0x1000, Bells: 1024, CommandCap: 16, ArenaAt: 0x80000, ArenaBytes: 0x40000, ResponsesAt: 0x2000, DoneAt: 0x2400}},
+		"0020000000000000" + "0024000000000000" + "8024000000000000" + "00400000" + "00010000" + "0065000000000000" + "00000100" + "f87f0000", of(ParseResources),
+		Resources{WindowBytes: 1 << 20, BellsAt: 0x1000, Bells: 1024, CommandCap: 16, ArenaAt: 0x80000, ArenaBytes: 0x40000, ResponsesAt: 0x2000, DoneAt: 0x2400,
+			MADs: DatagramRing{At: 0x2480, Cap: 0x4000, Max: 256}, Frames: DatagramRing{At: 0x6500, Cap: 0x10000, Max: 0x7ff8}}},
 	{"Prepare", "026e7468" + "00000000" + "0030000000000000" + "0040000000000000", of(ParsePrepare), Prepare{CommandsAt: 0x3000, PostedAt: 0x4000}},
 	{"Ready", "036e7468" + "00000000", of(ParseReady), Ready{}},
 	{"command header", "08000000" + "07000000", of(ParseCommandHeader), CommandHeader{Op: OpMRCreate, Index: 7}},
@@ -52,8 +54,13 @@ var formats = []struct {
 	{"QPCreate", "11000000" + "40000000" + "0060000000000000" + "0070000000000000" + "05000000" + "00000000", of(ParseQPCreate),
 		QPCreate{QPN: 0x11, Cap: 64, CQEsAt: 0x6000, DoneAt: 0x7000, Bell: 5}},
 	{"QPCreated", "0080000000000000" + "00a0000000000000" + "06000000" + "00000000", of(ParseQPCreated), QPCreated{WQEsAt: 0x8000, PostedAt: 0xa000, Bell: 6}},
-	{"QPModify", "11000000" + "22000000" + "03000000" + "00000000", of(ParseQPModify), QPModify{QPN: 0x11, Dest: 0x22, State: ib.QPRTS}},
+	{"QPModify", "11000000" + "22000000" + "03000000" + "66554400", of(ParseQPModify), QPModify{QPN: 0x11, Dest: 0x22, State: ib.QPRTS, PSN: 0x445566}},
 	{"QPDelete", "11000000", of(ParseQPDelete), QPDelete{0x11}},
+	{"Addresses", "02000000" + "00000000" + "00000000000000000000ffffc0000201" + "fe800000000000000000000000000007", of(ParseAddresses),
+		Addresses{Count: 2, GIDs: [MaxAddresses]ib.GID{ib.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), ib.GIDFromAddr(netip.MustParseAddr("fe80::7"))}}},
+	{"Management", "00000000000000000000ffffc0000201" + "fe800000000000000000000000000007" + strings.Repeat("5a", 256), of(ParseManagement),
+		Management{ib.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), ib.GIDFromAddr(netip.MustParseAddr("fe80::7")), bytes.Repeat([]byte{0x5a}, 256)}},
+	{"record header", "2a000000" + "40000000", of(ParseRecordHeader), RecordHeader{Bytes: 42, Index: 0x40}},
 	{"WQE, SEND of three bytes", "01" + "07" + "0000" + "09000000" + "03000000" + "00000000" + "03000000" + "00000000" + "00000000" + "00000000" +
 		zeros(32) + "616263" + zeros(61), wqe, WQE{Op: WQESend, Flags: WQEFirst | WQELast | WQESolicited, Index: 9, Length: 3, Bytes: 3, Inline: [MaxInline]byte{'a', 'b', 'c'}}},
 	{"WQE, last piece of a WRITE", "05" + "02" + "0000" + "0a000000" + "00000200" + "00000100" + "00000100" + "78563412" + "44332211" + "00000000" +
@@ -112,6 +119,13 @@ func TestCountsAreBounded(t *testing.T) {
 		b[8], b[9], b[10], b[11] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
 		if _, _, ok := ParseMRAppend(b); ok != (n <= MaxAppendPieces) {
 			t.Errorf("MR_APPEND of %d pieces: %v", n, ok)
+		}
+	}
+	for _, n := range []uint32{MaxAddresses, MaxAddresses + 1, 1 << 28, ^uint32(0)} {
+		b := slot(Addresses{})
+		b[0], b[1], b[2], b[3] = byte(n), byte(n>>8), byte(n>>16), byte(n>>24)
+		if _, _, ok := ParseAddresses(b); ok != (n <= MaxAddresses) {
+			t.Errorf("%d addresses: %v", n, ok)
 		}
 	}
 	if MaxCreatePieces < 13 || MaxAppendPieces < 14 {
@@ -184,6 +198,27 @@ func TestRingArithmetic(t *testing.T) {
 	}
 	if w := NewHelloWord(2, 64); w.Phase() != 2 || w.Size() != 64 {
 		t.Error("hello word")
+	}
+}
+
+// Rings that can be, and what is in them.
+func TestDatagramRings(t *testing.T) {
+	good := DatagramRing{At: 0x1000, Cap: 4096, Max: 2040}
+	if !good.Valid() || good.PostedAt() != 0x1000 || good.TakenAt() != 0x1040 || good.BytesAt() != 0x1080 || good.Size() != 4096+128 {
+		t.Errorf("%+v: %v, its parts at %#x, %#x, %#x, %#x bytes", good, good.Valid(), good.PostedAt(), good.TakenAt(), good.BytesAt(), good.Size())
+	}
+	for name, r := range map[string]DatagramRing{
+		"empty": {}, "no power of two": {0x1000, 4095, 100}, "too large": {0x1000, 2 * MaxDatagramRing, 100}, "too small": {0x1000, 8, 1},
+		"not aligned": {0x1004, 4096, 100}, "for nothing": {0x1000, 4096, 0}, "longest does not fit twice": {0x1000, 4096, 2041}, "wraps": {0x1000, 4096, ^uint32(0)},
+	} {
+		if r.Valid() {
+			t.Errorf("%s: %+v is accepted", name, r)
+		}
+	}
+	for n, want := range map[uint32]uint32{1: 16, 8: 16, 9: 24, 256: 264, 1514: 1528} {
+		if got := RecordBytes(n); got != want {
+			t.Errorf("%d bytes take %d, want %d", n, got, want)
+		}
 	}
 }
 

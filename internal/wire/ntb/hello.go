@@ -15,7 +15,7 @@ const (
 const HelloMagic uint32 = 0x68746e00
 
 // ResourcesBytes is the size of Resources.
-const ResourcesBytes = 64
+const ResourcesBytes = 96
 
 // Resources say what a node has laid out in its window, and how long its
 // command ring is, for which the peer is to make room.
@@ -28,6 +28,8 @@ type Resources struct {
 	ArenaBytes  uint64
 	ResponsesAt uint64 // CommandCap responses
 	DoneAt      uint64 // 4: index behind the last response
+	MADs        DatagramRing
+	Frames      DatagramRing // of Ethernet
 }
 
 // ParseResources reads Resources.
@@ -45,6 +47,8 @@ func ParseResources(b []byte) (r Resources, rest []byte, ok bool) {
 		ArenaBytes:  binary.LittleEndian.Uint64(b[40:]),
 		ResponsesAt: binary.LittleEndian.Uint64(b[48:]),
 		DoneAt:      binary.LittleEndian.Uint64(b[56:]),
+		MADs:        parseDatagramRing(b[64:]),
+		Frames:      parseDatagramRing(b[80:]),
 	}, b[ResourcesBytes:], true
 }
 
@@ -59,7 +63,8 @@ func (r Resources) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.ArenaAt)
 	b = binary.LittleEndian.AppendUint64(b, r.ArenaBytes)
 	b = binary.LittleEndian.AppendUint64(b, r.ResponsesAt)
-	return binary.LittleEndian.AppendUint64(b, r.DoneAt)
+	b = binary.LittleEndian.AppendUint64(b, r.DoneAt)
+	return r.Frames.append(r.MADs.append(b))
 }
 
 // PrepareBytes is the size of Prepare.

@@ -7,7 +7,7 @@ const Magic uint32 = 0x62746e76
 const InfoBytes = 0x1000
 
 // Words of the info page, by their offset. The peer of the window's owner
-// writes them, each in one piece. All but Magic, Versions, Session and Echo are of the
+// writes them, each in one piece. All but Magic, Versions, Session, Echo and Wake are of the
 // session.
 const (
 	OffMagic    = 0x00 // 4
@@ -18,6 +18,7 @@ const (
 	OffSignal   = 0x1c // 4: counts the batches written; the interrupt is this write
 	OffAsleep   = 0x20 // 4: counts how often the writer went to sleep: wake it
 	OffHello    = 0x24 // 2 × 4: HelloWord of odd and even phases
+	OffWake     = 0x2c // 4: a back end's own: what wakes the writer, where it is not this memory; 0: nothing
 )
 
 // Places of the bytes of a hello phase, for odd and even phases.

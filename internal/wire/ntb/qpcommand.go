@@ -74,12 +74,14 @@ func (c QPCreated) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, 0)
 }
 
-// A QPModify says which queue pair of the peer the sender's is connected to,
-// and its state.
+// A QPModify says which queue pair of the peer the sender's is connected to, its
+// state, and the PSN that its connection begins with: by that the requests of a
+// connection are told from those of one before between the same queue pairs.
 type QPModify struct {
 	QPN   ib.QPN
 	Dest  ib.QPN
 	State ib.QPState
+	PSN   ib.PSN
 }
 
 const qpModifyBytes = 16
@@ -90,14 +92,15 @@ func ParseQPModify(b []byte) (c QPModify, rest []byte, ok bool) {
 		return QPModify{}, b, false
 	}
 	s := binary.LittleEndian.Uint32(b[8:])
-	if s > uint32(ib.QPErr) {
+	psn := binary.LittleEndian.Uint32(b[12:])
+	if s > uint32(ib.QPErr) || psn >= 1<<24 {
 		return QPModify{}, b, false
 	}
 	return QPModify{
 		QPN:   ib.QPN(binary.LittleEndian.Uint32(b)),
 		Dest:  ib.QPN(binary.LittleEndian.Uint32(b[4:])),
 		State: ib.QPState(s),
-		// reserved (32)
+		PSN:   ib.PSN(psn),
 	}, b[qpModifyBytes:], true
 }
 
@@ -106,7 +109,7 @@ func (c QPModify) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(c.QPN))
 	b = binary.LittleEndian.AppendUint32(b, uint32(c.Dest))
 	b = binary.LittleEndian.AppendUint32(b, uint32(c.State))
-	return binary.LittleEndian.AppendUint32(b, 0)
+	return binary.LittleEndian.AppendUint32(b, uint32(c.PSN))
 }
 
 // A QPDelete takes the far half of a queue pair away. Its response says that

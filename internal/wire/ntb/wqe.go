@@ -116,6 +116,15 @@ func (w *WQE) Parse(b []byte) (ok bool) {
 func (w *WQE) first() bool { return w.Flags&WQEFirst != 0 }
 func (w *WQE) last() bool  { return w.Flags&WQELast != 0 }
 
+// Used is how many of the bytes of w mean something. What lies behind them may be
+// left as it is.
+func (w *WQE) Used() int {
+	if w.IsInline() {
+		return wqeHeaderBytes + int(w.Bytes)
+	}
+	return wqeHeaderBytes
+}
+
 // IsInline reports whether the bytes of the piece are in the WQE.
 func (w *WQE) IsInline() bool {
 	return w.Bytes <= MaxInline && w.Flags&WQEPlaced == 0 && (w.Op.IsSend() || w.Op.IsWrite())

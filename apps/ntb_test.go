@@ -1,0 +1,65 @@
+//go:build linux && apps
+
+package apps
+
+import "slices"
+
+// What a link of windows has: reliable connections, by the connection manager or
+// by an exchange of the program's own. An end of the link is one process's.
+var ntbSuites = []suite{
+	{"ibverbs-utils", slices.Concat([]exchange{
+		{program: "ibv_devices", client: "ibv_devices", says: []string{`\s$DEV\s+\t?[0-9a-f]{16}`}},
+		{program: "ibv_devinfo", label: "-v", client: "ibv_devinfo -v -d $DEV", says: []string{`state:\t+PORT_ACTIVE \(4\)`, `atomic_cap:\t+ATOMIC_GLOB`, `GID\[ +1\]:\t+\S*:ffff:`}},
+	},
+		pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000"}),
+		pingpongs("srq", []string{"", "-e", "-c"}),
+		[]exchange{refusedByNTB("uc"), refusedByNTB("ud")},
+	)},
+	{"perftest", perftestNTB()},
+	{"rdmacm-utils", slices.Concat(
+		picked(rdmacmUtils, "rping", "-V -C 1000", "-v -V -C 10 -S 4000", "-q -V -C 100", "-P"),
+		picked(rdmacmUtils, "ucmatose", "", "-c 8 -C 50 -S 3000", "-m", "-P ib"),
+		picked(rdmacmUtils, "cmtime", "-c 50"),
+		picked(rdmacmUtils, "rdma_server, rdma_client", ""),
+		picked(rdmacmUtils, "rdma_xserver, rdma_xclient", ""),
+		picked(rdmacmUtils, "rstream", "-S 4096 -C 1000 -I 10 -T v", "-S 65536 -C 100 -I 2 -T v -T a", "-S 1000000 -C 10 -I 2 -T v -T b"),
+		picked(rdmacmUtils, "riostream", "-S 1000000 -C 1 -I 10", "-S 65536 -C 100 -I 2 -T v -T a"),
+		picked(rdmacmUtils, "rcopy", ""),
+	)},
+	{"librdmacm1", rsocketPreload},
+	{"qperf", picked(qperf, "qperf", "rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_write_lat", "rc_rdma_write_bw", "rc_rdma_read_bw", "rc_rdma_read_lat", "ver_rc_compare_swap", "ver_rc_fetch_add")},
+	{"fio", picked(fio, "fio", "verb=write", "verb=read", "verb=send", "verb=send verify=crc32c", "verb=write thread=1")},
+	{"libfabric-bin", []exchange{
+		besideLoopback(fabric("verbs", "msg", "64")), besideLoopback(fabric("verbs", "msg", "1048576")), besideLoopback(fabric("verbs;ofi_rxm", "rdm", "65536")),
+	}},
+}
+
+// besideLoopback is an exchange of a program that binds itself to 127.0.0.1 first,
+// to see whether there is anything: fi_pingpong.
+func besideLoopback(x exchange) exchange {
+	x = elsewhere(x)
+	x.env = "VERBENA_DEVICES=ntb,roce_lo"
+	return x
+}
+
+// refusedByNTB is a pingpong of another service, which says so before it needs a
+// peer.
+func refusedByNTB(kind string) exchange {
+	return exchange{
+		program: "ibv_" + kind + "_pingpong", label: "on NTB", client: "ibv_" + kind + "_pingpong -d $DEV -p $PORT -g 0", fails: 1, says: []string{"Couldn't create QP"},
+		cannot: "queue pairs over windows are reliable connections",
+	}
+}
+
+func perftestNTB() (all []exchange) {
+	for _, verb := range []string{"write", "read", "send", "atomic"} {
+		for _, measure := range []string{"bw", "lat"} {
+			all = append(all, perf(verb, measure, ""), perf(verb, measure, "-R"))
+		}
+		all = append(all, perf(verb, "bw", "-b"), perf(verb, "bw", "-q 8"))
+	}
+	for _, verb := range []string{"write", "read", "send"} {
+		all = append(all, perf(verb, "bw", "-a"))
+	}
+	return append(all, perf("write", "lat", "-I 64 -s 64"), perf("send", "bw", "-e"), perf("send", "lat", "-e"), perf("send", "bw", "-r 1024 --use-srq"))
+}

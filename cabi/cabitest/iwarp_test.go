@@ -1,0 +1,29 @@
+//go:build cabi
+
+package cabitest
+
+import "testing"
+
+// Programs that are not about what InfiniBand's connection manager says and
+// iWARP's does not: its numbers of queue pairs, path records, refused sizes of
+// private data, datagrams.
+var onIWARP = []string{
+	"iwarp_external", "cm_closefrom", "cm_errors", "cm_families", "cm_fork", "cm_lifetime", "cm_migrate", "cm_reject",
+	"rsocket_connect", "rsocket_fork", "rsocket_iomap", "rsocket_killed", "rsocket_poll", "rsocket_stream",
+}
+
+// TestOnIWARP runs programs over devices that are found because the user asks
+// for them.
+func TestOnIWARP(t *testing.T) {
+	for _, kind := range []string{"iwarp", "trp"} {
+		t.Setenv("VERBENA_DEVICES", kind)
+		for _, name := range onIWARP {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				if kind == "trp" && name == "rsocket_killed" {
+					t.Skip("of a killed process of TRP the peer learns by ICMP or by its silence: it gets ETIMEDOUT, not the end of the stream")
+				}
+				run(t, name, "127.0.0.1")
+			})
+		}
+	}
+}

@@ -1,0 +1,48 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"path/filepath"
+	"testing"
+
+	"verbena/internal/device"
+)
+
+// Programs that are not about what links of windows have not: datagrams, other types of
+// queue pairs, IPv6 addresses of one's choice, one address at both ends, an end
+// of a link in a child as well as in its parent.
+var onLinks = []string{
+	"cm_external", "cm_errors", "cm_lifetime", "cm_migrate", "cm_reject", "cm_sync", "cm_closefrom", "cm_addrinfo",
+	"rsocket_stream", "rsocket_poll", "rsocket_iomap",
+}
+
+// TestOnLinks runs programs that have both ends of a link.
+func TestOnLinks(t *testing.T) {
+	t.Setenv("VERBENA_DEVICES", "ntb")
+	for _, name := range onLinks {
+		t.Run(name, func(t *testing.T) {
+			end := "10.99.0.1+10.99.0.2=shm:" + filepath.Join(t.TempDir(), "link")
+			t.Setenv(device.LinksVariable, end+","+end)
+			run(t, name, "10.99.0.2")
+		})
+	}
+}
+
+// TestLinksAreThoseOfGo compares what C says of links of windows with what Go
+// says.
+func TestLinksAreThoseOfGo(t *testing.T) {
+	at := t.TempDir()
+	text := "10.99.0.1+10.99.0.2=shm:" + at + "/a,10.99.1.1=s:127.77.0.4:7471"
+	t.Setenv(device.LinksVariable, text)
+	if err := device.ConfigureLinks(text); err != nil {
+		t.Fatal(err)
+	}
+	defer device.ConfigureLinks("")
+	for _, selected := range []string{"ntb", "ntb1", "roce,ntb0", "ntb1,trp,ntb"} {
+		t.Run(selected, func(t *testing.T) { compareDevices(t, selected) })
+	}
+	if got := output(t, "print_devices", "VERBENA_DEVICES=ntb2,ntbx"); got != "" {
+		t.Errorf("devices of no link: %q", got)
+	}
+}

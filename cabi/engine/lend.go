@@ -1,0 +1,59 @@
+//go:build cabi
+
+package main
+
+import (
+	"sync"
+
+	"verbena/ib"
+	"verbena/verbs"
+)
+
+// An iWARP queue pair is connected with its stream, by the connection manager.
+// So rdma_connect and rdma_accept lend the identifier the queue pair that the
+// application names, as iw_cm looks it up.
+
+// connectable are the queue pairs of iWARP, by number: ib.QPN to *qpObject.
+var connectable sync.Map
+
+// lend gives an identifier of iWARP the queue pair of a number.
+//
+// Errors: EINVAL if there is none.
+func (o *cmID) lend(n ib.QPN) error {
+	if !o.rdma.Kind().IsIWARP() {
+		return nil
+	}
+	cmMu.Lock()
+	o.streams = true
+	cmMu.Unlock()
+	if q := o.rdma.QP(); q != nil && q.QPN() == n {
+		return nil // of an attempt before
+	}
+	found, ok := connectable.Load(n)
+	if !ok {
+		return invalid("queue pair %v: there is none of this number", n)
+	}
+	q := found.(*qpObject)
+	o.rdma.ReleaseQP()
+	if err := o.rdma.UseQP(q.verbs); err != nil {
+		return err
+	}
+	q.lent.Store(o)
+	return nil
+}
+
+// destroy destroys a queue pair, and ends the connection of the identifier that
+// has it.
+func (q *qpObject) destroy() error {
+	if o := q.lent.Load(); o != nil && o.rdma.QP() == q.verbs {
+		return o.rdma.DestroyQP()
+	}
+	return q.verbs.Destroy()
+}
+
+// listed makes a new queue pair known to lend.
+func (q *qpObject) listed(v *verbs.QP) {
+	if v.Context().Info().Kind.IsIWARP() {
+		connectable.Store(v.QPN(), q)
+	}
+}

@@ -1,0 +1,93 @@
+package ibcm
+
+import (
+	"slices"
+
+	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
+)
+
+// A program that takes one connection after the other may close its listener
+// with the first and listen again for the second, as perftest does with -R, while
+// its peer goes on as soon as the first is there. A request that comes between the
+// two is early, not refused: it waits a moment for the next listener.
+const (
+	relistens = monotime.Second            // how long after a listener's end the next one is expected
+	patience  = 500 * monotime.Millisecond // how long a request waits for it
+	maxEarly  = 64
+)
+
+// early is a request that waits for a listener.
+type early struct {
+	path Path
+	tid  uint64
+	req  cm.REQ
+	due  monotime.Time // when it is looked at again, at last to be refused
+}
+
+// ended remembers that a service id was listened to.
+func (a *Agent) ended(now monotime.Time, s cm.ServiceID) {
+	for other, at := range a.lately {
+		if now.Sub(at) > relistens {
+			delete(a.lately, other)
+		}
+	}
+	if len(a.lately) < maxEarly {
+		a.lately[s] = now
+	}
+}
+
+// tooEarly reports whether a request without a listener waits for one.
+func (a *Agent) tooEarly(now monotime.Time, path Path, tid uint64, m *cm.REQ) bool {
+	if slices.ContainsFunc(a.early, func(e early) bool {
+		return e.path == path && e.req.LocalCAGUID == m.LocalCAGUID && e.req.LocalCommID == m.LocalCommID
+	}) {
+		return true // the peer asks again
+	}
+	at, ok := a.lately[m.ServiceID]
+	if !ok || now.Sub(at) > relistens || len(a.early) == maxEarly {
+		return false
+	}
+	a.early = append(a.early, early{path, tid, *m, now.Add(patience)})
+	a.pending++
+	return true
+}
+
+// listens has requests for a service id looked at again at once.
+func (a *Agent) listens(s cm.ServiceID) {
+	for i := range a.early {
+		if e := &a.early[i]; e.req.ServiceID == s {
+			e.due = 0
+		}
+	}
+}
+
+// nextEarly returns when a request is to be looked at again.
+func (a *Agent) nextEarly() monotime.Time {
+	next := monotime.Never
+	for i := range a.early {
+		next = min(next, a.early[i].due)
+	}
+	return next
+}
+
+// handleEarly takes requests whose listener is there or whose time is over.
+func (a *Agent) handleEarly(now monotime.Time) {
+	if now.Before(a.nextEarly()) {
+		return
+	}
+	all := a.early
+	a.early = nil
+	for i := range all {
+		e := &all[i]
+		if now.Before(e.due) {
+			a.early = append(a.early, *e)
+			continue
+		}
+		a.pending--
+		if e.due != 0 {
+			delete(a.lately, e.req.ServiceID) // nobody has come: no more patience
+		}
+		a.handleREQ(now, e.path, e.tid, &e.req)
+	}
+}

@@ -1,0 +1,40 @@
+package ibcm
+
+import (
+	"maps"
+	"slices"
+
+	"verbena/internal/monotime"
+)
+
+// Lose ends the connections whose path is lost, as lost says, and what was begun
+// on it: the peer has died, or has forgotten them. Nothing is sent; the
+// application is told at once. What only waits for its time to be over does so.
+//
+// Beyond the specification: over InfiniBand nobody learns of such a loss but by
+// time-outs.
+func (a *Agent) Lose(now monotime.Time, lost func(Path) bool) {
+	for _, id := range slices.Sorted(maps.Keys(a.conns)) { // in the order they were made
+		c := a.conns[id]
+		if onlyWaiting.has(c.state) || !lost(c.path) {
+			continue
+		}
+		a.count[PathLost]++
+		a.timers.remove(c)
+		switch {
+		case (awaitingReply | halfOpenStates).has(c.state), c.state == SIDRReqSent:
+			a.raise(c, Event{Kind: EventUnreachable})
+			a.close(c)
+		case c.state == SIDRReqRcvd:
+			a.close(c)
+		case replied.has(c.state):
+			a.raise(c, Event{Kind: EventUnreachable})
+			a.enterTimewait(now, c)
+		case c.state == DreqRcvd: // that the peer releases was told
+			a.enterTimewait(now, c)
+		default: // Established, DreqSent
+			a.raise(c, Event{Kind: EventDisconnected})
+			a.enterTimewait(now, c)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package device
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/osio/bridge"
+)
+
+// LinksVariable is the environment variable that names the links of windows of
+// this machine, as bridge.ParseEndpoints has them: each is a device of KindNTB.
+const LinksVariable = "VERBENA_NTB"
+
+// links are those configured.
+var links struct {
+	mu   sync.Mutex
+	read bool          // guarded by mu: the list is what the configuration says
+	list []ntbEndpoint // guarded by mu
+}
+
+// ntbEndpoint is a link as a device has it.
+type ntbEndpoint struct {
+	bridge.Endpoint
+	side int
+}
+
+// ConfigureLinks names the links, in place of the environment. It changes
+// nothing of devices that are open.
+//
+// Errors: EINVAL if the text cannot be read.
+func ConfigureLinks(text string) error {
+	var list []ntbEndpoint
+	if text != "" {
+		ends, err := bridge.ParseEndpoints(text)
+		if err != nil {
+			return &Error{Arg: "links", Why: err.Error(), Err: syscall.EINVAL}
+		}
+		for _, e := range ends {
+			list = append(list, ntbEndpoint{Endpoint: e})
+		}
+	}
+	links.mu.Lock()
+	defer links.mu.Unlock()
+	links.read, links.list = true, list
+	return nil
+}
+
+// ntbDevices lists a device for each link.
+func ntbDevices() ([]Info, error) {
+	links.mu.Lock()
+	read := links.read
+	links.mu.Unlock()
+	if !read {
+		if err := ConfigureLinks(os.Getenv(LinksVariable)); err != nil {
+			return nil, err
+		}
+	}
+	links.mu.Lock()
+	defer links.mu.Unlock()
+	var out []Info
+	for i, e := range links.list {
+		d := Info{Name: fmt.Sprintf("%s%d", KindNTB, i), Kind: KindNTB, Index: i, link: e}
+		side, _ := bridge.Free(e.Endpoint) // of one that is in use: as if it were ours
+		out = append(out, d.OnSide(side))
+	}
+	return out, nil
+}
+
+// OnSide returns a device of KindNTB as it is at an end of its link, 0 or 1,
+// which of some links is known only when they are open.
+func (d Info) OnSide(side int) Info {
+	d.link.side = side
+	host, _ := os.Hostname() // without one the link has to do
+	h := sha256.Sum256(fmt.Appendf(nil, "%s\x00%v\x00%d", host, d.link.Endpoint, side))
+	d.GUID = ib.GUID(binary.BigEndian.Uint64(h[:])&^(3<<56) | 2<<56)
+	return d
+}
+
+// Link returns how a device of KindNTB finds its peer.
+func (d *Info) Link() bridge.Endpoint { return d.link.Endpoint }
+
+// PeerPort returns the address of the port at the other end of the link, if the
+// configuration says it.
+func (d *Info) PeerPort() (netip.Addr, bool) {
+	a := d.link.Ports[1-d.link.side]
+	return a, a.IsValid() && a != d.link.Ports[d.link.side]
+}
+
+// ntbAddrs returns the addresses of the port: an IPv6 link-local one made of the
+// GUID, as an interface has, and the one configured.
+func (d *Info) ntbAddrs() []netip.Addr {
+	var local [16]byte
+	local[0], local[1] = 0xfe, 0x80
+	binary.BigEndian.PutUint64(local[8:], uint64(d.GUID))
+	out := []netip.Addr{netip.AddrFrom16(local)}
+	if a := d.link.Ports[d.link.side]; a.IsValid() {
+		out = append(out, a)
+	}
+	return out
+}
+
+// ntbAttr are the attributes of a link of windows: reliable connected queue pairs
+// and what goes with them.
+func (d *Info) ntbAttr() ib.DeviceAttr {
+	return ib.DeviceAttr{
+		FWVer: "1.0.0", NodeType: ib.NodeCA, NodeGUID: d.GUID, SysImageGUID: d.GUID,
+		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
+		VendorID: 0xffffff, VendorPartID: 3, HWVer: 1,
+		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
+		DeviceCapFlags: ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
+			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions,
+		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
+		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
+		MaxQPRdAtom: MaxRdAtomic, MaxResRdAtom: MaxRdAtomic * MaxQP, MaxQPInitRdAtom: MaxRdAtomic,
+		AtomicCap: ib.AtomicGlob, MaxMW: maxObjects,
+		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
+		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
+	}
+}
+
+// ntbPort are the attributes of its port while the link is down. Who has the link
+// open knows better.
+func (d *Info) ntbPort() ib.PortAttr {
+	return ib.PortAttr{
+		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU4096, GIDTblLen: 2, MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
+		PortCapFlags: 0x00010000, // connection management
+		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
+	}
+}
+
+// checkNTB is CheckModify of a queue pair on a link of windows. All that is sent
+// goes to the one peer that there is: an address vector without a GRH, by LID, is as good
+// as one with.
+func checkNTB(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) (ib.QPState, error) {
+	next, err := checkTransition(ib.QPTypeRC, cur, a, mask)
+	if err == nil {
+		err = checkRanges(a, mask, l)
+	}
+	if err != nil {
+		return cur, err
+	}
+	grh := &a.AH.GRH
+	switch dst := grh.DGID.Addr(); {
+	case mask&ib.QPAV == 0 || !a.AH.IsGlobal:
+	case int(grh.SGIDIndex) >= len(l.GIDs):
+		return cur, invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", grh.SGIDIndex, len(l.GIDs))
+	case slices.Contains(l.GIDs, dst):
+		return cur, invalid("AH.GRH.DGID", "%v is this end of the link: queue pairs connect to the other", dst)
+	case len(l.Peers) > 0 && !slices.Contains(l.Peers, dst):
+		return cur, invalid("AH.GRH.DGID", "%v is not at the other end of the link, which has %v", dst, l.Peers)
+	}
+	return next, nil
+}

@@ -1,0 +1,45 @@
+package bridge
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+)
+
+func TestParseEndpoints(t *testing.T) {
+	a, b := netip.MustParseAddr("10.99.0.1"), netip.MustParseAddr("10.99.0.2")
+	at := netip.MustParseAddrPort("192.0.2.1:7000")
+	for s, want := range map[string]Endpoint{
+		"s:192.0.2.1:7000":                  {Serve: true, Addr: at},
+		"c:[2001:db8::1]:7000":              {Addr: netip.MustParseAddrPort("[2001:db8::1]:7000")},
+		"c:[fe80::1%eth0]:5":                {Addr: netip.MustParseAddrPort("[fe80::1%eth0]:5")},
+		"shm:s:/run/a:b":                    {Kind: Shm, Serve: true, Path: "/run/a:b"},
+		"shm:/run/link":                     {Kind: Shm, Meet: true, Path: "/run/link"},
+		"shm:s:/run/link":                   {Kind: Shm, Serve: true, Path: "/run/link"},
+		"shm:c:/run/a=b":                    {Kind: Shm, Path: "/run/a=b"},
+		"map:1:/run/bar":                    {Kind: Mapped, Side: 1, Path: "/run/bar"},
+		"pci:1:0000:00:04.0":                {Kind: PCI, Side: 1, Path: "0000:00:04.0"},
+		"node=3:shm:/run/link":              {Kind: Shm, Meet: true, Path: "/run/link", OnNode: true, Node: 3},
+		"node=0:10.99.0.1=map:0:/run/node=": {Kind: Mapped, Path: "/run/node=", OnNode: true, Ports: [2]netip.Addr{a, a}},
+		"10.99.0.1=c:192.0.2.1:7000":        {Addr: at, Ports: [2]netip.Addr{a, a}},
+		"10.99.0.1+10.99.0.2=shm:/run/link": {Kind: Shm, Meet: true, Path: "/run/link", Ports: [2]netip.Addr{a, b}},
+	} {
+		list, err := ParseEndpoints(s)
+		if err != nil || len(list) != 1 || list[0] != want {
+			t.Errorf("%q: %+v %v, want %+v", s, list, err, want)
+			continue
+		}
+		if back, err := ParseEndpoints(list[0].String()); err != nil || back[0].Kind != want.Kind || back[0].Meet != want.Meet || back[0].Serve != want.Serve {
+			t.Errorf("%q as text is %q", s, list[0].String())
+		}
+	}
+	if list, err := ParseEndpoints("shm:/a,map:0:/b"); err != nil || len(list) != 2 {
+		t.Errorf("two links: %v %v", list, err)
+	}
+	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:host:5", "c:1.2.3.4:70000", "tcp:s:1.2.3.4:5", "shm:", "shm:s:", "shm:c:", "s:192.0.2.1", "s:192.0.2.1:0", "map:2:/x", "node=:shm:/a", "node=-1:shm:/a", "node=0x1:shm:/a", "node=0", "node=70000:shm:/a", "pci:0:", "pci:0:00:04.0", "pci:2:0000:00:04.0", "pci:0:0000:00:04.0/..", "map:0:", "x:/y", "shm:/a,", "10.99.0.1=", "0.0.0.0=shm:/a",
+		"10.99.0.1+10.99.0.1=shm:/a", "10.99.0.1+=shm:/a", "fe80::1%lo=shm:/a", "224.0.0.1=shm:/a"} {
+		if list, err := ParseEndpoints(s); !errors.Is(err, ErrConfig) {
+			t.Errorf("%q: %v %v", s, list, err)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package bridge
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/ntb/window"
+	"verbena/internal/osio/numa"
+)
+
+// An Opener opens the links of an endpoint, one after the other. Its window is
+// one from link to link: an application may have memory there.
+//
+// Open and Pause are for one thread; Cancel may be called by another.
+type Opener struct {
+	e           Endpoint
+	windowBytes uint64
+	side        int
+	lock        fd // Meet: of the side
+	own         *backing
+	mapped      *mapped
+	l           *Listener // of one that serves
+	cancel      fd
+}
+
+// NewOpener takes our end of a link, so that no other process of this host does.
+// windowBytes is the size of our window, but for a file, where half of it is.
+//
+// The memory of a file, or of a device, is where it is, whatever the endpoint's node.
+//
+// Errors: ErrInUse, ErrConfig, numa.ErrNode, the system's.
+func NewOpener(e Endpoint, windowBytes uint64) (*Opener, error) {
+	o := &Opener{e: e, windowBytes: windowBytes, side: e.Side, lock: none, cancel: none}
+	if err := o.take(); err != nil {
+		o.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *Opener) take() error {
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	o.cancel = hold(event)
+	if o.e.OnNode {
+		if err := numa.Check(o.e.Node); err != nil {
+			return err
+		}
+	}
+	switch o.e.Kind {
+	case Mapped:
+		o.mapped, err = openFile(o.e.Path, o.e.Side)
+		return err
+	case PCI:
+		o.mapped, err = openPCI(o.e.Path, o.e.Side)
+		return err
+	}
+	if err := checkBytes(o.windowBytes); err != nil {
+		return err
+	}
+	if o.e.Meet {
+		if err := o.meet(); err != nil {
+			return err
+		}
+	} else if !o.e.Serve {
+		o.side = 1
+	}
+	if o.own, err = newBacking(o.windowBytes, o.e.Kind == Shm); err != nil {
+		return err
+	}
+	if o.e.OnNode {
+		if err := numa.Place(o.own.b, o.e.Node); err != nil {
+			return err
+		}
+	}
+	if o.side == 1 {
+		return nil
+	}
+	if o.e.Kind == Shm {
+		o.l, err = listenShm(o.e.Path, func(f fd) (Link, error) { return newShm(f, o.own) })
+	} else {
+		o.l, err = listenTCP(o.e.Addr, func(f fd) (Link, error) { return newTCP(f, o.own) })
+	}
+	if err == nil {
+		o.l.cancel = o.cancel
+	}
+	return err
+}
+
+// meet takes the first side that nobody has. Who has which is told by locks of a
+// file beside the socket, which end with their process.
+func (o *Opener) meet() error {
+	f, err := unix.Open(o.e.Path+".lock", unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o666)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: o.e.Path + ".lock", Err: err}
+	}
+	o.lock = hold(f)
+	for o.side = range 2 {
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(o.side), Len: 1}
+		if err = unix.FcntlFlock(uintptr(f), unix.F_OFD_SETLK, &lock); err == nil {
+			return nil
+		}
+		if err != unix.EAGAIN && err != unix.EACCES {
+			return os.NewSyscallError("fcntl", err)
+		}
+	}
+	return fmt.Errorf("%w: both sides of %s are taken", ErrInUse, o.e.Path)
+}
+
+// Free returns the side that a process would have that came to an endpoint now,
+// false if it would find none.
+func Free(e Endpoint) (side int, ok bool) {
+	switch {
+	case e.Kind == Mapped, e.Kind == PCI:
+		return e.Side, true
+	case !e.Meet && e.Serve:
+		return 0, true
+	case !e.Meet:
+		return 1, true
+	}
+	f, err := unix.Open(e.Path+".lock", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, true // nobody was there yet
+	}
+	defer unix.Close(f)
+	for side := range 2 {
+		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(side), Len: 1}
+		if err := unix.FcntlFlock(uintptr(f), unix.F_OFD_GETLK, &lock); err == nil && lock.Type == unix.F_UNLCK {
+			return side, true
+		}
+	}
+	return 0, false
+}
+
+// Side returns which end ours is: 0 waits for the peer, 1 goes to it.
+func (o *Opener) Side() int { return o.side }
+
+// Own returns the window that the peer writes, the same for all links.
+func (o *Opener) Own() *window.Window {
+	if o.mapped != nil {
+		return o.mapped.own
+	}
+	return o.own.w
+}
+
+// Open opens a link, if the peer comes, or is there, within d. Only one is open
+// at a time.
+//
+// Errors: ErrTimeout, ErrLost, ErrProtocol, after which another try may do
+// better; others will stay.
+func (o *Opener) Open(d time.Duration) (Link, error) {
+	switch {
+	case o.mapped != nil:
+		return sharedLink{o.mapped}, nil
+	case o.l != nil:
+		return o.l.Accept(d)
+	case o.e.Kind == Shm:
+		return dialShm(o.e.Path, o.own, d)
+	}
+	return dialTCP(o.e.Addr, o.own, d)
+}
+
+// sharedLink is a mapped link whose memory is the Opener's.
+type sharedLink struct{ *mapped }
+
+func (sharedLink) Close() error { return nil }
+
+// Pause waits for d, or until Cancel.
+func (o *Opener) Pause(d time.Duration) { _ = await(o.cancel, unix.POLLIN, d) }
+
+// Cancel ends a Pause, and an Open that waits for a peer to come.
+func (o *Opener) Cancel() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1)
+	unix.Write(int(o.cancel), one[:])
+}
+
+// Close gives our end up. The link must have been closed; nobody may use Own any
+// more.
+func (o *Opener) Close() error {
+	var err error
+	if o.l != nil {
+		err = o.l.Close()
+	}
+	if o.mapped != nil {
+		o.mapped.Close()
+	}
+	if o.own != nil {
+		o.own.close()
+	}
+	o.lock.close()
+	o.cancel.close()
+	return err
+}

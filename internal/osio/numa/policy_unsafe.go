@@ -1,0 +1,50 @@
+//go:build linux
+
+package numa
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	mpolBind  = 2 // linux/mempolicy.h
+	mpolNode  = 1 // MPOL_F_NODE: which node, in place of the policy
+	mpolAddr  = 2 // MPOL_F_ADDR: of an address
+	maskWords = 16
+	wordBits  = 64
+)
+
+// Place has the pages of b, whole pages that nobody has touched, come from the
+// memory of a node.
+//
+// Errors: ErrNode.
+func Place(b []byte, node int) error {
+	if err := Check(node); err != nil {
+		return err
+	}
+	if node >= maskWords*wordBits {
+		return fmt.Errorf("%w: %d", ErrNode, node)
+	}
+	var mask [maskWords]uint64
+	mask[node/wordBits] |= 1 << (node % wordBits)
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), mpolBind,
+		uintptr(unsafe.Pointer(&mask)), maskWords*wordBits, 0)
+	if errno != 0 {
+		return fmt.Errorf("node %d: %w", node, os.NewSyscallError("mbind", errno))
+	}
+	return nil
+}
+
+// Of returns the node that a page which was touched is on.
+func Of(b []byte) (node int, err error) {
+	var n int32
+	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&n)), 0, 0, uintptr(unsafe.Pointer(unsafe.SliceData(b))), mpolNode|mpolAddr, 0)
+	if errno != 0 {
+		return 0, os.NewSyscallError("get_mempolicy", errno)
+	}
+	return int(n), nil
+}

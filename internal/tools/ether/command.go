@@ -1,0 +1,196 @@
+package ether
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"github.com/spf13/cobra"
+
+	"verbena/ib"
+	"verbena/internal/backdoor"
+	"verbena/internal/engine"
+	"verbena/internal/osio/ether"
+	"verbena/internal/tools/cli"
+	"verbena/verbs"
+)
+
+type options struct {
+	dev     cli.Device
+	tap     string
+	address string
+	mtu     int
+
+	prefix netip.Prefix // address, parsed
+}
+
+// Command returns "verbena ether".
+func Command() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "ether",
+		Short: "Carry Ethernet frames over a device of kind ntb",
+		Long: `Make a TAP interface and carry its frames over the link of a device of kind
+ntb to the other end, where the same command runs, until interrupted. The
+interface has a carrier while the link is up. At the end, say what was carried.
+
+Making interfaces needs CAP_NET_ADMIN. An interface that root has made for this
+user is taken as it is; without --address and --mtu nothing of it is changed that
+only root may change.`,
+		Example: `  export VERBENA_NTB=shm:/run/link
+  verbena ether --address 10.0.0.1/24           in one network namespace
+  verbena ether --address 10.0.0.2/24           in another; then ping 10.0.0.1
+  verbena ether -d ntb1 --tap storage0 --mtu 9000`,
+		Args: cli.Args(0, 0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringVarP(&o.dev.Name, "ib-dev", "d", "", "use device `DEV` (default the first of kind ntb)")
+	fs.StringVar(&o.tap, "tap", "ntb%d", "the `NAME` of the interface; %d stands for the first number that is free")
+	fs.StringVar(&o.address, "address", "", "give it an address: `ADDR/BITS`")
+	fs.IntVar(&o.mtu, "mtu", 0, "the longest packet in `BYTES` (default as long as the link takes)")
+	return cmd
+}
+
+// Bounds of an Ethernet interface's MTU: what IPv4 needs, and what a TAP has.
+const (
+	minMTU         = 68
+	maxMTU         = 65521
+	ethernetHeader = 14
+)
+
+func (o *options) check() error {
+	if o.address != "" {
+		var err error
+		if o.prefix, err = netip.ParsePrefix(o.address); err != nil {
+			return cli.Usagef("--address %s is not ADDR/BITS", o.address)
+		}
+	}
+	if o.mtu != 0 && (o.mtu < minMTU || o.mtu > maxMTU) {
+		return cli.Usagef("--mtu %d is not from %d to %d", o.mtu, minMTU, maxMTU)
+	}
+	return nil
+}
+
+// open opens the device: the first of kind ntb if it has no name.
+func (o *options) open() (*verbs.Context, *engine.NTB, error) {
+	if o.dev.Name == "" {
+		all, err := verbs.Devices()
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, d := range all {
+			if d.Kind == ntb {
+				o.dev.Name = d.Name
+				break
+			}
+		}
+		if o.dev.Name == "" {
+			return nil, nil, errors.New("there is no device of kind ntb: VERBENA_NTB names the links, as shm:/run/link")
+		}
+	}
+	ctx, err := o.dev.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	l := backdoor.NTB(ctx)
+	if l == nil {
+		return nil, nil, errors.Join(fmt.Errorf("device %s is no link of windows: only those of kind ntb carry frames", o.dev.Name), ctx.Close())
+	}
+	return ctx, l, nil
+}
+
+const ntb = "ntb"
+
+func (o *options) run(ctx context.Context, out io.Writer) (err error) {
+	dev, link, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close()) }()
+	tap, err := ether.Open(o.tap)
+	if err != nil {
+		return err
+	}
+	defer tap.Close()
+	if err := o.configure(tap); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: on %s\n", tap.Name, o.dev.Name)
+
+	// Events are few; whoever raises them does not wait for us.
+	events := make(chan ib.EventType, 16)
+	stop := link.Watch(func(e ib.EventType) {
+		select {
+		case events <- e:
+		default:
+		}
+	})
+	defer stop()
+	c := &carrier{tap: tap, link: link}
+	ended := c.start()
+	defer func() {
+		tap.Stop()
+		<-ended
+		c.stop()
+		fmt.Fprintf(out, "%s: %v\n", tap.Name, &c.count)
+	}()
+	if link.Up() {
+		events <- ib.EventPortActive
+	}
+	for was := false; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return err
+		case <-events:
+		}
+		up := link.Up()
+		if up == was {
+			continue
+		}
+		was = up
+		if err := o.linkChanged(tap, link, up, out); err != nil {
+			return err
+		}
+	}
+}
+
+// configure sets what was asked for. Where nothing was, and the interface is
+// root's, it stays as it is.
+func (o *options) configure(tap *ether.TAP) error {
+	if o.mtu != 0 {
+		if err := tap.SetMTU(o.mtu); err != nil {
+			return err
+		}
+	}
+	err := tap.Configure(o.prefix)
+	if errors.Is(err, ether.ErrNotPermitted) && !o.prefix.IsValid() {
+		return nil
+	}
+	return err
+}
+
+// linkChanged has the interface follow the link.
+func (o *options) linkChanged(tap *ether.TAP, link *engine.NTB, up bool, out io.Writer) error {
+	if !up {
+		fmt.Fprintf(out, "%s: the link is down\n", tap.Name)
+		return tap.SetCarrier(false)
+	}
+	if longest, err := link.MaxFrame(); err == nil && o.mtu == 0 {
+		if err := tap.SetMTU(min(longest-ethernetHeader, maxMTU)); err != nil && !errors.Is(err, ether.ErrNotPermitted) {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "%s: the link is up\n", tap.Name)
+	return tap.SetCarrier(true)
+}

@@ -1,0 +1,3 @@
+// Package ether is "verbena ether": Ethernet over a link of windows. A TAP
+// interface at each end; what the kernel sends on one is received at the other.
+package ether

@@ -1,0 +1,55 @@
+package rdmacm_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"verbena/internal/testkit/loopback"
+	"verbena/rdmacm"
+	"verbena/verbs"
+)
+
+// TestCounters has a manager's counts among the device's, also once it has ended.
+func TestCounters(t *testing.T) {
+	dev, err := verbs.Open(loopback.Device(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	count := func(name string) uint64 {
+		for _, c := range dev.Counters() {
+			if c.Name == name {
+				return c.Value
+			}
+		}
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	// Who answers for nobody is the process that keeps the port, perhaps another.
+	var sent uint64
+	for range 2 {
+		l, err := rdmacm.ListenAddr("127.0.0.1:0", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var rejected *rdmacm.RejectedError
+		if _, err := rdmacm.Dial(ctx, addr, nil); !errors.As(err, &rejected) {
+			t.Fatalf("nobody listens: %v", err)
+		}
+		if n := count("ibcm_sent"); n <= sent {
+			t.Errorf("ibcm_sent is %d after %d", n, sent)
+		} else {
+			sent = n
+		}
+		if count("ibcm_received") == 0 {
+			t.Error("no answer is counted")
+		}
+	}
+}

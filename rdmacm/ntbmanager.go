@@ -1,0 +1,50 @@
+package rdmacm
+
+import (
+	"verbena/ib"
+	"verbena/internal/cm/ibcm"
+	"verbena/internal/monotime"
+)
+
+// ntbManager is the connection manager of links of windows in this process: the
+// InfiniBand specification's, with MADs that go over the links. It looks for
+// peers that are still to come, too: see ntbresolve.go.
+type ntbManager struct {
+	*ibManager
+	links *ntbLinks
+
+	looking []*search // guarded by m.mu
+}
+
+func newNTBManager(m *manager, guid ib.GUID) *ntbManager {
+	links := &ntbLinks{}
+	n := &ntbManager{ibManager: newIBManager(m, NTB, links, guid), links: links}
+	links.onEvent = n.linkChanged
+	return n
+}
+
+func (n *ntbManager) stop() {
+	n.ibManager.stop()
+	n.links.detachAll()
+}
+
+// linkChanged ends connections over a link that is lost: their queue pairs have
+// failed. When it is back, what was asked meanwhile is asked again.
+func (n *ntbManager) linkChanged(l *ntbLink, e ib.EventType) {
+	n.m.mu.Lock()
+	if e == ib.EventPortErr {
+		n.agent.Lose(monotime.Now(), func(p ibcm.Path) bool { return l.has(p.Local) })
+	} else {
+		n.agent.Repeat()
+	}
+	n.m.mu.Unlock()
+	n.m.kick()
+}
+
+func (n *ntbManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
+	next, busy = n.ibManager.serve(now)
+	at, found := n.look(now)
+	return min(next, at), busy || found
+}
+
+func (n *ntbManager) idleLocked() bool { return n.ibManager.idleLocked() && len(n.looking) == 0 }
