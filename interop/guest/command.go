@@ -193,7 +193,7 @@ func (Local) run(ctx context.Context, command string, out io.Writer) (int, error
 // run hands the command to the guest's agent. When ctx ends before the command
 // its output is no longer waited for; the agent's timeout kills it.
 func (g *Guest) run(ctx context.Context, command string, out io.Writer) (int, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(controlAddr(g.n, 2), agentPort).String())
+	conn, err := g.dial(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -207,6 +207,17 @@ func (g *Guest) run(ctx context.Context, command string, out io.Writer) (int, er
 		return 0, err
 	}
 	return copyOutput(out, conn)
+}
+
+// dial connects to the guest's agent. Under emulation a guest can stand still for
+// longer than the host asks for its hardware address (3 s): it is asked again then.
+func (g *Guest) dial(ctx context.Context) (net.Conn, error) {
+	for {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(controlAddr(g.n, 2), agentPort).String())
+		if !errors.Is(err, syscall.EHOSTUNREACH) || ctx.Err() != nil {
+			return conn, err
+		}
+	}
 }
 
 // statusMark begins the last line of the agent's answer.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -46,5 +47,24 @@ func TestCommandStatusAndOutput(t *testing.T) {
 				t.Errorf("a command that does not end: %v, output %q", c.err, c.Output())
 			}
 		})
+	}
+}
+
+// TestCommandWaitsForAGuestThatStandsStill has a guest miss all that the host asks
+// for its hardware address: three times, a second apart.
+func TestCommandWaitsForAGuestThatStandsStill(t *testing.T) {
+	g := NewLAN(t, 1500).Boot(Debian)[0] // a UML kernel ends if it is stopped
+	signal := func(sig syscall.Signal) {
+		if err := syscall.Kill(-g.process.Pid, sig); err != nil {
+			t.Error(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	if err := ip("neigh flush all"); err != nil {
+		t.Error(err)
+	}
+	time.AfterFunc(4*time.Second, func() { signal(syscall.SIGCONT) })
+	if out := Run(t, g, 30*time.Second, "uname -n"); !strings.Contains(out, g.Name()) {
+		t.Errorf("it calls itself %q", out)
 	}
 }
