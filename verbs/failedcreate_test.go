@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/testkit/loopback"
 	"verbena/verbs"
 )
 
@@ -30,7 +31,7 @@ func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
 	gonePD, err := e.ctx.AllocPD()
 	check(t, err)
 	check(t, gonePD.Dealloc())
-	closed, err := verbs.Open(loopback(t))
+	closed, err := verbs.Open(loopback.Device(t))
 	check(t, err)
 	closedPD, err := closed.AllocPD()
 	check(t, err)

@@ -14,6 +14,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
+	"verbena/internal/testkit/loopback"
 	"verbena/verbs"
 )
 
@@ -109,7 +110,7 @@ func TestIWARPRefuses(t *testing.T) {
 func TestIWARPFaults(t *testing.T) {
 	_, err := verbs.Open(iwarpLoopback, verbs.WithFaults("loss=1%"))
 	wantError(t, err, syscall.EINVAL, "faults")
-	_, err = verbs.Open(loopback(t), verbs.WithFaults("cut=1%"))
+	_, err = verbs.Open(loopback.Device(t), verbs.WithFaults("cut=1%"))
 	wantError(t, err, syscall.EINVAL, "faults")
 	c, err := verbs.Open(iwarpLoopback, verbs.WithFaults("corrupt=1%,cut=1%,delay=1ms"))
 	check(t, err)

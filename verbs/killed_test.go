@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/testkit/loopback"
 	"verbena/verbs"
 )
 
@@ -57,7 +58,7 @@ type process struct {
 	end *end
 }
 
-func startPeer(t *testing.T) *process { return startPeerOn(t, loopback(t)) }
+func startPeer(t *testing.T) *process { return startPeerOn(t, loopback.Device(t)) }
 
 func startPeerOn(t *testing.T, device string, env ...string) *process {
 	t.Helper()

@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/testkit/loopback"
 	"verbena/verbs"
 )
 
 // TestNothingGoesWhileItIsUsed takes everything down in the order that EBUSY
 // asks for.
 func TestNothingGoesWhileItIsUsed(t *testing.T) {
-	c, err := verbs.Open(loopback(t))
+	c, err := verbs.Open(loopback.Device(t))
 	check(t, err)
 	defer c.Close()
 	pd, err := c.AllocPD()
@@ -109,7 +110,7 @@ func TestDestroyWithWorkOutstanding(t *testing.T) {
 // kinds, and wants them woken and every later call refused.
 func TestContextCloseWithEverythingOpen(t *testing.T) {
 	a := newEnd(t, ib.QPTypeRC, 64<<10)
-	c, err := verbs.Open(loopback(t))
+	c, err := verbs.Open(loopback.Device(t))
 	check(t, err)
 	b := &end{t: t, ctx: c}
 	b.pd, err = c.AllocPD()

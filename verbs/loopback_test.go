@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"verbena/ib"
+	"verbena/internal/testkit/loopback"
 	"verbena/verbs"
 )
 
@@ -26,25 +27,9 @@ type end struct {
 
 const allAccess = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind
 
-// loopback is the name of the loopback interface's device.
-func loopback(t testing.TB) string {
-	t.Helper()
-	list, err := verbs.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range list {
-		if d.NetDev == "lo" || d.NetDev == "lo0" {
-			return d.Name
-		}
-	}
-	t.Fatal("no device on the loopback interface")
-	return ""
-}
-
 func newEnd(t testing.TB, typ ib.QPType, size int, change ...func(*verbs.QPInitAttr)) *end {
 	t.Helper()
-	return newEndOn(t, loopback(t), typ, size, change...)
+	return newEndOn(t, loopback.Device(t), typ, size, change...)
 }
 
 func newEndOn(t testing.TB, device string, typ ib.QPType, size int, change ...func(*verbs.QPInitAttr)) *end {

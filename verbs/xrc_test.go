@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/testkit/loopback"
 	"verbena/verbs"
 )
 
@@ -21,7 +22,7 @@ type station struct {
 // newStation opens a domain with a file, nil for one of its own.
 func newStation(t testing.TB, size int, file *os.File) *station {
 	t.Helper()
-	c, err := verbs.Open(loopback(t))
+	c, err := verbs.Open(loopback.Device(t))
 	check(t, err)
 	t.Cleanup(func() { check(t, c.Close()) })
 	x, err := c.OpenXRCD(file, os.O_CREATE)
@@ -310,7 +311,7 @@ func TestXRCContextCloses(t *testing.T) {
 	check(t, err)
 	defer file.Close()
 	c := newStation(t, 4096, file)
-	gone, err := verbs.Open(loopback(t))
+	gone, err := verbs.Open(loopback.Device(t))
 	check(t, err)
 	x, err := gone.OpenXRCD(file, 0)
 	check(t, err)
@@ -327,7 +328,7 @@ func TestXRCContextCloses(t *testing.T) {
 
 // TestXRCDomainFiles has the flags of ibv_open_xrcd(3).
 func TestXRCDomainFiles(t *testing.T) {
-	c, err := verbs.Open(loopback(t))
+	c, err := verbs.Open(loopback.Device(t))
 	check(t, err)
 	defer c.Close()
 	file, err := os.Create(filepath.Join(t.TempDir(), "domain"))

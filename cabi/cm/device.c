@@ -3,6 +3,8 @@
  */
 #include "cm.h"
 
+#include "forklock.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,17 +173,4 @@ VB_EXPORT void rdma_free_devices(struct ibv_context **list)
 	free(list);
 }
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-__attribute__((constructor)) static void install(void)
-{
-	pthread_atfork(before_fork, after_fork, after_fork);
-}
+VB_HELD_OVER_FORK(&lock);

@@ -1,6 +1,8 @@
 /* Two levels, because numbers are dense and small as a rule and may be large. */
 #include "index.h"
 
+#include "forklock.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -81,17 +83,4 @@ bool rs_index_disown(int number)
 }
 
 /* A thread that forks must not leave the index locked in the child. */
-static void before_fork(void)
-{
-	pthread_mutex_lock(&mu);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&mu);
-}
-
-__attribute__((constructor)) static void register_fork(void)
-{
-	pthread_atfork(before_fork, after_fork, after_fork);
-}
+VB_HELD_OVER_FORK(&mu);

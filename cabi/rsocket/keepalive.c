@@ -1,5 +1,6 @@
 #include "keepalive.h"
 
+#include "forklock.h"
 #include "service.h"
 
 #include <limits.h>
@@ -137,17 +138,4 @@ int rs_keepalive_run(void)
 	return timeout;
 }
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&mu);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&mu);
-}
-
-__attribute__((constructor)) static void register_fork(void)
-{
-	pthread_atfork(before_fork, after_fork, after_fork);
-}
+VB_HELD_OVER_FORK(&mu);

@@ -1,5 +1,6 @@
 #include "service.h"
 
+#include "forklock.h"
 #include "index.h"
 #include "keepalive.h"
 
@@ -140,17 +141,4 @@ int rs_service_kick(void)
 	return -error;
 }
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&mu);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&mu);
-}
-
-__attribute__((constructor)) static void register_fork(void)
-{
-	pthread_atfork(before_fork, after_fork, after_fork);
-}
+VB_HELD_OVER_FORK(&mu);

@@ -1,7 +1,8 @@
 #include "table.h"
 
+#include "forklock.h"
+
 #include <errno.h>
-#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 
@@ -75,17 +76,4 @@ struct entry *table_take(int fd)
 	return e;
 }
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&mu);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&mu);
-}
-
-__attribute__((constructor)) static void register_fork(void)
-{
-	pthread_atfork(before_fork, after_fork, after_fork);
-}
+VB_HELD_OVER_FORK(&mu);

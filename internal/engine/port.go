@@ -121,22 +121,27 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *ro
 			}
 			return nil
 		}
-		found := p.eng.conns.find(q)
-		if found == nil || found.roce == nil {
-			w.unknownQP.Add(1)
+		if cur = p.eng.lockRoCE(q); cur == nil {
 			return nil
 		}
-		c := found.roce
-		c.mu.Lock()
-		if c.closed {
-			c.mu.Unlock()
-			w.unknownQP.Add(1)
-			return nil
-		}
-		cur = c
 	}
 	cur.packets.HandleInput(now, &p.pkt, &p.meta)
 	return cur
+}
+
+// lockRoCE returns the connection that packets for a queue pair number are for,
+// locked, or counts one for which there is none.
+func (e *Engine) lockRoCE(q ib.QPN) *roceConn {
+	if found := e.conns.find(q); found != nil && found.roce != nil {
+		c := found.roce
+		c.mu.Lock()
+		if !c.closed {
+			return c
+		}
+		c.mu.Unlock()
+	}
+	e.wire.unknownQP.Add(1)
+	return nil
 }
 
 // leave pumps and unlocks a connection that packets came for, or, with patience,

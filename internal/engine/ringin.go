@@ -91,20 +91,9 @@ func (r *ringIn) packet(now monotime.Time, b []byte, m *ring.Message, cur *roceC
 		if cur != nil {
 			cur.leave(now, r.patience)
 		}
-		cur = nil
-		found := r.eng.conns.find(q)
-		if found == nil || found.roce == nil {
-			w.unknownQP.Add(1)
+		if cur = r.eng.lockRoCE(q); cur == nil {
 			return nil
 		}
-		c := found.roce
-		c.mu.Lock()
-		if c.closed {
-			c.mu.Unlock()
-			w.unknownQP.Add(1)
-			return nil
-		}
-		cur = c
 	}
 	// What is not from the peer of a connected queue pair, where a socket would
 	// show another address, or comes before it has one.
