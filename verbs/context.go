@@ -46,6 +46,7 @@ type Context struct {
 	leavers  map[leaver]struct{}
 	channels map[*CompChannel]struct{}
 	buffers  map[*Buffer]struct{} // in the window of a link
+	domains  map[mem.PD]bool      // ours, in the link's key table
 }
 
 // Open opens a device by name, or with an empty name the first one whose port
@@ -73,7 +74,7 @@ func Open(name string, opts ...Option) (*Context, error) {
 		if c.ntb, err = h.openLink(info); err != nil {
 			return nil, errors.Join(err, h.release())
 		}
-		c.info, c.keys, c.pds, c.buffers = c.ntb.info, c.ntb.keys, &c.ntb.pds, map[*Buffer]struct{}{}
+		c.info, c.keys, c.pds, c.buffers, c.domains = c.ntb.info, c.ntb.keys, &c.ntb.pds, map[*Buffer]struct{}{}, map[mem.PD]bool{}
 	} else {
 		c.keys, c.pds = mem.NewTable(randomKey), new(atomic.Uint32)
 	}
@@ -103,6 +104,7 @@ func (c *Context) Close() error {
 	c.events.close()
 	var err error
 	if c.ntb != nil {
+		c.keys.Purge(c.domains) // the table is that of the link's other contexts, too
 		c.freeBuffers()
 		err = c.host.closeLink(c.ntb)
 	}

@@ -202,7 +202,7 @@ func (m *MR) Dereg() error {
 		return invalid("MR", "was deregistered before")
 	}
 	m.withdraw()
-	if err := m.ctx.keys.Deregister(m.region); err != nil {
+	if err := m.ctx.keys.Deregister(m.region); err != nil && !m.ctx.purged(err) {
 		m.expose()
 		return fail(syscall.EBUSY, "MR", "%v", err)
 	}
@@ -210,6 +210,9 @@ func (m *MR) Dereg() error {
 	m.pd.users.Add(-1)
 	return nil
 }
+
+// purged reports whether the end of the context was also that of a region or window.
+func (c *Context) purged(err error) bool { return errors.Is(err, mem.ErrGone) && c.closed.Load() }
 
 // MW is a memory window: rights to a part of a region, granted and taken back
 // by work requests. ibv_mw.
@@ -250,7 +253,7 @@ func (w *MW) Dealloc() error {
 	if w.gone.Swap(true) {
 		return invalid("MW", "was deallocated before")
 	}
-	if err := w.pd.ctx.keys.FreeWindow(w.window); err != nil {
+	if err := w.pd.ctx.keys.FreeWindow(w.window); err != nil && !w.pd.ctx.purged(err) {
 		w.gone.Store(false)
 		return fail(syscall.EBUSY, "MW", "%v", err)
 	}

@@ -408,3 +408,9 @@ func TestNTBKilledProcess(t *testing.T) {
 		t.Errorf("the link came up %d times", n)
 	}
 }
+
+// TestNTBMemoryGoesWithItsContext: contexts of a link share its key table.
+func TestNTBMemoryGoesWithItsContext(t *testing.T) {
+	joinLinks(t, "shm")
+	memoryGoesWithItsContext(t, "ntb0")
+}

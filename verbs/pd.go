@@ -22,7 +22,16 @@ func (c *Context) AllocPD() (*PD, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	return &PD{ctx: c, num: mem.PD(c.pds.Add(1))}, nil
+	p := &PD{ctx: c, num: mem.PD(c.pds.Add(1))}
+	if c.ntb != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := c.alive(); err != nil {
+			return nil, err
+		}
+		c.domains[p.num] = true
+	}
+	return p, nil
 }
 
 // Context returns the context the domain belongs to.
