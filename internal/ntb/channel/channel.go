@@ -69,6 +69,7 @@ type Channel struct {
 	heardAt  monotime.Time
 	pingDue  monotime.Time
 	deadline monotime.Time // of the hello, or of the pause after one that failed
+	ownFrom  monotime.Time // see Stale
 }
 
 // word is a write into the peer's info page.
@@ -108,6 +109,7 @@ func (c *Channel) Attach(now monotime.Time, own *window.Window, peerBytes uint64
 		panic("channel: attached twice")
 	}
 	c.own, c.peerBytes = own, peerBytes
+	c.ownFrom = now.Add(peerSilence)
 	c.begin(now)
 }
 
@@ -125,6 +127,15 @@ func (c *Channel) Detach(now monotime.Time) {
 	}
 }
 
+// Stale reports whether the peer may not have noticed yet that an earlier session is
+// over, of this process or of one that had the window before it: then it may still
+// write wherever it was allowed to. It ends when the peer tells our session back,
+// or with the time in which it would have been found out to be silent: a peer that
+// is stopped for longer, in the middle of a write, is not known of.
+func (c *Channel) Stale(now monotime.Time) bool {
+	return c.state == Probing && now.Before(c.ownFrom) && c.own.Load4(wire.OffMagic) == wire.Magic && c.own.Load8(wire.OffSession) != 0
+}
+
 // Reset begins a new session, as the client or the administrator wants it.
 func (c *Channel) Reset(now monotime.Time) { c.restart(now, Resets) }
 
@@ -135,6 +146,9 @@ func (c *Channel) restart(now monotime.Time, why Counter) {
 	}
 	c.Count[why]++
 	was := c.state
+	if why != PeerRestarted && why != PeerSilent { // those know that we are apart, or had their time
+		c.ownFrom = now.Add(peerSilence)
+	}
 	c.begin(now)
 	if was == Up {
 		c.client.LinkDown(now)

@@ -21,6 +21,10 @@ const (
 	windowBytes = 0x2000
 	cellsAt     = 0x1000
 	cellCount   = 64
+
+	appAt    = 0x1800 // memory of the application's, which the peer writes directly
+	appWords = 8
+	appMark  = 1 << 40 // and what the application has there; sessions are larger
 )
 
 // node is one process.
@@ -42,6 +46,9 @@ type node struct {
 	wirePath []flight
 	dead     bool
 	badHello bool // the next hello is garbage
+
+	mine     bool // the application has memory in the window
+	sessions map[uint64]bool
 }
 
 // flight is a write that is under way: a piece of a batch.
@@ -84,7 +91,7 @@ func (n *node) start() {
 	n.c = New(n, n.w.rnd.Uint64)
 	n.c.Trace = func(from, to State) { fmt.Fprintln(n.w.trace, n.w.now, n.name, from, to) }
 	n.batch = NewBatch()
-	n.up, n.dead = false, false
+	n.up, n.dead, n.mine, n.sessions = false, false, false, map[uint64]bool{}
 }
 
 // crash ends the process: what it wrote last may be lost. It comes back at
@@ -186,8 +193,33 @@ func (n *node) run() {
 		}
 		n.c.Ring(b)
 	}
+	n.useMemory(b)
 	n.launch(b)
 	b.Reset()
+}
+
+// useMemory is an application with memory in the window, which it takes when
+// nobody of an earlier life may write there, and a peer that writes there.
+func (n *node) useMemory(b *Batch) {
+	w := n.w
+	if n.c.state == Down || w.lies {
+		return
+	}
+	n.sessions[n.c.session] = true
+	if !n.mine && !n.c.Stale(w.now) {
+		n.mine = true
+		for i := range uint64(appWords) {
+			n.own.Store8(appAt+8*i, appMark)
+		}
+	}
+	if n.up && w.rnd.IntN(8) == 0 {
+		b.Word8(appAt+8*uint64(w.rnd.IntN(appWords)), n.c.peer)
+	}
+	for i := range uint64(appWords) {
+		if v := n.own.Load8(appAt + 8*i); n.mine && v != appMark && v != 0 && !n.sessions[v] {
+			w.t.Fatalf("%s at %v: memory was written for session %#x, of an earlier process", n.name, w.now, v)
+		}
+	}
 }
 
 // launch puts a batch on the wire, in pieces that arrive in order.
