@@ -18,6 +18,10 @@ type Buffer struct {
 // that the peer maps: WRITEs to a region in it go straight there, without a copy
 // on the way. The peer can write all of such a region for as long as it is
 // registered. On other devices it is ordinary memory.
+//
+// A window in a file or a PCI device may have been another process's, whose peer
+// has not noticed that it ended, and still writes there: AllocBuffer waits until it
+// has, no longer than 2.6 s.
 func (c *Context) AllocBuffer(n int) (*Buffer, error) {
 	if err := c.alive(); err != nil {
 		return nil, err

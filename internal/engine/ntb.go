@@ -44,6 +44,7 @@ type NTB struct {
 	takers     takers
 	delivering bool
 	closed     bool
+	inherited  bool          // a process before this one may still be written to in our window
 	graceEnd   monotime.Time // of a link that is lost: see lossGrace
 	refused    uint64        // times that the system would not open a link
 
@@ -73,7 +74,7 @@ func (e *Engine) OpenNTB(c NTBConfig) (*NTB, error) {
 		return nil, err
 	}
 	l := &NTB{eng: e, account: c.Account, endpoint: c.Endpoint, opener: opener, node: rdma.New(c.Keys, entropy.Uint64), batch: channel.NewBatch(),
-		armed: monotime.Never, graceEnd: monotime.Never, watchers: map[int]func(ib.EventType){}}
+		armed: monotime.Never, inherited: opener.Inherited(), graceEnd: monotime.Never, watchers: map[int]func(ib.EventType){}}
 	l.alarm = newAlarm(l.timeout)
 	size := opener.Own().Len()
 	reserved := c.MemoryBytes

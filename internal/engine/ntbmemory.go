@@ -2,11 +2,15 @@ package engine
 
 import (
 	"runtime"
+	"time"
 
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/ntb/rdma"
 )
+
+// takePause is how soon TakeMemory looks again.
+const takePause = 100 * time.Microsecond
 
 // TakeMemory returns memory of the application's part of our window: what is
 // registered there peers write without a copy on the way. It is not cleared.
@@ -52,7 +56,7 @@ func (l *NTB) Withdraw(mr *mem.Region) {
 	now := monotime.Now()
 	l.node.Withdraw(now, mr)
 	for done := false; !done; {
-		done = l.node.Withdrawn(mr)
+		done = l.node.Withdrawn(now, mr)
 		l.leave(now)
 		if !done {
 			runtime.Gosched()

@@ -205,7 +205,9 @@ func (n *Node) LinkUp(now monotime.Time) {
 		n.announceAddrs()
 	}
 	for _, r := range n.regions {
-		n.announceRegion(r)
+		if !r.withdrawn {
+			n.announceRegion(r)
+		}
 	}
 	for _, q := range n.qps {
 		q.announce(now)
@@ -221,14 +223,6 @@ func (n *Node) LinkDown(now monotime.Time) {
 	for _, r := range n.regions {
 		r.announced = false
 	}
-	kept := n.regions[:0]
-	for _, r := range n.regions {
-		if !r.withdrawn {
-			kept = append(kept, r)
-		}
-	}
-	clear(n.regions[len(kept):])
-	n.regions = kept
 	for _, q := range n.qps {
 		q.linkDown(now)
 	}

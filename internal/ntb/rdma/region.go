@@ -19,6 +19,7 @@ type region struct {
 	key       ib.RKey
 	pieces    []wire.Piece
 	announced bool // the peer knows it, or will
+	known     bool // it, or one before it, was told in some session
 	withdrawn bool // and is to forget it
 }
 
@@ -52,20 +53,24 @@ func (n *Node) Withdraw(now monotime.Time, mr *mem.Region) {
 		}
 		r.withdrawn = true
 		if !r.announced {
-			n.forgetRegion(r)
-			return
+			return // see Withdrawn
 		}
 		n.command(command{op: wire.OpMRDelete, region: r, body: wire.MRDelete{Key: r.key}.Append(nil)})
 		return
 	}
 }
 
-// Withdrawn reports whether no peer knows the region any more.
-func (n *Node) Withdrawn(mr *mem.Region) bool {
+// Withdrawn reports whether no peer writes to the region any more.
+func (n *Node) Withdrawn(now monotime.Time, mr *mem.Region) bool {
 	for _, r := range n.regions {
-		if r.mr == mr {
+		if r.mr != mr {
+			continue
+		}
+		if !r.withdrawn || r.announced || r.known && n.ch.Stale(now) {
 			return false
 		}
+		n.forgetRegion(r)
+		return true
 	}
 	return true
 }
@@ -80,7 +85,7 @@ func (n *Node) forgetRegion(r *region) {
 }
 
 func (n *Node) announceRegion(r *region) {
-	r.announced = true
+	r.announced, r.known = true, true
 	c := wire.MRCreate{Key: r.key, Access: r.mr.Access(), Addr: r.mr.Addr(), Length: r.mr.Length(), Total: uint32(len(r.pieces))}
 	at := copy(c.Pieces[:], r.pieces)
 	c.Count = uint32(at)

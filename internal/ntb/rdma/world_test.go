@@ -199,6 +199,13 @@ func (s *side) sge(off, n int) ib.SGE {
 // post posts work requests, numbered from 1.
 func (e *end) post(list ...queue.SendWQE) {
 	e.t.Helper()
+	e.push(list...)
+	e.world.carry()
+}
+
+// push is post, with nothing written yet.
+func (e *end) push(list ...queue.SendWQE) {
+	e.t.Helper()
 	for _, w := range list {
 		slot, ok := e.sq.Reserve()
 		if !ok {
@@ -212,7 +219,6 @@ func (e *end) post(list ...queue.SendWQE) {
 		e.sq.Commit()
 	}
 	e.q.Doorbell(e.world.now)
-	e.world.carry()
 }
 
 func (e *end) postRecv(id uint64, list ...ib.SGE) {

@@ -27,6 +27,9 @@ func (*Opener) Side() int { return 0 }
 // Own returns the window that the peer writes.
 func (*Opener) Own() *window.Window { return nil }
 
+// Inherited reports whether our window may have been another process's.
+func (*Opener) Inherited() bool { return false }
+
 // Open opens a link.
 func (*Opener) Open(d time.Duration) (Link, error) { return nil, ErrSystem }
 

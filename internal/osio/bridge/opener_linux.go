@@ -15,7 +15,7 @@ import (
 // An Opener opens the links of an endpoint, one after the other. Its window is
 // one from link to link: an application may have memory there.
 //
-// Open and Pause are for one thread; Cancel may be called by another.
+// Open is for one thread; others may call Pause and Cancel meanwhile.
 type Opener struct {
 	e           Endpoint
 	windowBytes uint64
@@ -148,6 +148,10 @@ func (o *Opener) Own() *window.Window {
 	}
 	return o.own.w
 }
+
+// Inherited reports whether our window is memory that may have been another
+// process's, of which the peer may think still.
+func (o *Opener) Inherited() bool { return o.mapped != nil }
 
 // Open opens a link, if the peer comes, or is there, within d. Only one is open
 // at a time.
