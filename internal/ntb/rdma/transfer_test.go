@@ -466,49 +466,6 @@ func TestRegionInWindow(t *testing.T) {
 	x.wantWC("deregistered", 3, ib.WCRemAccessErr)
 }
 
-// A region that is taken back while the link begins afresh is not free before
-// the peer knows that it does: it may be about to write there.
-func TestWithdrawnInANewSession(t *testing.T) {
-	p := newPair(t)
-	x, y := p.connected(0x11)
-	at, _ := y.node.own.pool.take(4096)
-	buf, _ := y.own.Bytes(at, 4096)
-	mr, err := y.table.Register(pd, buf, base, allAccess)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := y.node.Expose(mr, Piece(at, 4096)); err != nil {
-		t.Fatal(err)
-	}
-	p.carry()
-	want := x.fill(0, 4096, 6)
-	w := x.write(0, 4096, y, 0)
-	w.RKey = mr.RKey()
-	y.node.Reset(p.now)
-	y.node.Withdraw(p.now, mr)
-	x.push(w)
-	for x.node.PollOutput(p.now, p.a.batch) { // as a process does that has not looked yet
-		if err := p.a.batch.Apply(p.b.own); err != nil {
-			t.Fatal(err)
-		}
-		p.a.batch.Reset()
-	}
-	if string(buf) != string(want) {
-		t.Fatal("this test is to have it written: it shows nothing")
-	}
-	if y.node.Withdrawn(p.now, mr) {
-		t.Error("withdrawn, and the peer writes")
-	}
-	p.carry()
-	if !y.node.Withdrawn(p.now, mr) {
-		t.Error("not withdrawn, and the peer knows of the new session")
-	}
-	y.node.Reset(p.now)
-	if !y.node.Withdrawn(p.now, mr) || len(y.node.regions) != 0 {
-		t.Error("a region that is withdrawn is remembered")
-	}
-}
-
 // SQD: what is begun ends, nothing new starts.
 func TestDrain(t *testing.T) {
 	p := newPair(t)
