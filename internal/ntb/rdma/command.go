@@ -13,6 +13,24 @@ type commander struct {
 	posted  wire.Index
 	done    wire.Index
 	bell    uint32
+
+	looked monotime.Time // when overdue was asked last,
+	since  monotime.Time // and since when done is what it is
+	was    wire.Index
+}
+
+// commandLimit is how long a peer whose heart beats may leave our commands
+// unanswered, as in the original.
+const commandLimit = 5 * monotime.Second
+
+// overdue reports whether a command has waited for too long. It is asked with each
+// heartbeat: who was not for a long time was stopped, maybe with the peer.
+func (c *commander) overdue(now monotime.Time) bool {
+	if len(c.sent) == 0 || c.done != c.was || now.Sub(c.looked) > commandLimit/2 {
+		c.was, c.since = c.done, now
+	}
+	c.looked = now
+	return now.Sub(c.since) >= commandLimit
 }
 
 // A command is about a queue pair's far half, a region, or our addresses.

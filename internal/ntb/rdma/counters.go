@@ -40,6 +40,7 @@ const (
 	BadIndex     NodeCounter = iota // a ring index that cannot be: the link is reset
 	BadCommand                      // a command that cannot be
 	CommandFails                    // commands of ours that the peer refused
+	CommandLate                     // a command that was not answered: the link is reset
 	NoRoom                          // a ring for which a window has no room
 	SentMADs
 	RcvdMADs
@@ -50,6 +51,6 @@ const (
 	NumNodeCounters
 )
 
-var nodeCounterNames = [NumNodeCounters]string{"bad_index", "bad_command", "command_fails", "no_room", "sent_mads", "rcvd_mads", "dropped_mads", "sent_frames", "rcvd_frames", "dropped_frames"}
+var nodeCounterNames = [NumNodeCounters]string{"bad_index", "bad_command", "command_fails", "command_late", "no_room", "sent_mads", "rcvd_mads", "dropped_mads", "sent_frames", "rcvd_frames", "dropped_frames"}
 
 func (c NodeCounter) String() string { return nodeCounterNames[c] }

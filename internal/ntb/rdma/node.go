@@ -179,6 +179,10 @@ func (n *Node) HandleTimeout(now monotime.Time) {
 	if n.ch.State() == channel.Up {
 		n.scan(now)
 	}
+	if n.ch.State() == channel.Up && n.cmds.overdue(now) {
+		n.Count[CommandLate]++
+		n.ch.Reset(now)
+	}
 	if now.Before(n.wake) {
 		return
 	}

@@ -1,6 +1,11 @@
 package rdma
 
-import "testing"
+import (
+	"testing"
+
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/ntb"
+)
 
 // A region that is taken back while the link begins afresh is not free before
 // the peer knows that it does: it may be about to write there.
@@ -42,5 +47,46 @@ func TestWithdrawnInANewSession(t *testing.T) {
 	y.node.Reset(p.now)
 	if !y.node.Withdrawn(p.now, mr) || len(y.node.regions) != 0 {
 		t.Error("a region that is withdrawn is remembered")
+	}
+}
+
+// A peer whose heart beats and that answers nothing does not hold up for ever who
+// takes a region back: the session ends, and the time for noticing that.
+func TestPeerThatDoesNotAnswer(t *testing.T) {
+	p := newPair(t)
+	n := p.b.node
+	at, _ := n.own.pool.take(4096)
+	buf, _ := p.b.own.Bytes(at, 4096)
+	mr, err := p.b.table.Register(pd, buf, base, allAccess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Expose(mr, Piece(at, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	p.carry()
+	n.Withdraw(p.now, mr)
+	from := p.now
+	for ping := uint32(1000); !n.Withdrawn(p.now, mr); ping++ {
+		if p.now.Sub(from) > 10*monotime.Second {
+			t.Fatal("never withdrawn")
+		}
+		p.now = p.now.Add(50 * monotime.Millisecond)
+		p.b.own.Store4(wire.OffPing, ping)
+		n.HandleTimeout(p.now)
+		for n.PollOutput(p.now, p.b.batch) {
+			if err := p.b.batch.Apply(p.a.own); err != nil {
+				t.Fatal(err)
+			}
+			p.b.batch.Reset()
+		}
+	}
+	if d := p.now.Sub(from); d < commandLimit || n.Count[CommandLate] != 1 {
+		t.Errorf("after %v; %d commands were late", d, n.Count[CommandLate])
+	}
+	p.now = p.now.Add(60 * monotime.Second) // both stood still
+	p.pass(monotime.Second)
+	if !n.Up() || n.Count[CommandLate] != 1 {
+		t.Errorf("the link is %v, %d commands were late", n.ch.State(), n.Count[CommandLate])
 	}
 }
