@@ -136,18 +136,38 @@ func stations(t *testing.T, links, otherLinks, args string) (a, b *station) {
 	t.Helper()
 	a = startStation(t, "--address 10.99.1.1/24 --tap left "+args, links)
 	b = startStation(t, "--address 10.99.1.2/24 "+args, otherLinks)
+	if strings.HasPrefix(otherLinks, "c:") {
+		wire(t, a, b)
+	}
 	a.expect("left: the link is up")
 	b.expect("ntb0: the link is up")
 	return a, b
 }
 
+// wire joins the namespaces by an Ethernet, with the addresses 10.98.1.1 and 10.98.1.2.
+func wire(t *testing.T, a, b *station) {
+	t.Helper()
+	out, err := exec.Command("ip", "link", "add", "wire", "netns", strconv.Itoa(a.cmd.Process.Pid), "type", "veth", "peer", "name", "wire", "netns", strconv.Itoa(b.cmd.Process.Pid)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, s := range []*station{a, b} {
+		s.run("ip", "addr", "add", fmt.Sprintf("10.98.1.%d/24", i+1), "dev", "wire")
+		s.run("ip", "link", "set", "wire", "up")
+	}
+}
+
 // TestPing pings with all sizes that IPv4 has, over the longest packets that the
 // link takes and over those of Ethernet.
 func TestPing(t *testing.T) {
-	for _, args := range []string{"", "--mtu 1500"} {
-		t.Run("ether "+args, func(t *testing.T) {
+	for _, c := range []struct{ kind, args string }{{"shm", ""}, {"shm", "--mtu 1500"}, {"tcp", ""}} {
+		t.Run(c.kind+" "+c.args, func(t *testing.T) {
 			links := "shm:" + filepath.Join(t.TempDir(), "link")
-			a, b := stations(t, links, links, args)
+			others := links
+			if c.kind == "tcp" {
+				links, others = "s:0.0.0.0:7471", "c:10.98.1.1:7471"
+			}
+			a, b := stations(t, links, others, c.args)
 			for _, size := range []int{0, 56, 1472, 1473, 9000, 65400, 65507} {
 				a.ping(5, size, "10.99.1.2")
 			}
@@ -165,16 +185,19 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestIperf3 has TCP run both ways, over a link of two processes and over a file,
-// which nobody is woken by. (A link by TCP needs a network that both are on.)
+// TestIperf3 has TCP run both ways, over a link of two processes, over a file, which
+// nobody is woken by, and over a link that goes through another network by TCP.
 func TestIperf3(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, make([]byte, 8<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, links := range [][2]string{{"shm:s:" + dir + "/link", "shm:c:" + dir + "/link"}, {"map:0:" + file, "map:1:" + file}} {
+	for _, links := range [][2]string{{"shm:s:" + dir + "/link", "shm:c:" + dir + "/link"}, {"map:0:" + file, "map:1:" + file}, {"s:0.0.0.0:7471", "c:10.98.1.1:7471"}} {
 		kind, _, _ := strings.Cut(links[0], ":")
+		if kind == "s" {
+			kind = "tcp"
+		}
 		t.Run(kind, func(t *testing.T) {
 			a, b := stations(t, links[0], links[1], "")
 			for _, direction := range []string{"--client=10.99.1.2", "--client=10.99.1.2 --reverse"} {
