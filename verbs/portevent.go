@@ -18,7 +18,13 @@ var portEvents = map[link.Event]ib.EventType{
 func (c *Context) watchPort() {
 	c.watching.Do(func() {
 		if c.ntb != nil {
-			c.unwatch = c.ntb.Watch(func(e ib.EventType) { c.events.put(AsyncEvent{Type: e, Port: 1}) })
+			c.unwatch = c.ntb.Watch(func(e ib.EventType) {
+				a := AsyncEvent{Type: e, Port: 1}
+				if e == ib.EventDeviceFatal {
+					a.Port = 0
+				}
+				c.events.put(a)
+			})
 			return
 		}
 		stop, err := link.Watch(func(change link.Change) {

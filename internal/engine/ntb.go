@@ -45,6 +45,8 @@ type NTB struct {
 	delivering bool
 	closed     bool
 	inherited  bool          // a process before this one may still be written to in our window
+	dead       bool          // there will be no link any more
+	fatal      bool          // and who watches was told
 	graceEnd   monotime.Time // of a link that is lost: see lossGrace
 	refused    uint64        // times that the system would not open a link
 
@@ -198,7 +200,7 @@ func (l *NTB) PeerAddrs() []netip.Addr {
 }
 
 // Watch has f called, without locks, when the port becomes active and when it ceases to
-// be. stop ends that.
+// be, and when the device is lost for good. stop ends that.
 func (l *NTB) Watch(f func(ib.EventType)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +246,7 @@ func (l *NTB) flush(now monotime.Time) {
 		case err == channel.ErrFault:
 			l.node.HandleFault(now)
 		case err != nil:
-			l.lose(now)
+			l.lose(now, err)
 			return
 		}
 		if rung && l.node.Channel().MustWake() {
@@ -278,7 +280,7 @@ func (l *NTB) timeout(now monotime.Time) {
 	}
 	if l.link != nil {
 		if err := l.link.Receive(); err != nil {
-			l.lose(now)
+			l.lose(now, err)
 		}
 	}
 	if !now.Before(l.graceEnd) {
@@ -309,7 +311,11 @@ func (l *NTB) deliverOne() bool {
 	if l.takers.nextLate(l) {
 		return true
 	}
-	if e, ok := l.node.PollLinkEvent(); ok {
+	e, ok := l.node.PollLinkEvent()
+	if !ok && l.dead && !l.fatal {
+		e, ok, l.fatal = ib.EventDeviceFatal, true, true
+	}
+	if ok {
 		list := make([]func(ib.EventType), 0, len(l.watchers))
 		for _, f := range l.watchers {
 			list = append(list, f)

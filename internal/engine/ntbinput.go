@@ -28,7 +28,7 @@ func (l *NTB) tryPoll(patience bool) int {
 	}
 	now := monotime.Now()
 	if err != nil {
-		l.lose(now)
+		l.lose(now, err)
 	} else {
 		l.node.Handle(now)
 	}
@@ -37,8 +37,9 @@ func (l *NTB) tryPoll(patience bool) int {
 }
 
 // lose gives up a link that is lost, and goes for the next one.
-func (l *NTB) lose(now monotime.Time) {
+func (l *NTB) lose(now monotime.Time, why error) {
 	l.unplug(now)
+	l.dead = l.dead || why == bridge.ErrGone
 	l.graceEnd = now.Add(lossGrace)
 }
 
@@ -94,6 +95,8 @@ func (l *NTB) open() {
 			l.attach(link)
 			return
 		case err == bridge.ErrTimeout:
+		case err == bridge.ErrGone:
+			return
 		case bridge.Temporary(err):
 			l.opener.Pause(dialPause)
 		default:

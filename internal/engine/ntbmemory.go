@@ -13,10 +13,22 @@ import (
 const takePause = 100 * time.Microsecond
 
 // TakeMemory returns memory of the application's part of our window: what is
-// registered there peers write without a copy on the way. It is not cleared.
+// registered there peers write without a copy on the way. It is not cleared. Where
+// the window was another process's before, it waits until the peer knows that
+// this one is gone, or is known to be silent.
 func (l *NTB) TakeMemory(n uint64) ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.inherited && !l.closed && !l.dead {
+		if l.inherited = l.link == nil || l.node.Channel().Stale(monotime.Now()); l.inherited {
+			l.mu.Unlock()
+			l.opener.Pause(takePause)
+			l.mu.Lock()
+		}
+	}
+	if l.closed || l.dead {
+		return nil, false
+	}
 	at, ok := l.node.TakeMemory(n)
 	if !ok {
 		return nil, false

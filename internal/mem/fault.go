@@ -49,6 +49,13 @@ func Copy(dst, src []byte) (ok bool) {
 	return true
 }
 
+// Try calls touch, which reads or writes memory that may have gone: false if so.
+func Try(touch func()) (ok bool) {
+	defer caught(debug.SetPanicOnFault(true), &ok)
+	touch()
+	return true
+}
+
 // Sum returns update(sum, p), false if p has gone.
 func Sum(sum uint32, p []byte, update func(uint32, []byte) uint32) (_ uint32, ok bool) {
 	defer caught(debug.SetPanicOnFault(true), &ok)

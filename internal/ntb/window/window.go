@@ -7,7 +7,10 @@ import (
 )
 
 // A Window is memory with bounds. The zero Window has no bytes.
-type Window struct{ mem []byte }
+type Window struct {
+	mem  []byte
+	gone *atomic.Bool // of Fragile; nil
+}
 
 // Alignment is what the memory of a window must start at a multiple of.
 const Alignment = 8
@@ -17,7 +20,7 @@ func New(b []byte) *Window {
 	if !aligned(b) {
 		panic("window: memory is not aligned")
 	}
-	return &Window{b[:len(b):len(b)]}
+	return &Window{mem: b[:len(b):len(b)]}
 }
 
 // Make returns a window over memory of its own.
@@ -35,6 +38,9 @@ func (w *Window) fits(at, n uint64) bool { return at%n == 0 && w.Contains(at, n)
 
 // Load4 reads a word, 0 where there is none.
 func (w *Window) Load4(at uint64) uint32 {
+	if w.gone != nil {
+		return w.tryLoad4(at)
+	}
 	if !w.fits(at, 4) {
 		return 0
 	}
@@ -43,6 +49,9 @@ func (w *Window) Load4(at uint64) uint32 {
 
 // Load8 reads a word, 0 where there is none.
 func (w *Window) Load8(at uint64) uint64 {
+	if w.gone != nil {
+		return w.tryLoad8(at)
+	}
 	if !w.fits(at, 8) {
 		return 0
 	}
@@ -51,6 +60,9 @@ func (w *Window) Load8(at uint64) uint64 {
 
 // Store4 writes a word, false where there is none.
 func (w *Window) Store4(at uint64, v uint32) bool {
+	if w.gone != nil {
+		return w.tryStore4(at, v)
+	}
 	if !w.fits(at, 4) {
 		return false
 	}
@@ -60,6 +72,9 @@ func (w *Window) Store4(at uint64, v uint32) bool {
 
 // Store8 writes a word, false where there is none.
 func (w *Window) Store8(at uint64, v uint64) bool {
+	if w.gone != nil {
+		return w.tryStore8(at, v)
+	}
 	if !w.fits(at, 8) {
 		return false
 	}
@@ -70,6 +85,9 @@ func (w *Window) Store8(at uint64, v uint64) bool {
 // Put4 is Store4 without its last part: it is seen after all that was written before, but
 // what is read next may have been read before it is seen.
 func (w *Window) Put4(at uint64, v uint32) bool {
+	if w.gone != nil {
+		return w.tryStore4(at, v)
+	}
 	if !w.fits(at, 4) {
 		return false
 	}
@@ -79,6 +97,9 @@ func (w *Window) Put4(at uint64, v uint32) bool {
 
 // Put8 is Store8 as Put4 is Store4.
 func (w *Window) Put8(at uint64, v uint64) bool {
+	if w.gone != nil {
+		return w.tryStore8(at, v)
+	}
 	if !w.fits(at, 8) {
 		return false
 	}
@@ -89,12 +110,20 @@ func (w *Window) Put8(at uint64, v uint64) bool {
 // CopyIn writes p at offset at; false, after some of the bytes, if p or the window's memory has gone,
 // and false at once if it is not in the window.
 func (w *Window) CopyIn(at uint64, p []byte) bool {
-	return w.Contains(at, uint64(len(p))) && mem.Copy(w.mem[at:], p)
+	return w.Contains(at, uint64(len(p))) && w.copied(mem.Copy(w.mem[at:], p))
+}
+
+// copied notes that memory has gone.
+func (w *Window) copied(ok bool) bool {
+	if !ok && w.gone != nil {
+		w.gone.Store(true)
+	}
+	return ok
 }
 
 // CopyOut reads len(p) bytes from offset at, as CopyIn writes them.
 func (w *Window) CopyOut(at uint64, p []byte) bool {
-	return w.Contains(at, uint64(len(p))) && mem.Copy(p, w.mem[at:at+uint64(len(p))])
+	return w.Contains(at, uint64(len(p))) && w.copied(mem.Copy(p, w.mem[at:at+uint64(len(p))]))
 }
 
 // Bytes returns n bytes at offset at, which the peer may change at any time; ok
@@ -108,7 +137,12 @@ func (w *Window) Bytes(at, n uint64) (b []byte, ok bool) {
 
 // Clear zeroes n bytes at offset at, as far as they are in the window.
 func (w *Window) Clear(at, n uint64) {
-	if b, ok := w.Bytes(at, n); ok {
+	b, ok := w.Bytes(at, n)
+	switch {
+	case !ok:
+	case w.gone != nil:
+		w.try(func() { clear(b) })
+	default:
 		clear(b)
 	}
 }

@@ -16,6 +16,8 @@ var (
 	ErrProtocol = errors.New("bridge: the peer speaks another protocol")
 	ErrInUse    = errors.New("bridge: this side is in use")
 	ErrConfig   = errors.New("bridge: invalid configuration")
+	// ErrGone: there will be no link any more.
+	ErrGone = errors.New("bridge: the memory of the windows is gone")
 )
 
 // A Link is an open back end.

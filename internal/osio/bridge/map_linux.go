@@ -3,6 +3,7 @@ package bridge
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,7 @@ type mapped struct {
 	memory []byte
 	own    *window.Window
 	peer   *window.Window
+	gone   atomic.Bool // the file became shorter, the device is not there any more
 	seen   uint32
 }
 
@@ -28,7 +30,8 @@ type mapped struct {
 // see the same bytes; the lower half is side 0's window.
 //
 // What is there may be older than both nodes: the sessions of package channel
-// tell. Whoever else may write the file may make it shorter, which ends this process.
+// tell. Whoever else may write the file may make it shorter, and a device may be
+// pulled out: ErrGone, then, of whatever is done with the link.
 //
 // Errors: ErrConfig if it is too small; ErrInUse if a process of this host has
 // the side.
@@ -79,15 +82,26 @@ func (l *mapped) split(f fd, offset, n uint64, side int) error {
 		return err
 	}
 	halves := [2][]byte{l.memory[:half], l.memory[half:]}
-	l.own, l.peer = window.New(halves[side]), window.New(halves[1-side])
+	l.own, l.peer = window.Fragile(halves[side], &l.gone), window.Fragile(halves[1-side], &l.gone)
 	l.peer.Store4(wire.OffWake, 0)
 	return nil
 }
 
-func (l *mapped) Own() *window.Window          { return l.own }
-func (l *mapped) PeerBytes() uint64            { return l.peer.Len() }
-func (l *mapped) Write(b *channel.Batch) error { return b.Apply(l.peer) }
-func (l *mapped) Flush() (bool, error)         { return false, nil }
+func (l *mapped) Own() *window.Window  { return l.own }
+func (l *mapped) PeerBytes() uint64    { return l.peer.Len() }
+func (l *mapped) Flush() (bool, error) { return false, nil }
+
+func (l *mapped) Write(b *channel.Batch) error {
+	err := b.Apply(l.peer)
+	if err != nil { // which of the two memories has gone? A file loses its end
+		l.own.Load8(l.own.Len() - 8)
+		l.peer.Load8(l.peer.Len() - 8)
+	}
+	if l.gone.Load() {
+		return ErrGone
+	}
+	return err
+}
 
 func (l *mapped) FDs() []int {
 	if l.door == nil {
@@ -107,6 +121,9 @@ func (l *mapped) Ring() {
 
 func (l *mapped) Receive() error {
 	l.seen = l.own.Load4(wire.OffSignal)
+	if l.gone.Load() {
+		return ErrGone
+	}
 	return nil
 }
 

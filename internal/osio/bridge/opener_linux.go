@@ -157,9 +157,11 @@ func (o *Opener) Inherited() bool { return o.mapped != nil }
 // at a time.
 //
 // Errors: ErrTimeout, ErrLost, ErrProtocol, after which another try may do
-// better; others will stay.
+// better; others will stay, ErrGone for ever.
 func (o *Opener) Open(d time.Duration) (Link, error) {
 	switch {
+	case o.mapped != nil && o.mapped.gone.Load():
+		return nil, ErrGone
 	case o.mapped != nil:
 		return sharedLink{o.mapped}, nil
 	case o.l != nil:
