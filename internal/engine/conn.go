@@ -23,6 +23,7 @@ type Conn struct {
 	way     way                // what the Conn is part of
 	roce    *roceConn          // the same, where that is what it is; else nil
 	iwarp   *iwarpConn         // the same, where that is what it is; else nil
+	ntb     *ntbConn           // the same, where that is what it is; else nil
 
 	mu  *sync.Mutex // own, or one that it has in common with others; immutable
 	own sync.Mutex
@@ -98,6 +99,9 @@ func (c *Conn) Machine() qp.Machine { return c.machine }
 // Ring tells the machine of posted work and sends what it may. The caller holds
 // the lock, which Ring releases.
 func (c *Conn) Ring() {
+	if c.ntb != nil && c.ntb.quick() {
+		return
+	}
 	now := monotime.Now()
 	c.way.posted()
 	c.machine.Doorbell(now)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"net/netip"
+	"runtime"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
@@ -27,7 +28,7 @@ func (l *NTB) NewConn(config func(ib.QPN) qp.Config, onEvent func(ib.EventType))
 		l.mu.Lock()
 		c.q = l.node.NewQP(cfg)
 		l.mu.Unlock()
-		c.machine, c.way = c.q, c
+		c.machine, c.way, c.ntb = c.q, c, c
 	})
 	if err != nil {
 		return nil, err
@@ -41,9 +42,19 @@ func (c *ntbConn) drain(now monotime.Time) {
 	l := c.link
 	l.flush(now)
 	l.setTimer()
-	if l.node.Events() {
+	if l.node.Events() && c.after == nil {
 		c.after = l.tell
 	}
+}
+
+// quick does what was posted, where that takes no more than stores to the peer's
+// window: then it gives the lock back.
+func (c *ntbConn) quick() bool {
+	if !c.q.Quick() {
+		return false
+	}
+	c.mu.Unlock()
+	return true
 }
 
 // tell tells events that another call has left.
@@ -57,12 +68,45 @@ func (c *ntbConn) posted() {}
 func (c *ntbConn) settle(monotime.Time) {}
 
 func (c *ntbConn) modification(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr) (func(monotime.Time), error) {
-	return func(now monotime.Time) { c.q.Modify(now, attr, mask) }, nil
+	return func(now monotime.Time) {
+		c.q.Modify(now, attr, mask)
+		if !c.q.Closed(now) {
+			c.after = c.awaitClosed
+		}
+	}, nil
+}
+
+// awaitClosed returns when the peer stores nothing more to our regions by a right that
+// the queue pair has taken back, or the link is down. It takes as long as
+// NTB.Withdraw.
+func (c *ntbConn) awaitClosed() {
+	c.link.mu.Lock()
+	c.link.await(c.q.Closed)
+}
+
+// await makes progress until done, which is called with the lock held, says so. The
+// caller holds the lock, which await gives back.
+func (l *NTB) await(done func(now monotime.Time) bool) {
+	for {
+		now := monotime.Now()
+		over := done(now)
+		l.leave(now)
+		if over {
+			return
+		}
+		runtime.Gosched()
+		l.tryPoll(false)
+		l.eng.fireDue(monotime.Now())
+		l.mu.Lock()
+	}
 }
 
 func (c *ntbConn) end() (release func()) {
 	now := monotime.Now()
 	c.q.Destroy(now)
 	c.link.flush(now)
+	if !c.q.Closed(now) {
+		return c.awaitClosed
+	}
 	return c.link.tell
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"verbena/internal/monotime"
+	"verbena/internal/ntb/window"
 	"verbena/internal/osio/bridge"
 )
 
@@ -66,6 +67,7 @@ func (l *NTB) unplug(now monotime.Time) {
 		_ = l.eng.bg.poller.RemoveDescriptor(fd) // it is there: attach put it there
 	}
 	l.node.Handle(now)
+	l.node.Reach(nil)
 	l.link.Close()
 	l.link, l.fds, l.pending = nil, nil, false
 }
@@ -134,6 +136,9 @@ func (l *NTB) attach(link bridge.Link) {
 			continue
 		}
 		l.fds = append(l.fds, fd)
+	}
+	if near, ok := link.(interface{ Peer() *window.Window }); ok {
+		l.node.Reach(near.Peer())
 	}
 	l.node.Attach(now, link.Own(), link.PeerBytes())
 	l.node.Handle(now)

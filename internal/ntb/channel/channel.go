@@ -93,6 +93,12 @@ func (c *Channel) State() State { return c.state }
 // Version returns the version agreed on, while the link is up.
 func (c *Channel) Version() uint16 { return c.version }
 
+// Current reports whether the peer is, as far as it has said, in the session that the
+// link is up in.
+func (c *Channel) Current() bool {
+	return c.state == Up && c.own.Load8(wire.OffSession) == c.peer
+}
+
 // Own returns the window that the peer writes.
 func (c *Channel) Own() *window.Window { return c.own }
 

@@ -33,10 +33,12 @@ func (c *commander) overdue(now monotime.Time) bool {
 	return now.Sub(c.since) >= commandLimit
 }
 
-// A command is about a queue pair's far half, a region, or our addresses.
+// A command is about a queue pair's far half, a region, what a far half may do, or
+// our addresses.
 type command struct {
 	op     wire.Op
 	far    *far
+	closes *QP // QP_GRANT: that takes back what it had granted
 	region *region
 	pos    int // MR_APPEND: first piece
 	body   []byte
@@ -134,6 +136,10 @@ func (n *Node) handleResponse(now monotime.Time, x *command, s wire.CommandStatu
 		x.far.deleted(now)
 	case wire.OpMRDelete:
 		n.forgetRegion(x.region)
+	case wire.OpQPGrant:
+		if x.closes != nil {
+			x.closes.closing--
+		}
 	}
 }
 
@@ -192,6 +198,10 @@ func (n *Node) execute(now monotime.Time, op wire.Op, body, answer []byte) wire.
 	case wire.OpMRDelete:
 		if c, _, ok := wire.ParseMRDelete(body); ok {
 			return n.deleteRMR(c.Key)
+		}
+	case wire.OpQPGrant:
+		if c, _, ok := wire.ParseQPGrant(body); ok {
+			return n.takeGrant(&c)
 		}
 	case wire.OpAddresses:
 		if c, _, ok := wire.ParseAddresses(body); ok {

@@ -24,10 +24,17 @@
 // All that comes from the peer is judged where the memory is: the owner checks
 // queue pair, key, domain, rights and bounds when it executes, and copies from
 // its window into the memory. A region that itself lies in its owner's window
-// is announced (its shadow is an RMR): WRITEs then go straight to their place,
-// and the owner checks after; but not while a message before them is not at its
-// own. Such a region is open to the peer's stores for
-// as long as it is announced; that is what putting it there means.
+// is announced (its shadow is an RMR). WRITEs of a queue pair that was granted, by
+// QP_GRANT, what the owner would check (domain, right, that it is connected) go straight
+// to their place; but not while a message before them is not at its own. A hostile
+// peer may store there for as long as the region is announced; that is what
+// putting it there means.
+//
+// Where the sender maps the window nothing is told of such a WRITE: it is a store,
+// made and completed when it is posted. Else a WQE tells it, and the owner checks after.
+// What would make the owner refuse, such as a bad key or bounds, goes to the owner, so
+// that it does. Of a region that is withdrawn, or a queue pair that takes back its
+// grant, the owner knows by the response that no such write is under way.
 //
 // A message is cut into pieces; each has a WQE, and its bytes lie in the WQE,
 // if they are few, or in the arena, a part of the peer's window that the

@@ -29,6 +29,9 @@ type far struct {
 	qpn   ib.QPN
 	state farState
 
+	serial uint32
+	grant  wire.QPGrant // what its WRITEs may do, as the peer said last
+
 	// ours
 	cap    uint32
 	cqesAt uint64
@@ -45,7 +48,7 @@ type far struct {
 	done       wire.Index
 	generation uint32
 	pieces     []piece // by slot
-	loose      int     // pieces outstanding whose bytes are not where they belong
+	loose      int     // pieces outstanding that change memory, and have not yet
 }
 
 // piece is what a WQE in the ring stands for.
@@ -95,7 +98,8 @@ func ringCap(n int) uint32 {
 }
 
 func (n *Node) createFar(q *QP) bool {
-	f := &far{qp: q, qpn: q.QPN, cap: ringCap(q.SQ.Cap())}
+	n.serial++
+	f := &far{qp: q, qpn: q.QPN, cap: ringCap(q.SQ.Cap()), serial: n.serial}
 	size := uint64(f.cap) * wire.CQEBytes
 	at, ok := n.own.pool.take(size + 8)
 	if !ok {
@@ -109,7 +113,7 @@ func (n *Node) createFar(q *QP) bool {
 	f.cqesAt, f.doneAt = at, at+size
 	f.pieces = make([]piece, f.cap)
 	q.far = f
-	n.command(command{op: wire.OpQPCreate, far: f, body: wire.QPCreate{QPN: q.QPN, Cap: f.cap, CQEsAt: f.cqesAt, DoneAt: f.doneAt, Bell: f.bell}.Append(nil)})
+	n.command(command{op: wire.OpQPCreate, far: f, body: wire.QPCreate{QPN: q.QPN, Cap: f.cap, CQEsAt: f.cqesAt, DoneAt: f.doneAt, Bell: f.bell, Serial: f.serial}.Append(nil)})
 	return true
 }
 

@@ -60,7 +60,7 @@ func (n *Node) layOut() {
 	n.own = layout{res: r, pool: newArena(at+r.ArenaBytes, size-at-r.ArenaBytes)}
 	n.bells = newBells(int(r.Bells))
 	n.cmds, n.server = commander{}, server{}
-	n.rmrs, n.rqps, n.work = map[rkey]*rmr{}, map[qpn]*rqp{}, n.work[:0]
+	n.rmrs, n.rmr, n.rqps, n.work = map[rkey]*rmr{}, nil, map[qpn]*rqp{}, n.work[:0]
 }
 
 // HelloRecv takes the peer's bytes of a phase. Places that we shall write to

@@ -15,8 +15,9 @@ import (
 type Node struct {
 	Count [NumNodeCounters]uint64
 
-	ch  *channel.Channel
-	mem *mem.Table
+	ch   *channel.Channel
+	mem  *mem.Table
+	near *window.Window // the peer's, where it is mapped here; else nil
 
 	// of the session, from HelloSend or LinkUp on
 	own    layout
@@ -27,6 +28,7 @@ type Node struct {
 	cmds   commander
 	server server
 	rmrs   map[rkey]*rmr
+	rmr    *rmr         // looked up last; nil if rmrs has changed since
 	rqps   map[qpn]*rqp // by the peer's number
 	work   []*rqp       // with requests to look at, in turn
 	ready  []*QP        // that may have something to send, in turn
@@ -34,6 +36,8 @@ type Node struct {
 	mads      datagrams
 	frames    datagrams
 	peerAddrs []netip.Addr
+
+	serial uint32 // of the last far half
 
 	turn int // whose the last one was: see PollOutput
 
@@ -53,6 +57,7 @@ type Node struct {
 	wqes    []byte        // room for the WQEs of a batch
 	used    int           // bytes of the last of them that count
 	spans   []mem.Span    // room for one
+	scratch [scratchBytes]byte
 }
 
 // source is who filled the last batch.
@@ -78,8 +83,15 @@ func (n *Node) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
 	n.ch.Attach(now, own, peerBytes)
 }
 
+// Reach gives the node the peer's window where it is mapped here, so that stores
+// reach it before any batch does: before Attach, and nil when it is mapped no more.
+func (n *Node) Reach(peer *window.Window) { n.near = peer }
+
 // Detach tells that the back end is lost.
-func (n *Node) Detach(now monotime.Time) { n.ch.Detach(now) }
+func (n *Node) Detach(now monotime.Time) {
+	n.near = nil
+	n.ch.Detach(now)
+}
 
 // Reset begins the link afresh; all that is connected is flushed.
 func (n *Node) Reset(now monotime.Time) { n.ch.Reset(now) }
@@ -221,7 +233,8 @@ func (n *Node) LinkUp(now monotime.Time) {
 // LinkDown flushes what is connected.
 func (n *Node) LinkDown(now monotime.Time) {
 	n.events = append(n.events[:0], ib.EventPortErr)
-	n.rqps, n.rmrs, n.work, n.faults, n.last = nil, nil, n.work[:0], n.faults[:0], source{}
+	n.rqps, n.rmrs, n.rmr, n.work, n.faults, n.last = nil, nil, nil, n.work[:0], n.faults[:0], source{}
+	n.cmds.abandon()
 	n.cmds, n.server = commander{}, server{}
 	n.mads.waiting, n.frames.waiting, n.peerAddrs = n.mads.waiting[:0], n.frames.waiting[:0], nil
 	for _, r := range n.regions {

@@ -18,6 +18,10 @@ type QP struct {
 	req  requester
 	resp responder
 
+	opened  *rqp // whose WRITEs may go straight to our regions
+	closing int  // QP_GRANTs under way that take such a right back
+	lost    bool // the link went down with such a right
+
 	retryAt monotime.Time // when to announce or to send again
 	queued  bool          // in node.ready
 	gone    bool          // destroyed
@@ -42,6 +46,7 @@ func (q *QP) Destroy(now monotime.Time) {
 	n := q.node
 	q.gone = true
 	q.leave()
+	q.regrant()
 	delete(n.byQPN, q.QPN)
 	for i, x := range n.qps {
 		if x == q {
@@ -95,6 +100,7 @@ func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask) {
 	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
 		q.modifyState(now, a.State)
 	}
+	q.regrant()
 }
 
 func (q *QP) modifyState(now monotime.Time, to ib.QPState) {
@@ -163,6 +169,7 @@ func (q *QP) enterError() {
 	q.Flush()
 	q.tell()
 	q.clear()
+	q.regrant()
 }
 
 // fail is enterError with word to the application of why.
@@ -177,7 +184,8 @@ func (q *QP) fail(e ib.EventType) {
 // linkDown flushes the queue pair if it was connected. In INIT it stays as it
 // is: nobody knew it.
 func (q *QP) linkDown(now monotime.Time) {
-	q.far = nil
+	q.lost = q.lost || q.opened != nil
+	q.far, q.opened = nil, nil
 	switch q.State() {
 	case ib.QPRTR, ib.QPRTS, ib.QPSQD:
 		q.fail(ib.EventQPFatal)

@@ -86,7 +86,7 @@ func (n *Node) forgetRegion(r *region) {
 
 func (n *Node) announceRegion(r *region) {
 	r.announced, r.known = true, true
-	c := wire.MRCreate{Key: r.key, Access: r.mr.Access(), Addr: r.mr.Addr(), Length: r.mr.Length(), Total: uint32(len(r.pieces))}
+	c := wire.MRCreate{Key: r.key, Access: r.mr.Access(), Addr: r.mr.Addr(), Length: r.mr.Length(), Total: uint32(len(r.pieces)), Domain: uint32(r.mr.PD())}
 	at := copy(c.Pieces[:], r.pieces)
 	c.Count = uint32(at)
 	n.command(command{op: wire.OpMRCreate, region: r, body: c.Append(nil)})
@@ -101,6 +101,8 @@ func (n *Node) announceRegion(r *region) {
 
 // rmr is the shadow of a region of the peer that lies in its window.
 type rmr struct {
+	key    ib.RKey
+	domain uint32
 	access ib.Access
 	addr   uint64
 	length uint64
@@ -120,7 +122,7 @@ func (n *Node) createRMR(c *wire.MRCreate) wire.CommandStatus {
 	case c.Length > 0 && c.Length-1 > ^uint64(0)-c.Addr:
 		return wire.CommandMalformed
 	}
-	m := &rmr{access: c.Access, addr: c.Addr, length: c.Length, total: int(c.Total)}
+	m := &rmr{key: c.Key, domain: c.Domain, access: c.Access, addr: c.Addr, length: c.Length, total: int(c.Total)}
 	if !n.addPieces(m, c.Pieces[:c.Count]) {
 		return wire.CommandMalformed
 	}
@@ -154,22 +156,40 @@ func (n *Node) deleteRMR(key ib.RKey) wire.CommandStatus {
 		return wire.CommandNoSuch
 	}
 	delete(n.rmrs, key)
+	n.rmr = nil
 	return wire.CommandDone
 }
 
 // direct returns where in the peer's window a WRITE goes, and how many of its n
 // bytes lie there in a row; none if the region does not lie there or is not to
-// be written: then its owner judges.
-func (n *Node) direct(key ib.RKey, va uint64, size uint32) (at uint64, run uint32) {
-	m := n.rmrs[key]
-	if m == nil || len(m.pieces) != m.total || !m.access.Has(ib.AccessRemoteWrite) {
+// be written by this queue pair: then its owner judges.
+func (f *far) direct(key ib.RKey, va uint64, size uint32) (at uint64, run uint32) {
+	if !f.grant.Open {
 		return 0, 0
 	}
+	m := f.qp.node.shadow(key)
+	if m == nil || m.domain != f.grant.Domain {
+		return 0, 0
+	}
+	return m.place(va, size)
+}
+
+// shadow returns what is known of a region of the peer's, nil if nothing is.
+func (n *Node) shadow(key ib.RKey) *rmr {
+	if m := n.rmr; m != nil && m.key == key {
+		return m
+	}
+	n.rmr = n.rmrs[key]
+	return n.rmr
+}
+
+func (m *rmr) place(va uint64, size uint32) (at uint64, run uint32) {
 	off := va - m.addr
-	if off > m.length || uint64(size) > m.length-off {
+	if len(m.pieces) != m.total || !m.access.Has(ib.AccessRemoteWrite) || off > m.length || uint64(size) > m.length-off {
 		return 0, 0
 	}
-	for _, p := range m.pieces {
+	for i := range m.pieces {
+		p := &m.pieces[i]
 		if off < p.Bytes {
 			return p.At + off, uint32(min(uint64(size), p.Bytes-off))
 		}

@@ -188,7 +188,8 @@ func (q *QP) makePiece(w *queue.SendWQE, b *channel.Batch) bool {
 	q.Count[SentPieces]++
 	if p.read {
 		r.reads++
-	} else if e.Flags&wire.WQEPlaced == 0 {
+	}
+	if e.Op != wire.WQERead && e.Flags&wire.WQEPlaced == 0 {
 		p.loose = true
 		f.loose++
 	}
@@ -222,7 +223,7 @@ func (q *QP) carry(w *queue.SendWQE, e *wire.WQE, p *piece, b *channel.Batch) bo
 	var to uint64
 	// Nothing of a WRITE is seen before what was posted before it is there.
 	if e.Op.IsWrite() && q.far.loose == 0 && left > 0 {
-		if at, run := n.direct(w.RKey, w.RemoteAddr+uint64(r.off), left); run > 0 {
+		if at, run := q.far.direct(w.RKey, w.RemoteAddr+uint64(r.off), left); run > 0 {
 			e.Bytes, e.Flags, to = min(run, directMax), e.Flags|wire.WQEPlaced, at
 			q.Count[SentPlaced] += uint64(e.Bytes)
 		}

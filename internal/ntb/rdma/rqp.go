@@ -16,6 +16,8 @@ type rqp struct {
 	psn   ib.PSN // that the connection begins with
 	ready bool   // the peer has said which
 
+	serial uint32 // the peer's
+
 	// ours
 	cap      uint32
 	wqesAt   uint64
@@ -60,7 +62,7 @@ func (n *Node) createRQP(c *wire.QPCreate, answer []byte) wire.CommandStatus {
 		!n.ch.PeerContains(c.CQEsAt, uint64(c.Cap)*wire.CQEBytes), !n.ch.PeerContains(c.DoneAt, 8):
 		return wire.CommandMalformed
 	}
-	r := &rqp{node: n, qpn: c.QPN, cap: c.Cap, cqesAt: c.CQEsAt, doneAt: c.DoneAt, farBell: c.Bell}
+	r := &rqp{node: n, qpn: c.QPN, cap: c.Cap, cqesAt: c.CQEsAt, doneAt: c.DoneAt, farBell: c.Bell, serial: c.Serial}
 	at, ok := n.own.pool.take(r.ringBytes())
 	if !ok {
 		n.Count[NoRoom]++
@@ -90,6 +92,9 @@ func (n *Node) modifyRQP(c *wire.QPModify) wire.CommandStatus {
 		return wire.CommandMalformed // a connection does not move
 	}
 	r.dest, r.psn, r.ready = c.Dest, c.PSN, c.State >= ib.QPRTR
+	if q := n.byQPN[r.dest]; q != nil {
+		q.regrant()
+	}
 	return wire.CommandDone
 }
 
@@ -101,6 +106,11 @@ func (n *Node) deleteRQP(number ib.QPN) wire.CommandStatus {
 	delete(n.rqps, number)
 	if q := n.byQPN[r.dest]; q != nil && q.Attr.DestQPN == number {
 		q.resp = responder{} // what was begun is not finished
+	}
+	for _, q := range n.qps {
+		if q.opened == r {
+			q.opened = nil // its queue pair has left
+		}
 	}
 	r.stopped = dead
 	n.giveBell(r.bell)
@@ -151,6 +161,12 @@ func (r *rqp) run(now monotime.Time, b *channel.Batch) bool {
 	return true
 }
 
+// servedBy reports whether r works for q: it is the far half of the queue pair that
+// q is connected to, for this connection.
+func (q *QP) servedBy(r *rqp) bool {
+	return r.ready && r.dest == q.QPN && q.Attr.DestQPN == r.qpn && q.Attr.RQPSN == r.psn && q.receives() && !q.gone
+}
+
 // answer executes the request at taken.
 func (r *rqp) answer(b *channel.Batch) wire.CQE {
 	n := r.node
@@ -159,7 +175,7 @@ func (r *rqp) answer(b *channel.Batch) wire.CQE {
 	var e wire.WQE
 	n.ch.Own().CopyOut(r.wqesAt+wire.WQEBytes*uint64(r.taken.Slot(r.cap)), room[:])
 	q := n.byQPN[r.dest]
-	if !r.ready || q == nil || q.Attr.DestQPN != r.qpn || q.Attr.RQPSN != r.psn || !q.receives() {
+	if q == nil || !q.servedBy(r) {
 		c.Status = wire.StatusNotReady
 		r.stopped = paused
 		return c

@@ -21,7 +21,7 @@ import (
 
 // The simulation: two nodes with queue pairs between them, a workload, and
 // faults of the link, from one seed. Writes take their time and arrive in
-// pieces. Completions and memory are held against package oracle; under faults
+// pieces; or else both map each other's windows, and what is registered lies there. Completions and memory are held against package oracle; under faults
 // against what it says of some number of the work requests posted.
 
 const (
@@ -31,6 +31,8 @@ const (
 	maxPlan    = 24
 
 	staticBytes = 4096 // of a target: only ever read
+
+	userBytes = (4*(areaBytes+guardBytes) + guardBytes + appGrain - 1) &^ (appGrain - 1)
 )
 
 // host is a node with its process.
@@ -84,15 +86,17 @@ type area struct {
 }
 
 type simWorld struct {
-	t      *testing.T
-	seed   uint64
-	rnd    *rand.Rand
-	now    monotime.Time
-	a, b   *host
-	faulty bool
-	epoch  ib.PSN // of connections: see disconnect
-	trace  interface{ Write([]byte) (int, error) }
-	hash   func() uint64
+	t        *testing.T
+	seed     uint64
+	rnd      *rand.Rand
+	now      monotime.Time
+	a, b     *host
+	faulty   bool
+	near     bool
+	reserved int    // of a window, where near: for users
+	epoch    ib.PSN // of connections: see disconnect
+	trace    interface{ Write([]byte) (int, error) }
+	hash     func() uint64
 }
 
 func (w *simWorld) fatalf(format string, args ...any) {
@@ -104,14 +108,27 @@ func newSimWorld(t *testing.T, seed uint64, pairs int) *simWorld {
 	h := fnv.New64a()
 	w := &simWorld{t: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 11)), trace: h, hash: h.Sum64}
 	size := []int{MinWindowBytes, 1 << 18, 1 << 20}[w.rnd.IntN(3)]
+	w.near, w.reserved = seed%2 == 1, pairs*userBytes
+	if w.near {
+		size += w.reserved
+	}
 	w.a, w.b = w.newHost("a", size), w.newHost("b", size)
 	for i := range pairs {
 		x, y := w.a.newUser(ib.QPN(0x10+i)), w.b.newUser(ib.QPN(0x20+i))
 		x.peer, y.peer = y, x
 	}
-	w.a.node.Attach(0, w.a.own, w.b.own.Len())
-	w.b.node.Attach(0, w.b.own, w.a.own.Len())
+	w.a.attach()
+	w.b.attach()
 	return w
+}
+
+// attach gives a node its back end, to the other's window as it is.
+func (h *host) attach() {
+	o := h.other()
+	if h.w.near {
+		h.node.Reach(o.own)
+	}
+	h.node.Attach(h.w.now, h.own, o.own.Len())
 }
 
 func (w *simWorld) newHost(name string, size int) *host {
@@ -124,6 +141,9 @@ func (w *simWorld) newHost(name string, size int) *host {
 func (h *host) start() {
 	h.table = mem.NewTable(h.w.rnd.Uint32)
 	h.node = New(h.table, h.w.rnd.Uint64)
+	if h.w.near {
+		h.node.ReserveMemory(h.own.Len(), uint64(h.w.reserved))
+	}
 	h.users, h.sleep = nil, 0
 	h.process++
 	h.batch.Reset()
@@ -138,6 +158,14 @@ func (h *host) other() *host {
 
 func (h *host) newUser(n ib.QPN) *user {
 	u := &user{h: h, sq: queue.NewSendQueue(12, 4, 200), rq: queue.NewRecvQueue(8, 4), all: make([]byte, 4*(areaBytes+guardBytes)+guardBytes)}
+	place := uint64(0)
+	if h.w.near {
+		var ok bool
+		if place, ok = h.node.TakeMemory(userBytes); !ok {
+			h.w.t.Fatal("no memory for a user")
+		}
+		u.all, _ = h.own.Bytes(place, uint64(len(u.all)))
+	}
 	for i := range u.all {
 		u.all[i] = byte(h.w.rnd.Uint32())
 	}
@@ -154,6 +182,11 @@ func (h *host) newUser(n ib.QPN) *user {
 		at += areaBytes + guardBytes
 	}
 	u.keys = []ib.RKey{u.target.mr.RKey()}
+	if h.w.near {
+		if err := h.node.Expose(u.target.mr, Piece(place+uint64(at)-areaBytes-guardBytes, areaBytes)); err != nil {
+			h.w.t.Fatal(err)
+		}
+	}
 	for range 2 {
 		r, err := h.table.AllocFast(pd, 1)
 		if err != nil {
@@ -280,7 +313,9 @@ func (u *user) work() {
 		u.sq.Commit()
 		u.posted++
 	}
-	u.q.Doorbell(w.now)
+	if !u.q.Quick() {
+		u.q.Doorbell(w.now)
+	}
 }
 
 func (u *user) fill(s *queue.SendWQE, i int) {
@@ -396,6 +431,12 @@ func (u *user) checkReceived(wc *ib.WC) {
 // launch puts a batch on the wire, in pieces that arrive in order.
 func (h *host) launch() {
 	w := h.w
+	if w.near {
+		if err := h.batch.Apply(h.other().own); err != nil {
+			w.fatalf("%v", err)
+		}
+		return
+	}
 	s, err := h.batch.AppendStream(nil)
 	if err != nil {
 		w.fatalf("%v", err)

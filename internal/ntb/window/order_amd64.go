@@ -5,6 +5,9 @@ package window
 // processor. They are not inlined, so that the compiler has nothing to move.
 
 //go:noinline
+func put1(p *byte, v byte) { *p = v }
+
+//go:noinline
 func put4(p *uint32, v uint32) { *p = v }
 
 //go:noinline

@@ -4,5 +4,14 @@ package window
 
 import "sync/atomic"
 
+// ordered is changed between the stores of bytes, for which there is nothing in
+// sync/atomic: what changes it is between them on every processor.
+var ordered atomic.Uint32
+
+func put1(p *byte, v byte) {
+	ordered.Add(1)
+	*p = v
+}
+
 func put4(p *uint32, v uint32) { atomic.StoreUint32(p, v) }
 func put8(p *uint64, v uint64) { atomic.StoreUint64(p, v) }

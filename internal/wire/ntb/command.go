@@ -9,8 +9,8 @@ const (
 	MaxCommands   = 64 // bounds a node's command ring
 )
 
-// Op is what a command is for. The numbers are the original's, but for OpAddresses,
-// which it has not.
+// Op is what a command is for. The numbers are the original's, but for OpAddresses
+// and OpQPGrant, which it has not.
 type Op uint32
 
 // Commands.
@@ -23,6 +23,7 @@ const (
 	OpQPModify Op = 0x0e
 
 	OpAddresses Op = 0x10
+	OpQPGrant   Op = 0x11
 )
 
 func (o Op) String() string {
@@ -41,6 +42,8 @@ func (o Op) String() string {
 		return "QP_MODIFY"
 	case OpAddresses:
 		return "ADDRESSES"
+	case OpQPGrant:
+		return "QP_GRANT"
 	}
 	return "unknown"
 }

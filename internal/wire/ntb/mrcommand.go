@@ -24,11 +24,11 @@ const (
 )
 
 const (
-	mrCreateBytes = 32
+	mrCreateBytes = 40
 	mrAppendBytes = 16
 )
 
-// A MRCreate announces a region: its key, rights and addresses, how many
+// A MRCreate announces a region: its key, domain, rights and addresses, how many
 // pieces it has in all, and the first of them.
 type MRCreate struct {
 	Key    ib.RKey
@@ -37,6 +37,7 @@ type MRCreate struct {
 	Length uint64
 	Total  uint32
 	Count  uint32 // of Pieces that hold
+	Domain uint32 // a protection domain of the sender's
 	Pieces [MaxCreatePieces]Piece
 }
 
@@ -52,6 +53,8 @@ func ParseMRCreate(b []byte) (c MRCreate, rest []byte, ok bool) {
 		Length: binary.LittleEndian.Uint64(b[16:]),
 		Total:  binary.LittleEndian.Uint32(b[24:]),
 		Count:  binary.LittleEndian.Uint32(b[28:]),
+		Domain: binary.LittleEndian.Uint32(b[32:]),
+		// reserved (32)
 	}
 	if c.Total > MaxPieces || c.Count > c.Total {
 		return MRCreate{}, b, false
@@ -71,6 +74,8 @@ func (c MRCreate) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, c.Length)
 	b = binary.LittleEndian.AppendUint32(b, c.Total)
 	b = binary.LittleEndian.AppendUint32(b, c.Count)
+	b = binary.LittleEndian.AppendUint32(b, c.Domain)
+	b = binary.LittleEndian.AppendUint32(b, 0)
 	return appendPieces(b, c.Pieces[:c.Count])
 }
 

@@ -14,6 +14,7 @@ type QPCreate struct {
 	CQEsAt uint64
 	DoneAt uint64 // 8: Position behind the last CQE
 	Bell   uint32 // to ring for completions
+	Serial uint32 // tells this far half from others of the same queue pair, in a QPGrant
 }
 
 const qpCreateBytes = 32
@@ -29,7 +30,7 @@ func ParseQPCreate(b []byte) (c QPCreate, rest []byte, ok bool) {
 		CQEsAt: binary.LittleEndian.Uint64(b[8:]),
 		DoneAt: binary.LittleEndian.Uint64(b[16:]),
 		Bell:   binary.LittleEndian.Uint32(b[24:]),
-		// reserved (32)
+		Serial: binary.LittleEndian.Uint32(b[28:]),
 	}
 	return c, b[qpCreateBytes:], true
 }
@@ -41,7 +42,7 @@ func (c QPCreate) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, c.CQEsAt)
 	b = binary.LittleEndian.AppendUint64(b, c.DoneAt)
 	b = binary.LittleEndian.AppendUint32(b, c.Bell)
-	return binary.LittleEndian.AppendUint32(b, 0)
+	return binary.LittleEndian.AppendUint32(b, c.Serial)
 }
 
 // A QPCreated is the response to QPCreate: where the ring is.
@@ -129,4 +130,45 @@ func ParseQPDelete(b []byte) (c QPDelete, rest []byte, ok bool) {
 // Append appends the bytes of c to b.
 func (c QPDelete) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(c.QPN))
+}
+
+// A QPGrant says what WRITEs of a queue pair of the receiver's may do without being
+// asked for, to regions that the sender has announced: those of a domain, while Open.
+// Its response says that from then on the queue pair goes by it.
+type QPGrant struct {
+	QPN    ib.QPN // of the receiver's
+	Serial uint32 // of its far half
+	Domain uint32
+	Open   bool
+}
+
+const qpGrantBytes = 16
+
+// ParseQPGrant reads a QPGrant behind its header.
+func ParseQPGrant(b []byte) (c QPGrant, rest []byte, ok bool) {
+	if len(b) < qpGrantBytes {
+		return QPGrant{}, b, false
+	}
+	open := binary.LittleEndian.Uint32(b[12:])
+	if open > 1 {
+		return QPGrant{}, b, false
+	}
+	return QPGrant{
+		QPN:    ib.QPN(binary.LittleEndian.Uint32(b)),
+		Serial: binary.LittleEndian.Uint32(b[4:]),
+		Domain: binary.LittleEndian.Uint32(b[8:]),
+		Open:   open == 1,
+	}, b[qpGrantBytes:], true
+}
+
+// Append appends the bytes of c to b.
+func (c QPGrant) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(c.QPN))
+	b = binary.LittleEndian.AppendUint32(b, c.Serial)
+	b = binary.LittleEndian.AppendUint32(b, c.Domain)
+	open := uint32(0)
+	if c.Open {
+		open = 1
+	}
+	return binary.LittleEndian.AppendUint32(b, open)
 }

@@ -1,0 +1,93 @@
+package rdma
+
+import (
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+	"verbena/internal/queue"
+)
+
+// Where the peer's window is mapped here, what was posted last may be done when it
+// is posted, without a batch: nothing before it waits, and there is nothing to wait
+// for. All else takes the way by PollOutput.
+
+// Quick does what has been posted, as far as it can be done at once; it reports
+// whether that is all of it. It comes before Doorbell, or in its place.
+func (q *QP) Quick() (all bool) {
+	n, r := q.node, &q.req
+	if n.near == nil || !q.sends() || q.State() != ib.QPRTS || q.retryAt != monotime.Never || r.blocked || r.off > 0 || !n.ch.Current() {
+		return false
+	}
+	left := uint32(nearMax)
+	for r.cur < q.SQ.Tail() {
+		w := q.SQ.AtAbs(r.cur)
+		if w.State != wqePosted || w.Opcode != ib.WRRDMAWrite || w.Length > left || !q.store(w) {
+			return false
+		}
+		left -= w.Length
+	}
+	return true
+}
+
+const (
+	// nearMax bounds how many bytes are stored in one go.
+	nearMax = 16 << 20
+	// scratchBytes is up to how many bytes are gathered before they are stored.
+	scratchBytes = 256
+)
+
+// store executes a WRITE that needs nobody's leave: nothing before it is on its way
+// to a place of its own, the peer has granted the queue pair its regions, and the
+// region is one of these. It is done then, and completes in its turn.
+func (q *QP) store(w *queue.SendWQE) bool {
+	f, r := q.far, &q.req
+	if f.loose > 0 || w.Flags&ib.SendFence != 0 && r.reads > 0 {
+		return false
+	}
+	at, run := f.direct(w.RKey, w.RemoteAddr, w.Length)
+	if run < w.Length || run == 0 || !q.bringNear(w, at) {
+		return false
+	}
+	q.Count[SentPlaced] += uint64(w.Length)
+	q.Count[SentMessages]++
+	w.State = wqeDone
+	r.cur++
+	q.retire()
+	return true
+}
+
+// bringNear copies what w sends into the peer's window; false if it cannot be read, of
+// which the other way makes an error. The last bytes are there last.
+func (q *QP) bringNear(w *queue.SendWQE, at uint64) bool {
+	n := q.node
+	if w.Flags&ib.SendInline != 0 {
+		return n.near.Place(at, w.Inline)
+	}
+	spans, s, _ := q.Gather(q.req.spans[:0], w, 0, int(w.Length))
+	if s != ib.WCSuccess {
+		return false
+	}
+	left, ok := int(w.Length), true
+	for i := 0; ok && left > 0; i++ {
+		p := &spans[i]
+		for off := 0; ok && off < p.Len(); {
+			// The middle of what is long in one piece, of whole words.
+			k := min(p.Len()-off, len(n.scratch))
+			if left > len(n.scratch) && at%8 == 0 && p.Len()-off > len(n.scratch) {
+				k = min(p.Len()-off, left-8) &^ 7
+				dst, in := n.near.Bytes(at, uint64(k))
+				ok = in && p.CopyOut(off, dst)
+			} else {
+				if at%8 != 0 && k == len(n.scratch) {
+					k -= int(at % 8)
+				}
+				ok = p.CopyOut(off, n.scratch[:k]) && n.near.Place(at, n.scratch[:k])
+			}
+			off, at, left = off+k, at+uint64(k), left-k
+		}
+	}
+	qp.Release(spans)
+	clear(spans)
+	q.req.spans = spans[:0]
+	return ok
+}
