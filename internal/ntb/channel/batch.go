@@ -106,7 +106,7 @@ func (b *Batch) Gather(to uint64, spans []mem.Span) {
 // stops at the first write that fails. A word at its end is seen before anything
 // is read that comes after: so of two who tell each other something and then look, one
 // finds it.
-func (b *Batch) Apply(w *window.Window) error {
+func (b *Batch) Apply(w window.Far) error {
 	spans := b.spans
 	for i := range b.ops {
 		o := &b.ops[i]
@@ -118,8 +118,7 @@ func (b *Batch) Apply(w *window.Window) error {
 			to := o.to
 			for k := range spans[:o.spans] {
 				s := &spans[k]
-				dst, _ := w.Bytes(to, uint64(s.Len()))
-				if !s.CopyOut(0, dst) {
+				if !w.Gather(to, s) {
 					return ErrFault
 				}
 				to += uint64(s.Len())
@@ -132,7 +131,7 @@ func (b *Batch) Apply(w *window.Window) error {
 	return nil
 }
 
-func (b *Batch) applyBytes(w *window.Window, o *op, last bool) bool {
+func (b *Batch) applyBytes(w window.Far, o *op, last bool) bool {
 	p := b.bytes[o.at : o.at+o.n]
 	switch {
 	case !o.word:

@@ -47,7 +47,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("%d writes: what is contiguous is one", b.Len())
 	}
 	direct, streamed := window.Make(256), window.Make(256)
-	if err := b.Apply(direct); err != nil {
+	if err := b.Apply(direct.Far()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := b.AppendStream(nil)
@@ -87,7 +87,7 @@ func TestBatchStaysInside(t *testing.T) {
 		b, w := NewBatch(), window.Make(256)
 		f(b)
 		b.Word4(0, 7)
-		if err := b.Apply(w); err != ErrOutside || w.Load4(0) != 0 {
+		if err := b.Apply(w.Far()); err != ErrOutside || w.Load4(0) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 		b.Reset()
@@ -101,7 +101,7 @@ func TestBatchDoesNotAllocate(t *testing.T) {
 		b.Copy(0, p)
 		b.Word8(256, 1)
 		b.Word4(264, 1)
-		b.Apply(w)
+		b.Apply(w.Far())
 		b.Reset()
 	}
 	step()

@@ -209,7 +209,7 @@ func TestSleepAndWake(t *testing.T) {
 	a, b := w.a, w.b
 	flush := func(n *node) {
 		n.c.PollOutput(n.batch)
-		if err := n.batch.Apply(n.peer.own); err != nil {
+		if err := n.batch.Apply(n.peer.own.Far()); err != nil {
 			t.Fatal(err)
 		}
 		n.batch.Reset()

@@ -177,7 +177,7 @@ func TestDatagramsAndRequestsTakeTurns(t *testing.T) {
 	for range 3 {
 		p.a.node.SendFrame(p.now, frame(0, 400))
 		if p.a.node.PollOutput(p.now, p.a.batch) {
-			if err := p.a.batch.Apply(p.b.own); err != nil {
+			if err := p.a.batch.Apply(p.b.own.Far()); err != nil {
 				t.Fatal(err)
 			}
 			p.a.batch.Reset()
@@ -365,7 +365,7 @@ func (p *pair) carryOne() {
 			to = p.b
 		}
 		for s.node.PollOutput(p.now, s.batch) {
-			if err := s.batch.Apply(to.own); err != nil && err != channel.ErrFault {
+			if err := s.batch.Apply(to.own.Far()); err != nil && err != channel.ErrFault {
 				p.t.Fatal(err)
 			}
 			s.batch.Reset()

@@ -164,7 +164,7 @@ func TestRoomIsKeptUntilThePeerLetsGo(t *testing.T) {
 	if !x.node.PollOutput(p.now, x.batch) || x.node.arena.left == all {
 		t.Fatal("nothing is on its way")
 	}
-	if err := x.batch.Apply(p.b.own); err != nil {
+	if err := x.batch.Apply(p.b.own.Far()); err != nil {
 		t.Fatal(err)
 	}
 	x.batch.Reset()

@@ -41,7 +41,7 @@ func TestPlacedIsNotSeenEarly(t *testing.T) {
 		}
 		x.q.Doorbell(p.now)
 		for x.node.PollOutput(p.now, x.batch) {
-			if err := x.batch.Apply(y.own); err != nil {
+			if err := x.batch.Apply(y.own.Far()); err != nil {
 				t.Fatal(err)
 			}
 			x.batch.Reset()

@@ -29,7 +29,7 @@ func TestWithdrawnInANewSession(t *testing.T) {
 	y.node.Withdraw(p.now, mr)
 	x.push(w)
 	for x.node.PollOutput(p.now, p.a.batch) { // as a process does that has not looked yet
-		if err := p.a.batch.Apply(p.b.own); err != nil {
+		if err := p.a.batch.Apply(p.b.own.Far()); err != nil {
 			t.Fatal(err)
 		}
 		p.a.batch.Reset()
@@ -75,7 +75,7 @@ func TestPeerThatDoesNotAnswer(t *testing.T) {
 		p.b.own.Store4(wire.OffPing, ping)
 		n.HandleTimeout(p.now)
 		for n.PollOutput(p.now, p.b.batch) {
-			if err := p.b.batch.Apply(p.a.own); err != nil {
+			if err := p.b.batch.Apply(p.a.own.Far()); err != nil {
 				t.Fatal(err)
 			}
 			p.b.batch.Reset()

@@ -541,7 +541,7 @@ func TestRequestsAndAnswersTakeTurns(t *testing.T) {
 	x.q.Doorbell(p.now)
 	for range 10 { // all of x's requests reach y before y answers any
 		if x.node.PollOutput(p.now, x.batch) {
-			if err := x.batch.Apply(p.b.own); err != nil {
+			if err := x.batch.Apply(p.b.own.Far()); err != nil {
 				t.Fatal(err)
 			}
 			x.batch.Reset()
@@ -557,7 +557,7 @@ func TestRequestsAndAnswersTakeTurns(t *testing.T) {
 		if !y.node.PollOutput(p.now, y.batch) {
 			t.Fatal("nothing is sent")
 		}
-		if err := y.batch.Apply(p.a.own); err != nil {
+		if err := y.batch.Apply(p.a.own.Far()); err != nil {
 			t.Fatal(err)
 		}
 		y.batch.Reset()

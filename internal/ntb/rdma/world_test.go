@@ -111,7 +111,7 @@ func (p *pair) step() (busy bool) {
 		s.node.Handle(p.now)
 		if s.node.PollOutput(p.now, s.batch) {
 			busy = true
-			switch err := s.batch.Apply(to.own); err {
+			switch err := s.batch.Apply(to.own.Far()); err {
 			case nil:
 			case channel.ErrFault:
 				s.batch.Reset()

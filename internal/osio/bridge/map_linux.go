@@ -20,7 +20,7 @@ type mapped struct {
 	door   *doorbell
 	memory []byte
 	own    *window.Window
-	peer   *window.Window
+	peer   window.Far
 	gone   atomic.Bool // the file became shorter, the device is not there any more
 	seen   uint32
 }
@@ -82,7 +82,7 @@ func (l *mapped) split(f fd, offset, n uint64, side int) error {
 		return err
 	}
 	halves := [2][]byte{l.memory[:half], l.memory[half:]}
-	l.own, l.peer = window.Fragile(halves[side], &l.gone), window.Fragile(halves[1-side], &l.gone)
+	l.own, l.peer = window.Fragile(halves[side], &l.gone), window.Fragile(halves[1-side], &l.gone).Far()
 	l.peer.Store4(wire.OffWake, 0)
 	return nil
 }
@@ -93,10 +93,6 @@ func (l *mapped) Flush() (bool, error) { return false, nil }
 
 func (l *mapped) Write(b *channel.Batch) error {
 	err := b.Apply(l.peer)
-	if err != nil { // which of the two memories has gone? A file loses its end
-		l.own.Load8(l.own.Len() - 8)
-		l.peer.Load8(l.peer.Len() - 8)
-	}
 	if l.gone.Load() {
 		return ErrGone
 	}

@@ -23,7 +23,7 @@ type shm struct {
 	own      *backing
 	ours     bool // own goes with the link
 	peerMem  []byte
-	peer     *window.Window
+	peer     window.Far
 	calls    uint // of Receive
 }
 
@@ -121,7 +121,7 @@ func (l *shm) open() error {
 	if err := l.takeGreeting(); err != nil {
 		return err
 	}
-	l.peer = window.New(l.peerMem)
+	l.peer = window.New(l.peerMem).Far()
 	return nil
 }
 
