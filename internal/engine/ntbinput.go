@@ -67,7 +67,7 @@ func (l *NTB) unplug(now monotime.Time) {
 		_ = l.eng.bg.poller.RemoveDescriptor(fd) // it is there: attach put it there
 	}
 	l.node.Handle(now)
-	l.node.Reach(nil)
+	l.node.Reach(window.Far{})
 	l.link.Close()
 	l.link, l.fds, l.pending = nil, nil, false
 }
@@ -137,7 +137,7 @@ func (l *NTB) attach(link bridge.Link) {
 		}
 		l.fds = append(l.fds, fd)
 	}
-	if near, ok := link.(interface{ Peer() *window.Window }); ok {
+	if near, ok := link.(interface{ Peer() window.Far }); ok {
 		l.node.Reach(near.Peer())
 	}
 	l.node.Attach(now, link.Own(), link.PeerBytes())

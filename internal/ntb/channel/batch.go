@@ -118,7 +118,7 @@ func (b *Batch) Apply(w window.Far) error {
 			to := o.to
 			for k := range spans[:o.spans] {
 				s := &spans[k]
-				if !w.Gather(to, s) {
+				if !w.Gather(to, s, 0, s.Len()) {
 					return ErrFault
 				}
 				to += uint64(s.Len())

@@ -15,7 +15,7 @@ import (
 // whether that is all of it. It comes before Doorbell, or in its place.
 func (q *QP) Quick() (all bool) {
 	n, r := q.node, &q.req
-	if n.near == nil || !q.sends() || q.State() != ib.QPRTS || q.retryAt != monotime.Never || r.blocked || r.off > 0 || !n.ch.Current() {
+	if !n.near.Mapped() || !q.sends() || q.State() != ib.QPRTS || q.retryAt != monotime.Never || r.blocked || r.off > 0 || !n.ch.Current() {
 		return false
 	}
 	left := uint32(nearMax)
@@ -75,8 +75,7 @@ func (q *QP) bringNear(w *queue.SendWQE, at uint64) bool {
 			k := min(p.Len()-off, len(n.scratch))
 			if left > len(n.scratch) && at%8 == 0 && p.Len()-off > len(n.scratch) {
 				k = min(p.Len()-off, left-8) &^ 7
-				dst, in := n.near.Bytes(at, uint64(k))
-				ok = in && p.CopyOut(off, dst)
+				ok = n.near.Gather(at, p, off, k)
 			} else {
 				if at%8 != 0 && k == len(n.scratch) {
 					k -= int(at % 8)

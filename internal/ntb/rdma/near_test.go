@@ -21,8 +21,8 @@ const inWindowBase = base + 1<<30
 
 // near lets both sides store into each other's windows.
 func (p *pair) near() {
-	p.a.node.Reach(p.b.own)
-	p.b.node.Reach(p.a.own)
+	p.a.node.Reach(p.b.own.Far())
+	p.b.node.Reach(p.a.own.Far())
 }
 
 // nearPair is a pair of queue pairs whose sides map each other's windows, with a
@@ -257,7 +257,7 @@ func TestNearWriteAfterWithdraw(t *testing.T) {
 	p, x, _, r = nearPair(t, pd)
 	p.b.node.Reset(p.now)
 	p.b.node.PollOutput(p.now, p.b.batch) // it says so, and nobody has looked yet
-	if err := p.b.batch.Apply(p.a.own); err != nil {
+	if err := p.b.batch.Apply(p.a.own.Far()); err != nil {
 		t.Fatal(err)
 	}
 	p.b.batch.Reset()
@@ -290,7 +290,7 @@ func TestNearWriteKeepsItsPlace(t *testing.T) {
 	fenced.Flags = ib.SendFence
 	x.wantSlow("READ", x.read(64, 8, y, 0))
 	x.node.PollOutput(p.now, x.batch)
-	if err := x.batch.Apply(y.own); err != nil {
+	if err := x.batch.Apply(y.own.Far()); err != nil {
 		t.Fatal(err)
 	}
 	x.batch.Reset()

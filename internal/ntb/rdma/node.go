@@ -17,7 +17,7 @@ type Node struct {
 
 	ch   *channel.Channel
 	mem  *mem.Table
-	near *window.Window // the peer's, where it is mapped here; else nil
+	near window.Far // the peer's, where it is mapped here
 
 	// of the session, from HelloSend or LinkUp on
 	own    layout
@@ -84,12 +84,12 @@ func (n *Node) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
 }
 
 // Reach gives the node the peer's window where it is mapped here, so that stores
-// reach it before any batch does: before Attach, and nil when it is mapped no more.
-func (n *Node) Reach(peer *window.Window) { n.near = peer }
+// reach it before any batch does: before Attach, and none when it is mapped no more.
+func (n *Node) Reach(peer window.Far) { n.near = peer }
 
 // Detach tells that the back end is lost.
 func (n *Node) Detach(now monotime.Time) {
-	n.near = nil
+	n.near = window.Far{}
 	n.ch.Detach(now)
 }
 

@@ -126,7 +126,7 @@ func newSimWorld(t *testing.T, seed uint64, pairs int) *simWorld {
 func (h *host) attach() {
 	o := h.other()
 	if h.w.near {
-		h.node.Reach(o.own)
+		h.node.Reach(o.own.Far())
 	}
 	h.node.Attach(h.w.now, h.own, o.own.Len())
 }
@@ -432,7 +432,7 @@ func (u *user) checkReceived(wc *ib.WC) {
 func (h *host) launch() {
 	w := h.w
 	if w.near {
-		if err := h.batch.Apply(h.other().own); err != nil {
+		if err := h.batch.Apply(h.other().own.Far()); err != nil {
 			w.fatalf("%v", err)
 		}
 		return

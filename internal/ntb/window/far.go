@@ -10,6 +10,9 @@ type Far struct{ w *Window }
 // Far returns what the peer has of a window of ours, or we of one of the peer's.
 func (w *Window) Far() Far { return Far{w} }
 
+// Mapped reports whether there is a window: the zero Far has none.
+func (f Far) Mapped() bool { return f.w != nil }
+
 // Len returns the number of bytes.
 func (f Far) Len() uint64 { return f.w.Len() }
 
@@ -31,11 +34,15 @@ func (f Far) Put4(at uint64, v uint32) bool { return f.w.Put4(at, v) }
 // Put8 is Window's.
 func (f Far) Put8(at uint64, v uint64) bool { return f.w.Put8(at, v) }
 
-// Gather writes the bytes of a span at offset at; false, after some of them, if
-// its memory or the window's has gone, and false at once if it is not in the window.
-func (f Far) Gather(at uint64, s *mem.Span) bool {
-	dst, ok := f.w.Bytes(at, uint64(s.Len()))
-	if !ok || s.CopyOut(0, dst) {
+// Place is Window's.
+func (f Far) Place(at uint64, p []byte) bool { return f.w.Place(at, p) }
+
+// Gather writes n bytes of a span, from its offset off on, at offset at; false, after
+// some of them, if its memory or the window's has gone, and false at once if
+// they are not in the window.
+func (f Far) Gather(at uint64, s *mem.Span, off, n int) bool {
+	dst, ok := f.w.Bytes(at, uint64(n))
+	if !ok || s.CopyOut(off, dst) {
 		return ok
 	}
 	if f.w.gone != nil { // which of the two has? These bytes were to be written anyway

@@ -5,10 +5,13 @@ import "encoding/binary"
 // Place writes p at offset at in ascending order, whole words where they are aligned: who
 // sees its last byte sees all of it, and nobody sees a part of a word that it
 // covers. It is for few bytes of memory that is there; false if they are not in
-// the window.
+// the window, or a Fragile one's has gone.
 func (w *Window) Place(at uint64, p []byte) bool {
 	if !w.Contains(at, uint64(len(p))) {
 		return false
+	}
+	if w.gone != nil {
+		return w.try(func() { place(w.mem[at:at+uint64(len(p))], p) })
 	}
 	place(w.mem[at:at+uint64(len(p))], p)
 	return true

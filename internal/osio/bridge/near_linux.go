@@ -6,7 +6,7 @@ import "verbena/internal/ntb/window"
 // besides what Write does: until Close.
 
 // Peer returns the window that Write writes.
-func (l *shm) Peer() *window.Window { return l.peer }
+func (l *shm) Peer() window.Far { return l.peer }
 
 // Peer returns the window that Write writes.
-func (l *mapped) Peer() *window.Window { return l.peer }
+func (l *mapped) Peer() window.Far { return l.peer }
