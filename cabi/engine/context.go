@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"verbena/internal/backdoor"
+	"verbena/internal/osio/nap"
 	"verbena/verbs"
 )
 
@@ -65,7 +66,8 @@ const flushEvery = 200 * time.Millisecond
 
 // flushCapture writes the capture out now and then, as long as the process is.
 func flushCapture() {
-	for range time.Tick(flushEvery) {
+	for {
+		nap.Sleep(flushEvery)
 		errnoOf("capture", verbs.FlushCapture())
 	}
 }

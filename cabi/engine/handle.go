@@ -70,6 +70,7 @@ type entry[T any] struct {
 
 // put gives an object a handle. Errors: ENOMEM if there are too many.
 func (t *table[T]) put(o *T) (handle, error) {
+	lookForGarbage()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := t.used

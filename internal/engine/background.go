@@ -6,9 +6,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/held"
+	"verbena/internal/osio/nap"
 	"verbena/internal/osio/numa"
 	"verbena/internal/osio/udp"
 )
@@ -19,9 +20,8 @@ type background struct {
 	// immutable after start
 	eng     *Engine
 	backoff monotime.Duration
-	poller  *udp.Poller   // sockets, and a wake-up
-	nap     chan struct{} // ends a sleep
-	timer   *time.Timer   // of sleep
+	poller  *udp.Poller // sockets, and a wake-up
+	nap     nap.Nap     // of sleep
 
 	polls    atomic.Uint64 // calls of Engine.Poll
 	wakeAt   atomic.Int64  // until when it sleeps or waits
@@ -33,7 +33,7 @@ type background struct {
 	ready    [16]uint64
 	linger   monotime.Duration // of the goroutine alone
 	attend   attendance        // of the goroutine alone
-	slept    bool              // of the goroutine alone: with a timer
+	checked  monotime.Time     // of the goroutine alone: when it last asked whether the descriptors are there
 
 	woken atomic.Bool // the application was given an event since the last read
 }
@@ -45,15 +45,12 @@ const eventPolls = 8
 // defaultBackoff is how long the goroutine stays away from the sockets when it has
 // seen somebody poll: the longest that a packet may wait after a busy poller
 // has gone away without notice.
-const defaultBackoff = 250 * monotime.Microsecond
+const defaultBackoff = 500 * monotime.Microsecond
 
 func (g *background) open(e *Engine, backoff monotime.Duration) (err error) {
 	g.eng, g.backoff = e, backoff
-	if g.poller, err = udp.NewPoller(); err != nil {
-		return err
-	}
-	g.nap, g.timer = make(chan struct{}, 1), time.NewTimer(backoff)
-	return nil
+	g.poller, err = udp.NewPoller()
+	return err
 }
 
 func (g *background) start() {
@@ -66,7 +63,7 @@ func (g *background) run() {
 	defer g.done.Done()
 	debug.SetPanicOnFault(true) // for package mem, which would otherwise set it for each piece of memory
 	var seen uint64
-	for !g.stopping.Load() {
+	for !g.stopping.Load() && !g.lost() {
 		if nodes := g.nodes.Swap(nil); nodes != nil {
 			runtime.LockOSThread()
 			_ = numa.Run(*nodes...) // the nodes were there when the links were opened
@@ -88,6 +85,9 @@ func (g *background) run() {
 			continue
 		}
 		g.wait(now)
+		if g.lost() { // while it waited: what is under the numbers now is not ours to read
+			return
+		}
 		k := g.read()
 		if k == busy && !g.attend.on {
 			g.sleep(monotime.Now()) // readable, but somebody polls: not ours to spin on
@@ -95,6 +95,20 @@ func (g *background) run() {
 		g.attend.woke(monotime.Now(), k > 0)
 	}
 }
+
+// lost reports whether the application has closed our descriptors. The goroutine
+// ends then.
+func (g *background) lost() bool {
+	if now := monotime.Now(); now.Sub(g.checked) >= checkEvery {
+		g.checked = now
+		held.Check()
+	}
+	return held.Lost()
+}
+
+// checkEvery is short before the time in which somebody closes descriptors and
+// uses their numbers anew, and long before what a look costs.
+const checkEvery = 200 * monotime.Microsecond
 
 // read handles what the sockets have, and lingers: in a stream the next
 // datagram is nearer than a sleep and a wake-up, which also costs its sender.
@@ -147,26 +161,14 @@ const (
 	maxLinger = 100 * monotime.Microsecond
 )
 
-// sleep leaves the sockets to the pollers for a while. It parks the goroutine
-// instead of blocking a thread: the scheduler looks after a blocked thread
-// every 20 µs, at the expense of the one that polls.
+// sleep leaves the sockets to the pollers for a while.
 func (g *background) sleep(now monotime.Time) { g.sleepUntil(now, now.Add(g.backoff)) }
 
 func (g *background) sleepUntil(now, until monotime.Time) {
-	if !g.slept && g.poller.Lost() {
-		// The application has closed all descriptors: the first timer would have the
-		// Go runtime open some under their numbers, which are about to be closed.
-		return
-	}
-	g.slept = true
 	until = g.publish(until)
 	g.napping.Store(true)
 	if !g.kicked.Load() {
-		g.timer.Reset(until.Sub(now))
-		select {
-		case <-g.timer.C:
-		case <-g.nap:
-		}
+		g.nap.For(until.Sub(now))
 	}
 	g.napping.Store(false)
 	g.wakeAt.Store(0)
@@ -188,8 +190,7 @@ func (g *background) wait(now monotime.Time) {
 	if until != monotime.Never {
 		d = max(until.Sub(now), 0)
 	}
-	_, err := g.look(d)
-	if err != nil { // the application has closed the descriptors
+	if _, err := g.look(d); err != nil {
 		g.eng.wire.readErrors.Add(1)
 	}
 	g.eng.local.disarm()
@@ -224,22 +225,15 @@ func (g *background) timerMoved(when monotime.Time) {
 }
 
 func (g *background) wake() {
-	g.endNap()
+	g.nap.End()
 	g.poller.Wake()
-}
-
-func (g *background) endNap() {
-	select {
-	case g.nap <- struct{}{}:
-	default:
-	}
 }
 
 // kick ends the goroutine's sleep: nobody will poll for a while.
 func (g *background) kick() {
 	g.kicked.Store(true)
 	if g.napping.Load() {
-		g.endNap()
+		g.nap.End()
 	}
 }
 

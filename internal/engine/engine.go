@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/held"
 	"verbena/internal/osio/share"
 	"verbena/internal/osio/tap"
 	"verbena/internal/osio/udp"
@@ -255,10 +256,18 @@ func (e *Engine) Poll() (messages int) {
 		messages += k
 	}
 	if n%timerPolls == 0 {
+		if n%heldPolls == 0 {
+			held.Check()
+		}
 		e.fireDue(monotime.Now())
 	}
 	return messages
 }
+
+// heldPolls is how many empty polls pass between looks at whether the descriptors
+// are ours still: the background goroutine, which looks more often, may be waiting
+// for sockets that are closed.
+const heldPolls = 256
 
 // timerPolls is how many empty polls pass between looks at the clock: a poll
 // costs well below a microsecond, the finest timer is ten.

@@ -7,6 +7,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
+	"verbena/internal/osio/nap"
 	"verbena/internal/osio/udp"
 )
 
@@ -52,7 +53,7 @@ const lastFINs = 100 * time.Millisecond
 
 func (e *Engine) awaitFINs() {
 	for end := time.Now().Add(lastFINs); e.repeatingFINs.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+		nap.Sleep(time.Millisecond)
 	}
 }
 

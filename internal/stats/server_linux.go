@@ -40,6 +40,9 @@ func listen(path string) (*listener, error) {
 // accept blocks until somebody asks, or end is called.
 func (l *listener) accept() (io.WriteCloser, error) {
 	for {
+		if held.Check() {
+			return nil, os.ErrClosed
+		}
 		fd, _, err := syscall.Accept4(l.fd, syscall.SOCK_CLOEXEC)
 		switch err {
 		case nil:
@@ -65,6 +68,5 @@ func (l *listener) end() bool {
 }
 
 func (l *listener) close() error {
-	held.Remove(l.fd)
-	return os.NewSyscallError("close", syscall.Close(l.fd))
+	return os.NewSyscallError("close", held.Close(l.fd))
 }

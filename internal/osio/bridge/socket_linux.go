@@ -24,8 +24,7 @@ func hold(n int) fd {
 
 func (f *fd) close() {
 	if *f != none {
-		held.Remove(int(*f))
-		unix.Close(int(*f))
+		_ = held.Close(int(*f)) // nothing is written that could be lost
 		*f = none
 	}
 }

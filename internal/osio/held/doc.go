@@ -5,6 +5,9 @@
 //
 // Whoever opens a descriptor here below adds it, and removes it before closing
 // it: its number is someone else's afterwards.
+//
+// It knows also when the application has closed all of them behind our back:
+// see Check.
 package held
 
 import (
@@ -20,6 +23,7 @@ var (
 // Add notes a descriptor.
 func Add(fd int) {
 	mu.Lock()
+	hang()
 	all[fd] = struct{}{}
 	mu.Unlock()
 }

@@ -96,10 +96,8 @@ func (l *listener) close() {
 }
 
 func (l *listener) free() {
-	for _, fd := range []int{l.socket, l.stop} {
-		held.Remove(fd)
-		unix.Close(fd)
-	}
+	held.Close(l.socket)
+	held.Close(l.stop)
 }
 
 func (l *listener) run() {
@@ -137,7 +135,7 @@ func (l *listener) read(patience time.Duration, c *changes) error {
 		return nil
 	case err != nil:
 		return os.NewSyscallError("poll", err)
-	case fds[1].Revents != 0 || fds[0].Revents&unix.POLLNVAL != 0: // closed behind our back
+	case fds[1].Revents != 0 || fds[0].Revents&unix.POLLNVAL != 0 || held.Check(): // closed behind our back
 		return errStopped
 	case n == 0:
 		return os.ErrDeadlineExceeded

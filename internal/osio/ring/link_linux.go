@@ -31,7 +31,11 @@ type In struct {
 var one = binary.NativeEndian.AppendUint64(nil, 1)
 
 // Wake ends the peer's sleep.
-func (o *Out) Wake() { _, _ = unix.Write(o.event, one) } // full is as good: it will be read
+func (o *Out) Wake() {
+	if !held.Lost() {
+		_, _ = unix.Write(o.event, one) // full is as good: it will be read
+	}
+}
 
 // HangUp ends the connection for both sides: each learns of it from its Listener.
 func (o *Out) HangUp() { hangUp(o.fd) }
@@ -39,7 +43,11 @@ func (o *Out) HangUp() { hangUp(o.fd) }
 // HangUp is Out's.
 func (i *In) HangUp() { hangUp(i.fd) }
 
-func hangUp(fd int) { _ = unix.Shutdown(fd, unix.SHUT_RDWR) } // it may have ended already
+func hangUp(fd int) {
+	if !held.Check() {
+		_ = unix.Shutdown(fd, unix.SHUT_RDWR) // it may have ended already
+	}
+}
 
 // Open reports whether o was not closed.
 func (o *Out) Open() bool { return o.memory != nil }
@@ -67,10 +75,7 @@ func (i *In) Close() {
 	unix.Munmap(i.memory)
 }
 
-func closeFD(fd int) {
-	held.Remove(fd)
-	unix.Close(fd)
-}
+func closeFD(fd int) { _ = held.Close(fd) } // nothing is written that could be lost
 
 var errStranger = errors.New("ring: the process at the other end is another user's, of another network namespace or version")
 

@@ -93,6 +93,9 @@ func (l *Listener) Watch(o *Out) error {
 // block. Calls come one at a time.
 func (l *Listener) Serve() {
 	var events [maxEvents]unix.EpollEvent
+	if held.Lost() {
+		return
+	}
 	n, err := unix.EpollWait(l.epoll, events[:], 0)
 	if err != nil {
 		return
@@ -184,6 +187,9 @@ func (l *Listener) take(fd int) (*In, error) {
 // child may still have a copy of it, which would keep epoll reporting.
 func (l *Listener) forgetLocked(fd int32) {
 	delete(l.conns, fd)
+	if held.Check() {
+		return
+	}
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) // it is there
 }
 

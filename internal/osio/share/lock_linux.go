@@ -61,7 +61,4 @@ func (l lockFile) held(at, n int) bool {
 	return unix.FcntlFlock(l.f.Fd(), unix.F_OFD_GETLK, &q) != nil || q.Type != unix.F_UNLCK
 }
 
-func (l lockFile) close() error {
-	held.RemoveConn(l.f)
-	return l.f.Close()
-}
+func (l lockFile) close() error { return held.CloseConn(l.f) }

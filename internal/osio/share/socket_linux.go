@@ -29,7 +29,7 @@ type socket struct {
 // do calls f with the descriptor, which stays open meanwhile.
 func (s *socket) do(f func(fd int) error) error {
 	s.mu.Lock()
-	if s.closed {
+	if s.closed || held.Check() {
 		s.mu.Unlock()
 		return net.ErrClosed
 	}
@@ -46,8 +46,7 @@ func (s *socket) leave() {
 	s.mu.Unlock()
 	if last {
 		s.watch.remove(s)
-		held.Remove(s.fd)
-		unix.Close(s.fd)
+		held.Close(s.fd)
 	}
 }
 
@@ -61,7 +60,9 @@ func (s *socket) close() {
 	s.closed = true
 	s.users++
 	s.mu.Unlock()
-	unix.Shutdown(s.fd, unix.SHUT_RDWR)
+	if !held.Check() {
+		unix.Shutdown(s.fd, unix.SHUT_RDWR)
+	}
 	close(s.dead)
 	s.leave()
 }

@@ -84,7 +84,7 @@ func (w *watch) run() {
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil {
+		if err != nil || held.Check() {
 			w.fail()
 			return
 		}
@@ -122,10 +122,11 @@ func (w *watch) fail() {
 
 // close ends the goroutine. The sockets have been closed.
 func (w *watch) close() {
+	if held.Check() {
+		return // nobody can wake the goroutine, which may be in epoll_wait still
+	}
 	unix.Write(w.event, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // any number but 0, in either byte order
 	<-w.gone
-	held.Remove(w.event)
-	held.Remove(w.epoll)
-	unix.Close(w.event)
-	unix.Close(w.epoll)
+	held.Close(w.event)
+	held.Close(w.epoll)
 }

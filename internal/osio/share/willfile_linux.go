@@ -29,6 +29,9 @@ func (w *willFile) set(id uint64, will Will) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if held.Check() {
+		return fmt.Errorf("share: will: %w", unix.EBADF)
+	}
 	if w.f == nil {
 		f, err := openFile(w.path, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 		if err != nil {
@@ -62,7 +65,7 @@ func (w *willFile) clear(id uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rec, ok := w.at[id]
-	if !ok {
+	if !ok || held.Check() {
 		return
 	}
 	delete(w.at, id)
@@ -77,8 +80,7 @@ func (w *willFile) withdraw() {
 	defer w.mu.Unlock()
 	if w.f != nil {
 		os.Remove(w.path)
-		held.RemoveConn(w.f)
-		w.f.Close()
+		held.CloseConn(w.f)
 		w.f = nil
 	}
 }

@@ -219,11 +219,9 @@ func (l *Listener) Accept() (*Conn, error) {
 // Close stops listening. What was not accepted is reset.
 func (l *Listener) Close() error {
 	if l.spare >= 0 {
-		held.Remove(l.spare)
-		unix.Close(l.spare)
+		held.Close(l.spare)
 	}
-	held.Remove(l.desc)
-	return unix.Close(l.desc)
+	return held.Close(l.desc)
 }
 
 // MSS returns how many bytes a segment carries now.
@@ -234,19 +232,24 @@ func (c *Conn) MSS() (int, error) {
 
 // CloseWrite ends our side of the stream: FIN behind what was written.
 func (c *Conn) CloseWrite() error {
+	if held.Check() {
+		return os.NewSyscallError("shutdown", unix.EBADF)
+	}
 	return os.NewSyscallError("shutdown", unix.Shutdown(c.desc, unix.SHUT_WR))
 }
 
 // Close frees the descriptor. What was written is still sent; if there is input
 // that nobody read the peer gets a reset.
 func (c *Conn) Close() error {
-	held.Remove(c.desc)
-	return unix.Close(c.desc)
+	return held.Close(c.desc)
 }
 
 // Abort frees the descriptor and resets the connection: what is not sent is
 // lost.
 func (c *Conn) Abort() error {
+	if held.Check() {
+		return os.NewSyscallError("close", unix.EBADF)
+	}
 	_ = unix.SetsockoptLinger(c.desc, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	return c.Close()
 }

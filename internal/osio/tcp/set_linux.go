@@ -81,6 +81,5 @@ func (s *Set) Ready() ([]Event, error) {
 
 // Close frees the set's descriptor, not its members'.
 func (s *Set) Close() error {
-	held.Remove(s.desc)
-	return unix.Close(s.desc)
+	return held.Close(s.desc)
 }

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
 )
 
 // maxVectors is UIO_MAXIOV: the longest scatter list the kernel takes.
@@ -55,6 +57,9 @@ const longCall = 32 << 10
 
 // call makes a system call of three arguments that does not wait.
 func call(trap uintptr, fd int, arg unsafe.Pointer, last, bytes int) (int, syscall.Errno) {
+	if held.Lost() {
+		return 0, unix.EBADF
+	}
 	for range maxRetriesEINTR {
 		var n uintptr
 		var errno syscall.Errno

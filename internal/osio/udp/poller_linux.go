@@ -102,7 +102,7 @@ func (w *waiter) wait(timeout monotime.Duration, ready []uint64) (int, error) {
 }
 
 func (w *waiter) wake() {
-	if w.woken.CompareAndSwap(false, true) {
+	if w.woken.CompareAndSwap(false, true) && !held.Check() {
 		var one [8]byte
 		binary.NativeEndian.PutUint64(one[:], 1)
 		unix.Write(w.event, one[:])
@@ -113,6 +113,9 @@ func (w *waiter) wakeFD() int { return w.event }
 
 // lost asks /proc, as all files of these kinds are one to fstat.
 func (w *waiter) lost() bool {
+	if held.Check() {
+		return true
+	}
 	for fd, want := range map[int]string{w.epoll: "anon_inode:[eventpoll]", w.event: "anon_inode:[eventfd]"} {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 			return true
@@ -125,8 +128,6 @@ func (w *waiter) lost() bool {
 }
 
 func (w *waiter) close() error {
-	held.Remove(w.event)
-	held.Remove(w.epoll)
-	unix.Close(w.event)
-	return unix.Close(w.epoll)
+	held.Close(w.event)
+	return held.Close(w.epoll)
 }

@@ -224,8 +224,7 @@ func joinGroup(fd int, group netip.Addr, ifindex int) error {
 
 func (r *raw) fd() int { return r.desc }
 func (r *raw) close() error {
-	held.Remove(r.desc)
-	return unix.Close(r.desc)
+	return held.Close(r.desc)
 }
 
 func (r *raw) segments() bool { return !r.noSegment.Load() }

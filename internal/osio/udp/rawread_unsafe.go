@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
 )
 
 // rxControlWords bounds the control messages of one datagram, in 8-byte words:
@@ -55,6 +57,9 @@ func (r *raw) readBatch(b *RxBatch) (int, error) { return r.readWith(b, b.want, 
 
 // readWith reads up to want messages with flags of recvmsg(2).
 func (r *raw) readWith(b *RxBatch, want, flags int) (int, error) {
+	if held.Lost() {
+		return 0, os.NewSyscallError("recvmmsg", unix.EBADF)
+	}
 	h := &b.os
 	h.reset()
 	var n int

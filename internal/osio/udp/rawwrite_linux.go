@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
 )
 
 // check returns the bytes of an item, or what is wrong with it.
@@ -23,6 +25,9 @@ func (r *raw) check(d *Datagrams) (int, error) {
 }
 
 func (r *raw) writeBatch(d []Datagrams) (int, error) {
+	if held.Lost() {
+		return 0, os.NewSyscallError("sendmmsg", unix.EBADF)
+	}
 	t := takeScratch()
 	defer t.give()
 	done := 0
