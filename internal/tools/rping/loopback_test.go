@@ -72,26 +72,33 @@ func TestEveryModeOverLoopback(t *testing.T) {
 		{"--kind iwarp --rlat -C 20", "--kind iwarp --rlat -C 20", "READ latency"},
 	} {
 		t.Run(c.server+" | "+c.client, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			port, wait := listening(t, ctx, "127.0.0.1", c.server)
-			out, err := client(ctx, "127.0.0.1", port, c.client)
-			if err != nil {
-				t.Errorf("client: %v", err)
-				cancel()
-			}
-			serverOut, err := wait()
-			if err != nil {
-				t.Errorf("server: %v", err)
-			}
-			if !strings.Contains(out, c.want) {
-				t.Errorf("client printed %q, want %q in it", out, c.want)
-			}
+			serverOut := exchange(t, "127.0.0.1", c.server, c.client, c.want)
 			if c.server == "-v" && !strings.HasPrefix(serverOut, "server ping data: rdma-ping-0: ABC") {
 				t.Errorf("server printed %q", serverOut)
 			}
 		})
 	}
+}
+
+// exchange runs a server and its client, which is to print something, and returns what
+// the server printed.
+func exchange(t *testing.T, addr, serverLine, clientLine, want string) (serverOut string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	port, wait := listening(t, ctx, addr, serverLine)
+	out, err := client(ctx, addr, port, clientLine)
+	if err != nil {
+		t.Errorf("client: %v", err)
+		cancel()
+	}
+	if serverOut, err = wait(); err != nil {
+		t.Errorf("server: %v", err)
+	}
+	if !strings.Contains(out, want) {
+		t.Errorf("client printed %q, want %q in it", out, want)
+	}
+	return serverOut
 }
 
 func TestOverIPv6(t *testing.T) {
