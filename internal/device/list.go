@@ -146,16 +146,22 @@ func Find(name string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	var names []string
 	for _, d := range list {
 		if d.Name == name || name == "" && d.PortAttr().State == ib.PortActive {
 			return d, nil
 		}
-		names = append(names, d.Name)
 	}
-	have := "there is none: no network interface has an address"
-	if len(names) > 0 {
-		have = "there are " + strings.Join(names, ", ")
+	return Info{}, &Error{Arg: "device " + quote(name), Why: "no such device; " + thereAre(list), Err: errNoDevice}
+}
+
+// thereAre says what one might have meant.
+func thereAre(list []Info) string {
+	if len(list) == 0 {
+		return "there is none: no network interface has an address"
 	}
-	return Info{}, &Error{Arg: "device " + quote(name), Why: "no such device; " + have, Err: errNoDevice}
+	var names []string
+	for i := range list {
+		names = append(names, list[i].Name)
+	}
+	return "there are " + strings.Join(names, ", ")
 }

@@ -59,7 +59,7 @@ func ntbDevices() ([]Info, error) {
 	links.mu.Unlock()
 	if !read {
 		if err := ConfigureLinks(os.Getenv(LinksVariable)); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", LinksVariable, err)
 		}
 	}
 	links.mu.Lock()

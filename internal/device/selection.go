@@ -61,7 +61,7 @@ func (s Selection) Check() error {
 	for _, word := range s {
 		known := slices.Contains(kinds, Kind(word)) || slices.ContainsFunc(all, func(d Info) bool { return d.Name == word })
 		if !known {
-			return &Error{Arg: "device " + quote(word), Why: fmt.Sprintf("neither a kind, of %v, nor a device", kinds), Err: syscall.ENODEV}
+			return &Error{Arg: "device " + quote(word), Why: fmt.Sprintf("neither a kind, of %v, nor a device; %s", kinds, thereAre(all)), Err: syscall.ENODEV}
 		}
 	}
 	return nil

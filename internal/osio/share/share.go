@@ -148,7 +148,8 @@ type PortError struct {
 
 func (e *PortError) Error() string {
 	if errors.Is(e.Err, syscall.EADDRINUSE) {
-		return fmt.Sprintf("UDP port %d on %v is taken by another user, another program or the kernel's rdma_rxe: "+
+		return fmt.Sprintf("UDP port %d on %v is taken by another user, another program, the kernel's rdma_rxe "+
+			"or by processes of this user that have another XDG_RUNTIME_DIR: "+
 			"stop it (`ss -uanp sport = %d` and `rdma link` show it) or use another address", Port, e.Addr, Port)
 	}
 	return fmt.Sprintf("UDP port %d on %v: %v", Port, e.Addr, e.Err)

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,7 +61,7 @@ VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG.`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.check(os.Environ()); err != nil {
 				return err
 			}
 			return start(o, args)
@@ -76,20 +78,43 @@ VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG.`,
 	return cmd
 }
 
-// check checks what can be checked without the program.
-func (o *options) check() error {
+// check checks what can be checked without the program, of the options and of
+// what a command around this has said in their place. The libraries would
+// refuse it too, but the program does not pass on their words.
+func (o *options) check(env environment) error {
 	if _, err := tap.ParseFaults(o.faults); err != nil {
 		return cli.Usagef("--%w", err) // its errors begin "faults: "
 	}
-	if o.devices != "" {
-		if err := device.ParseSelection(o.devices).Check(); err != nil {
-			return cli.Usagef("--%w", err) // it begins "device "
+	if o.faults == "" {
+		if _, err := tap.ParseFaults(env.get(faultsVariable)); err != nil {
+			return cli.Usagef("%s: %w", faultsVariable, err)
 		}
 	}
 	if strings.HasSuffix(o.capture, "/") {
 		return cli.Usagef("--pcap: %s is a directory", o.capture)
 	}
-	return nil
+	_, _, err := o.selected(env)
+	return err
+}
+
+// selected returns the devices to show, and what chose them.
+func (o *options) selected(env environment) (device.Selection, []device.Info, error) {
+	said, by := o.devices, "--"
+	if said == "" {
+		said, by = env.get(devicesVariable), devicesVariable+": "
+	}
+	selection := device.ParseSelection(said)
+	list, err := selection.List()
+	if err != nil {
+		return nil, nil, cli.Usagef("%w", err)
+	}
+	if err := selection.Check(); err != nil {
+		return nil, nil, cli.Usagef("%s%w", by, err) // it begins "device "
+	}
+	if slices.Contains(selection, string(device.KindNTB)) && !slices.ContainsFunc(list, func(d device.Info) bool { return d.Kind == device.KindNTB }) {
+		return nil, nil, cli.Usagef("%sdevice %s: %s names no link; see 'verbena devices --help'", by, device.KindNTB, device.LinksVariable)
+	}
+	return selection, list, nil
 }
 
 // perProcess names the capture of each process: FILE with %p in it, as an

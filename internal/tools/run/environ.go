@@ -38,8 +38,12 @@ func (e environment) prepend(name, entry string) environment {
 	return e.set(name, strings.Join(list, ":"))
 }
 
-// devicesVariable says which devices the libraries show: device.ParseSelection.
-const devicesVariable = "VERBENA_DEVICES"
+// What the options set, for the libraries to read.
+const (
+	devicesVariable = "VERBENA_DEVICES" // device.ParseSelection
+	faultsVariable  = "VERBENA_FAULTS"  // tap.ParseFaults
+	captureVariable = "VERBENA_PCAP"
+)
 
 // variables returns the environment of the program. A variable of an option
 // that was not given stays as it is: it may come from a command around this.
@@ -52,14 +56,14 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 		e = e.set(devicesVariable, o.devices)
 	}
 	if o.faults != "" {
-		e = e.set("VERBENA_FAULTS", o.faults)
+		e = e.set(faultsVariable, o.faults)
 	}
 	if o.capture != "" {
 		file, err := perProcess(o.capture)
 		if err != nil {
 			return nil, err
 		}
-		e = e.set("VERBENA_PCAP", file)
+		e = e.set(captureVariable, file)
 	}
 	if o.noLocal {
 		e = e.set("VERBENA_LOCAL", "off")

@@ -3,7 +3,10 @@ package run
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"verbena/internal/device"
 )
 
 func TestVariables(t *testing.T) {
@@ -57,25 +60,44 @@ func TestCaptureIsNamedByProcess(t *testing.T) {
 	}
 }
 
+// A wrong call is refused in words that name the option, or the variable in its
+// place, and say what would do.
 func TestCommandLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "verbena-program-here", "")
+	t.Setenv(device.LinksVariable, "")
 	for _, c := range []struct {
 		args []string
-		want string
+		env  string
+		want string // ends with … where the machine's devices follow
 	}{
-		{nil, "say which program to run; see 'run --help'"},
-		{[]string{"--faults", "loss=2", "true"}, "--faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
-		{[]string{"--device", "iwarp,ethernet", "true"}, `--device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device (no such device)`},
-		{[]string{"--pcap", "/tmp/", "true"}, "--pcap: /tmp/ is a directory"},
-		{[]string{"--nonsense", "true"}, "unknown flag: --nonsense"},
-		{[]string{"verbena-no-such-program", "--nonsense"}, "there is no program verbena-no-such-program in $PATH"},
-		{[]string{"--", "/nowhere/x"}, "cannot run /nowhere/x: no such file or directory"},
-		{[]string{"/"}, "cannot run /: is a directory"},
+		{nil, "", "say which program to run; see 'run --help'"},
+		{[]string{"--faults", "loss=2", "true"}, "", "--faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
+		{[]string{"true"}, "VERBENA_FAULTS=loss=2", "VERBENA_FAULTS: faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
+		{[]string{"--device", "iwarp,ethernet", "true"}, "", `--device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},
+		{[]string{"true"}, "VERBENA_DEVICES=ethernet", `VERBENA_DEVICES: device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},
+		{[]string{"--device", "ntb", "true"}, "", "--device ntb: VERBENA_NTB names no link; see 'verbena devices --help'"},
+		{[]string{"true"}, "VERBENA_DEVICES=roce,ntb", "VERBENA_DEVICES: device ntb: VERBENA_NTB names no link; see 'verbena devices --help'"},
+		{[]string{"--pcap", "/tmp/", "true"}, "", "--pcap: /tmp/ is a directory"},
+		{[]string{"--pcap", "/nowhere/x.pcapng", "true"}, "", "--pcap: cannot write in the directory /nowhere: no such file or directory"},
+		{[]string{"--pcap", "verbena-program-here/x.pcapng", "true"}, "", "--pcap: cannot write in the directory verbena-program-here: not a directory"},
+		{[]string{"--nonsense", "true"}, "", "unknown flag: --nonsense"},
+		{[]string{"verbena-no-such-program", "--nonsense"}, "", "there is no program verbena-no-such-program in $PATH"},
+		{[]string{"verbena-program-here"}, "", "there is no program verbena-program-here in $PATH; write ./verbena-program-here for the one in this directory"},
+		{[]string{"--", "/nowhere/x"}, "", "cannot run /nowhere/x: no such file or directory"},
+		{[]string{"/"}, "", "cannot run /: is a directory"},
 	} {
-		cmd := Command()
-		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		cmd.SetArgs(append([]string{}, c.args...))
-		if err := cmd.Execute(); err == nil || err.Error() != c.want {
-			t.Errorf("%q: %v, want %q", c.args, err, c.want)
-		}
+		t.Run("", func(t *testing.T) {
+			if name, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			cmd := Command()
+			cmd.SilenceErrors, cmd.SilenceUsage = true, true
+			cmd.SetArgs(append([]string{}, c.args...))
+			want, open := strings.CutSuffix(c.want, "…")
+			if err := cmd.Execute(); err == nil || open && !strings.HasPrefix(err.Error(), want) || !open && err.Error() != want {
+				t.Errorf("%s %q: %v, want %q", c.env, c.args, err, c.want)
+			}
+		})
 	}
 }

@@ -23,6 +23,9 @@ func find(name string) (string, error) {
 	case errors.Is(err, exec.ErrDot):
 		return "", fmt.Errorf("%s is in this directory, not in $PATH; write ./%s", name, name)
 	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(name, "/"):
+		if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
+			return "", fmt.Errorf("there is no program %s in $PATH; write ./%s for the one in this directory", name, name)
+		}
 		return "", fmt.Errorf("there is no program %s in $PATH", name)
 	case err != nil:
 		return "", fmt.Errorf("cannot run %s: %w", name, cause(err))
@@ -95,7 +98,12 @@ func examine(f *os.File, path, dir string) (interpreter string, err error) {
 		return "", fmt.Errorf("%s is linked to musl, these libraries to glibc; use a program built for glibc", path)
 	}
 	if m, c, err := machine(filepath.Join(dir, libraryNames[0])); err == nil && (m != e.Machine || c != e.Class) {
-		return "", fmt.Errorf("%s is for %v (%v), these libraries for %v (%v)", path, e.Machine, e.Class, m, c)
+		return "", fmt.Errorf("%s is a program of %s, these libraries are of %s; use one built like them", path, architecture(e.Machine, e.Class), architecture(m, c))
 	}
 	return "", nil
+}
+
+// architecture names what code is for: "64 bits for x86_64".
+func architecture(m elf.Machine, c elf.Class) string {
+	return strings.TrimPrefix(c.String(), "ELFCLASS") + " bits for " + strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
 }

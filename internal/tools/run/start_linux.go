@@ -3,10 +3,11 @@ package run
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"verbena/internal/device"
 	"verbena/internal/osio/share"
 )
 
@@ -15,6 +16,9 @@ import (
 func start(o *options, args []string) error {
 	path, err := find(args[0])
 	if err != nil {
+		return err
+	}
+	if err := captureWritable(o.capture); err != nil {
 		return err
 	}
 	executable, err := os.Executable()
@@ -28,12 +32,7 @@ func start(o *options, args []string) error {
 	if err := loadable(path, dir); err != nil {
 		return err
 	}
-	selected := o.devices
-	if selected == "" { // a command around this may have said it
-		selected = os.Getenv(devicesVariable)
-	}
-	selection := device.ParseSelection(selected)
-	devices, err := selection.List() // those that the libraries show
+	selection, devices, err := o.selected(os.Environ())
 	if err != nil {
 		return err
 	}
@@ -43,11 +42,24 @@ func start(o *options, args []string) error {
 	}
 	root, err := makeRoot(share.DefaultDir(), selection, t)
 	if err != nil {
-		return fmt.Errorf("cannot write the files of a driver: %w", err)
+		return fmt.Errorf("cannot write the files of a driver: %w; set XDG_RUNTIME_DIR to a directory where this user may write", err)
 	}
 	env, err := o.variables(os.Environ(), dir, root)
 	if err != nil {
 		return err
 	}
 	return fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env))
+}
+
+// captureWritable checks that there can be captures where they are to be: what
+// the libraries say of it the program turns into "cannot allocate".
+func captureWritable(file string) error {
+	dir := filepath.Dir(file)
+	if file == "" || strings.Contains(dir, "%p") {
+		return nil
+	}
+	if err := unix.Access(dir+"/.", unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("--pcap: cannot write in the directory %s: %w", dir, err)
+	}
+	return nil
 }
