@@ -10,30 +10,37 @@ import (
 // canary is a socket that nobody uses. An application that closes all
 // descriptors, as daemons do, closes it too.
 var canary struct {
-	fd     atomic.Int64  // 0 before the first Add, -1 where there is none
-	cookie atomic.Uint64 // no other socket of the system has it
+	fd     int    // guarded by mu; 0 while there is none
+	cookie uint64 // guarded by mu: no other socket of the system has it
 	dead   atomic.Bool
 }
 
-// hang makes the canary. mu is held.
+// hang makes the canary before the first descriptor is added; without a socket,
+// or before Linux 4.12, there is none. mu is held.
 func hang() {
-	if canary.fd.Load() != 0 {
+	if canary.fd != 0 || len(all) > 0 || Lost() {
 		return
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		canary.fd.Store(-1)
 		return
 	}
 	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
-	if err != nil { // before Linux 4.12
+	if err != nil {
 		unix.Close(fd)
-		canary.fd.Store(-1)
 		return
 	}
-	canary.cookie.Store(cookie)
-	canary.fd.Store(int64(fd))
+	canary.fd, canary.cookie = fd, cookie
 	all[fd] = struct{}{}
+}
+
+// unhang closes the canary if it is all that is left. mu is held.
+func unhang() {
+	if _, there := all[canary.fd]; there && len(all) == 1 && !check() {
+		delete(all, canary.fd)
+		unix.Close(canary.fd)
+		canary.fd = 0
+	}
 }
 
 // Close is Remove, and closes the descriptor unless all are lost.
@@ -73,11 +80,17 @@ func Check() bool {
 	if Lost() {
 		return true
 	}
-	fd := canary.fd.Load()
-	if fd <= 0 {
+	mu.Lock()
+	defer mu.Unlock()
+	return check()
+}
+
+// check is Check. mu is held.
+func check() bool {
+	if canary.fd == 0 {
 		return false
 	}
-	if is, err := unix.GetsockoptUint64(int(fd), unix.SOL_SOCKET, unix.SO_COOKIE); err != nil || is != canary.cookie.Load() {
+	if is, err := unix.GetsockoptUint64(canary.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil || is != canary.cookie {
 		canary.dead.Store(true)
 	}
 	return Lost()

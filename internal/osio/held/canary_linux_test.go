@@ -60,6 +60,20 @@ func TestLostDescriptorsAreNotClosed(t *testing.T) {
 	}
 }
 
+func TestNothingStaysBehind(t *testing.T) {
+	for range 3 {
+		Add(0)
+		n := 0
+		if Each(func(int) { n++ }); n != 2 {
+			t.Fatalf("%d descriptors, not one and the canary", n)
+		}
+		Remove(0)
+		if Each(func(fd int) { t.Errorf("descriptor %d", fd) }); Check() {
+			t.Fatal("lost")
+		}
+	}
+}
+
 func TestCheckDoesNotAllocate(t *testing.T) {
 	Add(0)
 	defer Remove(0)

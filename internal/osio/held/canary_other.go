@@ -2,7 +2,8 @@
 
 package held
 
-func hang() {}
+func hang()   {}
+func unhang() {}
 
 // Lost reports whether Check has found the descriptors lost.
 func Lost() bool { return false }

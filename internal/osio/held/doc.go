@@ -32,6 +32,7 @@ func Add(fd int) {
 func Remove(fd int) {
 	mu.Lock()
 	delete(all, fd)
+	unhang()
 	mu.Unlock()
 }
 
