@@ -67,14 +67,13 @@ func (s state) String() string { return stateNames[s] }
 
 // NewID returns an identifier that raises its events on ch: rdma_create_id(3).
 //
-// Errors: EOPNOTSUPP for a port space that is none of TCP, UDP and IB; those of
-// verbs.Open.
+// Errors: EINVAL for what is no port space; those of verbs.Open.
 func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 	if ch == nil {
 		return nil, invalid("channel", "is nil")
 	}
-	if ps != TCP && ps != UDP && ps != IB {
-		return nil, fail(syscall.EOPNOTSUPP, "port space", "%v: TCP, UDP and IB are supported", ps)
+	if ps != TCP && ps != UDP && ps != IB && ps != IPoIB {
+		return nil, invalid("port space", "%v: must be TCP, UDP, IB or IPoIB", ps)
 	}
 	m, err := acquireManager()
 	if err != nil {

@@ -19,6 +19,10 @@ const (
 	TCP PortSpace = cm.PortSpaceTCP // reliable connections: RC
 	UDP PortSpace = cm.PortSpaceUDP // datagrams: UD, found by SIDR
 	IB  PortSpace = cm.PortSpaceIB  // any type of queue pairs: ID.SetQPType
+	// IPoIB is for datagrams of interfaces over InfiniBand, and there are none: such
+	// an ID is refused the address of any interface but the loopback one, and queue
+	// pairs, as Linux does over Ethernet.
+	IPoIB PortSpace = cm.PortSpaceIPoIB
 )
 
 type serviceID = cm.ServiceID

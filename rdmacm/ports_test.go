@@ -194,8 +194,8 @@ func TestWrongCallsNameTheArgument(t *testing.T) {
 	if _, err := NewID(nil, TCP); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("no channel: %v", err)
 	}
-	if _, err := NewID(NewEventChannel(), PortSpace(2)); !errors.Is(err, syscall.EOPNOTSUPP) {
-		t.Errorf("port space IPoIB: %v", err)
+	if _, err := NewID(NewEventChannel(), PortSpace(3)); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("port space 3: %v", err)
 	}
 	for ps, most := range map[PortSpace]int{TCP: 56, IB: 56, UDP: 180} {
 		r := p.resolved(ps, netip.AddrPortFrom(loopback4, 9))
@@ -330,5 +330,28 @@ func TestListenerWithoutAnAddressIsRefused(t *testing.T) {
 				t.Errorf("%s taken, listening to %s: %v, want %v", name, what, err, want)
 			}
 		}
+	}
+}
+
+// The port space of interfaces over InfiniBand fails where Linux has it fail over
+// Ethernet.
+func TestIPoIB(t *testing.T) {
+	p := newFabric(t).process(1)
+	id := p.newID(IPoIB)
+	if err := id.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)); err != nil {
+		t.Fatal(err)
+	}
+	r := p.resolved(IPoIB, netip.AddrPortFrom(loopback4, 9))
+	pd, err := p.devicePD()
+	check(t, err)
+	defer pd.Dealloc()
+	if err := r.CreateQP(pd, &verbs.QPInitAttr{Type: ib.QPTypeRC}); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("connected: %v", err)
+	}
+	if err := r.CreateQP(pd, &verbs.QPInitAttr{Type: ib.QPTypeUD}); !errors.Is(err, syscall.ENODEV) {
+		t.Errorf("datagrams: %v", err)
+	}
+	if _, _, err := r.QPAttr(ib.QPInit, ib.QPTypeUD); !errors.Is(err, syscall.ENODEV) {
+		t.Errorf("attributes: %v", err)
 	}
 }

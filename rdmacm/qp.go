@@ -11,7 +11,7 @@ import (
 // rdma_create_qp(3). pd belongs to the ID's device. The queue pair can take
 // receives when it returns; one for datagrams is ready to send as well.
 //
-// Errors: EINVAL if the ID has no device yet, has a queue pair, or the port
+// Errors: ENODEV in the port space IPoIB; EINVAL if the ID has no device yet, has a queue pair, or the port
 // space does not go with the type: UD in UDP and IB; RC and XRC in TCP and IB, UC in
 // IB.
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
@@ -75,7 +75,10 @@ func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 	case ctx.Info().Name != id.place.verbs.Info().Name:
 		return invalid("pd", "belongs to device %s, the ID to %s", ctx.Info().Name, id.place.verbs.Info().Name)
 	}
-	return id.become(t)
+	if err := id.become(t); err != nil {
+		return err
+	}
+	return id.hasQKey()
 }
 
 // initQP takes a new queue pair to where it may be given receives.
@@ -153,11 +156,23 @@ func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error
 	case s != ib.QPInit && s != ib.QPRTR && s != ib.QPRTS:
 		return ib.QPAttr{}, 0, fail(syscall.EINVAL, "state", "%v: INIT, RTR or RTS", s)
 	}
+	if err := id.hasQKey(); err != nil {
+		return ib.QPAttr{}, 0, err
+	}
 	attr, mask, known := id.via.attrFor(s, t)
 	if !known {
 		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: its peer's queue pair is not known", id.state)
 	}
 	return attr, mask, nil
+}
+
+// hasQKey refuses queue pairs of a port space whose Q_Key is that of an InfiniBand
+// interface's broadcast group. Source: cma_set_qkey in Linux.
+func (id *ID) hasQKey() error {
+	if id.ps == IPoIB {
+		return fail(syscall.ENODEV, "port space", "%v: no device has an InfiniBand interface", id.ps)
+	}
+	return nil
 }
 
 // ahTo is the address vector from the ID's address to another.

@@ -16,7 +16,7 @@ import (
 func serves(ps PortSpace, t ib.QPType) bool {
 	switch t {
 	case ib.QPTypeRC, ib.QPTypeXRCSend, ib.QPTypeXRCRecv:
-		return ps != UDP
+		return ps == TCP || ps == IB
 	case ib.QPTypeUC:
 		return ps == IB
 	case ib.QPTypeUD:
@@ -30,7 +30,7 @@ func usualType(ps PortSpace) ib.QPType {
 	switch ps {
 	case TCP:
 		return ib.QPTypeRC
-	case UDP:
+	case UDP, IPoIB:
 		return ib.QPTypeUD
 	}
 	return 0
@@ -84,7 +84,7 @@ func (id *ID) connectType(p *ConnParam) ib.QPType {
 	if id.qp != nil {
 		return id.qp.Type()
 	}
-	if id.ps == UDP {
+	if id.ps == UDP || id.ps == IPoIB {
 		return ib.QPTypeUD
 	}
 	return cmp.Or(p.QPType, id.typ, ib.QPTypeRC)

@@ -33,7 +33,10 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 		}
 	} else {
 		var err error
-		if at, err = id.find(ip); err != nil {
+		if at, err = id.find(ip); err == nil {
+			err = id.overEthernet(at.addr)
+		}
+		if err != nil {
 			return err
 		}
 		ip = at.addr
@@ -105,11 +108,24 @@ func (id *ID) resolve(ctx context.Context, peer netip.AddrPort) error {
 		if err != nil {
 			return err
 		}
-		if at, err = id.find(local); err != nil {
+		if at, err = id.find(local); err == nil {
+			err = id.overEthernet(at.addr)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return id.goOutFrom(at, peer)
+}
+
+// overEthernet refuses the address of an interface where the port space wants one
+// over InfiniBand. Source: cma_acquire_dev in Linux, which a loopback address
+// does not come to.
+func (id *ID) overEthernet(a netip.Addr) error {
+	if id.ps == IPoIB && !a.IsLoopback() {
+		return invalid("address", "%v: its interface is not one over InfiniBand", a)
+	}
+	return nil
 }
 
 // goOutFrom gives the ID a place, if it has none, and its peer. The caller holds mu.

@@ -178,7 +178,7 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 	if (!id || !attr || id->qp || !id->verbs || !queues_fit(id, attr))
 		return cm_fail(EINVAL);
 	/* rdma_cm(7): datagrams in the UDP port space, connections in TCP's. */
-	if ((id->ps == RDMA_PS_UDP && attr->qp_type != IBV_QPT_UD) || (id->ps == RDMA_PS_TCP && attr->qp_type == IBV_QPT_UD))
+	if (((id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB) && attr->qp_type != IBV_QPT_UD) || (id->ps == RDMA_PS_TCP && attr->qp_type == IBV_QPT_UD))
 		return cm_fail(EINVAL);
 	err = fill_domains(id, attr);
 	if (err)

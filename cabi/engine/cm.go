@@ -135,7 +135,7 @@ func createID(c *cmChannel, ps int, cookie uint64) (handle, error) {
 // addID gives an identifier a handle. cmMu is held.
 func addID(c *cmChannel, r *rdmacm.ID, cookie uint64) (*cmID, error) {
 	o := &cmID{rdma: r, channel: c, cookie: cookie, groups: map[netip.Addr]uint64{}, qpType: ib.QPTypeRC}
-	if r.PortSpace() == rdmacm.UDP {
+	if r.PortSpace() == rdmacm.UDP || r.PortSpace() == rdmacm.IPoIB {
 		o.qpType = ib.QPTypeUD
 	}
 	h, err := cmIDs.put(o)

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 	start(argc, argv);
 	struct channel ch = new_channel();
 
-	CALL(EOPNOTSUPP, e->cm_id_create(ch.handle, RDMA_PS_IPOIB, 1, &id));
+	CALL(EINVAL, e->cm_id_create(ch.handle, RDMA_PS_IPOIB + 1, 1, &id));
 	CALL(EINVAL, e->cm_id_create(0, RDMA_PS_TCP, 1, &id));
 	id = new_id(&ch, RDMA_PS_TCP, 1);
 	CALL(EINVAL, e->cm_bind(id, NULL));
