@@ -14,6 +14,9 @@
 // What iWARP defines runs over its devices on the Ethernet interface, too, and
 // what reliable connections can do over a link of windows.
 //
+// The examples of README.md, of the manual page and of docs/applications.md for a
+// continuous integration are typed into a shell as they stand.
+//
 // What no software device can do stands in the table too, with the reason: a
 // case of it passes if the program is refused cleanly.
 package apps
