@@ -70,7 +70,7 @@ capi: cabi ## the libraries' tests, from C
 	CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
 
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers \
-  rdma-core iproute2 busybox util-linux tcpdump tshark qemu-system-x86
+  rdma-core iproute2 busybox util-linux tcpdump tshark iperf3 qemu-system-x86
 
 interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 to 9 minutes
 	@scripts/need $(INTEROP_NEEDS)
@@ -94,7 +94,7 @@ PREFIX ?= /usr/local
 
 install: ## the command, the libraries, completions and the manual page into DESTDIR/PREFIX
 	@[ -x bin/verbena ] && [ -e lib/verbena/librdmacm.so.1 ] || $(MAKE) --no-print-directory build
-	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' packaging/install
 
 deb: build ## a Debian package in bin/, unpacked and tried
 	@scripts/need binutils dpkg-dev lintian

@@ -59,10 +59,36 @@ func rping(t *testing.T, guests []*guest.Guest, left, right string) {
 	s.Succeed()
 }
 
-// TestVerbsOverABAR is rping where nobody is woken: the BAR as a file.
+// TestVerbsOverABAR is rping where nobody is woken: the BAR as a file. Then the
+// guests have an Ethernet over it.
 func TestVerbsOverABAR(t *testing.T) {
 	lan := guest.NewLAN(t, 1500)
 	lan.Share(verbsBytes)
 	guests := lan.Boot(guest.Debian, guest.Debian)
-	rping(t, guests, onSide(0, resource, "map:%d:$bar"), onSide(1, resource, "map:%d:$bar"))
+	left, right := onSide(0, resource, "map:%d:$bar"), onSide(1, resource, "map:%d:$bar")
+	rping(t, guests, left, right)
+	overEthernet(t, guests, left, right)
+}
+
+// overEthernet has ping and TCP go over the link.
+func overEthernet(t *testing.T, guests []*guest.Guest, left, right string) {
+	t.Helper()
+	var carriers []*guest.Command
+	for i, side := range []string{left, right} {
+		carriers = append(carriers, guest.Start(t, guests[i], limit, fmt.Sprintf("%secho number $$; exec %s ether --address 10.99.3.%d/24", side, command, i+1)))
+	}
+	var numbers []string
+	for _, c := range carriers {
+		numbers = append(numbers, c.Expect(`number (\d+)`)[1])
+		c.Expect("the link is up")
+	}
+	t.Log(guest.Run(t, guests[0], limit, "busybox ping -c 5 -s 4000 10.99.3.2"))
+	sink := guest.Start(t, guests[1], limit, "iperf3 --server --one-off --forceflush")
+	sink.Expect("listening")
+	t.Log(guest.Run(t, guests[0], limit, "iperf3 --client=10.99.3.2 --time=2"))
+	sink.Succeed()
+	for i, c := range carriers {
+		guest.Run(t, guests[i], limit, "kill "+numbers[i])
+		t.Log(c.Succeed())
+	}
 }
