@@ -55,5 +55,6 @@ call and 130 after an interrupt.`,
 		dump.Command(),
 		stat.Command(),
 	)
+	cli.CompleteDevices(cmd)
 	return cmd
 }

@@ -249,6 +249,42 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// What a shell is given when its user asks how a line may go on.
+func TestCompletion(t *testing.T) {
+	dev := loopback.Device(t)
+	path := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"ib_one": 0o755, "ib_two": 0o755, "ib_text": 0o644, "other": 0o755} {
+		if err := os.WriteFile(filepath.Join(path, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", path)
+	for _, c := range []struct {
+		args []string
+		want []string // lines that must be there
+		not  string   // and what must not
+	}{
+		{[]string{"dev"}, []string{"devices\t", "devinfo\t"}, "dump"},
+		{[]string{"run", "ib_"}, []string{"ib_one\nib_two\n"}, "text"},
+		{[]string{"run", "--faults", "loss=1%", "o"}, []string{"other\n"}, "ib_"},
+		{[]string{"run", "ib_one", "o"}, nil, "other"},
+		{[]string{"run", "--device", ""}, []string{"iwarp\n", "\n" + dev + "\n"}, "ib_"},
+		{[]string{"run", "--device", "trp,r"}, []string{"trp,roce\n", "trp," + dev + "\n"}, "ib_"},
+		{[]string{"devinfo", "-d", ""}, []string{dev + "\n"}, "ib_"},
+		{[]string{"perf", "send", "lat", "--ib-dev", ""}, []string{dev + "\n"}, "ib_"},
+	} {
+		out, stderr, status := run(t, append([]string{"__complete"}, c.args...)...)
+		for _, want := range c.want {
+			if status != cli.ExitOK || !strings.Contains("\n"+out, want) {
+				t.Errorf("%q: status %d, %s, no %q in\n%s", c.args, status, stderr, want, out)
+			}
+		}
+		if strings.Contains(out, c.not) {
+			t.Errorf("%q: %q in\n%s", c.args, c.not, out)
+		}
+	}
+}
+
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, c := range root().Commands() {
 		if c.Short == "" || c.Long == "" && len(c.Commands()) == 0 {

@@ -68,3 +68,16 @@ func TestRunTakesTheProgramsPlace(t *testing.T) {
 		t.Errorf("the program is process %s, not %d: something stands between", got, want)
 	}
 }
+
+// A prefix from which the loader could not take the libraries.
+func TestInstallRefusesAPrefix(t *testing.T) {
+	prefix := filepath.Join(t.TempDir(), "a b")
+	cmd := exec.CommandContext(t.Context(), "../../packaging/install")
+	cmd.Env = append(os.Environ(), "PREFIX="+prefix, "DESTDIR=")
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "PREFIX is "+prefix+": LD_PRELOAD cannot hold") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := os.Stat(prefix); err == nil {
+		t.Error("something was installed")
+	}
+}

@@ -52,6 +52,14 @@ func (s Selection) Kinds() (out []Kind) {
 	return out
 }
 
+// KindNames returns the kinds that this system has.
+func KindNames() (names []string) {
+	for _, k := range kinds {
+		names = append(names, string(k))
+	}
+	return names
+}
+
 // Check refuses a word that is neither a kind nor a device.
 func (s Selection) Check() error {
 	all, err := All()

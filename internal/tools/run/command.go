@@ -75,6 +75,10 @@ VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG.`,
 	fs.StringVar(&o.faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
 	fs.BoolVar(&o.noLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
 	fs.BoolVar(&o.debug, "debug", false, "say on stderr why a call of the program's was refused")
+	cmd.ValidArgsFunction = completePrograms
+	if err := cmd.RegisterFlagCompletionFunc("device", completeSelection); err != nil {
+		panic(err) // there is no such option
+	}
 	return cmd
 }
 
