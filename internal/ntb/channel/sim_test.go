@@ -201,6 +201,29 @@ func TestNewProcessIsSeen(t *testing.T) {
 	}
 }
 
+// A device that is pulled out reads as ones: the link is down for as long.
+func TestWindowReadsAsOnes(t *testing.T) {
+	w := newWorld(t, 6)
+	w.keeps = true
+	w.settle("first")
+	w.lies = true // of what this application's memory is
+	all, _ := w.a.own.Bytes(0, windowBytes)
+	for range 2000 {
+		for i := range all {
+			all[i] = 0xff
+		}
+		w.a.run()
+		w.now = w.now.Add(monotime.Millisecond)
+	}
+	if w.a.up || w.a.c.State() != Probing {
+		t.Errorf("up with nothing there: %v", w.a.c.State())
+	}
+	clear(all)
+	w.lies = false
+	w.b.c.Reset(w.now)
+	w.settle("plugged in again")
+}
+
 // Sleeping: who sleeps is woken once, and does not go to sleep over a signal
 // that has come meanwhile.
 func TestSleepAndWake(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"verbena/internal/mem"
 )
 
-// Fragile returns a window over memory that may go while it is looked at: a file
-// that somebody makes shorter, a device that is pulled out. It reads as zeros then,
-// writes are refused, and gone is set. That costs some ten nanoseconds a word.
+// Fragile returns a window over memory that may go while it is looked at: of a file
+// that somebody makes shorter. It reads as zeros then, writes are refused, and gone
+// is set. That costs some ten nanoseconds a word.
 func Fragile(b []byte, gone *atomic.Bool) *Window {
 	w := New(b)
 	w.gone = gone

@@ -21,7 +21,7 @@ type mapped struct {
 	memory []byte
 	own    *window.Window
 	peer   window.Far
-	gone   atomic.Bool // the file became shorter, the device is not there any more
+	gone   atomic.Bool // the file became shorter
 	seen   uint32
 }
 
@@ -30,8 +30,9 @@ type mapped struct {
 // see the same bytes; the lower half is side 0's window.
 //
 // What is there may be older than both nodes: the sessions of package channel
-// tell. Whoever else may write the file may make it shorter, and a device may be
-// pulled out: ErrGone, then, of whatever is done with the link.
+// tell. Whoever else may write the file may make it shorter: ErrGone, then, of
+// whatever is done with the link. A device that is pulled out reads as ones, which
+// no peer writes: it is gone, for package channel.
 //
 // Errors: ErrConfig if it is too small; ErrInUse if a process of this host has
 // the side.
