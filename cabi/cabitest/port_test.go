@@ -172,6 +172,36 @@ func TestGIDIndicesStay(t *testing.T) {
 	w.asked("list", " 0:1 1:8 2:3 3:4")
 }
 
+// TestGIDTableIsNeverOld has addresses come and go between looks, of the program
+// and of a child of it, who must not take each other's notice; and after the
+// program has closed what it is given notice by.
+func TestGIDTableIsNeverOld(t *testing.T) {
+	a, here := newNetwork(t)
+	if !here {
+		return
+	}
+	w := watch(t, "roce_d0")
+	w.lines = events(w.lines)
+	w.asked("gids", " 1 2 3 - - -")
+	a.add(4)
+	w.asked("forked gids", " 1 2 3 4 - -")
+	w.asked("gids", " 1 2 3 4 - -")
+	a.remove(3)
+	w.asked("gids", " 1 2 - 4 - -")
+	w.asked("forked gids", " 1 2 - 4 - -")
+	for i := 10; i < 500; i++ { // more than the notices that there is room for
+		a.add(3)
+		a.remove(3)
+	}
+	a.add(5)
+	w.asked("gids", " 1 2 5 4 - -")
+	w.asked("close", " done")
+	a.add(6)
+	w.asked("gids", " 1 2 5 4 6 -")
+	a.remove(1)
+	w.asked("gids", " - 2 5 4 6 -")
+}
+
 // events is lines without events.
 func events(lines <-chan string) <-chan string {
 	out := make(chan string, cap(lines))

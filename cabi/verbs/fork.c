@@ -20,7 +20,7 @@ static void before(void)
 
 static void in_parent(void)
 {
-	vb_gids_after_fork();
+	vb_gids_after_fork_in_parent();
 	vb_cookies_after_fork();
 	vb_devices_after_fork();
 	vb_engine_after_fork_in_parent();
@@ -28,7 +28,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
-	vb_gids_after_fork();
+	vb_gids_after_fork_in_child();
 	vb_cookies_after_fork();
 	vb_devices_after_fork();
 	vb_engine_after_fork_in_child();

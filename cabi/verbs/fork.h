@@ -18,6 +18,7 @@ void vb_cookies_before_fork(void);
 void vb_cookies_after_fork(void);
 
 void vb_gids_before_fork(void);
-void vb_gids_after_fork(void);
+void vb_gids_after_fork_in_parent(void);
+void vb_gids_after_fork_in_child(void);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Where each address of an interface stands in its GID table. An address keeps
  * its index for as long as it lives, since applications name it by that; a new
- * one takes the lowest that is free. The addresses are read anew at each look.
+ * one takes the lowest that is free. The addresses are read anew at each look,
+ * unless the kernel has told of no change.
  *
  * The rules are those of internal/device. The engine, which needs indices too,
  * asks here: two tables that looked at different times would differ.
@@ -11,6 +12,7 @@
 #include "gid.h"
 #include "device_limits.h"
 #include "netif.h"
+#include "netwatch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,20 +22,28 @@
 struct table {
 	struct table *next;
 	char netdev[IF_NAMESIZE];
+	uint64_t read_at; /* the generation of addrs */
 	int used; /* the number of the last entry in use and one more */
 	struct in6_addr addrs[]; /* :: where an entry is free */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct table *tables; /* guarded by lock */
+static uint64_t generation;  /* guarded by lock: of what the kernel lists */
 
 void vb_gids_before_fork(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-void vb_gids_after_fork(void)
+void vb_gids_after_fork_in_parent(void)
 {
+	pthread_mutex_unlock(&lock);
+}
+
+void vb_gids_after_fork_in_child(void)
+{
+	vb_net_after_fork_in_child();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -92,17 +102,26 @@ static void update(struct table *t, const struct vb_netifs *now)
 		t->used--;
 }
 
+/* Finds the table of an interface. The lock is held. */
+static struct table *find(const char *netdev)
+{
+	struct table *t = tables;
+
+	while (t && strcmp(t->netdev, netdev) != 0)
+		t = t->next;
+	return t;
+}
+
 /*
  * Finds the table of an interface or makes one, and drops those of interfaces
  * that are gone when it does. The lock is held.
  */
 static struct table *table_of(const char *netdev)
 {
-	struct table **at = &tables, *t;
+	struct table **at = &tables, *t = find(netdev);
 
-	for (t = tables; t; t = t->next)
-		if (strcmp(t->netdev, netdev) == 0)
-			return t;
+	if (t)
+		return t;
 	while ((t = *at)) {
 		if (if_nametoindex(t->netdev)) {
 			at = &t->next;
@@ -120,25 +139,38 @@ static struct table *table_of(const char *netdev)
 	return t;
 }
 
-int vb_gid_addrs(const char *netdev, union ibv_gid *gids, int max)
+/* Reads the addresses of an interface into its table: 0 or an errno. The lock is held. */
+static int look(const char *netdev, struct table **out)
 {
 	struct vb_netifs now;
+	int err = vb_netif_addrs(netdev, &now);
+
+	if (err)
+		return err;
+	*out = table_of(netdev);
+	if (*out) {
+		update(*out, &now);
+		(*out)->read_at = generation;
+	}
+	vb_netifs_free(&now);
+	return *out ? 0 : ENOMEM;
+}
+
+int vb_gid_addrs(const char *netdev, union ibv_gid *gids, int max)
+{
 	struct table *t;
-	int n;
+	int n = 0;
 
 	/* Read under the lock: a look must not undo what a later one found. */
 	pthread_mutex_lock(&lock);
-	n = -vb_netif_addrs(netdev, &now);
+	if (!vb_net_unchanged())
+		generation++;
+	t = find(netdev);
+	if (!t || t->read_at != generation)
+		n = -look(netdev, &t);
 	if (!n) {
-		t = table_of(netdev);
-		if (t) {
-			update(t, &now);
-			n = t->used;
-			memcpy(gids, t->addrs, (n < max ? n : max) * sizeof(*gids));
-		} else {
-			n = -ENOMEM;
-		}
-		vb_netifs_free(&now);
+		n = t->used;
+		memcpy(gids, t->addrs, (n < max ? n : max) * sizeof(*gids));
 	}
 	pthread_mutex_unlock(&lock);
 	return n;

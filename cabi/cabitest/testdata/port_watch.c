@@ -3,16 +3,21 @@
  * GID table, a line each:
  *
  *	gids       the addresses' last bytes in their order, - where an entry is free
+ *	forked gids  the same of a child
+ *	close      closes all descriptors
  *	list       the same from ibv_query_gid_table(3), as index:byte
  *	source N   the errno with which the engine makes an address handle from entry N
  *
  * Usage: port_watch DEVICE [objects]: without objects nothing is made but the
  * context until the first question about a source.
  */
+#define _GNU_SOURCE
 #include "check.h"
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
@@ -40,6 +45,27 @@ static void gids(void)
 			printf(" %d", gid.raw[15]);
 	}
 	printf("\n");
+}
+
+/* As gids, in a child. */
+static void forked_gids(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		gids();
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+/* Closes all descriptors but those that this program talks by. */
+static void close_all(void)
+{
+	CHECK(close_range(3, ~0U, 0) == 0);
+	printf(" done\n");
 }
 
 static void list(void)
@@ -87,6 +113,10 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (strcmp(line, "gids\n") == 0)
 			gids();
+		else if (strcmp(line, "forked gids\n") == 0)
+			forked_gids();
+		else if (strcmp(line, "close\n") == 0)
+			close_all();
 		else if (strcmp(line, "list\n") == 0)
 			list();
 		else if (strncmp(line, "source ", 7) == 0)
