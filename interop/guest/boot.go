@@ -208,6 +208,10 @@ func (g *Guest) command(kernel, control string) *exec.Cmd {
 		args = append(args, "-object", fmt.Sprintf("memory-backend-file,id=shared,share=on,mem-path=%s/shared,size=%d", g.lan.dir, n),
 			"-device", "ivshmem-plain,memdev=shared")
 	}
+	for i := range g.lan.nodes {
+		args = append(args, "-object", fmt.Sprintf("memory-backend-ram,id=node%d,size=%dM", i, memoryMiB/g.lan.nodes),
+			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d,memdev=node%d", i, i, i))
+	}
 	return exec.Command("qemu-system-x86_64", args...)
 }
 

@@ -19,9 +19,14 @@ type LAN struct {
 	dir    string // of consoles and scripts
 	guests int
 
+	nodes       int // of NUMA; 0: one
 	sharedBytes int // 0: no memory in common
 	doorbell    bool
 }
+
+// NUMA gives all guests of kind Debian that boot from now on two nodes, with a
+// processor and half of the memory each.
+func (l *LAN) NUMA() { l.nodes = 2 }
 
 // Share gives all guests of kind Debian that boot from now on a PCI device,
 // QEMU's ivshmem, whose BAR is memory that they have in common: n bytes, a

@@ -20,16 +20,28 @@ var program = filepath.Join(os.TempDir(), fmt.Sprintf("verbena-bridge-%d.test", 
 // command is verbena.
 var command = filepath.Join(os.TempDir(), fmt.Sprintf("verbena-ivshmem-%d", os.Getuid()))
 
+// tests are those of memory on a node, and of a device there, as programs.
+var tests = []struct{ program, pkg, run string }{
+	{filepath.Join(os.TempDir(), fmt.Sprintf("verbena-numa-%d.test", os.Getuid())), "verbena/internal/osio/numa", "TestPlace|TestRun"},
+	{filepath.Join(os.TempDir(), fmt.Sprintf("verbena-verbs-%d.test", os.Getuid())), "verbena/verbs", "TestNTBOnANode"},
+}
+
 func TestMain(m *testing.M) {
 	workFirst()
 	if !guest.Inside() {
 		build("test", "-c", "-o", program, "verbena/internal/osio/bridge")
 		build("build", "-o", command, "verbena/cmd/verbena")
+		for _, x := range tests {
+			build("test", "-c", "-o", x.program, x.pkg)
+		}
 	}
 	status := guest.Main(m, guest.Debian)
 	if !guest.Inside() {
 		os.Remove(program)
 		os.Remove(command)
+		for _, x := range tests {
+			os.Remove(x.program)
+		}
 	}
 	os.Exit(status)
 }
