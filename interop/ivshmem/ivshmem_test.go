@@ -14,34 +14,41 @@ import (
 	"verbena/interop/guest"
 )
 
-// program is the test binary of package bridge, which is a peer in itself.
-var program = filepath.Join(os.TempDir(), fmt.Sprintf("verbena-bridge-%d.test", os.Getuid()))
+// programsVar is the folder of what is run in guests: programs.
+const programsVar = "VERBENA_IVSHMEM_PROGRAMS"
 
-// command is verbena.
-var command = filepath.Join(os.TempDir(), fmt.Sprintf("verbena-ivshmem-%d", os.Getuid()))
+// Set by TestMain: program is the test binary of package bridge, which is a peer in
+// itself; command is verbena.
+var programs, program, command string
 
 // tests are those of memory on a node, and of a device there, as programs.
-var tests = []struct{ program, pkg, run string }{
-	{filepath.Join(os.TempDir(), fmt.Sprintf("verbena-numa-%d.test", os.Getuid())), "verbena/internal/osio/numa", "TestPlace|TestRun"},
-	{filepath.Join(os.TempDir(), fmt.Sprintf("verbena-verbs-%d.test", os.Getuid())), "verbena/verbs", "TestNTBOnANode"},
+var tests = []struct{ name, pkg, run string }{
+	{"numa.test", "verbena/internal/osio/numa", "TestPlace|TestRun"},
+	{"verbs.test", "verbena/verbs", "TestNTBOnANode"},
 }
 
 func TestMain(m *testing.M) {
 	workFirst()
 	if !guest.Inside() {
+		dir, err := os.MkdirTemp("", "verbena-ivshmem-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "ivshmem:", err)
+			os.Exit(1)
+		}
+		os.Setenv(programsVar, dir)
+	}
+	programs = os.Getenv(programsVar)
+	program, command = filepath.Join(programs, "bridge.test"), filepath.Join(programs, "verbena")
+	if !guest.Inside() {
 		build("test", "-c", "-o", program, "verbena/internal/osio/bridge")
 		build("build", "-o", command, "verbena/cmd/verbena")
 		for _, x := range tests {
-			build("test", "-c", "-o", x.program, x.pkg)
+			build("test", "-c", "-o", filepath.Join(programs, x.name), x.pkg)
 		}
 	}
 	status := guest.Main(m, guest.Debian)
 	if !guest.Inside() {
-		os.Remove(program)
-		os.Remove(command)
-		for _, x := range tests {
-			os.Remove(x.program)
-		}
+		os.RemoveAll(programs)
 	}
 	os.Exit(status)
 }

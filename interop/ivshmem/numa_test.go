@@ -16,7 +16,7 @@ func TestSecondNode(t *testing.T) {
 	lan.NUMA()
 	g := lan.Boot(guest.Debian)[0]
 	for _, x := range tests {
-		said := guest.Run(t, g, limit, "mkdir -p -m 700 /run/user; XDG_RUNTIME_DIR=/run/user exec "+x.program+" -test.v -test.run '"+x.run+"'")
+		said := guest.Run(t, g, limit, "mkdir -p -m 700 /run/user; XDG_RUNTIME_DIR=/run/user exec "+programs+"/"+x.name+" -test.v -test.run '"+x.run+"'")
 		if !strings.Contains(said, "node 1 of ") || strings.Contains(said, "SKIP") {
 			t.Errorf("not on the second of two nodes:\n%s", said)
 		}
