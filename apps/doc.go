@@ -18,5 +18,6 @@
 // continuous integration are typed into a shell as they stand.
 //
 // What no software device can do stands in the table too, with the reason: a
-// case of it passes if the program is refused cleanly.
+// case of it passes if the program is refused cleanly, and an empty cell has its
+// reason in gaps.
 package apps

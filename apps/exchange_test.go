@@ -22,9 +22,9 @@ const limit = 60 * time.Second
 // not every server of the connection manager shows when it listens.
 const refusalLimit = 10 * time.Second
 
-// exchange is a server and a client, or a program alone. In its words $DEV,
+// exchange is a server and a client, or a program alone. In its words $DEV, $NET,
 // $ADDR, $SIX, $PORT, $PORT2 to $PORT4 and $DIR stand for the device, its
-// addresses, ports that nobody else has and a directory of the exchange's own, $RUN
+// interface, its addresses, ports that nobody else has and a directory of the exchange's own, $RUN
 // for one of the run's.
 type exchange struct {
 	program string // the row of the table
@@ -58,7 +58,7 @@ func (x *exchange) run(t *testing.T, d device) {
 	expand := func(s string) string {
 		return os.Expand(s, func(name string) string {
 			return map[string]string{
-				"DEV": d.name, "ADDR": d.addr, "SIX": d.six, "DIR": dir, "RUN": runDir,
+				"DEV": d.name, "NET": d.netdev(), "ADDR": d.addr, "SIX": d.six, "DIR": dir, "RUN": runDir,
 				"PORT": strconv.Itoa(port), "PORT2": strconv.Itoa(port + 1), "PORT3": strconv.Itoa(port + 2), "PORT4": strconv.Itoa(port + 3),
 			}[name]
 		})

@@ -14,8 +14,12 @@ var iwarpSuites = []suite{
 	{"ibverbs-utils", []exchange{
 		{program: "ibv_devices", client: "ibv_devices", says: []string{`\s$DEV\s+\t?[0-9a-f]{16}`}},
 		{program: "ibv_devinfo", label: "-v", client: "ibv_devinfo -v -d $DEV", says: []string{`transport:\t+iWARP \(1\)`, `state:\t+PORT_ACTIVE \(4\)`, `link_layer:\t+Ethernet`}},
+		picked(ibverbsUtils, "ibv_asyncwatch", "")[0],
 		refusedByIWARP("rc", "Failed to modify QP to RTR|read/write"),
+		refusedByIWARP("uc", "Couldn't create QP"),
 		refusedByIWARP("ud", "Couldn't create QP"),
+		{program: "ibv_xsrq_pingpong", label: "on iWARP", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0", fails: 1, says: []string{"Couldn't Open the XRC Domain"},
+			cannot: "XRC is InfiniBand's and RoCE's"},
 	}},
 	{"perftest", perftestIWARP()},
 	{"rdmacm-utils", slices.Concat(
@@ -23,6 +27,7 @@ var iwarpSuites = []suite{
 		picked(rdmacmUtils, "ucmatose", "", "-c 8 -C 50 -S 3000", "-m"),
 		picked(rdmacmUtils, "cmtime", "-c 50"),
 		picked(rdmacmUtils, "rdma_server, rdma_client", ""),
+		picked(rdmacmUtils, "rdma_xserver, rdma_xclient", ""),
 		picked(rdmacmUtils, "rstream", "-S 65536 -C 100 -I 2 -T v -T a", "-S 1000000 -C 10 -I 2 -T v -T b"),
 		picked(rdmacmUtils, "riostream", "-S 65536 -C 100 -I 2 -T v -T a"),
 		picked(rdmacmUtils, "rcopy", ""),
@@ -31,9 +36,10 @@ var iwarpSuites = []suite{
 	{"qperf", picked(qperf, "qperf", "rc_lat", "rc_bw", "rc_rdma_write_lat", "rc_rdma_read_bw", "ver_rc_compare_swap", "ver_rc_fetch_add")},
 	{"fio", picked(fio, "fio", "verb=write", "verb=read", "verb=send verify=crc32c", "4 jobs, verb=write")},
 	{"libfabric-bin", []exchange{
-		{program: "fi_info", label: "verbs", client: "fi_info -p verbs", only: "iWARP", says: []string{`fabric: Ethernet-iWARP`, `domain: $DEV`, `type: FI_EP_MSG`}},
+		{program: "fi_info", label: "verbs", client: "fi_info -p verbs", says: []string{`fabric: Ethernet-iWARP`, `domain: $DEV`, `type: FI_EP_MSG`}},
 		elsewhere(fabric("verbs", "msg", "65536")), elsewhere(fabric("verbs;ofi_rxm", "rdm", "65536")),
 	}},
+	{"openmpi-bin", []exchange{elsewhere(picked(openMPI, "Open MPI", "libfabric verbs;ofi_rxm")[0])}},
 }
 
 // elsewhere is an exchange without its device: that of Ethernet otherwise.
@@ -75,7 +81,7 @@ func refusedByIWARP(kind, says string) exchange {
 		server: program + " -d $DEV -p $PORT -g 0", client: program + " -d $DEV -p $PORT -g 0 $ADDR",
 		cannot: "iWARP's queue pairs are reliable, and connected by the connection manager",
 	}
-	if kind == "ud" { // alone it says the same
+	if kind != "rc" { // alone it says the same
 		x.server, x.client, x.ready = "", x.server, ""
 	}
 	return x
@@ -88,5 +94,5 @@ func perftestIWARP() (all []exchange) {
 		}
 		all = append(all, perf(verb, "bw", "-R -b"))
 	}
-	return append(all, perf("write", "bw", "-R -q 8"), perf("send", "bw", "-R -e"), perf("send", "lat", "-R -e"))
+	return append(all, perf("atomic", "bw", "-R"), perf("atomic", "lat", "-R"), perf("write", "bw", "-R -q 8"), perf("send", "bw", "-R -e"), perf("send", "lat", "-R -e"))
 }

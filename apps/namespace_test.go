@@ -53,6 +53,12 @@ type device struct {
 	what string // column of the table
 }
 
+// netdev is the interface of the device; a link of windows has none.
+func (d *device) netdev() string {
+	_, name, _ := strings.Cut(d.name, "_")
+	return name
+}
+
 // devices brings the interfaces up and says what there is: loopback first.
 func devices() ([]device, error) {
 	all := []device{{name: "roce_lo", addr: "127.0.0.1", six: "::1", what: "loopback"}}

@@ -33,6 +33,7 @@ var ntbSuites = []suite{
 	{"qperf", picked(qperf, "qperf", "rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_write_lat", "rc_rdma_write_bw", "rc_rdma_read_bw", "rc_rdma_read_lat", "ver_rc_compare_swap", "ver_rc_fetch_add")},
 	{"fio", picked(fio, "fio", "verb=write", "verb=read", "verb=send", "verb=send verify=crc32c", "verb=write thread=1")},
 	{"libfabric-bin", []exchange{
+		besideLoopback(exchange{program: "fi_info", label: "verbs", client: "fi_info -p verbs", says: []string{`domain: $DEV`, `type: FI_EP_MSG`}}),
 		besideLoopback(fabric("verbs", "msg", "64")), besideLoopback(fabric("verbs", "msg", "1048576")), besideLoopback(fabric("verbs;ofi_rxm", "rdm", "65536")),
 	}},
 }

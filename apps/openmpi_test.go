@@ -8,12 +8,15 @@ import (
 	"path/filepath"
 )
 
-// mpi is a run of 4 ranks of testdata/allreduce.c.
+// mpi is a run of 4 ranks of testdata/allreduce.c. Open MPI's own directory is
+// named after the user as this namespace has it, and would be in /tmp for all. Where
+// there are several interfaces it deals the ranks over their devices, and libfabric
+// does not find who has only a link-local address: one is named.
 func mpi(label, transport, only string) exchange {
 	return exchange{
 		program: "Open MPI", label: label, only: only,
 		env: "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 UCX_NET_DEVICES=$DEV:1 UCX_LOG_LEVEL=warn " +
-			"PRTE_MCA_plm=isolated OMPI_MCA_plm=isolated OMPI_MCA_btl=self",
+			"PRTE_MCA_plm=isolated OMPI_MCA_plm=isolated OMPI_MCA_btl=self FI_VERBS_IFACE=$NET OMPI_MCA_orte_tmpdir_base=$RUN PRTE_MCA_prte_tmpdir_base=$RUN",
 		client: "mpirun -n 4 --oversubscribe " + transport + " $RUN/allreduce",
 		says:   []string{`4 ranks: all sums are right`},
 	}

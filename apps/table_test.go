@@ -85,7 +85,11 @@ func (r *row) result(column string) string {
 
 func (s *summary) table() table.Writer {
 	w := table.NewWriter()
-	w.AppendHeader(table.Row{"application", "with", "loopback", "Ethernet", "iWARP", "TRP", "NTB", ""})
+	header := table.Row{"application", "with"}
+	for _, column := range columns {
+		header = append(header, column)
+	}
+	w.AppendHeader(append(header, ""))
 	for _, r := range s.rows {
 		var notes []string
 		if len(r.failed) > 0 {
@@ -97,7 +101,12 @@ func (s *summary) table() table.Writer {
 		if r.partly != "" {
 			notes = append(notes, r.partly)
 		}
-		w.AppendRow(table.Row{r.program, strings.Join(r.labels, ", "), r.result("loopback"), r.result("Ethernet"), r.result("iWARP"), r.result("TRP"), r.result("NTB"), strings.Join(notes, "; ")})
+		notes = append(notes, r.gaps()...)
+		line := table.Row{r.program, strings.Join(r.labels, ", ")}
+		for _, column := range columns {
+			line = append(line, r.result(column))
+		}
+		w.AppendRow(append(line, strings.Join(notes, "; ")))
 	}
 	return w
 }

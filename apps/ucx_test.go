@@ -36,7 +36,7 @@ var ucx = func() []exchange {
 	all := []exchange{{program: "ucx_info", label: "-d", client: "ucx_info -d", env: "UCX_NET_DEVICES=$DEV:1",
 		says: []string{`Transport: rc_verbs`, `Transport: ud_verbs`, `Device: $DEV:1`}}}
 	for _, transport := range []string{"rc_verbs", "ud_verbs"} {
-		for _, test := range []string{"tag_lat", "tag_bw", "ucp_am_lat", "ucp_am_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_fadd", "ucp_swap", "ucp_cswap", "stream_bw"} {
+		for _, test := range []string{"tag_lat", "tag_bw", "ucp_am_lat", "ucp_am_bw", "ucp_put_lat", "ucp_put_bw", "ucp_get", "ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap", "stream_bw"} {
 			all = append(all, ucp(test, transport, ""))
 		}
 		all = append(all, ucp("tag_bw", transport, "-s 1000000"))
