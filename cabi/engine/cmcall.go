@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"syscall"
 	"unsafe"
@@ -55,7 +56,12 @@ func vb_cm_resolve_route(id C.vb_handle) C.int {
 
 //export vb_cm_listen
 func vb_cm_listen(id C.vb_handle, backlog C.int) C.int {
-	return withID("rdma_listen", id, func(o *cmID) error { return o.rdma.Listen(int(backlog)) })
+	return withID("rdma_listen", id, func(o *cmID) error {
+		// Linux listens at all addresses of IPv4 where none was bound, and refuses this
+		// where one was.
+		_ = o.rdma.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 0))
+		return o.rdma.Listen(int(backlog))
+	})
 }
 
 //export vb_cm_connect

@@ -17,7 +17,7 @@ VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *
 	struct vb_pd *pd;
 	int err;
 
-	if (!ibpd || !attr) {
+	if (!ibpd || !attr || !attr->port_num) { /* 0 is the engine's word for the one that there is */
 		errno = EINVAL;
 		return NULL;
 	}

@@ -260,7 +260,7 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 	struct vb_cq *send, *recv;
 	int err, reset;
 
-	if (!ibqp || !attr)
+	if (!ibqp || !attr || ((mask & IBV_QP_AV) && !attr->ah_attr.port_num))
 		return EINVAL;
 	if (!vb_engine_alive(qp->engine))
 		return EIO;
