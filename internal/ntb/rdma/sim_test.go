@@ -120,8 +120,7 @@ func TestSimulation(t *testing.T) {
 func (w *simWorld) crash(h *host) {
 	h.wires = h.wires[:w.rnd.IntN(len(h.wires)+1)]
 	old, o := h.users, h.other()
-	// Windows that both map are a process's own: nobody stores into the next one's.
-	outlive := !w.near && w.rnd.IntN(2) == 0
+	outlive := w.rnd.IntN(2) == 0
 	if !outlive {
 		h.wires, o.wires = nil, nil
 		o.node.Detach(w.now)
@@ -131,14 +130,23 @@ func (w *simWorld) crash(h *host) {
 		}
 	}
 	h.start()
+	if outlive && w.near { // memory in the window is for who nobody of before writes to
+		h.attach()
+		for h.node.Channel().Stale(w.now) {
+			w.step()
+		}
+	}
 	for _, u := range old {
 		n := h.newUser(u.q.QPN)
 		n.peer, u.peer.peer = u.peer, n
 		n.outcomes = u.outcomes // what the dead one wrote last may still arrive
 	}
-	h.attach()
-	if !outlive {
+	switch {
+	case !outlive:
+		h.attach()
 		o.attach()
+	case !w.near:
+		h.attach()
 	}
 }
 
@@ -170,6 +178,14 @@ func TestFaultAtEveryStep(t *testing.T) {
 		case 0, 1:
 			w.crash(w.b)
 			crashed = true
+			for _, u := range w.b.users { // nobody has connected to these
+				was := bytes.Clone(u.all)
+				checks = append(checks, func() {
+					if !bytes.Equal(u.all, was) {
+						w.fatalf("step %d: the memory of a new process was written", step)
+					}
+				})
+			}
 		case 2:
 			w.b.node.Reset(w.now)
 		case 3:
