@@ -21,6 +21,8 @@ import (
 //
 //	Conn.pump ─► flush ── node.PollOutput ─► link.Write      under the lock: a write is a copy
 //	tryPoll ───► link.Receive, node.Handle ─► flush          or a send that does not block
+//	Conn.Ring ─► QP.Quick         where the peer's window is mapped: stores, and no flush
+//	tryPoll ───► node.Take        of what the peer stored likewise
 //	lost link ─► node.Detach, and a goroutine that opens the next one ─► node.Attach
 //
 // Who sleeps says so to the peer, which then rings; see arm.
@@ -54,7 +56,7 @@ type NTB struct {
 	opening sync.WaitGroup
 
 	pause monotime.Duration // of the background goroutine alone: until it looks again
-	heard uint32            // of the background goroutine alone: the signal word that it saw
+	heard uint64            // of the background goroutine alone: what it had seen come
 }
 
 // NTBConfig says what a link is made from.

@@ -50,11 +50,14 @@ func (c *ntbConn) drain(now monotime.Time) {
 // quick does what was posted, where that takes no more than stores to the peer's
 // window: then it gives the lock back.
 func (c *ntbConn) quick() bool {
-	if !c.q.Quick() {
-		return false
+	all, wake := c.q.Quick()
+	if wake {
+		c.link.link.Ring()
 	}
-	c.mu.Unlock()
-	return true
+	if all {
+		c.mu.Unlock()
+	}
+	return all
 }
 
 // tell tells events that another call has left.

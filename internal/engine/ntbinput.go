@@ -24,8 +24,16 @@ func (l *NTB) tryPoll(patience bool) int {
 		err = l.link.Receive()
 	}
 	if err == nil && l.node.Channel().Quiet() {
-		l.mu.Unlock()
-		return 0
+		k := l.node.Take()
+		if !patience || k == 0 { // who polled and found something may answer, and tell with it that all is done
+			l.node.Settle()
+		}
+		if l.node.Pending() || l.node.Events() {
+			l.leave(monotime.Now())
+		} else {
+			l.mu.Unlock()
+		}
+		return k
 	}
 	now := monotime.Now()
 	if err != nil {
@@ -176,28 +184,33 @@ func (l *NTB) arm(now monotime.Time) (until monotime.Time, quiet bool) {
 	}
 	ch := l.node.Channel()
 	until = monotime.Never
+	l.node.Settle()
 	if len(l.fds) > 0 {
 		ch.Sleep()
 	} else {
-		if seen := ch.Seen(); seen != l.heard {
+		if seen := uint64(ch.Seen()) + l.node.Takes(); seen != l.heard {
 			l.heard, l.pause = seen, firstLook
 		}
 		until = now.Add(l.pause)
 		l.pause = min(2*l.pause, lastLook)
 	}
 	l.flush(now)
-	quiet = l.link == nil || ch.Quiet()
+	quiet = l.link == nil || ch.Quiet() && !l.node.Marked()
 	l.setTimer()
 	l.deliver()
 	return until, quiet
 }
 
 // waiting reports whether the peer has written something that nobody has looked
-// at.
+// at. What is owed to the peer by who polled last is sent.
 func (l *NTB) waiting() bool {
 	if !l.mu.TryLock() {
 		return false
 	}
+	if l.node.Owes() {
+		l.node.Settle()
+		l.flush(monotime.Now())
+	}
 	defer l.mu.Unlock()
-	return l.link != nil && !l.node.Channel().Quiet()
+	return l.link != nil && (!l.node.Channel().Quiet() || l.node.Marked())
 }

@@ -9,36 +9,84 @@ import (
 	"verbena/internal/wire/roce"
 )
 
-// takeCompletions takes the CQEs that have come.
+// takeCompletions takes the answers that have come.
 func (q *QP) takeCompletions(now monotime.Time) {
 	f, n := q.far, q.node
 	if f == nil {
 		return // the queue pair has left; its far half does not know yet
 	}
 	w := n.ch.Own()
-	pos := wire.Position(w.Load8(f.doneAt))
+	pos := wire.Position(w.Load8(f.wordsAt + wire.DoneWord)) // before From: a later From is no harm
 	if pos.Generation() != f.generation {
 		return // of before the ring was taken up again
 	}
-	end := pos.Index()
+	start := wire.Position(w.Load8(f.wordsAt + wire.FromWord))
+	end, from := pos.Index(), start.Index()
+	if behind := f.done.Since(end); behind > 0 && behind <= f.cap {
+		return // WQEs of the peer's have told more meanwhile
+	}
 	if end.Since(f.done) > f.posted.Since(f.done) {
 		n.violated(now)
 		return
 	}
-	for f.done != end && q.far == f && pos.Generation() == f.generation {
-		var room [wire.CQEBytes]byte
-		w.CopyOut(f.cqesAt+wire.CQEBytes*uint64(f.done.Slot(f.cap)), room[:])
-		c, _, ok := wire.ParseCQE(room[:])
-		if !ok || c.Index != f.done {
-			q.Count[BadCQE]++
-			q.Raise(ib.EventQPFatal)
-			q.failOldest(ib.WCBadRespErr, ib.VendorOpcode)
-			return
+	if ahead := from.Since(end); start.Generation() != pos.Generation() || ahead > 0 && ahead <= f.cap {
+		return // of an answer whose doorbell is still to come
+	}
+	ok := true
+	if skip := from.Since(f.done); skip > 0 && skip <= end.Since(f.done) {
+		ok = q.takeDone(from)
+	}
+	for ok && q.far == f && f.done != end && pos.Generation() == f.generation {
+		var c wire.CQE
+		if c, ok = f.cqe(); ok {
+			q.takeCQE(now, &c)
 		}
-		q.takeCQE(now, &c)
+	}
+	if !ok {
+		q.Count[BadCQE]++
+		q.Raise(ib.EventQPFatal)
+		q.failOldest(ib.WCBadRespErr, ib.VendorOpcode)
+		return
 	}
 	n.kick(q)
 	n.kickAll()
+}
+
+// cqe returns the CQE of the oldest piece outstanding, if it is there.
+func (f *far) cqe() (wire.CQE, bool) {
+	var room [wire.CQEBytes]byte
+	f.qp.node.ch.Own().CopyOut(f.cqesAt+wire.CQEBytes*uint64(f.done.Slot(f.cap)), room[:])
+	c, _, ok := wire.ParseCQE(room[:])
+	return c, ok && c.Index == f.done
+}
+
+// takeDone takes it that all requests before one have gone well: by word of the peer's
+// queue pair, or on a WQE of it. Only atomics have CQEs then, for what they bring; false
+// if one of them has not.
+func (q *QP) takeDone(end wire.Index) bool {
+	f := q.far
+	if f == nil || f.done == end || end.Since(f.done) > f.posted.Since(f.done) {
+		return true
+	}
+	q.req.refill(&q.Attr)
+	for q.far == f && f.done != end {
+		p := &f.pieces[f.done.Slot(f.cap)]
+		var c wire.CQE
+		if p.read && isAtomic(q.SQ.AtAbs(p.wqe).Opcode) {
+			var ok bool
+			if c, ok = f.cqe(); !ok {
+				return false
+			}
+		}
+		room := p.room > 0
+		if q.finishPiece(p, &c); room {
+			q.node.kickAll()
+		}
+	}
+	if q.far == f && q.req.cur < q.SQ.Tail() {
+		q.node.kick(q)
+	}
+	return true
 }
 
 // takeCQE takes the answer to the oldest piece outstanding.
@@ -149,6 +197,10 @@ func (q *QP) goBack(at monotime.Time) {
 		if w := q.SQ.AtAbs(i); w.State != wqeDone {
 			w.State = wqePosted
 		}
+	}
+	if x := q.server; x != nil && x.told != x.taken { // what tells it is void, too
+		x.owes = true
+		x.kick()
 	}
 	r.cur, r.off, r.blocked = first.wqe, first.off, false
 	if r.off > 0 {

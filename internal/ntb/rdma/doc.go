@@ -4,9 +4,9 @@
 //
 //	requester (QP)                                  responder (far half: RQP)
 //	SQ ─ gather ─► arena  ══ data ════════════════►  ─ check ─► the peer's memory
-//	     └ WQEs ─► ring   ══ WQEs, posted, bell ══►  executed in order
+//	     └ WQEs ─► ring   ══ WQEs, marks, bell ═══►  executed in order
 //	CQ ◄─ scatter ◄ place ◄══ data of READs ══════   ◄ gather ─ the peer's memory
-//	      └◄ CQEs ◄ ring  ◄══ CQEs, done, bell ═══   one for each WQE
+//	      └◄ CQEs ◄ ring  ◄══ CQEs, words, bell ══   CQEs of atomics and errors alone
 //
 // A queue pair that leaves RESET asks the peer by the command ring for its far
 // half, an RQP with a WQE ring in the peer's window; going to RTS it says which
@@ -15,8 +15,9 @@
 // in the ring of a connection before is not executed for the next one. Requests are executed in order, READs and atomics by the
 // responder, which writes the answer back: only writes cross the link.
 //
-// A doorbell says which queue pairs have news; of those the CQE rings are looked
-// at, and what is found goes to their completion queues.
+// A doorbell says which queue pairs have news; of those the words and the CQE rings are
+// looked at, and what is found goes to their completion queues. Where both map the
+// windows the rings used last are looked at without: line.go.
 //
 // A READ is answered when its batch is written: a WRITE behind it may be there
 // before, unless it is fenced.

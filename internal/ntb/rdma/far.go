@@ -33,16 +33,16 @@ type far struct {
 	grant  wire.QPGrant // what its WRITEs may do, as the peer said last
 
 	// ours
-	cap    uint32
-	cqesAt uint64
-	doneAt uint64
-	bell   uint32
+	cap     uint32
+	cqesAt  uint64
+	wordsAt uint64
+	bell    uint32
 
 	// the peer's
-	wqesAt   uint64
-	postedAt uint64
-	farBell  uint32
-	rung     uint32
+	wqesAt  uint64
+	farBell uint32
+	rung    uint32
+	silent  bool // lines were written for which the doorbell is still to be rung
 
 	posted     wire.Index
 	done       wire.Index
@@ -99,21 +99,21 @@ func ringCap(n int) uint32 {
 
 func (n *Node) createFar(q *QP) bool {
 	n.serial++
-	f := &far{qp: q, qpn: q.QPN, cap: ringCap(q.SQ.Cap()), serial: n.serial}
+	f := &far{qp: q, qpn: q.QPN, cap: ringCap(q.SQ.Cap()), serial: n.serial, generation: 1}
 	size := uint64(f.cap) * wire.CQEBytes
-	at, ok := n.own.pool.take(size + 8)
+	at, ok := n.own.pool.take(size + wire.WordsBytes)
 	if !ok {
 		return false
 	}
 	if f.bell, ok = n.takeBell(bellOwner{far: f}); !ok {
-		n.own.pool.give(at, size+8)
+		n.own.pool.give(at, size+wire.WordsBytes)
 		return false
 	}
-	n.ch.Own().Clear(at, size+8)
-	f.cqesAt, f.doneAt = at, at+size
+	n.ch.Own().Clear(at, size+wire.WordsBytes)
+	f.cqesAt, f.wordsAt = at, at+size
 	f.pieces = make([]piece, f.cap)
 	q.far = f
-	n.command(command{op: wire.OpQPCreate, far: f, body: wire.QPCreate{QPN: q.QPN, Cap: f.cap, CQEsAt: f.cqesAt, DoneAt: f.doneAt, Bell: f.bell, Serial: f.serial}.Append(nil)})
+	n.command(command{op: wire.OpQPCreate, far: f, body: wire.QPCreate{QPN: q.QPN, Cap: f.cap, CQEsAt: f.cqesAt, DoneAt: f.wordsAt, Bell: f.bell, Serial: f.serial}.Append(nil)})
 	return true
 }
 
@@ -121,9 +121,9 @@ func (n *Node) createFar(q *QP) bool {
 func (f *far) created(now monotime.Time, s wire.CommandStatus, body []byte) {
 	q, n := f.qp, f.qp.node
 	c, _, ok := wire.ParseQPCreated(body)
-	ok = ok && s == wire.CommandDone && c.PostedAt%8 == 0 && c.Bell < n.peer.Bells &&
-		n.ch.PeerContains(c.WQEsAt, uint64(f.cap)*wire.WQEBytes) && n.ch.PeerContains(c.PostedAt, 8)
-	f.wqesAt, f.postedAt, f.farBell = c.WQEsAt, c.PostedAt, c.Bell
+	ok = ok && s == wire.CommandDone && c.WQEsAt%8 == 0 && c.Bell < n.peer.Bells &&
+		n.ch.PeerContains(c.WQEsAt, uint64(f.cap)*wire.WQEBytes)
+	f.wqesAt, f.farBell = c.WQEsAt, c.Bell
 	if f.state == farDeleting { // its QP_DELETE is behind
 		return
 	}
@@ -177,7 +177,7 @@ func (f *far) deleted(now monotime.Time) {
 func (f *far) free() {
 	n := f.qp.node
 	n.giveBell(f.bell)
-	n.own.pool.give(f.cqesAt, uint64(f.cap)*wire.CQEBytes+8)
+	n.own.pool.give(f.cqesAt, uint64(f.cap)*wire.CQEBytes+wire.WordsBytes)
 }
 
 // release gives a piece's room back.

@@ -22,6 +22,13 @@ func (q *QP) regrant() {
 			r = x
 		}
 	}
+	if x := q.server; x != nil && !q.servedBy(x) {
+		q.server = nil
+		if x.told != x.taken { // nothing of ours will tell it
+			x.owes = true
+			x.kick()
+		}
+	}
 	if r == q.opened {
 		return
 	}

@@ -14,8 +14,9 @@ const MinWindowBytes = 1 << 17
 // layout is what our window looks like in this session.
 type layout struct {
 	res        wire.Resources
-	pool       *arena // rings and places of READs
-	commandsAt uint64 // of the peer
+	pool       *arena     // rings and places of READs
+	cqes       []wire.CQE // of a batch
+	commandsAt uint64     // of the peer
 	postedAt   uint64
 }
 

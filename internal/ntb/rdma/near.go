@@ -3,6 +3,7 @@ package rdma
 import (
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/ntb/window"
 	"verbena/internal/qp"
 	"verbena/internal/queue"
 )
@@ -11,22 +12,40 @@ import (
 // is posted, without a batch: nothing before it waits, and there is nothing to wait
 // for. All else takes the way by PollOutput.
 
-// Quick does what has been posted, as far as it can be done at once; it reports
-// whether that is all of it. It comes before Doorbell, or in its place.
-func (q *QP) Quick() (all bool) {
+// Quick does what has been posted, as far as it can be done at once; all reports
+// whether that is all of it, and wake that the peer sleeps and is to be woken. It
+// comes before Doorbell, or, with all, in its place.
+func (q *QP) Quick() (all, wake bool) {
 	n, r := q.node, &q.req
 	if !n.near.Mapped() || !q.sends() || q.State() != ib.QPRTS || q.retryAt != monotime.Never || r.blocked || r.off > 0 || !n.ch.Current() {
-		return false
+		return false, false
 	}
-	left := uint32(nearMax)
-	for r.cur < q.SQ.Tail() {
+	left, lines := uint32(nearMax), 0
+	for all = true; all && r.cur < q.SQ.Tail(); {
 		w := q.SQ.AtAbs(r.cur)
-		if w.State != wqePosted || w.Opcode != ib.WRRDMAWrite || w.Length > left || !q.store(w) {
-			return false
+		switch {
+		case w.State != wqePosted:
+			all = false
+		case w.Opcode == ib.WRRDMAWrite:
+			if all = w.Length <= left && q.store(w); all {
+				left -= w.Length
+			}
+		case wqeOps[w.Opcode].IsSend():
+			if all = q.sendLine(w); all {
+				lines++
+			}
+		default:
+			all = false
 		}
-		left -= w.Length
 	}
-	return true
+	if lines == 0 {
+		return all, false
+	}
+	if window.Settle(); q.far.toRing() {
+		q.far.silent = true
+		return false, false
+	}
+	return all, n.ch.MustWake()
 }
 
 const (

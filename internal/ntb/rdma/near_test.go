@@ -81,7 +81,8 @@ func (e *end) queueUp(list ...queue.SendWQE) {
 // wantQuick posts work requests that are to be done at once.
 func (e *end) wantQuick(why string, list ...queue.SendWQE) {
 	e.t.Helper()
-	if e.queueUp(list...); !e.q.Quick() {
+	e.queueUp(list...)
+	if all, _ := e.q.Quick(); !all {
 		e.fatalf("%s: not done at once", why)
 	}
 }
@@ -89,7 +90,8 @@ func (e *end) wantQuick(why string, list ...queue.SendWQE) {
 // wantSlow posts work requests that are not to be done at once, or not all.
 func (e *end) wantSlow(why string, list ...queue.SendWQE) {
 	e.t.Helper()
-	if e.queueUp(list...); e.q.Quick() {
+	e.queueUp(list...)
+	if all, _ := e.q.Quick(); all {
 		e.fatalf("%s: done at once", why)
 	}
 	e.q.Doorbell(e.world.now)
@@ -220,7 +222,8 @@ func TestClosedByTheLink(t *testing.T) {
 		t.Error("not closed, with no link")
 	}
 	p.a.node.Detach(p.now)
-	if x.queueUp(r.write(x, 0, 8, 0)); x.q.Quick() {
+	x.queueUp(r.write(x, 0, 8, 0))
+	if all, _ := x.q.Quick(); all {
 		t.Error("stored over no link")
 	}
 	r.wantUntouched("no link", t)

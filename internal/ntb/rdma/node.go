@@ -58,6 +58,11 @@ type Node struct {
 	used    int           // bytes of the last of them that count
 	spans   []mem.Span    // room for one
 	scratch [scratchBytes]byte
+	line    [wire.LineBytes]byte
+	wqe     wire.WQE // of a line
+
+	watched []*rqp // whose rings are looked at without a doorbell
+	takes   uint64 // looks at the rings that found something
 }
 
 // source is who filled the last batch.
@@ -104,6 +109,7 @@ func (n *Node) Handle(now monotime.Time) {
 	if n.ch.Handle(now) && (n.rescan || n.ch.Seen() != n.scanned) {
 		n.scan(now)
 	}
+	n.Take()
 }
 
 // PollOutput fills b with the writes of one source; false if there are none. b
@@ -190,6 +196,8 @@ func (n *Node) HandleTimeout(now monotime.Time) {
 	n.ch.HandleTimeout(now)
 	if n.ch.State() == channel.Up {
 		n.scan(now)
+		n.Take()
+		n.Settle()
 	}
 	if n.ch.State() == channel.Up && n.cmds.overdue(now) {
 		n.Count[CommandLate]++
@@ -233,7 +241,7 @@ func (n *Node) LinkUp(now monotime.Time) {
 // LinkDown flushes what is connected.
 func (n *Node) LinkDown(now monotime.Time) {
 	n.events = append(n.events[:0], ib.EventPortErr)
-	n.rqps, n.rmrs, n.rmr, n.work, n.faults, n.last = nil, nil, nil, n.work[:0], n.faults[:0], source{}
+	n.rqps, n.rmrs, n.rmr, n.work, n.faults, n.watched, n.last = nil, nil, nil, n.work[:0], n.faults[:0], n.watched[:0], source{}
 	n.cmds.abandon()
 	n.cmds, n.server = commander{}, server{}
 	n.mads.waiting, n.frames.waiting, n.peerAddrs = n.mads.waiting[:0], n.frames.waiting[:0], nil

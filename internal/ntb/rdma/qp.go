@@ -18,6 +18,7 @@ type QP struct {
 	req  requester
 	resp responder
 
+	server  *rqp // that executed requests for it last
 	opened  *rqp // whose WRITEs may go straight to our regions
 	closing int  // QP_GRANTs under way that take such a right back
 	lost    bool // the link went down with such a right
@@ -185,7 +186,7 @@ func (q *QP) fail(e ib.EventType) {
 // is: nobody knew it.
 func (q *QP) linkDown(now monotime.Time) {
 	q.lost = q.lost || q.opened != nil
-	q.far, q.opened = nil, nil
+	q.far, q.opened, q.server = nil, nil, nil
 	switch q.State() {
 	case ib.QPRTR, ib.QPRTS, ib.QPSQD:
 		q.fail(ib.EventQPFatal)

@@ -62,8 +62,13 @@ var wqeOps = [256]wire.WQEOp{
 }
 
 // output fills a batch with pieces of the send queue: their bytes, their WQEs
-// in one run, the index behind them, the doorbell and the signal.
+// in one run, the marks that show them, the doorbell and the signal.
 func (q *QP) output(now monotime.Time, b *channel.Batch) bool {
+	if q.far != nil && q.far.silent {
+		q.ringFar(b)
+		q.node.kick(q)
+		return true
+	}
 	if !q.sends() || q.retryAt != monotime.Never { // it waits
 		return false
 	}
@@ -76,20 +81,33 @@ func (q *QP) output(now monotime.Time, b *channel.Batch) bool {
 	}
 	for i := first; i != f.posted; i++ {
 		w := n.wqes[wire.WQEBytes*i.Since(first):][:wire.WQEBytes]
+		clear(w[wire.MarkAt:wire.LineBytes])
 		if i+1 == f.posted {
 			w = w[:n.used] // a line less for both to fetch
 		}
-		b.Append(f.wqesAt+wire.WQEBytes*uint64(i.Slot(f.cap)), func(b []byte) []byte { return append(b, w...) })
+		b.Append(f.slotAt(i), func(b []byte) []byte { return append(b, w...) })
 	}
-	b.Word8(f.postedAt, uint64(wire.NewPosition(f.generation, f.posted)))
-	n.ring(b, f.farBell, &f.rung)
-	n.ch.Ring(b)
+	for i := first; i != f.posted; i++ {
+		b.Word8(f.slotAt(i)+wire.MarkAt, uint64(wire.NewPosition(f.generation, i)))
+	}
+	q.ringFar(b)
 	n.last = source{qp: q}
 	if f.posted.Since(first) == maxBatch {
 		n.kick(q)
 	}
 	return true
 }
+
+// ringFar rings the doorbell for what was written.
+func (q *QP) ringFar(b *channel.Batch) {
+	n, f := q.node, q.far
+	f.silent = false
+	n.ring(b, f.farBell, &f.rung)
+	n.ch.Ring(b)
+}
+
+// slotAt returns where in the peer's window a WQE is.
+func (f *far) slotAt(i wire.Index) uint64 { return f.wqesAt + wire.WQEBytes*uint64(i.Slot(f.cap)) }
 
 // next puts one more piece into the batch, executing local operations on the
 // way; false if there is none for now.
@@ -157,7 +175,7 @@ func (q *QP) makePiece(w *queue.SendWQE, b *channel.Batch) bool {
 	if f.posted.Since(f.done) == f.cap || isRead(w.Opcode) && r.reads >= int(q.Attr.MaxRdAtomic) {
 		return false // a completion will kick
 	}
-	e := wire.WQE{Op: wqeOps[w.Opcode], Index: f.posted, Length: w.Length, Offset: r.off, Imm: w.Imm, Key: w.RKey, Addr: w.RemoteAddr}
+	e := wire.WQE{Op: wqeOps[w.Opcode], Mark: wire.NewPosition(f.generation, f.posted), Length: w.Length, Offset: r.off, Imm: w.Imm, Key: w.RKey, Addr: w.RemoteAddr}
 	p := piece{wqe: r.cur, off: r.off, read: isRead(w.Opcode)}
 	switch {
 	case isAtomic(w.Opcode):
@@ -184,6 +202,7 @@ func (q *QP) makePiece(w *queue.SendWQE, b *channel.Batch) bool {
 	if p.last = e.Bytes == e.Length-e.Offset; p.last {
 		e.Flags |= wire.WQELast
 	}
+	q.tellDone(&e)
 	n.wqes, n.used = e.Append(n.wqes), e.Used()
 	q.Count[SentPieces]++
 	if p.read {

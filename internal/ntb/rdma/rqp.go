@@ -19,21 +19,27 @@ type rqp struct {
 	serial uint32 // the peer's
 
 	// ours
-	cap      uint32
-	wqesAt   uint64
-	postedAt uint64
-	bell     uint32
+	cap    uint32
+	wqesAt uint64
+	bell   uint32
 
 	// the peer's
 	cqesAt  uint64
-	doneAt  uint64
+	wordsAt uint64
 	farBell uint32
 	rung    uint32
 
 	taken      wire.Index
+	answered   wire.Index // the peer is told of those before, by its words or on a WQE of ours
+	told       wire.Index // by its words
 	generation uint32
 	stopped    stop
 	queued     bool // in node.work
+	owes       bool // its words are to be written
+
+	q       *QP    // dest, as looked up last
+	watched bool   // in node.watched
+	used    uint64 // of a watched one: when something was there last; see Node.takes
 }
 
 // stop says why an RQP does not go on.
@@ -59,10 +65,10 @@ func (n *Node) createRQP(c *wire.QPCreate, answer []byte) wire.CommandStatus {
 	case n.rqps[c.QPN] != nil:
 		return wire.CommandExists
 	case !wire.ValidCap(c.Cap, maxRing), c.DoneAt%8 != 0, c.Bell >= n.peer.Bells, c.Bell < firstQPBell,
-		!n.ch.PeerContains(c.CQEsAt, uint64(c.Cap)*wire.CQEBytes), !n.ch.PeerContains(c.DoneAt, 8):
+		!n.ch.PeerContains(c.CQEsAt, uint64(c.Cap)*wire.CQEBytes), !n.ch.PeerContains(c.DoneAt, wire.WordsBytes):
 		return wire.CommandMalformed
 	}
-	r := &rqp{node: n, qpn: c.QPN, cap: c.Cap, cqesAt: c.CQEsAt, doneAt: c.DoneAt, farBell: c.Bell, serial: c.Serial}
+	r := &rqp{node: n, qpn: c.QPN, cap: c.Cap, cqesAt: c.CQEsAt, wordsAt: c.DoneAt, farBell: c.Bell, serial: c.Serial, generation: 1}
 	at, ok := n.own.pool.take(r.ringBytes())
 	if !ok {
 		n.Count[NoRoom]++
@@ -74,14 +80,14 @@ func (n *Node) createRQP(c *wire.QPCreate, answer []byte) wire.CommandStatus {
 		return wire.CommandNoRoom
 	}
 	n.ch.Own().Clear(at, r.ringBytes())
-	r.wqesAt, r.postedAt = at, at+uint64(r.cap)*wire.WQEBytes
+	r.wqesAt = at
 	n.rqps[c.QPN] = r
-	wire.QPCreated{WQEsAt: r.wqesAt, PostedAt: r.postedAt, Bell: r.bell}.Append(answer)
+	wire.QPCreated{WQEsAt: r.wqesAt, Bell: r.bell}.Append(answer)
 	return wire.CommandDone
 }
 
-// ringBytes is the size of the WQE ring with its index.
-func (r *rqp) ringBytes() uint64 { return uint64(r.cap)*wire.WQEBytes + 8 }
+// ringBytes is the size of the WQE ring.
+func (r *rqp) ringBytes() uint64 { return uint64(r.cap) * wire.WQEBytes }
 
 func (n *Node) modifyRQP(c *wire.QPModify) wire.CommandStatus {
 	r := n.rqps[c.QPN]
@@ -111,54 +117,69 @@ func (n *Node) deleteRQP(number ib.QPN) wire.CommandStatus {
 		if q.opened == r {
 			q.opened = nil // its queue pair has left
 		}
+		if q.server == r {
+			q.server = nil
+		}
 	}
 	r.stopped = dead
+	n.unwatch(r)
 	n.giveBell(r.bell)
 	n.own.pool.give(r.wqesAt, r.ringBytes())
 	n.kickAll()
 	return wire.CommandDone
 }
 
-// run executes the next requests and answers them in one batch.
-func (r *rqp) run(now monotime.Time, b *channel.Batch) bool {
-	n, w := r.node, r.node.ch.Own()
-	if r.stopped == dead {
-		return false
-	}
-	pos := wire.Position(w.Load8(r.postedAt))
-	if r.stopped == paused && pos.Generation() == r.generation+1 {
+// next reports whether the request at taken is there.
+func (r *rqp) next() bool {
+	m := wire.Position(r.node.ch.Own().Load8(r.wqesAt + wire.WQEBytes*uint64(r.taken.Slot(r.cap)) + wire.MarkAt))
+	if r.stopped == paused && m == wire.NewPosition(r.generation+1, r.taken) {
 		r.generation++
 		r.stopped = running
 	}
-	if r.stopped != running || pos.Generation() != r.generation {
-		return false
-	}
-	end := pos.Index()
-	if end.Since(r.taken) > r.cap {
-		n.violated(now)
-		return false
-	}
-	first, cqes := r.taken, [maxBatch]wire.CQE{}
+	return r.stopped == running && m == wire.NewPosition(r.generation, r.taken)
+}
+
+// run executes the next requests and answers them in one batch, with those that are
+// still to be answered. What has only gone well needs no CQE.
+func (r *rqp) run(now monotime.Time, b *channel.Batch) bool {
+	n, first := r.node, r.taken
+	r.node.own.cqes = r.node.own.cqes[:0]
 	k := 0
-	for ; r.taken != end && k < maxBatch && r.stopped == running && n.rqps[r.qpn] == r; k++ {
-		cqes[k] = r.answer(b)
-		r.taken++
+	for ; k < maxBatch && n.rqps[r.qpn] == r && r.next(); k++ {
+		r.answer(b)
 	}
-	if k == 0 {
+	if n.rqps[r.qpn] != r || k == 0 && !r.owes {
 		return false
 	}
-	for i := range cqes[:k] {
-		b.Append(r.cqesAt+wire.CQEBytes*uint64(cqes[i].Index.Slot(r.cap)), cqes[i].Append)
+	if k > 0 {
+		n.watch(r, b)
 	}
-	b.Word8(r.doneAt, uint64(wire.NewPosition(r.generation, r.taken)))
-	n.ring(b, r.farBell, &r.rung)
-	n.ch.Ring(b)
-	if n.last = (source{rqp: r, from: first}); r.stopped == paused {
-		r.taken--
-	} else if r.taken != end {
+	r.tell(b, n.own.cqes)
+	if n.last = (source{rqp: r, from: first}); k == maxBatch {
 		r.kick()
 	}
 	return true
+}
+
+// tell writes CQEs, the last of which are of the requests up to taken, and the words
+// that say how far we are.
+func (r *rqp) tell(b *channel.Batch, cqes []wire.CQE) {
+	n, end := r.node, r.taken
+	if r.stopped == paused && len(cqes) > 0 {
+		end++ // the one that is put off has its CQE, and comes again
+	}
+	from := end
+	for i := range cqes {
+		b.Append(r.cqesAt+wire.CQEBytes*uint64(cqes[i].Index.Slot(r.cap)), cqes[i].Append)
+	}
+	if len(cqes) > 0 {
+		from = cqes[0].Index
+	}
+	b.Word8(r.wordsAt+wire.FromWord, uint64(wire.NewPosition(r.generation, from)))
+	b.Word8(r.wordsAt+wire.DoneWord, uint64(wire.NewPosition(r.generation, end)))
+	n.ring(b, r.farBell, &r.rung)
+	n.ch.Ring(b)
+	r.answered, r.told, r.owes = r.taken, r.taken, false
 }
 
 // servedBy reports whether r works for q: it is the far half of the queue pair that
@@ -167,8 +188,9 @@ func (q *QP) servedBy(r *rqp) bool {
 	return r.ready && r.dest == q.QPN && q.Attr.DestQPN == r.qpn && q.Attr.RQPSN == r.psn && q.receives() && !q.gone
 }
 
-// answer executes the request at taken.
-func (r *rqp) answer(b *channel.Batch) wire.CQE {
+// answer executes the request at taken. From the first on that has more to say than
+// that all went well there are CQEs.
+func (r *rqp) answer(b *channel.Batch) {
 	n := r.node
 	c := wire.CQE{Index: r.taken}
 	var room [wire.WQEBytes]byte // a copy: the peer may change what we judge
@@ -177,26 +199,35 @@ func (r *rqp) answer(b *channel.Batch) wire.CQE {
 	q := n.byQPN[r.dest]
 	if q == nil || !q.servedBy(r) {
 		c.Status = wire.StatusNotReady
-		r.stopped = paused
-		return c
-	}
-	q.Count[RcvdPieces]++
-	if !e.Parse(room[:]) || e.Index != r.taken {
-		q.Count[BadWQE]++
-		c.Status = q.refuse(wire.StatusInvalid)
 	} else {
-		c.Status, c.Orig = q.execute(&e, b)
+		q.server = r
+		q.Count[RcvdPieces]++
+		if !e.Parse(room[:]) || e.Mark.Index() != r.taken {
+			q.Count[BadWQE]++
+			c.Status = q.refuse(wire.StatusInvalid)
+		} else {
+			if e.Flags&wire.WQEDone != 0 {
+				q.takeDone(e.Done)
+			}
+			c.Status, c.Orig = q.execute(&e, b)
+		}
+	}
+	if c.Status != wire.StatusDone || e.Op.IsAtomic() || len(n.own.cqes) > 0 {
+		n.own.cqes = append(n.own.cqes, c)
 	}
 	switch c.Status {
 	case wire.StatusDone:
+		r.taken++
 	case wire.StatusRNR:
 		q.Count[SentRNR]++
-		c.Timer = q.Attr.MinRNRTimer & 31
+		n.own.cqes[len(n.own.cqes)-1].Timer = q.Attr.MinRNRTimer & 31
+		r.stopped = paused
+	case wire.StatusNotReady:
 		r.stopped = paused
 	default:
+		r.taken++
 		r.stopped = dead
 	}
-	return c
 }
 
 // handleFault: memory of a READ that this batch answers is not mapped any more.
@@ -207,17 +238,25 @@ func (r *rqp) handleFault(now monotime.Time, from wire.Index) {
 	if n.rqps[r.qpn] != r {
 		return
 	}
-	r.stopped = dead
 	if q := n.byQPN[r.dest]; q != nil && q.Attr.DestQPN == r.qpn {
 		q.refuse(wire.StatusOp)
 	}
-	n.faults = append(n.faults, fault{r, from})
+	r.taken = from
+	r.refuse(wire.StatusOp)
 }
 
-// fault is an answer that handleFault owes.
+// refuse has the request at taken, with which r ends, answered later.
+func (r *rqp) refuse(s wire.Status) {
+	n := r.node
+	n.faults = append(n.faults, fault{r, wire.CQE{Index: r.taken, Status: s}})
+	r.taken++
+	r.stopped = dead
+}
+
+// fault is an answer that refuse owes.
 type fault struct {
-	r    *rqp
-	from wire.Index
+	r *rqp
+	c wire.CQE
 }
 
 // pollFaults writes an answer that is owed.
@@ -225,14 +264,10 @@ func (n *Node) pollFaults(b *channel.Batch) bool {
 	for len(n.faults) > 0 {
 		x := n.faults[0]
 		n.faults = n.faults[:copy(n.faults, n.faults[1:])]
-		r := x.r
-		if n.rqps[r.qpn] != r {
+		if n.rqps[x.r.qpn] != x.r {
 			continue
 		}
-		b.Append(r.cqesAt+wire.CQEBytes*uint64(x.from.Slot(r.cap)), wire.CQE{Index: x.from, Status: wire.StatusOp}.Append)
-		b.Word8(r.doneAt, uint64(wire.NewPosition(r.generation, x.from+1)))
-		n.ring(b, r.farBell, &r.rung)
-		n.ch.Ring(b)
+		x.r.tell(b, []wire.CQE{x.c})
 		return true
 	}
 	return false

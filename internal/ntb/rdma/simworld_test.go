@@ -313,7 +313,7 @@ func (u *user) work() {
 		u.sq.Commit()
 		u.posted++
 	}
-	if !u.q.Quick() {
+	if all, _ := u.q.Quick(); !all {
 		u.q.Doorbell(w.now)
 	}
 }
@@ -484,6 +484,9 @@ func (h *host) step() {
 		h.node.HandleTimeout(w.now)
 	}
 	h.node.Handle(w.now)
+	if w.rnd.IntN(8) == 0 { // it polls, and found nothing
+		h.node.Settle()
+	}
 	for range 1 + w.rnd.IntN(3) {
 		if !h.node.PollOutput(w.now, h.batch) {
 			break

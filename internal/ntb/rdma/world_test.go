@@ -94,9 +94,14 @@ func newSide(t testing.TB, name string, o options) *side {
 func (p *pair) carry() {
 	p.t.Helper()
 	for range 100000 {
-		if !p.step() {
+		if p.step() {
+			continue
+		}
+		if !p.a.node.Owes() && !p.b.node.Owes() {
 			return
 		}
+		p.a.node.Settle()
+		p.b.node.Settle()
 	}
 	p.t.Fatal("the two write for ever")
 }
@@ -341,7 +346,7 @@ func (p *pair) wantAllGiven(why string, n int) {
 		}
 		all := newArena(s.node.own.res.ArenaAt+s.node.own.res.ArenaBytes, s.own.Len()-s.node.own.res.ArenaAt-s.node.own.res.ArenaBytes).left
 		all -= roundUp(commandCap*wire.CommandBytes + 8)
-		all -= uint64(n) * (roundUp(64*wire.CQEBytes+8) + roundUp(64*wire.WQEBytes+8))
+		all -= uint64(n) * (roundUp(64*wire.CQEBytes+wire.WordsBytes) + roundUp(64*wire.WQEBytes))
 		if got := s.node.own.pool.left; got != all {
 			p.t.Errorf("%s: %s: %d bytes of the window are not given back", why, s.name, int64(all-got))
 		}

@@ -20,6 +20,14 @@ func allocate(n int) []byte {
 func word4(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(unsafe.SliceData(b))) }
 func word8(b []byte) *uint64 { return (*uint64)(unsafe.Pointer(unsafe.SliceData(b))) }
 
+// line and lineOf return the first bytes of b, which are aligned, and p as words.
+func line(b []byte) *[LineBytes / 8]uint64 {
+	return (*[LineBytes / 8]uint64)(unsafe.Pointer(unsafe.SliceData(b)))
+}
+func lineOf(p *[LineBytes]byte) *[LineBytes / 8]uint64 {
+	return (*[LineBytes / 8]uint64)(unsafe.Pointer(p))
+}
+
 // littleEndian4 and littleEndian8 turn a word as this machine has it into one
 // of the format, and back.
 func littleEndian4(v uint32) uint32 {

@@ -25,6 +25,9 @@
 //     the original counts modulo twice the capacity;
 //   - a WQE is of fixed size and describes one piece of a message, with its bytes
 //     if there are few; gather lists do not cross the link;
+//   - a WQE has a mark, written last, that says which one it is: no index of the ring
+//     is written. It may tell how far its writer is with the requests of the other way;
+//   - only what has more to say than that all went well has a CQE;
 //   - a session number tells one life of the link from the next.
 //
 // Everything here is a value without state: nothing allocates, panics on input

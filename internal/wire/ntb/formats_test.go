@@ -53,7 +53,7 @@ var formats = []struct {
 	{"MRDelete", "44332211", of(ParseMRDelete), MRDelete{0x11223344}},
 	{"QPCreate", "11000000" + "40000000" + "0060000000000000" + "0070000000000000" + "05000000" + "09000000", of(ParseQPCreate),
 		QPCreate{QPN: 0x11, Cap: 64, CQEsAt: 0x6000, DoneAt: 0x7000, Bell: 5, Serial: 9}},
-	{"QPCreated", "0080000000000000" + "00a0000000000000" + "06000000" + "00000000", of(ParseQPCreated), QPCreated{WQEsAt: 0x8000, PostedAt: 0xa000, Bell: 6}},
+	{"QPCreated", "0080000000000000" + "06000000" + "00000000", of(ParseQPCreated), QPCreated{WQEsAt: 0x8000, Bell: 6}},
 	{"QPModify", "11000000" + "22000000" + "03000000" + "66554400", of(ParseQPModify), QPModify{QPN: 0x11, Dest: 0x22, State: ib.QPRTS, PSN: 0x445566}},
 	{"QPGrant", "11000000" + "05000000" + "07000000" + "01000000", of(ParseQPGrant), QPGrant{QPN: 0x11, Serial: 5, Domain: 7, Open: true}},
 	{"QPDelete", "11000000", of(ParseQPDelete), QPDelete{0x11}},
@@ -62,14 +62,20 @@ var formats = []struct {
 	{"Management", "00000000000000000000ffffc0000201" + "fe800000000000000000000000000007" + strings.Repeat("5a", 256), of(ParseManagement),
 		Management{ib.GIDFromAddr(netip.MustParseAddr("192.0.2.1")), ib.GIDFromAddr(netip.MustParseAddr("fe80::7")), bytes.Repeat([]byte{0x5a}, 256)}},
 	{"record header", "2a000000" + "40000000", of(ParseRecordHeader), RecordHeader{Bytes: 42, Index: 0x40}},
-	{"WQE, SEND of three bytes", "01" + "07" + "0000" + "09000000" + "03000000" + "00000000" + "03000000" + "00000000" + "00000000" + "00000000" +
-		zeros(32) + "616263" + zeros(61), wqe, WQE{Op: WQESend, Flags: WQEFirst | WQELast | WQESolicited, Index: 9, Length: 3, Bytes: 3, Inline: [MaxInline]byte{'a', 'b', 'c'}}},
-	{"WQE, last piece of a WRITE", "05" + "02" + "0000" + "0a000000" + "00000200" + "00000100" + "00000100" + "78563412" + "44332211" + "00000000" +
-		"0000000001000000" + "0000100000000000" + zeros(80), wqe,
-		WQE{Op: WQEWriteImm, Flags: WQELast, Index: 10, Length: 0x20000, Offset: 0x10000, Bytes: 0x10000, Imm: 0x12345678, Key: 0x11223344, Addr: 1 << 32, DataAt: 0x100000}},
-	{"WQE, compare and swap", "07" + "03" + "0000" + "0b000000" + "08000000" + "00000000" + "08000000" + "00000000" + "44332211" + "00000000" +
-		"0010000000000000" + "0000000000000000" + "0100000000000000" + "0200000000000000" + zeros(64), wqe,
-		WQE{Op: WQECmpSwap, Flags: WQEFirst | WQELast, Index: 11, Length: 8, Bytes: 8, Key: 0x11223344, Addr: 0x1000, CompareAdd: 1, Swap: 2}},
+	{"WQE, SEND of three bytes", "01" + "17" + "0000" + "0c000000" + "03000000" + "00000000" + "03000000" + "00000000" + "00000000" + "00000000" +
+		"616263" + zeros(21) + "09000000" + "02000000" + zeros(64), wqe,
+		WQE{Op: WQESend, Flags: WQEFirst | WQELast | WQESolicited | WQEDone, Done: 12, Mark: NewPosition(2, 9), Length: 3, Bytes: 3, Inline: [MaxInline]byte{'a', 'b', 'c'}}},
+	{"WQE, SEND of 25 bytes", "01" + "03" + "0000" + "00000000" + "19000000" + "00000000" + "19000000" + "00000000" + "00000000" + "00000000" +
+		zeros(24) + "09000000" + "02000000" + "61" + zeros(63), wqe, WQE{Op: WQESend, Flags: WQEFirst | WQELast, Mark: NewPosition(2, 9), Length: 25, Bytes: 25, Inline: [MaxInline]byte{'a'}}},
+	{"WQE, WRITE of two bytes", "04" + "03" + "0000" + "00000000" + "02000000" + "00000000" + "02000000" + "00000000" + "44332211" + "00000000" +
+		"0010000000000000" + "6162" + zeros(14) + "09000000" + "01000000" + zeros(64), wqe,
+		WQE{Op: WQEWrite, Flags: WQEFirst | WQELast, Mark: NewPosition(1, 9), Length: 2, Bytes: 2, Key: 0x11223344, Addr: 0x1000, Inline: [MaxInline]byte{'a', 'b'}}},
+	{"WQE, last piece of a WRITE", "05" + "02" + "0000" + "00000000" + "00000200" + "00000100" + "00000100" + "78563412" + "44332211" + "00000000" +
+		"0000000001000000" + "0000100000000000" + zeros(8) + "0a000000" + "01000000" + zeros(64), wqe,
+		WQE{Op: WQEWriteImm, Flags: WQELast, Mark: NewPosition(1, 10), Length: 0x20000, Offset: 0x10000, Bytes: 0x10000, Imm: 0x12345678, Key: 0x11223344, Addr: 1 << 32, DataAt: 0x100000}},
+	{"WQE, compare and swap", "07" + "03" + "0000" + "00000000" + "08000000" + "00000000" + "08000000" + "00000000" + "44332211" + "00000000" +
+		"0010000000000000" + "0000000000000000" + "0100000000000000" + "0b000000" + "01000000" + "0200000000000000" + zeros(56), wqe,
+		WQE{Op: WQECmpSwap, Flags: WQEFirst | WQELast, Mark: NewPosition(1, 11), Length: 8, Bytes: 8, Key: 0x11223344, Addr: 0x1000, CompareAdd: 1, Swap: 2}},
 	{"CQE", "0b000000" + "0100" + "0c" + "00" + "8877665544332211", of(ParseCQE), CQE{Index: 11, Status: StatusRNR, Timer: 12, Orig: 0x1122334455667788}},
 	{"Greeting", "016e7473" + "00000000" + "0000100000000000", of(ParseGreeting), Greeting{1 << 20}},
 	{"Message", "67736d5f62746ee4" + "0010000000000000" + "0400000000000000" + "67736d5f62746ee4", of(ParseMessage), Message{To: 0x1000, Bytes: 4}},
@@ -219,6 +225,37 @@ func TestDatagramRings(t *testing.T) {
 	for n, want := range map[uint32]uint32{1: 16, 8: 16, 9: 24, 256: 264, 1514: 1528} {
 		if got := RecordBytes(n); got != want {
 			t.Errorf("%d bytes take %d, want %d", n, got, want)
+		}
+	}
+}
+
+// A line is read as the whole WQE is, if it is a short SEND; else it is not.
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		w  WQE
+		ok bool
+	}{
+		{WQE{Op: WQESend, Flags: WQEFirst | WQELast}, true},
+		{WQE{Op: WQESendImm, Flags: WQEFirst | WQELast | WQEDone, Done: 3, Imm: 7, Length: MaxShortSend, Bytes: MaxShortSend, Inline: [MaxInline]byte{MaxShortSend - 1: 9}}, true},
+		{WQE{Op: WQESend, Flags: WQEFirst | WQELast, Length: MaxShortSend + 1, Bytes: MaxShortSend + 1}, false},
+		{WQE{Op: WQESend, Flags: WQEFirst, Length: 8, Bytes: 4}, false},
+		{WQE{Op: WQESend, Flags: WQELast, Length: 8, Bytes: 4, Offset: 4}, false},
+		{WQE{Op: WQEWrite, Flags: WQEFirst | WQELast, Length: 8, Bytes: 8}, false},
+		{WQE{Op: WQESend, Flags: WQEFirst | WQELast | 0x80, Length: 8, Bytes: 8}, false},
+		{WQE{Flags: WQEFirst | WQELast}, false},
+	} {
+		c.w.Mark = NewPosition(1, 5)
+		var got, want WQE
+		b := c.w.Append(nil)
+		line := [LineBytes]byte(b)
+		if ok := got.ParseLine(&line); ok != c.ok || ok && (!want.Parse(b) || got != want) {
+			t.Errorf("%+v: %v, %+v", c.w, ok, got)
+		}
+		if c.ok {
+			var put [LineBytes]byte
+			if c.w.PutLine(&put); put != line {
+				t.Errorf("%x, want %x", put, line)
+			}
 		}
 	}
 }

@@ -12,12 +12,23 @@ type QPCreate struct {
 	QPN    ib.QPN
 	Cap    uint32 // entries of both rings, a power of two
 	CQEsAt uint64
-	DoneAt uint64 // 8: Position behind the last CQE
+	DoneAt uint64 // WordsBytes: DoneWord and what follows
 	Bell   uint32 // to ring for completions
 	Serial uint32 // tells this far half from others of the same queue pair, in a QPGrant
 }
 
 const qpCreateBytes = 32
+
+// What the peer tells a queue pair of its requests: words behind one another. All
+// before Done are done, and of those from From on there are CQEs; what they have to
+// say of the others is that all went well. While Watched is not 0 the peer looks
+// at the WQEs themselves, and needs no doorbell.
+const (
+	DoneWord    = 0  // 8: Position
+	FromWord    = 8  // 8: Position
+	WatchedWord = 16 // 4
+	WordsBytes  = 24
+)
 
 // ParseQPCreate reads a QPCreate behind its header.
 func ParseQPCreate(b []byte) (c QPCreate, rest []byte, ok bool) {
@@ -47,12 +58,11 @@ func (c QPCreate) Append(b []byte) []byte {
 
 // A QPCreated is the response to QPCreate: where the ring is.
 type QPCreated struct {
-	WQEsAt   uint64
-	PostedAt uint64 // 8: Position behind the last WQE
-	Bell     uint32 // to ring for requests
+	WQEsAt uint64
+	Bell   uint32 // to ring for requests
 }
 
-const qpCreatedBytes = 24
+const qpCreatedBytes = 16
 
 // ParseQPCreated reads a QPCreated behind its header.
 func ParseQPCreated(b []byte) (c QPCreated, rest []byte, ok bool) {
@@ -60,9 +70,8 @@ func ParseQPCreated(b []byte) (c QPCreated, rest []byte, ok bool) {
 		return QPCreated{}, b, false
 	}
 	return QPCreated{
-		WQEsAt:   binary.LittleEndian.Uint64(b),
-		PostedAt: binary.LittleEndian.Uint64(b[8:]),
-		Bell:     binary.LittleEndian.Uint32(b[16:]),
+		WQEsAt: binary.LittleEndian.Uint64(b),
+		Bell:   binary.LittleEndian.Uint32(b[8:]),
 		// reserved (32)
 	}, b[qpCreatedBytes:], true
 }
@@ -70,7 +79,6 @@ func ParseQPCreated(b []byte) (c QPCreated, rest []byte, ok bool) {
 // Append appends the bytes of c to b.
 func (c QPCreated) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, c.WQEsAt)
-	b = binary.LittleEndian.AppendUint64(b, c.PostedAt)
 	b = binary.LittleEndian.AppendUint32(b, c.Bell)
 	return binary.LittleEndian.AppendUint32(b, 0)
 }

@@ -15,8 +15,9 @@ func (i Index) Since(o Index) uint32 { return uint32(i - o) }
 func ValidCap(n, limit uint32) bool { return n > 0 && n <= limit && n&(n-1) == 0 }
 
 // Position is an index of a WQE or CQE ring with the generation that it is
-// counted in: after a message that found no receive, the ring is taken up
-// again from there, and what was written before is void.
+// counted in, from 1 on: after a message that found no receive, the ring is taken up
+// again from there, and what was written before is void. Memory that was never written
+// has none.
 type Position uint64
 
 // NewPosition joins a generation and an index.

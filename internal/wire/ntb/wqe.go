@@ -6,11 +6,26 @@ import (
 	"verbena/ib"
 )
 
-// Sizes of a WQE.
+// Sizes of a WQE. It is two cache lines, of which the second is for what does not
+// fit the first:
+//
+//	0   op, flags, done           32  address (not of SENDs)     64  bytes of a piece of at most
+//	8   length, offset, bytes     40  place of the bytes             MaxInline, or what an
+//	20  immediate, key            48  what atomics compare, add      atomic swaps in
+//	                              56  mark
+//
+// The few bytes of a short piece lie in the first line, from 32 on of a SEND and 40
+// of a WRITE. The mark is written last: who sees it sees the WQE.
 const (
-	WQEBytes       = 128
-	wqeHeaderBytes = 64
-	MaxInline      = WQEBytes - wqeHeaderBytes
+	WQEBytes  = 128
+	LineBytes = 64
+	MarkAt    = 56
+	MaxInline = WQEBytes - LineBytes
+
+	MaxShortSend  = MarkAt - sendAt
+	MaxShortWrite = MarkAt - writeAt
+
+	sendAt, writeAt = 32, 40
 )
 
 // WQEOp is what a work request does there.
@@ -57,6 +72,7 @@ const (
 	WQELast                           // last piece
 	WQESolicited                      // wakes who waits for solicited events
 	WQEPlaced                         // the bytes are in place already: the region lies in the window
+	WQEDone                           // Done holds
 
 	wqeKnownFlags = 1<<iota - 1
 )
@@ -65,11 +81,12 @@ const (
 type WQE struct {
 	Op         WQEOp
 	Flags      WQEFlags
-	Index      Index
-	Length     uint32 // of the message
-	Offset     uint32 // of the piece in it
-	Bytes      uint32 // of the piece
-	Imm        uint32 // immediate data, or the key to invalidate
+	Mark       Position // which one it is
+	Done       Index    // WQEDone: the writer has done all that the reader's queue pair has asked for before this
+	Length     uint32   // of the message
+	Offset     uint32   // of the piece in it
+	Bytes      uint32   // of the piece
+	Imm        uint32   // immediate data, or the key to invalidate
 	Key        ib.RKey
 	Addr       uint64 // WRITE, READ, atomics: of the message
 	DataAt     uint64 // SEND, WRITE: where the piece lies in the owner's window; READ: where to bring it in the writer's
@@ -84,20 +101,49 @@ func (w *WQE) Parse(b []byte) (ok bool) {
 	if len(b) < WQEBytes {
 		return false
 	}
+	*w = WQE{}
+	w.parseHeader(b)
+	if !w.valid() {
+		return false
+	}
+	switch {
+	case w.Op.IsAtomic():
+		w.CompareAdd = binary.LittleEndian.Uint64(b[48:])
+		w.Swap = binary.LittleEndian.Uint64(b[LineBytes:])
+	case w.IsInline():
+		copy(w.Inline[:w.Bytes], b[w.inlineAt():])
+	default:
+		w.DataAt = binary.LittleEndian.Uint64(b[40:])
+	}
+	if !w.Op.IsSend() {
+		w.Addr = binary.LittleEndian.Uint64(b[32:])
+	}
+	return true
+}
+
+// ParseLine reads what is a whole short SEND in one line, and nothing else. Of Inline
+// it sets MaxShortSend bytes.
+func (w *WQE) ParseLine(b *[LineBytes]byte) (ok bool) {
+	w.parseHeader(b[:])
+	copy(w.Inline[:MaxShortSend], b[sendAt:])
+	return w.Op.IsSend() && w.Length <= MaxShortSend && w.first() && w.last() && w.valid()
+}
+
+func (w *WQE) parseHeader(b []byte) {
+	_ = b[LineBytes-1]
 	w.Op, w.Flags = WQEOp(b[0]), WQEFlags(b[1])
 	// reserved (16)
-	w.Index = Index(binary.LittleEndian.Uint32(b[4:]))
+	w.Done = Index(binary.LittleEndian.Uint32(b[4:]))
 	w.Length = binary.LittleEndian.Uint32(b[8:])
 	w.Offset = binary.LittleEndian.Uint32(b[12:])
 	w.Bytes = binary.LittleEndian.Uint32(b[16:])
 	w.Imm = binary.LittleEndian.Uint32(b[20:])
 	w.Key = ib.RKey(binary.LittleEndian.Uint32(b[24:]))
 	// reserved (32)
-	w.Addr = binary.LittleEndian.Uint64(b[32:])
-	w.DataAt = binary.LittleEndian.Uint64(b[40:])
-	w.CompareAdd = binary.LittleEndian.Uint64(b[48:])
-	w.Swap = binary.LittleEndian.Uint64(b[56:])
-	copy(w.Inline[:], b[wqeHeaderBytes:])
+	w.Mark = Position(binary.LittleEndian.Uint64(b[MarkAt:]))
+}
+
+func (w *WQE) valid() bool {
 	switch {
 	case w.Op == 0 || w.Op >= numWQEOps, w.Flags&^wqeKnownFlags != 0, w.Length > ib.MaxMessage:
 		return false
@@ -119,10 +165,13 @@ func (w *WQE) last() bool  { return w.Flags&WQELast != 0 }
 // Used is how many of the bytes of w mean something. What lies behind them may be
 // left as it is.
 func (w *WQE) Used() int {
-	if w.IsInline() {
-		return wqeHeaderBytes + int(w.Bytes)
+	switch {
+	case w.Op.IsAtomic():
+		return LineBytes + 8
+	case w.IsInline() && w.inlineAt() == LineBytes:
+		return LineBytes + int(w.Bytes)
 	}
-	return wqeHeaderBytes
+	return LineBytes
 }
 
 // IsInline reports whether the bytes of the piece are in the WQE.
@@ -130,19 +179,50 @@ func (w *WQE) IsInline() bool {
 	return w.Bytes <= MaxInline && w.Flags&WQEPlaced == 0 && (w.Op.IsSend() || w.Op.IsWrite())
 }
 
+// inlineAt returns where in the WQE.
+func (w *WQE) inlineAt() int {
+	switch {
+	case w.Op.IsSend() && w.Bytes <= MaxShortSend:
+		return sendAt
+	case w.Op.IsWrite() && w.Bytes <= MaxShortWrite:
+		return writeAt
+	}
+	return LineBytes
+}
+
 // Append appends the bytes of w to b.
 func (w *WQE) Append(b []byte) []byte {
-	b = append(b, byte(w.Op), byte(w.Flags), 0, 0)
-	b = binary.LittleEndian.AppendUint32(b, uint32(w.Index))
-	b = binary.LittleEndian.AppendUint32(b, w.Length)
-	b = binary.LittleEndian.AppendUint32(b, w.Offset)
-	b = binary.LittleEndian.AppendUint32(b, w.Bytes)
-	b = binary.LittleEndian.AppendUint32(b, w.Imm)
-	b = binary.LittleEndian.AppendUint32(b, uint32(w.Key))
-	b = binary.LittleEndian.AppendUint32(b, 0)
-	b = binary.LittleEndian.AppendUint64(b, w.Addr)
-	b = binary.LittleEndian.AppendUint64(b, w.DataAt)
-	b = binary.LittleEndian.AppendUint64(b, w.CompareAdd)
-	b = binary.LittleEndian.AppendUint64(b, w.Swap)
-	return append(b, w.Inline[:]...)
+	at := len(b)
+	var zero [WQEBytes]byte
+	b = append(b, zero[:]...)
+	w.put(b[at:])
+	return b
+}
+
+// PutLine is Append, to one line, of what ParseLine reads.
+func (w *WQE) PutLine(b *[LineBytes]byte) { w.put(b[:]) }
+
+// put writes w over zeros.
+func (w *WQE) put(b []byte) {
+	_ = b[LineBytes-1]
+	b[0], b[1] = byte(w.Op), byte(w.Flags)
+	binary.LittleEndian.PutUint32(b[4:], uint32(w.Done))
+	binary.LittleEndian.PutUint32(b[8:], w.Length)
+	binary.LittleEndian.PutUint32(b[12:], w.Offset)
+	binary.LittleEndian.PutUint32(b[16:], w.Bytes)
+	binary.LittleEndian.PutUint32(b[20:], w.Imm)
+	binary.LittleEndian.PutUint32(b[24:], uint32(w.Key))
+	if !w.Op.IsSend() {
+		binary.LittleEndian.PutUint64(b[32:], w.Addr)
+	}
+	switch {
+	case w.Op.IsAtomic():
+		binary.LittleEndian.PutUint64(b[48:], w.CompareAdd)
+		binary.LittleEndian.PutUint64(b[LineBytes:], w.Swap)
+	case w.IsInline():
+		copy(b[w.inlineAt():], w.Inline[:w.Bytes])
+	default:
+		binary.LittleEndian.PutUint64(b[40:], w.DataAt)
+	}
+	binary.LittleEndian.PutUint64(b[MarkAt:], uint64(w.Mark))
 }

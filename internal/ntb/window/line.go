@@ -1,0 +1,35 @@
+package window
+
+// LineBytes is the size of a line.
+const LineBytes = 64
+
+// PutLine writes a line in ascending order, as Place does: who sees its last word sees
+// all of it. at is a multiple of 8.
+func (w *Window) PutLine(at uint64, p *[LineBytes]byte) bool {
+	if at%8 != 0 || !w.Contains(at, LineBytes) {
+		return false
+	}
+	if w.gone != nil {
+		return w.Place(at, p[:])
+	}
+	putLine(line(w.mem[at:]), lineOf(p))
+	return true
+}
+
+// LoadLine reads a line, of which the peer may change any word meanwhile.
+func (w *Window) LoadLine(at uint64, p *[LineBytes]byte) bool {
+	if w.gone != nil {
+		return w.CopyOut(at, p[:])
+	}
+	b, ok := w.Bytes(at, LineBytes)
+	copy(p[:], b)
+	return ok
+}
+
+// PutLine is Window's.
+func (f Far) PutLine(at uint64, p *[LineBytes]byte) bool { return f.w.PutLine(at, p) }
+
+// Settle returns when what was written before is seen, if it is of this thread's: what
+// is read next is not older. So of two who each tell something and then look, one
+// finds what the other told.
+func Settle() { settle() }
