@@ -203,7 +203,9 @@ func (n *Node) Owes() bool {
 func (n *Node) Takes() uint64 { return n.takes }
 
 // Pending reports whether PollOutput may have something.
-func (n *Node) Pending() bool { return len(n.work)+len(n.ready)+len(n.faults) > 0 }
+func (n *Node) Pending() bool {
+	return len(n.work)+len(n.ready)+len(n.faults)+len(n.cmds.waiting) > 0
+}
 
 // watch begins to look at a ring without its doorbell, and tells its writer with b.
 func (n *Node) watch(r *rqp, b *channel.Batch) {

@@ -167,6 +167,36 @@ func TestDoneIsToldWithoutAReceive(t *testing.T) {
 	y.wantRecv("again", 6, ib.WCSuccess)
 }
 
+// A send queue that fails with what an answer tells has something to write: its far half
+// is to go.
+func TestFailureByAnAnswer(t *testing.T) {
+	p, x, y := watchedPair(t)
+	y.postRecv(1, y.sge(0, 8))
+	x.postRecv(1, x.sge(0, 8))
+	bad := x.send(0, 8)
+	bad.SGE[0].LKey ^= 1
+	x.wantSlow("the second cannot be read", x.send(0, 8), bad)
+	for x.node.PollOutput(p.now, x.batch) {
+		if err := x.batch.Apply(y.own.Far()); err != nil {
+			t.Fatal(err)
+		}
+		x.batch.Reset()
+	}
+	x.wantQuiet("the first is not done")
+	if x.node.Pending() {
+		t.Fatal("there is something to write already")
+	}
+	y.wantTaken("the first", 1)
+	y.wantQuick("answer", y.send(0, 8))
+	x.node.Take()
+	x.wantWC("the first", x.wrid-1, ib.WCSuccess)
+	x.wantWC("the second", x.wrid, ib.WCLocProtErr)
+	x.wantState("the second", ib.QPErr)
+	if !x.node.Pending() {
+		t.Error("nothing is to be written")
+	}
+}
+
 // Who sleeps is woken, once; who has stopped looking at a ring gets its doorbell.
 func TestShortSendWakes(t *testing.T) {
 	p, x, y := watchedPair(t)
