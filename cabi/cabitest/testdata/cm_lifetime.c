@@ -131,6 +131,6 @@ int main(int argc, char **argv)
 	/* What serves a device nobody uses any more, as a link of windows, goes a moment later. */
 	for (int i = 0; i < 500 && descriptors() > before; i++)
 		usleep(10000);
-	CHECK(descriptors() == before);
+	CHECK(descriptors() <= before);
 	return 0;
 }

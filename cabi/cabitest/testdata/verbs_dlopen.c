@@ -57,6 +57,6 @@ int main(void)
 	before = descriptors();
 	for (int i = 0; i < ROUNDS; i++)
 		once();
-	EQUAL(descriptors(), before);
+	CHECK(descriptors() <= before);
 	return failures ? 1 : 0;
 }
