@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"runtime"
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/monotime"
 )
 
 // A peer that waits for the acknowledgement before it goes on lets the grace
@@ -66,6 +68,50 @@ func TestAcknowledgementBeforeConnecting(t *testing.T) {
 				t.Fatalf("%v; %d acknowledgements put off, want one", wc[0].Status, b.node.eng.late.n.Load())
 			}
 			turn(b.node, a.node)
+			if wc := a.await(); wc.Status != ib.WCSuccess || wc.Opcode != ib.WCSend {
+				t.Errorf("%v of %v, want success of the SEND", wc.Status, wc.Opcode)
+			}
+		})
+	}
+}
+
+// The last acknowledgement may wait for the write of another thread that pumps. It
+// goes out before the queue pair's end, also of fio's receiver, which ends the
+// connection with its last message.
+func TestAcknowledgementBeforeTheEnd(t *testing.T) {
+	ends := map[string]func(e *endpoint) error{
+		"error":     func(e *endpoint) error { return e.modify(&ib.QPAttr{State: ib.QPErr}, 0) },
+		"destroyed": func(e *endpoint) error { e.Close(); return nil },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, forEver, 4096)
+			b.recv()
+			b.node.lull()
+			b.mu.Lock()
+			b.pumping = true // and writes
+			b.mu.Unlock()
+			a.send(56)
+			var wc [1]ib.WC
+			until(t, "the message is here", func() bool {
+				b.node.eng.Poll()
+				return b.cq.Poll(wc[:]) == 1
+			})
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				for range 10_000 { // longer than an end takes that does not wait
+					runtime.Gosched()
+				}
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				b.Conn.drain(monotime.Now())
+				b.pumping = false
+			}()
+			if err := end(b); err != nil {
+				t.Fatal(err)
+			}
+			<-written
 			if wc := a.await(); wc.Status != ib.WCSuccess || wc.Opcode != ib.WCSend {
 				t.Errorf("%v of %v, want success of the SEND", wc.Status, wc.Opcode)
 			}

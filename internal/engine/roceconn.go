@@ -3,6 +3,7 @@ package engine
 import (
 	"net"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -202,13 +203,25 @@ func (p *pumper) write(sources []*source, n int) {
 
 func (c *roceConn) posted() { c.late.posted() }
 
-// settle sends an acknowledgement that was put off: the peer of a message whose
-// completion the application has seen must not be left without.
+// settle sends an acknowledgement that was put off, and one that waits for the
+// write of another thread: the peer of a message whose completion the application
+// has seen must not be left without.
 func (c *roceConn) settle(now monotime.Time) {
+	for c.pumping && c.owesLast() { // that thread sends it next
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+	}
 	if c.late.waiting && !c.pumping && len(c.sources) > 0 {
 		c.late.waiting = false
 		c.Conn.drain(now)
 	}
+}
+
+// owesLast reports whether an acknowledgement is all that is to be sent.
+func (c *roceConn) owesLast() bool {
+	_, ok := c.packets.Patient()
+	return ok && len(c.sources) > 0 && !c.closed
 }
 
 func (c *roceConn) end() (release func()) {
