@@ -47,11 +47,29 @@ func TestPingpongBetweenGuests(t *testing.T) {
 	}
 }
 
+// TestUnmodifiedPingpong has rdma-core's programs at both ends, ours over our
+// libraries.
+func TestUnmodifiedPingpong(t *testing.T) {
+	w := newWire(t, guest.UML)
+	for _, c := range []struct{ kind, options string }{{"rc", ""}, {"rc", "-e -N"}, {"uc", ""}, {"srq", "-e"}, {"ud", "-s 1000"}} {
+		w.exchange(t, strings.TrimSpace(c.kind+" "+c.options), func(t *testing.T, p pair) {
+			pingpongs(t, p, "ibv_"+c.kind+"_pingpong", unmodified, guest.Host.IPv4, c.options)
+		})
+	}
+}
+
 func pingpong(t *testing.T, p pair, kind string, addr func(guest.Host) netip.Addr, options string) {
 	t.Helper()
+	pingpongs(t, p, kind, func(h guest.Host, kind string) string {
+		return rdmaTool(h, "ibv_"+kind+"_pingpong", "pingpong "+kind)
+	}, addr, options)
+}
+
+// pingpongs runs what tool makes of a program at both ends.
+func pingpongs(t *testing.T, p pair, program string, tool func(guest.Host, string) string, addr func(guest.Host) netip.Addr, options string) {
+	t.Helper()
 	command := func(h guest.Host) string {
-		return fmt.Sprintf("%s -d %s -g %d -n 1000 -c %s",
-			rdmaTool(h, "ibv_"+kind+"_pingpong", "pingpong "+kind), rdmaDevice(h), gidIndex(t, h, addr(h)), options)
+		return fmt.Sprintf("%s -d %s -g %d -n 1000 -c %s", tool(h, program), rdmaDevice(h), gidIndex(t, h, addr(h)), options)
 	}
 	server := guest.Start(t, p.server, exchangeLimit, command(p.server))
 	guest.Run(t, p.server, exchangeLimit, fmt.Sprintf("until ss -Hltn sport = :%d | grep -q .; do sleep 0.02; done", pingpongPort))
