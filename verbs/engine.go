@@ -23,16 +23,19 @@ func init() {
 	backdoor.TRPConn = func(q any) (*engine.Conn, error) { return q.(*QP).trpConn() }
 	backdoor.DisconnectStream = func(q any) error { return q.(*QP).disconnectStream() }
 	backdoor.PosterOf = func(q any) any { return poster{q.(*QP)} }
+	backdoor.OutsideReceives = func(a any, q *queue.OutsideRecvQueue) { a.(*QPInitAttr).outside = q }
+	backdoor.CreateSRQ = createOutsideSRQ
+	backdoor.ModifySRQ = func(s any, a ib.SRQAttr, mask ib.SRQAttrMask, slots []ib.SGE) error {
+		return s.(*SRQ).modify(a, mask, func(n int) error { return s.(*SRQ).ring.ResizeIn(n, slots) })
+	}
 }
 
 // poster is a queue pair as backdoor.Poster.
 type poster struct{ qp *QP }
 
-var _ backdoor.Poster[SendWR, RecvWR] = poster{}
+var _ backdoor.Poster[SendWR] = poster{}
 
 func (p poster) BeginSend() error      { return p.qp.beginSend() }
 func (p poster) Send(wr *SendWR) error { return p.qp.push(wr) }
-func (p poster) BeginRecv() error      { return p.qp.beginRecv() }
-func (p poster) Recv(wr *RecvWR) error { return p.qp.pushRecv(wr) }
 func (p poster) Ring()                 { p.qp.conn.Ring() }
-func (p poster) RingReceives()         { p.qp.conn.RingReceives() }
+func (p poster) ReceivesTold()         { p.qp.receivesTold() }

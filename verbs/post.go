@@ -359,6 +359,9 @@ func (q *QP) beginRecv() error {
 	if q.init.Type == ib.QPTypeXRCSend {
 		return invalid("QP", "is XRC_SEND: it has no receive queue")
 	}
+	if q.init.outside != nil {
+		return invalid("QP", "has its receives posted by another")
+	}
 	if q.rq == nil {
 		return invalid("QP", "takes its receives from an SRQ: post there")
 	}
@@ -389,4 +392,33 @@ func (q *QP) pushRecv(wr *RecvWR) error {
 	w.WRID, w.SGE, w.Length = wr.ID, append(w.SGE, wr.SGList...), n
 	q.rq.Commit()
 	return nil
+}
+
+// postingIn is what whoever posts receives by itself is to do in a state.
+func postingIn(s ib.QPState) queue.Posting {
+	switch s {
+	case ib.QPReset:
+		return queue.PostingRefused
+	case ib.QPErr:
+		return queue.PostingTold
+	}
+	return queue.PostingFree
+}
+
+// receivesTold flushes receives that another posted in the error state, or as the
+// queue pair entered it. In RESET they are forgotten, as all that was posted
+// before.
+func (q *QP) receivesTold() {
+	if q.init.outside == nil {
+		return
+	}
+	q.conn.Lock()
+	if q.gone.Load() {
+		q.conn.Unlock()
+		return
+	}
+	if q.conn.Machine().State() == ib.QPReset {
+		q.init.outside.Drop()
+	}
+	q.conn.RingReceives()
 }

@@ -30,6 +30,8 @@ type QPInitAttr struct {
 	// SignalAll makes every send work request complete on success, not only
 	// those with SendSignaled: sq_sig_all.
 	SignalAll bool
+
+	outside *queue.OutsideRecvQueue // nil, or where another posts receives
 }
 
 // QP is a queue pair: ibv_qp.
@@ -41,7 +43,7 @@ type QP struct {
 	conn   *engine.Conn
 	target *xrcTarget // XRC_RECV: what it stands for, maybe with others
 	sq     *queue.SendQueue
-	rq     *queue.RecvQueue // nil with an SRQ, and for XRC
+	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
 
 	modifyMu sync.Mutex // one Modify at a time
 	gone     atomic.Bool
@@ -219,6 +221,8 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 	case a.Type == ib.QPTypeXRCSend:
 	case a.SRQ != nil:
 		cfg.RQ, cfg.SRQ = a.SRQ.ring, true
+	case a.outside != nil:
+		cfg.RQ, cfg.Entered = a.outside, func(s ib.QPState) { a.outside.Let(postingIn(s)) }
 	default:
 		q.rq = queue.NewRecvQueue(int(a.Cap.MaxRecvWR), int(a.Cap.MaxRecvSGE))
 		cfg.RQ = q.rq
@@ -420,6 +424,11 @@ func (q *QP) destroy() bool {
 		return false
 	}
 	q.mcast.leaveAll(q)
+	if q.init.outside != nil { // what remains of an association may still look
+		q.conn.Lock()
+		q.init.outside.Leave()
+		q.conn.Unlock()
+	}
 	if q.target == nil || q.target.part(q) {
 		q.conn.Close()
 	}

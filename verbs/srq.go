@@ -28,7 +28,10 @@ type SRQ struct {
 
 // CreateSRQ creates a shared receive queue: ibv_create_srq(3). attr.SRQLimit
 // is ignored: arm it with Modify.
-func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) {
+func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) { return p.createSRQ(attr, nil) }
+
+// createSRQ is CreateSRQ; outside, if not nil, is where another posts.
+func (p *PD) createSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (*SRQ, error) {
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -43,10 +46,21 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) {
 	}
 	attr.SRQLimit = 0
 	s := &SRQ{pd: p, attr: attr}
-	s.ring = queue.NewSRQ(int(attr.MaxWR), int(attr.MaxSGE), func() {
-		p.ctx.events.put(AsyncEvent{Type: ib.EventSRQLimitReached, SRQ: s})
-	})
+	onLimit := func() { p.ctx.events.put(AsyncEvent{Type: ib.EventSRQLimitReached, SRQ: s}) }
+	if outside != nil {
+		s.ring = queue.NewOutsideSRQ(outside, onLimit)
+	} else {
+		s.ring = queue.NewSRQ(int(attr.MaxWR), int(attr.MaxSGE), onLimit)
+	}
 	return s, nil
+}
+
+// createOutsideSRQ is backdoor.CreateSRQ.
+func createOutsideSRQ(pd any, attr ib.SRQAttr, xrcd, cq any, q *queue.OutsideRecvQueue) (any, error) {
+	if x, ok := xrcd.(*XRCD); ok {
+		return pd.(*PD).createXRCSRQ(attr, x, cq.(*CQ), q)
+	}
+	return pd.(*PD).createSRQ(attr, q)
 }
 
 // CreateXRCSRQ creates a shared receive queue of an XRC domain:
@@ -54,13 +68,17 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) {
 // it for requests that name its number, complete them on cq, and look the
 // requests' keys up in this protection domain.
 func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ) (*SRQ, error) {
+	return p.createXRCSRQ(attr, xrcd, cq, nil)
+}
+
+func (p *PD) createXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ, outside *queue.OutsideRecvQueue) (*SRQ, error) {
 	switch {
 	case xrcd == nil || xrcd.ctx != p.ctx:
 		return nil, invalid("xrcd", "must be an XRC domain of this context")
 	case cq == nil || cq.ctx != p.ctx:
 		return nil, invalid("cq", "must be a completion queue of this context")
 	}
-	s, err := p.CreateSRQ(attr)
+	s, err := p.createSRQ(attr, outside)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +152,10 @@ func (s *SRQ) PostRecv(wrs ...RecvWR) (posted int, err error) {
 // Modify changes the size or arms the limit event: ibv_modify_srq(3). On error
 // nothing changed.
 func (s *SRQ) Modify(attr ib.SRQAttr, mask ib.SRQAttrMask) error {
+	return s.modify(attr, mask, s.ring.Resize)
+}
+
+func (s *SRQ) modify(attr ib.SRQAttr, mask ib.SRQAttrMask, resize func(int) error) error {
 	s.modifyMu.Lock()
 	defer s.modifyMu.Unlock()
 	if s.users.Load() < 0 {
@@ -149,7 +171,7 @@ func (s *SRQ) Modify(attr ib.SRQAttr, mask ib.SRQAttrMask) error {
 		if mask&ib.SRQLimit != 0 && attr.SRQLimit > attr.MaxWR {
 			return invalid("attr.SRQLimit", "%d is more than attr.MaxWR %d", attr.SRQLimit, attr.MaxWR)
 		}
-		if err := s.ring.Resize(int(attr.MaxWR)); err != nil {
+		if err := resize(int(attr.MaxWR)); err != nil {
 			return invalid("attr.MaxWR", "%v", err)
 		}
 	}
@@ -176,6 +198,7 @@ func (s *SRQ) Destroy() error {
 	if s.xrcd != nil {
 		s.leave()
 	}
+	s.ring.Leave()
 	s.pd.ctx.events.forget(func(e *AsyncEvent) bool { return e.SRQ == s })
 	s.pd.users.Add(-1)
 	return nil

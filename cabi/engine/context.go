@@ -9,6 +9,7 @@ import "C"
 import (
 	"sync"
 	"time"
+	"unsafe"
 
 	"verbena/internal/backdoor"
 	"verbena/internal/osio/nap"
@@ -140,12 +141,22 @@ func vb_ctx_violations(ctx C.vb_handle, pkey, qkey *C.uint32_t) C.int {
 }
 
 //export vb_progress
-func vb_progress(ctx C.vb_handle) {
+func vb_progress(ctx C.vb_handle, polls C.unsigned) {
 	if o := contexts.get(handle(ctx)); o != nil {
-		if o.engine.Poll() == 0 { // else the application looks first, and may answer
+		if o.engine.PollFor(uint64(max(polls, 1))) == 0 { // else the application looks first, and may answer
 			o.engine.Flush()
 		}
+		o.engine.ShowPatience()
 	}
+}
+
+//export vb_news_board
+func vb_news_board(ctx C.vb_handle) unsafe.Pointer {
+	o := contexts.get(handle(ctx))
+	if o == nil {
+		return nil
+	}
+	return o.engine.Board().Memory()
 }
 
 //export vb_wake

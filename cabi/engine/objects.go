@@ -68,7 +68,7 @@ type (
 	ahObject struct{ verbs *verbs.AH }
 )
 
-type poster = backdoor.Poster[verbs.SendWR, verbs.RecvWR]
+type poster = backdoor.Poster[verbs.SendWR]
 
 var (
 	contexts = table[ctxObject]{kind: kindContext}

@@ -69,11 +69,10 @@ func TestPostAllocatesNothing(t *testing.T) {
 	inline := sendWR{sgList: &source[1], numSGE: 1, opcode: uint32(ib.WRSendWithImm), flags: uint32(ib.SendInline)}
 	binary.BigEndian.PutUint32(inline.imm[:], 5)
 	list := sendWR{next: &inline, sgList: &source[0], numSGE: 1, opcode: uint32(ib.WRSend), flags: uint32(ib.SendSignaled)}
-	recv := recvWR{sgList: &target, numSGE: 1}
-	recvs := recvWR{next: &recv, sgList: &target, numSGE: 1}
+	recvs := []verbs.RecvWR{{SGList: []ib.SGE{target}}, {SGList: []ib.SGE{target}}}
 	wcs := make([]ib.WC, 4)
 	round := func() {
-		if _, err := o.postRecv(&recvs); err != nil {
+		if _, err := o.verbs.PostRecv(recvs...); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := o.postSend(&list); err != nil {

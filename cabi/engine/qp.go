@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"verbena/ib"
+	"verbena/internal/backdoor"
 	"verbena/verbs"
 )
 
@@ -41,6 +42,10 @@ func createQP(init *C.struct_vb_qp_init) (*ctxObject, *verbs.QP, error) {
 				return nil, nil, noObject("SRQ")
 			}
 			a.SRQ = s.verbs
+		} else if posted, err := receives(&init.recv, a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE); err != nil {
+			return nil, nil, err
+		} else if posted != nil {
+			backdoor.OutsideReceives(&a, posted)
 		}
 	}
 	q, err := p.verbs.CreateQP(&a)

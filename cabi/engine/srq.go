@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"verbena/ib"
+	"verbena/internal/backdoor"
 	"verbena/verbs"
 )
 
@@ -32,18 +33,27 @@ func vb_srq_create(init *C.struct_vb_srq_init, srq *C.vb_handle, num *C.uint32_t
 }
 
 func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*verbs.SRQ, error) {
-	if init.xrcd == 0 {
-		return p.verbs.CreateSRQ(srqAttr(&init.attr))
-	}
-	x := xrcds.get(handle(init.xrcd))
-	if x == nil {
-		return nil, noObject("XRCD")
-	}
-	q, err := cqOf(init.cq)
+	attr := srqAttr(&init.attr)
+	posted, err := receives(&init.recv, attr.MaxWR, attr.MaxSGE)
 	if err != nil {
 		return nil, err
 	}
-	return p.verbs.CreateXRCSRQ(srqAttr(&init.attr), x.verbs, q)
+	var domain, cq any
+	if init.xrcd != 0 {
+		x := xrcds.get(handle(init.xrcd))
+		if x == nil {
+			return nil, noObject("XRCD")
+		}
+		domain = x.verbs
+		if cq, err = cqOf(init.cq); err != nil {
+			return nil, err
+		}
+	}
+	s, err := backdoor.CreateSRQ(p.verbs, attr, domain, cq, posted)
+	if err != nil {
+		return nil, err
+	}
+	return s.(*verbs.SRQ), nil
 }
 
 func srqAttr(a *C.struct_ibv_srq_attr) ib.SRQAttr {
@@ -55,7 +65,7 @@ func putSRQAttr(to *C.struct_ibv_srq_attr, a ib.SRQAttr) {
 }
 
 //export vb_srq_modify
-func vb_srq_modify(srq C.vb_handle, attr *C.struct_ibv_srq_attr, mask C.int) C.int {
+func vb_srq_modify(srq C.vb_handle, attr *C.struct_ibv_srq_attr, mask C.int, slots *C.struct_ibv_sge, slotMask C.uint64_t) C.int {
 	o := srqs.get(handle(srq))
 	if o == nil {
 		return C.int(errnoOf("ibv_modify_srq", noObject("SRQ")))
@@ -70,7 +80,8 @@ func vb_srq_modify(srq C.vb_handle, attr *C.struct_ibv_srq_attr, mask C.int) C.i
 	if mask&^(C.IBV_SRQ_MAX_WR|C.IBV_SRQ_LIMIT) != 0 {
 		return C.int(errnoOf("ibv_modify_srq", invalid("mask %#x", int(mask))))
 	}
-	return C.int(errnoOf("ibv_modify_srq", o.verbs.Modify(srqAttr(attr), m)))
+	room := recvSlots(slots, slotMask, o.verbs.Query().MaxSGE)
+	return C.int(errnoOf("ibv_modify_srq", backdoor.ModifySRQ(o.verbs, srqAttr(attr), m, room)))
 }
 
 //export vb_srq_query
@@ -80,26 +91,6 @@ func vb_srq_query(srq C.vb_handle, attr *C.struct_ibv_srq_attr) C.int {
 		return C.int(errnoOf("ibv_query_srq", noObject("SRQ")))
 	}
 	putSRQAttr(attr, o.verbs.Query())
-	return 0
-}
-
-//export vb_srq_post_recv
-func vb_srq_post_recv(srq C.vb_handle, list *C.struct_ibv_recv_wr, bad **C.struct_ibv_recv_wr) C.int {
-	const call = "ibv_post_srq_recv"
-	o := srqs.get(handle(srq))
-	if o == nil {
-		return refuseRecv(call, bad, recvList(list), noObject("SRQ"))
-	}
-	for wr := recvList(list); wr != nil; wr = wr.next {
-		to := verbs.RecvWR{ID: wr.id}
-		err := wr.take(&to)
-		if err == nil {
-			_, err = o.verbs.PostRecv(to)
-		}
-		if err != nil {
-			return refuseRecv(call, bad, wr, err)
-		}
-	}
 	return 0
 }
 

@@ -30,9 +30,6 @@ _Static_assert(offsetof(struct ibv_send_wr, qp_type.xrc.remote_srqn) == 72, "sen
 _Static_assert(offsetof(struct ibv_send_wr, bind_mw.mw) == 80, "sendWR.mw");
 _Static_assert(offsetof(struct ibv_send_wr, bind_mw.rkey) == 88, "sendWR.mwKey");
 _Static_assert(offsetof(struct ibv_send_wr, bind_mw.bind_info) == 96, "sendWR.bindInfo");
-_Static_assert(offsetof(struct ibv_recv_wr, next) == 8, "recvWR.next");
-_Static_assert(offsetof(struct ibv_recv_wr, sg_list) == 16, "recvWR.sgList");
-_Static_assert(offsetof(struct ibv_recv_wr, num_sge) == 24, "recvWR.numSGE");
 _Static_assert(sizeof(struct ibv_sge) == 16 && offsetof(struct ibv_sge, length) == 8 && offsetof(struct ibv_sge, lkey) == 12, "ib.SGE");
 
 /* queue.Ring; its own test holds the same numbers. */
@@ -42,6 +39,21 @@ _Static_assert(offsetof(struct vb_cq_ring, overrun) == 72, "Ring.overrun");
 _Static_assert(offsetof(struct vb_cq_ring, mask) == 128, "Ring.mask");
 _Static_assert(offsetof(struct vb_cq_ring, slots) == 136, "Ring.base");
 _Static_assert(offsetof(struct vb_wc, vendor_err) == 12 && offsetof(struct vb_wc, sl) == 40, "ib.WC");
+
+/* queue.RecvRing. */
+_Static_assert(offsetof(struct vb_recv_ring, head) == 0, "RecvRing.head");
+_Static_assert(offsetof(struct vb_recv_ring, tail) == 64, "RecvRing.tail");
+_Static_assert(offsetof(struct vb_recv_ring, posting) == 128, "RecvRing.posting");
+_Static_assert(sizeof(struct vb_recv_ring) == 192, "RecvRing");
+_Static_assert(VB_RECV_REFUSED == 0 && VB_RECV_FREE == 1 && VB_RECV_TOLD == 2, "Posting");
+
+/* ring.boardMemory. */
+_Static_assert(offsetof(struct vb_news, patient) == 0, "boardMemory.patient");
+_Static_assert(offsetof(struct vb_news, seats) == 4, "boardMemory.seats");
+_Static_assert(offsetof(struct vb_news, mask) == 8, "boardMemory.mask");
+_Static_assert(offsetof(struct vb_news, looks) == 64, "boardMemory.looks");
+_Static_assert(offsetof(struct vb_news, at) == 128, "boardMemory.at");
+_Static_assert(sizeof(((struct vb_news *)0)->at[0]) == 16, "seat");
 
 /* The process whose engine this is: in a child it must not be called. */
 static _Atomic pid_t owner;
@@ -70,6 +82,12 @@ __attribute__((destructor)) static void leave(void)
 static int cq_create(vb_handle ctx, int depth, struct vb_cq_ring *ring, int channel_fd, vb_cookie cookie, vb_handle *cq)
 {
 	return vb_cq_create_over(ctx, depth, ring, ring->slots, ring->mask, channel_fd, cookie, cq);
+}
+
+static int news(vb_handle ctx, struct vb_news **news)
+{
+	*news = vb_news_board(ctx);
+	return 0;
 }
 
 static int qp_attach_mcast(vb_handle qp, const union ibv_gid *gid)
@@ -144,6 +162,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.ctx_close = vb_ctx_close,
 	.ctx_violations = vb_ctx_violations,
 	.progress = vb_progress,
+	.news = news,
 	.wake = vb_wake,
 
 	.pd_alloc = vb_pd_alloc,
@@ -164,7 +183,6 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.srq_create = vb_srq_create,
 	.srq_modify = vb_srq_modify,
 	.srq_query = vb_srq_query,
-	.srq_post_recv = vb_srq_post_recv,
 	.srq_destroy = vb_srq_destroy,
 
 	.qp_create = vb_qp_create,
@@ -172,7 +190,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.qp_modify = vb_qp_modify,
 	.qp_query = vb_qp_query,
 	.qp_post_send = vb_qp_post_send,
-	.qp_post_recv = vb_qp_post_recv,
+	.qp_recvs_told = vb_qp_recvs_told,
 	.qp_bind_mw = vb_qp_bind_mw,
 	.qp_attach_mcast = qp_attach_mcast,
 	.qp_detach_mcast = qp_detach_mcast,

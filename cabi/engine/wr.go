@@ -17,8 +17,8 @@ import (
 	"verbena/verbs"
 )
 
-// The work requests of C, as they lie in its memory: struct ibv_send_wr and
-// ibv_recv_wr, whose unions cgo shows as bytes. table.c holds the layouts equal.
+// The work requests of C, as they lie in its memory: struct ibv_send_wr, whose
+// unions cgo shows as bytes. table.c holds the layouts equal.
 type (
 	sendWR struct {
 		id       uint64
@@ -50,17 +50,9 @@ type (
 		ah        *C.struct_vb_ah
 		qpn, qkey uint32
 	}
-
-	recvWR struct {
-		id     uint64
-		next   *recvWR
-		sgList *ib.SGE
-		numSGE int32
-	}
 )
 
 func sendList(wr *C.struct_ibv_send_wr) *sendWR { return (*sendWR)(unsafe.Pointer(wr)) }
-func recvList(wr *C.struct_ibv_recv_wr) *recvWR { return (*recvWR)(unsafe.Pointer(wr)) }
 
 // sges returns a list of elements where it is.
 func sges(list *ib.SGE, n int32) ([]ib.SGE, error) {
@@ -68,12 +60,6 @@ func sges(list *ib.SGE, n int32) ([]ib.SGE, error) {
 		return nil, invalid("num_sge %d", n)
 	}
 	return unsafe.Slice(list, int(n)), nil
-}
-
-func (wr *recvWR) take(to *verbs.RecvWR) (err error) {
-	to.ID = wr.id
-	to.SGList, err = sges(wr.sgList, wr.numSGE)
-	return err
 }
 
 // inlineBytes holds the inline data of one work request on its way.

@@ -3,7 +3,7 @@
  * (libverbena-engine.so: Go) know of each other.
  *
  * The front owns every structure that an application sees, its locks, its
- * descriptors and the memory of completion queues. The engine owns protocol,
+ * descriptors and the memory of completion and receive queues. The engine owns protocol,
  * keys and sockets, and names its objects by handles. The front opens the
  * engine with dlopen at the first object that needs it and calls it through one
  * table of functions, verbena_engine.
@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define VB_ENGINE_VERSION 2
+#define VB_ENGINE_VERSION 3
 
 /* A handle names an object of the engine; 0 is none. */
 typedef uint64_t vb_handle;
@@ -74,6 +74,66 @@ struct vb_cq_ring {
 };
 
 /*
+ * The memory of a receive queue. The front posts at tail, under a lock of its
+ * own and without a call; the engine takes at head, when a message or a flush
+ * wants a receive. head and tail count up for ever, and tail - head is at most
+ * what the queue was made for. So a key that is wrong shows when the receive is
+ * used, as it does with an adapter.
+ *
+ * Receive i is in slot i & mask. A slot is 1 + max_sge elements, of which the
+ * first is its head: addr is the wr_id, length the bytes in all, lkey the number
+ * of elements.
+ *
+ * The front looks at posting before it posts and, tail being stored, once more;
+ * both stores and loads are sequentially consistent. If it is not VB_RECV_FREE
+ * then, the front calls qp_recvs_told: the queue pair is in the error state, where
+ * receives are flushed, or came there meanwhile.
+ */
+enum vb_posting {
+	VB_RECV_REFUSED, /* EINVAL: the queue pair is in RESET, or gone */
+	VB_RECV_FREE,
+	VB_RECV_TOLD,
+};
+
+struct vb_recv_ring {
+	_Alignas(64) _Atomic uint64_t head;
+	_Alignas(64) _Atomic uint64_t tail;
+	_Alignas(64) _Atomic uint32_t posting; /* enum vb_posting */
+};
+
+/*
+ * The ring of a receive queue that is made for cap.max_recv_wr or attr.max_wr
+ * receives, and its slots: mask + 1 of them, a power of two. They stay in place
+ * until the queue is destroyed. A front that does not post leaves ring NULL.
+ */
+struct vb_recv_memory {
+	struct vb_recv_ring *ring;
+	struct ibv_sge *slots;
+	uint64_t mask;
+};
+
+/*
+ * Where the front sees by itself that something has come from another process of
+ * this host: at data + (next & mask) of one of the first seats is something other
+ * than 0. Then progress is worth a call; the engine moves next on. data is 0 where
+ * there is nothing to look at. What was ever mapped at data stays so.
+ *
+ * While patient is 0 there are other things to look at, for which progress is
+ * called as often as if there were no news. The front counts its looks, for the
+ * engine to see that somebody polls.
+ */
+struct vb_news {
+	_Atomic uint32_t patient;
+	_Atomic uint32_t seats;
+	uint64_t mask;
+	_Alignas(64) _Atomic uint64_t looks;
+	_Alignas(64) struct {
+		_Atomic uintptr_t data;
+		_Atomic uint64_t next;
+	} at[];
+};
+
+/*
  * What the engine writes into a completion channel's descriptor for each event:
  * the cookie of the completion queue. One write, one event. If the pipe is full
  * the engine keeps the event and writes it later.
@@ -119,6 +179,7 @@ struct vb_qp_init {
 	struct ibv_qp_cap cap; /* in and out: what was granted */
 	vb_handle pd, send_cq, recv_cq, srq, xrcd; /* 0 where there is none */
 	vb_cookie cookie; /* in asynchronous events */
+	struct vb_recv_memory recv; /* ignored where srq or the type leaves it no receives */
 };
 
 struct vb_srq_init {
@@ -126,6 +187,7 @@ struct vb_srq_init {
 	vb_handle pd;
 	vb_handle xrcd, cq; /* both for an XRC SRQ, else 0 */
 	vb_cookie cookie;
+	struct vb_recv_memory recv;
 };
 
 /*
@@ -193,8 +255,13 @@ struct vb_engine {
 	int (*ctx_open)(const char *device, int async_fd, vb_handle *ctx);
 	int (*ctx_close)(vb_handle ctx);
 	int (*ctx_violations)(vb_handle ctx, uint32_t *bad_pkey, uint32_t *qkey);
-	/* Reads the network without blocking: what an empty poll does now and then. */
-	void (*progress)(vb_handle ctx);
+	/*
+	 * Reads the network without blocking: what an empty poll does now and then.
+	 * It stands for so many polls.
+	 */
+	void (*progress)(vb_handle ctx, unsigned polls);
+	/* Where to look for news; NULL where there is nothing to look at. It stays. */
+	int (*news)(vb_handle ctx, struct vb_news **news);
 	/* Says that the application is about to sleep: the engine reads by itself. */
 	void (*wake)(vb_handle ctx);
 
@@ -223,9 +290,9 @@ struct vb_engine {
 	/* -- shared receive queues ------------------------------------------- */
 
 	int (*srq_create)(struct vb_srq_init *init, vb_handle *srq, uint32_t *srq_num);
-	int (*srq_modify)(vb_handle srq, struct ibv_srq_attr *attr, int mask);
+	/* With IBV_SRQ_MAX_WR what is posted moves to slots (slot_mask + 1 of them): nobody posts meanwhile. */
+	int (*srq_modify)(vb_handle srq, struct ibv_srq_attr *attr, int mask, struct ibv_sge *slots, uint64_t slot_mask);
 	int (*srq_query)(vb_handle srq, struct ibv_srq_attr *attr);
-	int (*srq_post_recv)(vb_handle srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 	int (*srq_destroy)(vb_handle srq);
 
 	/* -- queue pairs ------------------------------------------------------- */
@@ -237,7 +304,8 @@ struct vb_engine {
 	/* init may be NULL; of it only cap and sq_sig_all are written. */
 	int (*qp_query)(vb_handle qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 	int (*qp_post_send)(vb_handle qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-	int (*qp_post_recv)(vb_handle qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+	/* Receives were posted and posting was not VB_RECV_FREE. */
+	int (*qp_recvs_told)(vb_handle qp);
 	/* On success *rkey is the window's key from the completion on. */
 	int (*qp_bind_mw)(vb_handle qp, struct vb_mw *mw, struct ibv_mw_bind *bind, uint32_t *rkey);
 	int (*qp_attach_mcast)(vb_handle qp, const union ibv_gid *gid);

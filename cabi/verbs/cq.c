@@ -88,7 +88,9 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 	cq->ibv.cq.channel = attr->channel;
 	cq->ibv.cq.cq_context = attr->cq_context;
 	cq->ibv.cq.cqe = depth;
-	err = channel ? vb_channel_use(channel, engine) : 0;
+	err = engine->news(handle, &cq->news);
+	if (!err && channel)
+		err = vb_channel_use(channel, engine);
 	if (err)
 		goto no_channel;
 	err = vb_cookie_new(&cq->source, cq);

@@ -28,15 +28,16 @@ struct vb_cq {
 	const struct vb_engine *engine;
 	vb_handle ctx;
 	vb_handle handle;
+	struct vb_news *news; /* where to look before progress is called, or NULL */
 	struct vb_pd *parent; /* a parent domain that it was created in, or NULL */
 	struct vb_source source;
 	/* atomic: a notification was asked for and no empty poll has come since */
 	atomic_bool armed;
+	atomic_uint empty; /* polls in a row that found nothing; some of several threads' may be missing */
 	struct vb_yields yields;
 	/* guarded by lock */
 	struct vb_lock lock;
 	struct vb_memory slots; /* the ring's */
-	unsigned empty; /* polls in a row that found nothing */
 	struct vb_wc at; /* where start_poll and next_poll are */
 	/* written by the engine at its tail, by who holds lock at its head */
 	struct vb_cq_ring ring;
@@ -55,10 +56,17 @@ void vb_cq_lock(struct vb_cq *a, struct vb_cq *b);
 void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b);
 
 /*
- * The search of an empty poll, the empty-th in a row: reads the network now and
- * then. The lock is not held. Returns whether another look is worth it.
+ * The search of an empty poll: reads the network if there is something, and now
+ * and then. The lock is not held. Returns whether another look is worth it.
  */
-int vb_cq_idle(struct vb_cq *cq, unsigned empty);
+int vb_cq_idle(struct vb_cq *cq);
+
+/* Whether there is nothing to take. */
+static inline int vb_cq_is_empty(struct vb_cq *cq)
+{
+	return atomic_load_explicit(&cq->ring.head, memory_order_relaxed) ==
+	       atomic_load_explicit(&cq->ring.tail, memory_order_acquire);
+}
 
 int vb_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);

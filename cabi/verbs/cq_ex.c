@@ -32,34 +32,31 @@ static int advance(struct vb_cq *cq)
 }
 
 /* Leaves the lock taken where it finds something. */
-static int start(struct vb_cq *cq, unsigned *empty)
+static int start(struct vb_cq *cq)
 {
-	int err;
-
+	if (vb_cq_is_empty(cq))
+		return ENOENT;
 	vb_lock_take(&cq->lock);
-	err = advance(cq);
-	if (!err) {
-		cq->empty = 0;
+	if (!advance(cq)) {
+		atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
 		return 0;
 	}
-	*empty = ++cq->empty;
 	vb_lock_leave(&cq->lock);
-	return err;
+	return ENOENT;
 }
 
 static int start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
 {
 	struct vb_cq *cq = (struct vb_cq *)ibcq;
-	unsigned empty;
 	int err;
 
 	if (attr && attr->comp_mask)
 		return EINVAL;
 	if (!vb_engine_alive(cq->engine))
 		return EIO;
-	err = start(cq, &empty);
-	if (err && vb_cq_idle(cq, empty))
-		err = start(cq, &empty);
+	err = start(cq);
+	if (err && vb_cq_idle(cq))
+		err = start(cq);
 	if (err && atomic_load_explicit(&cq->ring.overrun, memory_order_relaxed))
 		return ENOMEM;
 	return err;

@@ -66,7 +66,7 @@ static void set_queues(struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr
 	qp->srq = receives ? attr->srq : NULL;
 }
 
-static void set_init(struct vb_qp_init *init, const struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
+static void set_init(struct vb_qp_init *init, struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp *q = &qp->ibv.qp;
 
@@ -80,6 +80,7 @@ static void set_init(struct vb_qp_init *init, const struct vb_qp *qp, const stru
 		.srq = q->srq ? vb_srq_of(q->srq)->handle : 0,
 		.xrcd = q->qp_type == IBV_QPT_XRC_RECV ? vb_xrcd_of(attr->xrcd)->handle : 0,
 		.cookie = qp->source.cookie,
+		.recv = vb_recvs_memory(&qp->recvs),
 	};
 	/*
 	 * Inline data take the room of the gather list on other devices, so that
@@ -102,10 +103,11 @@ static int of_one_engine(const struct vb_qp *qp, const struct ibv_qp_init_attr_e
 
 static struct vb_qp *alloc_qp(struct ibv_context *ctx)
 {
-	struct vb_qp *qp = calloc(1, sizeof(*qp));
+	struct vb_qp *qp = aligned_alloc(_Alignof(struct vb_qp), sizeof(*qp)); /* as the ring wants it */
 
 	if (!qp)
 		return NULL;
+	memset(qp, 0, sizeof(*qp));
 	qp->ibv.qp.context = ctx;
 	qp->ibv.qp.state = IBV_QPS_RESET;
 	pthread_mutex_init(&qp->ibv.qp.mutex, NULL);
@@ -133,6 +135,7 @@ static void free_qp(struct vb_qp *qp)
 	pthread_cond_destroy(&q->cond);
 	pthread_mutex_destroy(&q->mutex);
 	vb_batch_free(qp->batch);
+	vb_recvs_free(&qp->recvs);
 	free(qp);
 }
 
@@ -177,6 +180,11 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 	if (!of_one_engine(qp, attr)) {
 		err = EIO;
 		goto no_queue;
+	}
+	if (qp->ibv.qp.recv_cq && !qp->ibv.qp.srq) {
+		err = vb_recvs_new(&qp->recvs, vb_context_of(ctx)->device, attr->cap.max_recv_wr, attr->cap.max_recv_sge);
+		if (err)
+			goto no_queue;
 	}
 	set_init(&init, qp, attr);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)

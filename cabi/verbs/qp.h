@@ -6,6 +6,7 @@
 
 #include "cookie.h"
 #include "cq.h"
+#include "recvs.h"
 
 struct vb_batch;
 
@@ -31,6 +32,7 @@ struct vb_qp {
 	vb_handle handle;
 	struct vb_batch *batch; /* of the ibv_wr_* functions: qp_ex.c; or NULL */
 	struct vb_source source;
+	struct vb_recvs recvs;
 };
 
 static inline struct vb_qp *vb_qp_of(struct ibv_qp *qp)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
 {
@@ -26,9 +27,14 @@ static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr
 		init.xrcd = vb_xrcd_of(attr->xrcd)->handle;
 		init.cq = vb_cq_of(attr->cq)->handle;
 	}
-	srq = calloc(1, sizeof(*srq));
+	srq = aligned_alloc(_Alignof(struct vb_srq), sizeof(*srq)); /* as the ring wants it */
 	if (!srq)
 		return NULL;
+	memset(srq, 0, sizeof(*srq));
+	err = vb_recvs_new(&srq->recvs, vb_context_of(pd->context)->device, attr->attr.max_wr, attr->attr.max_sge);
+	if (err)
+		goto no_cookie;
+	init.recv = vb_recvs_memory(&srq->recvs);
 	srq->engine = engine;
 	srq->type = type;
 	srq->srq.context = pd->context;
@@ -49,6 +55,7 @@ static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr
 no_queue:
 	vb_cookie_drop(&srq->source);
 no_cookie:
+	vb_recvs_free(&srq->recvs);
 	free(srq);
 	errno = err;
 	return NULL;
@@ -113,11 +120,40 @@ int vb_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 	return 0;
 }
 
-VB_EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+/* Modifies with a new size: nobody posts while the engine moves what is posted. */
+static int resize(struct vb_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	if (!srq || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
+	struct ibv_device_attr_ex device;
+	struct ibv_sge *slots;
+	uint64_t slot_mask;
+	int err;
+
+	vb_device_attr(vb_context_of(srq->srq.context)->device, &device);
+	if (attr->max_wr > (uint32_t)device.orig_attr.max_srq_wr)
 		return EINVAL;
-	return vb_srq_of(srq)->engine->srq_modify(vb_srq_of(srq)->handle, attr, mask);
+	err = vb_recvs_slots(attr->max_wr, srq->recvs.max_sge, &slots, &slot_mask);
+	if (err)
+		return err;
+	vb_lock_take(&srq->recvs.lock);
+	err = srq->engine->srq_modify(srq->handle, attr, mask, slots, slot_mask);
+	if (err)
+		free(slots);
+	else
+		vb_recvs_move(&srq->recvs, attr->max_wr, slots, slot_mask);
+	vb_lock_leave(&srq->recvs.lock);
+	return err;
+}
+
+VB_EXPORT int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct vb_srq *srq = vb_srq_of(ibsrq);
+
+	if (!ibsrq || !attr || (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)))
+		return EINVAL;
+	if (!vb_engine_alive(srq->engine))
+		return EIO;
+	return mask & IBV_SRQ_MAX_WR ? resize(srq, attr, mask) :
+				       srq->engine->srq_modify(srq->handle, attr, mask, NULL, 0);
 }
 
 VB_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
@@ -154,6 +190,7 @@ VB_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	wait_for_acks(srq);
 	pthread_cond_destroy(&srq->srq.cond);
 	pthread_mutex_destroy(&srq->srq.mutex);
+	vb_recvs_free(&srq->recvs);
 	free(srq);
 	return 0;
 }

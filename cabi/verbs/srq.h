@@ -5,6 +5,7 @@
 #define VERBENA_SRQ_H
 
 #include "cookie.h"
+#include "recvs.h"
 
 struct vb_srq {
 	struct ibv_srq srq;
@@ -14,6 +15,7 @@ struct vb_srq {
 	enum ibv_srq_type type;
 	uint32_t srq_num;
 	struct vb_source source;
+	struct vb_recvs recvs;
 };
 
 static inline struct vb_srq *vb_srq_of(struct ibv_srq *srq)

@@ -41,21 +41,32 @@ var DisconnectStream func(qp any) error
 // goes to RTS with its association.
 var TRPConn func(qp any) (*engine.Conn, error)
 
-// PosterOf returns the Poster[verbs.SendWR, verbs.RecvWR] of a *verbs.QP.
+// PosterOf returns the Poster[verbs.SendWR] of a *verbs.QP.
 var PosterOf func(qp any) any
 
+// OutsideReceives has the queue pair that is made from a *verbs.QPInitAttr take its
+// receives from a queue that another posts into, made for what the attributes
+// say. PostRecv does not go with it.
+var OutsideReceives func(init any, q *queue.OutsideRecvQueue)
+
+// CreateSRQ is CreateSRQ of a *verbs.PD for such a queue, or with an XRC domain and
+// its completion queue CreateXRCSRQ. attr is what q was made for.
+var CreateSRQ func(pd any, attr ib.SRQAttr, xrcd, cq any, q *queue.OutsideRecvQueue) (any, error)
+
+// ModifySRQ is Modify of such a *verbs.SRQ; slots are where the receives move to
+// with ib.SRQMaxWR. Nobody posts meanwhile.
+var ModifySRQ func(srq any, attr ib.SRQAttr, mask ib.SRQAttrMask, slots []ib.SGE) error
+
 // A Poster posts work requests of a queue pair one by one, where
-// verbs.QP.PostSend and PostRecv want them all at once. It allocates nothing
-// and keeps no pointer.
-type Poster[S, R any] interface {
+// verbs.QP.PostSend wants them all at once. It allocates nothing and keeps no
+// pointer.
+type Poster[S any] interface {
 	// BeginSend locks the queue pair for Send; with an error it does not.
 	BeginSend() error
 	Send(*S) error
-	// BeginRecv locks the queue pair for Recv; with an error it does not.
-	BeginRecv() error
-	Recv(*R) error
-	// Ring unlocks the queue pair and starts what was sent, RingReceives after
-	// receives.
+	// Ring unlocks the queue pair and starts what was sent.
 	Ring()
-	RingReceives()
+	// ReceivesTold takes notice of receives in an OutsideRecvQueue that were posted
+	// when it was no more free to.
+	ReceivesTold()
 }

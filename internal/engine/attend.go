@@ -56,10 +56,10 @@ func (g *background) leftLying() bool {
 	if !g.readable() {
 		return false
 	}
-	polls := g.polls.Load()
+	polls := g.polled()
 	now := monotime.Now()
 	g.sleepUntil(now, now.Add(pollGap))
-	return g.polls.Load() == polls && !g.kicked.Load() && g.readable()
+	return g.polled() == polls && !g.kicked.Load() && g.readable()
 }
 
 // readable reports whether a socket, a ring or a window has something.

@@ -76,7 +76,7 @@ func (g *background) run() {
 			g.readOnce() // what waits in a socket must not be taken for lost
 			g.eng.fireDue(now)
 		}
-		n := g.polls.Load()
+		n := g.polled()
 		polled := n-seen > eventPolls
 		seen = n
 		if !g.kicked.Swap(false) && polled && !g.attend.on {
@@ -109,6 +109,10 @@ func (g *background) lost() bool {
 // checkEvery is short before the time in which somebody closes descriptors and
 // uses their numbers anew, and long before what a look costs.
 const checkEvery = 200 * monotime.Microsecond
+
+// polled counts polls, of which those of a program that looks at the board by
+// itself are half as many as its looks.
+func (g *background) polled() uint64 { return g.polls.Load() + g.eng.local.board.Looks()/2 }
 
 // read handles what the sockets have, and lingers: in a stream the next
 // datagram is nearer than a sleep and a wake-up, which also costs its sender.

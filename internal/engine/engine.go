@@ -10,6 +10,7 @@ import (
 
 	"verbena/internal/monotime"
 	"verbena/internal/osio/held"
+	"verbena/internal/osio/ring"
 	"verbena/internal/osio/share"
 	"verbena/internal/osio/tap"
 	"verbena/internal/osio/udp"
@@ -244,9 +245,13 @@ func (e *Engine) removeInput(in input) {
 // a caller that found no completion calls Flush, one that did returns to the
 // application first, whose answer may carry them. It returns how many messages
 // it read.
-func (e *Engine) Poll() (messages int) {
-	n := e.bg.polls.Add(1)
-	messages, others := e.local.poll(n)
+func (e *Engine) Poll() (messages int) { return e.PollFor(1) }
+
+// PollFor is Poll of a caller that has looked at the Board meanwhile: it stands for
+// so many polls, at least one.
+func (e *Engine) PollFor(polls uint64) (messages int) {
+	n := e.bg.polls.Add(polls)
+	messages, others := e.local.poll(n, polls)
 	if others {
 		k := 0
 		for _, in := range *e.inputs.Load() {
@@ -255,8 +260,8 @@ func (e *Engine) Poll() (messages int) {
 		e.local.quiet.Store(k == 0)
 		messages += k
 	}
-	if n%timerPolls == 0 {
-		if n%heldPolls == 0 {
+	if passed(n, polls, timerPolls) {
+		if passed(n, polls, heldPolls) {
 			held.Check()
 		}
 		e.fireDue(monotime.Now())
@@ -268,6 +273,20 @@ func (e *Engine) Poll() (messages int) {
 // are ours still: the background goroutine, which looks more often, may be waiting
 // for sockets that are closed.
 const heldPolls = 256
+
+// passed reports whether of so many polls, of which the last one has this number,
+// one is an every-th.
+func passed(last, polls, every uint64) bool { return last/every != (last-polls)/every }
+
+// Board shows a program outside Go that polls by itself when to call PollFor. Its
+// memory is there for as long as the process is.
+func (e *Engine) Board() *ring.Board { return e.local.board }
+
+// ShowPatience tells on the Board how often such a program is to call. It is
+// called after each PollFor.
+func (e *Engine) ShowPatience() {
+	e.local.board.Let(e.local.patient() && e.late.n.Load() == 0 && len(e.links()) == 0)
+}
 
 // timerPolls is how many empty polls pass between looks at the clock: a poll
 // costs well below a microsecond, the finest timer is ten.

@@ -37,6 +37,9 @@ type local struct {
 	rings atomic.Pointer[[]*ringIn] // being read; replaced under mu
 	quiet atomic.Bool               // nothing came by the other inputs when they were last looked at
 
+	board  *ring.Board  // shows the rings; nil: nothing does. Immutable after start
+	hidden atomic.Int32 // rings that are not shown
+
 	dialMu sync.Mutex // one at a time
 
 	mu     sync.Mutex
@@ -86,6 +89,7 @@ func (l *local) start(e *Engine, off bool) {
 		return
 	}
 	l.listener = listener
+	l.board = ring.NewBoard()
 }
 
 // close ends all rings. The background goroutine has stopped.
@@ -106,6 +110,7 @@ func (l *local) close() {
 	if l.listener != nil {
 		l.listener.Close()
 	}
+	l.board.End()
 }
 
 // slotOf is the slot of the process that has a queue pair.
@@ -226,6 +231,9 @@ func (l *local) loop() *ringOut {
 }
 
 func (l *local) add(r *ringIn) {
+	if r.in == nil || !l.board.Show(r.rx) { // what is Go's memory is not shown
+		l.hidden.Add(1)
+	}
 	l.mu.Lock()
 	next := append(slices.Clone(*l.rings.Load()), r)
 	l.rings.Store(&next)
@@ -281,8 +289,15 @@ func (l *local) waiting() bool {
 	return slices.ContainsFunc(*l.rings.Load(), func(r *ringIn) bool { return r.rx.Waiting() })
 }
 
-// poll reads the rings, and reports whether the other inputs are to be read.
-func (l *local) poll(polls uint64) (messages int, others bool) {
+// patient reports whether nothing but what the board shows needs to be looked at
+// often.
+func (l *local) patient() bool {
+	return len(*l.rings.Load()) > 0 && l.hidden.Load() == 0 && l.quiet.Load()
+}
+
+// poll reads the rings, and reports whether the other inputs are to be read. It
+// stands for so many polls, of which the last one has this number.
+func (l *local) poll(last, polls uint64) (messages int, others bool) {
 	rings := *l.rings.Load()
 	if len(rings) == 0 {
 		return 0, true
@@ -290,5 +305,5 @@ func (l *local) poll(polls uint64) (messages int, others bool) {
 	for _, r := range rings {
 		messages += max(r.tryPoll(true), 0)
 	}
-	return messages, polls%socketPolls == 0 || messages == 0 && !l.quiet.Load()
+	return messages, passed(last, polls, socketPolls) || messages == 0 && !l.quiet.Load()
 }

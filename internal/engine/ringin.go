@@ -132,6 +132,7 @@ func (r *ringIn) readRest() {
 func (r *ringIn) close() {
 	r.rxMu.Lock()
 	r.closed = true
+	r.eng.local.board.Hide(r.rx)
 	r.rxMu.Unlock()
 	if r.in != nil {
 		r.eng.local.listener.Forget(r.in)

@@ -30,4 +30,7 @@ type Config struct {
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion
+	// Entered, which may be nil, is told each state when it is entered, before
+	// what that does to posted work.
+	Entered func(ib.QPState)
 }

@@ -49,6 +49,9 @@ func (q *Core) Enter(s ib.QPState) {
 		panic("qp: no transition from " + q.state.String() + " to " + s.String())
 	}
 	q.state = s
+	if q.Entered != nil {
+		q.Entered(s)
+	}
 }
 
 // Reset forgets everything but the configuration, and with it all work posted,
@@ -56,6 +59,7 @@ func (q *Core) Enter(s ib.QPState) {
 //
 // Spec: IBTA vol. 1, 10.3.1.1 (Reset).
 func (q *Core) Reset() {
+	q.Enter(ib.QPReset)
 	for q.SQ.Len() > 0 {
 		q.SQ.PopFront()
 	}

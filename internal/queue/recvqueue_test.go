@@ -11,14 +11,6 @@ import (
 	"verbena/ib"
 )
 
-// recvRing is what RecvQueue and SRQ have in common.
-type recvRing interface {
-	Pop(dst *RecvWQE) bool
-	Len() int
-	Cap() int
-	MaxSGE() int
-}
-
 func postRecv(q *RecvQueue, wrid uint64, sge []ib.SGE) bool {
 	w, ok := q.Reserve()
 	if !ok {

@@ -23,20 +23,38 @@ type SRQ struct {
 
 	mu sync.Mutex
 	// guarded by mu
-	q     *RecvQueue
-	limit int // 0: not armed
+	q       recvRing          // own or outside
+	own     *RecvQueue        // nil where another posts
+	outside *OutsideRecvQueue // nil where Post does
+	limit   int               // 0: not armed
+}
+
+// recvRing is what the two kinds of receive queue have in common.
+type recvRing interface {
+	Pop(dst *RecvWQE) bool
+	Len() int
+	Cap() int
+	MaxSGE() int
 }
 
 // NewSRQ returns a queue of depth work requests with at most maxSGE elements
 // each. onLimit is called, without the lock, when the limit set with SetLimit
 // is passed; it may be nil.
 func NewSRQ(depth, maxSGE int, onLimit func()) *SRQ {
-	return &SRQ{onLimit: onLimit, q: NewRecvQueue(depth, maxSGE)}
+	q := NewRecvQueue(depth, maxSGE)
+	return &SRQ{onLimit: onLimit, q: q, own: q}
+}
+
+// NewOutsideSRQ returns a queue whose receives another posts, without Post.
+func NewOutsideSRQ(q *OutsideRecvQueue, onLimit func()) *SRQ {
+	q.Let(PostingFree)
+	return &SRQ{onLimit: onLimit, q: q, outside: q}
 }
 
 // Post appends a work request. sge is copied.
 //
-// Errors: ErrFull; ErrInvalid if sge has too many elements or bytes.
+// Errors: ErrFull; ErrInvalid if sge has too many elements or bytes, or if another
+// posts.
 func (s *SRQ) Post(wrid uint64, sge []ib.SGE) error {
 	n, ok := TotalLength(sge)
 	if !ok {
@@ -44,15 +62,18 @@ func (s *SRQ) Post(wrid uint64, sge []ib.SGE) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(sge) > s.q.maxSGE {
-		return fmt.Errorf("%w: %d elements, the queue takes %d", ErrInvalid, len(sge), s.q.maxSGE)
+	if s.own == nil {
+		return fmt.Errorf("%w: another posts", ErrInvalid)
 	}
-	w, ok := s.q.Reserve()
+	if len(sge) > s.own.maxSGE {
+		return fmt.Errorf("%w: %d elements, the queue takes %d", ErrInvalid, len(sge), s.own.maxSGE)
+	}
+	w, ok := s.own.Reserve()
 	if !ok {
-		return fmt.Errorf("%w: %d receives", ErrFull, s.q.Len())
+		return fmt.Errorf("%w: %d receives", ErrFull, s.own.Len())
 	}
 	w.WRID, w.Length, w.SGE = wrid, n, append(w.SGE, sge...)
-	s.q.Commit()
+	s.own.Commit()
 	return nil
 }
 
@@ -97,21 +118,58 @@ func (s *SRQ) Limit() int {
 
 // Resize changes how many work requests there can be; those posted stay.
 //
-// Errors: ErrInvalid if n is less than 1, than Len or than the limit.
+// Errors: ErrInvalid if n is less than 1, than Len or than the limit, or if another
+// posts.
 func (s *SRQ) Resize(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := s.fits(n); err != nil {
+		return err
+	}
+	old := s.own
+	if old == nil {
+		return fmt.Errorf("%w: the memory is another's", ErrInvalid)
+	}
+	s.own = NewRecvQueue(n, old.maxSGE)
+	s.q = s.own
+	for old.Len() > 0 {
+		w, _ := s.own.Reserve()
+		old.Pop(w)
+		s.own.Commit()
+	}
+	return nil
+}
+
+// ResizeIn is Resize to other memory of whoever posts, who does not meanwhile.
+//
+// Errors: those of Resize and NewOutsideRecvQueue.
+func (s *SRQ) ResizeIn(n int, slots []ib.SGE) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fits(n); err != nil {
+		return err
+	}
+	if s.outside == nil {
+		return fmt.Errorf("%w: the memory is ours", ErrInvalid)
+	}
+	return s.outside.move(slots, n)
+}
+
+// fits reports why there cannot be n work requests. The caller holds mu.
+func (s *SRQ) fits(n int) error {
 	if n < 1 || n < s.q.Len() || n < s.limit {
 		return fmt.Errorf("%w: size %d, %d posted, limit %d", ErrInvalid, n, s.q.Len(), s.limit)
 	}
-	old := s.q
-	s.q = NewRecvQueue(n, old.maxSGE)
-	for old.Len() > 0 {
-		w, _ := s.q.Reserve()
-		old.Pop(w)
-		s.q.Commit()
-	}
 	return nil
+}
+
+// Leave is OutsideRecvQueue's, of a queue that another posts into.
+func (s *SRQ) Leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outside != nil {
+		s.outside.Leave()
+	}
 }
 
 // Len returns the number of work requests in the queue.
@@ -129,4 +187,4 @@ func (s *SRQ) Cap() int {
 }
 
 // MaxSGE returns how many elements a work request may have.
-func (s *SRQ) MaxSGE() int { return s.q.maxSGE }
+func (s *SRQ) MaxSGE() int { return s.q.MaxSGE() }

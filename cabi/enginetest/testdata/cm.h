@@ -99,6 +99,7 @@ static inline struct qp new_cm_qp(vb_handle id, vb_handle pd, enum ibv_qp_type t
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64},
 	};
 	struct qp qp;
+	init.recv = new_recvs(&qp.recvs, 8, 1);
 	CALL(0, e->cm_qp_create(id, &init, &qp.handle, &qp.num));
 	CHECK(init.cap.max_send_wr >= 8);
 	return qp;

@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 3; i++)
 		CALL(0, e->qp_post_send(a.handle, &w, &bad));
 	for (double end = now() + 10; !atomic_load(&cb->ring.overrun);) {
-		e->progress(ctx);
+		e->progress(ctx, 1);
 		CHECK(now() < end);
 	}
 	struct vb_async_event v;

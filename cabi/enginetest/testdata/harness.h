@@ -96,7 +96,7 @@ static inline struct vb_wc want_wc(vb_handle ctx, struct cq *q, int line)
 	struct vb_wc wc;
 	double end = now() + 10;
 	while (!poll_cq(q, &wc)) {
-		e->progress(ctx);
+		e->progress(ctx, 1);
 		if (now() > end) {
 			printf("FAIL line %d: no completion\n", line);
 			exit(1);
@@ -119,10 +119,58 @@ static inline struct vb_wc want_wc(vb_handle ctx, struct cq *q, int line)
 /* Opcodes of vb_wc: ib.WCOpcode. */
 enum { OP_SEND = 0, OP_WRITE = 1, OP_READ = 2, OP_CMP = 3, OP_ADD = 4, OP_BIND = 5, OP_INV = 6, OP_RECV = 128, OP_RECV_IMM = 129 };
 
+/* Receives are posted into a ring too: of a power of two of them. */
+struct recvs {
+	struct vb_recv_ring ring;
+	uint32_t wrs, sges;
+	struct ibv_sge *slots;
+};
+
+static inline struct vb_recv_memory new_recvs(struct recvs **r, uint32_t wrs, uint32_t sges)
+{
+	*r = aligned_alloc(64, sizeof **r);
+	memset(*r, 0xee, sizeof **r);
+	(*r)->wrs = wrs;
+	(*r)->sges = sges;
+	(*r)->slots = calloc(wrs * (1 + sges), sizeof *(*r)->slots);
+	return (struct vb_recv_memory){.ring = &(*r)->ring, .slots = (*r)->slots, .mask = wrs - 1};
+}
+
+/* Posts one receive; *tell is whether the engine is to know. */
+static inline int push_recv(struct recvs *r, const struct ibv_recv_wr *wr, int *tell)
+{
+	uint64_t tail = atomic_load(&r->ring.tail);
+	struct ibv_sge *slot = &r->slots[tail % r->wrs * (1 + r->sges)];
+
+	*tell = 0;
+	if (atomic_load(&r->ring.posting) == VB_RECV_REFUSED)
+		return EINVAL;
+	if (tail - atomic_load(&r->ring.head) >= r->wrs)
+		return ENOMEM;
+	slot[0] = (struct ibv_sge){.addr = wr->wr_id, .lkey = wr->num_sge};
+	for (int i = 0; i < wr->num_sge; i++) {
+		slot[0].length += wr->sg_list[i].length;
+		slot[1 + i] = wr->sg_list[i];
+	}
+	atomic_store(&r->ring.tail, tail + 1);
+	*tell = atomic_load(&r->ring.posting) != VB_RECV_FREE;
+	return 0;
+}
+
 struct qp {
 	vb_handle handle;
 	uint32_t num;
+	struct recvs *recvs;
 };
+
+static inline int qp_push_recv(struct qp q, const struct ibv_recv_wr *wr)
+{
+	int tell, err = push_recv(q.recvs, wr, &tell);
+
+	if (tell)
+		CALL(0, e->qp_recvs_told(q.handle));
+	return err;
+}
 
 static inline union ibv_gid local_gid(void)
 {
@@ -137,6 +185,7 @@ static inline struct qp new_qp(vb_handle pd, enum ibv_qp_type type, struct cq *s
 		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 128},
 	};
 	struct qp q;
+	init.recv = new_recvs(&q.recvs, 64, 4);
 	CALL(0, e->qp_create(&init, &q.handle, &q.num));
 	CHECK(init.cap.max_send_wr >= 64 && init.cap.max_inline_data >= 128);
 	return q;
@@ -175,6 +224,6 @@ static inline struct mr new_mr(vb_handle pd, void *addr, size_t length)
 static inline void post_recv(struct qp q, uint64_t id, void *addr, uint32_t length, uint32_t lkey)
 {
 	struct ibv_sge s = {.addr = (uintptr_t)addr, .length = length, .lkey = lkey};
-	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &s, .num_sge = 1}, *bad = NULL;
-	CALL(0, e->qp_post_recv(q.handle, &wr, &bad));
+	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &s, .num_sge = 1};
+	CALL(0, qp_push_recv(q, &wr));
 }

@@ -27,14 +27,14 @@ int main(int argc, char **argv)
 	CALL(EINVAL, e->pd_free(gone));
 	vb_handle odd[] = {0, 1, UINT64_MAX, 0xffffffff, gone, pd ^ (1ull << 40), 7ull << 56 | 1};
 	struct ibv_send_wr sw = {0}, *badsw;
-	struct ibv_recv_wr rw = {0}, *badrw;
+	struct ibv_recv_wr rw = {0};
 	struct ibv_qp_attr qa;
 	struct ibv_srq_attr sa;
 	struct vb_mw mw = {0};
 	struct ibv_mw_bind bind = {0};
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
 		vb_handle o = odd[i];
-		e->progress(o);
+		e->progress(o, 1);
 		e->wake(o);
 		CALL(EINVAL, e->ctx_close(o));
 		CALL(EINVAL, e->ctx_violations(o, &pkey, &qkey));
@@ -48,20 +48,15 @@ int main(int argc, char **argv)
 		CALL(EINVAL, e->cq_resize(o, 1, NULL, 0));
 		CALL(EINVAL, e->cq_arm(o, 0));
 		CALL(EINVAL, e->cq_destroy(o));
-		CALL(EINVAL, e->srq_modify(o, &sa, 0));
+		CALL(EINVAL, e->srq_modify(o, &sa, 0, NULL, 0));
 		CALL(EINVAL, e->srq_query(o, &sa));
-		badrw = NULL;
-		CALL(EINVAL, e->srq_post_recv(o, &rw, &badrw));
-		CHECK(badrw == &rw);
 		CALL(EINVAL, e->srq_destroy(o));
 		CALL(EINVAL, e->qp_modify(o, &qa, 0));
 		CALL(EINVAL, e->qp_query(o, &qa, NULL));
 		badsw = NULL;
 		CALL(EINVAL, e->qp_post_send(o, &sw, &badsw));
 		CHECK(badsw == &sw);
-		badrw = NULL;
-		CALL(EINVAL, e->qp_post_recv(o, &rw, &badrw));
-		CHECK(badrw == &rw);
+		CALL(EINVAL, e->qp_recvs_told(o));
 		CALL(EINVAL, e->qp_bind_mw(o, &mw, &bind, &rkey));
 		CALL(EINVAL, e->qp_destroy(o));
 		CALL(EINVAL, e->ah_create(o, &(struct ibv_ah_attr){0}, &h));
@@ -124,7 +119,7 @@ int main(int argc, char **argv)
 	struct mr m = new_mr(pd, memory, sizeof memory);
 	struct ibv_sge s[5] = {{(uintptr_t)memory, 8, m.lkey}};
 	CALL(EINVAL, e->qp_post_send(q.handle, &sw, &badsw)); /* in RESET */
-	CALL(EINVAL, e->qp_post_recv(q.handle, &rw, &badrw));
+	CALL(EINVAL, qp_push_recv(q, &rw));
 	qa = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS};
 	CALL(EINVAL, e->qp_modify(q.handle, &qa, IBV_QP_STATE));
 	qa.qp_state = 300;
@@ -166,17 +161,27 @@ int main(int argc, char **argv)
 	}
 	CALL(0, e->qp_post_send(q.handle, NULL, &badsw)); /* an empty list */
 
-	/* Full: ENOMEM and the first that found no room. */
-	struct ibv_recv_wr many[80];
-	memset(many, 0, sizeof many);
-	for (int i = 0; i < 80; i++) {
-		many[i].next = i < 79 ? &many[i + 1] : NULL;
+	/* Memory that is not what the queue wants. */
+	struct recvs *r;
+	struct vb_recv_memory memories[] = {new_recvs(&r, 8, 2), new_recvs(&r, 4, 1), new_recvs(&r, 8, 1), new_recvs(&r, 8, 1)};
+	init = (struct vb_qp_init){.type = IBV_QPT_RC, .pd = pd, .send_cq = c->handle, .recv_cq = c->handle, .cap = {.max_recv_wr = 8, .max_recv_sge = 1}};
+	memories[0].mask = 6; /* no power of two */
+	memories[2].mask = UINT64_MAX;
+	memories[3].slots = NULL;
+	for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) {
+		init.recv = memories[i];
+		CALL(EINVAL, e->qp_create(&init, &h, &rkey));
+		CALL(EINVAL, e->srq_create(&(struct vb_srq_init){.attr = {.max_wr = 8, .max_sge = 1}, .pd = pd, .recv = memories[i]}, &h, &rkey));
 	}
-	CALL(ENOMEM, e->qp_post_recv(peer.handle, many, &badrw));
-	CHECK(badrw == &many[64]);
 
+	/* In the error state, and closed with its context. */
+	qa.qp_state = IBV_QPS_ERR;
+	CALL(0, e->qp_modify(peer.handle, &qa, IBV_QP_STATE));
+	post_recv(peer, 300, NULL, 0, 0);
+	WANT_WC(ctx, c, 300, IBV_WC_WR_FLUSH_ERR, OP_RECV);
 	CALL(0, e->ctx_close(ctx));
 	CALL(EINVAL, e->ctx_close(ctx));
+	CALL(EINVAL, qp_push_recv(peer, &rw));
 	CALL(EINVAL, e->qp_post_send(q.handle, &sw, &badsw)); /* closed with its context */
 	printf("ok\n");
 	return 0;

@@ -36,7 +36,10 @@ int main(int argc, char **argv)
 
 	struct cq *cs = new_cq(ctx, 16, -1, 1), *cr = new_cq(ctx, 16, -1, 2);
 	struct vb_srq_init si = {.attr = {.max_wr = 8, .max_sge = 1}, .pd = pd, .xrcd = xrcd, .cq = cr->handle, .cookie = 5};
+	struct recvs *recvs;
 	uint32_t num = 0;
+	int tell;
+	si.recv = new_recvs(&recvs, 8, 1);
 	CALL(0, e->srq_create(&si, &srq, &num));
 	CHECK(num != 0);
 	struct vb_qp_init in = {.type = IBV_QPT_XRC_SEND, .pd = pd, .send_cq = cs->handle, .cap = {.max_send_wr = 4, .max_send_sge = 1}};
@@ -53,9 +56,8 @@ int main(int argc, char **argv)
 
 	struct mr m = new_mr(pd, memory, sizeof memory);
 	struct ibv_sge g = {(uintptr_t)memory + 2048, 64, m.lkey};
-	struct ibv_recv_wr rw = {.wr_id = 1, .sg_list = &g, .num_sge = 1}, *badr;
-	CALL(0, e->srq_post_recv(srq, &rw, &badr));
-	CALL(EINVAL, e->qp_post_recv(r.handle, &rw, &badr));
+	struct ibv_recv_wr rw = {.wr_id = 1, .sg_list = &g, .num_sge = 1};
+	CALL(0, push_recv(recvs, &rw, &tell));
 	strcpy(memory, "to the SRQ");
 	struct ibv_sge gs = {(uintptr_t)memory, 11, m.lkey};
 	struct ibv_send_wr w = {.wr_id = 2, .sg_list = &gs, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = num}, *bad;

@@ -7,9 +7,9 @@ import "sync/atomic"
 type Consumer struct {
 	data        []byte
 	head, armed *atomic.Uint64
-	next        atomic.Uint64 // where the next entry is; written by the reader
-	told        uint64        // what head says
-	size        int           // of the entry that Next returned
+	next        *atomic.Uint64 // where the next entry is; written by the reader
+	told        uint64         // what head says
+	size        int            // of the entry that Next returned
 	corrupt     atomic.Bool
 }
 
@@ -18,7 +18,7 @@ type Consumer struct {
 const tellEvery = dataBytes / 16
 
 func newConsumer(memory []byte) *Consumer {
-	return &Consumer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt)}
+	return &Consumer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), next: new(atomic.Uint64)}
 }
 
 // Next returns the oldest entry, false if there is none. Its Data is valid until

@@ -23,6 +23,8 @@
 // of memory only, which an empty ring leaves in its cache. An entry does not wrap
 // around the end: a length of all ones skips the rest of the ring.
 //
+// A program outside Go that polls sees the same word by a Board, without a call.
+//
 // The consumer writes, on lines of their own, how far it has read, and that it
 // is going to sleep (armed): who publishes after that wakes it. Both sides store
 // before they load, sequentially consistent, so no wake-up is lost.

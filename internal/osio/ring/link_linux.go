@@ -65,14 +65,14 @@ func alive(fd int) bool {
 func (o *Out) Close() {
 	closeFD(o.event)
 	closeFD(o.fd)
-	unix.Munmap(o.memory)
+	endMapping(o.memory)
 	o.memory = nil
 }
 
 // Close is Out's.
 func (i *In) Close() {
 	closeFD(i.fd)
-	unix.Munmap(i.memory)
+	endMapping(i.memory)
 }
 
 func closeFD(fd int) { _ = held.Close(fd) } // nothing is written that could be lost
@@ -111,7 +111,7 @@ func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Ou
 			unix.Close(event)
 		}
 		unix.Close(fd)
-		unix.Munmap(memory)
+		endMapping(memory)
 		return nil, err
 	}
 	held.Add(fd)

@@ -177,7 +177,7 @@ func (l *Listener) take(fd int) (*In, error) {
 		return nil, err
 	}
 	if err := say(fd, l.self, l.event); err != nil {
-		unix.Munmap(memory)
+		endMapping(memory)
 		return nil, err
 	}
 	return &In{Consumer: newConsumer(memory), Peer: h.who, fd: fd, memory: memory}, nil

@@ -39,13 +39,13 @@ func mapMemory(fd int) ([]byte, error) {
 	if err := unix.Fstat(fd, &st); err != nil || st.Size != totalBytes {
 		return nil, fmt.Errorf("ring: memory of %d bytes, not %d (%v)", st.Size, totalBytes, err)
 	}
-	memory, err := unix.Mmap(fd, 0, totalBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := newMapping(fd, totalBytes)
 	if err != nil {
-		return nil, os.NewSyscallError("mmap", err)
+		return nil, err
 	}
 	// A child of a fork has no part in it.
 	if err := unix.Madvise(memory, unix.MADV_DONTFORK); err != nil {
-		unix.Munmap(memory)
+		endMapping(memory)
 		return nil, os.NewSyscallError("madvise", err)
 	}
 	return memory, nil

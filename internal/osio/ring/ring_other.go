@@ -31,6 +31,11 @@ type In struct {
 func (i *In) HangUp() {}
 func (i *In) Close()  {}
 
+// NewBoard returns none: nobody looks.
+func NewBoard() *Board { return nil }
+
+func (b *Board) End() {}
+
 // Listener is where others would find this process.
 type Listener struct{}
 
