@@ -104,7 +104,11 @@ func (x *exchange) attempt(t *testing.T, d device, mayBeEarly bool) (early bool)
 			t.Fatalf("server: %v; it said\n%s", err, server.tail())
 		}
 	}
-	client, err := x.connect(dir, side("c"), words(expand(x.client)), server, deadline)
+	at := "c"
+	if x.server == "" { // the side whose address is the host's
+		at = "s"
+	}
+	client, err := x.connect(dir, side(at), words(expand(x.client)), server, deadline)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ var gaps = []gap{
 	{[]string{"ibv_xsrq_pingpong"}, []string{"NTB"}, "XRC is InfiniBand's and RoCE's"},
 	{[]string{"udaddy", "mckey", "udpong"}, []string{"iWARP", "TRP", "NTB"}, "no datagrams"},
 	{[]string{"librspreload.so"}, []string{"TRP"}, "its server ends without a word, of which TCP tells its peer and TRP does not"},
-	{[]string{"ucx_info", "ucx_perftest"}, []string{"iWARP", "TRP", "NTB"}, "UCX connects queue pairs by itself, and sets up those of RC over UD"},
-	{[]string{"Open MPI"}, []string{"NTB"}, "a link has two ends, each one process's"},
+	{[]string{"ucx_info"}, []string{"NTB"}, "UCX's upper layer has nothing to connect queue pairs of RC by"},
+	{[]string{"ucx_info", "ucx_perftest"}, []string{"iWARP", "TRP"}, "UCX connects queue pairs by itself, and sets up those of RC over UD"},
 	{[]string{"pyverbs"}, []string{"iWARP", "TRP", "NTB"}, "its tests are of queue pairs that they connect by themselves, both in one process"},
 }
 

@@ -2,10 +2,13 @@
 
 package apps
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // What a link of windows has: reliable connections, by the connection manager or
-// by an exchange of the program's own. An end of the link is one process's.
+// by an exchange of the program's own, for any number of processes.
 var ntbSuites = []suite{
 	{"ibverbs-utils", slices.Concat([]exchange{
 		{program: "ibv_devices", client: "ibv_devices", says: []string{`\s$DEV\s+\t?[0-9a-f]{16}`}},
@@ -31,18 +34,34 @@ var ntbSuites = []suite{
 	)},
 	{"librdmacm1", rsocketPreload},
 	{"qperf", picked(qperf, "qperf", "rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_write_lat", "rc_rdma_write_bw", "rc_rdma_read_bw", "rc_rdma_read_lat", "ver_rc_compare_swap", "ver_rc_fetch_add")},
-	{"fio", picked(fio, "fio", "verb=write", "verb=read", "verb=send", "verb=send verify=crc32c", "verb=write thread=1")},
+	{"fio", picked(fio, "fio", "verb=write", "verb=read", "verb=send", "4 jobs, verb=write", "4 jobs, verb=send", "verb=send verify=crc32c", "verb=write thread=1")},
 	{"libfabric-bin", []exchange{
 		besideLoopback(exchange{program: "fi_info", label: "verbs", client: "fi_info -p verbs", says: []string{`domain: $DEV`, `type: FI_EP_MSG`}}),
 		besideLoopback(fabric("verbs", "msg", "64")), besideLoopback(fabric("verbs", "msg", "1048576")), besideLoopback(fabric("verbs;ofi_rxm", "rdm", "65536")),
 	}},
+	{"ucx-utils", slices.Concat(
+		picked(ucx, "ucx_perftest", "uct rc_verbs am_lat", "uct rc_verbs am_bw", "uct rc_verbs put_lat", "uct rc_verbs put_bw", "uct rc_verbs get -D bcopy", "uct rc_verbs get -D zcopy -s 65536", "uct rc_verbs put_bw -D zcopy -s 65536", "uct rc_verbs fadd"),
+		[]exchange{wiredUpByUD(ucp("tag_lat", "rc_verbs", ""))},
+	)},
+	{"openmpi-bin", []exchange{
+		besideLoopback(mpi("libfabric verbs;ofi_rxm", overRxM, "")),
+	}},
+}
+
+// wiredUpByUD is what UCX's upper layer cannot do without datagrams.
+func wiredUpByUD(x exchange) exchange {
+	x.server, x.ready = "", ""
+	x.client, x.label = "ucx_perftest -t tag_lat -l -n 500 -w 50 -f", "rc_verbs tag_lat on NTB"
+	x.env, x.fails, x.says = "UCX_NET_DEVICES=$DEV:1 UCX_LOG_LEVEL=error UCX_TLS=rc_verbs", 255, []string{`no auxiliary transport`}
+	x.cannot = "UCX's upper layer wires its connections up by datagrams, and queue pairs over windows are reliable connections"
+	return x
 }
 
 // besideLoopback is an exchange of a program that binds itself to 127.0.0.1 first,
 // to see whether there is anything: fi_pingpong.
 func besideLoopback(x exchange) exchange {
 	x = elsewhere(x)
-	x.env = "VERBENA_DEVICES=ntb,roce_lo"
+	x.env += " VERBENA_DEVICES=ntb,roce_lo"
 	return x
 }
 
@@ -65,5 +84,19 @@ func perftestNTB() (all []exchange) {
 	for _, verb := range []string{"write", "read", "send"} {
 		all = append(all, perf(verb, "bw", "-a"))
 	}
+	for _, verb := range []string{"write", "send"} {
+		all = append(all, twice(perf(verb, "bw", "")))
+	}
 	return append(all, perf("write", "lat", "-I 64 -s 64"), perf("send", "bw", "-e"), perf("send", "lat", "-e"), perf("send", "bw", "-r 1024 --use-srq"))
+}
+
+// twice is an exchange of perftest's by two servers and two clients at the same
+// time.
+func twice(x exchange) exchange {
+	both := func(line string) string {
+		return "sh -c '" + strings.Replace(line, "$PORT", "$PORT2", 1) + " & one=$!; " + line + " && wait $one'"
+	}
+	x.server, x.client, x.label = both(x.server), both(x.client), "two at once"
+	x.ready, x.times = "Waiting for client", 2
+	return x
 }

@@ -25,8 +25,10 @@ func mpi(label, transport, only string) exchange {
 var openMPI = []exchange{
 	mpi("UCX rc_verbs", "--mca pml ucx --mca osc ucx -x UCX_TLS="+transports["rc_verbs"], ""),
 	mpi("UCX ud_verbs", "--mca pml ucx --mca osc ucx -x UCX_TLS="+transports["ud_verbs"], ""),
-	mpi("libfabric verbs;ofi_rxm", "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm'", "Ethernet"),
+	mpi("libfabric verbs;ofi_rxm", overRxM, "Ethernet"),
 }
+
+const overRxM = "--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm'"
 
 // compileAllreduce leaves testdata/allreduce.c, compiled, in a directory.
 func compileAllreduce(dir string) error {

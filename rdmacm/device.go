@@ -64,7 +64,7 @@ func (m *manager) locate(kind Kind, addr netip.Addr) (place, error) {
 	case RoCE:
 		return p, m.svc.Listen(p.addr)
 	case NTB:
-		m.ntb.links.attach(p.verbs)
+		return p, m.ntb.links.attach(p.verbs)
 	}
 	return p, nil
 }

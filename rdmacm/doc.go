@@ -50,9 +50,10 @@
 // An ID is for a link of windows (kind ntb) if SetKind says so, or if its address,
 // or that of its peer, is only a link's. The messages are those of RoCE, and go
 // over the link. There are reliable connections only, in the TCP and IB port
-// spaces, whose ports are one process's own. ResolveAddr waits for the peer
-// to come, up to its context's deadline. When the link is lost all connections over
-// it are DISCONNECTED at once, and attempts to connect UNREACHABLE; the ID of a
+// spaces, whose ports are one process's own; those of shared memory are of all processes of
+// one end, and whoever listens has a port for all addresses. ResolveAddr waits for the peer
+// to come, up to its context's deadline. When the link is lost, or the process at its other
+// end dies, all connections over it are DISCONNECTED at once, and attempts to connect UNREACHABLE; the ID of a
 // request that was not answered yet gets UNREACHABLE too.
 //
 // # Differences from librdmacm

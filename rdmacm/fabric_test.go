@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"verbena/ib"
+	"verbena/internal/backdoor"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/roce"
 	"verbena/verbs"
@@ -23,6 +24,8 @@ type fabric struct {
 	t     *testing.T
 	madCh chan func()
 	bells []*bell // of the processes
+	// linkSlot is the slot that all of them have in meeting places: this process's.
+	linkSlot int
 
 	mu    sync.Mutex
 	nodes map[uint8]*process // guarded by mu
@@ -59,7 +62,11 @@ func newFabric(t *testing.T) *fabric {
 		}
 	}()
 	// Runs after the cleanup of every process, which waits for its end.
+	c, err := verbs.Open("") // the engine of all of them
+	check(t, err)
+	f.linkSlot = backdoor.Engine(c).Slot()
 	t.Cleanup(func() {
+		check(t, c.Close())
 		close(f.madCh)
 		<-done
 		for _, b := range f.bells { // nobody rings any more
@@ -80,7 +87,7 @@ func (f *fabric) process(slot uint8) *process {
 	b, err := newBell()
 	check(f.t, err)
 	f.bells = append(f.bells, b)
-	p.manager = newManager(p, ib.GUID(slot), b)
+	p.manager = newManager(p, f.linkSlot, ib.GUID(slot), b)
 	p.manager.join()
 	p.manager.start()
 	f.t.Cleanup(func() {

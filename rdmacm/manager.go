@@ -69,7 +69,7 @@ func acquireManager() (*manager, error) {
 			return nil, err
 		}
 	}
-	m := newManager(backdoor.Engine(c), c.Info().GUID, theBell)
+	m := newManager(backdoor.Engine(c), backdoor.Engine(c).Slot(), c.Info().GUID, theBell)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
@@ -77,12 +77,14 @@ func acquireManager() (*manager, error) {
 	return m, nil
 }
 
-func newManager(svc gsi, guid ib.GUID, b *bell) *manager {
+// newManager makes a manager. slot is that of the process in meeting places of
+// links, where svc need not know it.
+func newManager(svc gsi, slot int, guid ib.GUID, b *bell) *manager {
 	m := &manager{
 		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
 		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
 	}
-	m.ib, m.iw, m.trp, m.ntb = newIBManager(m, RoCE, svc, guid), newIWManager(m), &trpManager{m: m}, newNTBManager(m, guid)
+	m.ib, m.iw, m.trp, m.ntb = newIBManager(m, RoCE, svc, guid), newIWManager(m), &trpManager{m: m}, newNTBManager(m, slot, guid)
 	m.servers = []server{m.ib, m.iw, m.trp, m.ntb}
 	return m
 }

@@ -44,7 +44,7 @@ func play(role string) error {
 	if role == "dial" {
 		return playClient(id, ch)
 	}
-	if err := id.BindAddr(netip.AddrPortFrom(ntbClient, ntbPort)); err != nil { // it is first
+	if err := id.BindAddr(netip.AddrPortFrom(ntbClient, otherPort())); err != nil { // it is first
 		return err
 	}
 	if err := id.Listen(0); err != nil {
@@ -77,7 +77,7 @@ func play(role string) error {
 }
 
 func playClient(id *ID, ch *EventChannel) error {
-	if err := id.ResolveAddr(context.Background(), netip.AddrPort{}, netip.AddrPortFrom(ntbClient, ntbPort)); err != nil {
+	if err := id.ResolveAddr(context.Background(), netip.AddrPort{}, netip.AddrPortFrom(ntbClient, otherPort())); err != nil {
 		return err
 	}
 	for {

@@ -2,28 +2,35 @@ package rdmacm
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"verbena/ib"
 	"verbena/internal/backdoor"
+	"verbena/internal/cm/ibcm"
 	"verbena/internal/engine"
+	"verbena/internal/osio/bridge"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/ntb"
 	"verbena/verbs"
 )
 
 // ntbLinks carries MADs over links of windows, each from and to the ports at its
-// two ends: it stands for the general services interface. A link has one process
-// at either end, so that no port is shared, and who dies is found out by the link.
+// two ends: it stands for the general services interface. Who dies is found out by
+// the link. Where a port is that of several processes, a meeting place, they claim there what
+// they listen for.
 type ntbLinks struct {
-	onEvent func(l *ntbLink, e ib.EventType) // immutable once links are there
+	onChange func(l *ntbLink, c engine.LinkChange) // immutable once links are there
+	slot     int                                   // immutable: of this process among those
 
-	mu      sync.Mutex // a leaf
+	mu      sync.Mutex // stands above that of a meeting place
 	handler func(*roce.Meta, []byte)
 	list    []*ntbLink // those that MADs are taken from
+	claims  []claim    // what this process listens for
 
 	bad atomic.Uint64 // datagrams that are none, or not between the two ports
 }
@@ -37,21 +44,56 @@ type ntbLink struct {
 
 var _ gsi = (*ntbLinks)(nil)
 
+// claim is a service id and the addresses of ours that it is claimed for.
+type claim struct {
+	id    uint64
+	scope netip.Addr
+}
+
+// at reports whether it is one of a link's port.
+func (s *claim) at(l *ntbLink) bool {
+	return l.Shared() && (!s.scope.IsValid() || s.scope.IsUnspecified() || l.has(s.scope))
+}
+
 var errLink = errors.New("rdmacm: the link is down, or full")
 
 // attach begins to take MADs from a device's link.
-func (s *ntbLinks) attach(c *verbs.Context) {
+//
+// Errors: EADDRINUSE if another process listens there for what this one does.
+func (s *ntbLinks) attach(c *verbs.Context) error {
 	eng := backdoor.NTB(c)
 	s.mu.Lock()
 	if slices.ContainsFunc(s.list, func(l *ntbLink) bool { return l.NTB == eng }) {
 		s.mu.Unlock()
-		return
+		return nil
 	}
 	l := &ntbLink{NTB: eng, verbs: c}
+	claimed := map[uint64]bool{}
+	for _, v := range s.claims {
+		if !v.at(l) || claimed[v.id] {
+			continue
+		}
+		if err := l.Claim(v.id); err != nil {
+			for id := range claimed {
+				l.Unclaim(id)
+			}
+			s.mu.Unlock()
+			return claimError(err)
+		}
+		claimed[v.id] = true
+	}
 	s.list = append(s.list, l)
 	s.mu.Unlock()
-	l.stop = l.Watch(func(e ib.EventType) { s.onEvent(l, e) })
+	l.stop = l.Watch(func(c engine.LinkChange) { s.onChange(l, c) })
 	l.OnMAD(func(p []byte) { s.take(l, p) })
+	return nil
+}
+
+func claimError(err error) error {
+	if errors.Is(err, bridge.ErrInUse) {
+		return fmt.Errorf("%w: %w", syscall.EADDRINUSE, err)
+	}
+	return err
 }
 
 // detachAll ends attach.
@@ -63,6 +105,11 @@ func (s *ntbLinks) detachAll() {
 	for _, l := range list {
 		l.OnMAD(nil)
 		l.stop()
+		for _, v := range s.claims {
+			if v.at(l) {
+				l.Unclaim(v.id)
+			}
+		}
 	}
 }
 
@@ -80,7 +127,7 @@ func (l *ntbLink) has(a netip.Addr) bool { return slices.Contains(l.addrs(), a) 
 func (s *ntbLinks) take(l *ntbLink, p []byte) {
 	m, _, ok := wire.ParseManagement(p)
 	meta := roce.Meta{Src: m.Source.Addr(), Dst: m.Destination.Addr()}
-	ok = ok && l.has(meta.Dst) && slices.Contains(l.PeerAddrs(), meta.Src)
+	ok = ok && l.has(meta.Dst) && l.Told(meta.Src)
 	if !ok {
 		s.bad.Add(1)
 		return
@@ -116,9 +163,77 @@ func (s *ntbLinks) OnMAD(f func(*roce.Meta, []byte)) {
 func (*ntbLinks) OnCount([]string, func() []uint64)                    {}
 func (*ntbLinks) OnLoss(func())                                        {}
 func (*ntbLinks) Listen(netip.Addr) error                              { return nil }
-func (*ntbLinks) ListenService(uint64, netip.Addr) error               { return nil }
-func (*ntbLinks) UnlistenService(uint64, netip.Addr)                   {}
 func (*ntbLinks) Settle()                                              {}
 func (*ntbLinks) SetWill(uint64, netip.Addr, netip.Addr, []byte) error { return nil }
 func (*ntbLinks) ClearWill(uint64)                                     {}
-func (*ntbLinks) Slot() int                                            { return 0 }
+func (s *ntbLinks) Slot() int                                          { return s.slot }
+
+// ListenService claims a service id in the meeting places whose ports have the
+// scope: there it is one process's, whatever the scope.
+func (s *ntbLinks) ListenService(id uint64, scope netip.Addr) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := claim{id, scope}
+	for i, l := range s.list {
+		if !v.at(l) || s.claimed(l, id) {
+			continue
+		}
+		if err := l.Claim(id); err != nil {
+			for _, l := range s.list[:i] {
+				s.unclaim(l, v)
+			}
+			return claimError(err)
+		}
+	}
+	s.claims = append(s.claims, v)
+	return nil
+}
+
+// UnlistenService ends ListenService.
+func (s *ntbLinks) UnlistenService(id uint64, scope netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := claim{id, scope}
+	if i := slices.Index(s.claims, v); i >= 0 {
+		s.claims = slices.Delete(s.claims, i, i+1)
+		for _, l := range s.list {
+			s.unclaim(l, v)
+		}
+	}
+}
+
+// claimed reports whether one of the services is the reason that a link's port has
+// an id.
+func (s *ntbLinks) claimed(l *ntbLink, id uint64) bool {
+	return slices.ContainsFunc(s.claims, func(v claim) bool { return v.id == id && v.at(l) })
+}
+
+func (s *ntbLinks) unclaim(l *ntbLink, v claim) {
+	if v.at(l) && !s.claimed(l, v.id) {
+		l.Unclaim(v.id)
+	}
+}
+
+// lost reports whether a connection, or what was begun, went over the link that is
+// lost: in a meeting place to the process that it led to. Where that one is not known yet, it was the one
+// that listened, unless another does.
+func (l *ntbLink) lost(c engine.LinkChange, x *ibcm.Lost) bool {
+	switch {
+	case !l.has(x.Path.Local):
+		return false
+	case !l.Shared():
+		return true
+	}
+	side := 1 - l.Side()
+	if l.has(x.Path.Remote) {
+		side = l.Side()
+	}
+	if side != c.Peer.Side {
+		return false
+	}
+	if x.Known {
+		return int(x.Slot) == c.Peer.Slot
+	}
+	owner, found := l.Owner(side, uint64(x.ServiceID))
+	return !found || owner == c.Peer
+}

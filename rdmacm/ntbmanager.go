@@ -3,6 +3,7 @@ package rdmacm
 import (
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
+	"verbena/internal/engine"
 	"verbena/internal/monotime"
 )
 
@@ -16,10 +17,10 @@ type ntbManager struct {
 	looking []*search // guarded by m.mu
 }
 
-func newNTBManager(m *manager, guid ib.GUID) *ntbManager {
-	links := &ntbLinks{}
+func newNTBManager(m *manager, slot int, guid ib.GUID) *ntbManager {
+	links := &ntbLinks{slot: slot}
 	n := &ntbManager{ibManager: newIBManager(m, NTB, links, guid), links: links}
-	links.onEvent = n.linkChanged
+	links.onChange = n.linkChanged
 	return n
 }
 
@@ -30,10 +31,10 @@ func (n *ntbManager) stop() {
 
 // linkChanged ends connections over a link that is lost: their queue pairs have
 // failed. When it is back, what was asked meanwhile is asked again.
-func (n *ntbManager) linkChanged(l *ntbLink, e ib.EventType) {
+func (n *ntbManager) linkChanged(l *ntbLink, c engine.LinkChange) {
 	n.m.mu.Lock()
-	if e == ib.EventPortErr {
-		n.agent.Lose(monotime.Now(), func(p ibcm.Path) bool { return l.has(p.Local) })
+	if !c.Up {
+		n.agent.Lose(monotime.Now(), func(x *ibcm.Lost) bool { return l.lost(c, x) })
 	} else {
 		n.agent.Repeat()
 	}

@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -27,7 +28,8 @@ const (
 )
 
 // byLink reports whether an address is to be looked for at the end of a link: the
-// ID is for links, or may be, and the configuration says that it is there.
+// ID is for links, or may be, and the configuration says that it is there; or at our
+// own end of a meeting place, and at no other device.
 // The caller holds mu.
 func (id *ID) byLink(dst netip.Addr) bool {
 	switch {
@@ -46,7 +48,16 @@ func (id *ID) byLink(dst netip.Addr) bool {
 		if len(id.among) > 0 && !id.among.Has(&info) {
 			continue
 		}
+		if !info.NamesPort(dst) {
+			continue
+		}
+		if now, err := id.mgr.opened(info); err == nil {
+			info = now
+		}
 		if a, ok := info.PeerPort(); ok && a == dst {
+			return id.settleKind(NTB) == nil
+		}
+		if _, err := id.mgr.locate(id.kind, dst); info.Shared() && errors.Is(err, syscall.ENODEV) { // our own side's, and nothing else's
 			return id.settleKind(NTB) == nil
 		}
 	}
@@ -113,7 +124,8 @@ func (n *ntbManager) tryLocked(s *search, now monotime.Time) (over bool) {
 }
 
 // whereIs returns the local port whose link leads to the peer, none while there
-// is none.
+// is none. In a meeting place a port leads to itself, too, unless another one is
+// to lead there.
 func (n *ntbManager) whereIs(s *search) (place, error) {
 	infos, err := devicesOf(NTB)
 	if err != nil {
@@ -121,6 +133,8 @@ func (n *ntbManager) whereIs(s *search) (place, error) {
 	}
 	local, dst := s.id.local.Addr(), s.peer.Addr()
 	var refused error
+	var itself netip.Addr
+	elsewhere := false
 	for _, info := range infos {
 		if len(s.id.among) > 0 && !s.id.among.Has(&info) {
 			continue
@@ -134,10 +148,24 @@ func (n *ntbManager) whereIs(s *search) (place, error) {
 		if err != nil {
 			return place{}, err
 		}
-		if !own.IsValid() || !slices.Contains(backdoor.NTB(c).PeerAddrs(), dst) {
+		if !own.IsValid() {
+			continue
+		}
+		info = c.Info()
+		if a, ok := info.PeerPort(); ok && a == dst {
+			elsewhere = true
+		}
+		if !slices.Contains(backdoor.NTB(c).PeerAddrs(), dst) {
+			continue
+		}
+		if addrs, err := info.Addrs(); err == nil && slices.Contains(addrs, dst) {
+			itself = own
 			continue
 		}
 		return n.m.locate(NTB, own)
+	}
+	if itself.IsValid() && !elsewhere {
+		return n.m.locate(NTB, itself)
 	}
 	if len(infos) == 0 {
 		return place{}, fail(syscall.ENODEV, "kind", "there is no device of kind %s: name links in VERBENA_NTB", NTB)
@@ -161,7 +189,7 @@ func ownAddr(c *verbs.Context, local, dst netip.Addr) (netip.Addr, error) {
 		if !slices.Contains(own, local) {
 			return netip.Addr{}, nil
 		}
-		if slices.Contains(own, dst) {
+		if slices.Contains(own, dst) && !info.Shared() {
 			return netip.Addr{}, fail(syscall.EHOSTUNREACH, "dst", "%v is this end of the link: connections go to the other", dst)
 		}
 		return local, nil

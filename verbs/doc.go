@@ -62,15 +62,18 @@
 //
 // A device of kind ntb (ntb0, ntb1 …) is one end of a link over which two nodes
 // write into each other's memory, as UseLinks or the environment variable
-// VERBENA_NTB name it: shared memory of two processes, a PCI device, or TCP. It
+// VERBENA_NTB name it: shared memory, a PCI device, or TCP. It
 // has the verbs of RoCEv2's RC queue pairs but FLUSH and ATOMIC WRITE, and these
 // differences:
-//   - One process has an end: Open fails with EBUSY where another has it.
-//   - The port is active while the peer is there. When it goes, connected queue
-//     pairs go to ERR (EventQPFatal) and the port is down (EventPortErr); memory
-//     and queue pairs stay, for the next connection.
-//   - Queue pairs connect to the other end, with an address vector that names its
-//     GID, or with none.
+//   - Of shared memory any number of processes of one user have either end. A
+//     queue pair connects to those of all of them, of its own end too, and of its
+//     own process: the number says which process, the GID of the address vector which end, and
+//     without one it is the other. Of the other links one process has an end: Open
+//     fails with EBUSY where another has it.
+//   - The port is active while the peer is there, that of shared memory always. When
+//     a peer goes, queue pairs connected with it go to ERR (EventQPFatal), and the
+//     port is down (EventPortErr) but for shared memory's; memory and queue pairs stay, for the next
+//     connection.
 //   - Memory from Context.AllocBuffer is where the peer can write it directly.
 //     MR.Dereg of it waits for the peer to know that it may no more.
 //

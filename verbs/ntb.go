@@ -20,10 +20,10 @@ import (
 // place of the environment variable VERBENA_NTB: they are the devices ntb0, ntb1
 // and so on. Each is one end of
 //
-//	shm:PATH                    shared memory of two processes, by a Unix socket at PATH:
-//	                            the first to come waits for the other; a file PATH.lock
-//	                            stays, by which they tell who has which end
-//	shm:s:PATH    shm:c:PATH    … of which the one waits (s) and the other comes (c)
+//	shm:PATH                    shared memory of any number of processes of one user, which
+//	                            meet in a directory PATH, which stays: the first to come is
+//	                            one node (s), all others while it lives are the other one (c)
+//	shm:s:PATH    shm:c:PATH    … of the one node (s) or the other (c)
 //	s:ADDR:PORT   c:ADDR:PORT   TCP, to any host
 //	map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both ends map
 //	pci:0:DEVICE  pci:1:DEVICE  BAR 2 of the PCI device at an address, as 0000:00:04.0
@@ -72,6 +72,8 @@ func (h *host) openLink(info DeviceInfo) (*ntbLink, error) {
 	var err error
 	l.NTB, err = h.engine.OpenNTB(engine.NTBConfig{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory, Keys: l.keys, Account: account})
 	switch {
+	case errors.Is(err, bridge.ErrInUse) && info.Shared():
+		return nil, fail(syscall.EBUSY, info.Name, "%v", err)
 	case errors.Is(err, bridge.ErrInUse):
 		return nil, fail(syscall.EBUSY, info.Name, "%v: another process has this end of the link", err)
 	case errors.Is(err, numa.ErrNode), errors.Is(err, bridge.ErrConfig):
@@ -104,7 +106,8 @@ func (h *host) closeLink(l *ntbLink) error {
 	return l.Close()
 }
 
-// peers returns the addresses at the other end of the link, as far as they are known.
+// peers returns the addresses that queue pairs connect to, as far as they are known: at the other
+// end of the link, and of a meeting place at ours.
 func (l *ntbLink) peers() []netip.Addr {
 	list := l.PeerAddrs()
 	if a, ok := l.info.PeerPort(); ok && len(list) > 0 && !slices.Contains(list, a) {

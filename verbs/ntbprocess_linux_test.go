@@ -93,7 +93,7 @@ func TestNTBBetweenProcesses(t *testing.T) {
 	for _, n := range all {
 		t.Run("errors on "+n.ctx.Info().Name, func(t *testing.T) { refused(t, n) })
 	}
-	t.Run("the process dies", func(t *testing.T) { orphaned(t, all[0]) })
+	t.Run("the process dies", func(t *testing.T) { orphaned(t, all) })
 }
 
 func operations(t *testing.T, n *near) {
@@ -223,25 +223,37 @@ func refused(t *testing.T, n *near) {
 
 // orphaned kills the other process: what was posted is flushed, and the
 // application is told in the words of ibv_event_type_str.
-func orphaned(t *testing.T, n *near) {
-	check(t, n.qp.Modify(&ib.QPAttr{State: ib.QPReset}, ib.QPStateAttr))
-	check(t, bringUp(n.qp, n.offer.QPN[0])) // its peer has ended: this one is connected, and waits
-	_, err := n.qp.PostRecv(verbs.RecvWR{ID: 1})
-	check(t, err)
+func orphaned(t *testing.T, all []*near) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	over, end := context.WithCancel(ctx)
 	end()
-	n.ctx.AsyncEvent(over) // the port is watched from here on
-	check(t, n.cmd.Process.Kill())
-	want := map[string]bool{"port error": true, "local work queue catastrophic error": true}
-	for len(want) > 0 {
-		e, err := n.ctx.AsyncEvent(ctx)
-		if err != nil {
-			t.Fatalf("%v: not told of %v", err, want)
-		}
-		delete(want, e.Type.String())
+	for _, n := range all {
+		check(t, n.qp.Modify(&ib.QPAttr{State: ib.QPReset}, ib.QPStateAttr))
+		check(t, bringUp(n.qp, n.offer.QPN[0])) // its peer has ended: this one is connected, and waits
+		_, err := n.qp.PostRecv(verbs.RecvWR{ID: 1})
+		check(t, err)
+		n.ctx.AsyncEvent(over) // the port is watched from here on
 	}
-	n.want(t, n.end.poll(1)[0], ib.WCWRFlushErr)
-	awaitPort(t, n.end, ib.PortDown)
+	check(t, all[0].cmd.Process.Kill())
+	for i, n := range all {
+		port := ib.PortActive // of a meeting place
+		want := map[string]bool{"local work queue catastrophic error": true}
+		if i == 1 {
+			port = ib.PortDown
+			want["port error"] = true
+		}
+		for len(want) > 0 {
+			e, err := n.ctx.AsyncEvent(ctx)
+			if err != nil {
+				t.Fatalf("%v: not told of %v", err, want)
+			}
+			if port == ib.PortActive && e.Type == ib.EventPortErr {
+				t.Error("the port of a meeting place goes down")
+			}
+			delete(want, e.Type.String())
+		}
+		n.want(t, n.end.poll(1)[0], ib.WCWRFlushErr)
+		awaitPort(t, n.end, port)
+	}
 }

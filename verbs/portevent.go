@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"verbena/ib"
+	"verbena/internal/engine"
 	"verbena/internal/osio/link"
 )
 
@@ -18,13 +19,7 @@ var portEvents = map[link.Event]ib.EventType{
 func (c *Context) watchPort() {
 	c.watching.Do(func() {
 		if c.ntb != nil {
-			c.unwatch = c.ntb.Watch(func(e ib.EventType) {
-				a := AsyncEvent{Type: e, Port: 1}
-				if e == ib.EventDeviceFatal {
-					a.Port = 0
-				}
-				c.events.put(a)
-			})
+			c.unwatch = c.ntb.Watch(c.linkChanged)
 			return
 		}
 		stop, err := link.Watch(func(change link.Change) {
@@ -43,5 +38,19 @@ func (c *Context) unwatchPort() {
 	c.watching.Do(func() {})
 	if c.unwatch != nil {
 		c.unwatch()
+	}
+}
+
+// linkChanged raises the port's event. The port of a meeting place is active for as
+// long as it is open, whatever becomes of the link to one process.
+func (c *Context) linkChanged(change engine.LinkChange) {
+	switch {
+	case change.Fatal:
+		c.events.put(AsyncEvent{Type: ib.EventDeviceFatal})
+	case c.ntb.Shared():
+	case change.Up:
+		c.events.put(AsyncEvent{Type: ib.EventPortActive, Port: 1})
+	default:
+		c.events.put(AsyncEvent{Type: ib.EventPortErr, Port: 1})
 	}
 }

@@ -61,6 +61,9 @@ func vb_links(out *C.struct_vb_link, room C.uint, count *C.uint) C.int {
 				}
 			}
 		})
+		if d.Shared() { // its port leads to itself at least
+			l.active = 1
+		}
 		l.guid = C.uint64_t(d.GUID)
 		gids := (*[2]ib.GID)(unsafe.Pointer(&l.gids))
 		addrs, _ := d.AddrTable() // those of a link are configured: it does not fail

@@ -67,8 +67,7 @@ func ntbDevices() ([]Info, error) {
 	var out []Info
 	for i, e := range links.list {
 		d := Info{Name: fmt.Sprintf("%s%d", KindNTB, i), Kind: KindNTB, Index: i, link: e}
-		side, _ := bridge.Free(e.Endpoint) // of one that is in use: as if it were ours
-		out = append(out, d.OnSide(side))
+		out = append(out, d.OnSide(bridge.SideOf(e.Endpoint)))
 	}
 	return out, nil
 }
@@ -78,7 +77,11 @@ func ntbDevices() ([]Info, error) {
 func (d Info) OnSide(side int) Info {
 	d.link.side = side
 	host, _ := os.Hostname() // without one the link has to do
-	h := sha256.Sum256(fmt.Appendf(nil, "%s\x00%v\x00%d", host, d.link.Endpoint, side))
+	name := fmt.Sprintf("%v", d.link.Endpoint)
+	if d.Shared() { // one port for all processes of a side, however each says which that is
+		name = d.link.Path
+	}
+	h := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", host, name, side))
 	d.GUID = ib.GUID(binary.BigEndian.Uint64(h[:])&^(3<<56) | 2<<56)
 	return d
 }
@@ -86,12 +89,20 @@ func (d Info) OnSide(side int) Info {
 // Link returns how a device of KindNTB finds its peer.
 func (d *Info) Link() bridge.Endpoint { return d.link.Endpoint }
 
+// Shared reports whether a device of KindNTB is a meeting place: any number of
+// processes have it, on either side, and each of them connects to all, itself among them.
+func (d *Info) Shared() bool { return d.Kind == KindNTB && d.link.Kind == bridge.Shm }
+
 // PeerPort returns the address of the port at the other end of the link, if the
 // configuration says it.
 func (d *Info) PeerPort() (netip.Addr, bool) {
 	a := d.link.Ports[1-d.link.side]
 	return a, a.IsValid() && a != d.link.Ports[d.link.side]
 }
+
+// NamesPort reports whether the configuration says that an address is that of a port
+// of the link, at either end.
+func (d *Info) NamesPort(a netip.Addr) bool { return slices.Contains(d.link.Ports[:], a) }
 
 // ntbAddrs returns the addresses of the port: an IPv6 link-local one made of the
 // GUID, as an interface has, and the one configured.
@@ -126,13 +137,17 @@ func (d *Info) ntbAttr() ib.DeviceAttr {
 }
 
 // ntbPort are the attributes of its port while the link is down. Who has the link
-// open knows better.
+// open knows better. That of a meeting place is active: it leads to itself at least.
 func (d *Info) ntbPort() ib.PortAttr {
-	return ib.PortAttr{
+	a := ib.PortAttr{
 		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU4096, GIDTblLen: 2, MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
 		PortCapFlags: 0x00010000, // connection management
 		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
 	}
+	if d.Shared() {
+		a.State, a.PhysState = ib.PortActive, 5
+	}
+	return a
 }
 
 // checkNTB is CheckModify of a queue pair on a link of windows. All that is sent
@@ -151,9 +166,10 @@ func checkNTB(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) (ib.Q
 	case mask&ib.QPAV == 0 || !a.AH.IsGlobal:
 	case int(grh.SGIDIndex) >= len(l.GIDs):
 		return cur, invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", grh.SGIDIndex, len(l.GIDs))
+	case len(l.Peers) > 0 && slices.Contains(l.Peers, dst):
 	case slices.Contains(l.GIDs, dst):
 		return cur, invalid("AH.GRH.DGID", "%v is this end of the link: queue pairs connect to the other", dst)
-	case len(l.Peers) > 0 && !slices.Contains(l.Peers, dst):
+	case len(l.Peers) > 0:
 		return cur, invalid("AH.GRH.DGID", "%v is not at the other end of the link, which has %v", dst, l.Peers)
 	}
 	return next, nil

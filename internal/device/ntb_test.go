@@ -84,6 +84,42 @@ func TestCheckNTB(t *testing.T) {
 	}
 }
 
+// A meeting place has one port for all processes of a side, however they are told of it,
+// which is active and leads to itself, too.
+func TestMeetingPlace(t *testing.T) {
+	t.Cleanup(func() { ConfigureLinks("") })
+	at := t.TempDir() + "/place"
+	port := func(links string, side int) Info {
+		if err := ConfigureLinks(links); err != nil {
+			t.Fatal(err)
+		}
+		list, err := ntbDevices()
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		return list[0].OnSide(side)
+	}
+	said, found, other := port("10.99.0.1+10.99.0.2=shm:s:"+at, 0), port("shm:"+at, 0), port("10.99.0.1+10.99.0.2=shm:c:"+at, 1)
+	if said.GUID != found.GUID || said.GUID == other.GUID || !said.Shared() {
+		t.Errorf("GUIDs %v, %v and %v", said.GUID, found.GUID, other.GUID)
+	}
+	if p := said.PortAttr(); p.State != ib.PortActive || p.PhysState != 5 {
+		t.Errorf("port %+v", p)
+	}
+	own := addrsOf("10.99.0.1", "10.99.0.2", "10.99.0.3")
+	if !said.NamesPort(own[0]) || !said.NamesPort(own[1]) || said.NamesPort(own[2]) {
+		t.Error("the addresses of its ports are others")
+	}
+	l := Limits{MaxRdAtomic: 16, ActiveMTU: ib.MTU4096, PKeys: 1, Ports: 1, GIDs: own[:1], Peers: own[:2]}
+	mask := ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
+	for i, addr := range own {
+		a := ib.QPAttr{State: ib.QPRTR, PathMTU: ib.MTU1024, AH: ib.AHAttr{IsGlobal: true, GRH: ib.GRH{DGID: ib.GIDFromAddr(addr)}}}
+		if _, err := said.CheckModify(ib.QPTypeRC, ib.QPInit, &a, mask, &l); (err == nil) != (i < 2) {
+			t.Errorf("to %v: %v", addr, err)
+		}
+	}
+}
+
 func addrsOf(list ...string) (out []netip.Addr) {
 	for _, s := range list {
 		out = append(out, netip.MustParseAddr(s))

@@ -21,7 +21,7 @@
 //	roceConn   Port      trains of UDP datagrams, found by queue pair number
 //	iwarpConn  tcpInput  FPDUs in a TCP stream, a socket a queue pair
 //	trpConn    trpInput  trains of UDP datagrams, a socket a queue pair
-//	ntbConn    NTB       writes into the window of the one peer of a link
+//	ntbConn    NTB       writes into the windows of the peers of a device
 //
 // Only the one that set pumping writes, so packets of a queue pair leave in the
 // order in which its machine made them; others leave their work in the queue.
@@ -31,7 +31,7 @@
 // background goroutine blocks on the sockets only while nobody polls; it also
 // serves one-sided requests of peers when the application never calls in, and
 // the timers. Only to wait for the peer of a link of windows there is a goroutine
-// more, until it has come.
+// more, until it has come, and in a meeting place for as long as it is open.
 //
 // # Locks
 //

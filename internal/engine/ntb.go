@@ -12,12 +12,11 @@ import (
 	"verbena/internal/ntb/channel"
 	"verbena/internal/ntb/rdma"
 	"verbena/internal/osio/bridge"
-	"verbena/internal/osio/entropy"
 )
 
-// NTB is our end of a link of windows, and the node on it. All its queue pairs
-// share one lock, as the node does everything for all of them: who has an event
-// for one writes what any of them has to write.
+// NTB is our end of a device of windows. A back end that joins two processes has
+// one link; in a meeting place there is one to each process that we have to do with,
+// opened when a queue pair or a management datagram is for it, and one to ourselves.
 //
 //	Conn.pump ─► flush ── node.PollOutput ─► link.Write      under the lock: a write is a copy
 //	tryPoll ───► link.Receive, node.Handle ─► flush          or a send that does not block
@@ -25,62 +24,92 @@ import (
 //	tryPoll ───► node.Take        of what the peer stored likewise
 //	lost link ─► node.Detach, and a goroutine that opens the next one ─► node.Attach
 //
-// Who sleeps says so to the peer, which then rings; see arm.
+// All queue pairs share one lock, as a node does everything for all of its own: who
+// has an event for one writes what any of them has to write.
+//
+// Who sleeps says so to the peers, which then ring; see arm.
 type NTB struct {
 	// immutable after OpenNTB
 	eng      *Engine
 	account  *Account
 	endpoint bridge.Endpoint
-	opener   *bridge.Opener
+	keys     *mem.Table
+	opener   *bridge.Opener // of two processes; else nil
+	memory   appMemory
+	place    *bridge.Place // of any number; else nil
 
-	mu sync.Mutex // also that of the link's Conns
+	mu sync.Mutex // also that of the device's Conns
 
 	// guarded by mu
-	node       *rdma.Node
-	link       bridge.Link // nil while there is none
+	home       *ntbLink   // where queue pairs are that have no peer yet
+	all        []*ntbLink // those that are open, or are to be
+	news       []*ntbLink // of which there may be something to tell
+	exposed    []exposure // of a meeting place: regions that all peers are told of
+	addrs      []netip.Addr
+	carrier    *ntbLink // of a meeting place: what frames go over
 	batch      *channel.Batch
-	fds        []int         // of the link, which the poller waits for
-	pending    bool          // the link has not taken all
-	armed      monotime.Time // when the timer heap will wake us, at the latest
-	watchers   map[int]func(ib.EventType)
+	watchers   map[int]func(LinkChange)
 	takers     takers
 	delivering bool
 	closed     bool
-	inherited  bool          // a process before this one may still be written to in our window
-	dead       bool          // there will be no link any more
-	fatal      bool          // and who watches was told
-	graceEnd   monotime.Time // of a link that is lost: see lossGrace
-	refused    uint64        // times that the system would not open a link
+	inherited  bool       // a process before this one may still be written to in our window
+	dead       bool       // there will be no link any more
+	fatal      bool       // and who watches was told
+	past       linkCounts // of links that are gone
+	refused    uint64     // times that the system would not open a link
 
-	alarm   alarm
 	opening sync.WaitGroup
-
-	pause monotime.Duration // of the background goroutine alone: until it looks again
-	heard uint64            // of the background goroutine alone: what it had seen come
 }
 
-// NTBConfig says what a link is made from.
+// NTBConfig says what a device is made from.
 type NTBConfig struct {
 	Endpoint bridge.Endpoint
 	// WindowBytes is the size of our window, of which the last MemoryBytes are the
-	// application's. Where a file is the window, half of it is.
+	// application's. Where a file is the window, half of it is; of a meeting place each
+	// link has a window whose last MemoryBytes are those of all.
 	WindowBytes, MemoryBytes uint64
 	Keys                     *mem.Table
 	Account                  *Account
 }
 
-// OpenNTB takes our end of a link. The peer may come at any time, now or later.
+// LinkChange tells that a link came up, or that one is lost.
+type LinkChange struct {
+	Up    bool
+	Peer  bridge.Member // of a meeting place: who is at the other end
+	Fatal bool          // there will be no other
+}
+
+// OpenNTB takes our end of a link, or our slot of a meeting place. Peers may come
+// at any time, now or later.
 //
-// Errors: bridge.ErrInUse if another process has our end; numa.ErrNode; the system's.
+// Errors: bridge.ErrInUse if another process has our end; bridge.ErrConfig; numa.ErrNode; the system's.
 func (e *Engine) OpenNTB(c NTBConfig) (*NTB, error) {
-	opener, err := bridge.NewOpener(c.Endpoint, c.WindowBytes)
-	if err != nil {
+	l := &NTB{eng: e, account: c.Account, endpoint: c.Endpoint, keys: c.Keys, batch: channel.NewBatch(), watchers: map[int]func(LinkChange){}}
+	if err := l.open(&c); err != nil {
 		return nil, err
 	}
-	l := &NTB{eng: e, account: c.Account, endpoint: c.Endpoint, opener: opener, node: rdma.New(c.Keys, entropy.Uint64), batch: channel.NewBatch(),
-		armed: monotime.Never, inherited: opener.Inherited(), graceEnd: monotime.Never, watchers: map[int]func(ib.EventType){}}
-	l.alarm = newAlarm(l.timeout)
-	size := opener.Own().Len()
+	e.mu.Lock()
+	closed := e.closed
+	e.mu.Unlock()
+	if closed {
+		return nil, errors.Join(errClosed, l.leaveEnd())
+	}
+	e.addInput(l)
+	e.addNTB(l)
+	l.reopen()
+	return l, nil
+}
+
+func (l *NTB) open(c *NTBConfig) (err error) {
+	if c.Endpoint.Kind == bridge.Shm {
+		return l.openPlace(c)
+	}
+	if l.opener, err = bridge.NewOpener(c.Endpoint, c.WindowBytes); err != nil {
+		return err
+	}
+	l.inherited = l.opener.Inherited()
+	l.home = l.newLink()
+	size := l.opener.Own().Len()
 	reserved := c.MemoryBytes
 	if size != c.WindowBytes { // a file, which is as it is
 		reserved = size / 2 &^ (1<<12 - 1)
@@ -88,17 +117,10 @@ func (e *Engine) OpenNTB(c NTBConfig) (*NTB, error) {
 	if size-reserved < rdma.MinWindowBytes {
 		reserved = 0
 	}
-	l.node.ReserveMemory(size, reserved)
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
-	if closed {
-		return nil, errors.Join(errClosed, opener.Close())
-	}
-	e.addInput(l)
-	e.addNTB(l)
-	l.reopen()
-	return l, nil
+	l.home.node.ReserveMemory(size, reserved)
+	l.memory = appMemory{window: l.opener.Own()}
+	l.all = []*ntbLink{l.home}
+	return nil
 }
 
 var errClosed = errors.New("engine: closed")
@@ -120,7 +142,7 @@ func (e *Engine) addNTB(l *NTB) {
 	}
 }
 
-// links returns the links of windows.
+// links returns the devices of windows.
 func (e *Engine) links() []*NTB {
 	if p := e.ntbs.Load(); p != nil {
 		return *p
@@ -149,61 +171,100 @@ func (l *NTB) close() {
 	}
 	l.closed = true
 	now := monotime.Now()
-	l.flush(now) // what was destroyed is to be told
-	l.unplug(now)
-	l.node.Detach(now)
+	for _, x := range l.all {
+		x.flush(now) // what was destroyed is to be told
+		x.unplug(now)
+		x.node.Detach(now)
+		x.free()
+	}
 	l.watchers, l.takers = nil, takers{}
 	l.mu.Unlock()
-	l.opener.Cancel()
+	if l.opener != nil {
+		l.opener.Cancel()
+	} else {
+		l.place.Cancel()
+	}
 	l.opening.Wait()
-	l.eng.timers.remove(&l.alarm)
+	l.mu.Lock()
+	for _, x := range l.all {
+		l.eng.timers.remove(&x.alarm)
+	}
+	l.mu.Unlock()
 	// The path of a socket that somebody has removed is no loss.
-	_ = l.opener.Close()
+	_ = l.leaveEnd()
+}
+
+// leaveEnd gives back what open took.
+func (l *NTB) leaveEnd() error {
+	if l.opener != nil {
+		return l.opener.Close()
+	}
+	return l.place.Close()
 }
 
 // Side returns which end of the link ours is, 0 or 1.
-func (l *NTB) Side() int { return l.opener.Side() }
+func (l *NTB) Side() int {
+	if l.opener != nil {
+		return l.opener.Side()
+	}
+	return l.place.Self().Side
+}
 
-// Up reports whether the link is up: the port is active.
+// Shared reports whether this is a meeting place: processes of both sides, in any
+// number.
+func (l *NTB) Shared() bool { return l.place != nil }
+
+// Up reports whether the port is active: the link is up. In a meeting place it
+// always is, as a process finds itself there.
 func (l *NTB) Up() bool {
+	if l.Shared() {
+		return true
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.node.Up()
+	return l.home.node.Up()
 }
 
-// WasUp reports whether the link has ever been up.
+// WasUp reports whether the port has ever been active.
 func (l *NTB) WasUp() bool {
+	if l.Shared() {
+		return true
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.node.Channel().Count[channel.LinkUps] > 0
+	return l.home.node.Channel().Count[channel.LinkUps] > 0
 }
 
-// Reset begins the link afresh: what is connected is flushed at both ends.
+// Reset begins all links afresh: what is connected is flushed at both ends.
 func (l *NTB) Reset() {
 	l.mu.Lock()
 	now := monotime.Now()
-	l.node.Reset(now)
-	l.leave(now)
+	for _, x := range l.all {
+		x.node.Reset(now)
+		x.turn(now)
+	}
+	l.deliver()
 }
 
-// SetAddrs says which addresses our port has; the peer is told.
+// SetAddrs says which addresses our port has; peers are told.
 func (l *NTB) SetAddrs(list []netip.Addr) {
+	if l.Shared() {
+		// Without it nobody finds us by address: as if we had none.
+		_ = l.place.Announce(list)
+	}
 	l.mu.Lock()
-	l.node.SetAddrs(list)
-	l.leave(monotime.Now())
+	l.addrs = slices.Clone(list)
+	now := monotime.Now()
+	for _, x := range l.all {
+		x.node.SetAddrs(list)
+		x.turn(now)
+	}
+	l.deliver()
 }
 
-// PeerAddrs returns the addresses of the peer's port, none while the link is down
-// and until the peer has told them.
-func (l *NTB) PeerAddrs() []netip.Addr {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.node.PeerAddrs())
-}
-
-// Watch has f called, without locks, when the port becomes active and when it ceases to
-// be, and when the device is lost for good. stop ends that.
-func (l *NTB) Watch(f func(ib.EventType)) (stop func()) {
+// Watch has f called, without locks, when a link comes up and when one is lost, and
+// when the device is lost for good. stop ends that.
+func (l *NTB) Watch(f func(LinkChange)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := len(l.watchers)
@@ -218,80 +279,6 @@ func (l *NTB) Watch(f func(ib.EventType)) (stop func()) {
 		defer l.mu.Unlock()
 		delete(l.watchers, id)
 	}
-}
-
-// leave writes what there is to be written, sets the timer, tells what is to be
-// told and unlocks.
-func (l *NTB) leave(now monotime.Time) {
-	l.flush(now)
-	l.setTimer()
-	l.deliver()
-}
-
-// flush carries out what the node wants written, as far as the link takes it.
-func (l *NTB) flush(now monotime.Time) {
-	for l.link != nil {
-		var err error
-		if l.pending, err = l.link.Flush(); l.pending {
-			return
-		}
-		rung := false
-		if err == nil {
-			if !l.node.PollOutput(now, l.batch) {
-				return
-			}
-			rung = l.batch.Rung()
-			err = l.link.Write(l.batch)
-			l.batch.Reset()
-		}
-		switch {
-		case err == channel.ErrFault:
-			l.node.HandleFault(now)
-		case err != nil:
-			l.lose(now, err)
-			return
-		}
-		if rung && l.node.Channel().MustWake() {
-			l.link.Ring()
-		}
-	}
-}
-
-// flushPause is how soon a link that did not take all is asked again.
-const flushPause = 100 * monotime.Microsecond
-
-// setTimer has us woken when the node wants to be.
-func (l *NTB) setTimer() {
-	when := min(l.node.NextTimeout(), l.graceEnd)
-	if l.pending {
-		when = min(when, monotime.Now().Add(flushPause))
-	}
-	if when.Before(l.armed) {
-		l.armed = when
-		l.eng.arm(&l.alarm, when)
-	}
-}
-
-// timeout is the timer heap's call.
-func (l *NTB) timeout(now monotime.Time) {
-	l.mu.Lock()
-	l.armed = monotime.Never
-	if l.closed {
-		l.mu.Unlock()
-		return
-	}
-	if l.link != nil {
-		if err := l.link.Receive(); err != nil {
-			l.lose(now, err)
-		}
-	}
-	if !now.Before(l.graceEnd) {
-		l.mourn(now)
-	}
-	if !now.Before(l.node.NextTimeout()) {
-		l.node.HandleTimeout(now)
-	}
-	l.leave(now)
 }
 
 // deliver tells events and hands out datagrams, and unlocks. One thread does so
@@ -313,23 +300,31 @@ func (l *NTB) deliverOne() bool {
 	if l.takers.nextLate(l) {
 		return true
 	}
-	e, ok := l.node.PollLinkEvent()
-	if !ok && l.dead && !l.fatal {
-		e, ok, l.fatal = ib.EventDeviceFatal, true, true
+	for len(l.news) > 0 {
+		x := l.news[0]
+		if l.deliverOf(x) {
+			return true
+		}
+		l.news = l.news[:copy(l.news, l.news[1:])]
+		x.queued = false
+		if x.over {
+			l.bury(x)
+		}
 	}
-	if ok {
-		list := make([]func(ib.EventType), 0, len(l.watchers))
-		for _, f := range l.watchers {
-			list = append(list, f)
-		}
-		l.mu.Unlock()
-		for _, f := range list {
-			f(e)
-		}
-		l.mu.Lock()
+	return false
+}
+
+func (l *NTB) deliverOf(x *ntbLink) bool {
+	if e, ok := x.node.PollLinkEvent(); ok {
+		l.changed(x, LinkChange{Up: e == ib.EventPortActive, Peer: x.peer})
 		return true
 	}
-	if q, ok := l.node.PollQP(); ok {
+	if l.dead && !l.fatal {
+		l.fatal = true
+		l.changed(x, LinkChange{Fatal: true})
+		return true
+	}
+	if q, ok := x.node.PollQP(); ok {
 		c := l.eng.conns.find(q.QPN)
 		if c == nil || c.machine != q || c.closed {
 			return true
@@ -341,18 +336,47 @@ func (l *NTB) deliverOne() bool {
 		}
 		return true
 	}
-	return l.takers.next(l)
+	return l.takers.next(x)
 }
 
-// counts returns what was counted of the link itself.
+// changed tells of a link.
+func (l *NTB) changed(x *ntbLink, c LinkChange) {
+	l.noteCarrier(x, c.Up)
+	list := make([]func(LinkChange), 0, len(l.watchers))
+	for _, f := range l.watchers {
+		list = append(list, f)
+	}
+	l.mu.Unlock()
+	for _, f := range list {
+		f(c)
+	}
+	l.mu.Lock()
+}
+
+// linkCounts are what was counted of links themselves.
+type linkCounts struct {
+	node    [rdma.NumNodeCounters]uint64
+	channel [channel.NumCounters]uint64
+}
+
+func (c *linkCounts) add(n *rdma.Node) {
+	accumulate(c.node[:], n.Count[:])
+	accumulate(c.channel[:], n.Channel().Count[:])
+}
+
+// counts returns what was counted of the links.
 func (l *NTB) counts() (list []Counter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	sum := l.past
+	for _, x := range l.all {
+		sum.add(x.node)
+	}
 	for i := range rdma.NumNodeCounters {
-		list = append(list, Counter{i.String(), l.node.Count[i]})
+		list = append(list, Counter{i.String(), sum.node[i]})
 	}
 	for i := range channel.NumCounters {
-		list = append(list, Counter{i.String(), l.node.Channel().Count[i]})
+		list = append(list, Counter{i.String(), sum.channel[i]})
 	}
 	return append(list, Counter{"open_refused", l.refused})
 }

@@ -7,26 +7,32 @@ import (
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/ntb/rdma"
+	"verbena/internal/osio/bridge"
 	"verbena/internal/qp"
 )
 
 // ntbConn is a queue pair on a link of windows. The node does its work; the Conn
-// is what the application locks, posts to and closes.
+// is what the application locks, posts to and closes. In a meeting place it goes to
+// the link that leads to its peer when it is told which one that is.
 type ntbConn struct {
 	Conn
-	link *NTB
-	q    *rdma.QP // Conn.machine; guarded by mu
+	dev *NTB
+
+	// guarded by mu
+	link *ntbLink
+	q    *rdma.QP // Conn.machine
 }
 
-// NewConn makes a queue pair on the link. config is called with its number;
+// NewConn makes a queue pair on the device. config is called with its number;
 // onEvent later, without locks, with each event.
 func (l *NTB) NewConn(config func(ib.QPN) qp.Config, onEvent func(ib.EventType)) (*Conn, error) {
-	c := &ntbConn{link: l}
+	c := &ntbConn{dev: l}
 	err := l.eng.newConn(l.account, onEvent, &c.Conn, func(qpn ib.QPN) {
 		c.mu = &l.mu
 		cfg := config(qpn)
 		l.mu.Lock()
-		c.q = l.node.NewQP(cfg)
+		c.link = l.home
+		c.q = c.link.node.NewQP(cfg)
 		l.mu.Unlock()
 		c.machine, c.way, c.ntb = c.q, c, c
 	})
@@ -39,11 +45,11 @@ func (l *NTB) NewConn(config func(ib.QPN) qp.Config, onEvent func(ib.EventType))
 // drain writes what any queue pair of the link has to send. What it raised in
 // others is told when the lock is given back.
 func (c *ntbConn) drain(now monotime.Time) {
-	l := c.link
-	l.flush(now)
-	l.setTimer()
-	if l.node.Events() && c.after == nil {
-		c.after = l.tell
+	x := c.link
+	x.flush(now)
+	x.setTimer()
+	if x.node.Events() && c.after == nil {
+		c.after = x.tell
 	}
 }
 
@@ -61,9 +67,10 @@ func (c *ntbConn) quick() bool {
 }
 
 // tell tells events that another call has left.
-func (l *NTB) tell() {
-	l.mu.Lock()
-	l.deliver()
+func (x *ntbLink) tell() {
+	x.dev.mu.Lock()
+	x.note()
+	x.dev.deliver()
 }
 
 func (c *ntbConn) posted() {}
@@ -71,11 +78,20 @@ func (c *ntbConn) posted() {}
 func (c *ntbConn) settle(monotime.Time) {}
 
 func (c *ntbConn) modification(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr) (func(monotime.Time), error) {
-	return func(now monotime.Time) {
+	modify := func(now monotime.Time) {
 		c.q.Modify(now, attr, mask)
 		if !c.q.Closed(now) {
 			c.after = c.awaitClosed
 		}
+	}
+	l := c.dev
+	if !l.Shared() || mask&ib.QPStateAttr == 0 || attr.State != ib.QPRTR {
+		return modify, nil
+	}
+	peer := l.peerOf(attr)
+	return func(now monotime.Time) {
+		c.move(now, l.linkTo(now, peer))
+		modify(now)
 	}, nil
 }
 
@@ -83,8 +99,8 @@ func (c *ntbConn) modification(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr
 // the queue pair has taken back, or the link is down. It takes as long as
 // NTB.Withdraw.
 func (c *ntbConn) awaitClosed() {
-	c.link.mu.Lock()
-	c.link.await(c.q.Closed)
+	c.dev.mu.Lock()
+	c.dev.await(c.q.Closed)
 }
 
 // await makes progress until done, which is called with the lock held, says so. The
@@ -93,7 +109,10 @@ func (l *NTB) await(done func(now monotime.Time) bool) {
 	for {
 		now := monotime.Now()
 		over := done(now)
-		l.leave(now)
+		for _, x := range l.all {
+			x.turn(now)
+		}
+		l.deliver()
 		if over {
 			return
 		}
@@ -104,6 +123,25 @@ func (l *NTB) await(done func(now monotime.Time) bool) {
 	}
 }
 
+// move takes a queue pair, which is in INIT, to another link: there it is made anew,
+// with the same queues.
+func (c *ntbConn) move(now monotime.Time, to *ntbLink) {
+	if c.link == to {
+		return
+	}
+	old, attr := c.q, c.q.Attr
+	c.account.add(old.AppendCounts(nil))
+	old.Destroy(now)
+	c.link.flush(now)
+	c.link.setTimer()
+	c.link = to
+	c.q = to.node.NewQP(old.Config)
+	c.q.Attr = attr
+	c.machine = c.q
+	init := ib.QPAttr{State: ib.QPInit}
+	c.q.Modify(now, &init, ib.QPStateAttr)
+}
+
 func (c *ntbConn) end() (release func()) {
 	now := monotime.Now()
 	c.q.Destroy(now)
@@ -112,4 +150,23 @@ func (c *ntbConn) end() (release func()) {
 		return c.awaitClosed
 	}
 	return c.link.tell
+}
+
+// peerOf returns which process of the meeting place has the queue pair that attributes
+// name: its number says which of a side's, the address which side. Without an
+// address it is the other side, if that process is there.
+func (l *NTB) peerOf(attr *ib.QPAttr) bridge.Member {
+	self := l.place.Self()
+	m := bridge.Member{Side: 1 - self.Side, Slot: slotOf(attr.DestQPN)}
+	own := bridge.Member{Side: self.Side, Slot: m.Slot}
+	if attr.AH.IsGlobal {
+		if l.has(attr.AH.GRH.DGID.Addr()) {
+			return own
+		}
+		return m
+	}
+	if !l.place.Present(m) && l.place.Present(own) {
+		return own
+	}
+	return m
 }

@@ -5,47 +5,188 @@ import (
 
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/monotime"
+	"verbena/internal/osio/bridge"
 	wire "verbena/internal/wire/ntb"
 )
 
-// takers are who takes the datagrams of a link. Guarded by NTB.mu.
+// takers are who takes the datagrams of a device. Guarded by NTB.mu.
 type takers struct {
 	mad, frame func(p []byte)
 	buf        []byte   // of the one that delivers
 	late       [][]byte // management datagrams of a link that is lost
 }
 
-// OnMAD has f called, without locks, with each management datagram that comes, in
-// their order; nil ends that. p is f's only until it returns.
+// OnMAD has f called, without locks, with each management datagram that comes, those of
+// a link in their order; nil ends that. p is f's only until it returns.
 func (l *NTB) OnMAD(f func(p []byte)) {
 	l.mu.Lock()
 	l.takers.mad = f
-	l.deliver()
+	l.lookAtAll()
 }
 
-// OnFrame is OnMAD of Ethernet frames.
-func (l *NTB) OnFrame(f func(p []byte)) {
-	l.mu.Lock()
-	l.takers.frame = f
+// lookAtAll has everything told that there is, and unlocks.
+func (l *NTB) lookAtAll() {
+	for _, x := range l.all {
+		x.note()
+	}
 	l.deliver()
 }
 
 // SendMAD sends a management datagram. It is lost if the link is down, or if the
-// peer has no room: ok is false then.
+// peer has no room: ok is false then. In a meeting place it goes to the process that it
+// is for; if there is no link to that one it is lost, and a link is opened.
 func (l *NTB) SendMAD(p []byte) (ok bool) {
+	var to []bridge.Member
+	if l.Shared() {
+		to = l.addressees(p)
+	}
 	l.mu.Lock()
+	if !l.Shared() {
+		return l.home.sendMAD(p)
+	}
 	now := monotime.Now()
-	ok = l.node.SendMAD(now, p)
-	l.leave(now)
+	for _, m := range to {
+		x := l.linkTo(now, m)
+		ok = x.node.SendMAD(now, p) || ok
+		x.turn(now)
+	}
+	l.deliver()
 	return ok
+}
+
+// SendMADTo is SendMAD to a process of a meeting place, whatever is said.
+func (l *NTB) SendMADTo(m bridge.Member, p []byte) (ok bool) {
+	l.mu.Lock()
+	return l.linkTo(monotime.Now(), m).sendMAD(p)
+}
+
+// sendMAD unlocks.
+func (x *ntbLink) sendMAD(p []byte) (ok bool) {
+	now := monotime.Now()
+	ok = x.node.SendMAD(now, p)
+	x.leave(now)
+	return ok
+}
+
+// addressees returns for which processes a management datagram is: the one that
+// listens for what is asked, or the one that has the communication id. A request that nobody
+// listens for is for anybody, who refuses it.
+func (l *NTB) addressees(p []byte) (to []bridge.Member) {
+	d, _, ok := wire.ParseManagement(p)
+	if !ok {
+		return nil
+	}
+	self := l.place.Self()
+	side := 1 - self.Side
+	if l.has(d.Destination.Addr()) {
+		side = self.Side
+	}
+	r := ibcm.RouteOf(d.MAD)
+	switch r.Target {
+	case ibcm.ToListener:
+		if m, found := l.place.Owner(side, uint64(r.ServiceID)); found {
+			return append(to, m)
+		}
+		if side == self.Side {
+			return append(to, self)
+		}
+	case ibcm.ToSlot:
+		if m := (bridge.Member{Side: side, Slot: int(r.Slot)}); l.place.Present(m) {
+			to = append(to, m)
+		}
+		return to
+	case ibcm.ToNobody:
+		return nil
+	}
+	for _, m := range l.place.Members() {
+		if m.Side != side {
+			continue
+		}
+		if to = append(to, m.Member); r.Target == ibcm.ToListener {
+			break
+		}
+	}
+	return to
+}
+
+// frameService is what a process claims that carries the frames of its side of a
+// meeting place: no service id of the connection manager's.
+const frameService = ^uint64(0)
+
+// OnFrame is OnMAD of Ethernet frames. Of a meeting place one process of each side has them.
+//
+// Errors: bridge.ErrInUse if another process has those of our side.
+func (l *NTB) OnFrame(f func(p []byte)) error {
+	if l.Shared() {
+		if f == nil {
+			l.place.Unclaim(frameService)
+		} else if err := l.place.Claim(frameService); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.takers.frame = f
+	if l.Shared() && f != nil {
+		if m, found := l.place.Owner(1-l.Side(), frameService); found {
+			l.linkTo(monotime.Now(), m)
+		}
+	}
+	l.lookAtAll()
+	return nil
+}
+
+// noteCarrier notes that a link of a meeting place leads to who carries frames at the
+// other side.
+func (l *NTB) noteCarrier(x *ntbLink, up bool) {
+	switch {
+	case !l.Shared() || l.takers.frame == nil:
+	case !up && l.carrier == x:
+		l.carrier = nil
+	case up && x.peer.Side != l.Side():
+		if m, found := l.place.Owner(x.peer.Side, frameService); found && m == x.peer {
+			l.carrier = x
+		}
+	}
+}
+
+// frames returns the link that frames go over, nil if there is none. It may have
+// been up before either of the two carried frames. The caller holds mu.
+func (l *NTB) frames() *ntbLink {
+	if l.Shared() && l.carrier == nil && l.takers.frame != nil {
+		for _, x := range l.all {
+			if x.node.Up() {
+				l.noteCarrier(x, true)
+			}
+		}
+	}
+	x := l.carrier
+	if !l.Shared() {
+		x = l.home
+	}
+	if x == nil || !x.node.Up() {
+		return nil
+	}
+	return x
+}
+
+// Carries reports whether there is who takes frames.
+func (l *NTB) Carries() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.frames() != nil
 }
 
 // SendFrame is SendMAD of an Ethernet frame.
 func (l *NTB) SendFrame(p []byte) (ok bool) {
 	l.mu.Lock()
+	x := l.frames()
+	if x == nil {
+		l.mu.Unlock()
+		return false
+	}
 	now := monotime.Now()
-	ok = l.node.SendFrame(now, p)
-	l.leave(now)
+	ok = x.node.SendFrame(now, p)
+	x.leave(now)
 	return ok
 }
 
@@ -53,7 +194,8 @@ func (l *NTB) SendFrame(p []byte) (ok bool) {
 func (l *NTB) FrameFits(size int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.node.FrameFits(size)
+	x := l.frames()
+	return x != nil && x.node.FrameFits(size)
 }
 
 // MaxFrame returns the length of the longest frame that the peer takes, and an
@@ -61,18 +203,18 @@ func (l *NTB) FrameFits(size int) bool {
 func (l *NTB) MaxFrame() (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := l.node.MaxFrame(); n > 0 {
-		return n, nil
+	if x := l.frames(); x != nil {
+		return x.node.MaxFrame(), nil
 	}
 	return 0, net.ErrClosed
 }
 
 // keep keeps the management datagrams that had come before the link is given up:
 // they say why. Their number is bounded by the ring they come from.
-func (t *takers) keep(l *NTB, now monotime.Time) {
-	for l.node.MADWaits() {
+func (t *takers) keep(x *ntbLink, now monotime.Time) {
+	for x.node.MADWaits() {
 		p := make([]byte, wire.ManagementBytes)
-		if n, ok := l.node.PollMAD(now, p); ok {
+		if n, ok := x.node.PollMAD(now, p); ok {
 			t.late = append(t.late, p[:n])
 		}
 	}
@@ -95,26 +237,26 @@ func (t *takers) nextLate(l *NTB) bool {
 
 // refuse answers for a process that uses no connection manager, as Engine.refuse
 // does.
-func (l *NTB) refuse(now monotime.Time, p []byte) {
+func (x *ntbLink) refuse(now monotime.Time, p []byte) {
 	m, _, ok := wire.ParseManagement(p)
 	if !ok {
 		return
 	}
 	if d, ok := ibcm.Refuse(ibcm.Path{Local: m.Destination.Addr(), Remote: m.Source.Addr()}, m.MAD); ok {
 		answer := wire.Management{Source: m.Destination, Destination: m.Source, MAD: d.MAD[:]}
-		l.node.SendMAD(now, answer.Append(nil)) // not sent is as good as lost: the peer asks again
-		l.flush(now)
+		x.node.SendMAD(now, answer.Append(nil)) // not sent is as good as lost: the peer asks again
+		x.flush(now)
 	}
 }
 
-// next hands out one datagram; it gives the lock back meanwhile. Management
+// next hands out one datagram of a link; it gives the lock back meanwhile. Management
 // datagrams that nobody takes are refused, frames stay where they are.
-func (t *takers) next(l *NTB) bool {
+func (t *takers) next(x *ntbLink) bool {
 	f := t.mad
-	mad := l.node.MADWaits()
+	mad := x.node.MADWaits()
 	switch {
 	case mad:
-	case t.frame != nil && l.node.FrameWaits():
+	case t.frame != nil && x.node.FrameWaits():
 		f = nil
 	default:
 		return false
@@ -126,21 +268,21 @@ func (t *takers) next(l *NTB) bool {
 	var n int
 	var ok bool
 	if mad {
-		n, ok = l.node.PollMAD(now, t.buf)
+		n, ok = x.node.PollMAD(now, t.buf)
 		if ok && f == nil {
-			l.refuse(now, t.buf[:n])
+			x.refuse(now, t.buf[:n])
 			return true
 		}
 	} else {
 		f = t.frame
-		n, ok = l.node.PollFrame(now, t.buf)
+		n, ok = x.node.PollFrame(now, t.buf)
 	}
-	l.flush(now) // how far we are
+	x.flush(now) // how far we are
 	if ok {
 		p := t.buf[:n]
-		l.mu.Unlock()
+		x.dev.mu.Unlock()
 		f(p)
-		l.mu.Lock()
+		x.dev.mu.Lock()
 	}
 	return true
 }

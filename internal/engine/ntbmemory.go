@@ -1,13 +1,33 @@
 package engine
 
 import (
-	"runtime"
+	"slices"
 	"time"
 
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/ntb/rdma"
+	"verbena/internal/ntb/window"
 )
+
+// appMemory is the application's part of our window: of a meeting place, where each
+// link has a window of its own, the same part of all of them.
+type appMemory struct {
+	window *window.Window // in which it lies
+	from   uint64         // where in the window of a link that one begins
+}
+
+// placeOf returns where in the window of a link memory lies.
+func (m *appMemory) placeOf(b []byte) (at uint64, ok bool) {
+	at, ok = m.window.PlaceOf(b)
+	return m.from + at, ok
+}
+
+// exposure is a region in the window.
+type exposure struct {
+	region *mem.Region
+	at     uint64
+}
 
 // takePause is how soon TakeMemory looks again.
 const takePause = 100 * time.Microsecond
@@ -20,7 +40,7 @@ func (l *NTB) TakeMemory(n uint64) ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.inherited && !l.closed && !l.dead {
-		if l.inherited = l.link == nil || l.node.Channel().Stale(monotime.Now()); l.inherited {
+		if l.inherited = l.home.link == nil || l.home.node.Channel().Stale(monotime.Now()); l.inherited {
 			l.mu.Unlock()
 			l.opener.Pause(takePause)
 			l.mu.Lock()
@@ -29,34 +49,42 @@ func (l *NTB) TakeMemory(n uint64) ([]byte, bool) {
 	if l.closed || l.dead {
 		return nil, false
 	}
-	at, ok := l.node.TakeMemory(n)
+	at, ok := l.home.node.TakeMemory(n)
 	if !ok {
 		return nil, false
 	}
-	return l.opener.Own().Bytes(at, n)
+	return l.memory.window.Bytes(at-l.memory.from, n)
 }
 
 // GiveMemory takes back what TakeMemory returned.
 func (l *NTB) GiveMemory(b []byte) {
-	at, ok := l.opener.Own().PlaceOf(b)
+	at, ok := l.memory.placeOf(b)
 	if !ok {
 		panic("engine: memory that is not of the window")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.node.GiveMemory(at, uint64(len(b)))
+	l.home.node.GiveMemory(at, uint64(len(b)))
 }
 
 // Expose has peers write straight to a region if b, which is its memory, lies in
 // our window. It reports whether Withdraw must be called.
 func (l *NTB) Expose(mr *mem.Region, b []byte) bool {
-	at, ok := l.opener.Own().PlaceOf(b)
+	at, ok := l.memory.placeOf(b)
 	if !ok {
 		return false
 	}
 	l.mu.Lock()
-	err := l.node.Expose(mr, rdma.Piece(at, uint64(len(b))))
-	l.leave(monotime.Now())
+	now := monotime.Now()
+	var err error
+	for _, x := range l.all {
+		err = x.node.Expose(mr, rdma.Piece(at, uint64(len(b)))) // of one all would say the same
+		x.turn(now)
+	}
+	if l.Shared() {
+		l.exposed = append(l.exposed, exposure{mr, at})
+	}
+	l.deliver()
 	return err == nil
 }
 
@@ -66,17 +94,15 @@ func (l *NTB) Expose(mr *mem.Region, b []byte) bool {
 func (l *NTB) Withdraw(mr *mem.Region) {
 	l.mu.Lock()
 	now := monotime.Now()
-	l.node.Withdraw(now, mr)
-	for done := false; !done; {
-		done = l.node.Withdrawn(now, mr)
-		l.leave(now)
-		if !done {
-			runtime.Gosched()
-			l.tryPoll(false)
-			now = monotime.Now()
-			l.eng.fireDue(now)
-		}
-		l.mu.Lock()
+	l.exposed = slices.DeleteFunc(l.exposed, func(e exposure) bool { return e.region == mr })
+	for _, x := range l.all {
+		x.node.Withdraw(now, mr)
 	}
-	l.mu.Unlock()
+	l.await(func(now monotime.Time) bool {
+		done := true
+		for _, x := range l.all {
+			done = x.node.Withdrawn(now, mr) && done
+		}
+		return done
+	})
 }

@@ -5,7 +5,16 @@ import (
 	"slices"
 
 	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
 )
+
+// Lost is a connection, or what was begun, whose path may be lost.
+type Lost struct {
+	Path      Path
+	Known     bool // the peer has said its communication id:
+	Slot      uint8
+	ServiceID cm.ServiceID // where it has not: what we ask for
+}
 
 // Lose ends the connections whose path is lost, as lost says, and what was begun
 // on it: the peer has died, or has forgotten them. Nothing is sent; the
@@ -13,10 +22,17 @@ import (
 //
 // Beyond the specification: over InfiniBand nobody learns of such a loss but by
 // time-outs.
-func (a *Agent) Lose(now monotime.Time, lost func(Path) bool) {
+func (a *Agent) Lose(now monotime.Time, lost func(*Lost) bool) {
 	for _, id := range slices.Sorted(maps.Keys(a.conns)) { // in the order they were made
 		c := a.conns[id]
-		if onlyWaiting.has(c.state) || !lost(c.path) {
+		if onlyWaiting.has(c.state) {
+			continue
+		}
+		x := Lost{Path: c.path, Known: c.remoteID != 0, Slot: uint8(c.remoteID >> slotShift)}
+		if !x.Known {
+			x.ServiceID = RouteOf(c.last[:]).ServiceID
+		}
+		if !lost(&x) {
 			continue
 		}
 		a.count[PathLost]++

@@ -8,7 +8,7 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-func anyPath(Path) bool { return true }
+func anyPath(*Lost) bool { return true }
 
 // A path is lost at each step of a connection's life: each side is told once how it
 // ended, and nothing is sent, or left to be sent, any more.
@@ -51,7 +51,7 @@ func TestLostPathEndsWhatIsOnIt(t *testing.T) {
 			w.run(monotime.Second)
 			sent := len(w.sent)
 			for _, n := range []*node{w.client, w.server} {
-				n.Lose(w.now, func(Path) bool { return false })
+				n.Lose(w.now, func(*Lost) bool { return false })
 				n.Lose(w.now, anyPath)
 				n.Lose(w.now, anyPath)
 				n.on = func(Event) {}

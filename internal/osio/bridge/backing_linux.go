@@ -33,6 +33,15 @@ func newBacking(n uint64, shared bool) (*backing, error) {
 }
 
 func (m *backing) openShared(n uint64) error {
+	err := m.openMemory(n)
+	if err == nil {
+		m.b, err = mapShared(int(m.f), n)
+	}
+	return err
+}
+
+// openMemory makes memory without mapping it.
+func (m *backing) openMemory(n uint64) error {
 	f, err := unix.MemfdCreate("verbena-ntb", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return os.NewSyscallError("memfd_create", err)
@@ -44,8 +53,7 @@ func (m *backing) openShared(n uint64) error {
 	if _, err := unix.FcntlInt(uintptr(f), unix.F_ADD_SEALS, seals); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
-	m.b, err = mapShared(f, n)
-	return err
+	return nil
 }
 
 func (m *backing) close() {

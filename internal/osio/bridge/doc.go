@@ -1,8 +1,9 @@
 // Package bridge joins the windows of two nodes, as a non-transparent bridge
 // does: it is the back end below package channel.
 //
-//	shm   two processes: each makes its window (a sealed memfd) and passes it over
-//	      a Unix socket, with an eventfd to be woken by
+//	shm   any number of processes of two nodes, which meet in a Place. Two that want
+//	      a link each make a window (sealed memfds) and pass it over a Unix socket,
+//	      with an eventfd to be woken by
 //	map   a file, or the BAR of a PCI device (sysfs resourceN, QEMU's ivshmem),
 //	      that both map: the lower half is the window of side 0. There is nothing
 //	      to wake with: who waits looks again and again

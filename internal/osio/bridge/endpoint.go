@@ -23,10 +23,10 @@ const (
 // An Endpoint is one end of a link, as a configuration names it.
 type Endpoint struct {
 	Kind  Kind
-	Serve bool           // TCP, Shm: wait for the peer, instead of going to it
-	Meet  bool           // Shm: whoever comes first waits for the other
+	Serve bool           // TCP: wait for the peer, instead of going to it; Shm: of side 0
+	Meet  bool           // Shm: whoever comes first is of side 0
 	Addr  netip.AddrPort // TCP
-	Path  string         // Shm: of the socket; Mapped: of the file; PCI: the address of the device
+	Path  string         // Shm: of the directory; Mapped: of the file; PCI: the address of the device
 	Side  int            // Mapped, PCI: 0 or 1
 
 	// Node is the NUMA node that our window's memory and the thread that works
@@ -43,8 +43,8 @@ type Endpoint struct {
 // ParseEndpoints reads a configuration, links with commas between:
 //
 //	s:ADDR:PORT   c:ADDR:PORT   TCP, as the original has it; IPv6 addresses in brackets
-//	shm:s:PATH    shm:c:PATH    shared memory, by a Unix socket
-//	shm:PATH                    … for two processes that are configured alike
+//	shm:s:PATH    shm:c:PATH    shared memory, of processes that meet in a directory: of side 0 or 1
+//	shm:PATH                    … of side 0 if nobody is there, else of side 1
 //	map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, as a file
 //	pci:0:DEVICE  pci:1:DEVICE  BAR 2 of the PCI device at an address: pci:0:0000:00:04.0
 //

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"verbena/internal/monotime"
 	"verbena/internal/ntb/channel"
 	"verbena/internal/ntb/rdma"
 )
@@ -87,9 +86,9 @@ func killMany(t *testing.T, server, where string, kills int) {
 			t.Logf("server %d; the moments were those of %s=%d", c.life, seedVar, seed)
 		}
 		if c.link != nil {
-			c.node.Detach(monotime.Now())
-			c.link.Close()
+			c.unplug()
 		}
+		c.back.close()
 	}()
 	silent := strings.HasPrefix(where, "map:")
 	var began resources

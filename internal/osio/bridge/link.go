@@ -17,7 +17,7 @@ var (
 	ErrInUse    = errors.New("bridge: this side is in use")
 	ErrConfig   = errors.New("bridge: invalid configuration")
 	// ErrGone: there will be no link any more.
-	ErrGone = errors.New("bridge: the memory of the windows is gone")
+	ErrGone = errors.New("bridge: the memory of the windows is gone, or our descriptors are")
 )
 
 // A Link is an open back end.

@@ -58,10 +58,9 @@ func pairs(t *testing.T) map[string][2]Link {
 		m[kind] = [2]Link{a, b.l}
 		t.Cleanup(func() { a.Close(); b.l.Close(); l.Close() })
 	}
-	path := filepath.Join(t.TempDir(), "shm")
-	l, err := ListenShm(path, windowBytes)
-	join("shm", l, err, func() (Link, error) { return DialShm(path, 2*windowBytes, time.Second) })
-	l, err = ListenTCP(localhost(0), windowBytes)
+	near, far := connected(t, newPlace(t, "shm:s:"+filepath.Join(t.TempDir(), "place"), 1), 2)
+	m["shm"] = [2]Link{near, far}
+	l, err := ListenTCP(localhost(0), windowBytes)
 	join("tcp", l, err, func() (Link, error) {
 		return DialTCP(localhost(l.port(t)), 2*windowBytes, time.Second)
 	})
@@ -288,96 +287,5 @@ func TestHostileStream(t *testing.T) {
 		}
 		f.close()
 		l.Close()
-	}
-}
-
-// A peer whose window could be made shorter under us, or that passes something else.
-func TestHostileShm(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "shm")
-	l, err := ListenShm(path, windowBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if _, err := ListenShm(path, windowBytes); !errors.Is(err, ErrInUse) {
-		t.Errorf("a path twice: %v", err)
-	}
-	l.Accept(time.Second) // the look whether somebody is there
-	greeting := wire.Greeting{WindowBytes: windowBytes}.Append(nil)
-	memfd := func(n int64, seal int) int {
-		f, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-		if err != nil {
-			t.Fatal(err)
-		}
-		unix.Ftruncate(f, n)
-		unix.FcntlInt(uintptr(f), unix.F_ADD_SEALS, seal)
-		t.Cleanup(func() { unix.Close(f) })
-		return f
-	}
-	bell, _ := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
-	blocks, _ := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	defer unix.Close(bell)
-	defer unix.Close(blocks)
-	for name, c := range map[string]struct {
-		greeting []byte
-		fds      []int
-		want     error
-	}{
-		"nothing passed":     {greeting, nil, ErrProtocol},
-		"one passed":         {greeting, []int{bell}, ErrProtocol},
-		"not sealed":         {greeting, []int{memfd(windowBytes, 0), bell}, ErrProtocol},
-		"shorter than said":  {greeting, []int{memfd(4096, seals), bell}, ErrProtocol},
-		"no memory":          {greeting, []int{bell, bell}, ErrProtocol},
-		"a bell that blocks": {greeting, []int{memfd(windowBytes, seals), blocks}, ErrProtocol},
-		"three passed":       {greeting, []int{memfd(windowBytes, seals), bell, bell}, ErrProtocol},
-		"half a greeting":    {greeting[:8], []int{memfd(windowBytes, seals), bell}, ErrProtocol},
-		"a good one":         {greeting, []int{memfd(windowBytes, seals), bell}, nil},
-	} {
-		f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: path}, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var oob []byte
-		if c.fds != nil {
-			oob = unix.UnixRights(c.fds...)
-		}
-		if err := unix.Sendmsg(int(f), c.greeting, oob, nil, 0); err != nil {
-			t.Fatal(err)
-		}
-		x, err := l.Accept(5 * time.Second)
-		if !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
-		if err == nil {
-			x.Close()
-		}
-		f.close()
-	}
-}
-
-// A socket that a dead process left is replaced.
-func TestLeftOverSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "shm")
-	f, err := socket(unix.AF_UNIX, unix.SOCK_SEQPACKET)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Bind(int(f), &unix.SockaddrUnix{Name: path}); err != nil {
-		t.Fatal(err)
-	}
-	f.close()
-	l, err := ListenShm(path, windowBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Error("the socket is left over")
-	}
-	if _, err := DialShm(path, windowBytes, time.Second); err != ErrLost {
-		t.Errorf("nobody listens: %v", err)
-	}
-	if _, err := ListenShm(path, 1000); !errors.Is(err, ErrConfig) {
-		t.Errorf("a window of 1000 bytes: %v", err)
 	}
 }

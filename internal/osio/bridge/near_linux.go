@@ -6,7 +6,4 @@ import "verbena/internal/ntb/window"
 // besides what Write does: until Close.
 
 // Peer returns the window that Write writes.
-func (l *shm) Peer() window.Far { return l.peer }
-
-// Peer returns the window that Write writes.
 func (l *mapped) Peer() window.Far { return l.peer }

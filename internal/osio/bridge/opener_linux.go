@@ -12,7 +12,8 @@ import (
 	"verbena/internal/osio/numa"
 )
 
-// An Opener opens the links of an endpoint, one after the other. Its window is
+// An Opener opens the links of an endpoint that joins two processes, one after the other: of any
+// but shared memory, which has a Place. Its window is
 // one from link to link: an application may have memory there.
 //
 // Open is for one thread; others may call Pause and Cancel meanwhile.
@@ -20,7 +21,6 @@ type Opener struct {
 	e           Endpoint
 	windowBytes uint64
 	side        int
-	lock        fd // Meet: of the side
 	own         *backing
 	mapped      *mapped
 	l           *Listener // of one that serves
@@ -34,7 +34,7 @@ type Opener struct {
 //
 // Errors: ErrInUse, ErrConfig, numa.ErrNode, the system's.
 func NewOpener(e Endpoint, windowBytes uint64) (*Opener, error) {
-	o := &Opener{e: e, windowBytes: windowBytes, side: e.Side, lock: none, cancel: none}
+	o := &Opener{e: e, windowBytes: windowBytes, side: e.Side, cancel: none}
 	if err := o.take(); err != nil {
 		o.Close()
 		return nil, err
@@ -60,18 +60,16 @@ func (o *Opener) take() error {
 	case PCI:
 		o.mapped, err = openPCI(o.e.Path, o.e.Side)
 		return err
+	case Shm:
+		return fmt.Errorf("%w: %v is a meeting place", ErrConfig, o.e)
 	}
 	if err := checkBytes(o.windowBytes); err != nil {
 		return err
 	}
-	if o.e.Meet {
-		if err := o.meet(); err != nil {
-			return err
-		}
-	} else if !o.e.Serve {
+	if !o.e.Serve {
 		o.side = 1
 	}
-	if o.own, err = newBacking(o.windowBytes, o.e.Kind == Shm); err != nil {
+	if o.own, err = newBacking(o.windowBytes, false); err != nil {
 		return err
 	}
 	if o.e.OnNode {
@@ -82,60 +80,23 @@ func (o *Opener) take() error {
 	if o.side == 1 {
 		return nil
 	}
-	if o.e.Kind == Shm {
-		o.l, err = listenShm(o.e.Path, func(f fd) (Link, error) { return newShm(f, o.own) })
-	} else {
-		o.l, err = listenTCP(o.e.Addr, func(f fd) (Link, error) { return newTCP(f, o.own) })
-	}
-	if err == nil {
+	if o.l, err = listenTCP(o.e.Addr, func(f fd) (Link, error) { return newTCP(f, o.own) }); err == nil {
 		o.l.cancel = o.cancel
 	}
 	return err
 }
 
-// meet takes the first side that nobody has. Who has which is told by locks of a
-// file beside the socket, which end with their process.
-func (o *Opener) meet() error {
-	f, err := unix.Open(o.e.Path+".lock", unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC, 0o666)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: o.e.Path + ".lock", Err: err}
-	}
-	o.lock = hold(f)
-	for o.side = range 2 {
-		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(o.side), Len: 1}
-		if err = unix.FcntlFlock(uintptr(f), unix.F_OFD_SETLK, &lock); err == nil {
-			return nil
-		}
-		if err != unix.EAGAIN && err != unix.EACCES {
-			return os.NewSyscallError("fcntl", err)
-		}
-	}
-	return fmt.Errorf("%w: both sides of %s are taken", ErrInUse, o.e.Path)
-}
-
-// Free returns the side that a process would have that came to an endpoint now,
-// false if it would find none.
-func Free(e Endpoint) (side int, ok bool) {
+// SideOf returns the side that a process would have that came to an endpoint now.
+func SideOf(e Endpoint) int {
 	switch {
 	case e.Kind == Mapped, e.Kind == PCI:
-		return e.Side, true
-	case !e.Meet && e.Serve:
-		return 0, true
-	case !e.Meet:
-		return 1, true
+		return e.Side
+	case e.Kind == Shm:
+		return freeSide(e)
+	case e.Serve:
+		return 0
 	}
-	f, err := unix.Open(e.Path+".lock", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, true // nobody was there yet
-	}
-	defer unix.Close(f)
-	for side := range 2 {
-		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(side), Len: 1}
-		if err := unix.FcntlFlock(uintptr(f), unix.F_OFD_GETLK, &lock); err == nil && lock.Type == unix.F_UNLCK {
-			return side, true
-		}
-	}
-	return 0, false
+	return 1
 }
 
 // Side returns which end ours is: 0 waits for the peer, 1 goes to it.
@@ -166,8 +127,6 @@ func (o *Opener) Open(d time.Duration) (Link, error) {
 		return sharedLink{o.mapped}, nil
 	case o.l != nil:
 		return o.l.Accept(d)
-	case o.e.Kind == Shm:
-		return dialShm(o.e.Path, o.own, d)
 	}
 	return dialTCP(o.e.Addr, o.own, d)
 }
@@ -200,7 +159,6 @@ func (o *Opener) Close() error {
 	if o.own != nil {
 		o.own.close()
 	}
-	o.lock.close()
 	o.cancel.close()
 	return err
 }

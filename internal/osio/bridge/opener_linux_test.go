@@ -1,14 +1,11 @@
 package bridge
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"verbena/internal/ntb/channel"
 )
 
 func newOpener(t *testing.T, s string) *Opener {
@@ -25,78 +22,9 @@ func newOpener(t *testing.T, s string) *Opener {
 	return o
 }
 
-// Two who are configured alike meet, a third is told that it is one too many, and
-// whoever is left finds the next.
-func TestMeet(t *testing.T) {
-	where := "shm:" + filepath.Join(t.TempDir(), "link")
-	list, err := ParseEndpoints(where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if side, ok := Free(list[0]); side != 0 || !ok {
-		t.Errorf("who would come first gets side %d %v", side, ok)
-	}
-	first, second := newOpener(t, where), newOpener(t, where)
-	if first.Side() != 0 || second.Side() != 1 {
-		t.Fatalf("sides %d and %d", first.Side(), second.Side())
-	}
-	if _, err := NewOpener(list[0], windowBytes); !errors.Is(err, ErrInUse) {
-		t.Errorf("a third: %v", err)
-	}
-	if _, ok := Free(list[0]); ok {
-		t.Error("a side is said to be free")
-	}
-	meet(t, first, second)
-	first.Close()
-	if side, ok := Free(list[0]); side != 0 || !ok {
-		t.Errorf("after the first has left side %d %v is free", side, ok)
-	}
-	if _, err := second.Open(time.Second); err != ErrLost {
-		t.Errorf("nobody is there: %v", err)
-	}
-	next := newOpener(t, where)
-	meet(t, next, second)
-}
-
-// meet has two openers open a link, and write over it both ways.
-func meet(t *testing.T, a, b *Opener) {
-	t.Helper()
-	links := make([]Link, 2)
-	done := make(chan error)
-	go func() {
-		var err error
-		links[0], err = a.Open(10 * time.Second)
-		done <- err
-	}()
-	var err error
-	links[1], err = b.Open(10 * time.Second)
-	if err := errors.Join(err, <-done); err != nil {
-		t.Fatal(err)
-	}
-	for i, l := range links {
-		o := []*Opener{a, b}[1-i]
-		before := o.Own().Load8(8192)
-		batch := channel.NewBatch()
-		batch.Word8(8192, before+1)
-		if err := l.Write(batch); err != nil {
-			t.Fatal(err)
-		}
-		if err := links[1-i].Receive(); err != nil {
-			t.Fatal(err)
-		}
-		if got := o.Own().Load8(8192); got != before+1 {
-			t.Errorf("side %d wrote %d, the other finds %d", i, before+1, got)
-		}
-	}
-	for _, l := range links {
-		l.Close()
-	}
-	a.Own().Store8(8192, 5) // is there without a link, too
-}
-
 // Who waits for a peer can be told to stop.
 func TestCancel(t *testing.T) {
-	o := newOpener(t, "shm:s:"+filepath.Join(t.TempDir(), "link"))
+	o := newOpener(t, "s:"+freePort(t))
 	done := make(chan error)
 	go func() {
 		_, err := o.Open(time.Hour)
@@ -122,7 +50,7 @@ func TestOpenerCloses(t *testing.T) {
 	}
 	before := lowest()
 	for range 3 {
-		for _, s := range []string{"shm:" + filepath.Join(dir, "a"), "shm:c:" + filepath.Join(dir, "b"), "s:127.0.0.1:" + "7"} {
+		for _, s := range []string{"s:" + freePort(t), "c:" + freePort(t), "s:127.0.0.1:7", "map:0:" + filepath.Join(dir, "none")} {
 			list, err := ParseEndpoints(s)
 			if err != nil {
 				t.Fatal(err)

@@ -32,6 +32,7 @@ const (
 
 // process is a node and what drives it.
 type process struct {
+	back  *back
 	open  func() (Link, error)
 	link  Link
 	node  *rdma.Node
@@ -55,11 +56,11 @@ func newProcess(endpoint string, own, peer ib.QPN) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := NewOpener(list[0], windowBytes)
+	b, err := newBack(list[0])
 	if err != nil {
 		return nil, err
 	}
-	p := &process{open: func() (Link, error) { return o.Open(10 * time.Millisecond) }, batch: channel.NewBatch(), table: mem.NewTable(rand.Uint32),
+	p := &process{back: b, open: b.open, batch: channel.NewBatch(), table: mem.NewTable(rand.Uint32),
 		sq: queue.NewSendQueue(16, 2, 64), rq: queue.NewRecvQueue(16, 2), cq: queue.NewCQ(64), peer: peer, sleep: time.Minute}
 	p.node = rdma.New(p.table, rand.Uint64)
 	p.q = p.node.NewQP(qp.Config{QPN: own, PD: pd, Mem: p.table, SQ: p.sq, RQ: p.rq, SendCQ: p.cq, RecvCQ: p.cq, SignalAll: true})
@@ -76,14 +77,64 @@ func newProcess(endpoint string, own, peer ib.QPN) (*process, error) {
 	inWindow := os.Getenv(windowVar) != ""
 	var at uint64
 	if inWindow {
-		p.node.ReserveMemory(windowBytes, uint64(len(memory)))
-		at, _ = p.node.TakeMemory(uint64(len(memory)))
-		memory, _ = o.Own().Bytes(at, uint64(len(memory)))
+		at, memory = b.memory(p.node, uint64(len(memory)))
 	}
 	if *open, err = newFenced(p.table, memory, ib.AccessLocalWrite|ib.AccessRemote); err == nil && inWindow {
 		err = p.node.Expose((*open).Region, rdma.Piece(at+guard, uint64(openSize)))
 	}
 	return p, err
+}
+
+// back is what opens the links of a process.
+type back struct {
+	opener *Opener
+	place  *Place
+}
+
+func newBack(e Endpoint) (b *back, err error) {
+	b = &back{}
+	if e.Kind == Shm {
+		b.place, err = Join(PlaceConfig{Endpoint: e, Slot: 1, SessionBytes: windowBytes, MemoryBytes: windowBytes})
+	} else {
+		b.opener, err = NewOpener(e, windowBytes)
+	}
+	return b, err
+}
+
+// open opens a link to whoever has the other end: one of two wants it.
+func (b *back) open() (Link, error) {
+	if b.place == nil {
+		return b.opener.Open(10 * time.Millisecond)
+	}
+	if self := b.place.Self(); self.Side == 1 {
+		b.place.Want(Member{0, self.Slot})
+	}
+	_, s, err := b.place.Next(10 * time.Millisecond)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (b *back) close() {
+	if b.place != nil {
+		b.place.Close()
+	} else {
+		b.opener.Close()
+	}
+}
+
+// memory returns n bytes of the application's part of the window.
+func (b *back) memory(node *rdma.Node, n uint64) (at uint64, memory []byte) {
+	if b.place == nil {
+		node.ReserveMemory(windowBytes, n)
+		at, _ = node.TakeMemory(n)
+		memory, _ = b.opener.Own().Bytes(at, n)
+		return at, memory
+	}
+	node.ReserveMemory(2*windowBytes, windowBytes)
+	at, _ = node.TakeMemory(n)
+	return at, b.place.Memory()[at-windowBytes:][:n]
 }
 
 // fenced is a region between two guards.
@@ -137,12 +188,19 @@ func (p *process) turn() error {
 	err := p.work()
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrProtocol) {
 		p.lost++
-		p.node.Detach(monotime.Now())
-		p.link.Close()
-		p.link = nil
+		p.unplug()
 		return nil
 	}
 	return err
+}
+
+func (p *process) unplug() {
+	p.node.Detach(monotime.Now())
+	p.link.Close()
+	if s, ok := p.link.(*Session); ok {
+		s.Free()
+	}
+	p.link = nil
 }
 
 func (p *process) work() error {

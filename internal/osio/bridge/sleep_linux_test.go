@@ -30,6 +30,7 @@ func TestSleepers(t *testing.T) {
 		where = "shm:c:" + path
 	}
 	c := newClient(t, where, 1)
+	defer c.back.close()
 	c.quiet = true
 	if c.hello(); c.rkey == 0 {
 		t.Fatal("no server")

@@ -65,8 +65,7 @@ func socket(family, typ int) (fd, error) {
 type Listener struct {
 	f      fd
 	open   func(f fd) (Link, error)
-	path   string // to be removed
-	cancel fd     // readable when waiting is to end; none
+	cancel fd // readable when waiting is to end; none
 }
 
 // Accept returns the link of the next peer that comes within d. A peer that
@@ -94,9 +93,6 @@ func (l *Listener) Accept(d time.Duration) (Link, error) {
 // Close stops listening.
 func (l *Listener) Close() error {
 	l.f.close()
-	if l.path != "" {
-		return unix.Unlink(l.path)
-	}
 	return nil
 }
 

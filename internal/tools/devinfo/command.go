@@ -27,8 +27,9 @@ device of each kind: roce_ and the interface's name is RoCEv2, iwarp_ (on Linux)
 iWARP over TCP, trp_ iWARP over UDP. ntb0 and so on are the links of windows that
 VERBENA_NTB names, with commas between, each one end of
 
-  shm:PATH                    shared memory of two processes that are both told this
-  shm:s:PATH    shm:c:PATH    … of which the one waits and the other comes
+  shm:PATH                    shared memory of all processes that are told this: the
+                              first is one node, the others are the other one
+  shm:s:PATH    shm:c:PATH    … of the one node or the other
   s:ADDR:PORT   c:ADDR:PORT   TCP
   map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both map
   pci:0:DEVICE  pci:1:DEVICE  a PCI device such as ivshmem, by its place on the bus

@@ -37,8 +37,10 @@ func (c *counts) String() string {
 
 // start carries frames until tap.Stop. The error that ends it earlier is sent on
 // the channel, which is then closed.
-func (c *carrier) start() (ended chan error) {
-	c.link.OnFrame(func(frame []byte) {
+//
+// Errors: bridge.ErrInUse if another process does.
+func (c *carrier) start() (ended chan error, err error) {
+	err = c.link.OnFrame(func(frame []byte) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.stopped || c.tap.Write(frame) != nil { // it is down, say
@@ -48,6 +50,9 @@ func (c *carrier) start() (ended chan error) {
 		c.count.received.Add(1)
 		c.count.receivedBytes.Add(uint64(len(frame)))
 	})
+	if err != nil {
+		return nil, err
+	}
 	ended = make(chan error, 1)
 	go func() {
 		defer close(ended)
@@ -55,12 +60,12 @@ func (c *carrier) start() (ended chan error) {
 			ended <- err
 		}
 	}()
-	return ended
+	return ended, nil
 }
 
 // stop ends what start began; the interface is not used any more.
 func (c *carrier) stop() {
-	c.link.OnFrame(nil)
+	_ = c.link.OnFrame(nil) // it only gives up
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true

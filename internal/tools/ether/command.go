@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"verbena/ib"
 	"verbena/internal/backdoor"
 	"verbena/internal/engine"
 	"verbena/internal/osio/ether"
@@ -127,25 +126,27 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 	fmt.Fprintf(out, "%s: on %s\n", tap.Name, o.dev.Name)
 
 	// Events are few; whoever raises them does not wait for us.
-	events := make(chan ib.EventType, 16)
-	stop := link.Watch(func(e ib.EventType) {
+	events := make(chan struct{}, 1)
+	look := func() {
 		select {
-		case events <- e:
+		case events <- struct{}{}:
 		default:
 		}
-	})
+	}
+	stop := link.Watch(func(engine.LinkChange) { look() })
 	defer stop()
 	c := &carrier{tap: tap, link: link}
-	ended := c.start()
+	ended, err := c.start()
+	if err != nil {
+		return err
+	}
 	defer func() {
 		tap.Stop()
 		<-ended
 		c.stop()
 		fmt.Fprintf(out, "%s: %v\n", tap.Name, &c.count)
 	}()
-	if link.Up() {
-		events <- ib.EventPortActive
-	}
+	look()
 	for was := false; ; {
 		select {
 		case <-ctx.Done():
@@ -154,7 +155,7 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 			return err
 		case <-events:
 		}
-		up := link.Up()
+		up := link.Carries()
 		if up == was {
 			continue
 		}

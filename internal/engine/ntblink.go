@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"verbena/internal/monotime"
+	"verbena/internal/ntb/channel"
+	"verbena/internal/ntb/rdma"
+	"verbena/internal/ntb/window"
+	"verbena/internal/osio/bridge"
+	"verbena/internal/osio/entropy"
+)
+
+// ntbLink is a link of a device, and the node on it.
+type ntbLink struct {
+	// immutable after newLink
+	dev  *NTB
+	node *rdma.Node
+	peer bridge.Member // of a meeting place
+
+	alarm alarm
+
+	// guarded by NTB.mu
+	link     bridge.Link     // nil while there is none
+	session  *bridge.Session // of a meeting place: has our window
+	fds      []int           // of the link, which the poller waits for
+	pending  bool            // the link has not taken all
+	armed    monotime.Time   // when the timer heap will wake us, at the latest
+	graceEnd monotime.Time   // of a link that is lost: see lossGrace
+	queued   bool            // in NTB.news
+	over     bool            // of a meeting place: lost for good
+
+	pause monotime.Duration // of the background goroutine alone: until it looks again
+	heard uint64            // of the background goroutine alone: what it had seen come
+}
+
+func (l *NTB) newLink() *ntbLink {
+	x := &ntbLink{dev: l, node: rdma.New(l.keys, entropy.Uint64), armed: monotime.Never, graceEnd: monotime.Never}
+	x.alarm = newAlarm(x.timeout)
+	return x
+}
+
+// leave writes what there is to be written, sets the timer, tells what is to be
+// told and unlocks.
+func (x *ntbLink) leave(now monotime.Time) {
+	x.turn(now)
+	x.dev.deliver()
+}
+
+// turn is leave without the telling, which is to follow.
+func (x *ntbLink) turn(now monotime.Time) {
+	x.flush(now)
+	x.setTimer()
+	x.note()
+}
+
+// note has deliver look whether there is something to tell.
+func (x *ntbLink) note() {
+	if !x.queued {
+		x.queued = true
+		x.dev.news = append(x.dev.news, x)
+	}
+}
+
+// flush carries out what the node wants written, as far as the link takes it.
+func (x *ntbLink) flush(now monotime.Time) {
+	batch := x.dev.batch
+	for x.link != nil {
+		var err error
+		if x.pending, err = x.link.Flush(); x.pending {
+			return
+		}
+		rung := false
+		if err == nil {
+			if !x.node.PollOutput(now, batch) {
+				return
+			}
+			rung = batch.Rung()
+			err = x.link.Write(batch)
+			batch.Reset()
+		}
+		switch {
+		case err == channel.ErrFault:
+			x.node.HandleFault(now)
+		case err != nil:
+			x.lose(now, err)
+			return
+		}
+		if rung && x.node.Channel().MustWake() {
+			x.link.Ring()
+		}
+	}
+}
+
+// flushPause is how soon a link that did not take all is asked again.
+const flushPause = 100 * monotime.Microsecond
+
+// setTimer has us woken when the node wants to be.
+func (x *ntbLink) setTimer() {
+	when := min(x.node.NextTimeout(), x.graceEnd)
+	if x.pending {
+		when = min(when, monotime.Now().Add(flushPause))
+	}
+	if when.Before(x.armed) {
+		x.armed = when
+		x.dev.eng.arm(&x.alarm, when)
+	}
+}
+
+// timeout is the timer heap's call.
+func (x *ntbLink) timeout(now monotime.Time) {
+	l := x.dev
+	l.mu.Lock()
+	x.armed = monotime.Never
+	if l.closed || x.over {
+		l.mu.Unlock()
+		return
+	}
+	if x.link != nil {
+		if err := x.link.Receive(); err != nil {
+			x.lose(now, err)
+		}
+	}
+	if !now.Before(x.graceEnd) {
+		x.mourn(now)
+	}
+	if !now.Before(x.node.NextTimeout()) {
+		x.node.HandleTimeout(now)
+	}
+	x.leave(now)
+}
+
+// receive looks at what the peer has written, and returns how many messages it found; news
+// tells that deliver is to follow. For who polls with patience that is a look at
+// memory, where memory is what joins the windows.
+func (x *ntbLink) receive(patience bool) (messages int, news bool) {
+	if x.link == nil {
+		return 0, false
+	}
+	var err error
+	if !patience { // who was woken: what woke it is to be silent again
+		err = x.link.Wait(0)
+	}
+	if err == nil {
+		err = x.link.Receive()
+	}
+	if err == nil && x.node.Channel().Quiet() {
+		k := x.node.Take()
+		if !patience || k == 0 { // who polled and found something may answer, and tell with it that all is done
+			x.node.Settle()
+		}
+		if news = x.node.Pending() || x.node.Events(); news {
+			x.turn(monotime.Now())
+		}
+		return k, news
+	}
+	now := monotime.Now()
+	if err != nil {
+		x.lose(now, err)
+	} else {
+		x.node.Handle(now)
+	}
+	x.turn(now)
+	return 1, true
+}
+
+// plug gives the node a link that was opened.
+func (x *ntbLink) plug(now monotime.Time, link bridge.Link) {
+	l := x.dev
+	x.link = link
+	for _, fd := range link.FDs() {
+		if err := l.eng.bg.poller.AddDescriptor(fd, 0); err != nil {
+			l.eng.wire.readErrors.Add(1)
+			continue
+		}
+		x.fds = append(x.fds, fd)
+	}
+	if near, ok := link.(interface{ Peer() window.Far }); ok {
+		x.node.Reach(near.Peer())
+	}
+	x.node.Attach(now, link.Own(), link.PeerBytes())
+	x.node.Handle(now)
+}
+
+// lose gives up a link that is lost, and goes for the next one.
+func (x *ntbLink) lose(now monotime.Time, why error) {
+	x.unplug(now)
+	x.dev.dead = x.dev.dead || why == bridge.ErrGone
+	x.graceEnd = now.Add(lossGrace)
+}
+
+// lossGrace is how long after a link is lost nothing is flushed. A peer that has
+// ended in peace has answered all there was, and an application that learns of its last
+// completion ends too: it is not to find beside it that receives failed.
+const lossGrace = 200 * monotime.Millisecond
+
+// mourn flushes what was on a link that is lost, and goes for the next one. In a
+// meeting place there is none: whoever has the slot next is another process.
+func (x *ntbLink) mourn(now monotime.Time) {
+	l := x.dev
+	x.graceEnd = monotime.Never
+	l.takers.keep(x, now)
+	x.node.Detach(now)
+	if l.Shared() {
+		x.over = true
+		return
+	}
+	l.reopen()
+}
+
+// unplug closes the link. What the peer had written before is handled: it may be
+// the last answer of a process that has ended.
+func (x *ntbLink) unplug(now monotime.Time) {
+	if x.link == nil {
+		return
+	}
+	for _, fd := range x.fds {
+		_ = x.dev.eng.bg.poller.RemoveDescriptor(fd) // it is there: plug put it there
+	}
+	x.node.Handle(now)
+	x.node.Reach(window.Far{})
+	x.link.Close()
+	x.link, x.fds, x.pending = nil, nil, false
+}
+
+// free gives our window of a link of a meeting place back: the node has left it.
+func (x *ntbLink) free() {
+	if x.session != nil {
+		x.session.Free()
+		x.session = nil
+	}
+}
+
+// Bounds of how soon the background goroutine looks again at a link that cannot
+// wake it.
+const (
+	firstLook = 20 * monotime.Microsecond
+	lastLook  = monotime.Millisecond
+)
+
+// arm has the peer ring for what comes from now on.
+func (x *ntbLink) arm(now monotime.Time) (until monotime.Time, quiet bool) {
+	if x.link == nil {
+		return monotime.Never, true
+	}
+	ch := x.node.Channel()
+	until = monotime.Never
+	x.node.Settle()
+	if len(x.fds) > 0 {
+		ch.Sleep()
+	} else {
+		if seen := uint64(ch.Seen()) + x.node.Takes(); seen != x.heard {
+			x.heard, x.pause = seen, firstLook
+		}
+		until = now.Add(x.pause)
+		x.pause = min(2*x.pause, lastLook)
+	}
+	x.flush(now)
+	quiet = x.link == nil || ch.Quiet() && !x.node.Marked()
+	x.setTimer()
+	x.note()
+	return until, quiet
+}

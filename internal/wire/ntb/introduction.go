@@ -1,0 +1,40 @@
+package ntb
+
+import "encoding/binary"
+
+// IntroductionBytes is the size of an Introduction.
+const IntroductionBytes = 24
+
+// introductionMagic opens the link of two processes of a meeting place.
+const introductionMagic uint32 = 0x6d746e01
+
+// An Introduction is the first thing that each of two processes says that share
+// memory: which one it is, and how long the two parts of its window are, which come with
+// it: what is this link's alone, and the application's.
+type Introduction struct {
+	Side, Slot                uint8
+	SessionBytes, MemoryBytes uint64
+}
+
+// ParseIntroduction reads an Introduction.
+func ParseIntroduction(b []byte) (i Introduction, rest []byte, ok bool) {
+	if len(b) < IntroductionBytes || binary.LittleEndian.Uint32(b) != introductionMagic {
+		return Introduction{}, b, false
+	}
+	return Introduction{
+		// magic (32)
+		Side: b[4],
+		Slot: b[5],
+		// reserved (16)
+		SessionBytes: binary.LittleEndian.Uint64(b[8:]),
+		MemoryBytes:  binary.LittleEndian.Uint64(b[16:]),
+	}, b[IntroductionBytes:], true
+}
+
+// Append appends the bytes of i to b.
+func (i Introduction) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, introductionMagic)
+	b = append(b, i.Side, i.Slot, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, i.SessionBytes)
+	return binary.LittleEndian.AppendUint64(b, i.MemoryBytes)
+}
