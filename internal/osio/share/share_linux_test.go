@@ -437,6 +437,10 @@ func TestManagementDatagramsFindTheirMember(t *testing.T) {
 	// By slot: no key.
 	n.send(t, n.a, datagram(1, others[1].slot, ""))
 	others[1].must("", "mad")
+	// A keeper killed with a datagram still in the socket leaves it to the next
+	// one, which passes it on again: this one has read what follows.
+	n.send(t, n.a, datagram(1, 0, "own"))
+	keeper.must("own", "mad")
 
 	// A new keeper knows the listeners.
 	keeper.kill()
