@@ -7,7 +7,7 @@ import (
 )
 
 // exampleFile has README.md's program as an Example, which go test runs.
-const exampleFile = "verbs/example_readme_test.go"
+const exampleFile = "rdmacm/example_readme_test.go"
 
 func TestReadmeProgramIsTheExample(t *testing.T) {
 	readme := read(t, "README.md")

@@ -8,9 +8,9 @@ import (
 	"verbena/verbs"
 )
 
-// Example_readme is the program in README.md: one queue pair, connected to
-// itself, writes from one memory region into another.
-func Example_readme() {
+// A queue pair is driven through its states by hand and connected to itself: it
+// writes from one memory region into another.
+func ExampleQP_Modify() {
 	dev := must(verbs.Open(""))
 	defer dev.Close()
 	pd, cq := must(dev.AllocPD()), must(dev.CreateCQ(16, nil))
