@@ -147,9 +147,9 @@ func TestNTBWindow(t *testing.T) {
 		}
 		key := b.mr.RKey()
 		check(t, b.mr.Dereg())
+		clear(b.buf)
 		_, err := a.qp.PostSend(verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []ib.SGE{a.mr.SGE(0, 4096)}, RemoteAddr: b.mr.Addr(), RKey: key})
 		check(t, err)
-		clear(b.buf)
 		if wc := a.poll(1); wc[0].Status != ib.WCRemAccessErr {
 			t.Errorf("a WRITE to a region that is gone: %+v", wc[0])
 		}
@@ -263,7 +263,7 @@ func TestNTBWithoutPolling(t *testing.T) {
 func TestNTBPeerGoes(t *testing.T) {
 	eachNTB(t, func(t *testing.T, kind string) {
 		if kind == "map" {
-			return // it is found out by its silence, after seconds: package bridge has that
+			t.Skip("it is found out by its silence, after seconds: package bridge has that")
 		}
 		joinLinks(t, kind)
 		a := newEndOn(t, "ntb0", ib.QPTypeRC, 1<<16)

@@ -99,7 +99,8 @@ func parsePorts(s string) (e Endpoint, ok bool) {
 		}
 		e.Ports[i] = a.Unmap()
 	}
-	return e, !both || e.Ports[0] != e.Ports[1]
+	// Those of two families would find no way to each other.
+	return e, !both || e.Ports[0] != e.Ports[1] && e.Ports[0].Is4() == e.Ports[1].Is4()
 }
 
 // pciAddress is domain, bus, device and function, as sysfs has them.
@@ -116,7 +117,8 @@ func parseEndpoint(s string) (e Endpoint, ok bool) {
 		if found && (role == "s" || role == "c") {
 			return Endpoint{Kind: Shm, Serve: role == "s", Path: path}, path != ""
 		}
-		return Endpoint{Kind: Shm, Meet: true, Path: rest}, rest != ""
+		// A word before a colon is meant as a role: shm:0:PATH is no path.
+		return Endpoint{Kind: Shm, Meet: true, Path: rest}, rest != "" && (!found || strings.Contains(role, "/"))
 	case "map", "pci":
 		side, path, _ := strings.Cut(rest, ":")
 		e = Endpoint{Kind: Mapped, Path: path}

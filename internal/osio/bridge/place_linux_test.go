@@ -255,12 +255,12 @@ func TestPlaceServices(t *testing.T) {
 
 // A slot is free as soon as its process is dead.
 func TestPlaceKilledMember(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "place")
 	if where := os.Getenv("VERBENA_BRIDGE_MEMBER"); where != "" {
 		newPlace(t, where, 7)
 		os.Stdout.WriteString("here\n")
 		select {}
 	}
+	dir := filepath.Join(t.TempDir(), "place")
 	a := newPlace(t, "shm:s:"+dir, 1)
 	for range 5 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPlaceKilledMember$")
