@@ -11,6 +11,7 @@ import (
 
 	"verbena/internal/backdoor"
 	"verbena/internal/engine"
+	"verbena/internal/osio/bridge"
 	"verbena/internal/osio/ether"
 	"verbena/internal/tools/cli"
 	"verbena/verbs"
@@ -137,6 +138,9 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 	defer stop()
 	c := &carrier{tap: tap, link: link}
 	ended, err := c.start()
+	if errors.Is(err, bridge.ErrInUse) {
+		return fmt.Errorf("another process carries the frames of this side of %s: one of each side does", o.dev.Name)
+	}
 	if err != nil {
 		return err
 	}

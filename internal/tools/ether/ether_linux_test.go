@@ -260,6 +260,22 @@ func TestCarrier(t *testing.T) {
 	a.ping(1, 56, "10.99.1.2")
 }
 
+// TestOneProcessASide has a third process told why it carries nothing.
+func TestOneProcessASide(t *testing.T) {
+	links := "shm:" + filepath.Join(t.TempDir(), "link")
+	a, b := stations(t, links, links, "")
+	cmd := command("", links)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "another process carries the frames of this side of ntb0") {
+		t.Errorf("%v: %s", err, out)
+	}
+	a.ping(1, 56, "10.99.1.2")
+	a.end()
+	b.end()
+}
+
 // TestRefusals says what is wrong, and what is needed.
 func TestRefusals(t *testing.T) {
 	links := "shm:" + filepath.Join(t.TempDir(), "link")

@@ -196,7 +196,7 @@ func explainDial(to netip.AddrPort, err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%v refused the connection (%w); start 'verbena rping -s' there first", to, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
-		return fmt.Errorf("%v does not answer (%w); start 'verbena rping -s' there, and check the route and that UDP port 4791 is open", to, syscall.ETIMEDOUT)
+		return fmt.Errorf("%v does not answer (%w); start 'verbena rping -s' there, and check the route and, for RoCE, that UDP port 4791 is open", to, syscall.ETIMEDOUT)
 	}
 	return fmt.Errorf("cannot connect to %v: %w", to, err)
 }

@@ -180,7 +180,8 @@ func TestSilentServerEndsTheClientWithWhatToDo(t *testing.T) {
 	}
 	o.patience = time.Nanosecond
 	err = runClient(t.Context(), o, io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:7174 does not answer") || !strings.Contains(err.Error(), "start 'verbena rping -s' there") {
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:7174 does not answer") || !strings.Contains(err.Error(), "start 'verbena rping -s' there") ||
+		!strings.Contains(err.Error(), "for RoCE, that UDP port 4791") {
 		t.Errorf("error %v", err)
 	}
 }
