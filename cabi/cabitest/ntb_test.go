@@ -17,6 +17,25 @@ var onLinks = []string{
 	"rsocket_stream", "rsocket_poll", "rsocket_iomap",
 }
 
+// Those of libibverbs that are about reliable connections and what all devices have: the
+// two ends are on one device, as the process of a meeting place connects to itself.
+var verbsOnLinks = []string{
+	"closefrom", "closefrom_busy", "cq_ex", "daemon", "events", "exit", "fork", "fork_threads", "forked_objects", "mw", "objects", "peers", "poller",
+	"rc", "recvs", "refusals", "signals", "small_stacks", "srq",
+}
+
+func TestVerbsOnLinks(t *testing.T) {
+	for variable, value := range map[string]string{"VERBENA_DEVICES": "ntb", "LOOP_DEVICE": "ntb0", "LOOP_ADDRESS": "10.99.0.1"} {
+		t.Setenv(variable, value)
+	}
+	for _, name := range verbsOnLinks {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(device.LinksVariable, "10.99.0.1+10.99.0.2=shm:s:"+filepath.Join(t.TempDir(), "link"))
+			run(t, "verbs_"+name)
+		})
+	}
+}
+
 // TestOnLinks runs programs that have both ends of a link.
 func TestOnLinks(t *testing.T) {
 	t.Setenv("VERBENA_DEVICES", "ntb")
