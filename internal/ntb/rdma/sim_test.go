@@ -150,69 +150,108 @@ func (w *simWorld) crash(h *host) {
 	}
 }
 
-// A fault at each step of a workload: a crash of the peer, a reset, a lost back
-// end, a process that stands still. Everything posted gets its fate, nothing
-// but what was asked for is written, and with the link back the same queue
-// pairs, reset, work as on the first day.
+// A fault at each step of a workload, from before the link is up until all is done: a
+// crash of the peer, a reset, a lost back end, a process that stands still. Everything
+// posted gets its fate, nothing but what was asked for is written, and with the link
+// back the same queue pairs, reset, work as on the first day.
 func TestFaultAtEveryStep(t *testing.T) {
-	for step := range less(240, 24) {
-		w := newSimWorld(t, uint64(step%7), 2)
-		w.faulty = true
-		for _, u := range w.users() {
-			u.makePlan(false)
-		}
-		var checks []func()
-		for _, u := range w.a.users {
-			checks = append(checks, u.guards())
-			u.connect()
-		}
-		for _, u := range w.b.users {
-			u.connect()
-		}
-		for range 3 * step {
-			w.step()
-		}
-		hadLink := w.a.node.Up() && w.b.node.Up()
-		crashed := false
-		switch step % 4 {
-		case 0, 1:
-			w.crash(w.b)
-			crashed = true
-			for _, u := range w.b.users { // nobody has connected to these
-				was := bytes.Clone(u.all)
-				checks = append(checks, func() {
-					if !bytes.Equal(u.all, was) {
-						w.fatalf("step %d: the memory of a new process was written", step)
-					}
-				})
-			}
-		case 2:
-			w.b.node.Reset(w.now)
-		case 3:
-			w.a.sleep = 1 << 17
-			for range 1 << 17 {
-				w.step()
-			}
-		}
-		w.until("the survivor's work has ended", func() bool {
-			for _, u := range w.a.users {
-				if hadLink && u.q.State() != ib.QPErr && !(u.posted == len(u.plan) && u.finished()) {
-					return false
+	for _, c := range []struct {
+		name  string
+		what  befall
+		seeds int // with odd ones both map each other's windows
+		every int // only so many steps
+	}{
+		{"crash", crash, 10, 1},
+		{"reset", reset, 6, 1},
+		{"stand still", standStill, 2, 3}, // a hundred thousand steps each
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			runs := 0
+			for seed := range less(c.seeds, 2) {
+				step := 0
+				for !faultAt(t, uint64(seed), step, c.what) {
+					step += less(c.every, 20)
+					runs++
+				}
+				if step < 30 {
+					t.Errorf("seed %d: all is done after %d steps", seed, step)
 				}
 			}
-			return w.a.node.Up() && w.b.node.Up()
+			t.Logf("%d steps", runs)
 		})
-		if hadLink && !crashed {
-			for _, u := range w.users() {
-				u.checkMemory()
+	}
+}
+
+// befall is what happens to one of the two.
+type befall int
+
+const (
+	crash befall = iota
+	reset
+	standStill
+)
+
+// faultAt has something happen at a step of a workload, and reports whether all was done
+// before.
+func faultAt(t *testing.T, seed uint64, step int, what befall) (done bool) {
+	w := newSimWorld(t, seed, 2)
+	w.faulty = true
+	for _, u := range w.users() {
+		u.makePlan(false)
+	}
+	var checks []func()
+	for _, u := range w.a.users {
+		checks = append(checks, u.guards())
+		u.connect()
+	}
+	for _, u := range w.b.users {
+		u.connect()
+	}
+	for range step {
+		w.step()
+	}
+	done = w.finished()
+	hadLink := w.a.node.Up() && w.b.node.Up()
+	crashed := false
+	switch what {
+	case crash:
+		w.crash(w.b)
+		crashed = true
+		for _, u := range w.b.users { // nobody has connected to these
+			was := bytes.Clone(u.all)
+			checks = append(checks, func() {
+				if !bytes.Equal(u.all, was) {
+					w.fatalf("step %d: the memory of a new process was written", step)
+				}
+			})
+		}
+	case reset:
+		w.b.node.Reset(w.now)
+	case standStill:
+		w.a.sleep = 1 << 17
+		for range 1 << 17 {
+			w.step()
+		}
+	}
+	w.until("the survivor's work has ended", func() bool {
+		for _, u := range w.a.users {
+			if hadLink && u.q.State() != ib.QPErr && !(u.posted == len(u.plan) && u.finished()) {
+				return false
 			}
 		}
-		for _, c := range checks {
-			c()
+		return w.a.node.Up() && w.b.node.Up()
+	})
+	if hadLink && !crashed {
+		for _, u := range w.users() {
+			u.checkMemory()
 		}
-		w.heard() // meanwhile queue pairs that survived go on: they are reset in the middle of it
-		w.disconnect()
-		w.faulty = false
-		w.round(false)
 	}
+	for _, c := range checks {
+		c()
+	}
+	w.heard() // meanwhile queue pairs that survived go on: they are reset in the middle of it
+	w.disconnect()
+	w.faulty = false
+	w.round(false)
+	return done
 }
