@@ -116,6 +116,61 @@ func TestIWARPPeerOfRevision1(t *testing.T) {
 	}
 }
 
+// A peer by hand that offers one kind of ready-to-receive message: the Reply takes
+// it, and the message establishes the connection.
+func TestIWARPTakesEveryReadyToReceive(t *testing.T) {
+	tagged := wire.Header{Control: wire.NewControl(wire.RDMAWrite, true), STag: 1}.Append(nil)
+	read := wire.Header{Control: wire.NewControl(wire.ReadRequest, true), QN: wire.QNRequest, MSN: 1}.Append(nil)
+	for _, c := range []struct {
+		offer   wire.Enhanced
+		message []byte
+	}{
+		{wire.Enhanced{EmptyFPDU: true}, nil},
+		{wire.Enhanced{WriteRTR: true}, tagged},
+		{wire.Enhanced{ReadRTR: true}, wire.ReadReq{SinkSTag: 1, SrcSTag: 1}.Append(read)},
+	} {
+		f := newFabric(t)
+		l := f.process(1).listeningOf(IWARP, loopback4, 0)
+		peer, err := net.Dial("tcp", l.LocalAddr().String())
+		check(t, err)
+		defer peer.Close()
+		c.offer.PeerToPeer, c.offer.IRD, c.offer.ORD = true, 1, 1
+		_, err = peer.Write(wire.MPAFrame{CRC: true, Revision: 2, IsEnhanced: true, Enhanced: c.offer}.Append(nil))
+		check(t, err)
+		server, _ := f.requested(l)
+		check(t, server.Accept(&ConnParam{ResponderResources: 1, InitiatorDepth: 1}))
+		if got := readFrame(t, peer).Enhanced; got != c.offer {
+			t.Errorf("offered %+v, answered %+v", c.offer, got)
+			continue
+		}
+		if ev := server.ch.TryGet(); ev != nil {
+			t.Errorf("%v before the peer has spoken", ev.Type)
+		}
+		_, err = peer.Write(wire.AppendFPDU(nil, c.message, true))
+		check(t, err)
+		server.want(Established)
+	}
+}
+
+// Who connects offers one kind: others may pick none of several.
+func TestIWARPOffersOneReadyToReceive(t *testing.T) {
+	for depth, want := range map[uint8]wire.Enhanced{0: {WriteRTR: true}, 3: {ReadRTR: true}} {
+		a := newFabric(t).process(1)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		defer l.Close()
+		client := a.resolvedOf(IWARP, netip.MustParseAddrPort(l.Addr().String()))
+		check(t, client.Connect(&ConnParam{ResponderResources: 2, InitiatorDepth: depth}))
+		peer, err := l.Accept()
+		check(t, err)
+		defer peer.Close()
+		want.PeerToPeer, want.IRD, want.ORD = true, 2, uint16(depth)
+		if got := readFrame(t, peer).Enhanced; got != want {
+			t.Errorf("of a depth of %d offers %+v, want %+v", depth, got, want)
+		}
+	}
+}
+
 func readFrame(t *testing.T, c net.Conn) wire.MPAFrame {
 	t.Helper()
 	check(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))

@@ -92,6 +92,7 @@ func (c *iwConnector) connect(p *ConnParam) error {
 	}
 	o := c.iw.options(!c.noCRC)
 	o.IRD, o.ORD = uint16(depth(p.ResponderResources, MaxRdAtomic)), uint16(depth(p.InitiatorDepth, MaxRdAtomic))
+	o.RTR = mpa.RTRs(mpa.RTRWrite)
 	if o.ORD > 0 {
 		// A READ is answered before anything follows, so that who overlooks it, as siw
 		// may, shows that.

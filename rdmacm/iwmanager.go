@@ -28,9 +28,9 @@ func newIWManager(m *manager) *iwManager {
 }
 
 // options are what this side says and takes in every set-up: a first message of
-// either kind that others have, and RFC 7306's operations.
+// every kind, of which who connects offers one, and RFC 7306's operations.
 func (w *iwManager) options(crc bool) mpa.Options {
-	return mpa.Options{CRC: crc, Extensions: true, RTR: mpa.RTRs(mpa.RTRWrite, mpa.RTRRead)}
+	return mpa.Options{CRC: crc, Extensions: true, RTR: mpa.RTRs(mpa.RTREmpty, mpa.RTRWrite, mpa.RTRRead)}
 }
 
 // addLocked begins to look after a connection.

@@ -153,6 +153,34 @@ func TestStrangersAtTheServersPort(t *testing.T) {
 	}
 }
 
+// TestServerThatDoesNotAnswer has the client say so.
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	silent, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	o, err := parse(t, "rc -d trp"+strings.TrimPrefix(loopback.Device(t), "roce"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	impatient := errors.New("impatient")
+	go func() {
+		silent.Read(make([]byte, 100)) // the Request
+		cancel(impatient)
+	}()
+	to := silent.LocalAddr().(*net.UDPAddr).AddrPort()
+	if err := e.cm.dialAll(ctx, to.Addr(), []Address{{LID: to.Port()}}); !errors.Is(err, impatient) || !strings.Contains(err.Error(), "cannot connect to "+to.String()) {
+		t.Errorf("the client: %v", err)
+	}
+}
+
 func TestWhatADeviceCannotDoIsSaidBeforeAPeerComes(t *testing.T) {
 	dev := loopback.Device(t)
 	for line, want := range map[string]string{

@@ -1,6 +1,7 @@
 package pingpong
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func (m *managed) dialAll(ctx context.Context, host netip.Addr, theirs []Address
 	}
 	for i := range m.e.qps {
 		if err := m.dial(ctx, i, to); err != nil {
-			return fmt.Errorf("cannot connect to %v: %w", to, errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("cannot connect to %v: %w", to, err)
 		}
 	}
 	return nil
@@ -139,10 +140,12 @@ func (m *managed) dial(ctx context.Context, i int, to netip.AddrPort) error {
 			return err
 		}
 		ev, err := m.events.Get(ctx)
-		if err != nil || ev.Err != nil {
-			return errors.Join(err, ev.Err)
-		}
-		if ev.Type != step.done {
+		switch {
+		case err != nil:
+			return cmp.Or(context.Cause(ctx), err)
+		case ev.Err != nil:
+			return ev.Err
+		case ev.Type != step.done:
 			return fmt.Errorf("%v instead of %v", ev.Type, step.done)
 		}
 	}
@@ -159,7 +162,7 @@ func (m *managed) acceptAll(ctx context.Context, theirs []Address) error {
 		ev, err := m.events.Get(ctx)
 		switch {
 		case err != nil:
-			return context.Cause(ctx)
+			return cmp.Or(context.Cause(ctx), err)
 		case ev.Err != nil:
 			return ev.Err
 		case ev.Type == rdmacm.ConnectRequest:
