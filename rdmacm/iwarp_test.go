@@ -187,6 +187,36 @@ func readFrame(t *testing.T, c net.Conn) wire.MPAFrame {
 	}
 }
 
+// Faults that only streams can have are no hindrance to the manager, which serves
+// all kinds, and are done.
+func TestIWARPStreamsAreCut(t *testing.T) {
+	open := func(faults string) (c *verbs.Context) {
+		until(t, "the managers of before have ended", func() (ok bool) {
+			var err error
+			c, err = verbs.Open("iwarp_lo", verbs.WithFaults(faults))
+			if err != nil && !errors.Is(err, syscall.EBUSY) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
+		return c
+	}
+	first := open("cut=100%")
+	defer func() {
+		first.Close()
+		open("").Close() // the tests that follow have whole streams
+	}()
+	l, err := ListenAddr("127.0.0.1:0", &Options{Kind: IWARP})
+	check(t, err)
+	defer l.Close()
+	if _, err := Dial(t.Context(), l.Addr().String(), &Options{Kind: IWARP}); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("a stream that is reset at once: %v", err)
+	}
+	if _, err := Dial(t.Context(), l.Addr().String(), nil); !errors.Is(err, syscall.EINVAL) {
+		t.Errorf("cuts of datagrams: %v", err)
+	}
+}
+
 // Destroying a queue pair ends the connection.
 func TestIWARPDestroyEndsAConnection(t *testing.T) {
 	f := newFabric(t)

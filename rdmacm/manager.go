@@ -1,8 +1,10 @@
 package rdmacm
 
 import (
+	"errors"
 	"net/netip"
 	"sync"
+	"syscall"
 
 	"verbena/ib"
 	"verbena/internal/backdoor"
@@ -59,7 +61,7 @@ func acquireManager() (*manager, error) {
 	if theManager != nil && theManager.join() {
 		return theManager, nil
 	}
-	c, err := verbs.Open("")
+	c, err := anyContext()
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +77,22 @@ func acquireManager() (*manager, error) {
 	m.start()
 	theManager, endTally = m, backdoor.Engine(c).Tally(counterNames(), m.counts)
 	return m, nil
+}
+
+// anyContext opens a device, whatever its kind: all of a process's share their
+// engine. Its faults may be such as only some kinds can have.
+func anyContext() (*verbs.Context, error) {
+	c, err := verbs.Open("")
+	if !errors.Is(err, syscall.EINVAL) {
+		return c, err
+	}
+	streams, _ := devicesOf(IWARP)
+	for _, info := range streams {
+		if c, err := verbs.Open(info.Name); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 // newManager makes a manager. slot is that of the process in meeting places of

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"verbena/ib"
+	"verbena/internal/testkit/loopback"
+	"verbena/rdmacm"
 )
 
 func execute(ctx context.Context, run func(*cobra.Command, []string) error, args ...string) (status int, stderr string) {
@@ -161,5 +164,35 @@ func TestProgressIsSilentWithoutTerminal(t *testing.T) {
 	p.Done()
 	if b.Len() != 0 {
 		t.Errorf("%q", &b)
+	}
+}
+
+// TestDeviceIsOfTheKind: options of a process, which its first device is opened
+// with, are those of the kind that was chosen.
+func TestDeviceIsOfTheKind(t *testing.T) {
+	loopback.Device(t)
+	for _, c := range []struct {
+		device Device
+		want   rdmacm.Kind // none: refused
+	}{
+		{Device{Kind: "roce"}, rdmacm.RoCE},
+		{Device{Kind: "iwarp", Faults: "cut=1%"}, rdmacm.IWARP},
+		{Device{Kind: "trp", Faults: "loss=1%"}, rdmacm.TRP},
+		{Device{Kind: "iwarp", Faults: "loss=1%"}, ""},
+		{Device{Kind: "trp", Faults: "cut=1%"}, ""},
+	} {
+		if c.device.Kind == "iwarp" && runtime.GOOS != "linux" {
+			continue // there is none
+		}
+		ctx, err := c.device.Open()
+		switch {
+		case err != nil && c.want != "":
+			t.Errorf("%+v: %v", c.device, err)
+		case err == nil && ctx.Info().Kind != c.want:
+			t.Errorf("%+v: a device of kind %s", c.device, ctx.Info().Kind)
+		}
+		if err == nil {
+			ctx.Close()
+		}
 	}
 }

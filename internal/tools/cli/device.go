@@ -95,11 +95,27 @@ func (d *Device) Open() (*verbs.Context, error) {
 			return nil, err
 		}
 	}
-	c, err := verbs.Open(d.Name, d.Options()...)
+	name := d.Name
+	if name == "" && d.Kind != "" && d.Kind != string(rdmacm.RoCE) {
+		name = firstOf(d.Kind)
+	}
+	c, err := verbs.Open(name, d.Options()...)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open device %s: %w", orDefault(d.Name), err)
+		return nil, fmt.Errorf("cannot open device %s: %w", orDefault(name), err)
 	}
 	return c, nil
+}
+
+// firstOf returns the first device of a kind with an active port, else the first
+// of all kinds: whoever asks for a kind that there is not is told by NewID.
+func firstOf(kind string) string {
+	all, _ := verbs.Devices()
+	for i := range all {
+		if string(all[i].Kind) == kind && all[i].PortAttr().State == ib.PortActive {
+			return all[i].Name
+		}
+	}
+	return ""
 }
 
 func orDefault(name string) string {
