@@ -86,8 +86,11 @@ func TestKeyOfZeroIsSkipped(t *testing.T) {
 	}
 }
 
+// CVE-2021-47012 (siw_alloc_mr): a region that found no key stayed in the table,
+// freed. Here what is refused leaves everything as it was.
 func TestTableFull(t *testing.T) {
 	tab := newTestTable(5)
+	kept := mustRegister(t, tab, nil, 0, 0)
 	tab.fresh = maxSlots
 	if _, err := tab.Register(pd1, nil, 0, 0); err == nil {
 		t.Error("Register found a key in a full table")
@@ -97,5 +100,14 @@ func TestTableFull(t *testing.T) {
 	}
 	if _, err := tab.AllocWindow(pd1, ib.MWType1); err == nil {
 		t.Error("AllocWindow found a key in a full table")
+	}
+	rows := (*tab.chunks.Load())[0]
+	for n := range rows {
+		if s := &rows[n]; uint32(n) != kept.slot && (s.region != nil || s.window != nil || s.grant.Load() != nil) {
+			t.Errorf("what was refused is in slot %d", n)
+		}
+	}
+	if tab.fresh != maxSlots || tab.freeLen != 0 {
+		t.Errorf("%d slots were taken, %d given back", tab.fresh-maxSlots, tab.freeLen)
 	}
 }
