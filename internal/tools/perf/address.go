@@ -29,12 +29,26 @@ func localAddress(dev *verbs.Context, o *options) (ib.GIDEntry, error) {
 	return cli.ChooseGID(table, o.gidIndex, fmt.Sprintf("%s, whose indices count its addresses,", info.Name))
 }
 
-// outruns refuses a stream of SENDs that may overtake its receiver where that
-// ends the connection: over TCP a SEND is complete when it is written, and iWARP
-// has nobody wait who finds no receive.
+// bounded reports whether only so many messages can be measured as receives are
+// posted: over TCP a SEND is complete when it is written, and of iWARP's SENDs one
+// that finds no receive ends the connection.
+func (e *endpoint) bounded() bool {
+	return e.dev.Info().Kind == rdmacm.IWARP && e.o.test.op == "send" && e.o.test.bandwidth()
+}
+
+// iterations returns how many messages of a size are sent, 0 if -D says how long.
+func (e *endpoint) iterations(size int) int64 {
+	n := e.o.iterations(size)
+	if e.bounded() && e.o.iters == 0 {
+		n = min(n, int64(e.receiveDepth()))
+	}
+	return n
+}
+
+// outruns refuses more messages than that.
 func (e *endpoint) outruns(iters int64) error {
 	most := int64(e.receiveDepth())
-	if e.dev.Info().Kind != rdmacm.IWARP || e.o.test.op != "send" || !e.o.test.bandwidth() || iters > 0 && iters <= most {
+	if !e.bounded() || iters > 0 && iters <= most {
 		return nil
 	}
 	return fmt.Errorf("over TCP a SEND that finds no receive ends the connection: measure at most %d, with -n %d, or more with a larger -t", most, most)

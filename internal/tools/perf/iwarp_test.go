@@ -22,6 +22,7 @@ func TestEveryMeasureOverIWARP(t *testing.T) {
 			{"write", "bw", "-s 8 -n 333 -t 64 -I 16 -q 3"},
 			{"read", "bw", "-s 20000 -n 50 -q 2"},
 			{"send", "bw", "-s 4096 -n 200 -b -e"},
+			{"send", "bw", "-s 65536"},
 			{"atomic", "bw", "-n 100"},
 			{"write", "lat", "-s 2 -n 50"},
 			{"read", "lat", "-s 2 -n 50 -e"},

@@ -237,7 +237,7 @@ func (s *session) progress(size int, iters int64) (*cli.Progress, func(int64)) {
 
 // step is the client's part.
 func (s *session) step(ctx context.Context, size int) error {
-	iters := s.o.iterations(size)
+	iters := s.e.iterations(size)
 	if err := s.e.outruns(iters); err != nil {
 		return err
 	}
