@@ -62,12 +62,9 @@ func Open(name string, opts ...Option) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, err := acquireHost(opts)
+	h, err := acquireHost(info.Kind, opts)
 	if err != nil {
 		return nil, err
-	}
-	if err := h.harms(info.Kind); err != nil {
-		return nil, errors.Join(err, h.release())
 	}
 	c := &Context{info: info, host: h, eng: h.engine, account: h.account(info), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}
 	if info.Kind == device.KindNTB {

@@ -43,19 +43,23 @@ var (
 	theHost *host // guarded by hostMu
 )
 
-// acquireHost returns the process's host, starting it for the first context.
-func acquireHost(opts []Option) (*host, error) {
+// acquireHost returns the process's host for a device of a kind, starting it for
+// the first context.
+func acquireHost(k device.Kind, opts []Option) (*host, error) {
 	hostMu.Lock()
 	defer hostMu.Unlock()
 	if theHost != nil {
 		if len(opts) > 0 {
 			return nil, fail(syscall.EBUSY, "options", "faults and capture hold for the process: give them to the first Open")
 		}
+		if err := theHost.takes(k); err != nil {
+			return nil, err
+		}
 		theHost.refs++
 		return theHost, nil
 	}
 	h := &host{refs: 1, links: map[string]*ntbLink{}}
-	if err := h.start(opts); err != nil {
+	if err := h.start(k, opts); err != nil {
 		return nil, err
 	}
 	// `verbena stat` asks; without it everything else works.
@@ -75,22 +79,12 @@ func FlushCapture() error {
 	return theHost.flush()
 }
 
-// harms refuses a device to whose packets the process's faults cannot be done.
-func (h *host) harms(k device.Kind) error {
-	if k == device.KindNTB {
-		if !h.faults.None() || h.captures {
-			return invalid("options", "faults and capture are of packets: a link of windows has none")
-		}
-		return nil
+// takes refuses a device to which the process's options cannot be applied.
+func (h *host) takes(k device.Kind) error {
+	if h.captures && !k.HasPackets() {
+		return invalid("capture", "a link of windows has no packets to capture")
 	}
-	check := h.faults.ForDatagrams
-	if k == device.KindIWARP {
-		check = h.faults.ForStreams
-	}
-	if err := check(); err != nil {
-		return invalid("faults", "%v", err)
-	}
-	return nil
+	return faultsError(k.TakesFaults(h.faults))
 }
 
 // account returns where a device's queue pairs count.

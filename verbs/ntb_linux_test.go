@@ -431,3 +431,16 @@ func TestNTBMemoryGoesWithItsContext(t *testing.T) {
 	joinLinks(t, "shm")
 	memoryGoesWithItsContext(t, "ntb0")
 }
+
+// A link has no packets: a capture is refused before there is a file.
+func TestNTBIsNotCaptured(t *testing.T) {
+	joinLinks(t, "shm")
+	file := filepath.Join(t.TempDir(), "capture.pcapng")
+	_, err := verbs.Open("ntb0", verbs.WithCapture(file))
+	wantError(t, err, syscall.EINVAL, "capture")
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the file of the capture: %v", err)
+	}
+	_, err = verbs.Open("ntb0", verbs.WithFaults("loss=1%"))
+	wantError(t, err, syscall.EINVAL, "faults")
+}

@@ -3,8 +3,10 @@ package verbs
 import (
 	"errors"
 	"io/fs"
+	"strings"
 	"syscall"
 
+	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/osio/tap"
 	"verbena/internal/wire/pcap"
@@ -41,17 +43,20 @@ func WithoutLocalPath() Option { return func(o *options) { o.noLocal = true } }
 func WithoutSharing() Option { return func(o *options) { o.solo = true } }
 
 // start opens the engine as the options say, or nothing.
-func (h *host) start(opts []Option) error {
+func (h *host) start(k device.Kind, opts []Option) error {
 	var o options
 	for _, f := range opts {
 		f(&o)
 	}
 	faults, err := tap.ParseFaults(o.faults)
 	if err != nil {
-		return invalid("faults", "%v", err)
+		return faultsError(err)
 	}
 	e := engine.Options{Solo: o.solo, NoLocal: o.noLocal, Faults: faults}
-	h.faults = faults
+	h.faults, h.captures = faults, o.capture != ""
+	if err := h.takes(k); err != nil { // before there is a file
+		return err
+	}
 	h.undo = func() error { return nil }
 	h.flush = h.undo
 	if o.capture != "" {
@@ -59,12 +64,20 @@ func (h *host) start(opts []Option) error {
 		if err != nil {
 			return captureError(err)
 		}
-		e.Capture, h.captures, h.undo, h.flush = w, true, w.Close, w.Flush
+		e.Capture, h.undo, h.flush = w, w.Close, w.Flush
 	}
 	if h.engine, err = engine.New(e); err != nil {
 		h.undo()
 	}
 	return err
+}
+
+// faultsError makes what tap says of faults one of ours.
+func faultsError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return invalid("faults", "%s", strings.TrimPrefix(err.Error(), "faults: "))
 }
 
 // captureError is why a capture file cannot be made, with the system's errno.

@@ -34,8 +34,9 @@ type trpConn struct {
 	telling  bool        // somebody calls onLink
 }
 
-// trpConfig has a peer that is gone without a word found out in a minute.
-var trpConfig = trp.Config{KeepAlive: 30 * monotime.Second}
+// trpConfig has an idle peer asked after 5 s: one whose process was killed is known
+// to be gone by ICMP then, one that the network lost half a minute later.
+var trpConfig = trp.Config{KeepAlive: 5 * monotime.Second}
 
 // NewTRPConn makes a queue pair of iWARP over TRP. Its counters go to the
 // account. makeMachine is called with its number; onEvent later, without locks,

@@ -8,8 +8,10 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// Segment sizes. Where jumbo frames pass, urdma has 8,192 bytes of payload; else
-// it has 1,024, and takes what an Ethernet frame holds.
+// Segment sizes.
+//
+// Deviation: urdma sends 1,024 bytes of payload, or 8,192 where jumbo frames pass.
+// It receives what its frames hold, and that is what we send, up to 8,192.
 const (
 	jumboMTU     = 9000
 	jumboPayload = 8192

@@ -72,7 +72,7 @@ VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG.`,
 	fs.SetInterspersed(false) // what follows PROGRAM is the program's
 	fs.StringVar(&o.devices, "device", "", "show the program the devices of `KIND`s or names, such as iwarp or roce,iwarp_lo (default roce)")
 	fs.StringVar(&o.capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
-	fs.StringVar(&o.faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7")
+	fs.StringVar(&o.faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; over TCP corrupt, delay and cut=1%")
 	fs.BoolVar(&o.noLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
 	fs.BoolVar(&o.debug, "debug", false, "say on stderr why a call of the program's was refused")
 	cmd.ValidArgsFunction = completePrograms
@@ -86,19 +86,33 @@ VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG.`,
 // what a command around this has said in their place. The libraries would
 // refuse it too, but the program does not pass on their words.
 func (o *options) check(env environment) error {
-	if _, err := tap.ParseFaults(o.faults); err != nil {
-		return cli.Usagef("--%w", err) // its errors begin "faults: "
+	by, spec := "--", o.faults
+	if spec == "" {
+		by, spec = faultsVariable+": ", env.get(faultsVariable)
 	}
-	if o.faults == "" {
-		if _, err := tap.ParseFaults(env.get(faultsVariable)); err != nil {
-			return cli.Usagef("%s: %w", faultsVariable, err)
-		}
+	faults, err := tap.ParseFaults(spec)
+	if err != nil {
+		return cli.Usagef("%s%w", by, err) // its errors begin "faults: "
 	}
 	if strings.HasSuffix(o.capture, "/") {
 		return cli.Usagef("--pcap: %s is a directory", o.capture)
 	}
-	_, _, err := o.selected(env)
-	return err
+	_, list, err := o.selected(env)
+	if err != nil {
+		return err
+	}
+	if o.capture != "" && !slices.ContainsFunc(list, func(d device.Info) bool { return d.Kind.HasPackets() }) {
+		return cli.Usagef("--pcap: a link of windows has no packets to capture")
+	}
+	for i := range list {
+		if err = list[i].Kind.TakesFaults(faults); err == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		return cli.Usagef("%s%w", by, err)
+	}
+	return nil
 }
 
 // selected returns the devices to show, and what chose them.

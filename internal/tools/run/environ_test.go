@@ -60,6 +60,26 @@ func TestCaptureIsNamedByProcess(t *testing.T) {
 	}
 }
 
+// A link has no packets for --pcap and --faults.
+func TestLinkHasNoPackets(t *testing.T) {
+	if err := device.ConfigureLinks("shm:" + t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { device.ConfigureLinks("") })
+	for _, c := range []struct {
+		o    options
+		want string
+	}{
+		{options{devices: "ntb", capture: "x.pcapng"}, "--pcap: a link of windows has no packets to capture"},
+		{options{devices: "ntb", faults: "loss=1%"}, "--faults: a link of windows has no packets to harm"},
+		{options{devices: "ntb,roce", capture: "x.pcapng", faults: "loss=1%"}, ""}, // RoCE's have
+	} {
+		if err := c.o.check(nil); c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
+			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
+		}
+	}
+}
+
 // A wrong call is refused in words that name the option, or the variable in its
 // place, and say what would do.
 func TestCommandLine(t *testing.T) {
@@ -74,6 +94,8 @@ func TestCommandLine(t *testing.T) {
 		{nil, "", "say which program to run; see 'run --help'"},
 		{[]string{"--faults", "loss=2", "true"}, "", "--faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
 		{[]string{"true"}, "VERBENA_FAULTS=loss=2", "VERBENA_FAULTS: faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
+		{[]string{"--device", "iwarp", "--faults", "loss=1%", "true"}, "", "--faults: loss=1% cannot be done to a TCP stream, as TCP repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)"},
+		{[]string{"true"}, "VERBENA_FAULTS=cut=1%", "VERBENA_FAULTS: faults: cut=1% cannot be done to datagrams: it resets TCP streams"},
 		{[]string{"--device", "iwarp,ethernet", "true"}, "", `--device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},
 		{[]string{"true"}, "VERBENA_DEVICES=ethernet", `VERBENA_DEVICES: device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},
 		{[]string{"--device", "ntb", "true"}, "", "--device ntb: VERBENA_NTB names no link; see 'verbena devices --help'"},
