@@ -24,6 +24,7 @@ import (
 // dial is a link that we want.
 type dial struct {
 	at     time.Time // when to try
+	until  time.Time // when to give up: it lives and does not answer
 	socket fd        // none: not connected
 	half   half
 }
@@ -42,9 +43,9 @@ type half struct {
 }
 
 const (
-	dialPause     = 5 * time.Millisecond // between two tries to reach a member that is there
-	guestPatience = 5 * time.Second
-	maxGuests     = 2 * Slots
+	dialPause    = 5 * time.Millisecond // between two tries to reach a member that is there
+	meetPatience = 5 * time.Second      // with the other one, whoever came first
+	maxGuests    = 2 * Slots
 )
 
 // A Session is a link of a place. Own, unlike the peer's window, is there until Free.
@@ -196,7 +197,7 @@ func (p *Place) toSelf() (*Session, error) {
 // wanted. The member of a link that cannot be had is returned with the error.
 //
 // Errors: ErrTimeout after d, or once Cancel was called; ErrLost if there is no such
-// member; ErrGone, which stays; others of the system.
+// member or it does not answer; ErrGone, which stays; others of the system.
 func (p *Place) Next(d time.Duration) (Member, *Session, error) {
 	for end := time.Now().Add(d); ; {
 		if m, s, err := p.startDials(); s != nil || err != nil {
@@ -227,10 +228,14 @@ func (p *Place) startDials() (Member, *Session, error) {
 	p.mu.Unlock()
 	for _, m := range wants {
 		if p.dials[m] == nil {
-			p.dials[m] = &dial{at: now, socket: none, half: half{bell: none}}
+			p.dials[m] = &dial{at: now, until: now.Add(p.patience), socket: none, half: half{bell: none}}
 		}
 	}
 	for m, x := range p.dials {
+		if !now.Before(x.until) {
+			p.drop(m)
+			return m, nil, ErrLost
+		}
 		if x.socket != none || now.Before(x.at) {
 			continue
 		}
@@ -287,6 +292,7 @@ func (p *Place) await(end time.Time) (ready map[fd]bool, err error) {
 		end = earlier(end, p.guests[i].until)
 	}
 	for _, x := range p.dials {
+		end = earlier(end, x.until)
 		if x.socket == none {
 			end = earlier(end, x.at)
 			continue
@@ -327,7 +333,7 @@ func (p *Place) receive(ready map[fd]bool) (Member, *Session) {
 			if err != nil {
 				break
 			}
-			p.guests = append(p.guests, guest{hold(n), time.Now().Add(guestPatience)})
+			p.guests = append(p.guests, guest{hold(n), time.Now().Add(p.patience)})
 		}
 	}
 	now := time.Now()

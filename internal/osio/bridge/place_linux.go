@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,7 @@ type Place struct {
 	listener fd
 	wake     fd // readable: Next is to look at wants, or to return
 	memory   *backing
+	patience time.Duration // with a member that has to say something
 
 	mu     sync.Mutex
 	wants  []Member        // guarded by mu: links to be opened
@@ -54,7 +56,7 @@ type Place struct {
 // Errors: ErrInUse if another process has the slot of that side; ErrConfig;
 // numa.ErrNode; the system's.
 func Join(c PlaceConfig) (*Place, error) {
-	p := &Place{config: c, members: none, services: none, listener: none, wake: none, claims: map[uint64]bool{}, dials: map[Member]*dial{}}
+	p := &Place{config: c, members: none, services: none, listener: none, wake: none, patience: meetPatience, claims: map[uint64]bool{}, dials: map[Member]*dial{}}
 	if err := p.join(); err != nil {
 		p.Close()
 		return nil, err

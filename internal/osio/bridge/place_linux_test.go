@@ -253,6 +253,23 @@ func TestPlaceServices(t *testing.T) {
 	}
 }
 
+// A member that lives and does not answer, as a process that is stopped, is given
+// up, and found again when it does.
+func TestPlaceMuteMember(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "place")
+	a, mute := newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:c:"+dir, 1)
+	a.patience = 50 * time.Millisecond
+	for range 2 {
+		a.Want(mute.Self())
+		if m, s, err := a.Next(10 * time.Second); m != mute.Self() || s != nil || !errors.Is(err, ErrLost) {
+			t.Errorf("%v %v %v", m, s, err)
+		}
+		a.Settled(mute.Self())
+	}
+	a.patience = meetPatience
+	open(t, mute, a)
+}
+
 // A slot is free as soon as its process is dead.
 func TestPlaceKilledMember(t *testing.T) {
 	if where := os.Getenv("VERBENA_BRIDGE_MEMBER"); where != "" {
