@@ -161,13 +161,15 @@ func TestOneMADLostDuplicatedOrDelayedChangesNoEvent(t *testing.T) {
 	}
 }
 
-func TestLostRTUIsMadeGood(t *testing.T) {
-	lostRTU := func(i int, d *Datagram) []monotime.Duration {
-		if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrRTU {
-			return nil
-		}
-		return []monotime.Duration{hop}
+// lostRTU is the fate of MADs where every RTU is lost.
+func lostRTU(_ int, d *Datagram) []monotime.Duration {
+	if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrRTU {
+		return nil
 	}
+	return []monotime.Duration{hop}
+}
+
+func TestLostRTUIsMadeGood(t *testing.T) {
 	t.Run("by data", func(t *testing.T) {
 		w := newWorld(t)
 		w.fate = lostRTU

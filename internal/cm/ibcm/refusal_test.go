@@ -361,6 +361,25 @@ func TestDestroyTellsThePeerInEveryState(t *testing.T) {
 		w.wantSent(cm.AttrREQ, cm.AttrREJ)
 		w.client.wantEvents(EventRejected)
 	})
+	for name, confirms := range map[string]bool{"RepSent": false, "RepSent, RTU lost": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fate = lostRTU
+			w.listen()
+			if !confirms {
+				w.client.on = func(Event) {}
+			}
+			w.connect()
+			w.run(monotime.Millisecond)
+			w.server.Destroy(w.now, w.accepted())
+			w.run(monotime.Millisecond)
+			if confirms {
+				w.client.wantEvents(EventReply, EventDisconnected)
+			} else {
+				w.client.wantEvents(EventReply, EventRejected)
+			}
+		})
+	}
 	t.Run("RepRcvd", func(t *testing.T) {
 		w := newWorld(t)
 		w.listen()

@@ -117,7 +117,11 @@ func (a *Agent) Destroy(now monotime.Time, id ConnID) {
 	case awaitingReply.has(c.state):
 		a.sendTimeoutREJ(c, cm.OfREQ)
 		a.close(c)
-	case (halfOpenStates | replied).has(c.state):
+	case awaitingReady.has(c.state): // the peer may have confirmed: then it passes over the REJ
+		will, _ := a.Will(id)
+		a.reject(now, c, &cm.REJ{Reason: cm.RejConsumer})
+		a.send(will.Path, &will.MAD)
+	case (requested | replied).has(c.state):
 		a.reject(now, c, &cm.REJ{Reason: cm.RejConsumer})
 	case c.state == Established:
 		a.startRelease(now, c, &cm.DREQ{})
