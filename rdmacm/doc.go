@@ -79,5 +79,9 @@
 // # When the process ends
 //
 // A peer of a process that ends without Disconnect, even by a signal, is sent a
-// DREQ by those who share the port, and sees DISCONNECTED.
+// DREQ by those who share the port, and sees DISCONNECTED. Where the process was
+// the only one at its address nobody is there to send it: a program that is about
+// to call os.Exit calls [Leave] first. After a kill the peer learns when it sends, by
+// its retry limit, or when it disconnects, by a time-out of about a minute; one that only
+// waits is told nothing.
 package rdmacm

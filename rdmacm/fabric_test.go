@@ -182,12 +182,13 @@ func (f *fabric) send(l letter) {
 			}
 		}
 	}
-	p := f.nodes[slot]
-	if p == nil || p.handler == nil {
-		return
+	for _, p := range f.nodes {
+		if p == nil || p.handler == nil || p.slot != slot && r.Target != ibcm.ToAll {
+			continue
+		}
+		h := p.handler
+		f.madCh <- func() { h(&roce.Meta{Src: l.src, Dst: l.dst}, l.mad) }
 	}
-	h := p.handler
-	f.madCh <- func() { h(&roce.Meta{Src: l.src, Dst: l.dst}, l.mad) }
 }
 
 // kill ends a process as SIGKILL does: it says nothing more, and its wills are

@@ -201,6 +201,16 @@ func (c *trpConnector) disconnect() error {
 	return nil
 }
 
+// leave ends the association of a process that ends.
+func (c *trpConnector) leave() {
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
+	if conn != nil {
+		conn.LeaveTRP()
+	}
+}
+
 // attrFor fills the attributes for INIT. From there the association takes a queue
 // pair to RTS.
 func (c *trpConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {

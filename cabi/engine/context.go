@@ -8,11 +8,9 @@ import "C"
 
 import (
 	"sync"
-	"time"
 	"unsafe"
 
 	"verbena/internal/backdoor"
-	"verbena/internal/osio/nap"
 	"verbena/verbs"
 )
 
@@ -24,6 +22,7 @@ var opened struct {
 
 // openDevice opens a device as the environment says. closeDevice undoes it.
 func openDevice(name string) (*verbs.Context, error) {
+	attendExit()
 	e := env()
 	if err := configureLinks(); err != nil {
 		return nil, err
@@ -57,32 +56,6 @@ func closeDevice(c *verbs.Context) error {
 	defer opened.mu.Unlock()
 	opened.n--
 	return c.Close()
-}
-
-var flushing sync.Once
-
-// flushEvery is how much of a capture an application may lose that is killed;
-// one that exits loses none (table.c).
-const flushEvery = 200 * time.Millisecond
-
-// flushCapture writes the capture out now and then, as long as the process is.
-func flushCapture() {
-	for {
-		nap.Sleep(flushEvery)
-		errnoOf("capture", verbs.FlushCapture())
-	}
-}
-
-// vb_leave does what a process that exits still owes: an adapter would have
-// acknowledged before the application saw its last completion.
-//
-//export vb_leave
-func vb_leave() {
-	stackRoom()
-	contexts.each(func(o *ctxObject) { o.engine.Leave() })
-	if env().capture != "" {
-		errnoOf("capture", verbs.FlushCapture())
-	}
 }
 
 // newContext gives an open device a handle, whoever opened it.

@@ -6,10 +6,7 @@
 #include "engine.h"
 #include "_cgo_export.h"
 
-#include <signal.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* wr.go reads work requests by types of its own. */
 _Static_assert(sizeof(void *) == 8, "64-bit only");
@@ -55,28 +52,9 @@ _Static_assert(offsetof(struct vb_news, looks) == 64, "boardMemory.looks");
 _Static_assert(offsetof(struct vb_news, at) == 128, "boardMemory.at");
 _Static_assert(sizeof(((struct vb_news *)0)->at[0]) == 16, "seat");
 
-/* The process whose engine this is: in a child it must not be called. */
-static _Atomic pid_t owner;
-
 static int ctx_open(const char *device, int async_fd, vb_handle *ctx)
 {
-	atomic_store(&owner, getpid());
 	return vb_ctx_open((char *)device, async_fd, ctx);
-}
-
-/*
- * Most programs end without closing: what was put off for their next call is
- * still to be sent, and what was captured last to be written. Not where a signal
- * handler exits, which may have interrupted the engine: it runs on a stack of
- * its own (preload/signal.c).
- */
-__attribute__((destructor)) static void leave(void)
-{
-	stack_t stack;
-
-	if (atomic_load(&owner) != getpid() || sigaltstack(NULL, &stack) || stack.ss_flags & SS_ONSTACK)
-		return;
-	vb_leave();
 }
 
 static int cq_create(vb_handle ctx, int depth, struct vb_cq_ring *ring, int channel_fd, vb_cookie cookie, vb_handle *cq)

@@ -273,3 +273,15 @@ func TestTRPManyAssociations(t *testing.T) {
 	}
 	until(t, "the ports of those destroyed are given back", func() bool { return len(*client.eng.trp.ports.Load()) == 0 })
 }
+
+// A process exits: the peer has the end at once, and no thread of the process, which
+// may still run, takes it for a failure.
+func TestTRPLeave(t *testing.T) {
+	a, b := trpPair(t, defaultBackoff, 64, loopback4, "")
+	a.Conn.LeaveTRP()
+	b.wantLink(trp.EventDisconnected, trp.PeerClose)
+	if s := a.state(); s != ib.QPRTS {
+		t.Errorf("queue pair in %v", s)
+	}
+	a.Conn.LeaveTRP() // not twice
+}

@@ -154,6 +154,28 @@ func (c *Conn) DisconnectTRP() {
 	c.pump(now)
 }
 
+// LeaveTRP sends the peer the end of the association of a process that ends. The
+// queue pair fails nothing: threads that still run would take it for an error of
+// the peer's.
+func (c *Conn) LeaveTRP() {
+	t := c.way.(*trpConn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.pumping { // one system call
+		c.mu.Unlock()
+		runtime.Gosched()
+		c.mu.Lock()
+	}
+	if c.closed || t.port == nil {
+		return
+	}
+	p, now := t.port, monotime.Now()
+	t.port = nil
+	p.give(nil)
+	t.assoc.Conn().Abort(now)
+	p.drain(now, c.mu, t.assoc.Conn())
+}
+
 // take takes what came to the connection's own port.
 func (c *trpConn) take(now monotime.Time, b *udp.RxBatch, n int) {
 	c.mu.Lock()

@@ -1,0 +1,96 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestExitEndsConnections has processes exit that are the only ones at their
+// address: nobody is there who could speak for them afterwards.
+func TestExitEndsConnections(t *testing.T) {
+	if _, here := newNetwork(t); !here {
+		return
+	}
+	program := compile(t, "exit_cm")
+	const over = "RDMA_CM_EVENT_ESTABLISHED RDMA_CM_EVENT_DISCONNECTED"
+	for _, kind := range []string{"roce", "iwarp", "trp"} {
+		t.Setenv("VERBENA_DEVICES", kind)
+		for _, how := range []string{"established", "thread", "signal"} {
+			t.Run(kind+"/listener/"+how, func(t *testing.T) {
+				l := startAlone(t, program, "listen", "192.0.2.1", how)
+				if got := startAlone(t, program, "connect", "192.0.2.2", "192.0.2.1", l.line()).rest(); got != over {
+					t.Errorf("its peer says %q", got)
+				}
+				l.rest()
+			})
+			t.Run(kind+"/connector/"+how, func(t *testing.T) {
+				l := startAlone(t, program, "listen", "192.0.2.1")
+				startAlone(t, program, "connect", "192.0.2.2", how, "192.0.2.1", l.line()).rest()
+				if got := l.rest(); got != over {
+					t.Errorf("its peer says %q", got)
+				}
+			})
+		}
+		t.Run(kind+"/listener/request", func(t *testing.T) {
+			l := startAlone(t, program, "listen", "192.0.2.1", "request")
+			if got := startAlone(t, program, "connect", "192.0.2.2", "192.0.2.1", l.line()).rest(); got != "RDMA_CM_EVENT_REJECTED" {
+				t.Errorf("its peer says %q", got)
+			}
+			l.rest()
+		})
+	}
+}
+
+// alone is a program that meets no other.
+type alone struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	out    *bufio.Reader
+	stderr bytes.Buffer
+}
+
+func startAlone(t *testing.T, program string, args ...string) *alone {
+	t.Helper()
+	lib, _ := libDir()
+	p := &alone{t: t, cmd: exec.CommandContext(t.Context(), program, args...)}
+	p.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "XDG_RUNTIME_DIR="+t.TempDir())
+	p.cmd.Stderr = &p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewReader(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// line returns the next line that it says.
+func (p *alone) line() string {
+	p.t.Helper()
+	s, err := p.out.ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("%v: %v %s", p.cmd.Args, err, p.stderr.String())
+	}
+	return strings.TrimSpace(s)
+}
+
+// rest waits for its end, which must be a good one, and returns what else it said.
+func (p *alone) rest() string {
+	p.t.Helper()
+	var said []string
+	for s := bufio.NewScanner(p.out); s.Scan(); {
+		said = append(said, s.Text())
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("%v: %v %s", p.cmd.Args, err, p.stderr.String())
+	}
+	return strings.Join(said, " ")
+}
