@@ -94,7 +94,10 @@ func TestApplications(t *testing.T) { over(t, suites, theDevices) }
 func TestIWARP(t *testing.T) { over(t, iwarpSuites, iwarpDevices(theDevices)) }
 
 // TestNTB is TestApplications over a link of windows.
-func TestNTB(t *testing.T) { over(t, ntbSuites, ntbDevice(theDevices)) }
+func TestNTB(t *testing.T) {
+	over(t, ntbSuites, ntbDevice(theDevices, "shm:%s:$RUN/link$PORT"))
+	over(t, overTCP, ntbDevice(theDevices, "%s:127.0.0.1:$PORT4"))
+}
 
 func over(t *testing.T, suites []suite, devices []device) {
 	for _, s := range suites {

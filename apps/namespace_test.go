@@ -128,12 +128,12 @@ func iwarpDevices(of []device) []device {
 	return []device{on("iwarp", "iWARP"), on("trp", "TRP")}
 }
 
-// ntbDevice is a link of windows, of each exchange's own. The server's address is
-// also the host's, as programs exchange addresses by TCP.
-func ntbDevice(of []device) []device {
+// ntbDevice is a link of windows, of each exchange's own, by way of its back end. The
+// server's address is also the host's, as programs exchange addresses by TCP.
+func ntbDevice(of []device, way string) []device {
 	d := of[len(of)-1]
 	d.name, d.kind, d.what = "ntb0", "ntb", "NTB"
-	d.link = "$ADDR+10.78.0.2=shm:%s:$RUN/link$PORT"
+	d.link = "$ADDR+10.78.0.2=" + way
 	return []device{d}
 }
 

@@ -46,6 +46,24 @@ var ntbSuites = []suite{
 	}},
 }
 
+// overTCP is what is run over a link whose two ends a TCP connection joins, one
+// process at each.
+var overTCP = []suite{
+	{"ibverbs-utils", byTCP(pingpongs("rc", []string{"-e"})...)},
+	{"perftest", byTCP(perf("write", "bw", ""), perf("read", "bw", "-R"), perf("send", "lat", ""), perf("atomic", "bw", ""))},
+	{"rdmacm-utils", byTCP(slices.Concat(
+		picked(rdmacmUtils, "rping", "-V -C 1000"),
+		picked(rdmacmUtils, "rstream", "-S 65536 -C 100 -I 2 -T v -T a"),
+	)...)},
+}
+
+func byTCP(list ...exchange) []exchange {
+	for i := range list {
+		list[i].label = strings.TrimSpace(list[i].label + " by TCP")
+	}
+	return list
+}
+
 // wiredUpByUD is what UCX's upper layer cannot do without datagrams.
 func wiredUpByUD(x exchange) exchange {
 	x.server, x.ready = "", ""

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -117,8 +118,8 @@ func parseEndpoint(s string) (e Endpoint, ok bool) {
 		if found && (role == "s" || role == "c") {
 			return Endpoint{Kind: Shm, Serve: role == "s", Path: path}, path != ""
 		}
-		// A word before a colon is meant as a role: shm:0:PATH is no path.
-		return Endpoint{Kind: Shm, Meet: true, Path: rest}, rest != "" && (!found || strings.Contains(role, "/"))
+		// A word before a colon is meant as a role: shm:0:PATH is no path, nor is shm:s.
+		return Endpoint{Kind: Shm, Meet: true, Path: rest}, !slices.Contains([]string{"", "s", "c"}, rest) && (!found || strings.Contains(role, "/"))
 	case "map", "pci":
 		side, path, _ := strings.Cut(rest, ":")
 		e = Endpoint{Kind: Mapped, Path: path}

@@ -39,7 +39,7 @@ func TestParseEndpoints(t *testing.T) {
 	}
 	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:host:5", "c:1.2.3.4:70000", "tcp:s:1.2.3.4:5", "shm:", "shm:s:", "shm:c:", "s:192.0.2.1", "s:192.0.2.1:0", "map:2:/x", "node=:shm:/a", "node=-1:shm:/a", "node=0x1:shm:/a", "node=0", "node=70000:shm:/a", "pci:0:", "pci:0:00:04.0", "pci:2:0000:00:04.0", "pci:0:0000:00:04.0/..", "map:0:", "x:/y", "shm:/a,", "10.99.0.1=", "0.0.0.0=shm:/a",
 		"10.99.0.1+10.99.0.1=shm:/a", "10.99.0.1+=shm:/a", "fe80::1%lo=shm:/a", "224.0.0.1=shm:/a",
-		"10.99.0.1+fd00::1=shm:/a", "shm:0:/a", "shm:S:/a", "shm:x:"} {
+		"10.99.0.1+fd00::1=shm:/a", "shm:0:/a", "shm:S:/a", "shm:x:", "shm:s", "shm:c"} {
 		if list, err := ParseEndpoints(s); !errors.Is(err, ErrConfig) {
 			t.Errorf("%q: %v %v", s, list, err)
 		}
