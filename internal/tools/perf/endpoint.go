@@ -3,8 +3,10 @@ package perf
 import (
 	"fmt"
 	"math/rand/v2"
+	"syscall"
 
 	"verbena/ib"
+	"verbena/rdmacm"
 	"verbena/verbs"
 )
 
@@ -56,6 +58,9 @@ func openEndpoint(o *options, dev *verbs.Context) (*endpoint, error) {
 
 func (e *endpoint) build() error {
 	o := e.o
+	if kind := e.dev.Info().Kind; kind != rdmacm.RoCE && o.service != serviceRC {
+		return fmt.Errorf("--connection %s: devices of kind %s have RC queue pairs only (%w)", o.service, kind, syscall.EOPNOTSUPP)
+	}
 	port, err := e.dev.QueryPort(o.ibPort)
 	if err != nil {
 		return fmt.Errorf("%s has no usable port %d: %w", e.dev.Info().Name, o.ibPort, err)

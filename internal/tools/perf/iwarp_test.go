@@ -3,7 +3,6 @@ package perf
 import (
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"verbena/internal/testkit/loopback"
@@ -44,8 +43,14 @@ func TestEveryMeasureOverIWARP(t *testing.T) {
 		if _, _, err := bothOn(t, dev, test, test, "", "-s 4096 -n 3000"); (kind == "iwarp") != (err != nil && strings.Contains(err.Error(), "-n 256")) {
 			t.Errorf("%s, more SENDs than receives: %v", kind, err)
 		}
-		if _, _, err := bothOn(t, dev, test, test, "", "-c UD -n 10"); err == nil || !strings.Contains(err.Error(), syscall.EOPNOTSUPP.Error()) {
+		if _, _, err := bothOn(t, dev, test, test, "", "-c UD -n 10"); err == nil || !strings.Contains(err.Error(), "devices of kind "+kind+" have RC queue pairs only") {
 			t.Errorf("%s, datagrams: %v", kind, err)
+		}
+		_, serverErr, err := bothOn(t, dev, test, test, "", "-n 10 -d "+loopback.Device(t))
+		for _, err := range []error{serverErr, err} {
+			if err == nil || !strings.Contains(err.Error(), "the client's device is of kind roce, the server's of "+kind) {
+				t.Errorf("a client of RoCE: %v", err)
+			}
 		}
 	}
 }

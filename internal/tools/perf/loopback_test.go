@@ -41,7 +41,7 @@ func bothTo(t *testing.T, errOut io.Writer, dev string, server, client test, ser
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := parse(t, client.op, client.metric, line+" --json -d "+dev)
+	c, err := parse(t, client.op, client.metric, "-d "+dev+" --json "+line)
 	if err != nil {
 		t.Fatal(err)
 	}

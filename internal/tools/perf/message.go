@@ -44,6 +44,7 @@ type Hello struct {
 	Op            string  `json:"op"`
 	Metric        string  `json:"metric"`
 	Connection    service `json:"connection"`
+	Kind          string  `json:"kind,omitempty"` // of the client's device
 	MaxSize       int     `json:"max_size"`
 	QPs           int     `json:"qps"`
 	Depth         int     `json:"depth"`

@@ -55,6 +55,9 @@ func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
 	if m.Hello.Op != o.test.op || m.Hello.Metric != o.test.metric {
 		return s.ctl.refuse(fmt.Errorf("the client measures %s %s, the server %s %s: run the same on both sides", m.Hello.Op, m.Hello.Metric, o.test.op, o.test.metric))
 	}
+	if mine := string(dev.Info().Kind); m.Hello.Kind != mine && m.Hello.Kind != "" {
+		return s.ctl.refuse(fmt.Errorf("the client's device is of kind %s, the server's of %s: choose those of one kind with -d on both sides", m.Hello.Kind, mine))
+	}
 	o.adopt(m.Hello)
 	if s.e, err = openEndpoint(o, dev); err != nil {
 		return s.ctl.refuse(err)
@@ -86,7 +89,9 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 	defer conn.Close()
 	s := &session{o: o, ctl: newControl(conn), e: e, report: reporter{w: out, o: o}, errOut: errOut}
 	defer s.ctl.closeWith(ctx)()
-	if err := s.ctl.send(&Message{Kind: kindHello, Hello: o.hello()}); err != nil {
+	hello := o.hello()
+	hello.Kind = string(dev.Info().Kind)
+	if err := s.ctl.send(&Message{Kind: kindHello, Hello: hello}); err != nil {
 		return err
 	}
 	if err := s.connect(ctx); err != nil {
