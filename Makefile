@@ -69,7 +69,7 @@ unit: ## every package's tests
 capi: cabi ## the libraries' tests, from C
 	CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
 
-INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers \
+INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers perftest qperf \
   rdma-core iproute2 busybox util-linux tcpdump tshark iperf3 qemu-system-x86
 
 interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 to 9 minutes
