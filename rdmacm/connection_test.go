@@ -340,6 +340,33 @@ func TestListenerTakesRequestsWhileItOpensPorts(t *testing.T) {
 	}
 }
 
+// A REQ that comes between BindAddr and Listen waits, too: where the UDP port is
+// open already, for another process or another connection, it arrives.
+func TestBoundPortKeepsRequestsForItsListener(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.newID(TCP)
+	check(t, l.BindAddr(anyPort))
+	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
+	check(t, client.Connect(&someParam))
+	for b.early() == 0 {
+		if ev := client.ch.TryGet(); ev != nil {
+			t.Fatalf("%v (%v) before the server listens", ev.Type, ev.Err)
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	check(t, l.Listen(1))
+	check(t, l.want(ConnectRequest).ID.Destroy())
+	client.want(Rejected)
+}
+
+// early counts the requests that waited for a listener.
+func (m *manager) early() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ib.agent.Counters()[ibcm.EarlyREQ]
+}
+
 // connections counts what the manager's agent has.
 func (m *manager) connections() int {
 	m.mu.Lock()

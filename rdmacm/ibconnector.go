@@ -35,6 +35,12 @@ func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 		return 0, err
 	}
 	c.bound = b
+	if b.shared { // requests come here from now on, where the UDP port is open
+		_ = c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
+			a.Expect(now, b.service)
+			return nil
+		})
+	}
 	return b.service.Port(), nil
 }
 

@@ -46,7 +46,7 @@ type Agent struct {
 	bySIDR    map[sidrKey]*conn   // to know a duplicate SIDR_REQ
 	services  map[cm.ServiceID][]*listener
 	listeners map[ListenerID]*listener
-	lately    map[cm.ServiceID]monotime.Time // when the last listener ended
+	lately    map[cm.ServiceID]monotime.Time // when a listener was expected, as the last one ended
 	early     []early
 	halfOpen  int
 	pending   int

@@ -9,10 +9,11 @@ import (
 
 // A program that takes one connection after the other may close its listener
 // with the first and listen again for the second, as perftest does with -R, while
-// its peer goes on as soon as the first is there. A request that comes between the
-// two is early, not refused: it waits a moment for the next listener.
+// its peer goes on as soon as the first is there. Or it tells its peer the port that
+// it is bound to, and then listens, as qperf does. A request that comes before the
+// listener is early, not refused: it waits a moment.
 const (
-	relistens = monotime.Second            // how long after a listener's end the next one is expected
+	relistens = monotime.Second            // how long a listener is expected
 	patience  = 500 * monotime.Millisecond // how long a request waits for it
 	maxEarly  = 64
 )
@@ -25,8 +26,8 @@ type early struct {
 	due  monotime.Time // when it is looked at again, at last to be refused
 }
 
-// ended remembers that a service id was listened to.
-func (a *Agent) ended(now monotime.Time, s cm.ServiceID) {
+// Expect says that a service id is about to be listened to: requests wait for that.
+func (a *Agent) Expect(now monotime.Time, s cm.ServiceID) {
 	for other, at := range a.lately {
 		if now.Sub(at) > relistens {
 			delete(a.lately, other)

@@ -72,7 +72,7 @@ func (a *Agent) CloseListener(now monotime.Time, id ListenerID) error {
 		return ErrUnknown
 	}
 	delete(a.listeners, id)
-	a.ended(now, l.service)
+	a.Expect(now, l.service)
 	all := a.services[l.service]
 	for i := range all {
 		if all[i] == l {

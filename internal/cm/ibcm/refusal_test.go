@@ -73,6 +73,18 @@ func TestRequestBetweenTwoListenersWaits(t *testing.T) {
 	w.server.wantCount(NoListener, 0)
 }
 
+// qperf tells its client the port that it is bound to, and then listens.
+func TestRequestBeforeTheFirstListenerWaits(t *testing.T) {
+	w := newWorld(t)
+	w.server.Expect(w.now, connectParams().ServiceID)
+	w.connect()
+	w.run(400 * monotime.Millisecond)
+	w.client.wantEvents()
+	w.listen()
+	w.run(10 * monotime.Millisecond)
+	w.server.wantEvents(EventRequest, EventEstablished)
+}
+
 func TestRequestWithoutANextListenerIsRejected(t *testing.T) {
 	w := newWorld(t)
 	w.server.must(w.server.CloseListener(w.now, w.listen()))
