@@ -28,10 +28,10 @@ func testIBPortSpace(t *testing.T, w wire) {
 // onceItListens is a client's command, again and again while nobody listens yet
 // where it connects to, since not all servers say when they do. Clients are then
 // rejected with 8, invalid service ID (IBTA 12.6.7.2); rdma_create_ep's say that
-// the connection is refused, SIDR's that the peer is unreachable, and perftest's
-// over TCP that they could not connect.
+// the connection is refused, SIDR's that the peer is unreachable, perftest's
+// over TCP that they could not connect, and qperf's name the event.
 func onceItListens(command string) string {
-	return fmt.Sprintf(`while :; do said=$(%s 2>&1); status=$?; case $said in *"REJECTED, error: 8"*|*"onnection refused"*|*"RDMA_CM_EVENT_UNREACHABLE"*|*"ouldn't connect to"*) sleep 0.05;; *) break;; esac; done; echo "$said"; exit $status`, command)
+	return fmt.Sprintf(`while :; do said=$(%s 2>&1); status=$?; case $said in *"REJECTED, error: 8"*|*"onnection refused"*|*"RDMA_CM_EVENT_UNREACHABLE"*|*"Event rejected"*|*"ouldn't connect to"*) sleep 0.05;; *) break;; esac; done; echo "$said"; exit $status`, command)
 }
 
 // unmodified is the command of a program on a host: a guest has the system's

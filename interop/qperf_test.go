@@ -23,7 +23,11 @@ func TestQperf(t *testing.T) {
 			on := func(what string) string {
 				return unmodified(p.client, fmt.Sprintf("qperf %v -lp %d -t 1 -cm 1 %s", p.server.IPv4(), qperfPort, what))
 			}
-			client := guest.Start(t, p.client, exchangeLimit, on(test))
+			run := on(test)
+			if _, isGuest := p.server.(*guest.Guest); isGuest {
+				run = onceItListens(run) // the server names its port before it listens; we keep who is early
+			}
+			client := guest.Start(t, p.client, exchangeLimit, run)
 			client.Succeed()
 			client.Expect(`(bw|latency|msg_rate) +=`)
 			guest.Start(t, p.client, exchangeLimit, on("quit")).Succeed()
