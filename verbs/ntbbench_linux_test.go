@@ -103,6 +103,71 @@ func BenchmarkNTBPingPong(b *testing.B) {
 	}
 }
 
+// BenchmarkNTBPost is what a post and an empty poll cost where neither has anybody to wait for.
+func BenchmarkNTBPost(b *testing.B) {
+	x, y := ntbEnds(b, "shm", 64)
+	y.inWindow()
+	f := newFlood(x, y, 8)
+	for x.counter("sent_placed_bytes") == 0 { // the peer has not granted it yet
+		f.one(b)
+		f.finish(b)
+	}
+	for name, wr := range map[string]verbs.SendWR{
+		"inline": {Opcode: ib.WRRDMAWrite, Flags: ib.SendInline, Inline: make([]byte, 8), RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()},
+		"region": {Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{x.mr.SGE(0, 8)}, RemoteAddr: y.mr.Addr(), RKey: y.mr.RKey()},
+	} {
+		list := []verbs.SendWR{wr}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := x.qp.PostSend(list...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("poll", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := x.cq.Poll(f.wc); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkNTBSends is a SEND of 8 bytes by one end and the other in turns: posted, received
+// and its receive posted again by one thread.
+func BenchmarkNTBSends(b *testing.B) {
+	x, y := ntbEnds(b, "shm", 64)
+	ends := [2]*end{x, y}
+	wr := []verbs.SendWR{{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: make([]byte, 8)}}
+	wc := make([]ib.WC, 16)
+	var recv [2][]verbs.RecvWR
+	for i, e := range ends {
+		recv[i] = []verbs.RecvWR{{SGList: []ib.SGE{e.mr.SGE(0, 64)}}}
+		_, err := e.qp.PostRecv(recv[i]...)
+		check(b, err)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		to := 1 - i&1
+		if _, err := ends[i&1].qp.PostSend(wr...); err != nil {
+			b.Fatal(err)
+		}
+		for come := false; !come; {
+			k, err := ends[to].cq.Poll(wc)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for j := range wc[:k] {
+				come = come || wc[j].Opcode == ib.WCRecv
+			}
+		}
+		if _, err := ends[to].qp.PostRecv(recv[to]...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // TestNTBAllocatesNothing posts and completes.
 func TestNTBAllocatesNothing(t *testing.T) {
 	if raceEnabled {

@@ -4,6 +4,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/ntb/rdma"
 	"verbena/internal/queue"
 )
 
@@ -80,14 +81,45 @@ func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
 	if err := q.beginSend(); err != nil {
 		return 0, err
 	}
-	for i := range wrs {
+	i := 0
+	for i < len(wrs) && q.store(&wrs[i]) {
+		i++
+	}
+	if i == len(wrs) {
+		q.conn.Unlock()
+		return i, nil
+	}
+	for ; i < len(wrs); i++ {
 		if err = q.push(&wrs[i]); err != nil {
 			break
 		}
-		posted++
 	}
 	q.conn.Ring()
-	return posted, err
+	return i, err
+}
+
+// store makes a short WRITE over a link of windows at once, if that can be; what is wrong
+// with it push finds. The connection is locked.
+func (q *QP) store(wr *SendWR) bool {
+	if wr.Opcode != ib.WRRDMAWrite || q.ctx.ntb == nil || wr.Flags&^sendFlags != 0 || q.sq.Cap() == 0 {
+		return false
+	}
+	if wr.Flags&ib.SendInline != 0 {
+		return len(wr.SGList) == 0 && len(wr.Inline) <= min(q.sq.MaxInline(), rdma.MaxStore) &&
+			q.conn.Store(wr.ID, wr.Flags, wr.Inline, wr.RKey, wr.RemoteAddr)
+	}
+	if len(wr.SGList) != 1 || q.sq.MaxSGE() == 0 || wr.SGList[0].Length > rdma.MaxStore {
+		return false
+	}
+	s, v := q.ctx.keys.Local(q.pd.num, wr.SGList[0], 0)
+	if v != ib.VendorNone {
+		return false
+	}
+	var room [rdma.MaxStore]byte
+	data := room[:s.Len()]
+	ok := s.CopyOut(0, data) && q.conn.Store(wr.ID, wr.Flags, data, wr.RKey, wr.RemoteAddr)
+	s.Release()
+	return ok
 }
 
 // beginSend locks the queue pair for push, if sends may be posted.
@@ -144,20 +176,21 @@ func opBits(ops ...ib.WROpcode) (m uint64) {
 	return m
 }
 
-func (q *QP) mayPost(o ib.WROpcode) bool {
+// mayPost returns which operations a queue pair has.
+func (q *QP) mayPost() uint64 {
 	switch q.init.Type {
 	case ib.QPTypeRC, ib.QPTypeXRCSend:
 		switch {
 		case q.ctx.info.Kind.IsIWARP():
-			return iwarpOps&opBit(o) != 0
+			return iwarpOps
 		case q.ctx.ntb != nil:
-			return ntbOps&opBit(o) != 0
+			return ntbOps
 		}
-		return rcOps&opBit(o) != 0
+		return rcOps
 	case ib.QPTypeUC:
-		return ucOps&opBit(o) != 0
+		return ucOps
 	}
-	return udOps&opBit(o) != 0
+	return udOps
 }
 
 const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInline
@@ -165,7 +198,7 @@ const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInl
 // push checks one work request and puts it on the send queue. The connection
 // is locked.
 func (q *QP) push(wr *SendWR) error {
-	if !q.mayPost(wr.Opcode) {
+	if q.ops&opBit(wr.Opcode) == 0 {
 		return invalid("Opcode", "%v is not an operation of %v queue pairs of %v devices", wr.Opcode, q.init.Type, q.ctx.info.Kind)
 	}
 	if wr.Flags&^sendFlags != 0 {

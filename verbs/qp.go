@@ -42,6 +42,7 @@ type QP struct {
 	init   QPInitAttr
 	conn   *engine.Conn
 	target *xrcTarget // XRC_RECV: what it stands for, maybe with others
+	ops    uint64     // that may be posted: opBits
 	sq     *queue.SendQueue
 	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
 
@@ -85,6 +86,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{ctx: p.ctx, pd: p, init: *attr}
+	q.ops = q.mayPost()
 	if q.init.SRQ != nil {
 		q.init.Cap.MaxRecvWR, q.init.Cap.MaxRecvSGE = 0, 0
 	}

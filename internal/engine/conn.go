@@ -108,6 +108,12 @@ func (c *Conn) Ring() {
 	c.pump(now)
 }
 
+// Store makes a short WRITE at once, without a place in the send queue, where the peer's
+// memory is mapped here: rdma.QP.Store. The caller holds the lock, and keeps it.
+func (c *Conn) Store(id uint64, flags ib.SendFlags, data []byte, key ib.RKey, va uint64) bool {
+	return c.ntb != nil && c.ntb.q.Store(id, flags, data, key, va)
+}
+
 // RingReceives tells the machine of posted receives. They send nothing and are
 // no answer to anybody: what is put off stays so. The caller holds the lock,
 // which RingReceives releases.

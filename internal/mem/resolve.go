@@ -12,27 +12,53 @@ import "verbena/ib"
 //
 // Spec: IBTA vol. 1, 10.6.3; checks in the order key, domain, access, bounds.
 func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, Verdict) {
+	g, off, v := t.openLocal(pd, sge, need)
+	if v != ib.VendorNone {
+		return Span{}, v
+	}
+	return g.span(off, uint64(sge.Length)), ib.VendorNone
+}
+
+// PutLocal is Local for writing, Span.CopyIn of data, which is no longer than the element,
+// and Span.Release in one, for the short messages of which these would be the most part.
+func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v Verdict, ok bool) {
+	g, off, v := t.openLocal(pd, sge, ib.AccessLocalWrite)
+	if v != ib.VendorNone {
+		return v, false
+	}
+	if n := uint64(len(data)); g.segs == nil {
+		ok = Copy(g.mem[off:off+n], data)
+	} else {
+		s := g.span(off, n)
+		ok = s.CopyIn(0, data)
+	}
+	g.gate.release()
+	return ib.VendorNone, ok
+}
+
+// openLocal is Local without the span: the grant is held.
+func (t *Table) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *grant, off uint64, v Verdict) {
 	s := t.slotOf(uint32(sge.LKey))
 	if s == nil {
-		return Span{}, ib.VendorKey
+		return nil, 0, ib.VendorKey
 	}
 	for {
 		g := s.grant.Load()
 		if g == nil || g.key != uint32(sge.LKey) || g.window {
-			return Span{}, ib.VendorKey
+			return nil, 0, ib.VendorKey
 		}
 		if g.pd != pd {
-			return Span{}, ib.VendorPD
+			return nil, 0, ib.VendorPD
 		}
 		if !g.access.Has(need) {
-			return Span{}, ib.VendorAccess
+			return nil, 0, ib.VendorAccess
 		}
 		off, ok := g.within(sge.Addr, uint64(sge.Length))
 		if !ok {
-			return Span{}, ib.VendorBounds
+			return nil, 0, ib.VendorBounds
 		}
 		if s.hold(g) {
-			return g.span(off, uint64(sge.Length)), ib.VendorNone
+			return g, off, ib.VendorNone
 		}
 	}
 }

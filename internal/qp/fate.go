@@ -22,6 +22,15 @@ func (q *Core) CompleteSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 	q.SendCQ.Push(wc, s != ib.WCSuccess)
 }
 
+// CompleteDone is CompleteSend, with success, of a request that was done at once and is
+// in no queue.
+func (q *Core) CompleteDone(id uint64, op ib.WROpcode, flags ib.SendFlags) {
+	if q.SignalAll || flags&ib.SendSignaled != 0 {
+		q.wc = ib.WC{WRID: id, Opcode: ib.WCOf(op), QPN: q.QPN}
+		q.SendCQ.Push(&q.wc, false)
+	}
+}
+
 // TakeRecv takes the receive that a message will complete, unless one is held
 // already. It reports false where none is posted.
 func (q *Core) TakeRecv() bool {

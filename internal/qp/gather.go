@@ -55,12 +55,11 @@ func (q *Core) Scatter(list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.Ven
 		g.Addr += uint64(off)
 		g.Length = min(g.Length-uint32(off), uint32(len(data)))
 		off = 0
-		s, v := q.Mem.Local(q.PD, g, ib.AccessLocalWrite)
+		v, ok := q.Mem.PutLocal(q.PD, g, data[:g.Length])
 		if v != ib.VendorNone {
 			return ib.WCLocProtErr, v
 		}
-		ok := s.CopyIn(0, data[:g.Length])
-		if s.Release(); !ok {
+		if !ok {
 			return ib.WCLocProtErr, ib.VendorFault
 		}
 		data = data[g.Length:]

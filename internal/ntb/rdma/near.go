@@ -17,7 +17,7 @@ import (
 // comes before Doorbell, or, with all, in its place.
 func (q *QP) Quick() (all, wake bool) {
 	n, r := q.node, &q.req
-	if !n.near.Mapped() || !q.sends() || q.State() != ib.QPRTS || q.retryAt != monotime.Never || r.blocked || r.off > 0 || !n.ch.Current() {
+	if !q.near() || r.blocked || r.off > 0 {
 		return false, false
 	}
 	left, lines := uint32(nearMax), 0
@@ -48,7 +48,33 @@ func (q *QP) Quick() (all, wake bool) {
 	return all, n.ch.MustWake()
 }
 
+// near reports whether what is posted may be done by stores, as far as the queue
+// pair and the link are concerned.
+func (q *QP) near() bool {
+	n, f := q.node, q.far
+	return q.State() == ib.QPRTS && f != nil && f.state == farConnected && q.retryAt == monotime.Never && n.near.Mapped() && n.ch.Current()
+}
+
+// Store makes a WRITE of at most MaxStore bytes, which has no place in the send queue and,
+// as that is empty, waits for nothing there; false if it must have one.
+func (q *QP) Store(id uint64, flags ib.SendFlags, data []byte, key ib.RKey, va uint64) bool {
+	if q.SQ.Len() > 0 || !q.near() {
+		return false
+	}
+	n := uint32(len(data))
+	at, run := q.far.direct(key, va, n)
+	if run < n || run == 0 || !q.node.near.Place(at, data) {
+		return false
+	}
+	q.Count[SentPlaced] += uint64(n)
+	q.Count[SentMessages]++
+	q.CompleteDone(id, ib.WRRDMAWrite, flags)
+	return true
+}
+
 const (
+	// MaxStore is the length up to which a place in the send queue costs more than the bytes.
+	MaxStore = 64
 	// nearMax bounds how many bytes are stored in one go.
 	nearMax = 16 << 20
 	// scratchBytes is up to how many bytes are gathered before they are stored.

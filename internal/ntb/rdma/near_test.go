@@ -87,9 +87,41 @@ func (e *end) wantQuick(why string, list ...queue.SendWQE) {
 	}
 }
 
+// stored has a WRITE made without a place in the send queue, if it can be read.
+func (e *end) stored(w queue.SendWQE) bool {
+	var room [MaxStore]byte
+	data := w.Inline
+	if w.Flags&ib.SendInline == 0 {
+		s, v := e.table.Local(pd, w.SGE[0], 0)
+		if v != ib.VendorNone {
+			return false
+		}
+		data = room[:s.Len()]
+		s.CopyOut(0, data)
+		s.Release()
+	}
+	e.wrid++
+	if e.q.Store(e.wrid, w.Flags, data, w.RKey, w.RemoteAddr) {
+		return true
+	}
+	e.wrid--
+	return false
+}
+
+func (e *end) wantStored(why string, w queue.SendWQE) {
+	e.t.Helper()
+	if !e.stored(w) {
+		e.fatalf("%s: not stored", why)
+	}
+	e.wantWC(why, e.wrid, ib.WCSuccess)
+}
+
 // wantSlow posts work requests that are not to be done at once, or not all.
 func (e *end) wantSlow(why string, list ...queue.SendWQE) {
 	e.t.Helper()
+	if w := list[0]; w.Opcode == ib.WRRDMAWrite && w.Length <= MaxStore && e.stored(w) {
+		e.fatalf("%s: stored", why)
+	}
 	e.queueUp(list...)
 	if all, _ := e.q.Quick(); all {
 		e.fatalf("%s: done at once", why)
@@ -103,21 +135,26 @@ func TestNearWrite(t *testing.T) {
 	for _, n := range []int{1, 3, 7, 8, 9, 16, 63, 64, 255, 256, 257, 300, 600, 2049} {
 		_, x, _, r := nearPair(t, pd)
 		for at := range 17 {
-			for _, way := range []string{"one", "inline", "cut"} {
+			for _, way := range []string{"one", "inline", "cut", "stored", "stored inline"} {
 				want := bytes.Repeat([]byte{untouched}, len(r.bytes))
 				copy(want[at:], x.fill(0, n, at+n))
 				w := r.write(x, 0, n, at)
 				switch {
-				case way == "inline" && n <= 256:
+				case way == "inline" && n <= 256, way == "stored inline" && n <= MaxStore:
 					w.Flags, w.Inline, w.SGE = ib.SendInline, x.bytes[:n], nil
 				case way == "cut":
 					k := n * (at + 1) / 18
 					w.SGE = []ib.SGE{x.sge(0, k), x.sge(k, 0), x.sge(k, n-k)}
 				}
-				if x.wantQuick(fmt.Sprint(n, " bytes at ", at), w); !bytes.Equal(r.bytes, want) {
+				if why := fmt.Sprint(n, " bytes at ", at); way[0] == 's' && n <= MaxStore {
+					x.wantStored(why, w)
+				} else {
+					x.wantQuick(why, w)
+					x.wantWC("at once", x.wrid, ib.WCSuccess)
+				}
+				if !bytes.Equal(r.bytes, want) {
 					t.Fatalf("%d bytes at %d, %s: other bytes are there", n, at, way)
 				}
-				x.wantWC("at once", x.wrid, ib.WCSuccess)
 				for i := range r.bytes {
 					r.bytes[i] = untouched
 				}
@@ -183,6 +220,7 @@ func TestNearWriteIsClosed(t *testing.T) {
 			p, x, y, r := nearPair(t, pd)
 			x.wantQuick("open", r.write(x, 0, 8, 0))
 			x.wantWC("open", 1, ib.WCSuccess)
+			x.wantStored("open", r.write(x, 0, 8, 0))
 			change(y)
 			if name != "error" && y.q.Closed(p.now) {
 				t.Error("closed, and the peer has not heard of it")
@@ -222,9 +260,12 @@ func TestClosedByTheLink(t *testing.T) {
 		t.Error("not closed, with no link")
 	}
 	p.a.node.Detach(p.now)
+	if x.stored(r.write(x, 0, 8, 0)) {
+		t.Error("stored over no link")
+	}
 	x.queueUp(r.write(x, 0, 8, 0))
 	if all, _ := x.q.Quick(); all {
-		t.Error("stored over no link")
+		t.Error("done at once over no link")
 	}
 	r.wantUntouched("no link", t)
 }
@@ -335,6 +376,31 @@ func TestGrantIsOfOneConnection(t *testing.T) {
 	x.wantQuick("connected again", r.write(x, 0, 8, 0))
 }
 
+// What is not signaled makes no completion; a queue pair that is not in RTS stores nothing.
+func TestStoredAsPosted(t *testing.T) {
+	_, x, _, r := nearPair(t, pd)
+	x.q.SignalAll = false
+	w := r.write(x, 0, 8, 0)
+	if !x.stored(w) {
+		t.Fatal("not stored")
+	}
+	x.wantQuiet("not signaled")
+	w.Flags = ib.SendSignaled
+	x.wantStored("signaled", w)
+	if n := x.q.Count[SentMessages]; n != 2 {
+		t.Errorf("%d messages counted", n)
+	}
+	for i := range r.bytes {
+		r.bytes[i] = untouched
+	}
+	for _, s := range []ib.QPState{ib.QPSQD, ib.QPErr, ib.QPReset} {
+		if x.modify(s, 0); x.stored(w) {
+			t.Errorf("stored in %v", s)
+		}
+	}
+	r.wantUntouched("not in RTS", t)
+}
+
 func TestNearWriteDoesNotAllocate(t *testing.T) {
 	_, x, _, r := nearPair(t, pd)
 	x.sends.list, x.sends.solicited = make([]ib.WC, 0, 4), make([]bool, 0, 4)
@@ -346,5 +412,13 @@ func TestNearWriteDoesNotAllocate(t *testing.T) {
 		}); a > 0 {
 			t.Errorf("%d bytes: %v allocations", n, a)
 		}
+	}
+	w := r.write(x, 0, 8, 0)
+	if a := testing.AllocsPerRun(100, func() {
+		if x.sends.list, x.sends.solicited = x.sends.list[:0], x.sends.solicited[:0]; !x.stored(w) {
+			t.Fatal("not stored")
+		}
+	}); a > 0 {
+		t.Errorf("stored: %v allocations", a)
 	}
 }

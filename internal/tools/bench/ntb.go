@@ -14,7 +14,7 @@ import (
 // ntbMeasures are of a link of windows, the shared memory of two processes, beside
 // what others do with shared memory.
 var ntbMeasures = []measure{
-	{name: "NTB WRITE 1 MiB bandwidth beside memcpy", unit: "MB/s", goal: goal{bound: 0.8, atLeast: true, ratio: true}, ours: ntbBandwidth(1 << 20), raw: memcpyBandwidth(1 << 20)},
+	{name: "NTB WRITE 1 MiB bandwidth beside memcpy", unit: "MB/s", goal: goal{bound: 0.8, atLeast: true, ratio: true}, ours: ntbBandwidth("write", 1<<20), raw: memcpyBandwidth(1 << 20)},
 	{name: "NTB WRITE 8 B rate, 1 QP, 64 outstanding", unit: "op/s", goal: goal{bound: 3e6, atLeast: true}, ours: ntbRate},
 	ntbLatency("write", "posix", "ucp_put_lat"),
 	ntbLatency("send", "posix", "tag_lat"),
@@ -24,6 +24,8 @@ var ntbMeasures = []measure{
 	ntbPut("posix", 1<<20, 5000),
 	ntbPut("sysv", 1<<20, 5000),
 	ntbPut("posix,cma", 1<<20, 5000),
+	ntbSend("posix", 64<<10, 20000),
+	ntbSend("posix", 1<<20, 2000),
 }
 
 // onNTB is p on a link that both sides of a perf are told of.
@@ -47,9 +49,9 @@ func ntbPerf(ctx context.Context, r *run, test []string, args ...string) (perfRo
 	return on.perf(ctx, nil, test, args...)
 }
 
-func ntbBandwidth(size int) func(context.Context, *run) (float64, error) {
+func ntbBandwidth(op string, size int) func(context.Context, *run) (float64, error) {
 	return func(ctx context.Context, r *run) (float64, error) {
-		row, err := ntbPerf(ctx, r, []string{"write", "bw"}, "-s", strconv.Itoa(size), "-D", strconv.Itoa(r.seconds))
+		row, err := ntbPerf(ctx, r, []string{op, "bw"}, "-s", strconv.Itoa(size), "-D", strconv.Itoa(r.seconds))
 		return row.Average * mebibyte / 1e6, err
 	}
 }
@@ -78,7 +80,13 @@ func ntbLatency(op, transport, test string) measure {
 // ntbPut is the bandwidth of WRITEs beside that of UCX's put.
 func ntbPut(transport string, size, count int) measure {
 	return measure{name: fmt.Sprintf("NTB WRITE %d B bandwidth beside UCX's %s", size, transport), unit: "MB/s", goal: goal{bound: 1, atLeast: true, ratio: true},
-		ours: ntbBandwidth(size), raw: ucx(transport, "ucp_put_bw", size, count, ucxBandwidth, mebibyte/1e6).measured}
+		ours: ntbBandwidth("write", size), raw: ucx(transport, "ucp_put_bw", size, count, ucxBandwidth, mebibyte/1e6).measured}
+}
+
+// ntbSend is the bandwidth of SENDs beside that of UCX's messages.
+func ntbSend(transport string, size, count int) measure {
+	return measure{name: fmt.Sprintf("NTB SEND %d B bandwidth beside UCX's %s", size, transport), unit: "MB/s", goal: goal{bound: 1, atLeast: true, ratio: true},
+		ours: ntbBandwidth("send", size), raw: ucx(transport, "tag_bw", size, count, ucxBandwidth, mebibyte/1e6).measured}
 }
 
 // memcpyBandwidth copies from one buffer to another on one processor.

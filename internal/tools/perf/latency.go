@@ -26,6 +26,7 @@ type pinger struct {
 	unread    int // sends whose completion was not polled yet
 	arrived   int // receives polled and not yet consumed
 	sequence  byte
+	number    *byte         // of the next message, where messages are numbered; else nil
 	roundTrip time.Duration // divisor of a round trip: 2 for ping-pong
 	looks     int           // at memory, for one at the queue
 	progress  func(int64)
@@ -39,7 +40,7 @@ type pinger struct {
 
 // memoryLooks is how often memory is looked at where a WRITE comes without anybody
 // polling: for as long as a poll takes. perftest polls only for its own completions.
-const memoryLooks = 64
+const memoryLooks = 512
 
 // showEvery is how often a test says how far it is.
 const showEvery = 100 * time.Millisecond
@@ -62,57 +63,54 @@ func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
 	if !e.o.service.reliable() {
 		p.patience = answerTime
 	}
+	// A WRITE is seen by its last byte, and where messages are lost that tells which one is answered.
+	if e.o.test.op == "write" || p.patience > 0 {
+		p.number = &e.mr.Bytes()[e.sendHalf(0)+size-1]
+	}
 	return p
 }
 
-// ping is the client's side: it measures.
+// ping is the client's side: it measures. A round trip is from one post to the next, so
+// that the clock is read while a message is on its way.
 func (p *pinger) ping() (LatResult, error) {
 	var start time.Time
-	var t0, took time.Duration // since start
+	var t0 time.Duration // since start
 	silence := 0
+	late := false // the last message had no answer
 	first := int64(-warmUp)
 	if p.iters > 0 {
 		first = max(first, -p.iters)
 	}
-	for i := first; p.iters == 0 || i < p.iters; i++ {
-		if i == 0 {
-			start, t0 = time.Now(), 0
-		}
+	for i, over := first, false; !over; i++ {
 		if err := p.send(); err != nil {
 			return LatResult{}, err
 		}
-		if took > 0 { // while the answer to the next one is on its way
-			p.times.add(took / p.roundTrip)
+		switch {
+		case i == -1:
+			start = time.Now()
+		case i >= 0:
+			t1 := time.Since(start)
+			if late {
+				p.lost++
+			} else {
+				p.times.add((t1 - t0) / p.roundTrip)
+			}
+			t0 = t1
+			over = i+1 == p.iters || p.iters == 0 && t1 > p.e.o.duration
+			if p.progress != nil && t1 > p.showAt {
+				p.showAt = t1 + showEvery
+				p.progress(i)
+			}
 		}
 		err := p.awaitAnswer()
-		if err != nil && !errors.Is(err, errLate) {
-			return LatResult{}, err
-		}
-		if silence++; err == nil {
+		if late = errors.Is(err, errLate); !late {
 			silence = 0
-		}
-		if silence == maxSilence {
+			if err != nil {
+				return LatResult{}, err
+			}
+		} else if silence++; silence == maxSilence {
 			return LatResult{}, fmt.Errorf("%d messages in a row had no answer; is UDP port 4791 open there?", maxSilence)
 		}
-		if i < 0 {
-			continue
-		}
-		t1 := time.Since(start) // ends this round trip and begins the next
-		if took = t1 - t0; err != nil {
-			took = 0
-			p.lost++
-		}
-		t0 = t1
-		if p.iters == 0 && t1 > p.e.o.duration {
-			break
-		}
-		if p.progress != nil && t1 > p.showAt {
-			p.showAt = t1 + showEvery
-			p.progress(i)
-		}
-	}
-	if took > 0 {
-		p.times.add(took / p.roundTrip)
 	}
 	if p.times.h.TotalCount() == 0 {
 		return LatResult{}, fmt.Errorf("none of %d messages had an answer", p.lost)
@@ -175,9 +173,9 @@ func (p *pinger) send() error {
 		}
 	}
 	f := &p.e.flows[0]
-	if p.numbered() {
+	if p.number != nil {
 		p.sequence++
-		p.e.mr.Bytes()[p.e.sendHalf(0)+p.size-1] = p.sequence
+		*p.number = p.sequence
 	}
 	p.unread++
 	if err := f.post(0, 1); err != nil {
@@ -186,15 +184,16 @@ func (p *pinger) send() error {
 	if err := f.restore(0, 1); err != nil { // only now: the answer goes first
 		return err
 	}
+	if p.unread > latencyDepth/2 {
+		if err := p.reap(); err != nil {
+			return err
+		}
+	}
 	if n := p.e.o.cqMod; n > 0 && p.unread >= n {
 		return p.awaitSends()
 	}
 	return nil
 }
-
-// numbered reports whether the last byte of a message is its number: a WRITE is
-// seen by it, and where messages are lost it tells which one is answered.
-func (p *pinger) numbered() bool { return p.e.o.test.op == "write" || p.patience > 0 }
 
 // awaitAnswer waits for what ends a round trip. Of a service that loses messages
 // it returns errLate when none came.
@@ -230,7 +229,7 @@ func (p *pinger) awaitMessage() error {
 	last := p.e.lastByte(p.size)
 	if p.e.o.test.op == "send" {
 		for {
-			if err := p.awaitReceive(); err != nil || !p.numbered() || p.take(*last) {
+			if err := p.awaitReceive(); err != nil || p.number == nil || p.take(*last) {
 				return err
 			}
 		}
