@@ -17,12 +17,13 @@ type Result struct {
 	Unit     string   `json:"unit"`
 	Baseline *float64 `json:"baseline"` // what is beside it (sockets, where the name does not say), median; null where nothing compares
 	Ratio    *float64 `json:"ratio"`    // value / baseline
-	Goal     string   `json:"goal"`
-	Met      bool     `json:"met"`
-	Spread   float64  `json:"spread"` // (largest - smallest) / median of the value
+	Goal     string   `json:"goal"`     // empty: there is none
+	Met      bool     `json:"met"`      // or there is no goal
+	Spread   float64  `json:"spread"`   // (largest - smallest) / median of the value
 }
 
 // goal is what to reach: a bound of the value, or of its ratio to the baseline.
+// The zero goal is none: the figure is for comparison.
 type goal struct {
 	bound   float64
 	atLeast bool // else at most
@@ -30,6 +31,9 @@ type goal struct {
 }
 
 func (g goal) met(value, ratio float64) bool {
+	if g == (goal{}) {
+		return true
+	}
 	v := value
 	if g.ratio {
 		v = ratio
@@ -41,6 +45,9 @@ func (g goal) met(value, ratio float64) bool {
 }
 
 func (g goal) describe(unit string) string {
+	if g == (goal{}) {
+		return ""
+	}
 	sign := "≤"
 	if g.atLeast {
 		sign = "≥"
@@ -97,7 +104,10 @@ func printTable(w io.Writer, results []Result) {
 		if r.Baseline != nil {
 			base, ratio = number(*r.Baseline), fmt.Sprintf("%.2f", *r.Ratio)
 		}
-		if r.Met {
+		switch {
+		case r.Goal == "":
+			met = ""
+		case r.Met:
 			met = "yes"
 		}
 		t.AppendRow(table.Row{r.Name, number(r.Value), base, r.Unit, ratio, r.Goal, met, fmt.Sprintf("%.0f%%", 100*r.Spread)})

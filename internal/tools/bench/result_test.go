@@ -36,6 +36,7 @@ func TestGoalsBoundTheValueOrItsRatio(t *testing.T) {
 		{goal{bound: 1.3, ratio: true}, []float64{2.7}, []float64{2}, false, "≤ 1.3 × baseline"},
 		{goal{bound: 500e3, atLeast: true}, []float64{500e3}, nil, true, "≥ 500000 op/s"},
 		{goal{bound: 16}, []float64{17}, nil, false, "≤ 16 op/s"},
+		{goal{}, []float64{17}, []float64{20}, true, ""},
 	} {
 		r := summarize("x", "op/s", c.ours, c.raw, c.g)
 		if r.Met != c.met || r.Goal != c.text || (r.Ratio != nil) != (c.raw != nil) {
@@ -106,7 +107,7 @@ func TestGrowthComparesQuarters(t *testing.T) {
 func TestEveryMeasureSaysWhatItNeeds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range measures {
-		if m.name == "" || m.unit == "" || m.ours == nil || m.goal.bound <= 0 || seen[m.name] {
+		if m.name == "" || m.unit == "" || m.ours == nil || m.goal.bound < 0 || m.goal.bound == 0 && m.raw == nil || seen[m.name] {
 			t.Errorf("measure %+v", m)
 		}
 		if m.goal.ratio && m.raw == nil {
