@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"verbena/ib"
+	"verbena/internal/osio/bridge"
 	"verbena/verbs"
 )
 
@@ -318,6 +319,30 @@ func TestNTBNobodyThere(t *testing.T) {
 	a.want("<nil>", "connect %d %d 0 %s", k, c.qpns[i], c.gid)
 	c.want("<nil>", "connect %d %d 0 %s", i, a.qpns[k], a.gid)
 	pair{a: a, b: c, i: k, k: i}.exchange()
+}
+
+// TestNTBLostBeforeItIsUp flushes a queue pair whose peer's process answers the dial and
+// dies before the link is up: nobody is told of a link that is lost then.
+func TestNTBLostBeforeItIsUp(t *testing.T) {
+	s, c := place(t)
+	a := startMember(t, s)
+	_, where, _ := strings.Cut(c, "=")
+	list, err := bridge.ParseEndpoints(where)
+	check(t, err)
+	const slot = 5
+	peer, err := bridge.Join(bridge.PlaceConfig{Endpoint: list[0], Slot: slot, SessionBytes: bridge.MinWindowBytes, MemoryBytes: bridge.MinWindowBytes})
+	check(t, err)
+	defer peer.Close()
+	k := a.create()
+	a.want("<nil>", "connect %d %d 0 10.99.0.2", k, slot<<18|1)
+	m, link, err := peer.Next(20 * time.Second)
+	check(t, err)
+	if m.Side != 0 {
+		t.Errorf("a link to %v", m)
+	}
+	check(t, link.Close())
+	link.Free()
+	a.want("Work Request Flushed Error", "wait %d", k)
 }
 
 // TestNTBSixteenProcesses connects them all to all: what a process maps is some

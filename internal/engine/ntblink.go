@@ -198,8 +198,12 @@ func (x *ntbLink) mourn(now monotime.Time) {
 	l := x.dev
 	x.graceEnd = monotime.Never
 	l.takers.keep(x, now)
+	up := x.node.Up()
 	x.node.Detach(now)
 	if l.Shared() {
+		if !up { // what waited for it to come up is not told by Detach
+			x.node.LinkDown(now)
+		}
 		x.over = true
 		return
 	}

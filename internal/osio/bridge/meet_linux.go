@@ -19,7 +19,8 @@ import (
 //	        takes the answer: the link is open   ◄──          the link is open
 //
 // Where two want each other at once, the dial of the one with the lower number
-// goes on, and the other's is dropped.
+// goes on, and the other's is dropped: before it answers, as who has taken the answer
+// would take that dial for the next process of the slot, and leave the link for it.
 
 // dial is a link that we want.
 type dial struct {
@@ -275,10 +276,15 @@ func (p *Place) begin(m Member, x *dial) error {
 // drop ends a dial.
 func (p *Place) drop(m Member) {
 	if x := p.dials[m]; x != nil {
-		x.socket.close()
-		x.half.close()
+		x.hangUp()
 		delete(p.dials, m)
 	}
+}
+
+// hangUp has a dial begin anew, when it is due.
+func (x *dial) hangUp() {
+	x.socket.close()
+	x.half.close()
 }
 
 // await waits until something is to be done, and returns which descriptors are readable.
@@ -359,8 +365,7 @@ func (p *Place) receive(ready map[fd]bool) (Member, *Session) {
 		}
 		y.close()
 		// It has ended, or it dials us: then it is among the guests.
-		x.socket.close()
-		x.half.close()
+		x.hangUp()
 		x.at = now.Add(dialPause)
 	}
 	return Member{}, nil
@@ -380,6 +385,10 @@ func (p *Place) welcome(g *guest) (Member, *Session) {
 		y.close()
 		g.socket.close()
 		return Member{}, nil
+	}
+	if x != nil && x.socket != none {
+		x.hangUp()
+		x.at = time.Now().Add(dialPause)
 	}
 	h, err := p.newHalf()
 	if err == nil {

@@ -173,6 +173,52 @@ func TestPlaceBothWant(t *testing.T) {
 	}
 }
 
+// Who answers a guest while it dials it has hung up by then: whoever takes the answer may
+// look at its guests before anything else, and is not to find that dial among them.
+func TestPlaceHangsUpBeforeItAnswers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "place")
+	a, b := newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:c:"+dir, 1)
+	b.Want(a.Self())
+	if _, s, err := b.Next(0); s != nil || err != ErrTimeout || b.dials[a.Self()].socket == none {
+		t.Fatalf("it does not dial: %v %v", s, err)
+	}
+	f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: b.path(b.Self())}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := a.newHalf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.introduce(f, &h); err != nil {
+		t.Fatal(err)
+	}
+	f.close() // who hears no answer
+	h.close()
+	for range 2 { // it is let in, and answered
+		if _, s, err := b.Next(0); s != nil || err != ErrTimeout {
+			t.Fatalf("%v %v", s, err)
+		}
+	}
+	if x := b.dials[a.Self()]; x == nil || x.socket != none {
+		t.Fatalf("its dial is over, %v, or goes on while it answers", x == nil)
+	}
+	if m, s, err := a.Next(0); s != nil || err != ErrTimeout {
+		t.Errorf("a dial that was hung up is a link to %v: %v", m, err)
+	}
+	ca, cb := goNext(a), goNext(b) // the dial is taken up again
+	x, y := <-ca, <-cb
+	if x.err != nil || y.err != nil {
+		t.Fatal(x.err, y.err)
+	}
+	writes(t, x.s, y.s)
+	writes(t, y.s, x.s)
+	for _, o := range []opened{x, y} {
+		o.s.Close()
+		o.s.Free()
+	}
+}
+
 // Of those who do not say, the first is of side 0 and all others of side 1; when it has gone
 // the next one is.
 func TestPlaceSides(t *testing.T) {
