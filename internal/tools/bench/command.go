@@ -46,7 +46,7 @@ a table and writes a list of JSON objects: name, value, unit, baseline, ratio,
 goal, met, spread.
 
 A goal that is not met is no error: the exit status is 0 when all was measured.`,
-		Example: "  verbena bench -o bench.json\n  verbena bench --only latency --rounds 5",
+		Example: "  verbena bench -o bench.json\n  verbena bench --only '*latency*' --rounds 5",
 		Args:    cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.log = cmd.ErrOrStderr()
