@@ -16,82 +16,78 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#define COMMAND(name)            \
-	VB_EXPORT int name(void);  \
-	VB_EXPORT int name(void)   \
-	{                          \
-		return EOPNOTSUPP; \
-	}
-
-#define COMMAND_OF_BOTH(name)      \
-	COMMAND(private_##name)    \
+#define COMMAND(name)                       \
+	VB_EXPORT int private_##name(void); \
+	VB_EXPORT int private_##name(void)  \
+	{                                   \
+		return EOPNOTSUPP;          \
+	}                                   \
 	VB_PRIVATE_NODES(name);
 
-COMMAND_OF_BOTH(ibv_cmd_advise_mr)
-COMMAND_OF_BOTH(ibv_cmd_alloc_dm)
-COMMAND_OF_BOTH(ibv_cmd_alloc_mw)
-COMMAND_OF_BOTH(ibv_cmd_alloc_pd)
-COMMAND_OF_BOTH(ibv_cmd_attach_mcast)
-COMMAND_OF_BOTH(ibv_cmd_close_xrcd)
-COMMAND_OF_BOTH(ibv_cmd_create_ah)
-COMMAND_OF_BOTH(ibv_cmd_create_counters)
-COMMAND_OF_BOTH(ibv_cmd_create_cq)
-COMMAND_OF_BOTH(ibv_cmd_create_cq_ex)
-COMMAND_OF_BOTH(ibv_cmd_create_flow)
-COMMAND_OF_BOTH(ibv_cmd_create_flow_action_esp)
-COMMAND_OF_BOTH(ibv_cmd_create_qp)
-COMMAND_OF_BOTH(ibv_cmd_create_qp_ex)
-COMMAND_OF_BOTH(ibv_cmd_create_qp_ex2)
-COMMAND_OF_BOTH(ibv_cmd_create_rwq_ind_table)
-COMMAND_OF_BOTH(ibv_cmd_create_srq)
-COMMAND_OF_BOTH(ibv_cmd_create_srq_ex)
-COMMAND_OF_BOTH(ibv_cmd_create_wq)
-COMMAND_OF_BOTH(ibv_cmd_dealloc_mw)
-COMMAND_OF_BOTH(ibv_cmd_dealloc_pd)
-COMMAND_OF_BOTH(ibv_cmd_dereg_mr)
-COMMAND_OF_BOTH(ibv_cmd_destroy_ah)
-COMMAND_OF_BOTH(ibv_cmd_destroy_counters)
-COMMAND_OF_BOTH(ibv_cmd_destroy_cq)
-COMMAND_OF_BOTH(ibv_cmd_destroy_flow)
-COMMAND_OF_BOTH(ibv_cmd_destroy_flow_action)
-COMMAND_OF_BOTH(ibv_cmd_destroy_qp)
-COMMAND_OF_BOTH(ibv_cmd_destroy_rwq_ind_table)
-COMMAND_OF_BOTH(ibv_cmd_destroy_srq)
-COMMAND_OF_BOTH(ibv_cmd_destroy_wq)
-COMMAND_OF_BOTH(ibv_cmd_detach_mcast)
-COMMAND_OF_BOTH(ibv_cmd_free_dm)
-COMMAND_OF_BOTH(ibv_cmd_get_context)
-COMMAND_OF_BOTH(ibv_cmd_modify_cq)
-COMMAND_OF_BOTH(ibv_cmd_modify_flow_action_esp)
-COMMAND_OF_BOTH(ibv_cmd_modify_qp)
-COMMAND_OF_BOTH(ibv_cmd_modify_qp_ex)
-COMMAND_OF_BOTH(ibv_cmd_modify_srq)
-COMMAND_OF_BOTH(ibv_cmd_modify_wq)
-COMMAND_OF_BOTH(ibv_cmd_open_qp)
-COMMAND_OF_BOTH(ibv_cmd_open_xrcd)
-COMMAND_OF_BOTH(ibv_cmd_post_recv)
-COMMAND_OF_BOTH(ibv_cmd_post_send)
-COMMAND_OF_BOTH(ibv_cmd_post_srq_recv)
-COMMAND_OF_BOTH(ibv_cmd_query_context)
-COMMAND_OF_BOTH(ibv_cmd_query_device_any)
-COMMAND_OF_BOTH(ibv_cmd_query_mr)
-COMMAND_OF_BOTH(ibv_cmd_query_port)
-COMMAND_OF_BOTH(ibv_cmd_query_qp)
-COMMAND_OF_BOTH(ibv_cmd_query_srq)
-COMMAND_OF_BOTH(ibv_cmd_read_counters)
-COMMAND_OF_BOTH(ibv_cmd_reg_dm_mr)
-COMMAND_OF_BOTH(ibv_cmd_reg_dmabuf_mr)
-COMMAND_OF_BOTH(ibv_cmd_reg_mr)
-COMMAND_OF_BOTH(ibv_cmd_req_notify_cq)
-COMMAND_OF_BOTH(ibv_cmd_rereg_mr)
-COMMAND_OF_BOTH(ibv_cmd_resize_cq)
-COMMAND_OF_BOTH(execute_ioctl)
-
+COMMAND(execute_ioctl)
+COMMAND(ibv_cmd_advise_mr)
+COMMAND(ibv_cmd_alloc_dm)
 COMMAND(ibv_cmd_alloc_dmah)
+COMMAND(ibv_cmd_alloc_mw)
+COMMAND(ibv_cmd_alloc_pd)
+COMMAND(ibv_cmd_attach_mcast)
+COMMAND(ibv_cmd_close_xrcd)
+COMMAND(ibv_cmd_create_ah)
+COMMAND(ibv_cmd_create_counters)
+COMMAND(ibv_cmd_create_cq)
+COMMAND(ibv_cmd_create_cq_ex)
 COMMAND(ibv_cmd_create_cq_ex2)
+COMMAND(ibv_cmd_create_flow)
+COMMAND(ibv_cmd_create_flow_action_esp)
+COMMAND(ibv_cmd_create_qp)
+COMMAND(ibv_cmd_create_qp_ex)
+COMMAND(ibv_cmd_create_qp_ex2)
+COMMAND(ibv_cmd_create_rwq_ind_table)
+COMMAND(ibv_cmd_create_srq)
+COMMAND(ibv_cmd_create_srq_ex)
+COMMAND(ibv_cmd_create_wq)
+COMMAND(ibv_cmd_dealloc_mw)
+COMMAND(ibv_cmd_dealloc_pd)
+COMMAND(ibv_cmd_dereg_mr)
+COMMAND(ibv_cmd_destroy_ah)
+COMMAND(ibv_cmd_destroy_counters)
+COMMAND(ibv_cmd_destroy_cq)
+COMMAND(ibv_cmd_destroy_flow)
+COMMAND(ibv_cmd_destroy_flow_action)
+COMMAND(ibv_cmd_destroy_qp)
+COMMAND(ibv_cmd_destroy_rwq_ind_table)
+COMMAND(ibv_cmd_destroy_srq)
+COMMAND(ibv_cmd_destroy_wq)
+COMMAND(ibv_cmd_detach_mcast)
+COMMAND(ibv_cmd_free_dm)
 COMMAND(ibv_cmd_free_dmah)
+COMMAND(ibv_cmd_get_context)
+COMMAND(ibv_cmd_modify_cq)
+COMMAND(ibv_cmd_modify_flow_action_esp)
+COMMAND(ibv_cmd_modify_qp)
+COMMAND(ibv_cmd_modify_qp_ex)
+COMMAND(ibv_cmd_modify_srq)
+COMMAND(ibv_cmd_modify_wq)
+COMMAND(ibv_cmd_open_qp)
+COMMAND(ibv_cmd_open_xrcd)
+COMMAND(ibv_cmd_post_recv)
+COMMAND(ibv_cmd_post_send)
+COMMAND(ibv_cmd_post_srq_recv)
+COMMAND(ibv_cmd_query_context)
+COMMAND(ibv_cmd_query_device_any)
+COMMAND(ibv_cmd_query_mr)
+COMMAND(ibv_cmd_query_port)
 COMMAND(ibv_cmd_query_port_speed)
+COMMAND(ibv_cmd_query_qp)
+COMMAND(ibv_cmd_query_srq)
+COMMAND(ibv_cmd_read_counters)
+COMMAND(ibv_cmd_reg_dm_mr)
+COMMAND(ibv_cmd_reg_dmabuf_mr)
+COMMAND(ibv_cmd_reg_mr)
 COMMAND(ibv_cmd_reg_mr_ex)
+COMMAND(ibv_cmd_req_notify_cq)
+COMMAND(ibv_cmd_rereg_mr)
+COMMAND(ibv_cmd_resize_cq)
 
 /* -- those of another type --------------------------------------------------- */
 
@@ -100,17 +96,17 @@ VB_EXPORT bool private_verbs_allow_disassociate_destroy = false;
 VB_PRIVATE_NODES(verbs_allow_disassociate_destroy);
 
 /* Constructors of vendors' libraries register here: none of our devices is theirs. */
-VB_EXPORT void verbs_register_driver_34(const void *ops);
-VB_EXPORT void verbs_register_driver_34(const void *ops)
-{
-	(void)ops;
-}
+#define REGISTER(name)                         \
+	VB_EXPORT void name(const void *ops);  \
+	VB_EXPORT void name(const void *ops)   \
+	{                                      \
+		(void)ops;                     \
+	}
 
-VB_EXPORT void verbs_register_driver_64(const void *ops);
-VB_EXPORT void verbs_register_driver_64(const void *ops)
-{
-	(void)ops;
-}
+REGISTER(verbs_register_driver_34)
+REGISTER(verbs_register_driver_57)
+REGISTER(verbs_register_driver_59)
+REGISTER(verbs_register_driver_64)
 
 /* Opens a device with settings of its driver: a vendor's call on a device of another's. */
 VB_EXPORT struct ibv_context *private_verbs_open_device(struct ibv_device *device, void *settings);
@@ -132,17 +128,17 @@ VB_EXPORT void *private__verbs_init_and_alloc_context(void)
 VB_PRIVATE_NODES(_verbs_init_and_alloc_context);
 
 /* What a driver does to contexts and queues that it has allocated: it has none. */
-#define NOTHING_OF_BOTH(name)                \
+#define NOTHING(name)                \
 	VB_EXPORT void private_##name(void); \
 	VB_EXPORT void private_##name(void)  \
 	{                                    \
 	}                                    \
 	VB_PRIVATE_NODES(name);
 
-NOTHING_OF_BOTH(verbs_init_cq)
-NOTHING_OF_BOTH(verbs_set_ops)
-NOTHING_OF_BOTH(verbs_uninit_context)
-NOTHING_OF_BOTH(__verbs_log)
+NOTHING(verbs_init_cq)
+NOTHING(verbs_set_ops)
+NOTHING(verbs_uninit_context)
+NOTHING(__verbs_log)
 
 /* How many attributes a chain of command buffers has: nobody executes one. */
 VB_EXPORT unsigned private___ioctl_final_num_attrs(unsigned count, void *link);
@@ -162,36 +158,32 @@ VB_EXPORT int private_ibv_cmd_poll_cq(void)
 }
 VB_PRIVATE_NODES(ibv_cmd_poll_cq);
 
-/* -- memory for devices, of rdma-core 64 -------------------------------------- */
+/* -- memory for devices, of rdma-core 62 and later ------------------------------ */
 
-VB_EXPORT int ibv_cmd_export_dmabuf_fd(void);
-VB_EXPORT int ibv_cmd_export_dmabuf_fd(void)
+VB_EXPORT int private_ibv_cmd_export_dmabuf_fd(void);
+VB_EXPORT int private_ibv_cmd_export_dmabuf_fd(void)
 {
 	errno = EOPNOTSUPP;
 	return -1;
 }
+VB_PRIVATE_NODES(ibv_cmd_export_dmabuf_fd);
 
-VB_EXPORT void *ibv_dmabuf_heap_cc_shared_init(void);
-VB_EXPORT void *ibv_dmabuf_heap_cc_shared_init(void)
+VB_EXPORT void *private_ibv_dmabuf_heap_cc_shared_init(void);
+VB_EXPORT void *private_ibv_dmabuf_heap_cc_shared_init(void)
 {
 	errno = EOPNOTSUPP;
 	return NULL;
 }
+VB_PRIVATE_NODES(ibv_dmabuf_heap_cc_shared_init);
 
-VB_EXPORT void *ibv_dmabuf_heap_alloc(void);
-VB_EXPORT void *ibv_dmabuf_heap_alloc(void)
+VB_EXPORT void *private_ibv_dmabuf_heap_alloc(void);
+VB_EXPORT void *private_ibv_dmabuf_heap_alloc(void)
 {
 	errno = EOPNOTSUPP;
 	return NULL;
 }
+VB_PRIVATE_NODES(ibv_dmabuf_heap_alloc);
 
 /* There is never anything to free. */
-VB_EXPORT void ibv_dmabuf_heap_destroy(void);
-VB_EXPORT void ibv_dmabuf_heap_destroy(void)
-{
-}
-
-VB_EXPORT void ibv_dmabuf_heap_free(void);
-VB_EXPORT void ibv_dmabuf_heap_free(void)
-{
-}
+NOTHING(ibv_dmabuf_heap_destroy)
+NOTHING(ibv_dmabuf_heap_free)

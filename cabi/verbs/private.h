@@ -1,16 +1,25 @@
 /*
- * A function of two private nodes, IBVERBS_PRIVATE_34 and IBVERBS_PRIVATE_64. It
- * is defined under another name, private_ and its own, which is exported in
- * both: beside an unversioned symbol at its place the linker would keep one
- * version only.
+ * A function of the private nodes: rdma-core renames IBVERBS_PRIVATE_n when it
+ * changes what is between it and its providers. A vendor's library asks for the
+ * one that it was built with: 34 until rdma-core 56, then 57, 59 and 64. All of
+ * ours is in each, whenever it came.
+ *
+ * It is defined under another name, private_ and its own: beside an unversioned
+ * symbol at its place the linker would keep one version only.
  */
 #ifndef VERBENA_PRIVATE_H
 #define VERBENA_PRIVATE_H
 
+#define VB_OTHER_NODE(name, n)                                                                            \
+	__asm__(".symver private_" #n "_" #name ", " #name "@IBVERBS_PRIVATE_" #n);                       \
+	extern __typeof__(private_##name) private_##n##_##name                                            \
+		__attribute__((alias("private_" #name), visibility("default")))
+
 #define VB_PRIVATE_NODES(name)                                                                           \
 	__asm__(".symver private_" #name ", " #name "@@IBVERBS_PRIVATE_34");                             \
-	__asm__(".symver private_64_" #name ", " #name "@IBVERBS_PRIVATE_64");                           \
 	extern __typeof__(private_##name) private_##name __attribute__((visibility("default")));         \
-	extern __typeof__(private_##name) private_64_##name __attribute__((alias("private_" #name), visibility("default")))
+	VB_OTHER_NODE(name, 57);                                                                         \
+	VB_OTHER_NODE(name, 59);                                                                         \
+	VB_OTHER_NODE(name, 64)
 
 #endif

@@ -4,6 +4,7 @@
  * ibv_port_state_str.
  */
 #include "front.h"
+#include "private.h"
 
 #define WORD(table, value)                                                                      \
 	((unsigned)(value) < sizeof(table) / sizeof(*(table)) && (table)[value] ? (table)[value] : \
@@ -98,10 +99,9 @@ VB_EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 	return WORD(words, status);
 }
 
-/* Of rdma-core 64: a work request's opcode. FLUSH has no name in 44's header. */
-const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
-
-VB_EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+/* Of rdma-core 49 and later: a work request's opcode. FLUSH has no name in 44's header. */
+VB_EXPORT const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+VB_EXPORT const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 {
 	static const char *const words[] = {
 		[IBV_WR_RDMA_WRITE] = "rdma-write",
@@ -122,3 +122,4 @@ VB_EXPORT const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 
 	return WORD(words, opcode);
 }
+VB_PRIVATE_NODES(ibv_wr_opcode_str);

@@ -36,9 +36,11 @@ static void old(void)
 
 static void private_nodes(struct ibv_context *ctx)
 {
-	static const char *const nodes[] = {"IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_64"};
+	static const char *const nodes[] = {"IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_57", "IBVERBS_PRIVATE_59", "IBVERBS_PRIVATE_64"};
+	static const char *const drivers[] = {"verbs_register_driver_34", "verbs_register_driver_57", "verbs_register_driver_59",
+					      "verbs_register_driver_64"};
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		int type = -1;
 
 		EQUAL(VERSIONED(int(void *, uint8_t, unsigned, int *), "ibv_query_gid_type", nodes[i])(ctx, PORT, 0, &type), 0);
@@ -47,15 +49,15 @@ static void private_nodes(struct ibv_context *ctx)
 		EQUAL(type, 0); /* an index that is free */
 		EQUAL(VERSIONED(int(void *, uint8_t, unsigned, int *), "ibv_query_gid_type", nodes[i])(ctx, PORT, 256, &type), -1);
 		EQUAL(VERSIONED(int_function, "ibv_cmd_alloc_pd", nodes[i])(ctx, NULL, NULL, (size_t)0, NULL, (size_t)0), EOPNOTSUPP);
+		EQUAL(VERSIONED(int_function, "ibv_cmd_create_cq_ex2", nodes[i])(ctx, NULL), EOPNOTSUPP);
 		EQUAL(VERSIONED(int_function, "execute_ioctl", nodes[i])(ctx, NULL), EOPNOTSUPP);
 		EQUAL(VERSIONED(int_function, "ibv_cmd_poll_cq", nodes[i])(NULL, 1, NULL), -1);
 		REFUSED(VERSIONED(pointer_function, "verbs_open_device", nodes[i])(ctx->device, NULL), EOPNOTSUPP);
 		CHECK(*VERSIONED(const unsigned char, "verbs_allow_disassociate_destroy", nodes[i]) == 0);
+		CHECK(!strcmp(VERSIONED(const char *(int), "ibv_wr_opcode_str", nodes[i])(IBV_WR_SEND), "send"));
+		CHECK(!strcmp(VERSIONED(const char *(int), "ibv_wr_opcode_str", nodes[i])(12), "unknown"));
+		VERSIONED(void(const void *), drivers[i], nodes[i])(NULL);
 	}
-	VERSIONED(void(const void *), "verbs_register_driver_34", "IBVERBS_PRIVATE_34")(NULL);
-	VERSIONED(void(const void *), "verbs_register_driver_64", "IBVERBS_PRIVATE_64")(NULL);
-	CHECK(!strcmp(VERSIONED(const char *(int), "ibv_wr_opcode_str", "IBVERBS_PRIVATE_64")(IBV_WR_SEND), "send"));
-	CHECK(!strcmp(VERSIONED(const char *(int), "ibv_wr_opcode_str", "IBVERBS_PRIVATE_64")(12), "unknown"));
 }
 
 static void newer(struct ibv_context *ctx)
