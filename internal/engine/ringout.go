@@ -23,6 +23,7 @@ type ringOut struct {
 	memory []byte         // guarded by mu: where the next train goes; nil if there is no room
 	taken  uint64         // guarded by mu: how far the other end had read when the ring was first found full
 	since  monotime.Time  // guarded by mu: when that was; 0 while there is room
+	reach  reach          // guarded by mu
 }
 
 const (
@@ -145,7 +146,7 @@ func (c *roceConn) drainRing(now monotime.Time) bool {
 func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
 	b.Limit(roce.MaxSegments)
 	if c.ring.memory != nil {
-		b.Into(c.ring.memory)
+		b.Into(c.ring.memory, c.ring.reach.far())
 	}
 	b.Patient(c.late.waiting)
 	defer b.Reset()
@@ -154,6 +155,7 @@ func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
 			return false // as in drain
 		}
 	}
+	begin := c.ring.reach.clock()
 	if !c.packets.PollOutput(now, b) {
 		return false
 	}
@@ -162,6 +164,7 @@ func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
 		w.localLost.Add(uint64(b.Len()))
 		return true
 	}
+	c.ring.reach.wrote(b.Bytes(), c.ring.reach.clock().Sub(begin))
 	c.ring.tx.Commit(b.Bytes(), &ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
 	w.localSent.Add(uint64(b.Len()))
 	return true

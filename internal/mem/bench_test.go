@@ -28,6 +28,7 @@ func TestNoAllocations(t *testing.T) {
 			s, _ := tab.Remote(pd1, qp1, key, iova+500, 1024, ib.AccessRemoteWrite)
 			s.CopyIn(0, payload)
 			s.CopyOut(0, payload)
+			s.StreamOut(0, payload)
 			iov = s.AppendSlices(iov[:0], 0, 1024)
 			s.Release()
 		})

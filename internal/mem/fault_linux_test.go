@@ -46,6 +46,11 @@ func TestMemoryThatIsGone(t *testing.T) {
 	if s.CopyOut(0, make([]byte, 16)) {
 		t.Error("CopyOut from memory that is gone: ok")
 	}
+	half := open(page/2, page)
+	if half.StreamOut(0, make([]byte, page)) {
+		t.Error("StreamOut from memory that is gone: ok")
+	}
+	half.Release()
 	if !s.CopyIn(0, []byte("is there")) {
 		t.Error("CopyIn to what is there: not ok")
 	}

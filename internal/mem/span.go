@@ -55,14 +55,19 @@ func (s *Span) CopyIn(off int, src []byte) (ok bool) {
 
 // CopyOut reads len(dst) bytes from offset off. It returns false if the memory
 // is not mapped any more.
-func (s *Span) CopyOut(off int, dst []byte) (ok bool) {
+func (s *Span) CopyOut(off int, dst []byte) (ok bool) { return s.out(off, dst, Copy) }
+
+// StreamOut is CopyOut by Stream.
+func (s *Span) StreamOut(off int, dst []byte) (ok bool) { return s.out(off, dst, Stream) }
+
+func (s *Span) out(off int, dst []byte, cp func(dst, src []byte) bool) (ok bool) {
 	if !s.pieces() {
-		return Copy(dst, s.mem[off:off+len(dst)])
+		return cp(dst, s.mem[off:off+len(dst)])
 	}
 	i, p := s.seek(off, len(dst))
 	for ok = true; ok && len(dst) > 0; {
 		n := min(len(p), len(dst))
-		ok = Copy(dst, p[:n])
+		ok = cp(dst, p[:n])
 		dst = dst[n:]
 		i++
 		if len(dst) > 0 {

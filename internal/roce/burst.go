@@ -36,6 +36,7 @@ type Burst struct {
 	closed   bool // a shorter datagram ended the train
 	patient  bool // see Patient
 	plain    bool // see Into
+	stream   bool // see Into
 	held     []mem.Span
 	scratch  []mem.Span
 	iov      [][]byte
@@ -83,8 +84,11 @@ func (b *Burst) IsPatient() bool { return b.patient }
 
 // Into has the train written to memory that another process shares, which is
 // longer than any packet: all of it is copied there, and there is nothing on the way
-// that the ICRC would find out about. It is 0. Reset ends it.
-func (b *Burst) Into(memory []byte) { b.arena, b.room, b.plain = memory[:0], len(memory), true }
+// that the ICRC would find out about. It is 0. With stream the payload of registered
+// memory goes past the caches: see mem.Stream. Reset ends it.
+func (b *Burst) Into(memory []byte, stream bool) {
+	b.arena, b.room, b.plain, b.stream = memory[:0], len(memory), true, stream
+}
 
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
@@ -163,6 +167,9 @@ func (b *Burst) Copy(p []byte) { b.arena = append(b.arena, p...) }
 func (b *Burst) CopySpan(s mem.Span, off, n int) bool {
 	at := len(b.arena)
 	b.arena = b.arena[:at+n]
+	if b.stream {
+		return s.StreamOut(off, b.arena[at:])
+	}
 	return s.CopyOut(off, b.arena[at:])
 }
 

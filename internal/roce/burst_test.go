@@ -2,6 +2,7 @@ package roce
 
 import (
 	"bytes"
+	"fmt"
 	"net/netip"
 	"testing"
 
@@ -176,11 +177,20 @@ func TestTrainRefuses(t *testing.T) {
 // A train into memory has packets of the same form without ICRC, and points at
 // nothing; the next one is as others are.
 func TestTrainIntoMemory(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) { trainIntoMemory(t, stream) })
+	}
+}
+
+func trainIntoMemory(t *testing.T, stream bool) {
 	buf := make([]byte, 4096)
+	for i := range buf {
+		buf[i] = byte(i * 7 >> 3)
+	}
 	tab, r := table(t, buf)
 	b := NewBurst()
 	memory := make([]byte, 10000)
-	b.Into(memory)
+	b.Into(memory, stream)
 	for i, n := range []int{4096, 4096, copyBelow} {
 		buf[7] = byte(i)
 		s, v := tab.Local(1, ib.SGE{Length: uint32(n), LKey: r.LKey()}, 0)
@@ -211,7 +221,7 @@ func TestTrainIntoMemory(t *testing.T) {
 		raw := all[:min(len(all), b.SegmentBytes())]
 		all = all[len(raw):]
 		var p wire.Packet
-		if m := p.Parse(raw); m != wire.WellFormed || p.ICRC != 0 || p.Payload[7] != want {
+		if m := p.Parse(raw); m != wire.WellFormed || p.ICRC != 0 || p.Payload[7] != want || !bytes.Equal(p.Payload[8:], buf[8:len(p.Payload)]) {
 			t.Errorf("datagram %d: %v, ICRC %#x, byte %d", i, m, p.ICRC, p.Payload[7])
 		}
 	}

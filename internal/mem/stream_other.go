@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package mem
+
+// streams tells that there is no instruction for Stream.
+const streams = false
+
+func streamLines(dst, src []byte) (from, to int) { return 0, 0 }
