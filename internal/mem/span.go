@@ -55,19 +55,19 @@ func (s *Span) CopyIn(off int, src []byte) (ok bool) {
 
 // CopyOut reads len(dst) bytes from offset off. It returns false if the memory
 // is not mapped any more.
-func (s *Span) CopyOut(off int, dst []byte) (ok bool) { return s.out(off, dst, Copy) }
+func (s *Span) CopyOut(off int, dst []byte) (ok bool) { return s.out(off, dst, false) }
 
 // StreamOut is CopyOut by Stream.
-func (s *Span) StreamOut(off int, dst []byte) (ok bool) { return s.out(off, dst, Stream) }
+func (s *Span) StreamOut(off int, dst []byte) (ok bool) { return s.out(off, dst, true) }
 
-func (s *Span) out(off int, dst []byte, cp func(dst, src []byte) bool) (ok bool) {
+func (s *Span) out(off int, dst []byte, stream bool) (ok bool) {
 	if !s.pieces() {
-		return cp(dst, s.mem[off:off+len(dst)])
+		return copyBy(stream, dst, s.mem[off:off+len(dst)])
 	}
 	i, p := s.seek(off, len(dst))
 	for ok = true; ok && len(dst) > 0; {
 		n := min(len(p), len(dst))
-		ok = cp(dst, p[:n])
+		ok = copyBy(stream, dst, p[:n])
 		dst = dst[n:]
 		i++
 		if len(dst) > 0 {
@@ -75,6 +75,14 @@ func (s *Span) out(off int, dst []byte, cp func(dst, src []byte) bool) (ok bool)
 		}
 	}
 	return ok
+}
+
+// copyBy is a branch because what a function value is called with is allocated.
+func copyBy(stream bool, dst, src []byte) bool {
+	if stream {
+		return Stream(dst, src)
+	}
+	return Copy(dst, src)
 }
 
 // AppendSlices appends the n bytes from offset off to dst, without copying
