@@ -8,6 +8,7 @@ import (
 
 	"verbena/internal/device"
 	"verbena/internal/engine"
+	"verbena/internal/osio/held"
 	"verbena/internal/osio/tap"
 	"verbena/internal/wire/pcap"
 )
@@ -60,7 +61,7 @@ func (h *host) start(k device.Kind, opts []Option) error {
 	h.undo = func() error { return nil }
 	h.flush = h.undo
 	if o.capture != "" {
-		w, err := pcap.Create(o.capture, "verbena")
+		w, err := createCapture(o.capture)
 		if err != nil {
 			return captureError(err)
 		}
@@ -70,6 +71,18 @@ func (h *host) start(k device.Kind, opts []Option) error {
 		h.undo()
 	}
 	return err
+}
+
+func createCapture(path string) (*pcap.Writer, error) {
+	f, err := held.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	w, err := pcap.NewWriter(f, "verbena")
+	if err != nil {
+		f.Close()
+	}
+	return w, err
 }
 
 // faultsError makes what tap says of faults one of ours.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"io"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -18,7 +19,11 @@ import (
 // set-up, and every FPDU of both directions with a good CRC.
 func TestIWARPIsCaptured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "iwarp.pcapng")
-	w, err := pcap.Create(path, "test")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := pcap.NewWriter(f, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/osio/held"
 	wire "verbena/internal/wire/ntb"
 )
 
@@ -30,7 +31,7 @@ func openPCI(address string, side int) (*mapped, error) {
 	folder := pciDevices + address
 	var id [2]string
 	for i, name := range []string{"vendor", "device"} {
-		b, err := os.ReadFile(filepath.Join(folder, name))
+		b, err := held.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			return nil, err
 		}

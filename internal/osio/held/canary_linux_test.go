@@ -1,13 +1,16 @@
 package held
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
 
-// loses has the test binary play a process that closes all its descriptors.
+// loses has the test binary play a process that closes all its descriptors; it is
+// the name of a file to write.
 const loses = "VERBENA_TEST_LOSES"
 
 func TestMain(m *testing.M) {
@@ -26,8 +29,12 @@ func lose() int {
 	}
 	null := os.NewFile(uintptr(fd), os.DevNull)
 	Add(fd)
-	if Check() || Lost() {
+	written, err := Create(os.Getenv(loses))
+	if err != nil || Check() || Lost() {
 		return 11
+	}
+	if n, err := written.Write([]byte("ours")); n != 4 || err != nil {
+		return 17
 	}
 	for fd := 3; fd < 100; fd++ {
 		syscall.Close(fd)
@@ -43,7 +50,10 @@ func lose() int {
 	if !Check() || !Lost() {
 		return 14
 	}
-	if Close(fd) == nil || CloseConn(null) == nil {
+	if _, err := written.Write([]byte("not ours")); err != syscall.EBADF {
+		return 18
+	}
+	if Close(fd) == nil || CloseConn(null) == nil || written.Close() == nil {
 		return 15
 	}
 	var st syscall.Stat_t
@@ -54,10 +64,38 @@ func lose() int {
 }
 
 func TestLostDescriptorsAreNotClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "written")
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), loses+"=1")
+	cmd.Env = append(os.Environ(), loses+"="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "ours" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+}
+
+func TestCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("longer than what follows"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := f.(file).fd
+	if _, err := f.Write([]byte("new")); err != nil || !has(fd) {
+		t.Errorf("%v, or it is not among the descriptors that are held", err)
+	}
+	if err := f.Close(); err != nil || has(fd) {
+		t.Errorf("%v, or it is held still", err)
+	}
+	if text, _ := os.ReadFile(path); string(text) != "new" {
+		t.Errorf("the file has %q", text)
+	}
+	if _, err := Create(filepath.Join(path, "none")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Error(err)
 	}
 }
 

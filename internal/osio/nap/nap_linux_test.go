@@ -16,9 +16,6 @@ func TestLastsAsLongAsAskedFor(t *testing.T) {
 	n.For(-time.Second)
 }
 
-// long is a sleep that a test does not see the end of.
-const long = time.Hour
-
 func TestEndWakes(t *testing.T) {
 	var n Nap
 	done := make(chan struct{})

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/held"
 )
 
 const nodes = "/sys/devices/system/node/"
@@ -21,9 +23,9 @@ func Check(node int) error {
 
 // processors returns those of a node that this thread may run on.
 func processors(node int) (set unix.CPUSet, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("%snode%d/cpulist", nodes, node))
+	text, err := held.ReadFile(fmt.Sprintf("%snode%d/cpulist", nodes, node))
 	if err != nil {
-		online, _ := os.ReadFile(nodes + "online")
+		online, _ := held.ReadFile(nodes + "online")
 		return set, fmt.Errorf("%w: %d; there are %s", ErrNode, node, strings.TrimSpace(string(online)))
 	}
 	var allowed unix.CPUSet

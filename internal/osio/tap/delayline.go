@@ -1,9 +1,8 @@
 package tap
 
 import (
-	"time"
-
 	"verbena/internal/monotime"
+	"verbena/internal/osio/nap"
 	"verbena/internal/osio/tcp"
 )
 
@@ -12,9 +11,9 @@ import (
 type delayLine struct {
 	pieces []piece // the oldest first
 	bytes  int
-	timer  *time.Timer // of the oldest; nil before the first
-	shut   bool        // no more follows: CloseWrite behind the last
-	err    error       // of a write: the connection is lost
+	alarm  *nap.Alarm // of the oldest; nil before the first
+	shut   bool       // no more follows: CloseWrite behind the last
+	err    error      // of a write: the connection is lost
 	vec    tcp.Vectors
 }
 
@@ -86,10 +85,11 @@ func (s *Stream) passDelayed(now monotime.Time) {
 	switch {
 	case l.err != nil:
 		l.drop()
-	case next != monotime.Never && l.timer == nil:
-		l.timer = time.AfterFunc(max(next.Sub(now), 0), s.wake)
 	case next != monotime.Never:
-		l.timer.Reset(max(next.Sub(now), 0))
+		if l.alarm == nil {
+			l.alarm = nap.NewAlarm(s.wake)
+		}
+		l.alarm.Set(max(next.Sub(now), 0))
 	case l.shut:
 		l.shut = false
 		s.finish()
@@ -106,8 +106,8 @@ func (s *Stream) wake() {
 // drop loses what is held.
 func (l *delayLine) drop() {
 	l.pieces, l.bytes, l.shut = nil, 0, false
-	if l.timer != nil {
-		l.timer.Stop()
+	if l.alarm != nil {
+		l.alarm.Stop()
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *Stream) drain() {
 			break
 		}
 		s.mu.Unlock()
-		time.Sleep(max(last.Sub(now), fullWait))
+		nap.Sleep(max(last.Sub(now), fullWait))
 		s.mu.Lock()
 		s.passDelayed(monotime.Now())
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/bits"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -197,7 +198,11 @@ func TestFaultsKnowWhatTheyHarm(t *testing.T) {
 // beginning and end, and all bytes at their numbers.
 func TestStreamIsShown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stream.pcapng")
-	w, err := pcap.Create(path, "test")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := pcap.NewWriter(f, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

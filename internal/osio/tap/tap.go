@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/nap"
 	"verbena/internal/osio/udp"
 )
 
@@ -47,9 +48,9 @@ type Tap struct {
 	opt   Options
 
 	mu    sync.Mutex
-	net   network     // guarded by mu
-	timer *time.Timer // guarded by mu: of Drive; nil without
-	done  bool        // guarded by mu: closed
+	net   network    // guarded by mu
+	alarm *nap.Alarm // guarded by mu: of Drive; nil without
+	done  bool       // guarded by mu: closed
 }
 
 // New wraps a socket, which is the tap's from then on.
@@ -131,21 +132,21 @@ func (t *Tap) NextTimeout() monotime.Time {
 func (t *Tap) Drive() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.timer == nil && !t.done {
-		t.timer = time.AfterFunc(maxDelay, func() { t.HandleTimeout(t.opt.Now()) })
+	if t.alarm == nil && !t.done {
+		t.alarm = nap.NewAlarm(func() { t.HandleTimeout(t.opt.Now()) })
 		t.drive(t.opt.Now())
 	}
 }
 
-// drive sets Drive's timer. t.mu is held.
+// drive sets Drive's alarm. t.mu is held.
 func (t *Tap) drive(now monotime.Time) {
-	if t.timer == nil {
+	if t.alarm == nil {
 		return
 	}
 	if next := t.net.next(); next == monotime.Never {
-		t.timer.Stop()
+		t.alarm.Stop()
 	} else {
-		t.timer.Reset(max(next.Sub(now), 0))
+		t.alarm.Set(max(next.Sub(now), 0))
 	}
 }
 
@@ -211,8 +212,8 @@ func (t *Tap) Detach() {
 	defer t.mu.Unlock()
 	t.done = true
 	t.net.drop()
-	if t.timer != nil {
-		t.timer.Stop()
+	if t.alarm != nil {
+		t.alarm.Stop()
 	}
 }
 

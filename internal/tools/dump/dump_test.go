@@ -102,7 +102,11 @@ func TestDumpShowsIWARP(t *testing.T) {
 // TRP has no port of its own: a Request shows what is one.
 func TestDumpShowsTRP(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trp.pcapng")
-	w, err := pcap.Create(path, "test")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := pcap.NewWriter(f, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -36,23 +35,8 @@ type Writer struct {
 	err     error
 }
 
-// Create makes or truncates a file and returns a Writer of it. device is the
-// name that Wireshark shows for the interface.
-func Create(path, device string) (*Writer, error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	w, err := NewWriter(f, device)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	w.closer = f
-	return w, nil
-}
-
-// NewWriter returns a Writer to w. Writes are buffered: see Flush.
+// NewWriter returns a Writer to w, which Close closes if it can be closed. device is
+// the name that Wireshark shows for the interface. Writes are buffered: see Flush.
 func NewWriter(w io.Writer, device string) (*Writer, error) {
 	ng, err := pcapgo.NewNgWriterInterface(
 		bufio.NewWriterSize(w, writeBufferBytes),
@@ -62,7 +46,8 @@ func NewWriter(w io.Writer, device string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{ng: ng, frame: gopacket.NewSerializeBuffer()}, nil
+	closer, _ := w.(io.Closer)
+	return &Writer{ng: ng, closer: closer, frame: gopacket.NewSerializeBuffer()}, nil
 }
 
 // ErrFamily is returned for a datagram between an IPv4 and an IPv6 address.
@@ -137,7 +122,7 @@ func (w *Writer) Flush() error {
 // ErrClosed is returned by calls that follow Close.
 var ErrClosed = errors.New("pcap: writer is closed")
 
-// Close flushes, and closes the file that Create made. It returns the first
+// Close flushes, and closes what the Writer writes to. It returns the first
 // error that any call met.
 func (w *Writer) Close() error {
 	err := w.Flush()
