@@ -101,7 +101,7 @@ func (r *ringIn) packet(now monotime.Time, b []byte, m *ring.Message, cur *roceC
 		w.localRefused.Add(1)
 		return cur
 	}
-	r.meta = roce.Meta{Src: cur.path.Dst, Dst: cur.path.Src, SrcPort: roce.UDPPort, TOS: m.TOS}
+	r.meta = roce.Meta{Src: cur.path.Dst, Dst: cur.path.Src, SrcPort: roce.UDPPort, TOS: m.TOS, Long: true}
 	cur.packets.HandleInput(now, &r.pkt, &r.meta)
 	return cur
 }

@@ -13,6 +13,9 @@ const (
 	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
 )
 
+// longPayload is what a long packet carries at most: see Payload.
+const longPayload = 32 << 10
+
 // copyBelow is the payload size up to which a packet is copied into the train
 // instead of being pointed at: below it one contiguous write beats three
 // entries of the scatter list.
@@ -30,6 +33,7 @@ type Burst struct {
 	path     *Path
 	segBytes int
 	n        int // complete datagrams
+	packets  int // that they stand for
 	limit    int // datagrams at most
 	room     int // bytes at most
 	bytes    int
@@ -48,6 +52,7 @@ type Burst struct {
 	written int    // its bytes so far
 	start   int    // arena offset not yet in the ICRC
 	crc     uint32 // ICRC state
+	more    uint32 // packets it stands for beside itself
 	first   bool   // the BTH is still to be masked and summed
 	undo    undo
 }
@@ -84,11 +89,25 @@ func (b *Burst) IsPatient() bool { return b.patient }
 
 // Into has the train written to memory that another process shares, which is
 // longer than any packet: all of it is copied there, and there is nothing on the way
-// that the ICRC would find out about. It is 0. With stream the payload of registered
+// that the ICRC would find out about. In its place is what StandsFor said. With stream the payload of registered
 // memory goes past the caches: see mem.Stream. Reset ends it.
 func (b *Burst) Into(memory []byte, stream bool) {
 	b.arena, b.room, b.plain, b.stream = memory[:0], len(memory), true, stream
 }
+
+// Payload returns how many bytes of payload a packet may have, a multiple of the path
+// MTU. More than one MTU, on a way where nothing is cut and Into is in force, makes a
+// long packet, which stands for so many packets and takes their PSNs: what a receiver
+// makes of packets in a row, made by the sender.
+func (b *Burst) Payload(mtu int) int {
+	if !b.plain {
+		return mtu
+	}
+	return max(min(longPayload, b.room-wire.MaxHeaderBytes)/mtu*mtu, mtu)
+}
+
+// StandsFor says how many packets of the path MTU the open datagram is, if not one.
+func (b *Burst) StandsFor(n uint32) { b.more = n - 1 }
 
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
@@ -101,6 +120,9 @@ func (b *Burst) SegmentBytes() int { return b.segBytes }
 
 // Len returns the number of datagrams.
 func (b *Burst) Len() int { return b.n }
+
+// Packets returns the number of packets of the path MTU that the datagrams stand for.
+func (b *Burst) Packets() int { return b.packets }
 
 // Bytes returns the UDP payload bytes of all datagrams.
 func (b *Burst) Bytes() int { return b.bytes }
@@ -121,7 +143,7 @@ func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 		return false
 	}
 	b.undo = undo{len(b.arena), len(b.iov), len(b.held), b.mark}
-	b.open, b.written, b.first = size, 0, true
+	b.open, b.written, b.first, b.more = size, 0, true, 0
 	b.start = len(b.arena)
 	if !b.plain {
 		b.crc = path.Pseudo.Start(size, uint16(b.n))
@@ -252,9 +274,6 @@ func (b *Burst) sum(p []byte) {
 // zeroPad completes a payload to a multiple of four bytes.
 var zeroPad [3]byte
 
-// noICRC stands where nobody looks.
-var noICRC [wire.ICRCBytes]byte
-
 // End pads and seals the open datagram. It panics if its size is not what
 // Begin was told: that is a fault of the machine, never of a peer.
 func (b *Burst) End() {
@@ -267,13 +286,13 @@ func (b *Burst) End() {
 	p := b.arena[b.start:]
 	b.sum(p)
 	if b.plain {
-		b.arena = append(b.arena, noICRC[:]...)
-	} else {
-		b.arena = wire.AppendICRC(b.arena, b.crc)
+		b.crc = b.more
 	}
+	b.arena = wire.AppendICRC(b.arena, b.crc)
 	b.start = len(b.arena)
 	b.bytes += b.open
 	b.n++
+	b.packets += 1 + int(b.more)
 	b.closed = b.open < b.segBytes
 	b.open = 0
 }

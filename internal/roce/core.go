@@ -85,7 +85,7 @@ func (q *Core) BTH(op wire.Opcode, psn ib.PSN) wire.BTH {
 
 // Packets returns the number of packets of a message of n bytes.
 func (q *Core) Packets(n uint32) uint32 {
-	if n == 0 {
+	if n <= uint32(q.MTU) {
 		return 1
 	}
 	return uint32((uint64(n) + uint64(q.MTU) - 1) / uint64(q.MTU))
@@ -97,7 +97,7 @@ func (q *Core) Packets(n uint32) uint32 {
 //
 // Spec: IBTA vol. 1, 9.6.1 (header validation).
 func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
-	q.Count[RcvdPackets]++
+	q.Count[RcvdPackets] += uint64(m.Packets(p))
 	q.Count[RcvdBytes] += uint64(len(p.Payload))
 	if m.CE() {
 		q.Count[CEMarked]++
@@ -121,6 +121,6 @@ func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
 
 // Sent counts the packets of a train.
 func (q *Core) Sent(b *Burst) {
-	q.Count[SentPackets] += uint64(b.Len())
+	q.Count[SentPackets] += uint64(b.Packets())
 	q.Count[SentBytes] += uint64(b.Bytes())
 }

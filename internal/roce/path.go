@@ -42,6 +42,15 @@ type Meta struct {
 	SrcPort  uint16
 	TOS      uint8 // IPv4 TOS or IPv6 traffic class; the low two bits are ECN
 	HopLimit uint8 // IPv4 TTL or IPv6 hop limit; 0 where the system does not tell
+	Long     bool  // the packet came by memory and may be a long one: see Burst.Payload
+}
+
+// Packets returns how many packets of the path MTU p stands for, as its sender says.
+func (m *Meta) Packets(p *wire.Packet) uint32 {
+	if !m.Long {
+		return 1
+	}
+	return min(p.ICRC, longPayload) + 1
 }
 
 // CE reports whether a router marked the packet: congestion experienced.

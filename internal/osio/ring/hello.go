@@ -19,7 +19,7 @@ type hello struct {
 
 const (
 	helloMagic   = "verbring"
-	helloVersion = 1
+	helloVersion = 2
 	helloBytes   = 40
 )
 

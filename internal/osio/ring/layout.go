@@ -19,7 +19,7 @@ const (
 	skipLength  = 1<<32 - 1
 )
 
-// MaxBytes is the longest entry: eight packets of 4 KiB with their headers. The
+// MaxBytes is the longest entry: 32 KiB of payload with the headers. The
 // other side reads one while the next is written.
 const MaxBytes = 33 << 10
 

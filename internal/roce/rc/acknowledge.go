@@ -211,7 +211,7 @@ func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
 // cannot take it or the memory is gone. Its payload is copied: the memory
 // belongs to an application that may write it meanwhile.
 func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verdict) {
-	n := int(min(o.left, uint32(q.MTU)))
+	n := int(min(o.left, uint32(b.Payload(q.MTU))))
 	op, aeth := readOpcode(!o.begun, int(o.left) == n)
 	if b.Len() > 0 && op.Info().HeaderBytes+n+wire.ICRCBytes > b.SegmentBytes() {
 		return false, ib.VendorNone
@@ -237,8 +237,10 @@ func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verd
 		b.Abort()
 		return false, ib.VendorFault
 	}
+	packets := q.Packets(uint32(n))
+	b.StandsFor(packets)
 	b.End()
-	o.psn, o.va, o.left, o.begun = o.psn.Add(1), o.va+uint64(n), o.left-uint32(n), true
+	o.psn, o.va, o.left, o.begun = o.psn.Add(packets), o.va+uint64(n), o.left-uint32(n), true
 	return true, ib.VendorNone
 }
 

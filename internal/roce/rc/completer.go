@@ -8,10 +8,11 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// handleResponse takes an acknowledgement or a READ or atomic response.
+// handleResponse takes an acknowledgement or a READ or atomic response, which says
+// that it stands for n packets.
 //
 // Spec: IBTA vol. 1, 9.7.5.1 and figure 98 (requester processing of responses).
-func (q *QP) handleResponse(now monotime.Time, p *wire.Packet) {
+func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 	r := &q.req
 	if q.State() != ib.QPRTS && q.State() != ib.QPSQD {
 		q.Count[roce.DroppedState]++
@@ -40,7 +41,7 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet) {
 		q.ackThrough(now, p.PSN)
 		q.takeCredits(p.AETH)
 	default:
-		q.handleData(now, p)
+		q.handleData(now, p, n)
 	}
 }
 
@@ -146,7 +147,7 @@ func (q *QP) checkDrained() {
 
 // handleData takes a READ response or an atomic response with psn in the
 // window. Responses come in order; one that is skipped was lost.
-func (q *QP) handleData(now monotime.Time, p *wire.Packet) {
+func (q *QP) handleData(now monotime.Time, p *wire.Packet, n uint32) {
 	r := &q.req
 	if len(r.reads) == 0 {
 		q.Count[roce.BadResponse]++
@@ -172,20 +173,21 @@ func (q *QP) handleData(now monotime.Time, p *wire.Packet) {
 		q.Count[roce.BadResponse]++
 		return
 	}
-	if s, v := q.place(w, p); s != ib.WCSuccess {
+	last := p.PSN.Add(n - 1)
+	if s, v := q.place(w, p, last); s != ib.WCSuccess {
 		q.Count[roce.BadResponse]++
 		q.CompleteSend(w, s, v)
 		q.SQ.PopFront()
 		q.setState(ib.QPErr)
 		return
 	}
-	if !p.PSN.Before(r.reads[0].last) {
+	if !last.Before(r.reads[0].last) {
 		r.reads = r.reads[:copy(r.reads, r.reads[1:])]
 	}
 	if p.Info.HasAETH {
 		q.takeCredits(p.AETH)
 	}
-	q.progress(now, p.PSN.Add(1))
+	q.progress(now, last.Add(1))
 }
 
 // responsePSN returns the PSN of the next response expected.
@@ -196,17 +198,18 @@ func (q *QP) responsePSN() ib.PSN {
 	return q.req.una
 }
 
-// place checks a response against its request and scatters its payload.
-func (q *QP) place(w *queue.SendWQE, p *wire.Packet) (ib.WCStatus, ib.VendorErr) {
+// place checks a response, which takes the PSNs to last, against its request and
+// scatters its payload.
+func (q *QP) place(w *queue.SendWQE, p *wire.Packet, last ib.PSN) (ib.WCStatus, ib.VendorErr) {
 	var orig [8]byte
 	off, data := 0, p.Payload
 	switch w.Opcode {
 	case ib.WRRDMARead:
 		off = int(p.PSN.Diff(w.FirstPSN)) * q.MTU
-		want := min(int(w.Length)-off, q.MTU)
+		want := min(int(w.Length)-off, (int(last.Diff(p.PSN))+1)*q.MTU)
 		// A packet answered before the request was repeated counts: it may be a
 		// Middle where the repetition has a First. Where a request ends, all agree.
-		if p.Info.Operation != wire.OpReadResponse || p.Info.Last != (p.PSN == q.req.reads[0].last) {
+		if p.Info.Operation != wire.OpReadResponse || p.Info.Last != (last == q.req.reads[0].last) || last.After(q.req.reads[0].last) {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
 		if len(data) != want {

@@ -97,14 +97,14 @@ func (q *QP) executeWrite(p *wire.Packet) (verdict, ib.VendorErr) {
 // acknowledgement where one is asked for.
 func (q *QP) acceptPacket(p *wire.Packet) {
 	r := &q.resp
-	r.epsn = r.epsn.Add(1)
+	r.epsn = r.epsn.Add(q.Packets(uint32(len(p.Payload))))
 	if p.Info.Last {
 		r.in = inNone
 		r.msn = r.msn.Add(1)
 		q.Count[roce.RcvdMessages]++
 	}
 	if p.AckReq {
-		q.oweAck(p.PSN)
+		q.oweAck(r.epsn.Prev())
 	}
 }
 

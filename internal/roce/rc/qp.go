@@ -127,7 +127,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 		return
 	}
 	if p.Info.Response {
-		q.handleResponse(now, p)
+		q.handleResponse(now, p, m.Packets(p))
 		return
 	}
 	if q.State() == ib.QPErr {
@@ -135,7 +135,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 		return
 	}
 	q.Established()
-	q.handleRequest(p)
+	q.handleRequest(p, m.Packets(p))
 }
 
 // PollOutput fills b with the next train. Responses go first, as a requester
@@ -150,7 +150,7 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if requests && q.loneAck() && (b.IsPatient() || !q.resp.ackWaited) {
 		q.pollRequests(now, b)
 		q.resp.ackWaited = !b.IsPatient() // for one train only: the peer may be blocked on it
-		if n := b.Len(); n > 0 && n < shortTrain {
+		if n := b.Packets(); n > 0 && n < shortTrain {
 			if !b.IsPatient() {
 				q.pollResponses(b) // behind the answer if it fits the train, else in the next
 			}

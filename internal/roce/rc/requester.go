@@ -298,31 +298,33 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	h := q.BTH(op, r.next)
 	h.Pad = uint8(-payload & 3)
 	h.Solicited = last && w.Flags&ib.SendSolicited != 0
-	h.AckReq = q.wantAck(w, last)
+	packets := q.Packets(uint32(payload))
+	h.AckReq = q.wantAck(w, packets, last)
 	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
 	if !b.Begin(q.Path, size, h) {
 		return false
 	}
+	b.StandsFor(packets)
 	if op.Info().HasXRCETH {
 		b.XRCETH(wire.XRCETH{SRQ: w.RemoteSRQ()})
 	}
 	if h.AckReq {
 		r.sinceAckReq = 0
 	} else {
-		r.sinceAckReq++
+		r.sinceAckReq += int(packets)
 	}
 	return true
 }
 
-// wantAck decides AckReq: on the last packet of the queue, on every
+// wantAck decides AckReq for a request that stands for so many packets: on the last packet of the queue, on every
 // ackEvery-th packet, and wherever the window is about to close.
-func (q *QP) wantAck(w *queue.SendWQE, last bool) bool {
+func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	r := &q.req
 	switch {
 	case isRead(w.Opcode), r.probing:
 		return true
-	case r.sinceAckReq+1 >= ackEvery,
-		int(r.next.Diff(r.una))+1 >= q.windowPackets():
+	case r.sinceAckReq+int(packets) >= ackEvery,
+		int(r.next.Diff(r.una))+int(packets) >= q.windowPackets():
 		return true
 	case !last:
 		return false
@@ -338,7 +340,7 @@ func (q *QP) wantAck(w *queue.SendWQE, last bool) bool {
 // sendData sends the next packet of a SEND, a WRITE or an ATOMIC WRITE.
 func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
-	n := int(min(w.Length-r.off, uint32(q.MTU)))
+	n := int(min(w.Length-r.off, uint32(q.payload(b))))
 	first, last := r.off == 0, r.off+uint32(n) == w.Length
 	if b.Len() > 0 && wire.BTHBytes+n+wire.ICRCBytes > b.SegmentBytes() { // cheap refusal before memory is looked up
 		return false
@@ -375,11 +377,22 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	if w.Opcode == ib.WRAtomicWrite {
 		r.asked(r.next, r.next)
 	}
+	r.next = r.next.Add(q.Packets(uint32(n)) - 1)
 	q.advance(w, uint32(n), last)
 	return true
 }
 
-// advance moves the sending position past one packet.
+// payload returns how many bytes the next packet may have, of what the window leaves.
+func (q *QP) payload(b *roce.Burst) int {
+	n := b.Payload(q.MTU)
+	if n > q.MTU {
+		left := q.windowPackets() - int(q.req.next.Diff(q.req.una))
+		n = max(min(n, left*q.MTU), q.MTU)
+	}
+	return n
+}
+
+// advance moves the sending position past one packet, whose last PSN is next.
 func (q *QP) advance(w *queue.SendWQE, n uint32, last bool) {
 	r := &q.req
 	r.next = r.next.Add(1)

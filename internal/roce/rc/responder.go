@@ -94,10 +94,10 @@ const (
 	nakRNR
 )
 
-// handleRequest takes a request packet.
+// handleRequest takes a request packet, which says that it stands for n.
 //
 // Spec: IBTA vol. 1, 9.7.4.1 and figures 79 to 84 (responder validation).
-func (q *QP) handleRequest(p *wire.Packet) {
+func (q *QP) handleRequest(p *wire.Packet, n uint32) {
 	r := &q.resp
 	if v := q.checkPSN(p); v != accept {
 		return
@@ -110,7 +110,7 @@ func (q *QP) handleRequest(p *wire.Packet) {
 		q.refuse(p, v, ib.VendorOpcode)
 		return
 	}
-	if v := q.checkLength(p); v != accept {
+	if v := q.checkLength(p, n); v != accept {
 		q.refuse(p, v, ib.VendorLength)
 		return
 	}
@@ -196,11 +196,11 @@ func flushAccess(t ib.FlushType) (a ib.Access) {
 	return a
 }
 
-// checkLength checks the payload against the path MTU and the length that a
-// WRITE announced.
+// checkLength checks the payload against the path MTU, of which the packet stands for
+// so many, and the length that a WRITE announced.
 //
 // Spec: IBTA vol. 1, 9.7.4.1.6.
-func (q *QP) checkLength(p *wire.Packet) verdict {
+func (q *QP) checkLength(p *wire.Packet, packets uint32) verdict {
 	i, n := p.Info, len(p.Payload)
 	if !i.HasPayload {
 		if i.HasRETH && p.RETH.DMALen > ib.MaxMessage {
@@ -214,8 +214,8 @@ func (q *QP) checkLength(p *wire.Packet) verdict {
 			return nakInvalid
 		}
 		return accept
-	case n > q.MTU,
-		!i.Last && n != q.MTU,
+	case q.Packets(uint32(n)) != packets,
+		!i.Last && n != q.MTU*int(packets),
 		i.Last && !i.First && n == 0:
 		return nakInvalid
 	}

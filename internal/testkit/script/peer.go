@@ -9,7 +9,8 @@ import (
 )
 
 // Recv plays a packet of the peer's. BTH fields that all packets share are
-// filled in where they are zero.
+// filled in where they are zero. In a ring the ICRC says what the packet stands for
+// (roce.Burst.StandsFor).
 func (s *Script) Recv(p wire.Packet) {
 	s.t.Helper()
 	s.RecvFrom(p, Peer)
@@ -32,8 +33,11 @@ func (s *Script) RecvFrom(p wire.Packet, src netip.Addr) {
 	if m := in.Parse(raw); m != wire.WellFormed && m != wire.BadOpcode {
 		s.fatalf("script made a malformed packet: %v", m)
 	}
+	if len(s.ring) > 0 {
+		in.ICRC = p.ICRC
+	}
 	s.tell("← %v", Format(&in))
-	s.Machine.HandleInput(s.Now, &in, &roce.Meta{Src: src, Dst: Local, SrcPort: sourcePort})
+	s.Machine.HandleInput(s.Now, &in, &roce.Meta{Src: src, Dst: Local, SrcPort: sourcePort, Long: len(s.ring) > 0})
 	s.pump()
 }
 

@@ -162,7 +162,7 @@ func (e *endpoint) connect(peer *endpoint, a ib.QPAttr) {
 
 // input takes a datagram whose ICRC and form are right.
 func (e *endpoint) input(p *wire.Packet, d *simnet.Datagram) {
-	e.machine.HandleInput(e.world.net.Now(), p, &roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort})
+	e.machine.HandleInput(e.world.net.Now(), p, &roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, Long: e.world.memory != nil})
 	e.pump()
 }
 
@@ -170,7 +170,7 @@ func (e *endpoint) input(p *wire.Packet, d *simnet.Datagram) {
 func (e *endpoint) pump() {
 	w := e.world
 	e.watchState()
-	for n := 0; !e.gone && e.machine.PollOutput(w.net.Now(), w.burst); n++ {
+	for n := 0; !e.gone && w.poll(e.machine); n++ {
 		if n > 10000 {
 			w.fail("QP %v sends for ever", e.qpn)
 			return

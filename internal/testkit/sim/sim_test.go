@@ -19,6 +19,19 @@ const (
 
 // TestSeeds runs seeds 1 to 300, or what VERBENA_SIM_SEEDS says.
 func TestSeeds(t *testing.T) {
+	if sum := seeds(t, Run); sum.Long != 0 {
+		t.Error("long packets on the wire")
+	}
+}
+
+// TestSeedsInMemory is TestSeeds of what processes of one host write to their rings.
+func TestSeedsInMemory(t *testing.T) {
+	if sum := seeds(t, RunInMemory); sum.Long == 0 {
+		t.Error("no long packets")
+	}
+}
+
+func seeds(t *testing.T, run func(seed uint64) (Outcomes, error)) (sum Outcomes) {
 	first, n := uint64(1), uint64(defaultSeeds)
 	if testing.Short() {
 		n = shortSeeds
@@ -35,10 +48,9 @@ func TestSeeds(t *testing.T) {
 			t.Fatalf("%s=%q: want a count, or first+count", seedsEnv, v)
 		}
 	}
-	var sum Outcomes
 	failed := 0
 	for seed := first; seed < first+n; seed++ {
-		o, err := Run(seed)
+		o, err := run(seed)
 		if err != nil {
 			t.Error(err)
 			if failed++; failed == 10 {
@@ -51,6 +63,7 @@ func TestSeeds(t *testing.T) {
 	if n >= shortSeeds && (sum.Errors == 0 || sum.Flushed == 0 || sum.Retransmitted == 0 || sum.Replays == 0 || sum.Kills == 0 || sum.Revoked == 0 || sum.BadPackets == 0 || sum.XRC == 0) {
 		t.Error("the runs did not see everything they are for")
 	}
+	return sum
 }
 
 func (s *Outcomes) add(o Outcomes) {
@@ -64,6 +77,7 @@ func (s *Outcomes) add(o Outcomes) {
 	s.Revoked += o.Revoked
 	s.BadPackets += o.BadPackets
 	s.XRC += o.XRC
+	s.Long += o.Long
 }
 
 // TestKeptSeeds replays every seed that ever failed; testdata/seeds tells what

@@ -24,15 +24,16 @@ type world struct {
 	arenas    []*arena    // of shared receive queues
 	calm      bool        // no faults at all
 	lenient   bool        // faults so heavy that retries may run out
+	memory    []byte      // trains are written to it, as to that of a ring; or nil
 	err       error       // the first promise broken
 	Outcomes  Outcomes
 }
 
 // Outcomes count what a run saw, so that a test can tell that it was no idle one.
 type Outcomes struct {
-	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills, Revoked, BadPackets, XRC int
-	Hash                                                                                   uint64
-	Net                                                                                    simnet.Counts
+	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills, Revoked, BadPackets, XRC, Long int
+	Hash                                                                                         uint64
+	Net                                                                                          simnet.Counts
 }
 
 // Spans of virtual time.
@@ -44,7 +45,19 @@ const (
 
 // Run plays one seed and returns the first promise broken.
 func Run(seed uint64) (Outcomes, error) {
-	w := &world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst()}
+	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst()})
+}
+
+// RunInMemory is Run with the trains and the long packets of processes of one host. What the
+// network damages, as a ring does not, is lost.
+func RunInMemory(seed uint64) (Outcomes, error) {
+	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst(), memory: make([]byte, ringEntry)})
+}
+
+// ringEntry is the memory of a train in a ring.
+const ringEntry = 33 << 10
+
+func run(w *world) (Outcomes, error) {
 	w.build()
 	w.net.At(monotime.Time(faultyTime), w.net.Heal)
 	steps := 0
@@ -56,7 +69,7 @@ func Run(seed uint64) (Outcomes, error) {
 	w.finish()
 	w.Outcomes.Hash, w.Outcomes.Net = w.net.Hash(), w.net.Count
 	if w.err != nil {
-		return w.Outcomes, fmt.Errorf("seed %d at %v: %w", seed, monotime.Duration(w.net.Now()), w.err)
+		return w.Outcomes, fmt.Errorf("seed %d at %v: %w", w.seed, monotime.Duration(w.net.Now()), w.err)
 	}
 	return w.Outcomes, nil
 }
@@ -89,10 +102,28 @@ func (w *world) newNode() *node {
 	return n
 }
 
+// poll fills the train with what a machine sends next.
+func (w *world) poll(m roce.Machine) bool {
+	if w.memory != nil {
+		w.burst.Into(w.memory, false)
+	}
+	if m.PollOutput(w.net.Now(), w.burst) {
+		return true
+	}
+	w.burst.Reset()
+	return false
+}
+
 // send puts the datagrams of a train on the network.
 func (w *world) send(b *roce.Burst) {
+	if b.Packets() > b.Len() {
+		w.Outcomes.Long++
+	}
 	b.Seal()
 	all := bytes.Join(b.Iov(), nil)
+	if w.memory != nil {
+		all = bytes.Clone(w.memory[:b.Bytes()])
+	}
 	for i := 0; len(all) > 0; i++ {
 		n := min(len(all), b.SegmentBytes())
 		p := b.Path()
@@ -107,7 +138,17 @@ func (w *world) deliver(n *node, d *simnet.Datagram) {
 	var p wire.Packet
 	pseudo := wire.NewPseudo(d.Src, d.Dst, d.SrcPort, roce.UDPPort)
 	malformed := p.Parse(d.Payload)
-	if malformed != wire.WellFormed && malformed != wire.BadOpcode || !pseudo.VerifyWithID(d.Payload, d.ID) {
+	if w.memory != nil {
+		if d.Damaged {
+			n.bad++
+			w.Outcomes.BadPackets++
+			return
+		}
+		if malformed != wire.WellFormed {
+			w.fail("%v sent a packet that is malformed: %v", d.Src, malformed)
+			return
+		}
+	} else if malformed != wire.WellFormed && malformed != wire.BadOpcode || !pseudo.VerifyWithID(d.Payload, d.ID) {
 		n.bad++
 		w.Outcomes.BadPackets++
 		if !d.Damaged {
