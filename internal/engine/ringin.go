@@ -78,9 +78,11 @@ func (r *ringIn) read() (n int) {
 // and its payload is copied once.
 func (r *ringIn) packet(now monotime.Time, b []byte, m *ring.Message, cur *roceConn) *roceConn {
 	w := &r.eng.wire
-	w.localRcvd.Add(1)
 	v := r.pkt.Parse(b)
-	if v != wire.WellFormed {
+	if v == wire.WellFormed {
+		w.localRcvd.Add(uint64(roce.StandsFor(&r.pkt)))
+	} else {
+		w.localRcvd.Add(1)
 		w.malformed[v].Add(1)
 		if v != wire.BadOpcode {
 			return cur

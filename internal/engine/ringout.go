@@ -161,12 +161,12 @@ func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
 	}
 	w := &c.eng.wire
 	if c.ring.memory == nil {
-		w.localLost.Add(uint64(b.Len()))
+		w.localLost.Add(uint64(b.Packets()))
 		return true
 	}
 	c.ring.reach.wrote(b.Bytes(), c.ring.reach.clock().Sub(begin))
 	c.ring.tx.Commit(b.Bytes(), &ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
-	w.localSent.Add(uint64(b.Len()))
+	w.localSent.Add(uint64(b.Packets()))
 	return true
 }
 

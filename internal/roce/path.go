@@ -50,8 +50,11 @@ func (m *Meta) Packets(p *wire.Packet) uint32 {
 	if !m.Long {
 		return 1
 	}
-	return min(p.ICRC, longPayload) + 1
+	return StandsFor(p)
 }
+
+// StandsFor returns what Burst.StandsFor was told of a packet that came by memory.
+func StandsFor(p *wire.Packet) uint32 { return min(p.ICRC, longPayload) + 1 }
 
 // CE reports whether a router marked the packet: congestion experienced.
 func (m *Meta) CE() bool { return m.TOS&3 == 3 }
