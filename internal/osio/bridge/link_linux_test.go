@@ -259,7 +259,7 @@ func TestHostileStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		family, sa := address(localhost(l.port(t)))
-		f, err := connect(family, unix.SOCK_STREAM, sa, time.Second)
+		f, err := connect(family, unix.SOCK_STREAM, sa, none, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

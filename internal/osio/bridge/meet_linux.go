@@ -258,7 +258,7 @@ func (p *Place) startDials() (Member, *Session, error) {
 }
 
 func (p *Place) begin(m Member, x *dial) error {
-	s, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: p.path(m)}, 0)
+	s, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: p.path(m)}, none, 0)
 	if err != nil {
 		return err
 	}

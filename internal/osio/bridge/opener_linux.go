@@ -80,7 +80,7 @@ func (o *Opener) take() error {
 	if o.side == 1 {
 		return nil
 	}
-	if o.l, err = listenTCP(o.e.Addr, func(f fd) (Link, error) { return newTCP(f, o.own) }); err == nil {
+	if o.l, err = listenTCP(o.e.Addr, func(f fd) (Link, error) { return newTCP(f, o.own, o.cancel) }); err == nil {
 		o.l.cancel = o.cancel
 	}
 	return err
@@ -128,7 +128,7 @@ func (o *Opener) Open(d time.Duration) (Link, error) {
 	case o.l != nil:
 		return o.l.Accept(d)
 	}
-	return dialTCP(o.e.Addr, o.own, d)
+	return dialTCP(o.e.Addr, o.own, o.cancel, d)
 }
 
 // sharedLink is a mapped link whose memory is the Opener's.
@@ -137,9 +137,9 @@ type sharedLink struct{ *mapped }
 func (sharedLink) Close() error { return nil }
 
 // Pause waits for d, or until Cancel.
-func (o *Opener) Pause(d time.Duration) { _ = await(o.cancel, unix.POLLIN, d) }
+func (o *Opener) Pause(d time.Duration) { _ = await(o.cancel, unix.POLLIN, none, d) }
 
-// Cancel ends a Pause, and an Open that waits for a peer to come.
+// Cancel ends a Pause, and an Open that waits for a peer to come or to answer.
 func (o *Opener) Cancel() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)

@@ -1,6 +1,8 @@
 package bridge
 
 import (
+	"errors"
+	"net/netip"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,18 +24,73 @@ func newOpener(t *testing.T, s string) *Opener {
 	return o
 }
 
-// Who waits for a peer can be told to stop.
+// Who waits for a peer can be told to stop, whatever it waits for.
 func TestCancel(t *testing.T) {
-	o := newOpener(t, "s:"+freePort(t))
-	done := make(chan error)
-	go func() {
-		_, err := o.Open(time.Hour)
-		o.Pause(time.Hour)
-		done <- err
-	}()
-	o.Cancel()
-	if err := <-done; err != ErrTimeout {
-		t.Errorf("a wait that was cancelled ends with %v", err)
+	listen := func(backlog int) (at string, accept func()) {
+		at = freePort(t)
+		family, sa := address(netip.MustParseAddrPort(at))
+		f, err := socket(family, unix.SOCK_STREAM)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.close)
+		if err := errors.Join(unix.Bind(int(f), sa), unix.Listen(int(f), backlog)); err != nil {
+			t.Fatal(err)
+		}
+		return at, func() {
+			if err := await(f, unix.POLLIN, none, patience); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	connectTo := func(at string) error {
+		family, sa := address(netip.MustParseAddrPort(at))
+		f, err := connect(family, unix.SOCK_STREAM, sa, none, 100*time.Millisecond)
+		if err == nil {
+			t.Cleanup(f.close)
+		}
+		return err
+	}
+	for name, begin := range map[string]func() (where string, waits func()){
+		"nobody comes": func() (string, func()) { return "s:" + freePort(t), func() {} },
+		"who came says nothing": func() (string, func()) {
+			at := freePort(t)
+			return "s:" + at, func() {
+				if err := connectTo(at); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+		"who was called says nothing": func() (string, func()) {
+			at, accept := listen(4)
+			return "c:" + at, accept
+		},
+		"who is called does not answer": func() (string, func()) {
+			at, _ := listen(0)
+			for connectTo(at) == nil { // until there is no room for one more
+			}
+			return "c:" + at, func() {}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			where, waits := begin()
+			o := newOpener(t, where)
+			done := make(chan error)
+			go func() {
+				_, err := o.Open(time.Hour)
+				o.Pause(time.Hour)
+				done <- err
+			}()
+			waits()
+			from := time.Now()
+			o.Cancel()
+			if err := <-done; err != ErrTimeout {
+				t.Errorf("a wait that was cancelled ends with %v", err)
+			}
+			if d := time.Since(from); d > greetingTime/2 {
+				t.Errorf("it ends after %v", d)
+			}
+		})
 	}
 }
 

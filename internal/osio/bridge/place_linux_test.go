@@ -182,7 +182,7 @@ func TestPlaceHangsUpBeforeItAnswers(t *testing.T) {
 	if _, s, err := b.Next(0); s != nil || err != ErrTimeout || b.dials[a.Self()].socket == none {
 		t.Fatalf("it does not dial: %v %v", s, err)
 	}
-	f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: b.path(b.Self())}, time.Second)
+	f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: b.path(b.Self())}, none, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -445,7 +445,7 @@ func TestPlaceHostileGuests(t *testing.T) {
 		"ourselves":            {self.Append(nil), []int{session, memory, bell}},
 		"a good one":           {good, []int{session, memory, bell}},
 	} {
-		f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: p.path(p.Self())}, time.Second)
+		f, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: p.path(p.Self())}, none, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,13 +44,17 @@ func poll(list []unix.PollFd, d time.Duration) (bool, error) {
 	}
 }
 
-// await waits for one descriptor.
-func await(f fd, events int16, d time.Duration) error {
-	ok, err := poll([]unix.PollFd{{Fd: int32(f), Events: events}}, d)
-	if err == nil && !ok {
+// await waits for one descriptor, until another, or none, is readable: ErrTimeout then,
+// as after d.
+func await(f fd, events int16, stop fd, d time.Duration) error {
+	list := [2]unix.PollFd{{Fd: int32(f), Events: events}, {Fd: int32(stop), Events: unix.POLLIN}}
+	if _, err := poll(list[:], d); err != nil {
+		return err
+	}
+	if list[0].Revents == 0 {
 		return ErrTimeout
 	}
-	return err
+	return nil
 }
 
 func socket(family, typ int) (fd, error) {
@@ -65,19 +69,15 @@ func socket(family, typ int) (fd, error) {
 type Listener struct {
 	f      fd
 	open   func(f fd) (Link, error)
-	cancel fd // readable when waiting is to end; none
+	cancel fd // readable when Accept is to end; none
 }
 
 // Accept returns the link of the next peer that comes within d. A peer that
 // does not speak the protocol is sent away: ErrProtocol or ErrLost.
 func (l *Listener) Accept(d time.Duration) (Link, error) {
 	for end := time.Now().Add(d); ; {
-		list := [2]unix.PollFd{{Fd: int32(l.f), Events: unix.POLLIN}, {Fd: int32(l.cancel), Events: unix.POLLIN}}
-		if _, err := poll(list[:], time.Until(end)); err != nil {
+		if err := await(l.f, unix.POLLIN, l.cancel, time.Until(end)); err != nil {
 			return nil, err
-		}
-		if list[0].Revents == 0 {
-			return nil, ErrTimeout
 		}
 		n, _, err := unix.Accept4(int(l.f), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EINTR) {
@@ -117,15 +117,15 @@ func listen(family, typ int, sa unix.Sockaddr, open func(fd) (Link, error)) (*Li
 	return &Listener{f: f, open: open, cancel: none}, nil
 }
 
-// connect is one try; a peer that does not listen is ErrLost.
-func connect(family, typ int, sa unix.Sockaddr, d time.Duration) (fd, error) {
+// connect is one try, as long as await; a peer that does not listen is ErrLost.
+func connect(family, typ int, sa unix.Sockaddr, stop fd, d time.Duration) (fd, error) {
 	f, err := socket(family, typ)
 	if err != nil {
 		return none, err
 	}
 	err = unix.Connect(int(f), sa)
 	if errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
-		if err = await(f, unix.POLLOUT, d); err == nil {
+		if err = await(f, unix.POLLOUT, stop, d); err == nil {
 			var n int
 			if n, err = unix.GetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_ERROR); err == nil && n != 0 {
 				err = unix.Errno(n)

@@ -59,20 +59,20 @@ func DialTCP(at netip.AddrPort, windowBytes uint64, d time.Duration) (Link, erro
 		return nil, err
 	}
 	family, sa := address(at)
-	f, err := connect(family, unix.SOCK_STREAM, sa, d)
+	f, err := connect(family, unix.SOCK_STREAM, sa, none, d)
 	if err != nil {
 		return nil, err
 	}
 	return newOwnTCP(f, windowBytes)
 }
 
-func dialTCP(at netip.AddrPort, own *backing, d time.Duration) (Link, error) {
+func dialTCP(at netip.AddrPort, own *backing, stop fd, d time.Duration) (Link, error) {
 	family, sa := address(at)
-	f, err := connect(family, unix.SOCK_STREAM, sa, d)
+	f, err := connect(family, unix.SOCK_STREAM, sa, stop, d)
 	if err != nil {
 		return nil, err
 	}
-	return newTCP(f, own)
+	return newTCP(f, own, stop)
 }
 
 // newOwnTCP makes a link with a window of its own.
@@ -82,7 +82,7 @@ func newOwnTCP(f fd, windowBytes uint64) (Link, error) {
 		f.close()
 		return nil, err
 	}
-	l, err := newTCP(f, own)
+	l, err := newTCP(f, own, none)
 	if err != nil {
 		own.close()
 		return nil, err
@@ -91,17 +91,17 @@ func newOwnTCP(f fd, windowBytes uint64) (Link, error) {
 	return l, nil
 }
 
-// newTCP exchanges the greetings.
-func newTCP(f fd, own *backing) (Link, error) {
+// newTCP exchanges the greetings, for as long as stop is not readable.
+func newTCP(f fd, own *backing, stop fd) (Link, error) {
 	l := &tcp{f: f, backing: own, own: own.w, in: make([]byte, 256<<10)}
-	if err := l.greet(own.w.Len()); err != nil {
+	if err := l.greet(own.w.Len(), stop); err != nil {
 		f.close()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *tcp) greet(windowBytes uint64) error {
+func (l *tcp) greet(windowBytes uint64, stop fd) error {
 	if err := unix.SetsockoptInt(int(l.f), unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
@@ -111,7 +111,7 @@ func (l *tcp) greet(windowBytes uint64) error {
 	}
 	var b []byte
 	for end := time.Now().Add(greetingTime); len(b) < wire.GreetingBytes; {
-		if err := await(l.f, unix.POLLIN, time.Until(end)); err != nil {
+		if err := await(l.f, unix.POLLIN, stop, time.Until(end)); err != nil {
 			return err
 		}
 		n, err := l.read(l.in[:wire.GreetingBytes-len(b)])
@@ -244,7 +244,7 @@ func (l *tcp) Wait(d time.Duration) error {
 	if l.sent < len(l.out) {
 		events |= unix.POLLOUT
 	}
-	if err := await(l.f, events, d); err != nil && err != ErrTimeout {
+	if err := await(l.f, events, none, d); err != nil && err != ErrTimeout {
 		return err
 	}
 	return nil
