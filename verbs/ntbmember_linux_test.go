@@ -345,6 +345,26 @@ func TestNTBLostBeforeItIsUp(t *testing.T) {
 	a.want("Work Request Flushed Error", "wait %d", k)
 }
 
+// TestNTBStoppedProcess flushes what is for a process that is stopped, what was posted
+// before it was found out as what is posted after. When it goes on it is reached as ever.
+func TestNTBStoppedProcess(t *testing.T) {
+	t.Parallel() // it waits for seconds
+	s, c := place(t)
+	a, b := startMember(t, s), startMember(t, c)
+	p := connectMembers(a, b)
+	p.exchange()
+	later := b.create()
+	t.Cleanup(func() { b.cmd.Process.Signal(syscall.SIGCONT) })
+	check(t, b.cmd.Process.Signal(syscall.SIGSTOP))
+	a.want("Work Request Flushed Error", "wait %d", p.i)
+	k := a.create()
+	a.want("<nil>", "connect %d %d 0 %s", k, b.qpns[later], b.gid)
+	a.want("Work Request Flushed Error", "wait %d", k)
+	check(t, b.cmd.Process.Signal(syscall.SIGCONT))
+	b.want("Work Request Flushed Error", "wait %d", p.k)
+	connectMembers(a, b).exchange()
+}
+
 // TestNTBSixteenProcesses connects them all to all: what a process maps is some
 // gigabytes, what it uses of it some megabytes.
 func TestNTBSixteenProcesses(t *testing.T) {

@@ -25,6 +25,7 @@ type ntbLink struct {
 	pending  bool            // the link has not taken all
 	armed    monotime.Time   // when the timer heap will wake us, at the latest
 	graceEnd monotime.Time   // of a link that is lost: see lossGrace
+	upBy     monotime.Time   // of a meeting place: see upPatience
 	queued   bool            // in NTB.news
 	over     bool            // of a meeting place: lost for good
 
@@ -119,6 +120,7 @@ func (x *ntbLink) timeout(now monotime.Time) {
 			x.lose(now, err)
 		}
 	}
+	x.giveUp(now)
 	if !now.Before(x.graceEnd) {
 		x.mourn(now)
 	}
@@ -165,7 +167,7 @@ func (x *ntbLink) receive(patience bool) (messages int, news bool) {
 // plug gives the node a link that was opened.
 func (x *ntbLink) plug(now monotime.Time, link bridge.Link) {
 	l := x.dev
-	x.link = link
+	x.link, x.upBy = link, now.Add(upPatience)
 	for _, fd := range link.FDs() {
 		if err := l.eng.bg.poller.AddDescriptor(fd, 0); err != nil {
 			l.eng.wire.readErrors.Add(1)
@@ -208,6 +210,23 @@ func (x *ntbLink) mourn(now monotime.Time) {
 		return
 	}
 	l.reopen()
+}
+
+// upPatience is how long a member of a meeting place that lives may take to answer: one
+// that is stopped, or does not understand us.
+const upPatience = 5 * monotime.Second
+
+// giveUp gives up a link of a meeting place that does not come up, so that what was
+// posted for its peer is flushed; what is to go there next opens another one. It is called
+// with each heartbeat.
+func (x *ntbLink) giveUp(now monotime.Time) {
+	switch {
+	case x.link == nil || !x.dev.Shared():
+	case x.node.Up():
+		x.upBy = now.Add(upPatience)
+	case !now.Before(x.upBy):
+		x.lose(now, bridge.ErrLost)
+	}
 }
 
 // unplug closes the link. What the peer had written before is handled: it may be
