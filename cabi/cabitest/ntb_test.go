@@ -3,7 +3,9 @@
 package cabitest
 
 import (
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"verbena/internal/device"
@@ -64,4 +66,28 @@ func TestLinksAreThoseOfGo(t *testing.T) {
 	if got := output(t, "print_devices", "VERBENA_DEVICES=ntb2,ntbx"); got != "" {
 		t.Errorf("devices of no link: %q", got)
 	}
+}
+
+// TestManyLinks has more of them than one expects.
+func TestManyLinks(t *testing.T) {
+	var links []string
+	for i := range 200 {
+		links = append(links, fmt.Sprintf("10.99.0.%d=shm:%s/%d", 1+i, t.TempDir(), i))
+	}
+	text := strings.Join(links, ",")
+	t.Setenv(device.LinksVariable, text)
+	if err := device.ConfigureLinks(text); err != nil {
+		t.Fatal(err)
+	}
+	defer device.ConfigureLinks("")
+	compareDevices(t, "ntb")
+	compareDevices(t, "ntb199,ntb64")
+}
+
+// TestLinkGIDCost is TestGIDCost of a link.
+func TestLinkGIDCost(t *testing.T) {
+	t.Setenv("VERBENA_DEVICES", "ntb")
+	t.Setenv("LOOP_DEVICE", "ntb0")
+	t.Setenv(device.LinksVariable, "10.99.0.1+10.99.0.2=shm:"+filepath.Join(t.TempDir(), "link"))
+	run(t, "verbs_gid_cost")
 }

@@ -35,24 +35,24 @@ func configureLinks() error {
 	return err
 }
 
-// vb_links lists the links. Of one that is open which end is ours is known for
+// vb_links lists links, those from the number first on. Of one that is open which end is ours is known for
 // certain. Its port is active from then on, until the peer goes away: most
 // programs do not begin at a port that is down, and one of the two is first.
 //
 //export vb_links
-func vb_links(out *C.struct_vb_link, room C.uint, count *C.uint) C.int {
+func vb_links(out *C.struct_vb_link, first, room C.uint, count *C.uint) C.int {
 	stackRoom()
 	err := configureLinks()
 	if err != nil {
 		return C.int(errnoOf("ibv_get_device_list", err))
 	}
-	list, err := device.Selection{string(device.KindNTB)}.List()
+	list, n, err := device.Links(int(first), int(room))
 	if err != nil {
 		return C.int(errnoOf("ibv_get_device_list", err))
 	}
 	into := unsafe.Slice(out, int(room))
-	for i := range min(len(list), len(into)) {
-		d, l := list[i], C.struct_vb_link{}
+	for i, d := range list {
+		l := C.struct_vb_link{}
 		contexts.each(func(o *ctxObject) {
 			if info := o.verbs.Info(); info.Name == d.Name {
 				d = info
@@ -72,6 +72,6 @@ func vb_links(out *C.struct_vb_link, room C.uint, count *C.uint) C.int {
 		}
 		into[i] = l
 	}
-	*count = C.uint(len(list))
+	*count = C.uint(n)
 	return 0
 }

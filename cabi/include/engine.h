@@ -247,8 +247,8 @@ struct vb_engine {
 
 	/* -- links of windows ------------------------------------------------ */
 
-	/* Writes up to max of the links that VERBENA_NTB names, and how many there are. */
-	int (*links)(struct vb_link *links, unsigned max, unsigned *count);
+	/* Writes up to max of the links that VERBENA_NTB names, from the first one given on, and how many there are. */
+	int (*links)(struct vb_link *links, unsigned first, unsigned max, unsigned *count);
 
 	/* -- context, by the device's name ---------------------------------- */
 

@@ -278,8 +278,8 @@ static int refresh(const struct vb_link *links, int link_count)
 VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct ibv_device **list = NULL;
-	struct vb_link links[VB_LINKS];
-	int count = wants_links() ? vb_links_read(links) : 0, i = 0;
+	struct vb_link *links = NULL;
+	int count = wants_links() ? vb_links_read(&links) : 0, i = 0;
 
 	if (num_devices)
 		*num_devices = 0;
@@ -297,6 +297,7 @@ VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 			list[i++] = &d->ibv;
 		}
 	pthread_mutex_unlock(&lock);
+	free(links);
 	if (!list)
 		errno = count < 0 ? -count : ENOMEM;
 	else if (num_devices)

@@ -7,27 +7,37 @@
 #include "front.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
-int vb_links_read(struct vb_link links[VB_LINKS])
+int vb_links_read(struct vb_link **links)
 {
 	const struct vb_engine *engine = vb_engine_get();
-	unsigned count = 0;
-	int err = engine ? engine->links(links, VB_LINKS, &count) : errno;
+	unsigned count = 0, room;
+	int err = engine ? 0 : errno;
 
+	*links = NULL;
 	if (err)
 		return -err;
-	return count < VB_LINKS ? count : VB_LINKS;
+	do { /* a program may name more meanwhile */
+		free(*links);
+		room = count;
+		*links = calloc(room + 1, sizeof(**links));
+		if (!*links)
+			return -ENOMEM;
+		err = engine->links(*links, 0, room, &count);
+	} while (!err && count > room);
+	if (!err)
+		return count;
+	free(*links);
+	*links = NULL;
+	return -err;
 }
 
 int vb_link_read(unsigned index, struct vb_link *link)
 {
-	struct vb_link links[VB_LINKS];
-	int n = vb_links_read(links);
+	const struct vb_engine *engine = vb_engine_get();
+	unsigned count = 0;
+	int err = engine ? engine->links(link, index, 1, &count) : errno;
 
-	if (n < 0)
-		return -n;
-	if (index >= (unsigned)n)
-		return ENODEV;
-	*link = links[index];
-	return 0;
+	return err ? err : index < count ? 0 : ENODEV;
 }

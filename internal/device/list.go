@@ -3,6 +3,7 @@ package device
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -66,7 +67,7 @@ func All() ([]Info, error) {
 	out = nil
 	for _, k := range kinds {
 		if k == KindNTB {
-			of, err := ntbDevices()
+			of, _, err := Links(0, math.MaxInt)
 			if err != nil {
 				return nil, err
 			}

@@ -52,24 +52,25 @@ func ConfigureLinks(text string) error {
 	return nil
 }
 
-// ntbDevices lists a device for each link.
-func ntbDevices() ([]Info, error) {
+// Links lists the devices of KindNTB alone, from the one with the index first on and at
+// most limit of them, and says how many there are.
+func Links(first, limit int) (list []Info, count int, err error) {
 	links.mu.Lock()
 	read := links.read
 	links.mu.Unlock()
 	if !read {
 		if err := ConfigureLinks(os.Getenv(LinksVariable)); err != nil {
-			return nil, fmt.Errorf("%s: %w", LinksVariable, err)
+			return nil, 0, fmt.Errorf("%s: %w", LinksVariable, err)
 		}
 	}
 	links.mu.Lock()
-	defer links.mu.Unlock()
-	var out []Info
-	for i, e := range links.list {
-		d := Info{Name: fmt.Sprintf("%s%d", KindNTB, i), Kind: KindNTB, Index: i, link: e}
-		out = append(out, d.OnSide(bridge.SideOf(e.Endpoint)))
+	all := links.list // which is never changed, only replaced
+	links.mu.Unlock()
+	for i := first; i < len(all) && len(list) < limit; i++ {
+		d := Info{Name: fmt.Sprintf("%s%d", KindNTB, i), Kind: KindNTB, Index: i, link: all[i]}
+		list = append(list, d.OnSide(bridge.SideOf(all[i].Endpoint)))
 	}
-	return out, nil
+	return list, len(all), nil
 }
 
 // OnSide returns a device of KindNTB as it is at an end of its link, 0 or 1,

@@ -93,9 +93,9 @@ func TestMeetingPlace(t *testing.T) {
 		if err := ConfigureLinks(links); err != nil {
 			t.Fatal(err)
 		}
-		list, err := ntbDevices()
-		if err != nil || len(list) != 1 {
-			t.Fatal(list, err)
+		list, count, err := Links(0, 2)
+		if err != nil || len(list) != 1 || count != 1 {
+			t.Fatal(list, count, err)
 		}
 		return list[0].OnSide(side)
 	}

@@ -57,37 +57,81 @@ type Endpoint struct {
 // and before these node=N: for the NUMA node that our window and our thread are
 // to be on: node=1:10.99.0.1=c:192.0.2.1:7000
 //
-// Errors: ErrConfig.
+// No two links may be the same end of one, and no two ports have one address.
+//
+// Errors: ErrConfig, which says of which link what is wrong.
 func ParseEndpoints(s string) (list []Endpoint, err error) {
 	for _, part := range strings.Split(s, ",") {
-		e, ok := parseNode(part)
-		if !ok {
-			return nil, fmt.Errorf("%w: %q is not s:ADDR:PORT, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N:", ErrConfig, part)
+		if part == "" {
+			return nil, fmt.Errorf("%w: there is a comma with no link before it, or behind", ErrConfig)
+		}
+		e, err := parseNode(part)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrConfig, part, err)
+		}
+		for _, o := range list {
+			if err := e.clash(&o); err != nil {
+				return nil, fmt.Errorf("%w: %q: %w", ErrConfig, part, err)
+			}
 		}
 		list = append(list, e)
 	}
 	return list, nil
 }
 
-func parseNode(s string) (e Endpoint, ok bool) {
+// clash says why a link cannot be beside another one, nil if it can.
+func (e *Endpoint) clash(o *Endpoint) error {
+	if e.String() == o.String() && !e.Meet {
+		return errors.New("this end of the link is there already")
+	}
+	a, b := e.ownPorts(), o.ownPorts()
+	both := len(a) == 2 && len(b) == 2 && e.Path == o.Path // of either end of one link
+	if i := slices.IndexFunc(a, func(x netip.Addr) bool { return slices.Contains(b, x) }); i >= 0 && !both {
+		return fmt.Errorf("another link's port has the address %v, too: each has its own", a[i])
+	}
+	return nil
+}
+
+// ownPorts returns the address that our port has: of Meet those of both ends, as it may
+// be either; none if the configuration does not say it.
+func (e *Endpoint) ownPorts() []netip.Addr {
+	own := 0
+	switch {
+	case !e.Ports[0].IsValid():
+		return nil
+	case e.Meet && e.Ports[0] != e.Ports[1]:
+		return e.Ports[:]
+	case e.Kind == Mapped || e.Kind == PCI:
+		own = e.Side
+	case !e.Serve && !e.Meet:
+		own = 1
+	}
+	return e.Ports[own : own+1]
+}
+
+func parseNode(s string) (Endpoint, error) {
 	rest, found := strings.CutPrefix(s, "node=")
 	if !found {
 		return parsePorts(s)
 	}
 	number, rest, _ := strings.Cut(rest, ":")
 	node, err := strconv.ParseUint(number, 10, 16)
-	e, ok = parsePorts(rest)
+	if err != nil {
+		return Endpoint{}, errors.New("a link on a NUMA node is node=N:…, with its number")
+	}
+	e, err := parsePorts(rest)
 	e.OnNode, e.Node = true, int(node)
-	return e, ok && err == nil
+	return e, err
 }
 
-func parsePorts(s string) (e Endpoint, ok bool) {
+func parsePorts(s string) (Endpoint, error) {
 	addrs, rest, found := strings.Cut(s, "=")
 	if !found || strings.Contains(addrs, "/") { // of a path
 		return parseEndpoint(s)
 	}
-	if e, ok = parseEndpoint(rest); !ok {
-		return e, false
+	e, err := parseEndpoint(rest)
+	if err != nil {
+		return e, err
 	}
 	first, second, both := strings.Cut(addrs, "+")
 	if !both {
@@ -96,42 +140,61 @@ func parsePorts(s string) (e Endpoint, ok bool) {
 	for i, s := range []string{first, second} {
 		a, err := netip.ParseAddr(s)
 		if err != nil || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" {
-			return e, false
+			return e, fmt.Errorf("%q is not the IP address of a port", s)
 		}
 		e.Ports[i] = a.Unmap()
 	}
-	// Those of two families would find no way to each other.
-	return e, !both || e.Ports[0] != e.Ports[1] && e.Ports[0].Is4() == e.Ports[1].Is4()
+	switch {
+	case both && e.Ports[0] == e.Ports[1]:
+		return e, errors.New("the ports of both ends have one address: each has its own")
+	case e.Ports[0].Is4() != e.Ports[1].Is4():
+		return e, errors.New("the ports of the two ends have an IPv4 and an IPv6 address: they would find no way to each other")
+	}
+	return e, nil
 }
 
 // pciAddress is domain, bus, device and function, as sysfs has them.
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 
-func parseEndpoint(s string) (e Endpoint, ok bool) {
+func parseEndpoint(s string) (e Endpoint, err error) {
 	first, rest, _ := strings.Cut(s, ":")
 	switch first {
 	case "s", "c":
 		addr, err := netip.ParseAddrPort(rest)
-		return Endpoint{Serve: first == "s", Addr: addr}, err == nil && addr.Port() != 0
+		if err != nil || addr.Port() == 0 {
+			return e, fmt.Errorf("TCP is %s:ADDR:PORT, an IP address, one of IPv6 in brackets, and a port from 1 to 65535", first)
+		}
+		return Endpoint{Serve: first == "s", Addr: addr}, nil
 	case "shm":
 		role, path, found := strings.Cut(rest, ":")
-		if found && (role == "s" || role == "c") {
-			return Endpoint{Kind: Shm, Serve: role == "s", Path: path}, path != ""
+		if !found || role != "s" && role != "c" {
+			e, path = Endpoint{Kind: Shm, Meet: true, Path: rest}, rest
+		} else {
+			e = Endpoint{Kind: Shm, Serve: role == "s", Path: path}
 		}
 		// A word before a colon is meant as a role: shm:0:PATH is no path, nor is shm:s.
-		return Endpoint{Kind: Shm, Meet: true, Path: rest}, !slices.Contains([]string{"", "s", "c"}, rest) && (!found || strings.Contains(role, "/"))
+		if path == "" || e.Meet && (rest == "s" || rest == "c" || found && !strings.Contains(role, "/")) {
+			return e, errors.New("shared memory is shm:PATH, shm:s:PATH or shm:c:PATH, a directory where processes meet")
+		}
+		return e, nil
 	case "map", "pci":
 		side, path, _ := strings.Cut(rest, ":")
 		e = Endpoint{Kind: Mapped, Path: path}
-		if first == "pci" {
-			e.Kind = PCI
-		}
 		if side == "1" {
 			e.Side = 1
 		}
-		return e, (side == "0" || side == "1") && path != "" && (first == "map" || pciAddress.MatchString(path))
+		switch known := side == "0" || side == "1"; {
+		case first == "pci" && (!known || !pciAddress.MatchString(path)):
+			return e, errors.New("a PCI device is pci:0:DEVICE or pci:1:DEVICE, by its name in /sys/bus/pci/devices, such as 0000:00:04.0")
+		case !known || path == "":
+			return e, errors.New("a file is map:0:PATH at one end and map:1:PATH at the other")
+		}
+		if first == "pci" {
+			e.Kind = PCI
+		}
+		return e, nil
 	}
-	return Endpoint{}, false
+	return e, errors.New("it is not s:ADDR:PORT, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N:")
 }
 
 // String returns the endpoint as a configuration has it, without the addresses

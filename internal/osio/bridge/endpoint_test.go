@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 )
 
@@ -34,14 +35,48 @@ func TestParseEndpoints(t *testing.T) {
 			t.Errorf("%q as text is %q", s, list[0].String())
 		}
 	}
-	if list, err := ParseEndpoints("shm:/a,map:0:/b"); err != nil || len(list) != 2 {
-		t.Errorf("two links: %v %v", list, err)
+	for _, s := range []string{
+		"shm:/a,map:0:/b", "10.99.0.1+10.99.0.2=s:192.0.2.1:7000,10.99.0.1+10.99.0.2=c:192.0.2.1:7000",
+		"10.99.0.1+10.99.0.2=shm:/a,10.99.0.1+10.99.0.2=shm:/a", "shm:/a,shm:/a", "map:0:/a,map:1:/a",
+	} {
+		if list, err := ParseEndpoints(s); err != nil || len(list) != 2 {
+			t.Errorf("two links: %v %v", list, err)
+		}
 	}
 	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:host:5", "c:1.2.3.4:70000", "tcp:s:1.2.3.4:5", "shm:", "shm:s:", "shm:c:", "s:192.0.2.1", "s:192.0.2.1:0", "map:2:/x", "node=:shm:/a", "node=-1:shm:/a", "node=0x1:shm:/a", "node=0", "node=70000:shm:/a", "pci:0:", "pci:0:00:04.0", "pci:2:0000:00:04.0", "pci:0:0000:00:04.0/..", "map:0:", "x:/y", "shm:/a,", "10.99.0.1=", "0.0.0.0=shm:/a",
 		"10.99.0.1+10.99.0.1=shm:/a", "10.99.0.1+=shm:/a", "fe80::1%lo=shm:/a", "224.0.0.1=shm:/a",
 		"10.99.0.1+fd00::1=shm:/a", "shm:0:/a", "shm:S:/a", "shm:x:", "shm:s", "shm:c"} {
 		if list, err := ParseEndpoints(s); !errors.Is(err, ErrConfig) {
 			t.Errorf("%q: %v %v", s, list, err)
+		}
+	}
+}
+
+// What is wrong is said, and of which link.
+func TestEndpointErrors(t *testing.T) {
+	for s, want := range map[string]string{
+		"":                                    "a comma",
+		"shm:/a,":                             "a comma",
+		"x:/y":                                `"x:/y": it is not`,
+		"shm:/a,s:localhost:7000":             `"s:localhost:7000": TCP is s:ADDR:PORT, an IP address`,
+		"c:192.0.2.1:70000":                   "a port from 1 to 65535",
+		"c:fd00::1:7000":                      "of IPv6 in brackets",
+		"shm:0:/a":                            "shm:s:PATH",
+		"map:2:/a":                            "map:0:PATH",
+		"pci:0:00:04.0":                       "such as 0000:00:04.0",
+		"node=:shm:/a":                        "its number",
+		"300.0.0.1=shm:/a":                    `"300.0.0.1" is not the IP address`,
+		"10.99.0.1+10.99.0.1=shm:/a":          "one address",
+		"10.99.0.1+fd00::1=shm:/a":            "IPv4 and an IPv6",
+		"s:192.0.2.1:70,s:192.0.2.1:70":       "there already",
+		"map:1:/a,map:1:/a":                   "there already",
+		"10.99.0.1=shm:s:/a,10.99.0.1=shm:/b": `"10.99.0.1=shm:/b": another link's port has the address 10.99.0.1`,
+		"fd00::1+fd00::2=shm:c:/a,fd00::2=c:192.0.2.1:70":        "the address fd00::2",
+		"10.9.0.1+10.9.0.2=shm:/a,10.9.0.1+10.9.0.2=shm:/b":      "the address 10.9.0.1",
+		"10.9.0.1=map:0:/a,10.9.0.2+10.9.0.1=pci:1:0000:00:04.0": "the address 10.9.0.1",
+	} {
+		if _, err := ParseEndpoints(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q in it", s, err, want)
 		}
 	}
 }

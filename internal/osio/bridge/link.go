@@ -55,7 +55,7 @@ const (
 
 func checkBytes(n uint64) error {
 	if n < MinWindowBytes || n > MaxWindowBytes || n%4096 != 0 {
-		return fmt.Errorf("%w: a window of %d bytes", ErrConfig, n)
+		return fmt.Errorf("%w: a window of %d bytes: it has at least %d, in whole pages", ErrConfig, n, MinWindowBytes)
 	}
 	return nil
 }

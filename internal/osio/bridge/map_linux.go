@@ -69,7 +69,10 @@ func (l *mapped) open(path string, side int) error {
 	if err := unix.FcntlFlock(uintptr(l.f), unix.F_OFD_SETLK, &lock); err != nil {
 		return fmt.Errorf("%w: side %d of %s", ErrInUse, side, path)
 	}
-	return l.split(l.f, 0, uint64(st.Size), side)
+	if err := l.split(l.f, 0, uint64(st.Size), side); err != nil {
+		return fmt.Errorf("%s, of which each end has half: %w", path, err)
+	}
+	return nil
 }
 
 // split maps n bytes of a descriptor, half of them for each side.

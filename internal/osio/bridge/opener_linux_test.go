@@ -3,7 +3,9 @@ package bridge
 import (
 	"errors"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +93,18 @@ func TestCancel(t *testing.T) {
 				t.Errorf("it ends after %v", d)
 			}
 		})
+	}
+}
+
+// What a file lacks is said.
+func TestFileTooShort(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(at, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := NewOpener(Endpoint{Kind: Mapped, Path: at}, windowBytes)
+	if want := at + ", of which each end has half"; !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q in it", err, want)
 	}
 }
 
