@@ -61,8 +61,17 @@ func (l *iwListener) tryOpen(e *engine.Engine, ip netip.Addr, port uint16) (uint
 	return port, nil
 }
 
-// listen takes streams at the bound port.
+// listen takes streams at the bound port, which is taken now where the address
+// was that to dial from.
 func (c *iwConnector) listen(backlog int) error {
+	if c.bound == nil {
+		ip := c.local.Addr()
+		port, err := c.bind(ip, c.local.Port(), true)
+		if err != nil {
+			return err
+		}
+		c.local = netip.AddrPortFrom(ip, port)
+	}
 	c.mgr.mu.Lock()
 	c.bound.options = c.iw.options(!c.noCRC)
 	c.bound.book = iwcm.NewListener(backlog, &c.iw.count)

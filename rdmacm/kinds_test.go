@@ -291,6 +291,28 @@ func TestBoundPortOfEveryKind(t *testing.T) {
 	})
 }
 
+// An ID is bound to its source address also where the peer's cannot be resolved,
+// and may listen then.
+func TestListenerOfEveryKindAfterAFailedResolve(t *testing.T) {
+	ofKinds(t, func(t *testing.T, k kindUnderTest) {
+		f := newFabric(t)
+		a, b := f.process(1), f.process(2)
+		l := b.idOf(k.Kind)
+		otherFamily := netip.MustParseAddrPort("[::1]:7")
+		check(t, l.ResolveAddr(context.Background(), netip.AddrPortFrom(k.at(), 0), otherFamily))
+		l.want(AddrError)
+		check(t, l.Listen(0))
+		client := a.resolvedOf(k.Kind, l.LocalAddr())
+		check(t, client.Connect(&someParam))
+		ev := l.want(ConnectRequest)
+		if ev.ID.LocalAddr() != l.LocalAddr() || l.LocalAddr().Port() == 0 {
+			t.Errorf("request at %v, listening at %v", ev.ID.LocalAddr(), l.LocalAddr())
+		}
+		check(t, ev.ID.Destroy())
+		client.want(Rejected)
+	})
+}
+
 func TestWhatCannotBeOfEveryKind(t *testing.T) {
 	ofKinds(t, func(t *testing.T, k kindUnderTest) {
 		f := newFabric(t)
