@@ -352,6 +352,8 @@ func testNTBRefusals(t *testing.T, kind string) {
 	b := newEndOn(t, "ntb1", ib.QPTypeRC, 64)
 	_, err := a.pd.CreateQP(&verbs.QPInitAttr{Type: ib.QPTypeUD, SendCQ: a.cq, RecvCQ: a.cq})
 	wantError(t, err, syscall.EOPNOTSUPP, "attr.Type")
+	_, err = a.ctx.OpenXRCD(nil, 0)
+	wantError(t, err, syscall.EOPNOTSUPP, "XRCD")
 	awaitPort(t, a, ib.PortActive)
 	awaitPort(t, b, ib.PortActive)
 	table, err := a.ctx.GIDTable(1)

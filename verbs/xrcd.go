@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/roce/rc"
 )
@@ -32,13 +33,13 @@ type XRCD struct {
 // gets one of its own.
 //
 // Errors: EAGAIN without O_CREATE if there is no such domain; EINVAL with
-// O_EXCL if there is.
+// O_EXCL if there is; EOPNOTSUPP on devices of other kinds than RoCE.
 func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	if c.info.Kind.IsIWARP() {
-		return nil, fail(syscall.EOPNOTSUPP, "XRCD", "iWARP has no XRC")
+	if c.info.Kind != device.KindRoCE {
+		return nil, fail(syscall.EOPNOTSUPP, "XRCD", "devices of kind %v have no XRC", c.info.Kind)
 	}
 	if flag&^(os.O_CREATE|os.O_EXCL) != 0 {
 		return nil, invalid("flag", "%#x: os.O_CREATE and os.O_EXCL are what it may be", flag)

@@ -1,6 +1,6 @@
 /*
- * XRC domains: ibv_open_xrcd(3). Processes that open one through the same inode
- * share it; the engine looks at fd and keeps what it needs of it.
+ * XRC domains: ibv_open_xrcd(3). Contexts of this process that open one through
+ * the same inode share it; another process gets one of its own.
  */
 #include "xrcd.h"
 #include "pd.h"
