@@ -81,11 +81,12 @@ func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
 	if err := q.beginSend(); err != nil {
 		return 0, err
 	}
-	i := 0
-	for i < len(wrs) && q.store(&wrs[i]) {
+	i, sends := 0, false
+	for i < len(wrs) && q.quick(&wrs[i]) {
+		sends = sends || wrs[i].Opcode != ib.WRRDMAWrite
 		i++
 	}
-	if i == len(wrs) {
+	if i == len(wrs) && !sends {
 		q.conn.Unlock()
 		return i, nil
 	}
@@ -98,17 +99,24 @@ func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
 	return i, err
 }
 
-// store makes a short WRITE over a link of windows at once, if that can be; what is wrong
-// with it push finds. The connection is locked.
-func (q *QP) store(wr *SendWR) bool {
-	if wr.Opcode != ib.WRRDMAWrite || q.ctx.ntb == nil || wr.Flags&^sendFlags != 0 || q.sq.Cap() == 0 {
+// quick makes a short WRITE or SEND over a link of windows at once, if that can be; what is
+// wrong with it push finds. The connection is locked. After SENDs it is to be rung.
+func (q *QP) quick(wr *SendWR) bool {
+	if q.ctx.ntb == nil || wr.Flags&^sendFlags != 0 || q.sq.Cap() == 0 {
+		return false
+	}
+	limit := rdma.MaxStore
+	switch wr.Opcode {
+	case ib.WRRDMAWrite:
+	case ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv:
+		limit = rdma.MaxShort
+	default:
 		return false
 	}
 	if wr.Flags&ib.SendInline != 0 {
-		return len(wr.SGList) == 0 && len(wr.Inline) <= min(q.sq.MaxInline(), rdma.MaxStore) &&
-			q.conn.Store(wr.ID, wr.Flags, wr.Inline, wr.RKey, wr.RemoteAddr)
+		return len(wr.SGList) == 0 && len(wr.Inline) <= min(q.sq.MaxInline(), limit) && q.make(wr, wr.Inline)
 	}
-	if len(wr.SGList) != 1 || q.sq.MaxSGE() == 0 || wr.SGList[0].Length > rdma.MaxStore {
+	if len(wr.SGList) != 1 || q.sq.MaxSGE() == 0 || wr.SGList[0].Length > uint32(limit) {
 		return false
 	}
 	s, v := q.ctx.keys.Local(q.pd.num, wr.SGList[0], 0)
@@ -117,9 +125,16 @@ func (q *QP) store(wr *SendWR) bool {
 	}
 	var room [rdma.MaxStore]byte
 	data := room[:s.Len()]
-	ok := s.CopyOut(0, data) && q.conn.Store(wr.ID, wr.Flags, data, wr.RKey, wr.RemoteAddr)
+	ok := s.CopyOut(0, data) && q.make(wr, data)
 	s.Release()
 	return ok
+}
+
+func (q *QP) make(wr *SendWR, data []byte) bool {
+	if wr.Opcode == ib.WRRDMAWrite {
+		return q.conn.Store(wr.ID, wr.Flags, data, wr.RKey, wr.RemoteAddr)
+	}
+	return q.conn.Send(&rdma.Short{ID: wr.ID, Op: wr.Opcode, Flags: wr.Flags, Imm: wr.ImmData, Key: wr.InvalidateRKey, Data: data, SGE: wr.SGList})
 }
 
 // beginSend locks the queue pair for push, if sends may be posted.

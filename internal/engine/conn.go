@@ -9,6 +9,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/ntb/rdma"
 	"verbena/internal/qp"
 )
 
@@ -112,6 +113,11 @@ func (c *Conn) Ring() {
 // memory is mapped here: rdma.QP.Store. The caller holds the lock, and keeps it.
 func (c *Conn) Store(id uint64, flags ib.SendFlags, data []byte, key ib.RKey, va uint64) bool {
 	return c.ntb != nil && c.ntb.q.Store(id, flags, data, key, va)
+}
+
+// Send makes a short SEND likewise: rdma.QP.Send. Ring is to follow.
+func (c *Conn) Send(s *rdma.Short) bool {
+	return c.ntb != nil && c.ntb.q.Send(s)
 }
 
 // RingReceives tells the machine of posted receives. They send nothing and are

@@ -40,11 +40,17 @@ func (q *Core) TakeRecv() bool {
 	return q.RecvHeld
 }
 
+// WC returns room for a completion that is passed on at once: one that was made elsewhere
+// is copied.
+func (q *Core) WC() *ib.WC { return &q.wc }
+
 // CompleteRecv reports the receive held. The caller fills what its service
 // tells: opcode, length, flags.
 func (q *Core) CompleteRecv(wc *ib.WC, solicited bool) {
 	q.RecvHeld = false
-	q.wc = *wc
+	if wc != &q.wc {
+		q.wc = *wc
+	}
 	q.wc.WRID, q.wc.QPN = q.Recv.WRID, q.QPN
 	q.RecvCQ.Push(&q.wc, solicited)
 }

@@ -129,7 +129,8 @@ func (q *QP) executeSend(e *wire.WQE) wire.Status {
 	if e.Flags&wire.WQELast == 0 {
 		return wire.StatusDone
 	}
-	wc := ib.WC{Opcode: ib.WCRecv, ByteLen: e.Length, SrcQP: q.Attr.DestQPN}
+	wc := q.WC()
+	*wc = ib.WC{Opcode: ib.WCRecv, ByteLen: e.Length, SrcQP: q.Attr.DestQPN}
 	switch e.Op {
 	case wire.WQESendImm:
 		wc.Flags, wc.ImmData = ib.WCWithImm, e.Imm
@@ -139,7 +140,7 @@ func (q *QP) executeSend(e *wire.WQE) wire.Status {
 		}
 		wc.Flags, wc.InvalidatedRKey = ib.WCWithInv, ib.RKey(e.Imm)
 	}
-	q.CompleteRecv(&wc, e.Flags&wire.WQESolicited != 0)
+	q.CompleteRecv(wc, e.Flags&wire.WQESolicited != 0)
 	return wire.StatusDone
 }
 

@@ -42,10 +42,13 @@ type far struct {
 	wqesAt  uint64
 	farBell uint32
 	rung    uint32
-	silent  bool // lines were written for which the doorbell is still to be rung
+	fresh   bool // lines were written of which the peer may be to be told: see Quick
+	silent  bool // … and the doorbell is still to be rung
 
 	posted     wire.Index
 	done       wire.Index
+	heard      wire.Index // late: done up to here, as was heard and not taken yet
+	late       bool       // in Node.late
 	generation uint32
 	pieces     []piece // by slot
 	loose      int     // pieces outstanding that change memory, and have not yet

@@ -1,19 +1,17 @@
 package rdma
 
 import (
-	"verbena/ib"
 	"verbena/internal/ntb/channel"
-	"verbena/internal/qp"
-	"verbena/internal/queue"
 	wire "verbena/internal/wire/ntb"
 )
 
 // A short SEND is one line of memory that changes owner once, where both nodes map the
 // windows and its receiver polls:
 //
-//	QP.sendLine ── WQE, bytes, mark in one line ──► rqp.takeLine ─► receive completes
+//	QP.Send     ── WQE, bytes, mark in one line ──► rqp.takeLine ─► receive completes
 //	                                                   │ owed
 //	QP.takeDone ◄── WQEDone of a WQE the other way ────┤
+//	  at the next look: who has the message may be about to answer
 //	            ◄── words, doorbell, signal ───────────┘ Settle: nobody answered
 //
 // The receiver looks at the rings that were in use last, and says so to their writers
@@ -31,77 +29,10 @@ const (
 	maxTake = 16
 )
 
-// sendLine sends what is short enough for one line.
-func (q *QP) sendLine(w *queue.SendWQE) bool {
-	n, f, r := q.node, q.far, &q.req
-	if w.Length > wire.MaxShortSend || f.posted.Since(f.done) == f.cap || w.Flags&ib.SendFence != 0 && r.reads > 0 {
-		return false
-	}
-	e := &n.wqe
-	e.Op, e.Flags, e.Mark = wqeOps[w.Opcode], wire.WQEFirst|wire.WQELast, wire.NewPosition(f.generation, f.posted)
-	e.Length, e.Bytes, e.Offset, e.Key, e.Imm = w.Length, w.Length, 0, 0, w.Imm
-	if w.Opcode == ib.WRSendWithInv {
-		e.Imm = uint32(w.InvalidateKey)
-	}
-	if w.Flags&ib.SendSolicited != 0 {
-		e.Flags |= wire.WQESolicited
-	}
-	if w.Flags&ib.SendInline != 0 {
-		copy(e.Inline[:], w.Inline)
-	} else if !q.readShort(w, e.Inline[:w.Length]) {
-		return false
-	}
-	q.tellDone(e)
-	e.PutLine(&n.line)
-	if !n.near.PutLine(f.slotAt(f.posted), &n.line) {
-		return false
-	}
-	f.pieces[f.posted.Slot(f.cap)] = piece{wqe: r.cur, n: w.Length, loose: true, last: true}
-	f.posted++
-	f.loose++
-	w.State = wqeSent
-	r.cur++
-	q.Count[SentPieces]++
-	q.Count[SentMessages]++
-	q.Count[SentInline] += uint64(w.Length)
-	return true
-}
-
-// readShort copies what w sends; false if it cannot be read.
-func (q *QP) readShort(w *queue.SendWQE, dst []byte) bool {
-	spans, s, _ := q.Gather(q.req.spans[:0], w, 0, len(dst))
-	if s != ib.WCSuccess {
-		return false
-	}
-	ok := true
-	for i := range spans {
-		k := spans[i].Len()
-		ok = ok && spans[i].CopyOut(0, dst[:k])
-		dst = dst[k:]
-	}
-	qp.Release(spans)
-	clear(spans)
-	q.req.spans = spans[:0]
-	return ok
-}
-
-// tellDone has a WQE tell how far we are with the requests of the other way. Each does:
-// what those before it told may be void.
-func (q *QP) tellDone(e *wire.WQE) {
-	if r := q.server; r != nil && r.stopped != dead {
-		e.Flags |= wire.WQEDone
-		e.Done, r.answered = r.taken, r.taken
-	}
-}
-
-// toRing reports whether the peer needs a doorbell to see what was written.
-func (f *far) toRing() bool {
-	return f.qp.node.ch.Own().Load4(f.wordsAt+wire.WatchedWord) == 0
-}
-
 // Take executes the short SENDs that are there in the rings that are watched, and
 // returns how many. What else is there it leaves to PollOutput; see Pending.
 func (n *Node) Take() (taken int) {
+	n.heed()
 	if n.ch.State() != channel.Up {
 		return 0
 	}
@@ -149,9 +80,7 @@ func (r *rqp) takeLine() bool {
 	}
 	q.server = r
 	if e.Flags&wire.WQEDone != 0 {
-		if q.takeDone(e.Done); !q.servedBy(r) { // the send queue may have failed with it
-			return false
-		}
+		q.hear(e.Done)
 	}
 	q.Count[RcvdPieces]++
 	switch s, _ := q.execute(e, nil); s {
@@ -179,8 +108,37 @@ func (n *Node) Marked() bool {
 	return false
 }
 
-// Settle has what Take left unanswered answered by the next PollOutput.
+// hear notes what a WQE tells, for heed.
+func (q *QP) hear(end wire.Index) {
+	f := q.far
+	if f == nil || f.done == end || end.Since(f.done) > f.posted.Since(f.done) {
+		return
+	}
+	if f.heard = end; !f.late {
+		f.late = true
+		q.node.late = append(q.node.late, f)
+	}
+}
+
+// heed takes what was heard. It comes before anything else is taken of a queue pair's
+// requests, and before they fail.
+func (n *Node) heed() {
+	for _, f := range n.late {
+		f.heed()
+	}
+	n.late = n.late[:0]
+}
+
+func (f *far) heed() {
+	if f.late && f.qp.far == f {
+		f.qp.takeDone(f.heard)
+	}
+}
+
+// Settle has what Take left unanswered answered by the next PollOutput, and takes what
+// it heard.
 func (n *Node) Settle() {
+	n.heed()
 	for _, r := range n.watched {
 		if r.answered != r.taken {
 			r.owes = true
@@ -191,6 +149,9 @@ func (n *Node) Settle() {
 
 // Owes reports whether there is something to Settle.
 func (n *Node) Owes() bool {
+	if len(n.late) > 0 {
+		return true
+	}
 	for _, r := range n.watched {
 		if r.answered != r.taken {
 			return true

@@ -45,10 +45,84 @@ func (e *end) wantTaken(why string, n int) {
 	}
 }
 
+// wantSent has a SEND of these bytes made before it is in the send queue.
+func (e *end) wantSent(why string, w queue.SendWQE, data []byte) {
+	e.t.Helper()
+	e.wrid++
+	w.WRID = e.wrid
+	if !e.q.Send(short(&w, data)) {
+		e.fatalf("%s: not sent", why)
+	}
+	if all, _ := e.q.Quick(); !all {
+		e.fatalf("%s: not done at once", why)
+	}
+}
+
+// A SEND that is longer, or has something before it, or is no SEND, is not made before it
+// is in the send queue, nor where that or the ring is full.
+func TestShortSendThatWaits(t *testing.T) {
+	fill := func(p *pair, x *end, n int) {
+		for range n {
+			x.wantSent("room", x.send(0, 8), x.bytes[:8])
+		}
+	}
+	for name, c := range map[string]struct {
+		w      func(x *end) queue.SendWQE
+		before func(p *pair, x *end)
+	}{
+		"longer":  {func(x *end) queue.SendWQE { return x.send(0, MaxShort+1) }, func(*pair, *end) {}},
+		"a WRITE": {func(x *end) queue.SendWQE { w := x.send(0, 8); w.Opcode = ib.WRRDMAWrite; return w }, func(*pair, *end) {}},
+		"behind": {func(x *end) queue.SendWQE { return x.send(0, 8) }, func(p *pair, x *end) {
+			x.wantSlow("a longer one", x.send(0, 100))
+		}},
+		"not ready": {func(x *end) queue.SendWQE { return x.send(0, 8) }, func(p *pair, x *end) { x.modify(ib.QPSQD, 0) }},
+		"full":      {func(x *end) queue.SendWQE { return x.send(0, 8) }, func(p *pair, x *end) { fill(p, x, x.sq.Cap()) }},
+		"full ring": {func(x *end) queue.SendWQE { return x.send(0, 8) }, func(p *pair, x *end) {
+			x.q.far.done -= wire.Index(x.q.far.cap)
+		}},
+		"fenced": {func(x *end) queue.SendWQE { w := x.send(0, 8); w.Flags = ib.SendFence; return w }, func(p *pair, x *end) { x.q.req.reads++ }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, x, _ := watchedPair(t)
+			w := c.w(x)
+			c.before(p, x)
+			tail, posted := x.sq.Tail(), x.q.far.posted
+			if x.q.Send(short(&w, x.bytes[:w.Length])) {
+				t.Error("made")
+			}
+			if x.sq.Tail() != tail || x.q.far.posted != posted {
+				t.Error("it has left something")
+			}
+		})
+	}
+}
+
+// One that finds no receive is made again from its place in the send queue.
+func TestShortSendAgain(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		p, x, y := watchedPair(t)
+		want := x.fill(100, 8, 9)
+		w := x.send(100, 8)
+		if inline {
+			w = queue.SendWQE{Opcode: ib.WRSend, Flags: ib.SendInline, Length: 8, Inline: want}
+		}
+		x.wantSent("no receive", w, want)
+		p.step()
+		p.carry()
+		x.wantQuiet("no receive")
+		y.postRecv(5, y.sge(2000, 8))
+		p.pass(monotime.Second)
+		y.wantRecv("again", 5, ib.WCSuccess)
+		y.wantBytes("again", 2000, want)
+		x.wantWC("again", x.wrid, ib.WCSuccess)
+	}
+}
+
 // Short SENDs come without a signal, whatever their opcode and where their bytes are;
 // what is done with them is told on the next one the other way.
 func TestShortSend(t *testing.T) {
 	_, x, y := watchedPair(t)
+	posted := 0
 	for n := range wire.MaxShortSend + 1 {
 		want := x.fill(100, n, n)
 		for way, w := range []queue.SendWQE{
@@ -57,7 +131,11 @@ func TestShortSend(t *testing.T) {
 			{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSolicited, Length: uint32(n), Inline: want},
 		} {
 			y.postRecv(uint64(n), y.sge(1000, 64))
-			x.wantQuick("SEND", w)
+			if posted++; posted%2 == 0 {
+				x.wantQuick("SEND", w)
+			} else {
+				x.wantSent("SEND", w, want)
+			}
 			y.wantTaken("SEND", 1)
 			wc := y.wantRecv("SEND", uint64(n), ib.WCSuccess)
 			if wc.ByteLen != uint32(n) || (wc.Flags == ib.WCWithImm) != (way == 1) || way == 1 && wc.ImmData != 77 {
@@ -69,8 +147,9 @@ func TestShortSend(t *testing.T) {
 			x.postRecv(1, x.sge(2000, 64))
 			y.wantQuick("answer", y.send(0, 8))
 			x.wantTaken("answer", 1)
-			x.wantWC("told by the answer", x.wrid, ib.WCSuccess)
 			x.wantRecv("answer", 1, ib.WCSuccess)
+			x.wantTaken("nothing more", 0)
+			x.wantWC("told by the answer", x.wrid, ib.WCSuccess)
 			if y.node.Owes() || len(y.node.work) > 0 {
 				t.Error("it is to be told twice")
 			}
@@ -167,6 +246,64 @@ func TestDoneIsToldWithoutAReceive(t *testing.T) {
 	y.wantRecv("again", 6, ib.WCSuccess)
 }
 
+// What an answer tells waits for whoever has it to look again, and for nothing else: who
+// sleeps or stops, and a link that is lost, take it first.
+func TestHeardIsNotLost(t *testing.T) {
+	for name, then := range map[string]func(p *pair, x *end){
+		"looks again":      func(_ *pair, x *end) { x.wantTaken("nothing", 0) },
+		"has more to take": func(_ *pair, x *end) { x.node.Take() },
+		"sleeps":           func(_ *pair, x *end) { x.node.Settle() },
+		"is woken":         func(p *pair, x *end) { x.node.Handle(p.now) },
+		"heartbeat":        func(p *pair, x *end) { p.now = x.node.NextTimeout(); x.node.HandleTimeout(p.now) },
+		"fails":            func(_ *pair, x *end) { x.modify(ib.QPErr, 0) },
+		"memory has gone": func(p *pair, x *end) {
+			x.wantSlow("what cannot be read", x.send(0, 100))
+			x.node.PollOutput(p.now, x.batch)
+			x.node.HandleFault(p.now)
+		},
+		"answers and sleeps": func(_ *pair, x *end) {
+			x.wantQuick("answer", x.send(0, 8))
+			if !x.node.Owes() {
+				t.Error("nobody is told that there is something to do")
+			}
+			x.node.Settle()
+		},
+		"is told of a failure before it": func(p *pair, x *end) { // by a peer that lies
+			f := x.q.far
+			c := wire.CQE{Index: f.done, Status: wire.StatusOp}
+			x.own.CopyIn(f.cqesAt+wire.CQEBytes*uint64(f.done.Slot(f.cap)), c.Append(nil))
+			x.own.Store8(f.wordsAt+wire.FromWord, uint64(wire.NewPosition(f.generation, f.done)))
+			x.own.Store8(f.wordsAt+wire.DoneWord, uint64(wire.NewPosition(f.generation, f.done+1)))
+			x.q.takeCompletions(p.now)
+		},
+		"the link is lost":  func(p *pair, x *end) { x.node.Detach(p.now) },
+		"the link is reset": func(p *pair, x *end) { x.node.Reset(p.now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, x, y := watchedPair(t)
+			y.postRecv(1, y.sge(0, 8))
+			x.wantQuick("SEND", x.send(0, 8))
+			y.wantTaken("SEND", 1)
+			for i := range uint64(2) {
+				x.postRecv(i, x.sge(0, 8))
+			}
+			y.wantQuick("answer", y.send(0, 8))
+			x.wantTaken("answer", 1)
+			x.wantRecv("answer", 0, ib.WCSuccess)
+			x.wantQuiet("it may be about to answer")
+			if !x.node.Owes() {
+				t.Error("nobody is told that there is something to do")
+			}
+			if name == "has more to take" {
+				y.wantQuick("one more", y.send(0, 8))
+			}
+			id := x.wrid
+			then(p, x)
+			x.wantWC(name, id, ib.WCSuccess)
+		})
+	}
+}
+
 // A send queue that fails with what an answer tells has something to write: its far half
 // is to go.
 func TestFailureByAnAnswer(t *testing.T) {
@@ -188,7 +325,9 @@ func TestFailureByAnAnswer(t *testing.T) {
 	}
 	y.wantTaken("the first", 1)
 	y.wantQuick("answer", y.send(0, 8))
-	x.node.Take()
+	x.wantTaken("answer", 1)
+	x.wantRecv("answer", 1, ib.WCSuccess)
+	x.wantTaken("nothing more", 0)
 	x.wantWC("the first", x.wrid-1, ib.WCSuccess)
 	x.wantWC("the second", x.wrid, ib.WCLocProtErr)
 	x.wantState("the second", ib.QPErr)

@@ -16,36 +16,40 @@ import (
 // whether that is all of it, and wake that the peer sleeps and is to be woken. It
 // comes before Doorbell, or, with all, in its place.
 func (q *QP) Quick() (all, wake bool) {
-	n, r := q.node, &q.req
-	if !q.near() || r.blocked || r.off > 0 {
+	all = q.quick()
+	f := q.far
+	if f == nil || !f.fresh {
+		return all, false
+	}
+	f.fresh = false
+	if window.Settle(); f.toRing() {
+		f.silent = true
 		return false, false
 	}
-	left, lines := uint32(nearMax), 0
-	for all = true; all && r.cur < q.SQ.Tail(); {
+	return all, q.node.ch.MustWake()
+}
+
+func (q *QP) quick() bool {
+	r := &q.req
+	if r.blocked || r.off > 0 || !q.near() {
+		return false
+	}
+	left := uint32(nearMax)
+	for r.cur < q.SQ.Tail() {
 		w := q.SQ.AtAbs(r.cur)
 		switch {
 		case w.State != wqePosted:
-			all = false
+			return false
 		case w.Opcode == ib.WRRDMAWrite:
-			if all = w.Length <= left && q.store(w); all {
-				left -= w.Length
+			if w.Length > left || !q.store(w) {
+				return false
 			}
-		case wqeOps[w.Opcode].IsSend():
-			if all = q.sendLine(w); all {
-				lines++
-			}
-		default:
-			all = false
+			left -= w.Length
+		case !wqeOps[w.Opcode].IsSend() || !q.sendLine(w):
+			return false
 		}
 	}
-	if lines == 0 {
-		return all, false
-	}
-	if window.Settle(); q.far.toRing() {
-		q.far.silent = true
-		return false, false
-	}
-	return all, n.ch.MustWake()
+	return true
 }
 
 // near reports whether what is posted may be done by stores, as far as the queue

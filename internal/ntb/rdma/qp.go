@@ -162,6 +162,9 @@ func (q *QP) Doorbell(now monotime.Time) {
 
 // enterError flushes all work. Whoever calls it has completed what failed.
 func (q *QP) enterError() {
+	if q.far != nil {
+		q.far.heed()
+	}
 	if q.State() == ib.QPErr {
 		return
 	}

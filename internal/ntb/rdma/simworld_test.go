@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"verbena/ib"
@@ -310,12 +311,19 @@ func (u *user) work() {
 			break
 		}
 		u.fill(s, u.posted)
-		u.sq.Commit()
+		if w.rnd.IntN(2) == 0 || !u.q.Send(short(s, u.plan[u.posted].Data)) { // which fills the same slot
+			u.sq.Commit()
+		}
 		u.posted++
 	}
 	if all, _ := u.q.Quick(); !all {
 		u.q.Doorbell(w.now)
 	}
+}
+
+// short is a work request as one that is not in the send queue yet.
+func short(w *queue.SendWQE, data []byte) *Short {
+	return &Short{ID: w.WRID, Op: w.Opcode, Flags: w.Flags, Imm: w.Imm, Key: w.InvalidateKey, Data: data, SGE: slices.Clone(w.SGE)}
 }
 
 func (u *user) fill(s *queue.SendWQE, i int) {

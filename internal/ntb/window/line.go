@@ -16,14 +16,20 @@ func (w *Window) PutLine(at uint64, p *[LineBytes]byte) bool {
 	return true
 }
 
-// LoadLine reads a line, of which the peer may change any word meanwhile.
+// LoadLine reads a line, of which the peer may change any word meanwhile. at is a multiple
+// of 8.
 func (w *Window) LoadLine(at uint64, p *[LineBytes]byte) bool {
 	if w.gone != nil {
 		return w.CopyOut(at, p[:])
 	}
-	b, ok := w.Bytes(at, LineBytes)
-	copy(p[:], b)
-	return ok
+	if at%8 != 0 || !w.Contains(at, LineBytes) {
+		return false
+	}
+	dst, src := lineOf(p), line(w.mem[at:])
+	for i := range dst {
+		dst[i] = src[i]
+	}
+	return true
 }
 
 // PutLine is Window's.

@@ -199,8 +199,19 @@ func (w *WQE) Append(b []byte) []byte {
 	return b
 }
 
-// PutLine is Append, to one line, of what ParseLine reads.
-func (w *WQE) PutLine(b *[LineBytes]byte) { w.put(b[:]) }
+// PutLine is Append, to one line, of what ParseLine reads. Of Inline it takes
+// MaxShortSend bytes, those behind the piece too. It stores whole words: whoever writes
+// the line reads it by these, and what was stored in parts could not be forwarded.
+func (w *WQE) PutLine(b *[LineBytes]byte) {
+	binary.LittleEndian.PutUint64(b[0:], uint64(w.Op)|uint64(w.Flags)<<8|uint64(w.Done)<<32)
+	binary.LittleEndian.PutUint64(b[8:], uint64(w.Length)|uint64(w.Offset)<<32)
+	binary.LittleEndian.PutUint64(b[16:], uint64(w.Bytes)|uint64(w.Imm)<<32)
+	binary.LittleEndian.PutUint64(b[24:], uint64(w.Key))
+	binary.LittleEndian.PutUint64(b[sendAt:], binary.LittleEndian.Uint64(w.Inline[0:]))
+	binary.LittleEndian.PutUint64(b[sendAt+8:], binary.LittleEndian.Uint64(w.Inline[8:]))
+	binary.LittleEndian.PutUint64(b[sendAt+16:], binary.LittleEndian.Uint64(w.Inline[16:]))
+	binary.LittleEndian.PutUint64(b[MarkAt:], uint64(w.Mark))
+}
 
 // put writes w over zeros.
 func (w *WQE) put(b []byte) {
