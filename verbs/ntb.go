@@ -38,7 +38,12 @@ import (
 //
 //	node=1:10.99.0.1=c:192.0.2.1:7000
 //
-// It comes before Devices and Open. Errors: EINVAL if a link cannot be read.
+// While a link to one process is down its port is DOWN, and what is posted waits until it
+// is up, however long that takes. In a meeting place what is for a process that is not
+// there, or does not answer for 5 s, is flushed.
+//
+// It comes before Devices and Open. Errors: EINVAL if a link cannot be read, is the same
+// end as another one, or has a port with another one's address.
 func UseLinks(links string) error { return device.ConfigureLinks(links) }
 
 // ntbLink is what the contexts of a device of kind ntb share: our end of its
