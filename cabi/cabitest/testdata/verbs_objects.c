@@ -282,12 +282,18 @@ static void xrc_domains(struct ibv_context *ctx)
 {
 	struct ibv_xrcd_init_attr attr = {.fd = -1, .oflags = O_CREAT};
 	struct ibv_qp_open_attr open = {0};
+	struct ibv_device_attr device;
 	struct ibv_xrcd *xrcd;
 
 	REFUSED(ibv_open_xrcd(ctx, &attr), EINVAL);
 	attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS | IBV_XRCD_INIT_ATTR_RESERVED;
 	REFUSED(ibv_open_xrcd(ctx, &attr), EOPNOTSUPP);
 	attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+	EQUAL(ibv_query_device(ctx, &device), 0);
+	if (!(device.device_cap_flags & IBV_DEVICE_XRC)) {
+		REFUSED(ibv_open_xrcd(ctx, &attr), EOPNOTSUPP);
+		return;
+	}
 	MUST(xrcd = ibv_open_xrcd(ctx, &attr));
 	CHECK(xrcd->context == ctx);
 	REFUSED(ibv_open_qp(ctx, &open), EINVAL);
