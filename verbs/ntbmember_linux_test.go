@@ -88,6 +88,8 @@ func (e *ends) create() ib.QPN {
 	return q.QPN()
 }
 
+// connect brings a queue pair to RTS, unless it has gone to error before it came there, as
+// one does whose peer's process is found not to be.
 func (e *ends) connect(q *verbs.QP, peer ib.QPN, to string) error {
 	if q.State() != ib.QPReset {
 		done(q.Modify(&ib.QPAttr{State: ib.QPReset}, ib.QPStateAttr))
@@ -103,7 +105,11 @@ func (e *ends) connect(q *verbs.QP, peer ib.QPN, to string) error {
 	}
 	must(q.PostRecv(verbs.RecvWR{}))
 	a = ib.QPAttr{State: ib.QPRTS, SQPSN: 77, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1}
-	return q.Modify(&a, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic)
+	err := q.Modify(&a, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic)
+	if err != nil && q.State() == ib.QPErr {
+		return nil
+	}
+	return err
 }
 
 // room returns a queue pair's part of the memory: what is filled by its peer, or what it sends.
