@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"verbena/internal/osio/tcpport"
 )
 
 // limit bounds one exchange. Most take a tenth of a second; the longest, of
@@ -204,7 +206,7 @@ var refused = regexp.MustCompile(`(?i)reject|refused|unreachable|rpoll: Operatio
 func (x *exchange) await(server *process, deadline time.Time) error {
 	for x.ready != "" {
 		if x.ready == "tcp" {
-			if listens(port) {
+			if tcpport.Listens(port) {
 				return nil
 			}
 		} else if x.ready == "event" {
@@ -222,17 +224,6 @@ func (x *exchange) await(server *process, deadline time.Time) error {
 		}
 	}
 	return nil
-}
-
-// listens reports whether a TCP port is listened on: proc(5), /proc/net/tcp.
-func listens(port int) bool {
-	line := regexp.MustCompile(fmt.Sprintf(`: [0-9A-F]+:%04X [0-9A-F]+:0000 0A `, port))
-	for _, file := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		if b, err := os.ReadFile(file); err == nil && line.Match(b) {
-			return true
-		}
-	}
-	return false
 }
 
 // words splits a command line at spaces; single quotes hold words together.

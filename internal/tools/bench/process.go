@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"time"
+
+	"verbena/internal/osio/tcpport"
 )
 
 const (
@@ -61,7 +62,7 @@ type perfRow struct {
 func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2]int), test []string, args ...string) (perfRow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	port, err := freePort()
+	port, err := tcpport.Free()
 	if err != nil {
 		return perfRow{}, err
 	}
@@ -130,31 +131,17 @@ func parsePerf(out []byte) (perfRow, error) {
 	return report.Results[0], nil
 }
 
-// freePort returns a TCP port that nobody listens on now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// waitListening waits until a port is taken by a listener, without connecting
-// to it: the server waits for one client only.
+// waitListening waits until a server process listens.
 func waitListening(ctx context.Context, port int) error {
-	deadline := time.Now().Add(startTimeout)
-	for time.Now().Before(deadline) {
-		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
-		if err != nil {
-			return nil
+	for deadline := time.Now().Add(startTimeout); !tcpport.Listens(port); {
+		if time.Now().After(deadline) {
+			return errors.New("the server process does not listen")
 		}
-		l.Close()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(retryPause):
 		}
 	}
-	return errors.New("the server process does not listen")
+	return nil
 }

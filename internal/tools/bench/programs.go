@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"verbena/internal/osio/tcpport"
 )
 
 // program is an unmodified C program whose client prints a figure.
@@ -42,7 +44,7 @@ func (g program) measured(ctx context.Context, r *run) (float64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()
-	port, err := freePort()
+	port, err := tcpport.Free()
 	if err != nil {
 		return 0, err
 	}
