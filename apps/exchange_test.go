@@ -186,6 +186,9 @@ func (x *exchange) connect(dir string, env, argv []string, server *process, dead
 				return client, nil
 			}
 		}
+		if x.early != "" && strings.Contains(client.said.String(), x.early) {
+			return client, nil // the server has begun, and does not begin again
+		}
 		// Not all say by their status that they were refused.
 		if !refused.MatchString(client.said.String()) || time.Now().After(early) {
 			return client, nil

@@ -34,6 +34,9 @@ func perf(verb, measure, label string) exchange {
 	}
 	if strings.Contains(label, "-R") {
 		x.ready = "Waiting for client" // by the connection manager: no TCP port
+		// Its second connection may come before the server has bound the port again, which
+		// closed it after the first; perftest dies of that, using what it has freed.
+		x.early = "RDMA_CM_EVENT_REJECTED"
 	}
 	if measure == "bw" {
 		x.says = append(x.says, `#bytes +#iterations +BW`, `(?m)^ \d+ +\d+ +`+figure+` +`+figure)

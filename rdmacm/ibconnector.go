@@ -35,11 +35,14 @@ func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 		return 0, err
 	}
 	c.bound = b
-	if b.shared { // requests come here from now on, where the UDP port is open
+	if b.shared { // requests come here from now on
 		_ = c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
 			a.Expect(now, b.service)
 			return nil
 		})
+		if ip.IsUnspecified() {
+			_ = c.openAll() // Listen says what cannot be opened
+		}
 	}
 	return b.service.Port(), nil
 }

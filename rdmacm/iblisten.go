@@ -38,11 +38,16 @@ func (c *ibConnector) listen(backlog int) error {
 // openPorts makes requests to the identifier's address arrive here.
 func (c *ibConnector) openPorts() error {
 	if c.local.Addr().IsUnspecified() {
-		scope := c.bound.scope
-		dual := !scope.IsValid()
-		if err := c.mgr.listenAll(c.ib.kind, dual || scope.Is4(), dual || scope.Is6()); err != nil {
+		if err := c.openAll(); err != nil {
 			return err
 		}
 	}
 	return c.ib.ports.listen(c.bound)
+}
+
+// openAll makes requests to any address of the scope that the identifier is bound to arrive here.
+func (c *ibConnector) openAll() error {
+	scope := c.bound.scope
+	dual := !scope.IsValid()
+	return c.mgr.listenAll(c.ib.kind, dual || scope.Is4(), dual || scope.Is6())
 }

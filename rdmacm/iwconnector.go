@@ -49,8 +49,8 @@ func (c *iwConnector) establish() error {
 }
 
 // bind takes the TCP port if it is to be shared with others: streams that come
-// before listen are reset. A port to dial from is taken when that happens, and 0
-// until then.
+// before listen wait for it, see listenPatience. A port to dial from is taken when that
+// happens, and 0 until then.
 func (c *iwConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, error) {
 	if !shared {
 		return port, nil
@@ -64,6 +64,10 @@ func (c *iwConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 		return 0, portError(err, ip, port)
 	}
 	c.bound = l
+	c.mgr.mu.Lock()
+	c.iw.bound[l] = monotime.Now().Add(listenPatience)
+	c.mgr.mu.Unlock()
+	c.mgr.kick()
 	return port, nil
 }
 

@@ -21,10 +21,15 @@ type iwListener struct {
 	// guarded by manager.mu
 	options mpa.Options    // from when it is listened to
 	book    *iwcm.Listener // likewise; nil before and when it is closed
+	started bool           // streams are taken, or refused
 }
 
-// tcpBacklog is how many streams the system holds for a listener that is not
-// running, as Linux has it by default.
+// listenPatience is how long streams wait for the listener of a port that is bound, which some
+// applications tell their peer before they listen. Later they are refused.
+const listenPatience = monotime.Second
+
+// tcpBacklog is how many streams the system holds for a port that is not listened to
+// yet, or whose listener is not running, as Linux has it by default.
 const tcpBacklog = 4096
 
 // open takes a port, and returns its number.
@@ -76,6 +81,29 @@ func (c *iwConnector) listen(backlog int) error {
 	c.bound.options = c.iw.options(!c.noCRC)
 	c.bound.book = iwcm.NewListener(backlog, &c.iw.count)
 	c.mgr.mu.Unlock()
+	if err := c.bound.start(); err != nil {
+		c.unbind()
+		return err
+	}
+	return nil
+}
+
+// start has streams taken, or refused while nobody listens.
+func (l *iwListener) start() error {
+	w := l.c.iw
+	w.m.mu.Lock()
+	delete(w.bound, l)
+	started := l.started
+	l.started = true
+	w.m.mu.Unlock()
+	if started {
+		return nil
+	}
+	for _, p := range l.ports {
+		if err := p.Start(); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -160,6 +188,7 @@ func (l *iwListener) close() {
 		p.Close()
 	}
 	w.m.mu.Lock()
+	delete(w.bound, l)
 	if l.book != nil {
 		for _, conn := range l.book.Close() {
 			w.touchLocked(w.streams[conn])

@@ -18,13 +18,14 @@ type iwManager struct {
 
 	// guarded by m.mu
 	count   iwcm.Counters
-	streams map[*iwcm.Conn]*iwStream // those that are not over
-	timed   map[*iwStream]struct{}   // of them, those with a timer
-	touched []*iwStream              // by something, since the goroutine looked
+	streams map[*iwcm.Conn]*iwStream      // those that are not over
+	timed   map[*iwStream]struct{}        // of them, those with a timer
+	touched []*iwStream                   // by something, since the goroutine looked
+	bound   map[*iwListener]monotime.Time // ports that nobody listens to yet, until when they wait for that
 }
 
 func newIWManager(m *manager) *iwManager {
-	return &iwManager{m: m, streams: map[*iwcm.Conn]*iwStream{}, timed: map[*iwStream]struct{}{}}
+	return &iwManager{m: m, streams: map[*iwcm.Conn]*iwStream{}, timed: map[*iwStream]struct{}{}, bound: map[*iwListener]monotime.Time{}}
 }
 
 // options are what this side says and takes in every set-up: a first message of
@@ -71,9 +72,20 @@ func (w *iwManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 		s.conn.HandleTimeout(now)
 		w.touchLocked(s)
 	}
+	var late []*iwListener
+	for l, until := range w.bound {
+		if now.Before(until) {
+			next = min(next, until)
+			continue
+		}
+		late = append(late, l)
+	}
 	touched := w.touched
 	w.touched = nil
 	w.m.mu.Unlock()
+	for _, l := range late {
+		_ = l.start() // fails if it was closed meanwhile, or keeps waiting
+	}
 	for _, s := range touched {
 		w.settle(s)
 	}

@@ -250,7 +250,7 @@ func TestListenerOfEveryKindOnAllAddresses(t *testing.T) {
 	})
 }
 
-// A port that is only bound takes nobody. One that the client is bound to, at a
+// A port that is only bound takes nobody, after a while. One that the client is bound to, at a
 // wildcard even, is the one dialled from.
 func TestBoundPortOfEveryKind(t *testing.T) {
 	ofKinds(t, func(t *testing.T, k kindUnderTest) {
@@ -264,11 +264,11 @@ func TestBoundPortOfEveryKind(t *testing.T) {
 			early.want(Rejected)
 		}
 		l := b.listeningOf(k.Kind, k.at(), 0)
-		own := loopback4
-		if k.Kind == NTB {
-			own = netip.MustParseAddr("10.99.0.1")
+		binds := []netip.Addr{loopback4, netip.IPv4Unspecified()}
+		if k.Kind == NTB { // bound to a wildcard, the client's manager would take the server's end of the link as well: they are one process's
+			binds = []netip.Addr{netip.MustParseAddr("10.99.0.1")}
 		}
-		for _, at := range []netip.Addr{own, netip.IPv4Unspecified()} {
+		for _, at := range binds {
 			id := a.idOf(k.Kind)
 			check(t, id.BindAddr(netip.AddrPortFrom(at, 0)))
 			port := id.LocalAddr().Port()
@@ -388,4 +388,34 @@ func until(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
+}
+
+// TestRequestOfEveryKindWaitsForListen has a client ask at a port that a server has bound, to
+// all addresses, and not listened to yet: qperf tells its peer the port between the two.
+func TestRequestOfEveryKindWaitsForListen(t *testing.T) {
+	ofKinds(t, func(t *testing.T, k kindUnderTest) {
+		f := newFabric(t)
+		a, b := f.process(1), f.process(2)
+		l := b.idOf(k.Kind)
+		check(t, l.BindAddr(netip.AddrPortFrom(netip.IPv4Unspecified(), 0)))
+		early := a.resolvedOf(k.Kind, netip.AddrPortFrom(k.at(), l.LocalAddr().Port()))
+		check(t, early.Connect(&someParam))
+
+		other := b.listeningOf(k.Kind, k.at(), 0) // when its client is there the request has been looked at
+		late := a.resolvedOf(k.Kind, other.LocalAddr())
+		check(t, late.Connect(&someParam))
+		request := other.want(ConnectRequest).ID
+		check(t, request.Reject(nil))
+		check(t, request.Destroy())
+		late.want(Rejected)
+		if ev := early.ch.TryGet(); ev != nil {
+			t.Fatalf("%v (%v) before the server listens", ev.Type, ev.Err)
+		}
+
+		check(t, l.Listen(0))
+		server, _ := f.requested(l)
+		check(t, server.Accept(&someParam))
+		early.want(Established)
+		server.want(Established)
+	})
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard
-// address leaves the device open; port 0 lets the system choose, LocalAddr tells.
+// address leaves the device open; port 0 lets the system choose, LocalAddr tells. Who asks
+// for a connection in the next second waits up to that long for Listen.
 //
 // Errors: EADDRINUSE if the port is taken, here or in another process; ENODEV if
 // no device has the address.

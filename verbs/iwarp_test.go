@@ -70,6 +70,7 @@ func iwarpEnds(t *testing.T, size int, change ...func(*verbs.QPInitAttr)) (a, b 
 		return &mpaEnd{qp: b.qp, stream: s, accept: true, result: result, conn: mpa.NewResponder(monotime.Now(), mpa.Options{RTR: rtr})}
 	})
 	check(t, err)
+	check(t, l.Start())
 	defer l.Close()
 	conn, err := mpa.NewInitiator(monotime.Now(), mpa.Options{IRD: 8, ORD: 8, RTR: rtr})
 	check(t, err)

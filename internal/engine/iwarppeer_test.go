@@ -31,6 +31,9 @@ func (e *endpoint) meet(crc, markers bool) *foreign {
 	l, err := e.node.eng.ListenStreams(loopbacks[false], 1, func(s *Stream) StreamEvents {
 		return &setup{to: e, stream: s, failed: connected, conn: mpa.NewResponder(monotime.Now(), mpa.Options{RTR: mpa.RTRs(mpa.RTRWrite)})}
 	})
+	if err == nil {
+		err = l.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,9 @@ func (a *endpoint) join(b *endpoint, o iwarpOptions) {
 	l, err := b.node.eng.ListenStreams(loopbacks[o.v6], 4, func(s *Stream) StreamEvents {
 		return &setup{to: b, stream: s, failed: failed, conn: mpa.NewResponder(monotime.Now(), mpa.Options{RTR: mpa.RTRs(mpa.RTREmpty, mpa.RTRWrite, mpa.RTRRead)})}
 	})
+	if err == nil {
+		err = l.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

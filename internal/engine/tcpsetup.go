@@ -165,18 +165,19 @@ func (s *Stream) Abort() { s.use.end(s.abort) }
 
 // StreamListener takes connections.
 type StreamListener struct {
-	// immutable once it is watched
+	// immutable
 	in     *tcpInput
 	l      *tcp.Listener
-	id     uint64
 	accept func(*Stream) StreamEvents
 
 	use use
+	id  uint64 // guarded by use.mu; 0 until Start
 }
 
 // ListenStreams takes connections to a local address; port 0 has the system
-// choose one. accept is called for each, as StreamEvents' methods are, and says
-// who is told of it; with nil the connection is reset.
+// choose one. accept is called for each from Start on, as StreamEvents' methods are, and
+// says who is told of it; with nil the connection is reset. Until Start, and while accept
+// is behind, the system keeps backlog of them.
 //
 // Errors: EADDRINUSE if any program listens there; EADDRNOTAVAIL.
 func (e *Engine) ListenStreams(addr netip.AddrPort, backlog int, accept func(*Stream) StreamEvents) (*StreamListener, error) {
@@ -188,21 +189,27 @@ func (e *Engine) ListenStreams(addr netip.AddrPort, backlog int, accept func(*St
 	if err != nil {
 		return nil, err
 	}
-	s := &StreamListener{in: in, l: l, accept: accept}
-	s.use.mu.Lock()
+	return &StreamListener{in: in, l: l, accept: accept}, nil
+}
+
+// Start has the connections accepted. It is called once.
+//
+// Errors: net.ErrClosed; those of epoll_ctl(2).
+func (s *StreamListener) Start() (err error) {
+	s.use.mu.Lock() // the id is there before the first event is looked at
 	defer s.use.mu.Unlock()
-	if s.id, err = in.watch(l.FD(), tcp.WantRead, s); err != nil {
-		l.Close()
-		return nil, err
+	if s.use.ended {
+		return net.ErrClosed
 	}
-	return s, nil
+	s.id, err = s.in.watch(s.l.FD(), tcp.WantRead, s)
+	return err
 }
 
 // Addr returns the address, with the port that was chosen.
 func (s *StreamListener) Addr() netip.AddrPort { return s.l.Local() }
 
 // Close ends listening. accept is not called any more once it has returned,
-// unless it is being called.
+// unless it is being called. Connections that the system keeps are reset.
 func (s *StreamListener) Close() {
 	s.use.end(func() {
 		s.in.unwatch(s.l.FD(), s.id)
