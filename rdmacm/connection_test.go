@@ -13,6 +13,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
+	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
 	"verbena/verbs"
 )
@@ -445,4 +446,21 @@ func TestCVE_2020_36385_MigrateWhileDestroying(t *testing.T) {
 		wg.Go(func() { check(t, id.Destroy()) })
 		wg.Wait()
 	}
+}
+
+// A peer's farewell waits for the application to have polled what came before, but not for long.
+func TestDisconnectedDoesNotOvertakeCompletions(t *testing.T) {
+	client, server := newFabric(t).connected(TCP, ib.QPTypeRC, loopback4)
+	_, err := client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{client.mr.SGE(0, 9)}})
+	check(t, err)
+	wc := client.completion() // the server has the message, and has not polled
+	check(t, wc.Err())
+	begin := monotime.Now()
+	check(t, client.Disconnect())
+	server.want(Disconnected)
+	if d := monotime.Now().Sub(begin); d < farewellPatience {
+		t.Errorf("told after %v, with a completion that was not polled", d)
+	}
+	wc = server.completion()
+	check(t, wc.Err())
 }

@@ -23,6 +23,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 	if c == nil {
 		return // destroyed meanwhile
 	}
+	b.release(func(f *farewell) bool { return f.c == c }) // it is behind it
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == stDestroyed || c.conn != ev.Conn {
@@ -43,7 +44,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 		c.clearWill()
 		c.setWill() // the answer, if one is due: many a program ends without giving it
 		c.state = stDisconnected
-		c.raise(Event{Type: Disconnected, PrivateData: ev.PrivateData})
+		b.held = append(b.held, farewell{c, Event{Type: Disconnected, PrivateData: ev.PrivateData}, monotime.Now().Add(farewellPatience)})
 	case ibcm.EventTimewaitExit:
 		c.raise(Event{Type: TimewaitExit})
 	case ibcm.EventSIDRReply:

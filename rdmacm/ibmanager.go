@@ -29,6 +29,7 @@ type ibManager struct {
 	// of the manager's goroutine
 	out    []ibcm.Datagram
 	events []ibcm.Event
+	held   []farewell
 }
 
 func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
@@ -86,6 +87,10 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	b.send(b.out)
 	for _, ev := range b.events {
 		b.dispatch(ev)
+	}
+	b.release((*farewell).due)
+	if len(b.held) > 0 {
+		next = min(next, now.Add(farewellPause))
 	}
 	return next, len(b.out)+len(b.events) > 0
 }

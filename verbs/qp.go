@@ -417,6 +417,14 @@ func (q *QP) purge() {
 	}
 }
 
+// unpolled takes what has arrived, and reports whether there are completions of the queue
+// pair to poll.
+func (q *QP) unpolled() bool {
+	q.ctx.eng.TakeArrived()
+	a := &q.init
+	return a.SendCQ != nil && a.SendCQ.ring.Holds(q.QPN()) || a.RecvCQ != nil && a.RecvCQ.ring.Holds(q.QPN())
+}
+
 // destroy takes the queue pair out of everything it is part of; it reports
 // false if that was done before.
 func (q *QP) destroy() bool {

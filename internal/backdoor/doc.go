@@ -44,6 +44,10 @@ var TRPConn func(qp any) (*engine.Conn, error)
 // PosterOf returns the Poster[verbs.SendWR] of a *verbs.QP.
 var PosterOf func(qp any) any
 
+// Unpolled takes what has arrived, and reports whether the completion queues of a *verbs.QP hold
+// completions of it that nobody has polled.
+var Unpolled func(qp any) bool
+
 // OutsideReceives has the queue pair that is made from a *verbs.QPInitAttr take its
 // receives from a queue that another posts into, made for what the attributes
 // say. PostRecv does not go with it.

@@ -269,6 +269,18 @@ func (e *Engine) PollFor(polls uint64) (messages int) {
 	return messages
 }
 
+// TakeArrived handles what has arrived: all that other processes of the host have written
+// so far, for which it may wait until another thread has handled some of it, and of other
+// inputs what they hold unless somebody else is at it.
+func (e *Engine) TakeArrived() {
+	for _, r := range *e.local.rings.Load() {
+		r.readAll()
+	}
+	for _, in := range *e.inputs.Load() {
+		in.tryPoll(false)
+	}
+}
+
 // heldPolls is how many empty polls pass between looks at whether the descriptors
 // are ours still: the background goroutine, which looks more often, may be waiting
 // for sockets that are closed.

@@ -257,7 +257,7 @@ func (l *local) departed(end any) {
 		next := slices.Delete(slices.Clone(rings), i, i+1)
 		l.rings.Store(&next)
 		l.mu.Unlock()
-		r.readRest()
+		r.readAll()
 		r.close()
 	case *ring.Out:
 		if o := l.drop(end); o != nil {

@@ -16,7 +16,7 @@ type ringIn struct {
 	slot int      // of the process that writes
 	in   *ring.In // nil within this process
 
-	rxMu sync.Mutex // held while reading; taken with TryLock except to close
+	rxMu sync.Mutex // held while reading; taken with TryLock except by readAll and close
 
 	// guarded by rxMu
 	rx       *ring.Consumer // also the background goroutine's, which closes it
@@ -117,9 +117,9 @@ func (r *ringIn) corrupt() {
 	}
 }
 
-// readRest handles what a process wrote before it ended. A ring does not hold
-// more entries than this reads.
-func (r *ringIn) readRest() {
+// readAll handles what a process has written so far, which may have ended since: it waits
+// for who is at it. A ring does not hold more entries than this reads.
+func (r *ringIn) readAll() {
 	r.rxMu.Lock()
 	defer r.rxMu.Unlock()
 	r.patience = false

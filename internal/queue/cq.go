@@ -115,6 +115,18 @@ func (q *CQ) Poll(dst []ib.WC) int {
 	return int(n)
 }
 
+// Holds reports whether there are completions of a queue pair that nobody has polled.
+func (q *CQ) Holds(qpn ib.QPN) bool {
+	q.pushMu.Lock()
+	defer q.pushMu.Unlock()
+	for i := q.ring.head.Load(); i != q.ring.tail.Load(); i++ {
+		if q.slots[i&uint64(len(q.slots)-1)].QPN == qpn {
+			return true
+		}
+	}
+	return false
+}
+
 // Arm asks for one call of OnEvent: for the next completion pushed, or, with
 // solicitedOnly, the next that is solicited or an error. One that was pushed
 // since the last event and is still in the queue counts as that: OnEvent is
