@@ -92,7 +92,7 @@ func TestEachMalformedPacketHasItsCounter(t *testing.T) {
 	} {
 		before := b.node.counter(c.counter)
 		c.from.send(c.packet)
-		until(t, c.counter+" is raised", func() bool { return b.node.counter(c.counter) == before+1 })
+		until(t, c.counter+" is raised", func() bool { return b.node.counter(c.counter) > before }) // some of the packet before may be late
 	}
 	for _, c := range b.node.eng.Counters(b.node.account) {
 		switch c.Name {

@@ -250,14 +250,13 @@ func (l *local) arrived(in *ring.In) {
 func (l *local) departed(end any) {
 	switch end := end.(type) {
 	case *ring.In:
+		i := slices.IndexFunc(*l.rings.Load(), func(r *ringIn) bool { return r.in == end })
+		r := (*l.rings.Load())[i]
+		r.readAll() // while TakeArrived can see it
 		l.mu.Lock()
-		rings := *l.rings.Load()
-		i := slices.IndexFunc(rings, func(r *ringIn) bool { return r.in == end })
-		r := rings[i]
-		next := slices.Delete(slices.Clone(rings), i, i+1)
+		next := slices.DeleteFunc(slices.Clone(*l.rings.Load()), func(o *ringIn) bool { return o == r })
 		l.rings.Store(&next)
 		l.mu.Unlock()
-		r.readAll()
 		r.close()
 	case *ring.Out:
 		if o := l.drop(end); o != nil {
