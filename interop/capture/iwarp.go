@@ -107,8 +107,9 @@ func fpdusOf(b []byte, crc bool) (out []FPDU, err error) {
 	return out, nil
 }
 
-// streamGuesses are the dissectors that tshark tries on what is in a stream.
-var streamGuesses = []string{"--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct",
+// streamGuesses keep tshark from taking a stream for another protocol's: by what is in it,
+// or as a port that the system chose is one that it knows, such as 44818.
+var streamGuesses = []string{"-o", "tcp.try_heuristic_first:TRUE", "--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct",
 	"--disable-heuristic", "smb_direct_iwarp", "--disable-heuristic", "rpcrdma_iwarp"}
 
 // judgeStreamsByTshark has tshark count FPDUs, and of them those with a good CRC.
