@@ -21,7 +21,7 @@ const (
 	Unreachable     EventType = 7  // the peer does not answer; datagrams: it does not serve the port
 	Rejected        EventType = 8  // the peer refused
 	Established     EventType = 9  // the connection is up; datagrams: Event.UD holds
-	Disconnected    EventType = 10 // the connection is over
+	Disconnected    EventType = 10 // the connection is over; RoCE and NTB tell within 100 ms, so that what the peer sent before is polled first
 	DeviceRemoval   EventType = 11 // the network interface that the ID is bound to is gone: destroy the ID (Linux)
 	MulticastJoin   EventType = 12 // JoinMulticast did; Event.Group and UD hold
 	MulticastError  EventType = 13 // JoinMulticast did not; Event.Group holds

@@ -13,9 +13,9 @@ import (
 // wait for the same processor. An application that destroys its queue pair at that event,
 // as libfabric's rxm does on a thread for that, would lose the last message.
 type farewell struct {
-	c     *ibConnector
-	event Event
-	until monotime.Time
+	event  Event
+	polled func() bool
+	until  monotime.Time
 }
 
 const (
@@ -23,25 +23,46 @@ const (
 	farewellPause    = monotime.Millisecond // between looks
 )
 
-// due reports whether nothing is to be waited for any more.
-func (f *farewell) due() bool {
-	f.c.mu.Lock()
-	qp := f.c.qp
-	f.c.mu.Unlock()
-	return qp == nil || !backdoor.Unpolled(qp) || !monotime.Now().Before(f.until)
+// arrived has what came before an event completed, and returns what reports whether the
+// application has polled it. The caller does not hold mu, which events of queue pairs take.
+func (c *ibConnector) arrived() (polled func() bool) {
+	if qp := c.QP(); qp != nil {
+		return backdoor.Arrived(qp)
+	}
+	return func() bool { return true }
 }
 
-// release raises the events that are due, on the manager's goroutine.
-func (b *ibManager) release(due func(*farewell) bool) {
-	b.held = slices.DeleteFunc(b.held, func(f farewell) bool {
-		if !due(&f) {
+// hold raises a Disconnected event, now or later. The caller holds c.mu.
+func (b *ibManager) hold(c *ibConnector, event Event, polled func() bool) {
+	c.farewell = &farewell{event, polled, monotime.Now().Add(farewellPatience)}
+	if polled() {
+		c.sayFarewell()
+		return
+	}
+	b.held = append(b.held, c)
+}
+
+// sayFarewell raises the event that is still to be raised, if there is one. The caller holds mu.
+func (c *ibConnector) sayFarewell() {
+	if f := c.farewell; f != nil {
+		c.farewell = nil
+		c.raise(f.event)
+	}
+}
+
+// sayFarewells raises the events that wait for nothing any more.
+func (b *ibManager) sayFarewells() {
+	b.held = slices.DeleteFunc(b.held, func(c *ibConnector) bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f := c.farewell
+		switch {
+		case f == nil || c.state == stDestroyed:
+			return true
+		case !f.polled() && monotime.Now().Before(f.until):
 			return false
 		}
-		f.c.mu.Lock()
-		defer f.c.mu.Unlock()
-		if f.c.state != stDestroyed {
-			f.c.raise(f.event)
-		}
+		c.sayFarewell()
 		return true
 	})
 }

@@ -22,6 +22,7 @@ type ibConnector struct {
 	params   ibcm.QPParams // of the connection, as far as agreed
 	psn      ib.PSN        // that the peer's packets begin with, on the ID of a request
 	willSet  bool
+	farewell *farewell // not raised yet; nil if there is none
 }
 
 func (b *ibManager) newConnector(id *ID) *ibConnector { return &ibConnector{ID: id, ib: b} }

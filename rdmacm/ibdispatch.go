@@ -23,12 +23,16 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 	if c == nil {
 		return // destroyed meanwhile
 	}
-	b.release(func(f *farewell) bool { return f.c == c }) // it is behind it
+	var polled func() bool
+	if ev.Kind == ibcm.EventDisconnected {
+		polled = c.arrived()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state == stDestroyed || c.conn != ev.Conn {
 		return
 	}
+	c.sayFarewell() // it was before this one
 	switch ev.Kind {
 	case ibcm.EventReply:
 		c.replied(ev)
@@ -44,7 +48,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 		c.clearWill()
 		c.setWill() // the answer, if one is due: many a program ends without giving it
 		c.state = stDisconnected
-		b.held = append(b.held, farewell{c, Event{Type: Disconnected, PrivateData: ev.PrivateData}, monotime.Now().Add(farewellPatience)})
+		b.hold(c, Event{Type: Disconnected, PrivateData: ev.PrivateData}, polled)
 	case ibcm.EventTimewaitExit:
 		c.raise(Event{Type: TimewaitExit})
 	case ibcm.EventSIDRReply:

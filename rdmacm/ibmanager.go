@@ -29,7 +29,7 @@ type ibManager struct {
 	// of the manager's goroutine
 	out    []ibcm.Datagram
 	events []ibcm.Event
-	held   []farewell
+	held   []*ibConnector // with a farewell
 }
 
 func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
@@ -88,7 +88,7 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	for _, ev := range b.events {
 		b.dispatch(ev)
 	}
-	b.release((*farewell).due)
+	b.sayFarewells()
 	if len(b.held) > 0 {
 		next = min(next, now.Add(farewellPause))
 	}

@@ -21,7 +21,6 @@ type iwListener struct {
 	// guarded by manager.mu
 	options mpa.Options    // from when it is listened to
 	book    *iwcm.Listener // likewise; nil before and when it is closed
-	started bool           // streams are taken, or refused
 }
 
 // listenPatience is how long streams wait for the listener of a port that is bound, which some
@@ -93,12 +92,7 @@ func (l *iwListener) start() error {
 	w := l.c.iw
 	w.m.mu.Lock()
 	delete(w.bound, l)
-	started := l.started
-	l.started = true
 	w.m.mu.Unlock()
-	if started {
-		return nil
-	}
 	for _, p := range l.ports {
 		if err := p.Start(); err != nil {
 			return err

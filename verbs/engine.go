@@ -23,7 +23,7 @@ func init() {
 	backdoor.TRPConn = func(q any) (*engine.Conn, error) { return q.(*QP).trpConn() }
 	backdoor.DisconnectStream = func(q any) error { return q.(*QP).disconnectStream() }
 	backdoor.PosterOf = func(q any) any { return poster{q.(*QP)} }
-	backdoor.Unpolled = func(q any) bool { return q.(*QP).unpolled() }
+	backdoor.Arrived = func(q any) func() bool { return q.(*QP).arrived() }
 	backdoor.OutsideReceives = func(a any, q *queue.OutsideRecvQueue) { a.(*QPInitAttr).outside = q }
 	backdoor.CreateSRQ = createOutsideSRQ
 	backdoor.ModifySRQ = func(s any, a ib.SRQAttr, mask ib.SRQAttrMask, slots []ib.SGE) error {

@@ -417,12 +417,32 @@ func (q *QP) purge() {
 	}
 }
 
-// unpolled takes what has arrived, and reports whether there are completions of the queue
-// pair to poll.
-func (q *QP) unpolled() bool {
+// arrived takes what has arrived, and returns what reports whether all has been polled that
+// is in the queue pair's completion queues then.
+func (q *QP) arrived() (polled func() bool) {
 	q.ctx.eng.TakeArrived()
-	a := &q.init
-	return a.SendCQ != nil && a.SendCQ.ring.Holds(q.QPN()) || a.RecvCQ != nil && a.RecvCQ.ring.Holds(q.QPN())
+	var ends [2]uint64
+	q.eachCQ(func(i int, c *queue.CQ) { ends[i] = c.Pushed() })
+	return func() bool {
+		all := true
+		q.eachCQ(func(i int, c *queue.CQ) { all = all && c.Polled() >= ends[i] })
+		return all
+	}
+}
+
+// eachCQ calls f with the completion queues, which are there while the queue pair is: with
+// none of one that is destroyed.
+func (q *QP) eachCQ(f func(i int, c *queue.CQ)) {
+	q.modifyMu.Lock()
+	defer q.modifyMu.Unlock()
+	if q.gone.Load() {
+		return
+	}
+	for i, c := range []*CQ{q.init.SendCQ, q.init.RecvCQ} {
+		if c != nil {
+			f(i, c.ring)
+		}
+	}
 }
 
 // destroy takes the queue pair out of everything it is part of; it reports

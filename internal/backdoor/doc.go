@@ -44,9 +44,9 @@ var TRPConn func(qp any) (*engine.Conn, error)
 // PosterOf returns the Poster[verbs.SendWR] of a *verbs.QP.
 var PosterOf func(qp any) any
 
-// Unpolled takes what has arrived, and reports whether the completion queues of a *verbs.QP hold
-// completions of it that nobody has polled.
-var Unpolled func(qp any) bool
+// Arrived takes what has arrived, and returns what reports whether all has been polled that is
+// in the completion queues of a *verbs.QP then. The caller holds no lock that events take.
+var Arrived func(qp any) (polled func() bool)
 
 // OutsideReceives has the queue pair that is made from a *verbs.QPInitAttr take its
 // receives from a queue that another posts into, made for what the attributes

@@ -192,7 +192,7 @@ func (e *Engine) ListenStreams(addr netip.AddrPort, backlog int, accept func(*St
 	return &StreamListener{in: in, l: l, accept: accept}, nil
 }
 
-// Start has the connections accepted. It is called once.
+// Start has the connections accepted, if they are not yet.
 //
 // Errors: net.ErrClosed; those of epoll_ctl(2).
 func (s *StreamListener) Start() (err error) {
@@ -200,6 +200,9 @@ func (s *StreamListener) Start() (err error) {
 	defer s.use.mu.Unlock()
 	if s.use.ended {
 		return net.ErrClosed
+	}
+	if s.id != 0 {
+		return nil
 	}
 	s.id, err = s.in.watch(s.l.FD(), tcp.WantRead, s)
 	return err

@@ -115,17 +115,12 @@ func (q *CQ) Poll(dst []ib.WC) int {
 	return int(n)
 }
 
-// Holds reports whether there are completions of a queue pair that nobody has polled.
-func (q *CQ) Holds(qpn ib.QPN) bool {
-	q.pushMu.Lock()
-	defer q.pushMu.Unlock()
-	for i := q.ring.head.Load(); i != q.ring.tail.Load(); i++ {
-		if q.slots[i&uint64(len(q.slots)-1)].QPN == qpn {
-			return true
-		}
-	}
-	return false
-}
+// Pushed counts the completions that were pushed so far, Polled those that are in the queue
+// no more: those of before are polled once Polled has come there.
+func (q *CQ) Pushed() uint64 { return q.ring.tail.Load() }
+
+// Polled is explained with Pushed.
+func (q *CQ) Polled() uint64 { return q.ring.head.Load() }
 
 // Arm asks for one call of OnEvent: for the next completion pushed, or, with
 // solicitedOnly, the next that is solicited or an error. One that was pushed
