@@ -1,6 +1,9 @@
 /*
  * Posting: ibv_post_send(3), ibv_post_recv(3), ibv_post_srq_recv(3). One call of
  * the engine posts a whole list of sends; receives need none: recvs.c.
+ *
+ * *bad_wr is written when a post fails, and only then: applications assert that
+ * it is still what they set. bad_wr may be NULL.
  */
 #include "qp.h"
 #include "srq.h"
@@ -10,9 +13,28 @@
 int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
+	struct ibv_send_wr *refused = wr; /* in a child of a fork the engine writes nothing */
+	int err;
 
-	*bad = wr;
-	return qp->engine->qp_post_send(qp->handle, wr, bad);
+	err = qp->engine->qp_post_send(qp->handle, wr, &refused);
+	if (err && bad)
+		*bad = refused;
+	return err;
+}
+
+/* Posts to a receive queue of an engine. */
+static int post_recvs(struct vb_recvs *recvs, const struct vb_engine *engine, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad, int *tell)
+{
+	struct ibv_recv_wr *refused = wr;
+	int err;
+
+	*tell = 0;
+	/* In a child of a fork the lock may be another thread's that is not here. */
+	err = vb_engine_alive(engine) ? vb_recvs_post(recvs, wr, &refused, tell) : EIO;
+	if (err && bad)
+		*bad = refused;
+	return err;
 }
 
 int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -20,11 +42,7 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	int err, tell;
 
-	*bad = wr;
-	/* In a child of a fork the lock may be another thread's that is not here. */
-	if (!vb_engine_alive(qp->engine))
-		return EIO;
-	err = vb_recvs_post(&qp->recvs, wr, bad, &tell);
+	err = post_recvs(&qp->recvs, qp->engine, wr, bad, &tell);
 	if (tell)
 		qp->engine->qp_recvs_told(qp->handle);
 	return err;
@@ -35,8 +53,5 @@ int vb_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	struct vb_srq *srq = vb_srq_of(ibsrq);
 	int tell; /* an SRQ has no states */
 
-	*bad = wr;
-	if (!vb_engine_alive(srq->engine))
-		return EIO;
-	return vb_recvs_post(&srq->recvs, wr, bad, &tell);
+	return post_recvs(&srq->recvs, srq->engine, wr, bad, &tell);
 }
