@@ -55,7 +55,8 @@ var readTree = sync.OnceValues(func() (*tree, error) {
 			}
 			return nil
 		}
-		if !d.Type().IsRegular() || strings.HasSuffix(name, ".test") || strings.HasSuffix(name, ".prof") {
+		// In a worktree .git is a file.
+		if !d.Type().IsRegular() || name == ".git" || strings.HasSuffix(name, ".test") || strings.HasSuffix(name, ".prof") {
 			return nil
 		}
 		b, err := os.ReadFile(p)
