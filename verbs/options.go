@@ -65,7 +65,7 @@ func (h *host) start(k device.Kind, opts []Option) error {
 		if err != nil {
 			return captureError(err)
 		}
-		e.Capture, h.undo, h.flush = w, w.Close, w.Flush
+		e.Capture, h.undo, h.flush = tap.NewCapture(w), w.Close, w.Flush
 	}
 	if h.engine, err = engine.New(e); err != nil {
 		h.undo()

@@ -28,7 +28,7 @@ type Options struct {
 	// Faults and Capture imply it.
 	NoLocal bool
 	// Capture takes every packet sent and received; nil is none.
-	Capture tap.Sink
+	Capture *tap.Capture
 }
 
 // Engine runs the queue pairs of one process.
@@ -36,7 +36,7 @@ type Engine struct {
 	// immutable after New
 	member  share.Member
 	faults  tap.Faults
-	capture tap.Sink
+	capture *tap.Capture
 	conns   connTable
 
 	timers *timers
@@ -177,7 +177,7 @@ func (e *Engine) tappedAs(s *udp.Socket, identify func(netip.AddrPort, netip.Add
 	if e.faults.None() && e.capture == nil {
 		return s
 	}
-	t := tap.New(s, tap.Options{Faults: e.faults, Stream: e.streams.Add(1), Sink: e.capture, Identify: identify})
+	t := tap.New(s, tap.Options{Faults: e.faults, Stream: e.streams.Add(1), Capture: e.capture, Identify: identify})
 	t.Drive()
 	return t
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"net/netip"
 	"sync"
-	"time"
 
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
@@ -61,8 +60,8 @@ func (e *Engine) takeMAD(m share.MAD) {
 	}
 	pseudo := wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)
 	id, ok := pseudo.Verify(m.Payload, 0)
-	if e.capture != nil { // a failed capture shows when its file is closed
-		e.capture.Write(time.Now(), m.Src, netip.AddrPortFrom(m.Dst, roce.UDPPort), id, m.Payload)
+	if e.capture != nil {
+		e.capture.Received(m.Src, netip.AddrPortFrom(m.Dst, roce.UDPPort), id, m.Payload)
 	}
 	if !ok {
 		e.wire.badICRC.Add(1)

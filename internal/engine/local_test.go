@@ -14,6 +14,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/osio/ring"
+	"verbena/internal/osio/tap"
 )
 
 // meet starts engines that share the port, as processes of one user do, each on
@@ -215,7 +216,7 @@ func TestLocalOff(t *testing.T) {
 		"the other":    meet(t, Options{}, off),
 		"both":         meet(t, off, off),
 		"do not meet":  {meet(t, Options{})[0], meet(t, Options{})[0]},
-		"by a capture": meet(t, Options{Capture: nowhere{}}, Options{}),
+		"by a capture": meet(t, Options{Capture: tap.NewCapture(nowhere{})}, Options{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := couple(t, nodes[0], nodes[1], 100000)
@@ -232,7 +233,8 @@ func TestLocalOff(t *testing.T) {
 	}
 }
 
-type nowhere struct{}
+// nowhere is a capture's file that keeps nothing.
+type nowhere struct{ tap.Sink }
 
 func (nowhere) Write(time.Time, netip.AddrPort, netip.AddrPort, uint16, ...[]byte) error { return nil }
 

@@ -111,11 +111,10 @@ func (in *tcpInput) tryPoll(patience bool) (n int) {
 // tapped puts faults and capture before a connection where they are asked for.
 func (in *tcpInput) tapped(c *tcp.Conn, dialled bool) tap.Conn {
 	e := in.eng
-	sink, _ := e.capture.(tap.SegmentSink)
-	if e.faults.None() && sink == nil {
+	if e.faults.None() && e.capture == nil {
 		return c
 	}
-	return tap.NewStream(c, dialled, e.faults, e.streams.Add(1), sink)
+	return tap.NewStream(c, dialled, e.faults, e.streams.Add(1), e.capture)
 }
 
 func (in *tcpInput) member(id uint64) tcpMember {

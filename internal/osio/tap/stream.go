@@ -26,12 +26,6 @@ type Conn interface {
 	FD() int
 }
 
-// SegmentSink takes a capture of streams. It may be called by several goroutines
-// and keeps nothing.
-type SegmentSink interface {
-	WriteSegment(s *pcap.Segment, payload ...[]byte) error
-}
-
 // Stream shows what passes through a TCP connection to a capture, and harms what
 // is sent. A stream's bytes arrive in order or not at all, so of the faults it
 // has corruption, which MPA's CRC is for, delay, and the cut, a reset in mid-stream.
@@ -42,7 +36,7 @@ type SegmentSink interface {
 // of the connection. tshark 4.0 does not follow an FPDU through three segments.
 type Stream struct {
 	Conn
-	sink    SegmentSink // nil: no capture
+	capture *Capture // nil: no capture
 	dialled bool
 
 	mu       sync.Mutex
@@ -59,8 +53,8 @@ type Stream struct {
 
 // NewStream wraps a connection, of Dial or of a listener. stream tells
 // connections of one seed apart.
-func NewStream(c Conn, dialled bool, f Faults, stream uint64, sink SegmentSink) *Stream {
-	s := &Stream{Conn: c, sink: sink, dialled: dialled, faults: f, rng: rand.New(rand.NewPCG(f.Seed, stream))}
+func NewStream(c Conn, dialled bool, f Faults, stream uint64, capture *Capture) *Stream {
+	s := &Stream{Conn: c, capture: capture, dialled: dialled, faults: f, rng: rand.New(rand.NewPCG(f.Seed, stream))}
 	if !dialled {
 		s.begin()
 	}
@@ -71,12 +65,14 @@ func NewStream(c Conn, dialled bool, f Faults, stream uint64, sink SegmentSink) 
 func (s *Stream) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.capture.begin()
+	defer s.capture.end()
 	s.mss = minShown
-	s.show(s.dialled, pcap.Segment{SYN: true}, nil)
+	s.show(now, s.dialled, pcap.Segment{SYN: true}, nil)
 	*s.next(s.dialled)++
-	s.show(!s.dialled, pcap.Segment{SYN: true, HasAck: true}, nil)
+	s.show(now, !s.dialled, pcap.Segment{SYN: true, HasAck: true}, nil)
 	*s.next(!s.dialled)++
-	s.show(s.dialled, pcap.Segment{HasAck: true}, nil)
+	s.show(now, s.dialled, pcap.Segment{HasAck: true}, nil)
 }
 
 // Bounds of a segment in a capture: what IPv4 carries, and no nonsense.
@@ -102,25 +98,24 @@ func (s *Stream) next(out bool) *uint32 {
 	return &s.received
 }
 
-// show captures a segment, sent or received. mu is held.
-func (s *Stream) show(out bool, g pcap.Segment, payload [][]byte) {
-	if s.sink == nil {
+// show captures a segment, sent or received. mu and the capture's lock are held.
+func (s *Stream) show(now time.Time, out bool, g pcap.Segment, payload [][]byte) {
+	if s.capture == nil {
 		return
 	}
-	g.Time, g.Seq, g.Ack = time.Now(), *s.next(out), *s.next(!out)
+	g.Time, g.Seq, g.Ack = now, *s.next(out), *s.next(!out)
 	g.Src, g.Dst = s.Local(), s.Remote()
 	if !out {
 		g.Src, g.Dst = g.Dst, g.Src
 	}
-	// A failed capture shows when its file is closed.
-	_ = s.sink.WriteSegment(&g, payload...)
+	s.capture.sink.WriteSegment(&g, payload...)
 }
 
-// moved captures n bytes at the front of a scatter list. mu is held.
-func (s *Stream) moved(out bool, list [][]byte, n int) {
+// moved captures n bytes at the front of a scatter list. mu and the capture's lock are held.
+func (s *Stream) moved(now time.Time, out bool, list [][]byte, n int) {
 	if n > s.mss { // it grows with the window
-		if now, err := s.Conn.MSS(); err == nil {
-			s.mss = min(max(now, minShown), maxShown)
+		if mss, err := s.Conn.MSS(); err == nil {
+			s.mss = min(max(mss, minShown), maxShown)
 		}
 	}
 	c := cutter{iov: list}
@@ -128,15 +123,15 @@ func (s *Stream) moved(out bool, list [][]byte, n int) {
 	for n > 0 {
 		k := min(n, s.mss)
 		pieces = c.cut(pieces[:0], k)
-		s.show(out, pcap.Segment{HasAck: true}, pieces)
+		s.show(now, out, pcap.Segment{HasAck: true}, pieces)
 		*s.next(out) += uint32(k)
 		n -= k
 	}
 }
 
-// read takes n bytes read, at the front of a scatter list. mu is held.
-func (s *Stream) read(list [][]byte, n int) {
-	if s.sink == nil {
+// read takes n bytes read, at the front of a scatter list. mu and the capture's lock are held.
+func (s *Stream) read(now time.Time, list [][]byte, n int) {
+	if s.capture == nil {
 		return
 	}
 	c := cutter{iov: list}
@@ -144,14 +139,14 @@ func (s *Stream) read(list [][]byte, n int) {
 		s.came = append(s.came, p...)
 	}
 	if k := len(s.came) - len(s.came)%s.mss; k > 0 {
-		s.arrived(k)
+		s.arrived(now, k)
 	}
 }
 
-// arrived captures the first n bytes that were read and not shown. mu is held.
-func (s *Stream) arrived(n int) {
+// arrived captures the first n bytes that were read and not shown. mu and the capture's lock are held.
+func (s *Stream) arrived(now time.Time, n int) {
 	if n > 0 {
-		s.moved(false, [][]byte{s.came[:n]}, n)
+		s.moved(now, false, [][]byte{s.came[:n]}, n)
 		s.came = s.came[:copy(s.came, s.came[n:])]
 	}
 }
@@ -164,20 +159,22 @@ func (s *Stream) Readv(v *tcp.Vectors, list [][]byte) (int, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read(list, n)
+	now := s.capture.begin()
+	defer s.capture.end()
+	s.read(now, list, n)
 	room := 0
 	for _, p := range list {
 		room += len(p)
 	}
 	if n < room {
-		s.arrived(len(s.came))
+		s.arrived(now, len(s.came))
 	}
 	switch err {
 	case io.EOF:
-		s.show(false, pcap.Segment{FIN: true, HasAck: true}, nil)
+		s.show(now, false, pcap.Segment{FIN: true, HasAck: true}, nil)
 		s.received++
 	case syscall.ECONNRESET:
-		s.show(false, pcap.Segment{RST: true}, nil)
+		s.show(now, false, pcap.Segment{RST: true}, nil)
 	}
 	return n, err
 }
@@ -201,9 +198,11 @@ func (s *Stream) Writev(v *tcp.Vectors, list [][]byte) (int, error) {
 
 // pass sends what the socket takes of a scatter list. mu is held.
 func (s *Stream) pass(v *tcp.Vectors, list [][]byte) (int, error) {
+	now := s.capture.begin()
+	defer s.capture.end()
+	s.arrived(now, len(s.came)) // what is sent may be the answer
 	n, err := s.Conn.Writev(v, list)
-	s.arrived(len(s.came)) // what is sent may be the answer
-	s.moved(true, list, n)
+	s.moved(now, true, list, n)
 	return n, err
 }
 
@@ -229,8 +228,10 @@ func (s *Stream) corrupt(list [][]byte) [][]byte {
 func (s *Stream) finish() {
 	if !s.ended && s.mss > 0 {
 		s.ended = true
-		s.arrived(len(s.came))
-		s.show(true, pcap.Segment{FIN: true, HasAck: true}, nil)
+		now := s.capture.begin()
+		defer s.capture.end()
+		s.arrived(now, len(s.came))
+		s.show(now, true, pcap.Segment{FIN: true, HasAck: true}, nil)
 		s.sent++
 	}
 }
@@ -262,8 +263,10 @@ func (s *Stream) Abort() error {
 	defer s.mu.Unlock()
 	s.line.drop()
 	if s.mss > 0 {
-		s.arrived(len(s.came))
-		s.show(true, pcap.Segment{RST: true, HasAck: true}, nil)
+		now := s.capture.begin()
+		defer s.capture.end()
+		s.arrived(now, len(s.came))
+		s.show(now, true, pcap.Segment{RST: true, HasAck: true}, nil)
 	}
 	return s.Conn.Abort()
 }

@@ -19,7 +19,7 @@ import (
 const patience = 20 * time.Second
 
 // streams returns the two ends of a connection, the first of which is tapped.
-func streams(t *testing.T, f Faults, sink SegmentSink) (a *Stream, b *tcp.Conn) {
+func streams(t *testing.T, f Faults, capture *Capture) (a *Stream, b *tcp.Conn) {
 	t.Helper()
 	l, err := tcp.Listen(netip.MustParseAddrPort("127.0.0.1:0"), 1)
 	if err != nil {
@@ -30,7 +30,7 @@ func streams(t *testing.T, f Faults, sink SegmentSink) (a *Stream, b *tcp.Conn) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = NewStream(c, true, f, 1, sink)
+	a = NewStream(c, true, f, 1, capture)
 	for end := time.Now().Add(patience); b == nil && time.Now().Before(end); {
 		if b, err = l.Accept(); err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestStreamIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := streams(t, Faults{}, w)
+	a, b := streams(t, Faults{}, NewCapture(w))
 	var v tcp.Vectors
 	there, back := bytes.Repeat([]byte("abcdefg"), 20000), []byte("answer")
 	for sent := 0; sent < len(there); {

@@ -22,18 +22,12 @@ type Socket interface {
 	Close() error
 }
 
-// Sink takes a packet capture: a datagram's time, addresses, IPv4
-// identification and UDP payload, possibly in pieces, which it does not keep.
-// It may be called by several goroutines.
-type Sink interface {
-	Write(t time.Time, src, dst netip.AddrPort, ipID uint16, payload ...[]byte) error
-}
-
 // Options of a tap. The zero value passes everything and shows nothing.
 type Options struct {
 	Faults Faults
 	Stream uint64 // tells sockets of one seed apart: their order of opening, say
-	Sink   Sink   // nil: no capture
+	// Capture shows what passes; nil: no capture.
+	Capture *Capture
 	// Identify finds the IPv4 identification of a datagram received, which is
 	// datagram index of its train. nil: it is the index, as among our own kind.
 	Identify func(src netip.AddrPort, dst netip.Addr, datagram []byte, index uint16) uint16
@@ -66,10 +60,11 @@ func New(inner Socket, o Options) *Tap {
 // ReadBatch reads from the socket and shows what came.
 func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 	n, err := t.inner.ReadBatch(b)
-	if t.opt.Sink == nil || n == 0 {
+	if t.opt.Capture == nil || n == 0 {
 		return n, err
 	}
-	now := time.Now()
+	now := t.opt.Capture.begin()
+	defer t.opt.Capture.end()
 	for i := range n {
 		m := b.Message(i)
 		to := netip.AddrPortFrom(m.Dst, t.inner.LocalAddr().Port())
@@ -78,7 +73,7 @@ func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 			if t.opt.Identify != nil {
 				id = t.opt.Identify(m.Src, m.Dst, d, id)
 			}
-			t.opt.Sink.Write(now, m.Src, to, id, d)
+			t.opt.Capture.sink.Write(now, m.Src, to, id, d)
 		}
 	}
 	return n, err
@@ -88,9 +83,7 @@ func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 // like a network that may lose it; without, it is the socket's own WriteBatch.
 func (t *Tap) WriteBatch(d []udp.Datagrams) (int, error) {
 	if t.opt.Faults.None() {
-		n, err := t.inner.WriteBatch(d)
-		t.show(d[:n])
-		return n, err
+		return t.send(d)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,21 +149,29 @@ func (t *Tap) pass(now monotime.Time) error {
 	var err error
 	if out := t.net.due(now); len(out) > 0 && !t.done {
 		var n int
-		n, err = t.inner.WriteBatch(out)
+		n, err = t.send(out)
 		t.net.overrun += uint64(len(out) - n) // full buffers: one loss more
-		t.show(out[:n])
 	}
 	t.net.recycle()
 	t.drive(now)
 	return err
 }
 
-// show captures what was sent, datagram by datagram.
-func (t *Tap) show(d []udp.Datagrams) {
-	if t.opt.Sink == nil {
+// send sends what the socket takes of d, and captures it.
+func (t *Tap) send(d []udp.Datagrams) (int, error) {
+	now := t.opt.Capture.begin()
+	defer t.opt.Capture.end()
+	n, err := t.inner.WriteBatch(d)
+	t.show(now, d[:n])
+	return n, err
+}
+
+// show captures what was sent, datagram by datagram. The capture's lock is held.
+func (t *Tap) show(now time.Time, d []udp.Datagrams) {
+	if t.opt.Capture == nil {
 		return
 	}
-	now, src := time.Now(), t.inner.LocalAddr()
+	src := t.inner.LocalAddr()
 	cuts := t.inner.SegmentsTrains()
 	var pieces [][]byte
 	for i := range d {
@@ -184,7 +185,7 @@ func (t *Tap) show(d []udp.Datagrams) {
 				id = 0
 			}
 			pieces = c.cut(pieces[:0], size)
-			t.opt.Sink.Write(now, src, d[i].Dst, id, pieces...)
+			t.opt.Capture.sink.Write(now, src, d[i].Dst, id, pieces...)
 			if left -= size; left <= 0 {
 				break
 			}

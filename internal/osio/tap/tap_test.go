@@ -14,6 +14,7 @@ import (
 
 	"verbena/internal/monotime"
 	"verbena/internal/osio/udp"
+	"verbena/internal/wire/pcap"
 )
 
 // wire is a socket that keeps what it is sent, datagram by datagram.
@@ -225,8 +226,8 @@ func TestDriveSendsByItself(t *testing.T) {
 
 // shown is a capture.
 type shown struct {
-	mu      sync.Mutex
 	packets []packet
+	times   []time.Time
 }
 
 type packet struct {
@@ -235,11 +236,14 @@ type packet struct {
 	payload  string
 }
 
-func (s *shown) Write(_ time.Time, src, dst netip.AddrPort, id uint16, payload ...[]byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *shown) Write(t time.Time, src, dst netip.AddrPort, id uint16, payload ...[]byte) error {
 	s.packets = append(s.packets, packet{src, dst, id, string(bytes.Join(payload, nil))})
+	s.times = append(s.times, t)
 	return nil
+}
+
+func (s *shown) WriteSegment(g *pcap.Segment, payload ...[]byte) error {
+	return s.Write(g.Time, g.Src, g.Dst, 0, payload...)
 }
 
 func TestCaptureSplitsTrains(t *testing.T) {
@@ -254,7 +258,7 @@ func TestCaptureSplitsTrains(t *testing.T) {
 	}
 	a, b := open(), open()
 	var sent, came shown
-	tx, rx := New(a, Options{Sink: &sent}), New(b, Options{Sink: &came})
+	tx, rx := New(a, Options{Capture: NewCapture(&sent)}), New(b, Options{Capture: NewCapture(&came)})
 	train := []udp.Datagrams{{Dst: b.LocalAddr(), Iov: [][]byte{[]byte("abc"), []byte("defg"), []byte("h")}, SegmentSize: 3}, {Dst: b.LocalAddr(), Iov: [][]byte{[]byte("single")}}}
 	if n, err := tx.WriteBatch(train); n != 2 || err != nil {
 		t.Fatalf("write: %d, %v", n, err)
@@ -288,7 +292,7 @@ func TestCaptureSplitsTrains(t *testing.T) {
 func TestCaptureShowsWhatFaultsLeave(t *testing.T) {
 	var s shown
 	w := &wire{cuts: true}
-	p := New(w, Options{Faults: Faults{Loss: 0.5, Seed: 1}, Sink: &s})
+	p := New(w, Options{Faults: Faults{Loss: 0.5, Seed: 1}, Capture: NewCapture(&s)})
 	numbered(t, p, 0, 100)
 	if len(s.packets) != len(w.sent) || len(w.sent) == 0 || len(w.sent) == 100 {
 		t.Errorf("%d datagrams sent, %d shown", len(w.sent), len(s.packets))
