@@ -121,6 +121,8 @@ func (k *keeper) retryLate() {
 // member that is not connected and may be the one, and a moment for one that
 // listens. What nobody listens for, and
 // what is for a slot that nobody owns, stays here: the keeper's CM refuses it.
+// What is for a slot whose owner lives and does not come is lost: that owner is
+// stopped, and its peers try again.
 func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
 	r := k.m.opt.Route(d.Payload, d.Dst)
 	var to []*link
@@ -149,20 +151,28 @@ func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
 	}
 	joined := k.joined
 	k.m.mu.Unlock()
-	// Who comes to a new keeper says what it listens to only then.
-	unheard := r.To == ToKey && r.Slot == 0 && (time.Since(came) < listenPatience || time.Since(joined) < listenPatience)
-	if absent && (unheard || time.Since(came) < reapPatience && k.expects(r.Slot)) {
-		if len(k.late) < maxLate {
-			d.Payload = bytes.Clone(d.Payload)
-			k.late = append(k.late, lateMAD{d, came})
+	if absent {
+		waited := time.Since(came)
+		// A member that comes to a new keeper says what it listens to only then.
+		unheard := r.Slot == 0 && (waited < listenPatience || waited < reapPatience && time.Since(joined) < listenPatience)
+		expected := !unheard && k.expects(r.Slot)
+		if unheard || expected && waited < reapPatience {
+			if len(k.late) < maxLate {
+				d.Payload = bytes.Clone(d.Payload)
+				k.late = append(k.late, lateMAD{d, came})
+			}
+			return false
 		}
-		return false
+		if expected && r.Slot != 0 {
+			return false
+		}
 	}
 	if len(d.Payload) > maxForwardBytes {
 		return here
 	}
 	for _, l := range to {
-		l.send(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
+		// A member that does not read loses datagrams, as at a full socket.
+		l.offer(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
 	}
 	return here
 }

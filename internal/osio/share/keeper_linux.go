@@ -276,45 +276,14 @@ func failure(err error) frame {
 	return f
 }
 
-// ensureGroup makes the group of an address if there is none, and gives it to
-// every member before anybody learns that it exists.
+// ensureGroup makes the group of an address if there is none.
 func (k *keeper) ensureGroup(addr netip.Addr) error {
-	k.create <- struct{}{}
-	defer func() { <-k.create }()
-	g, err := k.makeGroup(addr)
-	if g == nil {
-		return err
-	}
-	k.addGroup(g)
-	k.m.mu.Lock()
-	peers, over := slices.Collect(maps.Values(k.peers)), k.m.role == left
-	k.m.mu.Unlock()
-	if over {
-		return errClosed
-	}
-	for _, l := range peers {
-		k.sendGroup(l, addr)
-	}
-	return nil
-}
-
-// makeGroup makes the group of an address; nil and no error if there is one.
-func (k *keeper) makeGroup(addr netip.Addr) (*group, error) {
 	start := time.Now()
 	for p := (pause{}); ; p.wait() {
-		k.m.mu.Lock()
-		known, over := k.m.groups[addr.WithZone("")] != nil, k.m.role == left
-		k.m.mu.Unlock()
-		if known {
-			return nil, nil
-		}
-		if over {
-			return nil, errClosed
-		}
 		awaited := k.awaited() // asked first: who holds the port may be gone after
-		g, err := newGroup(addr, k.m.opt.Socket)
+		err := k.makeGroup(addr)
 		if !errors.Is(err, syscall.EADDRINUSE) {
-			return g, err
+			return err
 		}
 		// A group may be ours and not known here yet: a member that has not
 		// connected again has it, or one that left had sent it to us before.
@@ -323,9 +292,42 @@ func (k *keeper) makeGroup(addr netip.Addr) (*group, error) {
 			grace = reapPatience
 		}
 		if time.Since(start) > grace {
-			return nil, err
+			return err
 		}
 	}
+}
+
+// makeGroup makes the group of an address unless there is one, and gives it to
+// every member before anybody learns that it exists. It waits for no member.
+func (k *keeper) makeGroup(addr netip.Addr) error {
+	k.create <- struct{}{}
+	defer func() { <-k.create }()
+	k.m.mu.Lock()
+	known, over := k.m.groups[addr.WithZone("")] != nil, k.m.role == left
+	k.m.mu.Unlock()
+	if known {
+		return nil
+	}
+	if over {
+		return errClosed
+	}
+	g, err := newGroup(addr, k.m.opt.Socket)
+	if err != nil {
+		return err
+	}
+	k.addGroup(g)
+	k.m.mu.Lock()
+	g, peers, over := k.m.groups[addr.WithZone("")], slices.Collect(maps.Values(k.peers)), k.m.role == left
+	k.m.mu.Unlock()
+	if over {
+		return errClosed
+	}
+	for _, l := range peers {
+		if l.offer(frame{Kind: kindGroup, Addr: g.addr}, g) != nil {
+			l.close() // the member gets all groups when it connects again
+		}
+	}
+	return nil
 }
 
 // awaited reports whether there are members that have not connected yet.

@@ -54,9 +54,8 @@ const (
 	maxFrameBytes = 16 << 10
 	// maxForwardBytes bounds a datagram that is passed on in one.
 	maxForwardBytes = 8 << 10
-	// writeTimeout bounds what a member that does not read (stopped by a
-	// debugger) costs the keeper: it is disconnected then, and connects again
-	// when it goes on.
+	// writeTimeout bounds the wait for a process that does not read. Its
+	// connection is closed then, and it connects again when it goes on.
 	writeTimeout = 200 * time.Millisecond
 )
 
@@ -113,6 +112,24 @@ func dial(w *watch, path string) (*link, error) {
 // send writes a frame and, for a group, its descriptors. A link that fails to
 // send is closed, so that its receiver learns of it.
 func (l *link) send(f frame, g *group) error {
+	err := l.write(f, g, 0)
+	if err != nil {
+		l.close()
+	}
+	return err
+}
+
+// offer is send without a wait. A link that is full, because the process at the
+// other end is stopped or slow, stays open: the error is EAGAIN.
+func (l *link) offer(f frame, g *group) error {
+	err := l.write(f, g, unix.MSG_DONTWAIT)
+	if err != nil && err != unix.EAGAIN {
+		l.close()
+	}
+	return err
+}
+
+func (l *link) write(f frame, g *group, flags int) error {
 	b, err := json.Marshal(f)
 	if err != nil {
 		return err
@@ -127,10 +144,7 @@ func (l *link) send(f frame, g *group) error {
 	}
 	err = unix.EINTR
 	for deadline := time.Now().Add(writeTimeout); err == unix.EINTR && time.Now().Before(deadline); {
-		err = l.do(func(fd int) error { return unix.Sendmsg(fd, b, oob, nil, unix.MSG_NOSIGNAL) })
-	}
-	if err != nil {
-		l.close()
+		err = l.do(func(fd int) error { return unix.Sendmsg(fd, b, oob, nil, unix.MSG_NOSIGNAL|flags) })
 	}
 	return err
 }

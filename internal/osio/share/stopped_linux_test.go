@@ -3,9 +3,27 @@ package share
 import (
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"verbena/internal/osio/udp"
 )
+
+// stop stops the child and returns when all of its threads have stopped. Until
+// then one of them may do anything, even become keeper.
+func (p *process) stop() {
+	p.t.Helper()
+	p.cmd.Process.Signal(syscall.SIGSTOP)
+	var info unix.Siginfo
+	err := error(unix.EINTR)
+	for err == unix.EINTR {
+		err = unix.Waitid(unix.P_PID, p.cmd.Process.Pid, &info, unix.WSTOPPED|unix.WNOWAIT, nil)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
 
 // A member that a debugger holds must not keep the others from their datagrams.
 func TestStoppedMemberHoldsUpNobody(t *testing.T) {
@@ -18,7 +36,7 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	stopped.must("", "will 1 %v %v early", n.a, n.sender.LocalAddr())
 	stopped.must("", "listen stopped")
 	other.must("", "listen other")
-	stopped.cmd.Process.Signal(syscall.SIGSTOP)
+	stopped.stop()
 	// More than a unix socket queues, so that the keeper finds it full.
 	for range 1500 {
 		n.send(t, n.a, datagram(1, 0, "stopped"))
@@ -28,6 +46,7 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	stopped.cmd.Process.Signal(syscall.SIGCONT)
 	stopped.must("stopped", "mad") // from its queue
 	stopped.must("", "listen again")
+	stopped.must("0", "keepers") // it was not cut off, which costs a wait first
 	// It is as good as before: its socket, and what it listens for.
 	n.flood(t, n.a, 100, stopped)
 	stopped.must("0", "read %v 100", n.a)
@@ -37,5 +56,63 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	}
 	if m, _ := n.sender.ReadBatch(udp.NewRxBatch()); m != 0 {
 		t.Error("the will of a member that lives was sent")
+	}
+}
+
+// A datagram for a member that is stopped, and has not come to the new keeper,
+// is not refused in that member's name, however long it takes.
+func TestNothingOfALivingMemberIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		owned bool
+	}{{"its owner lives", true}, {"nobody owns it", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := openDir(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, err := openLock(p.lock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.close()
+			stopped, err := openLock(p.lock)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stopped.close()
+			if c.owned && !stopped.try(7) {
+				t.Fatal("the slot is taken")
+			}
+			m := &member{lock: ours, slot: 3, opt: Options{Route: routeTest}}
+			k := &keeper{m: m, peers: map[int]*link{}}
+			d := MAD{Payload: datagram(1, 7, "")}
+			if here := k.passOn(d, time.Now()); here == c.owned || len(k.late) == 1 != c.owned {
+				t.Errorf("at once: here %v, %d wait", here, len(k.late))
+			}
+			k.late = nil
+			if here := k.passOn(d, time.Now().Add(-reapPatience)); here == c.owned || len(k.late) != 0 {
+				t.Errorf("in the end: here %v, %d wait", here, len(k.late))
+			}
+		})
+	}
+}
+
+// A request that nobody listens for is refused in the end, although there are
+// processes that have just come all the time.
+func TestRequestIsRefusedWhileProcessesCome(t *testing.T) {
+	p, err := openDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := openLock(p.lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.close()
+	m := &member{lock: lock, slot: 3, opt: Options{Route: routeTest}}
+	k := &keeper{m: m, peers: map[int]*link{}, joined: time.Now().Add(time.Hour)}
+	if !k.passOn(MAD{Payload: datagram(1, 0, "nobody's")}, time.Now().Add(-reapPatience)) {
+		t.Error("it waits")
 	}
 }
