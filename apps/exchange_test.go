@@ -163,12 +163,13 @@ func (x *exchange) attempt(t *testing.T, d device, mayBeEarly bool) (early bool)
 	return false
 }
 
-// tidy removes what the programs leave. What is another user's stays, and would
-// be in the way.
+// tidy removes what the programs leave. What is another user's stays and is in the
+// way, which can be where there are no namespaces.
 func (x *exchange) tidy(t *testing.T) {
 	for _, name := range x.leaves {
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("%v: another user's run of %s has left it, and there is one for all", err, x.program)
+			fmt.Printf("apps: %s %s is not run: %v; another user's run has left it\n", x.program, x.label, err)
+			t.SkipNow()
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"syscall"
 )
 
-// insideVariable is set in the process that has the namespace.
+// insideVariable is set in the process that has the namespaces, to the number of
+// the machine's /tmp.
 const insideVariable = "VERBENA_APPS_INSIDE"
 
 // The Ethernet interface that the namespace is given.
@@ -21,13 +22,13 @@ const (
 	etherSix  = "fd77::1"
 )
 
-// enter executes the test again in a network namespace of its own. It returns
-// if there can be none, or if this is the one.
+// enter executes the test again in a network namespace of its own, in which it may
+// also mount. It returns if there can be none, or if this is the one.
 func enter() {
 	if os.Getenv(insideVariable) != "" {
 		return
 	}
-	unshare := []string{"unshare", "--net"}
+	unshare := []string{"unshare", "--net", "--mount"}
 	if os.Geteuid() != 0 {
 		unshare = append(unshare, "--map-root-user")
 	}
@@ -36,10 +37,10 @@ func enter() {
 		err = exec.Command(path, append(unshare[1:], "true")...).Run()
 	}
 	if err != nil {
-		fmt.Println("apps: no namespace of our own:", err)
+		fmt.Println("apps: no namespaces of our own:", err)
 		return
 	}
-	os.Setenv(insideVariable, "1")
+	os.Setenv(insideVariable, number("/tmp"))
 	fmt.Println("apps: cannot execute again:", syscall.Exec(path, append(unshare, os.Args...), os.Environ()))
 }
 
