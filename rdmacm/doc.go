@@ -23,6 +23,9 @@
 //	              → TIMEWAIT_EXIT       Disconnect → TIMEWAIT_EXIT
 //	DestroyQP, Destroy                  DestroyQP, Destroy
 //
+// The ID of a request is told nothing before Accept, not even that its peer has given up:
+// Accept fails then, with ECONNRESET.
+//
 // In the UDP port space, and in IB's with a queue pair of type UD, there is no
 // connection: Connect asks the peer which queue pair serves the port, and
 // ESTABLISHED brings its number and Q_Key.
@@ -53,8 +56,7 @@
 // spaces, whose ports are one process's own; those of shared memory are of all processes of
 // one end, and whoever listens has a port for all addresses. ResolveAddr waits for the peer
 // to come, up to its context's deadline. When the link is lost, or the process at its other
-// end dies, all connections over it are DISCONNECTED at once, and attempts to connect UNREACHABLE; the ID of a
-// request that was not answered yet gets UNREACHABLE too.
+// end dies, all connections over it are DISCONNECTED at once, and attempts to connect UNREACHABLE.
 //
 // # Differences from librdmacm
 //

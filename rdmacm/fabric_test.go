@@ -2,6 +2,7 @@ package rdmacm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -245,6 +246,26 @@ func (id *testID) want(typ EventType) *Event {
 		id.t.Fatalf("%v (%v), want %v", ev.Type, ev.Err, typ)
 	}
 	return ev
+}
+
+// wantGivenUp waits until the peer of a request has given up, and finds that only Accept
+// tells so.
+func (id *testID) wantGivenUp() {
+	id.t.Helper()
+	c := id.ID.via.(*ibConnector)
+	for closed := false; !closed; time.Sleep(100 * time.Microsecond) {
+		id.mgr.mu.Lock()
+		s, err := c.ib.agent.State(c.conn)
+		id.mgr.mu.Unlock()
+		check(id.t, err)
+		closed = s == ibcm.Closed
+	}
+	if err := id.Accept(&someParam); !errors.Is(err, syscall.ECONNRESET) {
+		id.t.Errorf("Accept of what the peer has given up: %v", err)
+	}
+	if ev := id.ch.TryGet(); ev != nil {
+		id.t.Errorf("%v (%v) before Accept", ev.Type, ev.Err)
+	}
 }
 
 func check(t testing.TB, err error) {

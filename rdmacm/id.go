@@ -194,14 +194,24 @@ func (id *ID) Notify(e ib.EventType) {
 	}
 }
 
-// raise puts an event on the ID's channel. The caller holds mu.
+// raise puts an event on the ID's channel. The application of a request that it has not
+// accepted is told nothing: it may not have seen the ID yet. The caller holds mu.
+//
+// Source: ucma_event_handler in Linux.
 func (id *ID) raise(ev Event) {
+	if id.state == stRequested {
+		return
+	}
 	ev.ID = id
 	id.ch.put(&ev)
 }
 
-// over raises the event that ends an attempt to connect. The caller holds mu.
+// over raises the event that ends an attempt to connect. A request stays one: Accept
+// finds that its peer has given up. The caller holds mu.
 func (id *ID) over(ev Event) {
+	if id.state == stRequested {
+		return
+	}
 	_ = id.failQP() // it may be gone; the event counts
 	id.state = stDisconnected
 	id.raise(ev)

@@ -53,9 +53,9 @@ func TestLeaveTellsEveryPeer(t *testing.T) {
 		l := b.listening(TCP, loopback4)
 		client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
 		check(t, client.Connect(&someParam))
-		server := f.own(l.want(ConnectRequest).ID, l.ch)
+		server, _ := f.requested(l)
 		a.sayGoodbye()
-		server.want(Rejected)
+		server.wantGivenUp()
 	})
 	t.Run("datagrams", func(t *testing.T) {
 		f := newFabric(t)

@@ -230,6 +230,6 @@ func TestNTBClientKilled(t *testing.T) {
 	o := startOther(t, "dial", at)
 	pending, _ := f.requested(l)
 	o.kill()
-	pending.want(Unreachable)
+	pending.wantGivenUp()
 	pending.wantFlushed()
 }

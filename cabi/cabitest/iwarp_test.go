@@ -8,7 +8,7 @@ import "testing"
 // iWARP's does not: its numbers of queue pairs, path records, refused sizes of
 // private data, datagrams.
 var onIWARP = []string{
-	"iwarp_external", "cm_closefrom", "cm_errors", "cm_families", "cm_fork", "cm_lifetime", "cm_migrate", "cm_reject",
+	"iwarp_external", "cm_closefrom", "cm_errors", "cm_families", "cm_fork", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject",
 	"rsocket_connect", "rsocket_fork", "rsocket_iomap", "rsocket_killed", "rsocket_poll", "rsocket_stream",
 }
 

@@ -264,7 +264,6 @@ int cm_id_adopt(struct cm_id *listener, vb_handle handle, struct cm_id **out)
 	insert(id);
 	if (!err && id->id.qp_type)
 		err = id->engine->cm_set_type(handle, id->id.qp_type);
-	/* From here on events of it may come. */
 	if (!err)
 		err = id->engine->cm_id_adopt(handle, id->cookie);
 	if (!err)

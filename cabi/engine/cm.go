@@ -44,8 +44,7 @@ type cmID struct {
 	rdma   *rdmacm.ID
 	// guarded by cmMu
 	channel *cmChannel
-	cookie  uint64                // 0 until the front has adopted the identifier of a request
-	held    []*rdmacm.Event       // those of before that
+	cookie  uint64                // 0 until the front has adopted the identifier of a request, to which nothing happens before
 	gone    bool                  // no event is written any more
 	groups  map[netip.Addr]uint64 // what the front calls its multicast joins
 	qp      handle                // 0 without
@@ -156,10 +155,6 @@ func vb_cm_id_adopt(id C.vb_handle, cookie C.vb_cookie) C.int {
 			return syscall.EINVAL
 		}
 		o.cookie = uint64(cookie)
-		for _, ev := range o.held {
-			o.write(ev)
-		}
-		o.held = nil
 		c := o.channel
 		cmMu.Unlock()
 		// The request may have come by a channel that its listener has left since.
@@ -187,7 +182,6 @@ func (o *cmID) destroy() error {
 	o.gone = true
 	delete(cmOf, o.rdma)
 	children := o.channel.drop(func(r *cmRecord) bool { return r.of == o })
-	o.held = nil
 	cmMu.Unlock()
 	destroyAll(children)
 	return nil

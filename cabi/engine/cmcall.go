@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -89,8 +91,17 @@ func vb_cm_accept(id C.vb_handle, param *C.struct_rdma_conn_param) C.int {
 		if err != nil {
 			return err
 		}
-		return o.rdma.Accept(&p)
+		return o.tooLate(o.rdma.Accept(&p))
 	})
+}
+
+// tooLate turns the error of an answer to a request whose peer has given up into the
+// kernel's: ib_send_cm_rep and ib_send_cm_rej have EINVAL, siw_accept has ECONNRESET.
+func (o *cmID) tooLate(err error) error {
+	if errors.Is(err, syscall.ECONNRESET) && !o.rdma.Kind().IsIWARP() {
+		return fmt.Errorf("%w: %w", syscall.EINVAL, err)
+	}
+	return err
 }
 
 // connParam reads the parameters of a connection; NULL stands for the most of
@@ -135,12 +146,12 @@ func vb_cm_establish(id C.vb_handle) C.int {
 
 //export vb_cm_reject
 func vb_cm_reject(id C.vb_handle, priv unsafe.Pointer, length C.uint8_t) C.int {
-	return withID("rdma_reject", id, func(o *cmID) error { return o.rdma.Reject(bytesAt(priv, length)) })
+	return withID("rdma_reject", id, func(o *cmID) error { return o.tooLate(o.rdma.Reject(bytesAt(priv, length))) })
 }
 
 //export vb_cm_reject_ece
 func vb_cm_reject_ece(id C.vb_handle, priv unsafe.Pointer, length C.uint8_t) C.int {
-	return withID("rdma_reject_ece", id, func(o *cmID) error { return o.rdma.RejectECE(bytesAt(priv, length)) })
+	return withID("rdma_reject_ece", id, func(o *cmID) error { return o.tooLate(o.rdma.RejectECE(bytesAt(priv, length))) })
 }
 
 //export vb_cm_disconnect

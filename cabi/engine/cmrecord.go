@@ -31,8 +31,8 @@ func (c *cmChannel) pass(ev *rdmacm.Event) {
 	}
 }
 
-// take writes an event, or keeps it until its identifier is adopted; false if
-// nobody can be told.
+// take writes an event; false if nobody can be told. The identifier of a request has
+// none before C has adopted and accepted it.
 func take(ev *rdmacm.Event) bool {
 	cmMu.Lock()
 	defer cmMu.Unlock()
@@ -50,11 +50,7 @@ func take(ev *rdmacm.Event) bool {
 			return false
 		}
 	}
-	if o.cookie == 0 {
-		o.held = append(o.held, ev)
-	} else {
-		o.write(ev)
-	}
+	o.write(ev)
 	return true
 }
 

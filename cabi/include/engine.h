@@ -196,8 +196,9 @@ struct vb_srq_init {
  *
  * id is the identifier that the event is for. For RDMA_CM_EVENT_CONNECT_REQUEST
  * it is the listener, and new_id a new identifier of the engine, which the
- * front gives a cookie with cm_id_adopt. An event for an identifier that was
- * destroyed meanwhile is dropped by the front, with its new_id.
+ * front gives a cookie with cm_id_adopt. No event is for that one before the
+ * front has accepted the request. An event for an identifier that was destroyed
+ * meanwhile is dropped by the front, with its new_id.
  */
 struct vb_cm_event {
 	vb_cookie id;
