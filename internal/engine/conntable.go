@@ -14,14 +14,15 @@ type connTable struct {
 	mu    sync.Mutex
 	base  ib.QPN // of the process's slot
 	limit uint32 // one past the slot's last number: the last slot lacks QPMulticast
-	next  uint32 // where to look for a free number: numbers rotate, so none is reused soon
+	order qpnOrder
+	next  uint32 // place in order: numbers rotate, so none is reused soon
 	count int
 }
 
 const (
-	slotQPNs  = 1 << 18 // numbers in one of the 64 slots of the 24-bit space
-	connChunk = 256
-	firstQPN  = 0x10 // below are the numbers with a fixed meaning
+	slotQPNs  = 1 << qpnBits // numbers in one of the 64 slots of the 24-bit space
+	connChunk = 64           // small: numbers lie anywhere in the slot
+	firstQPN  = 0x10         // below are the numbers with a fixed meaning
 )
 
 // find returns the connection of a number, or nil.
@@ -45,9 +46,10 @@ func (t *connTable) reserve() (ib.QPN, bool) {
 		return 0, false
 	}
 	for {
-		i := t.next
-		if t.next++; t.next >= t.limit {
-			t.next = firstQPN
+		i := t.order.number(t.next)
+		t.next = (t.next + 1) % slotQPNs
+		if i < firstQPN || i >= t.limit {
+			continue
 		}
 		p := &t.chunks[i/connChunk]
 		chunk := p.Load()

@@ -10,7 +10,7 @@ import (
 // again, and an error when all are taken.
 func TestConnTableRotates(t *testing.T) {
 	const numbers = 700
-	tab := connTable{base: 5 << 18, limit: firstQPN + numbers, next: firstQPN + numbers - 3}
+	tab := connTable{base: 5 << 18, limit: firstQPN + numbers, next: slotQPNs - 3}
 	seen := map[ib.QPN]*Conn{}
 	for range numbers {
 		q, ok := tab.reserve()
@@ -56,10 +56,38 @@ func TestConnTableRotates(t *testing.T) {
 // TestLastSlotLacksMulticast: the last number of the last slot is the one that
 // every multicast packet carries.
 func TestLastSlotLacksMulticast(t *testing.T) {
-	tab := connTable{base: 63 << 18, limit: slotQPNs - 1, next: slotQPNs - 2}
-	a, _ := tab.reserve()
-	b, _ := tab.reserve()
-	if a != ib.QPMulticast-1 || b != 63<<18|firstQPN {
-		t.Errorf("after %v comes %v", a, b)
+	tab := connTable{base: 63 << 18, limit: slotQPNs - 1}
+	for i := range uint32(slotQPNs) {
+		if tab.order.number(i) == slotQPNs-1 {
+			tab.next = i // whose turn it would be
+		}
+	}
+	if q, _ := tab.reserve(); q == ib.QPMulticast || q>>18 != 63 {
+		t.Errorf("given out: %v", q)
+	}
+}
+
+// TestNumbersAreNotGuessed wants numbers that do not follow from one another: of two
+// in a row no difference comes twice in a hundred but by chance, and a process with
+// another key has another order.
+func TestNumbersAreNotGuessed(t *testing.T) {
+	tab, other := connTable{limit: slotQPNs}, connTable{limit: slotQPNs, order: qpnOrder{key: 1}}
+	differences, same := map[ib.QPN]int{}, 0
+	last, _ := tab.reserve()
+	for range 100 {
+		q, _ := tab.reserve()
+		differences[(q-last)&(slotQPNs-1)]++
+		last = q
+		if o, _ := other.reserve(); o == q {
+			same++
+		}
+	}
+	for d, n := range differences {
+		if n > 2 {
+			t.Errorf("the next number is %d further on, %d times in 100", d, n)
+		}
+	}
+	if same > 2 {
+		t.Errorf("two processes have %d of 100 numbers in common, in order", same)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/entropy"
 	"verbena/internal/osio/held"
 	"verbena/internal/osio/ring"
 	"verbena/internal/osio/share"
@@ -86,8 +87,8 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	e.conns.base = lo &^ (slotQPNs - 1)
 	e.conns.limit = min(uint32(hi-e.conns.base)+1, slotQPNs)
 	// A process that takes over a slot should not be met by what was sent to the
-	// numbers of the last owner.
-	e.conns.next = firstQPN + rand.Uint32N(e.conns.limit-firstQPN)
+	// numbers of the last owner, nor by what strangers guess.
+	e.conns.order.key, e.conns.next = entropy.Uint64(), rand.Uint32N(slotQPNs)
 	e.inputs.Store(&[]input{})
 	if err := e.bg.open(e, backoff); err != nil {
 		e.member.Close()

@@ -169,14 +169,14 @@ func noise(rng *rand.Rand, s *stranger, q ib.QPN) []byte {
 // queue pair in each service's reach. Whatever comes, only granted memory
 // changes and the queue pair's counters say that it came.
 func FuzzDatagram(f *testing.F) {
-	q := ib.QPN(firstQPN)
+	q := ib.QPN(qpnOrder{}.number(0))
 	for op := range 256 {
 		b := header(wire.Opcode(op), q)
 		f.Add(append(b, make([]byte, 32)...))
 	}
 	n := newNode(f, defaultBackoff)
 	n.eng.bg.stop() // the fuzzer is the only one to feed
-	n.eng.conns.next = firstQPN
+	n.eng.conns.order, n.eng.conns.next = qpnOrder{}, 0
 	peer := netip.MustParseAddr("127.0.0.9")
 	pseudo := wire.NewPseudo(peer, n.addr, 50000, roce.UDPPort)
 	port := (*n.eng.inputs.Load())[0].(*Port)
