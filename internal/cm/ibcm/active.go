@@ -97,7 +97,7 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 		a.count[StaleRejected]++
 		c.qp.DestQPN = 0
 		a.failReply(now, c, m, cm.RejStaleConnection)
-		a.dropStale(now, old)
+		a.doubt(old)
 		return
 	}
 	a.byQPN[c.remoteQPN()], a.byRemote[c.remoteKey()] = c, c

@@ -132,7 +132,7 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 		a.handleDREQ(now, path, h.TransactionID, &m)
 	case cm.AttrDREP:
 		m, _, _ := cm.ParseDREP(data)
-		a.handleDREP(now, path, &m)
+		a.handleDREP(now, path, h.TransactionID, &m)
 	case cm.AttrSIDRREQ:
 		m, _, _ := cm.ParseSIDRREQ(data)
 		a.handleSIDRREQ(now, path, h.TransactionID, &m)

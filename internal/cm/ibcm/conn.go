@@ -25,6 +25,7 @@ type conn struct {
 	qp        QPParams
 	localQPN  ib.QPN
 	guid      ib.GUID // the peer's
+	probe     uint64  // transaction id of those sent; 0 for none
 	alternate bool    // the REQ brought an alternate path, which the REP declines
 
 	last     MAD               // what is repeated when the timer or a duplicate asks for it

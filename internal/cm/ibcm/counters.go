@@ -35,6 +35,7 @@ const (
 	LAPRefused    // alternate paths are not supported
 	TimedOut      // all retries used up
 	PathLost      // connections that ended because their path did
+	Probed        // peers asked whether they have a connection
 	numCounters
 )
 
@@ -42,7 +43,7 @@ var counterNames = [numCounters]string{
 	"received", "sent", "retried", "dropped_output_full", "malformed_length", "malformed_class", "malformed_version",
 	"malformed_method", "malformed_attribute", "bad_source", "bad_comm_id", "bad_qpn", "bad_gid", "bad_mtu",
 	"bad_transport", "bad_pkey", "unknown_conn", "ignored_state", "duplicate_req", "duplicate_rep", "duplicate_dreq",
-	"stale_rejected", "no_listener", "early_req", "backlog_full", "conns_full", "lap_refused", "timed_out", "path_lost",
+	"stale_rejected", "no_listener", "early_req", "backlog_full", "conns_full", "lap_refused", "timed_out", "path_lost", "probed",
 }
 
 func (c Counter) String() string {

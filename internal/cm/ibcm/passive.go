@@ -35,7 +35,7 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ) {
 	if old := a.byQPN[remoteQPN{plainAddr(path.Remote), m.LocalCAGUID, m.LocalQPN}]; old != nil {
 		a.count[StaleRejected]++
 		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
-		a.dropStale(now, old)
+		a.doubt(old)
 		return
 	}
 	a.admit(path, tid, l, m)

@@ -428,7 +428,7 @@ func TestDestroyTellsThePeerInEveryState(t *testing.T) {
 }
 
 // A REP that names a queue pair already connected, or one that cannot be, is
-// refused; the older connection of a stale one is torn down.
+// refused; the older connection goes on, as the peer still has it.
 func TestREPThatCannotBe(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -436,7 +436,7 @@ func TestREPThatCannotBe(t *testing.T) {
 		want cm.Reason
 		old  State
 	}{
-		{"stale", 0x22, cm.RejStaleConnection, DreqSent},
+		{"stale", 0x22, cm.RejStaleConnection, Established},
 		{"QP1", ib.QP1, cm.RejUnsupported, Established},
 	} {
 		w := newWorld(t)

@@ -103,20 +103,3 @@ func (a *Agent) rejected(path Path, m *cm.REJ) *conn {
 	c, _ := a.lookup(path, m.RemoteCommID, theirs)
 	return c
 }
-
-// dropStale ends a connection whose peer has shown that it has forgotten it.
-//
-// Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received.
-func (a *Agent) dropStale(now monotime.Time, c *conn) {
-	switch {
-	case c.state == Established:
-		a.startRelease(now, c, &cm.DREQ{})
-	case requested.has(c.state):
-		a.raise(c, Event{Kind: EventRejected, Reason: cm.RejStaleConnection})
-		a.close(c)
-	case (awaitingReady | replied).has(c.state):
-		a.timers.remove(c)
-		a.raise(c, Event{Kind: EventRejected, Reason: cm.RejStaleConnection})
-		a.enterTimewait(now, c)
-	}
-}

@@ -91,12 +91,12 @@ func (a *Agent) peerReleases(c *conn, tid uint64, m *cm.DREQ) {
 }
 
 // handleDREP takes the answer to our DREQ.
-func (a *Agent) handleDREP(now monotime.Time, path Path, m *cm.DREP) {
+func (a *Agent) handleDREP(now monotime.Time, path Path, tid uint64, m *cm.DREP) {
 	c, _ := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil {
 		return
 	}
-	if c.state != DreqSent {
+	if c.state != DreqSent && !c.deniedBy(tid) {
 		a.count[IgnoredState]++
 		return
 	}
