@@ -39,6 +39,33 @@ func TestNoCgo(t *testing.T) {
 	}
 }
 
+// userPrograms are what runs with its user's privileges only: commands and tests.
+var userPrograms = []string{"internal/tools", "cmd", "internal/testkit", "interop", "apps"}
+
+// The libraries may be in a program with privileges that its user lacks.
+func TestEnvironmentIsReadSecurely(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || within(s.dir, userPrograms...) || s.dir == "internal/osio/secenv" {
+			continue
+		}
+		for name, pos := range selections(s, "os") {
+			if slices.Contains([]string{"Getenv", "LookupEnv", "Environ", "ExpandEnv"}, name) {
+				t.Errorf("%s: os.%s: take secenv.Get, which reads nothing in a set-uid program", s.at(pos), name)
+			}
+		}
+	}
+	all, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := regexp.MustCompile(`(^|[^_a-z])getenv\(`)
+	for name, text := range all.text {
+		if (strings.HasSuffix(name, ".c") || strings.HasSuffix(name, ".h")) && within(name, "cabi") && !strings.Contains(name, "/test/") && read.Match(text) {
+			t.Errorf("%s: getenv: take secure_getenv, which reads nothing in a set-uid program", name)
+		}
+	}
+}
+
 // starters are the packages that may start goroutines, beside tests.
 var starters = []string{"internal/engine", "cabi", "internal/osio", "internal/stats", "rdmacm", "internal/tools", "cmd", "internal/testkit", "interop"}
 

@@ -1,6 +1,8 @@
 package verbs
 
 import (
+	"io"
+
 	"verbena/ib"
 	"verbena/internal/backdoor"
 	"verbena/internal/engine"
@@ -9,6 +11,7 @@ import (
 
 func init() {
 	backdoor.Engine = func(c any) *engine.Engine { return c.(*Context).eng }
+	backdoor.CaptureTo = func(open func() (io.WriteCloser, error)) any { return withCaptureTo(open) }
 	backdoor.NTB = func(c any) *engine.NTB {
 		if l := c.(*Context).ntb; l != nil {
 			return l.NTB

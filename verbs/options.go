@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -18,7 +19,7 @@ type Option func(*options)
 
 type options struct {
 	faults  string
-	capture string
+	capture func() (io.WriteCloser, error) // opens the file; nil without
 	solo    bool
 	noLocal bool
 }
@@ -32,7 +33,17 @@ func WithFaults(spec string) Option { return func(o *options) { o.faults = spec 
 
 // WithCapture writes every packet sent and received to a pcapng file that
 // Wireshark opens.
-func WithCapture(path string) Option { return func(o *options) { o.capture = path } }
+func WithCapture(path string) Option {
+	if path == "" {
+		return func(*options) {}
+	}
+	return withCaptureTo(func() (io.WriteCloser, error) { return held.Create(path) })
+}
+
+// withCaptureTo captures to the file that open returns.
+func withCaptureTo(open func() (io.WriteCloser, error)) Option {
+	return func(o *options) { o.capture = open }
+}
 
 // WithoutLocalPath has packets between queue pairs of this host go through UDP
 // sockets, as those to other hosts do. Otherwise those of connected queue pairs
@@ -54,13 +65,13 @@ func (h *host) start(k device.Kind, opts []Option) error {
 		return faultsError(err)
 	}
 	e := engine.Options{Solo: o.solo, NoLocal: o.noLocal, Faults: faults}
-	h.faults, h.captures = faults, o.capture != ""
+	h.faults, h.captures = faults, o.capture != nil
 	if err := h.takes(k); err != nil { // before there is a file
 		return err
 	}
 	h.undo = func() error { return nil }
 	h.flush = h.undo
-	if o.capture != "" {
+	if o.capture != nil {
 		w, err := createCapture(o.capture)
 		if err != nil {
 			return captureError(err)
@@ -73,8 +84,8 @@ func (h *host) start(k device.Kind, opts []Option) error {
 	return err
 }
 
-func createCapture(path string) (*pcap.Writer, error) {
-	f, err := held.Create(path)
+func createCapture(open func() (io.WriteCloser, error)) (*pcap.Writer, error) {
+	f, err := open()
 	if err != nil {
 		return nil, err
 	}

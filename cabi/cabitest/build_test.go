@@ -27,17 +27,18 @@ var libDir = sync.OnceValues(func() (string, error) {
 	return filepath.Abs("../../lib/verbena")
 })
 
-// compile builds testdata/name.c and returns the program.
-func compile(t *testing.T, name string) string {
+// compile builds testdata/name.c, with flags after the others, and returns the program.
+func compile(t *testing.T, name string, flags ...string) string {
 	t.Helper()
 	lib, err := libDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), name)
-	out, err := exec.Command("gcc", "-O1", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread",
+	args := append([]string{"-O1", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-pthread",
 		"-o", program, filepath.Join("testdata", name+".c"), "-Wl,--as-needed", filepath.Join(lib, "librdmacm.so.1"),
-		filepath.Join(lib, "libibverbs.so.1")).CombinedOutput()
+		filepath.Join(lib, "libibverbs.so.1")}, flags...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}

@@ -35,7 +35,7 @@ func openDevice(name string) (*verbs.Context, error) {
 			options = append(options, verbs.WithFaults(e.faults))
 		}
 		if e.capture != "" {
-			options = append(options, verbs.WithCapture(e.capture))
+			options = append(options, backdoor.CaptureTo(capture().Open).(verbs.Option))
 		}
 		if e.noLocal {
 			options = append(options, verbs.WithoutLocalPath())

@@ -2,7 +2,9 @@
 
 package main
 
+// #define _GNU_SOURCE
 // #include <stdlib.h>
+// #include <sys/auxv.h>
 import "C"
 
 import (
@@ -13,13 +15,21 @@ import (
 	"unsafe"
 
 	"verbena/internal/device"
+	"verbena/internal/osio/held"
+	"verbena/internal/osio/secenv"
 )
+
+func init() {
+	if C.getauxval(C.AT_SECURE) != 0 {
+		secenv.Distrust()
+	}
+}
 
 // environment is what `verbena run` and the user say of the engine. It is read
 // once, when the first context is opened.
 type environment struct {
 	faults  string // VERBENA_FAULTS: as verbs.WithFaults
-	capture string // VERBENA_PCAP: as verbs.WithCapture; %p is the process's number
+	capture string // VERBENA_PCAP: a file that is not there yet; %p is the process's number
 	noLocal bool   // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
 	debug   bool   // VERBENA_DEBUG=1: every refused call's reason goes to stderr
 }
@@ -33,14 +43,19 @@ var env = sync.OnceValue(func() environment {
 	}
 })
 
+// capture is the capture file of the process, which opens its first context more than
+// once.
+var capture = sync.OnceValue(func() *held.Exclusive { return &held.Exclusive{Path: env().capture} })
+
 // selection is which devices the front lists, as the user says now:
 // VERBENA_DEVICES.
 func selection() device.Selection { return device.ParseSelection(getenv("VERBENA_DEVICES")) }
 
 // getenv asks C: Go has the environment that the process was started with, and
-// the application may have changed it since.
+// the application may have changed it since. A program with privileges that its user
+// lacks has no variables: the user could name a file for it to overwrite.
 func getenv(name string) string {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))
-	return C.GoString(C.getenv(n)) // "" for NULL
+	return C.GoString(C.secure_getenv(n)) // "" for NULL
 }

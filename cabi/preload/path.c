@@ -20,7 +20,7 @@ static const char *const prefixes[] = {
 
 static void read_root(void)
 {
-	const char *value = getenv("VERBENA_ROOT");
+	const char *value = secure_getenv("VERBENA_ROOT");
 	size_t length = value ? strlen(value) : 0;
 
 	if (length == 0 || value[0] != '/' || length >= sizeof root)

@@ -80,7 +80,7 @@ static void read_rules(void)
 
 static int number_of(const char *variable)
 {
-	const char *value = getenv(variable);
+	const char *value = secure_getenv(variable);
 	int n = value ? atoi(value) : 0;
 
 	return n > 0 ? n : 0;

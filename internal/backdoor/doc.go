@@ -8,6 +8,8 @@
 package backdoor
 
 import (
+	"io"
+
 	"verbena/ib"
 	"verbena/internal/engine"
 	"verbena/internal/queue"
@@ -15,6 +17,10 @@ import (
 
 // Engine returns what a *verbs.Context runs on.
 var Engine func(context any) *engine.Engine
+
+// CaptureTo returns a verbs.Option as WithCapture does, for a file that open opens each
+// time when the process opens its first context.
+var CaptureTo func(open func() (io.WriteCloser, error)) any
 
 // NTB returns the link of a *verbs.Context of a device of kind ntb, nil of others.
 var NTB func(context any) *engine.NTB

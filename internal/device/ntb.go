@@ -12,6 +12,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/osio/bridge"
+	"verbena/internal/osio/secenv"
 )
 
 // LinksVariable is the environment variable that names the links of windows of
@@ -59,7 +60,7 @@ func Links(first, limit int) (list []Info, count int, err error) {
 	read := links.read
 	links.mu.Unlock()
 	if !read {
-		if err := ConfigureLinks(os.Getenv(LinksVariable)); err != nil {
+		if err := ConfigureLinks(secenv.Get(LinksVariable)); err != nil {
 			return nil, 0, fmt.Errorf("%s: %w", LinksVariable, err)
 		}
 	}

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"verbena/internal/osio/secenv"
 )
 
 // Dir returns the directory of this user's sockets. It need not exist.
 func Dir() string {
-	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
+	if run := secenv.Get("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
 		return filepath.Join(run, "verbena")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("verbena-%d", os.Getuid()))
+	return filepath.Join(os.TempDir(), fmt.Sprintf("verbena-%d", os.Geteuid()))
 }
 
 // private makes dir if need be and checks that it belongs to this user and to

@@ -9,5 +9,5 @@ import (
 
 func ownedPrivately(fi os.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	return ok && int(st.Uid) == os.Getuid() && fi.Mode().Perm()&0o077 == 0
+	return ok && int(st.Uid) == os.Geteuid() && fi.Mode().Perm()&0o077 == 0
 }

@@ -9,13 +9,15 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/osio/secenv"
 )
 
 // DefaultDir is where this user's processes meet: $XDG_RUNTIME_DIR/verbena, or
 // /run/user/UID/verbena, or /tmp/verbena-UID where neither is ours.
 func DefaultDir() string {
 	uid := strconv.Itoa(os.Geteuid())
-	for _, base := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
+	for _, base := range []string{secenv.Get("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
 		if base != "" && checkOwner(base) == nil {
 			return filepath.Join(base, "verbena")
 		}
