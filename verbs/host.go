@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,7 +41,8 @@ type openDevice struct {
 
 var (
 	hostMu  sync.Mutex
-	theHost *host // guarded by hostMu
+	theHost *host                        // guarded by hostMu
+	served  atomic.Pointer[stats.Server] // theHost's; nil where there is none
 )
 
 // acquireHost returns the process's host for a device of a kind, starting it for
@@ -64,8 +66,18 @@ func acquireHost(k device.Kind, opts []Option) (*host, error) {
 	}
 	// `verbena stat` asks; without it everything else works.
 	h.stats, _ = stats.Serve(stats.Dir(), h.snapshot)
+	served.Store(h.stats)
 	theHost = h
 	return h, nil
+}
+
+// Leave removes what this process has in the directory of `verbena stat`, which does
+// not find it any more. It is for a process that is about to end without closing its
+// contexts, and does not block.
+func Leave() {
+	if s := served.Load(); s != nil {
+		s.Withdraw()
+	}
 }
 
 // FlushCapture writes out what WithCapture has taken so far, for a process that
@@ -126,6 +138,7 @@ func (h *host) release() error {
 		return nil
 	}
 	theHost = nil
+	served.Store(nil)
 	if h.stats != nil {
 		h.stats.Close()
 	}

@@ -28,6 +28,7 @@ var attendExit = sync.OnceFunc(func() {
 // acknowledged before the application saw its last completion, and the kernel ends
 // the connections that a process leaves behind.
 func leave() {
+	verbs.Leave()
 	contexts.each(func(o *ctxObject) { o.engine.Leave() })
 	rdmacm.Leave()
 	if env().capture != "" {

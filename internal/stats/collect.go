@@ -16,6 +16,9 @@ import (
 
 const (
 	suffix = ".sock"
+	// unready stands behind the name of a socket until somebody listens, so that
+	// one on which nobody does is known to be a dead process's.
+	unready = ".new"
 
 	// askTimeout bounds the wait for one process, which may be stopped.
 	askTimeout = 2 * time.Second

@@ -9,8 +9,8 @@
 // directory for temporary files. Whoever connects is sent one line of JSON, a
 // Snapshot, and the connection is closed. Nothing is read from the client.
 //
-// A socket whose process was killed stays in the directory; the next Collect
-// finds nobody behind it and removes it.
+// A socket whose process was killed stays in the directory. The next Serve or
+// Collect finds nobody behind it and removes it.
 //
 // A Server owns one goroutine, which ends with Close. The snapshot function is
 // called from it, one call at a time.

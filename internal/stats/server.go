@@ -14,26 +14,32 @@ const replyTimeout = time.Second
 
 // Server answers for this process until Close.
 type Server struct {
+	path     string
 	listener *listener
 	done     chan struct{} // closed when the goroutine has ended
 }
 
 // Serve starts to answer with what snapshot returns, on a socket in dir, which
-// is made if need be. The error says what stands in the way; a process can do
+// is made if need be. Sockets of processes that were killed are removed. The error says what stands in the way; a process can do
 // its work without being asked for counters.
 func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
 	if err := private(dir); err != nil {
 		return nil, err
 	}
+	sweep(dir)
 	path := filepath.Join(dir, fmt.Sprintf("%d%s", os.Getpid(), suffix))
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) { // of a former process with this id
+	if err := os.Remove(path + unready); err != nil && !os.IsNotExist(err) { // of a former process with this id
 		return nil, err
 	}
-	l, err := listen(path)
+	l, err := listen(path + unready)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{listener: l, done: make(chan struct{})}
+	if err := os.Rename(path+unready, path); err != nil {
+		l.close()
+		return nil, err
+	}
+	s := &Server{path: path, listener: l, done: make(chan struct{})}
 	go s.answer(snapshot)
 	return s, nil
 }
@@ -51,9 +57,13 @@ func (s *Server) answer(snapshot func() Snapshot) {
 	}
 }
 
+// Withdraw removes the socket, for a process that is about to end without Close.
+func (s *Server) Withdraw() { os.Remove(s.path) }
+
 // Close stops answering and removes the socket. No call of the snapshot
 // function is under way when it returns.
 func (s *Server) Close() error {
+	s.Withdraw()
 	if !s.listener.end() {
 		return nil
 	}

@@ -59,7 +59,6 @@ func (l *listener) accept() (io.WriteCloser, error) {
 // end has accept fail. It is false if the application has closed the descriptor
 // behind our back, and may have another under its number: accept goes on then.
 func (l *listener) end() bool {
-	os.Remove(l.path)
 	var now syscall.Stat_t
 	if syscall.Fstat(l.fd, &now) != nil || now.Dev != l.is.Dev || now.Ino != l.is.Ino {
 		return false

@@ -19,6 +19,7 @@ func listen(path string) (*listener, error) {
 		return nil, err
 	}
 	unix := l.(*net.UnixListener)
+	unix.SetUnlinkOnClose(false) // its name is another by then
 	held.AddConn(unix)
 	return &listener{unix}, nil
 }
@@ -32,7 +33,7 @@ func (l *listener) accept() (io.WriteCloser, error) {
 	return conn, err
 }
 
-// end has accept fail, and removes the socket.
+// end has accept fail.
 func (l *listener) end() bool {
 	held.RemoveConn(l.unix)
 	l.unix.Close()

@@ -77,6 +77,18 @@ func TestCollectRemovesSocketOfDeadProcess(t *testing.T) {
 	}
 }
 
+func TestServerWithdraws(t *testing.T) {
+	dir := shortDir(t)
+	s := serve(t, dir, 7)
+	s.Withdraw()
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
+		t.Errorf("%v is left, %v", list, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCollectEndsWithItsContext(t *testing.T) {
 	dir := shortDir(t)
 	l, err := net.Listen("unix", filepath.Join(dir, "1"+suffix)) // accepts, never answers

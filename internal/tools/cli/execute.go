@@ -34,6 +34,7 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return Usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
+	defer verbs.Leave()
 	err := errors.Join(root.ExecuteContext(ctx), verbs.FlushCapture())
 	var usage usageError
 	switch {
