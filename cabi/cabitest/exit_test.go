@@ -5,6 +5,7 @@ package cabitest
 import (
 	"bufio"
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -57,6 +58,25 @@ type alone struct {
 
 func startAlone(t *testing.T, program string, args ...string) *alone {
 	t.Helper()
+	p := newAlone(t, program, args...)
+	p.start()
+	return p
+}
+
+// startTalking is startAlone of a program that goes on until its input is closed.
+func startTalking(t *testing.T, program string, args ...string) (*alone, io.Closer) {
+	t.Helper()
+	p := newAlone(t, program, args...)
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	return p, in
+}
+
+func newAlone(t *testing.T, program string, args ...string) *alone {
+	t.Helper()
 	lib, _ := libDir()
 	p := &alone{t: t, cmd: exec.CommandContext(t.Context(), program, args...)}
 	p.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "XDG_RUNTIME_DIR="+t.TempDir())
@@ -66,10 +86,14 @@ func startAlone(t *testing.T, program string, args ...string) *alone {
 		t.Fatal(err)
 	}
 	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	return p
+}
+
+func (p *alone) start() {
+	p.t.Helper()
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // line returns the next line that it says.

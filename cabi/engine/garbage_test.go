@@ -2,7 +2,16 @@
 
 package main
 
-import "testing"
+import (
+	"bytes"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"testing"
+)
 
 func TestGarbageIsDue(t *testing.T) {
 	const mib = 1 << 20
@@ -21,4 +30,67 @@ func TestGarbageIsDue(t *testing.T) {
 			t.Errorf("%s: %v", c.what, got)
 		}
 	}
+}
+
+func TestBoundIsTheUsersAtMost(t *testing.T) {
+	for _, c := range []struct {
+		used       uint64
+		user, want int64
+	}{
+		{0, math.MaxInt64, strayGarbage},
+		{10 << 20, math.MaxInt64, 20<<20 + strayGarbage},
+		{10 << 20, 1 << 20, 1 << 20},
+		{1 << 62, math.MaxInt64, math.MaxInt64},
+	} {
+		if got := boundFor(c.used, c.user); got != c.want {
+			t.Errorf("%d of %d in use: %d, want %d", c.used, c.user, got, c.want)
+		}
+	}
+}
+
+// TestMemoryLimitOfTheEnvironment has a process with GOMEMLIMIT say what its limit is,
+// and one without.
+func TestMemoryLimitOfTheEnvironment(t *testing.T) {
+	if os.Getenv("VERBENA_TEST_LIMIT") != "" {
+		os.Stderr.WriteString(strconv.FormatInt(debug.SetMemoryLimit(-1)>>20, 10))
+		return
+	}
+	limit := func(env ...string) int {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(append(os.Environ(), "VERBENA_TEST_LIMIT=1"), env...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		mib, err := strconv.Atoi(said.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mib
+	}
+	if got := limit("GOMEMLIMIT=24MiB"); got != 24 {
+		t.Errorf("GOMEMLIMIT=24MiB: %d MiB", got)
+	}
+	if got := limit(); got < strayGarbage>>20 || got > 64 {
+		t.Errorf("without: %d MiB", got)
+	}
+}
+
+// A collection that somebody else begins has the bound follow what is in use.
+func TestBoundFollowsCollections(t *testing.T) {
+	bound := func() int64 {
+		garbage.mu.Lock()
+		defer garbage.mu.Unlock()
+		return garbage.bound
+	}
+	before := bound()
+	large := make([]byte, 2*before)
+	for bound() <= before {
+		debug.FreeOSMemory() // collects
+	}
+	if got := bound(); got < int64(len(large)) {
+		t.Errorf("%d bytes in use, and a bound of %d", len(large), got)
+	}
+	runtime.KeepAlive(large)
 }

@@ -63,6 +63,8 @@ type Engine struct {
 	groups groups
 	late   lateConns
 
+	onStranger atomic.Pointer[func()] // nil: nobody wants to know
+
 	gsi   gsi
 	tally tally
 
@@ -80,7 +82,7 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 	e.groups.members, e.groups.ports = map[group][]*roceConn{}, map[group]*Port{}
 	var err error
-	if e.member, err = share.Join(o.Dir, share.Options{Route: route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo}); err != nil {
+	if e.member, err = share.Join(o.Dir, share.Options{Route: e.route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo}); err != nil {
 		return nil, err
 	}
 	lo, hi := e.member.QPNRange()

@@ -7,6 +7,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/osio/share"
+	"verbena/internal/osio/tap"
 	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -17,9 +18,19 @@ import (
 // its own datagrams.
 type gsi struct {
 	mu      sync.Mutex
-	pkt     wire.Packet // guarded by mu
+	pkt     wire.Packet  // guarded by mu
+	meta    roce.Meta    // guarded by mu
+	refuser ibcm.Refuser // guarded by refuseMu
 	handler func(m *roce.Meta, mad []byte)
 	lost    func()
+
+	refuseMu sync.Mutex
+	refused  ibcm.Datagram // guarded by refuseMu: what the refuser answers
+
+	sendMu sync.Mutex // leaf
+	out    [1]udp.Datagrams
+	vec    [1][]byte
+	buf    [share.MaxWillBytes]byte // guarded by sendMu, as out and vec
 }
 
 // madBytes is the size of every MAD. Spec: IBTA vol. 1, 13.4.2.
@@ -67,11 +78,13 @@ func (e *Engine) takeMAD(m share.MAD) {
 		e.wire.badICRC.Add(1)
 		return
 	}
-	e.management(&g.pkt, &roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}, g.handler)
+	g.meta = roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}
+	e.management(&g.pkt, &g.meta, g.handler)
 }
 
 // management hands a packet to QP1 to the connection manager.
 func (e *Engine) management(p *wire.Packet, m *roce.Meta, handler func(*roce.Meta, []byte)) {
+	e.stranger()
 	switch {
 	case p.Opcode != wire.UDSendOnly || len(p.Payload) != madBytes:
 		e.wire.badMAD.Add(1)
@@ -87,10 +100,19 @@ func (e *Engine) management(p *wire.Packet, m *roce.Meta, handler func(*roce.Met
 // refuse answers for a process that uses no connection manager, so that its
 // peers need not wait for their time-outs.
 func (e *Engine) refuse(m *roce.Meta, mad []byte) {
-	if d, ok := ibcm.Refuse(ibcm.Path{Local: m.Dst, Remote: m.Src}, mad); ok {
+	g := &e.gsi
+	g.refuseMu.Lock()
+	defer g.refuseMu.Unlock()
+	if d := &g.refused; g.refuser.Refuse(ibcm.Path{Local: m.Dst, Remote: m.Src}, mad, d) {
 		// Not sent is as good as lost: the peer asks again.
-		_ = e.SendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
+		_ = e.sendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
 	}
+}
+
+// route is route of a keeper.
+func (e *Engine) route(datagram []byte, dst netip.Addr) share.Route {
+	e.stranger()
+	return route(datagram, dst)
 }
 
 // route tells package share for whom a management datagram to a local address
@@ -124,17 +146,37 @@ func appendMAD(b []byte, pseudo *wire.Pseudo, mad []byte) []byte {
 // acknowledged to the application before leaves before it.
 func (e *Engine) SendMAD(src, dst netip.Addr, mad []byte) error {
 	e.Settle()
+	return e.sendMAD(src, dst, mad)
+}
+
+// sendMAD sends from the port of the address, if there is one: a source of its own
+// would be a socket opened and closed for each MAD that a stranger sends.
+func (e *Engine) sendMAD(src, dst netip.Addr, mad []byte) error {
+	e.mu.Lock()
+	p := e.opened[src]
+	e.mu.Unlock()
+	if p != nil {
+		return e.sendMADBy(p.sock, src, dst, mad)
+	}
 	s, err := e.source(src, ib.QP1)
 	if err != nil {
 		return err
 	}
 	defer e.dropSource(s)
-	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), s.sock.LocalAddr().Port(), roce.UDPPort)
-	b := appendMAD(make([]byte, 0, share.MaxWillBytes), &pseudo, mad)
+	return e.sendMADBy(s.sock, src, dst, mad)
+}
+
+func (e *Engine) sendMADBy(sock tap.Socket, src, dst netip.Addr, mad []byte) error {
+	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), sock.LocalAddr().Port(), roce.UDPPort)
 	if dst.IsLinkLocalUnicast() {
-		dst = dst.WithZone(s.zone)
+		dst = dst.WithZone(src.Zone())
 	}
-	_, err = s.sock.WriteBatch([]udp.Datagrams{{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: [][]byte{b}}})
+	g := &e.gsi
+	g.sendMu.Lock()
+	defer g.sendMu.Unlock()
+	g.vec[0] = appendMAD(g.buf[:0], &pseudo, mad)
+	g.out[0] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: g.vec[:]}
+	_, err := sock.WriteBatch(g.out[:])
 	return err
 }
 

@@ -14,6 +14,7 @@ type takers struct {
 	mad, frame func(p []byte)
 	buf        []byte   // of the one that delivers
 	late       [][]byte // management datagrams of a link that is lost
+	refuser    ibcm.Refuser
 }
 
 // OnMAD has f called, without locks, with each management datagram that comes, those of
@@ -242,7 +243,8 @@ func (x *ntbLink) refuse(now monotime.Time, p []byte) {
 	if !ok {
 		return
 	}
-	if d, ok := ibcm.Refuse(ibcm.Path{Local: m.Destination.Addr(), Remote: m.Source.Addr()}, m.MAD); ok {
+	var d ibcm.Datagram
+	if x.dev.takers.refuser.Refuse(ibcm.Path{Local: m.Destination.Addr(), Remote: m.Source.Addr()}, m.MAD, &d) {
 		answer := wire.Management{Source: m.Destination, Destination: m.Source, MAD: d.MAD[:]}
 		x.node.SendMAD(now, answer.Append(nil)) // not sent is as good as lost: the peer asks again
 		x.flush(now)
@@ -268,6 +270,7 @@ func (t *takers) next(x *ntbLink) bool {
 	var n int
 	var ok bool
 	if mad {
+		x.dev.eng.stranger()
 		n, ok = x.node.PollMAD(now, t.buf)
 		if ok && f == nil {
 			x.refuse(now, t.buf[:n])

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"net/netip"
 	"testing"
 
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/osio/share"
 	"verbena/internal/roce"
 	"verbena/internal/wire/cm"
+	wire "verbena/internal/wire/roce"
 )
 
 // A DREQ for a connection that nobody here knows is answered, whichever process
@@ -36,5 +38,34 @@ func TestDREQForNobodyIsAnswered(t *testing.T) {
 		if drep, _, _ := cm.ParseDREP(data); h.Attribute != cm.AttrDREP || h.TransactionID != 9 || drep.LocalCommID != id || drep.RemoteCommID != 5 {
 			t.Errorf("%s is answered by %+v %+v", name, h, drep)
 		}
+	}
+}
+
+// What strangers send to QP1 is read, judged and answered in memory that is there
+// already, also in a process that has no connection manager.
+func TestRefusingAllocatesNothing(t *testing.T) {
+	n := startNode(t, defaultBackoff, Options{Dir: t.TempDir()})
+	if err := n.eng.Listen(n.addr); err != nil {
+		t.Fatal(err)
+	}
+	src := netip.AddrPortFrom(n.addr, 50000)
+	pseudo := wire.NewPseudo(src.Addr(), n.addr, src.Port(), roce.UDPPort)
+	mad := func(b []byte) []byte { return append(b, make([]byte, cm.MADSize-len(b))...) }
+	for name, mad := range map[string][]byte{
+		"a REQ":     mad((&cm.REQ{LocalQPN: 0x50}).Append(cm.NewHeader(cm.AttrREQ, 9).Append(nil))),
+		"a DREQ":    mad((&cm.DREQ{LocalCommID: 5, RemoteCommID: 6}).Append(cm.NewHeader(cm.AttrDREQ, 9).Append(nil))),
+		"zeros":     make([]byte, cm.MADSize),
+		"too short": {1, 2, 3, 4},
+	} {
+		m := share.MAD{Src: src, Dst: n.addr, Payload: appendMAD(nil, &pseudo, mad)}
+		if k := testing.AllocsPerRun(20, func() {
+			route(m.Payload, m.Dst)
+			n.eng.takeMAD(m)
+		}); k != 0 && !raceDetector {
+			t.Errorf("%s: %v allocations", name, k)
+		}
+	}
+	if n.counter("bad_mad") == 0 {
+		t.Error("the short one was not counted")
 	}
 }

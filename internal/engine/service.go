@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"verbena/internal/osio/share"
 )
 
 // The key under which requests for a service id are routed is the id and the
@@ -18,21 +20,30 @@ const (
 
 // serviceKey is the key of a listener.
 func serviceKey(id uint64, scope netip.Addr) string {
-	s := scopeAll
+	return string(appendServiceKey(nil, id, scope))
+}
+
+func appendServiceKey(b []byte, id uint64, scope netip.Addr) []byte {
 	switch {
 	case !scope.IsValid():
+		return appendServiceScope(b, id, scopeAll)
 	case scope.IsUnspecified():
-		s = familyOf(scope)
-	default:
-		s = scope.WithZone("").Unmap().String()
+		return appendServiceScope(b, id, familyOf(scope))
 	}
-	return strconv.FormatUint(id, 16) + "/" + s
+	return scope.WithZone("").Unmap().AppendTo(appendServiceScope(b, id, ""))
+}
+
+func appendServiceScope(b []byte, id uint64, scope string) []byte {
+	return append(append(strconv.AppendUint(b, id, 16), '/'), scope...)
 }
 
 // serviceKeys are the keys that a request to a local address may be for.
-func serviceKeys(id uint64, dst netip.Addr) []string {
-	prefix := strconv.FormatUint(id, 16) + "/"
-	return []string{serviceKey(id, dst), prefix + familyOf(dst), prefix + scopeAll}
+func serviceKeys(id uint64, dst netip.Addr) (k share.Keys) {
+	var b [share.MaxKeyBytes]byte
+	k.Add(appendServiceKey(b[:0], id, dst))
+	k.Add(appendServiceScope(b[:0], id, familyOf(dst)))
+	k.Add(appendServiceScope(b[:0], id, scopeAll))
+	return k
 }
 
 func familyOf(a netip.Addr) string {

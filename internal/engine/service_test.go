@@ -3,7 +3,6 @@ package engine
 import (
 	"net/netip"
 	"reflect"
-	"slices"
 	"testing"
 
 	"verbena/internal/osio/share"
@@ -36,7 +35,7 @@ func TestServiceKeys(t *testing.T) {
 		for _, b := range scopes {
 			both := false
 			for _, dst := range requests {
-				if got := slices.Contains(serviceKeys(7, dst), serviceKey(7, a)); got != takes(a, dst) {
+				if got := keysContain(serviceKeys(7, dst), serviceKey(7, a)); got != takes(a, dst) {
 					t.Errorf("a request to %v for a listener of %v: %t", dst, a, got)
 				}
 				both = both || takes(a, dst) && takes(b, dst)
@@ -49,6 +48,15 @@ func TestServiceKeys(t *testing.T) {
 			}
 		}
 	}
+}
+
+func keysContain(keys share.Keys, key string) bool {
+	for i := range keys.Len() {
+		if string(keys.At(i)) == key {
+			return true
+		}
+	}
+	return false
 }
 
 // A REJ of a peer that never learnt our communication id names no process: it

@@ -238,6 +238,7 @@ func (s *StreamListener) ready(in *tcpInput, ev tcp.Event) (n int) {
 			break
 		}
 		n++
+		in.eng.stranger()
 		c := &Stream{in: in, sock: in.tapped(sock, false)}
 		if c.ev = s.accept(c); c.ev == nil {
 			c.use.end(func() { c.sock.Abort() })

@@ -91,6 +91,7 @@ func (l *TRPListener) take(now monotime.Time, b *udp.RxBatch, n int) {
 func (l *TRPListener) refused(monotime.Time, netip.AddrPort) {}
 
 func (l *TRPListener) datagram(now monotime.Time, m *udp.Message, d []byte) {
+	l.port.eng.stranger()
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

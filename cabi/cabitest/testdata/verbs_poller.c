@@ -4,45 +4,16 @@
  * objects that come and go.
  */
 #include "loop.h"
-
-#include <dirent.h>
-#include <unistd.h>
+#include "poller.h"
 
 #define PAIRS 200
 #define ROUNDS 6
 #define BUSY_MS 20
 
-/*
- * Whether a descriptor is the runtime's poller: that one notes its eventfd by an
- * address. Ours note theirs by numbers that are small, or negative.
- */
-static int is_pollers(const char *fd)
-{
-	char path[300], line[200];
-	unsigned long long data;
-	int found = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%s", fd);
-	f = fopen(path, "r");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "tfd: %*d events: %*x data: %llx", &data) == 1 && data >> 32 && !(data >> 63))
-			found = 1;
-	if (f)
-		fclose(f);
-	return found;
-}
-
 static void no_poller(const char *when)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *e;
-
-	MUST(dir);
-	while ((e = readdir(dir)))
-		if (is_pollers(e->d_name))
-			failed(__FILE__, __LINE__, "%s: descriptor %s is a poller's", when, e->d_name);
-	closedir(dir);
+	if (count_pollers() != 0)
+		failed(__FILE__, __LINE__, "%s: the runtime's poller is there", when);
 }
 
 static void spin(struct ibv_cq *cq)

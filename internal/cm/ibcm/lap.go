@@ -13,6 +13,7 @@ func (a *Agent) handleLAP(path Path, tid uint64, m *cm.LAP) {
 		apr.Status = cm.APInvalidCommID
 	}
 	a.count[LAPRefused]++
-	mad := encode(cm.AttrAPR, tid, &apr)
+	var mad MAD
+	apr.Append(begin(&mad, cm.AttrAPR, tid))
 	a.send(path, &mad)
 }

@@ -23,6 +23,13 @@ func encode(attr cm.Attribute, tid uint64, m message) (mad MAD) {
 	return mad
 }
 
+// begin writes the header of a MAD and returns what the message is appended to. Where
+// encode has its message escape, an answer that is sent at once and kept nowhere is
+// written this way, without allocating.
+func begin(mad *MAD, attr cm.Attribute, tid uint64) []byte {
+	return cm.NewHeader(attr, tid).Append(mad[:0])
+}
+
 func (a *Agent) send(path Path, mad *MAD) {
 	if len(a.out)-a.outHead >= maxOutput {
 		a.count[DroppedOutputFull]++

@@ -198,6 +198,7 @@ func TestRefuseAnswersForAProcessWithoutConnections(t *testing.T) {
 	path := Path{Local: serverAddr, Remote: clientAddr}
 	w := newWorld(t)
 	req, _ := w.capturedREQ()
+	var r Refuser
 	for _, c := range []struct {
 		mad  MAD
 		want cm.Attribute
@@ -210,11 +211,43 @@ func TestRefuseAnswersForAProcessWithoutConnections(t *testing.T) {
 		{encode(cm.AttrREJ, 9, &cm.REJ{}), 0},
 		{encode(cm.AttrRTU, 9, &cm.RTU{}), 0},
 	} {
-		d, ok := Refuse(path, c.mad[:])
+		var d Datagram
+		ok := r.Refuse(path, c.mad[:], &d)
 		h, _, _ := cm.ParseHeader(d.MAD[:])
 		if ok != (c.want != 0) || h.Attribute != c.want || ok && (h.TransactionID != 9 || d.Path != path) {
 			t.Errorf("%v answered by %v to %v, %v", c.mad[17], h, d.Path, ok)
 		}
+		if n := testing.AllocsPerRun(10, func() { r.Refuse(path, c.mad[:], &d) }); n != 0 {
+			t.Errorf("%v allocates %v times", c.mad[17], n)
+		}
+	}
+}
+
+// A stranger may send what is refused as often as it likes.
+func TestRefusalsAllocateNothing(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	path := Path{Local: serverAddr, Remote: clientAddr}
+	req, _ := w.capturedREQ()
+	req.ServiceID++
+	for name, mad := range map[string]MAD{
+		"REQ of no service": encode(cm.AttrREQ, 9, &req), "empty REQ": encode(cm.AttrREQ, 9, &cm.REQ{}),
+		"MRA": encode(cm.AttrMRA, 9, &cm.MRA{}), "REJ": encode(cm.AttrREJ, 9, &cm.REJ{}), "REP": encode(cm.AttrREP, 9, &cm.REP{}),
+		"RTU": encode(cm.AttrRTU, 9, &cm.RTU{}), "DREQ": encode(cm.AttrDREQ, 9, &cm.DREQ{}), "DREP": encode(cm.AttrDREP, 9, &cm.DREP{}),
+		"SIDR_REQ": encode(cm.AttrSIDRREQ, 9, &cm.SIDRREQ{}), "SIDR_REP": encode(cm.AttrSIDRREP, 9, &cm.SIDRREP{}),
+		"LAP": encode(cm.AttrLAP, 9, &cm.LAP{}), "APR": encode(cm.AttrAPR, 9, &cm.APR{}), "nothing": {},
+	} {
+		var d Datagram
+		if n := testing.AllocsPerRun(10, func() {
+			w.server.HandleMAD(w.now, path, mad[:])
+			for w.server.PollOutput(&d) {
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	if n := w.server.Len(); n != 0 {
+		t.Errorf("%d connections", n)
 	}
 }
 

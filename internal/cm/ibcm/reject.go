@@ -46,7 +46,8 @@ func (a *Agent) reject(now monotime.Time, c *conn, rej *cm.REJ) {
 }
 
 func (a *Agent) sendREJ(path Path, tid uint64, m *cm.REJ) {
-	mad := encode(cm.AttrREJ, tid, m)
+	var mad MAD
+	m.Append(begin(&mad, cm.AttrREJ, tid))
 	a.send(path, &mad)
 }
 

@@ -54,8 +54,7 @@ func (a *Agent) handleDREQ(now monotime.Time, path Path, tid uint64, m *cm.DREQ)
 	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil {
 		if !known { // a connection that is over: the DREP was lost
-			drep := encode(cm.AttrDREP, tid, &cm.DREP{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID})
-			a.send(path, &drep)
+			a.sendDREP(path, tid, &cm.DREP{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID})
 		}
 		return
 	}
@@ -75,13 +74,18 @@ func (a *Agent) handleDREQ(now monotime.Time, path Path, tid uint64, m *cm.DREQ)
 		a.finishRelease(now, c, &cm.DREP{})
 	case c.state == Timewait:
 		a.count[DuplicateDREQ]++
-		drep := encode(cm.AttrDREP, tid, &cm.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID})
-		a.send(c.path, &drep)
+		a.sendDREP(c.path, tid, &cm.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID})
 	case c.state == DreqRcvd: // the application will answer
 		a.count[DuplicateDREQ]++
 	default:
 		a.count[IgnoredState]++
 	}
+}
+
+func (a *Agent) sendDREP(path Path, tid uint64, m *cm.DREP) {
+	var mad MAD
+	m.Append(begin(&mad, cm.AttrDREP, tid))
+	a.send(path, &mad)
 }
 
 func (a *Agent) peerReleases(c *conn, tid uint64, m *cm.DREQ) {

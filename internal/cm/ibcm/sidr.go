@@ -76,7 +76,9 @@ func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SI
 // refuseSIDR answers a question without keeping anything of it: the same
 // question again gets the same answer.
 func (a *Agent) refuseSIDR(path Path, tid uint64, m *cm.SIDRREQ, why cm.SIDRStatus) {
-	mad := encode(cm.AttrSIDRREP, tid, &cm.SIDRREP{RequestID: m.RequestID, Status: why, ServiceID: m.ServiceID})
+	rep := cm.SIDRREP{RequestID: m.RequestID, Status: why, ServiceID: m.ServiceID}
+	var mad MAD
+	rep.Append(begin(&mad, cm.AttrSIDRREP, tid))
 	a.send(path, &mad)
 }
 

@@ -1,7 +1,6 @@
 package share
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"time"
@@ -33,6 +32,8 @@ func (k *keeper) serveMADs() {
 	}()
 	b := udp.NewRxBatch()
 	ready := make([]uint64, maxReady)
+	var from []*udp.Socket
+	var looked monotime.Time
 	for {
 		patience := monotime.Duration(-1)
 		if len(k.late) > 0 {
@@ -45,7 +46,7 @@ func (k *keeper) serveMADs() {
 		}
 		k.m.mu.Lock()
 		over := k.m.role == left
-		var from []*udp.Socket
+		from = from[:0]
 		for _, g := range k.polled {
 			if slices.Contains(ready[:n], uint64(g.sockets[0].FD())) {
 				from = append(from, g.sockets[0])
@@ -55,7 +56,10 @@ func (k *keeper) serveMADs() {
 		if over {
 			return
 		}
-		k.retryLate()
+		if now := monotime.Now(); now.Sub(looked) >= lateEvery {
+			looked = now
+			k.retryLate()
+		}
 		for _, s := range from {
 			k.read(s, b)
 		}
@@ -108,12 +112,26 @@ var listenPatience = 50 * time.Millisecond
 
 func (k *keeper) retryLate() {
 	late := k.late
-	k.late = nil
-	for _, d := range late {
-		if k.passOn(d.MAD, d.came) {
+	k.late = k.spare[:0]
+	for i := range late {
+		if d := &late[i]; k.passOn(d.MAD, d.came) {
 			k.m.opt.OnMAD(d.MAD)
 		}
 	}
+	k.spare = late
+}
+
+// keep has a datagram looked at again, if there is room. The memory is that of one
+// that was kept before.
+func (k *keeper) keep(d MAD, came time.Time) {
+	n := len(k.late)
+	if n == maxLate {
+		return
+	}
+	k.late = slices.Grow(k.late, 1)[:n+1]
+	l := &k.late[n]
+	d.Payload = append(l.Payload[:0], d.Payload...)
+	*l = lateMAD{d, came}
 }
 
 // passOn passes a management datagram to the member it is for, and reports
@@ -125,13 +143,13 @@ func (k *keeper) retryLate() {
 // stopped, and its peers try again.
 func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
 	r := k.m.opt.Route(d.Payload, d.Dst)
-	var to []*link
+	to := k.to[:0]
 	absent := false
 	k.m.mu.Lock()
 	switch r.To {
 	case ToKey:
-		for _, key := range r.Keys {
-			if slot, ok := k.listeners[key]; ok {
+		for i := range r.Keys.Len() {
+			if slot, ok := k.listeners[string(r.Keys.At(i))]; ok { // does not allocate
 				r.Slot = slot
 				break
 			}
@@ -147,8 +165,9 @@ func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
 		}
 	case ToAll:
 		here = true
-		to = slices.Collect(maps.Values(k.peers))
+		to = slices.AppendSeq(to, maps.Values(k.peers))
 	}
+	k.to = to
 	joined := k.joined
 	k.m.mu.Unlock()
 	if absent {
@@ -157,10 +176,7 @@ func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
 		unheard := r.Slot == 0 && (waited < listenPatience || waited < reapPatience && time.Since(joined) < listenPatience)
 		expected := !unheard && k.expects(r.Slot)
 		if unheard || expected && waited < reapPatience {
-			if len(k.late) < maxLate {
-				d.Payload = bytes.Clone(d.Payload)
-				k.late = append(k.late, lateMAD{d, came})
-			}
+			k.keep(d, came)
 			return false
 		}
 		if expected && r.Slot != 0 {

@@ -31,7 +31,9 @@ type keeper struct {
 	create chan struct{} // immutable: a semaphore of one; groups are made one at a time
 	quiet  chan struct{} // closed when no datagram is passed on any more
 	late   []lateMAD     // of the goroutine that passes datagrams on
+	spare  []lateMAD     // of the same: where late grows next
 	here   []int         // of the same: which of a train are for this member
+	to     []*link       // of the same: to whom one of them goes
 
 	// guarded by m.mu
 	peers     map[int]*link  // members connected, by slot

@@ -55,9 +55,43 @@ type Options struct {
 // Route is for whom a management datagram is.
 type Route struct {
 	To   Target
-	Keys []string // ToKey: who listens for the first of these that somebody listens for
-	Slot int      // ToSlot: the owner
+	Keys Keys // ToKey: who listens for the first of these that somebody listens for
+	Slot int  // ToSlot: the owner
 }
+
+// Keys are a few keys, made without allocating: any stranger may have a datagram
+// looked up.
+type Keys struct {
+	n     int
+	ends  [maxKeys]int
+	bytes [maxKeys * MaxKeyBytes]byte
+}
+
+const (
+	maxKeys = 3
+	// MaxKeyBytes bounds a key of Keys.
+	MaxKeyBytes = 64
+)
+
+// Add adds a key. There are at most three, of MaxKeyBytes each.
+func (k *Keys) Add(key []byte) {
+	at := k.start(k.n)
+	k.ends[k.n] = at + copy(k.bytes[at:at+MaxKeyBytes], key)
+	k.n++
+}
+
+func (k *Keys) start(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return k.ends[i-1]
+}
+
+// Len returns how many there are.
+func (k *Keys) Len() int { return k.n }
+
+// At returns one of them, which stays k's.
+func (k *Keys) At(i int) []byte { return k.bytes[k.start(i):k.ends[i]] }
 
 // Target is the kind of a Route.
 type Target uint8

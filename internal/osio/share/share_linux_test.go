@@ -40,7 +40,9 @@ func routeTest(d []byte, _ netip.Addr) Route {
 	case d[8] == everySlot:
 		return Route{To: ToAll}
 	case len(d) > 9:
-		return Route{To: ToKey, Keys: []string{string(d[9:])}}
+		r := Route{To: ToKey}
+		r.Keys.Add(d[9:])
+		return r
 	}
 	return Route{To: ToSlot, Slot: int(d[8])}
 }

@@ -1,0 +1,165 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"verbena/ib"
+	"verbena/internal/wire/cm"
+	wire "verbena/internal/wire/roce"
+)
+
+const (
+	port4791 = 4791
+	// strangersKiB is what a program may grow by for strangers.
+	strangersKiB = 32 << 10
+)
+
+// flooded is a program of testdata/flood_*.c on 192.0.2.1.
+type flooded struct {
+	*alone
+	end io.Closer
+	num int // what it said: its queue pair's number, or its listener's port
+}
+
+func startFlooded(t *testing.T, name string, args ...string) *flooded {
+	t.Helper()
+	f := &flooded{}
+	f.alone, f.end = startTalking(t, compile(t, name), args...)
+	if _, err := fmt.Sscan(f.line(), &f.num); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// finish ends the program, which must be well, and have grown by little.
+func (f *flooded) finish() (turns int) {
+	f.t.Helper()
+	f.end.Close()
+	var grew int
+	said := f.rest()
+	if _, err := fmt.Sscan(said, &grew, &turns); err != nil {
+		f.t.Fatalf("it said %q: %v", said, err)
+	}
+	f.t.Logf("grew by %d KiB in %d turns", grew, turns)
+	if grew > strangersKiB {
+		f.t.Errorf("it grew by %d KiB for strangers", grew)
+	}
+	return turns
+}
+
+// stranger sends to 192.0.2.1 from 192.0.2.3, where it hears the answers.
+type stranger struct {
+	t       *testing.T
+	sock    *net.UDPConn
+	answers *net.UDPConn
+	pseudo  wire.Pseudo
+}
+
+func newStranger(t *testing.T) *stranger {
+	t.Helper()
+	from, to := netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("192.0.2.1")
+	listen := func(port uint16) *net.UDPConn {
+		c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	s := &stranger{t: t, sock: listen(0), answers: listen(port4791)}
+	port := s.sock.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	s.pseudo = wire.NewPseudo(from, to, port, port4791)
+	return s
+}
+
+// send sends a packet whose ICRC passes.
+func (s *stranger) send(packet []byte) { s.write(s.pseudo.Seal(packet, 0)) }
+
+func (s *stranger) write(datagram []byte) {
+	s.t.Helper()
+	if _, err := s.sock.WriteToUDPAddrPort(datagram, netip.MustParseAddrPort("192.0.2.1:4791")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// toQP1 is a packet that carries a MAD, as long as it is.
+func toQP1(mad []byte) []byte {
+	bth := wire.BTH{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.DefaultPKey, DestQP: ib.QP1}
+	return append(wire.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}.Append(bth.Append(nil)), mad...)
+}
+
+// settle returns when all that was sent has been handled: it ends a connection
+// that nobody knows, and hears that confirmed.
+func (s *stranger) settle() {
+	s.t.Helper()
+	dreq := cm.DREQ{LocalCommID: 5, RemoteCommID: 7}
+	var b [2048]byte
+	for range 100 {
+		s.send(toQP1(dreq.Append(cm.NewHeader(cm.AttrDREQ, 9).Append(nil))))
+		s.answers.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		for {
+			n, err := s.answers.Read(b[:])
+			if err != nil {
+				break
+			}
+			var p wire.Packet
+			if p.Parse(b[:n]) != wire.WellFormed {
+				continue
+			}
+			if h, _, ok := cm.ParseHeader(p.Payload); ok && h.Attribute == cm.AttrDREP {
+				return
+			}
+		}
+	}
+	s.t.Fatal("it does not answer")
+}
+
+// malformedMADs are of each kind that a connection manager refuses without knowing
+// whom it is for.
+func malformedMADs() [][]byte {
+	mad := func(change func(m *madBytes)) []byte {
+		m := madBytes(cm.NewHeader(cm.AttrREQ, 9).Append(make([]byte, 0, cm.MADSize)))
+		m = append(m, make([]byte, cm.MADSize-len(m))...)
+		change(&m)
+		return m
+	}
+	return [][]byte{
+		mad(func(m *madBytes) { (*m)[0] = 9 }),     // base version
+		mad(func(m *madBytes) { (*m)[1] = 3 }),     // class
+		mad(func(m *madBytes) { (*m)[2] = 9 }),     // class version
+		mad(func(m *madBytes) { (*m)[3] = 1 }),     // method
+		mad(func(m *madBytes) { (*m)[17] = 0xff }), // attribute
+		mad(func(m *madBytes) {}),                  // a REQ of zeros
+	}
+}
+
+type madBytes []byte
+
+// TestMalformedMADsCostNoMemory sends more of them than there is memory for, were
+// any of it kept.
+func TestMalformedMADsCostNoMemory(t *testing.T) {
+	if _, here := newNetwork(t); !here {
+		return
+	}
+	t.Setenv("LOOP_DEVICE", "roce_d0")
+	t.Setenv("LOOP_ADDRESS", "192.0.2.1")
+	f := startFlooded(t, "flood_verbs")
+	s := newStranger(t)
+	const rounds, each = 250, 20
+	for range rounds {
+		for range each {
+			for _, m := range malformedMADs() {
+				s.send(toQP1(m))
+			}
+		}
+		s.settle()
+	}
+	f.finish()
+}

@@ -1,0 +1,94 @@
+/*
+ * What the programs share that strangers flood: limits, memory with guards around
+ * it, and how much they have grown.
+ */
+#ifndef FLOOD_H
+#define FLOOD_H
+
+#include "poller.h"
+
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#define REGION 65536
+#define GUARD 0x5a
+#define MAX_DATA (512UL << 20)
+#define MAX_FILES 256
+
+/* The condition holds, or the program ends. */
+#define HOLDS(cond)                                                                                            \
+	do {                                                                                                   \
+		if (!(cond)) {                                                                                 \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                             \
+			exit(1);                                                                               \
+		}                                                                                              \
+	} while (0)
+
+/* What `ulimit -d 524288 -n 256` sets; before the engine is loaded. */
+static void limit(void)
+{
+	struct rlimit data = { MAX_DATA, MAX_DATA }, files = { MAX_FILES, MAX_FILES };
+
+	HOLDS(setrlimit(RLIMIT_DATA, &data) == 0 && setrlimit(RLIMIT_NOFILE, &files) == 0);
+}
+
+/* Memory between two guards of the same size. */
+static uint8_t *guarded(void)
+{
+	uint8_t *m = mmap(NULL, 3 * REGION, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	HOLDS(m != MAP_FAILED);
+	memset(m, GUARD, 3 * REGION);
+	return m + REGION;
+}
+
+static void check_guards(const uint8_t *m)
+{
+	for (int i = 0; i < REGION; i++)
+		HOLDS(m[i - REGION] == GUARD && m[i + REGION] == GUARD);
+}
+
+/* The most memory that the process ever had, in KiB. */
+static long peak_kib(void)
+{
+	char line[200];
+	long kib = -1;
+	FILE *f = fopen("/proc/self/status", "r");
+
+	HOLDS(f);
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "VmHWM: %ld", &kib);
+	fclose(f);
+	HOLDS(kib > 0);
+	return kib;
+}
+
+/* Whether the test has said enough. */
+static int over(void)
+{
+	struct pollfd p = { .fd = 0, .events = POLLIN };
+
+	return poll(&p, 1, 0) != 0;
+}
+
+/* Tells that the flood may begin, has turn called until it is over, and tells what it did. */
+static void be_flooded(int port, const uint8_t *memory, void (*turn)(void *), void *arg)
+{
+	long before = peak_kib(), turns = 0;
+
+	printf("%d\n", port);
+	fflush(stdout);
+	for (; !over(); turns++)
+		turn(arg);
+	turn(arg); /* once more, when it is over */
+	check_guards(memory);
+	HOLDS(count_pollers() == 0);
+	printf("%ld %ld\n", peak_kib() - before, turns);
+}
+
+#endif
