@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"net/netip"
 	"os"
 	"sync"
@@ -445,6 +446,23 @@ func TestCVE_2020_36385_MigrateWhileDestroying(t *testing.T) {
 		}
 		wg.Go(func() { check(t, id.Destroy()) })
 		wg.Wait()
+	}
+}
+
+// An application that disconnects by itself is not kept waiting for what it does not poll.
+func TestOwnDisconnectDoesNotWait(t *testing.T) {
+	took := monotime.Duration(math.MaxInt64)
+	for try := 0; try < 5 && took >= farewellPatience; try++ { // the machine may be slow
+		client, server := newFabric(t).connected(TCP, ib.QPTypeRC, loopback4)
+		check(t, client.Disconnect()) // its receive is flushed
+		server.want(Disconnected)
+		begin := monotime.Now()
+		check(t, server.Disconnect())
+		client.want(Disconnected)
+		took = monotime.Now().Sub(begin)
+	}
+	if took >= farewellPatience {
+		t.Errorf("told after %v", took)
 	}
 }
 

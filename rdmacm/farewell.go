@@ -24,12 +24,27 @@ const (
 )
 
 // arrived has what came before an event completed, and returns what reports whether the
-// application has polled it. The caller does not hold mu, which events of queue pairs take.
+// application has polled it. Nothing is waited for that came after the application's own
+// Disconnect. The caller does not hold mu, which events of queue pairs take.
 func (c *ibConnector) arrived() (polled func() bool) {
-	if qp := c.QP(); qp != nil {
+	if qp := c.serving(); qp != nil {
 		return backdoor.Arrived(qp)
 	}
 	return func() bool { return true }
+}
+
+// serving returns the queue pair of a connection that the application uses: the ID's, or
+// the one that it drives by itself, if that is of this process; else nil.
+func (c *ibConnector) serving() any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.leaving:
+		return nil
+	case c.qp != nil:
+		return c.qp
+	}
+	return backdoor.NumberedQP(c.place.verbs, c.named)
 }
 
 // hold raises a Disconnected event, now or later. The caller holds c.mu.

@@ -21,6 +21,8 @@ type ibConnector struct {
 	conn     ibcm.ConnID   // 0 without
 	params   ibcm.QPParams // of the connection, as far as agreed
 	psn      ib.PSN        // that the peer's packets begin with, on the ID of a request
+	named    ib.QPN        // of the queue pair that the application drives by itself; 0 without
+	leaving  bool          // the application has called Disconnect
 	willSet  bool
 	farewell *farewell // not raised yet; nil if there is none
 }
@@ -100,7 +102,7 @@ func (c *ibConnector) start(f func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnI
 		}
 		conn, err := f(a, now)
 		if err == nil {
-			c.conn = conn
+			c.conn, c.leaving = conn, false
 			c.ib.conns[conn] = c
 		}
 		return err
@@ -128,6 +130,7 @@ func (c *ibConnector) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.Transpo
 		if p.QPN <= ib.QP1 || p.QPN >= ib.QPMulticast {
 			return 0, false, 0, invalid("QPN", "%v: the ID has no queue pair, so name one", p.QPN)
 		}
+		c.named = p.QPN
 		return p.QPN, p.SRQ, serviceOf(c.typ), nil
 	}
 	_, init := c.qp.Query()
@@ -158,6 +161,7 @@ func (c *ibConnector) disconnect() error {
 	if err := c.failQP(); err != nil || c.state != stEstablished && c.state != stDisconnected {
 		return err
 	}
+	c.leaving = true
 	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Disconnect(now, c.conn, nil) })
 	c.clearWill() // the peer may be told twice, and is not left untold by a process killed in between
 	var wrong *ibcm.StateError

@@ -26,6 +26,10 @@ func init() {
 	backdoor.TRPConn = func(q any) (*engine.Conn, error) { return q.(*QP).trpConn() }
 	backdoor.DisconnectStream = func(q any) error { return q.(*QP).disconnectStream() }
 	backdoor.PosterOf = func(q any) any { return poster{q.(*QP)} }
+	backdoor.NumberedQP = func(c any, n ib.QPN) any {
+		q, _ := c.(*Context).host.numbered.Load(n)
+		return q
+	}
 	backdoor.Arrived = func(q any) func() bool { return q.(*QP).arrived() }
 	backdoor.OutsideReceives = func(a any, q *queue.OutsideRecvQueue) { a.(*QPInitAttr).outside = q }
 	backdoor.CreateSRQ = createOutsideSRQ

@@ -27,6 +27,7 @@ type host struct {
 	flush    func() error // writes the capture out
 	stats    *stats.Server
 	xrc      xrcHost
+	numbered sync.Map // ib.QPN to *QP; of an XRC target any one that stands for it
 
 	mu      sync.Mutex
 	devices []openDevice        // guarded by mu: every one opened so far

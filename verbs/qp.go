@@ -109,6 +109,7 @@ func (q *QP) enlist() error {
 	closed := c.closed.Load()
 	if !closed {
 		c.qps[q] = struct{}{}
+		c.host.numbered.Store(q.QPN(), q)
 	}
 	c.mu.Unlock()
 	if closed {
@@ -468,6 +469,7 @@ func (q *QP) destroy() bool {
 	c.events.forget(func(e *AsyncEvent) bool { return e.QP == q })
 	c.mu.Lock()
 	delete(c.qps, q)
+	c.host.numbered.CompareAndDelete(q.QPN(), q)
 	c.mu.Unlock()
 	if a.XRCD != nil {
 		a.XRCD.users.Add(-1)

@@ -15,7 +15,7 @@ import (
 // queue pairs, IPv6 addresses of one's choice, one address at both ends, an end
 // of a link in a child as well as in its parent.
 var onLinks = []string{
-	"cm_external", "cm_errors", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject", "cm_sync", "cm_closefrom", "cm_addrinfo",
+	"cm_external", "cm_errors", "cm_farewell", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject", "cm_sync", "cm_closefrom", "cm_addrinfo",
 	"rsocket_stream", "rsocket_poll", "rsocket_iomap",
 }
 

@@ -50,6 +50,9 @@ var TRPConn func(qp any) (*engine.Conn, error)
 // PosterOf returns the Poster[verbs.SendWR] of a *verbs.QP.
 var PosterOf func(qp any) any
 
+// NumberedQP returns the *verbs.QP of a number in a *verbs.Context's process, nil if there is none.
+var NumberedQP func(context any, n ib.QPN) any
+
 // Arrived takes what has arrived, and returns what reports whether all has been polled that is
 // in the completion queues of a *verbs.QP then. The caller holds no lock that events take.
 var Arrived func(qp any) (polled func() bool)
