@@ -64,12 +64,6 @@ func (c *conn) setPace(response, ack, retries uint8) {
 	c.maxRetry = retries & maxCMRetriesMask
 }
 
-// setLinger fixes how long to remember an answered message, so that the peer's
-// next repetition is known for one.
-func (c *conn) setLinger(response, ack uint8) {
-	c.linger = 2 * (wait(response, minWaitCode, maxResponseCode) + wait(ack, minWaitCode, maxTimewaitCode))
-}
-
 // handleREP takes the answer to our REQ.
 func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)

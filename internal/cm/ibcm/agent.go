@@ -37,24 +37,29 @@ type ConnID uint64
 // Agent holds the connections of one process on one port.
 type Agent struct {
 	Config
-	count     Counters
-	lastID    uint64
-	conns     map[ConnID]*conn
-	byLocal   map[uint32]*conn    // communication id → connection
-	byRemote  map[remoteKey]*conn // to know a duplicate REQ
-	byQPN     map[remoteQPN]*conn // to know a stale connection
-	bySIDR    map[sidrKey]*conn   // to know a duplicate SIDR_REQ
-	services  map[cm.ServiceID][]*listener
-	listeners map[ListenerID]*listener
-	lately    map[cm.ServiceID]monotime.Time // when a listener was expected, as the last one ended
-	early     []early
-	halfOpen  int
-	pending   int
-	timers    timerHeap
-	out       []Datagram
-	outHead   int
-	events    []Event
-	eventHead int
+	count      Counters
+	lastID     uint64
+	conns      map[ConnID]*conn
+	byLocal    map[uint32]*conn    // communication id → connection
+	byRemote   map[remoteKey]*conn // to know a duplicate REQ
+	byQPN      map[remoteQPN]*conn // to know a stale connection
+	bySIDR     map[sidrKey]*conn   // to know a duplicate SIDR_REQ
+	services   map[cm.ServiceID][]*listener
+	listeners  map[ListenerID]*listener
+	lately     map[cm.ServiceID]monotime.Time // when a listener was expected, as the last one ended
+	early      []early
+	halfOpen   int
+	halfOpenOf map[netip.Addr]int
+	unproven   int // requests of peers that may not exist
+	unprovenOf map[netip.Addr]int
+	holding    *holding // requests beyond those; nil before the first
+	remembered []*conn  // with an answer that may be asked for again, the oldest first
+	pending    int
+	timers     timerHeap
+	out        []Datagram
+	outHead    int
+	events     []Event
+	eventHead  int
 }
 
 // remoteKey is a connection as its peer names it.
@@ -88,6 +93,7 @@ func New(cfg Config) *Agent {
 		Config: cfg, conns: map[ConnID]*conn{}, byLocal: map[uint32]*conn{}, byRemote: map[remoteKey]*conn{},
 		byQPN: map[remoteQPN]*conn{}, bySIDR: map[sidrKey]*conn{}, services: map[cm.ServiceID][]*listener{},
 		listeners: map[ListenerID]*listener{}, lately: map[cm.ServiceID]monotime.Time{},
+		halfOpenOf: map[netip.Addr]int{}, unprovenOf: map[netip.Addr]int{},
 	}
 }
 
@@ -112,9 +118,8 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 		return
 	}
 	switch h.Attribute {
-	case cm.AttrREQ:
-		m, _, _ := cm.ParseREQ(data)
-		a.handleREQ(now, path, h.TransactionID, &m)
+	case cm.AttrREQ, cm.AttrSIDRREQ:
+		a.handleRequest(now, path, mad, false)
 	case cm.AttrMRA:
 		m, _, _ := cm.ParseMRA(data)
 		a.handleMRA(now, path, &m)
@@ -133,9 +138,6 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 	case cm.AttrDREP:
 		m, _, _ := cm.ParseDREP(data)
 		a.handleDREP(now, path, h.TransactionID, &m)
-	case cm.AttrSIDRREQ:
-		m, _, _ := cm.ParseSIDRREQ(data)
-		a.handleSIDRREQ(now, path, h.TransactionID, &m)
 	case cm.AttrSIDRREP:
 		m, _, _ := cm.ParseSIDRREP(data)
 		a.handleSIDRREP(now, path, &m)
@@ -174,8 +176,17 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 	if c.retries > 0 { // every other state with a timer repeats a message
 		c.retries--
 		a.count[Retried]++
-		a.send(c.path, &c.last)
-		a.timers.set(c, now.Add(c.interval))
+		if inBacklog.has(c.state) {
+			a.sendProbe(c.path, c.probe, c.localID, c.remoteID^1)
+		} else {
+			a.send(c.path, &c.last)
+		}
+		a.timers.set(c, now.Add(c.nextPause()))
+		return
+	}
+	if inBacklog.has(c.state) { // nobody is there; the application learns of it when it answers
+		a.count[Unproven]++
+		a.close(c)
 		return
 	}
 	a.count[TimedOut]++
@@ -201,9 +212,7 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 // lost on their way here. Deadlines and retries stay what they are.
 func (a *Agent) Repeat() {
 	for _, c := range a.timers {
-		switch c.state {
-		case Timewait, Rejected, SIDRAnswered:
-		default:
+		if !(onlyWaiting | inBacklog).has(c.state) {
 			a.count[Retried]++
 			a.send(c.path, &c.last)
 		}

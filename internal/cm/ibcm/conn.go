@@ -3,6 +3,7 @@ package ibcm
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
@@ -26,11 +27,13 @@ type conn struct {
 	localQPN  ib.QPN
 	guid      ib.GUID // the peer's
 	probe     uint64  // transaction id of those sent; 0 for none
+	waiting   bool    // in the backlog: the application has not answered
+	unproven  bool    // nothing has shown that the peer of the request exists
 	alternate bool    // the REQ brought an alternate path, which the REP declines
 
 	last     MAD               // what is repeated when the timer or a duplicate asks for it
 	interval monotime.Duration // between repetitions
-	linger   monotime.Duration // how long the peer may still repeat what we have answered
+	pause    monotime.Duration // in place of interval, before the peer of a request has answered
 	retries  uint8
 	maxRetry uint8
 	deadline monotime.Time
@@ -71,16 +74,14 @@ func (a *Agent) setState(c *conn, to State) {
 	if !allowed[c.state].has(to) {
 		panic(fmt.Sprintf("ibcm: connection %d from %v to %v", c.id, c.state, to))
 	}
-	if halfOpenStates.has(c.state) {
-		a.halfOpen--
-	}
-	if halfOpenStates.has(to) {
-		a.halfOpen++
+	if n := count(halfOpenStates.has(to)) - count(halfOpenStates.has(c.state)); n != 0 {
+		from := plainAddr(c.path.Remote)
+		a.halfOpen += n
+		if a.halfOpenOf[from] += n; a.halfOpenOf[from] == 0 {
+			delete(a.halfOpenOf, from)
+		}
 	}
 	a.pending += count(!onlyWaiting.has(to)) - count(!onlyWaiting.has(c.state))
-	if c.listener != nil {
-		c.listener.waiting += count(inBacklog.has(to)) - count(inBacklog.has(c.state))
-	}
 	if a.Trace != nil {
 		a.Trace(c.id, c.state, to)
 	}
@@ -112,8 +113,15 @@ func (a *Agent) enterTimewait(now monotime.Time, c *conn) {
 
 // close ends c. Its ConnID stays until the application destroys it.
 func (a *Agent) close(c *conn) {
+	if remembers.has(c.state) {
+		i := slices.Index(a.remembered, c) // among the first
+		a.remembered = slices.Delete(a.remembered, i, i+1)
+	}
 	a.setState(c, Closed)
 	a.timers.remove(c)
+	if !c.waiting {
+		a.forgive(c)
+	}
 	a.forgetQPN(c)
 	if k := c.remoteKey(); a.byRemote[k] == c {
 		delete(a.byRemote, k)

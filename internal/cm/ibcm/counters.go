@@ -31,11 +31,13 @@ const (
 	NoListener    // REQ or SIDR_REQ for a service nobody offers
 	EarlyREQ      // came between two listeners of its service, and waits
 	BacklogFull   // dropped, the peer tries again
-	ConnsFull     // dropped: MaxConns or MaxHalfOpen
+	ConnsFull     // dropped: MaxConns, or MaxHalfOpen and what of it one address may have
 	LAPRefused    // alternate paths are not supported
 	TimedOut      // all retries used up
 	PathLost      // connections that ended because their path did
-	Probed        // peers asked whether they have a connection
+	Probed        // peers asked whether they have a connection, or are there
+	Held          // requests that waited for a sign of their peers
+	Unproven      // requests whose peers gave none
 	numCounters
 )
 
@@ -43,7 +45,7 @@ var counterNames = [numCounters]string{
 	"received", "sent", "retried", "dropped_output_full", "malformed_length", "malformed_class", "malformed_version",
 	"malformed_method", "malformed_attribute", "bad_source", "bad_comm_id", "bad_qpn", "bad_gid", "bad_mtu",
 	"bad_transport", "bad_pkey", "unknown_conn", "ignored_state", "duplicate_req", "duplicate_rep", "duplicate_dreq",
-	"stale_rejected", "no_listener", "early_req", "backlog_full", "conns_full", "lap_refused", "timed_out", "path_lost", "probed",
+	"stale_rejected", "no_listener", "early_req", "backlog_full", "conns_full", "lap_refused", "timed_out", "path_lost", "probed", "held", "unproven",
 }
 
 func (c Counter) String() string {

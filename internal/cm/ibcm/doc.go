@@ -23,6 +23,9 @@
 // answers with a queue pair number and Q_Key. Where the caller learns that a path
 // is lost, Lose ends what is on it without waiting.
 //
+// Requests come from addresses that anybody can write into a packet: unproven.go
+// bounds what they cost before the peer has answered something.
+//
 // Private data are delivered as they lie in the message, padded with zeros; the
 // IP addressing header in front of them is the business of package rdmacm.
 //

@@ -1,6 +1,7 @@
 package ibcm
 
 import (
+	"net/netip"
 	"slices"
 
 	"verbena/internal/monotime"
@@ -16,6 +17,8 @@ const (
 	relistens = monotime.Second            // how long a listener is expected
 	patience  = 500 * monotime.Millisecond // how long a request waits for it
 	maxEarly  = 64
+	// maxEarlyOfOne is how many may name one address.
+	maxEarlyOfOne = 8
 )
 
 // early is a request that waits for a listener.
@@ -46,12 +49,34 @@ func (a *Agent) tooEarly(now monotime.Time, path Path, tid uint64, m *cm.REQ) bo
 		return true // the peer asks again
 	}
 	at, ok := a.lately[m.ServiceID]
-	if !ok || now.Sub(at) > relistens || len(a.early) == maxEarly {
+	if !ok || now.Sub(at) > relistens {
 		return false
 	}
+	a.roomForEarly(plainAddr(path.Remote))
 	a.early = append(a.early, early{path, tid, *m, now.Add(patience)})
 	a.pending++
 	return true
+}
+
+// roomForEarly drops the oldest request where there are too many, of an address or in
+// all. The peer asks again.
+func (a *Agent) roomForEarly(from netip.Addr) {
+	oldest, of := -1, 0
+	for i := range a.early {
+		if plainAddr(a.early[i].path.Remote) == from {
+			if of++; of == 1 {
+				oldest = i
+			}
+		}
+	}
+	if of < maxEarlyOfOne {
+		if len(a.early) < maxEarly {
+			return
+		}
+		oldest = 0
+	}
+	a.early = slices.Delete(a.early, oldest, oldest+1)
+	a.pending--
 }
 
 // listens has requests for a service id looked at again at once.
@@ -89,6 +114,6 @@ func (a *Agent) handleEarly(now monotime.Time) {
 		if e.due != 0 {
 			delete(a.lately, e.req.ServiceID) // nobody has come: no more patience
 		}
-		a.handleREQ(now, e.path, e.tid, &e.req)
+		a.handleREQ(now, e.path, e.tid, &e.req, false)
 	}
 }

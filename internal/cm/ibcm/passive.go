@@ -13,9 +13,9 @@ func gidOf(a netip.Addr) ib.GID { return ib.GIDFromAddr(plainAddr(a)) }
 // handleREQ takes a request for a connection.
 //
 // Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received, for what is stale.
-func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ) {
+func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, proven bool) {
 	if c := a.byRemote[remoteKey{plainAddr(path.Remote), m.LocalCAGUID, m.LocalCommID}]; c != nil {
-		a.handleDuplicateREQ(now, c)
+		a.handleDuplicateREQ(c)
 		return
 	}
 	if why := a.checkREQ(path, m); why != 0 {
@@ -38,7 +38,7 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ) {
 		a.doubt(old)
 		return
 	}
-	a.admit(path, tid, l, m)
+	a.admit(now, path, tid, l, m, proven)
 }
 
 // checkREQ judges the fields of a REQ in the order of the message; 0 is well.
@@ -69,22 +69,19 @@ func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 }
 
 // admit makes a connection of a REQ. When there is no room the REQ is dropped:
-// the peer will try again.
-func (a *Agent) admit(path Path, tid uint64, l *listener, m *cm.REQ) {
-	if l.waiting >= l.backlog {
-		a.count[BacklogFull]++
-		return
-	}
-	if a.halfOpen >= a.MaxHalfOpen {
+// the peer will try again. One address has a quarter of the room at most.
+func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *cm.REQ, proven bool) {
+	from := plainAddr(path.Remote)
+	if a.halfOpen >= a.MaxHalfOpen || a.halfOpenOf[from] >= max(a.MaxHalfOpen/4, maxUnprovenOfOne) {
 		a.count[ConnsFull]++
 		return
 	}
-	c := a.newConn(path)
+	mad := encode(cm.AttrREQ, tid, m)
+	c := a.newRequest(now, path, l, &mad, m.LocalCommID, proven)
 	if c == nil {
-		a.count[ConnsFull]++
 		return
 	}
-	c.listener, c.tid, c.remoteID, c.guid = l, tid, m.LocalCommID, m.LocalCAGUID
+	c.tid, c.remoteID, c.guid = tid, m.LocalCommID, m.LocalCAGUID
 	c.qp = QPParams{
 		Path: path, Service: m.Service, DestQPN: m.LocalQPN, SQPSN: m.StartingPSN, PathMTU: m.PathMTU,
 		MaxRdAtomic: m.ResponderResources, MaxDestRdAtomic: m.InitiatorDepth,
@@ -93,7 +90,6 @@ func (a *Agent) admit(path Path, tid uint64, l *listener, m *cm.REQ) {
 	}
 	c.alternate = !m.Alternate.LocalGID.IsZero()
 	c.setPace(m.LocalResponseTimeout, m.Primary.ACKTimeout, m.MaxCMRetries)
-	c.setLinger(m.RemoteResponseTimeout, m.Primary.ACKTimeout)
 	a.byRemote[c.remoteKey()], a.byQPN[c.remoteQPN()] = c, c
 	a.setState(c, ReqRcvd)
 	a.raise(c, Event{
@@ -107,8 +103,28 @@ func (a *Agent) admit(path Path, tid uint64, l *listener, m *cm.REQ) {
 	})
 }
 
+// newRequest makes a connection of a request for a listener, nil if there is no room
+// or if the peer has to prove first that it exists.
+func (a *Agent) newRequest(now monotime.Time, path Path, l *listener, mad *MAD, theirs uint32, proven bool) *conn {
+	if l.waiting >= l.backlog {
+		a.count[BacklogFull]++
+		return nil
+	}
+	if !proven && !a.mayCome(l, plainAddr(path.Remote)) {
+		a.hold(now, path, mad, theirs)
+		return nil
+	}
+	c := a.newConn(path)
+	if c == nil {
+		a.count[ConnsFull]++
+		return nil
+	}
+	a.enter(now, c, l, proven)
+	return c
+}
+
 // handleDuplicateREQ answers a REQ that came before, as the state demands.
-func (a *Agent) handleDuplicateREQ(now monotime.Time, c *conn) {
+func (a *Agent) handleDuplicateREQ(c *conn) {
 	a.count[DuplicateREQ]++
 	switch {
 	case requested.has(c.state): // the application takes its time
@@ -118,7 +134,6 @@ func (a *Agent) handleDuplicateREQ(now monotime.Time, c *conn) {
 		a.send(c.path, &c.last)
 	case c.state == Rejected: // the REJ was lost
 		a.send(c.path, &c.last)
-		a.timers.set(c, now.Add(c.linger))
 	case c.state == Timewait:
 		a.sendREJ(c.path, c.tid, &cm.REJ{RemoteCommID: c.remoteID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
 	}
@@ -150,7 +165,9 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 	c.qp.MaxRdAtomic, c.qp.MaxDestRdAtomic = p.InitiatorDepth, p.ResponderResources
 	c.last = encode(cm.AttrREP, c.tid, &rep)
 	a.setState(c, RepSent)
-	a.repeat(now, c)
+	a.answered(c)
+	a.send(c.path, &c.last)
+	a.pauses(now, c, unprovenPause)
 	return nil
 }
 
@@ -178,5 +195,6 @@ func (a *Agent) CommEstablished(now monotime.Time, id ConnID) {
 func (a *Agent) established(c *conn, private []byte) {
 	a.timers.remove(c)
 	a.setState(c, Established)
+	a.prove(c)
 	a.raise(c, Event{Kind: EventEstablished, PrivateData: clone(private)})
 }

@@ -32,7 +32,8 @@ func (a *Agent) reject(now monotime.Time, c *conn, rej *cm.REJ) {
 		c.last = encode(cm.AttrREJ, c.tid, rej)
 		a.setState(c, Rejected)
 		a.forgetQPN(c)
-		a.timers.set(c, now.Add(c.linger))
+		a.answered(c)
+		a.remember(now, c)
 	case awaitingReady.has(c.state):
 		rej.Of = cm.OfOther // our own REP taken back
 		c.last = encode(cm.AttrREJ, c.tid, rej)

@@ -96,6 +96,9 @@ func (a *Agent) peerReleases(c *conn, tid uint64, m *cm.DREQ) {
 
 // handleDREP takes the answer to our DREQ.
 func (a *Agent) handleDREP(now monotime.Time, path Path, tid uint64, m *cm.DREP) {
+	if a.proves(now, path, tid, m) {
+		return
+	}
 	c, _ := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil {
 		return
@@ -138,6 +141,7 @@ func (a *Agent) Destroy(now monotime.Time, id ConnID) {
 	case c.state == Closed:
 		delete(a.conns, c.id)
 	}
+	a.answered(c)
 }
 
 // Close destroys every connection, in the order they were made. What it has to

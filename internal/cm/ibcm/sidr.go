@@ -37,12 +37,11 @@ func (a *Agent) ResolveSIDR(now monotime.Time, p SIDRParams) (ConnID, error) {
 }
 
 // handleSIDRREQ takes a question.
-func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SIDRREQ) {
+func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SIDRREQ, proven bool) {
 	if c := a.bySIDR[sidrKey{plainAddr(path.Remote), m.RequestID}]; c != nil {
 		a.count[DuplicateREQ]++
 		if c.state == SIDRAnswered {
 			a.send(c.path, &c.last)
-			a.timers.set(c, now.Add(c.linger))
 		}
 		return
 	}
@@ -57,17 +56,12 @@ func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SI
 		a.refuseSIDR(path, tid, m, cm.SIDRUnsupported)
 		return
 	}
-	if l.waiting >= l.backlog {
-		a.count[BacklogFull]++
-		return
-	}
-	c := a.newConn(path)
+	mad := encode(cm.AttrSIDRREQ, tid, m)
+	c := a.newRequest(now, path, l, &mad, m.RequestID, proven)
 	if c == nil {
-		a.count[ConnsFull]++
 		return
 	}
-	c.listener, c.tid, c.remoteID = l, tid, m.RequestID
-	c.setLinger(defaultResponseTimeout, defaultACKTimeout)
+	c.tid, c.remoteID = tid, m.RequestID
 	a.bySIDR[c.sidrKey()] = c
 	a.setState(c, SIDRReqRcvd)
 	a.raise(c, Event{Kind: EventSIDRRequest, Listener: l.id, ServiceID: m.ServiceID, PrivateData: clone(m.PrivateData[:])})
@@ -110,7 +104,8 @@ func (a *Agent) answerSIDR(now monotime.Time, c *conn, m *cm.SIDRREP) {
 	c.last = encode(cm.AttrSIDRREP, c.tid, m)
 	a.send(c.path, &c.last)
 	a.setState(c, SIDRAnswered)
-	a.timers.set(c, now.Add(c.linger))
+	a.answered(c)
+	a.remember(now, c)
 }
 
 // handleSIDRREP takes the answer to our question.

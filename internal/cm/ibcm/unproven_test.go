@@ -1,0 +1,382 @@
+package ibcm
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/wire/cm"
+)
+
+// newSiege returns a world with a listener that gets forged requests: nobody answers
+// at the addresses that they name.
+func newSiege(t *testing.T, backlog int) *world {
+	w := newWorld(t)
+	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+		if d.Path.Remote != clientAddr && d.Path.Remote != serverAddr {
+			return nil
+		}
+		return []monotime.Duration{hop}
+	}
+	for _, s := range []cm.ServiceID{rping, udaddy} {
+		_, err := w.server.Listen(s, netip.Addr{}, backlog)
+		w.server.must(err)
+	}
+	return w
+}
+
+// strangerAt is the n-th address of nobody.
+func strangerAt(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 99, byte(n >> 8), byte(n)}) }
+
+// forge has the server receive a REQ, the n-th from an address, that asks for the
+// longest time-outs there are.
+func (w *world) forge(from netip.Addr, n int) {
+	req := w.forgedREQ(uint32(n + 1))
+	req.LocalQPN += ib.QPN(n)
+	req.Primary.LocalGID = gidOf(from)
+	mad := encode(cm.AttrREQ, uint64(n), &req)
+	w.server.HandleMAD(w.now, Path{Local: serverAddr, Remote: from}, mad[:])
+	w.settle()
+}
+
+func (w *world) forgeSIDR(from netip.Addr, n int) {
+	mad := encode(cm.AttrSIDRREQ, uint64(n), &cm.SIDRREQ{RequestID: uint32(n + 1), PKey: ib.DefaultPKey, ServiceID: udaddy})
+	w.server.HandleMAD(w.now, Path{Local: serverAddr, Remote: from}, mad[:])
+	w.settle()
+}
+
+// requests is how many the application was asked by strangers.
+func (n *node) requests() (count int) {
+	for _, ev := range n.events {
+		if (ev.Kind == EventRequest || ev.Kind == EventSIDRRequest) && ev.Path.Remote != clientAddr {
+			count++
+		}
+	}
+	return count
+}
+
+// wantServed wants the client to be connected, and told of a datagram service, at once.
+func (w *world) wantServed() {
+	w.t.Helper()
+	p := connectParams()
+	p.QPN += ib.QPN(w.client.lastID)
+	id, err := w.client.Connect(w.now, p)
+	w.client.must(err)
+	w.resolve()
+	w.run(10 * monotime.Millisecond)
+	w.client.wantState(id, Established)
+	if !slices.Contains(w.client.kinds(), EventSIDRReply) {
+		w.t.Errorf("the question is not answered: %v", w.client.kinds())
+	}
+}
+
+// However many requests strangers forge, the application hears of a few, their peers
+// in real life are served at once, and nothing is left after seconds.
+func TestForgedRequestsLockNobodyOut(t *testing.T) {
+	for name, from := range map[string]func(n int) netip.Addr{
+		"many addresses": strangerAt, "one address": func(int) netip.Addr { return strangerAt(1) },
+	} {
+		for what, forge := range map[string]func(w *world, from netip.Addr, n int){"REQ": (*world).forge, "SIDR_REQ": (*world).forgeSIDR} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				w := newSiege(t, 0)
+				for n := range 5000 {
+					forge(w, from(n), n)
+				}
+				most := maxUnproven
+				if name == "one address" {
+					most = maxUnprovenOfOne
+				}
+				if n := w.server.requests(); n != most {
+					t.Errorf("the application heard of %d requests, want %d", n, most)
+				}
+				w.wantServed()
+				for n := range 100 { // and while it goes on
+					forge(w, from(6000+n), 6000+n)
+				}
+				w.wantServed()
+				w.run(unprovenLife + monotime.Second<<3)
+				for _, ev := range w.server.events {
+					if ev.Path.Remote != clientAddr {
+						w.server.Destroy(w.now, ev.Conn)
+					}
+				}
+				if n := w.server.unproven; n != 0 || len(w.server.unprovenOf) != 0 {
+					t.Errorf("%d unproven, %v", n, w.server.unprovenOf)
+				}
+				if w.server.halfOpen != 0 {
+					t.Errorf("%d half open", w.server.halfOpen)
+				}
+			})
+		}
+	}
+}
+
+// Five packets do not close a listener whose backlog is five and whose application is
+// slow; and with a backlog of one a peer has to show itself first.
+func TestForgedRequestsFillNoBacklog(t *testing.T) {
+	for _, backlog := range []int{1, 2, 5} {
+		w := newSiege(t, backlog)
+		w.server.on = func(Event) {} // it is at something else
+		for n := range 10 {
+			w.forge(strangerAt(n), n)
+		}
+		if n := w.server.requests(); n != backlog/2 {
+			t.Errorf("backlog %d: %d requests of strangers in it", backlog, n)
+		}
+		w.connect()
+		w.run(monotime.Millisecond)
+		if ev := w.server.events[len(w.server.events)-1]; ev.Path.Remote != clientAddr {
+			t.Errorf("backlog %d: the peer's request is not in it", backlog)
+		}
+	}
+}
+
+// A stranger who takes its requests back has no more of them: what the application
+// has heard of counts until it answers.
+func TestForgedRequestsTakenBackCountOn(t *testing.T) {
+	w := newSiege(t, 0)
+	w.server.on = func(Event) {}
+	for n := range 1000 {
+		w.forge(strangerAt(n), n)
+		rej := cm.REJ{LocalCommID: uint32(n + 1), Of: cm.OfREP, Reason: cm.RejTimeout, ARILength: 8}
+		copy(rej.ARI[:], []byte{0x50, 0x54, 0, 0xff, 0xfe, 0x77, 0, 1})
+		mad := encode(cm.AttrREJ, 1, &rej)
+		w.server.HandleMAD(w.now, Path{Local: serverAddr, Remote: strangerAt(n)}, mad[:])
+	}
+	w.settle()
+	if n := w.server.requests(); n != maxUnproven {
+		t.Errorf("the application heard of %d requests", n)
+	}
+	for _, ev := range w.server.events {
+		w.server.Destroy(w.now, ev.Conn)
+	}
+	if w.server.unproven != 0 || w.server.Len() != 0 {
+		t.Errorf("%d unproven of %d are left", w.server.unproven, w.server.Len())
+	}
+}
+
+// Whatever is asked in another's name, that other gets no more than a few MADs.
+func TestAForgedRequestIsAnsweredWithFewMADs(t *testing.T) {
+	answers := map[string]func(n *node, ev Event){
+		"accepted": (*node).obliging,
+		"rejected": func(n *node, ev Event) {
+			if ev.Kind == EventRequest {
+				n.must(n.Reject(n.w.now, ev.Conn, cm.RejConsumer, nil, nil))
+			}
+		},
+		"not answered": func(*node, Event) {},
+		"destroyed":    func(n *node, ev Event) { n.Destroy(n.w.now, ev.Conn) },
+	}
+	for name, answer := range answers {
+		w := newSiege(t, 0)
+		w.server.on = func(ev Event) { answer(w.server, ev) }
+		w.forge(strangerAt(1), 1)
+		w.run(60 * 60 * monotime.Second)
+		if n := len(w.sent); n > 6 || n == 0 {
+			t.Errorf("%s: %d MADs: %v", name, n, w.sent)
+		}
+	}
+	w := newSiege(t, 1) // held
+	w.forge(strangerAt(1), 1)
+	w.run(60 * 60 * monotime.Second)
+	w.wantSent(cm.AttrDREQ)
+}
+
+// An unproven request lasts for seconds of our own choosing, whatever time-outs it
+// names, and then the application's Accept comes too late.
+func TestUnprovenRequestsLastForSeconds(t *testing.T) {
+	w := newSiege(t, 0)
+	w.server.on = func(Event) {}
+	w.forge(strangerAt(1), 1)
+	w.run(unprovenLife - monotime.Millisecond)
+	w.server.wantState(w.accepted(), ReqRcvd)
+	w.run(2 * monotime.Millisecond)
+	w.server.wantState(w.accepted(), Closed)
+	w.server.wantEvents(EventRequest)
+	w.server.wantCount(Unproven, 1)
+
+	w = newSiege(t, 0)
+	w.forge(strangerAt(1), 1)
+	w.run(unprovenLife - monotime.Millisecond)
+	w.server.wantState(w.accepted(), RepSent)
+	w.run(2 * monotime.Millisecond)
+	w.server.wantEvents(EventRequest, EventUnreachable)
+}
+
+// A peer that is there may wait for as long as the application takes.
+func TestSlowApplicationKeepsAPeerThatIsThere(t *testing.T) {
+	w := newSiege(t, 0)
+	w.server.on = func(Event) {}
+	id := w.connect()
+	w.run(60 * monotime.Second)
+	w.server.on = w.server.obliging
+	w.server.obliging(w.server.events[0])
+	w.run(monotime.Second)
+	w.client.wantState(id, Established)
+	w.server.wantCount(Probed, 1)
+	if w.server.unproven != 0 {
+		t.Error("the peer is not proven")
+	}
+}
+
+// A client whose application takes its time asks for patience, by which it is proven.
+func TestSlowClientIsWaitedFor(t *testing.T) {
+	w := newSiege(t, 0)
+	w.client.on = func(Event) {}
+	id := w.connect()
+	w.run(60 * monotime.Second)
+	w.client.obliging(w.client.events[0])
+	w.run(monotime.Second)
+	w.client.wantState(id, Established)
+	w.server.wantState(w.accepted(), Established)
+}
+
+// Of requests that wait for a sign of their peers the oldest gives way, and only to
+// one that may be of the same address.
+func TestHeldRequestsOldestGivesWay(t *testing.T) {
+	w := newSiege(t, 1)
+	w.fate = func(int, *Datagram) []monotime.Duration { return nil }
+	drep := func(of *held) {
+		mad := encode(cm.AttrDREP, of.tid, &cm.DREP{RemoteCommID: 7})
+		w.server.HandleMAD(w.now, of.path, mad[:])
+		w.settle()
+	}
+	var early held
+	for n := range 3 * heldOfOne {
+		w.forge(strangerAt(1), n)
+		if n == 0 {
+			early = *w.server.holding.find(strangerAt(1))[0]
+		}
+	}
+	all := w.server.holding.find(strangerAt(1))
+	if len(all) != heldOfOne {
+		t.Fatalf("%d requests of one address are held", len(all))
+	}
+	drep(&early)
+	w.server.wantEvents()
+	for n := range 100_000 {
+		w.forge(strangerAt(n), n)
+	}
+	total := 0
+	for _, b := range w.server.holding.buckets {
+		total += len(b.all)
+	}
+	if total > heldBuckets*heldOfOne {
+		t.Errorf("%d requests are held", total)
+	}
+	last := w.server.holding.find(strangerAt(99_999 & 0xffff))
+	drep(last[len(last)-1])
+	w.server.wantEvents(EventRequest)
+}
+
+// An answer is one to the probe, from where the request came from, and soon.
+func TestWhatProvesAnAddress(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil  func(tid *uint64, path *Path)
+		after  monotime.Duration
+		proves bool
+	}{
+		"the answer":        {func(*uint64, *Path) {}, 0, true},
+		"late":              {func(*uint64, *Path) {}, heldLife + 1, false},
+		"another id":        {func(tid *uint64, _ *Path) { *tid ^= 1 << 40 }, 0, false},
+		"from another":      {func(_ *uint64, path *Path) { path.Remote = strangerAt(2) }, 0, false},
+		"to another of us":  {func(_ *uint64, path *Path) { path.Local = strangerAt(2) }, 0, false},
+		"of no transaction": {func(tid *uint64, _ *Path) { *tid = 0 }, 0, false},
+	} {
+		w := newSiege(t, 1)
+		w.forge(strangerAt(1), 1)
+		h := w.server.holding.find(strangerAt(1))[0]
+		tid, path := h.tid, h.path
+		c.spoil(&tid, &path)
+		w.now = w.now.Add(c.after)
+		mad := encode(cm.AttrDREP, tid, &cm.DREP{RemoteCommID: 7})
+		for range 2 { // once is enough
+			w.server.HandleMAD(w.now, path, mad[:])
+			w.settle()
+		}
+		if got := w.server.requests(); got != count(c.proves) {
+			t.Errorf("%s: %d requests", name, got)
+		}
+	}
+}
+
+// What is remembered of the requests of proven peers is bounded, too.
+func TestAnswersRememberedAreBounded(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.server.Listen(udaddy, netip.Addr{}, 0)
+	w.server.must(err)
+	for range 2 * maxRemembered {
+		w.resolve()
+		w.run(monotime.Millisecond)
+		w.server.Destroy(w.now, w.server.events[len(w.server.events)-1].Conn)
+	}
+	if n := w.server.Len(); n > maxRemembered || n < maxRemembered/2 {
+		t.Errorf("%d are remembered", n)
+	}
+	w.run(rememberFor + monotime.Second)
+	if n := w.server.Len(); n != 0 || len(w.server.remembered) != 0 {
+		t.Errorf("%d are remembered for ever, %d in the list", n, len(w.server.remembered))
+	}
+}
+
+// Requests that wait for a listener are few of each address, the newest of them.
+func TestEarlyRequestsAreBoundedPerSource(t *testing.T) {
+	w := newSiege(t, 0)
+	soon := cm.NewServiceID(cm.PortSpaceTCP, 9)
+	w.server.Expect(w.now, soon)
+	ask := func(from netip.Addr, n int) {
+		req := w.forgedREQ(uint32(n + 1))
+		req.ServiceID, req.Primary.LocalGID = soon, gidOf(from)
+		mad := encode(cm.AttrREQ, uint64(n), &req)
+		w.server.HandleMAD(w.now, Path{Local: serverAddr, Remote: from}, mad[:])
+	}
+	ask(clientAddr, 0)
+	for n := range 3 * maxEarlyOfOne {
+		ask(strangerAt(1), n)
+	}
+	if n := len(w.server.early); n != 1+maxEarlyOfOne || w.server.early[0].path.Remote != clientAddr {
+		t.Errorf("%d wait", n)
+	}
+	for n := range 2 * maxEarly {
+		ask(strangerAt(100+n), n)
+	}
+	if e := w.server.early; len(e) != maxEarly || e[maxEarly-1].path.Remote != strangerAt(100+2*maxEarly-1) || w.server.pending != maxEarly {
+		t.Errorf("%d wait, %d pending", len(e), w.server.pending)
+	}
+}
+
+// One address that has proven itself cannot have all that is half open.
+func TestHalfOpenConnectionsAreBoundedPerSource(t *testing.T) {
+	w := newSiege(t, 0)
+	w.server.MaxHalfOpen = 40
+	w.client.on = func(Event) {} // it says nothing to a REP
+	for i := range 40 {
+		p := connectParams()
+		p.QPN += ib.QPN(i)
+		_, err := w.client.Connect(w.now, p)
+		w.client.must(err)
+		w.run(hop * 4)
+	}
+	if n := w.server.halfOpen; n != 10 {
+		t.Errorf("%d of 40 are half open", n)
+	}
+	w.server.wantCount(ConnsFull, 30)
+	w.forge(strangerAt(1), 1)
+	if n := w.server.requests(); n != 1 {
+		t.Errorf("another one: %d requests", n)
+	}
+}
+
+// find returns the held requests that name an address. The oldest
+// is the first.
+func (t *holding) find(from netip.Addr) (all []*held) {
+	b := &t.buckets[t.bucket(from)]
+	for i := range b.all {
+		if h := &b.all[(b.next+i)%len(b.all)]; h.path.Remote == from {
+			all = append(all, h)
+		}
+	}
+	return all
+}
