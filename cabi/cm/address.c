@@ -147,7 +147,7 @@ static int names_no_device(const struct rdma_cm_id *id, const struct sockaddr *a
 	return in6->sin6_port == 0 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
-VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_bind_addr, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr))
 {
 	int err;
 
@@ -160,7 +160,9 @@ VB_EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	return cm_result(err);
 }
 
-VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_addr,
+	(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms),
+	(id, src, dst, timeout_ms))
 {
 	int err;
 
@@ -174,7 +176,7 @@ VB_EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, str
 	return cm_complete(id);
 }
 
-VB_EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_route, (struct rdma_cm_id *id, int timeout_ms), (id, timeout_ms))
 {
 	int err;
 

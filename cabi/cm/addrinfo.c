@@ -117,8 +117,9 @@ static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *r
 	return copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len);
 }
 
-VB_EXPORT int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
-			       struct rdma_addrinfo **res)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_getaddrinfo,
+	(const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res),
+	(node, service, hints, res))
 {
 	struct rdma_addrinfo *rai;
 	int ret;
@@ -133,13 +134,15 @@ VB_EXPORT int rdma_getaddrinfo(const char *node, const char *service, const stru
 		ret = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
 	if (ret) {
 		rdma_freeaddrinfo(rai);
+		if (ret != EAI_SYSTEM) /* which has set errno */
+			errno = ret == EAI_MEMORY ? ENOMEM : EADDRNOTAVAIL;
 		return ret; /* of getaddrinfo(3), for gai_strerror(3) */
 	}
 	*res = rai;
 	return 0;
 }
 
-VB_EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
+VB_EXPORT VB_RETURNS_NOTHING(rdma_freeaddrinfo, (struct rdma_addrinfo *res), (res))
 {
 	while (res) {
 		struct rdma_addrinfo *next = res->ai_next;

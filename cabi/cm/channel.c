@@ -14,7 +14,7 @@ struct cm_moved {
 	struct vb_cm_event *event;
 };
 
-VB_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+VB_EXPORT VB_RETURNS_POINTER(struct rdma_event_channel *, rdma_create_event_channel, (void), ())
 {
 	struct cm_channel *channel = calloc(1, sizeof(*channel));
 	int fds[2];
@@ -280,7 +280,7 @@ static enum cm_verdict all(const struct vb_cm_event *event, const void *arg)
 	return CM_DROPPED;
 }
 
-VB_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *rdma_channel)
+VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_event_channel, (struct rdma_event_channel *rdma_channel), (rdma_channel))
 {
 	struct cm_channel *channel = cm_channel_of(rdma_channel);
 	int waiting;

@@ -79,7 +79,8 @@ static int fill_params(struct cm_id *id, const struct rdma_conn_param *param, ui
 	return 0;
 }
 
-VB_EXPORT int rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_connect,
+	(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param), (rdma_id, param))
 {
 	struct cm_id *id = cm_id_of(rdma_id);
 	struct params params;
@@ -99,7 +100,8 @@ VB_EXPORT int rdma_connect(struct rdma_cm_id *rdma_id, struct rdma_conn_param *p
 	return cm_complete(rdma_id);
 }
 
-VB_EXPORT int rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_accept,
+	(struct rdma_cm_id *rdma_id, struct rdma_conn_param *param), (rdma_id, param))
 {
 	struct cm_id *id = cm_id_of(rdma_id);
 	struct params params;
@@ -133,21 +135,25 @@ VB_EXPORT int rdma_accept(struct rdma_cm_id *rdma_id, struct rdma_conn_param *pa
 	return cm_complete(rdma_id);
 }
 
-VB_EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_reject,
+	(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len),
+	(id, private_data, private_data_len))
 {
 	if (!id || (private_data_len && !private_data))
 		return cm_fail(EINVAL);
 	return cm_result(cm_id_of(id)->engine->cm_reject(cm_id_of(id)->handle, private_data, private_data_len));
 }
 
-VB_EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_reject_ece,
+	(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len),
+	(id, private_data, private_data_len))
 {
 	if (!id || (private_data_len && !private_data))
 		return cm_fail(EINVAL);
 	return cm_result(cm_id_of(id)->engine->cm_reject_ece(cm_id_of(id)->handle, private_data, private_data_len));
 }
 
-VB_EXPORT int rdma_establish(struct rdma_cm_id *id)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_establish, (struct rdma_cm_id *id), (id))
 {
 	/* rdma_establish(3): not where a queue pair is on the identifier. */
 	if (!id || id->qp)
@@ -155,14 +161,14 @@ VB_EXPORT int rdma_establish(struct rdma_cm_id *id)
 	return cm_result(cm_id_of(id)->engine->cm_establish(cm_id_of(id)->handle));
 }
 
-VB_EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_notify, (struct rdma_cm_id *id, enum ibv_event_type event), (id, event))
 {
 	if (!id)
 		return cm_fail(EINVAL);
 	return cm_result(cm_id_of(id)->engine->cm_notify(cm_id_of(id)->handle, event));
 }
 
-VB_EXPORT int rdma_disconnect(struct rdma_cm_id *id)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_disconnect, (struct rdma_cm_id *id), (id))
 {
 	int err;
 

@@ -130,7 +130,7 @@ int cm_device_xrcd(struct cm_device *device, struct ibv_xrcd **xrcd)
 	return err;
 }
 
-VB_EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_context **, rdma_get_devices, (int *num_devices), (num_devices))
 {
 	struct ibv_device **list;
 	struct ibv_context **contexts;
@@ -168,7 +168,7 @@ VB_EXPORT struct ibv_context **rdma_get_devices(int *num_devices)
 	return contexts;
 }
 
-VB_EXPORT void rdma_free_devices(struct ibv_context **list)
+VB_EXPORT VB_RETURNS_NOTHING(rdma_free_devices, (struct ibv_context **list), (list))
 {
 	free(list);
 }

@@ -68,8 +68,9 @@ static int active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_p
 	return 0;
 }
 
-VB_EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd,
-			     struct ibv_qp_init_attr *attr)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_ep,
+	(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr),
+	(out, res, pd, attr))
 {
 	struct rdma_cm_id *id;
 	int ret;
@@ -92,7 +93,7 @@ VB_EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res,
 	return 0;
 }
 
-VB_EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
+VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_ep, (struct rdma_cm_id *id), (id))
 {
 	if (!id)
 		return;

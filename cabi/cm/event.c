@@ -34,7 +34,7 @@ static void acknowledge(struct cm_event *event)
 	free(event);
 }
 
-VB_EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_ack_cm_event, (struct rdma_cm_event *event), (event))
 {
 	if (!event)
 		return cm_fail(EINVAL);
@@ -209,7 +209,8 @@ static int count(struct cm_event *event)
 	return id != NULL;
 }
 
-VB_EXPORT int rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_event **out)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_cm_event,
+	(struct rdma_event_channel *rdma_channel, struct rdma_cm_event **out), (rdma_channel, out))
 {
 	struct cm_channel *channel = cm_channel_of(rdma_channel);
 

@@ -153,8 +153,9 @@ int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 	return 0;
 }
 
-VB_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
-			     enum rdma_port_space ps)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_id,
+	(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps),
+	(channel, id, context, ps))
 {
 	if (!id)
 		return cm_fail(EINVAL);
@@ -204,7 +205,8 @@ static int migrate(struct cm_id *id, struct rdma_event_channel *channel)
 	return err;
 }
 
-VB_EXPORT int rdma_migrate_id(struct rdma_cm_id *rdma_id, struct rdma_event_channel *channel)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_migrate_id,
+	(struct rdma_cm_id *rdma_id, struct rdma_event_channel *channel), (rdma_id, channel))
 {
 	struct cm_id *id = cm_id_of(rdma_id);
 	struct rdma_event_channel *old;
@@ -285,7 +287,7 @@ static enum cm_verdict drops(const struct vb_cm_event *event, const void *arg)
 	return event->id == ((const struct cm_id *)arg)->cookie ? CM_DROPPED : CM_STAYS;
 }
 
-VB_EXPORT int rdma_destroy_id(struct rdma_cm_id *rdma_id)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_destroy_id, (struct rdma_cm_id *rdma_id), (rdma_id))
 {
 	struct cm_id *id = cm_id_of(rdma_id);
 	struct cm_channel *channel;

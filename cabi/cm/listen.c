@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-VB_EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_listen, (struct rdma_cm_id *id, int backlog), (id, backlog))
 {
 	int err;
 
@@ -27,7 +27,7 @@ static int check_request(const struct rdma_cm_event *event)
 	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : EINVAL;
 }
 
-VB_EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_request, (struct rdma_cm_id *listen, struct rdma_cm_id **id), (listen, id))
 {
 	struct rdma_cm_event *event;
 	int err;

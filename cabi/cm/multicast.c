@@ -47,7 +47,8 @@ static int join(struct rdma_cm_id *rdma_id, const struct sockaddr *addr, uint64_
 	return cm_complete(rdma_id);
 }
 
-VB_EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_join_multicast_ex,
+	(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context), (id, attr, context))
 {
 	if (!id || !attr)
 		return cm_fail(EINVAL);
@@ -59,7 +60,8 @@ VB_EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_
 	return join(id, attr->addr, attr->join_flags, context);
 }
 
-VB_EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_join_multicast,
+	(struct rdma_cm_id *id, struct sockaddr *addr, void *context), (id, addr, context))
 {
 	if (!id || !cm_addrlen(addr))
 		return cm_fail(EINVAL);
@@ -109,7 +111,8 @@ static struct cm_group *take_group(struct cm_id *id, const struct sockaddr *addr
 	return group;
 }
 
-VB_EXPORT int rdma_leave_multicast(struct rdma_cm_id *rdma_id, struct sockaddr *addr)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_leave_multicast,
+	(struct rdma_cm_id *rdma_id, struct sockaddr *addr), (rdma_id, addr))
 {
 	struct cm_id *id = cm_id_of(rdma_id);
 	struct cm_channel *channel;

@@ -5,20 +5,16 @@
  */
 #include "cm.h"
 
-VB_EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
-VB_EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
-				    const struct rdma_addrinfo *hints);
-VB_EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg);
-
-VB_EXPORT int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_query_addrinfo, (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
 {
 	(void)id;
 	(void)info;
 	return cm_fail(EOPNOTSUPP);
 }
 
-VB_EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
-				    const struct rdma_addrinfo *hints)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_addrinfo,
+	(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints),
+	(id, node, service, hints))
 {
 	(void)id;
 	(void)node;
@@ -27,7 +23,8 @@ VB_EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, con
 	return cm_fail(EOPNOTSUPP);
 }
 
-VB_EXPORT int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_write_cm_event,
+	(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg), (id, event, status, arg))
 {
 	(void)id;
 	(void)event;

@@ -6,21 +6,23 @@
  */
 #include "cm.h"
 
-VB_EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_set_option,
+	(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen),
+	(id, level, optname, optval, optlen))
 {
 	if (!id || (optlen && !optval))
 		return cm_fail(EINVAL);
 	return cm_result(cm_id_of(id)->engine->cm_set_option(cm_id_of(id)->handle, level, optname, optval, optlen));
 }
 
-VB_EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_set_local_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece))
 {
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return cm_fail(EINVAL);
 	return cm_fail(EOPNOTSUPP);
 }
 
-VB_EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_remote_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece))
 {
 	if (!id || id->qp || !ece)
 		return cm_fail(EINVAL);

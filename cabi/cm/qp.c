@@ -22,7 +22,8 @@ static int attr_for(struct rdma_cm_id *id, enum ibv_qp_state state, struct ibv_q
 	return cm_id_of(id)->engine->cm_init_qp_attr(cm_id_of(id)->handle, attr, mask);
 }
 
-VB_EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_init_qp_attr,
+	(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask), (id, attr, mask))
 {
 	if (!id || !attr || !mask)
 		return cm_fail(EINVAL);
@@ -170,7 +171,8 @@ static void destroy_new_cqs(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *a
 		attr->recv_cq = NULL;
 }
 
-VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_qp_ex,
+	(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr), (id, attr))
 {
 	struct ibv_qp *qp = NULL;
 	int err;
@@ -212,7 +214,8 @@ VB_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 	return 0;
 }
 
-VB_EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_qp,
+	(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (id, pd, attr))
 {
 	struct ibv_qp_init_attr_ex ex;
 	int ret;
@@ -228,7 +231,7 @@ VB_EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ib
 	return ret;
 }
 
-VB_EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
+VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_qp, (struct rdma_cm_id *id), (id))
 {
 	if (!id || !id->qp)
 		return;

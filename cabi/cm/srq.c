@@ -27,7 +27,8 @@ static int fill_xrc(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 	return 0;
 }
 
-VB_EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_srq_ex,
+	(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr), (id, attr))
 {
 	struct ibv_srq *srq;
 	int err = 0;
@@ -58,7 +59,8 @@ VB_EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
 	return 0;
 }
 
-VB_EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_srq,
+	(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (id, pd, attr))
 {
 	struct ibv_srq_init_attr_ex ex;
 	int ret;
@@ -75,7 +77,7 @@ VB_EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct i
 	return ret;
 }
 
-VB_EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
+VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_srq, (struct rdma_cm_id *id), (id))
 {
 	if (!id || !id->srq)
 		return;

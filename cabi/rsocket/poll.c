@@ -176,7 +176,7 @@ static int wait_for_any(struct polling *p, int timeout)
 	return found;
 }
 
-int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+VB_RETURNS_COUNT(int, rpoll, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout))
 {
 	struct {
 		struct rs_socket *sockets[FEW];

@@ -90,7 +90,7 @@ static ssize_t result(ssize_t result)
 		result(result_);                                      \
 	})
 
-int rsocket(int domain, int type, int protocol)
+VB_RETURNS_COUNT(int, rsocket, (int domain, int type, int protocol), (domain, type, protocol))
 {
 	int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct rs_socket *s;
@@ -114,32 +114,32 @@ int rsocket(int domain, int type, int protocol)
 	return (int)result(error ? error : number);
 }
 
-int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+VB_RETURNS_COUNT(int, rbind, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen))
 {
 	return (int)CALL(socket, bind, addr, addrlen);
 }
 
-int rlisten(int socket, int backlog)
+VB_RETURNS_COUNT(int, rlisten, (int socket, int backlog), (socket, backlog))
 {
 	return (int)CALL(socket, listen, backlog);
 }
 
-int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
+VB_RETURNS_COUNT(int, raccept, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen))
 {
 	return (int)CALL(socket, accept, addr, addrlen);
 }
 
-int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+VB_RETURNS_COUNT(int, rconnect, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen))
 {
 	return (int)CALL(socket, connect, addr, addrlen);
 }
 
-int rshutdown(int socket, int how)
+VB_RETURNS_COUNT(int, rshutdown, (int socket, int how), (socket, how))
 {
 	return (int)CALL(socket, shutdown, how);
 }
 
-int rclose(int socket)
+VB_RETURNS_COUNT(int, rclose, (int socket), (socket))
 {
 	if (rs_index_disown(socket))
 		return 0;
@@ -172,29 +172,31 @@ static ssize_t receive(int socket, void *buf, size_t len, int flags, struct sock
 	return n;
 }
 
-ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+VB_RETURNS_COUNT(ssize_t, rrecv, (int socket, void *buf, size_t len, int flags), (socket, buf, len, flags))
 {
 	return receive(socket, buf, len, flags, NULL, NULL);
 }
 
-ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr, socklen_t *addrlen)
+VB_RETURNS_COUNT(ssize_t, rrecvfrom,
+	(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr, socklen_t *addrlen),
+	(socket, buf, len, flags, src_addr, addrlen))
 {
 	return receive(socket, buf, len, flags, src_addr, addrlen);
 }
 
-ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
+VB_RETURNS_COUNT(ssize_t, rrecvmsg, (int socket, struct msghdr *msg, int flags), (socket, msg, flags))
 {
 	msg->msg_controllen = 0; /* there is never anything to tell */
 	msg->msg_flags = 0;
 	return CALL(socket, receive, msg, flags);
 }
 
-ssize_t rread(int socket, void *buf, size_t count)
+VB_RETURNS_COUNT(ssize_t, rread, (int socket, void *buf, size_t count), (socket, buf, count))
 {
 	return receive(socket, buf, count, 0, NULL, NULL);
 }
 
-ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
+VB_RETURNS_COUNT(ssize_t, rreadv, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
 
@@ -209,87 +211,104 @@ static ssize_t send_buffer(int socket, const void *buf, size_t len, int flags, c
 	return CALL(socket, send, &msg, flags);
 }
 
-ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+VB_RETURNS_COUNT(ssize_t, rsend, (int socket, const void *buf, size_t len, int flags), (socket, buf, len, flags))
 {
 	return send_buffer(socket, buf, len, flags, NULL, 0);
 }
 
-ssize_t rsendto(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen)
+VB_RETURNS_COUNT(ssize_t, rsendto,
+	(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen),
+	(socket, buf, len, flags, dest_addr, addrlen))
 {
 	return send_buffer(socket, buf, len, flags, dest_addr, addrlen);
 }
 
-ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
+VB_RETURNS_COUNT(ssize_t, rsendmsg, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags))
 {
 	if (msg->msg_control && msg->msg_controllen)
 		return result(-ENOTSUP);
 	return CALL(socket, send, msg, flags);
 }
 
-ssize_t rwrite(int socket, const void *buf, size_t count)
+VB_RETURNS_COUNT(ssize_t, rwrite, (int socket, const void *buf, size_t count), (socket, buf, count))
 {
 	return send_buffer(socket, buf, count, 0, NULL, 0);
 }
 
-ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
+VB_RETURNS_COUNT(ssize_t, rwritev, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
 
 	return CALL(socket, send, &msg, 0);
 }
 
-int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen)
+VB_RETURNS_COUNT(int, rgetpeername, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen))
 {
 	return (int)CALL(socket, getpeername, addr, addrlen);
 }
 
-int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
+VB_RETURNS_COUNT(int, rgetsockname, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen))
 {
 	return (int)CALL(socket, getsockname, addr, addrlen);
 }
 
-int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
+VB_RETURNS_COUNT(int, rsetsockopt,
+	(int socket, int level, int optname, const void *optval, socklen_t optlen),
+	(socket, level, optname, optval, optlen))
 {
 	return (int)CALL(socket, setsockopt, level, optname, optval, optlen);
 }
 
-int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
+VB_RETURNS_COUNT(int, rgetsockopt,
+	(int socket, int level, int optname, void *optval, socklen_t *optlen),
+	(socket, level, optname, optval, optlen))
 {
 	return (int)CALL(socket, getsockopt, level, optname, optval, optlen);
 }
 
 /* Flags are ours alone: the descriptors behind a socket never block. */
-int rfcntl(int socket, int cmd, ...)
+static VB_RETURNS_COUNT(int, control, (int socket, int cmd, int argument), (socket, cmd, argument))
 {
 	struct rs_socket *s = rs_index_get(socket);
 	ssize_t answer = 0;
-	va_list arguments;
 
 	if (!s)
 		return (int)result(-EBADF);
-	va_start(arguments, cmd);
 	switch (cmd) {
 	case F_GETFL:
 		answer = atomic_load(&s->status_flags);
 		break;
 	case F_SETFL:
-		atomic_store(&s->status_flags, va_arg(arguments, int));
+		atomic_store(&s->status_flags, argument);
 		break;
 	case F_GETFD:
 		answer = atomic_load(&s->descriptor_flags);
 		break;
 	case F_SETFD:
-		atomic_store(&s->descriptor_flags, va_arg(arguments, int));
+		atomic_store(&s->descriptor_flags, argument);
 		break;
 	default:
 		answer = -ENOTSUP;
 	}
-	va_end(arguments);
 	rs_put(s);
 	return (int)result(answer);
 }
 
-off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
+int rfcntl(int socket, int cmd, ...)
+{
+	va_list arguments;
+	int argument = 0;
+
+	va_start(arguments, cmd);
+	if (cmd == F_SETFL || cmd == F_SETFD)
+		argument = va_arg(arguments, int);
+	va_end(arguments);
+	return control(socket, cmd, argument);
+}
+
+VB_RETURNS_COUNT(off_t, riomap,
+	(int socket, void *buf, size_t len, int prot, int flags, off_t offset),
+	(socket, buf, len, prot, flags, offset))
 {
 	struct rs_socket *s = rs_index_get(socket);
 
@@ -302,7 +321,7 @@ off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offse
 	return answer < 0 ? result(answer) : offset;
 }
 
-int riounmap(int socket, void *buf, size_t len)
+VB_RETURNS_COUNT(int, riounmap, (int socket, void *buf, size_t len), (socket, buf, len))
 {
 	struct rs_socket *s = rs_index_get(socket);
 
@@ -314,7 +333,8 @@ int riounmap(int socket, void *buf, size_t len)
 	return (int)result(answer);
 }
 
-size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
+VB_RETURNS_COUNT(size_t, riowrite,
+	(int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags))
 {
 	struct rs_socket *s = rs_index_get(socket);
 

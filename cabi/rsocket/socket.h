@@ -9,6 +9,8 @@
 #ifndef VERBENA_RSOCKET_SOCKET_H
 #define VERBENA_RSOCKET_SOCKET_H
 
+#include "call.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>

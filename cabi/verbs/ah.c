@@ -11,7 +11,8 @@ struct vb_address {
 	const struct vb_engine *engine; /* immutable */
 };
 
-VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_ah *, ibv_create_ah,
+	(struct ibv_pd *ibpd, struct ibv_ah_attr *attr), (ibpd, attr))
 {
 	struct vb_address *a;
 	struct vb_pd *pd;
@@ -38,7 +39,7 @@ VB_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *
 	return &a->ah.ah;
 }
 
-VB_EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_destroy_ah, (struct ibv_ah *ah), (ah))
 {
 	struct vb_address *a = (struct vb_address *)ah;
 	int err;

@@ -56,7 +56,7 @@ void vb_port_attr(const struct vb_device *device, struct ibv_port_attr *attr)
 	}
 }
 
-VB_EXPORT int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *attr)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_device, (struct ibv_context *ctx, struct ibv_device_attr *attr), (ctx, attr))
 {
 	struct ibv_device_attr_ex ex;
 
@@ -71,7 +71,10 @@ VB_EXPORT int ibv_query_device(struct ibv_context *ctx, struct ibv_device_attr *
  * Fills what the caller's structure has room for: programs of before know a
  * shorter one, later ones a longer one, whose rest is zeroed.
  */
-static int query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input, struct ibv_device_attr_ex *attr, size_t size)
+static VB_RETURNS_ERRNO(query_device_ex,
+	(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input, struct ibv_device_attr_ex *attr,
+	 size_t size),
+	(ctx, input, attr, size))
 {
 	struct ibv_device_attr_ex ex;
 
@@ -84,7 +87,8 @@ static int query_device_ex(struct ibv_context *ctx, const struct ibv_query_devic
 }
 
 /* Fills an ibv_port_attr of size bytes, as query_device_ex does. */
-static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size)
+static VB_RETURNS_ERRNO(query_port,
+	(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size), (ctx, port, attr, size))
 {
 	struct vb_context *c = vb_context_of(ctx);
 	const struct vb_engine *engine = atomic_load_explicit(&c->engine, memory_order_acquire);
@@ -113,13 +117,15 @@ static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_att
  * callers have the structure of before IBVERBS_1.1's last field, that ends with
  * flags.
  */
-VB_EXPORT int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *attr)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_port,
+	(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *attr), (ctx, port, attr))
 {
 	return query_port(ctx, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
 /* The port's one P_Key: the default partition, full membership. */
-VB_EXPORT int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_query_pkey,
+	(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey), (ctx, port, index, pkey))
 {
 	if (!pkey || port < 1 || port > PORT_COUNT || index < 0 || index >= vb_context_of(ctx)->device->kind->port.pkey_tbl_len) {
 		errno = EINVAL;
@@ -130,7 +136,8 @@ VB_EXPORT int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, _
 }
 
 /* ibv_get_pkey_index(3) */
-VB_EXPORT int ibv_get_pkey_index(struct ibv_context *ctx, uint8_t port, __be16 pkey)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_pkey_index,
+	(struct ibv_context *ctx, uint8_t port, __be16 pkey), (ctx, port, pkey))
 {
 	__be16 have;
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_comp_channel *, ibv_create_comp_channel, (struct ibv_context *ctx), (ctx))
 {
 	struct vb_channel *ch;
 	int ends[2], err;
@@ -34,7 +34,7 @@ VB_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 	return &ch->channel;
 }
 
-VB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_destroy_comp_channel, (struct ibv_comp_channel *channel), (channel))
 {
 	struct vb_channel *ch = vb_channel_of(channel);
 	int refs;
@@ -72,7 +72,8 @@ void vb_channel_unuse(struct vb_channel *ch)
 	pthread_mutex_unlock(&ch->channel.context->mutex);
 }
 
-VB_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_cq_event,
+	(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context), (channel, cq, cq_context))
 {
 	const struct vb_engine *engine;
 	vb_cq_event event;
@@ -101,7 +102,7 @@ VB_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
 	return 0;
 }
 
-VB_EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+VB_EXPORT VB_RETURNS_NOTHING(ibv_ack_cq_events, (struct ibv_cq *cq, unsigned int nevents), (cq, nevents))
 {
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;

@@ -13,31 +13,28 @@
 
 #define OLD(name, version) __asm__(".symver old_" #name ", " #name "@" version)
 
-#define OLD_NULL(name)                          \
-	OLD(name, "IBVERBS_1.0");               \
-	VB_EXPORT void *old_##name(void);    \
-	VB_EXPORT void *old_##name(void)     \
-	{                                       \
-		errno = ENOSYS;                 \
-		return NULL;                    \
+#define OLD_NULL(name)                                               \
+	OLD(name, "IBVERBS_1.0");                                    \
+	VB_EXPORT VB_RETURNS_POINTER(void *, old_##name, (void), ()) \
+	{                                                            \
+		errno = ENOSYS;                                      \
+		return NULL;                                         \
 	}
 
-#define OLD_ERRNO(name)                         \
-	OLD(name, "IBVERBS_1.0");               \
-	VB_EXPORT int old_##name(void);      \
-	VB_EXPORT int old_##name(void)       \
-	{                                       \
-		return ENOSYS;                  \
+#define OLD_ERRNO(name)                                    \
+	OLD(name, "IBVERBS_1.0");                          \
+	VB_EXPORT VB_RETURNS_ERRNO(old_##name, (void), ()) \
+	{                                                  \
+		return ENOSYS;                             \
 	}
 
 /* Functions that return -1 and errno. */
-#define OLD_MINUS(name)                         \
-	OLD(name, "IBVERBS_1.0");               \
-	VB_EXPORT int old_##name(void);      \
-	VB_EXPORT int old_##name(void)       \
-	{                                       \
-		errno = ENOSYS;                 \
-		return -1;                      \
+#define OLD_MINUS(name)                                         \
+	OLD(name, "IBVERBS_1.0");                               \
+	VB_EXPORT VB_RETURNS_COUNT(int, old_##name, (void), ()) \
+	{                                                       \
+		errno = ENOSYS;                                 \
+		return -1;                                      \
 	}
 
 #define OLD_VOID(name)                          \
@@ -80,8 +77,7 @@ OLD_NULL(ibv_reg_mr)
 OLD_ERRNO(ibv_resize_cq)
 
 OLD(ibv_get_device_list, "IBVERBS_1.0");
-VB_EXPORT void *old_ibv_get_device_list(int *count);
-VB_EXPORT void *old_ibv_get_device_list(int *count)
+VB_EXPORT VB_RETURNS_POINTER(void *, old_ibv_get_device_list, (int *count), (count))
 {
 	if (count)
 		*count = 0;

@@ -16,7 +16,7 @@
 /* Completions interrupt no processor, so one vector is as good as many. */
 #define COMPLETION_VECTORS 1
 
-VB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *ibv)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_open_device, (struct ibv_device *ibv), (ibv))
 {
 	struct vb_device *device = vb_device_of(ibv);
 	struct vb_context *c;
@@ -70,7 +70,7 @@ fail:
  * Objects that still exist then are the application's mistake, which the man
  * page leaves undefined; the engine closes its side of them.
  */
-VB_EXPORT int ibv_close_device(struct ibv_context *ctx)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_close_device, (struct ibv_context *ctx), (ctx))
 {
 	struct vb_context *c = vb_context_of(ctx);
 	const struct vb_engine *engine = atomic_load(&c->engine);

@@ -115,8 +115,9 @@ no_channel:
 	return NULL;
 }
 
-VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
-				       struct ibv_comp_channel *channel, int comp_vector)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_cq *, ibv_create_cq,
+	(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector),
+	(ctx, cqe, cq_context, channel, comp_vector))
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = cqe < 0 ? 0 : (uint32_t)cqe,
@@ -129,7 +130,7 @@ VB_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *c
 	return cq ? &cq->ibv.cq : NULL;
 }
 
-VB_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_resize_cq, (struct ibv_cq *ibcq, int cqe), (ibcq, cqe))
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_memory slots, old;
@@ -157,7 +158,7 @@ VB_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return err;
 }
 
-int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+VB_RETURNS_ERRNO(vb_req_notify_cq, (struct ibv_cq *ibcq, int solicited_only), (ibcq, solicited_only))
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 
@@ -179,7 +180,7 @@ static void wait_for_acks(struct vb_cq *cq)
 	pthread_mutex_unlock(&c->mutex);
 }
 
-VB_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_destroy_cq, (struct ibv_cq *ibcq), (ibcq))
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_context *ctx;

@@ -45,7 +45,7 @@ static int start(struct vb_cq *cq)
 	return ENOENT;
 }
 
-static int start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
+static VB_RETURNS_ERRNO(start_poll, (struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr), (ibcq, attr))
 {
 	struct vb_cq *cq = (struct vb_cq *)ibcq;
 	int err;
@@ -62,7 +62,7 @@ static int start_poll(struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr)
 	return err;
 }
 
-static int next_poll(struct ibv_cq_ex *ibcq)
+static VB_RETURNS_ERRNO(next_poll, (struct ibv_cq_ex *ibcq), (ibcq))
 {
 	return advance((struct vb_cq *)ibcq);
 }
@@ -175,7 +175,8 @@ static int check(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr
 	return 0;
 }
 
-struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
+VB_RETURNS_POINTER(struct ibv_cq_ex *, vb_create_cq_ex,
+	(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr), (ctx, attr))
 {
 	struct ibv_cq_ex *ex;
 	struct vb_cq *cq;

@@ -275,7 +275,7 @@ static int refresh(const struct vb_link *links, int link_count)
 }
 
 /* ibv_get_device_list(3) */
-VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_device **, ibv_get_device_list, (int *num_devices), (num_devices))
 {
 	struct ibv_device **list = NULL;
 	struct vb_link *links = NULL;
@@ -305,7 +305,7 @@ VB_EXPORT struct ibv_device **ibv_get_device_list(int *num_devices)
 	return list;
 }
 
-VB_EXPORT void ibv_free_device_list(struct ibv_device **list)
+VB_EXPORT VB_RETURNS_NOTHING(ibv_free_device_list, (struct ibv_device **list), (list))
 {
 	if (!list)
 		return;
@@ -329,7 +329,7 @@ VB_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 }
 
 /* ibv_get_device_index(3): as stable as the interface's, as the man page wants it. */
-VB_EXPORT int ibv_get_device_index(struct ibv_device *device)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_device_index, (struct ibv_device *device), (device))
 {
 	return vb_device_of(device)->number;
 }

@@ -10,20 +10,18 @@
 #include <errno.h>
 #include <string.h>
 
-VB_EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_set_ece, (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece))
 {
 	(void)qp;
 	(void)ece;
-	errno = EOPNOTSUPP;
 	return EOPNOTSUPP;
 }
 
-VB_EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_ece, (struct ibv_qp *qp, struct ibv_ece *ece), (qp, ece))
 {
 	(void)qp;
 	if (ece)
 		memset(ece, 0, sizeof(*ece));
-	errno = EOPNOTSUPP;
 	return EOPNOTSUPP;
 }
 

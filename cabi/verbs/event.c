@@ -57,7 +57,8 @@ static int name(struct ibv_async_event *event, vb_cookie cookie)
 	return 1;
 }
 
-VB_EXPORT int ibv_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_async_event,
+	(struct ibv_context *ibctx, struct ibv_async_event *event), (ibctx, event))
 {
 	const struct vb_engine *engine;
 	struct vb_async_event record;
@@ -111,7 +112,7 @@ static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *complete
 	pthread_mutex_unlock(mutex);
 }
 
-VB_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+VB_EXPORT VB_RETURNS_NOTHING(ibv_ack_async_event, (struct ibv_async_event *event), (event))
 {
 	struct ibv_qp *qp = event->element.qp;
 	struct ibv_cq *cq = event->element.cq;

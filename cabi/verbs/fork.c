@@ -43,7 +43,7 @@ __attribute__((constructor)) static void install(void)
 	pthread_atfork(before, in_parent, in_child);
 }
 
-VB_EXPORT int ibv_fork_init(void)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_fork_init, (void), ())
 {
 	return 0;
 }
@@ -58,17 +58,14 @@ VB_EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 }
 
 /* Not in a public header: libraries of vendors call them around their own memory. */
-VB_EXPORT int ibv_dontfork_range(void *base, size_t size);
-VB_EXPORT int ibv_dofork_range(void *base, size_t size);
-
-VB_EXPORT int ibv_dontfork_range(void *base, size_t size)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_dontfork_range, (void *base, size_t size), (base, size))
 {
 	(void)base;
 	(void)size;
 	return 0;
 }
 
-VB_EXPORT int ibv_dofork_range(void *base, size_t size)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_dofork_range, (void *base, size_t size), (base, size))
 {
 	(void)base;
 	(void)size;

@@ -64,7 +64,9 @@ static int is_multicast(const union ibv_gid *gid)
 	return IN6_IS_ADDR_MULTICAST(a) || (IN6_IS_ADDR_V4MAPPED(a) && (gid->raw[12] & 0xf0) == 0xe0);
 }
 
-VB_EXPORT int ibv_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_init_ah_from_wc,
+	(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr),
+	(ctx, port, wc, grh, attr))
 {
 	const uint8_t *raw = (const uint8_t *)grh;
 	uint32_t flow;
@@ -114,7 +116,8 @@ VB_EXPORT int ibv_init_ah_from_wc(struct ibv_context *ctx, uint8_t port, struct 
 	return 0;
 }
 
-VB_EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_ah *, ibv_create_ah_from_wc,
+	(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port), (pd, wc, grh, port))
 {
 	struct ibv_ah_attr attr;
 

@@ -8,6 +8,7 @@
 #ifndef VERBENA_FRONT_H
 #define VERBENA_FRONT_H
 
+#include "call.h"
 #include "engine.h"
 
 #include <net/if.h>

@@ -102,7 +102,8 @@ static int find(struct ibv_context *ctx, uint32_t port, uint32_t index, struct i
 }
 
 /* An index that is free, but within the table, has the GID ::. */
-VB_EXPORT int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_query_gid,
+	(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid), (ctx, port, index, gid))
 {
 	struct ibv_gid_entry entry;
 	int err = gid ? find(ctx, port, index, &entry) : EINVAL;
@@ -115,7 +116,10 @@ VB_EXPORT int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, un
 	return 0;
 }
 
-VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags, size_t size)
+VB_EXPORT VB_RETURNS_ERRNO(_ibv_query_gid_ex,
+	(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags, size_t
+	 size),
+	(ctx, port, index, entry, flags, size))
 {
 	struct ibv_gid_entry full;
 	int err;
@@ -130,7 +134,9 @@ VB_EXPORT int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t
 	return 0;
 }
 
-VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size)
+VB_EXPORT VB_RETURNS_NEGATIVE_ERRNO(ssize_t, _ibv_query_gid_table,
+	(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size),
+	(ctx, entries, max, flags, size))
 {
 	const struct vb_device *device = vb_context_of(ctx)->device;
 	struct ibv_gid_entry *all;
@@ -159,7 +165,9 @@ VB_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_e
 }
 
 /* Its numbers are not those of enum ibv_gid_type. */
-VB_EXPORT int private_ibv_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type)
+VB_EXPORT VB_RETURNS_COUNT(int, private_ibv_query_gid_type,
+	(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type),
+	(ctx, port, index, type))
 {
 	struct ibv_gid_entry entry;
 	int err = type ? find(ctx, port, index, &entry) : EINVAL;

@@ -8,14 +8,15 @@
 
 #include <errno.h>
 
-VB_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_import_device, (int cmd_fd), (cmd_fd))
 {
 	(void)cmd_fd;
 	errno = EOPNOTSUPP;
 	return NULL;
 }
 
-VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ctx, uint32_t handle)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_pd *, ibv_import_pd,
+	(struct ibv_context *ctx, uint32_t handle), (ctx, handle))
 {
 	(void)ctx;
 	(void)handle;
@@ -23,7 +24,7 @@ VB_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *ctx, uint32_t handle)
 	return NULL;
 }
 
-VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle), (pd, handle))
 {
 	(void)pd;
 	(void)handle;
@@ -31,7 +32,8 @@ VB_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	return NULL;
 }
 
-VB_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ctx, uint32_t handle)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_dm *, ibv_import_dm,
+	(struct ibv_context *ctx, uint32_t handle), (ctx, handle))
 {
 	(void)ctx;
 	(void)handle;
@@ -40,17 +42,17 @@ VB_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *ctx, uint32_t handle)
 }
 
 /* Nothing was imported. */
-VB_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
+VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_pd, (struct ibv_pd *pd), (pd))
 {
 	(void)pd;
 }
 
-VB_EXPORT void ibv_unimport_mr(struct ibv_mr *mr)
+VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_mr, (struct ibv_mr *mr), (mr))
 {
 	(void)mr;
 }
 
-VB_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
+VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_dm, (struct ibv_dm *dm), (dm))
 {
 	(void)dm;
 }

@@ -5,7 +5,8 @@
 
 #include <errno.h>
 
-VB_EXPORT int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_attach_mcast,
+	(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid), (ibqp, gid, lid))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 
@@ -15,7 +16,8 @@ VB_EXPORT int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, ui
 	return qp->engine->qp_attach_mcast(qp->handle, gid);
 }
 
-VB_EXPORT int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_detach_mcast,
+	(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid), (ibqp, gid, lid))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 

@@ -15,8 +15,9 @@ struct vb_region {
 	const struct vb_engine *engine; /* immutable */
 };
 
-VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
-					  unsigned int access)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
+	(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access),
+	(ibpd, addr, length, iova, access))
 {
 	struct vb_region *region;
 	struct vb_pd *pd;
@@ -54,18 +55,21 @@ VB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_
 	return &region->mr.mr;
 }
 
-VB_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr,
+	(struct ibv_pd *pd, void *addr, size_t length, int access), (pd, addr, length, access))
 {
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
-VB_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova,
+	(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access))
 {
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
-VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
-					   int access)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_dmabuf_mr,
+	(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access),
+	(pd, offset, length, iova, fd, access))
 {
 	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
 	errno = EOPNOTSUPP;
@@ -76,7 +80,9 @@ VB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
  * The engine changes nothing when it refuses, so that the old region stays
  * valid: IBV_REREG_MR_ERR_INPUT says that, with the reason in errno.
  */
-VB_EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
+	(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
+	(ibmr, flags, pd, addr, length, access))
 {
 	struct vb_region *region = (struct vb_region *)ibmr;
 	uint32_t lkey, rkey;
@@ -118,7 +124,7 @@ VB_EXPORT int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, vo
 	return 0;
 }
 
-VB_EXPORT int ibv_dereg_mr(struct ibv_mr *ibmr)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
 {
 	struct vb_region *region = (struct vb_region *)ibmr;
 	int err;

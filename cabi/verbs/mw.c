@@ -14,7 +14,7 @@ struct vb_window {
 	const struct vb_engine *engine; /* immutable */
 };
 
-struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
+VB_RETURNS_POINTER(struct ibv_mw *, vb_alloc_mw, (struct ibv_pd *ibpd, enum ibv_mw_type type), (ibpd, type))
 {
 	struct vb_pd *pd = vb_pd_of(ibpd);
 	struct vb_window *w;
@@ -37,7 +37,7 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	return &w->mw.mw;
 }
 
-int vb_dealloc_mw(struct ibv_mw *mw)
+VB_RETURNS_ERRNO(vb_dealloc_mw, (struct ibv_mw *mw), (mw))
 {
 	struct vb_window *w = (struct vb_window *)mw;
 	int err;
@@ -49,7 +49,7 @@ int vb_dealloc_mw(struct ibv_mw *mw)
 	return 0;
 }
 
-int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+VB_RETURNS_ERRNO(vb_bind_mw, (struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind), (ibqp, mw, bind))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	uint32_t rkey;

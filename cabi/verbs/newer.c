@@ -8,19 +8,17 @@
 
 #include <errno.h>
 
-#define NONE_RETURNS_NULL(name)      \
-	VB_EXPORT void *name(void);  \
-	VB_EXPORT void *name(void)   \
-	{                            \
-		errno = EOPNOTSUPP;  \
-		return NULL;         \
+#define NONE_RETURNS_NULL(name)                                \
+	VB_EXPORT VB_RETURNS_POINTER(void *, name, (void), ()) \
+	{                                                      \
+		errno = EOPNOTSUPP;                            \
+		return NULL;                                   \
 	}
 
-#define NONE_RETURNS_ERRNO(name)    \
-	VB_EXPORT int name(void);   \
-	VB_EXPORT int name(void)    \
-	{                           \
-		return EOPNOTSUPP;  \
+#define NONE_RETURNS_ERRNO(name)                     \
+	VB_EXPORT VB_RETURNS_ERRNO(name, (void), ()) \
+	{                                            \
+		return EOPNOTSUPP;                   \
 	}
 
 /* IBVERBS_1.15 */
@@ -31,8 +29,7 @@ NONE_RETURNS_NULL(ibv_reg_mr_ex)
 /* IBVERBS_1.16 */
 NONE_RETURNS_ERRNO(ibv_query_port_speed)
 
-VB_EXPORT int ibv_dm_export_dmabuf_fd(void);
-VB_EXPORT int ibv_dm_export_dmabuf_fd(void)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_dm_export_dmabuf_fd, (void), ())
 {
 	errno = EOPNOTSUPP;
 	return -1;
@@ -43,7 +40,6 @@ NONE_RETURNS_NULL(ibv_alloc_buf)
 NONE_RETURNS_NULL(ibv_reg_buf_mr)
 
 /* Nothing was allocated. */
-VB_EXPORT void ibv_free_buf(void);
-VB_EXPORT void ibv_free_buf(void)
+VB_EXPORT VB_RETURNS_NOTHING(ibv_free_buf, (void), ())
 {
 }

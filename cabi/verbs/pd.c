@@ -16,7 +16,7 @@ int vb_enter(struct ibv_context *ctx, const struct vb_engine **engine, vb_handle
 	return vb_context_handle(ctx, handle);
 }
 
-VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_pd *, ibv_alloc_pd, (struct ibv_context *ctx), (ctx))
 {
 	const struct vb_engine *engine;
 	struct vb_pd *pd;
@@ -43,7 +43,7 @@ VB_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 	return &pd->pd;
 }
 
-VB_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_dealloc_pd, (struct ibv_pd *ibpd), (ibpd))
 {
 	struct vb_pd *pd;
 	int err;

@@ -158,7 +158,7 @@ static int take(struct vb_cq *cq, int max, struct ibv_wc *wc)
 	return n;
 }
 
-int vb_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
+VB_RETURNS_COUNT(int, vb_poll_cq, (struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc), (ibcq, num_entries, wc))
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	int n;

@@ -10,7 +10,8 @@
 
 #include <errno.h>
 
-int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+VB_RETURNS_ERRNO(vb_post_send,
+	(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad), (ibqp, wr, bad))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct ibv_send_wr *refused = wr; /* in a child of a fork the engine writes nothing */
@@ -37,7 +38,8 @@ static int post_recvs(struct vb_recvs *recvs, const struct vb_engine *engine, st
 	return err;
 }
 
-int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+VB_RETURNS_ERRNO(vb_post_recv,
+	(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), (ibqp, wr, bad))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	int err, tell;
@@ -48,7 +50,8 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	return err;
 }
 
-int vb_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+VB_RETURNS_ERRNO(vb_post_srq_recv,
+	(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad), (ibsrq, wr, bad))
 {
 	struct vb_srq *srq = vb_srq_of(ibsrq);
 	int tell; /* an SRQ has no states */

@@ -16,12 +16,11 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#define COMMAND(name)                       \
-	VB_EXPORT int private_##name(void); \
-	VB_EXPORT int private_##name(void)  \
-	{                                   \
-		return EOPNOTSUPP;          \
-	}                                   \
+#define COMMAND(name)                                          \
+	VB_EXPORT VB_RETURNS_ERRNO(private_##name, (void), ()) \
+	{                                                      \
+		return EOPNOTSUPP;                             \
+	}                                                      \
 	VB_PRIVATE_NODES(name);
 
 COMMAND(execute_ioctl)
@@ -109,8 +108,8 @@ REGISTER(verbs_register_driver_59)
 REGISTER(verbs_register_driver_64)
 
 /* Opens a device with settings of its driver: a vendor's call on a device of another's. */
-VB_EXPORT struct ibv_context *private_verbs_open_device(struct ibv_device *device, void *settings);
-VB_EXPORT struct ibv_context *private_verbs_open_device(struct ibv_device *device, void *settings)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, private_verbs_open_device,
+	(struct ibv_device *device, void *settings), (device, settings))
 {
 	(void)device;
 	(void)settings;
@@ -119,8 +118,7 @@ VB_EXPORT struct ibv_context *private_verbs_open_device(struct ibv_device *devic
 }
 VB_PRIVATE_NODES(verbs_open_device);
 
-VB_EXPORT void *private__verbs_init_and_alloc_context(void);
-VB_EXPORT void *private__verbs_init_and_alloc_context(void)
+VB_EXPORT VB_RETURNS_POINTER(void *, private__verbs_init_and_alloc_context, (void), ())
 {
 	errno = EOPNOTSUPP;
 	return NULL;
@@ -150,8 +148,7 @@ VB_EXPORT unsigned private___ioctl_final_num_attrs(unsigned count, void *link)
 VB_PRIVATE_NODES(__ioctl_final_num_attrs);
 
 /* A negative number is the error of polling. */
-VB_EXPORT int private_ibv_cmd_poll_cq(void);
-VB_EXPORT int private_ibv_cmd_poll_cq(void)
+VB_EXPORT VB_RETURNS_COUNT(int, private_ibv_cmd_poll_cq, (void), ())
 {
 	errno = EOPNOTSUPP;
 	return -1;
@@ -160,24 +157,21 @@ VB_PRIVATE_NODES(ibv_cmd_poll_cq);
 
 /* -- memory for devices, of rdma-core 62 and later ------------------------------ */
 
-VB_EXPORT int private_ibv_cmd_export_dmabuf_fd(void);
-VB_EXPORT int private_ibv_cmd_export_dmabuf_fd(void)
+VB_EXPORT VB_RETURNS_COUNT(int, private_ibv_cmd_export_dmabuf_fd, (void), ())
 {
 	errno = EOPNOTSUPP;
 	return -1;
 }
 VB_PRIVATE_NODES(ibv_cmd_export_dmabuf_fd);
 
-VB_EXPORT void *private_ibv_dmabuf_heap_cc_shared_init(void);
-VB_EXPORT void *private_ibv_dmabuf_heap_cc_shared_init(void)
+VB_EXPORT VB_RETURNS_POINTER(void *, private_ibv_dmabuf_heap_cc_shared_init, (void), ())
 {
 	errno = EOPNOTSUPP;
 	return NULL;
 }
 VB_PRIVATE_NODES(ibv_dmabuf_heap_cc_shared_init);
 
-VB_EXPORT void *private_ibv_dmabuf_heap_alloc(void);
-VB_EXPORT void *private_ibv_dmabuf_heap_alloc(void)
+VB_EXPORT VB_RETURNS_POINTER(void *, private_ibv_dmabuf_heap_alloc, (void), ())
 {
 	errno = EOPNOTSUPP;
 	return NULL;

@@ -158,7 +158,8 @@ static int destroy(struct vb_qp *qp)
 	return err;
 }
 
-struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+VB_RETURNS_POINTER(struct ibv_qp *, vb_create_qp_ex,
+	(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr), (ctx, attr))
 {
 	struct vb_qp_init init;
 	struct vb_qp *qp;
@@ -208,7 +209,8 @@ no_queue:
 	return NULL;
 }
 
-VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_qp *, ibv_create_qp,
+	(struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr))
 {
 	struct ibv_qp_init_attr_ex ex = {0};
 	struct ibv_qp *qp;
@@ -228,7 +230,7 @@ VB_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 
 /* -- opening ---------------------------------------------------------------- */
 
-struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr)
+VB_RETURNS_POINTER(struct ibv_qp *, vb_open_qp, (struct ibv_context *ctx, struct ibv_qp_open_attr *attr), (ctx, attr))
 {
 	const uint32_t need = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct vb_xrcd *xrcd;
@@ -262,7 +264,8 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 
 /* -- life ------------------------------------------------------------------- */
 
-VB_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_modify_qp,
+	(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask), (ibqp, attr, mask))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct vb_cq *send, *recv;
@@ -285,7 +288,9 @@ VB_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 	return err;
 }
 
-VB_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_qp,
+	(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init),
+	(ibqp, attr, mask, init))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	int err;
@@ -307,7 +312,7 @@ VB_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int ma
 	return 0;
 }
 
-VB_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_destroy_qp, (struct ibv_qp *ibqp), (ibqp))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	int err;

@@ -285,7 +285,7 @@ static void wr_start(struct ibv_qp_ex *qp)
 	b->err = 0;
 }
 
-static int wr_complete(struct ibv_qp_ex *ex)
+static VB_RETURNS_ERRNO(wr_complete, (struct ibv_qp_ex *ex), (ex))
 {
 	struct vb_qp *qp = (struct vb_qp *)ex;
 	struct vb_batch *b = qp->batch;
@@ -403,7 +403,11 @@ void vb_batch_free(struct vb_batch *b)
 	free(b);
 }
 
-VB_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_qp_ex *, ibv_qp_to_qp_ex, (struct ibv_qp *qp), (qp))
 {
-	return qp && vb_qp_of(qp)->batch ? &vb_qp_of(qp)->ibv.ex : NULL;
+	if (!qp || !vb_qp_of(qp)->batch) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return &vb_qp_of(qp)->ibv.ex;
 }

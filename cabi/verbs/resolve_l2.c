@@ -193,7 +193,9 @@ static int multicast_mac(const struct host *to, uint8_t mac[6])
 }
 
 /* Returns 0 or a negative errno, -EHOSTUNREACH if nobody answers. */
-VB_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ctx, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid)
+VB_EXPORT VB_RETURNS_NEGATIVE_ERRNO(int, ibv_resolve_eth_l2_from_gid,
+	(struct ibv_context *ctx, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid),
+	(ctx, attr, mac, vid))
 {
 	const struct vb_device *device = vb_context_of(ctx)->device;
 	struct host to = host_of(&attr->grh.dgid), hop = to;

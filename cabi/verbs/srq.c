@@ -61,7 +61,8 @@ no_cookie:
 	return NULL;
 }
 
-VB_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_srq *, ibv_create_srq,
+	(struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr))
 {
 	struct ibv_srq_init_attr_ex ex = {0};
 	struct ibv_srq *srq;
@@ -97,7 +98,8 @@ static int check(struct ibv_context *ctx, const struct ibv_srq_init_attr_ex *att
 	return 0;
 }
 
-struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
+VB_RETURNS_POINTER(struct ibv_srq *, vb_create_srq_ex,
+	(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr), (ctx, attr))
 {
 	enum ibv_srq_type type;
 	int err;
@@ -110,7 +112,7 @@ struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_at
 	return make(attr->pd, attr, type);
 }
 
-int vb_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
+VB_RETURNS_ERRNO(vb_get_srq_num, (struct ibv_srq *ibsrq, uint32_t *srq_num), (ibsrq, srq_num))
 {
 	struct vb_srq *srq = vb_srq_of(ibsrq);
 
@@ -144,7 +146,8 @@ static int resize(struct vb_srq *srq, struct ibv_srq_attr *attr, int mask)
 	return err;
 }
 
-VB_EXPORT int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_modify_srq,
+	(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask), (ibsrq, attr, mask))
 {
 	struct vb_srq *srq = vb_srq_of(ibsrq);
 
@@ -156,7 +159,7 @@ VB_EXPORT int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, i
 				       srq->engine->srq_modify(srq->handle, attr, mask, NULL, 0);
 }
 
-VB_EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_srq, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr))
 {
 	if (!srq || !attr)
 		return EINVAL;
@@ -172,7 +175,7 @@ static void wait_for_acks(struct vb_srq *srq)
 	pthread_mutex_unlock(&srq->srq.mutex);
 }
 
-VB_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
+VB_EXPORT VB_RETURNS_ERRNO(ibv_destroy_srq, (struct ibv_srq *ibsrq), (ibsrq))
 {
 	struct vb_srq *srq = vb_srq_of(ibsrq);
 	struct vb_context *ctx;

@@ -37,9 +37,8 @@ static void find_root(void)
 }
 
 /* No header declares it any more, but programs ask for it. */
-const char *ibv_get_sysfs_path(void);
 
-VB_EXPORT const char *ibv_get_sysfs_path(void)
+VB_EXPORT VB_RETURNS_POINTER(const char *, ibv_get_sysfs_path, (void), ())
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -195,13 +194,13 @@ static ssize_t disk_file(const char *path, char *buf, size_t size)
 }
 
 /* No header declares it any more either; ibv_devinfo reads board_id by it. */
-int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
 /*
  * Returns the length of the text without the newline at its end, or -1 if there
  * is no such file or no room for the NUL behind it.
  */
-VB_EXPORT int ibv_read_sysfs_file(const char *dir, const char *name, char *buf, size_t size)
+VB_EXPORT VB_RETURNS_COUNT(int, ibv_read_sysfs_file,
+	(const char *dir, const char *name, char *buf, size_t size), (dir, name, buf, size))
 {
 	struct ibv_device **list, *device;
 	char *path, text[TEXT_BYTES];

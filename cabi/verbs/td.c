@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr)
+VB_RETURNS_POINTER(struct ibv_td *, vb_alloc_td,
+	(struct ibv_context *ctx, struct ibv_td_init_attr *attr), (ctx, attr))
 {
 	struct vb_td *td;
 
@@ -24,7 +25,7 @@ struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *att
 	return &td->td;
 }
 
-int vb_dealloc_td(struct ibv_td *ibtd)
+VB_RETURNS_ERRNO(vb_dealloc_td, (struct ibv_td *ibtd), (ibtd))
 {
 	struct vb_td *td = (struct vb_td *)ibtd;
 
@@ -45,7 +46,8 @@ static int check_options(const struct ibv_parent_domain_init_attr *attr)
 	return 0;
 }
 
-struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr)
+VB_RETURNS_POINTER(struct ibv_pd *, vb_alloc_parent_domain,
+	(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr), (ctx, attr))
 {
 	struct vb_pd *pd, *origin;
 	int err;

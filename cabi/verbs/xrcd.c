@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr)
+VB_RETURNS_POINTER(struct ibv_xrcd *, vb_open_xrcd,
+	(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr), (ctx, attr))
 {
 	const uint32_t need = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	const struct vb_engine *engine;
@@ -39,7 +40,7 @@ struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr
 	return &x->xrcd;
 }
 
-int vb_close_xrcd(struct ibv_xrcd *xrcd)
+VB_RETURNS_ERRNO(vb_close_xrcd, (struct ibv_xrcd *xrcd), (xrcd))
 {
 	struct vb_xrcd *x = vb_xrcd_of(xrcd);
 	int err;

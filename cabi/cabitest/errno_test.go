@@ -1,0 +1,83 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// neverFails are functions that have no way to fail, or none that a call can bring
+// about here, and a description of those that refuse all.
+var (
+	neverFails = regexp.MustCompile(`_str$|_rate|^mult_|^ibv_(ack|copy|unimport)_|^rdma_(destroy_(ep|event_channel|qp|srq)|free|get_(src|dst)_port)` +
+		`|^(ibv_free_device_list|ibv_get_device_(list|name|guid|index)|ibv_fork_init|ibv_is_fork_initialized|ibv_do(nt)?fork_range|ibv_free_buf` +
+		`|ibv_get_sysfs_path|ibv_close_device|ibv_query_qp_data_in_order|rdma_create_event_channel|rdma_get_devices)$`)
+	refusesAll = regexp.MustCompile(`^(ibv_import_|ibv_reg_dmabuf_mr|ibv_(set|query)_ece|rdma_(set_local_ece|query_addrinfo|resolve_addrinfo|write_cm_event)$)`)
+	// nobodyCalls are functions of old programs, and those between libraries, that do
+	// nothing and return nothing, or are no functions.
+	nobodyCalls = regexp.MustCompile(`^(verbs_(register_driver|allow_disassociate|init_cq|set_ops|uninit_context)|ibv_(register_driver|ack_|free_device_list|get_device_guid)` +
+		`|__verbs_log|__ioctl_final|ibv_dmabuf_heap_(destroy|free)|ibv_wr_opcode_str)`)
+	// between are version nodes of functions between libraries, and of programs of before 2007.
+	between = regexp.MustCompile(`[^@]@IBVERBS_1\.0$|^ibv_register_driver@|@IBVERBS_PRIVATE_`)
+	// newerRefused are those of rdma-core after 44 that refuse all, whose types are in no header.
+	newerRefused = regexp.MustCompile(`^ibv_(alloc_dmah|dealloc_dmah|reg_mr_ex|dm_export_dmabuf_fd|query_port_speed|alloc_buf|reg_buf_mr)@`)
+)
+
+// TestErrno calls every function that the libraries export: where it succeeds errno
+// stays as it was, where it fails errno says why.
+func TestErrno(t *testing.T) {
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := filepath.Glob("testdata/errno_*.c")
+	if err != nil || len(programs) < 4 {
+		t.Fatal(programs, err)
+	}
+	called := map[string]bool{}
+	for _, p := range programs {
+		name := strings.TrimSuffix(filepath.Base(p), ".c")
+		if name == "errno_refused" {
+			continue
+		}
+		out, complaint := outputOf(t, compile(t, name), []string{"LD_LIBRARY_PATH=" + lib}, "127.0.0.1")
+		if complaint != "" {
+			t.Errorf("%s", complaint)
+		}
+		for line := range strings.Lines(out) {
+			called[strings.TrimSpace(line)] = true
+		}
+	}
+	refused := []string{}
+	for _, library := range []string{"libibverbs.so.1", "librdmacm.so.1"} {
+		symbols := exported(t, filepath.Join(lib, library))
+		for _, s := range slices.Sorted(maps.Keys(symbols)) {
+			name, version, _ := strings.Cut(s, "@")
+			switch {
+			case strings.HasSuffix(s, private): // our own
+			case between.MatchString(s) || newerRefused.MatchString(s):
+				if !nobodyCalls.MatchString(name) {
+					refused = append(refused, name+"@"+strings.TrimPrefix(version, "@"))
+				}
+			default:
+				if !called["succeeds "+name] && !refusesAll.MatchString(name) {
+					t.Errorf("%s is not called where it succeeds", s)
+				}
+				if !called["fails "+name] && !neverFails.MatchString(name) {
+					t.Errorf("%s is not called where it fails", s)
+				}
+			}
+		}
+	}
+	if len(refused) < 50 {
+		t.Errorf("%d functions that refuse all: %v", len(refused), refused)
+	}
+	if _, complaint := outputOf(t, compile(t, "errno_refused"), []string{"LD_LIBRARY_PATH=" + lib}, refused...); complaint != "" {
+		t.Errorf("%s", complaint)
+	}
+}
