@@ -12,6 +12,7 @@ import (
 	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/osio/entropy"
+	"verbena/internal/osio/rundir"
 	"verbena/internal/osio/tap"
 	"verbena/internal/stats"
 )
@@ -66,7 +67,8 @@ func acquireHost(k device.Kind, opts []Option) (*host, error) {
 		return nil, err
 	}
 	// `verbena stat` asks; without it everything else works.
-	h.stats, _ = stats.Serve(stats.Dir(), h.snapshot)
+	dir, _ := rundir.Dir() // the engine meets the others in it, or says why not
+	h.stats, _ = stats.Serve(dir, h.snapshot)
 	served.Store(h.stats)
 	theHost = h
 	return h, nil

@@ -23,6 +23,7 @@ var opened struct {
 // openDevice opens a device as the environment says. closeDevice undoes it.
 func openDevice(name string) (*verbs.Context, error) {
 	attendExit()
+	tellRuntimeDir()
 	e := env()
 	if err := configureLinks(); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ import (
 
 // Options configure an engine.
 type Options struct {
-	Dir  string // where this user's processes meet; empty is share.DefaultDir
+	Dir  string // where this user's processes meet; empty is rundir.Dir's
 	Solo bool   // do without sharing: this process alone has the port
 	// Faults are what happens to everything sent.
 	Faults tap.Faults

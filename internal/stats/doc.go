@@ -5,8 +5,7 @@
 //	process B ── Serve ── <dir>/1377.sock ─┴─ Collect ── verbena stat
 //
 // Every process serves one unix socket, named by its process id, in a directory
-// that only its user may enter: $XDG_RUNTIME_DIR/verbena, or verbena-UID in the
-// directory for temporary files. Whoever connects is sent one line of JSON, a
+// of its user: rundir.Dir's, unless it is a test's. Whoever connects is sent one line of JSON, a
 // Snapshot, and the connection is closed. Nothing is read from the client.
 //
 // A socket whose process was killed stays in the directory. The next Serve or

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"verbena/internal/osio/rundir"
 )
 
 // replyTimeout bounds how long one client that does not read can keep the
@@ -23,7 +25,7 @@ type Server struct {
 // is made if need be. Sockets of processes that were killed are removed. The error says what stands in the way; a process can do
 // its work without being asked for counters.
 func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
-	if err := private(dir); err != nil {
+	if err := rundir.Make(dir); err != nil {
 		return nil, err
 	}
 	sweep(dir)

@@ -3,42 +3,12 @@ package share
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
-	"verbena/internal/osio/secenv"
+	"verbena/internal/osio/rundir"
 )
-
-// DefaultDir is where this user's processes meet: $XDG_RUNTIME_DIR/verbena, or
-// /run/user/UID/verbena, or /tmp/verbena-UID where neither is ours.
-func DefaultDir() string {
-	uid := strconv.Itoa(os.Geteuid())
-	for _, base := range []string{secenv.Get("XDG_RUNTIME_DIR"), "/run/user/" + uid} {
-		if base != "" && checkOwner(base) == nil {
-			return filepath.Join(base, "verbena")
-		}
-	}
-	return "/tmp/verbena-" + uid
-}
-
-// checkOwner verifies that path is a directory of ours, not a link to one.
-func checkOwner(path string) error {
-	var st unix.Stat_t
-	if err := unix.Lstat(path, &st); err != nil {
-		return &fs.PathError{Op: "lstat", Path: path, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("share: %s is not a directory owned by user %d: remove it or set XDG_RUNTIME_DIR", path, os.Geteuid())
-	}
-	if st.Mode&0o022 != 0 {
-		return fmt.Errorf("share: %s may be written by others: chmod 700 it", path)
-	}
-	return nil
-}
 
 // paths are the files of one network namespace.
 type paths struct{ lock, socket, wills string }
@@ -47,14 +17,12 @@ type paths struct{ lock, socket, wills string }
 // in different network namespaces may see one directory but share no port, so
 // the namespace is part of each name.
 func openDir(dir string) (paths, error) {
+	var passed error
 	if dir == "" {
-		dir = DefaultDir()
+		dir, passed = rundir.Dir()
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return paths{}, fmt.Errorf("share: directory to meet in: %w", err)
-	}
-	if err := checkOwner(dir); err != nil {
-		return paths{}, err
+	if err := rundir.Make(dir); err != nil {
+		return paths{}, fmt.Errorf("share: directory to meet in: %w", errors.Join(err, passed))
 	}
 	// The calling thread's, as is that of the sockets it opens. /proc/self would
 	// be the main thread's, which may have moved alone.

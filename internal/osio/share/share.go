@@ -163,7 +163,7 @@ type Member interface {
 
 // Join makes this process a member of those that share the port. dir is the
 // directory in which they meet, of this user's alone; it is made if need be. Empty,
-// it is DefaultDir.
+// it is rundir.Dir's.
 func Join(dir string, o Options) (Member, error) {
 	if o.Solo || o.Socket.Portable || !canShare {
 		return newSolo(o), nil

@@ -74,6 +74,7 @@ func (d *Device) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID
 		}
 		kind = info.Kind
 	}
+	RuntimeDir()
 	id, err := rdmacm.NewID(ch, ps)
 	if err == nil {
 		id.SetCRC(!d.NoCRC)
@@ -99,6 +100,7 @@ func (d *Device) Open() (*verbs.Context, error) {
 	if name == "" && d.Kind != "" && d.Kind != string(rdmacm.RoCE) {
 		name = firstOf(d.Kind)
 	}
+	RuntimeDir()
 	c, err := verbs.Open(name, d.Options()...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open device %s: %w", orDefault(name), err)

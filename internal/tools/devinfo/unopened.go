@@ -5,6 +5,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/stats"
+	"verbena/internal/tools/cli"
 	"verbena/verbs"
 )
 
@@ -18,7 +19,7 @@ func (u unopened) GIDTable(int) ([]ib.GIDEntry, error) { return u.GIDs() }
 
 func (u unopened) QueryPort(int) (ib.PortAttr, error) {
 	a := u.PortAttr()
-	processes, err := stats.Collect(context.Background(), stats.Dir())
+	processes, err := stats.Collect(context.Background(), cli.RuntimeDir())
 	if err != nil {
 		return a, err
 	}

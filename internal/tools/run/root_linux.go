@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/device"
+	"verbena/internal/osio/rundir"
 )
 
 // makeRoot makes the directory below base that holds t, and returns its name.
@@ -19,7 +20,7 @@ import (
 // for each selection of them. Each run brings it up to date; programs that are
 // running meanwhile see each file as it was or as it is.
 func makeRoot(base string, selection device.Selection, t tree) (string, error) {
-	if err := makePrivate(base); err != nil {
+	if err := rundir.Make(base); err != nil {
 		return "", err
 	}
 	var ns unix.Stat_t
@@ -33,22 +34,6 @@ func makeRoot(base string, selection device.Selection, t tree) (string, error) {
 		}
 	}
 	return root, removeOthers(root, t)
-}
-
-// makePrivate makes base, and checks that nobody else may write what programs
-// of this user read there.
-func makePrivate(base string) error {
-	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Lstat(base, &st); err != nil {
-		return &fs.PathError{Op: "lstat", Path: base, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
-		return fmt.Errorf("%s is not a directory that only this user may write to; remove it or set XDG_RUNTIME_DIR", base)
-	}
-	return nil
 }
 
 // put makes a directory, link or file as it should be.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"verbena/internal/osio/share"
+	"verbena/internal/osio/rundir"
 )
 
 // start executes the program in this process's place. It returns only if that
@@ -40,9 +41,10 @@ func start(o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	root, err := makeRoot(share.DefaultDir(), selection, t)
+	base, passed := rundir.Dir()
+	root, err := makeRoot(base, selection, t)
 	if err != nil {
-		return fmt.Errorf("cannot write the files of a driver: %w; set XDG_RUNTIME_DIR to a directory where this user may write", err)
+		return fmt.Errorf("cannot write the files of a driver: %w; set XDG_RUNTIME_DIR to a directory where this user may write", errors.Join(err, passed))
 	}
 	env, err := o.variables(os.Environ(), dir, root)
 	if err != nil {

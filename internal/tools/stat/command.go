@@ -28,18 +28,19 @@ type options struct {
 
 // Command returns "verbena stat".
 func Command() *cobra.Command {
-	o := options{dir: stats.Dir()}
+	var o options
 	cmd := &cobra.Command{
 		Use:   "stat",
 		Short: "Show the counters of devices in use",
 		Long: `Show the counters of every device that a process of this user has open. A
-process answers for itself, on a socket in $XDG_RUNTIME_DIR/verbena or, without
-that, verbena-UID in the directory for temporary files.`,
+process answers for itself, on a socket in the directory where processes of one
+user meet: $XDG_RUNTIME_DIR/verbena or, without that, /tmp/verbena-UID.`,
 		Example: `  verbena stat
   verbena stat -d roce_lo --watch
   verbena stat --json | jq .devices[].counters`,
 		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.dir = cli.RuntimeDir()
 			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}

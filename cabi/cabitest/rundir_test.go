@@ -1,0 +1,44 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRuntimeDirectoryOfAll is that of Kubernetes' emptyDir: processes meet in a
+// directory of their own below it, and say nothing.
+func TestRuntimeDirectoryOfAll(t *testing.T) {
+	base := t.TempDir()
+	if err := os.Chmod(base, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if out := strings.TrimSpace(output(t, "alloc_pd", "XDG_RUNTIME_DIR="+base)); out != "made" {
+		t.Errorf("the first object: %s", out)
+	}
+	dir := filepath.Join(base, fmt.Sprintf("verbena-%d", os.Geteuid()))
+	if fi, err := os.Stat(dir); err != nil || fi.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", fi, err)
+	}
+	if met, err := filepath.Glob(filepath.Join(dir, "slots-*")); err != nil || len(met) != 1 {
+		t.Errorf("in it: %q, %v", met, err)
+	}
+}
+
+// TestRuntimeDirectoryThatIsNot: the program works elsewhere, and says so in a line.
+func TestRuntimeDirectoryThatIsNot(t *testing.T) {
+	lib, err := libDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := filepath.Join(t.TempDir(), "gone")
+	out, complaint := outputOf(t, compile(t, "alloc_pd"), []string{"LD_LIBRARY_PATH=" + lib, "XDG_RUNTIME_DIR=" + gone})
+	if strings.TrimSpace(out) != "made" || strings.Count(complaint, "\n") != 1 ||
+		!strings.HasPrefix(complaint, "verbena: XDG_RUNTIME_DIR="+gone+" cannot be used") {
+		t.Errorf("%q, and it said %q", out, complaint)
+	}
+}
