@@ -22,7 +22,7 @@ var onLinks = []string{
 // Those of libibverbs that are about reliable connections and what all devices have: the
 // two ends are on one device, as the process of a meeting place connects to itself.
 var verbsOnLinks = []string{
-	"closefrom", "closefrom_busy", "cq_ex", "daemon", "events", "exit", "fork", "fork_threads", "forked_objects", "mw", "objects", "peers", "poller",
+	"closefrom", "closefrom_busy", "cq_ex", "daemon", "events", "exit", "failed_peer", "fork", "fork_threads", "forked_objects", "mw", "objects", "peers", "poller",
 	"rc", "recvs", "refusals", "signals", "small_stacks", "srq",
 }
 
