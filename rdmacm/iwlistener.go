@@ -10,6 +10,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
+	"verbena/internal/osio/tcp"
 )
 
 // iwListener is a TCP port of an identifier.
@@ -78,7 +79,7 @@ func (c *iwConnector) listen(backlog int) error {
 	}
 	c.mgr.mu.Lock()
 	c.bound.options = c.iw.options(!c.noCRC)
-	c.bound.book = iwcm.NewListener(backlog, &c.iw.count)
+	c.bound.book = iwcm.NewListener(backlog, tcp.Descriptors()/4, &c.iw.count)
 	c.mgr.mu.Unlock()
 	if err := c.bound.start(); err != nil {
 		c.unbind()
@@ -110,7 +111,7 @@ func (l *iwListener) take(sock *engine.Stream) engine.StreamEvents {
 	if l.book == nil {
 		return nil
 	}
-	conn, dropped := l.book.Take(monotime.Now(), l.options)
+	conn, dropped := l.book.Take(monotime.Now(), sock.Remote().Addr().Unmap(), l.options)
 	if dropped != nil {
 		w.touchLocked(w.streams[dropped])
 	}
@@ -147,7 +148,8 @@ func (l *iwListener) identifier(s *iwStream) (*ID, *Event) {
 	sock, open := s.sock, s.conn.State() == iwcm.Requested
 	m.mu.Unlock()
 	if sock == nil || !open {
-		return nil, nil // the peer has gone
+		w.update(s, func(c *iwcm.Conn, _ monotime.Time) { c.Destroy() }) // the peer has gone
+		return nil, nil
 	}
 	at, err := m.locate(IWARP, unmapped(sock.Local()).Addr())
 	if err != nil || !m.join() {

@@ -38,6 +38,7 @@ func (c *Conn) Reject(private []byte) error {
 	}
 	c.count[Rejected]++
 	c.over(Event{}, WantShut)
+	c.listener.answered(c)
 	return nil
 }
 
@@ -101,5 +102,8 @@ func (c *Conn) Destroy() {
 		_ = c.Reject(nil) // the state is right, and no private data always fit
 	default:
 		c.over(Event{}, WantAbort)
+	}
+	if c.listener != nil {
+		c.listener.answered(c)
 	}
 }

@@ -2,6 +2,7 @@ package iwcm
 
 import (
 	"fmt"
+	"net/netip"
 
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
@@ -35,9 +36,10 @@ type Conn struct {
 	opt       mpa.Options
 	count     *Counters
 	state     State
-	listener  *Listener // that it came to
-	mpa       *mpa.Conn // once there is a stream
-	early     []byte    // FPDUs that came with the Reply
+	listener  *Listener  // that it came to
+	from      netip.Addr // of its peer; likewise
+	mpa       *mpa.Conn  // once there is a stream
+	early     []byte     // FPDUs that came with the Reply
 	deadline  monotime.Time
 	patient   monotime.Time // until when a refused connection is tried again
 	again     monotime.Time // when it is

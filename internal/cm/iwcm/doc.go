@@ -26,10 +26,10 @@
 // A peer that speaks revision 1 only is asked again with it, on a new stream, and
 // one that refuses the stream is asked again for a while: Want says WantRedial.
 //
-// A Listener bounds what peers may make it hold. Connections that have not sent
-// their Request are at most maxAwaiting: the oldest gives way. Requests that the
-// application has not answered are at most the backlog; more are held back,
-// and their peers wait as long as they like to.
+// A Listener bounds what peers may make it hold. Requests that the application has not
+// answered are at most the backlog. Those beyond, and connections that have not sent
+// their Request, are at most maxStrangers, half of them from one address, for 20 s: the
+// oldest gives way.
 //
 // Spec: RFC 5044, 7; RFC 6581. The outcomes are those of cma_iw_handler in
 // Linux, which package rdmacm turns into events.

@@ -2,6 +2,7 @@ package iwcm
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 
 	"verbena/internal/iwarp/mpa"
@@ -26,8 +27,8 @@ func TestBadInputOnAListeningPort(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &pair{t: t}
-			p.listener = NewListener(4, &p.countB)
-			p.b, _ = p.listener.Take(0, someEnd)
+			p.listener = NewListener(4, maxStrangers, &p.countB)
+			p.b, _ = p.listener.Take(0, someAddr, someEnd)
 			p.b.HandleInput(0, c.input)
 			p.over(p.b, WantShut)
 			p.wantNoEvent(p.b)
@@ -45,8 +46,8 @@ func TestBadInputOnAListeningPort(t *testing.T) {
 func TestHalfOpenIsGivenUp(t *testing.T) {
 	for _, n := range []int{0, 19} {
 		p := &pair{t: t}
-		p.listener = NewListener(4, &p.countB)
-		p.b, _ = p.listener.Take(0, someEnd)
+		p.listener = NewListener(4, maxStrangers, &p.countB)
+		p.b, _ = p.listener.Take(0, someAddr, someEnd)
 		p.b.HandleInput(0, wire.MPAFrame{Revision: 1}.Append(nil)[:n])
 		p.pass(p.b)
 		p.over(p.b, WantShut)
@@ -103,7 +104,7 @@ func TestAcceptedPeerNeverSpeaks(t *testing.T) {
 // come has n peers ask a listener.
 func (p *pair) come(n int) (all []*Conn) {
 	for range n {
-		c, _ := p.listener.Take(p.now, someEnd)
+		c, _ := p.listener.Take(p.now, someAddr, someEnd)
 		c.HandleInput(p.now, wire.MPAFrame{Revision: 1}.Append(nil))
 		all = append(all, c)
 	}
@@ -113,7 +114,7 @@ func (p *pair) come(n int) (all []*Conn) {
 // What is beyond the backlog waits, in order, for what is before it.
 func TestBacklogHoldsRequestsBack(t *testing.T) {
 	p := &pair{t: t}
-	p.listener = NewListener(2, &p.countB)
+	p.listener = NewListener(2, maxStrangers, &p.countB)
 	peers := p.come(5)
 	next := func(want *Conn) {
 		t.Helper()
@@ -133,24 +134,44 @@ func TestBacklogHoldsRequestsBack(t *testing.T) {
 	peers[1].HandleClose(p.now, FaultReset)
 	peers[4].Destroy()
 	next(nil)
+	peers[1].Destroy()
 	if n := p.countB; n[Requests] != 5 || n[Rejected] != 2 || n.Fault(FaultReset) != 2 || len(p.listener.pending) != 0 {
 		t.Errorf("counted %v, %d pending", n, len(p.listener.pending))
+	}
+}
+
+// someOf is the n-th of many addresses.
+func someOf(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)}) }
+
+// A peer that asks and goes, and comes again, has no more of the backlog for it.
+func TestPeersThatComeAndGoCountOn(t *testing.T) {
+	p := &pair{t: t}
+	p.listener = NewListener(3, maxStrangers, &p.countB)
+	heard := 0
+	for _, c := range p.come(100) {
+		if p.listener.Next() != nil {
+			heard++
+		}
+		c.HandleClose(p.now, FaultReset)
+	}
+	if heard != 3 {
+		t.Errorf("the application heard of %d requests", heard)
 	}
 }
 
 // Slow or silent peers cannot keep others out: the oldest gives way.
 func TestCrowdOfSilentPeers(t *testing.T) {
 	p := &pair{t: t}
-	p.listener = NewListener(2, &p.countB)
+	p.listener = NewListener(2, maxStrangers, &p.countB)
 	var silent []*Conn
-	for range maxAwaiting {
-		c, dropped := p.listener.Take(p.now, someEnd)
+	for i := range maxStrangers {
+		c, dropped := p.listener.Take(p.now, someOf(i), someEnd)
 		if dropped != nil {
 			t.Fatal("one gave way while there was room")
 		}
 		silent = append(silent, c)
 	}
-	c, dropped := p.listener.Take(p.now, someEnd)
+	c, dropped := p.listener.Take(p.now, someAddr, someEnd)
 	if dropped != silent[0] || dropped.Want() != WantAbort || dropped.State() != Closed || p.countB.Fault(FaultCrowded) != 1 {
 		t.Fatalf("%p gave way, wants %v", dropped, dropped.Want())
 	}
@@ -160,14 +181,59 @@ func TestCrowdOfSilentPeers(t *testing.T) {
 	}
 }
 
+// However many come from one address, they take the place of none from another.
+func TestCrowdFromOneAddress(t *testing.T) {
+	p := &pair{t: t}
+	p.listener = NewListener(2, 20, &p.countB)
+	other, _ := p.listener.Take(p.now, someOf(1), someEnd)
+	var crowd []*Conn
+	for i := range 100 {
+		c, dropped := p.listener.Take(p.now, someAddr, someEnd)
+		crowd = append(crowd, c)
+		if i < 10 && dropped != nil || i >= 10 && dropped != crowd[i-10] {
+			t.Fatalf("to number %d %p gave way", i, dropped)
+		}
+	}
+	other.HandleInput(p.now, wire.MPAFrame{Revision: 1}.Append(nil))
+	if p.listener.Next() != other {
+		t.Error("the one that asks is not heard")
+	}
+}
+
+// Requests beyond the backlog are held for a while, as many as silent peers are.
+func TestRequestsBeyondTheBacklogAreBounded(t *testing.T) {
+	p := &pair{t: t}
+	p.listener = NewListener(3, 20, &p.countB)
+	var peers []*Conn
+	for i := range 100 {
+		c, dropped := p.listener.Take(p.now, someOf(i), someEnd)
+		c.HandleInput(p.now, wire.MPAFrame{Revision: 1}.Append(nil))
+		p.listener.Next()
+		peers = append(peers, c)
+		if want := i >= 23; (dropped != nil) != want || want && dropped != peers[i-20] {
+			t.Fatalf("to number %d %p gave way", i, dropped)
+		}
+	}
+	if n := len(p.listener.strangers); n != 20 || len(p.listener.pending) != 3 {
+		t.Errorf("%d beyond the backlog, %d in it", n, len(p.listener.pending))
+	}
+	p.now = p.now.Add(strangerWait)
+	for _, c := range peers {
+		c.HandleTimeout(p.now)
+	}
+	if n := len(p.listener.strangers); n != 0 || p.countB.Fault(FaultTimeout) != 20 || peers[0].State() != Requested {
+		t.Errorf("%d are there after %v, %v, the first is %v", n, strangerWait, p.countB, peers[0].State())
+	}
+}
+
 func TestClosingAListenerRefusesWhatNobodyHasSeen(t *testing.T) {
 	p := &pair{t: t}
-	p.listener = NewListener(1, &p.countB)
+	p.listener = NewListener(1, maxStrangers, &p.countB)
 	peers := p.come(2)
 	seen := p.listener.Next()
-	silent, _ := p.listener.Take(p.now, someEnd)
+	silent, _ := p.listener.Take(p.now, someAddr, someEnd)
 	gone := p.listener.Close()
-	if len(gone) != 2 || gone[0] != silent || gone[1] != peers[1] || seen.State() != Requested {
+	if len(gone) != 2 || gone[0] != peers[1] || gone[1] != silent || seen.State() != Requested {
 		t.Fatalf("closed %d, the one that was seen is %v", len(gone), seen.State())
 	}
 	b, _ := peers[1].PollOutput()
@@ -213,8 +279,8 @@ func FuzzListeningPort(f *testing.F) {
 	f.Add([]byte("MPA ID Req Frame\x00\x01\x00\x02ab"), 20)
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
 		p := &pair{t: t}
-		p.listener = NewListener(1, &p.countB)
-		p.b, _ = p.listener.Take(0, mpa.Options{RTR: someRTR})
+		p.listener = NewListener(1, maxStrangers, &p.countB)
+		p.b, _ = p.listener.Take(0, someAddr, mpa.Options{RTR: someRTR})
 		if cut = max(1, cut); len(b) > 2048 {
 			b = b[:2048]
 		}

@@ -33,17 +33,13 @@ var after = [...]uint8{
 	Closed:      0,
 }
 
-// setState changes the state. A connection that its Listener answers for leaves
-// it with the state in which it was held.
+// setState changes the state.
 func (c *Conn) setState(s State) {
 	if after[c.state]>>s&1 == 0 {
 		panic("iwcm: no transition from " + c.state.String() + " to " + s.String())
 	}
-	if c.listener != nil {
-		c.listener.left(c)
-	}
 	c.state = s
 	if c.listener != nil {
-		c.listener.entered(c)
+		c.listener.changed(c)
 	}
 }

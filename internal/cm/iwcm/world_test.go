@@ -1,6 +1,7 @@
 package iwcm
 
 import (
+	"net/netip"
 	"testing"
 
 	"verbena/internal/iwarp/mpa"
@@ -19,15 +20,16 @@ type pair struct {
 }
 
 var (
-	someRTR = mpa.RTRs(mpa.RTRWrite, mpa.RTRRead)
-	someEnd = mpa.Options{CRC: true, IRD: 4, ORD: 2, RTR: someRTR, Extensions: true}
+	someAddr = netip.MustParseAddr("10.78.0.2")
+	someRTR  = mpa.RTRs(mpa.RTRWrite, mpa.RTRRead)
+	someEnd  = mpa.Options{CRC: true, IRD: 4, ORD: 2, RTR: someRTR, Extensions: true}
 )
 
 // dial returns an end that has dialled, and a listener.
 func dial(t *testing.T, o mpa.Options) *pair {
 	t.Helper()
 	p := &pair{t: t}
-	p.listener = NewListener(0, &p.countB)
+	p.listener = NewListener(0, maxStrangers, &p.countB)
 	a, err := Dial(p.now, o, &p.countA)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +43,7 @@ func dial(t *testing.T, o mpa.Options) *pair {
 func (p *pair) connected(o mpa.Options) {
 	p.t.Helper()
 	p.a.HandleConnected(p.now)
-	p.b, _ = p.listener.Take(p.now, o)
+	p.b, _ = p.listener.Take(p.now, someAddr, o)
 	p.wantState(p.b, Awaiting)
 	p.carry(p.a, p.b)
 }
@@ -98,7 +100,7 @@ func (p *pair) over(c *Conn, w Want) {
 	if c.Want() != w || c.NextTimeout() != monotime.Never {
 		p.t.Errorf("the stream is to be %v, want %v; timer %v", c.Want(), w, c.NextTimeout())
 	}
-	if n := len(p.listener.awaiting) + len(p.listener.held) + len(p.listener.pending); n != 0 {
+	if n := len(p.listener.strangers) + len(p.listener.pending); n != 0 {
 		p.t.Errorf("the listener holds %d connections", n)
 	}
 }

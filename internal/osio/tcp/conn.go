@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 )
 
+// usualDescriptors is the limit of descriptors where nobody has set one.
+const usualDescriptors = 1024
+
 // Conn is a TCP connection, or one under way.
 type Conn struct {
 	// immutable after Dial or Accept

@@ -10,6 +10,9 @@ import (
 // Vectors is the memory of one system call's scatter list.
 type Vectors struct{}
 
+// Descriptors returns how many descriptors the process may have.
+func Descriptors() int { return usualDescriptors }
+
 // Set tells which of many descriptors have something to do.
 type Set struct{}
 
