@@ -30,7 +30,7 @@ var ibverbsUtils = slices.Concat([]exchange{
 	{program: "ibv_devices", client: "ibv_devices", says: []string{`device +\t *node GUID`, `\s$DEV\s+\t?[0-9a-f]{16}`}},
 	{program: "ibv_devinfo", client: "ibv_devinfo -d $DEV", says: []string{`hca_id:\t$DEV`, `state:\t+PORT_ACTIVE \(4\)`, `link_layer:\t+Ethernet`}},
 	{program: "ibv_devinfo", label: "-v", client: "ibv_devinfo -v -d $DEV", says: []string{
-		`max_qp:\t+\d{3}`, `atomic_cap:\t+ATOMIC_GLOB`, `GID\[ +0\]:\t+\S*$ADDR, RoCE v2`, `GID\[ +1\]:\t+$SIX\S*, RoCE v2|GID\[ +1\]`,
+		`max_qp:\t+\d{3}`, `atomic_cap:\t+ATOMIC_HCA`, `GID\[ +0\]:\t+\S*$ADDR, RoCE v2`, `GID\[ +1\]:\t+$SIX\S*, RoCE v2|GID\[ +1\]`,
 	}},
 	{program: "ibv_devinfo", label: "-l", client: "ibv_devinfo -l", says: []string{`HCAs? found:`, `\t$DEV`}},
 	// It waits for events for ever: what it prints first is all that can be seen.

@@ -12,7 +12,7 @@ import (
 var ntbSuites = []suite{
 	{"ibverbs-utils", slices.Concat([]exchange{
 		{program: "ibv_devices", client: "ibv_devices", says: []string{`\s$DEV\s+\t?[0-9a-f]{16}`}},
-		{program: "ibv_devinfo", label: "-v", client: "ibv_devinfo -v -d $DEV", says: []string{`state:\t+PORT_ACTIVE \(4\)`, `atomic_cap:\t+ATOMIC_GLOB`, `GID\[ +1\]:\t+\S*:ffff:`}},
+		{program: "ibv_devinfo", label: "-v", client: "ibv_devinfo -v -d $DEV", says: []string{`state:\t+PORT_ACTIVE \(4\)`, `atomic_cap:\t+ATOMIC_HCA`, `GID\[ +1\]:\t+\S*:ffff:`}},
 		picked(ibverbsUtils, "ibv_asyncwatch", "")[0],
 	},
 		pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000"}),

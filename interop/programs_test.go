@@ -30,6 +30,7 @@ func buildPrograms() error {
 		"verbena":       "go build -o $0 ../cmd/verbena",
 		"peer":          "go build -o $0 ./peer",
 		"rdmacore-peer": "gcc -O2 -Wall -o $0 peer/rdmacore/peer.c -lrdmacm -libverbs",
+		"as_rxe":        "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_as_rxe.c -libverbs",
 		"lib":           "make -s -C ../cabi OUT=$0 engine verbs cm rspreload",
 	} {
 		path := filepath.Join(programs, name)

@@ -188,9 +188,6 @@ func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
 // only where they matter.
 func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
-	if mask&ib.QPPathMTU != 0 {
-		l.ActiveMTU = c.info.PortAttr().ActiveMTU
-	}
 	if mask&ib.QPAV != 0 {
 		l.GIDs, err = c.info.AddrTable()
 		if c.ntb != nil {

@@ -29,7 +29,9 @@ type MR struct {
 // 0 with AccessZeroBased. buf must stay reachable only through the MR's life;
 // the MR keeps it alive.
 //
-// Errors: EINVAL if buf is empty or access grants remote writing without
+// A region of no bytes grants nothing.
+//
+// Errors: EINVAL if buf is nil or access grants remote writing without
 // AccessLocalWrite; EOPNOTSUPP for AccessOnDemand.
 func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
 	iova := addressOf(buf)
@@ -69,8 +71,8 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
 
 func checkAccess(buf []byte, access ib.Access) error {
 	switch {
-	case len(buf) == 0:
-		return invalid("buf", "is empty")
+	case buf == nil:
+		return invalid("buf", "is nil")
 	case access.Has(ib.AccessOnDemand):
 		return fail(syscall.EOPNOTSUPP, "access", "on-demand paging is not supported; all memory can be registered without pinning")
 	case !access.Valid():

@@ -16,7 +16,8 @@ type SendWR struct {
 	Flags  ib.SendFlags
 
 	// SGList is the local memory: source of a SEND or WRITE, target of a READ,
-	// of 8 bytes for an atomic's result, source of 8 for ATOMIC_WRITE.
+	// of 8 bytes for an atomic's result, source of 8 for ATOMIC_WRITE. The
+	// completion tells of another length, and of a word there that is not aligned.
 	SGList []ib.SGE
 	// Inline, with SendInline, is the data itself: copied by PostSend, so that
 	// it need not be registered and may be reused at once.
@@ -55,7 +56,7 @@ type BindWR struct {
 	Addr   uint64
 	Length uint64
 	Access ib.Access
-	RKey   ib.RKey // type 2: the new key; its upper 24 bits are the window's
+	RKey   ib.RKey // type 2: its low 8 bits are the new key's, whose upper 24 are the window's
 }
 
 // RegWR registers a region's mapped memory: ib_reg_wr.
@@ -239,20 +240,6 @@ func (q *QP) push(wr *SendWR) error {
 	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
 		w.CompareAdd, w.Swap = wr.CompareAdd, wr.Swap
 		err = q.pushData(w, wr)
-		if err == nil && w.Length != 8 {
-			err = invalid("SGList", "an atomic returns 8 bytes, not %d", w.Length)
-		}
-		if err == nil && wr.RemoteAddr&7 != 0 {
-			err = invalid("RemoteAddr", "%#x is not aligned to 8 bytes", wr.RemoteAddr)
-		}
-	case ib.WRAtomicWrite:
-		err = q.pushData(w, wr)
-		if err == nil && w.Length != 8 {
-			err = invalid("SGList", "an atomic write is of 8 bytes, not %d", w.Length)
-		}
-		if err == nil && wr.RemoteAddr&7 != 0 {
-			err = invalid("RemoteAddr", "%#x is not aligned to 8 bytes", wr.RemoteAddr)
-		}
 	case ib.WRFlush:
 		w.Flush, w.Level, w.Length = wr.FlushType, wr.FlushLevel, wr.FlushLength
 		if wr.FlushType == 0 || wr.FlushType > ib.FlushGlobal|ib.FlushPersistent {
@@ -320,14 +307,17 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 // pushDatagram takes the destination of a UD message.
 func (q *QP) pushDatagram(w *queue.SendWQE, wr *SendWR) error {
 	switch {
-	case wr.AH == nil || wr.AH.pd != q.pd || wr.AH.gone.Load():
-		return invalid("AH", "must be an address handle of the queue pair's protection domain")
+	case wr.AH == nil || wr.AH.pd.ctx != q.ctx || wr.AH.gone.Load():
+		return invalid("AH", "must be an address handle of the queue pair's context")
 	case wr.RemoteQPN > ib.QPMulticast:
 		return invalid("RemoteQPN", "%#x does not fit 24 bits", uint32(wr.RemoteQPN))
 	}
+	w.RemoteQPN, w.QKey = wr.RemoteQPN, wr.RemoteQKey
+	if wr.AH.pd != q.pd { // the completion says so
+		return nil
+	}
 	g := &wr.AH.attr.GRH
 	w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit, w.FlowLabel = g.DGID.Addr(), g.SGIDIndex, g.TrafficClass, g.HopLimit, g.FlowLabel
-	w.RemoteQPN, w.QKey = wr.RemoteQPN, wr.RemoteQKey
 	return nil
 }
 

@@ -223,7 +223,7 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 	switch {
 	case a.Type == ib.QPTypeXRCSend:
 	case a.SRQ != nil:
-		cfg.RQ, cfg.SRQ = a.SRQ.ring, true
+		cfg.RQ, cfg.SRQ, cfg.SRQPD = a.SRQ.ring, true, a.SRQ.pd.num
 	case a.outside != nil:
 		cfg.RQ, cfg.Entered = a.outside, func(s ib.QPState) { a.outside.Let(postingIn(s)) }
 	default:

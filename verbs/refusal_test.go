@@ -157,8 +157,6 @@ func TestPostRefuses(t *testing.T) {
 	a, b := rcPair(t, 4096)
 	other := newEnd(t, ib.QPTypeRC, 64)
 	good := verbs.SendWR{Opcode: ib.WRRDMAWrite, Flags: ib.SendSignaled, SGList: []ib.SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}
-	atomic := good
-	atomic.Opcode = ib.WRAtomicFetchAndAdd
 	mw1, err := a.pd.AllocMW(ib.MWType1)
 	check(t, err)
 	mw2, err := a.pd.AllocMW(ib.MWType2)
@@ -183,10 +181,6 @@ func TestPostRefuses(t *testing.T) {
 		{"SGList", good, func(w *verbs.SendWR) { w.Flags, w.SGList = ib.SendInline, []ib.SGE{a.mr.SGE(0, 65)} }},
 		{"SGList", good, func(w *verbs.SendWR) { w.Flags, w.SGList[0].LKey = ib.SendInline, 3 }},
 		{"Flags", good, func(w *verbs.SendWR) { w.Opcode, w.Flags = ib.WRRDMARead, ib.SendInline }},
-		{"SGList", atomic, func(w *verbs.SendWR) { w.SGList = []ib.SGE{a.mr.SGE(0, 4)} }},
-		{"RemoteAddr", atomic, func(w *verbs.SendWR) { w.RemoteAddr += 4 }},
-		{"SGList", good, func(w *verbs.SendWR) { w.Opcode, w.SGList = ib.WRAtomicWrite, []ib.SGE{a.mr.SGE(0, 4)} }},
-		{"RemoteAddr", good, func(w *verbs.SendWR) { w.Opcode, w.RemoteAddr = ib.WRAtomicWrite, 1 }},
 		{"FlushType", good, func(w *verbs.SendWR) { w.Opcode = ib.WRFlush }},
 		{"FlushLevel", good, func(w *verbs.SendWR) { w.Opcode, w.FlushType, w.FlushLevel = ib.WRFlush, ib.FlushGlobal, 2 }},
 		{"Bind.MW", good, func(w *verbs.SendWR) { w.Opcode = ib.WRBindMW }},

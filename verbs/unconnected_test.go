@@ -210,7 +210,7 @@ func TestUDDropsAndRefuses(t *testing.T) {
 		_, err := a.qp.PostSend(bad)
 		wantError(t, err, syscall.EINVAL, arg)
 	}
-	wr.AH = b.handle(0, gid) // of another domain
+	wr.AH = b.handle(0, gid) // of another context
 	_, err := a.qp.PostSend(wr)
 	wantError(t, err, syscall.EINVAL, "AH")
 	gone := a.handle(0, gid)

@@ -202,6 +202,20 @@ func TestGIDTableIsNeverOld(t *testing.T) {
 	w.asked("gids", " - 2 5 4 6 -")
 }
 
+// TestPathMTUAboveThePorts runs what is judged as rxe judges it where packets of the
+// largest path MTU do not fit the interface.
+func TestPathMTUAboveThePorts(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	if err := n.LinkSetMTU(n.Link("lo"), 1500); err != nil {
+		t.Fatal(err)
+	}
+	n.Up("lo")
+	run(t, "verbs_as_rxe", "1024")
+}
+
 // events is lines without events.
 func events(lines <-chan string) <-chan string {
 	out := make(chan string, cap(lines))

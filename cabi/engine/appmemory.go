@@ -18,19 +18,22 @@ import (
 
 // memoryOf returns the application's memory as a slice.
 //
-// Errors: EINVAL if it is empty or wraps around; EFAULT if part of it is not
-// mapped, or if it is to be written and may not be. Source: ibv_reg_mr(3), and
-// the kernel, which pins the pages for what access names.
+// Errors: EINVAL if it wraps around, or is in no page: the kernel takes no bytes inside
+// a page, and refuses them at its start. EFAULT if part of it is not mapped, or if it is
+// to be written and may not be. Source: ibv_reg_mr(3), and the kernel, which pins the
+// pages for what access names.
 func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, error) {
 	at, n := uintptr(addr), uintptr(length)
-	if n == 0 || n > math.MaxInt || at+n < at {
+	page := uintptr(unix.Getpagesize())
+	if n == 0 && at%page == 0 || n > math.MaxInt || at+n < at {
 		return nil, invalid("%d bytes at %#x", n, at)
 	}
-	if !mapped(at, n) {
+	last := at + max(n, 1) - 1
+	if !mapped(at, last-at+1) {
 		return nil, syscall.EFAULT
 	}
 	const written = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteAtomic | ib.AccessMWBind
-	if access&written != 0 && !(writable(at) && writable(at+n-1)) {
+	if access&written != 0 && !(writable(at) && writable(last)) {
 		return nil, syscall.EFAULT
 	}
 	return unsafe.Slice((*byte)(addr), int(n)), nil

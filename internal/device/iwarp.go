@@ -12,7 +12,7 @@ import (
 func (d *Info) iwarpAttr() ib.DeviceAttr {
 	atomics := ib.AtomicNone
 	if d.Kind == KindTRP {
-		atomics = ib.AtomicGlob
+		atomics = ib.AtomicHCA
 	}
 	return ib.DeviceAttr{
 		FWVer: "1.0.0", NodeType: ib.NodeRNIC, NodeGUID: d.GUID, SysImageGUID: d.GUID,

@@ -95,7 +95,7 @@ func TestKindsStandSideBySide(t *testing.T) {
 func TestTRPHasAtomics(t *testing.T) {
 	d := iwarpDevice()
 	d.Kind, d.Name = KindTRP, "trp_eth0"
-	if a := d.Attr(); a.NodeType != ib.NodeRNIC || a.AtomicCap != ib.AtomicGlob {
+	if a := d.Attr(); a.NodeType != ib.NodeRNIC || a.AtomicCap != ib.AtomicHCA {
 		t.Errorf("%+v", a)
 	}
 	_, err := d.CheckModify(ib.QPTypeRC, ib.QPInit, &ib.QPAttr{State: ib.QPRTR}, ib.QPStateAttr, &testLimits)

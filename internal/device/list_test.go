@@ -131,7 +131,7 @@ func TestPortAttr(t *testing.T) {
 func TestDeviceAttr(t *testing.T) {
 	d := Info{GUID: 5}
 	a := d.Attr()
-	if a.NodeGUID != 5 || a.SysImageGUID != 5 || a.MaxSGE != 32 || a.MaxQP != MaxQP || a.PhysPortCnt != 1 || a.AtomicCap != ib.AtomicGlob {
+	if a.NodeGUID != 5 || a.SysImageGUID != 5 || a.MaxSGE != 32 || a.MaxQP != MaxQP || a.PhysPortCnt != 1 || a.AtomicCap != ib.AtomicHCA {
 		t.Errorf("%+v", a)
 	}
 	if err := CheckRange("depth", 0, 1, 2); !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "depth: 0: must be 1 to 2") {

@@ -145,7 +145,6 @@ func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMa
 // Limits are what the device allows in attributes.
 type Limits struct {
 	MaxRdAtomic uint8
-	ActiveMTU   ib.MTU
 	GIDs        []netip.Addr // the GID table; zero where an entry is free
 	Peers       []netip.Addr // KindNTB: what is at the other end; none if that is not known
 	PKeys       uint16
@@ -163,8 +162,6 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 		return invalid("PKeyIndex", "%d: the P_Key table has %d entries", a.PKeyIndex, l.PKeys)
 	case mask&ib.QPPathMTU != 0 && !a.PathMTU.Valid():
 		return invalid("PathMTU", "code %d is none of 256, 512, 1024, 2048, 4096", a.PathMTU)
-	case mask&ib.QPPathMTU != 0 && a.PathMTU > l.ActiveMTU:
-		return invalid("PathMTU", "%v is more than the port's active MTU %v", a.PathMTU, l.ActiveMTU)
 	case mask&ib.QPDestQPN != 0 && a.DestQPN >= bits24:
 		return invalid("DestQPN", "%#x does not fit 24 bits", uint32(a.DestQPN))
 	case mask&ib.QPRQPSN != 0 && a.RQPSN >= bits24:

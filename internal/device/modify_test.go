@@ -103,7 +103,7 @@ func readLawful(t *testing.T) map[step][2]ib.QPAttrMask {
 
 var everyType = []ib.QPType{ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD, ib.QPTypeXRCSend, ib.QPTypeXRCRecv}
 
-var testLimits = Limits{MaxRdAtomic: 16, ActiveMTU: ib.MTU1024, GIDs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}, PKeys: 1, Ports: 1}
+var testLimits = Limits{MaxRdAtomic: 16, GIDs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}, PKeys: 1, Ports: 1}
 
 // goodAttr has a legal value in every attribute.
 func goodAttr(cur, to ib.QPState) *ib.QPAttr {

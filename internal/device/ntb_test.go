@@ -43,7 +43,7 @@ func TestLinksAreDevices(t *testing.T) {
 	if p := a.PortAttr(); p.State != ib.PortDown || p.LinkLayer != ib.LinkEthernet {
 		t.Errorf("port %+v", p)
 	}
-	if attr := a.Attr(); attr.DeviceCapFlags&(ib.CapXRC|ib.CapAtomicWrite) != 0 || attr.AtomicCap != ib.AtomicGlob {
+	if attr := a.Attr(); attr.DeviceCapFlags&(ib.CapXRC|ib.CapAtomicWrite) != 0 || attr.AtomicCap != ib.AtomicHCA {
 		t.Errorf("%+v", attr)
 	}
 	err = ConfigureLinks("nonsense")
@@ -56,7 +56,7 @@ func TestLinksAreDevices(t *testing.T) {
 // without a GRH.
 func TestCheckNTB(t *testing.T) {
 	d := Info{Kind: KindNTB}
-	l := Limits{MaxRdAtomic: 16, ActiveMTU: ib.MTU4096, PKeys: 1, Ports: 1, GIDs: addrsOf("fe80::1", "10.0.0.1"), Peers: addrsOf("fe80::2", "10.0.0.2")}
+	l := Limits{MaxRdAtomic: 16, PKeys: 1, Ports: 1, GIDs: addrsOf("fe80::1", "10.0.0.1"), Peers: addrsOf("fe80::2", "10.0.0.2")}
 	mask := ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
 	for _, c := range []struct {
 		global bool
@@ -110,7 +110,7 @@ func TestMeetingPlace(t *testing.T) {
 	if !said.NamesPort(own[0]) || !said.NamesPort(own[1]) || said.NamesPort(own[2]) {
 		t.Error("the addresses of its ports are others")
 	}
-	l := Limits{MaxRdAtomic: 16, ActiveMTU: ib.MTU4096, PKeys: 1, Ports: 1, GIDs: own[:1], Peers: own[:2]}
+	l := Limits{MaxRdAtomic: 16, PKeys: 1, Ports: 1, GIDs: own[:1], Peers: own[:2]}
 	mask := ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
 	for i, addr := range own {
 		a := ib.QPAttr{State: ib.QPRTR, PathMTU: ib.MTU1024, AH: ib.AHAttr{IsGlobal: true, GRH: ib.GRH{DGID: ib.GIDFromAddr(addr)}}}

@@ -49,6 +49,7 @@ type Engine struct {
 	mu      sync.Mutex
 	pools   map[netip.Addr]*udp.SourcePool
 	sources map[*udp.Source]*source
+	overMTU uint64        // trains that were lost as longer than the MTU allows, by sources that are gone
 	streams atomic.Uint64 // taps so far: each has random numbers of its own
 	opened  map[netip.Addr]*Port
 	tcp     *tcpInput // nil until a stream is wanted

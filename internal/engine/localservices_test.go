@@ -116,7 +116,7 @@ func TestLocalSharedReceives(t *testing.T) {
 			srq = queue.NewSRQ(8, 1, nil)
 		}
 		taker := nodes[0].as(4096, func(_ *endpoint, c roce.Config) roce.Machine {
-			c.RQ, c.SRQ = srq, true
+			c.RQ, c.SRQ, c.SRQPD = srq, true, c.PD
 			return rc.New(c)
 		})
 		sender := n.endpoint(4096)

@@ -53,6 +53,7 @@ func (e *Engine) dropSource(s *source) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s.refs--; s.refs == 0 {
+		e.overMTU += s.udp.Counters().TooBig
 		delete(e.sources, s.udp)
 		detach(s.sock)
 	}

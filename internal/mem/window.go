@@ -53,10 +53,11 @@ func (t *Table) AllocWindow(pd PD, typ ib.MWType) (*Window, error) {
 // pair of the domain may use. key 0 takes NextKey; any other must have the
 // window's upper 24 bits and new low ones. Length 0 unbinds.
 //
-// Type 2: the window must be free, key has the window's upper 24 bits and low
-// ones to choose, and only queue pair qpn may use it (type 2B).
+// Type 2: the window must be free, and only queue pair qpn may use it (type 2B).
+// The low 8 bits of key are the new key's; the upper ones are the window's, whatever
+// key has there: NICs and rxe do not look at them.
 //
-// Verdicts, on which nothing has changed: VendorKey for such a key; VendorPD
+// Verdicts, on which nothing has changed: VendorKey for another type 1 key; VendorPD
 // if mr is of another domain; VendorAccess if the rights are no window's, mr
 // lacks MW_BIND, or would let a peer write where mr has no LOCAL_WRITE;
 // VendorBounds if mr has not these bytes; VendorBound if the window is not
@@ -102,10 +103,12 @@ func (t *Table) Bind(w *Window, qpn ib.QPN, key ib.RKey, mr *Region, addr, lengt
 
 func (w *Window) nextKeyLocked(key uint32) (uint32, Verdict) {
 	old := w.key.Load()
-	if w.typ == ib.MWType1 && key == 0 {
+	switch {
+	case w.typ == ib.MWType2:
+		return old>>tagBits<<tagBits | key&(1<<tagBits-1), ib.VendorNone
+	case key == 0:
 		return uint32(w.NextKey()), ib.VendorNone
-	}
-	if key>>tagBits != old>>tagBits || w.typ == ib.MWType1 && key == old {
+	case key>>tagBits != old>>tagBits || key == old:
 		return 0, ib.VendorKey
 	}
 	return key, ib.VendorNone

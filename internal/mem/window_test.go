@@ -116,6 +116,15 @@ func TestWindowType2(t *testing.T) {
 	wantVerdict(t, "bind after invalidation", v, ib.VendorNone)
 	wantVerdict(t, "LOCAL_INV", tab.Invalidate(pd1, qp1, key+1, false), ib.VendorNone)
 	wantRemote(t, tab, key+1, iova, 1, ib.AccessRemoteRead, ib.VendorKey)
+
+	// Of the key asked for only the low bits count.
+	key, v = tab.Bind(w, qp1, (w.RKey()^0x5a5a5a00)+1, r, iova, 8, ib.AccessRemoteRead)
+	wantVerdict(t, "bind by another's upper bits", v, ib.VendorNone)
+	if key != w.RKey() || key>>8 != got>>8 {
+		t.Errorf("key %#x, RKey %#x, want the upper bits of %#x", key, w.RKey(), got)
+	}
+	wantRemote(t, tab, key, iova, 8, ib.AccessRemoteRead, ib.VendorNone)
+	wantRemote(t, tab, key^0x5a5a5a00, iova, 8, ib.AccessRemoteRead, ib.VendorKey)
 }
 
 func TestWindowType1CannotBeInvalidated(t *testing.T) {

@@ -26,7 +26,8 @@ type Config struct {
 	Mem       *mem.Table
 	SQ        *queue.SendQueue
 	RQ        RecvSource
-	SRQ       bool // RQ is shared: no credits, no flush of receives
+	SRQ       bool   // RQ is shared: no credits, no flush of receives
+	SRQPD     mem.PD // the domain of what is posted there, with SRQ
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion

@@ -43,9 +43,29 @@ func Release(spans []mem.Span) {
 	}
 }
 
-// Scatter copies data into a scatter list from off on. The status tells why
-// not all of it was written.
+// Scatter copies data into the scatter list of a work request of the send queue
+// from off on. The status tells why not all of it was written.
 func (q *Core) Scatter(list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.VendorErr) {
+	return q.scatter(q.PD, list, off, data)
+}
+
+// ScatterRecv is Scatter into the receive held.
+func (q *Core) ScatterRecv(off int, data []byte) (ib.WCStatus, ib.VendorErr) {
+	return q.scatter(q.RecvPD(), q.Recv.SGE, off, data)
+}
+
+// RecvPD returns the domain by which receives are judged: with a shared receive
+// queue its own, which may be another than the queue pair's.
+//
+// Spec: IBTA vol. 1, 10.2.3 (protection domains).
+func (q *Core) RecvPD() mem.PD {
+	if q.SRQ {
+		return q.SRQPD
+	}
+	return q.PD
+}
+
+func (q *Core) scatter(pd mem.PD, list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.VendorErr) {
 	for i := 0; i < len(list) && len(data) > 0; i++ {
 		g := list[i]
 		if uint32(off) >= g.Length {
@@ -55,7 +75,7 @@ func (q *Core) Scatter(list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.Ven
 		g.Addr += uint64(off)
 		g.Length = min(g.Length-uint32(off), uint32(len(data)))
 		off = 0
-		v, ok := q.Mem.PutLocal(q.PD, g, data[:g.Length])
+		v, ok := q.Mem.PutLocal(pd, g, data[:g.Length])
 		if v != ib.VendorNone {
 			return ib.WCLocProtErr, v
 		}

@@ -26,6 +26,16 @@ func (q *Core) ExecuteLocal(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 	return ib.WCSuccess, ib.VendorNone
 }
 
+// BadLength reports whether an operation on a word of 8 bytes was posted with local
+// memory of another length.
+func BadLength(w *queue.SendWQE) bool {
+	switch w.Opcode {
+	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRAtomicWrite:
+		return w.Length != 8
+	}
+	return false
+}
+
 // IsLocal reports whether an operation sends nothing.
 func IsLocal(o ib.WROpcode) bool {
 	return o == ib.WRLocalInv || o == ib.WRBindMW || o == ib.WRRegMR

@@ -51,7 +51,8 @@ type SendWQE struct {
 	MSN      ib.MSN
 	Sent     uint32
 
-	// UD: to whom. RemoteQPN is also where XRC has its number: see RemoteSRQ.
+	// UD: to whom. Dst is not valid where the address handle is of another protection
+	// domain. RemoteQPN is also where XRC has its number: see RemoteSRQ.
 	RemoteQPN ib.QPN
 	QKey      ib.QKey
 	Dst       netip.Addr

@@ -80,7 +80,7 @@ int main(void)
 	wr.wr.rdma.remote_addr = (uintptr_t)b.buf;
 	wr.wr.rdma.rkey = b.mr->rkey;
 	wr.next = &second;
-	second.wr.atomic.remote_addr++;
+	second.send_flags = 1 << 12;
 	EQUAL(ibv_post_send(a.qp, &wr, &bad), EINVAL);
 	CHECK(bad == &second);
 	WANT_WC(a.cq, 7, IBV_WC_SUCCESS);

@@ -66,7 +66,7 @@ func (q *QP) openRecv(spans []mem.Span, off, n int) ([]mem.Span, bool) {
 		g.Addr += uint64(off)
 		g.Length = min(g.Length-uint32(off), uint32(n))
 		off = 0
-		s, v := q.Mem.Local(q.PD, g, ib.AccessLocalWrite)
+		s, v := q.Mem.Local(q.RecvPD(), g, ib.AccessLocalWrite)
 		if v != ib.VendorNone {
 			q.targetFault(v)
 			return release(spans), false

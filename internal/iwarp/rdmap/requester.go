@@ -164,6 +164,9 @@ func (q *QP) checkRequest(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 	if isRead(w.Opcode) && q.Attr.MaxRdAtomic == 0 {
 		return ib.WCLocQPOpErr, ib.VendorDepth
 	}
+	if qp.BadLength(w) {
+		return ib.WCLocLenErr, ib.VendorLength
+	}
 	if w.Flags&ib.SendInline != 0 && need == 0 {
 		return ib.WCSuccess, ib.VendorNone
 	}

@@ -234,6 +234,25 @@ func TestOtherDomain(t *testing.T) {
 	}
 }
 
+// TestSharedReceivesDomain: shared receives are judged by the domain of their queue.
+func TestSharedReceivesDomain(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		a, b := pair(t, func(o *options) { o.srqPD = pd + 1 })
+		other, err := b.table.Register(pd+1, b.bytes, base, ib.AccessLocalWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, want := b.sge(0, 100), ib.WCLocProtErr
+		if shared {
+			g.LKey, want = other.LKey(), ib.WCSuccess
+		}
+		b.postRecv(1, g)
+		a.post(a.send(200, 10))
+		carry(a, b)
+		b.wantRecv("SEND", 1, want)
+	}
+}
+
 // TestMessagesOfNoBytes look at no key: zero-length WRITE and READ, whatever
 // their STag (siw: "must not be checked").
 func TestMessagesOfNoBytes(t *testing.T) {
@@ -426,6 +445,17 @@ func TestLocalFaults(t *testing.T) {
 			t.Errorf("%s: the peer was not told", name)
 		}
 	}
+}
+
+// TestShortAtomic: an atomic is of 8 bytes.
+func TestShortAtomic(t *testing.T) {
+	a, b := pair(t)
+	w := a.fadd(0, b, 0, 1)
+	w.SGE[0].Length, w.Length = 4, 4
+	a.post(w)
+	carry(a, b)
+	a.wantWC("of 4 bytes", 1, ib.WCLocLenErr)
+	b.wantUntouched("the word", 0, 8)
 }
 
 // TestKeyGoesMidway: a WRITE's and a READ's key are voided between segments.

@@ -63,6 +63,7 @@ type options struct {
 	access       ib.Access // of the memory and the queue pairs
 	signalAll    bool
 	memory       int
+	srqPD        mem.PD // of the receives, which are shared then
 }
 
 func newEnd(t testing.TB, name string, o options, initiator bool) *end {
@@ -73,7 +74,8 @@ func newEnd(t testing.TB, name string, o options, initiator bool) *end {
 	if e.mr, err = e.table.Register(pd, e.bytes, base, o.access); err != nil {
 		t.Fatal(err)
 	}
-	e.s = NewStream(qp.Config{QPN: 0x11, PD: pd, Mem: e.table, SQ: e.sq, RQ: e.rq, SendCQ: &e.sends, RecvCQ: &e.recvs, SignalAll: o.signalAll})
+	e.s = NewStream(qp.Config{QPN: 0x11, PD: pd, Mem: e.table, SQ: e.sq, RQ: e.rq, SendCQ: &e.sends, RecvCQ: &e.recvs, SignalAll: o.signalAll,
+		SRQ: o.srqPD != 0, SRQPD: o.srqPD})
 	e.s.Connect(mpa.Settled{CRC: o.crc, SendMarkers: o.markers, RTR: o.rtr}, initiator, o.extensions, o.mss)
 	e.s.in.Markers = o.markers // as a peer that asked for them would
 	attr := ib.QPAttr{AccessFlags: o.access, MaxRdAtomic: o.ord, MaxDestRdAtomic: o.ird}

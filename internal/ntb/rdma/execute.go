@@ -122,7 +122,7 @@ func (q *QP) executeSend(e *wire.WQE) wire.Status {
 			return q.refuseRecv(wire.StatusInvalid, ib.WCLocLenErr, ib.VendorLength)
 		}
 	}
-	if s, v := q.Scatter(q.Recv.SGE, int(e.Offset), data); s != ib.WCSuccess {
+	if s, v := q.ScatterRecv(int(e.Offset), data); s != ib.WCSuccess {
 		return q.refuseRecv(wire.StatusOp, s, v)
 	}
 	q.accept(e)

@@ -150,7 +150,7 @@ func (q *QP) checkRequest(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 		if q.Attr.MaxRdAtomic == 0 {
 			return ib.WCLocQPOpErr, ib.VendorDepth
 		}
-		if isAtomic(w.Opcode) && w.Length != 8 {
+		if qp.BadLength(w) {
 			return ib.WCLocLenErr, ib.VendorLength
 		}
 	} else if w.Flags&ib.SendInline != 0 || w.Length <= maxPiece { // of one piece carry finds it

@@ -337,14 +337,18 @@ func TestSharedReceiveQueue(t *testing.T) {
 	var xs, ys []*end
 	for i := range 2 {
 		n := ib.QPN(0x11 + i)
-		x, y := p.a.newEnd(n), p.b.newEnd(n+0x1000, func(c *qp.Config) { c.RQ, c.SRQ = srq, true })
+		x, y := p.a.newEnd(n), p.b.newEnd(n+0x1000, func(c *qp.Config) { c.RQ, c.SRQ, c.SRQPD = srq, true, pd+1 })
 		x.connect(n + 0x1000)
 		y.connect(n)
 		xs, ys = append(xs, x), append(ys, y)
 	}
 	p.carry()
+	shared, err := p.b.table.Register(pd+1, p.b.bytes, base, ib.AccessLocalWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range 4 {
-		if err := srq.Post(uint64(i), []ib.SGE{ys[0].sge(1000*i, 1000)}); err != nil {
+		if err := srq.Post(uint64(i), []ib.SGE{{Addr: base + uint64(1000*i), Length: 1000, LKey: shared.LKey()}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,7 +35,7 @@ func (q *QP) executeSend(p *wire.Packet) (verdict, ib.VendorErr) {
 	if uint64(r.got)+uint64(n) > uint64(q.Recv.Length) {
 		return q.failRecv(nakInvalid, ib.WCLocLenErr, ib.VendorLength)
 	}
-	if s, v := q.Scatter(q.Recv.SGE, int(r.got), p.Payload); s != ib.WCSuccess {
+	if s, v := q.ScatterRecv(int(r.got), p.Payload); s != ib.WCSuccess {
 		return q.failRecv(nakOp, s, v)
 	}
 	if i.HasIETH {

@@ -301,3 +301,22 @@ func TestAtomicAnsweredWhileGoingBack(t *testing.T) {
 	s.Recv(script.Ack(psn+2, 3))
 	s.WantWC("WRITE", 3, ib.WCSuccess)
 }
+
+// A word has 8 bytes here as there. The peer hears nothing of one that has not.
+func TestBadLength(t *testing.T) {
+	for name, w := range map[string]script.WR{
+		"CMP_AND_SWP": script.CompareSwap(1, 2), "FETCH_AND_ADD": script.FetchAdd(1), "ATOMIC_WRITE": script.AtomicWrite(),
+	} {
+		for _, n := range []int{0, 4, 7, 9, 16} {
+			s := script.New(t, newRC)
+			w = w.List(s.SGE(0, n))
+			w.Length = uint32(n)
+			s.Post(w, script.Send(1))
+			if wc := s.WantWC(name, 1, ib.WCLocLenErr); wc.VendorErr != ib.VendorLength {
+				t.Errorf("%s of %d bytes: %v", name, n, wc.VendorErr)
+			}
+			s.WantWC("behind it", 2, ib.WCWRFlushErr)
+			s.WantQuiet(name)
+		}
+	}
+}

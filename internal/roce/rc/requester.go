@@ -191,9 +191,15 @@ func (q *QP) mayBegin(w *queue.SendWQE) bool {
 	if w.Flags&ib.SendFence != 0 && len(r.reads) > 0 {
 		return false
 	}
-	if isRead(w.Opcode) && q.Attr.MaxRdAtomic == 0 {
-		q.failWQE(w, ib.WCLocQPOpErr, ib.VendorDepth)
-		return false
+	if isRead(w.Opcode) {
+		switch {
+		case q.Attr.MaxRdAtomic == 0:
+			q.failWQE(w, ib.WCLocQPOpErr, ib.VendorDepth)
+			return false
+		case qp.BadLength(w):
+			q.failWQE(w, ib.WCLocLenErr, ib.VendorLength)
+			return false
+		}
 	}
 	// Spec: IBTA 9.7.7.2.5: beyond the limit one message may go, asking for an
 	// acknowledgement, so that new credits are learnt of.

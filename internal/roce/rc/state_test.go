@@ -93,6 +93,27 @@ func TestFlushShared(t *testing.T) {
 	}
 }
 
+// Shared receives are judged by the domain of their queue, what the peer names by the
+// queue pair's.
+//
+// Spec: IBTA vol. 1, 10.2.3 (protection domains).
+func TestSharedReceivesDomain(t *testing.T) {
+	s := script.New(t, newRC, func(s *script.Setup) { s.SRQ = true })
+	s.PostRecv(0, 10)
+	s.PostRecvList(s.SGE(0, 10)) // by a key of the queue pair's domain
+	s.Recv(s.At(script.Request(wire.RCRDMAWriteOnly, peerPSN, script.Bytes(8, 1)), 100, 8))
+	s.WantAck("written", peerPSN, 1)
+	s.Recv(script.Request(wire.RCSendOnly, peerPSN+1, script.Bytes(8, 2)))
+	s.WantAck("received", peerPSN+1, 2)
+	s.WantRecvWC("received", 1001, ib.WCSuccess)
+	s.WantMemory("received", 0, script.Bytes(8, 2))
+	s.Recv(script.Request(wire.RCSendOnly, peerPSN+2, script.Bytes(8, 3)))
+	s.WantNak("refused", peerPSN+2, wire.NAKRemoteOperational)
+	if wc := s.WantRecvWC("refused", 1002, ib.WCLocProtErr); wc.VendorErr != ib.VendorPD {
+		t.Error(wc.VendorErr)
+	}
+}
+
 // Destroying or resetting with the timer running (CVE-2026-45910: rxe's timer
 // outlived its queue pair) leaves no timer and no completion, and the queue
 // pair can be used anew.

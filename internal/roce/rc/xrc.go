@@ -74,7 +74,7 @@ func (q *QP) checkXRC(p *wire.Packet) (verdict, ib.VendorErr) {
 		return nakAccess, ib.VendorPD
 	}
 	q.resp.srq = n
-	q.PD, q.Mem, q.RQ, q.RecvCQ = box.PD, box.Mem, box.RQ, box.CQ
+	q.PD, q.SRQPD, q.Mem, q.RQ, q.RecvCQ = box.PD, box.PD, box.Mem, box.RQ, box.CQ
 	return accept, ib.VendorNone
 }
 

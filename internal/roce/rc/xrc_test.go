@@ -45,7 +45,7 @@ func newTarget(t *testing.T, options ...func(*script.Setup)) *target {
 		x.qp = rc.NewXRCRecv(c, func(n ib.SRQN) *rc.Inbox { return x.boxes[n] })
 		return x.qp
 	}
-	x.Script = script.New(t, make, append(options, func(s *script.Setup) { s.SRQ = true })...)
+	x.Script = script.New(t, make, append(options, func(s *script.Setup) { s.SRQ, s.SRQPD = true, script.PD })...)
 	return x
 }
 

@@ -118,7 +118,7 @@ func (q *QP) executeSend(p *wire.Packet) {
 		q.drop()
 		return
 	}
-	if s, v := q.Scatter(q.Recv.SGE, int(r.got), p.Payload); s != ib.WCSuccess {
+	if s, v := q.ScatterRecv(int(r.got), p.Payload); s != ib.WCSuccess {
 		r.in = inNone
 		q.FailRecv(s, v)
 		q.Stop(ib.EventQPFatal)

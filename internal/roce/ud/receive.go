@@ -32,9 +32,9 @@ func (q *QP) receive(p *wire.Packet, m *roce.Meta) {
 	}
 	q.Established()
 	grh := networkHeader(m, len(p.Raw))
-	s, v := q.Scatter(q.Recv.SGE, 0, grh[:])
+	s, v := q.ScatterRecv(0, grh[:])
 	if s == ib.WCSuccess {
-		s, v = q.Scatter(q.Recv.SGE, GRHBytes, p.Payload)
+		s, v = q.ScatterRecv(GRHBytes, p.Payload)
 	}
 	if s != ib.WCSuccess {
 		q.FailRecv(s, v)

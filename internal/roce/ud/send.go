@@ -24,6 +24,10 @@ func (q *QP) send(w *queue.SendWQE, b *roce.Burst) bool {
 		q.FailSend(w, ib.WCLocQPOpErr, ib.VendorOpcode)
 		return false
 	}
+	if !w.Dst.IsValid() {
+		q.FailSend(w, ib.WCLocQPOpErr, ib.VendorPD)
+		return false
+	}
 	n := int(w.Length)
 	if w.Length > uint32(q.MTU) {
 		q.FailSend(w, ib.WCLocLenErr, ib.VendorMTU)

@@ -95,7 +95,7 @@ func TestSendErrors(t *testing.T) {
 		"longer than the MTU": {func(s *script.Script, w *script.WR) { w.Length = 1025 }, ib.WCLocLenErr},
 		"no such GID":         {func(s *script.Script, w *script.WR) { w.SGIDIndex = 9 }, ib.WCLocQPOpErr},
 		"families differ":     {func(s *script.Script, w *script.WR) { w.SGIDIndex = 1 }, ib.WCLocQPOpErr},
-		"no destination":      {func(s *script.Script, w *script.WR) { w.Dst = netip.Addr{} }, ib.WCLocQPOpErr},
+		"no destination":      {func(s *script.Script, w *script.WR) { w.Dst = netip.Addr{} }, ib.WCLocQPOpErr}, // of an address handle of another domain
 		"WRITE":               {func(s *script.Script, w *script.WR) { w.Opcode = ib.WRRDMAWrite }, ib.WCLocQPOpErr},
 		"wrong key": {func(s *script.Script, w *script.WR) {
 			g := s.SGE(0, 10)

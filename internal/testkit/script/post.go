@@ -163,7 +163,13 @@ func (s *Script) Post(list ...WR) {
 }
 
 // PostRecv posts a receive of n bytes at offset off, numbered from 1001.
-func (s *Script) PostRecv(off, n int) { s.PostRecvList(s.SGE(off, n)) }
+func (s *Script) PostRecv(off, n int) {
+	g := s.SGE(off, n)
+	if s.SRQ != nil {
+		g.LKey = s.sharedMR.LKey()
+	}
+	s.PostRecvList(g)
+}
 
 // PostRecvList posts a receive with a scatter list.
 func (s *Script) PostRecvList(sge ...ib.SGE) {

@@ -47,6 +47,7 @@ type Setup struct {
 	SQDepth   int
 	RQDepth   int
 	SRQ       bool
+	SRQPD     mem.PD // of the shared receive queue: another than PD, by default
 	SignalAll bool
 	State     ib.QPState // where to stop on the way: RTS if not set
 	Segments  int        // datagrams a train may have
@@ -64,20 +65,21 @@ type Script struct {
 	Now     monotime.Time
 	Trains  int // sent so far: each is one system call's worth
 
-	t      testing.TB
-	rq     *queue.RecvQueue
-	path   *roce.Path // of the machine's packets
-	back   *roce.Path // of the peer's
-	burst  *roce.Burst
-	out    []wire.Packet // sent and not yet wanted
-	sends  completions
-	recvs  completions
-	wrid   uint64
-	recvID uint64
-	held   bool
-	lets   bool // acknowledgements wait: see Patiently
-	ring   []byte
-	story  []string
+	t        testing.TB
+	rq       *queue.RecvQueue
+	sharedMR *mem.Region // the same memory in the domain of the shared receive queue
+	path     *roce.Path  // of the machine's packets
+	back     *roce.Path  // of the peer's
+	burst    *roce.Burst
+	out      []wire.Packet // sent and not yet wanted
+	sends    completions
+	recvs    completions
+	wrid     uint64
+	recvID   uint64
+	held     bool
+	lets     bool // acknowledgements wait: see Patiently
+	ring     []byte
+	story    []string
 }
 
 // Maker makes the machine under test, as rc.New does.
@@ -90,7 +92,7 @@ const allAccess = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind
 func New(t testing.TB, make Maker, options ...func(*Setup)) *Script {
 	t.Helper()
 	set := Setup{
-		SQDepth: 64, RQDepth: 64, State: ib.QPRTS, Access: allAccess, Segments: roce.MaxSegments,
+		SQDepth: 64, RQDepth: 64, SRQPD: PD + 1, State: ib.QPRTS, Access: allAccess, Segments: roce.MaxSegments,
 		Attr: ib.QPAttr{
 			PathMTU: ib.MTU1024, RQPSN: PeerPSN, SQPSN: PSN, DestQPN: PeerQPN, AccessFlags: allAccess,
 			MaxRdAtomic: 4, MaxDestRdAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 3, RNRRetry: 3, QKey: 0x1111,
@@ -122,11 +124,14 @@ func build(t testing.TB, make Maker, set *Setup) *Script {
 	if set.SRQ {
 		s.SRQ = queue.NewSRQ(set.RQDepth, ib.MaxSGE, nil)
 		rq = s.SRQ
+		if s.sharedMR, err = s.Mem.Register(set.SRQPD, s.Memory, Base, set.Access); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.path = roce.NewPath(Local, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(Peer)})
 	s.back = roce.NewPath(Peer, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(Local)})
 	s.Machine = make(roce.Config{
-		QPN: QPN, PD: PD, Mem: s.Mem, SQ: s.SQ, RQ: rq, SRQ: set.SRQ, SendCQ: &s.sends, RecvCQ: &s.recvs, SignalAll: set.SignalAll,
+		QPN: QPN, PD: PD, Mem: s.Mem, SQ: s.SQ, RQ: rq, SRQ: set.SRQ, SRQPD: set.SRQPD, SendCQ: &s.sends, RecvCQ: &s.recvs, SignalAll: set.SignalAll,
 	})
 	return s
 }

@@ -103,7 +103,7 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 	if e.pool == nil {
 		e.pool = newRecvPool(e, e.mem.newArea(n.mem, ib.AccessLocalWrite))
 	}
-	c := roce.Config{QPN: qpn, PD: domain, Mem: n.mem, SQ: e.sq, RQ: e.pool.source(), SRQ: e.pool.srq != nil, SendCQ: e.scq, RecvCQ: e.rcq}
+	c := roce.Config{QPN: qpn, PD: domain, Mem: n.mem, SQ: e.sq, RQ: e.pool.source(), SRQ: e.pool.srq != nil, SRQPD: domain, SendCQ: e.scq, RecvCQ: e.rcq}
 	switch t {
 	case ib.QPTypeRC:
 		e.machine = rc.New(c)
