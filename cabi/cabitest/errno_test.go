@@ -25,7 +25,7 @@ var (
 	// between are version nodes of functions between libraries, and of programs of before 2007.
 	between = regexp.MustCompile(`[^@]@IBVERBS_1\.0$|^ibv_register_driver@|@IBVERBS_PRIVATE_`)
 	// newerRefused are those of rdma-core after 44 that refuse all, whose types are in no header.
-	newerRefused = regexp.MustCompile(`^ibv_(alloc_dmah|dealloc_dmah|reg_mr_ex|dm_export_dmabuf_fd|query_port_speed|alloc_buf|reg_buf_mr)@`)
+	newerRefused = regexp.MustCompile(`^_?ibv_(alloc_dmah|dealloc_dmah|dm_export_dmabuf_fd|query_port_speed|(\w+_)?comp_cntr(_caps)?|export_buf_dmabuf_fd)@|^repoll_`)
 )
 
 // TestErrno calls every function that the libraries export: where it succeeds errno

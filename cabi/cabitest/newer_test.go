@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// newer are the version nodes of rdma-core 64 that 44 has not, by library, with
+// newer are the version nodes of rdma-core 65 that 44 has not, by library, with
 // one that both have.
 var newer = map[string]string{
 	"libibverbs.so.1": `
@@ -19,13 +19,15 @@ var newer = map[string]string{
 		IBVERBS_1.15 { global: ibv_alloc_dmah; ibv_dealloc_dmah; ibv_reg_mr_ex; };
 		IBVERBS_1.16 { global: ibv_dm_export_dmabuf_fd; ibv_query_port_speed; };
 		IBVERBS_1.17 { global: ibv_alloc_buf; ibv_free_buf; ibv_reg_buf_mr; };
-		IBVERBS_PRIVATE_64 { global: ibv_wr_opcode_str; local: *; };`,
+		IBVERBS_1.18 { global: ibv_create_comp_cntr; };
+		IBVERBS_PRIVATE_65 { global: ibv_wr_opcode_str; local: *; };`,
 	"librdmacm.so.1": `
-		RDMACM_1.4 { global: rdma_query_addrinfo; rdma_resolve_addrinfo; rdma_write_cm_event; local: *; };`,
+		RDMACM_1.4 { global: rdma_query_addrinfo; rdma_resolve_addrinfo; rdma_write_cm_event; };
+		RDMACM_1.5 { global: repoll_create; local: *; };`,
 }
 
 // TestProgramOfNewerLibraries links a program with libraries that have the
-// nodes of rdma-core 64, not with ours, and runs it with ours.
+// nodes of rdma-core 65, not with ours, and runs it with ours.
 func TestProgramOfNewerLibraries(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {

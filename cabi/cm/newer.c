@@ -1,9 +1,12 @@
 /*
  * Functions of rdma-core after 44, so that programs that were linked to a newer
  * one load: rdma_resolve_addrinfo(3), which asks an InfiniBand subnet's services
- * or a resolver in the background, and rdma_write_cm_event(3). None is served.
+ * or a resolver in the background, rdma_write_cm_event(3), and the epoll(7) of
+ * rsockets. None is served.
  */
 #include "cm.h"
+
+#include <sys/epoll.h>
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_query_addrinfo, (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
 {
@@ -30,5 +33,31 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_write_cm_event,
 	(void)event;
 	(void)status;
 	(void)arg;
+	return cm_fail(EOPNOTSUPP);
+}
+
+VB_EXPORT VB_RETURNS_COUNT(int, repoll_create, (int flags), (flags))
+{
+	(void)flags;
+	return cm_fail(EOPNOTSUPP);
+}
+
+VB_EXPORT VB_RETURNS_COUNT(int, repoll_ctl,
+	(int epfd, int op, int fd, struct epoll_event *event), (epfd, op, fd, event))
+{
+	(void)epfd;
+	(void)op;
+	(void)fd;
+	(void)event;
+	return cm_fail(EOPNOTSUPP);
+}
+
+VB_EXPORT VB_RETURNS_COUNT(int, repoll_wait,
+	(int epfd, struct epoll_event *events, int max, int timeout_ms), (epfd, events, max, timeout_ms))
+{
+	(void)epfd;
+	(void)events;
+	(void)max;
+	(void)timeout_ms;
 	return cm_fail(EOPNOTSUPP);
 }

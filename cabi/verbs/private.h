@@ -1,7 +1,7 @@
 /*
  * A function of the private nodes: rdma-core renames IBVERBS_PRIVATE_n when it
  * changes what is between it and its providers. A vendor's library asks for the
- * one that it was built with: 34 until rdma-core 56, then 57, 59 and 64. All of
+ * one that it was built with: 34 until rdma-core 56, then 57, 59, 64 and 65. All of
  * ours is in each, whenever it came.
  *
  * It is defined under another name, private_ and its own: beside an unversioned
@@ -20,6 +20,7 @@
 	extern __typeof__(private_##name) private_##name __attribute__((visibility("default")));         \
 	VB_OTHER_NODE(name, 57);                                                                         \
 	VB_OTHER_NODE(name, 59);                                                                         \
-	VB_OTHER_NODE(name, 64)
+	VB_OTHER_NODE(name, 64);                                                                         \
+	VB_OTHER_NODE(name, 65)
 
 #endif

@@ -23,7 +23,10 @@ void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *, struct ib_user_path_r
 void ibv_copy_path_rec_to_kern(struct ib_user_path_rec *, struct ibv_sa_path_rec *);
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, void *buf);
 void ibv_free_buf(void *buf);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, void *buf, void *addr, size_t length, int access);
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, void *attr);
 
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
@@ -106,7 +109,25 @@ static void regions(void)
 	DOES(ibv_unimport_mr, (NULL));
 	FAILS_NULL(ibv_import_dm, (ctx, 1));
 	DOES(ibv_unimport_dm, (NULL));
-	DOES(ibv_free_buf, (NULL));
+
+	struct {
+		size_t length;
+		int access;
+		uint64_t comp_mask, iova;
+		void *addr;
+	} by_address = {.length = 100, .comp_mask = 2, .addr = buf};
+	void *handle;
+
+	char *at = SUCCEEDS(ibv_alloc_buf, (pd, 100, &handle), != NULL);
+
+	FAILS_NULL(ibv_alloc_buf, (pd, (size_t)-1, &handle));
+	other = SUCCEEDS(ibv_reg_buf_mr, (pd, handle, at, 100, 0), != NULL);
+	FAILS_NULL(ibv_reg_buf_mr, (pd, handle, at, 101, 0));
+	SUCCEEDS(ibv_dereg_mr, (other), == 0);
+	DOES(ibv_free_buf, (handle));
+	other = SUCCEEDS(ibv_reg_mr_ex, (pd, &by_address), != NULL);
+	FAILS_NULL(ibv_reg_mr_ex, (pd, NULL));
+	SUCCEEDS(ibv_dereg_mr, (other), == 0);
 
 	struct ibv_mw *mw = SUCCEEDS(ibv_alloc_mw, (pd, IBV_MW_TYPE_1), != NULL);
 

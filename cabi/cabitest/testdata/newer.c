@@ -1,23 +1,27 @@
 /*
- * A program that was linked to rdma-core 64: it calls what has been added since
- * 44, which is there and has nothing to offer. Compiled with -DSTUBS it is the
+ * A program that was linked to rdma-core 65: it calls what has been added since
+ * 44, of which most is there and has nothing to offer. Compiled with -DSTUBS it is the
  * libraries that the program is linked with.
  */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#define POINTERS(X) X(ibv_alloc_dmah) X(ibv_reg_mr_ex) X(ibv_alloc_buf) X(ibv_reg_buf_mr)
+#define POINTERS(X) X(ibv_alloc_dmah) X(ibv_create_comp_cntr)
 #define ERRNOS(X) X(ibv_dealloc_dmah) X(ibv_query_port_speed)
-#define MINUSES(X) X(ibv_dm_export_dmabuf_fd) X(rdma_query_addrinfo) X(rdma_resolve_addrinfo) X(rdma_write_cm_event)
+#define MINUSES(X) X(ibv_dm_export_dmabuf_fd) X(rdma_query_addrinfo) X(rdma_resolve_addrinfo) X(rdma_write_cm_event) X(repoll_create)
 
 #ifdef STUBS
 #define STUB(name) void name(void) {}
-POINTERS(STUB) ERRNOS(STUB) MINUSES(STUB) STUB(ibv_free_buf) STUB(ibv_wr_opcode_str) STUB(ibv_fork_init)
+POINTERS(STUB) ERRNOS(STUB) MINUSES(STUB) STUB(ibv_reg_mr_ex) STUB(ibv_alloc_buf) STUB(ibv_free_buf) STUB(ibv_reg_buf_mr) STUB(ibv_wr_opcode_str) STUB(ibv_fork_init)
 #else
 #define POINTER(name) void *name(void *, void *, void *, void *);
 #define INT(name) int name(void *, void *, void *, void *);
 POINTERS(POINTER) ERRNOS(INT) MINUSES(INT)
+/* Without a domain. */
+void *ibv_reg_mr_ex(void *, void *);
+void *ibv_alloc_buf(void *, size_t, void *);
+void *ibv_reg_buf_mr(void *, void *, void *, size_t, int);
 void ibv_free_buf(void *);
 const char *ibv_wr_opcode_str(int);
 int ibv_fork_init(void);
@@ -40,6 +44,8 @@ int main(void)
 	POINTERS(IS_NULL)
 	ERRNOS(IS_ERRNO)
 	MINUSES(IS_MINUS)
+	if (ibv_reg_mr_ex(NULL, NULL) || ibv_alloc_buf(NULL, 1, NULL) || ibv_reg_buf_mr(NULL, NULL, NULL, 1, 0))
+		failures += printf("a buffer of no domain\n") > 0;
 	ibv_free_buf(NULL);
 	if (!ibv_wr_opcode_str(0))
 		failures += printf("ibv_wr_opcode_str\n") > 0;

@@ -36,11 +36,12 @@ static void old(void)
 
 static void private_nodes(struct ibv_context *ctx)
 {
-	static const char *const nodes[] = {"IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_57", "IBVERBS_PRIVATE_59", "IBVERBS_PRIVATE_64"};
+	static const char *const nodes[] = {"IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_57", "IBVERBS_PRIVATE_59",
+					    "IBVERBS_PRIVATE_64", "IBVERBS_PRIVATE_65"};
 	static const char *const drivers[] = {"verbs_register_driver_34", "verbs_register_driver_57", "verbs_register_driver_59",
-					      "verbs_register_driver_64"};
+					      "verbs_register_driver_64", "verbs_register_driver_65"};
 
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 5; i++) {
 		int type = -1;
 
 		EQUAL(VERSIONED(int(void *, uint8_t, unsigned, int *), "ibv_query_gid_type", nodes[i])(ctx, PORT, 0, &type), 0);
@@ -66,10 +67,10 @@ static void newer(struct ibv_context *ctx)
 	uint64_t speed;
 
 	REFUSED(VERSIONED(pointer_function, "ibv_alloc_dmah", "IBVERBS_1.15")(ctx, NULL), EOPNOTSUPP);
-	REFUSED(VERSIONED(pointer_function, "ibv_reg_mr_ex", "IBVERBS_1.15")(NULL, NULL), EOPNOTSUPP);
 	EQUAL(VERSIONED(int_function, "ibv_query_port_speed", "IBVERBS_1.16")(ctx, 1, &speed), EOPNOTSUPP);
 	EQUAL(VERSIONED(int_function, "ibv_dm_export_dmabuf_fd", "IBVERBS_1.16")(NULL), -1);
-	REFUSED(VERSIONED(pointer_function, "ibv_alloc_buf", "IBVERBS_1.17")(NULL, (size_t)4096, NULL), EOPNOTSUPP);
+	REFUSED(VERSIONED(pointer_function, "ibv_create_comp_cntr", "IBVERBS_1.18")(ctx, NULL), EOPNOTSUPP);
+	EQUAL(VERSIONED(int_function, "_ibv_query_comp_cntr_caps", "IBVERBS_1.18")(ctx, NULL, (size_t)0), EOPNOTSUPP);
 
 	EQUAL(ibv_set_ece(NULL, &ece), EOPNOTSUPP);
 	EQUAL(ibv_query_ece(NULL, &ece), EOPNOTSUPP);
