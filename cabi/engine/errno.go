@@ -10,13 +10,16 @@ import (
 )
 
 // errnoOf returns what C is told of an error: 0 for none. With VERBENA_DEBUG
-// its words go to stderr, as C has no way to pass them on.
+// its words go to stderr, as C has no way to pass them on; without it those of an
+// obstacle do.
 func errnoOf(call string, err error) int32 {
 	if err == nil {
 		return 0
 	}
 	if env().debug {
 		fmt.Fprintf(os.Stderr, "verbena: %s: %v\n", call, err)
+	} else {
+		tellObstacle(call, err)
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

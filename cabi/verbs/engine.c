@@ -76,10 +76,15 @@ static int debugging(void)
 	return v && strcmp(v, "1") == 0; /* as the engine reads it */
 }
 
-/* Says why in words if that is wanted, and returns what errno is to be. */
+/*
+ * Says why in words, and returns what errno is to be. Without the engine no program
+ * works: its user is told once, and each time if that is wanted.
+ */
 static int refuse_as(int err, const char *what, const char *why)
 {
-	if (debugging())
+	static int told; /* guarded by lock */
+
+	if (debugging() || !told++)
 		fprintf(stderr, "verbena: %s: %s\n", what, why);
 	return err;
 }
@@ -193,9 +198,9 @@ static int load_file(const char *path, struct vb_engine **out)
 	copies++;
 	table = dlsym(lib, VB_ENGINE_SYMBOL);
 	if (!table)
-		return refuse(path, "is no engine");
+		return refuse(path, "is no engine; install Verbena anew");
 	if (table->version != VB_ENGINE_VERSION)
-		return refuse(path, "is the engine of another version of libibverbs.so.1");
+		return refuse(path, "is the engine of another version of libibverbs.so.1; install Verbena anew");
 	engine = malloc(sizeof(*engine));
 	if (!engine)
 		return ENOMEM;

@@ -50,9 +50,9 @@ int vb_room_for_engine(const char **why)
 {
 	int err = addresses();
 
-	*why = "1 GiB of addresses is not free (RLIMIT_AS)";
+	*why = "1 GiB of addresses is not free; raise the limit (ulimit -v)";
 	if (err)
 		return err;
-	*why = "8 descriptors are not free (RLIMIT_NOFILE)";
+	*why = "8 descriptors are not free; raise the limit of open files (ulimit -n)";
 	return descriptors();
 }

@@ -3,6 +3,7 @@ package share
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ func openDir(dir string) (paths, error) {
 		dir, passed = rundir.Dir()
 	}
 	if err := rundir.Make(dir); err != nil {
-		return paths{}, fmt.Errorf("share: directory to meet in: %w", errors.Join(err, passed))
+		return paths{}, fmt.Errorf("share: no directory to meet in, set XDG_RUNTIME_DIR to one in which user %d may write: %w", os.Geteuid(), errors.Join(err, passed))
 	}
 	// The calling thread's, as is that of the sockets it opens. /proc/self would
 	// be the main thread's, which may have moved alone.

@@ -16,7 +16,7 @@ const joinPatience = 10 * time.Second
 // keeper holds a dead member's for a moment, to send its wills.
 const slotPatience = 200 * time.Millisecond
 
-var errNoSlot = fmt.Errorf("share: all %d slots are taken: too many processes of this user", Slots-1)
+var errNoSlot = fmt.Errorf("share: all %d slots are taken, one by each process of this user that uses devices: end some (`verbena stat` shows them)", Slots-1)
 
 // join finds the keeper and a slot, or becomes keeper of a new set.
 func join(dir string, o Options) (Member, error) {

@@ -59,7 +59,7 @@ const (
 	writeTimeout = 200 * time.Millisecond
 )
 
-var errTooManyFiles = errors.New("share: a message was cut short: raise the limit of open files (ulimit -n)")
+var errTooManyFiles = fmt.Errorf("share: a message was cut short: raise the limit of open files (ulimit -n): %w", unix.EMFILE)
 
 // link is a connection between a member and the keeper. Several goroutines may
 // send; one receives.

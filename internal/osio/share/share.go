@@ -163,7 +163,7 @@ type Member interface {
 
 // Join makes this process a member of those that share the port. dir is the
 // directory in which they meet, of this user's alone; it is made if need be. Empty,
-// it is rundir.Dir's.
+// it is rundir.Dir's. What the system or the other members refuse is a *JoinError.
 func Join(dir string, o Options) (Member, error) {
 	if o.Solo || o.Socket.Portable || !canShare {
 		return newSolo(o), nil
@@ -171,8 +171,19 @@ func Join(dir string, o Options) (Member, error) {
 	if o.Route == nil || o.OnMAD == nil {
 		return nil, errors.New("share: Options.Route and Options.OnMAD are needed")
 	}
-	return join(dir, o)
+	m, err := join(dir, o)
+	if err != nil {
+		return nil, &JoinError{err}
+	}
+	return m, nil
 }
+
+// JoinError says why this process cannot be a member.
+type JoinError struct{ Err error }
+
+func (e *JoinError) Error() string { return e.Err.Error() }
+
+func (e *JoinError) Unwrap() error { return e.Err }
 
 // PortError says that the port of an address is not to be had.
 type PortError struct {

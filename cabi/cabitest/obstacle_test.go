@@ -1,0 +1,76 @@
+//go:build cabi
+
+package cabitest
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"verbena/internal/osio/share"
+	"verbena/internal/osio/udp"
+)
+
+// TestObstaclesAreSaid has in the way what no program can work with. Each is said in
+// one line, with what to do about it, and without being asked for.
+func TestObstaclesAreSaid(t *testing.T) {
+	if _, here := newNetwork(t); !here {
+		return
+	}
+	program := compile(t, "obstacle")
+	lib, _ := libDir()
+	try := func(t *testing.T, could, limit, dir string, want ...string) {
+		t.Helper()
+		out, complaint := outputOf(t, "/bin/sh", []string{"LD_LIBRARY_PATH=" + lib, "XDG_RUNTIME_DIR=" + dir,
+			"LOOP_DEVICE=roce_d0", "LOOP_ADDRESS=192.0.2.1"}, "-c", limit+" exec "+program)
+		if got := strings.TrimSpace(out); got != could {
+			t.Errorf("%s of 4 worked, want %s", got, could)
+		}
+		if lines := strings.Count(complaint, "\n"); lines != min(len(want), 1) || lines > 0 && !strings.HasPrefix(complaint, "verbena: ") {
+			t.Errorf("%d lines: %s", lines, complaint)
+		}
+		for _, w := range want {
+			if !strings.Contains(complaint, w) {
+				t.Errorf("no %q in %s", w, complaint)
+			}
+		}
+	}
+	t.Run("none", func(t *testing.T) { try(t, "4", "", t.TempDir()) })
+	t.Run("port", func(t *testing.T) {
+		s, err := udp.Listen(netip.MustParseAddr("192.0.2.1"), share.Port, udp.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		try(t, "0", "", t.TempDir(), "4791", "192.0.2.1", "is taken", "stop it")
+	})
+	t.Run("directory", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "verbena"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		try(t, "0", "", dir, "no directory to meet in", "set XDG_RUNTIME_DIR")
+	})
+	t.Run("slots", func(t *testing.T) {
+		dir := t.TempDir()
+		for range share.Slots - 1 {
+			m, err := share.Join(filepath.Join(dir, "verbena"), share.Options{
+				Route: func([]byte, netip.Addr) share.Route { return share.Route{} },
+				OnMAD: func(share.MAD) {},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+		}
+		try(t, "0", "", dir, fmt.Sprintf("all %d slots are taken", share.Slots-1), "verbena stat")
+	})
+	for _, n := range []int{40, 60} {
+		t.Run(fmt.Sprintf("%d descriptors", n), func(t *testing.T) {
+			try(t, "0", fmt.Sprintf("ulimit -n %d;", n), t.TempDir(), "ulimit -n")
+		})
+	}
+}
