@@ -238,6 +238,10 @@ func (c *trpConn) tell() {
 		ev, f := c.news[0], c.onLink
 		c.news = c.news[1:]
 		release := func() {}
+		if l := c.listener; l != nil && ev.Kind == trp.EventEstablished {
+			conn := c.assoc.Conn()
+			release = func() { l.established(conn) }
+		}
 		if ev.Kind == trp.EventClosed {
 			release = leaveTRP(c.port, c.listener, c.assoc.Conn())
 			c.port, c.listener = nil, nil

@@ -8,6 +8,7 @@ import (
 
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
+	"verbena/internal/osio/entropy"
 	"verbena/internal/osio/udp"
 	wire "verbena/internal/wire/trp"
 )
@@ -17,6 +18,8 @@ type TRPListener struct {
 	// immutable after Listen
 	port      *TRPPort
 	onRequest func(*TRPRequest)
+
+	opening atomic.Bool // a port that refusals leave by
 
 	mu      sync.Mutex // a leaf
 	machine *trp.Listener
@@ -45,7 +48,7 @@ type TRPRequest struct {
 // must not block; at most backlog requests wait for their answer, trp's default
 // if it is not positive.
 func (p *TRPPort) Listen(backlog int, onRequest func(*TRPRequest)) (*TRPListener, error) {
-	m, err := trp.NewListener(trpConfig, backlog)
+	m, err := trp.NewListener(trpConfig, backlog, entropy.Uint64())
 	if err != nil {
 		return nil, err
 	}
@@ -97,15 +100,54 @@ func (l *TRPListener) datagram(now monotime.Time, m *udp.Message, d []byte) {
 		l.mu.Unlock()
 		return
 	}
-	c, fresh := l.machine.HandleInput(now, m.Src, d)
+	c, fresh, again := l.machine.HandleInput(now, m.Src, d)
 	owner := l.owners[c]
 	l.mu.Unlock()
 	switch {
+	case again != nil:
+		l.challenge(now, m.Dst, again)
 	case fresh:
 		l.onRequest(&TRPRequest{Local: m.Dst.WithZone(""), Remote: m.Src, Setup: c.Remote(), listener: l, conn: c})
 	case owner != nil:
 		owner.repeated(now, m.Src, d)
 	}
+}
+
+// challenge sends a client the challenge, from the address that its Request came to.
+func (l *TRPListener) challenge(now monotime.Time, local netip.Addr, c *trp.Challenge) {
+	send := func(p *TRPPort) {
+		var mu sync.Mutex // the challenge's: nobody else has it
+		mu.Lock()
+		p.drain(now, &mu, c)
+		mu.Unlock()
+	}
+	p := l.port
+	if p.addr.Addr().IsUnspecified() {
+		l.mu.Lock()
+		p = l.replies[local]
+		l.mu.Unlock()
+	}
+	if p != nil {
+		send(p)
+		return
+	}
+	// The first one at this address: a port takes longer to open than a thread that
+	// reads may take. Those that come meanwhile come again.
+	if l.opening.CompareAndSwap(false, true) {
+		go func() {
+			defer l.opening.Store(false)
+			if p, err := l.replyPort(local); err == nil {
+				send(p)
+			}
+		}()
+	}
+}
+
+// established notes that the client of an association is there.
+func (l *TRPListener) established(c *trp.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.machine.Established(c.Peer())
 }
 
 // own notes who has an association now.
@@ -229,7 +271,7 @@ func (l *TRPListener) counters() trp.Counters {
 }
 
 // counts returns what the listeners have dropped: garbage, what has no place
-// there, and requests beyond the backlog.
+// there, and requests, beyond the backlog or without a cookie.
 func (s *trpListeners) counts() []Counter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,5 +283,6 @@ func (s *trpListeners) counts() []Counter {
 	for _, n := range sum.Malformed {
 		malformed += n
 	}
-	return []Counter{{"trp_listen_malformed", malformed}, {"trp_listen_ignored", sum.By[trp.IgnoredOpcode]}, {"trp_listen_overflow", sum.By[trp.BacklogFull]}}
+	return []Counter{{"trp_listen_malformed", malformed}, {"trp_listen_ignored", sum.By[trp.IgnoredOpcode]}, {"trp_listen_overflow", sum.By[trp.BacklogFull]},
+		{"trp_listen_challenged", sum.By[trp.Challenged]}}
 }

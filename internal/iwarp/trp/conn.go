@@ -89,6 +89,7 @@ type Conn struct {
 	confirmed bool       // the peer is known to have our Accept
 	telling   bool       // the peer told its window, and so answers an Accept
 	since     monotime.Time
+	cookie    wire.PSN // of the server's challenge, 0 without
 
 	owed     wire.Opcode // Request, Accept or Reject to be sent; Data for none
 	owedFIN  bool
@@ -156,7 +157,7 @@ func (c *Conn) HandleInput(now monotime.Time, from netip.AddrPort, datagram []by
 	c.refused.clear()
 	switch p.Opcode {
 	case wire.Request:
-		c.handleRequest(now)
+		c.handleRequest(now, &p)
 	case wire.Accept:
 		c.handleAccept(now, from, &p)
 	case wire.Reject:
@@ -214,7 +215,7 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 // expire acts on the state's timer.
 func (c *Conn) expire(now monotime.Time) {
 	switch c.state {
-	case ReqSent, AcceptSent, Draining: // Draining came before the Accept was known to have arrived
+	case ReqSent, AcceptSent:
 		c.repeatSetup(now)
 	case FinSent:
 		c.repeatFIN(now)

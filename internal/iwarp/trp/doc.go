@@ -8,8 +8,10 @@
 // NextTimeout has come. A Listener knows the requests that come to one port.
 //
 //	client                                         server
-//	Dial       ReqSent ───── Request ──────▶ Requested      Listener.HandleInput
-//	           (repeated)                    │  Accept: from another port, repeated
+//	Dial       ReqSent ───── Request ──────▶                Listener.HandleInput
+//	           (repeated)  ◀── challenge ───                Challenge
+//	                   ───── Request ──────▶ Requested      with its cookie
+//	                                         │  Accept: from another port, repeated
 //	           Established ◀── Accept ────── AcceptSent
 //	                       ─── ACK ────────▶ Established
 //	Close      Draining    ─── segments ───▶
@@ -41,8 +43,9 @@
 // window (see Setup of the wire format), ask an idle peer whether it is there, and
 // listen to ICMP. Nothing of it needs the peer to know.
 //
-// There is no protection against forgery: whoever can send from the peer's
-// address and port can end an association. Input that cannot be right, of
+// A Request whose address is forged costs little, see challenge.go. Beyond that there is
+// no protection against forgery: a sender that uses the peer's address and port can
+// end an association. Input that cannot be right, of
 // whatever kind, is counted and dropped; it holds no memory.
 //
 // Source: urdma at 48336d1, src/liburdma/interface.c and src/kmod/cm.c;

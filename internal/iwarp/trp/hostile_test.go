@@ -228,8 +228,8 @@ func FuzzInput(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, _ := NewListener(Config{Window: 64}, 1)
-		server, _ := l.HandleInput(0, clientAddr, request(3))
+		l, _ := NewListener(Config{Window: 64}, 1, 5)
+		server, _ := l.ask(0, clientAddr, 3)
 		v := &checked{t: t, seen: map[uint64]bool{}}
 		if err := server.Accept(0, v, wire.Setup{}); err != nil {
 			t.Fatal(err)

@@ -20,63 +20,79 @@ const maxClients = 65536
 // It touches no Conn but those it makes: calls of a Listener are serialised
 // among themselves, and those of each Conn, as the caller likes.
 type Listener struct {
-	cfg     Config
-	backlog int
-	most    int // clients
-	clients map[netip.AddrPort]*client
-	waiting int
-	count   Counters
+	cfg        Config
+	backlog    int
+	most       int // clients
+	secret     uint64
+	clients    map[netip.AddrPort]*client
+	waiting    int
+	unproven   int
+	unprovenOf map[netip.Addr]int
+	count      Counters
 }
 
 type client struct {
-	conn    *Conn
-	waiting bool // for Accept or Reject
+	conn     *Conn
+	waiting  bool // for Accept or Reject
+	unproven bool // nothing has shown that the client exists
+	known    bool // it was established
 }
 
 // NewListener returns a Listener without associations. At most backlog Requests
 // wait to be answered, DefaultBacklog if it is not positive; more are dropped,
-// and come again.
-func NewListener(cfg Config, backlog int) (*Listener, error) {
+// and come again. secret is a random number.
+func NewListener(cfg Config, backlog int, secret uint64) (*Listener, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	if backlog <= 0 {
 		backlog = DefaultBacklog
 	}
-	return &Listener{cfg: cfg, backlog: backlog, most: maxClients, clients: map[netip.AddrPort]*client{}}, nil
+	return &Listener{
+		cfg: cfg, backlog: backlog, most: maxClients, secret: secret, clients: map[netip.AddrPort]*client{}, unprovenOf: map[netip.Addr]int{},
+	}, nil
 }
 
 // HandleInput takes a datagram that came to the port listened to. If it is a
 // new Request, fresh is true: c is to be given a port of its own and then
 // Accept, Reject or Close. Else c is the association that the datagram is for,
-// whose HandleInput the caller calls, or nil.
-func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) (c *Conn, fresh bool) {
+// whose HandleInput the caller calls, or nil. again, if not nil, is to be sent.
+func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) (c *Conn, fresh bool, again *Challenge) {
 	l.count.By[Received]++
 	var p wire.Packet
 	if m := p.Parse(datagram); m != wire.WellFormed {
 		l.count.Malformed[m]++
-		return nil, false
+		return nil, false, nil
 	}
 	if p.Opcode != wire.Request {
 		l.count.By[IgnoredOpcode]++
-		return nil, false
+		return nil, false, nil
 	}
-	if known := l.clients[from]; known != nil {
+	telling := p.AckPSN != 0
+	known := l.clients[from]
+	switch {
+	case telling && (known == nil || known.known) && !l.proves(now, from, p.PSN):
+		l.count.By[Challenged]++
+		return nil, false, l.challenge(now, from)
+	case known != nil:
 		l.count.By[RepeatedRequest]++
-		return known.conn, false
-	}
-	if l.waiting == l.backlog || len(l.clients) == l.most {
+		return known.conn, false, nil
+	case l.waiting == l.backlog, len(l.clients) == l.most, !telling && !l.mayCome(from.Addr()):
 		l.count.By[BacklogFull]++
-		return nil, false
+		return nil, false, nil
 	}
 	c = newConn(l.cfg, false, from)
 	c.remote = clone(p.Setup)
 	c.since = now
 	c.agree(p.AckPSN)
 	c.setState(Requested)
-	l.clients[from] = &client{c, true}
+	l.clients[from] = &client{conn: c, waiting: true, unproven: !telling}
 	l.waiting++
-	return c, true
+	if !telling {
+		l.unproven++
+		l.unprovenOf[from.Addr()]++
+	}
+	return c, true, nil
 }
 
 // Answered tells that the Request of a client was answered.
@@ -87,10 +103,21 @@ func (l *Listener) Answered(from netip.AddrPort) {
 	}
 }
 
+// Established tells that the EventEstablished of an association has come.
+func (l *Listener) Established(from netip.AddrPort) {
+	if k := l.clients[from]; k != nil {
+		k.known = true
+		l.prove(k)
+	}
+}
+
 // Forget takes an association out when its EventClosed has come.
 func (l *Listener) Forget(from netip.AddrPort) {
 	l.Answered(from)
-	delete(l.clients, from)
+	if k := l.clients[from]; k != nil {
+		l.prove(k)
+		delete(l.clients, from)
+	}
 }
 
 // Len returns the number of associations.

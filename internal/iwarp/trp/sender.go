@@ -136,11 +136,9 @@ func (c *Conn) transmittable() (uint64, *slot) {
 	return seq, s
 }
 
-// transmits reports whether segments may go out: to a client that answers our
-// Accept, when it has.
-func (c *Conn) transmits() bool {
-	return open.has(c.state) && (c.state != AcceptSent || !c.telling)
-}
+// transmits reports whether segments may go out: to a client once something of it
+// has come.
+func (c *Conn) transmits() bool { return open.has(c.state) && c.state != AcceptSent }
 
 // sendSegments fills a train. Each transmission tells anew what has arrived.
 func (c *Conn) sendSegments(now monotime.Time, b *Burst) {

@@ -20,6 +20,14 @@ const (
 	acceptRetries   = 6
 )
 
+// A client that does not tell its window, as urdma, cannot be asked whether it is
+// there: the first thing it sends shows that. Its Request may be forged, so it gets
+// few Accepts, and is not waited for as long as it likes to be silent.
+const (
+	plainRetries  = 3
+	plainPatience = 60 * monotime.Second
+)
+
 // requestLife is how long after the first one a repeated Request may come: what
 // the client's retries and the network take. It is also how long a Reject is
 // remembered.
@@ -47,8 +55,9 @@ func clone(s wire.Setup) wire.Setup {
 	return s
 }
 
-// Accept answers the client's Request. The association is established when the
-// client is known to have the answer; one that cannot tell, as urdma, at once.
+// Accept answers the client's Request. The association is established, and segments
+// go out, when something of the client has come: an ACK, or from urdma its first
+// segment. The initiator of an iWARP connection is to send first, see RFC 5044, 7.
 func (c *Conn) Accept(now monotime.Time, upper Upper, s wire.Setup) error {
 	if c.state != Requested {
 		return ErrState
@@ -61,10 +70,11 @@ func (c *Conn) Accept(now monotime.Time, upper Upper, s wire.Setup) error {
 	c.setState(AcceptSent)
 	c.owed = wire.Accept
 	c.since = now
-	c.repeatAfter(now, acceptInterval, acceptRetries)
+	retries := acceptRetries
 	if !c.telling {
-		c.raise(Event{Kind: EventEstablished})
+		retries = plainRetries
 	}
+	c.repeatAfter(now, acceptInterval, retries)
 	return nil
 }
 
@@ -118,18 +128,23 @@ func (c *Conn) repeatSetup(now monotime.Time) {
 	case c.state == ReqSent:
 		c.raise(Event{Kind: EventUnreachable})
 		c.finish()
-	case c.telling:
+	case !c.telling && now.Sub(c.since) < plainPatience: // it has nothing to say until it has segments to send
+		c.timer = c.since.Add(plainPatience)
+	default:
 		c.fail(now, Unconfirmed)
-	case c.state == AcceptSent: // a client like urdma has nothing to say until it has segments to send
-		c.setState(Established)
 	}
 }
 
 // handleRequest is for a Request from the port of this association's client:
 // one that we have, or, long after it, a new one of a client that has forgotten
 // this association.
-func (c *Conn) handleRequest(now monotime.Time) {
+//
+// To the client a Request is a server's challenge: it asks again, with the cookie.
+func (c *Conn) handleRequest(now monotime.Time, p *wire.Packet) {
 	switch {
+	case c.active && c.state == ReqSent && p.PSN != 0:
+		c.count.By[Challenged]++
+		c.cookie, c.owed = p.PSN, wire.Request
 	case c.active:
 		c.count.By[IgnoredOpcode]++
 	case c.state == Rejected:
@@ -206,21 +221,17 @@ func (c *Conn) confirm(now monotime.Time) {
 	c.confirmed = true
 	c.since = now
 	c.owed = wire.Data
-	if c.state == AcceptSent || c.state == Draining {
-		c.timer = monotime.Never
-	}
 	if c.state == AcceptSent {
+		c.timer = monotime.Never
 		c.setState(Established)
 		c.startKeepAlive(now)
-		if c.telling {
-			c.raise(Event{Kind: EventEstablished})
-		}
+		c.raise(Event{Kind: EventEstablished})
 	}
 }
 
 // sendSetup puts the message owed into a train.
 func (c *Conn) sendSetup(b *Burst) {
-	p := wire.Packet{Header: wire.Header{Opcode: c.owed}, Setup: c.local}
+	p := wire.Packet{Header: wire.Header{PSN: c.cookie, Opcode: c.owed}, Setup: c.local}
 	if c.owed != wire.Reject {
 		p.AckPSN = wire.PSN(c.Window)
 	}

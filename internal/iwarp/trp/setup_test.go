@@ -2,6 +2,7 @@ package trp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"testing"
@@ -107,7 +108,7 @@ func TestWindowAgreed(t *testing.T) {
 		if _, err := Dial(0, Config{Window: w}, nil, listenAddr, wire.Setup{}); !errors.Is(err, ErrWindow) {
 			t.Errorf("window %d: %v", w, err)
 		}
-		if _, err := NewListener(Config{Window: w}, 0); !errors.Is(err, ErrWindow) {
+		if _, err := NewListener(Config{Window: w}, 0, 5); !errors.Is(err, ErrWindow) {
 			t.Errorf("listener's window %d: %v", w, err)
 		}
 	}
@@ -122,15 +123,31 @@ func request(window wire.PSN) []byte {
 	return p.Append(nil)
 }
 
+// ask has a Request arrive, and again with the cookie of the challenge, if there is one.
+func (l *Listener) ask(now monotime.Time, from netip.AddrPort, window wire.PSN) (c *Conn, fresh bool) {
+	c, fresh, again := l.HandleInput(now, from, request(window))
+	if again != nil {
+		c, fresh, _ = l.HandleInput(now, from, requestWith(again.cookie, window))
+	}
+	return c, fresh
+}
+
+// requestWith is a Request with a cookie.
+func requestWith(cookie, window wire.PSN) []byte {
+	b := request(window)
+	binary.BigEndian.PutUint32(b, uint32(cookie))
+	return b
+}
+
 // requested returns a server that has a Request.
 func requested(t *testing.T, window wire.PSN) (*script, *Listener) {
 	t.Helper()
-	l, err := NewListener(Config{}, 2)
+	l, err := NewListener(Config{}, 2, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &script{t: t, from: clientAddr, burst: NewBurst()}
-	c, fresh := l.HandleInput(0, clientAddr, request(window))
+	c, fresh := l.ask(0, clientAddr, window)
 	if !fresh || c.Remote().IRD != 1 || c.Remote().ORD != 2 || string(c.Remote().PrivateData) != "hi" || c.Peer() != clientAddr {
 		t.Fatalf("%v, %+v from %v", fresh, c.Remote(), c.Peer())
 	}
@@ -185,27 +202,48 @@ func TestAcceptIsGivenUp(t *testing.T) {
 	s.wantNothing()
 }
 
-// A client like urdma is silent until it has something to say.
+// A client like urdma is silent until it has something to say, and cannot be asked
+// whether it is there. Until something has come from its address it gets a few Accepts
+// and nothing else.
 func TestAcceptToUrdma(t *testing.T) {
 	s, _ := requested(t, 0)
 	s.acceptIt()
-	s.wantEvent(EventEstablished, 0)
 	s.send(1)
-	s.wantData(0, 0)
-	s.recv(ack(0, 1))
-	s.pass(20 * monotime.Second)
 	s.wantNothing()
-	s.wantState(Established)
-
-	s, _ = requested(t, 0)
-	s.acceptIt()
-	for i := range acceptRetries {
+	s.wantNoEvent()
+	for i := range plainRetries {
 		s.pass(acceptInterval << i)
 		s.wantAccept()
 	}
+	s.pass(30 * monotime.Second)
+	s.wantNothing()
+	s.recv(data(0, 0))
+	s.wantEvent(EventEstablished, 0)
+	s.wantData(0, 1)
+	s.recv(ack(1, 1))
 	s.pass(100 * monotime.Second)
 	s.wantNothing()
 	s.wantState(Established)
+
+	s, l := requested(t, 0)
+	s.acceptIt()
+	for i := range plainRetries {
+		s.pass(acceptInterval << i)
+		s.wantAccept()
+	}
+	s.pass(plainPatience - 8*acceptInterval)
+	s.wantNothing()
+	s.wantNoEvent()
+	s.pass(8 * acceptInterval)
+	s.wantFIN(0, 0)
+	s.wantEvent(EventDisconnected, Unconfirmed)
+	s.pass(timeWait)
+	s.wantEvent(EventClosed, 0)
+	s.wantNothing()
+	l.Forget(clientAddr)
+	if l.unproven != 0 || len(l.unprovenOf) != 0 {
+		t.Errorf("%d unproven", l.unproven)
+	}
 }
 
 func TestReject(t *testing.T) {
@@ -220,7 +258,7 @@ func TestReject(t *testing.T) {
 	s.poll()
 	s.want("Reject", no)
 	s.pass(monotime.Second) // it was lost: the Request comes again
-	c, fresh := l.HandleInput(s.now, clientAddr, request(512))
+	c, fresh := l.ask(s.now, clientAddr, 512)
 	if c != s.c || fresh {
 		t.Fatal("a repeated Request is a new one")
 	}
@@ -243,7 +281,7 @@ func TestRepeatedRequest(t *testing.T) {
 	s, l := requested(t, 512)
 	again := func() {
 		t.Helper()
-		c, fresh := l.HandleInput(s.now, clientAddr, request(512))
+		c, fresh := l.ask(s.now, clientAddr, 512)
 		if c != s.c || fresh {
 			t.Fatal("a repeated Request is a new one")
 		}
@@ -266,7 +304,7 @@ func TestRepeatedRequest(t *testing.T) {
 	s.wantEvent(EventDisconnected, PeerRestart)
 	s.wantEvent(EventClosed, 0)
 	l.Forget(clientAddr)
-	if _, fresh := l.HandleInput(s.now, clientAddr, request(512)); !fresh {
+	if _, fresh := l.ask(s.now, clientAddr, 512); !fresh {
 		t.Error("the new association is not made")
 	}
 }
@@ -307,17 +345,17 @@ func TestBacklog(t *testing.T) {
 	_, l := requested(t, 512) // of 2
 	second := netip.MustParseAddrPort("192.0.2.1:50001")
 	third := netip.MustParseAddrPort("192.0.2.1:50002")
-	if _, fresh := l.HandleInput(0, second, request(512)); !fresh {
+	if _, fresh := l.ask(0, second, 512); !fresh {
 		t.Fatal("the second of two was dropped")
 	}
-	if c, fresh := l.HandleInput(0, third, request(512)); c != nil || fresh {
+	if c, fresh := l.ask(0, third, 512); c != nil || fresh {
 		t.Fatal("the third of two was taken")
 	}
 	wantEqual(t, "dropped", l.Counters().By[BacklogFull], 1)
 	l.Answered(second)
 	l.Answered(second)
 	wantEqual(t, "waiting", l.Waiting(), 1)
-	if _, fresh := l.HandleInput(0, third, request(512)); !fresh {
+	if _, fresh := l.ask(0, third, 512); !fresh {
 		t.Fatal("there was room")
 	}
 	l.Forget(third)
@@ -326,12 +364,12 @@ func TestBacklog(t *testing.T) {
 	wantEqual(t, "known", l.Len(), 2)
 	l.most = 2
 	l.Answered(clientAddr)
-	if c, fresh := l.HandleInput(0, netip.MustParseAddrPort("192.0.2.9:1"), request(512)); c != nil || fresh {
+	if c, fresh := l.ask(0, netip.MustParseAddrPort("192.0.2.9:1"), 512); c != nil || fresh {
 		t.Fatal("one client too many was taken")
 	}
 	wantEqual(t, "dropped", l.Counters().By[BacklogFull], 2)
 	for _, b := range [][]byte{nil, data(0, 0).Append(nil), request(512)[:15]} {
-		if c, fresh := l.HandleInput(0, third, b); c != nil || fresh {
+		if c, fresh, again := l.HandleInput(0, third, b); c != nil || fresh || again != nil {
 			t.Errorf("%x made an association", b)
 		}
 	}

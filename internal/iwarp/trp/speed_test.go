@@ -17,8 +17,8 @@ func BenchmarkSegment(b *testing.B) {
 			t := &testing.T{}
 			m := newMemory(t, 8192)
 			client, _ := Dial(0, Config{}, silent{}, listenAddr, wire.Setup{})
-			l, _ := NewListener(Config{}, 1)
-			server, _ := l.HandleInput(0, clientAddr, request(1024))
+			l, _ := NewListener(Config{}, 1, 5)
+			server, _ := l.ask(0, clientAddr, 1024)
 			server.Accept(0, silent{}, wire.Setup{})
 			burst := NewBurst()
 			packet := make([]byte, 0, 9000)

@@ -62,7 +62,7 @@ var allowed = [numStates]stateSet{
 	Idle:        setOf(ReqSent, Requested),
 	ReqSent:     setOf(Established, TimeWait, Closed),
 	Requested:   setOf(AcceptSent, Rejected),
-	AcceptSent:  setOf(Established, Draining, FinSent, TimeWait),
+	AcceptSent:  setOf(Established, FinSent, TimeWait),
 	Established: setOf(Draining, FinSent, TimeWait),
 	Draining:    setOf(FinSent, TimeWait),
 	FinSent:     setOf(TimeWait),

@@ -26,7 +26,7 @@ func (c *Conn) Close(now monotime.Time) {
 	case Requested:
 		c.reject(now, nil)
 	case AcceptSent, Established:
-		if c.state == AcceptSent && c.telling {
+		if c.state == AcceptSent {
 			c.Abort(now) // nothing was sent, and nobody waits for it
 			return
 		}

@@ -72,7 +72,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 func (w *world) host(addr string) *node {
 	w.t.Helper()
-	l, err := NewListener(Config{}, 0)
+	l, err := NewListener(Config{}, 0, 5)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -119,8 +119,13 @@ func (n *node) deliver(d *simnet.Datagram) {
 	from := netip.AddrPortFrom(d.Src, d.SrcPort)
 	now := n.w.net.Now()
 	if port == listenPort {
-		c, fresh := n.listener.HandleInput(now, from, payload)
+		c, fresh, again := n.listener.HandleInput(now, from, payload)
 		switch {
+		case again != nil:
+			again.PollOutput(now, n.burst)
+			n.burst.Seal()
+			(&end{n: n, port: listenPort}).transmit(from, bytes.Join(n.burst.Iov(), nil))
+			n.burst.Reset()
 		case fresh:
 			e := n.add(c)
 			e.begin(c)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"verbena/ib"
@@ -214,7 +215,7 @@ func (w *pairWorld) connectTCP() {
 
 func (w *pairWorld) connectTRP() {
 	const listenPort, clientPort, serverPort = 7174, 40000, 40001
-	l, _ := trp.NewListener(trp.Config{}, 1)
+	l, _ := trp.NewListener(trp.Config{}, 1, 5)
 	setup := wiretrp.Setup{IRD: 4, ORD: 4}
 	for i, s := range w.sides {
 		m := rdmap.NewAssociation(s.config(i))
@@ -235,7 +236,15 @@ func (w *pairWorld) connectTRP() {
 			from := netip.AddrPortFrom(d.Src, d.SrcPort)
 			var p wiretrp.Packet
 			if i == 1 && p.Parse(d.Payload) == wiretrp.WellFormed && p.Opcode == wiretrp.Request {
-				if c, fresh := l.HandleInput(w.net.Now(), from, d.Payload); fresh {
+				c, fresh, again := l.HandleInput(w.net.Now(), from, d.Payload)
+				if again != nil {
+					again.PollOutput(w.net.Now(), b)
+					b.Seal()
+					s.to(port, slices.Concat(b.Iov()...))
+					b.Reset()
+					return
+				}
+				if fresh {
 					m.Accept(w.net.Now(), c, setup, 1038)
 					return
 				}

@@ -1,0 +1,88 @@
+package trp
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+
+	"verbena/internal/monotime"
+	wire "verbena/internal/wire/trp"
+)
+
+// A Request comes in one datagram, from an address that may be forged. A client that
+// tells its window is challenged: its Request counts when it comes again with a
+// cookie, which the listener sends to the address and does not keep. So a forged
+// Request costs nothing, and gets no more bytes than it has.
+//
+// urdma knows no challenge. Requests without a window are few at a time, of one
+// address and of all, until something else of the client has come.
+const (
+	// maxUnproven is how many such associations there may be: each costs the
+	// application a queue pair and a port.
+	maxUnproven = 16
+	// maxUnprovenOfOne is how many of them may name one address.
+	maxUnprovenOfOne = 4
+
+	// cookieLife is how long a cookie is good at least: a round trip, on any network,
+	// and the client's time. At most it is twice that.
+	cookieLife = 4 * monotime.Second
+)
+
+// Challenge asks a client for its Request again, with a cookie.
+type Challenge struct {
+	to     netip.AddrPort
+	cookie wire.PSN
+	sent   bool
+}
+
+// PollOutput is Conn's.
+func (c *Challenge) PollOutput(_ monotime.Time, b *Burst) bool {
+	if c.sent {
+		return false
+	}
+	c.sent = true
+	b.control(c.to, &wire.Packet{Header: wire.Header{PSN: c.cookie, Opcode: wire.Request}})
+	return true
+}
+
+func (l *Listener) challenge(now monotime.Time, from netip.AddrPort) *Challenge {
+	return &Challenge{to: from, cookie: l.cookie(epoch(now), from)}
+}
+
+// proves reports whether a Request has a cookie that its sender was sent lately.
+func (l *Listener) proves(now monotime.Time, from netip.AddrPort, cookie wire.PSN) bool {
+	e := epoch(now)
+	return cookie != 0 && (cookie == l.cookie(e, from) || cookie == l.cookie(e-1, from))
+}
+
+func epoch(now monotime.Time) int64 { return int64(now) / int64(cookieLife) }
+
+// cookie returns what is sent to an address in an epoch, never 0.
+func (l *Listener) cookie(epoch int64, to netip.AddrPort) wire.PSN {
+	b := make([]byte, 0, 40)
+	b = binary.BigEndian.AppendUint64(b, l.secret)
+	b = binary.BigEndian.AppendUint64(b, uint64(epoch))
+	a := to.Addr().As16()
+	b = binary.BigEndian.AppendUint16(append(b, a[:]...), to.Port())
+	sum := sha256.Sum256(b)
+	return wire.PSN(binary.BigEndian.Uint32(sum[:]) | 1)
+}
+
+// mayCome reports whether another Request of which nothing proves the client is taken.
+// Half of the backlog is for others.
+func (l *Listener) mayCome(from netip.Addr) bool {
+	return l.unproven < maxUnproven && l.unprovenOf[from] < maxUnprovenOfOne && l.waiting < (l.backlog+1)/2
+}
+
+// prove notes that a client exists, or is no more.
+func (l *Listener) prove(k *client) {
+	if !k.unproven {
+		return
+	}
+	k.unproven = false
+	l.unproven--
+	from := k.conn.peer.Addr()
+	if l.unprovenOf[from]--; l.unprovenOf[from] == 0 {
+		delete(l.unprovenOf, from)
+	}
+}
