@@ -64,7 +64,7 @@ func startAlone(t *testing.T, program string, args ...string) *alone {
 }
 
 // startTalking is startAlone of a program that goes on until its input is closed.
-func startTalking(t *testing.T, program string, args ...string) (*alone, io.Closer) {
+func startTalking(t *testing.T, program string, args ...string) (*alone, io.WriteCloser) {
 	t.Helper()
 	p := newAlone(t, program, args...)
 	in, err := p.cmd.StdinPipe()

@@ -5,6 +5,7 @@ package cabitest
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"testing"
@@ -24,14 +25,14 @@ const (
 // flooded is a program of testdata/flood_*.c on 192.0.2.1.
 type flooded struct {
 	*alone
-	end io.Closer
+	in  io.WriteCloser
 	num int // what it said: its queue pair's number, or its listener's port
 }
 
 func startFlooded(t *testing.T, name string, args ...string) *flooded {
 	t.Helper()
 	f := &flooded{}
-	f.alone, f.end = startTalking(t, compile(t, name), args...)
+	f.alone, f.in = startTalking(t, compile(t, name), args...)
 	if _, err := fmt.Sscan(f.line(), &f.num); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func startFlooded(t *testing.T, name string, args ...string) *flooded {
 // finish ends the program, which must be well, and have grown by little.
 func (f *flooded) finish() (turns int) {
 	f.t.Helper()
-	f.end.Close()
+	f.in.Close()
 	var grew int
 	said := f.rest()
 	if _, err := fmt.Sscan(said, &grew, &turns); err != nil {
@@ -52,6 +53,25 @@ func (f *flooded) finish() (turns int) {
 		f.t.Errorf("it grew by %d KiB for strangers", grew)
 	}
 	return turns
+}
+
+// idle has the program idle while f runs, and returns the processor time that it took.
+func (f *flooded) idle(during func()) time.Duration {
+	f.t.Helper()
+	f.say()
+	during()
+	return time.Duration(f.say()) * time.Microsecond
+}
+
+func (f *flooded) say() (n int) {
+	f.t.Helper()
+	if _, err := io.WriteString(f.in, "x"); err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(f.line(), &n); err != nil {
+		f.t.Fatal(err)
+	}
+	return n
 }
 
 // stranger sends to 192.0.2.1 from 192.0.2.3, where it hears the answers.
@@ -131,12 +151,12 @@ func malformedMADs() [][]byte {
 		return m
 	}
 	return [][]byte{
-		mad(func(m *madBytes) { (*m)[0] = 9 }),     // base version
-		mad(func(m *madBytes) { (*m)[1] = 3 }),     // class
-		mad(func(m *madBytes) { (*m)[2] = 9 }),     // class version
-		mad(func(m *madBytes) { (*m)[3] = 1 }),     // method
-		mad(func(m *madBytes) { (*m)[17] = 0xff }), // attribute
-		mad(func(m *madBytes) {}),                  // a REQ of zeros
+		mad(func(m *madBytes) {}),                                           // a REQ of zeros
+		mad(func(m *madBytes) { (*m)[17] = 0xff }),                          // attribute
+		mad(func(m *madBytes) { (*m)[17] = byte(cm.AttrSIDRREQ) }),          // for no service
+		mad(func(m *madBytes) { (*m)[17], (*m)[31] = byte(cm.AttrREP), 9 }), // of no connection
+		mad(func(m *madBytes) { (*m)[17] = byte(cm.AttrREJ) }),              // for nobody
+		mad(func(m *madBytes) { (*m)[1] = 3 }),                              // class
 	}
 }
 
@@ -160,6 +180,57 @@ func TestMalformedMADsCostNoMemory(t *testing.T) {
 			}
 		}
 		s.settle()
+	}
+	f.finish()
+}
+
+// TestGarbageLeavesTheProcessor bounds what garbage costs a program, by kind, so that
+// 50,000 datagrams a second leave a session beside them more than half of what it has.
+// It counts processor time, which does not depend on what else the machine does.
+func TestGarbageLeavesTheProcessor(t *testing.T) {
+	if _, here := newNetwork(t); !here {
+		return
+	}
+	t.Setenv("LOOP_DEVICE", "roce_d0")
+	t.Setenv("LOOP_ADDRESS", "192.0.2.1")
+	f := startFlooded(t, "flood_verbs")
+	qpn := ib.QPN(f.num)
+	data := func(q ib.QPN, bytes int) []byte {
+		return append(wire.BTH{Opcode: wire.RCSendOnly, PKey: ib.DefaultPKey, DestQP: q, PSN: 5}.Append(nil), make([]byte, bytes)...)
+	}
+	noise := make([]byte, 64)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	s := newStranger(t)
+	const (
+		free  = time.Second / 50_000 / 10 // a tenth of a processor: dropped in the kernel
+		dear  = time.Second / 50_000      // one of two processors, and with it the waits for more
+		count = 5000
+	)
+	for _, c := range []struct {
+		what     string
+		datagram []byte
+		bound    time.Duration
+	}{
+		{"for nobody", s.pseudo.Seal(data(qpn^1<<9, 1024), 0), free},
+		{"noise", noise, free},
+		{"a MAD of another class", s.pseudo.Seal(toQP1(malformedMADs()[5]), 0), free},
+		{"for QP1 and no MAD", s.pseudo.Seal(toQP1(make([]byte, 1000)), 0), free},
+		{"for the session, with a wrong ICRC", data(qpn, 1024), dear},
+		{"a MAD without meaning", s.pseudo.Seal(toQP1(malformedMADs()[1]), 0), dear},
+		{"a REQ that is refused", s.pseudo.Seal(toQP1(malformedMADs()[0]), 0), dear},
+	} {
+		took := f.idle(func() {
+			for i := range count {
+				if s.write(c.datagram); i%100 == 99 {
+					time.Sleep(2 * time.Millisecond) // 50,000/s
+				}
+			}
+			s.settle()
+		}) / count
+		t.Logf("%s: %v each", c.what, took)
+		if took > c.bound {
+			t.Errorf("%s: %v each, more than %v", c.what, took, c.bound)
+		}
 	}
 	f.finish()
 }

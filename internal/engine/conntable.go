@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"verbena/ib"
+	"verbena/internal/osio/share"
 )
 
 // connTable finds connections by queue pair number. Look-ups take no lock.
@@ -17,13 +18,46 @@ type connTable struct {
 	order qpnOrder
 	next  uint32 // place in order: numbers rotate, so none is reused soon
 	count int
+
+	pass    func(*share.Numbers) // immutable; nil: everything passes
+	passed  uint32               // numbers from next on that pass, and have not been given out
+	removed int                  // numbers that pass and are nobody's any more
 }
 
 const (
 	slotQPNs  = 1 << qpnBits // numbers in one of the 64 slots of the 24-bit space
 	connChunk = 64           // small: numbers lie anywhere in the slot
 	firstQPN  = 0x10         // below are the numbers with a fixed meaning
+
+	// passAhead is how many numbers pass before they are given out, and how many may go
+	// on to when they are nobody's: the kernel is told of each once in so many.
+	passAhead = 64
 )
+
+// tell has the kernel pass what is for the numbers given out and for those that
+// come next. t.mu is held, or nobody else has t.
+func (t *connTable) tell() {
+	t.passed, t.removed = passAhead, 0
+	if t.pass == nil {
+		return
+	}
+	var n share.Numbers
+	for i := range t.chunks {
+		chunk := t.chunks[i].Load()
+		if chunk == nil {
+			continue
+		}
+		for j := range chunk {
+			if chunk[j].Load() != nil {
+				n.Add(ib.QPN(i*connChunk + j))
+			}
+		}
+	}
+	for i := range uint32(passAhead) {
+		n.Add(ib.QPN(t.order.number((t.next + i) % slotQPNs)))
+	}
+	t.pass(&n)
+}
 
 // find returns the connection of a number, or nil.
 func (t *connTable) find(q ib.QPN) *Conn {
@@ -46,6 +80,10 @@ func (t *connTable) reserve() (ib.QPN, bool) {
 		return 0, false
 	}
 	for {
+		if t.passed == 0 {
+			t.tell()
+		}
+		t.passed--
 		i := t.order.number(t.next)
 		t.next = (t.next + 1) % slotQPNs
 		if i < firstQPN || i >= t.limit {
@@ -78,6 +116,9 @@ func (t *connTable) remove(c *Conn) {
 	i := uint32(c.qpn) & (slotQPNs - 1)
 	t.chunks[i/connChunk].Load()[i%connChunk].Store(nil)
 	t.count--
+	if t.removed++; t.removed == passAhead {
+		t.tell()
+	}
 }
 
 // each calls f for every connection.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/osio/share"
 )
 
 // TestConnTableRotates wants every number of the slot once before any comes
@@ -89,5 +90,45 @@ func TestNumbersAreNotGuessed(t *testing.T) {
 	}
 	if same > 2 {
 		t.Errorf("two processes have %d of 100 numbers in common, in order", same)
+	}
+}
+
+// TestNumbersPassBeforeTheyAreGivenOut has the kernel told of each number before
+// anybody can send to it, once in a while, and of those that are nobody's any more.
+func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
+	var set share.Numbers
+	told := 0
+	tab := connTable{base: 5 << 18, limit: slotQPNs, pass: func(n *share.Numbers) { set, told = *n, told+1 }}
+	tab.tell()
+	const numbers = 10 * passAhead
+	var all []*Conn
+	for range numbers {
+		q, _ := tab.reserve()
+		c := &Conn{qpn: q}
+		tab.publish(c)
+		all = append(all, c)
+		for _, c := range all {
+			if !set.Has(c.qpn) {
+				t.Fatalf("%v does not pass, with %d numbers given out", c.qpn, len(all))
+			}
+		}
+	}
+	if told > numbers/passAhead+1 {
+		t.Errorf("told %d times of %d numbers", told, numbers)
+	}
+	for _, c := range all[:numbers-1] {
+		tab.remove(c)
+		if last := all[numbers-1]; !set.Has(last.qpn) {
+			t.Fatalf("%v does not pass any more", last.qpn)
+		}
+	}
+	pass := 0
+	for i := range ib.QPN(slotQPNs) {
+		if set.Has(i) {
+			pass++
+		}
+	}
+	if share := float64(pass) / slotQPNs; share > 0.08 {
+		t.Errorf("%.0f %% of all numbers pass for one queue pair", 100*share)
 	}
 }

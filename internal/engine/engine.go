@@ -83,7 +83,8 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 	e.groups.members, e.groups.ports = map[group][]*roceConn{}, map[group]*Port{}
 	var err error
-	if e.member, err = share.Join(o.Dir, share.Options{Route: e.route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo}); err != nil {
+	if e.member, err = share.Join(o.Dir, share.Options{Route: e.route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo,
+		MADBytes: madDatagramBytes, MADWords: madWords}); err != nil {
 		return nil, err
 	}
 	lo, hi := e.member.QPNRange()
@@ -92,6 +93,10 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	// A process that takes over a slot should not be met by what was sent to the
 	// numbers of the last owner, nor by what strangers guess.
 	e.conns.order.key, e.conns.next = entropy.Uint64(), rand.Uint32N(slotQPNs)
+	if o.Capture == nil { // which shows what comes, whomever it is for
+		e.conns.pass = e.member.Pass
+		e.conns.tell()
+	}
 	e.inputs.Store(&[]input{})
 	if err := e.bg.open(e, backoff); err != nil {
 		e.member.Close()

@@ -10,6 +10,7 @@ import (
 	"verbena/internal/osio/tap"
 	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	"verbena/internal/wire/cm"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -35,6 +36,17 @@ type gsi struct {
 
 // madBytes is the size of every MAD. Spec: IBTA vol. 1, 13.4.2.
 const madBytes = 256
+
+// madWords are what every datagram for QP1 says that a connection manager looks at: its
+// opcode and its Q_Key, and that its MAD is one of communication management.
+var madWords = []share.Word{
+	{At: 0, Mask: 0xff << 24, Value: uint32(wire.UDSendOnly) << 24},
+	{At: wire.BTHBytes, Mask: 0xffffffff, Value: uint32(ib.QKeyGSI)},
+	{At: wire.BTHBytes + wire.DETHBytes, Mask: 0xffffffff, Value: cm.BaseVersion<<24 | cm.Class<<16 | cm.ClassVersion<<8 | cm.MethodSend},
+}
+
+// madDatagramBytes is how long the UDP payload is that carries one.
+const madDatagramBytes = wire.BTHBytes + wire.DETHBytes + madBytes + wire.ICRCBytes
 
 // OnMAD sets who takes the MADs for this process. It is called with gsi.mu or
 // Port.rxMu held: it must not block, call the engine or keep the bytes.

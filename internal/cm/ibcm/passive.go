@@ -76,7 +76,8 @@ func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *
 		a.count[ConnsFull]++
 		return
 	}
-	mad := encode(cm.AttrREQ, tid, m)
+	var mad MAD
+	m.Append(begin(&mad, cm.AttrREQ, tid))
 	c := a.newRequest(now, path, l, &mad, m.LocalCommID, proven)
 	if c == nil {
 		return

@@ -12,7 +12,9 @@ import "verbena/internal/wire/cm"
 // sendProbe asks the peer at the end of a path about a connection.
 func (a *Agent) sendProbe(path Path, tid uint64, ours, theirs uint32) {
 	a.count[Probed]++
-	mad := encode(cm.AttrDREQ, tid, &cm.DREQ{LocalCommID: ours, RemoteCommID: theirs})
+	probe := cm.DREQ{LocalCommID: ours, RemoteCommID: theirs}
+	var mad MAD
+	probe.Append(begin(&mad, cm.AttrDREQ, tid))
 	a.send(path, &mad)
 }
 

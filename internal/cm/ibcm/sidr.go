@@ -56,7 +56,8 @@ func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SI
 		a.refuseSIDR(path, tid, m, cm.SIDRUnsupported)
 		return
 	}
-	mad := encode(cm.AttrSIDRREQ, tid, m)
+	var mad MAD
+	m.Append(begin(&mad, cm.AttrSIDRREQ, tid))
 	c := a.newRequest(now, path, l, &mad, m.RequestID, proven)
 	if c == nil {
 		return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"verbena/internal/monotime"
+	"verbena/internal/osio/nap"
 	"verbena/internal/osio/udp"
 )
 
@@ -34,6 +35,7 @@ func (k *keeper) serveMADs() {
 	ready := make([]uint64, maxReady)
 	var from []*udp.Socket
 	var looked monotime.Time
+	var busy monotime.Duration // since there was nothing more to read
 	for {
 		patience := monotime.Duration(-1)
 		if len(k.late) > 0 {
@@ -60,19 +62,31 @@ func (k *keeper) serveMADs() {
 			looked = now
 			k.retryLate()
 		}
+		start, more := monotime.Now(), false
 		for _, s := range from {
-			k.read(s, b)
+			more = k.read(s, b) || more
+		}
+		if busy = busy + monotime.Now().Sub(start); !more {
+			busy = 0
+		} else if busy > burst {
+			nap.Sleep(burst)
+			busy = 0
 		}
 	}
 }
 
+// burst is how long the keeper passes datagrams on without a pause. If there is no end
+// of them it then pauses for as long: strangers who flood it have half of a processor.
+const burst = monotime.Millisecond
+
 // read passes on what one wait has reported. A datagram stays in the socket until
 // it is passed on: many a program ends as soon as it has disconnected, and what
-// it had in its hands as the keeper the peer would wait for in vain.
-func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) {
+// it had in its hands as the keeper the peer would wait for in vain. It reports whether
+// there may be more.
+func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) (more bool) {
 	for range udp.RxMessages {
 		if n, _ := s.Peek(b); n == 0 { // an error shows in the next wait
-			return
+			return false
 		}
 		m, now := b.Message(0), time.Now()
 		datagram := func(j int) MAD { return MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)} }
@@ -87,6 +101,7 @@ func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) {
 			k.m.opt.OnMAD(datagram(j))
 		}
 	}
+	return true
 }
 
 // lateMAD is a management datagram for a member that is not connected, which has

@@ -35,6 +35,14 @@
 // read are lost. A joiner that gets byte 0 while slots are held leaves it to the
 // members: only they have the descriptors. A joiner that finds nobody starts anew.
 //
+// # Filters
+//
+// A second program at each socket drops, before anything is queued, what is for nobody:
+// at slot 0 what is no management datagram; at a member's what is for none of its
+// numbers (Member.Pass); at one that nobody owns or reads, everything. A socket's filter
+// is the same for all who have a descriptor of it, so only the slot's owner changes it,
+// and the next owner begins with one that drops all.
+//
 // # Last will
 //
 // A member leaves datagrams (a DREQ for each connection) in a file of its

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"errors"
 	"net/netip"
 
 	"verbena/internal/osio/udp"
@@ -21,7 +22,8 @@ type group struct {
 }
 
 // newGroup binds the sockets of addr in the order of their slots.
-func newGroup(addr netip.Addr, o udp.Options) (*group, error) {
+func newGroup(addr netip.Addr, all *Options) (*group, error) {
+	o := all.Socket
 	// A socket that does not share tells whether anybody has the port: another
 	// user's processes, the kernel, or a program of ours that would share it
 	// but is not of this group.
@@ -39,9 +41,11 @@ func newGroup(addr netip.Addr, o udp.Options) (*group, error) {
 		s, err := udp.Listen(addr, Port, o)
 		if err == nil && i == 0 {
 			g.sockets[0] = s
-			err = s.Steer(steering)
+			if err = s.Steer(steering); err == nil {
+				err = s.Filter(management(all))
+			}
 		} else if err == nil && i > 0 {
-			err = s.SetReceiveBuffer(unownedBytes)
+			err = errors.Join(s.SetReceiveBuffer(unownedBytes), s.Filter(nothing))
 		}
 		if s != nil {
 			g.sockets[i] = s
@@ -54,9 +58,11 @@ func newGroup(addr netip.Addr, o udp.Options) (*group, error) {
 	return g, nil
 }
 
-// own readies a slot's socket for its new owner.
+// own readies a slot's socket for its new owner. Nothing comes before that one is to
+// read it.
 func (g *group) own(slot, bytes int) {
 	s := g.sockets[slot]
+	s.Filter(nothing)
 	s.SetReceiveBuffer(bytes)
 	b := udp.NewRxBatch()
 	for stale := 0; stale < maxStale; {
@@ -69,7 +75,18 @@ func (g *group) own(slot, bytes int) {
 }
 
 // disown readies it for nobody.
-func (g *group) disown(slot int) { g.sockets[slot].SetReceiveBuffer(unownedBytes) }
+func (g *group) disown(slot int) {
+	g.sockets[slot].Filter(nothing)
+	g.sockets[slot].SetReceiveBuffer(unownedBytes)
+}
+
+// pass has a slot's socket take what is for some numbers, or everything.
+func (g *group) pass(slot int, n *Numbers) {
+	s := g.sockets[slot]
+	if n == nil || s.Filter(n.filter()) != nil {
+		s.Filter(nil) // without memory for a filter too: what is for somebody comes
+	}
+}
 
 // sendWill sends a dead member's datagram.
 func (g *group) sendWill(w Will) {

@@ -313,7 +313,7 @@ func (k *keeper) makeGroup(addr netip.Addr) error {
 	if over {
 		return errClosed
 	}
-	g, err := newGroup(addr, k.m.opt.Socket)
+	g, err := newGroup(addr, &k.m.opt)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,10 @@ type member struct {
 	wills willFile
 	gone  sync.WaitGroup // every goroutine
 
+	passMu sync.Mutex // leaf
+	pass   *Numbers   // guarded by passMu: of Pass; nil is everything
+	read   []*group   // guarded by passMu: those whose socket was asked for
+
 	mu     sync.Mutex
 	change sync.Cond             // guarded by mu: role changed
 	role   role                  // guarded by mu
@@ -98,7 +102,47 @@ func (m *member) Socket(addr netip.Addr) (*udp.Socket, error) {
 			return nil, &PortError{Addr: addr, Err: errTooManyFiles}
 		}
 	}
+	m.reading(g)
 	return g.sockets[m.slot], nil
+}
+
+// reading has a group's socket take what is for us, from the first time on that it is
+// asked for.
+func (m *member) reading(g *group) {
+	m.passMu.Lock()
+	defer m.passMu.Unlock()
+	if !slices.Contains(m.read, g) && m.lock.intact() {
+		m.read = append(m.read, g)
+		g.pass(m.slot, m.pass)
+	}
+}
+
+func (m *member) Dropped() (n uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.lock.intact() {
+		return 0
+	}
+	for _, g := range m.groups {
+		n += g.sockets[m.slot].Counters().KernelDropped
+		if m.role == keeping {
+			n += g.sockets[0].Counters().KernelDropped
+		}
+	}
+	return n
+}
+
+func (m *member) Pass(n *Numbers) {
+	m.passMu.Lock()
+	defer m.passMu.Unlock()
+	all := *n
+	m.pass = &all
+	if !m.lock.intact() { // what has our numbers by now is the application's
+		return
+	}
+	for _, g := range m.read {
+		g.pass(m.slot, m.pass)
+	}
 }
 
 func (m *member) Listen(key string) error {

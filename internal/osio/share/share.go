@@ -39,6 +39,10 @@ type Options struct {
 	// Overlap tells whether two keys cannot be listened for both; nil is only if
 	// they are equal.
 	Overlap func(a, b string) bool
+	// MADBytes is how long a management datagram is, and MADWords what it says: the
+	// kernel drops others. With 0 bytes they may have any form.
+	MADBytes int
+	MADWords []Word
 	// OnMAD takes the management datagrams for this member, and in the keeper
 	// also those nobody listens for and those for slots nobody owns, so that they
 	// are refused. It must neither block nor keep Payload. Calls come one at a time.
@@ -93,6 +97,12 @@ func (k *Keys) Len() int { return k.n }
 // At returns one of them, which stays k's.
 func (k *Keys) At(i int) []byte { return k.bytes[k.start(i):k.ends[i]] }
 
+// Word is 4 bytes of a datagram, which are Value where Mask has ones.
+type Word struct {
+	At          int
+	Mask, Value uint32
+}
+
 // Target is the kind of a Route.
 type Target uint8
 
@@ -145,6 +155,14 @@ type Member interface {
 	// QP1 read from it is to be treated as OnMAD's. The error is a *PortError if
 	// somebody who does not share has the port.
 	Socket(addr netip.Addr) (*udp.Socket, error)
+	// Pass has the kernel drop what comes to this process's sockets for none of these
+	// queue pair numbers, from now on and until the next Pass. Without it everything
+	// passes.
+	Pass(*Numbers)
+	// Dropped counts what the kernel dropped of what came to this process's sockets, and
+	// in the keeper also of management datagrams: for nobody, of another form, or
+	// more than there was room for.
+	Dropped() uint64
 	// Listen makes management datagrams that Route gives this key arrive here.
 	// The error is syscall.EADDRINUSE if another member has the key or one that
 	// overlaps, or this one.

@@ -431,7 +431,7 @@ func TestManagementDatagramsFindTheirMember(t *testing.T) {
 		t.Errorf("a key that overlaps: %q", got)
 	}
 	send := func() {
-		n.send(t, n.a, datagram(1, 0, "rping"), datagram(1, 0, "perf"), datagram(1, 0, "own"), datagram(ib.QPMulticast, 0, "nobody's"), []byte{1, 2, 3})
+		n.send(t, n.a, datagram(1, 0, "rping"), datagram(1, 0, "perf"), datagram(1, 0, "own"), datagram(ib.QPMulticast, 0, "no MAD"), []byte{1, 2, 3}, datagram(1, 0, "nobody's"))
 	}
 	send()
 	others[0].must("rping", "mad")

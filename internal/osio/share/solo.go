@@ -46,6 +46,18 @@ func (s *solo) Socket(addr netip.Addr) (*udp.Socket, error) {
 	return sk, nil
 }
 
+// Pass does nothing: what comes to the only process is its own to judge.
+func (s *solo) Pass(*Numbers) {}
+
+func (s *solo) Dropped() (n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sk := range s.sockets {
+		n += sk.Counters().KernelDropped
+	}
+	return n
+}
+
 func (s *solo) Listen(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

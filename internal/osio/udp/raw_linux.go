@@ -187,6 +187,24 @@ func (s *Socket) Steer(prog []bpf.Instruction) error {
 	return setFilter(r.desc, unix.SO_ATTACH_REUSEPORT_CBPF, prog)
 }
 
+// Filter has the kernel drop datagrams before they are queued: a classic BPF program, run
+// on a datagram from its UDP header on, returns how many bytes are kept, of which 0 is
+// none. nil ends that. All processes that have the socket have the same filter.
+func (s *Socket) Filter(prog []bpf.Instruction) error {
+	r, ok := s.io.(*raw)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	if prog != nil {
+		return setFilter(r.desc, unix.SO_ATTACH_FILTER, prog)
+	}
+	err := unix.SetsockoptInt(r.desc, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
+	if err == unix.ENOENT { // there was none
+		err = nil
+	}
+	return os.NewSyscallError("setsockopt filter", err)
+}
+
 // SetReceiveBuffer changes SO_RCVBUF; 0 stands for the default of Options. The
 // system may grant less, and never less than its own minimum.
 func (s *Socket) SetReceiveBuffer(bytes int) error {
