@@ -20,14 +20,17 @@ FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 wi
 help: ## say what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
+# What the command and the libraries say that they are.
+VERSION ?= $(shell scripts/version)
+
 build: cabi ## leave the command in bin/verbena, the libraries in lib/verbena
-	$(GO) build -o bin/verbena ./cmd/verbena
+	$(GO) build -ldflags '-X verbena/internal/version.stamp=$(VERSION)' -o bin/verbena ./cmd/verbena
 
 CABI_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev
 
 cabi: ## the libraries that unmodified verbs applications load
 	@scripts/need $(CABI_NEEDS)
-	@$(MAKE) --no-print-directory -C cabi
+	@$(MAKE) --no-print-directory -C cabi VERSION='$(VERSION)'
 
 DEVICE ?= roce
 

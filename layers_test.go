@@ -16,7 +16,7 @@ var layers = []struct {
 	what     string
 	packages []string
 }{
-	{"values", []string{"ib", "internal/monotime"}},
+	{"values", []string{"ib", "internal/monotime", "internal/version"}},
 	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb"}},
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"memory", []string{"internal/mem"}},

@@ -15,6 +15,7 @@ import (
 	"verbena/internal/osio/rundir"
 	"verbena/internal/osio/tap"
 	"verbena/internal/stats"
+	"verbena/internal/version"
 )
 
 // host is what all contexts of a process share: the engine with its sockets
@@ -118,7 +119,7 @@ func (h *host) account(info DeviceInfo) *engine.Account {
 
 // snapshot is this process's answer to `verbena stat`.
 func (h *host) snapshot() stats.Snapshot {
-	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]), Time: time.Now()}
+	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]), Version: version.String(), Time: time.Now()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range h.devices {

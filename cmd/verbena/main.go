@@ -23,6 +23,7 @@ import (
 	"verbena/internal/tools/rping"
 	runprogram "verbena/internal/tools/run"
 	"verbena/internal/tools/stat"
+	"verbena/internal/version"
 )
 
 func main() {
@@ -34,15 +35,18 @@ func main() {
 
 func root() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "verbena",
-		Short: "RDMA verbs in user space",
+		Use:     "verbena",
+		Version: version.String(),
+		Short:   "RDMA verbs in user space",
 		Long: `RDMA verbs in user space over RoCEv2, wire-compatible with the Linux kernel's
 rdma_rxe and with RoCE hardware. No kernel module and no privilege is needed.
 
 Every network interface that is up and has an IP address carries a device:
 roce_ and its name. The exit status is 0 on success, 1 on failure, 2 for a wrong
-call and 130 after an interrupt.`,
+call and 130 after an interrupt; "verbena run" has the program's, 127 if there is
+none of that name, 126 if it cannot be executed.`,
 	}
+	cmd.SetVersionTemplate("verbena {{.Version}}\n")
 	cmd.AddCommand(
 		devinfo.DevicesCommand(),
 		devinfo.Command(),

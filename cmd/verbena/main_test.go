@@ -203,9 +203,34 @@ func TestDevinfoShowsLoopback(t *testing.T) {
 			t.Errorf("status %d, %s, no %q in\n%s", status, stderr, want, out)
 		}
 	}
+	if out, _, status := run(t, "devices", "--json"); status != cli.ExitOK || !strings.Contains(out, `{"name":"`+dev+`","kind":"roce"`) {
+		t.Errorf("devices --json: status %d\n%s", status, out)
+	}
 	if out, _, status := run(t, "devices"); status != cli.ExitOK || !strings.Contains(out, "    "+dev) {
 		t.Errorf("devices: status %d\n%s", status, out)
 	}
+}
+
+func TestVersionIsToldEverywhere(t *testing.T) {
+	dev := loopback.Device(t)
+	out, _, status := run(t, "--version")
+	version, ok := strings.CutPrefix(strings.TrimSpace(out), "verbena ")
+	if status != cli.ExitOK || !ok || version == "" {
+		t.Fatalf("--version: status %d, %q", status, out)
+	}
+	for _, line := range []string{"devinfo -d " + dev, "devinfo -d " + dev + " --json"} {
+		if out, _, _ := run(t, strings.Fields(line)...); !strings.Contains(out, version) {
+			t.Errorf("%s does not say %s:\n%s", line, version, out)
+		}
+	}
+	s := start(t, "local address", "pingpong", "rc", "-d", dev, "-p", "18608")
+	for _, line := range []string{"stat", "stat --json"} {
+		if out, _, _ := run(t, strings.Fields(line)...); !strings.Contains(out, version) {
+			t.Errorf("%s does not say %s:\n%s", line, version, out)
+		}
+	}
+	s.cmd.Process.Kill()
+	s.wait(t)
 }
 
 func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
@@ -218,6 +243,11 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 		{"pingpong", cli.ExitUsage, "verbena: say rc, srq, uc or ud; see"},
 		{"perf write", cli.ExitUsage, "verbena: say bw or lat; see"},
 		{"stat -d roce_none", cli.ExitFailure, "no device named roce_none; there are"},
+		{"rping -s --kind foo", cli.ExitUsage, "--kind foo: there are roce, "},
+		{"run nosuch", cli.ExitNoProgram, "there is no program nosuch in $PATH"},
+		{"run ./nosuch", cli.ExitNoProgram, "cannot run ./nosuch"},
+		{"run ./main_test.go", cli.ExitCannotRun, "cannot run ./main_test.go: permission denied"},
+		{"run /", cli.ExitCannotRun, "cannot run /"},
 		{"perf write lat -a -s 4", cli.ExitUsage, "--all and --size exclude each other"},
 		{"pinpong", cli.ExitUsage, "unknown command"},
 		{"pingpong xrc", cli.ExitUsage, "there are rc, srq, uc, ud"},

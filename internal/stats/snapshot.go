@@ -24,6 +24,7 @@ type Device struct {
 type Snapshot struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"`
-	Time    time.Time `json:"time"` // when the counters were read
+	Version string    `json:"version"` // of Verbena's libraries in it
+	Time    time.Time `json:"time"`    // when the counters were read
 	Devices []Device  `json:"devices"`
 }

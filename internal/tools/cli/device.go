@@ -2,11 +2,13 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"verbena/ib"
+	"verbena/internal/device"
 	"verbena/internal/osio/tap"
 	"verbena/rdmacm"
 	"verbena/verbs"
@@ -59,6 +61,9 @@ func (d *Device) Options() []verbs.Option {
 func (d *Device) Check() error {
 	if _, err := tap.ParseFaults(d.Faults); err != nil {
 		return Usagef("--%w", err) // its errors begin "faults: "
+	}
+	if names := device.KindNames(); d.Kind != "" && !slices.Contains(names, d.Kind) {
+		return Usagef("--kind %s: there are %s", d.Kind, strings.Join(names, ", "))
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ const (
 	ExitOK          = 0
 	ExitFailure     = 1
 	ExitUsage       = 2
+	ExitCannotRun   = 126 // a program that is there, as shells have it
+	ExitNoProgram   = 127
 	ExitInterrupted = 130 // 128 + SIGINT, as shells count
 )
 
@@ -27,6 +29,17 @@ type usageError struct{ error }
 func Usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
+
+// statusError ends the process with an exit status of its own.
+type statusError struct {
+	error
+	status int
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
+// WithStatus gives an error the exit status of the process.
+func WithStatus(status int, err error) error { return statusError{err, status} }
 
 // Execute runs the command line and returns the exit status of the process.
 func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
@@ -50,6 +63,9 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 		return ExitUsage
 	}
 	fmt.Fprintf(stderr, "verbena: %s\n", oneLine(err))
+	if own := (statusError{}); errors.As(err, &own) {
+		return own.status
+	}
 	return ExitFailure
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/tools/cli"
+	"verbena/internal/version"
 	"verbena/rdmacm"
 	"verbena/verbs"
 )
@@ -18,7 +19,8 @@ const compVectors = 1
 
 // DevicesCommand returns "verbena devices".
 func DevicesCommand() *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the RDMA devices, as ibv_devices does",
 		Long: `List the RDMA devices of this machine with their node GUIDs, in the layout of
@@ -45,10 +47,15 @@ the thread that works it, on NUMA node N.`,
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				return PrintDevicesJSON(cmd.OutOrStdout(), list)
+			}
 			PrintDevices(cmd.OutOrStdout(), list)
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON for each device")
+	return cmd
 }
 
 func entries() ([]Entry, error) {
@@ -58,7 +65,7 @@ func entries() ([]Entry, error) {
 	}
 	var list []Entry
 	for _, d := range all {
-		list = append(list, Entry{Name: d.Name, GUID: d.GUID})
+		list = append(list, Entry{Name: d.Name, GUID: d.GUID, Kind: string(d.Kind), NetDev: d.NetDev})
 	}
 	return list, nil
 }
@@ -69,6 +76,7 @@ type options struct {
 	port    int // 0 is all
 	list    bool
 	verbose bool
+	json    bool
 }
 
 // Command returns "verbena devinfo".
@@ -92,6 +100,7 @@ of rdma-core 44. Without options: every device, briefly.`,
 	fs.IntVarP(&o.port, "ib-port", "i", 0, "use `PORT` of the device (default all ports)")
 	fs.BoolVarP(&o.list, "list", "l", false, "print only the names of the devices")
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "print all attributes")
+	fs.BoolVar(&o.json, "json", false, "print all attributes, one line of JSON for each device")
 	return cmd
 }
 
@@ -99,6 +108,9 @@ func (o *options) run(w io.Writer) error {
 	list, err := entries()
 	if err != nil {
 		return err
+	}
+	if o.list && o.json {
+		return PrintDevicesJSON(w, list)
 	}
 	if o.list {
 		PrintNames(w, list)
@@ -124,7 +136,11 @@ func (o *options) run(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		Print(w, info, o.verbose)
+		if !o.json {
+			Print(w, info, o.verbose)
+		} else if err := PrintJSON(w, info); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -151,7 +167,7 @@ func query(dev *cli.Device, port int) (*Info, error) {
 		defer open.Close()
 		c = open
 	}
-	info := &Info{Name: dev.Name, Attr: c.Query(), CompVectors: compVectors}
+	info := &Info{Name: dev.Name, Kind: string(d.Kind), NetDev: d.NetDev, Version: version.String(), Attr: c.Query(), CompVectors: compVectors}
 	first, last := 1, int(info.Attr.PhysPortCnt)
 	if port != 0 {
 		if err := cli.CheckPort(dev.Name, port, last); err != nil {

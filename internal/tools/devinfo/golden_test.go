@@ -2,6 +2,7 @@ package devinfo
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -69,12 +70,40 @@ func TestLayoutIsThatOfIbvDevinfo(t *testing.T) {
 }
 
 func TestListsAreThoseOfIbvDevices(t *testing.T) {
-	list := []Entry{{"rxe0", 0x505400fffe770001}, {"siw0", 0x505400fffe770001}}
+	list := []Entry{{Name: "rxe0", GUID: 0x505400fffe770001}, {Name: "siw0", GUID: 0x505400fffe770001}}
 	var devices, names bytes.Buffer
 	PrintDevices(&devices, list)
 	PrintNames(&names, list)
 	wantGolden(t, "devices", devices.String())
 	wantGolden(t, "names", names.String())
+}
+
+func TestJSONSaysWhatTheTextSays(t *testing.T) {
+	d := rxe0()
+	d.Kind, d.Version = "roce", "0.1"
+	var b bytes.Buffer
+	if err := PrintJSON(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	var got jsonInfo
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil || strings.Count(b.String(), "\n") != 1 {
+		t.Fatalf("%v: %s", err, b.String())
+	}
+	if got.Name != "rxe0" || got.Kind != "roce" || got.Version != "0.1" || got.NodeGUID != "5054:00ff:fe77:0001" ||
+		got.Attr["max_qp"] != 1048560.0 || got.Attr["atomic_cap"] != "ATOMIC_HCA" {
+		t.Errorf("device: %s", b.String())
+	}
+	p := got.Ports[0]
+	if p.Port != 1 || p.State != "PORT_ACTIVE" || p.ActiveMTU != 1024 || p.PhysState != "LINK_UP" || len(p.GIDs) != 3 || p.GIDs[1].GID != "::ffff:10.77.0.2" {
+		t.Errorf("port: %+v", p)
+	}
+	b.Reset()
+	if err := PrintDevicesJSON(&b, []Entry{{Name: "roce_lo", Kind: "roce", NetDev: "lo", GUID: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.String(), `{"name":"roce_lo","kind":"roce","netdev":"lo","node_guid":"0000:0000:0000:0001"}`+"\n"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
 
 func TestOneDeviceIsSingular(t *testing.T) {

@@ -11,6 +11,9 @@ import (
 // Info is what ibv_devinfo prints of one device.
 type Info struct {
 	Name        string
+	Kind        string
+	NetDev      string
+	Version     string // of Verbena; empty is not shown
 	Attr        ib.DeviceAttr
 	CompVectors int // completion vectors
 	Ports       []Port
@@ -48,13 +51,13 @@ func (p printer) f(format string, args ...any) { fmt.Fprintf(p.w, format, args..
 func (p printer) device(d *Info) {
 	a := &d.Attr
 	p.f("hca_id:\t%s\n", d.Name)
-	transport, code := "InfiniBand", 0
-	if a.NodeType == ib.NodeRNIC {
-		transport, code = "iWARP", 1
-	}
+	transport, code := transportOf(a.NodeType)
 	p.f("\ttransport:\t\t\t%s (%d)\n", transport, code)
 	if a.FWVer != "" {
 		p.f("\tfw_ver:\t\t\t\t%s\n", a.FWVer)
+	}
+	if d.Version != "" {
+		p.f("\tverbena:\t\t\t%s\n", d.Version)
 	}
 	p.f("\tnode_guid:\t\t\t%s\n", a.NodeGUID)
 	p.f("\tsys_image_guid:\t\t\t%s\n", a.SysImageGUID)
@@ -62,6 +65,14 @@ func (p printer) device(d *Info) {
 	p.f("\tvendor_part_id:\t\t\t%d\n", a.VendorPartID)
 	p.f("\thw_ver:\t\t\t\t0x%X\n", a.HWVer)
 	p.f("\tphys_port_cnt:\t\t\t%d\n", a.PhysPortCnt)
+}
+
+// transportOf returns the word and the number of a node's transport.
+func transportOf(node ib.NodeType) (string, int) {
+	if node == ib.NodeRNIC {
+		return "iWARP", 1
+	}
+	return "InfiniBand", 0
 }
 
 func (p printer) limits(a *ib.DeviceAttr) {

@@ -9,8 +9,10 @@ import (
 
 // Entry is a device in a list.
 type Entry struct {
-	Name string
-	GUID ib.GUID
+	Name   string
+	GUID   ib.GUID
+	Kind   string
+	NetDev string
 }
 
 // PrintDevices prints the table of ibv_devices.

@@ -6,29 +6,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"verbena/internal/tools/cli"
 )
 
 // maxInterpreters bounds how many scripts may interpret each other; Linux
 // itself stops at 4 (execve(2)).
 const maxInterpreters = 4
 
-// find returns the path of the program to execute.
+// find returns the path of the program to execute. Its errors have the exit statuses
+// of a shell.
 func find(name string) (string, error) {
+	fail := func(status int, format string, args ...any) (string, error) {
+		return "", cli.WithStatus(status, fmt.Errorf(format, args...))
+	}
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return "", fmt.Errorf("%s is in this directory, not in $PATH; write ./%s", name, name)
+		return fail(cli.ExitNoProgram, "%s is in this directory, not in $PATH; write ./%s", name, name)
 	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(name, "/"):
 		if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
-			return "", fmt.Errorf("there is no program %s in $PATH; write ./%s for the one in this directory", name, name)
+			return fail(cli.ExitNoProgram, "there is no program %s in $PATH; write ./%s for the one in this directory", name, name)
 		}
-		return "", fmt.Errorf("there is no program %s in $PATH", name)
+		return fail(cli.ExitNoProgram, "there is no program %s in $PATH", name)
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(cli.ExitNoProgram, "cannot run %s: %w", name, cause(err))
 	case err != nil:
-		return "", fmt.Errorf("cannot run %s: %w", name, cause(err))
+		return fail(cli.ExitCannotRun, "cannot run %s: %w", name, cause(err))
 	}
 	return filepath.Abs(path)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/osio/rundir"
+	"verbena/internal/tools/cli"
 )
 
 // start executes the program in this process's place. It returns only if that
@@ -50,7 +51,7 @@ func start(o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env))
+	return cli.WithStatus(cli.ExitCannotRun, fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env)))
 }
 
 // captureWritable checks that there can be captures where they are to be: what

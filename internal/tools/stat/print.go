@@ -72,7 +72,7 @@ func title(s stats.Snapshot, d stats.Device) string {
 	if d.NetDev != "" {
 		net = " on " + d.NetDev
 	}
-	return fmt.Sprintf("%s (%s%s), process %d: %s", d.Name, d.Kind, net, s.PID, s.Command)
+	return fmt.Sprintf("%s (%s%s), process %d: %s, verbena %s", d.Name, d.Kind, net, s.PID, s.Command, s.Version)
 }
 
 // printJSON prints a line of JSON for each process.

@@ -1,0 +1,17 @@
+package version
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestStampComesFirst(t *testing.T) {
+	if v := String(); v == "" || strings.ContainsAny(v, " ()\n") {
+		t.Errorf("without a stamp: %q", v)
+	}
+	defer func(old string) { stamp = old }(stamp)
+	stamp = "0.1+git202601020304.0123abcd"
+	if v := String(); v != stamp {
+		t.Errorf("String() = %q", v)
+	}
+}
