@@ -80,10 +80,13 @@
 //
 // # When the process ends
 //
-// A peer of a process that ends without Disconnect, even by a signal, is sent a
-// DREQ by those who share the port, and sees DISCONNECTED. Where the process was
-// the only one at its address nobody is there to send it: a program that is about
-// to call os.Exit calls [Leave] first. After a kill the peer learns when it sends, by
-// its retry limit, or when it disconnects, by a time-out of about a minute; one that only
-// waits is told nothing.
+// A peer of a process that ends without Disconnect, even by SIGKILL, is sent a DREQ by
+// those who share the port, and sees DISCONNECTED. Where the process was the only one of
+// this user's, an executor sends it: on Linux the first connection starts the command
+// verbena, found in $PATH, as a process apart that ends with the last that has connections.
+//
+// A program that is about to call os.Exit calls [Leave] first all the same: there may be no
+// such command, and process 1 of a PID namespace has no executor. The peer of a process that
+// is killed without one learns when it sends, by its retry limit, or when it disconnects, by
+// a time-out of about a minute; one that only waits is told nothing.
 package rdmacm

@@ -13,11 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"verbena/internal/osio/share"
 	"verbena/internal/tools/bench"
 	"verbena/internal/tools/cli"
 	"verbena/internal/tools/devinfo"
 	"verbena/internal/tools/dump"
 	"verbena/internal/tools/ether"
+	"verbena/internal/tools/executor"
 	"verbena/internal/tools/perf"
 	"verbena/internal/tools/pingpong"
 	"verbena/internal/tools/rping"
@@ -27,6 +29,7 @@ import (
 )
 
 func main() {
+	share.ExecutorPath = os.Executable
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := cli.Execute(ctx, root(), os.Stderr)
 	stop()
@@ -58,6 +61,7 @@ none of that name, 126 if it cannot be executed.`,
 		bench.Command(),
 		dump.Command(),
 		stat.Command(),
+		executor.Command(),
 	)
 	cli.CompleteDevices(cmd)
 	return cmd

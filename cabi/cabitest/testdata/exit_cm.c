@@ -1,13 +1,13 @@
 /*
  * Two processes, each the only one at its address, one of which ends as most
- * programs do, without a word: its peer learns of it at once.
+ * programs do, without a word, or is killed: its peer learns of it at once.
  *
  *	exit_cm listen ADDRESS [END]                 prints its port
  *	exit_cm connect ADDRESS [END] PEER PORT
  *
  * END is what the process does: "established" exits with its connection, "signal"
  * in a handler of a signal, "request" with a request that it has not answered,
- * "thread" while another thread polls. Without END it is the peer, which says what
+ * "thread" while another thread polls; "killed" is killed. Without END it is the peer, which says what
  * happens.
  */
 #include "cm.h"
@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 #define PROMPT_MS 2000 /* what is lost is repeated after 4 s */
 
@@ -24,6 +25,23 @@ static const char *ends;
 static int ends_with(const char *how)
 {
 	return ends && strcmp(ends, how) == 0;
+}
+
+static volatile sig_atomic_t children_ended;
+
+static void on_child(int sig)
+{
+	(void)sig;
+	children_ended++;
+}
+
+/* Is killed. Whatever speaks for it afterwards, it has no child. */
+static void be_killed(void)
+{
+	errno = 0;
+	CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
+	CHECK(!children_ended);
+	raise(SIGKILL);
 }
 
 static void on_signal(int sig)
@@ -58,6 +76,8 @@ static int end(struct rdma_cm_id *id)
 		CHECK(sigaction(SIGUSR1, &act, NULL) == 0);
 		raise(SIGUSR1);
 	}
+	if (ends_with("killed"))
+		be_killed();
 	if (ends)
 		return 0;
 	do {
@@ -114,6 +134,7 @@ static int connect_to(const char *from, const char *peer, int port)
 int main(int argc, char **argv)
 {
 	CHECK(argc >= 3);
+	CHECK(signal(SIGCHLD, on_child) != SIG_ERR);
 	channel = rdma_create_event_channel();
 	CHECK(channel);
 	if (strcmp(argv[1], "listen") == 0) {

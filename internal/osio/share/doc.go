@@ -50,6 +50,14 @@
 // the member's connection ends, a new keeper, or the slot's next owner. So
 // the peers of a killed process learn of it at once.
 //
+// For the last member that is an executor: a process apart, `verbena executor`, which
+// the members' first will starts (StartExecutor). It holds byte 64, waits in the kernel for
+// the lock of all slots, sends what it finds then, and ends. It costs no time and
+// 2 MiB of memory. A member whose wills are changed starts another where it has gone.
+// Nobody speaks for the last member where none can be started: the command is not
+// found, the system refuses, or orphans become the member's own children. What kills
+// a whole container or host kills its executor too.
+//
 // # Limits
 //
 // 63 processes a user and address; 64 descriptors a process and address. All

@@ -89,8 +89,10 @@ func (g *group) pass(slot int, n *Numbers) {
 }
 
 // sendWill sends a dead member's datagram.
-func (g *group) sendWill(w Will) {
-	g.sockets[0].WriteBatch([]udp.Datagrams{{Dst: w.Dst, Iov: [][]byte{w.Datagram}}})
+func (g *group) sendWill(w Will) { sendWill(g.sockets[0], w) }
+
+func sendWill(s *udp.Socket, w Will) {
+	s.WriteBatch([]udp.Datagrams{{Dst: w.Dst, Iov: [][]byte{w.Datagram}}})
 }
 
 // close gives up this process's descriptors.

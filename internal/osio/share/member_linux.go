@@ -67,6 +67,9 @@ type member struct {
 	keys   map[string]bool       // guarded by mu: what we listen for
 	calls  map[uint64]call       // guarded by mu: requests to be answered on link
 	lastID uint64                // guarded by mu
+
+	executor time.Time // guarded by mu: when this member last started one
+	alone    bool      // guarded by mu: none can be started
 }
 
 func (m *member) Slot() int { return m.slot }
@@ -166,8 +169,15 @@ func (m *member) Unlisten(key string) {
 	}
 }
 
-func (m *member) SetWill(id uint64, w Will) error { return m.wills.set(id, w) }
-func (m *member) ClearWill(id uint64)             { m.wills.clear(id) }
+func (m *member) SetWill(id uint64, w Will) error {
+	err := m.wills.set(id, w)
+	if err == nil {
+		m.seeExecutor()
+	}
+	return err
+}
+
+func (m *member) ClearWill(id uint64) { m.wills.clear(id) }
 
 // call is a request on its way.
 type call struct {

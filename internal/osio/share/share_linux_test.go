@@ -54,6 +54,10 @@ func overlapTest(a, b string) bool { return strings.HasPrefix(a, "all") && strin
 const everySlot = 255
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == ExecutorCommand {
+		executorMain(os.Args[2:])
+		return
+	}
 	if dir := os.Getenv("VERBENA_SHARE_CHILD"); dir != "" {
 		childMain(dir)
 		return

@@ -1,0 +1,126 @@
+/*
+ * Executes a program that has nothing of this process: no parent, descriptor, terminal,
+ * session, environment or handler of signals. The application finds no child of which it
+ * does not know, not even one that has ended, and no SIGCHLD comes: the process between
+ * ends without a signal (clone(2)), and is waited for by __WCLONE.
+ *
+ * Both processes have the memory of this one until the program is executed, as those of
+ * posix_spawn(3): nothing of it is copied, and no handler of pthread_atfork(3) runs.
+ */
+#define _GNU_SOURCE
+#include "detach.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STACK_BYTES (64 << 10)
+
+/* Where close_range(2) is not there, descriptors up to here are closed. */
+#define FEW_DESCRIPTORS 1024
+
+struct program {
+	const char *path;
+	char *const *argv;
+	char *stack; /* of the process that executes it */
+};
+
+static int execute(void *arg)
+{
+	const struct program *p = arg;
+	static char *const no_environment[] = { NULL };
+	struct sigaction usual = { .sa_handler = SIG_DFL };
+	sigset_t none;
+	int null;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		sigaction(sig, &usual, NULL);
+	setsid();
+	if (chdir("/"))
+		_exit(127);
+	null = open("/dev/null", O_RDWR);
+	if (null < 0)
+		_exit(127);
+	for (int fd = 0; fd < 3; fd++)
+		if (dup2(null, fd) < 0)
+			_exit(127);
+	if (syscall(SYS_close_range, 3, ~0U, 0))
+		for (int fd = 3; fd < FEW_DESCRIPTORS; fd++)
+			close(fd);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execve(p->path, p->argv, no_environment);
+	_exit(127);
+}
+
+static int between(void *arg)
+{
+	struct program *p = arg;
+
+	_exit(clone(execute, p->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p) < 0);
+}
+
+/* Orphans become this process's children. */
+static int takes_orphans(void)
+{
+	int subreaper = 0;
+
+	return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) == 0 && subreaper);
+}
+
+int vb_detach(const char *path, char *const argv[])
+{
+	struct program p = { .path = path, .argv = argv };
+	int before = errno, status = 1, err = 0;
+	sigset_t all, mask;
+	char *stacks;
+	pid_t pid;
+
+	if (takes_orphans())
+		return EPERM;
+	stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (stacks == MAP_FAILED)
+		return ENOMEM;
+	p.stack = stacks;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &mask); /* a handler would work on memory of two processes */
+	pid = clone(between, stacks + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, &p);
+	if (pid < 0)
+		err = errno;
+	else if (waitpid(pid, &status, __WCLONE) == pid && status)
+		err = EAGAIN;
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	munmap(stacks, 2 * STACK_BYTES);
+	errno = before;
+	return err;
+}
+
+/* In a child of a fork the engine is a copy without a name: the front has it. */
+void vb_library_dir(char *dir, unsigned size)
+{
+	void *at[] = { (void *)vb_detach, dlsym(RTLD_DEFAULT, "ibv_get_device_list") };
+	Dl_info info;
+
+	dir[0] = 0;
+	for (int i = 0; i < 2; i++) {
+		const char *end;
+
+		if (!at[i] || !dladdr(at[i], &info) || !info.dli_fname)
+			continue;
+		end = strrchr(info.dli_fname, '/');
+		if (end && strncmp(info.dli_fname, "/proc/", 6) && strncmp(info.dli_fname, "/memfd:", 7)) {
+			snprintf(dir, size, "%.*s", (int)(end - info.dli_fname), info.dli_fname);
+			return;
+		}
+	}
+}
