@@ -13,6 +13,13 @@ import (
 // answer of its connection manager, which alone would ask for over a minute.
 const ConnectTimeout = 10 * time.Second
 
+// AnswerTimeout bounds the wait for the first words over a connection. Programs of this
+// kind speak at once, or after the second that perftest's sleep.
+const AnswerTimeout = 5 * time.Second
+
+// ErrSilent is the end of that wait.
+var ErrSilent = fmt.Errorf("the peer takes the connection and says nothing for %v: it is another program, or stopped; run the same on both sides", AnswerTimeout)
+
 // Dial connects to the TCP port of a waiting peer; start is the command that
 // should run there.
 func Dial(ctx context.Context, host string, port int, start string) (net.Conn, error) {

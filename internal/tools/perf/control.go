@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"time"
 
 	"verbena/internal/tools/cli"
 )
@@ -17,7 +19,7 @@ type control struct {
 }
 
 func newControl(conn net.Conn) *control {
-	in := bufio.NewScanner(conn)
+	in := bufio.NewScanner(&opening{conn: conn})
 	in.Buffer(nil, maxLineBytes)
 	return &control{conn: conn, in: in}
 }
@@ -37,7 +39,12 @@ var errPeerGone = errors.New("the peer hung up; see its message")
 // here.
 func (c *control) receive() (*Message, error) {
 	if !c.in.Scan() {
-		if err := c.in.Err(); err != nil {
+		var other *strangerError
+		if err := c.in.Err(); errors.As(err, &other) {
+			return nil, other
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, cli.ErrSilent
+		} else if err != nil {
 			return nil, fmt.Errorf("%w (%v)", errPeerGone, err)
 		}
 		return nil, errPeerGone
@@ -59,6 +66,13 @@ func (c *control) expect(kind string) (*Message, error) {
 		err = fmt.Errorf("the peer sent %q where %q was due", m.Kind, kind)
 	}
 	return m, err
+}
+
+// first is expect for what must come at once.
+func (c *control) first(kind string) (*Message, error) {
+	_ = c.conn.SetReadDeadline(time.Now().Add(cli.AnswerTimeout)) // a connection that is gone says so
+	defer c.conn.SetReadDeadline(time.Time{})
+	return c.expect(kind)
 }
 
 // refuse tells the peer why the run ends and returns err.

@@ -48,7 +48,7 @@ func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
 	defer conn.Close()
 	s := &session{o: o, ctl: newControl(conn), report: reporter{w: out, o: o}, errOut: errOut}
 	defer s.ctl.closeWith(ctx)()
-	m, err := s.ctl.expect(kindHello)
+	m, err := s.ctl.first(kindHello)
 	if err != nil {
 		return s.ctl.refuse(err)
 	}
@@ -123,7 +123,11 @@ func (s *session) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	m, err := s.ctl.expect(kindOffer)
+	expect := s.ctl.expect
+	if !server { // the first that it says
+		expect = s.ctl.first
+	}
+	m, err := expect(kindOffer)
 	if err != nil {
 		return err
 	}

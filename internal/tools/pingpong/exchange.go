@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"time"
 
 	"verbena/internal/tools/cli"
 )
@@ -23,6 +25,7 @@ var errNotPingpong = errors.New("what answers there is not a pingpong of this ki
 // exchangeClient sends our addresses and returns the peer's.
 func exchangeClient(ctx context.Context, conn net.Conn, mine []Address) ([]Address, error) {
 	defer cli.CloseWith(ctx, conn)()
+	defer bound(conn)()
 	if err := sendAddresses(conn, mine); err != nil {
 		return nil, exchangeError(ctx, err)
 	}
@@ -40,6 +43,7 @@ func exchangeClient(ctx context.Context, conn net.Conn, mine []Address) ([]Addre
 // answers with ours: the client may send as soon as it has them.
 func exchangeServer(ctx context.Context, conn net.Conn, mine []Address, connect func(theirs []Address) error) ([]Address, error) {
 	defer cli.CloseWith(ctx, conn)()
+	defer bound(conn)()
 	theirs, err := receiveAddresses(conn, len(mine))
 	if err != nil {
 		return nil, exchangeError(ctx, err)
@@ -55,6 +59,12 @@ func exchangeServer(ctx context.Context, conn net.Conn, mine []Address, connect 
 		return nil, exchangeError(ctx, err)
 	}
 	return theirs, nil
+}
+
+// bound bounds an exchange, until the function returned is called.
+func bound(conn net.Conn) func() {
+	_ = conn.SetDeadline(time.Now().Add(cli.AnswerTimeout)) // a connection that is gone says so
+	return func() { _ = conn.SetDeadline(time.Time{}) }
 }
 
 func sendAddresses(conn net.Conn, list []Address) error {
@@ -86,6 +96,8 @@ func exchangeError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return cli.ErrSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("the peer hung up while addresses were exchanged; see its message: it may have been stopped, or run another kind")
 	}

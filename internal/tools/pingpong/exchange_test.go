@@ -7,8 +7,10 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"verbena/ib"
+	"verbena/internal/tools/cli"
 )
 
 func slots(n int, first ib.QPN) []Address {
@@ -71,6 +73,24 @@ func TestExchangeNamesAStranger(t *testing.T) {
 	}()
 	if _, err := exchangeServer(t.Context(), server, slots(1, 1), nil); err != errNotPingpong {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestExchangeWithASilentPeerEnds(t *testing.T) {
+	for name, exchange := range map[string]func(context.Context, net.Conn) ([]Address, error){
+		"client": func(ctx context.Context, c net.Conn) ([]Address, error) { return exchangeClient(ctx, c, slots(1, 1)) },
+		"server": func(ctx context.Context, c net.Conn) ([]Address, error) { return exchangeServer(ctx, c, slots(1, 1), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				here, there := net.Pipe()
+				go io.Copy(io.Discard, there)
+				defer there.Close()
+				if _, err := exchange(t.Context(), here); err != cli.ErrSilent {
+					t.Errorf("error %v", err)
+				}
+			})
+		})
 	}
 }
 
