@@ -79,7 +79,9 @@ func TestExchangeNamesAStranger(t *testing.T) {
 func TestExchangeWithASilentPeerEnds(t *testing.T) {
 	for name, exchange := range map[string]func(context.Context, net.Conn) ([]Address, error){
 		"client": func(ctx context.Context, c net.Conn) ([]Address, error) { return exchangeClient(ctx, c, slots(1, 1)) },
-		"server": func(ctx context.Context, c net.Conn) ([]Address, error) { return exchangeServer(ctx, c, slots(1, 1), nil) },
+		"server": func(ctx context.Context, c net.Conn) ([]Address, error) {
+			return exchangeServer(ctx, c, slots(1, 1), nil)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
