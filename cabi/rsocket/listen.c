@@ -20,12 +20,19 @@
  */
 #define REQUESTS_WAITING 1024
 
+/*
+ * Connections that are being set up, which do not count against the backlog:
+ * their peers may never answer. Four times as many as the connection manager
+ * lets through of peers that have not shown that they exist.
+ */
+#define COMING_MAX 64
+
 #define RNR_RETRY_FOREVER 7
 
 /* With s.mu held: looks for requests as long as there is room for them. */
 static int look_for_requests(struct rs_stream *st)
 {
-	bool full = st->waiting >= st->backlog;
+	bool full = st->queued >= st->backlog || st->coming >= COMING_MAX;
 
 	if (full == st->paused)
 		return 0;
@@ -96,36 +103,40 @@ static int grant(struct rs_stream *st, const void *data, size_t length)
 	return error;
 }
 
+/* With listener->s.mu held: so many more, or fewer, connections come or are in the queue. */
+static void count(struct rs_stream *listener, int coming, int queued)
+{
+	listener->coming += coming;
+	listener->queued += queued;
+	if (!atomic_load(&listener->s.closing))
+		look_for_requests(listener);
+}
+
 static bool take_place(struct rs_stream *listener)
 {
 	pthread_mutex_lock(&listener->s.mu);
 	bool open = !atomic_load(&listener->s.closing);
 
-	if (open) {
-		listener->waiting++;
-		look_for_requests(listener);
-	}
+	if (open)
+		count(listener, 1, 0);
 	pthread_mutex_unlock(&listener->s.mu);
 	return open;
 }
 
-/* With listener->s.mu held. */
 static void give_place(struct rs_stream *listener)
 {
-	listener->waiting--;
-	if (!atomic_load(&listener->s.closing))
-		look_for_requests(listener);
+	pthread_mutex_lock(&listener->s.mu);
+	count(listener, -1, 0);
+	pthread_mutex_unlock(&listener->s.mu);
 }
 
-/* The connection, in place or not, is not for the listener any more. */
+/* The connection is not for the listener any more. */
 static void leave_listener(struct rs_stream *st)
 {
 	struct rs_stream *listener = st->listener;
 
 	st->listener = NULL;
-	pthread_mutex_lock(&listener->s.mu);
 	give_place(listener);
-	pthread_mutex_unlock(&listener->s.mu);
 	rs_put(&listener->s);
 }
 
@@ -141,9 +152,7 @@ void rs_listen_request(struct rs_stream *listener, struct rdma_cm_id *id, const 
 	if (!st) {
 		rdma_reject(id, NULL, 0);
 		rdma_destroy_id(id);
-		pthread_mutex_lock(&listener->s.mu);
 		give_place(listener);
-		pthread_mutex_unlock(&listener->s.mu);
 		return;
 	}
 	pthread_mutex_lock(&st->s.mu);
@@ -176,6 +185,7 @@ void rs_listen_settled(struct rs_stream *st)
 	pthread_mutex_lock(&listener->s.mu);
 	bool open = !atomic_load(&listener->s.closing);
 
+	count(listener, -1, open);
 	if (open) {
 		rs_hold(&st->s);
 		if (listener->tail)
@@ -230,7 +240,7 @@ int rs_stream_accept(struct rs_socket *s, struct sockaddr *addr, socklen_t *leng
 		if (!listener->head)
 			listener->tail = NULL;
 		st->next = NULL;
-		give_place(listener);
+		count(listener, 0, -1);
 	} else if (!error) {
 		error = -EINVAL; /* it was shut down: accept(2) */
 	}

@@ -75,7 +75,7 @@ static void stream_service(struct rs_socket *s, int which)
 	(void)which; /* there is but one descriptor */
 	for (;;) {
 		pthread_mutex_lock(&s->mu);
-		bool none = rdma_get_cm_event(st->channel, &event);
+		bool none = st->paused || rdma_get_cm_event(st->channel, &event);
 
 		if (none || event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
 			pthread_mutex_unlock(&s->mu);

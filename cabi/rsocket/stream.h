@@ -94,7 +94,8 @@ struct rs_stream {
 
 	/* listener */
 	int backlog;
-	int waiting;		      /* connections in the queue or on their way to it */
+	int queued;		      /* connections to be accepted */
+	int coming;		      /* those on their way there */
 	bool paused;		      /* the service does not look for requests */
 	struct rs_stream *head, *tail; /* to be accepted; the queue holds a reference */
 
