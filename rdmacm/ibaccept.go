@@ -32,6 +32,9 @@ func (c *ibConnector) accept(p *ConnParam) error {
 	}
 	c.params.MaxDestRdAtomic, c.params.MaxRdAtomic = rep.ResponderResources, rep.InitiatorDepth
 	if err := c.readyQP(); err != nil {
+		if c.closed() { // a link that is lost takes its queue pairs with the request
+			return errGaveUp("Accept")
+		}
 		return err
 	}
 	err = c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Accept(now, c.conn, rep) })
@@ -47,9 +50,19 @@ func (c *ibConnector) accept(p *ConnParam) error {
 func gaveUp(call string, err error) error {
 	var wrong *ibcm.StateError
 	if errors.As(err, &wrong) {
-		return fail(syscall.ECONNRESET, call, "the peer has given up")
+		return errGaveUp(call)
 	}
 	return err
+}
+
+func errGaveUp(call string) error { return fail(syscall.ECONNRESET, call, "the peer has given up") }
+
+// closed reports whether the agent has ended the connection.
+func (c *ibConnector) closed() bool {
+	c.ib.m.mu.Lock()
+	defer c.ib.m.mu.Unlock()
+	state, err := c.ib.agent.State(c.conn)
+	return err != nil || state == ibcm.Closed
 }
 
 // acceptUD answers with the queue pair that serves the port.

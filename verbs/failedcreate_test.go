@@ -12,8 +12,8 @@ import (
 // CVE-2021-47078: an rxe queue pair whose creation failed kept pointers to what
 // it was to stand on, which were given back a second time with it. Here every
 // step of CreateQP fails in turn, also with everything before it taken, and
-// leaves nothing behind: no number is spent, and what the queue pair would have
-// stood on is unused, which EBUSY and a count below zero would both tell.
+// leaves nothing behind: what the queue pair would have stood on is unused, which
+// EBUSY and a count below zero would both tell.
 func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
 	e, other := newEnd(t, ib.QPTypeRC, 64), newEnd(t, ib.QPTypeRC, 64)
 	pd, err := e.ctx.AllocPD()
@@ -39,8 +39,7 @@ func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
 
 	good := verbs.QPInitAttr{Type: ib.QPTypeRC, SendCQ: send, RecvCQ: recv, SRQ: srq, Cap: ib.QPCap{MaxSendWR: 4, MaxSendSGE: 1}}
 	create := func() *verbs.QP { qp, err := pd.CreateQP(&good); check(t, err); return qp }
-	before := create()
-	check(t, before.Destroy())
+	check(t, create().Destroy())
 	for _, c := range []struct {
 		name  string
 		pd    *verbs.PD
@@ -69,10 +68,7 @@ func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
 		})
 	}
 
-	after := create() // numbers rotate: a number spent would show as a gap
-	if after.QPN() != before.QPN()+1 {
-		t.Errorf("queue pair %v follows %v", after.QPN(), before.QPN())
-	}
+	after := create()
 	wantError(t, srq.Destroy(), syscall.EBUSY, "SRQ") // counts did not sink below what is in use
 	wantError(t, send.Destroy(), syscall.EBUSY, "CQ")
 	wantError(t, recv.Destroy(), syscall.EBUSY, "CQ")
