@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"verbena/internal/osio/share"
 	"verbena/internal/testkit/loopback"
 
 	"verbena/internal/tools/cli"
@@ -25,7 +26,8 @@ import (
 const asCommand = "VERBENA_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asCommand) != "" {
+	// An executor is started without the environment.
+	if os.Getenv(asCommand) != "" || len(os.Args) > 1 && os.Args[1] == share.ExecutorCommand {
 		main()
 	}
 	os.Exit(m.Run())
