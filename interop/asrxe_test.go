@@ -10,9 +10,11 @@ import (
 	"verbena/interop/guest"
 )
 
-// TestRxeJudgesSo runs in a guest the program by which our C library is tested to judge
-// calls as devices do, so that what it says of rxe is so.
+// TestRxeJudgesSo runs in a guest the programs by which our C library is tested beside
+// rxe, so that what they say of rxe is so.
 func TestRxeJudgesSo(t *testing.T) {
 	g := guest.NewLAN(t, ethernetMTU).Boot(guest.UML)[0]
-	guest.Start(t, g, exchangeLimit, fmt.Sprintf("LOOP_DEVICE=rxe0 LOOP_ADDRESS=%v %s 1024", g.IPv4(), filepath.Join(programs, "as_rxe"))).Succeed()
+	for _, program := range []string{"verbs_as_rxe 1024", "verbs_unmapped"} {
+		guest.Start(t, g, exchangeLimit, fmt.Sprintf("LOOP_DEVICE=rxe0 LOOP_ADDRESS=%v %s", g.IPv4(), filepath.Join(programs, program))).Succeed()
+	}
 }

@@ -23,7 +23,7 @@ var onLinks = []string{
 // two ends are on one device, as the process of a meeting place connects to itself.
 var verbsOnLinks = []string{
 	"closefrom", "closefrom_busy", "cq_ex", "daemon", "events", "exit", "failed_peer", "fork", "fork_threads", "forked_objects", "mw", "objects", "peers", "poller",
-	"rc", "recvs", "refusals", "signals", "small_stacks", "srq",
+	"rc", "recvs", "refusals", "signals", "small_stacks", "srq", "unmapped",
 }
 
 func TestVerbsOnLinks(t *testing.T) {

@@ -7,13 +7,13 @@ import "C"
 
 import (
 	"math"
-	"sync"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"verbena/ib"
+	"verbena/internal/mem"
 )
 
 // memoryOf returns the application's memory as a slice.
@@ -29,7 +29,7 @@ func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, e
 		return nil, invalid("%d bytes at %#x", n, at)
 	}
 	last := at + max(n, 1) - 1
-	if !mapped(at, last-at+1) {
+	if !mem.Mapped(at, last-at+1) {
 		return nil, syscall.EFAULT
 	}
 	const written = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteAtomic | ib.AccessMWBind
@@ -37,31 +37,6 @@ func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, e
 		return nil, syscall.EFAULT
 	}
 	return unsafe.Slice((*byte)(addr), int(n)), nil
-}
-
-// probePages is how many pages one mincore(2) is asked about.
-const probePages = 1 << 15
-
-var probes = sync.Pool{New: func() any { return new([probePages]byte) }}
-
-// mapped reports whether all of a range is mapped. It touches no page.
-func mapped(at, n uintptr) bool {
-	page := uintptr(unix.Getpagesize())
-	end := at + n
-	at &^= page - 1
-	v := probes.Get().(*[probePages]byte)
-	defer probes.Put(v)
-	for at < end {
-		k := min(end-at, probePages*page)
-		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, at, k, uintptr(unsafe.Pointer(v))); errno == unix.ENOMEM {
-			return false
-		} // EAGAIN and the like say nothing about the range
-		at += k
-		if at == 0 {
-			break // the end of the address space
-		}
-	}
-	return true
 }
 
 // Of linux/futex.h.

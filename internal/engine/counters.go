@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"verbena/internal/mem"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -92,7 +93,7 @@ func (e *Engine) Counters(a *Account) []Counter {
 	return append(out,
 		Counter{"bad_icrc", w.badICRC.Load()}, Counter{"unknown_qp", w.unknownQP.Load()}, Counter{"bad_mad", w.badMAD.Load()},
 		Counter{"bad_mad_qkey", w.badMADKey.Load()}, Counter{"read_errors", w.readErrors.Load()},
-		Counter{"over_mtu", overMTU}, Counter{"kernel_dropped", e.member.Dropped()},
+		Counter{"over_mtu", overMTU}, Counter{"unmapped_bytes", mem.Unplaced()}, Counter{"kernel_dropped", e.member.Dropped()},
 		Counter{"local_sent_pkts", w.localSent.Load()}, Counter{"local_rcvd_pkts", w.localRcvd.Load()}, Counter{"local_refused", w.localRefused.Load()},
 		Counter{"local_lost", w.localLost.Load()}, Counter{"local_corrupt", w.localCorrupt.Load()})
 }

@@ -370,6 +370,7 @@ func (c *iwarpConn) read(in *tcpInput) (n int) {
 		c.mu.Unlock()
 
 		got, err := sock.Readv(&in.vec, iov)
+		again := false
 
 		now := monotime.Now()
 		c.mu.Lock()
@@ -391,13 +392,18 @@ func (c *iwarpConn) read(in *tcpInput) (n int) {
 			if c.leaving == stay {
 				c.want()
 			}
-		case err == syscall.EFAULT:
-			c.fpdus.HandleFault(now)
+		case err == syscall.EFAULT && placed > 0:
+			c.fpdus.Unplaceable()
+			again = true
 		default:
 			c.endBy(now, lost)
 		}
 		if c.leaving != stay {
 			c.left()
+		}
+		if again {
+			c.pump(now)
+			continue
 		}
 		if got == 0 {
 			if err != nil {
@@ -408,7 +414,7 @@ func (c *iwarpConn) read(in *tcpInput) (n int) {
 			break
 		}
 		n++
-		all := got < placed+len(buf)
+		all := got < placed+len(buf) // or memory that is not mapped came next: the system tells again of what is left
 		c.header.read(c.fpdus, all)
 		c.pump(now)
 		if all {

@@ -1,10 +1,21 @@
 package mem
 
-import "unsafe"
+import (
+	"os"
+	"unsafe"
+)
+
+// addressOf returns the address of b's first byte.
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+
+var pageBytes = os.Getpagesize()
+
+// untilPage returns how many bytes from the start of b on are in its first page.
+func untilPage(b []byte) int { return pageBytes - int(addressOf(b)&uintptr(pageBytes-1)) }
 
 // aligned8 reports whether b starts at a multiple of 8 in the address space.
 func aligned8(b []byte) bool {
-	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))&7 == 0
+	return addressOf(b)&7 == 0
 }
 
 // word returns the first 8 bytes of b as a word for sync/atomic. b is aligned8

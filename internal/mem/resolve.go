@@ -27,7 +27,7 @@ func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v Verdict, ok bool) {
 		return v, false
 	}
 	if n := uint64(len(data)); g.segs == nil {
-		ok = Copy(g.mem[off:off+n], data)
+		ok = copyIn(g.mem[off:off+n], data)
 	} else {
 		s := g.span(off, n)
 		ok = s.CopyIn(0, data)

@@ -34,16 +34,16 @@ func (s *Span) Release() {
 	}
 }
 
-// CopyIn writes src at offset off. It returns false if the memory is not mapped
-// any more.
+// CopyIn writes src at offset off; what is for memory that is not mapped any more
+// goes nowhere. It returns false if the memory is mapped and may not be written.
 func (s *Span) CopyIn(off int, src []byte) (ok bool) {
 	if !s.pieces() {
-		return Copy(s.mem[off:off+len(src)], src)
+		return copyIn(s.mem[off:off+len(src)], src)
 	}
 	i, p := s.seek(off, len(src))
 	for ok = true; ok && len(src) > 0; {
 		n := min(len(p), len(src))
-		ok = Copy(p, src[:n])
+		ok = copyIn(p, src[:n])
 		src = src[n:]
 		i++
 		if len(src) > 0 {
@@ -138,8 +138,8 @@ func (s *Span) FetchAdd(add uint64) (orig uint64, ok bool) {
 
 // Store8 writes the word in one piece: ATOMIC WRITE. The span must be
 // Aligned8. Bytes from the wire keep their order in memory if v is their
-// binary.NativeEndian value. It returns false if the word is not mapped any more.
-func (s *Span) Store8(v uint64) (ok bool) { return store8(s.word(), v) }
+// binary.NativeEndian value. For a word that is not mapped it is as CopyIn.
+func (s *Span) Store8(v uint64) (ok bool) { return store8(s.word(), v) || unmapped(s.mem) }
 
 func (s *Span) word() *uint64 {
 	if !s.Aligned8() {

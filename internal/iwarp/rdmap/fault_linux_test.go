@@ -8,6 +8,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/mem"
 	"verbena/internal/queue"
+	"verbena/internal/testkit/pages"
 	wire "verbena/internal/wire/iwarp"
 )
 
@@ -75,6 +76,54 @@ func TestMemoryThatIsGone(t *testing.T) {
 	b.wantEvent("READ of what is gone", ib.EventQPAccessErr)
 	a.wantUntouched("READ of what is gone", 0, 2000)
 	if !f.Idle() {
+		t.Error("memory is held")
+	}
+}
+
+// TestUnmappedTarget: payload for memory that is not mapped goes nowhere, whether it is
+// copied there or was to be read there, and the stream goes on.
+func TestUnmappedTarget(t *testing.T) {
+	a, b := pair(t)
+	m := pages.New(t, 1)
+	r, err := b.table.Register(pd, m, fleetingAt, allAccess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Unmap(t, 0, 1)
+	w := a.write(0, 2000, b, 0)
+	w.RemoteAddr, w.RKey = fleetingAt, r.RKey()
+	a.post(w)
+	head := wire.LengthBytes + wire.TaggedBytes
+	b.take(a.out[:head], whole, never)
+	iov, n := b.s.Place(nil)
+	if n == 0 {
+		t.Fatal("not to be read straight to its place")
+	}
+	b.s.HandlePlaced(iov, 0)
+	b.s.Unplaceable() // as readv found
+	if _, n := b.s.Place(nil); n != 0 {
+		t.Errorf("%d bytes are to be read there again", n)
+	}
+	was := mem.Unplaced()
+	b.take(a.out[head:], whole, never)
+	a.out = nil
+	if n := mem.Unplaced() - was; n != 2000 {
+		t.Errorf("%d bytes counted", n)
+	}
+	a.wantWC("WRITE", 1, ib.WCSuccess)
+	b.postRecv(7, b.sge(0, 1000))
+	a.fill(0, 1000, 3)
+	a.post(a.send(0, 1000))
+	head = wire.LengthBytes + wire.UntaggedBytes
+	b.take(a.out[:head], whole, never)
+	if _, n := b.s.Place(nil); n != 1000 {
+		t.Errorf("the next segment: %d bytes are to be read straight to their place", n)
+	}
+	b.s.HandlePlaced(nil, 0)
+	b.take(a.out[head:], whole, never)
+	b.wantRecv("what comes behind", 7, ib.WCSuccess)
+	b.wantBytes("what comes behind", 0, a.bytes[:1000])
+	if !r.Idle() {
 		t.Error("memory is held")
 	}
 }

@@ -96,7 +96,7 @@ func (q *QP) Place(iov [][]byte, max int) ([][]byte, int) {
 	if len(q.placing) > 0 {
 		panic("rdmap: Place without Placed")
 	}
-	if !q.takesPayload() {
+	if q.rx.copied || !q.takesPayload() {
 		return iov, 0
 	}
 	n := min(max, q.rx.payload()-q.rx.got)
@@ -121,5 +121,9 @@ func (q *QP) Placed(n int) {
 	q.Count[PlacedDirect] += uint64(n)
 }
 
-// PlaceFault tells that Place's memory is not mapped any more.
+// Unplaceable tells that Place's memory could not be read to: the rest of the
+// segment will be copied there, which finds out what became of it.
+func (q *QP) Unplaceable() { q.rx.copied = true }
+
+// PlaceFault tells that what was read to Place's memory cannot be read again.
 func (q *QP) PlaceFault() { q.targetFault(ib.VendorFault) }

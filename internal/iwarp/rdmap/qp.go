@@ -222,9 +222,9 @@ func (q *QP) HandleClose(now monotime.Time, lost bool) {
 	q.closeTimer = monotime.Never
 }
 
-// HandleFault tells that output or input could not be moved because memory is
-// not mapped any more. The stream may have stopped within a segment. The oldest
-// work request whose bytes are on their way is taken to be the one.
+// HandleFault tells that output could not be moved because memory is not mapped any
+// more. The stream may have stopped within a segment. The oldest work request whose
+// bytes are on their way is taken to be the one.
 func (q *QP) HandleFault(now monotime.Time) {
 	if q.SQ.Len() > 0 && (q.SQ.At(0).State == wqeSent || q.SQ.At(0).State == wqeBegun) {
 		q.letGo()

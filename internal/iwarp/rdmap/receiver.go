@@ -18,6 +18,7 @@ type receiver struct {
 	checked bool // the headers were found right, or bad
 	h       wire.Header
 	got     int  // payload bytes placed
+	copied  bool // the rest of the payload is not to be read straight to its place
 	isRTR   bool // it is the first since the set-up
 
 	bad   bool // the segment cannot be carried out: term says why once it has ended
@@ -51,7 +52,7 @@ func (q *QP) receptive() bool {
 func (q *QP) BeginSegment(length int) {
 	r := &q.rx
 	r.length, r.have, r.need, r.got = length, 0, wire.ControlBytes, 0
-	r.done, r.checked, r.bad, r.fault = false, false, false, fault{}
+	r.done, r.checked, r.copied, r.bad, r.fault = false, false, false, false, fault{}
 	r.isRTR = q.awaiting
 	if length == 0 && (!r.isRTR || q.set.RTR != mpa.RTREmpty) || length > 0 && length < wire.ControlBytes {
 		r.short()

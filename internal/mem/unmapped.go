@@ -1,0 +1,47 @@
+package mem
+
+import "sync/atomic"
+
+// A NIC has registered memory pinned: a peer's bytes go to pages that the
+// application has unmapped, and nobody sees them. Registration caches count on
+// that. So bytes for memory that is not mapped are taken and placed nowhere. It is
+// an error still to write to memory that is mapped and may not be written, as the
+// application would miss the bytes, and to read memory that has gone, as nobody
+// knows what was in it.
+//
+// Memory that is mapped anew at the address is what the key opens from then on.
+
+// unplaced counts bytes that were placed nowhere, in the whole process.
+var unplaced atomic.Uint64
+
+// Unplaced returns how many bytes for registered memory were placed nowhere
+// because the application has unmapped it, in the whole process.
+func Unplaced() uint64 { return unplaced.Load() }
+
+// copyIn copies src to registered memory, but for what is not mapped. It returns
+// false if dst is mapped and may not be written.
+func copyIn(dst, src []byte) (ok bool) {
+	return Copy(dst, src) || copyAround(dst[:len(src)], src)
+}
+
+// copyAround is copyIn after a fault: page by page.
+func copyAround(dst, src []byte) (ok bool) {
+	for len(dst) > 0 {
+		n := min(len(dst), untilPage(dst))
+		if !Copy(dst[:n], src[:n]) && !unmapped(dst[:n]) {
+			return false
+		}
+		dst, src = dst[n:], src[n:]
+	}
+	return true
+}
+
+// unmapped reports whether b, in one page, which could not be written, is not mapped.
+// Its bytes are counted then.
+func unmapped(b []byte) bool {
+	if Mapped(addressOf(b), uintptr(len(b))) {
+		return false
+	}
+	unplaced.Add(uint64(len(b)))
+	return true
+}

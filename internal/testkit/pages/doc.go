@@ -1,0 +1,2 @@
+// Package pages has whole pages of memory, which tests unmap under the code that they test.
+package pages
