@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestObstaclesAreSaid(t *testing.T) {
 	if _, here := newNetwork(t); !here {
 		return
 	}
-	program := compile(t, "obstacle")
+	program, devices := compile(t, "obstacle"), compile(t, "print_devices")
 	lib, _ := libDir()
 	try := func(t *testing.T, could, limit, dir string, want ...string) {
 		t.Helper()
@@ -67,6 +68,15 @@ func TestObstaclesAreSaid(t *testing.T) {
 			defer m.Close()
 		}
 		try(t, "0", "", dir, fmt.Sprintf("all %d slots are taken", share.Slots-1), "verbena stat")
+	})
+	t.Run("link", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), devices)
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "VERBENA_NTB=shm:/nonexistent/x", "VERBENA_DEVICES=roce,ntb")
+		out, err := cmd.CombinedOutput()
+		if said := string(out); err == nil || strings.Count(said, "verbena: ") != 1 || !strings.Contains(said, "VERBENA_NTB") ||
+			!strings.Contains(said, "/nonexistent, which is not there") {
+			t.Errorf("%v, %s", err, said)
+		}
 	})
 	for _, n := range []int{40, 60} {
 		t.Run(fmt.Sprintf("%d descriptors", n), func(t *testing.T) {

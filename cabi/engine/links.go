@@ -6,6 +6,7 @@ package main
 import "C"
 
 import (
+	"fmt"
 	"sync"
 	"unsafe"
 
@@ -31,9 +32,16 @@ func configureLinks() error {
 		return nil
 	}
 	err := device.ConfigureLinks(text)
-	links.read, links.text = err == nil, text
-	return err
+	if links.read, links.text = err == nil, text; err != nil {
+		return misconfigured{fmt.Errorf("%s: %w", device.LinksVariable, err)}
+	}
+	return nil
 }
+
+// misconfigured is what the user has named and cannot be.
+type misconfigured struct{ error }
+
+func (m misconfigured) Unwrap() error { return m.error }
 
 // vb_links lists links, those from the number first on. Of one that is open which end is ours is known for
 // certain. Its port is active from then on, until the peer goes away: most

@@ -38,7 +38,7 @@ var told atomic.Bool
 func isObstacle(err error) bool {
 	var join *share.JoinError
 	var port *share.PortError
-	return errors.As(err, &join) || errors.As(err, &port) && !errors.Is(err, syscall.EADDRNOTAVAIL) || isLimit(err)
+	return errors.As(err, &misconfigured{}) || errors.As(err, &join) || errors.As(err, &port) && !errors.Is(err, syscall.EADDRNOTAVAIL) || isLimit(err)
 }
 
 // isLimit reports whether there are no descriptors left, of the process or the system.

@@ -281,6 +281,19 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestLinkToNowhereIsRefused(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("links in shared memory are Linux's")
+	}
+	t.Setenv("VERBENA_NTB", "shm:/nonexistent/x")
+	for _, line := range []string{"devices", "devinfo -d ntb0", "run --device ntb true", "pingpong rc -d ntb0"} {
+		_, stderr, status := run(t, strings.Fields(line)...)
+		if status == cli.ExitOK || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "VERBENA_NTB") || !strings.Contains(stderr, "/nonexistent, which is not there: make it") {
+			t.Errorf("%s: status %d, %s", line, status, stderr)
+		}
+	}
+}
+
 // What a shell is given when its user asks how a line may go on.
 func TestCompletion(t *testing.T) {
 	dev := loopback.Device(t)

@@ -35,7 +35,7 @@ type ntbEndpoint struct {
 // ConfigureLinks names the links, in place of the environment. It changes
 // nothing of devices that are open.
 //
-// Errors: EINVAL if the text cannot be read.
+// Errors: EINVAL if the text cannot be read, or names a place where nobody can meet.
 func ConfigureLinks(text string) error {
 	var list []ntbEndpoint
 	if text != "" {
@@ -44,6 +44,9 @@ func ConfigureLinks(text string) error {
 			return &Error{Arg: "links", Why: err.Error(), Err: syscall.EINVAL}
 		}
 		for _, e := range ends {
+			if err := e.CheckPlace(); err != nil {
+				return &Error{Arg: "links", Why: err.Error(), Err: syscall.EINVAL}
+			}
 			list = append(list, ntbEndpoint{Endpoint: e})
 		}
 	}

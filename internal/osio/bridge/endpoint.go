@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -77,6 +79,26 @@ func ParseEndpoints(s string) (list []Endpoint, err error) {
 		list = append(list, e)
 	}
 	return list, nil
+}
+
+// CheckPlace says why processes cannot meet at the directory of an endpoint's shared
+// memory. It is made by the first of them, in one that must be there.
+//
+// Errors: ErrConfig.
+func (e *Endpoint) CheckPlace() error {
+	if e.Kind != Shm {
+		return nil
+	}
+	for _, dir := range []string{filepath.Dir(e.Path), e.Path} {
+		fi, err := os.Stat(dir)
+		switch {
+		case err != nil && dir != e.Path:
+			return fmt.Errorf("%w: %s: processes meet in a directory that is made in %s, which is not there: make it, or name another path", ErrConfig, e.Path, dir)
+		case err == nil && !fi.IsDir():
+			return fmt.Errorf("%w: %s is not a directory: remove it, or name another path", ErrConfig, dir)
+		}
+	}
+	return nil
 }
 
 // clash says why a link cannot be beside another one, nil if it can.
