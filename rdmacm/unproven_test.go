@@ -1,0 +1,40 @@
+package rdmacm
+
+import (
+	"net/netip"
+	"testing"
+
+	"verbena/internal/cm/ibcm"
+)
+
+// Half of a backlog of one is nothing: each peer has to answer a probe before its
+// request is raised, and does.
+func TestPeersShowThatTheyAreThere(t *testing.T) {
+	for name, kind := range map[string]Kind{"RoCE": RoCE, "NTB": NTB} {
+		t.Run(name, func(t *testing.T) {
+			at := loopback4
+			if kind == NTB {
+				joinByMemory(t)
+				at = netip.MustParseAddr("10.99.0.2")
+			}
+			f := newFabric(t)
+			a, b := f.process(1), f.process(2)
+			l := b.listeningOf(kind, at, 1)
+			client := a.resolvedOf(kind, l.LocalAddr())
+			check(t, client.Connect(&someParam))
+			server, _ := f.requested(l)
+			check(t, server.Accept(&someParam))
+			client.want(Established)
+			server.want(Established)
+			m := b.ib
+			if kind == NTB {
+				m = b.ntb.ibManager
+			}
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if n := m.agent.Counters(); n[ibcm.Held] != 1 || n[ibcm.Probed] != 1 {
+				t.Errorf("%d requests were held, %d peers probed", n[ibcm.Held], n[ibcm.Probed])
+			}
+		})
+	}
+}
