@@ -104,20 +104,19 @@ func (o *ringOut) close() {
 	}
 }
 
-// drainRing writes to the ring what the machine has to send. It reports false if
-// the ring is gone.
-func (c *roceConn) drainRing(now monotime.Time) bool {
-	o := c.ring
+// drainRing writes to the ring what the machine has to send, as long as it is the
+// queue pair's. It reports false if the ring is gone.
+func (c *roceConn) drainRing(o *ringOut, now monotime.Time) bool {
 	p := pumpers.Get().(*pumper)
 	defer pumpers.Put(p)
-	for !c.closed {
+	for !c.closed && c.ring == o {
 		o.mu.Lock()
 		r, more := ringReady, true
 		for n := 0; more && n < trainsPerWrite; n++ {
 			if r = o.roomLocked(); r == ringFull || r == ringGone {
 				break
 			}
-			more = c.writeTrain(now, p.bursts[0])
+			more = c.writeTrain(o, now, p.bursts[0])
 		}
 		wake := r != ringGone && o.tx.MustWake()
 		o.mu.Unlock()
@@ -128,7 +127,7 @@ func (c *roceConn) drainRing(now monotime.Time) bool {
 			c.mu.Unlock()
 			o.wake()
 			c.mu.Lock()
-			continue // whoever came meanwhile left the work to us
+			continue // others left their work to this pump, and may have modified the queue pair
 		}
 		if r == ringFull {
 			c.retry = monotime.Now().Add(ringRetry)
@@ -143,10 +142,10 @@ func (c *roceConn) drainRing(now monotime.Time) bool {
 
 // writeTrain writes the machine's next train to the ring, whose lock is held. It
 // reports false if there is none.
-func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
+func (c *roceConn) writeTrain(o *ringOut, now monotime.Time, b *roce.Burst) bool {
 	b.Limit(roce.MaxSegments)
-	if c.ring.memory != nil {
-		b.Into(c.ring.memory, c.ring.reach.far())
+	if o.memory != nil {
+		b.Into(o.memory, o.reach.far())
 	}
 	b.Patient(c.late.waiting)
 	defer b.Reset()
@@ -155,17 +154,17 @@ func (c *roceConn) writeTrain(now monotime.Time, b *roce.Burst) bool {
 			return false // as in drain
 		}
 	}
-	begin := c.ring.reach.clock()
+	begin := o.reach.clock()
 	if !c.packets.PollOutput(now, b) {
 		return false
 	}
 	w := &c.eng.wire
-	if c.ring.memory == nil {
+	if o.memory == nil {
 		w.localLost.Add(uint64(b.Packets()))
 		return true
 	}
-	c.ring.reach.wrote(b.Bytes(), c.ring.reach.clock().Sub(begin))
-	c.ring.tx.Commit(b.Bytes(), &ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
+	o.reach.wrote(b.Bytes(), o.reach.clock().Sub(begin))
+	o.tx.Commit(b.Bytes(), &ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
 	w.localSent.Add(uint64(b.Packets()))
 	return true
 }

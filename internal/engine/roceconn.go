@@ -136,16 +136,27 @@ var pumpers = sync.Pool{New: func() any {
 	return p
 }}
 
-// drain writes trains until the machine has none.
+// drain writes trains until the machine has none. While it writes without the lock
+// the queue pair may be modified, and then has another way to its peer.
 func (c *roceConn) drain(now monotime.Time) {
-	if c.ring != nil {
-		if c.drainRing(now) {
+	for !c.closed {
+		o := c.ring
+		if o == nil {
+			c.drainSockets(now)
+		} else if !c.drainRing(o, now) && c.ring == o {
+			c.ring = nil
+			continue
+		}
+		if c.ring == o {
 			return
 		}
-		c.ring = nil
 	}
+}
+
+// drainSockets writes trains until the machine has none, or a ring is there for them.
+func (c *roceConn) drainSockets(now monotime.Time) {
 	var p *pumper
-	for !c.closed && len(c.sources) > 0 {
+	for !c.closed && len(c.sources) > 0 && c.ring == nil {
 		limit := roce.MaxSegments
 		if !c.sources[0].cuts() {
 			limit = 1

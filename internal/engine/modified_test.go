@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/osio/ring"
+	"verbena/internal/roce"
+	"verbena/internal/roce/uc"
+)
+
+// sleepy is a machine whose ring's reader sleeps before each train, so that the
+// pump gives its lock back to wake it.
+type sleepy struct {
+	roce.Machine
+	before func()
+}
+
+func (s sleepy) PollOutput(now monotime.Time, b *roce.Burst) bool {
+	s.before()
+	return s.Machine.PollOutput(now, b)
+}
+
+// TestModifiedWhileTheReaderIsWoken resets a queue pair while its pump, which has more
+// to write, wakes the reader of the ring: what follows has no ring.
+func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
+	n := newNode(t, defaultBackoff)
+	a, b := n.parts(4096), n.endpoint(4096)
+	var err error
+	a.Conn, err = n.eng.NewConn(n.account, func(qpn ib.QPN) roce.Machine { // UC waits for no answer
+		return uc.New(roce.Config{QPN: qpn, PD: 1, Mem: n.keys, SQ: a.sq, RQ: a.rq, SendCQ: a.cq, RecvCQ: a.cq})
+	}, func(ib.EventType) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.connect(b)
+	tx, rx := ring.NewPair() // which only this test reads
+	var asked, trains atomic.Int32
+	begun := make(chan struct{})
+	a.Lock()
+	a.roce.ring = &ringOut{eng: n.eng, slot: n.eng.local.self.Slot, tx: tx}
+	machine := a.roce.packets
+	a.roce.packets = sleepy{machine, func() {
+		if trains.Add(1) == 1 {
+			close(begun)
+			for asked.Load() == 0 {
+				runtime.Gosched() // until the other goroutine is about to take the lock
+			}
+		}
+		var m ring.Message
+		for ok, _ := rx.Next(&m); ok; ok, _ = rx.Next(&m) {
+			rx.Advance()
+		}
+		rx.Arm()
+		// A goroutine that waits for a lock for 1 ms is given it.
+		for begin := time.Now(); time.Since(begin) < 2*time.Millisecond; {
+		}
+	}}
+	for i := range 48 { // trains are of equal packets: two at a time
+		w, ok := a.sq.Reserve()
+		if !ok {
+			t.Fatal("the send queue is full")
+		}
+		w.Opcode, w.Length, w.RKey = ib.WRRDMAWrite, uint32(16-i%2*8), b.region.RKey()
+		w.SGE = append(w.SGE, ib.SGE{Length: w.Length, LKey: a.region.LKey()})
+		a.sq.Commit()
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		<-begun
+		asked.Store(1)
+		if err := a.modify(&ib.QPAttr{State: ib.QPReset}, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	both.Go(a.Ring)
+	both.Wait()
+	if got := trains.Load(); got >= 48/2 {
+		t.Errorf("%d trains were written before the queue pair was reset", got)
+	}
+	a.Close()
+	b.Close()
+}
