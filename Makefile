@@ -69,7 +69,10 @@ unit: ## every package's tests
 	@scripts/need $(UNIT_NEEDS)
 	$(GO) test ./...
 
+CAPI_NEEDS = clang libclang-rt-dev valgrind
+
 capi: cabi ## the libraries' tests, from C
+	@scripts/need $(CAPI_NEEDS)
 	CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
 
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers perftest qperf \
@@ -91,7 +94,7 @@ apps: build ## Debian's verbs applications, unmodified, over our libraries; prin
 	cd apps && ../scripts/unprivileged ../bin/apps.test -test.timeout 20m $(APPS_ARGS)
 
 needs: ## install at once what test, apps and interop need
-	@scripts/need $(sort $(CABI_NEEDS) qemu-user $(UNIT_NEEDS) $(APPS_NEEDS) $(INTEROP_NEEDS))
+	@scripts/need $(sort $(CABI_NEEDS) $(CAPI_NEEDS) qemu-user $(UNIT_NEEDS) $(APPS_NEEDS) $(INTEROP_NEEDS))
 
 PREFIX ?= /usr/local
 

@@ -2,6 +2,7 @@
  * Event channels: rdma_create_event_channel(3), and the events that wait there.
  */
 #include "cm.h"
+#include "order.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,6 +14,16 @@ struct cm_moved {
 	struct cm_moved *next;
 	struct vb_cm_event *event;
 };
+
+/* Reads an event, which a thread of the engine made, or NULL for a stand-in. */
+static ssize_t read_event(int fd, struct vb_cm_event **event)
+{
+	ssize_t n = read(fd, event, sizeof(*event));
+
+	if (n == sizeof(*event) && *event)
+		vb_order_after(*event);
+	return n;
+}
 
 VB_EXPORT VB_RETURNS_POINTER(struct rdma_event_channel *, rdma_create_event_channel, (void), ())
 {
@@ -154,7 +165,7 @@ static struct vb_cm_event *take_moved(struct cm_channel *channel)
 	struct vb_cm_event *event = NULL;
 
 	/* The pipe's stand-in goes along, unless one of those who wait is about to read it. */
-	if (!channel->waiting && records(channel) && read(channel->channel.fd, &event, sizeof(event)) != sizeof(event))
+	if (!channel->waiting && records(channel) && read_event(channel->channel.fd, &event) != sizeof(event))
 		event = NULL;
 	return oldest(channel, event);
 }
@@ -181,7 +192,7 @@ void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
 	struct vb_cm_event *event;
 
 	for (int n = readable(channel); n > 0; n--) {
-		if (read(channel->channel.fd, &event, sizeof(event)) != sizeof(event))
+		if (read_event(channel->channel.fd, &event) != sizeof(event))
 			break;
 		if (event && append(channel, event))
 			cm_event_discard(channel->engine, event);
@@ -231,7 +242,7 @@ static int wait_pipe(struct cm_channel *channel, struct vb_cm_event **event)
 
 	channel->waiting++;
 	pthread_mutex_unlock(&channel->mu);
-	n = read(fd, event, sizeof(*event));
+	n = read_event(fd, event);
 	err = n < 0 ? errno : n == 0 ? EBADF : 0;
 	pthread_mutex_lock(&channel->mu);
 	channel->waiting--;

@@ -3,6 +3,7 @@
 package main
 
 // #include "engine.h"
+// #include "order.h"
 // #include <stdlib.h>
 import "C"
 
@@ -142,9 +143,10 @@ func (o *cmID) statusOf(err error) int32 {
 // put writes a record, at once or behind those that are owed. cmMu is held.
 func (c *cmChannel) put(r cmRecord) {
 	if c.closed {
-		C.free(unsafe.Pointer(r.event))
+		C.free(unsafe.Pointer(r.event)) // made by this thread
 		return
 	}
+	C.vb_order_before(unsafe.Pointer(r.event))
 	if len(c.owed) == 0 && writeRecord(c.fd, r.bytes()) {
 		return
 	}
@@ -186,6 +188,7 @@ func (c *cmChannel) drop(match func(*cmRecord) bool) (children []*cmID) {
 		if r.child != nil {
 			children = append(children, r.child)
 		}
+		C.vb_order_after(unsafe.Pointer(r.event))
 		C.free(unsafe.Pointer(r.event))
 	}
 	return children

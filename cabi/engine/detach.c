@@ -29,7 +29,29 @@
 /* Where close_range(2) is not there, descriptors up to here are closed. */
 #define FEW_DESCRIPTORS 1024
 
+/*
+ * Of a sanitizer's interceptors some do in memory of two processes what is meant for
+ * one: clone(2) is a fork to ThreadSanitizer, and sigaction(2) forgets the handlers of
+ * this process. So both are called behind its back.
+ */
+typedef int clone_function(int (*)(void *), void *, int, void *, ...);
+
+static clone_function *own_clone(void)
+{
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+	void *own = libc ? dlsym(libc, "clone") : NULL;
+
+	if (libc)
+		dlclose(libc); /* it stays */
+	return own ? (clone_function *)own : clone;
+}
+
+/* Room for the kernel's struct sigaction, of zeros: SIG_DFL, no flags and no mask. */
+static const char usual[128];
+#define KERNEL_SIGSET_BYTES 8
+
 struct program {
+	clone_function *clone;
 	const char *path;
 	char *const *argv;
 	char *stack; /* of the process that executes it */
@@ -39,12 +61,11 @@ static int execute(void *arg)
 {
 	const struct program *p = arg;
 	static char *const no_environment[] = { NULL };
-	struct sigaction usual = { .sa_handler = SIG_DFL };
 	sigset_t none;
 	int null;
 
 	for (int sig = 1; sig < NSIG; sig++)
-		sigaction(sig, &usual, NULL);
+		syscall(SYS_rt_sigaction, sig, usual, NULL, KERNEL_SIGSET_BYTES);
 	setsid();
 	if (chdir("/"))
 		_exit(127);
@@ -67,7 +88,7 @@ static int between(void *arg)
 {
 	struct program *p = arg;
 
-	_exit(clone(execute, p->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p) < 0);
+	_exit(p->clone(execute, p->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p) < 0);
 }
 
 /* Orphans become this process's children. */
@@ -80,7 +101,7 @@ static int takes_orphans(void)
 
 int vb_detach(const char *path, char *const argv[])
 {
-	struct program p = { .path = path, .argv = argv };
+	struct program p = { .clone = own_clone(), .path = path, .argv = argv };
 	int before = errno, status = 1, err = 0;
 	sigset_t all, mask;
 	char *stacks;
@@ -94,7 +115,7 @@ int vb_detach(const char *path, char *const argv[])
 	p.stack = stacks;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &mask); /* a handler would work on memory of two processes */
-	pid = clone(between, stacks + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, &p);
+	pid = p.clone(between, stacks + 2 * STACK_BYTES, CLONE_VM | CLONE_VFORK, &p);
 	if (pid < 0)
 		err = errno;
 	else if (waitpid(pid, &status, __WCLONE) == pid && status)

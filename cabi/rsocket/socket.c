@@ -3,6 +3,7 @@
 
 #include "datagram.h"
 #include "index.h"
+#include "order.h"
 #include "stream.h"
 
 #include <fcntl.h>
@@ -65,8 +66,11 @@ void rs_socket_init(struct rs_socket *s, const struct rs_ops *ops, int domain, i
 
 void rs_put(struct rs_socket *s)
 {
-	if (atomic_fetch_sub(&s->references, 1) == 1)
+	vb_order_before(s);
+	if (atomic_fetch_sub(&s->references, 1) == 1) {
+		vb_order_after(s);
 		s->ops->free(s);
+	}
 }
 
 /* What an r-call returns for what an operation did. */

@@ -7,7 +7,9 @@
 #include "channel.h"
 #include "cookie.h"
 #include "lock.h"
+#include "order.h"
 #include "pd.h"
+#include "srq.h"
 
 /*
  * What came of giving the core to others. Each is atomic, as several threads may
@@ -66,6 +68,13 @@ static inline int vb_cq_is_empty(struct vb_cq *cq)
 {
 	return atomic_load_explicit(&cq->ring.head, memory_order_relaxed) ==
 	       atomic_load_explicit(&cq->ring.tail, memory_order_acquire);
+}
+
+/* What was posted comes before its completion. */
+static inline void vb_cq_found(struct vb_cq *cq)
+{
+	vb_order_after(&cq->ibv.cq);
+	vb_order_after(&vb_srq_posts);
 }
 
 int vb_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);

@@ -28,6 +28,7 @@ static int advance(struct vb_cq *cq)
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 	cq->ibv.ex.wr_id = cq->at.wr_id;
 	cq->ibv.ex.status = (enum ibv_wc_status)cq->at.status;
+	vb_cq_found(cq);
 	return 0;
 }
 

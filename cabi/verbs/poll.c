@@ -153,6 +153,7 @@ static int take(struct vb_cq *cq, int max, struct ibv_wc *wc)
 	if (n) {
 		atomic_store_explicit(&ring->head, head, memory_order_release);
 		atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
+		vb_cq_found(cq);
 	}
 	vb_lock_leave(&cq->lock);
 	return n;

@@ -5,6 +5,7 @@
  * *bad_wr is written when a post fails, and only then: applications assert that
  * it is still what they set. bad_wr may be NULL.
  */
+#include "order.h"
 #include "qp.h"
 #include "srq.h"
 
@@ -17,6 +18,7 @@ VB_RETURNS_ERRNO(vb_post_send,
 	struct ibv_send_wr *refused = wr; /* in a child of a fork the engine writes nothing */
 	int err;
 
+	vb_order_before(ibqp->send_cq);
 	err = qp->engine->qp_post_send(qp->handle, wr, &refused);
 	if (err && bad)
 		*bad = refused;
@@ -44,6 +46,7 @@ VB_RETURNS_ERRNO(vb_post_recv,
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	int err, tell;
 
+	vb_order_before(ibqp->recv_cq);
 	err = post_recvs(&qp->recvs, qp->engine, wr, bad, &tell);
 	if (tell)
 		qp->engine->qp_recvs_told(qp->handle);
@@ -56,5 +59,6 @@ VB_RETURNS_ERRNO(vb_post_srq_recv,
 	struct vb_srq *srq = vb_srq_of(ibsrq);
 	int tell; /* an SRQ has no states */
 
+	vb_order_before(&vb_srq_posts);
 	return post_recvs(&srq->recvs, srq->engine, wr, bad, &tell);
 }

@@ -10,6 +10,7 @@
  * full or a key is not known, the work requests before the refused one are under
  * way. What is wrong with a request by itself aborts the whole posting.
  */
+#include "order.h"
 #include "qp.h"
 
 #include <errno.h>
@@ -295,6 +296,7 @@ static VB_RETURNS_ERRNO(wr_complete, (struct ibv_qp_ex *ex), (ex))
 	if (!err && b->n) {
 		for (unsigned i = 0; i + 1 < b->n; i++)
 			b->wr[i].next = &b->wr[i + 1];
+		vb_order_before(ex->qp_base.send_cq);
 		err = qp->engine->qp_post_send(qp->handle, b->wr, &bad);
 	}
 	pthread_mutex_unlock(&b->mutex);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+char vb_srq_posts;
+
 static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
 {
 	struct vb_srq_init init = {.attr = attr->attr, .pd = vb_pd_handle(pd)};

@@ -18,6 +18,12 @@ struct vb_srq {
 	struct vb_recvs recvs;
 };
 
+/*
+ * Stands for the posts to all shared receive queues in vb_order_before: a
+ * completion does not say from which queue its receive was.
+ */
+extern char vb_srq_posts;
+
 static inline struct vb_srq *vb_srq_of(struct ibv_srq *srq)
 {
 	return (struct vb_srq *)srq;

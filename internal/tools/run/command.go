@@ -47,7 +47,8 @@ process id before its extension, as a program may be several processes:
 What it sets: LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 (where the files are that a kernel driver would show in /sys/class/infiniband and
 /dev/infiniband), and with the options VERBENA_DEVICES, VERBENA_PCAP,
-VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG.`,
+VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG. VALGRIND_OPTS and TSAN_OPTIONS get an
+option each, so that these tools see the program's errors and none of the libraries'.`,
 		Example: `  verbena run ib_write_bw &                    # a server …
   verbena run ib_write_bw 127.0.0.1            # … and its client
   verbena run --device iwarp rping -s -a 127.0.0.1

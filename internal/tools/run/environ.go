@@ -38,6 +38,16 @@ func (e environment) prepend(name, entry string) environment {
 	return e.set(name, strings.Join(list, ":"))
 }
 
+// addOption puts an option before those that a variable has, which then have the last
+// word; once, as commands may be nested.
+func (e environment) addOption(name, separator, option string) environment {
+	old := e.get(name)
+	if slices.Contains(strings.Split(old, separator), option) {
+		return e
+	}
+	return e.set(name, strings.TrimSuffix(option+separator+old, separator))
+}
+
 // What the options set, for the libraries to read.
 const (
 	devicesVariable = "VERBENA_DEVICES" // device.ParseSelection
@@ -52,6 +62,10 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 	e = e.prepend("LD_LIBRARY_PATH", libraries)
 	e = e.prepend("LD_PRELOAD", libraries+"/"+preloadName)
 	e = e.set("VERBENA_ROOT", root)
+	e = e.addOption("VALGRIND_OPTS", " ", "--suppressions="+libraries+"/"+suppressionsName)
+	// The engine has threads, which in a child of a fork are started anew. ThreadSanitizer
+	// ends such a child unless told otherwise.
+	e = e.addOption("TSAN_OPTIONS", ":", "die_after_fork=0")
 	if o.devices != "" {
 		e = e.set(devicesVariable, o.devices)
 	}

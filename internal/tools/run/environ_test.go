@@ -17,7 +17,8 @@ func TestVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := environment{"HOME=/h", "LD_LIBRARY_PATH=/p/lib/verbena:/a:/b", "LD_PRELOAD=/p/lib/verbena/libverbena-preload.so",
-		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_LOCAL=off", "VERBENA_DEBUG=1", "VERBENA_DEVICES=iwarp,roce_lo"}
+		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_LOCAL=off", "VERBENA_DEBUG=1", "VERBENA_DEVICES=iwarp,roce_lo",
+		"VALGRIND_OPTS=--suppressions=/p/lib/verbena/verbena.supp", "TSAN_OPTIONS=die_after_fork=0"}
 	slices.Sort(after)
 	slices.Sort(want)
 	if !slices.Equal(after, want) {
@@ -25,6 +26,25 @@ func TestVariables(t *testing.T) {
 	}
 	if before[2] != "VERBENA_FAULTS=dup=1%" {
 		t.Errorf("the caller's environment changed: %q", before)
+	}
+}
+
+// What the user says to valgrind and to sanitizers comes after ours, which is said once.
+func TestOptionsOfToolsStay(t *testing.T) {
+	after := environment{"VALGRIND_OPTS=-q --leak-check=full", "TSAN_OPTIONS=die_after_fork=1"}
+	for range 2 {
+		var err error
+		if after, err = (&options{}).variables(after, "/p", "/r"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"VALGRIND_OPTS": "--suppressions=/p/verbena.supp -q --leak-check=full",
+		"TSAN_OPTIONS":  "die_after_fork=0:die_after_fork=1",
+	} {
+		if got := after.get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // preloadName is the library that shows programs the files of a driver.
 const preloadName = "libverbena-preload.so"
 
+// suppressionsName is the file that tells valgrind what is no error of the engine's.
+const suppressionsName = "verbena.supp"
+
 // libraryNames are what must be there, the first the one that says for which
 // machine they are.
 var libraryNames = []string{"libibverbs.so.1", "librdmacm.so.1", "libverbena-engine.so", preloadName}
