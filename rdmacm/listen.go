@@ -6,7 +6,7 @@ import "net/netip"
 // ConnectRequest with an ID of its own. An ID that is not bound listens on a
 // port of the system's choice on all addresses. At most backlog requests wait to
 // be accepted or rejected, 1,024 if it is not positive; the peers of more try
-// again.
+// again, or over iWARP wait for 20 s.
 //
 // Errors: EADDRINUSE if the port is taken; that of the address if UDP port 4791
 // is to be had on none of the addresses.

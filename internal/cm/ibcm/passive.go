@@ -167,8 +167,10 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 	c.last = encode(cm.AttrREP, c.tid, &rep)
 	a.setState(c, RepSent)
 	a.answered(c)
-	a.send(c.path, &c.last)
-	a.pauses(now, c, unprovenPause)
+	a.repeat(now, c)
+	if c.unproven {
+		a.pauses(now, c, unprovenPause)
+	}
 	return nil
 }
 

@@ -63,7 +63,7 @@ func (a *Agent) enter(now monotime.Time, c *conn, l *listener, proven bool) {
 	a.pauses(now, c, unprovenPause<<unprovenRetries)
 }
 
-// pauses starts the pauses between MADs to a peer that may be unproven.
+// pauses starts the pauses between MADs to an unproven peer.
 func (a *Agent) pauses(now monotime.Time, c *conn, first monotime.Duration) {
 	c.retries, c.pause = unprovenRetries, first
 	a.timers.set(c, now.Add(first))
@@ -72,12 +72,12 @@ func (a *Agent) pauses(now monotime.Time, c *conn, first monotime.Duration) {
 // nextPause returns how long to wait after a MAD was sent again.
 func (c *conn) nextPause() monotime.Duration {
 	switch {
+	case !c.unproven:
+		return c.interval
 	case inBacklog.has(c.state):
 		c.pause /= 2
-	case awaitingReady.has(c.state):
-		c.pause *= 2
 	default:
-		return c.interval
+		c.pause *= 2
 	}
 	return c.pause
 }

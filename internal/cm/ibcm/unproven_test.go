@@ -233,6 +233,28 @@ func TestSlowClientIsWaitedFor(t *testing.T) {
 	w.server.wantState(w.accepted(), Established)
 }
 
+// A peer that has answered a probe may be stopped for as long as it has asked for.
+func TestPeerThatHasShownItselfIsWaitedFor(t *testing.T) {
+	w := newSiege(t, 1) // it is probed
+	stopped := false
+	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+		if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrREP {
+			stopped = true
+		}
+		if stopped {
+			return nil
+		}
+		return []monotime.Duration{hop}
+	}
+	id := w.connect()
+	w.run(60 * monotime.Second)
+	w.server.wantState(w.accepted(), RepSent)
+	w.fate = func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }
+	w.run(10 * monotime.Second)
+	w.client.wantState(id, Established)
+	w.server.wantState(w.accepted(), Established)
+}
+
 // Of requests that wait for a sign of their peers the oldest gives way, and only to
 // one that may be of the same address.
 func TestHeldRequestsOldestGivesWay(t *testing.T) {
