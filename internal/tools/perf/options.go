@@ -283,9 +283,13 @@ func (o *options) bound(n int, what string) error {
 	return nil
 }
 
-// Without --iters large messages are sent less often: as often as their number
-// times size stays below this, but no less than the depth.
-const defaultBytes = 1 << 30
+// Without --iters large messages are sent less often, and messages of many queue pairs:
+// as often as their number times size stays below these, on a queue pair and on all, but
+// no less than the depth.
+const (
+	defaultBytes    = 1 << 30
+	defaultBytesAll = 1 << 34
+)
 
 // iterations returns the messages to send on each queue pair; 0 is by
 // duration.
@@ -296,7 +300,7 @@ func (o *options) iterations(size int) int64 {
 	case o.iters > 0:
 		return o.iters
 	}
-	return max(min(o.test.defaultIters(), int64(defaultBytes/size)), int64(o.depth))
+	return max(min(o.test.defaultIters(), int64(defaultBytes/size), int64(defaultBytesAll/size/o.qps)), int64(o.depth))
 }
 
 func (o *options) format() format {
