@@ -69,7 +69,7 @@ func TestNames(t *testing.T) {
 		"WCStatus":  {int(WCTMRndvIncomplete) + 1, func(i int) string { return WCStatus(i).String() }},
 		"QPState":   {int(QPErr) + 1, func(i int) string { return QPState(i).String() }},
 		"EventType": {int(EventWQFatal) + 1, func(i int) string { return EventType(i).String() }},
-		"VendorErr": {int(VendorBound) + 1, func(i int) string { return VendorErr(i).String() }},
+		"VendorErr": {int(VendorSilent) + 1, func(i int) string { return VendorErr(i).String() }},
 		"PortState": {int(PortActiveDefer) + 1, func(i int) string { return PortState(i).String() }},
 	} {
 		seen := map[string]bool{}

@@ -182,6 +182,8 @@ const (
 	VendorMTU                  // longer than one datagram may be
 	VendorBound                // invalid memory window or bind
 	VendorFault                // the memory is not mapped any more
+	VendorPeerGone             // the peer's process, on this host, has ended
+	VendorSilent               // the peer's process, on this host, lives, and its queue pair does not answer
 )
 
 var vendorNames = [...]string{
@@ -189,6 +191,7 @@ var vendorNames = [...]string{
 	"acknowledge time-out", "PSN sequence error", "receiver not ready", "NAK invalid request", "NAK remote access error",
 	"NAK remote operational error", "wrong length", "unexpected opcode", "misaligned atomic", "too many outstanding READs or atomics",
 	"longer than the path MTU", "invalid memory window", "memory not mapped any more",
+	"the peer's process has ended", "the peer's queue pair does not answer",
 }
 
 func (v VendorErr) String() string {

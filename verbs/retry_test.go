@@ -46,7 +46,7 @@ func TestDeadPeer(t *testing.T) {
 		check(t, err)
 	}
 	wc := a.poll(3)
-	if wc[0].Status != ib.WCRetryExcErr || wc[0].VendorErr != ib.VendorTimeout || wc[0].WRID != 0 {
+	if wc[0].Status != ib.WCRetryExcErr || wc[0].VendorErr != ib.VendorSilent || wc[0].WRID != 0 {
 		t.Errorf("%+v", wc[0])
 	}
 	for i := 1; i < 3; i++ {

@@ -194,8 +194,15 @@ func (c *Conn) timeout(now monotime.Time) {
 		c.mu.Unlock()
 		return
 	}
+	wake := false
 	if !now.Before(c.machine.NextTimeout()) {
+		if c.roce != nil && c.roce.ring != nil {
+			wake = c.roce.askFirst(now)
+		}
 		c.machine.HandleTimeout(now)
+	}
+	if wake {
+		defer c.roce.ring.wakeIfAsleep()
 	}
 	c.pump(now)
 }

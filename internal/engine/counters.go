@@ -18,7 +18,7 @@ type wireCounters struct {
 	badMADKey  atomic.Uint64
 	readErrors atomic.Uint64
 	// packets between queue pairs of this host, which went through memory
-	localSent, localRcvd, localRefused, localLost, localCorrupt atomic.Uint64
+	localSent, localRcvd, localRefused, localLost, localCorrupt, localBehind atomic.Uint64
 }
 
 // Account sums the counters of one device's queue pairs, past ones included.
@@ -95,5 +95,5 @@ func (e *Engine) Counters(a *Account) []Counter {
 		Counter{"bad_mad_qkey", w.badMADKey.Load()}, Counter{"read_errors", w.readErrors.Load()},
 		Counter{"over_mtu", overMTU}, Counter{"unmapped_bytes", mem.Unplaced()}, Counter{"kernel_dropped", e.member.Dropped()},
 		Counter{"local_sent_pkts", w.localSent.Load()}, Counter{"local_rcvd_pkts", w.localRcvd.Load()}, Counter{"local_refused", w.localRefused.Load()},
-		Counter{"local_lost", w.localLost.Load()}, Counter{"local_corrupt", w.localCorrupt.Load()})
+		Counter{"local_lost", w.localLost.Load()}, Counter{"local_corrupt", w.localCorrupt.Load()}, Counter{"local_behind", w.localBehind.Load()})
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -24,9 +23,11 @@ import (
 //	                  shared with the process that owns the QPN's slot ─► a ring to it
 //
 // It is settled before the first packet, for each direction by its sender, and
-// stays for as long as the queue pair is connected. A ring ends when the process
-// at its other end does: what was in it is lost, and what follows goes through
-// the socket. The protocol recovers from both as it does on any network.
+// stays for as long as the queue pair is connected. Nothing is lost in a ring while the
+// process at its other end lives, so nobody is given up that does (question.go). A ring
+// ends when that process does: what was in it is lost, and RC queue pairs with work for
+// it fail. A ring that is given up, for nonsense in it, is another matter: what follows
+// goes through the socket, and the protocol recovers as on any network.
 type local struct {
 	// immutable after start
 	eng      *Engine
@@ -37,24 +38,24 @@ type local struct {
 	rings atomic.Pointer[[]*ringIn] // being read; replaced under mu
 	quiet atomic.Bool               // nothing came by the other inputs when they were last looked at
 
+	waking atomic.Int32 // connections that may have something to send and are not locked
+
 	board  *ring.Board  // shows the rings; nil: nothing does. Immutable after start
 	hidden atomic.Int32 // rings that are not shown
 
 	dialMu sync.Mutex // one at a time
 
-	mu     sync.Mutex
-	out    map[int]*ringOut       // guarded by mu: by slot, the one to use
-	ends   map[*ring.Out]*ringOut // guarded by mu: all that are not closed; nil after close
-	failed map[int]monotime.Time  // guarded by mu: when a slot did not answer
+	mu   sync.Mutex
+	out  map[int]*ringOut       // guarded by mu: by slot, the one to use
+	ends map[*ring.Out]*ringOut // guarded by mu: all that are not closed; nil after close
 }
 
 const (
 	// ringPatience is how long a queue pair's way to RTR waits for the other
 	// process's background goroutine, which is back from a nap within a
-	// fraction of a millisecond if it gets a core.
+	// fraction of a millisecond if it gets a core. A process that refuses rings does
+	// so in that time; one that says nothing is taken to be held up, and has one.
 	ringPatience = 50 * monotime.Millisecond
-	// ringPenalty is how long a process that did not answer is not asked again.
-	ringPenalty = monotime.Second
 	// socketPolls is every which poll looks at sockets where rings are: a look at
 	// an empty one costs as much as 20 polls, and as a message of a ring that
 	// comes meanwhile (measured: SEND of 2 bytes 0.95 µs with 16, 0.66 with 64).
@@ -66,7 +67,7 @@ const (
 // start finds out whether there can be rings, and listens. It is called before
 // the background goroutine runs.
 func (l *local) start(e *Engine, off bool) {
-	l.eng, l.out, l.ends, l.failed = e, map[int]*ringOut{}, map[*ring.Out]*ringOut{}, map[int]monotime.Time{}
+	l.eng, l.out, l.ends = e, map[int]*ringOut{}, map[*ring.Out]*ringOut{}
 	l.rings.Store(&[]*ringIn{})
 	if off || !e.faults.None() || e.capture != nil { // what is harmed or captured is what the wire has
 		return
@@ -140,13 +141,10 @@ func (l *local) to(src, dst netip.Addr, q ib.QPN) *ringOut {
 	l.dialMu.Lock()
 	defer l.dialMu.Unlock()
 	l.mu.Lock()
-	o, failed := l.out[slot], l.failed[slot]
+	o := l.out[slot]
 	l.mu.Unlock()
 	if o != nil && o.alive() {
 		return o
-	}
-	if failed != 0 && monotime.Now().Sub(failed) < ringPenalty {
-		return nil
 	}
 	if slot == l.self.Slot {
 		o = l.loop()
@@ -187,11 +185,6 @@ func (l *local) hosts(dst netip.Addr) bool {
 
 func (l *local) dial(slot int) *ringOut {
 	out, err := ring.Dial(l.eng.member.Meeting(slot), l.self, slot, ringPatience)
-	if errors.Is(err, ring.ErrSilent) {
-		l.mu.Lock()
-		l.failed[slot] = monotime.Now()
-		l.mu.Unlock()
-	}
 	if err != nil {
 		return nil
 	}
@@ -261,6 +254,7 @@ func (l *local) departed(end any) {
 	case *ring.Out:
 		if o := l.drop(end); o != nil {
 			o.close()
+			l.mourn(o)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (r *ringIn) read() (n int) {
 			now = monotime.Now()
 		}
 		n++
-		for at := 0; at < len(m.Data); at += m.Segment {
+		for at := 0; at < len(m.Data) && !m.Question; at += m.Segment {
 			end := min(at+m.Segment, len(m.Data))
 			cur = r.packet(now, m.Data[at:end:end], &m, cur)
 		}
@@ -69,6 +69,9 @@ func (r *ringIn) read() (n int) {
 	}
 	if cur != nil {
 		cur.leave(now, r.patience)
+	}
+	if r.rx.Asked() {
+		r.answer()
 	}
 	return n
 }

@@ -19,7 +19,8 @@ type ringOut struct {
 
 	mu     sync.Mutex     // innermost but for what PollOutput takes
 	tx     *ring.Producer // guarded by mu; unmapped when gone
-	gone   bool           // guarded by mu: the other end has ended
+	gone   bool           // guarded by mu: nothing goes any more
+	dead   bool           // guarded by mu: as the process at the other end has ended
 	memory []byte         // guarded by mu: where the next train goes; nil if there is no room
 	taken  uint64         // guarded by mu: how far the other end had read when the ring was first found full
 	since  monotime.Time  // guarded by mu: when that was; 0 while there is room
@@ -31,9 +32,12 @@ const (
 	// then a reader has taken a good part of it. Acknowledgements make it look
 	// sooner.
 	ringRetry = 50 * monotime.Microsecond
-	// stallPatience is how long a full ring holds packets back while nobody reads
-	// it. After that they are lost, so that the time-outs of the protocol
-	// find a process out that is stopped.
+	// ringLook is how often it looks at a ring that nobody has read for long. In
+	// between it is an eighth of that time.
+	ringLook = 20 * monotime.Millisecond
+	// stallPatience is how long a full ring holds packets back that are not
+	// acknowledged, while nobody reads it. After that they are lost, as on any
+	// network.
 	stallPatience = 100 * monotime.Millisecond
 )
 
@@ -43,7 +47,7 @@ type room uint8
 const (
 	ringReady room = iota
 	ringFull       // later
-	ringStuck      // nobody reads: what is sent is lost
+	ringStuck      // nobody reads: what is not acknowledged is lost
 	ringGone       // nothing, ever
 )
 
@@ -74,6 +78,23 @@ func (o *ringOut) roomLocked() room {
 	return ringStuck
 }
 
+// lookAgainLocked returns when to look whether a full ring has room; the caller
+// holds mu. Many queue pairs may wait for a process that is stopped.
+func (o *ringOut) lookAgainLocked() monotime.Time {
+	if o.since == 0 {
+		return monotime.Never
+	}
+	now := monotime.Now()
+	return now.Add(min(max(now.Sub(o.since)/8, ringRetry), ringLook))
+}
+
+// ended reports whether the process at the other end has.
+func (o *ringOut) ended() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dead
+}
+
 // wake ends the reader's sleep.
 func (o *ringOut) wake() {
 	if o.out == nil {
@@ -97,6 +118,7 @@ func (o *ringOut) alive() bool {
 func (o *ringOut) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.dead = !o.gone && o.out != nil && o.out.PeerEnded() // gone: by nonsense in it
 	o.gone = true
 	if o.out != nil {
 		o.eng.local.listener.Forget(o.out)
@@ -107,30 +129,49 @@ func (o *ringOut) close() {
 // drainRing writes to the ring what the machine has to send, as long as it is the
 // queue pair's. It reports false if the ring is gone.
 func (c *roceConn) drainRing(o *ringOut, now monotime.Time) bool {
+	waking := false
+	ok := c.fillRing(o, now, &waking)
+	if waking {
+		c.eng.local.waking.Add(-1)
+	}
+	return ok
+}
+
+// fillRing is drainRing, and sets waking when it is counted there.
+func (c *roceConn) fillRing(o *ringOut, now monotime.Time, waking *bool) bool {
 	p := pumpers.Get().(*pumper)
 	defer pumpers.Put(p)
 	for !c.closed && c.ring == o {
 		o.mu.Lock()
 		r, more := ringReady, true
 		for n := 0; more && n < trainsPerWrite; n++ {
-			if r = o.roomLocked(); r == ringFull || r == ringGone {
+			r = o.roomLocked()
+			if r == ringStuck && c.acked != nil {
+				r = ringFull // the reader lives: its end would end the ring
+			}
+			if r == ringFull || r == ringGone {
 				break
 			}
 			more = c.writeTrain(o, now, p.bursts[0])
 		}
 		wake := r != ringGone && o.tx.MustWake()
+		again := o.lookAgainLocked()
 		o.mu.Unlock()
 		if r == ringGone {
 			return false
 		}
 		if wake { // no connection's lock is held across a system call
+			if !*waking {
+				*waking = true
+				c.eng.local.waking.Add(1)
+			}
 			c.mu.Unlock()
 			o.wake()
 			c.mu.Lock()
 			continue // others left their work to this pump, and may have modified the queue pair
 		}
 		if r == ringFull {
-			c.retry = monotime.Now().Add(ringRetry)
+			c.retry = again
 			break
 		}
 		if !more {

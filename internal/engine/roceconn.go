@@ -20,8 +20,9 @@ type roceConn struct {
 	Conn
 
 	// guarded by mu
-	packets roce.Machine // Conn.machine
-	sources []*source    // the sockets packets leave by, one a source address
+	packets roce.Machine      // Conn.machine
+	acked   roce.Acknowledged // the same where it is one; else nil. Immutable
+	sources []*source         // the sockets packets leave by, one a source address
 	late    late
 
 	// guarded by mu: of a connected queue pair whose peer may be on this host
@@ -30,6 +31,7 @@ type roceConn struct {
 	tag      uint32   // what packets to the peer carry in a ring
 	peerSlot int      // the process that packets may come from in a ring
 	peerTag  uint32   // and what they carry
+	question question
 }
 
 // NewConn makes a queue pair of RoCEv2. Its counters go to the account.
@@ -39,6 +41,7 @@ func (e *Engine) NewConn(account *Account, makeMachine func(ib.QPN) roce.Machine
 	c := &roceConn{}
 	err := e.newConn(account, onEvent, &c.Conn, func(qpn ib.QPN) {
 		c.packets = makeMachine(qpn)
+		c.acked, _ = c.packets.(roce.Acknowledged)
 		c.machine, c.way, c.roce = c.packets, c, c
 	})
 	if err != nil {
@@ -75,7 +78,7 @@ func (c *roceConn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, 
 		c.peerSlot = c.eng.local.slotOf(attr.DestQPN)
 	}
 	if path != nil {
-		c.path, c.ring = path, out
+		c.path, c.ring, c.question = path, out, question{}
 		c.tag, c.peerTag = pathTag(path.Src, path.Dst), pathTag(path.Dst, path.Src)
 	}
 }
@@ -141,9 +144,13 @@ var pumpers = sync.Pool{New: func() any {
 func (c *roceConn) drain(now monotime.Time) {
 	for !c.closed {
 		o := c.ring
-		if o == nil {
+		switch {
+		case o == nil:
 			c.drainSockets(now)
-		} else if !c.drainRing(o, now) && c.ring == o {
+		case c.drainRing(o, now) || c.ring != o:
+		case c.acked != nil && o.ended():
+			c.acked.PeerGone(now)
+		default:
 			c.ring = nil
 			continue
 		}

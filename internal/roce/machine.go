@@ -23,5 +23,19 @@ type Machine interface {
 	Counters() *Counters
 }
 
+// Acknowledged is a Machine whose peer acknowledges what it is sent, and whose caller
+// may know that the peer's process lives.
+type Acknowledged interface {
+	Machine
+	// ACKTimer returns when HandleTimeout will act on an acknowledgement that has not
+	// come, Never if none is waited for.
+	ACKTimer() monotime.Time
+	// PutOff sets ACKTimer anew: the peer's process lives. behind tells that it has
+	// not come to what was sent.
+	PutOff(now monotime.Time, behind bool)
+	// PeerGone tells that the peer's process has ended.
+	PeerGone(now monotime.Time)
+}
+
 // Config is what every machine is made from, on any transport.
 type Config = qp.Config

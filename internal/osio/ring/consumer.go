@@ -10,6 +10,9 @@ type Consumer struct {
 	next        *atomic.Uint64 // where the next entry is; written by the reader
 	told        uint64         // what head says
 	size        int            // of the entry that Next returned
+	answered    *atomic.Uint64
+	questions   uint64 // read so far
+	unanswered  bool   // one of them is
 	corrupt     atomic.Bool
 }
 
@@ -18,7 +21,7 @@ type Consumer struct {
 const tellEvery = dataBytes / 16
 
 func newConsumer(memory []byte) *Consumer {
-	return &Consumer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), next: new(atomic.Uint64)}
+	return &Consumer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), next: new(atomic.Uint64), answered: word(memory, answeredAt)}
 }
 
 // Next returns the oldest entry, false if there is none. Its Data is valid until
@@ -48,7 +51,7 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 	}
 	n := int(length)
 	v := word(c.data, off+8).Load()
-	*m = Message{Data: c.data[off+headerBytes : off+headerBytes+n : off+headerBytes+n], Segment: int(uint16(v)), TOS: uint8(v >> 16), Tag: uint32(v >> 32)}
+	*m = Message{Data: c.data[off+headerBytes : off+headerBytes+n : off+headerBytes+n], Segment: int(uint16(v)), TOS: uint8(v >> 16), Tag: uint32(v >> 32), Question: v&questionBit != 0}
 	if m.Segment == 0 || m.Segment > n {
 		m.Segment = n
 	}
@@ -57,7 +60,19 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 		return false, ErrCorrupt
 	}
 	c.size = entryBytes(n)
+	if m.Question {
+		c.questions, c.unanswered = c.questions+1, true
+	}
 	return true, nil
+}
+
+// Asked reports whether there is a question to be answered.
+func (c *Consumer) Asked() bool { return c.unanswered }
+
+// Answer says that all that came before the questions read so far is done with.
+func (c *Consumer) Answer() {
+	c.unanswered = false
+	c.answered.Store(c.questions)
 }
 
 // Advance gives the entry that Next returned back to the producer.

@@ -14,7 +14,7 @@
 // # Entries
 //
 //	0      4      8   10  11  12      16
-//	│length│ turn │ seg │tos│ 0 │ tag  │ bytes …          entries start at multiples of 64
+//	│length│ turn │ seg │tos│ q │ tag  │ bytes …          entries start at multiples of 64
 //
 // The first word says that the entry is there: it is written last, in one piece.
 // turn is where the entry lies in the endless sequence of entries, so nothing
@@ -22,6 +22,9 @@
 // first word of the place after it is cleared, so the consumer looks at one line
 // of memory only, which an empty ring leaves in its cache. An entry does not wrap
 // around the end: a length of all ones skips the rest of the ring.
+//
+// The producer may ask whether the consumer runs (Producer.Ask): an entry with q = 1,
+// which the consumer answers in a word of its own once it has handled what was before.
 //
 // A program outside Go that polls sees the same word by a Board, without a call.
 //

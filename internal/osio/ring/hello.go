@@ -19,7 +19,7 @@ type hello struct {
 
 const (
 	helloMagic   = "verbring"
-	helloVersion = 2
+	helloVersion = 3
 	helloBytes   = 40
 )
 

@@ -6,6 +6,7 @@ import "errors"
 // because processors fetch lines in pairs.
 const (
 	headAt     = 0   // 8 bytes: how far the consumer has read
+	answeredAt = 8   // 8 bytes: the questions that the consumer has answered
 	armedAt    = 128 // 8 bytes: 1 if the consumer is to be woken
 	dataAt     = 4096
 	dataBytes  = 1 << 20 // half of a usual L2 cache
@@ -17,6 +18,7 @@ const (
 	lineBytes   = 64
 	headerBytes = 16
 	skipLength  = 1<<32 - 1
+	questionBit = 1 << 24 // of the entry's second word
 )
 
 // MaxBytes is the longest entry: 32 KiB of payload with the headers. The
@@ -44,6 +46,8 @@ type Message struct {
 	Segment int    // bytes of a packet; the last may be shorter
 	TOS     uint8  // as of an IP header
 	Tag     uint32 // what the two ends agree on
+	// Question marks an entry that has nothing for anybody: see Producer.Ask.
+	Question bool
 }
 
 // NewPair returns the two ends of a ring within this process.
@@ -59,7 +63,11 @@ func turn(pos uint64) uint64 { return (pos/lineBytes | 1<<31) & (1<<32 - 1) }
 func first(pos uint64, length uint32) uint64 { return uint64(length) | turn(pos)<<32 }
 
 func second(m *Message) uint64 {
-	return uint64(uint16(m.Segment)) | uint64(m.TOS)<<16 | uint64(m.Tag)<<32
+	v := uint64(uint16(m.Segment)) | uint64(m.TOS)<<16 | uint64(m.Tag)<<32
+	if m.Question {
+		v |= questionBit
+	}
+	return v
 }
 
 // entryBytes is the room that an entry of n bytes takes.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -15,9 +16,13 @@ import (
 type Out struct {
 	*Producer
 	Peer   Identity
+	self   Identity
 	fd     int // the connection
-	event  int // the peer's eventfd
 	memory []byte
+
+	mu    sync.Mutex
+	event int  // guarded by mu: the peer's eventfd; -1 while it has not answered
+	alone bool // guarded by mu: this ring is given up, by a process that lives
 }
 
 // In is a ring from another process, which this one reads.
@@ -30,30 +35,87 @@ type In struct {
 
 var one = binary.NativeEndian.AppendUint64(nil, 1)
 
-// Wake ends the peer's sleep.
+// Wake ends the peer's sleep. One that has not answered yet is awake.
 func (o *Out) Wake() {
-	if !held.Lost() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hearLocked(0)
+	if !held.Lost() && o.event >= 0 {
 		_, _ = unix.Write(o.event, one) // full is as good: it will be read
 	}
 }
 
-// HangUp ends the connection for both sides: each learns of it from its Listener.
+// hearLocked takes the peer's answer if it has not come before. The error is ErrSilent
+// where it has not come now.
+func (o *Out) hearLocked(patience monotime.Duration) error {
+	if o.event >= 0 {
+		return nil
+	}
+	h, event, err := hear(o.fd, patience)
+	if err != nil {
+		return err
+	}
+	if h.who.Slot != o.Peer.Slot || h.who.NetDev != o.self.NetDev || h.who.NetIno != o.self.NetIno {
+		unix.Close(event)
+		return errStranger
+	}
+	held.Add(event)
+	o.event = event
+	return nil
+}
+
+// departed reads what the peer says, and reports whether it has gone.
+func (o *Out) departed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.event < 0 {
+		err := o.hearLocked(0)
+		o.alone = err != nil && err != ErrSilent // refused
+		return o.alone
+	}
+	n, _, err := unix.Recvfrom(o.fd, make([]byte, len(farewell)), unix.MSG_DONTWAIT)
+	o.alone = n > 0 && err == nil
+	return err != unix.EAGAIN
+}
+
+// HangUp ends the connection for both sides: each learns of it from its Listener,
+// and the other that this process has not ended.
 func (o *Out) HangUp() { hangUp(o.fd) }
+
+// PeerEnded reports, once Out's departure was told, whether the process at the other
+// end has ended: false says that it hung up.
+func (o *Out) PeerEnded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.alone
+}
 
 // HangUp is Out's.
 func (i *In) HangUp() { hangUp(i.fd) }
 
 func hangUp(fd int) {
 	if !held.Check() {
-		_ = unix.Shutdown(fd, unix.SHUT_RDWR) // it may have ended already
+		_ = unix.Send(fd, farewell, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) // it may have ended already
+		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	}
 }
+
+// farewell is what a process says last that gives up one ring. One that ends says
+// nothing.
+var farewell = []byte("hung up")
 
 // Open reports whether o was not closed.
 func (o *Out) Open() bool { return o.memory != nil }
 
 // Alive reports whether the process at the other end is there.
-func (o *Out) Alive() bool { return alive(o.fd) }
+func (o *Out) Alive() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.hearLocked(0); err != nil {
+		return err == ErrSilent
+	}
+	return alive(o.fd)
+}
 
 // alive reports whether a connection, on which nothing more is said, stands.
 func alive(fd int) bool {
@@ -63,7 +125,11 @@ func alive(fd int) bool {
 
 // Close unmaps the ring and ends the connection. Nobody may use it any more.
 func (o *Out) Close() {
-	closeFD(o.event)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.event >= 0 {
+		closeFD(o.event)
+	}
 	closeFD(o.fd)
 	endMapping(o.memory)
 	o.memory = nil
@@ -81,7 +147,8 @@ var errStranger = errors.New("ring: the process at the other end is another user
 
 // Dial makes a ring to the process that listens at path, if it is the one that
 // owns the slot and is of our network namespace. It waits for the answer for as
-// long as it is told, and then returns ErrSilent.
+// long as it is told. A process that is stopped, or waits for a processor, finds the
+// ring when it goes on, with what was written to it; one that refuses it then, departs.
 func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Out, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -96,27 +163,20 @@ func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Ou
 		unix.Close(fd)
 		return nil, err
 	}
+	o := &Out{Producer: newProducer(memory), Peer: self, self: self, fd: fd, event: -1, memory: memory}
+	o.Peer.Slot = slot
 	err = say(fd, self, mfd)
 	unix.Close(mfd)
-	var h hello
-	event := -1
 	if err == nil {
-		h, event, err = hear(fd, patience)
+		err = o.hearLocked(patience)
 	}
-	if err == nil && (h.who.Slot != slot || h.who.NetDev != self.NetDev || h.who.NetIno != self.NetIno) {
-		err = errStranger
-	}
-	if err != nil {
-		if event >= 0 {
-			unix.Close(event)
-		}
+	if err != nil && err != ErrSilent {
 		unix.Close(fd)
 		endMapping(memory)
 		return nil, err
 	}
 	held.Add(fd)
-	held.Add(event)
-	return &Out{Producer: newProducer(memory), Peer: h.who, fd: fd, event: event, memory: memory}, nil
+	return o, nil
 }
 
 // say sends our hello with a descriptor.

@@ -219,22 +219,106 @@ func TestHostileCallers(t *testing.T) {
 	in.Close()
 }
 
-// A listener that does not answer costs a caller as long as it will wait, and
-// what a dead process left at the path is nobody.
+// A listener that does not answer in time gets the ring when it does, and what was
+// written to it. Its answer is heard by the one that watches the ring, or wakes it.
 func TestSilence(t *testing.T) {
-	self, err := NetNamespace(2)
-	if err != nil {
-		t.Fatal(err)
+	for _, watched := range []bool{false, true} {
+		a := listen(t, 1)
+		event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(event)
+		arrivals := make(chan *In, 1)
+		path, self := filepath.Join(t.TempDir(), "ring"), Identity{Slot: 2, NetDev: a.self.NetDev, NetIno: a.self.NetIno}
+		l, err := Listen(path, self, event, func(in *In) { arrivals <- in }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		before := count()
+		out, err := Dial(path, a.self, 2, monotime.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if watched {
+			if err := a.Watch(out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !out.Alive() || !out.write(&Message{Tag: 9}, []byte("early")) || out.MustWake() {
+			t.Error("nothing can be written to a process that has not answered")
+		}
+		out.Wake()
+		for len(arrivals) == 0 {
+			l.Serve()
+		}
+		in := <-arrivals
+		var m Message
+		if ok, err := in.Next(&m); !ok || err != nil || string(m.Data) != "early" {
+			t.Errorf("%v, %v, %q", ok, err, m.Data)
+		}
+		in.Advance()
+		if !in.Arm() || !out.Alive() || !out.write(&Message{}, []byte("late")) || !out.MustWake() {
+			t.Error("nothing more is read")
+		}
+		out.Wake()
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(event), Events: unix.POLLIN}}, 10000); n != 1 {
+			t.Errorf("no wake-up came: %v", err)
+		}
+		l.Forget(in)
+		in.Close()
+		if watched {
+			if receive(t, a.gone, "the end") != any(out) || !out.PeerEnded() {
+				t.Error("another end")
+			}
+		}
+		out.Close()
+		if after := count(); after != before {
+			t.Errorf("%d descriptors are held, %d before", after, before)
+		}
 	}
+}
+
+// One that refuses a ring late has not ended, and neither has one that gives it up.
+func TestRingIsGivenUp(t *testing.T) {
+	a := listen(t, 1)
 	path := filepath.Join(t.TempDir(), "ring")
-	l, err := Listen(path, self, 0, nil, nil) // nobody calls Serve
+	l, err := Listen(path, Identity{Slot: 2}, 0, nil, nil) // of another network namespace
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := Dial(path, Identity{Slot: 1, NetDev: self.NetDev, NetIno: self.NetIno}, 2, monotime.Millisecond); err != ErrSilent {
-		t.Errorf("an answer of nobody: %v", err)
+	out, err := Dial(path, a.self, 2, monotime.Millisecond)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := a.Watch(out); err != nil {
+		t.Fatal(err)
+	}
+	for len(a.gone) == 0 {
+		l.Serve()
+	}
+	if <-a.gone != any(out) || out.PeerEnded() {
+		t.Error("a refusal is taken for the end of a process")
+	}
+	out.Close()
+
+	b := listen(t, 2)
+	if out, err = Dial(b.path, a.self, 2, 10*monotime.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Watch(out); err != nil {
+		t.Fatal(err)
+	}
+	in := receive(t, b.arrivals, "the ring")
+	in.HangUp()
+	if receive(t, a.gone, "the end") != any(out) || out.PeerEnded() {
+		t.Error("a ring given up is taken for the end of a process")
+	}
+	receive(t, b.gone, "its end")
+	in.Close()
+	out.Close()
 }
 
 const childPath = "VERBENA_RING_TEST"

@@ -108,6 +108,9 @@ func (l *Listener) Serve() {
 		l.mu.Lock()
 		c := l.conns[e.Fd]
 		_, called := c.(caller)
+		if o, ok := c.(*Out); ok && !o.departed() {
+			c = nil
+		}
 		if c != nil && !called {
 			l.forgetLocked(e.Fd)
 		}

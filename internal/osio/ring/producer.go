@@ -9,10 +9,13 @@ type Producer struct {
 	next        uint64 // where the next entry goes
 	seen        uint64 // how far the consumer has read, when last looked at
 	corrupt     bool
+	answered    *atomic.Uint64
+	asked       uint64 // questions
+	askedAt     uint64 // what next was after the last one
 }
 
 func newProducer(memory []byte) *Producer {
-	return &Producer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt)}
+	return &Producer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), answered: word(memory, answeredAt)}
 }
 
 // free reports whether n bytes are free, looking at the consumer's index only if
@@ -62,6 +65,25 @@ func (p *Producer) Commit(n int, m *Message) {
 	word(p.data, int(p.next%dataBytes)+8).Store(second(m))
 	p.publish(uint32(n), entryBytes(n))
 }
+
+// Ask publishes a question and returns its number, 0 if there is no room. The
+// consumer answers when it has handled all that was published before: a process that
+// does not run answers nothing. Where nothing was published since the last question,
+// that one is asked.
+func (p *Producer) Ask() uint64 {
+	if p.asked > 0 && p.askedAt == p.next {
+		return p.asked
+	}
+	if p.Reserve() == nil {
+		return 0
+	}
+	p.Commit(1, &Message{Segment: 1, Question: true})
+	p.asked, p.askedAt = p.asked+1, p.next
+	return p.asked
+}
+
+// Answered reports whether the consumer has answered a question.
+func (p *Producer) Answered(question uint64) bool { return p.answered.Load() >= question }
 
 // publish makes the entry at next, which is written but for its first word, the
 // consumer's.

@@ -16,11 +16,12 @@ type Out struct {
 	Peer Identity
 }
 
-func (o *Out) Wake()       {}
-func (o *Out) HangUp()     {}
-func (o *Out) Open() bool  { return false }
-func (o *Out) Alive() bool { return false }
-func (o *Out) Close()      {}
+func (o *Out) Wake()           {}
+func (o *Out) HangUp()         {}
+func (o *Out) Open() bool      { return false }
+func (o *Out) Alive() bool     { return false }
+func (o *Out) PeerEnded() bool { return false }
+func (o *Out) Close()          {}
 
 // In is a ring from another process.
 type In struct {

@@ -277,3 +277,48 @@ func BenchmarkTrain(b *testing.B) {
 		c.Advance()
 	}
 }
+
+// A question is answered when what was before it is done with, and asked once for all
+// that wait for the same entries.
+func TestQuestion(t *testing.T) {
+	tx, rx := NewPair()
+	next := func(question bool) {
+		t.Helper()
+		var m Message
+		if ok, err := rx.Next(&m); !ok || err != nil || m.Question != question {
+			t.Fatalf("%v, %v, question %v", ok, err, m.Question)
+		}
+		rx.Advance()
+	}
+	tx.write(&Message{}, []byte("first"))
+	one := tx.Ask()
+	if again := tx.Ask(); one == 0 || again != one || tx.Answered(one) {
+		t.Fatalf("questions %d and %d", one, again)
+	}
+	tx.write(&Message{}, []byte("second"))
+	two := tx.Ask()
+	if two == one {
+		t.Fatal("a question of before stands for what was written after it")
+	}
+	if next(false); rx.Asked() {
+		t.Error("a question came early")
+	}
+	if next(true); !rx.Asked() || tx.Answered(one) {
+		t.Error("a question did not come, or was answered by being read")
+	}
+	rx.Answer()
+	if rx.Asked() || !tx.Answered(one) || tx.Answered(two) {
+		t.Error("not the first question was answered")
+	}
+	next(false)
+	next(true)
+	rx.Answer()
+	if !tx.Answered(two) {
+		t.Error("the second question was not answered")
+	}
+	for tx.write(&Message{}, make([]byte, MaxBytes)) {
+	}
+	if tx.Ask() != 0 {
+		t.Error("a full ring takes a question")
+	}
+}

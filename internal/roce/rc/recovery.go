@@ -28,6 +28,7 @@ type recovery struct {
 	backPSN     ib.PSN
 	backAt      monotime.Time
 	ackDeadline monotime.Time // the local ACK time-out; Never if none runs
+	near        bool          // the peer is on this host, and its process lives
 }
 
 // Window bounds, in bytes. What a socket of ordinary size (net.core.rmem_max of
@@ -179,22 +180,17 @@ func (q *QP) setTimer(now monotime.Time) {
 	q.req.timer = min(now.Add(q.req.loss.probe()), q.req.loss.ackDeadline)
 }
 
-// heldUp is how long a peer's process may be without a processor, on a machine
-// where many want one. An adapter answers also then; what runs on the processor
-// itself does not.
-const heldUp = 500 * monotime.Millisecond
-
 // ackTimeout returns how long the requester waits until the local ACK time-out
 // T = 4.096 µs × 2^t takes one of retry_cnt, 0 for ever. It may be anything from T
-// to 4 T: a short one is drawn out, as a peer that is held up is not lost.
+// to 4 T and is drawn out to 4 T: an adapter answers always, a peer's process only
+// when it has a processor.
 //
 // Spec: IBTA vol. 1, 9.7.6.1.3 (C9-140 to C9-142).
 func ackTimeout(t uint8) monotime.Duration {
 	if t == 0 {
 		return 0
 	}
-	d := 4096 * monotime.Nanosecond << (t & 31)
-	return max(d, min(4*d, heldUp))
+	return 4 * 4096 * monotime.Nanosecond << (t & 31)
 }
 
 // handleAckTimeout retransmits from the oldest packet: on our own account
@@ -208,7 +204,11 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	expired := !now.Before(r.loss.ackDeadline)
 	if expired {
 		q.Count[roce.LocalACKTimeout]++
-		if !q.spendRetry(now, ib.VendorTimeout) {
+		v := ib.VendorTimeout
+		if r.loss.near {
+			v = ib.VendorSilent
+		}
+		if !q.spendRetry(now, v) {
 			return
 		}
 		r.loss.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"verbena/ib"
+	"verbena/internal/tools/cli"
 	"verbena/verbs"
 )
 
@@ -151,7 +152,7 @@ func explain(wc *ib.WC) error {
 	err := wc.Err()
 	switch wc.Status {
 	case ib.WCRetryExcErr:
-		return fmt.Errorf("%w; the peer does not answer: is UDP port 4791 open?", err)
+		return fmt.Errorf("%w; %s", err, cli.NoAnswer(wc.VendorErr))
 	case ib.WCRNRRetryExcErr:
 		return fmt.Errorf("%w; the peer posted no receive", err)
 	}

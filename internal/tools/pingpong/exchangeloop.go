@@ -168,7 +168,7 @@ func (r *run) handle(wc *ib.WC) error {
 func failed(wc *ib.WC) error {
 	err := fmt.Errorf("Failed status %v (%d) for wr_id %d: %v", wc.Status, uint8(wc.Status), wc.WRID, wc.VendorErr)
 	if wc.Status == ib.WCRetryExcErr {
-		return fmt.Errorf("%w; the peer does not answer: is it running, and is UDP port 4791 open?", err)
+		return fmt.Errorf("%w; %s", err, cli.NoAnswer(wc.VendorErr))
 	}
 	return err
 }

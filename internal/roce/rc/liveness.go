@@ -1,0 +1,42 @@
+package rc
+
+import (
+	"verbena/ib"
+	"verbena/internal/monotime"
+)
+
+// What a network cannot tell, memory that two processes share can: whether the peer's
+// process lives, and whether it has come to what was sent. The caller that knows so
+// asks before a timer comes due, and puts off what would be in vain.
+
+// ACKTimer returns when HandleTimeout will act on an acknowledgement that has not
+// come, Never if none is waited for.
+func (q *QP) ACKTimer() monotime.Time { return q.req.timer }
+
+// PutOff sets ACKTimer anew: the peer's process lives. Where it has not come to what
+// was sent, because it is stopped or has no processor, the local ACK time-out begins
+// again: nothing is repeated, and no retry is spent.
+func (q *QP) PutOff(now monotime.Time, behind bool) {
+	l := &q.req.loss
+	l.near = true
+	if behind {
+		l.timing = false // such a round trip says nothing
+		l.backoff = min(l.backoff+1, maxBackoff)
+		if l.ackDeadline != monotime.Never {
+			l.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))
+		}
+	}
+	q.req.timer = now.Add(l.probe())
+}
+
+// PeerGone ends a queue pair that has work for a process that has ended. One without
+// stays as it is, as with an adapter, until it has some.
+func (q *QP) PeerGone(now monotime.Time) {
+	if s := q.State(); s != ib.QPRTS && s != ib.QPSQD {
+		return
+	}
+	q.nextWQE(now) // local operations before the first one for the peer
+	if s := q.State(); q.SQ.Len() > 0 && (s == ib.QPRTS || s == ib.QPSQD && q.req.una != q.req.max) {
+		q.failOldest(now, ib.WCRetryExcErr, ib.VendorPeerGone)
+	}
+}

@@ -1,0 +1,15 @@
+package cli
+
+import "verbena/ib"
+
+// NoAnswer says what a user can look at when a work request had no answer, after what
+// the completion says (transport retry counter exceeded).
+func NoAnswer(v ib.VendorErr) string {
+	switch v {
+	case ib.VendorPeerGone:
+		return "see its last message there"
+	case ib.VendorSilent:
+		return "its process runs on this host: see its messages there"
+	}
+	return "the peer does not answer: is it running, and is UDP port 4791 open?"
+}
