@@ -39,7 +39,7 @@ run: build ## two processes do RDMA on this machine: rping, then bandwidth and l
 
 test: lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
 
-lint: ## gofmt and go vet
+lint: ## gofmt, go vet, staticcheck and govulncheck
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
@@ -48,6 +48,7 @@ lint: ## gofmt and go vet
 	@unformatted=$$(gofmt -l cabi); if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	CGO_ENABLED=1 $(GO) vet -tags cabi ./cabi/...
 	$(GO) vet -tags apps ./apps
+	@GO='$(GO)' scripts/lint
 
 cross: ## the pure Go part builds elsewhere, tests included
 	@set -e; for platform in $(FOREIGN); do \

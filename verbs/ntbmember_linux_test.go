@@ -241,12 +241,11 @@ func connectMembers(a, b *member) pair {
 // exchange has each write to the other.
 func (p pair) exchange() {
 	p.a.t.Helper()
-	for range 2 {
+	for _, p := range []pair{p, {p.b, p.a, p.k, p.i}} {
 		p.a.want("success", "write %d %d %d", p.i, p.b.addr+uint64(2*p.k*roomBytes), p.b.key)
 		p.b.want("success", "wait %d", p.k)
 		n := p.a.qpns[p.i]
 		p.b.want(fmt.Sprint(byte(n)^byte(n>>16)), "byte %d", p.k)
-		p.a, p.b, p.i, p.k = p.b, p.a, p.k, p.i
 	}
 }
 

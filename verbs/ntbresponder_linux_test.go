@@ -37,7 +37,6 @@ type farEnd struct {
 	qps   [2]*verbs.QP
 	srq   *verbs.SRQ
 	mrs   [2]*verbs.MR
-	queue []ib.WC // polled, not yet asked for
 }
 
 // Offer is what a peer must know of it.

@@ -57,7 +57,7 @@ func TestPrivilegedProgramsHaveNoVariables(t *testing.T) {
 	}
 
 	// As it is, all of that has an effect, and both parts of its life are captured.
-	devices, out = start((*exec.Cmd).Run)
+	_, out = start((*exec.Cmd).Run)
 	if want := "secure 0\nroce_lo\nntb0\n"; out != want {
 		t.Errorf("without privileges: %q, want %q", out, want)
 	}

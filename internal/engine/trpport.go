@@ -72,6 +72,7 @@ func (p *TRPPort) Addr() netip.AddrPort { return p.addr }
 func (p *TRPPort) Close() {
 	p.drop()
 	p.rxMu.Lock() // a reader that drop has met is done
+	//lint:ignore SA2001 the wait is all that the lock is for
 	p.rxMu.Unlock()
 	p.finish()
 }

@@ -40,7 +40,6 @@ type node struct {
 	up       bool
 	ups      int
 	downs    int
-	ready    bool
 	next     uint32 // cell to be written next
 	read     uint32 // cells seen
 	wirePath []flight

@@ -40,7 +40,6 @@ type command struct {
 	far    *far
 	closes *QP // QP_GRANT: that takes back what it had granted
 	region *region
-	pos    int // MR_APPEND: first piece
 	body   []byte
 }
 

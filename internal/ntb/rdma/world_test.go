@@ -43,7 +43,6 @@ type side struct {
 	table  *mem.Table
 	mr     *mem.Region
 	bytes  []byte
-	access ib.Access // of the queue pairs
 	attr   ib.QPAttr
 	world  *pair
 }
@@ -153,7 +152,6 @@ type end struct {
 	q     *QP
 	sq    *queue.SendQueue
 	rq    *queue.RecvQueue
-	srq   *queue.SRQ
 	sends completions
 	recvs completions
 	wrid  uint64

@@ -216,7 +216,7 @@ func parseEndpoint(s string) (e Endpoint, err error) {
 		}
 		return e, nil
 	}
-	return e, errors.New("it is not s:ADDR:PORT, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N:")
+	return e, errors.New("it is not s:ADDR:PORT, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
 }
 
 // String returns the endpoint as a configuration has it, without the addresses

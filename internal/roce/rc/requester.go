@@ -27,7 +27,6 @@ type requester struct {
 	// receive credits reach; it holds only while credits is true.
 	limit   ib.MSN
 	credits bool
-	solo    bool // the one message beyond the limit is outstanding
 
 	sinceAckReq int // packets since the last AckReq
 

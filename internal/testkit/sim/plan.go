@@ -11,7 +11,6 @@ type item struct {
 	wr     oracle.WR
 	flags  ib.SendFlags
 	sge    []ib.SGE
-	inline bool
 	result piece // READ, atomics: where the answer goes
 	target piece // WRITE, ATOMIC WRITE: what is written
 	to     *endpoint

@@ -166,6 +166,7 @@ func (r *run) handle(wc *ib.WC) error {
 // failed puts a completion into the words of the original programs, and adds
 // what it means.
 func failed(wc *ib.WC) error {
+	//lint:ignore ST1005 the words are the original programs'
 	err := fmt.Errorf("Failed status %v (%d) for wr_id %d: %v", wc.Status, uint8(wc.Status), wc.WRID, wc.VendorErr)
 	if wc.Status == ib.WCRetryExcErr {
 		return fmt.Errorf("%w; %s", err, cli.NoAnswer(wc.VendorErr))

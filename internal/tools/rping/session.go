@@ -195,6 +195,7 @@ func (s *session) handle(wc *ib.WC) error {
 	}
 	i, ok := ParseInfo(s.infos.Bytes()[infoIn : infoIn+int(min(wc.ByteLen, InfoSize))])
 	if !ok {
+		//lint:ignore ST1005 the words are the original program's
 		return fmt.Errorf("Received bogus data, size %d: the peer is no rping", wc.ByteLen)
 	}
 	s.peer = i

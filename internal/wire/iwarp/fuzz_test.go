@@ -89,7 +89,7 @@ func FuzzSegment(f *testing.F) {
 			got = r.Append(nil)
 		case iwarp.Terminate:
 			var m iwarp.TermMsg
-			if m, rest, ok = iwarp.ParseTermMsg(payload); !ok {
+			if m, _, ok = iwarp.ParseTermMsg(payload); !ok {
 				return
 			}
 			// The headers in it have reserved bits of their own: read what we write.

@@ -167,7 +167,10 @@ func TestAtomicMasks(t *testing.T) {
 	seed := uint64(1)
 	next := func() uint64 { seed = seed*6364136223846793005 + 1442695040888963407; return seed ^ seed>>29 }
 	for range 2000 {
-		r, orig := AtomicReq{AddSwap: next(), AddSwapMask: next() & next() & next(), Compare: next(), CompareMask: next()}, next()
+		few := next()
+		few &= next()
+		few &= next()
+		r, orig := AtomicReq{AddSwap: next(), AddSwapMask: few, Compare: next(), CompareMask: next()}, next()
 		var want, carry uint64
 		for bit := range 64 {
 			sum := carry + orig>>bit&1 + r.AddSwap>>bit&1
