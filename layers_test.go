@@ -28,7 +28,7 @@ var layers = []struct {
 	{"what protocol machines share", []string{"internal/roce"}},
 	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma"}},
 	{"descriptors", []string{"internal/osio/held", "internal/osio/secenv"}},
-	{"time and places", []string{"internal/osio/nap", "internal/osio/numa", "internal/osio/rundir", "internal/osio/sockaddr"}},
+	{"time, chance and places", []string{"internal/osio/entropy", "internal/osio/nap", "internal/osio/numa", "internal/osio/rundir", "internal/osio/sockaddr"}},
 	{"sockets", []string{"internal/osio/udp", "internal/osio/tcp"}},
 	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},

@@ -24,7 +24,8 @@ import (
 //	                            meet in a directory PATH, which stays: the first to come is
 //	                            one node (s), all others while it lives are the other one (c)
 //	shm:s:PATH    shm:c:PATH    … of the one node (s) or the other (c)
-//	s:ADDR:PORT   c:ADDR:PORT   TCP, to any host
+//	s:ADDR:PORT   c:ADDR:PORT   TCP, to any host; s:ADDR:PORT@PEER takes none but one from
+//	                            the address PEER, or from a network such as 192.0.2.0/24
 //	map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both ends map
 //	pci:0:DEVICE  pci:1:DEVICE  BAR 2 of the PCI device at an address, as 0000:00:04.0
 //
@@ -33,7 +34,13 @@ import (
 //
 //	10.99.0.1+10.99.0.2=shm:/run/user/1000/link
 //
-// and before these the NUMA node that the memory of its window and the goroutine that
+// A link of TCP may have before these a file that holds what both ends must know: at
+// least 16 bytes, of a file that nobody else may read and that has no colon in its name.
+// Each end proves that it knows them; what follows is not encrypted.
+//
+//	secret=/etc/link.key:s:192.0.2.1:7000@192.0.2.2
+//
+// and before all the NUMA node that the memory of its window and the goroutine that
 // works the link are to be on:
 //
 //	node=1:10.99.0.1=c:192.0.2.1:7000

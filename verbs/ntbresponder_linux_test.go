@@ -31,12 +31,12 @@ type Responder struct{ ends map[string]*farEnd }
 // farEnd is a device, memory of the process's and of the window's, and two queue
 // pairs: one with receives of its own, one with shared ones.
 type farEnd struct {
-	ctx   *verbs.Context
-	pd    *verbs.PD
-	cq    *verbs.CQ
-	qps   [2]*verbs.QP
-	srq   *verbs.SRQ
-	mrs   [2]*verbs.MR
+	ctx *verbs.Context
+	pd  *verbs.PD
+	cq  *verbs.CQ
+	qps [2]*verbs.QP
+	srq *verbs.SRQ
+	mrs [2]*verbs.MR
 }
 
 // Offer is what a peer must know of it.

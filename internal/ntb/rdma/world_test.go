@@ -35,16 +35,16 @@ func (c *completions) Push(wc *ib.WC, solicited bool) bool {
 
 // side is one node with its memory.
 type side struct {
-	t      testing.TB
-	name   string
-	node   *Node
-	own    *window.Window
-	batch  *channel.Batch
-	table  *mem.Table
-	mr     *mem.Region
-	bytes  []byte
-	attr   ib.QPAttr
-	world  *pair
+	t     testing.TB
+	name  string
+	node  *Node
+	own   *window.Window
+	batch *channel.Batch
+	table *mem.Table
+	mr    *mem.Region
+	bytes []byte
+	attr  ib.QPAttr
+	world *pair
 }
 
 // pair is two sides whose writes arrive at once.

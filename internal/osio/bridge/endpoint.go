@@ -29,6 +29,7 @@ type Endpoint struct {
 	Serve bool           // TCP: wait for the peer, instead of going to it; Shm: of side 0
 	Meet  bool           // Shm: whoever comes first is of side 0
 	Addr  netip.AddrPort // TCP
+	From  netip.Prefix   // TCP, of one that waits: who may come; the zero Prefix is all
 	Path  string         // Shm: of the directory; Mapped: of the file; PCI: the address of the device
 	Side  int            // Mapped, PCI: 0 or 1
 
@@ -36,6 +37,9 @@ type Endpoint struct {
 	// the link are placed on, if OnNode.
 	OnNode bool
 	Node   int
+
+	// Secret names the file of what both ends of TCP must know, empty for nothing.
+	Secret string
 
 	// Ports are the IP addresses of the ports at the ends, where the configuration
 	// says them: that of side 0 and that of side 1. Of one address, which is the
@@ -58,6 +62,12 @@ type Endpoint struct {
 //
 // and before these node=N: for the NUMA node that our window and our thread are
 // to be on: node=1:10.99.0.1=c:192.0.2.1:7000
+//
+// Who may come to a TCP link that waits is said behind it: one address, or a network. Before
+// all but the node secret=FILE: names the file of what both ends must know, at least 16
+// bytes, which nobody else may read; no : is in its name.
+//
+//	s:192.0.2.1:7000@192.0.2.2   secret=/etc/link.key:s:192.0.2.1:7000@192.0.2.0/24
 //
 // No two links may be the same end of one, and no two ports have one address.
 //
@@ -134,16 +144,45 @@ func (e *Endpoint) ownPorts() []netip.Addr {
 func parseNode(s string) (Endpoint, error) {
 	rest, found := strings.CutPrefix(s, "node=")
 	if !found {
-		return parsePorts(s)
+		return parseSecret(s)
 	}
 	number, rest, _ := strings.Cut(rest, ":")
 	node, err := strconv.ParseUint(number, 10, 16)
 	if err != nil {
 		return Endpoint{}, errors.New("a link on a NUMA node is node=N:…, with its number")
 	}
-	e, err := parsePorts(rest)
+	e, err := parseSecret(rest)
 	e.OnNode, e.Node = true, int(node)
 	return e, err
+}
+
+func parseSecret(s string) (Endpoint, error) {
+	rest, found := strings.CutPrefix(s, "secret=")
+	if !found {
+		return parsePorts(s)
+	}
+	file, rest, _ := strings.Cut(rest, ":")
+	e, err := parsePorts(rest)
+	if err == nil && (e.Kind != TCP || file == "") {
+		err = errors.New("a link with a secret is secret=FILE:… before one of TCP, s:ADDR:PORT or c:ADDR:PORT")
+	}
+	e.Secret = file
+	return e, err
+}
+
+// parseFrom reads who may come: an address, or a network.
+func parseFrom(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		var a netip.Addr
+		if a, err = netip.ParseAddr(s); err == nil {
+			p, err = a.Unmap().Prefix(a.Unmap().BitLen())
+		}
+	}
+	if err != nil {
+		return p, fmt.Errorf("%q is neither an IP address nor a network, as in s:ADDR:PORT@192.0.2.2 or s:ADDR:PORT@192.0.2.0/24", s)
+	}
+	return p, nil
 }
 
 func parsePorts(s string) (Endpoint, error) {
@@ -182,11 +221,21 @@ func parseEndpoint(s string) (e Endpoint, err error) {
 	first, rest, _ := strings.Cut(s, ":")
 	switch first {
 	case "s", "c":
+		rest, from, limited := strings.Cut(rest, "@")
+		if limited && first == "c" {
+			return e, errors.New("who may come is for the end that waits, s:ADDR:PORT@PEER, to say")
+		}
+		if limited {
+			if e.From, err = parseFrom(from); err != nil {
+				return e, err
+			}
+		}
 		addr, err := netip.ParseAddrPort(rest)
 		if err != nil || addr.Port() == 0 {
 			return e, fmt.Errorf("TCP is %s:ADDR:PORT, an IP address, one of IPv6 in brackets, and a port from 1 to 65535", first)
 		}
-		return Endpoint{Serve: first == "s", Addr: addr}, nil
+		e.Serve, e.Addr = first == "s", addr
+		return e, nil
 	case "shm":
 		role, path, found := strings.Cut(rest, ":")
 		if !found || role != "s" && role != "c" {
@@ -216,7 +265,7 @@ func parseEndpoint(s string) (e Endpoint, err error) {
 		}
 		return e, nil
 	}
-	return e, errors.New("it is not s:ADDR:PORT, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
+	return e, errors.New("it is not s:ADDR:PORT, s:ADDR:PORT@PEER, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
 }
 
 // String returns the endpoint as a configuration has it, without the addresses
@@ -241,5 +290,5 @@ func (e Endpoint) String() string {
 
 // Temporary reports whether an error of Open may be gone at the next try.
 func Temporary(err error) bool {
-	return errors.Is(err, ErrTimeout) || errors.Is(err, ErrLost) || errors.Is(err, ErrProtocol)
+	return errors.Is(err, ErrTimeout) || errors.Is(err, ErrLost) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrSecret)
 }

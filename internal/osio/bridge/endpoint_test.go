@@ -11,9 +11,15 @@ func TestParseEndpoints(t *testing.T) {
 	a, b := netip.MustParseAddr("10.99.0.1"), netip.MustParseAddr("10.99.0.2")
 	at := netip.MustParseAddrPort("192.0.2.1:7000")
 	for s, want := range map[string]Endpoint{
-		"s:192.0.2.1:7000":                  {Serve: true, Addr: at},
-		"c:[2001:db8::1]:7000":              {Addr: netip.MustParseAddrPort("[2001:db8::1]:7000")},
-		"c:[fe80::1%eth0]:5":                {Addr: netip.MustParseAddrPort("[fe80::1%eth0]:5")},
+		"s:192.0.2.1:7000":              {Serve: true, Addr: at},
+		"c:[2001:db8::1]:7000":          {Addr: netip.MustParseAddrPort("[2001:db8::1]:7000")},
+		"c:[fe80::1%eth0]:5":            {Addr: netip.MustParseAddrPort("[fe80::1%eth0]:5")},
+		"s:192.0.2.1:7000@192.0.2.2":    {Serve: true, Addr: at, From: netip.MustParsePrefix("192.0.2.2/32")},
+		"s:192.0.2.1:7000@192.0.2.0/24": {Serve: true, Addr: at, From: netip.MustParsePrefix("192.0.2.0/24")},
+		"secret=/k:c:192.0.2.1:7000":    {Addr: at, Secret: "/k"},
+		"node=1:secret=/k:10.99.0.1=s:192.0.2.1:7000@fd00::/8": {
+			Serve: true, Addr: at, Secret: "/k", From: netip.MustParsePrefix("fd00::/8"), OnNode: true, Node: 1, Ports: [2]netip.Addr{a, a},
+		},
 		"shm:s:/run/a:b":                    {Kind: Shm, Serve: true, Path: "/run/a:b"},
 		"shm:/run/link":                     {Kind: Shm, Meet: true, Path: "/run/link"},
 		"shm:s:/run/link":                   {Kind: Shm, Serve: true, Path: "/run/link"},
@@ -45,7 +51,8 @@ func TestParseEndpoints(t *testing.T) {
 	}
 	for _, s := range []string{"", "s:", "x:1.2.3.4:5", "1.2.3.4:5", "s:host:5", "c:1.2.3.4:70000", "tcp:s:1.2.3.4:5", "shm:", "shm:s:", "shm:c:", "s:192.0.2.1", "s:192.0.2.1:0", "map:2:/x", "node=:shm:/a", "node=-1:shm:/a", "node=0x1:shm:/a", "node=0", "node=70000:shm:/a", "pci:0:", "pci:0:00:04.0", "pci:2:0000:00:04.0", "pci:0:0000:00:04.0/..", "map:0:", "x:/y", "shm:/a,", "10.99.0.1=", "0.0.0.0=shm:/a",
 		"10.99.0.1+10.99.0.1=shm:/a", "10.99.0.1+=shm:/a", "fe80::1%lo=shm:/a", "224.0.0.1=shm:/a",
-		"10.99.0.1+fd00::1=shm:/a", "shm:0:/a", "shm:S:/a", "shm:x:", "shm:s", "shm:c"} {
+		"10.99.0.1+fd00::1=shm:/a", "shm:0:/a", "shm:S:/a", "shm:x:", "shm:s", "shm:c",
+		"c:192.0.2.1:70@192.0.2.2", "s:192.0.2.1:70@", "s:192.0.2.1:70@host", "secret=:s:192.0.2.1:70", "secret=/k:shm:/a", "secret=/k"} {
 		if list, err := ParseEndpoints(s); !errors.Is(err, ErrConfig) {
 			t.Errorf("%q: %v %v", s, list, err)
 		}
@@ -60,6 +67,9 @@ func TestEndpointErrors(t *testing.T) {
 		"x:/y":                                `"x:/y": it is not`,
 		"shm:/a,s:localhost:7000":             `"s:localhost:7000": TCP is s:ADDR:PORT, an IP address`,
 		"c:192.0.2.1:70000":                   "a port from 1 to 65535",
+		"c:192.0.2.1:7000@192.0.2.2":          "for the end that waits",
+		"s:192.0.2.1:7000@peer":               `"peer" is neither an IP address nor a network`,
+		"secret=/k:map:0:/a":                  "before one of TCP",
 		"c:fd00::1:7000":                      "of IPv6 in brackets",
 		"shm:0:/a":                            "shm:s:PATH",
 		"map:2:/a":                            "map:0:PATH",

@@ -14,6 +14,7 @@ var (
 	ErrLost     = errors.New("bridge: the peer is gone")
 	ErrTimeout  = errors.New("bridge: nobody came in time")
 	ErrProtocol = errors.New("bridge: the peer speaks another protocol")
+	ErrSecret   = errors.New("bridge: the peer does not know the secret of the link, or has one that we do not")
 	ErrInUse    = errors.New("bridge: this side is in use")
 	ErrConfig   = errors.New("bridge: invalid configuration")
 	// ErrGone: there will be no link any more.

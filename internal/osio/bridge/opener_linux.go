@@ -24,6 +24,7 @@ type Opener struct {
 	own         *backing
 	mapped      *mapped
 	l           *Listener // of one that serves
+	secret      []byte    // TCP: what the peer must know; nil: nothing
 	cancel      fd
 }
 
@@ -69,6 +70,9 @@ func (o *Opener) take() error {
 	if !o.e.Serve {
 		o.side = 1
 	}
+	if o.secret, err = readSecret(o.e.Secret); err != nil {
+		return err
+	}
 	if o.own, err = newBacking(o.windowBytes, false); err != nil {
 		return err
 	}
@@ -80,7 +84,10 @@ func (o *Opener) take() error {
 	if o.side == 1 {
 		return nil
 	}
-	if o.l, err = listenTCP(o.e.Addr, func(f fd) (Link, error) { return newTCP(f, o.own, o.cancel) }); err == nil {
+	o.l, err = listenTCP(o.e.Addr, o.own.w.Len(), admission{o.e.From, o.secret}, func(f fd, peerBytes uint64) (Link, error) {
+		return newTCP(f, o.own, peerBytes), nil
+	})
+	if err == nil {
 		o.l.cancel = o.cancel
 	}
 	return err
@@ -117,7 +124,7 @@ func (o *Opener) Inherited() bool { return o.mapped != nil }
 // Open opens a link, if the peer comes, or is there, within d. Only one is open
 // at a time.
 //
-// Errors: ErrTimeout, ErrLost, ErrProtocol, after which another try may do
+// Errors: ErrTimeout, ErrLost, ErrProtocol, ErrSecret, after which another try may do
 // better; others will stay, ErrGone for ever.
 func (o *Opener) Open(d time.Duration) (Link, error) {
 	switch {
@@ -128,7 +135,11 @@ func (o *Opener) Open(d time.Duration) (Link, error) {
 	case o.l != nil:
 		return o.l.Accept(d)
 	}
-	return dialTCP(o.e.Addr, o.own, o.cancel, d)
+	f, peerBytes, err := dialTCP(o.e.Addr, o.own.w.Len(), o.secret, o.cancel, d)
+	if err != nil {
+		return nil, err
+	}
+	return newTCP(f, o.own, peerBytes), nil
 }
 
 // sharedLink is a mapped link whose memory is the Opener's.

@@ -65,41 +65,13 @@ func socket(family, typ int) (fd, error) {
 	return hold(n), nil
 }
 
-// A Listener waits for peers.
-type Listener struct {
-	f      fd
-	open   func(f fd) (Link, error)
-	cancel fd // readable when Accept is to end; none
-}
+// backlog is how many streams the system keeps that have not been taken.
+const backlog = 64
 
-// Accept returns the link of the next peer that comes within d. A peer that
-// does not speak the protocol is sent away: ErrProtocol or ErrLost.
-func (l *Listener) Accept(d time.Duration) (Link, error) {
-	for end := time.Now().Add(d); ; {
-		if err := await(l.f, unix.POLLIN, l.cancel, time.Until(end)); err != nil {
-			return nil, err
-		}
-		n, _, err := unix.Accept4(int(l.f), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, os.NewSyscallError("accept4", err)
-		}
-		return l.open(hold(n))
-	}
-}
-
-// Close stops listening.
-func (l *Listener) Close() error {
-	l.f.close()
-	return nil
-}
-
-func listen(family, typ int, sa unix.Sockaddr, open func(fd) (Link, error)) (*Listener, error) {
+func listen(family, typ int, sa unix.Sockaddr) (fd, error) {
 	f, err := socket(family, typ)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	if family != unix.AF_UNIX {
 		err = os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
@@ -108,13 +80,13 @@ func listen(family, typ int, sa unix.Sockaddr, open func(fd) (Link, error)) (*Li
 		err = os.NewSyscallError("bind", unix.Bind(int(f), sa))
 	}
 	if err == nil {
-		err = os.NewSyscallError("listen", unix.Listen(int(f), 4))
+		err = os.NewSyscallError("listen", unix.Listen(int(f), backlog))
 	}
 	if err != nil {
 		f.close()
-		return nil, err
+		return none, err
 	}
-	return &Listener{f: f, open: open, cancel: none}, nil
+	return f, nil
 }
 
 // connect is one try, as long as await; a peer that does not listen is ErrLost.

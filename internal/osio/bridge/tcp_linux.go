@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,9 +12,6 @@ import (
 	"verbena/internal/ntb/window"
 	wire "verbena/internal/wire/ntb"
 )
-
-// greetingTime is how long a peer may take for its first bytes.
-const greetingTime = 5 * time.Second
 
 // tcp is a link through a stream.
 type tcp struct {
@@ -41,16 +37,19 @@ func ListenTCP(at netip.AddrPort, windowBytes uint64) (*Listener, error) {
 	if err := checkBytes(windowBytes); err != nil {
 		return nil, err
 	}
-	return listenTCP(at, func(f fd) (Link, error) { return newOwnTCP(f, windowBytes) })
+	return listenTCP(at, windowBytes, admission{}, func(f fd, peerBytes uint64) (Link, error) { return newOwnTCP(f, windowBytes, peerBytes) })
 }
 
-func listenTCP(at netip.AddrPort, open func(fd) (Link, error)) (*Listener, error) {
+func listenTCP(at netip.AddrPort, windowBytes uint64, who admission, open func(fd, uint64) (Link, error)) (*Listener, error) {
 	family, sa := address(at)
-	l, err := listen(family, unix.SOCK_STREAM, sa, open)
+	f, err := listen(family, unix.SOCK_STREAM, sa)
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("%w: %v", ErrInUse, at)
 	}
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	return &Listener{f: f, cancel: none, windowBytes: windowBytes, admission: who, open: open}, nil
 }
 
 // DialTCP goes to the peer at an address. It tries once: ErrLost if nobody listens.
@@ -58,79 +57,50 @@ func DialTCP(at netip.AddrPort, windowBytes uint64, d time.Duration) (Link, erro
 	if err := checkBytes(windowBytes); err != nil {
 		return nil, err
 	}
-	family, sa := address(at)
-	f, err := connect(family, unix.SOCK_STREAM, sa, none, d)
+	f, peerBytes, err := dialTCP(at, windowBytes, nil, none, d)
 	if err != nil {
 		return nil, err
 	}
-	return newOwnTCP(f, windowBytes)
+	return newOwnTCP(f, windowBytes, peerBytes)
 }
 
-func dialTCP(at netip.AddrPort, own *backing, stop fd, d time.Duration) (Link, error) {
+// dialTCP connects and greets, for as long as stop is not readable.
+func dialTCP(at netip.AddrPort, windowBytes uint64, secret []byte, stop fd, d time.Duration) (f fd, peerBytes uint64, err error) {
 	family, sa := address(at)
-	f, err := connect(family, unix.SOCK_STREAM, sa, stop, d)
-	if err != nil {
-		return nil, err
+	if f, err = connect(family, unix.SOCK_STREAM, sa, stop, d); err != nil {
+		return none, 0, err
 	}
-	return newTCP(f, own, stop)
+	g, err := newGreeting(f, windowBytes, false, secret)
+	if err == nil {
+		err = g.run(stop)
+	}
+	if err != nil {
+		f.close()
+		return none, 0, err
+	}
+	return f, g.theirs.WindowBytes, nil
 }
 
 // newOwnTCP makes a link with a window of its own.
-func newOwnTCP(f fd, windowBytes uint64) (Link, error) {
+func newOwnTCP(f fd, windowBytes, peerBytes uint64) (Link, error) {
 	own, err := newBacking(windowBytes, false)
 	if err != nil {
 		f.close()
 		return nil, err
 	}
-	l, err := newTCP(f, own, none)
-	if err != nil {
-		own.close()
-		return nil, err
-	}
-	l.(*tcp).ours = true
+	l := newTCP(f, own, peerBytes)
+	l.ours = true
 	return l, nil
 }
 
-// newTCP exchanges the greetings, for as long as stop is not readable.
-func newTCP(f fd, own *backing, stop fd) (Link, error) {
-	l := &tcp{f: f, backing: own, own: own.w, in: make([]byte, 256<<10)}
-	if err := l.greet(own.w.Len(), stop); err != nil {
-		f.close()
-		return nil, err
-	}
-	return l, nil
-}
-
-func (l *tcp) greet(windowBytes uint64, stop fd) error {
-	if err := unix.SetsockoptInt(int(l.f), unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
-		return os.NewSyscallError("setsockopt", err)
-	}
-	l.out = wire.Greeting{WindowBytes: windowBytes}.Append(l.out)
-	if _, err := l.Flush(); err != nil {
-		return err
-	}
-	var b []byte
-	for end := time.Now().Add(greetingTime); len(b) < wire.GreetingBytes; {
-		if err := await(l.f, unix.POLLIN, stop, time.Until(end)); err != nil {
-			return err
-		}
-		n, err := l.read(l.in[:wire.GreetingBytes-len(b)])
-		if err != nil {
-			return err
-		}
-		b = append(b, l.in[:n]...)
-	}
-	g, _, ok := wire.ParseGreeting(b)
-	if !ok || checkBytes(g.WindowBytes) != nil {
-		return ErrProtocol
-	}
-	l.peerBytes = g.WindowBytes
-	return nil
+// newTCP makes a link of a stream whose ends have greeted.
+func newTCP(f fd, own *backing, peerBytes uint64) *tcp {
+	return &tcp{f: f, backing: own, own: own.w, peerBytes: peerBytes, in: make([]byte, 256<<10)}
 }
 
 // read returns 0 bytes if there are none for now.
-func (l *tcp) read(b []byte) (int, error) {
-	n, err := unix.Read(int(l.f), b)
+func read(f fd, b []byte) (int, error) {
+	n, err := unix.Read(int(f), b)
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		return 0, nil
@@ -185,7 +155,7 @@ const maxReads = 16
 
 func (l *tcp) Receive() error {
 	for range maxReads {
-		n, err := l.read(l.in)
+		n, err := read(l.f, l.in)
 		if err != nil {
 			return err
 		}

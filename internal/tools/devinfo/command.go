@@ -32,12 +32,13 @@ VERBENA_NTB names, with commas between, each one end of
   shm:PATH                    shared memory of all processes that are told this: the
                               first is one node, the others are the other one
   shm:s:PATH    shm:c:PATH    … of the one node or the other
-  s:ADDR:PORT   c:ADDR:PORT   TCP
+  s:ADDR:PORT   c:ADDR:PORT   TCP; s:ADDR:PORT@PEER is open to that address, or network, only
   map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both map
   pci:0:DEVICE  pci:1:DEVICE  a PCI device such as ivshmem, by its place on the bus
 
 with the IP address of its port before it, or those of both ends, if it is to have one:
-10.99.0.1+10.99.0.2=shm:/tmp/link. node=N: before that places the link's memory, and
+10.99.0.1+10.99.0.2=shm:/tmp/link. secret=FILE: before one of TCP names the file of what
+both ends must know. node=N: before all that places the link's memory, and
 the thread that works it, on NUMA node N.`,
 		Example: `  verbena devices
   VERBENA_NTB=shm:/tmp/link verbena devices`,

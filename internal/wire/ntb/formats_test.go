@@ -78,7 +78,8 @@ var formats = []struct {
 		"0010000000000000" + "0000000000000000" + "0100000000000000" + "0b000000" + "01000000" + "0200000000000000" + zeros(56), wqe,
 		WQE{Op: WQECmpSwap, Flags: WQEFirst | WQELast, Mark: NewPosition(1, 11), Length: 8, Bytes: 8, Key: 0x11223344, Addr: 0x1000, CompareAdd: 1, Swap: 2}},
 	{"CQE", "0b000000" + "0100" + "0c" + "00" + "8877665544332211", of(ParseCQE), CQE{Index: 11, Status: StatusRNR, Timer: 12, Orig: 0x1122334455667788}},
-	{"Greeting", "016e7473" + "00000000" + "0000100000000000", of(ParseGreeting), Greeting{1 << 20}},
+	{"Greeting", "016e7473" + "00000000" + "0000100000000000", of(ParseGreeting), Greeting{WindowBytes: 1 << 20}},
+	{"Greeting with a secret", "016e7473" + "01000000" + "0000100000000000", of(ParseGreeting), Greeting{1 << 20, true}},
 	{"Message", "67736d5f62746ee4" + "0010000000000000" + "0400000000000000" + "67736d5f62746ee4", of(ParseMessage), Message{To: 0x1000, Bytes: 4}},
 }
 

@@ -9,22 +9,33 @@ const GreetingBytes = 16
 const greetingMagic uint32 = 0x73746e01
 
 // A Greeting is the first thing that each end of a TCP stream says: how long
-// the window is that the other may write to.
-type Greeting struct{ WindowBytes uint64 }
+// the window is that the other may write to, and whether proofs of a secret follow.
+type Greeting struct {
+	WindowBytes uint64
+	Secret      bool
+}
+
+// secretFlag is the bit of Secret.
+const secretFlag = 1
 
 // ParseGreeting reads a Greeting.
 func ParseGreeting(b []byte) (g Greeting, rest []byte, ok bool) {
 	if len(b) < GreetingBytes || binary.LittleEndian.Uint32(b) != greetingMagic {
 		return Greeting{}, b, false
 	}
-	// magic (32) reserved (32)
-	return Greeting{binary.LittleEndian.Uint64(b[8:])}, b[GreetingBytes:], true
+	// magic (32) flags (32) window (64)
+	flags := binary.LittleEndian.Uint32(b[4:])
+	return Greeting{binary.LittleEndian.Uint64(b[8:]), flags&secretFlag != 0}, b[GreetingBytes:], true
 }
 
 // Append appends the bytes of g to b.
 func (g Greeting) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, greetingMagic)
-	b = binary.LittleEndian.AppendUint32(b, 0)
+	flags := uint32(0)
+	if g.Secret {
+		flags |= secretFlag
+	}
+	b = binary.LittleEndian.AppendUint32(b, flags)
 	return binary.LittleEndian.AppendUint64(b, g.WindowBytes)
 }
 
