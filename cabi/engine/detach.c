@@ -30,9 +30,10 @@
 #define FEW_DESCRIPTORS 1024
 
 /*
- * Of a sanitizer's interceptors some do in memory of two processes what is meant for
- * one: clone(2) is a fork to ThreadSanitizer, and sigaction(2) forgets the handlers of
- * this process. So both are called behind its back.
+ * Of a sanitizer's interceptors, and of libverbena-preload.so's, some do in memory of two
+ * processes what is meant for one: clone(2) is a fork to ThreadSanitizer, and sigaction(2)
+ * forgets the handlers of this process. So clone is the C library's own, and what the other
+ * processes call are system calls.
  */
 typedef int clone_function(int (*)(void *), void *, int, void *, ...);
 
@@ -61,34 +62,34 @@ static int execute(void *arg)
 {
 	const struct program *p = arg;
 	static char *const no_environment[] = { NULL };
-	sigset_t none;
-	int null;
+	static const char none[KERNEL_SIGSET_BYTES];
+	long null;
 
 	for (int sig = 1; sig < NSIG; sig++)
 		syscall(SYS_rt_sigaction, sig, usual, NULL, KERNEL_SIGSET_BYTES);
-	setsid();
-	if (chdir("/"))
-		_exit(127);
-	null = open("/dev/null", O_RDWR);
-	if (null < 0)
-		_exit(127);
+	syscall(SYS_setsid);
+	null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+	if (null < 0 || syscall(SYS_chdir, "/"))
+		syscall(SYS_exit_group, 127);
 	for (int fd = 0; fd < 3; fd++)
-		if (dup2(null, fd) < 0)
-			_exit(127);
+		if (fd != null && syscall(SYS_dup3, null, fd, 0) < 0)
+			syscall(SYS_exit_group, 127);
 	if (syscall(SYS_close_range, 3, ~0U, 0))
 		for (int fd = 3; fd < FEW_DESCRIPTORS; fd++)
-			close(fd);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	execve(p->path, p->argv, no_environment);
-	_exit(127);
+			syscall(SYS_close, fd);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, none, NULL, KERNEL_SIGSET_BYTES);
+	syscall(SYS_execve, p->path, p->argv, no_environment);
+	syscall(SYS_exit_group, 127);
+	return 0;
 }
 
 static int between(void *arg)
 {
 	struct program *p = arg;
+	int failed = p->clone(execute, p->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p) < 0;
 
-	_exit(p->clone(execute, p->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p) < 0);
+	syscall(SYS_exit_group, failed);
+	return 0;
 }
 
 /* Orphans become this process's children. */

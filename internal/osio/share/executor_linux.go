@@ -2,6 +2,7 @@ package share
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -78,7 +79,7 @@ func Detach(dir string) error {
 		return err
 	}
 	// What the process that started this one forgot to close.
-	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
 		return os.NewSyscallError("close_range", err)
 	}
 	_, err = spawn(path, ExecutorCommand, Detached, dir)
