@@ -1,10 +1,12 @@
 # Verbena. `make help` says what there is to make.
 #
 # Every target installs by apt what it needs and does not find, as root or
-# through sudo; where all is there it asks for neither network nor privilege.
-# Go itself is the one thing that must be there.
+# through sudo, before it does anything else; where all is there it asks for neither
+# network nor privilege. Go, make, git and the certificates of ca-certificates must be
+# there.
 
 GO       ?= go
+export GO
 FUZZTIME ?= 10s
 
 # Packages whose goroutines share memory: worth the race detector's price.
@@ -37,14 +39,14 @@ DEVICE ?= roce
 run: build ## two processes do RDMA on this machine: rping, then bandwidth and latency; DEVICE=iwarp and others
 	scripts/demo bin/verbena $(DEVICE)
 
-test: lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
+test: needs-test lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
 
 lint: ## gofmt, go vet, staticcheck and govulncheck
+	@scripts/need $(CABI_NEEDS)
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags interop ./interop/...
-	@scripts/need $(CABI_NEEDS)
 	@unformatted=$$(gofmt -l cabi); if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi
 	CGO_ENABLED=1 $(GO) vet -tags cabi ./cabi/...
 	$(GO) vet -tags apps ./apps
@@ -72,8 +74,7 @@ unit: ## every package's tests
 
 CAPI_NEEDS = clang libclang-rt-dev valgrind
 
-capi: cabi ## the libraries' tests, from C
-	@scripts/need $(CAPI_NEEDS)
+capi: needs-capi cabi ## the libraries' tests, from C
 	CGO_ENABLED=1 $(GO) test -tags cabi ./cabi/...
 
 INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-utils ibverbs-providers perftest qperf \
@@ -81,21 +82,30 @@ INTEROP_NEEDS = gcc libc6-dev libibverbs-dev librdmacm-dev rdmacm-utils ibverbs-
 
 interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 to 9 minutes
 	@scripts/need $(INTEROP_NEEDS)
-	@interop/kernel/build uml
 	@interop/kernel/build debian
+	@interop/kernel/build uml
 	$(GO) test -tags interop -count=1 -p 1 -timeout 15m -v ./interop/...
 
 APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils rdmacm-utils librdmacm1 perftest qperf fio \
   libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
 
 # In its folder. As root they run as nobody: it is ordinary users that they are for.
-apps: build ## Debian's verbs applications, unmodified, over our libraries; prints what works
-	@scripts/need $(APPS_NEEDS)
+apps: needs-apps build ## Debian's verbs applications, unmodified, over our libraries; prints what works
 	$(GO) test -c -tags apps -o bin/apps.test ./apps
 	cd apps && ../scripts/unprivileged ../bin/apps.test -test.timeout 20m $(APPS_ARGS)
 
 needs: ## install at once what test, apps and interop need
-	@scripts/need $(sort $(CABI_NEEDS) $(CAPI_NEEDS) qemu-user $(UNIT_NEEDS) $(APPS_NEEDS) $(INTEROP_NEEDS))
+	@scripts/need $(sort $(TEST_NEEDS) $(APPS_NEEDS) $(INTEROP_NEEDS))
+
+TEST_NEEDS = $(CABI_NEEDS) $(CAPI_NEEDS) qemu-user $(UNIT_NEEDS)
+
+# First of what a target depends on: nothing is found missing after minutes of work.
+.PHONY: needs-test needs-capi needs-apps needs-deb needs-bench
+needs-test: ; @scripts/need $(sort $(TEST_NEEDS))
+needs-capi: ; @scripts/need $(sort $(CABI_NEEDS) $(CAPI_NEEDS))
+needs-apps: ; @scripts/need $(sort $(APPS_NEEDS))
+needs-deb: ; @scripts/need $(sort $(CABI_NEEDS) binutils dpkg-dev lintian)
+needs-bench: ; @scripts/need $(sort $(CABI_NEEDS) ibverbs-utils perftest ucx-utils libfabric-bin)
 
 PREFIX ?= /usr/local
 
@@ -103,12 +113,10 @@ install: ## the command, the libraries, completions and the manual page into DES
 	@[ -x bin/verbena ] && [ -e lib/verbena/librdmacm.so.1 ] || $(MAKE) --no-print-directory build
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' packaging/install
 
-deb: build ## a Debian package in bin/, unpacked and tried
-	@scripts/need binutils dpkg-dev lintian
+deb: needs-deb build ## a Debian package in bin/, unpacked and tried
 	packaging/deb bin
 
-bench: build ## measure beside the machine's own sockets and UCX's and libfabric's tcp; leaves bench.json
-	@scripts/need ibverbs-utils perftest ucx-utils libfabric-bin
+bench: needs-bench build ## measure beside the machine's own sockets and UCX's and libfabric's tcp; leaves bench.json
 	bin/verbena bench -o bench.json
 
 fuzz: ## every fuzz target for FUZZTIME (10s)
