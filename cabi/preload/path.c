@@ -1,5 +1,7 @@
 #include "path.h"
 
+#include "foreign.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,10 +13,13 @@ static pthread_once_t root_read = PTHREAD_ONCE_INIT;
 
 static const char nodes[] = "/dev/infiniband";
 
+/* Where rdma-core's libibverbs looks for devices; ours does not. */
+static const char verbs_class[] = "/sys/class/infiniband_verbs";
+
 static const char *const prefixes[] = {
 	nodes,
 	"/sys/class/infiniband",
-	"/sys/class/infiniband_verbs",
+	verbs_class,
 	"/proc/sys/net/rdma_ucm",
 };
 
@@ -56,6 +61,8 @@ int redirect(const char **path, struct redirected *r)
 		pthread_once(&root_read, read_root);
 		if (root_length == 0)
 			return 0;
+		if (prefixes[i] == verbs_class)
+			look_for_another();
 		length = strlen(p);
 		if (root_length + length >= sizeof r->path) {
 			errno = ENAMETOOLONG;

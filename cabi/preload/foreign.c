@@ -1,0 +1,162 @@
+/*
+ * A program that got another libibverbs than ours, under `verbena run`.
+ *
+ * The loader takes the directories of a program's DT_RPATH before those of
+ * LD_LIBRARY_PATH. It takes a library that is there already before either: so such a
+ * program is executed once more, with our libraries in LD_PRELOAD. They are taken out
+ * again for its children, as librdmacm's names (rread, rsend) may be other libraries' too.
+ *
+ * Where that is of no use, or the other library is opened later by a name that leads to
+ * it, one line on stderr says so: without it the program finds no device, and some end
+ * with status 0 then.
+ *
+ * Man page: ld.so(8).
+ */
+#include "foreign.h"
+#include "next.h"
+
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#define VERBS "libibverbs.so"
+#define PRELOAD "LD_PRELOAD"
+
+/* What is in our libibverbs alone. */
+#define OURS "vb_engine_get"
+
+/* The nth libibverbs of the process. */
+struct copy {
+	unsigned n;
+	char path[PATH_MAX];
+};
+
+static int find(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	const char *slash = strrchr(info->dlpi_name, '/');
+	struct copy *c = arg;
+
+	(void)size;
+	if (!slash || strncmp(slash + 1, VERBS, sizeof VERBS - 1) || strlen(info->dlpi_name) >= sizeof c->path || c->n--)
+		return 0;
+	strcpy(c->path, info->dlpi_name);
+	return 1;
+}
+
+/* Whether a libibverbs is loaded that is not Verbena's, which c names then. */
+static int another(struct copy *c)
+{
+	for (unsigned n = 0;; n++) {
+		void *library;
+		int ours;
+
+		c->n = n;
+		if (!dl_iterate_phdr(find, c))
+			return 0;
+		library = dlopen(c->path, RTLD_LAZY | RTLD_NOLOAD);
+		ours = library && dlsym(library, OURS);
+		if (library)
+			dlclose(library);
+		if (!ours)
+			return 1;
+	}
+}
+
+/* Writes our two libraries, as LD_PRELOAD has them, and returns whether there is room. */
+static int our_libraries(char *list, size_t room)
+{
+	const char *slash;
+	Dl_info info;
+	int n;
+
+	if (!dladdr((void *)our_libraries, &info) || !(slash = strrchr(info.dli_fname, '/')))
+		return 0;
+	n = (int)(slash - info.dli_fname);
+	return snprintf(list, room, "%.*s/" VERBS ".1:%.*s/librdmacm.so.1", n, info.dli_fname, n, info.dli_fname) < (int)room;
+}
+
+static int running; /* under `verbena run`; written at the start */
+
+static void say(const char *path)
+{
+	static _Atomic int said;
+	char list[2 * PATH_MAX];
+
+	if (!atomic_exchange(&said, 1) && our_libraries(list, sizeof list))
+		dprintf(STDERR_FILENO, "verbena: %s uses %s, which does not see Verbena's devices; start it with " PRELOAD "=%s\n",
+			program_invocation_short_name, path, list);
+}
+
+/* Executes the program once more, with our libraries. Returns if that cannot be. */
+static void again(char **argv, const char *before, const char *ours)
+{
+	char self[PATH_MAX], *list;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	/* Started by naming the loader, or in valgrind, this is another program. */
+	if (n < 0 || strstr(before, "vgpreload") || !getauxval(AT_BASE))
+		return;
+	self[n] = '\0';
+	/* A colon at the end, which the loader passes over, says that this is the second time. */
+	if (asprintf(&list, "%s:%s:", before, ours) < 0)
+		return;
+	setenv(PRELOAD, list, 1);
+	execv(self, argv);
+	list[strlen(before)] = '\0';
+	setenv(PRELOAD, list, 1);
+	free(list);
+}
+
+/* Takes out what again put in, and returns whether it was there. */
+static int second_time(const char *before, const char *ours)
+{
+	size_t length = strlen(before), tail = strlen(ours) + 2;
+	char *list;
+
+	if (length < tail || before[length - tail] != ':' || before[length - 1] != ':' ||
+	    strncmp(before + length - tail + 1, ours, tail - 2))
+		return 0;
+	list = strndup(before, length - tail);
+	if (list)
+		setenv(PRELOAD, list, 1);
+	free(list);
+	return 1;
+}
+
+__attribute__((constructor)) static void at_start(int argc, char **argv)
+{
+	const char *before = secure_getenv(PRELOAD);
+	char ours[2 * PATH_MAX];
+	struct copy c;
+	int second;
+
+	(void)argc;
+	running = secure_getenv("VERBENA_ROOT") != NULL;
+	if (!running || !before || !our_libraries(ours, sizeof ours))
+		return;
+	second = second_time(before, ours);
+	if (!another(&c))
+		return;
+	if (!second)
+		again(argv, before, ours);
+	say(c.path);
+}
+
+void look_for_another(void)
+{
+	int before = errno;
+	struct copy c;
+
+	if (running && another(&c))
+		say(c.path);
+	errno = before;
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	look_for_another();
+}
