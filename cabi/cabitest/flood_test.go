@@ -39,20 +39,21 @@ func startFlooded(t *testing.T, name string, args ...string) *flooded {
 	return f
 }
 
-// finish ends the program, which must be well, and have grown by little.
-func (f *flooded) finish() (turns int) {
+// finish ends the program, which must be well, and have grown by little. It returns the
+// last number that it said.
+func (f *flooded) finish() (last int) {
 	f.t.Helper()
 	f.in.Close()
-	var grew int
+	var grew, turns int
 	said := f.rest()
-	if _, err := fmt.Sscan(said, &grew, &turns); err != nil {
+	if n, err := fmt.Sscan(said, &grew, &turns, &last); n < 2 {
 		f.t.Fatalf("it said %q: %v", said, err)
 	}
 	f.t.Logf("grew by %d KiB in %d turns", grew, turns)
 	if grew > strangersKiB {
 		f.t.Errorf("it grew by %d KiB for strangers", grew)
 	}
-	return turns
+	return last
 }
 
 // idle has the program idle while f runs, and returns the processor time that it took.
