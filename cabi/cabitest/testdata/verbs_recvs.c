@@ -165,15 +165,17 @@ static void threads(void)
 		MUST(pthread_create(&t[i], NULL, post_all, &p[i]) == 0);
 	}
 	for (int got = 0; got < POSTERS * EACH; got++) {
-		while (sent < POSTERS * EACH && sent - got < DEPTH / 2 && sent - done < DEPTH / 2) {
-			EQUAL(post_send(&a, 1, 0, 0), 0);
-			sent++;
-		}
+		do { /* until one is under way: there is room once the sends before it have completed */
+			while (ibv_poll_cq(a.cq, 1, &wc) == 1)
+				done += wc.status == IBV_WC_SUCCESS;
+			while (sent < POSTERS * EACH && sent - got < DEPTH / 2 && sent - done < DEPTH / 2) {
+				EQUAL(post_send(&a, 1, 0, 0), 0);
+				sent++;
+			}
+		} while (sent == got);
 		MUST(wait_wc(b.cq, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
 		MUST(wc.wr_id >> 32 < POSTERS && wc.wr_id == next[wc.wr_id >> 32]);
 		next[wc.wr_id >> 32]++;
-		while (ibv_poll_cq(a.cq, 1, &wc) == 1)
-			done += wc.status == IBV_WC_SUCCESS;
 	}
 	for (int i = 0; i < POSTERS; i++)
 		pthread_join(t[i], NULL);
