@@ -3,6 +3,7 @@ package share
 import (
 	"errors"
 	"math"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -133,7 +134,7 @@ func sendLeft(wills []Will) {
 		s, known := sockets[w.Local]
 		if !known {
 			var err error
-			if s, err = udp.Listen(w.Local, Port, udp.Options{SendOnly: true}); err != nil {
+			if s, err = udp.Listen(withZone(w.Local), Port, udp.Options{SendOnly: true}); err != nil {
 				s = nil // the address is gone, or somebody else's by now
 			} else {
 				defer s.Close()
@@ -144,6 +145,24 @@ func sendLeft(wills []Will) {
 			sendWill(s, w)
 		}
 	}
+}
+
+// withZone returns a local address as the system wants it: a will has no room for the zone
+// of a link-local one.
+func withZone(a netip.Addr) netip.Addr {
+	if !a.Is6() || !a.IsLinkLocalUnicast() {
+		return a
+	}
+	all, _ := net.Interfaces() // of none the address is taken as it is
+	for _, i := range all {
+		addrs, _ := i.Addrs() // likewise
+		for _, on := range addrs {
+			if n, ok := on.(*net.IPNet); ok && n.IP.Equal(a.AsSlice()) {
+				return a.WithZone(i.Name)
+			}
+		}
+	}
+	return a
 }
 
 // seeExecutor starts an executor if there is none, for a member that leaves a will.

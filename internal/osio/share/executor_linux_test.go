@@ -1,11 +1,17 @@
 package share
 
 import (
+	"net/netip"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"verbena/internal/osio/udp"
+	"verbena/internal/testkit/netns"
 )
 
 // ownExecutor has a child of a test start the test's program as its executor.
@@ -47,6 +53,23 @@ func (n *network) awaitExecutor(t *testing.T, there bool) {
 	}
 }
 
+// executors returns the executors of a network's directory, also those that start.
+func (n *network) executors(t *testing.T) (all []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{ExecutorCommand, Detached, n.dir}, "\x00")
+	for _, e := range entries {
+		line, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline") // it may be no process, or have ended
+		if pid, err := strconv.Atoi(e.Name()); err == nil && strings.Contains(string(line), want) {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
 func TestLastWillHasAnExecutor(t *testing.T) {
 	t.Setenv(ownExecutor, "1")
 	n := newNetwork(t, 27)
@@ -68,6 +91,13 @@ func TestLastWillHasAnExecutor(t *testing.T) {
 		last.must("", "will 1 %v %v last", n.a, peer.LocalAddr())
 		first.kill()
 		next("first") // the next keeper has sent it
+		// A service that is stopped, or a terminal that is closed, ends its processes so.
+		n.awaitExecutor(t, true)
+		for _, pid := range n.executors(t) {
+			for _, s := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM} {
+				unix.Kill(pid, s)
+			}
+		}
 		last.kill()
 		next("last")
 		n.awaitExecutor(t, false)
@@ -84,6 +114,22 @@ func TestLastWillHasAnExecutor(t *testing.T) {
 	if b := udp.NewRxBatch(); true {
 		if m, _ := peer.ReadBatch(b); m != 0 {
 			t.Errorf("%q was sent as well", b.Message(0).Data)
+		}
+	}
+}
+
+// A will names no interface, and a link-local address is of one.
+func TestWillOfALinkLocalAddress(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	n.AddWire("z0", "z1")
+	n.Up("z0", "z1")
+	n.Add("z1", "fe80::7/64")
+	for a, want := range map[string]string{"fe80::7": "fe80::7%z1", "fe80::8": "fe80::8", "10.0.0.1": "10.0.0.1"} {
+		if got := withZone(netip.MustParseAddr(a)).String(); got != want {
+			t.Errorf("%s is at %s, want %s", a, got, want)
 		}
 	}
 }
