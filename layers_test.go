@@ -27,7 +27,7 @@ var layers = []struct {
 	{"what queue pairs of all transports share", []string{"internal/qp"}},
 	{"what protocol machines share", []string{"internal/roce"}},
 	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma"}},
-	{"descriptors", []string{"internal/osio/held", "internal/osio/secenv"}},
+	{"descriptors", []string{"internal/osio/held", "internal/osio/sandbox", "internal/osio/secenv"}},
 	{"time, chance and places", []string{"internal/osio/entropy", "internal/osio/nap", "internal/osio/numa", "internal/osio/rundir", "internal/osio/sockaddr"}},
 	{"sockets", []string{"internal/osio/udp", "internal/osio/tcp"}},
 	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"verbena/internal/osio/share"
@@ -23,10 +24,11 @@ func TestObstaclesAreSaid(t *testing.T) {
 	}
 	program, devices := compile(t, "obstacle"), compile(t, "print_devices")
 	lib, _ := libDir()
+	refuse := "" // families of sockets
 	try := func(t *testing.T, could, limit, dir string, want ...string) {
 		t.Helper()
 		out, complaint := outputOf(t, "/bin/sh", []string{"LD_LIBRARY_PATH=" + lib, "XDG_RUNTIME_DIR=" + dir,
-			"LOOP_DEVICE=roce_d0", "LOOP_ADDRESS=192.0.2.1"}, "-c", limit+" exec "+program)
+			"LOOP_DEVICE=roce_d0", "LOOP_ADDRESS=192.0.2.1"}, "-c", limit+" exec "+program+refuse)
 		if got := strings.TrimSpace(out); got != could {
 			t.Errorf("%s of 4 worked, want %s", got, could)
 		}
@@ -75,6 +77,21 @@ func TestObstaclesAreSaid(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		if said := string(out); err == nil || strings.Count(said, "verbena: ") != 1 || !strings.Contains(said, "VERBENA_NTB") ||
 			!strings.Contains(said, "/nonexistent, which is not there") {
+			t.Errorf("%v, %s", err, said)
+		}
+	})
+	for name, family := range map[string]int{"AF_UNIX": syscall.AF_UNIX, "AF_INET": syscall.AF_INET} {
+		t.Run(name, func(t *testing.T) {
+			refuse = fmt.Sprint(" ", family)
+			defer func() { refuse = "" }()
+			try(t, "0", "", t.TempDir(), "socket(2) is refused for "+name+": a seccomp filter")
+		})
+	}
+	t.Run("AF_NETLINK", func(t *testing.T) { // not even a list
+		cmd := exec.CommandContext(t.Context(), program, fmt.Sprint(syscall.AF_NETLINK))
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib)
+		out, err := cmd.CombinedOutput()
+		if said := string(out); err == nil || strings.Count(said, "verbena: ") != 1 || !strings.Contains(said, "socket(2) is refused for AF_NETLINK") {
 			t.Errorf("%v, %s", err, said)
 		}
 	})

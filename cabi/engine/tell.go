@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"verbena/internal/osio/rundir"
+	"verbena/internal/osio/sandbox"
 	"verbena/internal/osio/share"
 )
 
@@ -23,7 +24,7 @@ func tell(words string) {
 // tellObstacle says, once a process, what keeps every program from working.
 func tellObstacle(call string, err error) {
 	if isObstacle(err) && !told.Swap(true) {
-		words := call + ": " + err.Error()
+		words := call + ": " + sandbox.Explain(err).Error()
 		if isLimit(err) && !strings.Contains(words, "ulimit") {
 			words += "; raise the limit of open files (ulimit -n)"
 		}

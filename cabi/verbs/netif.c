@@ -12,11 +12,28 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/*
+ * Says, once a process, that a socket was refused which takes no privilege: no program
+ * finds a device then, and errno alone does not say why.
+ */
+static void tell_forbidden(int err)
+{
+	static atomic_flag told = ATOMIC_FLAG_INIT;
+
+	if ((err == EPERM || err == EACCES || err == ENOSYS) && !atomic_flag_test_and_set(&told))
+		fprintf(stderr,
+			"verbena: socket(2) is refused for AF_NETLINK (%s): a seccomp filter, of a container or a sandbox, "
+			"must allow it, for AF_UNIX and AF_INET too\n",
+			strerror(err));
+}
 
 /* The kernel fills up to 32 KiB at a time for a reader that offers as much. */
 #define DUMP_BYTES 32768
@@ -176,6 +193,8 @@ static int read_dumps(struct vb_netifs *all, unsigned index)
 	int err = !buf ? ENOMEM : fd < 0 ? errno : EINTR;
 
 	memset(all, 0, sizeof(*all));
+	if (fd < 0)
+		tell_forbidden(err);
 	/* Without it, or with a kernel before 4.20, the list comes unfiltered. */
 	if (index && fd >= 0)
 		setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));

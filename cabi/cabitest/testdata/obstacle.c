@@ -1,10 +1,33 @@
 /*
  * Tries twice to connect queue pairs, by verbs and by the connection manager, with
- * something in the way of that. Says how often it could.
+ * something in the way of that: its caller's, or a filter of its own that refuses
+ * sockets of the families whose numbers are the arguments. Says how often it could.
  */
 #include "loop.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <rdma/rdma_cma.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* Has socket(2) of a family fail with EPERM. */
+static void refuse_family(int family)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)family, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(f) / sizeof(*f), .filter = f};
+
+	MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	MUST(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
 
 static int by_verbs(void)
 {
@@ -56,10 +79,12 @@ static int by_manager(void)
 	return could;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	int could = 0;
 
+	for (int i = 1; i < argc; i++)
+		refuse_family(atoi(argv[i]));
 	for (int i = 0; i < 2; i++)
 		could += by_verbs() + by_manager();
 	printf("%d\n", could);

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"verbena/internal/osio/sandbox"
 	"verbena/verbs"
 )
 
@@ -24,6 +25,8 @@ const (
 
 // usageError is a call that cannot be right.
 type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
 
 // Usagef returns an error for a wrong option or argument.
 func Usagef(format string, args ...any) error {
@@ -49,6 +52,7 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	})
 	defer verbs.Leave()
 	err := errors.Join(root.ExecuteContext(ctx), verbs.FlushCapture())
+	err = sandbox.Explain(err)
 	var usage usageError
 	switch {
 	case err == nil:

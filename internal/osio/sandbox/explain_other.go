@@ -1,0 +1,6 @@
+//go:build !linux
+
+package sandbox
+
+// Explain returns the error: filters of system calls are Linux's.
+func Explain(err error) error { return err }
