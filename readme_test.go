@@ -2,6 +2,7 @@ package verbena
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -38,4 +39,19 @@ func read(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestSecurityNamesTests: the tests that SECURITY.md names are there.
+func TestSecurityNamesTests(t *testing.T) {
+	var code strings.Builder
+	for _, s := range sources(t) {
+		if s.isTest() {
+			code.WriteString(read(t, s.path))
+		}
+	}
+	for _, name := range regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(read(t, "SECURITY.md"), -1) {
+		if !strings.Contains(code.String(), "func "+name[1]+"(t *") {
+			t.Errorf("SECURITY.md names %s, which is not there", name[1])
+		}
+	}
 }

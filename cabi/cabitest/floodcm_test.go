@@ -44,7 +44,7 @@ func TestFloodOfManagers(t *testing.T) {
 
 // mayHear is of how many requests an application may hear whose peers have proved
 // nothing, or have proved that they are there.
-var mayHear = map[string]int{"roce": 64, "iwarp": streams, "trp": 64}
+var mayHear = map[string]int{"roce": 16, "iwarp": streams, "trp": 8}
 
 const (
 	requests = 5000 // datagrams of each kind
