@@ -52,7 +52,7 @@ type way interface {
 	// it.
 	posted()
 	// settle sends what was put off for the application, which has turned to
-	// something else.
+	// something else. It may give the lock back meanwhile.
 	settle(now monotime.Time)
 	// modification is called without the lock. It sees to what attributes need,
 	// such as a socket for the address src, and returns what applies them.
@@ -142,6 +142,7 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr, check
 		return err
 	}
 	c.mu.Lock()
+	c.way.settle(monotime.Now()) // first: the state may be another one afterwards
 	err = check(c.machine.State())
 	if c.closed {
 		err = net.ErrClosed
@@ -151,7 +152,6 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr, check
 		return err
 	}
 	now := monotime.Now()
-	c.way.settle(now)
 	apply(now)
 	c.pump(now)
 	return nil

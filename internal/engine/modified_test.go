@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -83,6 +84,44 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	if got := trains.Load(); got >= 48/2 {
 		t.Errorf("%d trains were written before the queue pair was reset", got)
 	}
+	a.Close()
+	b.Close()
+}
+
+// failing is a machine that an error of its own ends while somebody waits for an
+// acknowledgement to go out.
+type failing struct {
+	roce.Machine
+}
+
+func (f failing) Patient() (ib.PSN, bool) {
+	f.Modify(monotime.Now(), &ib.QPAttr{State: ib.QPErr}, ib.QPStateAttr, nil)
+	return 0, false
+}
+
+// TestFailedWhileAModificationSettles has a queue pair fail after its modification was
+// asked for, while what was put off is sent: the new state decides.
+func TestFailedWhileAModificationSettles(t *testing.T) {
+	n := newNode(t, defaultBackoff)
+	a, b := n.endpoint(64), n.endpoint(64)
+	a.connect(b)
+	a.Lock()
+	machine := a.roce.packets
+	a.roce.packets, a.pumping = failing{machine}, true // another thread writes
+	a.Unlock()
+	refused := errors.New("refused")
+	err := a.Modify(&ib.QPAttr{State: ib.QPSQD}, ib.QPStateAttr, n.addr, func(cur ib.QPState) error {
+		if cur != ib.QPRTS {
+			return refused
+		}
+		return nil
+	})
+	if err != refused {
+		t.Errorf("in the error state: %v", err)
+	}
+	a.Lock()
+	a.roce.packets, a.pumping = machine, false
+	a.Unlock()
 	a.Close()
 	b.Close()
 }
