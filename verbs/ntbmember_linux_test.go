@@ -350,8 +350,10 @@ func TestNTBLostBeforeItIsUp(t *testing.T) {
 	a.want("Work Request Flushed Error", "wait %d", k)
 }
 
-// TestNTBStoppedProcess flushes what is for a process that is stopped, what was posted
-// before it was found out as what is posted after. When it goes on it is reached as ever.
+// TestNTBStoppedProcess stops a process for longer than a heartbeat may stand still where
+// nothing else tells of its end: what is connected goes on with it. What is connected
+// anew meanwhile needs its answer, and is flushed with all that is for it when that does
+// not come for 5 s. When it goes on it is reached as ever.
 func TestNTBStoppedProcess(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	s, c := place(t)
@@ -361,10 +363,14 @@ func TestNTBStoppedProcess(t *testing.T) {
 	later := b.create()
 	t.Cleanup(func() { b.cmd.Process.Signal(syscall.SIGCONT) })
 	check(t, b.cmd.Process.Signal(syscall.SIGSTOP))
-	a.want("Work Request Flushed Error", "wait %d", p.i)
+	time.Sleep(3 * time.Second) // the time is what is tested
+	check(t, b.cmd.Process.Signal(syscall.SIGCONT))
+	p.exchange()
+	check(t, b.cmd.Process.Signal(syscall.SIGSTOP))
 	k := a.create()
 	a.want("<nil>", "connect %d %d 0 %s", k, b.qpns[later], b.gid)
 	a.want("Work Request Flushed Error", "wait %d", k)
+	a.want("Work Request Flushed Error", "wait %d", p.i)
 	check(t, b.cmd.Process.Signal(syscall.SIGCONT))
 	b.want("Work Request Flushed Error", "wait %d", p.k)
 	connectMembers(a, b).exchange()

@@ -178,6 +178,7 @@ func (x *ntbLink) plug(now monotime.Time, link bridge.Link) {
 	if near, ok := link.(interface{ Peer() window.Far }); ok {
 		x.node.Reach(near.Peer())
 	}
+	x.node.Channel().Watched = l.Shared() // the socket of the meeting ends with the peer's process
 	x.node.Attach(now, link.Own(), link.PeerBytes())
 	x.node.Handle(now)
 }

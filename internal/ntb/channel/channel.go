@@ -42,6 +42,9 @@ type Client interface {
 type Channel struct {
 	Count [NumCounters]uint64
 	Trace func(from, to State) // if not nil, told of every change
+	// Watched says, from before Attach on, that the back end tells at once when the
+	// peer ends: one whose heartbeat stands still is stopped, and goes on.
+	Watched bool
 
 	// immutable after New
 	client Client
@@ -330,7 +333,7 @@ func (c *Channel) HandleTimeout(now monotime.Time) {
 	}
 	c.Handle(now)
 	switch {
-	case (c.state == Hello || c.state == Up) && now.Sub(c.heardAt) >= peerSilence:
+	case !c.Watched && (c.state == Hello || c.state == Up) && now.Sub(c.heardAt) >= peerSilence:
 		c.restart(now, PeerSilent)
 	case now.Before(c.deadline):
 	case c.state == Hello:

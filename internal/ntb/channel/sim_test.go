@@ -88,6 +88,24 @@ func TestAnyFaults(t *testing.T) {
 	}
 }
 
+// A peer that stops, and whose back end stands, is waited for.
+func TestWatchedPeerStops(t *testing.T) {
+	w := newWorld(t, 1)
+	w.a.c.Watched, w.b.c.Watched = true, true
+	w.settle("first")
+	w.b.dead = true
+	for from := w.now; w.now.Sub(from) < 4*peerSilence; {
+		w.step()
+	}
+	w.b.dead = false
+	w.settle("after its return")
+	for _, n := range []*node{w.a, w.b} {
+		if n.c.Count[LinkUps] != 1 || n.c.Count[PeerSilent] != 0 {
+			t.Errorf("%d links, %d times silent", n.c.Count[LinkUps], n.c.Count[PeerSilent])
+		}
+	}
+}
+
 // A peer that stops is given up after peerSilence, not before.
 func TestSilentPeer(t *testing.T) {
 	w := newWorld(t, 1)
