@@ -32,8 +32,8 @@ func TestPeersShowThatTheyAreThere(t *testing.T) {
 			}
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			if n := m.agent.Counters(); n[ibcm.Held] != 1 || n[ibcm.Probed] != 1 {
-				t.Errorf("%d requests were held, %d peers probed", n[ibcm.Held], n[ibcm.Probed])
+			if n := m.agent.Counters(); n[ibcm.Held] != 1 || n[ibcm.Probed] != 2 {
+				t.Errorf("%d requests were held, %d probes sent", n[ibcm.Held], n[ibcm.Probed])
 			}
 		})
 	}

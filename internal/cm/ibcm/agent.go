@@ -50,8 +50,7 @@ type Agent struct {
 	early      []early
 	halfOpen   int
 	halfOpenOf map[netip.Addr]int
-	unproven   int // requests of peers that may not exist
-	unprovenOf map[netip.Addr]int
+	unproven   []*conn  // requests of peers that may not exist, maxUnproven at most
 	holding    *holding // requests beyond those; nil before the first
 	remembered []*conn  // with an answer that may be asked for again, the oldest first
 	pending    int
@@ -93,7 +92,7 @@ func New(cfg Config) *Agent {
 		Config: cfg, conns: map[ConnID]*conn{}, byLocal: map[uint32]*conn{}, byRemote: map[remoteKey]*conn{},
 		byQPN: map[remoteQPN]*conn{}, bySIDR: map[sidrKey]*conn{}, services: map[cm.ServiceID][]*listener{},
 		listeners: map[ListenerID]*listener{}, lately: map[cm.ServiceID]monotime.Time{},
-		halfOpenOf: map[netip.Addr]int{}, unprovenOf: map[netip.Addr]int{},
+		halfOpenOf: map[netip.Addr]int{},
 	}
 }
 
@@ -152,6 +151,7 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 // HandleTimeout acts on timers that have come due.
 func (a *Agent) HandleTimeout(now monotime.Time) {
 	a.handleEarly(now)
+	a.askAgain(now)
 	for {
 		c := a.timers.first()
 		if c == nil || now.Before(c.deadline) {
@@ -177,7 +177,7 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 		c.retries--
 		a.count[Retried]++
 		if inBacklog.has(c.state) {
-			a.sendProbe(c.path, c.probe, c.localID, c.remoteID^1)
+			a.challenge(c.path, c.probe, c.localID, c.remoteID)
 		} else {
 			a.send(c.path, &c.last)
 		}
@@ -221,7 +221,7 @@ func (a *Agent) Repeat() {
 
 // NextTimeout returns when HandleTimeout is due, false if no timer runs.
 func (a *Agent) NextTimeout() (monotime.Time, bool) {
-	next := a.nextEarly()
+	next := min(a.nextEarly(), a.holding.nextAsk())
 	if c := a.timers.first(); c != nil {
 		next = min(next, c.deadline)
 	}

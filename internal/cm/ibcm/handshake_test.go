@@ -291,7 +291,7 @@ func TestMRAExtendsTheWait(t *testing.T) {
 	w.wantSent(cm.AttrREQ, cm.AttrREQ, cm.AttrMRA)
 	w.run(60 * monotime.Second)
 	// The client has been asked once whether it is there.
-	w.wantSent(cm.AttrREQ, cm.AttrREQ, cm.AttrMRA, cm.AttrDREQ, cm.AttrDREP)
+	w.wantSent(cm.AttrREQ, cm.AttrREQ, cm.AttrMRA, cm.AttrDREQ, cm.AttrDREQ, cm.AttrDREP)
 	w.server.obliging(w.server.events[0])
 	w.run(monotime.Second)
 	w.server.wantEvents(EventRequest, EventEstablished)

@@ -8,24 +8,27 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// held is a request whose peer has been asked for a sign of life, by a probe for a
-// connection that neither side has.
+// held is a request whose peer has been asked whether it has sent it.
 type held struct {
 	path Path
-	tid  uint64 // the probe's: random, and the place in the table
+	tid  uint64 // the probes': random, and the place in the table; 0 once they are answered
 	at   monotime.Time
 	mad  MAD
+
+	ours, theirs uint32 // ids that the probes name
+	asked        uint8  // times
 }
 
 // holding has held requests, in buckets by the addresses that they name. So those of
 // one address are at most as many as a bucket has, and in a flood from one address
 // others go on. In each the oldest gives way.
 //
-// All together take 700 kB. An answer comes within a round trip, for which there is
-// time: 50,000 packets/s from many addresses turn the whole table over in 40 ms.
+// All together take 3 MB. An answer comes within a round trip, for which there is
+// time: 50,000 packets/s from many addresses turn the whole table over in 160 ms.
 type holding struct {
 	seed    uint64
 	buckets [heldBuckets]heldBucket
+	again   monotime.Time // when to look for peers to be asked again
 }
 
 type heldBucket struct {
@@ -35,20 +38,67 @@ type heldBucket struct {
 
 const (
 	heldBuckets = 8
-	heldOfOne   = 256 // peers that connect all at once, from one address
+	heldOfOne   = 1024 // as many as a backlog: one address may ask for all of it at once
 	heldLife    = 5 * monotime.Second
+
+	// A peer is asked again after a pause, as probes get lost, while there are few: in a
+	// flood there is no time for it.
+	heldPause = 200 * monotime.Millisecond
+	heldAsks  = 3
+	heldFew   = 1024
 )
 
 // hold keeps a request until its peer has shown that it exists.
 func (a *Agent) hold(now monotime.Time, path Path, mad *MAD, theirs uint32) {
 	a.count[Held]++
 	if a.holding == nil {
-		a.holding = &holding{seed: a.Random()}
+		a.holding = &holding{seed: a.Random(), again: monotime.Never}
 	}
-	h := held{path: path, at: now, mad: *mad}
-	h.tid = a.holding.add(a.newProbe(), h)
-	// An id beside the peer's: it must not know the connection.
-	a.sendProbe(path, h.tid, a.newCommID(), theirs^1)
+	h := held{path: path, at: now, mad: *mad, ours: a.newCommID(), theirs: theirs, asked: 1}
+	tid := a.holding.add(a.newProbe(), h)
+	a.holding.again = min(a.holding.again, now.Add(heldPause))
+	a.challenge(path, tid, h.ours, theirs)
+}
+
+// askAgain challenges once more the peers that have not answered.
+func (a *Agent) askAgain(now monotime.Time) {
+	t := a.holding
+	if t == nil || now.Before(t.again) {
+		return
+	}
+	t.again = monotime.Never
+	var open []*held
+	for i := range t.buckets {
+		all := t.buckets[i].all
+		for j := range all {
+			if h := &all[j]; h.tid != 0 && h.asked < heldAsks && now.Sub(h.at) <= heldLife {
+				open = append(open, h)
+			}
+		}
+	}
+	for _, h := range open {
+		if len(open) > heldFew {
+			h.asked = heldAsks // a flood
+			continue
+		}
+		if due := h.at.Add(heldPause * monotime.Duration(h.asked)); now.Before(due) {
+			t.again = min(t.again, due)
+			continue
+		}
+		h.asked++
+		a.challenge(h.path, h.tid, h.ours, h.theirs)
+		if h.asked < heldAsks {
+			t.again = min(t.again, now.Add(heldPause))
+		}
+	}
+}
+
+// nextAsk returns when askAgain is due.
+func (t *holding) nextAsk() monotime.Time {
+	if t == nil {
+		return monotime.Never
+	}
+	return t.again
 }
 
 // add puts a request into the table, and returns its transaction id.
@@ -75,11 +125,11 @@ func (t *holding) take(now monotime.Time, path Path, tid uint64) (held, bool) {
 	place := int(tid % (heldBuckets * heldOfOne))
 	b := &t.buckets[place/heldOfOne]
 	i := place % heldOfOne
-	if i >= len(b.all) || b.all[i].tid != tid || b.all[i].path != path || now.Sub(b.all[i].at) > heldLife {
+	if i >= len(b.all) || tid == 0 || b.all[i].tid != tid || b.all[i].path != path || now.Sub(b.all[i].at) > heldLife {
 		return held{}, false
 	}
 	h := b.all[i]
-	b.all[i].tid = 0 // used
+	b.all[i].tid = 0
 	return h, true
 }
 

@@ -167,10 +167,12 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 	c.last = encode(cm.AttrREP, c.tid, &rep)
 	a.setState(c, RepSent)
 	a.answered(c)
-	a.repeat(now, c)
-	if c.unproven {
-		a.pauses(now, c, unprovenPause)
+	retries := uint8(unprovenRetries)
+	if !c.unproven { // sooner than it has asked for, and then as often as it has
+		retries += c.maxRetry
 	}
+	a.send(c.path, &c.last)
+	a.pauses(now, c, unprovenPause, retries)
 	return nil
 }
 

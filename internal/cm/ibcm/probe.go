@@ -1,6 +1,9 @@
 package ibcm
 
-import "verbena/internal/wire/cm"
+import (
+	"verbena/ib"
+	"verbena/internal/wire/cm"
+)
 
 // A probe asks a peer whether it has a connection, and ends nothing: a DREQ that
 // names the connection and a queue pair that cannot be. A connection manager that
@@ -9,13 +12,29 @@ import "verbena/internal/wire/cm"
 //
 // Spec: IBTA vol. 1, 12.6.14. Source: cm_dreq_handler in Linux, which does both.
 
+// noQP is the queue pair of no connection.
+const noQP = ib.QP1
+
 // sendProbe asks the peer at the end of a path about a connection.
 func (a *Agent) sendProbe(path Path, tid uint64, ours, theirs uint32) {
 	a.count[Probed]++
-	probe := cm.DREQ{LocalCommID: ours, RemoteCommID: theirs}
-	var mad MAD
-	probe.Append(begin(&mad, cm.AttrDREQ, tid))
+	mad := encode(cm.AttrDREQ, tid, &cm.DREQ{LocalCommID: ours, RemoteCommID: theirs, RemoteQPN: noQP})
 	a.send(path, &mad)
+}
+
+// denial marks the transaction id of the first of two probes.
+const denial = 1 << 63
+
+// challenge asks whether a peer has sent a request, by two probes: for the connection
+// that the request begins, which has no id of ours yet, and for one beside it, which
+// neither side has. The peer that has sent the request answers the second alone; a
+// peer in whose name it was forged answers the first, too, and before.
+//
+// Source: cm_acquire_id in Linux, to which a connection has the peer's id 0 until
+// there is a REP.
+func (a *Agent) challenge(path Path, tid uint64, ours, theirs uint32) {
+	a.sendProbe(path, tid|denial, 0, theirs)
+	a.sendProbe(path, tid, ours, theirs^1)
 }
 
 // doubt asks the peer whether it still has a connection, because a REQ or REP names
@@ -42,4 +61,4 @@ func (c *conn) deniedBy(tid uint64) bool {
 }
 
 // newProbe returns a transaction id for a probe, never 0.
-func (a *Agent) newProbe() uint64 { return a.Random() | 1 }
+func (a *Agent) newProbe() uint64 { return a.Random()&^denial | 1 }

@@ -96,7 +96,7 @@ func (a *Agent) peerReleases(c *conn, tid uint64, m *cm.DREQ) {
 
 // handleDREP takes the answer to our DREQ.
 func (a *Agent) handleDREP(now monotime.Time, path Path, tid uint64, m *cm.DREP) {
-	if a.proves(now, path, tid, m) {
+	if a.challenged(now, path, tid) {
 		return
 	}
 	c, _ := a.lookup(path, m.RemoteCommID, m.LocalCommID)

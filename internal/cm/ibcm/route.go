@@ -35,6 +35,11 @@ func RouteOf(mad []byte) Route {
 		return Route{Target: ToListener, ServiceID: cm.ServiceID(binary.BigEndian.Uint64(b[8:]))}
 	case cm.AttrSIDRREP: // our request id
 		return toSlot(binary.BigEndian.Uint32(b))
+	case cm.AttrDREP:
+		if id := binary.BigEndian.Uint32(b[4:]); id != 0 {
+			return toSlot(id)
+		}
+		return Route{Target: ToAll} // denies a request, to which we have given no id: see challenge
 	case cm.AttrREJ:
 		if id := binary.BigEndian.Uint32(b[4:]); id != 0 {
 			return toSlot(id)

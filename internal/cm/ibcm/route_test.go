@@ -35,6 +35,10 @@ func TestEveryMADOfAConnectionReachesItsProcess(t *testing.T) {
 }
 
 func TestRouteOfOtherMADs(t *testing.T) {
+	drep := encode(cm.AttrDREP, 1, &cm.DREP{LocalCommID: 5})
+	if r := RouteOf(drep[:]); r.Target != ToAll {
+		t.Errorf("a DREP without our id goes to %+v", r)
+	}
 	rej := encode(cm.AttrREJ, 1, &cm.REJ{LocalCommID: 5, Reason: cm.RejTimeout})
 	if r := RouteOf(rej[:]); r.Target != ToAll {
 		t.Errorf("a REJ without our id goes to %+v", r)

@@ -102,8 +102,8 @@ func TestForgedRequestsLockNobodyOut(t *testing.T) {
 						w.server.Destroy(w.now, ev.Conn)
 					}
 				}
-				if n := w.server.unproven; n != 0 || len(w.server.unprovenOf) != 0 {
-					t.Errorf("%d unproven, %v", n, w.server.unprovenOf)
+				if n := len(w.server.unproven); n != 0 {
+					t.Errorf("%d unproven", n)
 				}
 				if w.server.halfOpen != 0 {
 					t.Errorf("%d half open", w.server.halfOpen)
@@ -152,8 +152,8 @@ func TestForgedRequestsTakenBackCountOn(t *testing.T) {
 	for _, ev := range w.server.events {
 		w.server.Destroy(w.now, ev.Conn)
 	}
-	if w.server.unproven != 0 || w.server.Len() != 0 {
-		t.Errorf("%d unproven of %d are left", w.server.unproven, w.server.Len())
+	if len(w.server.unproven) != 0 || w.server.Len() != 0 {
+		t.Errorf("%d unproven of %d are left", len(w.server.unproven), w.server.Len())
 	}
 }
 
@@ -181,7 +181,7 @@ func TestAForgedRequestIsAnsweredWithFewMADs(t *testing.T) {
 	w := newSiege(t, 1) // held
 	w.forge(strangerAt(1), 1)
 	w.run(60 * 60 * monotime.Second)
-	w.wantSent(cm.AttrDREQ)
+	w.wantSent(slices.Repeat([]cm.Attribute{cm.AttrDREQ}, 2*heldAsks)...)
 }
 
 // An unproven request lasts for seconds of our own choosing, whatever time-outs it
@@ -190,7 +190,7 @@ func TestUnprovenRequestsLastForSeconds(t *testing.T) {
 	w := newSiege(t, 0)
 	w.server.on = func(Event) {}
 	w.forge(strangerAt(1), 1)
-	w.run(unprovenLife - monotime.Millisecond)
+	w.run(heardLife - monotime.Millisecond)
 	w.server.wantState(w.accepted(), ReqRcvd)
 	w.run(2 * monotime.Millisecond)
 	w.server.wantState(w.accepted(), Closed)
@@ -215,8 +215,8 @@ func TestSlowApplicationKeepsAPeerThatIsThere(t *testing.T) {
 	w.server.obliging(w.server.events[0])
 	w.run(monotime.Second)
 	w.client.wantState(id, Established)
-	w.server.wantCount(Probed, 1)
-	if w.server.unproven != 0 {
+	w.server.wantCount(Probed, 2)
+	if len(w.server.unproven) != 0 {
 		t.Error("the peer is not proven")
 	}
 }
@@ -253,6 +253,47 @@ func TestPeerThatHasShownItselfIsWaitedFor(t *testing.T) {
 	w.run(10 * monotime.Second)
 	w.client.wantState(id, Established)
 	w.server.wantState(w.accepted(), Established)
+}
+
+// Probes may be lost, or their answers.
+func TestLostProbesAreSentAgain(t *testing.T) {
+	for lost := range 4 {
+		w := newSiege(t, 1)
+		n := 0
+		w.fate = func(_ int, d *Datagram) []monotime.Duration {
+			if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrDREQ || h.Attribute == cm.AttrDREP {
+				if n++; n <= lost {
+					return nil
+				}
+			}
+			return []monotime.Duration{hop}
+		}
+		id := w.connect()
+		w.run(monotime.Second)
+		w.client.wantState(id, Established)
+		w.server.wantCount(Held, 1)
+	}
+}
+
+// A forged request names the address of a host that has a connection manager, which
+// answers every probe: it denies the request.
+func TestForgedRequestInALivePeersName(t *testing.T) {
+	w := newSiege(t, 1)
+	for n := range 100 {
+		w.forge(clientAddr, n)
+		w.run(monotime.Millisecond)
+	}
+	w.server.wantEvents()
+	w.server.wantCount(Held, 100)
+	w.server.wantCount(Unproven, 100)
+
+	w = newSiege(t, 0) // of which the application hears
+	w.server.on = func(Event) {}
+	w.forge(clientAddr, 1)
+	w.run(heardLife)
+	w.server.wantState(w.accepted(), Closed)
+	w.server.wantCount(Unproven, 1)
+	w.server.wantCount(Probed, 2)
 }
 
 // Of requests that wait for a sign of their peers the oldest gives way, and only to
