@@ -1,0 +1,82 @@
+package rc_test
+
+import (
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+// putOff lets the timer come due and puts it off, so many times.
+func putOff(s *script.Script, times int, behind bool) {
+	m := s.Machine.(roce.Acknowledged)
+	for range times {
+		s.Now = m.ACKTimer()
+		m.PutOff(s.Now, behind)
+	}
+}
+
+// A peer that has not come to what was sent is waited for as long as it takes: nothing
+// is repeated, and no retry is spent.
+func TestPeerIsBehind(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 0 }))
+	s.Post(script.Write(10))
+	s.WantPacket("once", wire.RCRDMAWriteOnly, psn)
+	begin := s.Now
+	putOff(s, 100, true)
+	if waited := s.Now.Sub(begin); waited < 10*monotime.Second || waited > 200*monotime.Second {
+		t.Errorf("looked 100 times in %v: at most once a second, in the end", waited)
+	}
+	s.WantQuiet("nothing is repeated")
+	s.WantNoWC("it is waited for")
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("and is back", 1, ib.WCSuccess)
+	if s.Machine.(roce.Acknowledged).ACKTimer() != monotime.Never {
+		t.Error("a timer runs for nothing")
+	}
+}
+
+// A look alone does not begin the time-out anew: one that is due takes place then.
+func TestPeerIsSilent(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 0 }))
+	s.Post(script.Write(10))
+	putOff(s, 1, false)
+	s.WantNoWC("it is asked first")
+	s.Advance(ackTimeout)
+	if wc := s.WantWC("no retry is left", 1, ib.WCRetryExcErr); wc.VendorErr != ib.VendorSilent {
+		t.Error(wc.VendorErr)
+	}
+}
+
+// The end of the peer's process ends what has work for it, at once, and nothing else.
+func TestPeerIsGone(t *testing.T) {
+	s := script.New(t, newRC)
+	m := s.Machine.(roce.Acknowledged)
+	m.PeerGone(s.Now)
+	s.WantState("nothing to be done for it", ib.QPRTS)
+	s.Post(script.Write(10), script.Send(1))
+	m.PeerGone(s.Now)
+	if wc := s.WantWC("the oldest ends with the reason", 1, ib.WCRetryExcErr); wc.VendorErr != ib.VendorPeerGone {
+		t.Error(wc.VendorErr)
+	}
+	s.WantWC("the others are flushed", 2, ib.WCWRFlushErr)
+	s.WantState("over", ib.QPErr)
+}
+
+// An operation of our own that stands before work for a process that has ended takes
+// place.
+func TestLocalOperationBeforeTheEnd(t *testing.T) {
+	s := script.New(t, newRC)
+	r := fast(t, s, 1000, 100)
+	s.Together(func() {
+		s.Post(script.RegMR(r, r.RKey()&^0xff|0x42, fastAccess), script.Send(1))
+		s.Machine.(roce.Acknowledged).PeerGone(s.Now)
+	})
+	s.WantWC("our own", 1, ib.WCSuccess)
+	if wc := s.WantWC("the work for the peer", 2, ib.WCRetryExcErr); wc.VendorErr != ib.VendorPeerGone {
+		t.Error(wc.VendorErr)
+	}
+}
