@@ -87,11 +87,15 @@ func (r *ringIn) answer() {
 	}
 }
 
-// full reports whether the ring had no room when it was last written to.
+// full reports whether the ring had no room when it was last written to, and has none.
 func (o *ringOut) full() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return !o.gone && o.since != 0
+	if o.gone || o.since == 0 {
+		return false
+	}
+	r := o.roomLocked()
+	return r == ringFull || r == ringStuck
 }
 
 // wakeIfAsleep ends the reader's sleep if it sleeps.
