@@ -196,6 +196,32 @@ func TestIWARPPeerIsNone(t *testing.T) {
 
 var greedy = wire.MPAFrame{Reply: true, Revision: 2, IsEnhanced: true, Enhanced: wire.Enhanced{IRD: 1, ORD: 100, PeerToPeer: true, WriteRTR: true}}
 
+// A peer that accepts and ends at once, as a process does that exits with its first
+// event, has been connected.
+func TestIWARPPeerAcceptsAndEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	a := newFabric(t).process(1)
+	reply := wire.MPAFrame{Reply: true, Revision: 2, IsEnhanced: true, Enhanced: wire.Enhanced{IRD: 1, ORD: 1, PeerToPeer: true, ReadRTR: true}}
+	for range 100 {
+		client := a.resolvedOf(IWARP, netip.MustParseAddrPort(l.Addr().String()))
+		check(t, client.Connect(&someParam))
+		peer, err := l.Accept()
+		check(t, err)
+		readFrame(t, peer)
+		_, err = peer.Write(reply.Append(nil))
+		check(t, err)
+		_, err = peer.Read(make([]byte, 1)) // the client is ready to receive
+		check(t, err)
+		check(t, peer.Close())
+		client.want(Established)
+		client.want(Disconnected)
+		check(t, client.DestroyQP())
+		check(t, client.Destroy())
+	}
+}
+
 func TestIWARPNobodyListens(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)

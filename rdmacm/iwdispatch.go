@@ -47,21 +47,24 @@ func (c *iwConnector) replied(ev iwcm.Event) {
 	in.Initiator = true
 	out := Event{Type: Established, PrivateData: ev.PrivateData}
 	out.Conn.InitiatorDepth, out.Conn.ResponderResources = peerDepths(s.conn)
+	var err error
+	if c.qp != nil {
+		// Before the peer is told: it may end the connection at once.
+		err = s.conn.Establish()
+	}
 	m.mu.Unlock()
 	if c.qp == nil { // destroyed meanwhile
 		sock.Abort()
 		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.Fail() })
 		return
 	}
-	if err := backdoor.ConnectStream(c.qp, sock, in); err != nil {
+	if err == nil {
+		err = backdoor.ConnectStream(c.qp, sock, in)
+	}
+	if err != nil {
 		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.Destroy() })
 		c.over(Event{Type: ConnectError, Err: err})
 		return
-	}
-	var err error
-	c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { err = conn.Establish() })
-	if err != nil {
-		return // over in this moment; another event says so
 	}
 	c.state = stEstablished
 	c.raise(out)

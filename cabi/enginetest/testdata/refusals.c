@@ -138,7 +138,6 @@ int main(int argc, char **argv)
 		{.opcode = 0x102},
 		{.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_IP_CSUM},
 		{.opcode = IBV_WR_SEND, .send_flags = 1 << 20},
-		{.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .sg_list = s, .num_sge = 1, .wr.atomic.remote_addr = 4},
 		{.opcode = IBV_WR_RDMA_READ, .sg_list = s, .num_sge = 1, .send_flags = IBV_SEND_INLINE},
 		{.opcode = IBV_WR_BIND_MW},
 		{.opcode = IBV_WR_BIND_MW, .bind_mw.mw = &mw.mw},
