@@ -142,8 +142,7 @@ func (s *stranger) settle() {
 	s.t.Fatal("it does not answer")
 }
 
-// malformedMADs are of each kind that a connection manager refuses without knowing
-// whom it is for.
+// malformedMADs has a MAD of each kind that is refused without looking for a connection.
 func malformedMADs() [][]byte {
 	mad := func(change func(m *madBytes)) []byte {
 		m := madBytes(cm.NewHeader(cm.AttrREQ, 9).Append(make([]byte, 0, cm.MADSize)))

@@ -104,7 +104,7 @@ func due(objects, unused, free, live uint64) bool {
 	return objects >= 2*live+leastGarbage && free <= (objects+unused)/freeShare
 }
 
-// afterCollections has the bound moved after each collection, whoever began it.
+// afterCollections has the bound moved after each collection, whatever began it.
 func afterCollections() {
 	type sentinel struct{ _ [16]byte }
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) {

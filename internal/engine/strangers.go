@@ -1,9 +1,9 @@
 package engine
 
-// OnStranger sets what is called with each message of somebody who is not connected:
-// management datagrams, requests, streams that are accepted. Memory that is allocated for
-// them comes with no call of the application, and a process that collects its garbage
-// by itself is to look for it then. f is called with locks held, and must not block.
+// OnStranger sets a function that is called for each message of an unconnected peer: a
+// management datagram, a request, an accepted stream. No call of the application goes with
+// the memory that these take, so a process that collects its garbage by itself looks for it
+// then. f is called with locks held, and must not block.
 func (e *Engine) OnStranger(f func()) { e.onStranger.Store(&f) }
 
 func (e *Engine) stranger() {

@@ -65,7 +65,8 @@ func greeted(t *testing.T, l *Listener, secret []byte) (accepted, called error) 
 	return accepted, <-done
 }
 
-// Strangers who connect and say nothing, more than there is room for, keep nobody out.
+// TestSilentStrangersHoldNoDoor connects more silent streams than there is room for, and
+// then a peer.
 func TestSilentStrangersHoldNoDoor(t *testing.T) {
 	l, err := ListenTCP(localhost(0), windowBytes)
 	if err != nil {
@@ -194,7 +195,7 @@ func TestProofsAreNotRepeated(t *testing.T) {
 	}
 	heard := c.out // greeting, nonce and proof of a client
 	if err := feed(s, heard[:hello]); err != nil || len(s.out) != hello {
-		t.Fatalf("%v, and the server says %d bytes more before it knows whom to", err, len(s.out)-hello)
+		t.Fatalf("%v, and the server says %d bytes more before the client has proved anything", err, len(s.out)-hello)
 	}
 	if err := feed(s, heard[hello:]); err != nil || len(s.out) != hello+proofBytes {
 		t.Fatalf("%v, %d bytes", err, len(s.out))

@@ -29,7 +29,7 @@ type Endpoint struct {
 	Serve bool           // TCP: wait for the peer, instead of going to it; Shm: of side 0
 	Meet  bool           // Shm: whoever comes first is of side 0
 	Addr  netip.AddrPort // TCP
-	From  netip.Prefix   // TCP, of one that waits: who may come; the zero Prefix is all
+	From  netip.Prefix   // TCP, of one that waits: the peers it takes; the zero Prefix is all
 	Path  string         // Shm: of the directory; Mapped: of the file; PCI: the address of the device
 	Side  int            // Mapped, PCI: 0 or 1
 
@@ -63,9 +63,9 @@ type Endpoint struct {
 // and before these node=N: for the NUMA node that our window and our thread are
 // to be on: node=1:10.99.0.1=c:192.0.2.1:7000
 //
-// Who may come to a TCP link that waits is said behind it: one address, or a network. Before
-// all but the node secret=FILE: names the file of what both ends must know, at least 16
-// bytes, which nobody else may read; no : is in its name.
+// A TCP link that waits may name the peers that it takes: @ and one address, or a network.
+// Before all but the node, secret=FILE: names a file with the secret of both ends: at least
+// 16 bytes, which no other user may read. The name has no colon.
 //
 //	s:192.0.2.1:7000@192.0.2.2   secret=/etc/link.key:s:192.0.2.1:7000@192.0.2.0/24
 //
@@ -170,7 +170,7 @@ func parseSecret(s string) (Endpoint, error) {
 	return e, err
 }
 
-// parseFrom reads who may come: an address, or a network.
+// parseFrom reads which peers may connect: an address, or a network.
 func parseFrom(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
@@ -223,7 +223,7 @@ func parseEndpoint(s string) (e Endpoint, err error) {
 	case "s", "c":
 		rest, from, limited := strings.Cut(rest, "@")
 		if limited && first == "c" {
-			return e, errors.New("who may come is for the end that waits, s:ADDR:PORT@PEER, to say")
+			return e, errors.New("@PEER limits the peers of the end that waits: it belongs to s:ADDR:PORT@PEER there")
 		}
 		if limited {
 			if e.From, err = parseFrom(from); err != nil {

@@ -67,7 +67,7 @@ func TestEndpointErrors(t *testing.T) {
 		"x:/y":                                `"x:/y": it is not`,
 		"shm:/a,s:localhost:7000":             `"s:localhost:7000": TCP is s:ADDR:PORT, an IP address`,
 		"c:192.0.2.1:70000":                   "a port from 1 to 65535",
-		"c:192.0.2.1:7000@192.0.2.2":          "for the end that waits",
+		"c:192.0.2.1:7000@192.0.2.2":          "of the end that waits",
 		"s:192.0.2.1:7000@peer":               `"peer" is neither an IP address nor a network`,
 		"secret=/k:map:0:/a":                  "before one of TCP",
 		"c:fd00::1:7000":                      "of IPv6 in brackets",

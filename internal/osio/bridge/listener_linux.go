@@ -11,8 +11,8 @@ import (
 	"verbena/internal/osio/sockaddr"
 )
 
-// A Listener waits for peers over TCP. Whoever comes has to greet, and others may come
-// meanwhile: one that says nothing keeps nobody out.
+// A Listener waits for peers over TCP. Each stream has to greet. Others may come meanwhile,
+// so a silent stream keeps no peer out.
 type Listener struct {
 	f           fd
 	cancel      fd // readable when Accept is to end; none
@@ -22,7 +22,7 @@ type Listener struct {
 	greeting    []*greeting // those that have come, the oldest first
 }
 
-// admission is who may connect.
+// admission says which peers may connect.
 type admission struct {
 	from   netip.Prefix // the zero Prefix: all addresses
 	secret []byte       // nil: none
