@@ -11,12 +11,13 @@ import (
 	"testing"
 )
 
-// neverFails are functions that have no way to fail, or none that a call can bring
-// about here, and a description of those that refuse all.
 var (
+	// neverFails are functions that have no way to fail, or none that a call can bring
+	// about here.
 	neverFails = regexp.MustCompile(`_str$|_rate|^mult_|^ibv_(ack|copy|unimport)_|^rdma_(destroy_(ep|event_channel|qp|srq)|free|get_(src|dst)_port)` +
 		`|^(ibv_free_device_list|ibv_get_device_(list|name|guid|index)|ibv_fork_init|ibv_is_fork_initialized|ibv_do(nt)?fork_range|ibv_free_buf` +
 		`|ibv_get_sysfs_path|ibv_close_device|ibv_query_qp_data_in_order|rdma_create_event_channel|rdma_get_devices)$`)
+	// refusesAll are functions that succeed for nobody.
 	refusesAll = regexp.MustCompile(`^(ibv_import_|ibv_reg_dmabuf_mr|ibv_(set|query)_ece|rdma_(set_local_ece|query_addrinfo|resolve_addrinfo|write_cm_event)$)`)
 	// nobodyCalls are functions of old programs, and those between libraries, that do
 	// nothing and return nothing, or are no functions.

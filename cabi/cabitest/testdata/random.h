@@ -106,23 +106,31 @@ static struct ibv_context *contexts[CONTEXTS];
 static int child; /* this process is one, of a fork */
 static _Atomic uint64_t succeeded; /* work requests */
 
+/* A random object, NULL if there is none; one that no call uses, if alone is set. mu is held. */
+static struct place *pick(enum kind kind, int alone)
+{
+	uint32_t first = below(PLACES);
+
+	for (uint32_t i = 0; i < PLACES; i++) {
+		struct place *p = &objects[kind][(first + i) % PLACES];
+
+		if (p->object && !p->going && !(alone && p->uses))
+			return p;
+	}
+	return NULL;
+}
+
 /* A random object for a call, NULL if there is none. */
 static struct place *use(enum kind kind)
 {
-	uint32_t first = below(PLACES);
-	struct place *found = NULL;
+	struct place *p;
 
 	pthread_mutex_lock(&mu);
-	for (uint32_t i = 0; i < PLACES && !found; i++) {
-		struct place *p = &objects[kind][(first + i) % PLACES];
-
-		if (p->object && !p->going) {
-			p->uses++;
-			found = p;
-		}
-	}
+	p = pick(kind, 0);
+	if (p)
+		p->uses++;
 	pthread_mutex_unlock(&mu);
-	return found;
+	return p;
 }
 
 static void done(struct place *p)
@@ -139,7 +147,7 @@ static void *object(struct place *p)
 	return p ? p->object : NULL;
 }
 
-/* The same of a region, of a domain if there is one among a few. */
+/* A random region for a call: one of the domain, if there is one among a few. */
 static struct place *use_mr(struct ibv_pd *pd)
 {
 	for (int i = 0; i < 8; i++) {
@@ -209,19 +217,13 @@ static void keep(enum kind kind, void *o)
 /* Destroys a random object that no call uses, if the library lets it go: whether it did. */
 static int drop(enum kind kind)
 {
-	uint32_t first = below(PLACES);
-	struct place *found = NULL;
+	struct place *found;
 	int err;
 
 	pthread_mutex_lock(&mu);
-	for (uint32_t i = 0; i < PLACES && !found; i++) {
-		struct place *p = &objects[kind][(first + i) % PLACES];
-
-		if (p->object && !p->uses && !p->going) {
-			p->going = 1;
-			found = p;
-		}
-	}
+	found = pick(kind, 1);
+	if (found)
+		found->going = 1;
 	pthread_mutex_unlock(&mu);
 	if (!found)
 		return 0;
