@@ -44,8 +44,8 @@ type openDevice struct {
 
 var (
 	hostMu  sync.Mutex
-	theHost *host                        // guarded by hostMu
-	served  atomic.Pointer[stats.Server] // theHost's; nil where there is none
+	theHost *host                // guarded by hostMu
+	serving atomic.Pointer[host] // theHost, for Leave, which takes no lock
 )
 
 // acquireHost returns the process's host for a device of a kind, starting it for
@@ -70,17 +70,22 @@ func acquireHost(k device.Kind, opts []Option) (*host, error) {
 	// `verbena stat` asks; without it everything else works.
 	dir, _ := rundir.Dir() // the engine meets the others in it, or says why not
 	h.stats, _ = stats.Serve(dir, h.snapshot)
-	served.Store(h.stats)
 	theHost = h
+	serving.Store(h)
 	return h, nil
 }
 
-// Leave removes what this process has in the directory of `verbena stat`, which does
-// not find it any more. It is for a process that is about to end without closing its
-// contexts, and does not block.
+// Leave removes what this process has in the directory where processes of its user
+// meet: `verbena stat` and new peers on this host do not find it any more. It is for a
+// process that is about to end without closing its contexts, and does not block.
 func Leave() {
-	if s := served.Load(); s != nil {
-		s.Withdraw()
+	h := serving.Load()
+	if h == nil {
+		return
+	}
+	h.engine.Withdraw()
+	if h.stats != nil {
+		h.stats.Withdraw()
 	}
 }
 
@@ -142,7 +147,7 @@ func (h *host) release() error {
 		return nil
 	}
 	theHost = nil
-	served.Store(nil)
+	serving.Store(nil)
 	if h.stats != nil {
 		h.stats.Close()
 	}

@@ -34,9 +34,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		if (err == nil) != (c.ends == "return") || strings.TrimSpace(string(out)) != "open" {
 			t.Fatalf("%s: %v %s", c.ends, err, out)
 		}
-		list, err := filepath.Glob(filepath.Join(run, "verbena", "*.sock*"))
-		if err != nil || len(list) != c.left {
-			t.Errorf("after %s %v are there, want %d", c.ends, list, c.left)
+		for _, kind := range []string{"*.sock*", "ring-*"} {
+			list, err := filepath.Glob(filepath.Join(run, "verbena", kind))
+			if err != nil || len(list) != c.left {
+				t.Errorf("after %s %v are there, want %d", c.ends, list, c.left)
+			}
 		}
 	}
 }

@@ -93,6 +93,13 @@ func (l *local) start(e *Engine, off bool) {
 	l.board = ring.NewBoard()
 }
 
+// Withdraw has no process find this one any more, which is about to end without Close.
+func (e *Engine) Withdraw() {
+	if l := e.local.listener; l != nil {
+		l.Withdraw()
+	}
+}
+
 // close ends all rings. The background goroutine has stopped.
 func (l *local) close() {
 	if l.listener != nil {

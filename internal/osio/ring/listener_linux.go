@@ -213,6 +213,10 @@ func (l *Listener) Forget(end any) {
 	}
 }
 
+// Withdraw removes the name by which others find this process, for one that is about to
+// end without Close.
+func (l *Listener) Withdraw() { os.Remove(l.path) }
+
 // Close ends listening, and connections on which nothing was said. Rings are
 // closed by who has them. Nobody may be in Serve.
 func (l *Listener) Close() {
@@ -226,7 +230,7 @@ func (l *Listener) Close() {
 		}
 	}
 	if l.fd >= 0 {
-		os.Remove(l.path)
+		l.Withdraw()
 		closeFD(l.fd)
 	}
 	if l.epoll >= 0 {

@@ -48,6 +48,7 @@ func (l *Listener) FD() int          { return -1 }
 func (l *Listener) Watch(*Out) error { return errors.ErrUnsupported }
 func (l *Listener) Forget(any)       {}
 func (l *Listener) Serve()           {}
+func (l *Listener) Withdraw()        {}
 func (l *Listener) Close()           {}
 
 func Dial(string, Identity, int, monotime.Duration) (*Out, error) { return nil, errors.ErrUnsupported }

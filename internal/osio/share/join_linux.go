@@ -80,6 +80,7 @@ func (m *member) enter() (done bool, err error) {
 	}
 	m.wills.path = m.paths.willFile(m.slot)
 	left := takeWills(m.wills.path)
+	m.clearMeetings()
 	if err := m.becomeKeeper(); err != nil {
 		return false, err
 	}

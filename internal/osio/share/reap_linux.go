@@ -1,6 +1,9 @@
 package share
 
-import "time"
+import (
+	"os"
+	"time"
+)
 
 // reap waits until a slot has no owner or is connected again. If the owner is
 // dead it sends its wills.
@@ -35,6 +38,7 @@ func (k *keeper) awaitDeath(slot int) {
 		if !m.lock.try(slot) {
 			continue
 		}
+		os.Remove(m.Meeting(slot))
 		k.sendWills(takeWills(m.paths.willFile(slot)))
 		m.mu.Lock()
 		for _, g := range m.groups {
