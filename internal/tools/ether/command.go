@@ -188,8 +188,9 @@ func (o *options) configure(tap *ether.TAP) error {
 // linkChanged has the interface follow the link.
 func (o *options) linkChanged(tap *ether.TAP, link *engine.NTB, up bool, out io.Writer) error {
 	if !up {
+		err := tap.SetCarrier(false)
 		fmt.Fprintf(out, "%s: the link is down\n", tap.Name)
-		return tap.SetCarrier(false)
+		return err
 	}
 	if longest, err := link.MaxFrame(); err == nil && o.mtu == 0 {
 		if err := tap.SetMTU(min(longest-ethernetHeader, maxMTU)); err != nil && !errors.Is(err, ether.ErrNotPermitted) {
