@@ -85,10 +85,14 @@ func TestPeerIsStopped(t *testing.T) {
 
 	p.pause(t) // so that there is work under way
 	write("the queue is full", func() bool { return !e.writeTo(peer, rnd) })
+	killed := time.Now()
 	p.kill()
 	wc := e.await()
 	for wc.Status == ib.WCSuccess { // it had written more than was read
 		wc = e.await()
+	}
+	if after := time.Since(killed); after < willPatience {
+		t.Errorf("the queue pair failed %v after the kill: a DREQ may come for %v", after, willPatience)
 	}
 	if wc.Status != ib.WCRetryExcErr || wc.VendorErr != ib.VendorPeerGone {
 		t.Errorf("the peer was killed: %v (%v)", wc.Status, wc.VendorErr)

@@ -35,6 +35,10 @@ func (c *roceConn) askFirst(now monotime.Time) (wake bool) {
 	if a == nil || now.Before(a.ACKTimer()) {
 		return false
 	}
+	if until, ended := o.mourned(); ended && now.Before(until) {
+		a.PutOff(now, true) // drain ends the queue pair
+		return false
+	}
 	o.mu.Lock()
 	if o.gone {
 		o.mu.Unlock()

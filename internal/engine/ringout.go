@@ -20,7 +20,7 @@ type ringOut struct {
 	mu     sync.Mutex     // innermost but for what PollOutput takes
 	tx     *ring.Producer // guarded by mu; unmapped when gone
 	gone   bool           // guarded by mu: nothing goes any more
-	dead   bool           // guarded by mu: as the process at the other end has ended
+	died   monotime.Time  // guarded by mu: when the process at the other end ended; 0 if that is not why
 	memory []byte         // guarded by mu: where the next train goes; nil if there is no room
 	taken  uint64         // guarded by mu: how far the other end had read when the ring was first found full
 	since  monotime.Time  // guarded by mu: when that was; 0 while there is room
@@ -35,6 +35,11 @@ const (
 	// ringLook is how often it looks at a ring that nobody has read for long. In
 	// between it is an eighth of that time.
 	ringLook = 20 * monotime.Millisecond
+	// willPatience is how long queue pairs wait, after their peer's process has ended, for
+	// the DREQ of its connection before they fail: a program is to learn first that the
+	// peer has gone, as it does with an adapter, whose time-outs are longer. A DREQ takes
+	// some milliseconds on a busy machine.
+	willPatience = 100 * monotime.Millisecond
 	// stallPatience is how long a full ring holds packets back that are not
 	// acknowledged, while nobody reads it. After that they are lost, as on any
 	// network.
@@ -88,11 +93,12 @@ func (o *ringOut) lookAgainLocked() monotime.Time {
 	return now.Add(min(max(now.Sub(o.since)/8, ringRetry), ringLook))
 }
 
-// ended reports whether the process at the other end has.
-func (o *ringOut) ended() bool {
+// mourned reports whether the process at the other end has ended, and until when its
+// last will may still come.
+func (o *ringOut) mourned() (until monotime.Time, ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.dead
+	return o.died.Add(willPatience), o.died != 0
 }
 
 // wake ends the reader's sleep.
@@ -118,7 +124,9 @@ func (o *ringOut) alive() bool {
 func (o *ringOut) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.dead = !o.gone && o.out != nil && o.out.PeerEnded() // gone: by nonsense in it
+	if !o.gone && o.out != nil && o.out.PeerEnded() { // gone: by nonsense in it
+		o.died = monotime.Now()
+	}
 	o.gone = true
 	if o.out != nil {
 		o.eng.local.listener.Forget(o.out)

@@ -148,11 +148,17 @@ func (c *roceConn) drain(now monotime.Time) {
 		case o == nil:
 			c.drainSockets(now)
 		case c.drainRing(o, now) || c.ring != o:
-		case c.acked != nil && o.ended():
-			c.acked.PeerGone(now)
 		default:
-			c.ring = nil
-			continue
+			until, ended := o.mourned()
+			if !ended || c.acked == nil {
+				c.ring = nil
+				continue
+			}
+			if now.Before(until) {
+				c.retry = until
+			} else {
+				c.acked.PeerGone(now)
+			}
 		}
 		if c.ring == o {
 			return

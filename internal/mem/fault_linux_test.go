@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/ib"
+	"verbena/internal/testkit/pages"
 )
 
 // gone returns registered memory of two pages whose second is unmapped again.
@@ -30,6 +31,7 @@ func gone(t *testing.T) (*Table, []byte, *Region) {
 }
 
 func TestMemoryThatIsGone(t *testing.T) {
+	pages.WantProtected(t)
 	tab, b, r := gone(t)
 	page := len(b) / 2
 	open := func(off, n int) Span {

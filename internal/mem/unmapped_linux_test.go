@@ -76,6 +76,7 @@ func TestUnmappedTarget(t *testing.T) {
 // TestProtectedTarget: memory that is mapped and may not be written is refused. The
 // application would miss the bytes.
 func TestProtectedTarget(t *testing.T) {
+	pages.WantProtected(t)
 	for name, register := range pieces {
 		tab := newTestTable(1)
 		b := pages.New(t, 3)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/testkit/pages"
 )
 
 // unmapped returns n bytes that are not mapped.
@@ -22,6 +23,7 @@ func unmapped(t *testing.T, n int) []byte {
 // Memory that goes while it is registered fails the work request, at either
 // end.
 func TestMemoryThatIsGone(t *testing.T) {
+	pages.WantProtected(t)
 	p := newPair(t)
 	x, y := p.connected(0x11)
 	gone := unmapped(t, 8192)
