@@ -26,11 +26,6 @@ func (k *keeper) poll(g *group) {
 func (k *keeper) serveMADs() {
 	defer k.m.gone.Done()
 	defer close(k.quiet)
-	defer func() {
-		if k.m.lock.intact() { // else its number may be the application's
-			k.poller.Close()
-		}
-	}()
 	b := udp.NewRxBatch()
 	ready := make([]uint64, maxReady)
 	var from []*udp.Socket
@@ -56,8 +51,10 @@ func (k *keeper) serveMADs() {
 		}
 		k.m.mu.Unlock()
 		if over {
+			k.settle()
 			return
 		}
+		k.catchUp()
 		if now := monotime.Now(); now.Sub(looked) >= lateEvery {
 			looked = now
 			k.retryLate()
@@ -202,8 +199,7 @@ func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
 		return here
 	}
 	for _, l := range to {
-		// A member that does not read loses datagrams, as at a full socket.
-		l.offer(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
+		k.forward(l, d)
 	}
 	return here
 }

@@ -35,6 +35,9 @@
 // read are lost. A joiner that gets byte 0 while slots are held leaves it to the
 // members: only they have the descriptors. A joiner that finds nobody starts anew.
 //
+// The keeper never blocks on a member to forward a datagram. Datagrams that find the
+// member's link full queue in its backlog, and the watch reports when there is room again.
+//
 // # Filters
 //
 // A second program at each socket drops, before anything is queued, what is for nobody:

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type keeper struct {
 	spare  []lateMAD     // of the same: where late grows next
 	here   []int         // of the same: which of a train are for this member
 	to     []*link       // of the same: to whom one of them goes
+	behind []*link       // of the same: those with a backlog
+	lost   atomic.Uint64 // datagrams for members whose backlog was full
 
 	// guarded by m.mu
 	peers     map[int]*link  // members connected, by slot
@@ -143,6 +146,7 @@ func (k *keeper) accept() {
 		if err != nil {
 			continue
 		}
+		l.room = k.poller.Wake
 		k.m.mu.Lock()
 		if k.m.role == left {
 			k.m.mu.Unlock()
@@ -187,6 +191,7 @@ func (k *keeper) serve(l *link) {
 		}
 	}
 	l.close()
+	k.poller.Wake() // to forget its backlog
 	k.m.mu.Lock()
 	delete(k.accepted, l)
 	mine := k.peers[slot] == l

@@ -69,6 +69,7 @@ type link struct {
 	buf      []byte    // of the receiver
 	oob      []byte    // of the receiver
 	early    []frame   // of the receiver: datagrams that came before the welcome
+	backlog  backlog   // of the keeper's goroutine that passes datagrams on
 }
 
 // newLink takes over a connected socket if the process at the other end is this

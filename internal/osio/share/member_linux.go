@@ -126,6 +126,9 @@ func (m *member) Dropped() (n uint64) {
 	if !m.lock.intact() {
 		return 0
 	}
+	if m.role == keeping {
+		n = m.keeper.lost.Load()
+	}
 	for _, g := range m.groups {
 		n += g.sockets[m.slot].Counters().KernelDropped
 		if m.role == keeping {
@@ -444,6 +447,9 @@ func (m *member) Close() error {
 	}
 	m.gone.Wait()
 	m.watch.close()
+	if k != nil {
+		k.poller.Close() // nothing wakes it any more
+	}
 	for _, g := range m.groups {
 		g.close()
 	}

@@ -161,7 +161,7 @@ type Member interface {
 	Pass(*Numbers)
 	// Dropped counts what the kernel dropped of what came to this process's sockets, and
 	// in the keeper also of management datagrams: for nobody, of another form, or
-	// more than there was room for.
+	// more than there was room for, here or at the member they were for.
 	Dropped() uint64
 	// Listen makes management datagrams that Route gives this key arrive here.
 	// The error is syscall.EADDRINUSE if another member has the key or one that

@@ -27,7 +27,7 @@ import (
 const patience = 10 * monotime.Second
 
 // A test datagram: as much of a BTH as steering looks at, then either a slot, or
-// 0 and the key somebody listens for.
+// 0 and the key somebody listens for, which ends before a slash.
 func datagram(q ib.QPN, slot int, key string) []byte {
 	b := binary.BigEndian.AppendUint32(make([]byte, 4), uint32(q))
 	return append(append(b, byte(slot)), key...)
@@ -41,7 +41,8 @@ func routeTest(d []byte, _ netip.Addr) Route {
 		return Route{To: ToAll}
 	case len(d) > 9:
 		r := Route{To: ToKey}
-		r.Keys.Add(d[9:])
+		key, _, _ := bytes.Cut(d[9:], []byte("/"))
+		r.Keys.Add(key)
 		return r
 	}
 	return Route{To: ToSlot, Slot: int(d[8])}
@@ -72,8 +73,9 @@ const deadly = "deadly"
 // and answers with a line.
 func childMain(dir string) {
 	listenPatience = time.Second // longer than a busy machine holds up a test
-	mads := make(chan string, 1024)
-	told := make(chan struct{}, 1024) // more keepers than a test kills
+	settlePatience = time.Duration(patience)
+	mads := make(chan string, 2*maxBacklog) // more than a test leaves unread
+	told := make(chan struct{}, 1024)       // more keepers than a test kills
 	route := func(d []byte, to netip.Addr) Route {
 		if len(d) > 9 && string(d[9:]) == deadly {
 			if f, err := openFile(dir+"/"+deadly, unix.O_CREAT|unix.O_EXCL); err == nil { // the first to see one

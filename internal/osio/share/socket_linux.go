@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,10 @@ type socket struct {
 	watch *watch
 	ready chan struct{} // a token when there is something to read
 	dead  chan struct{} // closed by close
+	room  func()        // called when there is room to write; must not block; set before that is asked for
+
+	full  atomic.Bool // there was no room to write, and the watch is to report some
+	armed uint32      // guarded by watch.mu: the events that the watch is to report
 
 	mu     sync.Mutex
 	users  int  // guarded by mu: calls under way
@@ -67,6 +72,13 @@ func (s *socket) close() {
 	s.leave()
 }
 
+// ended reports whether the socket was closed.
+func (s *socket) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // await calls f, which must not block, and as long as it returns EAGAIN waits
 // for something to read before it does so again; if deadline is not zero until
 // then.
@@ -88,7 +100,7 @@ func (s *socket) wait(deadline time.Time) error {
 	if !deadline.IsZero() {
 		return s.do(func(fd int) error { return pollUntil(fd, deadline) })
 	}
-	if err := s.do(func(int) error { return s.watch.arm(s) }); err != nil {
+	if err := s.do(func(int) error { return s.watch.arm(s, unix.EPOLLIN) }); err != nil {
 		return err
 	}
 	select {

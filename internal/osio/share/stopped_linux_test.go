@@ -1,6 +1,7 @@
 package share
 
 import (
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -37,14 +38,12 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	stopped.must("", "listen stopped")
 	other.must("", "listen other")
 	stopped.stop()
-	// More than a unix socket queues, so that the keeper finds it full.
-	for range 1500 {
-		n.send(t, n.a, datagram(1, 0, "stopped"))
-	}
+	// More than a unix socket and the backlog queue.
+	n.burst(t, maxBacklog+1500, "stopped", other)
 	n.send(t, n.a, datagram(1, 0, "other"))
 	other.must("other", "mad")
 	stopped.cmd.Process.Signal(syscall.SIGCONT)
-	stopped.must("stopped", "mad") // from its queue
+	stopped.must("stopped/0", "mad") // from its queue
 	stopped.must("", "listen again")
 	stopped.must("0", "keepers") // it was not cut off, which costs a wait first
 	// It is as good as before: its socket, and what it listens for.
@@ -56,6 +55,105 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	}
 	if m, _ := n.sender.ReadBatch(udp.NewRxBatch()); m != 0 {
 		t.Error("the will of a member that lives was sent")
+	}
+}
+
+// burst sends as many datagrams for who listens for key. They are numbered, and no
+// more are under way than the keeper's UDP socket holds: other, which listens for
+// "other", says that it has read them.
+func (n *network) burst(t *testing.T, count int, key string, other *process) {
+	t.Helper()
+	for i := range count {
+		n.send(t, n.a, datagram(1, 0, fmt.Sprintf("%s/%d", key, i)))
+		if i%100 == 99 {
+			n.send(t, n.a, datagram(1, 0, "other"))
+			other.must("other", "mad")
+		}
+	}
+}
+
+// burstAt sends a burst to a member that is stopped, and has it go on.
+func (n *network) burstAt(t *testing.T, slow, other *process) {
+	t.Helper()
+	slow.stop()
+	n.burst(t, slowBurst, "slow", other)
+	slow.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// slowBurst is many times what a unix socket holds, and less than a backlog.
+const slowBurst = 3000
+
+// mustGetBurst reads it.
+func (p *process) mustGetBurst() {
+	p.t.Helper()
+	for i := range slowBurst {
+		p.must(fmt.Sprintf("slow/%d", i), "mad")
+	}
+}
+
+// A member that is slower than a burst gets all of it, in order, and more afterwards. So
+// it does if the keeper leaves then.
+func TestBurstIsNotLost(t *testing.T) {
+	n := newNetwork(t, 37)
+	ps := startMany(t, n.dir, 3)
+	keeper, others := keeperOf(t, ps)
+	slow, other := others[0], others[1]
+	keeper.must("", "socket %v", n.a)
+	slow.must("", "listen slow")
+	other.must("", "listen other")
+	n.burstAt(t, slow, other)
+	slow.mustGetBurst()
+	n.burstAt(t, slow, other)
+	keeper.must("", "close")
+	slow.mustGetBurst()
+}
+
+// What waits for a member is bounded, the rest is counted, and nothing waits for a link
+// that has ended.
+func TestBacklogIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		name, bound  string
+		bytes, waits int
+	}{
+		{"MADs", "number", 280, maxBacklog},
+		{"long datagrams", "bytes", maxForwardBytes, maxBacklogBytes / maxForwardBytes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, err := newWatch()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.close()
+			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(fds[1])
+			l, err := newLink(w, fds[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.close()
+			l.room = func() {}
+			k := &keeper{}
+			const n = 2 * maxBacklog
+			for range n {
+				k.forward(l, MAD{Payload: make([]byte, c.bytes)})
+			}
+			sent := 0
+			for buf := make([]byte, maxFrameBytes); ; sent++ {
+				if _, _, err := unix.Recvfrom(fds[1], buf, unix.MSG_DONTWAIT); err != nil {
+					break
+				}
+			}
+			if waits := len(l.backlog.mads); waits != c.waits || sent == 0 || uint64(n-sent-waits) != k.lost.Load() {
+				t.Errorf("%d sent, %d wait, %d counted as lost; want %d to wait, by the %s", sent, waits, k.lost.Load(), c.waits, c.bound)
+			}
+			l.close()
+			if k.catchUp(); len(k.behind) != 0 || l.backlog.mads != nil {
+				t.Error("datagrams wait for a link that has ended")
+			}
+		})
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 const maxWatched = 16
 
 // watch tells a member's goroutines when its unix sockets have something to
-// read. It is what the Go runtime's poller is for package net, whose
+// read, or room for more. It is what the Go runtime's poller is for package net, whose
 // descriptors an application that closes all of them must not meet.
 type watch struct {
 	// immutable after newWatch
@@ -63,9 +63,41 @@ func (w *watch) add(fd int) (*socket, error) {
 	return s, nil
 }
 
-// arm has the socket told once when there is something to read.
-func (w *watch) arm(s *socket) error {
-	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, s.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(s.fd)})
+// arm has the watch report once that there is something to read (EPOLLIN) or room to
+// write (EPOLLOUT), besides what it is to report already.
+func (w *watch) arm(s *socket, events uint32) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.armed |= events
+	return w.expect(s)
+}
+
+// expect gives the kernel the events of a socket that is open. w.mu is held.
+func (w *watch) expect(s *socket) error {
+	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, s.fd, &unix.EpollEvent{Events: s.armed | unix.EPOLLONESHOT, Fd: int32(s.fd)})
+}
+
+// report notifies the goroutines that wait for events of a socket. The end of a
+// connection is every event. w.mu is held.
+func (w *watch) report(s *socket, events uint32) {
+	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		events = s.armed
+	}
+	events &= s.armed
+	s.armed &^= events
+	if s.armed != 0 {
+		w.expect(s) // the socket is open as long as the watch knows it
+	}
+	if events&unix.EPOLLIN != 0 {
+		select {
+		case s.ready <- struct{}{}:
+		default:
+		}
+	}
+	if events&unix.EPOLLOUT != 0 {
+		s.full.Store(false)
+		s.room()
+	}
 }
 
 // remove forgets a socket, which is about to be closed: that takes it out of
@@ -97,10 +129,7 @@ func (w *watch) run() {
 			// An event of a socket that was closed wakes the next one of this
 			// number for nothing.
 			if s := w.sockets[int(e.Fd)]; s != nil {
-				select {
-				case s.ready <- struct{}{}:
-				default:
-				}
+				w.report(s, e.Events)
 			}
 		}
 		w.mu.Unlock()
