@@ -54,7 +54,7 @@ static const char usual[128];
 struct program {
 	clone_function *clone;
 	const char *path;
-	char *const *argv;
+	const char *const *argv;
 	char *stack; /* of the process that executes it */
 };
 
@@ -100,8 +100,9 @@ static int takes_orphans(void)
 	return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) == 0 && subreaper);
 }
 
-int vb_detach(const char *path, char *const argv[])
+int vb_detach(const char *path, const char *a, const char *b, const char *c)
 {
+	const char *argv[] = { path, a, b, c, NULL };
 	struct program p = { .clone = own_clone(), .path = path, .argv = argv };
 	int before = errno, status = 1, err = 0;
 	sigset_t all, mask;

@@ -4,8 +4,8 @@
 #ifndef VB_DETACH_H
 #define VB_DETACH_H
 
-/* Executes a program apart from this process: 0 or an errno. */
-int vb_detach(const char *path, char *const argv[]);
+/* Executes a program with three arguments apart from this process: 0 or an errno. */
+int vb_detach(const char *path, const char *a, const char *b, const char *c);
 
 /* The directory of the libraries, or an empty string. */
 void vb_library_dir(char *dir, unsigned size);

@@ -55,7 +55,10 @@ func selection() device.Selection { return device.ParseSelection(getenv("VERBENA
 // the application may have changed it since. A program with privileges that its user
 // lacks has no variables: the user could name a file for it to overwrite.
 func getenv(name string) string {
-	n := C.CString(name)
-	defer C.free(unsafe.Pointer(n))
-	return C.GoString(C.secure_getenv(n)) // "" for NULL
+	return C.GoString(C.secure_getenv(terminated(name))) // "" for NULL
 }
+
+// terminated returns s as C has it, for one call, in Go's memory. Memory of malloc would be
+// freed by another thread where the goroutine has changed threads, which
+// ThreadSanitizer does not see and takes for a race.
+func terminated(s string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(s + "\x00"))) }

@@ -3,7 +3,6 @@
 package main
 
 // #include "detach.h"
-// #include <stdlib.h>
 import "C"
 
 import (
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"unsafe"
 
 	"verbena/internal/osio/share"
 )
@@ -27,12 +25,8 @@ func startExecutor(dir string) error {
 	if err != nil {
 		return err
 	}
-	var argv [5]*C.char // the last is NULL
-	for i, s := range []string{path, share.ExecutorCommand, share.Detached, dir} {
-		argv[i] = C.CString(s)
-		defer C.free(unsafe.Pointer(argv[i]))
-	}
-	if errno := C.vb_detach(argv[0], &argv[0]); errno != 0 {
+	errno := C.vb_detach(terminated(path), terminated(share.ExecutorCommand), terminated(share.Detached), terminated(dir))
+	if errno != 0 {
 		return fmt.Errorf("%s: %w", path, syscall.Errno(errno))
 	}
 	return nil

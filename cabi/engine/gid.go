@@ -4,7 +4,6 @@ package main
 
 /*
 #include "engine.h"
-#include <stdlib.h>
 
 typedef int vb_gid_table_of(const char *netdev, union ibv_gid *gids, int max);
 
@@ -30,10 +29,8 @@ const gidTableLen = 256
 //export vb_use_gid_tables
 func vb_use_gid_tables(table *C.vb_gid_table_of) {
 	device.ShareGIDTables(func(netdev string) ([]netip.Addr, error) {
-		name := C.CString(netdev)
-		defer C.free(unsafe.Pointer(name))
 		var gids [gidTableLen]ib.GID
-		n := C.call_gid_table_of(table, name, (*C.union_ibv_gid)(unsafe.Pointer(&gids)), gidTableLen)
+		n := C.call_gid_table_of(table, terminated(netdev), (*C.union_ibv_gid)(unsafe.Pointer(&gids)), gidTableLen)
 		if n < 0 {
 			return nil, syscall.Errno(-n)
 		}
