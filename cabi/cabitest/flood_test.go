@@ -18,7 +18,7 @@ import (
 
 const (
 	port4791 = 4791
-	// strangersKiB is what a program may grow by for strangers.
+	// strangersKiB bounds the growth of a program that strangers flood.
 	strangersKiB = 32 << 10
 )
 

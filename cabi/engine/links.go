@@ -38,7 +38,7 @@ func configureLinks() error {
 	return nil
 }
 
-// misconfigured is what the user has named and cannot be.
+// misconfigured marks an error in what the user has configured.
 type misconfigured struct{ error }
 
 func (m misconfigured) Unwrap() error { return m.error }

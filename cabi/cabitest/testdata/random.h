@@ -18,7 +18,7 @@
 struct worker {
 	uint64_t state;
 	pthread_t thread;
-	const char *volatile call; /* what it is at, for whoever finds it hung */
+	const char *volatile call; /* the call under way, for a debugger */
 	_Atomic uint64_t calls;
 };
 

@@ -40,7 +40,7 @@ static void post_sends(struct ibv_qp *qp)
 		wr[i].sg_list = sge[i];
 		wr[i].num_sge = wrong_in(8) ? (int)number(10) : (int)below(2);
 		if (wr[i].num_sge > SGES)
-			wr[i].num_sge = one_in(2) ? -1 : 1 << 20; /* of which none is looked at */
+			wr[i].num_sge = one_in(2) ? -1 : 1 << 20; /* none is read */
 		if (one_in(8) && local && local->length >= 64) {
 			wr[i].send_flags |= IBV_SEND_INLINE;
 			for (int j = 0; j < SGES; j++) /* read at once: it must be there */

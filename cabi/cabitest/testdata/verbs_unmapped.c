@@ -12,7 +12,7 @@ static struct ibv_context *ctx;
 static int over_rxe;
 static size_t page;
 
-/* Three pages, of which the second is not mapped any more. Nothing else is given addresses like these. */
+/* Three pages; the second is no longer mapped. Nothing else is given addresses like these. */
 struct target {
 	char *map;
 	struct ibv_mr *mr;

@@ -33,7 +33,7 @@ type conn struct {
 
 	last     MAD               // what is repeated when the timer or a duplicate asks for it
 	interval monotime.Duration // between repetitions
-	pause    monotime.Duration // in place of interval, while the peer of a request is unproven
+	pause    monotime.Duration // replaces interval while the peer of a request is unproven
 	retries  uint8
 	maxRetry uint8
 	deadline monotime.Time
