@@ -11,7 +11,7 @@ export GO
 FUZZTIME ?= 50000x
 
 # Packages whose goroutines share memory: worth the race detector's price.
-CONCURRENT = /(internal/(engine|osio|stats|mem|queue)|verbs|rdmacm)(/|$$)
+CONCURRENT = /(internal/(engine|sys|ntb/backend|stats|mem|queue)|verbs|rdmacm)(/|$$)
 # Codecs, machines and simulations: what must not depend on the byte order.
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64

@@ -27,10 +27,10 @@ var layers = []struct {
 	{"what queue pairs of all transports share", []string{"internal/qp"}},
 	{"what protocol machines share", []string{"internal/roce"}},
 	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma"}},
-	{"descriptors", []string{"internal/osio/held", "internal/osio/sandbox", "internal/osio/secenv"}},
-	{"time, chance and places", []string{"internal/osio/entropy", "internal/osio/nap", "internal/osio/numa", "internal/osio/rundir", "internal/osio/sockaddr"}},
-	{"sockets", []string{"internal/osio/udp", "internal/osio/tcp"}},
-	{"what stands on sockets, and observers", []string{"internal/osio/*", "internal/osio/udp/rawbench", "internal/trace", "internal/stats"}},
+	{"descriptors", []string{"internal/sys/fdtrack", "internal/sys/sandbox", "internal/sys/secenv"}},
+	{"time, chance and places", []string{"internal/sys/entropy", "internal/sys/futex", "internal/sys/numa", "internal/sys/rundir", "internal/sys/sockaddr"}},
+	{"sockets", []string{"internal/sys/udp", "internal/sys/tcp"}},
+	{"what stands on sockets, and observers", []string{"internal/sys/*", "internal/sys/udp/rawbench", "internal/ntb/backend", "internal/trace", "internal/stats"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},
 	{"what verbs show other packages of the module", []string{"internal/backdoor"}},
 	{"verbs", []string{"verbs"}},
@@ -156,7 +156,7 @@ func TestOnlyTheEngineAsksTheTime(t *testing.T) {
 // Sockets must not know what a datagram means.
 func TestSocketsKnowNoProtocol(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.isTest() || !within(s.dir, "internal/osio/udp", "internal/osio/share") {
+		if s.isTest() || !within(s.dir, "internal/sys/udp", "internal/sys/portshare") {
 			continue
 		}
 		for _, imp := range s.imports {

@@ -45,7 +45,7 @@ var userPrograms = []string{"internal/tools", "cmd", "internal/testkit", "intero
 // The libraries may be in a program with privileges that its user lacks.
 func TestEnvironmentIsReadSecurely(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.isTest() || within(s.dir, userPrograms...) || s.dir == "internal/osio/secenv" {
+		if s.isTest() || within(s.dir, userPrograms...) || s.dir == "internal/sys/secenv" {
 			continue
 		}
 		for name, pos := range selections(s, "os") {
@@ -67,7 +67,7 @@ func TestEnvironmentIsReadSecurely(t *testing.T) {
 }
 
 // starters are the packages that may start goroutines, beside tests.
-var starters = []string{"internal/engine", "cabi", "internal/osio", "internal/stats", "rdmacm", "internal/tools", "cmd", "internal/testkit", "interop"}
+var starters = []string{"internal/engine", "cabi", "internal/sys", "internal/ntb/backend", "internal/stats", "rdmacm", "internal/tools", "cmd", "internal/testkit", "interop"}
 
 // Without the tag the tree builds where there is no C compiler.
 func TestCgoHasATag(t *testing.T) {

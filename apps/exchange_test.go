@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"verbena/internal/osio/tcpport"
+	"verbena/internal/sys/freeport"
 )
 
 // limit bounds one exchange. Most take a tenth of a second; the longest, of
@@ -210,7 +210,7 @@ var refused = regexp.MustCompile(`(?i)reject|refused|unreachable|rpoll: Operatio
 func (x *exchange) await(server *process, deadline time.Time) error {
 	for x.ready != "" {
 		if x.ready == "tcp" {
-			if tcpport.Listens(port) {
+			if freeport.Listens(port) {
 				return nil
 			}
 		} else if x.ready == "event" {

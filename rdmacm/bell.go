@@ -2,7 +2,7 @@ package rdmacm
 
 import (
 	"verbena/internal/monotime"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/udp"
 )
 
 // bell wakes the manager's goroutine. A channel and a timer would start the Go

@@ -10,7 +10,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tcp"
+	"verbena/internal/sys/tcp"
 )
 
 // iwListener is a TCP port of an identifier.

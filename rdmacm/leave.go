@@ -8,7 +8,7 @@ import (
 
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/nap"
+	"verbena/internal/sys/futex"
 )
 
 // leavePatience bounds how long an exit waits: to say that a connection is over
@@ -25,7 +25,7 @@ const goodbyes = 1024
 // are not to be used any more. It does not wait for answers.
 func Leave() {
 	var said atomic.Bool
-	var n nap.Nap
+	var n futex.Nap
 	go func() {
 		leaveAll()
 		said.Store(true)

@@ -9,7 +9,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/backdoor"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/entropy"
+	"verbena/internal/sys/entropy"
 	"verbena/verbs"
 )
 

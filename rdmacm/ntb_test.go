@@ -12,7 +12,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/backdoor"
 	"verbena/internal/cm/ibcm"
-	"verbena/internal/osio/bridge"
+	"verbena/internal/ntb/backend"
 	"verbena/internal/wire/cm"
 	wire "verbena/internal/wire/ntb"
 	"verbena/verbs"
@@ -174,7 +174,7 @@ func TestNTBForeignMADs(t *testing.T) {
 	client := a.idOf(NTB)
 	client.resolve(l.LocalAddr())
 	link := backdoor.NTB(client.Verbs())
-	to := bridge.Member{Side: 1, Slot: f.linkSlot}
+	to := backend.Member{Side: 1, Slot: f.linkSlot}
 	mad := make([]byte, wire.MADBytes)
 	stranger := ib.GIDFromAddr(netip.MustParseAddr("10.99.0.3"))
 	x, y := ib.GIDFromAddr(ntbClient), ib.GIDFromAddr(ntbServer)

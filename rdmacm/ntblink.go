@@ -13,7 +13,7 @@ import (
 	"verbena/internal/backdoor"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/engine"
-	"verbena/internal/osio/bridge"
+	"verbena/internal/ntb/backend"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/ntb"
 	"verbena/verbs"
@@ -90,7 +90,7 @@ func (s *ntbLinks) attach(c *verbs.Context) error {
 }
 
 func claimError(err error) error {
-	if errors.Is(err, bridge.ErrInUse) {
+	if errors.Is(err, backend.ErrInUse) {
 		return fmt.Errorf("%w: %w", syscall.EADDRINUSE, err)
 	}
 	return err

@@ -4,14 +4,14 @@ import (
 	"maps"
 	"slices"
 
-	"verbena/internal/osio/link"
+	"verbena/internal/sys/ifwatch"
 )
 
 // watchDevices begins to notice devices whose interface goes away. Where the
 // system does not tell of them there is nothing to stop.
 func (m *manager) watchDevices() (stop func()) {
-	stop, err := link.Watch(func(c link.Change) {
-		if c.Event != link.Gone {
+	stop, err := ifwatch.Watch(func(c ifwatch.Change) {
+		if c.Event != ifwatch.Gone {
 			return
 		}
 		m.mu.Lock()

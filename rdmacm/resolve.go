@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/netip"
 
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/udp"
 )
 
 // BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard

@@ -11,10 +11,10 @@ import (
 
 	"verbena/internal/device"
 	"verbena/internal/engine"
-	"verbena/internal/osio/entropy"
-	"verbena/internal/osio/rundir"
-	"verbena/internal/osio/tap"
 	"verbena/internal/stats"
+	"verbena/internal/sys/entropy"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/rundir"
 	"verbena/internal/version"
 )
 
@@ -22,7 +22,7 @@ import (
 // and its slot of the queue pair numbers.
 type host struct {
 	engine   *engine.Engine
-	faults   tap.Faults
+	faults   faultcap.Faults
 	captures bool
 	refs     int          // guarded by hostMu
 	undo     func() error // ends what the options began

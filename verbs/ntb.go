@@ -11,9 +11,9 @@ import (
 	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/mem"
+	"verbena/internal/ntb/backend"
 	"verbena/internal/ntb/rdma"
-	"verbena/internal/osio/bridge"
-	"verbena/internal/osio/numa"
+	"verbena/internal/sys/numa"
 )
 
 // UseLinks names the links of windows that this machine has, with commas between, in
@@ -84,11 +84,11 @@ func (h *host) openLink(info DeviceInfo) (*ntbLink, error) {
 	var err error
 	l.NTB, err = h.engine.OpenNTB(engine.NTBConfig{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory, Keys: l.keys, Account: account})
 	switch {
-	case errors.Is(err, bridge.ErrInUse) && info.Shared():
+	case errors.Is(err, backend.ErrInUse) && info.Shared():
 		return nil, fail(syscall.EBUSY, info.Name, "%v", err)
-	case errors.Is(err, bridge.ErrInUse):
+	case errors.Is(err, backend.ErrInUse):
 		return nil, fail(syscall.EBUSY, info.Name, "%v: another process has this end of the link", err)
-	case errors.Is(err, numa.ErrNode), errors.Is(err, bridge.ErrConfig):
+	case errors.Is(err, numa.ErrNode), errors.Is(err, backend.ErrConfig):
 		return nil, fail(syscall.EINVAL, info.Name, "%v", err)
 	case err != nil:
 		return nil, fail(errnoOf(err, syscall.EIO), info.Name, "%v", err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"verbena/internal/backdoor"
-	"verbena/internal/osio/bridge"
+	"verbena/internal/ntb/backend"
 )
 
 // TestNTBFramesOverALinkThatIsUp carries frames between two processes of a meeting
@@ -20,7 +20,7 @@ func TestNTBFramesOverALinkThatIsUp(t *testing.T) {
 	came := make(chan int, 16)
 	check(t, to.OnFrame(func(p []byte) { came <- len(p) }))
 	check(t, from.OnFrame(func([]byte) {}))
-	if err := from.OnFrame(func([]byte) {}); !errors.Is(err, bridge.ErrInUse) {
+	if err := from.OnFrame(func([]byte) {}); !errors.Is(err, backend.ErrInUse) {
 		t.Errorf("frames of one side twice: %v", err)
 	}
 	for end := time.Now().Add(20 * time.Second); !from.Carries() || !to.Carries(); time.Sleep(time.Millisecond) {

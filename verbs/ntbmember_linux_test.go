@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"verbena/ib"
-	"verbena/internal/osio/bridge"
+	"verbena/internal/ntb/backend"
 	"verbena/verbs"
 )
 
@@ -332,10 +332,10 @@ func TestNTBLostBeforeItIsUp(t *testing.T) {
 	s, c := place(t)
 	a := startMember(t, s)
 	_, where, _ := strings.Cut(c, "=")
-	list, err := bridge.ParseEndpoints(where)
+	list, err := backend.ParseEndpoints(where)
 	check(t, err)
 	const slot = 5
-	peer, err := bridge.Join(bridge.PlaceConfig{Endpoint: list[0], Slot: slot, SessionBytes: bridge.MinWindowBytes, MemoryBytes: bridge.MinWindowBytes})
+	peer, err := backend.Join(backend.PlaceConfig{Endpoint: list[0], Slot: slot, SessionBytes: backend.MinWindowBytes, MemoryBytes: backend.MinWindowBytes})
 	check(t, err)
 	defer peer.Close()
 	k := a.create()

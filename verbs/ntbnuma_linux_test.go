@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"verbena/ib"
-	"verbena/internal/osio/numa"
+	"verbena/internal/sys/numa"
 	"verbena/verbs"
 )
 

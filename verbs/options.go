@@ -9,8 +9,8 @@ import (
 
 	"verbena/internal/device"
 	"verbena/internal/engine"
-	"verbena/internal/osio/held"
-	"verbena/internal/osio/tap"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/fdtrack"
 	"verbena/internal/wire/pcap"
 )
 
@@ -37,7 +37,7 @@ func WithCapture(path string) Option {
 	if path == "" {
 		return func(*options) {}
 	}
-	return withCaptureTo(func() (io.WriteCloser, error) { return held.Create(path) })
+	return withCaptureTo(func() (io.WriteCloser, error) { return fdtrack.Create(path) })
 }
 
 // withCaptureTo captures to the file that open returns.
@@ -60,7 +60,7 @@ func (h *host) start(k device.Kind, opts []Option) error {
 	for _, f := range opts {
 		f(&o)
 	}
-	faults, err := tap.ParseFaults(o.faults)
+	faults, err := faultcap.ParseFaults(o.faults)
 	if err != nil {
 		return faultsError(err)
 	}
@@ -76,7 +76,7 @@ func (h *host) start(k device.Kind, opts []Option) error {
 		if err != nil {
 			return captureError(err)
 		}
-		e.Capture, h.undo, h.flush = tap.NewCapture(w), w.Close, w.Flush
+		e.Capture, h.undo, h.flush = faultcap.NewCapture(w), w.Close, w.Flush
 	}
 	if h.engine, err = engine.New(e); err != nil {
 		h.undo()

@@ -3,15 +3,15 @@ package verbs
 import (
 	"verbena/ib"
 	"verbena/internal/engine"
-	"verbena/internal/osio/link"
+	"verbena/internal/sys/ifwatch"
 )
 
 // portEvents are the asynchronous events of what happens to an interface. One
 // that is removed is no more than down: it may be made anew.
-var portEvents = map[link.Event]ib.EventType{
-	link.Up:    ib.EventPortActive,
-	link.Down:  ib.EventPortErr,
-	link.Addrs: ib.EventGIDChange,
+var portEvents = map[ifwatch.Event]ib.EventType{
+	ifwatch.Up:    ib.EventPortActive,
+	ifwatch.Down:  ib.EventPortErr,
+	ifwatch.Addrs: ib.EventGIDChange,
 }
 
 // watchPort begins to raise the port's events, once. Where the system does not
@@ -22,7 +22,7 @@ func (c *Context) watchPort() {
 			c.unwatch = c.ntb.Watch(c.linkChanged)
 			return
 		}
-		stop, err := link.Watch(func(change link.Change) {
+		stop, err := ifwatch.Watch(func(change ifwatch.Change) {
 			if e, ok := portEvents[change.Event]; ok && change.NetDev == c.info.NetDev {
 				c.events.put(AsyncEvent{Type: e, Port: 1})
 			}

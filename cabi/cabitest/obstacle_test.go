@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"verbena/internal/osio/share"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/udp"
 )
 
 // TestObstaclesAreSaid has in the way what no program can work with. Each is said in
@@ -43,7 +43,7 @@ func TestObstaclesAreSaid(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) { try(t, "4", "", t.TempDir()) })
 	t.Run("port", func(t *testing.T) {
-		s, err := udp.Listen(netip.MustParseAddr("192.0.2.1"), share.Port, udp.Options{})
+		s, err := udp.Listen(netip.MustParseAddr("192.0.2.1"), portshare.Port, udp.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,17 +59,17 @@ func TestObstaclesAreSaid(t *testing.T) {
 	})
 	t.Run("slots", func(t *testing.T) {
 		dir := t.TempDir()
-		for range share.Slots - 1 {
-			m, err := share.Join(filepath.Join(dir, "verbena"), share.Options{
-				Route: func([]byte, netip.Addr) share.Route { return share.Route{} },
-				OnMAD: func(share.MAD) {},
+		for range portshare.Slots - 1 {
+			m, err := portshare.Join(filepath.Join(dir, "verbena"), portshare.Options{
+				Route: func([]byte, netip.Addr) portshare.Route { return portshare.Route{} },
+				OnMAD: func(portshare.MAD) {},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer m.Close()
 		}
-		try(t, "0", "", dir, fmt.Sprintf("all %d slots are taken", share.Slots-1), "verbena stat")
+		try(t, "0", "", dir, fmt.Sprintf("all %d slots are taken", portshare.Slots-1), "verbena stat")
 	})
 	t.Run("link", func(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), devices)

@@ -8,7 +8,7 @@ import "C"
 import (
 	"unsafe"
 
-	"verbena/internal/osio/held"
+	"verbena/internal/sys/fdtrack"
 )
 
 //export vb_descriptors
@@ -18,7 +18,7 @@ func vb_descriptors(fds *C.int, room C.int) C.int {
 		list = unsafe.Slice(fds, int(room))
 	}
 	n := 0
-	held.Each(func(fd int) {
+	fdtrack.Each(func(fd int) {
 		if n < len(list) {
 			list[n] = C.int(fd)
 		}

@@ -15,8 +15,8 @@ import (
 	"unsafe"
 
 	"verbena/internal/device"
-	"verbena/internal/osio/held"
-	"verbena/internal/osio/secenv"
+	"verbena/internal/sys/fdtrack"
+	"verbena/internal/sys/secenv"
 )
 
 func init() {
@@ -45,7 +45,7 @@ var env = sync.OnceValue(func() environment {
 
 // capture is the capture file of the process, which opens its first context more than
 // once.
-var capture = sync.OnceValue(func() *held.Exclusive { return &held.Exclusive{Path: env().capture} })
+var capture = sync.OnceValue(func() *fdtrack.Exclusive { return &fdtrack.Exclusive{Path: env().capture} })
 
 // selection is which devices the front lists, as the user says now:
 // VERBENA_DEVICES.

@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 )
 
 // An executor of the last will is the command that belongs to the libraries, or the one in
 // $PATH.
 func init() {
-	share.StartExecutor = startExecutor
+	portshare.StartExecutor = startExecutor
 }
 
 func startExecutor(dir string) error {
@@ -25,7 +25,7 @@ func startExecutor(dir string) error {
 	if err != nil {
 		return err
 	}
-	errno := C.vb_detach(terminated(path), terminated(share.ExecutorCommand), terminated(share.Detached), terminated(dir))
+	errno := C.vb_detach(terminated(path), terminated(portshare.ExecutorCommand), terminated(portshare.Detached), terminated(dir))
 	if errno != 0 {
 		return fmt.Errorf("%s: %w", path, syscall.Errno(errno))
 	}
@@ -41,5 +41,5 @@ func executorPath() (string, error) {
 			return path, nil
 		}
 	}
-	return share.ExecutorPath()
+	return portshare.ExecutorPath()
 }

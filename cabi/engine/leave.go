@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"verbena/internal/osio/nap"
+	"verbena/internal/sys/futex"
 	"verbena/rdmacm"
 	"verbena/verbs"
 )
@@ -45,7 +45,7 @@ const flushEvery = 200 * time.Millisecond
 // flushCapture writes the capture out now and then, as long as the process is.
 func flushCapture() {
 	for {
-		nap.Sleep(flushEvery)
+		futex.Sleep(flushEvery)
 		errnoOf("capture", verbs.FlushCapture())
 	}
 }

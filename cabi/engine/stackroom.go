@@ -14,7 +14,7 @@ const handlerRoom = 64 << 10
 // stack, so that all calls but the first find it there, which costs 2 ns.
 //
 // Deviation: a thread's first call has no room until it comes here. Under
-// `verbena run` handlers run on an alternate stack instead (cabi/preload).
+// `verbena run` handlers run on an alternate stack instead (cabi/devshim).
 //
 //go:noinline
 func stackRoom() {

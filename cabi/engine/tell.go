@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"verbena/internal/osio/rundir"
-	"verbena/internal/osio/sandbox"
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/rundir"
+	"verbena/internal/sys/sandbox"
 )
 
 // tell writes a line to stderr that the user is to see without asking for it: C has
@@ -37,8 +37,8 @@ var told atomic.Bool
 // isObstacle reports whether no program could do what failed, in this state of the
 // system.
 func isObstacle(err error) bool {
-	var join *share.JoinError
-	var port *share.PortError
+	var join *portshare.JoinError
+	var port *portshare.PortError
 	return errors.As(err, &misconfigured{}) || errors.As(err, &join) || errors.As(err, &port) && !errors.Is(err, syscall.EADDRNOTAVAIL) || isLimit(err)
 }
 

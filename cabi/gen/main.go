@@ -1,5 +1,5 @@
 // Command gen writes the numbers of internal/device that the C libraries answer
-// with: cabi/verbs/device_limits.h, on standard output or into the file named.
+// with: cabi/libibverbs/device_limits.h, on standard output or into the file named.
 //
 // They are constants of one place, so that a query in C and a refusal in Go
 // cannot disagree.

@@ -7,11 +7,11 @@ import (
 )
 
 func TestLimitsAreThoseOfTheDevice(t *testing.T) {
-	have, err := os.ReadFile("../verbs/device_limits.h")
+	have, err := os.ReadFile("../libibverbs/device_limits.h")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(have, limits()) {
-		t.Error("cabi/verbs/device_limits.h is not what internal/device says: go run ./cabi/gen cabi/verbs/device_limits.h")
+		t.Error("cabi/libibverbs/device_limits.h is not what internal/device says: go run ./cabi/gen cabi/libibverbs/device_limits.h")
 	}
 }

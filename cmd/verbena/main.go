@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 	"verbena/internal/tools/bench"
 	"verbena/internal/tools/cli"
 	"verbena/internal/tools/devinfo"
@@ -29,7 +29,7 @@ import (
 )
 
 func main() {
-	share.ExecutorPath = os.Executable
+	portshare.ExecutorPath = os.Executable
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := cli.Execute(ctx, root(), os.Stderr)
 	stop()

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 	"verbena/internal/testkit/loopback"
 
 	"verbena/internal/tools/cli"
@@ -27,7 +27,7 @@ const asCommand = "VERBENA_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
 	// An executor is started without the environment.
-	if os.Getenv(asCommand) != "" || len(os.Args) > 1 && os.Args[1] == share.ExecutorCommand {
+	if os.Getenv(asCommand) != "" || len(os.Args) > 1 && os.Args[1] == portshare.ExecutorCommand {
 		main()
 	}
 	os.Exit(m.Run())

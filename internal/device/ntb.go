@@ -11,12 +11,12 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/osio/bridge"
-	"verbena/internal/osio/secenv"
+	"verbena/internal/ntb/backend"
+	"verbena/internal/sys/secenv"
 )
 
 // LinksVariable is the environment variable that names the links of windows of
-// this machine, as bridge.ParseEndpoints has them: each is a device of KindNTB.
+// this machine, as backend.ParseEndpoints has them: each is a device of KindNTB.
 const LinksVariable = "VERBENA_NTB"
 
 // links are those configured.
@@ -28,7 +28,7 @@ var links struct {
 
 // ntbEndpoint is a link as a device has it.
 type ntbEndpoint struct {
-	bridge.Endpoint
+	backend.Endpoint
 	side int
 }
 
@@ -39,7 +39,7 @@ type ntbEndpoint struct {
 func ConfigureLinks(text string) error {
 	var list []ntbEndpoint
 	if text != "" {
-		ends, err := bridge.ParseEndpoints(text)
+		ends, err := backend.ParseEndpoints(text)
 		if err != nil {
 			return &Error{Arg: "links", Why: err.Error(), Err: syscall.EINVAL}
 		}
@@ -72,7 +72,7 @@ func Links(first, limit int) (list []Info, count int, err error) {
 	links.mu.Unlock()
 	for i := first; i < len(all) && len(list) < limit; i++ {
 		d := Info{Name: fmt.Sprintf("%s%d", KindNTB, i), Kind: KindNTB, Index: i, link: all[i]}
-		list = append(list, d.OnSide(bridge.SideOf(all[i].Endpoint)))
+		list = append(list, d.OnSide(backend.SideOf(all[i].Endpoint)))
 	}
 	return list, len(all), nil
 }
@@ -92,11 +92,11 @@ func (d Info) OnSide(side int) Info {
 }
 
 // Link returns how a device of KindNTB finds its peer.
-func (d *Info) Link() bridge.Endpoint { return d.link.Endpoint }
+func (d *Info) Link() backend.Endpoint { return d.link.Endpoint }
 
 // Shared reports whether a device of KindNTB is a meeting place: any number of
 // processes have it, on either side, and each of them connects to all, itself among them.
-func (d *Info) Shared() bool { return d.Kind == KindNTB && d.link.Kind == bridge.Shm }
+func (d *Info) Shared() bool { return d.Kind == KindNTB && d.link.Kind == backend.Shm }
 
 // PeerPort returns the address of the port at the other end of the link, if the
 // configuration says it.

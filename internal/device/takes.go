@@ -3,7 +3,7 @@ package device
 import (
 	"errors"
 
-	"verbena/internal/osio/tap"
+	"verbena/internal/sys/faultcap"
 )
 
 // HasPackets reports whether devices of a kind send anything that can be captured.
@@ -11,7 +11,7 @@ func (k Kind) HasPackets() bool { return k != KindNTB }
 
 // TakesFaults says why what devices of a kind send cannot be harmed by f; nil if
 // it can.
-func (k Kind) TakesFaults(f tap.Faults) error {
+func (k Kind) TakesFaults(f faultcap.Faults) error {
 	switch {
 	case !k.HasPackets() && !f.None():
 		return errors.New("faults: a link of windows has no packets to harm")

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 
 	"verbena/internal/monotime"
-	"verbena/internal/osio/held"
-	"verbena/internal/osio/nap"
-	"verbena/internal/osio/numa"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/fdtrack"
+	"verbena/internal/sys/futex"
+	"verbena/internal/sys/numa"
+	"verbena/internal/sys/udp"
 )
 
 // background is the engine's one goroutine: it waits for sockets and timers
@@ -21,7 +21,7 @@ type background struct {
 	eng     *Engine
 	backoff monotime.Duration
 	poller  *udp.Poller // sockets, and a wake-up
-	nap     nap.Nap     // of sleep
+	nap     futex.Nap   // of sleep
 
 	polls    atomic.Uint64 // calls of Engine.Poll
 	wakeAt   atomic.Int64  // until when it sleeps or waits
@@ -101,9 +101,9 @@ func (g *background) run() {
 func (g *background) lost() bool {
 	if now := monotime.Now(); now.Sub(g.checked) >= checkEvery {
 		g.checked = now
-		held.Check()
+		fdtrack.Check()
 	}
-	return held.Lost()
+	return fdtrack.Lost()
 }
 
 // checkEvery is short before the time in which somebody closes descriptors and

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"verbena/ib"
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 )
 
 // connTable finds connections by queue pair number. Look-ups take no lock.
@@ -19,9 +19,9 @@ type connTable struct {
 	next  uint32 // place in order: numbers rotate, so none is reused soon
 	count int
 
-	pass    func(*share.Numbers) // immutable; nil: everything passes
-	passed  uint32               // numbers from next on that pass, and have not been given out
-	removed int                  // numbers that pass and are nobody's any more
+	pass    func(*portshare.Numbers) // immutable; nil: everything passes
+	passed  uint32                   // numbers from next on that pass, and have not been given out
+	removed int                      // numbers that pass and are nobody's any more
 }
 
 const (
@@ -41,7 +41,7 @@ func (t *connTable) tell() {
 	if t.pass == nil {
 		return
 	}
-	var n share.Numbers
+	var n portshare.Numbers
 	for i := range t.chunks {
 		chunk := t.chunks[i].Load()
 		if chunk == nil {

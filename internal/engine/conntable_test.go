@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"verbena/ib"
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 )
 
 // TestConnTableRotates wants every number of the slot once before any comes
@@ -96,9 +96,9 @@ func TestNumbersAreNotGuessed(t *testing.T) {
 // TestNumbersPassBeforeTheyAreGivenOut has the kernel told of each number before
 // anybody can send to it, once in a while, and of those that are nobody's any more.
 func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
-	var set share.Numbers
+	var set portshare.Numbers
 	told := 0
-	tab := connTable{base: 5 << 18, limit: slotQPNs, pass: func(n *share.Numbers) { set, told = *n, told+1 }}
+	tab := connTable{base: 5 << 18, limit: slotQPNs, pass: func(n *portshare.Numbers) { set, told = *n, told+1 }}
 	tab.tell()
 	const numbers = 10 * passAhead
 	var all []*Conn

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 
 	"verbena/internal/monotime"
-	"verbena/internal/osio/entropy"
-	"verbena/internal/osio/held"
-	"verbena/internal/osio/ring"
-	"verbena/internal/osio/share"
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	"verbena/internal/sys/entropy"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/fdtrack"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/shmring"
+	"verbena/internal/sys/udp"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -24,20 +24,20 @@ type Options struct {
 	Dir  string // where this user's processes meet; empty is rundir.Dir's
 	Solo bool   // do without sharing: this process alone has the port
 	// Faults are what happens to everything sent.
-	Faults tap.Faults
+	Faults faultcap.Faults
 	// NoLocal has packets between queue pairs of this host go through sockets too.
 	// Faults and Capture imply it.
 	NoLocal bool
 	// Capture takes every packet sent and received; nil is none.
-	Capture *tap.Capture
+	Capture *faultcap.Capture
 }
 
 // Engine runs the queue pairs of one process.
 type Engine struct {
 	// immutable after New
-	member  share.Member
-	faults  tap.Faults
-	capture *tap.Capture
+	member  portshare.Member
+	faults  faultcap.Faults
+	capture *faultcap.Capture
 	conns   connTable
 
 	timers *timers
@@ -83,7 +83,7 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 	e.groups.members, e.groups.ports = map[group][]*roceConn{}, map[group]*Port{}
 	var err error
-	if e.member, err = share.Join(o.Dir, share.Options{Route: e.route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo,
+	if e.member, err = portshare.Join(o.Dir, portshare.Options{Route: e.route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo,
 		MADBytes: madDatagramBytes, MADWords: madWords}); err != nil {
 		return nil, err
 	}
@@ -178,15 +178,15 @@ func (e *Engine) Listen(addr netip.Addr) error {
 }
 
 // tapped puts faults and capture before a socket where they are asked for.
-func (e *Engine) tapped(s *udp.Socket) tap.Socket { return e.tappedAs(s, identify) }
+func (e *Engine) tapped(s *udp.Socket) faultcap.Socket { return e.tappedAs(s, identify) }
 
 // tappedAs is tapped where something else, or nothing, tells the identification
 // of what is received.
-func (e *Engine) tappedAs(s *udp.Socket, identify func(netip.AddrPort, netip.Addr, []byte, uint16) uint16) tap.Socket {
+func (e *Engine) tappedAs(s *udp.Socket, identify func(netip.AddrPort, netip.Addr, []byte, uint16) uint16) faultcap.Socket {
 	if e.faults.None() && e.capture == nil {
 		return s
 	}
-	t := tap.New(s, tap.Options{Faults: e.faults, Stream: e.streams.Add(1), Capture: e.capture, Identify: identify})
+	t := faultcap.New(s, faultcap.Options{Faults: e.faults, Stream: e.streams.Add(1), Capture: e.capture, Identify: identify})
 	t.Drive()
 	return t
 }
@@ -201,8 +201,8 @@ func identify(src netip.AddrPort, dst netip.Addr, b []byte, index uint16) uint16
 }
 
 // detach ends a tap; its socket is closed by its owner.
-func detach(s tap.Socket) {
-	if t, ok := s.(*tap.Tap); ok {
+func detach(s faultcap.Socket) {
+	if t, ok := s.(*faultcap.Tap); ok {
 		t.Detach()
 	}
 }
@@ -271,7 +271,7 @@ func (e *Engine) PollFor(polls uint64) (messages int) {
 	}
 	if passed(n, polls, timerPolls) {
 		if passed(n, polls, heldPolls) {
-			held.Check()
+			fdtrack.Check()
 		}
 		e.fireDue(monotime.Now())
 	}
@@ -301,7 +301,7 @@ func passed(last, polls, every uint64) bool { return last/every != (last-polls)/
 
 // Board shows a program outside Go that polls by itself when to call PollFor. Its
 // memory is there for as long as the process is.
-func (e *Engine) Board() *ring.Board { return e.local.board }
+func (e *Engine) Board() *shmring.Board { return e.local.board }
 
 // ShowPatience tells on the Board how often such a program is to call. It is
 // called after each PollFor.

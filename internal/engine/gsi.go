@@ -6,10 +6,10 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
-	"verbena/internal/osio/share"
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/udp"
 	"verbena/internal/wire/cm"
 	wire "verbena/internal/wire/roce"
 )
@@ -31,7 +31,7 @@ type gsi struct {
 	sendMu sync.Mutex // leaf
 	out    [1]udp.Datagrams
 	vec    [1][]byte
-	buf    [share.MaxWillBytes]byte // guarded by sendMu, as out and vec
+	buf    [portshare.MaxWillBytes]byte // guarded by sendMu, as out and vec
 }
 
 // madBytes is the size of every MAD. Spec: IBTA vol. 1, 13.4.2.
@@ -39,7 +39,7 @@ const madBytes = 256
 
 // madWords are what every datagram for QP1 says that a connection manager looks at: its
 // opcode and its Q_Key, and that its MAD is one of communication management.
-var madWords = []share.Word{
+var madWords = []portshare.Word{
 	{At: 0, Mask: 0xff << 24, Value: uint32(wire.UDSendOnly) << 24},
 	{At: wire.BTHBytes, Mask: 0xffffffff, Value: uint32(ib.QKeyGSI)},
 	{At: wire.BTHBytes + wire.DETHBytes, Mask: 0xffffffff, Value: cm.BaseVersion<<24 | cm.Class<<16 | cm.ClassVersion<<8 | cm.MethodSend},
@@ -73,7 +73,7 @@ func (e *Engine) lostMADs() {
 }
 
 // takeMAD takes a management datagram that package share brought.
-func (e *Engine) takeMAD(m share.MAD) {
+func (e *Engine) takeMAD(m portshare.MAD) {
 	g := &e.gsi
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,27 +122,27 @@ func (e *Engine) refuse(m *roce.Meta, mad []byte) {
 }
 
 // route is route of a keeper.
-func (e *Engine) route(datagram []byte, dst netip.Addr) share.Route {
+func (e *Engine) route(datagram []byte, dst netip.Addr) portshare.Route {
 	e.stranger()
 	return route(datagram, dst)
 }
 
 // route tells package share for whom a management datagram to a local address
 // is.
-func route(datagram []byte, dst netip.Addr) share.Route {
+func route(datagram []byte, dst netip.Addr) portshare.Route {
 	var p wire.Packet
 	if p.Parse(datagram) != wire.WellFormed || len(p.Payload) != madBytes {
-		return share.Route{}
+		return portshare.Route{}
 	}
 	switch r := ibcm.RouteOf(p.Payload); r.Target {
 	case ibcm.ToListener:
-		return share.Route{To: share.ToKey, Keys: serviceKeys(uint64(r.ServiceID), dst)}
+		return portshare.Route{To: portshare.ToKey, Keys: serviceKeys(uint64(r.ServiceID), dst)}
 	case ibcm.ToSlot:
-		return share.Route{To: share.ToSlot, Slot: int(r.Slot)}
+		return portshare.Route{To: portshare.ToSlot, Slot: int(r.Slot)}
 	case ibcm.ToAll:
-		return share.Route{To: share.ToAll}
+		return portshare.Route{To: portshare.ToAll}
 	}
-	return share.Route{}
+	return portshare.Route{}
 }
 
 // appendMAD appends the datagram that carries a MAD to QP1.
@@ -178,7 +178,7 @@ func (e *Engine) sendMAD(src, dst netip.Addr, mad []byte) error {
 	return e.sendMADBy(s.sock, src, dst, mad)
 }
 
-func (e *Engine) sendMADBy(sock tap.Socket, src, dst netip.Addr, mad []byte) error {
+func (e *Engine) sendMADBy(sock faultcap.Socket, src, dst netip.Addr, mad []byte) error {
 	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), sock.LocalAddr().Port(), roce.UDPPort)
 	if dst.IsLinkLocalUnicast() {
 		dst = dst.WithZone(src.Zone())
@@ -208,7 +208,7 @@ func (e *Engine) UnlistenService(id uint64, scope netip.Addr) {
 // SetWill leaves a MAD to be sent if this process dies without ClearWill.
 func (e *Engine) SetWill(id uint64, src, dst netip.Addr, mad []byte) error {
 	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), roce.UDPPort, roce.UDPPort)
-	return e.member.SetWill(id, share.Will{
+	return e.member.SetWill(id, portshare.Will{
 		Local: src, Dst: netip.AddrPortFrom(dst, roce.UDPPort), Datagram: appendMAD(nil, &pseudo, mad),
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"verbena/ib"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/iwarp/rdmap"
-	"verbena/internal/osio/tap"
 	"verbena/internal/queue"
+	"verbena/internal/sys/faultcap"
 	"verbena/internal/trace"
 	"verbena/internal/wire/iwarp"
 	"verbena/internal/wire/pcap"
@@ -28,7 +28,7 @@ func TestIWARPIsCaptured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, m := startNode(t, defaultBackoff, Options{Solo: true, Capture: tap.NewCapture(w)}), newNode(t, defaultBackoff)
+	n, m := startNode(t, defaultBackoff, Options{Solo: true, Capture: faultcap.NewCapture(w)}), newNode(t, defaultBackoff)
 	n.account, m.account = NewAccount(rdmap.CounterNames()), NewAccount(rdmap.CounterNames())
 	a, b := n.iwarpEndpoint(1<<20), m.iwarpEndpoint(1<<20)
 	a.join(b, iwarpOptions{crc: true, rtr: mpa.RTRs(mpa.RTRRead)})

@@ -13,8 +13,8 @@ import (
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/tcp"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/tcp"
 )
 
 // iwarpConn is a queue pair of iWARP on a TCP stream, which it is given once the
@@ -30,17 +30,17 @@ type iwarpConn struct {
 	// guarded by mu
 	fpdus   *rdmap.Stream // Conn.machine
 	in      *tcpInput
-	sock    tap.Conn // nil without a stream
-	id      uint64   // in the set
-	w       *writer  // what the socket has not taken yet; nil if nothing
-	blocked bool     // until there is room in the socket
-	eof     bool     // the peer's side has ended
-	shut    bool     // ours has
-	reading bool     // a thread reads the socket, without mu
-	writing bool     // a thread writes to it, without mu
-	ended   ended    // while one did: the machine is told after
-	leaving leaving  // to be carried out by who reads
-	onReady func()   // nil once it was called, as the next
+	sock    faultcap.Conn // nil without a stream
+	id      uint64        // in the set
+	w       *writer       // what the socket has not taken yet; nil if nothing
+	blocked bool          // until there is room in the socket
+	eof     bool          // the peer's side has ended
+	shut    bool          // ours has
+	reading bool          // a thread reads the socket, without mu
+	writing bool          // a thread writes to it, without mu
+	ended   ended         // while one did: the machine is told after
+	leaving leaving       // to be carried out by who reads
+	onReady func()        // nil once it was called, as the next
 	onClose func()
 
 	// guarded by tcpInput.rxMu

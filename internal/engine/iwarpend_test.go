@@ -6,15 +6,15 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/iwarp/mpa"
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/tcp"
 	"verbena/internal/queue"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/tcp"
 )
 
 // lateWriter is a connection whose writer gets no processor between its system
 // call and what follows it.
 type lateWriter struct {
-	tap.Conn
+	faultcap.Conn
 	once  *sync.Once
 	after func()
 }

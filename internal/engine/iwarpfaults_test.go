@@ -7,13 +7,13 @@ import (
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tap"
 	"verbena/internal/queue"
+	"verbena/internal/sys/faultcap"
 )
 
 // faultyPair returns two connected queue pairs, what the first of which sends is
 // harmed.
-func faultyPair(t *testing.T, f tap.Faults, rtr ...mpa.RTR) (a, b *endpoint) {
+func faultyPair(t *testing.T, f faultcap.Faults, rtr ...mpa.RTR) (a, b *endpoint) {
 	t.Helper()
 	n, m := startNode(t, defaultBackoff, Options{Solo: true, Faults: f}), newNode(t, defaultBackoff)
 	n.account, m.account = NewAccount(rdmap.CounterNames()), NewAccount(rdmap.CounterNames())
@@ -27,7 +27,7 @@ func faultyPair(t *testing.T, f tap.Faults, rtr ...mpa.RTR) (a, b *endpoint) {
 // TestIWARPDelayed: all that is sent comes later, and is right.
 func TestIWARPDelayed(t *testing.T) {
 	const delay = 3 * monotime.Millisecond
-	a, b := faultyPair(t, tap.Faults{Delay: delay, Jitter: delay, Seed: 3}, mpa.RTRRead)
+	a, b := faultyPair(t, faultcap.Faults{Delay: delay, Jitter: delay, Seed: 3}, mpa.RTRRead)
 	for _, size := range []int{0, 5, 70000, 1 << 20} {
 		transfer(t, a, b, size, 1)
 		transfer(t, b, a, size, 2)
@@ -50,7 +50,7 @@ func TestIWARPDelayed(t *testing.T) {
 // that one's length made longer, both ends would wait for the other.)
 func TestIWARPCorrupted(t *testing.T) {
 	// The seed spares the first writes, which are the set-up.
-	a, b := faultyPair(t, tap.Faults{Corrupt: 0.2, Seed: 1})
+	a, b := faultyPair(t, faultcap.Faults{Corrupt: 0.2, Seed: 1})
 	until(t, "a bit is found wrong", func() bool {
 		if a.state() == ib.QPRTS {
 			a.request(queue.SendWQE{Opcode: ib.WRRDMAWrite, Length: 3000, RKey: b.region.RKey()})

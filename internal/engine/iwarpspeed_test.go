@@ -8,8 +8,8 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/iwarp/mpa"
-	"verbena/internal/osio/tcp"
 	"verbena/internal/queue"
+	"verbena/internal/sys/tcp"
 )
 
 // poll busy-polls for n completions on the caller's thread, as an application

@@ -28,7 +28,7 @@ func descriptors() int {
 func goroutines() (n int) {
 	buf := make([]byte, 1<<20)
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "engine.(*background)") || strings.Contains(g, "osio/") {
+		if strings.Contains(g, "engine.(*background)") || strings.Contains(g, "internal/sys/") || strings.Contains(g, "ntb/backend") {
 			n++
 		}
 	}

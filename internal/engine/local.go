@@ -8,9 +8,9 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/ring"
-	"verbena/internal/osio/share"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/shmring"
+	"verbena/internal/sys/udp"
 )
 
 // Packets between connected queue pairs of one user on one host need no network:
@@ -32,22 +32,22 @@ type local struct {
 	// immutable after start
 	eng      *Engine
 	on       bool
-	self     ring.Identity
-	listener *ring.Listener // nil: there are no rings to others
+	self     shmring.Identity
+	listener *shmring.Listener // nil: there are no rings to others
 
 	rings atomic.Pointer[[]*ringIn] // being read; replaced under mu
 	quiet atomic.Bool               // nothing came by the other inputs when they were last looked at
 
 	waking atomic.Int32 // connections that may have something to send and are not locked
 
-	board  *ring.Board  // shows the rings; nil: nothing does. Immutable after start
-	hidden atomic.Int32 // rings that are not shown
+	board  *shmring.Board // shows the rings; nil: nothing does. Immutable after start
+	hidden atomic.Int32   // rings that are not shown
 
 	dialMu sync.Mutex // one at a time
 
 	mu   sync.Mutex
-	out  map[int]*ringOut       // guarded by mu: by slot, the one to use
-	ends map[*ring.Out]*ringOut // guarded by mu: all that are not closed; nil after close
+	out  map[int]*ringOut          // guarded by mu: by slot, the one to use
+	ends map[*shmring.Out]*ringOut // guarded by mu: all that are not closed; nil after close
 }
 
 const (
@@ -67,13 +67,13 @@ const (
 // start finds out whether there can be rings, and listens. It is called before
 // the background goroutine runs.
 func (l *local) start(e *Engine, off bool) {
-	l.eng, l.out, l.ends = e, map[int]*ringOut{}, map[*ring.Out]*ringOut{}
+	l.eng, l.out, l.ends = e, map[int]*ringOut{}, map[*shmring.Out]*ringOut{}
 	l.rings.Store(&[]*ringIn{})
 	if off || !e.faults.None() || e.capture != nil { // what is harmed or captured is what the wire has
 		return
 	}
 	var err error
-	if l.self, err = ring.NetNamespace(e.member.Slot()); err != nil {
+	if l.self, err = shmring.NetNamespace(e.member.Slot()); err != nil {
 		return
 	}
 	l.on = true
@@ -81,7 +81,7 @@ func (l *local) start(e *Engine, off bool) {
 	if path == "" {
 		return
 	}
-	listener, err := ring.Listen(path, l.self, e.bg.poller.WakeFD(), l.arrived, l.departed)
+	listener, err := shmring.Listen(path, l.self, e.bg.poller.WakeFD(), l.arrived, l.departed)
 	if err != nil {
 		return // others do not find us and use sockets, and so do we
 	}
@@ -90,7 +90,7 @@ func (l *local) start(e *Engine, off bool) {
 		return
 	}
 	l.listener = listener
-	l.board = ring.NewBoard()
+	l.board = shmring.NewBoard()
 }
 
 // Withdraw has no process find this one any more, which is about to end without Close.
@@ -126,7 +126,7 @@ func (l *local) slotOf(q ib.QPN) int {
 	if l.eng.member.Meeting(0) == "" {
 		return l.self.Slot // this process has all numbers
 	}
-	return share.SlotOf(q)
+	return portshare.SlotOf(q)
 }
 
 // to returns the ring to the process that has queue pair q at address dst, nil if
@@ -191,7 +191,7 @@ func (l *local) hosts(dst netip.Addr) bool {
 }
 
 func (l *local) dial(slot int) *ringOut {
-	out, err := ring.Dial(l.eng.member.Meeting(slot), l.self, slot, ringPatience)
+	out, err := shmring.Dial(l.eng.member.Meeting(slot), l.self, slot, ringPatience)
 	if err != nil {
 		return nil
 	}
@@ -211,7 +211,7 @@ func (l *local) dial(slot int) *ringOut {
 }
 
 // drop forgets a ring to another process and returns it, nil if it is not known.
-func (l *local) drop(out *ring.Out) *ringOut {
+func (l *local) drop(out *shmring.Out) *ringOut {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	o := l.ends[out]
@@ -224,7 +224,7 @@ func (l *local) drop(out *ring.Out) *ringOut {
 
 // loop makes the ring of this process to itself.
 func (l *local) loop() *ringOut {
-	tx, rx := ring.NewPair()
+	tx, rx := shmring.NewPair()
 	rx.Arm() // the background goroutine may sleep already, and does not know of it
 	l.add(&ringIn{eng: l.eng, slot: l.self.Slot, rx: rx})
 	return &ringOut{eng: l.eng, slot: l.self.Slot, tx: tx}
@@ -241,7 +241,7 @@ func (l *local) add(r *ringIn) {
 }
 
 // arrived takes a ring that another process made to this one.
-func (l *local) arrived(in *ring.In) {
+func (l *local) arrived(in *shmring.In) {
 	l.add(&ringIn{eng: l.eng, slot: in.Peer.Slot, rx: in.Consumer, in: in})
 }
 
@@ -249,7 +249,7 @@ func (l *local) arrived(in *ring.In) {
 // goroutine.
 func (l *local) departed(end any) {
 	switch end := end.(type) {
-	case *ring.In:
+	case *shmring.In:
 		i := slices.IndexFunc(*l.rings.Load(), func(r *ringIn) bool { return r.in == end })
 		r := (*l.rings.Load())[i]
 		r.readAll() // while TakeArrived can see it
@@ -258,7 +258,7 @@ func (l *local) departed(end any) {
 		l.rings.Store(&next)
 		l.mu.Unlock()
 		r.close()
-	case *ring.Out:
+	case *shmring.Out:
 		if o := l.drop(end); o != nil {
 			o.close()
 			l.mourn(o)

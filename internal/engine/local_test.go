@@ -13,9 +13,9 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/ring"
-	"verbena/internal/osio/tap"
 	"verbena/internal/roce"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/shmring"
 )
 
 // meet starts engines that share the port, as processes of one user do, each on
@@ -217,7 +217,7 @@ func TestLocalOff(t *testing.T) {
 		"the other":    meet(t, Options{}, off),
 		"both":         meet(t, off, off),
 		"do not meet":  {meet(t, Options{})[0], meet(t, Options{})[0]},
-		"by a capture": meet(t, Options{Capture: tap.NewCapture(nowhere{})}, Options{}),
+		"by a capture": meet(t, Options{Capture: faultcap.NewCapture(nowhere{})}, Options{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := couple(t, nodes[0], nodes[1], 100000)
@@ -235,7 +235,7 @@ func TestLocalOff(t *testing.T) {
 }
 
 // nowhere is a capture's file that keeps nothing.
-type nowhere struct{ tap.Sink }
+type nowhere struct{ faultcap.Sink }
 
 func (nowhere) Write(time.Time, netip.AddrPort, netip.AddrPort, uint16, ...[]byte) error { return nil }
 
@@ -389,7 +389,7 @@ func TestHostileRing(t *testing.T) {
 			p[i] = byte(r.Uint32())
 		}
 		if memory := o.tx.Reserve(); memory != nil {
-			o.tx.Commit(copy(memory, p), &ring.Message{})
+			o.tx.Commit(copy(memory, p), &shmring.Message{})
 			if o.tx.MustWake() {
 				o.out.Wake()
 			}

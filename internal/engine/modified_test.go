@@ -10,9 +10,9 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/ring"
 	"verbena/internal/roce"
 	"verbena/internal/roce/uc"
+	"verbena/internal/sys/shmring"
 )
 
 // sleepy is a machine whose ring's reader sleeps before each train, so that the
@@ -40,7 +40,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.connect(b)
-	tx, rx := ring.NewPair() // which only this test reads
+	tx, rx := shmring.NewPair() // which only this test reads
 	var asked, trains atomic.Int32
 	begun := make(chan struct{})
 	a.Lock()
@@ -53,7 +53,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 				runtime.Gosched() // until the other goroutine is about to take the lock
 			}
 		}
-		var m ring.Message
+		var m shmring.Message
 		for ok, _ := rx.Next(&m); ok; ok, _ = rx.Next(&m) {
 			rx.Advance()
 		}

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"verbena/internal/monotime"
-	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	"verbena/internal/sys/udp"
 	wire "verbena/internal/wire/roce"
 )
 

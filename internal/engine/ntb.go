@@ -9,9 +9,9 @@ import (
 	"verbena/ib"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
+	"verbena/internal/ntb/backend"
 	"verbena/internal/ntb/channel"
 	"verbena/internal/ntb/rdma"
-	"verbena/internal/osio/bridge"
 )
 
 // NTB is our end of a device of windows. A back end that joins two processes has
@@ -32,11 +32,11 @@ type NTB struct {
 	// immutable after OpenNTB
 	eng      *Engine
 	account  *Account
-	endpoint bridge.Endpoint
+	endpoint backend.Endpoint
 	keys     *mem.Table
-	opener   *bridge.Opener // of two processes; else nil
+	opener   *backend.Opener // of two processes; else nil
 	memory   appMemory
-	place    *bridge.Place // of any number; else nil
+	place    *backend.Place // of any number; else nil
 
 	mu sync.Mutex // also that of the device's Conns
 
@@ -63,7 +63,7 @@ type NTB struct {
 
 // NTBConfig says what a device is made from.
 type NTBConfig struct {
-	Endpoint bridge.Endpoint
+	Endpoint backend.Endpoint
 	// WindowBytes is the size of our window, of which the last MemoryBytes are the
 	// application's. Where a file is the window, half of it is; of a meeting place each
 	// link has a window whose last MemoryBytes are those of all.
@@ -75,14 +75,14 @@ type NTBConfig struct {
 // LinkChange tells that a link came up, or that one is lost.
 type LinkChange struct {
 	Up    bool
-	Peer  bridge.Member // of a meeting place: who is at the other end
-	Fatal bool          // there will be no other
+	Peer  backend.Member // of a meeting place: who is at the other end
+	Fatal bool           // there will be no other
 }
 
 // OpenNTB takes our end of a link, or our slot of a meeting place. Peers may come
 // at any time, now or later.
 //
-// Errors: bridge.ErrInUse if another process has our end; bridge.ErrConfig; numa.ErrNode; the system's.
+// Errors: backend.ErrInUse if another process has our end; backend.ErrConfig; numa.ErrNode; the system's.
 func (e *Engine) OpenNTB(c NTBConfig) (*NTB, error) {
 	l := &NTB{eng: e, account: c.Account, endpoint: c.Endpoint, keys: c.Keys, batch: channel.NewBatch(), watchers: map[int]func(LinkChange){}}
 	if err := l.open(&c); err != nil {
@@ -101,10 +101,10 @@ func (e *Engine) OpenNTB(c NTBConfig) (*NTB, error) {
 }
 
 func (l *NTB) open(c *NTBConfig) (err error) {
-	if c.Endpoint.Kind == bridge.Shm {
+	if c.Endpoint.Kind == backend.Shm {
 		return l.openPlace(c)
 	}
-	if l.opener, err = bridge.NewOpener(c.Endpoint, c.WindowBytes); err != nil {
+	if l.opener, err = backend.NewOpener(c.Endpoint, c.WindowBytes); err != nil {
 		return err
 	}
 	l.inherited = l.opener.Inherited()

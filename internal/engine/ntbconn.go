@@ -6,8 +6,8 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/ntb/backend"
 	"verbena/internal/ntb/rdma"
-	"verbena/internal/osio/bridge"
 	"verbena/internal/qp"
 )
 
@@ -155,10 +155,10 @@ func (c *ntbConn) end() (release func()) {
 // peerOf returns which process of the meeting place has the queue pair that attributes
 // name: its number says which of a side's, the address which side. Without an
 // address it is the other side, if that process is there.
-func (l *NTB) peerOf(attr *ib.QPAttr) bridge.Member {
+func (l *NTB) peerOf(attr *ib.QPAttr) backend.Member {
 	self := l.place.Self()
-	m := bridge.Member{Side: 1 - self.Side, Slot: slotOf(attr.DestQPN)}
-	own := bridge.Member{Side: self.Side, Slot: m.Slot}
+	m := backend.Member{Side: 1 - self.Side, Slot: slotOf(attr.DestQPN)}
+	own := backend.Member{Side: self.Side, Slot: m.Slot}
 	if attr.AH.IsGlobal {
 		if l.has(attr.AH.GRH.DGID.Addr()) {
 			return own

@@ -5,7 +5,7 @@ import (
 
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/bridge"
+	"verbena/internal/ntb/backend"
 	wire "verbena/internal/wire/ntb"
 )
 
@@ -37,7 +37,7 @@ func (l *NTB) lookAtAll() {
 // peer has no room: ok is false then. In a meeting place it goes to the process that it
 // is for; if there is no link to that one it is lost, and a link is opened.
 func (l *NTB) SendMAD(p []byte) (ok bool) {
-	var to []bridge.Member
+	var to []backend.Member
 	if l.Shared() {
 		to = l.addressees(p)
 	}
@@ -56,7 +56,7 @@ func (l *NTB) SendMAD(p []byte) (ok bool) {
 }
 
 // SendMADTo is SendMAD to a process of a meeting place, whatever is said.
-func (l *NTB) SendMADTo(m bridge.Member, p []byte) (ok bool) {
+func (l *NTB) SendMADTo(m backend.Member, p []byte) (ok bool) {
 	l.mu.Lock()
 	return l.linkTo(monotime.Now(), m).sendMAD(p)
 }
@@ -72,7 +72,7 @@ func (x *ntbLink) sendMAD(p []byte) (ok bool) {
 // addressees returns for which processes a management datagram is: the one that
 // listens for what is asked, or the one that has the communication id. A request that nobody
 // listens for is for anybody, who refuses it.
-func (l *NTB) addressees(p []byte) (to []bridge.Member) {
+func (l *NTB) addressees(p []byte) (to []backend.Member) {
 	d, _, ok := wire.ParseManagement(p)
 	if !ok {
 		return nil
@@ -92,7 +92,7 @@ func (l *NTB) addressees(p []byte) (to []bridge.Member) {
 			return append(to, self)
 		}
 	case ibcm.ToSlot:
-		if m := (bridge.Member{Side: side, Slot: int(r.Slot)}); l.place.Present(m) {
+		if m := (backend.Member{Side: side, Slot: int(r.Slot)}); l.place.Present(m) {
 			to = append(to, m)
 		}
 		return to
@@ -116,7 +116,7 @@ const frameService = ^uint64(0)
 
 // OnFrame is OnMAD of Ethernet frames. Of a meeting place one process of each side has them.
 //
-// Errors: bridge.ErrInUse if another process has those of our side.
+// Errors: backend.ErrInUse if another process has those of our side.
 func (l *NTB) OnFrame(f func(p []byte)) error {
 	if l.Shared() {
 		if f == nil {

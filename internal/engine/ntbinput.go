@@ -2,7 +2,7 @@ package engine
 
 import (
 	"verbena/internal/monotime"
-	"verbena/internal/osio/bridge"
+	"verbena/internal/ntb/backend"
 )
 
 // tryPoll looks at what peers have written.
@@ -53,10 +53,10 @@ func (l *NTB) connect() {
 		case err == nil:
 			l.attach(link)
 			return
-		case err == bridge.ErrTimeout:
-		case err == bridge.ErrGone:
+		case err == backend.ErrTimeout:
+		case err == backend.ErrGone:
 			return
-		case bridge.Temporary(err):
+		case backend.Temporary(err):
 			l.opener.Pause(dialPause)
 		default:
 			l.countRefusal()
@@ -78,7 +78,7 @@ func (l *NTB) countRefusal() {
 }
 
 // attach gives the node a link that was opened.
-func (l *NTB) attach(link bridge.Link) {
+func (l *NTB) attach(link backend.Link) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()

@@ -2,11 +2,11 @@ package engine
 
 import (
 	"verbena/internal/monotime"
+	"verbena/internal/ntb/backend"
 	"verbena/internal/ntb/channel"
 	"verbena/internal/ntb/rdma"
 	"verbena/internal/ntb/window"
-	"verbena/internal/osio/bridge"
-	"verbena/internal/osio/entropy"
+	"verbena/internal/sys/entropy"
 )
 
 // ntbLink is a link of a device, and the node on it.
@@ -14,20 +14,20 @@ type ntbLink struct {
 	// immutable after newLink
 	dev  *NTB
 	node *rdma.Node
-	peer bridge.Member // of a meeting place
+	peer backend.Member // of a meeting place
 
 	alarm alarm
 
 	// guarded by NTB.mu
-	link     bridge.Link     // nil while there is none
-	session  *bridge.Session // of a meeting place: has our window
-	fds      []int           // of the link, which the poller waits for
-	pending  bool            // the link has not taken all
-	armed    monotime.Time   // when the timer heap will wake us, at the latest
-	graceEnd monotime.Time   // of a link that is lost: see lossGrace
-	upBy     monotime.Time   // of a meeting place: see upPatience
-	queued   bool            // in NTB.news
-	over     bool            // of a meeting place: lost for good
+	link     backend.Link     // nil while there is none
+	session  *backend.Session // of a meeting place: has our window
+	fds      []int            // of the link, which the poller waits for
+	pending  bool             // the link has not taken all
+	armed    monotime.Time    // when the timer heap will wake us, at the latest
+	graceEnd monotime.Time    // of a link that is lost: see lossGrace
+	upBy     monotime.Time    // of a meeting place: see upPatience
+	queued   bool             // in NTB.news
+	over     bool             // of a meeting place: lost for good
 
 	pause monotime.Duration // of the background goroutine alone: until it looks again
 	heard uint64            // of the background goroutine alone: what it had seen come
@@ -165,7 +165,7 @@ func (x *ntbLink) receive(patience bool) (messages int, news bool) {
 }
 
 // plug gives the node a link that was opened.
-func (x *ntbLink) plug(now monotime.Time, link bridge.Link) {
+func (x *ntbLink) plug(now monotime.Time, link backend.Link) {
 	l := x.dev
 	x.link, x.upBy = link, now.Add(upPatience)
 	for _, fd := range link.FDs() {
@@ -186,7 +186,7 @@ func (x *ntbLink) plug(now monotime.Time, link bridge.Link) {
 // lose gives up a link that is lost, and goes for the next one.
 func (x *ntbLink) lose(now monotime.Time, why error) {
 	x.unplug(now)
-	x.dev.dead = x.dev.dead || why == bridge.ErrGone
+	x.dev.dead = x.dev.dead || why == backend.ErrGone
 	x.graceEnd = now.Add(lossGrace)
 }
 
@@ -226,7 +226,7 @@ func (x *ntbLink) giveUp(now monotime.Time) {
 	case x.node.Up():
 		x.upBy = now.Add(upPatience)
 	case !now.Before(x.upBy):
-		x.lose(now, bridge.ErrLost)
+		x.lose(now, backend.ErrLost)
 	}
 }
 

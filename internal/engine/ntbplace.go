@@ -6,17 +6,17 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
+	"verbena/internal/ntb/backend"
 	"verbena/internal/ntb/rdma"
 	"verbena/internal/ntb/window"
-	"verbena/internal/osio/bridge"
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 )
 
 // openPlace joins a meeting place. Our slot there is that of our queue pair
 // numbers, so that a number says whose it is.
 func (l *NTB) openPlace(c *NTBConfig) (err error) {
 	session := c.WindowBytes - c.MemoryBytes
-	l.place, err = bridge.Join(bridge.PlaceConfig{Endpoint: c.Endpoint, Slot: l.eng.Slot(), SessionBytes: session, MemoryBytes: c.MemoryBytes})
+	l.place, err = backend.Join(backend.PlaceConfig{Endpoint: c.Endpoint, Slot: l.eng.Slot(), SessionBytes: session, MemoryBytes: c.MemoryBytes})
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (l *NTB) openPlace(c *NTBConfig) (err error) {
 	return nil
 }
 
-func slotOf(q ib.QPN) int { return share.SlotOf(q) }
+func slotOf(q ib.QPN) int { return portshare.SlotOf(q) }
 
 // has reports whether an address is our port's.
 func (l *NTB) has(a netip.Addr) bool {
@@ -37,7 +37,7 @@ func (l *NTB) has(a netip.Addr) bool {
 
 // linkTo returns the link to a member, which is opened if there is none. The caller
 // holds mu.
-func (l *NTB) linkTo(now monotime.Time, m bridge.Member) *ntbLink {
+func (l *NTB) linkTo(now monotime.Time, m backend.Member) *ntbLink {
 	if x := l.living(m); x != nil {
 		return x
 	}
@@ -48,7 +48,7 @@ func (l *NTB) linkTo(now monotime.Time, m bridge.Member) *ntbLink {
 
 // living returns the link to a member that is open or is being opened, nil if
 // there is none. The caller holds mu.
-func (l *NTB) living(m bridge.Member) *ntbLink {
+func (l *NTB) living(m backend.Member) *ntbLink {
 	for _, x := range l.all {
 		if x.peer == m && !x.over && x.graceEnd == monotime.Never {
 			return x
@@ -57,7 +57,7 @@ func (l *NTB) living(m bridge.Member) *ntbLink {
 	return nil
 }
 
-func (l *NTB) addLink(m bridge.Member) *ntbLink {
+func (l *NTB) addLink(m backend.Member) *ntbLink {
 	x := l.newLink()
 	x.peer = m
 	x.node.SetAddrs(l.addrs)
@@ -78,8 +78,8 @@ func (l *NTB) meet() {
 		switch {
 		case err == nil:
 			l.met(m, s)
-		case err == bridge.ErrTimeout:
-		case err == bridge.ErrGone:
+		case err == backend.ErrTimeout:
+		case err == backend.ErrGone:
 			return
 		default:
 			l.missed(m)
@@ -88,7 +88,7 @@ func (l *NTB) meet() {
 }
 
 // met gives a link to whoever is for that member.
-func (l *NTB) met(m bridge.Member, s *bridge.Session) {
+func (l *NTB) met(m backend.Member, s *backend.Session) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *NTB) met(m bridge.Member, s *bridge.Session) {
 	l.place.Settled(m)
 	x := l.living(m)
 	if x != nil && x.link != nil { // that process is dead: here is who has its slot
-		x.lose(now, bridge.ErrLost)
+		x.lose(now, backend.ErrLost)
 		x.turn(now)
 		x = nil
 	}
@@ -114,7 +114,7 @@ func (l *NTB) met(m bridge.Member, s *bridge.Session) {
 }
 
 // missed flushes what was for a member that is not there.
-func (l *NTB) missed(m bridge.Member) {
+func (l *NTB) missed(m backend.Member) {
 	l.mu.Lock()
 	now := monotime.Now()
 	if x := l.living(m); x != nil && x.link == nil && !l.closed {
@@ -138,11 +138,11 @@ func (l *NTB) bury(x *ntbLink) {
 }
 
 // Owner returns which process of a side has claimed a service id.
-func (l *NTB) Owner(side int, id uint64) (bridge.Member, bool) { return l.place.Owner(side, id) }
+func (l *NTB) Owner(side int, id uint64) (backend.Member, bool) { return l.place.Owner(side, id) }
 
 // Claim makes requests for a service id, at this side's port, come here.
 //
-// Errors: bridge.ErrInUse if another process has it, or this one; the system's.
+// Errors: backend.ErrInUse if another process has it, or this one; the system's.
 func (l *NTB) Claim(id uint64) error { return l.place.Claim(id) }
 
 // Unclaim ends Claim.

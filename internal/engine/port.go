@@ -6,9 +6,9 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/udp"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -17,8 +17,8 @@ type Port struct {
 	// immutable after newPort
 	eng  *Engine
 	addr netip.Addr
-	raw  *udp.Socket // what the poller waits for
-	sock tap.Socket  // raw, or a tap around it
+	raw  *udp.Socket     // what the poller waits for
+	sock faultcap.Socket // raw, or a tap around it
 
 	group group // of a multicast port, else zero
 

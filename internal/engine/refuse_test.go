@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"verbena/internal/cm/ibcm"
-	"verbena/internal/osio/share"
 	"verbena/internal/roce"
+	"verbena/internal/sys/portshare"
 	"verbena/internal/wire/cm"
 	wire "verbena/internal/wire/roce"
 )
@@ -19,7 +19,7 @@ func TestDREQForNobodyIsAnswered(t *testing.T) {
 	answers := make(chan ibcm.MAD, 1)
 	peer.eng.OnMAD(func(_ *roce.Meta, mad []byte) { answers <- ibcm.MAD(mad) })
 	own := uint32(n.eng.Slot())
-	for name, slot := range map[string]uint32{"this process's": own, "a dead one's": own%(share.Slots-1) + 1, "none's": 0} {
+	for name, slot := range map[string]uint32{"this process's": own, "a dead one's": own%(portshare.Slots-1) + 1, "none's": 0} {
 		id := slot<<(32-ibcm.SlotBits) | 7
 		dreq := cm.DREQ{LocalCommID: 5, RemoteCommID: id}
 		if err := peer.eng.SendMAD(peer.addr, n.addr, dreq.Append(cm.NewHeader(cm.AttrDREQ, 9).Append(nil))); err != nil {
@@ -57,7 +57,7 @@ func TestRefusingAllocatesNothing(t *testing.T) {
 		"zeros":     make([]byte, cm.MADSize),
 		"too short": {1, 2, 3, 4},
 	} {
-		m := share.MAD{Src: src, Dst: n.addr, Payload: appendMAD(nil, &pseudo, mad)}
+		m := portshare.MAD{Src: src, Dst: n.addr, Payload: appendMAD(nil, &pseudo, mad)}
 		if k := testing.AllocsPerRun(20, func() {
 			route(m.Payload, m.Dst)
 			n.eng.takeMAD(m)

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	"verbena/internal/monotime"
-	"verbena/internal/osio/ring"
 	"verbena/internal/roce"
+	"verbena/internal/sys/shmring"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -13,13 +13,13 @@ import (
 type ringIn struct {
 	// immutable
 	eng  *Engine
-	slot int      // of the process that writes
-	in   *ring.In // nil within this process
+	slot int         // of the process that writes
+	in   *shmring.In // nil within this process
 
 	rxMu sync.Mutex // held while reading; taken with TryLock except by readAll and close
 
 	// guarded by rxMu
-	rx       *ring.Consumer // also the background goroutine's, which closes it
+	rx       *shmring.Consumer // also the background goroutine's, which closes it
 	pkt      wire.Packet
 	meta     roce.Meta
 	patience bool
@@ -46,7 +46,7 @@ func (r *ringIn) tryPoll(patience bool) int {
 
 // read handles what waits. The caller holds rxMu.
 func (r *ringIn) read() (n int) {
-	var m ring.Message
+	var m shmring.Message
 	var now monotime.Time
 	var cur *roceConn // locked; its output is pumped when the next one comes
 	for n < ringBatch {
@@ -79,7 +79,7 @@ func (r *ringIn) read() (n int) {
 // packet gives a packet to its connection, which it returns locked. The other side
 // may write b meanwhile: what Parse takes from it by value is checked and used,
 // and its payload is copied once.
-func (r *ringIn) packet(now monotime.Time, b []byte, m *ring.Message, cur *roceConn) *roceConn {
+func (r *ringIn) packet(now monotime.Time, b []byte, m *shmring.Message, cur *roceConn) *roceConn {
 	w := &r.eng.wire
 	v := r.pkt.Parse(b)
 	if v == wire.WellFormed {
@@ -126,7 +126,7 @@ func (r *ringIn) readAll() {
 	r.rxMu.Lock()
 	defer r.rxMu.Unlock()
 	r.patience = false
-	for i := 0; !r.closed && i < ring.MaxEntries; i += ringBatch {
+	for i := 0; !r.closed && i < shmring.MaxEntries; i += ringBatch {
 		if r.read() == 0 {
 			break
 		}

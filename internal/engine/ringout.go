@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"verbena/internal/monotime"
-	"verbena/internal/osio/ring"
 	"verbena/internal/roce"
+	"verbena/internal/sys/shmring"
 )
 
 // ringOut is the ring to a process of this host; many queue pairs write to it.
@@ -15,16 +15,16 @@ type ringOut struct {
 	// immutable
 	eng  *Engine
 	slot int
-	out  *ring.Out // nil within this process
+	out  *shmring.Out // nil within this process
 
-	mu     sync.Mutex     // innermost but for what PollOutput takes
-	tx     *ring.Producer // guarded by mu; unmapped when gone
-	gone   bool           // guarded by mu: nothing goes any more
-	died   monotime.Time  // guarded by mu: when the process at the other end ended; 0 if that is not why
-	memory []byte         // guarded by mu: where the next train goes; nil if there is no room
-	taken  uint64         // guarded by mu: how far the other end had read when the ring was first found full
-	since  monotime.Time  // guarded by mu: when that was; 0 while there is room
-	reach  reach          // guarded by mu
+	mu     sync.Mutex        // innermost but for what PollOutput takes
+	tx     *shmring.Producer // guarded by mu; unmapped when gone
+	gone   bool              // guarded by mu: nothing goes any more
+	died   monotime.Time     // guarded by mu: when the process at the other end ended; 0 if that is not why
+	memory []byte            // guarded by mu: where the next train goes; nil if there is no room
+	taken  uint64            // guarded by mu: how far the other end had read when the ring was first found full
+	since  monotime.Time     // guarded by mu: when that was; 0 while there is room
+	reach  reach             // guarded by mu
 }
 
 const (
@@ -213,7 +213,7 @@ func (c *roceConn) writeTrain(o *ringOut, now monotime.Time, b *roce.Burst) bool
 		return true
 	}
 	o.reach.wrote(b.Bytes(), o.reach.clock().Sub(begin))
-	o.tx.Commit(b.Bytes(), &ring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
+	o.tx.Commit(b.Bytes(), &shmring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
 	w.localSent.Add(uint64(b.Packets()))
 	return true
 }

@@ -9,8 +9,8 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	"verbena/internal/sys/udp"
 )
 
 // roceConn is a queue pair of RoCEv2: its packets go out in trains of datagrams

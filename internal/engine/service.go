@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 )
 
 // The key under which requests for a service id are routed is the id and the
@@ -38,8 +38,8 @@ func appendServiceScope(b []byte, id uint64, scope string) []byte {
 }
 
 // serviceKeys are the keys that a request to a local address may be for.
-func serviceKeys(id uint64, dst netip.Addr) (k share.Keys) {
-	var b [share.MaxKeyBytes]byte
+func serviceKeys(id uint64, dst netip.Addr) (k portshare.Keys) {
+	var b [portshare.MaxKeyBytes]byte
 	k.Add(appendServiceKey(b[:0], id, dst))
 	k.Add(appendServiceScope(b[:0], id, familyOf(dst)))
 	k.Add(appendServiceScope(b[:0], id, scopeAll))

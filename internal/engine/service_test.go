@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"testing"
 
-	"verbena/internal/osio/share"
 	"verbena/internal/roce"
+	"verbena/internal/sys/portshare"
 	"verbena/internal/wire/cm"
 	wire "verbena/internal/wire/roce"
 )
@@ -50,7 +50,7 @@ func TestServiceKeys(t *testing.T) {
 	}
 }
 
-func keysContain(keys share.Keys, key string) bool {
+func keysContain(keys portshare.Keys, key string) bool {
 	for i := range keys.Len() {
 		if string(keys.At(i)) == key {
 			return true
@@ -63,9 +63,9 @@ func keysContain(keys share.Keys, key string) bool {
 // goes to all of them, rather than to none.
 func TestRouteOfARejectThatNamesNobody(t *testing.T) {
 	src, dst := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.1")
-	for remote, want := range map[uint32]share.Route{
-		0:       {To: share.ToAll},
-		7 << 26: {To: share.ToSlot, Slot: 7},
+	for remote, want := range map[uint32]portshare.Route{
+		0:       {To: portshare.ToAll},
+		7 << 26: {To: portshare.ToSlot, Slot: 7},
 	} {
 		rej := cm.REJ{LocalCommID: 5, RemoteCommID: remote, Reason: cm.RejTimeout}
 		mad := rej.Append(cm.NewHeader(cm.AttrREJ, 1).Append(nil))

@@ -6,18 +6,18 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/udp"
 	"verbena/internal/roce"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/udp"
 )
 
 // source is a socket that packets leave by: its port is the flow's entropy.
 type source struct {
 	udp  *udp.Source
-	sock tap.Socket // udp, or a tap around it
-	addr netip.Addr // without zone
-	zone string     // the interface of a link-local address
-	refs int        // guarded by Engine.mu
+	sock faultcap.Socket // udp, or a tap around it
+	addr netip.Addr      // without zone
+	zone string          // the interface of a link-local address
+	refs int             // guarded by Engine.mu
 }
 
 // source returns the socket for packets of a queue pair from a local address.
@@ -85,7 +85,7 @@ func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
 }
 
 // writeAll writes trains as far as the system takes them.
-func writeAll(sock tap.Socket, out []udp.Datagrams) {
+func writeAll(sock faultcap.Socket, out []udp.Datagrams) {
 	for len(out) > 0 {
 		k, err := sock.WriteBatch(out)
 		if out = out[k:]; err != nil || len(out) == 0 || sock.WaitWritable(writePatience) != nil {

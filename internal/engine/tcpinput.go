@@ -6,8 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/tcp"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/tcp"
 )
 
 // tcpInput is where all that comes over TCP is read: listeners, streams that are
@@ -109,12 +109,12 @@ func (in *tcpInput) tryPoll(patience bool) (n int) {
 }
 
 // tapped puts faults and capture before a connection where they are asked for.
-func (in *tcpInput) tapped(c *tcp.Conn, dialled bool) tap.Conn {
+func (in *tcpInput) tapped(c *tcp.Conn, dialled bool) faultcap.Conn {
 	e := in.eng
 	if e.faults.None() && e.capture == nil {
 		return c
 	}
-	return tap.NewStream(c, dialled, e.faults, e.streams.Add(1), e.capture)
+	return faultcap.NewStream(c, dialled, e.faults, e.streams.Add(1), e.capture)
 }
 
 func (in *tcpInput) member(id uint64) tcpMember {

@@ -6,8 +6,8 @@ import (
 	"net/netip"
 	"syscall"
 
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/tcp"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/tcp"
 )
 
 // StreamEvents is told what becomes of a stream that is being set up, by whoever
@@ -28,7 +28,7 @@ type StreamEvents interface {
 type Stream struct {
 	// immutable once it is watched
 	in   *tcpInput
-	sock tap.Conn
+	sock faultcap.Conn
 	id   uint64
 	ev   StreamEvents
 
@@ -141,7 +141,7 @@ func (s *Stream) Send(b []byte) error {
 }
 
 // send writes b, which is smaller than any socket's buffer.
-func send(sock tap.Conn, b []byte) error {
+func send(sock faultcap.Conn, b []byte) error {
 	w := writers.Get().(*writer)
 	defer writers.Put(w)
 	n, err := sock.Writev(&w.vec, [][]byte{b})

@@ -9,7 +9,7 @@ import (
 	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/udp"
 	wire "verbena/internal/wire/trp"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"verbena/internal/osio/tcp"
+	"verbena/internal/sys/tcp"
 )
 
 // trpInput is where all ports of TRP are read. There is one, from the first port

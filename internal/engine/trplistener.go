@@ -8,8 +8,8 @@ import (
 
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/entropy"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/entropy"
+	"verbena/internal/sys/udp"
 	wire "verbena/internal/wire/trp"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tap"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/udp"
 )
 
 // TRPPort is a UDP port of TRP: one that requests come to, or, as urdma has it,
@@ -17,9 +17,9 @@ type TRPPort struct {
 	// immutable after BindTRP
 	eng  *Engine
 	in   *trpInput
-	id   uint64      // in it
-	raw  *udp.Socket // what the poller waits for
-	sock tap.Socket  // raw, or a tap around it
+	id   uint64          // in it
+	raw  *udp.Socket     // what the poller waits for
+	sock faultcap.Socket // raw, or a tap around it
 	addr netip.AddrPort
 	zone string // the interface of a link-local address
 

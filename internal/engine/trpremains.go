@@ -7,8 +7,8 @@ import (
 	"verbena/ib"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/nap"
-	"verbena/internal/osio/udp"
+	"verbena/internal/sys/futex"
+	"verbena/internal/sys/udp"
 )
 
 // trpRemains is an association without a queue pair: one that has only its FIN
@@ -53,7 +53,7 @@ const lastFINs = 100 * time.Millisecond
 
 func (e *Engine) awaitFINs() {
 	for end := time.Now().Add(lastFINs); e.repeatingFINs.Load() > 0 && time.Now().Before(end); {
-		nap.Sleep(time.Millisecond)
+		futex.Sleep(time.Millisecond)
 	}
 }
 

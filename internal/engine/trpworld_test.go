@@ -8,8 +8,8 @@ import (
 	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tap"
 	"verbena/internal/qp"
+	"verbena/internal/sys/faultcap"
 	wire "verbena/internal/wire/trp"
 )
 
@@ -110,7 +110,7 @@ func (e *trpEnd) accept(r *TRPRequest, private string) {
 // trpPair returns two connected queue pairs, each of an engine of its own.
 func trpPair(t testing.TB, backoff monotime.Duration, bytes int, at netip.Addr, faults string) (a, b *trpEnd) {
 	t.Helper()
-	f, err := tap.ParseFaults(faults)
+	f, err := faultcap.ParseFaults(faults)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"verbena/internal/osio/rundir"
+	"verbena/internal/sys/rundir"
 )
 
 // replyTimeout bounds how long one client that does not read can keep the

@@ -5,7 +5,7 @@ import (
 	"os"
 	"syscall"
 
-	"verbena/internal/osio/held"
+	"verbena/internal/sys/fdtrack"
 )
 
 // listener is a plain descriptor: package net would start the Go runtime's
@@ -33,14 +33,14 @@ func listen(path string) (*listener, error) {
 		syscall.Close(fd)
 		return nil, &os.PathError{Op: "listen", Path: path, Err: err}
 	}
-	held.Add(fd)
+	fdtrack.Add(fd)
 	return l, nil
 }
 
 // accept blocks until somebody asks, or end is called.
 func (l *listener) accept() (io.WriteCloser, error) {
 	for {
-		if held.Check() {
+		if fdtrack.Check() {
 			return nil, os.ErrClosed
 		}
 		fd, _, err := syscall.Accept4(l.fd, syscall.SOCK_CLOEXEC)
@@ -67,5 +67,5 @@ func (l *listener) end() bool {
 }
 
 func (l *listener) close() error {
-	return os.NewSyscallError("close", held.Close(l.fd))
+	return os.NewSyscallError("close", fdtrack.Close(l.fd))
 }

@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"verbena/internal/osio/held"
+	"verbena/internal/sys/fdtrack"
 )
 
 // listener is a socket of package net.
@@ -20,7 +20,7 @@ func listen(path string) (*listener, error) {
 	}
 	unix := l.(*net.UnixListener)
 	unix.SetUnlinkOnClose(false) // its name is another by then
-	held.AddConn(unix)
+	fdtrack.AddConn(unix)
 	return &listener{unix}, nil
 }
 
@@ -35,7 +35,7 @@ func (l *listener) accept() (io.WriteCloser, error) {
 
 // end has accept fail.
 func (l *listener) end() bool {
-	held.RemoveConn(l.unix)
+	fdtrack.RemoveConn(l.unix)
 	l.unix.Close()
 	return true
 }

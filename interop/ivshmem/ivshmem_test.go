@@ -23,7 +23,7 @@ var programs, program, command string
 
 // tests are those of memory on a node, and of a device there, as programs.
 var tests = []struct{ name, pkg, run string }{
-	{"numa.test", "verbena/internal/osio/numa", "TestPlace|TestRun"},
+	{"numa.test", "verbena/internal/sys/numa", "TestPlace|TestRun"},
 	{"verbs.test", "verbena/verbs", "TestNTBOnANode"},
 }
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	programs = os.Getenv(programsVar)
 	program, command = filepath.Join(programs, "bridge.test"), filepath.Join(programs, "verbena")
 	if !guest.Inside() {
-		build("test", "-c", "-o", program, "verbena/internal/osio/bridge")
+		build("test", "-c", "-o", program, "verbena/internal/ntb/backend")
 		build("build", "-o", command, "verbena/cmd/verbena")
 		for _, x := range tests {
 			build("test", "-c", "-o", filepath.Join(programs, x.name), x.pkg)

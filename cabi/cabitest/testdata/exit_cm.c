@@ -71,7 +71,7 @@ static int end(struct rdma_cm_id *id)
 	if (ends_with("thread"))
 		CHECK(pthread_create(&thread, NULL, poll_for_ever, id->recv_cq) == 0);
 	if (ends_with("signal")) {
-		struct sigaction act = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK }; /* as preload/signal.c makes all */
+		struct sigaction act = { .sa_handler = on_signal, .sa_flags = SA_ONSTACK }; /* as devshim/signal.c makes all */
 
 		CHECK(sigaction(SIGUSR1, &act, NULL) == 0);
 		raise(SIGUSR1);

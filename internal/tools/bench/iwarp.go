@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"verbena/internal/monotime"
-	"verbena/internal/osio/tcp"
+	"verbena/internal/sys/tcp"
 )
 
 // iwarpMeasures are iWARP's beside a raw TCP stream and ping-pong of the same

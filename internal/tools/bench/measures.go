@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"verbena/internal/monotime"
-	"verbena/internal/osio/udp/rawbench"
+	"verbena/internal/sys/udp/rawbench"
 )
 
 // measure is one line of the table.

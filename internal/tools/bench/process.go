@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"verbena/internal/osio/tcpport"
+	"verbena/internal/sys/freeport"
 )
 
 const (
@@ -62,7 +62,7 @@ type perfRow struct {
 func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2]int), test []string, args ...string) (perfRow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	port, err := tcpport.Free()
+	port, err := freeport.Free()
 	if err != nil {
 		return perfRow{}, err
 	}
@@ -133,7 +133,7 @@ func parsePerf(out []byte) (perfRow, error) {
 
 // waitListening waits until a server process listens.
 func waitListening(ctx context.Context, port int) error {
-	for deadline := time.Now().Add(startTimeout); !tcpport.Listens(port); {
+	for deadline := time.Now().Add(startTimeout); !freeport.Listens(port); {
 		if time.Now().After(deadline) {
 			return errors.New("the server process does not listen")
 		}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"verbena/internal/osio/tcpport"
+	"verbena/internal/sys/freeport"
 )
 
 // program is an unmodified C program whose client prints a figure.
@@ -44,7 +44,7 @@ func (g program) measured(ctx context.Context, r *run) (float64, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()
-	port, err := tcpport.Free()
+	port, err := freeport.Free()
 	if err != nil {
 		return 0, err
 	}

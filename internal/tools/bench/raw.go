@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"verbena/internal/osio/udp/rawbench"
+	"verbena/internal/sys/udp/rawbench"
 	"verbena/internal/tools/cli"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/device"
-	"verbena/internal/osio/tap"
+	"verbena/internal/sys/faultcap"
 	"verbena/rdmacm"
 	"verbena/verbs"
 )
@@ -59,7 +59,7 @@ func (d *Device) Options() []verbs.Option {
 
 // Check checks what can be checked without a device.
 func (d *Device) Check() error {
-	if _, err := tap.ParseFaults(d.Faults); err != nil {
+	if _, err := faultcap.ParseFaults(d.Faults); err != nil {
 		return Usagef("--%w", err) // its errors begin "faults: "
 	}
 	if names := device.KindNames(); d.Kind != "" && !slices.Contains(names, d.Kind) {

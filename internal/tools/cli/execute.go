@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"verbena/internal/osio/sandbox"
+	"verbena/internal/sys/sandbox"
 	"verbena/verbs"
 )
 

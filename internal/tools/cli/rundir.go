@@ -5,7 +5,7 @@ import (
 	"os"
 	"sync"
 
-	"verbena/internal/osio/rundir"
+	"verbena/internal/sys/rundir"
 )
 
 var passedOver sync.Once

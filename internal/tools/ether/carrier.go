@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"verbena/internal/engine"
-	"verbena/internal/osio/ether"
+	"verbena/internal/sys/tun"
 )
 
 // carrier takes frames from an interface to a link and back.
 type carrier struct {
-	tap   *ether.TAP
+	tap   *tun.TAP
 	link  *engine.NTB
 	count counts
 	stuck bool // the peer has had no room for a while
@@ -38,7 +38,7 @@ func (c *counts) String() string {
 // start carries frames until tap.Stop. The error that ends it earlier is sent on
 // the channel, which is then closed.
 //
-// Errors: bridge.ErrInUse if another process does.
+// Errors: backend.ErrInUse if another process does.
 func (c *carrier) start() (ended chan error, err error) {
 	err = c.link.OnFrame(func(frame []byte) {
 		c.mu.Lock()
@@ -56,7 +56,7 @@ func (c *carrier) start() (ended chan error, err error) {
 	ended = make(chan error, 1)
 	go func() {
 		defer close(ended)
-		if err := c.send(); !errors.Is(err, ether.ErrStopped) {
+		if err := c.send(); !errors.Is(err, tun.ErrStopped) {
 			ended <- err
 		}
 	}()

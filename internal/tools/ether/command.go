@@ -11,8 +11,8 @@ import (
 
 	"verbena/internal/backdoor"
 	"verbena/internal/engine"
-	"verbena/internal/osio/bridge"
-	"verbena/internal/osio/ether"
+	"verbena/internal/ntb/backend"
+	"verbena/internal/sys/tun"
 	"verbena/internal/tools/cli"
 	"verbena/verbs"
 )
@@ -116,7 +116,7 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	tap, err := ether.Open(o.tap)
+	tap, err := tun.Open(o.tap)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 	defer stop()
 	c := &carrier{tap: tap, link: link}
 	ended, err := c.start()
-	if errors.Is(err, bridge.ErrInUse) {
+	if errors.Is(err, backend.ErrInUse) {
 		return fmt.Errorf("another process carries the frames of this side of %s: one of each side does", o.dev.Name)
 	}
 	if err != nil {
@@ -172,28 +172,28 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 
 // configure sets what was asked for. Where nothing was, and the interface is
 // root's, it stays as it is.
-func (o *options) configure(tap *ether.TAP) error {
+func (o *options) configure(tap *tun.TAP) error {
 	if o.mtu != 0 {
 		if err := tap.SetMTU(o.mtu); err != nil {
 			return err
 		}
 	}
 	err := tap.Configure(o.prefix)
-	if errors.Is(err, ether.ErrNotPermitted) && !o.prefix.IsValid() {
+	if errors.Is(err, tun.ErrNotPermitted) && !o.prefix.IsValid() {
 		return nil
 	}
 	return err
 }
 
 // linkChanged has the interface follow the link.
-func (o *options) linkChanged(tap *ether.TAP, link *engine.NTB, up bool, out io.Writer) error {
+func (o *options) linkChanged(tap *tun.TAP, link *engine.NTB, up bool, out io.Writer) error {
 	if !up {
 		err := tap.SetCarrier(false)
 		fmt.Fprintf(out, "%s: the link is down\n", tap.Name)
 		return err
 	}
 	if longest, err := link.MaxFrame(); err == nil && o.mtu == 0 {
-		if err := tap.SetMTU(min(longest-ethernetHeader, maxMTU)); err != nil && !errors.Is(err, ether.ErrNotPermitted) {
+		if err := tap.SetMTU(min(longest-ethernetHeader, maxMTU)); err != nil && !errors.Is(err, tun.ErrNotPermitted) {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"verbena/internal/osio/tcpport"
+	"verbena/internal/sys/freeport"
 	"verbena/internal/tools/cli"
 )
 
@@ -207,7 +207,7 @@ func TestIperf3(t *testing.T) {
 					exec.CommandContext(t.Context(), "nsenter", "-t", strconv.Itoa(b.cmd.Process.Pid), "-n", "iperf3", "--server", "--one-off").Run()
 				}()
 				for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-					if tcpport.ListensAt(b.cmd.Process.Pid, 5201) {
+					if freeport.ListensAt(b.cmd.Process.Pid, 5201) {
 						break
 					}
 					if time.Now().After(until) {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 	"verbena/rdmacm"
 )
 
@@ -78,7 +78,7 @@ func (m *managed) listen() error {
 	if m.e.dev.Info().Kind == rdmacm.IWARP { // TCP's port is that of the control connection: any other, and the offer tells
 		at = netip.AddrPortFrom(at.Addr(), 0)
 	}
-	var udp *share.PortError
+	var udp *portshare.PortError
 	if err := m.listener.BindAddr(at); errors.As(err, &udp) {
 		return udp // not --port but UDP port 4791
 	} else if err != nil {

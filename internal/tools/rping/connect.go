@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 	"verbena/internal/tools/cli"
 	"verbena/rdmacm"
 )
@@ -187,7 +187,7 @@ func (l *link) equip(s *session) error {
 
 // explainDial says what to do about a connection that did not come about.
 func explainDial(to netip.AddrPort, err error) error {
-	var udp *share.PortError
+	var udp *portshare.PortError
 	switch {
 	case errors.As(err, &udp):
 		return udp

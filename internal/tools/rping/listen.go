@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 	"verbena/rdmacm"
 )
 
@@ -75,7 +75,7 @@ func listen(ctx context.Context, o *options) (*link, error) {
 
 // explainListen says what to do about a port that cannot be listened on.
 func explainListen(at netip.AddrPort, err error) error {
-	var udp *share.PortError
+	var udp *portshare.PortError
 	switch {
 	case errors.As(err, &udp):
 		return udp // not the port of -p: UDP port 4791, which carries them all

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"verbena/internal/osio/share"
+	"verbena/internal/sys/portshare"
 )
 
 func TestTakenPortsAreToldApart(t *testing.T) {
@@ -16,7 +16,7 @@ func TestTakenPortsAreToldApart(t *testing.T) {
 	if !strings.Contains(err.Error(), "port 7200 is in use") || !strings.Contains(err.Error(), "choose another with -p") {
 		t.Errorf("a port of the connection manager: %v", err)
 	}
-	udp := &share.PortError{Addr: at.Addr(), Err: syscall.EADDRINUSE}
+	udp := &portshare.PortError{Addr: at.Addr(), Err: syscall.EADDRINUSE}
 	for side, err := range map[string]error{
 		"server": explainListen(at, fmt.Errorf("rdmacm: bind: %w", udp)),
 		"client": explainDial(at, fmt.Errorf("rdmacm: resolve: %w", udp)),

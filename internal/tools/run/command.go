@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"verbena/internal/device"
-	"verbena/internal/osio/tap"
+	"verbena/internal/sys/faultcap"
 	"verbena/internal/tools/cli"
 )
 
@@ -91,7 +91,7 @@ func (o *options) check(env environment) error {
 	if spec == "" {
 		by, spec = faultsVariable+": ", env.get(faultsVariable)
 	}
-	faults, err := tap.ParseFaults(spec)
+	faults, err := faultcap.ParseFaults(spec)
 	if err != nil {
 		return cli.Usagef("%s%w", by, err) // its errors begin "faults: "
 	}

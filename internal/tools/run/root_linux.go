@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/device"
-	"verbena/internal/osio/rundir"
+	"verbena/internal/sys/rundir"
 )
 
 // makeRoot makes the directory below base that holds t, and returns its name.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"verbena/internal/osio/rundir"
+	"verbena/internal/sys/rundir"
 	"verbena/internal/tools/cli"
 )
 

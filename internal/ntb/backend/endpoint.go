@@ -1,0 +1,294 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is a way to join windows.
+type Kind uint8
+
+// Kinds.
+const (
+	TCP Kind = iota
+	Shm
+	Mapped
+	PCI
+)
+
+// An Endpoint is one end of a link, as a configuration names it.
+type Endpoint struct {
+	Kind  Kind
+	Serve bool           // TCP: wait for the peer, instead of going to it; Shm: of side 0
+	Meet  bool           // Shm: whoever comes first is of side 0
+	Addr  netip.AddrPort // TCP
+	From  netip.Prefix   // TCP, of one that waits: the peers it takes; the zero Prefix is all
+	Path  string         // Shm: of the directory; Mapped: of the file; PCI: the address of the device
+	Side  int            // Mapped, PCI: 0 or 1
+
+	// Node is the NUMA node that our window's memory and the thread that works
+	// the link are placed on, if OnNode.
+	OnNode bool
+	Node   int
+
+	// Secret names the file of what both ends of TCP must know, empty for nothing.
+	Secret string
+
+	// Ports are the IP addresses of the ports at the ends, where the configuration
+	// says them: that of side 0 and that of side 1. Of one address, which is the
+	// end's own, both are the same.
+	Ports [2]netip.Addr
+}
+
+// ParseEndpoints reads a configuration, links with commas between:
+//
+//	s:ADDR:PORT   c:ADDR:PORT   TCP, as the original has it; IPv6 addresses in brackets
+//	shm:s:PATH    shm:c:PATH    shared memory, of processes that meet in a directory: of side 0 or 1
+//	shm:PATH                    … of side 0 if nobody is there, else of side 1
+//	map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, as a file
+//	pci:0:DEVICE  pci:1:DEVICE  BAR 2 of the PCI device at an address: pci:0:0000:00:04.0
+//
+// Before each may stand the IP address of its port, or those of both ends: of the one that waits
+// (s, 0, the first to come), and of the other.
+//
+//	10.99.0.1=c:192.0.2.1:7000   10.99.0.1+10.99.0.2=shm:/run/link
+//
+// and before these node=N: for the NUMA node that our window and our thread are
+// to be on: node=1:10.99.0.1=c:192.0.2.1:7000
+//
+// A TCP link that waits may name the peers that it takes: @ and one address, or a network.
+// Before all but the node, secret=FILE: names a file with the secret of both ends: at least
+// 16 bytes, which no other user may read. The name has no colon.
+//
+//	s:192.0.2.1:7000@192.0.2.2   secret=/etc/link.key:s:192.0.2.1:7000@192.0.2.0/24
+//
+// No two links may be the same end of one, and no two ports have one address.
+//
+// Errors: ErrConfig, which says of which link what is wrong.
+func ParseEndpoints(s string) (list []Endpoint, err error) {
+	for _, part := range strings.Split(s, ",") {
+		if part == "" {
+			return nil, fmt.Errorf("%w: there is a comma with no link before it, or behind", ErrConfig)
+		}
+		e, err := parseNode(part)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrConfig, part, err)
+		}
+		for _, o := range list {
+			if err := e.clash(&o); err != nil {
+				return nil, fmt.Errorf("%w: %q: %w", ErrConfig, part, err)
+			}
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// CheckPlace says why processes cannot meet at the directory of an endpoint's shared
+// memory. It is made by the first of them, in one that must be there.
+//
+// Errors: ErrConfig.
+func (e *Endpoint) CheckPlace() error {
+	if e.Kind != Shm {
+		return nil
+	}
+	for _, dir := range []string{filepath.Dir(e.Path), e.Path} {
+		fi, err := os.Stat(dir)
+		switch {
+		case err != nil && dir != e.Path:
+			return fmt.Errorf("%w: %s: processes meet in a directory that is made in %s, which is not there: make it, or name another path", ErrConfig, e.Path, dir)
+		case err == nil && !fi.IsDir():
+			return fmt.Errorf("%w: %s is not a directory: remove it, or name another path", ErrConfig, dir)
+		}
+	}
+	return nil
+}
+
+// clash says why a link cannot be beside another one, nil if it can.
+func (e *Endpoint) clash(o *Endpoint) error {
+	if e.String() == o.String() && !e.Meet {
+		return errors.New("this end of the link is there already")
+	}
+	a, b := e.ownPorts(), o.ownPorts()
+	both := len(a) == 2 && len(b) == 2 && e.Path == o.Path // of either end of one link
+	if i := slices.IndexFunc(a, func(x netip.Addr) bool { return slices.Contains(b, x) }); i >= 0 && !both {
+		return fmt.Errorf("another link's port has the address %v, too: each has its own", a[i])
+	}
+	return nil
+}
+
+// ownPorts returns the address that our port has: of Meet those of both ends, as it may
+// be either; none if the configuration does not say it.
+func (e *Endpoint) ownPorts() []netip.Addr {
+	own := 0
+	switch {
+	case !e.Ports[0].IsValid():
+		return nil
+	case e.Meet && e.Ports[0] != e.Ports[1]:
+		return e.Ports[:]
+	case e.Kind == Mapped || e.Kind == PCI:
+		own = e.Side
+	case !e.Serve && !e.Meet:
+		own = 1
+	}
+	return e.Ports[own : own+1]
+}
+
+func parseNode(s string) (Endpoint, error) {
+	rest, found := strings.CutPrefix(s, "node=")
+	if !found {
+		return parseSecret(s)
+	}
+	number, rest, _ := strings.Cut(rest, ":")
+	node, err := strconv.ParseUint(number, 10, 16)
+	if err != nil {
+		return Endpoint{}, errors.New("a link on a NUMA node is node=N:…, with its number")
+	}
+	e, err := parseSecret(rest)
+	e.OnNode, e.Node = true, int(node)
+	return e, err
+}
+
+func parseSecret(s string) (Endpoint, error) {
+	rest, found := strings.CutPrefix(s, "secret=")
+	if !found {
+		return parsePorts(s)
+	}
+	file, rest, _ := strings.Cut(rest, ":")
+	e, err := parsePorts(rest)
+	if err == nil && (e.Kind != TCP || file == "") {
+		err = errors.New("a link with a secret is secret=FILE:… before one of TCP, s:ADDR:PORT or c:ADDR:PORT")
+	}
+	e.Secret = file
+	return e, err
+}
+
+// parseFrom reads which peers may connect: an address, or a network.
+func parseFrom(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		var a netip.Addr
+		if a, err = netip.ParseAddr(s); err == nil {
+			p, err = a.Unmap().Prefix(a.Unmap().BitLen())
+		}
+	}
+	if err != nil {
+		return p, fmt.Errorf("%q is neither an IP address nor a network, as in s:ADDR:PORT@192.0.2.2 or s:ADDR:PORT@192.0.2.0/24", s)
+	}
+	return p, nil
+}
+
+func parsePorts(s string) (Endpoint, error) {
+	addrs, rest, found := strings.Cut(s, "=")
+	if !found || strings.Contains(addrs, "/") { // of a path
+		return parseEndpoint(s)
+	}
+	e, err := parseEndpoint(rest)
+	if err != nil {
+		return e, err
+	}
+	first, second, both := strings.Cut(addrs, "+")
+	if !both {
+		second = first
+	}
+	for i, s := range []string{first, second} {
+		a, err := netip.ParseAddr(s)
+		if err != nil || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" {
+			return e, fmt.Errorf("%q is not the IP address of a port", s)
+		}
+		e.Ports[i] = a.Unmap()
+	}
+	switch {
+	case both && e.Ports[0] == e.Ports[1]:
+		return e, errors.New("the ports of both ends have one address: each has its own")
+	case e.Ports[0].Is4() != e.Ports[1].Is4():
+		return e, errors.New("the ports of the two ends have an IPv4 and an IPv6 address: they would find no way to each other")
+	}
+	return e, nil
+}
+
+// pciAddress is domain, bus, device and function, as sysfs has them.
+var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
+
+func parseEndpoint(s string) (e Endpoint, err error) {
+	first, rest, _ := strings.Cut(s, ":")
+	switch first {
+	case "s", "c":
+		rest, from, limited := strings.Cut(rest, "@")
+		if limited && first == "c" {
+			return e, errors.New("@PEER limits the peers of the end that waits: it belongs to s:ADDR:PORT@PEER there")
+		}
+		if limited {
+			if e.From, err = parseFrom(from); err != nil {
+				return e, err
+			}
+		}
+		addr, err := netip.ParseAddrPort(rest)
+		if err != nil || addr.Port() == 0 {
+			return e, fmt.Errorf("TCP is %s:ADDR:PORT, an IP address, one of IPv6 in brackets, and a port from 1 to 65535", first)
+		}
+		e.Serve, e.Addr = first == "s", addr
+		return e, nil
+	case "shm":
+		role, path, found := strings.Cut(rest, ":")
+		if !found || role != "s" && role != "c" {
+			e, path = Endpoint{Kind: Shm, Meet: true, Path: rest}, rest
+		} else {
+			e = Endpoint{Kind: Shm, Serve: role == "s", Path: path}
+		}
+		// A word before a colon is meant as a role: shm:0:PATH is no path, nor is shm:s.
+		if path == "" || e.Meet && (rest == "s" || rest == "c" || found && !strings.Contains(role, "/")) {
+			return e, errors.New("shared memory is shm:PATH, shm:s:PATH or shm:c:PATH, a directory where processes meet")
+		}
+		return e, nil
+	case "map", "pci":
+		side, path, _ := strings.Cut(rest, ":")
+		e = Endpoint{Kind: Mapped, Path: path}
+		if side == "1" {
+			e.Side = 1
+		}
+		switch known := side == "0" || side == "1"; {
+		case first == "pci" && (!known || !pciAddress.MatchString(path)):
+			return e, errors.New("a PCI device is pci:0:DEVICE or pci:1:DEVICE, by its name in /sys/bus/pci/devices, such as 0000:00:04.0")
+		case !known || path == "":
+			return e, errors.New("a file is map:0:PATH at one end and map:1:PATH at the other")
+		}
+		if first == "pci" {
+			e.Kind = PCI
+		}
+		return e, nil
+	}
+	return e, errors.New("it is not s:ADDR:PORT, s:ADDR:PORT@PEER, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
+}
+
+// String returns the endpoint as a configuration has it, without the addresses
+// of ports.
+func (e Endpoint) String() string {
+	role := "c"
+	if e.Serve {
+		role = "s"
+	}
+	switch {
+	case e.Kind == TCP:
+		return role + ":" + e.Addr.String()
+	case e.Kind == Mapped:
+		return fmt.Sprintf("map:%d:%s", e.Side, e.Path)
+	case e.Kind == PCI:
+		return fmt.Sprintf("pci:%d:%s", e.Side, e.Path)
+	case e.Meet:
+		return "shm:" + e.Path
+	}
+	return "shm:" + role + ":" + e.Path
+}
+
+// Temporary reports whether an error of Open may be gone at the next try.
+func Temporary(err error) bool {
+	return errors.Is(err, ErrTimeout) || errors.Is(err, ErrLost) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrSecret)
+}

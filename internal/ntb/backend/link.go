@@ -1,0 +1,62 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"verbena/internal/ntb/channel"
+	"verbena/internal/ntb/window"
+)
+
+// Errors of links.
+var (
+	ErrLost     = errors.New("bridge: the peer is gone")
+	ErrTimeout  = errors.New("bridge: nobody came in time")
+	ErrProtocol = errors.New("bridge: the peer speaks another protocol")
+	ErrSecret   = errors.New("bridge: the peer does not know the secret of the link, or has one that we do not")
+	ErrInUse    = errors.New("bridge: this side is in use")
+	ErrConfig   = errors.New("bridge: invalid configuration")
+	// ErrGone: there will be no link any more.
+	ErrGone = errors.New("bridge: the memory of the windows is gone, or our descriptors are")
+)
+
+// A Link is an open back end.
+type Link interface {
+	// Own returns the window that the peer writes.
+	Own() *window.Window
+	// PeerBytes returns the length of the window that Write writes.
+	PeerBytes() uint64
+	// Write carries a batch out, which may be reset after. channel.ErrFault: it
+	// stopped at memory that is not mapped any more; the link goes on.
+	Write(b *channel.Batch) error
+	// Flush goes on with what an earlier Write has left over. While it reports
+	// pending, no batch should be made.
+	Flush() (pending bool, err error)
+	// Ring wakes the peer, if the link does not do so by itself.
+	Ring()
+	// Receive takes what has come.
+	Receive() error
+	// Wait returns when something may have come, there is room to Flush, or d is
+	// over. Receive follows.
+	Wait(d time.Duration) error
+	// FDs returns the descriptors that are readable when something may have come,
+	// for who waits for more than this link; Wait(0) then says so, and makes them
+	// unreadable. None: there is only looking again and again.
+	FDs() []int
+	// Close ends the link.
+	Close() error
+}
+
+// Limits of a window.
+const (
+	MinWindowBytes = 1 << 17
+	MaxWindowBytes = 1 << 40
+)
+
+func checkBytes(n uint64) error {
+	if n < MinWindowBytes || n > MaxWindowBytes || n%4096 != 0 {
+		return fmt.Errorf("%w: a window of %d bytes: it has at least %d, in whole pages", ErrConfig, n, MinWindowBytes)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package backend
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/ntb/channel"
+	"verbena/internal/ntb/window"
+	wire "verbena/internal/wire/ntb"
+)
+
+// mapped is a link through memory that both nodes map.
+type mapped struct {
+	f      fd    // of the file; none
+	vfio   *vfio // the device; nil
+	door   *doorbell
+	memory []byte
+	own    *window.Window
+	peer   window.Far
+	gone   atomic.Bool // the file became shorter
+	seen   uint32
+}
+
+// Map opens one side, 0 or 1, of a link through a file, or through the BAR of a
+// PCI device: /sys/bus/pci/devices/…/resource2 of an ivshmem device. Both sides
+// see the same bytes; the lower half is side 0's window.
+//
+// What is there may be older than both nodes: the sessions of package channel
+// tell. Whoever else may write the file may make it shorter: ErrGone, then, of
+// whatever is done with the link. A device that is pulled out reads as ones, which
+// no peer writes: it is gone, for package channel.
+//
+// Errors: ErrConfig if it is too small; ErrInUse if a process of this host has
+// the side.
+func Map(path string, side int) (Link, error) {
+	l, err := openFile(path, side)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func openFile(path string, side int) (*mapped, error) {
+	if side != 0 && side != 1 {
+		return nil, fmt.Errorf("%w: side %d", ErrConfig, side)
+	}
+	n, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	l := &mapped{f: hold(n)}
+	if err := l.open(path, side); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *mapped) open(path string, side int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(l.f), &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(side), Len: 1}
+	if err := unix.FcntlFlock(uintptr(l.f), unix.F_OFD_SETLK, &lock); err != nil {
+		return fmt.Errorf("%w: side %d of %s", ErrInUse, side, path)
+	}
+	if err := l.split(l.f, 0, uint64(st.Size), side); err != nil {
+		return fmt.Errorf("%s, of which each end has half: %w", path, err)
+	}
+	return nil
+}
+
+// split maps n bytes of a descriptor, half of them for each side.
+func (l *mapped) split(f fd, offset, n uint64, side int) error {
+	half := n / 2
+	if err := checkBytes(half); err != nil {
+		return err
+	}
+	var err error
+	if l.memory, err = mapSharedAt(int(f), int64(offset), 2*half); err != nil {
+		return err
+	}
+	halves := [2][]byte{l.memory[:half], l.memory[half:]}
+	l.own, l.peer = window.Fragile(halves[side], &l.gone), window.Fragile(halves[1-side], &l.gone).Far()
+	l.peer.Store4(wire.OffWake, 0)
+	return nil
+}
+
+func (l *mapped) Own() *window.Window  { return l.own }
+func (l *mapped) PeerBytes() uint64    { return l.peer.Len() }
+func (l *mapped) Flush() (bool, error) { return false, nil }
+
+func (l *mapped) Write(b *channel.Batch) error {
+	err := b.Apply(l.peer)
+	if l.gone.Load() {
+		return ErrGone
+	}
+	return err
+}
+
+func (l *mapped) FDs() []int {
+	if l.door == nil {
+		return nil
+	}
+	return []int{int(l.door.event)}
+}
+
+func (l *mapped) Ring() {
+	if l.door == nil {
+		return
+	}
+	if id := l.own.Load4(wire.OffWake); id != 0 {
+		l.door.ring(id - 1)
+	}
+}
+
+func (l *mapped) Receive() error {
+	l.seen = l.own.Load4(wire.OffSignal)
+	if l.gone.Load() {
+		return ErrGone
+	}
+	return nil
+}
+
+// Wait sleeps until the doorbell. Where one of the two has none it looks at the
+// signal word, less and less often.
+func (l *mapped) Wait(d time.Duration) error {
+	if l.door != nil && l.own.Load4(wire.OffWake) != 0 {
+		return l.door.wait(d)
+	}
+	const first, longest = 20 * time.Microsecond, time.Millisecond
+	for end, pause := time.Now().Add(d), first; l.own.Load4(wire.OffSignal) == l.seen; pause = min(2*pause, longest) {
+		left := time.Until(end)
+		if left <= 0 {
+			break
+		}
+		ts := unix.NsecToTimespec(int64(min(pause, left)))
+		unix.Nanosleep(&ts, nil)
+	}
+	return nil
+}
+
+// Close unmaps the windows: nobody may use Own any more.
+func (l *mapped) Close() error {
+	if l.memory != nil {
+		unix.Munmap(l.memory)
+		l.memory = nil
+	}
+	l.f.close()
+	if l.door != nil {
+		l.door.event.close()
+	}
+	if l.vfio != nil {
+		l.vfio.close()
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package faultcap
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"verbena/internal/wire/pcap"
+)
+
+// Sink takes a packet capture and keeps nothing that it is given. It is called by
+// one goroutine at a time, and a failure of it shows when its file is closed.
+type Sink interface {
+	// Write takes a datagram's time, addresses, IPv4 identification and UDP payload,
+	// possibly in pieces.
+	Write(t time.Time, src, dst netip.AddrPort, ipID uint16, payload ...[]byte) error
+	// WriteSegment takes a segment of a TCP stream.
+	WriteSegment(s *pcap.Segment, payload ...[]byte) error
+}
+
+// Capture puts packets of all taps of a process into one order, in the file and
+// in time: none comes before the packet that it answers.
+//
+// Its lock is held from the moment of which a sent packet is until the packet is
+// in the file. The answer to it may be read meanwhile, and waits.
+type Capture struct {
+	mu   sync.Mutex
+	sink Sink // guarded by mu
+}
+
+// NewCapture returns a Capture that shows packets to s.
+func NewCapture(s Sink) *Capture { return &Capture{sink: s} }
+
+// begin keeps all other packets out until end is called, and returns the time of
+// those that are sent or shown meanwhile. A nil Capture does nothing.
+func (c *Capture) begin() (now time.Time) {
+	if c != nil {
+		c.mu.Lock()
+		now = time.Now()
+	}
+	return now
+}
+
+func (c *Capture) end() {
+	if c != nil {
+		c.mu.Unlock()
+	}
+}
+
+// Received shows a datagram that another process has received for this one.
+func (c *Capture) Received(src, dst netip.AddrPort, ipID uint16, payload []byte) {
+	now := c.begin()
+	defer c.end()
+	c.sink.Write(now, src, dst, ipID, payload)
+}

@@ -1,0 +1,17 @@
+// Package faultcap stands between an engine and a socket: it loses, repeats,
+// reorders, damages and delays what is sent, and shows what passes to a packet
+// capture.
+//
+//	engine ── WriteBatch ──► faults ──► capture ──► socket
+//	engine ◄── ReadBatch ── capture ◄────────────── socket
+//
+// So a capture of the sender shows what the peer was really sent. Faults are
+// applied to each datagram on its own, trains are cut for that, and what they
+// do depends only on the seed, the stream and the position of the datagram: the
+// same traffic meets the same faults.
+//
+// A Stream does so for a TCP connection, as far as that can be harmed from here.
+//
+// Delayed datagrams wait in the tap. Whoever owns it calls HandleTimeout at
+// NextTimeout, or lets Drive do so. A Tap may be used by several goroutines.
+package faultcap

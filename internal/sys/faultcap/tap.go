@@ -1,0 +1,258 @@
+package faultcap
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"verbena/internal/monotime"
+	"verbena/internal/sys/futex"
+	"verbena/internal/sys/udp"
+)
+
+// Socket is what a tap wraps and is itself: *udp.Socket or *Tap.
+type Socket interface {
+	ReadBatch(*udp.RxBatch) (int, error)
+	WriteBatch([]udp.Datagrams) (int, error)
+	WaitWritable(monotime.Duration) error
+	SegmentsTrains() bool
+	LocalAddr() netip.AddrPort
+	FD() int
+	Close() error
+}
+
+// Options of a tap. The zero value passes everything and shows nothing.
+type Options struct {
+	Faults Faults
+	Stream uint64 // tells sockets of one seed apart: their order of opening, say
+	// Capture shows what passes; nil: no capture.
+	Capture *Capture
+	// Identify finds the IPv4 identification of a datagram received, which is
+	// datagram index of its train. nil: it is the index, as among our own kind.
+	Identify func(src netip.AddrPort, dst netip.Addr, datagram []byte, index uint16) uint16
+	// Now is the clock of delays; nil: monotime.Now.
+	Now func() monotime.Time
+}
+
+// Tap wraps a socket.
+type Tap struct {
+	// immutable after New
+	inner Socket
+	opt   Options
+
+	mu    sync.Mutex
+	net   network      // guarded by mu
+	alarm *futex.Alarm // guarded by mu: of Drive; nil without
+	done  bool         // guarded by mu: closed
+}
+
+// New wraps a socket, which is the tap's from then on.
+func New(inner Socket, o Options) *Tap {
+	if o.Now == nil {
+		o.Now = monotime.Now
+	}
+	t := &Tap{inner: inner, opt: o}
+	t.net.init(o.Faults, o.Stream)
+	return t
+}
+
+// ReadBatch reads from the socket and shows what came.
+func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
+	n, err := t.inner.ReadBatch(b)
+	if t.opt.Capture == nil || n == 0 {
+		return n, err
+	}
+	now := t.opt.Capture.begin()
+	defer t.opt.Capture.end()
+	for i := range n {
+		m := b.Message(i)
+		to := netip.AddrPortFrom(m.Dst, t.inner.LocalAddr().Port())
+		for j := range m.Segments() {
+			d, id := m.Segment(j), uint16(j)
+			if t.opt.Identify != nil {
+				id = t.opt.Identify(m.Src, m.Dst, d, id)
+			}
+			t.opt.Capture.sink.Write(now, m.Src, to, id, d)
+		}
+	}
+	return n, err
+}
+
+// WriteBatch sends what the faults leave of d. With faults it takes all of d,
+// like a network that may lose it; without, it is the socket's own WriteBatch.
+func (t *Tap) WriteBatch(d []udp.Datagrams) (int, error) {
+	if t.opt.Faults.None() {
+		return t.send(d)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done {
+		return 0, net.ErrClosed
+	}
+	now := t.opt.Now()
+	for i := range d {
+		c := cutter{iov: d[i].Iov}
+		for left := d[i].Bytes(); ; {
+			size := left
+			if s := d[i].SegmentSize; s > 0 {
+				size = min(s, left)
+			}
+			t.net.enter(now, &d[i], &c, size)
+			if left -= size; left <= 0 {
+				break
+			}
+		}
+	}
+	return len(d), t.pass(now)
+}
+
+// HandleTimeout sends what has been delayed long enough.
+func (t *Tap) HandleTimeout(now monotime.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pass(now)
+}
+
+// NextTimeout returns when to call HandleTimeout; never if nothing is delayed.
+func (t *Tap) NextTimeout() monotime.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.net.next()
+}
+
+// Drive makes the tap call HandleTimeout itself, until Close.
+func (t *Tap) Drive() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.alarm == nil && !t.done {
+		t.alarm = futex.NewAlarm(func() { t.HandleTimeout(t.opt.Now()) })
+		t.drive(t.opt.Now())
+	}
+}
+
+// drive sets Drive's alarm. t.mu is held.
+func (t *Tap) drive(now monotime.Time) {
+	if t.alarm == nil {
+		return
+	}
+	if next := t.net.next(); next == monotime.Never {
+		t.alarm.Stop()
+	} else {
+		t.alarm.Set(max(next.Sub(now), 0))
+	}
+}
+
+// pass sends what is due. t.mu is held, also across the system call: that is
+// what keeps the order that the faults decided on.
+func (t *Tap) pass(now monotime.Time) error {
+	var err error
+	if out := t.net.due(now); len(out) > 0 && !t.done {
+		var n int
+		n, err = t.send(out)
+		t.net.overrun += uint64(len(out) - n) // full buffers: one loss more
+	}
+	t.net.recycle()
+	t.drive(now)
+	return err
+}
+
+// send sends what the socket takes of d, and captures it.
+func (t *Tap) send(d []udp.Datagrams) (int, error) {
+	now := t.opt.Capture.begin()
+	defer t.opt.Capture.end()
+	n, err := t.inner.WriteBatch(d)
+	t.show(now, d[:n])
+	return n, err
+}
+
+// show captures what was sent, datagram by datagram. The capture's lock is held.
+func (t *Tap) show(now time.Time, d []udp.Datagrams) {
+	if t.opt.Capture == nil {
+		return
+	}
+	src := t.inner.LocalAddr()
+	cuts := t.inner.SegmentsTrains()
+	var pieces [][]byte
+	for i := range d {
+		left, c := d[i].Bytes(), cutter{iov: d[i].Iov}
+		for id := uint16(0); ; id++ {
+			size := left
+			if s := d[i].SegmentSize; s > 0 {
+				size = min(s, left)
+			}
+			if !cuts {
+				id = 0
+			}
+			pieces = c.cut(pieces[:0], size)
+			t.opt.Capture.sink.Write(now, src, d[i].Dst, id, pieces...)
+			if left -= size; left <= 0 {
+				break
+			}
+		}
+	}
+}
+
+// SegmentsTrains is false with faults: each datagram is sent on its own then,
+// with identification 0.
+func (t *Tap) SegmentsTrains() bool { return t.opt.Faults.None() && t.inner.SegmentsTrains() }
+
+// WaitWritable waits for the socket.
+func (t *Tap) WaitWritable(d monotime.Duration) error { return t.inner.WaitWritable(d) }
+
+// LocalAddr returns the socket's address.
+func (t *Tap) LocalAddr() netip.AddrPort { return t.inner.LocalAddr() }
+
+// FD returns the socket's descriptor.
+func (t *Tap) FD() int { return t.inner.FD() }
+
+// Detach ends the tap without closing the socket: what is delayed is lost. Call
+// it before the socket is closed by another owner.
+func (t *Tap) Detach() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done = true
+	t.net.drop()
+	if t.alarm != nil {
+		t.alarm.Stop()
+	}
+}
+
+// Close closes the socket. What is delayed is lost.
+func (t *Tap) Close() error {
+	t.Detach()
+	return t.inner.Close()
+}
+
+// Counts is what the faults did to datagrams, and how many there were.
+type Counts struct{ Datagrams, Lost, Duplicated, Reordered, Corrupted, Delayed, Overrun uint64 }
+
+// Counts returns a snapshot.
+func (t *Tap) Counts() Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := &t.net
+	return Counts{n.seq, n.lost, n.duplicated, n.reordered, n.corrupted, n.delayed, n.overrun}
+}
+
+// cutter walks a scatter list a datagram at a time.
+type cutter struct {
+	iov [][]byte
+	at  int // element
+	off int // bytes of it already used
+}
+
+// cut appends the pieces of the next n bytes.
+func (c *cutter) cut(to [][]byte, n int) [][]byte {
+	for n > 0 {
+		p := c.iov[c.at][c.off:]
+		if len(p) > n {
+			c.off += n
+			return append(to, p[:n])
+		}
+		to = append(to, p)
+		n -= len(p)
+		c.at, c.off = c.at+1, 0
+	}
+	return to
+}

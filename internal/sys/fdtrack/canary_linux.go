@@ -1,0 +1,97 @@
+package fdtrack
+
+import (
+	"io"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// canary is a socket that nobody uses. An application that closes all
+// descriptors, as daemons do, closes it too.
+var canary struct {
+	fd     int    // guarded by mu; 0 while there is none
+	cookie uint64 // guarded by mu: no other socket of the system has it
+	dead   atomic.Bool
+}
+
+// hang makes the canary before the first descriptor is added; without a socket,
+// or before Linux 4.12, there is none. mu is held.
+func hang() {
+	if canary.fd != 0 || len(all) > 0 || Lost() {
+		return
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil {
+		unix.Close(fd)
+		return
+	}
+	canary.fd, canary.cookie = fd, cookie
+	all[fd] = struct{}{}
+}
+
+// unhang closes the canary if it is all that is left. mu is held.
+func unhang() {
+	if _, there := all[canary.fd]; there && len(all) == 1 && !check() {
+		delete(all, canary.fd)
+		unix.Close(canary.fd)
+		canary.fd = 0
+	}
+}
+
+// Close is Remove, and closes the descriptor unless all are lost.
+func Close(fd int) error {
+	Remove(fd)
+	if Check() {
+		return unix.EBADF
+	}
+	return unix.Close(fd)
+}
+
+// keep has what would close its descriptor when the garbage collector finds it.
+var keep []io.Closer // guarded by mu
+
+// CloseConn is Close of what package os has around a descriptor.
+func CloseConn(c interface {
+	Conn
+	io.Closer
+}) error {
+	RemoveConn(c)
+	if Check() {
+		mu.Lock()
+		keep = append(keep, c)
+		mu.Unlock()
+		return unix.EBADF
+	}
+	return c.Close()
+}
+
+// Lost reports whether Check has found the descriptors lost. It costs nothing.
+func Lost() bool { return canary.dead.Load() }
+
+// Check looks whether the application has closed our descriptors behind our
+// back. Their numbers may be its own files' by now, so none is to be used, nor
+// closed, again. It is one system call that does not block.
+func Check() bool {
+	if Lost() {
+		return true
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return check()
+}
+
+// check is Check. mu is held.
+func check() bool {
+	if canary.fd == 0 {
+		return false
+	}
+	if is, err := unix.GetsockoptUint64(canary.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil || is != canary.cookie {
+		canary.dead.Store(true)
+	}
+	return Lost()
+}

@@ -1,0 +1,18 @@
+//go:build !linux
+
+package freeport
+
+import (
+	"net"
+	"strconv"
+)
+
+// Listens reports whether a port is taken. It binds it for a moment to find out.
+func Listens(port int) bool {
+	l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return true
+	}
+	l.Close()
+	return false
+}

@@ -1,0 +1,17 @@
+// Package freeport looks at the TCP ports of this machine, for those who start a server and
+// its client: a port for them, and when the server is ready.
+//
+//	Free ──► port ──► server binds … listens ──► Listens ──► client
+package freeport
+
+import "net"
+
+// Free returns a port that nobody listens on now. Somebody may before its caller does.
+func Free() (int, error) {
+	l, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

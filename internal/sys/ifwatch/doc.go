@@ -1,0 +1,12 @@
+// Package ifwatch tells what happens to the network interfaces of this machine:
+// that one begins or ceases to carry packets, gets or loses an address, or goes
+// away.
+//
+// On Linux one goroutine a process listens on a netlink socket for as long as
+// anybody watches, and keeps a picture of what there is (tracker), since the
+// kernel repeats itself: an address is announced again with each change of its
+// lifetime, a link with each of its counters' flags. Only what differs from the
+// picture is a Change. On other systems there is nothing to listen to.
+//
+// Spec: rtnetlink(7)
+package ifwatch

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package ifwatch
+
+import "errors"
+
+// listener is what other systems lack.
+type listener struct{}
+
+func listen(func(*listener, []Change)) (*listener, error) { return nil, errors.ErrUnsupported }
+
+func (l *listener) close() {}

@@ -1,0 +1,194 @@
+package ifwatch
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Event is what happened to an interface.
+type Event uint8
+
+// Events.
+const (
+	Up    Event = iota // it carries packets: it is up and running
+	Down               // it does not any more
+	Addrs              // it got or lost a unicast address
+	Gone               // it is no more; Down and Addrs came before, where they apply
+)
+
+func (e Event) String() string { return [...]string{"up", "down", "addrs", "gone"}[e] }
+
+// Change is one event of one interface.
+type Change struct {
+	NetDev string
+	Event  Event
+}
+
+// A message is what the kernel says of an interface.
+type message struct {
+	kind    messageKind
+	index   int
+	name    string       // of links
+	running bool         // of links
+	addr    netip.Prefix // of addresses
+}
+
+type messageKind uint8
+
+const (
+	linkIs messageKind = iota
+	linkGone
+	addrIs
+	addrGone
+)
+
+// netif is an interface as the messages so far have it.
+type netif struct {
+	name    string // empty until a message of the link
+	running bool
+	addrs   map[netip.Prefix]struct{} // one address may have several prefixes
+}
+
+func (n *netif) has(a netip.Addr) bool {
+	for p := range n.addrs {
+		if p.Addr() == a {
+			return true
+		}
+	}
+	return false
+}
+
+// tracker is the picture of all interfaces, by index.
+type tracker map[int]*netif
+
+// changes collects what is to be told. An interface's addresses are told of
+// once, however many come and go: whoever hears of it looks at all of them.
+type changes []Change
+
+func (c *changes) add(n *netif, e Event) {
+	if n.name == "" || e == Addrs && slices.Contains(*c, Change{n.name, Addrs}) {
+		return
+	}
+	*c = append(*c, Change{n.name, e})
+}
+
+func (t tracker) get(index int) *netif {
+	n := t[index]
+	if n == nil {
+		n = &netif{addrs: map[netip.Prefix]struct{}{}}
+		t[index] = n
+	}
+	return n
+}
+
+// apply brings the picture up to date and adds to c what differs.
+func (t tracker) apply(m message, c *changes) {
+	switch m.kind {
+	case linkIs:
+		t.linkIs(m, c)
+	case linkGone:
+		if n := t[m.index]; n != nil {
+			n.end(c)
+			delete(t, m.index)
+		}
+	case addrIs:
+		n := t.get(m.index)
+		known := n.has(m.addr.Addr())
+		n.addrs[m.addr] = struct{}{}
+		if !known {
+			c.add(n, Addrs)
+		}
+	case addrGone:
+		n := t[m.index]
+		if n == nil {
+			return
+		}
+		known := n.has(m.addr.Addr())
+		delete(n.addrs, m.addr)
+		if known && !n.has(m.addr.Addr()) {
+			c.add(n, Addrs)
+		}
+	}
+}
+
+func (t tracker) linkIs(m message, c *changes) {
+	n := t.get(m.index)
+	if n.name != m.name {
+		n.end(c) // whoever knows the interface by its old name
+		n.name = m.name
+		n.running = m.running
+		n.begin(c)
+		return
+	}
+	if n.running != m.running {
+		n.running = m.running
+		c.add(n, runs(m.running))
+	}
+}
+
+func runs(running bool) Event {
+	if running {
+		return Up
+	}
+	return Down
+}
+
+// begin tells of an interface that was not there before.
+func (n *netif) begin(c *changes) {
+	if n.running {
+		c.add(n, Up)
+	}
+	if len(n.addrs) > 0 {
+		c.add(n, Addrs)
+	}
+}
+
+// end tells of an interface that is no more.
+func (n *netif) end(c *changes) {
+	if n.running {
+		c.add(n, Down)
+	}
+	if len(n.addrs) > 0 {
+		c.add(n, Addrs)
+	}
+	c.add(n, Gone)
+}
+
+// replace makes the picture another one, taken after messages were lost, and
+// adds to c what differs.
+func (t tracker) replace(now tracker, c *changes) {
+	for index, was := range t {
+		is := now[index]
+		switch {
+		case is == nil || is.name != was.name:
+			was.end(c)
+			continue
+		case is.running != was.running:
+			c.add(is, runs(is.running))
+		}
+		if !sameAddrs(was, is) {
+			c.add(is, Addrs)
+		}
+	}
+	for index, is := range now {
+		if was := t[index]; was == nil || was.name != is.name {
+			is.begin(c)
+		}
+	}
+	clear(t)
+	for index, is := range now {
+		t[index] = is
+	}
+}
+
+func sameAddrs(a, b *netif) bool {
+	within := func(a, b *netif) bool {
+		for p := range a.addrs {
+			if !b.has(p.Addr()) {
+				return false
+			}
+		}
+		return true
+	}
+	return within(a, b) && within(b, a)
+}

@@ -1,0 +1,51 @@
+package portshare
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestDatagramBeforeTheWelcome: a keeper passes on what waited for a member as
+// soon as it knows it, which may be before it has sent the last group.
+func TestDatagramBeforeTheWelcome(t *testing.T) {
+	w, err := newWatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeper, err := newLink(w, fds[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newLink(w, fds[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []frame{{Kind: kindMAD, Data: []byte("early")}, {Kind: kindWelcome}, {Kind: kindMAD, Data: []byte("late")}} {
+		if err := keeper.send(f, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	m := &member{opt: Options{OnMAD: func(d MAD) {
+		if got = append(got, string(d.Payload)); len(got) == 2 {
+			l.close()
+		}
+	}}}
+	if err := m.claim(l, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) > 0 {
+		t.Errorf("%q before the member can follow", got)
+	}
+	m.follow(l)
+	if len(got) != 2 || got[0] != "early" || got[1] != "late" {
+		t.Errorf("the member got %q", got)
+	}
+	keeper.close()
+	w.close()
+}

@@ -1,0 +1,102 @@
+package portshare
+
+import (
+	"golang.org/x/net/bpf"
+
+	"verbena/ib"
+)
+
+// Numbers is a set of queue pair numbers by which the kernel tells what is for
+// somebody from what is for nobody. It is coarse: two numbers with the same low bits
+// are one. The zero value is empty.
+type Numbers [1 << numberBits / 32]uint32
+
+// numberBits is how much of a number the set knows. With a hundred queue pairs a
+// datagram for nobody gets through in one of twenty cases, and the program has at
+// most 202 instructions, of which some twenty run.
+const numberBits = 11
+
+// Add puts a number into the set.
+func (n *Numbers) Add(q ib.QPN) { n[q>>5&(1<<(numberBits-5)-1)] |= 1 << (q & 31) }
+
+// Has reports whether a number, or one that is the same to the set, is in it.
+func (n *Numbers) Has(q ib.QPN) bool { return n[q>>5&(1<<(numberBits-5)-1)]>>(q&31)&1 != 0 }
+
+// A filter of a socket, unlike steering, sees a datagram from its UDP header on. It
+// returns how much of it is kept: all or nothing. Of a train that the kernel joined it
+// sees the first datagram.
+const (
+	udpHeaderBytes = 8
+	keepAll        = 1<<32 - 1
+	keepNothing    = 0
+)
+
+// filter returns the program that drops what is for none of the numbers, and what is
+// too short to have one. It finds the set's word by halving, as classic programs
+// cannot index.
+func (n *Numbers) filter() []bpf.Instruction {
+	prog := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 31},
+		bpf.TAX{}, // which bit
+		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 5},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(len(n) - 1)}, // of which word
+	}
+	prog = append(prog, n.search(0, len(n), 0)...)
+	return append(prog,
+		bpf.ALUOpX{Op: bpf.ALUOpShiftRight},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 1, SkipTrue: 1},
+		bpf.RetConstant{Val: keepNothing},
+		bpf.RetConstant{Val: keepAll},
+	)
+}
+
+// search is the part of the program that puts a word of those from lo to hi, whose
+// index the accumulator has, in its place, and goes on behind as many instructions.
+func (n *Numbers) search(lo, hi, behind int) []bpf.Instruction {
+	same := true
+	for _, w := range n[lo:hi] {
+		same = same && w == n[lo]
+	}
+	if same {
+		return []bpf.Instruction{bpf.LoadConstant{Dst: bpf.RegA, Val: n[lo]}, bpf.Jump{Skip: uint32(behind)}}
+	}
+	mid := (lo + hi) / 2
+	high := n.search(mid, hi, behind)
+	low := n.search(lo, mid, behind+len(high))
+	prog := []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipFalse: uint8(len(low))}}
+	return append(append(prog, low...), high...)
+}
+
+// nothing drops everything: the filter of a socket that nobody reads.
+var nothing = []bpf.Instruction{bpf.RetConstant{Val: keepNothing}}
+
+// management drops what comes to slot 0 and is no management datagram, as Options
+// say they are. Datagrams of a train are of one length.
+func management(o *Options) []bpf.Instruction {
+	prog := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},
+		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xffffff},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ib.QP1), SkipTrue: 1},
+		bpf.RetConstant{Val: keepNothing},
+	}
+	if o.MADBytes != 0 {
+		prog = append(prog,
+			bpf.LoadExtension{Num: bpf.ExtLen},
+			bpf.ALUOpConstant{Op: bpf.ALUOpSub, Val: udpHeaderBytes},
+			bpf.ALUOpConstant{Op: bpf.ALUOpMod, Val: uint32(o.MADBytes)},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+			bpf.RetConstant{Val: keepNothing},
+		)
+	}
+	for _, w := range o.MADWords {
+		prog = append(prog,
+			bpf.LoadAbsolute{Off: udpHeaderBytes + uint32(w.At), Size: 4},
+			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: w.Mask},
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: w.Value, SkipTrue: 1},
+			bpf.RetConstant{Val: keepNothing},
+		)
+	}
+	return append(prog, bpf.RetConstant{Val: keepAll})
+}

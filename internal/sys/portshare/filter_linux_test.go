@@ -1,0 +1,106 @@
+package portshare
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/sys/udp"
+)
+
+// arrived reads what waits in a socket, and returns the low bits of the numbers.
+func arrived(t *testing.T, s *udp.Socket) (low []int) {
+	t.Helper()
+	b := udp.NewRxBatch()
+	for {
+		n, err := s.ReadBatch(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			return low
+		}
+		for i := range n {
+			m := b.Message(i)
+			for j := range m.Segments() {
+				d := m.Segment(j)
+				low = append(low, int(d[6])<<8|int(d[7]))
+			}
+		}
+	}
+}
+
+// TestKernelDropsWhatIsForNobody has the set of one member change, and another's stay
+// as it is. Loopback delivers before a send returns.
+func TestKernelDropsWhatIsForNobody(t *testing.T) {
+	n := newNetwork(t, 41)
+	m, other := joinHere(t, n.dir), joinHere(t, n.dir)
+	socket := func(m Member, addr netip.Addr) *udp.Socket {
+		s, err := m.Socket(addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	mine, others := socket(m, n.a), socket(other, n.a)
+	before := mine.Counters().KernelDropped
+	want := func(what string, addr netip.Addr, s *udp.Socket, of Member, want ...int) {
+		t.Helper()
+		for _, low := range []ib.QPN{1000, 1001, 2000} {
+			n.send(t, addr, datagram(ib.QPN(of.Slot())<<slotShift|low, 0, "data"))
+		}
+		if got := arrived(t, s); !slices.Equal(got, want) {
+			t.Errorf("%s: %v came, not %v", what, got, want)
+		}
+	}
+	var set Numbers
+	want("without a set", n.a, mine, m, 1000, 1001, 2000)
+	m.Pass(&set)
+	want("with an empty set", n.a, mine, m)
+	set.Add(1001)
+	want("before the set is passed", n.a, mine, m)
+	m.Pass(&set)
+	want("with one number", n.a, mine, m, 1001)
+	want("at an address that was asked for later", n.b, socket(m, n.b), m, 1001)
+	want("at the other member", n.a, others, other, 1000, 1001, 2000)
+	if mine.Counters().KernelDropped != before+3+3+2 {
+		t.Errorf("%d are counted as dropped, not 8", mine.Counters().KernelDropped-before)
+	}
+}
+
+// TestSlotsNextOwnerHasItsOwnNumbers has a member end whose set the socket still has,
+// and the next one in its slot, which knows nothing of it, receive.
+func TestSlotsNextOwnerHasItsOwnNumbers(t *testing.T) {
+	n := newNetwork(t, 43)
+	joinHere(t, n.dir) // keeps the slot that this process prefers
+	first := joinHere(t, n.dir)
+	if _, err := first.Socket(n.a); err != nil {
+		t.Fatal(err)
+	}
+	var set Numbers
+	set.Add(77)
+	first.Pass(&set)
+	slot := first.Slot()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next := joinHere(t, n.dir)
+	for next.Slot() != slot { // the keeper has the slot until it has looked for wills
+		next.Close()
+		next = joinHere(t, n.dir)
+	}
+	to := datagram(ib.QPN(slot)<<slotShift|78, 0, "data")
+	n.send(t, n.a, to) // before anybody is to read it
+	s, err := next.Socket(n.a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := arrived(t, s); len(got) != 0 {
+		t.Errorf("%v came before the socket was asked for", got)
+	}
+	n.send(t, n.a, to)
+	if got := arrived(t, s); len(got) != 1 {
+		t.Errorf("%v came, not one datagram", got)
+	}
+}

@@ -1,0 +1,106 @@
+package portshare
+
+import (
+	"encoding/json"
+	"net"
+	"slices"
+	"testing"
+)
+
+// ephemeral is a keeper that one member meets and that does as the test says.
+type ephemeral struct {
+	t    *testing.T
+	ln   *net.UnixListener
+	conn *net.UnixConn
+}
+
+func newEphemeral(t *testing.T, dir string) *ephemeral {
+	t.Helper()
+	p, err := openDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := openLock(p.lock)
+	if err != nil || !lock.try(keeperByte) {
+		t.Fatalf("no keeper's lock: %v", err)
+	}
+	t.Cleanup(func() { lock.close() })
+	ln, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: p.socket, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return &ephemeral{t: t, ln: ln}
+}
+
+// want reads the next frame, which is of a kind.
+func (e *ephemeral) want(k kind) (f frame) {
+	e.t.Helper()
+	b := make([]byte, maxFrameBytes)
+	n, err := e.conn.Read(b)
+	if err == nil {
+		err = json.Unmarshal(b[:n], &f)
+	}
+	if err != nil || f.Kind != k {
+		e.t.Fatalf("got %+v, %v, not a %v", f, err, k)
+	}
+	return f
+}
+
+func (e *ephemeral) send(f frame) {
+	e.t.Helper()
+	b, err := json.Marshal(f)
+	if err == nil {
+		_, err = e.conn.Write(b)
+	}
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// welcome takes the member in and returns its claim.
+func (e *ephemeral) welcome() (claim frame) {
+	e.t.Helper()
+	var err error
+	if e.conn, err = e.ln.AcceptUnix(); err != nil {
+		e.t.Fatal(err)
+	}
+	claim = e.want(kindClaim)
+	e.send(frame{Kind: kindWelcome})
+	return claim
+}
+
+// A keeper that leaves right after it has said yes to a listener: the next one
+// hears of it, or connection requests would be refused for good.
+func TestListenerIsNotLostWithItsKeeper(t *testing.T) {
+	dir := t.TempDir()
+	e := newEphemeral(t, dir)
+	joined := make(chan Member, 1)
+	go func() {
+		m, err := Join(dir, Options{Route: routeTest, OnMAD: func(MAD) {}})
+		if err != nil {
+			t.Error(err)
+		}
+		joined <- m
+	}()
+	e.welcome()
+	m := <-joined
+	if m == nil {
+		t.FailNow()
+	}
+	defer m.Close()
+	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		done := make(chan error, 1)
+		go func() { done <- m.Listen(key) }()
+		f := e.want(kindListen)
+		e.send(frame{Kind: kindAnswer, ID: f.ID})
+		e.conn.Close()
+		if claim := e.welcome(); !slices.Contains(claim.Keys, key) {
+			t.Errorf("the next keeper is told of %q, not of %q", claim.Keys, key)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	e.conn.Close()
+}

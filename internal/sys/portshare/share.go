@@ -1,0 +1,226 @@
+package portshare
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/sys/udp"
+)
+
+// Port is the UDP destination port of RoCEv2. Spec: IBTA A17.3.1.
+const Port = 4791
+
+// Slots is the number of sockets of a group. Slot 0 is the keeper's; the others
+// are one process each.
+const Slots = 64
+
+// slotShift is the position of the slot in a queue pair number: its top bits.
+const slotShift = 18
+
+// SlotOf returns the slot that datagrams for q are steered to.
+func SlotOf(q ib.QPN) int {
+	if q == ib.QPMulticast {
+		return 0
+	}
+	return int(q >> slotShift & (Slots - 1))
+}
+
+// Options of a member.
+type Options struct {
+	// Socket is how the group's sockets are opened. ReusePort is set as needed.
+	Socket udp.Options
+	// Route tells for whom a management datagram (a UDP payload for QP1) that
+	// came to a local address is. It runs in the keeper and must neither block nor
+	// keep the bytes.
+	Route func(datagram []byte, dst netip.Addr) Route
+	// Overlap tells whether two keys cannot be listened for both; nil is only if
+	// they are equal.
+	Overlap func(a, b string) bool
+	// MADBytes is how long a management datagram is, and MADWords what it says: the
+	// kernel drops others. With 0 bytes they may have any form.
+	MADBytes int
+	MADWords []Word
+	// OnMAD takes the management datagrams for this member, and in the keeper
+	// also those nobody listens for and those for slots nobody owns, so that they
+	// are refused. It must neither block nor keep Payload. Calls come one at a time.
+	OnMAD func(MAD)
+	// OnKeeper, if not nil, is told that the keeper has gone and there is another,
+	// perhaps this member: management datagrams that the one before had read may
+	// be lost. It must not block.
+	OnKeeper func()
+	// Solo does without sharing: this process alone has the port. Portable
+	// sockets imply it.
+	Solo bool
+}
+
+// Route is for whom a management datagram is.
+type Route struct {
+	To   Target
+	Keys Keys // ToKey: who listens for the first of these that somebody listens for
+	Slot int  // ToSlot: the owner
+}
+
+// Keys are a few keys, made without allocating: any stranger may have a datagram
+// looked up.
+type Keys struct {
+	n     int
+	ends  [maxKeys]int
+	bytes [maxKeys * MaxKeyBytes]byte
+}
+
+const (
+	maxKeys = 3
+	// MaxKeyBytes bounds a key of Keys.
+	MaxKeyBytes = 64
+)
+
+// Add adds a key. There are at most three, of MaxKeyBytes each.
+func (k *Keys) Add(key []byte) {
+	at := k.start(k.n)
+	k.ends[k.n] = at + copy(k.bytes[at:at+MaxKeyBytes], key)
+	k.n++
+}
+
+func (k *Keys) start(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return k.ends[i-1]
+}
+
+// Len returns how many there are.
+func (k *Keys) Len() int { return k.n }
+
+// At returns one of them, which stays k's.
+func (k *Keys) At(i int) []byte { return k.bytes[k.start(i):k.ends[i]] }
+
+// Word is 4 bytes of a datagram, which are Value where Mask has ones.
+type Word struct {
+	At          int
+	Mask, Value uint32
+}
+
+// Target is the kind of a Route.
+type Target uint8
+
+// Targets.
+const (
+	ToNobody Target = iota // what nobody can want
+	ToKey                  // one who listens
+	ToSlot                 // one member
+	ToAll                  // every member
+)
+
+// overlap applies Options.Overlap.
+func (o *Options) overlap(a, b string) bool {
+	return a == b || o.Overlap != nil && o.Overlap(a, b)
+}
+
+// MAD is a management datagram as it arrived, possibly in another process.
+type MAD struct {
+	Src     netip.AddrPort
+	Dst     netip.Addr
+	TOS     uint8
+	Payload []byte // the UDP payload, from the BTH on
+}
+
+// MaxWillBytes bounds the datagram of a will: a MAD with its RoCEv2 headers has 280.
+const MaxWillBytes = 400
+
+// Will is a datagram to be sent for a member that died. It goes out from
+// Local, UDP source port 4791, with identification 0: its ICRC must say so.
+type Will struct {
+	Local    netip.Addr
+	Dst      netip.AddrPort
+	Datagram []byte
+}
+
+// Member is a process's place among those that share the port. Its methods may
+// be called concurrently. They block for as long as the keeper takes to answer,
+// or a new one to be found if it dies.
+type Member interface {
+	// Slot returns the slot this process owns, 0 if it has the port alone.
+	Slot() int
+	// QPNRange returns the first and the last queue pair number that this
+	// process may allot.
+	QPNRange() (lo, hi ib.QPN)
+	// Meeting returns the path of a Unix socket by which the owner of a slot may
+	// be found for other things than the port; empty where nothing is shared.
+	Meeting(slot int) string
+	// Socket returns the socket that datagrams to addr for this process's queue
+	// pairs arrive on. It stays the member's: do not close it. A datagram for
+	// QP1 read from it is to be treated as OnMAD's. The error is a *PortError if
+	// somebody who does not share has the port.
+	Socket(addr netip.Addr) (*udp.Socket, error)
+	// Pass has the kernel drop what comes to this process's sockets for none of these
+	// queue pair numbers, from now on and until the next Pass. Without it everything
+	// passes.
+	Pass(*Numbers)
+	// Dropped counts what the kernel dropped of what came to this process's sockets, and
+	// in the keeper also of management datagrams: for nobody, of another form, or
+	// more than there was room for, here or at the member they were for.
+	Dropped() uint64
+	// Listen makes management datagrams that Route gives this key arrive here.
+	// The error is syscall.EADDRINUSE if another member has the key or one that
+	// overlaps, or this one.
+	Listen(key string) error
+	// Unlisten ends Listen.
+	Unlisten(key string)
+	// SetWill leaves a datagram to be sent if this process dies without Close or
+	// ClearWill. A will with the same id is replaced.
+	SetWill(id uint64, w Will) error
+	// ClearWill withdraws a will; an unknown id is ignored.
+	ClearWill(id uint64)
+	// Close leaves the group: wills are withdrawn and sockets closed. Nobody may
+	// be using them any more. No OnMAD is running when it returns.
+	Close() error
+}
+
+// Join makes this process a member of those that share the port. dir is the
+// directory in which they meet, of this user's alone; it is made if need be. Empty,
+// it is rundir.Dir's. What the system or the other members refuse is a *JoinError.
+func Join(dir string, o Options) (Member, error) {
+	if o.Solo || o.Socket.Portable || !canShare {
+		return newSolo(o), nil
+	}
+	if o.Route == nil || o.OnMAD == nil {
+		return nil, errors.New("share: Options.Route and Options.OnMAD are needed")
+	}
+	m, err := join(dir, o)
+	if err != nil {
+		return nil, &JoinError{err}
+	}
+	return m, nil
+}
+
+// JoinError says why this process cannot be a member.
+type JoinError struct{ Err error }
+
+func (e *JoinError) Error() string { return e.Err.Error() }
+
+func (e *JoinError) Unwrap() error { return e.Err }
+
+// PortError says that the port of an address is not to be had.
+type PortError struct {
+	Addr netip.Addr
+	Err  error
+}
+
+func (e *PortError) Error() string {
+	if errors.Is(e.Err, syscall.EADDRINUSE) {
+		return fmt.Sprintf("UDP port %d on %v is taken by another user, another program, the kernel's rdma_rxe "+
+			"or by processes of this user that have another XDG_RUNTIME_DIR: "+
+			"stop it (`ss -uanp sport = %d` and `rdma link` show it) or use another address", Port, e.Addr, Port)
+	}
+	return fmt.Sprintf("UDP port %d on %v: %v", Port, e.Addr, e.Err)
+}
+
+func (e *PortError) Unwrap() error { return e.Err }
+
+// keyError says that somebody listens for a key already.
+func keyError(key string) error {
+	return fmt.Errorf("share: listen for %q: %w", key, syscall.EADDRINUSE)
+}

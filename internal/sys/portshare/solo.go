@@ -1,0 +1,93 @@
+package portshare
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+
+	"verbena/ib"
+	"verbena/internal/sys/udp"
+)
+
+// solo is the only process on its addresses.
+type solo struct {
+	// immutable
+	opt  udp.Options
+	over func(a, b string) bool
+
+	mu      sync.Mutex
+	sockets map[netip.Addr]*udp.Socket // guarded by mu
+	keys    map[string]bool            // guarded by mu
+}
+
+func newSolo(o Options) *solo {
+	o.Socket.ReusePort = false
+	return &solo{opt: o.Socket, over: o.overlap, sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}}
+}
+
+func (s *solo) Slot() int { return 0 }
+
+func (s *solo) Meeting(int) string { return "" }
+
+// QPNRange leaves out QP0, QP1 and the multicast number.
+func (s *solo) QPNRange() (lo, hi ib.QPN) { return ib.QP1 + 1, ib.QPMulticast - 1 }
+
+func (s *solo) Socket(addr netip.Addr) (*udp.Socket, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sk := s.sockets[addr]; sk != nil {
+		return sk, nil
+	}
+	sk, err := udp.Listen(addr, Port, s.opt)
+	if err != nil {
+		return nil, &PortError{Addr: addr, Err: err}
+	}
+	s.sockets[addr] = sk
+	return sk, nil
+}
+
+// Pass does nothing: what comes to the only process is its own to judge.
+func (s *solo) Pass(*Numbers) {}
+
+func (s *solo) Dropped() (n uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sk := range s.sockets {
+		n += sk.Counters().KernelDropped
+	}
+	return n
+}
+
+func (s *solo) Listen(key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.keys {
+		if s.over(key, k) {
+			return keyError(key)
+		}
+	}
+	s.keys[key] = true
+	return nil
+}
+
+func (s *solo) Unlisten(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.keys, key)
+}
+
+// SetWill keeps nothing: nobody is there to send it.
+func (s *solo) SetWill(_ uint64, w Will) error { return w.check() }
+
+func (s *solo) ClearWill(uint64) {}
+
+func (s *solo) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, sk := range s.sockets {
+		errs = append(errs, sk.Close())
+	}
+	clear(s.sockets)
+	return errors.Join(errs...)
+}

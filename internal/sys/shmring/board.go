@@ -1,0 +1,108 @@
+package shmring
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// A Board shows a program outside Go, which polls by itself, where this process's
+// rings are read next, so that it calls only when something has come:
+//
+//	seat.data ──► [ ring's data ]
+//	seat.next ──────────►│first word of the next entry│   0: nothing has come
+//
+// Memory that was ever shown stays mapped (newMapping): whoever has looked up an
+// address may look there at any later time, and at worst sees what has become of it.
+//
+// A nil Board shows nothing.
+type Board struct {
+	shared *boardMemory
+
+	mu    sync.Mutex
+	taken [boardSeats]*Consumer // guarded by mu
+}
+
+// boardMemory is laid out as struct vb_news in cabi/include/engine.h.
+type boardMemory struct {
+	patient atomic.Uint32 // Let
+	seats   atomic.Uint32 // those that were ever taken: the first ones
+	mask    uint64        // of next
+	_       [48]byte
+
+	looks atomic.Uint64 // the other's: how often it has looked
+	_     [56]byte
+
+	at [boardSeats]seat
+}
+
+type seat struct {
+	data atomic.Uintptr // 0: nobody's
+	next atomic.Uint64
+}
+
+// boardSeats bounds what one look costs. Further rings are not shown.
+const boardSeats = 16
+
+// Show puts the ring of c, which nobody reads yet and whose memory is a mapping's,
+// on the board. It reports false if there is no room.
+func (b *Board) Show(c *Consumer) bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.taken {
+		if b.taken[i] != nil {
+			continue
+		}
+		s := &b.shared.at[i]
+		s.next.Store(c.next.Load())
+		b.taken[i], c.next = c, &s.next
+		s.data.Store(addressOf(c.data))
+		b.shared.seats.Store(max(b.shared.seats.Load(), uint32(i)+1))
+		return true
+	}
+	return false
+}
+
+// Hide takes it off the board again. Nobody reads it any more.
+func (b *Board) Hide(c *Consumer) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.taken {
+		if b.taken[i] == c {
+			b.shared.at[i].data.Store(0)
+			at := c.next.Load()
+			b.taken[i], c.next = nil, new(atomic.Uint64)
+			c.next.Store(at)
+		}
+	}
+}
+
+// Let says whether whoever polls may leave it at looking at the board, for most of
+// the time. Otherwise there is more to look at.
+func (b *Board) Let(patient bool) {
+	if b == nil || b.Patient() == patient {
+		return
+	}
+	v := uint32(0)
+	if patient {
+		v = 1
+	}
+	b.shared.patient.Store(v)
+}
+
+// Patient returns what Let said last.
+func (b *Board) Patient() bool { return b != nil && b.shared.patient.Load() != 0 }
+
+// Looks returns how often the other has looked. Of several threads' looks some may
+// be missing.
+func (b *Board) Looks() uint64 {
+	if b == nil {
+		return 0
+	}
+	return b.shared.looks.Load()
+}

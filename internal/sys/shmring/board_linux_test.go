@@ -1,0 +1,167 @@
+package shmring
+
+import (
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// newShown returns a ring between two mappings of one memory, as two processes have
+// it.
+func newShown(t *testing.T) (tx *Producer, rx *Consumer, end func()) {
+	t.Helper()
+	ours, fd, err := newMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := mapMemory(fd)
+	unix.Close(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { endMapping(theirs) })
+	return newProducer(theirs), newConsumer(ours), func() { endMapping(ours) }
+}
+
+// news is what a reader of struct vb_news does: it follows an address that it has
+// looked up.
+func (b *Board) news() bool {
+	m := b.shared
+	for i := range m.seats.Load() {
+		data, next := m.at[i].data.Load(), m.at[i].next.Load()
+		if data != 0 && at(data+uintptr(next&m.mask)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// at reads the word at an address that is no Go memory.
+func at(address uintptr) uint64 {
+	return **(**uint64)(unsafe.Pointer(&address))
+}
+
+func publish(t *testing.T, tx *Producer, n int) {
+	t.Helper()
+	b := tx.Reserve()
+	if b == nil {
+		t.Fatal("the ring is full")
+	}
+	tx.Commit(n, &Message{Segment: n})
+}
+
+// The board has news from when an entry is published to when it is read, all
+// around the ring.
+func TestBoardShowsRings(t *testing.T) {
+	b := NewBoard()
+	defer b.End()
+	tx, rx, end := newShown(t)
+	defer end()
+	publish(t, tx, 100) // before it is shown
+	if !b.Show(rx) {
+		t.Fatal("no room on an empty board")
+	}
+	var m Message
+	for i := range 3 * dataBytes / (MaxBytes / 2) {
+		if !b.news() {
+			t.Fatalf("entry %d is not shown", i)
+		}
+		if ok, err := rx.Next(&m); !ok || err != nil {
+			t.Fatalf("entry %d: %v, %v", i, ok, err)
+		}
+		rx.Advance()
+		if b.news() {
+			t.Fatalf("entry %d is shown after it was read", i)
+		}
+		publish(t, tx, MaxBytes/2+i)
+	}
+	if b.Hide(rx); b.news() {
+		t.Error("what is hidden is shown")
+	}
+	if ok, err := rx.Next(&m); !ok || err != nil {
+		t.Errorf("hidden, the ring has lost its place: %v, %v", ok, err)
+	}
+}
+
+// Who has looked up an address may look there when the ring has ended, and when
+// there is another.
+func TestShownMemoryStays(t *testing.T) {
+	b := NewBoard()
+	defer b.End()
+	tx, rx, end := newShown(t)
+	b.Show(rx)
+	publish(t, tx, 8)
+	address := b.shared.at[0].data.Load()
+	if at(address) == 0 {
+		t.Fatal("nothing is where the first entry was published")
+	}
+	b.Hide(rx)
+	end()
+	if v := at(address); v != 0 {
+		t.Errorf("%#x is where a ring was", v)
+	}
+	tx, rx, end = newShown(t)
+	defer end()
+	b.Show(rx)
+	publish(t, tx, 8)
+	if !b.news() {
+		t.Error("a later ring is not shown")
+	}
+	used := 0
+	for range 100 {
+		_, rx, end := newShown(t)
+		if addressOf(rx.data) == address {
+			used++
+		}
+		end()
+	}
+	if used == 0 && addressOf(rx.data) != address {
+		t.Error("the addresses of rings that ended are not used again")
+	}
+}
+
+// There is room for so many rings, and again when one is hidden.
+func TestBoardIsBounded(t *testing.T) {
+	b := NewBoard()
+	defer b.End()
+	var shown []*Consumer
+	for range boardSeats {
+		_, rx, end := newShown(t)
+		defer end()
+		if !b.Show(rx) {
+			t.Fatalf("no room for ring %d", len(shown))
+		}
+		shown = append(shown, rx)
+	}
+	tx, rx, end := newShown(t)
+	defer end()
+	if b.Show(rx) {
+		t.Fatal("a ring too many is shown")
+	}
+	b.Hide(shown[3])
+	publish(t, tx, 8)
+	if !b.Show(rx) || !b.news() {
+		t.Error("the place of one that was hidden is not given out again")
+	}
+}
+
+// A board that was taken down reads as nothing, and the next one is as new.
+func TestBoardEnds(t *testing.T) {
+	b := NewBoard()
+	m := b.shared
+	b.Let(true)
+	m.looks.Store(5)
+	if !b.Patient() || b.Looks() != 5 {
+		t.Error("what was said is not there")
+	}
+	b.End()
+	if m.patient.Load() != 0 || m.seats.Load() != 0 {
+		t.Error("a board that was taken down still says something")
+	}
+	next := NewBoard()
+	defer next.End()
+	if next.Patient() || next.Looks() != 0 || next.shared.mask != dataBytes-1 {
+		t.Error("a new board is not empty")
+	}
+}

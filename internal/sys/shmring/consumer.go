@@ -1,0 +1,107 @@
+package shmring
+
+import "sync/atomic"
+
+// Consumer reads entries. Its calls must come one at a time, but for Waiting,
+// Arm and Disarm.
+type Consumer struct {
+	data        []byte
+	head, armed *atomic.Uint64
+	next        *atomic.Uint64 // where the next entry is; written by the reader
+	told        uint64         // what head says
+	size        int            // of the entry that Next returned
+	answered    *atomic.Uint64
+	questions   uint64 // read so far
+	unanswered  bool   // one of them is
+	corrupt     atomic.Bool
+}
+
+// tellEvery is how much is read before the producer is told: it looks only when
+// it finds the ring full, and each telling costs it a line of its cache.
+const tellEvery = dataBytes / 16
+
+func newConsumer(memory []byte) *Consumer {
+	return &Consumer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), next: new(atomic.Uint64), answered: word(memory, answeredAt)}
+}
+
+// Next returns the oldest entry, false if there is none. Its Data is valid until
+// Advance, which must be called before the next Next.
+func (c *Consumer) Next(m *Message) (bool, error) {
+	pos := c.next.Load()
+	w := word(c.data, int(pos%dataBytes)).Load()
+	if w == 0 {
+		return false, nil
+	}
+	if c.corrupt.Load() {
+		return false, ErrCorrupt
+	}
+	off := int(pos % dataBytes)
+	if uint32(w) == skipLength && w == first(pos, skipLength) && off != 0 {
+		pos += uint64(dataBytes - off)
+		c.next.Store(pos)
+		if w = word(c.data, 0).Load(); w == 0 {
+			return false, nil
+		}
+		off = 0
+	}
+	length := uint32(w)
+	if w != first(pos, length) || length == 0 || length > MaxBytes || off+entryBytes(int(length)) > dataBytes {
+		c.corrupt.Store(true)
+		return false, ErrCorrupt
+	}
+	n := int(length)
+	v := word(c.data, off+8).Load()
+	*m = Message{Data: c.data[off+headerBytes : off+headerBytes+n : off+headerBytes+n], Segment: int(uint16(v)), TOS: uint8(v >> 16), Tag: uint32(v >> 32), Question: v&questionBit != 0}
+	if m.Segment == 0 || m.Segment > n {
+		m.Segment = n
+	}
+	if (n+m.Segment-1)/m.Segment > MaxPackets {
+		c.corrupt.Store(true)
+		return false, ErrCorrupt
+	}
+	c.size = entryBytes(n)
+	if m.Question {
+		c.questions, c.unanswered = c.questions+1, true
+	}
+	return true, nil
+}
+
+// Asked reports whether there is a question to be answered.
+func (c *Consumer) Asked() bool { return c.unanswered }
+
+// Answer says that all that came before the questions read so far is done with.
+func (c *Consumer) Answer() {
+	c.unanswered = false
+	c.answered.Store(c.questions)
+}
+
+// Advance gives the entry that Next returned back to the producer.
+func (c *Consumer) Advance() {
+	pos := c.next.Load() + uint64(c.size)
+	c.size = 0
+	c.next.Store(pos)
+	if pos-c.told >= tellEvery {
+		c.told = pos
+		c.head.Store(pos)
+	}
+}
+
+// Waiting reports whether there is something to read. Any thread may ask.
+func (c *Consumer) Waiting() bool {
+	return !c.corrupt.Load() && word(c.data, int(c.next.Load()%dataBytes)).Load() != 0
+}
+
+// Arm asks the producer for a wake-up with what it publishes next. It reports
+// false, and asks for nothing, if something is there already. Any thread may
+// call it.
+func (c *Consumer) Arm() bool {
+	c.armed.Store(1)
+	if c.Waiting() {
+		c.armed.Store(0)
+		return false
+	}
+	return true
+}
+
+// Disarm ends Arm.
+func (c *Consumer) Disarm() { c.armed.Store(0) }

@@ -1,0 +1,246 @@
+package shmring
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/monotime"
+	"verbena/internal/sys/fdtrack"
+)
+
+// Out is a ring to another process, which this one writes.
+type Out struct {
+	*Producer
+	Peer   Identity
+	self   Identity
+	fd     int // the connection
+	memory []byte
+
+	mu    sync.Mutex
+	event int  // guarded by mu: the peer's eventfd; -1 while it has not answered
+	alone bool // guarded by mu: this ring is given up, by a process that lives
+}
+
+// In is a ring from another process, which this one reads.
+type In struct {
+	*Consumer
+	Peer   Identity
+	fd     int
+	memory []byte
+}
+
+var one = binary.NativeEndian.AppendUint64(nil, 1)
+
+// Wake ends the peer's sleep. One that has not answered yet is awake.
+func (o *Out) Wake() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.hearLocked(0)
+	if !fdtrack.Lost() && o.event >= 0 {
+		_, _ = unix.Write(o.event, one) // full is as good: it will be read
+	}
+}
+
+// hearLocked takes the peer's answer if it has not come before. The error is ErrSilent
+// where it has not come now.
+func (o *Out) hearLocked(patience monotime.Duration) error {
+	if o.event >= 0 {
+		return nil
+	}
+	h, event, err := hear(o.fd, patience)
+	if err != nil {
+		return err
+	}
+	if h.who.Slot != o.Peer.Slot || h.who.NetDev != o.self.NetDev || h.who.NetIno != o.self.NetIno {
+		unix.Close(event)
+		return errStranger
+	}
+	fdtrack.Add(event)
+	o.event = event
+	return nil
+}
+
+// departed reads what the peer says, and reports whether it has gone.
+func (o *Out) departed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.event < 0 {
+		err := o.hearLocked(0)
+		o.alone = err != nil && err != ErrSilent // refused
+		return o.alone
+	}
+	n, _, err := unix.Recvfrom(o.fd, make([]byte, len(farewell)), unix.MSG_DONTWAIT)
+	o.alone = n > 0 && err == nil
+	return err != unix.EAGAIN
+}
+
+// HangUp ends the connection for both sides: each learns of it from its Listener,
+// and the other that this process has not ended.
+func (o *Out) HangUp() { hangUp(o.fd) }
+
+// PeerEnded reports, once Out's departure was told, whether the process at the other
+// end has ended: false says that it hung up.
+func (o *Out) PeerEnded() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.alone
+}
+
+// HangUp is Out's.
+func (i *In) HangUp() { hangUp(i.fd) }
+
+func hangUp(fd int) {
+	if !fdtrack.Check() {
+		_ = unix.Send(fd, farewell, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) // it may have ended already
+		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
+	}
+}
+
+// farewell is what a process says last that gives up one ring. One that ends says
+// nothing.
+var farewell = []byte("hung up")
+
+// Open reports whether o was not closed.
+func (o *Out) Open() bool { return o.memory != nil }
+
+// Alive reports whether the process at the other end is there.
+func (o *Out) Alive() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.hearLocked(0); err != nil {
+		return err == ErrSilent
+	}
+	return alive(o.fd)
+}
+
+// alive reports whether a connection, on which nothing more is said, stands.
+func alive(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return n == 0 && err == nil
+}
+
+// Close unmaps the ring and ends the connection. Nobody may use it any more.
+func (o *Out) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.event >= 0 {
+		closeFD(o.event)
+	}
+	closeFD(o.fd)
+	endMapping(o.memory)
+	o.memory = nil
+}
+
+// Close is Out's.
+func (i *In) Close() {
+	closeFD(i.fd)
+	endMapping(i.memory)
+}
+
+func closeFD(fd int) { _ = fdtrack.Close(fd) } // nothing is written that could be lost
+
+var errStranger = errors.New("ring: the process at the other end is another user's, of another network namespace or version")
+
+// Dial makes a ring to the process that listens at path, if it is the one that
+// owns the slot and is of our network namespace. It waits for the answer for as
+// long as it is told. A process that is stopped, or waits for a processor, finds the
+// ring when it goes on, with what was written to it; one that refuses it then, departs.
+func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Out, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("connect", err)
+	}
+	memory, mfd, err := newMemory()
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	o := &Out{Producer: newProducer(memory), Peer: self, self: self, fd: fd, event: -1, memory: memory}
+	o.Peer.Slot = slot
+	err = say(fd, self, mfd)
+	unix.Close(mfd)
+	if err == nil {
+		err = o.hearLocked(patience)
+	}
+	if err != nil && err != ErrSilent {
+		unix.Close(fd)
+		endMapping(memory)
+		return nil, err
+	}
+	fdtrack.Add(fd)
+	return o, nil
+}
+
+// say sends our hello with a descriptor.
+func say(fd int, self Identity, with int) error {
+	if err := sameUser(fd); err != nil {
+		return err
+	}
+	h := hello{bytes: totalBytes, who: self}
+	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, h.append(nil), unix.UnixRights(with), nil, unix.MSG_NOSIGNAL))
+}
+
+// hear waits for the other side's hello, which comes with a descriptor.
+func hear(fd int, patience monotime.Duration) (h hello, with int, err error) {
+	for until := monotime.Now().Add(patience); ; {
+		left := max(until.Sub(monotime.Now()), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int((left+monotime.Millisecond-1)/monotime.Millisecond))
+		if n > 0 {
+			break
+		}
+		if err != nil && err != unix.EINTR {
+			return hello{}, -1, os.NewSyscallError("poll", err)
+		}
+		if left == 0 {
+			return hello{}, -1, ErrSilent
+		}
+	}
+	var b [helloBytes + 1]byte
+	oob := make([]byte, unix.CmsgSpace(4*4))
+	n, oobn, flags, _, err := unix.Recvmsg(fd, b[:], oob, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return hello{}, -1, os.NewSyscallError("recvmsg", err)
+	}
+	fds := rights(oob[:oobn])
+	h, ok := parseHello(b[:n])
+	if !ok || len(fds) != 1 || flags&unix.MSG_CTRUNC != 0 {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		return hello{}, -1, errStranger
+	}
+	return h, fds[0], nil
+}
+
+// rights returns the descriptors in control messages.
+func rights(oob []byte) (fds []int) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range msgs {
+		if got, err := unix.ParseUnixRights(&msgs[i]); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}
+
+func sameUser(fd int) error {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return os.NewSyscallError("getsockopt SO_PEERCRED", err)
+	}
+	if int(cred.Uid) != os.Geteuid() {
+		return errStranger
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package shmring
+
+import (
+	"errors"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/sys/fdtrack"
+)
+
+// Listener is where others find this process. Its descriptor becomes readable
+// when Serve has something to do.
+type Listener struct {
+	// immutable after Listen
+	path        string
+	self        Identity
+	event       int
+	fd, epoll   int
+	onArrival   func(*In)
+	onDeparture func(any)
+
+	mu    sync.Mutex
+	conns map[int32]any // guarded by mu: by descriptor, *In, *Out or caller; nil when closed
+}
+
+// caller is a connection on which nothing was said yet.
+type caller struct{}
+
+// Bounds of a Listener.
+const (
+	maxCallers = 128 // more than processes that share a port; more are turned away
+	maxEvents  = 16  // handled by one Serve; others come with the next
+)
+
+// Listen makes this process found at path, which is its alone: what a dead
+// process left there is removed. event is the eventfd that wakes it, which others
+// are given. From Serve, onArrival is called with each new ring to this process
+// and onDeparture with each In, and each Out watched, whose other end has gone.
+func Listen(path string, self Identity, event int, onArrival func(*In), onDeparture func(any)) (*Listener, error) {
+	l := &Listener{path: path, self: self, event: event, fd: -1, epoll: -1, onArrival: onArrival, onDeparture: onDeparture, conns: map[int32]any{}}
+	if err := l.open(); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Listener) open() (err error) {
+	if err := os.Remove(l.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if l.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	fdtrack.Add(l.fd)
+	if err := unix.Bind(l.fd, &unix.SockaddrUnix{Name: l.path}); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	if err := unix.Listen(l.fd, maxCallers); err != nil {
+		return os.NewSyscallError("listen", err)
+	}
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	fdtrack.Add(l.epoll)
+	return l.watch(l.fd)
+}
+
+func (l *Listener) watch(fd int) error {
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
+}
+
+// FD is readable when Serve has something to do.
+func (l *Listener) FD() int { return l.epoll }
+
+// Watch makes Serve tell when o's other end goes.
+func (l *Listener) Watch(o *Out) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns == nil {
+		return os.ErrClosed
+	}
+	err := l.watch(o.fd)
+	if err == nil {
+		l.conns[int32(o.fd)] = o
+	}
+	return err
+}
+
+// Serve answers those who dial and tells of those who have gone. It does not
+// block. Calls come one at a time.
+func (l *Listener) Serve() {
+	var events [maxEvents]unix.EpollEvent
+	if fdtrack.Lost() {
+		return
+	}
+	n, err := unix.EpollWait(l.epoll, events[:], 0)
+	if err != nil {
+		return
+	}
+	for _, e := range events[:n] {
+		if e.Fd == int32(l.fd) {
+			l.accept()
+			continue
+		}
+		l.mu.Lock()
+		c := l.conns[e.Fd]
+		_, called := c.(caller)
+		if o, ok := c.(*Out); ok && !o.departed() {
+			c = nil
+		}
+		if c != nil && !called {
+			l.forgetLocked(e.Fd)
+		}
+		l.mu.Unlock()
+		if called {
+			l.answer(int(e.Fd))
+		} else if c != nil {
+			l.onDeparture(c)
+		}
+	}
+}
+
+func (l *Listener) accept() {
+	for range maxEvents {
+		fd, _, err := unix.Accept4(l.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if err != nil {
+			return
+		}
+		l.mu.Lock()
+		ok := len(l.conns) < maxCallers+maxLinks
+		if ok {
+			l.conns[int32(fd)] = caller{}
+		}
+		l.mu.Unlock()
+		if !ok || l.watch(fd) != nil {
+			l.mu.Lock()
+			delete(l.conns, int32(fd))
+			l.mu.Unlock()
+			unix.Close(fd)
+			continue
+		}
+		fdtrack.Add(fd)
+	}
+}
+
+// maxLinks bounds the connections that stand: in and out, with every slot.
+const maxLinks = 2 * 64
+
+// answer takes the ring of one who dialled, or turns it away.
+func (l *Listener) answer(fd int) {
+	in, err := l.take(fd)
+	l.mu.Lock()
+	if err != nil {
+		l.forgetLocked(int32(fd))
+	} else {
+		l.conns[int32(fd)] = in
+	}
+	l.mu.Unlock()
+	if err != nil {
+		closeFD(fd)
+		return
+	}
+	l.onArrival(in)
+}
+
+func (l *Listener) take(fd int) (*In, error) {
+	h, mfd, err := hear(fd, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(mfd)
+	if h.who.NetDev != l.self.NetDev || h.who.NetIno != l.self.NetIno || h.who.Slot == l.self.Slot {
+		return nil, errStranger
+	}
+	memory, err := mapMemory(mfd)
+	if err != nil {
+		return nil, err
+	}
+	if err := say(fd, l.self, l.event); err != nil {
+		endMapping(memory)
+		return nil, err
+	}
+	return &In{Consumer: newConsumer(memory), Peer: h.who, fd: fd, memory: memory}, nil
+}
+
+// forgetLocked ends the watch of a connection, before it is closed: a forked
+// child may still have a copy of it, which would keep epoll reporting.
+func (l *Listener) forgetLocked(fd int32) {
+	delete(l.conns, fd)
+	if fdtrack.Check() {
+		return
+	}
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, int(fd), nil) // it is there
+}
+
+// Forget ends Watch, or the watch of a ring that arrived, before it is closed. It
+// may have ended.
+func (l *Listener) Forget(end any) {
+	var fd int32
+	switch end := end.(type) {
+	case *In:
+		fd = int32(end.fd)
+	case *Out:
+		fd = int32(end.fd)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns[fd] == end {
+		l.forgetLocked(fd)
+	}
+}
+
+// Withdraw removes the name by which others find this process, for one that is about to
+// end without Close.
+func (l *Listener) Withdraw() { os.Remove(l.path) }
+
+// Close ends listening, and connections on which nothing was said. Rings are
+// closed by who has them. Nobody may be in Serve.
+func (l *Listener) Close() {
+	l.mu.Lock()
+	conns := l.conns
+	l.conns = nil
+	l.mu.Unlock()
+	for fd, c := range conns {
+		if _, ok := c.(caller); ok {
+			closeFD(int(fd))
+		}
+	}
+	if l.fd >= 0 {
+		l.Withdraw()
+		closeFD(l.fd)
+	}
+	if l.epoll >= 0 {
+		closeFD(l.epoll)
+	}
+}
+
+// NetNamespace returns the identity of a process that owns a slot, in the network
+// namespace of the calling thread, which may have moved alone.
+func NetNamespace(slot int) (Identity, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &st); err != nil {
+		return Identity{}, os.NewSyscallError("stat /proc/thread-self/ns/net", err)
+	}
+	return Identity{Slot: slot, NetDev: st.Dev, NetIno: st.Ino}, nil
+}

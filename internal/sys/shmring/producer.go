@@ -1,0 +1,99 @@
+package shmring
+
+import "sync/atomic"
+
+// Producer writes entries. Its calls must come one at a time.
+type Producer struct {
+	data        []byte
+	head, armed *atomic.Uint64
+	next        uint64 // where the next entry goes
+	seen        uint64 // how far the consumer has read, when last looked at
+	corrupt     bool
+	answered    *atomic.Uint64
+	asked       uint64 // questions
+	askedAt     uint64 // what next was after the last one
+}
+
+func newProducer(memory []byte) *Producer {
+	return &Producer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), answered: word(memory, answeredAt)}
+}
+
+// free reports whether n bytes are free, looking at the consumer's index only if
+// what is known of it does not do.
+func (p *Producer) free(n int) bool {
+	if p.next+uint64(n) <= p.seen+dataBytes {
+		return !p.corrupt
+	}
+	head := p.head.Load()
+	if head < p.seen || head > p.next {
+		p.corrupt = true
+	}
+	if p.corrupt {
+		return false
+	}
+	p.seen = head
+	return p.next+uint64(n) <= head+dataBytes
+}
+
+// Corrupt reports whether the consumer's index was wrong: nothing goes any more.
+func (p *Producer) Corrupt() bool { return p.corrupt }
+
+// Taken is how far the consumer has read: it changes while the consumer works.
+func (p *Producer) Taken() uint64 { return p.seen }
+
+// Reserve returns memory for an entry of up to MaxBytes, nil if there is no room
+// for so many. The next Commit publishes what was written there.
+func (p *Producer) Reserve() []byte {
+	off := int(p.next % dataBytes)
+	rest := 0
+	if off+maxEntry > dataBytes {
+		rest = dataBytes - off
+	}
+	if !p.free(rest + maxEntry + lineBytes) {
+		return nil
+	}
+	if rest > 0 {
+		p.publish(skipLength, rest)
+		off = 0
+	}
+	return p.data[off+headerBytes : off+headerBytes+MaxBytes : off+headerBytes+MaxBytes]
+}
+
+// Commit publishes the first n bytes, 1 to MaxBytes, of what Reserve returned, as
+// one entry. m.Data is not looked at.
+func (p *Producer) Commit(n int, m *Message) {
+	word(p.data, int(p.next%dataBytes)+8).Store(second(m))
+	p.publish(uint32(n), entryBytes(n))
+}
+
+// Ask publishes a question and returns its number, 0 if there is no room. The
+// consumer answers when it has handled all that was published before: a process that
+// does not run answers nothing. Where nothing was published since the last question,
+// that one is asked.
+func (p *Producer) Ask() uint64 {
+	if p.asked > 0 && p.askedAt == p.next {
+		return p.asked
+	}
+	if p.Reserve() == nil {
+		return 0
+	}
+	p.Commit(1, &Message{Segment: 1, Question: true})
+	p.asked, p.askedAt = p.asked+1, p.next
+	return p.asked
+}
+
+// Answered reports whether the consumer has answered a question.
+func (p *Producer) Answered(question uint64) bool { return p.answered.Load() >= question }
+
+// publish makes the entry at next, which is written but for its first word, the
+// consumer's.
+func (p *Producer) publish(length uint32, size int) {
+	after := p.next + uint64(size)
+	word(p.data, int(after%dataBytes)).Store(0)
+	word(p.data, int(p.next%dataBytes)).Store(first(p.next, length))
+	p.next = after
+}
+
+// MustWake reports whether the consumer sleeps and is to be woken by this call's
+// caller. It is called after Commit, once for several.
+func (p *Producer) MustWake() bool { return p.armed.Load() != 0 && p.armed.Swap(0) != 0 }

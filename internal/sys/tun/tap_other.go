@@ -1,0 +1,40 @@
+//go:build !linux
+
+package tun
+
+import (
+	"errors"
+	"net/netip"
+)
+
+// ErrStopped is what Read returns after Stop.
+var ErrStopped = errors.New("ether: stopped")
+
+var errSystem = errors.New("ether: this system has no TAP interfaces that this package knows")
+
+// A TAP is an interface of ours.
+type TAP struct{ Name string }
+
+// Open makes a TAP interface: not on this system.
+func Open(name string) (*TAP, error) { return nil, errSystem }
+
+// Close ends the interface.
+func (*TAP) Close() error { return nil }
+
+// Configure takes the interface up.
+func (*TAP) Configure(address netip.Prefix) error { return errSystem }
+
+// SetMTU sets how long packets may be.
+func (*TAP) SetMTU(bytes int) error { return errSystem }
+
+// SetCarrier tells the kernel whether there is a peer.
+func (*TAP) SetCarrier(on bool) error { return errSystem }
+
+// Read waits for a frame.
+func (*TAP) Read(b []byte) (int, error) { return 0, errSystem }
+
+// Stop ends Read.
+func (*TAP) Stop() {}
+
+// Write has the kernel receive a frame.
+func (*TAP) Write(frame []byte) error { return errSystem }
