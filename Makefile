@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-2-Clause
 # Verbena. `make help` says what there is to make.
 #
 # Every target installs by apt what it needs and does not find, as root or

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package verbena holds no code: it says what the project is, and its tests
 // hold the rules that the whole tree obeys.
 //

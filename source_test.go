@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package verbena
 
 import (
@@ -76,8 +78,8 @@ func TestCgoHasATag(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range all.sources {
-		if s.importName("C") != "" && !bytes.HasPrefix(all.text[s.path], []byte("//go:build cabi")) {
-			t.Errorf("%s: imports C and does not start with //go:build cabi", s.path)
+		if s.importName("C") != "" && !bytes.Contains(all.text[s.path], []byte("\n//go:build cabi")) {
+			t.Errorf("%s: imports C and has no //go:build cabi", s.path)
 		}
 	}
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package apps runs the verbs applications that Debian ships, unmodified, over
 // our libibverbs and librdmacm. Its tests need the build tag `apps`, the
 // packages that the Makefile lists, and `make build`:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package ib
 
 // NodeType is the kind of node: ibv_node_type.

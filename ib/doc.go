@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package ib is the vocabulary of RDMA verbs: the numbers, enumerations and
 // attribute records that the InfiniBand Architecture Specification and
 // rdma-core name, as Go values.

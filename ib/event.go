@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package ib
 
 // EventType is an asynchronous event: ibv_event_type.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package ib
 
 // QPType is the transport service of a queue pair: ibv_qp_type.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package ib
 
 // SGE is a scatter/gather element: Length bytes at Addr of the region that

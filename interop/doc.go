@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package interop tests Verbena against the Linux kernel's rdma_rxe and siw and
 // the unmodified programs of rdma-core, in guests on a wire of their own; see
 // package guest. Its tests need the build tag `interop`:

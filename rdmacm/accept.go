@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package rdmacm
 
 // Accept takes a request: rdma_accept(3), on the ID that ConnectRequest brought.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package rdmacm is the RDMA connection manager, as librdmacm has it: it
 // finds the device for an IP address, exchanges what two queue pairs need to
 // know of each other, and drives them to the state in which they work. On the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package rdmacm
 
 // SetTOS sets the traffic class (DSCP and ECN bits) of the connection's

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package verbs is RDMA verbs in user space: devices, protection domains,
 // memory regions and windows, completion queues, queue pairs, shared receive
 // queues and address handles, as libibverbs has them, with no RDMA hardware and

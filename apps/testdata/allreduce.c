@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Sums over all ranks, of sizes from eager to rendezvous, each element checked. */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
 # pyverbs.sh DEVICE: the tests that python3-pyverbs ships, over a device.
 set -e
 mkdir tests

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 //go:build cabi
 
 // Package cabitest tests the libraries of the C ABI as applications use them: C

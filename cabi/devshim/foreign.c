@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that got another libibverbs than ours, under `verbena run`.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that ask whether a file may be used, or where a link leads. */
 #include "next.h"
 #include "path.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The C library's own function of the same name. Each is looked up when the
  * library is loaded, as dlsym must not be called in a signal handler or in the

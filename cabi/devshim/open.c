@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that open a file or a directory. */
 #include "next.h"
 #include "path.h"

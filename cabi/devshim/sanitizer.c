@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * AddressSanitizer as a shared library (gcc's, and clang's -shared-libasan) wants to
  * be the first library of a process, which one of LD_PRELOAD is before it. The order

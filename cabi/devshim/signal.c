@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Handlers of signals run on the alternate stack where a thread has one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls that ask what a file is. A node of /dev/infiniband is a plain file
  * below VERBENA_ROOT; here it is the character device that it stands for.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Executes a program that has nothing of this process: no parent, descriptor, terminal,
  * session, environment or handler of signals. The application finds no child of which it

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 //go:build cabi
 
 // The engine of the C ABI: what stands behind struct vb_engine of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The end of the process. Most programs end without closing: what was put off for
  * their next call is still to be sent, peers are to learn that their connections

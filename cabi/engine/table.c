@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The one symbol of libverbena-engine.so: the table of engine.h, filled with
  * what Go exports. Where cgo cannot say a type of engine.h (const, _Atomic), a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 //go:build cabi
 
 // Package enginetest tests the engine of the C ABI as the front libraries use

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How the functions are defined that applications call: those that the libraries
  * export, and those that <infiniband/verbs.h> reaches through a context.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the front libraries (libibverbs.so.1, librdmacm.so.1: C) and the engine
  * (libverbena-engine.so: Go) know of each other.

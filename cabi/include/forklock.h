@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A lock that a thread which forks holds over the fork, so that the child does not
  * find it taken by a thread that it has not got.

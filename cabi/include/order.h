@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tells ThreadSanitizer of an order that it cannot see. Our libraries are not
  * instrumented: the runtime knows their mutexes, and not their atomics, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Address handles: ibv_create_ah(3). Work requests point to struct vb_ah.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Attributes of devices and ports: ibv_query_device(3), ibv_query_device_ex(3),
  * ibv_query_port(3), ibv_query_pkey(3), as internal/device gives them, and

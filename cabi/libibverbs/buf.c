@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Buffers that the library allocates and regions by attributes, of rdma-core 64:
  * ibv_alloc_buf(3), ibv_reg_mr_ex(3). They are ordinary memory, as with any

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of IBVERBS_1.0, for programs linked before libibverbs 1.1 (2007).
  *

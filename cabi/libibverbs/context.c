@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Contexts: ibv_open_device(3) and the engine's handle behind each, which is
  * opened with the first object.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table of cookies. A cookie is a place in the table and a serial number.
  */

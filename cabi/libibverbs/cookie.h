@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Cookies: what the engine calls our objects in events. A cookie is given out
  * once, so that the event of an object that is gone finds nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completion queues. The ring is ours, the engine pushes into it: see engine.h.
  */

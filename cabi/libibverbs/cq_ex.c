@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Extended completion queues: ibv_create_cq_ex(3).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The device list, as internal/device has it. Of each kind there is a device for
  * each network interface that has an address, loopback last; of ntb one for each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Enhanced connection establishment, ibv_set_ece(3) and ibv_query_ece(3): a
  * vendor's options of a queue pair. This one has none, and both calls say so as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Loads the engine: libverbena-engine.so beside this library, at the first
  * object that needs it. Listing, opening and querying devices do without.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Asynchronous events: ibv_get_async_event(3), ibv_ack_async_event(3).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fork: the handlers that keep a child's front usable, and ibv_fork_init(3)
  * and its kin, which on this device have nothing to do. They exist because the

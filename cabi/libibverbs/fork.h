@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What happens around a fork, in the order of the locks (fork.c).
  */

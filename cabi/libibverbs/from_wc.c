@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The way back to a datagram's sender: ibv_init_ah_from_wc(3),
  * ibv_create_ah_from_wc(3).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the files of our libibverbs.so.1 know of each other, and what our
  * librdmacm.so.1 gets from it: the functions marked VB_PRIVATE are exported in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * GID tables: ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3). What
  * is in them is decided by gidtable.c.

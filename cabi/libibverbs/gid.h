@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * GID tables (gidtable.c), and ibv_query_gid_type, which no public header
  * declares (gid.c).

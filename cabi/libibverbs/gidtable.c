@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where each address of an interface stands in its GID table. An address keeps
  * its index for as long as it lives, since applications name it by that; a new

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Objects of another process by the kernel's handle: ibv_import_device(3),
  * ibv_import_pd(3), ibv_import_mr(3), ibv_import_dm(3). The kernel knows nothing

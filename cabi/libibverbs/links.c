@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Links of windows. What they are is the engine's knowledge: it alone reads their
  * configuration, and says which end of a link is ours. So a program that is to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Links of windows, whose devices the engine knows: VERBENA_NTB names them
  * (links.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The lock of what threads do for some nanoseconds: polling a completion queue.
  * Where its holder is not running, because there are fewer cores than threads,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Copies between the kernel's structures and those of the library, for programs
  * and libraries that speak to the kernel's connection manager themselves.

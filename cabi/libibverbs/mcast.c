@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast groups: ibv_attach_mcast(3). RoCE knows a group by its GID alone.
  */

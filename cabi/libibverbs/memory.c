@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory of objects that a parent domain's allocators may give:
  * ibv_alloc_parent_domain(3). These are the rings of completion queues, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory windows: ibv_alloc_mw(3), ibv_bind_mw(3).
  */

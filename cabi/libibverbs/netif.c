@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lists network interfaces and addresses with two netlink dumps, as Go's
  * package net does, so that both see the same in the same order.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Network interfaces and their addresses, as the kernel lists them (netif.c).
  */

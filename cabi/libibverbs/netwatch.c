@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A netlink socket into which the kernel puts a message with each change, before
  * the command that made it returns. That there is none is told by one system call,

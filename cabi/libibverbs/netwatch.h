@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether network interfaces or their addresses have changed (netwatch.c).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What rdma-core has added since 44, of IBVERBS_1.15 to 1.18, and no device of
  * ours has: DMA hints for a PCI device, memory of a device, a port's speed apart

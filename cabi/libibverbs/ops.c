@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions that applications reach through a context. What is not here,
  * flows, work queues, device memory, counters and the like, stays NULL: the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Protection domains: ibv_alloc_pd(3).
  */

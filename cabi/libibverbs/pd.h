@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Protection domains, and the aliases of them that parent domains are.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The pipes that events come through. The engine writes records, each in one
  * write; the application has the reading end, which it may poll and set

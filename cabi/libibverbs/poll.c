@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Polling: ibv_poll_cq(3). A poll that finds completions never leaves this file.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Posting: ibv_post_send(3), ibv_post_recv(3), ibv_post_srq_recv(3). One call of
  * the engine posts a whole list of sends; receives need none: recvs.c.

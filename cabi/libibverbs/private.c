@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The private interface between libibverbs and its providers. Programs are
  * linked with libraries of vendors too (libmlx5.so.1, libefa.so.1, libmlx4.so.1),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A function of the private nodes: rdma-core renames IBVERBS_PRIVATE_n when it
  * changes what is between it and its providers. A vendor's library asks for the

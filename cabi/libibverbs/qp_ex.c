@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ibv_wr_* functions of a queue pair: ibv_wr_post(3).
  *

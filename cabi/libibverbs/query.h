@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What can be asked of a context without the engine (attr.c). */
 #ifndef VERBENA_QUERY_H
 #define VERBENA_QUERY_H

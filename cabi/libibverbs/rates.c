@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Static rates as multiples of 2.5 Gb/s and in Mb/s: ibv_rate_to_mult(3),
  * ibv_rate_to_mbps(3) and back.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Posting receives: ibv_post_recv(3), ibv_post_srq_recv(3). No post leaves this
  * file but in the error state.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The receives of a queue pair or a shared receive queue: a ring of ours that
  * the engine takes from. See engine.h.

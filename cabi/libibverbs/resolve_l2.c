@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ibv_resolve_eth_l2_from_gid: the Ethernet address that packets to a GID go to
  * and the VLAN they are in, as the kernel's routes and neighbours have it. The

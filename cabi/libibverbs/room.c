@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Looks for room before the engine is loaded. Its runtime ends the process where
  * it finds no addresses or descriptors as it starts; an application under

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * SHA-256, in the words of FIPS 180-4: internal/device names an interface
  * without a MAC address by a hash, and both sides must come to the same GUID.

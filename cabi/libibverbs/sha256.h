@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* SHA-256 of a short message (sha256.c): for GUIDs of interfaces without a MAC address. */
 #ifndef VERBENA_SHA256_H
 #define VERBENA_SHA256_H

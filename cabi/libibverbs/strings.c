@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The words for the values of enums, as programs print them and scripts look
  * for them: ibv_event_type_str(3), ibv_wc_status_str, ibv_node_type_str,

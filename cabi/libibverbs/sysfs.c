@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The files that a kernel driver has under /sys/class/infiniband, made when
  * they are read: ibv_read_sysfs_file finds ours before it looks at the disk.

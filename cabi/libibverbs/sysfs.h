@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The files that drivers have under /sys/class/infiniband, which here are made
  * when they are read (sysfs.c).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Thread domains and parent domains: ibv_alloc_td(3),
  * ibv_alloc_parent_domain(3). A thread domain promises that one thread at a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Work completions: from the engine's form to the application's. The numbers of
  * enum ibv_wc_status, ibv_wc_opcode and ibv_wc_flags are those of the engine.

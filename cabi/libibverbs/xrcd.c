@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * XRC domains: ibv_open_xrcd(3). Contexts of this process that open one through
  * the same inode share it; another process gets one of its own.

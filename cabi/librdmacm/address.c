@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Addresses and routes: rdma_bind_addr(3), rdma_resolve_addr(3),
  * rdma_resolve_route(3), rdma_get_src_port(3) and their fields of rdma_cm_id.

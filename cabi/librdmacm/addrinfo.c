@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_getaddrinfo(3): getaddrinfo(3) in the words of the connection manager.
  * Over Ethernet there is no more to find out, so RAI_NOROUTE changes nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Event channels: rdma_create_event_channel(3), and the events that wait there.
  */

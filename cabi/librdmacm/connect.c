@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections: rdma_connect(3), rdma_accept(3), rdma_reject(3),
  * rdma_establish(3), rdma_disconnect(3), rdma_notify(3).

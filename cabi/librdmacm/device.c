@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Devices: rdma_get_devices(3), and the contexts that all identifiers share.
  */

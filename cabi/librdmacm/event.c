@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Events: rdma_get_cm_event(3), rdma_ack_cm_event(3), and what is done with an
  * event before the application sees it.

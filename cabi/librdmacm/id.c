@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Identifiers: rdma_create_id(3), rdma_destroy_id(3), rdma_migrate_id(3), and
  * the table that finds them by what the engine calls them.

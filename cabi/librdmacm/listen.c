@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The passive side: rdma_listen(3) and, in synchronous mode, rdma_get_request(3).
  */

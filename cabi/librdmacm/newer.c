@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Functions of rdma-core after 44, so that programs that were linked to a newer
  * one load: rdma_resolve_addrinfo(3), which asks an InfiniBand subnet's services

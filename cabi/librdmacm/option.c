@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Options, and Enhanced Connection Establishment: rdma_set_option(3),
  * rdma_set_local_ece(3). ECE lets two devices of one vendor agree on what the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Queue pairs of identifiers: rdma_create_qp(3), rdma_init_qp_attr(3), and the
  * way through the states.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared receive queues of identifiers: rdma_create_srq(3).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * preload_config has lines of four words: program, domain, type, protocol. An
  * asterisk stands for any; the program's name is compared as far as it goes.

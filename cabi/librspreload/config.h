@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the user and the administrator say of sockets that become rsockets. */
 #ifndef VERBENA_RSPRELOAD_CONFIG_H
 #define VERBENA_RSPRELOAD_CONFIG_H

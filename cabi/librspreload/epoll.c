@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The kernel cannot watch an rsocket. Those of a set are kept here, and waiting
  * asks rpoll for them and for the set's own descriptor, which is readable when

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* epoll(7) with rsockets among the descriptors. */
 #ifndef VERBENA_RSPRELOAD_EPOLL_H
 #define VERBENA_RSPRELOAD_EPOLL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An RDMA connection cannot be handed to a child. So the two ends connect by
  * TCP, and when the accepting one, in whichever process, first moves data, it

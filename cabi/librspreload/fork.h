@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* RDMAV_FORK_SAFE: connections that become rsockets when they are used. */
 #ifndef VERBENA_RSPRELOAD_FORK_H
 #define VERBENA_RSPRELOAD_FORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* From a call of the application to the rsocket's or the kernel's. */
 #ifndef VERBENA_RSPRELOAD_PASS_H
 #define VERBENA_RSPRELOAD_PASS_H

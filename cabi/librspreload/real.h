@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions that this library stands in front of. */
 #ifndef VERBENA_RSPRELOAD_REAL_H
 #define VERBENA_RSPRELOAD_REAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Making, naming and ending sockets. */
 #include "config.h"
 #include "epoll.h"

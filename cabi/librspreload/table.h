@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which of the application's descriptors are rsockets. Each of those is an
  * ordinary socket of the kernel as well, which keeps the number, answers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* poll, select and their variants. */
 #include "../rsocket/select.h"
 #include "pass.h"

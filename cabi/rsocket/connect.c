@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rconnect: address, route, connection. Each step is asked for here and
  * answered by a connection manager event, which the service takes; a blocking

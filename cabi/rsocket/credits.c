@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the peer may send, and what we may; the few messages that need no leave. */
 #include "stream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Where a call stands in the application's buffers. */
 #ifndef VERBENA_RSOCKET_CURSOR_H
 #define VERBENA_RSOCKET_CURSOR_H

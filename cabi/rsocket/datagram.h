@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A datagram socket: one UDP socket, whose descriptor is its number, and a UD
  * queue pair for each local address that it sends from or is found at.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What the administrator's files below /etc/rdma/rsocket say: rsocket(7). */
 #ifndef VERBENA_RSOCKET_DEFAULTS_H
 #define VERBENA_RSOCKET_DEFAULTS_H

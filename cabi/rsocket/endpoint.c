@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The queue pair of a stream and its buffers; what each side tells the other of them. */
 #include "defaults.h"
 #include "stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Two levels, because numbers are dense and small as a rule and may be large. */
 #include "index.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Which socket a number means. Numbers are descriptors of the kernel's, so that none means two things. */
 #ifndef VERBENA_RSOCKET_INDEX_H
 #define VERBENA_RSOCKET_INDEX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * riomap and riounmap: memory that the peer may write at an offset. The peer
  * learns of a mapping by an entry in its iomap table, which goes out before the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* SO_KEEPALIVE: empty RDMA WRITEs, whose acknowledgements show that the peer is there. */
 #ifndef VERBENA_RSOCKET_KEEPALIVE_H
 #define VERBENA_RSOCKET_KEEPALIVE_H

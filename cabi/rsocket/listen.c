@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rlisten and raccept. The service accepts requests as they come, as TCP does
  * below accept(2): the connection is ready before the application asks for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rsetsockopt and rgetsockopt of streams: what rsocket(7) lists, and what costs nothing beyond it. */
 #include "defaults.h"
 #include "keepalive.h"

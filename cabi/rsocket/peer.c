@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Who a datagram socket has heard of or sent to, and the way there. */
 #include "datagram.h"
 #include "watch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rpoll: sockets of ours and descriptors of any kind together. */
 #include "defaults.h"
 #include "index.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Completions, and what poll(2) says of them. */
 #include "defaults.h"
 #include "stream.h"

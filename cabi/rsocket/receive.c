@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rrecv and its like. */
 #include "stream.h"
 #include "watch.h"

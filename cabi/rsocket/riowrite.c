@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* riowrite: RDMA WRITEs into memory that the peer has mapped, without a message. */
 #include "stream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rselect, by rpoll. */
 #include "select.h"
 

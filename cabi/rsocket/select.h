@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* select(2) by poll(2), whichever poll that is. */
 #ifndef VERBENA_RSOCKET_SELECT_H
 #define VERBENA_RSOCKET_SELECT_H

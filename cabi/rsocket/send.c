@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rsend and its like: the data goes through sbuf, so that the call need not wait until it has arrived. */
 #include "defaults.h"
 #include "stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The one thread behind the sockets of a process. It does what the application
  * may not be there for: connection manager events (a listener accepts and a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The end of a stream. A half that is shut is told to the peer, and the queue
  * pair goes only when everything sent has been acknowledged: it is gone with

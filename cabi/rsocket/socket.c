@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The r-calls of rsocket(7): from a number to an operation, from its result to errno. */
 #include "socket.h"
 

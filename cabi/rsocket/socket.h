@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What streams and datagram sockets have in common: a number that the
  * application knows, a reference count, flags, those who sleep on it, and the

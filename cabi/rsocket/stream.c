@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* How a stream begins and ends. */
 #include "stream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A stream: a TCP-like socket over one RC queue pair.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The UD queue pairs of a datagram socket. */
 #include "datagram.h"
 #include "defaults.h"

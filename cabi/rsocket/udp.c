@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams over UDP: the first ones to a peer, answers to them, and what is too large for a packet of the queue pair. */
 #include "datagram.h"
 #include "watch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for one socket. poll.c waits for many. */
 #include "defaults.h"
 #include "watch.h"

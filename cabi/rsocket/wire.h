@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What rsockets put on the wire: the private data of a connection, the 32 bits
  * of immediate data that make a message, the tables that peers write into each

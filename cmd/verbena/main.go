@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Command verbena is RDMA in user space from the command line: devices and
 // what they can do, the classic test programs, measurements, captures.
 //

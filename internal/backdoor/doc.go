@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package backdoor lets packages of this module at what stands behind the
 // objects of package verbs and is no part of the public API: rdmacm needs QP1 and
 // brings queue pairs their streams, the C ABI posts one work request at a time and polls completion queues by

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package device is what a verbs device is before anything is created on it:
 // the list of devices, their attributes and limits, their GID tables, and the
 // rules by which a queue pair changes state.

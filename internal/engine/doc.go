@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package engine runs the protocol machines: it owns the sockets, the table
 // that finds a queue pair by its number, the timers and the background
 // goroutine. It knows nothing of protection domains or verbs.

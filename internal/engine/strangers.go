@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package engine
 
 // OnStranger sets a function that is called for each message of an unconnected peer: a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package mem holds what memory work requests and remote peers may touch: the
 // key table, memory regions, fast-registration regions and memory windows.
 //

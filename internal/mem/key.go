@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package mem
 
 // Keys: 24 bits of permuted slot number and 8 bits of tag.

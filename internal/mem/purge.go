@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package mem
 
 // Purge voids every key of some domains and lets their memory go, as FreeWindow

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package mem
 
 // A Span is a piece of registered memory that a key has opened: Len bytes, in

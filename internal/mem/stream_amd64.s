@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 #include "textflag.h"
 
 // func stream(dst, src *byte, n uintptr)

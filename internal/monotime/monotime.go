@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package monotime is the time of the protocol machines: nanoseconds on a
 // clock that never steps. Machines take a Time as an argument and never read a
 // clock; only the engine calls Now.

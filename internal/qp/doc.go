@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package qp is what a queue pair is on any transport: its queues, its
 // attributes, its state, the receive that a message fills, and what becomes of
 // work requests. Protocol machines embed a Core and add the protocol.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package queue holds the rings that verbs calls and protocol machines meet
 // at: send queue, receive queue, shared receive queue and completion queue.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package queue
 
 // A ring counts the places of a queue: which slot is the oldest, how many are

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package roce is what the three RoCEv2 machines (rc, uc, ud) share beyond
 // package qp, which is for all transports: the path of a queue pair, the train
 // of datagrams a machine fills, the facts that arrive beside a packet, counters

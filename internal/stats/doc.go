@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package stats lets a process that has devices open be asked for their
 // counters, and asks all such processes of a user.
 //

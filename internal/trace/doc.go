@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package trace writes RoCEv2 and iWARP packets as text, one line each, in the words of
 // Wireshark's columns, so that a line of ours and a line of tshark's about the
 // same packet read the same:

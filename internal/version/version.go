@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package version says which build this is.
 //
 // make writes what scripts/version prints into it. A build without make has what the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package capture records what goes over a network interface and judges it by
 // two programs that are not under test: tshark must decode every packet with
 // nothing malformed, and the ICRC of every RoCEv2 packet must be right for the

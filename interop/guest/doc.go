@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package guest boots small Linux machines whose kernel has rdma_rxe, the
 // software RoCEv2 device of Linux, as peers for tests on a real wire.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Command peer does one operation on the memory of another process over a
 // reliable connection, by rdmacm and verbs. It has the command line of the
 // program in rdmacore, where that is told, and says the same things, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Makes an object and prints the errno with which that fails. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What calls do to errno: a call that succeeds leaves it alone, one that fails
  * sets it. Each check prints the function's name for the test, which knows what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the test programs use: checks that end the program and say where, and an
  * end for programs that hang.

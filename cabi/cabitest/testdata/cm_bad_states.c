@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A table of calls by the state of their identifier: what Linux refuses there is
  * EINVAL, and leaves the identifier as it is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An application that closes all descriptors, the event channel's too, while it
  * listens and is about to connect: each call returns, and the process lives.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A queue pair of the application's own, which rdma_init_qp_attr(3) says how to
  * modify, on both sides; rdma_establish(3).

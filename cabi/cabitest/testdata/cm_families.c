@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An IPv4 and an IPv6 listener on one port, as tgtd has them, and each gets its
  * own requests. The IPv6 one must say RDMA_OPTION_ID_AFONLY: the wildcard address

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A peer sends and disconnects. DISCONNECTED, at which many a program destroys its queue
  * pair, waits for a while until what came before is polled: of a queue pair of

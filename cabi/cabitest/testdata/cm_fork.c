@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fork: a channel made before is good after it, on both sides, if nothing was
  * done with it; what was used before is dead in the child and does not crash.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A peer that gives up before its request is accepted. The kernel's ucma drops the
  * events of such an identifier, whose context is still the listener's, and rdma_accept(3)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The port space of interfaces over InfiniBand, which no device here has. It
  * fails where Linux has it fail over Ethernet: an identifier may be made, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What lives how long: private data until the event is acknowledged, an
  * identifier until all its events are; and what a destroyed identifier leaves in

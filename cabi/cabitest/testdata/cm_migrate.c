@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_migrate_id(3): events that wait go along, in order; into and out of
  * synchronous mode.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast joins: the event, the context that comes back, sending and leaving.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Queue pairs of identifiers, however they are made: with queues of the
  * identifier's or of the application's own, with a shared receive queue, in a

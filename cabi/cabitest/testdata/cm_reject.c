@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_reject(3) with private data, in both modes; and a port where nobody
  * listens. InfiniBand's REJ has a reason, MPA's Reply none: iw_cm has errnos.

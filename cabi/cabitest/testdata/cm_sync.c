@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Synchronous mode, with everything that rdma_verbs.h has inline: endpoints of
  * rdma_create_ep exchange messages, a READ and a WRITE.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The IB port space serves all types: unreliable connections and datagrams, which
  * rdma_create_ep(3) names. For datagrams SIDR finds the queue pair.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The UDP port space: SIDR finds the queue pair, and an address handle made from
  * the event reaches it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Opens a library by the name in the first argument, as plugins do, and prints the first device that it has. */
 #include "loop.h"
 

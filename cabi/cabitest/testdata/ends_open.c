@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Ends with everything open: by "return", or by the signal of that number. Says
  * so before, when there is an object of the engine's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* An engine that is not of this library's version; its functions are never called. */
 #include <stdint.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* errno after each function of librdmacm.so.1 but rsockets: calls.h. */
 #include "calls.h"
 #include "cm.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * errno after functions that serve nobody and refuse all: each argument is
  * name@VERSION. They ignore their arguments, and what they return is taken as an

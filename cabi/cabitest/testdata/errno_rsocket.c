@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* errno after each function of rsocket(7): calls.h. */
 #include "calls.h"
 #include "rsocket.h"

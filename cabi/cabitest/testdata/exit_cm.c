@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two processes, each the only one at its address, one of which ends as most
  * programs do, without a word, or is killed: its peer learns of it at once.

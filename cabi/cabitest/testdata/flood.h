@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the programs share that strangers flood: limits, memory with guards around
  * it, and how much they have grown.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A session over a connection of the manager's, beside a listener that strangers
  * flood, which refuses them; and another session when they are gone.

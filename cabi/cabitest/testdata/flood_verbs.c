@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A session between two queue pairs, in a program without a connection manager. */
 #include "loop.h"
 #include "flood.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A listener that strangers have sent requests to, in others' names: peers that are
  * there connect at once all the same, and nobody else is accepted.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * iWARP: queue pairs of the application's own, named by their numbers, which the
  * connection takes to RTS; and what differs from InfiniBand.

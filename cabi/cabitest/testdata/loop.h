@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two ends on the loopback device, or on the one that LOOP_DEVICE names and its
  * address LOOP_ADDRESS, and how a program says what failed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that was linked to rdma-core 65: it calls what has been added since
  * 44, of which most is there and has nothing to offer. Compiled with -DSTUBS it is the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tries twice to connect queue pairs, by verbs and by the connection manager, with
  * something in the way of that: its caller's, or a filter of its own that refuses

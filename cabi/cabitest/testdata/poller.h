@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether the Go runtime's poller is there, whose descriptors a daemon would close,
  * and be ended for it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Says what happens to the port of a device, and answers questions about its
  * GID table, a line each:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints what can be asked of every device without an object, a line an answer. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints what the files of a directory, RS_CONF_DIR, make the defaults. Linked with defaults.c. */
 #include "../../rsocket/defaults.h"
 

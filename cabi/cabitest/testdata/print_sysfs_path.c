@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints where sysfs is and where the devices lie in it. */
 #include "loop.h"
 

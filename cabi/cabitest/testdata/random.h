@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What random_calls.c draws from: random numbers, memory and the objects that its
  * threads share.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Random verbs calls, in their right and their wrong states and with arguments that
  * rdma-core survives, by several threads at once, with signals among them and forks:

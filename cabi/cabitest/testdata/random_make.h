@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* How random_calls.c makes objects. */
 #ifndef TEST_RANDOM_MAKE_H
 #define TEST_RANDOM_MAKE_H

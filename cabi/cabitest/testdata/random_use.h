@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What random_calls.c does with objects. */
 #ifndef TEST_RANDOM_USE_H
 #define TEST_RANDOM_USE_H

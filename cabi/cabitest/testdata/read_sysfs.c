@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints the first device's files of the names given, as ibv_read_sysfs_file reads them: from the library. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Both ends of a stream in one process: what the test programs of rsockets
  * share. Each program takes the address to use as its argument.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Connecting, accepting, naming; without waiting, too. */
 #include "rsocket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagram sockets: the first datagrams go by UDP, the others by UD; who receives sees no difference. */
 #include "rsocket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Sockets stay with the process that made them; a child makes its own, and harms nothing. */
 #include "rsocket.h"
 

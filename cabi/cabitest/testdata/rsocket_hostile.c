@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Peers that do not keep to the protocol: refused, or the stream ends with EPROTO. */
 #include "rsocket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* riomap: memory that the peer writes into by itself. */
 #include "rsocket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A peer that is killed: what it sent is read, then comes the end. */
 #include "rsocket.h"
 

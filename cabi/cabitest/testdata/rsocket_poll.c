@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* rpoll and rselect: rsockets beside pipes, several threads on one rsocket. */
 #include "rsocket.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Streams carry bytes in order, in any pieces, both ways at once; halves are shut one by one. */
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "rsocket.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that knows sockets only. Over the preload library what it makes are
  * rsockets: the test sees that no TCP port is listened on. It takes an address.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Prints what rdma_event_str(3) says, to be compared with another library.
  */

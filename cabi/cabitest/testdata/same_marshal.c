@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Copies from and to the kernel's structures, byte by byte as rdma-core's come out. */
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints every word and every rate, for a comparison with rdma-core's. */
 #include <infiniband/verbs.h>
 #include <stdio.h>

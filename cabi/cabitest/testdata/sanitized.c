@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a correct program does with threads and buffers, for sanitizers and
  * valgrind to watch: one thread posts, another polls and takes the buffer back,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Says whether the process must distrust its environment, lists the devices and opens the loopback one. Twice. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls that devices judge differently, and what comes of each here. Run over rdma_rxe
  * (LOOP_DEVICE=rxe0) it expects what the kernel's driver says: where that is something

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Tables of bad arguments and the errno of each, as the man pages and, where they
  * are silent, the kernel's own checks have it; what is refused changes nothing.

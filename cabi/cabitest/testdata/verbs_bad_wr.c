@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * bad_wr: a post that succeeds does not write it, one that fails makes it point
  * to the element of the chain that was refused. Those before it are posted.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Buffers that the library allocates, and regions by attributes: ibv_alloc_buf(3)
  * and ibv_reg_mr_ex of rdma-core 64, as any provider without functions of its own

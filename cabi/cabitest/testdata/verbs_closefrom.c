@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An application that closes all descriptors that it does not know, as daemons
  * do when they start, after it has made verbs objects: they are of no use any

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An application that polls busily for a while, and later closes all descriptors
  * that it does not know, as daemon() and closefrom() do. It lives, and what it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_create_cq_ex(3): the iterator, the fields, what is refused. */
 #include "loop.h"
 

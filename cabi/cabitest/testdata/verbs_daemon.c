@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A daemon that begins as daemons do: its child closes all descriptors and goes
  * on alone, with verbs that it opens anew or opened before. The parent's are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The library by dlopen and dlvsym, as plugins and NCCL have it, unloaded and
  * loaded again; and an application that closes its descriptors as a daemon does,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A receiver that exits as soon as it has its message: the sender's request is
  * acknowledged all the same, as an adapter would have done before.

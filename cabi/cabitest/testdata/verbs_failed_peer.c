@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sends to a peer that is gone, and sends in a queue pair that the application takes to the
  * error state, as UCX has them: what completes, what may be posted still, and that the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fork: before the first object, after it, in a child's child, while the parent
  * goes on, and with a child that is killed. Every process does RC by itself.

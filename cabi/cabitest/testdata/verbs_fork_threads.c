@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads that make the first objects at once, and forks while others make and destroy them. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Objects of before a fork in the child: each call says EIO, none hangs, crashes
  * or touches the parent's, whatever threads of the parent were doing; old and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The way back to a datagram's sender, from headers of either kind; and what a peer's GID has below it. */
 #include "loop.h"
 

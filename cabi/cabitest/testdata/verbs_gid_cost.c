@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A look at the GID table costs less by far than listing addresses does, which it
  * need not do when none has changed; and it does no harm to a file that the

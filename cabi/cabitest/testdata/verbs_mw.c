@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows and re-registration: ibv_bind_mw(3), ibv_rereg_mr(3). */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Objects and what holds them: domains, sizes that are granted, states, EBUSY, resizing. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Peers that come, send and are killed, while threads poll that look for what they write. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The Go runtime's poller is never started, whose descriptors a daemon would
  * close, and be ended for it: not by polling busily, and not by the garbage of

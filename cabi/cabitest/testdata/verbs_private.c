@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What is exported for others than today's programs: the versions of before
  * libibverbs 1.1, the private nodes, rdma-core 64's additions.

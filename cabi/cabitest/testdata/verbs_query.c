@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Lists, contexts and queries: arguments that are wrong, sizes of structures, and no engine for all that. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* RC through the plain API: SEND with immediate, WRITE, READ, atomics, a key that is wrong. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Receives: how many there is room for, which are flushed, late ones, and several threads that post. */
 #include "loop.h"
 

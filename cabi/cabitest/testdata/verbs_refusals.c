@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What is refused, and the errno that it is refused with. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Handlers that were installed after the engine was loaded, and without an
  * alternate stack: they run on threads of the application's, however busy these

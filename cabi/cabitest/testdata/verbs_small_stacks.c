@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The library is called from small stacks: a thread's, which is the first to need the engine, and a coroutine's. */
 #define _GNU_SOURCE
 #include "loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues and asynchronous events: ibv_create_srq(3), ibv_get_async_event(3). */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Files that a driver would have under /sys, the kernel's own beside them, and SYSFS_PATH's place. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Many threads post on one queue pair and poll one completion queue while others are made and destroyed. */
 #include "loop.h"
 

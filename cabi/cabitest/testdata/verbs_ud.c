@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams: address handles, also from a completion, the GRH, multicast. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory that is unmapped while it is registered, as under a registration cache. A NIC has
  * it pinned, and so has rdma_rxe (LOOP_DEVICE=rxe0): what peers write goes on to arrive,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_wr_post(3): every builder and setter, what a batch refuses, one batch at a time. */
 #include "loop.h"
 

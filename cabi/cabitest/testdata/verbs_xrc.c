@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC: ibv_open_xrcd(3), ibv_create_srq_ex(3), ibv_open_qp(3). A message names its SRQ. */
 #include "loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs twice. Without arguments: makes a VERBENA_ROOT, and executes itself under
  * the shim (argv[1] is the library) with the name of that directory. Then every

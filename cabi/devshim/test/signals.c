@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Handlers that a program installs run on the alternate stack, and are the program's still. */
 #include <assert.h>
 #include <errno.h>

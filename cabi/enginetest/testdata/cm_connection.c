@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* A connection of the TCP port space from both ends; one that is refused; one
  * whose queue pairs are the application's. */
 #include "cm.h"

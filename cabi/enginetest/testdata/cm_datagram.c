@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* The UDP port space: who serves a port, and multicast groups. */
 #include "cm.h"
 

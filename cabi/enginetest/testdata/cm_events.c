@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Events: a full pipe keeps their order, and of an identifier that is gone none
  * comes; identifiers move between channels; before the first context is opened. */
 #include "cm.h"

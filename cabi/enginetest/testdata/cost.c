@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* What a post costs: that of no work, whose price is the crossing. */
 #include "harness.h"
 

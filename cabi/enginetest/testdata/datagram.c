@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* UD with address handles, an SRQ and a multicast group's refusals. */
 #include "harness.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The descriptors that a forked child must close: all that the engine has
  * opened, but what Go's own poller has.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Events in pipes: of completions, also when the pipe is full, and asynchronous ones. */
 #include "harness.h"
 

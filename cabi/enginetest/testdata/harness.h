@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the test programs share: they are a front library of their own, with
  * rings that they poll by themselves. A check that fails says where and ends the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* Handles that name nothing, and arguments that the man pages refuse. */
 #include "harness.h"
 

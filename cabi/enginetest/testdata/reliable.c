@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* RC over loopback: every operation, from work requests as C has them. */
 #include "harness.h"
 

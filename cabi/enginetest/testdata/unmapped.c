@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Registered memory that the application unmaps: work requests that need it fail,
  * other queue pairs and the process go on.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC: a domain of a file, its SRQ, a queue pair opened twice, a SEND to the SRQ's number. */
 #include "harness.h"
 

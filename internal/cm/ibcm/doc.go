@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package ibcm is the connection manager's state machine of the InfiniBand
 // specification: it turns REQ, REP, RTU and their kin into connections that two
 // queue pairs can be programmed from.

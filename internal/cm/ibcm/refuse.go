@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package ibcm
 
 // Refuser answers MADs on behalf of a process that has no connections and listens

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package iwcm is iWARP's connection manager: what stands between an
 // application that connects, accepts or rejects, and the set-up of a TCP stream
 // (package mpa). It is what iw_cm and a driver are in Linux.

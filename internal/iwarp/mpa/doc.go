@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package mpa carries DDP segments over a TCP stream: the set-up of a
 // connection, then FPDUs. Sans-IO: bytes and the time go in, bytes come out; its
 // caller owns all of it and serialises every call.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package rdmap is a queue pair over iWARP: RDMAP and DDP; as a Stream it is
 // over MPA on TCP, as an Association over TRP on UDP. Sans-IO: it must not read
 // clocks, lock or touch the network; its caller owns it and serialises every

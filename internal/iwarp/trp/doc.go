@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package trp is the protocol machine of TRP: one reliable association over
 // UDP that carries whole DDP segments, one a datagram. What is in a segment it
 // does not know.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package backend joins the windows of two nodes, as a non-transparent bridge
 // does: it is the back end below package channel.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package channel is the link of two nodes that write into each other's
 // windows: who is there, in which life, whether both understand each other, and
 // an ordered stream of writes. It knows nothing of verbs. Sans-IO: it reads no

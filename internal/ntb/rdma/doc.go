@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package rdma is verbs over a link of windows: a Node is one end of a link,
 // with its reliable connected queue pairs. Sans-IO and single-threaded: its
 // caller owns the Node and all its queue pairs and serialises every call.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package rdma
 
 // tell notes that q has raised events, for whoever drives the node.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package window is memory that both ends of a link see: the owner reads it,
 // the peer writes it, at any time and whatever it likes.
 //

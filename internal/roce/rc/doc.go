@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package rc is the reliable connected service over RoCEv2: one QP value is
 // requester, responder and completer of one queue pair, sans-IO as package
 // roce describes. It must not read clocks, lock or touch the network; its

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package uc is the unreliable connected service over RoCEv2: one QP value is
 // requester and responder of one queue pair, sans-IO as package roce describes.
 // It must not read clocks, lock or touch the network; its caller owns it and

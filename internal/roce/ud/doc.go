@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package ud is the unreliable datagram service over RoCEv2: one QP value is
 // sender and receiver of one queue pair, sans-IO as package roce describes. It
 // must not read clocks, lock or touch the network; its caller owns it and

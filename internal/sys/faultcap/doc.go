@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package faultcap stands between an engine and a socket: it loses, repeats,
 // reorders, damages and delays what is sent, and shows what passes to a packet
 // capture.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package fdtrack knows the descriptors that this process holds for the network:
 // sockets, pollers, locks, the keeper's connections. A C program that forks gives
 // them to its child, which must close them: a copy of a socket or of a lock would

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package freeport looks at the TCP ports of this machine, for those who start a server and
 // its client: a port for them, and when the server is ready.
 //

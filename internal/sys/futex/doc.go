@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package futex sleeps without the Go runtime's timers. These start its poller,
 // and the runtime ends a process that closes the poller's descriptors, as
 // daemons close all. A nap on Linux is a futex(2), which has none.

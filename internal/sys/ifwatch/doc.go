@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package ifwatch tells what happens to the network interfaces of this machine:
 // that one begins or ceases to carry packets, gets or loses an address, or goes
 // away.

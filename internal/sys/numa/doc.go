@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package numa places memory and threads on a node of a machine with several:
 // processors and the memory that is near to them.
 package numa

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package portshare lets several processes of one user use UDP port 4791 on one
 // address, with no set-up and no privilege: the kernel steers each datagram by
 // its destination queue pair number to the process that owns it.

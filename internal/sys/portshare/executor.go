@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package portshare
 
 // ExecutorCommand is the hidden subcommand of verbena that calls Execute with the directory

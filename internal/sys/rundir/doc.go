@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package rundir names the directory in which processes of one user find each
 // other, for all parts of the module alike:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package rundir
 
 // perUser returns where the system may have made a directory for a user.

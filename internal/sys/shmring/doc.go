@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package shmring moves trains of packets between two processes of one user on one
 // host through memory that both map: what sockets on the loopback interface do
 // with two system calls and two copies in the kernel.

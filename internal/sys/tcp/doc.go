@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package tcp is TCP sockets as an engine wants them: raw descriptors that never
 // block and are no business of the runtime's poller, read by readv straight to
 // where bytes belong and written from where they are. It knows no

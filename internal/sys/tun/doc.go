@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package tun makes TAP interfaces: what the kernel sends on one is read as
 // Ethernet frames, and frames that are written to it the kernel receives.
 package tun

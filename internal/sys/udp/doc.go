@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package udp is batching datagram I/O: many datagrams a system call, in
 // trains that the kernel cuts (UDP_SEGMENT) and joins (UDP_GRO), with the
 // application's bytes gathered in place.

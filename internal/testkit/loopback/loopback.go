@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package loopback finds the device that tests of tools and commands run over:
 // that of the loopback interface, which needs no network.
 package loopback

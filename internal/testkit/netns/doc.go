@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package netns runs tests in a network namespace of their own, in which they
 // are the administrator of interfaces and disturb nobody.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package replay plays one side of a capture of real traffic against our
 // machine: the peer's packets come as they were recorded, the work that the
 // recorded end must have posted is posted, and what our machine sends is held

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package script drives one protocol machine by hand: the test posts work,
 // plays the peer's packets, moves the clock, and says what it wants to see and
 // why. A test reads as the story of an exchange:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package sim runs whole machines against each other on package simnet's
 // network, from one seed: several nodes, RC, XRC, UC and UD queue pairs
 // between them, random work with random faults, and checks from outside that

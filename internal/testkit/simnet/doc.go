@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package simnet is a virtual network in virtual time: datagrams with real
 // bytes, one heap of events, one seed. It loses, repeats, delays, reorders,
 // damages and cuts what it carries, and takes hosts apart from each other, as

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package bench is "verbena bench": what this implementation reaches on this
 // machine, beside what the machine's sockets can do with the same packets, in
 // one run.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package cli is what the commands of verbena have in common: the options that
 // choose a device, how errors reach the terminal, progress on it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package devinfo prints the devices of this machine in the layouts of
 // ibv_devices and ibv_devinfo of rdma-core 44, so that scripts which read
 // those read these.

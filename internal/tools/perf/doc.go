@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package perf is "verbena perf": bandwidth and latency of WRITE, READ, SEND
 // and atomics between two processes, in the tables of perftest.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package pingpong is "verbena pingpong": two sides send one message to and
 // fro over RC, UC, UD or RC with a shared receive queue. It speaks to the
 // programs ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package rping is "verbena rping": a client and a server that meet by the
 // RDMA connection manager and move ping data by SEND, READ and WRITE. It
 // speaks to rping of rdma-core, with its options and its output, and has the

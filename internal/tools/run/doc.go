@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package run is "verbena run": it starts an unmodified program that uses
 // libibverbs or librdmacm over Verbena's libraries.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package cm has the messages of the InfiniBand communication manager as
 // values: the management datagram (MAD) that carries them and one type a
 // message, each with a ParseX that takes the 232 data bytes and an Append that

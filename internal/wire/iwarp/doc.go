@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package iwarp is the wire format of iWARP over TCP, as Go values: the set-up
 // frames and framing of MPA, the segment headers of DDP and the messages of
 // RDMAP.

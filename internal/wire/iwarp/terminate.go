@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package iwarp
 
 // Sizes of a Terminate message: its control field, and all that may follow.

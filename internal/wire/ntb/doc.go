@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package ntb is what two nodes write into each other's memory over a
 // non-transparent bridge, or over what stands for one, as Go values.
 //

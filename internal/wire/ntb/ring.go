@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package ntb
 
 // Index counts the entries of a ring since the link came up, modulo 2^32. The

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package pcap reads and writes capture files of RoCEv2 traffic, and reads those
 // of iWARP over TCP: pcap and pcapng in, pcapng out. The file formats are those of gopacket's pcapgo; what
 // is here is the way from a frame to a UDP datagram and back.

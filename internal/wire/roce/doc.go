@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package roce is the wire format of RoCEv2: the InfiniBand transport headers
 // that follow the UDP header, as Go values, and the invariant CRC that ends
 // every packet.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package roce
 
 // Malformed is what is wrong with the form of a packet. Each has a counter of

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package trp is the wire format of TRP, the trivial reliability protocol that
 // carries iWARP's DDP segments over UDP, as Go values.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package trp
 
 // Malformed is what is wrong with the form of a datagram. Each has a counter

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package trp
 
 // Opcode is what a datagram is for: the top 4 bits of the header's last field.

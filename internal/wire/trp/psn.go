@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package trp
 
 // PSN is a 32-bit packet sequence number; each direction counts its own, from

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 package trp
 
 // Range is the PSNs from Min to the one before Max.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
 // peer does one operation on the memory of another process over a reliable
 // connection, by librdmacm and libibverbs. The Go program in the folder above
 // has the same command line and says the same things, so that either can stand

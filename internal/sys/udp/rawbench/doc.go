@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
 // Package rawbench measures what this machine's UDP sockets can do with the
 // packets that RoCEv2 would send, and with nothing above them: the figure to
 // compare ours with, taken in the same run.
