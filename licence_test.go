@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -75,5 +77,49 @@ func TestThePackageHasTheLicence(t *testing.T) {
 	theirs := strings.ReplaceAll(text("packaging/copyright", "License: BSD-2-Clause\n"), " . ", " ")
 	if theirs != ours {
 		t.Errorf("packaging/copyright and LICENSE have different texts:\n%s\n%s", theirs, ours)
+	}
+}
+
+// packaging/licences has a paragraph for every module that is linked into the
+// command or into the C engine, and for nothing else.
+func TestPackagedLicencesAreComplete(t *testing.T) {
+	const header = "/usr/include/infiniband/verbs.h"
+	if _, err := os.Stat(header); err != nil {
+		t.Skipf("no libibverbs-dev: %v", err)
+	}
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash")
+	}
+	want := []string{"go", "rdma-core-headers"}
+	for _, args := range [][]string{{"./cmd/verbena"}, {"-tags=cabi", "./cabi/engine"}} {
+		cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}"}, args...)...)
+		cmd.Env = append(cmd.Environ(), "CGO_ENABLED=1")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%q: %v", cmd.Args, err)
+		}
+		for _, m := range strings.Fields(string(out)) {
+			if m != module && !slices.Contains(want, m) {
+				want = append(want, m)
+			}
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), "bash", "packaging/licences").Output()
+	if err != nil {
+		t.Fatalf("packaging/licences: %v", err)
+	}
+	var got []string
+	for _, paragraph := range strings.Split(strings.TrimSpace(string(out)), "\n\n") {
+		m := regexp.MustCompile(`(?s)^Files: (\S+)/\*\nCopyright: \S.*\nLicense: \S+~\S+\n .{40}`).FindStringSubmatch(paragraph)
+		if m == nil {
+			t.Errorf("packaging/licences: no paragraph of a copyright file: %.100q", paragraph)
+			continue
+		}
+		got = append(got, m[1])
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("packaging/licences has %q; linked are %q", got, want)
 	}
 }

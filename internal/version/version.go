@@ -2,27 +2,28 @@
 
 // Package version says which build this is.
 //
-// make writes what scripts/version prints into it. A build without make has what the
+// make writes the output of scripts/version into it. A build without make has what the
 // Go command knows: the commit, or the module's version.
 package version
 
 import (
 	"cmp"
 	"runtime/debug"
+	"strings"
 )
 
-// release is what the next release is called, of which a build without both make and
-// git knows nothing more.
-const release = "0.1"
+// release is the version that the next release will have. scripts/version reads it for
+// builds from commits that no tag precedes.
+const release = "0.1.0"
 
 // stamp is set by the linker: -X verbena/internal/version.stamp=VERSION.
 var stamp string
 
-// String returns the version in one word.
+// String returns the version in one word, without a "v".
 func String() string {
 	built := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
-		built = info.Main.Version
+		built = strings.TrimPrefix(info.Main.Version, "v")
 	}
-	return cmp.Or(stamp, built, release+"+unknown")
+	return cmp.Or(stamp, built, release+"~unknown")
 }
