@@ -34,7 +34,7 @@ var layers = []struct {
 	{"sockets", []string{"internal/sys/udp", "internal/sys/tcp"}},
 	{"what stands on sockets, and observers", []string{"internal/sys/*", "internal/sys/udp/rawbench", "internal/ntb/backend", "internal/trace", "internal/stats"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},
-	{"what verbs show other packages of the module", []string{"internal/backdoor"}},
+	{"objects of verbs", []string{"internal/core"}},
 	{"verbs", []string{"verbs"}},
 	{"connection manager", []string{"rdmacm"}},
 	{"C ABI", []string{"cabi/*"}},

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/verbs"
 )
@@ -149,7 +149,7 @@ func (m *manager) engineOf(kind Kind) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return backdoor.Engine(c), nil
+	return (*core.Context)(c).Engine(), nil
 }
 
 // open returns the manager's context of a device.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
 	"verbena/internal/cm/ibcm"
+	"verbena/internal/core"
 	"verbena/internal/roce"
 	"verbena/verbs"
 )
@@ -67,7 +67,7 @@ func newFabric(t *testing.T) *fabric {
 	// Runs after the cleanup of every process, which waits for its end.
 	c, err := verbs.Open("") // the engine of all of them
 	check(t, err)
-	f.linkSlot = backdoor.Engine(c).Slot()
+	f.linkSlot = (*core.Context)(c).Engine().Slot()
 	t.Cleanup(func() {
 		check(t, c.Close())
 		close(f.madCh)

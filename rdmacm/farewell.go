@@ -5,7 +5,7 @@ package rdmacm
 import (
 	"slices"
 
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/monotime"
 )
 
@@ -30,23 +30,23 @@ const (
 // Disconnect. The caller does not hold mu, which events of queue pairs take.
 func (c *ibConnector) arrived() (polled func() bool) {
 	if qp := c.serving(); qp != nil {
-		return backdoor.Arrived(qp)
+		return qp.TakeArrived()
 	}
 	return func() bool { return true }
 }
 
 // serving returns the queue pair of a connection that the application uses: the ID's, or
 // the one that it drives by itself, if that is of this process; else nil.
-func (c *ibConnector) serving() any {
+func (c *ibConnector) serving() *core.QP {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.leaving:
 		return nil
 	case c.qp != nil:
-		return c.qp
+		return (*core.QP)(c.qp)
 	}
-	return backdoor.NumberedQP(c.place.verbs, c.named)
+	return (*core.Context)(c.place.verbs).NumberedQP(c.named)
 }
 
 // hold raises a Disconnected event, now or later. The caller holds c.mu.

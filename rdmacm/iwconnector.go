@@ -8,8 +8,8 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
 	"verbena/internal/cm/iwcm"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
@@ -27,7 +27,7 @@ type iwConnector struct {
 func (w *iwManager) newConnector(id *ID) *iwConnector { return &iwConnector{ID: id, iw: w} }
 
 // engine returns what the device runs on.
-func (c *iwConnector) engine() *engine.Engine { return backdoor.Engine(c.place.verbs) }
+func (c *iwConnector) engine() *engine.Engine { return (*core.Context)(c.place.verbs).Engine() }
 
 func (c *iwConnector) begun() bool { return c.stream != nil }
 func (c *iwConnector) heard()      {} // the first FPDU tells, and the queue pair looks for it
@@ -158,7 +158,7 @@ func (c *iwConnector) accept(p *ConnParam) error {
 	in.First = reply
 	m.mu.Unlock()
 	m.kick()
-	if err := backdoor.ConnectStream(c.qp, sock, in); err != nil {
+	if err := (*core.QP)(c.qp).ConnectStream(sock, in); err != nil {
 		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.Destroy() })
 		_ = c.failQP() // it may be there already; the error that counts is the first
 		return err
@@ -222,7 +222,7 @@ func (c *iwConnector) reject(call string, _ bool, private []byte) error {
 func (c *iwConnector) disconnect() error {
 	switch c.state {
 	case stEstablished:
-		return backdoor.DisconnectStream(c.qp)
+		return (*core.QP)(c.qp).DisconnectStream()
 	case stDisconnected:
 		return nil // the queue pair went with the stream
 	}

@@ -5,8 +5,8 @@ package rdmacm
 import (
 	"syscall"
 
-	"verbena/internal/backdoor"
 	"verbena/internal/cm/iwcm"
+	"verbena/internal/core"
 	"verbena/internal/monotime"
 )
 
@@ -61,7 +61,7 @@ func (c *iwConnector) replied(ev iwcm.Event) {
 		return
 	}
 	if err == nil {
-		err = backdoor.ConnectStream(c.qp, sock, in)
+		err = (*core.QP)(c.qp).ConnectStream(sock, in)
 	}
 	if err != nil {
 		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.Destroy() })

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/entropy"
 	"verbena/verbs"
@@ -73,11 +73,11 @@ func acquireManager() (*manager, error) {
 			return nil, err
 		}
 	}
-	m := newManager(backdoor.Engine(c), backdoor.Engine(c).Slot(), c.Info().GUID, theBell)
+	m := newManager((*core.Context)(c).Engine(), (*core.Context)(c).Engine().Slot(), c.Info().GUID, theBell)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
-	theManager, endTally = m, backdoor.Engine(c).Tally(counterNames(), m.counts)
+	theManager, endTally = m, (*core.Context)(c).Engine().Tally(counterNames(), m.counts)
 	return m, nil
 }
 

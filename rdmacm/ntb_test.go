@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
 	"verbena/internal/cm/ibcm"
+	"verbena/internal/core"
 	"verbena/internal/ntb/backend"
 	"verbena/internal/wire/cm"
 	wire "verbena/internal/wire/ntb"
@@ -175,7 +175,7 @@ func TestNTBForeignMADs(t *testing.T) {
 	l := b.listeningOf(NTB, ntbServer, 0)
 	client := a.idOf(NTB)
 	client.resolve(l.LocalAddr())
-	link := backdoor.NTB(client.Verbs())
+	link := (*core.Context)(client.Verbs()).NTB()
 	to := backend.Member{Side: 1, Slot: f.linkSlot}
 	mad := make([]byte, wire.MADBytes)
 	stranger := ib.GIDFromAddr(netip.MustParseAddr("10.99.0.3"))
@@ -208,7 +208,7 @@ func TestNTBProcessWithoutAManagerRefuses(t *testing.T) {
 	c, err := verbs.Open("ntb1")
 	check(t, err)
 	defer c.Close()
-	if info := c.Info(); backdoor.NTB(c).Side() != 0 {
+	if info := c.Info(); (*core.Context)(c).NTB().Side() != 0 {
 		t.Fatalf("%v", info)
 	}
 	f := newFabric(t)
@@ -239,7 +239,7 @@ func TestNTBLinkLost(t *testing.T) {
 	server.want(Established)
 	exchange(client, server)
 
-	backdoor.NTB(client.Verbs()).Reset()
+	(*core.Context)(client.Verbs()).NTB().Reset()
 	client.want(Disconnected)
 	server.want(Disconnected)
 	asking.want(Unreachable)

@@ -12,8 +12,8 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
 	"verbena/internal/cm/ibcm"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/internal/ntb/backend"
 	"verbena/internal/roce"
@@ -63,7 +63,7 @@ var errLink = errors.New("rdmacm: the link is down, or full")
 //
 // Errors: EADDRINUSE if another process listens there for what this one does.
 func (s *ntbLinks) attach(c *verbs.Context) error {
-	eng := backdoor.NTB(c)
+	eng := (*core.Context)(c).NTB()
 	s.mu.Lock()
 	if slices.ContainsFunc(s.list, func(l *ntbLink) bool { return l.NTB == eng }) {
 		s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/monotime"
 	"verbena/verbs"
 )
@@ -157,7 +157,7 @@ func (n *ntbManager) whereIs(s *search) (place, error) {
 		if a, ok := info.PeerPort(); ok && a == dst {
 			elsewhere = true
 		}
-		if !slices.Contains(backdoor.NTB(c).PeerAddrs(), dst) {
+		if !slices.Contains((*core.Context)(c).NTB().PeerAddrs(), dst) {
 			continue
 		}
 		if addrs, err := info.Addrs(); err == nil && slices.Contains(addrs, dst) {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/trp"
 	wire "verbena/internal/wire/trp"
@@ -103,7 +103,7 @@ func (c *trpConnector) queuePair(call string) (*engine.Conn, error) {
 	if c.qp == nil {
 		return nil, invalid(call, "the ID has no queue pair: over TRP it has one before it connects")
 	}
-	return backdoor.TRPConn(c.qp)
+	return (*core.QP)(c.qp).TRPConn()
 }
 
 func (c *trpConnector) onLink(ev trp.Event) { c.t.put(trpEvent{to: c, link: ev}) }
@@ -139,7 +139,7 @@ func (c *trpConnector) ownPort() (*engine.TRPPort, error) {
 		return p, nil
 	}
 	c.closePorts()
-	return backdoor.Engine(c.place.verbs).BindTRP(netip.AddrPortFrom(c.place.addr, c.local.Port()))
+	return (*core.Context)(c.place.verbs).Engine().BindTRP(netip.AddrPortFrom(c.place.addr, c.local.Port()))
 }
 
 // notReady turns the engine's refusal into what the application is told.

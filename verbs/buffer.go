@@ -3,17 +3,11 @@
 package verbs
 
 import (
-	"sync/atomic"
-
-	"verbena/ib"
+	"verbena/internal/core"
 )
 
 // Buffer is memory that was allocated for what a device does with it.
-type Buffer struct {
-	ctx  *Context
-	mem  []byte
-	gone atomic.Bool
-}
+type Buffer core.Buffer
 
 // AllocBuffer returns memory of n bytes, all zero, to be registered and used like any
 // other. On a device of kind ntb, as long as there is room, it lies in the window
@@ -25,84 +19,13 @@ type Buffer struct {
 // has not noticed that it ended, and still writes there: AllocBuffer waits until it
 // has, no longer than 2.6 s.
 func (c *Context) AllocBuffer(n int) (*Buffer, error) {
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	if n <= 0 {
-		return nil, invalid("n", "%d: must be more than 0", n)
-	}
-	b := &Buffer{ctx: c}
-	if c.ntb != nil {
-		b.mem, _ = c.ntb.TakeMemory(uint64(n))
-	}
-	if b.mem == nil {
-		b.mem = make([]byte, n)
-		return b, nil
-	}
-	clear(b.mem)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.alive(); err != nil {
-		c.ntb.GiveMemory(b.mem)
-		return nil, err
-	}
-	c.buffers[b] = struct{}{}
-	return b, nil
+	v, err := (*core.Context)(c).AllocBuffer(n)
+	return (*Buffer)(v), err
 }
 
 // Bytes returns the memory. It is there until Free, or until the context is
 // closed.
-func (b *Buffer) Bytes() []byte { return b.mem }
+func (b *Buffer) Bytes() []byte { return (*core.Buffer)(b).Bytes() }
 
 // Free gives the memory back. Regions in it must have been deregistered.
-func (b *Buffer) Free() error {
-	if b.gone.Swap(true) {
-		return invalid("Buffer", "was freed before")
-	}
-	c := b.ctx
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, ok := c.buffers[b]; ok {
-		delete(c.buffers, b)
-		c.ntb.GiveMemory(b.mem)
-	}
-	return nil
-}
-
-// freeBuffers is Free of those that are left when the context is closed.
-func (c *Context) freeBuffers() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for b := range c.buffers {
-		c.ntb.GiveMemory(b.mem)
-	}
-	clear(c.buffers)
-}
-
-// expose has the peer of a link write straight to the region, if its memory lies
-// in the window. m.mu is held, or nobody knows m.
-func (m *MR) expose() {
-	if l := m.ctx.ntb; l != nil && len(m.buf) > 0 && m.region.Access().Has(ib.AccessRemoteWrite) && l.Expose(m.region, m.buf) {
-		m.exposed = true
-		if m.ctx.keep(m) != nil { // the context is being closed
-			m.withdraw()
-		}
-	}
-}
-
-// withdraw ends expose: when it returns no peer writes there any more.
-func (m *MR) withdraw() {
-	if !m.exposed {
-		return
-	}
-	m.exposed = false
-	m.ctx.unkeep(m)
-	m.ctx.ntb.Withdraw(m.region)
-}
-
-// leave is Context.Close's.
-func (m *MR) leave() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.withdraw()
-}
+func (b *Buffer) Free() error { return (*core.Buffer)(b).Free() }

@@ -3,19 +3,10 @@
 package verbs
 
 import (
-	"errors"
-	"maps"
-	"net/netip"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"syscall"
-
 	"verbena/ib"
+	"verbena/internal/core"
 	"verbena/internal/device"
 	"verbena/internal/engine"
-	"verbena/internal/mem"
-	"verbena/internal/roce"
 )
 
 // DeviceInfo names a device: ibv_device.
@@ -27,29 +18,7 @@ type DeviceInfo = device.Info
 func Devices() ([]DeviceInfo, error) { return device.All() }
 
 // Context is an open device: ibv_context.
-type Context struct {
-	// immutable after Open
-	info    DeviceInfo
-	host    *host
-	eng     *engine.Engine
-	keys    *mem.Table
-	events  *eventQueue
-	account *engine.Account
-
-	ntb    *ntbLink       // of kind ntb only
-	pds    *atomic.Uint32 // last PD number given out
-	closed atomic.Bool
-
-	watching sync.Once
-	unwatch  func() // set under watching
-
-	mu       sync.Mutex
-	qps      map[*QP]struct{}
-	leavers  map[leaver]struct{}
-	channels map[*CompChannel]struct{}
-	buffers  map[*Buffer]struct{} // in the window of a link
-	domains  map[mem.PD]bool      // ours, in the link's key table
-}
+type Context core.Context
 
 // Open opens a device by name, or with an empty name the first one whose port
 // is active, which is of RoCEv2. All contexts of a process share its sockets; options that concern
@@ -60,119 +29,47 @@ type Context struct {
 // link of windows; EADDRINUSE if another user or the
 // kernel's own RoCE driver holds UDP port 4791.
 func Open(name string, opts ...Option) (*Context, error) {
-	info, err := device.Find(name)
-	if err != nil {
-		return nil, err
+	var given *options
+	if len(opts) > 0 {
+		given = new(options)
 	}
-	h, err := acquireHost(info.Kind, opts)
-	if err != nil {
-		return nil, err
+	for _, f := range opts {
+		f(given)
 	}
-	c := &Context{info: info, host: h, eng: h.engine, account: h.account(info), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}
-	if info.Kind == device.KindNTB {
-		if c.ntb, err = h.openLink(info); err != nil {
-			return nil, errors.Join(err, h.release())
-		}
-		c.info, c.keys, c.pds, c.buffers, c.domains = c.ntb.info, c.ntb.keys, &c.ntb.pds, map[*Buffer]struct{}{}, map[mem.PD]bool{}
-	} else {
-		c.keys, c.pds = mem.NewTable(randomKey), new(atomic.Uint32)
-	}
-	return c, nil
+	v, err := core.Open(name, given)
+	return (*Context)(v), err
 }
 
 // Close destroys everything created on the context and closes it. Who waits for
 // an event is woken. When it returns nothing reads or writes the application's
 // memory any more.
-func (c *Context) Close() error {
-	if c.closed.Swap(true) {
-		return nil
-	}
-	c.mu.Lock() // who adds looks at closed under it
-	qps, leavers, channels := slices.Collect(maps.Keys(c.qps)), slices.Collect(maps.Keys(c.leavers)), slices.Collect(maps.Keys(c.channels))
-	c.mu.Unlock()
-	for _, q := range qps {
-		q.destroy()
-	}
-	for _, l := range leavers {
-		l.leave()
-	}
-	for _, ch := range channels {
-		ch.close()
-	}
-	c.unwatchPort()
-	c.events.close()
-	var err error
-	if c.ntb != nil {
-		c.keys.Purge(c.domains) // the table is that of the link's other contexts, too
-		c.freeBuffers()
-		err = c.host.closeLink(c.ntb)
-	}
-	return errors.Join(err, c.host.release())
-}
+func (c *Context) Close() error { return (*core.Context)(c).Close() }
 
 // Info returns the device's name, interface and GUID.
-func (c *Context) Info() DeviceInfo { return c.info }
+func (c *Context) Info() DeviceInfo { return (*core.Context)(c).Info() }
 
 // Query returns the device's attributes and limits: ibv_query_device(3).
-func (c *Context) Query() ib.DeviceAttr { return c.info.Attr() }
+func (c *Context) Query() ib.DeviceAttr { return (*core.Context)(c).Query() }
 
 // QueryPort returns the attributes of a port, which count from 1:
 // ibv_query_port(3). The violation counters are this process's.
-func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
-	if err := checkPort(port); err != nil {
-		return ib.PortAttr{}, err
-	}
-	a := c.info.PortAttr()
-	if c.ntb != nil {
-		c.ntb.port(&a)
-	}
-	for _, n := range c.Counters() {
-		switch n.Name {
-		case roce.WrongPKey.String():
-			a.BadPKeyCntr = uint32(n.Value)
-		case roce.WrongQKey.String():
-			a.QKeyViolCntr = uint32(n.Value)
-		}
-	}
-	return a, nil
-}
+func (c *Context) QueryPort(port int) (ib.PortAttr, error) { return (*core.Context)(c).QueryPort(port) }
 
 // GIDTable returns the entries of a port's GID table that are in use:
 // ibv_query_gid_table(3). The table is the network interface's addresses. In one
 // process an address keeps its index for as long as it lives, and a new one takes
 // the first that is free; other processes may count otherwise.
-func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) {
-	if err := checkPort(port); err != nil {
-		return nil, err
-	}
-	return c.info.GIDs()
-}
+func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) { return (*core.Context)(c).GIDTable(port) }
 
 // QueryGID returns one entry of a port's GID table, all zero if the entry is
 // not in use: ibv_query_gid(3).
 func (c *Context) QueryGID(port, index int) (ib.GID, error) {
-	if err := checkPort(port); err != nil {
-		return ib.GID{}, err
-	}
-	a := c.info.PortAttr()
-	if err := device.CheckRange("index", index, 0, a.GIDTblLen-1); err != nil {
-		return ib.GID{}, err
-	}
-	t, err := c.info.GIDs()
-	for _, g := range t {
-		if g.Index == index {
-			return g.GID, err
-		}
-	}
-	return ib.GID{}, err
+	return (*core.Context)(c).QueryGID(port, index)
 }
 
 // QueryPKey returns an entry of a port's P_Key table: ibv_query_pkey(3).
 func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
-	if err := checkPort(port); err != nil {
-		return 0, err
-	}
-	return ib.DefaultPKey, device.CheckRange("index", index, 0, 0)
+	return (*core.Context)(c).QueryPKey(port, index)
 }
 
 // Counter is a named count.
@@ -181,46 +78,41 @@ type Counter = engine.Counter
 // Counters returns what this process counted on the device: traffic, retries,
 // NAKs; and, whatever the device, each kind of packet that reached no queue
 // pair.
-func (c *Context) Counters() []Counter { return c.eng.Counters(c.account) }
+func (c *Context) Counters() []Counter { return (*core.Context)(c).Counters() }
 
-func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
-
-// limits returns what address vectors and modifications with these attributes
-// are checked against. The port and its addresses are looked up in the system
-// only where they matter.
-func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
-	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
-	if mask&ib.QPAV != 0 {
-		l.GIDs, err = c.info.AddrTable()
-		if c.ntb != nil {
-			l.Peers = c.ntb.peers()
-		}
-	}
-	return l, err
-}
-
-// listenAt makes the context's UD queue pairs able to use an entry of the GID
-// table that was not there, or was another address, when they became ready.
-func (c *Context) listenAt(index int, a netip.Addr) error {
-	c.mu.Lock()
-	var late []*QP
-	for q := range c.qps {
-		if q.init.Type == ib.QPTypeUD {
-			late = append(late, q)
-		}
-	}
-	c.mu.Unlock()
-	for _, q := range late {
-		if err := q.listenAt(index, a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *Context) alive() error {
-	if c.closed.Load() {
-		return fail(syscall.EBADF, "context", "is closed")
-	}
-	return nil
-}
+// UseLinks names the links of windows that this machine has, with commas between, in
+// place of the environment variable VERBENA_NTB: they are the devices ntb0, ntb1
+// and so on. Each is one end of
+//
+//	shm:PATH                    shared memory of any number of processes of one user, which
+//	                            meet in a directory PATH, which stays: the first to come is
+//	                            one node (s), all others while it lives are the other one (c)
+//	shm:s:PATH    shm:c:PATH    … of the one node (s) or the other (c)
+//	s:ADDR:PORT   c:ADDR:PORT   TCP, to any host; s:ADDR:PORT@PEER takes none but one from
+//	                            the address PEER, or from a network such as 192.0.2.0/24
+//	map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both ends map
+//	pci:0:DEVICE  pci:1:DEVICE  BAR 2 of the PCI device at an address, as 0000:00:04.0
+//
+// and may have before it the IP address of its port, or those of both ends, that
+// of the one that waits (s, 0, the first to come) first:
+//
+//	10.99.0.1+10.99.0.2=shm:/run/user/1000/link
+//
+// A link of TCP may have before these a file that holds what both ends must know: at
+// least 16 bytes, of a file that nobody else may read and that has no colon in its name.
+// Each end proves that it knows them; what follows is not encrypted.
+//
+//	secret=/etc/link.key:s:192.0.2.1:7000@192.0.2.2
+//
+// and before all the NUMA node that the memory of its window and the goroutine that
+// works the link are to be on:
+//
+//	node=1:10.99.0.1=c:192.0.2.1:7000
+//
+// While a link to one process is down its port is DOWN, and what is posted waits until it
+// is up, however long that takes. In a meeting place what is for a process that is not
+// there, or does not answer for 5 s, is flushed.
+//
+// It comes before Devices and Open. Errors: EINVAL if a link cannot be read, is the same
+// end as another one, or has a port with another one's address.
+func UseLinks(links string) error { return device.ConfigureLinks(links) }

@@ -4,63 +4,19 @@ package verbs
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
-	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/device"
-	"verbena/internal/queue"
+	"verbena/internal/core"
 )
 
 // CQ is a completion queue: ibv_cq.
-type CQ struct {
-	ctx     *Context
-	ring    *queue.CQ
-	channel *CompChannel
-	users   atomic.Int32 // queue pairs; -1 once destroyed
-	overrun atomic.Bool  // EventCQErr was raised
-}
+type CQ core.CQ
 
 // CreateCQ creates a queue for depth completions: ibv_create_cq(3). channel,
 // which may be nil, is where RequestNotify's events go.
 func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
-		return nil, err
-	}
-	if channel != nil && channel.ctx != c {
-		return nil, invalid("channel", "belongs to another context")
-	}
-	q := &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel}
-	if channel != nil {
-		if err := use(&channel.users, "channel"); err != nil {
-			return nil, err
-		}
-		q.ring.OnEvent = func() { c.eng.Woken(); channel.put(q) }
-	}
-	return q, nil
-}
-
-// createCQIn is CreateCQ over memory of another, with a function in place of a
-// channel.
-func (c *Context) createCQIn(r *queue.Ring, slots []ib.WC, depth int, notify func()) (*CQ, error) {
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
-		return nil, err
-	}
-	ring, err := queue.NewCQIn(r, slots, depth)
-	if err != nil {
-		return nil, invalid("slots", "%v", err)
-	}
-	if notify != nil {
-		ring.OnEvent = func() { c.eng.Woken(); notify() }
-	}
-	return &CQ{ctx: c, ring: ring}, nil
+	v, err := (*core.Context)(c).CreateCQ(depth, (*core.CompChannel)(channel))
+	return (*CQ)(v), err
 }
 
 // Poll moves up to len(wc) completions into wc and returns how many, 0 if
@@ -68,20 +24,7 @@ func (c *Context) createCQIn(r *queue.Ring, slots []ib.WC, depth int, notify fun
 // it finds nothing it reads the network once.
 //
 // Errors: ENOMEM after an overrun, when completions were lost.
-func (q *CQ) Poll(wc []ib.WC) (int, error) {
-	if n := q.ring.Poll(wc); n > 0 {
-		return n, nil
-	}
-	q.ctx.eng.Poll()
-	if n := q.ring.Poll(wc); n > 0 {
-		return n, nil
-	}
-	q.ctx.eng.Flush()
-	if q.overrun.Load() {
-		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost", q.ring.Cap())
-	}
-	return 0, nil
-}
+func (q *CQ) Poll(wc []ib.WC) (int, error) { return (*core.CQ)(q).Poll(wc) }
 
 // RequestNotify asks for one event on the channel at the next completion, or
 // with solicitedOnly at the next that is solicited or failed:
@@ -89,148 +32,28 @@ func (q *CQ) Poll(wc []ib.WC) (int, error) {
 // polled yet makes it at once, as on devices; those of before the last event
 // make none: ask first, then poll until the queue is empty, then wait.
 func (q *CQ) RequestNotify(solicitedOnly bool) error {
-	if q.users.Load() < 0 {
-		return invalid("CQ", "was destroyed")
-	}
-	if q.ring.OnEvent == nil {
-		return invalid("CQ", "was created without a completion channel")
-	}
-	q.ring.Arm(solicitedOnly)
-	return nil
+	return (*core.CQ)(q).RequestNotify(solicitedOnly)
 }
 
 // Depth returns how many completions the queue holds.
-func (q *CQ) Depth() int { return q.ring.Cap() }
+func (q *CQ) Depth() int { return (*core.CQ)(q).Depth() }
 
 // Resize changes the depth: ibv_resize_cq(3). Errors: EINVAL if more
 // completions wait than fit.
-func (q *CQ) Resize(depth int) error {
-	if q.users.Load() < 0 {
-		return invalid("CQ", "was destroyed")
-	}
-	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
-		return err
-	}
-	if err := q.ring.Resize(depth); err != nil {
-		return invalid("depth", "%v", err)
-	}
-	return nil
-}
-
-// resizeIn is Resize of a queue over memory of another.
-func (q *CQ) resizeIn(depth int, slots []ib.WC) error {
-	if q.users.Load() < 0 {
-		return invalid("CQ", "was destroyed")
-	}
-	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
-		return err
-	}
-	if err := q.ring.ResizeIn(depth, slots); err != nil {
-		return invalid("depth", "%v", err)
-	}
-	return nil
-}
+func (q *CQ) Resize(depth int) error { return (*core.CQ)(q).Resize(depth) }
 
 // Destroy removes the queue: ibv_destroy_cq(3). Errors: EBUSY while a queue
 // pair uses it.
-func (q *CQ) Destroy() error {
-	if err := retire(&q.users, "CQ"); err != nil {
-		return err
-	}
-	q.ctx.events.forget(func(e *AsyncEvent) bool { return e.CQ == q })
-	if q.channel != nil {
-		q.channel.forget(q)
-		q.channel.users.Add(-1)
-	}
-	return nil
-}
-
-// push is the machines' way in.
-func (q *CQ) push(wc *ib.WC, solicited bool) bool {
-	if q.ring.Push(wc, solicited) {
-		return true
-	}
-	if !q.overrun.Swap(true) {
-		q.ctx.events.put(AsyncEvent{Type: ib.EventCQErr, CQ: q})
-	}
-	return false
-}
-
-// completer is a CQ as the machines see it.
-type completer struct{ cq *CQ }
-
-func (c completer) Push(wc *ib.WC, solicited bool) bool { return c.cq.push(wc, solicited) }
+func (q *CQ) Destroy() error { return (*core.CQ)(q).Destroy() }
 
 // CompChannel is where completion queues announce completions to an
 // application that waits instead of polling: ibv_comp_channel.
-type CompChannel struct {
-	ctx   *Context
-	users atomic.Int32
-	ready chan struct{} // holds a token while there is something
-
-	mu     sync.Mutex
-	events []*CQ
-	closed bool
-}
+type CompChannel core.CompChannel
 
 // CreateCompChannel creates a completion channel: ibv_create_comp_channel(3).
 func (c *Context) CreateCompChannel() (*CompChannel, error) {
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	ch := &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	c.channels[ch] = struct{}{}
-	return ch, nil
-}
-
-func (c *CompChannel) put(q *CQ) {
-	c.mu.Lock()
-	c.events = append(c.events, q)
-	c.mu.Unlock()
-	c.signal()
-}
-
-func (c *CompChannel) signal() {
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
-}
-
-func (c *CompChannel) forget(q *CQ) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	kept := c.events[:0]
-	for _, e := range c.events {
-		if e != q {
-			kept = append(kept, e)
-		}
-	}
-	c.events = kept
-}
-
-// take returns the next event if there is one.
-func (c *CompChannel) take() (*CQ, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.events) > 0 {
-		q := c.events[0]
-		c.events = c.events[:copy(c.events, c.events[1:])]
-		if len(c.events) > 0 {
-			c.signal()
-		}
-		return q, nil
-	}
-	if c.closed {
-		c.signal() // for the next waiter
-		return nil, fail(syscall.EBADF, "channel", "is closed")
-	}
-	return nil, nil
+	v, err := (*core.Context)(c).CreateCompChannel()
+	return (*CompChannel)(v), err
 }
 
 // Wait blocks until a completion queue on the channel has an event and returns
@@ -238,35 +61,10 @@ func (c *CompChannel) take() (*CQ, error) {
 // it empty. Events need no acknowledgement. It returns ctx's error if ctx ends
 // first and EBADF once the channel is closed.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
-	for {
-		if q, err := c.take(); q != nil || err != nil {
-			return q, err
-		}
-		c.ctx.eng.Wake()
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-c.ready:
-		}
-	}
+	v, err := (*core.CompChannel)(c).Wait(ctx)
+	return (*CQ)(v), err
 }
 
 // Close removes the channel and wakes who waits: ibv_destroy_comp_channel(3).
 // Errors: EBUSY while a completion queue uses it.
-func (c *CompChannel) Close() error {
-	if err := retire(&c.users, "channel"); err != nil {
-		return err
-	}
-	c.ctx.mu.Lock()
-	delete(c.ctx.channels, c)
-	c.ctx.mu.Unlock()
-	c.close()
-	return nil
-}
-
-func (c *CompChannel) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.signal()
-}
+func (c *CompChannel) Close() error { return (*core.CompChannel)(c).Close() }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
@@ -58,7 +58,7 @@ func (m *mpaEnd) connect(early []byte) {
 		p.First, _ = m.conn.PollOutput()
 	}
 	p.Settled = m.conn.Settled()
-	m.result <- backdoor.ConnectStream(m.qp, m.stream, p)
+	m.result <- (*core.QP)(m.qp).ConnectStream(m.stream, p)
 }
 
 // iwarpEnds returns two queue pairs of iWARP in RTS.
@@ -66,7 +66,7 @@ func iwarpEnds(t *testing.T, size int, change ...func(*verbs.QPInitAttr)) (a, b 
 	t.Helper()
 	a, b = initEnd(t, iwarpLoopback, size, change...), initEnd(t, iwarpLoopback, size, change...)
 	result := make(chan error, 4)
-	eng := backdoor.Engine(a.ctx)
+	eng := (*core.Context)(a.ctx).Engine()
 	rtr := mpa.RTRs(mpa.RTRRead)
 	l, err := eng.ListenStreams(netip.MustParseAddrPort("127.0.0.1:0"), 1, func(s *engine.Stream) engine.StreamEvents {
 		return &mpaEnd{qp: b.qp, stream: s, accept: true, result: result, conn: mpa.NewResponder(monotime.Now(), mpa.Options{RTR: rtr})}
@@ -93,7 +93,7 @@ func iwarpEnds(t *testing.T, size int, change ...func(*verbs.QPInitAttr)) (a, b 
 
 func TestIWARPSpeaksTheSameVerbs(t *testing.T) {
 	a, b := iwarpEnds(t, 1<<20)
-	speakSameVerbs(t, a, b, func() error { return backdoor.DisconnectStream(a.qp) })
+	speakSameVerbs(t, a, b, func() error { return (*core.QP)(a.qp).DisconnectStream() })
 }
 
 func TestIWARPRefuses(t *testing.T) {
@@ -106,7 +106,7 @@ func TestIWARPRefuses(t *testing.T) {
 	if s := b.qp.State(); s != ib.QPRTS {
 		t.Errorf("the peer is in %v", s)
 	}
-	wantError(t, backdoor.DisconnectStream(newEnd(t, ib.QPTypeRC, 1024).qp), syscall.EOPNOTSUPP, "QP")
+	wantError(t, (*core.QP)(newEnd(t, ib.QPTypeRC, 1024).qp).DisconnectStream(), syscall.EOPNOTSUPP, "QP")
 }
 
 // TestIWARPFaults has faults refused that no stream of TCP can have.

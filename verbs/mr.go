@@ -3,29 +3,13 @@
 package verbs
 
 import (
-	"errors"
-	"sync"
-	"sync/atomic"
-	"syscall"
-
 	"verbena/ib"
-	"verbena/internal/device"
-	"verbena/internal/mem"
+	"verbena/internal/core"
 )
 
 // MR is a memory region: bytes of the application that work requests and
 // peers name by key. ibv_mr.
-type MR struct {
-	// immutable
-	ctx    *Context
-	region *mem.Region
-
-	mu      sync.Mutex
-	pd      *PD    // guarded by mu: Rereg may change it
-	buf     []byte // guarded by mu; keeps the memory alive; nil for fast registration
-	gone    bool   // guarded by mu
-	exposed bool   // guarded by mu: the peer of a link writes it directly
-}
+type MR core.MR
 
 // RegMR registers buf in place: ibv_reg_mr(3). Its address is that of buf, or
 // 0 with AccessZeroBased. buf must stay reachable only through the MR's life;
@@ -36,109 +20,48 @@ type MR struct {
 // Errors: EINVAL if buf is nil or access grants remote writing without
 // AccessLocalWrite; EOPNOTSUPP for AccessOnDemand.
 func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
-	iova := addressOf(buf)
-	if access.Has(ib.AccessZeroBased) {
-		iova = 0
-	}
-	return p.RegMRIOVA(buf, iova, access)
+	v, err := (*core.PD)(p).RegMR(buf, access)
+	return (*MR)(v), err
 }
 
 // RegMRIOVA registers buf under an address of the caller's choice, by which
 // SGEs and peers name its first byte: ibv_reg_mr_iova(3).
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
-	if err := p.ctx.alive(); err != nil {
-		return nil, err
-	}
-	if err := checkAccess(buf, access); err != nil {
-		return nil, err
-	}
-	if access.Has(ib.AccessZeroBased) && iova != 0 {
-		return nil, invalid("iova", "%#x: a zero-based region starts at 0", iova)
-	}
-	if err := use(&p.users, "PD"); err != nil {
-		return nil, err
-	}
-	r, err := p.ctx.keys.Register(p.num, buf, iova, access)
-	if err != nil {
-		p.users.Add(-1)
-		if errors.Is(err, mem.ErrNoKey) {
-			return nil, fail(syscall.ENOMEM, "buf", "%v", err)
-		}
-		return nil, invalid("iova", "%v", err)
-	}
-	m := &MR{ctx: p.ctx, pd: p, region: r, buf: buf}
-	m.expose()
-	return m, nil
-}
-
-func checkAccess(buf []byte, access ib.Access) error {
-	switch {
-	case buf == nil:
-		return invalid("buf", "is nil")
-	case access.Has(ib.AccessOnDemand):
-		return fail(syscall.EOPNOTSUPP, "access", "on-demand paging is not supported; all memory can be registered without pinning")
-	case !access.Valid():
-		return invalid("access", "%v: remote write and remote atomic need LOCAL_WRITE", access)
-	}
-	return nil
+	v, err := (*core.PD)(p).RegMRIOVA(buf, iova, access)
+	return (*MR)(v), err
 }
 
 // AllocMR allocates a region for fast registration by Map and a WRRegMR work
 // request. It grants nothing before.
 func (p *PD) AllocMR(maxSegments int) (*MR, error) {
-	if err := p.ctx.alive(); err != nil {
-		return nil, err
-	}
-	if err := device.CheckRange("maxSegments", maxSegments, 1, device.MaxFRSegs); err != nil {
-		return nil, err
-	}
-	if err := use(&p.users, "PD"); err != nil {
-		return nil, err
-	}
-	r, err := p.ctx.keys.AllocFast(p.num, maxSegments)
-	if err != nil {
-		p.users.Add(-1)
-		return nil, fail(syscall.ENOMEM, "maxSegments", "%v", err)
-	}
-	return &MR{ctx: p.ctx, pd: p, region: r}, nil
+	v, err := (*core.PD)(p).AllocMR(maxSegments)
+	return (*MR)(v), err
 }
 
 // Map gives a region from AllocMR the memory that its next WRRegMR registers,
 // at address iova. It returns how many segments were taken: all, or as many as
 // the region has room for. segs itself may be reused; the memory must stay.
-func (m *MR) Map(segs [][]byte, iova uint64) (int, error) {
-	n, err := m.region.Map(segs, iova)
-	if err != nil {
-		return n, invalid("segs", "%v", err)
-	}
-	return n, nil
-}
+func (m *MR) Map(segs [][]byte, iova uint64) (int, error) { return (*core.MR)(m).Map(segs, iova) }
 
 // Addr returns the address of the region's first byte, as SGEs and peers name
 // it.
-func (m *MR) Addr() uint64 { return m.region.Addr() }
+func (m *MR) Addr() uint64 { return (*core.MR)(m).Addr() }
 
 // Length returns the size of the region in bytes.
-func (m *MR) Length() uint64 { return m.region.Length() }
+func (m *MR) Length() uint64 { return (*core.MR)(m).Length() }
 
 // Bytes returns the memory registered, nil for a region from AllocMR.
-func (m *MR) Bytes() []byte {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.buf
-}
+func (m *MR) Bytes() []byte { return (*core.MR)(m).Bytes() }
 
 // LKey returns the key for work requests of the owner.
-func (m *MR) LKey() ib.LKey { return m.region.LKey() }
+func (m *MR) LKey() ib.LKey { return (*core.MR)(m).LKey() }
 
 // RKey returns the key to give to peers.
-func (m *MR) RKey() ib.RKey { return m.region.RKey() }
+func (m *MR) RKey() ib.RKey { return (*core.MR)(m).RKey() }
 
 // SGE returns the scatter/gather element of n bytes from offset off. It does
 // not check bounds: the completion does.
-func (m *MR) SGE(off, n int) ib.SGE {
-	return ib.SGE{Addr: m.Addr() + uint64(off), Length: uint32(n), LKey: m.LKey()}
-}
+func (m *MR) SGE(off, n int) ib.SGE { return (*core.MR)(m).SGE(off, n) }
 
 // Rereg changes memory, domain or access of a region, as flags say:
 // ibv_rereg_mr(3). With new memory the keys change; read them again. On error
@@ -146,121 +69,29 @@ func (m *MR) SGE(off, n int) ib.SGE {
 //
 // Errors: EINVAL names the argument; EBUSY while memory windows are bound.
 func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.gone:
-		return invalid("MR", "was deregistered")
-	case m.buf == nil:
-		return invalid("MR", "is for fast registration: post a WRRegMR")
-	case flags == 0 || flags&^(ib.ReregTranslation|ib.ReregPD|ib.ReregAccess) != 0:
-		return invalid("flags", "%#x: must be some of ReregTranslation, ReregPD and ReregAccess", uint8(flags))
-	}
-	newPD, newBuf, newAccess := m.pd, m.buf, m.region.Access()
-	if flags&ib.ReregTranslation != 0 {
-		newBuf = buf
-	}
-	if flags&ib.ReregPD != 0 {
-		if pd == nil || pd.ctx != m.ctx {
-			return invalid("pd", "is not a protection domain of this context")
-		}
-		newPD = pd
-	}
-	if flags&ib.ReregAccess != 0 {
-		newAccess = access
-	}
-	if err := checkAccess(newBuf, newAccess); err != nil {
-		return err
-	}
-	if err := use(&newPD.users, "pd"); err != nil {
-		return err
-	}
-	iova := addressOf(newBuf)
-	if newAccess.Has(ib.AccessZeroBased) {
-		iova = 0
-	}
-	was := m.exposed
-	m.withdraw()
-	if err := m.ctx.keys.Reregister(m.region, flags, newPD.num, newBuf, iova, newAccess); err != nil {
-		newPD.users.Add(-1)
-		if was {
-			m.expose()
-		}
-		if errors.Is(err, mem.ErrBusy) {
-			return fail(syscall.EBUSY, "MR", "%v", err)
-		}
-		return invalid("access", "%v", err)
-	}
-	m.pd.users.Add(-1)
-	m.pd, m.buf = newPD, newBuf
-	m.expose()
-	return nil
+	return (*core.MR)(m).Rereg(flags, (*core.PD)(pd), buf, access)
 }
 
 // Dereg ends the registration: ibv_dereg_mr(3). When it returns no byte of the
 // memory is touched any more. Errors: EBUSY while memory windows are bound.
-func (m *MR) Dereg() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.gone {
-		return invalid("MR", "was deregistered before")
-	}
-	m.withdraw()
-	if err := m.ctx.keys.Deregister(m.region); err != nil && !m.ctx.purged(err) {
-		m.expose()
-		return fail(syscall.EBUSY, "MR", "%v", err)
-	}
-	m.gone = true
-	m.pd.users.Add(-1)
-	return nil
-}
-
-// purged reports whether the end of the context was also that of a region or window.
-func (c *Context) purged(err error) bool { return errors.Is(err, mem.ErrGone) && c.closed.Load() }
+func (m *MR) Dereg() error { return (*core.MR)(m).Dereg() }
 
 // MW is a memory window: rights to a part of a region, granted and taken back
 // by work requests. ibv_mw.
-type MW struct {
-	pd     *PD
-	window *mem.Window
-	gone   atomic.Bool
-}
+type MW core.MW
 
 // AllocMW allocates a memory window: ibv_alloc_mw(3). It grants nothing before
 // it is bound.
 func (p *PD) AllocMW(t ib.MWType) (*MW, error) {
-	if err := p.ctx.alive(); err != nil {
-		return nil, err
-	}
-	if t != ib.MWType1 && t != ib.MWType2 {
-		return nil, invalid("type", "%d is neither MWType1 nor MWType2", t)
-	}
-	if err := use(&p.users, "PD"); err != nil {
-		return nil, err
-	}
-	w, err := p.ctx.keys.AllocWindow(p.num, t)
-	if err != nil {
-		p.users.Add(-1)
-		return nil, fail(syscall.ENOMEM, "type", "%v", err)
-	}
-	return &MW{pd: p, window: w}, nil
+	v, err := (*core.PD)(p).AllocMW(t)
+	return (*MW)(v), err
 }
 
 // RKey returns the window's key as of its last bind.
-func (w *MW) RKey() ib.RKey { return w.window.RKey() }
+func (w *MW) RKey() ib.RKey { return (*core.MW)(w).RKey() }
 
 // Type returns the type of the window.
-func (w *MW) Type() ib.MWType { return w.window.Type() }
+func (w *MW) Type() ib.MWType { return (*core.MW)(w).Type() }
 
 // Dealloc removes the window and what it grants: ibv_dealloc_mw(3).
-func (w *MW) Dealloc() error {
-	if w.gone.Swap(true) {
-		return invalid("MW", "was deallocated before")
-	}
-	if err := w.pd.ctx.keys.FreeWindow(w.window); err != nil && !w.pd.ctx.purged(err) {
-		w.gone.Store(false)
-		return fail(syscall.EBUSY, "MW", "%v", err)
-	}
-	w.pd.users.Add(-1)
-	return nil
-}
+func (w *MW) Dealloc() error { return (*core.MW)(w).Dealloc() }

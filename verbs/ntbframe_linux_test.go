@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/ntb/backend"
 )
 
@@ -15,7 +15,7 @@ import (
 // place that had a link before, and once at each side.
 func TestNTBFramesOverALinkThatIsUp(t *testing.T) {
 	a, b := ntbEnds(t, "shm", 64)
-	from, to := backdoor.NTB(a.ctx), backdoor.NTB(b.ctx)
+	from, to := (*core.Context)(a.ctx).NTB(), (*core.Context)(b.ctx).NTB()
 	if from.Carries() || from.SendFrame(make([]byte, 60)) {
 		t.Error("there is who takes frames")
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/verbs"
 )
 
@@ -73,7 +73,7 @@ func TestNTBStorm(t *testing.T) {
 		storm.Go(func() {
 			rnd := rand.New(rand.NewPCG(7, 7))
 			for !over.Load() {
-				backdoor.NTB([]*end{list[0].a, list[0].b}[rnd.IntN(2)].ctx).Reset()
+				(*core.Context)([]*end{list[0].a, list[0].b}[rnd.IntN(2)].ctx).NTB().Reset()
 				for until := time.Now().Add(time.Duration(rnd.IntN(40)) * time.Millisecond); time.Now().Before(until); {
 					runtime.Gosched()
 				}

@@ -3,22 +3,8 @@
 package verbs
 
 import (
-	"errors"
-	"net/netip"
-	"sync"
-	"sync/atomic"
-	"syscall"
-
 	"verbena/ib"
-	"verbena/internal/device"
-	"verbena/internal/engine"
-	"verbena/internal/iwarp/rdmap"
-	"verbena/internal/qp"
-	"verbena/internal/queue"
-	"verbena/internal/roce"
-	"verbena/internal/roce/rc"
-	"verbena/internal/roce/uc"
-	"verbena/internal/roce/ud"
+	"verbena/internal/core"
 )
 
 // QPInitAttr is what a queue pair is made from: ibv_qp_init_attr.
@@ -32,27 +18,18 @@ type QPInitAttr struct {
 	// SignalAll makes every send work request complete on success, not only
 	// those with SendSignaled: sq_sig_all.
 	SignalAll bool
+}
 
-	outside *queue.OutsideRecvQueue // nil, or where another posts receives
+// core returns the attributes as package core has them, nil for nil.
+func (a *QPInitAttr) core() *core.QPInitAttr {
+	if a == nil {
+		return nil
+	}
+	return &core.QPInitAttr{Type: a.Type, SendCQ: (*core.CQ)(a.SendCQ), RecvCQ: (*core.CQ)(a.RecvCQ), SRQ: (*core.SRQ)(a.SRQ), XRCD: (*core.XRCD)(a.XRCD), Cap: a.Cap, SignalAll: a.SignalAll}
 }
 
 // QP is a queue pair: ibv_qp.
-type QP struct {
-	// immutable after CreateQP
-	ctx    *Context
-	pd     *PD // nil for XRC_RECV
-	init   QPInitAttr
-	conn   *engine.Conn
-	target *xrcTarget // XRC_RECV: what it stands for, maybe with others
-	ops    uint64     // that may be posted: opBits
-	sq     *queue.SendQueue
-	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
-
-	modifyMu sync.Mutex // one Modify at a time
-	gone     atomic.Bool
-	addrs    atomic.Pointer[[]netip.AddrPort] // UD: source address and port by GID index
-	mcast    mcastMemberships
-}
+type QP core.QP
 
 // CreateQP creates a queue pair in the RESET state: ibv_create_qp(3). Queues
 // are exactly as large as attr.Cap asks, never larger; with an SRQ the receive
@@ -62,232 +39,30 @@ type QP struct {
 // Errors: EINVAL names the attribute that is out of range; ENOMEM if no queue
 // pair number is left.
 func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
-	if err := p.ctx.alive(); err != nil {
-		return nil, err
-	}
-	if attr == nil {
-		return nil, invalid("attr", "is missing")
-	}
-	if attr.Type == ib.QPTypeXRCRecv {
-		if attr.XRCD == nil || attr.XRCD.ctx != p.ctx {
-			return nil, invalid("attr.XRCD", "must be an XRC domain of this context")
-		}
-		return attr.XRCD.CreateQP(attr)
-	}
-	if attr.Type == ib.QPTypeXRCSend {
-		sends := *attr
-		sends.RecvCQ, sends.SRQ, sends.XRCD = nil, nil, nil
-		sends.Cap.MaxRecvWR, sends.Cap.MaxRecvSGE = 0, 0
-		attr = &sends
-	}
-	if err := checkInit(p.ctx, attr); err != nil {
-		return nil, err
-	}
-	undo, err := useAll(p, attr)
-	if err != nil {
-		return nil, err
-	}
-	q := &QP{ctx: p.ctx, pd: p, init: *attr}
-	q.ops = q.mayPost()
-	if q.init.SRQ != nil {
-		q.init.Cap.MaxRecvWR, q.init.Cap.MaxRecvSGE = 0, 0
-	}
-	q.conn, err = q.newConn()
-	if err != nil {
-		undo()
-		return nil, fail(syscall.ENOMEM, "QP", "%v", err)
-	}
-	if err := q.enlist(); err != nil {
-		return nil, err
-	}
-	return q, nil
+	v, err := (*core.PD)(p).CreateQP(attr.core())
+	return (*QP)(v), err
 }
-
-// enlist notes a new queue pair for Context.Close, or takes it down again if
-// that was called meanwhile.
-func (q *QP) enlist() error {
-	c := q.ctx
-	c.mu.Lock()
-	closed := c.closed.Load()
-	if !closed {
-		c.qps[q] = struct{}{}
-		c.host.numbered.Store(q.QPN(), q)
-	}
-	c.mu.Unlock()
-	if closed {
-		q.destroy()
-	}
-	return c.alive()
-}
-
-func checkInit(c *Context, a *QPInitAttr) error {
-	switch {
-	case c.info.Kind != device.KindRoCE && a.Type != ib.QPTypeRC:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: devices of kind %v have RC queue pairs only", a.Type, c.info.Kind)
-	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD && a.Type != ib.QPTypeXRCSend:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", a.Type, a.Type)
-	case a.SendCQ == nil || a.SendCQ.ctx != c:
-		return invalid("attr.SendCQ", "must be a completion queue of this context")
-	case a.Type == ib.QPTypeXRCSend:
-	case a.RecvCQ == nil || a.RecvCQ.ctx != c:
-		return invalid("attr.RecvCQ", "must be a completion queue of this context")
-	case a.SRQ != nil && a.SRQ.pd.ctx != c:
-		return invalid("attr.SRQ", "belongs to another context")
-	case a.SRQ != nil && a.SRQ.xrcd != nil:
-		return invalid("attr.SRQ", "is of an XRC domain: XRC_RECV queue pairs take from it")
-	case a.SRQ != nil && a.Type == ib.QPTypeUC:
-		return invalid("attr.SRQ", "does not go with UC queue pairs")
-	}
-	recv := a.Cap
-	if a.SRQ != nil { // Source: ibv_create_qp(3): ignored with an SRQ
-		recv = ib.QPCap{}
-	}
-	for _, r := range []struct {
-		arg string
-		v   uint32
-		max int
-	}{
-		{"attr.Cap.MaxSendWR", a.Cap.MaxSendWR, device.MaxQPWR}, {"attr.Cap.MaxRecvWR", recv.MaxRecvWR, device.MaxQPWR},
-		{"attr.Cap.MaxSendSGE", a.Cap.MaxSendSGE, ib.MaxSGE}, {"attr.Cap.MaxRecvSGE", recv.MaxRecvSGE, ib.MaxSGE},
-		{"attr.Cap.MaxInlineData", a.Cap.MaxInlineData, device.MaxInline},
-	} {
-		if r.v > uint32(r.max) {
-			return invalid(r.arg, "%d is more than the device's %d", r.v, r.max)
-		}
-	}
-	return nil
-}
-
-// useAll counts a new queue pair at everything it stands on, or at nothing.
-func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
-	var taken []*atomic.Int32
-	undo = func() {
-		for _, u := range taken {
-			u.Add(-1)
-		}
-	}
-	take := func(u *atomic.Int32, what string) {
-		if err == nil {
-			if err = use(u, what); err == nil {
-				taken = append(taken, u)
-			}
-		}
-	}
-	take(&p.users, "PD")
-	take(&a.SendCQ.users, "attr.SendCQ")
-	if a.RecvCQ != nil {
-		take(&a.RecvCQ.users, "attr.RecvCQ")
-	}
-	if a.SRQ != nil {
-		take(&a.SRQ.users, "attr.SRQ")
-	}
-	if err != nil {
-		undo()
-	}
-	return undo, err
-}
-
-// newConn gives the queue pair its number and the protocol of its device.
-func (q *QP) newConn() (*engine.Conn, error) {
-	c := q.ctx
-	switch c.info.Kind {
-	case device.KindIWARP:
-		return c.eng.NewIWARPConn(c.account, func(n ib.QPN) *rdmap.Stream { return rdmap.NewStream(q.config(n)) }, q.event)
-	case device.KindTRP:
-		return c.eng.NewTRPConn(c.account, func(n ib.QPN) *rdmap.Association { return rdmap.NewAssociation(q.config(n)) }, q.event)
-	case device.KindNTB:
-		return q.newNTBConn()
-	}
-	return c.eng.NewConn(c.account, q.newMachine, q.event)
-}
-
-// counterNames are those of the queue pairs of a kind of device.
-func counterNames(k device.Kind) []string {
-	switch k {
-	case device.KindIWARP:
-		return rdmap.CounterNames()
-	case device.KindTRP:
-		return rdmap.AssociationCounterNames()
-	case device.KindNTB:
-		return ntbCounterNames()
-	}
-	return roce.CounterNames()
-}
-
-// config is what a protocol machine is made from, once the number is known.
-func (q *QP) config(qpn ib.QPN) qp.Config {
-	a := &q.init
-	q.sq = queue.NewSendQueue(int(a.Cap.MaxSendWR), int(a.Cap.MaxSendSGE), int(a.Cap.MaxInlineData))
-	cfg := qp.Config{
-		QPN: qpn, PD: q.pd.num, Mem: q.ctx.keys, SQ: q.sq,
-		SendCQ: completer{a.SendCQ}, RecvCQ: completer{a.RecvCQ}, SignalAll: a.SignalAll,
-	}
-	switch {
-	case a.Type == ib.QPTypeXRCSend:
-	case a.SRQ != nil:
-		cfg.RQ, cfg.SRQ, cfg.SRQPD = a.SRQ.ring, true, a.SRQ.pd.num
-	case a.outside != nil:
-		cfg.RQ, cfg.Entered = a.outside, func(s ib.QPState) { a.outside.Let(postingIn(s)) }
-	default:
-		q.rq = queue.NewRecvQueue(int(a.Cap.MaxRecvWR), int(a.Cap.MaxRecvSGE))
-		cfg.RQ = q.rq
-	}
-	return cfg
-}
-
-// newMachine makes the protocol machine of a RoCE queue pair.
-func (q *QP) newMachine(qpn ib.QPN) roce.Machine {
-	cfg := q.config(qpn)
-	switch q.init.Type {
-	case ib.QPTypeXRCSend:
-		return rc.NewXRCSend(cfg)
-	case ib.QPTypeUC:
-		return uc.New(cfg)
-	case ib.QPTypeUD:
-		return ud.New(ud.Config{Config: cfg, Source: q.sourceOf, MTU: q.ctx.info.PortAttr().ActiveMTU.Bytes()})
-	}
-	return rc.New(cfg)
-}
-
-func (q *QP) sourceOf(sgidIndex uint8) netip.AddrPort {
-	t := q.addrs.Load()
-	if t == nil || int(sgidIndex) >= len(*t) {
-		return netip.AddrPort{}
-	}
-	return (*t)[sgidIndex]
-}
-
-// event passes an event of the machine on to the application.
-func (q *QP) event(e ib.EventType) { q.ctx.events.put(AsyncEvent{Type: e, QP: q}) }
 
 // QPN returns the queue pair's number.
-func (q *QP) QPN() ib.QPN { return q.conn.QPN() }
+func (q *QP) QPN() ib.QPN { return (*core.QP)(q).QPN() }
 
 // Type returns the transport service.
-func (q *QP) Type() ib.QPType { return q.init.Type }
+func (q *QP) Type() ib.QPType { return (*core.QP)(q).Type() }
 
 // Context returns the device context.
-func (q *QP) Context() *Context { return q.ctx }
+func (q *QP) Context() *Context { return (*Context)((*core.QP)(q).Context()) }
 
 // PD returns the protection domain, nil of an XRC_RECV queue pair.
-func (q *QP) PD() *PD { return q.pd }
+func (q *QP) PD() *PD { return (*PD)((*core.QP)(q).PD()) }
 
 // State returns the current state.
-func (q *QP) State() ib.QPState {
-	q.conn.Lock()
-	defer q.conn.Unlock()
-	return q.conn.Machine().State()
-}
+func (q *QP) State() ib.QPState { return (*core.QP)(q).State() }
 
 // Query returns the attributes of the queue pair and what it was made from:
 // ibv_query_qp(3). Receive sizes are 0 with an SRQ, and for XRC.
 func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
-	var a ib.QPAttr
-	q.conn.Lock()
-	q.conn.Machine().Query(&a)
-	q.conn.Unlock()
-	a.Cap = q.init.Cap
-	return a, q.init
+	a, init := (*core.QP)(q).Query()
+	return a, QPInitAttr{Type: init.Type, SendCQ: (*CQ)(init.SendCQ), RecvCQ: (*CQ)(init.RecvCQ), SRQ: (*SRQ)(init.SRQ), XRCD: (*XRCD)(init.XRCD), Cap: init.Cap, SignalAll: init.SignalAll}
 }
 
 // Modify changes attributes and state: ibv_modify_qp(3), whose table of
@@ -297,101 +72,7 @@ func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 // Errors: EINVAL names the attribute that is missing, not taken or out of
 // range; EADDRINUSE if port 4791 cannot be had on the address of the GID index.
 func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
-	if attr == nil {
-		return invalid("attr", "is missing")
-	}
-	q.modifyMu.Lock()
-	defer q.modifyMu.Unlock()
-	if q.gone.Load() {
-		return invalid("QP", "was destroyed")
-	}
-	mask = device.Taken(q.init.Type, mask)
-	limits, err := q.ctx.limits(mask)
-	if err != nil {
-		return err
-	}
-	next, err := q.ctx.info.CheckModify(q.init.Type, q.State(), attr, mask, &limits)
-	if err != nil {
-		return err
-	}
-	var src netip.Addr
-	if mask&ib.QPAV != 0 && q.ctx.ntb == nil {
-		src = limits.GIDs[attr.AH.GRH.SGIDIndex]
-		if err := q.ctx.eng.Listen(src); err != nil {
-			return err
-		}
-	}
-	if q.init.Type == ib.QPTypeUD && next == ib.QPRTR {
-		if err := q.listenAll(); err != nil {
-			return err
-		}
-	}
-	err = q.conn.Modify(attr, mask, src, func(cur ib.QPState) error {
-		_, err := q.ctx.info.CheckModify(q.init.Type, cur, attr, mask, &limits)
-		return err
-	})
-	if err == nil && next == ib.QPReset {
-		q.purge()
-	}
-	return err
-}
-
-// listenAll makes a UD queue pair reachable at, and able to send from, every
-// address of the port. One that the system does not let us use yet, such as an
-// IPv6 address still being checked for duplicates, is left out.
-func (q *QP) listenAll() error {
-	addrs, err := q.ctx.info.AddrTable()
-	if err != nil {
-		return err
-	}
-	table := make([]netip.AddrPort, len(addrs))
-	for i, a := range addrs {
-		if !a.IsValid() {
-			continue
-		}
-		if table[i], err = q.bind(a); err != nil {
-			return err
-		}
-	}
-	q.addrs.Store(&table)
-	return nil
-}
-
-// listenAt is listenAll of an address that came to the port's GID table
-// afterwards. The queue pair does nothing if it is not ready to receive.
-func (q *QP) listenAt(index int, a netip.Addr) error {
-	if at := q.sourceOf(uint8(index)); q.addrs.Load() == nil || at.Addr() == a.WithZone("") {
-		return nil
-	}
-	q.modifyMu.Lock()
-	defer q.modifyMu.Unlock()
-	if q.gone.Load() {
-		return nil
-	}
-	at, err := q.bind(a)
-	if err != nil {
-		return err
-	}
-	old := *q.addrs.Load()
-	table := make([]netip.AddrPort, max(len(old), index+1))
-	copy(table, old)
-	table[index] = at
-	q.addrs.Store(&table)
-	return nil
-}
-
-// bind returns where the queue pair sends from an address; zero if it cannot
-// be used yet.
-func (q *QP) bind(a netip.Addr) (netip.AddrPort, error) {
-	err := q.ctx.eng.Listen(a)
-	if errors.Is(err, syscall.EADDRNOTAVAIL) {
-		return netip.AddrPort{}, nil
-	}
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	port, err := q.conn.Bind(a)
-	return netip.AddrPortFrom(a.WithZone(""), port), err
+	return (*core.QP)(q).Modify(attr, mask)
 }
 
 // Destroy removes the queue pair, also with work outstanding, whose
@@ -399,91 +80,15 @@ func (q *QP) bind(a netip.Addr) (netip.AddrPort, error) {
 // the queues already are removed, too.
 //
 // Errors: EBUSY while it is attached to a multicast group.
-func (q *QP) Destroy() error {
-	if n := q.mcast.attached(); n > 0 {
-		return fail(syscall.EBUSY, "QP", "is attached to %d multicast groups", n)
-	}
-	if !q.destroy() {
-		return invalid("QP", "was destroyed before")
-	}
-	return nil
-}
+func (q *QP) Destroy() error { return (*core.QP)(q).Destroy() }
 
-// purge removes completions that nobody is to see any more.
-func (q *QP) purge() {
-	a := &q.init
-	if a.SendCQ != nil {
-		a.SendCQ.ring.Purge(q.QPN())
-	}
-	if a.RecvCQ != nil && a.RecvCQ != a.SendCQ {
-		a.RecvCQ.ring.Purge(q.QPN())
-	}
-}
+// AttachMulticast makes a UD queue pair receive what is sent to a multicast
+// group: ibv_attach_mcast(3). Messages to a group go to QPN 0xffffff. Attached
+// twice it still gets one copy.
+//
+// Errors: EINVAL if the queue pair is not UD or gid no multicast address; the
+// system's error if the interface cannot join the group.
+func (q *QP) AttachMulticast(gid ib.GID) error { return (*core.QP)(q).AttachMulticast(gid) }
 
-// arrived takes what has arrived, and returns what reports whether all has been polled that
-// is in the queue pair's completion queues then.
-func (q *QP) arrived() (polled func() bool) {
-	q.ctx.eng.TakeArrived()
-	var ends [2]uint64
-	q.eachCQ(func(i int, c *queue.CQ) { ends[i] = c.Pushed() })
-	return func() bool {
-		all := true
-		q.eachCQ(func(i int, c *queue.CQ) { all = all && c.Polled() >= ends[i] })
-		return all
-	}
-}
-
-// eachCQ calls f with the completion queues, which are there while the queue pair is: with
-// none of one that is destroyed.
-func (q *QP) eachCQ(f func(i int, c *queue.CQ)) {
-	q.modifyMu.Lock()
-	defer q.modifyMu.Unlock()
-	if q.gone.Load() {
-		return
-	}
-	for i, c := range []*CQ{q.init.SendCQ, q.init.RecvCQ} {
-		if c != nil {
-			f(i, c.ring)
-		}
-	}
-}
-
-// destroy takes the queue pair out of everything it is part of; it reports
-// false if that was done before.
-func (q *QP) destroy() bool {
-	q.modifyMu.Lock() // a modification under way would open sockets anew
-	defer q.modifyMu.Unlock()
-	if q.gone.Swap(true) {
-		return false
-	}
-	q.mcast.leaveAll(q)
-	if q.init.outside != nil { // what remains of an association may still look
-		q.conn.Lock()
-		q.init.outside.Leave()
-		q.conn.Unlock()
-	}
-	if q.target == nil || q.target.part(q) {
-		q.conn.Close()
-	}
-	q.purge()
-	a := &q.init
-	c := q.ctx
-	c.events.forget(func(e *AsyncEvent) bool { return e.QP == q })
-	c.mu.Lock()
-	delete(c.qps, q)
-	c.host.numbered.CompareAndDelete(q.QPN(), q)
-	c.mu.Unlock()
-	if a.XRCD != nil {
-		a.XRCD.users.Add(-1)
-		return true
-	}
-	q.pd.users.Add(-1)
-	a.SendCQ.users.Add(-1)
-	if a.RecvCQ != nil {
-		a.RecvCQ.users.Add(-1)
-	}
-	if a.SRQ != nil {
-		a.SRQ.users.Add(-1)
-	}
-	return true
-}
+// DetachMulticast undoes AttachMulticast: ibv_detach_mcast(3).
+func (q *QP) DetachMulticast(gid ib.GID) error { return (*core.QP)(q).DetachMulticast(gid) }

@@ -3,66 +3,19 @@
 package verbs
 
 import (
-	"errors"
-	"sync"
-	"sync/atomic"
-	"syscall"
-
 	"verbena/ib"
-	"verbena/internal/device"
-	"verbena/internal/queue"
-	"verbena/internal/roce/rc"
+	"verbena/internal/core"
 )
 
 // SRQ is a shared receive queue: receives that several queue pairs take from.
 // ibv_srq.
-type SRQ struct {
-	pd    *PD
-	ring  *queue.SRQ
-	attr  ib.SRQAttr
-	xrcd  *XRCD        // nil unless XRC, and so the two below
-	cq    *CQ          // where its receives complete
-	num   ib.SRQN      // by which peers name it
-	users atomic.Int32 // queue pairs; -1 once destroyed
-
-	modifyMu sync.Mutex // one Modify at a time
-}
+type SRQ core.SRQ
 
 // CreateSRQ creates a shared receive queue: ibv_create_srq(3). attr.SRQLimit
 // is ignored: arm it with Modify.
-func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) { return p.createSRQ(attr, nil) }
-
-// createSRQ is CreateSRQ; outside, if not nil, is where another posts.
-func (p *PD) createSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (*SRQ, error) {
-	if err := p.ctx.alive(); err != nil {
-		return nil, err
-	}
-	if err := device.CheckRange("attr.MaxWR", int(attr.MaxWR), 1, device.MaxSRQWR); err != nil {
-		return nil, err
-	}
-	if err := device.CheckRange("attr.MaxSGE", int(attr.MaxSGE), 0, ib.MaxSGE); err != nil {
-		return nil, err
-	}
-	if err := use(&p.users, "PD"); err != nil {
-		return nil, err
-	}
-	attr.SRQLimit = 0
-	s := &SRQ{pd: p, attr: attr}
-	onLimit := func() { p.ctx.events.put(AsyncEvent{Type: ib.EventSRQLimitReached, SRQ: s}) }
-	if outside != nil {
-		s.ring = queue.NewOutsideSRQ(outside, onLimit)
-	} else {
-		s.ring = queue.NewSRQ(int(attr.MaxWR), int(attr.MaxSGE), onLimit)
-	}
-	return s, nil
-}
-
-// createOutsideSRQ is backdoor.CreateSRQ.
-func createOutsideSRQ(pd any, attr ib.SRQAttr, xrcd, cq any, q *queue.OutsideRecvQueue) (any, error) {
-	if x, ok := xrcd.(*XRCD); ok {
-		return pd.(*PD).createXRCSRQ(attr, x, cq.(*CQ), q)
-	}
-	return pd.(*PD).createSRQ(attr, q)
+func (p *PD) CreateSRQ(attr ib.SRQAttr) (*SRQ, error) {
+	v, err := (*core.PD)(p).CreateSRQ(attr, nil)
+	return (*SRQ)(v), err
 }
 
 // CreateXRCSRQ creates a shared receive queue of an XRC domain:
@@ -70,138 +23,29 @@ func createOutsideSRQ(pd any, attr ib.SRQAttr, xrcd, cq any, q *queue.OutsideRec
 // it for requests that name its number, complete them on cq, and look the
 // requests' keys up in this protection domain.
 func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ) (*SRQ, error) {
-	return p.createXRCSRQ(attr, xrcd, cq, nil)
-}
-
-func (p *PD) createXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ, outside *queue.OutsideRecvQueue) (*SRQ, error) {
-	switch {
-	case xrcd == nil || xrcd.ctx != p.ctx:
-		return nil, invalid("xrcd", "must be an XRC domain of this context")
-	case cq == nil || cq.ctx != p.ctx:
-		return nil, invalid("cq", "must be a completion queue of this context")
-	}
-	s, err := p.createSRQ(attr, outside)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.makeXRC(xrcd, cq); err != nil {
-		p.users.Add(-1)
-		return nil, err
-	}
-	return s, nil
-}
-
-// makeXRC gives a new queue its number and its place in the domain.
-func (s *SRQ) makeXRC(xrcd *XRCD, cq *CQ) error {
-	c := s.pd.ctx
-	if err := use(&xrcd.users, "xrcd"); err != nil {
-		return err
-	}
-	if err := use(&cq.users, "cq"); err != nil {
-		xrcd.users.Add(-1)
-		return err
-	}
-	num, err := c.host.xrc.number()
-	if err != nil {
-		xrcd.users.Add(-1)
-		cq.users.Add(-1)
-		return fail(syscall.ENOMEM, "SRQ", "%v", err)
-	}
-	s.xrcd, s.cq, s.num = xrcd, cq, num
-	xrcd.dom.add(num, &rc.Inbox{PD: s.pd.num, Mem: c.keys, RQ: s.ring, CQ: completer{cq}})
-	if err := c.keep(s); err != nil {
-		s.quit()
-		return err
-	}
-	return nil
+	v, err := (*core.PD)(p).CreateXRCSRQ(attr, (*core.XRCD)(xrcd), (*core.CQ)(cq), nil)
+	return (*SRQ)(v), err
 }
 
 // Num returns the number by which a peer's XRC_SEND work requests name the
 // queue, 0 unless it is of an XRC domain: ibv_get_srq_num(3).
-func (s *SRQ) Num() ib.SRQN { return s.num }
-
-// leave takes an XRC queue out of its domain, once.
-func (s *SRQ) leave() {
-	if s.pd.ctx.unkeep(s) {
-		s.quit()
-	}
-}
-
-func (s *SRQ) quit() {
-	s.xrcd.dom.remove(s.num)
-	s.pd.ctx.host.xrc.free(s.num)
-	s.xrcd.users.Add(-1)
-	s.cq.users.Add(-1)
-}
+func (s *SRQ) Num() ib.SRQN { return (*core.SRQ)(s).Num() }
 
 // PostRecv posts receive work requests: ibv_post_srq_recv(3). As QP.PostRecv.
 func (s *SRQ) PostRecv(wrs ...RecvWR) (posted int, err error) {
-	if s.users.Load() < 0 {
-		return 0, invalid("SRQ", "was destroyed")
-	}
-	for i := range wrs {
-		switch err := s.ring.Post(wrs[i].ID, wrs[i].SGList); {
-		case errors.Is(err, queue.ErrFull):
-			return posted, fail(syscall.ENOMEM, "SRQ", "is full: %d work requests are posted", s.ring.Cap())
-		case err != nil:
-			return posted, invalid("SGList", "%v", err)
-		}
-		posted++
-	}
-	return posted, nil
+	return (*core.SRQ)(s).PostRecv(coreRecvs(wrs))
 }
 
 // Modify changes the size or arms the limit event: ibv_modify_srq(3). On error
 // nothing changed.
 func (s *SRQ) Modify(attr ib.SRQAttr, mask ib.SRQAttrMask) error {
-	return s.modify(attr, mask, s.ring.Resize)
-}
-
-func (s *SRQ) modify(attr ib.SRQAttr, mask ib.SRQAttrMask, resize func(int) error) error {
-	s.modifyMu.Lock()
-	defer s.modifyMu.Unlock()
-	if s.users.Load() < 0 {
-		return invalid("SRQ", "was destroyed")
-	}
-	if mask&^(ib.SRQMaxWR|ib.SRQLimit) != 0 {
-		return invalid("mask", "unknown bits %#x", mask)
-	}
-	if mask&ib.SRQMaxWR != 0 {
-		if err := device.CheckRange("attr.MaxWR", int(attr.MaxWR), 1, device.MaxSRQWR); err != nil {
-			return err
-		}
-		if mask&ib.SRQLimit != 0 && attr.SRQLimit > attr.MaxWR {
-			return invalid("attr.SRQLimit", "%d is more than attr.MaxWR %d", attr.SRQLimit, attr.MaxWR)
-		}
-		if err := resize(int(attr.MaxWR)); err != nil {
-			return invalid("attr.MaxWR", "%v", err)
-		}
-	}
-	if mask&ib.SRQLimit != 0 { // cannot fail after the above
-		if err := s.ring.SetLimit(int(attr.SRQLimit)); err != nil {
-			return invalid("attr.SRQLimit", "%v", err)
-		}
-	}
-	return nil
+	return (*core.SRQ)(s).Modify(attr, mask)
 }
 
 // Query returns size and armed limit: ibv_query_srq(3).
-func (s *SRQ) Query() ib.SRQAttr {
-	return ib.SRQAttr{MaxWR: uint32(s.ring.Cap()), MaxSGE: s.attr.MaxSGE, SRQLimit: uint32(s.ring.Limit())}
-}
+func (s *SRQ) Query() ib.SRQAttr { return (*core.SRQ)(s).Query() }
 
 // Destroy removes the queue: ibv_destroy_srq(3). Of an XRC queue, whose
 // requests are refused from now on, a message that has come in part makes no
 // completion. Errors: EBUSY while a queue pair uses it.
-func (s *SRQ) Destroy() error {
-	if err := retire(&s.users, "SRQ"); err != nil {
-		return err
-	}
-	if s.xrcd != nil {
-		s.leave()
-	}
-	s.ring.Leave()
-	s.pd.ctx.events.forget(func(e *AsyncEvent) bool { return e.SRQ == s })
-	s.pd.users.Add(-1)
-	return nil
-}
+func (s *SRQ) Destroy() error { return (*core.SRQ)(s).Destroy() }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/trp"
 	wire "verbena/internal/wire/trp"
@@ -29,7 +29,7 @@ func trpEnds(t *testing.T, size int) (a, b *end) {
 // associate connects two queue pairs in INIT, as the connection manager does.
 func associate(t *testing.T, a, b *end) {
 	t.Helper()
-	eng := backdoor.Engine(a.ctx)
+	eng := (*core.Context)(a.ctx).Engine()
 	at := netip.MustParseAddrPort("127.0.0.1:0")
 	p, err := eng.BindTRP(at)
 	check(t, err)
@@ -46,10 +46,10 @@ func associate(t *testing.T, a, b *end) {
 	s := wire.Setup{IRD: 8, ORD: 8}
 	from, err := eng.BindTRP(at)
 	check(t, err)
-	client, err := backdoor.TRPConn(a.qp)
+	client, err := (*core.QP)(a.qp).TRPConn()
 	check(t, err)
 	check(t, client.DialTRP(from, l.Addr(), s, onLink))
-	server, err := backdoor.TRPConn(b.qp)
+	server, err := (*core.QP)(b.qp).TRPConn()
 	check(t, err)
 	r := <-requests
 	check(t, server.AcceptTRP(r, r.Local, s, onLink))
@@ -65,7 +65,7 @@ func associate(t *testing.T, a, b *end) {
 func TestTRPSpeaksTheSameVerbs(t *testing.T) {
 	a, b := trpEnds(t, 1<<20)
 	speakSameVerbs(t, a, b, func() error {
-		conn, err := backdoor.TRPConn(a.qp)
+		conn, err := (*core.QP)(a.qp).TRPConn()
 		if err == nil {
 			conn.DisconnectTRP()
 		}
@@ -93,6 +93,6 @@ func TestTRPSharedReceives(t *testing.T) {
 
 func TestTRPRefuses(t *testing.T) {
 	wantRefusals(t, trpLoopback)
-	_, err := backdoor.TRPConn(newEnd(t, ib.QPTypeRC, 64).qp)
+	_, err := (*core.QP)(newEnd(t, ib.QPTypeRC, 64).qp).TRPConn()
 	wantError(t, err, syscall.EOPNOTSUPP, "QP")
 }

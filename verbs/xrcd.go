@@ -3,27 +3,15 @@
 package verbs
 
 import (
-	"errors"
-	"maps"
 	"os"
-	"slices"
-	"sync"
-	"sync/atomic"
-	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/device"
-	"verbena/internal/engine"
-	"verbena/internal/roce/rc"
+	"verbena/internal/core"
 )
 
 // XRCD is an XRC domain: XRC_RECV queue pairs of a domain deliver to its XRC
 // shared receive queues, whatever protection domain those are of. ibv_xrcd.
-type XRCD struct {
-	ctx   *Context
-	dom   *xrcDomain
-	users atomic.Int32 // queue pairs and SRQs made through this one; -1 once closed
-}
+type XRCD core.XRCD
 
 // OpenXRCD opens an XRC domain: ibv_open_xrcd(3). A domain opened with the same
 // file (the same inode) through any context of the device is the same domain;
@@ -37,220 +25,34 @@ type XRCD struct {
 // Errors: EAGAIN without O_CREATE if there is no such domain; EINVAL with
 // O_EXCL if there is; EOPNOTSUPP on devices of other kinds than RoCE.
 func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
-	if err := c.alive(); err != nil {
-		return nil, err
-	}
-	if c.info.Kind != device.KindRoCE {
-		return nil, fail(syscall.EOPNOTSUPP, "XRCD", "devices of kind %v have no XRC", c.info.Kind)
-	}
-	if flag&^(os.O_CREATE|os.O_EXCL) != 0 {
-		return nil, invalid("flag", "%#x: os.O_CREATE and os.O_EXCL are what it may be", flag)
-	}
-	var info os.FileInfo
-	if file != nil {
-		var err error
-		if info, err = file.Stat(); err != nil {
-			return nil, fail(errnoOf(err, syscall.EBADF), "file", "%v", err)
-		}
-	}
-	dom, err := c.host.xrc.open(c.info.Name, info, flag)
-	if err != nil {
-		return nil, err
-	}
-	x := &XRCD{ctx: c, dom: dom}
-	if err := c.keep(x); err != nil {
-		c.host.xrc.close(dom)
-		return nil, err
-	}
-	return x, nil
+	v, err := (*core.Context)(c).OpenXRCD(file, flag)
+	return (*XRCD)(v), err
 }
 
 // Close closes the domain, which goes with the last that has it open:
 // ibv_close_xrcd(3). Errors: EBUSY while queue pairs or shared receive queues
 // were made through it.
-func (x *XRCD) Close() error {
-	if err := retire(&x.users, "XRCD"); err != nil {
-		return err
-	}
-	x.leave()
-	return nil
+func (x *XRCD) Close() error { return (*core.XRCD)(x).Close() }
+
+// CreateQP creates an XRC_RECV queue pair of the domain in the RESET state:
+// ibv_create_qp_ex(3). It has no queues and no protection domain: each request
+// names the XRC shared receive queue whose receives, completion queue and
+// memory it is for. Of attr only Type is looked at, which may be left 0, and
+// attr may be nil. Completions carry the number of this queue pair, and stay
+// when it is destroyed.
+//
+// Errors: ENOMEM if no queue pair number is left.
+func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
+	v, err := (*core.XRCD)(x).CreateQP(attr.core())
+	return (*QP)(v), err
 }
 
-func (x *XRCD) leave() {
-	if x.ctx.unkeep(x) {
-		x.ctx.host.xrc.close(x.dom)
-	}
-}
-
-// leaver is what Context.Close takes out of the XRC domains, which other
-// contexts may share.
-type leaver interface{ leave() }
-
-// keep notes an object for Context.Close; it fails if that was called.
-func (c *Context) keep(l leaver) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.alive(); err != nil {
-		return err
-	}
-	c.leavers[l] = struct{}{}
-	return nil
-}
-
-// unkeep takes it off; it reports false to all but the first.
-func (c *Context) unkeep(l leaver) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, ok := c.leavers[l]
-	delete(c.leavers, l)
-	return ok
-}
-
-// xrcHost is the XRC domains of a process and the numbers of their shared
-// receive queues.
-type xrcHost struct {
-	mu      sync.Mutex
-	domains []*xrcDomain // those with a file
-	next    ib.SRQN      // numbers rotate, so that none is reused soon
-	numbers map[ib.SRQN]struct{}
-}
-
-func (h *xrcHost) open(device string, file os.FileInfo, flag int) (*xrcDomain, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if file != nil {
-		i := slices.IndexFunc(h.domains, func(d *xrcDomain) bool { return d.device == device && os.SameFile(d.file, file) })
-		switch {
-		case i >= 0 && flag&os.O_EXCL != 0:
-			return nil, invalid("flag", "has O_EXCL, and the domain of %s is open", file.Name())
-		case i >= 0:
-			h.domains[i].refs++
-			return h.domains[i], nil
-		case flag&os.O_CREATE == 0:
-			return nil, fail(syscall.EAGAIN, "flag", "lacks O_CREATE, and no domain of %s is open in this process", file.Name())
-		}
-	}
-	d := &xrcDomain{device: device, file: file, refs: 1, inboxes: map[ib.SRQN]*rc.Inbox{}, targets: map[ib.QPN]*xrcTarget{}}
-	if file != nil {
-		h.domains = append(h.domains, d)
-	}
-	return d, nil
-}
-
-func (h *xrcHost) close(d *xrcDomain) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if d.refs--; d.refs == 0 {
-		h.domains = slices.DeleteFunc(h.domains, func(o *xrcDomain) bool { return o == d })
-	}
-}
-
-// maxSRQN is the largest number that fits an XRCETH.
-const maxSRQN ib.SRQN = 1<<24 - 1
-
-// number gives out the number of a shared receive queue; 0 is none.
-func (h *xrcHost) number() (ib.SRQN, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.numbers == nil {
-		h.numbers = map[ib.SRQN]struct{}{}
-	}
-	if len(h.numbers) >= int(maxSRQN) {
-		return 0, errors.New("all numbers are taken")
-	}
-	for {
-		if h.next++; h.next > maxSRQN {
-			h.next = 1
-		}
-		if _, taken := h.numbers[h.next]; !taken {
-			h.numbers[h.next] = struct{}{}
-			return h.next, nil
-		}
-	}
-}
-
-func (h *xrcHost) free(n ib.SRQN) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.numbers, n)
-}
-
-// xrcDomain is what all XRCDs of one file stand for.
-type xrcDomain struct {
-	device string      // immutable
-	file   os.FileInfo // immutable; nil if nobody else can open it
-	refs   int         // guarded by xrcHost.mu
-
-	mu      sync.RWMutex // a leaf: taken with a Conn locked
-	inboxes map[ib.SRQN]*rc.Inbox
-	targets map[ib.QPN]*xrcTarget
-}
-
-// xrcTarget is an XRC_RECV queue pair, which several QPs may stand for.
-type xrcTarget struct {
-	dom  *xrcDomain
-	conn *engine.Conn
-	qps  map[*QP]struct{} // guarded by dom.mu
-}
-
-// find is the targets' look-up of a shared receive queue.
-func (d *xrcDomain) find(n ib.SRQN) *rc.Inbox {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.inboxes[n]
-}
-
-func (d *xrcDomain) add(n ib.SRQN, b *rc.Inbox) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inboxes[n] = b
-}
-
-// remove takes a shared receive queue away. When it returns nothing more is
-// taken from it, completed for it, or read from or written to its memory.
-func (d *xrcDomain) remove(n ib.SRQN) {
-	d.mu.Lock()
-	delete(d.inboxes, n)
-	targets := slices.Collect(maps.Values(d.targets))
-	d.mu.Unlock()
-	for _, t := range targets {
-		t.conn.Lock()
-		t.conn.Machine().(*rc.QP).Forget(n)
-		t.conn.Unlock()
-	}
-}
-
-// join makes q one more that stands for the target of a number.
-func (d *xrcDomain) join(qpn ib.QPN, q *QP) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := d.targets[qpn]
-	if t == nil {
-		return false
-	}
-	t.qps[q] = struct{}{}
-	q.target, q.conn = t, t.conn
-	return true
-}
-
-// part takes q off its target, reporting whether it was the last.
-func (t *xrcTarget) part(q *QP) bool {
-	t.dom.mu.Lock()
-	defer t.dom.mu.Unlock()
-	delete(t.qps, q)
-	if len(t.qps) > 0 {
-		return false
-	}
-	delete(t.dom.targets, t.conn.QPN())
-	return true
-}
-
-// event tells all who have the target open.
-func (t *xrcTarget) event(e ib.EventType) {
-	t.dom.mu.RLock()
-	qps := slices.Collect(maps.Keys(t.qps))
-	t.dom.mu.RUnlock()
-	for _, q := range qps {
-		q.event(e)
-	}
+// OpenQP opens an XRC_RECV queue pair of the domain once more, by its number:
+// ibv_open_qp(3). Each QP that stands for it may modify and query it and gets
+// its events; it goes when the last of them is destroyed.
+//
+// Errors: ENOENT if the domain has no such queue pair.
+func (x *XRCD) OpenQP(qpn ib.QPN) (*QP, error) {
+	v, err := (*core.XRCD)(x).OpenQP(qpn)
+	return (*QP)(v), err
 }

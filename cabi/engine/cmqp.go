@@ -13,6 +13,7 @@ import (
 
 	"verbena/ib"
 	"verbena/rdmacm"
+	"verbena/verbs"
 )
 
 //export vb_cm_qp_create
@@ -22,7 +23,7 @@ func vb_cm_qp_create(id C.vb_handle, init *C.struct_vb_qp_init, qp *C.vb_handle,
 		if err != nil {
 			return err
 		}
-		if err = o.rdma.UseQP(q); err == nil {
+		if err = o.rdma.UseQP((*verbs.QP)(q)); err == nil {
 			var h handle
 			if h, err = newQP(ctx, q, uint64(init.cookie)); err == nil {
 				cmMu.Lock()

@@ -12,8 +12,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"verbena/internal/backdoor"
-	"verbena/verbs"
+	"verbena/internal/core"
 )
 
 // opened counts the contexts of the process: the first one takes the options.
@@ -23,7 +22,7 @@ var opened struct {
 }
 
 // openDevice opens a device as the environment says. closeDevice undoes it.
-func openDevice(name string) (*verbs.Context, error) {
+func openDevice(name string) (*core.Context, error) {
 	attendExit()
 	tellRuntimeDir()
 	e := env()
@@ -32,30 +31,25 @@ func openDevice(name string) (*verbs.Context, error) {
 	}
 	opened.mu.Lock()
 	defer opened.mu.Unlock()
-	var options []verbs.Option
-	if opened.n == 0 {
-		if e.faults != "" {
-			options = append(options, verbs.WithFaults(e.faults))
-		}
+	var options *core.Options
+	if opened.n == 0 && (e.faults != "" || e.capture != "" || e.noLocal) {
+		options = &core.Options{Faults: e.faults, NoLocal: e.noLocal}
 		if e.capture != "" {
-			options = append(options, backdoor.CaptureTo(capture().Open).(verbs.Option))
-		}
-		if e.noLocal {
-			options = append(options, verbs.WithoutLocalPath())
+			options.Capture = capture().Open
 		}
 	}
-	c, err := verbs.Open(name, options...)
+	c, err := core.Open(name, options)
 	if err != nil {
 		return nil, err
 	}
-	backdoor.Engine(c).OnStranger(lookForGarbage)
+	c.Engine().OnStranger(lookForGarbage)
 	if opened.n++; e.capture != "" {
 		flushing.Do(func() { go flushCapture() })
 	}
 	return c, nil
 }
 
-func closeDevice(c *verbs.Context) error {
+func closeDevice(c *core.Context) error {
 	opened.mu.Lock()
 	defer opened.mu.Unlock()
 	opened.n--
@@ -63,8 +57,8 @@ func closeDevice(c *verbs.Context) error {
 }
 
 // newContext gives an open device a handle, whoever opened it.
-func newContext(c *verbs.Context) (*ctxObject, handle, error) {
-	o := &ctxObject{verbs: c, engine: backdoor.Engine(c), passed: make(chan struct{})}
+func newContext(c *core.Context) (*ctxObject, handle, error) {
+	o := &ctxObject{verbs: c, engine: c.Engine(), passed: make(chan struct{})}
 	h, err := contexts.put(o)
 	return o, h, err
 }

@@ -11,10 +11,8 @@ import (
 	"unsafe"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
 	"verbena/internal/device"
 	"verbena/internal/queue"
-	"verbena/verbs"
 )
 
 // slotsOf returns the slots of a ring as Go knows them; queue's tests hold
@@ -39,9 +37,9 @@ func vb_cq_create_over(ctx C.vb_handle, depth C.int, ring, slots unsafe.Pointer,
 		q.event = newCQEvent(int(fd), uint64(cookie))
 		notify = q.event.put
 	}
-	made, err := backdoor.CreateCQ(o.verbs, (*queue.Ring)(ring), slotsOf(slots, uint64(mask)), int(depth), notify)
+	made, err := o.verbs.CreateCQIn((*queue.Ring)(ring), slotsOf(slots, uint64(mask)), int(depth), notify)
 	if err == nil {
-		q.verbs = made.(*verbs.CQ)
+		q.verbs = made
 		var h handle
 		if h, err = cqs.put(q); err == nil {
 			o.cookies.Store(q.verbs, uint64(cookie))
@@ -65,7 +63,7 @@ func vb_cq_resize(cq C.vb_handle, depth C.int, slots *C.struct_vb_wc, mask C.uin
 	if o == nil {
 		return C.int(errnoOf("ibv_resize_cq", noObject("CQ")))
 	}
-	return C.int(errnoOf("ibv_resize_cq", backdoor.ResizeCQ(o.verbs, int(depth), slotsOf(unsafe.Pointer(slots), uint64(mask)))))
+	return C.int(errnoOf("ibv_resize_cq", o.verbs.ResizeIn(int(depth), slotsOf(unsafe.Pointer(slots), uint64(mask)))))
 }
 
 //export vb_cq_arm

@@ -11,7 +11,7 @@ import (
 	"context"
 	"unsafe"
 
-	"verbena/verbs"
+	"verbena/internal/core"
 )
 
 // passEvents writes the context's asynchronous events to a descriptor of the
@@ -40,7 +40,7 @@ func (o *ctxObject) passEvents(fd int) {
 	}
 }
 
-func objectOf(e *verbs.AsyncEvent) any {
+func objectOf(e *core.AsyncEvent) any {
 	switch {
 	case e.QP != nil:
 		return e.QP

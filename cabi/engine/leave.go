@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"verbena/internal/core"
 	"verbena/internal/sys/futex"
 	"verbena/rdmacm"
-	"verbena/verbs"
 )
 
 // attendExit has what the process owes when it exits be done: see leave.c.
@@ -30,11 +30,11 @@ var attendExit = sync.OnceFunc(func() {
 // acknowledged before the application saw its last completion, and the kernel ends
 // the connections that a process leaves behind.
 func leave() {
-	verbs.Leave()
+	core.Leave()
 	contexts.each(func(o *ctxObject) { o.engine.Leave() })
 	rdmacm.Leave()
 	if env().capture != "" {
-		errnoOf("capture", verbs.FlushCapture())
+		errnoOf("capture", core.FlushCapture())
 	}
 }
 
@@ -48,6 +48,6 @@ const flushEvery = 200 * time.Millisecond
 func flushCapture() {
 	for {
 		futex.Sleep(flushEvery)
-		errnoOf("capture", verbs.FlushCapture())
+		errnoOf("capture", core.FlushCapture())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"verbena/ib"
+	"verbena/internal/core"
 	"verbena/verbs"
 )
 
@@ -37,7 +38,7 @@ func (o *cmID) lend(n ib.QPN) error {
 	}
 	q := found.(*qpObject)
 	o.rdma.ReleaseQP()
-	if err := o.rdma.UseQP(q.verbs); err != nil {
+	if err := o.rdma.UseQP((*verbs.QP)(q.verbs)); err != nil {
 		return err
 	}
 	q.lent.Store(o)
@@ -47,14 +48,14 @@ func (o *cmID) lend(n ib.QPN) error {
 // destroy destroys a queue pair, and ends the connection of the identifier that
 // has it.
 func (q *qpObject) destroy() error {
-	if o := q.lent.Load(); o != nil && o.rdma.QP() == q.verbs {
+	if o := q.lent.Load(); o != nil && o.rdma.QP() == (*verbs.QP)(q.verbs) {
 		return o.rdma.DestroyQP()
 	}
 	return q.verbs.Destroy()
 }
 
 // listed makes a new queue pair known to lend.
-func (q *qpObject) listed(v *verbs.QP) {
+func (q *qpObject) listed(v *core.QP) {
 	if v.Context().Info().Kind.IsIWARP() {
 		connectable.Store(v.QPN(), q)
 	}

@@ -13,7 +13,6 @@ import (
 	"unsafe"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
 	"verbena/internal/device"
 )
 
@@ -66,7 +65,7 @@ func vb_links(out *C.struct_vb_link, first, room C.uint, count *C.uint) C.int {
 		contexts.each(func(o *ctxObject) {
 			if info := o.verbs.Info(); info.Name == d.Name {
 				d = info
-				if link := backdoor.NTB(o.verbs); link.Up() || !link.WasUp() {
+				if link := o.verbs.NTB(); link.Up() || !link.WasUp() {
 					l.active = 1
 				}
 			}

@@ -13,7 +13,7 @@ import (
 	"unsafe"
 
 	"verbena/ib"
-	"verbena/verbs"
+	"verbena/internal/core"
 )
 
 //export vb_pd_alloc
@@ -84,7 +84,7 @@ func vb_mr_rereg(mr C.vb_handle, flags C.int, pd C.vb_handle, addr unsafe.Pointe
 	if flags <= 0 || flags&^C.IBV_REREG_MR_FLAGS_SUPPORTED != 0 {
 		return C.int(errnoOf("ibv_rereg_mr", invalid("flags %#x", int(flags))))
 	}
-	var domain *verbs.PD
+	var domain *core.PD
 	if flags&C.IBV_REREG_MR_CHANGE_PD != 0 {
 		p := pds.get(handle(pd))
 		if p == nil {
@@ -180,7 +180,7 @@ func vb_qp_bind_mw(qp C.vb_handle, mw *C.struct_vb_mw, bind *C.struct_ibv_mw_bin
 	if bind.send_flags > math.MaxUint8 {
 		return C.int(errnoOf(call, invalid("send_flags %#x", bind.send_flags)))
 	}
-	b := verbs.BindWR{ID: uint64(bind.wr_id), Flags: ib.SendFlags(bind.send_flags)}
+	b := core.BindWR{ID: uint64(bind.wr_id), Flags: ib.SendFlags(bind.send_flags)}
 	if err := takeBind(&b, &bind.bind_info); err != nil {
 		return C.int(errnoOf(call, err))
 	}
@@ -196,7 +196,7 @@ func vb_qp_bind_mw(qp C.vb_handle, mw *C.struct_vb_mw, bind *C.struct_ibv_mw_bin
 }
 
 // takeBind reads what a window is to be bound to.
-func takeBind(b *verbs.BindWR, info *C.struct_ibv_mw_bind_info) error {
+func takeBind(b *core.BindWR, info *C.struct_ibv_mw_bind_info) error {
 	b.MR = nil
 	if info.mr != nil {
 		r := mrs.get(handle((*C.struct_vb_mr)(unsafe.Pointer(info.mr)).handle))

@@ -8,18 +8,17 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/engine"
-	"verbena/verbs"
 )
 
 // What handles name. Fields are immutable unless said otherwise.
 type (
 	ctxObject struct {
-		verbs  *verbs.Context
+		verbs  *core.Context
 		engine *engine.Engine
 		// cookies is what C calls the objects that asynchronous events are of:
-		// *verbs.QP, *verbs.CQ or *verbs.SRQ to uint64.
+		// *core.QP, *core.CQ or *core.SRQ to uint64.
 		cookies sync.Map
 		events  sync.Map // *cqEvent of its queues that have a channel
 		closing atomic.Bool
@@ -28,49 +27,46 @@ type (
 
 	pdObject struct {
 		ctx   *ctxObject
-		verbs *verbs.PD
+		verbs *core.PD
 	}
 
 	xrcdObject struct {
 		ctx   *ctxObject
-		verbs *verbs.XRCD
+		verbs *core.XRCD
 	}
 
 	mrObject struct {
 		ctx    *ctxObject
-		verbs  *verbs.MR
+		verbs  *core.MR
 		rights atomic.Uint32 // what it was registered for last
 	}
 
 	mwObject struct {
 		ctx   *ctxObject
-		verbs *verbs.MW
+		verbs *core.MW
 		bind  mwKey
 	}
 
 	cqObject struct {
 		ctx   *ctxObject
-		verbs *verbs.CQ
+		verbs *core.CQ
 		event *cqEvent // nil without a channel
 	}
 
 	srqObject struct {
 		ctx   *ctxObject
-		verbs *verbs.SRQ
+		verbs *core.SRQ
 	}
 
 	qpObject struct {
 		ctx   *ctxObject
-		verbs *verbs.QP
+		verbs *core.QP
 		lent  atomic.Pointer[cmID] // the identifier that had it last: lend.go
-		poster
 		scratch
 	}
 
-	ahObject struct{ verbs *verbs.AH }
+	ahObject struct{ verbs *core.AH }
 )
-
-type poster = backdoor.Poster[verbs.SendWR]
 
 var (
 	contexts = table[ctxObject]{kind: kindContext}
@@ -85,8 +81,8 @@ var (
 )
 
 // newQP gives a queue pair a handle, whoever made it.
-func newQP(ctx *ctxObject, q *verbs.QP, cookie uint64) (handle, error) {
-	o := &qpObject{ctx: ctx, verbs: q, poster: backdoor.PosterOf(q).(poster)}
+func newQP(ctx *ctxObject, q *core.QP, cookie uint64) (handle, error) {
+	o := &qpObject{ctx: ctx, verbs: q}
 	h, err := qps.put(o)
 	if err == nil {
 		ctx.cookies.Store(q, cookie)

@@ -10,8 +10,8 @@ import "C"
 import (
 	"unsafe"
 
+	"verbena/internal/core"
 	"verbena/internal/device"
-	"verbena/verbs"
 )
 
 // maxInline is the most inline data that a queue pair can be made for.
@@ -20,8 +20,8 @@ const maxInline = device.MaxInline
 // scratch is what the work request being posted is read into. It belongs to
 // whoever has the queue pair's lock, from Begin to Ring.
 type scratch struct {
-	send   verbs.SendWR
-	bind   verbs.BindWR
+	send   core.SendWR
+	bind   core.BindWR
 	inline inlineBytes
 }
 
@@ -45,18 +45,18 @@ func vb_qp_post_send(qp C.vb_handle, list *C.struct_ibv_send_wr, bad **C.struct_
 // postSend posts a list up to the first work request that is refused, which it
 // returns.
 func (o *qpObject) postSend(wr *sendWR) (bad *sendWR, err error) {
-	if err := o.BeginSend(); err != nil {
+	if err := o.verbs.BeginSend(); err != nil {
 		return wr, err
 	}
 	for t := o.verbs.Type(); wr != nil; wr = wr.next {
 		if err = wr.take(&o.send, t, &o.inline, &o.bind); err != nil {
 			break
 		}
-		if err = o.Send(&o.send); err != nil {
+		if err = o.verbs.Send(&o.send); err != nil {
 			break
 		}
 	}
-	o.Ring()
+	o.verbs.SubmitSends()
 	return wr, err
 }
 
@@ -66,6 +66,6 @@ func vb_qp_recvs_told(qp C.vb_handle) C.int {
 	if o == nil {
 		return C.int(errnoOf("ibv_post_recv", noObject("QP")))
 	}
-	o.ReceivesTold()
+	o.verbs.ReceivesPosted()
 	return 0
 }

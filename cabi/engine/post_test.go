@@ -12,14 +12,13 @@ import (
 	"unsafe"
 
 	"verbena/ib"
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/device"
-	"verbena/verbs"
 )
 
 // looped returns a queue pair of the loopback device that is connected to
 // itself, and a region.
-func looped(t testing.TB) (*qpObject, *verbs.CQ, *verbs.MR) {
+func looped(t testing.TB) (*qpObject, *core.CQ, *core.MR) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -41,14 +40,14 @@ func looped(t testing.TB) (*qpObject, *verbs.CQ, *verbs.MR) {
 	if gid < 0 {
 		t.Fatal("no device has 127.0.0.1")
 	}
-	c, err := verbs.Open(name)
+	c, err := core.Open(name, nil)
 	must(err)
 	t.Cleanup(func() { c.Close() })
 	pd, err := c.AllocPD()
 	must(err)
 	cq, err := c.CreateCQ(1024, nil)
 	must(err)
-	qp, err := pd.CreateQP(&verbs.QPInitAttr{Type: ib.QPTypeRC, SendCQ: cq, RecvCQ: cq,
+	qp, err := pd.CreateQP(&core.QPInitAttr{Type: ib.QPTypeRC, SendCQ: cq, RecvCQ: cq,
 		Cap: ib.QPCap{MaxSendWR: 256, MaxRecvWR: 256, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 256}})
 	must(err)
 	must(qp.Modify(&ib.QPAttr{State: ib.QPInit, PortNum: 1, AccessFlags: ib.AccessRemoteWrite}, ib.QPStateAttr|ib.QPPort|ib.QPPKeyIndex|ib.QPAccessFlags))
@@ -59,7 +58,7 @@ func looped(t testing.TB) (*qpObject, *verbs.CQ, *verbs.MR) {
 		ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic))
 	mr, err := pd.RegMR(make([]byte, 4096), ib.AccessLocalWrite|ib.AccessRemoteWrite)
 	must(err)
-	return &qpObject{verbs: qp, poster: backdoor.PosterOf(qp).(poster)}, cq, mr
+	return &qpObject{verbs: qp}, cq, mr
 }
 
 // Posting from C's memory allocates nothing, inline or not, and neither does
@@ -71,10 +70,10 @@ func TestPostAllocatesNothing(t *testing.T) {
 	inline := sendWR{sgList: &source[1], numSGE: 1, opcode: uint32(ib.WRSendWithImm), flags: uint32(ib.SendInline)}
 	binary.BigEndian.PutUint32(inline.imm[:], 5)
 	list := sendWR{next: &inline, sgList: &source[0], numSGE: 1, opcode: uint32(ib.WRSend), flags: uint32(ib.SendSignaled)}
-	recvs := []verbs.RecvWR{{SGList: []ib.SGE{target}}, {SGList: []ib.SGE{target}}}
+	recvs := []core.RecvWR{{SGList: []ib.SGE{target}}, {SGList: []ib.SGE{target}}}
 	wcs := make([]ib.WC, 4)
 	round := func() {
-		if _, err := o.verbs.PostRecv(recvs...); err != nil {
+		if _, err := o.verbs.PostRecv(recvs); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := o.postSend(&list); err != nil {

@@ -9,15 +9,14 @@ import "C"
 
 import (
 	"verbena/ib"
-	"verbena/internal/backdoor"
-	"verbena/verbs"
+	"verbena/internal/core"
 )
 
 // createQP makes a queue pair. It writes nothing to init.
 //
 // Errors: EINVAL for a handle that names nothing; those of verbs.
-func createQP(init *C.struct_vb_qp_init) (*ctxObject, *verbs.QP, error) {
-	a := verbs.QPInitAttr{Type: ib.QPType(small(uint32(init._type))), Cap: qpCap(&init.cap), SignalAll: init.sq_sig_all != 0}
+func createQP(init *C.struct_vb_qp_init) (*ctxObject, *core.QP, error) {
+	a := core.QPInitAttr{Type: ib.QPType(small(uint32(init._type))), Cap: qpCap(&init.cap), SignalAll: init.sq_sig_all != 0}
 	if a.Type == ib.QPTypeXRCRecv {
 		x := xrcds.get(handle(init.xrcd))
 		if x == nil {
@@ -47,14 +46,14 @@ func createQP(init *C.struct_vb_qp_init) (*ctxObject, *verbs.QP, error) {
 		} else if posted, err := receives(&init.recv, a.Cap.MaxRecvWR, a.Cap.MaxRecvSGE); err != nil {
 			return nil, nil, err
 		} else if posted != nil {
-			backdoor.OutsideReceives(&a, posted)
+			a.Outside = posted
 		}
 	}
 	q, err := p.verbs.CreateQP(&a)
 	return p.ctx, q, err
 }
 
-func cqOf(h C.vb_handle) (*verbs.CQ, error) {
+func cqOf(h C.vb_handle) (*core.CQ, error) {
 	o := cqs.get(handle(h))
 	if o == nil {
 		return nil, noObject("CQ")
@@ -77,7 +76,7 @@ func vb_qp_create(init *C.struct_vb_qp_init, qp *C.vb_handle, num *C.uint32_t) C
 }
 
 // giveQP gives a new queue pair a handle, or destroys it.
-func giveQP(ctx *ctxObject, q *verbs.QP, cookie C.vb_cookie, qp *C.vb_handle) error {
+func giveQP(ctx *ctxObject, q *core.QP, cookie C.vb_cookie, qp *C.vb_handle) error {
 	h, err := newQP(ctx, q, uint64(cookie))
 	if err != nil {
 		q.Destroy()

@@ -9,8 +9,7 @@ import "C"
 
 import (
 	"verbena/ib"
-	"verbena/internal/backdoor"
-	"verbena/verbs"
+	"verbena/internal/core"
 )
 
 //export vb_srq_create
@@ -34,28 +33,24 @@ func vb_srq_create(init *C.struct_vb_srq_init, srq *C.vb_handle, num *C.uint32_t
 	return C.int(errnoOf(call, err))
 }
 
-func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*verbs.SRQ, error) {
+func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*core.SRQ, error) {
 	attr := srqAttr(&init.attr)
 	posted, err := receives(&init.recv, attr.MaxWR, attr.MaxSGE)
 	if err != nil {
 		return nil, err
 	}
-	var domain, cq any
-	if init.xrcd != 0 {
-		x := xrcds.get(handle(init.xrcd))
-		if x == nil {
-			return nil, noObject("XRCD")
-		}
-		domain = x.verbs
-		if cq, err = cqOf(init.cq); err != nil {
-			return nil, err
-		}
+	if init.xrcd == 0 {
+		return p.verbs.CreateSRQ(attr, posted)
 	}
-	s, err := backdoor.CreateSRQ(p.verbs, attr, domain, cq, posted)
+	x := xrcds.get(handle(init.xrcd))
+	if x == nil {
+		return nil, noObject("XRCD")
+	}
+	cq, err := cqOf(init.cq)
 	if err != nil {
 		return nil, err
 	}
-	return s.(*verbs.SRQ), nil
+	return p.verbs.CreateXRCSRQ(attr, x.verbs, cq, posted)
 }
 
 func srqAttr(a *C.struct_ibv_srq_attr) ib.SRQAttr {
@@ -83,7 +78,7 @@ func vb_srq_modify(srq C.vb_handle, attr *C.struct_ibv_srq_attr, mask C.int, slo
 		return C.int(errnoOf("ibv_modify_srq", invalid("mask %#x", int(mask))))
 	}
 	room := recvSlots(slots, slotMask, o.verbs.Query().MaxSGE)
-	return C.int(errnoOf("ibv_modify_srq", backdoor.ModifySRQ(o.verbs, srqAttr(attr), m, room)))
+	return C.int(errnoOf("ibv_modify_srq", o.verbs.ModifyIn(srqAttr(attr), m, room)))
 }
 
 //export vb_srq_query

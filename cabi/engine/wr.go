@@ -15,8 +15,8 @@ import (
 	"unsafe"
 
 	"verbena/ib"
+	"verbena/internal/core"
 	"verbena/internal/mem"
-	"verbena/verbs"
 )
 
 // The work requests of C, as they lie in its memory: struct ibv_send_wr, whose
@@ -69,7 +69,7 @@ type inlineBytes [maxInline]byte
 
 // take reads a work request of a queue pair of type t. What points to C's
 // memory in it holds until the post returns.
-func (wr *sendWR) take(to *verbs.SendWR, t ib.QPType, inline *inlineBytes, bind *verbs.BindWR) (err error) {
+func (wr *sendWR) take(to *core.SendWR, t ib.QPType, inline *inlineBytes, bind *core.BindWR) (err error) {
 	if wr.opcode > math.MaxUint8 || wr.flags > math.MaxUint8 {
 		return invalid("opcode %d, send_flags %#x", wr.opcode, wr.flags)
 	}
@@ -115,7 +115,7 @@ func (wr *sendWR) take(to *verbs.SendWR, t ib.QPType, inline *inlineBytes, bind 
 	return nil
 }
 
-func (wr *sendWR) takeUD(to *verbs.SendWR) error {
+func (wr *sendWR) takeUD(to *core.SendWR) error {
 	o := (*opUD)(unsafe.Pointer(&wr.op))
 	if o.ah == nil {
 		return invalid("no address handle")
@@ -131,7 +131,7 @@ func (wr *sendWR) takeUD(to *verbs.SendWR) error {
 	return nil
 }
 
-func (wr *sendWR) takeBindMW(to *verbs.SendWR, bind *verbs.BindWR) error {
+func (wr *sendWR) takeBindMW(to *core.SendWR, bind *core.BindWR) error {
 	if wr.mw == nil {
 		return invalid("no memory window")
 	}

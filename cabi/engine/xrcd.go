@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/ib"
-	"verbena/verbs"
+	"verbena/internal/core"
 )
 
 //export vb_xrcd_open
@@ -38,7 +38,7 @@ func vb_xrcd_open(ctx C.vb_handle, fd, oflags C.int, xrcd *C.vb_handle) C.int {
 
 // openXRCD opens the domain of the application's descriptor, which stays the
 // application's; -1 is none.
-func openXRCD(c *verbs.Context, fd, flags int) (*verbs.XRCD, error) {
+func openXRCD(c *core.Context, fd, flags int) (*core.XRCD, error) {
 	if fd == -1 {
 		return c.OpenXRCD(nil, flags)
 	}

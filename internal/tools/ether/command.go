@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"verbena/internal/backdoor"
+	"verbena/internal/core"
 	"verbena/internal/engine"
 	"verbena/internal/ntb/backend"
 	"verbena/internal/sys/tun"
@@ -103,7 +103,7 @@ func (o *options) open() (*verbs.Context, *engine.NTB, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l := backdoor.NTB(ctx)
+	l := (*core.Context)(ctx).NTB()
 	if l == nil {
 		return nil, nil, errors.Join(fmt.Errorf("device %s is no link of windows: only those of kind ntb carry frames", o.dev.Name), ctx.Close())
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package verbs
+package core
 
 import (
 	"syscall"
@@ -11,14 +11,7 @@ import (
 	"verbena/internal/roce/rc"
 )
 
-// CreateQP creates an XRC_RECV queue pair of the domain in the RESET state:
-// ibv_create_qp_ex(3). It has no queues and no protection domain: each request
-// names the XRC shared receive queue whose receives, completion queue and
-// memory it is for. Of attr only Type is looked at, which may be left 0, and
-// attr may be nil. Completions carry the number of this queue pair, and stay
-// when it is destroyed.
-//
-// Errors: ENOMEM if no queue pair number is left.
+// CreateQP creates an XRC_RECV queue pair of the domain in the RESET state: ibv_create_qp_ex(3).
 func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if err := x.ctx.alive(); err != nil {
 		return nil, err
@@ -48,11 +41,7 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	return q, nil
 }
 
-// OpenQP opens an XRC_RECV queue pair of the domain once more, by its number:
-// ibv_open_qp(3). Each QP that stands for it may modify and query it and gets
-// its events; it goes when the last of them is destroyed.
-//
-// Errors: ENOENT if the domain has no such queue pair.
+// OpenQP opens an XRC_RECV queue pair of the domain once more, by its number: ibv_open_qp(3).
 func (x *XRCD) OpenQP(qpn ib.QPN) (*QP, error) {
 	if err := x.ctx.alive(); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package verbs
+package core
 
 import (
 	"syscall"
@@ -10,8 +10,9 @@ import (
 	"verbena/internal/engine"
 )
 
-// connectStream is backdoor.ConnectStream.
-func (q *QP) connectStream(s *engine.Stream, p engine.Connected) error {
+// ConnectStream gives an iWARP queue pair, which is in INIT, a stream on which everything is agreed;
+// it goes to RTS. On error it stays in INIT and the stream is reset.
+func (q *QP) ConnectStream(s *engine.Stream, p engine.Connected) error {
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
 	err := q.hasStreams()
@@ -30,8 +31,9 @@ func (q *QP) connectStream(s *engine.Stream, p engine.Connected) error {
 	})
 }
 
-// disconnectStream is backdoor.DisconnectStream.
-func (q *QP) disconnectStream() error {
+// DisconnectStream closes the stream of an iWARP queue pair behind all that is posted.
+// Connected.OnClose tells when both ends are done.
+func (q *QP) DisconnectStream() error {
 	if err := q.hasStreams(); err != nil {
 		return err
 	}
@@ -39,8 +41,8 @@ func (q *QP) disconnectStream() error {
 	return nil
 }
 
-// trpConn is backdoor.TRPConn.
-func (q *QP) trpConn() (*engine.Conn, error) {
+// TRPConn returns the connection of a TRP queue pair, which goes to RTS with its association.
+func (q *QP) TRPConn() (*engine.Conn, error) {
 	if k := q.ctx.info.Kind; k != device.KindTRP {
 		return nil, fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of TRP have an association", k)
 	}

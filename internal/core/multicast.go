@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package verbs
+package core
 
 import (
 	"net/netip"
@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/device"
 )
 
 // mcastMemberships are the groups a queue pair is attached to.
@@ -16,12 +17,8 @@ type mcastMemberships struct {
 	groups map[netip.Addr]struct{}
 }
 
-// AttachMulticast makes a UD queue pair receive what is sent to a multicast
-// group: ibv_attach_mcast(3). Messages to a group go to QPN 0xffffff. Attached
-// twice it still gets one copy.
-//
-// Errors: EINVAL if the queue pair is not UD or gid no multicast address; the
-// system's error if the interface cannot join the group.
+// AttachMulticast makes a UD queue pair receive what is sent to a multicast group:
+// ibv_attach_mcast(3).
 func (q *QP) AttachMulticast(gid ib.GID) error {
 	if err := q.checkMulticast(gid); err != nil {
 		return err
@@ -33,7 +30,7 @@ func (q *QP) AttachMulticast(gid ib.GID) error {
 	}
 	group := gid.Addr()
 	if err := q.ctx.eng.Attach(q.conn, group, q.ctx.info.Index); err != nil {
-		return &Error{Arg: "gid", Why: err.Error(), Err: errnoOf(err, syscall.EINVAL)}
+		return &device.Error{Arg: "gid", Why: err.Error(), Err: errnoOf(err, syscall.EINVAL)}
 	}
 	if q.mcast.groups == nil {
 		q.mcast.groups = map[netip.Addr]struct{}{}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package verbs
+package core
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ type host struct {
 
 // openDevice is a device and what its queue pairs counted.
 type openDevice struct {
-	info    DeviceInfo
+	info    device.Info
 	account *engine.Account
 }
 
@@ -52,11 +52,11 @@ var (
 
 // acquireHost returns the process's host for a device of a kind, starting it for
 // the first context.
-func acquireHost(k device.Kind, opts []Option) (*host, error) {
+func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	hostMu.Lock()
 	defer hostMu.Unlock()
 	if theHost != nil {
-		if len(opts) > 0 {
+		if opts != nil {
 			return nil, fail(syscall.EBUSY, "options", "faults and capture hold for the process: give them to the first Open")
 		}
 		if err := theHost.takes(k); err != nil {
@@ -77,9 +77,8 @@ func acquireHost(k device.Kind, opts []Option) (*host, error) {
 	return h, nil
 }
 
-// Leave removes what this process has in the directory where processes of its user
-// meet: `verbena stat` and new peers on this host do not find it any more. It is for a
-// process that is about to end without closing its contexts, and does not block.
+// Leave removes what this process has in the directory where processes of its user meet: `verbena
+// stat` and new peers on this host do not find it any more.
 func Leave() {
 	h := serving.Load()
 	if h == nil {
@@ -91,8 +90,8 @@ func Leave() {
 	}
 }
 
-// FlushCapture writes out what WithCapture has taken so far, for a process that
-// is about to end without closing its contexts.
+// FlushCapture writes out what WithCapture has taken so far, for a process that is about to end
+// without closing its contexts.
 func FlushCapture() error {
 	hostMu.Lock()
 	defer hostMu.Unlock()
@@ -111,7 +110,7 @@ func (h *host) takes(k device.Kind) error {
 }
 
 // account returns where a device's queue pairs count.
-func (h *host) account(info DeviceInfo) *engine.Account {
+func (h *host) account(info device.Info) *engine.Account {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range h.devices {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package verbs
+package core
 
 import (
 	"errors"
@@ -18,49 +18,12 @@ import (
 	"verbena/internal/sys/numa"
 )
 
-// UseLinks names the links of windows that this machine has, with commas between, in
-// place of the environment variable VERBENA_NTB: they are the devices ntb0, ntb1
-// and so on. Each is one end of
-//
-//	shm:PATH                    shared memory of any number of processes of one user, which
-//	                            meet in a directory PATH, which stays: the first to come is
-//	                            one node (s), all others while it lives are the other one (c)
-//	shm:s:PATH    shm:c:PATH    … of the one node (s) or the other (c)
-//	s:ADDR:PORT   c:ADDR:PORT   TCP, to any host; s:ADDR:PORT@PEER takes none but one from
-//	                            the address PEER, or from a network such as 192.0.2.0/24
-//	map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both ends map
-//	pci:0:DEVICE  pci:1:DEVICE  BAR 2 of the PCI device at an address, as 0000:00:04.0
-//
-// and may have before it the IP address of its port, or those of both ends, that
-// of the one that waits (s, 0, the first to come) first:
-//
-//	10.99.0.1+10.99.0.2=shm:/run/user/1000/link
-//
-// A link of TCP may have before these a file that holds what both ends must know: at
-// least 16 bytes, of a file that nobody else may read and that has no colon in its name.
-// Each end proves that it knows them; what follows is not encrypted.
-//
-//	secret=/etc/link.key:s:192.0.2.1:7000@192.0.2.2
-//
-// and before all the NUMA node that the memory of its window and the goroutine that
-// works the link are to be on:
-//
-//	node=1:10.99.0.1=c:192.0.2.1:7000
-//
-// While a link to one process is down its port is DOWN, and what is posted waits until it
-// is up, however long that takes. In a meeting place what is for a process that is not
-// there, or does not answer for 5 s, is flushed.
-//
-// It comes before Devices and Open. Errors: EINVAL if a link cannot be read, is the same
-// end as another one, or has a port with another one's address.
-func UseLinks(links string) error { return device.ConfigureLinks(links) }
-
 // ntbLink is what the contexts of a device of kind ntb share: our end of its
 // link. Peers name memory by key alone, so that there is one table of keys.
 type ntbLink struct {
 	// immutable
 	*engine.NTB
-	info DeviceInfo
+	info device.Info
 	keys *mem.Table
 	pds  atomic.Uint32
 
@@ -74,7 +37,7 @@ const (
 )
 
 // openLink returns the link of a device, opening it for the first context.
-func (h *host) openLink(info DeviceInfo) (*ntbLink, error) {
+func (h *host) openLink(info device.Info) (*ntbLink, error) {
 	account := h.account(info)
 	hostMu.Lock()
 	defer hostMu.Unlock()

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package core
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/device"
+	"verbena/internal/engine"
+	"verbena/internal/mem"
+	"verbena/internal/roce"
+)
+
+// Context is an open device: ibv_context.
+type Context struct {
+	// immutable after Open
+	info    device.Info
+	host    *host
+	eng     *engine.Engine
+	keys    *mem.Table
+	events  *eventQueue
+	account *engine.Account
+
+	ntb    *ntbLink       // of kind ntb only
+	pds    *atomic.Uint32 // last PD number given out
+	closed atomic.Bool
+
+	watching sync.Once
+	unwatch  func() // set under watching
+
+	mu       sync.Mutex
+	qps      map[*QP]struct{}
+	leavers  map[leaver]struct{}
+	channels map[*CompChannel]struct{}
+	buffers  map[*Buffer]struct{} // in the window of a link
+	domains  map[mem.PD]bool      // ours, in the link's key table
+}
+
+// Open opens a device by name, or with an empty name the first one whose port is active, which is
+// of RoCEv2. opts is nil where the caller has none.
+func Open(name string, opts *Options) (*Context, error) {
+	info, err := device.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	h, err := acquireHost(info.Kind, opts)
+	if err != nil {
+		return nil, err
+	}
+	c := &Context{info: info, host: h, eng: h.engine, account: h.account(info), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}
+	if info.Kind == device.KindNTB {
+		if c.ntb, err = h.openLink(info); err != nil {
+			return nil, errors.Join(err, h.release())
+		}
+		c.info, c.keys, c.pds, c.buffers, c.domains = c.ntb.info, c.ntb.keys, &c.ntb.pds, map[*Buffer]struct{}{}, map[mem.PD]bool{}
+	} else {
+		c.keys, c.pds = mem.NewTable(randomKey), new(atomic.Uint32)
+	}
+	return c, nil
+}
+
+// Close destroys everything created on the context and closes it.
+func (c *Context) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	c.mu.Lock() // who adds looks at closed under it
+	qps, leavers, channels := slices.Collect(maps.Keys(c.qps)), slices.Collect(maps.Keys(c.leavers)), slices.Collect(maps.Keys(c.channels))
+	c.mu.Unlock()
+	for _, q := range qps {
+		q.destroy()
+	}
+	for _, l := range leavers {
+		l.leave()
+	}
+	for _, ch := range channels {
+		ch.close()
+	}
+	c.unwatchPort()
+	c.events.close()
+	var err error
+	if c.ntb != nil {
+		c.keys.Purge(c.domains) // the table is that of the link's other contexts, too
+		c.freeBuffers()
+		err = c.host.closeLink(c.ntb)
+	}
+	return errors.Join(err, c.host.release())
+}
+
+// Engine returns the engine that the context runs on.
+func (c *Context) Engine() *engine.Engine { return c.eng }
+
+// NTB returns the link of a device of kind ntb, nil of others.
+func (c *Context) NTB() *engine.NTB {
+	if c.ntb == nil {
+		return nil
+	}
+	return c.ntb.NTB
+}
+
+// NumberedQP returns the queue pair of a number in this process, nil if there is none. An XRC target
+// has any of the QPs that stand for it.
+func (c *Context) NumberedQP(n ib.QPN) *QP {
+	q, _ := c.host.numbered.Load(n)
+	found, _ := q.(*QP)
+	return found
+}
+
+// Info returns the device's name, interface and GUID.
+func (c *Context) Info() device.Info { return c.info }
+
+// Query returns the device's attributes and limits: ibv_query_device(3).
+func (c *Context) Query() ib.DeviceAttr { return c.info.Attr() }
+
+// QueryPort returns the attributes of a port, which count from 1: ibv_query_port(3).
+func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
+	if err := checkPort(port); err != nil {
+		return ib.PortAttr{}, err
+	}
+	a := c.info.PortAttr()
+	if c.ntb != nil {
+		c.ntb.port(&a)
+	}
+	for _, n := range c.Counters() {
+		switch n.Name {
+		case roce.WrongPKey.String():
+			a.BadPKeyCntr = uint32(n.Value)
+		case roce.WrongQKey.String():
+			a.QKeyViolCntr = uint32(n.Value)
+		}
+	}
+	return a, nil
+}
+
+// GIDTable returns the entries of a port's GID table that are in use: ibv_query_gid_table(3).
+func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) {
+	if err := checkPort(port); err != nil {
+		return nil, err
+	}
+	return c.info.GIDs()
+}
+
+// QueryGID returns one entry of a port's GID table, all zero if the entry is not in use:
+// ibv_query_gid(3).
+func (c *Context) QueryGID(port, index int) (ib.GID, error) {
+	if err := checkPort(port); err != nil {
+		return ib.GID{}, err
+	}
+	a := c.info.PortAttr()
+	if err := device.CheckRange("index", index, 0, a.GIDTblLen-1); err != nil {
+		return ib.GID{}, err
+	}
+	t, err := c.info.GIDs()
+	for _, g := range t {
+		if g.Index == index {
+			return g.GID, err
+		}
+	}
+	return ib.GID{}, err
+}
+
+// QueryPKey returns an entry of a port's P_Key table: ibv_query_pkey(3).
+func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
+	if err := checkPort(port); err != nil {
+		return 0, err
+	}
+	return ib.DefaultPKey, device.CheckRange("index", index, 0, 0)
+}
+
+// Counters returns what this process counted on the device: traffic, retries, NAKs; and, whatever
+// the device, each kind of packet that reached no queue pair.
+func (c *Context) Counters() []engine.Counter { return c.eng.Counters(c.account) }
+
+func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
+
+// limits returns what address vectors and modifications with these attributes
+// are checked against. The port and its addresses are looked up in the system
+// only where they matter.
+func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
+	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
+	if mask&ib.QPAV != 0 {
+		l.GIDs, err = c.info.AddrTable()
+		if c.ntb != nil {
+			l.Peers = c.ntb.peers()
+		}
+	}
+	return l, err
+}
+
+// listenAt makes the context's UD queue pairs able to use an entry of the GID
+// table that was not there, or was another address, when they became ready.
+func (c *Context) listenAt(index int, a netip.Addr) error {
+	c.mu.Lock()
+	var late []*QP
+	for q := range c.qps {
+		if q.init.Type == ib.QPTypeUD {
+			late = append(late, q)
+		}
+	}
+	c.mu.Unlock()
+	for _, q := range late {
+		if err := q.listenAt(index, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Context) alive() error {
+	if c.closed.Load() {
+		return fail(syscall.EBADF, "context", "is closed")
+	}
+	return nil
+}

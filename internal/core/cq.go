@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package core
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/device"
+	"verbena/internal/queue"
+)
+
+// CQ is a completion queue: ibv_cq.
+type CQ struct {
+	ctx     *Context
+	ring    *queue.CQ
+	channel *CompChannel
+	users   atomic.Int32 // queue pairs; -1 once destroyed
+	overrun atomic.Bool  // EventCQErr was raised
+}
+
+// CreateCQ creates a queue for depth completions: ibv_create_cq(3).
+func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
+		return nil, err
+	}
+	if channel != nil && channel.ctx != c {
+		return nil, invalid("channel", "belongs to another context")
+	}
+	q := &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel}
+	if channel != nil {
+		if err := use(&channel.users, "channel"); err != nil {
+			return nil, err
+		}
+		q.ring.OnEvent = func() { c.eng.Woken(); channel.put(q) }
+	}
+	return q, nil
+}
+
+// CreateCQIn is CreateCQ over the C library's memory, which polls by itself, as queue.NewCQIn has it.
+// notify, which may be nil, is called for every event that was asked for; it must not block nor call
+// back.
+func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify func()) (*CQ, error) {
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
+		return nil, err
+	}
+	ring, err := queue.NewCQIn(r, slots, depth)
+	if err != nil {
+		return nil, invalid("slots", "%v", err)
+	}
+	if notify != nil {
+		ring.OnEvent = func() { c.eng.Woken(); notify() }
+	}
+	return &CQ{ctx: c, ring: ring}, nil
+}
+
+// Poll moves up to len(wc) completions into wc and returns how many, 0 if there are none:
+// ibv_poll_cq(3).
+func (q *CQ) Poll(wc []ib.WC) (int, error) {
+	if n := q.ring.Poll(wc); n > 0 {
+		return n, nil
+	}
+	q.ctx.eng.Poll()
+	if n := q.ring.Poll(wc); n > 0 {
+		return n, nil
+	}
+	q.ctx.eng.Flush()
+	if q.overrun.Load() {
+		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost", q.ring.Cap())
+	}
+	return 0, nil
+}
+
+// RequestNotify asks for one event on the channel at the next completion, or with solicitedOnly
+// at the next that is solicited or failed: ibv_req_notify_cq(3).
+func (q *CQ) RequestNotify(solicitedOnly bool) error {
+	if q.users.Load() < 0 {
+		return invalid("CQ", "was destroyed")
+	}
+	if q.ring.OnEvent == nil {
+		return invalid("CQ", "was created without a completion channel")
+	}
+	q.ring.Arm(solicitedOnly)
+	return nil
+}
+
+// Depth returns how many completions the queue holds.
+func (q *CQ) Depth() int { return q.ring.Cap() }
+
+// Resize changes the depth: ibv_resize_cq(3).
+func (q *CQ) Resize(depth int) error {
+	if q.users.Load() < 0 {
+		return invalid("CQ", "was destroyed")
+	}
+	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
+		return err
+	}
+	if err := q.ring.Resize(depth); err != nil {
+		return invalid("depth", "%v", err)
+	}
+	return nil
+}
+
+// ResizeIn is Resize of a queue that CreateCQIn made, moving it to other memory.
+func (q *CQ) ResizeIn(depth int, slots []ib.WC) error {
+	if q.users.Load() < 0 {
+		return invalid("CQ", "was destroyed")
+	}
+	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
+		return err
+	}
+	if err := q.ring.ResizeIn(depth, slots); err != nil {
+		return invalid("depth", "%v", err)
+	}
+	return nil
+}
+
+// Destroy removes the queue: ibv_destroy_cq(3).
+func (q *CQ) Destroy() error {
+	if err := retire(&q.users, "CQ"); err != nil {
+		return err
+	}
+	q.ctx.events.forget(func(e *AsyncEvent) bool { return e.CQ == q })
+	if q.channel != nil {
+		q.channel.forget(q)
+		q.channel.users.Add(-1)
+	}
+	return nil
+}
+
+// push is the machines' way in.
+func (q *CQ) push(wc *ib.WC, solicited bool) bool {
+	if q.ring.Push(wc, solicited) {
+		return true
+	}
+	if !q.overrun.Swap(true) {
+		q.ctx.events.put(AsyncEvent{Type: ib.EventCQErr, CQ: q})
+	}
+	return false
+}
+
+// completer is a CQ as the machines see it.
+type completer struct{ cq *CQ }
+
+func (c completer) Push(wc *ib.WC, solicited bool) bool { return c.cq.push(wc, solicited) }
+
+// CompChannel is where completion queues announce completions to an application that waits
+// instead of polling: ibv_comp_channel.
+type CompChannel struct {
+	ctx   *Context
+	users atomic.Int32
+	ready chan struct{} // holds a token while there is something
+
+	mu     sync.Mutex
+	events []*CQ
+	closed bool
+}
+
+// CreateCompChannel creates a completion channel: ibv_create_comp_channel(3).
+func (c *Context) CreateCompChannel() (*CompChannel, error) {
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	ch := &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.alive(); err != nil {
+		return nil, err
+	}
+	c.channels[ch] = struct{}{}
+	return ch, nil
+}
+
+func (c *CompChannel) put(q *CQ) {
+	c.mu.Lock()
+	c.events = append(c.events, q)
+	c.mu.Unlock()
+	c.signal()
+}
+
+func (c *CompChannel) signal() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (c *CompChannel) forget(q *CQ) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := c.events[:0]
+	for _, e := range c.events {
+		if e != q {
+			kept = append(kept, e)
+		}
+	}
+	c.events = kept
+}
+
+// take returns the next event if there is one.
+func (c *CompChannel) take() (*CQ, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.events) > 0 {
+		q := c.events[0]
+		c.events = c.events[:copy(c.events, c.events[1:])]
+		if len(c.events) > 0 {
+			c.signal()
+		}
+		return q, nil
+	}
+	if c.closed {
+		c.signal() // for the next waiter
+		return nil, fail(syscall.EBADF, "channel", "is closed")
+	}
+	return nil, nil
+}
+
+// Wait blocks until a completion queue on the channel has an event and returns that queue:
+// ibv_get_cq_event(3).
+func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
+	for {
+		if q, err := c.take(); q != nil || err != nil {
+			return q, err
+		}
+		c.ctx.eng.Wake()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.ready:
+		}
+	}
+}
+
+// Close removes the channel and wakes who waits: ibv_destroy_comp_channel(3).
+func (c *CompChannel) Close() error {
+	if err := retire(&c.users, "channel"); err != nil {
+		return err
+	}
+	c.ctx.mu.Lock()
+	delete(c.ctx.channels, c)
+	c.ctx.mu.Unlock()
+	c.close()
+	return nil
+}
+
+func (c *CompChannel) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.signal()
+}
