@@ -9,8 +9,7 @@ import (
 	"verbena/internal/cm/ibcm"
 )
 
-// Half of a backlog of one is nothing: each peer has to answer a probe before its
-// request is raised, and does.
+// Each peer has to answer a probe before its request is raised, and does.
 func TestPeersShowThatTheyAreThere(t *testing.T) {
 	for name, kind := range map[string]Kind{"RoCE": RoCE, "NTB": NTB} {
 		t.Run(name, func(t *testing.T) {

@@ -52,8 +52,7 @@ type Agent struct {
 	early      []early
 	halfOpen   int
 	halfOpenOf map[netip.Addr]int
-	unproven   []*conn  // requests of peers that may not exist, maxUnproven at most
-	holding    *holding // requests beyond those; nil before the first
+	holding    *holding // requests whose peers have not shown that they sent them; nil before the first
 	remembered []*conn  // with an answer that may be asked for again, the oldest first
 	pending    int
 	timers     timerHeap
@@ -141,7 +140,7 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 		a.handleDREP(now, path, h.TransactionID, &m)
 	case cm.AttrSIDRREP:
 		m, _, _ := cm.ParseSIDRREP(data)
-		a.handleSIDRREP(now, path, &m)
+		a.handleSIDRREP(now, path, h.TransactionID, &m)
 	case cm.AttrLAP:
 		m, _, _ := cm.ParseLAP(data)
 		a.handleLAP(path, h.TransactionID, &m)
@@ -178,17 +177,8 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 	if c.retries > 0 { // every other state with a timer repeats a message
 		c.retries--
 		a.count[Retried]++
-		if inBacklog.has(c.state) {
-			a.challenge(c.path, c.probe, c.localID, c.remoteID)
-		} else {
-			a.send(c.path, &c.last)
-		}
+		a.send(c.path, &c.last)
 		a.timers.set(c, now.Add(c.nextPause()))
-		return
-	}
-	if inBacklog.has(c.state) { // nobody is there; the application learns of it when it answers
-		a.count[Unproven]++
-		a.close(c)
 		return
 	}
 	a.count[TimedOut]++
@@ -214,7 +204,7 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 // lost on their way here. Deadlines and retries stay what they are.
 func (a *Agent) Repeat() {
 	for _, c := range a.timers {
-		if !(onlyWaiting | inBacklog).has(c.state) {
+		if !onlyWaiting.has(c.state) {
 			a.count[Retried]++
 			a.send(c.path, &c.last)
 		}

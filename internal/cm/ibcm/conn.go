@@ -30,12 +30,11 @@ type conn struct {
 	guid      ib.GUID // the peer's
 	probe     uint64  // transaction id of those sent; 0 for none
 	waiting   bool    // in the backlog: the application has not answered
-	unproven  bool    // nothing has shown that the peer of the request exists
 	alternate bool    // the REQ brought an alternate path, which the REP declines
 
 	last     MAD               // what is repeated when the timer or a duplicate asks for it
 	interval monotime.Duration // between repetitions
-	pause    monotime.Duration // replaces interval while the peer of a request is unproven
+	pause    monotime.Duration // replaces interval between the first repetitions of a REP
 	retries  uint8
 	maxRetry uint8
 	deadline monotime.Time
@@ -121,9 +120,6 @@ func (a *Agent) close(c *conn) {
 	}
 	a.setState(c, Closed)
 	a.timers.remove(c)
-	if !c.waiting {
-		a.forgive(c)
-	}
 	a.forgetQPN(c)
 	if k := c.remoteKey(); a.byRemote[k] == c {
 		delete(a.byRemote, k)

@@ -37,9 +37,9 @@ const (
 	LAPRefused    // alternate paths are not supported
 	TimedOut      // all retries used up
 	PathLost      // connections that ended because their path did
-	Probed        // peers asked whether they have a connection, or are there
-	Held          // requests that waited for a sign of their peers
-	Unproven      // requests whose peers gave none
+	Probed        // peers asked whether they have a connection, or have sent a request
+	Held          // requests whose peers were asked
+	Unproven      // requests that their peers denied
 	numCounters
 )
 

@@ -10,7 +10,9 @@
 // from PollEvent, and calls HandleTimeout when NextTimeout says so.
 //
 //	active                                    passive
-//	Connect    ReqSent ────── REQ ──────▶ ReqRcvd      EventRequest
+//	Connect    ReqSent ────── REQ ──────▶              held
+//	           ReqSent ◀──── DREQ ───────              challenge: for this connection, and for none
+//	           ReqSent ───── DREP ──────▶ ReqRcvd      EventRequest: the peer denies the second alone
 //	              │ ◀─ MRA: MRAReqRcvd ─── MRAReqSent  (on a duplicate REQ)
 //	EventReply RepRcvd ◀───── REP ─────── RepSent      Accept
 //	           MRARepSent ─── MRA ──────▶ MRARepRcvd   (on a duplicate REP)
@@ -25,8 +27,9 @@
 // answers with a queue pair number and Q_Key. Where the caller learns that a path
 // is lost, Lose ends what is on it without waiting.
 //
-// Requests come from addresses that anybody can write into a packet: unproven.go
-// bounds what they cost before the peer has answered something.
+// Requests come from addresses that anybody can write into a packet. An Agent holds
+// each request in a table of its own until the peer has shown that it sent it: the
+// application hears of no other (held.go, probe.go).
 //
 // Private data are delivered as they lie in the message, padded with zeros; the
 // IP addressing header in front of them is the business of package rdmacm.

@@ -10,6 +10,10 @@ import (
 	"verbena/internal/wire/cm"
 )
 
+// A REQ and a SIDR_REQ come in one packet, from an address that may be forged. Each is
+// held in a table until its peer has shown that it sent it (probe.go): an unproven
+// request costs nothing else, and lasts for seconds, whatever time-outs it names.
+
 // held is a request whose peer has been asked whether it has sent it.
 type held struct {
 	path Path
@@ -57,9 +61,8 @@ func (a *Agent) hold(now monotime.Time, path Path, mad *MAD, theirs uint32) {
 		a.holding = &holding{seed: a.Random(), again: monotime.Never}
 	}
 	h := held{path: path, at: now, mad: *mad, ours: a.newCommID(), theirs: theirs, asked: 1}
-	tid := a.holding.add(a.newProbe(), h)
 	a.holding.again = min(a.holding.again, now.Add(heldPause))
-	a.challenge(path, tid, h.ours, theirs)
+	a.challenge(a.holding.add(a.newProbe(), h))
 }
 
 // askAgain challenges once more the peers that have not answered.
@@ -88,7 +91,7 @@ func (a *Agent) askAgain(now monotime.Time) {
 			continue
 		}
 		h.asked++
-		a.challenge(h.path, h.tid, h.ours, h.theirs)
+		a.challenge(h)
 		if h.asked < heldAsks {
 			t.again = min(t.again, now.Add(heldPause))
 		}
@@ -103,8 +106,8 @@ func (t *holding) nextAsk() monotime.Time {
 	return t.again
 }
 
-// add puts a request into the table, and returns its transaction id.
-func (t *holding) add(random uint64, h held) (tid uint64) {
+// add puts a request into the table, and returns it with its transaction id.
+func (t *holding) add(random uint64, h held) *held {
 	at := t.bucket(h.path.Remote)
 	b := &t.buckets[at]
 	i := b.next
@@ -116,7 +119,7 @@ func (t *holding) add(random uint64, h held) (tid uint64) {
 	}
 	h.tid = random - random%(heldBuckets*heldOfOne) + uint64(at*heldOfOne+i)
 	b.all[i] = h
-	return h.tid
+	return &b.all[i]
 }
 
 // take takes out the request that a probe was sent for.

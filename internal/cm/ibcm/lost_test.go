@@ -22,7 +22,7 @@ func TestLostPathEndsWhatIsOnIt(t *testing.T) {
 		client, server []EventKind
 	}{
 		{"REQ under way", 0, nil, []EventKind{EventUnreachable}, nil},
-		{"requested", cm.AttrREQ, func(w *world) { w.server.on = func(Event) {} }, []EventKind{EventUnreachable}, []EventKind{EventRequest, EventUnreachable}},
+		{"requested", cm.AttrDREP, func(w *world) { w.server.on = func(Event) {} }, []EventKind{EventUnreachable}, []EventKind{EventRequest, EventUnreachable}},
 		{"patience asked for", cm.AttrMRA, func(w *world) {
 			w.server.on = func(ev Event) {
 				if ev.Kind == EventRequest {
@@ -30,7 +30,7 @@ func TestLostPathEndsWhatIsOnIt(t *testing.T) {
 				}
 			}
 		}, []EventKind{EventUnreachable}, []EventKind{EventRequest, EventUnreachable}},
-		{"REP under way", cm.AttrREQ, nil, []EventKind{EventUnreachable}, []EventKind{EventRequest, EventUnreachable}},
+		{"REP under way", cm.AttrDREP, nil, []EventKind{EventUnreachable}, []EventKind{EventRequest, EventUnreachable}},
 		{"replied", cm.AttrREP, func(w *world) { w.client.on = func(Event) {} }, []EventKind{EventReply, EventUnreachable}, []EventKind{EventRequest, EventUnreachable}},
 		{"established", cm.AttrRTU, nil, []EventKind{EventReply, EventDisconnected}, []EventKind{EventRequest, EventEstablished, EventDisconnected}},
 	} {

@@ -49,7 +49,6 @@ func (a *Agent) handleMRA(now monotime.Time, path Path, m *cm.MRA) {
 		a.setState(c, MRAReqRcvd)
 	case awaitingReady.has(c.state) && m.Of == cm.OfREP:
 		a.setState(c, MRARepRcvd)
-		a.prove(c)
 	default:
 		a.count[IgnoredState]++
 		return

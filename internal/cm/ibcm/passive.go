@@ -74,7 +74,7 @@ func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 // the peer will try again. One address has a quarter of the room at most.
 func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *cm.REQ, proven bool) {
 	from := plainAddr(path.Remote)
-	if a.halfOpen >= a.MaxHalfOpen || a.halfOpenOf[from] >= max(a.MaxHalfOpen/4, maxUnprovenOfOne) {
+	if a.halfOpen >= a.MaxHalfOpen || a.halfOpenOf[from] >= max(a.MaxHalfOpen/4, 1) {
 		a.count[ConnsFull]++
 		return
 	}
@@ -107,13 +107,13 @@ func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *
 }
 
 // newRequest makes a connection of a request for a listener, nil if there is no room
-// or if the peer has to prove first that it exists.
+// or if the peer has to show first that it has sent the request.
 func (a *Agent) newRequest(now monotime.Time, path Path, l *listener, mad *MAD, theirs uint32, proven bool) *conn {
 	if l.waiting >= l.backlog {
 		a.count[BacklogFull]++
 		return nil
 	}
-	if !proven && !a.mayCome(l, plainAddr(path.Remote)) {
+	if !proven {
 		a.hold(now, path, mad, theirs)
 		return nil
 	}
@@ -122,8 +122,18 @@ func (a *Agent) newRequest(now monotime.Time, path Path, l *listener, mad *MAD, 
 		a.count[ConnsFull]++
 		return nil
 	}
-	a.enter(now, c, l, proven)
+	c.listener, c.waiting = l, true
+	l.waiting++
 	return c
+}
+
+// answered notes that the application has done with a request, by which it leaves the
+// backlog. Until then one that has ended counts: the application has it to look at.
+func (a *Agent) answered(c *conn) {
+	if c.waiting {
+		c.waiting = false
+		c.listener.waiting--
+	}
 }
 
 // handleDuplicateREQ answers a REQ that came before, as the state demands.
@@ -140,6 +150,22 @@ func (a *Agent) handleDuplicateREQ(c *conn) {
 	case c.state == Timewait:
 		a.sendREJ(c.path, c.tid, &cm.REJ{RemoteCommID: c.remoteID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
 	}
+}
+
+// A REP goes again after repPause and then after twice as long, until the pause is what
+// the peer has asked for: repEarly repetitions more than it has asked for.
+const (
+	repPause = 500 * monotime.Millisecond
+	repEarly = 4
+)
+
+// nextPause returns how long to wait after a MAD was sent again.
+func (c *conn) nextPause() monotime.Duration {
+	if !awaitingReady.has(c.state) {
+		return c.interval
+	}
+	c.pause = min(2*c.pause, c.interval)
+	return c.pause
 }
 
 // Accept answers a request with a REP. EventEstablished follows, or
@@ -169,12 +195,9 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 	c.last = encode(cm.AttrREP, c.tid, &rep)
 	a.setState(c, RepSent)
 	a.answered(c)
-	retries := uint8(unprovenRetries)
-	if !c.unproven { // sooner than it has asked for, and then as often as it has
-		retries += c.maxRetry
-	}
 	a.send(c.path, &c.last)
-	a.pauses(now, c, unprovenPause, retries)
+	c.retries, c.pause = repEarly+c.maxRetry, repPause
+	a.timers.set(c, now.Add(c.pause))
 	return nil
 }
 
@@ -202,6 +225,5 @@ func (a *Agent) CommEstablished(now monotime.Time, id ConnID) {
 func (a *Agent) established(c *conn, private []byte) {
 	a.timers.remove(c)
 	a.setState(c, Established)
-	a.prove(c)
 	a.raise(c, Event{Kind: EventEstablished, PrivateData: clone(private)})
 }

@@ -4,6 +4,7 @@ package ibcm
 
 import (
 	"verbena/ib"
+	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
 )
 
@@ -32,11 +33,41 @@ const denial = 1 << 63
 // neither side has. The peer that has sent the request answers the second alone; a
 // peer in whose name it was forged answers the first, too, and before.
 //
-// Source: cm_acquire_id in Linux, to which a connection has the peer's id 0 until
-// there is a REP.
-func (a *Agent) challenge(path Path, tid uint64, ours, theirs uint32) {
-	a.sendProbe(path, tid|denial, 0, theirs)
-	a.sendProbe(path, tid, ours, theirs^1)
+// The specification does not say what becomes of a DREQ for no connection. It has every
+// manager answer a SIDR_REQ for a service that nobody offers, which the last challenge
+// has in place of the second probe.
+//
+// Source: cm_acquire_id and cm_dreq_handler in Linux: a connection has the peer's id 0
+// until there is a REP. Spec: IBTA vol. 1, 12.11.
+func (a *Agent) challenge(h *held) {
+	a.sendProbe(h.path, h.tid|denial, 0, h.theirs)
+	if h.asked < heldAsks {
+		a.sendProbe(h.path, h.tid, h.ours, h.theirs^1)
+		return
+	}
+	a.count[Probed]++
+	var mad MAD
+	req := cm.SIDRREQ{RequestID: h.ours, PKey: ib.DefaultPKey, ServiceID: noService}
+	req.Append(begin(&mad, cm.AttrSIDRREQ, h.tid))
+	a.send(h.path, &mad)
+}
+
+// noService is the service that nobody offers: rdma_cm's begin with its prefix.
+const noService cm.ServiceID = 0
+
+// challenged takes what answers a challenge: the peer has sent the request, or
+// denies it.
+func (a *Agent) challenged(now monotime.Time, path Path, tid uint64) bool {
+	h, ok := a.holding.take(now, path, tid&^denial)
+	switch {
+	case !ok:
+		return false
+	case tid&denial != 0:
+		a.count[Unproven]++
+	default:
+		a.handleRequest(now, path, h.mad[:], true)
+	}
+	return true
 }
 
 // doubt asks the peer whether it still has a connection, because a REQ or REP names

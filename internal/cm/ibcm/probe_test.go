@@ -18,6 +18,7 @@ func (w *world) connected() (client, server *conn) {
 	if client.state != Established || server.state != Established {
 		w.t.Fatalf("%v and %v", client.state, server.state)
 	}
+	w.client.count, w.server.count = Counters{}, Counters{}
 	return client, server
 }
 

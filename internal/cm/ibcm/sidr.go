@@ -112,7 +112,10 @@ func (a *Agent) answerSIDR(now monotime.Time, c *conn, m *cm.SIDRREP) {
 }
 
 // handleSIDRREP takes the answer to our question.
-func (a *Agent) handleSIDRREP(now monotime.Time, path Path, m *cm.SIDRREP) {
+func (a *Agent) handleSIDRREP(now monotime.Time, path Path, tid uint64, m *cm.SIDRREP) {
+	if a.challenged(now, path, tid) {
+		return
+	}
 	c, _ := a.lookup(path, m.RequestID, 0)
 	if c == nil {
 		return

@@ -27,7 +27,7 @@ func TestSIDRResolves(t *testing.T) {
 	w.server.must(err)
 	id := w.resolve()
 	w.run(20 * monotime.Second)
-	w.wantSent(cm.AttrSIDRREQ, cm.AttrSIDRREP)
+	w.wantSent(cm.AttrSIDRREQ, cm.AttrDREQ, cm.AttrDREQ, cm.AttrDREP, cm.AttrSIDRREP)
 	w.server.wantEvents(EventSIDRRequest)
 	if ev := w.server.events[0]; ev.ServiceID != udaddy || !bytes.HasPrefix(ev.PrivateData, []byte("who\x00")) {
 		t.Errorf("request %+v", ev)

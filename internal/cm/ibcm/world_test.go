@@ -91,6 +91,24 @@ func (n *node) obliging(ev Event) {
 	}
 }
 
+// answerChallenges answers the challenges that the agent has just sent as a peer does that
+// has sent the requests.
+func (n *node) answerChallenges(now monotime.Time) {
+	for len(n.out) > n.outHead {
+		d := n.out[len(n.out)-1]
+		h, data, _ := cm.ParseHeader(d.MAD[:])
+		m, _, _ := cm.ParseDREQ(data)
+		if h.Attribute != cm.AttrDREQ || m.RemoteQPN != noQP {
+			return
+		}
+		n.out = n.out[:len(n.out)-1]
+		if h.TransactionID&denial == 0 {
+			mad := encode(cm.AttrDREP, h.TransactionID, &cm.DREP{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID})
+			defer n.HandleMAD(now, d.Path, mad[:])
+		}
+	}
+}
+
 func (n *node) must(err error) {
 	if err != nil {
 		n.w.t.Helper()

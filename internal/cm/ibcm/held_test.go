@@ -74,8 +74,8 @@ func (w *world) wantServed() {
 	}
 }
 
-// However many requests strangers forge, the application hears of a few, their peers
-// in real life are served at once, and nothing is left after seconds.
+// However many requests strangers forge, the application hears of none, their peers
+// in real life are served at once, and nothing is left.
 func TestForgedRequestsLockNobodyOut(t *testing.T) {
 	for name, from := range map[string]func(n int) netip.Addr{
 		"many addresses": strangerAt, "one address": func(int) netip.Addr { return strangerAt(1) },
@@ -86,26 +86,13 @@ func TestForgedRequestsLockNobodyOut(t *testing.T) {
 				for n := range 5000 {
 					forge(w, from(n), n)
 				}
-				most := maxUnproven
-				if name == "one address" {
-					most = maxUnprovenOfOne
-				}
-				if n := w.server.requests(); n != most {
-					t.Errorf("the application heard of %d requests, want %d", n, most)
-				}
 				w.wantServed()
 				for n := range 100 { // and while it goes on
 					forge(w, from(6000+n), 6000+n)
 				}
 				w.wantServed()
-				w.run(unprovenLife + monotime.Second<<3)
-				for _, ev := range w.server.events {
-					if ev.Path.Remote != clientAddr {
-						w.server.Destroy(w.now, ev.Conn)
-					}
-				}
-				if n := len(w.server.unproven); n != 0 {
-					t.Errorf("%d unproven", n)
+				if n := w.server.requests(); n != 0 {
+					t.Errorf("the application heard of %d requests", n)
 				}
 				if w.server.halfOpen != 0 {
 					t.Errorf("%d half open", w.server.halfOpen)
@@ -115,8 +102,8 @@ func TestForgedRequestsLockNobodyOut(t *testing.T) {
 	}
 }
 
-// Five packets do not close a listener whose backlog is five and whose application is
-// slow; and with a backlog of one a peer has to show itself first.
+// Requests of strangers do not close a listener with a small backlog whose application
+// is slow.
 func TestForgedRequestsFillNoBacklog(t *testing.T) {
 	for _, backlog := range []int{1, 2, 5} {
 		w := newSiege(t, backlog)
@@ -124,87 +111,62 @@ func TestForgedRequestsFillNoBacklog(t *testing.T) {
 		for n := range 10 {
 			w.forge(strangerAt(n), n)
 		}
-		if n := w.server.requests(); n != backlog/2 {
-			t.Errorf("backlog %d: %d requests of strangers in it", backlog, n)
-		}
 		w.connect()
 		w.run(monotime.Millisecond)
-		if ev := w.server.events[len(w.server.events)-1]; ev.Path.Remote != clientAddr {
-			t.Errorf("backlog %d: the peer's request is not in it", backlog)
+		if n := len(w.server.events); n != 1 || w.server.events[0].Path.Remote != clientAddr {
+			t.Errorf("backlog %d: %v", backlog, w.server.events)
 		}
 	}
 }
 
-// A stranger who takes its requests back has no more of them: what the application
-// has heard of counts until it answers.
-func TestForgedRequestsTakenBackCountOn(t *testing.T) {
-	w := newSiege(t, 0)
+// A request counts until the application has answered it, whatever has become of its
+// peer: peers that take theirs back do not have the application hear of more.
+func TestRequestsTakenBackCountOn(t *testing.T) {
+	w := newSiege(t, 5)
 	w.server.on = func(Event) {}
-	for n := range 1000 {
-		w.forge(strangerAt(n), n)
-		rej := cm.REJ{LocalCommID: uint32(n + 1), Of: cm.OfREP, Reason: cm.RejTimeout, ARILength: 8}
-		copy(rej.ARI[:], []byte{0x50, 0x54, 0, 0xff, 0xfe, 0x77, 0, 1})
-		mad := encode(cm.AttrREJ, 1, &rej)
-		w.server.HandleMAD(w.now, Path{Local: serverAddr, Remote: strangerAt(n)}, mad[:])
+	for n := range 10 {
+		p := connectParams()
+		p.QPN += ib.QPN(n)
+		id, err := w.client.Connect(w.now, p)
+		w.client.must(err)
+		w.run(10 * hop)
+		w.client.Destroy(w.now, id)
+		w.run(10 * hop)
 	}
-	w.settle()
-	if n := w.server.requests(); n != maxUnproven {
-		t.Errorf("the application heard of %d requests", n)
+	if n := len(w.server.events); n != 10 || w.server.listeners[1].waiting != 5 { // 5 requests, each with its REJ
+		t.Errorf("%v, %d wait", w.server.kinds(), w.server.listeners[1].waiting)
 	}
 	for _, ev := range w.server.events {
 		w.server.Destroy(w.now, ev.Conn)
 	}
-	if len(w.server.unproven) != 0 || w.server.Len() != 0 {
-		t.Errorf("%d unproven of %d are left", len(w.server.unproven), w.server.Len())
+	if w.server.listeners[1].waiting != 0 || w.server.Len() != 0 {
+		t.Errorf("%d wait, %d are left", w.server.listeners[1].waiting, w.server.Len())
 	}
 }
 
 // Whatever is asked in another's name, that other gets no more than a few MADs.
 func TestAForgedRequestIsAnsweredWithFewMADs(t *testing.T) {
-	answers := map[string]func(n *node, ev Event){
-		"accepted": (*node).obliging,
-		"rejected": func(n *node, ev Event) {
-			if ev.Kind == EventRequest {
-				n.must(n.Reject(n.w.now, ev.Conn, cm.RejConsumer, nil, nil))
-			}
-		},
-		"not answered": func(*node, Event) {},
-		"destroyed":    func(n *node, ev Event) { n.Destroy(n.w.now, ev.Conn) },
-	}
-	for name, answer := range answers {
-		w := newSiege(t, 0)
-		w.server.on = func(ev Event) { answer(w.server, ev) }
-		w.forge(strangerAt(1), 1)
-		w.run(60 * 60 * monotime.Second)
-		if n := len(w.sent); n > 6 || n == 0 {
-			t.Errorf("%s: %d MADs: %v", name, n, w.sent)
-		}
-	}
-	w := newSiege(t, 1) // held
+	w := newSiege(t, 0)
 	w.forge(strangerAt(1), 1)
 	w.run(60 * 60 * monotime.Second)
-	w.wantSent(slices.Repeat([]cm.Attribute{cm.AttrDREQ}, 2*heldAsks)...)
+	w.wantSent(cm.AttrDREQ, cm.AttrDREQ, cm.AttrDREQ, cm.AttrDREQ, cm.AttrDREQ, cm.AttrSIDRREQ)
+	w.server.wantCount(Probed, 6)
 }
 
-// An unproven request lasts for seconds of our own choosing, whatever time-outs it
-// names, and then the application's Accept comes too late.
-func TestUnprovenRequestsLastForSeconds(t *testing.T) {
+// A manager that passes over a DREQ for no connection answers the last challenge, as every
+// manager has to.
+func TestPeerThatAnswersNoProbeIsAskedForAService(t *testing.T) {
 	w := newSiege(t, 0)
-	w.server.on = func(Event) {}
-	w.forge(strangerAt(1), 1)
-	w.run(heardLife - monotime.Millisecond)
-	w.server.wantState(w.accepted(), ReqRcvd)
-	w.run(2 * monotime.Millisecond)
-	w.server.wantState(w.accepted(), Closed)
-	w.server.wantEvents(EventRequest)
-	w.server.wantCount(Unproven, 1)
-
-	w = newSiege(t, 0)
-	w.forge(strangerAt(1), 1)
-	w.run(unprovenLife - monotime.Millisecond)
-	w.server.wantState(w.accepted(), RepSent)
-	w.run(2 * monotime.Millisecond)
-	w.server.wantEvents(EventRequest, EventUnreachable)
+	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+		if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrDREP {
+			return nil
+		}
+		return []monotime.Duration{hop}
+	}
+	id := w.connect()
+	w.run(heldPause * heldAsks)
+	w.client.wantState(id, Established)
+	w.server.wantEvents(EventRequest, EventEstablished)
 }
 
 // A peer that is there may wait for as long as the application takes.
@@ -218,12 +180,9 @@ func TestSlowApplicationKeepsAPeerThatIsThere(t *testing.T) {
 	w.run(monotime.Second)
 	w.client.wantState(id, Established)
 	w.server.wantCount(Probed, 2)
-	if len(w.server.unproven) != 0 {
-		t.Error("the peer is not proven")
-	}
 }
 
-// A client whose application takes its time asks for patience, by which it is proven.
+// A client whose application takes its time asks for patience.
 func TestSlowClientIsWaitedFor(t *testing.T) {
 	w := newSiege(t, 0)
 	w.client.on = func(Event) {}
@@ -237,7 +196,7 @@ func TestSlowClientIsWaitedFor(t *testing.T) {
 
 // A peer that has answered a probe may be stopped for as long as it has asked for.
 func TestPeerThatHasShownItselfIsWaitedFor(t *testing.T) {
-	w := newSiege(t, 1) // it is probed
+	w := newSiege(t, 0)
 	stopped := false
 	w.fate = func(_ int, d *Datagram) []monotime.Duration {
 		if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrREP {
@@ -260,7 +219,7 @@ func TestPeerThatHasShownItselfIsWaitedFor(t *testing.T) {
 // Probes may be lost, or their answers.
 func TestLostProbesAreSentAgain(t *testing.T) {
 	for lost := range 4 {
-		w := newSiege(t, 1)
+		w := newSiege(t, 0)
 		n := 0
 		w.fate = func(_ int, d *Datagram) []monotime.Duration {
 			if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrDREQ || h.Attribute == cm.AttrDREP {
@@ -280,7 +239,7 @@ func TestLostProbesAreSentAgain(t *testing.T) {
 // A forged request names the address of a host that has a connection manager, which
 // answers every probe: it denies the request.
 func TestForgedRequestInALivePeersName(t *testing.T) {
-	w := newSiege(t, 1)
+	w := newSiege(t, 0)
 	for n := range 100 {
 		w.forge(clientAddr, n)
 		w.run(monotime.Millisecond)
@@ -288,20 +247,12 @@ func TestForgedRequestInALivePeersName(t *testing.T) {
 	w.server.wantEvents()
 	w.server.wantCount(Held, 100)
 	w.server.wantCount(Unproven, 100)
-
-	w = newSiege(t, 0) // of which the application hears
-	w.server.on = func(Event) {}
-	w.forge(clientAddr, 1)
-	w.run(heardLife)
-	w.server.wantState(w.accepted(), Closed)
-	w.server.wantCount(Unproven, 1)
-	w.server.wantCount(Probed, 2)
 }
 
 // Of requests that wait for a sign of their peers the oldest gives way, and only to
 // one that may be of the same address.
 func TestHeldRequestsOldestGivesWay(t *testing.T) {
-	w := newSiege(t, 1)
+	w := newSiege(t, 0)
 	w.fate = func(int, *Datagram) []monotime.Duration { return nil }
 	drep := func(of *held) {
 		mad := encode(cm.AttrDREP, of.tid, &cm.DREP{RemoteCommID: 7})
@@ -350,7 +301,7 @@ func TestWhatProvesAnAddress(t *testing.T) {
 		"to another of us":  {func(_ *uint64, path *Path) { path.Local = strangerAt(2) }, 0, false},
 		"of no transaction": {func(tid *uint64, _ *Path) { *tid = 0 }, 0, false},
 	} {
-		w := newSiege(t, 1)
+		w := newSiege(t, 0)
 		w.forge(strangerAt(1), 1)
 		h := w.server.holding.find(strangerAt(1))[0]
 		tid, path := h.tid, h.path
@@ -428,10 +379,6 @@ func TestHalfOpenConnectionsAreBoundedPerSource(t *testing.T) {
 		t.Errorf("%d of 40 are half open", n)
 	}
 	w.server.wantCount(ConnsFull, 30)
-	w.forge(strangerAt(1), 1)
-	if n := w.server.requests(); n != 1 {
-		t.Errorf("another one: %d requests", n)
-	}
 }
 
 // find returns the held requests that name an address. The oldest
