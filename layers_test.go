@@ -40,7 +40,7 @@ var layers = []struct {
 	{"C ABI", []string{"cabi/*"}},
 	{"what tools share", []string{"internal/tools/cli"}},
 	{"tools", []string{"internal/tools/*"}},
-	{"commands", []string{"cmd/*", "cabi/*"}},
+	{"commands and examples", []string{"cmd/*", "cabi/*", "examples", "examples/*"}},
 }
 
 // testOnly are the packages that only tests may import. They may import
@@ -166,5 +166,24 @@ func TestSocketsKnowNoProtocol(t *testing.T) {
 				t.Errorf("%s: imports %s: a socket does not know what a datagram means", s.path, other)
 			}
 		}
+	}
+}
+
+// Users copy the examples, and cannot import what is internal.
+func TestExamplesUsePublicPackages(t *testing.T) {
+	found := false
+	for _, s := range sources(t) {
+		if !within(s.dir, "examples") {
+			continue
+		}
+		found = true
+		for _, imp := range s.imports {
+			if other, ok := local(imp); (ok && !within(other, public...)) || (!ok && strings.Contains(strings.Split(imp, "/")[0], ".")) {
+				t.Errorf("%s: imports %s: an example uses the standard library and %s only", s.path, imp, strings.Join(public, ", "))
+			}
+		}
+	}
+	if !found {
+		t.Error("there are no examples")
 	}
 }
