@@ -6,7 +6,7 @@
 //
 //	make apps                                            # all, with what they need installed
 //	go test -tags apps -v -run 'Applications/rping' ./apps   # one
-//	… -args -readme ../README.md                         # and write the table there
+//	… -args -page ../docs/applications.md                         # and write the table there
 //
 // Each case is an exchange of a server and a client, or a program alone, with
 // the exit statuses and outputs that it must have. All run in a network
@@ -16,8 +16,8 @@
 // What iWARP defines runs over its devices on the Ethernet interface, too, and
 // what reliable connections can do over a link of windows.
 //
-// The examples of README.md, of the manual page and of docs/applications.md for a
-// continuous integration are typed into a shell as they stand.
+// Commands that README.md and docs mark for this, those of the manual page, and the
+// steps for a continuous integration are typed into a shell as they stand.
 //
 // What no software device can do stands in the table too, with the reason: a
 // case of it passes if the program is refused cleanly, and an empty cell has its

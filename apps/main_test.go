@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// readme is the file whose table is to be brought up to date.
-var readme = flag.String("readme", "", "write the table of applications to `FILE`, between its marks")
+// page is the file whose table is to be brought up to date.
+var page = flag.String("page", "", "write the table of applications to `FILE`, between its marks")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if *readme != "" { // before minutes have passed
-		f, err := os.OpenFile(*readme, os.O_RDWR, 0)
+	if *page != "" { // before minutes have passed
+		f, err := os.OpenFile(*page, os.O_RDWR, 0)
 		if err != nil {
 			fmt.Println("apps:", err)
 			return 1
@@ -58,8 +58,8 @@ func run(m *testing.M) int {
 		return status
 	}
 	results.print(os.Stdout)
-	if *readme != "" {
-		if err := results.writeTo(*readme); err != nil {
+	if *page != "" {
+		if err := results.writeTo(*page); err != nil {
 			fmt.Println("apps:", err)
 			return 1
 		}

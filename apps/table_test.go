@@ -120,7 +120,7 @@ func (s *summary) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s\n", w.Render())
 }
 
-// The table stands between these lines of README.md.
+// The table stands between these lines of docs/applications.md.
 const (
 	tableBegins = "<!-- make apps -->\n"
 	tableEnds   = "<!-- end of make apps -->\n"
