@@ -187,3 +187,35 @@ func TestExamplesUsePublicPackages(t *testing.T) {
 		t.Error("there are no examples")
 	}
 }
+
+// apiSystem are the packages of the system that the public packages and their objects may import,
+// with the reason. Sockets are the engine's.
+var apiSystem = map[string]string{
+	"internal/sys/entropy":  "random keys, and the managers' random numbers",
+	"internal/sys/faultcap": "options: what faults and captures are",
+	"internal/sys/fdtrack":  "options: opens the capture file",
+	"internal/sys/futex":    "rdmacm.Leave waits without the Go runtime's timers",
+}
+
+func TestVerbsReachSocketsThroughTheEngine(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.isTest() || !within(s.dir, "verbs", "rdmacm", "internal/core") {
+			continue
+		}
+		for _, imp := range s.imports {
+			other, ok := local(imp)
+			if !ok || !within(other, "internal/sys", "internal/ntb/backend", "internal/ntb/channel", "internal/ntb/window") {
+				continue
+			}
+			if used[other] = true; apiSystem[other] == "" {
+				t.Errorf("%s: imports %s: verbs and rdmacm reach the system through internal/engine; else apiSystem gives the reason", s.path, other)
+			}
+		}
+	}
+	for other := range apiSystem {
+		if !used[other] {
+			t.Errorf("apiSystem names %s, which neither verbs nor rdmacm imports", other)
+		}
+	}
+}

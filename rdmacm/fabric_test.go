@@ -16,6 +16,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/core"
+	"verbena/internal/engine"
 	"verbena/internal/roce"
 	"verbena/verbs"
 )
@@ -26,7 +27,7 @@ import (
 type fabric struct {
 	t     *testing.T
 	madCh chan func()
-	bells []*bell // of the processes
+	bells []*engine.Bell // of the processes
 	// linkSlot is the slot that all of them have in meeting places: this process's.
 	linkSlot int
 
@@ -73,7 +74,7 @@ func newFabric(t *testing.T) *fabric {
 		close(f.madCh)
 		<-done
 		for _, b := range f.bells { // nobody rings any more
-			b.poller.Close()
+			b.Close()
 		}
 	})
 	return f
@@ -87,7 +88,7 @@ func (f *fabric) process(slot uint8) *process {
 	f.mu.Lock()
 	f.nodes[slot] = p
 	f.mu.Unlock()
-	b, err := newBell()
+	b, err := engine.NewBell()
 	check(f.t, err)
 	f.bells = append(f.bells, b)
 	p.manager = newManager(p, f.linkSlot, ib.GUID(slot), b)

@@ -12,7 +12,6 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
-	"verbena/internal/sys/tcp"
 )
 
 // iwListener is a TCP port of an identifier.
@@ -81,7 +80,7 @@ func (c *iwConnector) listen(backlog int) error {
 	}
 	c.mgr.mu.Lock()
 	c.bound.options = c.iw.options(!c.noCRC)
-	c.bound.book = iwcm.NewListener(backlog, tcp.Descriptors()/4, &c.iw.count)
+	c.bound.book = iwcm.NewListener(backlog, engine.Descriptors()/4, &c.iw.count)
 	c.mgr.mu.Unlock()
 	if err := c.bound.start(); err != nil {
 		c.unbind()

@@ -10,6 +10,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/core"
+	"verbena/internal/engine"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/entropy"
 	"verbena/verbs"
@@ -28,7 +29,7 @@ type manager struct {
 	trp     *trpManager
 	ntb     *ntbManager
 	servers []server
-	bell    *bell         // rings when the goroutine has something to do
+	bell    *engine.Bell  // rings when the goroutine has something to do
 	done    chan struct{} // closed when the goroutine has ended
 	random  func() uint64
 	unlink  func() // set by start: ends watchDevices
@@ -52,7 +53,7 @@ var (
 
 	// theBell is that of the process's managers, one after the other. It is never
 	// taken down: a manager that ends cannot know that nobody rings any more.
-	theBell *bell // guarded by managerMu
+	theBell *engine.Bell // guarded by managerMu
 )
 
 // acquireManager returns the process's manager for one more identifier,
@@ -68,7 +69,7 @@ func acquireManager() (*manager, error) {
 		return nil, err
 	}
 	if theBell == nil {
-		if theBell, err = newBell(); err != nil {
+		if theBell, err = engine.NewBell(); err != nil {
 			c.Close()
 			return nil, err
 		}
@@ -99,7 +100,7 @@ func anyContext() (*verbs.Context, error) {
 
 // newManager makes a manager. slot is that of the process in meeting places of
 // links, where svc need not know it.
-func newManager(svc gsi, slot int, guid ib.GUID, b *bell) *manager {
+func newManager(svc gsi, slot int, guid ib.GUID, b *engine.Bell) *manager {
 	m := &manager{
 		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
 		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
@@ -137,7 +138,7 @@ func (m *manager) leave() {
 	m.kick()
 }
 
-func (m *manager) kick() { m.bell.ring() }
+func (m *manager) kick() { m.bell.Ring() }
 
 // localLocked returns a local address as sockets want it: link-local ones with
 // their zone.
@@ -167,7 +168,7 @@ func (m *manager) run() {
 		if busy {
 			continue // identifiers have answered
 		}
-		m.bell.wait(next)
+		m.bell.Wait(next)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/core"
 	"verbena/internal/engine"
-	"verbena/internal/ntb/backend"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/ntb"
 	"verbena/verbs"
@@ -92,7 +91,7 @@ func (s *ntbLinks) attach(c *verbs.Context) error {
 }
 
 func claimError(err error) error {
-	if errors.Is(err, backend.ErrInUse) {
+	if errors.Is(err, syscall.EBUSY) {
 		return fmt.Errorf("%w: %w", syscall.EADDRINUSE, err)
 	}
 	return err

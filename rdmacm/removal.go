@@ -6,14 +6,14 @@ import (
 	"maps"
 	"slices"
 
-	"verbena/internal/sys/ifwatch"
+	"verbena/internal/engine"
 )
 
 // watchDevices begins to notice devices whose interface goes away. Where the
 // system does not tell of them there is nothing to stop.
 func (m *manager) watchDevices() (stop func()) {
-	stop, err := ifwatch.Watch(func(c ifwatch.Change) {
-		if c.Event != ifwatch.Gone {
+	stop, err := engine.WatchInterfaces(func(c engine.InterfaceChange) {
+		if c.Event != engine.InterfaceGone {
 			return
 		}
 		m.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"context"
 	"net/netip"
 
-	"verbena/internal/sys/udp"
+	"verbena/internal/engine"
 )
 
 // BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard
@@ -107,7 +107,7 @@ func (id *ID) resolve(ctx context.Context, peer netip.AddrPort) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		local, err := udp.SourceFor(netip.AddrPortFrom(peer.Addr(), 4791))
+		local, err := engine.SourceFor(peer.Addr())
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,6 @@ import (
 	"verbena/internal/stats"
 	"verbena/internal/sys/entropy"
 	"verbena/internal/sys/faultcap"
-	"verbena/internal/sys/rundir"
 	"verbena/internal/version"
 )
 
@@ -70,8 +69,7 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 		return nil, err
 	}
 	// `verbena stat` asks; without it everything else works.
-	dir, _ := rundir.Dir() // the engine meets the others in it, or says why not
-	h.stats, _ = stats.Serve(dir, h.snapshot)
+	h.stats, _ = stats.Serve("", h.snapshot)
 	theHost = h
 	serving.Store(h)
 	return h, nil

@@ -13,9 +13,7 @@ import (
 	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/mem"
-	"verbena/internal/ntb/backend"
 	"verbena/internal/ntb/rdma"
-	"verbena/internal/sys/numa"
 )
 
 // ntbLink is what the contexts of a device of kind ntb share: our end of its
@@ -49,12 +47,8 @@ func (h *host) openLink(info device.Info) (*ntbLink, error) {
 	var err error
 	l.NTB, err = h.engine.OpenNTB(engine.NTBConfig{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory, Keys: l.keys, Account: account})
 	switch {
-	case errors.Is(err, backend.ErrInUse) && info.Shared():
-		return nil, fail(syscall.EBUSY, info.Name, "%v", err)
-	case errors.Is(err, backend.ErrInUse):
+	case errors.Is(err, syscall.EBUSY) && !info.Shared():
 		return nil, fail(syscall.EBUSY, info.Name, "%v: another process has this end of the link", err)
-	case errors.Is(err, numa.ErrNode), errors.Is(err, backend.ErrConfig):
-		return nil, fail(syscall.EINVAL, info.Name, "%v", err)
 	case err != nil:
 		return nil, fail(errnoOf(err, syscall.EIO), info.Name, "%v", err)
 	}

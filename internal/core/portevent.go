@@ -5,15 +5,14 @@ package core
 import (
 	"verbena/ib"
 	"verbena/internal/engine"
-	"verbena/internal/sys/ifwatch"
 )
 
 // portEvents are the asynchronous events of what happens to an interface. One
 // that is removed is no more than down: it may be made anew.
-var portEvents = map[ifwatch.Event]ib.EventType{
-	ifwatch.Up:    ib.EventPortActive,
-	ifwatch.Down:  ib.EventPortErr,
-	ifwatch.Addrs: ib.EventGIDChange,
+var portEvents = map[engine.InterfaceEvent]ib.EventType{
+	engine.InterfaceUp:    ib.EventPortActive,
+	engine.InterfaceDown:  ib.EventPortErr,
+	engine.InterfaceAddrs: ib.EventGIDChange,
 }
 
 // watchPort begins to raise the port's events, once. Where the system does not
@@ -24,7 +23,7 @@ func (c *Context) watchPort() {
 			c.unwatch = c.ntb.Watch(c.linkChanged)
 			return
 		}
-		stop, err := ifwatch.Watch(func(change ifwatch.Change) {
+		stop, err := engine.WatchInterfaces(func(change engine.InterfaceChange) {
 			if e, ok := portEvents[change.Event]; ok && change.NetDev == c.info.NetDev {
 				c.events.put(AsyncEvent{Type: e, Port: 1})
 			}

@@ -23,10 +23,16 @@ type Server struct {
 	done     chan struct{} // closed when the goroutine has ended
 }
 
-// Serve starts to answer with what snapshot returns, on a socket in dir, which
-// is made if need be. Sockets of processes that were killed are removed. The error says what stands in the way; a process can do
-// its work without being asked for counters.
+// Serve starts to answer with what snapshot returns, on a socket in dir, which it makes if need be;
+// empty is rundir.Dir's. It removes sockets of processes that were killed. A process can do its work
+// after an error, too.
 func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
+	if dir == "" {
+		var err error
+		if dir, err = rundir.Dir(); err != nil {
+			return nil, err
+		}
+	}
 	if err := rundir.Make(dir); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package backend
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"verbena/internal/ntb/channel"
@@ -17,11 +18,22 @@ var (
 	ErrTimeout  = errors.New("bridge: nobody came in time")
 	ErrProtocol = errors.New("bridge: the peer speaks another protocol")
 	ErrSecret   = errors.New("bridge: the peer does not know the secret of the link, or has one that we do not")
-	ErrInUse    = errors.New("bridge: this side is in use")
-	ErrConfig   = errors.New("bridge: invalid configuration")
+	// ErrInUse is EBUSY, ErrConfig EINVAL.
+	ErrInUse  error = &refusal{"bridge: this side is in use", syscall.EBUSY}
+	ErrConfig error = &refusal{"bridge: invalid configuration", syscall.EINVAL}
 	// ErrGone: there will be no link any more.
 	ErrGone = errors.New("bridge: the memory of the windows is gone, or our descriptors are")
 )
+
+// refusal is an error of a link that cannot be opened as it is configured, with an errno.
+type refusal struct {
+	text  string
+	errno syscall.Errno
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func (r *refusal) Unwrap() error { return r.errno }
 
 // A Link is an open back end.
 type Link interface {

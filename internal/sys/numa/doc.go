@@ -4,8 +4,14 @@
 // processors and the memory that is near to them.
 package numa
 
-import "errors"
+import "syscall"
 
 // ErrNode is a node that the machine does not have, or on none of whose
-// processors this process may run.
-var ErrNode = errors.New("numa: no such node")
+// processors this process may run: EINVAL.
+var ErrNode error = noNode{}
+
+type noNode struct{}
+
+func (noNode) Error() string { return "numa: no such node" }
+
+func (noNode) Unwrap() error { return syscall.EINVAL }

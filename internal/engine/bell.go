@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"verbena/internal/monotime"
+	"verbena/internal/sys/udp"
+)
+
+// Bell wakes a goroutine that waits for a time. A channel and a timer would start the Go runtime's
+// poller, and the runtime ends a process that closes all its descriptors, those of the poller too.
+type Bell struct{ poller *udp.Poller }
+
+// NewBell returns a bell, which is there as long as the process.
+func NewBell() (*Bell, error) {
+	p, err := udp.NewPoller()
+	if err != nil {
+		return nil, err
+	}
+	return &Bell{p}, nil
+}
+
+// Close takes down a bell that nobody rings any more.
+func (b *Bell) Close() error { return b.poller.Close() }
+
+// Ring makes the current or the next Wait return.
+func (b *Bell) Ring() { b.poller.Wake() }
+
+// Wait blocks until the bell rings or the time has come. One goroutine may wait.
+func (b *Bell) Wait(until monotime.Time) {
+	d := monotime.Duration(-1)
+	if until != monotime.Never {
+		d = max(until.Sub(monotime.Now()), 0)
+	}
+	b.poller.Wait(d, make([]uint64, 1)) // fails if the application has closed the descriptors, slowly
+}
