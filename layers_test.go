@@ -21,6 +21,7 @@ var layers = []struct {
 	{"values", []string{"ib", "internal/monotime", "internal/version"}},
 	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb"}},
 	{"capture files", []string{"internal/wire/pcap"}},
+	{"reading capture files", []string{"internal/wire/pcapread"}},
 	{"memory", []string{"internal/mem"}},
 	{"framing of streams and datagrams", []string{"internal/iwarp/mpa", "internal/iwarp/trp"}},
 	{"windows into memory", []string{"internal/ntb/window"}},

@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"testing"
 
-	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 )
 
 // TestPrivilegedProgramsHaveNoVariables: a program with privileges that its user lacks
@@ -103,7 +103,7 @@ func captured(t *testing.T, file string) (sections, packets int) {
 		t.Fatal(err)
 	}
 	sections = bytes.Count(b, []byte("\n\r\r\n")) // the type of a section's header
-	r, err := pcap.Open(file)
+	r, err := pcapread.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

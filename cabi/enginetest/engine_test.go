@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"verbena/internal/device"
-	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 )
 
 var scratch string
@@ -137,7 +137,7 @@ func TestEnvironment(t *testing.T) {
 
 func countPackets(t *testing.T, file string) (n int) {
 	t.Helper()
-	r, err := pcap.Open(file)
+	r, err := pcapread.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,11 +67,7 @@ func createCapture(open func() (io.WriteCloser, error)) (*pcap.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := pcap.NewWriter(f, "verbena")
-	if err != nil {
-		f.Close()
-	}
-	return w, err
+	return pcap.NewWriter(f, "verbena"), nil
 }
 
 // faultsError makes what tap says of faults one of ours.

@@ -16,6 +16,7 @@ import (
 	"verbena/internal/trace"
 	"verbena/internal/wire/iwarp"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 )
 
 // TestIWARPIsCaptured reads back what one end has written of a connection: the
@@ -26,10 +27,7 @@ func TestIWARPIsCaptured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := pcap.NewWriter(f, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := pcap.NewWriter(f, "test")
 	n, m := startNode(t, defaultBackoff, Options{Solo: true, Capture: faultcap.NewCapture(w)}), newNode(t, defaultBackoff)
 	n.account, m.account = NewAccount(rdmap.CounterNames()), NewAccount(rdmap.CounterNames())
 	a, b := n.iwarpEndpoint(1<<20), m.iwarpEndpoint(1<<20)
@@ -48,7 +46,7 @@ func TestIWARPIsCaptured(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r, err := pcap.Open(path)
+	r, err := pcapread.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

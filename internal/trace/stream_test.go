@@ -17,12 +17,13 @@ import (
 
 	"verbena/internal/wire/iwarp"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 )
 
 // items calls f with every item of a capture.
 func items(t *testing.T, file string, f func(i *Item)) {
 	t.Helper()
-	r, err := pcap.Open(file)
+	r, err := pcapread.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

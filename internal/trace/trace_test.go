@@ -18,6 +18,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/wire/cm"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
 
@@ -28,7 +29,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // each calls f with every RoCEv2 datagram of a capture.
 func each(t *testing.T, file string, f func(frame int, d *pcap.Datagram)) {
 	t.Helper()
-	r, err := pcap.Open(file)
+	r, err := pcapread.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
 
@@ -70,7 +70,7 @@ const shownFaults = 5
 
 func read(t testing.TB, file string) []Packet {
 	t.Helper()
-	reader, err := pcap.Open(file)
+	reader, err := pcapread.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}

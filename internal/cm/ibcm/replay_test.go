@@ -13,6 +13,7 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
 
@@ -40,7 +41,7 @@ func readCapture(t *testing.T, name string) (all []captured) {
 
 func eachPacket(t *testing.T, name string, f func(d *pcap.Datagram, p *roce.Packet)) {
 	t.Helper()
-	r, err := pcap.Open(filepath.Join(captures, name))
+	r, err := pcapread.Open(filepath.Join(captures, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"verbena/internal/sys/tcp"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 )
 
 const patience = 20 * time.Second
@@ -204,10 +205,7 @@ func TestStreamIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := pcap.NewWriter(f, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := pcap.NewWriter(f, "test")
 	a, b := streams(t, Faults{}, NewCapture(w))
 	var v tcp.Vectors
 	there, back := bytes.Repeat([]byte("abcdefg"), 20000), []byte("answer")
@@ -239,7 +237,7 @@ func TestStreamIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r, err := pcap.Open(path)
+	r, err := pcapread.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ package ifwatch
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"net/netip"
 	"os"
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/sys/fdtrack"
@@ -163,7 +163,7 @@ func (l *listener) read(patience time.Duration, c *changes) error {
 		return nil
 	}
 	for _, m := range list {
-		if m, ok := parse(m.Header.Type, m.Data); ok {
+		if m, ok := parse(&m); ok {
 			l.picture.apply(m, c)
 		}
 	}
@@ -205,38 +205,42 @@ func (t tracker) ask(question int, answer uint16) error {
 		if m.Header.Type != answer {
 			continue
 		}
-		if m, ok := parse(answer, m.Data); ok {
+		if m, ok := parse(&m); ok {
 			t.apply(m, &none)
 		}
 	}
 	return nil
 }
 
-// parse reads a message without its header; false of those that do not matter.
-func parse(kind uint16, b []byte) (message, bool) {
-	switch kind {
+// parse reads a message; false of those that do not matter.
+func parse(m *syscall.NetlinkMessage) (message, bool) {
+	switch m.Header.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
-		return parseLink(kind, b)
+		return parseLink(m)
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
-		return parseAddr(kind, b)
+		return parseAddr(m)
 	}
 	return message{}, false
 }
 
-func parseLink(kind uint16, b []byte) (m message, ok bool) {
+// parseLink reads
+//
+//	struct ifinfomsg: family (1) | pad (1) | type (2) | index (4) | flags (4) | change (4)
+func parseLink(raw *syscall.NetlinkMessage) (m message, ok bool) {
+	b := raw.Data
 	if len(b) < unix.SizeofIfInfomsg {
 		return m, false
 	}
-	info := nl.DeserializeIfInfomsg(b)
-	if info.Family != unix.AF_UNSPEC { // a bridge's port: its end is not the interface's
+	family, index, flags := b[0], binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint32(b[8:])
+	if family != unix.AF_UNSPEC { // a bridge's port: its end is not the interface's
 		return m, false
 	}
 	const works = unix.IFF_UP | unix.IFF_RUNNING
-	m = message{kind: linkIs, index: int(info.Index), running: info.Flags&works == works}
-	if kind == unix.RTM_DELLINK {
+	m = message{kind: linkIs, index: int(int32(index)), running: flags&works == works}
+	if raw.Header.Type == unix.RTM_DELLINK {
 		m.kind = linkGone
 	}
-	attrs, err := nl.ParseRouteAttr(b[unix.SizeofIfInfomsg:])
+	attrs, err := syscall.ParseNetlinkRouteAttr(raw)
 	for _, a := range attrs {
 		if a.Attr.Type == unix.IFLA_IFNAME {
 			name, _, _ := bytes.Cut(a.Value, []byte{0})
@@ -246,25 +250,30 @@ func parseLink(kind uint16, b []byte) (m message, ok bool) {
 	return m, err == nil && m.name != ""
 }
 
-// parseAddr takes IFA_LOCAL where it is there: of a point-to-point interface
+// parseAddr reads
+//
+//	struct ifaddrmsg: family (1) | prefix length (1) | flags (1) | scope (1) | index (4)
+//
+// It takes IFA_LOCAL where it is there: of a point-to-point interface
 // IFA_ADDRESS is the peer's.
-func parseAddr(kind uint16, b []byte) (m message, ok bool) {
+func parseAddr(raw *syscall.NetlinkMessage) (m message, ok bool) {
+	b := raw.Data
 	if len(b) < unix.SizeofIfAddrmsg {
 		return m, false
 	}
-	info := nl.DeserializeIfAddrmsg(b)
-	m = message{kind: addrIs, index: int(info.Index)}
-	if kind == unix.RTM_DELADDR {
+	bits, index := int(b[1]), binary.NativeEndian.Uint32(b[4:])
+	m = message{kind: addrIs, index: int(index)}
+	if raw.Header.Type == unix.RTM_DELADDR {
 		m.kind = addrGone
 	}
-	attrs, err := nl.ParseRouteAttr(b[unix.SizeofIfAddrmsg:])
+	attrs, err := syscall.ParseNetlinkRouteAttr(raw)
 	addr := netip.Addr{}
 	for _, typ := range []uint16{unix.IFA_ADDRESS, unix.IFA_LOCAL} {
 		if a, found := attribute(attrs, typ); found {
 			addr = a
 		}
 	}
-	m.addr = netip.PrefixFrom(addr, int(info.Prefixlen))
+	m.addr = netip.PrefixFrom(addr, bits)
 	return m, err == nil && addr.IsValid() && !addr.IsMulticast()
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -38,7 +39,7 @@ type Packet struct {
 
 // Load reads the conversations of a capture, without those of the CM.
 func Load(path string) ([]*Conversation, error) {
-	r, err := pcap.Open(path)
+	r, err := pcapread.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 )
 
 // Connection is one TCP connection of a capture: Sent[0] is what the end that
@@ -29,7 +29,7 @@ type piece struct {
 // Load returns the connections of a capture that it saw beginning, in the order
 // of their first segments.
 func Load(path string) ([]Connection, error) {
-	r, err := pcap.Open(path)
+	r, err := pcapread.Open(path)
 	if err != nil {
 		return nil, err
 	}

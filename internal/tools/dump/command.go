@@ -15,7 +15,7 @@ import (
 	"verbena/internal/tools/cli"
 	"verbena/internal/trace"
 	"verbena/internal/wire/cm"
-	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
 
@@ -54,12 +54,12 @@ with a TRP Request is shown as TRP.
 }
 
 func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Formatter, name string) error {
-	var r *pcap.Reader
+	var r *pcapread.Reader
 	var err error
 	if name == "-" {
-		r, err = pcap.NewReader(stdin)
+		r, err = pcapread.NewReader(stdin)
 	} else {
-		r, err = pcap.Open(name)
+		r, err = pcapread.Open(name)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read the capture: %w", err)
@@ -74,7 +74,7 @@ func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Form
 // Dump writes a line for every packet of a capture: RoCEv2 datagrams, and the
 // MPA frames and FPDUs of TCP connections that begin with an MPA Request, and
 // datagrams between ends of which one has sent a TRP Request.
-func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcap.Reader) error {
+func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcapread.Reader) error {
 	var first time.Time
 	var line []byte
 	var streams trace.Streams

@@ -108,10 +108,7 @@ func TestDumpShowsTRP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := pcap.NewWriter(f, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := pcap.NewWriter(f, "test")
 	client, listener, server := netip.MustParseAddrPort("192.0.2.1:40000"), netip.MustParseAddrPort("192.0.2.2:7174"), netip.MustParseAddrPort("192.0.2.2:40001")
 	for _, d := range []struct {
 		src, dst netip.AddrPort

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"verbena/ib"
-	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
 
@@ -33,7 +33,7 @@ func capturedMADs(t testing.TB) [][]byte {
 
 func madsOf(t testing.TB, name string) [][]byte {
 	t.Helper()
-	r, err := pcap.Open(name)
+	r, err := pcapread.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}

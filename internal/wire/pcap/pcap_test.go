@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package pcap
+package pcap_test
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
 
@@ -41,7 +43,7 @@ func bare(a netip.AddrPort) netip.AddrPort {
 }
 
 // writeAll writes a datagram of each size in each flow.
-func writeAll(t testing.TB, w *Writer, at time.Time) (payloads [][]byte) {
+func writeAll(t testing.TB, w *pcap.Writer, at time.Time) (payloads [][]byte) {
 	t.Helper()
 	for i, f := range flows {
 		for _, n := range []int{0, 1, 1024, 4096} {
@@ -58,16 +60,13 @@ func writeAll(t testing.TB, w *Writer, at time.Time) (payloads [][]byte) {
 
 func TestWriteRead(t *testing.T) {
 	var file bytes.Buffer
-	w, err := NewWriter(&file, "verbena0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := pcap.NewWriter(&file, "verbena0")
 	at := time.Unix(1700000000, 123456789)
 	want := writeAll(t, w, at)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReader(&file)
+	r, err := pcapread.NewReader(&file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,10 +106,7 @@ func TestWiresharkOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := NewWriter(f, "verbena0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := pcap.NewWriter(f, "verbena0")
 	n := len(writeAll(t, w, time.Unix(1700000000, 0)))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -126,11 +122,62 @@ func TestWiresharkOpens(t *testing.T) {
 	}
 }
 
+// TestWiresharkOpensSegments: tshark follows a connection, and finds no wrong
+// checksum and no wrong sequence number in it.
+func TestWiresharkOpensSegments(t *testing.T) {
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		t.Skip("tshark is not installed")
+	}
+	file := filepath.Join(t.TempDir(), "ours.pcapng")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := pcap.NewWriter(f, "verbena0")
+	var want strings.Builder
+	for _, i := range []int{0, 2} {
+		client, server := netip.AddrPortFrom(flows[i].src.Addr(), 50000), netip.AddrPortFrom(flows[i].dst.Addr(), 50001)
+		for _, s := range []struct {
+			pcap.Segment
+			payload [][]byte
+			flags   string
+		}{
+			{pcap.Segment{Src: client, Dst: server, SYN: true}, nil, "0x0002"},
+			{pcap.Segment{Src: server, Dst: client, SYN: true, HasAck: true, Ack: 1}, nil, "0x0012"},
+			{pcap.Segment{Src: client, Dst: server, Seq: 1, HasAck: true, Ack: 1}, [][]byte{[]byte("ab"), []byte("c")}, "0x0018"},
+			{pcap.Segment{Src: server, Dst: client, Seq: 1, HasAck: true, Ack: 4, FIN: true}, nil, "0x0011"},
+			{pcap.Segment{Src: client, Dst: server, Seq: 4, HasAck: true, Ack: 2, RST: true}, nil, "0x0014"},
+		} {
+			s.Time = flowTime
+			if err := w.WriteSegment(&s.Segment, s.payload...); err != nil {
+				t.Fatal(err)
+			}
+			ip := "1"
+			if client.Addr().Is6() { // which has no checksum
+				ip = ""
+			}
+			want.WriteString(s.flags + "\t1\t" + ip + "\t\n")
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(tshark, "-r", file, "-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE",
+		"-T", "fields", "-e", "tcp.flags", "-e", "tcp.checksum.status", "-e", "ip.checksum.status", "-e", "tcp.analysis.flags").Output()
+	if err != nil {
+		t.Fatalf("tshark: %v", err)
+	}
+	if string(out) != want.String() {
+		t.Errorf("tshark says\n%s", out)
+	}
+}
+
 // TestWriterShared writes from several goroutines; run with -race.
 func TestWriterShared(t *testing.T) {
 	const writers, each = 4, 50
 	var file bytes.Buffer
-	w, _ := NewWriter(&file, "verbena0")
+	w := pcap.NewWriter(&file, "verbena0")
 	var wg sync.WaitGroup
 	for i := range writers {
 		wg.Go(func() {
@@ -150,7 +197,7 @@ func TestWriterShared(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := NewReader(&file)
+	r, _ := pcapread.NewReader(&file)
 	n := 0
 	for {
 		d, err := r.Next()
@@ -168,11 +215,11 @@ func TestWriterShared(t *testing.T) {
 
 func TestWriterRefuses(t *testing.T) {
 	var file bytes.Buffer
-	w, _ := NewWriter(&file, "verbena0")
-	if err := w.Write(time.Now(), flows[0].src, flows[2].dst, 0, []byte("x")); err != ErrFamily {
+	w := pcap.NewWriter(&file, "verbena0")
+	if err := w.Write(time.Now(), flows[0].src, flows[2].dst, 0, []byte("x")); err != pcap.ErrFamily {
 		t.Errorf("mixed families: %v", err)
 	}
-	if err := w.Write(time.Now(), netip.AddrPort{}, netip.AddrPort{}, 0, nil); err != ErrFamily {
+	if err := w.Write(time.Now(), netip.AddrPort{}, netip.AddrPort{}, 0, nil); err != pcap.ErrFamily {
 		t.Errorf("no addresses: %v", err)
 	}
 	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, make([]byte, 65508)); err == nil {
@@ -184,10 +231,10 @@ func TestWriterRefuses(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := w.Close(); err != ErrClosed {
+	if err := w.Close(); err != pcap.ErrClosed {
 		t.Errorf("second Close: %v", err)
 	}
-	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, nil); err != ErrClosed {
+	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, nil); err != pcap.ErrClosed {
 		t.Errorf("Write after Close: %v", err)
 	}
 }
@@ -199,10 +246,7 @@ func (f full) Write([]byte) (int, error) { return 0, f.err }
 
 func TestWriterKeepsFirstError(t *testing.T) {
 	noSpace := errors.New("no space left on device")
-	w, err := NewWriter(full{noSpace}, "verbena0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := pcap.NewWriter(full{noSpace}, "verbena0")
 	if err := w.Flush(); err != noSpace {
 		t.Errorf("Flush: %v", err)
 	}
@@ -211,21 +255,5 @@ func TestWriterKeepsFirstError(t *testing.T) {
 	}
 	if err := w.Close(); err != noSpace {
 		t.Errorf("Close: %v", err)
-	}
-}
-
-func TestOpenErrors(t *testing.T) {
-	if _, err := Open(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
-	}
-	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("this is no capture, not even nearly"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(text); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), text) {
-		t.Errorf("a text file: %v", err)
-	}
-	if _, err := NewReader(strings.NewReader("ab")); err != ErrFormat {
-		t.Errorf("two bytes: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/pcapread"
 	"verbena/internal/wire/roce"
 )
 
@@ -31,7 +31,7 @@ func captures(t testing.TB) []captured {
 	}
 	var all []captured
 	for _, f := range files {
-		r, err := pcap.Open(f)
+		r, err := pcapread.Open(f)
 		if err != nil {
 			t.Fatal(err)
 		}

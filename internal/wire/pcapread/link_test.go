@@ -1,35 +1,68 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package pcap
+package pcapread
 
 import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/roce"
 )
 
-// rawFrame returns an IP packet with a RoCEv2 packet in flow i.
+// flowTime is the time of frames whose time does not matter.
+var flowTime = time.Unix(1700000000, 0)
+
+// flows are ends of datagrams, of both address families.
+var flows = []struct{ src, dst netip.AddrPort }{
+	{netip.MustParseAddrPort("10.0.0.1:50000"), netip.MustParseAddrPort("10.0.0.2:4791")},
+	{netip.MustParseAddrPort("[fd00::1]:50002"), netip.MustParseAddrPort("[fd00::2]:4791")},
+}
+
+// ours returns a file of package pcap with a RoCEv2 packet in each of the flows.
+func ours(t testing.TB, flows ...struct{ src, dst netip.AddrPort }) []byte {
+	t.Helper()
+	var file bytes.Buffer
+	w := pcap.NewWriter(&file, "verbena0")
+	for _, f := range flows {
+		p := roce.Packet{BTH: roce.BTH{Opcode: roce.RCSendOnly, MigReq: true, PKey: 0xffff, DestQP: 17}, Payload: make([]byte, 10)}
+		ps := roce.NewPseudo(f.src.Addr(), f.dst.Addr(), f.src.Port(), f.dst.Port())
+		if err := w.Write(flowTime, f.src, f.dst, 77, ps.Seal(p.Append(nil), 77)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file.Bytes()
+}
+
+// rawFrame returns the IP packet of flow i.
 func rawFrame(t testing.TB, i int) []byte {
 	t.Helper()
-	f := flows[i]
-	w, err := NewWriter(io.Discard, "")
+	r, err := pcapgo.NewNgReader(bytes.NewReader(ours(t, flows[i])), pcapgo.DefaultNgReaderOptions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.joined = packet(bare(f.src), bare(f.dst), 77, 10)
-	if err := w.encodeLocked(f.src, f.dst, 77); err != nil {
+	frame, _, err := r.ReadPacketData()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Clone(w.frame.Bytes())
+	return frame
 }
 
 // under puts link layer headers before an IP packet.
@@ -62,7 +95,7 @@ func TestLinkLayers(t *testing.T) {
 	eth := func(next layers.EthernetType) *layers.Ethernet {
 		return &layers.Ethernet{SrcMAC: mac, DstMAC: mac, EthernetType: next}
 	}
-	for i, ethertype := range map[int]layers.EthernetType{0: layers.EthernetTypeIPv4, 2: layers.EthernetTypeIPv6} {
+	for i, ethertype := range map[int]layers.EthernetType{0: layers.EthernetTypeIPv4, 1: layers.EthernetTypeIPv6} {
 		ip := rawFrame(t, i)
 		sll := make([]byte, 16)
 		binary.BigEndian.PutUint16(sll[2:], 1) // ARPHRD_ETHER
@@ -73,7 +106,7 @@ func TestLinkLayers(t *testing.T) {
 		binary.BigEndian.PutUint16(sll2[8:], 1)
 		sll2[11] = 6
 		family := make([]byte, 4)
-		binary.LittleEndian.PutUint32(family, map[int]uint32{0: 2, 2: 30}[i])
+		binary.LittleEndian.PutUint32(family, map[int]uint32{0: 2, 1: 30}[i])
 		for name, c := range map[string]struct {
 			link  layers.LinkType
 			frame []byte
@@ -93,7 +126,7 @@ func TestLinkLayers(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, err := r.Next()
-			if err != nil || d.Src != bare(flows[i].src) || d.Dst != bare(flows[i].dst) || !d.VerifyICRC() {
+			if err != nil || d.Src != flows[i].src || d.Dst != flows[i].dst || !d.VerifyICRC() {
 				t.Errorf("%s: %+v, %v", name, d, err)
 			}
 		}
@@ -184,13 +217,7 @@ func FuzzReader(f *testing.F) {
 		f.Add(b)
 		f.Add(b[:len(b)-3])
 	}
-	var ours bytes.Buffer
-	w, _ := NewWriter(&ours, "verbena0")
-	for _, fl := range flows {
-		w.Write(flowTime, fl.src, fl.dst, 1, packet(bare(fl.src), bare(fl.dst), 1, 8))
-	}
-	w.Close()
-	f.Add(ours.Bytes())
+	f.Add(ours(f, flows...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := NewReader(bytes.NewReader(b))
 		if err != nil {
@@ -213,13 +240,7 @@ func FuzzReader(f *testing.F) {
 // nobody takes what is left for the whole.
 func TestCutFile(t *testing.T) {
 	ip := rawFrame(t, 0)
-	var ng bytes.Buffer
-	w, _ := NewWriter(&ng, "verbena0")
-	if err := w.Write(flowTime, flows[0].src, flows[0].dst, 77, packet(flows[0].src, flows[0].dst, 77, 10)); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	for name, whole := range map[string][]byte{"pcap": pcapFile(t, layers.LinkTypeRaw, ip, len(ip)), "pcapng": ng.Bytes()} {
+	for name, whole := range map[string][]byte{"pcap": pcapFile(t, layers.LinkTypeRaw, ip, len(ip)), "pcapng": ours(t, flows[0])} {
 		r, err := NewReader(bytes.NewReader(whole[:len(whole)-len(ip)/2]))
 		if err != nil {
 			t.Fatal(err)
@@ -227,5 +248,21 @@ func TestCutFile(t *testing.T) {
 		if _, err := r.Next(); err == nil || err == io.EOF {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	if _, err := Open(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("this is no capture, not even nearly"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(text); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), text) {
+		t.Errorf("a text file: %v", err)
+	}
+	if _, err := NewReader(strings.NewReader("ab")); err != ErrFormat {
+		t.Errorf("two bytes: %v", err)
 	}
 }

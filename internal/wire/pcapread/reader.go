@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package pcap
+package pcapread
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"verbena/internal/wire/pcap"
 	"verbena/internal/wire/roce"
 )
 
@@ -84,11 +85,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Next returns the next datagram sent to the RoCEv2 port. The error is io.EOF
 // at the end of the capture; any other says that the file is damaged or cut
 // short.
-func (r *Reader) Next() (Datagram, error) {
+func (r *Reader) Next() (pcap.Datagram, error) {
 	for {
 		d, _, err := r.NextPacket()
 		if err != nil {
-			return Datagram{}, err
+			return pcap.Datagram{}, err
 		}
 		if d != nil && d.Dst.Port() == roce.Port {
 			return *d, nil
@@ -99,7 +100,7 @@ func (r *Reader) Next() (Datagram, error) {
 
 // NextPacket returns the next UDP datagram, to whatever port, or, the other
 // result being nil, the next TCP segment. Errors are those of Next.
-func (r *Reader) NextPacket() (*Datagram, *Segment, error) {
+func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 	for {
 		data, ci, err := r.source.ReadPacketData()
 		if err == io.EOF {
@@ -155,10 +156,10 @@ func linkType(s source, ci gopacket.CaptureInfo) layers.LinkType {
 }
 
 // datagram takes a frame apart; ok is false if it is not UDP, or a fragment.
-func datagram(p gopacket.Packet) (d Datagram, ok bool) {
+func datagram(p gopacket.Packet) (d pcap.Datagram, ok bool) {
 	udp, ok := p.Layer(layers.LayerTypeUDP).(*layers.UDP)
 	if !ok {
-		return Datagram{}, false
+		return pcap.Datagram{}, false
 	}
 	switch ip := p.NetworkLayer().(type) {
 	case *layers.IPv4:
@@ -188,4 +189,18 @@ func addresses(p gopacket.Packet, srcPort, dstPort uint16) (src, dst netip.AddrP
 		return src, dst, false
 	}
 	return netip.AddrPortFrom(from, srcPort), netip.AddrPortFrom(to, dstPort), true
+}
+
+// segment takes a frame apart; ok is false if it is not TCP, or a fragment.
+func segment(p gopacket.Packet) (s pcap.Segment, ok bool) {
+	tcp, ok := p.Layer(layers.LayerTypeTCP).(*layers.TCP)
+	if !ok {
+		return pcap.Segment{}, false
+	}
+	s.Src, s.Dst, ok = addresses(p, uint16(tcp.SrcPort), uint16(tcp.DstPort))
+	s.Seq, s.SYN, s.FIN, s.RST = tcp.Seq, tcp.SYN, tcp.FIN, tcp.RST
+	s.HasAck, s.Ack = tcp.ACK, tcp.Ack
+	s.Payload = tcp.Payload
+	s.Truncated = p.Metadata().Truncated
+	return s, ok
 }
