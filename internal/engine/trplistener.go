@@ -169,8 +169,7 @@ func (l *TRPListener) forget(c *trp.Conn) {
 	l.machine.Forget(c.Peer())
 }
 
-// answer notes that a request is answered; false if it was before, or the
-// listener is gone.
+// answer notes that a request is answered; false if it was before, or has expired.
 func (r *TRPRequest) answer() bool {
 	if r.answered.Swap(true) {
 		return false
@@ -178,8 +177,7 @@ func (r *TRPRequest) answer() bool {
 	l := r.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.machine.Answered(r.Remote)
-	return true
+	return l.machine.Answered(r.conn)
 }
 
 // Reject refuses the request. local is as in AcceptTRP.
@@ -286,5 +284,5 @@ func (s *trpListeners) counts() []Counter {
 		malformed += n
 	}
 	return []Counter{{"trp_listen_malformed", malformed}, {"trp_listen_ignored", sum.By[trp.IgnoredOpcode]}, {"trp_listen_overflow", sum.By[trp.BacklogFull]},
-		{"trp_listen_challenged", sum.By[trp.Challenged]}}
+		{"trp_listen_challenged", sum.By[trp.Challenged]}, {"trp_listen_expired", sum.By[trp.Expired]}}
 }

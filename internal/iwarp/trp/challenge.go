@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"verbena/internal/monotime"
 	wire "verbena/internal/wire/trp"
@@ -16,8 +17,10 @@ import (
 // cookie, which the listener sends to the address and does not keep. So a forged
 // Request costs nothing, and gets no more bytes than it has.
 //
-// urdma knows no challenge. Requests without a window are few at a time, of one
-// address and of all, until something else of the client has come.
+// urdma knows no challenge, and answers nothing that comes before the Accept. Requests
+// without a window are few at a time, of one address and of all, until something else of
+// the client has come. One that the application does not answer is forgotten after
+// requestLife: its client has given up.
 const (
 	// maxUnproven is how many such associations there may be: each costs the
 	// application a queue pair and a port.
@@ -73,18 +76,28 @@ func (l *Listener) cookie(epoch int64, to netip.AddrPort) wire.PSN {
 // mayCome reports whether another Request of which nothing proves the client is taken.
 // Half of the backlog is for others.
 func (l *Listener) mayCome(from netip.Addr) bool {
-	return l.unproven < maxUnproven && l.unprovenOf[from] < maxUnprovenOfOne && l.waiting < (l.backlog+1)/2
+	ofOne := 0
+	for _, k := range l.unproven {
+		if k.conn.peer.Addr() == from {
+			ofOne++
+		}
+	}
+	return len(l.unproven) < maxUnproven && ofOne < maxUnprovenOfOne && l.waiting < (l.backlog+1)/2
+}
+
+// expire forgets unproven Requests that the application has not answered in time.
+func (l *Listener) expire(now monotime.Time) {
+	for i := len(l.unproven) - 1; i >= 0; i-- {
+		if k := l.unproven[i]; k.waiting && now.Sub(k.came) >= requestLife {
+			l.count.By[Expired]++
+			l.Forget(k.conn.peer)
+		}
+	}
 }
 
 // prove notes that a client exists, or is no more.
 func (l *Listener) prove(k *client) {
-	if !k.unproven {
-		return
-	}
-	k.unproven = false
-	l.unproven--
-	from := k.conn.peer.Addr()
-	if l.unprovenOf[from]--; l.unprovenOf[from] == 0 {
-		delete(l.unprovenOf, from)
+	if i := slices.Index(l.unproven, k); i >= 0 {
+		l.unproven = slices.Delete(l.unproven, i, i+1)
 	}
 }

@@ -119,17 +119,49 @@ func TestForgedRequestsLikeUrdmas(t *testing.T) {
 			t.Errorf("%s: a client that can be asked is not served", name)
 		}
 		l.Established(taken[0].Peer())
-		l.Answered(taken[0].Peer())
-		l.Answered(clientAddr)
+		l.Answered(taken[0])
+		l.Answered(l.clients[clientAddr].conn)
 		if _, fresh := l.ask(0, netip.AddrPortFrom(strangerAt(9999).Addr(), 1), 0); !fresh && name != "one address" {
 			t.Errorf("%s: one has shown that it is there, and no other is taken", name)
 		}
 		for _, conn := range taken {
 			l.Forget(conn.Peer())
 		}
-		if l.unproven > 1 || len(l.unprovenOf) > 1 {
-			t.Errorf("%s: %d unproven are left", name, l.unproven)
+		if len(l.unproven) > 1 {
+			t.Errorf("%s: %d unproven are left", name, len(l.unproven))
 		}
+	}
+}
+
+// An unproven Request that the application does not answer gives its place back after
+// requestLife, and cannot be answered then. One that is answered has the time-outs of its
+// Accept, and one of a proven client waits for as long as the application takes.
+func TestUnansweredUnprovenRequestExpires(t *testing.T) {
+	l := newListener(t, 0)
+	address := func(port int) netip.AddrPort { return netip.AddrPortFrom(strangerAt(1).Addr(), uint16(port)) }
+	var asked []*Conn
+	for n := range maxUnprovenOfOne {
+		c, _ := l.ask(0, address(n+1), 0)
+		asked = append(asked, c)
+	}
+	proven, _ := l.ask(0, clientAddr, 1024)
+	if !l.Answered(asked[0]) || l.Answered(asked[0]) {
+		t.Error("the first is not answered once")
+	}
+	if _, fresh := l.ask(monotime.Time(requestLife)-1, address(9), 0); fresh {
+		t.Error("another is taken in time")
+	}
+	for n := range maxUnprovenOfOne {
+		if _, fresh := l.ask(monotime.Time(requestLife), address(100+n), 0); fresh != (n < maxUnprovenOfOne-1) {
+			t.Errorf("number %d after that: taken %v", n, fresh)
+		}
+	}
+	if n := l.count.By[Expired]; n != maxUnprovenOfOne-1 {
+		t.Errorf("%d expired", n)
+	}
+	again, fresh := l.ask(2*monotime.Time(requestLife), asked[1].Peer(), 0) // its client asks anew
+	if !fresh || l.Answered(asked[1]) || !l.Answered(again) || !l.Answered(proven) {
+		t.Errorf("taken %v; the old one or not the new one, or not that of a proven client, can be answered", fresh)
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	Probes          // a peer was asked whether it is there: an idle one, or one that may have gone
 	PeerRefused     // the network says that nobody has the peer's port
 	Challenged      // a client was asked for its Request again, to show that it is there
+	Expired         // a Request was not answered in time, and nothing has shown that its client exists
 
 	numCounters
 )
@@ -40,7 +41,7 @@ const (
 var counterNames = [numCounters]string{
 	"received", "sent", "retransmitted", "timeouts", "lost", "setup_repeated", "fin_repeated", "duplicate", "out_of_order",
 	"refused_by_upper", "beyond_window", "bad_source", "bad_ack", "bad_range", "bad_fin", "old_ack", "ignored_state",
-	"ignored_opcode", "repeated_request", "backlog_full", "probes", "peer_refused", "challenged",
+	"ignored_opcode", "repeated_request", "backlog_full", "probes", "peer_refused", "challenged", "expired",
 }
 
 func (c Counter) String() string {

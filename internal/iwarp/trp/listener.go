@@ -22,22 +22,21 @@ const maxClients = 65536
 // It touches no Conn but those it makes: calls of a Listener are serialised
 // among themselves, and those of each Conn, as the caller likes.
 type Listener struct {
-	cfg        Config
-	backlog    int
-	most       int // clients
-	secret     uint64
-	clients    map[netip.AddrPort]*client
-	waiting    int
-	unproven   int
-	unprovenOf map[netip.Addr]int
-	count      Counters
+	cfg      Config
+	backlog  int
+	most     int // clients
+	secret   uint64
+	clients  map[netip.AddrPort]*client
+	waiting  int
+	unproven []*client // nothing has shown that they exist; maxUnproven at most
+	count    Counters
 }
 
 type client struct {
-	conn     *Conn
-	waiting  bool // for Accept or Reject
-	unproven bool // nothing has shown that the client exists
-	known    bool // it was established
+	conn    *Conn
+	came    monotime.Time
+	waiting bool // for Accept or Reject
+	known   bool // it was established
 }
 
 // NewListener returns a Listener without associations. At most backlog Requests
@@ -51,7 +50,7 @@ func NewListener(cfg Config, backlog int, secret uint64) (*Listener, error) {
 		backlog = DefaultBacklog
 	}
 	return &Listener{
-		cfg: cfg, backlog: backlog, most: maxClients, secret: secret, clients: map[netip.AddrPort]*client{}, unprovenOf: map[netip.Addr]int{},
+		cfg: cfg, backlog: backlog, most: maxClients, secret: secret, clients: map[netip.AddrPort]*client{},
 	}, nil
 }
 
@@ -70,6 +69,7 @@ func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram 
 		l.count.By[IgnoredOpcode]++
 		return nil, false, nil
 	}
+	l.expire(now)
 	telling := p.AckPSN != 0
 	known := l.clients[from]
 	switch {
@@ -88,21 +88,26 @@ func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram 
 	c.since = now
 	c.agree(p.AckPSN)
 	c.setState(Requested)
-	l.clients[from] = &client{conn: c, waiting: true, unproven: !telling}
+	k := &client{conn: c, came: now, waiting: true}
+	l.clients[from] = k
 	l.waiting++
 	if !telling {
-		l.unproven++
-		l.unprovenOf[from.Addr()]++
+		l.unproven = append(l.unproven, k)
 	}
 	return c, true, nil
 }
 
-// Answered tells that the Request of a client was answered.
-func (l *Listener) Answered(from netip.AddrPort) {
-	if k := l.clients[from]; k != nil && k.waiting {
-		k.waiting = false
-		l.waiting--
+// Answered tells that the application answers a Request, before Accept or Reject. It
+// reports whether the Request still waits for that: one of a client that cannot be
+// challenged is forgotten after requestLife.
+func (l *Listener) Answered(c *Conn) bool {
+	k := l.clients[c.peer]
+	if k == nil || k.conn != c || !k.waiting {
+		return false
 	}
+	k.waiting = false
+	l.waiting--
+	return true
 }
 
 // Established tells that the EventEstablished of an association has come.
@@ -115,8 +120,8 @@ func (l *Listener) Established(from netip.AddrPort) {
 
 // Forget takes an association out when its EventClosed has come.
 func (l *Listener) Forget(from netip.AddrPort) {
-	l.Answered(from)
 	if k := l.clients[from]; k != nil {
+		l.Answered(k.conn)
 		l.prove(k)
 		delete(l.clients, from)
 	}

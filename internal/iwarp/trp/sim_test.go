@@ -69,7 +69,7 @@ func simulate(t *testing.T, seed uint64, outcomes map[Reason]int) uint64 {
 			if err := e.c.Accept(w.net.Now(), e, wire.Setup{IRD: 1}); err != nil {
 				t.Error(err)
 			}
-			w.server.listener.Answered(e.c.Peer())
+			w.server.listener.Answered(e.c)
 			e.turn()
 		}
 		w.net.After(monotime.Duration(r.IntN(3000))*monotime.Millisecond, decide)
