@@ -53,10 +53,6 @@ func start(o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	if filepath.Base(path) == "valgrind" {
-		// A goroutine that a signal preempts goes on with a stack pointer valgrind does not know.
-		env = environment(env).addOption("GODEBUG", ",", "asyncpreemptoff=1")
-	}
 	return cli.WithStatus(cli.ExitCannotRun, fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env)))
 }
 
