@@ -17,7 +17,7 @@ func (id *ID) Accept(p *ConnParam) error {
 	if err := id.check("Accept", stRequested); err != nil {
 		return err
 	}
-	if err := id.via.accept(p); err != nil {
+	if err := id.proto.accept(p); err != nil {
 		return err
 	}
 	id.state = stAccepting
@@ -42,7 +42,7 @@ func (id *ID) reject(call string, ece bool, private []byte) error {
 	if err := id.check(call, stRequested, stReplied); err != nil {
 		return err
 	}
-	if err := id.via.reject(call, ece, private); err != nil {
+	if err := id.proto.reject(call, ece, private); err != nil {
 		return err
 	}
 	id.state = stDisconnected

@@ -23,7 +23,7 @@ func (id *ID) Connect(p *ConnParam) error {
 	if err := id.become(id.connectType(p)); err != nil {
 		return err
 	}
-	if err := id.via.connect(p); err != nil {
+	if err := id.proto.connect(p); err != nil {
 		return err
 	}
 	id.state = stConnecting
@@ -50,7 +50,7 @@ func (id *ID) Establish() error {
 	if err := id.check("Establish", stReplied); err != nil {
 		return err
 	}
-	if err := id.via.establish(); err != nil {
+	if err := id.proto.establish(); err != nil {
 		return err
 	}
 	id.state = stEstablished
@@ -66,10 +66,10 @@ func (id *ID) Disconnect() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if id.state == stDisconnected {
-		if !id.via.begun() {
+		if !id.proto.begun() {
 			return nil
 		}
-		return id.via.disconnect()
+		return id.proto.disconnect()
 	}
 	if err := id.check("Disconnect", stConnecting, stReplied, stRequested, stAccepting, stEstablished); err != nil {
 		return err
@@ -77,5 +77,5 @@ func (id *ID) Disconnect() error {
 	if id.datagrams() {
 		return invalid("Disconnect", "datagrams have no connection")
 	}
-	return id.via.disconnect()
+	return id.proto.disconnect()
 }

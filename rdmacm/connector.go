@@ -41,10 +41,10 @@ type connector interface {
 	disconnect() error
 	// begun reports whether a peer has been asked, or has asked.
 	begun() bool
-	// unequipped tells that the queue pair has been destroyed.
-	unequipped()
-	// heard tells that a packet of the peer has reached the queue pair.
-	heard()
+	// qpDestroyed notes that the queue pair has been destroyed.
+	qpDestroyed()
+	// peerSpoke notes that a packet of the peer has reached the queue pair.
+	peerSpoke()
 	// attrFor fills the attributes of a queue pair for a state; false if the
 	// peer must be known for it and is not.
 	attrFor(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, bool)

@@ -15,21 +15,21 @@ import (
 	"verbena/verbs"
 )
 
-// place is where a local address is found.
-type place struct {
+// localAddr is where a local address is found.
+type localAddr struct {
 	verbs *verbs.Context
 	addr  netip.Addr // with its zone, if link-local
 }
 
 // mtu returns the path MTU of the device's port.
-func (p *place) mtu() ib.MTU {
+func (p *localAddr) mtu() ib.MTU {
 	info := p.verbs.Info()
 	return info.PortAttr().ActiveMTU
 }
 
 // sgidIndex returns where the address stands in the GID table now: addresses
 // come and go. One that has gone is not found again.
-func (p *place) sgidIndex() uint8 {
+func (p *localAddr) sgidIndex() uint8 {
 	info := p.verbs.Info()
 	addrs, err := info.AddrTable()
 	if i := slices.Index(addrs, p.addr); err == nil && i >= 0 && i < noGID {
@@ -41,25 +41,25 @@ func (p *place) sgidIndex() uint8 {
 // noGID is an index that no GID table has.
 const noGID = 255
 
-// spot is an address as devices of a kind have it.
-type spot struct {
+// portKey is an address as devices of a kind have it.
+type portKey struct {
 	kind Kind
 	addr netip.Addr
 }
 
 // locate returns the device of a kind that has a local address, open and, if
 // that takes anything, receiving.
-func (m *manager) locate(kind Kind, addr netip.Addr) (place, error) {
+func (m *manager) locate(kind Kind, addr netip.Addr) (localAddr, error) {
 	m.mu.Lock()
-	p := m.places[spot{kind, addr}]
+	p := m.found[portKey{kind, addr}]
 	m.mu.Unlock()
 	if !p.holds() {
 		var err error
-		if p, err = m.search(kind, addr); err != nil {
-			return place{}, err
+		if p, err = m.findDevice(kind, addr); err != nil {
+			return localAddr{}, err
 		}
 		m.mu.Lock()
-		m.places[spot{kind, addr}] = p
+		m.found[portKey{kind, addr}] = p
 		m.mu.Unlock()
 	}
 	switch kind {
@@ -73,7 +73,7 @@ func (m *manager) locate(kind Kind, addr netip.Addr) (place, error) {
 
 // holds reports whether the device has the address still. It asks the system for
 // the addresses of one interface, search for those of all.
-func (p *place) holds() bool {
+func (p *localAddr) holds() bool {
 	if p.verbs == nil {
 		return false
 	}
@@ -89,10 +89,10 @@ func devicesOf(kind Kind) ([]verbs.DeviceInfo, error) {
 }
 
 // search returns the device of a kind that has a local address, open.
-func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
+func (m *manager) findDevice(kind Kind, addr netip.Addr) (localAddr, error) {
 	infos, err := devicesOf(kind)
 	if err != nil {
-		return place{}, err
+		return localAddr{}, err
 	}
 	for _, info := range infos {
 		if peer, _ := info.PeerPort(); kind == NTB && peer == addr {
@@ -110,9 +110,9 @@ func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
 			}
 			c, err := m.open(info.Name)
 			if err != nil {
-				return place{}, err
+				return localAddr{}, err
 			}
-			if p := (place{c, a}); kind == NTB && !p.holds() {
+			if p := (localAddr{c, a}); kind == NTB && !p.holds() {
 				continue
 			}
 			if a.Zone() != "" {
@@ -120,10 +120,10 @@ func (m *manager) search(kind Kind, addr netip.Addr) (place, error) {
 				m.zoned[a.WithZone("")] = a
 				m.mu.Unlock()
 			}
-			return place{c, a}, nil
+			return localAddr{c, a}, nil
 		}
 	}
-	return place{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
+	return localAddr{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
 }
 
 // opened returns a device as it is once it is open: which end of its link ours is

@@ -240,7 +240,7 @@ func (c *Conn) Close() error {
 func (c *Conn) established() bool {
 	c.ID.mu.Lock()
 	defer c.ID.mu.Unlock()
-	return c.ID.state == stEstablished || c.ID.state == stDisconnected && c.ID.via.begun()
+	return c.ID.state == stEstablished || c.ID.state == stDisconnected && c.ID.proto.begun()
 }
 
 // lookup turns "host:port" into an address; an empty host stands for all local

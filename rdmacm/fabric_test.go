@@ -255,7 +255,7 @@ func (id *testID) want(typ EventType) *Event {
 // tells so.
 func (id *testID) wantGivenUp() {
 	id.t.Helper()
-	c := id.ID.via.(*ibConnector)
+	c := id.ID.proto.(*ibConnector)
 	for closed := false; !closed; time.Sleep(100 * time.Microsecond) {
 		id.mgr.mu.Lock()
 		s, err := c.ib.agent.State(c.conn)

@@ -26,7 +26,7 @@ type ibConnector struct {
 	named    ib.QPN        // of the queue pair that the application drives by itself; 0 without
 	leaving  bool          // the application has called Disconnect
 	willSet  bool
-	farewell *farewell // not raised yet; nil if there is none
+	pending  *pendingDisconnect // not raised yet; nil if there is none
 }
 
 func (b *ibManager) newConnector(id *ID) *ibConnector { return &ibConnector{ID: id, ib: b} }
@@ -52,7 +52,7 @@ func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 	return b.service.Port(), nil
 }
 
-func (c *ibConnector) unequipped() {} // the connection is of its own
+func (c *ibConnector) qpDestroyed() {} // the connection is of its own
 
 // maxPrivate is how much private data the application may send, in bytes:
 // what the message holds less the IP header in front of it.
@@ -69,7 +69,7 @@ func (c *ibConnector) connect(p *ConnParam) error {
 	}
 	h := cm.IPHeader{Port: c.local.Port(), Src: c.local.Addr().WithZone(""), Dst: c.peer.Addr().WithZone("")}
 	private := append(h.Append(nil), p.PrivateData...)
-	path := ibcm.Path{Local: c.place.addr, Remote: c.peer.Addr()}
+	path := ibcm.Path{Local: c.at.addr, Remote: c.peer.Addr()}
 	service := cm.NewServiceID(c.ps, c.peer.Port())
 	if c.datagrams() {
 		return c.start(func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error) {
@@ -86,7 +86,7 @@ func (c *ibConnector) connect(p *ConnParam) error {
 	random := c.mgr.random
 	req := ibcm.ConnectParams{
 		Path: path, ServiceID: service, Service: transport, QPN: qpn, PSN: ib.NewPSN(uint32(random())),
-		PathMTU: c.place.mtu(), ResponderResources: depth(p.ResponderResources, MaxRdAtomic),
+		PathMTU: c.at.mtu(), ResponderResources: depth(p.ResponderResources, MaxRdAtomic),
 		InitiatorDepth: depth(p.InitiatorDepth, MaxRdAtomic), FlowControl: p.FlowControl, RetryCount: p.RetryCount,
 		RNRRetryCount: p.RNRRetryCount, SRQ: srq, TrafficClass: c.tos, FlowLabel: uint32(random()) & (1<<20 - 1),
 		PrivateData: private, ACKTimeout: c.ackCode,
@@ -149,7 +149,7 @@ func (c *ibConnector) establish() error {
 	return nil
 }
 
-func (c *ibConnector) heard() {
+func (c *ibConnector) peerSpoke() {
 	if c.conn == 0 {
 		return
 	}

@@ -34,7 +34,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 	if c.state == stDestroyed || c.conn != ev.Conn {
 		return
 	}
-	c.sayFarewell() // it was before this one
+	c.raiseDisconnect() // it was before this one
 	switch ev.Kind {
 	case ibcm.EventReply:
 		c.replied(ev)
@@ -50,7 +50,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 		c.clearWill()
 		c.setWill() // the answer, if one is due: many a program ends without giving it
 		c.state = stDisconnected
-		b.hold(c, Event{Type: Disconnected, PrivateData: ev.PrivateData}, polled)
+		b.delayDisconnect(c, Event{Type: Disconnected, PrivateData: ev.PrivateData}, polled)
 	case ibcm.EventTimewaitExit:
 		c.raise(Event{Type: TimewaitExit})
 	case ibcm.EventSIDRReply:
@@ -113,11 +113,11 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 		return nil, cm.RejNoResources
 	}
 	id := &ID{
-		mgr: b.m, ps: listener.ps, kind: b.kind, state: stRequested, place: at, local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer, typ: typ,
+		mgr: b.m, ps: listener.ps, kind: b.kind, state: stRequested, at: at, local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer, typ: typ,
 	}
 	c := b.newConnector(id)
 	c.conn, c.psn = ev.Conn, ib.NewPSN(uint32(b.m.random()))
-	id.via = c
+	id.proto = c
 	b.m.mu.Lock()
 	defer b.m.mu.Unlock()
 	if ev.Kind == ibcm.EventRequest {

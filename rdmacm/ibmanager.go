@@ -29,9 +29,9 @@ type ibManager struct {
 	listeners map[ibcm.ListenerID]*ibConnector
 
 	// of the manager's goroutine
-	out    []ibcm.Datagram
-	events []ibcm.Event
-	held   []*ibConnector // with a farewell
+	out     []ibcm.Datagram
+	events  []ibcm.Event
+	pending []*ibConnector // with a pendingDisconnect
 }
 
 func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
@@ -90,9 +90,9 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	for _, ev := range b.events {
 		b.dispatch(ev)
 	}
-	b.sayFarewells()
-	if len(b.held) > 0 {
-		next = min(next, now.Add(farewellPause))
+	b.raiseDisconnects()
+	if len(b.pending) > 0 {
+		next = min(next, now.Add(disconnectPoll))
 	}
 	return next, len(b.out)+len(b.events) > 0
 }

@@ -21,24 +21,24 @@ type ID struct {
 	mgr *manager
 	ps  PortSpace
 
-	mu      sync.Mutex
-	state   state // guarded by mu, as all below
-	ch      *EventChannel
-	place   place // of the local address, once known
-	local   netip.AddrPort
-	peer    netip.AddrPort
-	kind    Kind
-	among   Selection // see SetDevices; empty says nothing
-	said    bool      // kind is what SetKind said
-	via     connector
-	typ     ib.QPType // what the ID is for, see qptype.go
-	qp      *verbs.QP
-	tos     uint8
-	ackCode uint8 // local ACK time-out; 0 for the default
-	reuse   bool
-	afOnly  bool
-	noCRC   bool // of iWARP streams
-	joined  []*membership
+	mu         sync.Mutex
+	state      state // guarded by mu, as all below
+	ch         *EventChannel
+	at         localAddr // the device of local, once known
+	local      netip.AddrPort
+	peer       netip.AddrPort
+	kind       Kind
+	allowed    Selection // see SetDevices; empty says nothing
+	kindPinned bool      // SetKind chose kind
+	proto      connector
+	typ        ib.QPType // what the ID is for, see qptype.go
+	qp         *verbs.QP
+	tos        uint8
+	ackCode    uint8 // local ACK time-out; 0 for the default
+	reuse      bool
+	afOnly     bool
+	noCRC      bool // of iWARP streams
+	joined     []*membership
 }
 
 // state is what an ID has been through.
@@ -87,7 +87,7 @@ func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 
 func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
 	id := &ID{mgr: m, ps: ps, ch: ch, kind: RoCE, typ: usualType(ps)}
-	id.via = m.connector(id, id.kind)
+	id.proto = m.connector(id, id.kind)
 	m.mu.Lock()
 	m.ids[id] = struct{}{}
 	m.mu.Unlock()
@@ -116,7 +116,7 @@ func (id *ID) Destroy() error {
 	m.mu.Lock()
 	delete(m.ids, id)
 	m.mu.Unlock()
-	id.via.destroy()
+	id.proto.destroy()
 	for _, ev := range ch.remove(func(ev *Event) bool { return ev.ID == id || ev.ListenID == id }) {
 		if ev.ListenID == id {
 			_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
@@ -145,7 +145,7 @@ func (id *ID) PortSpace() PortSpace { return id.ps }
 func (id *ID) Verbs() *verbs.Context {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	return id.place.verbs
+	return id.at.verbs
 }
 
 // LocalAddr returns the local address and port: rdma_get_local_addr(3).
@@ -192,7 +192,7 @@ func (id *ID) Notify(e ib.EventType) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if e == ib.EventCommEst && id.state != stDestroyed {
-		id.via.heard()
+		id.proto.peerSpoke()
 	}
 }
 

@@ -84,7 +84,7 @@ func TestIWARPCRCIsWhatEitherWants(t *testing.T) {
 		server.want(Established)
 		for _, end := range []*equipped{client, server} {
 			end.mgr.mu.Lock()
-			s, _ := end.via.(*iwConnector).stream.conn.HandOver()
+			s, _ := end.proto.(*iwConnector).stream.conn.HandOver()
 			end.mgr.mu.Unlock()
 			if s.CRC != (c.client || c.server) {
 				t.Errorf("%+v: CRCs %v", c, s.CRC)

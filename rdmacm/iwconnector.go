@@ -27,12 +27,12 @@ type iwConnector struct {
 func (w *iwManager) newConnector(id *ID) *iwConnector { return &iwConnector{ID: id, iw: w} }
 
 // engine returns what the device runs on.
-func (c *iwConnector) engine() *engine.Engine { return (*core.Context)(c.place.verbs).Engine() }
+func (c *iwConnector) engine() *engine.Engine { return (*core.Context)(c.at.verbs).Engine() }
 
 func (c *iwConnector) begun() bool { return c.stream != nil }
-func (c *iwConnector) heard()      {} // the first FPDU tells, and the queue pair looks for it
+func (c *iwConnector) peerSpoke()  {} // the first FPDU tells, and the queue pair looks for it
 
-func (c *iwConnector) unequipped() { c.streamGone() }
+func (c *iwConnector) qpDestroyed() { c.streamGone() }
 
 // streamGone raises Disconnected where the queue pair was destroyed, which took
 // its stream along and tells no more.

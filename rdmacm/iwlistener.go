@@ -158,11 +158,11 @@ func (l *iwListener) identifier(s *iwStream) (*ID, *Event) {
 		return nil, nil
 	}
 	id := &ID{
-		mgr: m, ps: l.c.ps, kind: IWARP, state: stRequested, typ: ib.QPTypeRC, place: at,
+		mgr: m, ps: l.c.ps, kind: IWARP, state: stRequested, typ: ib.QPTypeRC, at: at,
 		local: netip.AddrPortFrom(at.addr, sock.Local().Port()), peer: unmapped(sock.Remote()), noCRC: l.c.noCRC,
 	}
 	c := w.newConnector(id)
-	c.stream, id.via = s, c
+	c.stream, id.proto = s, c
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s.owner = c

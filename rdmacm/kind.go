@@ -5,10 +5,12 @@ package rdmacm
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"verbena/ib"
 	"verbena/internal/device"
+	"verbena/verbs"
 )
 
 // Kind is a kind of devices: the transport, and with it the connection manager's
@@ -38,7 +40,7 @@ func (id *ID) SetKind(k Kind) error {
 	if err := id.settleKind(k); err != nil {
 		return err
 	}
-	id.among, id.said = nil, true
+	id.allowed, id.kindPinned = nil, true
 	return nil
 }
 
@@ -50,11 +52,11 @@ func (id *ID) settleKind(k Kind) error {
 	if k == id.kind {
 		return nil
 	}
-	via := id.mgr.connector(id, k)
-	if via == nil {
+	proto := id.mgr.connector(id, k)
+	if proto == nil {
 		return fail(syscall.EOPNOTSUPP, "kind", "%q: there is none of this name", k)
 	}
-	id.kind, id.via = k, via
+	id.kind, id.proto = k, proto
 	return nil
 }
 
@@ -74,49 +76,59 @@ func (id *ID) SetDevices(s Selection) error {
 	if err := id.check("SetDevices", stIdle); err != nil {
 		return err
 	}
-	id.among = s
+	id.allowed = s
 	return nil
+}
+
+// mayUse reports whether SetDevices allows a device, mayBe whether it allows a kind. The caller
+// holds mu.
+func (id *ID) mayUse(info *verbs.DeviceInfo) bool {
+	return len(id.allowed) == 0 || id.allowed.Has(info)
+}
+
+func (id *ID) mayBe(k Kind) bool {
+	return len(id.allowed) == 0 || slices.Contains(id.allowed.Kinds(), k)
 }
 
 // find returns the device that has a local address, among those that the ID may
 // be on. While it is not bound that settles its kind. The caller holds mu.
-func (id *ID) find(ip netip.Addr) (place, error) {
-	if len(id.among) == 0 || id.state != stIdle {
+func (id *ID) find(ip netip.Addr) (localAddr, error) {
+	if len(id.allowed) == 0 || id.state != stIdle {
 		at, err := id.mgr.locate(id.kind, ip)
-		if errors.Is(err, syscall.ENODEV) && !id.said && id.state == stIdle {
+		if errors.Is(err, syscall.ENODEV) && !id.kindPinned && id.state == stIdle {
 			if onLink, err := id.mgr.locate(NTB, ip); err == nil && id.settleKind(NTB) == nil {
 				return onLink, nil
 			}
 		}
 		return at, err
 	}
-	for _, k := range id.among.Kinds() {
+	for _, k := range id.allowed.Kinds() {
 		at, err := id.mgr.locate(k, ip)
 		if errors.Is(err, syscall.ENODEV) {
 			continue
 		}
 		if err != nil {
-			return place{}, err
+			return localAddr{}, err
 		}
-		if info := at.verbs.Info(); id.among.Has(&info) && id.settleKind(k) == nil {
+		if info := at.verbs.Info(); id.allowed.Has(&info) && id.settleKind(k) == nil {
 			return at, nil
 		}
 	}
-	return place{}, fail(syscall.ENODEV, "address", "%v: none of the devices %v has it and port space %v", ip, id.among, id.ps)
+	return localAddr{}, fail(syscall.ENODEV, "address", "%v: none of the devices %v has it and port space %v", ip, id.allowed, id.ps)
 }
 
 // findAny settles the kind of an ID that is bound to all addresses. The caller
 // holds mu.
 func (id *ID) findAny() error {
-	if len(id.among) == 0 {
+	if len(id.allowed) == 0 {
 		return nil
 	}
-	for _, k := range id.among.Kinds() {
+	for _, k := range id.allowed.Kinds() {
 		if id.settleKind(k) == nil {
 			return nil
 		}
 	}
-	return fail(syscall.ENODEV, "port space", "%v: none of the devices %v has it", id.ps, id.among)
+	return fail(syscall.ENODEV, "port space", "%v: none of the devices %v has it", id.ps, id.allowed)
 }
 
 // connector returns an identifier's side of the protocol of a kind, nil if there

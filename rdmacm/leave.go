@@ -13,27 +13,27 @@ import (
 	"verbena/internal/sys/futex"
 )
 
-// leavePatience bounds how long an exit waits: to say that a connection is over
+// leaveTimeout bounds how long an exit waits: to say that a connection is over
 // takes microseconds, but a lock may be held by who waits for another process.
-const leavePatience = 500 * time.Millisecond
+const leaveTimeout = 500 * time.Millisecond
 
-// goodbyes is how many connections are released at a time: the agent does not keep
+// leaveBatch is how many connections are released at a time: the agent does not keep
 // any number of messages.
-const goodbyes = 1024
+const leaveBatch = 1024
 
 // Leave tells the peers of this process that it ends: connections are released,
 // requests refused, as the kernel does for what a process leaves behind. It is for
 // a program that is about to end without Destroy, by os.Exit say; its identifiers
 // are not to be used any more. It does not wait for answers.
 func Leave() {
-	var said atomic.Bool
+	var done atomic.Bool
 	var n futex.Nap
 	go func() {
 		leaveAll()
-		said.Store(true)
+		done.Store(true)
 		n.End()
 	}()
-	for end := time.Now().Add(leavePatience); !said.Load() && time.Now().Before(end); {
+	for end := time.Now().Add(leaveTimeout); !done.Load() && time.Now().Before(end); {
 		n.For(time.Until(end))
 	}
 }
@@ -43,13 +43,13 @@ func leaveAll() {
 	m := theManager
 	managerMu.Unlock()
 	if m != nil {
-		m.sayGoodbye()
+		m.releaseAll()
 	}
 }
 
-// sayGoodbye tells the peers that this process ends. Streams are the system's to
+// releaseAll tells the peers that this process ends. Streams are the system's to
 // close.
-func (m *manager) sayGoodbye() {
+func (m *manager) releaseAll() {
 	m.mu.Lock()
 	ids := make([]*ID, 0, len(m.ids))
 	for id := range m.ids {
@@ -57,20 +57,20 @@ func (m *manager) sayGoodbye() {
 	}
 	m.mu.Unlock()
 	for _, b := range []*ibManager{m.ib, m.ntb.ibManager} {
-		b.sayGoodbye()
+		b.releaseAll()
 	}
 	for _, id := range ids {
-		if c, ok := id.via.(*trpConnector); ok {
+		if c, ok := id.proto.(*trpConnector); ok {
 			c.leave()
 		}
 	}
 }
 
-func (b *ibManager) sayGoodbye() {
+func (b *ibManager) releaseAll() {
 	b.m.mu.Lock()
 	conns := slices.Sorted(maps.Keys(b.conns))
 	b.m.mu.Unlock()
-	for some := range slices.Chunk(conns, goodbyes) {
+	for some := range slices.Chunk(conns, leaveBatch) {
 		_ = b.command(func(a *ibcm.Agent, now monotime.Time) error {
 			for _, c := range some {
 				a.Destroy(now, c)

@@ -16,7 +16,7 @@ func TestLeaveTellsEveryPeer(t *testing.T) {
 	t.Run("connection", func(t *testing.T) {
 		f := newFabric(t)
 		client, server := f.connected(TCP, ib.QPTypeRC, loopback4)
-		f.nodes[1].sayGoodbye()
+		f.nodes[1].releaseAll()
 		server.want(Disconnected)
 		check(t, server.Disconnect())
 		server.want(TimewaitExit)
@@ -33,7 +33,7 @@ func TestLeaveTellsEveryPeer(t *testing.T) {
 		client, server := f.connected(TCP, ib.QPTypeRC, loopback4)
 		check(t, client.Disconnect())
 		server.want(Disconnected)
-		f.nodes[2].sayGoodbye()
+		f.nodes[2].releaseAll()
 		client.want(Disconnected)
 	})
 	t.Run("request to it", func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestLeaveTellsEveryPeer(t *testing.T) {
 		client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
 		check(t, client.Connect(&someParam))
 		f.own(l.want(ConnectRequest).ID, l.ch)
-		b.sayGoodbye()
+		b.releaseAll()
 		var re *RejectedError
 		if ev := client.want(Rejected); !errors.As(ev.Err, &re) || re.Reason != RejectConsumer {
 			t.Errorf("rejected with %v", ev.Err)
@@ -56,7 +56,7 @@ func TestLeaveTellsEveryPeer(t *testing.T) {
 		client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
 		check(t, client.Connect(&someParam))
 		server, _ := f.requested(l)
-		a.sayGoodbye()
+		a.releaseAll()
 		server.wantGivenUp()
 	})
 	t.Run("datagrams", func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestLeaveTellsEveryPeer(t *testing.T) {
 		client := a.resolved(UDP, l.LocalAddr())
 		check(t, client.Connect(&ConnParam{QPType: ib.QPTypeUD}))
 		f.own(l.want(ConnectRequest).ID, l.ch)
-		b.sayGoodbye()
+		b.releaseAll()
 		if ev := client.want(Unreachable); !errors.Is(ev.Err, syscall.ECONNREFUSED) {
 			t.Errorf("unreachable with %v", ev.Err)
 		}

@@ -23,7 +23,7 @@ func (id *ID) Listen(backlog int) error {
 			return err
 		}
 	}
-	if err := id.via.listen(backlog); err != nil {
+	if err := id.proto.listen(backlog); err != nil {
 		return err
 	}
 	id.state = stListening

@@ -40,7 +40,7 @@ type manager struct {
 	refs    int                       // guarded by mu; identifiers that are not destroyed
 	ended   bool                      // guarded by mu; no identifier may join any more
 	zoned   map[netip.Addr]netip.Addr // guarded by mu; link-local addresses as the system wants them
-	places  map[spot]place            // guarded by mu; where addresses were found last
+	found   map[portKey]localAddr     // guarded by mu; where addresses were found last
 
 	devMu   sync.Mutex                // held while devices are opened
 	devices map[string]*verbs.Context // guarded by devMu
@@ -103,7 +103,7 @@ func anyContext() (*verbs.Context, error) {
 func newManager(svc gsi, slot int, guid ib.GUID, b *engine.Bell) *manager {
 	m := &manager{
 		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
-		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, places: map[spot]place{},
+		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, found: map[portKey]localAddr{},
 	}
 	m.ib, m.iw, m.trp, m.ntb = newIBManager(m, RoCE, svc, guid), newIWManager(m), &trpManager{m: m}, newNTBManager(m, slot, guid)
 	m.servers = []server{m.ib, m.iw, m.trp, m.ntb}

@@ -16,7 +16,7 @@ type ntbManager struct {
 	*ibManager
 	links *ntbLinks
 
-	looking []*search // guarded by m.mu
+	lookups []*peerLookup // guarded by m.mu
 }
 
 func newNTBManager(m *manager, slot int, guid ib.GUID) *ntbManager {
@@ -46,8 +46,8 @@ func (n *ntbManager) linkChanged(l *ntbLink, c engine.LinkChange) {
 
 func (n *ntbManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	next, busy = n.ibManager.serve(now)
-	at, found := n.look(now)
+	at, found := n.pollLookups(now)
 	return min(next, at), busy || found
 }
 
-func (n *ntbManager) idleLocked() bool { return n.ibManager.idleLocked() && len(n.looking) == 0 }
+func (n *ntbManager) idleLocked() bool { return n.ibManager.idleLocked() && len(n.lookups) == 0 }

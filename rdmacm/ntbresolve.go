@@ -15,9 +15,9 @@ import (
 	"verbena/verbs"
 )
 
-// A search is an identifier whose peer is looked for: at the end of which link
-// it is shows when the link is up.
-type search struct {
+// peerLookup resolves the address of an identifier's peer over NTB. It completes when a link
+// reports that address.
+type peerLookup struct {
 	id    *ID
 	from  state // of the identifier before
 	peer  netip.AddrPort
@@ -25,50 +25,50 @@ type search struct {
 }
 
 const (
-	searchLimit = 5 * monotime.Second // without a deadline of the caller's
-	searchPause = 5 * monotime.Millisecond
+	lookupTimeout  = 5 * monotime.Second // where the caller's context has no deadline
+	lookupInterval = 5 * monotime.Millisecond
 )
 
-// byLink reports whether an address is to be looked for at the end of a link: the
-// ID is for links, or may be, and the configuration says that it is there; or at our
-// own end of a meeting place, and at no other device.
-// The caller holds mu.
-func (id *ID) byLink(dst netip.Addr) bool {
-	switch {
-	case id.kind == NTB && (id.said || id.state != stIdle):
-		return true
-	case id.said || id.state != stIdle || len(id.among) > 0 && !slices.Contains(id.among.Kinds(), NTB):
-		return false
-	case slices.Equal(id.among.Kinds(), []Kind{NTB}):
+// viaNTB reports whether the peer's address is reached over an NTB link, and makes the ID one for
+// NTB then. The caller holds mu.
+func (id *ID) viaNTB(dst netip.Addr) bool {
+	if id.kindPinned || id.state != stIdle {
+		return id.kind == NTB
+	}
+	if slices.Equal(id.allowed.Kinds(), []Kind{NTB}) || id.mayBe(NTB) && id.linkNames(dst) {
 		return id.settleKind(NTB) == nil
-	}
-	infos, err := devicesOf(NTB)
-	if err != nil {
-		return false
-	}
-	for _, info := range infos {
-		if len(id.among) > 0 && !id.among.Has(&info) {
-			continue
-		}
-		if !info.NamesPort(dst) {
-			continue
-		}
-		if now, err := id.mgr.opened(info); err == nil {
-			info = now
-		}
-		if a, ok := info.PeerPort(); ok && a == dst {
-			return id.settleKind(NTB) == nil
-		}
-		if _, err := id.mgr.locate(id.kind, dst); info.Shared() && errors.Is(err, syscall.ENODEV) { // our own side's, and nothing else's
-			return id.settleKind(NTB) == nil
-		}
 	}
 	return false
 }
 
-// search looks for a peer, now and until it is there. The caller holds id.mu.
-func (n *ntbManager) search(ctx context.Context, id *ID, dst netip.AddrPort) {
-	s := &search{id: id, from: id.state, peer: netip.AddrPortFrom(dst.Addr().Unmap().WithZone(""), dst.Port()), until: monotime.Now().Add(searchLimit)}
+// linkNames reports whether the configuration of a link that the ID may use says that the link
+// leads to dst.
+func (id *ID) linkNames(dst netip.Addr) bool {
+	infos, err := devicesOf(NTB)
+	return err == nil && slices.ContainsFunc(infos, func(info verbs.DeviceInfo) bool {
+		return id.mayUse(&info) && info.NamesPort(dst) && id.mgr.leadsTo(info, id.kind, dst)
+	})
+}
+
+// leadsTo reports whether a link leads to an address that its configuration names: that of the
+// other end, or in a shared-memory hub our own end's if no device of the kind has it.
+func (m *manager) leadsTo(info verbs.DeviceInfo, kind Kind, dst netip.Addr) bool {
+	if now, err := m.opened(info); err == nil {
+		info = now
+	}
+	if a, ok := info.PeerPort(); ok && a == dst {
+		return true
+	}
+	if !info.Shared() {
+		return false
+	}
+	_, err := m.locate(kind, dst)
+	return errors.Is(err, syscall.ENODEV)
+}
+
+// startLookup begins a lookup, which may complete at once. The caller holds id.mu.
+func (n *ntbManager) startLookup(ctx context.Context, id *ID, dst netip.AddrPort) {
+	s := &peerLookup{id: id, from: id.state, peer: netip.AddrPortFrom(dst.Addr().Unmap().WithZone(""), dst.Port()), until: monotime.Now().Add(lookupTimeout)}
 	if t, ok := ctx.Deadline(); ok {
 		s.until = monotime.Now().Add(time.Until(t))
 	}
@@ -77,18 +77,18 @@ func (n *ntbManager) search(ctx context.Context, id *ID, dst netip.AddrPort) {
 		return
 	}
 	n.m.mu.Lock()
-	n.looking = append(n.looking, s)
+	n.lookups = append(n.lookups, s)
 	n.m.mu.Unlock()
 	n.m.kick()
 }
 
-// look goes on with searches, on the manager's goroutine.
-func (n *ntbManager) look(now monotime.Time) (next monotime.Time, found bool) {
+// pollLookups completes the lookups that can be, on the manager's goroutine.
+func (n *ntbManager) pollLookups(now monotime.Time) (next monotime.Time, found bool) {
 	n.m.mu.Lock()
-	list := n.looking
-	n.looking = nil
+	list := n.lookups
+	n.lookups = nil
 	n.m.mu.Unlock()
-	var rest []*search
+	var rest []*peerLookup
 	for _, s := range list {
 		s.id.mu.Lock()
 		if s.id.state == stResolving && !n.tryLocked(s, now) {
@@ -97,20 +97,19 @@ func (n *ntbManager) look(now monotime.Time) (next monotime.Time, found bool) {
 		s.id.mu.Unlock()
 	}
 	n.m.mu.Lock()
-	n.looking = append(n.looking, rest...)
+	n.lookups = append(n.lookups, rest...)
 	next = monotime.Never
-	if len(n.looking) > 0 {
-		next = now.Add(searchPause)
+	if len(n.lookups) > 0 {
+		next = now.Add(lookupInterval)
 	}
 	n.m.mu.Unlock()
 	return next, len(rest) < len(list)
 }
 
-// tryLocked ends a search if the peer is there, or if it has not come in time.
-// The caller holds id.mu.
-func (n *ntbManager) tryLocked(s *search, now monotime.Time) (over bool) {
+// tryLocked completes a lookup if the peer is there or the time is over. The caller holds id.mu.
+func (n *ntbManager) tryLocked(s *peerLookup, now monotime.Time) (over bool) {
 	id := s.id
-	at, err := n.whereIs(s)
+	at, err := n.lookupPort(s)
 	if err == nil && at.verbs == nil {
 		if now.Before(s.until) {
 			return false
@@ -119,26 +118,28 @@ func (n *ntbManager) tryLocked(s *search, now monotime.Time) (over bool) {
 	}
 	id.state = s.from
 	if err == nil {
-		err = id.goOutFrom(at, s.peer)
+		err = id.bindAndSetPeer(at, s.peer)
 	}
 	id.resolvedTo(err)
 	return true
 }
 
-// whereIs returns the local port whose link leads to the peer, none while there
-// is none. In a meeting place a port leads to itself, too, unless another one is
-// to lead there.
-func (n *ntbManager) whereIs(s *search) (place, error) {
+// lookupPort returns the local port whose link leads to the peer, the zero localAddr while none does.
+// In a shared-memory hub a port leads to itself, too, unless the configuration has the peer at the
+// other end of a link.
+func (n *ntbManager) lookupPort(s *peerLookup) (localAddr, error) {
 	infos, err := devicesOf(NTB)
 	if err != nil {
-		return place{}, err
+		return localAddr{}, err
 	}
-	local, dst := s.id.local.Addr(), s.peer.Addr()
+	if len(infos) == 0 {
+		return localAddr{}, fail(syscall.ENODEV, "kind", "there is no device of kind %s: name links in VERBENA_NTB", NTB)
+	}
 	var refused error
 	var itself netip.Addr
 	elsewhere := false
 	for _, info := range infos {
-		if len(s.id.among) > 0 && !s.id.among.Has(&info) {
+		if !s.id.mayUse(&info) {
 			continue
 		}
 		c, err := n.m.open(info.Name)
@@ -146,41 +147,55 @@ func (n *ntbManager) whereIs(s *search) (place, error) {
 			refused = err
 			continue
 		}
-		own, err := ownAddr(c, local, dst)
+		p, err := ntbPathTo(c, s.id.local.Addr(), s.peer.Addr())
 		if err != nil {
-			return place{}, err
+			return localAddr{}, err
 		}
-		if !own.IsValid() {
-			continue
+		elsewhere = elsewhere || p.named
+		switch {
+		case !p.reached:
+		case p.itself:
+			itself = p.addr
+		default:
+			return n.m.locate(NTB, p.addr)
 		}
-		info = c.Info()
-		if a, ok := info.PeerPort(); ok && a == dst {
-			elsewhere = true
-		}
-		if !slices.Contains((*core.Context)(c).NTB().PeerAddrs(), dst) {
-			continue
-		}
-		if addrs, err := info.Addrs(); err == nil && slices.Contains(addrs, dst) {
-			itself = own
-			continue
-		}
-		return n.m.locate(NTB, own)
 	}
 	if itself.IsValid() && !elsewhere {
 		return n.m.locate(NTB, itself)
 	}
-	if len(infos) == 0 {
-		return place{}, fail(syscall.ENODEV, "kind", "there is no device of kind %s: name links in VERBENA_NTB", NTB)
+	if len(infos) > 1 {
+		refused = nil // another link may come up
 	}
-	if refused != nil && len(infos) == 1 {
-		return place{}, refused
-	}
-	return place{}, nil
+	return localAddr{}, refused
 }
 
-// ownAddr returns the address of a device's port to reach dst from: local, if the
-// ID is bound to an address; else one of the same sort. It is not valid if the
-// port has none, and an error if dst is this port itself.
+// ntbPath is the port of a link, and what is known of an address dst from there.
+type ntbPath struct {
+	addr    netip.Addr // to reach dst from; not valid if the port has none
+	named   bool       // the configuration has dst at the other end
+	reached bool       // the link has dst as a peer's
+	itself  bool       // dst is the port's own
+}
+
+// ntbPathTo returns what the port of a device is to dst. local is that of the ID.
+func ntbPathTo(c *verbs.Context, local, dst netip.Addr) (p ntbPath, err error) {
+	if p.addr, err = ownAddr(c, local, dst); err != nil || !p.addr.IsValid() {
+		return p, err
+	}
+	info := c.Info()
+	peer, ok := info.PeerPort()
+	p.named = ok && peer == dst
+	p.reached = slices.Contains((*core.Context)(c).NTB().PeerAddrs(), dst)
+	own, err := info.Addrs()
+	p.itself = err == nil && slices.Contains(own, dst)
+	return p, nil
+}
+
+// ownAddr returns the address of a device's port to reach dst from: local, if the ID is bound to an
+// address; else one of the same family, link-local for a link-local dst. It is not valid if the port
+// has none.
+//
+// Errors: EHOSTUNREACH if dst is this port itself, and the link leads elsewhere.
 func ownAddr(c *verbs.Context, local, dst netip.Addr) (netip.Addr, error) {
 	info := c.Info()
 	own, err := info.Addrs()

@@ -70,12 +70,12 @@ func (id *ID) ReleaseQP() *verbs.QP {
 // checkQP says whether the ID can take a queue pair. The caller holds mu.
 func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 	switch {
-	case id.state == stDestroyed || id.place.verbs == nil:
+	case id.state == stDestroyed || id.at.verbs == nil:
 		return invalid("CreateQP", "the ID is %v: it needs a device", id.state)
 	case id.qp != nil:
 		return invalid("CreateQP", "the ID has a queue pair")
-	case ctx.Info().Name != id.place.verbs.Info().Name:
-		return invalid("pd", "belongs to device %s, the ID to %s", ctx.Info().Name, id.place.verbs.Info().Name)
+	case ctx.Info().Name != id.at.verbs.Info().Name:
+		return invalid("pd", "belongs to device %s, the ID to %s", ctx.Info().Name, id.at.verbs.Info().Name)
 	}
 	if err := id.become(t); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (id *ID) initQP(qp *verbs.QP) error {
 // modify takes a queue pair through states with the attributes of the ID.
 func (id *ID) modify(qp *verbs.QP, steps ...ib.QPState) error {
 	for _, s := range steps {
-		attr, mask, _ := id.via.attrFor(s, qp.Type())
+		attr, mask, _ := id.proto.attrFor(s, qp.Type())
 		if err := qp.Modify(&attr, mask); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (id *ID) DestroyQP() error {
 	id.detach()
 	err := id.qp.Destroy()
 	id.qp = nil
-	id.via.unequipped()
+	id.proto.qpDestroyed()
 	return err
 }
 
@@ -153,7 +153,7 @@ func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	switch {
-	case id.place.verbs == nil:
+	case id.at.verbs == nil:
 		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: it needs a device", id.state)
 	case s != ib.QPInit && s != ib.QPRTR && s != ib.QPRTS:
 		return ib.QPAttr{}, 0, fail(syscall.EINVAL, "state", "%v: INIT, RTR or RTS", s)
@@ -161,7 +161,7 @@ func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error
 	if err := id.hasQKey(); err != nil {
 		return ib.QPAttr{}, 0, err
 	}
-	attr, mask, known := id.via.attrFor(s, t)
+	attr, mask, known := id.proto.attrFor(s, t)
 	if !known {
 		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: its peer's queue pair is not known", id.state)
 	}
@@ -180,6 +180,6 @@ func (id *ID) hasQKey() error {
 // ahTo is the address vector from the ID's address to another.
 func (id *ID) ahTo(dgid ib.GID) ib.AHAttr {
 	return ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{
-		DGID: dgid, SGIDIndex: id.place.sgidIndex(), HopLimit: 64, TrafficClass: id.tos,
+		DGID: dgid, SGIDIndex: id.at.sgidIndex(), HopLimit: 64, TrafficClass: id.tos,
 	}}
 }

@@ -63,7 +63,7 @@ func (id *ID) become(t ib.QPType) error {
 	if id.kind == NTB && t != ib.QPTypeRC {
 		return fail(syscall.EOPNOTSUPP, "type", "%v: devices of kind %s have reliable connections only", t, NTB)
 	}
-	if id.via.begun() && (t == ib.QPTypeUD) != id.datagrams() {
+	if id.proto.begun() && (t == ib.QPTypeUD) != id.datagrams() {
 		return invalid("type", "%v: the peer was asked for %v, or asks for it", t, id.typ)
 	}
 	id.typ = t

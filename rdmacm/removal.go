@@ -35,7 +35,7 @@ func (m *manager) deviceRemoved(netdev string) {
 	m.mu.Unlock()
 	for _, id := range ids {
 		id.mu.Lock()
-		if c := id.place.verbs; c != nil && c.Info().NetDev == netdev && id.state != stDestroyed {
+		if c := id.at.verbs; c != nil && c.Info().NetDev == netdev && id.state != stDestroyed {
 			id.raise(Event{Type: DeviceRemoval})
 		}
 		id.mu.Unlock()

@@ -29,7 +29,7 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 		return invalid("address", "has no IP address")
 	}
 	ip := addr.Addr().Unmap()
-	var at place
+	var at localAddr
 	if ip.IsUnspecified() {
 		if err := id.findAny(); err != nil {
 			return err
@@ -44,11 +44,11 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 		}
 		ip = at.addr
 	}
-	port, err := id.via.bind(ip, addr.Port(), shared)
+	port, err := id.proto.bind(ip, addr.Port(), shared)
 	if err != nil {
 		return err
 	}
-	id.place = at
+	id.at = at
 	id.local = netip.AddrPortFrom(ip, port)
 	id.state = stBound
 	return nil
@@ -82,8 +82,8 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		id.resolvedTo(invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), local))
 		return nil
 	}
-	if id.byLink(peer.Addr()) {
-		id.mgr.ntb.search(ctx, id, peer)
+	if id.viaNTB(peer.Addr()) {
+		id.mgr.ntb.startLookup(ctx, id, peer)
 		return nil
 	}
 	id.resolvedTo(id.resolve(ctx, peer))
@@ -102,8 +102,8 @@ func (id *ID) resolvedTo(err error) {
 
 // resolve finds the local address that the system would send to a peer from.
 func (id *ID) resolve(ctx context.Context, peer netip.AddrPort) error {
-	var at place
-	if id.place.verbs == nil {
+	var at localAddr
+	if id.at.verbs == nil {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (id *ID) resolve(ctx context.Context, peer netip.AddrPort) error {
 			return err
 		}
 	}
-	return id.goOutFrom(at, peer)
+	return id.bindAndSetPeer(at, peer)
 }
 
 // overEthernet refuses the address of an interface where the port space wants one
@@ -131,17 +131,17 @@ func (id *ID) overEthernet(a netip.Addr) error {
 	return nil
 }
 
-// goOutFrom gives the ID a place, if it has none, and its peer. The caller holds mu.
-func (id *ID) goOutFrom(at place, peer netip.AddrPort) error {
-	if id.place.verbs == nil {
+// bindAndSetPeer gives the ID a place, if it has none, and its peer. The caller holds mu.
+func (id *ID) bindAndSetPeer(at localAddr, peer netip.AddrPort) error {
+	if id.at.verbs == nil {
 		port := id.local.Port()
 		if id.state == stIdle {
 			var err error
-			if port, err = id.via.bind(at.addr, 0, false); err != nil {
+			if port, err = id.proto.bind(at.addr, 0, false); err != nil {
 				return err
 			}
 		}
-		id.place = at
+		id.at = at
 		id.local = netip.AddrPortFrom(at.addr, port)
 	}
 	id.peer = peer

@@ -22,11 +22,11 @@ const packetLifeTime = 18
 func (id *ID) Route() Route {
 	id.mu.Lock()
 	defer id.mu.Unlock()
-	if id.place.verbs == nil {
+	if id.at.verbs == nil {
 		return Route{}
 	}
 	r := Route{
-		SGIDIndex: id.place.sgidIndex(), SGID: ib.GIDFromAddr(id.place.addr.WithZone("")), MTU: id.place.mtu(),
+		SGIDIndex: id.at.sgidIndex(), SGID: ib.GIDFromAddr(id.at.addr.WithZone("")), MTU: id.at.mtu(),
 		TrafficClass: id.tos, PKey: ib.DefaultPKey, PacketLifeTime: packetLifeTime, Resolved: id.state >= stRouteResolved && id.state != stListening,
 	}
 	if id.peer.Addr().IsValid() {

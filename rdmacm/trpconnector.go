@@ -33,9 +33,9 @@ func (t *trpManager) newConnector(id *ID) *trpConnector { return &trpConnector{I
 
 func (c *trpConnector) begun() bool { return c.conn != nil || c.request != nil }
 
-func (c *trpConnector) heard() {}
+func (c *trpConnector) peerSpoke() {}
 
-func (c *trpConnector) unequipped() { c.streamGone() }
+func (c *trpConnector) qpDestroyed() { c.streamGone() }
 
 // portTries bounds the search for a port that is free in both families.
 const portTries = 16
@@ -133,13 +133,13 @@ func (c *trpConnector) connect(p *ConnParam) error {
 // ownPort gives the port out of hand, bound to the device's address, which may
 // not have been known when the application bound the ID.
 func (c *trpConnector) ownPort() (*engine.TRPPort, error) {
-	if len(c.ports) == 1 && c.ports[0].Addr().Addr() == c.place.addr {
+	if len(c.ports) == 1 && c.ports[0].Addr().Addr() == c.at.addr {
 		p := c.ports[0]
 		c.ports = nil
 		return p, nil
 	}
 	c.closePorts()
-	return (*core.Context)(c.place.verbs).Engine().BindTRP(netip.AddrPortFrom(c.place.addr, c.local.Port()))
+	return (*core.Context)(c.at.verbs).Engine().BindTRP(netip.AddrPortFrom(c.at.addr, c.local.Port()))
 }
 
 // notReady turns the engine's refusal into what the application is told.
@@ -166,7 +166,7 @@ func (c *trpConnector) accept(p *ConnParam) error {
 	s := wire.Setup{
 		IRD: uint16(depth(p.ResponderResources, clampDepth(c.remote.ORD))), ORD: uint16(depth(p.InitiatorDepth, clampDepth(c.remote.IRD))), PrivateData: p.PrivateData,
 	}
-	if err := conn.AcceptTRP(c.request, c.place.addr, s, c.onLink); err != nil {
+	if err := conn.AcceptTRP(c.request, c.at.addr, s, c.onLink); err != nil {
 		return notReady("Accept", err)
 	}
 	c.conn = conn
@@ -182,7 +182,7 @@ func (c *trpConnector) reject(call string, _ bool, private []byte) error {
 	if c.request == nil {
 		return invalid(call, "there is no request")
 	}
-	err := c.request.Reject(c.place.addr, private)
+	err := c.request.Reject(c.at.addr, private)
 	if errors.Is(err, net.ErrClosed) {
 		return fail(syscall.ECONNRESET, call, "the listener is gone")
 	}
@@ -232,6 +232,6 @@ func (c *trpConnector) destroy() {
 		l.Close()
 	}
 	if request != nil {
-		_ = request.Reject(c.place.addr, nil) // fails where it was answered
+		_ = request.Reject(c.at.addr, nil) // fails where it was answered
 	}
 }

@@ -70,11 +70,11 @@ func (t *trpManager) requested(listener *trpConnector, r *engine.TRPRequest) {
 	}
 	peer := netip.AddrPortFrom(r.Remote.Addr().WithZone(at.addr.Zone()), r.Remote.Port())
 	id := &ID{
-		mgr: t.m, ps: listener.ps, kind: TRP, state: stRequested, place: at, local: netip.AddrPortFrom(at.addr, listener.LocalAddr().Port()), peer: peer, typ: ib.QPTypeRC,
+		mgr: t.m, ps: listener.ps, kind: TRP, state: stRequested, at: at, local: netip.AddrPortFrom(at.addr, listener.LocalAddr().Port()), peer: peer, typ: ib.QPTypeRC,
 	}
 	c := t.newConnector(id)
 	c.request, c.remote = r, r.Setup
-	id.via = c
+	id.proto = c
 	t.m.mu.Lock()
 	t.m.ids[id] = struct{}{}
 	t.m.mu.Unlock()
