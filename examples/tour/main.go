@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 // Command tour shows two-sided and one-sided RDMA between a server and a client, both in
-// this process. docs/rdma.md explains it step by step.
+// this process. docs/rdma.md explains it.
 package main
 
 import (
@@ -42,7 +42,9 @@ func main() {
 	must(client.QP().PostRecv(verbs.RecvWR{SGList: []ib.SGE{inbox.SGE(0, 64)}}))
 	message := binary.BigEndian.AppendUint64(nil, board.Addr())
 	message = binary.BigEndian.AppendUint32(message, uint32(board.RKey()))
-	must(server.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: message}))
+	must(server.QP().PostSend(verbs.SendWR{
+		Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: message,
+	}))
 	fmt.Println("server:", wait(server.SendCQ))
 	fmt.Println("client:", wait(client.RecvCQ))
 	addr := binary.BigEndian.Uint64(inbox.Bytes())
@@ -52,7 +54,10 @@ func main() {
 	// One-sided: the client reads the board, and writes to it. The server does nothing.
 	n := len(board.Bytes())
 	page := must(client.RegMR(make([]byte, n), ib.AccessLocalWrite))
-	wr := verbs.SendWR{Opcode: ib.WRRDMARead, Flags: ib.SendSignaled, SGList: []ib.SGE{page.SGE(0, n)}, RemoteAddr: addr, RKey: rkey}
+	wr := verbs.SendWR{
+		Opcode: ib.WRRDMARead, Flags: ib.SendSignaled, SGList: []ib.SGE{page.SGE(0, n)},
+		RemoteAddr: addr, RKey: rkey,
+	}
 	must(client.QP().PostSend(wr))
 	fmt.Printf("client: %s: %q\n", wait(client.SendCQ), page.Bytes())
 	copy(page.Bytes(), "written by the client")
@@ -64,7 +69,8 @@ func main() {
 	// A key that the server has not given out opens nothing, and ends the connection.
 	wr.RKey++
 	must(client.QP().PostSend(wr))
-	fmt.Println("client:", wait(client.SendCQ), "and the queue pair is in state", client.QP().State())
+	fmt.Println("client:", wait(client.SendCQ))
+	fmt.Println("client: the queue pair is in state", client.QP().State())
 }
 
 // wait polls until an operation has completed, and says which and how.
@@ -72,7 +78,10 @@ func wait(cq *verbs.CQ) string {
 	var wc [1]ib.WC
 	for must(cq.Poll(wc[:])) == 0 {
 	}
-	return fmt.Sprintf("%v: %v", wc[0].Opcode, wc[0].Status)
+	if err := wc[0].Err(); err != nil {
+		return err.Error()
+	}
+	return wc[0].Opcode.String() + " completed"
 }
 
 // must ends the program on an error.
