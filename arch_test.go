@@ -18,7 +18,15 @@ import (
 )
 
 // module is the module path; an import of the tree starts with it.
-const module = "verbena"
+var module = modulePath()
+
+// modulePath reads go.mod: scripts/module-path may have changed it.
+func modulePath() string {
+	b, _ := os.ReadFile("go.mod")
+	_, rest, _ := strings.Cut("\n"+string(b), "\nmodule ")
+	path, _, _ := strings.Cut(rest, "\n")
+	return path
+}
 
 // A source is one Go file of the tree, for whatever system it is.
 type source struct {

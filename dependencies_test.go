@@ -64,7 +64,7 @@ func main() {
 	fmt.Println(rdmacm.Dial(context.Background(), "127.0.0.1:7471", nil))
 }
 `
-	if err := os.WriteFile(source, []byte(strings.ReplaceAll(text, "verbena/", module+"/")), 0o644); err != nil {
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, source)
