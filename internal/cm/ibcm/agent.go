@@ -153,6 +153,7 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 func (a *Agent) HandleTimeout(now monotime.Time) {
 	a.handleEarly(now)
 	a.askAgain(now)
+	a.enterReady(now)
 	for {
 		c := a.timers.first()
 		if c == nil || now.Before(c.deadline) {

@@ -78,6 +78,7 @@ func (a *Agent) setState(c *conn, to State) {
 	if n := count(halfOpenStates.has(to)) - count(halfOpenStates.has(c.state)); n != 0 {
 		from := plainAddr(c.path.Remote)
 		a.halfOpen += n
+		a.madeRoom()
 		if a.halfOpenOf[from] += n; a.halfOpenOf[from] == 0 {
 			delete(a.halfOpenOf, from)
 		}
@@ -132,6 +133,7 @@ func (a *Agent) close(c *conn) {
 	}
 	if !c.owned {
 		delete(a.conns, c.id)
+		a.madeRoom()
 	}
 }
 

@@ -32,8 +32,8 @@ const (
 	StaleRejected // REQ or REP of a peer that has forgotten its old connection
 	NoListener    // REQ or SIDR_REQ for a service nobody offers
 	EarlyREQ      // came between two listeners of its service, and waits
-	BacklogFull   // dropped, the peer tries again
-	ConnsFull     // dropped: MaxConns, or MaxHalfOpen and what of it one address may have
+	BacklogFull   // a request had to wait: for the application to answer others
+	ConnsFull     // a request had to wait: for MaxConns, MaxHalfOpen, or what of it one address may have
 	LAPRefused    // alternate paths are not supported
 	TimedOut      // all retries used up
 	PathLost      // connections that ended because their path did

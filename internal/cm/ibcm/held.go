@@ -5,6 +5,7 @@ package ibcm
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
@@ -12,7 +13,9 @@ import (
 
 // A REQ and a SIDR_REQ come in one packet, from an address that may be forged. Each is
 // held in a table until its peer has shown that it sent it (probe.go): an unproven
-// request costs nothing else, and lasts for seconds, whatever time-outs it names.
+// request costs nothing else, and lasts for seconds, whatever time-outs it names. A
+// proven one waits there until there is room for it. Dropped, it would come again after
+// 4.3 s only.
 
 // held is a request whose peer has been asked whether it has sent it.
 type held struct {
@@ -23,28 +26,34 @@ type held struct {
 
 	ours, theirs uint32 // ids that the probes name
 	asked        uint8  // times
+	proven       bool   // and in its bucket's ready
 }
 
 // holding has held requests, in buckets by the addresses that they name. So those of
 // one address are at most as many as a bucket has, and in a flood from one address
 // others go on. In each the oldest gives way.
 //
-// All together take 3 MB. An answer comes within a round trip, for which there is
-// time: 50,000 packets/s from many addresses turn the whole table over in 160 ms.
+// All together take 6 MB. An answer comes within a round trip, for which there is
+// time: 50,000 packets/s from many addresses turn the whole table over in 320 ms.
 type holding struct {
 	seed    uint64
 	buckets [heldBuckets]heldBucket
 	again   monotime.Time // when to look for peers to be asked again
+	ready   int           // in all buckets
+	room    bool          // there may be room for one of them
 }
 
 type heldBucket struct {
 	all  []held // a ring once it is full
 	next int    // the oldest, then
+	// ready has the transaction ids of proven requests that wait for room, in the order
+	// of their proofs.
+	ready []uint64
 }
 
 const (
-	heldBuckets = 8
-	heldOfOne   = 1024 // as many as a backlog: one address may ask for all of it at once
+	heldBuckets = 4
+	heldOfOne   = 4096 // a program may connect that many queue pairs at once
 	heldLife    = 5 * monotime.Second
 
 	// A peer is asked again after a pause, as probes get lost, while there are few: in a
@@ -76,7 +85,7 @@ func (a *Agent) askAgain(now monotime.Time) {
 	for i := range t.buckets {
 		all := t.buckets[i].all
 		for j := range all {
-			if h := &all[j]; h.tid != 0 && h.asked < heldAsks && now.Sub(h.at) <= heldLife {
+			if h := &all[j]; h.tid != 0 && !h.proven && h.asked < heldAsks && now.Sub(h.at) <= heldLife {
 				open = append(open, h)
 			}
 		}
@@ -98,12 +107,88 @@ func (a *Agent) askAgain(now monotime.Time) {
 	}
 }
 
-// nextAsk returns when askAgain is due.
+// nextAsk returns when askAgain or enterReady is due.
 func (t *holding) nextAsk() monotime.Time {
-	if t == nil {
+	switch {
+	case t == nil:
 		return monotime.Never
+	case t.ready > 0 && t.room:
+		return 0
 	}
 	return t.again
+}
+
+// prove has a request handled whose peer has shown that it sent it, or wait for room.
+func (a *Agent) prove(now monotime.Time, h *held) {
+	if h.proven {
+		return
+	}
+	t := a.holding
+	b := t.bucketOf(h.tid)
+	why, fits := a.fits(h)
+	if fits && len(b.ready) == 0 {
+		a.enter(now, h)
+		return
+	}
+	a.count[why]++
+	if len(b.ready) < heldOfOne { // those that have given way included
+		h.proven = true
+		b.ready = append(b.ready, h.tid)
+		t.ready++
+	}
+}
+
+// enter handles a proven request, which leaves the table.
+func (a *Agent) enter(now monotime.Time, h *held) {
+	h.tid = 0
+	a.handleRequest(now, h.path, h.mad[:], true)
+}
+
+// enterReady lets proven requests in for which there is room now, of each bucket in
+// their order.
+func (a *Agent) enterReady(now monotime.Time) {
+	t := a.holding
+	if t == nil || t.ready == 0 || !t.room {
+		return
+	}
+	t.room = false
+	for i := range t.buckets {
+		b := &t.buckets[i]
+		done := 0
+		for _, tid := range b.ready {
+			h := t.find(now, tid)
+			if h != nil { // it has neither given way nor waited for too long
+				if _, fits := a.fits(h); !fits {
+					break
+				}
+				a.enter(now, h)
+			}
+			done++
+		}
+		b.ready = slices.Delete(b.ready, 0, done)
+		t.ready -= done
+	}
+}
+
+// madeRoom notes that a request has left what bounds them.
+func (a *Agent) madeRoom() {
+	if a.holding != nil {
+		a.holding.room = true
+	}
+}
+
+// fits reports whether there is room for a request, and what counts it if it has to
+// wait. One address has a quarter of the half-open connections at most.
+func (a *Agent) fits(h *held) (why Counter, fits bool) {
+	l := a.match(RouteOf(h.mad[:]).ServiceID, h.path.Local)
+	switch {
+	case l == nil: // which is refused
+		return BacklogFull, true
+	case l.waiting >= l.backlog:
+		return BacklogFull, false
+	}
+	ofOne := a.halfOpenOf[plainAddr(h.path.Remote)]
+	return ConnsFull, len(a.conns) < a.MaxConns && a.halfOpen < a.MaxHalfOpen && ofOne < max(a.MaxHalfOpen/4, 1)
 }
 
 // add puts a request into the table, and returns it with its transaction id.
@@ -122,21 +207,22 @@ func (t *holding) add(random uint64, h held) *held {
 	return &b.all[i]
 }
 
-// take takes out the request that a probe was sent for.
-func (t *holding) take(now monotime.Time, path Path, tid uint64) (held, bool) {
-	if t == nil {
-		return held{}, false
+// find returns the request that probes with a transaction id were sent for, nil if it
+// has given way or is too old.
+func (t *holding) find(now monotime.Time, tid uint64) *held {
+	if t == nil || tid == 0 {
+		return nil
 	}
-	place := int(tid % (heldBuckets * heldOfOne))
-	b := &t.buckets[place/heldOfOne]
-	i := place % heldOfOne
-	if i >= len(b.all) || tid == 0 || b.all[i].tid != tid || b.all[i].path != path || now.Sub(b.all[i].at) > heldLife {
-		return held{}, false
+	b := t.bucketOf(tid)
+	i := int(tid % heldOfOne)
+	if i >= len(b.all) || b.all[i].tid != tid || now.Sub(b.all[i].at) > heldLife {
+		return nil
 	}
-	h := b.all[i]
-	b.all[i].tid = 0
-	return h, true
+	return &b.all[i]
 }
+
+// bucketOf returns the bucket that a transaction id is for.
+func (t *holding) bucketOf(tid uint64) *heldBucket { return &t.buckets[tid/heldOfOne%heldBuckets] }
 
 // bucket returns where requests of an address are. Nobody outside can tell whose are
 // together.

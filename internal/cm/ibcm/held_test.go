@@ -263,10 +263,10 @@ func TestHeldRequestsOldestGivesWay(t *testing.T) {
 	for n := range 3 * heldOfOne {
 		w.forge(strangerAt(1), n)
 		if n == 0 {
-			early = *w.server.holding.find(strangerAt(1))[0]
+			early = *w.server.holding.of(strangerAt(1))[0]
 		}
 	}
-	all := w.server.holding.find(strangerAt(1))
+	all := w.server.holding.of(strangerAt(1))
 	if len(all) != heldOfOne {
 		t.Fatalf("%d requests of one address are held", len(all))
 	}
@@ -282,7 +282,7 @@ func TestHeldRequestsOldestGivesWay(t *testing.T) {
 	if total > heldBuckets*heldOfOne {
 		t.Errorf("%d requests are held", total)
 	}
-	last := w.server.holding.find(strangerAt(99_999 & 0xffff))
+	last := w.server.holding.of(strangerAt(99_999 & 0xffff))
 	drep(last[len(last)-1])
 	w.server.wantEvents(EventRequest)
 }
@@ -303,7 +303,7 @@ func TestWhatProvesAnAddress(t *testing.T) {
 	} {
 		w := newSiege(t, 0)
 		w.forge(strangerAt(1), 1)
-		h := w.server.holding.find(strangerAt(1))[0]
+		h := w.server.holding.of(strangerAt(1))[0]
 		tid, path := h.tid, h.path
 		c.spoil(&tid, &path)
 		w.now = w.now.Add(c.after)
@@ -363,6 +363,49 @@ func TestEarlyRequestsAreBoundedPerSource(t *testing.T) {
 	}
 }
 
+// A program connects many queue pairs at once, more than a backlog holds or one address
+// may have half open: each has its turn as soon as there is room, without a time-out.
+func TestProvenRequestsWaitForRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		backlog, halfOpen int
+		counts            Counter
+	}{"backlog": {2, 4096, BacklogFull}, "half open": {0, 8, ConnsFull}} {
+		t.Run(name, func(t *testing.T) {
+			w := newSiege(t, c.backlog)
+			w.server.MaxHalfOpen = c.halfOpen
+			var asked []Event
+			w.server.on = func(ev Event) { asked = append(asked, ev) }
+			const all = 100
+			for i := range all {
+				p := connectParams()
+				p.QPN += ib.QPN(i)
+				_, err := w.client.Connect(w.now, p)
+				w.client.must(err)
+			}
+			for range 5 * all { // the application answers one request each millisecond
+				w.run(monotime.Millisecond)
+				if len(asked) > 0 {
+					w.server.obliging(asked[0])
+					asked = asked[1:]
+				}
+			}
+			established := 0
+			for _, k := range w.server.kinds() {
+				established += count(k == EventEstablished)
+			}
+			if established != all || w.client.count[Retried] != 0 {
+				t.Errorf("%d of %d established, %d MADs sent again", established, all, w.client.count[Retried])
+			}
+			if n := w.server.count[c.counts]; n < all/2 || n > all {
+				t.Errorf("%d had to wait", n)
+			}
+			if t := w.server.holding; t.ready != 0 || t.nextAsk() == 0 {
+				w.t.Errorf("%d still wait", t.ready)
+			}
+		})
+	}
+}
+
 // One address that has proven itself cannot have all that is half open.
 func TestHalfOpenConnectionsAreBoundedPerSource(t *testing.T) {
 	w := newSiege(t, 0)
@@ -381,9 +424,9 @@ func TestHalfOpenConnectionsAreBoundedPerSource(t *testing.T) {
 	w.server.wantCount(ConnsFull, 30)
 }
 
-// find returns the held requests that name an address. The oldest
+// of returns the held requests that name an address. The oldest
 // is the first.
-func (t *holding) find(from netip.Addr) (all []*held) {
+func (t *holding) of(from netip.Addr) (all []*held) {
 	b := &t.buckets[t.bucket(from)]
 	for i := range b.all {
 		if h := &b.all[(b.next+i)%len(b.all)]; h.path.Remote == from {

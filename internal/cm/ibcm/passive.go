@@ -70,14 +70,8 @@ func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 	return 0
 }
 
-// admit makes a connection of a REQ. When there is no room the REQ is dropped:
-// the peer will try again. One address has a quarter of the room at most.
+// admit makes a connection of a REQ whose peer is proven, and holds any other.
 func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *cm.REQ, proven bool) {
-	from := plainAddr(path.Remote)
-	if a.halfOpen >= a.MaxHalfOpen || a.halfOpenOf[from] >= max(a.MaxHalfOpen/4, 1) {
-		a.count[ConnsFull]++
-		return
-	}
 	var mad MAD
 	m.Append(begin(&mad, cm.AttrREQ, tid))
 	c := a.newRequest(now, path, l, &mad, m.LocalCommID, proven)
@@ -106,22 +100,14 @@ func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *
 	})
 }
 
-// newRequest makes a connection of a request for a listener, nil if there is no room
-// or if the peer has to show first that it has sent the request.
+// newRequest makes a connection of a request for a listener, nil if the peer has to show
+// first that it has sent the request. That there is room fits has seen.
 func (a *Agent) newRequest(now monotime.Time, path Path, l *listener, mad *MAD, theirs uint32, proven bool) *conn {
-	if l.waiting >= l.backlog {
-		a.count[BacklogFull]++
-		return nil
-	}
 	if !proven {
 		a.hold(now, path, mad, theirs)
 		return nil
 	}
 	c := a.newConn(path)
-	if c == nil {
-		a.count[ConnsFull]++
-		return nil
-	}
 	c.listener, c.waiting = l, true
 	l.waiting++
 	return c
@@ -133,6 +119,7 @@ func (a *Agent) answered(c *conn) {
 	if c.waiting {
 		c.waiting = false
 		c.listener.waiting--
+		a.madeRoom()
 	}
 }
 

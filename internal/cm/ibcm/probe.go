@@ -58,14 +58,15 @@ const noService cm.ServiceID = 0
 // challenged takes what answers a challenge: the peer has sent the request, or
 // denies it.
 func (a *Agent) challenged(now monotime.Time, path Path, tid uint64) bool {
-	h, ok := a.holding.take(now, path, tid&^denial)
+	h := a.holding.find(now, tid&^denial)
 	switch {
-	case !ok:
+	case h == nil || h.path != path:
 		return false
 	case tid&denial != 0:
 		a.count[Unproven]++
+		h.tid = 0
 	default:
-		a.handleRequest(now, path, h.mad[:], true)
+		a.prove(now, h)
 	}
 	return true
 }

@@ -142,6 +142,7 @@ func (a *Agent) Destroy(now monotime.Time, id ConnID) {
 		a.close(c)
 	case c.state == Closed:
 		delete(a.conns, c.id)
+		a.madeRoom()
 	}
 	a.answered(c)
 }
