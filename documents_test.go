@@ -20,7 +20,7 @@ import (
 // documents returns the pages of the documentation.
 func documents(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
+	pages := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"}
 	for _, glob := range []string{"docs/*.md", "docs/*/*.md"} {
 		more, err := filepath.Glob(glob)
 		if err != nil {
@@ -40,6 +40,15 @@ const maxReadme = 120
 func TestReadmeIsShort(t *testing.T) {
 	if n := strings.Count(read(t, "README.md"), "\n"); n > maxReadme {
 		t.Errorf("README.md has %d lines, more than %d: move what is not needed first to docs/", n, maxReadme)
+	}
+}
+
+// maxArchitecture keeps to what everyone needs; docs/design has the rest.
+const maxArchitecture = 230
+
+func TestArchitectureIsShort(t *testing.T) {
+	if n := strings.Count(read(t, "ARCHITECTURE.md"), "\n"); n > maxArchitecture {
+		t.Errorf("ARCHITECTURE.md has %d lines, more than %d: move what is of one transport to docs/design/", n, maxArchitecture)
 	}
 }
 
@@ -234,7 +243,7 @@ var (
 	item      = regexp.MustCompile(`^\d+\. `)
 	code      = regexp.MustCompile("`[^`]*`")
 	target    = regexp.MustCompile(`\]\([^)]*\)`)
-	endsAfter = regexp.MustCompile(`[.:;?!]["')*]*(\s|$)`)
+	endsAfter = regexp.MustCompile(`[.:;?!]["')*]*(\s|$)| · `)
 )
 
 // sentences are the parts of a paragraph between full stops, colons and semicolons.

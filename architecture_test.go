@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package verbena
+
+import (
+	"go/ast"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// section returns the part of ARCHITECTURE.md below a heading.
+func section(t *testing.T, heading string) string {
+	t.Helper()
+	_, text, ok := strings.Cut(read(t, "ARCHITECTURE.md"), "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("ARCHITECTURE.md has no section %q", heading)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
+// picture returns the lines of the first block in a section.
+func picture(t *testing.T, heading string) []string {
+	t.Helper()
+	_, block, ok := strings.Cut(section(t, heading), "```text\n")
+	if !ok {
+		t.Fatalf("section %q has no picture", heading)
+	}
+	block, _, _ = strings.Cut(block, "```")
+	return strings.Split(block, "\n")
+}
+
+var packageName = regexp.MustCompile(`^(ib|verbs|rdmacm|(cmd|internal|cabi|examples)/\S+)$`)
+
+// drawn returns the rows of the picture of layers, top first: the packages of each.
+func drawn(t *testing.T) (rows [][]string) {
+	for _, line := range picture(t, "Layers") {
+		var names []string
+		for _, word := range strings.Split(strings.TrimSpace(line), "  ") {
+			if word = strings.TrimSpace(word); packageName.MatchString(word) {
+				names = append(names, word)
+			} else if word != "" {
+				break // what the row is
+			}
+		}
+		if names != nil {
+			rows = append(rows, names)
+		}
+	}
+	return rows
+}
+
+// rowOf returns the row of a package; exact names come before stars.
+func rowOf(rows [][]string, dir string) int {
+	if i := slices.IndexFunc(rows, func(names []string) bool { return slices.Contains(names, dir) }); i >= 0 {
+		return i
+	}
+	return slices.IndexFunc(rows, func(names []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool {
+			ok, _ := path.Match(n, dir)
+			return ok || strings.HasSuffix(n, "/*") && within(dir, strings.TrimSuffix(n, "/*"))
+		})
+	})
+}
+
+func TestLayersAreAsDrawn(t *testing.T) {
+	rows := drawn(t)
+	for dir, files := range packages(t) {
+		if dir == "." || within(dir, testOnly...) || within(dir, "examples") {
+			continue
+		}
+		mine := rowOf(rows, dir)
+		if mine < 0 {
+			t.Errorf("ARCHITECTURE.md's layers do not show %s", dir)
+			continue
+		}
+		for _, s := range files {
+			for _, imp := range s.imports {
+				other, ok := local(imp)
+				if !ok || within(other, testOnly...) {
+					continue
+				}
+				if theirs := rowOf(rows, other); theirs < mine {
+					t.Errorf("ARCHITECTURE.md draws %s below %s, which %s imports", dir, other, s.path)
+				}
+			}
+		}
+	}
+	for _, names := range rows {
+		for _, n := range names {
+			if !strings.HasSuffix(n, "/*") && packages(t)[n] == nil {
+				t.Errorf("ARCHITECTURE.md's layers show %s, which is no package", n)
+			}
+		}
+	}
+}
+
+// ARCHITECTURE.md names every package that starts goroutines, and no other.
+func TestGoroutinesAreAsDocumented(t *testing.T) {
+	_, list, ok := strings.Cut(section(t, "Who runs when"), "Only these packages start goroutines")
+	if !ok {
+		t.Fatal("ARCHITECTURE.md does not say which packages start goroutines")
+	}
+	var documented []string
+	for _, m := range regexp.MustCompile("`([a-z/]+)`").FindAllStringSubmatch(list, -1) {
+		documented = append(documented, m[1])
+	}
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.isTest() || within(s.dir, testOnly...) {
+			continue
+		}
+		for n := range ast.Preorder(s.file) {
+			g, ok := n.(*ast.GoStmt)
+			if !ok {
+				continue
+			}
+			i := slices.IndexFunc(documented, func(d string) bool { return within(s.dir, d) })
+			if i < 0 {
+				t.Errorf("%s: starts a goroutine, which ARCHITECTURE.md does not say of %s", s.at(g.Pos()), s.dir)
+				continue
+			}
+			used[documented[i]] = true
+		}
+	}
+	for _, d := range documented {
+		if !used[d] {
+			t.Errorf("ARCHITECTURE.md says that %s starts goroutines, and it does not", d)
+		}
+	}
+}
+
+// The locks that ARCHITECTURE.md puts in order are fields of the types that it names.
+func TestLocksAreThere(t *testing.T) {
+	fields := map[string]bool{}
+	for _, s := range sources(t) {
+		for n := range ast.Preorder(s.file) {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				continue
+			}
+			if st, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range st.Fields.List {
+					for _, name := range f.Names {
+						fields[spec.Name.Name+"."+name.Name] = true
+					}
+				}
+			}
+		}
+	}
+	found := 0
+	for _, line := range picture(t, "Locks") {
+		for _, m := range regexp.MustCompile(`([A-Za-z]+)\.([a-zA-Z]*[mM]u)\b`).FindAllStringSubmatch(line, -1) {
+			found++
+			if !fields[m[1]+"."+m[2]] {
+				t.Errorf("ARCHITECTURE.md has a lock %s.%s, which is no field", m[1], m[2])
+			}
+		}
+	}
+	if found < 15 {
+		t.Errorf("only %d locks are named", found)
+	}
+}
