@@ -104,6 +104,5 @@ var (
 	awaitingReady  = setOf(RepSent, MRARepRcvd)
 	replied        = setOf(RepRcvd, MRARepSent)
 	halfOpenStates = requested | awaitingReady
-	inBacklog      = requested | setOf(SIDRReqRcvd)
 	onlyWaiting    = setOf(Idle, Timewait, Rejected, SIDRAnswered, Closed)
 )
