@@ -199,24 +199,12 @@ const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInl
 // Send checks one work request and puts it on the send queue, without an allocation and keeping
 // no pointer. The caller has called BeginSend.
 func (q *QP) Send(wr *SendWR) error {
-	if q.ops&opBit(wr.Opcode) == 0 {
-		return invalid("Opcode", "%v is not an operation of %v queue pairs of %v devices", wr.Opcode, q.init.Type, q.ctx.info.Kind)
-	}
-	if wr.Flags&^sendFlags != 0 {
-		return invalid("Flags", "unknown bits %#x", uint8(wr.Flags&^sendFlags))
-	}
-	if len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
-		return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList), q.sq.MaxSGE())
+	if q.ops&opBit(wr.Opcode) == 0 || wr.Flags&^sendFlags != 0 || len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
+		return q.refusal(wr)
 	}
 	w, ok := q.sq.Reserve()
 	if !ok {
 		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted", q.sq.Cap())
-	}
-	if q.init.Type == ib.QPTypeXRCSend {
-		if wr.RemoteSRQN > maxSRQN {
-			return invalid("RemoteSRQN", "%#x does not fit 24 bits", uint32(wr.RemoteSRQN))
-		}
-		w.SetRemoteSRQ(wr.RemoteSRQN)
 	}
 	w.WRID, w.Opcode, w.Flags, w.Imm = wr.ID, wr.Opcode, wr.Flags, wr.ImmData
 	w.InvalidateKey, w.RemoteAddr, w.RKey = wr.InvalidateRKey, wr.RemoteAddr, wr.RKey
@@ -226,12 +214,7 @@ func (q *QP) Send(wr *SendWR) error {
 		w.CompareAdd, w.Swap = wr.CompareAdd, wr.Swap
 		err = q.pushData(w, wr)
 	case ib.WRFlush:
-		w.Flush, w.Level, w.Length = wr.FlushType, wr.FlushLevel, wr.FlushLength
-		if wr.FlushType == 0 || wr.FlushType > ib.FlushGlobal|ib.FlushPersistent {
-			err = invalid("FlushType", "%d: FlushGlobal, FlushPersistent or both", wr.FlushType)
-		} else if wr.FlushLevel > ib.FlushMR {
-			err = invalid("FlushLevel", "%d: FlushRange or FlushMR", wr.FlushLevel)
-		}
+		err = pushFlush(w, wr)
 	case ib.WRLocalInv:
 	case ib.WRBindMW:
 		err = q.pushBind(w, wr.Bind, ib.MWType2)
@@ -239,14 +222,51 @@ func (q *QP) Send(wr *SendWR) error {
 		err = q.pushReg(w, wr.Reg)
 	default:
 		err = q.pushData(w, wr)
-		if err == nil && q.init.Type == ib.QPTypeUD {
+	}
+	if err == nil {
+		switch q.init.Type {
+		case ib.QPTypeUD:
 			err = q.pushDatagram(w, wr)
+		case ib.QPTypeXRCSend:
+			err = pushRemoteSRQ(w, wr)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	q.sq.Commit()
+	return nil
+}
+
+// refusal returns why the queue pair takes no work request like this one.
+func (q *QP) refusal(wr *SendWR) error {
+	switch {
+	case q.ops&opBit(wr.Opcode) == 0:
+		return invalid("Opcode", "%v is not an operation of %v queue pairs of %v devices", wr.Opcode, q.init.Type, q.ctx.info.Kind)
+	case wr.Flags&^sendFlags != 0:
+		return invalid("Flags", "unknown bits %#x", uint8(wr.Flags&^sendFlags))
+	}
+	return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList), q.sq.MaxSGE())
+}
+
+// pushFlush takes what a FLUSH is of.
+func pushFlush(w *queue.SendWQE, wr *SendWR) error {
+	w.Flush, w.Level, w.Length = wr.FlushType, wr.FlushLevel, wr.FlushLength
+	if wr.FlushType == 0 || wr.FlushType > ib.FlushGlobal|ib.FlushPersistent {
+		return invalid("FlushType", "%d: FlushGlobal, FlushPersistent or both", wr.FlushType)
+	}
+	if wr.FlushLevel > ib.FlushMR {
+		return invalid("FlushLevel", "%d: FlushRange or FlushMR", wr.FlushLevel)
+	}
+	return nil
+}
+
+// pushRemoteSRQ takes the destination of an XRC message.
+func pushRemoteSRQ(w *queue.SendWQE, wr *SendWR) error {
+	if wr.RemoteSRQN > maxSRQN {
+		return invalid("RemoteSRQN", "%#x does not fit 24 bits", uint32(wr.RemoteSRQN))
+	}
+	w.SetRemoteSRQ(wr.RemoteSRQN)
 	return nil
 }
 

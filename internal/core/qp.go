@@ -115,24 +115,49 @@ func (q *QP) enlist() error {
 	return c.alive()
 }
 
+// checkInit refuses attributes that no queue pair of the context has.
 func checkInit(c *Context, a *QPInitAttr) error {
-	switch {
-	case c.info.Kind != device.KindRoCE && a.Type != ib.QPTypeRC:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: devices of kind %v have RC queue pairs only", a.Type, c.info.Kind)
-	case a.Type != ib.QPTypeRC && a.Type != ib.QPTypeUC && a.Type != ib.QPTypeUD && a.Type != ib.QPTypeXRCSend:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", a.Type, a.Type)
-	case a.SendCQ == nil || a.SendCQ.ctx != c:
+	if err := checkType(c, a.Type); err != nil {
+		return err
+	}
+	if a.SendCQ == nil || a.SendCQ.ctx != c {
 		return invalid("attr.SendCQ", "must be a completion queue of this context")
-	case a.Type == ib.QPTypeXRCSend:
-	case a.RecvCQ == nil || a.RecvCQ.ctx != c:
-		return invalid("attr.RecvCQ", "must be a completion queue of this context")
-	case a.SRQ != nil && a.SRQ.pd.ctx != c:
+	}
+	if a.Type != ib.QPTypeXRCSend {
+		if a.RecvCQ == nil || a.RecvCQ.ctx != c {
+			return invalid("attr.RecvCQ", "must be a completion queue of this context")
+		}
+		if err := checkSRQ(c, a); err != nil {
+			return err
+		}
+	}
+	return checkCap(a)
+}
+
+func checkType(c *Context, t ib.QPType) error {
+	switch {
+	case c.info.Kind != device.KindRoCE && t != ib.QPTypeRC:
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: devices of kind %v have RC queue pairs only", t, c.info.Kind)
+	case t != ib.QPTypeRC && t != ib.QPTypeUC && t != ib.QPTypeUD && t != ib.QPTypeXRCSend:
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", t, t)
+	}
+	return nil
+}
+
+func checkSRQ(c *Context, a *QPInitAttr) error {
+	switch {
+	case a.SRQ == nil:
+	case a.SRQ.pd.ctx != c:
 		return invalid("attr.SRQ", "belongs to another context")
-	case a.SRQ != nil && a.SRQ.xrcd != nil:
+	case a.SRQ.xrcd != nil:
 		return invalid("attr.SRQ", "is of an XRC domain: XRC_RECV queue pairs take from it")
-	case a.SRQ != nil && a.Type == ib.QPTypeUC:
+	case a.Type == ib.QPTypeUC:
 		return invalid("attr.SRQ", "does not go with UC queue pairs")
 	}
+	return nil
+}
+
+func checkCap(a *QPInitAttr) error {
 	recv := a.Cap
 	if a.SRQ != nil { // Source: ibv_create_qp(3): ignored with an SRQ
 		recv = ib.QPCap{}

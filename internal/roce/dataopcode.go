@@ -7,50 +7,29 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
+// dataOpcodes has RC's opcodes of the packets of a message by their position in it: middle, first,
+// last, only.
+var dataOpcodes = [...][4]wire.Opcode{
+	ib.WRSend:             {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLast, wire.RCSendOnly},
+	ib.WRSendWithImm:      {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLastImm, wire.RCSendOnlyImm},
+	ib.WRSendWithInv:      {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLastInvalidate, wire.RCSendOnlyInvalidate},
+	ib.WRRDMAWrite:        {wire.RCRDMAWriteMiddle, wire.RCRDMAWriteFirst, wire.RCRDMAWriteLast, wire.RCRDMAWriteOnly},
+	ib.WRRDMAWriteWithImm: {wire.RCRDMAWriteMiddle, wire.RCRDMAWriteFirst, wire.RCRDMAWriteLastImm, wire.RCRDMAWriteOnlyImm},
+	ib.WRAtomicWrite:      {3: wire.RCAtomicWrite},
+}
+
 // DataOpcode returns the opcode of one packet of a SEND or WRITE message. base
 // is where the opcodes of the service start: wire.RCSendFirst or
 // wire.UCSendFirst. SEND with invalidate and ATOMIC WRITE are RC's only.
 func DataOpcode(base wire.Opcode, o ib.WROpcode, first, last bool) wire.Opcode {
-	return base + rcDataOpcode(o, first, last)
-}
-
-func rcDataOpcode(o ib.WROpcode, first, last bool) wire.Opcode {
-	switch o {
-	case ib.WRAtomicWrite:
-		return wire.RCAtomicWrite
-	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm:
-		imm := o == ib.WRRDMAWriteWithImm
-		switch {
-		case first && last && imm:
-			return wire.RCRDMAWriteOnlyImm
-		case first && last:
-			return wire.RCRDMAWriteOnly
-		case first:
-			return wire.RCRDMAWriteFirst
-		case last && imm:
-			return wire.RCRDMAWriteLastImm
-		case last:
-			return wire.RCRDMAWriteLast
-		}
-		return wire.RCRDMAWriteMiddle
+	position := 0
+	if first {
+		position = 1
 	}
-	switch {
-	case !last && first:
-		return wire.RCSendFirst
-	case !last:
-		return wire.RCSendMiddle
-	case first && o == ib.WRSendWithImm:
-		return wire.RCSendOnlyImm
-	case first && o == ib.WRSendWithInv:
-		return wire.RCSendOnlyInvalidate
-	case first:
-		return wire.RCSendOnly
-	case o == ib.WRSendWithImm:
-		return wire.RCSendLastImm
-	case o == ib.WRSendWithInv:
-		return wire.RCSendLastInvalidate
+	if last {
+		position += 2
 	}
-	return wire.RCSendLast
+	return base + dataOpcodes[o][position]
 }
 
 // IsWrite reports whether an opcode of RC or UC is part of an RDMA WRITE.

@@ -219,55 +219,65 @@ func parsePorts(s string) (Endpoint, error) {
 // pciAddress is domain, bus, device and function, as sysfs has them.
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 
-func parseEndpoint(s string) (e Endpoint, err error) {
-	first, rest, _ := strings.Cut(s, ":")
-	switch first {
+func parseEndpoint(s string) (Endpoint, error) {
+	kind, rest, _ := strings.Cut(s, ":")
+	switch kind {
 	case "s", "c":
-		rest, from, limited := strings.Cut(rest, "@")
-		if limited && first == "c" {
-			return e, errors.New("@PEER limits the peers of the end that waits: it belongs to s:ADDR:PORT@PEER there")
-		}
-		if limited {
-			if e.From, err = parseFrom(from); err != nil {
-				return e, err
-			}
-		}
-		addr, err := netip.ParseAddrPort(rest)
-		if err != nil || addr.Port() == 0 {
-			return e, fmt.Errorf("TCP is %s:ADDR:PORT, an IP address, one of IPv6 in brackets, and a port from 1 to 65535", first)
-		}
-		e.Serve, e.Addr = first == "s", addr
-		return e, nil
+		return parseTCP(kind, rest)
 	case "shm":
-		role, path, found := strings.Cut(rest, ":")
-		if !found || role != "s" && role != "c" {
-			e, path = Endpoint{Kind: Shm, Meet: true, Path: rest}, rest
-		} else {
-			e = Endpoint{Kind: Shm, Serve: role == "s", Path: path}
-		}
-		// A word before a colon is meant as a role: shm:0:PATH is no path, nor is shm:s.
-		if path == "" || e.Meet && (rest == "s" || rest == "c" || found && !strings.Contains(role, "/")) {
-			return e, errors.New("shared memory is shm:PATH, shm:s:PATH or shm:c:PATH, a directory where processes meet")
-		}
-		return e, nil
-	case "map", "pci":
-		side, path, _ := strings.Cut(rest, ":")
-		e = Endpoint{Kind: Mapped, Path: path}
-		if side == "1" {
-			e.Side = 1
-		}
-		switch known := side == "0" || side == "1"; {
-		case first == "pci" && (!known || !pciAddress.MatchString(path)):
-			return e, errors.New("a PCI device is pci:0:DEVICE or pci:1:DEVICE, by its name in /sys/bus/pci/devices, such as 0000:00:04.0")
-		case !known || path == "":
-			return e, errors.New("a file is map:0:PATH at one end and map:1:PATH at the other")
-		}
-		if first == "pci" {
-			e.Kind = PCI
-		}
-		return e, nil
+		return parseShm(rest)
+	case "map":
+		return parseSide(Mapped, rest, anyPath, "a file is map:0:PATH at one end and map:1:PATH at the other")
+	case "pci":
+		return parseSide(PCI, rest, pciAddress, "a PCI device is pci:0:DEVICE or pci:1:DEVICE, by its name in /sys/bus/pci/devices, such as 0000:00:04.0")
 	}
-	return e, errors.New("it is not s:ADDR:PORT, s:ADDR:PORT@PEER, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
+	return Endpoint{}, errors.New("it is not s:ADDR:PORT, s:ADDR:PORT@PEER, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
+}
+
+// parseTCP reads ADDR:PORT, and of the end that waits (s) ADDR:PORT@PEER.
+func parseTCP(role, s string) (e Endpoint, err error) {
+	s, from, limited := strings.Cut(s, "@")
+	if limited && role == "c" {
+		return e, errors.New("@PEER limits the peers of the end that waits: it belongs to s:ADDR:PORT@PEER there")
+	}
+	if limited {
+		if e.From, err = parseFrom(from); err != nil {
+			return e, err
+		}
+	}
+	e.Serve = role == "s"
+	if e.Addr, err = netip.ParseAddrPort(s); err != nil || e.Addr.Port() == 0 {
+		return e, fmt.Errorf("TCP is %s:ADDR:PORT, an IP address, one of IPv6 in brackets, and a port from 1 to 65535", role)
+	}
+	return e, nil
+}
+
+// parseShm reads PATH, s:PATH or c:PATH. A word before a colon is meant as a role: 0:PATH is no path,
+// nor is s alone.
+func parseShm(s string) (Endpoint, error) {
+	e := Endpoint{Kind: Shm, Meet: true, Path: s}
+	role, path, found := strings.Cut(s, ":")
+	isRole := role == "s" || role == "c"
+	if isRole {
+		e = Endpoint{Kind: Shm, Serve: role == "s", Path: path}
+	}
+	if e.Path == "" || found && !isRole && !strings.Contains(role, "/") {
+		return e, errors.New("shared memory is shm:PATH, shm:s:PATH or shm:c:PATH, a directory where processes meet")
+	}
+	return e, nil
+}
+
+var anyPath = regexp.MustCompile(`.`)
+
+// parseSide reads 0:PATH or 1:PATH of a kind whose paths match valid; usage is the error of others.
+func parseSide(k Kind, s string, valid *regexp.Regexp, usage string) (Endpoint, error) {
+	side, path, _ := strings.Cut(s, ":")
+	e := Endpoint{Kind: k, Path: path}
+	if side != "0" && side != "1" || !valid.MatchString(path) {
+		return e, errors.New(usage)
+	}
+	e.Side = int(side[0] - '0')
+	return e, nil
 }
 
 // String returns the endpoint as a configuration has it, without the addresses
