@@ -15,7 +15,7 @@ import (
 var needs = regexp.MustCompile(`scripts/need ([a-z0-9 .+\\-]+)`)
 
 // works is a line after which minutes may have passed.
-var works = regexp.MustCompile(`(?m)^.*(\bgo (vet|test|build|list)|kernel/build|packaging/|bin/verbena bench).*$`)
+var works = regexp.MustCompile(`(?m)^.*(\bgo (vet|test|build|list)|kernel/build|packaging/|bin/verbena-bench).*$`)
 
 // A package that is missing is found at once, and not after minutes of work.
 func TestMakeChecksBeforeItWorks(t *testing.T) {

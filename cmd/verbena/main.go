@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"verbena/internal/sys/portshare"
-	"verbena/internal/tools/bench"
 	"verbena/internal/tools/cli"
 	"verbena/internal/tools/devinfo"
 	"verbena/internal/tools/dump"
@@ -60,7 +59,6 @@ none of that name, 126 if it cannot be executed.`,
 		perf.Command(),
 		runprogram.Command(),
 		ether.Command(),
-		bench.Command(),
 		dump.Command(),
 		stat.Command(),
 		executor.Command(),

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -32,12 +33,12 @@ type run struct {
 	log     io.Writer
 }
 
-// Command returns "verbena bench".
+// Command returns the command verbena-bench.
 func Command() *cobra.Command {
 	r := &run{}
 	var device string
 	cmd := &cobra.Command{
-		Use:   "bench",
+		Use:   "verbena-bench",
 		Short: "Measure this implementation beside this machine's sockets",
 		Long: `Measure bandwidth, latency, message rate and memory between two processes over
 loopback, and beside them what plain UDP sockets do with the same packets; then
@@ -48,7 +49,7 @@ a table and writes a list of JSON objects: name, value, unit, baseline, ratio,
 goal, met, spread.
 
 A goal that is not met is no error: the exit status is 0 when all was measured.`,
-		Example: "  verbena bench -o bench.json\n  verbena bench --only '*latency*' --rounds 5",
+		Example: "  bin/verbena-bench -o bench.json\n  bin/verbena-bench --only '*latency*' --rounds 5",
 		Args:    cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.log = cmd.ErrOrStderr()
@@ -83,6 +84,9 @@ func (r *run) check() error {
 	}
 	if r.rounds < 1 || r.seconds < 1 || r.pings < 1 || r.rateOps < 1 || r.flatOps < 1 || r.idleQPs < 1 {
 		return cli.Usagef("every count must be at least 1")
+	}
+	if !slices.ContainsFunc(measures, r.wants) {
+		return fmt.Errorf("no measure is named %q", r.only)
 	}
 	return nil
 }
@@ -138,27 +142,28 @@ func localAddress(device string) (netip.Addr, error) {
 	return gid.GID.Addr(), err
 }
 
+// wants reports whether a measure is to be taken.
+func (r *run) wants(m measure) bool {
+	match, _ := path.Match(r.only, m.name)
+	return r.only == "" || match
+}
+
 // all takes every measure and reports.
 func (r *run) all(ctx context.Context, out io.Writer) error {
 	var results []Result
-	left := 0
 	for _, m := range measures {
-		if match, _ := path.Match(r.only, m.name); r.only != "" && !match {
+		if !r.wants(m) {
 			continue
 		}
 		res, err := r.take(ctx, m)
 		if errors.Is(err, errLeftOut) {
 			fmt.Fprintf(r.log, "%s: %v\n", m.name, err)
-			left++
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		results = append(results, res)
-	}
-	if len(results) == 0 && left == 0 {
-		return fmt.Errorf("no measure is named %q", r.only)
 	}
 	printTable(out, results)
 	if r.output == "" {

@@ -31,7 +31,7 @@ func overIWARP(ours func(context.Context, *run) (float64, error), flags ...strin
 	return func(ctx context.Context, r *run) (float64, error) {
 		_, netdev, _ := strings.Cut(r.device, "_")
 		over := *r
-		over.peer = &peer{self: r.self, device: "iwarp_" + netdev, host: r.host, flags: flags}
+		over.peer = &peer{self: r.self, verbena: r.verbena, device: "iwarp_" + netdev, host: r.host, flags: flags}
 		return ours(ctx, &over)
 	}
 }

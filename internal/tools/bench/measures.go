@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"verbena/internal/monotime"
-	"verbena/internal/sys/udp/rawbench"
+	"verbena/internal/tools/rawbench"
 )
 
 // measure is one line of the table.
@@ -132,7 +132,7 @@ func writeRate(flags ...string) func(context.Context, *run) (float64, error) {
 }
 
 func idleMemory(ctx context.Context, r *run) (float64, error) {
-	cmd := r.command(ctx, "bench", "idle", "-d", r.device, "-q", strconv.Itoa(r.idleQPs))
+	cmd := r.own(ctx, "idle", "-d", r.device, "-q", strconv.Itoa(r.idleQPs))
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -25,13 +26,28 @@ const (
 	stopGrace = 3 * time.Second
 )
 
-// peer is who measures: this program, on one device.
+// peer runs the programs that measure on one device.
 type peer struct {
-	self   string // path of this program
-	device string
-	host   string
-	flags  []string // of both sides of a perf
-	env    []string // of both, beside this process's
+	self    string // path of this program
+	verbena string // path of the command verbena
+	device  string
+	host    string
+	flags   []string // of both sides of a perf
+	env     []string // of both, beside this process's
+}
+
+// Verbena returns the path of the command verbena, which is in this program's
+// folder.
+func Verbena() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(filepath.Dir(self), "verbena")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w: make build leaves it there", err)
+	}
+	return path, nil
 }
 
 func newPeer(device, host string) (*peer, error) {
@@ -39,12 +55,25 @@ func newPeer(device, host string) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &peer{self: self, device: device, host: host}, nil
+	verbena, err := Verbena()
+	if err != nil {
+		return nil, err
+	}
+	return &peer{self: self, verbena: verbena, device: device, host: host}, nil
 }
 
-// command prepares a process that ends with ctx.
+// command prepares a process of the command verbena, which ends with ctx.
 func (p *peer) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, p.self, args...)
+	return p.process(ctx, p.verbena, args)
+}
+
+// own prepares a process of this program, which ends with ctx.
+func (p *peer) own(ctx context.Context, args ...string) *exec.Cmd {
+	return p.process(ctx, p.self, args)
+}
+
+func (p *peer) process(ctx context.Context, program string, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopGrace
 	cmd.Env = append(os.Environ(), p.env...)

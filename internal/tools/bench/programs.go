@@ -79,7 +79,7 @@ const programTimeout = time.Minute
 // command prepares one side: by "verbena run", or plainly.
 func (g program) command(ctx context.Context, r *run, on *peer, port int, out *bytes.Buffer, side []string) *exec.Cmd {
 	fill := strings.NewReplacer("PORT", strconv.Itoa(port), "SECONDS", strconv.Itoa(r.seconds), "HOST", on.host, "DEVICE", on.device)
-	argv := []string{on.self, "run", "--", g.name}
+	argv := []string{on.verbena, "run", "--", g.name}
 	if g.plain {
 		argv = []string{g.name}
 	}
@@ -184,7 +184,7 @@ func startToExit(name string, plain bool) func(context.Context, *run) (float64, 
 		env := os.Environ()
 		if !plain {
 			// What "verbena run" leaves to the program, without its own start.
-			out, err := exec.CommandContext(ctx, r.self, "run", "--", "env", "-0").Output()
+			out, err := exec.CommandContext(ctx, r.verbena, "run", "--", "env", "-0").Output()
 			if err != nil {
 				return 0, err
 			}

@@ -10,7 +10,7 @@ import (
 
 // A variable's name may have the word that stands for the device in its value.
 func TestProgramsAreToldTheDevice(t *testing.T) {
-	on := &peer{self: "verbena", host: "127.0.0.1", device: "roce_lo"}
+	on := &peer{verbena: "verbena", host: "127.0.0.1", device: "roce_lo"}
 	cmd := ucx("rc_verbs", "tag_lat", 8, 100, ucxMedian, 1).command(t.Context(), &run{}, on, 4000, &bytes.Buffer{}, nil)
 	if !slices.Contains(cmd.Env, "UCX_NET_DEVICES=roce_lo:1") {
 		t.Errorf("environment: %q", cmd.Env[len(cmd.Env)-2:])

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"verbena/internal/sys/udp/rawbench"
 	"verbena/internal/tools/cli"
+	"verbena/internal/tools/rawbench"
 )
 
 // Bytes that RoCEv2 puts around the payload of a packet within UDP.
@@ -76,7 +76,7 @@ func serveCommand() *cobra.Command {
 func (p *peer) raw(ctx context.Context, role string, client func(local netip.Addr, to netip.AddrPort) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server := p.command(ctx, "bench", "serve", role, p.host)
+	server := p.own(ctx, "serve", role, p.host)
 	out, err := server.StdoutPipe()
 	if err != nil {
 		return err
