@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package rdmacm is the RDMA connection manager, as librdmacm has it: it
-// finds the device for an IP address, exchanges what two queue pairs need to
-// know of each other, and drives them to the state in which they work. On the
-// wire it speaks the InfiniBand connection manager's protocol, so that the peer
-// may be any RoCE host, or, for iWARP devices, MPA's set-up of TCP streams.
+// Package rdmacm is the RDMA connection manager, after librdmacm. It finds the device for an IP
+// address, exchanges what two queue pairs must know of each other, and takes them to the state
+// in which they work.
 //
-// # Two ways in
+// For RoCE devices it speaks the InfiniBand connection manager's protocol, so the peer may be
+// any RoCE host. For iWARP it sets up TCP streams with MPA, for TRP it uses TRP's own messages,
+// and over NTB links those of RoCE.
 //
-// [Dial] and [ListenAddr] work as those of package net: they return a [Conn] with
-// its queue pair ready.
+// # Two interfaces
 //
-// [ID] is rdma_cm_id, for everything else. Its calls start something, and an
-// [Event] on the identifier's [EventChannel] tells how it ended:
+// [Dial] and [ListenAddr] look like those of package net. They return a [Conn] whose queue pair
+// is ready.
+//
+// [ID] is rdma_cm_id, for everything else. Each of its calls starts something, and an [Event] on
+// the identifier's [EventChannel] says how it ended:
 //
 //	active                              passive
 //	NewID                               NewID
@@ -25,70 +27,76 @@
 //	              → TIMEWAIT_EXIT       Disconnect → TIMEWAIT_EXIT
 //	DestroyQP, Destroy                  DestroyQP, Destroy
 //
-// The ID of a request is told nothing before Accept, not even that its peer has given up:
-// Accept fails then, with ECONNRESET.
+// The ID of a request has no events before Accept. If the peer has given up meanwhile, Accept
+// fails with ECONNRESET.
 //
-// In the UDP port space, and in IB's with a queue pair of type UD, there is no
-// connection: Connect asks the peer which queue pair serves the port, and
-// ESTABLISHED brings its number and Q_Key.
-// JoinMulticast joins a group; MULTICAST_JOIN brings how to send to it.
+// The UDP port space has no connections, nor has the IB port space with queue pairs of type UD.
+// There Connect asks the peer which queue pair serves the port, and ESTABLISHED brings its
+// number and Q_Key. JoinMulticast joins a group, and MULTICAST_JOIN brings how to send to it.
 //
-// # iWARP
+// # iWARP and TRP
 //
-// An ID is for RoCE devices unless [ID.SetKind] or [Options] say otherwise; the
-// same address may be that of a device of each kind. Over iWARP there is the TCP
-// port space only, and it is the system's: Listen fails where any program listens
-// to the TCP port, and keeps others from it. Private data are at most 508 bytes and
-// come as long as they were sent. An ID needs its queue pair before Connect and
-// Accept; ConnectResponse and TimewaitExit do not come. Disconnect lets what was
-// posted be sent and answered first; then both sides' queue pairs are in the error
-// state. A peer that is refused, or whose stream is closed before it is up,
-// is Rejected; one that does not answer, Unreachable. A local port is known
-// from Connect on, unless the ID was bound to one.
+// An ID is for RoCE devices unless [ID.SetKind] or [Options] say otherwise. One address may be
+// that of a device of each kind. iWARP differs:
 //
-// Over TRP it is alike, but the ports are UDP's, a port is known from ResolveAddr
-// on, private data are at most 512 bytes, and a peer without a listener
-// is Rejected where the network tells so, by ICMP, and else Unreachable.
+//   - It has the TCP port space only, and the ports are the system's. Listen fails if any
+//     program listens on the TCP port, and keeps other programs from it.
+//   - Private data are at most 508 bytes, and arrive without padding.
+//   - An ID needs its queue pair before Connect and Accept. A local port is known from Connect
+//     on, unless the ID was bound to one.
+//   - ConnectResponse and TimewaitExit do not occur.
+//   - Disconnect lets posted work be sent and answered. Then the queue pairs of both ends go to
+//     ERR.
+//   - A peer that is refused, or whose stream closes during set-up, gets Rejected. A peer that
+//     does not answer is Unreachable.
 //
-// # Links of windows
+// TRP is like iWARP, but its ports are UDP's, and a port is known from ResolveAddr on. Private
+// data are at most 512 bytes. A peer without a listener is Rejected if the network reports it by
+// ICMP, and Unreachable otherwise.
 //
-// An ID is for a link of windows (kind ntb) if SetKind says so, or if its address,
-// or that of its peer, is only a link's. The messages are those of RoCE, and go
-// over the link. There are reliable connections only, in the TCP and IB port
-// spaces, whose ports are one process's own; those of shared memory are of all processes of
-// one end, and whoever listens has a port for all addresses. ResolveAddr waits for the peer
-// to come, up to its context's deadline. When the link is lost, or the process at its other
-// end dies, all connections over it are DISCONNECTED at once, and attempts to connect UNREACHABLE.
+// # NTB
+//
+// An ID is for an NTB link if SetKind says so. It is also for one if its address, or that of its
+// peer, belongs to a link only. There are reliable connections only, in the TCP and IB port
+// spaces.
+//
+// The ports of a link are those of one process. The ports of a link of shared memory are common
+// to all processes of one end; a listener has its port for all addresses.
+//
+// ResolveAddr waits for the peer, until its context's deadline. When the link is lost, or the
+// process at its other end dies, all connections over it are DISCONNECTED at once. Attempts to
+// connect are UNREACHABLE.
 //
 // # Differences from librdmacm
 //
-// Events need no acknowledgement. An ID is bound to a device by an address as
-// usual; its QP may belong to any [verbs.Context] of that device. The ports of an
-// address are shared by this user's processes on the machine; the kernel's own
-// rdma_cm has a port space of its own. Binding to a port that is taken is always
-// EADDRINUSE. Alternate paths and IPoIB's port space are not supported.
+//   - Events need no acknowledgement.
+//   - The queue pair of an ID may belong to any [verbs.Context] of its device.
+//   - The processes of one user on a machine share the ports of an address. The kernel's rdma_cm
+//     has a port space of its own.
+//   - Binding to a port that is taken always fails with EADDRINUSE.
+//   - There are no alternate paths, and no queue pairs in IPoIB's port space.
+//   - DEVICE_REMOVAL occurs on Linux only.
+//   - ADDR_CHANGE does not occur. An ID is bound to an IP address, and any interface that has
+//     the address sends its packets. An ID whose address has gone fails at its next call.
 //
-// DEVICE_REMOVAL comes on Linux only. ADDR_CHANGE, by which librdmacm hints that
-// a bond failed over to another hardware address, never comes: an ID here is
-// bound to an IP address, which packets leave by whatever interface has it. An
-// ID whose IP address has gone fails at its next call.
-//
-// Options of the process's devices (faults, capture) are given to verbs.Open,
-// which must then come before the first identifier.
+// Options of the process's devices, such as faults and captures, are those of the first
+// verbs.Open. It must come before the first identifier.
 //
 // # Concurrency
 //
-// All methods may be called concurrently. Events of one ID come in order.
+// All methods may be called concurrently. Events of one ID arrive in order.
 //
-// # When the process ends
+// # When a process ends
 //
-// A peer of a process that ends without Disconnect, even by SIGKILL, is sent a DREQ by
-// those who share the port, and sees DISCONNECTED. Where the process was the only one of
-// this user's, an executor sends it: on Linux the first connection starts the command
-// verbena, found in $PATH, as a process apart that ends with the last that has connections.
+// If a process ends without Disconnect, even by SIGKILL, its peers see DISCONNECTED: the other
+// processes that share its port send a DREQ for it. If there is none, an executor does. On Linux
+// the first connection starts it, as a separate process: it is the command verbena, found by
+// $PATH, and ends after the last process with connections.
 //
-// A program that is about to call os.Exit calls [Leave] first all the same: there may be no
-// such command, and process 1 of a PID namespace has no executor. The peer of a process that
-// is killed without one learns when it sends, by its retry limit, or when it disconnects, by
-// a time-out of about a minute; one that only waits is told nothing.
+// A program that ends by os.Exit, or by returning from main, calls [Leave] first all the same.
+// The command may not be installed, and process 1 of a PID namespace has no executor.
+//
+// If a process is killed and nothing is left to notify its peers, a peer that sends finds out by
+// its retry limit. A peer that disconnects finds out by a time-out of about a minute. A peer
+// that only waits does not find out.
 package rdmacm

@@ -42,13 +42,18 @@ func root() *cobra.Command {
 		Use:     "verbena",
 		Version: version.String(),
 		Short:   "RDMA verbs in user space",
-		Long: `RDMA verbs in user space over RoCEv2, wire-compatible with the Linux kernel's
-rdma_rxe and with RoCE hardware. No kernel module and no privilege is needed.
+		Long: `RDMA verbs in user space, over RoCEv2 and iWARP: compatible with RoCE hardware and
+with the Linux kernel's rdma_rxe and siw. It needs no kernel module and no
+privilege.
 
-Every network interface that is up and has an IP address carries a device:
-roce_ and its name. The exit status is 0 on success, 1 on failure, 2 for a wrong
-call and 130 after an interrupt; "verbena run" has the program's, 127 if there is
-none of that name, 126 if it cannot be executed.`,
+Every network interface that is up and has an IP address has three devices, such as
+roce_eth0 (RoCEv2), iwarp_eth0 (iWARP over TCP) and trp_eth0 (iWARP over UDP, as
+urdma). VERBENA_NTB configures links of kind NTB, which are devices ntb0, ntb1 and
+so on.
+
+The exit status is 0 on success, 1 on failure, 2 for a wrong call and 130 after an
+interrupt. "verbena run" returns the program's, 127 if there is no such program,
+126 if it cannot be executed.`,
 	}
 	cmd.SetVersionTemplate("verbena {{.Version}}\n")
 	cmd.AddCommand(
