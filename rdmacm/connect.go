@@ -13,8 +13,11 @@ func checkPrivate(data []byte, most int) error {
 // most 56 bytes, 180 for datagrams, 508 over iWARP. In the IB port space the type of the queue
 // pair tells which it is: of the ID's, else of the one that p names.
 // Established, Rejected or Unreachable follows; ConnectResponse if the ID has
-// no queue pair, whose number p must then name.
+// no queue pair, whose number p must then name. p may be nil for datagrams.
 func (id *ID) Connect(p *ConnParam) error {
+	if p == nil {
+		p = &ConnParam{}
+	}
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	if err := id.check("Connect", stRouteResolved); err != nil {
