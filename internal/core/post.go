@@ -140,9 +140,9 @@ func (q *QP) BeginSend() error {
 // SubmitSends starts what was posted since BeginSend, and unlocks the queue pair.
 func (q *QP) SubmitSends() { q.conn.Ring() }
 
-// sendOps is which operations each service of InfiniBand has; XRC has those of
-// RC. Spec: IBTA vol. 1, table 84, and annex A14. iwarpOps is which iWARP has:
-// RFC 5040 and RFC 7306.
+// sendOps has the operations of each service of InfiniBand; XRC has those of RC.
+//
+// Spec: IBTA vol. 1, table 84, and annex A14.
 var sendOps = map[ib.QPType]uint64{
 	ib.QPTypeRC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead,
 		ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRAtomicWrite, ib.WRFlush) | localOps,
@@ -153,6 +153,7 @@ var sendOps = map[ib.QPType]uint64{
 var (
 	localOps = opBits(ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR)
 	rcOps    = sendOps[ib.QPTypeRC]
+	// Spec: RFC 5040 and RFC 7306.
 	iwarpOps = opBits(ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd) | localOps
 	ntbOps   = rcOps &^ opBits(ib.WRAtomicWrite, ib.WRFlush)
 	ucOps    = sendOps[ib.QPTypeUC]

@@ -30,6 +30,7 @@ type run struct {
 	idleQPs int
 	only    string
 	output  string
+	page    string // whose table is to be replaced
 	log     io.Writer
 }
 
@@ -66,6 +67,7 @@ A goal that is not met is no error: the exit status is 0 when all was measured.`
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringVarP(&r.output, "output", "o", "bench.json", "write the results to `FILE`; empty is nowhere")
+	fs.StringVar(&r.page, "page", "", "write the table into `FILE` too, between its marks, as docs/performance.md has them")
 	fs.IntVar(&r.rounds, "rounds", 3, "measure `N` times, ours and the sockets' in turn")
 	fs.StringVar(&r.only, "only", "", "only the measures whose name matches `GLOB`, as *latency*")
 	fs.IntVar(&r.seconds, "seconds", 2, "length of a bandwidth round in `SECONDS`")
@@ -79,6 +81,11 @@ A goal that is not met is no error: the exit status is 0 when all was measured.`
 }
 
 func (r *run) check() error {
+	if r.page != "" { // before minutes have passed
+		if _, _, err := aroundTable(r.page); err != nil {
+			return err
+		}
+	}
 	if _, err := path.Match(r.only, ""); err != nil {
 		return cli.Usagef("--only %q: %w", r.only, err)
 	}
@@ -166,6 +173,11 @@ func (r *run) all(ctx context.Context, out io.Writer) error {
 		results = append(results, res)
 	}
 	printTable(out, results)
+	if r.page != "" {
+		if err := writePage(r.page, results); err != nil {
+			return err
+		}
+	}
 	if r.output == "" {
 		return nil
 	}
