@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// EventChannel is where events of identifiers arrive: rdma_event_channel. One
-// channel may serve any number of identifiers.
+// EventChannel receives the events of identifiers: rdma_event_channel. A channel may serve any
+// number of identifiers.
 type EventChannel struct {
 	ready chan struct{} // holds a token while there is something
 	taker func(*Event)  // immutable; nil for Get
@@ -23,14 +23,13 @@ type EventChannel struct {
 // NewEventChannel returns an empty channel: rdma_create_event_channel(3).
 func NewEventChannel() *EventChannel { return &EventChannel{ready: make(chan struct{}, 1)} }
 
-// NewEventChannelTo returns a channel that gives each event to f as soon as it
-// is there, instead of keeping it for Get: for a program with an event loop of its
-// own. Calls come one at a time and in order, on any goroutine, and none after
-// Close. f must not block, nor call the package but for Event.ID.Destroy of an
-// identifier that a ConnectRequest brought.
+// NewEventChannelTo returns a channel that gives each event to f as soon as it arrives, instead of
+// keeping it for Get: for a program with an event loop of its own. Calls come one at a time and in
+// order, on any goroutine, and none after Close. f must not block, nor call the package but for
+// Event.ID.Destroy of an identifier that a ConnectRequest brought.
 //
-// When Destroy of an ID returns, f has been called for the last time with an
-// event of it. Identifiers of requests belong to f from then on.
+// When Destroy of an ID returns, f has been called for the last time with an event of it.
+// Identifiers of requests belong to f from then on.
 func NewEventChannelTo(f func(*Event)) *EventChannel { return &EventChannel{taker: f} }
 
 // Get waits for the next event: rdma_get_cm_event(3). It returns ctx's error if
@@ -111,8 +110,8 @@ func (c *EventChannel) remove(match func(*Event) bool) (out []*Event) {
 	return out
 }
 
-// Close ends the channel and wakes who waits: rdma_destroy_event_channel(3).
-// Identifiers on it go on without events; destroy them first.
+// Close ends the channel and makes a waiting Get return: rdma_destroy_event_channel(3). Identifiers
+// on it go on without events; destroy them first.
 func (c *EventChannel) Close() {
 	c.mu.Lock()
 	c.closed = true

@@ -9,11 +9,11 @@ func checkPrivate(data []byte, most int) error {
 	return nil
 }
 
-// Connect asks the peer for a connection: rdma_connect(3). Private data are at
-// most 56 bytes, 180 for datagrams, 508 over iWARP. In the IB port space the type of the queue
-// pair tells which it is: of the ID's, else of the one that p names.
-// Established, Rejected or Unreachable follows; ConnectResponse if the ID has
-// no queue pair, whose number p must then name. p may be nil for datagrams.
+// Connect asks the peer for a connection: rdma_connect(3). Private data are at most 56 bytes, 180
+// for datagrams, 508 over iWARP. In the IB port space the type of the queue pair decides whether it
+// is one or datagrams: of the ID's queue pair, else of the one that p names. Established, Rejected
+// or Unreachable follows. ConnectResponse follows if the ID has no queue pair; p must then name its
+// number. p may be nil for datagrams.
 func (id *ID) Connect(p *ConnParam) error {
 	if p == nil {
 		p = &ConnParam{}
@@ -33,8 +33,8 @@ func (id *ID) Connect(p *ConnParam) error {
 	return nil
 }
 
-// depth resolves a number of READs and atomics: MaxRdAtomic stands for the most
-// that the device does and limit allows.
+// depth resolves a number of READs and atomics. MaxRdAtomic stands for the maximum of the device
+// and of limit.
 func depth(asked, limit uint8) uint8 {
 	if asked == MaxRdAtomic {
 		asked = limit
@@ -45,7 +45,7 @@ func depth(asked, limit uint8) uint8 {
 // deviceRdAtomic is the device attribute MaxQPRdAtom.
 const deviceRdAtomic = 128
 
-// Establish tells the peer that the queue pair is ready, after ConnectResponse:
+// Establish confirms to the peer that the queue pair is ready, after ConnectResponse:
 // rdma_establish(3). An ID with a queue pair does it by itself.
 func (id *ID) Establish() error {
 	id.mu.Lock()
@@ -61,7 +61,7 @@ func (id *ID) Establish() error {
 }
 
 // Disconnect ends the connection: rdma_disconnect(3). The queue pair goes to
-// the error state, so that what is outstanding is flushed. Disconnected follows
+// the error state, so that outstanding work requests are flushed. Disconnected follows
 // on both sides; after the peer's, Disconnect answers it, and both get
 // TimewaitExit. Disconnecting twice does nothing. While the connection is not
 // up it does no more than take the queue pair to the error state.

@@ -9,19 +9,17 @@ import (
 	"verbena/internal/monotime"
 )
 
-// A server is the part of a connection manager's protocol that all identifiers
-// share.
+// server is the part of a connection manager's protocol that all identifiers share.
 type server interface {
-	// serve does what is due, on the manager's goroutine. It returns when it is
-	// to be called next, and whether there was something to do.
+	// serve does what is due, on the manager's goroutine. It returns when it is to be called next,
+	// and whether there was something to do.
 	serve(now monotime.Time) (next monotime.Time, busy bool)
 	// idleLocked reports whether nothing is under way any more. manager.mu is held.
 	idleLocked() bool
 }
 
-// A connector is an identifier's side of a connection manager's protocol. For
-// RoCE devices and links of windows that is the InfiniBand specification's:
-// ibConnector.
+// connector is an identifier's side of a connection manager's protocol. RoCE devices and NTB links
+// have the InfiniBand specification's: ibConnector.
 //
 // The identifier checks its state before it calls, and holds its mu.
 type connector interface {
@@ -31,7 +29,7 @@ type connector interface {
 	bind(ip netip.Addr, port uint16, shared bool) (uint16, error)
 	listen(backlog int) error
 	connect(p *ConnParam) error
-	// establish tells a peer that has accepted that the queue pair is ready.
+	// establish confirms to a peer that has accepted that the queue pair is ready.
 	establish() error
 	accept(p *ConnParam) error
 	// reject refuses a request, or a peer's acceptance.

@@ -15,7 +15,7 @@ import (
 	"verbena/verbs"
 )
 
-// localAddr is where a local address is found.
+// localAddr is a local address with the device that has it.
 type localAddr struct {
 	verbs *verbs.Context
 	addr  netip.Addr // with its zone, if link-local
@@ -27,8 +27,7 @@ func (p *localAddr) mtu() ib.MTU {
 	return info.PortAttr().ActiveMTU
 }
 
-// sgidIndex returns where the address stands in the GID table now: addresses
-// come and go. One that has gone is not found again.
+// sgidIndex returns the index of the address in the GID table now, noGID if it is gone.
 func (p *localAddr) sgidIndex() uint8 {
 	info := p.verbs.Info()
 	addrs, err := info.AddrTable()
@@ -41,14 +40,14 @@ func (p *localAddr) sgidIndex() uint8 {
 // noGID is an index that no GID table has.
 const noGID = 255
 
-// portKey is an address as devices of a kind have it.
+// portKey is an address of a kind of devices.
 type portKey struct {
 	kind Kind
 	addr netip.Addr
 }
 
-// locate returns the device of a kind that has a local address, open and, if
-// that takes anything, receiving.
+// locate returns the device of a kind that has a local address. It opens the device, and its port
+// for MADs where the kind has one.
 func (m *manager) locate(kind Kind, addr netip.Addr) (localAddr, error) {
 	m.mu.Lock()
 	p := m.found[portKey{kind, addr}]
@@ -71,8 +70,8 @@ func (m *manager) locate(kind Kind, addr netip.Addr) (localAddr, error) {
 	return p, nil
 }
 
-// holds reports whether the device has the address still. It asks the system for
-// the addresses of one interface, search for those of all.
+// holds reports whether the device still has the address. It asks the system for the addresses of
+// one interface, findDevice for those of all.
 func (p *localAddr) holds() bool {
 	if p.verbs == nil {
 		return false
@@ -88,7 +87,7 @@ func devicesOf(kind Kind) ([]verbs.DeviceInfo, error) {
 	return slices.DeleteFunc(infos, func(i verbs.DeviceInfo) bool { return i.Kind != kind }), err
 }
 
-// search returns the device of a kind that has a local address, open.
+// findDevice returns the device of a kind that has a local address, open.
 func (m *manager) findDevice(kind Kind, addr netip.Addr) (localAddr, error) {
 	infos, err := devicesOf(kind)
 	if err != nil {
@@ -126,8 +125,8 @@ func (m *manager) findDevice(kind Kind, addr netip.Addr) (localAddr, error) {
 	return localAddr{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
 }
 
-// opened returns a device as it is once it is open: which end of its link ours is
-// may show only then.
+// opened returns a device as it is once it is open: only then it may be known which end of its link
+// is ours.
 func (m *manager) opened(info verbs.DeviceInfo) (verbs.DeviceInfo, error) {
 	c, err := m.open(info.Name)
 	if err != nil {
@@ -136,7 +135,7 @@ func (m *manager) opened(info verbs.DeviceInfo) (verbs.DeviceInfo, error) {
 	return c.Info(), nil
 }
 
-// engineOf returns what the devices of a kind run on.
+// engineOf returns the engine of the devices of a kind.
 func (m *manager) engineOf(kind Kind) (*engine.Engine, error) {
 	infos, err := devicesOf(kind)
 	if err != nil {
@@ -167,9 +166,9 @@ func (m *manager) open(name string) (*verbs.Context, error) {
 	return c, nil
 }
 
-// listenAll makes MADs to every address of a kind of devices, of one family or
-// both, arrive: to as many as can be had. A family of which every address is somebody else's is
-// an error, as the listener's peers would wait in vain.
+// listenAll opens all addresses of a kind of devices for MADs, of one family or both. An address
+// that cannot be opened is left out. It fails if another program has all addresses of a family, as
+// the listener's peers would wait in vain.
 func (m *manager) listenAll(kind Kind, v4, v6 bool) error {
 	infos, err := devicesOf(kind)
 	if err != nil {
@@ -210,7 +209,7 @@ func (m *manager) listenAll(kind Kind, v4, v6 bool) error {
 	return cmp.Or(four.err, six.err, fail(syscall.ENODEV, "address", "no device has an address"))
 }
 
-// family is what became of the addresses of a family.
+// family sums up whether the addresses of a family could be opened.
 type family struct {
 	usable bool
 	err    error // of one that is not, EADDRINUSE before others
@@ -223,7 +222,7 @@ func (f *family) count(err error) {
 	}
 }
 
-// taken returns the error of a family that somebody else has all of.
+// taken returns the error of a family whose addresses another program has all.
 func (f *family) taken() error {
 	if !f.usable && errors.Is(f.err, syscall.EADDRINUSE) {
 		return f.err

@@ -14,25 +14,24 @@ import (
 	"verbena/verbs"
 )
 
-// Options say what Dial and ListenAddr make. The zero value, and nil, are fine for
-// a reliable connection.
+// Options configure Dial and ListenAddr. The zero value, and nil, are fine for a reliable
+// connection.
 type Options struct {
 	// Source is the local address, and port, to dial from; zero lets the system
 	// choose.
 	Source netip.AddrPort
 	// Kind is the kind of devices to use; empty stands for RoCE.
 	Kind Kind
-	// NoCRC says that CRCs are not wanted in an iWARP stream; see ID.SetCRC.
+	// NoCRC turns CRCs off in an iWARP stream, unless the peer wants them; see ID.SetCRC.
 	NoCRC bool
-	// PD is where the queue pair is made. It belongs to the device that the
-	// connection uses; nil makes one for each Conn.
+	// PD is the protection domain of the queue pair. It belongs to the device that the connection
+	// uses; nil makes one for each Conn.
 	PD *verbs.PD
-	// QP is what the queue pair is made from. Zero fields have defaults: type
-	// RC, 64 work requests of 4 elements each way, 64 bytes inline, completion
-	// queues of the Conn's own.
+	// QP has the attributes of the queue pair. Zero fields have defaults: type RC, 64 work requests
+	// of 4 elements each way, 64 bytes inline, completion queues of the Conn's own.
 	QP verbs.QPInitAttr
-	// Param are the connection's parameters; nil stands for as many READs and
-	// atomics as the device does and the longest retries.
+	// Param has the connection's parameters; nil stands for as many READs and atomics as the device
+	// does and the longest retries.
 	Param *ConnParam
 	// Backlog bounds the requests that wait for Accept; see ID.Listen.
 	Backlog int
@@ -61,8 +60,8 @@ type Conn struct {
 // QP returns the connection's queue pair.
 func (c *Conn) QP() *verbs.QP { return c.ID.QP() }
 
-// RegMR registers memory on the connection's PD: rdma_reg_msgs(3) and its kin.
-// Close deregisters it.
+// RegMR registers memory on the connection's PD: rdma_reg_msgs(3), rdma_reg_read(3),
+// rdma_reg_write(3). Close deregisters it.
 func (c *Conn) RegMR(buf []byte, access ib.Access) (*verbs.MR, error) {
 	mr, err := c.PD.RegMR(buf, access)
 	if err == nil {
@@ -123,7 +122,7 @@ func (c *Conn) dial(ctx context.Context, dst netip.AddrPort, o *Options) error {
 	return nil
 }
 
-// expect waits for an event; another one that comes instead is an error.
+// expect waits for an event of a type. Another event is an error.
 func (c *Conn) expect(ctx context.Context, want EventType) (*Event, error) {
 	ev, err := c.ch.Get(ctx)
 	switch {
@@ -137,7 +136,7 @@ func (c *Conn) expect(ctx context.Context, want EventType) (*Event, error) {
 	return nil, fail(syscall.ECONNRESET, "connection", "%v instead of %v", ev.Type, want)
 }
 
-// equip makes the queue pair and what it stands on.
+// equip makes the queue pair, and its PD and completion queues where o has none.
 func (c *Conn) equip(o *Options) (err error) {
 	ctx := c.ID.Verbs()
 	if c.PD = o.PD; c.PD == nil {
@@ -169,7 +168,7 @@ func (c *Conn) equip(o *Options) (err error) {
 	return nil
 }
 
-// newID returns an identifier for what o is about.
+// newID returns an identifier for the kind and type that o asks for.
 func (o *Options) newID(ch *EventChannel) (*ID, error) {
 	id, err := NewID(ch, TCP)
 	if err != nil {
@@ -215,8 +214,8 @@ func (c *Conn) Wait(ctx context.Context) error {
 }
 
 // Close disconnects and destroys what was made for the connection. It does not
-// wait for the peer. What else was made on a PD of the Conn's own, such as
-// memory windows, must go before.
+// wait for the peer. Destroy other objects on a PD of the Conn's own, such as memory
+// windows, before.
 func (c *Conn) Close() error {
 	var errs []error
 	if c.established() {

@@ -18,24 +18,24 @@ func fail(errno syscall.Errno, arg, format string, a ...any) error {
 
 func invalid(arg, format string, a ...any) error { return fail(syscall.EINVAL, arg, format, a...) }
 
-// RejectReason is why a connection was refused: the reason in the peer's REJ.
+// RejectReason is the reason in the peer's REJ: why it refused a connection.
 type RejectReason = cm.Reason
 
 // Reasons that an application meets.
 const (
 	RejectConsumer   = cm.RejConsumer             // the peer's application called Reject
-	RejectNoListener = cm.RejInvalidServiceID     // nobody listens to the port
-	RejectStale      = cm.RejStaleConnection      // the peer holds an older connection of the queue pair
+	RejectNoListener = cm.RejInvalidServiceID     // the port has no listener
+	RejectStale      = cm.RejStaleConnection      // the peer has an older connection of the queue pair
 	RejectTimeout    = cm.RejTimeout              // the peer gave up waiting for our answer
 	RejectTransport  = cm.RejInvalidTransportType // the listener is for another type of queue pairs
 	RejectMTU        = cm.RejInvalidMTU           // the peer's port is narrower than the path MTU asked for
 )
 
-// SIDRStatus is why a datagram service's port is not served.
+// SIDRStatus is the reason for which a datagram service's port is not served.
 type SIDRStatus = cm.SIDRStatus
 
-// UnservedError is the Err of the UNREACHABLE event that tells that the peer
-// does not serve the port of a datagram service. It wraps ECONNREFUSED.
+// UnservedError is the Err of an UNREACHABLE event whose peer does not serve the port of a datagram
+// service. It wraps ECONNREFUSED.
 type UnservedError struct {
 	Status SIDRStatus
 }

@@ -23,7 +23,7 @@ const (
 	Unreachable     EventType = 7  // the peer does not answer; datagrams: it does not serve the port
 	Rejected        EventType = 8  // the peer refused
 	Established     EventType = 9  // the connection is up; datagrams: Event.UD holds
-	Disconnected    EventType = 10 // the connection is over; RoCE and NTB tell within 100 ms, so that what the peer sent before is polled first
+	Disconnected    EventType = 10 // the connection is over; completions that came before may be polled first, for 100 ms
 	DeviceRemoval   EventType = 11 // the network interface that the ID is bound to is gone: destroy the ID (Linux)
 	MulticastJoin   EventType = 12 // JoinMulticast did; Event.Group and UD hold
 	MulticastError  EventType = 13 // JoinMulticast did not; Event.Group holds
@@ -51,11 +51,10 @@ type Event struct {
 	Type     EventType
 	ID       *ID
 	ListenID *ID // of ConnectRequest
-	// Err says why, for the events that tell of a failure: a *RejectedError, or
-	// *UnservedError, or an error that wraps ETIMEDOUT or what a call returned.
+	// Err is why, for events of a failure: a *RejectedError, a *UnservedError, or an error that
+	// wraps ETIMEDOUT or that a call returned.
 	Err error
-	// PrivateData is what the peer sent along, padded with zeros to what the
-	// message holds.
+	// PrivateData is the peer's, padded with zeros to the length of the message's field.
 	PrivateData []byte
 	Conn        ConnParam // of ConnectRequest, ConnectResponse and Established of connections
 	UD          UDParam   // of ConnectRequest and Established of datagrams, and of MulticastJoin
@@ -63,14 +62,13 @@ type Event struct {
 	Group netip.Addr
 }
 
-// ConnParam are the parameters of a connection: rdma_conn_param. In an event
-// they are the peer's, seen from here: ResponderResources is what it wants of
-// us, InitiatorDepth what it will serve.
+// ConnParam has the parameters of a connection: rdma_conn_param. In an event they are the peer's,
+// seen from here: ResponderResources is what it wants of us, InitiatorDepth what it will serve.
 type ConnParam struct {
 	PrivateData []byte
-	// ResponderResources is how many READs and atomics of the peer are served
-	// at once, InitiatorDepth how many of ours may be outstanding. MaxRdAtomic
-	// stands for as many as the device does, or as the peer asked for.
+	// ResponderResources limits the READs and atomics of the peer that are served at once,
+	// InitiatorDepth those of ours that may be outstanding. MaxRdAtomic stands for as many as the
+	// device does, or as the peer asked for.
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	FlowControl        bool
@@ -78,14 +76,14 @@ type ConnParam struct {
 	RNRRetryCount      uint8     // 0 to 6; 7 is for ever. It governs the peer's sends
 	SRQ                bool      // ignored where the ID has a QP
 	QPN                ib.QPN    // ignored where the ID has a QP
-	QPType             ib.QPType // of QPN; zero stands for what the ID is for, RC if that is open. Of Connect only
+	QPType             ib.QPType // of QPN, Connect only; zero is the ID's, RC if that is open
 }
 
 // MaxRdAtomic in ConnParam stands for the most: RDMA_MAX_RESP_RES and
 // RDMA_MAX_INIT_DEPTH.
 const MaxRdAtomic = 0xff
 
-// UDParam is how to reach a datagram queue pair: rdma_ud_param.
+// UDParam has what it takes to send to a datagram queue pair: rdma_ud_param.
 type UDParam struct {
 	PrivateData []byte
 	AH          ib.AHAttr // of Established and MulticastJoin: for verbs.PD.CreateAH

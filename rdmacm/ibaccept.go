@@ -47,8 +47,8 @@ func (c *ibConnector) accept(p *ConnParam) error {
 	return nil
 }
 
-// gaveUp turns an agent's refusal into what the application is told: the peer
-// has ended the request in the meantime.
+// gaveUp turns an agent's refusal into the application's error: the peer has ended the request in
+// the meantime.
 func gaveUp(call string, err error) error {
 	var wrong *ibcm.StateError
 	if errors.As(err, &wrong) {

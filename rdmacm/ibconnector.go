@@ -23,7 +23,7 @@ type ibConnector struct {
 	conn     ibcm.ConnID   // 0 without
 	params   ibcm.QPParams // of the connection, as far as agreed
 	psn      ib.PSN        // that the peer's packets begin with, on the ID of a request
-	named    ib.QPN        // of the queue pair that the application drives by itself; 0 without
+	named    ib.QPN        // the queue pair that the application modifies by itself; 0 without
 	leaving  bool          // the application has called Disconnect
 	willSet  bool
 	pending  *pendingDisconnect // not raised yet; nil if there is none
@@ -34,7 +34,7 @@ func (b *ibManager) newConnector(id *ID) *ibConnector { return &ibConnector{ID: 
 func (c *ibConnector) begun() bool { return c.conn != 0 }
 
 func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, error) {
-	reuse := c.reuse && (shared || port != 0) // a port that nobody asked for is the identifier's alone
+	reuse := c.reuse && (shared || port != 0) // a port that the system chose is the identifier's alone
 	b, err := c.ib.ports.bind(binding{scope: scopeOf(ip, c.afOnly), reuse: reuse, shared: shared}, c.ps, port)
 	if err != nil {
 		return 0, err
@@ -54,8 +54,8 @@ func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 
 func (c *ibConnector) qpDestroyed() {} // the connection is of its own
 
-// maxPrivate is how much private data the application may send, in bytes:
-// what the message holds less the IP header in front of it.
+// maxRequestPrivate returns how much private data the application may send with a request, in
+// bytes: what the message holds less the IP header in front of it.
 func (c *ibConnector) maxRequestPrivate() int {
 	if c.datagrams() {
 		return cm.SIDRREQPrivateSize - cm.IPHeaderSize // 180
@@ -94,8 +94,7 @@ func (c *ibConnector) connect(p *ConnParam) error {
 	return c.start(func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error) { return a.Connect(now, req) })
 }
 
-// start begins a request and remembers its connection, before an answer can
-// come.
+// start begins a request and notes its connection before an answer can come.
 func (c *ibConnector) start(f func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error)) error {
 	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
 		if c.conn != 0 { // of an attempt before
@@ -125,8 +124,7 @@ func checkRetries(p *ConnParam) error {
 	return nil
 }
 
-// endpoint returns the queue pair that will serve the connection: the ID's, or
-// what the application says of its own.
+// endpoint returns the queue pair of the connection: the ID's, or the one that p names.
 func (c *ibConnector) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.TransportService, err error) {
 	if c.qp == nil {
 		if p.QPN <= ib.QP1 || p.QPN >= ib.QPMulticast {
@@ -165,7 +163,7 @@ func (c *ibConnector) disconnect() error {
 	}
 	c.leaving = true
 	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Disconnect(now, c.conn, nil) })
-	c.clearWill() // the peer may be told twice, and is not left untold by a process killed in between
+	c.clearWill() // after the DREQ: a process killed in between sends two, not none
 	var wrong *ibcm.StateError
 	if errors.As(err, &wrong) {
 		return nil // released meanwhile, by the peer or before

@@ -48,7 +48,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 		c.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)})
 	case ibcm.EventDisconnected:
 		c.clearWill()
-		c.setWill() // the answer, if one is due: many a program ends without giving it
+		c.setWill() // the answer, if one is due: many programs end without it
 		c.state = stDisconnected
 		b.delayDisconnect(c, Event{Type: Disconnected, PrivateData: ev.PrivateData}, polled)
 	case ibcm.EventTimewaitExit:
@@ -81,8 +81,8 @@ func (b *ibManager) request(ev ibcm.Event) {
 	listener.raiseRequest(&out)
 }
 
-// requested checks a request and returns the identifier that stands for it, or
-// why it is refused. It takes the IP header off the private data.
+// requested checks a request and returns an identifier for it, or the reason of its refusal. It
+// takes the IP header off the private data.
 func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Reason) {
 	if listener == nil {
 		return nil, cm.RejInvalidServiceID
@@ -121,7 +121,7 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 	b.m.mu.Lock()
 	defer b.m.mu.Unlock()
 	if ev.Kind == ibcm.EventRequest {
-		c.params, _ = b.agent.QPParams(ev.Conn) // fails if the peer has given up; Accept will tell
+		c.params, _ = b.agent.QPParams(ev.Conn) // fails if the peer has given up, as Accept will
 		c.params.RQPSN = c.psn
 	}
 	b.m.ids[id] = struct{}{}
@@ -129,7 +129,7 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 	return id, 0
 }
 
-// connParam turns what a peer said into an event's parameters.
+// connParam returns the peer's parameters as those of an event.
 func connParam(p *ibcm.Params) ConnParam {
 	return ConnParam{
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, FlowControl: p.FlowControl,
@@ -137,8 +137,7 @@ func connParam(p *ibcm.Params) ConnParam {
 	}
 }
 
-// replied takes the peer's acceptance: the queue pair is made ready, then the
-// peer is told.
+// replied handles the peer's acceptance: it makes the queue pair ready, then sends the RTU.
 func (c *ibConnector) replied(ev ibcm.Event) {
 	err := c.ib.command(func(a *ibcm.Agent, _ monotime.Time) (err error) {
 		c.params, err = a.QPParams(c.conn)

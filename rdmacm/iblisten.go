@@ -12,8 +12,8 @@ import (
 
 // listen takes requests for the bound service id.
 func (c *ibConnector) listen(backlog int) error {
-	// First the agent: opening the ports of all addresses takes milliseconds, and
-	// an application may have told its peer the port it is bound to before.
+	// First the agent: opening the ports of all addresses takes milliseconds, and a peer may know
+	// the port already.
 	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) (err error) {
 		c.listener, err = a.Listen(c.bound.service, c.bound.scope, backlog)
 		if err == nil {

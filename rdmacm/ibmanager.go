@@ -9,13 +9,11 @@ import (
 	"verbena/internal/roce"
 )
 
-// ibManager is the InfiniBand connection manager of this process: one protocol
-// agent for all identifiers that are for RoCE devices, and one for those on links
-// of windows.
+// ibManager is the InfiniBand connection manager of this process: a protocol agent for all
+// identifiers of RoCE devices, and one for those of NTB links.
 //
-// Whoever has something for the agent takes the manager's mu, calls it and
-// kicks the manager's goroutine, which alone polls events: it takes them to
-// identifiers without mu, as it sends MADs.
+// A thread with input for the agent takes the manager's mu, calls the agent and kicks the manager's
+// goroutine. Only that polls events: it takes them to identifiers, and sends MADs, without mu.
 type ibManager struct {
 	// immutable after newIBManager
 	m     *manager
@@ -42,8 +40,8 @@ func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
 	}
 }
 
-// ackDelay is how long this side takes to acknowledge, as a time code: the
-// device attribute LocalCAAckDelay, 134 ms.
+// ackDelay is the time in which this side acknowledges, as a time code: the device attribute
+// LocalCAAckDelay, 134 ms.
 const ackDelay = 15
 
 // start takes MADs from the engine.
@@ -105,7 +103,7 @@ func (b *ibManager) outputLocked(out []ibcm.Datagram) []ibcm.Datagram {
 	return out
 }
 
-// send sends MADs. What cannot be sent is as good as lost: it is repeated.
+// send sends MADs. A MAD that cannot be sent counts as lost: the agent repeats it.
 func (b *ibManager) send(out []ibcm.Datagram) {
 	for i := range out {
 		d := &out[i]
@@ -116,8 +114,8 @@ func (b *ibManager) send(out []ibcm.Datagram) {
 // idleLocked reports whether nothing is to be repeated any more.
 func (b *ibManager) idleLocked() bool { return b.agent.Pending() == 0 }
 
-// command runs f on the agent and sends what comes of it, before it returns: a
-// process may end right after it disconnected.
+// command runs f on the agent and sends its output before it returns: a process may end right after
+// it disconnected.
 func (b *ibManager) command(f func(a *ibcm.Agent, now monotime.Time) error) error {
 	b.m.mu.Lock()
 	err := f(b.agent, monotime.Now())

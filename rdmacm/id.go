@@ -41,13 +41,13 @@ type ID struct {
 	joined     []*membership
 }
 
-// state is what an ID has been through.
+// state is the progress of an ID.
 type state uint8
 
 const (
 	stIdle          state = iota // new
 	stBound                      // has a local address
-	stResolving                  // its peer is looked for
+	stResolving                  // a peerLookup is pending
 	stAddrResolved               // has a device and a peer
 	stRouteResolved              // may connect
 	stListening
@@ -94,10 +94,9 @@ func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
 	return id
 }
 
-// Destroy gives the identifier back: rdma_destroy_id(3). What it has under way
-// ends: a connection is released, a request refused, a listener closed. No
-// event of it follows, and requests to a listener that were not fetched are
-// refused. Its queue pair must be destroyed first: EBUSY.
+// Destroy gives the identifier back: rdma_destroy_id(3). It releases a connection, refuses a
+// request, closes a listener. No event of the ID follows, and requests to a listener that were not
+// fetched are refused. Its queue pair must be destroyed first: EBUSY.
 func (id *ID) Destroy() error {
 	id.mu.Lock()
 	if id.state == stDestroyed {
@@ -119,7 +118,7 @@ func (id *ID) Destroy() error {
 	id.proto.destroy()
 	for _, ev := range ch.remove(func(ev *Event) bool { return ev.ID == id || ev.ListenID == id }) {
 		if ev.ListenID == id {
-			_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
+			_ = ev.ID.Destroy() // the application has not seen it: it cannot have a queue pair
 		}
 	}
 	m.leave()
@@ -185,9 +184,8 @@ func (id *ID) Migrate(ch *EventChannel) error {
 	return nil
 }
 
-// Notify tells the connection manager of an asynchronous event of the ID's
-// queue pair: rdma_notify(3). EventCommEst makes a connection established whose
-// RTU was lost.
+// Notify passes an asynchronous event of the ID's queue pair to the connection manager:
+// rdma_notify(3). EventCommEst makes a connection established that lost its RTU.
 func (id *ID) Notify(e ib.EventType) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -196,8 +194,8 @@ func (id *ID) Notify(e ib.EventType) {
 	}
 }
 
-// raise puts an event on the ID's channel. The application of a request that it has not
-// accepted is told nothing: it may not have seen the ID yet. The caller holds mu.
+// raise puts an event on the ID's channel. The ID of a request that the application has not
+// accepted gets none: the application may not have seen it yet. The caller holds mu.
 //
 // Source: ucma_event_handler in Linux.
 func (id *ID) raise(ev Event) {
@@ -208,8 +206,8 @@ func (id *ID) raise(ev Event) {
 	id.ch.put(&ev)
 }
 
-// over raises the event that ends an attempt to connect. A request stays one: Accept
-// finds that its peer has given up. The caller holds mu.
+// over raises the event that ends an attempt to connect. A request stays a request: its Accept
+// fails. The caller holds mu.
 func (id *ID) over(ev Event) {
 	if id.state == stRequested {
 		return
@@ -225,7 +223,7 @@ func (id *ID) raiseRequest(ev *Event) {
 	defer id.mu.Unlock()
 	ev.ID.ch = id.ch
 	if id.state != stListening { // destroyed meanwhile
-		_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
+		_ = ev.ID.Destroy() // the application has not seen it: it cannot have a queue pair
 		return
 	}
 	id.ch.put(ev)

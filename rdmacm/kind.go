@@ -13,24 +13,29 @@ import (
 	"verbena/verbs"
 )
 
-// Kind is a kind of devices: the transport, and with it the connection manager's
-// protocol.
+// Kind is a kind of devices: the transport, and with it the connection manager's protocol.
 type Kind = device.Kind
 
 // Kinds.
 const (
-	RoCE  = device.KindRoCE  // RoCEv2, and the InfiniBand connection manager's messages: what an ID is for unless SetKind says otherwise
-	IWARP = device.KindIWARP // iWARP over TCP, and MPA's set-up of streams: the TCP port space only
-	TRP   = device.KindTRP   // iWARP over UDP, and TRP's own set-up: the TCP port space only, whose ports are UDP's here
-	NTB   = device.KindNTB   // links of windows, which the InfiniBand connection manager's messages go over as well: TCP and IB, reliable connections only
+	// RoCE is RoCEv2 with the InfiniBand connection manager's messages. An ID is for it unless SetKind
+	// says otherwise.
+	RoCE = device.KindRoCE
+	// IWARP is iWARP over TCP, with MPA's set-up of streams: the TCP port space only.
+	IWARP = device.KindIWARP
+	// TRP is iWARP over UDP, with TRP's own set-up: the TCP port space only, whose ports are UDP's.
+	TRP = device.KindTRP
+	// NTB is NTB links, which carry the InfiniBand connection manager's messages as well: reliable
+	// connections only, in the TCP and IB port spaces.
+	NTB = device.KindNTB
 )
 
-// SetKind says which kind of devices the ID is for: one address may be that of
-// a RoCE device and of an iWARP device. Without it the ID is for RoCE, or, where
-// its address is only a link's, or its peer's the other end's, for NTB.
+// SetKind makes the ID one for a kind of devices: a RoCE device and an iWARP device may have the
+// same address. Without SetKind the ID is for RoCE, or for NTB where only a link has its address or
+// its peer's.
 //
-// Errors: EINVAL once the ID is bound; EOPNOTSUPP for a kind that there is not,
-// or that does not have the ID's port space.
+// Errors: EINVAL once the ID is bound; EOPNOTSUPP for an unknown kind, or one that does not have
+// the ID's port space.
 func (id *ID) SetKind(k Kind) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -60,14 +65,12 @@ func (id *ID) settleKind(k Kind) error {
 	return nil
 }
 
-// Selection is which devices an ID may be on, and in which order they are looked
-// at: kinds, and devices by name.
+// Selection lists devices, by kind and by name, in the order in which an ID tries them.
 type Selection = device.Selection
 
-// SetDevices says which devices the ID may be on. It is bound to the first of
-// them that has its address, and is for that device's kind from then on; bound to
-// a wildcard address it is for the first kind that has the ID's port space.
-// ENODEV is the error of an address that none of them has.
+// SetDevices limits the devices that the ID may be on. BindAddr takes the first of them that has
+// the address, and with it the device's kind. At a wildcard address the ID is for the first kind
+// that has its port space. An address that none of them has is ENODEV.
 //
 // Errors: EINVAL once the ID is bound.
 func (id *ID) SetDevices(s Selection) error {
@@ -90,8 +93,8 @@ func (id *ID) mayBe(k Kind) bool {
 	return len(id.allowed) == 0 || slices.Contains(id.allowed.Kinds(), k)
 }
 
-// find returns the device that has a local address, among those that the ID may
-// be on. While it is not bound that settles its kind. The caller holds mu.
+// find returns the device that has a local address, among those that the ID may be on. While the ID
+// is not bound, find settles its kind. The caller holds mu.
 func (id *ID) find(ip netip.Addr) (localAddr, error) {
 	if len(id.allowed) == 0 || id.state != stIdle {
 		at, err := id.mgr.locate(id.kind, ip)
@@ -117,8 +120,7 @@ func (id *ID) find(ip netip.Addr) (localAddr, error) {
 	return localAddr{}, fail(syscall.ENODEV, "address", "%v: none of the devices %v has it and port space %v", ip, id.allowed, id.ps)
 }
 
-// findAny settles the kind of an ID that is bound to all addresses. The caller
-// holds mu.
+// findAny settles the kind of an ID that is bound to all addresses. The caller holds mu.
 func (id *ID) findAny() error {
 	if len(id.allowed) == 0 {
 		return nil
@@ -147,7 +149,7 @@ func (m *manager) connector(id *ID, k Kind) connector {
 	return nil
 }
 
-// Kind returns the kind of devices that the ID is for.
+// Kind returns the ID's kind of devices.
 func (id *ID) Kind() Kind {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -13,18 +13,17 @@ import (
 	"verbena/internal/sys/futex"
 )
 
-// leaveTimeout bounds how long an exit waits: to say that a connection is over
-// takes microseconds, but a lock may be held by who waits for another process.
+// leaveTimeout bounds the time of an exit. To release connections takes microseconds, but the
+// holder of a lock may wait for another process.
 const leaveTimeout = 500 * time.Millisecond
 
-// leaveBatch is how many connections are released at a time: the agent does not keep
-// any number of messages.
+// leaveBatch is the number of connections that are released at a time: the agent does not keep any
+// number of messages.
 const leaveBatch = 1024
 
-// Leave tells the peers of this process that it ends: connections are released,
-// requests refused, as the kernel does for what a process leaves behind. It is for
-// a program that is about to end without Destroy, by os.Exit say; its identifiers
-// are not to be used any more. It does not wait for answers.
+// Leave releases connections and refuses requests, as the kernel does when a process ends. It is
+// for a program that is about to end without Destroy, by os.Exit say; its identifiers are not to be
+// used any more. Leave does not wait for answers.
 func Leave() {
 	var done atomic.Bool
 	var n futex.Nap
@@ -47,8 +46,7 @@ func leaveAll() {
 	}
 }
 
-// releaseAll tells the peers that this process ends. Streams are the system's to
-// close.
+// releaseAll releases all connections. Streams are closed by the system.
 func (m *manager) releaseAll() {
 	m.mu.Lock()
 	ids := make([]*ID, 0, len(m.ids))

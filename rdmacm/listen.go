@@ -4,14 +4,13 @@ package rdmacm
 
 import "net/netip"
 
-// Listen takes requests to the bound address: rdma_listen(3). Each raises
-// ConnectRequest with an ID of its own. An ID that is not bound listens on a
-// port of the system's choice on all addresses. At most backlog requests wait to
-// be accepted or rejected, 1,024 if it is not positive; the peers of more try
-// again, or over iWARP wait for 20 s.
+// Listen takes requests to the bound address: rdma_listen(3). Each raises ConnectRequest with an ID
+// of its own. An ID that is not bound listens on all addresses, on a port that the system chooses.
+// At most backlog requests wait to be accepted or rejected, 1,024 if it is not positive. The peers
+// of more try again, or over iWARP wait for 20 s.
 //
-// Errors: EADDRINUSE if the port is taken; that of the address if UDP port 4791
-// is to be had on none of the addresses.
+// Errors: EADDRINUSE if the port is taken; that of the address if UDP port 4791 can be opened on
+// none of the addresses.
 func (id *ID) Listen(backlog int) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

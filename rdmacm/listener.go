@@ -15,9 +15,8 @@ type Listener struct {
 	ch   *EventChannel
 }
 
-// ListenAddr listens to "host:port", to all local addresses if host is empty,
-// on a port of the system's choice if it is 0: rdma_create_ep(3) with
-// RAI_PASSIVE and rdma_listen(3).
+// ListenAddr listens to "host:port": rdma_create_ep(3) with RAI_PASSIVE and rdma_listen(3). An
+// empty host stands for all local addresses, port 0 for one that the system chooses.
 func ListenAddr(addr string, o *Options) (*Listener, error) {
 	if o == nil {
 		o = &Options{}
@@ -87,7 +86,7 @@ func (c *Conn) accept(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// Close ends the listener. Requests that nobody has accepted are refused.
+// Close ends the listener. Requests that have not been accepted are refused.
 func (l *Listener) Close() error {
 	err := l.ID.Destroy()
 	l.ch.Close()

@@ -16,9 +16,8 @@ import (
 	"verbena/verbs"
 )
 
-// manager is the connection manager of this process: its identifiers and
-// devices, the protocols by which they connect, and the goroutine that serves
-// them.
+// manager is the connection manager of this process: its identifiers and devices, the protocols by
+// which they connect, and the goroutine that serves them.
 //
 // Lock order: ID.mu → manager.mu.
 type manager struct {
@@ -51,8 +50,8 @@ var (
 	theManager *manager // guarded by managerMu
 	endTally   func()   // guarded by managerMu; has the engine take theManager's last counts
 
-	// theBell is that of the process's managers, one after the other. It is never
-	// taken down: a manager that ends cannot know that nobody rings any more.
+	// theBell is that of the process's managers, one after the other. It is never taken down: a
+	// manager that ends cannot know when the last ring was.
 	theBell *engine.Bell // guarded by managerMu
 )
 
@@ -82,8 +81,8 @@ func acquireManager() (*manager, error) {
 	return m, nil
 }
 
-// anyContext opens a device, whatever its kind: all of a process's share their
-// engine. Its faults may be such as only some kinds can have.
+// anyContext opens a device of any kind: all devices of a process share their engine. The process's
+// faults may be such as only some kinds can have.
 func anyContext() (*verbs.Context, error) {
 	c, err := verbs.Open("")
 	if !errors.Is(err, syscall.EINVAL) {
@@ -98,8 +97,8 @@ func anyContext() (*verbs.Context, error) {
 	return nil, err
 }
 
-// newManager makes a manager. slot is that of the process in meeting places of
-// links, where svc need not know it.
+// newManager returns a manager. slot is the process's slot in shared-memory hubs, which svc need
+// not know.
 func newManager(svc gsi, slot int, guid ib.GUID, b *engine.Bell) *manager {
 	m := &manager{
 		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
@@ -140,8 +139,7 @@ func (m *manager) leave() {
 
 func (m *manager) kick() { m.bell.Ring() }
 
-// localLocked returns a local address as sockets want it: link-local ones with
-// their zone.
+// localLocked returns a local address as sockets need it: a link-local one with its zone.
 func (m *manager) localLocked(a netip.Addr) netip.Addr {
 	if z, ok := m.zoned[a.WithZone("")]; ok {
 		return z
@@ -149,7 +147,7 @@ func (m *manager) localLocked(a netip.Addr) netip.Addr {
 	return a
 }
 
-// run serves the protocols until nobody needs them.
+// run serves the protocols until the manager has no identifier and nothing to repeat.
 func (m *manager) run() {
 	defer close(m.done)
 	for {
@@ -191,9 +189,9 @@ func (m *manager) idleLocked() bool {
 	return m.refs == 0
 }
 
-// end gives back what the manager held, unless an identifier came in the last
-// moment. As long as managerMu is held no other manager begins, which would
-// take the engine's MADs before this one gives them up.
+// end releases the manager's resources, unless an identifier joined in the last moment. While
+// managerMu is held no other manager begins, which would take the engine's MADs before this one
+// gives them up.
 func (m *manager) end() bool {
 	managerMu.Lock()
 	defer managerMu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"verbena/ib"
 )
 
-// JoinFlag is how a group is joined: rdma_cm_mc_join_flags.
+// JoinFlag selects the kind of membership: rdma_cm_mc_join_flags.
 type JoinFlag uint8
 
 // Join flags.
@@ -25,15 +25,15 @@ type membership struct {
 	attached bool // the ID's queue pair
 }
 
-// gid is the group as address vectors name it. IPv4 groups are mapped, as all
-// of RoCEv2's addresses are. Spec: IBTA A17.4.5.
+// gid returns the group as address vectors name it. IPv4 groups are mapped, as all of RoCEv2's
+// addresses are. Spec: IBTA A17.4.5.
 func (m *membership) gid() ib.GID { return ib.GIDFromAddr(m.group) }
 
 // JoinMulticast joins a multicast group: rdma_join_multicast_ex(3). The ID is
 // for datagrams and has a device. With FullMember its queue pair, if it
 // has one, is attached to the group, and the interface joins it (IGMP, MLD); an
 // application that drives a queue pair of its own attaches that itself.
-// MulticastJoin, whose UD says how to send to the group, or MulticastError follows.
+// MulticastJoin or MulticastError follows; the UD of MulticastJoin addresses the group.
 //
 // Errors: EINVAL if the ID is not in such a state or group is no multicast
 // address of the local address's family; EADDRINUSE if it has been joined.
@@ -91,7 +91,7 @@ func (id *ID) LeaveMulticast(group netip.Addr) error {
 	return nil
 }
 
-// membership returns the place of a group in joined, -1 without.
+// membership returns the index of a group in joined, -1 without.
 func (id *ID) membership(group netip.Addr) int {
 	return slices.IndexFunc(id.joined, func(m *membership) bool { return m.group == group })
 }

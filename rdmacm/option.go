@@ -38,9 +38,8 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return nil
 }
 
-// SetCRC says whether the ID wants CRCs in an iWARP stream, as it does unless told
-// otherwise. They are used if either end wants them. Call it before Connect or
-// Listen.
+// SetCRC sets whether the ID asks for CRCs in an iWARP stream, as it does by default. They are used
+// if either end asks. Call it before Connect or Listen.
 func (id *ID) SetCRC(on bool) {
 	id.mu.Lock()
 	id.noCRC = !on

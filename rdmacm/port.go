@@ -21,9 +21,9 @@ const (
 	TCP PortSpace = cm.PortSpaceTCP // reliable connections: RC
 	UDP PortSpace = cm.PortSpaceUDP // datagrams: UD, found by SIDR
 	IB  PortSpace = cm.PortSpaceIB  // any type of queue pairs: ID.SetQPType
-	// IPoIB is for datagrams of interfaces over InfiniBand, and there are none: such
-	// an ID is refused the address of any interface but the loopback one, and queue
-	// pairs, as Linux does over Ethernet.
+	// IPoIB is for datagrams of interfaces over InfiniBand, and there are none. Such an ID is
+	// refused queue pairs, and the address of any interface but the loopback one, as Linux does
+	// over Ethernet.
 	IPoIB PortSpace = cm.PortSpaceIPoIB
 )
 
@@ -33,7 +33,7 @@ type serviceID = cm.ServiceID
 type binding struct {
 	service serviceID
 	scope   netip.Addr // see scopeOf
-	reuse   bool       // overlaps with others of the kind until somebody listens
+	reuse   bool       // overlaps with others of the kind until one listens
 	shared  bool       // reserved among processes
 }
 
@@ -42,8 +42,8 @@ func (b *binding) String() string {
 	return fmt.Sprintf("port %d of %v", b.service.Port(), ps)
 }
 
-// scopeOf returns which addresses a bound address stands for: without zone,
-// unspecified for all of its family, the zero Addr for all of both.
+// scopeOf returns the addresses that a bound address stands for: without zone, unspecified for all
+// of its family, the zero Addr for all of both.
 func scopeOf(addr netip.Addr, afOnly bool) netip.Addr {
 	if addr == netip.IPv6Unspecified() && !afOnly {
 		return netip.Addr{}
@@ -60,16 +60,15 @@ type portTable struct {
 	bound map[serviceID][]*binding // guarded by mu
 }
 
-// Ports that the system chooses from, as Linux does.
+// Ports that the system chooses from, as in Linux.
 const (
 	firstEphemeral = 32768
 	lastEphemeral  = 60999
 	ephemeralTries = 64
 )
 
-// bind takes a port for b, whose other fields say what for; port 0 stands for
-// one that is free. If it is shared it is taken from other processes as well,
-// but with reuse not before listen.
+// bind takes a port for b, which has the other fields; port 0 stands for one that is free. A shared
+// port is taken from other processes as well, but with reuse not before listen.
 func (t *portTable) bind(b binding, ps PortSpace, port uint16) (*binding, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

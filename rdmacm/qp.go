@@ -13,9 +13,9 @@ import (
 // rdma_create_qp(3). pd belongs to the ID's device. The queue pair can take
 // receives when it returns; one for datagrams is ready to send as well.
 //
-// Errors: ENODEV in the port space IPoIB; EINVAL if the ID has no device yet, has a queue pair, or the port
-// space does not go with the type: UD in UDP and IB; RC and XRC in TCP and IB, UC in
-// IB.
+// Errors: ENODEV in the port space IPoIB; EINVAL if the ID has no device yet, has a queue
+// pair, or the port space does not go with the type: UD in UDP and IB; RC and XRC in TCP and
+// IB; UC in IB.
 func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -34,10 +34,9 @@ func (id *ID) CreateQP(pd *verbs.PD, attr *verbs.QPInitAttr) error {
 	return nil
 }
 
-// UseQP gives the ID a queue pair made with PD.CreateQP, as if CreateQP had made
-// it. In the RESET state it is taken from there; one of iWARP may be in INIT
-// already, and then stays as the application has it until it is connected. It
-// leaves the ID by ReleaseQP or DestroyQP.
+// UseQP gives the ID a queue pair made with PD.CreateQP, as if CreateQP had made it. In the RESET
+// state it is taken from there. An iWARP queue pair may be in INIT already, and then keeps its
+// attributes until it is connected. It leaves the ID by ReleaseQP or DestroyQP.
 //
 // Errors: those of CreateQP.
 func (id *ID) UseQP(qp *verbs.QP) error {
@@ -53,9 +52,8 @@ func (id *ID) UseQP(qp *verbs.QP) error {
 	return nil
 }
 
-// ReleaseQP takes the queue pair from the ID, and out of the multicast groups
-// that the ID joined, and returns it, nil if there is none. It is the caller's
-// to destroy.
+// ReleaseQP takes the queue pair from the ID, and out of the multicast groups that the ID joined.
+// It returns the queue pair, nil if there is none. The caller destroys it.
 func (id *ID) ReleaseQP() *verbs.QP {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -67,7 +65,7 @@ func (id *ID) ReleaseQP() *verbs.QP {
 	return qp
 }
 
-// checkQP says whether the ID can take a queue pair. The caller holds mu.
+// checkQP reports why the ID cannot take a queue pair, nil if it can. The caller holds mu.
 func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 	switch {
 	case id.state == stDestroyed || id.at.verbs == nil:
@@ -83,7 +81,7 @@ func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 	return id.hasQKey()
 }
 
-// initQP takes a new queue pair to where it may be given receives.
+// initQP takes a new queue pair to the first state that takes receives.
 func (id *ID) initQP(qp *verbs.QP) error {
 	if attr, _ := qp.Query(); attr.State == ib.QPInit && id.kind.IsIWARP() {
 		return nil
@@ -129,9 +127,8 @@ func (id *ID) QP() *verbs.QP {
 	return id.qp
 }
 
-// DestroyQP destroys the queue pair, which is taken out of the multicast groups
-// that the ID joined: rdma_destroy_qp(3). An iWARP connection ends with it:
-// Disconnected follows.
+// DestroyQP destroys the queue pair and takes it out of the multicast groups that the ID joined:
+// rdma_destroy_qp(3). An iWARP connection ends with it: Disconnected follows.
 func (id *ID) DestroyQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -145,10 +142,9 @@ func (id *ID) DestroyQP() error {
 	return err
 }
 
-// QPAttr returns what a queue pair that the application drives by itself is
-// modified with to enter a state: rdma_init_qp_attr(3). INIT may be asked for
-// once the ID has a device, RTR and RTS after ConnectResponse, ConnectRequest
-// or Established.
+// QPAttr returns the attributes with which an application takes a queue pair of its own to a state:
+// rdma_init_qp_attr(3). INIT may be asked for once the ID has a device, RTR and RTS after
+// ConnectResponse, ConnectRequest or Established.
 func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -177,7 +173,7 @@ func (id *ID) hasQKey() error {
 	return nil
 }
 
-// ahTo is the address vector from the ID's address to another.
+// ahTo returns the address vector from the ID's address to another.
 func (id *ID) ahTo(dgid ib.GID) ib.AHAttr {
 	return ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{
 		DGID: dgid, SGIDIndex: id.at.sgidIndex(), HopLimit: 64, TrafficClass: id.tos,

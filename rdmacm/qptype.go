@@ -10,9 +10,8 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// What an identifier is for, connections or datagrams, goes by its port space
-// and in the IB port space by the type of its queue pair: ID.typ, which is zero
-// until something says it.
+// The port space decides whether an identifier is for connections or datagrams. In the IB port
+// space the type of its queue pair does: ID.typ, which is zero until it is settled.
 
 // serves reports whether a type of queue pairs goes with a port space.
 func serves(ps PortSpace, t ib.QPType) bool {
@@ -27,7 +26,7 @@ func serves(ps PortSpace, t ib.QPType) bool {
 	return false
 }
 
-// usualType is the type of an ID of a port space.
+// usualType returns the type of an ID of a port space.
 func usualType(ps PortSpace) ib.QPType {
 	switch ps {
 	case TCP:
@@ -38,14 +37,13 @@ func usualType(ps PortSpace) ib.QPType {
 	return 0
 }
 
-// SetQPType says which type of queue pairs the ID is for, as ai_qp_type does
-// for rdma_create_ep(3): in the IB port space it makes a listener refuse other
-// requests, and tells Connect whether to ask for a connection or for datagrams.
-// CreateQP, UseQP and Connect's parameters say it as well.
+// SetQPType sets the type of queue pairs that the ID is for, as ai_qp_type does for
+// rdma_create_ep(3). In the IB port space a listener then refuses other requests, and Connect asks
+// for a connection or for datagrams accordingly. CreateQP, UseQP and Connect's parameters settle
+// the type as well.
 //
-// Errors: EINVAL for a type that does not go with the port space, or with what
-// the ID is for already; once the ID listens; EOPNOTSUPP for one that the ID's kind of
-// devices does not have.
+// Errors: EINVAL for a type that does not go with the port space, or with an earlier choice, and
+// once the ID listens; EOPNOTSUPP for a type that the ID's kind of devices does not have.
 func (id *ID) SetQPType(t ib.QPType) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -55,7 +53,7 @@ func (id *ID) SetQPType(t ib.QPType) error {
 	return id.become(t)
 }
 
-// become settles what the ID is for. The caller holds mu.
+// become settles the ID's type. The caller holds mu.
 func (id *ID) become(t ib.QPType) error {
 	if !serves(id.ps, t) {
 		return invalid("type", "%v does not go with port space %v", t, id.ps)
@@ -70,18 +68,18 @@ func (id *ID) become(t ib.QPType) error {
 	return nil
 }
 
-// datagrams reports whether the peer is asked, or asks, for a datagram queue
-// pair (SIDR) rather than for a connection. The caller holds mu.
+// datagrams reports whether the ID's requests, sent or received, are for a datagram queue pair
+// (SIDR) rather than for a connection. The caller holds mu.
 func (id *ID) datagrams() bool { return id.typ == ib.QPTypeUD }
 
-// takes reports whether a listener takes requests for a type. It needs no lock:
-// typ is settled before the ID listens.
+// takes reports whether a listener takes requests for a type. It needs no lock: typ is settled
+// before the ID listens.
 // Source: cma_ib_check_req_qp_type in Linux.
 func (id *ID) takes(t ib.QPType) bool {
 	return serves(id.ps, t) && (id.ps != IB || id.typ == 0 || id.typ == t) && (id.kind != NTB || t == ib.QPTypeRC)
 }
 
-// connectType is the type of queue pairs that Connect is for.
+// connectType returns the type of queue pairs of a Connect.
 func (id *ID) connectType(p *ConnParam) ib.QPType {
 	if id.qp != nil {
 		return id.qp.Type()
@@ -103,8 +101,7 @@ func serviceOf(t ib.QPType) cm.TransportService {
 	return cm.ServiceRC
 }
 
-// requestType returns the type of the queue pair that answers a request for a
-// transport service.
+// requestType returns the type of queue pair that answers a request for a transport service.
 func requestType(s cm.TransportService) ib.QPType {
 	switch s {
 	case cm.ServiceUC:

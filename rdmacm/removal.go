@@ -9,8 +9,8 @@ import (
 	"verbena/internal/engine"
 )
 
-// watchDevices begins to notice devices whose interface goes away. Where the
-// system does not tell of them there is nothing to stop.
+// watchDevices begins to watch for devices whose interface goes away. Where the system does not
+// report them there is nothing to stop.
 func (m *manager) watchDevices() (stop func()) {
 	stop, err := engine.WatchInterfaces(func(c engine.InterfaceChange) {
 		if c.Event != engine.InterfaceGone {
@@ -27,7 +27,7 @@ func (m *manager) watchDevices() (stop func()) {
 	return stop
 }
 
-// deviceRemoved tells the identifiers that are bound to the device of an
+// deviceRemoved raises DeviceRemoval on the identifiers that are bound to the device of an
 // interface.
 func (m *manager) deviceRemoved(netdev string) {
 	m.mu.Lock()

@@ -9,12 +9,12 @@ import (
 	"verbena/internal/engine"
 )
 
-// BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard
-// address leaves the device open; port 0 lets the system choose, LocalAddr tells. Who asks
-// for a connection in the next second waits up to that long for Listen.
+// BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard address leaves the device
+// open. With port 0 the system chooses one, which LocalAddr returns. Peers that connect in the next
+// second wait up to that long for Listen.
 //
-// Errors: EADDRINUSE if the port is taken, here or in another process; ENODEV if
-// no device has the address.
+// Errors: EADDRINUSE if the port is taken, here or in another process; ENODEV if no device has the
+// address.
 func (id *ID) BindAddr(addr netip.AddrPort) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -54,11 +54,10 @@ func (id *ID) bindLocked(addr netip.AddrPort, shared bool) error {
 	return nil
 }
 
-// ResolveAddr finds the local device from which dst is reached:
-// rdma_resolve_addr(3). src, if it has an address, says which one to go out
-// from. AddrResolved or AddrError follows. For datagrams dst may be a multicast
-// group, for JoinMulticast. What is at the other end of a link of windows is
-// waited for, until ctx's deadline or for 5 s.
+// ResolveAddr finds the local device from which dst is reached: rdma_resolve_addr(3). src, if it
+// has an address, is the local address. AddrResolved or AddrError follows. For datagrams dst may be
+// a multicast group, for JoinMulticast. At the other end of an NTB link ResolveAddr waits for dst,
+// until ctx's deadline or for 5 s.
 func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	id.mgr.svc.Settle()
 	id.mu.Lock()
@@ -69,7 +68,8 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	if !dst.Addr().IsValid() || dst.Addr().IsMulticast() && !id.datagrams() {
 		return invalid("dst", "%v: must be the address of a host", dst.Addr())
 	}
-	if dst.Addr().IsUnspecified() { // Source: rdma_resolve_addr(3) in Linux: this host, as connect(2) has it
+	// Source: rdma_resolve_addr(3) in Linux: as in connect(2) it is this host.
+	if dst.Addr().IsUnspecified() {
 		dst = netip.AddrPortFrom(loopbackOf(dst.Addr()), dst.Port())
 	}
 	if src.Addr().IsValid() && id.state == stIdle {
@@ -78,7 +78,8 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 		}
 	}
 	peer := netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
-	if local := id.local.Addr(); local.IsValid() && local.Is4() != peer.Addr().Is4() { // also a wildcard keeps its family
+	// A wildcard keeps its family, too.
+	if local := id.local.Addr(); local.IsValid() && local.Is4() != peer.Addr().Is4() {
 		id.resolvedTo(invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), local))
 		return nil
 	}
@@ -90,7 +91,7 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	return nil
 }
 
-// resolvedTo tells the end of ResolveAddr. The caller holds mu.
+// resolvedTo raises the event that ends ResolveAddr. The caller holds mu.
 func (id *ID) resolvedTo(err error) {
 	if err != nil {
 		id.raise(Event{Type: AddrError, Err: err})
@@ -100,7 +101,7 @@ func (id *ID) resolvedTo(err error) {
 	id.raise(Event{Type: AddrResolved})
 }
 
-// resolve finds the local address that the system would send to a peer from.
+// resolve binds the ID to the address that the system's routes have for a peer.
 func (id *ID) resolve(ctx context.Context, peer netip.AddrPort) error {
 	var at localAddr
 	if id.at.verbs == nil {
@@ -131,7 +132,7 @@ func (id *ID) overEthernet(a netip.Addr) error {
 	return nil
 }
 
-// bindAndSetPeer gives the ID a place, if it has none, and its peer. The caller holds mu.
+// bindAndSetPeer sets the ID's peer, and its local address unless it has one. The caller holds mu.
 func (id *ID) bindAndSetPeer(at localAddr, peer netip.AddrPort) error {
 	if id.at.verbs == nil {
 		port := id.local.Port()

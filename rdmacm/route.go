@@ -4,7 +4,7 @@ package rdmacm
 
 import "verbena/ib"
 
-// Route is the way to the peer, as far as it is known: rdma_route.
+// Route is the path to the peer, as far as it is known: rdma_route.
 type Route struct {
 	SGIDIndex      uint8 // in the GID table of the device's port, which is 1
 	SGID, DGID     ib.GID
@@ -15,7 +15,7 @@ type Route struct {
 	Resolved       bool  // the path may be used: after ResolveRoute, and on the ID of a request
 }
 
-// packetLifeTime is what Linux assumes of Ethernet: IBOE_PACKET_LIFETIME.
+// packetLifeTime is the lifetime that Linux assumes of Ethernet: IBOE_PACKET_LIFETIME.
 const packetLifeTime = 18
 
 // Route returns the ID's route, all zero while it has no device.
