@@ -100,6 +100,11 @@ func TestModulePath(t *testing.T) {
 	if out := git("grep", "-nE", module+"/internal/version[.]stamp", "--", "Makefile", "cabi/Makefile"); strings.Count(out, newPath+"/internal/version.stamp") != 2 {
 		t.Errorf("the linker is told of another package:\n%s", out)
 	}
+	for _, line := range []string{"require " + newPath + " v", "replace " + newPath + " => ", `"` + newPath + `/verbs"`} {
+		if out, err := in("grep", "-F", line, "docs/go.md"); err != nil {
+			t.Errorf("docs/go.md has no line %q: %v %s", line, err, out)
+		}
+	}
 	git("commit", "-q", "-a", "-m", "moved")
 	must("bash", "scripts/module-path", newPath)
 	if out := git("status", "--porcelain"); out != "" {
