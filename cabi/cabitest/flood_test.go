@@ -234,5 +234,19 @@ func TestGarbageLeavesTheProcessor(t *testing.T) {
 			t.Errorf("%s: %v each, more than %v", c.what, took, c.bound)
 		}
 	}
+	// Without end they cost a quarter of a processor, however many there are.
+	req := s.pseudo.Seal(toQP1(malformedMADs()[0]), 0)
+	start := time.Now()
+	took := f.idle(func() {
+		for time.Since(start) < 700*time.Millisecond {
+			s.write(req)
+		}
+	})
+	share := float64(took) / float64(time.Since(start))
+	t.Logf("REQs without end: %.2f of a processor", share)
+	if share > 1./3 {
+		t.Errorf("REQs without end cost %.2f of a processor", share)
+	}
+	s.settle()
 	f.finish()
 }

@@ -32,7 +32,8 @@ func (k *keeper) serveMADs() {
 	ready := make([]uint64, maxReady)
 	var from []*udp.Socket
 	var looked monotime.Time
-	var busy monotime.Duration // since there was nothing more to read
+	var busy monotime.Duration   // since there was nothing more to read, or the last pause
+	var bursts monotime.Duration // since there was nothing more to read
 	for {
 		patience := monotime.Duration(-1)
 		if len(k.late) > 0 {
@@ -56,27 +57,36 @@ func (k *keeper) serveMADs() {
 			k.settle()
 			return
 		}
+		start, more := monotime.Now(), false
 		k.catchUp()
-		if now := monotime.Now(); now.Sub(looked) >= lateEvery {
+		if now := monotime.Now(); now.Sub(looked) >= lateEvery*monotime.Duration(1+len(k.late)/lateFew) {
 			looked = now
 			k.retryLate()
 		}
-		start, more := monotime.Now(), false
 		for _, s := range from {
 			more = k.read(s, b) || more
 		}
 		if busy = busy + monotime.Now().Sub(start); !more {
-			busy = 0
+			busy, bursts = 0, 0
 		} else if busy > burst {
-			futex.Sleep(burst)
+			bursts++
+			futex.Sleep(burst * min(1+bursts/floodBursts, maxPause))
 			busy = 0
 		}
 	}
 }
 
-// burst is how long the keeper passes datagrams on without a pause. If there is no end
-// of them it then pauses for as long: strangers who flood it have half of a processor.
-const burst = monotime.Millisecond
+const (
+	// burst is how long the keeper passes datagrams on without a pause. If there is no end
+	// of them it then pauses for as long: many that connect at once have half of a
+	// processor.
+	burst = monotime.Millisecond
+	// Datagrams without end for so many bursts are a flood: each pause then grows by a
+	// burst, up to maxPause. Strangers who flood the keeper have a quarter of a processor,
+	// and the kernel drops what it does not read.
+	floodBursts = 16
+	maxPause    = 3
+)
 
 // read passes on what one wait has reported. A datagram stays in the socket until
 // it is passed on: many a program ends as soon as it has disconnected, and what
@@ -116,6 +126,9 @@ const (
 	lateEvery = 2 * monotime.Millisecond
 	// maxLate bounds them; more are lost, and their senders repeat them.
 	maxLate = 256
+	// lateFew is how many of them are looked at again every lateEvery. More are looked at
+	// in proportion less often, so that a look at 256 costs a flood of them little.
+	lateFew = 64
 )
 
 // listenPatience is how long a request waits for somebody to listen. Applications
@@ -212,5 +225,9 @@ func (k *keeper) expects(slot int) bool {
 	if slot != 0 {
 		return k.m.lock.held(slot, 1)
 	}
-	return k.awaited()
+	// A look at every slot's lock takes some 60 system calls: not for each late datagram.
+	if now := monotime.Now(); now.Sub(k.asked) >= lateEvery {
+		k.asked, k.expected = now, k.awaited()
+	}
+	return k.expected
 }

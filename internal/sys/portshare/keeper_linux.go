@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/monotime"
 	"verbena/internal/sys/udp"
 )
 
@@ -28,17 +29,19 @@ const arrivalPatience = 100 * time.Millisecond
 
 // keeper is the role of the member that holds byte 0.
 type keeper struct {
-	m      *member       // immutable
-	ln     *socket       // immutable
-	poller *udp.Poller   // immutable: slot 0 of every group
-	create chan struct{} // immutable: a semaphore of one; groups are made one at a time
-	quiet  chan struct{} // closed when no datagram is passed on any more
-	late   []lateMAD     // of the goroutine that passes datagrams on
-	spare  []lateMAD     // of the same: where late grows next
-	here   []int         // of the same: which of a train are for this member
-	to     []*link       // of the same: to whom one of them goes
-	behind []*link       // of the same: those with a backlog
-	lost   atomic.Uint64 // datagrams for members whose backlog was full
+	m        *member       // immutable
+	ln       *socket       // immutable
+	poller   *udp.Poller   // immutable: slot 0 of every group
+	create   chan struct{} // immutable: a semaphore of one; groups are made one at a time
+	quiet    chan struct{} // closed when no datagram is passed on any more
+	late     []lateMAD     // of the goroutine that passes datagrams on
+	spare    []lateMAD     // of the same: where late grows next
+	asked    monotime.Time // of the same: when awaited was, last
+	expected bool          // and what it said
+	here     []int         // of the same: which of a train are for this member
+	to       []*link       // of the same: to whom one of them goes
+	behind   []*link       // of the same: those with a backlog
+	lost     atomic.Uint64 // datagrams for members whose backlog was full
 
 	// guarded by m.mu
 	peers     map[int]*link  // members connected, by slot
