@@ -110,6 +110,14 @@ func TestNoPreemptionUnderValgrind(t *testing.T) {
 	}
 }
 
+// TestValgrindOutlivesGarbage: valgrind takes no memory that the engine has used twice for
+// a fault of its own.
+func TestValgrindOutlivesGarbage(t *testing.T) {
+	if out, err := underValgrind(t, "garbage", ""); err != nil || !strings.Contains(out, "ERROR SUMMARY: 0 errors") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // underValgrind runs testdata/name.c under valgrind, which a shell starts under "verbena run".
 func underValgrind(t *testing.T, name, argument string) (string, error) {
 	t.Helper()

@@ -12,6 +12,7 @@
 #include "fork.h"
 #include "gid.h"
 #include "room.h"
+#include "valgrind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -171,15 +172,6 @@ static void *open_copy(const char *path, unsigned n)
 }
 
 /*
- * Reports whether valgrind runs this process: its core library is loaded then,
- * with every tool and whichever program started it.
- */
-static int under_valgrind(void)
-{
-	return dlsym(RTLD_DEFAULT, "_vgnU_freeres") != NULL;
-}
-
-/*
  * Opens the file of an engine, a copy of it if there was one before: its handle or
  * NULL. The engine's static TLS and its threads stay: there is no dlclose.
  *
@@ -200,7 +192,7 @@ static void *open_engine(const char *path)
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	sigaction(SIGURG, NULL, &urgent);
 	lib = copies ? open_copy(path, copies) : dlopen(path, RTLD_LOCAL | RTLD_NOW);
-	if (lib && under_valgrind())
+	if (lib && vb_under_valgrind())
 		sigaction(SIGURG, &urgent, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return lib;

@@ -9,6 +9,7 @@
 #include "loop.h"
 
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -88,17 +89,20 @@ static void check_guards(void)
 
 /* -- objects --------------------------------------------------------------------------- */
 
-enum kind { PD, MR, MW, CHANNEL, CQ, CQX, SRQ, XRCD, QP, AH, KINDS };
+enum kind { PD, MR, MW, CHANNEL, CQ, CQX, SRQ, XRCD, QP, AH, EVENTS, ID, KINDS };
 
 #define PLACES 16
 
 /* How many there are at most. Few domains and queues, so that much belongs together. */
-static const int places[KINDS] = {[PD] = 3, [MR] = 12, [MW] = 4, [CHANNEL] = 3, [CQ] = 6, [CQX] = 4, [SRQ] = 4, [XRCD] = 2, [QP] = 12, [AH] = 4};
+static const int places[KINDS] = {[PD] = 3, [MR] = 12, [MW] = 4, [CHANNEL] = 3, [CQ] = 6, [CQX] = 4, [SRQ] = 4, [XRCD] = 2, [QP] = 12, [AH] = 4, [EVENTS] = 3, [ID] = 12};
 
-/* An object, with how many calls use it now. */
+/* An object, with how many calls use it now; an event channel with its identifiers. */
 struct place {
 	void *object;
 	int uses, going;
+	int ids;	  /* of a channel */
+	struct place *on; /* an identifier's channel */
+	int event;	  /* an identifier's last, and not acted on */
 };
 
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
@@ -115,7 +119,7 @@ static struct place *pick(enum kind kind, int alone)
 	for (uint32_t i = 0; i < PLACES; i++) {
 		struct place *p = &objects[kind][(first + i) % PLACES];
 
-		if (p->object && !p->going && !(alone && p->uses))
+		if (p->object && !p->going && !(alone && (p->uses || p->ids)))
 			return p;
 	}
 	return NULL;
@@ -161,6 +165,18 @@ static struct place *use_mr(struct ibv_pd *pd)
 	return use(MR);
 }
 
+/* Held to write while no thread may have an event, or take one that uses a queue pair. */
+static pthread_rwlock_t cm_events = PTHREAD_RWLOCK_INITIALIZER;
+
+static int destroy_id(struct rdma_cm_id *id)
+{
+	pthread_rwlock_wrlock(&cm_events);
+	if (id->qp)
+		rdma_destroy_qp(id);
+	pthread_rwlock_unlock(&cm_events);
+	return rdma_destroy_id(id) ? errno : 0;
+}
+
 static int destroy(enum kind kind, void *o)
 {
 	switch (kind) {
@@ -184,6 +200,11 @@ static int destroy(enum kind kind, void *o)
 		return ibv_destroy_qp(o);
 	case AH:
 		return ibv_destroy_ah(o);
+	case EVENTS:
+		rdma_destroy_event_channel(o);
+		return 0;
+	case ID:
+		return destroy_id(o);
 	case KINDS:
 		break;
 	}
@@ -194,6 +215,19 @@ static int destroy(enum kind kind, void *o)
 static int fine(int err)
 {
 	return !err || (child && err == EIO);
+}
+
+/* Counts an identifier at the place of its channel, or at none for NULL. mu is held. */
+static void put_on(struct place *id, struct rdma_event_channel *channel)
+{
+	if (id->on)
+		id->on->ids--;
+	id->on = NULL;
+	for (int i = 0; channel && i < PLACES; i++)
+		if (objects[EVENTS][i].object == channel)
+			id->on = &objects[EVENTS][i];
+	if (id->on)
+		id->on->ids++;
 }
 
 /* Keeps an object that was made, or destroys it where there is no place. */
@@ -207,6 +241,8 @@ static void keep(enum kind kind, void *o)
 
 		if (!p->object) {
 			p->object = o;
+			if (kind == ID)
+				put_on(p, ((struct rdma_cm_id *)o)->channel);
 			pthread_mutex_unlock(&mu);
 			return;
 		}
@@ -232,8 +268,11 @@ static int drop(enum kind kind)
 	if (!fine(err) && err != EBUSY)
 		failed(__FILE__, __LINE__, "destroying an object of kind %d: %d (%s)", kind, err, strerror(err));
 	pthread_mutex_lock(&mu);
-	if (!err)
+	if (!err) {
 		found->object = NULL;
+		found->event = 0;
+		put_on(found, NULL);
+	}
 	found->going = 0;
 	pthread_mutex_unlock(&mu);
 	return !err;

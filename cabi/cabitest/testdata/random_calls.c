@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random verbs calls, in their right and their wrong states and with arguments that
+ * Random calls of verbs and of the connection manager, in their right and their wrong states and with arguments that
  * rdma-core survives, by several threads at once, with signals among them and forks:
  *
  *	random_calls SEED [MILLISECONDS]
@@ -12,6 +12,7 @@
  */
 #include "random_make.h"
 #include "random_use.h"
+#include "random_cm.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -65,9 +66,11 @@ static void fork_once(void)
 
 	if (!one_in(50))
 		return;
+	pthread_rwlock_wrlock(&cm_events); /* an event would stay unacknowledged in the child */
 	pthread_mutex_lock(&mu);
 	if (!forks_left) {
 		pthread_mutex_unlock(&mu);
+		pthread_rwlock_unlock(&cm_events);
 		return;
 	}
 	forks_left--;
@@ -79,9 +82,11 @@ static void fork_once(void)
 			for (int i = 0; i < PLACES; i++)
 				objects[k][i].going = objects[k][i].going || objects[k][i].uses; /* another thread is at it */
 		pthread_mutex_unlock(&mu);
+		cm_events = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER; /* it counts threads that wait */
 		in_child();
 	}
 	pthread_mutex_unlock(&mu);
+	pthread_rwlock_unlock(&cm_events);
 	MUST(pid > 0);
 	while (waitpid(pid, &status, 0) < 0)
 		MUST(errno == EINTR);
@@ -108,6 +113,7 @@ static void some_call(void)
 		{"make_ah", make_ah, 2}, {"drop_one", drop_one, 8}, {"call_qp", call_qp, 60}, {"call_cq", call_cq, 20},
 		{"call_cqx", call_cqx, 10}, {"call_srq", call_srq, 8}, {"call_mr", call_mr, 3}, {"take_events", take_events, 8},
 		{"query", query, 2}, {"remap", remap, 1}, {"fork_once", fork_once, 2},
+		{"make_events", make_events, 2}, {"make_id", make_id, 20}, {"call_id", call_id, 60}, {"take_cm_events", take_cm_events, 20},
 	};
 	uint32_t sum = 0, at;
 
@@ -182,7 +188,7 @@ int main(int argc, char **argv)
 	self->call = "signals";
 	for (int i = 0; i < THREADS; i++)
 		MUST(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
-	while (now_ms() < end || !succeeded || forks_left == FORKS) {
+	while (now_ms() < end || !succeeded || !connected || forks_left == FORKS) {
 		pthread_kill(workers[below(THREADS)].thread, one_in(2) ? SIGUSR1 : SIGUSR2);
 		usleep(200);
 	}
@@ -191,7 +197,7 @@ int main(int argc, char **argv)
 		pthread_join(workers[i].thread, NULL);
 
 	/* What is built on others goes first. */
-	static const enum kind order[] = {QP, AH, SRQ, MW, MR, CQ, CQX, CHANNEL, XRCD, PD};
+	static const enum kind order[] = {ID, EVENTS, QP, AH, SRQ, MW, MR, CQ, CQX, CHANNEL, XRCD, PD};
 
 	int err;
 
@@ -213,8 +219,8 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < THREADS; i++)
 		calls += workers[i].calls;
-	printf("%llu calls, %llu work requests succeeded, %d forks\n", (unsigned long long)calls, (unsigned long long)succeeded,
-	       FORKS - forks_left);
+	printf("%llu calls, %llu work requests succeeded, %d connections, %d forks\n", (unsigned long long)calls,
+	       (unsigned long long)succeeded, connected, FORKS - forks_left);
 	if (failures)
 		fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
 	return failures != 0;
