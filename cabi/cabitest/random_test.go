@@ -13,7 +13,7 @@ import (
 	"verbena/internal/device"
 )
 
-// TestRandomCalls makes random verbs calls on threads, with signals and forks: no crash,
+// TestRandomCalls makes random calls of verbs and of librdmacm on threads, with signals and forks: no crash,
 // no hang, no byte changed that nobody may write, and all is destroyed in the end.
 // Another seed or a longer time is looked at with the program itself: random_calls.c.
 func TestRandomCalls(t *testing.T) {
@@ -26,6 +26,8 @@ func TestRandomCalls(t *testing.T) {
 	}{
 		{"memory", nil},
 		{"UDP", []string{"VERBENA_LOCAL=off"}},
+		{"iWARP", []string{"VERBENA_DEVICES=iwarp", "LOOP_DEVICE=iwarp_lo"}},
+		{"TRP", []string{"VERBENA_DEVICES=trp", "LOOP_DEVICE=trp_lo"}},
 		{"link", []string{"VERBENA_DEVICES=ntb", "LOOP_DEVICE=ntb0", "LOOP_ADDRESS=10.99.0.1",
 			device.LinksVariable + "=10.99.0.1+10.99.0.2=shm:s:" + filepath.Join(t.TempDir(), "link")}},
 	} {

@@ -72,7 +72,23 @@ static int own_pipe(struct cm_channel *channel)
 	close(channel->write_fd);
 	channel->write_fd = fds[1];
 	channel->owner = getpid();
+	channel->waiting = 0; /* in the parent */
 	return 0;
+}
+
+/*
+ * Reports whether the parent used the channel before a fork. The events in its pipe point
+ * into the parent's memory, and mu may be held by a thread that the child has not got.
+ */
+static int inherited(const struct cm_channel *channel)
+{
+	return channel->owner != getpid() && channel->engine;
+}
+
+/* Makes sure that the pipe of a channel is this process's: 0 or an errno. mu is held. */
+static int own(struct cm_channel *channel)
+{
+	return channel->owner == getpid() ? 0 : own_pipe(channel);
 }
 
 int cm_channel_open(struct cm_channel *channel)
@@ -82,12 +98,11 @@ int cm_channel_open(struct cm_channel *channel)
 
 	if (!engine)
 		return errno;
+	if (inherited(channel))
+		return EIO;
 	pthread_mutex_lock(&channel->mu);
-	if (channel->engine && channel->engine != engine) {
-		err = EIO; /* of before a fork, with identifiers of its own */
-	} else if (!channel->engine) {
-		if (channel->owner != getpid())
-			err = own_pipe(channel);
+	if (!channel->engine) {
+		err = own(channel);
 		if (!err)
 			err = engine->cm_channel_create(channel->write_fd, &channel->handle);
 		if (!err)
@@ -255,14 +270,14 @@ int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
 	int err = 0, destroyed, last;
 
 	*event = NULL;
+	if (inherited(channel))
+		return EIO;
 	pthread_mutex_lock(&channel->mu);
 	while (!err && !*event) {
-		/* The parent's events are none of ours, and point into its memory. */
-		if (channel->engine && channel->owner != getpid()) {
-			err = EIO;
-		} else if (channel->moved) {
+		err = own(channel);
+		if (!err && channel->moved) {
 			*event = take_moved(channel);
-		} else {
+		} else if (!err) {
 			err = wait_pipe(channel, event);
 			if (!err)
 				*event = oldest(channel, *event);
@@ -299,11 +314,16 @@ VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_event_channel, (struct rdma_event_chan
 
 	if (!channel)
 		return;
+	if (inherited(channel)) {
+		pthread_mutex_init(&channel->mu, NULL);
+		channel->engine = NULL;
+		channel->waiting = 0;
+	}
 	/* First the engine, so that no event comes after those that are dropped. */
 	if (channel->engine)
 		channel->engine->cm_channel_destroy(channel->handle);
 	pthread_mutex_lock(&channel->mu);
-	if (channel->engine && channel->owner == getpid())
+	if (channel->engine)
 		cm_channel_sift(channel, NULL, all, NULL);
 	while (channel->moved)
 		free(pop(channel)); /* of before a fork */

@@ -5,6 +5,7 @@
  */
 #include "cm.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 
 static void use(struct rdma_event_channel *channel, const char *arg)
@@ -20,6 +21,39 @@ static void wait_for(pid_t pid)
 	int status;
 
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/*
+ * A channel that neither process has used before the fork: a child that reads it first
+ * finds no event of the parent's, and takes none away.
+ */
+static void read_first(const char *arg)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct sockaddr_in in = test_addr(arg, 1);
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+	int waits[2];
+	pid_t child;
+	char c;
+
+	CHECK(channel && !pipe(waits) && !fcntl(channel->fd, F_SETFL, O_NONBLOCK));
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK(read(waits[0], &c, 1) == 1);
+		CHECK_FAILS(rdma_get_cm_event(channel, &event), EAGAIN);
+		rdma_destroy_event_channel(channel);
+		_exit(0);
+	}
+	CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
+	CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&in, 2000) == 0);
+	test_wait(channel);
+	CHECK(write(waits[1], "", 1) == 1);
+	wait_for(child);
+	test_ack(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(channel);
 }
 
 int main(int argc, char **argv)
@@ -60,5 +94,6 @@ int main(int argc, char **argv)
 	CHECK(rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(used);
 	rdma_destroy_event_channel(fresh);
+	read_first(argv[1]);
 	return 0;
 }
