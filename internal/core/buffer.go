@@ -60,7 +60,7 @@ func (b *Buffer) Free() error {
 	return nil
 }
 
-// freeBuffers is Free of those that are left when the context is closed.
+// freeBuffers frees the buffers that are left when the context is closed.
 func (c *Context) freeBuffers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ func (c *Context) freeBuffers() {
 	clear(c.buffers)
 }
 
-// expose has the peer of a link write straight to the region, if its memory lies
-// in the window. m.mu is held, or nobody knows m.
+// expose lets the peer of a link write straight to the region, if its memory lies in the window.
+// The caller holds m.mu, or is alone in knowing m.
 func (m *MR) expose() {
 	if l := m.ctx.ntb; l != nil && len(m.buf) > 0 && m.region.Access().Has(ib.AccessRemoteWrite) && l.Expose(m.region, m.buf) {
 		m.exposed = true
@@ -81,7 +81,7 @@ func (m *MR) expose() {
 	}
 }
 
-// withdraw ends expose: when it returns no peer writes there any more.
+// withdraw ends expose: when it returns the peer writes there no more.
 func (m *MR) withdraw() {
 	if !m.exposed {
 		return
@@ -91,7 +91,7 @@ func (m *MR) withdraw() {
 	m.ctx.ntb.Withdraw(m.region)
 }
 
-// leave is Context.Close's.
+// leave withdraws the region when its context is closed.
 func (m *MR) leave() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -43,9 +43,9 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 	return q, nil
 }
 
-// CreateCQIn is CreateCQ over the C library's memory, which polls by itself, as queue.NewCQIn has it.
-// notify, which may be nil, is called for every event that was asked for; it must not block nor call
-// back.
+// CreateCQIn is CreateCQ over the C library's memory, which the library polls by itself: see
+// queue.NewCQIn. notify, which may be nil, is called for every event that RequestNotify asked for.
+// It must not block nor call back.
 func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify func()) (*CQ, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (q *CQ) Destroy() error {
 	return nil
 }
 
-// push is the machines' way in.
+// push adds a completion of a machine.
 func (q *CQ) push(wc *ib.WC, solicited bool) bool {
 	if q.ring.Push(wc, solicited) {
 		return true
@@ -148,7 +148,7 @@ func (q *CQ) push(wc *ib.WC, solicited bool) bool {
 	return false
 }
 
-// completer is a CQ as the machines see it.
+// completer is a CQ as machines see it.
 type completer struct{ cq *CQ }
 
 func (c completer) Push(wc *ib.WC, solicited bool) bool { return c.cq.push(wc, solicited) }
@@ -206,7 +206,7 @@ func (c *CompChannel) forget(q *CQ) {
 	c.events = kept
 }
 
-// take returns the next event if there is one.
+// take returns the next event, nil if there is none.
 func (c *CompChannel) take() (*CQ, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,7 +241,7 @@ func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 	}
 }
 
-// Close removes the channel and wakes who waits: ibv_destroy_comp_channel(3).
+// Close removes the channel and makes a waiting Wait return: ibv_destroy_comp_channel(3).
 func (c *CompChannel) Close() error {
 	if err := retire(&c.users, "channel"); err != nil {
 		return err

@@ -12,5 +12,6 @@
 // gives queue pairs their streams. The C libraries find completion queues and receive queues that
 // lie in C's memory, and sends that are posted one work request at a time.
 //
-// A method is safe for concurrent use unless its comment says otherwise. Locks: see ARCHITECTURE.md.
+// A method is safe for concurrent use unless its comment says otherwise. ARCHITECTURE.md has the
+// order of locks.
 package core

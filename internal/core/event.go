@@ -26,11 +26,11 @@ func (c *Context) AsyncEvent(ctx context.Context) (AsyncEvent, error) {
 	return c.events.get(ctx)
 }
 
-// maxEvents bounds the events an application has not fetched; beyond it the
-// oldest are dropped.
+// maxEvents bounds the events that an application has not fetched. Beyond it the oldest are
+// dropped.
 const maxEvents = 4096
 
-// eventQueue hands events to whoever waits.
+// eventQueue keeps events until AsyncEvent fetches them.
 type eventQueue struct {
 	ready chan struct{} // holds a token while there is something
 
@@ -43,8 +43,8 @@ func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{},
 
 func (q *eventQueue) put(e AsyncEvent) {
 	q.mu.Lock()
-	// A machine may tell of its end while the queue pair is being destroyed;
-	// forget came first then, or comes.
+	// A machine may raise its last event while the queue pair is being destroyed; forget came first
+	// then, or comes.
 	if gone := e.QP != nil && e.QP.gone.Load(); !q.closed && !gone {
 		if len(q.list) == maxEvents {
 			q.list = q.list[1:]

@@ -197,7 +197,7 @@ func (m *MR) Dereg() error {
 	return nil
 }
 
-// purged reports whether the end of the context was also that of a region or window.
+// purged reports whether the context's end was also that of a region or window.
 func (c *Context) purged(err error) bool { return errors.Is(err, mem.ErrGone) && c.closed.Load() }
 
 // MW is a memory window: rights to a part of a region, granted and taken back by work requests.

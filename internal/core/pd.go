@@ -41,7 +41,7 @@ func (p *PD) Context() *Context { return p.ctx }
 // Dealloc removes the domain: ibv_dealloc_pd(3).
 func (p *PD) Dealloc() error { return retire(&p.users, "PD") }
 
-// retire marks an object without users as gone.
+// retire marks an object as destroyed, unless it has users.
 func retire(users *atomic.Int32, what string) error {
 	if users.CompareAndSwap(0, -1) {
 		return nil
@@ -52,7 +52,7 @@ func retire(users *atomic.Int32, what string) error {
 	return invalid(what, "was destroyed before")
 }
 
-// use counts one more user of an object, unless it is gone.
+// use counts another user of an object, unless it is destroyed.
 func use(users *atomic.Int32, what string) error {
 	for {
 		n := users.Load()

@@ -27,8 +27,8 @@ type SRQ struct {
 	modifyMu sync.Mutex // one Modify at a time
 }
 
-// CreateSRQ creates a shared receive queue: ibv_create_srq(3). outside, if not nil, is where the C
-// library posts receives by itself.
+// CreateSRQ creates a shared receive queue: ibv_create_srq(3). The C library posts receives in
+// outside by itself, if that is not nil.
 func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (*SRQ, error) {
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (*SRQ, 
 	return s, nil
 }
 
-// CreateXRCSRQ creates a shared receive queue of an XRC domain: ibv_create_srq_ex(3). outside is as
-// of CreateSRQ.
+// CreateXRCSRQ creates a shared receive queue of an XRC domain: ibv_create_srq_ex(3). outside is
+// CreateSRQ's.
 func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ, outside *queue.OutsideRecvQueue) (*SRQ, error) {
 	switch {
 	case xrcd == nil || xrcd.ctx != p.ctx:
@@ -73,7 +73,7 @@ func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ, outside *queue.Ou
 	return s, nil
 }
 
-// makeXRC gives a new queue its number and its place in the domain.
+// makeXRC gives a new queue its number and adds it to the domain.
 func (s *SRQ) makeXRC(xrcd *XRCD, cq *CQ) error {
 	c := s.pd.ctx
 	if err := use(&xrcd.users, "xrcd"); err != nil {

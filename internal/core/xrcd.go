@@ -70,11 +70,10 @@ func (x *XRCD) leave() {
 	}
 }
 
-// leaver is what Context.Close takes out of the XRC domains, which other
-// contexts may share.
+// leaver is an object that Context.Close takes down, beside queue pairs and channels.
 type leaver interface{ leave() }
 
-// keep notes an object for Context.Close; it fails if that was called.
+// keep notes an object for Context.Close. It fails if that was called.
 func (c *Context) keep(l leaver) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +84,7 @@ func (c *Context) keep(l leaver) error {
 	return nil
 }
 
-// unkeep takes it off; it reports false to all but the first.
+// unkeep takes the object off the list. It reports false to all callers but the first.
 func (c *Context) unkeep(l leaver) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +93,7 @@ func (c *Context) unkeep(l leaver) bool {
 	return ok
 }
 
-// xrcHost is the XRC domains of a process and the numbers of their shared
-// receive queues.
+// xrcHost has the XRC domains of a process and the numbers of their shared receive queues.
 type xrcHost struct {
 	mu      sync.Mutex
 	domains []*xrcDomain // those with a file
@@ -163,10 +161,10 @@ func (h *xrcHost) free(n ib.SRQN) {
 	delete(h.numbers, n)
 }
 
-// xrcDomain is what all XRCDs of one file stand for.
+// xrcDomain is the domain that all XRCDs of a file stand for.
 type xrcDomain struct {
 	device string      // immutable
-	file   os.FileInfo // immutable; nil if nobody else can open it
+	file   os.FileInfo // immutable; nil of a domain that cannot be opened again
 	refs   int         // guarded by xrcHost.mu
 
 	mu      sync.RWMutex // a leaf: taken with a Conn locked
@@ -181,7 +179,7 @@ type xrcTarget struct {
 	qps  map[*QP]struct{} // guarded by dom.mu
 }
 
-// find is the targets' look-up of a shared receive queue.
+// find is the look-up of a shared receive queue by a target.
 func (d *xrcDomain) find(n ib.SRQN) *rc.Inbox {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -194,8 +192,8 @@ func (d *xrcDomain) add(n ib.SRQN, b *rc.Inbox) {
 	d.inboxes[n] = b
 }
 
-// remove takes a shared receive queue away. When it returns nothing more is
-// taken from it, completed for it, or read from or written to its memory.
+// remove takes a shared receive queue away. When it returns, no target takes receives from it,
+// completes for it, or reads or writes its memory.
 func (d *xrcDomain) remove(n ib.SRQN) {
 	d.mu.Lock()
 	delete(d.inboxes, n)
@@ -208,7 +206,7 @@ func (d *xrcDomain) remove(n ib.SRQN) {
 	}
 }
 
-// join makes q one more that stands for the target of a number.
+// join makes q another QP that stands for the target of a number.
 func (d *xrcDomain) join(qpn ib.QPN, q *QP) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -221,7 +219,7 @@ func (d *xrcDomain) join(qpn ib.QPN, q *QP) bool {
 	return true
 }
 
-// part takes q off its target, reporting whether it was the last.
+// part takes q off its target. It reports whether q was the last.
 func (t *xrcTarget) part(q *QP) bool {
 	t.dom.mu.Lock()
 	defer t.dom.mu.Unlock()
@@ -233,7 +231,7 @@ func (t *xrcTarget) part(q *QP) bool {
 	return true
 }
 
-// event tells all who have the target open.
+// event raises an event of the target on each QP that stands for it.
 func (t *xrcTarget) event(e ib.EventType) {
 	t.dom.mu.RLock()
 	qps := slices.Collect(maps.Keys(t.qps))
