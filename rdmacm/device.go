@@ -94,35 +94,46 @@ func (m *manager) findDevice(kind Kind, addr netip.Addr) (localAddr, error) {
 		return localAddr{}, err
 	}
 	for _, info := range infos {
-		if peer, _ := info.PeerPort(); kind == NTB && peer == addr {
-			if now, err := m.opened(info); err == nil {
-				info = now
-			}
+		a, ok := m.addrOf(info, addr)
+		if !ok {
+			continue
 		}
-		addrs, err := info.Addrs()
+		c, err := m.open(info.Name)
 		if err != nil {
-			continue // an interface that has just gone
+			return localAddr{}, err
 		}
-		for _, a := range addrs {
-			if a.WithZone("") != addr.WithZone("") || addr.Zone() != "" && a.Zone() != addr.Zone() {
-				continue
-			}
-			c, err := m.open(info.Name)
-			if err != nil {
-				return localAddr{}, err
-			}
-			if p := (localAddr{c, a}); kind == NTB && !p.holds() {
-				continue
-			}
-			if a.Zone() != "" {
-				m.mu.Lock()
-				m.zoned[a.WithZone("")] = a
-				m.mu.Unlock()
-			}
-			return localAddr{c, a}, nil
+		at := localAddr{c, a}
+		if kind == NTB && !at.holds() {
+			continue
 		}
+		if a.Zone() != "" {
+			m.mu.Lock()
+			m.zoned[a.WithZone("")] = a
+			m.mu.Unlock()
+		}
+		return at, nil
 	}
 	return localAddr{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
+}
+
+// addrOf returns a device's address that is addr, with its zone, and whether there is one.
+func (m *manager) addrOf(info verbs.DeviceInfo, addr netip.Addr) (netip.Addr, bool) {
+	if peer, ok := info.PeerPort(); ok && peer == addr {
+		if now, err := m.opened(info); err == nil {
+			info = now
+		}
+	}
+	addrs, err := info.Addrs()
+	if err != nil {
+		return netip.Addr{}, false // an interface that has just gone
+	}
+	i := slices.IndexFunc(addrs, func(a netip.Addr) bool {
+		return a.WithZone("") == addr.WithZone("") && (addr.Zone() == "" || a.Zone() == addr.Zone())
+	})
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return addrs[i], true
 }
 
 // opened returns a device as it is once it is open: only then it may be known which end of its link

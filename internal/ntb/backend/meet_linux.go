@@ -121,27 +121,39 @@ type peerHalf struct {
 	bell   fd
 }
 
-// takeIntroduction takes the peer's half.
-func (p *Place) takeIntroduction(from fd) (x peerHalf, err error) {
-	x.bell = none
+// receiveIntroduction receives what a peer says of itself, and the descriptors of its window's two
+// parts and its doorbell, which the caller closes, also on error.
+func receiveIntroduction(from fd) (i wire.Introduction, fds []int, err error) {
 	if cred, err := unix.GetsockoptUcred(int(from), unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || int(cred.Uid) != os.Geteuid() {
-		return x, fmt.Errorf("%w: it is another user's process", ErrProtocol)
+		return i, nil, fmt.Errorf("%w: it is another user's process", ErrProtocol)
 	}
 	var b [wire.IntroductionBytes + 1]byte
 	oob := make([]byte, unix.CmsgSpace(3*4))
 	n, oobn, flags, _, err := unix.Recvmsg(int(from), b[:], oob, unix.MSG_CMSG_CLOEXEC)
 	if err != nil || n == 0 {
-		return x, ErrLost
+		return i, nil, ErrLost
 	}
-	fds := passed(oob[:oobn])
+	fds = passed(oob[:oobn])
+	i, _, ok := wire.ParseIntroduction(b[:n])
+	if !ok || n != wire.IntroductionBytes || len(fds) != 3 || flags&unix.MSG_CTRUNC != 0 {
+		return i, fds, ErrProtocol
+	}
+	return i, fds, nil
+}
+
+// takeIntroduction takes the peer's half.
+func (p *Place) takeIntroduction(from fd) (x peerHalf, err error) {
+	x.bell = none
+	i, fds, err := receiveIntroduction(from)
 	defer func() {
 		for _, f := range fds {
 			unix.Close(f)
 		}
 	}()
-	i, _, ok := wire.ParseIntroduction(b[:n])
-	if !ok || n != wire.IntroductionBytes || len(fds) != 3 || flags&unix.MSG_CTRUNC != 0 || i.Side > 1 || i.Slot >= Slots ||
-		checkBytes(i.SessionBytes) != nil || checkBytes(i.MemoryBytes) != nil {
+	if err != nil {
+		return x, err
+	}
+	if i.Side > 1 || i.Slot >= Slots || checkBytes(i.SessionBytes) != nil || checkBytes(i.MemoryBytes) != nil {
 		return x, ErrProtocol
 	}
 	x.who = Member{int(i.Side), int(i.Slot)}
