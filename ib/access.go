@@ -29,8 +29,8 @@ const (
 // Has reports whether all rights in need are in a.
 func (a Access) Has(need Access) bool { return a&need == need }
 
-// Valid reports whether a is a legal set for a memory region: no unknown bit,
-// and local write wherever a remote peer may write.
+// Valid reports whether a is a legal set for a memory region. It has no unknown bit, and local write
+// if it has remote write or remote atomic.
 //
 // Spec: ibv_reg_mr(3); IBTA vol. 1, 10.6.3.
 func (a Access) Valid() bool {
@@ -77,10 +77,10 @@ func (t MWType) String() string {
 	return "invalid"
 }
 
-// ReregFlags tell which properties ReregMR changes: ibv_rereg_mr_flags.
+// ReregFlags select the properties that MR.Rereg changes: ibv_rereg_mr_flags.
 type ReregFlags uint8
 
-// What a re-registration changes.
+// Properties that a re-registration changes.
 const (
 	ReregTranslation ReregFlags = 1 << iota
 	ReregPD

@@ -11,7 +11,7 @@ const (
 	NodeRNIC NodeType = 4
 )
 
-// AtomicCap is how far atomics are atomic: ibv_atomic_cap.
+// AtomicCap is the scope in which atomic operations are atomic: ibv_atomic_cap.
 type AtomicCap uint8
 
 // Atomicity: none, among requests of this device, or with the CPU as well.
@@ -112,7 +112,7 @@ func (s PortState) String() string {
 	return "invalid state"
 }
 
-// LinkLayer is what a port's frames are.
+// LinkLayer is the link layer of a port.
 type LinkLayer uint8
 
 // Link layers.

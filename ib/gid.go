@@ -25,7 +25,7 @@ func (g GID) IsMulticast() bool { return g.Addr().IsMulticast() }
 // String formats g as eight groups of four hex digits, as ibv_devinfo does.
 func (g GID) String() string { return netip.AddrFrom16(g).StringExpanded() }
 
-// GIDType tells which RoCE encapsulation a GID table entry stands for.
+// GIDType is the RoCE encapsulation of a GID table entry.
 type GIDType uint8
 
 // GID types, as ibv_gid_type.
@@ -56,8 +56,7 @@ type GRH struct {
 	TrafficClass uint8
 }
 
-// AHAttr is an address vector as an application gives it: ibv_ah_attr. RoCE
-// always routes by GRH; IsGlobal must be set.
+// AHAttr is an address vector: ibv_ah_attr. RoCE always routes by GRH, so IsGlobal must be set.
 type AHAttr struct {
 	GRH         GRH
 	IsGlobal    bool

@@ -28,9 +28,9 @@ type LKey uint32
 // RKey is the key by which a remote peer names memory in a request.
 type RKey uint32
 
-// Next returns k with its low 8 bits, which the owner chooses, counted up:
-// ibv_inc_rkey(3). A type 2 window or a fast-registration region that is bound
-// or registered anew should not come under its last key.
+// Next returns k with its low 8 bits, which the owner chooses, incremented: ibv_inc_rkey(3). A
+// type 2 window that is bound again needs another key than before, and so does a region that a
+// WRRegMR registers again.
 func (k RKey) Next() RKey { return k&^0xff | (k+1)&0xff }
 
 // QKey guards datagram queue pairs. A key with the top bit set is privileged:
@@ -40,13 +40,13 @@ type QKey uint32
 // QKeyGSI is the well-known Q_Key of QP1.
 const QKeyGSI QKey = 0x80010000
 
-// PKey is a partition key; the top bit tells full from limited membership.
+// PKey is a partition key. Its top bit is set for full membership, else it is limited.
 type PKey uint16
 
-// DefaultPKey is the partition every port is a full member of.
+// DefaultPKey is the partition of which every port is a full member.
 const DefaultPKey PKey = 0xffff
 
-// Matches reports whether two partition keys may talk: the same partition, and
+// Matches reports whether ports with these keys may communicate. They are of the same partition, and
 // not both limited members. Spec: IBTA vol. 1, 10.9.1.2.
 func (k PKey) Matches(o PKey) bool {
 	return k&0x7fff == o&0x7fff && (k|o)&0x8000 != 0 && k&0x7fff != 0
@@ -63,7 +63,7 @@ func (g GUID) String() string {
 // MTU is a path MTU as the specification encodes it.
 type MTU uint8
 
-// The path MTUs: payload bytes a packet.
+// The path MTUs: payload bytes per packet.
 const (
 	MTU256 MTU = iota + 1
 	MTU512

@@ -105,8 +105,7 @@ const (
 	QPRateLimit        QPAttrMask = 1 << 25
 )
 
-// QPAttr are the attributes that ModifyQP sets and QueryQP returns:
-// ibv_qp_attr.
+// QPAttr has the attributes that QP.Modify sets and QP.Query returns: ibv_qp_attr.
 type QPAttr struct {
 	State            QPState
 	CurState         QPState

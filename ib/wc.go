@@ -4,27 +4,27 @@ package ib
 
 import "fmt"
 
-// WCStatus says how a work request ended: ibv_wc_status.
+// WCStatus is the outcome of a work request: ibv_wc_status.
 //
 // Spec: IBTA vol. 1, 11.6.2 Completion return status.
 type WCStatus uint8
 
 // Completion statuses.
 const (
-	WCSuccess WCStatus = iota
-	WCLocLenErr
-	WCLocQPOpErr
+	WCSuccess    WCStatus = iota
+	WCLocLenErr           // a message is longer than its receive, or than the device allows
+	WCLocQPOpErr          // the queue pair cannot carry out the request
 	WCLocEECOpErr
-	WCLocProtErr
-	WCWRFlushErr
-	WCMWBindErr
-	WCBadRespErr
+	WCLocProtErr // the key, rights or bounds of an SGE are wrong
+	WCWRFlushErr // the queue pair was in the state ERR; the request may or may not have been carried out
+	WCMWBindErr  // a memory window cannot be bound so
+	WCBadRespErr // the response was not the expected one
 	WCLocAccessErr
-	WCRemInvReqErr
-	WCRemAccessErr
-	WCRemOpErr
-	WCRetryExcErr
-	WCRNRRetryExcErr
+	WCRemInvReqErr   // the peer found the request invalid, such as longer than its receive
+	WCRemAccessErr   // the peer refused an rkey, its rights or its bounds
+	WCRemOpErr       // the peer could not complete the request
+	WCRetryExcErr    // the peer did not answer, within the retries of the queue pair
+	WCRNRRetryExcErr // the peer had no receive, within the retries of the queue pair
 	WCLocRDDViolErr
 	WCRemInvRDReqErr
 	WCRemAbortErr
@@ -54,7 +54,7 @@ func (s WCStatus) String() string {
 	return "unknown"
 }
 
-// WCOpcode says what completed: ibv_wc_opcode.
+// WCOpcode is the operation that completed: ibv_wc_opcode.
 type WCOpcode uint8
 
 // Completion opcodes.
@@ -112,18 +112,17 @@ func WCOf(o WROpcode) WCOpcode {
 	return WCSend
 }
 
-// WCFlags say which optional fields of a completion hold: ibv_wc_flags.
+// WCFlags mark the optional fields of a completion that are valid: ibv_wc_flags.
 type WCFlags uint8
 
 // Completion flags.
 const (
 	WCGRH     WCFlags = 1 << 0 // the first 40 bytes of the receive buffer are the GRH
-	WCWithImm WCFlags = 1 << 1 // ImmData holds
-	WCWithInv WCFlags = 1 << 3 // InvalidatedRKey holds
+	WCWithImm WCFlags = 1 << 1 // ImmData is valid
+	WCWithInv WCFlags = 1 << 3 // InvalidatedRKey is valid
 )
 
-// WC is a work completion. After an error only WRID, Status, QPN and VendorErr
-// hold.
+// WC is a work completion. After an error only WRID, Status, QPN and VendorErr are valid.
 type WC struct {
 	WRID            uint64
 	Status          WCStatus
@@ -134,7 +133,7 @@ type WC struct {
 	ImmData         uint32 // as a number; on the wire big-endian
 	InvalidatedRKey RKey
 	QPN             QPN // the local queue pair
-	SrcQP           QPN // UD: who sent it
+	SrcQP           QPN // UD: the sender's queue pair
 	PKeyIndex       uint16
 	SLID            uint16
 	SL              uint8
@@ -160,7 +159,7 @@ func (e *WCError) Error() string {
 	return fmt.Sprintf("work request %d of QP %v: %v (%v)", e.WRID, e.QPN, e.Status, e.VendorErr)
 }
 
-// VendorErr refines a completion status with what this implementation found.
+// VendorErr refines a completion status with the cause that this implementation found.
 type VendorErr uint16
 
 // Vendor error codes.

@@ -19,7 +19,7 @@ const MaxSGE = 32
 const MaxMessage = 1 << 31
 
 // WROpcode is the operation of a send work request. Values are those of
-// ibv_wr_opcode; what user-space verbs.h does not define follows from 64 on.
+// ibv_wr_opcode; operations that verbs.h does not define have values from 64 on.
 type WROpcode uint8
 
 // Send operations.
@@ -67,8 +67,8 @@ const (
 	SendInline    SendFlags = 1 << 3 // data is copied when posted
 )
 
-// FlushType selects what a FLUSH makes sure of: placement visible to the
-// host (global) or persistent.
+// FlushType selects what a FLUSH guarantees: that data are visible to the host (global), or
+// persistent.
 type FlushType uint8
 
 // Flush placement types, as FETH.PLT carries them.

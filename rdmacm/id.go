@@ -138,9 +138,10 @@ func (id *ID) check(call string, allowed ...state) error {
 // PortSpace returns the port space the ID was made in.
 func (id *ID) PortSpace() PortSpace { return id.ps }
 
-// Verbs returns the device the ID is bound to, nil while it is not: after
-// ResolveAddr, on the ID of a request, and after BindAddr to an address that is
-// not a wildcard. It is shared by all IDs; do not close it.
+// Verbs returns the context of the device that the ID is bound to, nil while it is not bound to
+// one. It is bound after ResolveAddr, on the ID of a request, and after BindAddr to an address
+// that is not a wildcard. All IDs share the context; do not close it. It closes after the last
+// ID has been destroyed.
 func (id *ID) Verbs() *verbs.Context {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -12,22 +12,20 @@ import (
 // DeviceInfo names a device: ibv_device.
 type DeviceInfo = device.Info
 
-// Devices lists the devices of this machine: ibv_get_device_list(3). Those of
-// RoCEv2 are first, loopback last among them; then come those of other kinds on
-// the same interfaces.
+// Devices lists the devices of this machine: ibv_get_device_list(3). Those of RoCEv2 come first,
+// loopback last among them. Those of other kinds on the same interfaces follow.
 func Devices() ([]DeviceInfo, error) { return device.All() }
 
 // Context is an open device: ibv_context.
 type Context core.Context
 
-// Open opens a device by name, or with an empty name the first one whose port
-// is active, which is of RoCEv2. All contexts of a process share its sockets; options that concern
-// them hold for the process and must be given by the first Open.
+// Open opens a device by name. With an empty name it opens the first RoCEv2 device whose port is
+// active. All contexts of a process share its sockets. Options that concern the sockets hold for
+// the process, and must be given to the first Open.
 //
-// Errors: ENODEV if there is no such device; EINVAL if the faults asked for
-// cannot be done to what it sends; EBUSY if another process has our end of a
-// link of windows; EADDRINUSE if another user or the
-// kernel's own RoCE driver holds UDP port 4791.
+// Errors: ENODEV if there is no such device; EINVAL if the device cannot inject the faults asked
+// for; EBUSY if another process has this end of an NTB link; EADDRINUSE if another user, or the
+// kernel's own RoCE driver, holds UDP port 4791.
 func Open(name string, opts ...Option) (*Context, error) {
 	var given *options
 	if len(opts) > 0 {
@@ -40,9 +38,8 @@ func Open(name string, opts ...Option) (*Context, error) {
 	return (*Context)(v), err
 }
 
-// Close destroys everything created on the context and closes it. Who waits for
-// an event is woken. When it returns nothing reads or writes the application's
-// memory any more.
+// Close closes the context and destroys everything created on it. It wakes goroutines that wait
+// for an event. When it returns, the device no longer reads or writes the application's memory.
 func (c *Context) Close() error { return (*core.Context)(c).Close() }
 
 // Info returns the device's name, interface and GUID.
@@ -55,14 +52,13 @@ func (c *Context) Query() ib.DeviceAttr { return (*core.Context)(c).Query() }
 // ibv_query_port(3). The violation counters are this process's.
 func (c *Context) QueryPort(port int) (ib.PortAttr, error) { return (*core.Context)(c).QueryPort(port) }
 
-// GIDTable returns the entries of a port's GID table that are in use:
-// ibv_query_gid_table(3). The table is the network interface's addresses. In one
-// process an address keeps its index for as long as it lives, and a new one takes
-// the first that is free; other processes may count otherwise.
+// GIDTable returns the used entries of a port's GID table: ibv_query_gid_table(3). They are the
+// network interface's addresses. In one process an address keeps its index while the interface
+// has it, and a new address takes the first free index. Other processes may have other indices.
 func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) { return (*core.Context)(c).GIDTable(port) }
 
-// QueryGID returns one entry of a port's GID table, all zero if the entry is
-// not in use: ibv_query_gid(3).
+// QueryGID returns one entry of a port's GID table: ibv_query_gid(3). An unused entry is all
+// zero.
 func (c *Context) QueryGID(port, index int) (ib.GID, error) {
 	return (*core.Context)(c).QueryGID(port, index)
 }
@@ -75,44 +71,43 @@ func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
 // Counter is a named count.
 type Counter = engine.Counter
 
-// Counters returns what this process counted on the device: traffic, retries,
-// NAKs; and, whatever the device, each kind of packet that reached no queue
-// pair.
+// Counters returns what this process has counted: the device's traffic, retries and NAKs, and
+// each kind of packet that reached no queue pair. The latter are those of all devices.
 func (c *Context) Counters() []Counter { return (*core.Context)(c).Counters() }
 
-// UseLinks names the links of windows that this machine has, with commas between, in
-// place of the environment variable VERBENA_NTB: they are the devices ntb0, ntb1
-// and so on. Each is one end of
+// UseLinks configures the NTB links of this machine, separated by commas. It takes precedence
+// over the environment variable VERBENA_NTB. The links are the devices ntb0, ntb1 and so on.
+// Each is one end of
 //
 //	shm:PATH                    shared memory of any number of processes of one user, which
-//	                            meet in a directory PATH, which stays: the first to come is
-//	                            one node (s), all others while it lives are the other one (c)
-//	shm:s:PATH    shm:c:PATH    … of the one node (s) or the other (c)
-//	s:ADDR:PORT   c:ADDR:PORT   TCP, to any host; s:ADDR:PORT@PEER takes none but one from
-//	                            the address PEER, or from a network such as 192.0.2.0/24
+//	                            meet in the directory PATH: the first is node s, the others
+//	                            are node c while it lives
+//	shm:s:PATH    shm:c:PATH    … with the node given
+//	s:ADDR:PORT   c:ADDR:PORT   TCP, to any host; s:ADDR:PORT@PEER accepts connections from
+//	                            the address PEER, or from a network such as 192.0.2.0/24, only
 //	map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both ends map
 //	pci:0:DEVICE  pci:1:DEVICE  BAR 2 of the PCI device at an address, as 0000:00:04.0
 //
-// and may have before it the IP address of its port, or those of both ends, that
-// of the one that waits (s, 0, the first to come) first:
+// The IP address of its port may come before it, or those of both ends. The first is that of the
+// end that waits: s, 0, or the first process.
 //
 //	10.99.0.1+10.99.0.2=shm:/run/user/1000/link
 //
-// A link of TCP may have before these a file that holds what both ends must know: at
-// least 16 bytes, of a file that nobody else may read and that has no colon in its name.
-// Each end proves that it knows them; what follows is not encrypted.
+// A link of TCP may have a secret before that: a file of at least 16 bytes, which other users
+// cannot read, with no colon in its name. Each end proves that it knows the secret. The traffic
+// is not encrypted.
 //
 //	secret=/etc/link.key:s:192.0.2.1:7000@192.0.2.2
 //
-// and before all the NUMA node that the memory of its window and the goroutine that
-// works the link are to be on:
+// The NUMA node of the window's memory, and of the goroutine that works the link, comes before
+// all of it:
 //
 //	node=1:10.99.0.1=c:192.0.2.1:7000
 //
-// While a link to one process is down its port is DOWN, and what is posted waits until it
-// is up, however long that takes. In a meeting place what is for a process that is not
-// there, or does not answer for 5 s, is flushed.
+// While a link between two processes is down, its port is DOWN and posted work waits until the
+// link is up. On a link of shared memory, work for a process that has ended or does not answer
+// for 5 s is flushed.
 //
-// It comes before Devices and Open. Errors: EINVAL if a link cannot be read, is the same
-// end as another one, or has a port with another one's address.
+// Call UseLinks before Devices and Open. Errors: EINVAL if a link cannot be parsed, is the same
+// end as another link, or has the address of another link's port.
 func UseLinks(links string) error { return device.ConfigureLinks(links) }

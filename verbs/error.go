@@ -6,6 +6,6 @@ import (
 	"verbena/internal/device"
 )
 
-// Error is a refused call: which argument, why, and the errno that rdma-core
-// returns for it.
+// Error is the error of a refused call. It names the argument and the reason, and has the errno
+// that rdma-core returns for it.
 type Error = device.Error

@@ -11,22 +11,23 @@ type Option func(*options)
 
 type options = core.Options
 
-// WithFaults injects faults into everything sent: a list such as
-// "loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=1ms,seed=42". The same seed
-// gives the same faults for the same traffic. Devices of iWARP over TCP, which
-// repairs the rest, have corrupt, delay, jitter and cut, a share of writes that
-// reset the connection.
+// WithFaults injects faults into everything that is sent: a list such as
+// "loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=1ms,seed=42". The same seed gives the same
+// faults for the same traffic.
+//
+// Devices of iWARP over TCP have corrupt, delay, jitter and cut, because TCP repairs the others.
+// cut is the share of writes that reset the connection.
 func WithFaults(spec string) Option { return func(o *options) { o.Faults = spec } }
 
-// WithCapture writes every packet sent and received to a pcapng file that
-// Wireshark opens.
+// WithCapture writes every packet sent and received to a pcapng file, which Wireshark and
+// `verbena dump` read.
 func WithCapture(path string) Option { return func(o *options) { o.CapturePath(path) } }
 
-// WithoutLocalPath has packets between queue pairs of this host go through UDP
-// sockets, as those to other hosts do. Otherwise those of connected queue pairs
-// of one user's processes go through shared memory, which nobody sees but a
-// program that looks at the interface. WithFaults and WithCapture imply it.
+// WithoutLocalPath sends packets between queue pairs of this host through UDP sockets, as those
+// to other hosts. By default, packets of connected queue pairs of one user's processes go
+// through shared memory, where captures of the interface do not show them. WithFaults and
+// WithCapture imply this option.
 func WithoutLocalPath() Option { return func(o *options) { o.NoLocal = true } }
 
-// WithoutSharing takes UDP port 4791 for this process alone.
+// WithoutSharing reserves UDP port 4791 for this process alone.
 func WithoutSharing() Option { return func(o *options) { o.Solo = true } }

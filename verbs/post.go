@@ -7,19 +7,18 @@ import (
 	"verbena/internal/core"
 )
 
-// SendWR is a send work request: ibv_send_wr. Fields that its opcode does not
-// use are ignored.
+// SendWR is a send work request: ibv_send_wr. Fields that its opcode does not use are ignored.
 type SendWR struct {
 	ID     uint64 // returned in the completion
 	Opcode ib.WROpcode
 	Flags  ib.SendFlags
 
-	// SGList is the local memory: source of a SEND or WRITE, target of a READ,
-	// of 8 bytes for an atomic's result, source of 8 for ATOMIC_WRITE. The
-	// completion tells of another length, and of a word there that is not aligned.
+	// SGList is the local memory: the source of a SEND or WRITE, the target of a READ, 8 bytes for
+	// the result of an atomic operation, or the 8 bytes that ATOMIC_WRITE writes. With another
+	// length, or a word that is not aligned, the work request fails.
 	SGList []ib.SGE
-	// Inline, with SendInline, is the data itself: copied by PostSend, so that
-	// it need not be registered and may be reused at once.
+	// Inline, with SendInline, is the data itself. PostSend copies it, so it needs no region and
+	// may be reused at once.
 	Inline []byte
 
 	ImmData        uint32  // with immediate: as a number
@@ -45,8 +44,8 @@ type SendWR struct {
 	Reg  *RegWR  // REG_MR
 }
 
-// BindWR binds a memory window to a part of a region: ibv_mw_bind. Length 0
-// takes the rights of a type 1 window back.
+// BindWR binds a memory window to a part of a region: ibv_mw_bind. Length 0 revokes the rights
+// of a type 1 window.
 type BindWR struct {
 	ID     uint64       // BindMW only
 	Flags  ib.SendFlags // BindMW only
@@ -58,7 +57,7 @@ type BindWR struct {
 	RKey   ib.RKey // type 2: its low 8 bits are the new key's, whose upper 24 are the window's
 }
 
-// RegWR registers a region's mapped memory: ib_reg_wr.
+// RegWR registers the memory that MR.Map gave a region: ib_reg_wr.
 type RegWR struct {
 	MR     *MR
 	Key    ib.RKey // its upper 24 bits are the region's
@@ -71,27 +70,26 @@ type RecvWR struct {
 	SGList []ib.SGE
 }
 
-// PostSend posts send work requests in order: ibv_post_send(3). It returns how
-// many were posted; with an error that is the index of the one refused, and the
-// ones before it are under way. It does not allocate and never waits for the
-// peer.
+// PostSend posts send work requests in order: ibv_post_send(3). It returns the number of
+// requests posted. With an error, that is also the index of the refused request; those before it
+// are posted. PostSend does not allocate and does not wait for the peer.
 //
 // Errors: EINVAL names the field; ENOMEM if the send queue is full.
 func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
 	return (*core.QP)(q).PostSend(coreSends(wrs))
 }
 
-// BindMW binds a type 1 window: ibv_bind_mw(3). The window's new key is read
-// with MW.RKey after the bind completed.
+// BindMW binds a type 1 window: ibv_bind_mw(3). MW.RKey returns the window's new key once the
+// bind has completed.
 func (q *QP) BindMW(mw *MW, b BindWR) error {
 	return (*core.QP)(q).BindMW((*core.MW)(mw), *coreBind(&b))
 }
 
-// PostRecv posts receive work requests in order: ibv_post_recv(3). A UD
-// receive needs 40 bytes more than the message, for the GRH.
+// PostRecv posts receive work requests in order: ibv_post_recv(3). It returns the number posted,
+// as PostSend does. A UD receive needs 40 bytes more than the message, for the GRH.
 //
-// Errors: EINVAL in RESET, with an SRQ, or naming the field; ENOMEM if the
-// receive queue is full. As PostSend, it returns how many were posted.
+// Errors: EINVAL in the state RESET, or with an SRQ, or it names the field; ENOMEM if the
+// receive queue is full.
 func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
 	return (*core.QP)(q).PostRecv(coreRecvs(wrs))
 }
