@@ -14,7 +14,7 @@
 // Ethernet interface with an MTU of 1500. No privilege is needed for that where
 // users may make namespaces; elsewhere the machine's own interfaces are used.
 // What iWARP defines runs over its devices on the Ethernet interface, too, and
-// what reliable connections can do over a link of windows.
+// what reliable connections can do over an NTB link.
 //
 // Commands that README.md and docs mark for this, those of the manual page, and the
 // steps for a continuous integration are typed into a shell as they stand.

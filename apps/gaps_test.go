@@ -21,14 +21,14 @@ type gap struct {
 }
 
 var gaps = []gap{
-	{[]string{"fi_pingpong"}, []string{"loopback"}, "libfabric's verbs provider passes over loopback interfaces"},
-	{[]string{"ibv_srq_pingpong"}, []string{"iWARP", "TRP"}, "it connects queue pairs by itself, as ibv_rc_pingpong, and waits for ever for a peer that cannot"},
+	{[]string{"fi_pingpong"}, []string{"loopback"}, "libfabric's verbs provider skips loopback interfaces"},
+	{[]string{"ibv_srq_pingpong"}, []string{"iWARP", "TRP"}, "it connects queue pairs itself, as ibv_rc_pingpong does, and waits forever for a peer that cannot"},
 	{[]string{"ibv_xsrq_pingpong"}, []string{"NTB"}, "XRC is InfiniBand's and RoCE's"},
 	{[]string{"udaddy", "mckey", "udpong"}, []string{"iWARP", "TRP", "NTB"}, "no datagrams"},
-	{[]string{"librspreload.so"}, []string{"TRP"}, "its server ends without a word, of which TCP tells its peer and TRP does not"},
-	{[]string{"ucx_info"}, []string{"NTB"}, "UCX's upper layer has nothing to connect queue pairs of RC by"},
-	{[]string{"ucx_info", "ucx_perftest"}, []string{"iWARP", "TRP"}, "UCX connects queue pairs by itself, and sets up those of RC over UD"},
-	{[]string{"pyverbs"}, []string{"iWARP", "TRP", "NTB"}, "its tests are of queue pairs that they connect by themselves, both in one process"},
+	{[]string{"librspreload.so"}, []string{"TRP"}, "its server ends silently; TCP notifies the peer, and TRP does not"},
+	{[]string{"ucx_info"}, []string{"NTB"}, "UCX's upper layer wires RC up over UD, which NTB lacks"},
+	{[]string{"ucx_info", "ucx_perftest"}, []string{"iWARP", "TRP"}, "UCX connects queue pairs itself, and sets up RC over UD"},
+	{[]string{"pyverbs"}, []string{"iWARP", "TRP", "NTB"}, "its tests connect queue pairs themselves, both in one process"},
 }
 
 // gaps returns the reasons of a row's empty cells.

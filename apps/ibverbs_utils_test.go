@@ -47,10 +47,10 @@ var ibverbsUtils = slices.Concat([]exchange{
 		{program: "ibv_xsrq_pingpong", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 $ADDR"},
 		{program: "ibv_xsrq_pingpong", label: "-e", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e $ADDR"},
 	},
-	refusals("-o", "on-demand paging lets the device fault pages in; here the memory is the application's own"),
+	refusals("-o", "on-demand paging lets a device fault pages in; here memory is the application's own"),
 	[]exchange{
-		refusal("ibv_rc_pingpong", "-t", "isn't completion timestamp capable", "completion timestamps are a device's clock"),
-		refusal("ibv_rc_pingpong", "-j", "doesn't support dm allocation", "device memory is memory on the device"),
+		refusal("ibv_rc_pingpong", "-t", "isn't completion timestamp capable", "completion timestamps need a device's clock"),
+		refusal("ibv_rc_pingpong", "-j", "doesn't support dm allocation", "device memory needs a device"),
 	},
 )
 

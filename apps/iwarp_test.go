@@ -81,7 +81,7 @@ func refusedByIWARP(kind, says string) exchange {
 	x := exchange{
 		program: program, label: "on iWARP", ready: "tcp", either: true, fails: 1, says: []string{says},
 		server: program + " -d $DEV -p $PORT -g 0", client: program + " -d $DEV -p $PORT -g 0 $ADDR",
-		cannot: "iWARP's queue pairs are reliable, and connected by the connection manager",
+		cannot: "iWARP has reliable connections only, which the connection manager sets up",
 	}
 	if kind != "rc" { // alone it says the same
 		x.server, x.client, x.ready = "", x.server, ""

@@ -99,7 +99,7 @@ func TestApplications(t *testing.T) { over(t, suites, theDevices) }
 // user asks for them.
 func TestIWARP(t *testing.T) { over(t, iwarpSuites, iwarpDevices(theDevices)) }
 
-// TestNTB is TestApplications over a link of windows.
+// TestNTB is TestApplications over an NTB link.
 func TestNTB(t *testing.T) {
 	over(t, ntbSuites, ntbDevice(theDevices, "shm:%s:$RUN/link$PORT"))
 	over(t, overTCP, ntbDevice(theDevices, "%s:127.0.0.1:$PORT4"))

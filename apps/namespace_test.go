@@ -56,7 +56,7 @@ type device struct {
 	what string // column of the table
 }
 
-// netdev is the interface of the device; a link of windows has none.
+// netdev is the interface of the device; an NTB link has none.
 func (d *device) netdev() string {
 	_, name, _ := strings.Cut(d.name, "_")
 	return name
@@ -131,7 +131,7 @@ func iwarpDevices(of []device) []device {
 	return []device{on("iwarp", "iWARP"), on("trp", "TRP")}
 }
 
-// ntbDevice is a link of windows, of each exchange's own, by way of its back end. The
+// ntbDevice is an NTB link, of each exchange's own, by way of its back end. The
 // server's address is also the host's, as programs exchange addresses by TCP.
 func ntbDevice(of []device, way string) []device {
 	d := of[len(of)-1]

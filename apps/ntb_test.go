@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What a link of windows has: reliable connections, by the connection manager or
+// ntbSuites runs what an NTB link has: reliable connections, by the connection manager or
 // by an exchange of the program's own, for any number of processes.
 var ntbSuites = []suite{
 	{"ibverbs-utils", slices.Concat([]exchange{
@@ -71,7 +71,7 @@ func wiredUpByUD(x exchange) exchange {
 	x.server, x.ready = "", ""
 	x.client, x.label = "ucx_perftest -t tag_lat -l -n 500 -w 50 -f", "rc_verbs tag_lat on NTB"
 	x.env, x.fails, x.says = "UCX_NET_DEVICES=$DEV:1 UCX_LOG_LEVEL=error UCX_TLS=rc_verbs", 255, []string{`no auxiliary transport`}
-	x.cannot = "UCX's upper layer wires its connections up by datagrams, and queue pairs over windows are reliable connections"
+	x.cannot = "UCX's upper layer wires connections up by datagrams, which NTB lacks"
 	return x
 }
 
@@ -88,7 +88,7 @@ func besideLoopback(x exchange) exchange {
 func refusedByNTB(kind string) exchange {
 	return exchange{
 		program: "ibv_" + kind + "_pingpong", label: "on NTB", client: "ibv_" + kind + "_pingpong -d $DEV -p $PORT -g 0", fails: 1, says: []string{"Couldn't create QP"},
-		cannot: "queue pairs over windows are reliable connections",
+		cannot: "NTB has reliable connections only",
 	}
 }
 

@@ -36,7 +36,7 @@ var qperf = func() (all []exchange) {
 		add(test, test, "")
 		x := &all[len(all)-1]
 		x.fails, x.says = 1, []string{`failed to (modify QP|create address handle)`}
-		x.cannot = "qperf gives UC and UD no GRH: RoCE devices refuse that"
+		x.cannot = "qperf gives UC and UD no GRH, which RoCE devices need"
 	}
 	for _, test := range qperfXRC {
 		add(test, test, "")
