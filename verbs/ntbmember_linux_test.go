@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"verbena/ib"
 	"verbena/internal/ntb/backend"
 	"verbena/verbs"
@@ -209,6 +211,15 @@ func (m *member) answer() string {
 	return line[:len(line)-1]
 }
 
+// stop returns when all threads of the member have stopped. One that was runnable goes on
+// for a moment after the signal.
+func (m *member) stop() {
+	m.t.Helper()
+	m.t.Cleanup(func() { m.cmd.Process.Signal(syscall.SIGCONT) })
+	check(m.t, m.cmd.Process.Signal(syscall.SIGSTOP))
+	check(m.t, unix.Waitid(unix.P_PID, m.cmd.Process.Pid, nil, unix.WSTOPPED, nil))
+}
+
 func (m *member) want(answer, format string, args ...any) {
 	m.t.Helper()
 	if got := m.do(format, args...); got != answer {
@@ -363,12 +374,11 @@ func TestNTBStoppedProcess(t *testing.T) {
 	p := connectMembers(a, b)
 	p.exchange()
 	later := b.create()
-	t.Cleanup(func() { b.cmd.Process.Signal(syscall.SIGCONT) })
-	check(t, b.cmd.Process.Signal(syscall.SIGSTOP))
+	b.stop()
 	time.Sleep(3 * time.Second) // the time is what is tested
 	check(t, b.cmd.Process.Signal(syscall.SIGCONT))
 	p.exchange()
-	check(t, b.cmd.Process.Signal(syscall.SIGSTOP))
+	b.stop()
 	k := a.create()
 	a.want("<nil>", "connect %d %d 0 %s", k, b.qpns[later], b.gid)
 	a.want("Work Request Flushed Error", "wait %d", k)

@@ -92,6 +92,9 @@ func (c *ntbConn) modification(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr
 	}
 	peer := l.peerOf(attr)
 	return func(now monotime.Time) {
+		if x := l.living(peer); x != nil {
+			x.receive(false) // the peer may have closed this link already
+		}
 		c.move(now, l.linkTo(now, peer))
 		modify(now)
 	}, nil
