@@ -43,7 +43,7 @@ run: build ## two processes do RDMA on this machine: rping, then bandwidth and l
 
 test: needs-test lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
 
-lint: ## gofmt, go vet, staticcheck and govulncheck
+lint: ## gofmt, go vet, staticcheck, deadcode and govulncheck
 	@scripts/need $(CABI_NEEDS)
 	@unformatted=$$(gofmt -l $$($(GO) list -f '{{.Dir}}' ./...)); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these: $$unformatted" >&2; exit 1; fi

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"verbena/ib"
-	"verbena/internal/sys/numa"
+	"verbena/internal/testkit/pages"
 	"verbena/verbs"
 )
 
@@ -48,7 +48,7 @@ func TestNTBOnANode(t *testing.T) {
 	if !bytes.Equal(a.buf, peer.buf) {
 		t.Error("other bytes have arrived")
 	}
-	if n, err := numa.Of(peer.buf); err != nil || n != node {
+	if n, err := pages.Node(peer.buf); err != nil || n != node {
 		t.Errorf("the window is on node %d: %v", n, err)
 	}
 }

@@ -33,8 +33,6 @@ var counterNames = [NumCounters]string{
 	"dropped_state", "placed_direct_bytes", "sent_nudges",
 }
 
-func (c Counter) String() string { return counterNames[c] }
-
 // CounterNames returns the names of a queue pair's counts, in their order.
 func CounterNames() []string { return counterNames[:] }
 

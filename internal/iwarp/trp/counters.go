@@ -44,13 +44,6 @@ var counterNames = [numCounters]string{
 	"ignored_opcode", "repeated_request", "backlog_full", "probes", "peer_refused", "challenged", "expired",
 }
 
-func (c Counter) String() string {
-	if c < numCounters {
-		return counterNames[c]
-	}
-	return "unknown"
-}
-
 // Counters are what a Conn or a Listener has counted.
 type Counters struct {
 	By        [numCounters]uint64       // by Counter

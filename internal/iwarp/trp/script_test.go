@@ -172,7 +172,7 @@ func (s *script) wantData(psn, n uint64)   { s.t.Helper(); s.want("segment", dat
 func (s *script) wantState(st State)       { s.t.Helper(); wantEqual(s.t, "state", s.c.State(), st) }
 func (s *script) wantCount(k Counter, n uint64) {
 	s.t.Helper()
-	wantEqual(s.t, k.String(), s.c.Counters().By[k], n)
+	wantEqual(s.t, counterNames[k], s.c.Counters().By[k], n)
 }
 
 func (s *script) wantNothing() {

@@ -22,7 +22,7 @@ func TestWords(t *testing.T) {
 		take("state ", s.String())
 	}
 	for k := range numCounters {
-		take("counter ", k.String())
+		take("counter ", counterNames[k])
 	}
 	for k := EventEstablished; k <= EventClosed; k++ {
 		take("event ", k.String())
@@ -30,7 +30,7 @@ func TestWords(t *testing.T) {
 	for r := LocalClose; r <= BadMemory; r++ {
 		take("reason ", r.String())
 	}
-	for _, s := range []string{numStates.String(), numCounters.String(), (EventClosed + 1).String(), (BadMemory + 1).String()} {
+	for _, s := range []string{numStates.String(), (EventClosed + 1).String(), (BadMemory + 1).String()} {
 		if s != "unknown" {
 			t.Errorf("%q for what is not there", s)
 		}

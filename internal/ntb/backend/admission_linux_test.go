@@ -70,7 +70,7 @@ func greeted(t *testing.T, l *Listener, secret []byte) (accepted, called error) 
 // TestSilentStrangersHoldNoDoor connects more silent streams than there is room for, and
 // then a peer.
 func TestSilentStrangersHoldNoDoor(t *testing.T) {
-	l, err := ListenTCP(localhost(0), windowBytes)
+	l, err := listenOwnTCP(localhost(0), windowBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestSilentStrangersHoldNoDoor(t *testing.T) {
 
 // One address's many streams push out each other, and not another's.
 func TestRoomIsShared(t *testing.T) {
-	l, err := ListenTCP(localhost(0), windowBytes)
+	l, err := listenOwnTCP(localhost(0), windowBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestOnlyTheAddressMayConnect(t *testing.T) {
 		{netip.Prefix{}, true}, {netip.MustParsePrefix("127.0.0.1/32"), true}, {netip.MustParsePrefix("127.0.0.0/30"), true},
 		{netip.MustParsePrefix("127.0.0.2/32"), false}, {netip.MustParsePrefix("::1/128"), false},
 	} {
-		l, err := ListenTCP(localhost(0), windowBytes)
+		l, err := listenOwnTCP(localhost(0), windowBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestBothKnowTheSecret(t *testing.T) {
 		{"none there", []byte("0123456789abcdef"), nil, ErrSecret},
 		{"none here", nil, []byte("0123456789abcdef"), ErrSecret},
 	} {
-		l, err := ListenTCP(localhost(0), windowBytes)
+		l, err := listenOwnTCP(localhost(0), windowBytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestProofsAreNotRepeated(t *testing.T) {
 // fdOfPair returns an end of a TCP connection.
 func fdOfPair(t *testing.T) fd {
 	t.Helper()
-	l, err := ListenTCP(localhost(0), windowBytes)
+	l, err := listenOwnTCP(localhost(0), windowBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func number(t *testing.T, name string, otherwise int) int {
 func freePort(t *testing.T) string {
 	// An address of its own: nobody takes the port between two servers.
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(64 + rand.IntN(64)), byte(rand.IntN(256)), byte(1 + rand.IntN(254))}), 0)
-	l, err := ListenTCP(at, windowBytes)
+	l, err := listenOwnTCP(at, windowBytes)
 	if err != nil {
 		t.Fatal(err)
 	}

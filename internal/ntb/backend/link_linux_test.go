@@ -62,9 +62,9 @@ func pairs(t *testing.T) map[string][2]Link {
 	}
 	near, far := connected(t, newPlace(t, "shm:s:"+filepath.Join(t.TempDir(), "place"), 1), 2)
 	m["shm"] = [2]Link{near, far}
-	l, err := ListenTCP(localhost(0), windowBytes)
+	l, err := listenOwnTCP(localhost(0), windowBytes)
 	join("tcp", l, err, func() (Link, error) {
-		return DialTCP(localhost(l.port(t)), 2*windowBytes, time.Second)
+		return dialOwnTCP(localhost(l.port(t)), 2*windowBytes, time.Second)
 	})
 	file := filepath.Join(t.TempDir(), "bar")
 	if err := os.WriteFile(file, make([]byte, 2*windowBytes), 0o600); err != nil {
@@ -72,13 +72,13 @@ func pairs(t *testing.T) map[string][2]Link {
 	}
 	var both [2]Link
 	for side := range both {
-		if both[side], err = Map(file, side); err != nil {
+		if both[side], err = openFile(file, side); err != nil {
 			t.Fatal(err)
 		}
 		x := both[side]
 		t.Cleanup(func() { x.Close() })
 	}
-	if _, err := Map(file, 1); !errors.Is(err, ErrInUse) {
+	if _, err := openFile(file, 1); !errors.Is(err, ErrInUse) {
 		t.Errorf("a side twice: %v", err)
 	}
 	m["map"] = both
@@ -210,14 +210,14 @@ func TestPollingNoticesTheEnd(t *testing.T) {
 }
 
 func TestIPv6(t *testing.T) {
-	l, err := ListenTCP(netip.MustParseAddrPort("[::1]:0"), windowBytes)
+	l, err := listenOwnTCP(netip.MustParseAddrPort("[::1]:0"), windowBytes)
 	if err != nil {
 		t.Skipf("no IPv6: %v", err)
 	}
 	defer l.Close()
 	done := make(chan error)
 	go func() {
-		x, err := DialTCP(netip.AddrPortFrom(netip.IPv6Loopback(), l.port(t)), windowBytes, 5*time.Second)
+		x, err := dialOwnTCP(netip.AddrPortFrom(netip.IPv6Loopback(), l.port(t)), windowBytes, 5*time.Second)
 		if err == nil {
 			err = x.Close()
 		}
@@ -256,7 +256,7 @@ func TestHostileStream(t *testing.T) {
 		"a word, in two":      {append(greeting, message(4096, 8, "1234")...), true, ErrLost},
 		"half a message head": {append(greeting, message(0, 0, "")[:20]...), true, ErrLost},
 	} {
-		l, err := ListenTCP(localhost(0), windowBytes)
+		l, err := listenOwnTCP(localhost(0), windowBytes)
 		if err != nil {
 			t.Fatal(err)
 		}

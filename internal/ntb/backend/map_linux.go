@@ -27,25 +27,17 @@ type mapped struct {
 	seen   uint32
 }
 
-// Map opens one side, 0 or 1, of a link through a file, or through the BAR of a
-// PCI device: /sys/bus/pci/devices/…/resource2 of an ivshmem device. Both sides
+// openFile opens one side, 0 or 1, of a link through a file, or through the BAR of
+// a PCI device: /sys/bus/pci/devices/…/resource2 of an ivshmem device. Both sides
 // see the same bytes; the lower half is side 0's window.
 //
-// What is there may be older than both nodes: the sessions of package channel
-// tell. Whoever else may write the file may make it shorter: ErrGone, then, of
-// whatever is done with the link. A device that is pulled out reads as ones, which
-// no peer writes: it is gone, for package channel.
+// The file may be older than both nodes: the sessions of package channel tell. A
+// process that may write the file may also make it shorter: all calls return
+// ErrGone then. A device that is pulled out reads as ones, which no peer writes:
+// package channel takes it as gone.
 //
 // Errors: ErrConfig if it is too small; ErrInUse if a process of this host has
 // the side.
-func Map(path string, side int) (Link, error) {
-	l, err := openFile(path, side)
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
 func openFile(path string, side int) (*mapped, error) {
 	if side != 0 && side != 1 {
 		return nil, fmt.Errorf("%w: side %d", ErrConfig, side)

@@ -34,14 +34,8 @@ type tcp struct {
 	have int
 }
 
-// ListenTCP waits for peers at an address.
-func ListenTCP(at netip.AddrPort, windowBytes uint64) (*Listener, error) {
-	if err := checkBytes(windowBytes); err != nil {
-		return nil, err
-	}
-	return listenTCP(at, windowBytes, admission{}, func(f fd, peerBytes uint64) (Link, error) { return newOwnTCP(f, windowBytes, peerBytes) })
-}
-
+// listenTCP waits for peers at an address. open makes the link of a peer that has
+// greeted.
 func listenTCP(at netip.AddrPort, windowBytes uint64, who admission, open func(fd, uint64) (Link, error)) (*Listener, error) {
 	family, sa := address(at)
 	f, err := listen(family, unix.SOCK_STREAM, sa)
@@ -52,18 +46,6 @@ func listenTCP(at netip.AddrPort, windowBytes uint64, who admission, open func(f
 		return nil, err
 	}
 	return &Listener{f: f, cancel: none, windowBytes: windowBytes, admission: who, open: open}, nil
-}
-
-// DialTCP goes to the peer at an address. It tries once: ErrLost if nobody listens.
-func DialTCP(at netip.AddrPort, windowBytes uint64, d time.Duration) (Link, error) {
-	if err := checkBytes(windowBytes); err != nil {
-		return nil, err
-	}
-	f, peerBytes, err := dialTCP(at, windowBytes, nil, none, d)
-	if err != nil {
-		return nil, err
-	}
-	return newOwnTCP(f, windowBytes, peerBytes)
 }
 
 // dialTCP connects and greets, for as long as stop is not readable.
@@ -81,18 +63,6 @@ func dialTCP(at netip.AddrPort, windowBytes uint64, secret []byte, stop fd, d ti
 		return none, 0, err
 	}
 	return f, g.theirs.WindowBytes, nil
-}
-
-// newOwnTCP makes a link with a window of its own.
-func newOwnTCP(f fd, windowBytes, peerBytes uint64) (Link, error) {
-	own, err := newBacking(windowBytes, false)
-	if err != nil {
-		f.close()
-		return nil, err
-	}
-	l := newTCP(f, own, peerBytes)
-	l.ours = true
-	return l, nil
 }
 
 // newTCP makes a link of a stream whose ends have greeted.

@@ -48,7 +48,7 @@ func TestBatch(t *testing.T) {
 	if b.Len() != 5 {
 		t.Errorf("%d writes: what is contiguous is one", b.Len())
 	}
-	direct, streamed := window.Make(256), window.Make(256)
+	direct, streamed := window.New(make([]byte, 256)), window.New(make([]byte, 256))
 	if err := b.Apply(direct.Far()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestBatchStaysInside(t *testing.T) {
 		"askew":  func(b *Batch) { b.Word8(4, 1) },
 		"gather": func(b *Batch) { fill(b, t); b.ops = b.ops[2:3]; b.ops[0].to = 220 },
 	} {
-		b, w := NewBatch(), window.Make(256)
+		b, w := NewBatch(), window.New(make([]byte, 256))
 		f(b)
 		b.Word4(0, 7)
 		if err := b.Apply(w.Far()); err != ErrOutside || w.Load4(0) != 0 {
@@ -98,7 +98,7 @@ func TestBatchStaysInside(t *testing.T) {
 
 // Data path: filling and applying allocates nothing.
 func TestBatchDoesNotAllocate(t *testing.T) {
-	b, w, p := NewBatch(), window.Make(4096), make([]byte, 128)
+	b, w, p := NewBatch(), window.New(make([]byte, 4096)), make([]byte, 128)
 	step := func() {
 		b.Copy(0, p)
 		b.Word8(256, 1)

@@ -79,7 +79,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.a, w.b = &node{w: w, name: "a"}, &node{w: w, name: "b"}
 	w.a.peer, w.b.peer = w.b, w.a
 	for _, n := range []*node{w.a, w.b} {
-		n.own = window.Make(windowBytes)
+		n.own = window.New(make([]byte, windowBytes))
 		n.start()
 	}
 	for _, n := range []*node{w.a, w.b} {
@@ -107,11 +107,11 @@ func (n *node) crash() {
 		n.c.Attach(w.now, n.own, windowBytes)
 		return
 	}
-	n.own = window.Make(windowBytes)
+	n.own = window.New(make([]byte, windowBytes))
 	n.peer.wirePath = nil
 	n.wirePath = nil
 	n.peer.c.Detach(w.now)
-	n.peer.own = window.Make(windowBytes)
+	n.peer.own = window.New(make([]byte, windowBytes))
 	n.c.Attach(w.now, n.own, windowBytes)
 	n.peer.c.Attach(w.now, n.peer.own, windowBytes)
 }

@@ -29,8 +29,6 @@ var counterNames = [NumCounters]string{
 	"sent_rnr", "rcvd_rnr", "not_ready", "refused_requests", "bad_wqe", "bad_cqe",
 }
 
-func (c Counter) String() string { return counterNames[c] }
-
 // CounterNames returns the names of a queue pair's counts, in their order.
 func CounterNames() []string { return counterNames[:] }
 

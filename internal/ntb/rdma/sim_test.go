@@ -126,9 +126,9 @@ func (w *simWorld) crash(h *host) {
 	if !outlive {
 		h.wires, o.wires = nil, nil
 		o.node.Detach(w.now)
-		h.own = window.Make(int(h.own.Len()))
+		h.own = window.New(make([]byte, h.own.Len()))
 		if !w.near { // what its users have registered stays theirs
-			o.own = window.Make(int(o.own.Len()))
+			o.own = window.New(make([]byte, o.own.Len()))
 		}
 	}
 	h.start()

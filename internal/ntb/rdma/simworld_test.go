@@ -135,7 +135,7 @@ func (h *host) attach() {
 }
 
 func (w *simWorld) newHost(name string, size int) *host {
-	h := &host{w: w, name: name, own: window.Make(size), batch: channel.NewBatch()}
+	h := &host{w: w, name: name, own: window.New(make([]byte, size)), batch: channel.NewBatch()}
 	h.start()
 	return h
 }

@@ -82,7 +82,7 @@ func newPair(t testing.TB, change ...func(*options)) *pair {
 func newSide(t testing.TB, name string, o options) *side {
 	seed := uint32(name[0])
 	next := func() uint32 { seed = seed*1664525 + 1013904223; return seed }
-	s := &side{t: t, name: name, bytes: bytes.Repeat([]byte{untouched}, memBytes), own: window.Make(o.windowBytes), batch: channel.NewBatch(), table: mem.NewTable(next), attr: o.attr}
+	s := &side{t: t, name: name, bytes: bytes.Repeat([]byte{untouched}, memBytes), own: window.New(make([]byte, o.windowBytes)), batch: channel.NewBatch(), table: mem.NewTable(next), attr: o.attr}
 	s.node = New(s.table, func() uint64 { return uint64(next())<<32 | uint64(next()) })
 	var err error
 	if s.mr, err = s.table.Register(pd, s.bytes, base, o.access); err != nil {

@@ -16,7 +16,7 @@ func TestPlace(t *testing.T) {
 	}
 	for at := range size + 1 {
 		for n := range size + 2 {
-			w, want := Make(size), make([]byte, size)
+			w, want := owned(size), make([]byte, size)
 			ok := at+n <= size
 			if ok {
 				copy(want[at:], src[:n])
@@ -34,7 +34,7 @@ func TestPlace(t *testing.T) {
 			}
 		}
 	}
-	if w := Make(size); w.Place(^uint64(0)-3, src[:8]) {
+	if w := owned(size); w.Place(^uint64(0)-3, src[:8]) {
 		t.Error("a place that wraps")
 	}
 }
@@ -44,11 +44,11 @@ func TestPlace(t *testing.T) {
 func TestPlaceIsSeenInOrder(t *testing.T) {
 	const size, rounds = 64, 20000
 	for _, from := range []uint64{0, 3} {
-		w := Make(size)
+		w := owned(size)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			words := New(allocate(size))
+			words := owned(size)
 			for i := range uint64(rounds) {
 				for at := uint64(0); at < size; at += 8 {
 					words.Store8(at, i*(1<<32+1))

@@ -25,9 +25,6 @@ func New(b []byte) *Window {
 	return &Window{mem: b[:len(b):len(b)]}
 }
 
-// Make returns a window over memory of its own.
-func Make(n int) *Window { return New(allocate(n)) }
-
 // Len returns the number of bytes.
 func (w *Window) Len() uint64 { return uint64(len(w.mem)) }
 

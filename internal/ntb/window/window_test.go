@@ -13,7 +13,7 @@ func TestBounds(t *testing.T) {
 	const size = 64
 	for _, at := range []uint64{0, 1, 4, 8, size - 8, size - 4, size - 1, size, size + 8, ^uint64(0), ^uint64(0) - 7, 1 << 63} {
 		for _, n := range []uint64{0, 1, 4, 8, size - 1, size, size + 1} {
-			w := Make(size)
+			w := owned(size)
 			inside := at <= size && n <= size && at+n <= size
 			if w.Contains(at, n) != inside {
 				t.Errorf("Contains(%#x, %d)", at, n)
@@ -28,7 +28,7 @@ func TestBounds(t *testing.T) {
 			}
 			w.Clear(at, n)
 		}
-		w := Make(size)
+		w := owned(size)
 		if ok := at <= size-4 && at%4 == 0; w.Store4(at, 0x01020304) != ok || ok && w.Load4(at) != 0x01020304 || !ok && w.Load4(at) != 0 {
 			t.Errorf("word of 4 at %#x", at)
 		}
@@ -40,7 +40,7 @@ func TestBounds(t *testing.T) {
 
 // The words of the format are little-endian on any machine.
 func TestWordsAreLittleEndian(t *testing.T) {
-	w := Make(16)
+	w := owned(16)
 	w.Store4(0, 0x04030201)
 	w.Store8(8, 0x0807060504030201)
 	if b, _ := w.Bytes(0, 16); !bytes.Equal(b, []byte{1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}) {
@@ -54,6 +54,10 @@ func TestMisalignedMemoryIsRefused(t *testing.T) {
 			t.Error("taken")
 		}
 	}()
-	b := allocate(16)
+	b := make([]byte, 16)
 	New(b[1:])
 }
+
+// owned returns a window of n bytes over memory of its own. The Go runtime aligns
+// whole words.
+func owned(n int) *Window { return New(make([]byte, (n+7)&^7)[:n]) }

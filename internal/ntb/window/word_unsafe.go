@@ -11,12 +11,6 @@ func aligned(b []byte) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%Alignment == 0
 }
 
-// allocate returns n bytes that are aligned.
-func allocate(n int) []byte {
-	words := make([]uint64, (n+7)/8)
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), n)
-}
-
 // word4 and word8 return the first bytes of b, which are aligned, as a word for
 // sync/atomic.
 func word4(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(unsafe.SliceData(b))) }

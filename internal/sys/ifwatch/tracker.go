@@ -18,8 +18,6 @@ const (
 	Gone               // it is no more; Down and Addrs came before, where they apply
 )
 
-func (e Event) String() string { return [...]string{"up", "down", "addrs", "gone"}[e] }
-
 // Change is one event of one interface.
 type Change struct {
 	NetDev string

@@ -57,10 +57,12 @@ func picture(t *testing.T, words string) tracker {
 	return p
 }
 
+var eventNames = [...]string{Up: "up", Down: "down", Addrs: "addrs", Gone: "gone"}
+
 func text(c changes) string {
 	var out []string
 	for _, e := range c {
-		out = append(out, e.NetDev+":"+e.Event.String())
+		out = append(out, e.NetDev+":"+eventNames[e.Event])
 	}
 	return strings.Join(out, " ")
 }

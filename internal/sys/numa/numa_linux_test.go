@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/testkit/pages"
 )
 
 func TestParseList(t *testing.T) {
@@ -44,7 +46,7 @@ func TestPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	b[1<<15] = 1
-	if got, err := Of(b[1<<15:]); err != nil || got != n {
+	if got, err := pages.Node(b[1<<15:]); err != nil || got != n {
 		t.Errorf("memory of node %d is on node %d: %v", n, got, err)
 	}
 	if err := Place(b, 777); !errors.Is(err, ErrNode) {

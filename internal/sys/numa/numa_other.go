@@ -11,8 +11,5 @@ func Check(node int) error { return ErrNode }
 // Place has memory come from a node.
 func Place(b []byte, node int) error { return ErrNode }
 
-// Of returns the node that memory is on.
-func Of(b []byte) (node int, err error) { return 0, ErrNode }
-
 // Run has the calling thread run on nodes.
 func Run(list ...int) error { return ErrNode }

@@ -14,8 +14,6 @@ import (
 
 const (
 	mpolBind  = 2 // linux/mempolicy.h
-	mpolNode  = 1 // MPOL_F_NODE: which node, in place of the policy
-	mpolAddr  = 2 // MPOL_F_ADDR: of an address
 	maskWords = 16
 	wordBits  = 64
 )
@@ -39,14 +37,4 @@ func Place(b []byte, node int) error {
 		return fmt.Errorf("node %d: %w", node, os.NewSyscallError("mbind", errno))
 	}
 	return nil
-}
-
-// Of returns the node that a page which was touched is on.
-func Of(b []byte) (node int, err error) {
-	var n int32
-	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&n)), 0, 0, uintptr(unsafe.Pointer(unsafe.SliceData(b))), mpolNode|mpolAddr, 0)
-	if errno != 0 {
-		return 0, os.NewSyscallError("get_mempolicy", errno)
-	}
-	return int(n), nil
 }

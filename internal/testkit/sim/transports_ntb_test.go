@@ -48,7 +48,7 @@ func (w *pairWorld) connectNTB(inWindow bool) {
 	var at [2]monotime.Time
 	for i, s := range w.sides {
 		seeds := rand.New(rand.NewPCG(w.seed, uint64(7+i)))
-		m := &ntbMachine{own: window.Make(ntbWindow), node: rdma.New(s.table, seeds.Uint64)}
+		m := &ntbMachine{own: window.New(make([]byte, ntbWindow)), node: rdma.New(s.table, seeds.Uint64)}
 		m.node.ReserveMemory(ntbWindow, ntbMemory)
 		if inWindow {
 			s.moveTo(m)

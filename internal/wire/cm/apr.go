@@ -43,20 +43,6 @@ type APR struct {
 	PrivateData  [APRPrivateSize]byte
 }
 
-// ParseAPR reads the data of an APR MAD and returns what follows it.
-func ParseAPR(b []byte) (a APR, rest []byte, ok bool) {
-	if len(b) < DataSize {
-		return a, b, false
-	}
-	a.LocalCommID = binary.BigEndian.Uint32(b)
-	a.RemoteCommID = binary.BigEndian.Uint32(b[4:])
-	a.InfoLength, a.Status = b[8], APStatus(b[9])
-	// b[10:12] reserved
-	copy(a.Info[:], b[12:])
-	copy(a.PrivateData[:], b[12+APRInfoSize:])
-	return a, b[DataSize:], true
-}
-
 // Append writes the 232 bytes of a.
 func (a *APR) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, a.LocalCommID)

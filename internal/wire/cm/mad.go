@@ -37,17 +37,8 @@ const (
 	AttrAPR     Attribute = 0x1a
 )
 
-var attrNames = [...]string{"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR"}
-
 // Valid reports whether a names a message of the protocol.
 func (a Attribute) Valid() bool { return a >= AttrREQ && a <= AttrAPR }
-
-func (a Attribute) String() string {
-	if !a.Valid() {
-		return "unknown"
-	}
-	return attrNames[a-AttrREQ]
-}
 
 // Header is the common MAD header.
 type Header struct {

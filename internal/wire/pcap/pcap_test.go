@@ -89,8 +89,8 @@ func TestWriteRead(t *testing.T) {
 	if _, err := r.Next(); err != io.EOF {
 		t.Errorf("at the end: %v", err)
 	}
-	if err := r.Close(); err != nil || r.Skipped() != 0 {
-		t.Errorf("Close %v, %d skipped", err, r.Skipped())
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -3,7 +3,7 @@
 // Package pcapread reads capture files, pcap and pcapng: the datagrams of RoCEv2
 // and of TRP, and the TCP segments of iWARP.
 //
-// A Reader walks a capture, whatever its link layer, and counts the frames that it
-// passes over. It belongs to one goroutine. The formats are gopacket's, which only
+// A Reader walks a capture, whatever its link layer, and passes over all other
+// frames. It belongs to one goroutine. The formats are gopacket's, which only
 // tools and tests link in: package pcap writes without it.
 package pcapread

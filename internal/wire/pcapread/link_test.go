@@ -146,8 +146,8 @@ func TestSkipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := r.Next(); err != io.EOF || r.Skipped() != 1 {
-			t.Errorf("%s: %+v, %v, %d skipped", name, d, err, r.Skipped())
+		if d, err := r.Next(); err != io.EOF || r.Frame() != 1 {
+			t.Errorf("%s: %+v, %v, %d frames", name, d, err, r.Frame())
 		}
 	}
 }

@@ -32,10 +32,9 @@ const (
 // Reader yields the RoCEv2 datagrams of a capture and, on request, all others
 // and the TCP segments, in which iWARP may be.
 type Reader struct {
-	source  source
-	closer  io.Closer
-	frames  int
-	skipped int
+	source source
+	closer io.Closer
+	frames int
 }
 
 // source is a capture file in either format.
@@ -94,7 +93,6 @@ func (r *Reader) Next() (pcap.Datagram, error) {
 		if d != nil && d.Dst.Port() == roce.Port {
 			return *d, nil
 		}
-		r.skipped++
 	}
 }
 
@@ -123,15 +121,11 @@ func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 			s.Truncated = s.Truncated || ci.CaptureLength < ci.Length
 			return nil, &s, nil
 		}
-		r.skipped++
 	}
 }
 
 // Frame returns the number of the frame that Next returned last, from 1.
 func (r *Reader) Frame() int { return r.frames }
-
-// Skipped returns how many frames were something else than RoCEv2.
-func (r *Reader) Skipped() int { return r.skipped }
 
 // Close closes the file that Open opened.
 func (r *Reader) Close() error {

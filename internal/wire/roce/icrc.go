@@ -114,9 +114,6 @@ func AppendICRC(b []byte, icrc uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, icrc)
 }
 
-// PutICRC writes an ICRC to the first 4 bytes of b.
-func PutICRC(b []byte, icrc uint32) { binary.LittleEndian.PutUint32(b, icrc) }
-
 // ICRC returns the ICRC of a packet that lies in one piece in b, which ends
 // before the ICRC.
 func (p *Pseudo) ICRC(b []byte, id uint16) uint32 {
