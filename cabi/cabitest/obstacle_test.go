@@ -82,6 +82,18 @@ func TestObstaclesAreSaid(t *testing.T) {
 			t.Errorf("%v, %s", err, said)
 		}
 	})
+	for _, wrong := range []struct{ setting, allowed string }{
+		{"VERBENA_FAULTS=loss", "write it as key=value"},
+		{"VERBENA_FAULTS=lost=1%", "use loss, "},
+		{"VERBENA_FAULTS=loss=2", "a share from 0% to 100%"},
+		{"VERBENA_PCAP=/nonexistent/x.pcapng", "no such file or directory); name a file that is not there yet"},
+		{"VERBENA_PCAP=" + program, "file exists); name a file that is not there yet"},
+	} {
+		t.Run(wrong.setting, func(t *testing.T) {
+			name, _, _ := strings.Cut(wrong.setting, "=")
+			try(t, "0", wrong.setting, t.TempDir(), name+": ", wrong.allowed)
+		})
+	}
 	for name, family := range map[string]int{"AF_UNIX": syscall.AF_UNIX, "AF_INET": syscall.AF_INET} {
 		t.Run(name, func(t *testing.T) {
 			refuse = fmt.Sprint(" ", family)

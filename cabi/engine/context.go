@@ -32,15 +32,12 @@ func openDevice(name string) (*core.Context, error) {
 	opened.mu.Lock()
 	defer opened.mu.Unlock()
 	var options *core.Options
-	if opened.n == 0 && (e.faults != "" || e.capture != "" || e.noLocal) {
-		options = &core.Options{Faults: e.faults, NoLocal: e.noLocal}
-		if e.capture != "" {
-			options.Capture = capture().Open
-		}
+	if opened.n == 0 {
+		options = e.options()
 	}
 	c, err := core.Open(name, options)
 	if err != nil {
-		return nil, err
+		return nil, ofVariable(err)
 	}
 	c.Engine().OnStranger(lookForGarbage)
 	if opened.n++; e.capture != "" {

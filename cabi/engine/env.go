@@ -10,12 +10,16 @@ package main
 import "C"
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"unsafe"
 
+	"verbena/internal/core"
 	"verbena/internal/device"
 	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/secenv"
@@ -44,6 +48,33 @@ var env = sync.OnceValue(func() environment {
 		debug:   getenv("VERBENA_DEBUG") == "1",
 	}
 })
+
+// options returns the options of the process's first context, nil for none.
+func (e environment) options() *core.Options {
+	if e.faults == "" && e.capture == "" && !e.noLocal {
+		return nil
+	}
+	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal}
+	if e.capture != "" {
+		o.Capture = capture().Open
+	}
+	return o
+}
+
+// ofVariable returns an error of an option with the variable that the option came from.
+func ofVariable(err error) error {
+	var option *device.Error
+	switch {
+	case !errors.As(err, &option):
+	case option.Arg == "faults":
+		return misconfigured{fmt.Errorf("VERBENA_FAULTS: %w", err)}
+	case option.Arg == "capture" && errors.Is(err, syscall.EINVAL): // the kind of device has none
+		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w", err)}
+	case option.Arg == "capture":
+		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w; name a file that is not there yet, in a directory where this process may write", err)}
+	}
+	return err
+}
 
 // capture is the capture file of the process, which opens its first context more than
 // once.

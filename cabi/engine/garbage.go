@@ -4,7 +4,7 @@
 
 package main
 
-// #cgo CFLAGS: -D_GNU_SOURCE
+// #define _GNU_SOURCE
 // #include "../include/valgrind.h"
 import "C"
 
