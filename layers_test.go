@@ -18,7 +18,7 @@ var layers = []struct {
 	what     string
 	packages []string
 }{
-	{"values", []string{"ib", "internal/monotime", "internal/version"}},
+	{"values", []string{"ib", "internal/monotime", "internal/version", "internal/fsm"}},
 	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb"}},
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"reading capture files", []string{"internal/wire/pcapread"}},
@@ -50,7 +50,7 @@ var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of what they are
 // called with.
-var machines = []string{"internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "internal/ntb/rdma", "ib"}
+var machines = []string{"internal/fsm", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "internal/ntb/rdma", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
 func layerOf(dir string) (int, bool) {

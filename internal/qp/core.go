@@ -4,6 +4,7 @@ package qp
 
 import (
 	"verbena/ib"
+	"verbena/internal/fsm"
 	"verbena/internal/queue"
 )
 
@@ -28,28 +29,26 @@ func NewCore(c Config) Core { return Core{Config: c, state: ib.QPReset} }
 // State returns the state of the queue pair.
 func (q *Core) State() ib.QPState { return q.state }
 
-// transitions are the states that may follow a state.
+// transitions has the states that may follow each state.
 //
 // Spec: IBTA vol. 1, figure 124 (QP/EE context state diagram).
-var transitions = [...]uint8{
-	ib.QPReset: 1<<ib.QPReset | 1<<ib.QPInit | 1<<ib.QPErr,
-	ib.QPInit:  1<<ib.QPReset | 1<<ib.QPInit | 1<<ib.QPRTR | 1<<ib.QPErr,
-	ib.QPRTR:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPErr,
-	ib.QPRTS:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPSQD | 1<<ib.QPSQE | 1<<ib.QPErr,
-	ib.QPSQD:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPSQD | 1<<ib.QPSQE | 1<<ib.QPErr,
-	ib.QPSQE:   1<<ib.QPReset | 1<<ib.QPRTS | 1<<ib.QPErr,
-	ib.QPErr:   1<<ib.QPReset | 1<<ib.QPErr,
+var transitions = fsm.Table[ib.QPState]{
+	ib.QPReset: fsm.SetOf(ib.QPReset, ib.QPInit, ib.QPErr),
+	ib.QPInit:  fsm.SetOf(ib.QPReset, ib.QPInit, ib.QPRTR, ib.QPErr),
+	ib.QPRTR:   fsm.SetOf(ib.QPReset, ib.QPRTS, ib.QPErr),
+	ib.QPRTS:   fsm.SetOf(ib.QPReset, ib.QPRTS, ib.QPSQD, ib.QPSQE, ib.QPErr),
+	ib.QPSQD:   fsm.SetOf(ib.QPReset, ib.QPRTS, ib.QPSQD, ib.QPSQE, ib.QPErr),
+	ib.QPSQE:   fsm.SetOf(ib.QPReset, ib.QPRTS, ib.QPErr),
+	ib.QPErr:   fsm.SetOf(ib.QPReset, ib.QPErr),
 }
 
 // MayFollow reports whether a queue pair may go from one state to another.
-func MayFollow(from, to ib.QPState) bool { return transitions[from]>>to&1 != 0 }
+func MayFollow(from, to ib.QPState) bool { return transitions.Allows(from, to) }
 
 // Enter changes the state. It panics on a transition that the object layer
 // must have refused.
 func (q *Core) Enter(s ib.QPState) {
-	if !MayFollow(q.state, s) {
-		panic("qp: no transition from " + q.state.String() + " to " + s.String())
-	}
+	transitions.Check("qp", q.state, s)
 	q.state = s
 	if q.Entered != nil {
 		q.Entered(s)

@@ -75,7 +75,7 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 		}
 		return
 	}
-	if !awaitingReply.has(c.state) {
+	if !awaitingReply.Has(c.state) {
 		a.handleDuplicateREP(c)
 		return
 	}
@@ -121,7 +121,7 @@ func (a *Agent) failReply(now monotime.Time, c *conn, m *cm.REP, why cm.Reason) 
 func (a *Agent) handleDuplicateREP(c *conn) {
 	a.count[DuplicateREP]++
 	switch {
-	case replied.has(c.state):
+	case replied.Has(c.state):
 		a.sendMRA(c, cm.OfREP, mraServiceTimeout, nil)
 		a.setState(c, MRARepSent)
 	case c.state == Established && c.active: // the RTU was lost

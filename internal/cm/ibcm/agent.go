@@ -184,11 +184,11 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 	}
 	a.count[TimedOut]++
 	switch {
-	case awaitingReply.has(c.state):
+	case awaitingReply.Has(c.state):
 		a.sendTimeoutREJ(c, cm.OfREQ)
 		a.raise(c, Event{Kind: EventUnreachable})
 		a.close(c)
-	case awaitingReady.has(c.state):
+	case awaitingReady.Has(c.state):
 		a.sendTimeoutREJ(c, cm.OfREP)
 		a.raise(c, Event{Kind: EventUnreachable})
 		a.enterTimewait(now, c)
@@ -205,7 +205,7 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 // lost on their way here. Deadlines and retries stay what they are.
 func (a *Agent) Repeat() {
 	for _, c := range a.timers {
-		if !onlyWaiting.has(c.state) {
+		if !onlyWaiting.Has(c.state) {
 			a.count[Retried]++
 			a.send(c.path, &c.last)
 		}

@@ -3,11 +3,11 @@
 package ibcm
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
 	"verbena/ib"
+	"verbena/internal/fsm"
 	"verbena/internal/monotime"
 )
 
@@ -72,10 +72,8 @@ func (a *Agent) newCommID() uint32 {
 
 // setState is the only way a state changes.
 func (a *Agent) setState(c *conn, to State) {
-	if !allowed[c.state].has(to) {
-		panic(fmt.Sprintf("ibcm: connection %d from %v to %v", c.id, c.state, to))
-	}
-	if n := count(halfOpenStates.has(to)) - count(halfOpenStates.has(c.state)); n != 0 {
+	transitions.Check("ibcm", c.state, to)
+	if n := count(halfOpenStates.Has(to)) - count(halfOpenStates.Has(c.state)); n != 0 {
 		from := plainAddr(c.path.Remote)
 		a.halfOpen += n
 		a.madeRoom()
@@ -83,7 +81,7 @@ func (a *Agent) setState(c *conn, to State) {
 			delete(a.halfOpenOf, from)
 		}
 	}
-	a.pending += count(!onlyWaiting.has(to)) - count(!onlyWaiting.has(c.state))
+	a.pending += count(!onlyWaiting.Has(to)) - count(!onlyWaiting.Has(c.state))
 	if a.Trace != nil {
 		a.Trace(c.id, c.state, to)
 	}
@@ -115,7 +113,7 @@ func (a *Agent) enterTimewait(now monotime.Time, c *conn) {
 
 // close ends c. Its ConnID stays until the application destroys it.
 func (a *Agent) close(c *conn) {
-	if remembers.has(c.state) {
+	if remembers.Has(c.state) {
 		i := slices.Index(a.remembered, c) // among the first
 		a.remembered = slices.Delete(a.remembered, i, i+1)
 	}
@@ -172,12 +170,12 @@ func (a *Agent) lookup(path Path, ours, theirs uint32) (*conn, bool) {
 }
 
 // get finds the connection of a command.
-func (a *Agent) get(id ConnID, op string, states stateSet) (*conn, error) {
+func (a *Agent) get(id ConnID, op string, states fsm.Set[State]) (*conn, error) {
 	c := a.conns[id]
 	if c == nil || !c.owned {
 		return nil, ErrUnknown
 	}
-	if !states.has(c.state) {
+	if !states.Has(c.state) {
 		return nil, &StateError{Op: op, State: c.state}
 	}
 	return c, nil
@@ -195,7 +193,7 @@ func (a *Agent) State(id ConnID) (State, error) {
 // the active side once EventReply is out, on the passive side from EventRequest
 // for RTR and after Accept for RTS as well.
 func (a *Agent) QPParams(id ConnID) (QPParams, error) {
-	c, err := a.get(id, "QPParams", ^setOf(Idle, ReqSent, MRAReqRcvd, SIDRReqSent, SIDRReqRcvd, SIDRAnswered))
+	c, err := a.get(id, "QPParams", ^fsm.SetOf(Idle, ReqSent, MRAReqRcvd, SIDRReqSent, SIDRReqRcvd, SIDRAnswered))
 	if err != nil {
 		return QPParams{}, err
 	}

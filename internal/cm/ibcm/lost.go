@@ -27,7 +27,7 @@ type Lost struct {
 func (a *Agent) Lose(now monotime.Time, lost func(*Lost) bool) {
 	for _, id := range slices.Sorted(maps.Keys(a.conns)) { // in the order they were made
 		c := a.conns[id]
-		if onlyWaiting.has(c.state) {
+		if onlyWaiting.Has(c.state) {
 			continue
 		}
 		x := Lost{Path: c.path, Known: c.remoteID != 0, Slot: uint8(c.remoteID >> slotShift)}
@@ -40,12 +40,12 @@ func (a *Agent) Lose(now monotime.Time, lost func(*Lost) bool) {
 		a.count[PathLost]++
 		a.timers.remove(c)
 		switch {
-		case (awaitingReply | halfOpenStates).has(c.state), c.state == SIDRReqSent:
+		case (awaitingReply | halfOpenStates).Has(c.state), c.state == SIDRReqSent:
 			a.raise(c, Event{Kind: EventUnreachable})
 			a.close(c)
 		case c.state == SIDRReqRcvd:
 			a.close(c)
-		case replied.has(c.state):
+		case replied.Has(c.state):
 			a.raise(c, Event{Kind: EventUnreachable})
 			a.enterTimewait(now, c)
 		case c.state == DreqRcvd: // that the peer releases was told

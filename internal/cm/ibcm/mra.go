@@ -18,7 +18,7 @@ func (a *Agent) MRA(id ConnID, serviceTimeout uint8, private []byte) error {
 	if len(private) > cm.MRAPrivateSize {
 		return ErrPrivateData
 	}
-	if requested.has(c.state) {
+	if requested.Has(c.state) {
 		a.sendMRA(c, cm.OfREQ, serviceTimeout, private)
 		a.setState(c, MRAReqSent)
 		return nil
@@ -44,10 +44,10 @@ func (a *Agent) handleMRA(now monotime.Time, path Path, m *cm.MRA) {
 		return
 	}
 	switch {
-	case awaitingReply.has(c.state) && m.Of == cm.OfREQ:
+	case awaitingReply.Has(c.state) && m.Of == cm.OfREQ:
 		c.remoteID = m.LocalCommID
 		a.setState(c, MRAReqRcvd)
-	case awaitingReady.has(c.state) && m.Of == cm.OfREP:
+	case awaitingReady.Has(c.state) && m.Of == cm.OfREP:
 		a.setState(c, MRARepRcvd)
 	default:
 		a.count[IgnoredState]++

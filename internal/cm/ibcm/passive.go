@@ -127,10 +127,10 @@ func (a *Agent) answered(c *conn) {
 func (a *Agent) handleDuplicateREQ(c *conn) {
 	a.count[DuplicateREQ]++
 	switch {
-	case requested.has(c.state): // the application takes its time
+	case requested.Has(c.state): // the application takes its time
 		a.sendMRA(c, cm.OfREQ, mraServiceTimeout, nil)
 		a.setState(c, MRAReqSent)
-	case awaitingReady.has(c.state): // the REP was lost, or crossed the REQ
+	case awaitingReady.Has(c.state): // the REP was lost, or crossed the REQ
 		a.send(c.path, &c.last)
 	case c.state == Rejected: // the REJ was lost
 		a.send(c.path, &c.last)
@@ -148,7 +148,7 @@ const (
 
 // nextPause returns how long to wait after a MAD was sent again.
 func (c *conn) nextPause() monotime.Duration {
-	if !awaitingReady.has(c.state) {
+	if !awaitingReady.Has(c.state) {
 		return c.interval
 	}
 	c.pause = min(2*c.pause, c.interval)
@@ -194,7 +194,7 @@ func (a *Agent) handleRTU(now monotime.Time, path Path, m *cm.RTU) {
 	if c == nil {
 		return
 	}
-	if !awaitingReady.has(c.state) {
+	if !awaitingReady.Has(c.state) {
 		a.count[IgnoredState]++
 		return
 	}
@@ -204,7 +204,7 @@ func (a *Agent) handleRTU(now monotime.Time, path Path, m *cm.RTU) {
 // CommEstablished tells that a packet of the peer reached the queue pair: the
 // connection is established even if the RTU was lost. Other states ignore it.
 func (a *Agent) CommEstablished(now monotime.Time, id ConnID) {
-	if c := a.conns[id]; c != nil && awaitingReady.has(c.state) {
+	if c := a.conns[id]; c != nil && awaitingReady.Has(c.state) {
 		a.established(c, nil)
 	}
 }

@@ -29,14 +29,14 @@ func (a *Agent) reject(now monotime.Time, c *conn, rej *cm.REJ) {
 	rej.LocalCommID, rej.RemoteCommID = c.localID, c.remoteID
 	a.timers.remove(c)
 	switch {
-	case requested.has(c.state):
+	case requested.Has(c.state):
 		rej.Of = cm.OfREQ
 		c.last = encode(cm.AttrREJ, c.tid, rej)
 		a.setState(c, Rejected)
 		a.forgetQPN(c)
 		a.answered(c)
 		a.remember(now, c)
-	case awaitingReady.has(c.state):
+	case awaitingReady.Has(c.state):
 		rej.Of = cm.OfOther // our own REP taken back
 		c.last = encode(cm.AttrREJ, c.tid, rej)
 		a.enterTimewait(now, c)
@@ -74,11 +74,11 @@ func (a *Agent) handleREJ(now monotime.Time, path Path, m *cm.REJ) {
 		ARI: clone(m.ARI[:min(m.ARILength, cm.ARISize)]),
 	}
 	switch {
-	case awaitingReply.has(c.state) && m.Reason == cm.RejStaleConnection, replied.has(c.state):
+	case awaitingReply.Has(c.state) && m.Reason == cm.RejStaleConnection, replied.Has(c.state):
 		a.timers.remove(c)
 		a.raise(c, ev)
 		a.enterTimewait(now, c)
-	case (awaitingReply | halfOpenStates).has(c.state):
+	case (awaitingReply | halfOpenStates).Has(c.state):
 		a.raise(c, ev)
 		a.close(c)
 	case c.state == DreqSent: // the peer knows nothing of the connection

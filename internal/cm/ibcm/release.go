@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"verbena/internal/fsm"
 	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
 )
@@ -14,7 +15,7 @@ import (
 // EventDisconnected follows, or, when the peer has sent one, with the DREP.
 // Private data are at most 220 bytes.
 func (a *Agent) Disconnect(now monotime.Time, id ConnID, private []byte) error {
-	c, err := a.get(id, "Disconnect", setOf(Established, DreqRcvd))
+	c, err := a.get(id, "Disconnect", fsm.SetOf(Established, DreqRcvd))
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (a *Agent) handleDREQ(now monotime.Time, path Path, tid uint64, m *cm.DREQ)
 		return
 	}
 	switch {
-	case awaitingReady.has(c.state): // a DREQ implies the RTU that was lost
+	case awaitingReady.Has(c.state): // a DREQ implies the RTU that was lost
 		a.established(c, nil)
 		a.peerReleases(c, tid, m)
 	case c.state == Established:
@@ -123,14 +124,14 @@ func (a *Agent) Destroy(now monotime.Time, id ConnID) {
 	}
 	c.owned = false
 	switch {
-	case awaitingReply.has(c.state):
+	case awaitingReply.Has(c.state):
 		a.sendTimeoutREJ(c, cm.OfREQ)
 		a.close(c)
-	case awaitingReady.has(c.state): // the peer may have confirmed: then it passes over the REJ
+	case awaitingReady.Has(c.state): // the peer may have confirmed: then it passes over the REJ
 		will, _ := a.Will(id)
 		a.reject(now, c, &cm.REJ{Reason: cm.RejConsumer})
 		a.send(will.Path, &will.MAD)
-	case (requested | replied).has(c.state):
+	case (requested | replied).Has(c.state):
 		a.reject(now, c, &cm.REJ{Reason: cm.RejConsumer})
 	case c.state == Established:
 		a.startRelease(now, c, &cm.DREQ{})

@@ -2,7 +2,10 @@
 
 package ibcm
 
-import "verbena/internal/monotime"
+import (
+	"verbena/internal/fsm"
+	"verbena/internal/monotime"
+)
 
 const (
 	// rememberFor is how long an answer is remembered, for a peer that asks again: it
@@ -12,7 +15,7 @@ const (
 	maxRemembered = 4096
 )
 
-var remembers = setOf(Rejected, SIDRAnswered)
+var remembers = fsm.SetOf(Rejected, SIDRAnswered)
 
 // remember keeps an answer that may be asked for again.
 func (a *Agent) remember(now monotime.Time, c *conn) {

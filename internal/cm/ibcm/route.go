@@ -5,6 +5,7 @@ package ibcm
 import (
 	"encoding/binary"
 
+	"verbena/internal/fsm"
 	"verbena/internal/wire/cm"
 )
 
@@ -66,7 +67,7 @@ func (a *Agent) Will(id ConnID) (Datagram, bool) {
 		drep := cm.DREP{LocalCommID: c.localID, RemoteCommID: c.remoteID}
 		return Datagram{Path: c.path, MAD: encode(cm.AttrDREP, c.tid, &drep)}, true
 	}
-	if c == nil || !(setOf(RepSent, MRARepRcvd, Established)).has(c.state) {
+	if c == nil || !(fsm.SetOf(RepSent, MRARepRcvd, Established)).Has(c.state) {
 		return Datagram{}, false
 	}
 	dreq := cm.DREQ{LocalCommID: c.localID, RemoteCommID: c.remoteID, RemoteQPN: c.qp.DestQPN}

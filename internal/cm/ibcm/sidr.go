@@ -4,6 +4,7 @@ package ibcm
 
 import (
 	"verbena/ib"
+	"verbena/internal/fsm"
 	"verbena/internal/monotime"
 	"verbena/internal/wire/cm"
 )
@@ -89,7 +90,7 @@ type SIDRReply struct {
 
 // ReplySIDR answers a question.
 func (a *Agent) ReplySIDR(now monotime.Time, id ConnID, r SIDRReply) error {
-	c, err := a.get(id, "ReplySIDR", setOf(SIDRReqRcvd))
+	c, err := a.get(id, "ReplySIDR", fsm.SetOf(SIDRReqRcvd))
 	if err != nil {
 		return err
 	}

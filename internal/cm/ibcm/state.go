@@ -2,6 +2,8 @@
 
 package ibcm
 
+import "verbena/internal/fsm"
+
 // State is where a connection stands.
 type State uint8
 
@@ -64,45 +66,33 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// stateSet is a set of states.
-type stateSet uint32
-
-func setOf(states ...State) (s stateSet) {
-	for _, st := range states {
-		s |= 1 << st
-	}
-	return s
-}
-
-func (s stateSet) has(st State) bool { return s>>st&1 != 0 }
-
-// allowed says which states may follow each state.
-var allowed = [numStates]stateSet{
-	Idle:         setOf(ReqSent, ReqRcvd, SIDRReqSent, SIDRReqRcvd),
-	ReqSent:      setOf(MRAReqRcvd, RepRcvd, Timewait, Closed),
-	MRAReqRcvd:   setOf(MRAReqRcvd, RepRcvd, Timewait, Closed),
-	ReqRcvd:      setOf(MRAReqSent, RepSent, Rejected, Closed),
-	MRAReqSent:   setOf(MRAReqSent, RepSent, Rejected, Closed),
-	RepSent:      setOf(MRARepRcvd, Established, Timewait, Rejected, Closed),
-	MRARepRcvd:   setOf(MRARepRcvd, Established, Timewait, Rejected, Closed),
-	RepRcvd:      setOf(MRARepSent, Established, Timewait),
-	MRARepSent:   setOf(MRARepSent, Established, Timewait),
-	Established:  setOf(DreqSent, DreqRcvd, Timewait),
-	DreqSent:     setOf(Timewait),
-	DreqRcvd:     setOf(Timewait),
-	Timewait:     setOf(Closed),
-	Rejected:     setOf(Closed),
-	SIDRReqSent:  setOf(Closed),
-	SIDRReqRcvd:  setOf(SIDRAnswered, Closed),
-	SIDRAnswered: setOf(Closed),
+// transitions has the states that may follow each state.
+var transitions = fsm.Table[State]{
+	Idle:         fsm.SetOf(ReqSent, ReqRcvd, SIDRReqSent, SIDRReqRcvd),
+	ReqSent:      fsm.SetOf(MRAReqRcvd, RepRcvd, Timewait, Closed),
+	MRAReqRcvd:   fsm.SetOf(MRAReqRcvd, RepRcvd, Timewait, Closed),
+	ReqRcvd:      fsm.SetOf(MRAReqSent, RepSent, Rejected, Closed),
+	MRAReqSent:   fsm.SetOf(MRAReqSent, RepSent, Rejected, Closed),
+	RepSent:      fsm.SetOf(MRARepRcvd, Established, Timewait, Rejected, Closed),
+	MRARepRcvd:   fsm.SetOf(MRARepRcvd, Established, Timewait, Rejected, Closed),
+	RepRcvd:      fsm.SetOf(MRARepSent, Established, Timewait),
+	MRARepSent:   fsm.SetOf(MRARepSent, Established, Timewait),
+	Established:  fsm.SetOf(DreqSent, DreqRcvd, Timewait),
+	DreqSent:     fsm.SetOf(Timewait),
+	DreqRcvd:     fsm.SetOf(Timewait),
+	Timewait:     fsm.SetOf(Closed),
+	Rejected:     fsm.SetOf(Closed),
+	SIDRReqSent:  fsm.SetOf(Closed),
+	SIDRReqRcvd:  fsm.SetOf(SIDRAnswered, Closed),
+	SIDRAnswered: fsm.SetOf(Closed),
 }
 
 // Groups of states that messages and commands ask for.
 var (
-	awaitingReply  = setOf(ReqSent, MRAReqRcvd)
-	requested      = setOf(ReqRcvd, MRAReqSent)
-	awaitingReady  = setOf(RepSent, MRARepRcvd)
-	replied        = setOf(RepRcvd, MRARepSent)
+	awaitingReply  = fsm.SetOf(ReqSent, MRAReqRcvd)
+	requested      = fsm.SetOf(ReqRcvd, MRAReqSent)
+	awaitingReady  = fsm.SetOf(RepSent, MRARepRcvd)
+	replied        = fsm.SetOf(RepRcvd, MRARepSent)
 	halfOpenStates = requested | awaitingReady
-	onlyWaiting    = setOf(Idle, Timewait, Rejected, SIDRAnswered, Closed)
+	onlyWaiting    = fsm.SetOf(Idle, Timewait, Rejected, SIDRAnswered, Closed)
 )

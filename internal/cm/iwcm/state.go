@@ -2,6 +2,8 @@
 
 package iwcm
 
+import "verbena/internal/fsm"
+
 // State of a connection.
 type State uint8
 
@@ -23,23 +25,20 @@ var stateNames = [...]string{
 
 func (s State) String() string { return stateNames[s] }
 
-// after are the states that may follow a state.
-var after = [...]uint8{
-	Connecting:  1<<Requesting | 1<<Closed,
-	Requesting:  1<<Replied | 1<<Connecting | 1<<Closed,
-	Replied:     1<<Established | 1<<Closed,
-	Awaiting:    1<<Requested | 1<<Closed,
-	Requested:   1<<Answered | 1<<Established | 1<<Closed,
-	Answered:    1<<Established | 1<<Closed,
-	Established: 1 << Closed,
-	Closed:      0,
+// transitions has the states that may follow each state.
+var transitions = fsm.Table[State]{
+	Connecting:  fsm.SetOf(Requesting, Closed),
+	Requesting:  fsm.SetOf(Replied, Connecting, Closed),
+	Replied:     fsm.SetOf(Established, Closed),
+	Awaiting:    fsm.SetOf(Requested, Closed),
+	Requested:   fsm.SetOf(Answered, Established, Closed),
+	Answered:    fsm.SetOf(Established, Closed),
+	Established: fsm.SetOf(Closed),
 }
 
 // setState changes the state.
 func (c *Conn) setState(s State) {
-	if after[c.state]>>s&1 == 0 {
-		panic("iwcm: no transition from " + c.state.String() + " to " + s.String())
-	}
+	transitions.Check("iwcm", c.state, s)
 	c.state = s
 	if c.listener != nil {
 		c.listener.changed(c)

@@ -186,7 +186,7 @@ func (c *Conn) fromPeer(from netip.AddrPort) bool {
 // live reports whether what belongs to an association counts, and notes that
 // the peer has our Accept.
 func (c *Conn) live(now monotime.Time) bool {
-	if !open.has(c.state) {
+	if !open.Has(c.state) {
 		c.count.By[IgnoredState]++
 		return false
 	}

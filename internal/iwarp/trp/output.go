@@ -10,7 +10,7 @@ func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
 	switch {
 	case c.owed != 0:
 		c.sendSetup(b)
-	case open.has(c.state):
+	case open.Has(c.state):
 		c.sendProbe(b)
 		c.sendRanges(b)
 		if _, s := c.transmittable(); c.rcv.tell && s == nil { // else a segment tells
@@ -30,7 +30,7 @@ func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
 // HandleFault takes note that a train could not be written because memory it
 // points at is not mapped any more. The association ends.
 func (c *Conn) HandleFault(now monotime.Time) {
-	if open.has(c.state) {
+	if open.Has(c.state) {
 		c.fail(now, BadMemory)
 	}
 }

@@ -19,7 +19,7 @@ type receiver struct {
 
 // handleData takes a segment, or an ACK if there is none.
 func (c *Conn) handleData(now monotime.Time, p *wire.Packet) {
-	if !c.ackThrough(now, p.AckPSN) || len(p.Payload) == 0 || !open.has(c.state) {
+	if !c.ackThrough(now, p.AckPSN) || len(p.Payload) == 0 || !open.Has(c.state) {
 		return
 	}
 	r := &c.rcv
@@ -55,7 +55,7 @@ func (c *Conn) handleData(now monotime.Time, p *wire.Packet) {
 		r.have.remove(r.next)
 	}
 	r.tell = true
-	if open.has(c.state) { // HandleSegment may have ended the association
+	if open.Has(c.state) { // HandleSegment may have ended the association
 		c.upper.HandleInOrder(now, r.next)
 	}
 }

@@ -50,7 +50,7 @@ func (c *Conn) HandleRefused(now monotime.Time, at netip.AddrPort) {
 		c.finish()
 	case c.state == FinSent: // nobody is left to answer it
 		c.over(now, LocalClose)
-	case !open.has(c.state):
+	case !open.Has(c.state):
 	case r.first == monotime.Never:
 		r.first, r.probe = now, now.Add(refusedWait)
 	case now.Sub(r.first) >= refusedWait:

@@ -71,7 +71,7 @@ func (s *sender) grow() {
 
 // Room returns how many segments Send takes.
 func (c *Conn) Room() int {
-	if !takes.has(c.state) {
+	if !takes.Has(c.state) {
 		return 0
 	}
 	used := c.snd.end - c.snd.una
@@ -140,7 +140,7 @@ func (c *Conn) transmittable() (uint64, *slot) {
 
 // transmits reports whether segments may go out: to a client once something of it
 // has come.
-func (c *Conn) transmits() bool { return open.has(c.state) && c.state != AcceptSent }
+func (c *Conn) transmits() bool { return open.Has(c.state) && c.state != AcceptSent }
 
 // sendSegments fills a train. Each transmission tells anew what has arrived.
 func (c *Conn) sendSegments(now monotime.Time, b *Burst) {

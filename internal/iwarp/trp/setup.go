@@ -152,9 +152,9 @@ func (c *Conn) handleRequest(now monotime.Time, p *wire.Packet) {
 	case c.state == Rejected:
 		c.count.By[RepeatedRequest]++
 		c.owed = wire.Reject
-	case c.state == Requested, c.confirmed && !open.has(c.state):
+	case c.state == Requested, c.confirmed && !open.Has(c.state):
 		c.count.By[RepeatedRequest]++
-	case !open.has(c.state): // aborted, and the client may not have the Accept
+	case !open.Has(c.state): // aborted, and the client may not have the Accept
 		c.count.By[RepeatedRequest]++
 		c.local, c.owed = wire.Setup{}, wire.Reject
 	case !c.confirmed:
@@ -184,7 +184,7 @@ func (c *Conn) handleAccept(now monotime.Time, from netip.AddrPort, p *wire.Pack
 		c.startKeepAlive(now)
 		c.rcv.tell = true // the ACK that confirms
 		c.raise(Event{Kind: EventEstablished, Setup: clone(p.Setup)})
-	case open.has(c.state): // the ACK was lost
+	case open.Has(c.state): // the ACK was lost
 		c.count.By[Duplicate]++
 		c.rcv.tell = true
 	case c.state == TimeWait && !c.confirmed: // we gave up before it came

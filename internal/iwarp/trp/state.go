@@ -2,6 +2,8 @@
 
 package trp
 
+import "verbena/internal/fsm"
+
 // State is where an association stands.
 type State uint8
 
@@ -47,43 +49,29 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// stateSet is a set of states.
-type stateSet uint16
-
-func setOf(states ...State) (s stateSet) {
-	for _, st := range states {
-		s |= 1 << st
-	}
-	return s
-}
-
-func (s stateSet) has(st State) bool { return s>>st&1 != 0 }
-
-// allowed says which states may follow each state.
-var allowed = [numStates]stateSet{
-	Idle:        setOf(ReqSent, Requested),
-	ReqSent:     setOf(Established, TimeWait, Closed),
-	Requested:   setOf(AcceptSent, Rejected),
-	AcceptSent:  setOf(Established, FinSent, TimeWait),
-	Established: setOf(Draining, FinSent, TimeWait),
-	Draining:    setOf(FinSent, TimeWait),
-	FinSent:     setOf(TimeWait),
-	TimeWait:    setOf(Closed),
-	Rejected:    setOf(Closed),
+// transitions has the states that may follow each state.
+var transitions = fsm.Table[State]{
+	Idle:        fsm.SetOf(ReqSent, Requested),
+	ReqSent:     fsm.SetOf(Established, TimeWait, Closed),
+	Requested:   fsm.SetOf(AcceptSent, Rejected),
+	AcceptSent:  fsm.SetOf(Established, FinSent, TimeWait),
+	Established: fsm.SetOf(Draining, FinSent, TimeWait),
+	Draining:    fsm.SetOf(FinSent, TimeWait),
+	FinSent:     fsm.SetOf(TimeWait),
+	TimeWait:    fsm.SetOf(Closed),
+	Rejected:    fsm.SetOf(Closed),
 }
 
 // Groups of states.
 var (
-	open  = setOf(AcceptSent, Established, Draining) // segments and acknowledgements count
-	takes = setOf(AcceptSent, Established)           // Send queues
+	open  = fsm.SetOf(AcceptSent, Established, Draining) // segments and acknowledgements count
+	takes = fsm.SetOf(AcceptSent, Established)           // Send queues
 )
 
 // setState changes the state. A change that the table does not have is a fault
 // of this package.
 func (c *Conn) setState(to State) {
-	if !allowed[c.state].has(to) {
-		panic("trp: from " + c.state.String() + " to " + to.String())
-	}
+	transitions.Check("trp", c.state, to)
 	if c.Trace != nil {
 		c.Trace(c.state, to)
 	}

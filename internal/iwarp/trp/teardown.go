@@ -86,7 +86,7 @@ func (c *Conn) handleFIN(now monotime.Time, h wire.Header) {
 		c.answerFIN()
 		return
 	}
-	if c.state != FinSent && !open.has(c.state) {
+	if c.state != FinSent && !open.Has(c.state) {
 		c.count.By[IgnoredState]++
 		return
 	}
@@ -101,7 +101,7 @@ func (c *Conn) handleFIN(now monotime.Time, h wire.Header) {
 		return
 	}
 	c.confirm(now)
-	if !c.ackThrough(now, h.AckPSN) || !open.has(c.state) {
+	if !c.ackThrough(now, h.AckPSN) || !open.Has(c.state) {
 		return
 	}
 	reason := PeerClose

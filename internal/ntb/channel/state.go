@@ -2,6 +2,8 @@
 
 package channel
 
+import "verbena/internal/fsm"
+
 // State is where a link stands.
 type State uint8
 
@@ -33,28 +35,19 @@ func (s State) String() string {
 	return "unknown"
 }
 
-func setOf(states ...State) (s uint8) {
-	for _, st := range states {
-		s |= 1 << st
-	}
-	return s
-}
-
-// allowed says which states may follow each state.
-var allowed = [numStates]uint8{
-	Down:    setOf(Probing),
-	Probing: setOf(Down, Hello, Refused, Probing),
-	Hello:   setOf(Down, Probing, Up, Refused),
-	Up:      setOf(Down, Probing),
-	Refused: setOf(Down, Probing),
+// transitions has the states that may follow each state.
+var transitions = fsm.Table[State]{
+	Down:    fsm.SetOf(Probing),
+	Probing: fsm.SetOf(Down, Hello, Refused, Probing),
+	Hello:   fsm.SetOf(Down, Probing, Up, Refused),
+	Up:      fsm.SetOf(Down, Probing),
+	Refused: fsm.SetOf(Down, Probing),
 }
 
 // setState changes the state. A change that the table does not have is a fault
 // of this package.
 func (c *Channel) setState(to State) {
-	if allowed[c.state]>>to&1 == 0 {
-		panic("channel: from " + c.state.String() + " to " + to.String())
-	}
+	transitions.Check("channel", c.state, to)
 	if c.Trace != nil {
 		c.Trace(c.state, to)
 	}
