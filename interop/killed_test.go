@@ -12,7 +12,7 @@ import (
 )
 
 // TestKilledPeer kills our end, the only process of its host. The kernel's, which only waits,
-// learns of it by the DREQ of the executor.
+// learns of it by the DREQ of the keeper.
 func TestKilledPeer(t *testing.T) {
 	p := newWire(t, guest.UML).pairs[1]
 	server := guest.Start(t, p.server, exchangeLimit, fmt.Sprintf("%s serve %v %d 4096 1", peerProgram(p.server), p.addr(), peerPort))

@@ -88,13 +88,14 @@
 //
 // # When a process ends
 //
-// If a process ends without Disconnect, even by SIGKILL, its peers see DISCONNECTED: the other
-// processes that share its port send a DREQ for it. If there is none, an executor does. On Linux
-// the first connection starts it, as a separate process: it is the command verbena, found by
-// $PATH, and ends after the last process with connections.
+// If a process ends without Disconnect, even by SIGKILL, its peers see DISCONNECTED: the
+// keeper of its port sends a DREQ for it. On Linux the first program to use a device starts the
+// keeper, as a separate process: it is the command verbena, found by $PATH, and ends after the
+// last program.
 //
 // A program that ends by os.Exit, or by returning from main, calls [Leave] first all the same.
-// The command may not be installed, and process 1 of a PID namespace has no executor.
+// The command may not be installed, and process 1 of a PID namespace does not start it: such a
+// program is the keeper itself, and nothing speaks for it if it is the last.
 //
 // If a process is killed and nothing is left to notify its peers, a peer that sends finds out by
 // its retry limit. A peer that disconnects finds out by a time-out of about a minute. A peer

@@ -34,7 +34,7 @@ func installed(t *testing.T) string {
 }
 
 // TestKillEndsConnections is TestExitEndsConnections of processes that are killed: their
-// executor speaks for them, and they do not see it among their children.
+// keeper speaks for them, and they do not see it among their children.
 func TestKillEndsConnections(t *testing.T) {
 	if _, here := newNetwork(t); !here {
 		return

@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	portshare.ExecutorPath = bench.Verbena
+	portshare.KeeperPath = bench.Verbena
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	cmd := bench.Command()
 	cli.CompleteDevices(cmd)

@@ -20,7 +20,7 @@ import (
 	"verbena/internal/tools/devinfo"
 	"verbena/internal/tools/dump"
 	"verbena/internal/tools/ether"
-	"verbena/internal/tools/executor"
+	"verbena/internal/tools/keeper"
 	"verbena/internal/tools/perf"
 	"verbena/internal/tools/pingpong"
 	"verbena/internal/tools/rping"
@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	portshare.ExecutorPath = os.Executable
+	portshare.KeeperPath = os.Executable
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := cli.Execute(ctx, root(), os.Stderr)
 	stop()
@@ -66,7 +66,7 @@ interrupt. "verbena run" returns the program's, 127 if there is no such program,
 		ether.Command(),
 		dump.Command(),
 		stat.Command(),
-		executor.Command(),
+		keeper.Command(),
 	)
 	cli.CompleteDevices(cmd)
 	return cmd

@@ -28,8 +28,8 @@ import (
 const asCommand = "VERBENA_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
-	// An executor is started without the environment.
-	if os.Getenv(asCommand) != "" || len(os.Args) > 1 && os.Args[1] == portshare.ExecutorCommand {
+	// A keeper is started without the environment.
+	if os.Getenv(asCommand) != "" || len(os.Args) > 1 && os.Args[1] == portshare.KeeperCommand {
 		main()
 	}
 	os.Exit(m.Run())

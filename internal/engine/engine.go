@@ -84,9 +84,10 @@ func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
 	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers(), opened: map[netip.Addr]*Port{},
 		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 	e.groups.members, e.groups.ports = map[group][]*roceConn{}, map[group]*Port{}
+	d := duty()
+	d.Route = e.route
 	var err error
-	if e.member, err = portshare.Join(o.Dir, portshare.Options{Route: e.route, Overlap: keysOverlap, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo,
-		MADBytes: madDatagramBytes, MADWords: madWords}); err != nil {
+	if e.member, err = portshare.Join(o.Dir, portshare.Options{Duty: d, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo}); err != nil {
 		return nil, err
 	}
 	lo, hi := e.member.QPNRange()

@@ -123,7 +123,7 @@ func (e *Engine) refuse(m *roce.Meta, mad []byte) {
 	}
 }
 
-// route is route of a keeper.
+// route is route where this process is the keeper.
 func (e *Engine) route(datagram []byte, dst netip.Addr) portshare.Route {
 	e.stranger()
 	return route(datagram, dst)

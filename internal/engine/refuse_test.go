@@ -21,7 +21,7 @@ func TestDREQForNobodyIsAnswered(t *testing.T) {
 	answers := make(chan ibcm.MAD, 1)
 	peer.eng.OnMAD(func(_ *roce.Meta, mad []byte) { answers <- ibcm.MAD(mad) })
 	own := uint32(n.eng.Slot())
-	for name, slot := range map[string]uint32{"this process's": own, "a dead one's": own%(portshare.Slots-1) + 1, "none's": 0} {
+	for name, slot := range map[string]uint32{"this process's": own, "nobody's": (own + 1) % portshare.Slots} {
 		id := slot<<(32-ibcm.SlotBits) | 7
 		dreq := cm.DREQ{LocalCommID: 5, RemoteCommID: id}
 		if err := peer.eng.SendMAD(peer.addr, n.addr, dreq.Append(cm.NewHeader(cm.AttrDREQ, 9).Append(nil))); err != nil {

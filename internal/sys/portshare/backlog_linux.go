@@ -63,7 +63,7 @@ func (k *keeper) forward(l *link, d MAD) {
 
 // pass sends a datagram if there is room.
 func (l *link) pass(d *MAD) error {
-	return l.offer(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload}, nil)
+	return l.offer(frame{Kind: kindMAD, Src: d.Src, Addr: d.Dst, TOS: d.TOS, Data: d.Payload})
 }
 
 // catchUp sends a link's backlog as far as there is room. It reports whether the backlog

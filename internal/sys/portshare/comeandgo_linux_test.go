@@ -10,7 +10,9 @@ import (
 // Processes that come, leave in order and are killed, keepers among them, while
 // others open sockets at the same addresses and listen: the port is never taken
 // for any of them.
-func TestComeAndGo(t *testing.T) {
+func TestComeAndGo(t *testing.T) { inBothPlaces(t, comeAndGo) }
+
+func comeAndGo(t *testing.T) {
 	n := newNetwork(t, 33)
 	const workers, rounds = 5, 6
 	var wg sync.WaitGroup

@@ -22,7 +22,7 @@ import (
 // joinHere makes this process a member; several times, if need be.
 func joinHere(t *testing.T, dir string) Member {
 	t.Helper()
-	m, err := Join(dir, Options{Route: routeTest, OnMAD: func(MAD) {}})
+	m, err := Join(dir, Options{Duty: testDuty(dir), OnMAD: func(MAD) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +39,8 @@ func TestPortTakenBySomebodyElse(t *testing.T) {
 	}
 	defer foreign.Close()
 	m := joinHere(t, n.dir)
-	follower := joinHere(t, n.dir) // asks over the keeper's socket
-	for _, m := range []Member{m, follower} {
+	second := joinHere(t, n.dir)
+	for _, m := range []Member{m, second} {
 		_, err = m.Socket(n.a)
 		var pe *PortError
 		if !errors.As(err, &pe) || !errors.Is(err, syscall.EADDRINUSE) || pe.Addr != n.a {
@@ -72,7 +72,7 @@ func TestDirectoryMustBeOurs(t *testing.T) {
 	if err := errors.Join(os.WriteFile(plain, nil, 0o600), os.Symlink(base, link), os.Mkdir(open, 0o777), os.Chmod(open, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Route: routeTest, OnMAD: func(MAD) {}}
+	o := Options{Duty: testDuty(base), OnMAD: func(MAD) {}}
 	for dir, want := range map[string]string{
 		plain:                           "is not a directory of user",
 		link:                            "is not a directory of user",
@@ -92,7 +92,7 @@ func TestDirectoryMustBeOurs(t *testing.T) {
 		t.Errorf("directory too long for a socket: %v", err)
 	}
 	if _, err := Join(base, Options{}); err == nil {
-		t.Error("Join without Route and OnMAD is not refused")
+		t.Error("Join without Duty.Route and OnMAD is not refused")
 	}
 }
 
@@ -100,15 +100,15 @@ func TestAllSlotsTaken(t *testing.T) {
 	n := newNetwork(t, 15)
 	seen := map[int]bool{}
 	var last Member
-	for range Slots - 1 {
+	for range Slots {
 		last = joinHere(t, n.dir)
 		lo, hi := last.QPNRange()
-		if s := last.Slot(); s < 1 || s >= Slots || seen[s] || SlotOf(lo) != s || SlotOf(hi) != s || hi == ib.QPMulticast {
+		if s := last.Slot(); s < 0 || s >= Slots || seen[s] || SlotOf(lo) != s || SlotOf(hi) != s || hi == ib.QPMulticast {
 			t.Fatalf("slot %d: taken before %v, queue pairs %v to %v", s, seen[s], lo, hi)
 		}
 		seen[last.Slot()] = true
 	}
-	o := Options{Route: routeTest, OnMAD: func(MAD) {}}
+	o := Options{Duty: testDuty(n.dir), OnMAD: func(MAD) {}}
 	if _, err := Join(n.dir, o); !errors.Is(err, errNoSlot) {
 		t.Fatalf("one member too many: %v", err)
 	}
@@ -120,7 +120,9 @@ func TestAllSlotsTaken(t *testing.T) {
 }
 
 // Members that all come and go at once meet in one group.
-func TestJoinAndLeaveAtOnce(t *testing.T) {
+func TestJoinAndLeaveAtOnce(t *testing.T) { inBothPlaces(t, joinAndLeaveAtOnce) }
+
+func joinAndLeaveAtOnce(t *testing.T) {
 	n := newNetwork(t, 17)
 	var wg sync.WaitGroup
 	for i := range 12 {
@@ -128,7 +130,7 @@ func TestJoinAndLeaveAtOnce(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			for range 4 {
-				m, err := Join(n.dir, Options{Route: routeTest, OnMAD: func(MAD) {}})
+				m, err := Join(n.dir, Options{Duty: testDuty(n.dir), OnMAD: func(MAD) {}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -151,7 +153,9 @@ func TestJoinAndLeaveAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCloseLeavesNothing(t *testing.T) {
+func TestCloseLeavesNothing(t *testing.T) { inBothPlaces(t, closeLeavesNothing) }
+
+func closeLeavesNothing(t *testing.T) {
 	n := newNetwork(t, 19)
 	cycle := func() {
 		a, b := joinHere(t, n.dir), joinHere(t, n.dir)
@@ -180,15 +184,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Fatalf("%d goroutines run, %d before", runtime.NumGoroutine(), goroutines)
 		}
 	}
-	left, err := os.ReadDir(n.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range left {
-		if !strings.HasPrefix(e.Name(), "slots-") { // the lock file stays: removing it would race
-			t.Errorf("%s is left in the directory", e.Name())
-		}
-	}
+	awaitEmpty(t, n.dir)
 }
 
 func openFiles(t *testing.T) int {

@@ -14,7 +14,7 @@ import (
 )
 
 // paths are the files of one network namespace.
-type paths struct{ lock, socket, wills string }
+type paths struct{ dir, lock, socket, wills, rings string }
 
 // openDir makes and checks the directory and names the files in it. Processes
 // in different network namespaces may see one directory but share no port, so
@@ -34,7 +34,7 @@ func openDir(dir string) (paths, error) {
 		return paths{}, fmt.Errorf("share: network namespace: %w", err)
 	}
 	at := func(kind string) string { return filepath.Join(dir, fmt.Sprintf("%s-%d", kind, ns.Ino)) }
-	p := paths{lock: at("slots"), socket: at("keeper"), wills: at("wills")}
+	p := paths{dir: dir, lock: at("slots"), socket: at("keeper"), wills: at("wills"), rings: at("ring")}
 	if max := len(unix.RawSockaddrUnix{}.Path) - 1; len(p.socket) > max {
 		return paths{}, fmt.Errorf("share: %s is longer than a socket's path may be (%d bytes): use a shorter directory", p.socket, max)
 	}
@@ -43,3 +43,19 @@ func openDir(dir string) (paths, error) {
 
 // willFile names the file of a slot's wills.
 func (p paths) willFile(slot int) string { return fmt.Sprintf("%s-%d", p.wills, slot) }
+
+// meeting names the socket by which the owner of a slot is found.
+func (p paths) meeting(slot int) string { return fmt.Sprintf("%s-%d", p.rings, slot) }
+
+// left returns the slots whose owners have left something that is still there.
+func (p paths) left() (slots []int) {
+	for slot := range Slots {
+		for _, path := range []string{p.willFile(slot), p.meeting(slot)} {
+			if _, err := os.Lstat(path); err == nil {
+				slots = append(slots, slot)
+				break
+			}
+		}
+	}
+	return slots
+}

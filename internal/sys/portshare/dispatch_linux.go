@@ -4,10 +4,12 @@ package portshare
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
 	"verbena/internal/monotime"
+	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/futex"
 	"verbena/internal/sys/udp"
 )
@@ -15,18 +17,9 @@ import (
 // maxReady bounds the groups reported by one wait; others come with the next.
 const maxReady = 16
 
-// poll makes the keeper read slot 0 of a group. m.mu is held.
-func (k *keeper) poll(g *group) {
-	key := g.addr.WithZone("")
-	if k.polled[key] == nil {
-		k.polled[key] = g
-		k.poller.Add(g.sockets[0], uint64(g.sockets[0].FD()))
-	}
-}
-
-// serveMADs reads slot 0 of every group and passes on what arrives.
+// serveMADs reads the keeper's socket of every group and passes on what arrives.
 func (k *keeper) serveMADs() {
-	defer k.m.gone.Done()
+	defer k.gone.Done()
 	defer close(k.quiet)
 	b := udp.NewRxBatch()
 	ready := make([]uint64, maxReady)
@@ -41,21 +34,28 @@ func (k *keeper) serveMADs() {
 		}
 		n, err := k.poller.Wait(patience, ready)
 		if err != nil {
+			if fdtrack.Lost() { // the application has closed our descriptors
+				return
+			}
 			p := pause{next: pauseMax}
 			p.wait()
 		}
-		k.m.mu.Lock()
-		over := k.m.role == left
+		k.mu.Lock()
+		over, unused := k.over, k.unused
 		from = from[:0]
-		for _, g := range k.polled {
-			if slices.Contains(ready[:n], uint64(g.sockets[0].FD())) {
-				from = append(from, g.sockets[0])
+		for _, id := range ready[:n] {
+			if s := k.polled[id]; s != nil {
+				from = append(from, s)
 			}
 		}
-		k.m.mu.Unlock()
+		k.mu.Unlock()
 		if over {
 			k.settle()
 			return
+		}
+		if unused {
+			k.forget()
+			continue
 		}
 		start, more := monotime.Now(), false
 		k.catchUp()
@@ -89,8 +89,7 @@ const (
 )
 
 // read passes on what one wait has reported. A datagram stays in the socket until
-// it is passed on: many a program ends as soon as it has disconnected, and what
-// it had in its hands as the keeper the peer would wait for in vain. It reports whether
+// it is passed on: a keeper that is killed leaves it to the next one. It reports whether
 // there may be more.
 func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) (more bool) {
 	for range udp.RxMessages {
@@ -98,17 +97,10 @@ func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) (more bool) {
 			return false
 		}
 		m, now := b.Message(0), time.Now()
-		datagram := func(j int) MAD { return MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)} }
-		k.here = k.here[:0]
 		for j := range m.Segments() {
-			if k.passOn(datagram(j), now) {
-				k.here = append(k.here, j)
-			}
+			k.passOn(MAD{Src: m.Src, Dst: m.Dst, TOS: m.TOS, Payload: m.Segment(j)}, now)
 		}
 		s.Take(b)
-		for _, j := range k.here {
-			k.m.opt.OnMAD(datagram(j))
-		}
 	}
 	return true
 }
@@ -137,13 +129,39 @@ const (
 // that is refused gives up. A peer waits seconds for an answer. Longer in tests.
 var listenPatience = 50 * time.Millisecond
 
+const (
+	// relistenPatience is how long it waits where somebody has listened until a moment ago:
+	// a program that takes one connection after the other may listen anew for each.
+	relistenPatience = 500 * time.Millisecond
+	// moment is how long that is, and maxLately of how many keys it is known.
+	moment    = time.Second
+	maxLately = 64
+)
+
+// endedLocked notes that nobody listens for a key any more. k.mu is held.
+func (k *keeper) endedLocked(key string) {
+	maps.DeleteFunc(k.lately, func(_ string, since time.Time) bool { return time.Since(since) > moment })
+	if len(k.lately) < maxLately {
+		k.lately[key] = time.Now()
+	}
+}
+
+// relistensLocked reports whether somebody has listened for one of some keys until a moment
+// ago. k.mu is held.
+func (k *keeper) relistensLocked(keys *Keys) bool {
+	for i := range keys.Len() {
+		if since, ok := k.lately[string(keys.At(i))]; ok && time.Since(since) < moment+relistenPatience {
+			return true
+		}
+	}
+	return false
+}
+
 func (k *keeper) retryLate() {
 	late := k.late
 	k.late = k.spare[:0]
 	for i := range late {
-		if d := &late[i]; k.passOn(d.MAD, d.came) {
-			k.m.opt.OnMAD(d.MAD)
-		}
+		k.passOn(late[i].MAD, late[i].came)
 	}
 	k.spare = late
 }
@@ -161,73 +179,83 @@ func (k *keeper) keep(d MAD, came time.Time) {
 	*l = lateMAD{d, came}
 }
 
-// passOn passes a management datagram to the member it is for, and reports
-// whether it is for this one. It waits for a
+// passOn passes a management datagram to the member it is for. It waits for a
 // member that is not connected and may be the one, and a moment for one that
-// listens. What nobody listens for, and
-// what is for a slot that nobody owns, stays here: the keeper's CM refuses it.
+// listens. What nobody listens for, and what is for a slot that nobody owns, is refused.
 // What is for a slot whose owner lives and does not come is lost: that owner is
 // stopped, and its peers try again.
-func (k *keeper) passOn(d MAD, came time.Time) (here bool) {
-	r := k.m.opt.Route(d.Payload, d.Dst)
+func (k *keeper) passOn(d MAD, came time.Time) {
+	r := k.duty.Route(d.Payload, d.Dst)
 	to := k.to[:0]
-	absent := false
-	k.m.mu.Lock()
+	slot, relistens := -1, false
+	k.mu.Lock()
 	switch r.To {
 	case ToKey:
 		for i := range r.Keys.Len() {
-			if slot, ok := k.listeners[string(r.Keys.At(i))]; ok { // does not allocate
-				r.Slot = slot
+			if owner, ok := k.listeners[string(r.Keys.At(i))]; ok { // does not allocate
+				slot = owner
 				break
 			}
 		}
-		absent = r.Slot == 0
-		fallthrough
+		relistens = slot < 0 && len(k.lately) > 0 && k.relistensLocked(&r.Keys)
 	case ToSlot:
-		if l := k.peers[r.Slot]; l != nil {
-			to = append(to, l)
-		} else {
-			here = true
-			absent = absent || r.Slot != 0 && r.Slot != k.m.slot
-		}
+		slot = r.Slot
 	case ToAll:
-		here = true
 		to = slices.AppendSeq(to, maps.Values(k.peers))
+	}
+	if l := k.peers[slot]; l != nil {
+		to = append(to, l)
 	}
 	k.to = to
 	joined := k.joined
-	k.m.mu.Unlock()
-	if absent {
+	k.mu.Unlock()
+	if len(to) == 0 && (r.To == ToKey || r.To == ToSlot) {
 		waited := time.Since(came)
 		// A member that comes to a new keeper says what it listens to only then.
-		unheard := r.Slot == 0 && (waited < listenPatience || waited < reapPatience && time.Since(joined) < listenPatience)
-		expected := !unheard && k.expects(r.Slot)
-		if unheard || expected && waited < reapPatience {
+		unheard := slot < 0 && (waited < listenPatience || waited < reapPatience && time.Since(joined) < listenPatience ||
+			relistens && waited < relistenPatience)
+		expected := !unheard && k.expects(slot)
+		switch {
+		case unheard || expected && waited < reapPatience:
 			k.keep(d, came)
-			return false
+		case !expected || slot < 0:
+			k.refuse(d)
 		}
-		if expected && r.Slot != 0 {
-			return false
-		}
+		return
 	}
 	if len(d.Payload) > maxForwardBytes {
-		return here
+		return
 	}
 	for _, l := range to {
 		k.forward(l, d)
 	}
-	return here
+}
+
+// refuse answers a datagram for nobody.
+func (k *keeper) refuse(d MAD) {
+	k.mu.Lock()
+	g := k.groups[d.Dst.WithZone("")]
+	k.mu.Unlock()
+	if g == nil || k.duty.Refuse == nil {
+		return
+	}
+	if k.answer = k.duty.Refuse(d, k.answer[:0]); len(k.answer) == 0 {
+		return
+	}
+	to := d.Src.Addr()
+	if to.IsLinkLocalUnicast() {
+		to = to.WithZone(g.addr.Zone())
+	}
+	k.vec[0] = k.answer
+	k.out[0] = udp.Datagrams{Dst: netip.AddrPortFrom(to, Port), Iov: k.vec[:]}
+	g.mads.WriteBatch(k.out[:]) // not sent is as good as lost: the peer asks again
 }
 
 // expects reports whether the owner of a slot lives and is not connected; for
-// slot 0 whether any is.
+// none whether any is.
 func (k *keeper) expects(slot int) bool {
-	if slot != 0 {
-		return k.m.lock.held(slot, 1)
+	if slot >= 0 {
+		return k.lock.owned(slot)
 	}
-	// A look at every slot's lock takes some 60 system calls: not for each late datagram.
-	if now := monotime.Now(); now.Sub(k.asked) >= lateEvery {
-		k.asked, k.expected = now, k.awaited()
-	}
-	return k.expected
+	return k.awaited()
 }

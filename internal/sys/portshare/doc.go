@@ -4,46 +4,62 @@
 // address, with no set-up and no privilege: the kernel steers each datagram by
 // its destination queue pair number to the process that owns it.
 //
-//	                    (addr, 4791): 64 sockets, SO_REUSEPORT
+//	                    (addr, 4791): SO_REUSEPORT
 //	datagram ──► BPF: QPN>>18 ──┬─► socket 0   QP0, QP1, multicast: the keeper reads it
-//	                            ├─► socket 1   QPNs 0x040000…0x07ffff: the process that owns slot 1
-//	                            ├─► socket 2   QPNs 0x080000…0x0bffff
+//	                            ├─► socket 1   QPNs 0x000002…0x03ffff: the process that owns slot 0
+//	                            ├─► socket 2   QPNs 0x040000…0x07ffff: that of slot 1
 //	                            ┊
-//	                            └─► socket 63  QPNs 0xfc0000…0xfffffe
 //
-//	process A (slot 7, keeper)      process B (slot 12)       process C (slot 40)
-//	  all 64 descriptors ◄─────────── all 64 descriptors        all 64 descriptors
-//	       ▲  unix seqpacket: descriptors, listeners, MADs ──────────┘
+//	keeper: all sockets, who listens for what
+//	   ▲ unix seqpacket: a slot, a socket for each address, the vault, MADs
+//	   ├──────────────────────────┬─────────────────────────┐
+//	process A (slot 7)         process B (slot 12)       process C (slot 40)
+//	its socket, the vault      its socket, the vault     …
 //
-// A group is the 64 sockets of one address. A socket that leaves a group makes
-// the last one take its index, and datagrams go astray; so every member holds
-// copies of all descriptors, and nothing leaves while any member lives. When
-// the last one goes, so does the group.
+// # The keeper
 //
-// # Ownership is a file lock
+// The keeper is a process of its own: `verbena keeper`. The first process to join starts
+// it (StartKeeper), as nobody's child and with nothing of that process. It ends a moment
+// after the last member (Keep). It makes the sockets, gives each member its slot and that
+// slot's socket of each address (SCM_RIGHTS), knows who listens for which service, and
+// forwards management datagrams (QP1) to the member that they are for: by listener, or by
+// slot. It refuses those for nobody. Members are on no datagram's way but their own, so one
+// that is stopped delays nobody else.
 //
-// Per network namespace there is one lock file in a directory of the user's.
-// Byte s of it is locked (F_OFD_SETLK) by the owner of slot s, 1 ≤ s < 64, byte 0 by
-// the keeper. The kernel releases the locks of a process that dies, whatever
-// killed it. Slot 0 belongs to no process but to the role of keeper.
-//
-// The keeper is the member that got byte 0. It accepts joiners on a unix
-// socket beside the lock file and hands them the descriptors (SCM_RIGHTS), has
-// groups made, knows who listens for which service, and forwards management
-// datagrams (QP1) to the member that they are for: by listener, or by slot. When
-// it dies its members' connections end; each tries to lock byte 0, one gets it
-// and becomes keeper, the others connect to that one and say again what they
-// listen for, and are told (Options.OnKeeper), as datagrams that the dead one had
-// read are lost. A joiner that gets byte 0 while slots are held leaves it to the
-// members: only they have the descriptors. A joiner that finds nobody starts anew.
+// A member is the keeper itself, with the same code and protocol, where no command is found
+// or may be executed, and where the keeper would become its child: process 1 of a PID
+// namespace, a subreaper. The others wait then while it is stopped.
 //
 // The keeper never blocks on a member to forward a datagram. Datagrams that find the
 // member's link full queue in its backlog, and the watch reports when there is room again.
 //
+// # The vault
+//
+// A group is the sockets of one address. A socket that left it would have the last one take
+// its index, and datagrams would go astray. So a keeper puts the descriptors of each socket
+// into a Unix socket that nobody reads from, and every member has its other end: the kernel
+// keeps what is in it for as long as any of them lives. A killed keeper thus changes nothing
+// for queue pairs. Each member connects to the next keeper, which the first of them starts,
+// gives it that end, its slot and what it listens for, and is told (Options.OnKeeper), as
+// datagrams that the dead one had read are lost. The new keeper peeks into the vault and has
+// the groups. When the last member goes, so do they.
+//
+// # Ownership is a file lock
+//
+// Per network namespace there is one lock file in a directory of the user's.
+// Byte 0 of it is locked (F_OFD_SETLK) by the keeper, byte s+1 by the owner of slot s. The
+// kernel releases the locks of a process that dies, whatever killed it. So a new keeper knows
+// which slots are owned by processes that have not come to it yet. The file goes with the
+// keeper that ends last.
+//
+// The directory is the user's alone, and so is the keeper's socket in it. A name without a
+// file (an abstract one) would leave nothing behind, but any user could take it first, or
+// after a keeper that was killed.
+//
 // # Filters
 //
 // A second program at each socket drops, before anything is queued, what is for nobody:
-// at slot 0 what is no management datagram; at a member's what is for none of its
+// at the keeper's what is no management datagram; at a member's what is for none of its
 // numbers (Member.Pass); at one that nobody owns or reads, everything. A socket's filter
 // is the same for all who have a descriptor of it, so only the slot's owner changes it,
 // and the next owner begins with one that drops all.
@@ -51,21 +67,16 @@
 // # Last will
 //
 // A member leaves datagrams (a DREQ for each connection) in a file of its
-// slot. Whoever next locks the slot finds them and sends them: the keeper when
-// the member's connection ends, a new keeper, or the slot's next owner. So
-// the peers of a killed process learn of it at once.
-//
-// For the last member that is an executor: a process apart, `verbena executor`, which
-// the members' first will starts (StartExecutor). It holds byte 64, waits in the kernel for
-// the lock of all slots, sends what it finds then, and ends. It costs no time and
-// 2 MiB of memory. A member whose wills are changed starts another where it has gone.
-// Nobody speaks for the last member where none can be started: the command is not
-// found, the system refuses, or orphans become the member's own children. What kills
-// a whole container or host kills its executor too.
+// slot. When its connection has ended and its slot is free the keeper sends them, and a new
+// keeper those of members that died before it came. So the peers of a killed process learn
+// of it at once. Nobody speaks for the last member where that is the keeper, nor where a
+// whole container or host is killed.
 //
 // # Limits
 //
-// 63 processes a user and address; 64 descriptors a process and address. All
+// 64 processes a user, network namespace and directory. A member has one descriptor an
+// address and eight in all; the keeper one for each slot given out, an address, and as many
+// in the vault, which unix(7) bounds by its limit of open files. All
 // processes of one address are of one user and one network namespace: that of
 // the thread that joins, in which the process's other threads must be too. Datagrams
 // of one flow that the kernel joined (UDP_GRO) are steered by the first: a

@@ -9,7 +9,7 @@ import (
 )
 
 // TestDatagramBeforeTheWelcome: a keeper passes on what waited for a member as
-// soon as it knows it, which may be before it has sent the last group.
+// soon as it knows it, which may be before it has welcomed it.
 func TestDatagramBeforeTheWelcome(t *testing.T) {
 	w, err := newWatch()
 	if err != nil {
@@ -28,17 +28,17 @@ func TestDatagramBeforeTheWelcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []frame{{Kind: kindMAD, Data: []byte("early")}, {Kind: kindWelcome}, {Kind: kindMAD, Data: []byte("late")}} {
-		if err := keeper.send(f, nil); err != nil {
+		if err := keeper.send(f); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got []string
-	m := &member{opt: Options{OnMAD: func(d MAD) {
+	m := &member{vault: -1, opt: Options{OnMAD: func(d MAD) {
 		if got = append(got, string(d.Payload)); len(got) == 2 {
 			l.close()
 		}
 	}}}
-	if err := m.claim(l, nil); err != nil {
+	if _, err := m.welcome(l); err != errTooManyFiles { // no vault came with it
 		t.Fatal(err)
 	}
 	if len(got) > 0 {

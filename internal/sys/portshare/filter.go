@@ -74,9 +74,9 @@ func (n *Numbers) search(lo, hi, behind int) []bpf.Instruction {
 // nothing drops everything: the filter of a socket that nobody reads.
 var nothing = []bpf.Instruction{bpf.RetConstant{Val: keepNothing}}
 
-// management drops what comes to slot 0 and is no management datagram, as Options
-// say they are. Datagrams of a train are of one length.
-func management(o *Options) []bpf.Instruction {
+// management drops what comes to slot 0 and is no management datagram, as a Duty
+// says they are. Datagrams of a train are of one length.
+func management(o *Duty) []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xffffff},

@@ -75,7 +75,6 @@ func TestKernelDropsWhatIsForNobody(t *testing.T) {
 // and the next one in its slot, which knows nothing of it, receive.
 func TestSlotsNextOwnerHasItsOwnNumbers(t *testing.T) {
 	n := newNetwork(t, 43)
-	joinHere(t, n.dir) // keeps the slot that this process prefers
 	first := joinHere(t, n.dir)
 	if _, err := first.Socket(n.a); err != nil {
 		t.Fatal(err)
@@ -88,7 +87,7 @@ func TestSlotsNextOwnerHasItsOwnNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := joinHere(t, n.dir)
-	for next.Slot() != slot { // the keeper has the slot until it has looked for wills
+	for next.Slot() != slot { // slots are given out in turn
 		next.Close()
 		next = joinHere(t, n.dir)
 	}

@@ -17,53 +17,69 @@ const unownedBytes = 1
 // fast as they are read.
 const maxStale = 1 << 14
 
-// group is the sockets of one address. Its set is fixed for its life.
+// group is the sockets of one address, by index. It only grows: a socket that left would
+// have the last one take its index.
 type group struct {
-	addr    netip.Addr
-	sockets [Slots]*udp.Socket
+	addr    netip.Addr    // immutable
+	mads    *udp.Socket   // immutable: the keeper's
+	sockets []*udp.Socket // guarded by keeper.create
 }
 
-// newGroup binds the sockets of addr in the order of their slots.
-func newGroup(addr netip.Addr, all *Options) (*group, error) {
-	o := all.Socket
+// newGroup binds the keeper's socket of addr.
+func newGroup(addr netip.Addr, d *Duty) (*group, error) {
 	// A socket that does not share tells whether anybody has the port: another
 	// user's processes, the kernel, or a program of ours that would share it
 	// but is not of this group.
-	o.ReusePort = false
-	probe, err := udp.Listen(addr, Port, o)
+	probe, err := udp.Listen(addr, Port, udp.Options{})
 	if err != nil {
 		return nil, &PortError{Addr: addr, Err: err}
 	}
 	if err := probe.Close(); err != nil {
 		return nil, &PortError{Addr: addr, Err: err}
 	}
-	o.ReusePort = true
-	g := &group{addr: addr}
-	for i := range g.sockets {
-		s, err := udp.Listen(addr, Port, o)
-		if err == nil && i == 0 {
-			g.sockets[0] = s
-			if err = s.Steer(steering); err == nil {
-				err = s.Filter(management(all))
-			}
-		} else if err == nil && i > 0 {
-			err = errors.Join(s.SetReceiveBuffer(unownedBytes), s.Filter(nothing))
-		}
-		if s != nil {
-			g.sockets[i] = s
-		}
-		if err != nil {
-			g.close()
-			return nil, &PortError{Addr: addr, Err: err}
-		}
+	s, err := udp.Listen(addr, Port, udp.Options{ReusePort: true})
+	if err != nil {
+		return nil, &PortError{Addr: addr, Err: err}
+	}
+	g := &group{addr: addr, mads: s, sockets: []*udp.Socket{s}}
+	if err := errors.Join(s.Steer(steering(1)), s.Filter(management(d))); err != nil {
+		g.close()
+		return nil, &PortError{Addr: addr, Err: err}
 	}
 	return g, nil
 }
 
+// extend binds sockets up to n in all, has each of them kept before it is steered to, and
+// then steers to them.
+func (g *group) extend(n int, keep func(first int, s []*udp.Socket) error) error {
+	var more []*udp.Socket
+	fail := func(err error) error {
+		closeSockets(more)
+		return &PortError{Addr: g.addr, Err: err}
+	}
+	for len(g.sockets)+len(more) < n {
+		s, err := udp.Listen(g.addr, Port, udp.Options{ReusePort: true})
+		if err != nil {
+			return fail(err)
+		}
+		more = append(more, s)
+		if err := errors.Join(s.SetReceiveBuffer(unownedBytes), s.Filter(nothing)); err != nil {
+			return fail(err)
+		}
+	}
+	if err := keep(len(g.sockets), more); err != nil {
+		return fail(err)
+	}
+	g.sockets = append(g.sockets, more...)
+	if err := g.mads.Steer(steering(len(g.sockets))); err != nil {
+		return &PortError{Addr: g.addr, Err: err}
+	}
+	return nil
+}
+
 // own readies a slot's socket for its new owner. Nothing comes before that one is to
 // read it.
-func (g *group) own(slot, bytes int) {
-	s := g.sockets[slot]
+func own(s *udp.Socket, bytes int) {
 	s.Filter(nothing)
 	s.SetReceiveBuffer(bytes)
 	b := udp.NewRxBatch()
@@ -76,32 +92,26 @@ func (g *group) own(slot, bytes int) {
 	}
 }
 
-// disown readies it for nobody.
+// disown readies a slot's socket, if there is one, for nobody.
 func (g *group) disown(slot int) {
-	g.sockets[slot].Filter(nothing)
-	g.sockets[slot].SetReceiveBuffer(unownedBytes)
+	if i := indexOf(slot); i < len(g.sockets) {
+		g.sockets[i].Filter(nothing)
+		g.sockets[i].SetReceiveBuffer(unownedBytes)
+	}
 }
 
 // pass has a slot's socket take what is for some numbers, or everything.
-func (g *group) pass(slot int, n *Numbers) {
-	s := g.sockets[slot]
+func pass(s *udp.Socket, n *Numbers) {
 	if n == nil || s.Filter(n.filter()) != nil {
 		s.Filter(nil) // without memory for a filter too: what is for somebody comes
 	}
 }
 
-// sendWill sends a dead member's datagram.
-func (g *group) sendWill(w Will) { sendWill(g.sockets[0], w) }
-
-func sendWill(s *udp.Socket, w Will) {
-	s.WriteBatch([]udp.Datagrams{{Dst: w.Dst, Iov: [][]byte{w.Datagram}}})
-}
-
 // close gives up this process's descriptors.
-func (g *group) close() {
-	for _, s := range g.sockets {
-		if s != nil {
-			s.Close()
-		}
+func (g *group) close() { closeSockets(g.sockets) }
+
+func closeSockets(all []*udp.Socket) {
+	for _, s := range all {
+		s.Close()
 	}
 }

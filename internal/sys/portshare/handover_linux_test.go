@@ -7,6 +7,8 @@ import (
 	"net"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // ephemeral is a keeper that one member meets and that does as the test says.
@@ -14,6 +16,7 @@ type ephemeral struct {
 	t    *testing.T
 	ln   *net.UnixListener
 	conn *net.UnixConn
+	lock lockFile
 }
 
 func newEphemeral(t *testing.T, dir string) *ephemeral {
@@ -32,7 +35,7 @@ func newEphemeral(t *testing.T, dir string) *ephemeral {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ln.Close() })
-	return &ephemeral{t: t, ln: ln}
+	return &ephemeral{t: t, ln: ln, lock: lock}
 }
 
 // want reads the next frame, which is of a kind.
@@ -60,15 +63,22 @@ func (e *ephemeral) send(f frame) {
 	}
 }
 
-// welcome takes the member in and returns its claim.
-func (e *ephemeral) welcome() (claim frame) {
+// welcome takes the member in and returns what it says first.
+func (e *ephemeral) welcome(first kind) (claim frame) {
 	e.t.Helper()
 	var err error
 	if e.conn, err = e.ln.AcceptUnix(); err != nil {
 		e.t.Fatal(err)
 	}
-	claim = e.want(kindClaim)
-	e.send(frame{Kind: kindWelcome})
+	claim = e.want(first)
+	b, err := json.Marshal(frame{Kind: kindWelcome, Slot: 7})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	fd := int(e.lock.f.Fd()) // any
+	if _, _, err := e.conn.WriteMsgUnix(b, unix.UnixRights(fd), nil); err != nil {
+		e.t.Fatal(err)
+	}
 	return claim
 }
 
@@ -79,13 +89,13 @@ func TestListenerIsNotLostWithItsKeeper(t *testing.T) {
 	e := newEphemeral(t, dir)
 	joined := make(chan Member, 1)
 	go func() {
-		m, err := Join(dir, Options{Route: routeTest, OnMAD: func(MAD) {}})
+		m, err := Join(dir, Options{Duty: testDuty(dir), OnMAD: func(MAD) {}})
 		if err != nil {
 			t.Error(err)
 		}
 		joined <- m
 	}()
-	e.welcome()
+	e.welcome(kindJoin)
 	m := <-joined
 	if m == nil {
 		t.FailNow()
@@ -97,7 +107,7 @@ func TestListenerIsNotLostWithItsKeeper(t *testing.T) {
 		f := e.want(kindListen)
 		e.send(frame{Kind: kindAnswer, ID: f.ID})
 		e.conn.Close()
-		if claim := e.welcome(); !slices.Contains(claim.Keys, key) {
+		if claim := e.welcome(kindClaim); !slices.Contains(claim.Keys, key) {
 			t.Errorf("the next keeper is told of %q, not of %q", claim.Keys, key)
 		}
 		if err := <-done; err != nil {

@@ -6,133 +6,147 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
+	"os"
 	"time"
+
+	"verbena/internal/sys/udp"
 )
 
 // joinPatience bounds how long a joiner waits for a keeper to be found or to
-// answer. A hand-over takes milliseconds; what lasts longer is a stopped process.
+// answer. One starts within milliseconds; what lasts longer is a stopped process.
 const joinPatience = 10 * time.Second
 
 // slotPatience bounds how long a joiner looks for a slot when none is free: the
 // keeper holds a dead member's for a moment, to send its wills.
 const slotPatience = 200 * time.Millisecond
 
-var errNoSlot = fmt.Errorf("share: all %d slots are taken, one by each process of this user that uses devices: end some (`verbena stat` shows them)", Slots-1)
+// maxStarts is how many keepers a member starts that do not come to answer. It is one itself
+// then.
+const maxStarts = 3
 
-// join finds the keeper and a slot, or becomes keeper of a new set.
+// join finds a keeper, or has one started, and gets a slot of it.
 func join(dir string, o Options) (Member, error) {
 	ps, err := openDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := openLock(ps.lock)
-	if err != nil {
-		return nil, err
-	}
 	watch, err := newWatch()
 	if err != nil {
-		lock.close()
 		return nil, fmt.Errorf("share: %w", err)
 	}
 	m := &member{
-		watch: watch,
-		opt:   o, paths: ps, lock: lock,
-		groups: map[netip.Addr]*group{}, keys: map[string]bool{}, calls: map[uint64]call{},
+		watch: watch, opt: o, paths: ps, vault: -1,
+		sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}, calls: map[uint64]call{},
 	}
 	m.change.L = &m.mu
-	deadline := time.Now().Add(joinPatience)
+	begun := time.Now()
 	for p := (pause{}); ; p.wait() {
-		done, err := m.enter()
-		if done {
-			return m, nil
+		l, err := m.reach()
+		final := err != nil
+		if l != nil {
+			if err = m.enter(l); err == nil {
+				return m, nil
+			}
+			final = err == errTooManyFiles || err == errNoSlot && time.Since(begun) > slotPatience
 		}
-		if err == errNoSlot && time.Until(deadline) > joinPatience-slotPatience {
-			err = nil
+		if !final && time.Since(begun) > joinPatience {
+			final, err = true, fmt.Errorf("share: the keeper that processes meet at in %s does not answer: is one stopped?", ps.dir)
 		}
-		if err == nil && time.Now().After(deadline) {
-			err = fmt.Errorf("share: processes that hold slots in %s do not answer: is one stopped?", filepath.Dir(ps.lock))
-		}
-		if err != nil {
+		if final {
+			m.dropVault()
 			watch.close()
-			lock.close()
+			if m.host != nil {
+				m.host.close(false)
+			}
 			return nil, err
 		}
 	}
 }
 
-// enter makes one attempt to join; neither done nor an error means that another
-// is worth while.
-func (m *member) enter() (done bool, err error) {
-	if l, err := dial(m.watch, m.paths.socket); err == nil {
-		return m.enterAs(l)
+// errGone says that a keeper has gone while it let us in.
+var errGone = errors.New("share: the keeper has gone")
+
+// reach connects to the keeper. Where there is none it has one started, for the next call;
+// the error says why there can be none.
+func (m *member) reach() (*link, error) {
+	l, err := dial(m.watch, m.paths.socket)
+	if err == nil {
+		return l, nil
 	}
-	if !m.lock.try(keeperByte) {
-		return false, nil // a keeper that does not listen yet
+	if call := (*os.SyscallError)(nil); errors.As(err, &call) && call.Syscall == "socket" {
+		return nil, fmt.Errorf("share: connection to the keeper: %w", err)
 	}
-	if m.lock.slotsHeld() {
-		// Members without keeper: one of them is about to become it, and none
-		// but they have the descriptors.
-		m.lock.unlock(keeperByte)
-		return false, nil
+	lock, err := openLock(m.paths.lock)
+	if err != nil {
+		return nil, err
 	}
-	if !m.takeSlot() {
-		m.lock.unlock(keeperByte)
-		return false, nil
+	defer lock.close()
+	if lock.held(keeperByte, 1) { // it begins, or ends
+		return nil, nil
 	}
-	m.wills.path = m.paths.willFile(m.slot)
-	left := takeWills(m.wills.path)
-	m.clearMeetings()
-	if err := m.becomeKeeper(); err != nil {
-		return false, err
+	if m.starts < maxStarts {
+		if !lock.claimStart() { // somebody else has started one
+			return nil, nil
+		}
+		m.starts++
+		if StartKeeper(m.paths.dir) == nil {
+			return nil, nil
+		}
 	}
-	m.keeper.sendWills(left)
-	return true, nil
+	return nil, m.keepHere()
 }
 
-// enterAs joins a keeper. A slot is locked only while a keeper is connected,
-// and the descriptors are given up before it if that fails: so a held slot
-// always means descriptors, or that it will be let go.
-func (m *member) enterAs(l *link) (done bool, err error) {
-	if !m.takeSlot() {
-		l.close()
-		return false, errNoSlot
+// keepHere makes this process the keeper, as there is no command that can be. It does as
+// well, but for two things: the others wait while it is stopped, and nobody speaks for it
+// where it is the last and is killed.
+func (m *member) keepHere() error {
+	k, err := newKeeper(m.paths, m.opt.Duty)
+	if err == errKept {
+		return nil
 	}
-	err = m.claim(l, nil)
 	if err != nil {
-		l.close()
-		for key, g := range m.groups {
-			g.close()
-			delete(m.groups, key)
-		}
-		m.lock.unlock(m.slot)
-		if errors.Is(err, errTooManyFiles) {
-			return false, err
-		}
-		return false, nil
-	}
-	m.wills.path = m.paths.willFile(m.slot)
-	for _, w := range takeWills(m.wills.path) { // the slot's last owner's
-		if g := m.groups[w.Local]; g != nil {
-			g.sendWill(w)
-		}
+		return err
 	}
 	m.mu.Lock()
-	m.setRole(following, l, nil)
+	over := m.role == left
+	if !over {
+		m.host = k
+	}
+	m.mu.Unlock()
+	if over {
+		k.close(false)
+	}
+	return nil
+}
+
+// enter becomes a member at a keeper. The slot is locked while that is connected, and it
+// gives it to nobody else meanwhile.
+func (m *member) enter(l *link) (err error) {
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if err := l.send(frame{Kind: kindJoin}); err != nil {
+		return err
+	}
+	if m.slot, err = m.welcome(l); err != nil {
+		return err
+	}
+	lock, err := openLock(m.paths.lock)
+	if err != nil {
+		return err
+	}
+	if m.slot < 0 || m.slot >= Slots || !lock.at(m.paths.lock) || !lock.try(byteOf(m.slot)) {
+		lock.close()
+		return errGone
+	}
+	m.lock = lock
+	m.wills.path = m.paths.willFile(m.slot)
+	m.mu.Lock()
+	m.setRole(following, l)
 	m.mu.Unlock()
 	m.gone.Add(1)
 	go m.run(l)
-	return true, nil
-}
-
-// takeSlot locks a slot that nobody owns.
-func (m *member) takeSlot() bool {
-	first := preferredSlot()
-	for i := range Slots - 1 {
-		if s := 1 + (first-1+i)%(Slots-1); m.lock.try(s) {
-			m.slot = s
-			return true
-		}
-	}
-	return false
+	return nil
 }

@@ -10,90 +10,166 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"verbena/internal/monotime"
 	"verbena/internal/sys/udp"
 )
 
-// reapPatience bounds the wait for the lock of a member whose connection ended:
-// the kernel closes a dead process's files one after the other.
-const reapPatience = 2 * time.Second
-
-// arrivalPatience bounds the wait for descriptors under way to a keeper.
-const arrivalPatience = 100 * time.Millisecond
-
-// keeper is the role of the member that holds byte 0.
+// keeper is what all members of a network namespace and directory are connected to. Its
+// process is Keep's, or that of a member that has found no command to execute.
 type keeper struct {
-	m        *member       // immutable
-	ln       *socket       // immutable
-	poller   *udp.Poller   // immutable: slot 0 of every group
-	create   chan struct{} // immutable: a semaphore of one; groups are made one at a time
-	quiet    chan struct{} // closed when no datagram is passed on any more
-	late     []lateMAD     // of the goroutine that passes datagrams on
-	spare    []lateMAD     // of the same: where late grows next
-	asked    monotime.Time // of the same: when awaited was, last
-	expected bool          // and what it said
-	here     []int         // of the same: which of a train are for this member
-	to       []*link       // of the same: to whom one of them goes
-	behind   []*link       // of the same: those with a backlog
-	lost     atomic.Uint64 // datagrams for members whose backlog was full
+	// immutable after newKeeper
+	duty   Duty
+	paths  paths
+	lock   lockFile
+	watch  *watch
+	ln     *socket
+	poller *udp.Poller    // the keeper's socket of every group
+	create chan struct{}  // a semaphore of one: groups are made and extended one at a time
+	quiet  chan struct{}  // closed when no datagram is passed on any more
+	gone   sync.WaitGroup // every goroutine
+	events chan struct{}  // a token when a member has come or gone
 
-	// guarded by m.mu
-	peers     map[int]*link  // members connected, by slot
-	joined    time.Time      // when the last of them came
-	accepted  map[*link]bool // every connection
-	listeners map[string]int // slot of the member that listens for a key
-	polled    map[netip.Addr]*group
-	reaping   map[int]bool // slots whose owner's death is being looked into
+	late   []lateMAD        // of the goroutine that passes datagrams on
+	spare  []lateMAD        // of the same: where late grows next
+	to     []*link          // of the same: to whom one of them goes
+	behind []*link          // of the same: those with a backlog
+	answer []byte           // of the same
+	out    [1]udp.Datagrams // of the same
+	vec    [1][]byte        // of the same
+	lost   atomic.Uint64    // datagrams for members whose backlog was full
+
+	mu        sync.Mutex
+	over      bool                   // guarded by mu: close was called
+	unused    bool                   // guarded by mu: the groups are to be given up
+	vault     *vault                 // guarded by mu, and replaced under create
+	known     map[uint64]bool        // guarded by mu: vaults of keepers before this one, by inode
+	groups    map[netip.Addr]*group  // guarded by mu, and changed under create too: by address without zone
+	peers     map[int]*link          // guarded by mu: members connected, by slot
+	joined    time.Time              // guarded by mu: when the last of them came
+	accepted  map[*link]bool         // guarded by mu: every connection
+	listeners map[string]int         // guarded by mu: slot of the member that listens for a key
+	lately    map[string]time.Time   // guarded by mu: keys that nobody listens for any more, and since when
+	reaping   map[int]bool           // guarded by mu: slots whose owner's death is awaited
+	cursor    int                    // guarded by mu: where the search for a free slot goes on
+	span      int                    // guarded by mu: slots below are given out
+	polled    map[uint64]*udp.Socket // guarded by mu: the keeper's sockets, by descriptor
 }
 
-// becomeKeeper takes the role; the caller holds byte 0.
-func (m *member) becomeKeeper() error {
-	ln, err := listen(m.watch, m.paths.socket)
+var errNoSlot = fmt.Errorf("share: all %d slots are taken, one by each process of this user that uses devices: end some (`verbena stat` shows them)", Slots)
+
+// errKept says that there is a keeper.
+var errKept = errors.New("share: another process is the keeper")
+
+// firstSpan is how many slots are given out in turn at first. Each costs a socket an
+// address, here, so there are twice as many only when all are owned. More than one: the
+// queue pair numbers of a process that died are not soon another's.
+const firstSpan = 15
+
+// newKeeper takes the role of keeper. The error is errKept if another process has it.
+func newKeeper(ps paths, d Duty) (k *keeper, err error) {
+	lock, err := takeRole(ps)
 	if err != nil {
-		return fmt.Errorf("share: keeper's socket: %w", err)
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			lock.close()
+		}
+	}()
+	v, err := newVault()
+	if err != nil {
+		return nil, fmt.Errorf("share: %w", err)
 	}
 	poller, err := udp.NewPoller()
 	if err != nil {
-		m.unlisten(ln)
-		return fmt.Errorf("share: %w", err)
+		v.close()
+		return nil, fmt.Errorf("share: %w", err)
 	}
-	k := &keeper{
-		m: m, ln: ln, poller: poller, create: make(chan struct{}, 1), quiet: make(chan struct{}),
-		peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{}, polled: map[netip.Addr]*group{}, reaping: map[int]bool{},
-	}
-	m.mu.Lock()
-	if m.role == left {
-		m.mu.Unlock()
-		m.unlisten(ln)
+	w, err := newWatch()
+	if err != nil {
+		v.close()
 		poller.Close()
-		return errClosed
+		return nil, fmt.Errorf("share: %w", err)
 	}
-	for key := range m.keys {
-		k.listeners[key] = m.slot
+	ln, err := listen(w, ps.socket)
+	if err != nil {
+		v.close()
+		poller.Close()
+		w.close()
+		return nil, fmt.Errorf("share: keeper's socket: %w", err)
 	}
-	for _, g := range m.groups {
-		k.poll(g)
+	k = &keeper{
+		duty: d, paths: ps, lock: lock, watch: w, ln: ln, poller: poller, vault: v, span: firstSpan,
+		create: make(chan struct{}, 1), quiet: make(chan struct{}), events: make(chan struct{}, 1),
+		known: map[uint64]bool{}, groups: map[netip.Addr]*group{}, peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{},
+		lately: map[string]time.Time{}, reaping: map[int]bool{}, polled: map[uint64]*udp.Socket{},
 	}
-	m.setRole(keeping, nil, k)
-	m.gone.Add(2)
-	m.mu.Unlock()
-	go k.accept()
-	go k.serveMADs()
-	for s := 1; s < Slots; s++ { // who died while there was no keeper
-		if _, err := os.Stat(m.paths.willFile(s)); err == nil && s != m.slot {
-			k.reap(s)
+	k.cursor = os.Getpid() % firstSpan
+	for slot := range Slots { // whose members have not found us yet
+		if lock.owned(slot) {
+			k.span = max(k.span, spanOf(slot))
+			k.reap(slot)
 		}
 	}
-	return nil
+	for _, slot := range ps.left() { // those who died while there was no keeper
+		k.reap(slot)
+	}
+	k.gone.Add(2)
+	go k.accept()
+	go k.serveMADs()
+	lock.begun()
+	return k, nil
 }
 
-// listen makes the socket that joiners connect to.
+// takeRole locks the keeper's byte of the file that members open.
+func takeRole(ps paths) (lockFile, error) {
+	for {
+		lock, err := openLock(ps.lock)
+		if err != nil {
+			return lockFile{}, err
+		}
+		if !lock.try(keeperByte) {
+			lock.close()
+			return lockFile{}, errKept
+		}
+		if lock.at(ps.lock) {
+			return lock, nil
+		}
+		lock.close() // the last keeper has removed it meanwhile
+	}
+}
+
+// tidy removes the lock file where there is neither keeper nor member: the last keeper was a
+// member that has left before the last one.
+func (p paths) tidy() {
+	lock, err := takeRole(p)
+	if err != nil {
+		return // there is a keeper, which does it in the end
+	}
+	if !lock.anyOwned() {
+		os.Remove(p.socket) // it may be a killed one's
+		os.Remove(p.lock)
+	}
+	lock.close()
+}
+
+// spanOf returns how many slots are given out where one is: as firstSpan, a power of two less
+// one, so that with the keeper's socket there are as many as a power of two.
+func spanOf(slot int) int {
+	n := firstSpan
+	for n <= slot {
+		n = min(2*n+1, Slots)
+	}
+	return n
+}
+
+// listen makes the socket that members connect to.
 func listen(w *watch, path string) (*socket, error) {
 	os.Remove(path) // a dead keeper's
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -110,29 +186,69 @@ func listen(w *watch, path string) (*socket, error) {
 	return w.add(fd)
 }
 
-// unlisten closes it, its name first: there is no other keeper yet.
-func (m *member) unlisten(ln *socket) {
-	os.Remove(m.paths.socket)
-	ln.close()
-}
-
-// close ends the role; the caller waits for the goroutines.
-func (k *keeper) close() {
-	k.m.unlisten(k.ln)
-	k.create <- struct{}{} // a group that is being made reaches every member or none
-	defer func() { <-k.create }()
+// close ends the role, unless onlyIdle is set and somebody is there. Its files go with it if
+// no other process is left.
+func (k *keeper) close(onlyIdle bool) (done bool) {
+	k.create <- struct{}{} // a group that is being made is in the vault
+	k.mu.Lock()
+	if onlyIdle && !k.idleLocked() {
+		k.mu.Unlock()
+		<-k.create
+		return false
+	}
+	k.over = true
+	k.mu.Unlock()
+	<-k.create
+	ours := k.lock.at(k.paths.lock)
+	if ours {
+		os.Remove(k.paths.socket) // first: there is no other keeper yet
+	}
+	k.ln.close()
 	k.poller.Wake()
 	<-k.quiet // what has been read reaches its member; the rest is the next keeper's
-	k.m.mu.Lock()
+	k.mu.Lock()
 	links := slices.Collect(maps.Keys(k.accepted))
-	k.m.mu.Unlock()
+	k.mu.Unlock()
 	for _, l := range links {
 		l.close()
+	}
+	k.gone.Wait()
+	k.watch.close()
+	k.poller.Close()
+	for _, g := range k.groups {
+		g.close()
+	}
+	k.vault.close()
+	if ours && !k.lock.anyOwned() {
+		os.Remove(k.paths.lock)
+	}
+	k.lock.close()
+	return true
+}
+
+// idleLocked reports whether no process uses the keeper, nor has ended a moment ago. k.mu
+// is held.
+func (k *keeper) idleLocked() bool {
+	return len(k.accepted) == 0 && len(k.reaping) == 0 && !k.lock.anyOwned()
+}
+
+// changed has Keep look whether anybody is there, and groups that nobody uses be given up.
+func (k *keeper) changed() {
+	select {
+	case k.events <- struct{}{}:
+	default:
+	}
+	k.mu.Lock()
+	k.unused = len(k.groups) > 0 && k.idleLocked()
+	wake := k.unused
+	k.mu.Unlock()
+	if wake {
+		k.poller.Wake()
 	}
 }
 
 func (k *keeper) accept() {
-	defer k.m.gone.Done()
+	defer k.gone.Done()
 	for {
 		var fd int
 		err := k.ln.await(time.Time{}, func(ln int) (err error) {
@@ -147,128 +263,164 @@ func (k *keeper) accept() {
 			p.wait()
 			continue
 		}
-		l, err := newLink(k.m.watch, fd)
+		l, err := newLink(k.watch, fd)
 		if err != nil {
 			continue
 		}
 		l.room = k.poller.Wake
-		k.m.mu.Lock()
-		if k.m.role == left {
-			k.m.mu.Unlock()
+		k.mu.Lock()
+		if k.over {
+			k.mu.Unlock()
 			l.close()
 			continue
 		}
 		k.accepted[l] = true
-		k.m.gone.Add(1)
-		k.m.mu.Unlock()
+		k.gone.Add(1)
+		k.mu.Unlock()
+		k.changed()
 		go k.serve(l)
 	}
 }
 
 // serve reads what one member says until its connection ends.
 func (k *keeper) serve(l *link) {
-	defer k.m.gone.Done()
-	slot := 0
+	defer k.gone.Done()
+	slot := -1
 	for {
-		f, g, err := l.receive()
-		if err == errTooManyFiles {
-			continue
-		}
+		f, err := l.receive()
 		if err != nil || f.Kind == kindBye {
 			break
 		}
 		switch {
-		case f.Kind == kindGroup:
-			k.addGroup(g)
-		case f.Kind == kindClaim && slot == 0 && f.Slot > 0 && f.Slot < Slots:
+		case slot < 0 && f.Kind == kindJoin:
+			if slot = k.assign(l); slot < 0 {
+				a := failure(errNoSlot)
+				a.Kind = kindAnswer
+				l.send(a)
+			} else {
+				k.welcome(l, slot)
+			}
+		case slot < 0 && f.Kind == kindClaim && f.Slot >= 0 && f.Slot < Slots:
 			slot = f.Slot
 			k.admit(l, f)
-		case slot != 0:
-			a, err := k.request(slot, f)
+			k.welcome(l, slot)
+		case slot >= 0:
+			a, fds, err := k.request(slot, f)
 			if err != nil {
-				continue // we are leaving: the next keeper answers
-			}
-			if f.Kind == kindSocket && a.Err == "" {
-				k.sendGroup(l, f.Addr)
+				l.close() // the next keeper answers
+				break
 			}
 			a.Kind, a.ID = kindAnswer, f.ID
-			l.send(a, nil)
+			l.send(a, fds...)
 		}
+		closeAll(f.fds)
 	}
-	l.close()
-	k.poller.Wake() // to forget its backlog
-	k.m.mu.Lock()
+	k.mu.Lock()
 	delete(k.accepted, l)
-	mine := k.peers[slot] == l
+	mine := slot >= 0 && k.peers[slot] == l
 	if mine {
 		delete(k.peers, slot)
 		k.unlistenAll(slot)
+		k.reapLocked(slot)
 	}
-	k.m.mu.Unlock()
-	if mine {
-		k.reap(slot)
+	k.mu.Unlock()
+	l.close()       // a member that leaves waits for that: what it listened for is free
+	k.poller.Wake() // to forget its backlog
+	k.changed()
+}
+
+// assign gives a new member a slot, -1 if there is none. It locks the slot itself.
+func (k *keeper) assign(l *link) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.span = min(k.span, Slots); ; k.span = spanOf(k.span) {
+		for i := range k.span {
+			slot := (k.cursor + i) % k.span
+			if k.peers[slot] != nil || k.reaping[slot] || k.lock.owned(slot) {
+				continue
+			}
+			k.cursor = (slot + 1) % k.span
+			k.enterLocked(slot, l)
+			return slot
+		}
+		if k.span == Slots {
+			return -1
+		}
 	}
 }
 
-// admit enters a member and sends it every group.
+// enterLocked notes a member. k.mu is held.
+func (k *keeper) enterLocked(slot int, l *link) { k.peers[slot], k.joined = l, time.Now() }
+
+// admit enters a member of a keeper that has gone, with what it listens for and the groups
+// that keeper had.
 func (k *keeper) admit(l *link, f frame) {
-	m := k.m
-	m.mu.Lock()
-	k.unlistenAll(f.Slot) // a dead predecessor's
+	if len(f.fds) == 1 {
+		k.inherit(f.fds[0])
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.unlistenAll(f.Slot)
 	for _, key := range f.Keys {
 		if _, taken := k.listeners[key]; !taken {
 			k.listeners[key] = f.Slot
 		}
 	}
-	k.peers[f.Slot], k.joined = l, time.Now()
-	groups := slices.Collect(maps.Values(m.groups))
-	m.mu.Unlock()
-	for _, g := range groups {
-		l.send(frame{Kind: kindGroup, Addr: g.addr}, g)
-	}
-	l.send(frame{Kind: kindWelcome}, nil)
+	k.span = max(k.span, spanOf(f.Slot))
+	k.enterLocked(f.Slot, l)
 }
 
-// unlistenAll forgets what a slot's owner listens for. m.mu is held.
+func (k *keeper) welcome(l *link, slot int) {
+	k.create <- struct{}{} // the vault stays
+	defer func() { <-k.create }()
+	l.send(frame{Kind: kindWelcome, Slot: slot}, k.vault.end) // closed in the end, or the next keeper's is taken
+}
+
+// unlistenAll forgets what a slot's owner listens for. k.mu is held.
 func (k *keeper) unlistenAll(slot int) {
 	maps.DeleteFunc(k.listeners, func(_ string, s int) bool { return s == slot })
 }
 
-// request does what the owner of slot asks and returns the answer. The error is
-// errClosed if this keeper cannot answer any more.
-func (k *keeper) request(slot int, f frame) (frame, error) {
+// request does what the owner of slot asks and returns the answer. The error is errOver if
+// this keeper cannot answer any more.
+func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 	switch f.Kind {
 	case kindSocket:
-		err := k.ensureGroup(f.Addr)
-		if err == errClosed {
-			return frame{}, err
+		s, err := k.socketOf(slot, f.Addr)
+		switch {
+		case err == errOver:
+			return frame{}, nil, err
+		case err != nil:
+			return failure(err), nil, nil
 		}
-		return failure(err), nil
+		return frame{}, []int{s.FD()}, nil
 	case kindListen, kindUnlisten:
 		if len(f.Keys) != 1 {
-			return failure(syscall.EINVAL), nil
+			return failure(syscall.EINVAL), nil, nil
 		}
-		k.m.mu.Lock()
-		defer k.m.mu.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		key := f.Keys[0]
 		owner, taken := k.listeners[key]
 		switch {
 		case f.Kind == kindListen && k.takenLocked(key):
-			return failure(syscall.EADDRINUSE), nil
+			return failure(syscall.EADDRINUSE), nil, nil
 		case f.Kind == kindListen:
 			k.listeners[key] = slot
+			delete(k.lately, key)
 		case taken && owner == slot:
 			delete(k.listeners, key)
+			k.endedLocked(key)
 		}
-		return frame{}, nil
+		return frame{}, nil, nil
 	}
-	return failure(syscall.ENOSYS), nil
+	return failure(syscall.ENOSYS), nil, nil
 }
 
 // takenLocked reports whether somebody listens for a key or one that overlaps.
 func (k *keeper) takenLocked(key string) bool {
 	for other := range k.listeners {
-		if k.m.opt.overlap(key, other) {
+		if k.duty.overlap(key, other) {
 			return true
 		}
 	}
@@ -277,99 +429,10 @@ func (k *keeper) takenLocked(key string) bool {
 
 // failure puts an error into an answer.
 func failure(err error) frame {
-	if err == nil {
-		return frame{}
-	}
 	f := frame{Err: err.Error()}
 	if pe := (*PortError)(nil); errors.As(err, &pe) {
 		f.Err = pe.Err.Error()
 	}
 	errors.As(err, &f.Errno)
 	return f
-}
-
-// ensureGroup makes the group of an address if there is none.
-func (k *keeper) ensureGroup(addr netip.Addr) error {
-	start := time.Now()
-	for p := (pause{}); ; p.wait() {
-		awaited := k.awaited() // asked first: who holds the port may be gone after
-		err := k.makeGroup(addr)
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return err
-		}
-		// A group may be ours and not known here yet: a member that has not
-		// connected again has it, or one that left had sent it to us before.
-		grace := arrivalPatience
-		if awaited {
-			grace = reapPatience
-		}
-		if time.Since(start) > grace {
-			return err
-		}
-	}
-}
-
-// makeGroup makes the group of an address unless there is one, and gives it to
-// every member before anybody learns that it exists. It waits for no member.
-func (k *keeper) makeGroup(addr netip.Addr) error {
-	k.create <- struct{}{}
-	defer func() { <-k.create }()
-	k.m.mu.Lock()
-	known, over := k.m.groups[addr.WithZone("")] != nil, k.m.role == left
-	k.m.mu.Unlock()
-	if known {
-		return nil
-	}
-	if over {
-		return errClosed
-	}
-	g, err := newGroup(addr, &k.m.opt)
-	if err != nil {
-		return err
-	}
-	k.addGroup(g)
-	k.m.mu.Lock()
-	g, peers, over := k.m.groups[addr.WithZone("")], slices.Collect(maps.Values(k.peers)), k.m.role == left
-	k.m.mu.Unlock()
-	if over {
-		return errClosed
-	}
-	for _, l := range peers {
-		if l.offer(frame{Kind: kindGroup, Addr: g.addr}, g) != nil {
-			l.close() // the member gets all groups when it connects again
-		}
-	}
-	return nil
-}
-
-// awaited reports whether there are members that have not connected yet.
-func (k *keeper) awaited() bool {
-	k.m.mu.Lock()
-	defer k.m.mu.Unlock()
-	for s := 1; s < Slots; s++ {
-		if s != k.m.slot && k.peers[s] == nil && k.m.lock.held(s, 1) {
-			return true
-		}
-	}
-	return false
-}
-
-func (k *keeper) sendGroup(l *link, addr netip.Addr) {
-	k.m.mu.Lock()
-	g := k.m.groups[addr.WithZone("")]
-	k.m.mu.Unlock()
-	if g != nil {
-		l.send(frame{Kind: kindGroup, Addr: g.addr}, g)
-	}
-}
-
-// addGroup enters a group made here or brought by a member.
-func (k *keeper) addGroup(g *group) {
-	key := g.addr.WithZone("")
-	k.m.addGroup(g)
-	k.m.mu.Lock()
-	defer k.m.mu.Unlock()
-	if g := k.m.groups[key]; g != nil {
-		k.poll(g)
-	}
 }

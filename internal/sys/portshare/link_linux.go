@@ -13,42 +13,42 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"verbena/internal/sys/udp"
 )
 
-// frame is one message between a member and the keeper: JSON, with the
-// descriptors of a group beside it where it says so. Fields a reader does not
-// know are ignored, so that processes of different versions can share.
+// frame is one message between a member and the keeper: JSON, with descriptors beside it
+// where it says so. Fields a reader does not know are ignored, so that processes of
+// different versions can share.
 type frame struct {
 	Kind kind           `json:"kind"`
 	ID   uint64         `json:"id,omitempty"`   // of a request, repeated in its answer
-	Slot int            `json:"slot,omitempty"` // claim: the sender's
+	Slot int            `json:"slot,omitempty"` // claim, welcome: the member's
 	Keys []string       `json:"keys,omitempty"` // listen, unlisten: one; claim: all the sender listens for
-	Addr netip.Addr     `json:"addr,omitzero"`  // socket, group; mad: its destination
+	Addr netip.Addr     `json:"addr,omitzero"`  // socket; mad: its destination
 	Src  netip.AddrPort `json:"src,omitzero"`   // mad
 	TOS  uint8          `json:"tos,omitempty"`  // mad
 	Data []byte         `json:"data,omitempty"` // mad: the UDP payload
 	// answer: what went wrong, as an errno where there is one and in words.
 	Errno syscall.Errno `json:"errno,omitempty"`
 	Err   string        `json:"err,omitempty"`
+
+	fds []int // descriptors that came beside it, the receiver's then
+	cut bool  // there was not room for all
 }
 
 type kind string
 
 const (
 	// Member to keeper.
-	kindClaim    kind = "claim"    // I own this slot; answered by group…, welcome
-	kindSocket   kind = "socket"   // make a group for Addr; answered after group
+	kindJoin     kind = "join"     // give me a slot; answered by welcome, or an answer that says why not
+	kindClaim    kind = "claim"    // I own this slot; with the end of the vault that I have; answered by welcome
+	kindSocket   kind = "socket"   // answered with my socket at Addr
 	kindListen   kind = "listen"   // answered
-	kindUnlisten kind = "unlisten" // not answered
+	kindUnlisten kind = "unlisten" // answered
 	kindBye      kind = "bye"      // I leave in order
 	// Keeper to member.
-	kindWelcome kind = "welcome" // all groups have been sent
+	kindWelcome kind = "welcome" // you are a member; with an end of the vault
 	kindAnswer  kind = "answer"
 	kindMAD     kind = "mad"
-	// Both ways.
-	kindGroup kind = "group" // Addr and its descriptors
 )
 
 const (
@@ -61,7 +61,7 @@ const (
 	writeTimeout = 200 * time.Millisecond
 )
 
-var errTooManyFiles = fmt.Errorf("share: a message was cut short: raise the limit of open files (ulimit -n): %w", unix.EMFILE)
+var errTooManyFiles = fmt.Errorf("share: no descriptor is left: raise the limit of open files (ulimit -n): %w", unix.EMFILE)
 
 // link is a connection between a member and the keeper. Several goroutines may
 // send; one receives.
@@ -69,7 +69,7 @@ type link struct {
 	*socket
 	deadline time.Time // of the receiver; zero is none
 	buf      []byte    // of the receiver
-	oob      []byte    // of the receiver
+	oob      [64]byte  // of the receiver: room for one descriptor
 	early    []frame   // of the receiver: datagrams that came before the welcome
 	backlog  backlog   // of the keeper's goroutine that passes datagrams on
 }
@@ -93,29 +93,38 @@ func newLink(w *watch, fd int) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{socket: s, buf: make([]byte, maxFrameBytes), oob: make([]byte, unix.CmsgSpace(4*Slots))}, nil
+	return &link{socket: s, buf: make([]byte, maxFrameBytes)}, nil
 }
 
 // dial connects to a keeper. One that does not accept is none.
 func dial(w *watch, path string) (*link, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := connect(path)
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
+		return nil, err
 	}
-	if err = unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err == nil {
-		err = unix.SetNonblock(fd, false) // sends wait for room, see writeTimeout
-	}
-	if err != nil {
+	if err := unix.SetNonblock(fd, false); err != nil { // sends wait for room, see writeTimeout
 		unix.Close(fd)
-		return nil, os.NewSyscallError("connect", err)
+		return nil, os.NewSyscallError("fcntl", err)
 	}
 	return newLink(w, fd)
 }
 
-// send writes a frame and, for a group, its descriptors. A link that fails to
+func connect(path string) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if err = unix.Connect(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		unix.Close(fd)
+		return -1, os.NewSyscallError("connect", err)
+	}
+	return fd, nil
+}
+
+// send writes a frame, and descriptors beside it. A link that fails to
 // send is closed, so that its receiver learns of it.
-func (l *link) send(f frame, g *group) error {
-	err := l.write(f, g, 0)
+func (l *link) send(f frame, fds ...int) error {
+	err := l.write(f, 0, fds...)
 	if err != nil {
 		l.close()
 	}
@@ -124,25 +133,21 @@ func (l *link) send(f frame, g *group) error {
 
 // offer is send without a wait. A link that is full, because the process at the
 // other end is stopped or slow, stays open: the error is EAGAIN.
-func (l *link) offer(f frame, g *group) error {
-	err := l.write(f, g, unix.MSG_DONTWAIT)
+func (l *link) offer(f frame) error {
+	err := l.write(f, unix.MSG_DONTWAIT)
 	if err != nil && err != unix.EAGAIN {
 		l.close()
 	}
 	return err
 }
 
-func (l *link) write(f frame, g *group, flags int) error {
+func (l *link) write(f frame, flags int, fds ...int) error {
 	b, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
 	var oob []byte
-	if g != nil {
-		fds := make([]int, Slots)
-		for i, s := range g.sockets {
-			fds[i] = s.FD()
-		}
+	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
 	err = unix.EINTR
@@ -152,37 +157,44 @@ func (l *link) write(f frame, g *group, flags int) error {
 	return err
 }
 
-// receive reads the next frame, and makes a group of the descriptors beside it.
-func (l *link) receive() (frame, *group, error) {
+// receive reads the next frame. Descriptors that no frame of its kind has are closed.
+func (l *link) receive() (frame, error) {
 	n, oobn, flags, err := l.read()
 	if errors.Is(err, syscall.ECONNRESET) {
 		// The other end is gone and had not read all of ours. The kernel says so
-		// once, before what is still queued for us: a group may be among it.
+		// once, before what is still queued for us.
 		n, oobn, flags, err = l.read()
 	}
 	if err != nil {
-		return frame{}, nil, err
+		return frame{}, err
 	}
-	fds := descriptors(l.oob[:oobn])
-	var f frame
+	f := frame{fds: descriptors(l.oob[:oobn]), cut: flags&unix.MSG_CTRUNC != 0}
 	if n == 0 {
 		err = net.ErrClosed
-	} else if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
-		err = errTooManyFiles
+	} else if flags&unix.MSG_TRUNC != 0 {
+		err = unix.EMSGSIZE
 	} else {
 		err = json.Unmarshal(l.buf[:n], &f)
 	}
-	if err != nil || f.Kind != kindGroup {
-		closeAll(fds)
-		return f, nil, err
+	if want := f.wants(); err != nil || len(f.fds) > want {
+		closeAll(f.fds)
+		f.fds = nil
 	}
-	g, err := adoptGroup(f.Addr, fds)
-	return f, g, err
+	return f, err
+}
+
+// wants returns how many descriptors a frame may have beside it.
+func (f *frame) wants() int {
+	switch f.Kind {
+	case kindClaim, kindWelcome, kindAnswer:
+		return 1
+	}
+	return 0
 }
 
 func (l *link) read() (n, oobn, flags int, err error) {
 	err = l.await(l.deadline, func(fd int) (err error) {
-		n, oobn, flags, _, err = unix.Recvmsg(fd, l.buf, l.oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		n, oobn, flags, _, err = unix.Recvmsg(fd, l.buf, l.oob[:], unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		return err
 	})
 	return n, oobn, flags, err
@@ -207,24 +219,4 @@ func closeAll(fds []int) {
 	for _, fd := range fds {
 		unix.Close(fd)
 	}
-}
-
-// adoptGroup makes a group of descriptors received; they are its own then, also
-// after an error.
-func adoptGroup(addr netip.Addr, fds []int) (*group, error) {
-	if len(fds) != Slots {
-		closeAll(fds)
-		return nil, fmt.Errorf("share: group of %d sockets, not %d", len(fds), Slots)
-	}
-	g := &group{addr: addr}
-	for i, fd := range fds {
-		s, err := udp.Adopt(fd)
-		if err != nil {
-			closeAll(fds[i+1:])
-			g.close()
-			return nil, err
-		}
-		g.sockets[i] = s
-	}
-	return g, nil
 }

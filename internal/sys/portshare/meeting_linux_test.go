@@ -5,51 +5,49 @@ package portshare
 import (
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"testing"
-	"time"
 )
 
-// meetings has a file where each member might be met, as if all had been, and returns
-// what counts those that are there.
-func meetings(t *testing.T, dir string) func() int {
-	t.Helper()
-	lock, err := filepath.Glob(filepath.Join(dir, "slots-*"))
-	if err != nil || len(lock) != 1 {
-		t.Fatal(lock, err)
-	}
-	m := &member{paths: paths{lock: lock[0]}}
-	for s := 1; s < Slots; s++ {
-		if err := os.WriteFile(m.Meeting(s), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return func() (there int) {
-		for s := 1; s < Slots; s++ {
-			if _, err := os.Stat(m.Meeting(s)); err == nil {
-				there++
-			}
-		}
-		return there
-	}
-}
-
-// Where a member was met is gone soon after it, and what the last ones have left as
-// soon as another begins.
+// Where members were met and what they wanted to be sent is gone soon after them, and so are
+// the keeper and its files. What the last ones have left, whose keeper was killed before
+// them, is gone as soon as another begins.
 func TestNothingIsLeftOfTheDead(t *testing.T) {
 	n := newNetwork(t, 17)
-	ps := startMany(t, n.dir, 2)
-	keeper, others := keeperOf(t, ps)
-	there := meetings(t, n.dir)
-	others[0].kill()
-	for end := time.Now().Add(patience); there() != Slots-2; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("of %d paths %d are there, want one less", Slots-1, there())
+	leave := func(ps ...*process) {
+		for _, p := range ps {
+			p.must("", "socket %v", n.a)
+			p.must("", "will 1 %v %v will", n.a, n.sender.LocalAddr())
+			paths, err := openDir(n.dir)
+			if err == nil {
+				err = os.WriteFile(paths.meeting(p.slot), nil, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	keeper.kill()
-	start(t, n.dir)
-	if k := there(); k != 0 {
-		t.Errorf("%d paths are there before anybody could be met", k)
+	ps := startMany(t, n.dir, 2)
+	leave(ps...)
+	keeper := n.keeper(t)
+	ps[0].kill()
+	ps[1].kill()
+	awaitEmpty(t, n.dir)
+	for slices.Contains(keepers(t, n.dir), keeper) {
+		awaitEmpty(t, n.dir) // it is about to end
 	}
+
+	ps = startMany(t, n.dir, 2)
+	leave(ps...)
+	for _, p := range ps {
+		p.stop()
+	}
+	n.killKeeper(t, nil)
+	ps[0].kill()
+	ps[1].kill()
+	if list, _ := filepath.Glob(filepath.Join(n.dir, "*")); len(list) < 4 {
+		t.Fatalf("the dead have left no more than %v", list)
+	}
+	start(t, n.dir).must("", "close")
+	awaitEmpty(t, n.dir)
 }

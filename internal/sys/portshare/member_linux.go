@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/ib"
+	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/udp"
 )
 
@@ -26,99 +26,116 @@ var (
 	errLost   = errors.New("share: the application has closed the descriptors of this process")
 )
 
-// role is what a member does towards the others.
+// role is what a member does towards the keeper.
 type role uint8
 
 const (
 	// seeking: there is no keeper that we know of. Entered at the start and when
-	// the connection to the keeper ends; requests wait. Left by becoming keeper
-	// or connecting to one.
+	// the connection to the keeper ends; requests wait. Left by connecting to one.
 	seeking role = iota
 	// following: connected to the keeper. Left when the connection ends.
 	following
-	// keeping: we are the keeper. Left by Close alone.
-	keeping
 	// left: Close was called.
 	left
 )
 
-func (r role) String() string { return [...]string{"seeking", "following", "keeping", "left"}[r] }
+func (r role) String() string { return [...]string{"seeking", "following", "left"}[r] }
 
-// member is a process that shares. Lock order: mu is innermost but for the
-// locks of wills; no lock is held while a link is written to.
+// member is a process that shares. Lock order: openMu, mu; passMu is a leaf, and so are the
+// locks of wills; no lock but openMu is held while a link is written to.
 type member struct {
 	// immutable after join
 	opt   Options
 	paths paths
-	lock  lockFile
-	watch *watch // of links, and of who connects to us
+	lock  lockFile // of which the slot's byte is locked
+	watch *watch   // of links
 	slot  int
 	wills willFile
 	gone  sync.WaitGroup // every goroutine
 
-	passMu sync.Mutex // leaf
-	pass   *Numbers   // guarded by passMu: of Pass; nil is everything
-	read   []*group   // guarded by passMu: those whose socket was asked for
+	vault  int // of the goroutine that joins, and then of the one that follows; -1 before
+	starts int // of the same: keepers started since the last one answered
 
-	mu     sync.Mutex
-	change sync.Cond             // guarded by mu: role changed
-	role   role                  // guarded by mu
-	link   *link                 // guarded by mu; set while following, and while rejoining so that Close can end it
-	keeper *keeper               // guarded by mu; set while keeping
-	groups map[netip.Addr]*group // guarded by mu: by address without zone
-	keys   map[string]bool       // guarded by mu: what we listen for
-	calls  map[uint64]call       // guarded by mu: requests to be answered on link
-	lastID uint64                // guarded by mu
+	openMu sync.Mutex // one socket is asked for at a time
 
-	executor time.Time // guarded by mu: when this member last started one
-	alone    bool      // guarded by mu: none can be started
+	passMu sync.Mutex    // leaf
+	pass   *Numbers      // guarded by passMu: of Pass; nil is everything
+	read   []*udp.Socket // guarded by passMu: those that were asked for
+
+	mu      sync.Mutex
+	change  sync.Cond                  // guarded by mu: role changed
+	role    role                       // guarded by mu
+	link    *link                      // guarded by mu; set while following, and while rejoining so that Close can end it
+	host    *keeper                    // guarded by mu; set where this process is the keeper
+	sockets map[netip.Addr]*udp.Socket // guarded by mu: by address without zone
+	keys    map[string]bool            // guarded by mu: what we listen for
+	calls   map[uint64]call            // guarded by mu: requests to be answered on link
+	lastID  uint64                     // guarded by mu
 }
 
 func (m *member) Slot() int { return m.slot }
 
-// QPNRange is all of the slot's numbers: slot 0, which has QP0 and QP1, is
-// nobody's. The multicast number is steered to slot 0.
+// QPNRange is all of the slot's numbers but QP0, QP1 and the multicast number.
 func (m *member) QPNRange() (lo, hi ib.QPN) {
 	lo, next := ib.QPN(m.slot)<<slotShift, ib.QPN(m.slot+1)<<slotShift
-	return lo, min(next-1, ib.QPMulticast-1)
+	return max(lo, ib.QP1+1), min(next-1, ib.QPMulticast-1)
 }
+
+func (m *member) Meeting(slot int) string { return m.paths.meeting(slot) }
 
 func (m *member) Socket(addr netip.Addr) (*udp.Socket, error) {
 	addr = addr.Unmap()
-	key := addr.WithZone("")
+	m.openMu.Lock()
+	defer m.openMu.Unlock()
 	m.mu.Lock()
-	g := m.groups[key]
+	s := m.sockets[addr.WithZone("")]
 	m.mu.Unlock()
-	if g == nil {
-		a, err := m.call(frame{Kind: kindSocket, Addr: addr})
-		if err != nil {
+	if s == nil {
+		var err error
+		if s, err = m.open(addr); err != nil {
 			return nil, err
 		}
-		if a.Err != "" {
-			if a.Errno != 0 {
-				return nil, &PortError{Addr: addr, Err: a.Errno}
-			}
-			return nil, &PortError{Addr: addr, Err: errors.New(a.Err)}
-		}
-		m.mu.Lock()
-		g = m.groups[key]
-		m.mu.Unlock()
-		if g == nil {
-			return nil, &PortError{Addr: addr, Err: errTooManyFiles}
-		}
 	}
-	m.reading(g)
-	return g.sockets[m.slot], nil
+	m.reading(s)
+	return s, nil
 }
 
-// reading has a group's socket take what is for us, from the first time on that it is
+// open has the keeper give us our socket of an address. m.openMu is held.
+func (m *member) open(addr netip.Addr) (*udp.Socket, error) {
+	a, err := m.call(frame{Kind: kindSocket, Addr: addr})
+	switch {
+	case err != nil:
+		return nil, err
+	case a.Errno != 0:
+		return nil, &PortError{Addr: addr, Err: a.Errno}
+	case a.Err != "":
+		return nil, &PortError{Addr: addr, Err: errors.New(a.Err)}
+	case len(a.fds) != 1:
+		return nil, &PortError{Addr: addr, Err: errTooManyFiles}
+	}
+	s, err := udp.Adopt(a.fds[0])
+	if err != nil {
+		return nil, err
+	}
+	own(s, m.opt.Socket.BufferBytes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.role == left {
+		s.Close()
+		return nil, errClosed
+	}
+	m.sockets[addr.WithZone("")] = s
+	return s, nil
+}
+
+// reading has a socket take what is for us, from the first time on that it is
 // asked for.
-func (m *member) reading(g *group) {
+func (m *member) reading(s *udp.Socket) {
 	m.passMu.Lock()
 	defer m.passMu.Unlock()
-	if !slices.Contains(m.read, g) && m.lock.intact() {
-		m.read = append(m.read, g)
-		g.pass(m.slot, m.pass)
+	if !slices.Contains(m.read, s) && m.lock.intact() {
+		m.read = append(m.read, s)
+		pass(s, m.pass)
 	}
 }
 
@@ -128,14 +145,8 @@ func (m *member) Dropped() (n uint64) {
 	if !m.lock.intact() {
 		return 0
 	}
-	if m.role == keeping {
-		n = m.keeper.lost.Load()
-	}
-	for _, g := range m.groups {
-		n += g.sockets[m.slot].Counters().KernelDropped
-		if m.role == keeping {
-			n += g.sockets[0].Counters().KernelDropped
-		}
+	for _, s := range m.sockets {
+		n += s.Counters().KernelDropped
 	}
 	return n
 }
@@ -148,8 +159,8 @@ func (m *member) Pass(n *Numbers) {
 	if !m.lock.intact() { // what has our numbers by now is the application's
 		return
 	}
-	for _, g := range m.read {
-		g.pass(m.slot, m.pass)
+	for _, s := range m.read {
+		pass(s, m.pass)
 	}
 }
 
@@ -174,13 +185,7 @@ func (m *member) Unlisten(key string) {
 	}
 }
 
-func (m *member) SetWill(id uint64, w Will) error {
-	err := m.wills.set(id, w)
-	if err == nil {
-		m.seeExecutor()
-	}
-	return err
-}
+func (m *member) SetWill(id uint64, w Will) error { return m.wills.set(id, w) }
 
 func (m *member) ClearWill(id uint64) { m.wills.clear(id) }
 
@@ -210,23 +215,13 @@ func (m *member) call(f frame) (frame, error) {
 		case left:
 			m.mu.Unlock()
 			return frame{}, errClosed
-		case keeping:
-			k := m.keeper
-			m.mu.Unlock()
-			a, err := k.request(m.slot, f)
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if err == nil {
-				m.answeredLocked(f, a)
-			}
-			return a, err
 		}
 		l, answer := m.link, make(chan frame, 1)
 		m.lastID++
 		f.ID = m.lastID
 		m.calls[f.ID] = call{f, answer}
 		m.mu.Unlock()
-		l.send(f, nil) // a failure ends the link, and with it the wait
+		l.send(f) // a failure ends the link, and with it the wait
 		if a, ok := <-answer; ok {
 			return a, nil
 		}
@@ -235,37 +230,17 @@ func (m *member) call(f frame) (frame, error) {
 }
 
 // setRole makes the transition and tells who waits for it. m.mu is held.
-func (m *member) setRole(r role, l *link, k *keeper) {
-	ok := map[role][]role{seeking: {following, keeping, left}, following: {seeking, left}, keeping: {left}}
+func (m *member) setRole(r role, l *link) {
+	ok := map[role][]role{seeking: {following, left}, following: {seeking, left}}
 	if !slices.Contains(ok[m.role], r) {
 		panic(fmt.Sprintf("share: %v to %v", m.role, r))
 	}
-	m.role, m.link, m.keeper = r, l, k
+	m.role, m.link = r, l
 	for id, c := range m.calls {
 		close(c.answer)
 		delete(m.calls, id)
 	}
 	m.change.Broadcast()
-}
-
-// addGroup keeps a group that was received or made, unless it is known.
-func (m *member) addGroup(g *group) {
-	key := g.addr.WithZone("")
-	m.mu.Lock()
-	known := m.groups[key] != nil
-	m.mu.Unlock()
-	if known {
-		g.close()
-		return
-	}
-	g.own(m.slot, m.opt.Socket.BufferBytes)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.groups[key] != nil || m.role == left {
-		g.close()
-		return
-	}
-	m.groups[key] = g
 }
 
 // follow serves a connection to the keeper until it ends.
@@ -275,17 +250,12 @@ func (m *member) follow(l *link) {
 	}
 	l.early = nil
 	for {
-		f, g, err := l.receive()
-		if err == errTooManyFiles {
-			continue // a group we do without; Socket says so if it is asked for
-		}
+		f, err := l.receive()
 		if err != nil {
 			l.close()
 			return
 		}
 		switch f.Kind {
-		case kindGroup:
-			m.addGroup(g)
 		case kindMAD:
 			m.take(f)
 		case kindAnswer:
@@ -294,14 +264,16 @@ func (m *member) follow(l *link) {
 				delete(m.calls, f.ID)
 				m.answeredLocked(c.frame, f)
 				c.answer <- f
+				f.fds = nil
 			}
 			m.mu.Unlock()
 		}
+		closeAll(f.fds)
 	}
 }
 
-// run is the member's goroutine while it follows: it serves the connection and,
-// when that ends, finds the next keeper or becomes it.
+// run is the member's goroutine: it serves the connection and,
+// when that ends, finds the next keeper.
 func (m *member) run(l *link) {
 	defer m.gone.Done()
 	for l != nil {
@@ -311,33 +283,22 @@ func (m *member) run(l *link) {
 			m.mu.Unlock()
 			return
 		}
-		m.setRole(seeking, nil, nil)
+		m.setRole(seeking, nil)
 		m.mu.Unlock()
 		l = m.seek()
-		m.mu.Lock()
-		over := m.role == left
-		m.mu.Unlock()
-		if !over && m.opt.OnKeeper != nil {
+		if l != nil && m.opt.OnKeeper != nil {
 			m.opt.OnKeeper()
 		}
 	}
 }
 
-// seek finds a keeper to follow, or becomes keeper or finds the member closed,
-// and returns nil.
+// seek finds a keeper to follow, or finds the member closed and returns nil.
 func (m *member) seek() *link {
 	for p := (pause{}); ; p.wait() {
 		if m.over() {
 			return nil
 		}
-		if m.lock.try(keeperByte) {
-			if err := m.becomeKeeper(); err == nil {
-				return nil
-			}
-			m.lock.unlock(keeperByte)
-			continue
-		}
-		if l := m.rejoin(); l != nil {
+		if l, _ := m.reach(); l != nil && m.rejoin(l) { // an error may pass
 			return l
 		}
 	}
@@ -349,45 +310,35 @@ func (m *member) over() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.role != left && !m.lock.intact() {
-		m.setRole(left, nil, nil)
+		m.setRole(left, nil)
 	}
 	return m.role == left
 }
 
-// rejoin connects to a keeper with the descriptors and listeners we have.
-func (m *member) rejoin() *link {
-	l, err := dial(m.watch, m.paths.socket)
-	if err != nil {
-		return nil
-	}
+// rejoin tells a keeper our slot and what we listen for, and gives it what the one before
+// had.
+func (m *member) rejoin(l *link) bool {
 	m.mu.Lock()
-	groups := slices.Collect(maps.Values(m.groups))
 	keys := slices.Collect(maps.Keys(m.keys))
 	m.link = l
 	over := m.role == left
 	m.mu.Unlock()
-	if over {
+	if over || l.send(frame{Kind: kindClaim, Slot: m.slot, Keys: keys}, m.vault) != nil {
 		l.close()
-		return nil
+		return false
 	}
-	// A group may have been made by the keeper that died and be known to few.
-	for _, g := range groups {
-		if l.send(frame{Kind: kindGroup, Addr: g.addr}, g) != nil {
-			return nil
-		}
-	}
-	if err := m.claim(l, keys); err != nil && err != errTooManyFiles {
+	if _, err := m.welcome(l); err != nil && err != errTooManyFiles { // what we have is enough
 		l.close()
-		return nil
+		return false
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.role == left {
 		l.close()
-		return nil
+		return false
 	}
-	m.setRole(following, l, nil)
-	return l
+	m.setRole(following, l)
+	return true
 }
 
 // take hands a management datagram on.
@@ -395,33 +346,43 @@ func (m *member) take(f frame) {
 	m.opt.OnMAD(MAD{Src: f.Src, Dst: f.Addr, TOS: f.TOS, Payload: f.Data})
 }
 
-// claim tells the keeper our slot and takes what it sends up to the welcome. It
-// returns errTooManyFiles if it was welcomed but could not take a group. What
-// waited for us at the keeper may come before the welcome, and is kept for follow.
-func (m *member) claim(l *link, keys []string) error {
-	if err := l.send(frame{Kind: kindClaim, Slot: m.slot, Keys: keys}, nil); err != nil {
-		return err
-	}
+// welcome takes what the keeper sends up to its welcome, and returns our slot. Datagrams
+// may come before, and are kept for follow.
+func (m *member) welcome(l *link) (slot int, err error) {
 	l.deadline = time.Now().Add(joinPatience)
 	defer func() { l.deadline = time.Time{} }()
-	var refused error
 	for {
-		f, g, err := l.receive()
-		if err == errTooManyFiles {
-			refused = err
-			continue
-		}
+		f, err := l.receive()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		switch f.Kind {
-		case kindGroup:
-			m.addGroup(g)
 		case kindMAD:
 			l.early = append(l.early, f)
+		case kindAnswer:
+			closeAll(f.fds)
+			if f.Err == errNoSlot.Error() {
+				return 0, errNoSlot
+			}
+			return 0, errors.New(f.Err)
 		case kindWelcome:
-			return refused
+			m.starts = 0
+			if len(f.fds) == 0 {
+				return f.Slot, errTooManyFiles
+			}
+			m.dropVault()
+			m.vault = f.fds[0]
+			fdtrack.Add(m.vault)
+			return f.Slot, nil
 		}
+	}
+}
+
+// dropVault gives up the end of a vault, if there is one.
+func (m *member) dropVault() {
+	if m.vault >= 0 {
+		fdtrack.Close(m.vault)
+		m.vault = -1
 	}
 }
 
@@ -432,8 +393,8 @@ func (m *member) Close() error {
 		m.mu.Unlock()
 		return errClosed
 	}
-	l, k := m.link, m.keeper
-	m.setRole(left, nil, nil)
+	l := m.link
+	m.setRole(left, nil)
 	if !m.lock.intact() { // what has our numbers by now is the application's
 		m.mu.Unlock()
 		return errLost
@@ -441,22 +402,33 @@ func (m *member) Close() error {
 	m.mu.Unlock()
 	m.wills.withdraw()
 	if l != nil {
-		l.send(frame{Kind: kindBye}, nil)
-		l.close()
-	}
-	if k != nil {
-		k.close()
+		m.bye(l)
 	}
 	m.gone.Wait()
 	m.watch.close()
-	if k != nil {
-		k.poller.Close() // nothing wakes it any more
+	for _, s := range m.sockets {
+		s.Close()
 	}
-	for _, g := range m.groups {
-		g.close()
+	m.dropVault()
+	err := m.lock.close() // after them: whoever gets our slot must find our descriptors gone
+	if m.host != nil {
+		m.host.close(false)
+	} else {
+		m.paths.tidy()
 	}
-	// Last: whoever gets our slot or byte 0 must find our descriptors gone.
-	return m.lock.close()
+	return err
+}
+
+// byePatience bounds the wait for a keeper that is stopped.
+const byePatience = 200 * time.Millisecond
+
+// bye leaves the keeper, which ends the connection when it has forgotten us.
+func (m *member) bye(l *link) {
+	l.send(frame{Kind: kindBye})
+	begun := time.Now()
+	for p := (pause{}); !l.ended() && time.Since(begun) < byePatience; p.wait() {
+	}
+	l.close()
 }
 
 // pause spaces attempts: the first ones close together, because a hand-over
@@ -472,7 +444,3 @@ func (p *pause) wait() {
 	t := unix.NsecToTimespec(int64(p.next))
 	unix.Nanosleep(&t, nil) // a signal may end it
 }
-
-// preferredSlot spreads processes over the slots, so that the queue pair numbers
-// of one that died are not soon another's.
-func preferredSlot() int { return 1 + os.Getpid()%(Slots-1) }

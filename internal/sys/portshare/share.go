@@ -15,43 +15,45 @@ import (
 // Port is the UDP destination port of RoCEv2. Spec: IBTA A17.3.1.
 const Port = 4791
 
-// Slots is the number of sockets of a group. Slot 0 is the keeper's; the others
-// are one process each.
+// Slots is how many processes share the port of an address at most: each owns a slot of
+// the queue pair numbers.
 const Slots = 64
 
 // slotShift is the position of the slot in a queue pair number: its top bits.
 const slotShift = 18
 
-// SlotOf returns the slot that datagrams for q are steered to.
-func SlotOf(q ib.QPN) int {
-	if q == ib.QPMulticast {
-		return 0
-	}
-	return int(q >> slotShift & (Slots - 1))
-}
+// SlotOf returns the slot that a queue pair number is of.
+func SlotOf(q ib.QPN) int { return int(q >> slotShift & (Slots - 1)) }
 
-// Options of a member.
-type Options struct {
-	// Socket is how the group's sockets are opened. ReusePort is set as needed.
-	Socket udp.Options
-	// Route tells for whom a management datagram (a UDP payload for QP1) that
-	// came to a local address is. It runs in the keeper and must neither block nor
-	// keep the bytes.
+// Duty is what a keeper does for all: it judges management datagrams (UDP payloads for QP1).
+// Its functions are called one at a time, and must neither block nor keep the bytes.
+type Duty struct {
+	// Route tells for whom a management datagram that came to a local address is.
 	Route func(datagram []byte, dst netip.Addr) Route
 	// Overlap tells whether two keys cannot be listened for both; nil is only if
 	// they are equal.
 	Overlap func(a, b string) bool
+	// Refuse appends the datagram that answers one for nobody: nobody listens for it, or
+	// owns its slot. It is sent to where the other came from; nil is silence.
+	Refuse func(d MAD, answer []byte) []byte
 	// MADBytes is how long a management datagram is, and MADWords what it says: the
 	// kernel drops others. With 0 bytes they may have any form.
 	MADBytes int
 	MADWords []Word
-	// OnMAD takes the management datagrams for this member, and in the keeper
-	// also those nobody listens for and those for slots nobody owns, so that they
-	// are refused. It must neither block nor keep Payload. Calls come one at a time.
+}
+
+// Options of a member.
+type Options struct {
+	// Socket is how the sockets of a process that shares with nobody are opened.
+	Socket udp.Options
+	// Duty is what this process does where it is the keeper: where no command to be
+	// it is found.
+	Duty Duty
+	// OnMAD takes the management datagrams for this member. It must neither block nor
+	// keep Payload. Calls come one at a time.
 	OnMAD func(MAD)
-	// OnKeeper, if not nil, is told that the keeper has gone and there is another,
-	// perhaps this member: management datagrams that the one before had read may
-	// be lost. It must not block.
+	// OnKeeper, if not nil, is told that the keeper has gone and there is another:
+	// management datagrams that the one before had read may be lost. It must not block.
 	OnKeeper func()
 	// Solo does without sharing: this process alone has the port. Portable
 	// sockets imply it.
@@ -116,9 +118,9 @@ const (
 	ToAll                  // every member
 )
 
-// overlap applies Options.Overlap.
-func (o *Options) overlap(a, b string) bool {
-	return a == b || o.Overlap != nil && o.Overlap(a, b)
+// overlap applies Overlap.
+func (d *Duty) overlap(a, b string) bool {
+	return a == b || d.Overlap != nil && d.Overlap(a, b)
 }
 
 // MAD is a management datagram as it arrived, possibly in another process.
@@ -161,9 +163,7 @@ type Member interface {
 	// queue pair numbers, from now on and until the next Pass. Without it everything
 	// passes.
 	Pass(*Numbers)
-	// Dropped counts what the kernel dropped of what came to this process's sockets, and
-	// in the keeper also of management datagrams: for nobody, of another form, or
-	// more than there was room for, here or at the member they were for.
+	// Dropped counts what the kernel dropped of what came to this process's sockets.
 	Dropped() uint64
 	// Listen makes management datagrams that Route gives this key arrive here.
 	// The error is syscall.EADDRINUSE if another member has the key or one that
@@ -188,8 +188,8 @@ func Join(dir string, o Options) (Member, error) {
 	if o.Solo || o.Socket.Portable || !canShare {
 		return newSolo(o), nil
 	}
-	if o.Route == nil || o.OnMAD == nil {
-		return nil, errors.New("share: Options.Route and Options.OnMAD are needed")
+	if o.Duty.Route == nil || o.OnMAD == nil {
+		return nil, errors.New("share: Options.Duty.Route and Options.OnMAD are needed")
 	}
 	m, err := join(dir, o)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,8 +58,8 @@ func overlapTest(a, b string) bool { return strings.HasPrefix(a, "all") && strin
 const everySlot = 255
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == ExecutorCommand {
-		executorMain(os.Args[2:])
+	if len(os.Args) > 1 && os.Args[1] == KeeperCommand {
+		keeperMain(os.Args[2:])
 		return
 	}
 	if dir := os.Getenv("VERBENA_SHARE_CHILD"); dir != "" {
@@ -68,27 +69,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// deadly is what the keeper dies of that reads it, once.
-const deadly = "deadly"
-
 // childMain is a member that does what its standard input says, a line each,
 // and answers with a line.
 func childMain(dir string) {
-	listenPatience = time.Second // longer than a busy machine holds up a test
-	settlePatience = time.Duration(patience)
+	keeperPatience()                        // where it is the keeper
 	mads := make(chan string, 2*maxBacklog) // more than a test leaves unread
 	told := make(chan struct{}, 1024)       // more keepers than a test kills
-	route := func(d []byte, to netip.Addr) Route {
-		if len(d) > 9 && string(d[9:]) == deadly {
-			if f, err := openFile(dir+"/"+deadly, unix.O_CREAT|unix.O_EXCL); err == nil { // the first to see one
-				f.Close()
-				unix.Kill(os.Getpid(), unix.SIGKILL)
-				select {}
-			}
-		}
-		return routeTest(d, to)
-	}
-	m, err := Join(dir, Options{Route: route, Overlap: overlapTest, OnMAD: func(d MAD) {
+	m, err := Join(dir, Options{Duty: testDuty(dir), OnMAD: func(d MAD) {
 		select {
 		case mads <- string(d.Payload[9:]):
 		default: // OnMAD must not block; the test has given up reading
@@ -151,7 +138,7 @@ func (c *child) do(verb string, arg []string) (string, error) {
 		return "", nil
 	case "keepers": // that it was told of, and has not waited for
 		return strconv.Itoa(len(c.told)), nil
-	case "keeper":
+	case "keeper": // whether it is the keeper
 		m := c.m.(*member)
 		// A request is answered by a keeper that lives, perhaps by ourselves.
 		key := fmt.Sprint("test of ", os.Getpid())
@@ -161,7 +148,16 @@ func (c *child) do(verb string, arg []string) (string, error) {
 		m.Unlisten(key)
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return strconv.FormatBool(m.role == keeping), nil
+		return strconv.FormatBool(m.host != nil), nil
+	case "sockets": // of this process
+		list, _ := filepath.Glob("/proc/self/fd/*")
+		return strconv.Itoa(len(slices.DeleteFunc(list, func(fd string) bool {
+			is, _ := os.Readlink(fd)
+			return !strings.HasPrefix(is, "socket:")
+		}))), nil
+	case "children": // that wait(2) would find
+		_, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		return fmt.Sprint(err), nil
 	case "will": // id local destination text
 		id, _ := strconv.ParseUint(arg[0], 10, 64)
 		return "", c.m.SetWill(id, Will{Local: netip.MustParseAddr(arg[1]), Dst: netip.MustParseAddrPort(arg[2]), Datagram: []byte(arg[3])})
@@ -289,9 +285,11 @@ func newNetwork(t *testing.T, host byte) *network {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { killAll(t, dir) })
 	pid := os.Getpid()
 	n := &network{dir: dir, a: netip.AddrFrom4([4]byte{127, byte(pid>>8&0x7f | 0x40), byte(pid), host}), b: netip.AddrFrom4([4]byte{127, byte(pid>>8&0x7f | 0x40), byte(pid), host + 1})}
-	if n.sender, err = udp.Listen(netip.MustParseAddr("127.0.0.1"), 0, udp.Options{}); err != nil {
+	// Who refuses a datagram answers at the port.
+	if n.sender, err = udp.Listen(netip.AddrFrom4([4]byte{127, byte(pid>>8&0x7f | 0x40), byte(pid), host + 128}), Port, udp.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.sender.Close() })
@@ -312,12 +310,13 @@ func (n *network) flood(t *testing.T, to netip.Addr, count int, ps ...*process) 
 	t.Helper()
 	for i := range count {
 		for _, p := range ps {
-			n.send(t, to, datagram(ib.QPN(p.slot)<<slotShift|ib.QPN(i*0x1357)&(1<<slotShift-1), 0, "data"))
+			low := max(ib.QPN(i*0x1357)&(1<<slotShift-1), ib.QP1+1)
+			n.send(t, to, datagram(ib.QPN(p.slot)<<slotShift|low, 0, "data"))
 		}
 	}
 }
 
-// keeperOf returns the keeper among ps, and the others.
+// keeperOf returns the keeper among ps, and the others, where there is no command.
 func keeperOf(t *testing.T, ps []*process) (keeper *process, others []*process) {
 	t.Helper()
 	for _, p := range ps {
@@ -358,10 +357,10 @@ func TestEachDatagramReachesItsProcess(t *testing.T) {
 			p.must("0", "read %v 500", n.a)
 		}
 	}
-	seen := map[int]bool{0: true}
+	seen := map[int]bool{}
 	for _, p := range ps {
 		if seen[p.slot] {
-			t.Errorf("slot %d is owned twice, or is the keeper's", p.slot)
+			t.Errorf("slot %d is owned twice", p.slot)
 		}
 		seen[p.slot] = true
 	}
@@ -374,10 +373,10 @@ func TestKilledMemberTakesNothingWithIt(t *testing.T) {
 		p.must("", "socket %v", n.a)
 		p.must("", "socket %v", n.b)
 	}
-	keeper, others := keeperOf(t, ps)
-	others[1].kill()
-	ps = []*process{keeper, others[0], others[2]}
-	n.flood(t, n.a, 300, append(ps, others[1])...) // the dead one's go nowhere
+	ps[1].kill()
+	dead := ps[1]
+	ps = []*process{ps[0], ps[2], ps[3]}
+	n.flood(t, n.a, 300, append(ps, dead)...) // the dead one's go nowhere
 	n.flood(t, n.b, 300, ps...)
 	for _, p := range ps {
 		p.must("0", "read %v 300", n.a)
@@ -386,86 +385,96 @@ func TestKilledMemberTakesNothingWithIt(t *testing.T) {
 	}
 }
 
+// A keeper that is killed, be it a process of its own or a member, takes nothing with it:
+// what is for queue pairs comes also while there is none.
 func TestKilledKeeperIsFollowed(t *testing.T) {
-	n := newNetwork(t, 5)
-	ps := startMany(t, n.dir, 4)
-	for _, p := range ps {
-		p.must("", "socket %v", n.a)
-	}
-	for round := range 3 {
-		keeper, others := keeperOf(t, ps)
-		keeper.kill()
-		n.flood(t, n.a, 200, others...)
-		for i, p := range others {
-			p.must("", "listen key-%d-%d", round, i) // waits for the new keeper
-			p.must("", "told")
-			p.must("0", "read %v 200", n.a)
-		}
-		newcomer := start(t, n.dir)
-		newcomer.must("0", "pending %v", n.a)
-		ps = append(others, newcomer)
-		// The group is still the same: the newcomer's socket is steered to.
-		n.flood(t, n.a, 100, ps...)
+	inBothPlaces(t, func(t *testing.T) {
+		n := newNetwork(t, 5)
+		ps := startMany(t, n.dir, 4)
 		for _, p := range ps {
-			p.must("0", "read %v 100", n.a)
+			p.must("", "socket %v", n.a)
 		}
-	}
-	// All gone: the next one starts anew.
-	for _, p := range ps {
-		p.kill()
-	}
-	p := start(t, n.dir)
-	p.must("", "socket %v", n.a)
-	n.flood(t, n.a, 10, p)
-	p.must("0", "read %v 10", n.a)
+		for round := range 3 {
+			others := n.killKeeper(t, ps)
+			n.flood(t, n.a, 200, others...)
+			for i, p := range others {
+				p.must("", "listen key-%d-%d", round, i) // waits for the new keeper
+				p.must("", "told")
+				p.must("0", "read %v 200", n.a)
+			}
+			newcomer := start(t, n.dir)
+			newcomer.must("0", "pending %v", n.a)
+			ps = append(others, newcomer)
+			// The group is still the same: the newcomer's socket is steered to.
+			n.flood(t, n.a, 100, ps...)
+			for _, p := range ps {
+				p.must("0", "read %v 100", n.a)
+			}
+		}
+		// All gone: the next one starts anew.
+		for _, p := range ps {
+			p.kill()
+		}
+		p := start(t, n.dir)
+		p.must("", "socket %v", n.a)
+		n.flood(t, n.a, 10, p)
+		p.must("0", "read %v 10", n.a)
+	})
 }
 
 func TestManagementDatagramsFindTheirMember(t *testing.T) {
-	n := newNetwork(t, 7)
-	ps := startMany(t, n.dir, 3)
-	keeper, others := keeperOf(t, ps)
-	keeper.must("", "socket %v", n.a)
-	others[0].must("", "listen rping")
-	others[1].must("", "listen perf")
-	keeper.must("", "listen own")
-	if got := others[1].ask("listen rping"); !strings.Contains(got, "address already in use") {
-		t.Errorf("second listener for one key: %q", got)
-	}
-	if got := others[0].ask("listen rping"); !strings.Contains(got, "address already in use") {
-		t.Errorf("one member's second listener for one key: %q", got)
-	}
-	others[1].must("", "listen all-1")
-	if got := others[0].ask("listen all-2"); !strings.Contains(got, "address already in use") {
-		t.Errorf("a key that overlaps: %q", got)
-	}
-	send := func() {
+	inBothPlaces(t, func(t *testing.T) {
+		n := newNetwork(t, 7)
+		ps := startMany(t, n.dir, 4)
+		ps[0].must("", "socket %v", n.a)
+		ps[1].must("", "listen rping")
+		ps[2].must("", "listen perf")
+		ps[3].must("", "listen own")
+		if got := ps[2].ask("listen rping"); !strings.Contains(got, "address already in use") {
+			t.Errorf("second listener for one key: %q", got)
+		}
+		if got := ps[1].ask("listen rping"); !strings.Contains(got, "address already in use") {
+			t.Errorf("one member's second listener for one key: %q", got)
+		}
+		ps[2].must("", "listen all-1")
+		if got := ps[1].ask("listen all-2"); !strings.Contains(got, "address already in use") {
+			t.Errorf("a key that overlaps: %q", got)
+		}
 		n.send(t, n.a, datagram(1, 0, "rping"), datagram(1, 0, "perf"), datagram(1, 0, "own"), datagram(ib.QPMulticast, 0, "no MAD"), []byte{1, 2, 3}, datagram(1, 0, "nobody's"))
-	}
-	send()
-	others[0].must("rping", "mad")
-	others[1].must("perf", "mad")
-	keeper.must("own", "mad")
-	keeper.must("nobody's", "mad")
-	// By slot: no key.
-	n.send(t, n.a, datagram(1, others[1].slot, ""))
-	others[1].must("", "mad")
-	// A keeper killed with a datagram still in the socket leaves it to the next
-	// one, which passes it on again: this one has read what follows.
-	n.send(t, n.a, datagram(1, 0, "own"))
-	keeper.must("own", "mad")
+		ps[1].must("rping", "mad")
+		ps[2].must("perf", "mad")
+		ps[3].must("own", "mad")
+		n.refused(t, "nobody's")
+		// By slot: no key.
+		n.send(t, n.a, datagram(1, ps[2].slot, ""))
+		ps[2].must("", "mad")
+		// A keeper that is killed leaves what it has just passed on to the next one, which
+		// passes it on again: this one has read what follows.
+		n.send(t, n.a, datagram(1, 0, "own"))
+		ps[3].must("own", "mad")
 
-	// A new keeper knows the listeners.
-	keeper.kill()
-	keeper2, rest := keeperOf(t, others)
-	rest[0].must("", "listen sync") // both are connected now
-	n.send(t, n.a, datagram(1, 0, "rping"), datagram(1, 0, "perf"))
-	others[0].must("rping", "mad")
-	others[1].must("perf", "mad")
-	// What the dead keeper listened for, anybody may now.
-	rest[0].must("", "listen own")
-	// A listener that dies lets go of its key; so does Unlisten.
-	rest[0].must("", "unlisten own")
-	keeper2.must("", "listen own")
+		// A new keeper knows the listeners.
+		others := n.killKeeper(t, ps)
+		for _, p := range others {
+			p.must("", "listen sync-%d", p.slot) // all are connected now
+		}
+		for i, key := range []string{"", "rping", "perf", "own"} {
+			if p := ps[i]; key != "" && slices.Contains(others, p) {
+				n.send(t, n.a, datagram(1, 0, key))
+				p.must(key, "mad")
+			}
+		}
+		// A listener that dies lets go of its key; so does Unlisten.
+		last := others[len(others)-1]
+		last.must("", "unlisten own")
+		others[0].must("", "listen own")
+		others[0].kill()
+		for until := monotime.Now().Add(patience); last.ask("listen own") != ""; {
+			if until.Before(monotime.Now()) {
+				t.Fatal("what a dead member listened for is not free")
+			}
+		}
+	})
 }
 
 // A request that comes a moment before its listener finds it, at the keeper and
@@ -473,22 +482,19 @@ func TestManagementDatagramsFindTheirMember(t *testing.T) {
 func TestRequestBeforeItsListener(t *testing.T) {
 	n := newNetwork(t, 29)
 	ps := startMany(t, n.dir, 2)
-	keeper, others := keeperOf(t, ps)
-	keeper.must("", "socket %v", n.a)
-	for _, p := range []*process{keeper, others[0]} {
+	ps[0].must("", "socket %v", n.a)
+	for _, p := range ps {
 		key := fmt.Sprint("key", p.slot)
 		// The one for all says that the keeper has read the request.
 		n.send(t, n.a, datagram(1, 0, key), datagram(1, everySlot, "read"))
-		others[0].must("read", "mad")
-		p.must("", "listen %s", key)
-		if p == keeper {
+		for _, p := range ps {
 			p.must("read", "mad")
 		}
+		p.must("", "listen %s", key)
 		p.must(key, "mad")
 	}
-	keeper.must("read", "mad") // and nothing else came here
 	n.send(t, n.a, datagram(1, 0, "nobody's"))
-	keeper.must("nobody's", "mad") // in the end
+	n.refused(t, "nobody's") // in the end
 }
 
 // What is for everybody, because it names nobody, comes to everybody.
@@ -507,15 +513,14 @@ func TestManagementDatagramForAll(t *testing.T) {
 // REP be lost until the peer repeats it seconds later.
 func TestNewKeeperWaitsForItsMembers(t *testing.T) {
 	n := newNetwork(t, 25)
-	ps := startMany(t, n.dir, 3)
-	keeper, others := keeperOf(t, ps)
-	slow, next := others[0], others[1]
+	ps := startMany(t, n.dir, 2)
+	slow, next := ps[0], ps[1]
 	slow.must("", "socket %v", n.a)
 	slow.must("", "listen rping")
-	next.must("", "socket %v", n.a) // the dying keeper may have told the slow one only
-	slow.stop()                     // it notices nothing
-	keeper.kill()
-	next.must("true", "keeper")
+	next.must("", "socket %v", n.a)
+	slow.stop() // it notices nothing
+	n.killKeeper(t, ps)
+	next.must("", "told")
 	n.send(t, n.a, datagram(1, 0, "rping"), datagram(1, slow.slot, ""), datagram(1, next.slot, ""))
 	next.must("", "mad") // its own: the new keeper has seen all three
 	slow.cmd.Process.Signal(syscall.SIGCONT)
@@ -524,77 +529,5 @@ func TestNewKeeperWaitsForItsMembers(t *testing.T) {
 		t.Fatalf("the slow member got %q", got)
 	}
 	n.send(t, n.a, datagram(1, 0, "nobody's"))
-	next.must("nobody's", "mad") // and nothing else has come here before
-}
-
-func TestWillsAreSentForTheDeadOnly(t *testing.T) {
-	n := newNetwork(t, 9)
-	peer, err := udp.Listen(n.b, 0, udp.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer peer.Close()
-	next := func(want ...string) {
-		t.Helper()
-		got := readTexts(t, peer, len(want))
-		for i := range want {
-			if got[i] != want[i] {
-				t.Fatalf("will %d is %q, want %q", i, got[i], want[i])
-			}
-		}
-	}
-	ps := startMany(t, n.dir, 4)
-	for i, p := range ps {
-		p.must("", "socket %v", n.a)
-		p.must("", "will 1 %v %v first-%d", n.a, peer.LocalAddr(), i)
-		p.must("", "will 2 %v %v second-%d", n.a, peer.LocalAddr(), i)
-		p.must("", "will 1 %v %v again-%d", n.a, peer.LocalAddr(), i)
-		p.must("", "will 3 %v %v third-%d", n.a, peer.LocalAddr(), i)
-		p.must("", "clear 2")
-	}
-	index := map[*process]int{}
-	for i, p := range ps {
-		index[p] = i
-	}
-	keeper, others := keeperOf(t, ps)
-	victim := others[0]
-	victim.kill() // the keeper sends
-	next(fmt.Sprintf("again-%d", index[victim]), fmt.Sprintf("third-%d", index[victim]))
-	keeper.kill() // the next keeper sends
-	next(fmt.Sprintf("again-%d", index[keeper]), fmt.Sprintf("third-%d", index[keeper]))
-	others[1].must("", "close") // nobody sends
-	others[2].kill()            // the last one: the next to come sends
-	start(t, n.dir)
-	next(fmt.Sprintf("again-%d", index[others[2]]), fmt.Sprintf("third-%d", index[others[2]]))
-	if b := udp.NewRxBatch(); true {
-		if m, _ := peer.ReadBatch(b); m != 0 {
-			t.Errorf("%q was sent as well", b.Message(0).Data)
-		}
-	}
-}
-
-// readTexts reads n datagrams, in order.
-func readTexts(t *testing.T, s *udp.Socket, n int) []string {
-	t.Helper()
-	p, err := udp.NewPoller()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	p.Add(s, 0)
-	var texts []string
-	b, ready := udp.NewRxBatch(), make([]uint64, 1)
-	for until := monotime.Now().Add(patience); len(texts) < n; {
-		if _, err := p.Wait(patience, ready); err != nil || until.Before(monotime.Now()) {
-			t.Fatalf("%d of %d datagrams came: %v", len(texts), n, err)
-		}
-		s.ReadBatch(b)
-		for i := range b.Len() {
-			m := b.Message(i)
-			for j := range m.Segments() {
-				texts = append(texts, string(bytes.Clone(m.Segment(j))))
-			}
-		}
-	}
-	return texts
+	n.refused(t, "nobody's") // and nothing else has been refused before
 }

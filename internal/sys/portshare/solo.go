@@ -24,7 +24,7 @@ type solo struct {
 
 func newSolo(o Options) *solo {
 	o.Socket.ReusePort = false
-	return &solo{opt: o.Socket, over: o.overlap, sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}}
+	return &solo{opt: o.Socket, over: o.Duty.overlap, sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}}
 }
 
 func (s *solo) Slot() int { return 0 }

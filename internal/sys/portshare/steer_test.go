@@ -10,36 +10,39 @@ import (
 	"verbena/ib"
 )
 
+// What is for a slot goes to its socket if there is one; all else is the keeper's.
 func TestSteeringIsSlotOf(t *testing.T) {
-	vm, err := bpf.NewVM(steering)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := func(b []byte) int {
-		t.Helper()
-		n, err := vm.Run(b)
+	for _, n := range []int{1, 16, Slots / 2, Slots + 1} {
+		vm, err := bpf.NewVM(steering(n))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n
-	}
-	for slot := range Slots {
-		for _, low := range []ib.QPN{0, 1, 2, 1<<17 + 5, 1<<slotShift - 2, 1<<slotShift - 1} {
-			q := ib.QPN(slot)<<slotShift | low
-			want := slot
-			if q == ib.QPMulticast {
-				want = 0
+		run := func(b []byte) int {
+			t.Helper()
+			n, err := vm.Run(b)
+			if err != nil {
+				t.Fatal(err)
 			}
-			b := datagramBytes(q)
-			b[4] = 0xff // reserved byte beside the number
-			if got := run(b); got != want || SlotOf(q) != want {
-				t.Errorf("%v is steered to %d, SlotOf %d, want %d", q, got, SlotOf(q), want)
+			return n
+		}
+		for slot := range Slots {
+			for _, low := range []ib.QPN{0, 1, 2, 1<<(slotShift-1) + 5, 1<<slotShift - 2, 1<<slotShift - 1} {
+				q := ib.QPN(slot)<<slotShift | low
+				want := indexOf(slot)
+				if q == ib.QPMulticast || q <= ib.QP1 || want >= n {
+					want = keeperIndex
+				}
+				b := datagramBytes(q)
+				b[4] = 0xff // reserved byte beside the number
+				if got := run(b); got != want || SlotOf(q) != slot {
+					t.Errorf("of %d, %v is steered to %d, SlotOf %d, want %d", n, q, got, SlotOf(q), want)
+				}
 			}
 		}
-	}
-	for n := range 8 {
-		if got := run(datagramBytes(0xfc0000)[:n]); got != 0 {
-			t.Errorf("datagram of %d bytes is steered to %d, want 0", n, got)
+		for size := range 8 {
+			if got := run(datagramBytes(0xfc0000)[:size]); got != keeperIndex {
+				t.Errorf("datagram of %d bytes is steered to %d", size, got)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ package portshare
 
 import (
 	"fmt"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
@@ -31,10 +32,9 @@ func (p *process) stop() {
 // A member that a debugger holds must not keep the others from their datagrams.
 func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	n := newNetwork(t, 21)
-	ps := startMany(t, n.dir, 3)
-	keeper, others := keeperOf(t, ps)
-	stopped, other := others[0], others[1]
-	keeper.must("", "socket %v", n.a)
+	ps := startMany(t, n.dir, 2)
+	stopped, other := ps[0], ps[1] // it comes first: it would be the keeper, if a member were
+	other.must("", "socket %v", n.a)
 	stopped.must("", "socket %v", n.a)
 	stopped.must("", "will 1 %v %v early", n.a, n.sender.LocalAddr())
 	stopped.must("", "listen stopped")
@@ -94,8 +94,9 @@ func (p *process) mustGetBurst() {
 }
 
 // A member that is slower than a burst gets all of it, in order, and more afterwards. So
-// it does if the keeper leaves then.
+// it does if the keeper, which is a member, leaves then.
 func TestBurstIsNotLost(t *testing.T) {
+	t.Setenv(here, "1")
 	n := newNetwork(t, 37)
 	ps := startMany(t, n.dir, 3)
 	keeper, others := keeperOf(t, ps)
@@ -159,6 +160,16 @@ func TestBacklogIsBounded(t *testing.T) {
 	}
 }
 
+// judge has a keeper without members pass a datagram on, and reports what becomes of it.
+func judge(t *testing.T, lock lockFile, joined time.Time, d MAD, came time.Time) (kept, refused bool) {
+	t.Helper()
+	duty := testDuty(t.TempDir())
+	duty.Refuse = func(MAD, []byte) []byte { refused = true; return nil }
+	k := &keeper{duty: duty, lock: lock, peers: map[int]*link{}, joined: joined, groups: map[netip.Addr]*group{d.Dst: {}}}
+	k.passOn(d, came)
+	return len(k.late) == 1, refused
+}
+
 // A datagram for a member that is stopped, and has not come to the new keeper,
 // is not refused in that member's name, however long it takes.
 func TestNothingOfALivingMemberIsRefused(t *testing.T) {
@@ -181,18 +192,15 @@ func TestNothingOfALivingMemberIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stopped.close()
-			if c.owned && !stopped.try(7) {
+			if c.owned && !stopped.try(byteOf(7)) {
 				t.Fatal("the slot is taken")
 			}
-			m := &member{lock: ours, slot: 3, opt: Options{Route: routeTest}}
-			k := &keeper{m: m, peers: map[int]*link{}}
 			d := MAD{Payload: datagram(1, 7, "")}
-			if here := k.passOn(d, time.Now()); here == c.owned || len(k.late) == 1 != c.owned {
-				t.Errorf("at once: here %v, %d wait", here, len(k.late))
+			if kept, refused := judge(t, ours, time.Time{}, d, time.Now()); kept != c.owned || refused == c.owned {
+				t.Errorf("at once: kept %v, refused %v", kept, refused)
 			}
-			k.late = nil
-			if here := k.passOn(d, time.Now().Add(-reapPatience)); here == c.owned || len(k.late) != 0 {
-				t.Errorf("in the end: here %v, %d wait", here, len(k.late))
+			if kept, refused := judge(t, ours, time.Time{}, d, time.Now().Add(-reapPatience)); kept || refused == c.owned {
+				t.Errorf("in the end: kept %v, refused %v", kept, refused)
 			}
 		})
 	}
@@ -201,18 +209,27 @@ func TestNothingOfALivingMemberIsRefused(t *testing.T) {
 // A request that nobody listens for is refused in the end, although there are
 // processes that have just come all the time.
 func TestRequestIsRefusedWhileProcessesCome(t *testing.T) {
-	p, err := openDir(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	lock, err := openLock(p.lock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.close()
-	m := &member{lock: lock, slot: 3, opt: Options{Route: routeTest}}
-	k := &keeper{m: m, peers: map[int]*link{}, joined: time.Now().Add(time.Hour)}
-	if !k.passOn(MAD{Payload: datagram(1, 0, "nobody's")}, time.Now().Add(-reapPatience)) {
+	d := MAD{Payload: datagram(1, 0, "nobody's")}
+	if _, refused := judge(t, lockFile{}, time.Now().Add(time.Hour), d, time.Now().Add(-reapPatience)); !refused {
 		t.Error("it waits")
+	}
+}
+
+// A request for a key that somebody has listened for until a moment ago waits for longer.
+func TestRequestWaitsForWhoListensAnew(t *testing.T) {
+	duty := testDuty(t.TempDir())
+	duty.Refuse = nil
+	k := &keeper{duty: duty, lately: map[string]time.Time{}, groups: map[netip.Addr]*group{{}: {}}}
+	d, came := MAD{Payload: datagram(1, 0, "again")}, time.Now().Add(-2*listenPatience)
+	if k.passOn(d, came); len(k.late) != 0 {
+		t.Error("it waits for nobody")
+	}
+	k.endedLocked("again")
+	if k.passOn(d, came); len(k.late) != 1 {
+		t.Error("it does not wait")
+	}
+	k.late = nil
+	if k.passOn(d, came.Add(-relistenPatience)); len(k.late) != 0 {
+		t.Error("it waits for ever")
 	}
 }

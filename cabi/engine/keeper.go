@@ -16,25 +16,25 @@ import (
 	"verbena/internal/sys/portshare"
 )
 
-// An executor of the last will is the command that belongs to the libraries, or the one in
+// The keeper of port 4791 is the command that belongs to the libraries, or the one in
 // $PATH.
 func init() {
-	portshare.StartExecutor = startExecutor
+	portshare.StartKeeper = startKeeper
 }
 
-func startExecutor(dir string) error {
-	path, err := executorPath()
+func startKeeper(dir string) error {
+	path, err := keeperPath()
 	if err != nil {
 		return err
 	}
-	errno := C.vb_detach(terminated(path), terminated(portshare.ExecutorCommand), terminated(portshare.Detached), terminated(dir))
+	errno := C.vb_detach(terminated(path), terminated(portshare.KeeperCommand), terminated(portshare.Detached), terminated(dir))
 	if errno != 0 {
 		return fmt.Errorf("%s: %w", path, syscall.Errno(errno))
 	}
 	return nil
 }
 
-func executorPath() (string, error) {
+func keeperPath() (string, error) {
 	var buf [4096]C.char
 	C.vb_library_dir(&buf[0], C.uint(len(buf)))
 	if dir := C.GoString(&buf[0]); dir != "" {
@@ -43,5 +43,5 @@ func executorPath() (string, error) {
 			return path, nil
 		}
 	}
-	return portshare.ExecutorPath()
+	return portshare.KeeperPath()
 }

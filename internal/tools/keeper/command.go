@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-package executor
+package keeper
 
 import (
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"verbena/internal/engine"
 	"verbena/internal/sys/portshare"
 )
 
-// Command returns "verbena executor".
+// Command returns "verbena keeper".
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   portshare.ExecutorCommand + " DIR",
-		Short: "Send what the last process that meets in DIR leaves",
-		Long: `Wait until the last of this user's processes with connections has ended, and tell
-its peers if it was killed. Such processes start this by themselves.`,
+		Use:   portshare.KeeperCommand + " DIR",
+		Short: "Hold UDP port 4791 for the processes that meet in DIR",
+		Long: `Hold UDP port 4791 for this user's processes, pass connection requests on to them, and
+tell the peers of those that are killed. Such processes start this by themselves, and it
+ends a moment after the last of them.`,
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 	}
@@ -27,7 +29,7 @@ its peers if it was killed. Such processes start this by themselves.`,
 	}
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if *detached {
-			return portshare.Execute(args[0])
+			return engine.Keep(args[0])
 		}
 		return portshare.Detach(args[0])
 	}

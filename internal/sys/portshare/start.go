@@ -2,9 +2,9 @@
 
 package portshare
 
-// ExecutorCommand is the hidden subcommand of verbena that calls Execute with the directory
+// KeeperCommand is the hidden subcommand of verbena that calls Keep with the directory
 // that follows it.
-const ExecutorCommand = "executor"
+const KeeperCommand = "keeper"
 
 // Detached is the option with which that is the process that stays; without it the command
 // starts one and ends, so that it is nobody's child.
