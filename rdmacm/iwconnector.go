@@ -26,16 +26,16 @@ type iwConnector struct {
 
 func (w *iwManager) newConnector(id *ID) *iwConnector { return &iwConnector{ID: id, iw: w} }
 
-// engine returns what the device runs on.
+// engine returns the engine of the ID's device.
 func (c *iwConnector) engine() *engine.Engine { return (*core.Context)(c.at.verbs).Engine() }
 
 func (c *iwConnector) begun() bool { return c.stream != nil }
-func (c *iwConnector) peerSpoke()  {} // the first FPDU tells, and the queue pair looks for it
+func (c *iwConnector) peerSpoke()  {} // the queue pair sees the first FPDU by itself
 
 func (c *iwConnector) qpDestroyed() { c.streamGone() }
 
-// streamGone raises Disconnected where the queue pair was destroyed, which took
-// its stream along and tells no more.
+// streamGone raises Disconnected where the queue pair was destroyed. Its stream went with it, and
+// reports no end.
 //
 // Source: siw's destroy_qp, on which iw_cm raises it too.
 func (id *ID) streamGone() {
@@ -50,9 +50,8 @@ func (c *iwConnector) establish() error {
 	return invalid("Establish", "an iWARP connection is established by its queue pair")
 }
 
-// bind takes the TCP port if it is to be shared with others: streams that come
-// before listen wait for it, see listenPatience. A port to dial from is taken when that
-// happens, and 0 until then.
+// bind takes the TCP port if it is to be shared: streams that come before listen wait for it, see
+// listenPatience. A port to dial from is taken when the ID connects, and 0 until then.
 func (c *iwConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, error) {
 	if !shared {
 		return port, nil
@@ -73,7 +72,7 @@ func (c *iwConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 	return port, nil
 }
 
-// portError says what of a port cannot be had.
+// portError returns the error of a port that cannot be opened.
 func portError(err error, ip netip.Addr, port uint16) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fail(syscall.EADDRINUSE, "address", "TCP port %d of %v is taken", port, ip)
@@ -89,7 +88,7 @@ func (c *iwConnector) endpoint(call string, p *ConnParam) error {
 	return checkPrivate(p.PrivateData, maxMPAPrivate)
 }
 
-// maxMPAPrivate is how much private data MPA's frames of revision 2 carry.
+// maxMPAPrivate is the most private data that MPA's frames of revision 2 carry.
 var maxMPAPrivate = mpa.MaxPrivateData(2)
 
 func (c *iwConnector) connect(p *ConnParam) error {
@@ -100,8 +99,8 @@ func (c *iwConnector) connect(p *ConnParam) error {
 	o.IRD, o.ORD = uint16(depth(p.ResponderResources, MaxRdAtomic)), uint16(depth(p.InitiatorDepth, MaxRdAtomic))
 	o.RTR = mpa.RTRs(mpa.RTRWrite)
 	if o.ORD > 0 {
-		// A READ is answered before anything follows, so that who overlooks it, as siw
-		// may, shows that.
+		// A READ is answered before anything follows, so that a peer that overlooks it, as siw may,
+		// shows that.
 		o.RTR = mpa.RTRs(mpa.RTRRead)
 	}
 	o.PrivateData = p.PrivateData
@@ -116,7 +115,7 @@ func (c *iwConnector) connect(p *ConnParam) error {
 	c.stream = s
 	c.iw.addLocked(s)
 	m.mu.Unlock()
-	c.unbind() // the port that was bound is that to dial from
+	c.unbind() // the bound port is the one to dial from
 	local, err := c.iw.open(s)
 	if err != nil && faultOf(err) == iwcm.FaultReset { // no answer of the network's, which is an event
 		c.stream = nil
@@ -181,8 +180,8 @@ func (c *iwConnector) handOverLocked() (*engine.Stream, engine.Connected) {
 	}
 }
 
-// peerDepths returns how many READs a peer serves at a time and how many it
-// asks for. One that does not say may do what we do.
+// peerDepths returns how many READs a peer serves at a time and how many it asks for. A peer that
+// names no numbers may do what we do.
 func peerDepths(conn *iwcm.Conn) (served, asked uint8) {
 	ird, ord, said := conn.Depths()
 	if !said {
@@ -191,8 +190,8 @@ func peerDepths(conn *iwcm.Conn) (served, asked uint8) {
 	return uint8(min(ird, deviceRdAtomic)), uint8(min(ord, deviceRdAtomic))
 }
 
-// refusedCommand turns a connection's refusal into what the application is told:
-// the peer has ended it in the meantime.
+// refusedCommand turns a connection's refusal into the application's error: the peer has ended it
+// in the meantime.
 func refusedCommand(call string, err error) error {
 	var wrong *iwcm.StateError
 	switch {
@@ -204,7 +203,7 @@ func refusedCommand(call string, err error) error {
 	return err
 }
 
-// reject needs no reason: there is one only.
+// reject ignores what a refusal is for: MPA knows a single reason.
 func (c *iwConnector) reject(call string, _ bool, private []byte) error {
 	if err := checkPrivate(private, maxMPAPrivate); err != nil {
 		return err
@@ -235,9 +234,8 @@ func (c *iwConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.Q
 	return iwarpAttr(s)
 }
 
-// iwarpAttr are the attributes of a queue pair of iWARP for a state. Those for RTR
-// and RTS are none, so that a program that asks and modifies by itself does as
-// over InfiniBand.
+// iwarpAttr returns the attributes of an iWARP queue pair for a state. Those for RTR and RTS are
+// none, so that a program that asks and modifies by itself does as over InfiniBand.
 //
 // Source: iw_cm_init_qp_attr in Linux.
 func iwarpAttr(s ib.QPState) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
@@ -249,7 +247,7 @@ func iwarpAttr(s ib.QPState) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
 	return a, ib.QPStateAttr | ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags, true
 }
 
-// destroy cuts off what is under way, refuses a request, closes a listener.
+// destroy resets a stream, refuses a request, closes a listener.
 func (c *iwConnector) destroy() {
 	if s := c.stream; s != nil {
 		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) {

@@ -37,7 +37,7 @@ func (c *iwConnector) dispatch(s *iwStream, ev iwcm.Event) {
 	}
 }
 
-// replied takes the peer's acceptance: the queue pair gets the stream.
+// replied handles the peer's acceptance: the queue pair gets the stream.
 func (c *iwConnector) replied(ev iwcm.Event) {
 	m, s := c.mgr, c.stream
 	m.mu.Lock()
@@ -51,7 +51,7 @@ func (c *iwConnector) replied(ev iwcm.Event) {
 	out.Conn.InitiatorDepth, out.Conn.ResponderResources = peerDepths(s.conn)
 	var err error
 	if c.qp != nil {
-		// Before the peer is told: it may end the connection at once.
+		// Before the Reply: the peer may end the connection at once.
 		err = s.conn.Establish()
 	}
 	m.mu.Unlock()
@@ -72,10 +72,9 @@ func (c *iwConnector) replied(ev iwcm.Event) {
 	c.raise(out)
 }
 
-// failure is the event for a connection that did not come about.
+// failure returns the event for a connection that did not come about.
 //
-// Source: cma_iw_handler in Linux, where who is refused, by whatever, is
-// rejected, and who is not answered finds the peer unreachable.
+// Source: cma_iw_handler in Linux, where any refusal is Rejected, and no answer is Unreachable.
 func (c *iwConnector) failure(f iwcm.Fault) Event {
 	switch f {
 	case iwcm.FaultRefused:

@@ -10,11 +10,10 @@ import (
 
 // iwManager is iWARP's connection manager in this process.
 //
-// The engine reads streams that are being set up, and tells iwStream, which
-// feeds the connection under the manager's mu and wakes the manager's goroutine.
-// That does the rest: it writes, closes, opens again, and takes events to
-// identifiers. Commands of the application write their answers themselves.
-// The engine is never called with mu held.
+// The engine reads streams that are being set up, and hands their bytes to iwStream, which feeds
+// the connection under the manager's mu and wakes the manager's goroutine. The goroutine does the
+// rest: it writes, closes, opens again, and takes events to identifiers. Commands of the
+// application write their answers themselves. The engine is never called with mu held.
 type iwManager struct {
 	m *manager
 
@@ -22,27 +21,27 @@ type iwManager struct {
 	count   iwcm.Counters
 	streams map[*iwcm.Conn]*iwStream      // those that are not over
 	timed   map[*iwStream]struct{}        // of them, those with a timer
-	touched []*iwStream                   // by something, since the goroutine looked
-	bound   map[*iwListener]monotime.Time // ports that nobody listens to yet, until when they wait for that
+	touched []*iwStream                   // changed since the goroutine handled them
+	bound   map[*iwListener]monotime.Time // ports without a listener, with the time until which they wait
 }
 
 func newIWManager(m *manager) *iwManager {
 	return &iwManager{m: m, streams: map[*iwcm.Conn]*iwStream{}, timed: map[*iwStream]struct{}{}, bound: map[*iwListener]monotime.Time{}}
 }
 
-// options are what this side says and takes in every set-up: a first message of
-// every kind, of which who connects offers one, and RFC 7306's operations.
+// options returns what this side offers and takes in every set-up: a first message of every kind,
+// of which a client sends one, and RFC 7306's operations.
 func (w *iwManager) options(crc bool) mpa.Options {
 	return mpa.Options{CRC: crc, Extensions: true, RTR: mpa.RTRs(mpa.RTREmpty, mpa.RTRWrite, mpa.RTRRead)}
 }
 
-// addLocked begins to look after a connection.
+// addLocked adds a connection to those that are served.
 func (w *iwManager) addLocked(s *iwStream) {
 	w.streams[s.conn] = s
 	w.touchLocked(s)
 }
 
-// touchLocked has the goroutine look at a stream.
+// touchLocked hands a stream to the goroutine.
 func (w *iwManager) touchLocked(s *iwStream) {
 	w.touched = append(w.touched, s)
 	if s.conn.NextTimeout() == monotime.Never {
@@ -52,7 +51,7 @@ func (w *iwManager) touchLocked(s *iwStream) {
 	}
 }
 
-// update tells a connection something, and has the goroutine look at it.
+// update runs f on a connection and hands its stream to the goroutine.
 func (w *iwManager) update(s *iwStream, f func(c *iwcm.Conn, now monotime.Time)) {
 	w.m.mu.Lock()
 	f(s.conn, monotime.Now())
@@ -94,7 +93,7 @@ func (w *iwManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	return next, len(touched) > 0
 }
 
-// settle does what has come of the things that a stream was told.
+// settle carries out what a connection wants after its inputs.
 func (w *iwManager) settle(s *iwStream) {
 	w.flush(s)
 	w.m.mu.Lock()

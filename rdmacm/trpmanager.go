@@ -13,11 +13,10 @@ import (
 	"verbena/internal/monotime"
 )
 
-// trpManager takes what happens to TRP's associations to the identifiers. The
-// associations themselves are the queue pairs' and their listeners'.
+// trpManager takes events of TRP's associations to the identifiers. The associations themselves
+// belong to the queue pairs and their listeners.
 //
-// Whoever reads a socket puts an event here, without further ado; the manager's
-// goroutine carries it on.
+// A thread that reads a socket only puts an event here; the manager's goroutine handles it.
 type trpManager struct {
 	m *manager // immutable
 
@@ -25,8 +24,7 @@ type trpManager struct {
 	events []trpEvent
 }
 
-// trpEvent is something that happened to an identifier: a request came, or what
-// link says.
+// trpEvent is an event for an identifier: a request, or a change of its association.
 type trpEvent struct {
 	to      *trpConnector
 	request *engine.TRPRequest
@@ -84,7 +82,7 @@ func (t *trpManager) requested(listener *trpConnector, r *engine.TRPRequest) {
 	})
 }
 
-// happened takes an event of the association.
+// happened handles an event of the association.
 func (c *trpConnector) happened(ev trp.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

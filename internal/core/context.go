@@ -43,8 +43,8 @@ type Context struct {
 	domains  map[mem.PD]bool      // ours, in the link's key table
 }
 
-// Open opens a device by name, or with an empty name the first one whose port is active, which is
-// of RoCEv2. opts is nil where the caller has none.
+// Open opens a device by name, or with an empty name the first of RoCEv2 whose port is active. opts
+// is nil where the caller has none.
 func Open(name string, opts *Options) (*Context, error) {
 	info, err := device.Find(name)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Context) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.mu.Lock() // who adds looks at closed under it
+	c.mu.Lock() // objects are added under it, unless closed
 	qps, leavers, channels := slices.Collect(maps.Keys(c.qps)), slices.Collect(maps.Keys(c.leavers)), slices.Collect(maps.Keys(c.channels))
 	c.mu.Unlock()
 	for _, q := range qps {
@@ -105,8 +105,8 @@ func (c *Context) NTB() *engine.NTB {
 	return c.ntb.NTB
 }
 
-// NumberedQP returns the queue pair of a number in this process, nil if there is none. An XRC target
-// has any of the QPs that stand for it.
+// NumberedQP returns the queue pair of a number in this process, nil if there is none. Of the QPs
+// that stand for an XRC target it returns any.
 func (c *Context) NumberedQP(n ib.QPN) *QP {
 	q, _ := c.host.numbered.Load(n)
 	found, _ := q.(*QP)
@@ -180,9 +180,8 @@ func (c *Context) Counters() []engine.Counter { return c.eng.Counters(c.account)
 
 func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
 
-// limits returns what address vectors and modifications with these attributes
-// are checked against. The port and its addresses are looked up in the system
-// only where they matter.
+// limits returns what address vectors and modifications with these attributes are checked against.
+// It asks the system for the port's addresses only where they matter.
 func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
 	if mask&ib.QPAV != 0 {

@@ -19,8 +19,8 @@ import (
 	"verbena/internal/version"
 )
 
-// host is what all contexts of a process share: the engine with its sockets
-// and its slot of the queue pair numbers.
+// host is shared by all contexts of a process: the engine with its sockets and its slot of the
+// queue pair numbers.
 type host struct {
 	engine   *engine.Engine
 	faults   faultcap.Faults
@@ -30,14 +30,14 @@ type host struct {
 	flush    func() error // writes the capture out
 	stats    *stats.Server
 	xrc      xrcHost
-	numbered sync.Map // ib.QPN to *QP; of an XRC target any one that stands for it
+	numbered sync.Map // ib.QPN to *QP; for an XRC target to any of its QPs
 
 	mu      sync.Mutex
-	devices []openDevice        // guarded by mu: every one opened so far
+	devices []openDevice        // guarded by mu: all that were opened
 	links   map[string]*ntbLink // guarded by mu, and changed under hostMu too: those open, by device
 }
 
-// openDevice is a device and what its queue pairs counted.
+// openDevice is a device and the counts of its queue pairs.
 type openDevice struct {
 	info    device.Info
 	account *engine.Account
@@ -75,8 +75,7 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	return h, nil
 }
 
-// Leave removes what this process has in the directory where processes of its user meet: `verbena
-// stat` and new peers on this host do not find it any more.
+// Leave removes this process from the directory where processes of its user meet, without waiting.
 func Leave() {
 	h := serving.Load()
 	if h == nil {
@@ -107,7 +106,7 @@ func (h *host) takes(k device.Kind) error {
 	return faultsError(k.TakesFaults(h.faults))
 }
 
-// account returns where a device's queue pairs count.
+// account returns the account of a device's queue pairs.
 func (h *host) account(info device.Info) *engine.Account {
 	h.mu.Lock()
 	defer h.mu.Unlock()

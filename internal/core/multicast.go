@@ -25,7 +25,7 @@ func (q *QP) AttachMulticast(gid ib.GID) error {
 	}
 	q.mcast.mu.Lock()
 	defer q.mcast.mu.Unlock()
-	if q.gone.Load() { // looked at under mu, which leaveAll takes
+	if q.gone.Load() { // read under mu, which leaveAll takes
 		return invalid("QP", "was destroyed")
 	}
 	group := gid.Addr()

@@ -16,8 +16,8 @@ import (
 	"verbena/internal/ntb/rdma"
 )
 
-// ntbLink is what the contexts of a device of kind ntb share: our end of its
-// link. Peers name memory by key alone, so that there is one table of keys.
+// ntbLink is our end of a link, which the contexts of its device share. Peers name memory by key
+// alone, so that they share a table of keys, too.
 type ntbLink struct {
 	// immutable
 	*engine.NTB
@@ -77,8 +77,8 @@ func (h *host) closeLink(l *ntbLink) error {
 	return l.Close()
 }
 
-// peers returns the addresses that queue pairs connect to, as far as they are known: at the other
-// end of the link, and of a meeting place at ours.
+// peers returns the addresses that queue pairs connect to, as far as they are known: those at the
+// other end of the link, and in a shared-memory hub those at ours.
 func (l *ntbLink) peers() []netip.Addr {
 	list := l.PeerAddrs()
 	if a, ok := l.info.PeerPort(); ok && len(list) > 0 && !slices.Contains(list, a) {
@@ -87,7 +87,7 @@ func (l *ntbLink) peers() []netip.Addr {
 	return list
 }
 
-// port fills what the link says of its port.
+// port sets the state of the port while the link is up.
 func (l *ntbLink) port(a *ib.PortAttr) {
 	if l.Up() {
 		a.State, a.PhysState = ib.PortActive, 5

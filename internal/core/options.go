@@ -70,7 +70,7 @@ func createCapture(open func() (io.WriteCloser, error)) (*pcap.Writer, error) {
 	return pcap.NewWriter(f, "verbena"), nil
 }
 
-// faultsError makes what tap says of faults one of ours.
+// faultsError returns an error in the faults as one of verbs.
 func faultsError(err error) error {
 	if err == nil {
 		return nil
@@ -78,7 +78,7 @@ func faultsError(err error) error {
 	return invalid("faults", "%s", strings.TrimPrefix(err.Error(), "faults: "))
 }
 
-// captureError is why a capture file cannot be made, with the system's errno.
+// captureError returns the reason for which a capture file cannot be made, with the system's errno.
 func captureError(err error) error {
 	errno := syscall.EIO
 	errors.As(err, &errno)

@@ -10,7 +10,8 @@ import (
 	"verbena/internal/queue"
 )
 
-// SendWR is a send work request, field by field that of package verbs, as are those below.
+// SendWR is a send work request. It and the types below have the fields of their namesakes in
+// package verbs, in the same order.
 type SendWR struct {
 	ID             uint64
 	Opcode         ib.WROpcode
@@ -126,7 +127,7 @@ func (q *QP) BeginSend() error {
 		return invalid("QP", "is XRC_RECV: it has no send queue")
 	}
 	q.conn.Lock()
-	if q.gone.Load() { // looked at under the lock, which destroy takes
+	if q.gone.Load() { // read under the lock, which destroy takes
 		q.conn.Unlock()
 		return invalid("QP", "was destroyed")
 	}
@@ -153,6 +154,7 @@ var sendOps = map[ib.QPType]uint64{
 var (
 	localOps = opBits(ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR)
 	rcOps    = sendOps[ib.QPTypeRC]
+	// Spec: RFC 5040 and RFC 7306.
 	// Spec: RFC 5040 and RFC 7306.
 	iwarpOps = opBits(ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd) | localOps
 	ntbOps   = rcOps &^ opBits(ib.WRAtomicWrite, ib.WRFlush)
@@ -197,8 +199,8 @@ func (q *QP) mayPost() uint64 {
 
 const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInline
 
-// Send checks one work request and puts it on the send queue, without an allocation and keeping
-// no pointer. The caller has called BeginSend.
+// Send checks a work request and puts it on the send queue. It allocates nothing and keeps no
+// pointer. The caller has called BeginSend.
 func (q *QP) Send(wr *SendWR) error {
 	if q.ops&opBit(wr.Opcode) == 0 || wr.Flags&^sendFlags != 0 || len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
 		return q.refusal(wr)
@@ -239,7 +241,7 @@ func (q *QP) Send(wr *SendWR) error {
 	return nil
 }
 
-// refusal returns why the queue pair takes no work request like this one.
+// refusal returns the reason for which Send refuses a work request.
 func (q *QP) refusal(wr *SendWR) error {
 	switch {
 	case q.ops&opBit(wr.Opcode) == 0:
@@ -250,7 +252,7 @@ func (q *QP) refusal(wr *SendWR) error {
 	return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList), q.sq.MaxSGE())
 }
 
-// pushFlush takes what a FLUSH is of.
+// pushFlush takes the range of a FLUSH.
 func pushFlush(w *queue.SendWQE, wr *SendWR) error {
 	w.Flush, w.Level, w.Length = wr.FlushType, wr.FlushLevel, wr.FlushLength
 	if wr.FlushType == 0 || wr.FlushType > ib.FlushGlobal|ib.FlushPersistent {
@@ -433,7 +435,7 @@ func (q *QP) pushRecv(wr *RecvWR) error {
 	return nil
 }
 
-// postingIn is what whoever posts receives by itself is to do in a state.
+// postingIn returns how the C library is to post receives in a state.
 func postingIn(s ib.QPState) queue.Posting {
 	switch s {
 	case ib.QPReset:

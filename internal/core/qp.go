@@ -21,7 +21,7 @@ import (
 	"verbena/internal/roce/ud"
 )
 
-// QPInitAttr is what a queue pair is made from: ibv_qp_init_attr.
+// QPInitAttr has the attributes of a new queue pair: ibv_qp_init_attr.
 type QPInitAttr struct {
 	Type   ib.QPType
 	SendCQ *CQ
@@ -33,7 +33,8 @@ type QPInitAttr struct {
 	// those with SendSignaled: sq_sig_all.
 	SignalAll bool
 
-	// Outside is where the C library posts receives by itself; nil elsewhere. PostRecv is refused then.
+	// Outside, if not nil, is the queue into which the C library posts receives by itself. PostRecv
+	// is refused then.
 	Outside *queue.OutsideRecvQueue
 }
 
@@ -178,7 +179,7 @@ func checkCap(a *QPInitAttr) error {
 	return nil
 }
 
-// useAll counts a new queue pair at everything it stands on, or at nothing.
+// useAll counts a new queue pair at all objects that it uses, or at none.
 func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 	var taken []*atomic.Int32
 	undo = func() {
@@ -234,7 +235,7 @@ func counterNames(k device.Kind) []string {
 	return roce.CounterNames()
 }
 
-// config is what a protocol machine is made from, once the number is known.
+// config returns the configuration of the protocol machine for a number.
 func (q *QP) config(qpn ib.QPN) qp.Config {
 	a := &q.init
 	q.sq = queue.NewSendQueue(int(a.Cap.MaxSendWR), int(a.Cap.MaxSendSGE), int(a.Cap.MaxInlineData))
@@ -421,7 +422,7 @@ func (q *QP) Destroy() error {
 	return nil
 }
 
-// purge removes completions that nobody is to see any more.
+// purge removes the queue pair's completions from its completion queues.
 func (q *QP) purge() {
 	a := &q.init
 	if a.SendCQ != nil {
@@ -446,8 +447,8 @@ func (q *QP) TakeArrived() (polled func() bool) {
 	}
 }
 
-// eachCQ calls f with the completion queues, which are there while the queue pair is: with
-// none of one that is destroyed.
+// eachCQ calls f with the completion queues, which live as long as the queue pair. It calls f for
+// none of a queue pair that is destroyed.
 func (q *QP) eachCQ(f func(i int, c *queue.CQ)) {
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
@@ -461,8 +462,8 @@ func (q *QP) eachCQ(f func(i int, c *queue.CQ)) {
 	}
 }
 
-// destroy takes the queue pair out of everything it is part of; it reports
-// false if that was done before.
+// destroy takes the queue pair out of all that it is part of. It reports false if that was done
+// before.
 func (q *QP) destroy() bool {
 	q.modifyMu.Lock() // a modification under way would open sockets anew
 	defer q.modifyMu.Unlock()

@@ -60,7 +60,7 @@ func (x *XRCD) OpenQP(qpn ib.QPN) (*QP, error) {
 	return q, nil
 }
 
-// newQP returns a QP that is still to stand for a target.
+// newQP returns a QP that has no target yet.
 func (x *XRCD) newQP() (*QP, error) {
 	if err := use(&x.users, "XRCD"); err != nil {
 		return nil, err
