@@ -102,7 +102,7 @@ func receive(ctx context.Context, addr, dir string) error {
 	}
 }
 
-// take fetches the file that the sender offers. A file that is not complete is removed.
+// take answers a sender's offer.
 func take(c *conn, dir string) (name string, err error) {
 	var o offer
 	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
@@ -110,19 +110,7 @@ func take(c *conn, dir string) (name string, err error) {
 	if err := c.receive(ctx, &o); err != nil {
 		return "", err
 	}
-	if !filepath.IsLocal(o.Name) || filepath.Base(o.Name) != o.Name {
-		return "", c.send(answer{"this is not a file's name"})
-	}
-	f, err := os.CreateTemp(dir, ".filecopy-*")
-	if err == nil {
-		defer os.Remove(f.Name()) // fails once it has its name
-		err = errors.Join(fetch(c, o, f), f.Close())
-	}
-	if err == nil {
-		name = filepath.Join(dir, o.Name)
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
+	if name, err = keep(c, o, dir); err != nil {
 		return "", errors.Join(err, c.send(answer{err.Error()}))
 	}
 	if err := c.send(answer{}); err != nil {
@@ -130,6 +118,23 @@ func take(c *conn, dir string) (name string, err error) {
 	}
 	<-c.ctx.Done() // the sender disconnects when it has the answer
 	return name, nil
+}
+
+// keep fetches a file. The file has another name until it is complete.
+func keep(c *conn, o offer, dir string) (name string, err error) {
+	if !filepath.IsLocal(o.Name) || filepath.Base(o.Name) != o.Name {
+		return "", fmt.Errorf("%q is not the name of a file", o.Name)
+	}
+	f, err := os.CreateTemp(dir, ".filecopy-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name()) // fails if the file has its name
+	if err := errors.Join(fetch(c, o, f), f.Close()); err != nil {
+		return "", err
+	}
+	name = filepath.Join(dir, o.Name)
+	return name, os.Rename(f.Name(), name)
 }
 
 const (
