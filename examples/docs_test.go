@@ -46,7 +46,7 @@ func TestFirstProgramOfThePage(t *testing.T) {
 	file("go.mod", strings.Replace(module, "=> ../verbena\n", "=> "+root+"\n", 1))
 	file("go.sum", read(t, "../go.sum"))
 	file("main.go", block(t, page, "package main\n"))
-	command([]string{"GOFLAGS=-mod=mod"}, "go", "build", "-o", "first", ".")
+	command([]string{"GOFLAGS=-mod=mod"}, "go", "build", "-ldflags=-s -w", "-o", "first", ".")
 	_, want, _ := strings.Cut(block(t, page, "$ go mod tidy && go run .\n"), "\n")
 	same(t, "the program", command(nil, filepath.Join(dir, "first")), want)
 
