@@ -248,7 +248,7 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 	case a.SRQ != nil:
 		cfg.RQ, cfg.SRQ, cfg.SRQPD = a.SRQ.ring, true, a.SRQ.pd.num
 	case a.Outside != nil:
-		cfg.RQ, cfg.Entered = a.Outside, func(s ib.QPState) { a.Outside.Let(postingIn(s)) }
+		cfg.RQ, cfg.OnState = a.Outside, func(s ib.QPState) { a.Outside.Let(postingIn(s)) }
 	default:
 		q.rq = queue.NewRecvQueue(int(a.Cap.MaxRecvWR), int(a.Cap.MaxRecvSGE))
 		cfg.RQ = q.rq

@@ -33,7 +33,7 @@ type Config struct {
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion
-	// Entered, which may be nil, is told each state when it is entered, before
+	// OnState, which may be nil, is called with each state when it is entered, before
 	// what that does to posted work.
-	Entered func(ib.QPState)
+	OnState func(ib.QPState)
 }

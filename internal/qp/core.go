@@ -50,8 +50,8 @@ func MayFollow(from, to ib.QPState) bool { return transitions.Allows(from, to) }
 func (q *Core) Enter(s ib.QPState) {
 	transitions.Check("qp", q.state, s)
 	q.state = s
-	if q.Entered != nil {
-		q.Entered(s)
+	if q.OnState != nil {
+		q.OnState(s)
 	}
 }
 

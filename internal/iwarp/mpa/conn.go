@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"verbena/internal/fsm"
 	"verbena/internal/monotime"
 	wire "verbena/internal/wire/iwarp"
 )
@@ -27,14 +28,11 @@ var stateNames = [...]string{"requesting", "listening", "deciding", "ready", "re
 
 func (s State) String() string { return stateNames[s] }
 
-// after are the states that may follow a state.
-var after = [...]uint8{
-	StateRequesting: 1<<StateReady | 1<<StateRefused | 1<<StateFailed,
-	StateListening:  1<<StateDeciding | 1<<StateFailed,
-	StateDeciding:   1<<StateReady | 1<<StateRefused | 1<<StateFailed,
-	StateReady:      0,
-	StateRefused:    0,
-	StateFailed:     0,
+// transitions has the states that may follow each state.
+var transitions = fsm.Table[State]{
+	StateRequesting: fsm.SetOf(StateReady, StateRefused, StateFailed),
+	StateListening:  fsm.SetOf(StateDeciding, StateFailed),
+	StateDeciding:   fsm.SetOf(StateReady, StateRefused, StateFailed),
 }
 
 // Reason says why a set-up failed.
@@ -153,9 +151,7 @@ func (c *Conn) Peer() wire.MPAFrame { return c.peer }
 func (c *Conn) Settled() Settled { return c.settled }
 
 func (c *Conn) setState(s State) {
-	if after[c.state]>>s&1 == 0 {
-		panic("mpa: no transition from " + c.state.String() + " to " + s.String())
-	}
+	transitions.Check("mpa", c.state, s)
 	c.state = s
 	c.deadline = monotime.Never
 	if s == StateDeciding {
@@ -197,7 +193,7 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 
 // HandleClose tells that the stream has ended.
 func (c *Conn) HandleClose() {
-	if after[c.state]>>StateFailed&1 != 0 {
+	if transitions.Allows(c.state, StateFailed) {
 		c.fail(ReasonClosed)
 	}
 }
