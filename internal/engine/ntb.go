@@ -14,6 +14,7 @@ import (
 	"verbena/internal/ntb/backend"
 	"verbena/internal/ntb/channel"
 	"verbena/internal/ntb/rdma"
+	"verbena/internal/sys/fdtrack"
 )
 
 // NTB is our end of a device of windows. A back end that joins two processes has
@@ -186,12 +187,18 @@ func (l *NTB) close() {
 	} else {
 		l.place.Cancel()
 	}
-	l.opening.Wait()
+	lost := fdtrack.Check()
+	if !lost {
+		l.opening.Wait()
+	}
 	l.mu.Lock()
 	for _, x := range l.all {
 		l.eng.timers.remove(&x.alarm)
 	}
 	l.mu.Unlock()
+	if lost { // with the descriptor that wakes the goroutine, which ends when its wait is over
+		return
+	}
 	// The path of a socket that somebody has removed is no loss.
 	_ = l.leaveEnd()
 }

@@ -5,8 +5,8 @@
  * its channel: nothing.
  */
 #include "cm.h"
+#include "descriptors.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,19 +30,6 @@ static struct rdma_cm_id *connecting(struct rdma_event_channel *channel, const c
 	CHECK(rdma_create_qp(id, NULL, &attr) == 0);
 	CHECK(rdma_connect(id, &param) == 0);
 	return id;
-}
-
-/* How many descriptors this process has. */
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 /* A connection in synchronous mode that is refused, and all that goes with it. */

@@ -4,25 +4,13 @@
  * there connect at once all the same, and nobody else is accepted.
  */
 #include "rsocket.h"
+#include "descriptors.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #define BACKLOG 3
-
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static double seconds(void)
 {

@@ -6,26 +6,14 @@
  */
 #define _GNU_SOURCE
 #include "loop.h"
+#include "descriptors.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
 #define ROUNDS 20
 
 #define SYMBOL(lib, name) ((__typeof__(&name))dlvsym(lib, #name, "IBVERBS_1.1"))
-
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	MUST(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static void once(void)
 {
