@@ -29,8 +29,8 @@ const (
 // Has reports whether all rights in need are in a.
 func (a Access) Has(need Access) bool { return a&need == need }
 
-// Valid reports whether a is a legal set for a memory region. It has no unknown bit, and local write
-// if it has remote write or remote atomic.
+// Valid reports whether a is a legal set for a memory region. It has no unknown bit, and local
+// write if it has remote write or remote atomic.
 //
 // Spec: ibv_reg_mr(3); IBTA vol. 1, 10.6.3.
 func (a Access) Valid() bool {

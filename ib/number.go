@@ -43,11 +43,11 @@ const QKeyGSI QKey = 0x80010000
 // PKey is a partition key. Its top bit is set for full membership, else it is limited.
 type PKey uint16
 
-// DefaultPKey is the partition of which every port is a full member.
+// DefaultPKey names the default partition: every port is a full member.
 const DefaultPKey PKey = 0xffff
 
-// Matches reports whether ports with these keys may communicate. They are of the same partition, and
-// not both limited members. Spec: IBTA vol. 1, 10.9.1.2.
+// Matches reports whether ports with these keys may communicate. They are of the same partition,
+// and not both limited members. Spec: IBTA vol. 1, 10.9.1.2.
 func (k PKey) Matches(o PKey) bool {
 	return k&0x7fff == o&0x7fff && (k|o)&0x8000 != 0 && k&0x7fff != 0
 }

@@ -112,7 +112,7 @@ func below(c *cobra.Command) string {
 }
 
 // write writes an option as mdoc(7) has it: short and long form, argument, what
-// it does, and of which commands it is where others have it not.
+// it does, and names the commands that have it where others do not.
 func (o *option) write(b *strings.Builder, commands int) {
 	argument, usage := pflag.UnquoteUsage(o.flag)
 	line := ".It "

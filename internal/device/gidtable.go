@@ -10,8 +10,8 @@ import (
 	"verbena/ib"
 )
 
-// A gidTable is where each address of an interface stands in its GID table; the
-// zero Addr is an entry that is free. An address keeps its index for as long as
+// A gidTable holds the addresses of an interface by their index in its GID table; the
+// zero Addr is a free entry. An address keeps its index for as long as
 // it lives, since address vectors and applications name it by that.
 type gidTable []netip.Addr
 

@@ -44,8 +44,8 @@ func (d *Info) macGID() (g ib.GID) {
 	return g
 }
 
-// iwarpTaken is what a modification of an iWARP queue pair may have beside the
-// state, by states; none is required. Changes to RESET and ERR are always
+// iwarpTaken lists the attributes that a modification of an iWARP queue pair may have
+// beside the state, by states; none is required. Changes to RESET and ERR are always
 // permitted. A queue pair goes to RTS with its connection and not by a call.
 //
 // Source: the attributes that iw_cm gives a queue pair, and P_Key index and port,

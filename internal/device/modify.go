@@ -144,7 +144,7 @@ func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMa
 	return next, nil
 }
 
-// Limits are what the device allows in attributes.
+// Limits bound the attributes that a device allows.
 type Limits struct {
 	MaxRdAtomic uint8
 	GIDs        []netip.Addr // the GID table; zero where an entry is free

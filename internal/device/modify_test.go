@@ -14,7 +14,8 @@ import (
 
 // lawful is the state table written down a second time, in the words of
 // ibv_modify_qp(3), and for XRC as ib_core has it: what must and what may be
-// given. What is not here is refused, but for RESET and ERR, which can be had from everywhere with nothing.
+// given. All others are refused, but for RESET and ERR, which need no attribute and no
+// particular state.
 const lawful = `
 RESET INIT UD | PKeyIndex Port QKey        |
 RESET INIT UC | PKeyIndex Port AccessFlags |

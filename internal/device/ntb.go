@@ -17,7 +17,7 @@ import (
 	"verbena/internal/sys/secenv"
 )
 
-// LinksVariable is the environment variable that names the links of windows of
+// LinksVariable is the environment variable that names the NTB links of
 // this machine, as backend.ParseEndpoints has them: each is a device of KindNTB.
 const LinksVariable = "VERBENA_NTB"
 
@@ -34,7 +34,7 @@ type ntbEndpoint struct {
 	side int
 }
 
-// ConfigureLinks names the links, in place of the environment. It changes
+// ConfigureLinks names the links, instead of the environment. It changes
 // nothing of devices that are open.
 //
 // Errors: EINVAL if the text cannot be read, or names a place where nobody can meet.
@@ -96,8 +96,8 @@ func (d Info) OnSide(side int) Info {
 // Link returns how a device of KindNTB finds its peer.
 func (d *Info) Link() backend.Endpoint { return d.link.Endpoint }
 
-// Shared reports whether a device of KindNTB is a meeting place: any number of
-// processes have it, on either side, and each of them connects to all, itself among them.
+// Shared reports whether a device of KindNTB is a shared-memory hub. Any number of
+// processes have it, on either side, and each of them connects to all, also to itself.
 func (d *Info) Shared() bool { return d.Kind == KindNTB && d.link.Kind == backend.Shm }
 
 // PeerPort returns the address of the port at the other end of the link, if the
@@ -124,8 +124,8 @@ func (d *Info) ntbAddrs() []netip.Addr {
 	return out
 }
 
-// ntbAttr are the attributes of a link of windows: reliable connected queue pairs
-// and what goes with them.
+// ntbAttr returns the attributes of an NTB link: reliable connected queue pairs
+// and their limits.
 func (d *Info) ntbAttr() ib.DeviceAttr {
 	return ib.DeviceAttr{
 		FWVer: "1.0.0", NodeType: ib.NodeCA, NodeGUID: d.GUID, SysImageGUID: d.GUID,
@@ -144,7 +144,7 @@ func (d *Info) ntbAttr() ib.DeviceAttr {
 }
 
 // ntbPort are the attributes of its port while the link is down. Who has the link
-// open knows better. That of a meeting place is active: it leads to itself at least.
+// open knows better. The port of a shared-memory hub is active: it leads to itself at least.
 func (d *Info) ntbPort() ib.PortAttr {
 	a := ib.PortAttr{
 		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU4096, GIDTblLen: 2, MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
@@ -157,7 +157,7 @@ func (d *Info) ntbPort() ib.PortAttr {
 	return a
 }
 
-// checkNTB is CheckModify of a queue pair on a link of windows. All that is sent
+// checkNTB is CheckModify of a queue pair on an NTB link. All that is sent
 // goes to the one peer that there is: an address vector without a GRH, by LID, is as good
 // as one with.
 func checkNTB(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) (ib.QPState, error) {

@@ -86,7 +86,7 @@ func TestCheckNTB(t *testing.T) {
 	}
 }
 
-// A meeting place has one port for all processes of a side, however they are told of it,
+// A shared-memory hub has one port for all processes of a side, however they are told of it,
 // which is active and leads to itself, too.
 func TestMeetingPlace(t *testing.T) {
 	t.Cleanup(func() { ConfigureLinks("") })

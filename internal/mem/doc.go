@@ -21,8 +21,8 @@
 //
 // The layer of verbs objects owns the lifetimes of regions and windows; the
 // protocol machines hold keys and resolve them again on each packet. Any slice
-// may be registered, whether the Go heap or C gave its memory; whoever
-// registers it keeps it alive and in place until Deregister returns.
+// may be registered, whether the Go heap or C gave its memory; its
+// owner keeps it alive and in place until Deregister returns.
 //
 // A request of zero bytes needs no key at all (IBTA vol. 1, C9-88); that
 // exemption is the caller's, who does not call Local or Remote for it. Nothing

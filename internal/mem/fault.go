@@ -43,8 +43,8 @@ func isFault(r any) bool {
 	return e.Error() == "runtime error: invalid memory address or nil pointer dereference"
 }
 
-// Copy copies len(src) bytes to dst, which has room for them, either of which
-// may have gone: false if so, after some of the bytes.
+// Copy copies len(src) bytes to dst, which has room for them. It returns false, after
+// some of the bytes, if the memory of either has gone.
 func Copy(dst, src []byte) (ok bool) {
 	dst = dst[:len(src)]
 	defer caught(debug.SetPanicOnFault(true), &ok)

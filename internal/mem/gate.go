@@ -5,7 +5,7 @@ package mem
 import "sync/atomic"
 
 // A gate counts the spans that point into one piece of memory, and lets one
-// waiter know when the last is gone. Whoever drains it has first made sure
+// waiter know when the last is gone. The draining caller has first made sure
 // that no new span can come (the grant is no longer in its slot). A gate is
 // drained once.
 type gate struct {

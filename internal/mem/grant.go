@@ -4,7 +4,8 @@ package mem
 
 import "verbena/ib"
 
-// A grant is what one key permits: immutable once it is in its slot.
+// A grant has the memory and the rights of one key. It is immutable once it is in its
+// slot.
 type grant struct {
 	key    uint32
 	pd     PD

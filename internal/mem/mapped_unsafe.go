@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// probePages is how many pages one mincore(2) is asked about.
+// probePages is the number of pages of one call of mincore(2).
 const probePages = 1 << 15
 
 var probes = sync.Pool{New: func() any { return new([probePages]byte) }}

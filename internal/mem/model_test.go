@@ -21,7 +21,7 @@ type oracle struct {
 	old  []uint32 // keys that were once known
 }
 
-// opened is what one key permits: byte by byte, address → the byte itself in
+// opened has the bytes that one key permits, by address: each is the byte itself in
 // the shadow of the application's memory.
 type opened struct {
 	pd     PD

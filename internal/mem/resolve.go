@@ -22,7 +22,7 @@ func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, Verdict) {
 }
 
 // PutLocal is Local for writing, Span.CopyIn of data, which is no longer than the element,
-// and Span.Release in one, for the short messages of which these would be the most part.
+// and Span.Release in one, for short messages, whose cost these calls would dominate.
 func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v Verdict, ok bool) {
 	g, off, v := t.openLocal(pd, sge, ib.AccessLocalWrite)
 	if v != ib.VendorNone {

@@ -11,8 +11,8 @@ const (
 	chunkBits  = 10
 	chunkSlots = 1 << chunkBits
 
-	// quarantineSlots is how many slots must be freed after one before that
-	// one is given out again. With 256 tags a slot, a key comes back after a
+	// quarantineSlots is the number of slots that must be freed after a slot before it
+	// is given out again. With 256 tags a slot, a key comes back after a
 	// quarter of a million others were freed at the earliest.
 	quarantineSlots = 1024
 

@@ -7,7 +7,7 @@
 //	process B ── Serve ── <dir>/1377.sock ─┴─ Collect ── verbena stat
 //
 // Every process serves one unix socket, named by its process id, in a directory
-// of its user: rundir.Dir's, unless it is a test's. Whoever connects is sent one line of JSON, a
+// of its user: rundir.Dir's, unless it is a test's. A client that connects gets one line of JSON, a
 // Snapshot, and the connection is closed. Nothing is read from the client.
 //
 // A socket whose process was killed stays in the directory. The next Serve or

@@ -24,8 +24,8 @@ type Server struct {
 }
 
 // Serve starts to answer with what snapshot returns, on a socket in dir, which it makes if need be;
-// empty is rundir.Dir's. It removes sockets of processes that were killed. A process can do its work
-// after an error, too.
+// empty is rundir.Dir's. It removes sockets of processes that were killed. A process can do its
+// work after an error, too.
 func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
 	if dir == "" {
 		var err error

@@ -15,14 +15,14 @@ type Device struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"`
 	NetDev string `json:"netdev,omitempty"`
-	// GUID and Active are of a link of windows, where only the process that has it
+	// GUID and Active are of an NTB link, where only the process that has it
 	// open knows whether its port is active.
 	GUID     uint64    `json:"guid,omitempty"`
 	Active   bool      `json:"active,omitempty"`
 	Counters []Counter `json:"counters"`
 }
 
-// Snapshot is what one process has to say.
+// Snapshot has the counters and devices of one process.
 type Snapshot struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"`

@@ -15,8 +15,8 @@ import (
 // Bounds of what Streams keeps.
 const (
 	maxConnections = 1024
-	// maxAhead is how many bytes may be waiting for some that come before them;
-	// beyond it these are taken for not captured.
+	// maxAhead bounds the bytes that wait for earlier ones; beyond it the earlier
+	// ones count as not captured.
 	maxAhead = 256 << 10
 )
 
@@ -59,7 +59,7 @@ type arrival struct {
 	at   Frame
 }
 
-// Frame is where in a capture something was.
+// Frame is a place in a capture.
 type Frame struct {
 	Number   int
 	Time     time.Time
@@ -79,7 +79,7 @@ type Item struct {
 	NotCaptured bool   // bytes before it were not captured
 }
 
-// headBytes is how much of an ULPDU is kept: the longest headers there are.
+// headBytes is the part of an ULPDU that is kept: the longest headers there are.
 const headBytes = iwarp.UntaggedBytes + iwarp.AtomicRequestBytes + iwarp.MaxTermBytes
 
 // Segment takes the next segment of a capture and calls emit for each item that

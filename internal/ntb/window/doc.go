@@ -10,5 +10,5 @@
 // who judges them copies them out first.
 //
 // It must not know what the bytes mean. A Window has no state of its own; its
-// methods may be called concurrently. Whoever made it keeps the memory mapped.
+// methods may be called concurrently. Its maker keeps the memory mapped.
 package window

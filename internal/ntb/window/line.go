@@ -18,7 +18,7 @@ func (w *Window) PutLine(at uint64, p *[LineBytes]byte) bool {
 	return true
 }
 
-// LoadLine reads a line, of which the peer may change any word meanwhile. at is a multiple
+// LoadLine reads a line. The peer may change any of its words meanwhile. at is a multiple
 // of 8.
 func (w *Window) LoadLine(at uint64, p *[LineBytes]byte) bool {
 	if w.gone != nil {

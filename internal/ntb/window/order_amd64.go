@@ -5,7 +5,7 @@ package window
 import "sync/atomic"
 
 // On amd64 stores are seen in their order; what sync/atomic has would also wait
-// for all of them, each of which may have to fetch its line from the other
+// for all of them, and each load may have to fetch its line from the other
 // processor. They are not inlined, so that the compiler has nothing to move.
 
 //go:noinline

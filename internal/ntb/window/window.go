@@ -14,7 +14,7 @@ type Window struct {
 	gone *atomic.Bool // of Fragile; nil
 }
 
-// Alignment is what the memory of a window must start at a multiple of.
+// Alignment divides the address at which the memory of a window starts.
 const Alignment = 8
 
 // New returns a window over b, which must be aligned as Alignment says.
@@ -106,8 +106,8 @@ func (w *Window) Put8(at uint64, v uint64) bool {
 	return true
 }
 
-// CopyIn writes p at offset at; false, after some of the bytes, if p or the window's memory has gone,
-// and false at once if it is not in the window.
+// CopyIn writes p at offset at. It returns false at once if p does not fit in the window, and
+// false, after some of the bytes, if the memory of p or of the window has gone.
 func (w *Window) CopyIn(at uint64, p []byte) bool {
 	return w.Contains(at, uint64(len(p))) && w.copied(mem.Copy(w.mem[at:], p))
 }

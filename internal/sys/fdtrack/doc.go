@@ -5,7 +5,7 @@
 // them to its child, which must close them: a copy of a socket or of a lock would
 // outlive the process that owns it.
 //
-// Whoever opens a descriptor here below adds it, and removes it before closing
+// Code here below that opens a descriptor adds it, and removes it before closing
 // it: its number is someone else's afterwards.
 //
 // It knows also when the application has closed all of them behind our back:
@@ -38,7 +38,7 @@ func Remove(fd int) {
 	mu.Unlock()
 }
 
-// A Conn is what package os or net has around a descriptor.
+// A Conn is a descriptor as package os or net wraps it.
 type Conn interface {
 	SyscallConn() (syscall.RawConn, error)
 }

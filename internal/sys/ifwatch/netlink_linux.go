@@ -16,9 +16,9 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// gather is how long the listener waits for more before it tells of a change:
-// what one command of an administrator does comes in several messages, such as
-// the addresses that go when a link is taken down.
+// gather bounds the wait for more messages before the listener reports a change:
+// one command of an administrator causes several, such as those for the addresses
+// that go when a link is taken down.
 const gather = 10 * time.Millisecond
 
 // dumpTries bounds how often a dump is begun anew that the kernel says was

@@ -6,7 +6,7 @@ package ifwatch
 
 import "errors"
 
-// listener is what other systems lack.
+// listener has no counterpart on other systems than Linux.
 type listener struct{}
 
 func listen(func(*listener, []Change)) (*listener, error) { return nil, errors.ErrUnsupported }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Event is what happened to an interface.
+// Event names a change of an interface.
 type Event uint8
 
 // Events.
@@ -24,7 +24,7 @@ type Change struct {
 	Event  Event
 }
 
-// A message is what the kernel says of an interface.
+// A message holds one message of the kernel about an interface.
 type message struct {
 	kind    messageKind
 	index   int
@@ -62,7 +62,7 @@ func (n *netif) has(a netip.Addr) bool {
 type tracker map[int]*netif
 
 // changes collects what is to be told. An interface's addresses are told of
-// once, however many come and go: whoever hears of it looks at all of them.
+// once, however many come and go: a watcher looks at all of them.
 type changes []Change
 
 func (c *changes) add(n *netif, e Event) {

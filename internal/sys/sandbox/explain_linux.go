@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// families are those of the sockets that devices need, none of which takes a privilege.
+// families lists the socket families that devices need. None takes a privilege.
 var families = []struct {
 	name           string
 	family, typeOf int

@@ -44,14 +44,15 @@ func (l *Listener) FD() int { return l.desc }
 // to.
 func (l *Listener) Local() netip.AddrPort { return l.local }
 
-// Event is what a Set says of one of its members.
+// Event reports the readiness of one member of a Set.
 type Event struct {
 	ID       uint64
 	Readable bool // or the stream has ended, or failed: a read tells
 	Writable bool // or failed
 }
 
-// Interest is what a member of a Set waits for. Failure is told in any case.
+// Interest selects the readiness that a Set reports of a member. It reports failure in
+// any case.
 type Interest uint8
 
 // Interests.

@@ -64,9 +64,8 @@ func open(addr netip.Addr) (int, error) {
 	return fd, nil
 }
 
-// An idle peer of which nothing is heard is asked whether it is there, as often as
-// over TRP: a host that has vanished says nothing, and who only receives would
-// wait for ever. The system answers for a process that is merely stopped.
+// The system probes an idle peer as often as TRP does: a host that has vanished sends
+// nothing, and a connection that only receives would wait for ever. The system answers for a process that is merely stopped.
 const (
 	idleSeconds  = 30
 	probeSeconds = 3

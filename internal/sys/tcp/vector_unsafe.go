@@ -53,8 +53,8 @@ func (v *Vectors) clear() {
 // interrupted.
 const maxRetriesEINTR = 8
 
-// longCall is how many bytes a call moves before the scheduler should know of it:
-// a few microseconds.
+// longCall is the size of a call, in bytes, from which on the scheduler should know of
+// it: a few microseconds.
 const longCall = 32 << 10
 
 // call makes a system call of three arguments that does not wait.

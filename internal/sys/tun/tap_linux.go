@@ -118,7 +118,7 @@ func (t *TAP) SetCarrier(on bool) error {
 	return os.NewSyscallError("ioctl TUNSETCARRIER", unix.IoctlSetPointerInt(t.fd, unix.TUNSETCARRIER, n))
 }
 
-// ErrStopped is what Read returns after Stop.
+// ErrStopped is returned by Read after Stop.
 var ErrStopped = errors.New("ether: stopped")
 
 // Read waits for a frame and reads it. What is longer than b is cut off.

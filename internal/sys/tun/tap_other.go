@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// ErrStopped is what Read returns after Stop.
+// ErrStopped is returned by Read after Stop.
 var ErrStopped = errors.New("ether: stopped")
 
 var errSystem = errors.New("ether: this system has no TAP interfaces that this package knows")

@@ -6,7 +6,7 @@ package netns
 
 import "testing"
 
-// Network is what other systems lack.
+// Network has no counterpart on other systems than Linux.
 type Network struct{}
 
 // New skips the test.

@@ -44,7 +44,7 @@ type Outcome struct {
 	Received *Received
 }
 
-// Received is what a message leaves at the target's receive queue.
+// Received holds the completion of a message at the target's receive queue.
 type Received struct {
 	Status ib.WCStatus
 	Opcode ib.WCOpcode

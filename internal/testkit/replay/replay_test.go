@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// deviations are where rxe does otherwise than the specification says, and we
-// do not follow: capture and what the comparison finds.
+// deviations lists where rxe departs from the specification and we do not follow, by
+// capture: the finding of the comparison.
 var deviations = map[string]string{
 	// The packet that is too much is refused, as an invalid request; rxe refuses
 	// the first one of the message, as an operational error.

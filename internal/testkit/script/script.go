@@ -42,7 +42,7 @@ var (
 	Peer  = netip.MustParseAddr("192.0.2.2")
 )
 
-// Setup is how the machine is made; New's options change it.
+// Setup has the parameters of the machine; New's options change them.
 type Setup struct {
 	Attr      ib.QPAttr // applied on the way to RTS
 	Access    ib.Access // of the machine's memory
@@ -87,7 +87,7 @@ type Script struct {
 // Maker makes the machine under test, as rc.New does.
 type Maker func(roce.Config) roce.Machine
 
-// allAccess is what the machine's memory and queue pair permit by default.
+// allAccess has the default rights of the machine's memory and queue pair.
 const allAccess = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind
 
 // New returns a script whose machine is in RTS, or where a Setup says.

@@ -172,7 +172,7 @@ func (s *Script) WantMemory(why string, off int, want []byte) {
 	}
 }
 
-// Untouched is what every byte of the memory is before anything writes it.
+// Untouched is the value of every byte of the memory before anything writes it.
 const Untouched = 0xee
 
 // WantUntouched checks that n bytes from offset off were never written.

@@ -12,7 +12,7 @@ import (
 	"verbena/internal/testkit/simnet"
 )
 
-// weather is how bad the network is.
+// weather is the quality of the network.
 type weather int
 
 const (

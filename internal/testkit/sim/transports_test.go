@@ -27,7 +27,7 @@ import (
 )
 
 // The same workload on every transport: what queue pairs of RoCEv2, of iWARP on
-// TCP, of iWARP on TRP and of links of windows leave in memory and in completion queues is what the
+// TCP, of iWARP on TRP and of NTB links leave in memory and in completion queues is what the
 // oracle says, so it is the same.
 
 // Places in a side's memory. What the peer writes, reads and counts on does not
@@ -71,7 +71,7 @@ type side struct {
 	got     []ib.WC
 }
 
-// pairMachine is what the machines of all transports have.
+// pairMachine is the common interface of the machines of all transports.
 type pairMachine interface {
 	Doorbell(now monotime.Time)
 	HandleTimeout(now monotime.Time)

@@ -13,7 +13,7 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Datagram is what the network carries.
+// Datagram is one packet on the network.
 type Datagram struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16

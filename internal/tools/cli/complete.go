@@ -22,7 +22,7 @@ func CompleteDevices(cmd *cobra.Command) {
 }
 
 // DeviceNames returns the names of the devices, kinds together. There are none
-// where they cannot be listed: who asks is a shell that has no use for errors.
+// where they cannot be listed: the caller is a shell, which has no use for errors.
 func DeviceNames() (names []string) {
 	list, err := verbs.Devices()
 	if err != nil {

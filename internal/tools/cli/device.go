@@ -116,7 +116,7 @@ func (d *Device) Open() (*verbs.Context, error) {
 }
 
 // firstOf returns the first device of a kind with an active port, else the first
-// of all kinds: whoever asks for a kind that there is not is told by NewID.
+// of all kinds: NewID reports a kind that there is not.
 func firstOf(kind string) string {
 	all, _ := verbs.Devices()
 	for i := range all {

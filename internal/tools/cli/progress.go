@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// progressDelay is how long a run lasts before its progress is shown.
+// progressDelay is the time of a run after which its progress is shown.
 const progressDelay = time.Second
 
 // Progress shows how far a long run is, on a terminal only. The zero value

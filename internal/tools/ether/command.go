@@ -128,7 +128,7 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "%s: on %s\n", tap.Name, o.dev.Name)
 
-	// Events are few; whoever raises them does not wait for us.
+	// Events are few; the engine, which raises them, does not wait for us.
 	events := make(chan struct{}, 1)
 	look := func() {
 		select {

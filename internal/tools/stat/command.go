@@ -14,7 +14,7 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// watchInterval is how often --watch looks.
+// watchInterval is the time between two polls of --watch.
 const watchInterval = time.Second
 
 // clearScreen moves a terminal's cursor to the top and clears it.

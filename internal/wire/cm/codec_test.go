@@ -172,7 +172,8 @@ func TestParsingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// parseAPR reads the data of an APR MAD, which no program of ours receives, and returns what follows it.
+// parseAPR reads the data of an APR MAD, which no program of ours receives, and
+// returns the bytes behind it.
 func parseAPR(b []byte) (a APR, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return a, b, false

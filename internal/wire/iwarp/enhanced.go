@@ -13,7 +13,7 @@ const (
 	depthMask = 0x3fff
 )
 
-// Enhanced is what MPA revision 2 negotiates: how many RDMA READs each side
+// Enhanced has the parameters that MPA revision 2 negotiates: how many RDMA READs each side
 // serves and asks for at a time, and who speaks first.
 //
 // Spec: RFC 6581, 7 (enhanced RDMA connection establishment message format).

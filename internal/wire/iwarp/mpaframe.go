@@ -32,7 +32,7 @@ const (
 	mpaReplyExtensions   = 1 << 1
 )
 
-// An MPAFrame is what each side of a connection sends first: the Request of
+// An MPAFrame begins the stream of each side of a connection: the Request of
 // the initiator, the Reply of the responder.
 //
 // Spec: RFC 5044, 7.1.1 (MPA Request and Reply frame format); RFC 6581, 7.

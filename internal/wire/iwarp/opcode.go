@@ -36,7 +36,7 @@ const (
 	NumQN
 )
 
-// OpcodeInfo is what an opcode implies.
+// OpcodeInfo describes an opcode.
 type OpcodeInfo struct {
 	Name         string // Wireshark's, where it has one
 	Valid        bool

@@ -30,7 +30,7 @@ const (
 	rdmapOpMask    = 15
 )
 
-// Control is what every DDP segment begins with: DDP's control byte and
+// Control is the beginning of every DDP segment: DDP's control byte and
 // RDMAP's, which DDP reserves for it.
 //
 // Spec: RFC 5041, 4.1 and 4.2; RFC 5040, 4.1 (RDMAP control field).

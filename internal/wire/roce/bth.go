@@ -22,7 +22,7 @@ const (
 	bthAckReq    = 1 << 7 // byte 8
 )
 
-// DestQPOffset is where in a UDP payload the 24 bits of BTH.DestQP stand, for
+// DestQPOffset is the offset of the 24 bits of BTH.DestQP in a UDP payload, for
 // socket filters that steer by queue pair.
 const DestQPOffset = 5
 

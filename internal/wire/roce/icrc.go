@@ -23,8 +23,8 @@ const (
 	maxUDPPayload  = 1<<16 - 1 - ipv4Bytes - udpBytes
 )
 
-// Pseudo is what the ICRC of one flow covers of IP and UDP: the CRC over the
-// masked headers with the lengths and the identification left zero. It is
+// Pseudo represents the part of IP and UDP that the ICRC of one flow covers: the CRC over
+// the masked headers with the lengths and the identification left zero. It is
 // made once for a path and direction; it is 8 bytes and safe to copy and share.
 //
 // Masked to ones, because routers change them: TOS, TTL and header checksum of

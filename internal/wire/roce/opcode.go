@@ -121,7 +121,7 @@ func (s Service) String() string {
 	return "invalid service"
 }
 
-// Operation is what a packet does, whatever its place in the message.
+// Operation names the work of a packet, regardless of its place in the message.
 type Operation uint8
 
 // Operations.
@@ -147,7 +147,7 @@ func (o Opcode) Info() *OpInfo { return &opcodes[o] }
 // String returns the words Wireshark uses.
 func (o Opcode) String() string { return opcodes[o].Name }
 
-// OpInfo is what the specification says of one opcode. Rows are read-only.
+// OpInfo describes one opcode as the specification does. Rows are read-only.
 type OpInfo struct {
 	Name      string // in Wireshark's words
 	Valid     bool   // spoken here

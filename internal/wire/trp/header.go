@@ -11,7 +11,7 @@ const HeaderBytes = 10
 // ignored when received.
 const opcodeShift = 12
 
-// Header is what every datagram starts with. What PSN and AckPSN mean depends
+// Header is the beginning of every datagram. The meaning of PSN and AckPSN depends
 // on the opcode:
 //
 //	Data     PSN of the segment; of an ACK the next one to be sent

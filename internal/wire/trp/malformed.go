@@ -2,8 +2,7 @@
 
 package trp
 
-// Malformed is what is wrong with the form of a datagram. Each has a counter
-// of its own; String is the counter's name.
+// Malformed names a fault in the form of a datagram. Each has its own counter; String is the counter's name.
 type Malformed uint8
 
 // Verdicts of Packet.Parse, in the order they are looked for.

@@ -2,7 +2,7 @@
 
 package trp
 
-// Opcode is what a datagram is for: the top 4 bits of the header's last field.
+// Opcode names the purpose of a datagram: the top 4 bits of the header's last field.
 type Opcode uint8
 
 // Opcodes.
