@@ -38,11 +38,11 @@ func closeAllDescriptors(t *testing.T) {
 		p.must("", "listen key-%d", p.slot)
 		p.must("", "will 1 %v %v will-%d", n.a, n.sender.LocalAddr(), p.slot)
 	}
-	gone, stays := ps[:2], ps[2] // the first is the keeper, if a member is
+	// The first is the keeper, if a member is. It is the last to close: the other one would be
+	// about to become the keeper.
+	gone, stays := []*process{ps[1], ps[0]}, ps[2]
 	for _, p := range gone {
-		p.must("0", "pollers") // first: the second may be about to become the keeper
-	}
-	for _, p := range gone {
+		p.must("0", "pollers")
 		p.must("", "closeall")
 	}
 	// Both are gone for the third: what they listened for is free.
