@@ -69,7 +69,7 @@ func TestEnvironmentIsReadSecurely(t *testing.T) {
 }
 
 // starters are the packages that may start goroutines, beside tests.
-var starters = []string{"internal/engine", "cabi", "internal/sys", "internal/ntb/backend", "internal/stats", "rdmacm", "internal/tools", "cmd", "examples", "internal/testkit", "interop"}
+var starters = []string{"internal/engine", "internal/transport/ntb", "internal/transport/trp", "cabi", "internal/sys", "internal/ntb/backend", "internal/stats", "rdmacm", "internal/tools", "cmd", "examples", "internal/testkit", "interop"}
 
 // Without the tag the tree builds where there is no C compiler.
 func TestCgoHasATag(t *testing.T) {

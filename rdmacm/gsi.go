@@ -5,8 +5,8 @@ package rdmacm
 import (
 	"net/netip"
 
-	"verbena/internal/engine"
 	"verbena/internal/roce"
+	roceio "verbena/internal/transport/roce"
 )
 
 // gsi is the general services interface. It sends and receives MADs, and agrees with the processes
@@ -35,4 +35,4 @@ type gsi interface {
 	Slot() int
 }
 
-var _ gsi = (*engine.Engine)(nil)
+var _ gsi = (*roceio.Transport)(nil)

@@ -13,6 +13,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
+	"verbena/internal/transport/iwarp"
 )
 
 // iwConnector connects an identifier by MPA's set-up of TCP streams. Its fields
@@ -167,13 +168,13 @@ func (c *iwConnector) accept(p *ConnParam) error {
 
 // handOverLocked takes the stream from its connection, for the queue pair.
 // manager.mu is held.
-func (c *iwConnector) handOverLocked() (*engine.Stream, engine.Connected) {
+func (c *iwConnector) handOverLocked() (*iwarp.Stream, iwarp.Connected) {
 	s := c.stream
 	sock := s.sock
 	settled, early := s.conn.HandOver()
 	s.sock, s.turn = nil, nil
 	c.iw.touchLocked(s)
-	return sock, engine.Connected{
+	return sock, iwarp.Connected{
 		Settled: settled, Early: early, Extensions: settled.Extensions,
 		OnReady: func() { c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.HandleReady() }) },
 		OnClose: func() { c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.HandleEnd(iwcm.FaultNone) }) },

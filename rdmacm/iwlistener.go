@@ -12,13 +12,14 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
+	"verbena/internal/transport/iwarp"
 )
 
 // iwListener is a TCP port of an identifier.
 type iwListener struct {
 	// immutable once it is open
 	c     *iwConnector
-	ports []*engine.StreamListener // of both families, for all addresses of both
+	ports []*iwarp.Listener // of both families, for all addresses of both
 
 	// guarded by manager.mu
 	options mpa.Options    // from when it is listened to
@@ -57,7 +58,7 @@ func (l *iwListener) tryOpen(e *engine.Engine, ip netip.Addr, port uint16) (uint
 		addrs = append(addrs, netip.IPv4Unspecified())
 	}
 	for _, a := range addrs {
-		p, err := e.ListenStreams(netip.AddrPortFrom(a, port), tcpBacklog, l.take)
+		p, err := iwarp.Of(e).Listen(netip.AddrPortFrom(a, port), tcpBacklog, l.take)
 		if err != nil {
 			return 0, err
 		}
@@ -104,7 +105,7 @@ func (l *iwListener) start() error {
 }
 
 // take begins with a stream that came.
-func (l *iwListener) take(sock *engine.Stream) engine.StreamEvents {
+func (l *iwListener) take(sock *iwarp.Stream) iwarp.StreamEvents {
 	w := l.c.iw
 	w.m.mu.Lock()
 	defer w.m.kick()

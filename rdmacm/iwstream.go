@@ -10,6 +10,7 @@ import (
 	"verbena/internal/cm/iwcm"
 	"verbena/internal/engine"
 	"verbena/internal/monotime"
+	"verbena/internal/transport/iwarp"
 )
 
 // iwStream is a connection and the stream that it is set up on, until a queue
@@ -24,9 +25,9 @@ type iwStream struct {
 	remote   netip.AddrPort
 
 	// guarded by manager.mu
-	sock  *engine.Stream // nil before it is open, and once it is closed or a queue pair's
-	turn  *iwTurn        // who hears of sock
-	owner *iwConnector   // nil before a request has an identifier, and once that is destroyed
+	sock  *iwarp.Stream // nil before it is open, and once it is closed or a queue pair's
+	turn  *iwTurn       // who hears of sock
+	owner *iwConnector  // nil before a request has an identifier, and once that is destroyed
 }
 
 // iwTurn hears of one stream. When another one has taken its place, what is still
@@ -47,12 +48,12 @@ func (t *iwTurn) tell(f func(c *iwcm.Conn, now monotime.Time)) {
 	})
 }
 
-// Connected implements engine.StreamEvents.
+// Connected implements iwarp.StreamEvents.
 func (t *iwTurn) Connected() {
 	t.tell(func(c *iwcm.Conn, now monotime.Time) { c.HandleConnected(now) })
 }
 
-// Input implements engine.StreamEvents. Once the set-up is done what follows is
+// Input implements iwarp.StreamEvents. Once the set-up is done what follows is
 // left to the queue pair.
 func (t *iwTurn) Input(b []byte) (more bool) {
 	t.tell(func(c *iwcm.Conn, now monotime.Time) {
@@ -62,7 +63,7 @@ func (t *iwTurn) Input(b []byte) (more bool) {
 	return more
 }
 
-// Closed implements engine.StreamEvents.
+// Closed implements iwarp.StreamEvents.
 func (t *iwTurn) Closed(err error) {
 	t.tell(func(c *iwcm.Conn, now monotime.Time) { c.HandleClose(now, faultOf(err)) })
 }
@@ -140,7 +141,7 @@ func (w *iwManager) open(s *iwStream) (local netip.AddrPort, err error) {
 	w.m.mu.Lock()
 	turn := s.newTurn()
 	w.m.mu.Unlock()
-	sock, err := s.engine.DialStream(s.local, s.remote, func(sock *engine.Stream) engine.StreamEvents {
+	sock, err := iwarp.Of(s.engine).Dial(s.local, s.remote, func(sock *iwarp.Stream) iwarp.StreamEvents {
 		w.m.mu.Lock()
 		s.sock = sock
 		w.m.mu.Unlock()

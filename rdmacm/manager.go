@@ -13,6 +13,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/entropy"
+	roceio "verbena/internal/transport/roce"
 	"verbena/verbs"
 )
 
@@ -73,11 +74,11 @@ func acquireManager() (*manager, error) {
 			return nil, err
 		}
 	}
-	m := newManager((*core.Context)(c).Engine(), (*core.Context)(c).Engine().Slot(), c.Info().GUID, theBell)
+	m := newManager(roceio.Of((*core.Context)(c).Engine()), (*core.Context)(c).Engine().Slot(), c.Info().GUID, theBell)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
-	theManager, endTally = m, (*core.Context)(c).Engine().Tally(counterNames(), m.counts)
+	theManager, endTally = m, (*core.Context)(c).Engine().CountCM(counterNames(), m.counts)
 	return m, nil
 }
 

@@ -14,8 +14,8 @@ import (
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/core"
-	"verbena/internal/engine"
 	"verbena/internal/roce"
+	"verbena/internal/transport/ntb"
 	wire "verbena/internal/wire/ntb"
 	"verbena/verbs"
 )
@@ -25,8 +25,8 @@ import (
 // the link. Where a port is that of several processes, a meeting place, they claim there what
 // they listen for.
 type ntbLinks struct {
-	onChange func(l *ntbLink, c engine.LinkChange) // immutable once links are there
-	slot     int                                   // immutable: of this process among those
+	onChange func(l *ntbLink, c ntb.LinkChange) // immutable once links are there
+	slot     int                                // immutable: of this process among those
 
 	mu      sync.Mutex // stands above that of a meeting place
 	handler func(*roce.Meta, []byte)
@@ -38,7 +38,7 @@ type ntbLinks struct {
 
 // ntbLink is a link in use.
 type ntbLink struct {
-	*engine.NTB
+	*ntb.Device
 	verbs *verbs.Context
 	stop  func() // ends what tells of the link's state
 }
@@ -64,11 +64,11 @@ var errLink = errors.New("rdmacm: the link is down, or full")
 func (s *ntbLinks) attach(c *verbs.Context) error {
 	eng := (*core.Context)(c).NTB()
 	s.mu.Lock()
-	if slices.ContainsFunc(s.list, func(l *ntbLink) bool { return l.NTB == eng }) {
+	if slices.ContainsFunc(s.list, func(l *ntbLink) bool { return l.Device == eng }) {
 		s.mu.Unlock()
 		return nil
 	}
-	l := &ntbLink{NTB: eng, verbs: c}
+	l := &ntbLink{Device: eng, verbs: c}
 	claimed := map[uint64]bool{}
 	for _, v := range s.claims {
 		if !v.at(l) || claimed[v.id] {
@@ -85,7 +85,7 @@ func (s *ntbLinks) attach(c *verbs.Context) error {
 	}
 	s.list = append(s.list, l)
 	s.mu.Unlock()
-	l.stop = l.Watch(func(c engine.LinkChange) { s.onChange(l, c) })
+	l.stop = l.Watch(func(c ntb.LinkChange) { s.onChange(l, c) })
 	l.OnMAD(func(p []byte) { s.take(l, p) })
 	return nil
 }
@@ -148,7 +148,7 @@ func (s *ntbLinks) SendMAD(src, dst netip.Addr, mad []byte) error {
 	s.mu.Unlock()
 	p := wire.Management{Source: ib.GIDFromAddr(src), Destination: ib.GIDFromAddr(dst), MAD: mad}.Append(make([]byte, 0, wire.ManagementBytes))
 	for _, l := range list {
-		if l.has(src) && l.NTB.SendMAD(p) {
+		if l.has(src) && l.Device.SendMAD(p) {
 			return nil
 		}
 	}
@@ -218,7 +218,7 @@ func (s *ntbLinks) unclaim(l *ntbLink, v claim) {
 // lost reports whether a connection, or what was begun, went over the link that is
 // lost: in a meeting place to the process that it led to. Where that one is not known yet, it was the one
 // that listened, unless another does.
-func (l *ntbLink) lost(c engine.LinkChange, x *ibcm.Lost) bool {
+func (l *ntbLink) lost(c ntb.LinkChange, x *ibcm.Lost) bool {
 	switch {
 	case !l.has(x.Path.Local):
 		return false

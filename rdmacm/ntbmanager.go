@@ -5,8 +5,8 @@ package rdmacm
 import (
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
-	"verbena/internal/engine"
 	"verbena/internal/monotime"
+	"verbena/internal/transport/ntb"
 )
 
 // ntbManager is the connection manager of links of windows in this process: the
@@ -33,7 +33,7 @@ func (n *ntbManager) stop() {
 
 // linkChanged ends connections over a link that is lost: their queue pairs have
 // failed. When it is back, what was asked meanwhile is asked again.
-func (n *ntbManager) linkChanged(l *ntbLink, c engine.LinkChange) {
+func (n *ntbManager) linkChanged(l *ntbLink, c ntb.LinkChange) {
 	n.m.mu.Lock()
 	if !c.Up {
 		n.agent.Lose(monotime.Now(), func(x *ibcm.Lost) bool { return l.lost(c, x) })

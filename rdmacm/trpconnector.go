@@ -10,8 +10,8 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/core"
-	"verbena/internal/engine"
 	"verbena/internal/iwarp/trp"
+	trpio "verbena/internal/transport/trp"
 	wire "verbena/internal/wire/trp"
 )
 
@@ -22,11 +22,11 @@ import (
 type trpConnector struct {
 	*ID
 	t         *trpManager
-	ports     []*engine.TRPPort     // bound, and not yet the queue pair's; two where one address stands for both families
-	listeners []*engine.TRPListener // which have the ports
-	request   *engine.TRPRequest    // on the ID of a request
-	conn      *engine.Conn          // nil without
-	remote    wire.Setup            // what the client said
+	ports     []*trpio.Port     // bound, and not yet the queue pair's; two where one address stands for both families
+	listeners []*trpio.Listener // which have the ports
+	request   *trpio.Request    // on the ID of a request
+	conn      *trpio.Conn       // nil without
+	remote    wire.Setup        // what the client said
 }
 
 func (t *trpManager) newConnector(id *ID) *trpConnector { return &trpConnector{ID: id, t: t} }
@@ -63,7 +63,7 @@ func (c *trpConnector) open(ip netip.Addr, port uint16) (uint16, error) {
 		return 0, err
 	}
 	for _, a := range addrs {
-		p, err := eng.BindTRP(netip.AddrPortFrom(a, port))
+		p, err := trpio.Of(eng).Bind(netip.AddrPortFrom(a, port))
 		if errors.Is(err, syscall.EAFNOSUPPORT) && len(addrs) == 2 {
 			continue // a host without one of the families
 		}
@@ -88,7 +88,7 @@ func (c *trpConnector) closePorts() {
 
 func (c *trpConnector) listen(backlog int) error {
 	for _, p := range c.ports {
-		l, err := p.Listen(backlog, func(r *engine.TRPRequest) { c.t.put(trpEvent{to: c, request: r}) })
+		l, err := p.Listen(backlog, func(r *trpio.Request) { c.t.put(trpEvent{to: c, request: r}) })
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (c *trpConnector) listen(backlog int) error {
 }
 
 // queuePair returns what the ID's queue pair is connected by.
-func (c *trpConnector) queuePair(call string) (*engine.Conn, error) {
+func (c *trpConnector) queuePair(call string) (*trpio.Conn, error) {
 	if c.qp == nil {
 		return nil, invalid(call, "the ID has no queue pair: over TRP it has one before it connects")
 	}
@@ -123,7 +123,7 @@ func (c *trpConnector) connect(p *ConnParam) error {
 	s := wire.Setup{
 		IRD: uint16(depth(p.ResponderResources, MaxRdAtomic)), ORD: uint16(depth(p.InitiatorDepth, MaxRdAtomic)), PrivateData: p.PrivateData,
 	}
-	if err := conn.DialTRP(port, c.peer, s, c.onLink); err != nil {
+	if err := conn.Dial(port, c.peer, s, c.onLink); err != nil {
 		return notReady("Connect", err)
 	}
 	c.conn = conn
@@ -132,14 +132,14 @@ func (c *trpConnector) connect(p *ConnParam) error {
 
 // ownPort gives the port out of hand, bound to the device's address, which may
 // not have been known when the application bound the ID.
-func (c *trpConnector) ownPort() (*engine.TRPPort, error) {
+func (c *trpConnector) ownPort() (*trpio.Port, error) {
 	if len(c.ports) == 1 && c.ports[0].Addr().Addr() == c.at.addr {
 		p := c.ports[0]
 		c.ports = nil
 		return p, nil
 	}
 	c.closePorts()
-	return (*core.Context)(c.at.verbs).Engine().BindTRP(netip.AddrPortFrom(c.at.addr, c.local.Port()))
+	return trpio.Of((*core.Context)(c.at.verbs).Engine()).Bind(netip.AddrPortFrom(c.at.addr, c.local.Port()))
 }
 
 // notReady turns the engine's refusal into what the application is told.
@@ -166,7 +166,7 @@ func (c *trpConnector) accept(p *ConnParam) error {
 	s := wire.Setup{
 		IRD: uint16(depth(p.ResponderResources, clampDepth(c.remote.ORD))), ORD: uint16(depth(p.InitiatorDepth, clampDepth(c.remote.IRD))), PrivateData: p.PrivateData,
 	}
-	if err := conn.AcceptTRP(c.request, c.at.addr, s, c.onLink); err != nil {
+	if err := conn.Accept(c.request, c.at.addr, s, c.onLink); err != nil {
 		return notReady("Accept", err)
 	}
 	c.conn = conn
@@ -199,7 +199,7 @@ func (c *trpConnector) disconnect() error {
 	if c.state != stEstablished {
 		return c.failQP()
 	}
-	c.conn.DisconnectTRP()
+	c.conn.Disconnect()
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (c *trpConnector) leave() {
 	conn := c.conn
 	c.mu.Unlock()
 	if conn != nil {
-		conn.LeaveTRP()
+		conn.Leave()
 	}
 }
 

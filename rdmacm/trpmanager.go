@@ -8,9 +8,9 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/engine"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
+	trpio "verbena/internal/transport/trp"
 )
 
 // trpManager takes events of TRP's associations to the identifiers. The associations themselves
@@ -27,7 +27,7 @@ type trpManager struct {
 // trpEvent is an event for an identifier: a request, or a change of its association.
 type trpEvent struct {
 	to      *trpConnector
-	request *engine.TRPRequest
+	request *trpio.Request
 	link    trp.Event
 }
 
@@ -60,7 +60,7 @@ func (t *trpManager) idleLocked() bool {
 }
 
 // requested makes an identifier for a request.
-func (t *trpManager) requested(listener *trpConnector, r *engine.TRPRequest) {
+func (t *trpManager) requested(listener *trpConnector, r *trpio.Request) {
 	at, err := t.m.locate(TRP, r.Local)
 	if err != nil || !t.m.join() {
 		_ = r.Reject(r.Local, nil) // the client asks again, or gives up

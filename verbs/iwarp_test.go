@@ -13,10 +13,10 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/core"
-	"verbena/internal/engine"
 	"verbena/internal/iwarp/mpa"
 	"verbena/internal/monotime"
 	"verbena/internal/testkit/loopback"
+	"verbena/internal/transport/iwarp"
 	"verbena/verbs"
 )
 
@@ -26,7 +26,7 @@ const iwarpLoopback = "iwarp_lo"
 type mpaEnd struct {
 	qp     *verbs.QP
 	conn   *mpa.Conn
-	stream *engine.Stream
+	stream *iwarp.Stream
 	accept bool
 	result chan error
 }
@@ -49,7 +49,7 @@ func (m *mpaEnd) Input(b []byte) bool {
 }
 
 func (m *mpaEnd) connect(early []byte) {
-	p := engine.Connected{Initiator: !m.accept, Extensions: true, Early: early}
+	p := iwarp.Connected{Initiator: !m.accept, Extensions: true, Early: early}
 	if m.accept {
 		if err := m.conn.Accept(8, 8, nil); err != nil {
 			m.result <- err
@@ -68,7 +68,7 @@ func iwarpEnds(t *testing.T, size int, change ...func(*verbs.QPInitAttr)) (a, b 
 	result := make(chan error, 4)
 	eng := (*core.Context)(a.ctx).Engine()
 	rtr := mpa.RTRs(mpa.RTRRead)
-	l, err := eng.ListenStreams(netip.MustParseAddrPort("127.0.0.1:0"), 1, func(s *engine.Stream) engine.StreamEvents {
+	l, err := iwarp.Of(eng).Listen(netip.MustParseAddrPort("127.0.0.1:0"), 1, func(s *iwarp.Stream) iwarp.StreamEvents {
 		return &mpaEnd{qp: b.qp, stream: s, accept: true, result: result, conn: mpa.NewResponder(monotime.Now(), mpa.Options{RTR: rtr})}
 	})
 	check(t, err)
@@ -76,7 +76,7 @@ func iwarpEnds(t *testing.T, size int, change ...func(*verbs.QPInitAttr)) (a, b 
 	defer l.Close()
 	conn, err := mpa.NewInitiator(monotime.Now(), mpa.Options{IRD: 8, ORD: 8, RTR: rtr})
 	check(t, err)
-	_, err = eng.DialStream(netip.AddrPort{}, l.Addr(), func(s *engine.Stream) engine.StreamEvents {
+	_, err = iwarp.Of(eng).Dial(netip.AddrPort{}, l.Addr(), func(s *iwarp.Stream) iwarp.StreamEvents {
 		return &mpaEnd{qp: a.qp, stream: s, result: result, conn: conn}
 	})
 	check(t, err)

@@ -10,8 +10,8 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/core"
-	"verbena/internal/engine"
 	"verbena/internal/iwarp/trp"
+	trpio "verbena/internal/transport/trp"
 	wire "verbena/internal/wire/trp"
 	"verbena/verbs"
 )
@@ -31,10 +31,10 @@ func associate(t *testing.T, a, b *end) {
 	t.Helper()
 	eng := (*core.Context)(a.ctx).Engine()
 	at := netip.MustParseAddrPort("127.0.0.1:0")
-	p, err := eng.BindTRP(at)
+	p, err := trpio.Of(eng).Bind(at)
 	check(t, err)
-	requests := make(chan *engine.TRPRequest, 1)
-	l, err := p.Listen(1, func(r *engine.TRPRequest) { requests <- r })
+	requests := make(chan *trpio.Request, 1)
+	l, err := p.Listen(1, func(r *trpio.Request) { requests <- r })
 	check(t, err)
 	defer l.Close()
 	up := make(chan trp.Event, 4)
@@ -44,15 +44,15 @@ func associate(t *testing.T, a, b *end) {
 		}
 	}
 	s := wire.Setup{IRD: 8, ORD: 8}
-	from, err := eng.BindTRP(at)
+	from, err := trpio.Of(eng).Bind(at)
 	check(t, err)
 	client, err := (*core.QP)(a.qp).TRPConn()
 	check(t, err)
-	check(t, client.DialTRP(from, l.Addr(), s, onLink))
+	check(t, client.Dial(from, l.Addr(), s, onLink))
 	server, err := (*core.QP)(b.qp).TRPConn()
 	check(t, err)
 	r := <-requests
-	check(t, server.AcceptTRP(r, r.Local, s, onLink))
+	check(t, server.Accept(r, r.Local, s, onLink))
 	for range 2 {
 		select {
 		case <-up:
@@ -67,7 +67,7 @@ func TestTRPSpeaksTheSameVerbs(t *testing.T) {
 	speakSameVerbs(t, a, b, func() error {
 		conn, err := (*core.QP)(a.qp).TRPConn()
 		if err == nil {
-			conn.DisconnectTRP()
+			conn.Disconnect()
 		}
 		return err
 	})

@@ -114,7 +114,7 @@ func vb_progress(ctx C.vb_handle, polls C.unsigned) {
 		if o.engine.PollFor(uint64(max(polls, 1))) == 0 { // else the application looks first, and may answer
 			o.engine.Flush()
 		}
-		o.engine.ShowPatience()
+		o.engine.UpdateBoard()
 	}
 }
 

@@ -6,16 +6,16 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/device"
-	"verbena/internal/engine"
+	"verbena/internal/transport/iwarp"
+	"verbena/internal/transport/trp"
 )
 
 // ConnectStream gives an iWARP queue pair, which is in INIT, a stream on which everything is agreed;
 // it goes to RTS. On error it stays in INIT and the stream is reset.
-func (q *QP) ConnectStream(s *engine.Stream, p engine.Connected) error {
+func (q *QP) ConnectStream(s *iwarp.Stream, p iwarp.Connected) error {
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
-	err := q.hasStreams()
+	c, err := q.iwarpConn()
 	if err == nil && q.gone.Load() {
 		err = invalid("QP", "was destroyed")
 	}
@@ -23,7 +23,7 @@ func (q *QP) ConnectStream(s *engine.Stream, p engine.Connected) error {
 		s.Abort()
 		return err
 	}
-	return q.conn.Connect(s, p, func(cur ib.QPState) error {
+	return c.Connect(s, p, func(cur ib.QPState) error {
 		if cur != ib.QPInit {
 			return invalid("QP", "is in %v: it is connected from INIT", cur)
 		}
@@ -34,24 +34,26 @@ func (q *QP) ConnectStream(s *engine.Stream, p engine.Connected) error {
 // DisconnectStream closes the stream of an iWARP queue pair behind all that is posted.
 // Connected.OnClose tells when both ends are done.
 func (q *QP) DisconnectStream() error {
-	if err := q.hasStreams(); err != nil {
-		return err
+	c, err := q.iwarpConn()
+	if err == nil {
+		c.Disconnect()
 	}
-	q.conn.Disconnect()
-	return nil
+	return err
 }
 
 // TRPConn returns the connection of a TRP queue pair, which goes to RTS with its association.
-func (q *QP) TRPConn() (*engine.Conn, error) {
-	if k := q.ctx.info.Kind; k != device.KindTRP {
-		return nil, fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of TRP have an association", k)
+func (q *QP) TRPConn() (*trp.Conn, error) {
+	c, ok := trp.ConnOf(q.conn)
+	if !ok {
+		return nil, fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of TRP have an association", q.ctx.info.Kind)
 	}
-	return q.conn, nil
+	return c, nil
 }
 
-func (q *QP) hasStreams() error {
-	if k := q.ctx.info.Kind; k != device.KindIWARP {
-		return fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of iWARP have a stream", k)
+func (q *QP) iwarpConn() (*iwarp.Conn, error) {
+	c, ok := iwarp.ConnOf(q.conn)
+	if !ok {
+		return nil, fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of iWARP have a stream", q.ctx.info.Kind)
 	}
-	return nil
+	return c, nil
 }

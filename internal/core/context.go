@@ -16,6 +16,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/mem"
 	"verbena/internal/roce"
+	"verbena/internal/transport/ntb"
 )
 
 // Context is an open device: ibv_context.
@@ -98,11 +99,11 @@ func (c *Context) Close() error {
 func (c *Context) Engine() *engine.Engine { return c.eng }
 
 // NTB returns the link of a device of kind ntb, nil of others.
-func (c *Context) NTB() *engine.NTB {
+func (c *Context) NTB() *ntb.Device {
 	if c.ntb == nil {
 		return nil
 	}
-	return c.ntb.NTB
+	return c.ntb.Device
 }
 
 // NumberedQP returns the queue pair of a number in this process, nil if there is none. Of the QPs

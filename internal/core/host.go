@@ -16,6 +16,7 @@ import (
 	"verbena/internal/stats"
 	"verbena/internal/sys/entropy"
 	"verbena/internal/sys/faultcap"
+	"verbena/internal/transport"
 	"verbena/internal/version"
 )
 
@@ -115,7 +116,7 @@ func (h *host) account(info device.Info) *engine.Account {
 			return d.account
 		}
 	}
-	d := openDevice{info, engine.NewAccount(counterNames(info.Kind))}
+	d := openDevice{info, engine.NewAccount(transport.Of(info.Kind).CounterNames())}
 	h.devices = append(h.devices, d)
 	return d.account
 }

@@ -9,6 +9,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/device"
+	"verbena/internal/transport/roce"
 )
 
 // mcastMemberships are the groups a queue pair is attached to.
@@ -29,7 +30,7 @@ func (q *QP) AttachMulticast(gid ib.GID) error {
 		return invalid("QP", "was destroyed")
 	}
 	group := gid.Addr()
-	if err := q.ctx.eng.Attach(q.conn, group, q.ctx.info.Index); err != nil {
+	if err := roce.Of(q.ctx.eng).Attach(q.conn, group, q.ctx.info.Index); err != nil {
 		return &device.Error{Arg: "gid", Why: err.Error(), Err: errnoOf(err, syscall.EINVAL)}
 	}
 	if q.mcast.groups == nil {
@@ -51,7 +52,7 @@ func (q *QP) DetachMulticast(gid ib.GID) error {
 		return invalid("gid", "the queue pair is not attached to %v", group)
 	}
 	delete(q.mcast.groups, group)
-	q.ctx.eng.Detach(q.conn, group, q.ctx.info.Index)
+	roce.Of(q.ctx.eng).Detach(q.conn, group, q.ctx.info.Index)
 	return nil
 }
 
@@ -76,7 +77,7 @@ func (m *mcastMemberships) leaveAll(q *QP) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for g := range m.groups {
-		q.ctx.eng.Detach(q.conn, g, q.ctx.info.Index)
+		roce.Of(q.ctx.eng).Detach(q.conn, g, q.ctx.info.Index)
 	}
 	m.groups = nil
 }

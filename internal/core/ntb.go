@@ -11,16 +11,15 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/device"
-	"verbena/internal/engine"
 	"verbena/internal/mem"
-	"verbena/internal/ntb/rdma"
+	"verbena/internal/transport/ntb"
 )
 
 // ntbLink is our end of a link, which the contexts of its device share. Peers name memory by key
 // alone, so that they share a table of keys, too.
 type ntbLink struct {
 	// immutable
-	*engine.NTB
+	*ntb.Device
 	info device.Info
 	keys *mem.Table
 	pds  atomic.Uint32
@@ -45,7 +44,7 @@ func (h *host) openLink(info device.Info) (*ntbLink, error) {
 	}
 	l := &ntbLink{keys: mem.NewTable(randomKey), refs: 1}
 	var err error
-	l.NTB, err = h.engine.OpenNTB(engine.NTBConfig{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory, Keys: l.keys, Account: account})
+	l.Device, err = ntb.Open(h.engine, ntb.Config{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory, Keys: l.keys, Account: account})
 	switch {
 	case errors.Is(err, syscall.EBUSY) && !info.Shared():
 		return nil, fail(syscall.EBUSY, info.Name, "%v: another process has this end of the link", err)
@@ -93,9 +92,3 @@ func (l *ntbLink) port(a *ib.PortAttr) {
 		a.State, a.PhysState = ib.PortActive, 5
 	}
 }
-
-// newNTBConn is newConn of a device of kind ntb.
-func (q *QP) newNTBConn() (*engine.Conn, error) { return q.ctx.ntb.NewConn(q.config, q.event) }
-
-// ntbCounterNames are those of the queue pairs of a link.
-func ntbCounterNames() []string { return rdma.CounterNames() }

@@ -10,9 +10,10 @@ import (
 	"syscall"
 
 	"verbena/internal/device"
-	"verbena/internal/engine"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/fdtrack"
+	"verbena/internal/transport"
+	"verbena/internal/transport/roce"
 	"verbena/internal/wire/pcap"
 )
 
@@ -42,7 +43,7 @@ func (h *host) start(k device.Kind, opts *Options) error {
 	if err != nil {
 		return faultsError(err)
 	}
-	e := engine.Options{Solo: o.Solo, NoLocal: o.NoLocal, Faults: faults}
+	e := transport.Options{Options: roce.Options{Solo: o.Solo, NoLocal: o.NoLocal}, Faults: faults}
 	h.faults, h.captures = faults, o.Capture != nil
 	if err := h.takes(k); err != nil { // before there is a file
 		return err
@@ -56,7 +57,7 @@ func (h *host) start(k device.Kind, opts *Options) error {
 		}
 		e.Capture, h.undo, h.flush = faultcap.NewCapture(w), w.Close, w.Flush
 	}
-	if h.engine, err = engine.New(e); err != nil {
+	if h.engine, err = transport.Start(e); err != nil {
 		h.undo()
 	}
 	return err

@@ -5,6 +5,7 @@ package core
 import (
 	"verbena/ib"
 	"verbena/internal/engine"
+	"verbena/internal/transport/ntb"
 )
 
 // portEvents are the asynchronous events of what happens to an interface. One
@@ -44,7 +45,7 @@ func (c *Context) unwatchPort() {
 
 // linkChanged raises the port's event. The port of a meeting place is active for as
 // long as it is open, whatever becomes of the link to one process.
-func (c *Context) linkChanged(change engine.LinkChange) {
+func (c *Context) linkChanged(change ntb.LinkChange) {
 	switch {
 	case change.Fatal:
 		c.events.put(AsyncEvent{Type: ib.EventDeviceFatal})

@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/ntb/rdma"
 	"verbena/internal/queue"
 )
 
@@ -79,26 +78,28 @@ func (q *QP) PostSend(wrs []SendWR) (posted int, err error) {
 			break
 		}
 	}
-	q.conn.Ring()
+	q.conn.SubmitUnlock()
 	return i, err
 }
 
-// quick makes a short WRITE or SEND over a link of windows at once, if that can be; what is
-// wrong with it push finds. The connection is locked. After SENDs it is to be rung.
+// quick makes a short WRITE or SEND at once, where the transport can; what is
+// wrong with it push finds. The connection is locked. After SENDs it is to be submitted.
 func (q *QP) quick(wr *SendWR) bool {
-	if q.ctx.ntb == nil || wr.Flags&^sendFlags != 0 || q.sq.Cap() == 0 {
+	limit := q.conn.ShortLimit(wr.Opcode)
+	if limit == 0 || wr.Flags&^sendFlags != 0 || q.sq.Cap() == 0 {
 		return false
 	}
-	limit := rdma.MaxStore
-	switch wr.Opcode {
-	case ib.WRRDMAWrite:
-	case ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv:
-		limit = rdma.MaxShort
-	default:
-		return false
+	m := q.conn.Short()
+	m.ID, m.Op, m.Flags, m.Imm, m.Key, m.Addr = wr.ID, wr.Opcode, wr.Flags, wr.ImmData, wr.InvalidateRKey, wr.RemoteAddr
+	if wr.Opcode == ib.WRRDMAWrite {
+		m.Key = wr.RKey
 	}
 	if wr.Flags&ib.SendInline != 0 {
-		return len(wr.SGList) == 0 && len(wr.Inline) <= min(q.sq.MaxInline(), limit) && q.make(wr, wr.Inline)
+		if len(wr.SGList) != 0 || len(wr.Inline) > min(q.sq.MaxInline(), limit) {
+			return false
+		}
+		m.Bytes = copy(m.Data[:], wr.Inline)
+		return q.conn.PostShort()
 	}
 	if len(wr.SGList) != 1 || q.sq.MaxSGE() == 0 || wr.SGList[0].Length > uint32(limit) {
 		return false
@@ -107,18 +108,10 @@ func (q *QP) quick(wr *SendWR) bool {
 	if v != ib.VendorNone {
 		return false
 	}
-	var room [rdma.MaxStore]byte
-	data := room[:s.Len()]
-	ok := s.CopyOut(0, data) && q.make(wr, data)
+	m.Local, m.Bytes = wr.SGList[0], s.Len()
+	ok := s.CopyOut(0, m.Data[:m.Bytes]) && q.conn.PostShort()
 	s.Release()
 	return ok
-}
-
-func (q *QP) make(wr *SendWR, data []byte) bool {
-	if wr.Opcode == ib.WRRDMAWrite {
-		return q.conn.Store(wr.ID, wr.Flags, data, wr.RKey, wr.RemoteAddr)
-	}
-	return q.conn.Send(&rdma.Short{ID: wr.ID, Op: wr.Opcode, Flags: wr.Flags, Imm: wr.ImmData, Key: wr.InvalidateRKey, Data: data, SGE: wr.SGList})
 }
 
 // BeginSend locks the queue pair for Send, or fails if it takes no sends. SubmitSends unlocks it.
@@ -139,7 +132,7 @@ func (q *QP) BeginSend() error {
 }
 
 // SubmitSends starts what was posted since BeginSend, and unlocks the queue pair.
-func (q *QP) SubmitSends() { q.conn.Ring() }
+func (q *QP) SubmitSends() { q.conn.SubmitUnlock() }
 
 // sendOps has the operations of each service of InfiniBand; XRC has those of RC.
 //
@@ -376,7 +369,7 @@ func (q *QP) BindMW(mw *MW, b BindWR) error {
 		return err
 	}
 	q.sq.Commit()
-	q.conn.Ring()
+	q.conn.SubmitUnlock()
 	return nil
 }
 
@@ -391,7 +384,7 @@ func (q *QP) PostRecv(wrs []RecvWR) (posted int, err error) {
 		}
 		posted++
 	}
-	q.conn.RingReceives()
+	q.conn.SubmitReceivesUnlock()
 	return posted, err
 }
 
@@ -460,5 +453,5 @@ func (q *QP) ReceivesPosted() {
 	if q.conn.Machine().State() == ib.QPReset {
 		q.init.Outside.Drop()
 	}
-	q.conn.RingReceives()
+	q.conn.SubmitReceivesUnlock()
 }

@@ -12,13 +12,10 @@ import (
 	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/engine"
-	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/qp"
 	"verbena/internal/queue"
-	"verbena/internal/roce"
-	"verbena/internal/roce/rc"
-	"verbena/internal/roce/uc"
-	"verbena/internal/roce/ud"
+	"verbena/internal/transport"
+	"verbena/internal/transport/roce"
 )
 
 // QPInitAttr has the attributes of a new queue pair: ibv_qp_init_attr.
@@ -208,31 +205,14 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 	return undo, err
 }
 
-// newConn gives the queue pair its number and the protocol of its device.
+// newConn gives the queue pair its number and the transport of its device.
 func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
-	switch c.info.Kind {
-	case device.KindIWARP:
-		return c.eng.NewIWARPConn(c.account, func(n ib.QPN) *rdmap.Stream { return rdmap.NewStream(q.config(n)) }, q.event)
-	case device.KindTRP:
-		return c.eng.NewTRPConn(c.account, func(n ib.QPN) *rdmap.Association { return rdmap.NewAssociation(q.config(n)) }, q.event)
-	case device.KindNTB:
-		return q.newNTBConn()
+	spec := engine.QPSpec{Type: q.init.Type, Account: c.account, OnEvent: q.event, Config: q.config, MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf}
+	if c.ntb != nil {
+		spec.Device = c.ntb.Device
 	}
-	return c.eng.NewConn(c.account, q.newMachine, q.event)
-}
-
-// counterNames are those of the queue pairs of a kind of device.
-func counterNames(k device.Kind) []string {
-	switch k {
-	case device.KindIWARP:
-		return rdmap.CounterNames()
-	case device.KindTRP:
-		return rdmap.AssociationCounterNames()
-	case device.KindNTB:
-		return ntbCounterNames()
-	}
-	return roce.CounterNames()
+	return transport.Of(c.info.Kind).NewConn(c.eng, &spec)
 }
 
 // config returns the configuration of the protocol machine for a number.
@@ -254,20 +234,6 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 		cfg.RQ = q.rq
 	}
 	return cfg
-}
-
-// newMachine makes the protocol machine of a RoCE queue pair.
-func (q *QP) newMachine(qpn ib.QPN) roce.Machine {
-	cfg := q.config(qpn)
-	switch q.init.Type {
-	case ib.QPTypeXRCSend:
-		return rc.NewXRCSend(cfg)
-	case ib.QPTypeUC:
-		return uc.New(cfg)
-	case ib.QPTypeUD:
-		return ud.New(ud.Config{Config: cfg, Source: q.sourceOf, MTU: q.ctx.info.PortAttr().ActiveMTU.Bytes()})
-	}
-	return rc.New(cfg)
 }
 
 func (q *QP) sourceOf(sgidIndex uint8) netip.AddrPort {
@@ -333,9 +299,6 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 	var src netip.Addr
 	if mask&ib.QPAV != 0 && q.ctx.ntb == nil {
 		src = limits.GIDs[attr.AH.GRH.SGIDIndex]
-		if err := q.ctx.eng.Listen(src); err != nil {
-			return err
-		}
 	}
 	if q.init.Type == ib.QPTypeUD && next == ib.QPRTR {
 		if err := q.listenAll(); err != nil {
@@ -399,14 +362,14 @@ func (q *QP) listenAt(index int, a netip.Addr) error {
 // bind returns where the queue pair sends from an address; zero if it cannot
 // be used yet.
 func (q *QP) bind(a netip.Addr) (netip.AddrPort, error) {
-	err := q.ctx.eng.Listen(a)
+	c, ok := roce.ConnOf(q.conn)
+	if !ok {
+		return netip.AddrPort{}, nil
+	}
+	port, err := c.Bind(a)
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return netip.AddrPort{}, nil
 	}
-	if err != nil {
-		return netip.AddrPort{}, err
-	}
-	port, err := q.conn.Bind(a)
 	return netip.AddrPortFrom(a.WithZone(""), port), err
 }
 

@@ -5,10 +5,10 @@ package engine
 import (
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 
+	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/futex"
@@ -21,9 +21,9 @@ import (
 type background struct {
 	// immutable after start
 	eng     *Engine
-	backoff monotime.Duration
-	poller  *udp.Poller // sockets, and a wake-up
-	nap     futex.Nap   // of sleep
+	backoff monotime.Duration // of sleep
+	poller  *udp.Poller       // sockets, and a wake-up
+	nap     futex.Nap         // of sleep
 
 	polls    atomic.Uint64 // calls of Engine.Poll
 	wakeAt   atomic.Int64  // until when it sleeps or waits
@@ -33,21 +33,13 @@ type background struct {
 	nodes    atomic.Pointer[[]int] // the NUMA nodes where it is to run from now on
 	done     sync.WaitGroup
 	ready    [16]uint64
+	services []func()          // by number of their descriptor's id; immutable after start
 	linger   monotime.Duration // of the goroutine alone
-	attend   attendance        // of the goroutine alone
+	idle     idlePolicy        // of the goroutine alone
 	checked  monotime.Time     // of the goroutine alone: when it last asked whether the descriptors are there
 
 	woken atomic.Bool // the application was given an event since the last read
 }
-
-// eventPolls is how often an application polls that sleeps until the next event:
-// until it finds nothing, and once more after arming.
-const eventPolls = 8
-
-// defaultBackoff is how long the goroutine stays away from the sockets when it has
-// seen somebody poll: the longest that a packet may wait after a busy poller
-// has gone away without notice.
-const defaultBackoff = 500 * monotime.Microsecond
 
 func (g *background) open(e *Engine, backoff monotime.Duration) (err error) {
 	g.eng, g.backoff = e, backoff
@@ -71,19 +63,19 @@ func (g *background) run() {
 			_ = numa.Run(*nodes...) // the nodes were there when the links were opened
 		}
 		now := monotime.Now()
-		if g.eng.late.n.Load() > 0 {
+		if g.eng.delayed.n.Load() > 0 {
 			g.eng.flush(0)
 		}
 		if g.eng.timers.due(now) {
 			g.readOnce() // what waits in a socket must not be taken for lost
-			g.eng.fireDue(now)
+			g.eng.FireDue(now)
 		}
 		n := g.polled()
-		polled := n-seen > eventPolls
+		polled := n-seen > policy.IdlePolls
 		seen = n
-		if !g.kicked.Swap(false) && polled && !g.attend.on {
+		if !g.kicked.Swap(false) && polled && !g.idle.on {
 			g.sleep(now)
-			g.attend.slept(monotime.Now(), g.leftLying())
+			g.idle.slept(monotime.Now(), g.leftLying())
 			continue
 		}
 		g.wait(now)
@@ -91,30 +83,25 @@ func (g *background) run() {
 			return
 		}
 		k := g.read()
-		if k == busy && !g.attend.on {
+		if k == Busy && !g.idle.on {
 			g.sleep(monotime.Now()) // readable, but somebody polls: not ours to spin on
 		}
-		g.attend.woke(monotime.Now(), k > 0)
+		g.idle.woke(monotime.Now(), k > 0)
 	}
 }
 
 // lost reports whether the application has closed our descriptors. The goroutine
 // ends then.
 func (g *background) lost() bool {
-	if now := monotime.Now(); now.Sub(g.checked) >= checkEvery {
+	if now := monotime.Now(); now.Sub(g.checked) >= policy.CheckDescriptors {
 		g.checked = now
 		fdtrack.Check()
 	}
 	return fdtrack.Lost()
 }
 
-// checkEvery is short before the time in which somebody closes descriptors and
-// uses their numbers anew, and long before what a look costs.
-const checkEvery = 200 * monotime.Microsecond
-
-// polled counts polls, of which those of a program that looks at the board by
-// itself are half as many as its looks.
-func (g *background) polled() uint64 { return g.polls.Load() + g.eng.local.board.Looks()/2 }
+// polled returns the number of polls. Two looks at the board count as one poll.
+func (g *background) polled() uint64 { return g.polls.Load() + g.eng.board.Looks()/2 }
 
 // read handles what the sockets have, and lingers: in a stream the next
 // datagram is nearer than a sleep and a wake-up, which also costs its sender.
@@ -123,49 +110,42 @@ func (g *background) read() (n int) {
 	last := monotime.Now()
 	for !g.stopping.Load() {
 		k := g.readOnce()
-		if k == busy {
-			return busy
+		if k == Busy {
+			return Busy
 		}
 		now := monotime.Now()
 		if k > 0 {
 			if n > 0 { // lingering paid
-				g.linger = min(g.linger+now.Sub(last), maxLinger)
+				g.linger = min(g.linger+now.Sub(last), policy.MaxLinger)
 			}
 			n, last = n+k, now
-			g.eng.fireDue(now)
-		} else if n == 0 || now.Sub(last) > g.linger || g.attend.on || g.woken.Load() {
+			g.eng.FireDue(now)
+		} else if n == 0 || now.Sub(last) > g.linger || g.idle.on || g.woken.Load() {
 			break // who is woken, or looks at memory, may need this core
 		}
 	}
-	g.linger = max(g.linger-g.linger/4, minLinger)
+	g.linger = max(g.linger-g.linger/4, policy.MinLinger)
 	return n
 }
 
 // readOnce reads every input once.
 func (g *background) readOnce() (n int) {
-	for _, r := range *g.eng.local.rings.Load() {
-		k := r.tryPoll(false)
-		if k == busy {
-			return busy
+	for _, r := range *g.eng.rings.Load() {
+		k := r.TryPoll(false)
+		if k == Busy {
+			return Busy
 		}
 		n += k
 	}
 	for _, in := range *g.eng.inputs.Load() {
-		k := in.tryPoll(false)
-		if k == busy {
-			return busy
+		k := in.TryPoll(false)
+		if k == Busy {
+			return Busy
 		}
 		n += k
 	}
 	return n
 }
-
-// Bounds of how long the goroutine stays after the last datagram. It grows
-// while datagrams come within it and shrinks when none does.
-const (
-	minLinger = 5 * monotime.Microsecond
-	maxLinger = 100 * monotime.Microsecond
-)
 
 // sleep leaves the sockets to the pollers for a while.
 func (g *background) sleep(now monotime.Time) { g.sleepUntil(now, now.Add(g.backoff)) }
@@ -180,16 +160,17 @@ func (g *background) sleepUntil(now, until monotime.Time) {
 	g.wakeAt.Store(0)
 }
 
-// wait blocks until a socket has something, a timer is due or somebody wakes
+// wait blocks until a socket has something, a timer is due or another thread wakes
 // it.
 func (g *background) wait(now monotime.Time) {
-	if !g.eng.local.arm() {
-		return
-	}
-	look, quiet := g.eng.armLinks(now)
-	if !quiet {
-		g.eng.local.disarm()
-		return
+	defer g.disarm()
+	look := monotime.Never
+	for _, s := range *g.eng.sleepers.Load() {
+		until, quiet := s.Arm(now)
+		if !quiet {
+			return
+		}
+		look = min(look, until)
 	}
 	until := g.publish(look)
 	d := monotime.Duration(-1)
@@ -197,22 +178,32 @@ func (g *background) wait(now monotime.Time) {
 		d = max(until.Sub(now), 0)
 	}
 	if _, err := g.look(d); err != nil {
-		g.eng.wire.readErrors.Add(1)
+		g.eng.CountReadError()
 	}
-	g.eng.local.disarm()
 	g.wakeAt.Store(0)
 }
 
-// look waits and returns how many sockets are readable. What processes say that
-// come and go it takes note of.
-func (g *background) look(patience monotime.Duration) (sockets int, err error) {
-	n, err := g.poller.Wait(patience, g.ready[:])
-	if slices.Contains(g.ready[:n], ringEvents) {
-		g.eng.local.listener.Serve()
-		n--
+// disarm ends what wait armed, but for what has gone meanwhile.
+func (g *background) disarm() {
+	for _, s := range *g.eng.sleepers.Load() {
+		s.Disarm()
 	}
-	return n, err
 }
+
+// look waits and returns how many sockets are readable. Services it calls.
+func (g *background) look(timeout monotime.Duration) (sockets int, err error) {
+	n, err := g.poller.Wait(timeout, g.ready[:])
+	for _, id := range g.ready[:n] {
+		if i := int(^id) - 1; i >= 0 && i < len(g.services) {
+			g.services[i]()
+			sockets--
+		}
+	}
+	return sockets + n, err
+}
+
+// serviceID is what the poller reports where a service has something. Sockets are 0.
+func serviceID(i int) uint64 { return ^uint64(1 + i) }
 
 // publish tells until when the goroutine will be away: until the time given or
 // the first deadline. A deadline set while it does so wakes it.

@@ -3,11 +3,13 @@
 package engine
 
 import (
+	"iter"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
 	"verbena/ib"
-	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/entropy"
 )
 
 // connTable finds connections by queue pair number. Look-ups take no lock.
@@ -21,9 +23,9 @@ type connTable struct {
 	next  uint32 // place in order: numbers rotate, so none is reused soon
 	count int
 
-	pass    func(*portshare.Numbers) // immutable; nil: everything passes
-	passed  uint32                   // numbers from next on that pass, and have not been given out
-	removed int                      // numbers that pass and are nobody's any more
+	pass    func(iter.Seq[ib.QPN]) // nil: everything passes. Immutable after Engine.New
+	passed  uint32                 // numbers from next on that pass, and have not been given out
+	removed int                    // numbers that pass and are no queue pair's any more
 }
 
 const (
@@ -36,6 +38,26 @@ const (
 	passAhead = 64
 )
 
+// Numbers are those that queue pairs of this process get.
+type Numbers struct {
+	Slot        int // the top six bits of all of them, 0 if the process has all numbers
+	First, Last ib.QPN
+	// Pass has the network drop what is for other numbers than these, of which it looks at
+	// the low bits; nil: everything passes.
+	Pass func(iter.Seq[ib.QPN])
+}
+
+func (t *connTable) allot(n Numbers) {
+	t.base = n.First &^ (slotQPNs - 1)
+	t.limit = min(uint32(n.Last-t.base)+1, slotQPNs)
+	// A process that takes over a slot should not be met by what was sent to the
+	// numbers of the last owner, nor by what strangers guess.
+	t.order.key, t.next = entropy.Uint64(), rand.Uint32N(slotQPNs)
+	if t.pass = n.Pass; t.pass != nil {
+		t.tell()
+	}
+}
+
 // tell has the kernel pass what is for the numbers given out and for those that
 // come next. t.mu is held, or nobody else has t.
 func (t *connTable) tell() {
@@ -43,22 +65,27 @@ func (t *connTable) tell() {
 	if t.pass == nil {
 		return
 	}
-	var n portshare.Numbers
+	t.pass(t.passing)
+}
+
+// passing yields the numbers given out and those that come next.
+func (t *connTable) passing(yield func(ib.QPN) bool) {
 	for i := range t.chunks {
 		chunk := t.chunks[i].Load()
 		if chunk == nil {
 			continue
 		}
 		for j := range chunk {
-			if chunk[j].Load() != nil {
-				n.Add(ib.QPN(i*connChunk + j))
+			if chunk[j].Load() != nil && !yield(ib.QPN(i*connChunk+j)) {
+				return
 			}
 		}
 	}
 	for i := range uint32(passAhead) {
-		n.Add(ib.QPN(t.order.number((t.next + i) % slotQPNs)))
+		if !yield(ib.QPN(t.order.number((t.next + i) % slotQPNs))) {
+			return
+		}
 	}
-	t.pass(&n)
 }
 
 // find returns the connection of a number, or nil.

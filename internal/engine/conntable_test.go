@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"iter"
 	"testing"
 
 	"verbena/ib"
@@ -100,7 +101,12 @@ func TestNumbersAreNotGuessed(t *testing.T) {
 func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
 	var set portshare.Numbers
 	told := 0
-	tab := connTable{base: 5 << 18, limit: slotQPNs, pass: func(n *portshare.Numbers) { set, told = *n, told+1 }}
+	tab := connTable{base: 5 << 18, limit: slotQPNs, pass: func(numbers iter.Seq[ib.QPN]) {
+		set, told = portshare.Numbers{}, told+1
+		for q := range numbers {
+			set.Add(q)
+		}
+	}}
 	tab.tell()
 	const numbers = 10 * passAhead
 	var all []*Conn

@@ -3,109 +3,94 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"verbena/ib"
+	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
-	"verbena/internal/roce"
-	"verbena/internal/sys/entropy"
 	"verbena/internal/sys/faultcap"
-	"verbena/internal/sys/fdtrack"
-	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/shmring"
 	"verbena/internal/sys/udp"
-	wire "verbena/internal/wire/roce"
 )
 
 // Options configure an engine.
 type Options struct {
-	Dir  string // where this user's processes meet; empty is rundir.Dir's
-	Solo bool   // do without sharing: this process alone has the port
-	// Faults are what happens to everything sent.
+	// Faults are injected into everything sent.
 	Faults faultcap.Faults
-	// NoLocal has packets between queue pairs of this host go through sockets too.
-	// Faults and Capture imply it.
-	NoLocal bool
 	// Capture takes every packet sent and received; nil is none.
 	Capture *faultcap.Capture
+	// Plugs makes the plugs that are there from the beginning, before the background
+	// goroutine runs. Others come with PlugOf.
+	Plugs []func(*Engine) (Plug, error)
+	// Nap is how long the background goroutine sleeps while other threads poll; 0 is
+	// policy.Nap.
+	Nap monotime.Duration
 }
 
 // Engine runs the queue pairs of one process.
 type Engine struct {
 	// immutable after New
-	member  portshare.Member
 	faults  faultcap.Faults
 	capture *faultcap.Capture
+	slot    int
+	board   *shmring.Board // shows the rings; nil: nothing does
 	conns   connTable
 
-	timers *timers
-	wire   wireCounters
+	timers     *timers
+	readErrors atomic.Uint64
 
-	inputs   atomic.Pointer[[]input] // those being read; replaced under inputsMu
+	// what is read; replaced under inputsMu
+	inputs   atomic.Pointer[[]Input]
+	rings    atomic.Pointer[[]Ring]
+	sleepers atomic.Pointer[[]Sleeper] // those of both
+	hidden   atomic.Int32              // rings and other sleepers that the board does not show
+	quiet    atomic.Bool               // nothing came by inputs that are no rings when they were last looked at
 	inputsMu sync.Mutex
 
-	mu      sync.Mutex
-	pools   map[netip.Addr]*udp.SourcePool
-	sources map[*udp.Source]*source
-	overMTU uint64        // trains that were lost as longer than the MTU allows, by sources that are gone
 	streams atomic.Uint64 // taps so far: each has random numbers of its own
-	opened  map[netip.Addr]*Port
-	tcp     *tcpInput // nil until a stream is wanted
-	closed  bool
 
-	trp           *trpInput // guarded by mu; nil until a port is wanted
-	trpListeners  trpListeners
-	repeatingFINs atomic.Int32 // associations without queue pairs whose FIN is not answered
+	mu     sync.Mutex
+	plugs  atomic.Pointer[[]Plug] // replaced under mu
+	closed bool                   // guarded by mu
 
-	ntbs atomic.Pointer[[]*NTB] // links of windows; replaced under inputsMu
-
-	groups groups
-	late   lateConns
-
-	onStranger atomic.Pointer[func()] // nil: nobody wants to know
-
-	gsi   gsi
-	tally tally
-
-	local local
-	bg    background
+	delayed    delayedAcks
+	onStranger atomic.Pointer[func()] // nil: not set
+	cm         cmCounters
+	bg         background
 }
 
 // New starts an engine.
 //
-// Errors: this user's processes cannot meet in Dir, or all slots are taken.
-func New(o Options) (*Engine, error) { return newEngine(o, defaultBackoff) }
-
-func newEngine(o Options, backoff monotime.Duration) (*Engine, error) {
-	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers(), opened: map[netip.Addr]*Port{},
-		pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
-	e.groups.members, e.groups.ports = map[group][]*roceConn{}, map[group]*Port{}
-	d := duty()
-	d.Route = e.route
-	var err error
-	if e.member, err = portshare.Join(o.Dir, portshare.Options{Duty: d, OnMAD: e.takeMAD, OnKeeper: e.lostMADs, Solo: o.Solo}); err != nil {
+// Errors: those of the plugs; the system has no descriptor left.
+func New(o Options) (*Engine, error) {
+	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers()}
+	e.inputs.Store(&[]Input{})
+	e.rings.Store(&[]Ring{})
+	e.sleepers.Store(&[]Sleeper{})
+	e.plugs.Store(&[]Plug{})
+	e.conns.allot(Numbers{First: ib.QP1 + 1, Last: ib.QPMulticast - 1})
+	nap := o.Nap
+	if nap == 0 {
+		nap = policy.Nap
+	}
+	if err := e.bg.open(e, nap); err != nil {
 		return nil, err
 	}
-	lo, hi := e.member.QPNRange()
-	e.conns.base = lo &^ (slotQPNs - 1)
-	e.conns.limit = min(uint32(hi-e.conns.base)+1, slotQPNs)
-	// A process that takes over a slot should not be met by what was sent to the
-	// numbers of the last owner, nor by what strangers guess.
-	e.conns.order.key, e.conns.next = entropy.Uint64(), rand.Uint32N(slotQPNs)
-	if o.Capture == nil { // which shows what comes, whomever it is for
-		e.conns.pass = e.member.Pass
-		e.conns.tell()
+	for _, plug := range o.Plugs {
+		p, err := plug(e)
+		if err != nil {
+			e.stopInputs()
+			e.bg.close()
+			return nil, errors.Join(err, e.closePlugs())
+		}
+		e.mu.Lock()
+		e.addPlugLocked(p)
+		e.mu.Unlock()
 	}
-	e.inputs.Store(&[]input{})
-	if err := e.bg.open(e, backoff); err != nil {
-		e.member.Close()
-		return nil, err
-	}
-	e.local.start(e, o.NoLocal)
 	e.bg.start()
 	return e, nil
 }
@@ -119,210 +104,162 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	e.mu.Unlock()
-	e.awaitFINs()
+	for _, p := range *e.plugs.Load() {
+		p.BeforeClose()
+	}
 	e.bg.stop()
-	e.local.close()
-	for _, in := range *e.inputs.Load() {
-		in.close()
-	}
+	e.stopInputs()
 	e.bg.close()
-	e.mu.Lock()
-	for _, p := range e.pools {
-		p.Close()
-	}
-	e.mu.Unlock()
-	return e.member.Close()
+	return e.closePlugs()
 }
 
-// arm sets a's timer and sees to it that somebody is awake at that time.
-func (e *Engine) arm(a *alarm, when monotime.Time) {
-	if e.timers.set(a, when) {
-		e.bg.timerMoved(when)
+// stopInputs stops the plugs, and what is still read then.
+func (e *Engine) stopInputs() {
+	for _, p := range *e.plugs.Load() {
+		p.Stop()
 	}
-}
-
-// fireDue runs every timer that has come due; a few nanoseconds when none has.
-func (e *Engine) fireDue(now monotime.Time) {
-	if !e.timers.due(now) {
-		return
-	}
-	for range maxFire {
-		a := e.timers.expired(now)
-		if a == nil {
-			return
-		}
-		a.ring(now)
+	for _, in := range *e.inputs.Load() {
+		in.Stop()
 	}
 }
 
-// maxFire bounds one round of timers so that receiving is not starved.
-const maxFire = 256
-
-// Listen makes the engine receive what is sent to a local address. It may be
-// called again for the same address.
-func (e *Engine) Listen(addr netip.Addr) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return fmt.Errorf("engine: closed")
-	}
-	if e.opened[addr] != nil {
-		return nil
-	}
-	s, err := e.member.Socket(addr)
-	if err != nil {
-		return err
-	}
-	p, err := e.addPort(addr, s, group{})
-	if err == nil {
-		e.opened[addr] = p
+func (e *Engine) closePlugs() (err error) {
+	for _, p := range *e.plugs.Load() {
+		err = errors.Join(err, p.Close())
 	}
 	return err
 }
 
-// tapped puts faults and capture before a socket where they are asked for.
-func (e *Engine) tapped(s *udp.Socket) faultcap.Socket { return e.tappedAs(s, identify) }
-
-// tappedAs is tapped where something else, or nothing, tells the identification
-// of what is received.
-func (e *Engine) tappedAs(s *udp.Socket, identify func(netip.AddrPort, netip.Addr, []byte, uint16) uint16) faultcap.Socket {
-	if e.faults.None() && e.capture == nil {
-		return s
-	}
-	t := faultcap.New(s, faultcap.Options{Faults: e.faults, Stream: e.streams.Add(1), Capture: e.capture, Identify: identify})
-	t.Drive()
-	return t
-}
-
-// identify finds the IPv4 identification of a datagram received.
-func identify(src netip.AddrPort, dst netip.Addr, b []byte, index uint16) uint16 {
-	pseudo := wire.NewPseudo(src.Addr(), dst, src.Port(), roce.UDPPort)
-	if id, ok := pseudo.Verify(b, index); ok {
-		return id
-	}
-	return index
-}
-
-// detach ends a tap; its socket is closed by its owner.
-func detach(s faultcap.Socket) {
-	if t, ok := s.(*faultcap.Tap); ok {
-		t.Detach()
+// Withdraw has no process find this one any more, which is about to end without Close.
+func (e *Engine) Withdraw() {
+	for _, p := range *e.plugs.Load() {
+		p.Withdraw()
 	}
 }
 
-// addPort starts reading a socket, of a multicast group if k is not zero.
-func (e *Engine) addPort(addr netip.Addr, s *udp.Socket, k group) (*Port, error) {
-	p := &Port{eng: e, addr: addr, group: k, raw: s, sock: e.tapped(s), rx: udp.NewRxBatch()}
-	if err := e.bg.poller.Add(s, 0); err != nil {
-		detach(p.sock)
-		return nil, err
+func (e *Engine) addPlugLocked(p Plug) {
+	next := append(slices.Clone(*e.plugs.Load()), p)
+	e.plugs.Store(&next)
+}
+
+// ErrClosed is returned by calls of an engine that is closed.
+var ErrClosed = errors.New("engine: closed")
+
+// Closed returns ErrClosed once Close was called.
+func (e *Engine) Closed() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
 	}
-	e.addInput(p)
-	return p, nil
+	return nil
 }
 
-// An input is what a transport's packets or bytes come by: a port of RoCEv2, for
-// one. Its owner has its descriptor watched by the engine's poller.
-type input interface {
-	// tryPoll handles what has arrived unless somebody else is at it. With patience,
-	// what is owed for it and can wait stays behind for Flush. It never blocks, and
-	// returns the number of messages, or busy.
-	tryPoll(patience bool) int
-	// close ends reading; it waits for who is at it.
-	close()
+// Slot is the top six bits of the numbers that this process gives out: queue
+// pair numbers and communication ids.
+func (e *Engine) Slot() int { return e.slot }
+
+// Allot sets which numbers queue pairs get. It is for a plug of Options.
+func (e *Engine) Allot(n Numbers) {
+	e.slot = n.Slot
+	e.conns.allot(n)
 }
 
-// busy says that another thread is reading.
-const busy = -1
+// ShowOn has the board show the rings, and count the polls of a program outside Go. It is
+// for a plug of Options.
+func (e *Engine) ShowOn(b *shmring.Board) { e.board = b }
 
-// addInput has everybody read an input who reads.
-func (e *Engine) addInput(in input) {
+// Board shows a program outside Go that polls by itself when to call PollFor. Its
+// memory is there for as long as the process is.
+func (e *Engine) Board() *shmring.Board { return e.board }
+
+// Poller waits for descriptors while the background goroutine sleeps.
+func (e *Engine) Poller() *udp.Poller { return e.bg.poller }
+
+// Serve has the background goroutine call f when a descriptor has something to read. It is
+// for a plug of Options, which calls Poller.RemoveFD when it stops.
+func (e *Engine) Serve(fd int, f func()) error {
+	e.bg.services = append(e.bg.services, f)
+	return e.bg.poller.AddFD(fd, serviceID(len(e.bg.services)-1))
+}
+
+// RunOn has the background goroutine run on these NUMA nodes from now on.
+func (e *Engine) RunOn(nodes []int) {
+	e.bg.nodes.Store(&nodes)
+	e.bg.wake()
+}
+
+// WakeBackground ends the background goroutine's sleep: there is a peer that it has not
+// armed.
+func (e *Engine) WakeBackground() { e.bg.wake() }
+
+// AddInput has an input read from now on.
+func (e *Engine) AddInput(in Input) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
 	next := append(slices.Clone(*e.inputs.Load()), in)
 	e.inputs.Store(&next)
+	e.listSleepersLocked()
 }
 
-// removeInput ends what addInput began, and closes it.
-func (e *Engine) removeInput(in input) {
+// RemoveInput ends what AddInput began, and stops the input.
+func (e *Engine) RemoveInput(in Input) {
 	e.inputsMu.Lock()
-	next := slices.DeleteFunc(slices.Clone(*e.inputs.Load()), func(o input) bool { return o == in })
+	next := slices.DeleteFunc(slices.Clone(*e.inputs.Load()), func(o Input) bool { return o == in })
 	e.inputs.Store(&next)
+	e.listSleepersLocked()
 	e.inputsMu.Unlock()
-	in.close()
+	in.Stop()
 }
 
-// Poll makes progress on the caller's thread: it reads what has arrived and
-// runs timers that are due. It never blocks. Acknowledgements may stay behind:
-// a caller that found no completion calls Flush, one that did returns to the
-// application first, whose answer may carry them. It returns how many messages
-// it read.
-func (e *Engine) Poll() (messages int) { return e.PollFor(1) }
-
-// PollFor is Poll of a caller that has looked at the Board meanwhile: it stands for
-// so many polls, at least one.
-func (e *Engine) PollFor(polls uint64) (messages int) {
-	n := e.bg.polls.Add(polls)
-	messages, others := e.local.poll(n, polls)
-	if others {
-		k := 0
-		for _, in := range *e.inputs.Load() {
-			k += max(in.tryPoll(true), 0)
-		}
-		e.local.quiet.Store(k == 0)
-		messages += k
-	}
-	if passed(n, polls, timerPolls) {
-		if passed(n, polls, heldPolls) {
-			fdtrack.Check()
-		}
-		e.fireDue(monotime.Now())
-	}
-	return messages
+// AddRing has a ring read from now on.
+func (e *Engine) AddRing(r Ring) {
+	e.inputsMu.Lock()
+	defer e.inputsMu.Unlock()
+	next := append(slices.Clone(*e.rings.Load()), r)
+	e.rings.Store(&next)
+	e.listSleepersLocked()
 }
 
-// TakeArrived handles what has arrived: all that other processes of the host have written
-// so far, for which it may wait until another thread has handled some of it, and of other
-// inputs what they hold unless somebody else is at it.
-func (e *Engine) TakeArrived() {
-	for _, r := range *e.local.rings.Load() {
-		r.readAll()
+// RemoveRing ends what AddRing began. The caller stops the ring.
+func (e *Engine) RemoveRing(r Ring) {
+	e.inputsMu.Lock()
+	defer e.inputsMu.Unlock()
+	next := slices.DeleteFunc(slices.Clone(*e.rings.Load()), func(o Ring) bool { return o == r })
+	e.rings.Store(&next)
+	e.listSleepersLocked()
+}
+
+// listSleepersLocked is called with inputsMu held.
+func (e *Engine) listSleepersLocked() {
+	var list []Sleeper
+	var hidden int32
+	for _, r := range *e.rings.Load() {
+		list = append(list, r)
+		if !r.Shown() {
+			hidden++
+		}
 	}
 	for _, in := range *e.inputs.Load() {
-		in.tryPoll(false)
+		if s, ok := in.(Sleeper); ok {
+			list = append(list, s)
+			hidden++
+		}
 	}
+	e.sleepers.Store(&list)
+	e.hidden.Store(hidden)
 }
 
-// heldPolls is how many empty polls pass between looks at whether the descriptors
-// are ours still: the background goroutine, which looks more often, may be waiting
-// for sockets that are closed.
-const heldPolls = 256
+// CountReadError counts an input that the system did not let be read.
+func (e *Engine) CountReadError() { e.readErrors.Add(1) }
 
-// passed reports whether of so many polls, of which the last one has this number,
-// one is an every-th.
-func passed(last, polls, every uint64) bool { return last/every != (last-polls)/every }
+// Find returns the connection of a queue pair number, or nil. It takes no lock.
+func (e *Engine) Find(q ib.QPN) *Conn { return e.conns.find(q) }
 
-// Board shows a program outside Go that polls by itself when to call PollFor. Its
-// memory is there for as long as the process is.
-func (e *Engine) Board() *shmring.Board { return e.local.board }
+// EachConn calls f for every connection.
+func (e *Engine) EachConn(f func(*Conn)) { e.conns.each(f) }
 
-// ShowPatience tells on the Board how often such a program is to call. It is
-// called after each PollFor.
-func (e *Engine) ShowPatience() {
-	e.local.board.Let(e.local.patient() && e.late.n.Load() == 0 && len(e.links()) == 0)
+// errNumbers says that no queue pair number is left.
+func (e *Engine) errNumbers() error {
+	return fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)
 }
-
-// timerPolls is how many empty polls pass between looks at the clock: a poll
-// costs well below a microsecond, the finest timer is ten.
-const timerPolls = 16
-
-// Wake makes the background goroutine take over at once: the caller is about
-// to stop polling and wait for an event.
-func (e *Engine) Wake() {
-	e.Flush()
-	e.bg.kick()
-}
-
-// Woken says that the application was given an event that it may be waiting
-// for, and has something to do.
-func (e *Engine) Woken() { e.bg.woken.Store(true) }

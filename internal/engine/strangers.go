@@ -8,7 +8,8 @@ package engine
 // then. f is called with locks held, and must not block.
 func (e *Engine) OnStranger(f func()) { e.onStranger.Store(&f) }
 
-func (e *Engine) stranger() {
+// Stranger calls it.
+func (e *Engine) Stranger() {
 	if f := e.onStranger.Load(); f != nil {
 		(*f)()
 	}

@@ -21,16 +21,17 @@ type timers struct {
 	heap timerHeap
 }
 
-// alarm is what the heap has of whoever wants to be woken.
-type alarm struct {
-	ring func(now monotime.Time) // immutable after newAlarm
+// Alarm is an entry of the heap: a function that is called at a time.
+type Alarm struct {
+	ring func(now monotime.Time) // immutable after NewAlarm
 
 	// guarded by timers.mu
 	at    monotime.Time
 	index int // in the heap, or one of the values below
 }
 
-func newAlarm(ring func(now monotime.Time)) alarm { return alarm{ring: ring, index: timerIdle} }
+// NewAlarm returns an alarm that calls ring, on the thread that runs timers.
+func NewAlarm(ring func(now monotime.Time)) Alarm { return Alarm{ring: ring, index: timerIdle} }
 
 func newTimers() *timers {
 	t := &timers{}
@@ -40,7 +41,7 @@ func newTimers() *timers {
 
 // set makes sure that a rings at when, or earlier; it reports whether the
 // heap's first deadline moved forward.
-func (t *timers) set(a *alarm, when monotime.Time) bool {
+func (t *timers) set(a *Alarm, when monotime.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -58,7 +59,7 @@ func (t *timers) set(a *alarm, when monotime.Time) bool {
 	return t.publish()
 }
 
-// Values of alarm.index outside the heap.
+// Values of Alarm.index outside the heap.
 const (
 	timerIdle  = -1
 	timerEnded = -2 // the connection is closed: set does nothing
@@ -66,7 +67,7 @@ const (
 
 // remove takes a out for good, for a connection that ends. A pump that was
 // under way may still call set.
-func (t *timers) remove(a *alarm) {
+func (t *timers) remove(a *Alarm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.index >= 0 {
@@ -77,13 +78,13 @@ func (t *timers) remove(a *alarm) {
 }
 
 // expired takes out the first whose time has come.
-func (t *timers) expired(now monotime.Time) *alarm {
+func (t *timers) expired(now monotime.Time) *Alarm {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.heap) == 0 || now.Before(t.heap[0].at) {
 		return nil
 	}
-	a := heap.Pop(&t.heap).(*alarm)
+	a := heap.Pop(&t.heap).(*Alarm)
 	t.publish()
 	return a
 }
@@ -102,7 +103,7 @@ func (t *timers) due(now monotime.Time) bool { return int64(now) >= t.next.Load(
 // deadline returns the first deadline.
 func (t *timers) deadline() monotime.Time { return monotime.Time(t.next.Load()) }
 
-type timerHeap []*alarm
+type timerHeap []*Alarm
 
 func (h timerHeap) Len() int           { return len(h) }
 func (h timerHeap) Less(i, j int) bool { return h[i].at < h[j].at }
@@ -111,7 +112,7 @@ func (h timerHeap) Swap(i, j int) {
 	h[i].index, h[j].index = i, j
 }
 func (h *timerHeap) Push(x any) {
-	a := x.(*alarm)
+	a := x.(*Alarm)
 	a.index = len(*h)
 	*h = append(*h, a)
 }

@@ -16,9 +16,9 @@ func TestTimersAgainstList(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	tm := newTimers()
 	const n = 40
-	conns, want := make([]*alarm, n), make([]monotime.Time, n)
+	conns, want := make([]*Alarm, n), make([]monotime.Time, n)
 	for i := range conns {
-		conns[i], want[i] = &alarm{index: timerIdle}, monotime.Never
+		conns[i], want[i] = &Alarm{index: timerIdle}, monotime.Never
 	}
 	for range 20000 {
 		i := rng.IntN(n)
@@ -53,9 +53,9 @@ func TestTimersAgainstList(t *testing.T) {
 // meanwhile: a pump that was under way does that.
 func TestTimerOfClosedConn(t *testing.T) {
 	tm := newTimers()
-	idle, armed := &alarm{index: timerIdle}, &alarm{index: timerIdle}
+	idle, armed := &Alarm{index: timerIdle}, &Alarm{index: timerIdle}
 	tm.set(armed, 5)
-	for _, c := range []*alarm{armed, idle} {
+	for _, c := range []*Alarm{armed, idle} {
 		tm.remove(c)
 		if tm.set(c, 3) || tm.deadline() != monotime.Never {
 			t.Errorf("a closed connection has a timer again: %d", tm.deadline())

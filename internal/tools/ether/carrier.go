@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"verbena/internal/engine"
 	"verbena/internal/sys/tun"
+	ntbio "verbena/internal/transport/ntb"
 )
 
 // carrier takes frames from an interface to a link and back.
 type carrier struct {
 	tap   *tun.TAP
-	link  *engine.NTB
+	link  *ntbio.Device
 	count counts
 	stuck bool // the peer has had no room for a while
 

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"verbena/internal/core"
-	"verbena/internal/engine"
 	"verbena/internal/ntb/backend"
 	"verbena/internal/sys/tun"
 	"verbena/internal/tools/cli"
+	ntbio "verbena/internal/transport/ntb"
 	"verbena/verbs"
 )
 
@@ -83,7 +83,7 @@ func (o *options) check() error {
 }
 
 // open opens the device: the first of kind ntb if it has no name.
-func (o *options) open() (*verbs.Context, *engine.NTB, error) {
+func (o *options) open() (*verbs.Context, *ntbio.Device, error) {
 	if o.dev.Name == "" {
 		all, err := verbs.Devices()
 		if err != nil {
@@ -136,7 +136,7 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 		default:
 		}
 	}
-	stop := link.Watch(func(engine.LinkChange) { look() })
+	stop := link.Watch(func(ntbio.LinkChange) { look() })
 	defer stop()
 	c := &carrier{tap: tap, link: link}
 	ended, err := c.start()
@@ -188,7 +188,7 @@ func (o *options) configure(tap *tun.TAP) error {
 }
 
 // linkChanged has the interface follow the link.
-func (o *options) linkChanged(tap *tun.TAP, link *engine.NTB, up bool, out io.Writer) error {
+func (o *options) linkChanged(tap *tun.TAP, link *ntbio.Device, up bool, out io.Writer) error {
 	if !up {
 		err := tap.SetCarrier(false)
 		fmt.Fprintf(out, "%s: the link is down\n", tap.Name)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"verbena/internal/engine"
 	"verbena/internal/sys/portshare"
+	"verbena/internal/transport/roce"
 )
 
 // Command returns "verbena keeper".
@@ -29,7 +29,7 @@ ends a moment after the last of them.`,
 	}
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if *detached {
-			return engine.Keep(args[0])
+			return roce.Keep(args[0])
 		}
 		return portshare.Detach(args[0])
 	}

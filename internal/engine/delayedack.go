@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"verbena/ib"
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+)
+
+// A lone acknowledgement is delayed while a polling application looks at its
+// completions:
+//
+//	Poll: a message arrives ──► completion, acknowledgement pending
+//	  │ application answers ──► the answer goes out alone; its peer, which waits
+//	  │                         for it, needs no acknowledgement for a while
+//	  │ application polls on ─► Flush sends the acknowledgement, at once if there
+//	  │                         was no answer, after policy.AckGrace if there was
+//	  │                         (one poll later: it may poll several queues in turn)
+//	  └ the next message comes: after an answer both are acknowledged together
+//
+// A peer may wait for the acknowledgement itself before it goes on, as perftest
+// does. It shows: its next message comes only after the grace has run out.
+// From then on the acknowledgement leaves with the answer, in one burst, and
+// after ever more messages it is tried again.
+//
+// Other calls than these send what is delayed, and the background goroutine
+// flushes for an application that went away.
+
+// DelayedAck is the acknowledgement of one Conn that may wait for the application. Guarded
+// by the Conn's lock. It is used by DelayUnlock and the transport's NotePost, FlushOutput
+// and FlushDelayedAck.
+type DelayedAck struct {
+	conn     *Conn  // immutable
+	waiting  bool   // in Engine.delayed, and not sent meanwhile
+	answered bool   // the application posted since
+	messages int    // batches received since
+	poll     uint64 // the poll that received the last one
+	psn      ib.PSN // to be acknowledged
+	since    monotime.Time
+
+	expired  int // times in a row that the grace ran out
+	together int // messages to come whose acknowledgement leaves with the answer
+	penalty  int // what together was set to last
+}
+
+// NewDelayedAck returns that of a Conn.
+func NewDelayedAck(c *Conn) DelayedAck { return DelayedAck{conn: c} }
+
+// Waiting reports whether the acknowledgement is delayed.
+func (l *DelayedAck) Waiting() bool { return l.waiting }
+
+// Stop ends the delay: the caller sends the acknowledgement.
+func (l *DelayedAck) Stop() { l.waiting = false }
+
+// NotePost notes an answer.
+func (l *DelayedAck) NotePost() {
+	l.answered = true
+	if l.together > 0 {
+		l.waiting = false
+	}
+}
+
+// expire notes that the grace ran out: the peer may have been waiting for the
+// acknowledgement.
+func (l *DelayedAck) expire() {
+	if l.expired++; l.expired < policy.AckMisses {
+		return
+	}
+	l.expired = 0
+	l.penalty = min(max(2*l.penalty, policy.MinTogether), policy.MaxTogether)
+	l.together = l.penalty
+}
+
+// maxDelayed is how many acknowledgements wait at a time; more are sent at once.
+const maxDelayed = 16
+
+// delayedAcks are those that wait.
+type delayedAcks struct {
+	n atomic.Int32
+
+	mu   sync.Mutex
+	list [maxDelayed]*DelayedAck // guarded by mu
+}
+
+// add takes d unless there is no room.
+func (l *delayedAcks) add(d *DelayedAck) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.n.Load()
+	if n == maxDelayed {
+		return false
+	}
+	l.list[n] = d
+	l.n.Store(n + 1)
+	return true
+}
+
+// takeAll empties the list.
+func (l *delayedAcks) takeAll(into *[maxDelayed]*DelayedAck) []*DelayedAck {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := copy(into[:], l.list[:l.n.Load()])
+	clear(l.list[:n])
+	l.n.Store(0)
+	return into[:n]
+}
+
+// DelayUnlock delays the acknowledgement of psn, which is all that the Conn has to send, and
+// releases the lock that the caller holds. If it may not be delayed it returns false, and the Conn
+// stays locked.
+func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
+	c := l.conn
+	e := c.eng
+	if c.machine.NextTimeout().Before(c.armed) {
+		return false
+	}
+	if l.waiting && psn == l.psn { // what came was not a request
+		c.DeliverUnlock()
+		return true
+	}
+	if l.together > 0 {
+		l.together--
+	}
+	if l.waiting {
+		if !l.answered {
+			return false
+		}
+		l.expired, l.penalty = 0, 0 // they do talk in turns
+		if l.messages == policy.AckBatches {
+			return false
+		}
+	} else {
+		// The background goroutine flushes when its nap ends, at the latest. If it
+		// does not nap it may have looked already, and then blocks without a limit.
+		if !e.delayed.add(l) || !e.bg.napping.Load() {
+			return false
+		}
+		l.messages = 0
+	}
+	l.waiting, l.answered, l.psn, l.since, l.poll = true, false, psn, now, e.bg.polls.Load()
+	l.messages++
+	c.DeliverUnlock()
+	return true
+}
+
+// Flush sends the acknowledgements that Poll delayed and whose time has come.
+func (e *Engine) Flush() {
+	if e.delayed.n.Load() > 0 && e.bg.polls.Load()%policy.AckPolls == 0 {
+		e.flush(policy.AckGrace)
+	}
+}
+
+// Settle sends all that Poll delayed: the application has turned to something
+// else, which may take long, or tell its peer to go on. An adapter would have
+// acknowledged before the application saw its completion.
+func (e *Engine) Settle() {
+	if e.delayed.n.Load() > 0 {
+		e.flush(0)
+	}
+}
+
+// flush sends those of connections that did not answer, or that answered longer
+// ago than grace.
+func (e *Engine) flush(grace monotime.Duration) {
+	now := monotime.Now()
+	var list [maxDelayed]*DelayedAck
+	for _, d := range e.delayed.takeAll(&list) {
+		c := d.conn
+		c.mu.Lock()
+		switch {
+		case c.closed || !d.waiting:
+			c.mu.Unlock()
+		case grace > 0 && d.mayStillAnswer(now, grace) && e.delayed.add(d) && e.bg.napping.Load(): // as in DelayUnlock
+			c.mu.Unlock()
+		default:
+			if grace > 0 && d.answered {
+				d.expire()
+			}
+			d.waiting = false
+			c.PumpUnlock(now)
+		}
+	}
+}
+
+// mayStillAnswer reports whether the acknowledgement should wait on: the application
+// has just got its completions, or it answered and its peer is at work.
+func (l *DelayedAck) mayStillAnswer(now monotime.Time, grace monotime.Duration) bool {
+	if !l.answered {
+		return l.conn.eng.bg.polls.Load() < l.poll+2
+	}
+	return now.Sub(l.since) < grace
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/internal/qp"
+)
+
+// A Driver makes the queue pairs of a kind of device.
+type Driver interface {
+	// CounterNames names the counts of the queue pairs' machines.
+	CounterNames() []string
+	// NewConn makes a queue pair.
+	//
+	// Errors: no number is left.
+	NewConn(e *Engine, q *QPSpec) (*Conn, error)
+}
+
+// QPSpec says what a queue pair is made from.
+type QPSpec struct {
+	Type    ib.QPType
+	Account *Account
+	OnEvent func(ib.EventType)         // called without locks, with each event
+	Config  func(qpn ib.QPN) qp.Config // called with the number
+	MTU     int                        // bytes, of the port
+	// Source returns what a UD queue pair sends from, by GID index.
+	Source func(index uint8) netip.AddrPort
+	// Device is what the transport has opened for the device; nil where it opens nothing.
+	Device any
+}

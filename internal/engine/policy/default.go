@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+//go:build !policy
+
+package policy
+
+import "verbena/internal/monotime"
+
+// The numbers of Table.
+const (
+
+	// Poll: what a call of Engine.Poll looks at.
+	TimerPolls     uint64 = defaultTimerPolls
+	HeldPolls      uint64 = defaultHeldPolls
+	SocketPolls    uint64 = defaultSocketPolls
+	FiredTimers    int    = defaultFiredTimers
+	RingTurn       int    = defaultRingTurn
+	StreamTurn     int    = defaultStreamTurn
+	DirectStreams  int    = defaultDirectStreams
+	StreamSetPolls uint64 = defaultStreamSetPolls
+	DirectPorts    int    = defaultDirectPorts
+	LargeSegment   int    = defaultLargeSegment
+	SmallReads     int    = defaultSmallReads
+
+	// Idle: when the background goroutine leaves the inputs to the threads that poll.
+	IdlePolls        uint64            = defaultIdlePolls
+	Nap              monotime.Duration = defaultNap
+	NapPeek          monotime.Duration = defaultNapPeek
+	MissedNaps       int               = defaultMissedNaps
+	AttendUseless    monotime.Duration = defaultAttendUseless
+	MinLinger        monotime.Duration = defaultMinLinger
+	MaxLinger        monotime.Duration = defaultMaxLinger
+	CheckDescriptors monotime.Duration = defaultCheckDescriptors
+
+	// Delayed acknowledgements (delayedack.go).
+	AckGrace    monotime.Duration = defaultAckGrace
+	AckBatches  int               = defaultAckBatches
+	AckPolls    uint64            = defaultAckPolls
+	AckMisses   int               = defaultAckMisses
+	MinTogether int               = defaultMinTogether
+	MaxTogether int               = defaultMaxTogether
+
+	// Rings between the processes of a host.
+	RingRetry    monotime.Duration = defaultRingRetry
+	RingLook     monotime.Duration = defaultRingLook
+	BypassBytes  int               = defaultBypassBytes
+	BypassRate   int64             = defaultBypassRate
+	BypassSlow   int               = defaultBypassSlow
+	BypassBursts int               = defaultBypassBursts
+
+	// NTB links.
+	LinkFirstLook  monotime.Duration = defaultLinkFirstLook
+	LinkLastLook   monotime.Duration = defaultLinkLastLook
+	LinkFlushPause monotime.Duration = defaultLinkFlushPause
+)

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package policy
+
+import "verbena/internal/monotime"
+
+// A Number is a row of Table.
+type Number struct {
+	Name    string
+	Default int64
+	Unit    string
+	Off     string // the value that switches its mechanism off; empty where there is none
+	Why     string
+	Row     string // of `make bench`, where an experiment looks first; empty where no row is known
+}
+
+// Table lists the numbers. The constants, and the variables of an experiment, take their
+// values from the defaults below.
+var Table = []Number{
+	// Poll: what a call of Engine.Poll looks at.
+	{"TimerPolls", int64(defaultTimerPolls), "polls", "1", "Polls between looks at the clock: a poll costs well below a microsecond, the finest timer is ten.", "SEND 2 B one-way latency, same host"},
+	{"HeldPolls", int64(defaultHeldPolls), "polls", "1", "Polls between looks at whether the descriptors are ours still: the background goroutine, which looks more often, may wait for sockets that are closed.", "SEND 2 B one-way latency, same host"},
+	{"SocketPolls", int64(defaultSocketPolls), "polls", "1", "Polls between looks at sockets where rings are: a look at an empty one costs as much as 20 polls (SEND of 2 bytes: 0.95 µs with 16, 0.66 with 64).", "SEND 2 B one-way latency, same host"},
+	{"FiredTimers", int64(defaultFiredTimers), "timers", "", "Timers in one round, so that receiving is not starved.", ""},
+	{"RingTurn", int64(defaultRingTurn), "bursts", "1", "Bursts that one look takes from a ring: senders wait for the acknowledgements that go out at its end.", "WRITE 8 B rate, 1 QP, 64 outstanding, same host"},
+	{"StreamTurn", int64(defaultStreamTurn), "reads", "1", "Reads of one TCP stream before others get their turn.", "iWARP WRITE 64 KiB bandwidth, no CRC"},
+	{"DirectStreams", int64(defaultDirectStreams), "streams", "0", "TCP streams that are each asked, without asking epoll first.", "iWARP SEND 2 B one-way latency"},
+	{"StreamSetPolls", int64(defaultStreamSetPolls), "polls", "1", "Polls between looks at epoll while streams are asked directly: it has the streams that wait to write, and new ones.", "iWARP SEND 2 B one-way latency"},
+	{"DirectPorts", int64(defaultDirectPorts), "ports", "0", "TRP ports that are each asked, without asking epoll first.", "TRP WRITE 64 KiB, 1 % lost, beside none, 50 µs one way"},
+	{"LargeSegment", int64(defaultLargeSegment), "bytes", "", "Segments from this length on are read header first: a system call for each costs less than copying it.", "iWARP WRITE 64 KiB bandwidth, no CRC"},
+	{"SmallReads", int64(defaultSmallReads), "reads", "", "Reads in a row of small segments that left something, before many are read at a time and copied.", "iWARP WRITE 64 KiB bandwidth, no CRC"},
+
+	// Idle: when the background goroutine leaves the inputs to the threads that poll.
+	{"IdlePolls", int64(defaultIdlePolls), "polls", "", "Polls of an application that sleeps until the next event: until it finds nothing, and once more after arming.", ""},
+	{"Nap", int64(defaultNap), "ns", "", "The goroutine's sleep while another thread polls: the longest that a packet waits for a poller that left without notice.", "SEND 2 B one-way latency, UDP"},
+	{"NapPeek", int64(defaultNapPeek), "ns", "", "Longer than between two polls of a thread that sends in between.", ""},
+	{"MissedNaps", int64(defaultMissedNaps), "naps", "", "Naps in a row that left packets lying, before the goroutine waits instead: one alone may be a thread that was held up.", ""},
+	{"AttendUseless", int64(defaultAttendUseless), "ns", "", "Another thread takes everything for so long before the goroutine naps again.", ""},
+	{"MinLinger", int64(defaultMinLinger), "ns", "0", "Least stay of the goroutine after the last packet.", "WRITE 64 KiB bandwidth, UDP"},
+	{"MaxLinger", int64(defaultMaxLinger), "ns", "0", "Longest stay: in a stream the next packet is nearer than a sleep and a wake-up.", "WRITE 64 KiB bandwidth, UDP"},
+	{"CheckDescriptors", int64(defaultCheckDescriptors), "ns", "", "Short before the time in which a program closes descriptors and reuses their numbers, long before the cost of a look.", ""},
+
+	// Delayed acknowledgements (delayedack.go).
+	{"AckGrace", int64(defaultAckGrace), "ns", "0", "Several round trips between two polling ends: within it the next message comes, if the two talk in turns.", "SEND 2 B one-way latency, UDP"},
+	{"AckBatches", int64(defaultAckBatches), "batches", "1", "Messages that one delayed acknowledgement covers.", "SEND 2 B one-way latency, UDP"},
+	{"AckPolls", int64(defaultAckPolls), "polls", "1", "Empty polls between looks: a look costs as much as half a poll.", "SEND 2 B one-way latency, same host"},
+	{"AckMisses", int64(defaultAckMisses), "times", "", "Graces in a row that ran out before the peer is taken to wait for the acknowledgement: one alone is a peer that was held up.", ""},
+	{"MinTogether", int64(defaultMinTogether), "messages", "", "Messages acknowledged with the answer after that, at first.", ""},
+	{"MaxTogether", int64(defaultMaxTogether), "messages", "", "… and at most: a few lost graces among so many messages are nothing.", ""},
+
+	// Rings between the processes of a host.
+	{"RingRetry", int64(defaultRingRetry), "ns", "", "A queue pair that found the ring full looks again: by then a reader has taken a good part of it.", "WRITE 64 KiB bandwidth, same host"},
+	{"RingLook", int64(defaultRingLook), "ns", "", "Longest time between looks at a ring that nobody has read for long; before that an eighth of the time.", ""},
+	{"BypassBytes", int64(defaultBypassBytes), "bytes", "", "Least length of a burst whose time says how far the reader's cache is.", "WRITE 1 MiB bandwidth, same host"},
+	{"BypassRate", int64(defaultBypassRate), "bytes/ns", "0", "A shared cache is never slower: twice the rate of two chips, half that of one.", "WRITE 1 MiB bandwidth, same host"},
+	{"BypassSlow", int64(defaultBypassSlow), "bursts", "", "Slow bursts in a row that are no accident.", "WRITE 1 MiB bandwidth, same host"},
+	{"BypassBursts", int64(defaultBypassBursts), "bursts", "0", "Bursts written past the caches before the caches are tried again.", "WRITE 1 MiB bandwidth, same host"},
+
+	// NTB links.
+	{"LinkFirstLook", int64(defaultLinkFirstLook), "ns", "", "First look of the goroutine at a link that cannot wake it.", ""},
+	{"LinkLastLook", int64(defaultLinkLastLook), "ns", "", "… and its longest pause, to which the pauses double.", ""},
+	{"LinkFlushPause", int64(defaultLinkFlushPause), "ns", "", "A link that did not take everything is asked again.", ""},
+}
+
+const (
+	defaultTimerPolls       = 16
+	defaultHeldPolls        = 256
+	defaultSocketPolls      = 64
+	defaultFiredTimers      = 256
+	defaultRingTurn         = 4
+	defaultStreamTurn       = 16
+	defaultDirectStreams    = 2
+	defaultStreamSetPolls   = 8
+	defaultDirectPorts      = 4
+	defaultLargeSegment     = 8 << 10
+	defaultSmallReads       = 8
+	defaultIdlePolls        = 8
+	defaultNap              = 500 * monotime.Microsecond
+	defaultNapPeek          = 200 * monotime.Microsecond
+	defaultMissedNaps       = 2
+	defaultAttendUseless    = 2 * monotime.Millisecond
+	defaultMinLinger        = 5 * monotime.Microsecond
+	defaultMaxLinger        = 100 * monotime.Microsecond
+	defaultCheckDescriptors = 200 * monotime.Microsecond
+	defaultAckGrace         = 50 * monotime.Microsecond
+	defaultAckBatches       = 8
+	defaultAckPolls         = 4
+	defaultAckMisses        = 3
+	defaultMinTogether      = 64
+	defaultMaxTogether      = 1 << 16
+	defaultRingRetry        = 50 * monotime.Microsecond
+	defaultRingLook         = 20 * monotime.Millisecond
+	defaultBypassBytes      = 16 << 10
+	defaultBypassRate       = 6
+	defaultBypassSlow       = 8
+	defaultBypassBursts     = 1024
+	defaultLinkFirstLook    = 20 * monotime.Microsecond
+	defaultLinkLastLook     = 1 * monotime.Millisecond
+	defaultLinkFlushPause   = 100 * monotime.Microsecond
+)

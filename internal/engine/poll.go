@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"runtime"
+
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+	"verbena/internal/sys/fdtrack"
+)
+
+// Poll makes progress on the caller's thread: it reads what has arrived and
+// runs timers that are due. It never blocks. Acknowledgements may be delayed:
+// a caller that found no completion calls Flush, one that did returns to the
+// application first, whose answer may carry them. It returns how many messages
+// it read.
+func (e *Engine) Poll() (messages int) { return e.PollFor(1) }
+
+// PollFor is Poll for callers that look at the Board themselves; polls, at least 1, is the
+// number of polls that it counts for.
+func (e *Engine) PollFor(polls uint64) (messages int) {
+	n := e.bg.polls.Add(polls)
+	rings := *e.rings.Load()
+	for _, r := range rings {
+		messages += max(r.TryPoll(true), 0)
+	}
+	if len(rings) == 0 || passed(n, polls, policy.SocketPolls) || messages == 0 && !e.quiet.Load() {
+		k := 0
+		for _, in := range *e.inputs.Load() {
+			k += max(in.TryPoll(true), 0)
+		}
+		e.quiet.Store(k == 0)
+		messages += k
+	}
+	if passed(n, polls, policy.TimerPolls) {
+		if passed(n, polls, policy.HeldPolls) {
+			fdtrack.Check()
+		}
+		e.FireDue(monotime.Now())
+	}
+	return messages
+}
+
+// passed reports whether a multiple of every lies in (last-polls, last].
+func passed(last, polls, every uint64) bool { return last/every != (last-polls)/every }
+
+// TakeArrived handles what has arrived: all that other processes of the host have written
+// so far, even if another thread is handling some of it, and what other inputs hold unless
+// another thread is reading them.
+func (e *Engine) TakeArrived() {
+	for _, r := range *e.rings.Load() {
+		r.TakeAll()
+	}
+	for _, in := range *e.inputs.Load() {
+		in.TryPoll(false)
+	}
+}
+
+// UpdateBoard tells on the Board how often a program outside Go is to call PollFor. It is
+// called after each PollFor.
+func (e *Engine) UpdateBoard() { e.board.Let(e.boardShowsAll()) }
+
+// boardShowsAll reports whether nothing but what the board shows needs to be polled often.
+func (e *Engine) boardShowsAll() bool {
+	return len(*e.rings.Load()) > 0 && e.hidden.Load() == 0 && e.quiet.Load() && e.delayed.n.Load() == 0
+}
+
+// Wake makes the background goroutine take over at once: the caller is about
+// to stop polling and wait for an event.
+func (e *Engine) Wake() {
+	e.Flush()
+	e.bg.kick()
+}
+
+// Woken says that the application was given an event that it may be waiting
+// for, and has something to do.
+func (e *Engine) Woken() { e.bg.woken.Store(true) }
+
+// Leave sends what is pending before the process exits, also what another thread is
+// handling: the application may have seen a completion before its message was acknowledged.
+func (e *Engine) Leave() {
+	until := monotime.Now().Add(leaveTimeout)
+	finish := func(in Input) {
+		for in.TryPoll(false) == Busy && monotime.Now().Before(until) {
+			runtime.Gosched()
+		}
+	}
+	for _, r := range *e.rings.Load() {
+		finish(r)
+	}
+	for _, in := range *e.inputs.Load() {
+		finish(in)
+	}
+	e.Settle()
+}
+
+// leaveTimeout bounds how long an exit waits: a thread that reads is done in a fraction of
+// it.
+const leaveTimeout = 10 * monotime.Millisecond
+
+// Arm sets a's timer, and wakes the background goroutine if it would sleep too long.
+func (e *Engine) Arm(a *Alarm, when monotime.Time) {
+	if e.timers.set(a, when) {
+		e.bg.timerMoved(when)
+	}
+}
+
+// EndAlarm takes a out for good.
+func (e *Engine) EndAlarm(a *Alarm) { e.timers.remove(a) }
+
+// FireDue runs every timer that is due; a few nanoseconds when none is.
+func (e *Engine) FireDue(now monotime.Time) {
+	if !e.timers.due(now) {
+		return
+	}
+	for range policy.FiredTimers {
+		a := e.timers.expired(now)
+		if a == nil {
+			return
+		}
+		a.ring(now)
+	}
+}

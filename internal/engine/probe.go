@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import "verbena/internal/monotime"
+
+// A Probe shows and moves what tests of the transports cannot reach from outside. No program
+// uses it.
+type Probe struct{ eng *Engine }
+
+// Probe returns the engine's.
+func (e *Engine) Probe() Probe { return Probe{e} }
+
+// Napping reports whether the background goroutine leaves the inputs to the threads that
+// poll.
+func (p Probe) Napping() bool { return p.eng.bg.napping.Load() }
+
+// StopBackground ends the background goroutine.
+func (p Probe) StopBackground() { p.eng.bg.stop() }
+
+// Delayed returns how many acknowledgements are delayed.
+func (p Probe) Delayed() int { return int(p.eng.delayed.n.Load()) }
+
+// Delay has an acknowledgement be flushed by the next Flush, as if it was delayed.
+func (p Probe) Delay(d *DelayedAck) bool { return p.eng.delayed.add(d) }
+
+// Deadline returns the first timer's time.
+func (p Probe) Deadline() monotime.Time { return p.eng.timers.deadline() }
+
+// Inputs returns what is read, but for rings.
+func (p Probe) Inputs() []Input { return *p.eng.inputs.Load() }
+
+// Renumber has the next queue pair get the number that FirstNumber returns.
+func (p Probe) Renumber() { p.eng.conns.order, p.eng.conns.next = qpnOrder{}, 0 }
+
+// FirstNumber returns the low bits of a number.
+func FirstNumber() uint32 { return qpnOrder{}.number(0) }
+
+// SetPumping has c, which is locked, look as if a thread flushed its output.
+func (p Probe) SetPumping(c *Conn, pumping bool) { c.pumping = pumping }

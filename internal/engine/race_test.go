@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: BSD-2-Clause
-
-//go:build race
-
-package engine
-
-const raceDetector = true

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/queue"
+)
+
+// A Transport sends what the machine of a Conn has to say, and applies modifications. Each
+// framing has one type for it, which embeds Conn and knows more of the machine. Its methods
+// are called with the Conn locked, but for PrepareModify.
+type Transport interface {
+	// FlushOutput writes until the machine has nothing more to send. It unlocks the Conn
+	// while it writes; no other thread flushes meanwhile. Without a place to write to it
+	// does nothing.
+	FlushOutput(now monotime.Time)
+	// NotePost notes that the application posted work, before the machine hears of it.
+	NotePost()
+	// FlushDelayedAck sends what was delayed for the application, which has turned to
+	// something else. It may unlock the Conn meanwhile.
+	FlushDelayedAck(now monotime.Time)
+	// PrepareModify is called without the lock. It gets what the attributes need, such as a
+	// socket for the address src, and returns the function that applies them.
+	PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (apply func(now monotime.Time), err error)
+	// Detach takes the sockets and links from the Conn, which is closed. release, to be
+	// called without the lock, gives them back.
+	Detach() (release func())
+}
+
+// An Immediate is a Transport that may complete a post at once, where the peer's memory is
+// mapped. Its methods are called with the Conn locked.
+type Immediate interface {
+	// ShortLimit returns how many bytes a short message with an opcode may have, 0 if there
+	// are none with it.
+	ShortLimit(op ib.WROpcode) int
+	// PostShort makes a short message, and reports whether it did: else it is to be posted as
+	// others are. Of messages other than WRITEs SubmitUnlock is to follow.
+	PostShort(m *queue.Short) bool
+	// Submit does what was posted, and reports whether that is all there is to do.
+	Submit() (all bool)
+}
+
+// A TimeoutGuard is a Transport that acts before its machine's time-out.
+type TimeoutGuard interface {
+	// BeforeTimeout may put the time-out off. It is called with the Conn locked, after, if
+	// not nil, without.
+	BeforeTimeout(now monotime.Time) (after func())
+}
+
+// An Input reads what arrives for a transport, such as a port of RoCEv2. Its owner has its
+// descriptor watched by the engine's poller.
+type Input interface {
+	// TryPoll handles what has arrived, unless another thread is reading. With mayDelayAck
+	// acknowledgements that can wait are left to Flush. It never blocks, and returns the
+	// number of messages, or Busy.
+	TryPoll(mayDelayAck bool) int
+	// Stop ends reading; it waits for the thread that reads.
+	Stop()
+}
+
+// Busy is TryPoll's result while another thread is reading.
+const Busy = -1
+
+// A Sleeper is an Input of memory that peers write, for which no poller can wait.
+type Sleeper interface {
+	Input
+	// Arm has the peers wake the background goroutine, which is about to sleep, for what
+	// comes from now on. quiet is false if something is there already; until is when the
+	// goroutine is to look again by itself.
+	Arm(now monotime.Time) (until monotime.Time, quiet bool)
+	// Disarm ends Arm.
+	Disarm()
+	// Waiting reports whether a peer has written something that no thread has read.
+	Waiting() bool
+}
+
+// A Ring is a Sleeper that each poll looks at, before all other inputs and instead of most:
+// a look costs a few nanoseconds.
+type Ring interface {
+	Sleeper
+	// TakeAll handles all that the peer has written so far. It waits for the thread that
+	// reads.
+	TakeAll()
+	// Shown reports whether the Board shows the ring.
+	Shown() bool
+}
+
+// A Plug is what a transport keeps for an engine, from its first use on.
+type Plug interface {
+	// BeforeClose is called when the engine is being closed, and still works.
+	BeforeClose()
+	// Stop is called when the background goroutine has ended.
+	Stop()
+	// Close is called last: nothing is read any more.
+	Close() error
+	// Withdraw has no other process find this one, which ends without Close.
+	Withdraw()
+	// AppendCounts appends the transport's counts of a device, and those of the process.
+	AppendCounts(a *Account, list []Counter) []Counter
+}
+
+// NoPlug does nothing. A Plug embeds it for the methods that it does not need.
+type NoPlug struct{}
+
+// BeforeClose implements Plug.
+func (NoPlug) BeforeClose() {}
+
+// Stop implements Plug.
+func (NoPlug) Stop() {}
+
+// Close implements Plug.
+func (NoPlug) Close() error { return nil }
+
+// Withdraw implements Plug.
+func (NoPlug) Withdraw() {}
+
+// AppendCounts implements Plug.
+func (NoPlug) AppendCounts(_ *Account, list []Counter) []Counter { return list }
+
+// PlugOf returns the plug of type P, made by the first call. It must not be called with a
+// lock of a transport held.
+func PlugOf[P Plug](e *Engine, make func(*Engine) P) P {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range *e.plugs.Load() {
+		if p, ok := p.(P); ok {
+			return p
+		}
+	}
+	p := make(e)
+	e.addPlugLocked(p)
+	return p
+}

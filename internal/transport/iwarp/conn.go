@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package iwarp
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/engine/policy"
+	"verbena/internal/iwarp/mpa"
+	"verbena/internal/iwarp/rdmap"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/tcp"
+)
+
+// Conn is a queue pair of iWARP on a TCP stream, which it is given once the
+// set-up has agreed on everything. One polling thread at a time reads bytes, the pumping
+// thread writes them.
+//
+//	Stream ─ Connect ─► sock ── read:        Place, readv, HandlePlaced, HandleInput
+//	                      │     FlushOutput: PollOutput, writev, HandleWritten
+//	                      └──► leave: closed or reset when the machine says so; onClose
+type Conn struct {
+	engine.Conn
+
+	// guarded by the lock
+	fpdus   *rdmap.Stream // the machine
+	in      *input
+	sock    faultcap.Conn // nil in noStream
+	id      uint64        // in the set
+	state   streamState
+	out     outputState
+	w       *writer // what the socket has not taken yet; nil if nothing
+	reading bool    // a thread reads the socket, without the lock
+	ended   ended   // while a thread wrote: the machine is told after
+	onReady func()  // nil once it was called, as the next
+	onClose func()
+
+	// guarded by input.rxMu
+	header headerFirst
+}
+
+// writer is the memory of one pump: a burst, and what of it is still to be
+// written.
+type writer struct {
+	burst *mpa.Burst
+	rest  [][]byte
+	vec   tcp.Vectors
+}
+
+var writers = sync.Pool{New: func() any { return &writer{burst: mpa.NewBurst()} }}
+
+// wrote takes n bytes off the front of what is to be written.
+func (w *writer) wrote(n int) {
+	for n > 0 && n >= len(w.rest[0]) {
+		n -= len(w.rest[0])
+		w.rest = w.rest[1:]
+	}
+	if n > 0 {
+		w.rest[0] = w.rest[0][n:]
+	}
+}
+
+// NewConn makes a queue pair of iWARP over TCP. Its counters go to the
+// account. makeMachine is called with its number; onEvent later, without locks,
+// with each event.
+func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *rdmap.Stream, onEvent func(ib.EventType)) (*engine.Conn, error) {
+	c := &Conn{}
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent}, func(qpn ib.QPN) qp.Machine {
+		c.fpdus = makeMachine(qpn)
+		return c.fpdus
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &c.Conn, nil
+}
+
+// ConnOf returns what a queue pair of iWARP over TCP is to this package; ok is false of
+// others.
+func ConnOf(c *engine.Conn) (i *Conn, ok bool) {
+	i, ok = c.Transport().(*Conn)
+	return i, ok
+}
+
+// Connected is what makes a stream a queue pair's.
+type Connected struct {
+	Settled    mpa.Settled
+	Initiator  bool
+	Extensions bool   // the peer has immediate data and atomics: RFC 7306
+	First      []byte // written before any FPDU: a responder's Reply
+	Early      []byte // bytes that came behind the set-up
+	// OnReady tells that the peer has spoken: its first FPDU has come. It is called
+	// once, as OnClose is and before it, and of a responder only.
+	OnReady func()
+	// OnClose tells that the stream has ended, whoever ended it. It is called once,
+	// by whoever finds out, without locks; not at all if the Conn is closed before.
+	OnClose func()
+}
+
+// Connect gives a queue pair of iWARP that is in INIT a stream, which nobody else
+// may use any more; it goes to RTS. check is asked as Modify asks it. With an
+// error the stream is reset.
+//
+// Errors: check's; net.ErrClosed if the stream is, or the queue pair; EINVAL if
+// it has a stream; such of a connection that is lost.
+func (c *Conn) Connect(s *Stream, p Connected, check func(cur ib.QPState) error) error {
+	if !s.use.take() {
+		return net.ErrClosed
+	}
+	s.in.unwatch(s.sock.FD(), s.id)
+	mss, err := s.sock.MSS()
+	if err == nil && len(p.First) > 0 {
+		err = send(s.sock, p.First)
+	}
+	if err == nil {
+		err = c.connect(s, mss, &p, check)
+	}
+	if err != nil {
+		s.sock.Abort()
+	}
+	return err
+}
+
+func (c *Conn) connect(s *Stream, mss int, p *Connected, check func(cur ib.QPState) error) error {
+	c.Lock()
+	err := check(c.fpdus.State())
+	switch {
+	case err != nil:
+	case c.Closed():
+		err = net.ErrClosed
+	case c.state != noStream || c.fpdus.State() != ib.QPInit:
+		err = fmt.Errorf("engine: a queue pair in %v is given a stream: %w", c.fpdus.State(), syscall.EINVAL)
+	default:
+		c.id, err = s.in.watch(s.sock.FD(), tcp.WantRead, c)
+	}
+	if err != nil {
+		c.Unlock()
+		return err
+	}
+	c.in, c.sock, c.onReady, c.onClose = s.in, s.sock, p.OnReady, p.OnClose
+	if p.Initiator {
+		c.onReady = nil
+	}
+	c.state, c.out, c.ended = streamOpen, outReady, notEnded
+	now := monotime.Now()
+	c.fpdus.Connect(p.Settled, p.Initiator, p.Extensions, mss)
+	depths := ib.QPAttr{State: ib.QPRTR, MaxRdAtomic: uint8(min(p.Settled.ORD, 255)), MaxDestRdAtomic: uint8(min(p.Settled.IRD, 255))}
+	c.fpdus.Modify(now, &depths, ib.QPStateAttr|ib.QPMaxQPRdAtomic|ib.QPMaxDestRdAtomic)
+	c.fpdus.Modify(now, &ib.QPAttr{State: ib.QPRTS}, ib.QPStateAttr)
+	if len(p.Early) > 0 {
+		c.fpdus.HandleInput(now, p.Early)
+		c.heard()
+	}
+	c.PumpUnlock(now)
+	return nil
+}
+
+// Disconnect ends a queue pair's stream when all that is posted is sent and
+// answered. OnClose follows when both ends are done.
+func (c *Conn) Disconnect() {
+	c.Lock()
+	if c.Closed() || c.state == noStream {
+		c.Unlock()
+		return
+	}
+	now := monotime.Now()
+	c.fpdus.Disconnect(now)
+	c.PumpUnlock(now)
+}
+
+// FlushOutput implements engine.Transport: it writes until the machine has nothing more to
+// send or the socket no more room, and does with the stream what the machine wants done.
+func (c *Conn) FlushOutput(now monotime.Time) {
+	for c.state.used() && !c.Closed() {
+		if c.fpdus.Closing() == rdmap.Abort {
+			c.leave(streamResetting)
+			return
+		}
+		if c.out == outBlocked || c.w == nil && !c.fill(now) {
+			return
+		}
+		c.write(now)
+	}
+}
+
+// fill takes the next burst. Without one it sees to the end of a stream all of
+// which is written.
+func (c *Conn) fill(now monotime.Time) bool {
+	w := writers.Get().(*writer)
+	if c.fpdus.PollOutput(now, w.burst) {
+		w.rest = w.burst.Iov()
+		c.w = w
+		return true
+	}
+	writers.Put(w)
+	if c.fpdus.Closing() != rdmap.Shut {
+		return false
+	}
+	if !c.state.weEnded() {
+		c.state = c.state.afterOurEnd()
+		// It fails where there is no connection any more: reading tells.
+		_ = c.sock.CloseWrite()
+	}
+	if c.state == streamBothEnded {
+		c.leave(streamClosing)
+	}
+	return false
+}
+
+// write writes some of the burst. It gives mu back meanwhile.
+func (c *Conn) write(now monotime.Time) {
+	sock, w := c.sock, c.w
+	c.out = outWriting
+	c.Unlock()
+	n, err := sock.Writev(&w.vec, w.rest)
+	w.wrote(n)
+	c.Lock()
+	c.out = outReady
+	if n > 0 {
+		c.fpdus.HandleWritten(now, n)
+	}
+	if err == nil && len(w.rest) > 0 {
+		c.out = outBlocked
+		c.want()
+	} else {
+		switch {
+		case err == syscall.EFAULT:
+			c.fpdus.HandleFault(now)
+		case err != nil:
+			c.fpdus.HandleClose(now, true)
+		}
+		c.dropBurst()
+	}
+	c.handleEnd(now)
+}
+
+// endBy notes how the peer's side has ended. A peer may end the stream as soon as it
+// has what is being written: the machine is told of that first, and so completes
+// what would be flushed else.
+func (c *Conn) endBy(now monotime.Time, how ended) {
+	c.ended = max(c.ended, how)
+	if c.out != outWriting {
+		c.handleEnd(now)
+	}
+}
+
+func (c *Conn) handleEnd(now monotime.Time) {
+	if how := c.ended; how != notEnded {
+		c.ended = notEnded
+		c.fpdus.HandleClose(now, how == lost)
+	}
+}
+
+func (c *Conn) dropBurst() {
+	if c.w != nil {
+		c.w.rest = nil
+		c.w.burst.Reset()
+		writers.Put(c.w)
+		c.w = nil
+	}
+}
+
+// want has the set wait for what there is to wait for.
+func (c *Conn) want() {
+	var i tcp.Interest
+	if !c.state.peerEnded() {
+		i |= tcp.WantRead
+	}
+	if c.out == outBlocked {
+		i |= tcp.WantWrite
+	}
+	if err := c.in.set.Change(c.sock.FD(), c.id, i); err != nil {
+		c.fpdus.HandleClose(monotime.Now(), true) // nobody would be told of anything
+	}
+}
+
+// leave gives the socket up, at once or when the thread that reads it is done.
+func (c *Conn) leave(how streamState) {
+	c.state = how
+	if !c.reading {
+		c.left()
+	}
+}
+
+// left carries out what leave decided.
+func (c *Conn) left() {
+	c.in.unwatch(c.sock.FD(), c.id)
+	if c.state == streamResetting {
+		c.sock.Abort()
+	} else {
+		c.sock.Close()
+	}
+	c.sock, c.state, c.out = nil, noStream, outReady
+	c.dropBurst()
+	c.tell(&c.onClose)
+}
+
+// heard looks whether the peer has spoken.
+func (c *Conn) heard() {
+	if c.onReady != nil && c.fpdus.PeerReady() {
+		c.tell(&c.onReady)
+	}
+}
+
+// tell has deliver call f, once, behind what it has to call already.
+func (c *Conn) tell(f *func()) {
+	before, next := c.After(), *f
+	*f = nil
+	switch {
+	case next == nil:
+	case before == nil:
+		c.SetAfter(next)
+	default:
+		c.SetAfter(func() { before(); next() })
+	}
+}
+
+// ready handles what the set says.
+func (c *Conn) ready(in *input, ev tcp.Event) (n int) {
+	if ev.Writable {
+		c.Lock()
+		if c.out == outBlocked && !c.Closed() {
+			c.out = outReady
+			c.want()
+		}
+		c.PumpUnlock(monotime.Now())
+	}
+	if ev.Readable {
+		n = c.read(in)
+	}
+	return n
+}
+
+// read takes what has come. The caller holds rxMu.
+func (c *Conn) read(in *input) (n int) {
+	for range policy.StreamTurn {
+		c.Lock()
+		if c.Closed() || !c.state.readable() {
+			c.Unlock()
+			break
+		}
+		iov, placed := c.fpdus.Place(in.iov[:0])
+		pieces := len(iov)
+		buf := in.buf[:c.header.buffer(c.fpdus, placed, len(in.buf))]
+		iov = append(iov, buf)
+		c.reading = true
+		sock := c.sock
+		c.Unlock()
+
+		got, err := sock.Readv(&in.vec, iov)
+		again := false
+
+		now := monotime.Now()
+		c.Lock()
+		c.reading = false
+		if placed > 0 {
+			c.fpdus.HandlePlaced(iov[:pieces], min(got, placed))
+		}
+		if got > placed {
+			c.fpdus.HandleInput(now, buf[:got-placed])
+		}
+		c.heard()
+		in.iov = iov[:0]
+		clear(iov) // what it named may be unmapped once the lock is gone
+		switch {
+		case err == nil:
+		case err == io.EOF:
+			c.state = c.state.afterPeersEnd()
+			c.endBy(now, inOrder)
+			if c.state.used() {
+				c.want()
+			}
+		case err == syscall.EFAULT && placed > 0:
+			c.fpdus.Unplaceable()
+			again = true
+		default:
+			c.endBy(now, lost)
+		}
+		if c.state.leaving() {
+			c.left()
+		}
+		if again {
+			c.PumpUnlock(now)
+			continue
+		}
+		if got == 0 {
+			if err != nil {
+				c.PumpUnlock(now)
+			} else {
+				c.DeliverUnlock()
+			}
+			break
+		}
+		n++
+		all := got < placed+len(buf) // or memory that is not mapped came next: the system tells again of what is left
+		c.header.read(c.fpdus, all)
+		c.PumpUnlock(now)
+		if all {
+			break
+		}
+	}
+	return n
+}
+
+// NotePost implements engine.Transport.
+func (c *Conn) NotePost() {}
+
+// FlushDelayedAck implements engine.Transport.
+func (c *Conn) FlushDelayedAck(monotime.Time) {}
+
+// PrepareModify implements engine.Transport.
+func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr) (func(monotime.Time), error) {
+	return func(now monotime.Time) {
+		if mask&ib.QPStateAttr != 0 && attr.State == ib.QPReset {
+			c.quit(streamResetting)
+		}
+		c.fpdus.Modify(now, attr, mask)
+	}, nil
+}
+
+// quit gives the socket up when no thread uses it, which is bounded by one system call.
+func (c *Conn) quit(how streamState) {
+	c.AwaitUnless(func() bool { return !c.Pumping() && !c.reading })
+	if c.state != noStream {
+		c.leave(how)
+	}
+}
+
+// Detach implements engine.Transport: it closes the stream gracefully only where nothing is
+// lost by it.
+func (c *Conn) Detach() (release func()) {
+	how := streamClosing
+	if c.w != nil || c.fpdus.Busy() {
+		how = streamResetting
+	}
+	c.quit(how)
+	c.SetAfter(nil)
+	return func() {}
+}

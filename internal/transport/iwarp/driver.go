@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package iwarp
+
+import (
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/iwarp/rdmap"
+)
+
+// Driver implements engine.Driver.
+type Driver struct{}
+
+// CounterNames implements engine.Driver.
+func (Driver) CounterNames() []string { return rdmap.CounterNames() }
+
+// NewConn implements engine.Driver.
+func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
+	return Of(e).NewConn(q.Account, func(n ib.QPN) *rdmap.Stream { return rdmap.NewStream(q.Config(n)) }, q.OnEvent)
+}

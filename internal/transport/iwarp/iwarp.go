@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package iwarp
+
+import (
+	"sync"
+
+	"verbena/internal/engine"
+)
+
+// Transport is what iWARP over TCP has of an engine.
+type Transport struct {
+	engine.NoPlug
+	eng *engine.Engine // immutable
+
+	mu sync.Mutex
+	in *input // guarded by mu; nil until a stream is wanted
+}
+
+// Of returns the engine's, made by the first call.
+func Of(e *engine.Engine) *Transport {
+	return engine.PlugOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
+}

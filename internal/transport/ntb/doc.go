@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+// Package ntb is the transport of NTB: writes into the windows of peers. A Device has a node
+// for each link, and one lock for all of its queue pairs, as a node does the work of all.
+// Short messages are stores that are done when the post returns (engine.Immediate). It also
+// carries management datagrams and Ethernet frames.
+//
+// A goroutine more waits for the peer of a link until it has come, and in a meeting place
+// for as long as that is open.
+//
+// Lock order: Device.mu → queue.CQ and queue.SRQ → mem.Table.
+package ntb

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package ntb
+
+import (
+	"verbena/internal/engine"
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+	"verbena/internal/ntb/backend"
+	"verbena/internal/ntb/channel"
+	"verbena/internal/ntb/rdma"
+	"verbena/internal/ntb/window"
+	"verbena/internal/sys/entropy"
+)
+
+// peerLink is a link of a device, and the node on it.
+type peerLink struct {
+	// immutable after newLink
+	dev  *Device
+	node *rdma.Node
+	peer backend.Member // of a meeting place
+
+	alarm engine.Alarm
+
+	// guarded by Device.mu
+	link     backend.Link     // nil while there is none
+	session  *backend.Session // of a meeting place: has our window
+	fds      []int            // of the link, which the poller waits for
+	pending  bool             // the link has not taken all
+	armed    monotime.Time    // when the timer heap will wake us, at the latest
+	graceEnd monotime.Time    // of a link that is lost: see lossGrace
+	upBy     monotime.Time    // of a meeting place: see upTimeout
+	queued   bool             // in Device.news
+	over     bool             // of a meeting place: lost for good
+
+	pause monotime.Duration // of the background goroutine alone: until it looks again
+	heard uint64            // of the background goroutine alone: what it had seen come
+}
+
+func (l *Device) newLink() *peerLink {
+	x := &peerLink{dev: l, node: rdma.New(l.keys, entropy.Uint64), armed: monotime.Never, graceEnd: monotime.Never}
+	x.alarm = engine.NewAlarm(x.timeout)
+	return x
+}
+
+// leaveUnlock writes what there is to be written, sets the timer, tells what is to be
+// told and unlocks.
+func (x *peerLink) leaveUnlock(now monotime.Time) {
+	x.turn(now)
+	x.dev.deliverUnlock()
+}
+
+// turn is leaveUnlock without the telling, which is to follow.
+func (x *peerLink) turn(now monotime.Time) {
+	x.flush(now)
+	x.setTimer()
+	x.note()
+}
+
+// note has deliver look whether there is something to tell.
+func (x *peerLink) note() {
+	if !x.queued {
+		x.queued = true
+		x.dev.news = append(x.dev.news, x)
+	}
+}
+
+// flush carries out what the node wants written, as far as the link takes it.
+func (x *peerLink) flush(now monotime.Time) {
+	batch := x.dev.batch
+	for x.link != nil {
+		var err error
+		if x.pending, err = x.link.Flush(); x.pending {
+			return
+		}
+		rung := false
+		if err == nil {
+			if !x.node.PollOutput(now, batch) {
+				return
+			}
+			rung = batch.Rung()
+			err = x.link.Write(batch)
+			batch.Reset()
+		}
+		switch {
+		case err == channel.ErrFault:
+			x.node.HandleFault(now)
+		case err != nil:
+			x.lose(now, err)
+			return
+		}
+		if rung && x.node.Channel().MustWake() {
+			x.link.Ring()
+		}
+	}
+}
+
+// setTimer has us woken when the node wants to be.
+func (x *peerLink) setTimer() {
+	when := min(x.node.NextTimeout(), x.graceEnd)
+	if x.pending {
+		when = min(when, monotime.Now().Add(policy.LinkFlushPause))
+	}
+	if when.Before(x.armed) {
+		x.armed = when
+		x.dev.eng.Arm(&x.alarm, when)
+	}
+}
+
+// timeout is the timer heap's call.
+func (x *peerLink) timeout(now monotime.Time) {
+	l := x.dev
+	l.mu.Lock()
+	x.armed = monotime.Never
+	if l.closed || x.over {
+		l.mu.Unlock()
+		return
+	}
+	if x.link != nil {
+		if err := x.link.Receive(); err != nil {
+			x.lose(now, err)
+		}
+	}
+	x.giveUp(now)
+	if !now.Before(x.graceEnd) {
+		x.mourn(now)
+	}
+	if !now.Before(x.node.NextTimeout()) {
+		x.node.HandleTimeout(now)
+	}
+	x.leaveUnlock(now)
+}
+
+// receive looks at what the peer has written, and returns how many messages it found; news
+// tells that deliver is to follow. For who polls with mayDelayAck that is a look at
+// memory, where memory is what joins the windows.
+func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
+	if x.link == nil {
+		return 0, false
+	}
+	var err error
+	if !mayDelayAck { // who was woken: what woke it is to be silent again
+		err = x.link.Wait(0)
+	}
+	if err == nil {
+		err = x.link.Receive()
+	}
+	if err == nil && x.node.Channel().Quiet() {
+		k := x.node.Take()
+		if !mayDelayAck || k == 0 { // who polled and found something may answer, and tell with it that all is done
+			x.node.Settle()
+		}
+		if news = x.node.Pending() || x.node.Events(); news {
+			x.turn(monotime.Now())
+		}
+		return k, news
+	}
+	now := monotime.Now()
+	if err != nil {
+		x.lose(now, err)
+	} else {
+		x.node.Handle(now)
+	}
+	x.turn(now)
+	return 1, true
+}
+
+// plug gives the node a link that was opened.
+func (x *peerLink) plug(now monotime.Time, link backend.Link) {
+	l := x.dev
+	x.link, x.upBy = link, now.Add(upTimeout)
+	for _, fd := range link.FDs() {
+		if err := l.eng.Poller().AddDescriptor(fd, 0); err != nil {
+			l.eng.CountReadError()
+			continue
+		}
+		x.fds = append(x.fds, fd)
+	}
+	if near, ok := link.(interface{ Peer() window.Far }); ok {
+		x.node.Reach(near.Peer())
+	}
+	x.node.Channel().Watched = l.Shared() // the socket of the meeting ends with the peer's process
+	x.node.Attach(now, link.Own(), link.PeerBytes())
+	x.node.Handle(now)
+}
+
+// lose gives up a link that is lost, and goes for the next one.
+func (x *peerLink) lose(now monotime.Time, why error) {
+	x.unplug(now)
+	x.dev.dead = x.dev.dead || why == backend.ErrGone
+	x.graceEnd = now.Add(lossGrace)
+}
+
+// lossGrace is how long after a link is lost nothing is flushed. A peer that has
+// ended in peace has answered all there was, and an application that learns of its last
+// completion ends too: it is not to find beside it that receives failed.
+const lossGrace = 200 * monotime.Millisecond
+
+// mourn flushes what was on a link that is lost, and goes for the next one. In a
+// meeting place there is none: whoever has the slot next is another process.
+func (x *peerLink) mourn(now monotime.Time) {
+	l := x.dev
+	x.graceEnd = monotime.Never
+	l.handlers.keep(x, now)
+	up := x.node.Up()
+	x.node.Detach(now)
+	if l.Shared() {
+		if !up { // what waited for it to come up is not told by Detach
+			x.node.LinkDown(now)
+		}
+		x.over = true
+		return
+	}
+	l.reopen()
+}
+
+// upTimeout is how long a member of a meeting place that lives may take to answer: one
+// that is stopped, or does not understand us.
+const upTimeout = 5 * monotime.Second
+
+// giveUp gives up a link of a meeting place that does not come up, so that what was
+// posted for its peer is flushed; what is to go there next opens another one. It is called
+// with each heartbeat.
+func (x *peerLink) giveUp(now monotime.Time) {
+	switch {
+	case x.link == nil || !x.dev.Shared():
+	case x.node.Up():
+		x.upBy = now.Add(upTimeout)
+	case !now.Before(x.upBy):
+		x.lose(now, backend.ErrLost)
+	}
+}
+
+// unplug closes the link. What the peer had written before is handled: it may be
+// the last answer of a process that has ended.
+func (x *peerLink) unplug(now monotime.Time) {
+	if x.link == nil {
+		return
+	}
+	for _, fd := range x.fds {
+		_ = x.dev.eng.Poller().RemoveDescriptor(fd) // it is there: plug put it there
+	}
+	x.node.Handle(now)
+	x.node.Reach(window.Far{})
+	x.link.Close()
+	x.link, x.fds, x.pending = nil, nil, false
+}
+
+// free gives our window of a link of a meeting place back: the node has left it.
+func (x *peerLink) free() {
+	if x.session != nil {
+		x.session.Free()
+		x.session = nil
+	}
+}
+
+// arm has the peer ring for what comes from now on.
+func (x *peerLink) arm(now monotime.Time) (until monotime.Time, quiet bool) {
+	if x.link == nil {
+		return monotime.Never, true
+	}
+	ch := x.node.Channel()
+	until = monotime.Never
+	x.node.Settle()
+	if len(x.fds) > 0 {
+		ch.Sleep()
+	} else {
+		if seen := uint64(ch.Seen()) + x.node.Takes(); seen != x.heard {
+			x.heard, x.pause = seen, policy.LinkFirstLook
+		}
+		until = now.Add(x.pause)
+		x.pause = min(2*x.pause, policy.LinkLastLook)
+	}
+	x.flush(now)
+	quiet = x.link == nil || ch.Quiet() && !x.node.Marked()
+	x.setTimer()
+	x.note()
+	return until, quiet
+}

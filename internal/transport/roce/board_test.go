@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"testing"
+
+	"verbena/internal/engine/policy"
+	"verbena/internal/testkit/rig"
+)
+
+// look is what a program does that polls by itself.
+func look(n *node) bool {
+	n.Eng.PollFor(1)
+	n.Eng.UpdateBoard()
+	return n.Eng.Board().Patient()
+}
+
+// Who looks at the board may leave it at that when all that comes, comes by rings
+// that are shown, and nothing is put off.
+func TestPatience(t *testing.T) {
+	_, b := localPair(t, 64)
+	rig.Until(t, "rings are all there is to look at", func() bool { return look(b.Node) })
+	probe := b.Node.Eng.Probe()
+	rig.Until(t, "a look finds an acknowledgement put off", func() bool {
+		if !probe.Delay(&connOf(b).ack) {
+			return false
+		}
+		patient := look(b.Node)
+		if probe.Delayed() == 0 { // the background goroutine has sent it
+			return false
+		}
+		if patient {
+			t.Error("patient while an acknowledgement waits for the next poll")
+		}
+		return true
+	})
+
+	self := newEndpoint(b.Node, 64) // its ring is in memory of Go's, which is not shown
+	connect(self, self)
+	defer self.Close()
+	if connOf(self).ring == nil {
+		t.Fatal("no ring to itself")
+	}
+	if look(b.Node) {
+		t.Error("patient with a ring that is not shown")
+	}
+}
+
+// Without rings there are sockets to look at.
+func TestNoPatienceWithoutRings(t *testing.T) {
+	a, b := pair(t, policy.Nap, 64)
+	a.Recv()
+	b.Send(8)
+	rig.Until(t, "the message is there", func() bool {
+		if look(a.Node) {
+			t.Fatal("patient")
+		}
+		return a.CQ.Len() > 0
+	})
+}

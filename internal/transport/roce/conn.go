@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+	"verbena/internal/roce"
+	"verbena/internal/sys/udp"
+	"verbena/internal/transport/shm"
+)
+
+// Conn is a queue pair of RoCEv2: its packets go out in bursts of datagrams
+// from sockets of its own and come in over the port of their destination
+// address, which finds it by its number.
+type Conn struct {
+	engine.Conn
+	roce *Transport // immutable
+
+	// guarded by mu
+	packets roce.Machine      // the machine
+	acked   roce.Acknowledged // the same where it is one; else nil. Immutable
+	sources []*source         // the sockets packets leave by, one a source address
+	ack     engine.DelayedAck
+
+	// guarded by mu: of a connected queue pair whose peer may be on this host
+	path     *roce.Path
+	ring     *shm.Out // packets leave by it; nil: by sockets
+	tag      uint32   // what packets to the peer carry in a ring
+	peerSlot int      // the process that packets may come from in a ring
+	peerTag  uint32   // and what they carry
+	question question
+}
+
+// NewConn makes a queue pair of RoCEv2. Its counters go to the account.
+// makeMachine is called with its number; onEvent later, without locks, with each
+// event.
+func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*engine.Conn, error) {
+	c := &Conn{roce: t}
+	c.ack = engine.NewDelayedAck(&c.Conn)
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent}, func(qpn ib.QPN) qp.Machine {
+		c.packets = makeMachine(qpn)
+		c.acked, _ = c.packets.(roce.Acknowledged)
+		return c.packets
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &c.Conn, nil
+}
+
+// ConnOf returns what a queue pair of RoCEv2 is to this package; ok is false of others.
+func ConnOf(c *engine.Conn) (r *Conn, ok bool) {
+	r, ok = c.Transport().(*Conn)
+	return r, ok
+}
+
+// PrepareModify implements engine.Transport.
+func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (func(monotime.Time), error) {
+	var path *roce.Path
+	if mask&ib.QPAV != 0 {
+		port, err := c.Bind(src)
+		if err != nil {
+			return nil, err
+		}
+		path = roce.NewPath(src.WithZone(""), port, &attr.AH.GRH)
+	}
+	var out *shm.Out
+	if path != nil && mask&ib.QPDestQPN != 0 {
+		out = c.roce.ringTo(src, path.Dst, attr.DestQPN)
+	}
+	return func(now monotime.Time) {
+		c.locate(attr, mask, path, out)
+		c.packets.Modify(now, attr, mask, path)
+	}, nil
+}
+
+// locate notes where the peer is.
+func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out *shm.Out) {
+	if mask&ib.QPStateAttr != 0 && attr.State == ib.QPReset {
+		c.path, c.ring = nil, nil
+	}
+	if mask&ib.QPDestQPN != 0 {
+		c.peerSlot = c.roce.slotOf(attr.DestQPN)
+	}
+	if path != nil {
+		c.path, c.ring, c.question = path, out, question{}
+		c.tag, c.peerTag = pathTag(path.Src, path.Dst), pathTag(path.Dst, path.Src)
+	}
+}
+
+// Bind makes a queue pair reachable at a local address and able to send from it, and
+// returns the UDP source port its packets will carry.
+func (c *Conn) Bind(src netip.Addr) (uint16, error) {
+	if err := c.roce.Listen(src); err != nil {
+		return 0, err
+	}
+	c.Lock()
+	s := c.sourceOf(src.WithZone(""))
+	c.Unlock()
+	if s == nil {
+		var err error
+		if s, err = c.roce.source(src, c.QPN()); err != nil {
+			return 0, err
+		}
+		c.Lock()
+		closed := c.Closed()
+		if !closed {
+			c.sources = append(slices.Clip(c.sources), s)
+		}
+		c.Unlock()
+		if closed {
+			c.roce.dropSource(s)
+			return 0, net.ErrClosed
+		}
+	}
+	return s.sock.LocalAddr().Port(), nil
+}
+
+// sourceOf returns the socket to send from an address; the caller holds mu.
+func (c *Conn) sourceOf(src netip.Addr) *source {
+	for _, s := range c.sources {
+		if s.addr == src {
+			return s
+		}
+	}
+	return nil
+}
+
+// pumper is the memory of one pump: the bursts it fills and their form for
+// the socket.
+type pumper struct {
+	bursts [engine.BurstsPerWrite]*roce.Burst
+	out    [engine.BurstsPerWrite]udp.Datagrams
+}
+
+var pumpers = sync.Pool{New: func() any {
+	p := &pumper{}
+	for i := range p.bursts {
+		p.bursts[i] = roce.NewBurst()
+	}
+	return p
+}}
+
+// FlushOutput implements engine.Transport: it writes bursts until the machine has none. While it writes without the lock
+// the queue pair may be modified, and then has another way to its peer.
+func (c *Conn) FlushOutput(now monotime.Time) {
+	for !c.Closed() {
+		o := c.ring
+		switch {
+		case o == nil:
+			c.flushSockets(now)
+		case c.flushRing(o, now) || c.ring != o:
+		default:
+			died, ended := o.Ended()
+			until := died.Add(willTimeout)
+			if !ended || c.acked == nil {
+				c.ring = nil
+				continue
+			}
+			if now.Before(until) {
+				c.RetryAt(until)
+			} else {
+				c.acked.PeerGone(now)
+			}
+		}
+		if c.ring == o {
+			return
+		}
+	}
+}
+
+// flushSockets writes bursts until the machine has none, or a ring is there for them.
+func (c *Conn) flushSockets(now monotime.Time) {
+	var p *pumper
+	for !c.Closed() && len(c.sources) > 0 && c.ring == nil {
+		limit := roce.MaxSegments
+		if !c.sources[0].cuts() {
+			limit = 1
+		}
+		n := 0
+		for n < engine.BurstsPerWrite {
+			if p == nil {
+				p = pumpers.Get().(*pumper)
+			}
+			p.bursts[n].Limit(limit)
+			p.bursts[n].Patient(c.ack.Waiting())
+			if c.ack.Waiting() {
+				if _, ok := c.packets.Patient(); ok {
+					break // Flush is to come: the application's answer goes out without it
+				}
+			}
+			if !c.packets.PollOutput(now, p.bursts[n]) {
+				break
+			}
+			n++
+		}
+		if n == 0 {
+			break
+		}
+		sources := c.sources // replaced, never changed in place
+		c.Unlock()
+		p.write(sources, n)
+		c.Lock()
+	}
+	if p != nil {
+		pumpers.Put(p)
+	}
+}
+
+// write sends n bursts, each from the socket of its source address, in order.
+func (p *pumper) write(sources []*source, n int) {
+	for from := 0; from < n; {
+		src := p.bursts[from].Path().Src
+		to := from + 1
+		for to < n && p.bursts[to].Path().Src == src {
+			to++
+		}
+		for _, s := range sources {
+			if s.addr == src {
+				s.write(p.bursts[from:to], p.out[from:to])
+				break
+			}
+		}
+		for _, b := range p.bursts[from:to] {
+			b.Reset()
+		}
+		from = to
+	}
+}
+
+// NotePost implements engine.Transport.
+func (c *Conn) NotePost() { c.ack.NotePost() }
+
+// FlushDelayedAck implements engine.Transport: it sends an acknowledgement that was delayed,
+// and one that waits for the write of another thread. The peer of a message whose completion
+// the application has seen must not be left without.
+func (c *Conn) FlushDelayedAck(now monotime.Time) {
+	c.AwaitUnless(func() bool { return !c.Pumping() || !c.owesLast() }) // the pumping thread sends it next
+	if c.ack.Waiting() && !c.Pumping() && len(c.sources) > 0 {
+		c.ack.Stop()
+		c.Flush(now)
+	}
+}
+
+// owesLast reports whether an acknowledgement is all that is to be sent.
+func (c *Conn) owesLast() bool {
+	_, ok := c.packets.Patient()
+	return ok && len(c.sources) > 0 && !c.Closed()
+}
+
+// Detach implements engine.Transport.
+func (c *Conn) Detach() (release func()) {
+	sources := c.sources
+	c.sources = nil
+	return func() {
+		for _, s := range sources {
+			c.roce.dropSource(s)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"runtime"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/testkit/rig"
+)
+
+// TestAcknowledgementBeforeConnecting is what ib_write_bw -R does: its client,
+// told by a message that the server is about to listen, stops polling and
+// connects. The server listens when its message is acknowledged.
+func TestAcknowledgementBeforeConnecting(t *testing.T) {
+	turns := map[string]func(n *node, peer *node){
+		"a MAD is sent": func(n, peer *node) {
+			if err := Of(n.Eng).SendMAD(n.Addr, peer.Addr, make([]byte, madBytes)); err != nil {
+				t.Error(err)
+			}
+		},
+		"a queue pair is made":       func(n, _ *node) { newEndpoint(n, 64).Close() },
+		"a connection is thought of": func(n, _ *node) { n.Eng.Settle() },
+	}
+	for name, turn := range turns {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, forEver, 4096)
+			b.Recv()
+			lull(b.Node)
+			a.Send(56)
+			var wc [1]ib.WC
+			rig.Until(t, "the message is here", func() bool {
+				b.Node.Eng.Poll()
+				return b.CQ.Poll(wc[:]) == 1
+			})
+			if wc[0].Status != ib.WCSuccess || b.Node.Eng.Probe().Delayed() != 1 {
+				t.Fatalf("%v; %d acknowledgements put off, want one", wc[0].Status, b.Node.Eng.Probe().Delayed())
+			}
+			turn(b.Node, a.Node)
+			if wc := a.Await(); wc.Status != ib.WCSuccess || wc.Opcode != ib.WCSend {
+				t.Errorf("%v of %v, want success of the SEND", wc.Status, wc.Opcode)
+			}
+		})
+	}
+}
+
+// The last acknowledgement may wait for the write of another thread that pumps. It
+// goes out before the queue pair's end, also of fio's receiver, which ends the
+// connection with its last message.
+func TestAcknowledgementBeforeTheEnd(t *testing.T) {
+	ends := map[string]func(e *endpoint) error{
+		"error":     func(e *endpoint) error { return e.ModifyTo(&ib.QPAttr{State: ib.QPErr}, 0) },
+		"destroyed": func(e *endpoint) error { e.Close(); return nil },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, forEver, 4096)
+			b.Recv()
+			lull(b.Node)
+			b.Lock()
+			b.Node.Eng.Probe().SetPumping(b.Conn, true) // and writes
+			b.Unlock()
+			a.Send(56)
+			var wc [1]ib.WC
+			rig.Until(t, "the message is here", func() bool {
+				b.Node.Eng.Poll()
+				return b.CQ.Poll(wc[:]) == 1
+			})
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				for range 10_000 { // longer than an end takes that does not wait
+					runtime.Gosched()
+				}
+				b.Lock()
+				defer b.Unlock()
+				b.Flush(monotime.Now())
+				b.Node.Eng.Probe().SetPumping(b.Conn, false)
+			}()
+			if err := end(b); err != nil {
+				t.Fatal(err)
+			}
+			<-written
+			if wc := a.Await(); wc.Status != ib.WCSuccess || wc.Opcode != ib.WCSend {
+				t.Errorf("%v of %v, want success of the SEND", wc.Status, wc.Opcode)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"net/netip"
+	"sync"
+
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/udp"
+	wire "verbena/internal/wire/roce"
+)
+
+// Port is the receive side of one local address.
+type Port struct {
+	// immutable after addPort
+	roce *Transport
+	addr netip.Addr
+	raw  *udp.Socket     // what the poller waits for
+	sock faultcap.Socket // raw, or a tap around it
+
+	group group // of a multicast port, else zero
+
+	rxMu sync.Mutex // held while reading; taken with TryLock except to close
+
+	// guarded by rxMu
+	rx          *udp.RxBatch
+	pkt         wire.Packet
+	meta        roce.Meta
+	flows       [flowCache]flow
+	mayDelayAck bool
+	hint        uint16 // IPv4 identification expected of a foreign sender
+	closed      bool
+}
+
+// flow is a remote sender whose pseudo header is known.
+type flow struct {
+	src    netip.AddrPort
+	dst    netip.Addr
+	pseudo wire.Pseudo
+}
+
+// flowCache is the number of senders whose pseudo headers a port keeps; more
+// are computed again when they speak.
+const flowCache = 64
+
+// TryPoll implements engine.Input.
+func (p *Port) TryPoll(mayDelayAck bool) int {
+	if !p.rxMu.TryLock() {
+		return engine.Busy
+	}
+	n := 0
+	if !p.closed {
+		p.mayDelayAck = mayDelayAck
+		n = p.read()
+	}
+	p.rxMu.Unlock()
+	return n
+}
+
+// read handles one batch. The caller holds rxMu.
+func (p *Port) read() int {
+	n, err := p.sock.ReadBatch(p.rx)
+	if n == 0 {
+		if err != nil {
+			p.roce.eng.CountReadError()
+		}
+		return 0
+	}
+	now := monotime.Now()
+	var cur *Conn // locked; its output is pumped when the next one comes
+	for i := range n {
+		m := p.rx.Message(i)
+		f := p.flow(m)
+		p.meta = roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}
+		for j := range m.Segments() {
+			cur = p.datagram(now, f, m.Segment(j), uint16(j), cur)
+		}
+	}
+	if cur != nil {
+		cur.leaveUnlock(now, p.mayDelayAck)
+	}
+	return n
+}
+
+// datagram checks one datagram and gives it to its connection, which it
+// returns locked.
+func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Conn) *Conn {
+	w := &p.roce.count
+	v := p.pkt.Parse(b)
+	if v != wire.WellFormed && v != wire.BadOpcode {
+		w.malformed[v].Add(1)
+		return cur
+	}
+	if !p.verify(f, b, id) {
+		w.badICRC.Add(1)
+		return cur
+	}
+	if v != wire.WellFormed {
+		w.malformed[v].Add(1)
+	}
+	q := p.pkt.DestQP
+	if cur == nil || cur.QPN() != q {
+		if cur != nil {
+			cur.leaveUnlock(now, p.mayDelayAck)
+		}
+		cur = nil
+		if q == ib.QP1 {
+			p.roce.gsi.mu.Lock()
+			handler := p.roce.gsi.handler
+			p.roce.gsi.mu.Unlock()
+			p.roce.management(&p.pkt, &p.meta, handler)
+			return nil
+		}
+		if q == ib.QPMulticast {
+			if !p.roce.groups.deliver(now, p.group, &p.pkt, &p.meta) {
+				w.unknownQP.Add(1)
+			}
+			return nil
+		}
+		if cur = p.roce.lock(q); cur == nil {
+			return nil
+		}
+	}
+	cur.packets.HandleInput(now, &p.pkt, &p.meta)
+	return cur
+}
+
+// lock returns the connection that packets for a queue pair number are for,
+// locked, or counts one for which there is none.
+func (t *Transport) lock(q ib.QPN) *Conn {
+	if found := t.eng.Find(q); found != nil {
+		if c, ok := found.Transport().(*Conn); ok {
+			c.Lock()
+			if !c.Closed() {
+				return c
+			}
+			c.Unlock()
+		}
+	}
+	t.count.unknownQP.Add(1)
+	return nil
+}
+
+// leaveUnlock pumps a connection that packets came for, or, with mayDelayAck, delays what
+// can wait. It releases the lock.
+func (c *Conn) leaveUnlock(now monotime.Time, mayDelayAck bool) {
+	if mayDelayAck {
+		if psn, ok := c.packets.Patient(); ok && c.ack.DelayUnlock(now, psn) {
+			return
+		}
+	}
+	c.ack.Stop() // what waited has waited long enough
+	c.PumpUnlock(now)
+}
+
+// verify checks the ICRC. Our own kind sends identification i as segment i of
+// a train; others count it up, so what worked last is tried with the next.
+func (p *Port) verify(f *flow, b []byte, id uint16) bool {
+	if f.pseudo.VerifyWithID(b, id) {
+		return true
+	}
+	got, ok := f.pseudo.Verify(b, p.hint)
+	if ok {
+		p.hint = got + 1
+	}
+	return ok
+}
+
+// flow returns the pseudo header of a message's sender.
+func (p *Port) flow(m *udp.Message) *flow {
+	a := m.Src.Addr().As16()
+	h := uint32(a[12])<<24 | uint32(a[13])<<16 | uint32(a[14])<<8 | uint32(a[15])
+	h = (h ^ uint32(m.Src.Port())) * 2654435761
+	f := &p.flows[h>>(32-6)]
+	if f.src != m.Src || f.dst != m.Dst {
+		*f = flow{src: m.Src, dst: m.Dst, pseudo: wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)}
+	}
+	return f
+}
+
+// Stop implements engine.Input. The socket stays its owner's.
+func (p *Port) Stop() {
+	p.roce.eng.Poller().Remove(p.raw)
+	p.rxMu.Lock()
+	p.closed = true
+	p.rxMu.Unlock()
+	engine.Untap(p.sock)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"hash/fnv"
+	"net/netip"
+
+	"verbena/internal/engine"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/sys/shmring"
+	"verbena/internal/transport/shm"
+)
+
+// willTimeout is how long queue pairs wait, after their peer's process has ended, for
+// the DREQ of its connection before they fail: a program is to learn first that the
+// peer has gone, as it does with an adapter, whose time-outs are longer. A DREQ takes
+// some milliseconds on a busy machine.
+const willTimeout = 100 * monotime.Millisecond
+
+// flushRing writes to the ring what the machine has to send, as long as it is the
+// queue pair's. It reports false if the ring is gone.
+func (c *Conn) flushRing(o *shm.Out, now monotime.Time) bool {
+	waking := false
+	ok := c.fillRing(o, now, &waking)
+	if waking {
+		c.roce.rings.EndWake()
+	}
+	return ok
+}
+
+// fillRing is flushRing, and sets waking when it is counted there.
+func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) bool {
+	p := pumpers.Get().(*pumper)
+	defer pumpers.Put(p)
+	for !c.Closed() && c.ring == o {
+		o.Lock()
+		r, more := shm.Ready, true
+		for n := 0; more && n < engine.BurstsPerWrite; n++ {
+			r = o.RoomLocked()
+			if r == shm.Stuck && c.acked != nil {
+				r = shm.Full // the reader lives: its end would end the ring
+			}
+			if r == shm.Full || r == shm.Gone {
+				break
+			}
+			more = c.writeBurst(o, now, p.bursts[0])
+		}
+		wake := r != shm.Gone && o.MustWakeLocked()
+		again := o.LookAgainLocked()
+		o.Unlock()
+		if r == shm.Gone {
+			return false
+		}
+		if wake { // no connection's lock is held across a system call
+			if !*waking {
+				*waking = true
+				c.roce.rings.BeginWake()
+			}
+			c.Unlock()
+			o.Wake()
+			c.Lock()
+			continue // others left their work to this pump, and may have modified the queue pair
+		}
+		if r == shm.Full {
+			c.RetryAt(again)
+			break
+		}
+		if !more {
+			break
+		}
+	}
+	return true
+}
+
+// writeBurst writes the machine's next burst to the ring, whose lock is held. It
+// reports false if there is none.
+func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
+	b.Limit(roce.MaxSegments)
+	memory := o.MemoryLocked()
+	if memory != nil {
+		b.Into(memory, o.BypassCacheLocked())
+	}
+	b.Patient(c.ack.Waiting())
+	defer b.Reset()
+	if c.ack.Waiting() {
+		if _, ok := c.packets.Patient(); ok {
+			return false // as in flushSockets
+		}
+	}
+	begin := o.ClockLocked()
+	if !c.packets.PollOutput(now, b) {
+		return false
+	}
+	count := &c.roce.rings.Count
+	if memory == nil {
+		count.Lost.Add(uint64(b.Packets()))
+		return true
+	}
+	o.CommitLocked(b.Bytes(), begin, &shmring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
+	count.Sent.Add(uint64(b.Packets()))
+	return true
+}
+
+// pathTag tells the packets of one pair of addresses from those of others, as the
+// addresses of an IP header do.
+func pathTag(src, dst netip.Addr) uint32 {
+	h := fnv.New32a()
+	for _, a := range [...]netip.Addr{src, dst} {
+		b := a.Unmap().As16()
+		h.Write(b[:])
+	}
+	return h.Sum32()
+}

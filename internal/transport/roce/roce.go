@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/roce"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/udp"
+	"verbena/internal/transport/shm"
+	wire "verbena/internal/wire/roce"
+)
+
+// Options say how a process takes part.
+type Options struct {
+	Dir  string // where this user's processes meet; empty is rundir.Dir's
+	Solo bool   // do without sharing: this process alone has the port
+	// NoLocal has packets between queue pairs of this host go through sockets too.
+	// Faults and a capture imply it.
+	NoLocal bool
+}
+
+// Transport is what RoCEv2 has of an engine: the process's share of port 4791, and with it
+// of the queue pair numbers; sockets; rings to other processes of the host.
+type Transport struct {
+	engine.NoPlug
+
+	// immutable after Plug
+	eng    *engine.Engine
+	member portshare.Member
+	rings  *shm.Rings
+
+	count counters
+
+	mu      sync.Mutex
+	pools   map[netip.Addr]*udp.SourcePool
+	sources map[*udp.Source]*source
+	overMTU uint64 // bursts that were lost as longer than the MTU allows, by sources that are gone
+	opened  map[netip.Addr]*Port
+
+	groups groups
+	gsi    gsi
+}
+
+// counters count what never reached a queue pair.
+type counters struct {
+	malformed [wire.NumMalformed]atomic.Uint64
+	badICRC   atomic.Uint64
+	unknownQP atomic.Uint64
+	badMAD    atomic.Uint64
+	badMADKey atomic.Uint64
+}
+
+// Plug returns the function for engine.Options.Plugs.
+//
+// Errors: this user's processes cannot meet in Dir, or all slots are taken.
+func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
+	return func(e *engine.Engine) (engine.Plug, error) {
+		t := &Transport{eng: e, opened: map[netip.Addr]*Port{}, pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
+		t.groups.members, t.groups.ports = map[group][]*Conn{}, map[group]*Port{}
+		d := duty()
+		d.Route = t.route
+		var err error
+		t.member, err = portshare.Join(o.Dir, portshare.Options{Duty: d, OnMAD: t.takeMAD, OnKeeper: t.lostMADs, Solo: o.Solo})
+		if err != nil {
+			return nil, err
+		}
+		n := engine.Numbers{Slot: t.member.Slot()}
+		n.First, n.Last = t.member.QPNRange()
+		if e.Capture() == nil { // which shows what comes, whomever it is for
+			n.Pass = t.pass
+		}
+		e.Allot(n)
+		if o.NoLocal || e.Tapped() { // faults and captures are of what the wire has
+			t.rings = shm.Off(e, n.Slot)
+		} else {
+			t.rings = shm.Open(e, shm.Config{Slot: n.Slot, Path: t.member.Meeting, NewReader: t.newReader, OnEnd: t.peersEnded})
+		}
+		return t, nil
+	}
+}
+
+// Of returns the engine's, which has the plug.
+func Of(e *engine.Engine) *Transport {
+	return engine.PlugOf(e, func(*engine.Engine) *Transport { panic("roce: the engine was made without the plug") })
+}
+
+func (t *Transport) pass(numbers iter.Seq[ib.QPN]) {
+	var n portshare.Numbers
+	for q := range numbers {
+		n.Add(q)
+	}
+	t.member.Pass(&n)
+}
+
+// Stop implements engine.Plug.
+func (t *Transport) Stop() { t.rings.Stop() }
+
+// Withdraw implements engine.Plug.
+func (t *Transport) Withdraw() { t.rings.Withdraw() }
+
+// Close implements engine.Plug.
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	for _, p := range t.pools {
+		p.Close()
+	}
+	t.mu.Unlock()
+	return t.member.Close()
+}
+
+// AppendCounts implements engine.Plug.
+func (t *Transport) AppendCounts(_ *engine.Account, list []engine.Counter) []engine.Counter {
+	t.mu.Lock()
+	overMTU := t.overMTU
+	for u := range t.sources {
+		overMTU += u.Counters().TooBig
+	}
+	t.mu.Unlock()
+	c := &t.count
+	for i := wire.TooShort; i < wire.NumMalformed; i++ {
+		list = append(list, engine.Counter{Name: "malformed_" + i.String(), Value: c.malformed[i].Load()})
+	}
+	return t.rings.Count.Append(append(list,
+		engine.Counter{Name: "bad_icrc", Value: c.badICRC.Load()}, engine.Counter{Name: "unknown_qp", Value: c.unknownQP.Load()},
+		engine.Counter{Name: "bad_mad", Value: c.badMAD.Load()}, engine.Counter{Name: "bad_mad_qkey", Value: c.badMADKey.Load()},
+		engine.Counter{Name: "over_mtu", Value: overMTU}, engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped()}))
+}
+
+// Listen makes the engine receive what is sent to a local address. It may be
+// called again for the same address.
+func (t *Transport) Listen(addr netip.Addr) error {
+	if err := t.eng.Closed(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.opened[addr] != nil {
+		return nil
+	}
+	s, err := t.member.Socket(addr)
+	if err != nil {
+		return err
+	}
+	p, err := t.addPort(addr, s, group{})
+	if err == nil {
+		t.opened[addr] = p
+	}
+	return err
+}
+
+// identify finds the IPv4 identification of a datagram received.
+func identify(src netip.AddrPort, dst netip.Addr, b []byte, index uint16) uint16 {
+	pseudo := wire.NewPseudo(src.Addr(), dst, src.Port(), roce.UDPPort)
+	if id, ok := pseudo.Verify(b, index); ok {
+		return id
+	}
+	return index
+}
+
+// addPort starts reading a socket, of a multicast group if k is not zero.
+func (t *Transport) addPort(addr netip.Addr, s *udp.Socket, k group) (*Port, error) {
+	p := &Port{roce: t, addr: addr, group: k, raw: s, sock: t.eng.Tap(s, identify), rx: udp.NewRxBatch()}
+	if err := t.eng.Poller().Add(s, 0); err != nil {
+		engine.Untap(p.sock)
+		return nil, fmt.Errorf("roce: read %v: %w", addr, err)
+	}
+	t.eng.AddInput(p)
+	return p, nil
+}

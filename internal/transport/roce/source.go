@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"fmt"
+	"net/netip"
+
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/roce"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/udp"
+)
+
+// source is a socket that packets leave by: its port is the flow's entropy.
+type source struct {
+	udp  *udp.Source
+	sock faultcap.Socket // udp, or a tap around it
+	addr netip.Addr      // without zone
+	zone string          // the interface of a link-local address
+	refs int             // guarded by Transport.mu
+}
+
+// source returns the socket for packets of a queue pair from a local address.
+func (t *Transport) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	pool := t.pools[addr]
+	if pool == nil {
+		var o udp.Options
+		if addr.Is6() { // IPv4 multicast goes by the interface that has the address
+			o.Interface = interfaceOf(addr)
+		}
+		pool = udp.NewSourcePool(addr, o)
+		t.pools[addr] = pool
+	}
+	u, err := pool.Acquire(uint32(qpn))
+	if err != nil {
+		return nil, fmt.Errorf("engine: send from %v: %w", addr, err)
+	}
+	s := t.sources[u]
+	if s == nil {
+		s = &source{udp: u, sock: t.eng.Tap(u.Socket, identify), addr: addr.WithZone(""), zone: addr.Zone()}
+		t.sources[u] = s
+	}
+	s.refs++
+	return s, nil
+}
+
+func (t *Transport) dropSource(s *source) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.refs--; s.refs == 0 {
+		t.overMTU += s.udp.Counters().TooBig
+		delete(t.sources, s.udp)
+		engine.Untap(s.sock)
+	}
+	s.udp.Release()
+}
+
+// cuts reports whether the system cuts trains into datagrams.
+func (s *source) cuts() bool { return s.sock.SegmentsTrains() }
+
+// write sends trains of one source address and returns when
+// the system has them. What the system does not take within writePatience is lost, as on any
+// network.
+func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
+	for i, b := range bursts {
+		b.Seal()
+		path := b.Path()
+		seg := b.SegmentBytes()
+		if b.Len() == 1 {
+			seg = 0
+		}
+		dst := path.Dst
+		if dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast() {
+			dst = dst.WithZone(s.zone)
+		}
+		out[i] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: b.Iov(), SegmentSize: seg, TOS: path.TClass, TTL: path.HopLimit}
+	}
+	engine.WriteAll(s.sock, out[:len(bursts)])
+	clear(out)
+}

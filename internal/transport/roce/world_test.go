@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"net/netip"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/testkit/rig"
+	"verbena/internal/transport/shm"
+)
+
+type (
+	node     = rig.Node
+	endpoint = rig.Endpoint
+)
+
+// how says what kind of node a test wants.
+type how struct {
+	Dir           string
+	Solo, NoLocal bool
+	Capture       *faultcap.Capture
+}
+
+// newNode starts an engine that is alone on its address.
+func newNode(t testing.TB, nap monotime.Duration) *node {
+	t.Helper()
+	return startNode(t, nap, how{Solo: true})
+}
+
+func startNode(t testing.TB, nap monotime.Duration, o how) *node {
+	t.Helper()
+	return startNodeAt(t, nap, o, rig.NewAddr())
+}
+
+func startNodeAt(t testing.TB, nap monotime.Duration, o how, addr netip.Addr) *node {
+	t.Helper()
+	plug := Plug(Options{Dir: o.Dir, Solo: o.Solo, NoLocal: o.NoLocal})
+	n := rig.NewNode(t, engine.Options{Capture: o.Capture, Nap: nap, Plugs: []func(*engine.Engine) (engine.Plug, error){plug}}, roce.CounterNames())
+	n.Addr, n.Dir = addr, o.Dir
+	if err := Of(n.Eng).Listen(addr); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// connOf returns what an endpoint is to this package.
+func connOf(e *endpoint) *Conn {
+	c, _ := ConnOf(e.Conn)
+	return c
+}
+
+// ringsOf shows a node's rings.
+func ringsOf(n *node) shm.Probe { return Of(n.Eng).rings.Probe() }
+
+func newEndpoint(n *node, bytes int) *endpoint {
+	n.T.Helper()
+	return as(n, bytes, func(_ *endpoint, c roce.Config) roce.Machine { return rc.New(c) })
+}
+
+// as makes a queue pair of a machine that is made for it.
+func as(n *node, bytes int, machine func(*endpoint, roce.Config) roce.Machine) *endpoint {
+	n.T.Helper()
+	e := n.Parts(bytes)
+	var err error
+	e.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) roce.Machine { return machine(e, e.Config(qpn)) }, func(ib.EventType) {})
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	return e
+}
+
+// connect takes e to RTS with a peer, which need not be connected yet.
+func connect(e, peer *endpoint) {
+	e.Node.T.Helper()
+	connectAt(e, peer.QPN(), peer.Node.Addr, 14, 7)
+}
+
+func connectAt(e *endpoint, qpn ib.QPN, addr netip.Addr, timeout, retries uint8) {
+	e.Node.T.Helper()
+	for _, s := range []struct {
+		a    ib.QPAttr
+		mask ib.QPAttrMask
+	}{
+		{ib.QPAttr{State: ib.QPInit, AccessFlags: ib.AccessRemote}, ib.QPAccessFlags},
+		{ib.QPAttr{State: ib.QPRTR, PathMTU: ib.MTU1024, DestQPN: qpn, RQPSN: 5, MaxDestRdAtomic: 4, MinRNRTimer: 1,
+			AH: ib.AHAttr{GRH: ib.GRH{DGID: ib.GIDFromAddr(addr)}}}, ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
+		{ib.QPAttr{State: ib.QPRTS, SQPSN: 5, Timeout: timeout, RetryCnt: retries, RNRRetry: 7, MaxRdAtomic: 4},
+			ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic},
+	} {
+		if err := e.ModifyTo(&s.a, s.mask); err != nil {
+			e.Node.T.Fatal(err)
+		}
+	}
+}
+
+func pair(t testing.TB, nap monotime.Duration, bytes int) (a, b *endpoint) {
+	t.Helper()
+	return couple(t, newNode(t, nap), newNode(t, nap), bytes)
+}

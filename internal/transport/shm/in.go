@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package shm
+
+import (
+	"sync"
+
+	"verbena/internal/engine"
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+	"verbena/internal/sys/shmring"
+)
+
+// In is the receive side of a ring.
+type In struct {
+	// immutable after Rings.add
+	rings  *Rings
+	slot   int         // of the process that writes
+	in     *shmring.In // nil within this process
+	shown  bool        // on the board
+	reader Reader
+
+	rxMu sync.Mutex // held while reading; taken with TryLock except by TakeAll and Stop
+
+	// guarded by rxMu
+	rx          *shmring.Consumer // also the background goroutine's, which closes it
+	msg         shmring.Message   // what the reader is given: a local variable would be allocated
+	mayDelayAck bool
+	closed      bool
+}
+
+var _ engine.Ring = (*In)(nil)
+
+// TryPoll implements engine.Input.
+func (r *In) TryPoll(mayDelayAck bool) int {
+	if !r.rxMu.TryLock() {
+		return engine.Busy
+	}
+	n := 0
+	if !r.closed {
+		r.mayDelayAck = mayDelayAck
+		n = r.read()
+	}
+	r.rxMu.Unlock()
+	return n
+}
+
+// read handles what waits. The caller holds rxMu.
+func (r *In) read() (n int) {
+	m := &r.msg
+	var now monotime.Time
+	for n < policy.RingTurn {
+		ok, err := r.rx.Next(m)
+		if err != nil {
+			r.corrupt()
+		}
+		if !ok {
+			break
+		}
+		if n == 0 {
+			now = monotime.Now()
+		}
+		n++
+		if !m.Question {
+			r.reader.Burst(now, m, r.mayDelayAck)
+		}
+		r.rx.Advance()
+	}
+	if n > 0 {
+		r.reader.EndTurn(now, r.mayDelayAck)
+	}
+	if r.rx.Asked() {
+		r.answer()
+	}
+	return n
+}
+
+// corrupt ends a ring in which there is what no sender of ours writes.
+func (r *In) corrupt() {
+	r.rings.Count.Corrupt.Add(1)
+	r.closed = true
+	if r.in != nil {
+		r.in.HangUp() // the background goroutine does the rest
+	}
+}
+
+// answer tells the writer, which has asked, that all it has written was handled. What
+// was delayed is sent first; while something waits for another thread, or for room, the
+// next look answers. The caller holds rxMu.
+func (r *In) answer() {
+	r.rings.eng.Settle()
+	back := r.rings.back(r.slot)
+	if r.rings.waking.Load() == 0 && (back == nil || !back.full()) {
+		r.rx.Answer()
+	}
+}
+
+// TakeAll implements engine.Ring: it handles what a process has written so far, which may
+// have ended since. A ring does not hold more entries than this reads.
+func (r *In) TakeAll() {
+	r.rxMu.Lock()
+	defer r.rxMu.Unlock()
+	r.mayDelayAck = false
+	for i := 0; !r.closed && i < shmring.MaxEntries; i += policy.RingTurn {
+		if r.read() == 0 {
+			break
+		}
+	}
+}
+
+// Shown implements engine.Ring.
+func (r *In) Shown() bool { return r.shown }
+
+// Arm implements engine.Sleeper.
+func (r *In) Arm(monotime.Time) (until monotime.Time, quiet bool) { return monotime.Never, r.rx.Arm() }
+
+// Disarm implements engine.Sleeper.
+func (r *In) Disarm() { r.rx.Disarm() }
+
+// Waiting implements engine.Sleeper.
+func (r *In) Waiting() bool { return r.rx.Waiting() }
+
+// Stop implements engine.Input.
+func (r *In) Stop() {
+	r.rxMu.Lock()
+	r.closed = true
+	r.rings.board.Hide(r.rx)
+	r.rxMu.Unlock()
+	if r.in != nil {
+		r.rings.listener.Forget(r.in)
+		r.in.Close()
+	}
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package shm
+
+import "verbena/internal/sys/shmring"
+
+// A Probe shows and moves what tests of transports cannot reach from outside. No program
+// uses it.
+type Probe struct{ rings *Rings }
+
+// Probe returns that of the rings.
+func (l *Rings) Probe() Probe { return Probe{l} }
+
+// Reading returns how many rings are read.
+func (p Probe) Reading() int { return len(*p.rings.rings.Load()) }
+
+// Ends returns how many rings to other processes are not closed.
+func (p Probe) Ends() int {
+	p.rings.mu.Lock()
+	defer p.rings.mu.Unlock()
+	return len(p.rings.ends)
+}
+
+// On reports whether there can be rings.
+func (p Probe) On() bool { return p.rings.on }
+
+// Hold keeps the first ring from being read until release is called.
+func (p Probe) Hold() (release func()) {
+	r := (*p.rings.rings.Load())[0]
+	r.rxMu.Lock()
+	return r.rxMu.Unlock
+}
+
+// HangUp ends the first ring at the reader's side.
+func (p Probe) HangUp() { (*p.rings.rings.Load())[0].in.HangUp() }
+
+// NewOut returns a ring that tx writes.
+func (p Probe) NewOut(tx *shmring.Producer) *Out {
+	return &Out{rings: p.rings, slot: p.rings.self.Slot, tx: tx}
+}
+
+// Alive reports whether the reader of a ring is there.
+func (p Probe) Alive(o *Out) bool { return o.alive() }
+
+// Write writes any bytes to a ring.
+func (p Probe) Write(o *Out, b []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if memory := o.tx.Reserve(); memory != nil {
+		o.tx.Commit(copy(memory, b), &shmring.Message{})
+		if o.tx.MustWake() {
+			o.out.Wake()
+		}
+	}
+}

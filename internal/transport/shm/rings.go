@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package shm
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"verbena/internal/engine"
+	"verbena/internal/monotime"
+	"verbena/internal/sys/shmring"
+)
+
+// Config says what rings are for.
+type Config struct {
+	Slot int // of this process among those of its user on this host
+	// Path returns the Unix socket where the process of a slot is found; empty where
+	// processes do not find each other.
+	Path func(slot int) string
+	// NewReader makes the reader of a ring from the process of a slot.
+	NewReader func(slot int) Reader
+	// OnEnd is called when the process at the other end has ended, after the last that it
+	// had written was read. The background goroutine calls it.
+	OnEnd func(*Out)
+}
+
+// A Reader handles what comes by a ring. Its methods are called by one thread at a time.
+type Reader interface {
+	// Burst handles a burst of packets. With mayDelayAck acknowledgements that can wait are
+	// left to Engine.Flush. The process at the other end may write m.Data meanwhile.
+	Burst(now monotime.Time, m *shmring.Message, mayDelayAck bool)
+	// EndTurn sends what the bursts since the last EndTurn made pending. now is theirs.
+	EndTurn(now monotime.Time, mayDelayAck bool)
+}
+
+// Rings are those of a process: one from and one to each process that it has connections
+// with, itself among them.
+type Rings struct {
+	// immutable after Open
+	eng      *engine.Engine
+	config   Config
+	on       bool
+	self     shmring.Identity
+	listener *shmring.Listener // nil: there are no rings to others
+	board    *shmring.Board    // shows the rings; nil: nothing does
+
+	// Count counts packets.
+	Count Counters
+
+	rings  atomic.Pointer[[]*In] // being read; replaced under mu
+	waking atomic.Int32          // connections that may have something to send and are not locked
+
+	dialMu sync.Mutex // one at a time
+
+	mu   sync.Mutex
+	out  map[int]*Out          // guarded by mu: by slot, the one to use
+	ends map[*shmring.Out]*Out // guarded by mu: all that are not closed; nil after Stop
+}
+
+// Counters count packets between queue pairs of this host, which went through memory.
+type Counters struct {
+	Sent, Rcvd, Refused, Lost, Corrupt, Behind atomic.Uint64
+}
+
+// Append appends the counts.
+func (c *Counters) Append(list []engine.Counter) []engine.Counter {
+	for _, n := range []struct {
+		name  string
+		value *atomic.Uint64
+	}{{"local_sent_pkts", &c.Sent}, {"local_rcvd_pkts", &c.Rcvd}, {"local_refused", &c.Refused},
+		{"local_lost", &c.Lost}, {"local_corrupt", &c.Corrupt}, {"local_behind", &c.Behind}} {
+		list = append(list, engine.Counter{Name: n.name, Value: n.value.Load()})
+	}
+	return list
+}
+
+// dialTimeout is how long a queue pair's way to RTR waits for the other
+// process's background goroutine, which is back from a nap within a
+// fraction of a millisecond if it gets a core. A process that refuses rings does
+// so in that time; a process that says nothing is taken to be held up, and has one.
+const dialTimeout = 50 * monotime.Millisecond
+
+// Open finds out whether there can be rings, and takes those of other processes. It is
+// called before the background goroutine runs.
+func Open(e *engine.Engine, c Config) *Rings {
+	l := &Rings{eng: e, config: c, out: map[int]*Out{}, ends: map[*shmring.Out]*Out{}}
+	l.rings.Store(&[]*In{})
+	var err error
+	if l.self, err = shmring.NetNamespace(c.Slot); err != nil {
+		return l
+	}
+	l.on = true
+	path := c.Path(l.self.Slot)
+	if path == "" {
+		return l
+	}
+	listener, err := shmring.Listen(path, l.self, e.Poller().WakeFD(), l.arrived, l.departed)
+	if err != nil {
+		return l // others do not find us and use sockets, and so do we
+	}
+	if e.Serve(listener.FD(), func() { listener.Serve() }) != nil {
+		listener.Close()
+		return l
+	}
+	l.listener = listener
+	l.board = shmring.NewBoard()
+	e.ShowOn(l.board)
+	return l
+}
+
+// Off returns rings that lead nowhere.
+func Off(e *engine.Engine, slot int) *Rings {
+	l := &Rings{eng: e, self: shmring.Identity{Slot: slot}}
+	l.rings.Store(&[]*In{})
+	return l
+}
+
+// Withdraw has no process find this one any more, which is about to end without Stop.
+func (l *Rings) Withdraw() {
+	if l.listener != nil {
+		l.listener.Withdraw()
+	}
+}
+
+// Stop ends all rings. The background goroutine has stopped.
+func (l *Rings) Stop() {
+	if l.listener != nil {
+		l.eng.Poller().RemoveFD(l.listener.FD())
+	}
+	l.mu.Lock()
+	ends := l.ends
+	l.ends = nil
+	l.mu.Unlock()
+	for _, o := range ends {
+		o.close()
+	}
+	for _, r := range *l.rings.Swap(&[]*In{}) {
+		l.eng.RemoveRing(r)
+		r.Stop()
+	}
+	if l.listener != nil {
+		l.listener.Close()
+	}
+	l.board.End()
+}
+
+// Slot returns the slot of this process.
+func (l *Rings) Slot() int { return l.self.Slot }
+
+// Shared reports whether other processes find this one, and it them.
+func (l *Rings) Shared() bool { return l.listener != nil }
+
+// LeadTo reports whether there can be a ring to the process of a slot.
+func (l *Rings) LeadTo(slot int) bool { return l.on && (slot == l.self.Slot || l.listener != nil) }
+
+// To returns the ring to the process of a slot, nil if there is none. It may wait for that
+// process.
+func (l *Rings) To(slot int) *Out {
+	l.dialMu.Lock()
+	defer l.dialMu.Unlock()
+	o := l.back(slot)
+	if o != nil && o.alive() {
+		return o
+	}
+	if slot == l.self.Slot {
+		o = l.loop()
+	} else {
+		o = l.dial(slot)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o != nil {
+		l.out[slot] = o
+	}
+	return o
+}
+
+// back returns the ring to the process of a slot that is there already.
+func (l *Rings) back(slot int) *Out {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out[slot]
+}
+
+func (l *Rings) dial(slot int) *Out {
+	out, err := shmring.Dial(l.config.Path(slot), l.self, slot, dialTimeout)
+	if err != nil {
+		return nil
+	}
+	o := &Out{rings: l, slot: slot, tx: out.Producer, out: out}
+	l.mu.Lock()
+	open := l.ends != nil
+	if open {
+		l.ends[out] = o
+	}
+	l.mu.Unlock()
+	if !open || l.listener.Watch(out) != nil {
+		l.drop(out)
+		out.Close()
+		return nil
+	}
+	return o
+}
+
+// drop forgets a ring to another process and returns it, nil if it is not known.
+func (l *Rings) drop(out *shmring.Out) *Out {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.ends[out]
+	delete(l.ends, out)
+	if o != nil && l.out[o.slot] == o {
+		delete(l.out, o.slot)
+	}
+	return o
+}
+
+// loop makes the ring of this process to itself.
+func (l *Rings) loop() *Out {
+	tx, rx := shmring.NewPair()
+	rx.Arm() // the background goroutine may sleep already, and does not know of it
+	l.add(&In{slot: l.self.Slot, rx: rx})
+	return &Out{rings: l, slot: l.self.Slot, tx: tx}
+}
+
+func (l *Rings) add(r *In) {
+	r.rings, r.reader = l, l.config.NewReader(r.slot)
+	r.shown = r.in != nil && l.board.Show(r.rx) // what is Go's memory is not shown
+	l.mu.Lock()
+	next := append(slices.Clone(*l.rings.Load()), r)
+	l.rings.Store(&next)
+	l.mu.Unlock()
+	l.eng.AddRing(r)
+}
+
+// arrived takes a ring that another process made to this one.
+func (l *Rings) arrived(in *shmring.In) { l.add(&In{slot: in.Peer.Slot, rx: in.Consumer, in: in}) }
+
+// departed ends a ring whose other end has gone. It is called by the background
+// goroutine.
+func (l *Rings) departed(end any) {
+	switch end := end.(type) {
+	case *shmring.In:
+		i := slices.IndexFunc(*l.rings.Load(), func(r *In) bool { return r.in == end })
+		r := (*l.rings.Load())[i]
+		r.TakeAll() // while TakeArrived can see it
+		l.mu.Lock()
+		next := slices.DeleteFunc(slices.Clone(*l.rings.Load()), func(o *In) bool { return o == r })
+		l.rings.Store(&next)
+		l.mu.Unlock()
+		l.eng.RemoveRing(r)
+		r.Stop()
+	case *shmring.Out:
+		if o := l.drop(end); o != nil {
+			o.close()
+			for _, r := range *l.rings.Load() { // its last words
+				if r.slot == o.slot {
+					r.TakeAll()
+				}
+			}
+			l.config.OnEnd(o)
+		}
+	}
+}
+
+// Unread reports whether something of a process waits to be read, or is being read.
+func (l *Rings) Unread(slot int) bool {
+	return slices.ContainsFunc(*l.rings.Load(), func(r *In) bool {
+		if r.slot != slot {
+			return false
+		}
+		if !r.rxMu.TryLock() {
+			return true
+		}
+		defer r.rxMu.Unlock()
+		return !r.closed && r.rx.Waiting()
+	})
+}
+
+// BeginWake says that a connection may have something to send and is not locked, EndWake
+// that it is locked again. No question of a peer is answered in between.
+func (l *Rings) BeginWake() { l.waking.Add(1) }
+
+// EndWake ends BeginWake.
+func (l *Rings) EndWake() { l.waking.Add(-1) }

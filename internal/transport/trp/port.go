@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package trp
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"verbena/internal/engine"
+	"verbena/internal/iwarp/trp"
+	"verbena/internal/monotime"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/udp"
+)
+
+// Port is a UDP port of TRP: one that requests come to, or, as urdma has it,
+// that of one association.
+type Port struct {
+	// immutable after Bind
+	trp  *Transport
+	in   *input
+	id   uint64          // in it
+	raw  *udp.Socket     // what the poller waits for
+	sock faultcap.Socket // raw, or a tap around it
+	addr netip.AddrPort
+	zone string // the interface of a link-local address
+
+	taker atomic.Pointer[receiver] // nil: what comes is dropped
+
+	rxMu    sync.Mutex  // held while reading, by who has input's; taken with TryLock except by Close
+	closing atomic.Bool // whoever gets rxMu next closes the socket
+	closed  bool        // guarded by rxMu
+}
+
+// receiver is for whom datagrams come to a port.
+type receiver interface {
+	// take handles n messages of a batch. The caller holds rxMu.
+	take(now monotime.Time, b *udp.RxBatch, n int)
+	// refused tells that the network says that nobody has the port that a datagram
+	// went to.
+	refused(now monotime.Time, dst netip.AddrPort)
+}
+
+// Bind opens a UDP port for TRP, 0 one that is free. The address may be a
+// wildcard.
+//
+// Errors: EADDRINUSE if any program has the port; EADDRNOTAVAIL.
+func (t *Transport) Bind(addr netip.AddrPort) (*Port, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in, err := t.inputLocked()
+	if err != nil {
+		return nil, err
+	}
+	s, err := udp.Listen(addr.Addr(), addr.Port(), udp.Options{Errors: true})
+	if err != nil {
+		return nil, err
+	}
+	p := &Port{trp: t, in: in, raw: s, sock: t.eng.Tap(s, nil), zone: addr.Addr().Zone()}
+	p.addr = netip.AddrPortFrom(addr.Addr(), s.LocalAddr().Port())
+	if err := in.add(p); err != nil {
+		engine.Untap(p.sock)
+		s.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Addr returns the address and port, with the zone of a link-local one.
+func (p *Port) Addr() netip.AddrPort { return p.addr }
+
+// Close gives the port back, which is free when it returns. It waits for who
+// reads it, so what that calls must not call it.
+func (p *Port) Close() {
+	p.drop()
+	p.rxMu.Lock() // a reader that drop has met is done
+	//lint:ignore SA2001 the wait is all that the lock is for
+	p.rxMu.Unlock()
+	p.finish()
+}
+
+// drop is Close that does not wait: the port is free when nobody reads it.
+func (p *Port) drop() {
+	p.taker.Store(nil)
+	if p.in.remove(p) {
+		p.closing.Store(true)
+	}
+	p.finish()
+}
+
+// give has a taker take what comes, nil nobody.
+func (p *Port) give(t receiver) {
+	if t == nil {
+		p.taker.Store(nil)
+		return
+	}
+	p.taker.Store(&t)
+}
+
+// batches are what ports are read into: one for each thread that reads, not
+// one for each association.
+var batches = sync.Pool{New: func() any { return udp.NewRxBatch() }}
+
+// poll reads what has arrived.
+func (p *Port) poll() (n int) {
+	if !p.rxMu.TryLock() {
+		return 0 // it is being closed
+	}
+	if !p.closing.Load() {
+		n = p.read()
+	}
+	p.rxMu.Unlock()
+	p.finish()
+	return n
+}
+
+// read handles one batch. The caller holds rxMu.
+func (p *Port) read() int {
+	b := batches.Get().(*udp.RxBatch)
+	n, err := p.sock.ReadBatch(b)
+	if err != nil {
+		p.trp.eng.CountReadError()
+	}
+	if n > 0 {
+		if t := p.taker.Load(); t != nil {
+			(*t).take(monotime.Now(), b, n)
+		}
+	}
+	batches.Put(b)
+	if n == 0 {
+		p.hearErrors()
+	}
+	return n
+}
+
+// hearErrors passes on what the network says of datagrams sent.
+func (p *Port) hearErrors() {
+	for dst, ok := p.raw.Refused(); ok; dst, ok = p.raw.Refused() {
+		if t := p.taker.Load(); t != nil {
+			(*t).refused(monotime.Now(), netip.AddrPortFrom(dst.Addr().WithZone(""), dst.Port()))
+		}
+	}
+}
+
+// finish closes the socket if that is due and nobody reads; who reads comes here
+// when it is done.
+func (p *Port) finish() {
+	if !p.closing.Load() || !p.rxMu.TryLock() {
+		return
+	}
+	was := p.closed
+	p.closed = true
+	p.rxMu.Unlock()
+	if !was {
+		engine.Untap(p.sock)
+		p.raw.Close()
+	}
+}
+
+// output is what has trains to be sent.
+type output interface {
+	PollOutput(now monotime.Time, b *trp.Burst) bool
+}
+
+// pumper is the memory of one pump.
+type pumper struct {
+	bursts [engine.BurstsPerWrite]*trp.Burst
+	out    [engine.BurstsPerWrite]udp.Datagrams
+}
+
+var pumpers = sync.Pool{New: func() any {
+	p := &pumper{}
+	for i := range p.bursts {
+		p.bursts[i] = trp.NewBurst()
+	}
+	return p
+}}
+
+// drain writes what a machine has to send. The caller holds mu, which is given
+// back while the system writes; nobody else drains meanwhile.
+func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output) {
+	var w *pumper
+	for {
+		limit := trp.MaxSegments
+		if !p.sock.SegmentsTrains() {
+			limit = 1
+		}
+		n := 0
+		for ; n < engine.BurstsPerWrite; n++ {
+			if w == nil {
+				w = pumpers.Get().(*pumper)
+			}
+			w.bursts[n].Limit(limit)
+			if !m.PollOutput(now, w.bursts[n]) {
+				break
+			}
+		}
+		if n == 0 {
+			break
+		}
+		mu.Unlock()
+		p.write(w, n)
+		mu.Lock()
+	}
+	if w != nil {
+		pumpers.Put(w)
+	}
+}
+
+// write sends n trains.
+func (p *Port) write(w *pumper, n int) {
+	for i, b := range w.bursts[:n] {
+		b.Seal()
+		dst := b.Dst()
+		if a := dst.Addr(); a.IsLinkLocalUnicast() && a.Is6() {
+			dst = netip.AddrPortFrom(a.WithZone(p.zone), dst.Port())
+		}
+		w.out[i] = udp.Datagrams{Dst: dst, Iov: b.Iov()}
+		if b.Len() > 1 {
+			w.out[i].SegmentSize = b.SegmentBytes()
+		}
+	}
+	engine.WriteAll(p.sock, w.out[:n])
+	clear(w.out[:n])
+	for _, b := range w.bursts[:n] {
+		b.Reset()
+	}
+}

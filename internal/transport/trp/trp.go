@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package trp
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"verbena/internal/engine"
+)
+
+// Transport is what TRP has of an engine.
+type Transport struct {
+	engine.NoPlug
+	eng *engine.Engine // immutable
+
+	mu sync.Mutex
+	in *input // guarded by mu; nil until a port is wanted
+
+	listeners     listeners
+	repeatingFINs atomic.Int32 // associations without queue pairs whose FIN is not answered
+}
+
+// Of returns the engine's, made by the first call.
+func Of(e *engine.Engine) *Transport {
+	return engine.PlugOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
+}
+
+// AppendCounts implements engine.Plug.
+func (t *Transport) AppendCounts(_ *engine.Account, list []engine.Counter) []engine.Counter {
+	return append(list, t.listeners.counts()...)
+}
