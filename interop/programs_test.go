@@ -34,7 +34,7 @@ func buildPrograms() error {
 		"rdmacore-peer":  "gcc -O2 -Wall -o $0 peer/rdmacore/peer.c -lrdmacm -libverbs",
 		"verbs_as_rxe":   "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_as_rxe.c -libverbs",
 		"verbs_unmapped": "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_unmapped.c -libverbs",
-		"lib":            "make -s -C ../cabi OUT=$0 engine verbs cm rspreload",
+		"lib":            "make -s -C ../cabi OUT=$0 engine libibverbs librdmacm librspreload",
 	} {
 		path := filepath.Join(programs, name)
 		if out, err := exec.Command("sh", "-c", build, path).CombinedOutput(); err != nil {
