@@ -5,6 +5,7 @@ package verbena
 import (
 	"go/ast"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -163,4 +164,71 @@ func TestLocksAreThere(t *testing.T) {
 	if found < 12 {
 		t.Errorf("only %d locks are named", found)
 	}
+}
+
+// File names, folders and Go names in code spans of ARCHITECTURE.md and docs/design exist.
+func TestDesignNamesWhatIsThere(t *testing.T) {
+	tree, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for _, s := range tree.sources {
+		names[s.file.Name.Name] = true
+		for n := range ast.Preorder(s.file) {
+			if id, ok := n.(*ast.Ident); ok {
+				names[id.Name] = true
+			}
+		}
+	}
+	pages, err := filepath.Glob("docs/design/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages of design: %v", len(pages), err)
+	}
+	for _, page := range append(pages, "ARCHITECTURE.md") {
+		for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(read(t, page), -1) {
+			switch span := m[1]; {
+			case fileName.MatchString(span):
+				if !hasFile(tree, span) {
+					t.Errorf("%s: there is no file %s", page, span)
+				}
+			case folderName.MatchString(span):
+				if !hasFolder(tree, span) && span != "internal/transport" {
+					t.Errorf("%s: there is no folder %s", page, span)
+				}
+			case goName.MatchString(span):
+				for _, part := range strings.Split(span, ".") {
+					if !names[part] {
+						t.Errorf("%s: no source names %s, of %s", page, part, span)
+					}
+				}
+			}
+		}
+	}
+}
+
+var (
+	fileName   = regexp.MustCompile(`^[\w/]+\.(go|c|h|mod|sum|md)$`)
+	folderName = regexp.MustCompile(`^(internal|cabi|cmd|docs|interop|apps|sys|testkit)/[\w/]+$`)
+	goName     = regexp.MustCompile(`^[A-Za-z]+(\.[A-Za-z]+)+$`)
+)
+
+// hasFile reports whether a file's path ends so.
+func hasFile(t *tree, name string) bool {
+	for p := range t.text {
+		if p == name || strings.HasSuffix(p, "/"+name) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasFolder reports whether there is such a folder; names of sys and testkit are internal's.
+func hasFolder(t *tree, name string) bool {
+	for p := range t.text {
+		if strings.HasPrefix(p, name+"/") || strings.HasPrefix(p, "internal/"+name+"/") {
+			return true
+		}
+	}
+	return false
 }
