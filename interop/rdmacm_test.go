@@ -12,9 +12,8 @@ import (
 )
 
 // TestUdaddy has rdma-core's udaddy resolve each other by SIDR and exchange
-// datagrams. Our end is the same program over our libraries. There are more requests
-// at a time than are taken of a peer that has not shown that it exists, so the kernel
-// is probed, and answers.
+// datagrams. Our end is the same program over our libraries. Our end asks the
+// kernel whether it has sent each request, and the kernel answers.
 func TestUdaddy(t *testing.T) {
 	newWire(t, guest.UML).exchange(t, "IPv4", func(t *testing.T, p pair) {
 		betweenListeners(t, p, fmt.Sprintf("udaddy -c 8 -b %v", p.addr()), fmt.Sprintf("udaddy -c 8 -s %v", p.addr()))
