@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// newPath is where the module moves in the test.
+// newPath is the path that the test gives the module.
 const newPath = "example.org/x/verb" + "ena"
 
 // scripts/module-path in a copy of the tree.

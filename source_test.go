@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// maxLines is where a file has more than one concept in it.
+// maxLines bounds a file: a longer one has more than one concept in it.
 const maxLines = 600
 
 func TestFilesAreShort(t *testing.T) {
@@ -41,7 +41,7 @@ func TestNoCgo(t *testing.T) {
 	}
 }
 
-// userPrograms are what runs with its user's privileges only: commands and tests.
+// userPrograms run with their user's privileges only: commands and tests.
 var userPrograms = []string{"internal/tools", "cmd", "internal/testkit", "interop", "apps"}
 
 // The libraries may be in a program with privileges that its user lacks.

@@ -35,7 +35,7 @@ type op struct {
 	word  bool
 }
 
-// room is what a batch keeps from the start.
+// room is the capacity that a batch has from the start.
 const room = 16 << 10
 
 // NewBatch returns an empty batch.
@@ -69,7 +69,7 @@ func (b *Batch) Word8(to uint64, v uint64) {
 	b.bytes = binary.LittleEndian.AppendUint64(b.bytes, v)
 }
 
-// Copy writes p, of which the batch takes a copy.
+// Copy writes p. The batch takes a copy of it.
 func (b *Batch) Copy(to uint64, p []byte) {
 	b.ops = append(b.ops, op{to: to, n: len(p), at: len(b.bytes)})
 	b.bytes = append(b.bytes, p...)

@@ -15,8 +15,8 @@ const (
 	peerSilence  = 2570 * monotime.Millisecond
 	helloLimit   = 5 * monotime.Second
 	refusedPause = monotime.Second
-	// absence is how late we are for our own heartbeat where it says that we were
-	// stopped, with the whole machine maybe.
+	// absence is the delay of our own heartbeat that shows that we were stopped,
+	// maybe with the whole machine.
 	absence = 5 * pingInterval
 )
 

@@ -244,7 +244,7 @@ func TestWindowReadsAsOnes(t *testing.T) {
 	w.settle("plugged in again")
 }
 
-// Sleeping: who sleeps is woken once, and does not go to sleep over a signal
+// A node that sleeps is woken once, and does not go to sleep over a signal
 // that has come meanwhile.
 func TestSleepAndWake(t *testing.T) {
 	w := newWorld(t, 4)

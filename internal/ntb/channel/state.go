@@ -4,7 +4,7 @@ package channel
 
 import "verbena/internal/fsm"
 
-// State is where a link stands.
+// State is the state of a link.
 type State uint8
 
 // States.

@@ -171,7 +171,7 @@ func (n *node) LinkDown(monotime.Time) {
 	n.downs++
 }
 
-// tag is what a cell of this session carries: who wrote it, to whom.
+// tag returns the mark of a cell of this session, by its writer and its reader.
 func tag(writer, reader uint64) uint32 { return uint32(writer^reader<<1) | 1 }
 
 // run lets a node do its work once.

@@ -65,7 +65,8 @@ func open(addr netip.Addr) (int, error) {
 }
 
 // The system probes an idle peer as often as TRP does: a host that has vanished sends
-// nothing, and a connection that only receives would wait for ever. The system answers for a process that is merely stopped.
+// nothing, and a connection that only receives would wait for ever. The system answers for
+// a process that is merely stopped.
 const (
 	idleSeconds  = 30
 	probeSeconds = 3

@@ -24,8 +24,8 @@ const (
 	maxRetriesEINTR = 8         // a non-blocking call is not interrupted more often in practice
 )
 
-// defaultTTL is what a socket sends of itself, so that the usual value needs no
-// control message.
+// defaultTTL is the TTL that a socket sends by itself: the usual value needs no control
+// message.
 const defaultTTL = 64
 
 // Datagrams is one item to send: a datagram, or a train of equal datagrams (the

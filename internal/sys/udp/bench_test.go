@@ -55,7 +55,7 @@ func BenchmarkSmall(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyRead is what a poll of an idle socket costs.
+// BenchmarkEmptyRead measures a poll of an idle socket.
 func BenchmarkEmptyRead(b *testing.B) {
 	s, batch := listen(b, netip.MustParseAddr("127.0.0.1"), Options{}), NewRxBatch()
 	b.ReportAllocs()

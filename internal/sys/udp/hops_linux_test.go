@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hops is what a datagram that arrives shows of its TTL.
+// hops returns the TTL of a datagram that arrives.
 func hops(t *testing.T, s *Socket) int {
 	t.Helper()
 	oob, buf := make([]byte, 128), make([]byte, 16)

@@ -11,7 +11,7 @@ import (
 )
 
 // Peek is a ReadBatch of one message that stays in the socket until Take. A
-// process that dies in between leaves it to whoever reads the socket next. There
+// process that dies in between leaves it to the next reader of the socket. There
 // must be one reader only: Take would take another one's message.
 func (s *Socket) Peek(b *RxBatch) (int, error) {
 	b.n = 0

@@ -103,8 +103,8 @@ func (p *Poller) setPaused(s *Socket, id uint64, paused bool) error {
 
 // Wait blocks until a socket has something to read, Wake was called since the
 // last Wait returned, or timeout has passed (0: do not block; negative: for
-// ever). A signal may end it sooner. It puts the ids of readable sockets into ready, which must not be
-// empty, and returns how many.
+// ever). A signal may end it sooner. It puts the ids of readable sockets into ready, which must
+// not be empty, and returns their number.
 func (p *Poller) Wait(timeout monotime.Duration, ready []uint64) (int, error) {
 	if len(ready) == 0 {
 		return 0, errors.New("udp: Wait needs room for a ready socket")

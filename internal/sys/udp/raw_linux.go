@@ -190,8 +190,8 @@ func (s *Socket) Steer(prog []bpf.Instruction) error {
 }
 
 // Filter has the kernel drop datagrams before they are queued: a classic BPF program, run
-// on a datagram from its UDP header on, returns how many bytes are kept, of which 0 is
-// none. nil ends that. All processes that have the socket have the same filter.
+// on a datagram from its UDP header on, returns the number of bytes to keep; 0 drops
+// it. nil ends that. All processes that have the socket have the same filter.
 func (s *Socket) Filter(prog []bpf.Instruction) error {
 	r, ok := s.io.(*raw)
 	if !ok {

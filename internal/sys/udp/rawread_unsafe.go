@@ -91,7 +91,7 @@ func (r *raw) readWith(b *RxBatch, want, flags int) (int, error) {
 }
 
 // receive makes one system call for up to want messages. One alone goes by
-// recvmsg, which is a little shorter: it is what somebody waits for who polls.
+// recvmsg, which is a little shorter: a polling thread waits for it.
 // Raw: the call does not block, so the scheduler need not know of it.
 func (h *rxHeaders) receive(fd, want, flags int) (int, syscall.Errno) {
 	flags |= unix.MSG_DONTWAIT

@@ -40,7 +40,7 @@ type Socket struct {
 	count     counters // atomic
 }
 
-// backend is how a socket reaches the system: raw calls or package net.
+// backend reads and writes a socket: by raw calls or package net.
 type backend interface {
 	readBatch(b *RxBatch) (int, error)
 	writeBatch(d []Datagrams) (int, error)
@@ -162,8 +162,8 @@ func (s *Socket) Refused() (dst netip.AddrPort, ok bool) {
 	return s.io.refused()
 }
 
-// Close closes the socket. Nobody may be reading or writing any more; whoever
-// does so later gets net.ErrClosed.
+// Close closes the socket. Nobody may be reading or writing any more; later
+// calls return net.ErrClosed.
 func (s *Socket) Close() error {
 	s.closeOnce.Do(func() {
 		s.closed.Store(true)

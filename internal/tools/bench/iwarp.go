@@ -36,7 +36,7 @@ func overIWARP(ours func(context.Context, *run) (float64, error), flags ...strin
 	}
 }
 
-// pingBytes is what a SEND of 2 bytes is in a stream: length, headers, payload,
+// pingBytes is the length of a SEND of 2 bytes in a stream: length, headers, payload,
 // pad, CRC.
 const pingBytes = 2 + 18 + 2 + 2 + 4
 

@@ -13,8 +13,8 @@ import (
 	"verbena/internal/device"
 )
 
-// ntbMeasures are of a link of windows, the shared memory of two processes, beside
-// what others do with shared memory.
+// ntbMeasures measure an NTB link, in memory that two processes share, beside other
+// programs over shared memory.
 var ntbMeasures = []measure{
 	{name: "NTB WRITE 1 MiB bandwidth beside memcpy", unit: "MB/s", goal: goal{bound: 0.8, atLeast: true, ratio: true}, ours: ntbBandwidth("write", 1<<20), raw: memcpyBandwidth(1 << 20)},
 	{name: "NTB WRITE 8 B rate, 1 QP, 64 outstanding", unit: "op/s", goal: goal{bound: 3e6, atLeast: true}, ours: ntbRate},

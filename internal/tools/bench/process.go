@@ -22,7 +22,7 @@ const (
 	// startTimeout bounds the wait for a server process to listen.
 	startTimeout = 10 * time.Second
 	retryPause   = 20 * time.Millisecond
-	// stopGrace is what a process gets to end after an interrupt.
+	// stopGrace is the time for a process to end after an interrupt.
 	stopGrace = 3 * time.Second
 )
 
@@ -80,7 +80,7 @@ func (p *peer) process(ctx context.Context, program string, args []string) *exec
 	return cmd
 }
 
-// perfRow is what is of interest in the JSON of "verbena perf".
+// perfRow has the figures of interest in the JSON of "verbena perf".
 type perfRow struct {
 	Average float64 `json:"bw_average"` // MB/sec
 	MsgRate float64 `json:"msg_rate_mpps"`

@@ -173,7 +173,7 @@ func fabricShm(size, count int) program {
 	return g
 }
 
-// startToExit is how long a program that meets nobody takes, in ms.
+// startToExit measures the time of a program that has no peer, in ms.
 func startToExit(name string, plain bool) func(context.Context, *run) (float64, error) {
 	const times = 200
 	return func(ctx context.Context, r *run) (float64, error) {

@@ -24,7 +24,7 @@ type Result struct {
 	Spread   float64  `json:"spread"`   // (largest - smallest) / median of the value
 }
 
-// goal is what to reach: a bound of the value, or of its ratio to the baseline.
+// goal is a bound of the value, or of its ratio to the baseline.
 // The zero goal is none: the figure is for comparison.
 type goal struct {
 	bound   float64

@@ -148,7 +148,7 @@ func (o *options) run(w io.Writer) error {
 	return nil
 }
 
-// device is what is asked of an open device, or of one that is not.
+// device answers queries, of an open device or of one that is not.
 type device interface {
 	Query() ib.DeviceAttr
 	QueryPort(port int) (ib.PortAttr, error)

@@ -10,7 +10,7 @@ import (
 	"verbena/ib"
 )
 
-// Info is what ibv_devinfo prints of one device.
+// Info has the attributes that ibv_devinfo prints of one device.
 type Info struct {
 	Name        string
 	Kind        string
@@ -118,8 +118,8 @@ func (p printer) limits(a *ib.DeviceAttr) {
 	p.f("\tlocal_ca_ack_delay:\t\t%d\n", a.LocalCAAckDelay)
 }
 
-// extended prints what ibv_query_device_ex(3) adds, none of which a device in
-// software over sockets has: on-demand paging, time stamps, offloads.
+// extended prints what ibv_query_device_ex(3) adds. A device in software over sockets
+// has none of it: on-demand paging, time stamps, offloads.
 func (p printer) extended(a *ib.DeviceAttr) {
 	p.f("\tgeneral_odp_caps:\n")
 	for _, transport := range []string{"rc", "uc", "ud", "xrc"} {

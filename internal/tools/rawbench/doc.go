@@ -9,6 +9,6 @@
 //	ping-pong   one small datagram to and fro (sendto, recvfrom), both sides busy polling
 //
 // Each role is a function that runs on the caller's goroutine: the two roles
-// belong into two processes. A server tells its address; whoever starts the
-// processes carries it to the client.
+// belong into two processes. A server tells its address; the program that
+// starts both carries it to the client.
 package rawbench

@@ -22,9 +22,10 @@ const (
 
 const (
 	creditBytes = 17
-	// stallAfter is when a sender without credit takes what is outstanding for lost.
+	// stallAfter is the time after which a sender without credit takes all outstanding
+	// datagrams for lost.
 	stallAfter = 20 * monotime.Millisecond
-	// idleAfter is when a server whose client fell silent gives up.
+	// idleAfter is the time after which a server whose client fell silent gives up.
 	idleAfter = 10 * monotime.Second
 	// yieldPolls is the number of empty polls after which the processor is
 	// offered to others: with more processes than processors they need it.
@@ -43,7 +44,7 @@ const (
 	trainsAtOnce  = 8 // trains a sendmmsg
 )
 
-// StreamResult is what a stream's sender knows at the end.
+// StreamResult has the counts of a stream's sender.
 type StreamResult struct {
 	Datagrams, Bytes uint64 // received by the server
 	Lost             uint64 // datagrams

@@ -30,7 +30,7 @@ measure instead. Say the same on both sides.`,
 				return err
 			}
 			if o.dev.Capture != "" || o.dev.Faults != "" {
-				// Both hold for the process: whoever opens first says so.
+				// Both hold for the process: the first open decides.
 				dev, err := o.dev.Open()
 				if err != nil {
 					return err

@@ -12,7 +12,7 @@ import (
 	"verbena/verbs"
 )
 
-// pollsPerCheck is how many empty polls go by between looks at the context.
+// pollsPerCheck is the number of empty polls between checks of the context.
 const pollsPerCheck = 1024
 
 // measure runs one of krping's measuring modes. Both sides tell each other
@@ -93,7 +93,7 @@ func (s *session) transfer(op ib.WROpcode, peer Info) verbs.SendWR {
 	}
 }
 
-// writeLatency sends a counter to and fro in the first byte of the buffers.
+// writeLatency sends a counter in both directions in the first byte of the buffers.
 func (s *session) writeLatency(ctx context.Context, peer Info) error {
 	wr := s.transfer(ib.WRRDMAWrite, peer)
 	arrived := &s.source.bytes()[0]

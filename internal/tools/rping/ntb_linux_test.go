@@ -9,7 +9,7 @@ import (
 	"verbena/verbs"
 )
 
-// TestEveryModeOverNTB has both ends of a link of windows in this process.
+// TestEveryModeOverNTB has both ends of an NTB link in this process.
 func TestEveryModeOverNTB(t *testing.T) {
 	end := "10.99.0.1+10.99.0.2=shm:" + filepath.Join(t.TempDir(), "link")
 	if err := verbs.UseLinks(end + "," + end); err != nil {

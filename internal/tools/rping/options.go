@@ -20,7 +20,7 @@ const (
 	maxTxDepth  = 4096
 )
 
-// memoryMode is how buffers are registered.
+// memoryMode selects the registration of buffers.
 type memoryMode string
 
 const (
@@ -29,7 +29,7 @@ const (
 	memWindow  memoryMode = "mw"
 )
 
-// mode is what is done once connected.
+// mode selects the exchange over the connection.
 type mode int
 
 const (

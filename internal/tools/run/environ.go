@@ -10,7 +10,7 @@ import (
 // environment is a list of NAME=value, as os.Environ has it.
 type environment []string
 
-// set gives a variable its value, in place of one that is there.
+// set gives a variable its value and drops an earlier one.
 func (e environment) set(name, value string) environment {
 	return append(e.unset(name), name+"="+value)
 }

@@ -18,7 +18,7 @@ const (
 	maxBacklog      = 1024
 )
 
-// tree is what a directory contains, by path: a file's content, a symbolic
+// tree holds the contents of a directory, by path: a file's content, a symbolic
 // link's target after linkTo, or, for a path that ends in a slash, nothing.
 type tree map[string]string
 
@@ -35,8 +35,8 @@ var (
 	gidTypes  = map[ib.GIDType]string{ib.GIDTypeIB: "IB/RoCE v1", ib.GIDTypeRoCEv2: "RoCE v2"}
 )
 
-// driverFiles is what the kernel driver of such devices would show below /dev,
-// /sys and /proc, as far as programs are known to read it.
+// driverFiles returns the files that the kernel driver of such devices would show below
+// /dev, /sys and /proc, as far as programs are known to read them.
 //
 // Layout: Documentation/ABI/stable/sysfs-class-infiniband of the kernel.
 func driverFiles(devices []verbs.DeviceInfo) (tree, error) {

@@ -16,8 +16,8 @@ const preloadName = "libverbena-preload.so"
 // suppressionsName is the file that tells valgrind what is no error of the engine's.
 const suppressionsName = "verbena.supp"
 
-// libraryNames are what must be there, the first the one that says for which
-// machine they are.
+// libraryNames lists the files that must be there. The first tells for which machine
+// they are.
 var libraryNames = []string{"libibverbs.so.1", "librdmacm.so.1", "libverbena-engine.so", preloadName}
 
 // libraries returns the directory of the libraries that belong to a command:
@@ -34,7 +34,8 @@ func libraries(executable string) (string, error) {
 		}
 	}
 	if strings.ContainsAny(dir, ": \t\n;$") {
-		// ld.so(8): LD_PRELOAD is separated by spaces and colons, and neither variable has a way to quote.
+		// ld.so(8): spaces and colons separate LD_PRELOAD, and neither variable has a way to
+		// quote.
 		return "", fmt.Errorf("the libraries are in %q, a name that LD_PRELOAD cannot hold; move them to one without spaces, colons, semicolons and dollar signs", dir)
 	}
 	return dir, nil

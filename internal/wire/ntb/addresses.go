@@ -8,13 +8,13 @@ import (
 	"verbena/ib"
 )
 
-// MaxAddresses is how many addresses fit into a command.
+// MaxAddresses is the number of addresses that fit into a command.
 const MaxAddresses = (CommandBytes - CommandHeaderBytes - addressesBytes) / 16
 
 const addressesBytes = 8
 
-// Addresses say which GIDs the sender's port has: all of them, in place of what
-// was said before.
+// Addresses say which GIDs the sender's port has: all of them, instead of those
+// named before.
 type Addresses struct {
 	Count uint32 // of GIDs that hold
 	GIDs  [MaxAddresses]ib.GID

@@ -11,8 +11,8 @@ const (
 	MaxCommands   = 64 // bounds a node's command ring
 )
 
-// Op is what a command is for. The numbers are the original's, but for OpAddresses
-// and OpQPGrant, which it has not.
+// Op names the purpose of a command. The numbers are NTRDMA's, but for OpAddresses
+// and OpQPGrant, which NTRDMA does not have.
 type Op uint32
 
 // Commands.
@@ -73,7 +73,7 @@ func (h CommandHeader) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(h.Index))
 }
 
-// CommandStatus is what became of a command.
+// CommandStatus is the result of a command.
 type CommandStatus uint32
 
 // Statuses. The original knows 0 and ~0.

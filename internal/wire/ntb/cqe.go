@@ -7,7 +7,7 @@ import "encoding/binary"
 // CQEBytes is the size of a CQE.
 const CQEBytes = 16
 
-// Status is what became of a WQE.
+// Status is the result of a WQE.
 type Status uint16
 
 // Statuses. Those up to StatusNotReady are no end: the requester tries again

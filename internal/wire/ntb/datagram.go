@@ -22,17 +22,17 @@ const (
 	DatagramGrain   = 8       // what records are multiples of
 )
 
-// PostedAt is where the word is that says how far the peer has filled the ring.
+// PostedAt returns the offset of the word that says how far the peer has filled the ring.
 func (r *DatagramRing) PostedAt() uint64 { return r.At }
 
-// TakenAt is where the word is that says how far the peer has emptied the ring in its
-// own window.
+// TakenAt returns the offset of the word that says how far the peer has emptied the ring
+// in its own window.
 func (r *DatagramRing) TakenAt() uint64 { return r.At + datagramWordsBytes/2 }
 
-// BytesAt is where the bytes are.
+// BytesAt returns the offset of the bytes.
 func (r *DatagramRing) BytesAt() uint64 { return r.At + datagramWordsBytes }
 
-// Size is how many bytes of a window the ring is, with its words.
+// Size returns the number of bytes of a window that the ring takes, with its words.
 func (r *DatagramRing) Size() uint64 { return datagramWordsBytes + uint64(r.Cap) }
 
 // Valid reports whether the ring can be: the longest datagram fits twice, so that

@@ -144,7 +144,7 @@ func TestCountsAreBounded(t *testing.T) {
 	}
 }
 
-// A piece of a message that is none of it.
+// Pieces that do not belong to a message.
 func TestWQEsThatCannotBe(t *testing.T) {
 	good := WQE{Op: WQEWrite, Flags: WQEFirst, Length: 100, Bytes: 50}
 	for name, change := range map[string]func(*WQE){

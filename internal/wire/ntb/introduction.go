@@ -7,7 +7,7 @@ import "encoding/binary"
 // IntroductionBytes is the size of an Introduction.
 const IntroductionBytes = 24
 
-// introductionMagic opens the link of two processes of a meeting place.
+// introductionMagic opens the link of two processes of a shared-memory hub.
 const introductionMagic uint32 = 0x6d746e01
 
 // An Introduction is the first thing that each of two processes says that share

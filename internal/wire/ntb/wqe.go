@@ -8,8 +8,8 @@ import (
 	"verbena/ib"
 )
 
-// Sizes of a WQE. It is two cache lines, of which the second is for what does not
-// fit the first:
+// Sizes of a WQE. It is two cache lines; the second has what does not fit
+// the first:
 //
 //	0   op, flags, done           32  address (not of SENDs)     64  bytes of a piece of at most
 //	8   length, offset, bytes     40  place of the bytes             MaxInline, or what an
@@ -30,7 +30,7 @@ const (
 	sendAt, writeAt = 32, 40
 )
 
-// WQEOp is what a work request does there.
+// WQEOp names the operation of a work request.
 type WQEOp uint8
 
 // Operations.
@@ -164,8 +164,8 @@ func (w *WQE) valid() bool {
 func (w *WQE) first() bool { return w.Flags&WQEFirst != 0 }
 func (w *WQE) last() bool  { return w.Flags&WQELast != 0 }
 
-// Used is how many of the bytes of w mean something. What lies behind them may be
-// left as it is.
+// Used returns the number of bytes of w that mean something. Those behind them may be
+// left as they are.
 func (w *WQE) Used() int {
 	switch {
 	case w.Op.IsAtomic():
@@ -202,8 +202,8 @@ func (w *WQE) Append(b []byte) []byte {
 }
 
 // PutLine is Append, to one line, of what ParseLine reads. Of Inline it takes
-// MaxShortSend bytes, those behind the piece too. It stores whole words: whoever writes
-// the line reads it by these, and what was stored in parts could not be forwarded.
+// MaxShortSend bytes, those behind the piece too. It stores whole words: the writer of
+// the line reads it by these, and the processor cannot forward what was stored in parts.
 func (w *WQE) PutLine(b *[LineBytes]byte) {
 	binary.LittleEndian.PutUint64(b[0:], uint64(w.Op)|uint64(w.Flags)<<8|uint64(w.Done)<<32)
 	binary.LittleEndian.PutUint64(b[8:], uint64(w.Length)|uint64(w.Offset)<<32)

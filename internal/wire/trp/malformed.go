@@ -2,7 +2,8 @@
 
 package trp
 
-// Malformed names a fault in the form of a datagram. Each has its own counter; String is the counter's name.
+// Malformed names a fault in the form of a datagram. Each has its own counter; String is the
+// counter's name.
 type Malformed uint8
 
 // Verdicts of Packet.Parse, in the order they are looked for.
