@@ -224,3 +224,17 @@ func TestVerbsReachSocketsThroughTheEngine(t *testing.T) {
 		}
 	}
 }
+
+// The engine knows no transport: not its machines, nor its packets, nor its back ends.
+func TestEngineKnowsNoTransport(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || !within(s.dir, "internal/engine") || s.path == "internal/engine/host.go" { // which has port 4791 for a route
+			continue
+		}
+		for _, imp := range s.imports {
+			if other, ok := local(imp); ok && within(other, "internal/roce", "internal/iwarp", "internal/ntb", "internal/cm", "internal/wire", "internal/transport", "internal/sys/portshare") {
+				t.Errorf("%s: imports %s: the engine knows no transport", s.path, other)
+			}
+		}
+	}
+}
