@@ -70,7 +70,7 @@ var cmContext = sync.OnceValue(func() error {
 
 //export vb_cm_channel_create
 func vb_cm_channel_create(fd C.int, channel *C.vb_handle) C.int {
-	stackRoom()
+	ensureStack()
 	c := &cmChannel{fd: int(fd)}
 	c.rdma = rdmacm.NewEventChannelTo(c.pass)
 	h, err := cmChannels.put(c)

@@ -62,7 +62,7 @@ func newContext(c *core.Context) (*ctxObject, handle, error) {
 
 //export vb_ctx_open
 func vb_ctx_open(device *C.char, asyncFD C.int, ctx *C.vb_handle) C.int {
-	stackRoom()
+	ensureStack()
 	c, err := openDevice(C.GoString(device))
 	if err == nil {
 		var o *ctxObject

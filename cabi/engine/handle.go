@@ -112,7 +112,7 @@ func (t *table[T]) place(h handle) *place[T] {
 // get returns the object of a handle, nil if there is none. Nearly every call
 // of C's begins with it, and so makes room on the stack here.
 func (t *table[T]) get(h handle) *T {
-	stackRoom()
+	ensureStack()
 	p := t.place(h)
 	if p == nil {
 		return nil

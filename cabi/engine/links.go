@@ -50,7 +50,7 @@ func (m misconfigured) Unwrap() error { return m.error }
 //
 //export vb_links
 func vb_links(out *C.struct_vb_link, first, room C.uint, count *C.uint) C.int {
-	stackRoom()
+	ensureStack()
 	err := configureLinks()
 	if err != nil {
 		return C.int(errnoOf("ibv_get_device_list", err))

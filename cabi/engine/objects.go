@@ -61,7 +61,7 @@ type (
 	qpObject struct {
 		ctx   *ctxObject
 		verbs *core.QP
-		lent  atomic.Pointer[cmID] // the identifier that had it last: lend.go
+		lent  atomic.Pointer[cmID] // the identifier that had it last: cmqp_attach.go
 		scratch
 	}
 

@@ -60,8 +60,8 @@ func (o *qpObject) postSend(wr *sendWR) (bad *sendWR, err error) {
 	return wr, err
 }
 
-//export vb_qp_recvs_told
-func vb_qp_recvs_told(qp C.vb_handle) C.int {
+//export vb_qp_recvs_posted
+func vb_qp_recvs_posted(qp C.vb_handle) C.int {
 	o := qps.get(handle(qp))
 	if o == nil {
 		return C.int(errnoOf("ibv_post_recv", noObject("QP")))

@@ -43,7 +43,7 @@ _Static_assert(offsetof(struct vb_recv_ring, head) == 0, "RecvRing.head");
 _Static_assert(offsetof(struct vb_recv_ring, tail) == 64, "RecvRing.tail");
 _Static_assert(offsetof(struct vb_recv_ring, posting) == 128, "RecvRing.posting");
 _Static_assert(sizeof(struct vb_recv_ring) == 192, "RecvRing");
-_Static_assert(VB_RECV_REFUSED == 0 && VB_RECV_FREE == 1 && VB_RECV_TOLD == 2, "Posting");
+_Static_assert(VB_RECV_REFUSED == 0 && VB_RECV_FREE == 1 && VB_RECV_NOTIFY == 2, "Posting");
 
 /* ring.boardMemory. */
 _Static_assert(offsetof(struct vb_news, patient) == 0, "boardMemory.patient");
@@ -169,7 +169,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.qp_modify = vb_qp_modify,
 	.qp_query = vb_qp_query,
 	.qp_post_send = vb_qp_post_send,
-	.qp_recvs_told = vb_qp_recvs_told,
+	.qp_recvs_posted = vb_qp_recvs_posted,
 	.qp_bind_mw = vb_qp_bind_mw,
 	.qp_attach_mcast = qp_attach_mcast,
 	.qp_detach_mcast = qp_detach_mcast,

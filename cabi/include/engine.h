@@ -87,13 +87,13 @@ struct vb_cq_ring {
  *
  * The front looks at posting before it posts and, tail being stored, once more;
  * both stores and loads are sequentially consistent. If it is not VB_RECV_FREE
- * then, the front calls qp_recvs_told: the queue pair is in the error state, where
+ * then, the front calls qp_recvs_posted: the queue pair is in the error state, where
  * receives are flushed, or came there meanwhile.
  */
 enum vb_posting {
 	VB_RECV_REFUSED, /* EINVAL: the queue pair is in RESET, or gone */
 	VB_RECV_FREE,
-	VB_RECV_TOLD,
+	VB_RECV_NOTIFY,
 };
 
 struct vb_recv_ring {
@@ -307,7 +307,7 @@ struct vb_engine {
 	int (*qp_query)(vb_handle qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 	int (*qp_post_send)(vb_handle qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 	/* Receives were posted and posting was not VB_RECV_FREE. */
-	int (*qp_recvs_told)(vb_handle qp);
+	int (*qp_recvs_posted)(vb_handle qp);
 	/* On success *rkey is the window's key from the completion on. */
 	int (*qp_bind_mw)(vb_handle qp, struct vb_mw *mw, struct ibv_mw_bind *bind, uint32_t *rkey);
 	int (*qp_attach_mcast)(vb_handle qp, const union ibv_gid *gid);

@@ -11,7 +11,7 @@
 #include "front.h"
 #include "fork.h"
 #include "gid.h"
-#include "room.h"
+#include "limits.h"
 #include "valgrind.h"
 
 #include <dlfcn.h>
@@ -205,7 +205,7 @@ static int load_file(const char *path, struct vb_engine **out)
 	struct vb_engine *engine;
 	const char *lacking;
 	void *lib;
-	int err = vb_room_for_engine(&lacking);
+	int err = vb_limits_allow_engine(&lacking);
 
 	if (err)
 		return refuse_as(err, path, lacking);

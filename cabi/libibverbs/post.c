@@ -50,7 +50,7 @@ VB_RETURNS_ERRNO(vb_post_recv,
 	vb_order_before(ibqp->recv_cq);
 	err = post_recvs(&qp->recvs, qp->engine, wr, bad, &tell);
 	if (tell)
-		qp->engine->qp_recvs_told(qp->handle);
+		qp->engine->qp_recvs_posted(qp->handle);
 	return err;
 }
 

@@ -169,7 +169,7 @@ static inline int qp_push_recv(struct qp q, const struct ibv_recv_wr *wr)
 	int tell, err = push_recv(q.recvs, wr, &tell);
 
 	if (tell)
-		CALL(0, e->qp_recvs_told(q.handle));
+		CALL(0, e->qp_recvs_posted(q.handle));
 	return err;
 }
 

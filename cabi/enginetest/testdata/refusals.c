@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 		badsw = NULL;
 		CALL(EINVAL, e->qp_post_send(o, &sw, &badsw));
 		CHECK(badsw == &sw);
-		CALL(EINVAL, e->qp_recvs_told(o));
+		CALL(EINVAL, e->qp_recvs_posted(o));
 		CALL(EINVAL, e->qp_bind_mw(o, &mw, &bind, &rkey));
 		CALL(EINVAL, e->qp_destroy(o));
 		CALL(EINVAL, e->ah_create(o, &(struct ibv_ah_attr){0}, &h));

@@ -5,7 +5,7 @@
  * RLIMIT_AS or RLIMIT_NOFILE gets an errno instead.
  */
 #define _GNU_SOURCE
-#include "room.h"
+#include "limits.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -47,7 +47,7 @@ static int descriptors(void)
 	return err;
 }
 
-int vb_room_for_engine(const char **why)
+int vb_limits_allow_engine(const char **why)
 {
 	int err = addresses();
 

@@ -8,7 +8,7 @@ package main
 // frame alone has some KiB: the processor's vector registers are in it.
 const handlerRoom = 64 << 10
 
-// stackRoom makes room on the stack for a handler of the application's.
+// ensureStack makes sure that a handler of the application's has room on the stack.
 //
 // A handler that was installed without SA_ONSTACK runs on the stack that the
 // thread stands on, and a thread that calls us stands on one of Go's, which
@@ -19,7 +19,7 @@ const handlerRoom = 64 << 10
 // `verbena run` handlers run on an alternate stack instead (cabi/devshim).
 //
 //go:noinline
-func stackRoom() {
+func ensureStack() {
 	if noHandlerRoom { // what counts is the frame, which this function has in any case
 		var room [handlerRoom]byte
 		occupy(&room)
