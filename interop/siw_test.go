@@ -84,6 +84,17 @@ func (p pair) ours() bool {
 	return !isGuest
 }
 
+// rpingServed is server.Succeed for a server that may be rdma-core's rping. That one
+// destroys its event channel at the end while a thread of its own may be about to read it.
+func rpingServed(server *guest.Command) {
+	const race = "wait for RDMA_READ_ADV state 10"
+	status, said := server.Wait()
+	if status == 255 && strings.Contains(said, race) && strings.HasSuffix(strings.TrimSpace(said), "rdma_get_cm_event: Bad file descriptor") {
+		return
+	}
+	server.Succeed()
+}
+
 func TestSIWRping(t *testing.T) {
 	w := newSIWWire(t)
 	for name, addr := range map[string]func(guest.Host) netip.Addr{"IPv4": guest.Host.IPv4, "IPv6": guest.Host.IPv6} {
@@ -96,7 +107,7 @@ func TestSIWRping(t *testing.T) {
 					guest.Start(t, p.server, exchangeLimit, "until rdma resource show cm_id | grep -q LISTEN; do sleep 0.02; done").Succeed()
 				}
 				guest.Start(t, p.client, exchangeLimit, rdmaTool(p.client, "rping", "rping --kind iwarp")+" -c"+options).Succeed()
-				server.Succeed()
+				rpingServed(server)
 			})
 		})
 	}

@@ -52,7 +52,7 @@ func (g *background) start() {
 	go g.run()
 }
 
-// run is the loop of the only `go` statement of the data path.
+// run is the loop of the background goroutine, the only one on the data path.
 func (g *background) run() {
 	defer g.done.Done()
 	debug.SetPanicOnFault(true) // for package mem, which would otherwise set it for each piece of memory

@@ -42,9 +42,6 @@ var transitions = fsm.Table[ib.QPState]{
 	ib.QPErr:   fsm.SetOf(ib.QPReset, ib.QPErr),
 }
 
-// MayFollow reports whether a queue pair may go from one state to another.
-func MayFollow(from, to ib.QPState) bool { return transitions.Allows(from, to) }
-
 // Enter changes the state. It panics on a transition that the object layer
 // must have refused.
 func (q *Core) Enter(s ib.QPState) {

@@ -19,7 +19,7 @@ func TestTransitions(t *testing.T) {
 	for from := ib.QPReset; from <= ib.QPErr; from++ {
 		for to := ib.QPReset; to <= ib.QPErr; to++ {
 			want := arrows[[2]ib.QPState{from, to}] || to == ib.QPReset || to == ib.QPErr
-			if got := MayFollow(from, to); got != want {
+			if got := transitions.Allows(from, to); got != want {
 				t.Errorf("%v to %v: %v, want %v", from, to, got, want)
 			}
 		}

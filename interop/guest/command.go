@@ -45,6 +45,7 @@ type Command struct {
 	text string
 	done chan struct{} // closed when status is set
 
+	cancel  context.CancelFunc // kills it
 	mu      sync.Mutex
 	out     bytes.Buffer  // guarded by mu
 	changed chan struct{} // guarded by mu; closed and made anew at each Write
@@ -58,7 +59,7 @@ type Command struct {
 func Start(t testing.TB, host Host, limit time.Duration, command string) *Command {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	c := &Command{t: t, host: host, text: command, done: make(chan struct{}), changed: make(chan struct{})}
+	c := &Command{t: t, host: host, text: command, done: make(chan struct{}), changed: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(c.done)
 		c.status, c.err = host.run(ctx, command, c)
@@ -67,8 +68,7 @@ func Start(t testing.TB, host Host, limit time.Duration, command string) *Comman
 		}
 	}()
 	t.Cleanup(func() {
-		cancel()
-		<-c.done
+		c.Stop()
 		if t.Failed() {
 			t.Log(c)
 		}
@@ -92,6 +92,12 @@ func (c *Command) Wait() (status int, output string) {
 		c.t.Fatalf("%s: %s: %v", c.host.Name(), c.text, c.err)
 	}
 	return c.status, c.Output()
+}
+
+// Stop kills the command, and returns when it has ended.
+func (c *Command) Stop() {
+	c.cancel()
+	<-c.done
 }
 
 // Succeed waits until the command ends and returns its output. The test fails

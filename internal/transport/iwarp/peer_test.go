@@ -61,13 +61,6 @@ func meet(e *endpoint, crc, markers bool) *foreign {
 	return f
 }
 
-func (f *foreign) write(b []byte) {
-	f.t.Helper()
-	if _, err := f.Write(b); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 func (f *foreign) segment(h wire.Header, payload []byte) { f.Write(f.fpdu(nil, h, payload)) }
 
 // fpdu appends one to b.
