@@ -173,8 +173,6 @@ var wordy = []string{
 	"cabi/librdmacm",
 	"cabi/librspreload",
 	"cabi/rsocket",
-	"examples/shutdown",
-	"examples/twoprocesses",
 	"internal/cm/ibcm",
 	"internal/cm/iwcm",
 	"internal/core",

@@ -14,7 +14,7 @@ import (
 	"verbena/verbs"
 )
 
-// window is how many WRITEs are on their way at once.
+// window limits the number of WRITEs in flight.
 const window = 16
 
 // write writes to the server's memory until ctx ends or the server has gone. Pending operations

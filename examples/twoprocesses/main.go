@@ -3,7 +3,7 @@
 // Command twoprocesses connects the queue pairs of two processes without a connection manager.
 // It starts itself a second time, the two exchange their addresses through a pipe, and the
 // parent writes into the child's memory and reads it back. Two hosts would use a TCP connection
-// in place of the pipe.
+// instead of the pipe.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"verbena/verbs"
 )
 
-// address is what one end tells the other.
+// address describes one end to the other.
 type address struct {
 	GID  ib.GID
 	QPN  ib.QPN

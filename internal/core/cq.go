@@ -153,8 +153,8 @@ type completer struct{ cq *CQ }
 
 func (c completer) Push(wc *ib.WC, solicited bool) bool { return c.cq.push(wc, solicited) }
 
-// CompChannel is where completion queues announce completions to an application that waits
-// instead of polling: ibv_comp_channel.
+// CompChannel announces the completions of its queues to an application that waits instead
+// of polling: ibv_comp_channel.
 type CompChannel struct {
 	ctx   *Context
 	users atomic.Int32

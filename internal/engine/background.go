@@ -202,7 +202,7 @@ func (g *background) look(timeout monotime.Duration) (sockets int, err error) {
 	return sockets + n, err
 }
 
-// serviceID is what the poller reports where a service has something. Sockets are 0.
+// serviceID returns the number by which the poller reports a service. Sockets have 0.
 func serviceID(i int) uint64 { return ^uint64(1 + i) }
 
 // publish tells until when the goroutine will be away: until the time given or

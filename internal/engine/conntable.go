@@ -42,8 +42,8 @@ const (
 type Numbers struct {
 	Slot        int // the top six bits of all of them, 0 if the process has all numbers
 	First, Last ib.QPN
-	// Pass has the network drop what is for other numbers than these, of which it looks at
-	// the low bits; nil: everything passes.
+	// Pass has the network drop packets for other numbers than these. It compares the low
+	// bits. If Pass is nil, all packets pass.
 	Pass func(iter.Seq[ib.QPN])
 }
 

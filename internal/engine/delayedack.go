@@ -75,7 +75,7 @@ func (l *DelayedAck) expire() {
 	l.together = l.penalty
 }
 
-// maxDelayed is how many acknowledgements wait at a time; more are sent at once.
+// maxDelayed limits the acknowledgements that wait; more are sent at once.
 const maxDelayed = 16
 
 // delayedAcks are those that wait.

@@ -34,8 +34,8 @@ const denial = 1 << 63
 // peer in whose name it was forged answers the first, too, and before.
 //
 // The specification does not say what becomes of a DREQ for no connection. It has every
-// manager answer a SIDR_REQ for a service that nobody offers, which the last challenge
-// has in place of the second probe.
+// manager answer a SIDR_REQ for a service that nobody offers. The last challenge sends
+// one instead of the second probe.
 //
 // Source: cm_acquire_id and cm_dreq_handler in Linux: a connection has the peer's id 0
 // until there is a REP. Spec: IBTA vol. 1, 12.11.

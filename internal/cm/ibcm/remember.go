@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// rememberFor is how long an answer is remembered, for a peer that asks again: it
-	// does so after 4.8 s by default.
+	// rememberFor limits the time for which an answer is remembered. By default a peer
+	// asks again after 4.8 s.
 	rememberFor = 10 * monotime.Second
 	// maxRemembered bounds the answers remembered; the oldest are forgotten first.
 	maxRemembered = 4096
