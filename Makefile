@@ -38,8 +38,9 @@ cabi: ## the libraries that unmodified verbs applications load
 
 DEVICE ?= roce
 
-run: build ## two processes do RDMA on this machine: rping, then bandwidth and latency; DEVICE=iwarp and others
-	scripts/demo bin/verbena $(DEVICE)
+run: ## two processes do RDMA on this machine: rping, then bandwidth and latency; DEVICE=iwarp and others
+	@$(MAKE) -s --no-print-directory build
+	@scripts/demo bin/verbena $(DEVICE)
 
 test: needs-test lint cross bigendian race unit capi ## all tests but those that need a peer's kernel
 
@@ -107,7 +108,7 @@ needs-test: ; @scripts/need $(sort $(TEST_NEEDS))
 needs-capi: ; @scripts/need $(sort $(CABI_NEEDS) $(CAPI_NEEDS))
 needs-apps: ; @scripts/need $(sort $(APPS_NEEDS))
 needs-deb: ; @scripts/need $(sort $(CABI_NEEDS) binutils dpkg-dev lintian)
-needs-bench: ; @scripts/need $(sort $(CABI_NEEDS) ibverbs-utils perftest ucx-utils libfabric-bin)
+needs-bench: ; @scripts/need $(sort $(CABI_NEEDS) ibverbs-utils perftest ucx-utils libfabric-bin rdmacm-utils openmpi-bin libopenmpi-dev linux-perf iproute2 util-linux)
 
 PREFIX ?= /usr/local
 

@@ -23,6 +23,8 @@ var layers = []struct {
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"reading capture files", []string{"internal/wire/pcapread"}},
 	{"memory", []string{"internal/mem"}},
+	{"round trips", []string{"internal/rtt"}},
+	{"windows of senders", []string{"internal/congestion"}},
 	{"framing of streams and datagrams", []string{"internal/iwarp/mpa", "internal/iwarp/trp"}},
 	{"windows into memory", []string{"internal/ntb/window"}},
 	{"links of windows", []string{"internal/ntb/channel"}},
@@ -42,8 +44,9 @@ var layers = []struct {
 	{"objects of verbs", []string{"internal/core"}},
 	{"verbs", []string{"verbs"}},
 	{"connection manager", []string{"rdmacm"}},
+	{"C's work requests", []string{"cabi/layout"}},
 	{"C ABI", []string{"cabi/*"}},
-	{"what tools share", []string{"internal/tools/cli", "internal/tools/rawbench"}},
+	{"what tools share", []string{"internal/tools/cli", "internal/tools/rawbench", "internal/tools/requests"}},
 	{"tools", []string{"internal/tools/*"}},
 	{"commands and examples", []string{"cmd/*", "cabi/*", "examples", "examples/*"}},
 }
@@ -54,7 +57,7 @@ var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of what they are
 // called with.
-var machines = []string{"internal/fsm", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "internal/ntb/rdma", "ib"}
+var machines = []string{"internal/fsm", "internal/rtt", "internal/congestion", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "internal/ntb/rdma", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
 func layerOf(dir string) (int, bool) {

@@ -22,8 +22,8 @@ import (
 // thousands of messages of all sizes, some seconds on a busy machine.
 const limit = 60 * time.Second
 
-// refusalLimit is how long a client is started again that finds no listener:
-// not every server of the connection manager shows when it listens.
+// refusalLimit bounds the time in which a client that finds no listener is started again: not every
+// server of the connection manager shows when it listens.
 const refusalLimit = 10 * time.Second
 
 // exchange is a server and a client, or a program alone. In its words $DEV, $NET,
@@ -45,7 +45,7 @@ type exchange struct {
 	either  bool     // the server's exit status means nothing
 	only    string   // runs over this column's device only
 	leaves  []string // files that the programs make, under these names only, and leave
-	early   string   // what a client says that has met a server between two of its calls: all is run again
+	early   string   // matches what a client says that has met a server between two of its calls: all is run again
 	limit   time.Duration
 	check   func(t *testing.T, dir, said string) // looks further
 	cannot  string                               // why no software device can do it: what is run is the refusal
@@ -129,7 +129,7 @@ func (x *exchange) attempt(t *testing.T, d device, mayBeEarly bool) (early bool)
 		report("client: still running after %v", bound)
 		return false
 	}
-	if mayBeEarly && x.early != "" && strings.Contains(client.said.String(), x.early) {
+	if mayBeEarly && x.cameEarly(client) {
 		t.Logf("the client came too early, it said %q: again", x.early)
 		return true
 	}
@@ -189,7 +189,7 @@ func (x *exchange) connect(dir string, env, argv []string, server *process, dead
 				return client, nil
 			}
 		}
-		if x.early != "" && strings.Contains(client.said.String(), x.early) {
+		if x.cameEarly(client) {
 			return client, nil // the server has begun, and does not begin again
 		}
 		// Not all say by their status that they were refused.
@@ -204,8 +204,13 @@ func (x *exchange) connect(dir string, env, argv []string, server *process, dead
 	}
 }
 
-// refused is what clients say of a peer that does not listen. rstream without
-// blocking sees POLLERR and prints the errno of before.
+// cameEarly reports whether the client says that it met a server between two of its calls.
+func (x *exchange) cameEarly(client *process) bool {
+	return x.early != "" && regexp.MustCompile(x.early).MatchString(client.said.String())
+}
+
+// refused matches the message of a client whose peer does not listen. rstream without blocking sees
+// POLLERR and prints the errno of an earlier call.
 var refused = regexp.MustCompile(`(?i)reject|refused|unreachable|rpoll: Operation now in progress`)
 
 // await waits until a server is ready.

@@ -17,7 +17,7 @@ func pingpong(kind, label string, says ...string) exchange {
 	}
 }
 
-// bytesIn is what a pingpong reports last.
+// bytesIn matches the last line that a pingpong reports.
 const bytesIn = `\d+ bytes in [\d.]+ seconds = [\d.]+ Mbit/sec`
 
 // refusal is a program alone that finds that the device cannot do it.

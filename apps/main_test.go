@@ -70,7 +70,7 @@ func run(m *testing.M) int {
 // runDir is a directory of the run's own.
 var runDir string
 
-// theDevices are what everything runs over.
+// theDevices lists the devices that every program runs over.
 var theDevices []device
 
 // suite is the exchanges of programs that come in one package.

@@ -48,8 +48,8 @@ var ntbSuites = []suite{
 	}},
 }
 
-// overTCP is what is run over a link whose two ends a TCP connection joins, one
-// process at each.
+// overTCP lists the programs that run over a link whose two ends a TCP connection joins, one
+// process at each end.
 var overTCP = []suite{
 	{"ibverbs-utils", byTCP(pingpongs("rc", []string{"-e"})...)},
 	{"perftest", byTCP(perf("write", "bw", ""), perf("read", "bw", "-R"), perf("send", "lat", ""), perf("atomic", "bw", ""))},
@@ -66,7 +66,8 @@ func byTCP(list ...exchange) []exchange {
 	return list
 }
 
-// wiredUpByUD is what UCX's upper layer cannot do without datagrams.
+// wiredUpByUD is the exchange of a program that UCX's upper layer refuses on NTB: it needs
+// datagrams.
 func wiredUpByUD(x exchange) exchange {
 	x.server, x.ready = "", ""
 	x.client, x.label = "ucx_perftest -t tag_lat -l -n 500 -w 50 -f", "rc_verbs tag_lat on NTB"

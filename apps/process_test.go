@@ -127,7 +127,7 @@ func (p *process) status() int {
 	return ws.ExitStatus()
 }
 
-// telling is what a line has that is worth showing, wherever it stands.
+// telling matches a line that is worth showing, wherever it stands.
 var telling = regexp.MustCompile(`(?i)\b(error|exception|failed|failure)\b|\bgot: `)
 
 // tail is the end of what a process said, and telling lines of before, for reports.

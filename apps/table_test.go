@@ -15,7 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// row is what one program showed.
+// row is the result of one program.
 type row struct {
 	debian, program string
 	labels          []string
@@ -25,7 +25,7 @@ type row struct {
 	partly          string
 }
 
-// impossible is what no device of this kind can do, for one reason.
+// impossible lists programs that no device of this kind can run, for one reason.
 type impossible struct {
 	reason string
 	labels []string

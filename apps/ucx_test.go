@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// transports is what UCX must be allowed for one of them: RC endpoints are wired
-// up over UD.
+// transports maps each of them to the transports that UCX must be allowed: UCX connects RC
+// endpoints over UD.
 var transports = map[string]string{"rc_verbs": "self,rc_verbs,ud_verbs:aux", "ud_verbs": "self,ud_verbs"}
 
 // ucp is an exchange of ucx_perftest in UCX's upper layer.

@@ -22,8 +22,9 @@ const (
 	AccessFlushPersistent Access = 1 << 9
 	AccessRelaxedOrdering Access = 1 << 20 // optional: no effect here
 	accessOptionalMask    Access = 0x3ff << 20
-	AccessRemote                 = AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic | AccessFlushGlobal | AccessFlushPersistent
-	accessKnown                  = 1<<10 - 1 | accessOptionalMask
+	AccessRemote                 = AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |
+		AccessFlushGlobal | AccessFlushPersistent
+	accessKnown = 1<<10 - 1 | accessOptionalMask
 )
 
 // Has reports whether all rights in need are in a.
@@ -41,7 +42,8 @@ func (a Access) Valid() bool {
 }
 
 func (a Access) String() string {
-	names := []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND", "HUGETLB", "FLUSH_GLOBAL", "FLUSH_PERSISTENT"}
+	names := []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND",
+		"ZERO_BASED", "ON_DEMAND", "HUGETLB", "FLUSH_GLOBAL", "FLUSH_PERSISTENT"}
 	var s []string
 	for i, n := range names {
 		if a&(1<<i) != 0 {

@@ -103,7 +103,8 @@ const (
 	PortActiveDefer
 )
 
-var portStateNames = [...]string{"PORT_NOP", "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE", "PORT_ACTIVE_DEFER"}
+var portStateNames = [...]string{"PORT_NOP", "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE",
+	"PORT_ACTIVE_DEFER"}
 
 func (s PortState) String() string {
 	if int(s) < len(portStateNames) {

@@ -30,10 +30,12 @@ const (
 )
 
 var eventNames = [...]string{
-	"CQ error", "local work queue catastrophic error", "invalid request local work queue error", "local access violation work queue error",
-	"communication established", "send queue drained", "path migrated", "path migration request error", "local catastrophic error",
-	"port active", "port error", "LID change", "P_Key change", "SM change", "SRQ catastrophic error", "SRQ limit reached",
-	"last WQE reached", "client reregistration", "GID table change", "WQ fatal error",
+	"CQ error", "local work queue catastrophic error", "invalid request local work queue error",
+	"local access violation work queue error", "communication established", "send queue drained",
+	"path migrated", "path migration request error", "local catastrophic error", "port active",
+	"port error", "LID change", "P_Key change", "SM change", "SRQ catastrophic error",
+	"SRQ limit reached", "last WQE reached", "client reregistration", "GID table change",
+	"WQ fatal error",
 }
 
 // String returns the words of ibv_event_type_str(3).

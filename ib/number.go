@@ -57,7 +57,8 @@ type GUID uint64
 
 // String formats g the way ibv_devinfo does: four groups of four hex digits.
 func (g GUID) String() string {
-	return fmt.Sprintf("%04x:%04x:%04x:%04x", uint16(g>>48), uint16(g>>32), uint16(g>>16), uint16(g))
+	return fmt.Sprintf("%04x:%04x:%04x:%04x", uint16(g>>48), uint16(g>>32),
+		uint16(g>>16), uint16(g))
 }
 
 // MTU is a path MTU as the specification encodes it.

@@ -16,7 +16,8 @@ const (
 	WCLocQPOpErr          // the queue pair cannot carry out the request
 	WCLocEECOpErr
 	WCLocProtErr // the key, rights or bounds of an SGE are wrong
-	WCWRFlushErr // the queue pair was in the state ERR; the request may or may not have been carried out
+	// the queue pair was in the state ERR; the request may or may not have been carried out
+	WCWRFlushErr
 	WCMWBindErr  // a memory window cannot be bound so
 	WCBadRespErr // the response was not the expected one
 	WCLocAccessErr
@@ -39,11 +40,12 @@ const (
 
 var wcStatusNames = [...]string{
 	"success", "local length error", "local QP operation error", "local EE context operation error",
-	"local protection error", "Work Request Flushed Error", "memory bind operation error", "bad response error",
-	"local access error", "remote invalid request error", "remote access error", "remote operation error",
-	"transport retry counter exceeded", "RNR retry counter exceeded", "local RDD violation error",
-	"remote invalid RD request", "aborted error", "invalid EE context number", "invalid EE context state",
-	"fatal error", "response timeout error", "general error", "TM error", "TM software rendezvous",
+	"local protection error", "Work Request Flushed Error", "memory bind operation error",
+	"bad response error", "local access error", "remote invalid request error",
+	"remote access error", "remote operation error", "transport retry counter exceeded",
+	"RNR retry counter exceeded", "local RDD violation error", "remote invalid RD request",
+	"aborted error", "invalid EE context number", "invalid EE context state", "fatal error",
+	"response timeout error", "general error", "TM error", "TM software rendezvous",
 }
 
 // String returns the words of ibv_wc_status_str(3).
@@ -75,9 +77,10 @@ const (
 )
 
 var wcNames = map[WCOpcode]string{
-	WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP", WCFetchAdd: "FETCH_ADD",
-	WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCTSO: "TSO", WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE",
-	WCRegMR: "REG_MR", WCRecv: "RECV", WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM",
+	WCSend: "SEND", WCRDMAWrite: "RDMA_WRITE", WCRDMARead: "RDMA_READ", WCCompSwap: "COMP_SWAP",
+	WCFetchAdd: "FETCH_ADD", WCBindMW: "BIND_MW", WCLocalInv: "LOCAL_INV", WCTSO: "TSO",
+	WCFlush: "FLUSH", WCAtomicWrite: "ATOMIC_WRITE", WCRegMR: "REG_MR", WCRecv: "RECV",
+	WCRecvRDMAWithImm: "RECV_RDMA_WITH_IMM",
 }
 
 func (o WCOpcode) String() string {
@@ -176,23 +179,26 @@ const (
 	VendorNAKInvalid           // the peer answered NAK invalid request
 	VendorNAKAccess            // the peer answered NAK remote access error
 	VendorNAKOp                // the peer answered NAK remote operational error
-	VendorLength               // message longer than the receive buffer or not of the length announced
-	VendorOpcode               // response or operation not expected in this state
-	VendorAlign                // atomic target not 8-byte aligned
-	VendorDepth                // more READs or atomics than the responder agreed to
-	VendorMTU                  // longer than one datagram may be
-	VendorBound                // invalid memory window or bind
-	VendorFault                // the memory is not mapped any more
-	VendorPeerGone             // the peer's process, on this host, has ended
-	VendorSilent               // the peer's process, on this host, lives, and its queue pair does not answer
+	// message longer than the receive buffer or not of the length announced
+	VendorLength
+	VendorOpcode   // response or operation not expected in this state
+	VendorAlign    // atomic target not 8-byte aligned
+	VendorDepth    // more READs or atomics than the responder agreed to
+	VendorMTU      // longer than one datagram may be
+	VendorBound    // invalid memory window or bind
+	VendorFault    // the memory is not mapped any more
+	VendorPeerGone // the peer's process, on this host, has ended
+	VendorSilent   // the peer's process, on this host, lives, and its queue pair does not answer
 )
 
 var vendorNames = [...]string{
-	"no detail", "invalid key", "wrong protection domain", "access not granted", "out of bounds", "queue pair in error state",
-	"acknowledge time-out", "PSN sequence error", "receiver not ready", "NAK invalid request", "NAK remote access error",
-	"NAK remote operational error", "wrong length", "unexpected opcode", "misaligned atomic", "too many outstanding READs or atomics",
-	"longer than the path MTU", "invalid memory window", "memory not mapped any more",
-	"the peer's process has ended", "the peer's queue pair does not answer",
+	"no detail", "invalid key", "wrong protection domain", "access not granted", "out of bounds",
+	"queue pair in error state", "acknowledge time-out", "PSN sequence error", "receiver not ready",
+	"NAK invalid request", "NAK remote access error", "NAK remote operational error",
+	"wrong length", "unexpected opcode", "misaligned atomic",
+	"too many outstanding READs or atomics", "longer than the path MTU", "invalid memory window",
+	"memory not mapped any more", "the peer's process has ended",
+	"the peer's queue pair does not answer",
 }
 
 func (v VendorErr) String() string {

@@ -43,10 +43,10 @@ const (
 
 var wrNames = map[WROpcode]string{
 	WRRDMAWrite: "RDMA_WRITE", WRRDMAWriteWithImm: "RDMA_WRITE_WITH_IMM", WRSend: "SEND",
-	WRSendWithImm: "SEND_WITH_IMM", WRRDMARead: "RDMA_READ", WRAtomicCmpAndSwp: "ATOMIC_CMP_AND_SWP",
-	WRAtomicFetchAndAdd: "ATOMIC_FETCH_AND_ADD", WRLocalInv: "LOCAL_INV", WRBindMW: "BIND_MW",
-	WRSendWithInv: "SEND_WITH_INV", WRTSO: "TSO", WRDriver1: "DRIVER1", WRFlush: "FLUSH",
-	WRAtomicWrite: "ATOMIC_WRITE", WRRegMR: "REG_MR",
+	WRSendWithImm: "SEND_WITH_IMM", WRRDMARead: "RDMA_READ",
+	WRAtomicCmpAndSwp: "ATOMIC_CMP_AND_SWP", WRAtomicFetchAndAdd: "ATOMIC_FETCH_AND_ADD",
+	WRLocalInv: "LOCAL_INV", WRBindMW: "BIND_MW", WRSendWithInv: "SEND_WITH_INV", WRTSO: "TSO",
+	WRDriver1: "DRIVER1", WRFlush: "FLUSH", WRAtomicWrite: "ATOMIC_WRITE", WRRegMR: "REG_MR",
 }
 
 func (o WROpcode) String() string {

@@ -114,16 +114,16 @@ func testReadWithBadRKey(t *testing.T, w wire) {
 // ACK timeout, some 500 ms, of a connection that the CM makes.
 const answerLimit = 200 * time.Millisecond
 
-// atomicOperand is what peer adds, or puts in place.
+// atomicOperand is the operand of peer's atomics: to add, or to put there.
 const atomicOperand = 5
 
-// memory is what one side says of its memory at the end.
+// memory is one side's report of its memory at the end.
 type memory struct {
 	sum  string
 	word uint64
 }
 
-// result is what the two peers say of an operation.
+// result is the two peers' report of an operation.
 type result struct {
 	status         string        // of the completion
 	after          time.Duration // from posting to completion
@@ -182,7 +182,7 @@ func (r result) expectWords(t *testing.T, when string, server, client uint64) {
 	}
 }
 
-// pattern is what peer's memory holds at first.
+// pattern returns the first contents of peer's memory.
 func pattern(bytes, seed int) []byte {
 	b := make([]byte, bytes)
 	for i := range b {

@@ -21,8 +21,8 @@ func TestMessages(t *testing.T) { testMessages(t, newWire(t, guest.UML)) }
 
 func TestMessagesBetweenGuests(t *testing.T) { testMessages(t, newPeersWire(t)) }
 
-// receiveDelay is how many milliseconds after the connection the receiver is
-// ready: longer than a guest takes to send.
+// receiveDelay is the number of milliseconds from the connection until the receiver is ready:
+// longer than a guest takes to send.
 const receiveDelay = 300
 
 func testMessages(t *testing.T, w wire) {

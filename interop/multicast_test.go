@@ -13,9 +13,8 @@ import (
 	"verbena/interop/guest"
 )
 
-// TestMulticast has rdma-core's mckey send ten datagrams to a group, of which
-// the other end, a member, wants five. Our end is the same program over our
-// libraries.
+// TestMulticast has rdma-core's mckey send ten datagrams to a group. The other end is a member and
+// wants five of them. Our end is the same program over our libraries.
 func TestMulticast(t *testing.T) { testMulticast(t, newWire(t, guest.UML)) }
 
 func TestMulticastBetweenGuests(t *testing.T) { testMulticast(t, newPeersWire(t)) }
@@ -27,7 +26,7 @@ func testMulticast(t *testing.T, w wire) {
 		group := fmt.Sprintf(" -m 239.77.7.%d", p.server.IPv4().As4()[3])
 		receiver := guest.Start(t, p.server, exchangeLimit, mckey(p.server)+group+" -C 5") // of ten: a datagram may be lost
 		receiver.Expect("receiving data transfers")
-		// The first may come before the switch knows the member, with stock programs on both sides too.
+		// The first may come before the switch knows the member, also with stock programs.
 		for try := 0; try < 5 && !strings.Contains(receiver.Output(), "data transfers complete"); try++ {
 			guest.Start(t, p.client, exchangeLimit, mckey(p.client)+group+" -s").Succeed()
 		}

@@ -32,13 +32,13 @@ func TestPerftest(t *testing.T) {
 	}
 }
 
-// notAgain is what perftest says, before a SIGBUS of its own, when the second of
-// the two connections that it makes with -R finds nobody: its server listens for
-// that one only when the first is there, and does not wait for itself.
+// notAgain matches perftest's message, before a SIGBUS of its own, when the second of its two
+// connections with -R finds no listener. Its server listens for the second only when the first is
+// there, and the client does not wait for that.
 const notAgain = "RDMA_CM_EVENT_REJECTED; error: 8"
 
 // maxEarly bounds the exchanges in which the client was faster than the kernel's
-// server. Ours has a request wait for whoever is about to listen.
+// server. Ours lets a request wait for a program that is about to listen.
 const maxEarly = 5
 
 func perftest(t *testing.T, p pair, command string) {

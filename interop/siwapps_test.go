@@ -29,8 +29,8 @@ func untilItListens(host guest.Host, port int) string {
 	return fmt.Sprintf("until ss -Hltn 'sport = :%d' | grep -q LISTEN; do sleep 0.02; done", port)
 }
 
-// refusedAgain is what perftest says when the second of the two connections that it makes
-// with -R finds nobody: see notAgain. TCP refuses at once.
+// refusedAgain matches perftest's message when the second of its two connections with -R finds no
+// listener: see notAgain. TCP refuses at once.
 const refusedAgain = "ERRNO: Connection refused"
 
 // TestSIWApplications has Debian's programs connect and move data between

@@ -74,7 +74,8 @@ func (id *ID) Disconnect() error {
 		}
 		return id.proto.disconnect()
 	}
-	if err := id.check("Disconnect", stConnecting, stReplied, stRequested, stAccepting, stEstablished); err != nil {
+	if err := id.check("Disconnect", stConnecting, stReplied, stRequested, stAccepting,
+		stEstablished); err != nil {
 		return err
 	}
 	if id.datagrams() {

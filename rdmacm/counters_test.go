@@ -55,3 +55,46 @@ func TestCounters(t *testing.T) {
 		}
 	}
 }
+
+// TestProcessesOfAHostAreNotProbed connects over an address of this host: three messages do.
+func TestProcessesOfAHostAreNotProbed(t *testing.T) {
+	dev, err := verbs.Open(loopback.Device(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	counts := func() (sent, probed uint64) {
+		for _, c := range dev.Counters() {
+			switch c.Name {
+			case "ibcm_sent":
+				sent = c.Value
+			case "ibcm_probed":
+				probed = c.Value
+			}
+		}
+		return sent, probed
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	l, err := rdmacm.ListenAddr("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := l.Accept(ctx)
+		accepted <- err
+	}()
+	before, probed := counts()
+	if _, err := rdmacm.Dial(ctx, l.Addr().String(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	// Both ends are in this process: REQ, REP and RTU.
+	if after, now := counts(); after-before != 3 || now != probed {
+		t.Errorf("%d messages, %d of them probes", after-before, now-probed)
+	}
+}

@@ -113,7 +113,8 @@ func (m *manager) findDevice(kind Kind, addr netip.Addr) (localAddr, error) {
 		}
 		return at, nil
 	}
-	return localAddr{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it", addr, kind)
+	return localAddr{}, fail(syscall.ENODEV, "address", "%v: no device of kind %s has it",
+		addr, kind)
 }
 
 // addrOf returns a device's address that is addr, with its zone, and whether there is one.

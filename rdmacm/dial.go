@@ -187,7 +187,8 @@ func (o *Options) attr() verbs.QPInitAttr {
 		a.Type = ib.QPTypeRC
 	}
 	if a.Cap == (ib.QPCap{}) {
-		a.Cap = ib.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInlineData: 64}
+		a.Cap = ib.QPCap{MaxSendWR: 64, MaxRecvWR: 64, MaxSendSGE: 4, MaxRecvSGE: 4,
+			MaxInlineData: 64}
 	}
 	return a
 }
@@ -196,7 +197,8 @@ func (o *Options) param() *ConnParam {
 	if o.Param != nil {
 		return o.Param
 	}
-	return &ConnParam{ResponderResources: MaxRdAtomic, InitiatorDepth: MaxRdAtomic, RetryCount: 7, RNRRetryCount: 7}
+	return &ConnParam{ResponderResources: MaxRdAtomic, InitiatorDepth: MaxRdAtomic, RetryCount: 7,
+		RNRRetryCount: 7}
 }
 
 // Wait returns nil when the peer has disconnected, or ctx's error if ctx ends

@@ -23,12 +23,14 @@ type RejectReason = cm.Reason
 
 // Reasons that an application meets.
 const (
-	RejectConsumer   = cm.RejConsumer             // the peer's application called Reject
-	RejectNoListener = cm.RejInvalidServiceID     // the port has no listener
-	RejectStale      = cm.RejStaleConnection      // the peer has an older connection of the queue pair
-	RejectTimeout    = cm.RejTimeout              // the peer gave up waiting for our answer
-	RejectTransport  = cm.RejInvalidTransportType // the listener is for another type of queue pairs
-	RejectMTU        = cm.RejInvalidMTU           // the peer's port is narrower than the path MTU asked for
+	RejectConsumer   = cm.RejConsumer         // the peer's application called Reject
+	RejectNoListener = cm.RejInvalidServiceID // the port has no listener
+	// the peer has an older connection of the queue pair
+	RejectStale     = cm.RejStaleConnection
+	RejectTimeout   = cm.RejTimeout              // the peer gave up waiting for our answer
+	RejectTransport = cm.RejInvalidTransportType // the listener is for another type of queue pairs
+	// the peer's port is narrower than the path MTU asked for
+	RejectMTU = cm.RejInvalidMTU
 )
 
 // SIDRStatus is the reason for which a datagram service's port is not served.

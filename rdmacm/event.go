@@ -13,29 +13,34 @@ type EventType uint8
 
 // Events.
 const (
-	AddrResolved    EventType = 0  // ResolveAddr found the device
-	AddrError       EventType = 1  // ResolveAddr did not
-	RouteResolved   EventType = 2  // ResolveRoute found the path
-	RouteError      EventType = 3  // ResolveRoute did not
-	ConnectRequest  EventType = 4  // a peer asks; Event.ID is new, Event.ListenID the listener
-	ConnectResponse EventType = 5  // active, no QP on the ID: the peer accepted; call Establish
-	ConnectError    EventType = 6  // the peer accepted, but the QP could not be set up
-	Unreachable     EventType = 7  // the peer does not answer; datagrams: it does not serve the port
-	Rejected        EventType = 8  // the peer refused
-	Established     EventType = 9  // the connection is up; datagrams: Event.UD holds
-	Disconnected    EventType = 10 // the connection is over; completions that came before may be polled first, for 100 ms
-	DeviceRemoval   EventType = 11 // the network interface that the ID is bound to is gone: destroy the ID (Linux)
-	MulticastJoin   EventType = 12 // JoinMulticast did; Event.Group and UD hold
-	MulticastError  EventType = 13 // JoinMulticast did not; Event.Group holds
-	AddrChange      EventType = 14 // not raised: nothing here is bound to a hardware address
-	TimewaitExit    EventType = 15 // the QP of the connection may be used again
+	AddrResolved    EventType = 0 // ResolveAddr found the device
+	AddrError       EventType = 1 // ResolveAddr did not
+	RouteResolved   EventType = 2 // ResolveRoute found the path
+	RouteError      EventType = 3 // ResolveRoute did not
+	ConnectRequest  EventType = 4 // a peer asks; Event.ID is new, Event.ListenID the listener
+	ConnectResponse EventType = 5 // active, no QP on the ID: the peer accepted; call Establish
+	ConnectError    EventType = 6 // the peer accepted, but the QP could not be set up
+	// the peer does not answer; datagrams: it does not serve the port
+	Unreachable EventType = 7
+	Rejected    EventType = 8 // the peer refused
+	Established EventType = 9 // the connection is up; datagrams: Event.UD holds
+	// the connection is over; completions that came before may be polled first, for 100 ms
+	Disconnected EventType = 10
+	// the network interface that the ID is bound to is gone: destroy the ID (Linux)
+	DeviceRemoval  EventType = 11
+	MulticastJoin  EventType = 12 // JoinMulticast did; Event.Group and UD hold
+	MulticastError EventType = 13 // JoinMulticast did not; Event.Group holds
+	AddrChange     EventType = 14 // not raised: nothing here is bound to a hardware address
+	TimewaitExit   EventType = 15 // the QP of the connection may be used again
 )
 
 var eventNames = [...]string{
-	"RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR", "RDMA_CM_EVENT_ROUTE_RESOLVED", "RDMA_CM_EVENT_ROUTE_ERROR",
-	"RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE", "RDMA_CM_EVENT_CONNECT_ERROR", "RDMA_CM_EVENT_UNREACHABLE",
-	"RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_DEVICE_REMOVAL",
-	"RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR", "RDMA_CM_EVENT_ADDR_CHANGE", "RDMA_CM_EVENT_TIMEWAIT_EXIT",
+	"RDMA_CM_EVENT_ADDR_RESOLVED", "RDMA_CM_EVENT_ADDR_ERROR", "RDMA_CM_EVENT_ROUTE_RESOLVED",
+	"RDMA_CM_EVENT_ROUTE_ERROR", "RDMA_CM_EVENT_CONNECT_REQUEST", "RDMA_CM_EVENT_CONNECT_RESPONSE",
+	"RDMA_CM_EVENT_CONNECT_ERROR", "RDMA_CM_EVENT_UNREACHABLE", "RDMA_CM_EVENT_REJECTED",
+	"RDMA_CM_EVENT_ESTABLISHED", "RDMA_CM_EVENT_DISCONNECTED", "RDMA_CM_EVENT_DEVICE_REMOVAL",
+	"RDMA_CM_EVENT_MULTICAST_JOIN", "RDMA_CM_EVENT_MULTICAST_ERROR", "RDMA_CM_EVENT_ADDR_CHANGE",
+	"RDMA_CM_EVENT_TIMEWAIT_EXIT",
 }
 
 // String returns the name that rdma_event_str(3) returns.

@@ -21,19 +21,18 @@ import (
 	"verbena/verbs"
 )
 
-// fabric is QP1 without a wire: it takes MADs between the managers of a test,
-// each of which stands for a process with a slot of its own. Queue pairs are
-// real, on the loopback device.
+// fabric is QP1 without a wire: it takes MADs between the managers of a test. Each manager stands
+// for a process with a slot of its own. Queue pairs are real, on the loopback device.
 type fabric struct {
 	t     *testing.T
 	madCh chan func()
 	bells []*engine.Bell // of the processes
-	// linkSlot is the slot that all of them have in meeting places: this process's.
+	// linkSlot is the slot of all of them in shared-memory hubs: this process's.
 	linkSlot int
 
 	mu    sync.Mutex
-	nodes map[uint8]*process // guarded by mu
-	keys  map[service]uint8  // guarded by mu; → slot
+	nodes map[uint16]*process // guarded by mu
+	keys  map[service]uint16  // guarded by mu; → slot
 	lose  func(mad []byte) bool
 }
 
@@ -41,7 +40,7 @@ type fabric struct {
 type process struct {
 	*manager
 	f    *fabric
-	slot uint8
+	slot uint16
 	// taken, if not nil, says which addresses somebody else has the UDP port of.
 	taken func(netip.Addr) bool
 
@@ -57,7 +56,7 @@ type letter struct {
 }
 
 func newFabric(t *testing.T) *fabric {
-	f := &fabric{t: t, madCh: make(chan func(), 1024), nodes: map[uint8]*process{}, keys: map[service]uint8{}}
+	f := &fabric{t: t, madCh: make(chan func(), 1024), nodes: map[uint16]*process{}, keys: map[service]uint16{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -82,7 +81,7 @@ func newFabric(t *testing.T) *fabric {
 
 // process starts a manager. When the test ends all its identifiers must be
 // destroyed, and it must end.
-func (f *fabric) process(slot uint8) *process {
+func (f *fabric) process(slot uint16) *process {
 	f.t.Helper()
 	p := &process{f: f, slot: slot, wills: map[uint64]letter{}}
 	f.mu.Lock()
@@ -133,7 +132,7 @@ func (p *process) Listen(a netip.Addr) error {
 	return nil
 }
 
-// service is what a process listens for.
+// service is an id that a process listens for.
 type service struct {
 	id    uint64
 	scope netip.Addr

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 
 	"verbena/internal/roce"
-	roceio "verbena/internal/transport/roce"
+	transportroce "verbena/internal/transport/roce"
 )
 
 // gsi is the general services interface. It sends and receives MADs, and agrees with the processes
@@ -31,8 +31,8 @@ type gsi interface {
 	// SetWill leaves a MAD to be sent if this process dies before ClearWill.
 	SetWill(id uint64, src, dst netip.Addr, mad []byte) error
 	ClearWill(id uint64)
-	// Slot is the top six bits of this process's communication ids.
+	// Slot is the top ten bits of this process's communication ids.
 	Slot() int
 }
 
-var _ gsi = (*roceio.Transport)(nil)
+var _ gsi = (*transportroce.Transport)(nil)

@@ -28,7 +28,8 @@ func (c *ibConnector) accept(p *ConnParam) error {
 		return err
 	}
 	rep := ibcm.AcceptParams{
-		QPN: qpn, PSN: c.psn, ResponderResources: depth(p.ResponderResources, c.params.MaxDestRdAtomic),
+		QPN: qpn, PSN: c.psn, ResponderResources: depth(p.ResponderResources,
+			c.params.MaxDestRdAtomic),
 		InitiatorDepth: depth(p.InitiatorDepth, c.params.MaxRdAtomic), FlowControl: p.FlowControl,
 		RNRRetryCount: p.RNRRetryCount, SRQ: srq, PrivateData: p.PrivateData,
 	}
@@ -39,7 +40,9 @@ func (c *ibConnector) accept(p *ConnParam) error {
 		}
 		return err
 	}
-	err = c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Accept(now, c.conn, rep) })
+	err = c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
+		return a.Accept(now, c.conn, rep)
+	})
 	if err != nil {
 		_ = c.failQP() // the error that counts is the peer's
 		return gaveUp("Accept", err)
@@ -83,7 +86,9 @@ func (c *ibConnector) acceptUD(p *ConnParam) error {
 }
 
 func (c *ibConnector) replySIDR(call string, r ibcm.SIDRReply) error {
-	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.ReplySIDR(now, c.conn, r) })
+	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
+		return a.ReplySIDR(now, c.conn, r)
+	})
 	if err != nil {
 		return gaveUp(call, err)
 	}

@@ -34,8 +34,10 @@ func (b *ibManager) newConnector(id *ID) *ibConnector { return &ibConnector{ID: 
 func (c *ibConnector) begun() bool { return c.conn != 0 }
 
 func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, error) {
-	reuse := c.reuse && (shared || port != 0) // a port that the system chose is the identifier's alone
-	b, err := c.ib.ports.bind(binding{scope: scopeOf(ip, c.afOnly), reuse: reuse, shared: shared}, c.ps, port)
+	// a port that the system chose is the identifier's alone
+	reuse := c.reuse && (shared || port != 0)
+	b, err := c.ib.ports.bind(binding{scope: scopeOf(ip, c.afOnly), reuse: reuse, shared: shared},
+		c.ps, port)
 	if err != nil {
 		return 0, err
 	}
@@ -67,13 +69,15 @@ func (c *ibConnector) connect(p *ConnParam) error {
 	if err := checkPrivate(p.PrivateData, c.maxRequestPrivate()); err != nil {
 		return err
 	}
-	h := cm.IPHeader{Port: c.local.Port(), Src: c.local.Addr().WithZone(""), Dst: c.peer.Addr().WithZone("")}
+	h := cm.IPHeader{Port: c.local.Port(), Src: c.local.Addr().WithZone(""),
+		Dst: c.peer.Addr().WithZone("")}
 	private := append(h.Append(nil), p.PrivateData...)
 	path := ibcm.Path{Local: c.at.addr, Remote: c.peer.Addr()}
 	service := cm.NewServiceID(c.ps, c.peer.Port())
 	if c.datagrams() {
 		return c.start(func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error) {
-			return a.ResolveSIDR(now, ibcm.SIDRParams{Path: path, ServiceID: service, PrivateData: private})
+			return a.ResolveSIDR(now,
+				ibcm.SIDRParams{Path: path, ServiceID: service, PrivateData: private})
 		})
 	}
 	if err := checkRetries(p); err != nil {
@@ -85,13 +89,16 @@ func (c *ibConnector) connect(p *ConnParam) error {
 	}
 	random := c.mgr.random
 	req := ibcm.ConnectParams{
-		Path: path, ServiceID: service, Service: transport, QPN: qpn, PSN: ib.NewPSN(uint32(random())),
-		PathMTU: c.at.mtu(), ResponderResources: depth(p.ResponderResources, MaxRdAtomic),
-		InitiatorDepth: depth(p.InitiatorDepth, MaxRdAtomic), FlowControl: p.FlowControl, RetryCount: p.RetryCount,
-		RNRRetryCount: p.RNRRetryCount, SRQ: srq, TrafficClass: c.tos, FlowLabel: uint32(random()) & (1<<20 - 1),
-		PrivateData: private, ACKTimeout: c.ackCode,
+		Path: path, ServiceID: service, Service: transport, QPN: qpn,
+		PSN: ib.NewPSN(uint32(random())), PathMTU: c.at.mtu(),
+		ResponderResources: depth(p.ResponderResources, MaxRdAtomic),
+		InitiatorDepth:     depth(p.InitiatorDepth, MaxRdAtomic), FlowControl: p.FlowControl,
+		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: srq, TrafficClass: c.tos,
+		FlowLabel: uint32(random()) & (1<<20 - 1), PrivateData: private, ACKTimeout: c.ackCode,
 	}
-	return c.start(func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error) { return a.Connect(now, req) })
+	return c.start(func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error) {
+		return a.Connect(now, req)
+	})
 }
 
 // start begins a request and notes its connection before an answer can come.
@@ -125,7 +132,8 @@ func checkRetries(p *ConnParam) error {
 }
 
 // endpoint returns the queue pair of the connection: the ID's, or the one that p names.
-func (c *ibConnector) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.TransportService, err error) {
+func (c *ibConnector) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.TransportService,
+	err error) {
 	if c.qp == nil {
 		if p.QPN <= ib.QP1 || p.QPN >= ib.QPMulticast {
 			return 0, false, 0, invalid("QPN", "%v: the ID has no queue pair, so name one", p.QPN)
@@ -139,7 +147,9 @@ func (c *ibConnector) endpoint(p *ConnParam) (qpn ib.QPN, srq bool, t cm.Transpo
 
 // establish sends the RTU.
 func (c *ibConnector) establish() error {
-	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Establish(now, c.conn, nil) })
+	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
+		return a.Establish(now, c.conn, nil)
+	})
 	if err != nil {
 		return invalid("Establish", "%v", err)
 	}
@@ -162,7 +172,9 @@ func (c *ibConnector) disconnect() error {
 		return err
 	}
 	c.leaving = true
-	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error { return a.Disconnect(now, c.conn, nil) })
+	err := c.ib.command(func(a *ibcm.Agent, now monotime.Time) error {
+		return a.Disconnect(now, c.conn, nil)
+	})
 	c.clearWill() // after the DREQ: a process killed in between sends two, not none
 	var wrong *ibcm.StateError
 	if errors.As(err, &wrong) {

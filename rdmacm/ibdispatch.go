@@ -43,9 +43,11 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 		c.setWill()
 		c.raise(Event{Type: Established, PrivateData: ev.PrivateData})
 	case ibcm.EventRejected:
-		c.over(Event{Type: Rejected, Err: &RejectedError{ev.Reason, ev.PrivateData}, PrivateData: ev.PrivateData})
+		c.over(Event{Type: Rejected, Err: &RejectedError{ev.Reason, ev.PrivateData},
+			PrivateData: ev.PrivateData})
 	case ibcm.EventUnreachable:
-		c.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)})
+		c.over(Event{Type: Unreachable,
+			Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)})
 	case ibcm.EventDisconnected:
 		c.clearWill()
 		c.setWill() // the answer, if one is due: many programs end without it
@@ -113,7 +115,8 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 		return nil, cm.RejNoResources
 	}
 	id := &ID{
-		mgr: b.m, ps: listener.ps, kind: b.kind, state: stRequested, at: at, local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer, typ: typ,
+		mgr: b.m, ps: listener.ps, kind: b.kind, state: stRequested, at: at,
+		local: netip.AddrPortFrom(at.addr, ev.ServiceID.Port()), peer: peer, typ: typ,
 	}
 	c := b.newConnector(id)
 	c.conn, c.psn = ev.Conn, ib.NewPSN(uint32(b.m.random()))
@@ -132,8 +135,9 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 // connParam returns the peer's parameters as those of an event.
 func connParam(p *ibcm.Params) ConnParam {
 	return ConnParam{
-		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, FlowControl: p.FlowControl,
-		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, QPN: p.RemoteQPN,
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount,
+		SRQ: p.SRQ, QPN: p.RemoteQPN,
 	}
 }
 

@@ -23,6 +23,7 @@ type ibManager struct {
 
 	// guarded by m.mu
 	agent     *ibcm.Agent
+	planned   monotime.Time // when the manager's goroutine calls serve again, at the latest
 	conns     map[ibcm.ConnID]*ibConnector
 	listeners map[ibcm.ListenerID]*ibConnector
 
@@ -34,9 +35,11 @@ type ibManager struct {
 
 func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
 	return &ibManager{
-		m: m, kind: kind, svc: svc, ports: &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}},
-		agent: ibcm.New(ibcm.Config{GUID: guid, Slot: uint8(svc.Slot()), Random: m.random, ACKDelay: ackDelay}),
-		conns: map[ibcm.ConnID]*ibConnector{}, listeners: map[ibcm.ListenerID]*ibConnector{},
+		m: m, kind: kind, svc: svc,
+		ports: &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}},
+		agent: ibcm.New(ibcm.Config{GUID: guid, Slot: uint16(svc.Slot()), Random: m.random,
+			ACKDelay: ackDelay}), conns: map[ibcm.ConnID]*ibConnector{},
+		listeners: map[ibcm.ListenerID]*ibConnector{},
 	}
 }
 
@@ -59,9 +62,24 @@ func (b *ibManager) stop() {
 func (b *ibManager) handleMAD(meta *roce.Meta, mad []byte) {
 	b.m.mu.Lock()
 	path := ibcm.Path{Local: b.m.localLocked(meta.Dst), Remote: meta.Src}
-	b.agent.HandleMAD(monotime.Now(), path, mad)
+	if ownPort(meta) {
+		b.agent.HandleOwnMAD(monotime.Now(), path, mad)
+	} else {
+		b.agent.HandleMAD(monotime.Now(), path, mad)
+	}
+	due := b.dueLocked()
 	b.m.mu.Unlock()
-	b.m.kick()
+	if due {
+		b.m.kick()
+	}
+}
+
+// ownPort reports whether a datagram was certainly sent from the port that it arrived at, as those
+// of this user's processes to one another are. No process of another user can bind the port, and
+// Linux drops datagrams from the network that name a local IPv4 address, or ::1, as their source.
+// It does not do so with other IPv6 addresses.
+func ownPort(m *roce.Meta) bool {
+	return m.Src == m.Dst && m.SrcPort == roce.UDPPort && (m.Src.Is4() || m.Src.IsLoopback())
 }
 
 // handleLoss has unanswered messages repeated at once: MADs may have been lost.
@@ -83,6 +101,7 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	}
 	b.out = b.outputLocked(b.out[:0])
 	next, _ = b.agent.NextTimeout()
+	b.planned = next
 	b.m.mu.Unlock()
 	b.send(b.out)
 	for _, ev := range b.events {
@@ -111,6 +130,13 @@ func (b *ibManager) send(out []ibcm.Datagram) {
 	}
 }
 
+// dueLocked reports whether serve is to be called before the time that the manager's goroutine
+// plans to. The goroutine also ends the manager, after the last identifier.
+func (b *ibManager) dueLocked() bool {
+	next, _ := b.agent.NextTimeout()
+	return next < b.planned || b.agent.Waiting() || b.m.refs == 0
+}
+
 // idleLocked reports whether nothing is to be repeated any more.
 func (b *ibManager) idleLocked() bool { return b.agent.Pending() == 0 }
 
@@ -120,8 +146,11 @@ func (b *ibManager) command(f func(a *ibcm.Agent, now monotime.Time) error) erro
 	b.m.mu.Lock()
 	err := f(b.agent, monotime.Now())
 	out := b.outputLocked(nil)
+	due := b.dueLocked()
 	b.m.mu.Unlock()
 	b.send(out)
-	b.m.kick()
+	if due {
+		b.m.kick()
+	}
 	return err
 }

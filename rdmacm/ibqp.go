@@ -6,7 +6,8 @@ import "verbena/ib"
 
 // attrFor fills the attributes for a state. As Linux's rdma_cm does, it leaves
 // the RNR timer at its longest, 655 ms.
-func (c *ibConnector) attrFor(s ib.QPState, t ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
+func (c *ibConnector) attrFor(s ib.QPState, t ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask,
+	known bool) {
 	a.State, mask = s, ib.QPStateAttr
 	p := &c.params
 	switch {
@@ -31,7 +32,8 @@ func (c *ibConnector) attrFor(s ib.QPState, t ib.QPType) (a ib.QPAttr, mask ib.Q
 			mask |= ib.QPTimeout
 		}
 		if t == ib.QPTypeRC || t == ib.QPTypeXRCSend {
-			a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = p.Timeout, p.RetryCnt, p.RNRRetry, p.MaxRdAtomic
+			a.Timeout, a.RetryCnt, a.RNRRetry, a.MaxRdAtomic = p.Timeout, p.RetryCnt, p.RNRRetry,
+				p.MaxRdAtomic
 			mask |= ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
 		}
 	}

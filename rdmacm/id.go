@@ -61,8 +61,8 @@ const (
 )
 
 var stateNames = [...]string{
-	"idle", "bound", "resolving", "address resolved", "route resolved", "listening", "connecting", "replied", "requested", "accepting",
-	"established", "disconnected", "destroyed",
+	"idle", "bound", "resolving", "address resolved", "route resolved", "listening", "connecting",
+	"replied", "requested", "accepting", "established", "disconnected", "destroyed",
 }
 
 func (s state) String() string { return stateNames[s] }
@@ -180,7 +180,9 @@ func (id *ID) Migrate(ch *EventChannel) error {
 	old := id.ch
 	id.ch = ch
 	if old != ch {
-		ch.put(old.remove(func(ev *Event) bool { return ev.ID == id && ev.ListenID == nil || ev.ListenID == id })...)
+		ch.put(old.remove(func(ev *Event) bool {
+			return ev.ID == id && ev.ListenID == nil || ev.ListenID == id
+		})...)
 	}
 	return nil
 }

@@ -97,7 +97,8 @@ func (c *iwConnector) connect(p *ConnParam) error {
 		return err
 	}
 	o := c.iw.options(!c.noCRC)
-	o.IRD, o.ORD = uint16(depth(p.ResponderResources, MaxRdAtomic)), uint16(depth(p.InitiatorDepth, MaxRdAtomic))
+	o.IRD, o.ORD = uint16(depth(p.ResponderResources, MaxRdAtomic)), uint16(depth(p.InitiatorDepth,
+		MaxRdAtomic))
 	o.RTR = mpa.RTRs(mpa.RTRWrite)
 	if o.ORD > 0 {
 		// A READ is answered before anything follows, so that a peer that overlooks it, as siw may,
@@ -112,13 +113,15 @@ func (c *iwConnector) connect(p *ConnParam) error {
 		m.mu.Unlock()
 		return err
 	}
-	s := &iwStream{iw: c.iw, conn: conn, owner: c, engine: c.engine(), local: c.local, remote: c.peer}
+	s := &iwStream{iw: c.iw, conn: conn, owner: c, engine: c.engine(), local: c.local,
+		remote: c.peer}
 	c.stream = s
 	c.iw.addLocked(s)
 	m.mu.Unlock()
 	c.unbind() // the bound port is the one to dial from
 	local, err := c.iw.open(s)
-	if err != nil && faultOf(err) == iwcm.FaultReset { // no answer of the network's, which is an event
+	if err != nil && faultOf(err) == iwcm.FaultReset {
+		// no answer of the network's, which is an event
 		c.stream = nil
 		c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) {
 			s.owner = nil
@@ -176,8 +179,14 @@ func (c *iwConnector) handOverLocked() (*iwarp.Stream, iwarp.Connected) {
 	c.iw.touchLocked(s)
 	return sock, iwarp.Connected{
 		Settled: settled, Early: early, Extensions: settled.Extensions,
-		OnReady: func() { c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.HandleReady() }) },
-		OnClose: func() { c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.HandleEnd(iwcm.FaultNone) }) },
+		OnReady: func() {
+			c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) { conn.HandleReady() })
+		},
+		OnClose: func() {
+			c.iw.update(s, func(conn *iwcm.Conn, _ monotime.Time) {
+				conn.HandleEnd(iwcm.FaultNone)
+			})
+		},
 	}
 }
 
@@ -231,7 +240,8 @@ func (c *iwConnector) disconnect() error {
 
 // attrFor fills the attributes for INIT. From there the stream takes a queue
 // pair to RTS.
-func (c *iwConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
+func (c *iwConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask,
+	known bool) {
 	return iwarpAttr(s)
 }
 

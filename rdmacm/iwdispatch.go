@@ -25,7 +25,8 @@ func (c *iwConnector) dispatch(s *iwStream, ev iwcm.Event) {
 		c.state = stEstablished
 		c.raise(Event{Type: Established})
 	case iwcm.EventRejected:
-		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.PrivateData}, PrivateData: ev.PrivateData})
+		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.PrivateData},
+			PrivateData: ev.PrivateData})
 	case iwcm.EventFailed:
 		c.over(c.failure(ev.Fault))
 	case iwcm.EventDisconnected:
@@ -80,11 +81,15 @@ func (c *iwConnector) failure(f iwcm.Fault) Event {
 	case iwcm.FaultRefused:
 		return Event{Type: Rejected, Err: &RejectedError{Reason: RejectNoListener}}
 	case iwcm.FaultReset:
-		return Event{Type: Rejected, Err: fail(syscall.ECONNRESET, "Connect", "%v has closed the stream", c.peer)}
+		return Event{Type: Rejected,
+			Err: fail(syscall.ECONNRESET, "Connect", "%v has closed the stream", c.peer)}
 	case iwcm.FaultTimeout:
-		return Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)}
+		return Event{Type: Unreachable,
+			Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)}
 	case iwcm.FaultUnreachable:
-		return Event{Type: Unreachable, Err: fail(syscall.EHOSTUNREACH, "Connect", "there is no way to %v", c.peer)}
+		return Event{Type: Unreachable,
+			Err: fail(syscall.EHOSTUNREACH, "Connect", "there is no way to %v", c.peer)}
 	}
-	return Event{Type: ConnectError, Err: fail(syscall.EPROTO, "Connect", "no agreement with %v: %v", c.peer, f)}
+	return Event{Type: ConnectError,
+		Err: fail(syscall.EPROTO, "Connect", "no agreement with %v: %v", c.peer, f)}
 }

@@ -26,12 +26,12 @@ type iwListener struct {
 	book    *iwcm.Listener // likewise; nil before and when it is closed
 }
 
-// listenPatience is how long streams wait for the listener of a port that is bound, which some
-// applications tell their peer before they listen. Later they are refused.
+// listenPatience bounds the time for which streams wait for the listener of a bound port: some
+// applications name the port to their peer before they listen. Later they are refused.
 const listenPatience = monotime.Second
 
-// tcpBacklog is how many streams the system holds for a port that is not listened to
-// yet, or whose listener is not running, as Linux has it by default.
+// tcpBacklog is the number of streams that the system holds for a port that does not listen yet, or
+// whose listener is not running: Linux's default.
 const tcpBacklog = 4096
 
 // open takes a port, and returns its number.
@@ -160,7 +160,8 @@ func (l *iwListener) identifier(s *iwStream) (*ID, *Event) {
 	}
 	id := &ID{
 		mgr: m, ps: l.c.ps, kind: IWARP, state: stRequested, typ: ib.QPTypeRC, at: at,
-		local: netip.AddrPortFrom(at.addr, sock.Local().Port()), peer: unmapped(sock.Remote()), noCRC: l.c.noCRC,
+		local: netip.AddrPortFrom(at.addr, sock.Local().Port()), peer: unmapped(sock.Remote()),
+		noCRC: l.c.noCRC,
 	}
 	c := w.newConnector(id)
 	c.stream, id.proto = s, c
@@ -178,8 +179,8 @@ func unmapped(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// close gives the port back. Streams of which no application knows are closed,
-// requests among them refused.
+// close gives the port back. It closes streams that no application knows, and refuses requests
+// among them.
 func (l *iwListener) close() {
 	w := l.c.iw
 	for _, p := range l.ports {

@@ -19,20 +19,23 @@ type iwManager struct {
 
 	// guarded by m.mu
 	count   iwcm.Counters
-	streams map[*iwcm.Conn]*iwStream      // those that are not over
-	timed   map[*iwStream]struct{}        // of them, those with a timer
-	touched []*iwStream                   // changed since the goroutine handled them
-	bound   map[*iwListener]monotime.Time // ports without a listener, with the time until which they wait
+	streams map[*iwcm.Conn]*iwStream // those that are not over
+	timed   map[*iwStream]struct{}   // of them, those with a timer
+	touched []*iwStream              // changed since the goroutine handled them
+	// ports without a listener, with the time until which they wait
+	bound map[*iwListener]monotime.Time
 }
 
 func newIWManager(m *manager) *iwManager {
-	return &iwManager{m: m, streams: map[*iwcm.Conn]*iwStream{}, timed: map[*iwStream]struct{}{}, bound: map[*iwListener]monotime.Time{}}
+	return &iwManager{m: m, streams: map[*iwcm.Conn]*iwStream{}, timed: map[*iwStream]struct{}{},
+		bound: map[*iwListener]monotime.Time{}}
 }
 
-// options returns what this side offers and takes in every set-up: a first message of every kind,
-// of which a client sends one, and RFC 7306's operations.
+// options returns this side's offer for every set-up: first messages of every kind, from which a
+// client sends one, and RFC 7306's operations.
 func (w *iwManager) options(crc bool) mpa.Options {
-	return mpa.Options{CRC: crc, Extensions: true, RTR: mpa.RTRs(mpa.RTREmpty, mpa.RTRWrite, mpa.RTRRead)}
+	return mpa.Options{CRC: crc, Extensions: true,
+		RTR: mpa.RTRs(mpa.RTREmpty, mpa.RTRWrite, mpa.RTRRead)}
 }
 
 // addLocked adds a connection to those that are served.

@@ -141,12 +141,13 @@ func (w *iwManager) open(s *iwStream) (local netip.AddrPort, err error) {
 	w.m.mu.Lock()
 	turn := s.newTurn()
 	w.m.mu.Unlock()
-	sock, err := iwarp.Of(s.engine).Dial(s.local, s.remote, func(sock *iwarp.Stream) iwarp.StreamEvents {
-		w.m.mu.Lock()
-		s.sock = sock
-		w.m.mu.Unlock()
-		return turn
-	})
+	sock, err := iwarp.Of(s.engine).Dial(s.local, s.remote,
+		func(sock *iwarp.Stream) iwarp.StreamEvents {
+			w.m.mu.Lock()
+			s.sock = sock
+			w.m.mu.Unlock()
+			return turn
+		})
 	if err != nil {
 		turn.tell(func(c *iwcm.Conn, now monotime.Time) {
 			s.sock = nil

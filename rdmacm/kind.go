@@ -18,8 +18,8 @@ type Kind = device.Kind
 
 // Kinds.
 const (
-	// RoCE is RoCEv2 with the InfiniBand connection manager's messages. An ID is for it unless SetKind
-	// says otherwise.
+	// RoCE is RoCEv2 with the InfiniBand connection manager's messages. An ID is for it unless
+	// SetKind says otherwise.
 	RoCE = device.KindRoCE
 	// IWARP is iWARP over TCP, with MPA's set-up of streams: the TCP port space only.
 	IWARP = device.KindIWARP
@@ -51,7 +51,8 @@ func (id *ID) SetKind(k Kind) error {
 
 // settleKind makes the ID one for a kind of devices. The caller holds mu.
 func (id *ID) settleKind(k Kind) error {
-	if k == NTB && (id.ps == UDP || id.typ != 0 && id.typ != ib.QPTypeRC) || k != RoCE && k != NTB && id.ps != TCP {
+	if k == NTB && (id.ps == UDP || id.typ != 0 && id.typ != ib.QPTypeRC) ||
+		k != RoCE && k != NTB && id.ps != TCP {
 		return fail(syscall.EOPNOTSUPP, "kind", "%s has no port space %v", k, id.ps)
 	}
 	if k == id.kind {
@@ -117,7 +118,8 @@ func (id *ID) find(ip netip.Addr) (localAddr, error) {
 			return at, nil
 		}
 	}
-	return localAddr{}, fail(syscall.ENODEV, "address", "%v: none of the devices %v has it and port space %v", ip, id.allowed, id.ps)
+	return localAddr{}, fail(syscall.ENODEV, "address",
+		"%v: none of the devices %v has it and port space %v", ip, id.allowed, id.ps)
 }
 
 // findAny settles the kind of an ID that is bound to all addresses. The caller holds mu.
@@ -130,7 +132,8 @@ func (id *ID) findAny() error {
 			return nil
 		}
 	}
-	return fail(syscall.ENODEV, "port space", "%v: none of the devices %v has it", id.ps, id.allowed)
+	return fail(syscall.ENODEV, "port space", "%v: none of the devices %v has it", id.ps,
+		id.allowed)
 }
 
 // connector returns an identifier's side of the protocol of a kind, nil if there

@@ -17,9 +17,8 @@ import (
 	"verbena/verbs"
 )
 
-// kindUnderTest is a kind of devices with what its connections differ in. What
-// they have in common is tested here, for all but RoCE, of which the other
-// files are.
+// kindUnderTest is a kind of devices and the way its connections differ. Their common behaviour is
+// tested here, for all kinds but RoCE, which the other files test.
 type kindUnderTest struct {
 	Kind
 	addrs []string // of the listener
@@ -285,7 +284,7 @@ func TestClientOfEveryKindHasThePortItIsBoundTo(t *testing.T) {
 				if port == 0 {
 					t.Fatal("no port")
 				}
-				// Behind the wildcard, which takes what comes over all links of this process, the server's end, too.
+				// Behind the wildcard, which takes requests over all links of this process.
 				l := b.listeningOf(k.Kind, k.at(), 0)
 				id.resolve(l.LocalAddr())
 				client := id.equip(ib.QPTypeRC)

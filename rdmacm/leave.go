@@ -26,14 +26,14 @@ const leaveBatch = 1024
 // used any more. Leave does not wait for answers.
 func Leave() {
 	var done atomic.Bool
-	var n futex.Nap
+	var sleeper futex.Sleeper
 	go func() {
 		leaveAll()
 		done.Store(true)
-		n.End()
+		sleeper.Wake()
 	}()
 	for end := time.Now().Add(leaveTimeout); !done.Load() && time.Now().Before(end); {
-		n.For(time.Until(end))
+		sleeper.Wait(time.Until(end))
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/entropy"
-	roceio "verbena/internal/transport/roce"
+	transportroce "verbena/internal/transport/roce"
 	"verbena/verbs"
 )
 
@@ -35,12 +35,13 @@ type manager struct {
 	unlink  func() // set by start: ends watchDevices
 
 	mu      sync.Mutex
-	ids     map[*ID]struct{}          // guarded by mu; those that are not destroyed
-	removed []string                  // guarded by mu; interfaces that went away, for the goroutine
-	refs    int                       // guarded by mu; identifiers that are not destroyed
-	ended   bool                      // guarded by mu; no identifier may join any more
-	zoned   map[netip.Addr]netip.Addr // guarded by mu; link-local addresses as the system wants them
-	found   map[portKey]localAddr     // guarded by mu; where addresses were found last
+	ids     map[*ID]struct{} // guarded by mu; those that are not destroyed
+	removed []string         // guarded by mu; interfaces that went away, for the goroutine
+	refs    int              // guarded by mu; identifiers that are not destroyed
+	ended   bool             // guarded by mu; no identifier may join any more
+	// guarded by mu; link-local addresses as the system wants them
+	zoned map[netip.Addr]netip.Addr
+	found map[portKey]localAddr // guarded by mu; where addresses were found last
 
 	devMu   sync.Mutex                // held while devices are opened
 	devices map[string]*verbs.Context // guarded by devMu
@@ -74,7 +75,9 @@ func acquireManager() (*manager, error) {
 			return nil, err
 		}
 	}
-	m := newManager(roceio.Of((*core.Context)(c).Engine()), (*core.Context)(c).Engine().Slot(), c.Info().GUID, theBell)
+	m := newManager(transportroce.Of((*core.Context)(c).Engine()),
+		(*core.Context)(c).Engine().Slot(),
+		c.Info().GUID, theBell)
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
@@ -102,10 +105,12 @@ func anyContext() (*verbs.Context, error) {
 // not know.
 func newManager(svc gsi, slot int, guid ib.GUID, b *engine.Bell) *manager {
 	m := &manager{
-		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64, ids: map[*ID]struct{}{},
-		devices: map[string]*verbs.Context{}, zoned: map[netip.Addr]netip.Addr{}, found: map[portKey]localAddr{},
+		svc: svc, bell: b, done: make(chan struct{}), random: entropy.Uint64,
+		ids: map[*ID]struct{}{}, devices: map[string]*verbs.Context{},
+		zoned: map[netip.Addr]netip.Addr{}, found: map[portKey]localAddr{},
 	}
-	m.ib, m.iw, m.trp, m.ntb = newIBManager(m, RoCE, svc, guid), newIWManager(m), &trpManager{m: m}, newNTBManager(m, slot, guid)
+	m.ib, m.iw, m.trp, m.ntb = newIBManager(m, RoCE, svc,
+		guid), newIWManager(m), &trpManager{m: m}, newNTBManager(m, slot, guid)
 	m.servers = []server{m.ib, m.iw, m.trp, m.ntb}
 	return m
 }

@@ -48,11 +48,13 @@ func (id *ID) JoinMulticast(group netip.Addr, flag JoinFlag) error {
 	case !id.datagrams():
 		return invalid("JoinMulticast", "the ID is for %v: only datagrams have multicast", id.typ)
 	case id.at.verbs == nil:
-		return invalid("JoinMulticast", "the ID has no device: bind it to an address or resolve one")
+		return invalid("JoinMulticast",
+			"the ID has no device: bind it to an address or resolve one")
 	case !group.IsMulticast():
 		return invalid("group", "%v is no multicast address", group)
 	case group.Is4() != id.at.addr.Is4():
-		return invalid("group", "%v and the local address %v are not of one family", group, id.at.addr)
+		return invalid("group", "%v and the local address %v are not of one family", group,
+			id.at.addr)
 	case flag > SendOnlyFullMember:
 		return invalid("flag", "%d: must be FullMember or SendOnlyFullMember", flag)
 	case id.membership(group) >= 0:

@@ -17,8 +17,8 @@ import (
 	"verbena/verbs"
 )
 
-// Two processes with a link between them, of which the other one is killed. It
-// is this test program, told by its environment what to do.
+// Two processes have a link, and the other one is killed. It is this test program; its environment
+// tells it what to do.
 
 const (
 	roleVar = "VERBENA_RDMACM_ROLE"

@@ -20,20 +20,19 @@ import (
 	"verbena/verbs"
 )
 
-// ntbLinks carries MADs over links of windows, each from and to the ports at its
-// two ends: it stands for the general services interface. Who dies is found out by
-// the link. Where a port is that of several processes, a meeting place, they claim there what
-// they listen for.
+// ntbLinks is the general services interface of NTB links: it carries MADs between the ports at a
+// link's two ends. A peer's death shows by its link. In a shared-memory hub, whose port several
+// processes have, each process claims the services that it listens for.
 type ntbLinks struct {
 	onChange func(l *ntbLink, c ntb.LinkChange) // immutable once links are there
 	slot     int                                // immutable: of this process among those
 
-	mu      sync.Mutex // stands above that of a meeting place
+	mu      sync.Mutex // locked before a hub's
 	handler func(*roce.Meta, []byte)
 	list    []*ntbLink // those that MADs are taken from
 	claims  []claim    // what this process listens for
 
-	bad atomic.Uint64 // datagrams that are none, or not between the two ports
+	bad atomic.Uint64 // malformed datagrams, or not between the two ports
 }
 
 // ntbLink is a link in use.
@@ -146,7 +145,8 @@ func (s *ntbLinks) SendMAD(src, dst netip.Addr, mad []byte) error {
 	s.mu.Lock()
 	list := s.list
 	s.mu.Unlock()
-	p := wire.Management{Source: ib.GIDFromAddr(src), Destination: ib.GIDFromAddr(dst), MAD: mad}.Append(make([]byte, 0, wire.ManagementBytes))
+	p := wire.Management{Source: ib.GIDFromAddr(src), Destination: ib.GIDFromAddr(dst),
+		MAD: mad}.Append(make([]byte, 0, wire.ManagementBytes))
 	for _, l := range list {
 		if l.has(src) && l.Device.SendMAD(p) {
 			return nil
@@ -169,8 +169,8 @@ func (*ntbLinks) SetWill(uint64, netip.Addr, netip.Addr, []byte) error { return 
 func (*ntbLinks) ClearWill(uint64)                                     {}
 func (s *ntbLinks) Slot() int                                          { return s.slot }
 
-// ListenService claims a service id in the meeting places whose ports have the
-// scope: there it is one process's, whatever the scope.
+// ListenService claims a service id in the hubs whose ports are in the scope. There the id is one
+// process's, whatever the scope.
 func (s *ntbLinks) ListenService(id uint64, scope netip.Addr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,9 +215,9 @@ func (s *ntbLinks) unclaim(l *ntbLink, v claim) {
 	}
 }
 
-// lost reports whether a connection, or what was begun, went over the link that is
-// lost: in a meeting place to the process that it led to. Where that one is not known yet, it was the one
-// that listened, unless another does.
+// lost reports whether a lost link carried a connection, or an attempt at one. In a hub the link
+// must have led to the connection's process. While that process is unknown, it is the one that
+// listened, unless another listens now.
 func (l *ntbLink) lost(c ntb.LinkChange, x *ibcm.Lost) bool {
 	switch {
 	case !l.has(x.Path.Local):

@@ -9,9 +9,9 @@ import (
 	"verbena/internal/transport/ntb"
 )
 
-// ntbManager is the connection manager of links of windows in this process: the
-// InfiniBand specification's, with MADs that go over the links. It looks for
-// peers that are still to come, too: see ntbresolve.go.
+// ntbManager is the connection manager of NTB links in this process: the InfiniBand
+// specification's, with MADs that go over the links. It also completes the lookups of
+// ntbresolve.go.
 type ntbManager struct {
 	*ibManager
 	links *ntbLinks

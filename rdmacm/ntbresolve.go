@@ -68,7 +68,9 @@ func (m *manager) leadsTo(info verbs.DeviceInfo, kind Kind, dst netip.Addr) bool
 
 // startLookup begins a lookup, which may complete at once. The caller holds id.mu.
 func (n *ntbManager) startLookup(ctx context.Context, id *ID, dst netip.AddrPort) {
-	s := &peerLookup{id: id, from: id.state, peer: netip.AddrPortFrom(dst.Addr().Unmap().WithZone(""), dst.Port()), until: monotime.Now().Add(lookupTimeout)}
+	s := &peerLookup{id: id, from: id.state,
+		peer: netip.AddrPortFrom(dst.Addr().Unmap().WithZone(""),
+			dst.Port()), until: monotime.Now().Add(lookupTimeout)}
 	if t, ok := ctx.Deadline(); ok {
 		s.until = monotime.Now().Add(time.Until(t))
 	}
@@ -124,16 +126,17 @@ func (n *ntbManager) tryLocked(s *peerLookup, now monotime.Time) (over bool) {
 	return true
 }
 
-// lookupPort returns the local port whose link leads to the peer, the zero localAddr while none does.
-// In a shared-memory hub a port leads to itself, too, unless the configuration has the peer at the
-// other end of a link.
+// lookupPort returns the local port whose link leads to the peer, the zero localAddr while none
+// does. In a shared-memory hub a port leads to itself, too, unless the configuration has the peer
+// at the other end of a link.
 func (n *ntbManager) lookupPort(s *peerLookup) (localAddr, error) {
 	infos, err := devicesOf(NTB)
 	if err != nil {
 		return localAddr{}, err
 	}
 	if len(infos) == 0 {
-		return localAddr{}, fail(syscall.ENODEV, "kind", "there is no device of kind %s: name links in VERBENA_NTB", NTB)
+		return localAddr{}, fail(syscall.ENODEV, "kind",
+			"there is no device of kind %s: name links in VERBENA_NTB", NTB)
 	}
 	var refused error
 	var itself netip.Addr
@@ -192,8 +195,8 @@ func ntbPathTo(c *verbs.Context, local, dst netip.Addr) (p ntbPath, err error) {
 }
 
 // ownAddr returns the address of a device's port to reach dst from: local, if the ID is bound to an
-// address; else one of the same family, link-local for a link-local dst. It is not valid if the port
-// has none.
+// address; else one of the same family, link-local for a link-local dst. It is not valid if the
+// port has none.
 //
 // Errors: EHOSTUNREACH if dst is this port itself, and the link leads elsewhere.
 func ownAddr(c *verbs.Context, local, dst netip.Addr) (netip.Addr, error) {
@@ -207,7 +210,8 @@ func ownAddr(c *verbs.Context, local, dst netip.Addr) (netip.Addr, error) {
 			return netip.Addr{}, nil
 		}
 		if slices.Contains(own, dst) && !info.Shared() {
-			return netip.Addr{}, fail(syscall.EHOSTUNREACH, "dst", "%v is this end of the link: connections go to the other", dst)
+			return netip.Addr{}, fail(syscall.EHOSTUNREACH, "dst",
+				"%v is this end of the link: connections go to the other", dst)
 		}
 		return local, nil
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // pendingDisconnect delays a Disconnected event until the application has polled all completions
-// that preceded it, at most disconnectDelay. A hardware device has long completed what the peer sent
-// when the peer's DREQ, which goes another way, is reported. Here both may wait for the same
+// that preceded it, at most disconnectDelay. A hardware device has long completed what the peer
+// sent when the peer's DREQ, which goes another way, is reported. Here both may wait for the same
 // processor. An application that destroys its queue pair at that event, as libfabric's rxm does on
 // another thread, would lose the last message.
 type pendingDisconnect struct {

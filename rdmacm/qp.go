@@ -73,7 +73,8 @@ func (id *ID) checkQP(ctx *verbs.Context, t ib.QPType) error {
 	case id.qp != nil:
 		return invalid("CreateQP", "the ID has a queue pair")
 	case ctx.Info().Name != id.at.verbs.Info().Name:
-		return invalid("pd", "belongs to device %s, the ID to %s", ctx.Info().Name, id.at.verbs.Info().Name)
+		return invalid("pd", "belongs to device %s, the ID to %s", ctx.Info().Name,
+			id.at.verbs.Info().Name)
 	}
 	if err := id.become(t); err != nil {
 		return err
@@ -159,7 +160,8 @@ func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error
 	}
 	attr, mask, known := id.proto.attrFor(s, t)
 	if !known {
-		return ib.QPAttr{}, 0, invalid("QPAttr", "the ID is %v: its peer's queue pair is not known", id.state)
+		return ib.QPAttr{}, 0, invalid("QPAttr",
+			"the ID is %v: its peer's queue pair is not known", id.state)
 	}
 	return attr, mask, nil
 }
@@ -168,7 +170,8 @@ func (id *ID) QPAttr(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, error
 // interface's broadcast group. Source: cma_set_qkey in Linux.
 func (id *ID) hasQKey() error {
 	if id.ps == IPoIB {
-		return fail(syscall.ENODEV, "port space", "%v: no device has an InfiniBand interface", id.ps)
+		return fail(syscall.ENODEV, "port space",
+			"%v: no device has an InfiniBand interface", id.ps)
 	}
 	return nil
 }

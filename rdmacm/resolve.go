@@ -80,7 +80,8 @@ func (id *ID) ResolveAddr(ctx context.Context, src, dst netip.AddrPort) error {
 	peer := netip.AddrPortFrom(dst.Addr().Unmap(), dst.Port())
 	// A wildcard keeps its family, too.
 	if local := id.local.Addr(); local.IsValid() && local.Is4() != peer.Addr().Is4() {
-		id.resolvedTo(invalid("dst", "%v and the local address %v are not of one family", peer.Addr(), local))
+		id.resolvedTo(invalid("dst", "%v and the local address %v are not of one family",
+			peer.Addr(), local))
 		return nil
 	}
 	if id.viaNTB(peer.Addr()) {

@@ -26,8 +26,10 @@ func (id *ID) Route() Route {
 		return Route{}
 	}
 	r := Route{
-		SGIDIndex: id.at.sgidIndex(), SGID: ib.GIDFromAddr(id.at.addr.WithZone("")), MTU: id.at.mtu(),
-		TrafficClass: id.tos, PKey: ib.DefaultPKey, PacketLifeTime: packetLifeTime, Resolved: id.state >= stRouteResolved && id.state != stListening,
+		SGIDIndex: id.at.sgidIndex(), SGID: ib.GIDFromAddr(id.at.addr.WithZone("")),
+		MTU: id.at.mtu(), TrafficClass: id.tos, PKey: ib.DefaultPKey,
+		PacketLifeTime: packetLifeTime, Resolved: id.state >= stRouteResolved &&
+			id.state != stListening,
 	}
 	if id.peer.Addr().IsValid() {
 		r.DGID = ib.GIDFromAddr(id.peer.Addr().WithZone(""))

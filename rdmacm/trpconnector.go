@@ -11,7 +11,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/core"
 	"verbena/internal/iwarp/trp"
-	trpio "verbena/internal/transport/trp"
+	transporttrp "verbena/internal/transport/trp"
 	wire "verbena/internal/wire/trp"
 )
 
@@ -21,12 +21,13 @@ import (
 // identifier's mu.
 type trpConnector struct {
 	*ID
-	t         *trpManager
-	ports     []*trpio.Port     // bound, and not yet the queue pair's; two where one address stands for both families
-	listeners []*trpio.Listener // which have the ports
-	request   *trpio.Request    // on the ID of a request
-	conn      *trpio.Conn       // nil without
-	remote    wire.Setup        // what the client said
+	t *trpManager
+	// bound, and not yet the queue pair's; two where one address stands for both families
+	ports     []*transporttrp.Port
+	listeners []*transporttrp.Listener // which have the ports
+	request   *transporttrp.Request    // on the ID of a request
+	conn      *transporttrp.Conn       // nil without
+	remote    wire.Setup               // what the client said
 }
 
 func (t *trpManager) newConnector(id *ID) *trpConnector { return &trpConnector{ID: id, t: t} }
@@ -63,7 +64,7 @@ func (c *trpConnector) open(ip netip.Addr, port uint16) (uint16, error) {
 		return 0, err
 	}
 	for _, a := range addrs {
-		p, err := trpio.Of(eng).Bind(netip.AddrPortFrom(a, port))
+		p, err := transporttrp.Of(eng).Bind(netip.AddrPortFrom(a, port))
 		if errors.Is(err, syscall.EAFNOSUPPORT) && len(addrs) == 2 {
 			continue // a host without one of the families
 		}
@@ -88,7 +89,9 @@ func (c *trpConnector) closePorts() {
 
 func (c *trpConnector) listen(backlog int) error {
 	for _, p := range c.ports {
-		l, err := p.Listen(backlog, func(r *trpio.Request) { c.t.put(trpEvent{to: c, request: r}) })
+		l, err := p.Listen(backlog, func(r *transporttrp.Request) {
+			c.t.put(trpEvent{to: c, request: r})
+		})
 		if err != nil {
 			return err
 		}
@@ -99,9 +102,10 @@ func (c *trpConnector) listen(backlog int) error {
 }
 
 // queuePair returns what the ID's queue pair is connected by.
-func (c *trpConnector) queuePair(call string) (*trpio.Conn, error) {
+func (c *trpConnector) queuePair(call string) (*transporttrp.Conn, error) {
 	if c.qp == nil {
-		return nil, invalid(call, "the ID has no queue pair: over TRP it has one before it connects")
+		return nil, invalid(call,
+			"the ID has no queue pair: over TRP it has one before it connects")
 	}
 	return (*core.QP)(c.qp).TRPConn()
 }
@@ -121,7 +125,8 @@ func (c *trpConnector) connect(p *ConnParam) error {
 		return err
 	}
 	s := wire.Setup{
-		IRD: uint16(depth(p.ResponderResources, MaxRdAtomic)), ORD: uint16(depth(p.InitiatorDepth, MaxRdAtomic)), PrivateData: p.PrivateData,
+		IRD: uint16(depth(p.ResponderResources, MaxRdAtomic)),
+		ORD: uint16(depth(p.InitiatorDepth, MaxRdAtomic)), PrivateData: p.PrivateData,
 	}
 	if err := conn.Dial(port, c.peer, s, c.onLink); err != nil {
 		return notReady("Connect", err)
@@ -132,14 +137,15 @@ func (c *trpConnector) connect(p *ConnParam) error {
 
 // ownPort gives the port out of hand, bound to the device's address, which may
 // not have been known when the application bound the ID.
-func (c *trpConnector) ownPort() (*trpio.Port, error) {
+func (c *trpConnector) ownPort() (*transporttrp.Port, error) {
 	if len(c.ports) == 1 && c.ports[0].Addr().Addr() == c.at.addr {
 		p := c.ports[0]
 		c.ports = nil
 		return p, nil
 	}
 	c.closePorts()
-	return trpio.Of((*core.Context)(c.at.verbs).Engine()).Bind(netip.AddrPortFrom(c.at.addr, c.local.Port()))
+	return transporttrp.Of((*core.Context)(c.at.verbs).Engine()).
+		Bind(netip.AddrPortFrom(c.at.addr, c.local.Port()))
 }
 
 // notReady turns the engine's refusal into what the application is told.
@@ -164,7 +170,8 @@ func (c *trpConnector) accept(p *ConnParam) error {
 		return err
 	}
 	s := wire.Setup{
-		IRD: uint16(depth(p.ResponderResources, clampDepth(c.remote.ORD))), ORD: uint16(depth(p.InitiatorDepth, clampDepth(c.remote.IRD))), PrivateData: p.PrivateData,
+		IRD: uint16(depth(p.ResponderResources, clampDepth(c.remote.ORD))),
+		ORD: uint16(depth(p.InitiatorDepth, clampDepth(c.remote.IRD))), PrivateData: p.PrivateData,
 	}
 	if err := conn.Accept(c.request, c.at.addr, s, c.onLink); err != nil {
 		return notReady("Accept", err)
@@ -215,7 +222,8 @@ func (c *trpConnector) leave() {
 
 // attrFor fills the attributes for INIT. From there the association takes a queue
 // pair to RTS.
-func (c *trpConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask, known bool) {
+func (c *trpConnector) attrFor(s ib.QPState, _ ib.QPType) (a ib.QPAttr, mask ib.QPAttrMask,
+	known bool) {
 	return iwarpAttr(s)
 }
 

@@ -10,7 +10,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/monotime"
-	trpio "verbena/internal/transport/trp"
+	transporttrp "verbena/internal/transport/trp"
 )
 
 // trpManager takes events of TRP's associations to the identifiers. The associations themselves
@@ -27,7 +27,7 @@ type trpManager struct {
 // trpEvent is an event for an identifier: a request, or a change of its association.
 type trpEvent struct {
 	to      *trpConnector
-	request *trpio.Request
+	request *transporttrp.Request
 	link    trp.Event
 }
 
@@ -60,7 +60,7 @@ func (t *trpManager) idleLocked() bool {
 }
 
 // requested makes an identifier for a request.
-func (t *trpManager) requested(listener *trpConnector, r *trpio.Request) {
+func (t *trpManager) requested(listener *trpConnector, r *transporttrp.Request) {
 	at, err := t.m.locate(TRP, r.Local)
 	if err != nil || !t.m.join() {
 		_ = r.Reject(r.Local, nil) // the client asks again, or gives up
@@ -68,7 +68,9 @@ func (t *trpManager) requested(listener *trpConnector, r *trpio.Request) {
 	}
 	peer := netip.AddrPortFrom(r.Remote.Addr().WithZone(at.addr.Zone()), r.Remote.Port())
 	id := &ID{
-		mgr: t.m, ps: listener.ps, kind: TRP, state: stRequested, at: at, local: netip.AddrPortFrom(at.addr, listener.LocalAddr().Port()), peer: peer, typ: ib.QPTypeRC,
+		mgr: t.m, ps: listener.ps, kind: TRP, state: stRequested, at: at,
+		local: netip.AddrPortFrom(at.addr, listener.LocalAddr().Port()), peer: peer,
+		typ: ib.QPTypeRC,
 	}
 	c := t.newConnector(id)
 	c.request, c.remote = r, r.Setup
@@ -78,7 +80,8 @@ func (t *trpManager) requested(listener *trpConnector, r *trpio.Request) {
 	t.m.mu.Unlock()
 	listener.raiseRequest(&Event{
 		Type: ConnectRequest, ID: id, ListenID: listener.ID, PrivateData: r.Setup.PrivateData,
-		Conn: ConnParam{ResponderResources: clampDepth(r.Setup.ORD), InitiatorDepth: clampDepth(r.Setup.IRD)},
+		Conn: ConnParam{ResponderResources: clampDepth(r.Setup.ORD),
+			InitiatorDepth: clampDepth(r.Setup.IRD)},
 	})
 }
 
@@ -93,21 +96,25 @@ func (c *trpConnector) happened(ev trp.Event) {
 	case trp.EventEstablished:
 		c.state = stEstablished
 		c.raise(Event{Type: Established, PrivateData: ev.Setup.PrivateData,
-			Conn: ConnParam{ResponderResources: clampDepth(ev.Setup.ORD), InitiatorDepth: clampDepth(ev.Setup.IRD)}})
+			Conn: ConnParam{ResponderResources: clampDepth(ev.Setup.ORD),
+				InitiatorDepth: clampDepth(ev.Setup.IRD)}})
 	case trp.EventRejected:
-		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.Setup.PrivateData}, PrivateData: ev.Setup.PrivateData})
+		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.Setup.PrivateData},
+			PrivateData: ev.Setup.PrivateData})
 	case trp.EventUnreachable:
 		if ev.Reason == trp.Refused {
 			c.over(Event{Type: Rejected, Err: &RejectedError{Reason: RejectNoListener}})
 			return
 		}
-		c.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)})
+		c.over(Event{Type: Unreachable,
+			Err: fail(syscall.ETIMEDOUT, "Connect", "%v does not answer", c.peer)})
 	case trp.EventDisconnected:
 		if c.state == stDisconnected {
 			return // the queue pair was destroyed meanwhile
 		}
 		if c.state != stEstablished {
-			c.over(Event{Type: Unreachable, Err: fail(syscall.ETIMEDOUT, "Accept", "%v has not confirmed it", c.peer)})
+			c.over(Event{Type: Unreachable,
+				Err: fail(syscall.ETIMEDOUT, "Accept", "%v has not confirmed it", c.peer)})
 			return
 		}
 		c.state = stDisconnected
@@ -115,7 +122,8 @@ func (c *trpConnector) happened(ev trp.Event) {
 		switch ev.Reason {
 		case trp.LocalClose, trp.PeerClose:
 		case trp.Timeout:
-			out.Err = fail(syscall.ETIMEDOUT, "connection", "%v does not acknowledge any more", c.peer)
+			out.Err = fail(syscall.ETIMEDOUT, "connection",
+				"%v does not acknowledge any more", c.peer)
 		default:
 			out.Err = fail(syscall.ECONNRESET, "connection", "%v", ev.Reason)
 		}

@@ -50,12 +50,16 @@ func (c *Context) Query() ib.DeviceAttr { return (*core.Context)(c).Query() }
 
 // QueryPort returns the attributes of a port, which count from 1:
 // ibv_query_port(3). The violation counters are this process's.
-func (c *Context) QueryPort(port int) (ib.PortAttr, error) { return (*core.Context)(c).QueryPort(port) }
+func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
+	return (*core.Context)(c).QueryPort(port)
+}
 
 // GIDTable returns the used entries of a port's GID table: ibv_query_gid_table(3). They are the
 // network interface's addresses. In one process an address keeps its index while the interface
 // has it, and a new address takes the first free index. Other processes may have other indices.
-func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) { return (*core.Context)(c).GIDTable(port) }
+func (c *Context) GIDTable(port int) ([]ib.GIDEntry, error) {
+	return (*core.Context)(c).GIDTable(port)
+}
 
 // QueryGID returns one entry of a port's GID table: ibv_query_gid(3). An unused entry is all
 // zero.

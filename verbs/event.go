@@ -29,5 +29,6 @@ type AsyncEvent struct {
 // Errors: that of ctx if ctx ends first; EBADF once the context is closed.
 func (c *Context) AsyncEvent(ctx context.Context) (AsyncEvent, error) {
 	e, err := (*core.Context)(c).AsyncEvent(ctx)
-	return AsyncEvent{Type: e.Type, QP: (*QP)(e.QP), CQ: (*CQ)(e.CQ), SRQ: (*SRQ)(e.SRQ), Port: e.Port}, err
+	return AsyncEvent{Type: e.Type, QP: (*QP)(e.QP), CQ: (*CQ)(e.CQ), SRQ: (*SRQ)(e.SRQ),
+		Port: e.Port}, err
 }

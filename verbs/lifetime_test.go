@@ -191,7 +191,7 @@ func TestTwoContexts(t *testing.T) {
 }
 
 // TestConcurrentCalls has every kind of call made at once on the same objects,
-// for the race detector. Whoever receives an answer counts it while others poll
+// for the race detector. The thread that receives an answer counts it while others poll
 // and read the counters (CVE-2024-38544: rxe counted an answer after another
 // thread had taken and freed it).
 func TestConcurrentCalls(t *testing.T) {

@@ -23,7 +23,7 @@ type end struct {
 	qp  *verbs.QP
 	buf []byte
 	mr  *verbs.MR
-	// peer is what it is connected with, nil if nothing.
+	// peer is the connected end, or nil.
 	peer *end
 }
 

@@ -49,8 +49,8 @@ func ntbEnds(t testing.TB, kind string, size int, change ...func(*verbs.QPInitAt
 	return a, b
 }
 
-// awaitLink waits until an end's link is open: in a meeting place that begins when a
-// queue pair is told its peer.
+// awaitLink waits until an end's link is open. In a shared-memory hub a link opens when a queue
+// pair gets its peer.
 func awaitLink(t testing.TB, e *end) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); e.counter("link_ups") == 0; time.Sleep(100 * time.Microsecond) {

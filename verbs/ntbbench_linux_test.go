@@ -105,7 +105,7 @@ func BenchmarkNTBPingPong(b *testing.B) {
 	}
 }
 
-// BenchmarkNTBPost is what a post and an empty poll cost where neither has anybody to wait for.
+// BenchmarkNTBPost measures a post and an empty poll where neither waits for anything.
 func BenchmarkNTBPost(b *testing.B) {
 	x, y := ntbEnds(b, "shm", 64)
 	y.inWindow()

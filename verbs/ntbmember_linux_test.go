@@ -24,10 +24,10 @@ import (
 	"verbena/verbs"
 )
 
-// Processes of a meeting place. Each is this test program, which does what it reads
-// line by line, and answers.
+// Processes of a shared-memory hub. Each is this test program, which carries out commands line by
+// line, and answers.
 
-// memberEnv makes the test program a member of a meeting place.
+// memberEnv makes the test program a member of a shared-memory hub.
 const memberEnv = "VERBENA_TEST_MEMBER"
 
 func init() {
@@ -267,9 +267,9 @@ func place(t *testing.T) (s, c string) {
 	return "10.99.0.1+10.99.0.2=shm:s:" + dir, "10.99.0.1+10.99.0.2=shm:c:" + dir
 }
 
-// TestNTBManyProcesses has processes of two nodes write into each other, all to all: those
-// of the other side, of their own, and themselves. One of them is killed again
-// and again: only what it was connected with ends, and whoever has its slot next is served.
+// TestNTBManyProcesses has processes of two nodes write into each other, all to all: those of the
+// other side, of their own, and themselves. One of them is killed again and again: only its
+// connections end, and the next process in its slot is served.
 func TestNTBManyProcesses(t *testing.T) {
 	s, c := place(t)
 	all := []*member{startMember(t, s), startMember(t, s), startMember(t, c), startMember(t, c)}
@@ -352,7 +352,7 @@ func TestNTBLostBeforeItIsUp(t *testing.T) {
 	check(t, err)
 	defer peer.Close()
 	k := a.create()
-	a.want("<nil>", "connect %d %d 0 10.99.0.2", k, slot<<18|1)
+	a.want("<nil>", "connect %d %d 0 10.99.0.2", k, slot<<14|1)
 	m, link, err := peer.Next(20 * time.Second)
 	check(t, err)
 	if m.Side != 0 {

@@ -239,7 +239,7 @@ func orphaned(t *testing.T, all []*near) {
 	}
 	check(t, all[0].cmd.Process.Kill())
 	for i, n := range all {
-		port := ib.PortActive // of a meeting place
+		port := ib.PortActive // of a shared-memory hub
 		want := map[string]bool{"local work queue catastrophic error": true}
 		if i == 1 {
 			port = ib.PortDown
@@ -251,7 +251,7 @@ func orphaned(t *testing.T, all []*near) {
 				t.Fatalf("%v: not told of %v", err, want)
 			}
 			if port == ib.PortActive && e.Type == ib.EventPortErr {
-				t.Error("the port of a meeting place goes down")
+				t.Error("the port of a shared-memory hub goes down")
 			}
 			delete(want, e.Type.String())
 		}

@@ -41,14 +41,14 @@ type farEnd struct {
 	mrs [2]*verbs.MR
 }
 
-// Offer is what a peer must know of it.
+// Offer has the addresses and keys that a peer must know.
 type Offer struct {
 	QPN   [2]ib.QPN
 	Addrs [2]uint64
 	Keys  [2]ib.RKey
 }
 
-// On is what most requests are about.
+// On has the operands of most requests.
 type On struct {
 	Device string
 	Which  int // of two queue pairs, or memories

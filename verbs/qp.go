@@ -25,7 +25,9 @@ func (a *QPInitAttr) core() *core.QPInitAttr {
 	if a == nil {
 		return nil
 	}
-	return &core.QPInitAttr{Type: a.Type, SendCQ: (*core.CQ)(a.SendCQ), RecvCQ: (*core.CQ)(a.RecvCQ), SRQ: (*core.SRQ)(a.SRQ), XRCD: (*core.XRCD)(a.XRCD), Cap: a.Cap, SignalAll: a.SignalAll}
+	return &core.QPInitAttr{Type: a.Type, SendCQ: (*core.CQ)(a.SendCQ),
+		RecvCQ: (*core.CQ)(a.RecvCQ), SRQ: (*core.SRQ)(a.SRQ), XRCD: (*core.XRCD)(a.XRCD),
+		Cap: a.Cap, SignalAll: a.SignalAll}
 }
 
 // QP is a queue pair: ibv_qp.
@@ -62,7 +64,8 @@ func (q *QP) State() ib.QPState { return (*core.QP)(q).State() }
 // ibv_query_qp(3). Receive sizes are 0 with an SRQ, and for XRC.
 func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 	a, init := (*core.QP)(q).Query()
-	return a, QPInitAttr{Type: init.Type, SendCQ: (*CQ)(init.SendCQ), RecvCQ: (*CQ)(init.RecvCQ), SRQ: (*SRQ)(init.SRQ), XRCD: (*XRCD)(init.XRCD), Cap: init.Cap, SignalAll: init.SignalAll}
+	return a, QPInitAttr{Type: init.Type, SendCQ: (*CQ)(init.SendCQ), RecvCQ: (*CQ)(init.RecvCQ),
+		SRQ: (*SRQ)(init.SRQ), XRCD: (*XRCD)(init.XRCD), Cap: init.Cap, SignalAll: init.SignalAll}
 }
 
 // Modify changes attributes and state: ibv_modify_qp(3). The man page's table of required and

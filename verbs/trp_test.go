@@ -11,7 +11,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/core"
 	"verbena/internal/iwarp/trp"
-	trpio "verbena/internal/transport/trp"
+	transporttrp "verbena/internal/transport/trp"
 	wire "verbena/internal/wire/trp"
 	"verbena/verbs"
 )
@@ -31,10 +31,10 @@ func associate(t *testing.T, a, b *end) {
 	t.Helper()
 	eng := (*core.Context)(a.ctx).Engine()
 	at := netip.MustParseAddrPort("127.0.0.1:0")
-	p, err := trpio.Of(eng).Bind(at)
+	p, err := transporttrp.Of(eng).Bind(at)
 	check(t, err)
-	requests := make(chan *trpio.Request, 1)
-	l, err := p.Listen(1, func(r *trpio.Request) { requests <- r })
+	requests := make(chan *transporttrp.Request, 1)
+	l, err := p.Listen(1, func(r *transporttrp.Request) { requests <- r })
 	check(t, err)
 	defer l.Close()
 	up := make(chan trp.Event, 4)
@@ -44,7 +44,7 @@ func associate(t *testing.T, a, b *end) {
 		}
 	}
 	s := wire.Setup{IRD: 8, ORD: 8}
-	from, err := trpio.Of(eng).Bind(at)
+	from, err := transporttrp.Of(eng).Bind(at)
 	check(t, err)
 	client, err := (*core.QP)(a.qp).TRPConn()
 	check(t, err)

@@ -122,7 +122,7 @@ func ucOperations(t *testing.T) {
 	wantStatus(t, a.post(verbs.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{a.mr.SGE(0, 8)}}).Status, ib.WCSuccess)
 	b.one()
 
-	// A send that fails stops the send queue alone: SQE, out of which Modify leads.
+	// A send that fails stops the send queue alone: the state is SQE, and Modify leads out of it.
 	b.recv(1, 64)
 	bad := a.mr.SGE(0, 8)
 	bad.LKey++
@@ -182,7 +182,7 @@ func TestUDDropsAndRefuses(t *testing.T) {
 	for counter, change := range map[string]func(*verbs.SendWR){
 		"bad_qkey":        func(w *verbs.SendWR) { w.RemoteQKey++ },
 		"dropped_message": func(w *verbs.SendWR) {}, // longer than the receive, which stays
-		"unknown_qp":      func(w *verbs.SendWR) { w.RemoteQPN ^= 0x8000 },
+		"unknown_qp":      func(w *verbs.SendWR) { w.RemoteQPN ^= 0x2000 },
 	} {
 		bad, was := wr, b.counter(counter)
 		change(&bad)

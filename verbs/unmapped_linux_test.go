@@ -35,7 +35,7 @@ func TestUnmappedMemory(t *testing.T) {
 	}
 }
 
-// fleetingMR registers three pages, of which one is unmapped then.
+// fleetingMR registers three pages and then unmaps one.
 func (e *end) fleetingMR(t *testing.T) (pages.Memory, *verbs.MR) {
 	m := pages.New(t, 3)
 	mr, err := e.pd.RegMR(m, allAccess)

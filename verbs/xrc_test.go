@@ -170,8 +170,8 @@ func xrcOperations(t *testing.T) {
 	}
 }
 
-// TestXRCFewerConnections is what XRC is for: one connection a peer serves
-// several receivers, and one receiver several connections.
+// TestXRCFewerConnections shows the use of XRC: one connection per peer serves several receivers,
+// and one receiver takes from several connections.
 func TestXRCFewerConnections(t *testing.T) {
 	const peers, receivers, rounds = 3, 4, 20
 	b := newStation(t, 64*peers*rounds, nil)
@@ -231,8 +231,8 @@ func TestXRCReceiverNotReady(t *testing.T) {
 	}
 }
 
-// TestXRCUnknownQueue: a number that is none, of another domain, or of a queue
-// destroyed meanwhile is refused.
+// TestXRCUnknownQueue: a number is refused if no queue has it, or one of another domain, or one
+// that has been destroyed.
 func TestXRCUnknownQueue(t *testing.T) {
 	stranger := newStation(t, 64, nil)
 	for name, number := range map[string]func(b *station) ib.SRQN{

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// libDir is where the libraries are: make's, or a directory of the caller's in
-// which they are built already.
+// libDir returns the directory of the libraries, which make builds unless the caller names a
+// directory of built ones.
 var libDir = sync.OnceValues(func() (string, error) {
 	if d := os.Getenv("VERBENA_LIBDIR"); d != "" {
 		return d, nil
@@ -47,7 +47,7 @@ func compile(t *testing.T, name string, flags ...string) string {
 	return program
 }
 
-// within bounds a program that hangs.
+// within bounds the run of a program.
 const within = 60 * time.Second
 
 // run compiles and runs testdata/name.c.

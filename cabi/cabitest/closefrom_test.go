@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestClosingAllWithCaptureAndFaults: what delays and what captures does without
-// the Go runtime's poller, which would end a program that closes all descriptors.
+// TestClosingAllWithCaptureAndFaults: faults and captures need no poller of the Go runtime, which
+// would end a program that closes all descriptors.
 func TestClosingAllWithCaptureAndFaults(t *testing.T) {
 	for name, env := range map[string]string{
 		"capture": "VERBENA_PCAP=" + filepath.Join(t.TempDir(), "%p.pcapng"),

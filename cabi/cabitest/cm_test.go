@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// addresses are those to connect over: the loopback interface's, and another's if
-// there is one.
+// addresses returns the addresses to connect to: that of the loopback interface, and that of
+// another one if there is one.
 func addresses(t *testing.T) []string {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -26,7 +26,7 @@ func addresses(t *testing.T) []string {
 	return []string{"127.0.0.1"}
 }
 
-// TestCM runs every program of testdata that is about librdmacm.
+// TestCM runs every program of testdata that tests librdmacm.
 func TestCM(t *testing.T) {
 	files, err := filepath.Glob("testdata/cm_*.c")
 	if err != nil || len(files) == 0 {

@@ -2,6 +2,6 @@
 
 //go:build cabi
 
-// Package cabitest tests the libraries of the C ABI as applications use them: C
-// programs that are linked with them. It has no code but tests.
+// Package cabitest tests the libraries of the C ABI as applications use them: by C programs that
+// are linked with them. It has only tests.
 package cabitest

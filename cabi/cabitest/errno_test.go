@@ -14,20 +14,21 @@ import (
 )
 
 var (
-	// neverFails are functions that have no way to fail, or none that a call can bring
-	// about here.
+	// neverFails matches functions that cannot fail, or not by a call in this test.
 	neverFails = regexp.MustCompile(`_str$|_rate|^mult_|^ibv_(ack|copy|unimport)_|^rdma_(destroy_(ep|event_channel|qp|srq)|free|get_(src|dst)_port)` +
 		`|^(ibv_free_device_list|ibv_get_device_(list|name|guid|index)|ibv_fork_init|ibv_is_fork_initialized|ibv_do(nt)?fork_range|ibv_free_buf` +
 		`|ibv_get_sysfs_path|ibv_close_device|ibv_query_qp_data_in_order|rdma_create_event_channel|rdma_get_devices)$`)
-	// refusesAll are functions that succeed for nobody.
+	// refusesAll matches functions that always fail.
 	refusesAll = regexp.MustCompile(`^(ibv_import_|ibv_reg_dmabuf_mr|ibv_(set|query)_ece|rdma_(set_local_ece|query_addrinfo|resolve_addrinfo|write_cm_event)$)`)
-	// nobodyCalls are functions of old programs, and those between libraries, that do
-	// nothing and return nothing, or are no functions.
+	// nobodyCalls matches functions of old programs and between libraries that do and return
+	// nothing, and symbols that are no functions.
 	nobodyCalls = regexp.MustCompile(`^(verbs_(register_driver|allow_disassociate|init_cq|set_ops|uninit_context)|ibv_(register_driver|ack_|free_device_list|get_device_guid)` +
 		`|__verbs_log|__ioctl_final|ibv_dmabuf_heap_(destroy|free)|ibv_wr_opcode_str)`)
-	// between are version nodes of functions between libraries, and of programs of before 2007.
+	// between matches version nodes of functions between libraries, and of programs from before
+	// 2007.
 	between = regexp.MustCompile(`[^@]@IBVERBS_1\.0$|^ibv_register_driver@|@IBVERBS_PRIVATE_`)
-	// newerRefused are those of rdma-core after 44 that refuse all, whose types are in no header.
+	// newerRefused matches functions of rdma-core after 44 that always fail, and whose types no
+	// header has.
 	newerRefused = regexp.MustCompile(`^_?ibv_(alloc_dmah|dealloc_dmah|dm_export_dmabuf_fd|query_port_speed|(\w+_)?comp_cntr(_caps)?|export_buf_dmabuf_fd)@|^repoll_`)
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// TestExitEndsConnections has processes exit that are the only ones at their
-// address: nobody is there who could speak for them afterwards.
+// TestExitEndsConnections: a process that exits ends its connections, though no other process at
+// its address could do it afterwards.
 func TestExitEndsConnections(t *testing.T) {
 	if _, here := newNetwork(t); !here {
 		return
@@ -50,7 +50,7 @@ func TestExitEndsConnections(t *testing.T) {
 	}
 }
 
-// alone is a program that meets no other.
+// alone is a program in a network namespace of its own.
 type alone struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -65,7 +65,7 @@ func startAlone(t *testing.T, program string, args ...string) *alone {
 	return p
 }
 
-// startTalking is startAlone of a program that goes on until its input is closed.
+// startTalking starts a program that goes on until its input is closed.
 func startTalking(t *testing.T, program string, args ...string) (*alone, io.WriteCloser) {
 	t.Helper()
 	p := newAlone(t, program, args...)
@@ -98,7 +98,7 @@ func (p *alone) start() {
 	}
 }
 
-// line returns the next line that it says.
+// line returns the next line of output.
 func (p *alone) line() string {
 	p.t.Helper()
 	s, err := p.out.ReadString('\n')
@@ -108,7 +108,7 @@ func (p *alone) line() string {
 	return strings.TrimSpace(s)
 }
 
-// rest waits for its end, which must be a good one, and returns what else it said.
+// rest waits for the end of the program, which must succeed, and returns the rest of its output.
 func (p *alone) rest() string {
 	p.t.Helper()
 	var said []string

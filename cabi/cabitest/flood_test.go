@@ -20,11 +20,11 @@ import (
 
 const (
 	port4791 = 4791
-	// strangersKiB bounds the growth of a program that strangers flood.
+	// strangersKiB bounds the growth of a program that is flooded.
 	strangersKiB = 32 << 10
 )
 
-// flooded is a program of testdata/flood_*.c on 192.0.2.1.
+// flooded is a run of testdata/flood_*.c at 192.0.2.1.
 type flooded struct {
 	*alone
 	in  io.WriteCloser
@@ -41,8 +41,20 @@ func startFlooded(t *testing.T, name string, args ...string) *flooded {
 	return f
 }
 
-// finish ends the program, which must be well, and have grown by little. It returns the
-// last number that it said.
+// startFloodedVerbs starts flood_verbs in a network of its own. It returns nil if the test has run
+// in another process.
+func startFloodedVerbs(t *testing.T) *flooded {
+	t.Helper()
+	if _, here := newNetwork(t); !here {
+		return nil
+	}
+	t.Setenv("LOOP_DEVICE", "roce_d0")
+	t.Setenv("LOOP_ADDRESS", "192.0.2.1")
+	return startFlooded(t, "flood_verbs")
+}
+
+// finish ends the program, which must succeed with little growth. It returns the last number of its
+// output.
 func (f *flooded) finish() (last int) {
 	f.t.Helper()
 	f.in.Close()
@@ -58,7 +70,7 @@ func (f *flooded) finish() (last int) {
 	return last
 }
 
-// idle has the program idle while f runs, and returns the processor time that it took.
+// idle returns the processor time that the idle program takes while f runs.
 func (f *flooded) idle(during func()) time.Duration {
 	f.t.Helper()
 	f.say()
@@ -77,7 +89,7 @@ func (f *flooded) say() (n int) {
 	return n
 }
 
-// stranger sends to 192.0.2.1 from 192.0.2.3, where it hears the answers.
+// stranger sends to 192.0.2.1 from 192.0.2.3, where it receives the answers.
 type stranger struct {
 	t       *testing.T
 	sock    *net.UDPConn
@@ -112,14 +124,14 @@ func (s *stranger) write(datagram []byte) {
 	}
 }
 
-// toQP1 is a packet that carries a MAD, as long as it is.
+// toQP1 returns a packet with a MAD of any length.
 func toQP1(mad []byte) []byte {
 	bth := wire.BTH{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.DefaultPKey, DestQP: ib.QP1}
 	return append(wire.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}.Append(bth.Append(nil)), mad...)
 }
 
-// settle returns when all that was sent has been handled: it ends a connection
-// that nobody knows, and hears that confirmed.
+// settle returns when all packets sent before have been handled: it ends an unknown connection, and
+// waits for the answer.
 func (s *stranger) settle() {
 	s.t.Helper()
 	dreq := cm.DREQ{LocalCommID: 5, RemoteCommID: 7}
@@ -144,7 +156,7 @@ func (s *stranger) settle() {
 	s.t.Fatal("it does not answer")
 }
 
-// malformedMADs has a MAD of each kind that is refused without looking for a connection.
+// malformedMADs returns a MAD of each kind that is refused without looking for a connection.
 func malformedMADs() [][]byte {
 	mad := func(change func(m *madBytes)) []byte {
 		m := madBytes(cm.NewHeader(cm.AttrREQ, 9).Append(make([]byte, 0, cm.MADSize)))
@@ -164,15 +176,12 @@ func malformedMADs() [][]byte {
 
 type madBytes []byte
 
-// TestMalformedMADsCostNoMemory sends more of them than there is memory for, were
-// any of it kept.
+// TestMalformedMADsCostNoMemory sends more of them than would fit into memory.
 func TestMalformedMADsCostNoMemory(t *testing.T) {
-	if _, here := newNetwork(t); !here {
+	f := startFloodedVerbs(t)
+	if f == nil {
 		return
 	}
-	t.Setenv("LOOP_DEVICE", "roce_d0")
-	t.Setenv("LOOP_ADDRESS", "192.0.2.1")
-	f := startFlooded(t, "flood_verbs")
 	s := newStranger(t)
 	const rounds, each = 250, 20
 	for range rounds {
@@ -186,16 +195,14 @@ func TestMalformedMADsCostNoMemory(t *testing.T) {
 	f.finish()
 }
 
-// TestGarbageLeavesTheProcessor bounds what garbage costs a program, by kind, so that
-// 50,000 datagrams a second leave a session beside them more than half of what it has.
-// It counts processor time, which does not depend on what else the machine does.
+// TestGarbageLeavesTheProcessor bounds the cost of garbage, by kind: a session beside 50,000
+// datagrams a second keeps more than half of its rate. The test counts processor time, which is
+// independent of other load.
 func TestGarbageLeavesTheProcessor(t *testing.T) {
-	if _, here := newNetwork(t); !here {
+	f := startFloodedVerbs(t)
+	if f == nil {
 		return
 	}
-	t.Setenv("LOOP_DEVICE", "roce_d0")
-	t.Setenv("LOOP_ADDRESS", "192.0.2.1")
-	f := startFlooded(t, "flood_verbs")
 	qpn := ib.QPN(f.num)
 	data := func(q ib.QPN, bytes int) []byte {
 		return append(wire.BTH{Opcode: wire.RCSendOnly, PKey: ib.DefaultPKey, DestQP: q, PSN: 5}.Append(nil), make([]byte, bytes)...)
@@ -234,7 +241,7 @@ func TestGarbageLeavesTheProcessor(t *testing.T) {
 			t.Errorf("%s: %v each, more than %v", c.what, took, c.bound)
 		}
 	}
-	// Without end they cost a quarter of a processor, however many there are.
+	// An endless stream costs a quarter of a processor, however fast it is.
 	req := s.pseudo.Seal(toQP1(malformedMADs()[0]), 0)
 	start := time.Now()
 	took := f.idle(func() {

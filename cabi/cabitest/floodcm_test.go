@@ -19,11 +19,10 @@ import (
 	"verbena/internal/wire/trp"
 )
 
-// TestFloodOfManagers has strangers flood the listener of a program, which has limits of
-// memory and descriptors, while it has a session: forged requests, halves of
-// handshakes, messages of no connection, noise. The session goes on, no byte changes
-// around its memory, the program grows by little, its application hears of few, and the next peer
-// connects.
+// TestFloodOfManagers floods the listener of a program with limits of memory and descriptors, while
+// it has a session: forged requests, half handshakes, messages of unknown connections, noise. The
+// session goes on, no byte around its memory changes, the program hardly grows, its application
+// gets few requests, and the next peer connects.
 func TestFloodOfManagers(t *testing.T) {
 	if _, here := newNetwork(t); !here {
 		return
@@ -44,8 +43,8 @@ func TestFloodOfManagers(t *testing.T) {
 	}
 }
 
-// mayHear bounds the requests that an application may hear of: of RoCE none, as no peer
-// answers; of iWARP those of TCP connections; of TRP a few of clients like urdma.
+// mayHear bounds the requests that an application gets: none for RoCE, as no peer answers; for
+// iWARP one per TCP connection; for TRP a few of clients like urdma.
 var mayHear = map[string]int{"roce": 0, "iwarp": streams, "trp": 8}
 
 const (
@@ -55,8 +54,8 @@ const (
 
 var noise = make([]byte, 300)
 
-// floodREQs sends well-formed REQs and SIDR_REQs of peers that do not exist, and
-// every other message with random ids.
+// floodREQs sends well-formed REQs and SIDR_REQs of peers that do not exist, and all other messages
+// with random ids.
 func floodREQs(t *testing.T, r *rand.Rand, port uint16) {
 	s := newStranger(t)
 	from, to := ib.GIDFromAddr(netip.MustParseAddr("192.0.2.3")), ib.GIDFromAddr(netip.MustParseAddr("192.0.2.1"))
@@ -83,7 +82,7 @@ func floodREQs(t *testing.T, r *rand.Rand, port uint16) {
 	}
 }
 
-// floodStreams connects, and says nothing, half of a request, all of it, or noise.
+// floodStreams connects, then sends nothing, half a request, a whole one, or noise.
 func floodStreams(t *testing.T, r *rand.Rand, port uint16) {
 	request := iwarp.MPAFrame{CRC: true, Revision: 1, PrivateData: make([]byte, 40)}.Append(nil)
 	failed := 0

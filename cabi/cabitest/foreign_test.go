@@ -32,7 +32,7 @@ func theirs(t *testing.T) string {
 	return dir
 }
 
-// TestEveryLoaderFindsUs: programs have other ways to a library than its soname and
+// TestEveryLoaderFindsUs: programs find our libraries also other than by soname and
 // LD_LIBRARY_PATH.
 func TestEveryLoaderFindsUs(t *testing.T) {
 	command := verbena(t)

@@ -13,8 +13,8 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// forgedREQ is a request of an rsocket for a port, the n-th that names 192.0.2.3 and
-// that nobody there has sent. It asks for the longest time-outs there are.
+// forgedREQ returns the n-th request of an rsocket for a port in the name of 192.0.2.3, which has
+// not sent it. It asks for the longest time-outs.
 func forgedREQ(port uint16, n uint32) []byte {
 	from, to := netip.MustParseAddr("192.0.2.3"), netip.MustParseAddr("192.0.2.1")
 	req := cm.REQ{
@@ -31,8 +31,8 @@ func forgedREQ(port uint16, n uint32) []byte {
 	return req.Append(cm.NewHeader(cm.AttrREQ, uint64(n)).Append(nil))
 }
 
-// TestForgedRequestsCloseNoListener: an rsocket's listener with a backlog of three goes
-// on, and what strangers have cost is bounded.
+// TestForgedRequestsCloseNoListener: forged requests neither stop the listener of an rsocket with a
+// backlog of three, nor cost more than a bound.
 func TestForgedRequestsCloseNoListener(t *testing.T) {
 	if _, here := newNetwork(t); !here {
 		return

@@ -6,16 +6,15 @@ package cabitest
 
 import "testing"
 
-// Programs that are not about what InfiniBand's connection manager says and
-// iWARP's does not: its numbers of queue pairs, path records, refused sizes of
-// private data, datagrams.
+// onIWARP has the programs that do not depend on what the connection manager of InfiniBand sends
+// and that of iWARP does not: numbers of queue pairs, path records, refused sizes of private data,
+// datagrams.
 var onIWARP = []string{
 	"iwarp_external", "cm_closefrom", "cm_errors", "cm_families", "cm_fork", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject",
 	"rsocket_connect", "rsocket_fork", "rsocket_iomap", "rsocket_killed", "rsocket_poll", "rsocket_stream",
 }
 
-// TestOnIWARP runs programs over devices that are found because the user asks
-// for them.
+// TestOnIWARP runs programs over devices that VERBENA_DEVICES names.
 func TestOnIWARP(t *testing.T) {
 	for _, kind := range []string{"iwarp", "trp"} {
 		t.Setenv("VERBENA_DEVICES", kind)

@@ -4,45 +4,20 @@
 
 package cabitest
 
-import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"testing"
-)
+import "testing"
 
-// installed is a directory of the libraries with the command at its place beside them.
-func installed(t *testing.T) string {
-	t.Helper()
-	lib, err := libDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	prefix := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", filepath.Join(prefix, "bin/verbena"), "verbena/cmd/verbena").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	at := filepath.Join(prefix, "lib/verbena")
-	if err = os.Mkdir(filepath.Dir(at), 0o755); err == nil {
-		err = os.Symlink(lib, at)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
-}
-
-// TestKillEndsConnections is TestExitEndsConnections of processes that are killed: their
-// keeper speaks for them, and they do not see it among their children.
+// TestKillEndsConnections is TestExitEndsConnections of processes that are killed: the
+// libraries' keeper speaks for them, with no command installed, and they do not see it among
+// their children.
 func TestKillEndsConnections(t *testing.T) {
 	if _, here := newNetwork(t); !here {
 		return
 	}
-	program, lib := compile(t, "exit_cm"), installed(t)
+	program := compile(t, "exit_cm")
+	lib, _ := libDir()
 	start := func(args ...string) *alone {
 		p := newAlone(t, program, args...)
-		p.cmd.Env = append(p.cmd.Env, "LD_LIBRARY_PATH="+lib)
+		p.cmd.Env = append(p.cmd.Env, "LD_LIBRARY_PATH="+lib, "PATH=")
 		p.start()
 		return p
 	}

@@ -12,10 +12,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestNothingIsLeftBehind looks at the directory of this user's processes after
-// programs that close nothing. What one leaves that is killed the next one removes.
+// programs that close nothing, without a keeper apart. What one leaves that is killed the next
+// one removes.
 func TestNothingIsLeftBehind(t *testing.T) {
 	program := compile(t, "ends_open")
 	lib, _ := libDir()
@@ -31,16 +33,40 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		{"return", 0},
 	} {
 		cmd := exec.CommandContext(t.Context(), program, c.ends)
-		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "XDG_RUNTIME_DIR="+run)
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "XDG_RUNTIME_DIR="+run, "VERBENA_KEEPER=/nonexistent")
 		out, err := cmd.CombinedOutput()
 		if (err == nil) != (c.ends == "return") || strings.TrimSpace(string(out)) != "open" {
 			t.Fatalf("%s: %v %s", c.ends, err, out)
 		}
-		for _, kind := range []string{"*.sock*", "ring-*"} {
+		for _, kind := range []string{"*.sock*", "ring*"} {
 			list, err := filepath.Glob(filepath.Join(run, "verbena", kind))
 			if err != nil || len(list) != c.left {
 				t.Errorf("after %s %v are there, want %d", c.ends, list, c.left)
 			}
+		}
+	}
+}
+
+// TestKeeperClearsAfterTheKilled is TestNothingIsLeftBehind with the libraries' keeper: it
+// needs no command. The
+// keeper removes what the last process has left that is killed, and then its own files.
+func TestKeeperClearsAfterTheKilled(t *testing.T) {
+	program, run := compile(t, "ends_open"), t.TempDir()
+	lib, _ := libDir()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		cmd := exec.CommandContext(t.Context(), program, strconv.Itoa(int(s)))
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "XDG_RUNTIME_DIR="+run, "PATH=")
+		if out, err := cmd.CombinedOutput(); err == nil || strings.TrimSpace(string(out)) != "open" {
+			t.Fatalf("%v: %v %s", s, err, out)
+		}
+		var left []string
+		for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+			if left, _ = filepath.Glob(filepath.Join(run, "verbena", "*")); len(left) == 0 {
+				break
+			}
+		}
+		if len(left) > 0 {
+			t.Errorf("after %v %v are there", s, left)
 		}
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// TestEngineCannotBeLoaded wants errno from the first object, and one line that says
-// why.
+// TestEngineCannotBeLoaded: the first object fails with an errno, and one line says why.
 func TestEngineCannotBeLoaded(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -60,8 +59,8 @@ func TestEngineCannotBeLoaded(t *testing.T) {
 	}
 }
 
-// TestNoRoomForEngine wants errno where the engine's runtime would end the
-// process: without the addresses and the descriptors that it starts with.
+// TestNoRoomForEngine: without the addresses and descriptors that the runtime of the engine starts
+// with, a call fails with an errno. The runtime would end the process.
 func TestNoRoomForEngine(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {

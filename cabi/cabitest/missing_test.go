@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestMissingSymbols: scripts/missing-symbols names what a later rdma-core exports
-// and our libraries do not.
+// TestMissingSymbols: scripts/missing-symbols names the symbols of a later rdma-core that our
+// libraries lack.
 func TestMissingSymbols(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -30,7 +30,7 @@ func TestMissingSymbols(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// missing runs the script and returns its exit status and what it says.
+	// missing runs the script and returns its exit status and its output.
 	missing := func() (int, string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "../../scripts/missing-symbols", tree, lib)

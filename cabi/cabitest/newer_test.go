@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// newer are the version nodes of rdma-core 65 that 44 has not, by library, with
-// one that both have.
+// newer has the version nodes of rdma-core 65 that 44 lacks, by library, and one that both have.
 var newer = map[string]string{
 	"libibverbs.so.1": `
 		IBVERBS_1.1 { global: ibv_fork_init; };
@@ -28,8 +27,8 @@ var newer = map[string]string{
 		RDMACM_1.5 { global: repoll_create; local: *; };`,
 }
 
-// TestProgramOfNewerLibraries links a program with libraries that have the
-// nodes of rdma-core 65, not with ours, and runs it with ours.
+// TestProgramOfNewerLibraries links a program with stand-ins that have the nodes of rdma-core 65,
+// and runs it with our libraries.
 func TestProgramOfNewerLibraries(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"verbena/internal/device"
 )
 
-// Programs that are not about what links of windows have not: datagrams, other types of
-// queue pairs, IPv6 addresses of one's choice, one address at both ends, an end
-// of a link in a child as well as in its parent.
+// onLinks has the programs that use only features of NTB links. These lack datagrams, other types
+// of queue pairs, free choice of IPv6 addresses, one address at both ends, and an end in a child as
+// well as in its parent.
 var onLinks = []string{
 	"cm_external", "cm_errors", "cm_farewell", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject", "cm_sync", "cm_closefrom", "cm_addrinfo",
 	"rsocket_stream", "rsocket_poll", "rsocket_iomap",
 }
 
-// Those of libibverbs that are about reliable connections and what all devices have: the
-// two ends are on one device, as the process of a meeting place connects to itself.
+// verbsOnLinks has programs of libibverbs about reliable connections and features of all devices.
+// Both ends are on one device: on a shared-memory hub a process connects to itself.
 var verbsOnLinks = []string{
 	"closefrom", "closefrom_busy", "cq_ex", "daemon", "events", "exit", "failed_peer", "fork", "fork_threads", "forked_objects", "mw", "objects", "peers", "poller",
 	"rc", "recvs", "refusals", "signals", "small_stacks", "srq", "unmapped",
@@ -40,7 +40,7 @@ func TestVerbsOnLinks(t *testing.T) {
 	}
 }
 
-// TestOnLinks runs programs that have both ends of a link.
+// TestOnLinks runs programs that open both ends of a link.
 func TestOnLinks(t *testing.T) {
 	t.Setenv("VERBENA_DEVICES", "ntb")
 	for _, name := range onLinks {
@@ -52,8 +52,7 @@ func TestOnLinks(t *testing.T) {
 	}
 }
 
-// TestLinksAreThoseOfGo compares what C says of links of windows with what Go
-// says.
+// TestLinksAreThoseOfGo compares the NTB links of C with those of Go.
 func TestLinksAreThoseOfGo(t *testing.T) {
 	at := t.TempDir()
 	text := "10.99.0.1+10.99.0.2=shm:" + at + "/a,10.99.1.1=s:127.77.0.4:7471"
@@ -70,7 +69,7 @@ func TestLinksAreThoseOfGo(t *testing.T) {
 	}
 }
 
-// TestManyLinks has more of them than one expects.
+// TestManyLinks lists more links than the first guess of the front.
 func TestManyLinks(t *testing.T) {
 	var links []string
 	for i := range 200 {
@@ -86,7 +85,7 @@ func TestManyLinks(t *testing.T) {
 	compareDevices(t, "ntb199,ntb64")
 }
 
-// TestLinkGIDCost is TestGIDCost of a link.
+// TestLinkGIDCost does the same as TestGIDCost on a link.
 func TestLinkGIDCost(t *testing.T) {
 	t.Setenv("VERBENA_DEVICES", "ntb")
 	t.Setenv("LOOP_DEVICE", "ntb0")

@@ -24,7 +24,7 @@ func output(t *testing.T, name string, env ...string) string {
 	return out
 }
 
-// outputOf runs a program and returns what it prints and what it complains of.
+// outputOf runs a program and returns its output and its stderr.
 func outputOf(t *testing.T, program string, env []string, args ...string) (string, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)

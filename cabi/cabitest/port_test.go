@@ -17,11 +17,11 @@ import (
 	"verbena/internal/testkit/netns"
 )
 
-// admin is an administrator of the calling test's own network, which has an
-// interface d0 that is up and has the addresses 192.0.2.1 to 192.0.2.3.
+// admin administers the network of the calling test, which has an interface d0 that is up and has
+// the addresses 192.0.2.1 to 192.0.2.3.
 type admin struct{ *netns.Network }
 
-// newNetwork is false where the test has been done elsewhere.
+// newNetwork returns false if the test has run in another process.
 func newNetwork(t *testing.T) (admin, bool) {
 	t.Helper()
 	a := admin{netns.New(t)}
@@ -41,7 +41,7 @@ func (a admin) remove(last int) { a.Remove("d0", prefix(last)) }
 
 func prefix(last int) string { return fmt.Sprintf("192.0.2.%d/32", last) }
 
-// watcher is port_watch at work.
+// watcher is a run of port_watch.
 type watcher struct {
 	t     *testing.T
 	ask   io.Writer
@@ -118,8 +118,8 @@ const (
 	portActive = "event: port active, port 1"
 )
 
-// TestPortEvents has an administrator change what a program stands on that has
-// nothing but a context.
+// TestPortEvents: a program with nothing but a context gets the events of its port while an
+// administrator changes the interface.
 func TestPortEvents(t *testing.T) {
 	a, here := newNetwork(t)
 	if !here {
@@ -147,9 +147,8 @@ func TestPortEvents(t *testing.T) {
 	w.want(gidChange)
 }
 
-// TestGIDIndicesStay compares the table of the front, which is read without the
-// engine, with what the engine takes, while addresses come and go between
-// their looks.
+// TestGIDIndicesStay compares the table of the front, which is read without the engine, with the
+// indices that the engine uses, while addresses come and go.
 func TestGIDIndicesStay(t *testing.T) {
 	a, here := newNetwork(t)
 	if !here {
@@ -174,9 +173,9 @@ func TestGIDIndicesStay(t *testing.T) {
 	w.asked("list", " 0:1 1:8 2:3 3:4")
 }
 
-// TestGIDTableIsNeverOld has addresses come and go between looks, of the program
-// and of a child of it, who must not take each other's notice; and after the
-// program has closed what it is given notice by.
+// TestGIDTableIsNeverOld: a table shows addresses that come and go between reads, in a program and
+// in its child, which must not take each other's notifications, and after the program has closed
+// the socket of the notifications.
 func TestGIDTableIsNeverOld(t *testing.T) {
 	a, here := newNetwork(t)
 	if !here {
@@ -191,7 +190,7 @@ func TestGIDTableIsNeverOld(t *testing.T) {
 	a.remove(3)
 	w.asked("gids", " 1 2 - 4 - -")
 	w.asked("forked gids", " 1 2 - 4 - -")
-	for i := 10; i < 500; i++ { // more than the notices that there is room for
+	for i := 10; i < 500; i++ { // more notifications than there is room for
 		a.add(3)
 		a.remove(3)
 	}
@@ -204,8 +203,8 @@ func TestGIDTableIsNeverOld(t *testing.T) {
 	w.asked("gids", " - 2 5 4 6 -")
 }
 
-// TestPathMTUAboveThePorts runs what is judged as rxe judges it where packets of the
-// largest path MTU do not fit the interface.
+// TestPathMTUAboveThePorts compares with rxe where packets of the largest path MTU do not fit the
+// interface.
 func TestPathMTUAboveThePorts(t *testing.T) {
 	n := netns.New(t)
 	if n == nil {
@@ -218,7 +217,7 @@ func TestPathMTUAboveThePorts(t *testing.T) {
 	run(t, "verbs_as_rxe", "1024")
 }
 
-// events is lines without events.
+// events returns the lines that are events.
 func events(lines <-chan string) <-chan string {
 	out := make(chan string, cap(lines))
 	go func() {

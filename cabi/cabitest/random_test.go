@@ -13,9 +13,9 @@ import (
 	"verbena/internal/device"
 )
 
-// TestRandomCalls makes random calls of verbs and of librdmacm on threads, with signals and forks: no crash,
-// no hang, no byte changed that nobody may write, and all is destroyed in the end.
-// Another seed or a longer time is looked at with the program itself: random_calls.c.
+// TestRandomCalls makes random calls of verbs and of librdmacm on threads, with signals and forks:
+// no crash, no hang, no unexpected byte changes, and all objects can be destroyed. To try another
+// seed or a longer time run the program itself: random_calls.c.
 func TestRandomCalls(t *testing.T) {
 	const milliseconds = "800"
 	program := compile(t, "random_calls")

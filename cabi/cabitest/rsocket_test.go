@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestRsocket runs every program of testdata that is about rsockets.
+// TestRsocket runs every program of testdata that tests rsockets.
 func TestRsocket(t *testing.T) {
 	files, err := filepath.Glob("testdata/rsocket_*.c")
 	if err != nil || len(files) == 0 {
@@ -27,8 +27,7 @@ func TestRsocket(t *testing.T) {
 	}
 }
 
-// TestRsocketDefaults has the administrator's files say what rsocket(7) lets
-// them.
+// TestRsocketDefaults tests the administrator's files of rsocket(7).
 func TestRsocketDefaults(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(t.TempDir(), "defaults")

@@ -42,8 +42,7 @@ func TestPreloadedCalls(t *testing.T) {
 	}
 }
 
-// TestPreloadedHTTP has curl fetch a file from Python's server, neither of which
-// knows of RDMA.
+// TestPreloadedHTTP: curl fetches a file from Python's server; neither knows RDMA.
 func TestPreloadedHTTP(t *testing.T) {
 	for _, program := range []string{"python3", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -55,7 +54,7 @@ func TestPreloadedHTTP(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "file"), want, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The port is the system's choice, and said.
+	// The system chooses the port, which the program prints.
 	const serve = `
 import functools, http.server, sys
 server = http.server.ThreadingHTTPServer((sys.argv[1], 0), functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[2]))
@@ -91,14 +90,14 @@ server.serve_forever()
 			t.Fatalf("%d bytes of %d, %v", len(got), len(want), err)
 		}
 	}
-	// Without the preload library there is nobody: it did not go by TCP.
+	// Without the preload library there is no server, so the file did not go by TCP.
 	if err := exec.Command("curl", "-sS", "--max-time", "20", url).Run(); err == nil {
 		t.Error("the server listens on a TCP port as well")
 	}
 }
 
-// TestPreloadedFork has a server of rdma-core's that forks a child for the
-// connection: RDMAV_FORK_SAFE=1 at both ends.
+// TestPreloadedFork: a server of rdma-core forks a child for the connection, with RDMAV_FORK_SAFE=1
+// at both ends.
 func TestPreloadedFork(t *testing.T) {
 	if _, err := exec.LookPath("rstream"); err != nil {
 		t.Skip(err)
@@ -114,7 +113,7 @@ func TestPreloadedFork(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := said.Read(make([]byte, 4)); err != nil { // of the heading: it listens
+	if _, err := said.Read(make([]byte, 4)); err != nil { // the heading: it listens
 		t.Fatal(err)
 	}
 	capture := filepath.Join(t.TempDir(), "client.pcap")
@@ -126,7 +125,7 @@ func TestPreloadedFork(t *testing.T) {
 	if err := server.Wait(); err != nil {
 		t.Errorf("server: %v", err)
 	}
-	// 2 MB went by.
+	// The capture has the 2 MB.
 	if info, err := os.Stat(capture); err != nil || info.Size() < 2_000_000 {
 		t.Errorf("the data took another way: %v, %v", info, err)
 	}

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// TestRuntimeDirectoryOfAll is that of Kubernetes' emptyDir: processes meet in a
-// directory of their own below it, and say nothing.
+// TestRuntimeDirectoryOfAll uses a directory that all may write, as an emptyDir of Kubernetes:
+// processes use a directory of their own below it, and print nothing.
 func TestRuntimeDirectoryOfAll(t *testing.T) {
 	base := t.TempDir()
 	if err := os.Chmod(base, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if out := strings.TrimSpace(output(t, "alloc_pd", "XDG_RUNTIME_DIR="+base)); out != "made" {
+	if out := strings.TrimSpace(output(t, "alloc_pd", "XDG_RUNTIME_DIR="+base, "VERBENA_KEEPER=/nonexistent")); out != "made" {
 		t.Errorf("the first object: %s", out)
 	}
 	dir := filepath.Join(base, fmt.Sprintf("verbena-%d", os.Geteuid()))
@@ -31,7 +31,7 @@ func TestRuntimeDirectoryOfAll(t *testing.T) {
 	}
 }
 
-// TestRuntimeDirectoryThatIsNot: the program works elsewhere, and says so in a line.
+// TestRuntimeDirectoryThatIsNot: the program uses another directory, and prints a line.
 func TestRuntimeDirectoryThatIsNot(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {

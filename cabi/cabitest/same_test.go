@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// TestSameAsRdmaCore runs the programs of testdata/same_*.c with our library
-// and with the one that is installed: words, rates and copies, which need no
-// device.
+// TestSameAsRdmaCore runs the programs of testdata/same_*.c, which need no device, with our library
+// and with the installed one: strings, rates and copies.
 func TestSameAsRdmaCore(t *testing.T) {
 	files, err := filepath.Glob("testdata/same_*.c")
 	if err != nil || len(files) == 0 {

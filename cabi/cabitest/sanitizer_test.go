@@ -28,9 +28,8 @@ var tools = []struct {
 	{"clang's ThreadSanitizer", "clang", []string{"-fsanitize=thread"}, "race", "data race"},
 }
 
-// TestSanitizersSeeTheProgramOnly: programs built with a sanitizer run under "verbena
-// run", here as children of make, and it complains of what is wrong in the program and
-// of nothing of ours.
+// TestSanitizersSeeTheProgramOnly: a sanitizer in a program under "verbena run", here as a child of
+// make, reports errors of the program, and none of our libraries.
 func TestSanitizersSeeTheProgramOnly(t *testing.T) {
 	command := verbena(t)
 	for _, tool := range tools {
@@ -98,8 +97,8 @@ func TestValgrindSeesTheProgramOnly(t *testing.T) {
 	}
 }
 
-// TestNoPreemptionUnderValgrind: no signal preempts a goroutine under valgrind, which takes
-// the stack pointer that follows for an error of the program, once in some thirty runs.
+// TestNoPreemptionUnderValgrind: no signal preempts a goroutine under valgrind. Without that,
+// valgrind reports an error about the stack pointer once in some thirty runs.
 func TestNoPreemptionUnderValgrind(t *testing.T) {
 	if out, err := underValgrind(t, "preemption", ""); err != nil || !strings.Contains(out, "\nno preemption\n") {
 		t.Errorf("under valgrind: %v\n%s", err, out)
@@ -110,8 +109,7 @@ func TestNoPreemptionUnderValgrind(t *testing.T) {
 	}
 }
 
-// TestValgrindOutlivesGarbage: valgrind takes no memory that the engine has used twice for
-// a fault of its own.
+// TestValgrindOutlivesGarbage: valgrind does not abort at memory that the engine uses twice.
 func TestValgrindOutlivesGarbage(t *testing.T) {
 	if out, err := underValgrind(t, "garbage", ""); err != nil || !strings.Contains(out, "ERROR SUMMARY: 0 errors") {
 		t.Errorf("%v\n%s", err, out)

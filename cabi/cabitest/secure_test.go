@@ -21,8 +21,8 @@ import (
 	"verbena/internal/wire/pcapread"
 )
 
-// TestPrivilegedProgramsHaveNoVariables: a program with privileges that its user lacks
-// writes no file and takes no device that the user names.
+// TestPrivilegedProgramsHaveNoVariables: a program with privileges that its user lacks writes no
+// file and opens no device that the user names.
 func TestPrivilegedProgramsHaveNoVariables(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -58,7 +58,7 @@ func TestPrivilegedProgramsHaveNoVariables(t *testing.T) {
 		t.Errorf("it left %q: %v", left, err)
 	}
 
-	// As it is, all of that has an effect, and both parts of its life are captured.
+	// Without privileges the variables apply, and both contexts are captured.
 	_, out = start((*exec.Cmd).Run)
 	if want := "secure 0\nroce_lo\nntb0\n"; out != want {
 		t.Errorf("without privileges: %q, want %q", out, want)
@@ -71,8 +71,8 @@ func TestPrivilegedProgramsHaveNoVariables(t *testing.T) {
 	}
 }
 
-// TestCaptureTakesNoFileThatIsThere: the first object is refused, and the file stays as
-// it is; so does the target of a link.
+// TestCaptureTakesNoFileThatIsThere: the first object fails, and an existing file, or the target of
+// a link, stays as it is.
 func TestCaptureTakesNoFileThatIsThere(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -95,7 +95,7 @@ func TestCaptureTakesNoFileThatIsThere(t *testing.T) {
 	}
 }
 
-// captured returns how often a file begins anew, and how many packets are in all.
+// captured returns the number of sections of a file, and of all packets.
 func captured(t *testing.T, file string) (sections, packets int) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -116,11 +116,10 @@ func captured(t *testing.T, file string) (sections, packets int) {
 	}
 }
 
-// securely runs a command as the kernel runs a set-uid program for another user: with
-// AT_SECURE in the auxiliary vector, which the C library's start goes by. That needs no
-// privilege.
+// securely runs a command as the kernel runs a set-uid program for another user: with AT_SECURE in
+// the auxiliary vector, which the C library reads at its start. That needs no privilege.
 func securely(c *exec.Cmd) error {
-	runtime.LockOSThread() // who traces is a thread
+	runtime.LockOSThread() // ptrace works per thread
 	defer runtime.UnlockOSThread()
 	c.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := c.Start(); err != nil {

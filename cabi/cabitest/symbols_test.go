@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// exported returns the symbols that a library defines, as name@@VERSION, or
-// name@VERSION where that is not what programs are linked with today.
+// exported returns the symbols that a library defines: name@@VERSION, or name@VERSION for those
+// that new programs are not linked with.
 func exported(t *testing.T, library string) map[string]bool {
 	t.Helper()
 	f, err := elf.Open(library)
@@ -39,7 +39,7 @@ func exported(t *testing.T, library string) map[string]bool {
 	return out
 }
 
-// private are symbols between our own libraries.
+// private marks symbols between our own libraries.
 const private = "@@VERBENA_PRIVATE"
 
 // checkSymbols compares a library's symbols with a list, by name and version.
@@ -62,8 +62,7 @@ func checkSymbols(t *testing.T, library, list string) {
 	}
 }
 
-// TestVerbsSymbols: the list is that of rdma-core 44 in Debian 12, with what
-// rdma-core has added until 65.
+// TestVerbsSymbols compares with the list of rdma-core 44 in Debian 12, and the additions up to 65.
 func TestVerbsSymbols(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -72,7 +71,7 @@ func TestVerbsSymbols(t *testing.T) {
 	checkSymbols(t, filepath.Join(lib, "libibverbs.so.1"), "libibverbs.symbols")
 }
 
-// TestCMSymbols: as above.
+// TestCMSymbols does the same as TestVerbsSymbols.
 func TestCMSymbols(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -95,7 +94,7 @@ func TestLibrariesAreThoseToTheLoader(t *testing.T) {
 		if name, err := f.DynString(elf.DT_SONAME); err != nil || len(name) != 1 || name[0] != library {
 			t.Errorf("%s: SONAME %v, %v", library, name, err)
 		}
-		// A program that unloads it takes nothing from under the engine's threads.
+		// The library stays when a program unloads it: threads of the engine run in it.
 		if flags, err := f.DynValue(elf.DT_FLAGS_1); err != nil || len(flags) != 1 || elf.DynFlag1(flags[0])&elf.DF_1_NODELETE == 0 {
 			t.Errorf("%s: flags %v, %v: not NODELETE", library, flags, err)
 		}

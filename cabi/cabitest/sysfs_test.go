@@ -19,8 +19,7 @@ func TestSysfsPathIsTheEnvironments(t *testing.T) {
 	}
 }
 
-// verbena builds the command, with the libraries where it looks for them, and
-// returns its path.
+// verbena builds the command beside the libraries, and returns its path.
 func verbena(t *testing.T) string {
 	t.Helper()
 	lib, err := libDir()
@@ -41,8 +40,8 @@ func verbena(t *testing.T) string {
 	return program
 }
 
-// TestSysfsIsThatOfVerbenaRun: programs that read files themselves see, by
-// "verbena run", what others get from the library.
+// TestSysfsIsThatOfVerbenaRun: programs that read files under "verbena run" see the same as the
+// library returns.
 func TestSysfsIsThatOfVerbenaRun(t *testing.T) {
 	lib, err := libDir()
 	if err != nil {
@@ -76,7 +75,7 @@ for f in $d/node_* $d/sys_image_guid $d/fw_ver $p/*_* $p/state $p/rate $p/lid $p
 	}
 }
 
-// ownVersion is the line that ibv_devinfo does not have.
+// ownVersion matches the line that ibv_devinfo lacks.
 var ownVersion = regexp.MustCompile(`(?m)^\tverbena:.*\n`)
 
 // TestDevinfoIsThatOfIbverbsUtils compares the two commands line by line.

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestVerbs runs every program of testdata that is about libibverbs.
+// TestVerbs runs every program of testdata that tests libibverbs.
 func TestVerbs(t *testing.T) {
 	files, err := filepath.Glob("testdata/verbs_*.c")
 	if err != nil || len(files) == 0 {

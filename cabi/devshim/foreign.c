@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that got another libibverbs than ours, under `verbena run`.
+ * Finds a libibverbs other than Verbena's in a program under `verbena run`.
  *
- * The loader takes the directories of a program's DT_RPATH before those of
- * LD_LIBRARY_PATH. It takes a library that is there already before either: so such a
- * program is executed once more, with our libraries in LD_PRELOAD. They are taken out
- * again for its children, as librdmacm's names (rread, rsend) may be other libraries' too.
+ * The loader searches the directories of a program's DT_RPATH before those of LD_LIBRARY_PATH, and
+ * prefers a library that is loaded already to both. So such a program is executed once more, with
+ * our libraries in LD_PRELOAD. They are taken out again for its children, as librdmacm's names
+ * (rread, rsend) may be those of other libraries too.
  *
- * Where that is of no use, or the other library is opened later by a name that leads to
- * it, one line on stderr says so: without it the program finds no device, and some end
- * with status 0 then.
+ * Where that does not help, or where the program opens the other library later by its path, one
+ * line on stderr says so. Without the line the program finds no device, and some then end with
+ * status 0.
  *
  * Man page: ld.so(8).
  */
@@ -27,10 +27,10 @@
 #define VERBS "libibverbs.so"
 #define PRELOAD "LD_PRELOAD"
 
-/* What is in our libibverbs alone. */
+/* A symbol that only our libibverbs has. */
 #define OURS "vb_engine_get"
 
-/* The nth libibverbs of the process. */
+/* Finds the nth libibverbs of the process. */
 struct copy {
 	unsigned n;
 	char path[PATH_MAX];
@@ -42,13 +42,14 @@ static int find(struct dl_phdr_info *info, size_t size, void *arg)
 	struct copy *c = arg;
 
 	(void)size;
-	if (!slash || strncmp(slash + 1, VERBS, sizeof VERBS - 1) || strlen(info->dlpi_name) >= sizeof c->path || c->n--)
+	if (!slash || strncmp(slash + 1, VERBS, sizeof VERBS - 1) ||
+	    strlen(info->dlpi_name) >= sizeof c->path || c->n--)
 		return 0;
 	strcpy(c->path, info->dlpi_name);
 	return 1;
 }
 
-/* Whether a libibverbs is loaded that is not Verbena's, which c names then. */
+/* Returns whether a libibverbs is loaded that is not Verbena's, and names it in c. */
 static int another(struct copy *c)
 {
 	for (unsigned n = 0;; n++) {
@@ -67,7 +68,7 @@ static int another(struct copy *c)
 	}
 }
 
-/* Writes our two libraries, as LD_PRELOAD has them, and returns whether there is room. */
+/* Writes the value of LD_PRELOAD with our two libraries. Returns whether there is room. */
 static int our_libraries(char *list, size_t room)
 {
 	const char *slash;
@@ -77,10 +78,11 @@ static int our_libraries(char *list, size_t room)
 	if (!dladdr((void *)our_libraries, &info) || !(slash = strrchr(info.dli_fname, '/')))
 		return 0;
 	n = (int)(slash - info.dli_fname);
-	return snprintf(list, room, "%.*s/" VERBS ".1:%.*s/librdmacm.so.1", n, info.dli_fname, n, info.dli_fname) < (int)room;
+	return snprintf(list, room, "%.*s/" VERBS ".1:%.*s/librdmacm.so.1", n, info.dli_fname, n,
+			info.dli_fname) < (int)room;
 }
 
-static int running; /* under `verbena run`; written at the start */
+static int running; /* set under `verbena run`; written at the start */
 
 static void say(const char *path)
 {
@@ -88,21 +90,26 @@ static void say(const char *path)
 	char list[2 * PATH_MAX];
 
 	if (!atomic_exchange(&said, 1) && our_libraries(list, sizeof list))
-		dprintf(STDERR_FILENO, "verbena: %s uses %s, which does not see Verbena's devices; start it with " PRELOAD "=%s\n",
+		dprintf(STDERR_FILENO,
+			"verbena: %s uses %s, which does not see Verbena's devices; start it "
+			"with " PRELOAD "=%s\n",
 			program_invocation_short_name, path, list);
 }
 
-/* Executes the program once more, with our libraries. Returns if that cannot be. */
+/* Executes the program once more, with our libraries. Returns if that is impossible. */
 static void again(char **argv, const char *before, const char *ours)
 {
 	char self[PATH_MAX], *list;
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
-	/* Started by naming the loader, or in valgrind, this is another program. */
+	/*
+	 * A program that was started by naming the loader, or runs in valgrind, would become another
+	 * one.
+	 */
 	if (n < 0 || strstr(before, "vgpreload") || !getauxval(AT_BASE))
 		return;
 	self[n] = '\0';
-	/* A colon at the end, which the loader passes over, says that this is the second time. */
+	/* A colon at the end, which the loader ignores, marks the second execution. */
 	if (asprintf(&list, "%s:%s:", before, ours) < 0)
 		return;
 	setenv(PRELOAD, list, 1);
@@ -112,7 +119,7 @@ static void again(char **argv, const char *before, const char *ours)
 	free(list);
 }
 
-/* Takes out what again put in, and returns whether it was there. */
+/* Removes what again has added, and returns whether it was there. */
 static int second_time(const char *before, const char *ours)
 {
 	size_t length = strlen(before), tail = strlen(ours) + 2;

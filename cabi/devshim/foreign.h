@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Another libibverbs than ours: foreign.c.
- */
+/* Detects a libibverbs other than Verbena's (foreign.c). */
 #ifndef VERBENA_PRELOAD_FOREIGN_H
 #define VERBENA_PRELOAD_FOREIGN_H
 
-/* Says once a process that another libibverbs is loaded, if one is. errno stays. */
+/* Reports once per process that another libibverbs is loaded, if one is. Keeps errno. */
 void look_for_another(void);
 
 #endif

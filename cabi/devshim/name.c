@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that ask whether a file may be used, or where a link leads. */
+/* Calls that check whether a file may be used, and calls that read links. */
 #include "next.h"
 #include "path.h"
 
@@ -71,7 +71,7 @@ EXPORT char *canonicalize_file_name(const char *path)
 	return next_canonicalize_file_name()(path);
 }
 
-/* What they become where programs are compiled with _FORTIFY_SOURCE. */
+/* The names that they have in programs compiled with _FORTIFY_SOURCE. */
 
 NEXT(__readlink_chk, ssize_t(const char *, char *, size_t, size_t))
 EXPORT ssize_t __readlink_chk(const char *path, char *buffer, size_t size, size_t room);

@@ -52,7 +52,7 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-/* What open becomes where programs are compiled with _FORTIFY_SOURCE. */
+/* The names of open in programs compiled with _FORTIFY_SOURCE. */
 #define OPEN_2(name) \
 	NEXT(name, int(const char *, int)) \
 	EXPORT int name(const char *path, int flags); \
@@ -106,16 +106,18 @@ EXPORT DIR *opendir(const char *path)
 	return next_opendir()(path);
 }
 
-#define SCANDIR(name, entry) \
-	NEXT(name, int(const char *, struct entry ***, int (*)(const struct entry *), int (*)(const struct entry **, const struct entry **))) \
-	EXPORT int name(const char *path, struct entry ***list, int (*wanted)(const struct entry *), \
-			int (*order)(const struct entry **, const struct entry **)) \
-	{ \
-		struct redirected r; \
-\
-		if (!next_##name() || redirect(&path, &r)) \
-			return -1; \
-		return next_##name()(path, list, wanted, order); \
+#define SCANDIR(name, entry)                                                                       \
+	NEXT(name, int(const char *, struct entry ***, int (*)(const struct entry *),              \
+		       int (*)(const struct entry **, const struct entry **)))                     \
+	EXPORT int name(const char *path, struct entry ***list,                                    \
+			int (*wanted)(const struct entry *),                                       \
+			int (*order)(const struct entry **, const struct entry **))                \
+	{                                                                                          \
+		struct redirected r;                                                               \
+                                                                                                   \
+		if (!next_##name() || redirect(&path, &r))                                         \
+			return -1;                                                                 \
+		return next_##name()(path, list, wanted, order);                                   \
 	}
 
 SCANDIR(scandir, dirent)

@@ -14,7 +14,7 @@ static pthread_once_t root_read = PTHREAD_ONCE_INIT;
 
 static const char nodes[] = "/dev/infiniband";
 
-/* Where rdma-core's libibverbs looks for devices; ours does not. */
+/* The directory where libibverbs of rdma-core looks for devices; ours does not. */
 static const char verbs_class[] = "/sys/class/infiniband_verbs";
 
 static const char *const prefixes[] = {
@@ -35,13 +35,16 @@ static void read_root(void)
 	root_length = length;
 }
 
-/* Before the program can change its environment; other libraries' constructors may be earlier. */
+/*
+ * Runs before the program can change its environment. Constructors of other libraries may run
+ * earlier.
+ */
 __attribute__((constructor(101))) static void at_start(void)
 {
 	pthread_once(&root_read, read_root);
 }
 
-/* Whether path is the directory named or in it. */
+/* Returns whether path is the directory named or a path in it. */
 static int within(const char *path, const char *directory)
 {
 	size_t length = strlen(directory);

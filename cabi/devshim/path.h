@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which paths the shim answers for, and where they are instead.
+ * The paths that the shim redirects.
  *
- * UCX takes a device only if /dev/infiniband/<dev_name> is a character device
- * that it may read and write; it and others read GID types, CPU sets and limits
- * from /sys and /proc without asking libibverbs. No kernel module makes these
- * files here, and a user may not. `verbena run` writes them below a directory
- * of its own, VERBENA_ROOT; the shim sends the calls there.
+ * UCX takes a device only if /dev/infiniband/<dev_name> is a character device that it may read and
+ * write. UCX and others read GID types, CPU sets and limits from /sys and /proc without asking
+ * libibverbs. No kernel module makes these files here, and a user may not. `verbena run` writes
+ * them below a directory of its own, VERBENA_ROOT, and the shim redirects the calls there.
  *
- * A path of any other name goes to the C library as it came: it costs one
- * comparison of a few bytes. Relative paths are never looked at.
+ * Any other path is passed to the C library unchanged, after a comparison of a few bytes. Relative
+ * paths are never redirected.
  */
 #ifndef VERBENA_PRELOAD_PATH_H
 #define VERBENA_PRELOAD_PATH_H
 
 #include <limits.h>
 
-/* A redirected path, on the caller's stack: the shim allocates nothing. */
+/* A redirected path. It lies on the stack of the caller: the shim allocates nothing. */
 struct redirected {
 	char path[PATH_MAX];
 };
 
 /*
- * Makes *path r->path if it is one of those that the shim answers for. Returns
- * 0, or -1 and errno ENAMETOOLONG. A NULL path stays: it is the C library's to
- * refuse, with the errno of each call.
+ * Sets *path to r->path if the path is redirected. Returns 0, or -1 and errno ENAMETOOLONG. A NULL
+ * path stays NULL: the C library refuses it with the errno of each call.
  */
 int redirect(const char **path, struct redirected *r);
 
-/* The number N of /dev/infiniband/uverbsN, or -1 for every other path. */
+/* Returns the N of /dev/infiniband/uverbsN, or -1 for every other path. */
 int device_node(const char *path);
 
 #endif

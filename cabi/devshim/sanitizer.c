@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * AddressSanitizer as a shared library (gcc's, and clang's -shared-libasan) wants to
- * be the first library of a process, which one of LD_PRELOAD is before it. The order
- * is for its malloc and the like to come before all others'. There are none here, and
- * what this shim passes on goes to the next library, which is the sanitizer's. So the
- * order is right, and its check is off. ASAN_OPTIONS still has the last word.
+ * AddressSanitizer as a shared library (that of gcc, and clang -shared-libasan) demands to be the
+ * first library of a process, but libraries of LD_PRELOAD are loaded before it. The order makes
+ * sure that its malloc and other functions precede all others. This shim defines none of them and
+ * passes its calls on to the next library, the sanitizer. So the order is right, and this turns its
+ * check off. ASAN_OPTIONS takes precedence.
  */
 #include "next.h"
 

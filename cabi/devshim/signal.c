@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Handlers of signals run on the alternate stack where a thread has one.
+ * Signal handlers run on the alternate stack of a thread that has one.
  *
- * A thread that is in the engine when a signal comes stands on a stack of Go's,
- * which has no room for a handler; Go gives such threads an alternate stack and
- * marks the handlers that it finds when it is loaded. Those that come later are
- * marked here: perftest's of SIGALRM, for one, comes when a polling thread is
- * mostly in the engine. Threads without an alternate stack notice nothing.
+ * A thread in the engine runs on a stack of Go, which has no room for a handler. Go gives such
+ * threads an alternate stack, and sets SA_ONSTACK for the handlers that it finds when it is loaded.
+ * This shim sets it for later ones, such as that of SIGALRM in perftest, which comes when a polling
+ * thread is mostly in the engine. Threads without an alternate stack are not affected.
  *
- * Man page: sigaltstack(2); package os/signal of Go, "Go programs that use cgo
- * or SWIG".
+ * Man page: sigaltstack(2); package os/signal of Go, "Go programs that use cgo or SWIG".
  */
 #include "next.h"
 
@@ -35,7 +33,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	return next_sigaction()(sig, act, old);
 }
 
-/* signal(2) as glibc has it: BSD semantics. */
+/* signal(2) with the BSD semantics of glibc. */
 EXPORT sighandler_t signal(int sig, sighandler_t handler)
 {
 	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;

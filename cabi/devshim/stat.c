@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that ask what a file is. A node of /dev/infiniband is a plain file
- * below VERBENA_ROOT; here it is the character device that it stands for.
+ * Calls that read the type and attributes of a file. A node of /dev/infiniband is a plain file
+ * below VERBENA_ROOT; the program sees a character device.
  */
 #include "next.h"
 #include "path.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* As the kernel numbers uverbs nodes. */
+/* The device numbers of uverbs nodes in the kernel. */
 #define VERBS_MAJOR 231
 #define VERBS_FIRST_MINOR 192
 
@@ -64,7 +64,7 @@ STAT(lstat64, stat64)
 FSTATAT(fstatat, stat)
 FSTATAT(fstatat64, stat64)
 
-/* What stat is in programs linked before glibc 2.33. */
+/* The names of stat in programs linked before glibc 2.33. */
 #define XSTAT(name, type) \
 	NEXT(name, int(int, const char *, struct type *)) \
 	EXPORT int name(int version, const char *path, struct type *s); \

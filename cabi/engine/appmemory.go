@@ -18,12 +18,11 @@ import (
 	"verbena/internal/mem"
 )
 
-// memoryOf returns the application's memory as a slice.
+// memoryOf returns memory of the application as a slice.
 //
-// Errors: EINVAL if it wraps around, or is in no page: the kernel takes no bytes inside
-// a page, and refuses them at its start. EFAULT if part of it is not mapped, or if it is
-// to be written and may not be. Source: ibv_reg_mr(3), and the kernel, which pins the
-// pages for what access names.
+// Errors: EINVAL if the memory wraps around or is empty at the start of a page, as with the kernel.
+// EFAULT if part of it is not mapped, or is to be written and may not be. Source: ibv_reg_mr(3),
+// and the kernel, which pins the pages for the rights in access.
 func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, error) {
 	at, n := uintptr(addr), uintptr(length)
 	page := uintptr(unix.Getpagesize())
@@ -34,14 +33,15 @@ func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, e
 	if !mem.Mapped(at, last-at+1) {
 		return nil, syscall.EFAULT
 	}
-	const written = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteAtomic | ib.AccessMWBind
+	const written = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteAtomic |
+		ib.AccessMWBind
 	if access&written != 0 && !(writable(at) && writable(last)) {
 		return nil, syscall.EFAULT
 	}
 	return unsafe.Slice((*byte)(addr), int(n)), nil
 }
 
-// Of linux/futex.h.
+// From linux/futex.h.
 const (
 	futexWakeOp      = 5
 	futexPrivateFlag = 128
@@ -49,14 +49,15 @@ const (
 	futexOpShift     = 28
 )
 
-// nobodyWaits is a futex.
+// nobodyWaits is a futex that no thread waits on.
 var nobodyWaits uint32
 
-// writable reports whether the page of an address may be written. It adds 0 to a
-// word of it, in the kernel, which says EFAULT where we would get a signal, and
-// atomically: the application may write there at the same time. Of a region the
-// first and the last page are looked at, and so no others are made present.
+// writable reports whether the page of an address may be written. It makes the kernel add 0 to a
+// word of the page, which is atomic, because the application may write there at the same time. The
+// kernel answers EFAULT where a store of ours would cause a signal. Callers test the first and the
+// last page of a region, which leaves the others unmapped if they are.
 func writable(at uintptr) bool {
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&nobodyWaits)), futexWakeOp|futexPrivateFlag, 0, 0, at&^3, futexOpAdd<<futexOpShift)
-	return errno != unix.EFAULT // others say nothing about the page
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&nobodyWaits)),
+		futexWakeOp|futexPrivateFlag, 0, 0, at&^3, futexOpAdd<<futexOpShift)
+	return errno != unix.EFAULT // others do not depend on the page
 }

@@ -13,7 +13,7 @@ import (
 	"verbena/ib"
 )
 
-// maskBits pairs the bits of enum ibv_qp_attr_mask with ours.
+// maskBits pairs the bits of enum ibv_qp_attr_mask with those of ib.QPAttrMask.
 var maskBits = [...]struct {
 	c  C.int
 	ib ib.QPAttrMask
@@ -64,8 +64,8 @@ func cMask(m ib.QPAttrMask) (mask C.int) {
 	return mask
 }
 
-// small takes a number that C has in an int and we in a byte; one that does not
-// fit becomes 255, which is legal for no attribute.
+// small converts an int of C to a byte. A larger one becomes 255, which is invalid for every
+// attribute.
 func small(v uint32) uint8 { return uint8(min(v, math.MaxUint8)) }
 
 func flag(b bool) C.uint8_t {
@@ -138,32 +138,46 @@ func putQPAttr(to *C.struct_ibv_qp_attr, a *ib.QPAttr) {
 }
 
 func qpCap(c *C.struct_ibv_qp_cap) ib.QPCap {
-	return ib.QPCap{MaxSendWR: uint32(c.max_send_wr), MaxRecvWR: uint32(c.max_recv_wr), MaxSendSGE: uint32(c.max_send_sge),
-		MaxRecvSGE: uint32(c.max_recv_sge), MaxInlineData: uint32(c.max_inline_data)}
+	return ib.QPCap{
+		MaxSendWR: uint32(c.max_send_wr), MaxRecvWR: uint32(c.max_recv_wr),
+		MaxSendSGE: uint32(c.max_send_sge), MaxRecvSGE: uint32(c.max_recv_sge),
+		MaxInlineData: uint32(c.max_inline_data),
+	}
 }
 
 func cCap(c ib.QPCap) C.struct_ibv_qp_cap {
-	return C.struct_ibv_qp_cap{max_send_wr: C.uint32_t(c.MaxSendWR), max_recv_wr: C.uint32_t(c.MaxRecvWR), max_send_sge: C.uint32_t(c.MaxSendSGE),
-		max_recv_sge: C.uint32_t(c.MaxRecvSGE), max_inline_data: C.uint32_t(c.MaxInlineData)}
+	return C.struct_ibv_qp_cap{
+		max_send_wr: C.uint32_t(c.MaxSendWR), max_recv_wr: C.uint32_t(c.MaxRecvWR),
+		max_send_sge: C.uint32_t(c.MaxSendSGE), max_recv_sge: C.uint32_t(c.MaxRecvSGE),
+		max_inline_data: C.uint32_t(c.MaxInlineData),
+	}
 }
 
-// flowLabelMask is what drivers take of a flow label; UCX fills all 32 bits.
+// flowLabelMask has the bits of a flow label that drivers use; UCX fills all 32 bits.
 const flowLabelMask = 1<<20 - 1
 
 func ahAttr(a *C.struct_ibv_ah_attr) ib.AHAttr {
 	return ib.AHAttr{
-		GRH: ib.GRH{DGID: ib.GID(a.grh.dgid), FlowLabel: uint32(a.grh.flow_label) & flowLabelMask, SGIDIndex: uint8(a.grh.sgid_index),
-			HopLimit: uint8(a.grh.hop_limit), TrafficClass: uint8(a.grh.traffic_class)},
-		IsGlobal: a.is_global != 0, DLID: uint16(a.dlid), SL: uint8(a.sl), SrcPathBits: uint8(a.src_path_bits),
-		StaticRate: uint8(a.static_rate), PortNum: uint8(a.port_num),
+		GRH: ib.GRH{
+			DGID: ib.GID(a.grh.dgid), FlowLabel: uint32(a.grh.flow_label) & flowLabelMask,
+			SGIDIndex: uint8(a.grh.sgid_index), HopLimit: uint8(a.grh.hop_limit),
+			TrafficClass: uint8(a.grh.traffic_class),
+		},
+		IsGlobal: a.is_global != 0, DLID: uint16(a.dlid), SL: uint8(a.sl),
+		SrcPathBits: uint8(a.src_path_bits), StaticRate: uint8(a.static_rate),
+		PortNum: uint8(a.port_num),
 	}
 }
 
 func cAHAttr(a *ib.AHAttr) C.struct_ibv_ah_attr {
 	return C.struct_ibv_ah_attr{
-		grh: C.struct_ibv_global_route{dgid: C.union_ibv_gid(a.GRH.DGID), flow_label: C.uint32_t(a.GRH.FlowLabel),
-			sgid_index: C.uint8_t(a.GRH.SGIDIndex), hop_limit: C.uint8_t(a.GRH.HopLimit), traffic_class: C.uint8_t(a.GRH.TrafficClass)},
-		is_global: flag(a.IsGlobal), dlid: C.uint16_t(a.DLID), sl: C.uint8_t(a.SL), src_path_bits: C.uint8_t(a.SrcPathBits),
-		static_rate: C.uint8_t(a.StaticRate), port_num: C.uint8_t(a.PortNum),
+		grh: C.struct_ibv_global_route{
+			dgid: C.union_ibv_gid(a.GRH.DGID), flow_label: C.uint32_t(a.GRH.FlowLabel),
+			sgid_index: C.uint8_t(a.GRH.SGIDIndex), hop_limit: C.uint8_t(a.GRH.HopLimit),
+			traffic_class: C.uint8_t(a.GRH.TrafficClass),
+		},
+		is_global: flag(a.IsGlobal), dlid: C.uint16_t(a.DLID), sl: C.uint8_t(a.SL),
+		src_path_bits: C.uint8_t(a.SrcPathBits), static_rate: C.uint8_t(a.StaticRate),
+		port_num: C.uint8_t(a.PortNum),
 	}
 }

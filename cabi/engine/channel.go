@@ -4,139 +4,261 @@
 
 package main
 
+// #include "engine.h"
+import "C"
+
 import (
-	"encoding/binary"
+	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/engine"
 )
 
-// A channel is the write end of a completion channel's pipe. Its queues write
-// their events with single non-blocking writes, on the thread that found the
-// completion. When the pipe is full they count what they owe, one number a
-// queue, and a goroutine that lives as long as something is owed writes it when
-// the application has read.
+// A channel represents a completion channel, with the events of its queues that the application has
+// not taken. The thread that calls ibv_get_cq_event reads the network itself (take) and returns
+// with the event that it finds. The eventfd of the channel is readable while there are other
+// events.
 type channel struct {
-	fd int // immutable
+	// immutable
+	engine *engine.Engine
+	fd     int
 
 	mu sync.Mutex
 	// guarded by mu
-	queues  int        // how many use it
-	owing   []*cqEvent // those that owe events, in the order of the first one
-	writing bool       // the goroutine is there
+	pending []*cqEvent // queues that have events, in the order of the first one
+	taking  int        // threads that read, and check pending afterwards
+	shown   bool       // the eventfd was written and not yet read
+	watched bool       // counted by BeginWatch of the engine
+	closed  bool
 }
 
-// A cqEvent is a completion queue as its channel knows it.
+// A cqEvent has the events of a completion queue.
 type cqEvent struct {
 	channel *channel
-	record  [8]byte // the queue's cookie: vb_cq_event
-	owed    uint    // guarded by channel.mu
-	gone    bool    // guarded by channel.mu
+	cookie  uint64
+	count   uint // guarded by channel.mu: number of events; if not 0 it is in pending
+	gone    bool // guarded by channel.mu
 }
 
-var channels = struct {
-	mu sync.Mutex
-	of map[int]*channel // guarded by mu: by descriptor
-}{of: map[int]*channel{}}
+func (o *ctxObject) channelOpen(fd C.int, made *C.vb_handle, bell, sockets *C.int) error {
+	b, n := o.engine.ArrivalFDs()
+	*bell, *sockets = C.int(b), C.int(n)
+	return channels.give(made, &channel{engine: o.engine, fd: int(fd)}, func() error { return nil })
+}
 
-// newCQEvent prepares the events of a queue that is being created.
-func newCQEvent(fd int, cookie uint64) *cqEvent {
-	channels.mu.Lock()
-	defer channels.mu.Unlock()
-	nonblocking(fd)
-	c := channels.of[fd]
-	if c == nil {
-		c = &channel{fd: fd}
-		channels.of[fd] = c
-	}
+func (c *channel) channelClose() error {
 	c.mu.Lock()
-	c.queues++
+	c.closed = true
+	watched := c.endWatchLocked()
 	c.mu.Unlock()
-	e := &cqEvent{channel: c}
-	binary.NativeEndian.PutUint64(e.record[:], cookie)
-	return e
+	if watched {
+		c.engine.EndWatch()
+	}
+	return nil
 }
 
-// put writes one event, at once or later.
+//export vb_channel_take
+func vb_channel_take(h C.vb_handle, how C.enum_vb_take, cookie *C.vb_cookie, kept *C.int) C.int {
+	c := channels.get(handle(h))
+	if c == nil {
+		return C.int(syscall.EINVAL)
+	}
+	if how&C.VB_TAKE_WOKEN != 0 {
+		c.engine.EndWait()
+	}
+	for tries := 0; ; tries++ {
+		e, read, ok := c.take()
+		if ok {
+			*cookie = C.vb_cookie(e)
+			if !read {
+				*kept = 1
+			}
+			return 0
+		}
+		if how&C.VB_TAKE_WAIT == 0 {
+			c.leave(how)
+			return C.int(syscall.EAGAIN)
+		}
+		if c.engine.BeginWait() {
+			return C.int(syscall.EAGAIN)
+		}
+		if tries > 0 { // another thread is reading, and may need this core
+			yield()
+		}
+	}
+}
+
+//export vb_channel_unwait
+func vb_channel_unwait(h C.vb_handle) {
+	if c := channels.get(handle(h)); c != nil {
+		c.engine.EndWait()
+	}
+}
+
+//export vb_channel_sleep
+func vb_channel_sleep(h C.vb_handle, how C.enum_vb_take) {
+	if c := channels.get(handle(h)); c != nil {
+		c.collect()
+		c.leave(how)
+	}
+}
+
+// leave prepares for the application to sleep, in an epoll set of its own or elsewhere.
+func (c *channel) leave(how C.enum_vb_take) {
+	switch {
+	case how&C.VB_TAKE_LEAVE != 0:
+	case how&C.VB_TAKE_WATCH != 0:
+		c.watch(c.engine.BeginWatch)
+	default:
+		c.engine.Wake()
+	}
+}
+
+// watch calls begin, a function of the engine, for a channel whose descriptor shows arrivals.
+func (c *channel) watch(begin func()) {
+	c.mu.Lock()
+	watched := c.watched || c.closed
+	c.watched = !c.closed
+	c.mu.Unlock()
+	begin()
+	if watched {
+		c.engine.EndWatch() // it was already counted
+	}
+}
+
+// endWatchLocked reports whether the caller has to call EndWatch. The caller holds mu.
+func (c *channel) endWatchLocked() (watched bool) {
+	watched, c.watched = c.watched, false
+	return watched
+}
+
+// take returns the next event. If there is none it first reads the packets that have arrived.
+func (c *channel) take() (cookie uint64, read, ok bool) {
+	c.mu.Lock()
+	if read = len(c.pending) == 0; read {
+		c.collectLocked()
+	}
+	defer c.mu.Unlock()
+	if len(c.pending) == 0 {
+		return 0, read, false
+	}
+	e := c.pending[0]
+	if e.count--; e.count == 0 {
+		c.pending = slices.Delete(c.pending, 0, 1)
+	} else {
+		c.pending = append(c.pending[1:], e)
+	}
+	c.showLocked()
+	return e.cookie, read, true
+}
+
+// collect reads the packets that have arrived.
+func (c *channel) collect() {
+	c.mu.Lock()
+	c.collectLocked()
+	c.showLocked()
+	c.mu.Unlock()
+}
+
+// collectLocked does the same as collect for a caller that holds mu, which it unlocks meanwhile.
+// The caller then checks pending, and calls showLocked if there are events.
+func (c *channel) collectLocked() {
+	c.taking++
+	watched := c.endWatchLocked()
+	c.mu.Unlock()
+	if watched {
+		c.engine.EndWatch()
+	}
+	if c.engine.Collect() == 0 {
+		c.engine.Flush()
+	}
+	c.engine.UpdateBoard()
+	c.mu.Lock()
+	c.taking--
+}
+
+// showLocked makes the eventfd readable if events are left for threads that are not in take. The
+// caller holds mu.
+func (c *channel) showLocked() {
+	show := len(c.pending) > 0 && c.taking == 0
+	if show == c.shown || c.taking > 0 && c.shown && len(c.pending) > 0 {
+		return
+	}
+	c.shown = show
+	one := uint64(1)
+	if show {
+		rawIO(syscall.SYS_WRITE, c.fd, unsafe.Pointer(&one))
+	} else {
+		rawIO(syscall.SYS_READ, c.fd, unsafe.Pointer(&one))
+	}
+}
+
+// put adds one event.
 func (e *cqEvent) put() {
 	c := e.channel
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if e.gone {
-		return
+	if !e.gone {
+		if e.count++; e.count == 1 {
+			c.pending = append(c.pending, e)
+		}
+		c.showLocked()
 	}
-	if len(c.owing) == 0 && writeRecord(c.fd, e.record[:]) {
-		return
-	}
-	if e.owed++; e.owed == 1 {
-		c.owing = append(c.owing, e)
-	}
-	if !c.writing {
-		c.writing = true
-		go c.writeOwed()
-	}
+	c.mu.Unlock()
 }
 
-// writeOwed writes what did not fit as soon as it does.
-func (c *channel) writeOwed() {
-	for {
-		waitWritable(c.fd)
-		c.mu.Lock()
-		for len(c.owing) > 0 {
-			e := c.owing[0]
-			if e.gone || e.owed == 0 {
-				c.owing = c.owing[1:]
-				continue
-			}
-			if !writeRecord(c.fd, e.record[:]) {
-				break
-			}
-			e.owed--
-		}
-		if len(c.owing) == 0 {
-			c.owing, c.writing = nil, false
-			c.mu.Unlock()
-			return
-		}
-		c.mu.Unlock()
-	}
-}
-
-// close ends the events of a queue. When it returns none is written any more;
-// after the last queue's the descriptor is left alone.
+// close drops the events of a queue. After it has returned there are no more, and the descriptor is
+// not used.
 func (e *cqEvent) close() {
-	channels.mu.Lock()
-	defer channels.mu.Unlock()
 	c := e.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.gone = true
-	if c.queues--; c.queues == 0 {
-		delete(channels.of, c.fd)
+	e.gone, e.count = true, 0
+	c.pending = slices.DeleteFunc(c.pending, func(o *cqEvent) bool { return o == e })
+	c.showLocked()
+}
+
+// rawIO reads or writes an eventfd. It uses RawSyscall because the call does not block: the
+// scheduler need not know of it.
+func rawIO(call uintptr, fd int, count unsafe.Pointer) {
+	for {
+		_, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(count), 8)
+		if errno != syscall.EINTR {
+			return
+		}
 	}
 }
 
-// nonblocking makes a pipe's write end so. The application has the other end,
-// which is another open file: its O_NONBLOCK is its own.
+// yield gives the core to another thread.
+func yield() {
+	runtime.Gosched()
+	syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+}
+
+// nonblocking sets O_NONBLOCK for the write end of a pipe. The application has the other end, an
+// open file with an O_NONBLOCK of its own.
 func nonblocking(fd int) { unix.SetNonblock(fd, true) }
 
-// writeRecord writes a record in one piece and reports whether that is done
-// with: false asks to write it later. A pipe without a reader swallows it.
+// writeRecord writes a record in one piece. It returns false if the pipe is full and the record
+// must be written later. A pipe without a reader swallows it.
 //
-// RawSyscall, as the write does not block: the scheduler need not know.
+// It uses RawSyscall because the write does not block: the scheduler need not know of it.
 func writeRecord(fd int, record []byte) bool {
 	for {
-		_, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(record))), uintptr(len(record)))
+		_, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd),
+			uintptr(unsafe.Pointer(unsafe.SliceData(record))), uintptr(len(record)))
 		if errno != syscall.EINTR {
 			return errno != syscall.EAGAIN
 		}
 	}
 }
 
-// waitMillis is how long one wait for room lasts: whoever waits looks up then
-// whether the descriptor is still wanted.
+// waitMillis bounds one wait for room. The waiting thread then checks whether the descriptor is
+// still in use.
 const waitMillis = 50
 
 func waitWritable(fd int) {

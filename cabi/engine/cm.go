@@ -16,15 +16,15 @@ import (
 	"verbena/rdmacm"
 )
 
-// Identifiers and their channels. rdmacm says in order and on its own
-// goroutine what happened to an identifier (pass, under the identifier's lock);
-// each event becomes a record in the channel's pipe (cmrecord.go).
+// Identifiers and their channels. rdmacm reports the events of an identifier in order, on a
+// goroutine of its own and with the lock of the identifier held (pass). Each event becomes a record
+// in the pipe of the channel (cmrecord.go).
 //
-// Lock order: rdmacm.ID's → cmMu. So nothing of rdmacm is called with cmMu held.
+// Lock order: that of rdmacm.ID → cmMu. So no function of rdmacm is called with cmMu held.
 var (
 	cmMu       sync.Mutex
-	cmChannels = table[cmChannel]{kind: kindCM}
-	cmIDs      = table[cmID]{kind: kindCM + 1}
+	cmChannels = table[cmChannel]{kind: kindCMChannel}
+	cmIDs      = table[cmID]{kind: kindCMID}
 	cmOf       = map[*rdmacm.ID]*cmID{} // guarded by cmMu
 )
 
@@ -34,28 +34,28 @@ type cmChannel struct {
 	fd   int
 	rdma *rdmacm.EventChannel
 	// guarded by cmMu
-	owed    []cmRecord // did not fit into the pipe
-	writing bool       // the goroutine that writes them is there
+	owed    []cmRecord // records that did not fit into the pipe
+	writing bool       // a goroutine writes them
 	closed  bool
 }
 
-// A cmID is an identifier.
+// A cmID represents an rdma_cm_id.
 type cmID struct {
 	// immutable
 	handle handle
 	rdma   *rdmacm.ID
 	// guarded by cmMu
 	channel *cmChannel
-	cookie  uint64                // 0 until the front has adopted the identifier of a request, to which nothing happens before
-	gone    bool                  // no event is written any more
-	groups  map[netip.Addr]uint64 // what the front calls its multicast joins
+	cookie  uint64                // 0 until the front adopts the identifier of a request
+	gone    bool                  // no more events are written
+	groups  map[netip.Addr]uint64 // the cookies of multicast joins
 	qp      handle                // 0 without
-	streams bool                  // of iWARP: see lend
-	qpType  ib.QPType             // of the queue pair that the front drives by itself
+	streams bool                  // its device is iWARP: see lend
+	qpType  ib.QPType             // type of a queue pair that the front drives by itself
 }
 
-// cmContext keeps a device open from the first identifier on, so that what
-// the environment says of devices holds also where no context was opened before.
+// cmContext opens a device with the first identifier and keeps it open. So the environment
+// variables apply also before the application opens a context.
 var cmContext = sync.OnceValue(func() error {
 	name := ""
 	if err := configureLinks(); err != nil {
@@ -68,47 +68,35 @@ var cmContext = sync.OnceValue(func() error {
 	return err
 })
 
-//export vb_cm_channel_create
-func vb_cm_channel_create(fd C.int, channel *C.vb_handle) C.int {
-	ensureStack()
+func cmChannelCreate(fd C.int, channel *C.vb_handle) error {
 	c := &cmChannel{fd: int(fd)}
 	c.rdma = rdmacm.NewEventChannelTo(c.pass)
-	h, err := cmChannels.put(c)
+	err := cmChannels.give(channel, c, func() error { return nil })
 	if err == nil {
 		nonblocking(c.fd)
-		*channel = C.vb_handle(h)
 	}
-	return C.int(errnoOf("rdma_create_event_channel", err))
+	return err
 }
 
-//export vb_cm_channel_destroy
-func vb_cm_channel_destroy(channel C.vb_handle) C.int {
-	c := cmChannels.get(handle(channel))
-	if c == nil || !cmChannels.remove(handle(channel)) {
-		return C.int(errnoOf("rdma_destroy_event_channel", noObject("event channel")))
-	}
+func (c *cmChannel) destroy() error {
 	c.rdma.Close()
 	cmMu.Lock()
 	c.closed = true
 	children := c.drop(func(*cmRecord) bool { return true })
 	cmMu.Unlock()
 	destroyAll(children)
-	return 0
+	return nil
 }
 
-//export vb_cm_id_create
-func vb_cm_id_create(channel C.vb_handle, ps C.int, cookie C.vb_cookie, id *C.vb_handle) C.int {
-	h, err := createID(cmChannels.get(handle(channel)), int(ps), uint64(cookie))
+func (c *cmChannel) idCreate(ps C.int, cookie C.vb_cookie, id *C.vb_handle) error {
+	h, err := createID(c, int(ps), uint64(cookie))
 	if err == nil {
 		*id = C.vb_handle(h)
 	}
-	return C.int(errnoOf("rdma_create_id", err))
+	return err
 }
 
 func createID(c *cmChannel, ps int, cookie uint64) (handle, error) {
-	if c == nil {
-		return 0, noObject("event channel")
-	}
 	if err := cmContext(); err != nil {
 		return 0, err
 	}
@@ -133,9 +121,11 @@ func createID(c *cmChannel, ps int, cookie uint64) (handle, error) {
 	return o.handle, nil
 }
 
-// addID gives an identifier a handle. cmMu is held.
+// addID gives an identifier a handle. The caller holds cmMu.
 func addID(c *cmChannel, r *rdmacm.ID, cookie uint64) (*cmID, error) {
-	o := &cmID{rdma: r, channel: c, cookie: cookie, groups: map[netip.Addr]uint64{}, qpType: ib.QPTypeRC}
+	o := &cmID{
+		rdma: r, channel: c, cookie: cookie, groups: map[netip.Addr]uint64{}, qpType: ib.QPTypeRC,
+	}
 	if r.PortSpace() == rdmacm.UDP || r.PortSpace() == rdmacm.IPoIB {
 		o.qpType = ib.QPTypeUD
 	}
@@ -148,34 +138,28 @@ func addID(c *cmChannel, r *rdmacm.ID, cookie uint64) (*cmID, error) {
 	return o, nil
 }
 
-//export vb_cm_id_adopt
-func vb_cm_id_adopt(id C.vb_handle, cookie C.vb_cookie) C.int {
-	return withID("rdma_get_cm_event", id, func(o *cmID) error {
-		cmMu.Lock()
-		if o.cookie != 0 || cookie == 0 {
-			cmMu.Unlock()
-			return syscall.EINVAL
-		}
-		o.cookie = uint64(cookie)
-		c := o.channel
+func (o *cmID) adopt(cookie C.vb_cookie) error {
+	cmMu.Lock()
+	if o.cookie != 0 || cookie == 0 {
 		cmMu.Unlock()
-		// The request may have come by a channel that its listener has left since.
-		return o.rdma.Migrate(c.rdma)
-	})
+		return syscall.EINVAL
+	}
+	o.cookie = uint64(cookie)
+	c := o.channel
+	cmMu.Unlock()
+	// The listener may have moved to another channel since the request.
+	return o.rdma.Migrate(c.rdma)
 }
 
-//export vb_cm_id_destroy
-func vb_cm_id_destroy(id C.vb_handle) C.int {
-	return withID("rdma_destroy_id", id, func(o *cmID) error {
-		// A queue pair that is still there goes on without: as with rdma-core, where
-		// it is the application's mistake and no error.
-		o.rdma.ReleaseQP()
-		return o.destroy()
-	})
-}
-
-// destroy ends an identifier, and those of requests to it that C has not seen.
+// destroy does rdma_destroy_id. A queue pair that still exists goes on without the identifier, as
+// with rdma-core, where this is an error of the application that is not reported.
 func (o *cmID) destroy() error {
+	o.rdma.ReleaseQP()
+	return o.end()
+}
+
+// end destroys an identifier, and those of its requests that C has not seen.
+func (o *cmID) end() error {
 	if err := o.rdma.Destroy(); err != nil {
 		return err
 	}
@@ -191,25 +175,22 @@ func (o *cmID) destroy() error {
 
 func destroyAll(ids []*cmID) {
 	for _, o := range ids {
-		_ = o.destroy() // C has not seen it: it cannot have a queue pair
+		_ = o.end() // C has not seen it: it cannot have a queue pair
 	}
 }
 
-//export vb_cm_set_type
-func vb_cm_set_type(id C.vb_handle, t C.enum_ibv_qp_type) C.int {
-	return withID("rdma_create_qp", id, func(o *cmID) error {
-		switch qt := ib.QPType(small(uint32(t))); qt {
-		case ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD, ib.QPTypeXRCSend, ib.QPTypeXRCRecv:
-			cmMu.Lock()
-			o.qpType = qt
-			cmMu.Unlock()
-			if o.rdma.PortSpace() == rdmacm.IB { // the others' says it
-				return o.rdma.SetQPType(qt)
-			}
-			return nil
+func (o *cmID) setType(t C.enum_ibv_qp_type) error {
+	switch qt := ib.QPType(small(uint32(t))); qt {
+	case ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD, ib.QPTypeXRCSend, ib.QPTypeXRCRecv:
+		cmMu.Lock()
+		o.qpType = qt
+		cmMu.Unlock()
+		if o.rdma.PortSpace() == rdmacm.IB { // other port spaces imply the type
+			return o.rdma.SetQPType(qt)
 		}
-		return invalid("queue pairs of type %d", uint32(t))
-	})
+		return nil
+	}
+	return invalid("queue pairs of type %d", uint32(t))
 }
 
 // driven returns the type of the queue pair that the front drives by itself.
@@ -219,35 +200,23 @@ func (o *cmID) driven() ib.QPType {
 	return o.qpType
 }
 
-//export vb_cm_migrate
-func vb_cm_migrate(id, channel C.vb_handle) C.int {
-	return withID("rdma_migrate_id", id, func(o *cmID) error {
-		to := cmChannels.get(handle(channel))
-		if to == nil {
-			return noObject("event channel")
-		}
-		// What is raised between the two goes to the new channel behind what is
-		// owed, as write looks at o.channel under cmMu.
-		cmMu.Lock()
-		from := o.channel
-		if from != to {
-			o.channel = to
-			var mine []cmRecord
-			from.owed, mine = split(from.owed, func(r *cmRecord) bool { return r.of == o })
-			for _, r := range mine {
-				to.put(r)
-			}
-		}
-		cmMu.Unlock()
-		return o.rdma.Migrate(to.rdma)
-	})
-}
-
-// withID calls f with an identifier and returns the errno.
-func withID(call string, id C.vb_handle, f func(*cmID) error) C.int {
-	o := cmIDs.get(handle(id))
-	if o == nil {
-		return C.int(errnoOf(call, noObject("identifier")))
+func (o *cmID) migrate(channel C.vb_handle) error {
+	to := cmChannels.get(handle(channel))
+	if to == nil {
+		return cmChannels.none()
 	}
-	return C.int(errnoOf(call, f(o)))
+	// Later events go to the new channel, behind those that are moved: write reads o.channel with
+	// cmMu held.
+	cmMu.Lock()
+	from := o.channel
+	if from != to {
+		o.channel = to
+		var mine []cmRecord
+		from.owed, mine = split(from.owed, func(r *cmRecord) bool { return r.of == o })
+		for _, r := range mine {
+			to.put(r)
+		}
+	}
+	cmMu.Unlock()
+	return o.rdma.Migrate(to.rdma)
 }

@@ -21,7 +21,7 @@ var noAddr netip.AddrPort
 
 // addrOf reads a socket address.
 //
-// Errors: EINVAL without one, EAFNOSUPPORT for one that is not of IP.
+// Errors: EINVAL for NULL, EAFNOSUPPORT for an address that is not IP.
 func addrOf(sa *C.struct_sockaddr) (netip.AddrPort, error) {
 	if sa == nil {
 		return noAddr, invalid("no address")
@@ -42,13 +42,15 @@ func addrOf(sa *C.struct_sockaddr) (netip.AddrPort, error) {
 	return noAddr, syscall.EAFNOSUPPORT
 }
 
-func portOf(p *C.in_port_t) uint16 { return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(p))[:]) }
+func portOf(p *C.in_port_t) uint16 {
+	return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(p))[:])
+}
 
 func setPort(p *C.in_port_t, port uint16) {
 	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(p))[:], port)
 }
 
-// zoneName is the zone of an interface; one that does not exist is its number.
+// zoneName returns the zone of an interface, or its number if it does not exist.
 func zoneName(index int) string {
 	if i, err := net.InterfaceByIndex(index); err == nil {
 		return i.Name
@@ -56,7 +58,7 @@ func zoneName(index int) string {
 	return strconv.Itoa(index)
 }
 
-// putAddr writes a socket address; none stays as it is, all zero.
+// putAddr writes a socket address. An invalid one leaves zeros.
 func putAddr(to *C.struct_sockaddr_storage, a netip.AddrPort) {
 	switch ip := a.Addr(); {
 	case ip.Is4():
@@ -75,24 +77,24 @@ func putAddr(to *C.struct_sockaddr_storage, a netip.AddrPort) {
 	}
 }
 
-//export vb_cm_route
-func vb_cm_route(id C.vb_handle, route *C.struct_vb_cm_route) C.int {
-	return withID("rdma_cm_id", id, func(o *cmID) error {
-		*route = C.struct_vb_cm_route{}
-		putAddr(&route.src, o.rdma.LocalAddr())
-		putAddr(&route.dst, o.rdma.PeerAddr())
-		dev := o.rdma.Verbs()
-		if dev == nil {
-			return nil
-		}
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(&route.device[0])), len(route.device)-1), dev.Info().Name)
-		r := o.rdma.Route()
-		route.port_num, route.gid_index, route.pkey = 1, C.uint8_t(r.SGIDIndex), C.uint16_t(r.PKey)
-		route.sgid, route.dgid = C.union_ibv_gid(r.SGID), C.union_ibv_gid(r.DGID)
-		route.traffic_class = C.uint8_t(r.TrafficClass)
-		if r.Resolved && !dev.Info().Kind.IsIWARP() { // which has no path records: ucma_copy_iw_route in Linux
-			route.have_path, route.mtu, route.packet_life_time = 1, C.uint8_t(r.MTU), C.uint8_t(r.PacketLifeTime)
-		}
+func (o *cmID) route(route *C.struct_vb_cm_route) error {
+	*route = C.struct_vb_cm_route{}
+	putAddr(&route.src, o.rdma.LocalAddr())
+	putAddr(&route.dst, o.rdma.PeerAddr())
+	dev := o.rdma.Verbs()
+	if dev == nil {
 		return nil
-	})
+	}
+	name := unsafe.Slice((*byte)(unsafe.Pointer(&route.device[0])), len(route.device)-1)
+	copy(name, dev.Info().Name)
+	r := o.rdma.Route()
+	route.port_num, route.gid_index, route.pkey = 1, C.uint8_t(r.SGIDIndex), C.uint16_t(r.PKey)
+	route.sgid, route.dgid = C.union_ibv_gid(r.SGID), C.union_ibv_gid(r.DGID)
+	route.traffic_class = C.uint8_t(r.TrafficClass)
+	// iWARP has no path records. Source: ucma_copy_iw_route in Linux.
+	if r.Resolved && !dev.Info().Kind.IsIWARP() {
+		route.have_path, route.mtu = 1, C.uint8_t(r.MTU)
+		route.packet_life_time = C.uint8_t(r.PacketLifeTime)
+	}
+	return nil
 }

@@ -12,14 +12,13 @@ import (
 	"verbena/verbs"
 )
 
-// An iWARP queue pair is connected with its stream, by the connection manager.
-// So rdma_connect and rdma_accept lend the identifier the queue pair that the
-// application names, as iw_cm looks it up.
+// An iWARP queue pair is connected with its stream, by the connection manager. rdma_connect and
+// rdma_accept name it by number. So they lend it to the identifier, as iw_cm looks it up.
 
-// connectable are the queue pairs of iWARP, by number: ib.QPN to *qpObject.
+// connectable maps the numbers of iWARP queue pairs, ib.QPN, to *qpObject.
 var connectable sync.Map
 
-// lend gives an identifier of iWARP the queue pair of a number.
+// lend gives an identifier of iWARP the queue pair with a number.
 //
 // Errors: EINVAL if there is none.
 func (o *cmID) lend(n ib.QPN) error {
@@ -30,7 +29,7 @@ func (o *cmID) lend(n ib.QPN) error {
 	o.streams = true
 	cmMu.Unlock()
 	if q := o.rdma.QP(); q != nil && q.QPN() == n {
-		return nil // of an attempt before
+		return nil // an earlier attempt lent it
 	}
 	found, ok := connectable.Load(n)
 	if !ok {
@@ -45,16 +44,20 @@ func (o *cmID) lend(n ib.QPN) error {
 	return nil
 }
 
-// destroy destroys a queue pair, and ends the connection of the identifier that
-// has it.
+// destroy destroys a queue pair, and ends the connection of its identifier.
 func (q *qpObject) destroy() error {
+	end := q.verbs.Destroy
 	if o := q.lent.Load(); o != nil && o.rdma.QP() == (*verbs.QP)(q.verbs) {
-		return o.rdma.DestroyQP()
+		end = o.rdma.DestroyQP
 	}
-	return q.verbs.Destroy()
+	err := end()
+	if err == nil {
+		q.forget()
+	}
+	return err
 }
 
-// listed makes a new queue pair known to lend.
+// listed makes a new queue pair available to lend.
 func (q *qpObject) listed(v *core.QP) {
 	if v.Context().Info().Kind.IsIWARP() {
 		connectable.Store(v.QPN(), q)

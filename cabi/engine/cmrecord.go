@@ -19,23 +19,23 @@ import (
 	"verbena/rdmacm"
 )
 
-// A cmRecord is an event that C is told of: its pointer is written into the
-// pipe, and whoever reads it frees it.
+// A cmRecord represents an event for C. Its pointer is written into the pipe, and the thread that
+// reads it frees it.
 type cmRecord struct {
 	event *C.struct_vb_cm_event
-	of    *cmID // whose event it is
-	child *cmID // that a CONNECT_REQUEST brings
+	of    *cmID // the identifier of the event
+	child *cmID // the new identifier of a CONNECT_REQUEST
 }
 
 // pass takes an event from rdmacm.
 func (c *cmChannel) pass(ev *rdmacm.Event) {
 	if !take(ev) && ev.Type == rdmacm.ConnectRequest {
-		_ = ev.ID.Destroy() // nobody has seen it: it cannot have a queue pair
+		_ = ev.ID.Destroy() // C has not seen it: it cannot have a queue pair
 	}
 }
 
-// take writes an event; false if nobody can be told. The identifier of a request has
-// none before C has adopted and accepted it.
+// take writes an event. It returns false if C has no identifier for it. The identifier of a request
+// gets no event before C has adopted it and accepted the request.
 func take(ev *rdmacm.Event) bool {
 	cmMu.Lock()
 	defer cmMu.Unlock()
@@ -57,7 +57,7 @@ func take(ev *rdmacm.Event) bool {
 	return true
 }
 
-// write makes a record of an event. cmMu is held.
+// write makes a record of an event. The caller holds cmMu.
 func (o *cmID) write(ev *rdmacm.Event) {
 	e := (*C.struct_vb_cm_event)(C.calloc(1, C.sizeof_struct_vb_cm_event))
 	r := cmRecord{event: e, of: o}
@@ -75,7 +75,7 @@ func (o *cmID) write(ev *rdmacm.Event) {
 	}
 	private := privateOf(ev)
 	if o.streams && ev.Type == rdmacm.Established {
-		private = ev.PrivateData // the Reply's
+		private = ev.PrivateData // that of the MPA Reply
 	}
 	n := C.uint8_t(copy(unsafe.Slice((*byte)(unsafe.Pointer(&e.priv[0])), len(e.priv)), private))
 	at := unsafe.Pointer(&e.priv[0])
@@ -93,32 +93,34 @@ func (o *cmID) write(ev *rdmacm.Event) {
 	} else {
 		p := (*C.struct_rdma_conn_param)(unsafe.Pointer(&e.param))
 		p.private_data, p.private_data_len = at, n
-		p.responder_resources, p.initiator_depth = C.uint8_t(ev.Conn.ResponderResources), C.uint8_t(ev.Conn.InitiatorDepth)
+		p.responder_resources = C.uint8_t(ev.Conn.ResponderResources)
+		p.initiator_depth = C.uint8_t(ev.Conn.InitiatorDepth)
 		p.flow_control, p.srq = flag(ev.Conn.FlowControl), flag(ev.Conn.SRQ)
-		p.retry_count, p.rnr_retry_count = C.uint8_t(ev.Conn.RetryCount), C.uint8_t(ev.Conn.RNRRetryCount)
+		p.retry_count = C.uint8_t(ev.Conn.RetryCount)
+		p.rnr_retry_count = C.uint8_t(ev.Conn.RNRRetryCount)
 		p.qp_num = C.uint32_t(ev.Conn.QPN)
 	}
 	o.channel.put(r)
 }
 
-// privateOf returns the private data that rdma_get_cm_event(3) passes on: not
-// those of RTU, DREQ and DREP.
+// privateOf returns the private data that rdma_get_cm_event(3) passes on. It leaves out those of
+// RTU, DREQ and DREP.
 func privateOf(ev *rdmacm.Event) []byte {
 	switch ev.Type {
 	case rdmacm.ConnectRequest, rdmacm.ConnectResponse, rdmacm.Rejected:
 		return ev.PrivateData
 	case rdmacm.Established:
-		if ev.Conn.QPN != 0 || ev.UD.QPN != 0 { // it came with the peer's queue pair: REP or SIDR_REP
+		// REP and SIDR_REP name the peer's queue pair.
+		if ev.Conn.QPN != 0 || ev.UD.QPN != 0 {
 			return ev.PrivateData
 		}
 	}
 	return nil
 }
 
-// statusOf returns the status of an event: as rdma_get_cm_event(3) has it a
-// negative errno, and the peer's reason where the peer gave one. MPA's Reply
-// gives none: iw_cm tells a refusal by the application as ECONNRESET, and by a
-// system where nobody listens as ECONNREFUSED. cmMu is held.
+// statusOf returns the status of an event: a negative errno or, if the peer gave a reason, that
+// reason: rdma_get_cm_event(3). The Reply of MPA has no reason: as in iw_cm a refusal by the
+// application is ECONNRESET, and one for want of a listener ECONNREFUSED. The caller holds cmMu.
 func (o *cmID) statusOf(err error) int32 {
 	var rejected *rdmacm.RejectedError
 	var unserved *rdmacm.UnservedError
@@ -142,7 +144,7 @@ func (o *cmID) statusOf(err error) int32 {
 	return -int32(syscall.EIO)
 }
 
-// put writes a record, at once or behind those that are owed. cmMu is held.
+// put writes a record, at once or behind the pending ones. The caller holds cmMu.
 func (c *cmChannel) put(r cmRecord) {
 	if c.closed {
 		C.free(unsafe.Pointer(r.event)) // made by this thread
@@ -159,12 +161,12 @@ func (c *cmChannel) put(r cmRecord) {
 	}
 }
 
-// bytes is the record as the pipe has it: the pointer.
+// bytes returns the record in the pipe: the pointer.
 func (r *cmRecord) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&r.event)), unsafe.Sizeof(r.event))
 }
 
-// writeOwed writes what did not fit as soon as it does.
+// writeOwed writes pending records as the pipe gets room.
 func (c *cmChannel) writeOwed() {
 	for {
 		waitWritable(c.fd)
@@ -181,8 +183,7 @@ func (c *cmChannel) writeOwed() {
 	}
 }
 
-// drop forgets records that are owed, and returns the identifiers that they
-// would have brought. cmMu is held.
+// drop forgets pending records, and returns the new identifiers in them. The caller holds cmMu.
 func (c *cmChannel) drop(match func(*cmRecord) bool) (children []*cmID) {
 	var gone []cmRecord
 	c.owed, gone = split(c.owed, match)
@@ -196,7 +197,7 @@ func (c *cmChannel) drop(match func(*cmRecord) bool) (children []*cmID) {
 	return children
 }
 
-// split parts records by whether match holds, in order.
+// split separates records for which match holds from the others, in order.
 func split(all []cmRecord, match func(*cmRecord) bool) (rest, matched []cmRecord) {
 	for _, r := range all {
 		if match(&r) {

@@ -10,18 +10,17 @@ import "C"
 
 import (
 	"sync"
-	"unsafe"
 
 	"verbena/internal/core"
 )
 
-// opened counts the contexts of the process: the first one takes the options.
+// opened counts the contexts of the process. The options apply to the first one.
 var opened struct {
 	mu sync.Mutex
 	n  int // guarded by mu
 }
 
-// openDevice opens a device as the environment says. closeDevice undoes it.
+// openDevice opens a device with the options of the environment. closeDevice undoes it.
 func openDevice(name string) (*core.Context, error) {
 	attendExit()
 	tellRuntimeDir()
@@ -53,78 +52,53 @@ func closeDevice(c *core.Context) error {
 	return c.Close()
 }
 
-// newContext gives an open device a handle, whoever opened it.
-func newContext(c *core.Context) (*ctxObject, handle, error) {
-	o := &ctxObject{verbs: c, engine: c.Engine(), passed: make(chan struct{})}
-	h, err := contexts.put(o)
-	return o, h, err
-}
-
-//export vb_ctx_open
-func vb_ctx_open(device *C.char, asyncFD C.int, ctx *C.vb_handle) C.int {
-	ensureStack()
+func ctxOpen(device *C.char, asyncFD C.int, ctx *C.vb_handle) error {
 	c, err := openDevice(C.GoString(device))
-	if err == nil {
-		var o *ctxObject
-		var h handle
-		if o, h, err = newContext(c); err == nil {
-			*ctx = C.vb_handle(h)
-			go o.passEvents(int(asyncFD))
-			return 0
-		}
-		closeDevice(c)
+	if err != nil {
+		return err
 	}
-	return C.int(errnoOf("ibv_open_device", err))
+	o := &ctxObject{verbs: c, engine: c.Engine(), passed: make(chan struct{})}
+	if err = contexts.give(ctx, o, func() error { return closeDevice(c) }); err == nil {
+		go o.passEvents(int(asyncFD))
+	}
+	return err
 }
 
-//export vb_ctx_close
-func vb_ctx_close(ctx C.vb_handle) C.int {
-	o := contexts.get(handle(ctx))
-	if o == nil || !contexts.remove(handle(ctx)) {
-		return C.int(errnoOf("ibv_close_device", noObject("context")))
-	}
+func (o *ctxObject) close() error {
 	o.closing.Store(true)
 	err := closeDevice(o.verbs)
-	o.events.Range(func(e, _ any) bool { // of queues that were not destroyed before
+	o.events.Range(func(e, _ any) bool { // those of queues that still exist
 		if o.ownEvent(e.(*cqEvent)) {
 			e.(*cqEvent).close()
 		}
 		return true
 	})
-	<-o.passed // the descriptors are the front's again
-	return C.int(errnoOf("ibv_close_device", err))
+	<-o.passed // from now on the front may close the descriptors
+	return err
 }
 
-//export vb_ctx_violations
-func vb_ctx_violations(ctx C.vb_handle, pkey, qkey *C.uint32_t) C.int {
-	o := contexts.get(handle(ctx))
-	if o == nil {
-		return C.int(errnoOf("ibv_query_port", noObject("context")))
-	}
+func (o *ctxObject) violations(pkey, qkey *C.uint32_t) error {
 	a, err := o.verbs.QueryPort(1)
 	if err == nil {
 		*pkey, *qkey = C.uint32_t(a.BadPKeyCntr), C.uint32_t(a.QKeyViolCntr)
 	}
-	return C.int(errnoOf("ibv_query_port", err))
+	return err
 }
 
 //export vb_progress
-func vb_progress(ctx C.vb_handle, polls C.unsigned) {
+func vb_progress(ctx C.vb_handle, polls C.uint) {
 	if o := contexts.get(handle(ctx)); o != nil {
-		if o.engine.PollFor(uint64(max(polls, 1))) == 0 { // else the application looks first, and may answer
+		// If there are completions, the application polls them first and may answer them.
+		if o.engine.PollFor(uint64(max(polls, 1))) == 0 {
 			o.engine.Flush()
 		}
 		o.engine.UpdateBoard()
 	}
 }
 
-//export vb_news_board
-func vb_news_board(ctx C.vb_handle) unsafe.Pointer {
-	o := contexts.get(handle(ctx))
-	if o == nil {
-		return nil
-	}
-	return o.engine.Board().Memory()
+func (o *ctxObject) news(news **C.struct_vb_news) error {
+	*news = (*C.struct_vb_news)(o.engine.Board().Memory())
+	return nil
 }
 
 //export vb_wake

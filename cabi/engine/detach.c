@@ -56,6 +56,7 @@ struct program {
 	clone_function *clone;
 	const char *path;
 	const char *const *argv;
+	int await;
 	char *stack; /* of the process that executes it */
 };
 
@@ -87,8 +88,11 @@ static int execute(void *arg)
 static int between(void *arg)
 {
 	struct program *p = arg;
-	int failed = p->clone(execute, p->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p) < 0;
+	int pid = p->clone(execute, p->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+	int failed = pid < 0, status = 0;
 
+	if (!failed && p->await)
+		failed = syscall(SYS_wait4, pid, &status, 0, NULL) != pid || status;
 	syscall(SYS_exit_group, failed);
 	return 0;
 }
@@ -101,10 +105,10 @@ static int takes_orphans(void)
 	return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) == 0 && subreaper);
 }
 
-int vb_detach(const char *path, const char *a, const char *b, const char *c)
+int vb_detach(const char *path, int await, const char *a, const char *b, const char *c)
 {
 	const char *argv[] = { path, a, b, c, NULL };
-	struct program p = { .clone = own_clone(), .path = path, .argv = argv };
+	struct program p = { .clone = own_clone(), .path = path, .argv = argv, .await = await };
 	int before = errno, status = 1, err = 0;
 	sigset_t all, mask;
 	char *stacks;

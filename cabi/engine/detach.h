@@ -5,8 +5,11 @@
 #ifndef VB_DETACH_H
 #define VB_DETACH_H
 
-/* Executes a program with three arguments apart from this process: 0 or an errno. */
-int vb_detach(const char *path, const char *a, const char *b, const char *c);
+/*
+ * Executes a program with three arguments apart from this process: 0 or an errno. With await
+ * set the program is one that starts another and ends; its failure is EAGAIN.
+ */
+int vb_detach(const char *path, int await, const char *a, const char *b, const char *c);
 
 /* The directory of the libraries, or an empty string. */
 void vb_library_dir(char *dir, unsigned size);

@@ -31,13 +31,13 @@ func init() {
 	}
 }
 
-// environment is what `verbena run` and the user say of the engine. It is read
-// once, when the first context is opened.
+// environment has the settings of `verbena run` and of the user. It is read once, when the first
+// context is opened.
 type environment struct {
 	faults  string // VERBENA_FAULTS: as verbs.WithFaults
-	capture string // VERBENA_PCAP: a file that is not there yet; %p is the process's number
+	capture string // VERBENA_PCAP: a file that does not exist; %p is the process ID
 	noLocal bool   // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
-	debug   bool   // VERBENA_DEBUG=1: every refused call's reason goes to stderr
+	debug   bool   // VERBENA_DEBUG=1: the reason of each failed call goes to stderr
 }
 
 var env = sync.OnceValue(func() environment {
@@ -49,7 +49,7 @@ var env = sync.OnceValue(func() environment {
 	}
 })
 
-// options returns the options of the process's first context, nil for none.
+// options returns the options for the first context of the process, or nil for none.
 func (e environment) options() *core.Options {
 	if e.faults == "" && e.capture == "" && !e.noLocal {
 		return nil
@@ -61,7 +61,7 @@ func (e environment) options() *core.Options {
 	return o
 }
 
-// ofVariable returns an error of an option with the variable that the option came from.
+// ofVariable adds to an error of an option the variable that the option came from.
 func ofVariable(err error) error {
 	var option *device.Error
 	switch {
@@ -71,27 +71,29 @@ func ofVariable(err error) error {
 	case option.Arg == "capture" && errors.Is(err, syscall.EINVAL): // the kind of device has none
 		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w", err)}
 	case option.Arg == "capture":
-		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w; name a file that is not there yet, in a directory where this process may write", err)}
+		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w; name a file that is not there yet, "+
+			"in a directory where this process may write", err)}
 	}
 	return err
 }
 
-// capture is the capture file of the process, which opens its first context more than
-// once.
-var capture = sync.OnceValue(func() *fdtrack.Exclusive { return &fdtrack.Exclusive{Path: env().capture} })
+// capture opens the capture file once per process, however often the first context is opened.
+var capture = sync.OnceValue(func() *fdtrack.Exclusive {
+	return &fdtrack.Exclusive{Path: env().capture}
+})
 
-// selection is which devices the front lists, as the user says now:
-// VERBENA_DEVICES.
+// selection returns the devices that the front lists, as VERBENA_DEVICES selects them now.
 func selection() device.Selection { return device.ParseSelection(getenv("VERBENA_DEVICES")) }
 
-// getenv asks C: Go has the environment that the process was started with, and
-// the application may have changed it since. A program with privileges that its user
-// lacks has no variables: the user could name a file for it to overwrite.
+// getenv reads the environment of C: that of Go is a copy from the start of the process, and the
+// application may have changed it since. A program with privileges that its user lacks gets no
+// variables: the user could name a file for it to overwrite.
 func getenv(name string) string {
 	return C.GoString(C.secure_getenv(terminated(name))) // "" for NULL
 }
 
-// terminated returns s as C has it, for one call, in Go's memory. Memory of malloc would be
-// freed by another thread where the goroutine has changed threads, which
-// ThreadSanitizer does not see and takes for a race.
-func terminated(s string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(s + "\x00"))) }
+// terminated returns s as a string of C in Go memory, for one call. malloc would not do: the
+// goroutine may change threads, and ThreadSanitizer takes the free by another thread for a race.
+func terminated(s string) *C.char {
+	return (*C.char)(unsafe.Pointer(unsafe.StringData(s + "\x00")))
+}

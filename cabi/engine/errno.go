@@ -11,9 +11,8 @@ import (
 	"syscall"
 )
 
-// errnoOf returns what C is told of an error: 0 for none. With VERBENA_DEBUG
-// its words go to stderr, as C has no way to pass them on; without it those of an
-// obstacle do.
+// errnoOf returns the errno of an error, 0 for none. With VERBENA_DEBUG=1 it prints the error to
+// stderr, because an errno carries no text; otherwise it prints only obstacles (tellObstacle).
 func errnoOf(call string, err error) int32 {
 	if err == nil {
 		return 0
@@ -30,10 +29,10 @@ func errnoOf(call string, err error) int32 {
 	return int32(syscall.EIO)
 }
 
-// noObject is what a handle that names nothing is refused with.
+// noObject returns the error for a handle that names no such object.
 func noObject(what string) error { return fmt.Errorf("no such %s: %w", what, syscall.EINVAL) }
 
-// invalid is an argument that is refused before verbs sees it.
+// invalid returns the error for an argument that is refused before verbs sees it.
 func invalid(format string, a ...any) error {
 	return fmt.Errorf(format+": %w", append(a, syscall.EINVAL)...)
 }

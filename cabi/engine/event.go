@@ -14,9 +14,8 @@ import (
 	"verbena/internal/core"
 )
 
-// passEvents writes the context's asynchronous events to a descriptor of the
-// front until the context is closed. Those that do not fit wait in verbs, which
-// keeps a bounded number.
+// passEvents writes the asynchronous events of the context to a descriptor of the front until the
+// context is closed. Events that do not fit wait in verbs, in a bounded queue.
 func (o *ctxObject) passEvents(fd int) {
 	defer close(o.passed)
 	nonblocking(fd)
@@ -29,7 +28,7 @@ func (o *ctxObject) passEvents(fd int) {
 		if e.Port == 0 {
 			cookie, ok := o.cookies.Load(objectOf(&e))
 			if !ok {
-				continue // of an object that is gone
+				continue // its object is destroyed
 			}
 			r.object = C.vb_cookie(cookie.(uint64))
 		}

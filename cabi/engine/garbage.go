@@ -17,37 +17,34 @@ import (
 	"sync/atomic"
 )
 
-// Garbage is collected when the pages that are free have been used up, and not
-// as soon as the heap has doubled. A collection that leaves more of them than a
-// tenth makes the Go runtime give some back to the system, bit by bit, by a timer;
-// and timers start its poller, which an application that closes all descriptors
-// must not meet (package nap).
+// Garbage is collected when the free pages have been used up, not when the heap has doubled. A
+// collection that leaves more than a tenth of the pages free makes the Go runtime return some to
+// the system, by a timer. Timers start its poller, which fails in an application that closes all
+// descriptors (package futex).
 //
-// Garbage comes with objects of the application and with the messages of strangers,
-// so it is looked for as these come. Posting and polling make none.
+// Garbage comes from objects of the application and from messages of unknown peers, so each of
+// these counts towards the next check. Posting and polling make none. The runtime collects any
+// other garbage by itself, at a limit that leaves room for all of the above.
 //
-// Under valgrind nothing is collected. The runtime tells it of each object, but not of the
-// end of tiny ones, and valgrind gives up when one of them is where another was.
-//
-// Should some come another way, the runtime collects it by itself at a bound that
-// leaves room for all of the above.
+// Under valgrind nothing is collected. The runtime reports each new object to valgrind, but not the
+// end of tiny ones, and valgrind aborts when a new object lies where an old one was.
 
 const (
-	// comesPerLook is how many objects and messages come between looks, which take some
-	// microseconds. A request allocates some KiB.
+	// comesPerLook objects and messages come between two checks. A check takes some microseconds; a
+	// request allocates some KiB.
 	comesPerLook = 64
-	// leastGarbage is what a collection is worth the while for.
+	// leastGarbage bytes of garbage are worth a collection.
 	leastGarbage = 4 << 20
-	// freeShare of the pages in use may be free when garbage is collected, half
-	// of what the runtime leaves alone.
+	// At most 1/freeShare of the pages in use may be free when garbage is collected: half of the
+	// share that the runtime keeps.
 	freeShare = 20
-	// strayGarbage is how much there may be beyond twice what is in use.
+	// strayGarbage bytes are allowed beyond twice the memory in use.
 	strayGarbage = 32 << 20
 )
 
 var garbage struct {
 	comes atomic.Uint64
-	stays bool  // immutable after init: nothing is collected
+	stays bool  // immutable after init: never collect
 	user  int64 // immutable after init: GOMEMLIMIT
 
 	mu    sync.Mutex
@@ -55,18 +52,18 @@ var garbage struct {
 	bound int64 // guarded by mu: the runtime's memory limit
 }
 
-// What sizes are of.
+// The kinds of sizes.
 const (
-	heapObjects = iota // with garbage
-	heapUnused         // the rest of the pages in use
-	heapFree           // pages that are free and have not been given back
-	heapLive           // after the last collection
-	released           // pages given back
-	total              // with those
+	heapObjects = iota // objects, garbage included
+	heapUnused         // the rest of these pages
+	heapFree           // free pages that were not given back
+	heapLive           // live bytes after the last collection
+	released           // pages given back to the system
+	total              // all of it, released included
 	numSizes
 )
 
-// sizes are what the runtime says of its memory, in bytes.
+// sizes has the memory statistics of the runtime, in bytes.
 type sizes [numSizes]metrics.Sample
 
 func (s *sizes) read() { metrics.Read(s[:]) }
@@ -80,9 +77,12 @@ func init() {
 	}
 	garbage.user = debug.SetMemoryLimit(-1)
 	for i, name := range [numSizes]string{
-		heapObjects: "/memory/classes/heap/objects:bytes", heapUnused: "/memory/classes/heap/unused:bytes",
-		heapFree: "/memory/classes/heap/free:bytes", heapLive: "/gc/heap/live:bytes",
-		released: "/memory/classes/heap/released:bytes", total: "/memory/classes/total:bytes",
+		heapObjects: "/memory/classes/heap/objects:bytes",
+		heapUnused:  "/memory/classes/heap/unused:bytes",
+		heapFree:    "/memory/classes/heap/free:bytes",
+		heapLive:    "/gc/heap/live:bytes",
+		released:    "/memory/classes/heap/released:bytes",
+		total:       "/memory/classes/total:bytes",
 	} {
 		garbage.sizes[i].Name = name
 	}
@@ -91,15 +91,16 @@ func init() {
 	afterCollections()
 }
 
-// lookForGarbage is called as an object is made, and as a stranger says something.
+// lookForGarbage counts a new object or a message of an unknown peer, and collects garbage at
+// times.
 func lookForGarbage() {
 	if garbage.comes.Add(1)%comesPerLook == 0 && !garbage.stays {
 		go collect()
 	}
 }
 
-// collect holds the lock for as long as it takes: a second collection right after the
-// first would find the pages free.
+// collect checks, and collects if that is due. It holds the lock throughout: a second collection
+// right after the first would find free pages.
 func collect() {
 	if !garbage.mu.TryLock() {
 		return
@@ -117,7 +118,7 @@ func due(objects, unused, free, live uint64) bool {
 	return objects >= 2*live+leastGarbage && free <= (objects+unused)/freeShare
 }
 
-// afterCollections has the bound moved after each collection, whatever began it.
+// afterCollections moves the bound after each collection, whatever started it.
 func afterCollections() {
 	type sentinel struct{ _ [16]byte }
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) {
@@ -129,9 +130,8 @@ func afterCollections() {
 	})
 }
 
-// setBound moves the runtime's memory limit out of the way of what the application
-// has. It never comes back: a lower limit is one that the runtime gives pages back for.
-// The caller holds garbage.mu and has read the sizes.
+// setBound raises the memory limit of the runtime above the memory in use. It never lowers it: the
+// runtime would give back pages. The caller holds garbage.mu and has read the sizes.
 func setBound() {
 	s := &garbage.sizes
 	other := s.of(total) - s.of(released) - s.of(heapObjects) - s.of(heapUnused) - s.of(heapFree)
@@ -141,8 +141,8 @@ func setBound() {
 	}
 }
 
-// boundFor returns the memory limit where so much is in use: twice that and some more,
-// but never what is beyond the user's.
+// boundFor returns the memory limit for used bytes: twice that and strayGarbage, at most the limit
+// of the user.
 func boundFor(used uint64, user int64) int64 {
 	return min(int64(min(2*used+strayGarbage, math.MaxInt64)), user)
 }

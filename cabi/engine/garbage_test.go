@@ -50,8 +50,8 @@ func TestBoundIsTheUsersAtMost(t *testing.T) {
 	}
 }
 
-// TestMemoryLimitOfTheEnvironment has a process with GOMEMLIMIT say what its limit is,
-// and one without.
+// TestMemoryLimitOfTheEnvironment compares the limits of a process with GOMEMLIMIT and of one
+// without.
 func TestMemoryLimitOfTheEnvironment(t *testing.T) {
 	if os.Getenv("VERBENA_TEST_LIMIT") != "" {
 		os.Stderr.WriteString(strconv.FormatInt(debug.SetMemoryLimit(-1)>>20, 10))
@@ -79,7 +79,7 @@ func TestMemoryLimitOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// A collection that somebody else begins has the bound follow what is in use.
+// The bound follows collections that something else starts.
 func TestBoundFollowsCollections(t *testing.T) {
 	bound := func() int64 {
 		garbage.mu.Lock()

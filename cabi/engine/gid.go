@@ -9,7 +9,8 @@ package main
 
 typedef int vb_gid_table_of(const char *netdev, union ibv_gid *gids, int max);
 
-static inline int call_gid_table_of(vb_gid_table_of *f, const char *netdev, union ibv_gid *gids, int max)
+static inline int call_gid_table_of(vb_gid_table_of *f, const char *netdev, union ibv_gid *gids,
+				    int max)
 {
 	return f(netdev, gids, max);
 }
@@ -25,14 +26,15 @@ import (
 	"verbena/internal/device"
 )
 
-// gidTableLen is how many entries a table has: port attribute gid_tbl_len.
+// gidTableLen has the value of the port attribute gid_tbl_len.
 const gidTableLen = 256
 
 //export vb_use_gid_tables
 func vb_use_gid_tables(table *C.vb_gid_table_of) {
 	device.ShareGIDTables(func(netdev string) ([]netip.Addr, error) {
 		var gids [gidTableLen]ib.GID
-		n := C.call_gid_table_of(table, terminated(netdev), (*C.union_ibv_gid)(unsafe.Pointer(&gids)), gidTableLen)
+		to := (*C.union_ibv_gid)(unsafe.Pointer(&gids))
+		n := C.call_gid_table_of(table, terminated(netdev), to, gidTableLen)
 		if n < 0 {
 			return nil, syscall.Errno(-n)
 		}

@@ -4,6 +4,9 @@
 
 package main
 
+// #include "engine.h"
+import "C"
+
 import (
 	"sync"
 	"sync/atomic"
@@ -21,7 +24,7 @@ import (
 // what was there before names nothing.
 type handle uint64
 
-// kind is the type of what a handle names.
+// kind is the type of a handle's object.
 type kind uint8
 
 const (
@@ -34,17 +37,26 @@ const (
 	kindSRQ
 	kindQP
 	kindAH
-	// kindCM is the first of the connection manager's.
-	kindCM
+	kindChannel
+	kindCMChannel
+	kindCMID
 )
+
+func (k kind) String() string {
+	return [...]string{
+		kindContext: "context", kindPD: "PD", kindXRCD: "XRCD", kindMR: "MR", kindMW: "MW",
+		kindCQ: "CQ", kindSRQ: "SRQ", kindQP: "QP", kindAH: "AH",
+		kindChannel: "completion channel", kindCMChannel: "event channel", kindCMID: "identifier",
+	}[k]
+}
 
 const (
 	placeBits      = 32
 	generationBits = 24
 
 	chunkPlaces = 256
-	// maxPlaces bounds the objects of a kind: what the device says it has of
-	// each, and as many contexts.
+	// maxPlaces bounds the objects of a kind, contexts included. It is the limit that the device
+	// reports.
 	maxPlaces = 1 << 20
 )
 
@@ -55,8 +67,8 @@ type table[T any] struct {
 	chunks [maxPlaces / chunkPlaces]atomic.Pointer[[chunkPlaces]place[T]]
 
 	mu   sync.Mutex
-	used uint32   // guarded by mu: places given out so far
-	free []uint32 // guarded by mu: those given back
+	used uint32   // guarded by mu: places used so far
+	free []uint32 // guarded by mu: places to use again
 }
 
 type place[T any] struct {
@@ -96,7 +108,7 @@ func (t *table[T]) put(o *T) (handle, error) {
 	return h, nil
 }
 
-// place returns the place that a handle speaks of, or nil.
+// place returns the place in a handle, or nil.
 func (t *table[T]) place(h handle) *place[T] {
 	i := uint32(h) - 1
 	if i >= maxPlaces {
@@ -109,8 +121,8 @@ func (t *table[T]) place(h handle) *place[T] {
 	return &chunk[i%chunkPlaces]
 }
 
-// get returns the object of a handle, nil if there is none. Nearly every call
-// of C's begins with it, and so makes room on the stack here.
+// get returns the object of a handle, nil if there is none. Nearly every call of C begins with it,
+// so it calls ensureStack.
 func (t *table[T]) get(h handle) *T {
 	ensureStack()
 	p := t.place(h)
@@ -119,6 +131,15 @@ func (t *table[T]) get(h handle) *T {
 	}
 	if e := p.entry.Load(); e != nil && e.handle == h {
 		return e.object
+	}
+	return nil
+}
+
+// take returns the object of a handle, which then names nothing. One of several callers gets the
+// object, the others nil.
+func (t *table[T]) take(h handle) *T {
+	if o := t.get(h); o != nil && t.remove(h) {
+		return o
 	}
 	return nil
 }
@@ -135,7 +156,29 @@ func (t *table[T]) each(f func(*T)) {
 	}
 }
 
-// remove makes a handle name nothing. Of several callers one is told true.
+// give gives a new object a handle, or destroys the object where there are too many.
+func (t *table[T]) give(to *C.vb_handle, o *T, destroy func() error) error {
+	h, err := t.put(o)
+	if err != nil {
+		_ = destroy() // it was just made; the error that counts is the first
+		return err
+	}
+	*to = C.vb_handle(h)
+	return nil
+}
+
+// none returns the error for a handle that names no object.
+func (t *table[T]) none() error { return noObject(t.kind.String()) }
+
+// end makes a handle name nothing if its object was destroyed without an error.
+func (t *table[T]) end(h handle, err error) error {
+	if err == nil {
+		t.remove(h)
+	}
+	return err
+}
+
+// remove makes a handle name nothing. It returns true to one of several callers.
 func (t *table[T]) remove(h handle) bool {
 	p := t.place(h)
 	if p == nil {

@@ -40,7 +40,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// Look-ups go on while places are taken and given back.
+// Look-ups work while places are taken and given back.
 func TestHandlesConcurrently(t *testing.T) {
 	tab := table[int]{kind: kindQP}
 	var wg sync.WaitGroup

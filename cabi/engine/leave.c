@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of the process. Most programs end without closing: what was put off for
- * their next call is still to be sent, peers are to learn that their connections
- * are over, and what was captured last is to be written.
+ * The exit of the process. Most programs end without closing their objects. The engine then still
+ * sends delayed acknowledgements, ends connections, and writes the rest of the capture.
  *
- * A thread of the engine's own does it, which waits here. The one that exits may
- * be in a signal handler that has interrupted the engine, where nothing of it may
- * be called, and so waits no longer than EXIT_PATIENCE_S: it may stand on a lock.
+ * A thread of the engine waits here and does that. The exiting thread may be in a signal handler
+ * that interrupted the engine, where it must not call the engine. So it only waits, at most
+ * EXIT_PATIENCE_S, because it may hold a lock of the engine.
  */
 #define _GNU_SOURCE
 #include "leave.h"
@@ -22,7 +21,7 @@
 
 static _Atomic uint32_t state; /* an enum vb_exit, and a futex */
 
-/* The process whose engine this is: a child has none of its threads. */
+/* The process of the engine: a fork does not copy its threads. */
 static pid_t owner;
 
 __attribute__((constructor)) static void loaded(void)

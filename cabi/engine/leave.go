@@ -16,7 +16,7 @@ import (
 	"verbena/rdmacm"
 )
 
-// attendExit has what the process owes when it exits be done: see leave.c.
+// attendExit starts the thread that ends the connections of an exiting process (leave.c).
 var attendExit = sync.OnceFunc(func() {
 	C.vb_exit_becomes(C.VB_EXIT_ATTENDED)
 	go func() {
@@ -26,9 +26,9 @@ var attendExit = sync.OnceFunc(func() {
 	}()
 })
 
-// leave does what a process that exits still owes: an adapter would have
-// acknowledged before the application saw its last completion, and the kernel ends
-// the connections that a process leaves behind.
+// leave acknowledges and ends connections for an exiting process. An adapter would have
+// acknowledged before the application saw its last completion, and the kernel ends the connections
+// of a process.
 func leave() {
 	core.Leave()
 	contexts.each(func(o *ctxObject) { o.engine.Leave() })
@@ -40,11 +40,11 @@ func leave() {
 
 var flushing sync.Once
 
-// flushEvery is how much of a capture an application may lose that is killed;
-// one that exits loses none.
+// flushEvery bounds the part of a capture that a killed application loses; one that exits loses
+// none.
 const flushEvery = 200 * time.Millisecond
 
-// flushCapture writes the capture out now and then, as long as the process is.
+// flushCapture writes the capture out regularly, as long as the process runs.
 func flushCapture() {
 	for {
 		futex.Sleep(flushEvery)

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What becomes of the process's exit: leave.c.
- */
+/* The states of an exit (leave.c). */
 #ifndef VB_LEAVE_H
 #define VB_LEAVE_H
 
 #include <stdint.h>
 
 enum vb_exit {
-	VB_EXIT_UNATTENDED, /* nobody in the engine would care */
+	VB_EXIT_UNATTENDED, /* no thread of the engine waits for the exit */
 	VB_EXIT_ATTENDED,
 	VB_EXIT_BEGUN,
-	VB_EXIT_DONE /* what was owed is done */
+	VB_EXIT_DONE /* the engine has finished */
 };
 
 void vb_exit_becomes(uint32_t state);
-/* Returns when the exit is in another state. */
+/* Returns when the exit has left a state. */
 void vb_exit_leaves(uint32_t state);
 
 #endif

@@ -16,48 +16,43 @@ import (
 	"verbena/internal/device"
 )
 
-// links are what the devices of kind ntb were configured by.
-var links struct {
+// configured has the text that the NTB devices were configured by.
+var configured struct {
 	mu   sync.Mutex
 	read bool // guarded by mu, as text
 	text string
 }
 
-// configureLinks has the links of windows be those that the user names now:
-// VERBENA_NTB.
+// configureLinks makes the NTB links those that VERBENA_NTB names now.
 func configureLinks() error {
-	links.mu.Lock()
-	defer links.mu.Unlock()
+	configured.mu.Lock()
+	defer configured.mu.Unlock()
 	text := getenv(device.LinksVariable)
-	if links.read && text == links.text {
+	if configured.read && text == configured.text {
 		return nil
 	}
 	err := device.ConfigureLinks(text)
-	if links.read, links.text = err == nil, text; err != nil {
+	if configured.read, configured.text = err == nil, text; err != nil {
 		return misconfigured{fmt.Errorf("%s: %w", device.LinksVariable, err)}
 	}
 	return nil
 }
 
-// misconfigured marks an error in what the user has configured.
+// misconfigured marks an error in the settings of the user.
 type misconfigured struct{ error }
 
 func (m misconfigured) Unwrap() error { return m.error }
 
-// vb_links lists links, those from the number first on. Of one that is open which end is ours is known for
-// certain. Its port is active from then on, until the peer goes away: most
-// programs do not begin at a port that is down, and one of the two is first.
-//
-//export vb_links
-func vb_links(out *C.struct_vb_link, first, room C.uint, count *C.uint) C.int {
-	ensureStack()
-	err := configureLinks()
-	if err != nil {
-		return C.int(errnoOf("ibv_get_device_list", err))
+// links lists up to room links, from number first on. The port of an open link is active
+// until its peer goes away, also before the peer has come: most programs do not begin at a
+// port that is down, and one of the two ends opens first.
+func links(out *C.struct_vb_link, first, room C.uint32_t, count *C.uint32_t) error {
+	if err := configureLinks(); err != nil {
+		return err
 	}
 	list, n, err := device.Links(int(first), int(room))
 	if err != nil {
-		return C.int(errnoOf("ibv_get_device_list", err))
+		return err
 	}
 	into := unsafe.Slice(out, int(room))
 	for i, d := range list {
@@ -70,17 +65,17 @@ func vb_links(out *C.struct_vb_link, first, room C.uint, count *C.uint) C.int {
 				}
 			}
 		})
-		if d.Shared() { // its port leads to itself at least
+		if d.Shared() { // its port reaches itself at least
 			l.active = 1
 		}
 		l.guid = C.uint64_t(d.GUID)
 		gids := (*[2]ib.GID)(unsafe.Pointer(&l.gids))
-		addrs, _ := d.AddrTable() // those of a link are configured: it does not fail
+		addrs, _ := d.AddrTable() // does not fail: the addresses of a link are configured
 		for k, a := range addrs[:min(len(addrs), len(gids))] {
 			gids[k] = ib.GIDFromAddr(a)
 		}
 		into[i] = l
 	}
-	*count = C.uint(n)
-	return 0
+	*count = C.uint32_t(n)
+	return nil
 }

@@ -16,79 +16,48 @@ import (
 	"verbena/internal/core"
 )
 
-//export vb_pd_alloc
-func vb_pd_alloc(ctx C.vb_handle, pd *C.vb_handle) C.int {
-	o := contexts.get(handle(ctx))
-	if o == nil {
-		return C.int(errnoOf("ibv_alloc_pd", noObject("context")))
-	}
+func (o *ctxObject) pdAlloc(pd *C.vb_handle) error {
 	p, err := o.verbs.AllocPD()
-	if err == nil {
-		var h handle
-		if h, err = pds.put(&pdObject{ctx: o, verbs: p}); err == nil {
-			*pd = C.vb_handle(h)
-			return 0
-		}
-		p.Dealloc()
+	if err != nil {
+		return err
 	}
-	return C.int(errnoOf("ibv_alloc_pd", err))
+	return pds.give(pd, &pdObject{ctx: o, verbs: p}, p.Dealloc)
 }
 
-//export vb_pd_free
-func vb_pd_free(pd C.vb_handle) C.int {
-	o := pds.get(handle(pd))
-	if o == nil {
-		return C.int(errnoOf("ibv_dealloc_pd", noObject("PD")))
-	}
-	err := o.verbs.Dealloc()
-	if err == nil {
-		pds.remove(handle(pd))
-	}
-	return C.int(errnoOf("ibv_dealloc_pd", err))
-}
+func (o *pdObject) free() error { return o.verbs.Dealloc() }
 
-//export vb_mr_reg
-func vb_mr_reg(pd C.vb_handle, addr unsafe.Pointer, length C.size_t, iova C.uint64_t, access C.uint, mr *C.vb_handle, lkey, rkey *C.uint32_t) C.int {
-	o := pds.get(handle(pd))
-	if o == nil {
-		return C.int(errnoOf("ibv_reg_mr", noObject("PD")))
-	}
+func (o *pdObject) mrReg(addr unsafe.Pointer, length C.size_t, iova C.uint64_t, access C.uint32_t,
+	mr *C.vb_handle, lkey, rkey *C.uint32_t) error {
 	at, rights := uint64(iova), ib.Access(access)
 	buf, err := memoryOf(addr, length, rights)
 	if err != nil {
-		return C.int(errnoOf("ibv_reg_mr", err))
+		return err
 	}
 	if rights.Has(ib.AccessZeroBased) && at == uint64(uintptr(addr)) {
-		at = 0 // ibv_reg_mr names no other
+		at = 0 // ibv_reg_mr passes no other address
 	}
 	r, err := o.verbs.RegMRIOVA(buf, at, rights)
-	if err == nil {
-		var h handle
-		m := &mrObject{ctx: o.ctx, verbs: r}
-		m.rights.Store(uint32(rights))
-		if h, err = mrs.put(m); err == nil {
-			*mr, *lkey, *rkey = C.vb_handle(h), C.uint32_t(r.LKey()), C.uint32_t(r.RKey())
-			return 0
-		}
-		r.Dereg()
+	if err != nil {
+		return err
 	}
-	return C.int(errnoOf("ibv_reg_mr", err))
+	m := &mrObject{ctx: o.ctx, verbs: r}
+	m.rights.Store(uint32(rights))
+	if err = mrs.give(mr, m, r.Dereg); err == nil {
+		*lkey, *rkey = C.uint32_t(r.LKey()), C.uint32_t(r.RKey())
+	}
+	return err
 }
 
-//export vb_mr_rereg
-func vb_mr_rereg(mr C.vb_handle, flags C.int, pd C.vb_handle, addr unsafe.Pointer, length C.size_t, access C.uint, lkey, rkey *C.uint32_t) C.int {
-	o := mrs.get(handle(mr))
-	if o == nil {
-		return C.int(errnoOf("ibv_rereg_mr", noObject("MR")))
-	}
+func (o *mrObject) rereg(flags C.int, pd C.vb_handle, addr unsafe.Pointer, length C.size_t,
+	access C.uint32_t, lkey, rkey *C.uint32_t) error {
 	if flags <= 0 || flags&^C.IBV_REREG_MR_FLAGS_SUPPORTED != 0 {
-		return C.int(errnoOf("ibv_rereg_mr", invalid("flags %#x", int(flags))))
+		return invalid("flags %#x", int(flags))
 	}
 	var domain *core.PD
 	if flags&C.IBV_REREG_MR_CHANGE_PD != 0 {
 		p := pds.get(handle(pd))
 		if p == nil {
-			return C.int(errnoOf("ibv_rereg_mr", noObject("PD")))
+			return pds.none()
 		}
 		domain = p.verbs
 	}
@@ -110,102 +79,71 @@ func vb_mr_rereg(mr C.vb_handle, flags C.int, pd C.vb_handle, addr unsafe.Pointe
 		o.rights.Store(uint32(rights))
 		*lkey, *rkey = C.uint32_t(o.verbs.LKey()), C.uint32_t(o.verbs.RKey())
 	}
-	return C.int(errnoOf("ibv_rereg_mr", err))
+	return err
 }
 
-//export vb_mr_dereg
-func vb_mr_dereg(mr C.vb_handle) C.int {
-	o := mrs.get(handle(mr))
-	if o == nil {
-		return C.int(errnoOf("ibv_dereg_mr", noObject("MR")))
-	}
-	err := o.verbs.Dereg()
-	if err == nil {
-		mrs.remove(handle(mr))
-	}
-	return C.int(errnoOf("ibv_dereg_mr", err))
-}
+func (o *mrObject) dereg() error { return o.verbs.Dereg() }
 
-//export vb_mw_alloc
-func vb_mw_alloc(pd C.vb_handle, typ C.enum_ibv_mw_type, mw *C.vb_handle, rkey *C.uint32_t) C.int {
-	o := pds.get(handle(pd))
-	if o == nil {
-		return C.int(errnoOf("ibv_alloc_mw", noObject("PD")))
-	}
+func (o *pdObject) mwAlloc(typ C.enum_ibv_mw_type, mw *C.vb_handle, rkey *C.uint32_t) error {
 	if typ > math.MaxUint8 {
-		return C.int(errnoOf("ibv_alloc_mw", invalid("type %d", typ)))
+		return invalid("type %d", typ)
 	}
 	w, err := o.verbs.AllocMW(ib.MWType(typ))
-	if err == nil {
-		m := &mwObject{ctx: o.ctx, verbs: w}
-		m.bind.last = w.RKey()
-		var h handle
-		if h, err = mws.put(m); err == nil {
-			*mw, *rkey = C.vb_handle(h), C.uint32_t(w.RKey())
-			return 0
-		}
-		w.Dealloc()
+	if err != nil {
+		return err
 	}
-	return C.int(errnoOf("ibv_alloc_mw", err))
+	m := &mwObject{ctx: o.ctx, verbs: w}
+	m.bind.last = w.RKey()
+	if err = mws.give(mw, m, w.Dealloc); err == nil {
+		*rkey = C.uint32_t(w.RKey())
+	}
+	return err
 }
 
-//export vb_mw_free
-func vb_mw_free(mw C.vb_handle) C.int {
-	o := mws.get(handle(mw))
-	if o == nil {
-		return C.int(errnoOf("ibv_dealloc_mw", noObject("MW")))
-	}
-	err := o.verbs.Dealloc()
-	if err == nil {
-		mws.remove(handle(mw))
-	}
-	return C.int(errnoOf("ibv_dealloc_mw", err))
-}
+func (o *mwObject) free() error { return o.verbs.Dealloc() }
 
-// mwKey chooses the keys of a type 1 window: a caller of ibv_bind_mw is told
-// the new one when the bind is posted, also if others are posted and not yet
-// done.
+// mwKey chooses the keys of a type 1 window. ibv_bind_mw returns the new key when the bind is
+// posted, even while earlier binds are in progress.
 type mwKey struct {
 	mu   sync.Mutex
-	last ib.RKey // guarded by mu: of the last bind posted
+	last ib.RKey // guarded by mu: key of the last bind posted
 }
 
-//export vb_qp_bind_mw
-func vb_qp_bind_mw(qp C.vb_handle, mw *C.struct_vb_mw, bind *C.struct_ibv_mw_bind, rkey *C.uint32_t) C.int {
-	const call = "ibv_bind_mw"
-	q, w := qps.get(handle(qp)), mws.get(handle(mw.handle))
-	if q == nil || w == nil {
-		return C.int(errnoOf(call, noObject("QP or MW")))
+func (o *qpObject) bindMW(mw *C.struct_vb_mw, bind *C.struct_ibv_mw_bind, rkey *C.uint32_t) error {
+	w := mws.get(handle(mw.handle))
+	if w == nil {
+		return mws.none()
 	}
 	if bind.send_flags > math.MaxUint8 {
-		return C.int(errnoOf(call, invalid("send_flags %#x", bind.send_flags)))
+		return invalid("send_flags %#x", bind.send_flags)
 	}
 	b := core.BindWR{ID: uint64(bind.wr_id), Flags: ib.SendFlags(bind.send_flags)}
 	if err := takeBind(&b, &bind.bind_info); err != nil {
-		return C.int(errnoOf(call, err))
+		return err
 	}
 	w.bind.mu.Lock()
 	defer w.bind.mu.Unlock()
 	b.RKey = w.bind.last.Next()
-	err := q.verbs.BindMW(w.verbs, b)
+	err := o.verbs.BindMW(w.verbs, b)
 	if err == nil {
 		w.bind.last = b.RKey
 		*rkey = C.uint32_t(b.RKey)
 	}
-	return C.int(errnoOf(call, err))
+	return err
 }
 
-// takeBind reads what a window is to be bound to.
+// takeBind reads the memory and rights that a window is to be bound to.
 func takeBind(b *core.BindWR, info *C.struct_ibv_mw_bind_info) error {
 	b.MR = nil
 	if info.mr != nil {
 		r := mrs.get(handle((*C.struct_vb_mr)(unsafe.Pointer(info.mr)).handle))
 		if r == nil {
-			return noObject("MR")
+			return mrs.none()
 		}
 		b.MR = r.verbs
 	}
-	b.Addr, b.Length, b.Access = uint64(info.addr), uint64(info.length), ib.Access(info.mw_access_flags)
-	b.Access &^= ib.AccessLocalWrite // means nothing in a window; programs set it, and drivers let them
+	b.Addr, b.Length = uint64(info.addr), uint64(info.length)
+	// Local write means nothing in a window. Programs set it, and drivers ignore it.
+	b.Access = ib.Access(info.mw_access_flags) &^ ib.AccessLocalWrite
 	return nil
 }

@@ -4,6 +4,9 @@
 
 package main
 
+// #include "engine.h"
+import "C"
+
 import (
 	"sync"
 	"sync/atomic"
@@ -12,15 +15,15 @@ import (
 	"verbena/internal/engine"
 )
 
-// What handles name. Fields are immutable unless said otherwise.
+// The objects that handles name. Fields are immutable unless said otherwise.
 type (
 	ctxObject struct {
 		verbs  *core.Context
 		engine *engine.Engine
-		// cookies is what C calls the objects that asynchronous events are of:
-		// *core.QP, *core.CQ or *core.SRQ to uint64.
+		// cookies maps the objects of asynchronous events, *core.QP, *core.CQ or *core.SRQ, to
+		// their cookies, uint64.
 		cookies sync.Map
-		events  sync.Map // *cqEvent of its queues that have a channel
+		events  sync.Map // *cqEvent of each of its queues with a channel
 		closing atomic.Bool
 		passed  chan struct{} // closed when passEvents has ended
 	}
@@ -38,7 +41,7 @@ type (
 	mrObject struct {
 		ctx    *ctxObject
 		verbs  *core.MR
-		rights atomic.Uint32 // what it was registered for last
+		rights atomic.Uint32 // the rights of the last registration
 	}
 
 	mwObject struct {
@@ -61,7 +64,7 @@ type (
 	qpObject struct {
 		ctx   *ctxObject
 		verbs *core.QP
-		lent  atomic.Pointer[cmID] // the identifier that had it last: cmqp_attach.go
+		lent  atomic.Pointer[cmID] // the identifier that it was last lent to: cmqp_attach.go
 		scratch
 	}
 
@@ -78,23 +81,23 @@ var (
 	srqs     = table[srqObject]{kind: kindSRQ}
 	qps      = table[qpObject]{kind: kindQP}
 	ahs      = table[ahObject]{kind: kindAH}
+	channels = table[channel]{kind: kindChannel}
 )
 
-// newQP gives a queue pair a handle, whoever made it.
-func newQP(ctx *ctxObject, q *core.QP, cookie uint64) (handle, error) {
+// giveQP gives a new queue pair a handle, or destroys it.
+func giveQP(to *C.vb_handle, ctx *ctxObject, q *core.QP, cookie C.vb_cookie,
+	destroy func() error) error {
 	o := &qpObject{ctx: ctx, verbs: q}
-	h, err := qps.put(o)
+	err := qps.give(to, o, destroy)
 	if err == nil {
-		ctx.cookies.Store(q, cookie)
+		ctx.cookies.Store(q, uint64(cookie))
 		o.listed(q)
 	}
-	return h, err
+	return err
 }
 
-// forgetQP takes back what newQP gave, once the queue pair is destroyed.
-func forgetQP(h handle) {
-	if o := qps.get(h); o != nil && qps.remove(h) {
-		o.ctx.cookies.Delete(o.verbs)
-		connectable.CompareAndDelete(o.verbs.QPN(), o)
-	}
+// forget undoes giveQP, except for the handle, once the queue pair is destroyed.
+func (o *qpObject) forget() {
+	o.ctx.cookies.Delete(o.verbs)
+	connectable.CompareAndDelete(o.verbs.QPN(), o)
 }

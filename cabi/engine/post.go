@@ -14,11 +14,11 @@ import (
 	"verbena/internal/device"
 )
 
-// maxInline is the most inline data that a queue pair can be made for.
+// maxInline bounds the inline data of a queue pair.
 const maxInline = device.MaxInline
 
-// scratch is what the work request being posted is read into. It belongs to
-// whoever has the queue pair's lock, from Begin to Ring.
+// scratch has room to decode one work request. It belongs to the holder of the queue pair's lock,
+// from BeginSend to SubmitSends.
 type scratch struct {
 	send   core.SendWR
 	bind   core.BindWR
@@ -31,7 +31,7 @@ func vb_qp_post_send(qp C.vb_handle, list *C.struct_ibv_send_wr, bad **C.struct_
 	if o := qps.get(handle(qp)); o != nil {
 		wr, err = o.postSend(wr)
 	} else {
-		err = noObject("QP")
+		err = qps.none()
 	}
 	if err == nil {
 		return 0
@@ -42,13 +42,12 @@ func vb_qp_post_send(qp C.vb_handle, list *C.struct_ibv_send_wr, bad **C.struct_
 	return C.int(errnoOf("ibv_post_send", err))
 }
 
-// postSend posts a list up to the first work request that is refused, which it
-// returns.
+// postSend posts a list until a work request is refused, which it returns.
 func (o *qpObject) postSend(wr *sendWR) (bad *sendWR, err error) {
 	if err := o.verbs.BeginSend(); err != nil {
 		return wr, err
 	}
-	for t := o.verbs.Type(); wr != nil; wr = wr.next {
+	for t := o.verbs.Type(); wr != nil; wr = (*sendWR)(wr.Next) {
 		if err = wr.take(&o.send, t, &o.inline, &o.bind); err != nil {
 			break
 		}
@@ -60,12 +59,7 @@ func (o *qpObject) postSend(wr *sendWR) (bad *sendWR, err error) {
 	return wr, err
 }
 
-//export vb_qp_recvs_posted
-func vb_qp_recvs_posted(qp C.vb_handle) C.int {
-	o := qps.get(handle(qp))
-	if o == nil {
-		return C.int(errnoOf("ibv_post_recv", noObject("QP")))
-	}
+func (o *qpObject) recvsPosted() error {
 	o.verbs.ReceivesPosted()
-	return 0
+	return nil
 }

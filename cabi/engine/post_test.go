@@ -11,13 +11,13 @@ import (
 	"testing"
 	"unsafe"
 
+	"verbena/cabi/layout"
 	"verbena/ib"
 	"verbena/internal/core"
 	"verbena/internal/device"
 )
 
-// looped returns a queue pair of the loopback device that is connected to
-// itself, and a region.
+// looped returns a queue pair on the loopback device, connected to itself, and a region.
 func looped(t testing.TB) (*qpObject, *core.CQ, *core.MR) {
 	t.Helper()
 	must := func(err error) {
@@ -61,15 +61,14 @@ func looped(t testing.TB) (*qpObject, *core.CQ, *core.MR) {
 	return &qpObject{verbs: qp}, cq, mr
 }
 
-// Posting from C's memory allocates nothing, inline or not, and neither does
-// receiving.
+// Neither posting from memory of C, inline or not, nor receiving allocates.
 func TestPostAllocatesNothing(t *testing.T) {
 	o, cq, mr := looped(t)
 	target := mr.SGE(0, 64)
 	source := []ib.SGE{mr.SGE(2048, 64), {Addr: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mr.Bytes()[2048:])))), Length: 64}}
-	inline := sendWR{sgList: &source[1], numSGE: 1, opcode: uint32(ib.WRSendWithImm), flags: uint32(ib.SendInline)}
-	binary.BigEndian.PutUint32(inline.imm[:], 5)
-	list := sendWR{next: &inline, sgList: &source[0], numSGE: 1, opcode: uint32(ib.WRSend), flags: uint32(ib.SendSignaled)}
+	inline := sendWR{SGList: &source[1], NumSGE: 1, Opcode: uint32(ib.WRSendWithImm), Flags: uint32(ib.SendInline)}
+	binary.BigEndian.PutUint32(inline.Imm[:], 5)
+	list := sendWR{Next: (*layout.SendWR)(&inline), SGList: &source[0], NumSGE: 1, Opcode: uint32(ib.WRSend), Flags: uint32(ib.SendSignaled)}
 	recvs := []core.RecvWR{{SGList: []ib.SGE{target}}, {SGList: []ib.SGE{target}}}
 	wcs := make([]ib.WC, 4)
 	round := func() {

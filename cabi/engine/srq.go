@@ -12,25 +12,21 @@ import (
 	"verbena/internal/core"
 )
 
-//export vb_srq_create
-func vb_srq_create(init *C.struct_vb_srq_init, srq *C.vb_handle, num *C.uint32_t) C.int {
-	const call = "ibv_create_srq"
+func srqCreate(init *C.struct_vb_srq_init, srq *C.vb_handle, num *C.uint32_t) error {
 	p := pds.get(handle(init.pd))
 	if p == nil {
-		return C.int(errnoOf(call, noObject("PD")))
+		return pds.none()
 	}
 	s, err := createSRQ(p, init)
-	if err == nil {
-		var h handle
-		if h, err = srqs.put(&srqObject{ctx: p.ctx, verbs: s}); err == nil {
-			p.ctx.cookies.Store(s, uint64(init.cookie))
-			putSRQAttr(&init.attr, s.Query())
-			*srq, *num = C.vb_handle(h), C.uint32_t(s.Num())
-			return 0
-		}
-		s.Destroy()
+	if err != nil {
+		return err
 	}
-	return C.int(errnoOf(call, err))
+	if err = srqs.give(srq, &srqObject{ctx: p.ctx, verbs: s}, s.Destroy); err == nil {
+		p.ctx.cookies.Store(s, uint64(init.cookie))
+		putSRQAttr(&init.attr, s.Query())
+		*num = C.uint32_t(s.Num())
+	}
+	return err
 }
 
 func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*core.SRQ, error) {
@@ -44,7 +40,7 @@ func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*core.SRQ, error) {
 	}
 	x := xrcds.get(handle(init.xrcd))
 	if x == nil {
-		return nil, noObject("XRCD")
+		return nil, xrcds.none()
 	}
 	cq, err := cqOf(init.cq)
 	if err != nil {
@@ -54,19 +50,20 @@ func createSRQ(p *pdObject, init *C.struct_vb_srq_init) (*core.SRQ, error) {
 }
 
 func srqAttr(a *C.struct_ibv_srq_attr) ib.SRQAttr {
-	return ib.SRQAttr{MaxWR: uint32(a.max_wr), MaxSGE: uint32(a.max_sge), SRQLimit: uint32(a.srq_limit)}
+	return ib.SRQAttr{
+		MaxWR: uint32(a.max_wr), MaxSGE: uint32(a.max_sge), SRQLimit: uint32(a.srq_limit),
+	}
 }
 
 func putSRQAttr(to *C.struct_ibv_srq_attr, a ib.SRQAttr) {
-	*to = C.struct_ibv_srq_attr{max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE), srq_limit: C.uint32_t(a.SRQLimit)}
+	*to = C.struct_ibv_srq_attr{
+		max_wr: C.uint32_t(a.MaxWR), max_sge: C.uint32_t(a.MaxSGE),
+		srq_limit: C.uint32_t(a.SRQLimit),
+	}
 }
 
-//export vb_srq_modify
-func vb_srq_modify(srq C.vb_handle, attr *C.struct_ibv_srq_attr, mask C.int, slots *C.struct_ibv_sge, slotMask C.uint64_t) C.int {
-	o := srqs.get(handle(srq))
-	if o == nil {
-		return C.int(errnoOf("ibv_modify_srq", noObject("SRQ")))
-	}
+func (o *srqObject) modify(attr *C.struct_ibv_srq_attr, mask C.int, slots *C.struct_ibv_sge,
+	slotMask C.uint64_t) error {
 	var m ib.SRQAttrMask
 	if mask&C.IBV_SRQ_MAX_WR != 0 {
 		m |= ib.SRQMaxWR
@@ -75,32 +72,20 @@ func vb_srq_modify(srq C.vb_handle, attr *C.struct_ibv_srq_attr, mask C.int, slo
 		m |= ib.SRQLimit
 	}
 	if mask&^(C.IBV_SRQ_MAX_WR|C.IBV_SRQ_LIMIT) != 0 {
-		return C.int(errnoOf("ibv_modify_srq", invalid("mask %#x", int(mask))))
+		return invalid("mask %#x", int(mask))
 	}
-	room := recvSlots(slots, slotMask, o.verbs.Query().MaxSGE)
-	return C.int(errnoOf("ibv_modify_srq", o.verbs.ModifyIn(srqAttr(attr), m, room)))
+	return o.verbs.ModifyIn(srqAttr(attr), m, recvSlots(slots, slotMask, o.verbs.Query().MaxSGE))
 }
 
-//export vb_srq_query
-func vb_srq_query(srq C.vb_handle, attr *C.struct_ibv_srq_attr) C.int {
-	o := srqs.get(handle(srq))
-	if o == nil {
-		return C.int(errnoOf("ibv_query_srq", noObject("SRQ")))
-	}
+func (o *srqObject) query(attr *C.struct_ibv_srq_attr) error {
 	putSRQAttr(attr, o.verbs.Query())
-	return 0
+	return nil
 }
 
-//export vb_srq_destroy
-func vb_srq_destroy(srq C.vb_handle) C.int {
-	o := srqs.get(handle(srq))
-	if o == nil {
-		return C.int(errnoOf("ibv_destroy_srq", noObject("SRQ")))
-	}
+func (o *srqObject) destroy() error {
 	err := o.verbs.Destroy()
 	if err == nil {
-		srqs.remove(handle(srq))
 		o.ctx.cookies.Delete(o.verbs)
 	}
-	return C.int(errnoOf("ibv_destroy_srq", err))
+	return err
 }

@@ -4,19 +4,18 @@
 
 package main
 
-// handlerRoom is what a handler of signals may use of the stack. The kernel's
-// frame alone has some KiB: the processor's vector registers are in it.
+// handlerRoom bounds the stack of a signal handler. The frame of the kernel alone has some KiB: it
+// holds the vector registers.
 const handlerRoom = 64 << 10
 
-// ensureStack makes sure that a handler of the application's has room on the stack.
+// ensureStack makes sure that a signal handler of the application has room on the stack.
 //
-// A handler that was installed without SA_ONSTACK runs on the stack that the
-// thread stands on, and a thread that calls us stands on one of Go's, which
-// begins with 4 KiB. So every call asks for room as it begins. A thread keeps its
-// stack, so that all calls but the first find it there, which costs 2 ns.
+// A handler without SA_ONSTACK runs on the current stack of its thread. A thread that calls the
+// engine runs on a stack of Go, which begins with 4 KiB. So every call asks for room as it begins.
+// A thread keeps its stack: later calls find the room, which costs 2 ns.
 //
-// Deviation: a thread's first call has no room until it comes here. Under
-// `verbena run` handlers run on an alternate stack instead (cabi/devshim).
+// Deviation: before the first call of a thread comes here it has no room. Under `verbena run`
+// handlers run on an alternate stack instead (cabi/devshim).
 //
 //go:noinline
 func ensureStack() {

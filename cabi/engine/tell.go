@@ -16,14 +16,14 @@ import (
 	"verbena/internal/sys/sandbox"
 )
 
-// tell writes a line to stderr that the user is to see without asking for it: C has
-// no way to pass words on. It is not package os's, which ends a process whose stderr
-// is a pipe that nobody reads.
+// tell prints a line to stderr that users need unasked, because an errno carries no text. It does
+// not use package os, which ends a process that writes to a broken pipe as stderr.
 func tell(words string) {
-	_, _ = syscall.Write(2, []byte("verbena: "+strings.Join(strings.Fields(words), " ")+"\n")) // it may be closed
+	line := "verbena: " + strings.Join(strings.Fields(words), " ") + "\n"
+	_, _ = syscall.Write(2, []byte(line)) // stderr may be closed
 }
 
-// tellObstacle says, once a process, what keeps every program from working.
+// tellObstacle prints, once per process, an error that keeps every program from working.
 func tellObstacle(call string, err error) {
 	if isObstacle(err) && !told.Swap(true) {
 		words := call + ": " + sandbox.Explain(err).Error()
@@ -36,20 +36,20 @@ func tellObstacle(call string, err error) {
 
 var told atomic.Bool
 
-// isObstacle reports whether no program could do what failed, in this state of the
-// system.
+// isObstacle reports whether an error would stop every program, in the present state of the system.
 func isObstacle(err error) bool {
 	var join *portshare.JoinError
 	var port *portshare.PortError
-	return errors.As(err, &misconfigured{}) || errors.As(err, &join) || errors.As(err, &port) && !errors.Is(err, syscall.EADDRNOTAVAIL) || isLimit(err)
+	return errors.As(err, &misconfigured{}) || errors.As(err, &join) || isLimit(err) ||
+		errors.As(err, &port) && !errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
-// isLimit reports whether there are no descriptors left, of the process or the system.
+// isLimit reports whether the process or the system has no descriptors left.
 func isLimit(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// tellRuntimeDir says, once a process, that XDG_RUNTIME_DIR is not used.
+// tellRuntimeDir prints, once per process, that XDG_RUNTIME_DIR is not used.
 var tellRuntimeDir = sync.OnceFunc(func() {
 	if _, err := rundir.Dir(); err != nil {
 		tell(err.Error())

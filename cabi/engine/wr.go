@@ -14,49 +14,18 @@ import (
 	"syscall"
 	"unsafe"
 
+	"verbena/cabi/layout"
 	"verbena/ib"
 	"verbena/internal/core"
 	"verbena/internal/mem"
 )
 
-// The work requests of C, as they lie in its memory: struct ibv_send_wr, whose
-// unions cgo shows as bytes. table.c holds the layouts equal.
-type (
-	sendWR struct {
-		id       uint64
-		next     *sendWR
-		sgList   *ib.SGE // struct ibv_sge has the layout of ib.SGE
-		numSGE   int32
-		opcode   uint32
-		flags    uint32
-		imm      [4]byte // big-endian; or invalidate_rkey, in host order
-		op       [32]byte
-		xrcSRQN  uint32
-		_        uint32
-		mw       *C.struct_vb_mw
-		mwKey    uint32
-		_        uint32
-		bindInfo C.struct_ibv_mw_bind_info
-	}
-
-	// What op holds, by opcode.
-	opRDMA struct {
-		addr uint64
-		rkey uint32
-	}
-	opAtomic struct {
-		addr, compareAdd, swap uint64
-		rkey                   uint32
-	}
-	opUD struct {
-		ah        *C.struct_vb_ah
-		qpn, qkey uint32
-	}
-)
+// A sendWR is a work request in memory of C.
+type sendWR layout.SendWR
 
 func sendList(wr *C.struct_ibv_send_wr) *sendWR { return (*sendWR)(unsafe.Pointer(wr)) }
 
-// sges returns a list of elements where it is.
+// sges returns a list of elements as a slice of memory of C.
 func sges(list *ib.SGE, n int32) ([]ib.SGE, error) {
 	if n < 0 || n > ib.MaxSGE || n > 0 && list == nil {
 		return nil, invalid("num_sge %d", n)
@@ -64,21 +33,22 @@ func sges(list *ib.SGE, n int32) ([]ib.SGE, error) {
 	return unsafe.Slice(list, int(n)), nil
 }
 
-// inlineBytes holds the inline data of one work request on its way.
+// inlineBytes holds the inline data of the work request being posted.
 type inlineBytes [maxInline]byte
 
-// take reads a work request of a queue pair of type t. What points to C's
-// memory in it holds until the post returns.
-func (wr *sendWR) take(to *core.SendWR, t ib.QPType, inline *inlineBytes, bind *core.BindWR) (err error) {
-	if wr.opcode > math.MaxUint8 || wr.flags > math.MaxUint8 {
-		return invalid("opcode %d, send_flags %#x", wr.opcode, wr.flags)
+// take decodes a work request of a queue pair of type t. Pointers to memory of C in it are valid
+// until the post returns.
+func (wr *sendWR) take(to *core.SendWR, t ib.QPType, inline *inlineBytes,
+	bind *core.BindWR) (err error) {
+	if wr.Opcode > math.MaxUint8 || wr.Flags > math.MaxUint8 {
+		return invalid("opcode %d, send_flags %#x", wr.Opcode, wr.Flags)
 	}
-	to.ID, to.Opcode, to.Flags = wr.id, ib.WROpcode(wr.opcode), ib.SendFlags(wr.flags)
+	to.ID, to.Opcode, to.Flags = wr.ID, ib.WROpcode(wr.Opcode), ib.SendFlags(wr.Flags)
 	to.Inline, to.SGList = nil, nil
-	if wr.flags&uint32(ib.SendInline) != 0 {
+	if wr.Flags&uint32(ib.SendInline) != 0 {
 		to.Inline, err = wr.gather(inline)
 	} else {
-		to.SGList, err = sges(wr.sgList, wr.numSGE)
+		to.SGList, err = sges(wr.SGList, wr.NumSGE)
 	}
 	if err != nil {
 		return err
@@ -86,29 +56,30 @@ func (wr *sendWR) take(to *core.SendWR, t ib.QPType, inline *inlineBytes, bind *
 	if t == ib.QPTypeUD {
 		return wr.takeUD(to)
 	}
-	to.RemoteSRQN = ib.SRQN(wr.xrcSRQN) // of XRC_SEND alone; verbs ignores others'
+	to.RemoteSRQN = ib.SRQN(wr.XRCSRQN) // verbs ignores it but for XRC_SEND
 	switch to.Opcode {
 	case ib.WRSendWithImm, ib.WRRDMAWriteWithImm:
-		to.ImmData = binary.BigEndian.Uint32(wr.imm[:])
+		to.ImmData = binary.BigEndian.Uint32(wr.Imm[:])
 	case ib.WRSendWithInv, ib.WRLocalInv:
-		to.InvalidateRKey = ib.RKey(binary.NativeEndian.Uint32(wr.imm[:]))
-	case ib.WRRegMR: // the kernel's alone
-		return invalid("opcode %d", wr.opcode)
+		to.InvalidateRKey = ib.RKey(binary.NativeEndian.Uint32(wr.Imm[:]))
+	case ib.WRRegMR: // for users of the kernel only
+		return invalid("opcode %d", wr.Opcode)
 	}
 	switch to.Opcode {
 	case ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicWrite:
-		o := (*opRDMA)(unsafe.Pointer(&wr.op))
-		to.RemoteAddr, to.RKey = o.addr, ib.RKey(o.rkey)
+		o := (*layout.RDMA)(unsafe.Pointer(&wr.Op))
+		to.RemoteAddr, to.RKey = o.Addr, ib.RKey(o.RKey)
 	case ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd:
-		o := (*opAtomic)(unsafe.Pointer(&wr.op))
-		to.RemoteAddr, to.CompareAdd, to.Swap, to.RKey = o.addr, o.compareAdd, o.swap, ib.RKey(o.rkey)
-	case ib.WRFlush: // as engine.h has it
-		o := (*opAtomic)(unsafe.Pointer(&wr.op))
-		if o.compareAdd > math.MaxUint32 || o.swap > math.MaxUint16 {
-			return invalid("FLUSH of %d bytes, type and level %#x", o.compareAdd, o.swap)
+		o := (*layout.Atomic)(unsafe.Pointer(&wr.Op))
+		to.RemoteAddr, to.RKey = o.Addr, ib.RKey(o.RKey)
+		to.CompareAdd, to.Swap = o.CompareAdd, o.Swap
+	case ib.WRFlush: // encoded as engine.h says
+		o := (*layout.Atomic)(unsafe.Pointer(&wr.Op))
+		if o.CompareAdd > math.MaxUint32 || o.Swap > math.MaxUint16 {
+			return invalid("FLUSH of %d bytes, type and level %#x", o.CompareAdd, o.Swap)
 		}
-		to.RemoteAddr, to.FlushLength, to.RKey = o.addr, uint32(o.compareAdd), ib.RKey(o.rkey)
-		to.FlushType, to.FlushLevel = ib.FlushType(o.swap), ib.FlushLevel(o.swap>>8)
+		to.RemoteAddr, to.FlushLength, to.RKey = o.Addr, uint32(o.CompareAdd), ib.RKey(o.RKey)
+		to.FlushType, to.FlushLevel = ib.FlushType(o.Swap), ib.FlushLevel(o.Swap>>8)
 	case ib.WRBindMW:
 		return wr.takeBindMW(to, bind)
 	}
@@ -116,50 +87,51 @@ func (wr *sendWR) take(to *core.SendWR, t ib.QPType, inline *inlineBytes, bind *
 }
 
 func (wr *sendWR) takeUD(to *core.SendWR) error {
-	o := (*opUD)(unsafe.Pointer(&wr.op))
-	if o.ah == nil {
+	o := (*layout.UD)(unsafe.Pointer(&wr.Op))
+	if o.AH == nil {
 		return invalid("no address handle")
 	}
-	a := ahs.get(handle(o.ah.handle))
+	a := ahs.get(handle((*C.struct_vb_ah)(o.AH).handle))
 	if a == nil {
-		return noObject("AH")
+		return ahs.none()
 	}
-	to.AH, to.RemoteQPN, to.RemoteQKey = a.verbs, ib.QPN(o.qpn), ib.QKey(o.qkey)
+	to.AH, to.RemoteQPN, to.RemoteQKey = a.verbs, ib.QPN(o.QPN), ib.QKey(o.QKey)
 	if to.Opcode == ib.WRSendWithImm {
-		to.ImmData = binary.BigEndian.Uint32(wr.imm[:])
+		to.ImmData = binary.BigEndian.Uint32(wr.Imm[:])
 	}
 	return nil
 }
 
 func (wr *sendWR) takeBindMW(to *core.SendWR, bind *core.BindWR) error {
-	if wr.mw == nil {
+	if wr.MW == nil {
 		return invalid("no memory window")
 	}
-	w := mws.get(handle(wr.mw.handle))
+	w := mws.get(handle((*C.struct_vb_mw)(wr.MW).handle))
 	if w == nil {
-		return noObject("MW")
+		return mws.none()
 	}
-	bind.MW, bind.RKey = w.verbs, ib.RKey(wr.mwKey)
+	bind.MW, bind.RKey = w.verbs, ib.RKey(wr.MWKey)
 	to.Bind = bind
-	return takeBind(bind, &wr.bindInfo)
+	return takeBind(bind, (*C.struct_ibv_mw_bind_info)(unsafe.Pointer(&wr.BindInfo)))
 }
 
-// gather copies inline data from where its elements say: their keys do not
-// count. Source: ibv_post_send(3), IBV_SEND_INLINE.
+// gather copies inline data from the memory of its elements; their keys are ignored. Source:
+// ibv_post_send(3), IBV_SEND_INLINE.
 func (wr *sendWR) gather(to *inlineBytes) ([]byte, error) {
-	if wr.numSGE < 0 || wr.numSGE > 0 && wr.sgList == nil {
-		return nil, invalid("num_sge %d", wr.numSGE)
+	if wr.NumSGE < 0 || wr.NumSGE > 0 && wr.SGList == nil {
+		return nil, invalid("num_sge %d", wr.NumSGE)
 	}
 	n := 0
-	for _, g := range unsafe.Slice(wr.sgList, int(wr.numSGE)) {
+	for _, g := range unsafe.Slice(wr.SGList, int(wr.NumSGE)) {
 		if g.Length == 0 {
 			continue
 		}
 		if uint64(g.Length) > uint64(len(to)-n) {
 			return nil, invalid("more than %d bytes of inline data", len(to))
 		}
-		// Neither nothing nor what wraps around makes a slice.
-		if g.Addr == 0 || g.Addr+uint64(g.Length) < g.Addr || !mem.Copy(to[n:], unsafe.Slice((*byte)(addressed(g.Addr)), int(g.Length))) {
+		// unsafe.Slice takes neither NULL nor memory that wraps around.
+		if g.Addr == 0 || g.Addr+uint64(g.Length) < g.Addr ||
+			!mem.Copy(to[n:], unsafe.Slice((*byte)(addressed(g.Addr)), int(g.Length))) {
 			return nil, fmt.Errorf("inline data at %#x: %w", g.Addr, syscall.EFAULT)
 		}
 		n += int(g.Length)
@@ -167,8 +139,8 @@ func (wr *sendWR) gather(to *inlineBytes) ([]byte, error) {
 	return to[:n], nil
 }
 
-// addressed is the memory of C at an address.
+// addressed returns a pointer to memory of C.
 func addressed(a uint64) unsafe.Pointer {
 	p := uintptr(a)
-	return *(*unsafe.Pointer)(unsafe.Pointer(&p)) // vet cannot know that it is not Go's
+	return *(*unsafe.Pointer)(unsafe.Pointer(&p)) // hides from vet that this is no Go memory
 }

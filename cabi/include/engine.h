@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the front libraries (libibverbs.so.1, librdmacm.so.1: C) and the engine
- * (libverbena-engine.so: Go) know of each other.
+ * The interface between the front libraries (libibverbs.so.1, librdmacm.so.1: C) and the engine
+ * (libverbena-engine.so: Go).
  *
- * The front owns every structure that an application sees, its locks, its
- * descriptors and the memory of completion and receive queues. The engine owns protocol,
- * keys and sockets, and names its objects by handles. The front opens the
- * engine with dlopen at the first object that needs it and calls it through one
- * table of functions, verbena_engine.
+ * The front owns every structure that an application sees, its locks, its descriptors, and the
+ * memory of completion and receive queues. The engine owns protocols, keys and sockets, and names
+ * its objects by handles. The front opens the engine with dlopen at the first object that needs it,
+ * and calls it through one table of functions, verbena_engine.
  *
- * Unless said otherwise a function returns 0 or a positive errno, changes
- * nothing when it fails, may be called from any thread at any time, does not
- * block on the network and keeps no pointer that it was given.
+ * Unless said otherwise a function returns 0 or a positive errno, changes nothing when it fails,
+ * may be called from any thread at any time, does not block on the network and keeps no pointer
+ * that it was given.
  */
 #ifndef VERBENA_ENGINE_H
 #define VERBENA_ENGINE_H
@@ -21,21 +20,20 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define VB_ENGINE_VERSION 3
+#include "engine_version.h" /* VB_ENGINE_VERSION: a hash of the declarations */
 
-/* A handle names an object of the engine; 0 is none. */
+/* A handle names an object of the engine. 0 names none. */
 typedef uint64_t vb_handle;
 
 /*
- * A cookie is what the front calls its own object: a number that it does not
- * give out twice, so that an event of an object that is gone finds nothing.
+ * A cookie names an object of the front. Each number is given out once, so that an event of a
+ * destroyed object finds none.
  */
 typedef uint64_t vb_cookie;
 
 /*
- * A completion as the engine writes it: laid out as ib.WC, whose numbers are
- * those of the specification and of enum ibv_wc_status, ibv_wc_opcode and
- * ibv_wc_flags.
+ * A completion as the engine writes it: ib.WC. Its numbers are those of the specification and of
+ * enum ibv_wc_status, ibv_wc_opcode and ibv_wc_flags.
  */
 struct vb_wc {
 	uint64_t wr_id;
@@ -58,13 +56,12 @@ struct vb_wc {
 _Static_assert(sizeof(struct vb_wc) == 48, "struct vb_wc is laid out as ib.WC");
 
 /*
- * The memory of a completion queue. The engine pushes at tail, under a lock of
- * its own; the front polls at head, under a lock of its own, without a call.
- * Entry i is slots[i & mask]. head and tail count up for ever.
+ * The memory of a completion queue. The engine pushes at tail, with a lock of the engine held. The
+ * front polls at head, with a lock of the front held and without a call. Entry i is slots[i &
+ * mask]. head and tail only grow.
  *
- * Where the engine removes completions from the middle (qp_destroy, qp_modify
- * to RESET, cq_resize) it moves head: the front holds the poll locks of the
- * queues concerned around those calls.
+ * The engine moves head where it removes completions from the middle: qp_destroy, qp_modify to
+ * RESET, cq_resize. Around these calls the front holds the poll locks of the queues concerned.
  */
 struct vb_cq_ring {
 	_Alignas(64) _Atomic uint64_t head;
@@ -75,20 +72,18 @@ struct vb_cq_ring {
 };
 
 /*
- * The memory of a receive queue. The front posts at tail, under a lock of its
- * own and without a call; the engine takes at head, when a message or a flush
- * wants a receive. head and tail count up for ever, and tail - head is at most
- * what the queue was made for. So a key that is wrong shows when the receive is
- * used, as it does with an adapter.
+ * The memory of a receive queue. The front posts at tail, with a lock of the front held and without
+ * a call. The engine takes at head, when a message or a flush needs a receive. head and tail only
+ * grow, and tail - head is at most the size of the queue. So a wrong key is found when the receive
+ * is used, as with an adapter.
  *
- * Receive i is in slot i & mask. A slot is 1 + max_sge elements, of which the
- * first is its head: addr is the wr_id, length the bytes in all, lkey the number
- * of elements.
+ * Receive i is in slot i & mask. A slot has 1 + max_sge elements. The first describes the receive:
+ * addr is the wr_id, length the total bytes, lkey the number of elements.
  *
- * The front looks at posting before it posts and, tail being stored, once more;
- * both stores and loads are sequentially consistent. If it is not VB_RECV_FREE
- * then, the front calls qp_recvs_posted: the queue pair is in the error state, where
- * receives are flushed, or came there meanwhile.
+ * The front reads posting before it posts, and again after it has stored tail; all these accesses
+ * are sequentially consistent. If the second value is not VB_RECV_FREE the front calls
+ * qp_recvs_posted: the queue pair is in the error state, where receives are flushed, or has entered
+ * it meanwhile.
  */
 enum vb_posting {
 	VB_RECV_REFUSED, /* EINVAL: the queue pair is in RESET, or gone */
@@ -103,9 +98,9 @@ struct vb_recv_ring {
 };
 
 /*
- * The ring of a receive queue that is made for cap.max_recv_wr or attr.max_wr
- * receives, and its slots: mask + 1 of them, a power of two. They stay in place
- * until the queue is destroyed. A front that does not post leaves ring NULL.
+ * The ring of a receive queue with room for cap.max_recv_wr or attr.max_wr receives, and its slots:
+ * mask + 1, a power of two. They stay in place until the queue is destroyed. A front that does not
+ * post leaves ring NULL.
  */
 struct vb_recv_memory {
 	struct vb_recv_ring *ring;
@@ -134,23 +129,25 @@ struct vb_news {
 	} at[];
 };
 
-/*
- * What the engine writes into a completion channel's descriptor for each event:
- * the cookie of the completion queue. One write, one event. If the pipe is full
- * the engine keeps the event and writes it later.
- */
-typedef vb_cookie vb_cq_event;
+/* The next step of a thread that finds no event in a completion channel. */
+enum vb_take {
+	VB_TAKE_SERVE = 0, /* unknown: threads of the engine read from now on */
+	VB_TAKE_WATCH = 1, /* it may poll the channel's descriptor, which shows arrivals */
+	VB_TAKE_WAIT = 2,  /* it waits for arrivals and the eventfd; then it calls with: */
+	VB_TAKE_WOKEN = 4, /* a flag: the thread has waited */
+	VB_TAKE_LEAVE = 8, /* another thread polls, and reads what arrives */
+};
 
-/* What it writes into a context's asynchronous-event descriptor. */
+/* The record of an asynchronous event in the pipe of a context. */
 struct vb_async_event {
 	uint32_t type; /* enum ibv_event_type */
-	uint32_t port; /* of port events */
+	uint32_t port; /* for port events */
 	vb_cookie object; /* queue pair, completion queue, SRQ or work queue; 0 for port events */
 };
 
 /*
- * Front objects that work requests point to. The engine reads the handle
- * behind the public structure.
+ * Objects of the front that work requests point to. The engine reads the handle behind the public
+ * structure.
  */
 struct vb_ah {
 	struct ibv_ah ah;
@@ -158,7 +155,7 @@ struct vb_ah {
 };
 
 struct vb_mr {
-	struct ibv_mr mr; /* first, as verbs_mr has it */
+	struct ibv_mr mr; /* first, as in struct verbs_mr */
 	vb_handle handle;
 };
 
@@ -168,19 +165,19 @@ struct vb_mw {
 };
 
 /*
- * A FLUSH (ibv_wr_flush of rdma-core 64) as a struct ibv_send_wr: the opcode, and
- * of wr.atomic remote_addr, rkey, compare_add as the length and swap as the type
- * with the level in bits 8 to 15.
+ * A FLUSH (ibv_wr_flush of rdma-core 64) as a struct ibv_send_wr. It has this opcode, and in
+ * wr.atomic remote_addr, rkey, the length as compare_add, and as swap the type, with the level in
+ * bits 8 to 15.
  */
 #define VB_WR_FLUSH ((enum ibv_wr_opcode)14)
 
 struct vb_qp_init {
 	enum ibv_qp_type type; /* RC, UC, UD, XRC_SEND, XRC_RECV */
 	int sq_sig_all;
-	struct ibv_qp_cap cap; /* in and out: what was granted */
+	struct ibv_qp_cap cap; /* in and out: the granted values */
 	vb_handle pd, send_cq, recv_cq, srq, xrcd; /* 0 where there is none */
 	vb_cookie cookie; /* in asynchronous events */
-	struct vb_recv_memory recv; /* ignored where srq or the type leaves it no receives */
+	struct vb_recv_memory recv; /* ignored with an srq, or a type without receives */
 };
 
 struct vb_srq_init {
@@ -192,19 +189,18 @@ struct vb_srq_init {
 };
 
 /*
- * A connection manager event: written as a pointer (8 bytes) into the event
- * channel's descriptor, malloc'ed by the engine, freed by the front.
+ * A connection manager event. The engine allocates it with malloc and writes its pointer (8 bytes)
+ * into the pipe of the event channel; the front frees it.
  *
- * id is the identifier that the event is for. For RDMA_CM_EVENT_CONNECT_REQUEST
- * it is the listener, and new_id a new identifier of the engine, which the
- * front gives a cookie with cm_id_adopt. No event is for that one before the
- * front has accepted the request. An event for an identifier that was destroyed
- * meanwhile is dropped by the front, with its new_id.
+ * id is the identifier of the event. For RDMA_CM_EVENT_CONNECT_REQUEST it is the listener, and
+ * new_id a new identifier, which the front gives a cookie with cm_id_adopt. new_id has no further
+ * event until the front has accepted the request. The front drops an event of an identifier that
+ * was destroyed meanwhile, and its new_id.
  */
 struct vb_cm_event {
 	vb_cookie id;
 	vb_handle new_id;
-	vb_cookie context; /* of MULTICAST_JOIN and _ERROR: cm_join's */
+	vb_cookie context; /* of cm_join, in MULTICAST_JOIN and _ERROR */
 	uint32_t type;	 /* enum rdma_cm_event_type */
 	int32_t status;	 /* 0, a negative errno, or for REJECTED the reason */
 	int is_ud;
@@ -215,7 +211,9 @@ struct vb_cm_event {
 	uint8_t priv[256];
 };
 
-/* Where an identifier stands; NUL-terminated device is empty while unbound. */
+/*
+ * The addresses and the route of an identifier. device is NUL-terminated, and empty while unbound.
+ */
 struct vb_cm_route {
 	struct sockaddr_storage src, dst;
 	char device[64];
@@ -229,142 +227,203 @@ struct vb_cm_route {
 	int have_path;
 };
 
-/* A link of windows, which is a device, as it is now. */
+/* The present state of an NTB link, which is a device. */
 struct vb_link {
 	uint64_t guid;
-	union ibv_gid gids[2]; /* of which the second may be :: */
-	int active; /* open, and the peer is there, or has not come yet */
+	union ibv_gid gids[2]; /* the second may be :: */
+	int active; /* open, and its peer has not left */
 };
 
+/*
+ * The functions of the engine. cabi/gen reads them here and writes the rest of their way
+ * into Go: table.c, and for each a function that cgo exports (cabi/engine/exports.go).
+ * A call in the comment behind an entry makes it so: qp_modify, for example, calls
+ * qpObject.modify(attr, mask) of the object behind the handle qp, refuses a handle that
+ * names nothing with EINVAL, and turns an error into an errno, with the call's name in
+ * messages. "ends qp" says that after a success the handle names nothing any more, and
+ * "takes ctx" that it does so from the beginning, whether the call succeeds or not.
+ * Entries without a comment behind them are exported by hand.
+ */
 struct vb_engine {
 	uint32_t version; /* VB_ENGINE_VERSION */
 
 	/* -- process ------------------------------------------------------- */
 
 	/*
-	 * Writes up to max descriptors of the engine's that a forked child must
-	 * close, and returns how many there are.
+	 * Writes up to max of the engine's descriptors, which a forked child must close, and
+	 * returns how many there are.
 	 */
 	int (*descriptors)(int *fds, int max);
 
-	/* -- links of windows ------------------------------------------------ */
+	/* -- NTB links -------------------------------------------------------- */
 
-	/* Writes up to max of the links that VERBENA_NTB names, from the first one given on, and how many there are. */
-	int (*links)(struct vb_link *links, unsigned first, unsigned max, unsigned *count);
+	/*
+	 * Writes up to max of the links that VERBENA_NTB names, from number first on, and
+	 * into *count how many there are in all.
+	 */
+	int (*links)(struct vb_link *list, uint32_t first, uint32_t max,
+		     uint32_t *count); /* ibv_get_device_list */
 
 	/* -- context, by the device's name ---------------------------------- */
 
-	int (*ctx_open)(const char *device, int async_fd, vb_handle *ctx);
-	int (*ctx_close)(vb_handle ctx);
-	int (*ctx_violations)(vb_handle ctx, uint32_t *bad_pkey, uint32_t *qkey);
+	int (*ctx_open)(const char *device, int async_fd, vb_handle *ctx); /* ibv_open_device */
+	int (*ctx_close)(vb_handle ctx); /* ibv_close_device, takes ctx */
+	int (*ctx_violations)(vb_handle ctx, uint32_t *bad_pkey, uint32_t *qkey); /* ibv_query_port */
 	/*
-	 * Reads the network without blocking: what an empty poll does now and then.
-	 * It stands for so many polls.
+	 * Reads the network without blocking. The front calls it at some of the polls that
+	 * find nothing; the call counts as that many polls.
 	 */
 	void (*progress)(vb_handle ctx, unsigned polls);
-	/* Where to look for news; NULL where there is nothing to look at. It stays. */
-	int (*news)(vb_handle ctx, struct vb_news **news);
-	/* Says that the application is about to sleep: the engine reads by itself. */
+	/* Returns the board that shows pending work, or NULL. It stays mapped for ever. */
+	int (*news)(vb_handle ctx, struct vb_news **news); /* ibv_create_cq */
+	/* Says that the application is about to sleep: the engine's own threads read from now on. */
 	void (*wake)(vb_handle ctx);
 
 	/* -- domains and memory --------------------------------------------- */
 
-	int (*pd_alloc)(vb_handle ctx, vb_handle *pd);
-	int (*pd_free)(vb_handle pd);
-	int (*xrcd_open)(vb_handle ctx, int fd, int oflags, vb_handle *xrcd);
-	int (*xrcd_close)(vb_handle xrcd);
-	int (*mr_reg)(vb_handle pd, void *addr, size_t length, uint64_t iova, unsigned access, vb_handle *mr, uint32_t *lkey, uint32_t *rkey);
+	int (*pd_alloc)(vb_handle ctx, vb_handle *pd); /* ibv_alloc_pd */
+	int (*pd_free)(vb_handle pd); /* ibv_dealloc_pd, ends pd */
+	int (*xrcd_open)(vb_handle ctx, int fd, int oflags, vb_handle *xrcd); /* ibv_open_xrcd */
+	int (*xrcd_close)(vb_handle xrcd); /* ibv_close_xrcd, ends xrcd */
+	int (*mr_reg)(vb_handle pd, void *addr, size_t length, uint64_t iova, uint32_t access,
+		      vb_handle *mr, uint32_t *lkey, uint32_t *rkey); /* ibv_reg_mr */
 	/* flags is enum ibv_rereg_mr_flags. */
-	int (*mr_rereg)(vb_handle mr, int flags, vb_handle pd, void *addr, size_t length, unsigned access, uint32_t *lkey, uint32_t *rkey);
-	int (*mr_dereg)(vb_handle mr);
-	int (*mw_alloc)(vb_handle pd, enum ibv_mw_type type, vb_handle *mw, uint32_t *rkey);
-	int (*mw_free)(vb_handle mw);
+	int (*mr_rereg)(vb_handle mr, int flags, vb_handle pd, void *addr, size_t length,
+			uint32_t access, uint32_t *lkey, uint32_t *rkey); /* ibv_rereg_mr */
+	int (*mr_dereg)(vb_handle mr); /* ibv_dereg_mr, ends mr */
+	int (*mw_alloc)(vb_handle pd, enum ibv_mw_type mw_type, vb_handle *mw,
+			uint32_t *rkey); /* ibv_alloc_mw */
+	int (*mw_free)(vb_handle mw); /* ibv_dealloc_mw, ends mw */
 
 	/* -- completion queues ----------------------------------------------- */
 
-	/* channel_fd is the write end of the channel's pipe, or -1. */
-	int (*cq_create)(vb_handle ctx, int depth, struct vb_cq_ring *ring, int channel_fd, vb_cookie cookie, vb_handle *cq);
-	/* Moves what is in the ring to slots (mask + 1 of them) and changes the ring. */
-	int (*cq_resize)(vb_handle cq, int depth, struct vb_wc *slots, uint64_t mask);
-	int (*cq_arm)(vb_handle cq, int solicited_only);
-	int (*cq_destroy)(vb_handle cq);
+	/*
+	 * Makes the engine's part of a completion channel. event_fd is an eventfd, readable while there
+	 * are events. bell and sockets are descriptors of the engine. One of them becomes readable with
+	 * an arrival (VB_TAKE_WATCH, VB_TAKE_WAIT).
+	 */
+	int (*channel_open)(vb_handle ctx, int event_fd, vb_handle *comp, int *bell,
+			    int *sockets); /* ibv_create_cq */
+	int (*channel_close)(vb_handle comp); /* ibv_destroy_comp_channel, ends comp */
+	/*
+	 * Takes the next event, the cookie of its completion queue. If there is none it reads the
+	 * network; if there is still none it returns EAGAIN. *kept says that the event was there
+	 * before.
+	 */
+	int (*channel_take)(vb_handle comp, enum vb_take how, vb_cookie *cookie, int *kept);
+	/* Ends VB_TAKE_WAIT without VB_TAKE_WOKEN. */
+	void (*channel_unwait)(vb_handle comp);
+	/*
+	 * Announces that the application may sleep, as channel_take without an event does. Reads first.
+	 */
+	void (*channel_sleep)(vb_handle comp, enum vb_take how);
+	/* comp is 0 where there is no channel. */
+	int (*cq_create)(vb_handle ctx, int depth, struct vb_cq_ring *ring, vb_handle comp,
+			 vb_cookie cookie, vb_handle *cq); /* ibv_create_cq */
+	/* Moves the ring's completions to slots (mask + 1 of them) and changes the ring. */
+	int (*cq_resize)(vb_handle cq, int depth, struct vb_wc *slots,
+			 uint64_t mask); /* ibv_resize_cq */
+	/* With watch it also does the same as channel_sleep with VB_TAKE_WATCH, without reading. */
+	int (*cq_arm)(vb_handle cq, int solicited_only, int watch); /* ibv_req_notify_cq */
+	int (*cq_destroy)(vb_handle cq); /* ibv_destroy_cq, ends cq */
 
 	/* -- shared receive queues ------------------------------------------- */
 
-	int (*srq_create)(struct vb_srq_init *init, vb_handle *srq, uint32_t *srq_num);
-	/* With IBV_SRQ_MAX_WR what is posted moves to slots (slot_mask + 1 of them): nobody posts meanwhile. */
-	int (*srq_modify)(vb_handle srq, struct ibv_srq_attr *attr, int mask, struct ibv_sge *slots, uint64_t slot_mask);
-	int (*srq_query)(vb_handle srq, struct ibv_srq_attr *attr);
-	int (*srq_destroy)(vb_handle srq);
+	int (*srq_create)(struct vb_srq_init *init, vb_handle *srq,
+			  uint32_t *srq_num); /* ibv_create_srq */
+	/*
+	 * With IBV_SRQ_MAX_WR the posted receives move to slots (slot_mask + 1 of them). The
+	 * caller holds the lock of posting.
+	 */
+	int (*srq_modify)(vb_handle srq, struct ibv_srq_attr *attr, int mask, struct ibv_sge *slots,
+			  uint64_t slot_mask); /* ibv_modify_srq */
+	int (*srq_query)(vb_handle srq, struct ibv_srq_attr *attr); /* ibv_query_srq */
+	int (*srq_destroy)(vb_handle srq); /* ibv_destroy_srq, ends srq */
 
 	/* -- queue pairs ------------------------------------------------------- */
 
-	int (*qp_create)(struct vb_qp_init *init, vb_handle *qp, uint32_t *qp_num);
-	/* An XRC_RECV queue pair of the domain, by number: ibv_open_qp. */
-	int (*qp_open)(vb_handle xrcd, uint32_t qp_num, vb_cookie cookie, vb_handle *qp);
-	int (*qp_modify)(vb_handle qp, struct ibv_qp_attr *attr, int mask);
-	/* init may be NULL; of it only cap and sq_sig_all are written. */
-	int (*qp_query)(vb_handle qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+	int (*qp_create)(struct vb_qp_init *init, vb_handle *qp, uint32_t *qp_num); /* ibv_create_qp */
+	/* Opens the XRC_RECV queue pair of that number in the domain. */
+	int (*qp_open)(vb_handle xrcd, uint32_t qp_num, vb_cookie cookie,
+		       vb_handle *qp); /* ibv_open_qp */
+	int (*qp_modify)(vb_handle qp, struct ibv_qp_attr *attr, int mask); /* ibv_modify_qp */
+	/* init may be NULL. Only its cap and sq_sig_all are written. */
+	int (*qp_query)(vb_handle qp, struct ibv_qp_attr *attr,
+			struct ibv_qp_init_attr *init); /* ibv_query_qp */
+	/* When it fails, *bad is the first work request that was not posted. */
 	int (*qp_post_send)(vb_handle qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-	/* Receives were posted and posting was not VB_RECV_FREE. */
-	int (*qp_recvs_posted)(vb_handle qp);
+	/* Says that receives were posted while posting was not VB_RECV_FREE. */
+	int (*qp_recvs_posted)(vb_handle qp); /* ibv_post_recv */
 	/* On success *rkey is the window's key from the completion on. */
-	int (*qp_bind_mw)(vb_handle qp, struct vb_mw *mw, struct ibv_mw_bind *bind, uint32_t *rkey);
-	int (*qp_attach_mcast)(vb_handle qp, const union ibv_gid *gid);
-	int (*qp_detach_mcast)(vb_handle qp, const union ibv_gid *gid);
-	int (*qp_destroy)(vb_handle qp);
+	int (*qp_bind_mw)(vb_handle qp, struct vb_mw *mw, struct ibv_mw_bind *bind,
+			  uint32_t *rkey); /* ibv_bind_mw */
+	int (*qp_attach_mcast)(vb_handle qp, const union ibv_gid *gid); /* ibv_attach_mcast */
+	int (*qp_detach_mcast)(vb_handle qp, const union ibv_gid *gid); /* ibv_detach_mcast */
+	int (*qp_destroy)(vb_handle qp); /* ibv_destroy_qp, ends qp */
 
 	/* -- address handles --------------------------------------------------- */
 
-	int (*ah_create)(vb_handle pd, struct ibv_ah_attr *attr, vb_handle *ah);
-	int (*ah_destroy)(vb_handle ah);
+	int (*ah_create)(vb_handle pd, struct ibv_ah_attr *attr, vb_handle *ah); /* ibv_create_ah */
+	int (*ah_destroy)(vb_handle ah); /* ibv_destroy_ah, ends ah */
 
 	/* -- connection manager -------------------------------------------------- */
 
 	/* fd is the write end of the channel's pipe. */
-	int (*cm_channel_create)(int fd, vb_handle *channel);
-	int (*cm_channel_destroy)(vb_handle channel);
+	int (*cm_channel_create)(int fd, vb_handle *channel); /* rdma_create_event_channel */
+	int (*cm_channel_destroy)(vb_handle channel); /* rdma_destroy_event_channel, takes channel */
 
-	int (*cm_id_create)(vb_handle channel, int ps, vb_cookie cookie, vb_handle *id);
-	/* Gives the identifier of a CONNECT_REQUEST its cookie; its later events wait until then. */
-	int (*cm_id_adopt)(vb_handle id, vb_cookie cookie);
+	int (*cm_id_create)(vb_handle channel, int ps, vb_cookie cookie,
+			    vb_handle *id); /* rdma_create_id */
 	/*
-	 * When it returns the engine writes no event of the identifier any more.
-	 * Those in the pipe carry the cookie still: the front drops them.
+	 * Gives the identifier of a CONNECT_REQUEST its cookie. Its later events wait until
+	 * then.
 	 */
-	int (*cm_id_destroy)(vb_handle id);
-	/* The type of the queue pair that the front drives by itself: by default RC, in the UDP port space UD. */
-	int (*cm_set_type)(vb_handle id, enum ibv_qp_type type);
-	int (*cm_migrate)(vb_handle id, vb_handle channel);
-	int (*cm_bind)(vb_handle id, const struct sockaddr *addr);
-	int (*cm_resolve_addr)(vb_handle id, const struct sockaddr *src, const struct sockaddr *dst, int timeout_ms);
-	int (*cm_resolve_route)(vb_handle id, int timeout_ms);
-	int (*cm_route)(vb_handle id, struct vb_cm_route *route);
-	int (*cm_listen)(vb_handle id, int backlog);
+	int (*cm_id_adopt)(vb_handle id, vb_cookie cookie); /* rdma_get_cm_event */
+	/*
+	 * After it has returned the engine writes no event of the identifier. Events in the
+	 * pipe still carry the cookie: the front drops them.
+	 */
+	int (*cm_id_destroy)(vb_handle id); /* rdma_destroy_id */
+	/*
+	 * Sets the type of the queue pair that the front drives by itself. It is RC until
+	 * then, and UD in the UDP port space.
+	 */
+	int (*cm_set_type)(vb_handle id, enum ibv_qp_type qp_type); /* rdma_create_qp */
+	int (*cm_migrate)(vb_handle id, vb_handle channel); /* rdma_migrate_id */
+	int (*cm_bind)(vb_handle id, const struct sockaddr *addr); /* rdma_bind_addr */
+	int (*cm_resolve_addr)(vb_handle id, const struct sockaddr *src, const struct sockaddr *dst,
+			       int timeout_ms); /* rdma_resolve_addr */
+	int (*cm_resolve_route)(vb_handle id, int timeout_ms); /* rdma_resolve_route */
+	int (*cm_route)(vb_handle id, struct vb_cm_route *route); /* rdma_cm_id */
+	int (*cm_listen)(vb_handle id, int backlog); /* rdma_listen */
 	/* param->qp_num and ->srq count where the identifier has no queue pair. */
-	int (*cm_connect)(vb_handle id, const struct rdma_conn_param *param);
-	int (*cm_accept)(vb_handle id, const struct rdma_conn_param *param);
-	int (*cm_establish)(vb_handle id);
-	int (*cm_reject)(vb_handle id, const void *priv, uint8_t length);
+	int (*cm_connect)(vb_handle id, const struct rdma_conn_param *param); /* rdma_connect */
+	int (*cm_accept)(vb_handle id, const struct rdma_conn_param *param); /* rdma_accept */
+	int (*cm_establish)(vb_handle id); /* rdma_establish */
+	int (*cm_reject)(vb_handle id, const void *priv, uint8_t length); /* rdma_reject */
 	/* The same for the reason of rdma_reject_ece(3). */
-	int (*cm_reject_ece)(vb_handle id, const void *priv, uint8_t length);
-	int (*cm_disconnect)(vb_handle id);
-	int (*cm_notify)(vb_handle id, enum ibv_event_type event);
+	int (*cm_reject_ece)(vb_handle id, const void *priv, uint8_t length); /* rdma_reject_ece */
+	int (*cm_disconnect)(vb_handle id); /* rdma_disconnect */
+	int (*cm_notify)(vb_handle id, enum ibv_event_type event); /* rdma_notify */
 	/* level and optname are those of rdma_set_option(3). */
-	int (*cm_set_option)(vb_handle id, int level, int optname, const void *value, size_t length);
-	int (*cm_qp_create)(vb_handle id, struct vb_qp_init *init, vb_handle *qp, uint32_t *qp_num);
-	int (*cm_qp_destroy)(vb_handle id);
-	int (*cm_init_qp_attr)(vb_handle id, struct ibv_qp_attr *attr, int *mask);
+	int (*cm_set_option)(vb_handle id, int level, int optname, const void *value,
+			     size_t length); /* rdma_set_option */
+	int (*cm_qp_create)(vb_handle id, struct vb_qp_init *init, vb_handle *qp,
+			    uint32_t *qp_num); /* rdma_create_qp */
+	int (*cm_qp_destroy)(vb_handle id); /* rdma_destroy_qp */
+	int (*cm_init_qp_attr)(vb_handle id, struct ibv_qp_attr *attr,
+			       int *mask); /* rdma_init_qp_attr */
 	/* MULTICAST_JOIN or MULTICAST_ERROR follows. */
-	int (*cm_join)(vb_handle id, const struct sockaddr *addr, uint64_t join_flags, vb_cookie context);
-	int (*cm_leave)(vb_handle id, const struct sockaddr *addr);
+	int (*cm_join)(vb_handle id, const struct sockaddr *addr, uint64_t join_flags,
+		       vb_cookie context); /* rdma_join_multicast */
+	int (*cm_leave)(vb_handle id, const struct sockaddr *addr); /* rdma_leave_multicast */
 
 	/* -- GID tables ---------------------------------------------------------- */
 
 	/*
-	 * Makes the engine count GIDs as the front does. The function fills in up to
-	 * max entries of an interface's table, zero where one is free, and returns
-	 * the number of the last one in use and one more, or a negative errno.
+	 * Makes the engine number GIDs as the front does. The function fills in up to max
+	 * entries of an interface's table, zero where an entry is free. It returns the number
+	 * of the last entry in use plus one, or a negative errno.
 	 */
 	void (*use_gid_tables)(int (*table)(const char *netdev, union ibv_gid *gids, int max));
 };

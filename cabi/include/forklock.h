@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lock that a thread which forks holds over the fork, so that the child does not
- * find it taken by a thread that it has not got.
+ * A lock that is held over a fork, so that the child does not find it held by a thread that the
+ * fork did not copy.
  */
 #ifndef VERBENA_FORKLOCK_H
 #define VERBENA_FORKLOCK_H
 
 #include <pthread.h>
 
-/* One a file. The library is never unloaded (-z nodelete), so neither are the handlers. */
+/* One per file. The library, and with it the handlers, is never unloaded (-z nodelete). */
 #define VB_HELD_OVER_FORK(mutex)                                      \
 	static void vb_before_fork(void)                              \
 	{                                                             \

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tells ThreadSanitizer of an order that it cannot see. Our libraries are not
- * instrumented: the runtime knows their mutexes, and not their atomics, the
- * engine's locks and what the engine writes into a pipe by itself. In a program
- * that was not built with -fsanitize=thread there is no runtime, and this does
- * nothing.
+ * Tells ThreadSanitizer of an order of events that it cannot see. Our libraries are not
+ * instrumented: its runtime sees their mutexes, but neither atomics, nor locks of the engine, nor
+ * records that the engine writes into a pipe. Programs built without -fsanitize=thread have no such
+ * runtime, and this does nothing.
  */
 #ifndef VERBENA_ORDER_H
 #define VERBENA_ORDER_H
@@ -12,7 +11,7 @@
 extern void __tsan_release(void *) __attribute__((weak));
 extern void __tsan_acquire(void *) __attribute__((weak));
 
-/* What this thread did so far comes before what follows a vb_order_after of the same address. */
+/* Everything that this thread did so far happens before a vb_order_after of the same address. */
 static inline void vb_order_before(void *at)
 {
 	if (__builtin_expect(__tsan_release != 0, 0))

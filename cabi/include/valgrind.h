@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Valgrind around the process. */
+/* Detects valgrind. */
 #ifndef VERBENA_VALGRIND_H
 #define VERBENA_VALGRIND_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /*
- * Reports whether valgrind runs this process: its core library is loaded then, with
- * every tool and whichever program started it.
+ * Returns whether the process runs under valgrind. Its core library is loaded then, with every tool
+ * and however the program was started.
  */
 static inline int vb_under_valgrind(void)
 {

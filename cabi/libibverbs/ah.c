@@ -19,7 +19,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_ah *, ibv_create_ah,
 	struct vb_pd *pd;
 	int err;
 
-	if (!ibpd || !attr || !attr->port_num) { /* 0 is the engine's word for the one that there is */
+	if (!ibpd || !attr || !attr->port_num) { /* the device has one port; the engine names it 0 */
 		errno = EINVAL;
 		return NULL;
 	}

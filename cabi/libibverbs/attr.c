@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attributes of devices and ports: ibv_query_device(3), ibv_query_device_ex(3),
- * ibv_query_port(3), ibv_query_pkey(3), as internal/device gives them, and
- * without the engine.
+ * Attributes of devices and ports: ibv_query_device(3), ibv_query_device_ex(3), ibv_query_port(3),
+ * ibv_query_pkey(3). They are those of internal/device, and need no engine.
  */
 #define _GNU_SOURCE
 #include "front.h"
@@ -57,7 +56,8 @@ void vb_port_attr(const struct vb_device *device, struct ibv_port_attr *attr)
 	}
 }
 
-VB_EXPORT VB_RETURNS_ERRNO(ibv_query_device, (struct ibv_context *ctx, struct ibv_device_attr *attr), (ctx, attr))
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_device,
+			   (struct ibv_context *ctx, struct ibv_device_attr *attr), (ctx, attr))
 {
 	struct ibv_device_attr_ex ex;
 
@@ -69,13 +69,13 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_query_device, (struct ibv_context *ctx, struct ib
 }
 
 /*
- * Fills what the caller's structure has room for: programs of before know a
- * shorter one, later ones a longer one, whose rest is zeroed.
+ * Fills a structure of size bytes. Programs linked before have a shorter one, later programs a
+ * longer one, whose rest is zeroed.
  */
 static VB_RETURNS_ERRNO(query_device_ex,
-	(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input, struct ibv_device_attr_ex *attr,
-	 size_t size),
-	(ctx, input, attr, size))
+			(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t size),
+			(ctx, input, attr, size))
 {
 	struct ibv_device_attr_ex ex;
 
@@ -89,7 +89,9 @@ static VB_RETURNS_ERRNO(query_device_ex,
 
 /* Fills an ibv_port_attr of size bytes, as query_device_ex does. */
 static VB_RETURNS_ERRNO(query_port,
-	(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t size), (ctx, port, attr, size))
+			(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr,
+			 size_t size),
+			(ctx, port, attr, size))
 {
 	struct vb_context *c = vb_context_of(ctx);
 	const struct vb_engine *engine = atomic_load_explicit(&c->engine, memory_order_acquire);
@@ -100,12 +102,12 @@ static VB_RETURNS_ERRNO(query_port,
 	if (c->device->kind->links) {
 		vb_handle handle;
 
-		/* Whose end somebody else has is down. */
+		/* The port of a link whose end another process has open is down. */
 		if (vb_context_handle(ctx, &handle) == 0)
 			engine = atomic_load_explicit(&c->engine, memory_order_acquire);
 	}
 	vb_port_attr(c->device, &full);
-	/* Nothing was violated where nothing was received. */
+	/* Without an engine nothing was received, so the counters of violations are 0. */
 	if (engine)
 		engine->ctx_violations(c->handle, &full.bad_pkey_cntr, &full.qkey_viol_cntr);
 	memset(attr, 0, size);
@@ -114,21 +116,22 @@ static VB_RETURNS_ERRNO(query_port,
 }
 
 /*
- * The exported function, which the macro of <infiniband/verbs.h> avoids: its
- * callers have the structure of before IBVERBS_1.1's last field, that ends with
- * flags.
+ * The exported function, which the macro of <infiniband/verbs.h> avoids. Its callers have a
+ * structure that ends with flags, as before the last field of IBVERBS_1.1.
  */
 VB_EXPORT VB_RETURNS_ERRNO(ibv_query_port,
 	(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_port_attr *attr), (ctx, port, attr))
 {
-	return query_port(ctx, port, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
+	return query_port(ctx, port, (struct ibv_port_attr *)attr,
+			  offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
 /* The port's one P_Key: the default partition, full membership. */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_query_pkey,
 	(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey), (ctx, port, index, pkey))
 {
-	if (!pkey || port < 1 || port > PORT_COUNT || index < 0 || index >= vb_context_of(ctx)->device->kind->port.pkey_tbl_len) {
+	if (!pkey || port < 1 || port > PORT_COUNT || index < 0 ||
+	    index >= vb_context_of(ctx)->device->kind->port.pkey_tbl_len) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -149,9 +152,9 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_pkey_index,
 }
 
 /*
- * There is no query_rt_values: completions carry no time of a clock of the
- * device (hca_core_clock and completion_timestamp_mask are 0), so there is none
- * to be read, and ibv_query_rt_values_ex returns EOPNOTSUPP.
+ * query_rt_values is missing: completions carry no time stamp (hca_core_clock and
+ * completion_timestamp_mask are 0), so there is no clock to read, and ibv_query_rt_values_ex
+ * returns EOPNOTSUPP.
  */
 void vb_fill_queries(struct vb_context *c)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Buffers that the library allocates and regions by attributes, of rdma-core 64:
- * ibv_alloc_buf(3), ibv_reg_mr_ex(3). They are ordinary memory, as with any
- * provider that has no functions of its own for them; there is no dma-buf.
+ * Buffers of the library and regions by attributes, of rdma-core 64: ibv_alloc_buf(3),
+ * ibv_reg_mr_ex(3). The buffers are ordinary memory, as with any provider without functions of its
+ * own; there is no dma-buf.
  */
 #include "front.h"
 
@@ -12,7 +12,7 @@
 
 #undef ibv_reg_mr_iova
 
-/* What applications have a pointer to. They do not look into it. */
+/* Opaque to applications. */
 struct ibv_buf {
 	struct ibv_pd *pd;
 	char *at;
@@ -40,7 +40,9 @@ struct ibv_mr_init_attr {
 #define HAS_BUF	      (UINT64_C(1) << 5)
 #define KNOWN	      (HAS_IOVA | HAS_ADDR | HAS_FD | HAS_FD_OFFSET | HAS_BUF)
 
-VB_EXPORT VB_RETURNS_POINTER(void *, ibv_alloc_buf, (struct ibv_pd *pd, size_t size, struct ibv_buf **out), (pd, size, out))
+VB_EXPORT VB_RETURNS_POINTER(void *, ibv_alloc_buf,
+			     (struct ibv_pd *pd, size_t size, struct ibv_buf **out),
+			     (pd, size, out))
 {
 	struct ibv_buf *buf;
 	void *at;
@@ -80,7 +82,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_export_buf_dmabuf_fd, (struct ibv_buf *buf),
 	return -1;
 }
 
-/* Whether a region of the buffer may have these attributes. */
+/* Returns whether a region of the buffer may have these attributes. */
 static int in_buf(const struct ibv_buf *buf, struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 {
 	size_t offset;
@@ -91,13 +93,13 @@ static int in_buf(const struct ibv_buf *buf, struct ibv_pd *pd, const struct ibv
 	return offset <= buf->size && attr->length <= buf->size - offset;
 }
 
-/* Says what is wrong with attributes: 0 or an errno. */
+/* Checks attributes: 0 or an errno. */
 static int check(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 {
 	uint64_t has = attr->comp_mask;
 
 	if (has & ~KNOWN)
-		return EOPNOTSUPP; /* the hints of a DMA handle, for one */
+		return EOPNOTSUPP; /* hints of a DMA handle and others */
 	if (has & HAS_FD) {
 		if ((has & HAS_ADDR) || (has & HAS_BUF) || !(has & HAS_FD_OFFSET) || !(has & HAS_IOVA))
 			return EINVAL;
@@ -108,7 +110,8 @@ static int check(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 	return (has & HAS_BUF) && !in_buf(attr->buf, pd, attr) ? EINVAL : 0;
 }
 
-VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_ex, (struct ibv_pd *pd, struct ibv_mr_init_attr *attr), (pd, attr))
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_ex,
+			     (struct ibv_pd *pd, struct ibv_mr_init_attr *attr), (pd, attr))
 {
 	int err = pd && attr ? check(pd, attr) : EINVAL;
 
@@ -117,15 +120,19 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_ex, (struct ibv_pd *pd,
 		return NULL;
 	}
 	return ibv_reg_mr_iova2(pd, attr->addr, attr->length,
-				attr->comp_mask & HAS_IOVA ? attr->iova : (uintptr_t)attr->addr, (unsigned)attr->access);
+				attr->comp_mask & HAS_IOVA ? attr->iova : (uintptr_t)attr->addr,
+				(unsigned)attr->access);
 }
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_buf_mr,
 	(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length, int access),
 	(pd, buf, addr, length, access))
 {
-	struct ibv_mr_init_attr attr = {
-		.length = length, .access = access, .comp_mask = HAS_ADDR | HAS_BUF, .addr = addr, .buf = buf};
+	struct ibv_mr_init_attr attr = { .length = length,
+					 .access = access,
+					 .comp_mask = HAS_ADDR | HAS_BUF,
+					 .addr = addr,
+					 .buf = buf };
 
 	return ibv_reg_mr_ex(pd, &attr);
 }

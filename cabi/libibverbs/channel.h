@@ -1,17 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion channels.
+ * Completion channels. The descriptor that the application has is an epoll set:
+ *
+ *	channel.fd ─┬─ event_fd   readable while an event waits
+ *	            └─ arrivals   the engine's bell and sockets, for one non-blocking channel of a thread
+ *
+ * A thread that waits in poll(2) or epoll_wait(2) for a non-blocking channel is so woken by what
+ * arrives: ibv_get_cq_event reads it, and returns the event or EAGAIN. The descriptor of a
+ * blocking channel must not be readable without an event, where ibv_get_cq_event would not
+ * return. A thread that blocks in ibv_get_cq_event waits for both by itself (wait_fd).
  */
 #ifndef VERBENA_CHANNEL_H
 #define VERBENA_CHANNEL_H
 
 #include "front.h"
 
+#include <sys/types.h>
+
 struct vb_channel {
-	struct ibv_comp_channel channel; /* its refcnt is guarded by the context's mutex */
-	int write_fd;			 /* immutable: the engine's end of the pipe */
-	/* atomic: the engine that writes into it; NULL before the first queue */
+	struct ibv_comp_channel channel; /* the mutex of the context guards its refcnt */
+	/* atomic: its engine; NULL before the first queue */
 	_Atomic(const struct vb_engine *) engine;
+	/* immutable once there is an engine */
+	pid_t owner;
+	int event_fd;
+	vb_handle handle;
+	int bell, sockets; /* of the engine */
+	/* atomic */
+	atomic_int wait_fd; /* -1 before the first wait */
+	atomic_bool shows;  /* fd shows arrivals */
+	atomic_bool waits;  /* the last ibv_get_cq_event blocked */
+	atomic_bool ready;  /* since ibv_req_notify_cq the engine knows of the sleep */
+	atomic_uint kept;   /* events in a row that came before the call */
+	atomic_uint hasty;  /* events in a row that came after it */
 };
 
 static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *channel)
@@ -19,8 +40,25 @@ static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *channel)
 	return (struct vb_channel *)channel;
 }
 
-/* A completion queue begins and ends to use the channel: 0 or EIO for one of before a fork. */
-int vb_channel_use(struct vb_channel *channel, const struct vb_engine *engine);
+/*
+ * Called when a completion queue begins and ends to use the channel: 0, or EIO for a channel from
+ * before a fork.
+ */
+int vb_channel_use(struct vb_channel *channel, const struct vb_engine *engine, vb_handle ctx);
 void vb_channel_unuse(struct vb_channel *channel);
+
+/* Called before a notification is asked for. Returns whether the engine is to ring from now on. */
+int vb_channel_notify(struct vb_channel *channel);
+
+/*
+ * Called when the application has asked for a notification and finds nothing: it is about to sleep.
+ */
+void vb_channel_sleep(struct vb_channel *channel, vb_handle ctx);
+
+/* Returns an address that no other thread of the process has. */
+const void *vb_thread(void);
+
+/* Called when the calling thread polls again and again, and finds nothing. */
+void vb_channel_polled(void);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Contexts: ibv_open_device(3) and the engine's handle behind each, which is
- * opened with the first object.
- */
+/* Contexts: ibv_open_device(3). The first object of a context opens the engine's handle of it. */
 #define _GNU_SOURCE
 #include "front.h"
 #include "fork.h"
@@ -14,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Completions interrupt no processor, so one vector is as good as many. */
+/* Completions interrupt no processor, so one vector does as well as many. */
 #define COMPLETION_VECTORS 1
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_open_device, (struct ibv_device *ibv), (ibv))
@@ -35,7 +32,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_open_device, (struct ibv_
 	ctx->cmd_fd = -1;
 	if (pipe2(async, O_CLOEXEC))
 		goto fail;
-	/* No command goes through it, but programs pass it on and poll it. */
+	/* No command goes through this descriptor, but programs pass it on and poll it. */
 	ctx->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (ctx->cmd_fd < 0)
 		goto fail;
@@ -44,11 +41,11 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, ibv_open_device, (struct ibv_
 	ctx->async_fd = async[0];
 	ctx->device = ibv;
 	ctx->num_comp_vectors = COMPLETION_VECTORS;
-	ctx->abi_compat = (void *)UINTPTR_MAX; /* there is a verbs_context above */
+	ctx->abi_compat = (void *)UINTPTR_MAX; /* a verbs_context contains it */
 	pthread_mutex_init(&ctx->mutex, NULL);
 	/*
-	 * rdma-core grows this structure at its low end. One that ends where
-	 * that of 44 does is a valid one for later programs too.
+	 * rdma-core grows this structure at its low end. One that ends where that of 44 does is valid
+	 * for later programs too.
 	 */
 	c->verbs.sz = sizeof(c->verbs);
 	vb_fill_queries(c);
@@ -68,8 +65,8 @@ fail:
 }
 
 /*
- * Objects that still exist then are the application's mistake, which the man
- * page leaves undefined; the engine closes its side of them.
+ * Objects that still exist are an error of the application, which the man page leaves undefined.
+ * The engine closes its side of them.
  */
 VB_EXPORT VB_RETURNS_ERRNO(ibv_close_device, (struct ibv_context *ctx), (ctx))
 {
@@ -88,9 +85,8 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_close_device, (struct ibv_context *ctx), (ctx))
 }
 
 /*
- * Gives a child's context a pipe of its own, under the number that the
- * application knows: the one of before is the parent's too, and whoever read it
- * would take the other's events.
+ * Gives the context of a child a pipe of its own, under the number that the application has. The
+ * old pipe is the parent's too: each process would take events of the other.
  */
 static int renew_pipe(struct vb_context *c)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The table of cookies. A cookie is a place in the table and a serial number.
- */
+/* The table of cookies. A cookie has an index into the table and a serial number. */
 #include "cookie.h"
 #include "fork.h"
 
@@ -9,13 +7,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define PLACE_BITS 24 /* 16 million objects at a time; serials last for 2^40 */
+#define PLACE_BITS 24 /* 16 million objects at a time; serial numbers last for 2^40 */
 #define PLACE_MASK ((UINT64_C(1) << PLACE_BITS) - 1)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* guarded by lock */
 static struct vb_source **places;
-static size_t nplaces, hint; /* hint: where the last free place was */
+static size_t nplaces, hint; /* hint: the search begins here */
 static size_t used;
 static uint64_t serial;
 

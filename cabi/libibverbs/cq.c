@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * The least power of two that holds cqe completions: applications take what they
- * get for one (libfabric's rxm rounds max_cqe up). 0 where it is out of range.
+ * Returns the least power of two that holds cqe completions, or 0 if that is out of range.
+ * Applications use the resulting size (libfabric rxm rounds max_cqe up).
  */
 static int depth_for(struct ibv_context *ctx, uint32_t cqe)
 {
@@ -27,7 +27,7 @@ static int depth_for(struct ibv_context *ctx, uint32_t cqe)
 	return (int)depth;
 }
 
-/* The alignment of the ring, which keeps the engine's and our counts apart. */
+/* The alignment keeps the counts of the engine and of the front in different cache lines. */
 static struct vb_cq *alloc_cq(int depth, struct vb_pd *parent)
 {
 	struct vb_cq *cq = aligned_alloc(_Alignof(struct vb_cq), sizeof(*cq));
@@ -91,14 +91,14 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 	cq->ibv.cq.cqe = depth;
 	err = engine->news(handle, &cq->news);
 	if (!err && channel)
-		err = vb_channel_use(channel, engine);
+		err = vb_channel_use(channel, engine, handle);
 	if (err)
 		goto no_channel;
 	err = vb_cookie_new(&cq->source, cq);
 	if (err)
 		goto no_cookie;
-	err = engine->cq_create(handle, depth, &cq->ring, channel ? channel->write_fd : -1, cq->source.cookie,
-				&cq->handle);
+	err = engine->cq_create(handle, depth, &cq->ring, channel ? channel->handle : 0,
+				cq->source.cookie, &cq->handle);
 	if (err)
 		goto no_queue;
 	cq->ibv.cq.handle = (uint32_t)cq->handle;
@@ -117,8 +117,9 @@ no_channel:
 }
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_cq *, ibv_create_cq,
-	(struct ibv_context *ctx, int cqe, void *cq_context, struct ibv_comp_channel *channel, int comp_vector),
-	(ctx, cqe, cq_context, channel, comp_vector))
+			     (struct ibv_context *ctx, int cqe, void *cq_context,
+			      struct ibv_comp_channel *channel, int comp_vector),
+			     (ctx, cqe, cq_context, channel, comp_vector))
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = cqe < 0 ? 0 : (uint32_t)cqe,
@@ -159,17 +160,20 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_resize_cq, (struct ibv_cq *ibcq, int cqe), (ibcq,
 	return err;
 }
 
-VB_RETURNS_ERRNO(vb_req_notify_cq, (struct ibv_cq *ibcq, int solicited_only), (ibcq, solicited_only))
+VB_RETURNS_ERRNO(vb_req_notify_cq, (struct ibv_cq *ibcq, int solicited_only),
+		 (ibcq, solicited_only))
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
+	int watch;
 
 	if (!ibcq->channel) /* the event goes nowhere, as on an RNIC */
 		return 0;
-	atomic_store_explicit(&cq->armed, 1, memory_order_relaxed);
-	return cq->engine->cq_arm(cq->handle, solicited_only);
+	watch = vb_channel_notify(vb_channel_of(ibcq->channel));
+	atomic_store_explicit(&cq->armed, vb_thread(), memory_order_relaxed);
+	return cq->engine->cq_arm(cq->handle, solicited_only, watch);
 }
 
-/* Events that were handed out and not acknowledged hold a queue's destruction up. */
+/* Destroying a queue waits for the acknowledgement of its events. */
 static void wait_for_acks(struct vb_cq *cq)
 {
 	struct ibv_cq *c = &cq->ibv.cq;
@@ -197,11 +201,6 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_destroy_cq, (struct ibv_cq *ibcq), (ibcq))
 	ctx = vb_context_of(ibcq->context);
 	vb_pipe_purge(ctx->verbs.context.async_fd, ctx->async_write_fd, sizeof(struct vb_async_event),
 		      offsetof(struct vb_async_event, object), cq->source.cookie);
-	if (ibcq->channel) {
-		struct vb_channel *channel = vb_channel_of(ibcq->channel);
-
-		vb_pipe_purge(ibcq->channel->fd, channel->write_fd, sizeof(vb_cq_event), 0, cq->source.cookie);
-	}
 	wait_for_acks(cq);
 	if (ibcq->channel)
 		vb_channel_unuse(vb_channel_of(ibcq->channel));

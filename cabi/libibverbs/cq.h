@@ -7,20 +7,11 @@
 
 #include "channel.h"
 #include "cookie.h"
+#include "giveway.h"
 #include "lock.h"
 #include "order.h"
 #include "pd.h"
 #include "srq.h"
-
-/*
- * What came of giving the core to others. Each is atomic, as several threads may
- * poll; what they overwrite of each other is no more than a hint.
- */
-struct vb_yields {
-	atomic_bool seldom; /* nobody took the last one */
-	atomic_uint taken; /* in a row */
-	_Atomic uint64_t napped; /* when last */
-};
 
 struct vb_cq {
 	union {
@@ -34,10 +25,10 @@ struct vb_cq {
 	struct vb_news *news; /* where to look before progress is called, or NULL */
 	struct vb_pd *parent; /* a parent domain that it was created in, or NULL */
 	struct vb_source source;
-	/* atomic: a notification was asked for and no empty poll has come since */
-	atomic_bool armed;
+	/* atomic: the thread that asked for a notification and has polled nothing since, or NULL */
+	_Atomic(const void *) armed;
 	atomic_uint empty; /* polls in a row that found nothing; some of several threads' may be missing */
-	struct vb_yields yields;
+	struct vb_giveway giveway;
 	/* guarded by lock */
 	struct vb_lock lock;
 	struct vb_memory slots; /* the ring's */

@@ -2,12 +2,11 @@
 /*
  * Extended completion queues: ibv_create_cq_ex(3).
  *
- * start_poll takes the poll lock and end_poll leaves it. The completion at hand
- * is copied out of the ring, so that its slot is free at once; its fields are
- * turned into the application's form when they are read.
+ * start_poll takes the poll lock and end_poll releases it. The current completion is copied out of
+ * the ring, so that its slot is free at once. Its fields are converted when they are read.
  *
- * Timestamps are refused: they are a device's clock at the time of completion,
- * and ibv_query_device_ex says that there is none.
+ * Timestamps are refused: they are readings of a device clock, and ibv_query_device_ex reports that
+ * there is none.
  */
 #include "cq.h"
 #include "pd.h"
@@ -17,7 +16,7 @@
 
 /* -- polling ---------------------------------------------------------------- */
 
-/* The next completion, if there is one, becomes the one at hand. */
+/* Makes the next completion the current one, if there is one. */
 static int advance(struct vb_cq *cq)
 {
 	struct vb_cq_ring *ring = &cq->ring;
@@ -33,7 +32,7 @@ static int advance(struct vb_cq *cq)
 	return 0;
 }
 
-/* Leaves the lock taken where it finds something. */
+/* Keeps the lock if it finds a completion. */
 static int start(struct vb_cq *cq)
 {
 	if (vb_cq_is_empty(cq))
@@ -47,7 +46,8 @@ static int start(struct vb_cq *cq)
 	return ENOENT;
 }
 
-static VB_RETURNS_ERRNO(start_poll, (struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr), (ibcq, attr))
+static VB_RETURNS_ERRNO(start_poll, (struct ibv_cq_ex *ibcq, struct ibv_poll_cq_attr *attr),
+			(ibcq, attr))
 {
 	struct vb_cq *cq = (struct vb_cq *)ibcq;
 	int err;
@@ -132,7 +132,7 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 	return 0;
 }
 
-/* Fields that no queue can be created with: reading them is harmless. */
+/* Fields that no queue can be created with. To read them is harmless. */
 static uint64_t read_no_time(struct ibv_cq_ex *cq)
 {
 	(void)cq;
@@ -159,20 +159,24 @@ static void read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *info)
 
 /* -- creating --------------------------------------------------------------- */
 
-/* Refuses what we do not have: 0 or an errno. */
+/* Refuses unsupported attributes: 0 or an errno. */
 static int check(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return EINVAL;
 	if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
 		return EOPNOTSUPP;
-	/* A ring that wrapped over what was not polled could not be read any more. */
+	/*
+	 * IGNORE_OVERRUN is refused: a ring that wraps over completions that were not polled cannot be
+	 * read.
+	 */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return EOPNOTSUPP;
-	/* What is passed here is a parent domain, no plain one. */
+	/* The attribute must be a parent domain, not a plain one. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
-	    (!attr->parent_domain || attr->parent_domain->context != ctx || !vb_pd_of(attr->parent_domain)->origin))
+	    (!attr->parent_domain || attr->parent_domain->context != ctx ||
+	     !vb_pd_of(attr->parent_domain)->origin))
 		return EINVAL;
 	return 0;
 }

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The device list, as internal/device has it. Of each kind there is a device for
- * each network interface that has an address, loopback last; of ntb one for each
- * link of windows. The environment
- * says which of them an application finds: VERBENA_DEVICES has kinds and names
- * with commas between, and without it they are those of RoCEv2.
+ * The device list, the same as that of internal/device. For each kind there is a device per network
+ * interface with an address, loopback last; for ntb there is one per NTB link. VERBENA_DEVICES
+ * selects devices by kinds and names, separated by commas. Without it the list has those of RoCEv2.
  *
- * A device keeps its structure while its interface keeps name, number and MAC
- * address: applications compare and keep the pointers. The structure of a
- * device that is gone lives until the last list and context that has it is.
+ * A device keeps its structure while its interface keeps name, number and MAC address: applications
+ * compare and keep the pointers. The structure of a removed device lives until the last list and
+ * context that use it are freed.
  */
 #define _GNU_SOURCE
 #include "front.h"
@@ -28,9 +26,9 @@
 #include <sys/utsname.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct vb_device *known; /* guarded by lock; holds a reference to each */
+static struct vb_device *known; /* guarded by lock; a reference to each */
 
-/* Another pointer than any provider's table of operations has. */
+/* Differs from the table of operations of any provider. */
 static const char not_a_providers;
 
 void vb_devices_before_fork(void)
@@ -44,8 +42,8 @@ void vb_devices_after_fork(void)
 }
 
 /*
- * The EUI-64 of a MAC address, or, where there is none, a name of this host and
- * interface in the locally administered space, as internal/device makes it.
+ * Returns the EUI-64 of a MAC address, or without one an identifier made of the names of host and
+ * interface, in the locally administered space. internal/device makes the same.
  *
  * Spec: RFC 4291, appendix A
  */
@@ -59,7 +57,8 @@ static uint64_t guid_of(const struct vb_netif *netif)
 	size_t n;
 
 	if (netif->has_mac)
-		return (uint64_t)(m[0] ^ 2) << 56 | (uint64_t)m[1] << 48 | (uint64_t)m[2] << 40 | 0xfffe000000 | m[3] << 16 | m[4] << 8 | m[5];
+		return (uint64_t)(m[0] ^ 2) << 56 | (uint64_t)m[1] << 48 | (uint64_t)m[2] << 40 |
+		       0xfffe000000 | m[3] << 16 | m[4] << 8 | m[5];
 	uname(&host);
 	n = strlen(host.nodename) + 1;
 	memcpy(name, host.nodename, n);
@@ -69,7 +68,7 @@ static uint64_t guid_of(const struct vb_netif *netif)
 	return (be64toh(guid) & ~(3ULL << 56)) | 2ULL << 56;
 }
 
-/* Writes the name of an interface's device of a kind; names are longer than both. */
+/* Writes the name of the device of a kind on an interface: longer than both. */
 static void name_of(char *name, const struct vb_kind *kind, const struct vb_netif *netif)
 {
 	if (kind->links)
@@ -78,7 +77,8 @@ static void name_of(char *name, const struct vb_kind *kind, const struct vb_neti
 		snprintf(name, IBV_SYSFS_NAME_MAX, "%s_%s", kind->name, netif->name);
 }
 
-static struct vb_device *make(const struct vb_kind *kind, const struct vb_netif *netif, uint64_t guid)
+static struct vb_device *make(const struct vb_kind *kind, const struct vb_netif *netif,
+			      uint64_t guid)
 {
 	struct vb_device *d = calloc(1, sizeof(*d));
 
@@ -94,14 +94,17 @@ static struct vb_device *make(const struct vb_kind *kind, const struct vb_netif 
 	d->refs = 1;
 	memcpy(d->netdev, netif->name, sizeof(d->netdev));
 	name_of(d->ibv.name, kind, netif);
-	/* The number of an interface is stable, that of its place in the list is not. */
+	/*
+	 * Finds a device by the number of its interface, which is stable; its place in the list is not.
+	 */
 	snprintf(d->ibv.dev_name, sizeof(d->ibv.dev_name), "uverbs%u", d->number);
-	vb_sysfs_path(d->ibv.dev_path, sizeof(d->ibv.dev_path), "class/infiniband_verbs", d->ibv.dev_name);
+	vb_sysfs_path(d->ibv.dev_path, sizeof(d->ibv.dev_path), "class/infiniband_verbs",
+		      d->ibv.dev_name);
 	vb_sysfs_path(d->ibv.ibdev_path, sizeof(d->ibv.ibdev_path), "class/infiniband", d->ibv.name);
 	return d;
 }
 
-/* The lock is held. */
+/* The caller holds lock. */
 static void put(struct vb_device *d)
 {
 	if (--d->refs == 0)
@@ -122,11 +125,13 @@ void vb_device_put(struct vb_device *d)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Takes the interface's device of a kind out of a list of devices, or makes one. */
-static struct vb_device *take(struct vb_device **list, const struct vb_kind *kind, const struct vb_netif *netif, uint64_t guid)
+/* Returns the device of a kind on an interface: that of the old list, or a new one. */
+static struct vb_device *take(struct vb_device **list, const struct vb_kind *kind,
+			      const struct vb_netif *netif, uint64_t guid)
 {
 	for (struct vb_device **at = list, *d; (d = *at); at = &d->next)
-		if (d->kind == kind && d->ifindex == netif->index && d->guid == guid && strcmp(d->netdev, netif->name) == 0) {
+		if (d->kind == kind && d->ifindex == netif->index && d->guid == guid &&
+		    strcmp(d->netdev, netif->name) == 0) {
 			*at = d->next;
 			d->next = NULL;
 			return d;
@@ -136,7 +141,7 @@ static struct vb_device *take(struct vb_device **list, const struct vb_kind *kin
 
 /* -- which there are -------------------------------------------------------------- */
 
-/* Devices while they are listed. */
+/* A device list in the making. */
 struct listing {
 	const struct vb_netifs *all;
 	const struct vb_link *links;
@@ -145,7 +150,7 @@ struct listing {
 	int count;
 };
 
-/* Whether a device has been listed by an earlier word. */
+/* Returns whether an earlier word has listed a device. */
 static int is_known(const char *name)
 {
 	for (struct vb_device *d = known; d; d = d->next)
@@ -155,10 +160,11 @@ static int is_known(const char *name)
 }
 
 /*
- * Lists an interface's device of a kind if a word means it: 0 or an errno. A link is
- * an interface here that has a number and no name.
+ * Lists the device of a kind on an interface if a word selects it: 0 or an errno. An NTB link
+ * counts as an interface that has a number and no name.
  */
-static int list_one(struct listing *l, const struct vb_kind *kind, const struct vb_netif *netif, const char *word, uint64_t guid)
+static int list_one(struct listing *l, const struct vb_kind *kind, const struct vb_netif *netif,
+		    const char *word, uint64_t guid)
 {
 	char name[IBV_SYSFS_NAME_MAX];
 	struct vb_device *d;
@@ -175,7 +181,7 @@ static int list_one(struct listing *l, const struct vb_kind *kind, const struct 
 	return 0;
 }
 
-/* Lists the links' devices that a word means: 0 or an errno. */
+/* Lists the devices of NTB links that a word selects: 0 or an errno. */
 static int list_links(struct listing *l, const struct vb_kind *kind, const char *word)
 {
 	int err = 0;
@@ -188,7 +194,7 @@ static int list_links(struct listing *l, const struct vb_kind *kind, const char 
 	return err;
 }
 
-/* Lists the devices that a word means: 0 or an errno. */
+/* Lists the devices that a word selects: 0 or an errno. */
 static int list_word(struct listing *l, const char *word)
 {
 	int err = 0;
@@ -217,7 +223,7 @@ static const char *selection(void)
 	return env && env[strspn(env, ",")] ? env : vb_kinds[0].name;
 }
 
-/* Whether links are asked for, by their kind or by a name. */
+/* Returns whether a word selects NTB links, by their kind or by a name. */
 static int wants_links(void)
 {
 	for (unsigned k = 0; k < VB_KINDS; k++) {
@@ -250,13 +256,15 @@ static int list_selected(struct listing *l)
 }
 
 /*
- * Brings the known devices up to date with the interfaces; returns how many
- * there are or a negative errno, and then knows what it knew. The lock is held.
+ * Brings the known devices up to date with the interfaces. Returns their number, or a negative
+ * errno and leaves them as they were. The caller holds lock.
  */
 static int refresh(const struct vb_link *links, int link_count)
 {
 	struct vb_netifs all;
-	struct listing l = { .all = &all, .links = links, .link_count = link_count, .old = known, .tail = &known };
+	struct listing l = {
+		.all = &all, .links = links, .link_count = link_count, .old = known, .tail = &known
+	};
 	struct vb_device *d;
 	int err = vb_netifs_read(&all);
 
@@ -265,7 +273,7 @@ static int refresh(const struct vb_link *links, int link_count)
 	known = NULL;
 	err = list_selected(&l);
 	if (err)
-		*l.tail = l.old; /* all of before are known still */
+		*l.tail = l.old; /* the old list stays */
 	else
 		while ((d = l.old)) {
 			l.old = d->next;
@@ -276,7 +284,8 @@ static int refresh(const struct vb_link *links, int link_count)
 }
 
 /* ibv_get_device_list(3) */
-VB_EXPORT VB_RETURNS_POINTER(struct ibv_device **, ibv_get_device_list, (int *num_devices), (num_devices))
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_device **, ibv_get_device_list, (int *num_devices),
+			     (num_devices))
 {
 	struct ibv_device **list = NULL;
 	struct vb_link *links = NULL;
@@ -329,7 +338,7 @@ VB_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 	return htobe64(vb_device_of(device)->guid);
 }
 
-/* ibv_get_device_index(3): as stable as the interface's, as the man page wants it. */
+/* ibv_get_device_index(3): stable while the interface is, as the man page demands. */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_device_index, (struct ibv_device *device), (device))
 {
 	return vb_device_of(device)->number;

@@ -35,7 +35,7 @@ static const struct vb_kind vb_kinds[] = {
 			.vendor_id = 0xffffff,
 			.vendor_part_id = 1,
 			.hw_ver = 1,
-			.max_qp = 262128,
+			.max_qp = 16368,
 			.max_qp_wr = 32768,
 			.device_cap_flags = 0x1323886,
 			.max_sge = 32,
@@ -46,7 +46,7 @@ static const struct vb_kind vb_kinds[] = {
 			.max_pd = 1048576,
 			.max_qp_rd_atom = 128,
 			.max_ee_rd_atom = 0,
-			.max_res_rd_atom = 33552384,
+			.max_res_rd_atom = 2095104,
 			.max_qp_init_rd_atom = 128,
 			.max_ee_init_rd_atom = 0,
 			.atomic_cap = 1,
@@ -106,7 +106,7 @@ static const struct vb_kind vb_kinds[] = {
 			.vendor_id = 0xffffff,
 			.vendor_part_id = 2,
 			.hw_ver = 1,
-			.max_qp = 262128,
+			.max_qp = 16368,
 			.max_qp_wr = 32768,
 			.device_cap_flags = 0x1222880,
 			.max_sge = 32,
@@ -117,7 +117,7 @@ static const struct vb_kind vb_kinds[] = {
 			.max_pd = 1048576,
 			.max_qp_rd_atom = 128,
 			.max_ee_rd_atom = 0,
-			.max_res_rd_atom = 33552384,
+			.max_res_rd_atom = 2095104,
 			.max_qp_init_rd_atom = 128,
 			.max_ee_init_rd_atom = 0,
 			.atomic_cap = 0,
@@ -177,7 +177,7 @@ static const struct vb_kind vb_kinds[] = {
 			.vendor_id = 0xffffff,
 			.vendor_part_id = 2,
 			.hw_ver = 1,
-			.max_qp = 262128,
+			.max_qp = 16368,
 			.max_qp_wr = 32768,
 			.device_cap_flags = 0x1222880,
 			.max_sge = 32,
@@ -188,7 +188,7 @@ static const struct vb_kind vb_kinds[] = {
 			.max_pd = 1048576,
 			.max_qp_rd_atom = 128,
 			.max_ee_rd_atom = 0,
-			.max_res_rd_atom = 33552384,
+			.max_res_rd_atom = 2095104,
 			.max_qp_init_rd_atom = 128,
 			.max_ee_init_rd_atom = 0,
 			.atomic_cap = 1,
@@ -248,7 +248,7 @@ static const struct vb_kind vb_kinds[] = {
 			.vendor_id = 0xffffff,
 			.vendor_part_id = 3,
 			.hw_ver = 1,
-			.max_qp = 262128,
+			.max_qp = 16368,
 			.max_qp_wr = 32768,
 			.device_cap_flags = 0x1223880,
 			.max_sge = 32,
@@ -259,7 +259,7 @@ static const struct vb_kind vb_kinds[] = {
 			.max_pd = 1048576,
 			.max_qp_rd_atom = 128,
 			.max_ee_rd_atom = 0,
-			.max_res_rd_atom = 33552384,
+			.max_res_rd_atom = 2095104,
 			.max_qp_init_rd_atom = 128,
 			.max_ee_init_rd_atom = 0,
 			.atomic_cap = 1,
@@ -308,7 +308,7 @@ static const struct vb_kind vb_kinds[] = {
 
 #define VB_KINDS (sizeof(vb_kinds) / sizeof(vb_kinds[0]))
 
-/* The longest table of GIDs. */
+/* The number of entries of the longest GID table. */
 #define VB_GIDS 256
 
 #endif

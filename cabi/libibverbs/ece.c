@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Enhanced connection establishment, ibv_set_ece(3) and ibv_query_ece(3): a
- * vendor's options of a queue pair. This one has none, and both calls say so as
- * they do for rdma-core's drivers that have none: programs then go without. And
- * ibv_query_qp_data_in_order(3): payloads are placed as packets come, in whatever
- * order.
+ * Enhanced connection establishment: ibv_set_ece(3), ibv_query_ece(3). ECE are vendor options of a
+ * queue pair. This device has none, and both calls answer like drivers of rdma-core without them:
+ * programs go on without.
+ *
+ * ibv_query_qp_data_in_order(3): payload is placed as packets arrive, in any order.
  */
 #include "front.h"
 

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What an event of a type is about: enum ibv_event_type. */
+/* Returns what kind of object an event type is about: enum ibv_event_type. */
 enum about { ABOUT_PORT, ABOUT_QP, ABOUT_CQ, ABOUT_SRQ, ABOUT_WQ };
 
 static enum about about(enum ibv_event_type type)
@@ -38,7 +38,7 @@ static enum about about(enum ibv_event_type type)
 	}
 }
 
-/* Names the object for the application; 0 where it is gone. */
+/* Fills in the object of an event; returns 0 if it is gone. */
 static int name(struct ibv_async_event *event, vb_cookie cookie)
 {
 	void *object = vb_cookie_report_async(cookie);
@@ -72,13 +72,13 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_async_event,
 		return -1;
 	}
 	ctx = vb_context_of(ibctx);
-	/* After a fork the pipe is the parent's, until an object is made here. */
+	/* In a child of a fork the pipe belongs to the parent, until an object is made here. */
 	engine = atomic_load(&ctx->engine);
 	if (engine && !vb_engine_alive(engine)) {
 		errno = EIO;
 		return -1;
 	}
-	/* Whoever waits without an object of its own waits for the port's events. */
+	/* A thread that waits without an object of its own waits for events of the port. */
 	err = engine ? 0 : vb_context_handle(ibctx, &handle);
 	if (err) {
 		errno = err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork: the handlers that keep a child's front usable, and ibv_fork_init(3)
- * and its kin, which on this device have nothing to do. They exist because the
- * pages that an RNIC was told of must not be copied on write; the engine
- * reaches memory through the process's own page tables.
+ * fork(2): the handlers that keep the front usable in a child, and ibv_fork_init(3),
+ * ibv_is_fork_initialized(3) and the calls of vendors, which do nothing here. They exist because
+ * the pages that an RNIC uses must not be copied on write. The engine reaches memory through the
+ * page tables of the process.
  */
 #define _GNU_SOURCE
 #include "front.h"
@@ -17,10 +17,12 @@ static void before(void)
 	vb_devices_before_fork();
 	vb_cookies_before_fork();
 	vb_gids_before_fork();
+	vb_channels_before_fork();
 }
 
 static void in_parent(void)
 {
+	vb_channels_after_fork_in_parent();
 	vb_gids_after_fork_in_parent();
 	vb_cookies_after_fork();
 	vb_devices_after_fork();
@@ -29,6 +31,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
+	vb_channels_after_fork_in_child();
 	vb_gids_after_fork_in_child();
 	vb_cookies_after_fork();
 	vb_devices_after_fork();
@@ -36,8 +39,8 @@ static void in_child(void)
 }
 
 /*
- * The library is never unloaded (-z nodelete), so neither are the handlers. If
- * there is no memory for them the program is not going to get far anyway.
+ * The library, and with it the handlers, is never unloaded (-z nodelete). Without memory for them
+ * the program cannot go on anyway.
  */
 __attribute__((constructor)) static void install(void)
 {
@@ -50,15 +53,15 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_fork_init, (void), ())
 }
 
 /*
- * Copy-on-fork needs no help: so says the kernel's own answer, RDMA_SYS_ATTR_
- * COPY_ON_FORK, that rdma-core hands on as this value.
+ * Memory needs no protection over a fork. rdma-core returns this value when the kernel says so
+ * (RDMA_SYS_ATTR_COPY_ON_FORK).
  */
 VB_EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 {
 	return IBV_FORK_UNNEEDED;
 }
 
-/* Not in a public header: libraries of vendors call them around their own memory. */
+/* No public header declares them: libraries of vendors call them around their own memory. */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_dontfork_range, (void *base, size_t size), (base, size))
 {
 	(void)base;

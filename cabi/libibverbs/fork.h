@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What happens around a fork, in the order of the locks (fork.c).
- */
+/* The steps around a fork, in the order of the locks (fork.c). */
 #ifndef VERBENA_FORK_H
 #define VERBENA_FORK_H
 
@@ -17,6 +15,10 @@ void vb_devices_after_fork(void);
 
 void vb_cookies_before_fork(void);
 void vb_cookies_after_fork(void);
+
+void vb_channels_before_fork(void);
+void vb_channels_after_fork_in_parent(void);
+void vb_channels_after_fork_in_child(void);
 
 void vb_gids_before_fork(void);
 void vb_gids_after_fork_in_parent(void);

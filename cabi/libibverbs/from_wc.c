@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The way back to a datagram's sender: ibv_init_ah_from_wc(3),
- * ibv_create_ah_from_wc(3).
+ * The address of the sender of a datagram: ibv_init_ah_from_wc(3), ibv_create_ah_from_wc(3).
  *
- * The 40 bytes ahead of a datagram are an IPv6 header or, in their last 20
- * bytes, an IPv4 header.
+ * The 40 bytes ahead of a datagram are an IPv6 header or, in their last 20 bytes, an IPv4 header.
  */
 #include "front.h"
 
@@ -14,7 +12,7 @@
 #include <netinet/ip.h>
 #include <string.h>
 
-/* Spec: RFC 791, 3.1: the one's complement sum of a whole header is all ones. */
+/* A header is valid if the one's complement sum of its words is all ones. Spec: RFC 791, 3.1 */
 static int checksum_holds(const uint8_t *ip4)
 {
 	uint32_t sum = 0;
@@ -27,8 +25,8 @@ static int checksum_holds(const uint8_t *ip4)
 }
 
 /*
- * The first 20 bytes are undefined ahead of an IPv4 header, so that a six there
- * proves nothing: the checksum decides.
+ * The first 20 bytes are undefined ahead of an IPv4 header and may begin with a 6, so the checksum
+ * of the IPv4 header decides.
  */
 static int ip_version(const uint8_t grh[40])
 {
@@ -39,7 +37,7 @@ static int ip_version(const uint8_t grh[40])
 	return grh[0] >> 4 == 6 ? 6 : 0;
 }
 
-/* The index of the GID that the datagram was for, or -1. */
+/* Returns the index of the GID that the datagram was sent to, or -1. */
 static int local_index(struct ibv_context *ctx, uint8_t port, const union ibv_gid *gid)
 {
 	union ibv_gid have;
@@ -57,7 +55,7 @@ static void map_ipv4(union ibv_gid *gid, const uint8_t addr[4])
 	memcpy(gid->raw + 12, addr, 4);
 }
 
-/* Nobody answers from a multicast address: there is no such local GID. */
+/* A multicast address is no source: no local GID is one. */
 static int is_multicast(const union ibv_gid *gid)
 {
 	const struct in6_addr *a = (const struct in6_addr *)gid->raw;
@@ -66,8 +64,9 @@ static int is_multicast(const union ibv_gid *gid)
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_init_ah_from_wc,
-	(struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh, struct ibv_ah_attr *attr),
-	(ctx, port, wc, grh, attr))
+			   (struct ibv_context *ctx, uint8_t port, struct ibv_wc *wc,
+			    struct ibv_grh *grh, struct ibv_ah_attr *attr),
+			   (ctx, port, wc, grh, attr))
 {
 	const uint8_t *raw = (const uint8_t *)grh;
 	uint32_t flow;
@@ -91,7 +90,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_init_ah_from_wc,
 		break;
 	case 6:
 		if (grh->next_hdr != IPPROTO_UDP) {
-			errno = EPROTONOSUPPORT; /* RoCE v1, which this device has not */
+			errno = EPROTONOSUPPORT; /* RoCE v1: not supported */
 			return -1;
 		}
 		memcpy(&flow, raw, sizeof(flow));
@@ -112,7 +111,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_init_ah_from_wc,
 	}
 	index = local_index(ctx, port, &local);
 	if (index < 0)
-		return -1; /* errno is ibv_query_gid's */
+		return -1; /* ibv_query_gid has set errno */
 	attr->grh.sgid_index = index;
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of our libibverbs.so.1 know of each other, and what our
- * librdmacm.so.1 gets from it: the functions marked VB_PRIVATE are exported in
- * the version node VERBENA_PRIVATE, which no application asks for.
+ * The declarations that the files of our libibverbs.so.1 share. Our librdmacm.so.1 uses those
+ * marked VB_PRIVATE, which are exported in the version node VERBENA_PRIVATE; no application asks
+ * for that node.
  *
- * Lock order: vb_engine's lock (engine.c) above all others of the front.
+ * Lock order: the lock of engine.c comes before all others of the front.
  */
 #ifndef VERBENA_FRONT_H
 #define VERBENA_FRONT_H
@@ -25,18 +25,17 @@
 /* -- the engine (engine.c) ------------------------------------------------- */
 
 /*
- * Returns the engine's table, which the first call loads; NULL and errno if it
- * cannot be loaded: ELIBACC, or ENOMEM and EMFILE where there is no room for it.
+ * Returns the table of the engine, which the first call loads. NULL and errno if that fails:
+ * ELIBACC, or ENOMEM and EMFILE where there is no room for it.
  *
- * An object keeps the pointer that it was created with and makes its calls
- * through it. After a fork the child's engine is gone: every function of the
- * table of before then returns EIO and does nothing, so that objects of before
- * are dead without a check in each call, and vb_engine_get loads a new engine
- * with a new table.
+ * An object stores this pointer when it is created and makes its calls through it. In a child of a
+ * fork every function of the old table does nothing and returns EIO, so that objects from before
+ * the fork are dead without a check in each call. vb_engine_get then loads a new engine with a new
+ * table.
  */
 VB_PRIVATE const struct vb_engine *vb_engine_get(void);
 
-/* Says whether the table's engine is there: false in a child of a fork. */
+/* Returns whether the engine of the table is alive: false in a child of a fork. */
 static inline int vb_engine_alive(const struct vb_engine *engine)
 {
 	return engine->version != 0;
@@ -47,9 +46,9 @@ static inline int vb_engine_alive(const struct vb_engine *engine)
 struct vb_kind; /* device_limits.h */
 
 /*
- * A device: a network interface with an address, and a way to use it. The head
- * is what applications see. ops lies where providers' private structures have theirs: vendors'
- * libraries compare it with their own table to recognise their devices.
+ * A device: a network interface with an address, and a transport. Applications see the first
+ * member. ops lies where the private structures of providers have theirs: libraries of vendors
+ * compare it with their own table to recognise their devices.
  */
 struct vb_device {
 	struct ibv_device ibv;
@@ -58,7 +57,7 @@ struct vb_device {
 	const struct vb_kind *kind;
 	char netdev[IF_NAMESIZE];
 	unsigned ifindex;
-	unsigned number; /* of its own, beside the interface's other devices */
+	unsigned number; /* its own, distinct from those of other devices on the interface */
 	uint64_t guid; /* as a number: host byte order */
 	/* guarded by the list's lock */
 	unsigned refs;
@@ -78,9 +77,8 @@ void vb_device_put(struct vb_device *device);
 /* -- contexts (context.c) ---------------------------------------------------- */
 
 /*
- * A context. Applications have a pointer to verbs.context and find the
- * functions above it by verbs_get_ctx of <infiniband/verbs.h>; what stands
- * behind it is ours.
+ * A context. Applications have a pointer to verbs.context, and verbs_get_ctx of
+ * <infiniband/verbs.h> finds the functions above it. The fields behind are ours.
  */
 struct vb_context {
 	struct verbs_context verbs;
@@ -91,7 +89,7 @@ struct vb_context {
 	 * into async_write_fd, whose other end is verbs.context.async_fd
 	 */
 	int async_write_fd;
-	/* atomic: the engine that handle belongs to, or NULL */
+	/* atomic: the engine of handle, or NULL */
 	_Atomic(const struct vb_engine *) engine;
 	vb_handle handle;
 };
@@ -102,29 +100,27 @@ static inline struct vb_context *vb_context_of(struct ibv_context *ctx)
 }
 
 /*
- * Returns the engine's handle of a context, which the first call opens: 0 or an
- * errno. In a child of a fork a context of before is opened anew. The handle
- * belongs to the engine that vb_engine_get returns.
+ * Returns the engine's handle of a context, which the first call opens: 0 or an errno. A context
+ * from before a fork is opened anew in the child. The handle belongs to the engine that
+ * vb_engine_get returns.
  */
 VB_PRIVATE int vb_context_handle(struct ibv_context *ctx, vb_handle *handle);
 
 /*
- * Fills in the functions that applications reach through a context and that
- * make or use objects: post and poll, memory windows, create_cq_ex …
- * (pd.c to qp_ex.c). Queries are filled in by context.c.
+ * Fills in the functions of a context that make or use objects: post and poll, memory windows,
+ * create_cq_ex and others (pd.c to qp_ex.c). context.c fills in the queries.
  */
 void vb_fill_ops(struct vb_context *context);
 
 /* -- attributes without the engine (attr.c, gid.c) ---------------------------- */
 
-/* The device's attributes with the extended ones behind; the rest is zeroed. */
+/* Returns the attributes of the device, extended ones included; the rest is zeroed. */
 void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *attr);
-/* The port's, except for the fields behind those of rdma-core 44. */
+/* Returns those of the port, without the fields added after rdma-core 44. */
 void vb_port_attr(const struct vb_device *device, struct ibv_port_attr *attr);
 /*
- * Reads up to max entries of the GID table, in one look at the interface; those
- * that are free are zeroed. Returns the number of the last entry in use and one
- * more, or a negative errno.
+ * Reads up to max entries of the GID table in one step; free ones are zeroed. Returns the number of
+ * the last entry in use plus one, or a negative errno.
  */
 VB_PRIVATE int vb_gid_table(const struct vb_device *device, struct ibv_gid_entry *entries, int max);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * GID tables: ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3). What
- * is in them is decided by gidtable.c.
+ * GID tables: ibv_query_gid(3), ibv_query_gid_ex(3), ibv_query_gid_table(3). gidtable.c decides
+ * which addresses they have.
  */
 #define _GNU_SOURCE
 #include "front.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the macro ibv_query_gid_ex passes on has the size of this one at least. */
+/* The macro ibv_query_gid_ex passes a structure of at least this size. */
 _Static_assert(sizeof(struct ibv_gid_entry) == 32, "as the kernel has it");
 
 static int table_len(const struct vb_device *device)
@@ -24,8 +24,8 @@ static int table_len(const struct vb_device *device)
 }
 
 /*
- * The one entry of a device of iWARP: the MAC address and zeros, as siw has it.
- * Nothing is sent to a GID: peers are named by IP address and port.
+ * Returns the one entry of an iWARP device: the MAC address and zeros, as siw has it. Peers are
+ * named by IP address and port, so no packet is sent to it.
  */
 static void mac_gid(const struct vb_device *device, union ibv_gid *gid)
 {
@@ -34,11 +34,11 @@ static void mac_gid(const struct vb_device *device, union ibv_gid *gid)
 
 	memset(gid, 0, sizeof(*gid));
 	memcpy(gid->raw, e, 3);
-	gid->raw[0] ^= 2; /* the bit that RFC 4291, appendix A turns over */
+	gid->raw[0] ^= 2; /* RFC 4291, appendix A inverts this bit */
 	memcpy(gid->raw + 3, e + 5, 3);
 }
 
-/* Reads the GIDs alone. */
+/* Reads the GIDs without their types. */
 static int read_gids(const struct vb_device *device, union ibv_gid *gids)
 {
 	struct vb_link link;
@@ -102,7 +102,7 @@ static int find(struct ibv_context *ctx, uint32_t port, uint32_t index, struct i
 	return err;
 }
 
-/* An index that is free, but within the table, has the GID ::. */
+/* A free index within the table has the GID ::. */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_query_gid,
 	(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid), (ctx, port, index, gid))
 {
@@ -118,9 +118,9 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_query_gid,
 }
 
 VB_EXPORT VB_RETURNS_ERRNO(_ibv_query_gid_ex,
-	(struct ibv_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *entry, uint32_t flags, size_t
-	 size),
-	(ctx, port, index, entry, flags, size))
+			   (struct ibv_context *ctx, uint32_t port, uint32_t index,
+			    struct ibv_gid_entry *entry, uint32_t flags, size_t size),
+			   (ctx, port, index, entry, flags, size))
 {
 	struct ibv_gid_entry full;
 	int err;
@@ -136,8 +136,9 @@ VB_EXPORT VB_RETURNS_ERRNO(_ibv_query_gid_ex,
 }
 
 VB_EXPORT VB_RETURNS_NEGATIVE_ERRNO(ssize_t, _ibv_query_gid_table,
-	(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max, uint32_t flags, size_t size),
-	(ctx, entries, max, flags, size))
+				    (struct ibv_context *ctx, struct ibv_gid_entry *entries,
+				     size_t max, uint32_t flags, size_t size),
+				    (ctx, entries, max, flags, size))
 {
 	const struct vb_device *device = vb_context_of(ctx)->device;
 	struct ibv_gid_entry *all;
@@ -165,7 +166,7 @@ VB_EXPORT VB_RETURNS_NEGATIVE_ERRNO(ssize_t, _ibv_query_gid_table,
 	return n;
 }
 
-/* Its numbers are not those of enum ibv_gid_type. */
+/* Its numbers differ from those of enum ibv_gid_type. */
 VB_EXPORT VB_RETURNS_COUNT(int, private_ibv_query_gid_type,
 	(struct ibv_context *ctx, uint8_t port, unsigned index, enum vb_gid_type_sysfs *type),
 	(ctx, port, index, type))
@@ -177,7 +178,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, private_ibv_query_gid_type,
 		errno = err;
 		return -1;
 	}
-	*type = err || entry.gid_type != IBV_GID_TYPE_ROCE_V2 ? VB_GID_TYPE_SYSFS_IB_ROCE_V1 : VB_GID_TYPE_SYSFS_ROCE_V2;
+	*type = err || entry.gid_type != IBV_GID_TYPE_ROCE_V2 ? VB_GID_TYPE_SYSFS_IB_ROCE_V1
+							       : VB_GID_TYPE_SYSFS_ROCE_V2;
 	return 0;
 }
 VB_PRIVATE_NODES(ibv_query_gid_type);

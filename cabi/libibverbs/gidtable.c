@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where each address of an interface stands in its GID table. An address keeps
- * its index for as long as it lives, since applications name it by that; a new
- * one takes the lowest that is free. The addresses are read anew at each look,
- * unless the kernel has told of no change.
+ * The index of each address in the GID table of its interface. An address keeps its index while it
+ * exists, because applications name it by that. A new address takes the lowest free index. Each
+ * call reads the addresses anew, unless the kernel has reported no change.
  *
- * The rules are those of internal/device. The engine, which needs indices too,
- * asks here: two tables that looked at different times would differ.
+ * The rules are those of internal/device. The engine takes its indices from here: two tables, read
+ * at different times, could differ.
  */
 #include "front.h"
 #include "fork.h"
@@ -24,13 +23,13 @@ struct table {
 	struct table *next;
 	char netdev[IF_NAMESIZE];
 	uint64_t read_at; /* the generation of addrs */
-	int used; /* the number of the last entry in use and one more */
+	int used; /* number of the last entry in use plus one */
 	struct in6_addr addrs[]; /* :: where an entry is free */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct table *tables; /* guarded by lock */
-static uint64_t generation;  /* guarded by lock: of what the kernel lists */
+static uint64_t generation;  /* guarded by lock: generation of the list of the kernel */
 
 void vb_gids_before_fork(void)
 {
@@ -74,7 +73,7 @@ static int listed(const struct vb_netifs *now, const struct in6_addr *a)
 	return 0;
 }
 
-/* Puts an address into the lowest free entry; without one it is left out. */
+/* Puts an address into the lowest free entry. A full table leaves it out. */
 static void put(struct table *t, const struct in6_addr *a)
 {
 	for (int i = 0; i < VB_GIDS; i++)
@@ -86,7 +85,7 @@ static void put(struct table *t, const struct in6_addr *a)
 		}
 }
 
-/* IPv6 link-local addresses come first, as the kernel's default GIDs do. */
+/* IPv6 link-local addresses come first, as in the kernel's tables. */
 static void update(struct table *t, const struct vb_netifs *now)
 {
 	for (int i = 0; i < t->used; i++)
@@ -103,7 +102,7 @@ static void update(struct table *t, const struct vb_netifs *now)
 		t->used--;
 }
 
-/* Finds the table of an interface. The lock is held. */
+/* Returns the table of an interface. The caller holds lock. */
 static struct table *find(const char *netdev)
 {
 	struct table *t = tables;
@@ -114,8 +113,8 @@ static struct table *find(const char *netdev)
 }
 
 /*
- * Finds the table of an interface or makes one, and drops those of interfaces
- * that are gone when it does. The lock is held.
+ * Returns the table of an interface, made if there is none. Then tables of removed interfaces are
+ * freed. The caller holds lock.
  */
 static struct table *table_of(const char *netdev)
 {
@@ -140,7 +139,7 @@ static struct table *table_of(const char *netdev)
 	return t;
 }
 
-/* Reads the addresses of an interface into its table: 0 or an errno. The lock is held. */
+/* Reads the addresses of an interface into its table: 0 or an errno. The caller holds lock. */
 static int look(const char *netdev, struct table **out)
 {
 	struct vb_netifs now;
@@ -162,7 +161,7 @@ int vb_gid_addrs(const char *netdev, union ibv_gid *gids, int max)
 	struct table *t;
 	int n = 0;
 
-	/* Read under the lock: a look must not undo what a later one found. */
+	/* Read with the lock held, so that an older list does not overwrite a newer one. */
 	pthread_mutex_lock(&lock);
 	if (!vb_net_unchanged())
 		generation++;

@@ -2,11 +2,9 @@
 /*
  * The functions of IBVERBS_1.0, for programs linked before libibverbs 1.1 (2007).
  *
- * Their structures are laid out differently, with pointers to those of today
- * inside, which a device in this process could be wrapped in; but no program of
- * that age is known, and nothing could show that it works. So the list is empty
- * and what needs a device is refused. Programs of libibverbs 1.1 and later ask
- * for IBVERBS_1.1 and never come here.
+ * Their structures have another layout. A wrapper could serve them, but no program of that age is
+ * known that could test it. So the device list is empty, and functions that need a device fail.
+ * Programs of libibverbs 1.1 and later ask for IBVERBS_1.1 and do not call these.
  */
 #include "front.h"
 
@@ -93,7 +91,7 @@ VB_EXPORT uint64_t old_ibv_get_device_guid(void)
 	return 0;
 }
 
-/* How drivers registered before they had a private node: theirs is not this device. */
+/* Drivers registered by this before there was a private node. None of our devices is theirs. */
 OLD(ibv_register_driver, "IBVERBS_1.1");
 VB_EXPORT void old_ibv_register_driver(void);
 VB_EXPORT void old_ibv_register_driver(void)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects of another process by the kernel's handle: ibv_import_device(3),
- * ibv_import_pd(3), ibv_import_mr(3), ibv_import_dm(3). The kernel knows nothing
- * of ours, so that there is nothing to import: EOPNOTSUPP, as of a provider
- * without them.
+ * Objects of another process by the handle of the kernel: ibv_import_device(3), ibv_import_pd(3),
+ * ibv_import_mr(3), ibv_import_dm(3). The kernel has no handles of our objects, so these fail with
+ * EOPNOTSUPP, as with a provider without them.
  */
 #include "front.h"
 
@@ -25,7 +24,8 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_pd *, ibv_import_pd,
 	return NULL;
 }
 
-VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle), (pd, handle))
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_import_mr, (struct ibv_pd *pd, uint32_t handle),
+			     (pd, handle))
 {
 	(void)pd;
 	(void)handle;
@@ -42,7 +42,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_dm *, ibv_import_dm,
 	return NULL;
 }
 
-/* Nothing was imported. */
+/* There is no imported object to release. */
 VB_EXPORT VB_RETURNS_NOTHING(ibv_unimport_pd, (struct ibv_pd *pd), (pd))
 {
 	(void)pd;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Looks for room before the engine is loaded. Its runtime ends the process where
- * it finds no addresses or descriptors as it starts; an application under
- * RLIMIT_AS or RLIMIT_NOFILE gets an errno instead.
+ * Checks resource limits before the engine is loaded. Its runtime ends the process if it finds no
+ * addresses or descriptors at its start. An application under RLIMIT_AS or RLIMIT_NOFILE gets an
+ * errno instead.
  */
 #define _GNU_SOURCE
 #include "limits.h"
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 /*
- * The addresses that the runtime and the stacks of its threads reserve, mostly
- * without memory: under a limit of 900 MB it gave up (measured).
+ * The addresses that the runtime and the stacks of its threads reserve, mostly without memory. It
+ * failed under a limit of 900 MB (measured).
  */
 #define ADDRESSES ((size_t)1 << 30)
 
-/* As many as are open, at the most, when the runtime opens those of its poller; some to spare. */
+/* The descriptors open when the runtime has opened its poller, at most, and some to spare. */
 #define DESCRIPTORS 8
 
 static int addresses(void)

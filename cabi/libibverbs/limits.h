@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What the engine needs of the process before it is loaded.
- */
+/* The resources that the engine needs to start. */
 #ifndef VERBENA_LIMITS_H
 #define VERBENA_LIMITS_H
 
-/* Says whether there is room for the engine: 0, or ENOMEM or EMFILE and in *why the reason. */
+/* Returns whether there is room for the engine: 0, or ENOMEM or EMFILE with the reason in *why. */
 int vb_limits_allow_engine(const char **why);
 
 #endif

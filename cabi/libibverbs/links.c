@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Links of windows. What they are is the engine's knowledge: it alone reads their
- * configuration, and says which end of a link is ours. So a program that is to
- * find them loads the engine when it lists its devices.
+ * NTB links. The engine alone reads their configuration and knows which end of a link this process
+ * has. So listing NTB devices loads the engine.
  */
 #include "links.h"
 #include "front.h"
@@ -19,7 +18,7 @@ int vb_links_read(struct vb_link **links)
 	*links = NULL;
 	if (err)
 		return -err;
-	do { /* a program may name more meanwhile */
+	do { /* the program may name more meanwhile */
 		free(*links);
 		room = count;
 		*links = calloc(room + 1, sizeof(**links));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock of what threads do for some nanoseconds: polling a completion queue.
- * Where its holder is not running, because there are fewer cores than threads,
- * waiting for it gives the core away.
+ * A lock that is held for some nanoseconds: polling a completion queue. With fewer cores than
+ * threads its holder may not be running, so a waiting thread yields the core.
  */
 #ifndef VERBENA_LOCK_H
 #define VERBENA_LOCK_H
@@ -14,7 +13,7 @@ struct vb_lock {
 	atomic_flag taken;
 };
 
-/* Some times what a poll takes. */
+/* Several times the duration of a poll. */
 #define VB_LOCK_SPINS 100
 
 static inline void vb_lock_init(struct vb_lock *l)

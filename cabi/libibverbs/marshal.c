@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies between the kernel's structures and those of the library, for programs
- * and libraries that speak to the kernel's connection manager themselves.
- * Fields go by name: the two sides order and pad them differently.
+ * Copies between structures of the kernel and those of the library, for programs and libraries that
+ * use the connection manager of the kernel directly. Fields are copied by name: the two sides order
+ * and pad them differently.
  */
 #include "front.h"
 
@@ -35,7 +35,7 @@ VB_EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *to, struct ib_uver
 	memcpy(to->grh.dgid.raw, from->grh.dgid, sizeof(to->grh.dgid.raw));
 }
 
-/* Leaves alone what the kernel's structure has not: the state and rate_limit. */
+/* Leaves the fields alone that the structure of the kernel lacks: the state and rate_limit. */
 VB_EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_qp_attr *from)
 {
 	to->cur_qp_state = from->cur_qp_state;
@@ -70,7 +70,7 @@ VB_EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uver
 	to->alt_timeout = from->alt_timeout;
 }
 
-/* The fields of a path record have one name on both sides. */
+/* The fields of a path record have the same names on both sides. */
 #define COPY_PATH(to, from)                                            \
 	do {                                                           \
 		(to)->dlid = (from)->dlid;                             \
@@ -92,7 +92,8 @@ VB_EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uver
 		(to)->preference = (from)->preference;                 \
 	} while (0)
 
-VB_EXPORT void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *to, struct ib_user_path_rec *from)
+VB_EXPORT void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec *to,
+					   struct ib_user_path_rec *from)
 {
 	memcpy(to->dgid.raw, from->dgid, sizeof(from->dgid));
 	memcpy(to->sgid.raw, from->sgid, sizeof(from->sgid));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Multicast groups: ibv_attach_mcast(3). RoCE knows a group by its GID alone.
- */
+/* Multicast groups: ibv_attach_mcast(3). In RoCE the GID alone names a group. */
 #include "qp.h"
 
 #include <errno.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of objects that a parent domain's allocators may give:
- * ibv_alloc_parent_domain(3). These are the rings of completion queues, which
- * grow with what the application asks for; our own few bytes are malloc's.
+ * Memory from the allocators of a parent domain: ibv_alloc_parent_domain(3). They give the rings of
+ * completion queues, whose size the application chooses. The other structures, some bytes each, are
+ * malloc'ed.
  */
 #include "pd.h"
 
 #include <stdlib.h>
 
-#define ALIGNMENT 64 /* of a cache line */
+#define ALIGNMENT 64 /* bytes of a cache line */
 
-/* The driver in the upper half, which is none of the kernel's, and what for. */
+/* The driver, which the kernel does not have, in the upper half; the purpose in the lower half. */
 #define RING_OF_CQ UINT64_C(1)
 
 struct vb_memory vb_memory_new(struct vb_pd *pd, size_t n, size_t size)

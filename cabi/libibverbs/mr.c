@@ -10,7 +10,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* A region: struct vb_mr is what work requests point to. */
+/* A region. Work requests point to its struct vb_mr. */
 struct vb_region {
 	struct vb_mr mr;
 	const struct vb_engine *engine; /* immutable */
@@ -41,8 +41,8 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
 		return NULL;
 	pd = vb_pd_of(ibpd);
 	region->engine = pd->engine;
-	err = pd->engine->mr_reg(pd->handle, addr, length, iova, access, &region->mr.handle, &region->mr.mr.lkey,
-				 &region->mr.mr.rkey);
+	err = pd->engine->mr_reg(pd->handle, addr, length, iova, access, &region->mr.handle,
+				 &region->mr.mr.lkey, &region->mr.mr.rkey);
 	if (err) {
 		free(region);
 		errno = err;
@@ -63,7 +63,9 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr,
 }
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova,
-	(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access), (pd, addr, length, iova, access))
+			     (struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			      int access),
+			     (pd, addr, length, iova, access))
 {
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
@@ -78,8 +80,8 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_dmabuf_mr,
 }
 
 /*
- * The engine changes nothing when it refuses, so that the old region stays
- * valid: IBV_REREG_MR_ERR_INPUT says that, with the reason in errno.
+ * A refused request leaves the old region valid. IBV_REREG_MR_ERR_INPUT says so, and errno has the
+ * reason.
  */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 	(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
@@ -97,7 +99,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if ((flags & IBV_REREG_MR_CHANGE_PD) && vb_pd_of(pd)->engine != region->engine) {
-		errno = EIO; /* one of them is of before a fork */
+		errno = EIO; /* one of them is from before a fork */
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {

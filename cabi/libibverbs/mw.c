@@ -9,13 +9,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A window: struct vb_mw is what work requests point to. */
+/* A window. Work requests point to its struct vb_mw. */
 struct vb_window {
 	struct vb_mw mw;
 	const struct vb_engine *engine; /* immutable */
 };
 
-VB_RETURNS_POINTER(struct ibv_mw *, vb_alloc_mw, (struct ibv_pd *ibpd, enum ibv_mw_type type), (ibpd, type))
+VB_RETURNS_POINTER(struct ibv_mw *, vb_alloc_mw, (struct ibv_pd *ibpd, enum ibv_mw_type type),
+		   (ibpd, type))
 {
 	struct vb_pd *pd = vb_pd_of(ibpd);
 	struct vb_window *w;
@@ -50,7 +51,8 @@ VB_RETURNS_ERRNO(vb_dealloc_mw, (struct ibv_mw *mw), (mw))
 	return 0;
 }
 
-VB_RETURNS_ERRNO(vb_bind_mw, (struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind), (ibqp, mw, bind))
+VB_RETURNS_ERRNO(vb_bind_mw, (struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind),
+		 (ibqp, mw, bind))
 {
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	uint32_t rkey;

@@ -9,7 +9,7 @@
 
 struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int vb_dealloc_mw(struct ibv_mw *mw);
-/* Windows of type 1; those of type 2 are bound by a work request. */
+/* Binds windows of type 1. A work request binds those of type 2. */
 int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists network interfaces and addresses with two netlink dumps, as Go's
- * package net does, so that both see the same in the same order.
- * getifaddrs(3) would name an IPv4 address by its label instead of its
- * interface.
+ * Lists network interfaces and addresses with two netlink dumps, as the net package of Go does, so
+ * that both see the same in the same order. getifaddrs(3) would name an IPv4 address by its label
+ * instead of its interface.
  *
  * Spec: rtnetlink(7)
  */
@@ -22,8 +21,8 @@
 #include <unistd.h>
 
 /*
- * Says, once a process, that a socket was refused which takes no privilege: no program
- * finds a device then, and errno alone does not say why.
+ * Prints, once per process, that the kernel refused a socket that needs no privilege. Then no
+ * program finds a device, and errno alone does not explain that.
  */
 static void tell_forbidden(int err)
 {
@@ -31,20 +30,21 @@ static void tell_forbidden(int err)
 
 	if ((err == EPERM || err == EACCES || err == ENOSYS) && !atomic_flag_test_and_set(&told))
 		fprintf(stderr,
-			"verbena: socket(2) is refused for AF_NETLINK (%s): a seccomp filter, of a container or a sandbox, "
+			"verbena: socket(2) is refused for AF_NETLINK (%s): a seccomp filter, of a "
+			"container or a sandbox, "
 			"must allow it, for AF_UNIX and AF_INET too\n",
 			strerror(err));
 }
 
-/* The kernel fills up to 32 KiB at a time for a reader that offers as much. */
+/* The kernel fills up to 32 KiB per read if the buffer has them. */
 #define DUMP_BYTES 32768
 
-/* A dump is begun anew this often when the kernel says that it was interrupted. */
+/* How often a dump is repeated when the kernel reports that a change interrupted it. */
 #define DUMP_TRIES 8
 
 static void *append(void **list, size_t *count, size_t size)
 {
-	/* Room grows in powers of two, whenever the count is one. */
+	/* The array grows when its count reaches a power of two. */
 	if ((*count & (*count - 1)) == 0) {
 		void *more = realloc(*list, (*count ? 2 * *count : 1) * size);
 
@@ -98,8 +98,8 @@ static int add_link(struct vb_netifs *all, struct nlmsghdr *h)
 }
 
 /*
- * Of a point-to-point interface IFA_ADDRESS is the peer's and IFA_LOCAL ours;
- * IPv6 without a peer has IFA_ADDRESS alone.
+ * On a point-to-point interface IFA_ADDRESS is that of the peer and IFA_LOCAL ours. IPv6 without a
+ * peer has only IFA_ADDRESS.
  */
 static int add_addr(struct vb_netifs *all, struct nlmsghdr *h)
 {
@@ -136,8 +136,9 @@ static int add_addr(struct vb_netifs *all, struct nlmsghdr *h)
 	return 0;
 }
 
-/* Reads one dump; EINTR if the kernel's list changed in its course. */
-static int dump(int fd, unsigned seq, uint16_t type, unsigned index, char *buf, int (*add)(struct vb_netifs *, struct nlmsghdr *), struct vb_netifs *all)
+/* Reads one dump: 0 or an errno, EINTR if the list of the kernel changed meanwhile. */
+static int dump(int fd, unsigned seq, uint16_t type, unsigned index, char *buf,
+		int (*add)(struct vb_netifs *, struct nlmsghdr *), struct vb_netifs *all)
 {
 	struct {
 		struct nlmsghdr h;
@@ -154,7 +155,7 @@ static int dump(int fd, unsigned seq, uint16_t type, unsigned index, char *buf, 
 	int interrupted = 0;
 
 	if (type == RTM_GETADDR)
-		ask.addr.ifa_index = index; /* of all interfaces if 0, or if the kernel does not filter */
+		ask.addr.ifa_index = index; /* all interfaces if 0, or if the kernel does not filter */
 	if (send(fd, &ask, ask.h.nlmsg_len, 0) < 0)
 		return errno;
 	for (;;) {
@@ -171,7 +172,7 @@ static int dump(int fd, unsigned seq, uint16_t type, unsigned index, char *buf, 
 			int err = 0;
 
 			if (h->nlmsg_seq != seq)
-				continue; /* of a dump that was given up */
+				continue; /* left of an abandoned dump */
 			if (h->nlmsg_flags & NLM_F_DUMP_INTR)
 				interrupted = 1;
 			if (h->nlmsg_type == NLMSG_DONE)
@@ -186,7 +187,7 @@ static int dump(int fd, unsigned seq, uint16_t type, unsigned index, char *buf, 
 	}
 }
 
-/* Reads the links, and the addresses of all interfaces or of one. */
+/* Reads the interfaces, and the addresses of one or of all: 0 or an errno. */
 static int read_dumps(struct vb_netifs *all, unsigned index)
 {
 	char *buf = malloc(DUMP_BYTES);
@@ -196,7 +197,7 @@ static int read_dumps(struct vb_netifs *all, unsigned index)
 	memset(all, 0, sizeof(*all));
 	if (fd < 0)
 		tell_forbidden(err);
-	/* Without it, or with a kernel before 4.20, the list comes unfiltered. */
+	/* Without this option, or before Linux 4.20, the list is not filtered. */
 	if (index && fd >= 0)
 		setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
 	for (unsigned try = 0; err == EINTR && try < DUMP_TRIES; try++) {

@@ -15,12 +15,12 @@ struct vb_netif {
 	unsigned index, flags, mtu;
 	uint8_t mac[6];
 	int has_mac;
-	unsigned addr_count; /* of any kind, multicast ones too */
+	unsigned addr_count; /* counts addresses of all kinds, multicast included */
 };
 
 /* An address; IPv4 ones in the IPv4-mapped form. */
 struct vb_netaddr {
-	unsigned index; /* the interface's */
+	unsigned index; /* index of its interface */
 	struct in6_addr addr;
 };
 
@@ -31,17 +31,14 @@ struct vb_netifs {
 	size_t addr_count;
 };
 
-/* Reads all of them: 0 or an errno. The caller frees what it got. */
+/* Reads all interfaces and addresses: 0 or an errno. The caller frees them. */
 int vb_netifs_read(struct vb_netifs *all);
 void vb_netifs_free(struct vb_netifs *all);
 
-/*
- * Reads the addresses of the interface of a name, for vb_netifs_free to free: 0
- * or an errno.
- */
+/* Reads the addresses of the interface with a name: 0 or an errno. vb_netifs_free frees them. */
 int vb_netif_addrs(const char *name, struct vb_netifs *one);
 
-/* Reads one interface's flags and MTU: 0 or an errno. */
+/* Reads flags and MTU of an interface: 0 or an errno. */
 int vb_netif_state(const char *name, unsigned *flags, unsigned *mtu);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A netlink socket into which the kernel puts a message with each change, before
- * the command that made it returns. That there is none is told by one system call,
- * where listing addresses takes dozens of microseconds.
+ * A netlink socket that gets a message from the kernel with each change, before the command that
+ * caused it returns. One system call tells that there is none, where listing addresses takes dozens
+ * of microseconds.
  *
- * The application may have closed the socket, with all others, and have a file of
- * its own under the number. So the call is one that does no harm to any file:
- * getsockopt(SO_MEMINFO), which also says whether the socket is ours, by two
- * buffer sizes that we made up.
+ * The application may have closed the socket with all others, and opened a file of its own under
+ * the number. So the call must be harmless to any file: getsockopt(SO_MEMINFO). It also identifies
+ * our socket, by two random buffer sizes.
  *
  * Spec: netlink(7), rtnetlink(7)
  */
@@ -28,25 +27,27 @@
 #define SO_MEMINFO 55
 #endif
 
-/* Between what the kernel grants at least and what it grants anybody. */
+/* The range of sizes that the kernel grants every process. */
 #define LEAST_BUFFER 8192
 #define BUFFER_SIZES 65536
 
 static int sock = -1;
-static uint32_t rcvbuf, sndbuf; /* as the kernel has them */
-static uint32_t dropped;	/* messages that found no room */
+static uint32_t rcvbuf, sndbuf; /* as the kernel rounds them */
+static uint32_t dropped;	/* messages dropped for want of room */
 
-/* Asks how full the socket is. */
+/* Reads how full the socket is. */
 static int ask(uint32_t info[SK_MEMINFO_VARS])
 {
 	socklen_t size = SK_MEMINFO_VARS * sizeof(*info);
 
-	return getsockopt(sock, SOL_SOCKET, SO_MEMINFO, info, &size) == 0 && size >= SK_MEMINFO_VARS * sizeof(*info);
+	return getsockopt(sock, SOL_SOCKET, SO_MEMINFO, info, &size) == 0 &&
+	       size >= SK_MEMINFO_VARS * sizeof(*info);
 }
 
 static int is_ours(uint32_t info[SK_MEMINFO_VARS])
 {
-	return sock >= 0 && ask(info) && info[SK_MEMINFO_RCVBUF] == rcvbuf && info[SK_MEMINFO_SNDBUF] == sndbuf;
+	return sock >= 0 && ask(info) && info[SK_MEMINFO_RCVBUF] == rcvbuf &&
+	       info[SK_MEMINFO_SNDBUF] == sndbuf;
 }
 
 static int set_buffer(int option, uint16_t random)
@@ -68,9 +69,10 @@ static void subscribe(void)
 	sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	if (sock < 0)
 		return;
-	if (getrandom(random, sizeof(random), 0) != sizeof(random) || set_buffer(SO_RCVBUF, random[0]) ||
-	    set_buffer(SO_SNDBUF, random[1]) || bind(sock, (struct sockaddr *)&groups, sizeof(groups)) || !ask(info)) {
-		close(sock); /* SO_MEMINFO is of Linux 4.12 */
+	if (getrandom(random, sizeof(random), 0) != sizeof(random) ||
+	    set_buffer(SO_RCVBUF, random[0]) || set_buffer(SO_SNDBUF, random[1]) ||
+	    bind(sock, (struct sockaddr *)&groups, sizeof(groups)) || !ask(info)) {
+		close(sock); /* SO_MEMINFO needs Linux 4.12 */
 		sock = -1;
 		return;
 	}
@@ -79,7 +81,7 @@ static void subscribe(void)
 	dropped = info[SK_MEMINFO_DROPS];
 }
 
-/* Throws the messages away: what they are about is read anew. */
+/* Discards the messages: a change makes the caller read all anew. */
 static void drain(void)
 {
 	char some;
@@ -99,7 +101,7 @@ int vb_net_unchanged(void)
 		dropped = info[SK_MEMINFO_DROPS];
 		drain();
 	} else {
-		subscribe(); /* the first time, or ours is gone */
+		subscribe(); /* the first call, or our socket is gone */
 	}
 	errno = before;
 	return 0;

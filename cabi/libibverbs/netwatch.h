@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Whether network interfaces or their addresses have changed (netwatch.c).
- */
+/* Detects changes of network interfaces and their addresses (netwatch.c). */
 #ifndef VERBENA_NETWATCH_H
 #define VERBENA_NETWATCH_H
 
 /*
- * Says whether nothing has changed since the last call: 0 where that cannot be
- * told. What changes from now on is the next call's. Calls come one at a time.
+ * Returns whether nothing has changed since the last call; 0 if that is unknown. Later changes
+ * count for the next call. The caller serialises calls.
  */
 int vb_net_unchanged(void);
 
-/* In a child: what it inherited is its parent's. */
+/* In a child of a fork: the inherited socket belongs to the parent. */
 void vb_net_after_fork_in_child(void);
 
 #endif

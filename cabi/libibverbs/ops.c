@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions that applications reach through a context. What is not here,
- * flows, work queues, device memory, counters and the like, stays NULL: the
- * inline functions of <infiniband/verbs.h> return EOPNOTSUPP then.
+ * The functions of a context that applications call. Those missing here (flows, work queues, device
+ * memory, counters and others) stay NULL, for which the inline functions of <infiniband/verbs.h>
+ * return EOPNOTSUPP.
  */
 #include "cq.h"
 #include "mw.h"

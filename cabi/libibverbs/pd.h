@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Protection domains, and the aliases of them that parent domains are.
- */
+/* Protection domains, and parent domains, which stand for them. */
 #ifndef VERBENA_PD_H
 #define VERBENA_PD_H
 
@@ -9,22 +7,23 @@
 
 struct vb_td {
 	struct ibv_td td;
-	_Atomic unsigned users; /* parent domains with it */
+	_Atomic unsigned users; /* number of parent domains with it */
 };
 
 struct vb_pd {
 	struct ibv_pd pd;
 	/* immutable */
 	const struct vb_engine *engine;
-	vb_handle handle;     /* a parent domain's is its origin's */
-	struct vb_pd *origin; /* what a parent domain stands for; else NULL */
-	struct vb_td *td;     /* a parent domain's, or NULL */
-	/* a parent domain's allocators and what they are called with, or NULL */
-	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size, size_t alignment, uint64_t resource_type);
+	vb_handle handle;     /* that of origin for a parent domain */
+	struct vb_pd *origin; /* the domain that a parent domain stands for, else NULL */
+	struct vb_td *td;     /* of a parent domain, or NULL */
+	/* allocators of a parent domain and their context, or NULL */
+	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
+		       uint64_t resource_type);
 	void (*free)(struct ibv_pd *pd, void *context, void *memory, uint64_t resource_type);
 	void *alloc_context;
 	/* atomic */
-	_Atomic unsigned parents; /* parent domains that stand for it */
+	_Atomic unsigned parents; /* number of parent domains that stand for it */
 };
 
 static inline struct vb_pd *vb_pd_of(struct ibv_pd *pd)
@@ -38,26 +37,27 @@ static inline vb_handle vb_pd_handle(struct ibv_pd *pd)
 }
 
 /*
- * The engine, which is loaded if need be, and its handle of ctx: what every
- * object that is created begins with. 0 or an errno.
+ * Returns the engine, which is loaded if need be, and its handle of ctx. The creation of every
+ * object begins with it. 0 or an errno.
  */
 int vb_enter(struct ibv_context *ctx, const struct vb_engine **engine, vb_handle *handle);
 
-/* Zeroed memory of an object; theirs where a parent domain's allocator gave it. */
+/* Zeroed memory of an object. theirs: an allocator of a parent domain gave it. */
 struct vb_memory {
 	void *at;
 	struct vb_pd *theirs;
 };
 
 /*
- * Allocates n times size bytes for an object of a domain, which may be NULL. at
- * is NULL where there is no memory.
+ * Allocates n times size bytes for an object of a domain, which may be NULL. at is NULL without
+ * memory.
  */
 struct vb_memory vb_memory_new(struct vb_pd *pd, size_t n, size_t size);
 void vb_memory_free(struct vb_memory memory);
 
 struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);
 int vb_dealloc_td(struct ibv_td *td);
-struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr);
+struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
+				      struct ibv_parent_domain_init_attr *attr);
 
 #endif

@@ -25,24 +25,14 @@
 #define PATIENT_POLLS 16
 
 /*
- * How many before one gives the core to others. Where there are more busy
- * threads than cores the one that is polled for may be waiting for this core. A
- * yield that nobody takes costs some 500 ns (measured), as much as half a
- * message: while nobody takes them they are seldom.
+ * For how many polls one stands before which other threads had the core: sockets
+ * and timers are looked at as often as before in time, not in polls.
  */
-#define YIELD_OFTEN  64
-#define YIELD_SELDOM 4096
+#define YIELD_POLLS 16
+#define NAP_POLLS   64
 
-/* A yield that takes longer gave the core to somebody. */
-#define TAKEN_NS 2000
-
-/*
- * Two threads that poll for each other on one core, and yield to each other, stay
- * there for long where another core is idle: to the scheduler neither has waited
- * (measured: 15 to 500 ms). One that sleeps wakes up on an idle core.
- */
-#define TAKEN_BEFORE_NAP 8
-#define NAP_EVERY_NS	 10000000
+/* A thread polls if it finds nothing so often in a row; one that is about to sleep stops before. */
+#define POLLER_POLLS 16
 
 void vb_cq_lock(struct vb_cq *a, struct vb_cq *b)
 {
@@ -70,25 +60,26 @@ static uint64_t now(void)
 	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Gives the core to whoever waits for it. */
-static void give_way(struct vb_cq *cq)
+/* Gives the core to others where that helps. Returns for how many polls the next one stands. */
+static unsigned give_way(struct vb_giveway *g, unsigned empty)
 {
 	static const struct timespec moment = {.tv_nsec = 1};
-	uint64_t before = now(), after;
+	uint64_t before, after;
 
-	sched_yield();
-	after = now();
-	if (after - before < TAKEN_NS) {
-		cq->yields.taken = 0;
-		cq->yields.seldom = 1;
-		return;
-	}
-	cq->yields.seldom = 0;
-	if (++cq->yields.taken >= TAKEN_BEFORE_NAP && after - cq->yields.napped > NAP_EVERY_NS) {
-		cq->yields.taken = 0;
-		cq->yields.napped = after;
+	switch (vb_giveway_next(g, empty)) {
+	case VB_YIELD:
+		before = now();
+		sched_yield();
+		after = now();
+		vb_giveway_yielded(g, after, after - before);
+		return after - before < VB_TAKEN_NS ? 0 : YIELD_POLLS;
+	case VB_NAP:
 		nanosleep(&moment, NULL);
+		return NAP_POLLS;
+	case VB_STAY:
+		break;
 	}
+	return 0;
 }
 
 /* Whether something has come that the engine has not read. */
@@ -120,18 +111,23 @@ static unsigned due(struct vb_news *news, unsigned empty)
 
 int vb_cq_idle(struct vb_cq *cq)
 {
-	unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed) + 1, polls;
+	unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed) + 1, away, polls;
+	const void *armed_by;
 
 	atomic_store_explicit(&cq->empty, empty, memory_order_relaxed);
-	/*
-	 * Who asked for a notification and finds nothing is about to sleep, maybe
-	 * in an epoll_wait that we do not see: the engine has to read by itself.
-	 */
-	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) && atomic_exchange(&cq->armed, 0))
-		cq->engine->wake(cq->ctx);
-	if (empty % YIELD_OFTEN == 0 && (empty % YIELD_SELDOM == 0 || !cq->yields.seldom))
-		give_way(cq);
+	/* A thread that asked for a notification and finds nothing is about to sleep. */
+	armed_by = atomic_load_explicit(&cq->armed, memory_order_relaxed);
+	if (armed_by && armed_by == vb_thread()) {
+		atomic_store_explicit(&cq->armed, NULL, memory_order_relaxed);
+		vb_channel_sleep(vb_channel_of(cq->ibv.cq.channel), cq->ctx);
+		return 1;
+	}
+	if (empty % POLLER_POLLS == 0)
+		vb_channel_polled();
+	away = give_way(&cq->giveway, empty);
 	polls = due(cq->news, empty);
+	if (away > polls)
+		polls = away;
 	if (polls)
 		cq->engine->progress(cq->ctx, polls);
 	return polls != 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting: ibv_post_send(3), ibv_post_recv(3), ibv_post_srq_recv(3). One call of
- * the engine posts a whole list of sends; receives need none: recvs.c.
+ * Posting: ibv_post_send(3), ibv_post_recv(3), ibv_post_srq_recv(3). One call of the engine posts a
+ * whole list of sends. Receives need no call: recvs.c.
  *
- * *bad_wr is written when a post fails, and only then: applications assert that
- * it is still what they set. bad_wr may be NULL.
+ * *bad_wr is written only when a post fails: applications assert that it is unchanged otherwise.
+ * bad_wr may be NULL.
  */
 #include "order.h"
 #include "qp.h"
@@ -26,9 +26,9 @@ VB_RETURNS_ERRNO(vb_post_send,
 	return err;
 }
 
-/* Posts to a receive queue of an engine. */
-static int post_recvs(struct vb_recvs *recvs, const struct vb_engine *engine, struct ibv_recv_wr *wr,
-		      struct ibv_recv_wr **bad, int *tell)
+/* Posts to a receive queue. EIO if its engine is dead. */
+static int post_recvs(struct vb_recvs *recvs, const struct vb_engine *engine,
+		      struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, int *tell)
 {
 	struct ibv_recv_wr *refused = wr;
 	int err;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The private interface between libibverbs and its providers. Programs are
- * linked with libraries of vendors too (libmlx5.so.1, libefa.so.1, libmlx4.so.1),
- * which import all of this and find no device of theirs here: nothing of it is
- * called but the registration of a driver, at load.
+ * The private interface between libibverbs and its providers. Some programs are linked with
+ * libraries of vendors (libmlx5.so.1, libefa.so.1, libmlx4.so.1), which import all of this and find
+ * none of their devices here. So they call only the registration of a driver, when they are loaded.
  *
- * Commands go to a kernel's device, so they return EOPNOTSUPP as rdma-core's do
- * on a device that has none of them. rdma-core 44 and 64 name the node
- * differently; a function of both has two symbols.
+ * The others are commands to the device of a kernel and return EOPNOTSUPP, as those of rdma-core do
+ * for a device without them. rdma-core 44 and 64 name the node differently; a function of both has
+ * two symbols.
  *
  * The functions are defined without the arguments that they ignore.
  */
@@ -99,13 +98,13 @@ COMMAND(ibv_cmd_resize_cq)
 COMMAND(ibv_cmd_set_comp_cntr)
 COMMAND(ibv_cmd_set_err_comp_cntr)
 
-/* -- those of another type --------------------------------------------------- */
+/* -- functions of other types ---------------------------------------------- */
 
-/* An array of a provider's that says what it may forget after a removal; nobody fills it. */
+/* An array of objects that a provider may forget after a removal. It stays empty. */
 VB_EXPORT bool private_verbs_allow_disassociate_destroy = false;
 VB_PRIVATE_NODES(verbs_allow_disassociate_destroy);
 
-/* Constructors of vendors' libraries register here: none of our devices is theirs. */
+/* Constructors of libraries of vendors register here. None of our devices is theirs. */
 #define REGISTER(name)                         \
 	VB_EXPORT void name(const void *ops);  \
 	VB_EXPORT void name(const void *ops)   \
@@ -119,7 +118,7 @@ REGISTER(verbs_register_driver_59)
 REGISTER(verbs_register_driver_64)
 REGISTER(verbs_register_driver_65)
 
-/* Opens a device with settings of its driver: a vendor's call on a device of another's. */
+/* Opens a device with settings of a driver: vendors call it for devices of theirs. */
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_context *, private_verbs_open_device,
 	(struct ibv_device *device, void *settings), (device, settings))
 {
@@ -137,7 +136,7 @@ VB_EXPORT VB_RETURNS_POINTER(void *, private__verbs_init_and_alloc_context, (voi
 }
 VB_PRIVATE_NODES(_verbs_init_and_alloc_context);
 
-/* What a driver does to contexts and queues that it has allocated: it has none. */
+/* Drivers initialise contexts and queues that they have allocated. Ours need nothing. */
 #define NOTHING(name)                \
 	VB_EXPORT void private_##name(void); \
 	VB_EXPORT void private_##name(void)  \
@@ -150,7 +149,7 @@ NOTHING(verbs_set_ops)
 NOTHING(verbs_uninit_context)
 NOTHING(__verbs_log)
 
-/* How many attributes a chain of command buffers has: nobody executes one. */
+/* Returns the number of attributes in a chain of command buffers, which are never executed. */
 VB_EXPORT unsigned private___ioctl_final_num_attrs(unsigned count, void *link);
 VB_EXPORT unsigned private___ioctl_final_num_attrs(unsigned count, void *link)
 {
@@ -190,6 +189,6 @@ VB_EXPORT VB_RETURNS_POINTER(void *, private_ibv_dmabuf_heap_alloc, (void), ())
 }
 VB_PRIVATE_NODES(ibv_dmabuf_heap_alloc);
 
-/* There is never anything to free. */
+/* Nothing was allocated. */
 NOTHING(ibv_dmabuf_heap_destroy)
 NOTHING(ibv_dmabuf_heap_free)

@@ -19,17 +19,18 @@ static int is_ours(const struct ibv_cq *cq, struct ibv_context *ctx)
 	return cq && cq->context == ctx;
 }
 
-/* Refuses what a queue pair cannot be made of: 0 or an errno. */
+/* Checks the attributes of a new queue pair: 0 or an errno. */
 static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr)
 {
-	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	uint32_t mask = attr->comp_mask;
 	const struct ibv_pd *pd = mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
 
 	if ((mask & ~known) || ((mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags))
 		return EOPNOTSUPP;
-	if ((mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && (attr->send_ops_flags & ~vb_send_ops(attr->qp_type)))
+	if ((mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    (attr->send_ops_flags & ~vb_send_ops(attr->qp_type)))
 		return EOPNOTSUPP;
 	if (pd && pd->context != ctx)
 		return EINVAL;
@@ -44,7 +45,9 @@ static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr
 	case IBV_QPT_XRC_SEND:
 		return pd && is_ours(attr->send_cq, ctx) ? 0 : EINVAL;
 	case IBV_QPT_XRC_RECV:
-		return (mask & IBV_QP_INIT_ATTR_XRCD) && attr->xrcd && attr->xrcd->context == ctx ? 0 : EINVAL;
+		return (mask & IBV_QP_INIT_ATTR_XRCD) && attr->xrcd && attr->xrcd->context == ctx
+			       ? 0
+			       : EINVAL;
 	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_DRIVER:
 		return EOPNOTSUPP;
@@ -53,7 +56,7 @@ static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr
 	}
 }
 
-/* Only the queues that its type has: XRC queue pairs lack one end or the other. */
+/* Returns the queues that its type has: XRC queue pairs lack one of the two. */
 static void set_queues(struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
 	int sends = attr->qp_type != IBV_QPT_XRC_RECV;
@@ -67,7 +70,8 @@ static void set_queues(struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr
 	qp->srq = receives ? attr->srq : NULL;
 }
 
-static void set_init(struct vb_qp_init *init, struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
+static void set_init(struct vb_qp_init *init, struct vb_qp *qp,
+		     const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp *q = &qp->ibv.qp;
 
@@ -84,27 +88,30 @@ static void set_init(struct vb_qp_init *init, struct vb_qp *qp, const struct ibv
 		.recv = vb_recvs_memory(&qp->recvs),
 	};
 	/*
-	 * Inline data take the room of the gather list on other devices, so that
-	 * there is always some: rdma_xclient(1) sends inline and asks for none.
+	 * Other devices put inline data in the room of the gather list, so that a queue pair always has
+	 * some. rdma_xclient(1) sends inline without asking for it.
 	 */
 	if (init->cap.max_inline_data < init->cap.max_send_sge * sizeof(struct ibv_sge))
 		init->cap.max_inline_data = init->cap.max_send_sge * sizeof(struct ibv_sge);
 }
 
-/* Whether all is of the queue pair's engine: none of before a fork. */
+/* Returns whether all objects belong to the live engine, and none is from before a fork. */
 static int of_one_engine(const struct vb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp *q = &qp->ibv.qp;
 	const struct vb_engine *e = qp->engine;
 
-	return (!q->pd || vb_pd_of(q->pd)->engine == e) && (!q->send_cq || vb_cq_of(q->send_cq)->engine == e) &&
-	       (!q->recv_cq || vb_cq_of(q->recv_cq)->engine == e) && (!q->srq || vb_srq_of(q->srq)->engine == e) &&
+	return (!q->pd || vb_pd_of(q->pd)->engine == e) &&
+	       (!q->send_cq || vb_cq_of(q->send_cq)->engine == e) &&
+	       (!q->recv_cq || vb_cq_of(q->recv_cq)->engine == e) &&
+	       (!q->srq || vb_srq_of(q->srq)->engine == e) &&
 	       (q->qp_type != IBV_QPT_XRC_RECV || vb_xrcd_of(attr->xrcd)->engine == e);
 }
 
 static struct vb_qp *alloc_qp(struct ibv_context *ctx)
 {
-	struct vb_qp *qp = aligned_alloc(_Alignof(struct vb_qp), sizeof(*qp)); /* as the ring wants it */
+	struct vb_qp *qp =
+		aligned_alloc(_Alignof(struct vb_qp), sizeof(*qp)); /* the ring needs the alignment */
 
 	if (!qp)
 		return NULL;
@@ -120,7 +127,7 @@ static struct vb_qp *alloc_qp(struct ibv_context *ctx)
 	return qp;
 }
 
-/* The event that a queue pair's end may have left behind goes with it. */
+/* Frees the queue pair. A pending event is dropped, and those handed out are waited for. */
 static void free_qp(struct vb_qp *qp)
 {
 	struct ibv_qp *q = &qp->ibv.qp;
@@ -145,7 +152,7 @@ static struct vb_cq *cq_or_null(struct ibv_cq *cq)
 	return cq ? vb_cq_of(cq) : NULL;
 }
 
-/* Ends the engine's queue pair, whose completions leave their queues with it. */
+/* Ends the queue pair of the engine. Its completions leave their queues. */
 static int destroy(struct vb_qp *qp)
 {
 	struct vb_cq *send = cq_or_null(qp->ibv.qp.send_cq), *recv = cq_or_null(qp->ibv.qp.recv_cq);
@@ -184,7 +191,8 @@ VB_RETURNS_POINTER(struct ibv_qp *, vb_create_qp_ex,
 		goto no_queue;
 	}
 	if (qp->ibv.qp.recv_cq && !qp->ibv.qp.srq) {
-		err = vb_recvs_new(&qp->recvs, vb_context_of(ctx)->device, attr->cap.max_recv_wr, attr->cap.max_recv_sge);
+		err = vb_recvs_new(&qp->recvs, vb_context_of(ctx)->device, attr->cap.max_recv_wr,
+				   attr->cap.max_recv_sge);
 		if (err)
 			goto no_queue;
 	}
@@ -220,7 +228,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_qp *, ibv_create_qp,
 		errno = EINVAL;
 		return NULL;
 	}
-	memcpy(&ex, attr, sizeof(*attr)); /* the extended one begins with the same members */
+	memcpy(&ex, attr, sizeof(*attr)); /* the extended structure begins with the same members */
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
 	ex.pd = pd;
 	qp = vb_create_qp_ex(pd->context, &ex);
@@ -231,15 +239,17 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_qp *, ibv_create_qp,
 
 /* -- opening ---------------------------------------------------------------- */
 
-VB_RETURNS_POINTER(struct ibv_qp *, vb_open_qp, (struct ibv_context *ctx, struct ibv_qp_open_attr *attr), (ctx, attr))
+VB_RETURNS_POINTER(struct ibv_qp *, vb_open_qp,
+		   (struct ibv_context *ctx, struct ibv_qp_open_attr *attr), (ctx, attr))
 {
 	const uint32_t need = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	struct vb_xrcd *xrcd;
 	struct vb_qp *qp;
 	int err;
 
-	if (!ctx || !attr || (attr->comp_mask & need) != need || attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED ||
-	    attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd || attr->xrcd->context != ctx) {
+	if (!ctx || !attr || (attr->comp_mask & need) != need ||
+	    attr->comp_mask >= IBV_QP_OPEN_ATTR_RESERVED || attr->qp_type != IBV_QPT_XRC_RECV ||
+	    !attr->xrcd || attr->xrcd->context != ctx) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -252,11 +262,11 @@ VB_RETURNS_POINTER(struct ibv_qp *, vb_open_qp, (struct ibv_context *ctx, struct
 		qp->ibv.qp.qp_context = attr->qp_context;
 	qp->ibv.qp.qp_type = IBV_QPT_XRC_RECV;
 	qp->ibv.qp.qp_num = attr->qp_num;
-	qp->ibv.qp.state = IBV_QPS_UNKNOWN; /* until it is queried or modified */
+	qp->ibv.qp.state = IBV_QPS_UNKNOWN; /* until the queue pair is queried or modified */
 	err = xrcd->engine->qp_open(xrcd->handle, attr->qp_num, qp->source.cookie, &qp->handle);
 	if (err) {
 		free_qp(qp);
-		errno = err == ENOENT ? EINVAL : err; /* as the kernel says that there is none */
+		errno = err == ENOENT ? EINVAL : err; /* the answer of the kernel if there is none */
 		return NULL;
 	}
 	qp->ibv.qp.handle = (uint32_t)qp->handle;
@@ -309,8 +319,8 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_query_qp,
 	init->srq = ibqp->srq;
 	init->qp_type = ibqp->qp_type;
 	/*
-	 * Everything is there, whatever the mask. But the state changes under those who
-	 * look at it in the structure only where they have asked: UCX asserts on it.
+	 * Fills in all attributes, whatever the mask. The state in the structure changes only if the
+	 * mask asks for it, because other threads may read it there: UCX asserts on it.
 	 */
 	if (mask & IBV_QP_STATE)
 		ibqp->state = attr->qp_state;

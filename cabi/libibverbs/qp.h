@@ -12,13 +12,13 @@
 struct vb_batch;
 
 /*
- * ibv_qp_ex grows at its end: rdma-core 64 reads wr_flush behind
- * wr_atomic_write, whichever headers this library is built with.
+ * ibv_qp_ex grows at its end: programs of rdma-core 64 read wr_flush behind wr_atomic_write,
+ * whatever headers this library is built with.
  */
 struct vb_qp_ex_newer {
 	struct ibv_qp_ex ex;
-	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type,
-			 uint8_t level);
+	void (*wr_flush)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+			 uint8_t type, uint8_t level);
 	void *spare[8];
 };
 
@@ -31,7 +31,7 @@ struct vb_qp {
 	/* immutable */
 	const struct vb_engine *engine;
 	vb_handle handle;
-	struct vb_batch *batch; /* of the ibv_wr_* functions: qp_ex.c; or NULL */
+	struct vb_batch *batch; /* state of the ibv_wr_* functions (qp_ex.c), or NULL */
 	struct vb_source source;
 	struct vb_recvs recvs;
 };
@@ -49,11 +49,11 @@ int vb_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 
 /* -- the ibv_wr_* functions (qp_ex.c) -------------------------------------------- */
 
-/* The operations that a service has, of enum ibv_qp_create_send_ops_flags. */
+/* Returns the operations that a queue pair type has, of enum ibv_qp_create_send_ops_flags. */
 uint64_t vb_send_ops(enum ibv_qp_type type);
-/* The inline data that the operations need where max_inline was asked for. */
+/* Returns max_inline, or more if the operations need more inline data. */
 uint32_t vb_inline_for(uint64_t ops, uint32_t max_inline);
-/* Gives a queue pair with caps room for a batch and the functions: 0 or ENOMEM. */
+/* Gives a queue pair with caps the functions and room for a batch: 0 or ENOMEM. */
 int vb_batch_new(struct vb_qp *qp, const struct ibv_qp_cap *cap, uint64_t ops);
 void vb_batch_free(struct vb_batch *batch);
 

@@ -2,14 +2,12 @@
 /*
  * The ibv_wr_* functions of a queue pair: ibv_wr_post(3).
  *
- * Between wr_start and wr_complete the work requests are built in memory that
- * the queue pair got when it was created, then posted as one list. A builder
- * cannot fail; the first thing that is wrong is kept and wr_complete returns it.
- * No function is NULL, as programs call them without looking.
+ * Between wr_start and wr_complete the work requests are built in memory that the queue pair got
+ * when it was created, then posted as one list. A builder cannot fail: its first error is kept, and
+ * wr_complete returns it. No function is NULL, because programs call them without a check.
  *
- * Deviation: of a posting that the engine refuses, because the queue has become
- * full or a key is not known, the work requests before the refused one are under
- * way. What is wrong with a request by itself aborts the whole posting.
+ * Deviation: an invalid request aborts the whole posting. But if the engine refuses a request,
+ * because the queue is full or a key is unknown, the requests before it stay posted.
  */
 #include "order.h"
 #include "qp.h"
@@ -18,17 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* struct ibv_send_wr of a FLUSH: engine.h has the form. */
+/* engine.h describes the struct ibv_send_wr of a FLUSH */
 #define WITH_FLUSH (UINT64_C(1) << 11) /* IBV_QP_EX_WITH_FLUSH of rdma-core 64 */
 
 #define ATOMIC_WRITE_BYTES 8
 
-/* Work requests between wr_start and wr_complete. */
+/* The work requests between wr_start and wr_complete. */
 struct vb_batch {
 	/* immutable */
 	unsigned max_wr, max_sge;
 	size_t max_inline;
-	size_t data_size; /* of one request: its elements, or one and inline data */
+	size_t data_size; /* per request: its elements, or one and inline data */
 	uint64_t ops;
 	int sends_datagrams;
 	struct ibv_send_wr *wr;
@@ -53,7 +51,7 @@ static void fail(struct vb_batch *b, int err)
 
 /* -- building --------------------------------------------------------------- */
 
-/* What the setters change after a builder failed: nobody reads it. */
+/* The request that setters change after a builder has failed. It is never read. */
 static _Thread_local struct ibv_send_wr refused;
 
 static struct ibv_send_wr *add(struct ibv_qp_ex *qp, uint64_t op, enum ibv_wr_opcode opcode)
@@ -75,7 +73,7 @@ static struct ibv_send_wr *add(struct ibv_qp_ex *qp, uint64_t op, enum ibv_wr_op
 	return wr;
 }
 
-/* The request that the setters are about: NULL where there is none. */
+/* Returns the request that the setters change, or NULL. */
 static struct ibv_send_wr *last(struct vb_batch *b)
 {
 	if (b->err)
@@ -113,8 +111,8 @@ static void wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16
 	fail(batch_of(qp), EOPNOTSUPP);
 }
 
-static struct ibv_send_wr *add_rdma(struct ibv_qp_ex *qp, uint64_t op, enum ibv_wr_opcode opcode, uint32_t rkey,
-				    uint64_t remote_addr)
+static struct ibv_send_wr *add_rdma(struct ibv_qp_ex *qp, uint64_t op, enum ibv_wr_opcode opcode,
+				    uint32_t rkey, uint64_t remote_addr)
 {
 	struct ibv_send_wr *wr = add(qp, op, opcode);
 
@@ -135,11 +133,15 @@ static void wr_rdma_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_a
 
 static void wr_rdma_write_imm(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, __be32 imm)
 {
-	add_rdma(qp, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr)->imm_data = imm;
+	struct ibv_send_wr *wr = add_rdma(qp, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+					  IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+
+	wr->imm_data = imm;
 }
 
-static struct ibv_send_wr *add_atomic(struct ibv_qp_ex *qp, uint64_t op, enum ibv_wr_opcode opcode, uint32_t rkey,
-				      uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
+static struct ibv_send_wr *add_atomic(struct ibv_qp_ex *qp, uint64_t op, enum ibv_wr_opcode opcode,
+				      uint32_t rkey, uint64_t remote_addr, uint64_t compare_add,
+				      uint64_t swap)
 {
 	struct ibv_send_wr *wr = add(qp, op, opcode);
 
@@ -150,18 +152,22 @@ static struct ibv_send_wr *add_atomic(struct ibv_qp_ex *qp, uint64_t op, enum ib
 	return wr;
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare,
-			      uint64_t swap)
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+			      uint64_t compare, uint64_t swap)
 {
-	add_atomic(qp, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
+	add_atomic(qp, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP, rkey,
+		   remote_addr, compare, swap);
 }
 
-static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t value)
+static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+				uint64_t value)
 {
-	add_atomic(qp, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, value, 0);
+	add_atomic(qp, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey,
+		   remote_addr, value, 0);
 }
 
-static void set_inline(struct vb_batch *b, struct ibv_send_wr *wr, size_t num, const struct ibv_data_buf *bufs)
+static void set_inline(struct vb_batch *b, struct ibv_send_wr *wr, size_t num,
+		       const struct ibv_data_buf *bufs)
 {
 	struct ibv_sge *sge = (struct ibv_sge *)data_of(b);
 	char *to = (char *)(sge + 1);
@@ -182,7 +188,8 @@ static void set_inline(struct vb_batch *b, struct ibv_send_wr *wr, size_t num, c
 	wr->send_flags |= IBV_SEND_INLINE;
 }
 
-static void wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, const void *value)
+static void wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+			    const void *value)
 {
 	struct ibv_data_buf buf = {.addr = (void *)value, .length = ATOMIC_WRITE_BYTES};
 	struct ibv_send_wr *wr;
@@ -192,13 +199,14 @@ static void wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote
 		set_inline(batch_of(qp), wr, 1, &buf);
 }
 
-static void wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type,
-		     uint8_t level)
+static void wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
+		     uint8_t type, uint8_t level)
 {
 	add_atomic(qp, WITH_FLUSH, VB_WR_FLUSH, rkey, remote_addr, len, type | (uint64_t)level << 8);
 }
 
-static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
 {
 	struct ibv_send_wr *wr = add(qp, IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW);
 
@@ -214,7 +222,8 @@ static void wr_local_inv(struct ibv_qp_ex *qp, uint32_t rkey)
 
 /* -- setting ---------------------------------------------------------------- */
 
-static void wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+static void wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
 {
 	struct ibv_send_wr *wr = last(batch_of(qp));
 
@@ -237,7 +246,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
 		wr->qp_type.xrc.remote_srqn = remote_srqn;
 }
 
-static void wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num, const struct ibv_data_buf *bufs)
+static void wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num,
+				    const struct ibv_data_buf *bufs)
 {
 	struct ibv_send_wr *wr = last(batch_of(qp));
 
@@ -314,11 +324,13 @@ static void wr_abort(struct ibv_qp_ex *qp)
 uint64_t vb_send_ops(enum ibv_qp_type type)
 {
 	const uint64_t datagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-	const uint64_t unreliable = datagram | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-				    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-	const uint64_t reliable = unreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-				  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-				  IBV_QP_EX_WITH_ATOMIC_WRITE | WITH_FLUSH;
+	const uint64_t unreliable = datagram | IBV_QP_EX_WITH_RDMA_WRITE |
+				    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |
+				    IBV_QP_EX_WITH_BIND_MW;
+	const uint64_t reliable =
+		unreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+		IBV_QP_EX_WITH_ATOMIC_WRITE | WITH_FLUSH;
 
 	switch (type) {
 	case IBV_QPT_RC:

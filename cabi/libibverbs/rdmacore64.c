@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What rdma-core has added since 44, of IBVERBS_1.15 to 1.18, and no device of
- * ours has: DMA hints for a PCI device, memory of a device, a port's speed apart
- * from its attributes, counters of completions. A provider without them returns
- * the same. Added and served is what buf.c has.
+ * Functions that rdma-core has added since 44, in IBVERBS_1.15 to 1.18, and that no device of ours
+ * has: DMA hints for a PCI device, memory of a device, the speed of a port apart from its
+ * attributes, counters of completions. They return the same as a provider without them. buf.c has
+ * those that work.
  *
  * The functions are defined without the arguments that they ignore.
  */

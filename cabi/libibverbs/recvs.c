@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Posting receives: ibv_post_recv(3), ibv_post_srq_recv(3). No post leaves this
- * file but in the error state.
+ * Posting receives: ibv_post_recv(3), ibv_post_srq_recv(3). A post calls the engine only in the
+ * error state.
  */
 #include "recvs.h"
 
@@ -19,11 +19,12 @@ int vb_recvs_slots(uint32_t max_wr, uint32_t max_sge, struct ibv_sge **slots, ui
 	while (n < max_wr)
 		n *= 2;
 	*mask = n - 1;
-	*slots = calloc(n * (1 + max_sge), sizeof(**slots)); /* of many, the pages come with the posts */
+	*slots = calloc(n * (1 + max_sge), sizeof(**slots)); /* pages come with the posts */
 	return *slots ? 0 : ENOMEM;
 }
 
-int vb_recvs_new(struct vb_recvs *recvs, const struct vb_device *device, uint32_t max_wr, uint32_t max_sge)
+int vb_recvs_new(struct vb_recvs *recvs, const struct vb_device *device, uint32_t max_wr,
+		 uint32_t max_sge)
 {
 	struct ibv_device_attr_ex attr;
 
@@ -59,7 +60,7 @@ void vb_recvs_move(struct vb_recvs *recvs, uint32_t max_wr, struct ibv_sge *slot
 	recvs->max_wr = max_wr;
 }
 
-/* Writes a receive to where tail is: 0 or an errno. */
+/* Writes a receive at tail: 0 or an errno. */
 static int put(struct vb_recvs *r, const struct ibv_recv_wr *wr, uint64_t tail)
 {
 	struct ibv_sge *slot = r->slots + (tail & r->mask) * (1 + r->max_sge);
@@ -76,7 +77,9 @@ static int put(struct vb_recvs *r, const struct ibv_recv_wr *wr, uint64_t tail)
 		if (tail - r->seen >= r->max_wr)
 			return ENOMEM;
 	}
-	slot[0] = (struct ibv_sge){.addr = wr->wr_id, .length = (uint32_t)length, .lkey = (uint32_t)wr->num_sge};
+	slot[0] = (struct ibv_sge){ .addr = wr->wr_id,
+				    .length = (uint32_t)length,
+				    .lkey = (uint32_t)wr->num_sge };
 	for (int i = 0; i < wr->num_sge; i++)
 		slot[1 + i] = wr->sg_list[i];
 	return 0;
@@ -90,7 +93,8 @@ int vb_recvs_post(struct vb_recvs *r, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	*tell = 0;
 	vb_lock_take(&r->lock);
 	before = tail = atomic_load_explicit(&r->ring.tail, memory_order_relaxed);
-	if (!r->slots || atomic_load_explicit(&r->ring.posting, memory_order_relaxed) == VB_RECV_REFUSED)
+	if (!r->slots ||
+	    atomic_load_explicit(&r->ring.posting, memory_order_relaxed) == VB_RECV_REFUSED)
 		err = EINVAL;
 	for (; wr && !err; wr = wr->next) {
 		err = put(r, wr, tail);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_resolve_eth_l2_from_gid: the Ethernet address that packets to a GID go to
- * and the VLAN they are in, as the kernel's routes and neighbours have it. The
- * engine needs neither, as the kernel makes its frames; programs ask that build
- * their own.
+ * ibv_resolve_eth_l2_from_gid: the Ethernet address for packets to a GID, and their VLAN, from the
+ * routes and neighbours of the kernel. Programs that build frames call it; the kernel makes those
+ * of the engine.
  *
  * Spec: rtnetlink(7), RFC 1112 6.4, RFC 2464 7
  */
@@ -23,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* How long a neighbour may take to answer, as rdma-core waits, and between looks. */
+/* The time that a neighbour has to answer, as with rdma-core, and the time between checks. */
 #define WAIT_MS 3000
 #define LOOK_MS 10
 
@@ -48,23 +47,25 @@ struct request {
 
 static struct host host_of(const union ibv_gid *gid)
 {
-	/* ff0e::ffff:a.b.c.d is how IPv4 groups appear as GIDs. */
+	/* The GID of an IPv4 group is ff0e::ffff:a.b.c.d. */
 	static const uint8_t group[12] = { 0xff, 0x0e, [10] = 0xff, [11] = 0xff };
 
-	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw) || memcmp(gid->raw, group, sizeof(group)) == 0)
+	if (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw) ||
+	    memcmp(gid->raw, group, sizeof(group)) == 0)
 		return (struct host){ AF_INET, 4, gid->raw + 12 };
 	return (struct host){ AF_INET6, 16, gid->raw };
 }
 
-/* Asks the kernel and finds one attribute in its answer; 0 or an errno. */
-static int ask(struct request *req, size_t head, const struct host *host, char *buf, size_t size, struct nlmsghdr **answer)
+/* Sends a request to the kernel and copies one attribute of its answer: 0 or an errno. */
+static int ask(struct request *req, size_t head, const struct host *host, char *buf, size_t size,
+	       struct nlmsghdr **answer)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err = 0;
 	ssize_t n;
 
 	if (fd < 0)
 		return errno;
-	/* The attribute stands behind the head that this request has. */
+	/* Appends the attribute to the head of the request. */
 	char *at = (char *)NLMSG_DATA(&req->h) + NLMSG_ALIGN(head);
 	struct rtattr a = { .rta_len = RTA_LENGTH(host->size), .rta_type = req->a.rta_type };
 
@@ -99,12 +100,14 @@ static const void *attribute(struct nlmsghdr *h, size_t head, int type, size_t s
 	return NULL;
 }
 
-/* Finds the next hop: the host itself or a gateway; *local says that it is this machine. */
+/* Finds the next hop, which is the host itself or a gateway. *local: it is this machine. */
 static int next_hop(const struct host *to, uint8_t hop[16], int *local)
 {
 	char buf[8192];
 	struct nlmsghdr *h;
-	struct request req = { .h.nlmsg_type = RTM_GETROUTE, .route.rtm_family = to->family, .route.rtm_dst_len = to->size * 8 };
+	struct request req = { .h.nlmsg_type = RTM_GETROUTE,
+			       .route.rtm_family = to->family,
+			       .route.rtm_dst_len = to->size * 8 };
 	const void *gateway;
 	struct rtmsg *route;
 	int err;
@@ -126,7 +129,9 @@ static int neighbour(const struct host *hop, unsigned ifindex, uint8_t mac[6])
 {
 	char buf[8192];
 	struct nlmsghdr *h;
-	struct request req = { .h.nlmsg_type = RTM_GETNEIGH, .neigh.ndm_family = hop->family, .neigh.ndm_ifindex = ifindex };
+	struct request req = { .h.nlmsg_type = RTM_GETNEIGH,
+			       .neigh.ndm_family = hop->family,
+			       .neigh.ndm_ifindex = ifindex };
 	const void *found;
 	int err;
 
@@ -141,15 +146,17 @@ static int neighbour(const struct host *hop, unsigned ifindex, uint8_t mac[6])
 	return 0;
 }
 
-/* Makes the kernel look for a host, by a datagram to nobody. */
+/* Makes the kernel resolve a neighbour, by a datagram to its discard port. */
 static void provoke(const struct host *to, unsigned ifindex)
 {
-	struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT), .sin6_scope_id = ifindex };
+	struct sockaddr_in6 six = { .sin6_family = AF_INET6,
+				    .sin6_port = htons(DISCARD_PORT),
+				    .sin6_scope_id = ifindex };
 	struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(DISCARD_PORT) };
 	int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
-		return; /* the wait that follows ends with EHOSTUNREACH */
+		return; /* then the wait ends with EHOSTUNREACH */
 	if (to->family == AF_INET) {
 		memcpy(&four.sin_addr, to->addr, 4);
 		sendto(fd, NULL, 0, MSG_DONTWAIT, (struct sockaddr *)&four, sizeof(four));
@@ -160,7 +167,7 @@ static void provoke(const struct host *to, unsigned ifindex)
 	close(fd);
 }
 
-/* Reads the interface's own address and its VLAN. */
+/* Reads the address and the VLAN of the interface. */
 static int own(const char *netdev, uint8_t mac[6], uint16_t *vlan)
 {
 	struct ifreq req = { 0 };
@@ -183,20 +190,27 @@ static int own(const char *netdev, uint8_t mac[6], uint16_t *vlan)
 static int multicast_mac(const struct host *to, uint8_t mac[6])
 {
 	if (to->family == AF_INET && (to->addr[0] & 0xf0) == 0xe0) {
-		memcpy(mac, (uint8_t[]){ 0x01, 0x00, 0x5e, to->addr[1] & 0x7f, to->addr[2], to->addr[3] }, 6);
+		memcpy(mac,
+		       (uint8_t[]){ 0x01, 0x00, 0x5e, to->addr[1] & 0x7f, to->addr[2],
+				    to->addr[3] },
+		       6);
 		return 1;
 	}
 	if (to->family == AF_INET6 && to->addr[0] == 0xff) {
-		memcpy(mac, (uint8_t[]){ 0x33, 0x33, to->addr[12], to->addr[13], to->addr[14], to->addr[15] }, 6);
+		memcpy(mac,
+		       (uint8_t[]){ 0x33, 0x33, to->addr[12], to->addr[13], to->addr[14],
+				    to->addr[15] },
+		       6);
 		return 1;
 	}
 	return 0;
 }
 
-/* Returns 0 or a negative errno, -EHOSTUNREACH if nobody answers. */
+/* Returns 0 or a negative errno: -EHOSTUNREACH if no neighbour answers. */
 VB_EXPORT VB_RETURNS_NEGATIVE_ERRNO(int, ibv_resolve_eth_l2_from_gid,
-	(struct ibv_context *ctx, struct ibv_ah_attr *attr, uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid),
-	(ctx, attr, mac, vid))
+				    (struct ibv_context *ctx, struct ibv_ah_attr *attr,
+				     uint8_t mac[ETHERNET_LL_SIZE], uint16_t *vid),
+				    (ctx, attr, mac, vid))
 {
 	const struct vb_device *device = vb_context_of(ctx)->device;
 	struct host to = host_of(&attr->grh.dgid), hop = to;
@@ -216,7 +230,7 @@ VB_EXPORT VB_RETURNS_NEGATIVE_ERRNO(int, ibv_resolve_eth_l2_from_gid,
 		return 0;
 	if (to.family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)to.addr)) {
 		local = memcmp(&sgid, to.addr, 16) == 0;
-		memcpy(hop_addr, to.addr, 16); /* on this link: no route says more */
+		memcpy(hop_addr, to.addr, 16); /* link-local: no route says more */
 	} else if (next_hop(&to, hop_addr, &local)) {
 		return -EHOSTUNREACH;
 	}

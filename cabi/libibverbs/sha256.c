@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SHA-256, in the words of FIPS 180-4: internal/device names an interface
- * without a MAC address by a hash, and both sides must come to the same GUID.
+ * SHA-256, with the names of FIPS 180-4. The GUID of an interface without a MAC address is a hash,
+ * which internal/device computes likewise.
  */
 #include "sha256.h"
 
@@ -40,8 +40,10 @@ static void block(uint32_t hash[8], const uint8_t *m)
 	memcpy(v, hash, sizeof(v));
 	for (int t = 0; t < 64; t++) {
 		uint32_t e = v[4], a = v[0];
-		uint32_t t1 = v[7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + k[t] + w[t];
-		uint32_t t2 = (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+		uint32_t t1 = v[7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) +
+			      ((e & v[5]) ^ (~e & v[6])) + k[t] + w[t];
+		uint32_t t2 = (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) +
+			      ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
 
 		memmove(v + 1, v, 7 * sizeof(*v));
 		v[4] += t1;
@@ -53,7 +55,8 @@ static void block(uint32_t hash[8], const uint8_t *m)
 
 void vb_sha256(const void *data, size_t size, uint8_t sum[32])
 {
-	uint32_t hash[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
+	uint32_t hash[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+			     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
 	uint8_t last[128] = { 0 };
 	size_t whole = size / 64 * 64, rest = size - whole, end = rest < 56 ? 64 : 128;
 

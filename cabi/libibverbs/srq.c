@@ -14,7 +14,8 @@
 
 char vb_srq_posts;
 
-static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type type)
+static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr,
+			    enum ibv_srq_type type)
 {
 	struct vb_srq_init init = {.attr = attr->attr, .pd = vb_pd_handle(pd)};
 	const struct vb_engine *engine = vb_pd_of(pd)->engine;
@@ -22,7 +23,7 @@ static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr
 	int err;
 
 	if (type == IBV_SRQT_XRC) {
-		/* One of before a fork and one of after it do not go together. */
+		/* Objects from before and after a fork do not go together. */
 		if (vb_xrcd_of(attr->xrcd)->engine != engine || vb_cq_of(attr->cq)->engine != engine) {
 			errno = EIO;
 			return NULL;
@@ -30,11 +31,12 @@ static struct ibv_srq *make(struct ibv_pd *pd, struct ibv_srq_init_attr_ex *attr
 		init.xrcd = vb_xrcd_of(attr->xrcd)->handle;
 		init.cq = vb_cq_of(attr->cq)->handle;
 	}
-	srq = aligned_alloc(_Alignof(struct vb_srq), sizeof(*srq)); /* as the ring wants it */
+	srq = aligned_alloc(_Alignof(struct vb_srq), sizeof(*srq)); /* the ring needs the alignment */
 	if (!srq)
 		return NULL;
 	memset(srq, 0, sizeof(*srq));
-	err = vb_recvs_new(&srq->recvs, vb_context_of(pd->context)->device, attr->attr.max_wr, attr->attr.max_sge);
+	err = vb_recvs_new(&srq->recvs, vb_context_of(pd->context)->device, attr->attr.max_wr,
+			   attr->attr.max_sge);
 	if (err)
 		goto no_cookie;
 	init.recv = vb_recvs_memory(&srq->recvs);
@@ -82,8 +84,9 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_srq *, ibv_create_srq,
 	return srq;
 }
 
-/* 0 or an errno, and which type is asked for. */
-static int check(struct ibv_context *ctx, const struct ibv_srq_init_attr_ex *attr, enum ibv_srq_type *type)
+/* Checks the attributes: 0 or an errno, and the type in *type. */
+static int check(struct ibv_context *ctx, const struct ibv_srq_init_attr_ex *attr,
+		 enum ibv_srq_type *type)
 {
 	uint32_t mask = attr->comp_mask;
 
@@ -125,7 +128,7 @@ VB_RETURNS_ERRNO(vb_get_srq_num, (struct ibv_srq *ibsrq, uint32_t *srq_num), (ib
 	return 0;
 }
 
-/* Modifies with a new size: nobody posts while the engine moves what is posted. */
+/* Modifies the size. The lock keeps posts away while the engine moves the receives. */
 static int resize(struct vb_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	struct ibv_device_attr_ex device;
@@ -162,7 +165,8 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_modify_srq,
 				       srq->engine->srq_modify(srq->handle, attr, mask, NULL, 0);
 }
 
-VB_EXPORT VB_RETURNS_ERRNO(ibv_query_srq, (struct ibv_srq *srq, struct ibv_srq_attr *attr), (srq, attr))
+VB_EXPORT VB_RETURNS_ERRNO(ibv_query_srq, (struct ibv_srq *srq, struct ibv_srq_attr *attr),
+			   (srq, attr))
 {
 	if (!srq || !attr)
 		return EINVAL;

@@ -20,8 +20,8 @@ struct vb_srq {
 };
 
 /*
- * Stands for the posts to all shared receive queues in vb_order_before: a
- * completion does not say from which queue its receive was.
+ * Represents the posts to all shared receive queues in vb_order_before: a completion does not name
+ * the queue of its receive.
  */
 extern char vb_srq_posts;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The words for the values of enums, as programs print them and scripts look
- * for them: ibv_event_type_str(3), ibv_wc_status_str, ibv_node_type_str,
- * ibv_port_state_str.
+ * The names of enum values, which programs print and scripts search for: ibv_event_type_str(3),
+ * ibv_wc_status_str, ibv_node_type_str, ibv_port_state_str.
  */
 #include "front.h"
 #include "private.h"
@@ -100,7 +99,10 @@ VB_EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
 	return WORD(words, status);
 }
 
-/* Of rdma-core 49 and later: a work request's opcode. FLUSH has no name in 44's header. */
+/*
+ * The name of the opcode of a work request, of rdma-core 49 and later. The header of 44 has no
+ * FLUSH.
+ */
 VB_EXPORT const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 VB_EXPORT const char *private_ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The files that a kernel driver has under /sys/class/infiniband, made when
- * they are read: ibv_read_sysfs_file finds ours before it looks at the disk.
- * Texts are as Linux prints them for a RoCE device (Documentation/ABI/stable/
- * sysfs-class-infiniband).
+ * The files of a kernel driver under /sys/class/infiniband, made when they are read:
+ * ibv_read_sysfs_file uses ours before those of the disk. The texts are those of Linux for a RoCE
+ * device (Documentation/ABI/stable/sysfs-class-infiniband).
  */
 #define _GNU_SOURCE
 #include "front.h"
@@ -21,12 +20,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The longest text that we have, a GID, and much more. */
+/* More than the longest text, a GID. */
 #define TEXT_BYTES 256
 
 static char *root;
 
-/* An environment is not to be trusted by a program that was given rights. */
+/* A program with privileges does not trust its environment. */
 static void find_root(void)
 {
 	const char *env = secure_getenv("SYSFS_PATH");
@@ -37,7 +36,7 @@ static void find_root(void)
 		root[n - 1] = 0;
 }
 
-/* No header declares it any more, but programs ask for it. */
+/* No header declares it any more, but programs call it. */
 
 VB_EXPORT VB_RETURNS_POINTER(const char *, ibv_get_sysfs_path, (void), ())
 {
@@ -56,11 +55,12 @@ void vb_sysfs_path(char *path, size_t size, const char *class, const char *name)
 
 static int guid_text(char *text, const struct vb_device *d)
 {
-	return snprintf(text, TEXT_BYTES, "%04x:%04x:%04x:%04x\n", (unsigned)(d->guid >> 48), (unsigned)(d->guid >> 32) & 0xffff,
-			(unsigned)(d->guid >> 16) & 0xffff, (unsigned)d->guid & 0xffff);
+	return snprintf(text, TEXT_BYTES, "%04x:%04x:%04x:%04x\n", (unsigned)(d->guid >> 48),
+			(unsigned)(d->guid >> 32) & 0xffff, (unsigned)(d->guid >> 16) & 0xffff,
+			(unsigned)d->guid & 0xffff);
 }
 
-/* The kernel's words for enum ibv_port_state and for PortPhysicalState. */
+/* The names of enum ibv_port_state and PortPhysicalState in Linux. */
 static int state_text(char *text, const struct ibv_port_attr *a)
 {
 	static const char *const words[] = { "NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER" };
@@ -70,7 +70,9 @@ static int state_text(char *text, const struct ibv_port_attr *a)
 
 static int phys_state_text(char *text, const struct ibv_port_attr *a)
 {
-	static const char *const words[] = { "<unknown>", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp" };
+	static const char *const words[] = {
+		"<unknown>", "Sleep", "Polling", "Disabled", "PortConfigurationTraining", "LinkUp"
+	};
 
 	return snprintf(text, TEXT_BYTES, "%d: %s\n", a->phys_state, words[a->phys_state]);
 }
@@ -85,7 +87,7 @@ static int gid_text(char *text, const union ibv_gid *gid)
 	return n;
 }
 
-/* Matches "prefix/N" and gives N, or -1. */
+/* Matches "prefix/N" and returns N, or -1. */
 static int numbered(const char *file, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -98,10 +100,11 @@ static int numbered(const char *file, const char *prefix)
 	return *end || i > 0xffff ? -1 : (int)i;
 }
 
-/* The files of a GID: an index that is free has a GID, but no type and no interface. */
+/* The files of a GID. A free index has a GID, but neither type nor interface. */
 static int gid_file(char *text, const struct vb_device *d, const char *file)
 {
-	int gid = numbered(file, "gids/"), type = numbered(file, "gid_attrs/types/"), ndev = numbered(file, "gid_attrs/ndevs/");
+	int gid = numbered(file, "gids/"), type = numbered(file, "gid_attrs/types/"),
+	    ndev = numbered(file, "gid_attrs/ndevs/");
 	int index = gid >= 0 ? gid : type >= 0 ? type : ndev, n;
 	struct ibv_gid_entry *all;
 
@@ -118,7 +121,9 @@ static int gid_file(char *text, const struct vb_device *d, const char *file)
 	else if (ndev >= 0)
 		n = snprintf(text, TEXT_BYTES, "%s\n", d->netdev);
 	else
-		n = snprintf(text, TEXT_BYTES, "%s\n", all[index].gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+		n = snprintf(text, TEXT_BYTES, "%s\n",
+			     all[index].gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2"
+									 : "IB/RoCE v1");
 	free(all);
 	return n;
 }
@@ -133,7 +138,8 @@ static int port_file(char *text, const struct vb_device *d, const char *file)
 	if (strcmp(file, "phys_state") == 0)
 		return phys_state_text(text, &a);
 	if (strcmp(file, "rate") == 0)
-		return snprintf(text, TEXT_BYTES, "2.5 Gb/sec (1X SDR)\n"); /* active_width 1, active_speed 1 */
+		return snprintf(text, TEXT_BYTES,
+				"2.5 Gb/sec (1X SDR)\n"); /* active_width 1, active_speed 1 */
 	if (strcmp(file, "link_layer") == 0)
 		return snprintf(text, TEXT_BYTES, "Ethernet\n");
 	if (strcmp(file, "cap_mask") == 0)
@@ -147,11 +153,12 @@ static int port_file(char *text, const struct vb_device *d, const char *file)
 	return gid_file(text, d, file);
 }
 
-/* Writes the text of a device's file and returns its length or a negative errno. */
+/* Writes the text of a file of a device. Returns its length or a negative errno. */
 static int device_file(char *text, const struct vb_device *d, const char *file)
 {
 	if (strcmp(file, "node_type") == 0)
-		return snprintf(text, TEXT_BYTES, "%d: %s\n", d->ibv.node_type, d->ibv.node_type == IBV_NODE_RNIC ? "RNIC" : "CA");
+		return snprintf(text, TEXT_BYTES, "%d: %s\n", d->ibv.node_type,
+				d->ibv.node_type == IBV_NODE_RNIC ? "RNIC" : "CA");
 	if (strcmp(file, "node_guid") == 0 || strcmp(file, "sys_image_guid") == 0)
 		return guid_text(text, d);
 	if (strcmp(file, "node_desc") == 0)
@@ -160,12 +167,12 @@ static int device_file(char *text, const struct vb_device *d, const char *file)
 		return snprintf(text, TEXT_BYTES, "%s\n", d->kind->device.fw_ver);
 	if (strncmp(file, "ports/1/", 8) == 0)
 		return port_file(text, d, file + 8);
-	return -ENOENT; /* no board, so no board_id either */
+	return -ENOENT; /* no board */
 }
 
 /* -- reading ------------------------------------------------------------------ */
 
-/* Finds the device of a path below its directory and what follows there. */
+/* Finds the device of a path, and the rest of the path below its directory. */
 static struct ibv_device *find(struct ibv_device **list, const char *path, const char **file)
 {
 	for (; list && *list; list++) {
@@ -179,7 +186,7 @@ static struct ibv_device *find(struct ibv_device **list, const char *path, const
 	return NULL;
 }
 
-/* Reads a file of the disk into text: its length or a negative errno. */
+/* Reads a file of the disk into text. Returns its length or a negative errno. */
 static ssize_t disk_file(const char *path, char *buf, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -194,11 +201,11 @@ static ssize_t disk_file(const char *path, char *buf, size_t size)
 	return n;
 }
 
-/* No header declares it any more either; ibv_devinfo reads board_id by it. */
+/* No header declares it any more; ibv_devinfo reads board_id by it. */
 
 /*
- * Returns the length of the text without the newline at its end, or -1 if there
- * is no such file or no room for the NUL behind it.
+ * Returns the length of the text without the newline at its end, or -1 if there is no such file or
+ * no room for a final NUL.
  */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_read_sysfs_file,
 	(const char *dir, const char *name, char *buf, size_t size), (dir, name, buf, size))
@@ -240,12 +247,14 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_read_sysfs_file,
 }
 
 /*
- * Of the private node. Its third argument is a structure that only a list of
- * kernel devices has; none of ours points to one, so there is nothing to read.
+ * A function of the private node. Its third argument is a structure of kernel devices. None of ours
+ * points to one, so there is nothing to read.
  */
-int private_ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, const char *format, ...);
+int private_ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, const char *format,
+				      ...);
 
-VB_EXPORT int private_ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device, const char *format, ...)
+VB_EXPORT int private_ibv_read_ibdev_sysfs_file(char *buf, size_t size, void *device,
+						const char *format, ...)
 {
 	(void)buf;
 	(void)size;

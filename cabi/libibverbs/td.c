@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Thread domains and parent domains: ibv_alloc_td(3),
- * ibv_alloc_parent_domain(3). A thread domain promises that one thread at a
- * time uses what is made in it. Our locks cost some nanoseconds and are taken
- * all the same: destroying a queue pair needs them.
+ * Thread domains and parent domains: ibv_alloc_td(3), ibv_alloc_parent_domain(3). A thread domain
+ * promises that one thread at a time uses its objects. Our locks take some nanoseconds, and are
+ * taken all the same: destroying a queue pair needs them.
  */
 #include "pd.h"
 
@@ -38,12 +37,13 @@ VB_RETURNS_ERRNO(vb_dealloc_td, (struct ibv_td *ibtd), (ibtd))
 
 static int check_options(const struct ibv_parent_domain_init_attr *attr)
 {
-	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
 	if (attr->comp_mask & ~known)
 		return EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!attr->alloc || !attr->free))
-		return EINVAL; /* what one gives only the other can take back */
+		return EINVAL; /* free takes back the memory of alloc */
 	return 0;
 }
 
@@ -66,7 +66,7 @@ VB_RETURNS_POINTER(struct ibv_pd *, vb_alloc_parent_domain,
 	if (!pd)
 		return NULL;
 	origin = vb_pd_of(attr->pd);
-	if (origin->origin) /* a parent domain is interchangeable with its domain */
+	if (origin->origin) /* a parent domain stands for its domain */
 		origin = origin->origin;
 	atomic_fetch_add(&origin->parents, 1);
 	pd->origin = origin;

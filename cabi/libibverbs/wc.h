@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work completions: from the engine's form to the application's. The numbers of
- * enum ibv_wc_status, ibv_wc_opcode and ibv_wc_flags are those of the engine.
+ * Converts work completions of the engine to those of the application. The engine uses the numbers
+ * of enum ibv_wc_status, ibv_wc_opcode and ibv_wc_flags.
  */
 #ifndef VERBENA_WC_H
 #define VERBENA_WC_H
@@ -10,7 +10,7 @@
 
 #include <endian.h>
 
-/* An immediate in network byte order, or the key that was invalidated. */
+/* Returns the immediate data in network byte order, or the key that was invalidated. */
 static inline uint32_t vb_wc_imm(const struct vb_wc *from)
 {
 	return from->flags & IBV_WC_WITH_INV ? from->invalidated_rkey : htobe32(from->imm_data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains: ibv_open_xrcd(3). Contexts of this process that open one through
- * the same inode share it; another process gets one of its own.
+ * XRC domains: ibv_open_xrcd(3). Contexts of this process that open a domain by the same inode
+ * share it. Another process gets its own.
  */
 #include "xrcd.h"
 #include "pd.h"

@@ -23,7 +23,7 @@ socklen_t cm_addrlen(const struct sockaddr *addr)
 	case AF_INET6:
 		return sizeof(struct sockaddr_in6);
 	default:
-		return 0; /* AF_IB among them: there are no InfiniBand links */
+		return 0; /* also AF_IB: there are no InfiniBand links */
 	}
 }
 
@@ -38,24 +38,7 @@ static void copy_addr(struct sockaddr_storage *to, const struct sockaddr_storage
 	}
 }
 
-/* The port's rate as path records have it. */
-static uint8_t path_rate(struct cm_id *id)
-{
-	static const int lane_mbps[] = { 2500, 5000, 10000, 10000, 14000, 25000, 50000 }; /* by the bit of active_speed */
-	static const int lanes[] = { 1, 4, 8, 12 };					  /* of active_width */
-	struct ibv_port_attr attr;
-	unsigned speed, width;
-
-	if (ibv_query_port(id->id.verbs, id->id.port_num, &attr) || !attr.active_speed || !attr.active_width)
-		return IBV_RATE_MAX;
-	speed = __builtin_ctz(attr.active_speed);
-	width = __builtin_ctz(attr.active_width);
-	if (speed >= sizeof(lane_mbps) / sizeof(lane_mbps[0]) || width >= sizeof(lanes) / sizeof(lanes[0]))
-		return IBV_RATE_MAX;
-	return mbps_to_ibv_rate(lane_mbps[speed] * lanes[width]);
-}
-
-/* Writes the path record: over Ethernet there is one, and LIDs and SL mean nothing. */
+/* Writes the path record. Over Ethernet there is one; its LIDs and SL mean nothing. */
 static int fill_path(struct cm_id *id, const struct vb_cm_route *route)
 {
 	struct ibv_sa_path_rec *path = id->id.route.path_rec;
@@ -76,7 +59,7 @@ static int fill_path(struct cm_id *id, const struct vb_cm_route *route)
 	path->mtu_selector = SELECT_EXACTLY;
 	path->mtu = route->mtu;
 	path->rate_selector = SELECT_EXACTLY;
-	path->rate = path_rate(id);
+	path->rate = id->device ? id->device->rate : IBV_RATE_MAX;
 	path->packet_life_time_selector = SELECT_EXACTLY;
 	path->packet_life_time = route->packet_life_time;
 	id->id.route.path_rec = path;
@@ -130,11 +113,10 @@ int cm_query_route(struct cm_id *id)
 }
 
 /*
- * Whether a program asks by this for "any device": libfabric binds an
- * identifier to localhost, without a port, and then uses that device only. The
- * kernel binds it to the first device that there is, of whatever interface; here
- * it stays unbound, as with the wildcard address, because libfabric passes over
- * the loopback interface's.
+ * Returns whether a program means "any device" by an address. libfabric binds an identifier to
+ * localhost without a port, and then uses only the device that it gets. The kernel binds it to its
+ * first device, of whatever interface. Here the identifier stays unbound, as with the wildcard
+ * address, because libfabric skips the device of the loopback interface.
  */
 static int names_no_device(const struct rdma_cm_id *id, const struct sockaddr *addr)
 {
@@ -148,7 +130,8 @@ static int names_no_device(const struct rdma_cm_id *id, const struct sockaddr *a
 	return in6->sin6_port == 0 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
-VB_EXPORT VB_RETURNS_COUNT(int, rdma_bind_addr, (struct rdma_cm_id *id, struct sockaddr *addr), (id, addr))
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_bind_addr, (struct rdma_cm_id *id, struct sockaddr *addr),
+			   (id, addr))
 {
 	int err;
 
@@ -177,7 +160,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_addr,
 	return cm_complete(id);
 }
 
-VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_route, (struct rdma_cm_id *id, int timeout_ms), (id, timeout_ms))
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_route, (struct rdma_cm_id *id, int timeout_ms),
+			   (id, timeout_ms))
 {
 	int err;
 

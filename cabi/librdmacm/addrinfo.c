@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_getaddrinfo(3): getaddrinfo(3) in the words of the connection manager.
- * Over Ethernet there is no more to find out, so RAI_NOROUTE changes nothing.
+ * rdma_getaddrinfo(3): the result of getaddrinfo(3) as struct rdma_addrinfo. Over Ethernet there is
+ * no route to look up, so RAI_NOROUTE changes nothing.
  */
 #include "cm.h"
 
@@ -39,19 +39,24 @@ static int protocol(int port_space, int type)
 	}
 }
 
-/* The other way round, where the hints say nothing. */
+/* Derives the other fields where the hints leave them open. */
 static int qp_type(const struct addrinfo *ai)
 {
-	return ai->ai_socktype == SOCK_STREAM ? IBV_QPT_RC : ai->ai_socktype == SOCK_DGRAM ? IBV_QPT_UD : 0;
+	return ai->ai_socktype == SOCK_STREAM  ? IBV_QPT_RC
+	       : ai->ai_socktype == SOCK_DGRAM ? IBV_QPT_UD
+					       : 0;
 }
 
 static int port_space(const struct addrinfo *ai)
 {
-	return ai->ai_protocol == IPPROTO_TCP ? RDMA_PS_TCP : ai->ai_protocol == IPPROTO_UDP ? RDMA_PS_UDP : 0;
+	return ai->ai_protocol == IPPROTO_TCP	? RDMA_PS_TCP
+	       : ai->ai_protocol == IPPROTO_UDP ? RDMA_PS_UDP
+						: 0;
 }
 
-/* Copies an address; an empty one is none. 0 or EAI_MEMORY. */
-static int copy_addr(struct sockaddr **to, socklen_t *to_len, const struct sockaddr *from, socklen_t len)
+/* Copies an address; an empty one stays NULL. 0 or EAI_MEMORY. */
+static int copy_addr(struct sockaddr **to, socklen_t *to_len, const struct sockaddr *from,
+		     socklen_t len)
 {
 	if (!len || !from)
 		return 0;
@@ -71,8 +76,9 @@ static int copy_name(char **to, const char *from)
 	return *to ? 0 : EAI_MEMORY;
 }
 
-/* Looks the names up and fills in the first answer, as rdma-core does. */
-static int look_up(const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
+/* Looks the names up and returns the first answer, as rdma-core does. */
+static int look_up(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		   struct rdma_addrinfo *rai)
 {
 	struct addrinfo ai_hints, *ai;
 	int ret;
@@ -108,7 +114,7 @@ static int look_up(const char *node, const char *service, const struct rdma_addr
 	return ret;
 }
 
-/* Without names, the addresses are those of the hints. */
+/* Without names the hints have the addresses. */
 static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
 	rai->ai_flags = hints->ai_flags;
@@ -119,8 +125,9 @@ static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *r
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_getaddrinfo,
-	(const char *node, const char *service, const struct rdma_addrinfo *hints, struct rdma_addrinfo **res),
-	(node, service, hints, res))
+			   (const char *node, const char *service,
+			    const struct rdma_addrinfo *hints, struct rdma_addrinfo **res),
+			   (node, service, hints, res))
 {
 	struct rdma_addrinfo *rai;
 	int ret;
@@ -135,7 +142,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_getaddrinfo,
 		ret = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
 	if (ret) {
 		rdma_freeaddrinfo(rai);
-		if (ret != EAI_SYSTEM) /* which has set errno */
+		if (ret != EAI_SYSTEM) /* getaddrinfo has set errno */
 			errno = ret == EAI_MEMORY ? ENOMEM : EADDRNOTAVAIL;
 		return ret; /* of getaddrinfo(3), for gai_strerror(3) */
 	}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Event channels: rdma_create_event_channel(3), and the events that wait there.
- */
+/* Event channels: rdma_create_event_channel(3), and the events in their pipes. */
 #include "cm.h"
 #include "order.h"
 
@@ -16,7 +14,7 @@ struct cm_moved {
 	struct vb_cm_event *event;
 };
 
-/* Reads an event, which a thread of the engine made, or NULL for a stand-in. */
+/* Reads an event that a thread of the engine has made; NULL if the pipe has a stand-in. */
 static ssize_t read_event(int fd, struct vb_cm_event **event)
 {
 	ssize_t n = read(fd, event, sizeof(*event));
@@ -37,7 +35,10 @@ VB_EXPORT VB_RETURNS_POINTER(struct rdma_event_channel *, rdma_create_event_chan
 		free(channel);
 		return NULL;
 	}
-	/* The engine must not wait for an application that reads no events. */
+	/*
+	 * The pipe is non-blocking for the engine: it must not wait for an application that reads no
+	 * events.
+	 */
 	fcntl(fds[1], F_SETFL, O_NONBLOCK);
 	channel->channel.fd = fds[0];
 	channel->write_fd = fds[1];
@@ -48,9 +49,8 @@ VB_EXPORT VB_RETURNS_POINTER(struct rdma_event_channel *, rdma_create_event_chan
 }
 
 /*
- * Gives a child of a fork a pipe of its own under the descriptor that the
- * application knows: the parent has the other one, and writes its pointers
- * there. mu is held.
+ * Gives a child of a fork a pipe of its own under the descriptor that the application has: the
+ * parent writes pointers of its own memory into the old one. The caller holds mu.
  */
 static int own_pipe(struct cm_channel *channel)
 {
@@ -77,15 +77,18 @@ static int own_pipe(struct cm_channel *channel)
 }
 
 /*
- * Reports whether the parent used the channel before a fork. The events in its pipe point
- * into the parent's memory, and mu may be held by a thread that the child has not got.
+ * Returns whether a parent used the channel before a fork. The events in its pipe point into the
+ * memory of the parent, and a thread that the fork did not copy may hold mu.
  */
 static int inherited(const struct cm_channel *channel)
 {
 	return channel->owner != getpid() && channel->engine;
 }
 
-/* Makes sure that the pipe of a channel is this process's: 0 or an errno. mu is held. */
+/*
+ * Makes sure that the pipe of a channel belongs to this process: 0 or an errno. The caller holds
+ * mu.
+ */
 static int own(struct cm_channel *channel)
 {
 	return channel->owner == getpid() ? 0 : own_pipe(channel);
@@ -114,7 +117,7 @@ int cm_channel_open(struct cm_channel *channel)
 
 /* -- taking events; mu is held -------------------------------------------------- */
 
-/* Says how many records the pipe holds. */
+/* Returns the number of records in the pipe. */
 static int records(struct cm_channel *channel)
 {
 	int bytes = 0;
@@ -124,7 +127,7 @@ static int records(struct cm_channel *channel)
 	return bytes / (int)sizeof(struct vb_cm_event *);
 }
 
-/* Appends an event to those that were moved to the channel: 0 or an errno. */
+/* Appends an event to the moved ones of the channel: 0 or an errno. */
 static int append(struct cm_channel *channel, struct vb_cm_event *event)
 {
 	struct cm_moved *moved = malloc(sizeof(*moved));
@@ -150,7 +153,7 @@ static struct vb_cm_event *pop(struct cm_channel *channel)
 	return event;
 }
 
-/* Keeps the descriptor readable while events wait beside the pipe. */
+/* Keeps the descriptor readable while events wait outside the pipe. */
 static void show(struct cm_channel *channel)
 {
 	struct vb_cm_event *stand_in = NULL;
@@ -159,36 +162,37 @@ static void show(struct cm_channel *channel)
 	if (!channel->moved || records(channel))
 		return;
 	n = write(channel->write_fd, &stand_in, sizeof(stand_in));
-	(void)n; /* cannot fail: the pipe is empty; if it has just been filled it is readable */
+	(void)n; /* cannot fail: the pipe was empty; if it has been filled since, it is readable */
 }
 
-/* Takes the oldest event, of which event has just come out of the pipe; it may be NULL. */
+/* Returns the oldest event. event has just come out of the pipe, and may be NULL. */
 static struct vb_cm_event *oldest(struct cm_channel *channel, struct vb_cm_event *event)
 {
 	if (!channel->moved)
 		return event;
-	/* What came out of the pipe is younger than what was moved. */
+	/* The event of the pipe is younger than the moved ones. */
 	if (event && append(channel, event))
-		return event; /* no memory: the order of two events matters less than both */
+		return event; /* out of order, but not lost */
 	event = pop(channel);
 	show(channel);
 	return event;
 }
 
-/* Takes the oldest event of those that were moved. */
+/* Takes the oldest of the moved events. */
 static struct vb_cm_event *take_moved(struct cm_channel *channel)
 {
 	struct vb_cm_event *event = NULL;
 
-	/* The pipe's stand-in goes along, unless one of those who wait is about to read it. */
-	if (!channel->waiting && records(channel) && read_event(channel->channel.fd, &event) != sizeof(event))
+	/* Removes a stand-in from the pipe, too, unless a waiting thread is about to read it. */
+	if (!channel->waiting && records(channel) &&
+	    read_event(channel->channel.fd, &event) != sizeof(event))
 		event = NULL;
 	return oldest(channel, event);
 }
 
 /*
- * Says how many records may be read without waiting. Each of those who wait may
- * still read one, so as many stand-ins are written behind what there is.
+ * Returns how many records may be read without waiting. Each waiting thread may still read one, so
+ * as many stand-ins are written behind the records that are there.
  */
 static int readable(struct cm_channel *channel)
 {
@@ -246,10 +250,9 @@ static void free_channel(struct cm_channel *channel)
 }
 
 /*
- * Reads the pipe, as long as that takes: 0 or an errno. It is a read, not a poll,
- * because the kernel resumes it after a signal whose handler is installed with
- * SA_RESTART, as it does rdma-core's; the engine's threads cause such signals.
- * mu is held, but not meanwhile.
+ * Reads the pipe, and waits for a record: 0 or an errno. This is read(2), not poll(2), because the
+ * kernel restarts it after a signal with SA_RESTART, as it does that of rdma-core; threads of the
+ * engine cause such signals. The caller holds mu, which is released meanwhile.
  */
 static int wait_pipe(struct cm_channel *channel, struct vb_cm_event **event)
 {
@@ -290,9 +293,8 @@ int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event)
 		free_channel(channel);
 	if (destroyed) {
 		/*
-		 * The channel was destroyed under the call. With rdma-core it
-		 * goes on waiting then, and rping(1) and cmtime(1), which end
-		 * like that, take an error of theirs for a failure.
+		 * The application destroyed the channel during the call. With rdma-core the call then waits
+		 * for ever; rping(1) and cmtime(1) end like that, and would report an error as a failure.
 		 */
 		pause();
 		err = EINTR;
@@ -307,7 +309,8 @@ static enum cm_verdict all(const struct vb_cm_event *event, const void *arg)
 	return CM_DROPPED;
 }
 
-VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_event_channel, (struct rdma_event_channel *rdma_channel), (rdma_channel))
+VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_event_channel, (struct rdma_event_channel *rdma_channel),
+			     (rdma_channel))
 {
 	struct cm_channel *channel = cm_channel_of(rdma_channel);
 	int waiting;
@@ -319,7 +322,7 @@ VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_event_channel, (struct rdma_event_chan
 		channel->engine = NULL;
 		channel->waiting = 0;
 	}
-	/* First the engine, so that no event comes after those that are dropped. */
+	/* The engine goes first, so that no event follows those that are dropped. */
 	if (channel->engine)
 		channel->engine->cm_channel_destroy(channel->handle);
 	pthread_mutex_lock(&channel->mu);
@@ -328,7 +331,7 @@ VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_event_channel, (struct rdma_event_chan
 	while (channel->moved)
 		free(pop(channel)); /* of before a fork */
 	close(channel->channel.fd);
-	close(channel->write_fd); /* wakes those who wait: cmtime leaves a thread there */
+	close(channel->write_fd); /* wakes waiting threads: cmtime leaves one there */
 	channel->destroyed = 1;
 	waiting = channel->waiting;
 	pthread_mutex_unlock(&channel->mu);

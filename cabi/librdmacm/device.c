@@ -13,24 +13,53 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cm_device *devices; /* guarded by lock; entries stay */
 
-/* A number of READs and atomics as rdma_conn_param holds it. */
+/* Returns a number of READs and atomics as rdma_conn_param can hold it. */
 static uint8_t depth(int n)
 {
 	return n < 0 ? 0 : n > RDMA_MAX_RESP_RES ? RDMA_MAX_RESP_RES : n;
 }
 
-/* Returns a device's entry, which the first call makes: 0 or an errno. lock is held. */
+/* The entry of a device, NULL if there is none yet. lock is held. */
+static struct cm_device *entry_of(const char *name)
+{
+	struct cm_device *device = devices;
+
+	while (device && strcmp(ibv_get_device_name(device->verbs->device), name) != 0)
+		device = device->next;
+	return device;
+}
+
+/* The rate of a device's port as path records have it. */
+static uint8_t port_rate(struct ibv_context *verbs)
+{
+	/* by the bit of active_speed */
+	static const int lane_mbps[] = { 2500, 5000, 10000, 10000, 14000, 25000, 50000 };
+	static const int lanes[] = { 1, 4, 8, 12 };					  /* of active_width */
+	struct ibv_port_attr attr;
+	unsigned speed, width;
+
+	if (ibv_query_port(verbs, 1, &attr) || !attr.active_speed || !attr.active_width)
+		return IBV_RATE_MAX;
+	speed = __builtin_ctz(attr.active_speed);
+	width = __builtin_ctz(attr.active_width);
+	if (speed >= sizeof(lane_mbps) / sizeof(lane_mbps[0]) ||
+	    width >= sizeof(lanes) / sizeof(lanes[0]))
+		return IBV_RATE_MAX;
+	return mbps_to_ibv_rate(lane_mbps[speed] * lanes[width]);
+}
+
+/*
+ * Returns the entry of a device, which the first call makes: 0 or an errno. The caller holds lock.
+ */
 static int open_device(struct ibv_device *ibv, struct cm_device **out)
 {
+	struct cm_device *device = entry_of(ibv_get_device_name(ibv));
 	struct ibv_device_attr attr;
-	struct cm_device *device;
 	int err;
 
-	for (device = devices; device; device = device->next) {
-		if (strcmp(ibv_get_device_name(device->verbs->device), ibv_get_device_name(ibv)) == 0) {
-			*out = device;
-			return 0;
-		}
+	if (device) {
+		*out = device;
+		return 0;
 	}
 	device = calloc(1, sizeof(*device));
 	if (!device)
@@ -50,6 +79,7 @@ static int open_device(struct ibv_device *ibv, struct cm_device **out)
 	}
 	device->max_responder_resources = depth(attr.max_qp_rd_atom);
 	device->max_initiator_depth = depth(attr.max_qp_init_rd_atom);
+	device->rate = port_rate(device->verbs);
 	device->next = devices;
 	devices = device;
 	*out = device;
@@ -61,6 +91,11 @@ int cm_device_open(const char *name, struct cm_device **device)
 	struct ibv_device **list;
 	int err = ENODEV;
 
+	pthread_mutex_lock(&lock);
+	*device = entry_of(name);
+	pthread_mutex_unlock(&lock);
+	if (*device)
+		return 0; /* each identifier asks; to list the devices takes hundreds of microseconds */
 	list = ibv_get_device_list(NULL);
 	if (!list)
 		return errno;
@@ -77,8 +112,8 @@ int cm_device_open(const char *name, struct cm_device **device)
 }
 
 /*
- * Forgets the domains of an engine that a fork ended. They are not freed:
- * objects of the application may point at them.
+ * Forgets the domains of an engine that a fork ended. They stay in memory: objects of the
+ * application may point at them.
  */
 static int forget_dead(struct cm_device *device)
 {
@@ -131,7 +166,8 @@ int cm_device_xrcd(struct cm_device *device, struct ibv_xrcd **xrcd)
 	return err;
 }
 
-VB_EXPORT VB_RETURNS_POINTER(struct ibv_context **, rdma_get_devices, (int *num_devices), (num_devices))
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_context **, rdma_get_devices, (int *num_devices),
+			     (num_devices))
 {
 	struct ibv_device **list;
 	struct ibv_context **contexts;
@@ -153,7 +189,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_context **, rdma_get_devices, (int *num_
 		int e = open_device(list[i], &device);
 
 		if (e)
-			err = e; /* it went away: the others count */
+			err = e; /* the device is gone: go on */
 		else
 			contexts[n++] = device->verbs;
 	}

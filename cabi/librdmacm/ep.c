@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long each step of rdma_create_ep may take: rdma-core's choice. */
+/* The time-out of each step of rdma_create_ep, as in rdma-core. */
 #define RESOLVE_TIMEOUT_MS 2000
 
-/* Keeps a copy of something: 0 or an errno. */
+/* Stores a copy: 0 or an errno. */
 static int keep(void **to, const void *from, size_t size)
 {
 	*to = malloc(size);
@@ -20,8 +20,9 @@ static int keep(void **to, const void *from, size_t size)
 	return 0;
 }
 
-/* Prepares an endpoint that will listen. Queue pairs are made with each request. */
-static int passive(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+/* Prepares an endpoint that will listen. Each request gets a queue pair. */
+static int passive(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
 {
 	struct cm_id *cm_id = cm_id_of(id);
 	void *copy;
@@ -42,15 +43,19 @@ static int passive(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_
 }
 
 /* Prepares an endpoint that will connect. */
-static int active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static int active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+		  struct ibv_qp_init_attr *attr)
 {
 	struct cm_id *cm_id = cm_id_of(id);
 	int err;
 
-	if (rdma_resolve_addr(id, res->ai_src_len ? res->ai_src_addr : NULL, res->ai_dst_addr, RESOLVE_TIMEOUT_MS))
+	if (rdma_resolve_addr(id, res->ai_src_len ? res->ai_src_addr : NULL, res->ai_dst_addr,
+			      RESOLVE_TIMEOUT_MS))
 		return -1;
 	if (res->ai_route_len) {
-		if (rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route, res->ai_route_len) || cm_complete(id))
+		if (rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
+				    res->ai_route_len) ||
+		    cm_complete(id))
 			return -1;
 	} else if (rdma_resolve_route(id, RESOLVE_TIMEOUT_MS)) {
 		return -1;
@@ -70,8 +75,9 @@ static int active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_p
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_ep,
-	(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr),
-	(out, res, pd, attr))
+			   (struct rdma_cm_id * *out, struct rdma_addrinfo *res, struct ibv_pd *pd,
+			    struct ibv_qp_init_attr *attr),
+			   (out, res, pd, attr))
 {
 	struct rdma_cm_id *id;
 	int ret;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events: rdma_get_cm_event(3), rdma_ack_cm_event(3), and what is done with an
- * event before the application sees it.
+ * Events: rdma_get_cm_event(3), rdma_ack_cm_event(3), and the work on an event before the
+ * application sees it.
  */
 #include "cm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* An event as the application has it. It keeps alive what counts it. */
+/* An event of the application. It keeps the objects that count it. */
 struct cm_event {
 	struct rdma_cm_event event; /* first */
-	struct cm_id *counted;	    /* waits for the acknowledgement */
-	struct cm_group *group;	    /* does as well, of MULTICAST_ events */
-	struct vb_cm_event *raw;    /* private data are in it */
+	struct cm_id *counted;	    /* its destruction waits for the acknowledgement */
+	struct cm_group *group;	    /* likewise, for MULTICAST_ events */
+	struct vb_cm_event *raw;    /* has the private data */
 };
 
 void cm_event_discard(const struct vb_engine *engine, struct vb_cm_event *event)
@@ -53,7 +53,7 @@ void cm_ack_last(struct rdma_cm_id *id)
 
 /* -- what events bring about ------------------------------------------------------------ */
 
-/* A failure of ours turns an event into another, with a negative errno. */
+/* After a failure of ours the application gets another event, with a negative errno. */
 static void turn(struct rdma_cm_event *event, enum rdma_cm_event_type type, int err)
 {
 	if (err) {
@@ -72,8 +72,8 @@ static void addr_resolved(struct cm_id *id, struct rdma_cm_event *event)
 }
 
 /*
- * A request: the application gets an identifier for it, which the listener's
- * count keeps alive until the event is acknowledged.
+ * A request. The application gets an identifier for it, which the count of the listener keeps until
+ * the event is acknowledged.
  */
 static int request(struct cm_id *listener, struct cm_event *event)
 {
@@ -92,8 +92,8 @@ static int request(struct cm_id *listener, struct cm_event *event)
 }
 
 /*
- * The peer has accepted. A queue pair on the identifier is made ready and the
- * peer is told; without one the application does both.
+ * The peer has accepted. If the identifier has a queue pair, it is made ready and the peer gets a
+ * ready-to-use message. Otherwise the application does both.
  */
 static void accepted(struct cm_id *id, struct rdma_cm_event *event)
 {
@@ -111,7 +111,7 @@ static void accepted(struct cm_id *id, struct rdma_cm_event *event)
 		return;
 	}
 	cm_qp_err(&id->id);
-	/* The peer learns of it; that we are refused here matters no more. */
+	/* Rejects the connection. The result of that does not matter. */
 	id->engine->cm_reject(id->handle, NULL, 0);
 	id->connect_error = 1;
 	turn(event, RDMA_CM_EVENT_CONNECT_ERROR, err);
@@ -124,7 +124,7 @@ static void joined(struct cm_id *id, struct cm_event *event)
 		     cm_group_joined(id, event->group, &event->event.param.ud.ah_attr.grh.dgid));
 }
 
-/* Acts on an event. Returns false if the application is not to see it. */
+/* Handles an event. Returns false if the application is not to see it. */
 static int process(struct cm_id *id, struct cm_event *event)
 {
 	switch (event->event.event) {
@@ -141,7 +141,7 @@ static int process(struct cm_id *id, struct cm_event *event)
 		return 1;
 	case RDMA_CM_EVENT_REJECTED:
 		if (id->connect_error)
-			return 0; /* the application knows */
+			return 0; /* the application has destroyed it */
 		cm_qp_err(&id->id);
 		return 1;
 	case RDMA_CM_EVENT_DISCONNECTED:
@@ -184,7 +184,7 @@ static int of_group(const struct vb_cm_event *raw)
 }
 
 /*
- * Finds what an event is for and counts it there, so that it stays until the
+ * Finds the object of an event and counts the event there, so that the object stays until the
  * acknowledgement. Returns false if it is gone.
  */
 static int count(struct cm_event *event)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Identifiers: rdma_create_id(3), rdma_destroy_id(3), rdma_migrate_id(3), and
- * the table that finds them by what the engine calls them.
+ * Identifiers: rdma_create_id(3), rdma_destroy_id(3), rdma_migrate_id(3), and the table that finds
+ * them by cookie.
  */
 #include "cm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Chains of the table. Thousands of identifiers are many. */
+/* Chains of the table. It serves thousands of identifiers. */
 #define CHAINS 1024
 
 pthread_mutex_t cm_ids = PTHREAD_MUTEX_INITIALIZER;
@@ -28,7 +28,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&cm_ids);
 }
 
-/* Nobody waits in a child: the condition must not wait for them to wake. */
+/* No thread waits in a child: the condition must forget those of the parent. */
 static void after_fork_in_child(void)
 {
 	pthread_cond_init(&cm_acked, NULL);
@@ -70,7 +70,7 @@ static void insert(struct cm_id *id)
 	pthread_mutex_unlock(&cm_ids);
 }
 
-/* Takes an identifier out of the table: its events find nothing from now on. */
+/* Removes an identifier from the table: its events find none from now on. */
 static void take_out(struct cm_id *id)
 {
 	struct cm_id **at = &chains[id->cookie % CHAINS];
@@ -82,9 +82,9 @@ static void take_out(struct cm_id *id)
 	pthread_mutex_unlock(&cm_ids);
 }
 
-/* Makes an identifier that the engine does not know yet. */
-static struct cm_id *new_id(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
-			    enum ibv_qp_type type)
+/* Makes an identifier that the engine has no handle for yet. */
+static struct cm_id *new_id(struct rdma_event_channel *channel, void *context,
+			    enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	struct cm_id *id = calloc(1, sizeof(*id));
 
@@ -106,7 +106,7 @@ static struct cm_id *new_id(struct rdma_event_channel *channel, void *context, e
 	return id;
 }
 
-/* Frees an identifier that the engine does not know any more. */
+/* Frees an identifier that the engine has forgotten. */
 static void free_id(struct cm_id *id)
 {
 	if (id->sync)
@@ -123,14 +123,14 @@ static void free_id(struct cm_id *id)
 	free(id);
 }
 
-int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context, enum rdma_port_space ps,
-		 enum ibv_qp_type type)
+int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
+		 enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	struct cm_id *id = new_id(channel, context, ps, type);
 	int err;
 
 	if (!id)
-		return -1; /* errno is malloc's or pipe's */
+		return -1; /* errno is that of malloc or pipe */
 	err = cm_channel_open(cm_channel_of(id->id.channel));
 	if (!err) {
 		struct cm_channel *c = cm_channel_of(id->id.channel);
@@ -155,12 +155,14 @@ int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **out, vo
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_id,
-	(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context, enum rdma_port_space ps),
-	(channel, id, context, ps))
+			   (struct rdma_event_channel *channel, struct rdma_cm_id **id,
+			    void *context, enum rdma_port_space ps),
+			   (channel, id, context, ps))
 {
 	if (!id)
 		return cm_fail(EINVAL);
-	return cm_id_create(channel, id, context, ps, ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC);
+	return cm_id_create(channel, id, context, ps,
+			    ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC);
 }
 
 /* -- migrating ------------------------------------------------------------------- */
@@ -183,7 +185,7 @@ static void lock_both(struct cm_channel *a, struct cm_channel *b)
 	pthread_mutex_lock(&b->mu);
 }
 
-/* Moves an identifier and its events that wait to another channel: 0 or an errno. */
+/* Moves an identifier and its waiting events to another channel: 0 or an errno. */
 static int migrate(struct cm_id *id, struct rdma_event_channel *channel)
 {
 	struct cm_channel *from = cm_channel_of(id->id.channel), *to = cm_channel_of(channel);
@@ -196,7 +198,7 @@ static int migrate(struct cm_id *id, struct rdma_event_channel *channel)
 		return err;
 	if (to->engine != id->engine)
 		return EIO;
-	/* Locked, so that nobody sees a later event before those that move. */
+	/* The lock keeps threads from seeing a later event before the moved ones. */
 	lock_both(from, to);
 	err = id->engine->cm_migrate(id->handle, to->handle);
 	if (!err)
@@ -231,7 +233,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_migrate_id,
 	old = id->id.channel;
 	pthread_mutex_lock(&cm_ids);
 	id->id.channel = channel;
-	/* Events that were taken from the old channel are done with when this returns. */
+	/* Waits until events taken from the old channel are acknowledged. */
 	reported = id->events_reported;
 	while ((int)(id->events_acked - reported) < 0)
 		pthread_cond_wait(&cm_acked, &cm_ids);
@@ -246,7 +248,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_migrate_id,
 
 int cm_id_adopt(struct cm_id *listener, vb_handle handle, struct cm_id **out)
 {
-	struct cm_id *id = new_id(listener->id.channel, listener->id.context, listener->id.ps, listener->id.qp_type);
+	struct cm_id *id = new_id(listener->id.channel, listener->id.context, listener->id.ps,
+				  listener->id.qp_type);
 	int err = 0;
 
 	if (!id)
@@ -298,7 +301,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_destroy_id, (struct rdma_cm_id *rdma_id), (
 		return cm_fail(EINVAL);
 	channel = cm_channel_of(id->id.channel);
 	err = id->engine->cm_id_destroy(id->handle);
-	/* In a child of a fork the parent's identifiers have only memory. */
+	/* In a child of a fork the identifiers of the parent are memory only. */
 	if (err && vb_engine_alive(id->engine))
 		return cm_fail(err);
 	take_out(id);

@@ -14,11 +14,11 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_listen, (struct rdma_cm_id *id, int backlog
 		return cm_fail(EINVAL);
 	err = cm_id_of(id)->engine->cm_listen(cm_id_of(id)->handle, backlog);
 	if (!err)
-		err = cm_query_route(cm_id_of(id)); /* the port, if it was left open */
+		err = cm_query_route(cm_id_of(id)); /* the engine has chosen the port if none was given */
 	return cm_result(err);
 }
 
-/* Says what is wrong with an event that should be a request: 0 or an errno. */
+/* Returns why an event is not the expected request: 0 or an errno. */
 static int check_request(const struct rdma_cm_event *event)
 {
 	if (event->event == RDMA_CM_EVENT_REJECTED)
@@ -28,7 +28,8 @@ static int check_request(const struct rdma_cm_event *event)
 	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : EINVAL;
 }
 
-VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_request, (struct rdma_cm_id *listen, struct rdma_cm_id **id), (listen, id))
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_request,
+			   (struct rdma_cm_id *listen, struct rdma_cm_id **id), (listen, id))
 {
 	struct rdma_cm_event *event;
 	int err;
@@ -41,7 +42,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_request, (struct rdma_cm_id *listen, st
 	err = check_request(event);
 	if (!err && cm_id_of(listen)->qp_init_attr) {
 		struct ibv_qp_init_attr attr = *cm_id_of(listen)->qp_init_attr;
-		struct ibv_pd *pd = listen->pd && listen->pd->context == event->id->verbs ? listen->pd : NULL;
+		struct ibv_pd *pd =
+			listen->pd && listen->pd->context == event->id->verbs ? listen->pd : NULL;
 
 		if (rdma_create_qp(event->id, pd, &attr))
 			err = errno;

@@ -26,7 +26,8 @@ static void unlink_group(struct cm_id *id, struct cm_group *group)
 	pthread_mutex_unlock(&cm_ids);
 }
 
-static int join(struct rdma_cm_id *rdma_id, const struct sockaddr *addr, uint64_t flags, void *context)
+static int join(struct rdma_cm_id *rdma_id, const struct sockaddr *addr, uint64_t flags,
+		void *context)
 {
 	struct cm_id *id = cm_id_of(rdma_id);
 	struct cm_group *group = calloc(1, sizeof(*group));
@@ -49,13 +50,16 @@ static int join(struct rdma_cm_id *rdma_id, const struct sockaddr *addr, uint64_
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_join_multicast_ex,
-	(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context), (id, attr, context))
+			   (struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+			    void *context),
+			   (id, attr, context))
 {
 	if (!id || !attr)
 		return cm_fail(EINVAL);
 	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
 		return cm_fail(ENOTSUP);
-	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) || !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
+	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
+	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED || !cm_addrlen(attr->addr))
 		return cm_fail(EINVAL);
 	return join(id, attr->addr, attr->join_flags, context);
@@ -73,7 +77,7 @@ int cm_group_joined(struct cm_id *id, struct cm_group *group, const union ibv_gi
 {
 	int err;
 
-	/* Who only sends need not hear. */
+	/* A member that only sends need not receive. */
 	if (!id->id.qp || group->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER)
 		return 0;
 	err = ibv_attach_mcast(id->id.qp, mgid, 0);
@@ -97,7 +101,7 @@ static enum cm_verdict drops(const struct vb_cm_event *event, const void *arg)
 	return event->context == group->cookie ? CM_DROPPED : CM_STAYS;
 }
 
-/* Finds a join by its address and takes it out of the list: its events find nothing from now on. */
+/* Finds a join by its address and removes it from the list: its events find none from now on. */
 static struct cm_group *take_group(struct cm_id *id, const struct sockaddr *addr)
 {
 	struct cm_group **at, *group;
@@ -132,7 +136,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_leave_multicast,
 	pthread_mutex_lock(&channel->mu);
 	cm_channel_sift(channel, NULL, drops, group);
 	pthread_mutex_unlock(&channel->mu);
-	/* An event that was taken from the channel points at the join: rdma_leave_multicast waits. */
+	/* Waits for events taken from the channel: they point at the join. */
 	pthread_mutex_lock(&cm_ids);
 	while (group->events_acked != group->events_reported)
 		pthread_cond_wait(&cm_acked, &cm_ids);

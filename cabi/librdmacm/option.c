@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Options, and Enhanced Connection Establishment: rdma_set_option(3),
- * rdma_set_local_ece(3). ECE lets two devices of one vendor agree on what the
- * specification does not know. This one has nothing of the kind, so requests
- * carry none, and what a peer offers is not taken: both see a peer without ECE.
+ * Options, and Enhanced Connection Establishment: rdma_set_option(3), rdma_set_local_ece(3).
+ *
+ * ECE lets two devices of one vendor agree on extensions. This device has none, so its requests
+ * carry no ECE, and it ignores the offer of a peer: both see a peer without ECE.
  */
 #include "cm.h"
 
@@ -13,17 +13,20 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_set_option,
 {
 	if (!id || (optlen && !optval))
 		return cm_fail(EINVAL);
-	return cm_result(cm_id_of(id)->engine->cm_set_option(cm_id_of(id)->handle, level, optname, optval, optlen));
+	return cm_result(cm_id_of(id)->engine->cm_set_option(cm_id_of(id)->handle, level, optname,
+							     optval, optlen));
 }
 
-VB_EXPORT VB_RETURNS_COUNT(int, rdma_set_local_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece))
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_set_local_ece, (struct rdma_cm_id *id, struct ibv_ece *ece),
+			   (id, ece))
 {
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return cm_fail(EINVAL);
 	return cm_fail(EOPNOTSUPP);
 }
 
-VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_remote_ece, (struct rdma_cm_id *id, struct ibv_ece *ece), (id, ece))
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_remote_ece, (struct rdma_cm_id *id, struct ibv_ece *ece),
+			   (id, ece))
 {
 	if (!id || id->qp || !ece)
 		return cm_fail(EINVAL);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Queue pairs of identifiers: rdma_create_qp(3), rdma_init_qp_attr(3), and the
- * way through the states.
- */
+/* Queue pairs of identifiers: rdma_create_qp(3), rdma_init_qp_attr(3), and their states. */
 #include "cm.h"
 
 #include <string.h>
@@ -14,8 +11,9 @@ int cm_is_ud(enum ibv_qp_type type)
 
 /* -- states -------------------------------------------------------------------------- */
 
-/* Asks how to enter a state: 0 or an errno. */
-static int attr_for(struct rdma_cm_id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
+/* Asks the engine for the attributes of a state: 0 or an errno. */
+static int attr_for(struct rdma_cm_id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr,
+		    int *mask)
 {
 	memset(attr, 0, sizeof(*attr));
 	*mask = 0;
@@ -68,7 +66,7 @@ int cm_qp_err(struct rdma_cm_id *id)
 	return id->qp ? ibv_modify_qp(id->qp, &attr, IBV_QP_STATE) : 0;
 }
 
-/* Takes a new queue pair to where it may be given receives. */
+/* Takes a new queue pair to INIT, where it may be given receives. */
 static int start(struct rdma_cm_id *id, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr;
@@ -80,7 +78,7 @@ static int start(struct rdma_cm_id *id, struct ibv_qp *qp)
 	return err ? err : ibv_modify_qp(qp, &attr, mask);
 }
 
-/* Takes a datagram queue pair on to where it sends. */
+/* Takes a datagram queue pair on to RTS. */
 static int start_ud(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR }, rts = { .qp_state = IBV_QPS_RTS };
@@ -93,7 +91,7 @@ static int start_ud(struct ibv_qp *qp)
 
 void cm_destroy_cqs(struct rdma_cm_id *id)
 {
-	/* Those of an XRC target belong to its SRQ. */
+	/* The completion queues of an XRC target belong to its SRQ. */
 	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
 		return;
 	if (id->send_cq && id->send_cq != id->recv_cq)
@@ -109,7 +107,8 @@ void cm_destroy_cqs(struct rdma_cm_id *id)
 }
 
 /* Makes one completion queue with its channel. */
-static int create_cq(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_channel **channel, struct ibv_cq **cq)
+static int create_cq(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_channel **channel,
+		     struct ibv_cq **cq)
 {
 	if (!size)
 		return 0;
@@ -153,7 +152,7 @@ static int fill_domains(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
-/* Says whether the queues of the attributes go with those of the identifier. */
+/* Returns whether the queues of the attributes go with those of the identifier. */
 static int queues_fit(const struct rdma_cm_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	return (!id->send_cq || !attr->send_cq || id->send_cq == attr->send_cq) &&
@@ -181,7 +180,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_qp_ex,
 	if (!id || !attr || id->qp || !id->verbs || !queues_fit(id, attr))
 		return cm_fail(EINVAL);
 	/* rdma_cm(7): datagrams in the UDP port space, connections in TCP's. */
-	if (((id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB) && attr->qp_type != IBV_QPT_UD) || (id->ps == RDMA_PS_TCP && attr->qp_type == IBV_QPT_UD))
+	if (((id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB) && attr->qp_type != IBV_QPT_UD) ||
+	    (id->ps == RDMA_PS_TCP && attr->qp_type == IBV_QPT_UD))
 		return cm_fail(EINVAL);
 	err = fill_domains(id, attr);
 	if (err)
@@ -224,7 +224,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_qp,
 	if (!id || !attr)
 		return cm_fail(EINVAL);
 	memset(&ex, 0, sizeof(ex));
-	memcpy(&ex, attr, sizeof(*attr)); /* the one begins as the other */
+	memcpy(&ex, attr, sizeof(*attr)); /* one begins as the other */
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
 	ex.pd = pd ? pd : id->pd;
 	ret = rdma_create_qp_ex(id, &ex);

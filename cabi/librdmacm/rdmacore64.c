@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Functions of rdma-core after 44, so that programs that were linked to a newer
- * one load: rdma_resolve_addrinfo(3), which asks an InfiniBand subnet's services
- * or a resolver in the background, rdma_write_cm_event(3), and the epoll(7) of
- * rsockets. None is served.
+ * Functions of rdma-core after 44, so that programs linked with a newer one load:
+ * rdma_resolve_addrinfo(3), which asks the services of an InfiniBand subnet or a resolver in the
+ * background, rdma_write_cm_event(3), and epoll(7) of rsockets. All of them fail.
  */
 #include "cm.h"
 
 #include <sys/epoll.h>
 
-VB_EXPORT VB_RETURNS_COUNT(int, rdma_query_addrinfo, (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
+VB_EXPORT VB_RETURNS_COUNT(int, rdma_query_addrinfo,
+			   (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
 {
 	(void)id;
 	(void)info;
@@ -17,8 +17,9 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_query_addrinfo, (struct rdma_cm_id *id, str
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_addrinfo,
-	(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints),
-	(id, node, service, hints))
+			   (struct rdma_cm_id *id, const char *node, const char *service,
+			    const struct rdma_addrinfo *hints),
+			   (id, node, service, hints))
 {
 	(void)id;
 	(void)node;
@@ -28,7 +29,9 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_resolve_addrinfo,
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_write_cm_event,
-	(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg), (id, event, status, arg))
+			   (struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			    uint64_t arg),
+			   (id, event, status, arg))
 {
 	(void)id;
 	(void)event;
@@ -54,7 +57,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, repoll_ctl,
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, repoll_wait,
-	(int epfd, struct epoll_event *events, int max, int timeout_ms), (epfd, events, max, timeout_ms))
+			   (int epfd, struct epoll_event *events, int max, int timeout_ms),
+			   (epfd, events, max, timeout_ms))
 {
 	(void)epfd;
 	(void)events;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Fills in what an XRC SRQ needs and the application left open: 0 or an errno. */
+/* Fills in the attributes of an XRC SRQ that the application left open: 0 or an errno. */
 static int fill_xrc(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	int err;
@@ -69,7 +69,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_create_srq,
 	if (!id || !attr)
 		return cm_fail(EINVAL);
 	memset(&ex, 0, sizeof(ex));
-	memcpy(&ex, attr, sizeof(*attr)); /* the one begins as the other */
+	memcpy(&ex, attr, sizeof(*attr)); /* one begins as the other */
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	ex.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
 	ex.pd = pd ? pd : id->pd;
@@ -84,7 +84,7 @@ VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_srq, (struct rdma_cm_id *id), (id))
 		return;
 	ibv_destroy_srq(id->srq);
 	id->srq = NULL;
-	/* The queue pair, if it is still there, may complete into them. */
+	/* The queues stay while a queue pair may complete into them. */
 	if (!id->qp)
 		cm_destroy_cqs(id);
 }

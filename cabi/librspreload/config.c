@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * preload_config has lines of four words: program, domain, type, protocol. An
- * asterisk stands for any; the program's name is compared as far as it goes.
+ * preload_config has lines of four words: program, domain, type, protocol. An asterisk matches all.
+ * The name of a program matches if the running program begins with it.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ struct rule {
 
 static struct rule rules[RULES];
 static int rule_count;
-static int send_queue, receive_queue, inline_data; /* 0: not said */
+static int send_queue, receive_queue, inline_data; /* 0: not set */
 static bool forks;
 
 struct word {
@@ -36,10 +36,17 @@ struct word {
 };
 
 static const struct word domains[] = { { "INET", AF_INET }, { "INET6", AF_INET6 }, { NULL, 0 } };
-static const struct word types[] = { { "STREAM", SOCK_STREAM }, { "DGRAM", SOCK_DGRAM }, { NULL, 0 } };
-static const struct word protocols[] = { { "TCP", IPPROTO_TCP }, { "UDP", IPPROTO_UDP }, { NULL, 0 } };
+static const struct word types[] = { { "STREAM", SOCK_STREAM },
+				     { "DGRAM", SOCK_DGRAM },
+				     { NULL, 0 } };
+static const struct word protocols[] = { { "TCP", IPPROTO_TCP },
+					 { "UDP", IPPROTO_UDP },
+					 { NULL, 0 } };
 
-/* With or without the prefix that C has, such as AF_. False: unknown. */
+/*
+ * Looks a word up, with or without the prefix that C has, such as AF_. Returns false if it is
+ * unknown.
+ */
 static bool look_up(const struct word *words, const char *word, int *value)
 {
 	*value = 0;
@@ -68,9 +75,11 @@ static void read_rules(void)
 	while (rule_count < RULES && fgets(line, sizeof(line), f)) {
 		struct rule rule = { 0 };
 
-		if (line[0] == '#' || sscanf(line, "%63s %15s %15s %15s", program, domain, type, protocol) != 4)
+		if (line[0] == '#' ||
+		    sscanf(line, "%63s %15s %15s %15s", program, domain, type, protocol) != 4)
 			continue;
-		if (!look_up(domains, domain, &rule.domain) || !look_up(types, type, &rule.type) || !look_up(protocols, protocol, &rule.protocol))
+		if (!look_up(domains, domain, &rule.domain) || !look_up(types, type, &rule.type) ||
+		    !look_up(protocols, protocol, &rule.protocol))
 			continue;
 		if (strcmp(program, "*"))
 			strcpy(rule.program, program);
@@ -105,8 +114,10 @@ static void ensure(void)
 
 static bool matches(const struct rule *r, int domain, int type, int protocol)
 {
-	return (!r->program[0] || !strncasecmp(r->program, program_invocation_short_name, strlen(r->program))) &&
-	       (!r->domain || r->domain == domain) && (!r->type || r->type == type) && (!r->protocol || r->protocol == protocol);
+	return (!r->program[0] ||
+		!strncasecmp(r->program, program_invocation_short_name, strlen(r->program))) &&
+	       (!r->domain || r->domain == domain) && (!r->type || r->type == type) &&
+	       (!r->protocol || r->protocol == protocol);
 }
 
 bool config_wants(int domain, int type, int protocol)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Moving data. */
+/* Calls that move data. */
 #include "pass.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ EXPORT ssize_t recv(int fd, void *buf, size_t length, int flags)
 	return PASS_DATA(fd, rrecv(number, buf, length, flags), real()->recv(fd, buf, length, flags));
 }
 
-EXPORT ssize_t recvfrom(int fd, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *from_length)
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t length, int flags, struct sockaddr *from,
+			socklen_t *from_length)
 {
 	return PASS_DATA(fd, rrecvfrom(number, buf, length, flags, from, from_length),
 			 real()->recvfrom(fd, buf, length, flags, from, from_length));
@@ -37,9 +38,11 @@ EXPORT ssize_t send(int fd, const void *buf, size_t length, int flags)
 	return PASS_DATA(fd, rsend(number, buf, length, flags), real()->send(fd, buf, length, flags));
 }
 
-EXPORT ssize_t sendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t to_length)
+EXPORT ssize_t sendto(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to,
+		      socklen_t to_length)
 {
-	return PASS_DATA(fd, rsendto(number, buf, length, flags, to, to_length), real()->sendto(fd, buf, length, flags, to, to_length));
+	return PASS_DATA(fd, rsendto(number, buf, length, flags, to, to_length),
+			 real()->sendto(fd, buf, length, flags, to, to_length));
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
@@ -57,7 +60,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 	return PASS_DATA(fd, rwritev(number, iov, count), real()->writev(fd, iov, count));
 }
 
-/* What programs built with _FORTIFY_SOURCE call. The check is the kernel's bound on length, too. */
+/* The calls of programs built with _FORTIFY_SOURCE. The kernel checks the length, too. */
 static void check(size_t length, size_t room)
 {
 	if (length > room)
@@ -70,7 +73,8 @@ EXPORT ssize_t __recv_chk(int fd, void *buf, size_t length, size_t room, int fla
 	return recv(fd, buf, length, flags);
 }
 
-EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags, struct sockaddr *from, socklen_t *from_length)
+EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t length, size_t room, int flags,
+			      struct sockaddr *from, socklen_t *from_length)
 {
 	check(length, room);
 	return recvfrom(fd, buf, length, flags, from, from_length);
@@ -84,7 +88,7 @@ EXPORT ssize_t __read_chk(int fd, void *buf, size_t length, size_t room)
 
 #define CHUNK 65536
 
-/* One chunk of a file. Bytes sent, 0 at its end, or -1. */
+/* Sends one chunk of a file. Returns the bytes sent, 0 at its end, or -1. */
 static ssize_t send_chunk(int number, int in, off_t *offset, void *chunk, size_t count)
 {
 	size_t want = count < CHUNK ? count : CHUNK;
@@ -94,7 +98,7 @@ static ssize_t send_chunk(int number, int in, off_t *offset, void *chunk, size_t
 	if (offset && sent > 0)
 		*offset += sent;
 	else if (!offset && got > 0 && sent < got)
-		lseek(in, (sent > 0 ? sent : 0) - got, SEEK_CUR); /* what was read and not sent */
+		lseek(in, (sent > 0 ? sent : 0) - got, SEEK_CUR); /* back over unsent bytes */
 	return sent;
 }
 
@@ -117,7 +121,9 @@ static ssize_t send_file(int number, int in, off_t *offset, size_t count)
 
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
 {
-	return PASS_DATA(out, send_file(number, in, offset, count), real()->sendfile(out, in, offset, count));
+	return PASS_DATA(out, send_file(number, in, offset, count),
+			 real()->sendfile(out, in, offset, count));
 }
 
-EXPORT ssize_t sendfile64(int out, int in, off_t *offset, size_t count) __attribute__((alias("sendfile")));
+EXPORT ssize_t sendfile64(int out, int in, off_t *offset, size_t count)
+	__attribute__((alias("sendfile")));

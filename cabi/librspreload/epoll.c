@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel cannot watch an rsocket. Those of a set are kept here, and waiting
- * asks rpoll for them and for the set's own descriptor, which is readable when
- * the kernel has something to say of the rest.
+ * The kernel cannot watch an rsocket. The rsockets of an epoll set are kept here. A wait passes
+ * them to rpoll together with the descriptor of the set, which is readable when the kernel has
+ * events for the others.
  *
- * Deviation: EPOLLET is read as level-triggered. A program that may miss no
- * edge is correct with it, and sees more of them.
+ * Deviation: EPOLLET is treated as level-triggered. A program that needs every edge stays correct,
+ * and sees further events.
  */
 #include "epoll.h"
 
@@ -53,7 +53,7 @@ void epoll_forget(int fd)
 	pthread_mutex_unlock(&mu);
 }
 
-/* 0 or a positive errno; with mu held. */
+/* Returns 0 or a positive errno. The caller holds mu. */
 static int change(int set, int operation, int fd, const struct epoll_event *event)
 {
 	struct member **p = find(set, fd), *m = *p;
@@ -94,10 +94,11 @@ static int change_set(int set, int operation, int fd, const struct epoll_event *
 
 EXPORT int epoll_ctl(int epfd, int operation, int fd, struct epoll_event *event)
 {
-	return PASS(fd, change_set(epfd, operation, fd, event), real()->epoll_ctl(epfd, operation, fd, event));
+	return PASS(fd, change_set(epfd, operation, fd, event),
+		    real()->epoll_ctl(epfd, operation, fd, event));
 }
 
-/* The rsockets of a set, for poll; *fds is to be freed. -1: ENOMEM. */
+/* Returns the rsockets of a set for poll. The caller frees *fds. -1: ENOMEM. */
 static int list(int set, struct pollfd **fds)
 {
 	int count = 0, i = 1;
@@ -109,15 +110,18 @@ static int list(int set, struct pollfd **fds)
 	if (count && !*fds)
 		count = -1;
 	for (struct member *m = members; m && *fds; m = m->next) {
-		if (m->set == set && !m->off) /* the bits are poll's: epoll_ctl(2) */
-			(*fds)[i++] = (struct pollfd){ .fd = m->fd, .events = (short)(m->event.events & 0x7fff) };
+		if (m->set == set && !m->off) /* the same bits as those of poll: epoll_ctl(2) */
+			(*fds)[i++] =
+				(struct pollfd){ .fd = m->fd,
+						 .events = (short)(m->event.events & 0x7fff) };
 	}
 	pthread_mutex_unlock(&mu);
 	return count;
 }
 
-/* Writes what poll has said of the rsockets of a set. */
-static int report(int set, const struct pollfd *fds, int count, struct epoll_event *events, int most)
+/* Writes the events that poll has found for the rsockets of a set. */
+static int report(int set, const struct pollfd *fds, int count, struct epoll_event *events,
+		  int most)
 {
 	int n = 0;
 
@@ -128,13 +132,15 @@ static int report(int set, const struct pollfd *fds, int count, struct epoll_eve
 		if (!m)
 			continue;
 		m->off = m->event.events & EPOLLONESHOT;
-		events[n++] = (struct epoll_event){ .events = (uint32_t)fds[i].revents, .data = m->event.data };
+		events[n++] = (struct epoll_event){ .events = (uint32_t)fds[i].revents,
+						    .data = m->event.data };
 	}
 	pthread_mutex_unlock(&mu);
 	return n;
 }
 
-EXPORT int epoll_pwait(int epfd, struct epoll_event *events, int most, int timeout, const sigset_t *mask)
+EXPORT int epoll_pwait(int epfd, struct epoll_event *events, int most, int timeout,
+		       const sigset_t *mask)
 {
 	struct pollfd *fds;
 	int count = list(epfd, &fds);

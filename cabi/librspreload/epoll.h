@@ -3,7 +3,7 @@
 #ifndef VERBENA_RSPRELOAD_EPOLL_H
 #define VERBENA_RSPRELOAD_EPOLL_H
 
-/* The descriptor is closed: it is in no set any more, and is none. */
+/* Forgets a descriptor that is closed: as a set, and as a member of sets. */
 void epoll_forget(int fd);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An RDMA connection cannot be handed to a child. So the two ends connect by
- * TCP, and when the accepting one, in whichever process, first moves data, it
- * listens for an rsocket on the same port, tells the other end by four zero
- * bytes over TCP, and accepts. The other end reads those before its first data.
- * Both then leave TCP. This is how rdma-core's preload library does it, too.
+ * A child of a fork cannot take over an RDMA connection. So the two ends connect by TCP. When the
+ * accepting end first moves data, in whatever process, it listens for an rsocket on the same port,
+ * sends four zero bytes over TCP, and accepts. The other end reads these bytes before its first
+ * data, and connects. Both then leave TCP. The preload library of rdma-core does the same.
  */
 #include "fork.h"
 
@@ -19,10 +18,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One process at a time listens on the port: children of one server share it. The name is rdma-core's. */
+/*
+ * A lock of all processes: one at a time listens on the port, which children of a server share. The
+ * name is that of rdma-core.
+ */
 #define SEMAPHORE "/rsocket_fork"
 
-/* What the application had set on the TCP connection. */
+/* Copies the options that the application has set on the TCP connection. */
 static void copy_options(int fd, int number)
 {
 	int n;
@@ -34,7 +36,7 @@ static void copy_options(int fd, int number)
 		rsetsockopt(number, IPPROTO_TCP, TCP_NODELAY, &n, sizeof(n));
 }
 
-/* An rsocket that listens where the TCP connection was accepted; -1: there can be none. */
+/* Returns an rsocket that listens at the address of the TCP connection, or -1. */
 static int listen_there(int fd)
 {
 	struct sockaddr_in6 addr = { 0 };
@@ -43,7 +45,7 @@ static int listen_there(int fd)
 
 	if (real()->getsockname(fd, (struct sockaddr *)&addr, &length))
 		return -1;
-	/* Any address, that port: it lies at the same place in both families. */
+	/* The address is any, the port stays: its place is the same in both families. */
 	struct sockaddr_in6 any = { .sin6_family = addr.sin6_family, .sin6_port = addr.sin6_port };
 	int number = rsocket(addr.sin6_family, SOCK_STREAM, 0);
 
@@ -57,7 +59,7 @@ static int listen_there(int fd)
 	return -1;
 }
 
-/* Without the turn the port may be taken: then the connection stays TCP. */
+/* Without the lock another process may have the port. Then the connection stays TCP. */
 static int accept_there(int fd)
 {
 	const uint32_t ready = 0;
@@ -98,7 +100,7 @@ static int active(int fd)
 	n = real()->recv(fd, &ready, sizeof(ready), MSG_PEEK | MSG_WAITALL);
 	real()->fcntl(fd, F_SETFL, flags);
 	if (n != sizeof(ready) || ready || real()->getpeername(fd, (struct sockaddr *)&peer, &length))
-		return -1; /* the peer does without */
+		return -1; /* the peer goes on with TCP */
 	int number = rsocket(peer.ss_family, SOCK_STREAM, 0);
 
 	if (number < 0)
@@ -118,8 +120,9 @@ void become_rsocket(int fd)
 	if (!e)
 		return;
 	was = atomic_load(&e->stage);
-	/* One thread does it; the stage of another's call is TCP meanwhile. */
-	if ((was == STAGE_ACTIVE || was == STAGE_PASSIVE) && atomic_compare_exchange_strong(&e->stage, &was, STAGE_TCP)) {
+	/* One thread switches to the rsocket. Calls of other threads use TCP meanwhile. */
+	if ((was == STAGE_ACTIVE || was == STAGE_PASSIVE) &&
+	    atomic_compare_exchange_strong(&e->stage, &was, STAGE_TCP)) {
 		int number = was == STAGE_ACTIVE ? active(fd) : passive(fd);
 
 		if (number >= 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From a call of the application to the rsocket's or the kernel's. */
+/* Passes a call of the application to the rsocket or to the kernel. */
 #ifndef VERBENA_RSPRELOAD_PASS_H
 #define VERBENA_RSPRELOAD_PASS_H
 
@@ -10,13 +10,10 @@
 #include <errno.h>
 #include <rdma/rsocket.h>
 
-/* What the application calls. */
+/* A function that the application calls. */
 #define EXPORT __attribute__((visibility("default")))
 
-/*
- * The value of ours, in which number is the rsocket's, if fd is one; otherwise
- * the value of kernels.
- */
+/* Evaluates ours if fd is an rsocket, with its number in number; otherwise kernels. */
 #define PASS(fd, ours, kernels)                                            \
 	({                                                                 \
 		struct entry *entry_ = table_get(fd);                      \
@@ -31,7 +28,7 @@
 		value_;                                                    \
 	})
 
-/* Likewise for calls that move data, which make a TCP connection an rsocket if it is to be one. */
+/* The same for calls that move data, which first make a waiting TCP connection an rsocket. */
 #define PASS_DATA(fd, ours, kernels) \
 	({                           \
 		become_rsocket(fd);  \

@@ -7,18 +7,20 @@
 #include <rdma/rsocket.h>
 
 static struct real functions;
-static uintptr_t text_begin, text_end; /* librdmacm's */
+static uintptr_t text_begin, text_end; /* of librdmacm */
 
-/* dlsym gives a data pointer; that it is a function's, POSIX promises. */
+/* dlsym returns a data pointer. POSIX promises that it may be a function pointer. */
 #define FIND(name) (*(void **)&functions.name = dlsym(RTLD_NEXT, #name))
 
 static int find_text(struct dl_phdr_info *info, size_t size, void *inside)
 {
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
-		uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, end = begin + info->dlpi_phdr[i].p_memsz;
+		uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
+			  end = begin + info->dlpi_phdr[i].p_memsz;
 
-		if (info->dlpi_phdr[i].p_type == PT_LOAD && begin <= (uintptr_t)inside && (uintptr_t)inside < end) {
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && begin <= (uintptr_t)inside &&
+		    (uintptr_t)inside < end) {
 			text_begin = begin;
 			text_end = end;
 			return 1;

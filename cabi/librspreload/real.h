@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions that this library stands in front of. */
+/* The functions of the C library that this library replaces. */
 #ifndef VERBENA_RSPRELOAD_REAL_H
 #define VERBENA_RSPRELOAD_REAL_H
 
@@ -23,12 +23,14 @@ struct real {
 	int (*dup2)(int fd, int to);
 	int (*dup3)(int fd, int to, int flags);
 	ssize_t (*recv)(int fd, void *buf, size_t length, int flags);
-	ssize_t (*recvfrom)(int fd, void *buf, size_t length, int flags, struct sockaddr *from, socklen_t *from_length);
+	ssize_t (*recvfrom)(int fd, void *buf, size_t length, int flags, struct sockaddr *from,
+			    socklen_t *from_length);
 	ssize_t (*recvmsg)(int fd, struct msghdr *msg, int flags);
 	ssize_t (*read)(int fd, void *buf, size_t length);
 	ssize_t (*readv)(int fd, const struct iovec *iov, int count);
 	ssize_t (*send)(int fd, const void *buf, size_t length, int flags);
-	ssize_t (*sendto)(int fd, const void *buf, size_t length, int flags, const struct sockaddr *to, socklen_t to_length);
+	ssize_t (*sendto)(int fd, const void *buf, size_t length, int flags,
+			  const struct sockaddr *to, socklen_t to_length);
 	ssize_t (*sendmsg)(int fd, const struct msghdr *msg, int flags);
 	ssize_t (*write)(int fd, const void *buf, size_t length);
 	ssize_t (*writev)(int fd, const struct iovec *iov, int count);
@@ -41,16 +43,21 @@ struct real {
 	int (*getsockopt)(int fd, int level, int name, void *value, socklen_t *length);
 	int (*fcntl)(int fd, int command, ...);
 	int (*ioctl)(int fd, unsigned long request, ...);
-	int (*ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
+	int (*ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		     const sigset_t *mask);
 	int (*epoll_ctl)(int epfd, int operation, int fd, struct epoll_event *event);
 	int (*epoll_wait)(int epfd, struct epoll_event *events, int most, int timeout);
-	int (*epoll_pwait)(int epfd, struct epoll_event *events, int most, int timeout, const sigset_t *mask);
+	int (*epoll_pwait)(int epfd, struct epoll_event *events, int most, int timeout,
+			   const sigset_t *mask);
 };
 
 /* May be called before constructors have run. */
 const struct real *real(void);
 
-/* Whether code at an address belongs to librdmacm: its own sockets are the kernel's. */
+/*
+ * Returns whether code at an address belongs to librdmacm, whose own sockets stay those of the
+ * kernel.
+ */
 bool from_librdmacm(const void *address);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making, naming and ending sockets. */
+/* Calls that make, name and close sockets. */
 #include "config.h"
 #include "epoll.h"
 #include "pass.h"
@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Enters a descriptor as e, which it takes over. Returns fd, or -1 with both gone. */
+/* Enters a descriptor as e, which belongs to the table then. Returns fd, or -1 with both closed. */
 static int enter(int fd, struct entry *e)
 {
 	if (e && !table_set(fd, e))
@@ -23,7 +23,7 @@ static int enter(int fd, struct entry *e)
 	return -1;
 }
 
-/* It is the kernel's from now on. */
+/* Makes it a socket of the kernel alone. */
 static void leave_to_kernel(int fd)
 {
 	struct entry *e = table_take(fd);
@@ -36,14 +36,15 @@ EXPORT int socket(int domain, int type, int protocol)
 {
 	int fd = real()->socket(domain, type, protocol);
 
-	if (fd < 0 || from_librdmacm(__builtin_return_address(0)) || !config_wants(domain, type, protocol))
+	if (fd < 0 || from_librdmacm(__builtin_return_address(0)) ||
+	    !config_wants(domain, type, protocol))
 		return fd;
 	if (config_forks() && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM)
 		return enter(fd, entry_new(STAGE_TCP, -1));
 	int number = rsocket(domain, type, protocol);
 
 	if (number < 0)
-		return fd; /* no device: as if we were not there */
+		return fd; /* no device: a plain socket */
 	config_apply(number);
 	struct entry *e = entry_new(STAGE_RSOCKET, number);
 
@@ -57,7 +58,7 @@ EXPORT int bind(int fd, const struct sockaddr *addr, socklen_t length)
 	int bound = PASS(fd, rbind(number, addr, length), real()->bind(fd, addr, length));
 
 	if (bound && (errno == ENODEV || errno == EADDRNOTAVAIL) && PASS(fd, 1, 0)) {
-		leave_to_kernel(fd); /* an address of no device */
+		leave_to_kernel(fd); /* no device has the address */
 		bound = real()->bind(fd, addr, length);
 	}
 	return bound;
@@ -84,7 +85,7 @@ EXPORT int listen(int fd, int backlog)
 	return listening;
 }
 
-/* What raccept gave, as accept4(2) gives it. */
+/* Returns the accepted rsocket as accept4(2) returns a socket. */
 static int accepted(int listener, int number, int flags)
 {
 	int domain = AF_INET;
@@ -92,7 +93,8 @@ static int accepted(int listener, int number, int flags)
 
 	if (number < 0)
 		return -1;
-	rfcntl(number, F_SETFL, O_RDWR | (flags & SOCK_NONBLOCK ? O_NONBLOCK : 0)); /* a listener's O_NONBLOCK is not inherited */
+	/* O_NONBLOCK of a listener is not inherited. */
+	rfcntl(number, F_SETFL, O_RDWR | (flags & SOCK_NONBLOCK ? O_NONBLOCK : 0));
 	real()->getsockopt(listener, SOL_SOCKET, SO_DOMAIN, &domain, &length);
 	int fd = real()->socket(domain, SOCK_STREAM | flags, 0);
 	struct entry *e = fd < 0 ? NULL : entry_new(STAGE_RSOCKET, number);
@@ -132,7 +134,7 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *length)
 	return accept4(fd, addr, length, 0);
 }
 
-/* Whether the peer might be reached in another way: connect(2)'s other answers are final. */
+/* Returns whether TCP may still reach the peer. The other errors of connect(2) are final. */
 static bool may_do_without(int error)
 {
 	return error != EINPROGRESS && error != EALREADY && error != EISCONN && error != EINTR;
@@ -166,13 +168,13 @@ EXPORT int close(int fd)
 	return real()->close(fd);
 }
 
-/* A second descriptor for what fd stands for. */
+/* Makes a second descriptor for what fd stands for. */
 static int duplicate(int fd, int new)
 {
 	struct entry *e = new < 0 ? NULL : table_get(fd);
 
 	if (new >= 0 && fd != new)
-		epoll_forget(new); /* dup2 has closed what was there */
+		epoll_forget(new); /* dup2 has closed the descriptor */
 	if (e && fd != new)
 		return enter(new, e);
 	if (e)
@@ -207,7 +209,7 @@ EXPORT int getsockname(int fd, struct sockaddr *addr, socklen_t *length)
 	return PASS(fd, rgetsockname(number, addr, length), real()->getsockname(fd, addr, length));
 }
 
-/* Set on both: the kernel's socket may have to take over. */
+/* Sets an option on both: the socket of the kernel may have to take over. */
 static int set_both(int fd, int number, int level, int name, const void *value, socklen_t length)
 {
 	int set = rsetsockopt(number, level, name, value, length), error = errno;
@@ -219,15 +221,17 @@ static int set_both(int fd, int number, int level, int name, const void *value, 
 
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 {
-	return PASS(fd, set_both(fd, number, level, name, value, length), real()->setsockopt(fd, level, name, value, length));
+	return PASS(fd, set_both(fd, number, level, name, value, length),
+		    real()->setsockopt(fd, level, name, value, length));
 }
 
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 {
-	return PASS(fd, rgetsockopt(number, level, name, value, length), real()->getsockopt(fd, level, name, value, length));
+	return PASS(fd, rgetsockopt(number, level, name, value, length),
+		    real()->getsockopt(fd, level, name, value, length));
 }
 
-/* The status flags are both's; the descriptor's and the rest are the kernel's. */
+/* Both have the status flags; the kernel has the flags of the descriptor and the rest. */
 static int control(int fd, int number, int command, void *argument)
 {
 	switch (command) {
@@ -258,7 +262,7 @@ EXPORT int fcntl(int fd, int command, ...)
 
 EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
 
-/* FIONBIO is how Python and others say O_NONBLOCK. */
+/* Python and others set O_NONBLOCK by FIONBIO. */
 static int set_nonblocking(int number, const int *on)
 {
 	int flags = rfcntl(number, F_GETFL);

@@ -7,7 +7,7 @@
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 
-/* Descriptors above this stay the kernel's. */
+/* Higher descriptors stay those of the kernel. */
 #define DESCRIPTORS 65536
 
 static struct entry *_Atomic table[DESCRIPTORS];
@@ -34,12 +34,12 @@ void entry_put(struct entry *e)
 	if (number >= 0)
 		rclose(number);
 	free(e);
-	errno = error; /* the caller has just returned it */
+	errno = error; /* the caller is about to return it */
 }
 
 struct entry *table_get(int fd)
 {
-	/* Most descriptors are none of ours, and most calls are about them. */
+	/* The first check takes no lock: most descriptors are no rsockets. */
 	if (fd < 0 || fd >= DESCRIPTORS || !atomic_load(&table[fd]))
 		return NULL;
 	pthread_mutex_lock(&mu);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which of the application's descriptors are rsockets. Each of those is an
- * ordinary socket of the kernel as well, which keeps the number, answers
- * fstat(2), and takes over where the peer cannot be reached by RDMA.
+ * The descriptors of the application that are rsockets. Each is an ordinary socket of the kernel as
+ * well: it keeps the number, answers fstat(2), and takes over where RDMA does not reach the peer.
  */
 #ifndef VERBENA_RSPRELOAD_TABLE_H
 #define VERBENA_RSPRELOAD_TABLE_H
@@ -14,14 +13,14 @@
  * it is first used: in the process, perhaps forked meanwhile, that uses it.
  */
 enum stage {
-	STAGE_RSOCKET,    /* number is one */
+	STAGE_RSOCKET,    /* number is an rsocket */
 	STAGE_TCP,	    /* made with RDMAV_FORK_SAFE; not connected */
-	STAGE_LISTEN, /* what it accepts becomes an rsocket */
-	STAGE_ACTIVE, /* connected: to become one when the peer says so */
-	STAGE_PASSIVE, /* accepted: to become one when it is used */
+	STAGE_LISTEN, /* accepted connections become */
+	STAGE_ACTIVE, /* connected: becomes an rsocket when the peer says so */
+	STAGE_PASSIVE, /* accepted: becomes an rsocket when it is used */
 };
 
-/* What descriptors, if it was duplicated, stand for. */
+/* The object behind a descriptor and its duplicates. */
 struct entry {
 	_Atomic int references; /* descriptors and calls */
 	_Atomic int stage;
@@ -35,9 +34,9 @@ void entry_put(struct entry *e);
 
 /* NULL where the descriptor is not in the table. The caller puts it. */
 struct entry *table_get(int fd);
-/* Takes the caller's reference over. 0 or -1 with errno. */
+/* Enters it, with the reference of the caller. 0 or -1 with errno. */
 int table_set(int fd, struct entry *e);
-/* Takes it out; NULL if it was not in. The caller puts it. */
+/* Removes and returns it; NULL if it was not in. The caller puts it. */
 struct entry *table_take(int fd);
 
 #endif

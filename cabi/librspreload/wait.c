@@ -9,7 +9,7 @@
 #include <sys/select.h>
 #include <time.h>
 
-/* With rsockets among fds: the same by their numbers. */
+/* Polls fds with rsockets among them, by their numbers. */
 static int poll_numbers(struct pollfd *fds, nfds_t count, int timeout)
 {
 	struct pollfd *numbers = calloc(count, sizeof(*numbers));
@@ -23,7 +23,8 @@ static int poll_numbers(struct pollfd *fds, nfds_t count, int timeout)
 			entries[i] = table_get(fds[i].fd);
 			if (entries[i])
 				number = atomic_load(&entries[i]->number);
-			numbers[i] = (struct pollfd){ .fd = number >= 0 ? number : fds[i].fd, .events = fds[i].events };
+			numbers[i] = (struct pollfd){ .fd = number >= 0 ? number : fds[i].fd,
+						      .events = fds[i].events };
 		}
 		found = rpoll(numbers, count, timeout);
 		for (nfds_t i = 0; i < count; i++) {
@@ -50,7 +51,8 @@ static bool any_rsocket(struct pollfd *fds, nfds_t count)
 
 EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-	return any_rsocket(fds, count) ? poll_numbers(fds, count, timeout) : real()->poll(fds, count, timeout);
+	return any_rsocket(fds, count) ? poll_numbers(fds, count, timeout)
+				       : real()->poll(fds, count, timeout);
 }
 
 EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
@@ -70,10 +72,11 @@ static int milliseconds(const struct timespec *timeout)
 }
 
 /*
- * Signals are let through for the time of the call, not at once with it: one
- * that comes just before does not end it, but is handled.
+ * The mask is set before the call, not in one step with it. A signal that comes just before does
+ * not end the call, but is handled.
  */
-EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		 const sigset_t *mask)
 {
 	sigset_t before;
 

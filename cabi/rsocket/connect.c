@@ -14,7 +14,10 @@
 #define FIRST_TIMEOUT_MS 1000
 #define RETRIES 6
 
-/* With these a lost ACK is not the end, and a receiver that is slow to post receives never is. */
+/*
+ * With these counts a lost acknowledgement does not break the connection, nor does a receiver that
+ * is slow to post receives.
+ */
 #define RETRY_COUNT 7
 #define RNR_RETRY_FOREVER 7
 
@@ -34,8 +37,11 @@ static int resolve_addr(struct rs_stream *st)
 static int resolve_route(struct rs_stream *st)
 {
 	st->state = RS_RESOLVING_ROUTE;
-	if (st->route) /* ROUTE_RESOLVED follows, as it does without */
-		return rdma_set_option(st->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, st->route, st->route_length) ? errno : 0;
+	if (st->route) /* ROUTE_RESOLVED follows, as without a path */
+		return rdma_set_option(st->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, st->route,
+				       st->route_length)
+			       ? errno
+			       : 0;
 	return rdma_resolve_route(st->id, timeout(st)) ? errno : 0;
 }
 
@@ -67,7 +73,7 @@ static void connected(struct rs_stream *st)
 	rs_stream_progress(&st->s); /* and tell the peer of the second half */
 }
 
-/* What an event's status is as an errno; some providers leave it out. */
+/* Returns an event's status as an errno. Some providers leave it out. */
 static int status_errno(const struct rdma_cm_event *event, int otherwise)
 {
 	return event->status < 0 ? -event->status : otherwise;
@@ -99,14 +105,15 @@ static void opening_event(struct rs_stream *st, const struct rdma_cm_event *even
 	case RDMA_CM_EVENT_ESTABLISHED:
 		/* The accepting side learnt of its peer from the request. */
 		if (st->state == RS_CONNECTING &&
-		    !rs_conn_data_peers(st, event->param.conn.private_data, event->param.conn.private_data_len)) {
+		    !rs_conn_data_peers(st, event->param.conn.private_data,
+					event->param.conn.private_data_len)) {
 			rdma_disconnect(st->id);
 			error = EPROTO;
 			break;
 		}
 		connected(st);
 		break;
-	case RDMA_CM_EVENT_REJECTED: /* nobody listens there, or not for us */
+	case RDMA_CM_EVENT_REJECTED: /* no listener there, or it refused us */
 		error = ECONNREFUSED;
 		break;
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -136,7 +143,7 @@ void rs_connect_event(struct rs_stream *st, const struct rdma_cm_event *event)
 	}
 	switch (event->event) {
 	case RDMA_CM_EVENT_DISCONNECTED:
-		/* What the peer sent before is in the completion queue. */
+		/* Data that the peer sent before is in the completion queue already. */
 		rs_stream_progress(&st->s);
 		if (st->state == RS_CONNECTED) {
 			st->state = RS_DISCONNECTED;
@@ -147,7 +154,7 @@ void rs_connect_event(struct rs_stream *st, const struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		rs_stream_fail(st, ENODEV);
 		break;
-	default: /* TIMEWAIT_EXIT and what else changes nothing */
+	default: /* TIMEWAIT_EXIT and others that change nothing */
 		break;
 	}
 }
@@ -169,11 +176,11 @@ static int start(struct rs_stream *st, const struct sockaddr *addr, socklen_t le
 	if (!error)
 		error = -resolve_addr(st);
 	if (error)
-		st->state = RS_IDLE; /* it may be tried again, with another address */
+		st->state = RS_IDLE; /* rconnect may be called again */
 	return error;
 }
 
-/* Of one that is no longer on its way. */
+/* The event of an attempt that has ended changes nothing. */
 static int outcome(struct rs_stream *st)
 {
 	if (st->state == RS_CONNECTED || st->state == RS_DISCONNECTED) {

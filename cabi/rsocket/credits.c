@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the peer may send, and what we may; the few messages that need no leave. */
+/*
+ * Credits: how much the peer may send, and how much we may. The few messages that need no credit.
+ */
 #include "stream.h"
 
 #include <byteswap.h>
@@ -38,14 +40,15 @@ static void post(struct rs_stream *st, struct ibv_send_wr *wr, uint32_t msg)
 
 void rs_post_control(struct rs_stream *st, enum rs_control control)
 {
-	struct ibv_send_wr wr = { .wr_id = control == RS_CONTROL_DISCONNECT ? RS_WORK_DISCONNECT : RS_WORK_CONTROL };
+	struct ibv_send_wr wr = { .wr_id = control == RS_CONTROL_DISCONNECT ? RS_WORK_DISCONNECT
+									    : RS_WORK_CONTROL };
 
 	if (control == RS_CONTROL_DISCONNECT)
 		st->disconnect_sent = true;
 	post(st, &wr, rs_msg(RS_MSG_CONTROL, control));
 }
 
-/* The half that is free, as the peer wants to read it. */
+/* Returns the free half of the receive buffer in the byte order of the peer. */
 static struct rs_sge free_half(struct rs_stream *st)
 {
 	struct rs_sge half = { (uintptr_t)(st->rbuf + st->rx_publish), st->rbuf_mr->rkey, st->rx_half };
@@ -79,8 +82,9 @@ static void send_credits(struct rs_stream *st)
 		sge = (struct ibv_sge){ .addr = (uintptr_t)&half, .length = sizeof(half) };
 		wr.send_flags = IBV_SEND_INLINE;
 		if (st->inline_data < sizeof(half)) {
-			/* As many places as slots: the one that comes next is not in use. */
-			in_sbuf = (struct rs_sge *)(st->sbuf + st->send_buffer) + st->control_next++ % RS_CONTROL_SLOTS;
+			/* There are as many places as slots, so the next one is not in use. */
+			in_sbuf = (struct rs_sge *)(st->sbuf + st->send_buffer) +
+				  st->control_next++ % RS_CONTROL_SLOTS;
 			memcpy(in_sbuf, &half, sizeof(half));
 			sge.addr = (uintptr_t)in_sbuf;
 			sge.lkey = st->sbuf_mr->lkey;
@@ -96,8 +100,8 @@ static void send_credits(struct rs_stream *st)
 		st->rx_publish = st->rx_publish ? 0 : st->rx_half;
 	}
 	/*
-	 * Messages do not wait to be read: what they brought is a ring of bytes,
-	 * bounded by the halves. So a receive that was taken counts again at once.
+	 * Messages do not wait for the application: their bytes go into a ring, which the halves bound.
+	 * So the receive of a message counts as free at once.
 	 */
 	st->rx_granted = (uint16_t)(st->rx_messages + st->receive_queue);
 	post(st, &wr, rs_msg(RS_MSG_CREDIT, st->rx_granted));
@@ -111,13 +115,14 @@ void rs_give_credits(struct rs_stream *st)
 		rs_post_control(st, (enum rs_control)st->pending_control);
 		st->pending_control = -1;
 	}
-	while (st->state == RS_CONNECTED && !st->disconnect_sent && st->control_slots >= rs_slots(st) && (half_is_free(st) || credits_are_due(st)))
+	while (st->state == RS_CONNECTED && !st->disconnect_sent &&
+	       st->control_slots >= rs_slots(st) && (half_is_free(st) || credits_are_due(st)))
 		send_credits(st);
 }
 
 /*
- * A table entry is taken once, with the message that comes after it: the peer
- * writes it again only when we have filled what it spoke of.
+ * An entry of the table is read once, with the message after it. The peer writes it again only
+ * after we have filled the half that it names.
  */
 void rs_take_credits(struct rs_stream *st, uint32_t granted)
 {

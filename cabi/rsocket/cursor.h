@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a call stands in the application's buffers. */
+/* A position in the buffers of the application. */
 #ifndef VERBENA_RSOCKET_CURSOR_H
 #define VERBENA_RSOCKET_CURSOR_H
 
@@ -9,9 +9,9 @@
 
 struct rs_cursor {
 	const struct iovec *iov;
-	size_t count;  /* of iov, the one that we are in included */
-	size_t offset; /* in the first one */
-	size_t left;   /* bytes, in all */
+	size_t count;  /* entries of iov from the current one on */
+	size_t offset; /* offset into the current entry */
+	size_t left;   /* bytes left in all */
 };
 
 static inline struct rs_cursor rs_cursor(const struct iovec *iov, size_t count)
@@ -23,7 +23,7 @@ static inline struct rs_cursor rs_cursor(const struct iovec *iov, size_t count)
 	return c;
 }
 
-/* Moves on over up to most bytes that lie together, and says where. */
+/* Advances by up to most contiguous bytes, and returns where they begin. */
 static inline size_t rs_cursor_next(struct rs_cursor *c, size_t most, uint8_t **where)
 {
 	while (c->count && c->offset == c->iov->iov_len) {
@@ -43,7 +43,7 @@ static inline size_t rs_cursor_next(struct rs_cursor *c, size_t most, uint8_t **
 	return here;
 }
 
-/* From the application to memory; length is at most what is left. */
+/* Copies from the application to memory. length is at most what is left. */
 static inline void rs_cursor_gather(struct rs_cursor *c, void *to, size_t length)
 {
 	uint8_t *from = NULL, *at = to;
@@ -54,7 +54,7 @@ static inline void rs_cursor_gather(struct rs_cursor *c, void *to, size_t length
 	}
 }
 
-/* And back. */
+/* Copies from memory to the application. */
 static inline void rs_cursor_scatter(struct rs_cursor *c, const void *from, size_t length)
 {
 	const uint8_t *at = from;

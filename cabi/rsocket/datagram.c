@@ -10,10 +10,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Which descriptor the service means. */
+/* Names the descriptor that the service has found readable. */
 enum { UDP, CHANNEL };
 
-/* How long a close waits for sends: they need no answer, and complete at once or never. */
+/* How long a close waits for sends. They need no answer: each completes at once or never. */
 #define LINGER_SECONDS 1
 
 bool rs_same_addr(const union rs_addr *a, const union rs_addr *b)
@@ -22,7 +22,8 @@ bool rs_same_addr(const union rs_addr *a, const union rs_addr *b)
 		return false;
 	if (a->sa.sa_family == AF_INET)
 		return a->in.sin_port == b->in.sin_port && a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
-	return a->in6.sin6_port == b->in6.sin6_port && !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
+	return a->in6.sin6_port == b->in6.sin6_port &&
+	       !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
 }
 
 int rs_datagram_start(struct rs_datagram *d)
@@ -35,7 +36,7 @@ int rs_datagram_start(struct rs_datagram *d)
 		return 0;
 	if (getsockname(d->udp, &local.sa, &length))
 		return -errno;
-	if (!local.in.sin_port) { /* peers are told our port */
+	if (!local.in.sin_port) { /* our datagrams name our port */
 		local.sa.sa_family = (sa_family_t)d->s.domain;
 		if (bind(d->udp, &local.sa, rs_addr_length(&local.sa)))
 			return -errno;
@@ -70,7 +71,7 @@ static int datagram_accept(struct rs_socket *s, struct sockaddr *addr, socklen_t
 	return -EOPNOTSUPP;
 }
 
-/* The peer's answers may come before the application sends: it is made now. */
+/* The queue pair is made now: answers of the peer may come before the application sends. */
 static int datagram_connect(struct rs_socket *s, const struct sockaddr *addr, socklen_t length)
 {
 	struct rs_datagram *d = rs_datagram(s);
@@ -226,7 +227,8 @@ static bool may_send_now(struct rs_socket *s)
 }
 
 /* With both locks held. */
-static ssize_t send_to(struct rs_datagram *d, const union rs_addr *to, struct rs_cursor *from, int flags)
+static ssize_t send_to(struct rs_datagram *d, const union rs_addr *to, struct rs_cursor *from,
+		       int flags)
 {
 	size_t length = from->left;
 	struct rs_peer *peer = rs_peer_at(d, to);
@@ -283,17 +285,21 @@ static int datagram_getsockname(struct rs_socket *s, struct sockaddr *addr, sock
 	return getsockname(rs_datagram(s)->udp, addr, length) ? -errno : 0;
 }
 
-/* With s.mu held: the number that an option of the queue pairs is about, or NULL. */
+/* Returns the number that an option of the queue pairs sets, or NULL. The caller holds s.mu. */
 static uint32_t *number(struct rs_datagram *d, int level, int name)
 {
 	if (level == SOL_SOCKET)
 		return name == SO_RCVBUF ? &d->receive_buffer : name == SO_SNDBUF ? &d->send_buffer : NULL;
 	if (level != SOL_RDMA)
 		return NULL;
-	return name == RDMA_SQSIZE ? &d->send_queue : name == RDMA_RQSIZE ? &d->receive_queue : name == RDMA_INLINE ? &d->inline_data : NULL;
+	return name == RDMA_SQSIZE   ? &d->send_queue
+	       : name == RDMA_RQSIZE ? &d->receive_queue
+	       : name == RDMA_INLINE ? &d->inline_data
+				     : NULL;
 }
 
-static int datagram_setsockopt(struct rs_socket *s, int level, int name, const void *value, socklen_t length)
+static int datagram_setsockopt(struct rs_socket *s, int level, int name, const void *value,
+			       socklen_t length)
 {
 	struct rs_datagram *d = rs_datagram(s);
 	int n, error = 0;
@@ -318,7 +324,8 @@ static int datagram_setsockopt(struct rs_socket *s, int level, int name, const v
 	return error;
 }
 
-static int datagram_getsockopt(struct rs_socket *s, int level, int name, void *value, socklen_t *length)
+static int datagram_getsockopt(struct rs_socket *s, int level, int name, void *value,
+			       socklen_t *length)
 {
 	struct rs_datagram *d = rs_datagram(s);
 
@@ -367,7 +374,8 @@ static short datagram_events(struct rs_socket *s, short wanted)
 
 	for (struct rs_ud *ud = d->uds; ud; ud = ud->next)
 		room = room && ud->sends_free;
-	return (short)((readable(s) ? wanted & (POLLIN | POLLRDNORM) : 0) | (room ? wanted & (POLLOUT | POLLWRNORM) : 0));
+	return (short)((readable(s) ? wanted & (POLLIN | POLLRDNORM) : 0) |
+		       (room ? wanted & (POLLOUT | POLLWRNORM) : 0));
 }
 
 static void datagram_arm(struct rs_socket *s)
@@ -394,7 +402,7 @@ static void datagram_take_event(struct rs_socket *s)
 		ibv_ack_cq_events(cq, 1);
 		ud->armed = false;
 	}
-	rs_ring(s); /* who sleeps on the descriptor has lost what would wake it */
+	rs_ring(s); /* this took the event that would wake a sleeping thread */
 }
 
 static const struct rs_ops ops = {

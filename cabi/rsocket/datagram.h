@@ -22,7 +22,7 @@
 
 #include <netinet/in.h>
 
-/* What rdma-core's sockets have room for, either way, headers included. */
+/* The buffer of rdma-core's sockets, for sending and for receiving, headers included. */
 #define RS_DATAGRAM_MAX 2048u
 
 union rs_addr {
@@ -33,12 +33,12 @@ union rs_addr {
 
 struct rs_datagram;
 
-/* A datagram on its way to the application, or room for one. */
+/* A datagram that the application has not read yet, or room for one. */
 struct rs_slot {
 	struct rs_slot *next;
-	struct rs_ud *ud; /* where it is posted again; NULL: it came over UDP, and is freed */
+	struct rs_ud *ud; /* the queue pair to post it to again; NULL: it came over UDP, and is freed */
 	union rs_addr from;
-	uint8_t *data; /* the application's, in the buffer */
+	uint8_t *data; /* the data, in the buffer */
 	uint32_t length;
 	uint8_t *buffer;
 };
@@ -47,15 +47,15 @@ struct rs_slot {
 struct rs_ud {
 	struct rs_ud *next;
 	union rs_addr local;
-	struct rs_ud_header header; /* before what it sends */
+	struct rs_ud_header header; /* precedes each datagram that it sends */
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *events;
 	struct ibv_cq *cq;
 	bool armed;
-	uint32_t mtu; /* of the port: what a packet holds */
+	uint32_t mtu; /* bytes that a packet of the port holds */
 	uint32_t inline_data;
 
-	uint8_t *memory; /* of both kinds of slots */
+	uint8_t *memory; /* the memory of send and receive slots */
 	struct ibv_mr *mr;
 	struct rs_slot *slots;	/* receiving */
 	uint32_t *free_sends; /* a stack of indices */
@@ -63,9 +63,9 @@ struct rs_ud {
 };
 
 enum rs_peer_state {
-	RS_PEER_UNKNOWN,   /* its number has not come; over UDP until then */
-	RS_PEER_RESOLVING, /* the number is known, the path is asked for; over UDP still */
-	RS_PEER_KNOWN,	   /* over the queue pair */
+	RS_PEER_UNKNOWN,   /* its number is unknown: send over UDP */
+	RS_PEER_RESOLVING, /* its number is known, its path is not: send over UDP */
+	RS_PEER_KNOWN,	   /* send over the queue pair */
 };
 
 struct rs_peer {
@@ -82,14 +82,14 @@ struct rs_peer {
 
 struct rs_datagram {
 	struct rs_socket s;
-	pthread_mutex_t send_mu; /* serialises senders; taken before s.mu */
+	pthread_mutex_t send_mu; /* serialises senders; lock order: send_mu, s.mu */
 
 	/* immutable */
 	int udp;
 	int epoll; /* the uds' completion channels */
 	struct rdma_event_channel *channel;
 
-	bool started; /* bound, and served */
+	bool started; /* bound, and watched by the service */
 	bool may_receive, may_send;
 	uint32_t send_buffer, receive_buffer;
 	uint32_t send_queue, receive_queue;
@@ -98,11 +98,11 @@ struct rs_datagram {
 	struct rs_ud *uds;
 	struct rs_peer *peers[RS_PEER_BUCKETS];
 	unsigned peer_count;
-	union rs_addr connected; /* family 0: it is not */
+	union rs_addr connected; /* family 0: not connected */
 
-	struct rs_slot *head, *tail; /* for the application */
-	unsigned from_udp;	     /* of them */
-	struct rs_ud *sending;	     /* whose send slot a sender waits for */
+	struct rs_slot *head, *tail; /* datagrams for the application */
+	unsigned from_udp;	     /* their number */
+	struct rs_ud *sending;	     /* the queue pair whose send slot a sender waits for */
 };
 
 static inline struct rs_datagram *rs_datagram(struct rs_socket *s)
@@ -114,38 +114,41 @@ static inline struct rs_datagram *rs_datagram(struct rs_socket *s)
 
 /* Returns the number to be, or a negative errno; *s has one reference. */
 int rs_datagram_new(int domain, struct rs_socket **s);
-/* Binds it, if need be, and has it served. 0 or a negative errno. */
+/* Binds the socket if it is not bound, and has the service watch it. 0 or a negative errno. */
 int rs_datagram_start(struct rs_datagram *d);
 bool rs_same_addr(const union rs_addr *a, const union rs_addr *b);
-/* For the application; takes slot over. */
+/* Queues a datagram for the application. The slot belongs to the queue from then on. */
 void rs_datagram_deliver(struct rs_datagram *d, struct rs_slot *slot);
 
 /* ud.c */
 
-/* The queue pair at a local address, made if need be. NULL: errno. */
+/* Returns the queue pair at a local address, made if there is none. NULL: errno. */
 struct rs_ud *rs_ud_at(struct rs_datagram *d, const union rs_addr *local);
 void rs_ud_free(struct rs_datagram *d, struct rs_ud *ud);
-/* Gives the slot back. */
+/* Frees the slot. */
 void rs_ud_repost(struct rs_slot *slot);
 void rs_ud_progress(struct rs_datagram *d, struct rs_ud *ud);
-/* Sends what is left of from to a known peer; a send slot is free. 0 or a negative errno. */
+/*
+ * Sends the rest of from to a peer whose path is known. A send slot is free. 0 or a negative errno.
+ */
 int rs_ud_send(struct rs_peer *peer, struct rs_cursor *from);
 
 /* peer.c */
 
-/* The peer at addr, made if need be. NULL: errno. */
+/* Returns the peer at addr, made if there is none. NULL: errno. */
 struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr);
-/* It has told its number. */
+/* Notes the number of the peer's queue pair, which the peer has sent. */
 void rs_peer_told(struct rs_datagram *d, struct rs_peer *peer, uint32_t qpn);
-/* The service: events of resolvers. */
+/* Takes the events of path resolution. The service calls it. */
 void rs_peer_events(struct rs_datagram *d);
 void rs_peers_free(struct rs_datagram *d);
 
 /* udp.c */
 
-/* A count of the application's bytes or a negative errno. */
-ssize_t rs_udp_send(struct rs_datagram *d, struct rs_peer *peer, enum rs_udp_op op, struct rs_cursor *from);
-/* The service: what came. */
+/* Returns the number of bytes of the application sent, or a negative errno. */
+ssize_t rs_udp_send(struct rs_datagram *d, struct rs_peer *peer, enum rs_udp_op op,
+		    struct rs_cursor *from);
+/* Takes the datagrams that came over UDP. The service calls it. */
 void rs_udp_receive(struct rs_datagram *d);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the administrator's files below /etc/rdma/rsocket say: rsocket(7). */
+/* The settings in the administrator's files below /etc/rdma/rsocket: rsocket(7). */
 #ifndef VERBENA_RSOCKET_DEFAULTS_H
 #define VERBENA_RSOCKET_DEFAULTS_H
 
@@ -23,7 +23,7 @@ struct rs_default_values {
 /* Read once, when the first socket is made. */
 const struct rs_default_values *rs_defaults(void);
 
-/* The least that a send buffer has, and that must be free of it before we send. */
+/* The smallest send buffer, and the free bytes of it without which nothing is sent. */
 #define RS_SEND_LOW_WATER 2048u
 /* Sequence numbers of messages have 16 bits. */
 #define RS_QUEUE_MAX 0xfffeu

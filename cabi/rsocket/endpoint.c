@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The queue pair of a stream and its buffers; what each side tells the other of them. */
+/*
+ * The queue pair of a stream, its buffers, and the private data in which both sides describe them.
+ */
 #include "defaults.h"
 #include "stream.h"
 
@@ -11,8 +13,8 @@
 #include <unistd.h>
 
 /*
- * Whole pages: where ibv_fork_init(3) is in force a forked child does not see
- * the pages of a region, and must not miss what else lies there. NULL: ENOMEM.
+ * Allocates whole pages. With ibv_fork_init(3) a forked child does not see the pages of a region,
+ * so no other data may lie in them. NULL: ENOMEM.
  */
 static void *pages(size_t length)
 {
@@ -30,7 +32,7 @@ static uint32_t clamp(uint32_t n, uint32_t least, uint32_t most)
 	return n < least ? least : n > most ? most : n;
 }
 
-/* 0 or a positive errno, as below. */
+/* Returns 0 or a positive errno, as the functions below. */
 static int fit_queues(struct rs_stream *st)
 {
 	struct ibv_device_attr device;
@@ -71,7 +73,7 @@ static int create_qp(struct rs_stream *st)
 		.cap = {
 			.max_send_wr = st->send_queue,
 			.max_recv_wr = st->receives,
-			.max_send_sge = 2, /* what lies at the end of sbuf and at its beginning */
+			.max_send_sge = 2, /* a gather list of two: sbuf wraps around */
 			.max_recv_sge = 1,
 			.max_inline_data = st->inline_data,
 		},
@@ -89,7 +91,7 @@ static int create_buffers(struct rs_stream *st)
 {
 	struct ibv_pd *pd = st->id->qp->pd;
 	size_t table = RS_TABLE_SIZE * sizeof(struct rs_sge) + st->iomap_size * sizeof(struct rs_iomap);
-	/* Behind sbuf: table entries for the peer, where they do not go inline. */
+	/* The room behind sbuf is for table entries of the peer that do not fit inline. */
 	size_t sbuf = st->send_buffer + RS_CONTROL_SLOTS * sizeof(struct rs_sge);
 
 	size_t rbuf;
@@ -104,12 +106,18 @@ static int create_buffers(struct rs_stream *st)
 	st->told = calloc(st->iomap_size + 1, sizeof(*st->told));
 	if (!st->sbuf || !st->rbuf || !st->table || !st->told)
 		return ENOMEM;
-	/* Behind both halves, at the next address that is right for them. */
-	st->messages = (uint32_t *)(st->rbuf + (2 * (size_t)st->rx_half + sizeof(*st->messages) - 1) / sizeof(*st->messages) * sizeof(*st->messages));
+	/* The messages lie behind both halves, at the next aligned address. */
+	st->messages =
+		(uint32_t *)(st->rbuf + (2 * (size_t)st->rx_half + sizeof(*st->messages) - 1) /
+						sizeof(*st->messages) * sizeof(*st->messages));
 	st->iomaps = (struct rs_iomap *)(st->table + RS_TABLE_SIZE);
 	st->sbuf_mr = ibv_reg_mr(pd, st->sbuf, sbuf, IBV_ACCESS_LOCAL_WRITE);
-	st->rbuf_mr = st->sbuf_mr ? ibv_reg_mr(pd, st->rbuf, rbuf, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : NULL;
-	st->table_mr = st->rbuf_mr ? ibv_reg_mr(pd, st->table, table, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : NULL;
+	st->rbuf_mr = st->sbuf_mr ? ibv_reg_mr(pd, st->rbuf, rbuf,
+					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+				  : NULL;
+	st->table_mr = st->rbuf_mr ? ibv_reg_mr(pd, st->table, table,
+						IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+				   : NULL;
 	return st->table_mr ? 0 : errno;
 }
 
@@ -127,7 +135,9 @@ int rs_endpoint_open(struct rs_stream *st)
 		rs_endpoint_close(st);
 		return error;
 	}
-	/* The first half is the peer's from the start; the second one is told as the first credit. */
+	/*
+	 * The peer may write the first half from the start. The first credit grants it the second one.
+	 */
 	st->rx_window = st->rx_free = st->rx_publish = st->rx_half;
 	st->rx_granted = (uint16_t)st->receive_queue;
 	st->tx_free = st->send_buffer;
@@ -203,7 +213,7 @@ bool rs_conn_data_peers(struct rs_stream *st, const void *data, size_t length)
 	if (peers.version != RS_CONN_VERSION)
 		return false;
 	st->peer_table = host_order(&peers.table);
-	if (st->peer_table.length < RS_TABLE_SIZE) /* we fill one entry and have another one waiting */
+	if (st->peer_table.length < RS_TABLE_SIZE) /* one entry in use and one waiting */
 		return false;
 	st->swap = (peers.flags & RS_CONN_BIG_ENDIAN) != our_order;
 	st->peer_entry = 1; /* entry 0 is peers.buffer's counterpart: our first half */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two levels, because numbers are dense and small as a rule and may be large. */
+/* The index has two levels: numbers are small and dense as a rule, but may be large. */
 #include "index.h"
 
 #include "forklock.h"
@@ -76,12 +76,12 @@ bool rs_index_disown(int number)
 
 	parents = entry && *entry && (*entry)->generation != rs_generation;
 	if (parents)
-		*entry = NULL; /* and stays in memory: its locks may be held for ever */
+		*entry = NULL; /* its memory stays: threads that fork did not copy may hold its locks */
 	pthread_mutex_unlock(&mu);
 	if (parents)
 		close(number);
 	return parents;
 }
 
-/* A thread that forks must not leave the index locked in the child. */
+/* A fork takes the lock, so that the child does not find it held. */
 VB_HELD_OVER_FORK(&mu);

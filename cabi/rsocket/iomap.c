@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * riomap and riounmap: memory that the peer may write at an offset. The peer
- * learns of a mapping by an entry in its iomap table, which goes out before the
- * next data: rsocket(7).
+ * riomap and riounmap: memory that the peer may write at an offset. An entry in the iomap table of
+ * the peer describes a mapping. It is sent before the next data: rsocket(7).
  */
 #include "stream.h"
 #include "watch.h"
@@ -16,11 +15,11 @@ struct rs_mapping {
 	struct rs_mapping *next; /* in the order of the calls */
 	struct ibv_mr *mr;
 	uint64_t offset;
-	int entry; /* of the peer's table, or LOCAL_ONLY */
+	int entry; /* index in the peer's table, or LOCAL_ONLY */
 	bool told;
 };
 
-/* A free entry of the peer's table, or -1. */
+/* Returns the index of a free entry of the peer's table, or -1. */
 static int free_entry(struct rs_stream *st)
 {
 	for (uint32_t entry = 0; entry < st->peer_iomap_size; entry++) {
@@ -45,7 +44,7 @@ static void append(struct rs_stream *st, struct rs_mapping *mapping)
 		st->mappings_untold = true;
 }
 
-/* With s.mu held. 0 or a negative errno. */
+/* Returns 0 or a negative errno. The caller holds s.mu. */
 static int add(struct rs_stream *st, void *buf, size_t length, bool remote, uint64_t offset)
 {
 	if (!st->id->qp || length > UINT32_MAX)
@@ -60,7 +59,10 @@ static int add(struct rs_stream *st, void *buf, size_t length, bool remote, uint
 		return -ENOMEM;
 	int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0);
 
-	*mapping = (struct rs_mapping){ .mr = ibv_reg_mr(st->id->qp->pd, buf, length, access), .offset = offset, .entry = entry, .told = !remote };
+	*mapping = (struct rs_mapping){ .mr = ibv_reg_mr(st->id->qp->pd, buf, length, access),
+					.offset = offset,
+					.entry = entry,
+					.told = !remote };
 	if (!mapping->mr) {
 		int error = errno;
 
@@ -125,7 +127,8 @@ static bool entry_ready(struct rs_socket *s)
 {
 	struct rs_stream *st = rs_stream(s);
 
-	return (st->tx_slots >= rs_slots(st) && st->tx_free >= sizeof(struct rs_iomap)) || !st->may_send;
+	return (st->tx_slots >= rs_slots(st) && st->tx_free >= sizeof(struct rs_iomap)) ||
+	       !st->may_send;
 }
 
 static struct rs_mapping *first_untold(struct rs_stream *st)
@@ -138,8 +141,8 @@ static struct rs_mapping *first_untold(struct rs_stream *st)
 }
 
 /*
- * An entry's message takes no credit: the receiver keeps nothing of it, and
- * rdma-core's does not count it when it grants more.
+ * The message of an entry takes no credit: the receiver stores nothing, and that of rdma-core does
+ * not count it when it grants more.
  */
 int rs_iomap_tell(struct rs_stream *st, int flags)
 {
@@ -150,19 +153,25 @@ int rs_iomap_tell(struct rs_stream *st, int flags)
 
 		if (error)
 			return error;
-		mapping = first_untold(st); /* it may have been removed while we waited */
+		mapping = first_untold(st); /* riounmap may have removed it meanwhile */
 		if (!mapping)
 			break;
-		struct rs_iomap entry = { mapping->offset, { (uintptr_t)mapping->mr->addr, mapping->mr->rkey, (uint32_t)mapping->mr->length } };
+		struct rs_iomap entry = { mapping->offset,
+					  { (uintptr_t)mapping->mr->addr, mapping->mr->rkey,
+					    (uint32_t)mapping->mr->length } };
 
 		if (st->swap)
 			entry = (struct rs_iomap){ bswap_64(entry.offset),
-						   { bswap_64(entry.sge.addr), bswap_32(entry.sge.key), bswap_32(entry.sge.length) } };
+						   { bswap_64(entry.sge.addr),
+						     bswap_32(entry.sge.key),
+						     bswap_32(entry.sge.length) } };
 		struct iovec iov = { &entry, sizeof(entry) };
 		struct rs_cursor from = rs_cursor(&iov, 1);
 
 		rs_fill(st, &from, sizeof(entry));
-		rs_post_write(st, sizeof(entry), st->peer_iomaps + (uint64_t)mapping->entry * sizeof(entry), st->peer_table.key, true,
+		rs_post_write(st, sizeof(entry),
+			      st->peer_iomaps + (uint64_t)mapping->entry * sizeof(entry),
+			      st->peer_table.key, true,
 			      rs_msg(RS_MSG_IOMAP, (uint32_t)mapping->entry));
 		mapping->told = true;
 	}
@@ -170,7 +179,7 @@ int rs_iomap_tell(struct rs_stream *st, int flags)
 	return 0;
 }
 
-/* Entries are read when the message says that they are whole. */
+/* The message of an entry says that the entry is complete; only then is it read. */
 void rs_iomap_told(struct rs_stream *st, uint32_t entry)
 {
 	if (entry < st->iomap_size)

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* no other lock is taken under it */
 static struct rs_stream *list;			       /* guarded by mu; holds references */
 
 /* tcp_keepalive_time's own default: tcp(7). */
@@ -85,8 +85,9 @@ int rs_keepalive_idle(struct rs_stream *st)
 }
 
 /*
- * A write of nothing, without immediate data: it needs no receive of the peer,
- * and its queue pair answers. If it does not, the completion fails the stream.
+ * Sends an RDMA WRITE of no bytes and without immediate data. It needs no receive of the peer, and
+ * the queue pair of the peer acknowledges it. Without an acknowledgement its completion fails the
+ * stream.
  */
 static void keep_alive(struct rs_stream *st)
 {
@@ -102,7 +103,10 @@ static void keep_alive(struct rs_stream *st)
 	pthread_mutex_unlock(&st->s.mu);
 }
 
-/* The first stream that is due, with a reference; otherwise *timeout says when the next one is. */
+/*
+ * Returns a stream that is due, with a reference. Without one it returns NULL, and *timeout says
+ * when the next is due.
+ */
 static struct rs_stream *next_due(int *timeout)
 {
 	int64_t now = rs_now_us(), soonest = INT64_MAX;
@@ -111,7 +115,7 @@ static struct rs_stream *next_due(int *timeout)
 	pthread_mutex_lock(&mu);
 	for (struct rs_stream *st = list; st && !found; st = st->keepalive_next) {
 		if (st->s.generation != rs_generation)
-			continue; /* the parent's, as before the fork */
+			continue; /* of the parent */
 		if (st->keepalive_due <= now) {
 			st->keepalive_due = due(st);
 			rs_hold(&st->s);

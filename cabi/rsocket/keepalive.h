@@ -12,7 +12,7 @@ void rs_keepalive_stop(struct rs_stream *st);
 int rs_keepalive_set_idle(struct rs_stream *st, int seconds);
 int rs_keepalive_idle(struct rs_stream *st);
 
-/* Sends what is due and returns when to call again: milliseconds, or -1. */
+/* Sends the messages that are due. Returns the milliseconds until the next one, or -1 for none. */
 int rs_keepalive_run(void);
 
 #endif

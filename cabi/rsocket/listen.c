@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rlisten and raccept. The service accepts requests as they come, as TCP does
- * below accept(2): the connection is ready before the application asks for it.
+ * rlisten and raccept. The service accepts requests as they come, as TCP does below accept(2): the
+ * connection is ready before the application calls raccept.
  */
 #include "index.h"
 #include "service.h"
@@ -11,26 +11,25 @@
 #include <netinet/in.h>
 #include <string.h>
 
-/* What net.core.somaxconn is by default: listen(2). */
+/* The default of net.core.somaxconn: listen(2). */
 #define BACKLOG_MAX 4096
 
 /*
- * Requests that wait while we do not look for them. Those beyond are dropped
- * and come again after seconds: who connects should wait for a place, not for
- * its own retry.
+ * How many requests may wait while the service is busy. Further ones are dropped, and their peers
+ * repeat them only after seconds.
  */
 #define REQUESTS_WAITING 1024
 
 /*
- * Connections that are being set up, which do not count against the backlog:
- * their peers may never answer. Four times as many as the connection manager
- * lets through of peers that have not shown that they exist.
+ * How many connections may be in setup. They do not count against the backlog, because their peers
+ * may never answer. It is four times the number that the connection manager admits of peers that
+ * have not shown that they exist.
  */
 #define COMING_MAX 64
 
 #define RNR_RETRY_FOREVER 7
 
-/* With s.mu held: looks for requests as long as there is room for them. */
+/* Watches for requests while there is room for them. The caller holds s.mu. */
 static int look_for_requests(struct rs_stream *st)
 {
 	bool full = st->queued >= st->backlog || st->coming >= COMING_MAX;
@@ -48,7 +47,8 @@ static int listen_first(struct rs_stream *st)
 {
 	struct sockaddr_storage any = { .ss_family = (sa_family_t)st->s.domain };
 
-	if (!rs_addr_length(rdma_get_local_addr(st->id)) && rdma_bind_addr(st->id, (struct sockaddr *)&any))
+	if (!rs_addr_length(rdma_get_local_addr(st->id)) &&
+	    rdma_bind_addr(st->id, (struct sockaddr *)&any))
 		return -errno;
 	if (rdma_listen(st->id, REQUESTS_WAITING))
 		return -errno;
@@ -72,7 +72,7 @@ int rs_stream_listen(struct rs_socket *s, int backlog)
 	return error;
 }
 
-/* 0 or a positive errno: the request cannot be granted. */
+/* Returns 0, or the positive errno for which the request cannot be granted. */
 static int grant(struct rs_stream *st, const void *data, size_t length)
 {
 	struct rs_conn_data ours;
@@ -104,7 +104,7 @@ static int grant(struct rs_stream *st, const void *data, size_t length)
 	return error;
 }
 
-/* With listener->s.mu held: so many more, or fewer, connections come or are in the queue. */
+/* Adds to the connections in setup or in the queue. The caller holds listener->s.mu. */
 static void count(struct rs_stream *listener, int coming, int queued)
 {
 	listener->coming += coming;
@@ -131,7 +131,7 @@ static void give_place(struct rs_stream *listener)
 	pthread_mutex_unlock(&listener->s.mu);
 }
 
-/* The connection is not for the listener any more. */
+/* Takes a connection off its listener. */
 static void leave_listener(struct rs_stream *st)
 {
 	struct rs_stream *listener = st->listener;
@@ -141,7 +141,8 @@ static void leave_listener(struct rs_stream *st)
 	rs_put(&listener->s);
 }
 
-void rs_listen_request(struct rs_stream *listener, struct rdma_cm_id *id, const void *data, size_t length)
+void rs_listen_request(struct rs_stream *listener, struct rdma_cm_id *id, const void *data,
+		       size_t length)
 {
 	if (!take_place(listener)) {
 		rdma_reject(id, NULL, 0);
@@ -164,21 +165,21 @@ void rs_listen_request(struct rs_stream *listener, struct rdma_cm_id *id, const 
 		rdma_reject(id, NULL, 0);
 		leave_listener(st);
 	}
-	rs_put(&st->s); /* unless refused it is in the index */
+	rs_put(&st->s); /* the index has it unless it was refused */
 }
 
 void rs_listen_settled(struct rs_stream *st)
 {
 	pthread_mutex_lock(&st->s.mu);
 	struct rs_stream *listener = rs_opening(st) ? NULL : st->listener;
-	bool failed = !st->established; /* one that broke since is for the application to learn of */
+	bool failed = !st->established; /* the application learns by reading that one broke */
 
 	if (listener && !failed)
 		st->listener = NULL;
 	pthread_mutex_unlock(&st->s.mu);
 	if (!listener)
 		return;
-	if (failed) { /* nobody knows of it */
+	if (failed) { /* no other thread knows it */
 		leave_listener(st);
 		rs_index_remove(&st->s);
 		return;
@@ -198,7 +199,7 @@ void rs_listen_settled(struct rs_stream *st)
 	}
 	pthread_mutex_unlock(&listener->s.mu);
 	if (!open) {
-		st->linger = (struct linger){ 1, 0 }; /* nothing was sent, and the service does not wait */
+		st->linger = (struct linger){ 1, 0 }; /* nothing was sent: do not wait for it */
 		rs_stream_close(&st->s);
 		rs_index_remove(&st->s);
 	}
@@ -234,7 +235,9 @@ int rs_stream_accept(struct rs_socket *s, struct sockaddr *addr, socklen_t *leng
 	int error;
 
 	pthread_mutex_lock(&s->mu);
-	error = listener->state != RS_LISTENING ? -EINVAL : rs_wait(s, may_accept, rs_nonblocking(s, 0), RS_FOREVER);
+	error = listener->state != RS_LISTENING
+			? -EINVAL
+			: rs_wait(s, may_accept, rs_nonblocking(s, 0), RS_FOREVER);
 	if (!error && listener->head) {
 		st = listener->head;
 		listener->head = st->next;

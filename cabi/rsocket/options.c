@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rsetsockopt and rgetsockopt of streams: what rsocket(7) lists, and what costs nothing beyond it. */
+/*
+ * rsetsockopt and rgetsockopt of streams: the options of rsocket(7), and others that need no code
+ * of their own.
+ */
 #include "defaults.h"
 #include "keepalive.h"
 #include "stream.h"
@@ -18,7 +21,10 @@ static bool get_int(const void *value, socklen_t length, int *n)
 	return true;
 }
 
-/* Twice the number asked for, as the kernel does: socket(7). Half a buffer must fit into a message. */
+/*
+ * Returns twice the size that was asked for, as the kernel does: socket(7). At most, so that the
+ * length of half a buffer fits into a message.
+ */
 static uint32_t buffer_size(int asked, uint32_t least)
 {
 	const uint32_t most = 1u << RS_MSG_VALUE_BITS;
@@ -27,13 +33,16 @@ static uint32_t buffer_size(int asked, uint32_t least)
 	return size < least ? least : size > most ? most : (uint32_t)size;
 }
 
-/* 0 or a negative errno, as everything below; with s.mu held. */
+/* Returns 0 or a negative errno, as the functions below. The caller holds s.mu. */
 static int set_id_option(struct rs_stream *st, int name, int n)
 {
 	uint8_t tos = (uint8_t)n;
 	void *value = name == RDMA_OPTION_ID_TOS ? (void *)&tos : (void *)&n;
 
-	return rdma_set_option(st->id, RDMA_OPTION_ID, name, value, name == RDMA_OPTION_ID_TOS ? sizeof(tos) : sizeof(n)) ? -errno : 0;
+	return rdma_set_option(st->id, RDMA_OPTION_ID, name, value,
+			       name == RDMA_OPTION_ID_TOS ? sizeof(tos) : sizeof(n))
+		       ? -errno
+		       : 0;
 }
 
 static int set_keepalive(struct rs_stream *st, bool on)
@@ -66,7 +75,7 @@ static int set_socket(struct rs_stream *st, int name, const void *value, socklen
 		if (!error)
 			st->reuse_addr = n;
 		return error;
-	case SO_RCVBUF: /* once it is in use its size stays: no error, as of TCP */
+	case SO_RCVBUF: /* a buffer in use keeps its size; no error, as with TCP */
 		if (!st->rbuf)
 			st->receive_buffer = buffer_size(n, 2);
 		return 0;
@@ -89,7 +98,7 @@ static int set_tcp(struct rs_stream *st, int name, const void *value, socklen_t 
 	int n;
 
 	if (name == TCP_CONGESTION)
-		return 0; /* a name; there is but one way */
+		return 0; /* a name: there is one algorithm */
 	if (!get_int(value, length, &n))
 		return -EINVAL;
 	switch (name) {
@@ -99,7 +108,7 @@ static int set_tcp(struct rs_stream *st, int name, const void *value, socklen_t 
 	case TCP_KEEPIDLE:
 		return n < 1 ? -EINVAL : rs_keepalive_set_idle(st, n);
 	case TCP_KEEPCNT:
-	case TCP_KEEPINTVL: /* the queue pair's retries stand for them */
+	case TCP_KEEPINTVL: /* the retries of the queue pair stand for them */
 	case TCP_MAXSEG:
 		return 0;
 	default:
@@ -112,7 +121,7 @@ static int set_rdma(struct rs_stream *st, int name, const void *value, socklen_t
 	int n;
 
 	if (st->state != RS_IDLE && st->state != RS_LISTENING)
-		return -EINVAL; /* the queue pair is made, or in the making */
+		return -EINVAL; /* the queue pair exists, or is being made */
 	if (name == RDMA_ROUTE) {
 		void *route = length ? malloc(length) : NULL;
 
@@ -161,7 +170,8 @@ static int set_ip(struct rs_stream *st, int level, int name, const void *value, 
 	return error;
 }
 
-int rs_stream_setsockopt(struct rs_socket *s, int level, int name, const void *value, socklen_t length)
+int rs_stream_setsockopt(struct rs_socket *s, int level, int name, const void *value,
+			 socklen_t length)
 {
 	struct rs_stream *st = rs_stream(s);
 	int error;
@@ -190,7 +200,9 @@ int rs_stream_setsockopt(struct rs_socket *s, int level, int name, const void *v
 	return error;
 }
 
-/* The kernel's way: what does not fit is cut off, and *length says what was written. */
+/*
+ * Copies a value out as the kernel does: cut to *length, which becomes the number of bytes written.
+ */
 static int put(void *value, socklen_t *length, const void *from, socklen_t size)
 {
 	if (*length > size)
@@ -236,7 +248,7 @@ static int get_socket(struct rs_stream *st, int name, void *value, socklen_t *le
 	}
 }
 
-/* Without a path: what InfiniBand's smallest switches take, and rdma-core answers. */
+/* Without a path the answer is that of rdma-core, the MTU that all InfiniBand switches support. */
 #define UNKNOWN_SEGMENT 2048
 
 static int segment(struct rs_stream *st)
@@ -248,7 +260,9 @@ static int segment(struct rs_stream *st)
 
 static int get_tcp(struct rs_stream *st, int name, void *value, socklen_t *length)
 {
-	struct tcp_info info = { .tcpi_state = st->state == RS_CONNECTED ? TCP_ESTABLISHED : st->state == RS_LISTENING ? TCP_LISTEN : TCP_CLOSE,
+	struct tcp_info info = { .tcpi_state = st->state == RS_CONNECTED   ? TCP_ESTABLISHED
+					       : st->state == RS_LISTENING ? TCP_LISTEN
+									   : TCP_CLOSE,
 				 .tcpi_snd_cwnd = st->send_queue };
 
 	switch (name) {
@@ -304,7 +318,8 @@ static int get_route(struct rs_stream *st, void *value, socklen_t *length)
 	}
 	if (*length < sizeof(struct ibv_path_data))
 		return -EINVAL;
-	for (int i = 0; i < st->id->route.num_paths && size + sizeof(struct ibv_path_data) <= *length; i++) {
+	for (int i = 0;
+	     i < st->id->route.num_paths && size + sizeof(struct ibv_path_data) <= *length; i++) {
 		struct ibv_path_data data = path_data(&st->id->route.path_rec[i]);
 
 		memcpy((uint8_t *)value + size, &data, sizeof(data));

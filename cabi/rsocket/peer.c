@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who a datagram socket has heard of or sent to, and the way there. */
+/* The peers of a datagram socket, and the paths to them. */
 #include "datagram.h"
 #include "watch.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A bound on what strangers can make us remember. */
+/* Bounds the peers that a socket remembers: any host may send to it. */
 #define PEERS_MAX 65536
 
 #define RESOLVE_TIMEOUT_MS 2000
@@ -33,7 +33,10 @@ static bool wildcard(const union rs_addr *addr)
 	return IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
-/* The address that we send from to the peer: the one that we are bound to, or the routing table's choice. 0 or a positive errno. */
+/*
+ * Finds the local address for the peer: the one that the socket is bound to, or the choice of the
+ * routing table. 0 or a positive errno.
+ */
 static int local_addr(struct rs_datagram *d, const union rs_addr *peer, union rs_addr *local)
 {
 	socklen_t length = sizeof(*local);
@@ -48,7 +51,8 @@ static int local_addr(struct rs_datagram *d, const union rs_addr *peer, union rs
 	int probe = socket(peer->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	length = sizeof(*local);
-	if (probe < 0 || connect(probe, &peer->sa, rs_addr_length(&peer->sa)) || getsockname(probe, &local->sa, &length))
+	if (probe < 0 || connect(probe, &peer->sa, rs_addr_length(&peer->sa)) ||
+	    getsockname(probe, &local->sa, &length))
 		error = errno;
 	if (probe >= 0)
 		close(probe);
@@ -85,7 +89,10 @@ struct rs_peer *rs_peer_at(struct rs_datagram *d, const union rs_addr *addr)
 	return peer;
 }
 
-/* Which of the port's GIDs is the path's: on Ethernet the one of RoCEv2, where there are several. */
+/*
+ * Returns the index of the path's GID in the table of the port. On Ethernet the RoCEv2 entry is
+ * taken where several have the GID.
+ */
 static uint8_t gid_index(struct rdma_cm_id *id)
 {
 	const union ibv_gid *gid = &id->route.path_rec->sgid;
@@ -96,7 +103,8 @@ static uint8_t gid_index(struct rdma_cm_id *id)
 	if (ibv_query_port(id->verbs, id->port_num, &port))
 		return 0;
 	for (int i = port.gid_tbl_len - 1; i >= 0; i--) {
-		if (ibv_query_gid_ex(id->verbs, id->port_num, (uint32_t)i, &entry, 0) || memcmp(&entry.gid, gid, sizeof(*gid)))
+		if (ibv_query_gid_ex(id->verbs, id->port_num, (uint32_t)i, &entry, 0) ||
+		    memcmp(&entry.gid, gid, sizeof(*gid)))
 			continue;
 		found = i;
 		if (entry.gid_type == IBV_GID_TYPE_ROCE_V2)
@@ -131,7 +139,7 @@ static struct ibv_ah *make_ah(struct rs_peer *peer, struct rdma_cm_id *id)
 	return ibv_create_ah(peer->ud->id->qp->pd, &attr);
 }
 
-/* It may be tried again when the peer speaks again. */
+/* The path is resolved again when the peer sends again. */
 static void give_up(struct rs_peer *peer)
 {
 	peer->state = peer->ah ? RS_PEER_KNOWN : RS_PEER_UNKNOWN;
@@ -144,7 +152,7 @@ void rs_peer_told(struct rs_datagram *d, struct rs_peer *peer, uint32_t qpn)
 {
 	union rs_addr local = peer->ud->local;
 
-	peer->qpn = qpn; /* it may be another one: who had the port before is gone */
+	peer->qpn = qpn; /* another process may have the port now */
 	if (peer->state != RS_PEER_UNKNOWN)
 		return;
 	if (local.sa.sa_family == AF_INET)
@@ -168,11 +176,12 @@ void rs_peer_events(struct rs_datagram *d)
 		rdma_ack_cm_event(event);
 		if (!peer || !peer->resolver)
 			continue;
-		if (type == RDMA_CM_EVENT_ADDR_RESOLVED && !rdma_resolve_route(peer->resolver, RESOLVE_TIMEOUT_MS))
+		if (type == RDMA_CM_EVENT_ADDR_RESOLVED &&
+		    !rdma_resolve_route(peer->resolver, RESOLVE_TIMEOUT_MS))
 			continue;
 		if (type == RDMA_CM_EVENT_ROUTE_RESOLVED && peer->resolver->route.path_rec)
 			peer->ah = make_ah(peer, peer->resolver);
-		give_up(peer); /* of resolving: successfully, or not */
+		give_up(peer); /* resolution has ended */
 	}
 }
 

@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls about no more descriptors than this need no memory. */
+/* Calls with at most this many descriptors allocate nothing. */
 #define FEW 16
 
-/* One call. Entry i of sockets, watchers and sleep is about fds[i]. */
+/* The state of one call. Entry i of sockets, watchers and sleep belongs to fds[i]. */
 struct polling {
 	struct pollfd *fds;
 	nfds_t count;
-	bool others; /* there are descriptors that are not ours */
-	struct rs_socket **sockets; /* a reference each; NULL: not ours */
+	bool others; /* some are not rsockets */
+	struct rs_socket **sockets; /* a reference each; NULL: no rsocket */
 	struct rs_watcher *watchers;
-	struct pollfd *sleep; /* and one more: the bell */
+	struct pollfd *sleep; /* descriptors to sleep on, and the bell */
 };
 
-/* Asks each socket of ours. Returns how many have something to say. */
+/* Asks each rsocket. Returns how many are ready. */
 static int ask_sockets(struct polling *p)
 {
 	int found = 0;
@@ -41,7 +41,7 @@ static int ask_sockets(struct polling *p)
 	return found;
 }
 
-/* What the kernel was asked about, with the descriptors behind our sockets or without. */
+/* Lists the descriptors to sleep on. Those behind rsockets are among them if events is set. */
 static void list_descriptors(struct polling *p, bool events)
 {
 	for (nfds_t i = 0; i < p->count; i++) {
@@ -57,7 +57,7 @@ static void list_descriptors(struct polling *p, bool events)
 	}
 }
 
-/* Takes the kernel's answer over for the descriptors that are not ours. */
+/* Copies the answer of the kernel for descriptors that are not rsockets. */
 static int take_answers(struct polling *p)
 {
 	int found = 0;
@@ -71,7 +71,9 @@ static int take_answers(struct polling *p)
 	return found;
 }
 
-/* Everything, without sleeping. A count or a negative errno. */
+/*
+ * Checks all descriptors without sleeping. Returns the number that are ready, or a negative errno.
+ */
 static int look(struct polling *p)
 {
 	int found = ask_sockets(p);
@@ -106,11 +108,14 @@ static int milliseconds_left(int64_t deadline)
 	return left < 0 ? 0 : left < most ? (int)left : most;
 }
 
-/* Sleeps until something may have changed. A count of what did, or a negative errno. */
+/*
+ * Sleeps until a descriptor may have become ready. Returns the number that did, or a negative
+ * errno.
+ */
 static int sleep_once(struct polling *p, int bell, int64_t deadline)
 {
 	arm(p);
-	int found = look(p); /* what came before they were armed */
+	int found = look(p); /* completions from before the arming */
 
 	if (found)
 		return found;
@@ -152,7 +157,7 @@ static void unwatch_all(struct polling *p)
 	}
 }
 
-/* A count or a negative errno. */
+/* Returns a count or a negative errno. */
 static int wait_for_any(struct polling *p, int timeout)
 {
 	int64_t start = rs_now_us();
@@ -184,12 +189,16 @@ VB_RETURNS_COUNT(int, rpoll, (struct pollfd *fds, nfds_t nfds, int timeout), (fd
 		struct rs_watcher watchers[FEW];
 		struct pollfd sleep[FEW + 1];
 	} few;
-	struct polling p = { .fds = fds, .count = nfds, .sockets = few.sockets, .watchers = few.watchers, .sleep = few.sleep };
+	struct polling p = { .fds = fds,
+			     .count = nfds,
+			     .sockets = few.sockets,
+			     .watchers = few.watchers,
+			     .sleep = few.sleep };
 	const size_t each = sizeof(*p.sockets) + sizeof(*p.watchers) + sizeof(*p.sleep);
 	void *memory = NULL;
 
 	if (nfds > FEW) {
-		/* Aligned from the strictest to the least. */
+		/* The arrays lie in one allocation, those with the strictest alignment first. */
 		memory = nfds > INT_MAX ? NULL : calloc(nfds + 1, each);
 		if (!memory) {
 			errno = nfds > INT_MAX ? EINVAL : ENOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions, and what poll(2) says of them. */
+/* Completions, and the poll(2) events that follow from them. */
 #include "defaults.h"
 #include "stream.h"
 #include "watch.h"
@@ -7,7 +7,7 @@
 #include <arpa/inet.h>
 #include <poll.h>
 
-/* Completions a call, and calls before others get their turn. */
+/* Completions per call, and calls before other sockets get their turn. */
 #define BATCH 16
 #define BATCHES 256
 
@@ -16,16 +16,18 @@ void rs_post_receives(struct rs_stream *st, unsigned count)
 	struct ibv_recv_wr wrs[BATCH], *bad;
 	struct ibv_sge sges[BATCH];
 
-	/* Without memory, where what counts is the immediate data. */
+	/* Posts receives without memory: only the immediate data counts. */
 	while (count) {
 		unsigned n = count < BATCH ? count : BATCH;
 
 		for (unsigned i = 0; i < n; i++) {
-			wrs[i] = (struct ibv_recv_wr){ .wr_id = RS_WORK_RECEIVE, .next = i + 1 < n ? &wrs[i + 1] : NULL };
+			wrs[i] = (struct ibv_recv_wr){ .wr_id = RS_WORK_RECEIVE,
+						       .next = i + 1 < n ? &wrs[i + 1] : NULL };
 			if (!st->by_send)
 				continue;
 			wrs[i].wr_id |= (uint64_t)st->next_message << 8;
-			sges[i] = (struct ibv_sge){ (uintptr_t)&st->messages[st->next_message], sizeof(*st->messages), st->rbuf_mr->lkey };
+			sges[i] = (struct ibv_sge){ (uintptr_t)&st->messages[st->next_message],
+						    sizeof(*st->messages), st->rbuf_mr->lkey };
 			wrs[i].sg_list = &sges[i];
 			wrs[i].num_sge = 1;
 			st->next_message = (st->next_message + 1) % st->receives;
@@ -52,13 +54,13 @@ static void take_control(struct rs_stream *st, uint32_t control)
 	switch (control) {
 	case RS_CONTROL_SHUTDOWN:
 		st->may_receive = false;
-		if (!st->may_send) /* now both halves are shut */
+		if (!st->may_send) /* both halves are shut */
 			peer_gone(st);
 		break;
 	case RS_CONTROL_DISCONNECT:
 		peer_gone(st);
 		break;
-	default: /* RS_CONTROL_KEEPALIVE, and what may be invented */
+	default: /* RS_CONTROL_KEEPALIVE and unknown ones */
 		break;
 	}
 }
@@ -69,7 +71,7 @@ static void take_message(struct rs_stream *st, uint32_t msg)
 
 	switch (rs_msg_type(msg)) {
 	case RS_MSG_DATA:
-		if (value > st->rx_window) { /* it has written elsewhere, or not at all */
+		if (value > st->rx_window) { /* the peer wrote outside its half */
 			rs_stream_fail(st, EPROTO);
 			break;
 		}
@@ -91,7 +93,7 @@ static void take_message(struct rs_stream *st, uint32_t msg)
 	}
 }
 
-/* What a send that failed means to the application. */
+/* Returns the errno that the application sees for a failed send. */
 static int status_errno(enum ibv_wc_status status)
 {
 	switch (status) {
@@ -113,13 +115,17 @@ static void take_completion(struct rs_stream *st, const struct ibv_wc *wc)
 {
 	switch ((enum rs_work)(wc->wr_id & 0xff)) {
 	case RS_WORK_RECEIVE:
-		/* Flushed: an event of the connection manager says why, or a send does. */
+		/*
+		 * A flush has its cause elsewhere: an event of the connection manager, or a failed send,
+		 * names it.
+		 */
 		if (wc->status == IBV_WC_WR_FLUSH_ERR)
 			return;
 		st->owed_receives++;
 		if (wc->status == IBV_WC_SUCCESS && (wc->wc_flags & IBV_WC_WITH_IMM))
 			take_message(st, ntohl(wc->imm_data));
-		else if (wc->status == IBV_WC_SUCCESS && st->by_send && wc->byte_len == sizeof(*st->messages))
+		else if (wc->status == IBV_WC_SUCCESS && st->by_send &&
+			 wc->byte_len == sizeof(*st->messages))
 			take_message(st, st->messages[wc->wr_id >> 8]);
 		break;
 	case RS_WORK_DATA:
@@ -146,7 +152,7 @@ void rs_stream_progress(struct rs_socket *s)
 	bool changed = false;
 	int n = 0;
 
-	/* Until it is connected we do not know what the messages speak of. */
+	/* Before the connection is established the meaning of messages is unknown. */
 	if (st->state < RS_CONNECTED || !st->cq)
 		return;
 	rs_give_credits(st);
@@ -174,7 +180,8 @@ bool rs_can_send(struct rs_stream *st)
 
 	uint16_t spare = st->by_send ? RS_CONTROL_SLOTS : 0;
 
-	return st->tx_slots >= rs_slots(st) && st->tx_free >= least && (uint16_t)(st->tx_granted - st->tx_messages) > spare &&
+	return st->tx_slots >= rs_slots(st) && st->tx_free >= least &&
+	       (uint16_t)(st->tx_granted - st->tx_messages) > spare &&
 	       st->windows[st->tx_window].length;
 }
 
@@ -185,7 +192,7 @@ short rs_stream_events(struct rs_socket *s, short wanted)
 
 	switch (st->state) {
 	case RS_IDLE:
-		return out | POLLHUP; /* as Linux has it of a socket that was never connected */
+		return out | POLLHUP; /* as Linux answers for a socket that was never connected */
 	case RS_LISTENING:
 		return st->head ? in : 0;
 	case RS_RESOLVING_ADDR:
@@ -194,10 +201,13 @@ short rs_stream_events(struct rs_socket *s, short wanted)
 	case RS_ACCEPTING:
 		return 0;
 	case RS_CONNECTED:
-		return (short)((st->rx_ready || !st->may_receive ? in : 0) | (rs_can_send(st) || !st->may_send ? out : 0) |
+		return (short)((st->rx_ready || !st->may_receive ? in : 0) |
+			       (rs_can_send(st) || !st->may_send ? out : 0) |
 			       (!st->may_receive ? wanted & POLLRDHUP : 0));
 	case RS_DISCONNECTED: /* neither call would block */
-		/* Programs take POLLHUP for the end, and would lose what the peer sent before it closed. */
+		/*
+		 * POLLHUP is not reported while bytes wait: programs close at POLLHUP, and would lose them.
+		 */
 		return (short)(in | out | (wanted & POLLRDHUP) | (st->rx_ready ? 0 : POLLHUP));
 	case RS_FAILED:
 		return (short)(in | out | (wanted & POLLRDHUP) | POLLHUP | POLLERR);
@@ -220,7 +230,7 @@ int rs_stream_event_fd(struct rs_socket *s)
 	return st->events ? st->events->fd : -1;
 }
 
-/* Events are acknowledged by the hundred: each time takes a lock. */
+/* Events are acknowledged by the hundred, as each acknowledgement takes a lock. */
 #define ACKNOWLEDGE 128
 
 void rs_stream_take_event(struct rs_socket *s)
@@ -236,5 +246,5 @@ void rs_stream_take_event(struct rs_socket *s)
 		ibv_ack_cq_events(st->cq, st->unacknowledged);
 		st->unacknowledged = 0;
 	}
-	rs_ring(s); /* who sleeps on the descriptor has lost what would wake it */
+	rs_ring(s); /* this took the event that would wake a sleeping thread */
 }

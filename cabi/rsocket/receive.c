@@ -10,7 +10,7 @@ static bool readable(struct rs_socket *s)
 	return st->rx_ready || (!st->may_receive && !rs_opening(st));
 }
 
-/* Why there is nothing to read: 0 is the end of the stream. */
+/* Returns why there is nothing to read: 0 is the end of the stream. */
 static int why_nothing(struct rs_stream *st)
 {
 	if (st->state == RS_IDLE || st->state == RS_LISTENING)
@@ -18,7 +18,7 @@ static int why_nothing(struct rs_stream *st)
 	return rs_stream_take_error(st);
 }
 
-/* With both locks held. Copies what is there. */
+/* Copies the bytes that are there. The caller holds both locks. */
 static void take(struct rs_stream *st, struct rs_cursor *to, bool peek)
 {
 	const uint32_t size = 2 * st->rx_half;
@@ -31,7 +31,7 @@ static void take(struct rs_stream *st, struct rs_cursor *to, bool peek)
 			n = ready;
 		if (n > to->left)
 			n = (uint32_t)to->left;
-		pthread_mutex_unlock(&st->s.mu); /* senders need not wait for the copy */
+		pthread_mutex_unlock(&st->s.mu); /* senders go on during the copy */
 		rs_cursor_scatter(to, st->rbuf + head, n);
 		pthread_mutex_lock(&st->s.mu);
 		head = (head + n) % size;
@@ -53,7 +53,7 @@ ssize_t rs_stream_receive(struct rs_socket *s, struct msghdr *msg, int flags)
 	size_t length = to.left;
 	int error = 0;
 
-	msg->msg_namelen = 0; /* a stream's peer is known: recvmsg(2) */
+	msg->msg_namelen = 0; /* a stream has one peer: no address */
 	if (flags & MSG_OOB)
 		return -EINVAL;
 	if (!length)

@@ -20,17 +20,17 @@ static bool direct_ready(struct rs_socket *s)
 	return (st->tx_slots && st->tx_free) || !st->may_send;
 }
 
-/* With both locks held. */
+/* Writes one piece. The caller holds both locks. */
 static int write_direct(struct rs_stream *st, struct rs_cursor *from, uint64_t offset, int flags)
 {
 	int error = 0;
 
 	for (unsigned piece = 0; !error && from->left; piece++) {
-		st->s.ops->progress(&st->s); /* mappings may have come */
+		st->s.ops->progress(&st->s); /* mappings of the peer may have come */
 		const struct rs_iomap *map = find(st, offset);
 
 		if (!map)
-			break; /* a short count, down to 0 */
+			break; /* a short count, which may be 0 */
 		error = rs_wait_to_send(st, direct_ready, flags);
 		if (error)
 			break;

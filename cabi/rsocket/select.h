@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* select(2) by poll(2), whichever poll that is. */
+/* select(2) on top of a poll function: poll or rpoll. */
 #ifndef VERBENA_RSOCKET_SELECT_H
 #define VERBENA_RSOCKET_SELECT_H
 
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/select.h>
 
-/* Which events put a descriptor into which set: poll(2), NOTES of select(2). */
+/* The events for which a descriptor stays in a set: poll(2), NOTES of select(2). */
 #define SELECT_READ (POLLIN | POLLRDNORM | POLLRDBAND | POLLHUP | POLLERR)
 #define SELECT_WRITE (POLLOUT | POLLWRNORM | POLLWRBAND | POLLERR)
 #define SELECT_EXCEPT POLLPRI
@@ -19,12 +19,14 @@ static inline bool select_has(const fd_set *set, int fd)
 	return set && FD_ISSET(fd, set);
 }
 
-static inline nfds_t select_to_poll(int nfds, const fd_set *in, const fd_set *out, const fd_set *except, struct pollfd *fds)
+static inline nfds_t select_to_poll(int nfds, const fd_set *in, const fd_set *out,
+				    const fd_set *except, struct pollfd *fds)
 {
 	nfds_t count = 0;
 
 	for (int fd = 0; fd < nfds; fd++) {
-		short events = (short)((select_has(in, fd) ? POLLIN | POLLRDNORM : 0) | (select_has(out, fd) ? POLLOUT | POLLWRNORM : 0) |
+		short events = (short)((select_has(in, fd) ? POLLIN | POLLRDNORM : 0) |
+				       (select_has(out, fd) ? POLLOUT | POLLWRNORM : 0) |
 				       (select_has(except, fd) ? POLLPRI : 0));
 
 		if (events)
@@ -33,7 +35,7 @@ static inline nfds_t select_to_poll(int nfds, const fd_set *in, const fd_set *ou
 	return count;
 }
 
-/* Leaves in the set what has one of the events, and counts it. */
+/* Keeps in the set the descriptors that have one of the events. Returns their number. */
 static inline int select_keep(fd_set *set, const struct pollfd *fds, nfds_t count, int events)
 {
 	int kept = 0;
@@ -60,11 +62,13 @@ static inline int select_milliseconds(const struct timeval *timeout)
 
 typedef int (*poll_function)(struct pollfd *fds, nfds_t nfds, int timeout);
 
-static inline int select_by_poll(poll_function ask, int nfds, fd_set *in, fd_set *out, fd_set *except, const struct timeval *timeout)
+static inline int select_by_poll(poll_function ask, int nfds, fd_set *in, fd_set *out,
+				 fd_set *except, const struct timeval *timeout)
 {
 	struct pollfd fds[FD_SETSIZE];
 
-	if (nfds < 0 || nfds > FD_SETSIZE || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
+	if (nfds < 0 || nfds > FD_SETSIZE ||
+	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0))) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -78,7 +82,9 @@ static inline int select_by_poll(poll_function ask, int nfds, fd_set *in, fd_set
 			return -1;
 		}
 	}
-	return select_keep(in, fds, count, SELECT_READ) + select_keep(out, fds, count, SELECT_WRITE) + select_keep(except, fds, count, SELECT_EXCEPT);
+	return select_keep(in, fds, count, SELECT_READ) +
+	       select_keep(out, fds, count, SELECT_WRITE) +
+	       select_keep(except, fds, count, SELECT_EXCEPT);
 }
 
 #endif

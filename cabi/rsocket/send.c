@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rsend and its like: the data goes through sbuf, so that the call need not wait until it has arrived. */
+/*
+ * rsend, rsendto, rsendmsg, rwrite and rwritev. They copy the data to sbuf, so that the call need
+ * not wait for its delivery.
+ */
 #include "defaults.h"
 #include "stream.h"
 #include "watch.h"
 
 /*
- * Pieces grow within a call: the first one is on the wire while the next is
- * copied, and a long transfer takes few messages.
+ * The pieces of a call grow: the first is on the wire while the next is copied, and a long transfer
+ * takes few messages.
  */
 #define FIRST_PIECE 4096u
 #define LARGEST_PIECE 65536u
@@ -29,7 +32,8 @@ void rs_fill(struct rs_stream *st, struct rs_cursor *from, uint32_t length)
 	rs_cursor_gather(from, st->sbuf, length - first);
 }
 
-void rs_post_write(struct rs_stream *st, uint32_t length, uint64_t addr, uint32_t key, bool has_msg, uint32_t msg)
+void rs_post_write(struct rs_stream *st, uint32_t length, uint64_t addr, uint32_t key, bool has_msg,
+		   uint32_t msg)
 {
 	uint32_t to_end = st->send_buffer - st->tx_head;
 	uint32_t first = length < to_end ? length : to_end;
@@ -65,7 +69,7 @@ static int why_not(struct rs_stream *st)
 	case RS_IDLE:
 	case RS_LISTENING:
 		return -ENOTCONN;
-	case RS_DISCONNECTED: /* by the peer, unless we shut our half first */
+	case RS_DISCONNECTED: /* the peer shut it, unless we did */
 		return st->disconnect_sent ? -EPIPE : -ECONNRESET;
 	default:
 		return -EPIPE;
@@ -134,7 +138,7 @@ ssize_t rs_stream_send(struct rs_socket *s, const struct msghdr *msg, int flags)
 			break;
 		uint32_t n = rs_piece(piece, from.left, room(st));
 
-		pthread_mutex_unlock(&s->mu); /* receivers need not wait for the copy */
+		pthread_mutex_unlock(&s->mu); /* receivers go on during the copy */
 		rs_fill(st, &from, n);
 		pthread_mutex_lock(&s->mu);
 		if (st->may_send) {

@@ -14,9 +14,9 @@
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static int epoll = -1;	    /* guarded by mu; -1: the thread does not run */
 static int kick;	    /* an eventfd in epoll; as above */
-static unsigned generation; /* that epoll and kick belong to */
+static unsigned generation; /* the process generation of epoll and kick */
 
-/* What epoll gives back: no pointers, for the socket may be gone by then. */
+/* The data of an epoll event. It holds no pointer, because the socket may be gone. */
 #define KICK UINT64_MAX
 
 static uint64_t token(struct rs_socket *s, int which)
@@ -53,13 +53,13 @@ static void *run(void *argument)
 			if (events[i].data.u64 != KICK)
 				serve(events[i].data.u64);
 			else if (read(thread.kick, &rings, sizeof(rings)) < 0)
-				continue; /* nothing to take: as good */
+				continue; /* nothing to read: the same */
 		}
 	}
 	return NULL;
 }
 
-/* With mu held. 0 or a positive errno. */
+/* Returns 0 or a positive errno. The caller holds mu. */
 static int start(void)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = KICK };
@@ -78,7 +78,7 @@ static int start(void)
 	*thread = (struct thread){ epoll, kick };
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all); /* the application's handlers run in its own threads */
+	sigfillset(&all); /* signal handlers run in threads of the application */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = pthread_create(&id, &attributes, run, thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -97,10 +97,10 @@ undo:
 	return error;
 }
 
-/* With mu held. */
+/* The caller holds mu. */
 static int ensure(void)
 {
-	if (epoll >= 0 && generation != rs_generation) { /* the thread stayed with the parent */
+	if (epoll >= 0 && generation != rs_generation) { /* a fork does not copy the thread */
 		close(epoll);
 		close(kick);
 		epoll = -1;
@@ -125,7 +125,7 @@ void rs_service_remove(int fd)
 {
 	pthread_mutex_lock(&mu);
 	if (epoll >= 0)
-		epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL); /* it need not be in there */
+		epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL); /* it may not be in the set */
 	pthread_mutex_unlock(&mu);
 }
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of a stream. A half that is shut is told to the peer, and the queue
- * pair goes only when everything sent has been acknowledged: it is gone with
- * the process, and nobody else would send what is left.
+ * The end of a stream. A message tells the peer that a half is shut. The queue pair is destroyed
+ * only after everything sent has been acknowledged: no other process would retransmit it.
  */
 #include "keepalive.h"
 #include "service.h"
 #include "stream.h"
 #include "watch.h"
 
-/* How long a close waits for a peer that takes nothing, without SO_LINGER: net.ipv4.tcp_fin_timeout's default. */
+/*
+ * How long a close without SO_LINGER waits for a peer that reads nothing: the default of
+ * net.ipv4.tcp_fin_timeout.
+ */
 #define LINGER_SECONDS 60
 
 static bool all_acknowledged(struct rs_socket *s)
@@ -17,12 +19,14 @@ static bool all_acknowledged(struct rs_socket *s)
 	struct rs_stream *st = rs_stream(s);
 
 	return st->state != RS_CONNECTED ||
-	       (st->pending_control < 0 && st->control_slots == RS_CONTROL_SLOTS && st->tx_slots == st->send_queue - RS_CONTROL_SLOTS);
+	       (st->pending_control < 0 && st->control_slots == RS_CONTROL_SLOTS &&
+		st->tx_slots == st->send_queue - RS_CONTROL_SLOTS);
 }
 
 static int64_t linger_until(struct rs_stream *st)
 {
-	return rs_now_us() + (int64_t)(st->linger.l_onoff ? st->linger.l_linger : LINGER_SECONDS) * 1000000;
+	return rs_now_us() +
+	       (int64_t)(st->linger.l_onoff ? st->linger.l_linger : LINGER_SECONDS) * 1000000;
 }
 
 static void tell(struct rs_stream *st, enum rs_control control)
@@ -34,7 +38,7 @@ static void tell(struct rs_stream *st, enum rs_control control)
 	rs_ring(&st->s);
 }
 
-/* With s.mu held, of a connected stream. */
+/* Shuts halves of a connected stream. The caller holds s.mu. */
 static void shut(struct rs_stream *st, int how)
 {
 	bool sent = st->may_send;
@@ -44,14 +48,14 @@ static void shut(struct rs_stream *st, int how)
 	if (how != SHUT_RD)
 		st->may_send = false;
 	if (st->may_send)
-		return; /* the peer may write still, and we read nothing */
+		return; /* the peer may still write; nothing reads it */
 	if (!st->may_receive)
 		tell(st, RS_CONTROL_DISCONNECT);
 	else if (sent)
 		tell(st, RS_CONTROL_SHUTDOWN);
 }
 
-/* Until what was sent has arrived; a signal does not lose data. */
+/* Waits until the data sent has arrived. A signal does not end the wait, which would lose data. */
 static void linger(struct rs_stream *st)
 {
 	int64_t end = linger_until(st);
@@ -83,7 +87,7 @@ int rs_stream_shutdown(struct rs_socket *s, int how)
 		if (st->state == RS_DISCONNECTED)
 			rdma_disconnect(st->id);
 		break;
-	case RS_LISTENING: /* who accepts gets EINVAL, as of a TCP socket */
+	case RS_LISTENING: /* raccept fails with EINVAL, as with TCP */
 		stop_listening(st);
 		break;
 	case RS_DISCONNECTED:

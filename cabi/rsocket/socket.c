@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The r-calls of rsocket(7): from a number to an operation, from its result to errno. */
+/* The calls of rsocket(7): they find the socket of a number, call its operation and set errno. */
 #include "socket.h"
 
 #include "datagram.h"
@@ -74,7 +74,7 @@ void rs_put(struct rs_socket *s)
 	}
 }
 
-/* What an r-call returns for what an operation did. */
+/* Turns the result of an operation into that of a call. */
 static ssize_t result(ssize_t result)
 {
 	if (result >= 0)
@@ -83,7 +83,7 @@ static ssize_t result(ssize_t result)
 	return -1;
 }
 
-/* Calls an operation of the socket with a number. */
+/* Calls an operation of the socket that has a number. */
 #define CALL(number, operation, ...)                                  \
 	({                                                            \
 		struct rs_socket *s_ = rs_index_get(number);          \
@@ -119,7 +119,8 @@ VB_RETURNS_COUNT(int, rsocket, (int domain, int type, int protocol), (domain, ty
 	return (int)result(error ? error : number);
 }
 
-VB_RETURNS_COUNT(int, rbind, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen))
+VB_RETURNS_COUNT(int, rbind, (int socket, const struct sockaddr *addr, socklen_t addrlen),
+		 (socket, addr, addrlen))
 {
 	return (int)CALL(socket, bind, addr, addrlen);
 }
@@ -129,12 +130,14 @@ VB_RETURNS_COUNT(int, rlisten, (int socket, int backlog), (socket, backlog))
 	return (int)CALL(socket, listen, backlog);
 }
 
-VB_RETURNS_COUNT(int, raccept, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen))
+VB_RETURNS_COUNT(int, raccept, (int socket, struct sockaddr *addr, socklen_t *addrlen),
+		 (socket, addr, addrlen))
 {
 	return (int)CALL(socket, accept, addr, addrlen);
 }
 
-VB_RETURNS_COUNT(int, rconnect, (int socket, const struct sockaddr *addr, socklen_t addrlen), (socket, addr, addrlen))
+VB_RETURNS_COUNT(int, rconnect, (int socket, const struct sockaddr *addr, socklen_t addrlen),
+		 (socket, addr, addrlen))
 {
 	return (int)CALL(socket, connect, addr, addrlen);
 }
@@ -161,7 +164,8 @@ VB_RETURNS_COUNT(int, rclose, (int socket), (socket))
 	return 0;
 }
 
-static ssize_t receive(int socket, void *buf, size_t len, int flags, struct sockaddr *src, socklen_t *srclen)
+static ssize_t receive(int socket, void *buf, size_t len, int flags, struct sockaddr *src,
+		       socklen_t *srclen)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -177,7 +181,8 @@ static ssize_t receive(int socket, void *buf, size_t len, int flags, struct sock
 	return n;
 }
 
-VB_RETURNS_COUNT(ssize_t, rrecv, (int socket, void *buf, size_t len, int flags), (socket, buf, len, flags))
+VB_RETURNS_COUNT(ssize_t, rrecv, (int socket, void *buf, size_t len, int flags),
+		 (socket, buf, len, flags))
 {
 	return receive(socket, buf, len, flags, NULL, NULL);
 }
@@ -189,9 +194,10 @@ VB_RETURNS_COUNT(ssize_t, rrecvfrom,
 	return receive(socket, buf, len, flags, src_addr, addrlen);
 }
 
-VB_RETURNS_COUNT(ssize_t, rrecvmsg, (int socket, struct msghdr *msg, int flags), (socket, msg, flags))
+VB_RETURNS_COUNT(ssize_t, rrecvmsg, (int socket, struct msghdr *msg, int flags),
+		 (socket, msg, flags))
 {
-	msg->msg_controllen = 0; /* there is never anything to tell */
+	msg->msg_controllen = 0; /* there is no ancillary data */
 	msg->msg_flags = 0;
 	return CALL(socket, receive, msg, flags);
 }
@@ -201,34 +207,43 @@ VB_RETURNS_COUNT(ssize_t, rread, (int socket, void *buf, size_t count), (socket,
 	return receive(socket, buf, count, 0, NULL, NULL);
 }
 
-VB_RETURNS_COUNT(ssize_t, rreadv, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
+VB_RETURNS_COUNT(ssize_t, rreadv, (int socket, const struct iovec *iov, int iovcnt),
+		 (socket, iov, iovcnt))
 {
-	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov,
+			      .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
 
 	return CALL(socket, receive, &msg, 0);
 }
 
-static ssize_t send_buffer(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dst, socklen_t dstlen)
+static ssize_t send_buffer(int socket, const void *buf, size_t len, int flags,
+			   const struct sockaddr *dst, socklen_t dstlen)
 {
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	struct msghdr msg = { .msg_name = (void *)dst, .msg_namelen = dst ? dstlen : 0, .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr msg = { .msg_name = (void *)dst,
+			      .msg_namelen = dst ? dstlen : 0,
+			      .msg_iov = &iov,
+			      .msg_iovlen = 1 };
 
 	return CALL(socket, send, &msg, flags);
 }
 
-VB_RETURNS_COUNT(ssize_t, rsend, (int socket, const void *buf, size_t len, int flags), (socket, buf, len, flags))
+VB_RETURNS_COUNT(ssize_t, rsend, (int socket, const void *buf, size_t len, int flags),
+		 (socket, buf, len, flags))
 {
 	return send_buffer(socket, buf, len, flags, NULL, 0);
 }
 
 VB_RETURNS_COUNT(ssize_t, rsendto,
-	(int socket, const void *buf, size_t len, int flags, const struct sockaddr *dest_addr, socklen_t addrlen),
-	(socket, buf, len, flags, dest_addr, addrlen))
+		 (int socket, const void *buf, size_t len, int flags,
+		  const struct sockaddr *dest_addr, socklen_t addrlen),
+		 (socket, buf, len, flags, dest_addr, addrlen))
 {
 	return send_buffer(socket, buf, len, flags, dest_addr, addrlen);
 }
 
-VB_RETURNS_COUNT(ssize_t, rsendmsg, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags))
+VB_RETURNS_COUNT(ssize_t, rsendmsg, (int socket, const struct msghdr *msg, int flags),
+		 (socket, msg, flags))
 {
 	if (msg->msg_control && msg->msg_controllen)
 		return result(-ENOTSUP);
@@ -240,19 +255,23 @@ VB_RETURNS_COUNT(ssize_t, rwrite, (int socket, const void *buf, size_t count), (
 	return send_buffer(socket, buf, count, 0, NULL, 0);
 }
 
-VB_RETURNS_COUNT(ssize_t, rwritev, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
+VB_RETURNS_COUNT(ssize_t, rwritev, (int socket, const struct iovec *iov, int iovcnt),
+		 (socket, iov, iovcnt))
 {
-	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov,
+			      .msg_iovlen = iovcnt < 0 ? 0 : (size_t)iovcnt };
 
 	return CALL(socket, send, &msg, 0);
 }
 
-VB_RETURNS_COUNT(int, rgetpeername, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen))
+VB_RETURNS_COUNT(int, rgetpeername, (int socket, struct sockaddr *addr, socklen_t *addrlen),
+		 (socket, addr, addrlen))
 {
 	return (int)CALL(socket, getpeername, addr, addrlen);
 }
 
-VB_RETURNS_COUNT(int, rgetsockname, (int socket, struct sockaddr *addr, socklen_t *addrlen), (socket, addr, addrlen))
+VB_RETURNS_COUNT(int, rgetsockname, (int socket, struct sockaddr *addr, socklen_t *addrlen),
+		 (socket, addr, addrlen))
 {
 	return (int)CALL(socket, getsockname, addr, addrlen);
 }
@@ -271,7 +290,7 @@ VB_RETURNS_COUNT(int, rgetsockopt,
 	return (int)CALL(socket, getsockopt, level, optname, optval, optlen);
 }
 
-/* Flags are ours alone: the descriptors behind a socket never block. */
+/* The flags are kept here: the descriptors behind a socket never block. */
 static VB_RETURNS_COUNT(int, control, (int socket, int cmd, int argument), (socket, cmd, argument))
 {
 	struct rs_socket *s = rs_index_get(socket);
@@ -317,7 +336,7 @@ VB_RETURNS_COUNT(off_t, riomap,
 {
 	struct rs_socket *s = rs_index_get(socket);
 
-	(void)flags; /* none is defined */
+	(void)flags; /* no flag is defined */
 	if (!s)
 		return result(-EBADF);
 	off_t answer = rs_iomap_add(s, buf, len, prot, &offset);
@@ -339,7 +358,8 @@ VB_RETURNS_COUNT(int, riounmap, (int socket, void *buf, size_t len), (socket, bu
 }
 
 VB_RETURNS_COUNT(size_t, riowrite,
-	(int socket, const void *buf, size_t count, off_t offset, int flags), (socket, buf, count, offset, flags))
+		 (int socket, const void *buf, size_t count, off_t offset, int flags),
+		 (socket, buf, count, offset, flags))
 {
 	struct rs_socket *s = rs_index_get(socket);
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What streams and datagram sockets have in common: a number that the
- * application knows, a reference count, flags, those who sleep on it, and the
- * operations behind the r-calls.
+ * The part that streams and datagram sockets have in common: number, reference count, flags,
+ * watchers (sleeping threads), and the operations behind the calls of rsocket(7).
  *
- * Operations return 0, a count or a number, or a negative errno; socket.c turns
- * that into errno.
+ * Operations return 0, a count or a number, or a negative errno, which socket.c turns into errno.
  */
 #ifndef VERBENA_RSOCKET_SOCKET_H
 #define VERBENA_RSOCKET_SOCKET_H
@@ -19,7 +17,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* The functions of rsocket(7) are what the library exports of this folder. */
+/* The library exports the functions of rsocket(7) from this folder. */
 #pragma GCC visibility push(default)
 #include <rdma/rsocket.h>
 #pragma GCC visibility pop
@@ -34,7 +32,7 @@ struct rs_ops {
 	int (*accept)(struct rs_socket *s, struct sockaddr *addr, socklen_t *length);
 	int (*connect)(struct rs_socket *s, const struct sockaddr *addr, socklen_t length);
 	int (*shutdown)(struct rs_socket *s, int how);
-	/* Ends it politely. free follows with the last reference. */
+	/* Closes the connection in order. free follows with the last reference. */
 	void (*close)(struct rs_socket *s);
 	void (*free)(struct rs_socket *s);
 
@@ -43,22 +41,26 @@ struct rs_ops {
 
 	int (*getpeername)(struct rs_socket *s, struct sockaddr *addr, socklen_t *length);
 	int (*getsockname)(struct rs_socket *s, struct sockaddr *addr, socklen_t *length);
-	int (*setsockopt)(struct rs_socket *s, int level, int name, const void *value, socklen_t length);
+	int (*setsockopt)(struct rs_socket *s, int level, int name, const void *value,
+			  socklen_t length);
 	int (*getsockopt)(struct rs_socket *s, int level, int name, void *value, socklen_t *length);
 
-	/* A descriptor that it gave to the service is readable; in the service's thread. */
+	/*
+	 * Called on the thread of the service when a descriptor that the socket has given to it is
+	 * readable.
+	 */
 	void (*service)(struct rs_socket *s, int which);
 
-	/* The rest is called with mu held and does not block. */
+	/* The caller of the rest holds mu; they do not block. */
 
-	/* Takes completions and does what they allow. */
+	/* Takes completions and continues the work that waited for them. */
 	void (*progress)(struct rs_socket *s);
-	/* What poll(2) would say. */
+	/* Returns the events of poll(2). */
 	short (*events)(struct rs_socket *s, short wanted);
-	/* Has the next completion make event_fd readable. */
+	/* Makes event_fd readable with the next completion. */
 	void (*arm)(struct rs_socket *s);
-	int (*event_fd)(struct rs_socket *s); /* -1: there is none */
-	/* Takes what makes event_fd readable, if anything does. */
+	int (*event_fd)(struct rs_socket *s); /* -1 without one */
+	/* Takes the events that make event_fd readable. */
 	void (*take_event)(struct rs_socket *s);
 };
 
@@ -68,7 +70,7 @@ struct rs_socket {
 	int number;
 	int domain;
 	int type;
-	unsigned generation; /* of the process: rs_generation */
+	unsigned generation; /* rs_generation of its process */
 
 	/* atomic */
 	_Atomic int references;
@@ -82,7 +84,10 @@ struct rs_socket {
 
 void rs_socket_init(struct rs_socket *s, const struct rs_ops *ops, int domain, int type);
 
-/* Counts the forks above this process: sockets of another generation are the parent's. */
+/*
+ * The number of forks between the first process and this one. Sockets of another generation are
+ * those of a parent.
+ */
 extern unsigned rs_generation;
 
 static inline struct rs_socket *rs_hold(struct rs_socket *s)
@@ -98,9 +103,9 @@ static inline bool rs_nonblocking(struct rs_socket *s, int flags)
 	return (atomic_load(&s->status_flags) & O_NONBLOCK) || (flags & MSG_DONTWAIT);
 }
 
-/* Copies an address out as getsockname(2) does. */
+/* Copies an address to the caller, cut to *length, as getsockname(2) does. */
 void rs_copy_addr(const struct sockaddr *from, struct sockaddr *to, socklen_t *length);
-/* 0 for families that are none of ours. */
+/* Returns 0 for a family that is not served. */
 socklen_t rs_addr_length(const struct sockaddr *addr);
 
 int64_t rs_now_us(void);

@@ -20,7 +20,9 @@ static int stream_bind(struct rs_socket *s, const struct sockaddr *addr, socklen
 	if (length < rs_addr_length(addr))
 		return -EINVAL;
 	pthread_mutex_lock(&s->mu);
-	int error = st->state != RS_IDLE ? -EINVAL : rdma_bind_addr(st->id, (struct sockaddr *)addr) ? -errno : 0;
+	int error = st->state != RS_IDLE			      ? -EINVAL
+		    : rdma_bind_addr(st->id, (struct sockaddr *)addr) ? -errno
+								      : 0;
 
 	pthread_mutex_unlock(&s->mu);
 	return error;
@@ -59,21 +61,22 @@ static void take_request(struct rs_stream *listener, struct rdma_cm_event *event
 	struct rdma_cm_id *id = event->id;
 
 	if (event->param.conn.private_data)
-		memcpy(&data, event->param.conn.private_data, length < sizeof(data) ? length : sizeof(data));
-	rdma_ack_cm_event(event); /* who moves to another channel waits for it */
+		memcpy(&data, event->param.conn.private_data,
+		       length < sizeof(data) ? length : sizeof(data));
+	rdma_ack_cm_event(event); /* rdma_migrate_id waits for it */
 	rs_listen_request(listener, id, &data, length);
 }
 
 /*
- * Connection manager events. Taking one changes the identifier, as the calls
- * do that asked for it: they may not have returned yet.
+ * Handles connection manager events. Taking an event changes the identifier, as the calls do that
+ * the event answers, and which may not have returned yet.
  */
 static void stream_service(struct rs_socket *s, int which)
 {
 	struct rs_stream *st = rs_stream(s);
 	struct rdma_cm_event *event;
 
-	(void)which; /* there is but one descriptor */
+	(void)which; /* there is one descriptor */
 	for (;;) {
 		pthread_mutex_lock(&s->mu);
 		bool none = st->paused || rdma_get_cm_event(st->channel, &event);
@@ -131,7 +134,7 @@ static const struct rs_ops ops = {
 	.take_event = rs_stream_take_event,
 };
 
-/* Without an identifier. NULL: errno. */
+/* Makes a stream without an identifier. NULL: errno. */
 static struct rs_stream *new_stream(int domain)
 {
 	struct rs_stream *st = calloc(1, sizeof(*st));
@@ -155,7 +158,7 @@ static struct rs_stream *new_stream(int domain)
 	return st;
 }
 
-/* Of one that has no identifier. */
+/* Frees a stream that has no identifier. */
 static void discard(struct rs_stream *st)
 {
 	int error = errno;
@@ -199,7 +202,7 @@ struct rs_stream *rs_stream_for_request(struct rs_stream *listener, struct rdma_
 	st->id = id;
 	id->context = st;
 	st->listener = rs_stream(rs_hold(&listener->s));
-	/* What rdma-core's sockets inherit, O_NONBLOCK among it. */
+	/* Copies the options that an accepted socket inherits with rdma-core, O_NONBLOCK among them. */
 	atomic_store(&st->s.status_flags, atomic_load(&listener->s.status_flags));
 	atomic_store(&st->s.descriptor_flags, atomic_load(&listener->s.descriptor_flags));
 	st->send_buffer = listener->send_buffer;

@@ -44,17 +44,19 @@ enum rs_state {
 
 #define RS_CONTROL_SLOTS 4
 
-/* What the last 8 bits of wr_id say of a work request. The rest is bytes of sbuf, for those that take any. */
+/*
+ * The kind of a work request: the last 8 bits of its wr_id. The other bits count its bytes of sbuf.
+ */
 enum rs_work {
 	RS_WORK_RECEIVE,
-	RS_WORK_DATA,	 /* data, riowrite(3)'s and iomap entries: a slot of the send queue, bytes of sbuf */
-	RS_WORK_CONTROL, /* a control slot */
+	RS_WORK_DATA, /* data, riowrite(3) or an iomap entry: one slot, bytes of sbuf */
+	RS_WORK_CONTROL,    /* a control slot */
 	RS_WORK_DISCONNECT, /* likewise; the last message */
 };
 
 struct rs_mapping; /* iomap.c */
 
-struct rs_window { /* a piece of the peer's receive buffer */
+struct rs_window { /* a range in the receive buffer of the peer */
 	uint64_t addr;
 	uint32_t key;
 	uint32_t length;
@@ -63,7 +65,7 @@ struct rs_window { /* a piece of the peer's receive buffer */
 struct rs_stream {
 	struct rs_socket s;
 
-	/* Serialise senders and receivers. Taken before s.mu. */
+	/* Serialise senders and receivers. Lock order: these, then s.mu. */
 	pthread_mutex_t send_mu;
 	pthread_mutex_t receive_mu;
 
@@ -71,11 +73,11 @@ struct rs_stream {
 	struct rdma_cm_id *id;
 	struct rdma_event_channel *channel;
 
-	/* The rest is guarded by s.mu. */
+	/* guarded by s.mu */
 	enum rs_state state;
 	bool may_receive; /* the peer has not shut its half, nor we ours */
 	bool may_send;
-	bool established;  /* was CONNECTED, whatever it is now */
+	bool established;  /* it was once CONNECTED */
 	bool connect_told; /* a second rconnect is EISCONN */
 	int error;	   /* SO_ERROR */
 	int retries;
@@ -90,18 +92,18 @@ struct rs_stream {
 	bool reuse_addr, v6_only, no_delay, oob_inline, keepalive;
 	int tos;
 	struct linger linger;
-	void *route; /* RDMA_ROUTE, for rconnect */
+	void *route; /* RDMA_ROUTE: the path for rconnect */
 	size_t route_length;
 
 	/* listener */
 	int backlog;
-	int queued;		      /* connections to be accepted */
-	int coming;		      /* those on their way there */
-	bool paused;		      /* the service does not look for requests */
-	struct rs_stream *head, *tail; /* to be accepted; the queue holds a reference */
+	int queued;		      /* connections in the queue */
+	int coming;		      /* connections in setup */
+	bool paused;		      /* the service does not watch for requests */
+	struct rs_stream *head, *tail; /* queue of connections for raccept; a reference each */
 
 	/* of a listener's connection */
-	struct rs_stream *listener; /* a reference, until in the queue */
+	struct rs_stream *listener; /* a reference until it is in the queue */
 	struct rs_stream *next;	    /* in the queue */
 
 	/* queue pair */
@@ -118,16 +120,16 @@ struct rs_stream {
 
 	/* receiving */
 	uint32_t rx_half;    /* bytes of half a receive buffer */
-	uint32_t rx_head;    /* where the next byte for the application lies in rbuf */
+	uint32_t rx_head;    /* offset in rbuf of the next byte for the application */
 	uint32_t rx_ready;   /* bytes for the application */
 	uint32_t rx_window;  /* bytes that the peer may still write */
-	uint32_t rx_free;    /* bytes that the application has taken, not given to the peer again */
-	uint32_t rx_publish; /* the half that is given next: its offset */
-	uint16_t rx_messages; /* received */
-	uint16_t rx_granted;  /* the peer may send up to this one */
-	unsigned owed_receives; /* to be posted */
-	uint32_t receives;	/* posted at a time */
-	uint32_t *messages;	/* where those of SENDs arrive, behind rbuf: one a receive, in turn */
+	uint32_t rx_free;    /* bytes read and not granted to the peer again */
+	uint32_t rx_publish; /* offset of the half that is granted next */
+	uint16_t rx_messages; /* sequence number of the last message received */
+	uint16_t rx_granted;  /* last sequence number granted to the peer */
+	unsigned owed_receives; /* receives to post */
+	uint32_t receives;	/* receives posted at a time */
+	uint32_t *messages;	/* room for SENDs, behind rbuf: one per receive */
 	uint32_t next_message;
 
 	/* sending */
@@ -135,26 +137,26 @@ struct rs_stream {
 	uint32_t tx_free; /* bytes */
 	uint32_t tx_slots; /* of the send queue, for data */
 	uint32_t control_slots;
-	unsigned control_next; /* where in the control area the next table entry goes */
-	uint16_t tx_messages;  /* sent */
-	uint16_t tx_granted;   /* may be sent */
+	unsigned control_next; /* place of the next table entry in the control area */
+	uint16_t tx_messages;  /* sequence number of the last message sent */
+	uint16_t tx_granted;   /* last sequence number granted by the peer */
 	struct rs_window windows[RS_TABLE_SIZE];
 	unsigned tx_window; /* the one being filled */
-	unsigned tx_fresh;  /* the entry of table that comes next */
-	int pending_control; /* an enum rs_control that waits for a slot, or -1 */
+	unsigned tx_fresh;  /* next entry of table */
+	int pending_control; /* enum rs_control that waits for a slot, or -1 */
 	bool disconnect_sent;
 
 	/* the peer */
-	bool swap; /* its byte order is not ours */
+	bool swap; /* its byte order differs from ours */
 	struct rs_sge peer_table;
-	uint32_t peer_entry; /* of its table, that we write next */
-	uint64_t peer_iomaps; /* address; the key is peer_table's */
+	uint32_t peer_entry; /* next entry of its table */
+	uint64_t peer_iomaps; /* address of its iomap table, under the key of peer_table */
 	uint32_t peer_iomap_size;
 
 	/* iomap.c */
 	struct rs_mapping *mappings;
 	bool mappings_untold;
-	struct rs_iomap *told; /* iomap_size: what the peer has written to iomaps */
+	struct rs_iomap *told; /* iomap_size entries, copied from iomaps */
 
 	/* keepalive.c; guarded by its lock */
 	unsigned keepalive_idle; /* seconds */
@@ -177,30 +179,31 @@ static inline bool rs_opening(struct rs_stream *st)
 
 /* Returns the number to be, or a negative errno; *s has one reference. */
 int rs_stream_new(int domain, struct rs_socket **s);
-/* For a connection request; takes id over when it succeeds. NULL: errno. */
+/* Makes the stream of a connection request. On success it owns id. NULL: errno. */
 struct rs_stream *rs_stream_for_request(struct rs_stream *listener, struct rdma_cm_id *id);
-/* With s.mu held: nothing goes on any more. */
+/* Ends all transfers with an error. The caller holds s.mu. */
 void rs_stream_fail(struct rs_stream *st, int error);
-/* The error to report now, as a negative errno, or 0. It is reported once. */
+/* Returns the error to report now as a negative errno, or 0. Each error is reported once. */
 int rs_stream_take_error(struct rs_stream *st);
 
 /* endpoint.c; 0 or a positive errno */
 int rs_endpoint_open(struct rs_stream *st);
 void rs_endpoint_close(struct rs_stream *st);
 void rs_conn_data_ours(struct rs_stream *st, struct rs_conn_data *ours);
-/* False: the peer is not one that we understand. */
+/* Returns false if the private data is not that of an rsocket. */
 bool rs_conn_data_peers(struct rs_stream *st, const void *data, size_t length);
 
 /* connect.c */
 int rs_stream_connect(struct rs_socket *s, const struct sockaddr *addr, socklen_t length);
-/* A connection manager event of a stream that does not listen; with s.mu held. */
+/* Handles a connection manager event of a stream that does not listen. The caller holds s.mu. */
 void rs_connect_event(struct rs_stream *st, const struct rdma_cm_event *event);
 
 /* listen.c */
 int rs_stream_listen(struct rs_socket *s, int backlog);
 int rs_stream_accept(struct rs_socket *s, struct sockaddr *addr, socklen_t *length);
-void rs_listen_request(struct rs_stream *listener, struct rdma_cm_id *id, const void *data, size_t length);
-/* An accepted connection is established, or will not be; without locks. */
+void rs_listen_request(struct rs_stream *listener, struct rdma_cm_id *id, const void *data,
+		       size_t length);
+/* Notes that an accepted connection is established, or has failed. The caller holds no lock. */
 void rs_listen_settled(struct rs_stream *st);
 void rs_listen_close(struct rs_stream *listener);
 
@@ -214,7 +217,7 @@ bool rs_can_send(struct rs_stream *st);
 /* Posts up to count receives. */
 void rs_post_receives(struct rs_stream *st, unsigned count);
 
-/* Slots that a write with its message takes. */
+/* Returns the send slots that a write and its message take. */
 static inline uint32_t rs_slots(const struct rs_stream *st)
 {
 	return st->by_send ? 2 : 1;
@@ -224,8 +227,8 @@ static inline uint32_t rs_slots(const struct rs_stream *st)
 void rs_give_credits(struct rs_stream *st);
 void rs_take_credits(struct rs_stream *st, uint32_t granted);
 /*
- * Posts a write with its message; in slots that the caller has taken. A SEND has
- * the write's wr_id, but for the bytes.
+ * Posts a write and its message in slots that the caller has taken. A SEND gets the wr_id of the
+ * write, without its bytes.
  */
 void rs_post_message(struct rs_stream *st, struct ibv_send_wr *write, uint32_t msg);
 /* Posts a message without data in a control slot. */
@@ -233,18 +236,19 @@ void rs_post_control(struct rs_stream *st, enum rs_control control);
 
 /* send.c */
 ssize_t rs_stream_send(struct rs_socket *s, const struct msghdr *msg, int flags);
-/* Copies to tx_head, without moving it; with send_mu held. */
+/* Copies to tx_head, which stays. The caller holds send_mu. */
 void rs_fill(struct rs_stream *st, struct rs_cursor *from, uint32_t length);
-/* How much to write at once, the piece-th time in a call. */
+/* Returns the length of the n-th write of a call. */
 uint32_t rs_piece(unsigned piece, size_t left, uint32_t room);
 /*
- * Posts a write of length bytes that lie at tx_head, and takes them and a slot;
- * with both locks held. has_msg: with that message.
+ * Posts a write of the length bytes at tx_head, and takes them and a slot. With has_msg the message
+ * goes along. The caller holds both locks.
  */
-void rs_post_write(struct rs_stream *st, uint32_t length, uint64_t addr, uint32_t key, bool has_msg, uint32_t msg);
+void rs_post_write(struct rs_stream *st, uint32_t length, uint64_t addr, uint32_t key, bool has_msg,
+		   uint32_t msg);
 /*
- * Waits until ready, which must also say so when nothing may be sent any more,
- * and mappings are told; with both locks held. 0 or a negative errno.
+ * Waits until ready returns true, and announces mappings first. ready must be true also when
+ * nothing may be sent any more. The caller holds both locks. 0 or a negative errno.
  */
 int rs_wait_to_send(struct rs_stream *st, bool (*ready)(struct rs_socket *s), int flags);
 
@@ -256,15 +260,16 @@ int rs_stream_shutdown(struct rs_socket *s, int how);
 void rs_stream_close(struct rs_socket *s);
 
 /* options.c */
-int rs_stream_setsockopt(struct rs_socket *s, int level, int name, const void *value, socklen_t length);
+int rs_stream_setsockopt(struct rs_socket *s, int level, int name, const void *value,
+			 socklen_t length);
 int rs_stream_getsockopt(struct rs_socket *s, int level, int name, void *value, socklen_t *length);
 
 /* iomap.c */
 off_t rs_iomap_add(struct rs_socket *s, void *buf, size_t length, int prot, off_t *offset);
 int rs_iomap_remove(struct rs_socket *s, void *buf, size_t length);
-/* Tells the peer of new mappings; with send_mu and s.mu held. */
+/* Announces new mappings to the peer. The caller holds send_mu and s.mu. */
 int rs_iomap_tell(struct rs_stream *st, int flags);
-/* The peer wrote an entry; with s.mu held. */
+/* Takes an entry that the peer wrote. The caller holds s.mu. */
 void rs_iomap_told(struct rs_stream *st, uint32_t entry);
 void rs_iomap_free(struct rs_stream *st);
 /* riowrite.c */

@@ -14,27 +14,32 @@
 #define GRH_BYTES sizeof(struct ibv_grh)
 #define SLOT_BYTES (GRH_BYTES + RS_DATAGRAM_MAX)
 
-/* wr_id: the index of a slot, and of which kind. */
+/* A wr_id is the index of a slot and its kind. */
 #define RECEIVE (1ull << 32)
 
-/* Completions a call, and calls before others get their turn. */
+/* Completions per call, and calls before other sockets get their turn. */
 #define BATCH 16
 #define BATCHES 64
 
 static void set_header(struct rs_ud_header *h, const union rs_addr *local)
 {
 	if (local->sa.sa_family == AF_INET) {
-		*h = (struct rs_ud_header){ .version = 4, .length = RS_UD_HEADER_IPV4, .port = local->in.sin_port };
+		*h = (struct rs_ud_header){ .version = 4,
+					    .length = RS_UD_HEADER_IPV4,
+					    .port = local->in.sin_port };
 		h->ipv4 = local->in.sin_addr.s_addr;
 	} else {
-		*h = (struct rs_ud_header){ .version = 6, .length = RS_UD_HEADER_IPV6, .port = local->in6.sin6_port };
+		*h = (struct rs_ud_header){ .version = 6,
+					    .length = RS_UD_HEADER_IPV6,
+					    .port = local->in6.sin6_port };
 		h->ipv6.flowinfo = local->in6.sin6_flowinfo;
 		memcpy(h->ipv6.addr, &local->in6.sin6_addr, sizeof(h->ipv6.addr));
 	}
 }
 
-/* False: it is no header, or not one of length bytes. */
-static bool read_header(const uint8_t *data, uint32_t length, union rs_addr *from, uint32_t *header_length)
+/* Returns false if the bytes are not a whole header. */
+static bool read_header(const uint8_t *data, uint32_t length, union rs_addr *from,
+			uint32_t *header_length)
 {
 	struct rs_ud_header h = { 0 };
 
@@ -42,11 +47,15 @@ static bool read_header(const uint8_t *data, uint32_t length, union rs_addr *fro
 	*header_length = h.length;
 	memset(from, 0, sizeof(*from));
 	if (h.version == 4 && h.length == RS_UD_HEADER_IPV4 && length >= h.length) {
-		from->in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = h.port, .sin_addr.s_addr = h.ipv4 };
+		from->in = (struct sockaddr_in){ .sin_family = AF_INET,
+						 .sin_port = h.port,
+						 .sin_addr.s_addr = h.ipv4 };
 		return true;
 	}
 	if (h.version == 6 && h.length == RS_UD_HEADER_IPV6 && length >= h.length) {
-		from->in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = h.port, .sin6_flowinfo = h.ipv6.flowinfo };
+		from->in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6,
+						   .sin6_port = h.port,
+						   .sin6_flowinfo = h.ipv6.flowinfo };
 		memcpy(&from->in6.sin6_addr, h.ipv6.addr, sizeof(h.ipv6.addr));
 		return true;
 	}
@@ -56,14 +65,19 @@ static bool read_header(const uint8_t *data, uint32_t length, union rs_addr *fro
 void rs_ud_repost(struct rs_slot *slot)
 {
 	struct rs_ud *ud = slot->ud;
-	struct ibv_sge sge = { .addr = (uintptr_t)slot->buffer, .length = SLOT_BYTES, .lkey = ud->mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = RECEIVE | (uint64_t)(slot - ud->slots), .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_sge sge = { .addr = (uintptr_t)slot->buffer,
+			       .length = SLOT_BYTES,
+			       .lkey = ud->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = RECEIVE | (uint64_t)(slot - ud->slots),
+				  .sg_list = &sge,
+				  .num_sge = 1 },
+			   *bad;
 
-	/* Refused only when the queue pair is in error: then nothing comes any more. */
+	/* The post fails only in the error state, when nothing arrives any more. */
 	ibv_post_recv(ud->id->qp, &wr, &bad);
 }
 
-/* True: it is for the application. */
+/* Returns true if the datagram is for the application. */
 static bool take_receive(struct rs_datagram *d, struct rs_slot *slot, const struct ibv_wc *wc)
 {
 	uint32_t length, header;
@@ -74,7 +88,7 @@ static bool take_receive(struct rs_datagram *d, struct rs_slot *slot, const stru
 	if (!read_header(slot->buffer + GRH_BYTES, length, &slot->from, &header))
 		return false;
 	if (d->connected.sa.sa_family && !rs_same_addr(&d->connected, &slot->from))
-		return false; /* as connect(2) has it of datagram sockets */
+		return false; /* connected: only from that peer, as connect(2) says */
 	slot->data = slot->buffer + GRH_BYTES + header;
 	slot->length = length - header;
 	return true;
@@ -108,7 +122,8 @@ void rs_ud_progress(struct rs_datagram *d, struct rs_ud *ud)
 int rs_ud_send(struct rs_peer *peer, struct rs_cursor *from)
 {
 	struct rs_ud *ud = peer->ud;
-	uint32_t index = ud->free_sends[--ud->sends_free], length = ud->header.length + (uint32_t)from->left;
+	uint32_t index = ud->free_sends[--ud->sends_free],
+		 length = ud->header.length + (uint32_t)from->left;
 	uint8_t *slot = ud->memory + (size_t)index * RS_DATAGRAM_MAX;
 	struct ibv_sge sge = { .addr = (uintptr_t)slot, .length = length, .lkey = ud->mr->lkey };
 	struct ibv_send_wr wr = {
@@ -134,7 +149,7 @@ static uint32_t clamp(uint32_t n, uint32_t least, uint32_t most)
 	return n < least ? least : n > most ? most : n;
 }
 
-/* The sizes below are those of the first queue pair, for good. 0 or a positive errno, as below. */
+/* Makes the first queue pair, whose sizes hold for all others. 0 or a positive errno, as below. */
 static int fit_queues(struct rs_datagram *d, struct ibv_context *verbs)
 {
 	struct ibv_device_attr device;
@@ -170,16 +185,22 @@ static int create_qp(struct rs_datagram *d, struct rs_ud *ud)
 	struct epoll_event event = { .events = EPOLLIN };
 
 	ud->events = ibv_create_comp_channel(ud->id->verbs);
-	if (!ud->events || fcntl(ud->events->fd, F_SETFL, O_NONBLOCK) || epoll_ctl(d->epoll, EPOLL_CTL_ADD, ud->events->fd, &event))
+	if (!ud->events || fcntl(ud->events->fd, F_SETFL, O_NONBLOCK) ||
+	    epoll_ctl(d->epoll, EPOLL_CTL_ADD, ud->events->fd, &event))
 		return errno;
-	ud->cq = ibv_create_cq(ud->id->verbs, (int)(d->send_queue + d->receive_queue), ud, ud->events, 0);
+	ud->cq = ibv_create_cq(ud->id->verbs, (int)(d->send_queue + d->receive_queue), ud,
+			       ud->events, 0);
 	if (!ud->cq)
 		return errno;
 	struct ibv_qp_init_attr init = {
 		.qp_context = ud,
 		.send_cq = ud->cq,
 		.recv_cq = ud->cq,
-		.cap = { .max_send_wr = d->send_queue, .max_recv_wr = d->receive_queue, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = d->inline_data },
+		.cap = { .max_send_wr = d->send_queue,
+			 .max_recv_wr = d->receive_queue,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1,
+			 .max_inline_data = d->inline_data },
 		.qp_type = IBV_QPT_UD,
 		.sq_sig_all = 1,
 	};
@@ -218,7 +239,7 @@ static int create_slots(struct rs_datagram *d, struct rs_ud *ud)
 	return 0;
 }
 
-/* Any port serves: the number of the queue pair is what peers are told. */
+/* Binds to any port: peers use the number of the queue pair. */
 static int bind_id(struct rs_ud *ud)
 {
 	union rs_addr addr = ud->local;
@@ -261,7 +282,7 @@ struct rs_ud *rs_ud_at(struct rs_datagram *d, const union rs_addr *local)
 	}
 	ud->next = d->uds;
 	d->uds = ud;
-	rs_ring(&d->s); /* there is one more to be armed */
+	rs_ring(&d->s); /* one more queue to arm */
 	return ud;
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams over UDP: the first ones to a peer, answers to them, and what is too large for a packet of the queue pair. */
+/*
+ * Datagrams over UDP: the first ones to a peer, the answers to them, and those too large for a
+ * packet of the queue pair.
+ */
 #include "datagram.h"
 #include "watch.h"
 
@@ -7,10 +10,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* Datagrams that came over UDP and wait for the application, at most. */
+/* The most datagrams over UDP that wait for the application. */
 #define WAITING_MAX 256
 
-/* Datagrams a call, before others get their turn. */
+/* Datagrams per call, before other sockets get their turn. */
 #define BATCH 64
 
 static socklen_t header_length(const union rs_addr *addr)
@@ -18,7 +21,8 @@ static socklen_t header_length(const union rs_addr *addr)
 	return addr->sa.sa_family == AF_INET ? RS_UDP_HEADER_IPV4 : RS_UDP_HEADER_IPV6;
 }
 
-ssize_t rs_udp_send(struct rs_datagram *d, struct rs_peer *peer, enum rs_udp_op op, struct rs_cursor *from)
+ssize_t rs_udp_send(struct rs_datagram *d, struct rs_peer *peer, enum rs_udp_op op,
+		    struct rs_cursor *from)
 {
 	const union rs_addr *local = &peer->ud->local;
 	uint8_t packet[RS_DATAGRAM_MAX];
@@ -33,7 +37,7 @@ ssize_t rs_udp_send(struct rs_datagram *d, struct rs_peer *peer, enum rs_udp_op 
 
 	if (length > sizeof(packet) - h.length)
 		return -EMSGSIZE;
-	/* Our address, as rdma-core fills it in; the receiver looks at the UDP header's. */
+	/* Fills in our address, as rdma-core does. The receiver uses that of the UDP header. */
 	if (h.version == 4)
 		h.ipv4 = local->in.sin_addr.s_addr;
 	else
@@ -41,22 +45,27 @@ ssize_t rs_udp_send(struct rs_datagram *d, struct rs_peer *peer, enum rs_udp_op 
 	memcpy(packet, &h, h.length);
 	if (from)
 		rs_cursor_gather(from, packet + h.length, length);
-	if (sendto(d->udp, packet, h.length + length, MSG_NOSIGNAL, &peer->addr.sa, rs_addr_length(&peer->addr.sa)) < 0)
+	if (sendto(d->udp, packet, h.length + length, MSG_NOSIGNAL, &peer->addr.sa,
+		   rs_addr_length(&peer->addr.sa)) < 0)
 		return -errno;
 	return (ssize_t)length;
 }
 
-/* False: it is none of ours. */
-static bool read_header(const uint8_t *packet, size_t length, const union rs_addr *from, struct rs_udp_header *h)
+/* Returns false if the datagram is not that of an rsocket. */
+static bool read_header(const uint8_t *packet, size_t length, const union rs_addr *from,
+			struct rs_udp_header *h)
 {
 	if (length < header_length(from))
 		return false;
 	memcpy(h, packet, header_length(from));
-	return h->tag == htonl(RS_UDP_TAG) && h->version == (from->sa.sa_family == AF_INET ? 4 : 6) && h->length == header_length(from);
+	return h->tag == htonl(RS_UDP_TAG) &&
+	       h->version == (from->sa.sa_family == AF_INET ? 4 : 6) &&
+	       h->length == header_length(from);
 }
 
-/* Lost when there is no room for it, as any datagram may be. */
-static void deliver(struct rs_datagram *d, const union rs_addr *from, const uint8_t *data, size_t length)
+/* Queues a datagram. Without room it is lost, as any datagram may be. */
+static void deliver(struct rs_datagram *d, const union rs_addr *from, const uint8_t *data,
+		    size_t length)
 {
 	if (d->from_udp >= WAITING_MAX || !d->may_receive)
 		return;
@@ -78,17 +87,18 @@ void rs_udp_receive(struct rs_datagram *d)
 		union rs_addr from = { 0 };
 		socklen_t from_length = sizeof(from);
 		struct rs_udp_header h;
-		ssize_t n = recvfrom(d->udp, packet, sizeof(packet), MSG_DONTWAIT | MSG_TRUNC, &from.sa, &from_length);
+		ssize_t n = recvfrom(d->udp, packet, sizeof(packet), MSG_DONTWAIT | MSG_TRUNC,
+				     &from.sa, &from_length);
 
 		if (n < 0)
-			return; /* nothing left; or an ICMP error that connect(2) would report */
+			return; /* no more datagrams, or an ICMP error that connect(2) would report */
 		if ((size_t)n > sizeof(packet) || !read_header(packet, (size_t)n, &from, &h))
 			continue;
 		struct rs_peer *peer = rs_peer_at(d, &from);
 
 		if (!peer)
 			continue;
-		/* Answered each time: the one before may be lost. */
+		/* Each is answered: the answer before may be lost. */
 		if (h.op == RS_UDP_DATA)
 			rs_udp_send(d, peer, RS_UDP_CONTROL, NULL);
 		rs_peer_told(d, peer, ntohl(h.qpn) & 0xffffff);

@@ -6,13 +6,13 @@
 #include <limits.h>
 #include <poll.h>
 
-/* Looks again and again for polling_time: a sleep and a wake-up cost more than that. */
+/* Polls for polling_time first: to sleep and be woken costs more than that. */
 static bool spin(struct rs_socket *s, bool (*ready)(struct rs_socket *s))
 {
 	int64_t end = rs_now_us() + rs_defaults()->polling_time_us;
 
 	do {
-		pthread_mutex_unlock(&s->mu); /* let others at it */
+		pthread_mutex_unlock(&s->mu); /* other threads may take the lock */
 		pthread_mutex_lock(&s->mu);
 		s->ops->progress(s);
 		if (ready(s))
@@ -30,7 +30,8 @@ static int timeout_ms(int64_t deadline)
 	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblock, int64_t deadline)
+int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblock,
+	    int64_t deadline)
 {
 	if (ready(s))
 		return 0;
@@ -51,10 +52,11 @@ int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblo
 	rs_watch(s, &watcher, bell);
 	while (!error) {
 		s->ops->arm(s);
-		s->ops->progress(s); /* what came before it was armed */
+		s->ops->progress(s); /* completions from before the arming */
 		if (ready(s))
 			break;
-		struct pollfd fds[2] = { { .fd = bell, .events = POLLIN }, { .fd = s->ops->event_fd(s), .events = POLLIN } };
+		struct pollfd fds[2] = { { .fd = bell, .events = POLLIN },
+					 { .fd = s->ops->event_fd(s), .events = POLLIN } };
 		int timeout = timeout_ms(deadline);
 
 		pthread_mutex_unlock(&s->mu);

@@ -4,14 +4,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The bell's descriptor + 1, so that 0 is none; it belongs to bell_generation. */
+/* The descriptor of the bell plus 1: 0 is none. It belongs to bell_generation. */
 static __thread int own_bell;
 static __thread unsigned bell_generation;
 
 static pthread_key_t bell_key;
 static pthread_once_t bell_once = PTHREAD_ONCE_INIT;
 
-/* The thread ends. */
+/* Closes the bell when its thread ends. */
 static void close_bell(void *bell)
 {
 	if (bell_generation == rs_generation)
@@ -26,7 +26,7 @@ static void make_bell_key(void)
 
 int rs_bell(void)
 {
-	/* A forked child shares the parent's bell, and would take its rings. */
+	/* A child of a fork makes its own bell: that of the parent would swallow its events. */
 	if (own_bell && bell_generation != rs_generation) {
 		close(own_bell - 1);
 		own_bell = 0;

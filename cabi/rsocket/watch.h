@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that sleep until something happens to a socket.
+ * Threads that sleep until a socket changes.
  *
- * Each thread has a bell, an eventfd. Who is about to sleep leaves a watcher
- * with every socket that it waits for and sleeps on its bell and on the
- * sockets' event descriptors. Whoever changes a socket rings its watchers: a
- * completion is taken by one thread and may be what another one waits for.
+ * Each thread has a bell, an eventfd. Before it sleeps it leaves a watcher with every socket that
+ * it waits for; then it sleeps on the bell and on the event descriptors of these sockets. A thread
+ * that changes a socket rings the bells of its watchers: it may have taken the completion that
+ * another thread waits for.
  */
 #ifndef VERBENA_RSOCKET_WATCH_H
 #define VERBENA_RSOCKET_WATCH_H
@@ -17,11 +17,11 @@ struct rs_watcher {
 	struct rs_watcher *next, **previous;
 };
 
-/* The calling thread's bell, or a negative errno. */
+/* Returns the calling thread's bell, or a negative errno. */
 int rs_bell(void);
 void rs_bell_silence(void);
 
-/* With mu held. */
+/* The caller holds mu. */
 void rs_watch(struct rs_socket *s, struct rs_watcher *watcher, int bell);
 void rs_unwatch(struct rs_watcher *watcher);
 /* Wakes the watchers, except those of the calling thread. */
@@ -31,11 +31,11 @@ void rs_ring(struct rs_socket *s);
 #define RS_FOREVER INT64_MAX
 
 /*
- * Makes progress until ready says so, with mu held on entry, on return and in
- * ready. Gives up at once with -EAGAIN if nonblock, at the deadline (of
- * rs_now_us) with -ETIMEDOUT, and when a signal comes with -EINTR. What closes
- * a socket makes its waiters ready.
+ * Makes progress until ready returns true. The caller holds mu, as does ready. Returns -EAGAIN at
+ * once if nonblock, -ETIMEDOUT at the deadline (of rs_now_us), and -EINTR when a signal comes.
+ * Closing a socket makes its waiters ready.
  */
-int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblock, int64_t deadline);
+int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblock,
+	    int64_t deadline);
 
 #endif

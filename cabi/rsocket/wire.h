@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What rsockets put on the wire: the private data of a connection, the 32 bits
- * of immediate data that make a message, the tables that peers write into each
- * other's memory, and the headers of datagrams. rsocket(7) describes the parts.
+ * The wire format of rsockets: the private data of a connection, the 32 bits of immediate data that
+ * make a message, the tables that peers write into each other's memory, and the headers of
+ * datagrams. rsocket(7) describes the parts.
  *
- * Private data and headers of datagrams are big-endian. Table entries are in
- * the byte order of the host that reads them: RS_CONN_BIG_ENDIAN tells it.
+ * Private data and headers of datagrams are big-endian. Table entries have the byte order of the
+ * host that reads them, which RS_CONN_BIG_ENDIAN names.
  */
 #ifndef VERBENA_RSOCKET_WIRE_H
 #define VERBENA_RSOCKET_WIRE_H
@@ -19,7 +19,7 @@
 struct rs_sge {
 	uint64_t addr;
 	uint32_t key;
-	uint32_t length; /* last: who sees it non-zero sees the rest */
+	uint32_t length; /* written last: once it is non-zero the rest is valid */
 };
 _Static_assert(sizeof(struct rs_sge) == 16, "16 bytes on the wire");
 
@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct rs_iomap) == 24, "24 bytes on the wire");
 struct rs_conn_data {
 	uint8_t version;
 	uint8_t flags;
-	uint16_t credits; /* messages that we have receives for */
+	uint16_t credits; /* receives that are posted for messages */
 	uint8_t reserved[3];
 	uint8_t iomap_size; /* scaled: rs_scale */
 	struct rs_sge table;
@@ -54,8 +54,8 @@ _Static_assert(sizeof(struct rs_conn_data) == 40, "40 bytes on the wire");
 #define RS_TABLE_SIZE 2
 
 /*
- * Sizes of up to 128 stand for themselves in 8 bits; larger ones count units
- * of 256 behind a set top bit.
+ * Encodes a size in 8 bits: sizes of up to 128 as they are, larger ones in units of 256 with the
+ * top bit set.
  */
 static inline uint8_t rs_scale(uint32_t size)
 {
@@ -70,21 +70,20 @@ static inline uint32_t rs_unscale(uint8_t scaled)
 }
 
 /*
- * Messages: 3 bits of type, 29 of value. They come as immediate data; over iWARP,
- * which need not have any, as a SEND of its own behind the write, in the byte
- * order of whoever sends it.
+ * Messages: 3 bits of type, 29 of value. They come as immediate data. Over iWARP, which may lack
+ * it, a message is a SEND behind the write, in the byte order of its sender.
  */
 enum rs_msg {
 	RS_MSG_DATA = 0,    /* value bytes were written */
-	RS_MSG_CREDIT = 4,  /* value is the last message that may be sent; look at the buffer table */
+	RS_MSG_CREDIT = 4,  /* value is the last message granted; the buffer table has changed */
 	RS_MSG_IOMAP = 6,   /* entry value of the iomap table was written */
 	RS_MSG_CONTROL = 7, /* value is an enum rs_control */
 };
 
 enum rs_control {
-	RS_CONTROL_DISCONNECT = 0, /* neither sends nor receives any more */
+	RS_CONTROL_DISCONNECT = 0, /* shuts both halves */
 	RS_CONTROL_KEEPALIVE = 1,
-	RS_CONTROL_SHUTDOWN = 2, /* sends no more */
+	RS_CONTROL_SHUTDOWN = 2, /* shuts its sending half */
 };
 
 #define RS_MSG_VALUE_BITS 29
@@ -106,7 +105,7 @@ static inline uint32_t rs_msg_value(uint32_t msg)
 
 /* -- datagrams ------------------------------------------------------------------ */
 
-/* Before the data of each datagram between UD queue pairs: who sent it. */
+/* Precedes the data of each datagram between UD queue pairs, and names the sender. */
 struct rs_ud_header {
 	uint8_t version; /* 4 or 6 */
 	uint8_t length;	 /* of this header */
@@ -127,11 +126,11 @@ _Static_assert(sizeof(struct rs_ud_header) == RS_UD_HEADER_IPV6, "24 bytes on th
 #define RS_UDP_TAG 0x55555555
 
 enum rs_udp_op {
-	RS_UDP_DATA = 0,    /* data for the application follows; answer with your number */
-	RS_UDP_CONTROL = 7, /* the answer */
+	RS_UDP_DATA = 0,    /* data for the application follows; asks for the number */
+	RS_UDP_CONTROL = 7, /* the answer, which has the number */
 };
 
-/* Before what goes over UDP, as long as the peer's queue pair is unknown. */
+/* Precedes datagrams over UDP, while the queue pair of the peer is unknown. */
 struct rs_udp_header {
 	uint32_t tag;
 	uint8_t version;

@@ -95,7 +95,8 @@ func (c *conn) send(v any) error {
 	if n < len(b) {
 		return errors.New("the message is too long")
 	}
-	_, err = c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{c.outbox.SGE(0, n)}})
+	_, err = c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled,
+		SGList: []ib.SGE{c.outbox.SGE(0, n)}})
 	if err != nil {
 		return err
 	}

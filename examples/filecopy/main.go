@@ -36,7 +36,8 @@ func main() {
 	case *connect != "" && flag.NArg() == 1:
 		err = send(context.Background(), *connect, flag.Arg(0))
 	default:
-		fmt.Fprintln(os.Stderr, "usage: filecopy -listen ADDR [-dir DIR] | filecopy -connect ADDR FILE")
+		fmt.Fprintln(os.Stderr, "usage: filecopy -listen ADDR [-dir DIR] "+
+			"| filecopy -connect ADDR FILE")
 		os.Exit(2)
 	}
 	if err != nil {
@@ -145,7 +146,8 @@ const (
 // fetch reads the file in blocks. It posts the READ of the next block into the memory of one that
 // has been written.
 func fetch(c *conn, o offer, f *os.File) error {
-	mr, err := c.RegMR(make([]byte, blocks*blockSize), ib.AccessLocalWrite|ib.AccessRemoteWrite) // iWARP's READ needs both
+	// iWARP's READ needs both
+	mr, err := c.RegMR(make([]byte, blocks*blockSize), ib.AccessLocalWrite|ib.AccessRemoteWrite)
 	if err != nil {
 		return err
 	}

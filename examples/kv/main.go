@@ -43,7 +43,8 @@ func main() {
 			return err
 		})
 	default:
-		fmt.Fprintln(os.Stderr, "usage: kv -listen ADDR | kv -connect ADDR put KEY VALUE | kv -connect ADDR get KEY")
+		fmt.Fprintln(os.Stderr, "usage: kv -listen ADDR | kv -connect ADDR put KEY VALUE "+
+			"| kv -connect ADDR get KEY")
 		os.Exit(2)
 	}
 	if err != nil {
@@ -66,13 +67,15 @@ func withClient(addr string, do func(*client) error) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	c := &client{ctx: ctx}
-	c.Conn, err = rdmacm.Dial(ctx, addr, &rdmacm.Options{Prepare: func(conn *rdmacm.Conn) (err error) {
-		if c.page, err = conn.RegMR(make([]byte, probes*slotSize), ib.AccessLocalWrite); err != nil {
+	prepare := func(conn *rdmacm.Conn) (err error) {
+		if c.page, err = conn.RegMR(make([]byte, probes*slotSize),
+			ib.AccessLocalWrite); err != nil {
 			return err
 		}
 		c.inbox, err = conn.RegMR(make([]byte, slotSize), ib.AccessLocalWrite)
 		return err
-	}})
+	}
+	c.Conn, err = rdmacm.Dial(ctx, addr, &rdmacm.Options{Prepare: prepare})
 	if err != nil {
 		return err
 	}
@@ -89,7 +92,8 @@ func withClient(addr string, do func(*client) error) (err error) {
 func (c *client) get(key string) (string, error) {
 	for c.ctx.Err() == nil {
 		_, err := c.QP().PostSend(verbs.SendWR{
-			Opcode: ib.WRRDMARead, Flags: ib.SendSignaled, SGList: []ib.SGE{c.page.SGE(0, probes*slotSize)},
+			Opcode: ib.WRRDMARead, Flags: ib.SendSignaled,
+			SGList:     []ib.SGE{c.page.SGE(0, probes*slotSize)},
 			RemoteAddr: c.table + uint64(home(key))*slotSize, RKey: c.rkey,
 		})
 		if err != nil {
@@ -115,11 +119,13 @@ func (c *client) put(key, value string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.QP().PostRecv(verbs.RecvWR{SGList: []ib.SGE{c.inbox.SGE(0, slotSize)}}); err != nil {
+	if _, err := c.QP().PostRecv(
+		verbs.RecvWR{SGList: []ib.SGE{c.inbox.SGE(0, slotSize)}}); err != nil {
 		return err
 	}
 	copy(c.page.Bytes(), slot)
-	_, err = c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{c.page.SGE(0, slotSize)}})
+	_, err = c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled,
+		SGList: []ib.SGE{c.page.SGE(0, slotSize)}})
 	if err != nil {
 		return err
 	}

@@ -53,9 +53,10 @@ func serve(ctx context.Context, addr string) error {
 	where := binary.BigEndian.AppendUint64(nil, table.Addr())
 	where = binary.BigEndian.AppendUint32(where, uint32(table.RKey()))
 	l, err := rdmacm.ListenAddr(addr, &rdmacm.Options{
-		PD:      pd,
-		QP:      verbs.QPInitAttr{SendCQ: s.cq, RecvCQ: s.cq},
-		Param:   &rdmacm.ConnParam{PrivateData: where, ResponderResources: rdmacm.MaxRdAtomic, RNRRetryCount: 7},
+		PD: pd,
+		QP: verbs.QPInitAttr{SendCQ: s.cq, RecvCQ: s.cq},
+		Param: &rdmacm.ConnParam{PrivateData: where, ResponderResources: rdmacm.MaxRdAtomic,
+			RNRRetryCount: 7},
 		Prepare: s.prepare,
 	})
 	if err != nil {
@@ -175,6 +176,7 @@ func (s *server) put(p *peer, slot []byte) {
 		refusal = err.Error()
 	}
 	if p.receive() == nil { // before the answer, after which the client may send again
-		p.QP().PostSend(verbs.SendWR{ID: answer, Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: []byte(refusal)})
+		p.QP().PostSend(verbs.SendWR{ID: answer, Opcode: ib.WRSend,
+			Flags: ib.SendInline | ib.SendSignaled, Inline: []byte(refusal)})
 	}
 }

@@ -31,13 +31,15 @@ func ask(ctx context.Context, addr string, n int) (err error) {
 	}()
 	for range n {
 		c := client{}
-		c.Conn, err = rdmacm.Dial(ctx, addr, &rdmacm.Options{Prepare: func(conn *rdmacm.Conn) (err error) {
-			if c.inbox, err = conn.RegMR(make([]byte, messageSize), ib.AccessLocalWrite); err != nil {
+		prepare := func(conn *rdmacm.Conn) (err error) {
+			if c.inbox, err = conn.RegMR(make([]byte, messageSize),
+				ib.AccessLocalWrite); err != nil {
 				return err
 			}
 			_, err = conn.QP().PostRecv(verbs.RecvWR{SGList: []ib.SGE{c.inbox.SGE(0, messageSize)}})
 			return err
-		}})
+		}
+		c.Conn, err = rdmacm.Dial(ctx, addr, &rdmacm.Options{Prepare: prepare})
 		if err != nil {
 			return err
 		}
@@ -47,7 +49,8 @@ func ask(ctx context.Context, addr string, n int) (err error) {
 		}
 	}
 	for i, c := range clients {
-		question := verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: fmt.Appendf(nil, "message %d", i)}
+		question := verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled,
+			Inline: fmt.Appendf(nil, "message %d", i)}
 		if _, err := c.QP().PostSend(question); err != nil {
 			return err
 		}

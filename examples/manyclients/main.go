@@ -115,7 +115,8 @@ func newServer(dev *verbs.Context) (s *server, err error) {
 	if s.srq, err = s.pd.CreateSRQ(ib.SRQAttr{MaxWR: buffers, MaxSGE: 1}); err != nil {
 		return nil, err
 	}
-	if s.memory, err = s.pd.RegMR(make([]byte, buffers*messageSize), ib.AccessLocalWrite); err != nil {
+	if s.memory, err = s.pd.RegMR(make([]byte, buffers*messageSize),
+		ib.AccessLocalWrite); err != nil {
 		return nil, err
 	}
 	for i := range buffers {
@@ -128,7 +129,8 @@ func newServer(dev *verbs.Context) (s *server, err error) {
 
 // receive gives a buffer to the shared receive queue.
 func (s *server) receive(buffer uint64) error {
-	_, err := s.srq.PostRecv(verbs.RecvWR{ID: buffer, SGList: []ib.SGE{s.memory.SGE(int(buffer)*messageSize, messageSize)}})
+	_, err := s.srq.PostRecv(verbs.RecvWR{ID: buffer,
+		SGList: []ib.SGE{s.memory.SGE(int(buffer)*messageSize, messageSize)}})
 	return err
 }
 
@@ -203,7 +205,8 @@ func (s *server) handle(wc ib.WC) error {
 		at := int(buffer) * messageSize
 		message := s.memory.Bytes()[at : at+int(wc.ByteLen)]
 		copy(message, bytes.ToUpper(message))
-		answer := verbs.SendWR{ID: buffer | sending, Opcode: ib.WRSend, SGList: []ib.SGE{s.memory.SGE(at, len(message))}}
+		answer := verbs.SendWR{ID: buffer | sending, Opcode: ib.WRSend,
+			SGList: []ib.SGE{s.memory.SGE(at, len(message))}}
 		if _, err := id.QP().PostSend(answer); err == nil {
 			return nil
 		}

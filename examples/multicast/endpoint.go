@@ -59,7 +59,8 @@ func newEndpoint(local netip.Addr) (e *endpoint, err error) {
 	}
 	err = e.id.CreateQP(e.pd, &verbs.QPInitAttr{
 		Type: ib.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq, SignalAll: true,
-		Cap: ib.QPCap{MaxSendWR: slots, MaxSendSGE: 1, MaxRecvWR: slots, MaxRecvSGE: 1, MaxInlineData: 256},
+		Cap: ib.QPCap{MaxSendWR: slots, MaxSendSGE: 1, MaxRecvWR: slots, MaxRecvSGE: 1,
+			MaxInlineData: 256},
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +95,8 @@ func (e *endpoint) close() error {
 }
 
 // join joins a group and returns how to send to it.
-func (e *endpoint) join(ctx context.Context, group netip.Addr, how rdmacm.JoinFlag) (rdmacm.UDParam, error) {
+func (e *endpoint) join(ctx context.Context, group netip.Addr,
+	how rdmacm.JoinFlag) (rdmacm.UDParam, error) {
 	if err := e.id.JoinMulticast(group, how); err != nil {
 		return rdmacm.UDParam{}, err
 	}
@@ -106,19 +108,22 @@ func (e *endpoint) join(ctx context.Context, group netip.Addr, how rdmacm.JoinFl
 }
 
 func (e *endpoint) post(slot uint64) error {
-	_, err := e.id.QP().PostRecv(verbs.RecvWR{ID: slot, SGList: []ib.SGE{e.memory.SGE(int(slot)*slotSize, slotSize)}})
+	_, err := e.id.QP().PostRecv(verbs.RecvWR{ID: slot,
+		SGList: []ib.SGE{e.memory.SGE(int(slot)*slotSize, slotSize)}})
 	return err
 }
 
 func (e *endpoint) send(ah *verbs.AH, to ib.QPN, text []byte) error {
 	_, err := e.id.QP().PostSend(verbs.SendWR{
-		ID: sent, Opcode: ib.WRSend, Flags: ib.SendInline, Inline: text, AH: ah, RemoteQPN: to, RemoteQKey: rdmacm.UDQKey,
+		ID: sent, Opcode: ib.WRSend, Flags: ib.SendInline, Inline: text, AH: ah, RemoteQPN: to,
+		RemoteQKey: rdmacm.UDQKey,
 	})
 	return err
 }
 
 // receive calls handle for each datagram until ctx ends or handle fails.
-func (e *endpoint) receive(ctx context.Context, handle func(wc ib.WC, grh, text []byte) error) error {
+func (e *endpoint) receive(ctx context.Context,
+	handle func(wc ib.WC, grh, text []byte) error) error {
 	var wc [1]ib.WC
 	for {
 		if err := e.cq.RequestNotify(false); err != nil {

@@ -68,7 +68,8 @@ func member(ctx context.Context, local, group netip.Addr) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(e.send(ah, wc.SrcQP, fmt.Appendf(nil, "%d bytes received", len(text))), ah.Destroy())
+		return errors.Join(e.send(ah, wc.SrcQP, fmt.Appendf(nil, "%d bytes received", len(text))),
+			ah.Destroy())
 	})
 }
 

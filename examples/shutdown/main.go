@@ -88,7 +88,8 @@ func lend(ctx context.Context, c *rdmacm.Conn) (err error) {
 	}
 	where := binary.BigEndian.AppendUint64(nil, mr.Addr())
 	where = binary.BigEndian.AppendUint32(where, uint32(mr.RKey()))
-	if _, err := c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline, Inline: where}); err != nil {
+	if _, err := c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline,
+		Inline: where}); err != nil {
 		return err
 	}
 	if err := c.Wait(ctx); ctx.Err() == nil {

@@ -13,7 +13,8 @@ import (
 // connect tells the peer this end's address, and takes the queue pair to RTS with the peer's.
 func (e *end) connect(in io.Reader, out io.Writer) (peer address, err error) {
 	const port, gidIndex = 1, 0
-	mine := address{QPN: e.qp.QPN(), PSN: ib.NewPSN(rand.Uint32()), Addr: e.memory.Addr(), RKey: e.memory.RKey()}
+	mine := address{QPN: e.qp.QPN(), PSN: ib.NewPSN(rand.Uint32()), Addr: e.memory.Addr(),
+		RKey: e.memory.RKey()}
 	if mine.GID, err = e.dev.QueryGID(port, gidIndex); err != nil {
 		return peer, err
 	}
@@ -37,16 +38,20 @@ func (e *end) connect(in io.Reader, out io.Writer) (peer address, err error) {
 
 	// RTR: it knows its peer, and answers requests.
 	err = e.qp.Modify(&ib.QPAttr{
-		State: ib.QPRTR, DestQPN: peer.QPN, RQPSN: peer.PSN, PathMTU: attr.ActiveMTU, MaxDestRdAtomic: 1, MinRNRTimer: 12,
-		AH: ib.AHAttr{IsGlobal: true, PortNum: port, GRH: ib.GRH{DGID: peer.GID, SGIDIndex: gidIndex}},
-	}, ib.QPStateAttr|ib.QPAV|ib.QPDestQPN|ib.QPRQPSN|ib.QPPathMTU|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer)
+		State: ib.QPRTR, DestQPN: peer.QPN, RQPSN: peer.PSN, PathMTU: attr.ActiveMTU,
+		MaxDestRdAtomic: 1, MinRNRTimer: 12,
+		AH: ib.AHAttr{IsGlobal: true, PortNum: port,
+			GRH: ib.GRH{DGID: peer.GID, SGIDIndex: gidIndex}},
+	}, ib.QPStateAttr|ib.QPAV|ib.QPDestQPN|ib.QPRQPSN|ib.QPPathMTU|ib.QPMaxDestRdAtomic|
+		ib.QPMinRNRTimer)
 	if err != nil {
 		return peer, err
 	}
 
 	// RTS: it sends requests. The peer answers them once it is in RTR; what comes too early is
 	// repeated.
-	err = e.qp.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: mine.PSN, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1},
+	err = e.qp.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: mine.PSN, Timeout: 14, RetryCnt: 7,
+		RNRRetry: 7, MaxRdAtomic: 1},
 		ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic)
 	return peer, err
 }

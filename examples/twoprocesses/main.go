@@ -30,7 +30,8 @@ type address struct {
 
 func main() {
 	log.SetFlags(0)
-	child := flag.Bool("child", false, "be the second process, with the pipe as standard input and output")
+	child := flag.Bool("child", false,
+		"be the second process, with the pipe as standard input and output")
 	device := flag.String("device", "", "use this RoCE device; the first active one if empty")
 	flag.Parse()
 	var err error
@@ -143,7 +144,8 @@ func newEnd(device string) (e *end, err error) {
 // transfer moves n bytes between the memory of the two ends.
 func (e *end) transfer(op ib.WROpcode, peer address, n int) error {
 	_, err := e.qp.PostSend(verbs.SendWR{
-		Opcode: op, Flags: ib.SendSignaled, SGList: []ib.SGE{e.memory.SGE(0, n)}, RemoteAddr: peer.Addr, RKey: peer.RKey,
+		Opcode: op, Flags: ib.SendSignaled, SGList: []ib.SGE{e.memory.SGE(0, n)},
+		RemoteAddr: peer.Addr, RKey: peer.RKey,
 	})
 	if err != nil {
 		return err

@@ -46,16 +46,19 @@ const (
 
 // receive takes one connection and prints its messages until the peer disconnects.
 func receive(ctx context.Context, addr string) error {
-	w, err := newWaiter(addr, func(id *rdmacm.ID, at netip.AddrPort) error { return id.BindAddr(at) })
+	w, err := newWaiter(addr, func(id *rdmacm.ID, at netip.AddrPort) error {
+		return id.BindAddr(at)
+	})
 	if err != nil {
 		return err
 	}
 	var inbox *verbs.MR
 	post := func(c *rdmacm.Conn, i uint64) error {
-		_, err := c.QP().PostRecv(verbs.RecvWR{ID: i, SGList: []ib.SGE{inbox.SGE(int(i)*messageSize, messageSize)}})
+		_, err := c.QP().PostRecv(verbs.RecvWR{ID: i,
+			SGList: []ib.SGE{inbox.SGE(int(i)*messageSize, messageSize)}})
 		return err
 	}
-	l, err := rdmacm.ListenAddr(addr, &rdmacm.Options{PD: w.pd, QP: verbs.QPInitAttr{RecvCQ: w.cq}, Prepare: func(c *rdmacm.Conn) (err error) {
+	prepare := func(c *rdmacm.Conn) (err error) {
 		if inbox, err = c.RegMR(make([]byte, posted*messageSize), ib.AccessLocalWrite); err != nil {
 			return err
 		}
@@ -65,7 +68,9 @@ func receive(ctx context.Context, addr string) error {
 			}
 		}
 		return nil
-	}})
+	}
+	options := &rdmacm.Options{PD: w.pd, QP: verbs.QPInitAttr{RecvCQ: w.cq}, Prepare: prepare}
+	l, err := rdmacm.ListenAddr(addr, options)
 	if err != nil {
 		return err
 	}
@@ -119,7 +124,8 @@ func send(ctx context.Context, addr string, every time.Duration, count int) erro
 			return context.Cause(ctx)
 		}
 		message := fmt.Appendf(nil, "message %d", i)
-		_, err := c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: message})
+		_, err := c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend,
+			Flags: ib.SendInline | ib.SendSignaled, Inline: message})
 		if err != nil {
 			return err
 		}

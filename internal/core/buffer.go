@@ -73,7 +73,8 @@ func (c *Context) freeBuffers() {
 // expose lets the peer of a link write straight to the region, if its memory lies in the window.
 // The caller holds m.mu, or is alone in knowing m.
 func (m *MR) expose() {
-	if l := m.ctx.ntb; l != nil && len(m.buf) > 0 && m.region.Access().Has(ib.AccessRemoteWrite) && l.Expose(m.region, m.buf) {
+	if l := m.ctx.ntb; l != nil && len(m.buf) > 0 && m.region.Access().Has(ib.AccessRemoteWrite) &&
+		l.Expose(m.region, m.buf) {
 		m.exposed = true
 		if m.ctx.keep(m) != nil { // the context is being closed
 			m.withdraw()

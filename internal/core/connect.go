@@ -10,8 +10,8 @@ import (
 	"verbena/internal/transport/trp"
 )
 
-// ConnectStream gives an iWARP queue pair, which is in INIT, a stream on which everything is agreed;
-// it goes to RTS. On error it stays in INIT and the stream is reset.
+// ConnectStream gives an iWARP queue pair, which is in INIT, a stream on which everything is
+// agreed; it goes to RTS. On error it stays in INIT and the stream is reset.
 func (q *QP) ConnectStream(s *iwarp.Stream, p iwarp.Connected) error {
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
@@ -45,7 +45,8 @@ func (q *QP) DisconnectStream() error {
 func (q *QP) TRPConn() (*trp.Conn, error) {
 	c, ok := trp.ConnOf(q.conn)
 	if !ok {
-		return nil, fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of TRP have an association", q.ctx.info.Kind)
+		return nil, fail(syscall.EOPNOTSUPP, "QP",
+			"is of a %v device: only those of TRP have an association", q.ctx.info.Kind)
 	}
 	return c, nil
 }
@@ -53,7 +54,8 @@ func (q *QP) TRPConn() (*trp.Conn, error) {
 func (q *QP) iwarpConn() (*iwarp.Conn, error) {
 	c, ok := iwarp.ConnOf(q.conn)
 	if !ok {
-		return nil, fail(syscall.EOPNOTSUPP, "QP", "is of a %v device: only those of iWARP have a stream", q.ctx.info.Kind)
+		return nil, fail(syscall.EOPNOTSUPP, "QP",
+			"is of a %v device: only those of iWARP have a stream", q.ctx.info.Kind)
 	}
 	return c, nil
 }

@@ -55,12 +55,15 @@ func Open(name string, opts *Options) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{info: info, host: h, eng: h.engine, account: h.account(info), events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{}, channels: map[*CompChannel]struct{}{}}
+	c := &Context{info: info, host: h, eng: h.engine, account: h.account(info),
+		events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
+		channels: map[*CompChannel]struct{}{}}
 	if info.Kind == device.KindNTB {
 		if c.ntb, err = h.openLink(info); err != nil {
 			return nil, errors.Join(err, h.release())
 		}
-		c.info, c.keys, c.pds, c.buffers, c.domains = c.ntb.info, c.ntb.keys, &c.ntb.pds, map[*Buffer]struct{}{}, map[mem.PD]bool{}
+		c.info, c.keys, c.pds, c.buffers, c.domains = c.ntb.info, c.ntb.keys, &c.ntb.pds,
+			map[*Buffer]struct{}{}, map[mem.PD]bool{}
 	} else {
 		c.keys, c.pds = mem.NewTable(randomKey), new(atomic.Uint32)
 	}
@@ -73,7 +76,8 @@ func (c *Context) Close() error {
 		return nil
 	}
 	c.mu.Lock() // objects are added under it, unless closed
-	qps, leavers, channels := slices.Collect(maps.Keys(c.qps)), slices.Collect(maps.Keys(c.leavers)), slices.Collect(maps.Keys(c.channels))
+	qps, leavers, channels := slices.Collect(maps.Keys(c.qps)),
+		slices.Collect(maps.Keys(c.leavers)), slices.Collect(maps.Keys(c.channels))
 	c.mu.Unlock()
 	for _, q := range qps {
 		q.destroy()

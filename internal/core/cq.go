@@ -75,7 +75,8 @@ func (q *CQ) Poll(wc []ib.WC) (int, error) {
 	}
 	q.ctx.eng.Flush()
 	if q.overrun.Load() {
-		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost", q.ring.Cap())
+		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost",
+			q.ring.Cap())
 	}
 	return 0, nil
 }

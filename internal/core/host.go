@@ -29,13 +29,15 @@ type host struct {
 	refs     int          // guarded by hostMu
 	undo     func() error // ends what the options began
 	flush    func() error // writes the capture out
+	forget   func()       // ends what device.KeepInterfaces began
 	stats    *stats.Server
 	xrc      xrcHost
 	numbered sync.Map // ib.QPN to *QP; for an XRC target to any of its QPs
 
 	mu      sync.Mutex
-	devices []openDevice        // guarded by mu: all that were opened
-	links   map[string]*ntbLink // guarded by mu, and changed under hostMu too: those open, by device
+	devices []openDevice // guarded by mu: all that were opened
+	// guarded by mu, and changed under hostMu too: those open, by device
+	links map[string]*ntbLink
 }
 
 // openDevice is a device and the counts of its queue pairs.
@@ -57,7 +59,8 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	defer hostMu.Unlock()
 	if theHost != nil {
 		if opts != nil {
-			return nil, fail(syscall.EBUSY, "options", "faults and capture hold for the process: give them to the first Open")
+			return nil, fail(syscall.EBUSY, "options",
+				"faults and capture hold for the process: give them to the first Open")
 		}
 		if err := theHost.takes(k); err != nil {
 			return nil, err
@@ -69,8 +72,9 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	if err := h.start(k, opts); err != nil {
 		return nil, err
 	}
+	h.forget = device.KeepInterfaces()
 	// `verbena stat` asks; without it everything else works.
-	h.stats, _ = stats.Serve("", h.snapshot)
+	h.stats, _ = stats.Serve("", h.engine.Name(), h.snapshot)
 	theHost = h
 	serving.Store(h)
 	return h, nil
@@ -123,7 +127,8 @@ func (h *host) account(info device.Info) *engine.Account {
 
 // snapshot is this process's answer to `verbena stat`.
 func (h *host) snapshot() stats.Snapshot {
-	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]), Version: version.String(), Time: time.Now()}
+	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]),
+		Version: version.String(), Time: time.Now()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range h.devices {
@@ -150,6 +155,7 @@ func (h *host) release() error {
 	if h.stats != nil {
 		h.stats.Close()
 	}
+	h.forget()
 	return errors.Join(h.engine.Close(), h.undo())
 }
 

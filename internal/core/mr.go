@@ -68,7 +68,8 @@ func checkAccess(buf []byte, access ib.Access) error {
 	case buf == nil:
 		return invalid("buf", "is nil")
 	case access.Has(ib.AccessOnDemand):
-		return fail(syscall.EOPNOTSUPP, "access", "on-demand paging is not supported; all memory can be registered without pinning")
+		return fail(syscall.EOPNOTSUPP, "access",
+			"on-demand paging is not supported; all memory can be registered without pinning")
 	case !access.Valid():
 		return invalid("access", "%v: remote write and remote atomic need LOCAL_WRITE", access)
 	}
@@ -137,7 +138,8 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 	case m.buf == nil:
 		return invalid("MR", "is for fast registration: post a WRRegMR")
 	case flags == 0 || flags&^(ib.ReregTranslation|ib.ReregPD|ib.ReregAccess) != 0:
-		return invalid("flags", "%#x: must be some of ReregTranslation, ReregPD and ReregAccess", uint8(flags))
+		return invalid("flags", "%#x: must be some of ReregTranslation, ReregPD and ReregAccess",
+			uint8(flags))
 	}
 	newPD, newBuf, newAccess := m.pd, m.buf, m.region.Access()
 	if flags&ib.ReregTranslation != 0 {
@@ -164,7 +166,8 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 	}
 	was := m.exposed
 	m.withdraw()
-	if err := m.ctx.keys.Reregister(m.region, flags, newPD.num, newBuf, iova, newAccess); err != nil {
+	if err := m.ctx.keys.Reregister(m.region, flags, newPD.num, newBuf, iova,
+		newAccess); err != nil {
 		newPD.users.Add(-1)
 		if was {
 			m.expose()

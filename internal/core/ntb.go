@@ -44,10 +44,13 @@ func (h *host) openLink(info device.Info) (*ntbLink, error) {
 	}
 	l := &ntbLink{keys: mem.NewTable(randomKey), refs: 1}
 	var err error
-	l.Device, err = ntb.Open(h.engine, ntb.Config{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory, Keys: l.keys, Account: account})
+	l.Device, err = ntb.Open(h.engine,
+		ntb.Config{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory,
+			Keys: l.keys, Account: account})
 	switch {
 	case errors.Is(err, syscall.EBUSY) && !info.Shared():
-		return nil, fail(syscall.EBUSY, info.Name, "%v: another process has this end of the link", err)
+		return nil, fail(syscall.EBUSY, info.Name,
+			"%v: another process has this end of the link", err)
 	case err != nil:
 		return nil, fail(errnoOf(err, syscall.EIO), info.Name, "%v", err)
 	}

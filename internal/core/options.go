@@ -19,10 +19,11 @@ import (
 
 // Options configure the process's devices at the first Open.
 type Options struct {
-	Faults  string                         // to inject, as faultcap.ParseFaults has them
-	Capture func() (io.WriteCloser, error) // opens the capture file, each time the first context opens; nil without
-	Solo    bool                           // UDP port 4791 is for this process alone
-	NoLocal bool                           // packets within the host go through sockets, too
+	Faults string // to inject, as faultcap.ParseFaults has them
+	// opens the capture file, each time the first context opens; nil without
+	Capture func() (io.WriteCloser, error)
+	Solo    bool // UDP port 4791 is for this process alone
+	NoLocal bool // packets within the host go through sockets, too
 }
 
 // CapturePath sets Capture for a file of a name; none with an empty one.

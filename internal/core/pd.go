@@ -116,7 +116,8 @@ func (p *PD) CreateAHFromWC(wc *ib.WC, grh []byte, port int) (*AH, error) {
 	for _, g := range gids {
 		if g.GID == dst || dst.IsMulticast() && g.GID.Addr().Is4() == dst.Addr().Is4() {
 			return p.CreateAH(&ib.AHAttr{IsGlobal: true, PortNum: uint8(port), SL: wc.SL,
-				GRH: ib.GRH{DGID: src, SGIDIndex: uint8(g.Index), TrafficClass: tclass, FlowLabel: flow}})
+				GRH: ib.GRH{DGID: src, SGIDIndex: uint8(g.Index), TrafficClass: tclass,
+					FlowLabel: flow}})
 		}
 	}
 	return nil, invalid("grh", "destination %v is not in the GID table", dst)
@@ -140,7 +141,8 @@ func parseGRH(b []byte) (src, dst ib.GID, tclass uint8, flow uint32, ok bool) {
 	if b[0]>>4 == 6 {
 		copy(src[:], b[8:24])
 		copy(dst[:], b[24:40])
-		return src, dst, b[0]<<4 | b[1]>>4, uint32(b[1]&15)<<16 | uint32(b[2])<<8 | uint32(b[3]), true
+		return src, dst, b[0]<<4 | b[1]>>4,
+			uint32(b[1]&15)<<16 | uint32(b[2])<<8 | uint32(b[3]), true
 	}
 	v4 := b[20:40]
 	if v4[0]>>4 != 4 {

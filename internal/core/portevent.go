@@ -43,8 +43,8 @@ func (c *Context) unwatchPort() {
 	}
 }
 
-// linkChanged raises the port's event. The port of a meeting place is active for as
-// long as it is open, whatever becomes of the link to one process.
+// linkChanged raises the port's event. The port of a shared-memory hub is active for as long as it
+// is open, whatever happens to the link to one process.
 func (c *Context) linkChanged(change ntb.LinkChange) {
 	switch {
 	case change.Fatal:

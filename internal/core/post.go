@@ -90,7 +90,8 @@ func (q *QP) quick(wr *SendWR) bool {
 		return false
 	}
 	m := q.conn.Short()
-	m.ID, m.Op, m.Flags, m.Imm, m.Key, m.Addr = wr.ID, wr.Opcode, wr.Flags, wr.ImmData, wr.InvalidateRKey, wr.RemoteAddr
+	m.ID, m.Op, m.Flags, m.Imm, m.Key, m.Addr = wr.ID, wr.Opcode, wr.Flags, wr.ImmData,
+		wr.InvalidateRKey, wr.RemoteAddr
 	if wr.Opcode == ib.WRRDMAWrite {
 		m.Key = wr.RKey
 	}
@@ -138,9 +139,11 @@ func (q *QP) SubmitSends() { q.conn.SubmitUnlock() }
 //
 // Spec: IBTA vol. 1, table 84, and annex A14.
 var sendOps = map[ib.QPType]uint64{
-	ib.QPTypeRC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead,
-		ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd, ib.WRAtomicWrite, ib.WRFlush) | localOps,
-	ib.QPTypeUC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm) | localOps,
+	ib.QPTypeRC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite,
+		ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd,
+		ib.WRAtomicWrite, ib.WRFlush) | localOps,
+	ib.QPTypeUC: localOps | opBits(ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite,
+		ib.WRRDMAWriteWithImm),
 	ib.QPTypeUD: opBits(ib.WRSend, ib.WRSendWithImm),
 }
 
@@ -148,11 +151,11 @@ var (
 	localOps = opBits(ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR)
 	rcOps    = sendOps[ib.QPTypeRC]
 	// Spec: RFC 5040 and RFC 7306.
-	// Spec: RFC 5040 and RFC 7306.
-	iwarpOps = opBits(ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd) | localOps
-	ntbOps   = rcOps &^ opBits(ib.WRAtomicWrite, ib.WRFlush)
-	ucOps    = sendOps[ib.QPTypeUC]
-	udOps    = sendOps[ib.QPTypeUD]
+	iwarpOps = opBits(ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm,
+		ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd) | localOps
+	ntbOps = rcOps &^ opBits(ib.WRAtomicWrite, ib.WRFlush)
+	ucOps  = sendOps[ib.QPTypeUC]
+	udOps  = sendOps[ib.QPTypeUD]
 )
 
 // opBit maps an opcode to its bit; those from 64 on take the bits from 48.
@@ -195,12 +198,14 @@ const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInl
 // Send checks a work request and puts it on the send queue. It allocates nothing and keeps no
 // pointer. The caller has called BeginSend.
 func (q *QP) Send(wr *SendWR) error {
-	if q.ops&opBit(wr.Opcode) == 0 || wr.Flags&^sendFlags != 0 || len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
+	if q.ops&opBit(wr.Opcode) == 0 || wr.Flags&^sendFlags != 0 ||
+		len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
 		return q.refusal(wr)
 	}
 	w, ok := q.sq.Reserve()
 	if !ok {
-		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted", q.sq.Cap())
+		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted",
+			q.sq.Cap())
 	}
 	w.WRID, w.Opcode, w.Flags, w.Imm = wr.ID, wr.Opcode, wr.Flags, wr.ImmData
 	w.InvalidateKey, w.RemoteAddr, w.RKey = wr.InvalidateRKey, wr.RemoteAddr, wr.RKey
@@ -238,7 +243,8 @@ func (q *QP) Send(wr *SendWR) error {
 func (q *QP) refusal(wr *SendWR) error {
 	switch {
 	case q.ops&opBit(wr.Opcode) == 0:
-		return invalid("Opcode", "%v is not an operation of %v queue pairs of %v devices", wr.Opcode, q.init.Type, q.ctx.info.Kind)
+		return invalid("Opcode", "%v is not an operation of %v queue pairs of %v devices",
+			wr.Opcode, q.init.Type, q.ctx.info.Kind)
 	case wr.Flags&^sendFlags != 0:
 		return invalid("Flags", "unknown bits %#x", uint8(wr.Flags&^sendFlags))
 	}
@@ -276,11 +282,14 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 		w.SGE, w.Length = append(w.SGE, wr.SGList...), n
 		return nil
 	}
-	if wr.Opcode == ib.WRRDMARead || wr.Opcode == ib.WRAtomicCmpAndSwp || wr.Opcode == ib.WRAtomicFetchAndAdd {
-		return invalid("Flags", "SendInline does not go with %v, which writes local memory", wr.Opcode)
+	if wr.Opcode == ib.WRRDMARead || wr.Opcode == ib.WRAtomicCmpAndSwp ||
+		wr.Opcode == ib.WRAtomicFetchAndAdd {
+		return invalid("Flags", "SendInline does not go with %v, which writes local memory",
+			wr.Opcode)
 	}
 	if len(wr.Inline) > q.sq.MaxInline() {
-		return invalid("Inline", "%d bytes: the queue pair takes %d", len(wr.Inline), q.sq.MaxInline())
+		return invalid("Inline", "%d bytes: the queue pair takes %d", len(wr.Inline),
+			q.sq.MaxInline())
 	}
 	w.Inline = append(w.Inline, wr.Inline...)
 	for _, g := range wr.SGList {
@@ -288,7 +297,8 @@ func (q *QP) pushData(w *queue.SendWQE, wr *SendWR) error {
 			continue
 		}
 		if uint64(len(w.Inline))+uint64(g.Length) > uint64(q.sq.MaxInline()) {
-			return invalid("SGList", "more than the queue pair's %d bytes of inline data", q.sq.MaxInline())
+			return invalid("SGList", "more than the queue pair's %d bytes of inline data",
+				q.sq.MaxInline())
 		}
 		s, v := q.ctx.keys.Local(q.pd.num, g, 0)
 		if v != ib.VendorNone {
@@ -318,7 +328,8 @@ func (q *QP) pushDatagram(w *queue.SendWQE, wr *SendWR) error {
 		return nil
 	}
 	g := &wr.AH.attr.GRH
-	w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit, w.FlowLabel = g.DGID.Addr(), g.SGIDIndex, g.TrafficClass, g.HopLimit, g.FlowLabel
+	w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit, w.FlowLabel = g.DGID.Addr(), g.SGIDIndex,
+		g.TrafficClass, g.HopLimit, g.FlowLabel
 	return nil
 }
 
@@ -337,7 +348,8 @@ func (q *QP) pushBind(w *queue.SendWQE, b *BindWR, t ib.MWType) error {
 	case b.MR != nil && b.MR.ctx != q.ctx:
 		return invalid("Bind.MR", "belongs to another context")
 	}
-	w.Window, w.BindAddr, w.BindLen, w.Access, w.RKey = b.MW.window, b.Addr, b.Length, b.Access, b.RKey
+	w.Window, w.BindAddr, w.BindLen, w.Access, w.RKey = b.MW.window, b.Addr, b.Length,
+		b.Access, b.RKey
 	if b.MR != nil {
 		w.Region = b.MR.region
 	}
@@ -361,7 +373,8 @@ func (q *QP) BindMW(mw *MW, b BindWR) error {
 	w, ok := q.sq.Reserve()
 	if !ok {
 		q.conn.Unlock()
-		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted", q.sq.Cap())
+		return fail(syscall.ENOMEM, "send queue", "is full: %d work requests are posted",
+			q.sq.Cap())
 	}
 	w.WRID, w.Opcode, w.Flags = b.ID, ib.WRBindMW, b.Flags
 	if err := q.pushBind(w, &b, ib.MWType1); err != nil {
@@ -413,7 +426,8 @@ func (q *QP) beginRecv() error {
 
 func (q *QP) pushRecv(wr *RecvWR) error {
 	if len(wr.SGList) > q.rq.MaxSGE() {
-		return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList), q.rq.MaxSGE())
+		return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList),
+			q.rq.MaxSGE())
 	}
 	n, ok := queue.TotalLength(wr.SGList)
 	if !ok {
@@ -421,7 +435,8 @@ func (q *QP) pushRecv(wr *RecvWR) error {
 	}
 	w, ok := q.rq.Reserve()
 	if !ok {
-		return fail(syscall.ENOMEM, "receive queue", "is full: %d work requests are posted", q.rq.Cap())
+		return fail(syscall.ENOMEM, "receive queue", "is full: %d work requests are posted",
+			q.rq.Cap())
 	}
 	w.WRID, w.SGE, w.Length = wr.ID, append(w.SGE, wr.SGList...), n
 	q.rq.Commit()

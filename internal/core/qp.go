@@ -135,9 +135,11 @@ func checkInit(c *Context, a *QPInitAttr) error {
 func checkType(c *Context, t ib.QPType) error {
 	switch {
 	case c.info.Kind != device.KindRoCE && t != ib.QPTypeRC:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v: devices of kind %v have RC queue pairs only", t, c.info.Kind)
+		return fail(syscall.EOPNOTSUPP, "attr.Type",
+			"%v: devices of kind %v have RC queue pairs only", t, c.info.Kind)
 	case t != ib.QPTypeRC && t != ib.QPTypeUC && t != ib.QPTypeUD && t != ib.QPTypeXRCSend:
-		return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", t, t)
+		return fail(syscall.EOPNOTSUPP, "attr.Type",
+			"%v (%d): RC, UC, UD and XRC are supported", t, t)
 	}
 	return nil
 }
@@ -165,8 +167,10 @@ func checkCap(a *QPInitAttr) error {
 		v   uint32
 		max int
 	}{
-		{"attr.Cap.MaxSendWR", a.Cap.MaxSendWR, device.MaxQPWR}, {"attr.Cap.MaxRecvWR", recv.MaxRecvWR, device.MaxQPWR},
-		{"attr.Cap.MaxSendSGE", a.Cap.MaxSendSGE, ib.MaxSGE}, {"attr.Cap.MaxRecvSGE", recv.MaxRecvSGE, ib.MaxSGE},
+		{"attr.Cap.MaxSendWR", a.Cap.MaxSendWR, device.MaxQPWR},
+		{"attr.Cap.MaxRecvWR", recv.MaxRecvWR, device.MaxQPWR},
+		{"attr.Cap.MaxSendSGE", a.Cap.MaxSendSGE, ib.MaxSGE},
+		{"attr.Cap.MaxRecvSGE", recv.MaxRecvSGE, ib.MaxSGE},
 		{"attr.Cap.MaxInlineData", a.Cap.MaxInlineData, device.MaxInline},
 	} {
 		if r.v > uint32(r.max) {
@@ -208,7 +212,8 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 // newConn gives the queue pair its number and the transport of its device.
 func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
-	spec := engine.QPSpec{Type: q.init.Type, Account: c.account, OnEvent: q.event, Config: q.config, MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf}
+	spec := engine.QPSpec{Type: q.init.Type, Account: c.account, OnEvent: q.event, Config: q.config,
+		MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf}
 	if c.ntb != nil {
 		spec.Device = c.ntb.Device
 	}

@@ -55,7 +55,8 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (*SRQ, 
 
 // CreateXRCSRQ creates a shared receive queue of an XRC domain: ibv_create_srq_ex(3). outside is
 // CreateSRQ's.
-func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ, outside *queue.OutsideRecvQueue) (*SRQ, error) {
+func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ,
+	outside *queue.OutsideRecvQueue) (*SRQ, error) {
 	switch {
 	case xrcd == nil || xrcd.ctx != p.ctx:
 		return nil, invalid("xrcd", "must be an XRC domain of this context")
@@ -124,7 +125,8 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (posted int, err error) {
 	for i := range wrs {
 		switch err := s.ring.Post(wrs[i].ID, wrs[i].SGList); {
 		case errors.Is(err, queue.ErrFull):
-			return posted, fail(syscall.ENOMEM, "SRQ", "is full: %d work requests are posted", s.ring.Cap())
+			return posted, fail(syscall.ENOMEM, "SRQ", "is full: %d work requests are posted",
+				s.ring.Cap())
 		case err != nil:
 			return posted, invalid("SGList", "%v", err)
 		}
@@ -158,7 +160,8 @@ func (s *SRQ) modify(attr ib.SRQAttr, mask ib.SRQAttrMask, resize func(int) erro
 			return err
 		}
 		if mask&ib.SRQLimit != 0 && attr.SRQLimit > attr.MaxWR {
-			return invalid("attr.SRQLimit", "%d is more than attr.MaxWR %d", attr.SRQLimit, attr.MaxWR)
+			return invalid("attr.SRQLimit", "%d is more than attr.MaxWR %d", attr.SRQLimit,
+				attr.MaxWR)
 		}
 		if err := resize(int(attr.MaxWR)); err != nil {
 			return invalid("attr.MaxWR", "%v", err)
@@ -174,7 +177,8 @@ func (s *SRQ) modify(attr ib.SRQAttr, mask ib.SRQAttrMask, resize func(int) erro
 
 // Query returns size and armed limit: ibv_query_srq(3).
 func (s *SRQ) Query() ib.SRQAttr {
-	return ib.SRQAttr{MaxWR: uint32(s.ring.Cap()), MaxSGE: s.attr.MaxSGE, SRQLimit: uint32(s.ring.Limit())}
+	return ib.SRQAttr{MaxWR: uint32(s.ring.Cap()), MaxSGE: s.attr.MaxSGE,
+		SRQLimit: uint32(s.ring.Limit())}
 }
 
 // Destroy removes the queue: ibv_destroy_srq(3).

@@ -105,7 +105,9 @@ func (h *xrcHost) open(device string, file os.FileInfo, flag int) (*xrcDomain, e
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if file != nil {
-		i := slices.IndexFunc(h.domains, func(d *xrcDomain) bool { return d.device == device && os.SameFile(d.file, file) })
+		i := slices.IndexFunc(h.domains, func(d *xrcDomain) bool {
+			return d.device == device && os.SameFile(d.file, file)
+		})
 		switch {
 		case i >= 0 && flag&os.O_EXCL != 0:
 			return nil, invalid("flag", "has O_EXCL, and the domain of %s is open", file.Name())
@@ -113,10 +115,12 @@ func (h *xrcHost) open(device string, file os.FileInfo, flag int) (*xrcDomain, e
 			h.domains[i].refs++
 			return h.domains[i], nil
 		case flag&os.O_CREATE == 0:
-			return nil, fail(syscall.EAGAIN, "flag", "lacks O_CREATE, and no domain of %s is open in this process", file.Name())
+			return nil, fail(syscall.EAGAIN, "flag",
+				"lacks O_CREATE, and no domain of %s is open in this process", file.Name())
 		}
 	}
-	d := &xrcDomain{device: device, file: file, refs: 1, inboxes: map[ib.SRQN]*rc.Inbox{}, targets: map[ib.QPN]*xrcTarget{}}
+	d := &xrcDomain{device: device, file: file, refs: 1, inboxes: map[ib.SRQN]*rc.Inbox{},
+		targets: map[ib.QPN]*xrcTarget{}}
 	if file != nil {
 		h.domains = append(h.domains, d)
 	}

@@ -9,7 +9,7 @@ import (
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
-	roceio "verbena/internal/transport/roce"
+	transportroce "verbena/internal/transport/roce"
 )
 
 // CreateQP creates an XRC_RECV queue pair of the domain in the RESET state: ibv_create_qp_ex(3).
@@ -25,7 +25,7 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	t := &xrcTarget{dom: x.dom, qps: map[*QP]struct{}{q: {}}}
-	t.conn, err = roceio.Of(x.ctx.eng).NewConn(x.ctx.account, func(n ib.QPN) roce.Machine {
+	t.conn, err = transportroce.Of(x.ctx.eng).NewConn(x.ctx.account, func(n ib.QPN) roce.Machine {
 		return rc.NewXRCRecv(roce.Config{QPN: n}, x.dom.find)
 	}, t.event)
 	if err != nil {
@@ -66,5 +66,6 @@ func (x *XRCD) newQP() (*QP, error) {
 	if err := use(&x.users, "XRCD"); err != nil {
 		return nil, err
 	}
-	return &QP{ctx: x.ctx, init: QPInitAttr{Type: ib.QPTypeXRCRecv, XRCD: x}, sq: queue.NewSendQueue(0, 0, 0)}, nil
+	return &QP{ctx: x.ctx, init: QPInitAttr{Type: ib.QPTypeXRCRecv, XRCD: x},
+		sq: queue.NewSendQueue(0, 0, 0)}, nil
 }

@@ -18,16 +18,17 @@ func quote(s string) string { return strconv.Quote(s) }
 // Device limits. A software device is bounded by memory; these are the numbers
 // beyond which a call is refused.
 const (
-	MaxQP        = 1<<18 - 16
-	MaxQPWR      = 1 << 15
-	MaxCQE       = 1 << 22
-	MaxSRQWR     = 1 << 15
-	MaxInline    = 512
-	MaxRdAtomic  = 128
-	MaxFRSegs    = 512
-	maxObjects   = 1 << 20
-	gidTableLen  = 256
-	RoCEOverhead = 40 + 8 + 12 + 16 + 4 + 4 // IPv6, UDP, BTH, RETH, ImmDt, ICRC: what a full packet carries beside payload
+	MaxQP       = 1<<14 - 16
+	MaxQPWR     = 1 << 15
+	MaxCQE      = 1 << 22
+	MaxSRQWR    = 1 << 15
+	MaxInline   = 512
+	MaxRdAtomic = 128
+	MaxFRSegs   = 512
+	maxObjects  = 1 << 20
+	gidTableLen = 256
+	// IPv6, UDP, BTH, RETH, ImmDt, ICRC: what a full packet carries beside payload
+	RoCEOverhead = 40 + 8 + 12 + 16 + 4 + 4
 )
 
 // Attr returns the device's attributes.
@@ -43,8 +44,10 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
 		VendorID: 0xffffff, VendorPartID: 1, HWVer: 1,
 		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
-		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
-			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapXRC | ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,
+		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapCurrQPStateMod |
+			ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
+			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapXRC |
+			ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,
 		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
 		MaxQPRdAtom: MaxRdAtomic, MaxResRdAtom: MaxRdAtomic * MaxQP, MaxQPInitRdAtom: MaxRdAtomic,
@@ -62,14 +65,16 @@ func (d *Info) PortAttr() ib.PortAttr {
 		return d.ntbPort()
 	}
 	a := ib.PortAttr{
-		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU256, GIDTblLen: gidTableLen, MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
-		PortCapFlags: 0x00890000, // connection management, device management, vendor class
+		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU256, GIDTblLen: gidTableLen,
+		MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
+		// connection management, device management, vendor class
+		PortCapFlags: 0x00890000,
 		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
 	}
 	if d.Kind.IsIWARP() {
 		a.GIDTblLen = 1
 	}
-	i, err := net.InterfaceByName(d.NetDev)
+	i, err := interfaceNow(d.NetDev)
 	if err != nil {
 		return a
 	}
@@ -94,7 +99,8 @@ func (d *Info) Overhead() int {
 // CheckRange refuses a number outside [lo, hi].
 func CheckRange(arg string, v, lo, hi int) error {
 	if v < lo || v > hi {
-		return &Error{Arg: arg, Why: fmt.Sprintf("%d: must be %d to %d", v, lo, hi), Err: syscall.EINVAL}
+		return &Error{Arg: arg, Why: fmt.Sprintf("%d: must be %d to %d", v, lo, hi),
+			Err: syscall.EINVAL}
 	}
 	return nil
 }

@@ -127,7 +127,8 @@ func (d *Info) GIDs() ([]ib.GIDEntry, error) {
 	var out []ib.GIDEntry
 	for i, a := range t {
 		if a.IsValid() {
-			out = append(out, ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(a.WithZone("")), Type: d.GIDType(), NetDev: d.NetDev})
+			out = append(out, ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(a.WithZone("")),
+				Type: d.GIDType(), NetDev: d.NetDev})
 		}
 	}
 	return out, nil

@@ -21,8 +21,9 @@ func (d *Info) iwarpAttr() ib.DeviceAttr {
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
 		VendorID: 0xffffff, VendorPartID: 2, HWVer: 1,
 		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
-		DeviceCapFlags: ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapSRQResize | ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions,
-		MaxSGE:         ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
+		DeviceCapFlags: ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapSRQResize |
+			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions,
+		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
 		MaxQPRdAtom: MaxRdAtomic, MaxResRdAtom: MaxRdAtomic * MaxQP, MaxQPInitRdAtom: MaxRdAtomic,
 		AtomicCap: atomics, MaxMW: maxObjects,
@@ -60,7 +61,8 @@ var iwarpTaken = map[[2]ib.QPState]ib.QPAttrMask{
 }
 
 // checkIWARP is CheckModify of an iWARP queue pair, which is of type RC.
-func checkIWARP(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
+func checkIWARP(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask,
+	limits *Limits) (ib.QPState, error) {
 	if mask&ib.QPCurState != 0 && a.CurState != cur {
 		return cur, invalid("CurState", "is %v, but the queue pair is in %v", a.CurState, cur)
 	}
@@ -72,12 +74,14 @@ func checkIWARP(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits
 	switch {
 	case next == ib.QPReset || next == ib.QPErr:
 	case !ok && (next == ib.QPRTR || next == ib.QPRTS):
-		return cur, invalid("State", "cannot go from %v to %v: an iWARP queue pair goes to RTS with its connection, by rdma_connect or rdma_accept", cur, next)
+		return cur, invalid("State", "cannot go from %v to %v: an iWARP queue pair goes to RTS "+
+			"with its connection, by rdma_connect or rdma_accept", cur, next)
 	case !ok:
 		return cur, invalid("State", "cannot go from %v to %v", cur, next)
 	}
 	if extra := mask &^ (taken | ib.QPStateAttr | ib.QPCurState); extra != 0 {
-		return cur, invalid("mask", "%v → %v of an iWARP queue pair does not take %v", cur, next, maskNames(extra))
+		return cur, invalid("mask", "%v → %v of an iWARP queue pair does not take %v", cur, next,
+			maskNames(extra))
 	}
 	if err := checkRanges(a, mask, limits); err != nil {
 		return cur, err

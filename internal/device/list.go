@@ -23,7 +23,7 @@ const (
 	KindRoCE  Kind = "roce"  // RoCEv2 over UDP
 	KindIWARP Kind = "iwarp" // iWARP over TCP; see iwarp.go for what differs
 	KindTRP   Kind = "trp"   // iWARP over UDP, by TRP as urdma has it
-	KindNTB   Kind = "ntb"   // a link of windows into each other's memory; see ntb.go
+	KindNTB   Kind = "ntb"   // an NTB link; see ntb.go
 )
 
 // IsIWARP reports whether a kind's devices are iWARP's, on whatever their
@@ -57,7 +57,9 @@ func All() ([]Info, error) {
 		return nil, err
 	}
 	var out []Info
-	slices.SortStableFunc(ifs, func(a, b net.Interface) int { return int(a.Flags&net.FlagLoopback) - int(b.Flags&net.FlagLoopback) })
+	slices.SortStableFunc(ifs, func(a, b net.Interface) int {
+		return int(a.Flags&net.FlagLoopback) - int(b.Flags&net.FlagLoopback)
+	})
 	for _, i := range ifs {
 		if addrs, err := i.Addrs(); err != nil || len(addrs) == 0 {
 			continue
@@ -95,34 +97,21 @@ func guid(i *net.Interface) ib.GUID {
 		h := sha256.Sum256([]byte(host + "\x00" + i.Name))
 		return ib.GUID(binary.BigEndian.Uint64(h[:])&^(3<<56) | 2<<56)
 	}
-	return ib.GUID(binary.BigEndian.Uint64([]byte{mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]}))
+	return ib.GUID(binary.BigEndian.Uint64([]byte{mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3],
+		mac[4], mac[5]}))
 }
 
-// systemAddrs returns the unicast addresses of a device in the order in which a
-// GID table is filled: IPv6 link-local first, as the kernel's default GIDs are,
-// then as the system lists them.
+// systemAddrs returns the unicast addresses of a device in the order in which a GID table is
+// filled.
 func (d *Info) systemAddrs() ([]netip.Addr, error) {
-	i, err := net.InterfaceByName(d.NetDev)
+	i, err := interfaceNow(d.NetDev)
 	if err != nil {
 		return nil, err
 	}
-	list, err := i.Addrs()
-	if err != nil {
-		return nil, err
+	out := slices.Clone(i.addrs)
+	for k, a := range out {
+		out[k] = d.zoned(a)
 	}
-	var out []netip.Addr
-	for _, a := range list {
-		n, ok := a.(*net.IPNet)
-		if !ok {
-			continue
-		}
-		ip, ok := netip.AddrFromSlice(n.IP)
-		if !ok || ip.IsMulticast() {
-			continue
-		}
-		out = append(out, d.zoned(ip.Unmap()))
-	}
-	slices.SortStableFunc(out, func(a, b netip.Addr) int { return rank(a) - rank(b) })
 	return out, nil
 }
 
@@ -133,13 +122,6 @@ func (d *Info) zoned(a netip.Addr) netip.Addr {
 		return a.WithZone(d.NetDev)
 	}
 	return a
-}
-
-func rank(a netip.Addr) int {
-	if a.Is6() && a.IsLinkLocalUnicast() {
-		return 0
-	}
-	return 1
 }
 
 // Find returns the device of a name; with no name the first whose port is
@@ -154,7 +136,8 @@ func Find(name string) (Info, error) {
 			return d, nil
 		}
 	}
-	return Info{}, &Error{Arg: "device " + quote(name), Why: "no such device; " + thereAre(list), Err: errNoDevice}
+	return Info{}, &Error{Arg: "device " + quote(name), Why: "no such device; " + thereAre(list),
+		Err: errNoDevice}
 }
 
 // thereAre says what one might have meant.

@@ -41,7 +41,8 @@ var transitions = func() (t [numState][numState]transition) {
 		xsend, xrecv = ib.QPTypeXRCSend, ib.QPTypeXRCRecv
 	)
 	connected := ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
-	initial := byType{ud: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, uc: connected, rc: connected, xsend: connected, xrecv: connected}
+	initial := byType{ud: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, uc: connected, rc: connected,
+		xsend: connected, xrecv: connected}
 	add(ib.QPReset, ib.QPInit, initial, nil)
 	add(ib.QPInit, ib.QPInit, nil, initial)
 
@@ -59,18 +60,24 @@ var transitions = func() (t [numState][numState]transition) {
 	}
 	requester := ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
 	add(ib.QPRTR, ib.QPRTS,
-		byType{ud: ib.QPSQPSN, uc: ib.QPSQPSN, rc: ib.QPSQPSN | requester, xsend: ib.QPSQPSN | requester, xrecv: ib.QPSQPSN | ib.QPTimeout},
+		byType{ud: ib.QPSQPSN, uc: ib.QPSQPSN, rc: ib.QPSQPSN | requester,
+			xsend: ib.QPSQPSN | requester, xrecv: ib.QPSQPSN | ib.QPTimeout},
 		live)
 	add(ib.QPRTS, ib.QPRTS, nil, live)
 	add(ib.QPSQD, ib.QPRTS, nil, live)
-	add(ib.QPSQE, ib.QPRTS, nil, byType{ud: ib.QPCurState | ib.QPQKey, uc: ib.QPCurState | ib.QPAccessFlags})
+	add(ib.QPSQE, ib.QPRTS, nil,
+		byType{ud: ib.QPCurState | ib.QPQKey, uc: ib.QPCurState | ib.QPAccessFlags})
 
 	const notify = ib.QPEnSQDAsyncNotify
-	add(ib.QPRTS, ib.QPSQD, nil, byType{ud: notify, uc: notify, rc: notify, xsend: notify, xrecv: notify})
+	add(ib.QPRTS, ib.QPSQD, nil,
+		byType{ud: notify, uc: notify, rc: notify, xsend: notify, xrecv: notify})
 	drained := ib.QPAV | ib.QPAccessFlags | ib.QPPKeyIndex | apm
 	add(ib.QPSQD, ib.QPSQD, nil, byType{
-		ud: ib.QPPKeyIndex | ib.QPQKey, uc: drained, rc: drained | ib.QPPort | requester | responder,
-		xsend: drained | ib.QPPort | requester, xrecv: drained | ib.QPPort | ib.QPTimeout | responder,
+		ud:    ib.QPPKeyIndex | ib.QPQKey,
+		uc:    drained,
+		rc:    drained | ib.QPPort | requester | responder,
+		xsend: drained | ib.QPPort | requester,
+		xrecv: drained | ib.QPPort | ib.QPTimeout | responder,
 	})
 	return t
 }()
@@ -92,7 +99,8 @@ func Taken(t ib.QPType, mask ib.QPAttrMask) ib.QPAttrMask {
 
 // CheckModify checks a modification of a queue pair of the device; see the
 // function of this name, and for other kinds checkIWARP and checkNTB.
-func (d *Info) CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
+func (d *Info) CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask,
+	limits *Limits) (ib.QPState, error) {
 	switch {
 	case d.Kind.IsIWARP():
 		return checkIWARP(cur, a, mask, limits)
@@ -107,7 +115,8 @@ func (d *Info) CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QP
 // state that results.
 //
 // Source: ibv_modify_qp(3).
-func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, limits *Limits) (ib.QPState, error) {
+func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask,
+	limits *Limits) (ib.QPState, error) {
 	next, err := checkTransition(t, cur, a, mask)
 	if err == nil {
 		err = checkRanges(a, mask, limits)
@@ -122,7 +131,8 @@ func CheckModify(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, 
 }
 
 // checkTransition checks a change of state, and which attributes come with it.
-func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask) (ib.QPState, error) {
+func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr,
+	mask ib.QPAttrMask) (ib.QPState, error) {
 	if mask&ib.QPCurState != 0 && a.CurState != cur {
 		return cur, invalid("CurState", "is %v, but the queue pair is in %v", a.CurState, cur)
 	}
@@ -136,10 +146,12 @@ func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMa
 	tr := &transitions[cur][next]
 	given := mask &^ ib.QPStateAttr
 	if missing := tr.required[t] &^ given; missing != 0 {
-		return cur, invalid("mask", "%v → %v of a %v queue pair also needs %v", cur, next, t, maskNames(missing))
+		return cur, invalid("mask", "%v → %v of a %v queue pair also needs %v", cur, next, t,
+			maskNames(missing))
 	}
 	if extra := given &^ (tr.required[t] | tr.optional[t]); extra != 0 {
-		return cur, invalid("mask", "%v → %v of a %v queue pair does not take %v", cur, next, t, maskNames(extra))
+		return cur, invalid("mask", "%v → %v of a %v queue pair does not take %v", cur, next, t,
+			maskNames(extra))
 	}
 	return next, nil
 }
@@ -157,7 +169,8 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 	const bits24 = 1 << 24
 	switch {
 	case mask&apm != 0:
-		return &Error{Arg: "mask", Err: syscall.EOPNOTSUPP, Why: "alternate paths are not supported: leave QPAltPath and QPPathMigState out"}
+		return &Error{Arg: "mask", Err: syscall.EOPNOTSUPP,
+			Why: "alternate paths are not supported: leave QPAltPath and QPPathMigState out"}
 	case mask&ib.QPPort != 0 && (a.PortNum == 0 || a.PortNum > l.Ports):
 		return invalid("PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
 	case mask&ib.QPPKeyIndex != 0 && a.PKeyIndex >= l.PKeys:
@@ -195,7 +208,8 @@ func checkPath(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 		return err
 	}
 	if a.AH.GRH.DGID.IsMulticast() {
-		return invalid("AH.GRH.DGID", "%v is a multicast address: only UD messages go there", a.AH.GRH.DGID.Addr())
+		return invalid("AH.GRH.DGID", "%v is a multicast address: only UD messages go there",
+			a.AH.GRH.DGID.Addr())
 	}
 	return nil
 }
@@ -208,16 +222,20 @@ func CheckAH(a *ib.AHAttr, l *Limits) error {
 	case a.PortNum != 0 && a.PortNum > l.Ports:
 		return invalid("AH.PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
 	case int(a.GRH.SGIDIndex) >= len(l.GIDs):
-		return invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", a.GRH.SGIDIndex, len(l.GIDs))
+		return invalid("AH.GRH.SGIDIndex",
+			"%d: the GID table has %d entries; see `verbena devinfo -v`", a.GRH.SGIDIndex,
+			len(l.GIDs))
 	case !l.GIDs[a.GRH.SGIDIndex].IsValid():
-		return invalid("AH.GRH.SGIDIndex", "%d: the GID table has no entry there; see `verbena devinfo -v`", a.GRH.SGIDIndex)
+		return invalid("AH.GRH.SGIDIndex",
+			"%d: the GID table has no entry there; see `verbena devinfo -v`", a.GRH.SGIDIndex)
 	case a.GRH.DGID.IsZero():
 		return invalid("AH.GRH.DGID", "is empty: it is the peer's GID")
 	case a.GRH.FlowLabel >= 1<<20:
 		return invalid("AH.GRH.FlowLabel", "%#x does not fit 20 bits", a.GRH.FlowLabel)
 	}
 	if src, dst := l.GIDs[a.GRH.SGIDIndex], a.GRH.DGID.Addr(); src.Is4() != dst.Is4() {
-		return invalid("AH.GRH.DGID", "%v and the address %v of SGIDIndex %d are not of one family", dst, src, a.GRH.SGIDIndex)
+		return invalid("AH.GRH.DGID", "%v and the address %v of SGIDIndex %d are not of one family",
+			dst, src, a.GRH.SGIDIndex)
 	}
 	return nil
 }
@@ -243,11 +261,14 @@ var maskBits = []struct {
 	bit  ib.QPAttrMask
 	name string
 }{
-	{ib.QPCurState, "QPCurState"}, {ib.QPEnSQDAsyncNotify, "QPEnSQDAsyncNotify"}, {ib.QPAccessFlags, "QPAccessFlags"}, {ib.QPPKeyIndex, "QPPKeyIndex"},
-	{ib.QPPort, "QPPort"}, {ib.QPQKey, "QPQKey"}, {ib.QPAV, "QPAV"}, {ib.QPPathMTU, "QPPathMTU"}, {ib.QPTimeout, "QPTimeout"},
-	{ib.QPRetryCnt, "QPRetryCnt"}, {ib.QPRNRRetry, "QPRNRRetry"}, {ib.QPRQPSN, "QPRQPSN"}, {ib.QPMaxQPRdAtomic, "QPMaxQPRdAtomic"},
-	{ib.QPAltPath, "QPAltPath"}, {ib.QPMinRNRTimer, "QPMinRNRTimer"}, {ib.QPSQPSN, "QPSQPSN"}, {ib.QPMaxDestRdAtomic, "QPMaxDestRdAtomic"},
-	{ib.QPPathMigState, "QPPathMigState"}, {ib.QPCapAttr, "QPCapAttr"}, {ib.QPDestQPN, "QPDestQPN"}, {ib.QPRateLimit, "QPRateLimit"},
+	{ib.QPCurState, "QPCurState"}, {ib.QPEnSQDAsyncNotify, "QPEnSQDAsyncNotify"},
+	{ib.QPAccessFlags, "QPAccessFlags"}, {ib.QPPKeyIndex, "QPPKeyIndex"}, {ib.QPPort, "QPPort"},
+	{ib.QPQKey, "QPQKey"}, {ib.QPAV, "QPAV"}, {ib.QPPathMTU, "QPPathMTU"},
+	{ib.QPTimeout, "QPTimeout"}, {ib.QPRetryCnt, "QPRetryCnt"}, {ib.QPRNRRetry, "QPRNRRetry"},
+	{ib.QPRQPSN, "QPRQPSN"}, {ib.QPMaxQPRdAtomic, "QPMaxQPRdAtomic"}, {ib.QPAltPath, "QPAltPath"},
+	{ib.QPMinRNRTimer, "QPMinRNRTimer"}, {ib.QPSQPSN, "QPSQPSN"},
+	{ib.QPMaxDestRdAtomic, "QPMaxDestRdAtomic"}, {ib.QPPathMigState, "QPPathMigState"},
+	{ib.QPCapAttr, "QPCapAttr"}, {ib.QPDestQPN, "QPDestQPN"}, {ib.QPRateLimit, "QPRateLimit"},
 }
 
 func maskNames(m ib.QPAttrMask) string {

@@ -132,7 +132,8 @@ func (d *Info) ntbAttr() ib.DeviceAttr {
 		MaxMRSize: 1<<63 - 1, PageSizeCap: 0xfffff000,
 		VendorID: 0xffffff, VendorPartID: 3, HWVer: 1,
 		MaxQP: MaxQP, MaxQPWR: MaxQPWR,
-		DeviceCapFlags: ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
+		DeviceCapFlags: ib.CapCurrQPStateMod | ib.CapSysImageGUID | ib.CapRCRNRNAKGen |
+			ib.CapSRQResize |
 			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions,
 		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
@@ -147,7 +148,8 @@ func (d *Info) ntbAttr() ib.DeviceAttr {
 // open knows better. The port of a shared-memory hub is active: it leads to itself at least.
 func (d *Info) ntbPort() ib.PortAttr {
 	a := ib.PortAttr{
-		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU4096, GIDTblLen: 2, MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
+		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU4096, GIDTblLen: 2,
+		MaxMsgSz: ib.MaxMessage, PKeyTblLen: 1,
 		PortCapFlags: 0x00010000, // connection management
 		MaxVLNum:     1, ActiveWidth: 1, ActiveSpeed: 1, PhysState: 3, LinkLayer: ib.LinkEthernet,
 	}
@@ -172,12 +174,16 @@ func checkNTB(cur ib.QPState, a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) (ib.Q
 	switch dst := grh.DGID.Addr(); {
 	case mask&ib.QPAV == 0 || !a.AH.IsGlobal:
 	case int(grh.SGIDIndex) >= len(l.GIDs):
-		return cur, invalid("AH.GRH.SGIDIndex", "%d: the GID table has %d entries; see `verbena devinfo -v`", grh.SGIDIndex, len(l.GIDs))
+		return cur, invalid("AH.GRH.SGIDIndex",
+			"%d: the GID table has %d entries; see `verbena devinfo -v`", grh.SGIDIndex,
+			len(l.GIDs))
 	case len(l.Peers) > 0 && slices.Contains(l.Peers, dst):
 	case slices.Contains(l.GIDs, dst):
-		return cur, invalid("AH.GRH.DGID", "%v is this end of the link: queue pairs connect to the other", dst)
+		return cur, invalid("AH.GRH.DGID",
+			"%v is this end of the link: queue pairs connect to the other", dst)
 	case len(l.Peers) > 0:
-		return cur, invalid("AH.GRH.DGID", "%v is not at the other end of the link, which has %v", dst, l.Peers)
+		return cur, invalid("AH.GRH.DGID", "%v is not at the other end of the link, which has %v",
+			dst, l.Peers)
 	}
 	return next, nil
 }

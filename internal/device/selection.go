@@ -25,7 +25,9 @@ func ParseSelection(text string) Selection {
 
 // place returns the number of the first word that means a device, or -1.
 func (s Selection) place(d *Info) int {
-	return slices.IndexFunc(s, func(word string) bool { return word == string(d.Kind) || word == d.Name })
+	return slices.IndexFunc(s, func(word string) bool {
+		return word == string(d.Kind) || word == d.Name
+	})
 }
 
 // Has reports whether a device is selected.
@@ -69,9 +71,13 @@ func (s Selection) Check() error {
 		return err
 	}
 	for _, word := range s {
-		known := slices.Contains(kinds, Kind(word)) || slices.ContainsFunc(all, func(d Info) bool { return d.Name == word })
+		known := slices.Contains(kinds, Kind(word)) || slices.ContainsFunc(all, func(d Info) bool {
+			return d.Name == word
+		})
 		if !known {
-			return &Error{Arg: "device " + quote(word), Why: fmt.Sprintf("neither a kind, of %v, nor a device; %s", kinds, thereAre(all)), Err: syscall.ENODEV}
+			return &Error{Arg: "device " + quote(word),
+				Why: fmt.Sprintf("neither a kind, of %v, nor a device; %s", kinds,
+					thereAre(all)), Err: syscall.ENODEV}
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -10,41 +11,82 @@ import (
 
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
+	"verbena/internal/sys/cputime"
 	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/futex"
 	"verbena/internal/sys/numa"
 	"verbena/internal/sys/udp"
 )
 
-// background is the engine's one goroutine: it waits for sockets and timers
-// while no application thread polls.
+// background is the engine's one goroutine. It serves what no thread of the application waits
+// for: one-sided requests to a process that computes, timers, services. Where threads attend,
+// by polling or by Collect, it naps and looks again. Where they sleep it sleeps too, without a
+// limit but the next timer: with threads in BeginWait it does not wait for arrivals at all
+// (deep); with an epoll set of the application's it is woken with it, and naps first. The thread
+// that collects next ends that sleep, once.
 type background struct {
 	// immutable after start
 	eng     *Engine
 	backoff monotime.Duration // of sleep
-	poller  *udp.Poller       // sockets, and a wake-up
-	nap     futex.Nap         // of sleep
+	poller  *udp.Poller       // a wake-up, services, and arrivals unless it is deaf to them
+	sleeper futex.Sleeper     // of sleep
 
-	polls    atomic.Uint64 // calls of Engine.Poll
-	wakeAt   atomic.Int64  // until when it sleeps or waits
-	stopping atomic.Bool
-	kicked   atomic.Bool           // somebody stopped polling
-	napping  atomic.Bool           // leaves the sockets to those who poll
-	nodes    atomic.Pointer[[]int] // the NUMA nodes where it is to run from now on
-	done     sync.WaitGroup
-	ready    [16]uint64
-	services []func()          // by number of their descriptor's id; immutable after start
-	linger   monotime.Duration // of the goroutine alone
-	idle     idlePolicy        // of the goroutine alone
-	checked  monotime.Time     // of the goroutine alone: when it last asked whether the descriptors are there
+	polls     atomic.Uint64 // calls of Engine.Poll
+	wakeAt    atomic.Int64  // until when it sleeps or waits
+	stopping  atomic.Bool
+	kicked    atomic.Bool           // somebody stopped polling
+	napping   atomic.Bool           // leaves the sockets to those who poll
+	away      atomic.Bool           // sleeps until something happens; the next thread that collects ends that
+	nodes     atomic.Pointer[[]int] // the NUMA nodes where it is to run from now on
+	done      sync.WaitGroup
+	ready     [16]uint64
+	services  []func()          // by number of their descriptor's id; immutable after start
+	linger    monotime.Duration // of the goroutine alone
+	idle      idlePolicy        // of the goroutine alone
+	pollers   pollers           // of the goroutine alone
+	checked   monotime.Time     // of the goroutine alone: when it last asked whether the descriptors are there
+	deaf      bool              // of the goroutine alone: poller ignores arrivals
+	collected uint64            // of the goroutine alone: arrival.collects, when it last looked
+	absent    bool              // of the goroutine alone: threads sleep, as far as the engine knows, and did not come for what rang
 
 	woken atomic.Bool // the application was given an event since the last read
 }
 
 func (g *background) open(e *Engine, backoff monotime.Duration) (err error) {
 	g.eng, g.backoff = e, backoff
-	g.poller, err = udp.NewPoller()
+	if g.poller, err = udp.NewPoller(); err != nil {
+		return err
+	}
+	set, err := udp.NewSet()
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		e.arrival.set = g.poller
+		return nil
+	case err == nil:
+		e.arrival.set = set
+		if err = g.poller.AddFD(set.WakeFD(), arrivalID); err == nil {
+			err = g.poller.AddFD(set.FD(), arrivalID)
+		}
+	}
+	if err != nil {
+		e.closePollers()
+	}
 	return err
+}
+
+// arrivalID is the number by which the poller reports arrivals.
+const arrivalID = 0
+
+// listen has the poller report arrivals, or ignore them.
+func (g *background) listen(on bool) {
+	set := g.eng.arrival.set
+	if g.deaf != on || set == g.poller {
+		return
+	}
+	g.deaf = !on
+	for _, fd := range []int{set.WakeFD(), set.FD()} {
+		_ = g.poller.PauseFD(fd, arrivalID, !on) // they are there, unless the descriptors are lost
+	}
 }
 
 func (g *background) start() {
@@ -55,8 +97,8 @@ func (g *background) start() {
 // run is the loop of the background goroutine, the only one on the data path.
 func (g *background) run() {
 	defer g.done.Done()
+	a := &g.eng.arrival
 	debug.SetPanicOnFault(true) // for package mem, which would otherwise set it for each piece of memory
-	var seen uint64
 	for !g.stopping.Load() && !g.lost() {
 		if nodes := g.nodes.Swap(nil); nodes != nil {
 			runtime.LockOSThread()
@@ -70,21 +112,45 @@ func (g *background) run() {
 			g.readOnce() // what waits in a socket must not be taken for lost
 			g.eng.FireDue(now)
 		}
-		n := g.polled()
-		polled := n-seen > policy.IdlePolls
-		seen = n
-		if !g.kicked.Swap(false) && polled && !g.idle.on {
-			g.sleep(now)
-			g.idle.slept(monotime.Now(), g.leftLying())
+		polls := g.polled()
+		kicked := g.kicked.Swap(false)
+		collected := a.collects.Load()
+		attended := collected != g.collected
+		g.collected = collected
+		g.absent = g.absent && !attended
+		polling := g.pollers.there(now, polls, kicked || attended)
+		if !kicked && attended {
+			g.sleepUntil(now, now.Add(2*g.backoff)) // threads that sleep read what wakes them
+			g.serve()
 			continue
 		}
-		g.wait(now)
+		if polling && !g.idle.on {
+			ran := g.doze(now)
+			lying := g.readable() // which calls services, too
+			g.idle.slept(monotime.Now(), lying && ran && g.leftLying())
+			if g.polled() == polls { // the threads that poll may be waiting for a core
+				g.readOnce()
+			}
+			continue
+		}
+		g.wait(now, !kicked)
 		if g.lost() { // while it waited: what is under the numbers now is not ours to read
 			return
 		}
+		watched := !kicked && a.asleep()
+		if watched && !g.absent {
+			woken := monotime.Now()
+			g.sleepUntil(woken, woken.Add(g.backoff)) // the threads that wait were woken too
+			if a.collects.Load() != g.collected || !g.readable() {
+				continue
+			}
+		}
+		a.silence()
 		k := g.read()
-		if k == Busy && !g.idle.on {
-			g.sleep(monotime.Now()) // readable, but somebody polls: not ours to spin on
+		g.absent = watched && k > 0
+		if k == Busy { // readable, but another thread reads: not ours to spin on
+			now := monotime.Now()
+			g.sleepUntil(now, now.Add(policy.BusyNap))
 		}
 		g.idle.woke(monotime.Now(), k > 0)
 	}
@@ -147,23 +213,36 @@ func (g *background) readOnce() (n int) {
 	return n
 }
 
-// sleep leaves the sockets to the pollers for a while.
-func (g *background) sleep(now monotime.Time) { g.sleepUntil(now, now.Add(g.backoff)) }
+// doze leaves the sockets to the pollers for a while. It reports whether the process had a core
+// meanwhile.
+func (g *background) doze(now monotime.Time) (ran bool) {
+	before, known := cputime.Used()
+	g.sleepUntil(now, now.Add(g.pollers.next(g.backoff)))
+	after, _ := cputime.Used()
+	return !known || g.pollers.slept(monotime.Now().Sub(now), after-before)
+}
 
 func (g *background) sleepUntil(now, until monotime.Time) {
 	until = g.publish(until)
 	g.napping.Store(true)
 	if !g.kicked.Load() {
-		g.nap.For(until.Sub(now))
+		g.sleeper.Wait(until.Sub(now))
 	}
 	g.napping.Store(false)
 	g.wakeAt.Store(0)
 }
 
-// wait blocks until a socket has something, a timer is due or another thread wakes
-// it.
-func (g *background) wait(now monotime.Time) {
-	defer g.disarm()
+// wait blocks until something has come, a timer is due or another thread wakes it. Where
+// threads of the application wait it leaves arrivals to them. mayEnd says that a thread that
+// collects is to end the wait.
+func (g *background) wait(now monotime.Time, mayEnd bool) {
+	deep := mayEnd && g.eng.arrival.waiters.Load() > 0 && len(*g.eng.sleepers.Load()) == 0
+	g.listen(!deep)
+	g.away.Store(mayEnd)
+	defer g.away.Store(false)
+	if !g.eng.armRings() || mayEnd && g.eng.arrival.collects.Load() != g.collected {
+		return
+	}
 	look := monotime.Never
 	for _, s := range *g.eng.sleepers.Load() {
 		until, quiet := s.Arm(now)
@@ -183,10 +262,18 @@ func (g *background) wait(now monotime.Time) {
 	g.wakeAt.Store(0)
 }
 
-// disarm ends what wait armed, but for what has gone meanwhile.
-func (g *background) disarm() {
-	for _, s := range *g.eng.sleepers.Load() {
-		s.Disarm()
+// serve calls the services that have something, and leaves arrivals alone.
+func (g *background) serve() {
+	g.listen(false)
+	if _, err := g.look(0); err != nil {
+		g.eng.CountReadError()
+	}
+}
+
+// attended ends a sleep without a limit: a thread has collected, and may not do so for long.
+func (g *background) attended() {
+	if g.away.Load() && g.away.Swap(false) {
+		g.poller.Wake()
 	}
 }
 
@@ -194,7 +281,7 @@ func (g *background) disarm() {
 func (g *background) look(timeout monotime.Duration) (sockets int, err error) {
 	n, err := g.poller.Wait(timeout, g.ready[:])
 	for _, id := range g.ready[:n] {
-		if i := int(^id) - 1; i >= 0 && i < len(g.services) {
+		if i := int(^id) - 1; i >= 0 && i < len(g.services) { // else it is an arrival
 			g.services[i]()
 			sockets--
 		}
@@ -222,7 +309,7 @@ func (g *background) timerMoved(when monotime.Time) {
 }
 
 func (g *background) wake() {
-	g.nap.End()
+	g.sleeper.Wake()
 	g.poller.Wake()
 }
 
@@ -230,7 +317,7 @@ func (g *background) wake() {
 func (g *background) kick() {
 	g.kicked.Store(true)
 	if g.napping.Load() {
-		g.nap.End()
+		g.sleeper.Wake()
 	}
 }
 
@@ -243,8 +330,15 @@ func (g *background) stop() {
 	}
 }
 
-func (g *background) close() {
-	if !g.poller.Lost() {
-		g.poller.Close()
+// closePollers closes what waits.
+func (e *Engine) closePollers() {
+	g := &e.bg
+	if g.poller.Lost() {
+		return
+	}
+	e.arrival.closed.Store(true)
+	g.poller.Close()
+	if set := e.arrival.set; set != nil && set != g.poller {
+		set.Close()
 	}
 }

@@ -32,5 +32,6 @@ func (b *Bell) Wait(until monotime.Time) {
 	if until != monotime.Never {
 		d = max(until.Sub(monotime.Now()), 0)
 	}
-	b.poller.Wait(d, make([]uint64, 1)) // fails if the application has closed the descriptors, slowly
+	// fails if the application has closed the descriptors, slowly
+	b.poller.Wait(d, make([]uint64, 1))
 }

@@ -48,7 +48,8 @@ type ConnOptions struct {
 
 // NewConn gives a queue pair a number, and makes c, which is part of t, findable by it.
 // machine is called with the number.
-func (e *Engine) NewConn(c *Conn, t Transport, o ConnOptions, machine func(ib.QPN) qp.Machine) error {
+func (e *Engine) NewConn(c *Conn, t Transport, o ConnOptions,
+	machine func(ib.QPN) qp.Machine) error {
 	e.Settle()
 	qpn, ok := e.conns.reserve()
 	if !ok {
@@ -143,7 +144,8 @@ func (c *Conn) SubmitReceivesUnlock() {
 // packet may have changed since the caller looked.
 //
 // Errors: check's; net.ErrClosed; the system has no socket to send from src.
-func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr, check func(cur ib.QPState) error) error {
+func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr,
+	check func(cur ib.QPState) error) error {
 	apply, err := c.transport.PrepareModify(attr, mask, src)
 	if err != nil {
 		return err

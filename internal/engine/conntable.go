@@ -29,18 +29,19 @@ type connTable struct {
 }
 
 const (
-	slotQPNs  = 1 << qpnBits // numbers in one of the 64 slots of the 24-bit space
+	slotQPNs  = 1 << qpnBits // numbers in one of the 1,024 slots of the 24-bit space
 	connChunk = 64           // small: numbers lie anywhere in the slot
 	firstQPN  = 0x10         // below are the numbers with a fixed meaning
 
-	// passAhead is how many numbers pass before they are given out, and how many may go
-	// on to when they are nobody's: the kernel is told of each once in so many.
+	// passAhead is the number of QPNs that pass the kernel's filter before they are given out, and
+	// of those that may still pass without an owner: the filter is set once in so many.
 	passAhead = 64
 )
 
 // Numbers are those that queue pairs of this process get.
 type Numbers struct {
-	Slot        int // the top six bits of all of them, 0 if the process has all numbers
+	Slot        int    // the top ten bits of all of them, 0 if the process has all numbers
+	Name        string // of the process; see Engine.Name
 	First, Last ib.QPN
 	// Pass has the network drop packets for other numbers than these. It compares the low
 	// bits. If Pass is nil, all packets pass.

@@ -14,11 +14,11 @@ import (
 // again, and an error when all are taken.
 func TestConnTableRotates(t *testing.T) {
 	const numbers = 700
-	tab := connTable{base: 5 << 18, limit: firstQPN + numbers, next: slotQPNs - 3}
+	tab := connTable{base: 5 << qpnBits, limit: firstQPN + numbers, next: slotQPNs - 3}
 	seen := map[ib.QPN]*Conn{}
 	for range numbers {
 		q, ok := tab.reserve()
-		if !ok || seen[q] != nil || q>>18 != 5 || q&(slotQPNs-1) < firstQPN {
+		if !ok || seen[q] != nil || q>>qpnBits != 5 || q&(slotQPNs-1) < firstQPN {
 			t.Fatalf("number %v, %v", q, ok)
 		}
 		if tab.find(q) != nil {
@@ -29,7 +29,7 @@ func TestConnTableRotates(t *testing.T) {
 		if tab.find(q) != c {
 			t.Fatal("not found")
 		}
-		if tab.find(q^1<<18) != nil {
+		if tab.find(q^1<<qpnBits) != nil {
 			t.Fatal("found under the number of another slot")
 		}
 		seen[q] = c
@@ -60,13 +60,13 @@ func TestConnTableRotates(t *testing.T) {
 // TestLastSlotLacksMulticast: the last number of the last slot is the one that
 // every multicast packet carries.
 func TestLastSlotLacksMulticast(t *testing.T) {
-	tab := connTable{base: 63 << 18, limit: slotQPNs - 1}
+	tab := connTable{base: (1<<24>>qpnBits - 1) << qpnBits, limit: slotQPNs - 1}
 	for i := range uint32(slotQPNs) {
 		if tab.order.number(i) == slotQPNs-1 {
 			tab.next = i // whose turn it would be
 		}
 	}
-	if q, _ := tab.reserve(); q == ib.QPMulticast || q>>18 != 63 {
+	if q, _ := tab.reserve(); q == ib.QPMulticast || q>>qpnBits != 1<<24>>qpnBits-1 {
 		t.Errorf("given out: %v", q)
 	}
 }
@@ -101,7 +101,7 @@ func TestNumbersAreNotGuessed(t *testing.T) {
 func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
 	var set portshare.Numbers
 	told := 0
-	tab := connTable{base: 5 << 18, limit: slotQPNs, pass: func(numbers iter.Seq[ib.QPN]) {
+	tab := connTable{base: 5 << qpnBits, limit: slotQPNs, pass: func(numbers iter.Seq[ib.QPN]) {
 		set, told = portshare.Numbers{}, told+1
 		for q := range numbers {
 			set.Add(q)

@@ -66,5 +66,6 @@ func (e *Engine) Counters(a *Account) []Counter {
 		out = p.AppendCounts(a, out)
 	}
 	out = e.cm.append(out)
-	return append(out, Counter{"read_errors", e.readErrors.Load()}, Counter{"unmapped_bytes", mem.Unplaced()})
+	return append(out, Counter{"read_errors", e.readErrors.Load()},
+		Counter{"unmapped_bytes", mem.Unplaced()})
 }

@@ -27,6 +27,9 @@ import (
 // From then on the acknowledgement leaves with the answer, in one burst, and
 // after ever more messages it is tried again.
 //
+// An application that sleeps between messages has a peer that does: two bursts would wake it
+// twice. There, too, the acknowledgement leaves with the answer.
+//
 // Other calls than these send what is delayed, and the background goroutine
 // flushes for an application that went away.
 
@@ -124,6 +127,9 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	}
 	if l.together > 0 {
 		l.together--
+	}
+	if e.arrival.sleepy.Load() {
+		l.together = max(l.together, 1)
 	}
 	if l.waiting {
 		if !l.answered {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package engine runs the protocol machines: it owns the table that finds a queue pair by
-// its number, the timers, the pumps and the background goroutine, and decides who polls. It
+// Package engine runs the protocol machines: it owns the table that finds a queue pair by its
+// number, the timers, the pumps and the background goroutine. It decides which thread polls, and
 // knows no transport, no protection domains and no verbs.
 //
 // # Who runs when
 //
-// There is no goroutine a queue pair. The thread that has an event — it posts, it polls, or
+// No queue pair has a goroutine. The thread that has an event — it posts, it polls, or
 // it is the background goroutine — locks the connection, calls its machine and pumps:
 //
 //	Conn.Lock ─► machine.HandleInput / Doorbell / HandleTimeout

@@ -28,6 +28,6 @@ type QPSpec struct {
 	MTU     int                        // bytes, of the port
 	// Source returns what a UD queue pair sends from, by GID index.
 	Source func(index uint8) netip.AddrPort
-	// Device is what the transport has opened for the device; nil where it opens nothing.
+	// Device is the transport's object for the device; nil where it has none.
 	Device any
 }

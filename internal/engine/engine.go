@@ -37,6 +37,7 @@ type Engine struct {
 	faults  faultcap.Faults
 	capture *faultcap.Capture
 	slot    int
+	name    string
 	board   *shmring.Board // shows the rings; nil: nothing does
 	conns   connTable
 
@@ -46,7 +47,7 @@ type Engine struct {
 	// what is read; replaced under inputsMu
 	inputs   atomic.Pointer[[]Input]
 	rings    atomic.Pointer[[]Ring]
-	sleepers atomic.Pointer[[]Sleeper] // those of both
+	sleepers atomic.Pointer[[]Sleeper] // inputs that are memory, and no rings
 	hidden   atomic.Int32              // rings and other sleepers that the board does not show
 	quiet    atomic.Bool               // nothing came by inputs that are no rings when they were last looked at
 	inputsMu sync.Mutex
@@ -60,6 +61,7 @@ type Engine struct {
 	delayed    delayedAcks
 	onStranger atomic.Pointer[func()] // nil: not set
 	cm         cmCounters
+	arrival    arrival
 	bg         background
 }
 
@@ -84,7 +86,7 @@ func New(o Options) (*Engine, error) {
 		p, err := plug(e)
 		if err != nil {
 			e.stopInputs()
-			e.bg.close()
+			e.closePollers()
 			return nil, errors.Join(err, e.closePlugs())
 		}
 		e.mu.Lock()
@@ -109,7 +111,7 @@ func (e *Engine) Close() error {
 	}
 	e.bg.stop()
 	e.stopInputs()
-	e.bg.close()
+	e.closePollers()
 	return e.closePlugs()
 }
 
@@ -155,13 +157,17 @@ func (e *Engine) Closed() error {
 	return nil
 }
 
-// Slot is the top six bits of the numbers that this process gives out: queue
+// Name names this process among those of its user, whatever container they are in; empty
+// where it meets no other.
+func (e *Engine) Name() string { return e.name }
+
+// Slot is the top ten bits of the numbers that this process gives out: queue
 // pair numbers and communication ids.
 func (e *Engine) Slot() int { return e.slot }
 
 // Allot sets which numbers queue pairs get. It is for a plug of Options.
 func (e *Engine) Allot(n Numbers) {
-	e.slot = n.Slot
+	e.slot, e.name = n.Slot, n.Name
 	e.conns.allot(n)
 }
 
@@ -173,15 +179,18 @@ func (e *Engine) ShowOn(b *shmring.Board) { e.board = b }
 // memory is there for as long as the process is.
 func (e *Engine) Board() *shmring.Board { return e.board }
 
-// Poller waits for descriptors while the background goroutine sleeps.
-func (e *Engine) Poller() *udp.Poller { return e.bg.poller }
+// Poller has the descriptors of sockets, for which threads wait that sleep.
+func (e *Engine) Poller() *udp.Poller { return e.arrival.set }
 
 // Serve has the background goroutine call f when a descriptor has something to read. It is
-// for a plug of Options, which calls Poller.RemoveFD when it stops.
+// for a plug of Options, which calls EndService when it stops.
 func (e *Engine) Serve(fd int, f func()) error {
 	e.bg.services = append(e.bg.services, f)
 	return e.bg.poller.AddFD(fd, serviceID(len(e.bg.services)-1))
 }
+
+// EndService ends Serve. The background goroutine has stopped.
+func (e *Engine) EndService(fd int) { _ = e.bg.poller.RemoveFD(fd) } // it is there
 
 // RunOn has the background goroutine run on these NUMA nodes from now on.
 func (e *Engine) RunOn(nodes []int) {
@@ -219,6 +228,10 @@ func (e *Engine) AddRing(r Ring) {
 	next := append(slices.Clone(*e.rings.Load()), r)
 	e.rings.Store(&next)
 	e.listSleepersLocked()
+	e.arrival.mayRing.Store(true)
+	if !r.Arm() { // all threads may be asleep, without having armed this ring
+		e.RingBell()
+	}
 }
 
 // RemoveRing ends what AddRing began. The caller stops the ring.
@@ -235,7 +248,6 @@ func (e *Engine) listSleepersLocked() {
 	var list []Sleeper
 	var hidden int32
 	for _, r := range *e.rings.Load() {
-		list = append(list, r)
 		if !r.Shown() {
 			hidden++
 		}

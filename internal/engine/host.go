@@ -19,7 +19,7 @@ func SourceFor(dst netip.Addr) (netip.Addr, error) {
 // Descriptors returns how many descriptors the process may have.
 func Descriptors() int { return tcp.Descriptors() }
 
-// InterfaceChange is what befell a network interface.
+// InterfaceChange is an event of a network interface.
 type InterfaceChange = ifwatch.Change
 
 // InterfaceEvent is a kind of InterfaceChange.

@@ -12,13 +12,18 @@ import (
 // its peer's WRITE meanwhile, as ib_write_lat does: what comes then is the
 // goroutine's to read, as soon as it comes.
 //
-// It shows after a nap: a packet lies in an input, and no thread polls. While
-// the goroutine attends it competes with the polling thread, which is faster by a
-// wake-up: if that takes everything the goroutine may nap again.
+// It shows after a nap: a packet lies in an input, and the process has computed meanwhile
+// without a poll. A process that waits for a core has not computed, and polls when it gets one.
+// While the goroutine attends it competes with the polling thread, which is faster by a
+// wake-up: if that takes everything the goroutine may nap again. Where threads share cores the
+// goroutine is faster, as a thread that wakes up comes first. So it also naps again from time
+// to time, to see whether packets are left lying still.
 type idlePolicy struct {
-	on     bool          // the goroutine waits for the inputs instead of napping
-	missed int           // naps in a row that left something lying
-	useful monotime.Time // when the goroutine last read something
+	on      bool              // the goroutine waits for the inputs instead of napping
+	missed  int               // naps in a row that left something lying
+	useful  monotime.Time     // when the goroutine last read something
+	changed monotime.Time     // when on changed
+	term    monotime.Duration // how long on is to last
 }
 
 // slept notes a nap that ended now and whether something was left lying.
@@ -27,38 +32,52 @@ func (a *idlePolicy) slept(now monotime.Time, leftLying bool) {
 		a.missed = 0
 		return
 	}
-	if a.missed++; a.missed >= policy.MissedNaps {
-		*a = idlePolicy{on: true, useful: now}
+	if a.missed++; a.missed < policy.MissedNaps {
+		return
 	}
+	term := policy.AttendTerm
+	if a.term != 0 && now.Sub(a.changed) < a.term { // so soon again
+		term = min(2*a.term, policy.MaxAttendTerm)
+	}
+	*a = idlePolicy{on: true, useful: now, changed: now, term: term}
 }
 
 // woke notes a wake-up and whether there was something to read.
 func (a *idlePolicy) woke(now monotime.Time, useful bool) {
 	switch {
+	case !a.on:
+	case !useful && now.Sub(a.useful) > policy.AttendUseless:
+		*a = idlePolicy{}
+	case now.Sub(a.changed) > a.term:
+		*a = idlePolicy{changed: now, term: a.term}
 	case useful:
 		a.useful = now
-	case now.Sub(a.useful) > policy.AttendUseless:
-		*a = idlePolicy{}
 	}
 }
 
-// leftLying reports whether an input has something and no thread polls. A polling thread
-// may be busy sending, so it looks twice.
+// leftLying reports whether an input that has something keeps it, and no thread polls: a polling
+// thread may be busy sending.
 func (g *background) leftLying() bool {
-	if !g.readable() {
-		return false
-	}
 	polls := g.polled()
 	now := monotime.Now()
 	g.sleepUntil(now, now.Add(policy.NapPeek))
 	return g.polled() == polls && !g.kicked.Load() && g.readable()
 }
 
-// readable reports whether an input has something.
+// readable reports whether an input has something. It calls the services that have.
 func (g *background) readable() bool {
+	if a := &g.eng.arrival; !a.asleep() {
+		a.silence() // rung while a thread polled
+	}
+	g.listen(true)
 	n, err := g.look(0)
 	if n > 0 && err == nil {
 		return true
+	}
+	for _, r := range *g.eng.rings.Load() {
+		if r.Waiting() {
+			return true
+		}
 	}
 	for _, s := range *g.eng.sleepers.Load() {
 		if s.Waiting() {

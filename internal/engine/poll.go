@@ -21,6 +21,9 @@ func (e *Engine) Poll() (messages int) { return e.PollFor(1) }
 // number of polls that it counts for.
 func (e *Engine) PollFor(polls uint64) (messages int) {
 	n := e.bg.polls.Add(polls)
+	if e.arrival.sleepy.Load() {
+		e.arrival.sleepy.Store(false)
+	}
 	rings := *e.rings.Load()
 	for _, r := range rings {
 		messages += max(r.TryPoll(true), 0)

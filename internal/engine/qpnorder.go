@@ -22,7 +22,7 @@ type qpnOrder struct {
 // A Feistel network makes a permutation of any function; four rounds make one that
 // looks random. Source: Luby and Rackoff, 1988.
 const (
-	qpnBits   = 18
+	qpnBits   = 14
 	qpnRounds = 4
 	qpnHalf   = qpnBits / 2
 	qpnMask   = 1<<qpnHalf - 1

@@ -20,7 +20,8 @@ func (e *Engine) Tap(s *udp.Socket, identify Identify) faultcap.Socket {
 	if e.faults.None() && e.capture == nil {
 		return s
 	}
-	t := faultcap.New(s, faultcap.Options{Faults: e.faults, Stream: e.streams.Add(1), Capture: e.capture, Identify: identify})
+	t := faultcap.New(s, faultcap.Options{Faults: e.faults, Stream: e.streams.Add(1),
+		Capture: e.capture, Identify: identify})
 	t.Drive()
 	return t
 }
@@ -47,9 +48,8 @@ func (e *Engine) Capture() *faultcap.Capture { return e.capture }
 // sockets then.
 func (e *Engine) Tapped() bool { return !e.faults.None() || e.capture != nil }
 
-// BurstsPerWrite is how many bursts one system call carries: enough that a window
-// of small messages goes out in one call, few enough that the peer gets to
-// work while the rest is built.
+// BurstsPerWrite is the number of bursts that one system call carries. A window of small messages
+// goes out in one call, and the peer gets to work while the rest is built.
 const BurstsPerWrite = 4
 
 // WriteAll writes bursts to a socket. What the system does not take within writeTimeout is

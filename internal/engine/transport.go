@@ -72,16 +72,19 @@ type Sleeper interface {
 	// comes from now on. quiet is false if something is there already; until is when the
 	// goroutine is to look again by itself.
 	Arm(now monotime.Time) (until monotime.Time, quiet bool)
-	// Disarm ends Arm.
-	Disarm()
 	// Waiting reports whether a peer has written something that no thread has read.
 	Waiting() bool
 }
 
-// A Ring is a Sleeper that each poll looks at, before all other inputs and instead of most:
+// A Ring is an Input that each poll looks at, before all other inputs and instead of most:
 // a look costs a few nanoseconds.
 type Ring interface {
-	Sleeper
+	Input
+	// Arm has the peer ring the bell (Engine.BellFD) once, with what it writes next. quiet is
+	// false if something is there already.
+	Arm() (quiet bool)
+	// Waiting reports whether a peer has written something that no thread has read.
+	Waiting() bool
 	// TakeAll handles all that the peer has written so far. It waits for the thread that
 	// reads.
 	TakeAll()

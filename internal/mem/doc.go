@@ -8,10 +8,10 @@
 //
 //	 31                       8 7       0
 //	+--------------------------+---------+
-//	| permutation(slot number) |   tag   |      slot → *grant or nil
+//	| permutation(slot number) |   tag   |      slot → *keyEntry or nil
 //	+--------------------------+---------+
 //
-// Every slot holds at most one grant: an immutable record of key, protection
+// Every slot holds at most one entry: an immutable record of key, protection
 // domain, access rights, address range and memory. Granting, changing and
 // revoking rights replace the pointer under the table's mutex; Local and
 // Remote, called for every packet, only load it. They return a Span, the

@@ -28,7 +28,7 @@ func (t *Table) AllocFast(pd PD, maxSegments int) (*Region, error) {
 	r := &Region{table: t, maxSegments: maxSegments}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.enterLocked(r, &grant{pd: pd, qpn: anyQP, gate: &r.gate}); err != nil {
+	if err := t.enterLocked(r, &keyEntry{pd: pd, qpn: anyQP, gate: &r.gate}); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -45,7 +45,7 @@ func (r *Region) Map(segs [][]byte, iova uint64) (int, error) {
 	if r.maxSegments == 0 {
 		return 0, fmt.Errorf("%w: region is not for fast registration", ErrInvalid)
 	}
-	g := &grant{qpn: anyQP}
+	g := &keyEntry{qpn: anyQP}
 	taken, pieces := 0, 0
 	for _, b := range segs {
 		if len(b) > 0 {
@@ -81,7 +81,7 @@ func (r *Region) Map(segs [][]byte, iova uint64) (int, error) {
 	if r.gone {
 		return 0, ErrGone
 	}
-	g.gate = r.grant.Load().gate
+	g.gate = r.entry.Load().gate
 	r.mapped, r.iova = g, iova
 	return taken, nil
 }
@@ -90,18 +90,18 @@ func (r *Region) Map(segs [][]byte, iova uint64) (int, error) {
 // 24 bits are the region's and whose low 8 are free to choose, for queue pairs
 // of domain pd: the REG_MR work request.
 //
-// Verdicts: VendorKey if the key is not the region's, VendorPD, VendorAccess
+// Errors: VendorKey if the key is not the region's, VendorPD, VendorAccess
 // for rights that are no legal set, VendorBound if the region is still valid,
 // VendorBounds if no memory was mapped. On these nothing has changed.
 //
 // It allocates nothing if a Map came since the last FastRegister.
-func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) Verdict {
+func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) AccessError {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ownsLocked(r) != nil || r.maxSegments == 0 {
 		return ib.VendorKey
 	}
-	last, s := r.grant.Load(), t.slotNumber(r.slot)
+	last, s := r.entry.Load(), t.slotNumber(r.slot)
 	switch {
 	case uint32(key)>>tagBits != last.key>>tagBits:
 		return ib.VendorKey
@@ -109,7 +109,7 @@ func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) Ve
 		return ib.VendorPD
 	case !access.Valid():
 		return ib.VendorAccess
-	case s.grant.Load() != nil:
+	case s.entry.Load() != nil:
 		return ib.VendorBound
 	}
 	g := r.mapped
@@ -126,7 +126,7 @@ func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) Ve
 		g.base = 0
 	}
 	s.tag = uint8(key)
-	r.grant.Store(g)
+	r.entry.Store(g)
 	t.publishLocked(r.slot, g)
 	return ib.VendorNone
 }
@@ -146,7 +146,7 @@ func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) Ve
 // held (the caller may hold one itself): see Region.Idle.
 //
 // Spec: IBTA vol. 1, 10.6 (invalidation of keys), 9.4.1.1 (SEND with invalidate).
-func (t *Table) Invalidate(pd PD, qpn ib.QPN, key ib.RKey, remote bool) Verdict {
+func (t *Table) Invalidate(pd PD, qpn ib.QPN, key ib.RKey, remote bool) AccessError {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.slotOf(uint32(key))
@@ -161,10 +161,10 @@ func (t *Table) Invalidate(pd PD, qpn ib.QPN, key ib.RKey, remote bool) Verdict 
 	return ib.VendorKey
 }
 
-func (r *Region) invalidateLocked(s *slot, pd PD, key uint32, remote bool) Verdict {
-	g := r.grant.Load()
+func (r *Region) invalidateLocked(s *slot, pd PD, key uint32, remote bool) AccessError {
+	g := r.entry.Load()
 	switch {
-	case r.gone || g.key != key || remote && s.grant.Load() == nil:
+	case r.gone || g.key != key || remote && s.entry.Load() == nil:
 		return ib.VendorKey
 	case g.pd != pd:
 		return ib.VendorPD
@@ -173,6 +173,6 @@ func (r *Region) invalidateLocked(s *slot, pd PD, key uint32, remote bool) Verdi
 	case r.windows > 0:
 		return ib.VendorBound
 	}
-	s.grant.Store(nil)
+	s.entry.Store(nil)
 	return ib.VendorNone
 }

@@ -21,7 +21,8 @@ type permutation struct {
 }
 
 func newPermutation(seed func() uint32) permutation {
-	p := permutation{mask0: seed() & slotMask, mask1: seed() & slotMask, mul0: seed() | 1, mul1: seed() | 1}
+	p := permutation{mask0: seed() & slotMask, mask1: seed() & slotMask, mul0: seed() | 1,
+		mul1: seed() | 1}
 	p.inv0, p.inv1 = inverse(p.mul0), inverse(p.mul1)
 	return p
 }

@@ -105,7 +105,7 @@ func TestTableFull(t *testing.T) {
 	}
 	rows := (*tab.chunks.Load())[0]
 	for n := range rows {
-		if s := &rows[n]; uint32(n) != kept.slot && (s.region != nil || s.window != nil || s.grant.Load() != nil) {
+		if s := &rows[n]; uint32(n) != kept.slot && (s.region != nil || s.window != nil || s.entry.Load() != nil) {
 			t.Errorf("what was refused is in slot %d", n)
 		}
 	}

@@ -25,7 +25,8 @@ func Mapped(at, n uintptr) bool {
 	defer probes.Put(v)
 	for at < end {
 		k := min(end-at, probePages*page)
-		if _, _, errno := syscall.Syscall(syscall.SYS_MINCORE, at, k, uintptr(unsafe.Pointer(v))); errno == syscall.ENOMEM {
+		if _, _, errno := syscall.Syscall(syscall.SYS_MINCORE, at,
+			k, uintptr(unsafe.Pointer(v))); errno == syscall.ENOMEM {
 			return false
 		} // EAGAIN and the like say nothing about the range
 		at += k

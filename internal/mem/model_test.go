@@ -165,7 +165,7 @@ func (w *world) check(what string, err error, want bool) bool {
 	return want
 }
 
-func (w *world) checkVerdict(what string, v Verdict, want bool) bool {
+func (w *world) checkAccessError(what string, v AccessError, want bool) bool {
 	w.t.Helper()
 	if (v == ib.VendorNone) != want {
 		w.t.Errorf("%s: %v, want success %v", what, v, want)
@@ -300,7 +300,7 @@ func (w *world) fastRegister() {
 	}
 	pd, access := w.domain(), w.rights()
 	v := w.tab.FastRegister(pd, m.r, ib.RKey(key), access)
-	if w.checkVerdict("fast register", v, m.fast > 0 && !m.valid && pd == m.pd && legal(access) && key>>8 == m.key>>8 && len(m.next) > 0) {
+	if w.checkAccessError("fast register", v, m.fast > 0 && !m.valid && pd == m.pd && legal(access) && key>>8 == m.key>>8 && len(m.next) > 0) {
 		m.access = access
 		m.bytes = at(m.nextIOVA, m.next)
 		if access&ib.AccessZeroBased != 0 {
@@ -349,7 +349,7 @@ func (w *world) invalidate() {
 			after = x.unbind
 		}
 	}
-	if w.checkVerdict("invalidate", w.tab.Invalidate(pd, qpn, ib.RKey(key), remote), want) {
+	if w.checkAccessError("invalidate", w.tab.Invalidate(pd, qpn, ib.RKey(key), remote), want) {
 		delete(w.o.keys, key)
 		after()
 	}
@@ -412,7 +412,7 @@ func (w *world) bind() {
 		}
 	}
 	got, v := w.tab.Bind(x.w, qpn, ib.RKey(key), m.r, addr, length, access)
-	if !w.checkVerdict("bind", v, want) {
+	if !w.checkAccessError("bind", v, want) {
 		return
 	}
 	delete(w.o.keys, x.key)
@@ -478,7 +478,7 @@ func (w *world) access() {
 		}
 	}
 	var s Span
-	var v Verdict
+	var v AccessError
 	if local {
 		s, v = w.tab.Local(pd, ib.SGE{Addr: va, Length: uint32(n), LKey: ib.LKey(key)}, need)
 	} else {
@@ -487,7 +487,7 @@ func (w *world) access() {
 	if v == ib.VendorAlign && want && need == ib.AccessRemoteAtomic {
 		return
 	}
-	if !w.checkVerdict("access", v, want) {
+	if !w.checkAccessError("access", v, want) {
 		return
 	}
 	defer s.Release()

@@ -31,7 +31,7 @@ func TestPurge(t *testing.T) {
 		if o.window, err = table.AllocWindow(pd, ib.MWType1); err != nil {
 			t.Fatal(err)
 		}
-		var v Verdict
+		var v AccessError
 		if o.key, v = table.Bind(o.window, 1, 0, o.plain, 0x1000, 32, ib.AccessRemoteWrite); v != ib.VendorNone {
 			t.Fatal(v)
 		}
@@ -56,7 +56,7 @@ func TestPurge(t *testing.T) {
 		if err := table.Deregister(r); !errors.Is(err, ErrGone) {
 			t.Errorf("a purged region: %v", err)
 		}
-		if g := r.grant.Load(); g.mem != nil || g.segs != nil {
+		if g := r.entry.Load(); g.mem != nil || g.segs != nil {
 			t.Error("its memory is kept")
 		}
 	}

@@ -75,14 +75,14 @@ func TestDeregisterWaitsForSpans(t *testing.T) {
 }
 
 // TestLateLookUp is the same race at its narrowest: a look-up has loaded the
-// grant and found it good, and the key is revoked before it enters the gate.
+// entry and found it good, and the key is revoked before it enters the gate.
 func TestLateLookUp(t *testing.T) {
 	tab := newTestTable(6)
 	r := mustRegister(t, tab, make([]byte, 8), iova, fullAccess)
 	s := tab.slotOf(uint32(r.RKey()))
-	g := s.grant.Load()
+	g := s.entry.Load()
 	if !s.hold(g) {
-		t.Fatal("no hold on a grant in force")
+		t.Fatal("no hold on an entry in force")
 	}
 	r.gate.release()
 	if err := tab.Reregister(r, ib.ReregAccess, 0, nil, 0, 0); err != nil {
@@ -91,7 +91,7 @@ func TestLateLookUp(t *testing.T) {
 	if s.hold(g) || !r.Idle() {
 		t.Error("a look-up entered with rights that were replaced")
 	}
-	g = s.grant.Load()
+	g = s.entry.Load()
 	if err := tab.Deregister(r); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestDrain(t *testing.T) {
 		r := mustRegister(t, tab, make([]byte, 64), iova, fullAccess)
 		w := mustWindow(t, tab, ib.MWType1)
 		key, v := tab.Bind(w, qp1, 0, r, iova, 64, ib.AccessRemoteRead)
-		wantVerdict(t, "bind", v, ib.VendorNone)
+		wantAccessError(t, "bind", v, ib.VendorNone)
 		byRegion, _ := tab.Local(pd1, ib.SGE{Addr: iova, Length: 1, LKey: r.LKey()}, 0)
 		byWindow, _ := tab.Remote(pd1, qp1, key, iova, 1, ib.AccessRemoteRead)
 		byWindow.Hold()
@@ -154,8 +154,8 @@ func TestIdle(t *testing.T) {
 	tab := newTestTable(3)
 	r := mustFast(t, tab, [][]byte{make([]byte, 8)}, iova, fullAccess)
 	s, v := tab.Remote(pd1, qp1, r.RKey(), iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "open", v, ib.VendorNone)
-	wantVerdict(t, "invalidate", tab.Invalidate(pd1, qp1, r.RKey(), false), ib.VendorNone)
+	wantAccessError(t, "open", v, ib.VendorNone)
+	wantAccessError(t, "invalidate", tab.Invalidate(pd1, qp1, r.RKey(), false), ib.VendorNone)
 	if r.Idle() {
 		t.Error("idle with a span held")
 	}

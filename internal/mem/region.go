@@ -19,16 +19,16 @@ type Region struct {
 	slot        uint32
 	maxSegments int // of a fast-registration region, 0 for a plain one
 
-	gate gate // of the memory, until a re-registration brings other memory
+	gate drainGate // of the memory, until a re-registration brings other memory
 
 	// The attributes. Replaced under table.mu. In force only while the slot
-	// has the same grant.
-	grant atomic.Pointer[grant]
+	// has the same entry.
+	entry atomic.Pointer[keyEntry]
 
 	// guarded by table.mu
-	windows int    // bound to this region
-	mapped  *grant // what Map prepared for the next FastRegister
-	iova    uint64 // of the last Map
+	windows int       // bound to this region
+	mapped  *keyEntry // what Map prepared for the next FastRegister
+	iova    uint64    // of the last Map
 	gone    bool
 }
 
@@ -44,7 +44,9 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, access ib.Access) (*Reg
 		return nil, err
 	}
 	r := &Region{table: t}
-	g := &grant{pd: pd, access: access, qpn: anyQP, base: iova, length: uint64(len(buf)), mem: buf, gate: &r.gate}
+	g := &keyEntry{pd: pd, access: access, qpn: anyQP, base: iova,
+		length: uint64(len(buf)), mem: buf,
+		gate: &r.gate}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.enterLocked(r, g); err != nil {
@@ -55,20 +57,21 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, access ib.Access) (*Reg
 }
 
 // enterLocked gives r a slot and g as its attributes with a new key.
-func (t *Table) enterLocked(r *Region, g *grant) error {
+func (t *Table) enterLocked(r *Region, g *keyEntry) error {
 	n, key, err := t.takeLocked()
 	if err != nil {
 		return err
 	}
 	g.key, r.slot = key, n
-	r.grant.Store(g)
+	r.entry.Store(g)
 	t.slotNumber(n).region = r
 	return nil
 }
 
 func checkRegion(buf []byte, iova uint64, access ib.Access) error {
 	if !access.Valid() {
-		return fmt.Errorf("%w: access %v: remote write and atomic need local write", ErrInvalid, access)
+		return fmt.Errorf("%w: access %v: remote write and atomic need local write",
+			ErrInvalid, access)
 	}
 	if access.Has(ib.AccessZeroBased) && iova != 0 {
 		return fmt.Errorf("%w: iova %#x of a zero-based region", ErrInvalid, iova)
@@ -96,7 +99,8 @@ func checkRange(length, iova uint64) error {
 //
 // Errors: ErrInvalid, as Register, and for flags or a fast-registration
 // region; ErrBusy while windows are bound to the region; ErrGone.
-func (t *Table) Reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, iova uint64, access ib.Access) error {
+func (t *Table) Reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, iova uint64,
+	access ib.Access) error {
 	if flags == 0 || flags&^(ib.ReregTranslation|ib.ReregPD|ib.ReregAccess) != 0 {
 		return fmt.Errorf("%w: rereg flags %#x", ErrInvalid, uint8(flags))
 	}
@@ -107,7 +111,8 @@ func (t *Table) Reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 	return err
 }
 
-func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, iova uint64, access ib.Access) (old *grant, err error) {
+func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, iova uint64,
+	access ib.Access) (old *keyEntry, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.ownsLocked(r); err != nil {
@@ -119,13 +124,13 @@ func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 	if r.windows > 0 {
 		return nil, fmt.Errorf("%w: %d", ErrBusy, r.windows)
 	}
-	old = r.grant.Load()
+	old = r.entry.Load()
 	next := *old
 	if flags&ib.ReregPD != 0 {
 		next.pd = pd
 	}
 	if flags&ib.ReregTranslation != 0 {
-		next.base, next.length, next.mem, next.gate = iova, uint64(len(buf)), buf, new(gate)
+		next.base, next.length, next.mem, next.gate = iova, uint64(len(buf)), buf, new(drainGate)
 	}
 	if flags&ib.ReregAccess != 0 {
 		next.access = access
@@ -136,7 +141,7 @@ func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 	if flags&ib.ReregTranslation != 0 {
 		next.key = t.renewLocked(r.slot)
 	}
-	r.grant.Store(&next)
+	r.entry.Store(&next)
 	t.publishLocked(r.slot, &next)
 	return old, nil
 }
@@ -173,7 +178,7 @@ func (t *Table) Deregister(r *Region) error {
 	r.gone = true
 	r.mapped = nil
 	t.revokeLocked(r.slot)
-	g := r.grant.Load()
+	g := r.entry.Load()
 	t.mu.Unlock()
 
 	g.gate.drain()
@@ -181,7 +186,7 @@ func (t *Table) Deregister(r *Region) error {
 	// The attributes stay to be told, the memory is let go.
 	bare := *g
 	bare.mem, bare.segs = nil, nil
-	r.grant.Store(&bare)
+	r.entry.Store(&bare)
 	t.mu.Lock()
 	t.giveLocked(r.slot)
 	t.mu.Unlock()
@@ -191,22 +196,22 @@ func (t *Table) Deregister(r *Region) error {
 // Idle reports whether no span of the region's memory is held. After its key
 // was invalidated this stays so: a LOCAL_INV that completes only when Idle
 // says yes gives its poster the memory back for good.
-func (r *Region) Idle() bool { return r.grant.Load().gate.held.Load() == 0 }
+func (r *Region) Idle() bool { return r.entry.Load().gate.held.Load() == 0 }
 
 // LKey returns the key for local use.
-func (r *Region) LKey() ib.LKey { return ib.LKey(r.grant.Load().key) }
+func (r *Region) LKey() ib.LKey { return ib.LKey(r.entry.Load().key) }
 
 // RKey returns the key for remote use.
-func (r *Region) RKey() ib.RKey { return ib.RKey(r.grant.Load().key) }
+func (r *Region) RKey() ib.RKey { return ib.RKey(r.entry.Load().key) }
 
 // Addr returns the address of the first byte, as requests name it.
-func (r *Region) Addr() uint64 { return r.grant.Load().base }
+func (r *Region) Addr() uint64 { return r.entry.Load().base }
 
 // Length returns the number of bytes.
-func (r *Region) Length() uint64 { return r.grant.Load().length }
+func (r *Region) Length() uint64 { return r.entry.Load().length }
 
 // Access returns the rights.
-func (r *Region) Access() ib.Access { return r.grant.Load().access }
+func (r *Region) Access() ib.Access { return r.entry.Load().access }
 
 // PD returns the protection domain.
-func (r *Region) PD() PD { return r.grant.Load().pd }
+func (r *Region) PD() PD { return r.entry.Load().pd }

@@ -13,7 +13,7 @@ import "verbena/ib"
 // other: who does not want that does not ask.
 //
 // Spec: IBTA vol. 1, 10.6.3; checks in the order key, domain, access, bounds.
-func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, Verdict) {
+func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, AccessError) {
 	g, off, v := t.openLocal(pd, sge, need)
 	if v != ib.VendorNone {
 		return Span{}, v
@@ -23,7 +23,7 @@ func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, Verdict) {
 
 // PutLocal is Local for writing, Span.CopyIn of data, which is no longer than the element,
 // and Span.Release in one, for short messages, whose cost these calls would dominate.
-func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v Verdict, ok bool) {
+func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v AccessError, ok bool) {
 	g, off, v := t.openLocal(pd, sge, ib.AccessLocalWrite)
 	if v != ib.VendorNone {
 		return v, false
@@ -38,14 +38,15 @@ func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v Verdict, ok bool) {
 	return ib.VendorNone, ok
 }
 
-// openLocal is Local without the span: the grant is held.
-func (t *Table) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *grant, off uint64, v Verdict) {
+// openLocal is Local without the span: the entry is held.
+func (t *Table) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *keyEntry, off uint64,
+	v AccessError) {
 	s := t.slotOf(uint32(sge.LKey))
 	if s == nil {
 		return nil, 0, ib.VendorKey
 	}
 	for {
-		g := s.grant.Load()
+		g := s.entry.Load()
 		if g == nil || g.key != uint32(sge.LKey) || g.window {
 			return nil, 0, ib.VendorKey
 		}
@@ -76,13 +77,14 @@ func (t *Table) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *grant, off uint
 // not ask for it.
 //
 // Spec: IBTA vol. 1, 9.7.4.1.5 (R_Key validation), 10.6.7.2 (windows).
-func (t *Table) Remote(pd PD, qpn ib.QPN, key ib.RKey, va uint64, n uint32, need ib.Access) (Span, Verdict) {
+func (t *Table) Remote(pd PD, qpn ib.QPN, key ib.RKey, va uint64, n uint32,
+	need ib.Access) (Span, AccessError) {
 	s := t.slotOf(uint32(key))
 	if s == nil {
 		return Span{}, ib.VendorKey
 	}
 	for {
-		g := s.grant.Load()
+		g := s.entry.Load()
 		if g == nil || g.key != uint32(key) {
 			return Span{}, ib.VendorKey
 		}

@@ -25,7 +25,7 @@ const (
 
 // A slot is one row of the key table.
 type slot struct {
-	grant atomic.Pointer[grant] // what its key permits now, nil for nothing
+	entry atomic.Pointer[keyEntry] // what its key permits now, nil for nothing
 
 	// guarded by Table.mu
 	region *Region // whose key this is,
@@ -39,12 +39,12 @@ type chunk [chunkSlots]slot
 // hold takes a reference on the memory of g, which was loaded from s before.
 // It returns false if g was revoked meanwhile: the look-up must begin again.
 //
-// Who revokes clears the slot first and looks at the gate then; we enter the
-// gate first and look at the slot then. So either we see that the grant is
-// gone, or drain sees us.
-func (s *slot) hold(g *grant) bool {
+// The revoking thread clears the slot first and reads the gate then. This look-up enters the
+// gate first and reads the slot then. So either the look-up sees that the entry is gone, or
+// drain sees the look-up.
+func (s *slot) hold(g *keyEntry) bool {
 	g.gate.hold()
-	if s.grant.Load() == g {
+	if s.entry.Load() == g {
 		return true
 	}
 	g.gate.release()

@@ -9,9 +9,9 @@ package mem
 // from the span's start; the caller has checked them against Len, and going
 // beyond it panics. The zero Span has no bytes and needs no Release.
 type Span struct {
-	mem []byte // all of it; empty if it is in several pieces
-	g   *grant // it belongs to
-	at  uint64 // where it starts in g.segs, if it is in several pieces
+	mem []byte    // all of it; empty if it is in several pieces
+	g   *keyEntry // it belongs to
+	at  uint64    // where it starts in g.segs, if it is in several pieces
 	n   int
 }
 

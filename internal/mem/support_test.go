@@ -42,7 +42,7 @@ func mustFast(t testing.TB, tab *Table, segs [][]byte, iova uint64, access ib.Ac
 	if n, err := r.Map(segs, iova); n != len(segs) || err != nil {
 		t.Fatalf("Map took %d of %d segments: %v", n, len(segs), err)
 	}
-	wantVerdict(t, "FastRegister", tab.FastRegister(pd1, r, r.RKey(), access), ib.VendorNone)
+	wantAccessError(t, "FastRegister", tab.FastRegister(pd1, r, r.RKey(), access), ib.VendorNone)
 	return r
 }
 
@@ -55,7 +55,7 @@ func mustWindow(t testing.TB, tab *Table, typ ib.MWType) *Window {
 	return w
 }
 
-func wantVerdict(t testing.TB, what string, got, want Verdict) {
+func wantAccessError(t testing.TB, what string, got, want AccessError) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: %v, want %v", what, got, want)
@@ -63,7 +63,7 @@ func wantVerdict(t testing.TB, what string, got, want Verdict) {
 }
 
 // wantRemote and wantLocal open memory, compare the verdict and let go again.
-func wantRemote(t testing.TB, tab *Table, key ib.RKey, va uint64, n uint32, need ib.Access, want Verdict) {
+func wantRemote(t testing.TB, tab *Table, key ib.RKey, va uint64, n uint32, need ib.Access, want AccessError) {
 	t.Helper()
 	s, v := tab.Remote(pd1, qp1, key, va, n, need)
 	if v != want {
@@ -72,7 +72,7 @@ func wantRemote(t testing.TB, tab *Table, key ib.RKey, va uint64, n uint32, need
 	s.Release()
 }
 
-func wantLocal(t testing.TB, tab *Table, sge ib.SGE, need ib.Access, want Verdict) {
+func wantLocal(t testing.TB, tab *Table, sge ib.SGE, need ib.Access, want AccessError) {
 	t.Helper()
 	s, v := tab.Local(pd1, sge, need)
 	if v != want {

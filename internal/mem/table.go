@@ -14,7 +14,7 @@ import (
 // its own domain.
 type PD uint32
 
-// A Verdict says whether a key permits an access and, if not, why:
+// An AccessError says whether a key permits an access and, if not, why:
 //
 //   - VendorNone: permitted
 //   - VendorKey: no such key, or invalidated
@@ -23,7 +23,7 @@ type PD uint32
 //   - VendorBounds: outside the region or window
 //   - VendorAlign: atomic target not one aligned word
 //   - VendorBound: memory windows or a window's queue pair are in the way
-type Verdict = ib.VendorErr
+type AccessError = ib.VendorErr
 
 // Errors of the calls that manage regions and windows. They come wrapped with
 // the argument that is at fault.
@@ -63,7 +63,7 @@ func NewTable(seed func() uint32) *Table {
 }
 
 // publishLocked puts g in force under its key.
-func (t *Table) publishLocked(n uint32, g *grant) { t.slotNumber(n).grant.Store(g) }
+func (t *Table) publishLocked(n uint32, g *keyEntry) { t.slotNumber(n).entry.Store(g) }
 
 // revokeLocked takes the rights of slot n away; the slot stays taken.
-func (t *Table) revokeLocked(n uint32) { t.slotNumber(n).grant.Store(nil) }
+func (t *Table) revokeLocked(n uint32) { t.slotNumber(n).entry.Store(nil) }

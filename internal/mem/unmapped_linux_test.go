@@ -33,7 +33,7 @@ func TestUnmappedTarget(t *testing.T) {
 		want := bytes.Repeat([]byte{7}, 2*page)
 		was := Unplaced()
 		s, v := tab.Remote(pd1, qp1, r.RKey(), iova+uint64(page/2), uint32(2*page), ib.AccessRemoteWrite)
-		wantVerdict(t, name, v, ib.VendorNone)
+		wantAccessError(t, name, v, ib.VendorNone)
 		if !s.CopyIn(0, want) {
 			t.Errorf("%s: not taken", name)
 		}
@@ -53,7 +53,7 @@ func TestUnmappedTarget(t *testing.T) {
 		}
 
 		word, v := tab.Remote(pd1, qp1, r.RKey(), iova+uint64(page), 8, ib.AccessRemoteAtomic)
-		wantVerdict(t, name, v, ib.VendorNone)
+		wantAccessError(t, name, v, ib.VendorNone)
 		if !word.Store8(1) {
 			t.Errorf("%s: ATOMIC_WRITE not taken", name)
 		}
@@ -87,13 +87,13 @@ func TestProtectedTarget(t *testing.T) {
 		b.Protect(t, 2, 1)
 		was := Unplaced()
 		s, v := tab.Remote(pd1, qp1, r.RKey(), iova+uint64(2*pages.Size), 10, ib.AccessRemoteWrite)
-		wantVerdict(t, name, v, ib.VendorNone)
+		wantAccessError(t, name, v, ib.VendorNone)
 		if s.CopyIn(0, make([]byte, 10)) || Unplaced() != was {
 			t.Errorf("%s: taken", name)
 		}
 		s.Release()
 		s, v = tab.Remote(pd1, qp1, r.RKey(), iova, uint32(3*pages.Size), ib.AccessRemoteWrite)
-		wantVerdict(t, name, v, ib.VendorNone)
+		wantAccessError(t, name, v, ib.VendorNone)
 		if s.CopyIn(0, make([]byte, 3*pages.Size)) {
 			t.Errorf("%s: behind what is not mapped: taken", name)
 		}

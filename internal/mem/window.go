@@ -59,7 +59,7 @@ func (t *Table) AllocWindow(pd PD, typ ib.MWType) (*Window, error) {
 // The low 8 bits of key are the new key's; the upper ones are the window's, whatever
 // key has there: NICs and rxe do not look at them.
 //
-// Verdicts, on which nothing has changed: VendorKey for another type 1 key; VendorPD
+// Errors, on which nothing has changed: VendorKey for another type 1 key; VendorPD
 // if mr is of another domain; VendorAccess if the rights are no window's, mr
 // lacks MW_BIND, or would let a peer write where mr has no LOCAL_WRITE;
 // VendorBounds if mr has not these bytes; VendorBound if the window is not
@@ -68,7 +68,8 @@ func (t *Table) AllocWindow(pd PD, typ ib.MWType) (*Window, error) {
 //
 // Spec: IBTA vol. 1, 10.6.7, C10-72 to C10-75, o10-36.2.2, o10-37.2.30,
 // o10-37.2.40.
-func (t *Table) Bind(w *Window, qpn ib.QPN, key ib.RKey, mr *Region, addr, length uint64, access ib.Access) (ib.RKey, Verdict) {
+func (t *Table) Bind(w *Window, qpn ib.QPN, key ib.RKey, mr *Region, addr, length uint64,
+	access ib.Access) (ib.RKey, AccessError) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w.table != t || w.gone {
@@ -88,8 +89,8 @@ func (t *Table) Bind(w *Window, qpn ib.QPN, key ib.RKey, mr *Region, addr, lengt
 	if length == 0 {
 		return ib.RKey(newKey), ib.VendorNone
 	}
-	of := mr.grant.Load()
-	g := &grant{key: newKey, pd: w.pd, access: access, window: true, qpn: anyQP, base: addr}
+	of := mr.entry.Load()
+	g := &keyEntry{key: newKey, pd: w.pd, access: access, window: true, qpn: anyQP, base: addr}
 	if w.typ == ib.MWType2 {
 		g.qpn = uint32(qpn)
 	}
@@ -103,7 +104,7 @@ func (t *Table) Bind(w *Window, qpn ib.QPN, key ib.RKey, mr *Region, addr, lengt
 	return ib.RKey(newKey), ib.VendorNone
 }
 
-func (w *Window) nextKeyLocked(key uint32) (uint32, Verdict) {
+func (w *Window) nextKeyLocked(key uint32) (uint32, AccessError) {
 	old := w.key.Load()
 	switch {
 	case w.typ == ib.MWType2:
@@ -116,7 +117,7 @@ func (w *Window) nextKeyLocked(key uint32) (uint32, Verdict) {
 	return key, ib.VendorNone
 }
 
-func (w *Window) checkBindLocked(mr *Region, addr, length uint64, access ib.Access) Verdict {
+func (w *Window) checkBindLocked(mr *Region, addr, length uint64, access ib.Access) AccessError {
 	switch {
 	case access&^windowAccess != 0:
 		return ib.VendorAccess
@@ -131,15 +132,16 @@ func (w *Window) checkBindLocked(mr *Region, addr, length uint64, access ib.Acce
 	case mr == nil || mr.table != w.table || mr.gone:
 		return ib.VendorBound
 	}
-	g := mr.grant.Load()
+	g := mr.entry.Load()
 	switch {
-	case w.table.slotNumber(mr.slot).grant.Load() != g:
+	case w.table.slotNumber(mr.slot).entry.Load() != g:
 		return ib.VendorBound // a fast-registration region in the free state
 	case g.pd != w.pd:
 		return ib.VendorPD
 	case !g.access.Has(ib.AccessMWBind):
 		return ib.VendorAccess // C10-73
-	case access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 && !g.access.Has(ib.AccessLocalWrite):
+	case access&(ib.AccessRemoteWrite|ib.AccessRemoteAtomic) != 0 &&
+		!g.access.Has(ib.AccessLocalWrite):
 		return ib.VendorAccess // C10-74
 	case g.access.Has(ib.AccessZeroBased):
 		return ib.VendorBound
@@ -158,8 +160,8 @@ func (w *Window) unbindLocked() {
 	}
 }
 
-func (w *Window) invalidateLocked(s *slot, pd PD, qpn ib.QPN, key uint32, remote bool) Verdict {
-	g := s.grant.Load()
+func (w *Window) invalidateLocked(s *slot, pd PD, qpn ib.QPN, key uint32, remote bool) AccessError {
+	g := s.entry.Load()
 	switch {
 	case w.key.Load() != key || remote && g == nil:
 		return ib.VendorKey

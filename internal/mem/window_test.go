@@ -21,7 +21,7 @@ func TestWindowType1(t *testing.T) {
 	// The window grants what the region itself does not.
 	next := w.NextKey()
 	k1, v := tab.Bind(w, qp1, 0, r, iova+8, 16, ib.AccessRemoteRead|ib.AccessRemoteWrite)
-	wantVerdict(t, "bind", v, ib.VendorNone)
+	wantAccessError(t, "bind", v, ib.VendorNone)
 	if k1 != w.RKey() || k1 != next {
 		t.Errorf("key %#x, RKey %#x, NextKey %#x", k1, w.RKey(), next)
 	}
@@ -42,7 +42,7 @@ func TestWindowType1(t *testing.T) {
 
 	// Binding again moves it, under a new key.
 	k2, v := tab.Bind(w, qp1, 0, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind again", v, ib.VendorNone)
+	wantAccessError(t, "bind again", v, ib.VendorNone)
 	if k2 == k1 || k2>>8 != k1>>8 {
 		t.Errorf("key %#x after %#x", k2, k1)
 	}
@@ -51,25 +51,25 @@ func TestWindowType1(t *testing.T) {
 
 	// A key chosen beforehand, as ibv_bind_mw tells it when posting.
 	k3, v := tab.Bind(w, qp1, k2^0x55, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind to a chosen key", v, ib.VendorNone)
+	wantAccessError(t, "bind to a chosen key", v, ib.VendorNone)
 	if k3 != k2^0x55 {
 		t.Errorf("key %#x, chose %#x", k3, k2^0x55)
 	}
 	_, v = tab.Bind(w, qp1, k3, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind to the key it has", v, ib.VendorKey)
+	wantAccessError(t, "bind to the key it has", v, ib.VendorKey)
 	_, v = tab.Bind(w, qp1, k3^0x100, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind to another slot's key", v, ib.VendorKey)
+	wantAccessError(t, "bind to another slot's key", v, ib.VendorKey)
 
 	// Length 0 unbinds, and needs no region.
 	k4, v := tab.Bind(w, qp1, 0, nil, 0, 0, 0)
-	wantVerdict(t, "unbind", v, ib.VendorNone)
+	wantAccessError(t, "unbind", v, ib.VendorNone)
 	wantRemote(t, tab, k3, iova, 1, ib.AccessRemoteRead, ib.VendorKey)
 	wantRemote(t, tab, k4, iova, 1, ib.AccessRemoteRead, ib.VendorKey)
 	if err := tab.Deregister(r); err != nil {
 		t.Errorf("deregister after unbind: %v", err)
 	}
 	_, v = tab.Bind(w, qp1, 0, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind to a deregistered region", v, ib.VendorBound)
+	wantAccessError(t, "bind to a deregistered region", v, ib.VendorBound)
 }
 
 // A type 1 window's key goes through all its 256 values before one comes back.
@@ -93,7 +93,7 @@ func TestWindowType2(t *testing.T) {
 	w := mustWindow(t, tab, ib.MWType2)
 	key := w.RKey()&^0xff | 0xa5
 	got, v := tab.Bind(w, qp1, key, r, iova+8, 16, ib.AccessRemoteRead)
-	wantVerdict(t, "bind", v, ib.VendorNone)
+	wantAccessError(t, "bind", v, ib.VendorNone)
 	if got != key || w.RKey() != key {
 		t.Errorf("key %#x, RKey %#x, want %#x", got, w.RKey(), key)
 	}
@@ -102,26 +102,26 @@ func TestWindowType2(t *testing.T) {
 		t.Errorf("on another queue pair: %v", v)
 	}
 	_, v = tab.Bind(w, qp1, key+1, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind while bound", v, ib.VendorBound)
+	wantAccessError(t, "bind while bound", v, ib.VendorBound)
 
 	// Invalidation, local and remote.
-	wantVerdict(t, "invalidate in another domain", tab.Invalidate(pd2, qp1, key, true), ib.VendorPD)
-	wantVerdict(t, "invalidate from another queue pair", tab.Invalidate(pd1, qp2, key, true), ib.VendorBound)
-	wantVerdict(t, "invalidate another tag", tab.Invalidate(pd1, qp1, key+1, true), ib.VendorKey)
+	wantAccessError(t, "invalidate in another domain", tab.Invalidate(pd2, qp1, key, true), ib.VendorPD)
+	wantAccessError(t, "invalidate from another queue pair", tab.Invalidate(pd1, qp2, key, true), ib.VendorBound)
+	wantAccessError(t, "invalidate another tag", tab.Invalidate(pd1, qp1, key+1, true), ib.VendorKey)
 	wantRemote(t, tab, key, iova+8, 1, ib.AccessRemoteRead, ib.VendorNone)
-	wantVerdict(t, "remote invalidate", tab.Invalidate(pd1, qp1, key, true), ib.VendorNone)
+	wantAccessError(t, "remote invalidate", tab.Invalidate(pd1, qp1, key, true), ib.VendorNone)
 	wantRemote(t, tab, key, iova+8, 1, ib.AccessRemoteRead, ib.VendorKey)
-	wantVerdict(t, "remote invalidate again", tab.Invalidate(pd1, qp1, key, true), ib.VendorKey)
-	wantVerdict(t, "LOCAL_INV behind it", tab.Invalidate(pd1, qp1, key, false), ib.VendorNone)
+	wantAccessError(t, "remote invalidate again", tab.Invalidate(pd1, qp1, key, true), ib.VendorKey)
+	wantAccessError(t, "LOCAL_INV behind it", tab.Invalidate(pd1, qp1, key, false), ib.VendorNone)
 
 	_, v = tab.Bind(w, qp2, key+1, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind after invalidation", v, ib.VendorNone)
-	wantVerdict(t, "LOCAL_INV", tab.Invalidate(pd1, qp1, key+1, false), ib.VendorNone)
+	wantAccessError(t, "bind after invalidation", v, ib.VendorNone)
+	wantAccessError(t, "LOCAL_INV", tab.Invalidate(pd1, qp1, key+1, false), ib.VendorNone)
 	wantRemote(t, tab, key+1, iova, 1, ib.AccessRemoteRead, ib.VendorKey)
 
 	// Of the key asked for only the low bits count.
 	key, v = tab.Bind(w, qp1, (w.RKey()^0x5a5a5a00)+1, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind by another's upper bits", v, ib.VendorNone)
+	wantAccessError(t, "bind by another's upper bits", v, ib.VendorNone)
 	if key != w.RKey() || key>>8 != got>>8 {
 		t.Errorf("key %#x, RKey %#x, want the upper bits of %#x", key, w.RKey(), got)
 	}
@@ -134,10 +134,10 @@ func TestWindowType1CannotBeInvalidated(t *testing.T) {
 	r := mustRegister(t, tab, make([]byte, 8), iova, fullAccess)
 	w := mustWindow(t, tab, ib.MWType1)
 	key, v := tab.Bind(w, qp1, 0, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind", v, ib.VendorNone)
+	wantAccessError(t, "bind", v, ib.VendorNone)
 	for _, remote := range []bool{false, true} {
-		wantVerdict(t, "type 1 window", tab.Invalidate(pd1, qp1, key, remote), ib.VendorAccess)
-		wantVerdict(t, "its region", tab.Invalidate(pd1, qp1, r.RKey(), remote), ib.VendorAccess)
+		wantAccessError(t, "type 1 window", tab.Invalidate(pd1, qp1, key, remote), ib.VendorAccess)
+		wantAccessError(t, "its region", tab.Invalidate(pd1, qp1, r.RKey(), remote), ib.VendorAccess)
 	}
 	wantRemote(t, tab, key, iova, 8, ib.AccessRemoteRead, ib.VendorNone)
 }
@@ -148,12 +148,12 @@ func TestWindowZeroBased(t *testing.T) {
 	r := mustRegister(t, tab, buf, iova, fullAccess)
 	w := mustWindow(t, tab, ib.MWType2)
 	key, v := tab.Bind(w, qp1, w.RKey(), r, iova+16, 16, ib.AccessRemoteWrite|ib.AccessRemoteAtomic|ib.AccessZeroBased)
-	wantVerdict(t, "bind", v, ib.VendorNone)
+	wantAccessError(t, "bind", v, ib.VendorNone)
 	wantRemote(t, tab, key, iova+16, 1, ib.AccessRemoteWrite, ib.VendorBounds)
 	wantRemote(t, tab, key, 16, 1, ib.AccessRemoteWrite, ib.VendorBounds)
 	wantRemote(t, tab, key, 8, 8, ib.AccessRemoteAtomic, ib.VendorNone)
 	s, v := tab.Remote(pd1, qp1, key, 15, 1, ib.AccessRemoteWrite)
-	wantVerdict(t, "write", v, ib.VendorNone)
+	wantAccessError(t, "write", v, ib.VendorNone)
 	s.CopyIn(0, []byte{0xee})
 	s.Release()
 	if buf[31] != 0xee {
@@ -187,7 +187,7 @@ func TestBindRefuses(t *testing.T) {
 		mr        *Region
 		addr, len uint64
 		access    ib.Access
-		want      Verdict
+		want      AccessError
 	}{
 		{"local right", ib.MWType1, good, iova, 8, ib.AccessLocalWrite, ib.VendorAccess},
 		{"bind right", ib.MWType2, good, iova, 8, ib.AccessMWBind, ib.VendorAccess},
@@ -210,14 +210,14 @@ func TestBindRefuses(t *testing.T) {
 		w := mustWindow(t, tab, c.typ)
 		if c.typ == ib.MWType1 && c.want != ib.VendorNone { // bound before: that must survive
 			_, v := tab.Bind(w, qp1, 0, good, iova, 4, read)
-			wantVerdict(t, "first bind", v, ib.VendorNone)
+			wantAccessError(t, "first bind", v, ib.VendorNone)
 		}
 		key, ask := w.RKey(), ib.RKey(0)
 		if c.typ == ib.MWType2 {
 			ask = key
 		}
 		got, v := tab.Bind(w, qp1, ask, c.mr, c.addr, c.len, c.access)
-		wantVerdict(t, c.name, v, c.want)
+		wantAccessError(t, c.name, v, c.want)
 		if v != ib.VendorNone {
 			if got != 0 || w.RKey() != key {
 				t.Errorf("%s: key %#x, RKey %#x, want 0 and %#x", c.name, got, w.RKey(), key)
@@ -242,16 +242,16 @@ func TestWindowsHoldTheirRegion(t *testing.T) {
 	r := mustFast(t, tab, [][]byte{make([]byte, 8), make([]byte, 8)}, iova, fullAccess)
 	w1, w2 := mustWindow(t, tab, ib.MWType1), mustWindow(t, tab, ib.MWType2)
 	_, v := tab.Bind(w1, qp1, 0, r, iova+4, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind type 1", v, ib.VendorNone)
+	wantAccessError(t, "bind type 1", v, ib.VendorNone)
 	key, v := tab.Bind(w2, qp1, w2.RKey(), r, iova, 16, ib.AccessRemoteRead)
-	wantVerdict(t, "bind type 2", v, ib.VendorNone)
+	wantAccessError(t, "bind type 2", v, ib.VendorNone)
 	busy := func(n string) {
 		t.Helper()
 		if err := tab.Deregister(r); !errors.Is(err, ErrBusy) {
 			t.Errorf("deregister with %s: %v, want ErrBusy", n, err)
 		}
-		wantVerdict(t, "LOCAL_INV with "+n, tab.Invalidate(pd1, qp1, r.RKey(), false), ib.VendorBound)
-		wantVerdict(t, "remote invalidate with "+n, tab.Invalidate(pd1, qp1, r.RKey(), true), ib.VendorBound)
+		wantAccessError(t, "LOCAL_INV with "+n, tab.Invalidate(pd1, qp1, r.RKey(), false), ib.VendorBound)
+		wantAccessError(t, "remote invalidate with "+n, tab.Invalidate(pd1, qp1, r.RKey(), true), ib.VendorBound)
 		wantRemote(t, tab, r.RKey(), iova, 16, ib.AccessRemoteRead, ib.VendorNone)
 	}
 	busy("two windows")
@@ -259,8 +259,8 @@ func TestWindowsHoldTheirRegion(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy("one window")
-	wantVerdict(t, "invalidate the window", tab.Invalidate(pd1, qp1, key, true), ib.VendorNone)
-	wantVerdict(t, "LOCAL_INV", tab.Invalidate(pd1, qp1, r.RKey(), false), ib.VendorNone)
+	wantAccessError(t, "invalidate the window", tab.Invalidate(pd1, qp1, key, true), ib.VendorNone)
+	wantAccessError(t, "LOCAL_INV", tab.Invalidate(pd1, qp1, r.RKey(), false), ib.VendorNone)
 	if err := tab.Deregister(r); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestFreeWindow(t *testing.T) {
 	r := mustRegister(t, tab, make([]byte, 8), iova, fullAccess)
 	w := mustWindow(t, tab, ib.MWType2)
 	key, v := tab.Bind(w, qp1, w.RKey(), r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind", v, ib.VendorNone)
+	wantAccessError(t, "bind", v, ib.VendorNone)
 	if err := newTestTable(1).FreeWindow(w); !errors.Is(err, ErrInvalid) {
 		t.Errorf("through another table: %v", err)
 	}
@@ -279,9 +279,9 @@ func TestFreeWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRemote(t, tab, key, iova, 1, ib.AccessRemoteRead, ib.VendorKey)
-	wantVerdict(t, "invalidate a freed window", tab.Invalidate(pd1, qp1, key, false), ib.VendorKey)
+	wantAccessError(t, "invalidate a freed window", tab.Invalidate(pd1, qp1, key, false), ib.VendorKey)
 	_, v = tab.Bind(w, qp1, key, r, iova, 8, ib.AccessRemoteRead)
-	wantVerdict(t, "bind a freed window", v, ib.VendorBound)
+	wantAccessError(t, "bind a freed window", v, ib.VendorBound)
 	if err := tab.FreeWindow(w); !errors.Is(err, ErrGone) {
 		t.Errorf("twice: %v, want ErrGone", err)
 	}

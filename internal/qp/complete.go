@@ -84,8 +84,8 @@ func (q *Core) FlushRecvs() {
 	}
 }
 
-// Flush is what entering the error state does to posted work. With a shared
-// receive queue the application learns that no more of it comes from here.
+// Flush completes posted work when the queue pair enters the error state. With a shared receive
+// queue the application learns that no more of it comes from here.
 func (q *Core) Flush() {
 	q.FlushSends()
 	q.FlushRecvs()

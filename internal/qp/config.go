@@ -14,14 +14,14 @@ type Completer interface {
 	Push(wc *ib.WC, solicited bool) bool
 }
 
-// RecvSource is where a responder takes receive work requests: the queue
-// pair's own receive queue or a shared one.
+// RecvSource gives a responder its receive work requests: the queue pair's own receive queue or a
+// shared one.
 type RecvSource interface {
 	Pop(dst *queue.RecvWQE) bool
 	Len() int
 }
 
-// Config is what every machine is made from. Immutable after New.
+// Config has the parameters of every machine. Immutable after New.
 type Config struct {
 	QPN       ib.QPN
 	PD        mem.PD

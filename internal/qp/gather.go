@@ -11,7 +11,8 @@ import (
 // Gather opens the n bytes from off of what w sends, appending to spans. The
 // spans are held; Release gives them back. With any status but success none is.
 // Inline data needs no span.
-func (q *Core) Gather(spans []mem.Span, w *queue.SendWQE, off, n int) ([]mem.Span, ib.WCStatus, ib.VendorErr) {
+func (q *Core) Gather(spans []mem.Span, w *queue.SendWQE, off, n int) ([]mem.Span, ib.WCStatus,
+	ib.VendorErr) {
 	if w.Flags&ib.SendInline != 0 || n == 0 {
 		return spans, ib.WCSuccess, ib.VendorNone
 	}

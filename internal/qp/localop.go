@@ -11,7 +11,7 @@ import (
 // ExecuteLocal runs LOCAL_INV, REG_MR or BIND_MW. Any status but success comes
 // with what was wrong.
 func (q *Core) ExecuteLocal(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
-	var v mem.Verdict
+	var v mem.AccessError
 	fault := ib.WCLocQPOpErr
 	switch w.Opcode {
 	case ib.WRLocalInv:

@@ -24,7 +24,7 @@ type Ring struct {
 	_       [52]byte
 
 	mask uint64
-	base uintptr // of the slots, for who polls by itself; 0 in a ring of Go's
+	base uintptr // address of the slots, for a C program that polls by itself; 0 in a ring of Go's
 	_    [48]byte
 }
 

@@ -10,30 +10,7 @@ import (
 	"verbena/ib"
 )
 
-// C polls rings by itself: what it knows of the layout, in
-// cabi/include/engine.h, must stay true.
-func TestRingIsLaidOutAsInC(t *testing.T) {
-	var r Ring
-	var wc ib.WC
-	for _, f := range []struct {
-		what      string
-		got, want uintptr
-	}{
-		{"head", unsafe.Offsetof(r.head), 0}, {"tail", unsafe.Offsetof(r.tail), 64}, {"overrun", unsafe.Offsetof(r.overrun), 72},
-		{"mask", unsafe.Offsetof(r.mask), 128}, {"slots", unsafe.Offsetof(r.base), 136}, {"vb_cq_ring", unsafe.Sizeof(r), 192},
-		{"wr_id", unsafe.Offsetof(wc.WRID), 0}, {"status", unsafe.Offsetof(wc.Status), 8}, {"opcode", unsafe.Offsetof(wc.Opcode), 9},
-		{"flags", unsafe.Offsetof(wc.Flags), 10}, {"vendor_err", unsafe.Offsetof(wc.VendorErr), 12}, {"byte_len", unsafe.Offsetof(wc.ByteLen), 16},
-		{"imm_data", unsafe.Offsetof(wc.ImmData), 20}, {"invalidated_rkey", unsafe.Offsetof(wc.InvalidatedRKey), 24},
-		{"qp_num", unsafe.Offsetof(wc.QPN), 28}, {"src_qp", unsafe.Offsetof(wc.SrcQP), 32}, {"pkey_index", unsafe.Offsetof(wc.PKeyIndex), 36},
-		{"slid", unsafe.Offsetof(wc.SLID), 38}, {"sl", unsafe.Offsetof(wc.SL), 40}, {"vb_wc", unsafe.Sizeof(wc), 48},
-	} {
-		if f.got != f.want {
-			t.Errorf("%s is at %d, C looks at %d", f.what, f.got, f.want)
-		}
-	}
-}
-
-// poller is who owns a ring and polls it by itself, as C does.
+// poller owns a ring and polls it by itself, as C does.
 type poller struct {
 	r     Ring
 	slots []ib.WC

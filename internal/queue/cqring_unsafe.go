@@ -8,7 +8,7 @@ import (
 	"verbena/ib"
 )
 
-// place tells who polls by itself where the slots are.
+// place returns the address of the slots for a C program that polls by itself.
 func (r *Ring) place(slots []ib.WC) {
 	r.mask = uint64(len(slots) - 1)
 	r.base = uintptr(unsafe.Pointer(unsafe.SliceData(slots)))

@@ -26,7 +26,7 @@ type RecvRing struct {
 	_       [60]byte
 }
 
-// Posting is what whoever posts into a RecvRing is to do.
+// Posting tells a thread that posts into a RecvRing what to do.
 type Posting uint32
 
 const (
@@ -58,19 +58,22 @@ type OutsideRecvQueue struct {
 // anyone may take. Posting is refused at first.
 //
 // Errors: ErrInvalid if slots are no power of two of them or less than depth.
-func NewOutsideRecvQueue(r *RecvRing, slots []ib.SGE, depth, maxSGE int) (*OutsideRecvQueue, error) {
+func NewOutsideRecvQueue(r *RecvRing, slots []ib.SGE, depth,
+	maxSGE int) (*OutsideRecvQueue, error) {
 	n := len(slots) / (1 + maxSGE)
 	if n*(1+maxSGE) != len(slots) || n < max(depth, 1) || n&(n-1) != 0 {
-		return nil, fmt.Errorf("%w: slots of %d elements for %d receives of %d", ErrInvalid, len(slots), depth, maxSGE)
+		return nil, fmt.Errorf("%w: slots of %d elements for %d receives of %d", ErrInvalid,
+			len(slots), depth, maxSGE)
 	}
 	r.head.Store(0)
 	r.tail.Store(0)
 	r.posting.Store(uint32(PostingRefused))
-	return &OutsideRecvQueue{ring: r, slots: slots, stride: uint64(1 + maxSGE), mask: uint64(n - 1), depth: depth}, nil
+	return &OutsideRecvQueue{ring: r, slots: slots, stride: uint64(1 + maxSGE), mask: uint64(n - 1),
+		depth: depth}, nil
 }
 
-// Let says what whoever posts is to do from now on. A receive that it does not
-// tell of after PostingTold or PostingRefused was set can be popped afterwards.
+// Let sets what a posting thread does from now on. A receive that is posted without notice after
+// PostingTold or PostingRefused was set can be popped afterwards.
 func (q *OutsideRecvQueue) Let(p Posting) { q.ring.posting.Store(uint32(p)) }
 
 // Leave empties the queue for good. The memory is the other's again: nobody
@@ -119,10 +122,13 @@ func (q *OutsideRecvQueue) MaxSGE() int { return int(q.stride) - 1 }
 // Errors: those of NewOutsideRecvQueue; ErrInvalid if depth is less than Len.
 func (q *OutsideRecvQueue) move(slots []ib.SGE, depth int) error {
 	n := uint64(len(slots)) / q.stride
-	if n*q.stride != uint64(len(slots)) || n < uint64(max(depth, 1)) || n&(n-1) != 0 || depth < q.Len() {
-		return fmt.Errorf("%w: slots of %d elements for %d receives, %d posted", ErrInvalid, len(slots), depth, q.Len())
+	if n*q.stride != uint64(len(slots)) || n < uint64(max(depth, 1)) || n&(n-1) != 0 ||
+		depth < q.Len() {
+		return fmt.Errorf("%w: slots of %d elements for %d receives, %d posted", ErrInvalid,
+			len(slots), depth, q.Len())
 	}
-	to := OutsideRecvQueue{ring: q.ring, taken: q.taken, slots: slots, stride: q.stride, mask: n - 1, depth: depth}
+	to := OutsideRecvQueue{ring: q.ring, taken: q.taken, slots: slots, stride: q.stride,
+		mask: n - 1, depth: depth}
 	for i := q.taken; i != q.ring.tail.Load(); i++ {
 		copy(to.slot(i), q.slot(i))
 	}

@@ -5,31 +5,11 @@ package queue
 import (
 	"errors"
 	"testing"
-	"unsafe"
 
 	"verbena/ib"
 )
 
-// C posts receives by itself: what it knows of the layout, in
-// cabi/include/engine.h, must stay true.
-func TestRecvRingIsLaidOutAsInC(t *testing.T) {
-	var r RecvRing
-	var g ib.SGE
-	for _, f := range []struct {
-		what      string
-		got, want uintptr
-	}{
-		{"head", unsafe.Offsetof(r.head), 0}, {"tail", unsafe.Offsetof(r.tail), 64}, {"posting", unsafe.Offsetof(r.posting), 128},
-		{"vb_recv_ring", unsafe.Sizeof(r), 192}, {"addr", unsafe.Offsetof(g.Addr), 0}, {"length", unsafe.Offsetof(g.Length), 8},
-		{"lkey", unsafe.Offsetof(g.LKey), 12}, {"ibv_sge", unsafe.Sizeof(g), 16},
-	} {
-		if f.got != f.want {
-			t.Errorf("%s is at %d, C looks at %d", f.what, f.got, f.want)
-		}
-	}
-}
-
-// recvPoster is who posts into a ring by itself, as C does.
+// recvPoster posts into a ring by itself, as C does.
 type recvPoster struct {
 	r             RecvRing
 	slots         []ib.SGE
@@ -143,8 +123,7 @@ func TestOutsideRecvBounds(t *testing.T) {
 	}
 }
 
-// Whoever posts learns what it is to do, and after Leave nobody looks at its
-// memory.
+// The posting thread learns what to do. After Leave nothing reads its memory.
 func TestOutsideRecvPosting(t *testing.T) {
 	p := newRecvPoster(4, 1)
 	q, err := NewOutsideRecvQueue(&p.r, p.slots, 4, 1)

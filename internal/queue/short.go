@@ -4,7 +4,7 @@ package queue
 
 import "verbena/ib"
 
-// MaxShort is how many bytes a Short may have.
+// MaxShort is the largest number of bytes in a Short.
 const MaxShort = 64
 
 // Short is a SEND or WRITE of a few bytes, for a transport that may complete it without a

@@ -31,7 +31,7 @@ type SRQ struct {
 	limit   int               // 0: not armed
 }
 
-// recvRing is what the two kinds of receive queue have in common.
+// recvRing is the part that the two kinds of receive queue share.
 type recvRing interface {
 	Pop(dst *RecvWQE) bool
 	Len() int
@@ -142,7 +142,7 @@ func (s *SRQ) Resize(n int) error {
 	return nil
 }
 
-// ResizeIn is Resize to other memory of whoever posts, who does not meanwhile.
+// ResizeIn is Resize to other memory of the posting program, which does not post meanwhile.
 //
 // Errors: those of Resize and NewOutsideRecvQueue.
 func (s *SRQ) ResizeIn(n int, slots []ib.SGE) error {

@@ -17,7 +17,7 @@ import (
 type SendWQE struct {
 	WRID   uint64
 	SGE    []ib.SGE // local memory: source, or target of a READ or atomic
-	Inline []byte   // the data itself, in place of SGE, with ib.SendInline
+	Inline []byte   // the data itself, instead of SGE, with ib.SendInline
 
 	Opcode ib.WROpcode
 	Flags  ib.SendFlags

@@ -15,7 +15,7 @@ const (
 	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
 )
 
-// longPayload is what a long packet carries at most: see Payload.
+// longPayload is the largest payload of a long packet: see Payload.
 const longPayload = 32 << 10
 
 // copyBelow is the payload size up to which a packet is copied into the train
@@ -59,13 +59,15 @@ type Burst struct {
 	undo    undo
 }
 
-// undo is where a train stood when the open datagram was begun.
+// undo is the state of the burst when the open datagram was begun.
 type undo struct{ arena, iov, held, mark int }
 
 // NewBurst returns an empty train with its buffers allocated.
 func NewBurst() *Burst {
 	arena := make([]byte, 0, arenaBytes)
-	return &Burst{limit: MaxSegments, room: MaxTrainBytes, arena: arena, own: arena, iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments), scratch: make([]mem.Span, 0, ib.MaxSGE)}
+	return &Burst{limit: MaxSegments, room: MaxTrainBytes, arena: arena, own: arena,
+		iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments),
+		scratch: make([]mem.Span, 0, ib.MaxSGE)}
 }
 
 // Reset releases what the train points at and empties it.
@@ -75,7 +77,8 @@ func (b *Burst) Reset() {
 		b.held[i] = mem.Span{}
 	}
 	clear(b.iov)
-	*b = Burst{limit: b.limit, room: MaxTrainBytes, held: b.held[:0], scratch: b.scratch, iov: b.iov[:0], arena: b.own, own: b.own}
+	*b = Burst{limit: b.limit, room: MaxTrainBytes, held: b.held[:0], scratch: b.scratch,
+		iov: b.iov[:0], arena: b.own, own: b.own}
 }
 
 // Limit sets how many datagrams a train may have: 1 where the system does not
@@ -89,10 +92,10 @@ func (b *Burst) Patient(yes bool) { b.patient = yes }
 // IsPatient returns what Patient said.
 func (b *Burst) IsPatient() bool { return b.patient }
 
-// Into has the train written to memory that another process shares, which is
-// longer than any packet: all of it is copied there, and there is nothing on the way
-// that the ICRC would find out about. In its place is what StandsFor said. With stream the payload of registered
-// memory goes past the caches: see mem.Stream. Reset ends it.
+// Into has the train written to memory that another process shares, which is longer than any
+// packet: all of it is copied there, and there is nothing on the way that the ICRC would find out
+// about. In its place is what StandsFor said. With stream the payload of registered memory goes
+// past the caches: see mem.Stream. Reset ends it.
 func (b *Burst) Into(memory []byte, stream bool) {
 	b.arena, b.room, b.plain, b.stream = memory[:0], len(memory), true, stream
 }
@@ -245,7 +248,8 @@ func (b *Burst) Abort() {
 	qp.Release(b.held[b.undo.held:])
 	clear(b.held[b.undo.held:])
 	clear(b.iov[b.undo.iov:])
-	b.arena, b.iov, b.held, b.mark = b.arena[:b.undo.arena], b.iov[:b.undo.iov], b.held[:b.undo.held], b.undo.mark
+	b.arena, b.iov, b.held, b.mark = b.arena[:b.undo.arena], b.iov[:b.undo.iov],
+		b.held[:b.undo.held], b.undo.mark
 	b.start, b.open = len(b.arena), 0
 }
 

@@ -8,8 +8,8 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Core is what the machines add to the queue pair of any transport: the path of
-// its packets, counters, and how a packet is admitted. The machines embed it.
+// Core adds RoCEv2's part to the queue pair of any transport: the path of its packets, counters,
+// and the admission of packets. The machines embed it.
 type Core struct {
 	qp.Core
 
@@ -82,7 +82,8 @@ func (q *Core) Established() {
 // BTH returns the base header common to all packets of a connected queue pair.
 // MigReq is 1, as hardware sends it where no path migration is set up.
 func (q *Core) BTH(op wire.Opcode, psn ib.PSN) wire.BTH {
-	return wire.BTH{Opcode: op, MigReq: true, PKey: ib.DefaultPKey, DestQP: q.Attr.DestQPN, PSN: psn}
+	return wire.BTH{Opcode: op, MigReq: true, PKey: ib.DefaultPKey,
+		DestQP: q.Attr.DestQPN, PSN: psn}
 }
 
 // Packets returns the number of packets of a message of n bytes.

@@ -43,10 +43,13 @@ const (
 )
 
 var counterNames = [NumCounters]string{
-	"sent_pkts", "sent_bytes", "rcvd_pkts", "rcvd_bytes", "duplicate_request", "out_of_seq_request", "sent_seq_err", "rcvd_seq_err",
-	"send_rnr_err", "rcvd_rnr_err", "sent_error_nak", "rcvd_error_nak", "implied_nak_seq_err", "local_ack_timeout_err", "tail_probe",
-	"retransmitted_pkts", "stale_ack", "unexpected_packet", "wrong_source", "bad_pkey", "bad_qkey", "dropped_no_recv", "dropped_message",
-	"dropped_state", "bad_response", "np_ecn_marked_roce_packets", "rp_cnp_handled", "atomic_replay", "atomic_forgotten", "rdma_recvs", "rdma_sends",
+	"sent_pkts", "sent_bytes", "rcvd_pkts", "rcvd_bytes", "duplicate_request", "out_of_seq_request",
+	"sent_seq_err", "rcvd_seq_err", "send_rnr_err", "rcvd_rnr_err", "sent_error_nak",
+	"rcvd_error_nak", "implied_nak_seq_err", "local_ack_timeout_err", "tail_probe",
+	"retransmitted_pkts", "stale_ack", "unexpected_packet", "wrong_source", "bad_pkey", "bad_qkey",
+	"dropped_no_recv", "dropped_message", "dropped_state", "bad_response",
+	"np_ecn_marked_roce_packets", "rp_cnp_handled", "atomic_replay", "atomic_forgotten",
+	"rdma_recvs", "rdma_sends",
 }
 
 func (c Counter) String() string { return counterNames[c] }

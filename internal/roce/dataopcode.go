@@ -10,12 +10,16 @@ import (
 // dataOpcodes has RC's opcodes of the packets of a message by their position in it: middle, first,
 // last, only.
 var dataOpcodes = [...][4]wire.Opcode{
-	ib.WRSend:             {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLast, wire.RCSendOnly},
-	ib.WRSendWithImm:      {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLastImm, wire.RCSendOnlyImm},
-	ib.WRSendWithInv:      {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLastInvalidate, wire.RCSendOnlyInvalidate},
-	ib.WRRDMAWrite:        {wire.RCRDMAWriteMiddle, wire.RCRDMAWriteFirst, wire.RCRDMAWriteLast, wire.RCRDMAWriteOnly},
-	ib.WRRDMAWriteWithImm: {wire.RCRDMAWriteMiddle, wire.RCRDMAWriteFirst, wire.RCRDMAWriteLastImm, wire.RCRDMAWriteOnlyImm},
-	ib.WRAtomicWrite:      {3: wire.RCAtomicWrite},
+	ib.WRSend: {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLast, wire.RCSendOnly},
+	ib.WRSendWithImm: {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLastImm,
+		wire.RCSendOnlyImm},
+	ib.WRSendWithInv: {wire.RCSendMiddle, wire.RCSendFirst, wire.RCSendLastInvalidate,
+		wire.RCSendOnlyInvalidate},
+	ib.WRRDMAWrite: {wire.RCRDMAWriteMiddle, wire.RCRDMAWriteFirst, wire.RCRDMAWriteLast,
+		wire.RCRDMAWriteOnly},
+	ib.WRRDMAWriteWithImm: {wire.RCRDMAWriteMiddle, wire.RCRDMAWriteFirst, wire.RCRDMAWriteLastImm,
+		wire.RCRDMAWriteOnlyImm},
+	ib.WRAtomicWrite: {3: wire.RCAtomicWrite},
 }
 
 // DataOpcode returns the opcode of one packet of a SEND or WRITE message. base

@@ -35,9 +35,11 @@ type Acknowledged interface {
 	// PutOff sets ACKTimer anew: the peer's process lives. behind tells that it has
 	// not come to what was sent.
 	PutOff(now monotime.Time, behind bool)
+	// Postpone sets ACKTimer anew: the caller has too many time-outs to act on.
+	Postpone(now monotime.Time)
 	// PeerGone tells that the peer's process has ended.
 	PeerGone(now monotime.Time)
 }
 
-// Config is what every machine is made from, on any transport.
+// Config has the parameters of every machine, on any transport.
 type Config = qp.Config

@@ -12,8 +12,8 @@ import (
 // UDPPort is the destination port of every RoCEv2 packet. Spec: IBTA A17.3.1.
 const UDPPort = 4791
 
-// Path is where a queue pair's packets go and how: its address vector resolved
-// to IP. A Path does not change once made; a modified queue pair gets another.
+// Path is a queue pair's address vector resolved to IP. It does not change once made; a modified
+// queue pair gets another.
 type Path struct {
 	Src, Dst  netip.Addr
 	SrcPort   uint16 // flow entropy: the same for the life of the queue pair
@@ -38,7 +38,7 @@ func NewPath(src netip.Addr, srcPort uint16, g *ib.GRH) *Path {
 	}
 }
 
-// Meta is what arrives beside a packet.
+// Meta holds a packet's addresses and marks, which do not stand in its headers.
 type Meta struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16

@@ -16,7 +16,8 @@ import (
 
 // ModifySending applies what UC and UD have in common of a legal modification:
 // the attributes, the PSN to send with next, and last the state.
-func (q *Core) ModifySending(a *ib.QPAttr, mask ib.QPAttrMask, path *Path, psn *ib.PSN, setState func(ib.QPState)) {
+func (q *Core) ModifySending(a *ib.QPAttr, mask ib.QPAttrMask, path *Path, psn *ib.PSN,
+	setState func(ib.QPState)) {
 	q.Apply(a, mask, path)
 	if mask&ib.QPSQPSN != 0 {
 		*psn = a.SQPSN

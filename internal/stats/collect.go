@@ -14,10 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"verbena/internal/sys/rundir"
 )
 
 const (
-	suffix = ".sock"
+	suffix = rundir.StatsSuffix
 	// unready stands behind the name of a socket until somebody listens, so that
 	// one on which nobody does is known to be a dead process's.
 	unready = ".new"

@@ -3,15 +3,18 @@
 // Package stats lets a process that has devices open be asked for their
 // counters, and asks all such processes of a user.
 //
-//	process A ── Serve ── <dir>/1201.sock ─┐
-//	process B ── Serve ── <dir>/1377.sock ─┴─ Collect ── verbena stat
+//	process A ── Serve ── <dir>/NS-7.sock ─┐
+//	process B ── Serve ── <dir>/NS-8.sock ─┴─ Collect ── verbena stat
 //
-// Every process serves one unix socket, named by its process id, in a directory
-// of its user: rundir.Dir's, unless it is a test's. A client that connects gets one line of JSON, a
-// Snapshot, and the connection is closed. Nothing is read from the client.
+// Every process serves one unix socket in a directory of its user: rundir.Dir's, unless it
+// is a test's. The name is that of the network namespace and the process's slot in it, which
+// containers with one directory do not share, unlike process ids. A client that connects
+// gets one line of JSON, a Snapshot, and the connection is closed. Nothing is read from the
+// client.
 //
-// A socket whose process was killed stays in the directory. The next Serve or
-// Collect finds nobody behind it and removes it.
+// The keeper (package portshare) removes the socket of a process that was killed. Collect
+// removes those on which no process listens, and Serve those that have the name of a process
+// id, which processes without a slot use.
 //
 // A Server owns one goroutine, which ends with Close. The snapshot function is
 // called from it, one call at a time.

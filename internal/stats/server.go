@@ -4,9 +4,9 @@ package stats
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"verbena/internal/sys/rundir"
@@ -25,20 +25,22 @@ type Server struct {
 
 // Serve starts to answer with what snapshot returns, on a socket in dir, which it makes if need be;
 // empty is rundir.Dir's. It removes sockets of processes that were killed. A process can do its
-// work after an error, too.
-func Serve(dir string, snapshot func() Snapshot) (*Server, error) {
+// work after an error, too. No other process of dir may have the name, in whatever container
+// it is; empty is the process id.
+func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
 	if dir == "" {
-		var err error
-		if dir, err = rundir.Dir(); err != nil {
-			return nil, err
-		}
+		dir, _ = rundir.Dir() // its error only tells why XDG_RUNTIME_DIR is not used
 	}
 	if err := rundir.Make(dir); err != nil {
 		return nil, err
 	}
 	sweep(dir)
-	path := filepath.Join(dir, fmt.Sprintf("%d%s", os.Getpid(), suffix))
-	if err := os.Remove(path + unready); err != nil && !os.IsNotExist(err) { // of a former process with this id
+	if name == "" {
+		name = strconv.Itoa(os.Getpid())
+	}
+	path := filepath.Join(dir, name+suffix)
+	// It may be of a former process with this name.
+	if err := os.Remove(path + unready); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
 	l, err := listen(path + unready)

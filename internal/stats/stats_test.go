@@ -7,13 +7,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
+
+	"verbena/internal/sys/rundir"
 )
 
 func serve(t *testing.T, dir string, counter uint64) *Server {
 	t.Helper()
-	s, err := Serve(dir, func() Snapshot {
+	s, err := Serve(dir, "", func() Snapshot {
 		return Snapshot{PID: os.Getpid(), Command: "test", Devices: []Device{
 			{Name: "roce_lo", Kind: "RoCEv2", Counters: []Counter{{Name: "rx_packets", Value: counter}}},
 		}}
@@ -52,6 +55,21 @@ func TestCollectFindsAServingProcess(t *testing.T) {
 	}
 	if got, err := Collect(t.Context(), dir); err != nil || len(got) != 0 {
 		t.Errorf("after Close: %v, %v", got, err)
+	}
+}
+
+// A process answers where others look for it, also if XDG_RUNTIME_DIR cannot be used.
+func TestServeBesideAnUnusableDirectory(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", "not/absolute")
+	dir, err := rundir.Dir()
+	if err == nil || dir == "" {
+		t.Fatalf("rundir.Dir = %q, %v: want another directory, and why", dir, err)
+	}
+	s := serve(t, "", 7)
+	defer s.Close()
+	all, err := Collect(t.Context(), dir)
+	if err != nil || !slices.ContainsFunc(all, func(s Snapshot) bool { return s.PID == os.Getpid() }) {
+		t.Errorf("Collect = %v, %v: want this process", all, err)
 	}
 }
 
@@ -110,7 +128,7 @@ func TestServeRefusesADirectoryOthersMayWriteIn(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Serve(dir, func() Snapshot { return Snapshot{} }); err == nil {
+	if s, err := Serve(dir, "", func() Snapshot { return Snapshot{} }); err == nil {
 		s.Close()
 		t.Error("no error")
 	}

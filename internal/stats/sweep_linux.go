@@ -24,7 +24,8 @@ func lives(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }
 
 // removeDead removes a socket on which nobody listens.
 func removeDead(path string) {
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	fd, err := syscall.Socket(syscall.AF_UNIX,
+		syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return
 	}

@@ -31,7 +31,8 @@ func (s *Associations) Has(d *pcap.Datagram) bool {
 		}
 	}
 	var p trp.Packet
-	if d.Truncated || p.Parse(d.Payload) != trp.WellFormed || p.Opcode != trp.Request || p.PSN != 0 {
+	if d.Truncated || p.Parse(d.Payload) != trp.WellFormed || p.Opcode != trp.Request ||
+		p.PSN != 0 {
 		return false
 	}
 	if s.known == nil {

@@ -33,7 +33,8 @@ func (f *Formatter) AppendInfo(b []byte, p *roce.Packet, m roce.Malformed) []byt
 	if m == roce.TooShort || m == roce.BadLength {
 		return fmt.Appendf(b, "[Malformed Packet: %v, %d bytes]", m, len(p.Raw))
 	}
-	if m == roce.WellFormed && f.DescribeMAD != nil && p.DestQP == ib.QP1 && p.Info.Service == roce.ServiceUD {
+	if m == roce.WellFormed && f.DescribeMAD != nil && p.DestQP == ib.QP1 &&
+		p.Info.Service == roce.ServiceUD {
 		return append(b, f.DescribeMAD(p.Payload)...)
 	}
 	b = fmt.Appendf(b, "%s QP=0x%06x", p.Info.Name, uint32(p.DestQP))
@@ -69,7 +70,8 @@ func (f *Formatter) AppendDetail(b []byte, p *roce.Packet, m roce.Malformed) []b
 		b = fmt.Appendf(b, " PLT=%d SEL=%d", p.FETH.PLT, p.FETH.SEL)
 	}
 	if i.HasRETH {
-		b = fmt.Appendf(b, " VA=0x%x RKey=0x%08x DMALen=%d", p.RETH.VA, uint32(p.RETH.RKey), p.RETH.DMALen)
+		b = fmt.Appendf(b, " VA=0x%x RKey=0x%08x DMALen=%d", p.RETH.VA, uint32(p.RETH.RKey),
+			p.RETH.DMALen)
 	}
 	if i.HasAtomicETH {
 		b = appendAtomic(b, p)

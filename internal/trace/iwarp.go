@@ -17,7 +17,8 @@ func (f *Formatter) AppendItem(b []byte, since time.Duration, i *Item) []byte {
 	if i.SetUp != nil || i.Length == 0 || i.BadMarker {
 		protocol = "MPA"
 	}
-	b = fmt.Appendf(b, "%5d %11.6f %v → %v %s %d ", i.Number, since.Seconds(), i.Src.Addr(), i.Dst.Addr(), protocol, i.Len)
+	b = fmt.Appendf(b, "%5d %11.6f %v → %v %s %d ", i.Number, since.Seconds(), i.Src.Addr(),
+		i.Dst.Addr(), protocol, i.Len)
 	b = f.AppendItemInfo(b, i)
 	if !f.InfoOnly {
 		b = append(b, ' ') // two spaces between what is Wireshark's and what is ours
@@ -109,7 +110,8 @@ func appendItemDetail(b []byte, i *Item) []byte {
 		if a.Op == iwarp.FetchAdd {
 			return fmt.Appendf(b, " Add=0x%016x Mask=0x%016x", a.AddSwap, a.AddSwapMask)
 		}
-		return fmt.Appendf(b, " Swap=0x%016x Mask=0x%016x Compare=0x%016x Mask=0x%016x", a.AddSwap, a.AddSwapMask, a.Compare, a.CompareMask)
+		return fmt.Appendf(b, " Swap=0x%016x Mask=0x%016x Compare=0x%016x Mask=0x%016x", a.AddSwap,
+			a.AddSwapMask, a.Compare, a.CompareMask)
 	case iwarp.AtomicResponse:
 		a, _, _ := iwarp.ParseAtomicResp(payload)
 		return fmt.Appendf(b, " ID=%d Orig=0x%016x", a.ID, a.Orig)
@@ -138,7 +140,8 @@ func appendSetUp(b []byte, m *iwarp.MPAFrame) []byte {
 		for _, flag := range [...]struct {
 			set  bool
 			name string
-		}{{e.PeerToPeer, " PeerToPeer"}, {e.EmptyFPDU, " RTR=FPDU"}, {e.WriteRTR, " RTR=Write"}, {e.ReadRTR, " RTR=Read"}} {
+		}{{e.PeerToPeer, " PeerToPeer"}, {e.EmptyFPDU, " RTR=FPDU"}, {e.WriteRTR, " RTR=Write"},
+			{e.ReadRTR, " RTR=Read"}} {
 			if flag.set {
 				b = append(b, flag.name...)
 			}
@@ -148,7 +151,8 @@ func appendSetUp(b []byte, m *iwarp.MPAFrame) []byte {
 }
 
 func appendReadReq(b []byte, r iwarp.ReadReq) []byte {
-	return fmt.Appendf(b, " SinkSTag=0x%08x SinkTO=0x%x Size=%d SrcSTag=0x%08x SrcTO=0x%x", uint32(r.SinkSTag), r.SinkTO, r.Size, uint32(r.SrcSTag), r.SrcTO)
+	return fmt.Appendf(b, " SinkSTag=0x%08x SinkTO=0x%x Size=%d SrcSTag=0x%08x SrcTO=0x%x",
+		uint32(r.SinkSTag), r.SinkTO, r.Size, uint32(r.SrcSTag), r.SrcTO)
 }
 
 // appendTerminate says what went wrong, and with what. "as siw" marks a control

@@ -17,7 +17,8 @@ import (
 func (f *Formatter) AppendLine(b []byte, frame int, since time.Duration, d *pcap.Datagram) []byte {
 	var p roce.Packet
 	m := p.Parse(d.Payload)
-	b = fmt.Appendf(b, "%5d %11.6f %v → %v RRoCE %d ", frame, since.Seconds(), d.Src.Addr(), d.Dst.Addr(), d.FrameLen)
+	b = fmt.Appendf(b, "%5d %11.6f %v → %v RRoCE %d ", frame, since.Seconds(), d.Src.Addr(),
+		d.Dst.Addr(), d.FrameLen)
 	if d.Truncated {
 		// What is cut short cannot be judged: neither the form nor the ICRC.
 		return f.appendTruncated(b, d.Payload)
@@ -42,7 +43,8 @@ func (f *Formatter) appendTruncated(b []byte, payload []byte) []byte {
 	if !ok {
 		return append(b, "[Packet size limited during capture]"...)
 	}
-	b = fmt.Appendf(b, "%v QP=0x%06x [Packet size limited during capture]", h.Opcode, uint32(h.DestQP))
+	b = fmt.Appendf(b, "%v QP=0x%06x [Packet size limited during capture]", h.Opcode,
+		uint32(h.DestQP))
 	if f.InfoOnly {
 		return b
 	}

@@ -187,7 +187,9 @@ func (h *half) follow(seq uint32, data []byte, at Frame, emit func(*Item)) {
 // guess are plain to see.
 func (h *half) flush(emit func(*Item)) {
 	for len(h.ahead) > 0 && !h.dead {
-		first := slices.MinFunc(h.ahead, func(a, b arrival) int { return int(int32(a.seq - b.seq)) })
+		first := slices.MinFunc(h.ahead, func(a, b arrival) int {
+			return int(int32(a.seq - b.seq))
+		})
 		if h.deframer.Markers || !h.setUp {
 			h.dead = true // where the markers are nobody knows
 			return
@@ -213,7 +215,8 @@ func (h *half) take(b []byte, at Frame, emit func(*Item)) {
 	for !h.dead {
 		ev, data, rest := h.deframer.Next(b)
 		b = rest
-		item := Item{Frame: at, CRC: h.deframer.CRC, Length: h.length, ULPDU: h.ulpdu, NotCaptured: h.lost}
+		item := Item{Frame: at, CRC: h.deframer.CRC, Length: h.length, ULPDU: h.ulpdu,
+			NotCaptured: h.lost}
 		switch ev {
 		case mpa.NeedMore:
 			return

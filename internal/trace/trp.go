@@ -22,7 +22,8 @@ func (f *Formatter) AppendTRP(b []byte, frame int, since time.Duration, d *pcap.
 	if segment {
 		protocol = "DDP/RDMA"
 	}
-	b = fmt.Appendf(b, "%5d %11.6f %v → %v %s %d %d > %d ", frame, since.Seconds(), d.Src.Addr(), d.Dst.Addr(), protocol, d.FrameLen, d.Src.Port(), d.Dst.Port())
+	b = fmt.Appendf(b, "%5d %11.6f %v → %v %s %d %d > %d ", frame, since.Seconds(), d.Src.Addr(),
+		d.Dst.Addr(), protocol, d.FrameLen, d.Src.Port(), d.Dst.Port())
 	switch {
 	case d.Truncated:
 		return append(b, "[Packet size limited during capture]"...)
@@ -40,7 +41,8 @@ func (f *Formatter) AppendTRP(b []byte, frame int, since time.Duration, d *pcap.
 	}
 	switch p.Opcode {
 	case trp.Request, trp.Accept, trp.Reject:
-		b = fmt.Appendf(b, "  IRD=%d ORD=%d PrivateData=%d", p.Setup.IRD, p.Setup.ORD, len(p.Setup.PrivateData))
+		b = fmt.Appendf(b, "  IRD=%d ORD=%d PrivateData=%d", p.Setup.IRD, p.Setup.ORD,
+			len(p.Setup.PrivateData))
 		if p.AckPSN != 0 {
 			b = fmt.Appendf(b, " Window=%d", p.AckPSN)
 		}

@@ -36,5 +36,6 @@ type Options struct {
 //
 // Errors: those of roce.Plug and engine.New.
 func Start(o Options) (*engine.Engine, error) {
-	return engine.New(engine.Options{Faults: o.Faults, Capture: o.Capture, Plugs: []func(*engine.Engine) (engine.Plug, error){roce.Plug(o.Options)}})
+	return engine.New(engine.Options{Faults: o.Faults, Capture: o.Capture,
+		Plugs: []func(*engine.Engine) (engine.Plug, error){roce.Plug(o.Options)}})
 }

@@ -57,7 +57,8 @@ func Start(t testing.TB, netInterface string) *Capture {
 	// Without --immediate-mode packets wait in the kernel, without -U in tcpdump,
 	// whose SIGUSR2 harms the file; -Z root lets it write where we say.
 	c.tcpdump = exec.Command("tcpdump", "--immediate-mode", "-U", "-n", "-Z", "root",
-		"-B", strconv.Itoa(bufferKiB), "-s", strconv.Itoa(snapBytes), "-i", netInterface, "-w", c.file)
+		"-B", strconv.Itoa(bufferKiB), "-s", strconv.Itoa(snapBytes), "-i", netInterface,
+		"-w", c.file)
 	c.tcpdump.Stderr = &c.log
 	if err := c.tcpdump.Start(); err != nil {
 		t.Fatal(err)
@@ -88,7 +89,9 @@ func (c *Capture) Stop(peer netip.Addr) string {
 	if _, err := conn.Write(mark); err != nil {
 		t.Fatal(err)
 	}
-	c.await("the last packet to be captured", func() bool { return bytes.Contains(c.lastBytes(), mark) })
+	c.await("the last packet to be captured", func() bool {
+		return bytes.Contains(c.lastBytes(), mark)
+	})
 	c.interrupt()
 	if !regexp.MustCompile(`(?m)^0 packets dropped by kernel`).MatchString(c.log.String()) {
 		t.Fatalf("the capture is not whole: %s", c.log.String())

@@ -111,21 +111,26 @@ func fpdusOf(b []byte, crc bool) (out []FPDU, err error) {
 
 // streamGuesses keep tshark from taking a stream for another protocol's: by what is in it,
 // or as a port that the system chose is one that it knows, such as 44818.
-var streamGuesses = []string{"-o", "tcp.try_heuristic_first:TRUE", "--disable-protocol", "rpcordma", "--disable-protocol", "smb_direct",
+var streamGuesses = []string{"-o", "tcp.try_heuristic_first:TRUE", "--disable-protocol", "rpcordma",
+	"--disable-protocol", "smb_direct",
 	"--disable-heuristic", "smb_direct_iwarp", "--disable-heuristic", "rpcrdma_iwarp"}
 
 // judgeStreamsByTshark has tshark count FPDUs, and of them those with a good CRC.
 func judgeStreamsByTshark(t testing.TB, file string, fpdus, crcs int) {
 	t.Helper()
-	args := append([]string{"-n", "-r", file, "-Y", "iwarp_mpa", "-O", "iwarp_mpa,_ws.malformed"}, streamGuesses...)
+	args := append([]string{"-n", "-r", file, "-Y", "iwarp_mpa", "-O", "iwarp_mpa,_ws.malformed"},
+		streamGuesses...)
 	out, err := exec.Command("tshark", args...).Output()
 	if err != nil {
 		t.Fatalf("tshark: %v", err)
 	}
 	text := string(out)
-	seen, good, bad := strings.Count(text, "ULPDU length:"), strings.Count(text, "Good CRC32"), strings.Count(text, "Bad CRC32")
-	if malformed := strings.Count(text, "Malformed"); seen != fpdus || good != crcs || bad != 0 || malformed != 0 {
-		t.Errorf("%s: tshark sees %d FPDUs, %d good CRCs, %d bad, %d malformed packets; there are %d FPDUs, %d with a CRC",
+	seen, good, bad := strings.Count(text, "ULPDU length:"), strings.Count(text,
+		"Good CRC32"), strings.Count(text, "Bad CRC32")
+	if malformed := strings.Count(text, "Malformed"); seen != fpdus || good != crcs || bad != 0 ||
+		malformed != 0 {
+		t.Errorf("%s: tshark sees %d FPDUs, %d good CRCs, %d bad, %d malformed packets; there "+
+			"are %d FPDUs, %d with a CRC",
 			file, seen, good, bad, malformed, fpdus, crcs)
 	}
 }

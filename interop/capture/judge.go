@@ -49,7 +49,8 @@ func judgeByTshark(t testing.TB, file string) {
 	// parameters that pingpong programs exchange by TCP resemble other protocols.
 	args := []string{"-n", "-r", file,
 		"-o", "udp.ignore_ipv6_zero_checksum:TRUE", // RoCEv2 has the ICRC instead
-		"-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity == error || !infiniband)"}
+		"-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity == error || " +
+			"!infiniband)"}
 	for _, name := range payloadGuesses {
 		args = append(args, "--disable-protocol", name)
 	}
@@ -93,7 +94,8 @@ func read(t testing.TB, file string) []Packet {
 			continue
 		}
 		if faults++; faults <= shownFaults {
-			t.Errorf("%s frame %d from %v: %v, ICRC good: %v: % x", file, reader.Frame(), d.Src, malformed, goodICRC, d.Payload)
+			t.Errorf("%s frame %d from %v: %v, ICRC good: %v: % x", file, reader.Frame(), d.Src,
+				malformed, goodICRC, d.Payload)
 		}
 	}
 	if faults > shownFaults {

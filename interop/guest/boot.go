@@ -26,7 +26,7 @@ const bootTimeout = 90 * time.Second
 // memoryMiB is a guest's memory: programs that register 8 MiB, and slack.
 const memoryMiB = 768
 
-// readyMark is what init.sh writes to the console when the guest can be used.
+// readyMark is the line that init.sh writes to the console when the guest can be used.
 const readyMark = "GUEST READY"
 
 //go:embed init.sh
@@ -144,7 +144,8 @@ const preferredNice = -10
 func prefer(session int) {
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, session, preferredNice)
 	// Where sessions are scheduled as one, their niceness is what counts.
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session), []byte(strconv.Itoa(preferredNice)), 0)
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session),
+		[]byte(strconv.Itoa(preferredNice)), 0)
 }
 
 // nudgeInterval bounds how long a UML guest can overlook a packet.
@@ -168,21 +169,23 @@ func (g *Guest) nudge() {
 	}
 }
 
-// consoleLines is how much of a console a failed test shows.
+// consoleLines is the number of console lines that a failed test shows.
 const consoleLines = 30
 
 // command is the guest as a program of the host's.
 func (g *Guest) command(kernel, control string) *exec.Cmd {
 	// Both kernels hand NAME=VALUE that they do not know to init as environment.
-	environment := fmt.Sprintf("GUEST_INIT=%s/init GUEST_DIR=%s GUEST_KIND=%s GUEST_NAME=%s GUEST_MTU=%d GUEST_IPV4=%s GUEST_IPV6=%s GUEST_CONTROL=%s",
+	environment := fmt.Sprintf("GUEST_INIT=%s/init GUEST_DIR=%s GUEST_KIND=%s GUEST_NAME=%s "+
+		"GUEST_MTU=%d GUEST_IPV4=%s GUEST_IPV6=%s GUEST_CONTROL=%s",
 		g.lan.dir, g.lan.dir, g.kind, g.Name(), g.lan.mtu, g.IPv4(), g.IPv6(), controlAddr(g.n, 2))
 	mac := func(net byte) string { return fmt.Sprintf("52:54:00:%02x:00:%02x", net, g.n) }
 	if g.kind == UML {
 		args := []string{
-			fmt.Sprintf("mem=%dM", memoryMiB), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
-			"init=" + g.lan.dir + "/init", "con=null", "con0=null,fd:1", "ssl=null",
+			fmt.Sprintf("mem=%dM", memoryMiB), "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
+			"ro", "quiet", "init=" + g.lan.dir + "/init", "con=null", "con0=null,fd:1", "ssl=null",
 			"uml_dir=" + g.lan.dir, "umid=" + g.Name(),
-			fmt.Sprintf("vec0:transport=tap,ifname=%s,depth=128,gro=1,mtu=%d,mac=%s", g.Tap(), g.lan.mtu, mac(0x77)),
+			fmt.Sprintf("vec0:transport=tap,ifname=%s,depth=128,gro=1,mtu=%d,mac=%s", g.Tap(),
+				g.lan.mtu, mac(0x77)),
 			fmt.Sprintf("vec1:transport=tap,ifname=%s,gro=1,mac=%s", control, mac(0x78)),
 		}
 		cmd := exec.Command(kernel+"/linux", append(args, strings.Fields(environment)...)...)
@@ -192,11 +195,12 @@ func (g *Guest) command(kernel, control string) *exec.Cmd {
 	// On a busy machine the kernel may find that its timer does not tick, and panic:
 	// no_timer_check, and no remapped interrupts.
 	args := []string{
-		"-M", "q35", "-accel", accelerator(), "-cpu", "max", "-smp", "2", "-m", fmt.Sprint(memoryMiB),
-		"-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio", "-qmp", "unix:" + g.monitor() + ",server=on,wait=off",
-		"-kernel", kernel + "/vmlinux", "-initrd", kernel + "/initrd",
-		"-append", "console=ttyS0 quiet nokaslr mitigations=off intel_iommu=on no_timer_check panic=-1 " + environment,
-		"-netdev", "tap,id=lan,ifname=" + g.Tap() + ",script=no,downscript=no",
+		"-M", "q35", "-accel", accelerator(), "-cpu", "max", "-smp", "2", "-m",
+		fmt.Sprint(memoryMiB), "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio",
+		"-qmp", "unix:" + g.monitor() + ",server=on,wait=off", "-kernel", kernel + "/vmlinux",
+		"-initrd", kernel + "/initrd", "-append",
+		"console=ttyS0 quiet nokaslr mitigations=off intel_iommu=on no_timer_check panic=-1 " +
+			environment, "-netdev", "tap,id=lan,ifname=" + g.Tap() + ",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=lan,romfile=,mac=" + mac(0x77),
 		"-netdev", "tap,id=control,ifname=" + control + ",script=no,downscript=no",
 		"-device", "virtio-net-pci,netdev=control,romfile=,mac=" + mac(0x78),
@@ -204,14 +208,18 @@ func (g *Guest) command(kernel, control string) *exec.Cmd {
 	}
 	switch n := g.lan.sharedBytes; {
 	case g.lan.doorbell:
-		args = append(args, "-device", "intel-iommu,intremap=off", "-chardev", "socket,id=doorbell,path="+g.lan.doorbellSocket(),
+		args = append(args, "-device", "intel-iommu,intremap=off", "-chardev",
+			"socket,id=doorbell,path="+g.lan.doorbellSocket(),
 			"-device", "ivshmem-doorbell,chardev=doorbell,vectors=1")
 	case n > 0:
-		args = append(args, "-object", fmt.Sprintf("memory-backend-file,id=shared,share=on,mem-path=%s/shared,size=%d", g.lan.dir, n),
+		args = append(args, "-object",
+			fmt.Sprintf("memory-backend-file,id=shared,share=on,mem-path=%s/shared,size=%d",
+				g.lan.dir, n),
 			"-device", "ivshmem-plain,memdev=shared")
 	}
 	for i := range g.lan.nodes {
-		args = append(args, "-object", fmt.Sprintf("memory-backend-ram,id=node%d,size=%dM", i, memoryMiB/g.lan.nodes),
+		args = append(args, "-object",
+			fmt.Sprintf("memory-backend-ram,id=node%d,size=%dM", i, memoryMiB/g.lan.nodes),
 			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d,memdev=node%d", i, i, i))
 	}
 	return exec.Command("qemu-system-x86_64", args...)

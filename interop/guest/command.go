@@ -23,8 +23,7 @@ import (
 	"time"
 )
 
-// Host is where a command can run: a Guest, or the test process's side of the
-// LAN.
+// Host runs commands: a Guest, or the test process's side of the LAN.
 type Host interface {
 	Name() string
 	IPv4() netip.Addr
@@ -59,7 +58,8 @@ type Command struct {
 func Start(t testing.TB, host Host, limit time.Duration, command string) *Command {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	c := &Command{t: t, host: host, text: command, done: make(chan struct{}), changed: make(chan struct{}), cancel: cancel}
+	c := &Command{t: t, host: host, text: command, done: make(chan struct{}),
+		changed: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(c.done)
 		c.status, c.err = host.run(ctx, command, c)
@@ -150,7 +150,7 @@ func (c *Command) Write(b []byte) (int, error) {
 	return c.out.Write(b)
 }
 
-// shownLines is how much of a command's output a failed test shows.
+// shownLines is the number of lines of a command's output that a failed test shows.
 const shownLines = 60
 
 // String tells what ran and what came of it.
@@ -185,7 +185,8 @@ func (Local) IPv4() netip.Addr { return ipv4(0) }
 func (Local) IPv6() netip.Addr { return ipv6(0) }
 
 func (Local) run(ctx context.Context, command string, out io.Writer) (int, error) {
-	cmd := exec.CommandContext(ctx, "setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c", command)
+	cmd := exec.CommandContext(ctx, "setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash",
+		"-c", command)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -211,7 +212,8 @@ func (g *Guest) run(ctx context.Context, command string, out io.Writer) (int, er
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = time.Until(deadline)
 	}
-	if _, err := fmt.Fprintf(conn, "%.3f %s\n", limit.Seconds(), base64.StdEncoding.EncodeToString([]byte(command))); err != nil {
+	if _, err := fmt.Fprintf(conn, "%.3f %s\n", limit.Seconds(),
+		base64.StdEncoding.EncodeToString([]byte(command))); err != nil {
 		return 0, err
 	}
 	return copyOutput(out, conn)
@@ -221,7 +223,8 @@ func (g *Guest) run(ctx context.Context, command string, out io.Writer) (int, er
 // longer than the host asks for its hardware address (3 s): it is asked again then.
 func (g *Guest) dial(ctx context.Context) (net.Conn, error) {
 	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(controlAddr(g.n, 2), agentPort).String())
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp",
+			netip.AddrPortFrom(controlAddr(g.n, 2), agentPort).String())
 		if !errors.Is(err, syscall.EHOSTUNREACH) || ctx.Err() != nil {
 			return conn, err
 		}

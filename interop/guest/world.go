@@ -61,9 +61,12 @@ func enter(kinds []Kind) int {
 		// Capabilities rather than user 0: programs that shed root, as tcpdump
 		// does, cannot where there are no other users.
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_RAW, unix.CAP_SETPCAP}
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid,
+			HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid,
+			HostID: gid, Size: 1}}
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN,
+			unix.CAP_NET_RAW, unix.CAP_SETPCAP}
 	}
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -73,7 +76,8 @@ func enter(kinds []Kind) int {
 	case errors.As(err, &exit):
 		return max(exit.ExitCode(), 1)
 	}
-	fmt.Fprintf(os.Stderr, "guest: no namespaces for the guests: %v; run as root or allow unprivileged user namespaces\n", err)
+	fmt.Fprintf(os.Stderr, "guest: no namespaces for the guests: %v; run as root or allow "+
+		"unprivileged user namespaces\n", err)
 	return 1
 }
 
@@ -96,7 +100,8 @@ func furnish() error {
 	}
 	// Interfaces made from now on have a link-local address at once, without
 	// looking for duplicates for a second: neighbour discovery needs it.
-	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
+	if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"),
+		0); err != nil {
 		return err
 	}
 	return ip("link set lo up")

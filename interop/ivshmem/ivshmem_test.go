@@ -80,9 +80,8 @@ echo vfio-pci >/sys/bus/pci/devices/$device/driver_override
 echo $device >/sys/bus/pci/drivers_probe
 `
 
-// Two guests, one of which is killed in the middle of a transfer and replaced
-// by another: every byte is read back and compared, atomics count, and the
-// survivor goes on with the new one.
+// One of two guests is killed in the middle of a transfer and replaced by another: every byte is
+// read back and compared, atomics count, and the survivor goes on with the new one.
 func TestGuestsShareABAR(t *testing.T) {
 	lan := guest.NewLAN(t, 1500)
 	lan.Share(sharedBytes)

@@ -55,8 +55,8 @@ const (
 
 var untouched = bytes.Repeat([]byte{0xee}, guard)
 
-// serve offers memory of the process's, and memory in the window, to whoever
-// connects, one after the other.
+// serve offers memory of the process, and memory in the window, to each client, one after the
+// other.
 func serve(ctx context.Context, addr string) error {
 	dev, err := verbs.Open("ntb0")
 	if err != nil {

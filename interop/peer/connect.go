@@ -141,7 +141,8 @@ func request(op string, offer []byte, m memory) (wr verbs.SendWR, err error) {
 	case "writeimm":
 		wr.Opcode, wr.ImmData = ib.WRRDMAWriteWithImm, immediate
 	case "sendinv", "latesendinv":
-		wr.Opcode, wr.InvalidateRKey = ib.WRSendWithInv, ib.RKey(binary.BigEndian.Uint32(offer[12:]))
+		wr.Opcode, wr.InvalidateRKey = ib.WRSendWithInv,
+			ib.RKey(binary.BigEndian.Uint32(offer[12:]))
 	case "cas":
 		wr.Opcode = ib.WRAtomicCmpAndSwp
 		wr.CompareAdd, wr.Swap = m.word(), newValue

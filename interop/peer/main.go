@@ -22,8 +22,10 @@ import (
 	"verbena/verbs"
 )
 
-const usage = "usage: peer [-kind KIND] [-nocrc] serve ADDR PORT BYTES SEED | receive ADDR PORT BYTES SEED DELAY | " +
-	"refuse ADDR PORT BYTES SEED | connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv"
+const usage = "usage: peer [-kind KIND] [-nocrc] serve ADDR PORT BYTES SEED | receive ADDR PORT " +
+	"BYTES SEED DELAY | " +
+	"refuse ADDR PORT BYTES SEED | connect ADDR PORT BYTES SEED " +
+	"write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv"
 
 // What is said before the command, of our side alone.
 var (
@@ -63,20 +65,22 @@ func run(ctx context.Context, args []string) error {
 	case args[0] == "refuse" && len(args) == 5:
 		return refuse(ctx, addr)
 	case args[0] == "receive" && len(args) == 6 && (args[5] == "now" || args[5] == "bound"):
-		return serve(ctx, addr, bytes, uint32(seed), &receiver{ready: true, windowless: args[5] == "now"})
+		return serve(ctx, addr, bytes, uint32(seed),
+			&receiver{ready: true, windowless: args[5] == "now"})
 	case args[0] == "receive" && len(args) == 6:
 		delay, err := strconv.Atoi(args[5])
 		if err != nil {
 			return err
 		}
-		return serve(ctx, addr, bytes, uint32(seed), &receiver{delay: time.Duration(delay) * time.Millisecond})
+		return serve(ctx, addr, bytes, uint32(seed),
+			&receiver{delay: time.Duration(delay) * time.Millisecond})
 	case args[0] == "connect" && len(args) == 6:
 		return connect(ctx, addr, bytes, uint32(seed), args[5])
 	}
 	return errors.New(usage)
 }
 
-// memory is what one side registers.
+// memory is the region that one side registers.
 type memory struct {
 	mr     *verbs.MR
 	length int // bytes of the pattern; an atomic's 8 there always are
@@ -87,7 +91,8 @@ func newMemory(pd *verbs.PD, length int, seed uint32) (m memory, err error) {
 	for i := range b[:length] {
 		b[i] = byte((uint32(i) + seed) * 2654435761 >> 24)
 	}
-	mr, err := pd.RegMR(b, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead|ib.AccessRemoteAtomic|ib.AccessMWBind)
+	mr, err := pd.RegMR(b, ib.AccessLocalWrite|ib.AccessRemoteWrite|ib.AccessRemoteRead|
+		ib.AccessRemoteAtomic|ib.AccessMWBind)
 	return memory{mr, length}, err
 }
 

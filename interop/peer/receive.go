@@ -11,9 +11,9 @@ import (
 	"verbena/verbs"
 )
 
-// receiver takes one message of the client, late unless it is ready before: what
-// comes meanwhile meets a receiver that is not ready. The memory is also behind a window of type 2, for
-// the client to invalidate.
+// receiver takes one message of the client, late unless it is ready before: what comes meanwhile
+// meets a receiver that is not ready. The memory is also behind a window of type 2, for the client
+// to invalidate.
 type receiver struct {
 	ready bool // before it accepts
 	// windowless has no window.
@@ -66,13 +66,16 @@ func (r *receiver) receive(ctx context.Context, qp *verbs.QP, m memory) error {
 	if wc.Flags&ib.WCWithInv != 0 && wc.InvalidatedRKey == r.key {
 		invalidated = 1
 	}
-	fmt.Printf("received %v opcode %d bytes %d imm %08x invalidated %d\n", wc.Status, wc.Opcode, wc.ByteLen, imm, invalidated)
+	fmt.Printf("received %v opcode %d bytes %d imm %08x invalidated %d\n", wc.Status, wc.Opcode,
+		wc.ByteLen, imm, invalidated)
 	return wc.Err()
 }
 
 func (r *receiver) bind(ctx context.Context, qp *verbs.QP, m memory) error {
-	bind := &verbs.BindWR{MW: r.window, MR: m.mr, Addr: m.mr.Addr(), Length: uint64(m.length), Access: ib.AccessRemoteWrite | ib.AccessRemoteRead, RKey: r.key}
-	if _, err := qp.PostSend(verbs.SendWR{Opcode: ib.WRBindMW, Flags: ib.SendSignaled, Bind: bind}); err != nil {
+	bind := &verbs.BindWR{MW: r.window, MR: m.mr, Addr: m.mr.Addr(), Length: uint64(m.length),
+		Access: ib.AccessRemoteWrite | ib.AccessRemoteRead, RKey: r.key}
+	if _, err := qp.PostSend(verbs.SendWR{Opcode: ib.WRBindMW, Flags: ib.SendSignaled,
+		Bind: bind}); err != nil {
 		return err
 	}
 	if wc, err := poll(ctx, r.cq); err != nil || wc.Err() != nil {

@@ -56,7 +56,8 @@ func serve(ctx context.Context, addr string, bytes int, seed uint32, r *receiver
 }
 
 // listen waits for one request.
-func listen(ctx context.Context, events *rdmacm.EventChannel, at netip.AddrPort) (listener *rdmacm.ID, request *rdmacm.Event, err error) {
+func listen(ctx context.Context, events *rdmacm.EventChannel,
+	at netip.AddrPort) (listener *rdmacm.ID, request *rdmacm.Event, err error) {
 	if listener, err = rdmacm.NewID(events, rdmacm.TCP); err != nil {
 		return nil, nil, err
 	}
@@ -138,7 +139,8 @@ func accept(id *rdmacm.ID, bytes int, seed uint32, r *receiver) (m memory, err e
 }
 
 // await returns the next event, which must be of a type.
-func await(ctx context.Context, events *rdmacm.EventChannel, want rdmacm.EventType) (*rdmacm.Event, error) {
+func await(ctx context.Context, events *rdmacm.EventChannel,
+	want rdmacm.EventType) (*rdmacm.Event, error) {
 	event, err := events.Get(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for %v: %w", want, err)

@@ -3,15 +3,7 @@
  * A queue pair of the application's own, which rdma_init_qp_attr(3) says how to
  * modify, on both sides; rdma_establish(3).
  */
-#include "cm.h"
-
-struct side {
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	char buf[8];
-};
+#include "external.h"
 
 static void to(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state, int must)
 {
@@ -28,34 +20,8 @@ static void to(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state
 
 static void make(struct side *side, struct rdma_cm_id *id)
 {
-	struct ibv_qp_init_attr attr = test_qp(IBV_QPT_RC);
-
-	side->pd = ibv_alloc_pd(id->verbs);
-	side->cq = ibv_create_cq(id->verbs, 16, NULL, NULL, 0);
-	CHECK(side->pd && side->cq);
-	attr.send_cq = attr.recv_cq = side->cq;
-	side->qp = ibv_create_qp(side->pd, &attr);
-	side->mr = ibv_reg_mr(side->pd, side->buf, sizeof(side->buf), IBV_ACCESS_LOCAL_WRITE);
-	CHECK(side->qp && side->mr);
+	make_side(side, id);
 	to(id, side->qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static void free_side(struct side *side)
-{
-	CHECK(ibv_destroy_qp(side->qp) == 0);
-	CHECK(ibv_dereg_mr(side->mr) == 0);
-	CHECK(ibv_destroy_cq(side->cq) == 0);
-	CHECK(ibv_dealloc_pd(side->pd) == 0);
-}
-
-static void poll_one(struct side *side)
-{
-	struct ibv_wc wc;
-	int n;
-
-	while ((n = ibv_poll_cq(side->cq, 1, &wc)) == 0)
-		;
-	CHECK(n == 1 && wc.status == IBV_WC_SUCCESS);
 }
 
 int main(int argc, char **argv)
@@ -84,9 +50,7 @@ int main(int argc, char **argv)
 	make(&p, passive);
 	to(passive, p.qp, IBV_QPS_RTR, rtr);
 	to(passive, p.qp, IBV_QPS_RTS, rts);
-	struct ibv_sge sge = { .addr = (uintptr_t)p.buf, .length = sizeof(p.buf), .lkey = p.mr->lkey };
-	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad_recv;
-	CHECK(ibv_post_recv(p.qp, &recv, &bad_recv) == 0);
+	post_side_recv(&p);
 	param.qp_num = p.qp->qp_num;
 	CHECK(rdma_accept(passive, &param) == 0);
 
@@ -100,13 +64,7 @@ int main(int argc, char **argv)
 	CHECK(event->id == passive);
 	CHECK(rdma_ack_cm_event(event) == 0);
 
-	sge.addr = (uintptr_t)a.buf;
-	sge.lkey = a.mr->lkey;
-	struct ibv_send_wr send = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-	CHECK(ibv_post_send(a.qp, &send, &bad) == 0);
-	poll_one(&a);
-	poll_one(&p);
-	CHECK(strcmp(p.buf, "hello") == 0);
+	exchange(&a, &p);
 
 	/* The peer's answer ends the connection here. */
 	CHECK(rdma_disconnect(active) == 0);
@@ -119,7 +77,6 @@ int main(int argc, char **argv)
 	CHECK(rdma_ack_cm_event(event) == 0);
 	free_side(&a);
 	free_side(&p);
-	CHECK(rdma_destroy_id(active) == 0 && rdma_destroy_id(passive) == 0 && rdma_destroy_id(listener) == 0);
-	rdma_destroy_event_channel(channel);
+	free_ids(channel, active, passive, listener);
 	return 0;
 }

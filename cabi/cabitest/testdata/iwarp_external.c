@@ -3,15 +3,7 @@
  * iWARP: queue pairs of the application's own, named by their numbers, which the
  * connection takes to RTS; and what differs from InfiniBand.
  */
-#include "cm.h"
-
-struct side {
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	char buf[8];
-};
+#include "external.h"
 
 /* Takes a queue pair to a state as a program does that knows InfiniBand. */
 static void to(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state, int want)
@@ -28,34 +20,8 @@ static void to(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state state
 
 static void make(struct side *side, struct rdma_cm_id *id)
 {
-	struct ibv_qp_init_attr attr = test_qp(IBV_QPT_RC);
-
-	side->pd = ibv_alloc_pd(id->verbs);
-	side->cq = ibv_create_cq(id->verbs, 16, NULL, NULL, 0);
-	CHECK(side->pd && side->cq);
-	attr.send_cq = attr.recv_cq = side->cq;
-	side->qp = ibv_create_qp(side->pd, &attr);
-	side->mr = ibv_reg_mr(side->pd, side->buf, sizeof(side->buf), IBV_ACCESS_LOCAL_WRITE);
-	CHECK(side->qp && side->mr);
+	make_side(side, id);
 	to(id, side->qp, IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static void free_side(struct side *side)
-{
-	CHECK(ibv_destroy_qp(side->qp) == 0);
-	CHECK(ibv_dereg_mr(side->mr) == 0);
-	CHECK(ibv_destroy_cq(side->cq) == 0);
-	CHECK(ibv_dealloc_pd(side->pd) == 0);
-}
-
-static void poll_one(struct side *side)
-{
-	struct ibv_wc wc;
-	int n;
-
-	while ((n = ibv_poll_cq(side->cq, 1, &wc)) == 0)
-		;
-	CHECK(n == 1 && wc.status == IBV_WC_SUCCESS);
 }
 
 static enum ibv_qp_state state_of(struct ibv_qp *qp)
@@ -113,9 +79,7 @@ int main(int argc, char **argv)
 	make(&p, passive);
 	to(passive, p.qp, IBV_QPS_RTR, 0);
 	to(passive, p.qp, IBV_QPS_RTS, 0);
-	struct ibv_sge sge = { .addr = (uintptr_t)p.buf, .length = sizeof(p.buf), .lkey = p.mr->lkey };
-	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad_recv;
-	CHECK(ibv_post_recv(p.qp, &recv, &bad_recv) == 0);
+	post_side_recv(&p);
 	param.qp_num = p.qp->qp_num;
 	param.private_data = "told";
 	param.private_data_len = 5;
@@ -130,13 +94,7 @@ int main(int argc, char **argv)
 	}
 	CHECK(state_of(a.qp) == IBV_QPS_RTS && state_of(p.qp) == IBV_QPS_RTS);
 
-	sge.addr = (uintptr_t)a.buf;
-	sge.lkey = a.mr->lkey;
-	struct ibv_send_wr send = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
-	CHECK(ibv_post_send(a.qp, &send, &bad) == 0);
-	poll_one(&a);
-	poll_one(&p);
-	CHECK(strcmp(p.buf, "hello") == 0);
+	exchange(&a, &p);
 
 	CHECK(rdma_disconnect(active) == 0);
 	for (int seen = 0; seen < 2; seen++)
@@ -144,7 +102,6 @@ int main(int argc, char **argv)
 	CHECK(rdma_disconnect(passive) == 0); /* does nothing any more */
 	free_side(&a);
 	free_side(&p);
-	CHECK(rdma_destroy_id(active) == 0 && rdma_destroy_id(passive) == 0 && rdma_destroy_id(listener) == 0);
-	rdma_destroy_event_channel(channel);
+	free_ids(channel, active, passive, listener);
 	return 0;
 }

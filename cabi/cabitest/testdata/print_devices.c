@@ -1,42 +1,62 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prints what can be asked of every device without an object, a line an answer. */
+/*
+ * Prints every answer about a device that needs no object. The attributes have the order of
+ * ib.DeviceAttr and ib.PortAttr.
+ */
 #include "loop.h"
 
 #include <endian.h>
+
+#define U(x) printf(" %llu", (unsigned long long)(x))
 
 static void print_device(struct ibv_context *ctx)
 {
 	struct ibv_device_attr_ex x;
 	struct ibv_device_attr *a = &x.orig_attr;
+	static const struct ibv_device_attr_ex none;
 
 	MUST(ibv_query_device_ex(ctx, NULL, &x) == 0);
-	printf("fw %s guid %016llx sys %016llx\n", a->fw_ver, (unsigned long long)be64toh(a->node_guid),
-	       (unsigned long long)be64toh(a->sys_image_guid));
-	printf("mr %llu pages %llu vendor %u part %u hw %u\n", (unsigned long long)a->max_mr_size,
-	       (unsigned long long)a->page_size_cap, a->vendor_id, a->vendor_part_id, a->hw_ver);
-	printf("qp %d wr %d caps %llu %llu sge %d %d cq %d cqe %d mr %d pd %d\n", a->max_qp, a->max_qp_wr,
-	       (unsigned long long)a->device_cap_flags, (unsigned long long)x.device_cap_flags_ex, a->max_sge, a->max_sge_rd,
-	       a->max_cq, a->max_cqe, a->max_mr, a->max_pd);
-	printf("rd %d %d %d %d %d atomic %d ee %d rdd %d mw %d raw %d %d\n", a->max_qp_rd_atom, a->max_ee_rd_atom,
-	       a->max_res_rd_atom, a->max_qp_init_rd_atom, a->max_ee_init_rd_atom, a->atomic_cap, a->max_ee, a->max_rdd,
-	       a->max_mw, a->max_raw_ipv6_qp, a->max_raw_ethy_qp);
-	printf("mcast %d %d %d ah %d fmr %d %d srq %d %d %d pkeys %d delay %d ports %d\n", a->max_mcast_grp,
-	       a->max_mcast_qp_attach, a->max_total_mcast_qp_attach, a->max_ah, a->max_fmr, a->max_map_per_fmr, a->max_srq,
-	       a->max_srq_wr, a->max_srq_sge, a->max_pkeys, a->local_ca_ack_delay, a->phys_port_cnt);
+	EQUAL(a->device_cap_flags, (uint32_t)x.device_cap_flags_ex);
+	EQUAL(a->phys_port_cnt, x.phys_port_cnt_ex);
+	printf("device %s", a->fw_ver);
+	U(ctx->device->node_type), U(be64toh(a->node_guid)), U(be64toh(a->sys_image_guid));
+	U(a->max_mr_size), U(a->page_size_cap), U(a->vendor_id), U(a->vendor_part_id), U(a->hw_ver);
+	U(a->max_qp), U(a->max_qp_wr), U(x.device_cap_flags_ex), U(a->max_sge), U(a->max_sge_rd);
+	U(a->max_cq), U(a->max_cqe), U(a->max_mr), U(a->max_pd), U(a->max_qp_rd_atom);
+	U(a->max_ee_rd_atom), U(a->max_res_rd_atom), U(a->max_qp_init_rd_atom);
+	U(a->max_ee_init_rd_atom), U(a->atomic_cap), U(a->max_ee), U(a->max_rdd), U(a->max_mw);
+	U(a->max_raw_ipv6_qp), U(a->max_raw_ethy_qp), U(a->max_mcast_grp), U(a->max_mcast_qp_attach);
+	U(a->max_total_mcast_qp_attach), U(a->max_ah), U(a->max_fmr), U(a->max_map_per_fmr);
+	U(a->max_srq), U(a->max_srq_wr), U(a->max_srq_sge), U(a->max_pkeys), U(a->local_ca_ack_delay);
+	U(a->phys_port_cnt);
+	printf("\n");
+
+	/* Nothing else is set. */
+	memset(a, 0, sizeof(*a));
+	x.device_cap_flags_ex = 0;
+	x.phys_port_cnt_ex = 0;
+	CHECK(!memcmp(&x, &none, sizeof(x)));
 }
 
 static void print_port(struct ibv_context *ctx)
 {
 	struct ibv_gid_entry entries[256];
 	struct ibv_port_attr p;
+	__be16 pkey;
 	int n;
 
 	MUST(ibv_query_port(ctx, PORT, &p) == 0);
-	printf("state %d mtu %d %d gids %d caps %u msg %u bad %u %u pkeys %d lid %d %d lmc %d\n", p.state, p.max_mtu, p.active_mtu,
-	       p.gid_tbl_len, p.port_cap_flags, p.max_msg_sz, p.bad_pkey_cntr, p.qkey_viol_cntr, p.pkey_tbl_len, p.lid, p.sm_lid,
-	       p.lmc);
-	printf("vl %d sl %d timeout %d init %d width %d speed %d phys %d link %d\n", p.max_vl_num, p.sm_sl, p.subnet_timeout,
-	       p.init_type_reply, p.active_width, p.active_speed, p.phys_state, p.link_layer);
+	printf("port");
+	U(p.state), U(p.max_mtu), U(p.active_mtu), U(p.gid_tbl_len), U(p.port_cap_flags);
+	U(p.max_msg_sz), U(p.bad_pkey_cntr), U(p.qkey_viol_cntr), U(p.pkey_tbl_len), U(p.lid);
+	U(p.sm_lid), U(p.lmc), U(p.max_vl_num), U(p.sm_sl), U(p.subnet_timeout), U(p.init_type_reply);
+	U(p.active_width), U(p.active_speed), U(p.phys_state), U(p.link_layer);
+	printf("\n");
+	CHECK(p.flags == 0 && p.port_cap_flags2 == 0);
+	for (n = 0; ibv_query_pkey(ctx, PORT, n, &pkey) == 0; n++) {
+		printf("pkey %d %#x\n", n, be16toh(pkey));
+		EQUAL(ibv_get_pkey_index(ctx, PORT, pkey), n);
+	}
 	n = ibv_query_gid_table(ctx, entries, 256, 0);
 	MUST(n >= 0);
 	for (int i = 0; i < n; i++) {
@@ -63,9 +83,9 @@ int main(void)
 		struct ibv_context *ctx = ibv_open_device(list[i]);
 
 		MUST(ctx);
-		printf("%s guid %016llx index %d node %d\n", ibv_get_device_name(list[i]),
-		       (unsigned long long)be64toh(ibv_get_device_guid(list[i])), ibv_get_device_index(list[i]),
-		       list[i]->node_type);
+		printf("%s guid %016llx index %d transport %d\n", ibv_get_device_name(list[i]),
+		       (unsigned long long)be64toh(ibv_get_device_guid(list[i])),
+		       ibv_get_device_index(list[i]), list[i]->transport_type);
 		print_device(ctx);
 		print_port(ctx);
 		EQUAL(ibv_close_device(ctx), 0);

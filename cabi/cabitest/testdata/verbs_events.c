@@ -24,6 +24,14 @@ static int get(struct ibv_comp_channel *ch, struct ibv_cq **cq)
 	return r;
 }
 
+/* A non-blocking channel may be readable for what has arrived. Then it has no event still. */
+static void want_none(struct ibv_comp_channel *ch)
+{
+	struct ibv_cq *cq;
+
+	CHECK(get(ch, &cq) == -1 && errno == EAGAIN);
+}
+
 /* A thread that blocks in ibv_get_cq_event while nobody polls. */
 static void *wait_event(void *arg)
 {
@@ -92,7 +100,7 @@ int main(void)
 	/* Not armed: no event. Armed: one, and no more. */
 	one_message(&a, &b, 0);
 	WANT_WC(cq, 1, IBV_WC_SUCCESS);
-	CHECK(!readable(ch->fd, 0));
+	want_none(ch);
 	EQUAL(ibv_req_notify_cq(cq, 0), 0);
 	one_message(&a, &b, 0);
 	one_message(&a, &b, 0);
@@ -108,9 +116,9 @@ int main(void)
 	 * UCX arms and sleeps without another look.
 	 */
 	one_message(&a, &b, 0);
-	CHECK(!readable(ch->fd, 0));
+	want_none(ch);
 	EQUAL(ibv_req_notify_cq(cq, 1), 0);
-	CHECK(!readable(ch->fd, 0));
+	want_none(ch);
 	EQUAL(ibv_req_notify_cq(cq, 0), 0);
 	CHECK(readable(ch->fd, 0));
 	EQUAL(get(ch, &got), 0);
@@ -127,7 +135,7 @@ int main(void)
 	EQUAL(ibv_req_notify_cq(cq, 1), 0);
 	one_message(&a, &b, 0);
 	WANT_WC(cq, 1, IBV_WC_SUCCESS);
-	CHECK(!readable(ch->fd, 0));
+	want_none(ch);
 	one_message(&a, &b, 1);
 	CHECK(readable(ch->fd, PATIENCE_MS));
 	EQUAL(get(ch, &got), 0);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs twice. Without arguments: makes a VERBENA_ROOT, and executes itself under
- * the shim (argv[1] is the library) with the name of that directory. Then every
- * call that the shim stands for is made with a path of each kind: redirected,
- * redirected and missing, and one that is none of its business.
+ * Runs twice. Without arguments it makes a VERBENA_ROOT and executes itself under the shim (argv[1]
+ * is the library) with the name of that directory. Then it makes every call that the shim redirects
+ * with a path of each kind: redirected, redirected and missing, and not redirected.
  */
 #include <assert.h>
 #include <dirent.h>
@@ -33,7 +32,8 @@ static void write_file(const char *root, const char *path, const char *content)
 	FILE *f;
 
 	snprintf(where, sizeof where, "%s%s", root, path);
-	for (char *slash = strchr(where + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+	for (char *slash = strchr(where + strlen(root) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		assert(mkdir(where, 0700) == 0 || errno == EEXIST);
 		*slash = '/';
@@ -57,7 +57,8 @@ static void opens(void)
 	fd = open(node, O_RDWR | O_CLOEXEC);
 	assert(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC && close(fd) == 0);
 	fd = open64(attribute, O_RDONLY);
-	assert(fd >= 0 && read(fd, buffer, sizeof buffer - 1) == 2 && strcmp(buffer, "1\n") == 0 && close(fd) == 0);
+	assert(fd >= 0 && read(fd, buffer, sizeof buffer - 1) == 2 && strcmp(buffer, "1\n") == 0 &&
+	       close(fd) == 0);
 	fd = openat(AT_FDCWD, attribute, O_RDONLY);
 	assert(fd >= 0 && close(fd) == 0);
 	errno = 0;
@@ -65,7 +66,7 @@ static void opens(void)
 	errno = 0;
 	assert(open(neighbour, O_RDONLY) == -1 && errno == ENOENT);
 
-	/* Names relative to a redirected directory need no help. */
+	/* Names relative to a redirected directory are not redirected again. */
 	dir = open("/sys/class/infiniband", O_RDONLY | O_DIRECTORY);
 	assert(dir >= 0);
 	fd = openat(dir, "roce_test/node_type", O_RDONLY);
@@ -84,13 +85,15 @@ static void modes(const char *directory)
 	struct stat s;
 	int fd;
 
-	/* The mode of a file that open creates arrives. */
+	/* The mode that open gets reaches the file that it creates. */
 	umask(0);
 	snprintf(path, sizeof path, "%s/created", directory);
 	fd = open(path, O_CREAT | O_WRONLY | O_EXCL, 0640);
-	assert(fd >= 0 && close(fd) == 0 && stat(path, &s) == 0 && (s.st_mode & 07777) == 0640 && unlink(path) == 0);
+	assert(fd >= 0 && close(fd) == 0 && stat(path, &s) == 0 && (s.st_mode & 07777) == 0640 &&
+	       unlink(path) == 0);
 	fd = openat(AT_FDCWD, path, O_CREAT | O_WRONLY | O_EXCL, 0604);
-	assert(fd >= 0 && close(fd) == 0 && stat(path, &s) == 0 && (s.st_mode & 07777) == 0604 && unlink(path) == 0);
+	assert(fd >= 0 && close(fd) == 0 && stat(path, &s) == 0 && (s.st_mode & 07777) == 0604 &&
+	       unlink(path) == 0);
 }
 
 static void directories(void)
@@ -142,7 +145,7 @@ static void stats(void)
 	assert(stat(attribute, &s) == 0 && S_ISREG(s.st_mode));
 	assert(stat("/dev/null", &s) == 0 && S_ISCHR(s.st_mode) && major(s.st_rdev) == 1);
 	assert(stat("/proc/self/exe", &s) == 0 && S_ISREG(s.st_mode));
-	/* No path at all is refused by whom it always was. */
+	/* The C library refuses a NULL path, as without the shim. */
 	errno = 0;
 	assert(stat((const char *)none, &s) == -1 && errno == EFAULT);
 }
@@ -159,13 +162,15 @@ static void names(const char *root)
 	errno = 0;
 	assert(access(missing, F_OK) == -1 && errno == ENOENT);
 
-	assert(readlink("/sys/class/infiniband_verbs/uverbs3", path, sizeof path) == 4 && memcmp(path, "next", 4) == 0);
+	assert(readlink("/sys/class/infiniband_verbs/uverbs3", path, sizeof path) == 4 &&
+	       memcmp(path, "next", 4) == 0);
 	assert(readlinkat(AT_FDCWD, "/sys/class/infiniband_verbs/uverbs3", path, sizeof path) == 4);
 	assert(readlink("/proc/self/exe", path, sizeof path) > 0);
 
 	assert(realpath(root, expected));
 	strcat(expected, "/sys/class/infiniband/roce_test");
-	assert(realpath("/sys/class/infiniband/../infiniband/roce_test", path) && strcmp(path, expected) == 0);
+	assert(realpath("/sys/class/infiniband/../infiniband/roce_test", path) &&
+	       strcmp(path, expected) == 0);
 	resolved = realpath("/sys/class/infiniband/roce_test", NULL);
 	assert(resolved && strcmp(resolved, expected) == 0);
 	free(resolved);
@@ -180,13 +185,14 @@ static void names(const char *root)
 	assert(access(long_path, F_OK) == -1 && errno == ENAMETOOLONG);
 }
 
-/* What a child of the program, of whatever making, sees. */
+/* A child of the program sees the same, however it was started. */
 static void children(void)
 {
 	int status;
 	pid_t child;
 
-	status = system("test -c /dev/infiniband/uverbs3 && test \"$(cat /sys/class/infiniband/roce_test/node_type)\" = 1");
+	status = system("test -c /dev/infiniband/uverbs3 && test \"$(cat "
+			"/sys/class/infiniband/roce_test/node_type)\" = 1");
 	assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	child = fork();
 	if (child == 0)
@@ -208,7 +214,7 @@ int main(int argc, char **argv)
 		stats();
 		names(argv[1]);
 		children();
-		/* Read once: a program may do with its environment what it likes. */
+		/* VERBENA_ROOT is read once: a program may change its environment. */
 		assert(unsetenv("VERBENA_ROOT") == 0 && access(node, R_OK) == 0);
 		return 0;
 	}
@@ -224,7 +230,7 @@ int main(int argc, char **argv)
 	child = fork();
 	if (child == 0) {
 		setenv("LD_PRELOAD", library, 1);
-		/* The shim without a directory of ours changes nothing. */
+		/* Without a VERBENA_ROOT the shim changes nothing. */
 		assert(system("test ! -e /dev/infiniband/uverbs3") == 0);
 		setenv("VERBENA_ROOT", root, 1);
 		execl("/proc/self/exe", argv[0], root, (char *)NULL);

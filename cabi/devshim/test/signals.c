@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Handlers that a program installs run on the alternate stack, and are the program's still. */
+/*
+ * Handlers that a program installs run on the alternate stack, and the program reads them back as
+ * it set them.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -37,7 +40,8 @@ int main(int argc, char **argv)
 	assert(raise(SIGUSR1) == 0 && count == 1);
 	assert(sigaction(SIGUSR2, &act, NULL) == 0 && act.sa_flags == 0);
 	assert(raise(SIGUSR2) == 0 && count == 2 && on_stack);
-	assert(sigaction(SIGUSR2, NULL, &old) == 0 && old.sa_handler == handler && !(old.sa_flags & SA_RESTART));
+	assert(sigaction(SIGUSR2, NULL, &old) == 0 && old.sa_handler == handler &&
+	       !(old.sa_flags & SA_RESTART));
 	assert(signal(SIGKILL, handler) == SIG_ERR && errno == EINVAL);
 	printf("preload: signals ok\n");
 	return 0;

@@ -180,7 +180,7 @@ int main(int argc, char **argv)
 	start(argc, argv);
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	cq = new_cq(ctx, 64, -1, 1);
+	cq = new_cq(ctx, 64, 0, 1);
 	active = new_channel();
 	passive = new_channel();
 	listener = new_listener(&passive, RDMA_PS_TCP, LISTENER, &at);

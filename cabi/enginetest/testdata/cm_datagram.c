@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	start(argc, argv);
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	cq = new_cq(ctx, 64, -1, 1);
+	cq = new_cq(ctx, 64, 0, 1);
 	ch = new_channel();
 	resolve();
 	groups();

@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	CALL(EINVAL, e->cm_connect(id, &p));
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	struct cq *q = new_cq(ctx, 8, -1, 1);
+	struct cq *q = new_cq(ctx, 8, 0, 1);
 	struct vb_qp_init init = {.type = IBV_QPT_UD, .pd = pd, .send_cq = q->handle, .recv_cq = q->handle, .cap = {1, 1, 1, 1, 0}};
 	struct qp qp;
 	CALL(EINVAL, e->cm_qp_create(id, &init, &qp.handle, &qp.num));

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 	start(argc, argv);
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	struct cq *c = new_cq(ctx, 16384, -1, 1);
+	struct cq *c = new_cq(ctx, 16384, 0, 1);
 	struct mr m = new_mr(pd, memory, sizeof memory);
 	struct vb_qp_init init = {.type = IBV_QPT_RC, .pd = pd, .send_cq = c->handle, .recv_cq = c->handle,
 				  .cap = {.max_send_wr = 16384, .max_recv_wr = 16384, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64}};

@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 	start(argc, argv);
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	struct cq *c = new_cq(ctx, 16, -1, 1), *cr = new_cq(ctx, 16, -1, 2);
+	struct cq *c = new_cq(ctx, 16, 0, 1), *cr = new_cq(ctx, 16, 0, 2);
 	struct mr m = new_mr(pd, memory, sizeof memory);
 
 	struct vb_srq_init si = {.attr = {.max_wr = 8, .max_sge = 2, .srq_limit = 5}, .pd = pd, .cookie = 5};

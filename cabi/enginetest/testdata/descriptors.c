@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 	open_fds(before, sizeof before);
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	struct cq *c = new_cq(ctx, 16, -1, 1);
+	struct cq *c = new_cq(ctx, 16, 0, 1);
 	struct qp q = new_qp(pd, IBV_QPT_RC, c, c, 0, 9);
 	connect_qp(q, q.num);
 	int tries = 100;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -68,7 +69,7 @@ struct cq {
 	vb_handle handle;
 };
 
-static inline struct cq *new_cq(vb_handle ctx, int depth, int fd, vb_cookie cookie)
+static inline struct cq *new_cq(vb_handle ctx, int depth, vb_handle channel, vb_cookie cookie)
 {
 	struct cq *q = aligned_alloc(64, sizeof *q);
 	int n = 1;
@@ -77,7 +78,7 @@ static inline struct cq *new_cq(vb_handle ctx, int depth, int fd, vb_cookie cook
 	memset(q, 0xee, sizeof *q);
 	q->ring.mask = n - 1;
 	q->ring.slots = calloc(n, sizeof *q->ring.slots);
-	CALL(0, e->cq_create(ctx, depth, &q->ring, fd, cookie, &q->handle));
+	CALL(0, e->cq_create(ctx, depth, &q->ring, channel, cookie, &q->handle));
 	return q;
 }
 

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 		CALL(EINVAL, e->mw_alloc(o, IBV_MW_TYPE_1, &h, &rkey));
 		CALL(EINVAL, e->mw_free(o));
 		CALL(EINVAL, e->cq_resize(o, 1, NULL, 0));
-		CALL(EINVAL, e->cq_arm(o, 0));
+		CALL(EINVAL, e->cq_arm(o, 0, 0));
 		CALL(EINVAL, e->cq_destroy(o));
 		CALL(EINVAL, e->srq_modify(o, &sa, 0, NULL, 0));
 		CALL(EINVAL, e->srq_query(o, &sa));
@@ -92,18 +92,18 @@ int main(int argc, char **argv)
 
 	/* Sizes. */
 	struct vb_cq_ring ring = {.mask = 3, .slots = calloc(4, sizeof(struct vb_wc))};
-	CALL(EINVAL, e->cq_create(ctx, 0, &ring, -1, 1, &h));
-	CALL(EINVAL, e->cq_create(ctx, -1, &ring, -1, 1, &h));
-	CALL(EINVAL, e->cq_create(ctx, 5, &ring, -1, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 0, &ring, 0, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, -1, &ring, 0, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 5, &ring, 0, 1, &h));
 	ring.mask = UINT64_MAX;
-	CALL(EINVAL, e->cq_create(ctx, 4, &ring, -1, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 4, &ring, 0, 1, &h));
 	ring.mask = 2;
-	CALL(EINVAL, e->cq_create(ctx, 2, &ring, -1, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 2, &ring, 0, 1, &h));
 	CALL(EINVAL, e->srq_create(&(struct vb_srq_init){.attr = {.max_wr = 1 << 30}, .pd = pd}, &h, &rkey));
 	CALL(EINVAL, e->mw_alloc(pd, 3, &h, &rkey));
 	CALL(EINVAL, e->mw_alloc(pd, 0x101, &h, &rkey));
 
-	struct cq *c = new_cq(ctx, 16, -1, 1);
+	struct cq *c = new_cq(ctx, 16, 0, 1);
 	struct vb_qp_init init = {.type = IBV_QPT_RC, .pd = pd, .send_cq = c->handle, .recv_cq = c->handle, .cap = {.max_inline_data = 1 << 30}};
 	CALL(EINVAL, e->qp_create(&init, &h, &rkey));
 	init.cap.max_inline_data = 0;

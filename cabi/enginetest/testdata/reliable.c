@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 	start(argc, argv);
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	struct cq *ca = new_cq(ctx, 100, -1, 1), *cb = new_cq(ctx, 100, -1, 2);
+	struct cq *ca = new_cq(ctx, 100, 0, 1), *cb = new_cq(ctx, 100, 0, 2);
 	struct qp a = new_qp(pd, IBV_QPT_RC, ca, ca, 0, 3), b = new_qp(pd, IBV_QPT_RC, cb, cb, 0, 4);
 	connect_qp(a, b.num);
 	connect_qp(b, a.num);

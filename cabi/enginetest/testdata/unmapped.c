@@ -60,8 +60,8 @@ int main(int argc, char **argv)
 	start(argc, argv);
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
-	ca = new_cq(ctx, 64, -1, 1);
-	cb = new_cq(ctx, 64, -1, 2);
+	ca = new_cq(ctx, 64, 0, 1);
+	cb = new_cq(ctx, 64, 0, 2);
 	m = new_mr(pd, memory, sizeof memory);
 	uint32_t sizes[] = {8, 600, 20000}; /* copied, pointed at, a train */
 	for (int i = 0; i < 3; i++) {

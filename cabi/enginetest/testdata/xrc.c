@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 	CALL(0, e->xrcd_open(ctx, fd, 0, &again));
 	CHECK(fcntl(fd, F_GETFD) >= 0); /* still the application's */
 
-	struct cq *cs = new_cq(ctx, 16, -1, 1), *cr = new_cq(ctx, 16, -1, 2);
+	struct cq *cs = new_cq(ctx, 16, 0, 1), *cr = new_cq(ctx, 16, 0, 2);
 	struct vb_srq_init si = {.attr = {.max_wr = 8, .max_sge = 1}, .pd = pd, .xrcd = xrcd, .cq = cr->handle, .cookie = 5};
 	struct recvs *recvs;
 	uint32_t num = 0;

@@ -13,16 +13,19 @@ import (
 func (a *Agent) Connect(now monotime.Time, p ConnectParams) (ConnID, error) {
 	p.setDefaults()
 	req := cm.REQ{
-		ServiceID: p.ServiceID, LocalCAGUID: a.GUID, LocalQPN: p.QPN, ResponderResources: p.ResponderResources,
-		InitiatorDepth: p.InitiatorDepth, RemoteResponseTimeout: p.ResponseTimeout, Service: p.Service,
-		FlowControl: p.FlowControl, StartingPSN: p.PSN, LocalResponseTimeout: p.ResponseTimeout, RetryCount: p.RetryCount,
-		PKey: ib.DefaultPKey, PathMTU: p.PathMTU, RNRRetryCount: p.RNRRetryCount, MaxCMRetries: p.MaxCMRetries, SRQ: p.SRQ,
-		Primary: cm.Path{
-			LocalLID: cm.LIDRoCE, RemoteLID: cm.LIDRoCE, LocalGID: gidOf(p.Path.Local), RemoteGID: gidOf(p.Path.Remote),
-			FlowLabel: p.FlowLabel, Rate: pathRate10Gbps, TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, ACKTimeout: p.ACKTimeout,
+		ServiceID: p.ServiceID, LocalCAGUID: a.GUID, LocalQPN: p.QPN,
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		RemoteResponseTimeout: p.ResponseTimeout, Service: p.Service, FlowControl: p.FlowControl,
+		StartingPSN: p.PSN, LocalResponseTimeout: p.ResponseTimeout, RetryCount: p.RetryCount,
+		PKey: ib.DefaultPKey, PathMTU: p.PathMTU, RNRRetryCount: p.RNRRetryCount,
+		MaxCMRetries: p.MaxCMRetries, SRQ: p.SRQ, Primary: cm.Path{
+			LocalLID: cm.LIDRoCE, RemoteLID: cm.LIDRoCE, LocalGID: gidOf(p.Path.Local),
+			RemoteGID: gidOf(p.Path.Remote), FlowLabel: p.FlowLabel, Rate: pathRate10Gbps,
+			TrafficClass: p.TrafficClass, HopLimit: p.HopLimit, ACKTimeout: p.ACKTimeout,
 		},
 	}
-	if p.Service == cm.ServiceExtended { // an initiator has nothing to respond with, and no receives
+	if p.Service == cm.ServiceExtended {
+		// an initiator has nothing to respond with, and no receives
 		req.ExtendedTransport = cm.ExtendedXRC
 		req.ResponderResources, req.RetryCount, req.RNRRetryCount, req.SRQ = 0, 0, 0, false
 	}
@@ -36,8 +39,8 @@ func (a *Agent) Connect(now monotime.Time, p ConnectParams) (ConnID, error) {
 	req.LocalCommID = c.localID
 	c.active, c.localQPN = true, p.QPN
 	c.qp = QPParams{
-		Path: p.Path, Service: p.Service, RQPSN: p.PSN, PathMTU: p.PathMTU, Timeout: p.ACKTimeout, RetryCnt: p.RetryCount,
-		TrafficClass: p.TrafficClass, FlowLabel: p.FlowLabel,
+		Path: p.Path, Service: p.Service, RQPSN: p.PSN, PathMTU: p.PathMTU, Timeout: p.ACKTimeout,
+		RetryCnt: p.RetryCount, TrafficClass: p.TrafficClass, FlowLabel: p.FlowLabel,
 	}
 	c.last = encode(cm.AttrREQ, c.tid, &req)
 	c.setPace(p.ResponseTimeout, p.ACKTimeout, p.MaxCMRetries)
@@ -62,7 +65,8 @@ func setDefault(v *uint8, d uint8) {
 // setPace fixes how often a message of c is repeated: after the peer's response
 // time and a round trip, for which the ACK time-out stands.
 func (c *conn) setPace(response, ack, retries uint8) {
-	c.interval = wait(response, minWaitCode, maxResponseCode) + wait(ack, minWaitCode, maxTimewaitCode)
+	c.interval = wait(response, minWaitCode, maxResponseCode) + wait(ack, minWaitCode,
+		maxTimewaitCode)
 	c.maxRetry = retries & maxCMRetriesMask
 }
 
@@ -71,7 +75,8 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil {
 		if !known { // tell the peer, or it repeats its REP to nobody
-			a.sendREJ(path, tid, &cm.REJ{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID, Of: cm.OfREP, Reason: cm.RejInvalidCommID})
+			a.sendREJ(path, tid, &cm.REJ{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID,
+				Of: cm.OfREP, Reason: cm.RejInvalidCommID})
 		}
 		return
 	}
@@ -104,15 +109,17 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 	a.timers.remove(c)
 	a.setState(c, RepRcvd)
 	a.raise(c, Event{Kind: EventReply, PrivateData: clone(m.PrivateData[:]), Params: Params{
-		Service: c.qp.Service, RemoteGUID: m.LocalCAGUID, RemoteQPN: m.LocalQPN, RemotePSN: m.StartingPSN, PathMTU: c.qp.PathMTU,
-		ResponderResources: m.InitiatorDepth, InitiatorDepth: m.ResponderResources, FlowControl: m.FlowControl,
-		RetryCount: c.qp.RetryCnt, RNRRetryCount: m.RNRRetryCount, SRQ: m.SRQ,
+		Service: c.qp.Service, RemoteGUID: m.LocalCAGUID, RemoteQPN: m.LocalQPN,
+		RemotePSN: m.StartingPSN, PathMTU: c.qp.PathMTU, ResponderResources: m.InitiatorDepth,
+		InitiatorDepth: m.ResponderResources, FlowControl: m.FlowControl, RetryCount: c.qp.RetryCnt,
+		RNRRetryCount: m.RNRRetryCount, SRQ: m.SRQ,
 	}})
 }
 
 // failReply refuses a REP that cannot be used.
 func (a *Agent) failReply(now monotime.Time, c *conn, m *cm.REP, why cm.Reason) {
-	a.sendREJ(c.path, c.tid, &cm.REJ{LocalCommID: c.localID, RemoteCommID: m.LocalCommID, Of: cm.OfREP, Reason: why})
+	a.sendREJ(c.path, c.tid,
+		&cm.REJ{LocalCommID: c.localID, RemoteCommID: m.LocalCommID, Of: cm.OfREP, Reason: why})
 	a.raise(c, Event{Kind: EventRejected, Reason: why})
 	a.enterTimewait(now, c)
 }

@@ -10,19 +10,20 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// SlotBits is how many of a communication id's top bits name the process.
-const SlotBits = 6
+// SlotBits is the number of a communication id's top bits that name the process.
+const SlotBits = 10
 
 const slotShift = 32 - SlotBits
 
-// Config is what an Agent is made from.
+// Config has the parameters of an Agent.
 type Config struct {
-	GUID        ib.GUID       // of the local channel adapter
-	Slot        uint8         // of this process, 6 bits: the top bits of every communication id
-	Random      func() uint64 // communication and transaction ids
-	ACKDelay    uint8         // how long this side takes to acknowledge, as a time code; 15 is what rxe says
-	MaxConns    int           // default 65,536, those that only wait included
-	MaxHalfOpen int           // requests not yet established; default 4,096
+	GUID   ib.GUID       // of the local channel adapter
+	Slot   uint16        // of this process, 10 bits: the top bits of every communication id
+	Random func() uint64 // communication and transaction ids
+	// how long this side takes to acknowledge, as a time code; 15 is what rxe says
+	ACKDelay    uint8
+	MaxConns    int // default 65,536, those that only wait included
+	MaxHalfOpen int // requests not yet established; default 4,096
 	// Trace, if not nil, is told every change of state.
 	Trace func(id ConnID, from, to State)
 }
@@ -52,8 +53,9 @@ type Agent struct {
 	early      []early
 	halfOpen   int
 	halfOpenOf map[netip.Addr]int
-	holding    *holding // requests whose peers have not shown that they sent them; nil before the first
-	remembered []*conn  // with an answer that may be asked for again, the oldest first
+	// requests whose peers have not shown that they sent them; nil before the first
+	holding    *holding
+	remembered []*conn // with an answer that may be asked for again, the oldest first
 	pending    int
 	timers     timerHeap
 	out        []Datagram
@@ -90,16 +92,26 @@ func New(cfg Config) *Agent {
 		cfg.MaxHalfOpen = defaultMaxHalfOpen
 	}
 	return &Agent{
-		Config: cfg, conns: map[ConnID]*conn{}, byLocal: map[uint32]*conn{}, byRemote: map[remoteKey]*conn{},
-		byQPN: map[remoteQPN]*conn{}, bySIDR: map[sidrKey]*conn{}, services: map[cm.ServiceID][]*listener{},
-		listeners: map[ListenerID]*listener{}, lately: map[cm.ServiceID]monotime.Time{},
-		halfOpenOf: map[netip.Addr]int{},
+		Config: cfg, conns: map[ConnID]*conn{}, byLocal: map[uint32]*conn{},
+		byRemote: map[remoteKey]*conn{}, byQPN: map[remoteQPN]*conn{}, bySIDR: map[sidrKey]*conn{},
+		services: map[cm.ServiceID][]*listener{}, listeners: map[ListenerID]*listener{},
+		lately: map[cm.ServiceID]monotime.Time{}, halfOpenOf: map[netip.Addr]int{},
 	}
 }
 
 // HandleMAD takes a MAD that came by path. What is malformed is counted and
 // dropped.
 func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
+	a.handleMAD(now, path, mad, claimed)
+}
+
+// HandleOwnMAD is HandleMAD for a sender whose address is certain: no other sender could have had
+// the MAD arrive in this way.
+func (a *Agent) HandleOwnMAD(now monotime.Time, path Path, mad []byte) {
+	a.handleMAD(now, path, mad, certain)
+}
+
+func (a *Agent) handleMAD(now monotime.Time, path Path, mad []byte, from sender) {
 	a.count[Received]++
 	if len(mad) != cm.MADSize {
 		a.count[MalformedLength]++
@@ -119,7 +131,7 @@ func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 	}
 	switch h.Attribute {
 	case cm.AttrREQ, cm.AttrSIDRREQ:
-		a.handleRequest(now, path, mad, false)
+		a.handleRequest(now, path, mad, from)
 	case cm.AttrMRA:
 		m, _, _ := cm.ParseMRA(data)
 		a.handleMRA(now, path, &m)
@@ -221,8 +233,8 @@ func (a *Agent) NextTimeout() (monotime.Time, bool) {
 	return next, next != monotime.Never
 }
 
-// Pending returns the number of connections with something to be sent again,
-// answered or released, and of requests that wait for a listener. With none the Agent may be given up: what is left only
+// Pending returns the number of connections with something to be sent again, answered or released,
+// and of requests that wait for a listener. With none the Agent may be given up: what is left only
 // remembers, to answer duplicates, and Refuse does that well enough.
 func (a *Agent) Pending() int { return a.pending }
 

@@ -193,7 +193,8 @@ func (a *Agent) State(id ConnID) (State, error) {
 // the active side once EventReply is out, on the passive side from EventRequest
 // for RTR and after Accept for RTS as well.
 func (a *Agent) QPParams(id ConnID) (QPParams, error) {
-	c, err := a.get(id, "QPParams", ^fsm.SetOf(Idle, ReqSent, MRAReqRcvd, SIDRReqSent, SIDRReqRcvd, SIDRAnswered))
+	c, err := a.get(id, "QPParams",
+		^fsm.SetOf(Idle, ReqSent, MRAReqRcvd, SIDRReqSent, SIDRReqRcvd, SIDRAnswered))
 	if err != nil {
 		return QPParams{}, err
 	}

@@ -33,21 +33,24 @@ const (
 	NoListener    // REQ or SIDR_REQ for a service nobody offers
 	EarlyREQ      // came between two listeners of its service, and waits
 	BacklogFull   // a request had to wait: for the application to answer others
-	ConnsFull     // a request had to wait: for MaxConns, MaxHalfOpen, or what of it one address may have
-	LAPRefused    // alternate paths are not supported
-	TimedOut      // all retries used up
-	PathLost      // connections that ended because their path did
-	Probed        // peers asked whether they have a connection, or have sent a request
-	Held          // requests whose peers were asked
-	Unproven      // requests that their peers denied
+	// a request had to wait: for MaxConns, MaxHalfOpen, or what of it one address may have
+	ConnsFull
+	LAPRefused // alternate paths are not supported
+	TimedOut   // all retries used up
+	PathLost   // connections that ended because their path did
+	Probed     // peers asked whether they have a connection, or have sent a request
+	Held       // requests whose peers were asked
+	Unproven   // requests that their peers denied
 	numCounters
 )
 
 var counterNames = [numCounters]string{
-	"received", "sent", "retried", "dropped_output_full", "malformed_length", "malformed_class", "malformed_version",
-	"malformed_method", "malformed_attribute", "bad_source", "bad_comm_id", "bad_qpn", "bad_gid", "bad_mtu",
-	"bad_transport", "bad_pkey", "unknown_conn", "ignored_state", "duplicate_req", "duplicate_rep", "duplicate_dreq",
-	"stale_rejected", "no_listener", "early_req", "backlog_full", "conns_full", "lap_refused", "timed_out", "path_lost", "probed", "held", "unproven",
+	"received", "sent", "retried", "dropped_output_full", "malformed_length", "malformed_class",
+	"malformed_version", "malformed_method", "malformed_attribute", "bad_source", "bad_comm_id",
+	"bad_qpn", "bad_gid", "bad_mtu", "bad_transport", "bad_pkey", "unknown_conn", "ignored_state",
+	"duplicate_req", "duplicate_rep", "duplicate_dreq", "stale_rejected", "no_listener",
+	"early_req", "backlog_full", "conns_full", "lap_refused", "timed_out", "path_lost", "probed",
+	"held", "unproven",
 }
 
 func (c Counter) String() string {

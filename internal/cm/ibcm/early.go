@@ -19,7 +19,7 @@ const (
 	relistens = monotime.Second            // how long a listener is expected
 	patience  = 500 * monotime.Millisecond // how long a request waits for it
 	maxEarly  = 64
-	// maxEarlyOfOne is how many may name one address.
+	// maxEarlyOfOne bounds the requests that may name one address.
 	maxEarlyOfOne = 8
 )
 
@@ -46,7 +46,8 @@ func (a *Agent) Expect(now monotime.Time, s cm.ServiceID) {
 // tooEarly reports whether a request without a listener waits for one.
 func (a *Agent) tooEarly(now monotime.Time, path Path, tid uint64, m *cm.REQ) bool {
 	if slices.ContainsFunc(a.early, func(e early) bool {
-		return e.path == path && e.req.LocalCAGUID == m.LocalCAGUID && e.req.LocalCommID == m.LocalCommID
+		return e.path == path && e.req.LocalCAGUID == m.LocalCAGUID &&
+			e.req.LocalCommID == m.LocalCommID
 	}) {
 		return true // the peer asks again
 	}
@@ -116,6 +117,6 @@ func (a *Agent) handleEarly(now monotime.Time) {
 		if e.due != 0 {
 			delete(a.lately, e.req.ServiceID) // nobody has come: no more patience
 		}
-		a.handleREQ(now, e.path, e.tid, &e.req, false)
+		a.handleREQ(now, e.path, e.tid, &e.req, claimed)
 	}
 }

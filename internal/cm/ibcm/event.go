@@ -13,18 +13,20 @@ type EventKind uint8
 // Events. Each is raised once for what it tells of, whatever is lost,
 // repeated or reordered on the way.
 const (
-	EventRequest      EventKind = iota + 1 // passive: a REQ came for Listener; Accept or Reject
-	EventReply                             // active: the REP came; program the QP, then Establish or Reject
-	EventEstablished                       // passive: the RTU came, or data told as much
-	EventRejected                          // a REJ came; Reason, ARI and PrivateData hold
-	EventUnreachable                       // no answer after all retries
-	EventDisconnected                      // a DREQ came (call Disconnect), or ours was answered or given up
-	EventTimewaitExit                      // the QP of the connection may be used again
-	EventSIDRRequest                       // a SIDR_REQ came for Listener; ReplySIDR
-	EventSIDRReply                         // the SIDR_REP came; SIDRStatus, and on success RemoteQPN and QKey hold
+	EventRequest EventKind = iota + 1 // passive: a REQ came for Listener; Accept or Reject
+	// active: the REP came; program the QP, then Establish or Reject
+	EventReply
+	EventEstablished  // passive: the RTU came, or data told as much
+	EventRejected     // a REJ came; Reason, ARI and PrivateData hold
+	EventUnreachable  // no answer after all retries
+	EventDisconnected // a DREQ came (call Disconnect), or ours was answered or given up
+	EventTimewaitExit // the QP of the connection may be used again
+	EventSIDRRequest  // a SIDR_REQ came for Listener; ReplySIDR
+	EventSIDRReply    // the SIDR_REP came; SIDRStatus, and on success RemoteQPN and QKey hold
 )
 
-var eventNames = [...]string{"", "Request", "Reply", "Established", "Rejected", "Unreachable", "Disconnected", "TimewaitExit", "SIDRRequest", "SIDRReply"}
+var eventNames = [...]string{"", "Request", "Reply", "Established", "Rejected", "Unreachable",
+	"Disconnected", "TimewaitExit", "SIDRRequest", "SIDRReply"}
 
 func (k EventKind) String() string {
 	if int(k) < len(eventNames) {
@@ -47,8 +49,8 @@ type Event struct {
 	QPN        ib.QPN       // of EventSIDRReply
 	QKey       ib.QKey      // of EventSIDRReply
 	ARI        []byte       // of EventRejected: additional reject information
-	// PrivateData is what the peer sent along, padded with zeros to what the
-	// message holds. The receiver of the event owns it.
+	// PrivateData is the peer's private data, padded with zeros to the message's size. The receiver
+	// of the event owns it.
 	PrivateData []byte
 
 	conn *conn

@@ -17,6 +17,15 @@ import (
 // proven one waits there until there is room for it. Dropped, it would come again after
 // 4.3 s only.
 
+// sender says how much is known of the sender of a request.
+type sender uint8
+
+const (
+	claimed  sender = iota // it has an address
+	certain                // the address is its own; there may be no room for its request
+	admitted               // the address is its own, and there is room
+)
+
 // held is a request whose peer has been asked whether it has sent it.
 type held struct {
 	path Path
@@ -63,13 +72,17 @@ const (
 	heldFew   = 1024
 )
 
-// hold keeps a request until its peer has shown that it exists.
-func (a *Agent) hold(now monotime.Time, path Path, mad *MAD, theirs uint32) {
+// hold keeps a request until its peer has shown that it exists, and there is room.
+func (a *Agent) hold(now monotime.Time, path Path, mad *MAD, theirs uint32, from sender) {
 	a.count[Held]++
 	if a.holding == nil {
 		a.holding = &holding{seed: a.Random(), again: monotime.Never}
 	}
 	h := held{path: path, at: now, mad: *mad, ours: a.newCommID(), theirs: theirs, asked: 1}
+	if from == certain {
+		a.prove(now, a.holding.add(a.newProbe(), h))
+		return
+	}
 	a.holding.again = min(a.holding.again, now.Add(heldPause))
 	a.challenge(a.holding.add(a.newProbe(), h))
 }
@@ -85,7 +98,8 @@ func (a *Agent) askAgain(now monotime.Time) {
 	for i := range t.buckets {
 		all := t.buckets[i].all
 		for j := range all {
-			if h := &all[j]; h.tid != 0 && !h.proven && h.asked < heldAsks && now.Sub(h.at) <= heldLife {
+			if h := &all[j]; h.tid != 0 && !h.proven && h.asked < heldAsks &&
+				now.Sub(h.at) <= heldLife {
 				open = append(open, h)
 			}
 		}
@@ -141,7 +155,7 @@ func (a *Agent) prove(now monotime.Time, h *held) {
 // enter handles a proven request, which leaves the table.
 func (a *Agent) enter(now monotime.Time, h *held) {
 	h.tid = 0
-	a.handleRequest(now, h.path, h.mad[:], true)
+	a.handleRequest(now, h.path, h.mad[:], admitted)
 }
 
 // enterReady lets proven requests in for which there is room now, of each bucket in
@@ -188,7 +202,8 @@ func (a *Agent) fits(h *held) (why Counter, fits bool) {
 		return BacklogFull, false
 	}
 	ofOne := a.halfOpenOf[plainAddr(h.path.Remote)]
-	return ConnsFull, len(a.conns) < a.MaxConns && a.halfOpen < a.MaxHalfOpen && ofOne < max(a.MaxHalfOpen/4, 1)
+	return ConnsFull, len(a.conns) < a.MaxConns && a.halfOpen < a.MaxHalfOpen &&
+		ofOne < max(a.MaxHalfOpen/4, 1)
 }
 
 // add puts a request into the table, and returns it with its transaction id.
@@ -235,13 +250,13 @@ func (t *holding) bucket(from netip.Addr) int {
 }
 
 // handleRequest takes a REQ or SIDR_REQ again, from the start.
-func (a *Agent) handleRequest(now monotime.Time, path Path, mad []byte, proven bool) {
+func (a *Agent) handleRequest(now monotime.Time, path Path, mad []byte, from sender) {
 	h, data, _ := cm.ParseHeader(mad)
 	if h.Attribute == cm.AttrREQ {
 		m, _, _ := cm.ParseREQ(data)
-		a.handleREQ(now, path, h.TransactionID, &m, proven)
+		a.handleREQ(now, path, h.TransactionID, &m, from)
 		return
 	}
 	m, _, _ := cm.ParseSIDRREQ(data)
-	a.handleSIDRREQ(now, path, h.TransactionID, &m, proven)
+	a.handleSIDRREQ(now, path, h.TransactionID, &m, from)
 }

@@ -49,7 +49,7 @@ func (w *world) forgeSIDR(from netip.Addr, n int) {
 	w.settle()
 }
 
-// requests is how many the application was asked by strangers.
+// requests counts the strangers' requests that reached the application.
 func (n *node) requests() (count int) {
 	for _, ev := range n.events {
 		if (ev.Kind == EventRequest || ev.Kind == EventSIDRRequest) && ev.Path.Remote != clientAddr {
@@ -434,4 +434,37 @@ func (t *holding) of(from netip.Addr) (all []*held) {
 		}
 	}
 	return all
+}
+
+// TestOwnRequestsAreNotAsked has a request whose sender is certain reach the application at once,
+// without a message to its peer. Beyond the backlog it waits as others do.
+func TestOwnRequestsAreNotAsked(t *testing.T) {
+	w := newSiege(t, 2)
+	w.server.on = func(Event) {}
+	for n := range 3 {
+		req := w.forgedREQ(uint32(n + 1))
+		req.LocalQPN += ib.QPN(n)
+		mad := encode(cm.AttrREQ, uint64(n+1), &req)
+		w.server.HandleOwnMAD(w.now, Path{Local: serverAddr, Remote: clientAddr}, mad[:])
+		var d Datagram
+		if w.server.PollOutput(&d) {
+			h, _, _ := cm.ParseHeader(d.MAD[:])
+			t.Fatalf("request %d is answered by %v", n, h.Attribute)
+		}
+	}
+	w.settle()
+	var asked []ConnID
+	for _, ev := range w.server.events {
+		if ev.Kind == EventRequest {
+			asked = append(asked, ev.Conn)
+		}
+	}
+	if len(asked) != 2 || w.server.count[BacklogFull] != 1 {
+		t.Fatalf("%d requests, %d over the backlog", len(asked), w.server.count[BacklogFull])
+	}
+	w.server.must(w.server.Reject(w.now, asked[0], cm.RejConsumer, nil, nil))
+	w.settle()
+	if last := w.server.events[len(w.server.events)-1]; last.Kind != EventRequest {
+		t.Errorf("%v follows the refusal, not the request that waited", last.Kind)
+	}
 }

@@ -10,7 +10,8 @@ func (a *Agent) handleLAP(path Path, tid uint64, m *cm.LAP) {
 	if c == nil && known {
 		return
 	}
-	apr := cm.APR{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID, Status: cm.APUnsupported}
+	apr := cm.APR{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID,
+		Status: cm.APUnsupported}
 	if c == nil {
 		apr.Status = cm.APInvalidCommID
 	}

@@ -14,7 +14,7 @@ import (
 type Lost struct {
 	Path      Path
 	Known     bool // the peer has said its communication id:
-	Slot      uint8
+	Slot      uint16
 	ServiceID cm.ServiceID // where it has not: what we ask for
 }
 
@@ -30,7 +30,7 @@ func (a *Agent) Lose(now monotime.Time, lost func(*Lost) bool) {
 		if onlyWaiting.Has(c.state) {
 			continue
 		}
-		x := Lost{Path: c.path, Known: c.remoteID != 0, Slot: uint8(c.remoteID >> slotShift)}
+		x := Lost{Path: c.path, Known: c.remoteID != 0, Slot: uint16(c.remoteID >> slotShift)}
 		if !x.Known {
 			x.ServiceID = RouteOf(c.last[:]).ServiceID
 		}

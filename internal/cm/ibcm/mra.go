@@ -29,7 +29,8 @@ func (a *Agent) MRA(id ConnID, serviceTimeout uint8, private []byte) error {
 }
 
 func (a *Agent) sendMRA(c *conn, of cm.Rejected, serviceTimeout uint8, private []byte) {
-	m := cm.MRA{LocalCommID: c.localID, RemoteCommID: c.remoteID, Of: of, ServiceTimeout: serviceTimeout}
+	m := cm.MRA{LocalCommID: c.localID, RemoteCommID: c.remoteID, Of: of,
+		ServiceTimeout: serviceTimeout}
 	copy(m.PrivateData[:], private)
 	var mad MAD
 	m.Append(begin(&mad, cm.AttrMRA, c.tid))

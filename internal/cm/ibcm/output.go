@@ -41,6 +41,9 @@ func (a *Agent) send(path Path, mad *MAD) {
 	a.out = append(a.out, Datagram{Path: path, MAD: *mad})
 }
 
+// Waiting reports whether PollOutput or PollEvent may have something.
+func (a *Agent) Waiting() bool { return a.outHead < len(a.out) || a.eventHead < len(a.events) }
+
 // PollOutput fills d with the next MAD to send.
 func (a *Agent) PollOutput(d *Datagram) bool {
 	if a.outHead == len(a.out) {

@@ -8,15 +8,15 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// Params are what the peer said of itself in a REQ or REP, seen from here.
+// Params holds the peer's values from its REQ or REP, seen from here.
 type Params struct {
 	Service    cm.TransportService
 	RemoteGUID ib.GUID
 	RemoteQPN  ib.QPN
 	RemotePSN  ib.PSN // the first it expects of us
 	PathMTU    ib.MTU
-	// ResponderResources is how many READs and atomics the peer wants to have
-	// outstanding to us, InitiatorDepth how many of ours it will serve.
+	// ResponderResources is the number of READs and atomics that the peer wants to have outstanding
+	// to us. InitiatorDepth is the number of ours that it serves.
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	FlowControl        bool
@@ -63,7 +63,7 @@ type AcceptParams struct {
 	PrivateData        []byte // at most 196 bytes
 }
 
-// QPParams are what a queue pair is programmed with, as both sides have agreed.
+// QPParams holds the values for programming a queue pair, as both sides have agreed.
 type QPParams struct {
 	Path            Path
 	Service         cm.TransportService

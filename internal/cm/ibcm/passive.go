@@ -15,7 +15,7 @@ func gidOf(a netip.Addr) ib.GID { return ib.GIDFromAddr(plainAddr(a)) }
 // handleREQ takes a request for a connection.
 //
 // Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received, for what is stale.
-func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, proven bool) {
+func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, from sender) {
 	if c := a.byRemote[remoteKey{plainAddr(path.Remote), m.LocalCAGUID, m.LocalCommID}]; c != nil {
 		a.handleDuplicateREQ(c)
 		return
@@ -31,16 +31,18 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, p
 	}
 	if l == nil {
 		a.count[NoListener]++
-		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: cm.RejInvalidServiceID})
+		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ,
+			Reason: cm.RejInvalidServiceID})
 		return
 	}
 	if old := a.byQPN[remoteQPN{plainAddr(path.Remote), m.LocalCAGUID, m.LocalQPN}]; old != nil {
 		a.count[StaleRejected]++
-		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
+		a.sendREJ(path, tid, &cm.REJ{RemoteCommID: m.LocalCommID, Of: cm.OfREQ,
+			Reason: cm.RejStaleConnection})
 		a.doubt(old)
 		return
 	}
-	a.admit(now, path, tid, l, m, proven)
+	a.admit(now, path, tid, l, m, from)
 }
 
 // checkREQ judges the fields of a REQ in the order of the message; 0 is well.
@@ -54,7 +56,8 @@ func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 	case !connectable(m.LocalQPN):
 		a.count[BadQPN]++
 		return cm.RejUnsupported
-	case m.Service != cm.ServiceRC && m.Service != cm.ServiceUC && !(m.Service == cm.ServiceExtended && m.ExtendedTransport == cm.ExtendedXRC):
+	case m.Service != cm.ServiceRC && m.Service != cm.ServiceUC &&
+		!(m.Service == cm.ServiceExtended && m.ExtendedTransport == cm.ExtendedXRC):
 		a.count[BadTransport]++
 		return cm.RejInvalidTransportType
 	case !m.PKey.Matches(ib.DefaultPKey):
@@ -70,41 +73,45 @@ func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 	return 0
 }
 
-// admit makes a connection of a REQ whose peer is proven, and holds any other.
-func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *cm.REQ, proven bool) {
+// admit makes a connection of a REQ that was admitted, and holds any other.
+func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *cm.REQ,
+	from sender) {
 	var mad MAD
 	m.Append(begin(&mad, cm.AttrREQ, tid))
-	c := a.newRequest(now, path, l, &mad, m.LocalCommID, proven)
+	c := a.newRequest(now, path, l, &mad, m.LocalCommID, from)
 	if c == nil {
 		return
 	}
 	c.tid, c.remoteID, c.guid = tid, m.LocalCommID, m.LocalCAGUID
 	c.qp = QPParams{
-		Path: path, Service: m.Service, DestQPN: m.LocalQPN, SQPSN: m.StartingPSN, PathMTU: m.PathMTU,
-		MaxRdAtomic: m.ResponderResources, MaxDestRdAtomic: m.InitiatorDepth,
-		Timeout: combineACKTimeout(max(m.Primary.ACKTimeout, 1), a.ACKDelay), RetryCnt: m.RetryCount, RNRRetry: m.RNRRetryCount,
-		TrafficClass: m.Primary.TrafficClass, FlowLabel: m.Primary.FlowLabel,
+		Path: path, Service: m.Service, DestQPN: m.LocalQPN, SQPSN: m.StartingPSN,
+		PathMTU: m.PathMTU, MaxRdAtomic: m.ResponderResources, MaxDestRdAtomic: m.InitiatorDepth,
+		Timeout:  combineACKTimeout(max(m.Primary.ACKTimeout, 1), a.ACKDelay),
+		RetryCnt: m.RetryCount, RNRRetry: m.RNRRetryCount, TrafficClass: m.Primary.TrafficClass,
+		FlowLabel: m.Primary.FlowLabel,
 	}
 	c.alternate = !m.Alternate.LocalGID.IsZero()
 	c.setPace(m.LocalResponseTimeout, m.Primary.ACKTimeout, m.MaxCMRetries)
 	a.byRemote[c.remoteKey()], a.byQPN[c.remoteQPN()] = c, c
 	a.setState(c, ReqRcvd)
 	a.raise(c, Event{
-		Kind: EventRequest, Listener: l.id, ServiceID: m.ServiceID, PrivateData: clone(m.PrivateData[:]),
-		Params: Params{
-			Service: m.Service, RemoteGUID: m.LocalCAGUID, RemoteQPN: m.LocalQPN, RemotePSN: m.StartingPSN, PathMTU: m.PathMTU,
-			ResponderResources: m.InitiatorDepth, InitiatorDepth: m.ResponderResources, FlowControl: m.FlowControl,
+		Kind: EventRequest, Listener: l.id, ServiceID: m.ServiceID,
+		PrivateData: clone(m.PrivateData[:]), Params: Params{
+			Service: m.Service, RemoteGUID: m.LocalCAGUID, RemoteQPN: m.LocalQPN,
+			RemotePSN: m.StartingPSN, PathMTU: m.PathMTU, ResponderResources: m.InitiatorDepth,
+			InitiatorDepth: m.ResponderResources, FlowControl: m.FlowControl,
 			RetryCount: m.RetryCount, RNRRetryCount: m.RNRRetryCount, SRQ: m.SRQ,
 			TrafficClass: m.Primary.TrafficClass, FlowLabel: m.Primary.FlowLabel,
 		},
 	})
 }
 
-// newRequest makes a connection of a request for a listener, nil if the peer has to show
-// first that it has sent the request. That there is room fits has seen.
-func (a *Agent) newRequest(now monotime.Time, path Path, l *listener, mad *MAD, theirs uint32, proven bool) *conn {
-	if !proven {
-		a.hold(now, path, mad, theirs)
+// newRequest makes a connection of a request that was admitted for a listener. It holds any other
+// and returns nil.
+func (a *Agent) newRequest(now monotime.Time, path Path, l *listener, mad *MAD, theirs uint32,
+	from sender) *conn {
+	if from != admitted {
+		a.hold(now, path, mad, theirs, from)
 		return nil
 	}
 	c := a.newConn(path)
@@ -135,7 +142,8 @@ func (a *Agent) handleDuplicateREQ(c *conn) {
 	case c.state == Rejected: // the REJ was lost
 		a.send(c.path, &c.last)
 	case c.state == Timewait:
-		a.sendREJ(c.path, c.tid, &cm.REJ{RemoteCommID: c.remoteID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
+		a.sendREJ(c.path, c.tid,
+			&cm.REJ{RemoteCommID: c.remoteID, Of: cm.OfREQ, Reason: cm.RejStaleConnection})
 	}
 }
 
@@ -164,8 +172,9 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 	}
 	rep := cm.REP{
 		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: p.PSN,
-		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth, TargetACKDelay: a.ACKDelay,
-		FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount, SRQ: p.SRQ, LocalCAGUID: a.GUID,
+		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
+		TargetACKDelay: a.ACKDelay, FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount,
+		SRQ: p.SRQ, LocalCAGUID: a.GUID,
 	}
 	if c.qp.Service == cm.ServiceExtended { // a target initiates nothing, and receives from SRQs
 		rep.LocalQPN, rep.LocalEECN = 0, uint32(p.QPN)

@@ -21,7 +21,8 @@ const noQP = ib.QP1
 // sendProbe asks the peer at the end of a path about a connection.
 func (a *Agent) sendProbe(path Path, tid uint64, ours, theirs uint32) {
 	a.count[Probed]++
-	mad := encode(cm.AttrDREQ, tid, &cm.DREQ{LocalCommID: ours, RemoteCommID: theirs, RemoteQPN: noQP})
+	mad := encode(cm.AttrDREQ, tid,
+		&cm.DREQ{LocalCommID: ours, RemoteCommID: theirs, RemoteQPN: noQP})
 	a.send(path, &mad)
 }
 

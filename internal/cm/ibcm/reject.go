@@ -57,7 +57,8 @@ func (a *Agent) sendREJ(path Path, tid uint64, m *cm.REJ) {
 // sendTimeoutREJ tells a peer that did not answer that we have given up. As it
 // may not know our id, and we not its, the additional information names us.
 func (a *Agent) sendTimeoutREJ(c *conn, of cm.Rejected) {
-	rej := cm.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Of: of, Reason: cm.RejTimeout, ARILength: 8}
+	rej := cm.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Of: of, Reason: cm.RejTimeout,
+		ARILength: 8}
 	binary.BigEndian.PutUint64(rej.ARI[:], uint64(a.GUID))
 	a.sendREJ(c.path, c.tid, &rej)
 }

@@ -57,7 +57,8 @@ func (a *Agent) handleDREQ(now monotime.Time, path Path, tid uint64, m *cm.DREQ)
 	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil {
 		if !known { // a connection that is over: the DREP was lost
-			a.sendDREP(path, tid, &cm.DREP{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID})
+			a.sendDREP(path, tid, &cm.DREP{LocalCommID: m.RemoteCommID,
+				RemoteCommID: m.LocalCommID})
 		}
 		return
 	}

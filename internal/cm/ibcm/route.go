@@ -20,11 +20,11 @@ const (
 	ToAll                    // names no id of ours: every process looks for it
 )
 
-// Route is where a MAD goes.
+// Route tells which process a MAD is for.
 type Route struct {
 	Target    Target
 	ServiceID cm.ServiceID // of ToListener
-	Slot      uint8        // of ToSlot
+	Slot      uint16       // of ToSlot
 }
 
 // RouteOf reads as much of a MAD as it takes to hand it to the right process.
@@ -55,11 +55,11 @@ func RouteOf(mad []byte) Route {
 	return toSlot(binary.BigEndian.Uint32(b[4:])) // remote communication id
 }
 
-func toSlot(id uint32) Route { return Route{Target: ToSlot, Slot: uint8(id >> slotShift)} }
+func toSlot(id uint32) Route { return Route{Target: ToSlot, Slot: uint16(id >> slotShift)} }
 
 // Will returns what is to be sent when this process can no longer speak for an
 // established connection: a DREQ, or a DREP if the peer's DREQ is not answered
-// yet. Whoever survives it sends it for us, so that the peer need not wait for
+// yet. A surviving process sends it for us, so that the peer need not wait for
 // retries to run out. It is false while nothing is to be released.
 func (a *Agent) Will(id ConnID) (Datagram, bool) {
 	c := a.conns[id]

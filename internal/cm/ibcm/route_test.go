@@ -56,7 +56,7 @@ func TestRouteOfOtherMADs(t *testing.T) {
 	}
 }
 
-// A process is killed; whoever holds its will sends it, and the peer learns at
+// A process is killed; the process that holds its last will sends it, and the peer learns at
 // once.
 func TestWillEndsTheConnectionAtThePeer(t *testing.T) {
 	w := newWorld(t)

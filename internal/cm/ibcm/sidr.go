@@ -40,7 +40,8 @@ func (a *Agent) ResolveSIDR(now monotime.Time, p SIDRParams) (ConnID, error) {
 }
 
 // handleSIDRREQ takes a question.
-func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SIDRREQ, proven bool) {
+func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SIDRREQ,
+	from sender) {
 	if c := a.bySIDR[sidrKey{plainAddr(path.Remote), m.RequestID}]; c != nil {
 		a.count[DuplicateREQ]++
 		if c.state == SIDRAnswered {
@@ -61,14 +62,15 @@ func (a *Agent) handleSIDRREQ(now monotime.Time, path Path, tid uint64, m *cm.SI
 	}
 	var mad MAD
 	m.Append(begin(&mad, cm.AttrSIDRREQ, tid))
-	c := a.newRequest(now, path, l, &mad, m.RequestID, proven)
+	c := a.newRequest(now, path, l, &mad, m.RequestID, from)
 	if c == nil {
 		return
 	}
 	c.tid, c.remoteID = tid, m.RequestID
 	a.bySIDR[c.sidrKey()] = c
 	a.setState(c, SIDRReqRcvd)
-	a.raise(c, Event{Kind: EventSIDRRequest, Listener: l.id, ServiceID: m.ServiceID, PrivateData: clone(m.PrivateData[:])})
+	a.raise(c, Event{Kind: EventSIDRRequest, Listener: l.id, ServiceID: m.ServiceID,
+		PrivateData: clone(m.PrivateData[:])})
 }
 
 // refuseSIDR answers a question without keeping anything of it: the same
@@ -125,7 +127,8 @@ func (a *Agent) handleSIDRREP(now monotime.Time, path Path, tid uint64, m *cm.SI
 		a.count[IgnoredState]++
 		return
 	}
-	ev := Event{Kind: EventSIDRReply, SIDRStatus: m.Status, PrivateData: clone(m.PrivateData[:]), ServiceID: m.ServiceID}
+	ev := Event{Kind: EventSIDRReply, SIDRStatus: m.Status, PrivateData: clone(m.PrivateData[:]),
+		ServiceID: m.ServiceID}
 	if m.Status == cm.SIDRSuccess {
 		ev.QPN, ev.QKey = m.QPN, m.QKey
 	}

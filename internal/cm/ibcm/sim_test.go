@@ -35,7 +35,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// life is what one side has seen of one connection.
+// life records one side's view of one connection.
 type life struct {
 	events []EventKind
 	gone   bool
@@ -154,8 +154,8 @@ func (s *simulation) see(n *node, ev Event) {
 	s.later = append(s.later, func() { s.act(n, ev, l, choice) })
 }
 
-// act is what the application does about an event, some time later. By then the
-// connection may be over: commands may fail, but only for their state.
+// act carries out the application's answer to an event, some time later. By then the connection may
+// be over: commands may fail, but only for their state.
 func (s *simulation) act(n *node, ev Event, l *life, choice int) {
 	var err error
 	switch {

@@ -4,7 +4,7 @@ package ibcm
 
 import "verbena/internal/fsm"
 
-// State is where a connection stands.
+// State is the state of a connection.
 type State uint8
 
 // States of a connection.
@@ -55,8 +55,9 @@ const (
 )
 
 var stateNames = [numStates]string{
-	"Idle", "ReqSent", "MRAReqRcvd", "ReqRcvd", "MRAReqSent", "RepSent", "MRARepRcvd", "RepRcvd", "MRARepSent",
-	"Established", "DreqSent", "DreqRcvd", "Timewait", "Rejected", "SIDRReqSent", "SIDRReqRcvd", "SIDRAnswered", "Closed",
+	"Idle", "ReqSent", "MRAReqRcvd", "ReqRcvd", "MRAReqSent", "RepSent", "MRARepRcvd", "RepRcvd",
+	"MRARepSent", "Established", "DreqSent", "DreqRcvd", "Timewait", "Rejected", "SIDRReqSent",
+	"SIDRReqRcvd", "SIDRAnswered", "Closed",
 }
 
 func (s State) String() string {

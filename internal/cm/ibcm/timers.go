@@ -17,7 +17,7 @@ func (h timerHeap) first() *conn {
 	return h[0]
 }
 
-// set gives c a deadline, in place of the one it has.
+// set replaces the deadline of c.
 func (h *timerHeap) set(c *conn, at monotime.Time) {
 	c.deadline = at
 	if c.timer == noTimer {

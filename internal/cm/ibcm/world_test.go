@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) node(addr netip.Addr, slot uint8) *node {
+func (w *world) node(addr netip.Addr, slot uint16) *node {
 	n := &node{w: w, addr: addr}
 	r := rand.New(rand.NewPCG(uint64(slot), 7))
 	n.Agent = New(Config{GUID: ib.GUID(0x505400fffe770000 + uint64(slot)), Slot: slot, Random: r.Uint64, ACKDelay: 15, Trace: w.trace(slot)})
@@ -67,7 +67,7 @@ func (w *world) node(addr netip.Addr, slot uint8) *node {
 }
 
 // trace folds every change of state into one hash: two runs of one seed agree.
-func (w *world) trace(slot uint8) func(ConnID, State, State) {
+func (w *world) trace(slot uint16) func(ConnID, State, State) {
 	return func(id ConnID, from, to State) {
 		h := fnv.New64a()
 		fmt.Fprint(h, w.hash, slot, id, from, to, w.now)

@@ -22,15 +22,16 @@ const (
 	refusedWait     = 10 * monotime.Millisecond
 )
 
-// Want is what is to become of the stream.
+// Want tells the caller what to do with the stream.
 type Want uint8
 
 // Wants.
 const (
-	KeepOpen   Want = iota
-	WantShut        // close it in order once all output is written
-	WantAbort       // close it now
-	WantRedial      // close it, and open another one to the peer: HandleRedial, HandleConnected follow
+	KeepOpen  Want = iota
+	WantShut       // close it in order once all output is written
+	WantAbort      // close it now
+	// close it, and open another one to the peer: HandleRedial, HandleConnected follow
+	WantRedial
 )
 
 // Conn is one connection.

@@ -7,20 +7,22 @@ type Counter uint8
 
 // Counters. Those that are not named here are one for each Fault, behind them.
 const (
-	Dialed       Counter = iota // streams asked for
-	Redialed                    // of them, for peers that refused the stream, or knew MPA revision 1 only
-	Taken                       // streams that came to a listener
-	Requests                    // that came with them
-	HeldBack                    // of them, because the backlog was full
-	Rejected                    // by our application
-	RejectedBy                  // by a peer's
-	Connections                 // that were established
-	faultCounter                // + Fault
+	Dialed Counter = iota // streams asked for
+	// of them, for peers that refused the stream, or knew MPA revision 1 only
+	Redialed
+	Taken        // streams that came to a listener
+	Requests     // that came with them
+	HeldBack     // of them, because the backlog was full
+	Rejected     // by our application
+	RejectedBy   // by a peer's
+	Connections  // that were established
+	faultCounter // + Fault
 	numCounters  = faultCounter + Counter(numFaults)
 )
 
 var counterNames = [...]string{
-	"dialed", "redialed", "taken", "requests", "held_back", "rejected", "rejected_by_peer", "established",
+	"dialed", "redialed", "taken", "requests", "held_back", "rejected", "rejected_by_peer",
+	"established",
 }
 
 func (n Counter) String() string {

@@ -17,10 +17,10 @@
 //	           Established ── first FPDU ─▶ HandleReady  EventEstablished
 //	HandleEnd  Closed         EventDisconnected                  Closed
 //
-// Reject, and whatever goes wrong, end in Closed too, with EventRejected or
-// EventFailed on a side that has asked or accepted. An accepted peer is
-// established with its first FPDU if the two settled on a ready-to-receive
-// message, else at once: then whoever listened waits for it in the queue pair.
+// Reject, and whatever goes wrong, end in Closed too, with EventRejected or EventFailed on a side
+// that has asked or accepted. An accepted peer is established with its first FPDU if the two
+// settled on a ready-to-receive message, else at once: then the passive application waits for it in
+// the queue pair.
 //
 // From HandOver on the stream is the queue pair's, which tells by HandleReady
 // and HandleEnd. There is no time-wait: TCP has its own.

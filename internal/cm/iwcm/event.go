@@ -7,11 +7,13 @@ type EventKind uint8
 
 // Events. A request has none: Listener.Next brings it.
 const (
-	EventReply        EventKind = iota + 1 // active: the peer accepted; HandOver, then Establish or Fail
-	EventEstablished                       // passive: the peer may be sent to
-	EventRejected                          // active: the peer's application refused
-	EventFailed                            // it did not come about: Fault
-	EventDisconnected                      // it was established and is over; Fault is FaultNone after an orderly end
+	// active: the peer accepted; HandOver, then Establish or Fail
+	EventReply       EventKind = iota + 1
+	EventEstablished           // passive: the peer may be sent to
+	EventRejected              // active: the peer's application refused
+	EventFailed                // it did not come about: Fault
+	// it was established and is over; Fault is FaultNone after an orderly end
+	EventDisconnected
 )
 
 var eventNames = [...]string{"", "Reply", "Established", "Rejected", "Failed", "Disconnected"}

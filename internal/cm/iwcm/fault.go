@@ -24,13 +24,16 @@ const (
 )
 
 var faultNames = [numFaults]string{
-	"none", "refused", "unreachable", "timeout", "reset", "protocol", "revision", "depths", "rtr", "crowded", "local",
+	"none", "refused", "unreachable", "timeout", "reset", "protocol", "revision", "depths", "rtr",
+	"crowded", "local",
 }
 
 func (f Fault) String() string { return faultNames[f] }
 
-// faultOf is what the reasons of package mpa come to.
+// faultOf maps the reasons of package mpa to faults.
 var faultOf = map[mpa.Reason]Fault{
-	mpa.ReasonTimeout: FaultTimeout, mpa.ReasonClosed: FaultReset, mpa.ReasonMalformed: FaultProtocol, mpa.ReasonEarly: FaultProtocol,
-	mpa.ReasonRevision: FaultRevision, mpa.ReasonInsufficient: FaultDepths, mpa.ReasonNoRTR: FaultRTR,
+	mpa.ReasonTimeout: FaultTimeout, mpa.ReasonClosed: FaultReset,
+	mpa.ReasonMalformed: FaultProtocol, mpa.ReasonEarly: FaultProtocol,
+	mpa.ReasonRevision: FaultRevision, mpa.ReasonInsufficient: FaultDepths,
+	mpa.ReasonNoRTR: FaultRTR,
 }

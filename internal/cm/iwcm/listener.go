@@ -13,13 +13,13 @@ import (
 // Bounds on what peers may make a listener hold.
 const (
 	maxBacklog = 1024
-	// maxStrangers is how many streams may be there that the application knows nothing
-	// of: enough for a burst of peers that all come at once, and few enough that peers
-	// that never ask cost little. Of one address there may be half as many.
+	// maxStrangers bounds the streams that the application does not know yet. That is enough for a
+	// burst of peers that all come at once. It is few enough that peers that never ask cost little.
+	// One address may have half as many.
 	maxStrangers = 256
 	minStrangers = 8
-	// strangerWait is how long a stream may be one: as long as a Reply may take. A peer
-	// has less time for its Request, see package mpa.
+	// strangerWait bounds the time for which a stream may stay a stranger: as long as a Reply may
+	// take. A peer has less time for its Request, see package mpa.
 	strangerWait = connectWait
 )
 
@@ -39,7 +39,8 @@ func NewListener(backlog, strangers int, count *Counters) *Listener {
 	if backlog <= 0 || backlog > maxBacklog {
 		backlog = maxBacklog
 	}
-	return &Listener{backlog: backlog, most: min(max(strangers, minStrangers), maxStrangers), count: count}
+	return &Listener{backlog: backlog, most: min(max(strangers, minStrangers), maxStrangers),
+		count: count}
 }
 
 // Take begins with a stream that came from an address. IRD and ORD in o are of no
@@ -51,7 +52,8 @@ func (l *Listener) Take(now monotime.Time, from netip.Addr, o mpa.Options) (c, d
 	}
 	l.count[Taken]++
 	c = &Conn{
-		opt: o, count: l.count, state: Awaiting, listener: l, from: from, mpa: mpa.NewResponder(now, o), deadline: now.Add(strangerWait),
+		opt: o, count: l.count, state: Awaiting, listener: l, from: from,
+		mpa: mpa.NewResponder(now, o), deadline: now.Add(strangerWait),
 	}
 	l.strangers = append(l.strangers, c)
 	return c, dropped

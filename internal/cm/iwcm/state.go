@@ -20,7 +20,8 @@ const (
 )
 
 var stateNames = [...]string{
-	"connecting", "requesting", "replied", "awaiting", "requested", "answered", "established", "closed",
+	"connecting", "requesting", "replied", "awaiting", "requested", "answered",
+	"established", "closed",
 }
 
 func (s State) String() string { return stateNames[s] }

@@ -20,14 +20,17 @@ const (
 	StreamSetPolls uint64 = defaultStreamSetPolls
 	DirectPorts    int    = defaultDirectPorts
 	LargeSegment   int    = defaultLargeSegment
-	SmallReads     int    = defaultSmallReads
 
 	// Idle: when the background goroutine leaves the inputs to the threads that poll.
-	IdlePolls        uint64            = defaultIdlePolls
 	Nap              monotime.Duration = defaultNap
+	MaxNap           monotime.Duration = defaultMaxNap
+	PollersGone      monotime.Duration = defaultPollersGone
+	BusyNap          monotime.Duration = defaultBusyNap
 	NapPeek          monotime.Duration = defaultNapPeek
 	MissedNaps       int               = defaultMissedNaps
 	AttendUseless    monotime.Duration = defaultAttendUseless
+	AttendTerm       monotime.Duration = defaultAttendTerm
+	MaxAttendTerm    monotime.Duration = defaultMaxAttendTerm
 	MinLinger        monotime.Duration = defaultMinLinger
 	MaxLinger        monotime.Duration = defaultMaxLinger
 	CheckDescriptors monotime.Duration = defaultCheckDescriptors
@@ -49,7 +52,6 @@ const (
 	BypassBursts int               = defaultBypassBursts
 
 	// NTB links.
-	LinkFirstLook  monotime.Duration = defaultLinkFirstLook
-	LinkLastLook   monotime.Duration = defaultLinkLastLook
-	LinkFlushPause monotime.Duration = defaultLinkFlushPause
+	LinkFirstLook monotime.Duration = defaultLinkFirstLook
+	LinkLastLook  monotime.Duration = defaultLinkLastLook
 )

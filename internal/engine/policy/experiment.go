@@ -18,52 +18,54 @@ import (
 var (
 
 	// Poll: what a call of Engine.Poll looks at.
-	TimerPolls     uint64 = uint64(setting("TimerPolls", int64(defaultTimerPolls)))
-	HeldPolls      uint64 = uint64(setting("HeldPolls", int64(defaultHeldPolls)))
-	SocketPolls    uint64 = uint64(setting("SocketPolls", int64(defaultSocketPolls)))
-	FiredTimers    int    = int(setting("FiredTimers", int64(defaultFiredTimers)))
-	RingTurn       int    = int(setting("RingTurn", int64(defaultRingTurn)))
-	StreamTurn     int    = int(setting("StreamTurn", int64(defaultStreamTurn)))
-	DirectStreams  int    = int(setting("DirectStreams", int64(defaultDirectStreams)))
-	StreamSetPolls uint64 = uint64(setting("StreamSetPolls", int64(defaultStreamSetPolls)))
-	DirectPorts    int    = int(setting("DirectPorts", int64(defaultDirectPorts)))
-	LargeSegment   int    = int(setting("LargeSegment", int64(defaultLargeSegment)))
-	SmallReads     int    = int(setting("SmallReads", int64(defaultSmallReads)))
+	TimerPolls     = setting[uint64]("TimerPolls", defaultTimerPolls)
+	HeldPolls      = setting[uint64]("HeldPolls", defaultHeldPolls)
+	SocketPolls    = setting[uint64]("SocketPolls", defaultSocketPolls)
+	FiredTimers    = setting[int]("FiredTimers", defaultFiredTimers)
+	RingTurn       = setting[int]("RingTurn", defaultRingTurn)
+	StreamTurn     = setting[int]("StreamTurn", defaultStreamTurn)
+	DirectStreams  = setting[int]("DirectStreams", defaultDirectStreams)
+	StreamSetPolls = setting[uint64]("StreamSetPolls", defaultStreamSetPolls)
+	DirectPorts    = setting[int]("DirectPorts", defaultDirectPorts)
+	LargeSegment   = setting[int]("LargeSegment", defaultLargeSegment)
 
 	// Idle: when the background goroutine leaves the inputs to the threads that poll.
-	IdlePolls        uint64            = uint64(setting("IdlePolls", int64(defaultIdlePolls)))
-	Nap              monotime.Duration = monotime.Duration(setting("Nap", int64(defaultNap)))
-	NapPeek          monotime.Duration = monotime.Duration(setting("NapPeek", int64(defaultNapPeek)))
-	MissedNaps       int               = int(setting("MissedNaps", int64(defaultMissedNaps)))
-	AttendUseless    monotime.Duration = monotime.Duration(setting("AttendUseless", int64(defaultAttendUseless)))
-	MinLinger        monotime.Duration = monotime.Duration(setting("MinLinger", int64(defaultMinLinger)))
-	MaxLinger        monotime.Duration = monotime.Duration(setting("MaxLinger", int64(defaultMaxLinger)))
-	CheckDescriptors monotime.Duration = monotime.Duration(setting("CheckDescriptors", int64(defaultCheckDescriptors)))
+	Nap              = setting[monotime.Duration]("Nap", defaultNap)
+	MaxNap           = setting[monotime.Duration]("MaxNap", defaultMaxNap)
+	PollersGone      = setting[monotime.Duration]("PollersGone", defaultPollersGone)
+	BusyNap          = setting[monotime.Duration]("BusyNap", defaultBusyNap)
+	NapPeek          = setting[monotime.Duration]("NapPeek", defaultNapPeek)
+	MissedNaps       = setting[int]("MissedNaps", defaultMissedNaps)
+	AttendUseless    = setting[monotime.Duration]("AttendUseless", defaultAttendUseless)
+	AttendTerm       = setting[monotime.Duration]("AttendTerm", defaultAttendTerm)
+	MaxAttendTerm    = setting[monotime.Duration]("MaxAttendTerm", defaultMaxAttendTerm)
+	MinLinger        = setting[monotime.Duration]("MinLinger", defaultMinLinger)
+	MaxLinger        = setting[monotime.Duration]("MaxLinger", defaultMaxLinger)
+	CheckDescriptors = setting[monotime.Duration]("CheckDescriptors", defaultCheckDescriptors)
 
 	// Delayed acknowledgements (delayedack.go).
-	AckGrace    monotime.Duration = monotime.Duration(setting("AckGrace", int64(defaultAckGrace)))
-	AckBatches  int               = int(setting("AckBatches", int64(defaultAckBatches)))
-	AckPolls    uint64            = uint64(setting("AckPolls", int64(defaultAckPolls)))
-	AckMisses   int               = int(setting("AckMisses", int64(defaultAckMisses)))
-	MinTogether int               = int(setting("MinTogether", int64(defaultMinTogether)))
-	MaxTogether int               = int(setting("MaxTogether", int64(defaultMaxTogether)))
+	AckGrace    = setting[monotime.Duration]("AckGrace", defaultAckGrace)
+	AckBatches  = setting[int]("AckBatches", defaultAckBatches)
+	AckPolls    = setting[uint64]("AckPolls", defaultAckPolls)
+	AckMisses   = setting[int]("AckMisses", defaultAckMisses)
+	MinTogether = setting[int]("MinTogether", defaultMinTogether)
+	MaxTogether = setting[int]("MaxTogether", defaultMaxTogether)
 
 	// Rings between the processes of a host.
-	RingRetry    monotime.Duration = monotime.Duration(setting("RingRetry", int64(defaultRingRetry)))
-	RingLook     monotime.Duration = monotime.Duration(setting("RingLook", int64(defaultRingLook)))
-	BypassBytes  int               = int(setting("BypassBytes", int64(defaultBypassBytes)))
-	BypassRate   int64             = int64(setting("BypassRate", int64(defaultBypassRate)))
-	BypassSlow   int               = int(setting("BypassSlow", int64(defaultBypassSlow)))
-	BypassBursts int               = int(setting("BypassBursts", int64(defaultBypassBursts)))
+	RingRetry    = setting[monotime.Duration]("RingRetry", defaultRingRetry)
+	RingLook     = setting[monotime.Duration]("RingLook", defaultRingLook)
+	BypassBytes  = setting[int]("BypassBytes", defaultBypassBytes)
+	BypassRate   = setting[int64]("BypassRate", defaultBypassRate)
+	BypassSlow   = setting[int]("BypassSlow", defaultBypassSlow)
+	BypassBursts = setting[int]("BypassBursts", defaultBypassBursts)
 
 	// NTB links.
-	LinkFirstLook  monotime.Duration = monotime.Duration(setting("LinkFirstLook", int64(defaultLinkFirstLook)))
-	LinkLastLook   monotime.Duration = monotime.Duration(setting("LinkLastLook", int64(defaultLinkLastLook)))
-	LinkFlushPause monotime.Duration = monotime.Duration(setting("LinkFlushPause", int64(defaultLinkFlushPause)))
+	LinkFirstLook = setting[monotime.Duration]("LinkFirstLook", defaultLinkFirstLook)
+	LinkLastLook  = setting[monotime.Duration]("LinkLastLook", defaultLinkLastLook)
 )
 
 // setting returns the value that VERBENA_POLICY gives a number, or the default.
-func setting(name string, def int64) int64 {
+func setting[T ~int | ~int64 | ~uint64](name string, def T) T {
 	for _, word := range strings.Split(secenv.Get("VERBENA_POLICY"), ",") {
 		key, value, _ := strings.Cut(word, "=")
 		if key != name {
@@ -71,10 +73,11 @@ func setting(name string, def int64) int64 {
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || n < 0 {
-			fmt.Fprintf(os.Stderr, "VERBENA_POLICY: %s=%s: want a whole number from 0 on\n", key, value)
+			fmt.Fprintf(os.Stderr, "VERBENA_POLICY: %s=%s: want a whole number from 0 on\n",
+				key, value)
 			os.Exit(2)
 		}
-		return n
+		return T(n)
 	}
 	return def
 }

@@ -33,7 +33,8 @@ type Burst struct {
 
 // NewBurst returns an empty burst with its buffers allocated.
 func NewBurst() *Burst {
-	return &Burst{arena: make([]byte, 0, arenaBytes), iov: make([][]byte, 0, maxIov), held: make([]mem.Span, 0, MaxFPDUs)}
+	return &Burst{arena: make([]byte, 0, arenaBytes), iov: make([][]byte, 0, maxIov),
+		held: make([]mem.Span, 0, MaxFPDUs)}
 }
 
 // Reset releases what the burst points at and empties it.

@@ -21,7 +21,8 @@ const (
 	StateDeciding                // responder: the application has the Request
 	StateReady                   // FPDUs follow
 	StateRefused                 // a Reply rejected; the stream is to be closed
-	StateFailed                  // Reason tells why; the stream is to be closed once output is written
+	// Reason tells why; the stream is to be closed once output is written
+	StateFailed
 )
 
 var stateNames = [...]string{"requesting", "listening", "deciding", "ready", "refused", "failed"}
@@ -52,7 +53,8 @@ const (
 )
 
 var reasonNames = [numReasons]string{
-	"none", "timeout", "closed", "malformed", "revision", "early_data", "insufficient_ird", "no_matching_rtr",
+	"none", "timeout", "closed", "malformed", "revision", "early_data", "insufficient_ird",
+	"no_matching_rtr",
 }
 
 func (r Reason) String() string { return reasonNames[r] }
@@ -121,10 +123,12 @@ func NewInitiator(now monotime.Time, o Options) (*Conn, error) {
 		return nil, fmt.Errorf("%w: %d", ErrRevision, o.Revision)
 	}
 	if n := len(o.PrivateData); n > MaxPrivateData(o.Revision) {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrPrivateData, n, MaxPrivateData(o.Revision))
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrPrivateData, n,
+			MaxPrivateData(o.Revision))
 	}
 	c := &Conn{initiator: true, opt: o, state: StateRequesting, deadline: now.Add(replyWait)}
-	f := wire.MPAFrame{CRC: o.CRC, Extensions: o.Extensions, Revision: o.Revision, PrivateData: o.PrivateData}
+	f := wire.MPAFrame{CRC: o.CRC, Extensions: o.Extensions, Revision: o.Revision,
+		PrivateData: o.PrivateData}
 	if o.Revision == 2 {
 		f.IsEnhanced, f.Enhanced = true, c.offer()
 	}
@@ -171,7 +175,8 @@ func (c *Conn) fail(r Reason) {
 // Spec: RFC 6581, 9.2 and 9.3 (Terminate with the MPA error codes).
 func (c *Conn) failWith(r Reason, e wire.TermError) {
 	h := wire.Header{Control: wire.NewControl(wire.Terminate, true), QN: wire.QNTerminate, MSN: 1}
-	c.out = wire.AppendFPDU(c.out, wire.TermMsg{TermError: e}.Append(h.Append(nil)), c.opt.CRC || c.peer.CRC)
+	c.out = wire.AppendFPDU(c.out, wire.TermMsg{TermError: e}.Append(h.Append(nil)),
+		c.opt.CRC || c.peer.CRC)
 	c.fail(r)
 }
 
@@ -296,7 +301,8 @@ func (c *Conn) Reject(private []byte) error {
 	}
 	f := c.reply(private)
 	f.Reject = true
-	f.Enhanced = wire.Enhanced{PeerToPeer: c.peer.Enhanced.PeerToPeer, IRD: c.opt.IRD & wire.AnyDepth, ORD: c.opt.ORD & wire.AnyDepth}
+	f.Enhanced = wire.Enhanced{PeerToPeer: c.peer.Enhanced.PeerToPeer,
+		IRD: c.opt.IRD & wire.AnyDepth, ORD: c.opt.ORD & wire.AnyDepth}
 	c.out = f.Append(nil)
 	c.setState(StateRefused)
 	return nil
@@ -319,7 +325,8 @@ func (c *Conn) mayReply(private []byte) error {
 // reply returns a Reply in the Request's revision.
 func (c *Conn) reply(private []byte) wire.MPAFrame {
 	return wire.MPAFrame{
-		Reply: true, CRC: c.opt.CRC || c.peer.CRC, Extensions: c.opt.Extensions && c.peer.Extensions, Revision: c.peer.Revision,
+		Reply: true, CRC: c.opt.CRC || c.peer.CRC,
+		Extensions: c.opt.Extensions && c.peer.Extensions, Revision: c.peer.Revision,
 		IsEnhanced: c.peer.IsEnhanced, PrivateData: private,
 	}
 }

@@ -7,7 +7,7 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// Event is what a Deframer found next.
+// Event is the next item that a Deframer found.
 type Event uint8
 
 // Events.

@@ -7,8 +7,7 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// A Payload is what follows the headers of an ULPDU: bytes, or memory to be
-// pointed at.
+// A Payload follows the headers of an ULPDU: bytes, or registered memory that the burst points at.
 type Payload struct {
 	Bytes []byte     // copied
 	Spans []mem.Span // or these, held: one who takes the payload takes the hold
@@ -50,7 +49,9 @@ func (f *Framer) Append(b *Burst, head []byte, p *Payload) Verdict {
 		need = wire.FPDUBytes(n)
 		need += wire.MarkerBytes * (need/(wire.MarkerInterval-wire.MarkerBytes) + 1)
 	}
-	if b.n == MaxFPDUs || b.n > 0 && b.bytes+n > MaxBurstBytes || len(b.arena)+need > cap(b.arena) || len(b.iov)+len(p.Spans)*maxPieces+3 > maxIov && b.n > 0 {
+	if b.n == MaxFPDUs || b.n > 0 && b.bytes+n > MaxBurstBytes ||
+		len(b.arena)+need > cap(b.arena) ||
+		len(b.iov)+len(p.Spans)*maxPieces+3 > maxIov && b.n > 0 {
 		return Full
 	}
 	before, pos := *b, f.pos
@@ -72,8 +73,8 @@ func (f *Framer) Append(b *Burst, head []byte, p *Payload) Verdict {
 	return Added
 }
 
-// maxPieces is how many entries a span is reckoned to need: those of
-// fast-registered memory may need more, for which the list has room to grow.
+// maxPieces is the number of list entries reserved for a span. Fast-registered memory may need
+// more; the list has room to grow for it.
 const maxPieces = 4
 
 // build writes the FPDU. It reports false if memory is gone.

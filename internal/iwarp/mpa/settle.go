@@ -59,20 +59,21 @@ func (s RTRSet) into(e *wire.Enhanced) {
 	e.EmptyFPDU, e.WriteRTR, e.ReadRTR = s.Has(RTREmpty), s.Has(RTRWrite), s.Has(RTRRead)
 }
 
-// Settled is what two ends agreed on.
+// Settled has the results of a connection's set-up.
 type Settled struct {
 	CRC         bool // FPDUs carry CRCs, in both directions
 	Extensions  bool // both ends say that they have RFC 7306
 	SendMarkers bool // the peer asked for markers
 	IRD, ORD    uint16
-	// RTR is what the initiator sends first. RTRNone: its first message may be
-	// any, and a responder waits for one.
+	// RTR is the initiator's ready-to-receive message. With RTRNone its first message may be any,
+	// and the responder waits for it.
 	RTR RTR
 }
 
 // offer returns the enhanced data of a Request.
 func (c *Conn) offer() wire.Enhanced {
-	e := wire.Enhanced{IRD: min(c.opt.IRD, wire.MaxDepth), ORD: min(c.opt.ORD, wire.MaxDepth), PeerToPeer: c.opt.RTR != 0}
+	e := wire.Enhanced{IRD: min(c.opt.IRD, wire.MaxDepth), ORD: min(c.opt.ORD, wire.MaxDepth),
+		PeerToPeer: c.opt.RTR != 0}
 	c.opt.RTR.into(&e)
 	return e
 }
@@ -82,7 +83,8 @@ func (c *Conn) offer() wire.Enhanced {
 // Spec: RFC 6581, 9.1 and 9.2.
 func (c *Conn) settleInitiator() {
 	f, s := &c.peer, &c.settled
-	*s = Settled{CRC: c.opt.CRC || f.CRC, Extensions: c.opt.Extensions && f.Extensions, SendMarkers: f.Markers, IRD: c.opt.IRD, ORD: c.opt.ORD}
+	*s = Settled{CRC: c.opt.CRC || f.CRC, Extensions: c.opt.Extensions && f.Extensions,
+		SendMarkers: f.Markers, IRD: c.opt.IRD, ORD: c.opt.ORD}
 	if f.IsEnhanced {
 		if f.Enhanced.IRD != wire.AnyDepth {
 			s.ORD = min(s.ORD, f.Enhanced.IRD)
@@ -93,7 +95,8 @@ func (c *Conn) settleInitiator() {
 		}
 	}
 	if c.opt.RTR != 0 && f.IsEnhanced {
-		if s.RTR = pick(offered(f.Enhanced) & c.opt.RTR); s.RTR == RTRNone && f.Enhanced.PeerToPeer {
+		if s.RTR = pick(offered(f.Enhanced) & c.opt.RTR); s.RTR == RTRNone &&
+			f.Enhanced.PeerToPeer {
 			c.failWith(ReasonNoRTR, wire.MPANoMatchingRTR)
 			return
 		}

@@ -26,13 +26,13 @@ import (
 // It is in INIT before, and goes to RTS with its association, as deep in READs
 // and atomics as the two ends have said.
 //
-// Segments that arrive before their turn are held back in copies, so that the
-// queue pair takes them in order. RFC 5041 would let tagged ones be placed at
-// once. But what is repeated of one WRITE would then land on top of a later one to
-// the same place, whose message completes torn (urdma warns of that); and a key
-// would be looked at before the message that invalidates it has taken effect. The
-// copies are of what is in flight behind a loss, and bounded. A WRITE or SEND is complete when the peer's
-// queue pair has it; until then its memory is read again if something is lost.
+// Segments that arrive before their turn are held back in copies, so that the queue pair takes them
+// in order. RFC 5041 would let tagged ones be placed at once. But what is repeated of one WRITE
+// would then land on top of a later one to the same place, whose message completes torn (urdma
+// warns of that); and a key would be looked at before the message that invalidates it has taken
+// effect. The copies are of what is in flight behind a loss, and bounded. A WRITE or SEND is
+// complete when the peer's queue pair has it; until then its memory is read again if something is
+// lost.
 type Association struct {
 	*QP
 	conn     *trp.Conn // nil without
@@ -65,7 +65,8 @@ func urdmaSettings(maxSegment int) Settings {
 //
 // Errors: trp.ErrState unless the queue pair is in INIT and has none; those of
 // trp.Dial.
-func (a *Association) Dial(now monotime.Time, cfg trp.Config, server netip.AddrPort, s wiretrp.Setup, maxSegment int) error {
+func (a *Association) Dial(now monotime.Time, cfg trp.Config, server netip.AddrPort,
+	s wiretrp.Setup, maxSegment int) error {
 	if !a.free() {
 		return trp.ErrState
 	}
@@ -80,7 +81,8 @@ func (a *Association) Dial(now monotime.Time, cfg trp.Config, server netip.AddrP
 //
 // Errors: trp.ErrState unless the queue pair is in INIT and has no association;
 // those of trp.Conn.Accept.
-func (a *Association) Accept(now monotime.Time, c *trp.Conn, s wiretrp.Setup, maxSegment int) error {
+func (a *Association) Accept(now monotime.Time, c *trp.Conn, s wiretrp.Setup,
+	maxSegment int) error {
 	if !a.free() {
 		return trp.ErrState
 	}
@@ -129,8 +131,7 @@ func (a *Association) begin(now monotime.Time) {
 	}
 }
 
-// maxDepth is how many READs and atomics may be outstanding at most; urdma's
-// limit is the same.
+// maxDepth bounds the outstanding READs and atomics; urdma's limit is the same.
 const maxDepth = 128
 
 func depthOf(n uint16) uint8 { return uint8(min(n, maxDepth)) }
@@ -343,7 +344,7 @@ func (s segments) HandleInOrder(now monotime.Time, next uint64) { s.order.Handle
 
 func (s segments) HandleAcked(now monotime.Time, next uint64) { s.order.HandleAcked(now, next) }
 
-// sequence is what stands above the order of segments.
+// sequence takes the association's segments in order.
 type sequence struct{ *Association }
 
 // HandleNext takes the next segment. After an error of the queue pair none

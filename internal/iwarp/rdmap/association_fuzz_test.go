@@ -46,7 +46,7 @@ func FuzzAssociation(f *testing.F) {
 	})
 }
 
-// hexDatagrams is what FuzzAssociation reads: each datagram behind its length.
+// hexDatagrams returns FuzzAssociation's input: each datagram behind its length.
 func hexDatagrams(f *testing.F, list ...string) (out []byte) {
 	for _, s := range list {
 		b := fromHex(f, s)

@@ -69,7 +69,7 @@ func TestAssociationDoesNotAllocate(t *testing.T) {
 	run("SEND", func() { b.postRecv(1, recv[0]); request(ib.WRSend, 5000) })
 }
 
-// BenchmarkAssociationWrite is what both ends need for the bytes of a WRITE.
+// BenchmarkAssociationWrite measures the time that both ends need for the bytes of a WRITE.
 func BenchmarkAssociationWrite(b *testing.B) {
 	x, y, step := associatedPair(b)
 	const n = 1 << 18

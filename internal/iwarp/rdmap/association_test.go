@@ -233,7 +233,7 @@ func TestAssociationOnTheWire(t *testing.T) {
 	a.out = nil
 	b.pump()
 	b.wantOut([]string{
-		// the key that SEND with invalidate names is not there: what was asked before is answered, then the Terminate
+		// The key of a SEND with invalidate does not exist: earlier requests are answered first.
 		"00000000 00000006 0000" + "c142" + key(a) + "0000000000010020" + "7061796c6f616421",
 		"00000001 00000006 0000" + "414b" + "00000000" + "00000003" + "00000001" + "00000000" + "00000000" + "eeeeeeeeeeeeeeee",
 		"00000002 00000006 0000" + "414b" + "00000000" + "00000003" + "00000002" + "00000000" + "00000001" + "eeeeeeeeeeeeeef1",
@@ -410,7 +410,7 @@ func TestAssociationEarlySegments(t *testing.T) {
 	}
 	a.postRecv(1, a.sge(0, 2))
 	a.pump()
-	a.wantOut([]string{"00000000 00000400 1000 0000 0003 0007"})
+	a.wantOut([]string{"00000000 00002000 1000 0000 0003 0007"})
 	a.out = nil
 	b := &peer{at: serverAt}
 	a.take(b, fromHex(t, "00000000 00000000 2000 0000 0005 0006")) // IRD 5, ORD 6

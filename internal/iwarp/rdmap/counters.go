@@ -28,9 +28,10 @@ const (
 )
 
 var counterNames = [NumCounters]string{
-	"sent_segments", "sent_bytes", "rcvd_segments", "rcvd_bytes", "rdma_sends", "rdma_recvs", "sent_reads", "rcvd_reads",
-	"sent_terminate", "rcvd_terminate", "rcvd_terminate_swapped", "mpa_crc_errors", "mpa_marker_errors", "malformed_segment",
-	"dropped_state", "placed_direct_bytes", "sent_nudges",
+	"sent_segments", "sent_bytes", "rcvd_segments", "rcvd_bytes", "rdma_sends", "rdma_recvs",
+	"sent_reads", "rcvd_reads", "sent_terminate", "rcvd_terminate", "rcvd_terminate_swapped",
+	"mpa_crc_errors", "mpa_marker_errors", "malformed_segment", "dropped_state",
+	"placed_direct_bytes", "sent_nudges",
 }
 
 // CounterNames returns the names of a queue pair's counts, in their order.

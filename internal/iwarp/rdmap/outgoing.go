@@ -26,7 +26,7 @@ type outgoing struct {
 	answered bool
 }
 
-// source is who a segment comes from.
+// source tells which part of the queue pair a segment comes from.
 type source uint8
 
 const (

@@ -46,7 +46,9 @@ func (q *QP) openTarget(spans []mem.Span, n int) ([]mem.Span, bool) {
 	case wire.RDMAWrite:
 		s, v = q.Mem.Remote(q.PD, q.QPN, r.h.STag, r.h.TO+at, uint32(n), ib.AccessRemoteWrite)
 	case wire.ReadResponse:
-		s, v = q.Mem.Local(q.PD, ib.SGE{Addr: r.h.TO + at, Length: uint32(n), LKey: ib.LKey(r.h.STag)}, ib.AccessLocalWrite)
+		s, v = q.Mem.Local(q.PD,
+			ib.SGE{Addr: r.h.TO + at, Length: uint32(n),
+				LKey: ib.LKey(r.h.STag)}, ib.AccessLocalWrite)
 	default:
 		return q.openRecv(spans, int(r.sendMO)+r.got, n)
 	}

@@ -19,7 +19,7 @@ const zeroSTag ib.RKey = 1
 // end of it.
 const closeWait = 5 * monotime.Second
 
-// Settings are what the set-up of the connection has agreed on.
+// Settings holds the values that the set-up of the connection agreed on.
 type Settings struct {
 	MaxSegment int // bytes of a DDP segment with its header
 	Initiator  bool
@@ -32,7 +32,7 @@ type Settings struct {
 	Urdma bool
 }
 
-// Closing is what is to become of the stream.
+// Closing tells what to do with the stream.
 type Closing uint8
 
 // Ways to close.
@@ -78,7 +78,8 @@ func New(c qp.Config) *QP {
 
 // clear forgets the stream.
 func (q *QP) clear() {
-	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, giveBack: q.giveBack, closeTimer: monotime.Never}
+	*q = QP{Core: q.Core, Count: q.Count, placing: q.placing, giveBack: q.giveBack,
+		closeTimer: monotime.Never}
 	q.nudge.heard()
 	q.req = requester{sendMSN: 1, requestMSN: 1, cur: q.SQ.Head()}
 	q.rx = receiver{sendMSN: 1, requestMSN: 1, atomicMSN: 1}
@@ -153,7 +154,7 @@ func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask) {
 	}
 }
 
-// enterError flushes all work. Whoever calls it has completed what failed.
+// enterError flushes all work. The caller has completed the request that failed.
 func (q *QP) enterError(now monotime.Time, c Closing) {
 	q.close(now, c)
 	if q.State() == ib.QPErr {

@@ -37,8 +37,8 @@ type receiver struct {
 	spans []mem.Span // room for those of place
 }
 
-// fault is what becomes of the receive held, or of the oldest READ, when a
-// segment cannot be carried out.
+// fault is the outcome of the held receive, or of the oldest READ, when a segment cannot be carried
+// out.
 type fault struct {
 	status ib.WCStatus
 	vendor ib.VendorErr
@@ -56,7 +56,8 @@ func (q *QP) BeginSegment(length int) {
 	r.length, r.have, r.need, r.got = length, 0, wire.ControlBytes, 0
 	r.done, r.checked, r.copied, r.bad, r.fault = false, false, false, false, fault{}
 	r.isRTR = q.awaiting
-	if length == 0 && (!r.isRTR || q.set.RTR != mpa.RTREmpty) || length > 0 && length < wire.ControlBytes {
+	if length == 0 && (!r.isRTR || q.set.RTR != mpa.RTREmpty) ||
+		length > 0 && length < wire.ControlBytes {
 		r.short()
 	}
 }
@@ -230,7 +231,8 @@ func (q *QP) checkReadResponse() (wire.TermError, fault, bool) {
 	switch {
 	case r.h.STag != e.sink && (e.left > 0 || e.began):
 		return wire.DDPInvalidSTag, bad, false
-	case r.h.TO != e.to && (e.left > 0 || e.began), uint64(n) > uint64(e.left), r.h.Last != (uint32(n) == e.left):
+	case r.h.TO != e.to && (e.left > 0 || e.began), uint64(n) > uint64(e.left),
+		r.h.Last != (uint32(n) == e.left):
 		return wire.DDPBounds, bad, false
 	}
 	return wire.TermError{}, fault{}, true
@@ -297,7 +299,8 @@ func (q *QP) deliver(now monotime.Time) {
 		r.atomicMSN++
 		a, _, _ := wire.ParseAtomicResp(body)
 		if a.ID != q.req.reads[0].id {
-			r.refuse(wire.RDMAPUnspecific, fault{ib.WCBadRespErr, ib.VendorOpcode, ib.EventQPReqErr})
+			r.refuse(wire.RDMAPUnspecific,
+				fault{ib.WCBadRespErr, ib.VendorOpcode, ib.EventQPReqErr})
 			return
 		}
 		e, ok = q.finishAtomic(now, a.Orig)
@@ -306,7 +309,8 @@ func (q *QP) deliver(now monotime.Time) {
 	case wire.Immediate, wire.ImmediateSE:
 		i, _, _ := wire.ParseImmData(body)
 		r.sendMSN++
-		q.completeRecv(ib.WC{Opcode: ib.WCRecvRDMAWithImm, ByteLen: r.wrote, Flags: ib.WCWithImm, ImmData: i.Data})
+		q.completeRecv(ib.WC{Opcode: ib.WCRecvRDMAWithImm, ByteLen: r.wrote, Flags: ib.WCWithImm,
+			ImmData: i.Data})
 	default:
 		q.deliverSend()
 	}

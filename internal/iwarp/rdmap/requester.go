@@ -84,14 +84,16 @@ func (q *QP) peekRTR() {
 }
 
 func (q *QP) requestHeader(op wire.Opcode) wire.Header {
-	return wire.Header{Control: wire.NewControl(op, true), QN: wire.QNRequest, MSN: q.req.requestMSN}
+	return wire.Header{Control: wire.NewControl(op, true), QN: wire.QNRequest,
+		MSN: q.req.requestMSN}
 }
 
 func (q *QP) commitRTR() {
 	r := &q.req
 	r.rtrDue = false
 	if q.set.RTR == mpa.RTRRead {
-		r.reads = append(r.reads, readRequest{idx: noWR, msn: r.requestMSN, last: true, sink: zeroSTag})
+		r.reads = append(r.reads,
+			readRequest{idx: noWR, msn: r.requestMSN, last: true, sink: zeroSTag})
 		r.requestMSN++
 	}
 }
@@ -205,9 +207,11 @@ func (q *QP) makeData(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 	n := min(uint32(size), w.Length-r.off)
 	last := r.off+n == w.Length
 	if write {
-		o.header(wire.Header{Control: wire.NewControl(wire.RDMAWrite, last), STag: tagOf(w.RKey, w.Length), TO: w.RemoteAddr + uint64(r.off)})
+		o.header(wire.Header{Control: wire.NewControl(wire.RDMAWrite, last),
+			STag: tagOf(w.RKey, w.Length), TO: w.RemoteAddr + uint64(r.off)})
 	} else {
-		h := wire.Header{Control: wire.NewControl(sendOpcode(w), last), QN: wire.QNSend, MSN: r.sendMSN, MO: r.off}
+		h := wire.Header{Control: wire.NewControl(sendOpcode(w), last), QN: wire.QNSend,
+			MSN: r.sendMSN, MO: r.off}
 		if w.Opcode == ib.WRSendWithInv {
 			h.STag = w.InvalidateKey
 		}
@@ -252,12 +256,14 @@ func sendOpcode(w *queue.SendWQE) wire.Opcode {
 func (q *QP) makeRead(w *queue.SendWQE) {
 	r, o := &q.req, &q.out
 	if w.Opcode != ib.WRRDMARead {
-		a := wire.AtomicReq{Op: wire.FetchAdd, ID: r.atomicID, STag: w.RKey, TO: w.RemoteAddr, AddSwap: w.CompareAdd}
+		a := wire.AtomicReq{Op: wire.FetchAdd, ID: r.atomicID, STag: w.RKey, TO: w.RemoteAddr,
+			AddSwap: w.CompareAdd}
 		switch swap := w.Opcode == ib.WRAtomicCmpAndSwp; {
 		case swap && q.set.Urdma:
 			a.Op, a.AddSwap, a.Compare = wire.UrdmaCmpSwap, w.Swap, w.CompareAdd
 		case swap:
-			a.Op, a.AddSwap, a.AddSwapMask, a.Compare, a.CompareMask = wire.CmpSwap, w.Swap, ^uint64(0), w.CompareAdd, ^uint64(0)
+			a.Op, a.AddSwap, a.AddSwapMask, a.Compare, a.CompareMask = wire.CmpSwap, w.Swap,
+				^uint64(0), w.CompareAdd, ^uint64(0)
 		}
 		o.header(q.requestHeader(wire.AtomicRequest))
 		o.head = a.Append(o.head)
@@ -266,7 +272,8 @@ func (q *QP) makeRead(w *queue.SendWQE) {
 	for r.sge < len(w.SGE) && w.SGE[r.sge].Length == 0 {
 		r.sge++
 	}
-	a := wire.ReadReq{SinkSTag: zeroSTag, SrcSTag: tagOf(w.RKey, w.Length), SrcTO: w.RemoteAddr + uint64(r.off)}
+	a := wire.ReadReq{SinkSTag: zeroSTag, SrcSTag: tagOf(w.RKey, w.Length),
+		SrcTO: w.RemoteAddr + uint64(r.off)}
 	if r.sge < len(w.SGE) {
 		g := w.SGE[r.sge]
 		a.SinkSTag, a.SinkTO, a.Size = ib.RKey(g.LKey), g.Addr, g.Length

@@ -10,7 +10,7 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// responder is what is owed to the peer.
+// responder holds the answers that are still to be sent.
 type responder struct {
 	out []response // READ and atomic responses, oldest first; at most IRD
 	msn uint32     // of the next atomic response
@@ -33,17 +33,20 @@ type response struct {
 func (q *QP) peekResponse(now monotime.Time) bool {
 	e, o := &q.resp.out[0], &q.out
 	if e.atomic {
-		o.header(wire.Header{Control: wire.NewControl(wire.AtomicResponse, true), QN: wire.QNAtomicResponse, MSN: q.resp.msn})
+		o.header(wire.Header{Control: wire.NewControl(wire.AtomicResponse, true),
+			QN: wire.QNAtomicResponse, MSN: q.resp.msn})
 		o.head = e.reply.Append(o.head)
 		return true
 	}
 	n := min(uint32(q.set.MaxSegment-wire.TaggedBytes), e.read.Size-e.sent)
 	last := e.sent+n == e.read.Size
-	o.header(wire.Header{Control: wire.NewControl(wire.ReadResponse, last), STag: e.read.SinkSTag, TO: e.read.SinkTO + uint64(e.sent)})
+	o.header(wire.Header{Control: wire.NewControl(wire.ReadResponse, last), STag: e.read.SinkSTag,
+		TO: e.read.SinkTO + uint64(e.sent)})
 	if n == 0 {
 		return true
 	}
-	s, v := q.Mem.Remote(q.PD, q.QPN, e.read.SrcSTag, e.read.SrcTO+uint64(e.sent), n, ib.AccessRemoteRead)
+	s, v := q.Mem.Remote(q.PD, q.QPN, e.read.SrcSTag, e.read.SrcTO+uint64(e.sent),
+		n, ib.AccessRemoteRead)
 	if v != ib.VendorNone { // the key was good when the request came
 		q.refuseResponse(now, v)
 		o.head = o.room[:0]
@@ -78,7 +81,7 @@ func (q *QP) refuseResponse(now monotime.Time, v ib.VendorErr) {
 	q.terminate(now, remoteError(v), true, ib.EventQPAccessErr)
 }
 
-// remoteError is what the peer is told of an access that its request named.
+// remoteError returns the Terminate code for an access that the peer's request named.
 //
 // Spec: RFC 5040, 7.1 and figure 12 (remote protection errors).
 func remoteError(v ib.VendorErr) wire.TermError {
@@ -97,8 +100,8 @@ func remoteError(v ib.VendorErr) wire.TermError {
 	return wire.RDMAPUnspecific
 }
 
-// taggedError is what the peer is told of a WRITE. Rights are RDMAP's, the rest
-// DDP's.
+// taggedError returns the Terminate code for a WRITE. Missing rights are RDMAP's error, the others
+// are DDP's.
 //
 // Spec: RFC 5041, 7 and 8.2.
 func taggedError(v ib.VendorErr) wire.TermError {
@@ -179,7 +182,9 @@ func (q *QP) deliverAtomic(r wire.AtomicReq) (wire.TermError, bool) {
 			return wire.RDMAPUnspecific, false
 		}
 		if was == orig {
-			q.resp.out = append(q.resp.out, response{header: q.rx.h, atomic: true, reply: wire.AtomicResp{ID: r.ID, Orig: orig}})
+			q.resp.out = append(q.resp.out,
+				response{header: q.rx.h, atomic: true,
+					reply: wire.AtomicResp{ID: r.ID, Orig: orig}})
 			return wire.TermError{}, true
 		}
 		orig = was

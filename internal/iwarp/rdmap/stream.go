@@ -35,8 +35,10 @@ func NewStream(c qp.Config) *Stream { return &Stream{QP: New(c)} }
 // be called before the queue pair goes to RTS, and early input is only taken
 // from then on, so that receives are posted.
 func (s *Stream) Connect(c mpa.Settled, initiator, extensions bool, mss int) {
-	*s = Stream{QP: s.QP, in: mpa.Deframer{CRC: c.CRC}, out: mpa.Framer{CRC: c.CRC, Markers: c.SendMarkers}}
-	s.Start(Settings{MaxSegment: wire.MaxULPDUFor(mss, c.SendMarkers), Initiator: initiator, RTR: c.RTR, Extensions: extensions})
+	*s = Stream{QP: s.QP, in: mpa.Deframer{CRC: c.CRC},
+		out: mpa.Framer{CRC: c.CRC, Markers: c.SendMarkers}}
+	s.Start(Settings{MaxSegment: wire.MaxULPDUFor(mss, c.SendMarkers), Initiator: initiator,
+		RTR: c.RTR, Extensions: extensions})
 }
 
 // HandleInput takes bytes of the stream; all of b is looked at.
@@ -69,9 +71,8 @@ func (s *Stream) end(now monotime.Time, e wire.TermError) {
 	s.LayerError(now, e)
 }
 
-// placeAbove is how many payload bytes must be expected for reading them
-// straight into place to pay: below it the copy costs less than opening memory
-// and a longer scatter list.
+// placeAbove is the number of payload bytes from which reading straight into place pays. Below it a
+// copy costs less than resolving memory and a longer scatter list.
 const placeAbove = 512
 
 // Place appends to iov where the next bytes of the stream may be read to, and

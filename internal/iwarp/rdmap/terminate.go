@@ -8,7 +8,7 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// termState is how far our Terminate is.
+// termState is the progress of our Terminate.
 type termState uint8
 
 const (
@@ -32,7 +32,8 @@ func (q *QP) terminate(now monotime.Time, e wire.TermError, headers bool, event 
 		m.HasLength, m.SegmentBytes = true, uint16(q.rx.length)
 		m.HasDDP, m.DDP = true, q.rx.h
 		// Spec: RFC 5040, 4.8: R with errors of a READ request that RDMAP found.
-		if m.HasRead = e.Layer == wire.LayerRDMAP && q.rx.h.Opcode == wire.ReadRequest && q.rx.h.QN == wire.QNRequest; m.HasRead {
+		if m.HasRead = e.Layer == wire.LayerRDMAP && q.rx.h.Opcode == wire.ReadRequest &&
+			q.rx.h.QN == wire.QNRequest; m.HasRead {
 			m.Read = q.rx.read
 		}
 	}
@@ -49,7 +50,8 @@ func (q *QP) terminate(now monotime.Time, e wire.TermError, headers bool, event 
 // peekTerminate makes the Terminate.
 func (q *QP) peekTerminate() {
 	o := &q.out
-	o.header(wire.Header{Control: wire.NewControl(wire.Terminate, true), QN: wire.QNTerminate, MSN: 1})
+	o.header(wire.Header{Control: wire.NewControl(wire.Terminate, true),
+		QN: wire.QNTerminate, MSN: 1})
 	o.head = q.resp.termMsg.Append(o.head)
 }
 
@@ -110,9 +112,11 @@ func (q *QP) names(m *wire.TermMsg) bool {
 	case w.State != wqeBegun && w.State != wqeSent:
 		return false
 	case m.DDP.Tagged:
-		return w.Opcode == ib.WRRDMAWrite && m.DDP.STag == w.RKey && m.DDP.TO-w.RemoteAddr < uint64(w.Length)
+		return w.Opcode == ib.WRRDMAWrite && m.DDP.STag == w.RKey &&
+			m.DDP.TO-w.RemoteAddr < uint64(w.Length)
 	}
-	return m.DDP.QN == wire.QNSend && (w.Opcode == ib.WRSend || w.Opcode == ib.WRSendWithInv) && m.DDP.MSN == q.oldestSendMSN()
+	return m.DDP.QN == wire.QNSend && (w.Opcode == ib.WRSend || w.Opcode == ib.WRSendWithInv) &&
+		m.DDP.MSN == q.oldestSendMSN()
 }
 
 // oldestSendMSN returns the number of the oldest SEND in the queue that has one.
@@ -153,10 +157,12 @@ func (q *QP) flushUpTo(idx uint64, s ib.WCStatus, v ib.VendorErr) {
 // statusOf is the completion status that a Terminate means.
 func statusOf(e wire.TermError) (ib.WCStatus, ib.VendorErr) {
 	switch e {
-	case wire.RDMAPInvalidSTag, wire.RDMAPBounds, wire.RDMAPAccess, wire.RDMAPNotAssociated, wire.RDMAPTOWrap, wire.RDMAPCannotInvalidate,
+	case wire.RDMAPInvalidSTag, wire.RDMAPBounds, wire.RDMAPAccess, wire.RDMAPNotAssociated,
+		wire.RDMAPTOWrap, wire.RDMAPCannotInvalidate,
 		wire.DDPInvalidSTag, wire.DDPBounds, wire.DDPNotAssociated, wire.DDPTOWrap:
 		return ib.WCRemAccessErr, ib.VendorNAKAccess
-	case wire.RDMAPVersionInvalid, wire.RDMAPUnexpectedOpcode, wire.DDPTaggedVersionInvalid, wire.DDPUntaggedVersionInvalid,
+	case wire.RDMAPVersionInvalid, wire.RDMAPUnexpectedOpcode, wire.DDPTaggedVersionInvalid,
+		wire.DDPUntaggedVersionInvalid,
 		wire.DDPInvalidQN, wire.DDPInvalidMSN, wire.DDPInvalidMO, wire.DDPTooLong:
 		return ib.WCRemInvReqErr, ib.VendorNAKInvalid
 	}

@@ -33,8 +33,8 @@ func ulpdus(t *testing.T, b []byte, crc bool) (all [][]byte) {
 	return all
 }
 
-// wantTerminate takes what an end has sent, the last of which must be a
-// Terminate that says e, and returns it.
+// wantTerminate takes the output of an end, whose last message must be a Terminate that says e, and
+// returns it.
 func (e *end) wantTerminate(want wire.TermError) wire.TermMsg {
 	e.t.Helper()
 	e.pump()

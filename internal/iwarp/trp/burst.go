@@ -44,7 +44,8 @@ type Burst struct {
 
 // NewBurst returns an empty train with its buffers allocated.
 func NewBurst() *Burst {
-	return &Burst{limit: MaxSegments, arena: make([]byte, 0, MaxTrainBytes), iov: make([][]byte, 0, 2*MaxSegments+1), held: make([]mem.Span, 0, MaxSegments)}
+	return &Burst{limit: MaxSegments, arena: make([]byte, 0, MaxTrainBytes),
+		iov: make([][]byte, 0, 2*MaxSegments+1), held: make([]mem.Span, 0, MaxSegments)}
 }
 
 // Reset releases what the train points at and empties it.
@@ -85,7 +86,8 @@ func (b *Burst) begin(dst netip.AddrPort, size int) bool {
 	switch {
 	case b.n == 0:
 		b.dst, b.segBytes = dst, size
-	case b.dst != dst || b.closed || b.n == b.limit || size > b.segBytes || b.bytes+size > MaxTrainBytes:
+	case b.dst != dst || b.closed || b.n == b.limit || size > b.segBytes ||
+		b.bytes+size > MaxTrainBytes:
 		return false
 	}
 	return true

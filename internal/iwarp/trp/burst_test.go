@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"verbena/internal/monotime"
+	"verbena/internal/rtt"
 	wire "verbena/internal/wire/trp"
 )
 
@@ -45,7 +46,7 @@ func TestPayloadIsNotCopied(t *testing.T) {
 	}
 	s.burst.Reset()
 	wantEqual(t, "idle after the write", m.region.Idle(), false)
-	s.now = s.now.Add(firstTimeout)
+	s.now = s.now.Add(rtt.First)
 	s.c.HandleTimeout(s.now)
 	if got := write(true); !bytes.Equal(got, want) {
 		t.Errorf("sent again %x, want %x", got, want)
@@ -134,7 +135,7 @@ func TestOversizeIsAFault(t *testing.T) {
 
 // Sending, receiving and acknowledging allocate nothing once the ring is there.
 func TestDataPathDoesNotAllocate(t *testing.T) {
-	s := established(t, Config{})
+	s := established(t, Config{Window: 64})
 	m := newMemory(t, 8192)
 	s.c.upper = silent{}
 	head := make([]byte, 14)

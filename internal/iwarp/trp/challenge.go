@@ -22,14 +22,13 @@ import (
 // the client has come. One that the application does not answer is forgotten after
 // requestLife: its client has given up.
 const (
-	// maxUnproven is how many such associations there may be: each costs the
-	// application a queue pair and a port.
+	// maxUnproven bounds such associations: each costs the application a queue pair and a port.
 	maxUnproven = 16
-	// maxUnprovenOfOne is how many of them may name one address.
+	// maxUnprovenOfOne bounds those that name one address.
 	maxUnprovenOfOne = 4
 
-	// cookieLife is how long a cookie is good at least: a round trip, on any network,
-	// and the client's time. At most it is twice that.
+	// cookieLife is the shortest life of a cookie: a round trip, on any network, and the client's
+	// time. The longest is twice that.
 	cookieLife = 4 * monotime.Second
 )
 
@@ -73,8 +72,8 @@ func (l *Listener) cookie(epoch int64, to netip.AddrPort) wire.PSN {
 	return wire.PSN(binary.BigEndian.Uint32(sum[:]) | 1)
 }
 
-// mayCome reports whether another Request of which nothing proves the client is taken.
-// Half of the backlog is for others.
+// mayCome reports whether another Request of an unproven client is taken. Half of the backlog is
+// for proven ones.
 func (l *Listener) mayCome(from netip.Addr) bool {
 	ofOne := 0
 	for _, k := range l.unproven {

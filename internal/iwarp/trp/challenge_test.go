@@ -78,13 +78,13 @@ func TestCookies(t *testing.T) {
 // The client sends its Request again at once, and with the cookie from then on.
 func TestClientAnswersAChallenge(t *testing.T) {
 	s := dial(t, Config{})
-	want := wire.Packet{Header: wire.Header{PSN: 77, AckPSN: 1024, Opcode: wire.Request}, Setup: s.c.local}
+	want := wire.Packet{Header: wire.Header{PSN: 77, AckPSN: DefaultWindow, Opcode: wire.Request}, Setup: s.c.local}
 	challenge := wire.Packet{Header: wire.Header{PSN: 77, Opcode: wire.Request}}
 	s.recv(challenge)
 	s.want("the Request with the cookie", want)
 	s.pass(monotime.Second)
 	s.want("and again", want)
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantACK(0, 0)
 	s.wantEvent(EventEstablished, 0)
 	s.recv(challenge)

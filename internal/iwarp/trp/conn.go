@@ -47,7 +47,7 @@ type Config struct {
 // The window is three times what may be in flight at a time in segments of
 // 1,024 bytes: while one lost segment is repaired, others must go on.
 const (
-	DefaultWindow  = 1024
+	DefaultWindow  = 8192
 	DefaultRetries = 8 // with back-off from the shortest time-out 2 s, from a second longer
 	minWindow      = 64
 	largestWindow  = 32768
@@ -136,7 +136,7 @@ func (c *Conn) Telling() bool { return c.telling }
 func (c *Conn) Counters() Counters { return c.count }
 
 // RTT returns the smoothed round trip, 0 if none was measured.
-func (c *Conn) RTT() monotime.Duration { return c.loss.srtt }
+func (c *Conn) RTT() monotime.Duration { return c.loss.RTT.Smoothed }
 
 // HandleInput takes a datagram, whose bytes it does not keep, and its source.
 // Addresses are compared as they are: IPv4 ones must not come mapped to IPv6.
@@ -209,6 +209,9 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 	if !now.Before(c.loss.reorder) {
 		c.detectLoss(now)
 	}
+	if !now.Before(c.loss.paced) {
+		c.loss.paced = monotime.Never
+	}
 	if !now.Before(c.loss.rto) {
 		c.retransmissionTimeout(now)
 	}
@@ -229,5 +232,5 @@ func (c *Conn) expire(now monotime.Time) {
 // NextTimeout returns when HandleTimeout is due, monotime.Never if no timer
 // runs.
 func (c *Conn) NextTimeout() monotime.Time {
-	return min(c.timer, c.loss.reorder, c.loss.rto, c.alive.at, c.refused.probe)
+	return min(c.timer, c.loss.reorder, c.loss.rto, c.loss.paced, c.alive.at, c.refused.probe)
 }

@@ -33,18 +33,20 @@ const (
 	Probes          // a peer was asked whether it is there: an idle one, or one that may have gone
 	PeerRefused     // the network says that nobody has the peer's port
 	Challenged      // a client was asked for its Request again, to show that it is there
-	Expired         // a Request was not answered in time, and nothing has shown that its client exists
+	// a Request was not answered in time, and nothing has shown that its client exists
+	Expired
 
 	numCounters
 )
 
 var counterNames = [numCounters]string{
-	"received", "sent", "retransmitted", "timeouts", "lost", "setup_repeated", "fin_repeated", "duplicate", "out_of_order",
-	"refused_by_upper", "beyond_window", "bad_source", "bad_ack", "bad_range", "bad_fin", "old_ack", "ignored_state",
-	"ignored_opcode", "repeated_request", "backlog_full", "probes", "peer_refused", "challenged", "expired",
+	"received", "sent", "retransmitted", "timeouts", "lost", "setup_repeated", "fin_repeated",
+	"duplicate", "out_of_order", "refused_by_upper", "beyond_window", "bad_source", "bad_ack",
+	"bad_range", "bad_fin", "old_ack", "ignored_state", "ignored_opcode", "repeated_request",
+	"backlog_full", "probes", "peer_refused", "challenged", "expired",
 }
 
-// Counters are what a Conn or a Listener has counted.
+// Counters counts the events of a Conn or a Listener.
 type Counters struct {
 	By        [numCounters]uint64       // by Counter
 	Malformed [wire.NumMalformed]uint64 // by what is wrong with a datagram's form

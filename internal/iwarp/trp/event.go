@@ -9,11 +9,13 @@ type EventKind uint8
 
 // Events. Each comes at most once.
 const (
-	EventEstablished  EventKind = iota + 1 // segments may be sent; the client's Setup holds what the server said
-	EventRejected                          // client: Setup.PrivateData holds
-	EventUnreachable                       // client: no answer after all retries, or, with the reason Refused, nobody there
-	EventDisconnected                      // after EventEstablished: Reason holds; nothing more comes up or goes out
-	EventClosed                            // last: the Conn may be forgotten, and its port used again
+	// segments may be sent; the client's Setup holds what the server said
+	EventEstablished EventKind = iota + 1
+	EventRejected              // client: Setup.PrivateData holds
+	// client: no answer after all retries, or, with the reason Refused, nobody there
+	EventUnreachable
+	EventDisconnected // after EventEstablished: Reason holds; nothing more comes up or goes out
+	EventClosed       // last: the Conn may be forgotten, and its port used again
 )
 
 var eventNames = [...]string{"", "Established", "Rejected", "Unreachable", "Disconnected", "Closed"}
@@ -40,7 +42,8 @@ const (
 	BadMemory                     // the memory of a segment is not mapped any more
 )
 
-var reasonNames = [...]string{"", "local close", "peer close", "peer abort", "timeout", "unconfirmed", "peer restart", "refused", "bad memory"}
+var reasonNames = [...]string{"", "local close", "peer close", "peer abort", "timeout",
+	"unconfirmed", "peer restart", "refused", "bad memory"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

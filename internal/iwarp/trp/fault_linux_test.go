@@ -10,6 +10,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/mem"
+	"verbena/internal/rtt"
 )
 
 // newFleeting returns memory that may be taken away.
@@ -84,7 +85,7 @@ func TestFaultThatTheSystemSwallows(t *testing.T) {
 	}
 	s.burst.Reset()
 	m.goes()
-	s.now = s.now.Add(firstTimeout)
+	s.now = s.now.Add(rtt.First)
 	s.c.HandleTimeout(s.now)
 	s.poll()
 	s.wantFIN(1, 0)

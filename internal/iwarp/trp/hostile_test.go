@@ -26,7 +26,7 @@ func TestWhatCannotBe(t *testing.T) {
 		{"SACK from behind to ahead", sack(0xfffffff0, 2), BadRange},
 		{"old SACK", sack(0xfffffff0, 0), OldACK},
 		{"FIN of the past", fin(0xffffffff, 0), BadFIN},
-		{"FIN beyond the window", fin(1025, 0), BadFIN},
+		{"FIN beyond the window", fin(DefaultWindow+1, 0), BadFIN},
 		{"FIN that acknowledges too much", fin(0, 4), BadACK},
 		{"Request to a client", wire.Packet{Header: wire.Header{Opcode: wire.Request}}, IgnoredOpcode},
 		{"Reject too late", wire.Packet{Header: wire.Header{Opcode: wire.Reject}}, IgnoredState},

@@ -9,7 +9,7 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// DefaultBacklog is how many Requests wait for their answer.
+// DefaultBacklog is the number of Requests that wait for their answer.
 const DefaultBacklog = 1024
 
 // maxClients bounds the associations of a Listener, those included that are
@@ -50,7 +50,8 @@ func NewListener(cfg Config, backlog int, secret uint64) (*Listener, error) {
 		backlog = DefaultBacklog
 	}
 	return &Listener{
-		cfg: cfg, backlog: backlog, most: maxClients, secret: secret, clients: map[netip.AddrPort]*client{},
+		cfg: cfg, backlog: backlog, most: maxClients, secret: secret,
+		clients: map[netip.AddrPort]*client{},
 	}, nil
 }
 
@@ -58,7 +59,8 @@ func NewListener(cfg Config, backlog int, secret uint64) (*Listener, error) {
 // new Request, fresh is true: c is to be given a port of its own and then
 // Accept, Reject or Close. Else c is the association that the datagram is for,
 // whose HandleInput the caller calls, or nil. again, if not nil, is to be sent.
-func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) (c *Conn, fresh bool, again *Challenge) {
+func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram []byte) (c *Conn,
+	fresh bool, again *Challenge) {
 	l.count.By[Received]++
 	var p wire.Packet
 	if m := p.Parse(datagram); m != wire.WellFormed {

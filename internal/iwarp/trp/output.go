@@ -13,7 +13,7 @@ func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
 	case open.Has(c.state):
 		c.sendProbe(b)
 		c.sendRanges(b)
-		if _, s := c.transmittable(); c.rcv.tell && s == nil { // else a segment tells
+		if _, s := c.transmittable(now); c.rcv.tell && s == nil { // else a segment tells
 			c.sendACK(b)
 		}
 		if b.Len() == 0 {

@@ -98,7 +98,8 @@ func (c *Conn) sendRanges(b *Burst) {
 
 // sendACK puts an ACK into a train. It names the next PSN without consuming it.
 func (c *Conn) sendACK(b *Burst) {
-	if b.control(c.peer, &wire.Packet{Header: wire.Header{PSN: wire.PSN(c.snd.next), AckPSN: wire.PSN(c.rcv.next)}}) {
+	if b.control(c.peer, &wire.Packet{Header: wire.Header{PSN: wire.PSN(c.snd.next),
+		AckPSN: wire.PSN(c.rcv.next)}}) {
 		c.rcv.tell = false
 	}
 }

@@ -2,47 +2,35 @@
 
 package trp
 
-import "verbena/internal/monotime"
+import (
+	"verbena/internal/congestion"
+	"verbena/internal/monotime"
+)
 
 // recovery is what the sender knows of the path: how long a round trip is, how
 // much may be in flight, and what must be lost.
 type recovery struct {
-	window    int // bytes that may be in flight
-	threshold int // below, the window grows by what arrives; above, by a segment a round
-	srtt      monotime.Duration
-	rttvar    monotime.Duration
-	minRTT    monotime.Duration
-	backoff   uint8
-	timeouts  int    // in a row
-	newest    uint64 // the latest transmission known to have arrived
-	maybe     uint64 // likewise, if it was not an earlier one of the same segment
+	congestion.Window
+	arrived  int    // bytes, of all time
+	timeouts int    // in a row
+	newest   uint64 // the latest transmission known to have arrived
+	maybe    uint64 // likewise, if it was not an earlier one of the same segment
 	// a round lasts until what was sent at its start has arrived
 	roundEnd       uint64
 	roundLost      int // bytes
 	roundDelivered int
-	// round trips seen since the last call of progress: the latest transmission
-	sampled uint64
-	sample  monotime.Duration
-	rto     monotime.Time // when all that is not reported goes again
-	reorder monotime.Time // when what was overtaken counts as lost
+	// round trips seen since the last call of progress: the latest transmission, how long
+	// it took, and what had arrived when it was sent
+	sampled       uint64
+	sample        monotime.Duration
+	sampleArrived int
+	rto           monotime.Time // when all that is not reported goes again
+	reorder       monotime.Time // when what was overtaken counts as lost
+	paced         monotime.Time // when the pace lets the next segment go, if one waits for it
 }
 
-// Bounds of the window, in bytes. The largest is what a socket of ordinary size
-// (net.core.rmem_max of 212,992) holds in segmented trains.
-const (
-	initialWindow = 128 << 10
-	maxWindow     = 320 << 10
-	smallWindow   = 8 << 10
-)
-
-// Bounds of the retransmission time-out. RFC 6298 has a second for the first
-// one and as the least, for the Internet; TRP is for networks of one site, and
-// urdma waits 10 ms always. The least covers a peer's scheduling delay.
-const (
-	firstTimeout = 20 * monotime.Millisecond
-	minTimeout   = 4 * monotime.Millisecond
-	maxTimeout   = monotime.Second
-)
+// smallWindow is the least that losses leave of the window, in bytes.
+const smallWindow = 8 << 10
 
 // A segment is lost when one sent this many transmissions later has arrived, or
 // any sent later and a round trip and a while have passed: an eighth of it, its
@@ -61,32 +49,13 @@ const (
 const lossTolerance = 16
 
 func (l *recovery) start() {
-	*l = recovery{window: initialWindow, threshold: maxWindow, roundEnd: 1, rto: monotime.Never, reorder: monotime.Never}
+	*l = recovery{roundEnd: 1}
+	l.stopTimers()
+	l.Start()
 }
 
-// timeout returns the retransmission time-out. Source: RFC 6298, section 2.
-func (l *recovery) timeout() monotime.Duration {
-	d := firstTimeout
-	if l.srtt != 0 {
-		d = max(l.srtt+4*l.rttvar, minTimeout)
-	}
-	return min(d<<l.backoff, maxTimeout)
-}
-
-// measured takes in a round trip. Source: RFC 6298, section 2.
-func (l *recovery) measured(rtt monotime.Duration) {
-	rtt = max(rtt, 1)
-	if l.srtt == 0 {
-		l.srtt, l.rttvar, l.minRTT = rtt, rtt/2, rtt
-		return
-	}
-	l.minRTT = min(l.minRTT, rtt)
-	d := l.srtt - rtt
-	if d < 0 {
-		d = -d
-	}
-	l.rttvar += (d - l.rttvar) / 4
-	l.srtt += (rtt - l.srtt) / 8
+func (l *recovery) stopTimers() {
+	l.rto, l.reorder, l.paced = monotime.Never, monotime.Never, monotime.Never
 }
 
 // delivered takes note that a segment has arrived.
@@ -101,16 +70,15 @@ func (c *Conn) delivered(now monotime.Time, s *slot) {
 		c.snd.lost--
 	}
 	l.roundDelivered += s.bytes
-	if l.window < l.threshold {
-		l.window = min(l.window+s.bytes, maxWindow)
-	}
-	rtt := now.Sub(s.sentAt)
+	l.arrived += s.bytes
+	l.Acked(now, s.bytes)
+	took := now.Sub(s.sentAt)
 	if !s.again { // Karn: which transmission of several was it?
 		if s.xmit > l.sampled {
-			l.sampled, l.sample = s.xmit, rtt
+			l.sampled, l.sample, l.sampleArrived = s.xmit, took, s.arrived
 		}
 		l.newest = max(l.newest, s.xmit)
-	} else if rtt >= l.minRTT { // else an earlier one. Source: RFC 8985, section 6.2, step 2
+	} else if took >= l.RTT.Shortest { // else an earlier one. Source: RFC 8985, section 6.2, step 2
 		l.maybe = max(l.maybe, s.xmit)
 	}
 }
@@ -118,18 +86,23 @@ func (c *Conn) delivered(now monotime.Time, s *slot) {
 // progress follows any number of segments delivered.
 func (c *Conn) progress(now monotime.Time) {
 	l := &c.loss
-	l.backoff, l.timeouts = 0, 0
-	if l.sampled != 0 {
-		l.measured(l.sample)
-		l.sampled = 0
+	l.timeouts = 0
+	ends := l.newest >= l.roundEnd
+	switch {
+	case l.sampled == 0:
+	case ends:
+		l.Sample(l.sample, l.arrived-l.sampleArrived, true)
+	default:
+		l.RTT.Sample(l.sample)
 	}
+	l.sampled = 0
 	c.detectLoss(now)
-	if l.newest >= l.roundEnd {
-		c.endRound()
+	if ends {
+		c.endRound(now)
 	}
 	l.rto = monotime.Never
 	if c.snd.una < c.snd.next {
-		l.rto = now.Add(l.timeout())
+		l.rto = now.Add(l.RTT.Timeout())
 	}
 }
 
@@ -149,7 +122,7 @@ func (c *Conn) detectLoss(now monotime.Time) {
 		if s.state != flying {
 			continue
 		}
-		due := s.sentAt.Add(l.srtt + max(l.srtt/8, l.rttvar, minReorder))
+		due := s.sentAt.Add(l.RTT.Smoothed + max(l.RTT.Smoothed/8, l.RTT.Variation, minReorder))
 		if s.xmit+lostAfter > l.newest && now.Before(due) {
 			l.reorder = min(l.reorder, due)
 			continue
@@ -174,14 +147,10 @@ func (c *Conn) lose(seq uint64, s *slot) {
 }
 
 // endRound adapts the window to what the round lost.
-func (c *Conn) endRound() {
+func (c *Conn) endRound(now monotime.Time) {
 	l := &c.loss
-	switch {
-	case l.roundLost*lossTolerance > l.roundLost+l.roundDelivered:
-		l.threshold = max(l.window/2, c.leastWindow())
-		l.window = l.threshold
-	case l.window >= l.threshold:
-		l.window = min(l.window+c.snd.largest, maxWindow)
+	if l.roundLost*lossTolerance > l.roundLost+l.roundDelivered {
+		l.Lost(now, c.leastWindow())
 	}
 	c.beginRound()
 }
@@ -208,10 +177,9 @@ func (c *Conn) retransmissionTimeout(now monotime.Time) {
 			c.lose(seq, s)
 		}
 	}
-	l.threshold = max(l.window/2, c.leastWindow())
-	l.window = c.leastWindow()
+	l.Expired(now, c.leastWindow(), c.leastWindow())
 	c.beginRound()
 	l.reorder = monotime.Never
-	l.backoff++ // bounded by Retries
-	l.rto = now.Add(l.timeout())
+	l.RTT.BackOff()
+	l.rto = now.Add(l.RTT.Timeout())
 }

@@ -9,16 +9,16 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// refusedWait is how long a peer of whose port the network says that nobody has
-// it may still be heard of.
+// refusedWait is the time for which a peer may still be heard of after the network has said that
+// its port is unreachable.
 const refusedWait = 10 * monotime.Millisecond
 
-// requestPatience is how long a Request that nobody was there for is sent again,
-// every refusedWait: a program that takes one connection after the other may be
-// without a listener between two, as perftest -R is.
+// requestPatience bounds the time for which a Request without a listener is repeated, every
+// refusedWait. A program that takes one connection after the other may be without a listener
+// between two, as perftest -R is.
 const requestPatience = 500 * monotime.Millisecond
 
-// refusal is what the network has said since the peer was last heard.
+// refusal records the network's refusals since the peer was last heard.
 type refusal struct {
 	first monotime.Time // monotime.Never: nothing
 	probe monotime.Time // when the peer is to be asked whether it is there

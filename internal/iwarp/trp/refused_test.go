@@ -43,7 +43,7 @@ func TestRefusedRequestThatIsHeard(t *testing.T) {
 		t.Fatalf("%d Requests are sent again", n)
 	}
 	s.sent = nil
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantACK(0, 0)
 	s.wantEvent(EventEstablished, 0)
 	s.pass(refusedWait)

@@ -62,7 +62,7 @@ func segment0(seq uint64) []byte { return fmt.Appendf(nil, "segment %06d", uint3
 func established(t *testing.T, cfg Config) *script {
 	t.Helper()
 	s := dial(t, cfg)
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantACK(0, 0)
 	s.wantEvent(EventEstablished, 0)
 	return s

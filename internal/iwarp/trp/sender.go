@@ -27,6 +27,7 @@ type slot struct {
 	again   bool          // sent more than once
 	sentAt  monotime.Time // the last time
 	xmit    uint64        // and its place among all transmissions, from 1
+	arrived int           // bytes of all time that had arrived then
 }
 
 func (s *slot) release() {
@@ -125,14 +126,19 @@ func (s *sender) nextSegment() (uint64, *slot) {
 	return 0, nil
 }
 
-// transmittable is nextSegment within what may be in flight: one segment
-// always may.
-func (c *Conn) transmittable() (uint64, *slot) {
+// transmittable is nextSegment within what may be in flight, at the pace: one
+// segment always may.
+func (c *Conn) transmittable(now monotime.Time) (uint64, *slot) {
+	c.loss.paced = monotime.Never
 	if !c.transmits() {
 		return 0, nil
 	}
 	seq, s := c.snd.nextSegment()
-	if s != nil && c.snd.flyingBytes > 0 && c.snd.flyingBytes+s.bytes > c.loss.window {
+	if s != nil && c.snd.flyingBytes > 0 && c.snd.flyingBytes+s.bytes > c.loss.Bytes() {
+		return 0, nil
+	}
+	if at := c.loss.Pace(); s != nil && now.Before(at) {
+		c.loss.paced = at
 		return 0, nil
 	}
 	return seq, s
@@ -145,7 +151,7 @@ func (c *Conn) transmits() bool { return open.Has(c.state) && c.state != AcceptS
 // sendSegments fills a train. Each transmission tells anew what has arrived.
 func (c *Conn) sendSegments(now monotime.Time, b *Burst) {
 	for {
-		seq, s := c.transmittable()
+		seq, s := c.transmittable(now)
 		if s == nil {
 			return
 		}
@@ -173,11 +179,12 @@ func (c *Conn) sent(now monotime.Time, seq uint64, s *slot) {
 		w.next++
 	}
 	w.xmits++
-	s.state, s.sentAt, s.xmit = flying, now, w.xmits
+	s.state, s.sentAt, s.xmit, s.arrived = flying, now, w.xmits, c.loss.arrived
 	w.flyingBytes += s.bytes
+	c.loss.Sent(now, s.bytes)
 	w.largest = max(w.largest, s.bytes)
 	if c.loss.rto == monotime.Never {
-		c.loss.rto = now.Add(c.loss.timeout())
+		c.loss.rto = now.Add(c.loss.RTT.Timeout())
 	}
 }
 
@@ -243,7 +250,7 @@ func (c *Conn) release() {
 	}
 	w.next = w.end
 	w.flyingBytes, w.lost = 0, 0
-	c.loss.rto, c.loss.reorder = monotime.Never, monotime.Never
+	c.loss.stopTimers()
 }
 
 // GiveBack takes copies of all memory that is queued and not acknowledged, so

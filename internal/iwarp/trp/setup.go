@@ -30,13 +30,13 @@ const (
 	plainPatience = 60 * monotime.Second
 )
 
-// requestLife is how long after the first one a repeated Request may come: what
-// the client's retries and the network take. It is also how long a Reject is
-// remembered.
+// requestLife bounds the time after the first Request in which a repeated one may come: the
+// client's retries and the network's delay. A Reject is remembered for as long.
 const requestLife = 20 * monotime.Second
 
 // Dial asks the server at an address for an association.
-func Dial(now monotime.Time, cfg Config, upper Upper, server netip.AddrPort, s wire.Setup) (*Conn, error) {
+func Dial(now monotime.Time, cfg Config, upper Upper, server netip.AddrPort,
+	s wire.Setup) (*Conn, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -130,7 +130,8 @@ func (c *Conn) repeatSetup(now monotime.Time) {
 	case c.state == ReqSent:
 		c.raise(Event{Kind: EventUnreachable})
 		c.finish()
-	case !c.telling && now.Sub(c.since) < plainPatience: // it has nothing to say until it has segments to send
+	case !c.telling && now.Sub(c.since) < plainPatience:
+		// it has nothing to say until it has segments to send
 		c.timer = c.since.Add(plainPatience)
 	default:
 		c.fail(now, Unconfirmed)

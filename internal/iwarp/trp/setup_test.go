@@ -17,7 +17,7 @@ func TestConnect(t *testing.T) {
 	s := dial(t, Config{})
 	s.wantState(ReqSent)
 	s.pass(10 * monotime.Millisecond)
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantACK(0, 0)
 	s.wantNothing()
 	ev := s.wantEvent(EventEstablished, 0)
@@ -25,7 +25,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("%+v", ev.Setup)
 	}
 	wantEqual(t, "peer", s.c.Peer(), serverAddr)
-	wantEqual(t, "room", s.c.Room(), 1024)
+	wantEqual(t, "room", s.c.Room(), DefaultWindow)
 	s.pass(100 * monotime.Second) // an association may be silent
 	s.wantNothing()
 	s.wantState(Established)
@@ -33,7 +33,7 @@ func TestConnect(t *testing.T) {
 
 func TestRequestIsRepeatedAndGivenUp(t *testing.T) {
 	s := dial(t, Config{})
-	request := wire.Packet{Header: wire.Header{AckPSN: 1024, Opcode: wire.Request}, Setup: s.c.local}
+	request := wire.Packet{Header: wire.Header{AckPSN: DefaultWindow, Opcode: wire.Request}, Setup: s.c.local}
 	for _, after := range []monotime.Duration{1, 2, 4} {
 		s.pass(after*monotime.Second - 1)
 		s.wantNothing()
@@ -47,7 +47,7 @@ func TestRequestIsRepeatedAndGivenUp(t *testing.T) {
 	s.wantEvent(EventUnreachable, 0)
 	s.wantEvent(EventClosed, 0)
 	s.wantState(Closed)
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantNothing()
 	s.wantNoEvent()
 }
@@ -67,13 +67,13 @@ func TestRejected(t *testing.T) {
 func TestAnswerFromElsewhere(t *testing.T) {
 	s := dial(t, Config{})
 	s.from = netip.MustParseAddrPort("192.0.2.3:60000")
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantState(ReqSent)
 	s.from = serverAddr
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantACK(0, 0)
 	s.from = netip.MustParseAddrPort("192.0.2.2:60001")
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.recv(data(0, 0), fin(0, 0))
 	s.wantNothing()
 	s.wantState(Established)
@@ -82,7 +82,7 @@ func TestAnswerFromElsewhere(t *testing.T) {
 
 func TestRepeatedAcceptIsAcknowledgedAgain(t *testing.T) {
 	s := established(t, Config{})
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantACK(0, 0)
 	s.wantNoEvent()
 	s.wantCount(Duplicate, 1)
@@ -93,7 +93,7 @@ func TestWindowAgreed(t *testing.T) {
 		mine int
 		its  wire.PSN
 		want int
-	}{{0, 0, plainWindow}, {0, 1024, 1024}, {0, 1 << 31, 1024}, {0, 0xffffffff, 1024}, {0, 1, 1}, {64, 1024, 64}, {64, 0, 64}, {4096, 2048, 2048}} {
+	}{{0, 0, plainWindow}, {0, 1024, 1024}, {0, 1 << 31, DefaultWindow}, {0, 0xffffffff, DefaultWindow}, {0, 1, 1}, {64, 1024, 64}, {64, 0, 64}, {4096, 2048, 2048}} {
 		s := &script{t: t, from: serverAddr, burst: NewBurst()}
 		var err error
 		if s.c, err = Dial(0, Config{Window: c.mine}, s, listenAddr, wire.Setup{}); err != nil {
@@ -168,7 +168,7 @@ func (s *script) acceptIt() {
 
 func (s *script) wantAccept() {
 	s.t.Helper()
-	s.want("Accept", wire.Packet{Header: wire.Header{AckPSN: 1024, Opcode: wire.Accept}, Setup: wire.Setup{IRD: 3, PrivateData: []byte("ok")}})
+	s.want("Accept", wire.Packet{Header: wire.Header{AckPSN: DefaultWindow, Opcode: wire.Accept}, Setup: wire.Setup{IRD: 3, PrivateData: []byte("ok")}})
 }
 
 func TestAcceptWaitsForTheClient(t *testing.T) {
@@ -329,7 +329,7 @@ func TestDialGivenUp(t *testing.T) {
 	s.c.Close(s.now)
 	s.pass(3 * monotime.Second)
 	s.wantNothing()
-	s.accept(1024)
+	s.accept(DefaultWindow)
 	s.wantFIN(0, 0)
 	s.pass(requestLife)
 	s.wantEvent(EventClosed, 0)

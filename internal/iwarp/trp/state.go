@@ -4,7 +4,7 @@ package trp
 
 import "verbena/internal/fsm"
 
-// State is where an association stands.
+// State is the state of an association.
 type State uint8
 
 // States.
@@ -39,7 +39,8 @@ const (
 )
 
 var stateNames = [numStates]string{
-	"Idle", "ReqSent", "Requested", "AcceptSent", "Established", "Draining", "FinSent", "TimeWait", "Rejected", "Closed",
+	"Idle", "ReqSent", "Requested", "AcceptSent", "Established", "Draining", "FinSent", "TimeWait",
+	"Rejected", "Closed",
 }
 
 func (s State) String() string {

@@ -4,11 +4,12 @@ package trp
 
 import (
 	"verbena/internal/monotime"
+	"verbena/internal/rtt"
 	wire "verbena/internal/wire/trp"
 )
 
 // finRetries is how often a FIN is repeated, at twice the interval each time up
-// to maxTimeout; a peer that is gone, as urdma's is at once, does not answer.
+// to rtt.Most; a peer that is gone, as urdma's is at once, does not answer.
 const finRetries = 5
 
 // finAnswers bounds the FINs answered in TimeWait, so that two ends that both
@@ -17,7 +18,7 @@ const finAnswers = 5
 
 // timeWait is how long FINs are answered: while a peer on the slowest path
 // repeats its own.
-const timeWait = (finRetries + 1) * maxTimeout
+const timeWait = (finRetries + 1) * rtt.Most
 
 // Close ends the association once all segments queued are acknowledged. What
 // the peer still has under way is lost, as TCP's reset loses it.
@@ -68,11 +69,11 @@ func (c *Conn) finSent(now monotime.Time) {
 	c.alive.at = monotime.Never
 	c.refused.clear()
 	c.owed, c.owedFIN = wire.Data, true
-	c.repeatAfter(now, c.loss.timeout(), finRetries)
+	c.repeatAfter(now, c.loss.RTT.Timeout(), finRetries)
 }
 
 func (c *Conn) repeatFIN(now monotime.Time) {
-	if !c.again(now, maxTimeout) {
+	if !c.again(now, rtt.Most) {
 		c.over(now, LocalClose)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"verbena/internal/monotime"
+	"verbena/internal/rtt"
 )
 
 func TestCloseWaitsForACKs(t *testing.T) {
@@ -44,7 +45,7 @@ func TestCloseRepairs(t *testing.T) {
 	s.send(1)
 	s.wantData(0, 0)
 	s.c.Close(s.now)
-	s.pass(firstTimeout)
+	s.pass(rtt.First)
 	s.wantData(0, 0)
 	s.recv(ack(0, 1))
 	s.wantFIN(1, 0)
@@ -57,12 +58,12 @@ func TestFINIsRepeatedAndGivenUp(t *testing.T) {
 	s.poll()
 	s.wantFIN(0, 0)
 	for i := range finRetries {
-		s.pass(firstTimeout<<i - 1)
+		s.pass(rtt.First<<i - 1)
 		s.wantNothing()
 		s.pass(1)
 		s.wantFIN(0, 0)
 	}
-	s.pass(firstTimeout << finRetries)
+	s.pass(rtt.First << finRetries)
 	s.wantEvent(EventDisconnected, LocalClose)
 	s.wantNothing()
 	s.pass(timeWait)

@@ -5,7 +5,9 @@ package trp
 import (
 	"testing"
 
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
+	"verbena/internal/rtt"
 	wire "verbena/internal/wire/trp"
 )
 
@@ -144,7 +146,7 @@ func TestSACKIsObeyed(t *testing.T) {
 	s.wantData(1, 0)
 	s.wantData(2, 0)
 	s.wantNothing()
-	s.pass(s.c.loss.timeout()) // both lost again, and 4 overtaken meanwhile
+	s.pass(s.c.loss.RTT.Timeout()) // both lost again, and 4 overtaken meanwhile
 	seen := map[wire.PSN]bool{}
 	for _, p := range s.sent {
 		seen[p.PSN] = true
@@ -164,7 +166,7 @@ func TestOvertakenIsLostAfterAWhile(t *testing.T) {
 	s.wantData(2, 0)
 	s.pass(8 * monotime.Millisecond)
 	s.recv(sack(2, 3))
-	wantEqual(t, "variance", s.c.loss.rttvar, 3*monotime.Millisecond) // 3/4 of 4 ms: SACK measures too
+	wantEqual(t, "variance", s.c.loss.RTT.Variation, 3*monotime.Millisecond) // 3/4 of 4 ms: SACK measures too
 	s.pass(3*monotime.Millisecond - 1)
 	s.wantNothing()
 	s.pass(1)
@@ -211,12 +213,12 @@ func TestRetransmissionTimeout(t *testing.T) {
 	s.send(2)
 	s.wantData(0, 0)
 	s.wantData(1, 0)
-	s.pass(firstTimeout - 1) // nothing measured yet
+	s.pass(rtt.First - 1) // nothing measured yet
 	s.wantNothing()
 	s.pass(1)
 	s.wantData(0, 0)
 	s.wantData(1, 0)
-	s.pass(2*firstTimeout - 1) // backs off
+	s.pass(2*rtt.First - 1) // backs off
 	s.wantNothing()
 	s.pass(1)
 	s.wantData(0, 0)
@@ -227,26 +229,26 @@ func TestRetransmissionTimeout(t *testing.T) {
 	s.roundTrip(2 * monotime.Millisecond)
 	wantEqual(t, "smoothed round trip", s.c.RTT(), 2*monotime.Millisecond)
 	// RFC 6298: SRTT = R, RTTVAR = R/2, RTO = SRTT + 4·RTTVAR; back-off is over
-	wantEqual(t, "time-out", s.c.loss.timeout(), 6*monotime.Millisecond)
+	wantEqual(t, "time-out", s.c.loss.RTT.Timeout(), 6*monotime.Millisecond)
 	s.roundTrip(5 * monotime.Millisecond)
 	// RTTVAR = 3/4·1 + 1/4·|2-5| = 1.5 ms; SRTT = 7/8·2 + 1/8·5 = 2.375 ms
 	wantEqual(t, "smoothed round trip", s.c.RTT(), 2375*monotime.Microsecond)
-	wantEqual(t, "time-out", s.c.loss.timeout(), 8375*monotime.Microsecond)
+	wantEqual(t, "time-out", s.c.loss.RTT.Timeout(), 8375*monotime.Microsecond)
 }
 
 func TestTimeoutHasALeastAndAMost(t *testing.T) {
 	s := established(t, Config{Retries: 20})
 	s.roundTrip(20 * monotime.Microsecond)
-	wantEqual(t, "time-out", s.c.loss.timeout(), minTimeout)
+	wantEqual(t, "time-out", s.c.loss.RTT.Timeout(), 20*monotime.Microsecond+rtt.Least)
 	s.send(1)
 	s.wantData(1, 0)
 	last := s.now
 	for range 15 {
 		for len(s.sent) == 0 {
-			s.pass(minTimeout)
+			s.pass(rtt.Least)
 		}
 		s.wantData(1, 0)
-		if gap := s.now.Sub(last); gap > maxTimeout {
+		if gap := s.now.Sub(last); gap > rtt.Most {
 			t.Fatalf("%v between two", gap)
 		}
 		last = s.now
@@ -304,35 +306,35 @@ func TestAllSackedButUnacknowledged(t *testing.T) {
 func TestWindowFollowsLoss(t *testing.T) {
 	s := established(t, Config{})
 	s.roundTrip(monotime.Millisecond)
-	before := s.c.loss.window
+	before := s.c.loss.Bytes()
 	s.send(100)
 	s.pass(monotime.Millisecond)
 	s.recv(sack(2, 101)) // one of a hundred
 	s.recv(ack(0, 101))
-	if s.c.loss.window < before {
-		t.Errorf("one lost of a hundred: window %d, was %d", s.c.loss.window, before)
+	if s.c.loss.Bytes() < before {
+		t.Errorf("one lost of a hundred: window %d, was %d", s.c.loss.Bytes(), before)
 	}
-	before = s.c.loss.window
+	before = s.c.loss.Bytes()
 	s.send(100)
 	s.pass(monotime.Millisecond)
 	s.recv(sack(131, 201)) // thirty
-	if got := s.c.loss.window; got > before/2+100*20 {
+	if got := s.c.loss.Bytes(); got > before/2+100*20 {
 		t.Errorf("thirty lost of a hundred: window %d, was %d", got, before)
 	}
 	s.recv(ack(0, 201))
 	s.sent = nil
-	before = s.c.loss.window
+	before = s.c.loss.Bytes()
 	for range 5 { // rounds
 		s.send(50)
 		s.sent = nil
 		s.recv(ack(0, s.c.snd.next))
 	}
-	if got := s.c.loss.window; got <= before || got > before+6*14 {
-		t.Errorf("window %d five rounds after loss, was %d: want a segment a round", got, before)
+	if got := s.c.loss.Bytes(); got <= before || got > before+5*50 {
+		t.Errorf("window %d five rounds after loss, was %d: want a little more", got, before)
 	}
 	s.send(100)
 	s.pass(s.c.loss.rto.Sub(s.now))
-	wantEqual(t, "window after a time-out", s.c.loss.window, smallWindow)
+	wantEqual(t, "window after a time-out", s.c.loss.Bytes(), smallWindow)
 }
 
 // What flies is bounded in bytes; what is queued, in segments.
@@ -341,13 +343,13 @@ func TestFlightIsBounded(t *testing.T) {
 	m := newMemory(t, 64<<10)
 	for i := 0; s.c.Send([]byte{byte(i)}, m.span(0, 8192)); i++ {
 	}
-	wantEqual(t, "queued", s.c.Outstanding(), 1024)
+	wantEqual(t, "queued", s.c.Outstanding(), DefaultWindow)
 	n := 0
 	for s.c.PollOutput(s.now, s.burst) {
 		n += s.burst.Len()
 		s.burst.Reset()
 	}
-	wantEqual(t, "sent", n, initialWindow/8193)
+	wantEqual(t, "sent", n, congestion.Initial/8193)
 	for s.c.snd.una < s.c.snd.end { // every round is acknowledged, and the next one larger or as large
 		s.now = s.now.Add(monotime.Millisecond)
 		a := ack(0, s.c.snd.next)
@@ -355,9 +357,11 @@ func TestFlightIsBounded(t *testing.T) {
 		for s.c.PollOutput(s.now, s.burst) {
 			s.burst.Reset()
 		}
-		if s.c.snd.flyingBytes > maxWindow {
+		if s.c.snd.flyingBytes > s.c.loss.Bytes() {
 			t.Fatalf("%d bytes in flight", s.c.snd.flyingBytes)
 		}
 	}
-	wantEqual(t, "window at the end", s.c.loss.window, maxWindow)
+	if s.c.loss.Bytes() < congestion.Free {
+		t.Errorf("a window of %d bytes at the end", s.c.loss.Bytes())
+	}
 }

@@ -226,7 +226,7 @@ func (e *end) fill() {
 	}
 }
 
-// place is where a segment's payload lies in the pool.
+// place is the range of a segment's payload in the pool.
 func (e *end) place(seq uint64) (off, n int) {
 	n = e.size(seq)
 	return int(seq * 7919 % uint64(poolBytes-n)), n

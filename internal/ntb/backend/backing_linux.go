@@ -23,7 +23,8 @@ func newBacking(n uint64, shared bool) (*backing, error) {
 	var err error
 	if shared {
 		err = m.openShared(n)
-	} else if m.b, err = unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE); err != nil {
+	} else if m.b, err = unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE); err != nil {
 		err = os.NewSyscallError("mmap", err)
 	}
 	if err != nil {

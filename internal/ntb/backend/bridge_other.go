@@ -12,7 +12,7 @@ import (
 	"verbena/internal/ntb/window"
 )
 
-// ErrSystem is what opening a link says elsewhere than on Linux.
+// ErrSystem is the error of opening a link elsewhere than on Linux.
 var ErrSystem = errors.New("bridge: not on this system")
 
 // An Opener opens links.
@@ -45,7 +45,7 @@ func (*Opener) Cancel() {}
 // Close gives our end up.
 func (*Opener) Close() error { return nil }
 
-// A Place is where processes meet.
+// A Place is a shared-memory hub.
 type Place struct{}
 
 // A Session is a link of a place.
@@ -54,7 +54,7 @@ type Session struct{ Link }
 // Free gives its window back.
 func (*Session) Free() {}
 
-// Join makes this process one of a meeting place.
+// Join makes this process a member of a hub.
 func Join(c PlaceConfig) (*Place, error) { return nil, ErrSystem }
 
 // Self returns who we are.

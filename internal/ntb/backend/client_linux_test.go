@@ -16,8 +16,8 @@ import (
 	"verbena/internal/queue"
 )
 
-// landing is where in the client's memory READs bring their bytes: behind what
-// it writes, before what atomics bring.
+// landing is the offset of READs' targets in the client's memory: behind the bytes that it writes,
+// before the results of atomics.
 const (
 	landing  = openBytes / 2
 	maxRound = landing - 8
@@ -50,8 +50,8 @@ func newClient(t *testing.T, where string, seed uint64) *client {
 	return &client{process: p, t: t, rnd: rand.New(rand.NewPCG(seed, 1)), near: bytes.Clone(p.data.data), gone: func() bool { return false }}
 }
 
-// patience is how long nothing may happen: longer than the heartbeat takes to
-// notice a dead peer, many times, as the machine may be busy.
+// patience bounds the time without an event: many times longer than the heartbeat takes to notice a
+// dead peer, as the machine may be busy.
 const patience = 60 * time.Second
 
 func (c *client) turns(why string, until func() bool) {

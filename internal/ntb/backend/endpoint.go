@@ -29,11 +29,12 @@ const (
 type Endpoint struct {
 	Kind  Kind
 	Serve bool           // TCP: wait for the peer, instead of going to it; Shm: of side 0
-	Meet  bool           // Shm: whoever comes first is of side 0
+	Meet  bool           // Shm: the first process is of side 0
 	Addr  netip.AddrPort // TCP
 	From  netip.Prefix   // TCP, of one that waits: the peers it takes; the zero Prefix is all
-	Path  string         // Shm: of the directory; Mapped: of the file; PCI: the address of the device
-	Side  int            // Mapped, PCI: 0 or 1
+	// Shm: of the directory; Mapped: of the file; PCI: the address of the device
+	Path string
+	Side int // Mapped, PCI: 0 or 1
 
 	// Node is the NUMA node that our window's memory and the thread that works
 	// the link are placed on, if OnNode.
@@ -73,11 +74,12 @@ type Endpoint struct {
 //
 // No two links may be the same end of one, and no two ports have one address.
 //
-// Errors: ErrConfig, which says of which link what is wrong.
+// Errors: ErrConfig, which names the link and what is wrong with it.
 func ParseEndpoints(s string) (list []Endpoint, err error) {
 	for _, part := range strings.Split(s, ",") {
 		if part == "" {
-			return nil, fmt.Errorf("%w: there is a comma with no link before it, or behind", ErrConfig)
+			return nil, fmt.Errorf("%w: there is a comma with no link before it, or behind",
+				ErrConfig)
 		}
 		e, err := parseNode(part)
 		if err != nil {
@@ -105,9 +107,11 @@ func (e *Endpoint) CheckPlace() error {
 		fi, err := os.Stat(dir)
 		switch {
 		case err != nil && dir != e.Path:
-			return fmt.Errorf("%w: %s: processes meet in a directory that is made in %s, which is not there: make it, or name another path", ErrConfig, e.Path, dir)
+			return fmt.Errorf("%w: %s: processes meet in a directory that is made in %s, which "+
+				"is not there: make it, or name another path", ErrConfig, e.Path, dir)
 		case err == nil && !fi.IsDir():
-			return fmt.Errorf("%w: %s is not a directory: remove it, or name another path", ErrConfig, dir)
+			return fmt.Errorf("%w: %s is not a directory: remove it, or name another path",
+				ErrConfig, dir)
 		}
 	}
 	return nil
@@ -120,7 +124,9 @@ func (e *Endpoint) clash(o *Endpoint) error {
 	}
 	a, b := e.ownPorts(), o.ownPorts()
 	both := len(a) == 2 && len(b) == 2 && e.Path == o.Path // of either end of one link
-	if i := slices.IndexFunc(a, func(x netip.Addr) bool { return slices.Contains(b, x) }); i >= 0 && !both {
+	if i := slices.IndexFunc(a, func(x netip.Addr) bool {
+		return slices.Contains(b, x)
+	}); i >= 0 && !both {
 		return fmt.Errorf("another link's port has the address %v, too: each has its own", a[i])
 	}
 	return nil
@@ -166,7 +172,8 @@ func parseSecret(s string) (Endpoint, error) {
 	file, rest, _ := strings.Cut(rest, ":")
 	e, err := parsePorts(rest)
 	if err == nil && (e.Kind != TCP || file == "") {
-		err = errors.New("a link with a secret is secret=FILE:… before one of TCP, s:ADDR:PORT or c:ADDR:PORT")
+		err = errors.New("a link with a secret is secret=FILE:… before one of TCP, s:ADDR:PORT " +
+			"or c:ADDR:PORT")
 	}
 	e.Secret = file
 	return e, err
@@ -182,7 +189,8 @@ func parseFrom(s string) (netip.Prefix, error) {
 		}
 	}
 	if err != nil {
-		return p, fmt.Errorf("%q is neither an IP address nor a network, as in s:ADDR:PORT@192.0.2.2 or s:ADDR:PORT@192.0.2.0/24", s)
+		return p, fmt.Errorf("%q is neither an IP address nor a network, as in "+
+			"s:ADDR:PORT@192.0.2.2 or s:ADDR:PORT@192.0.2.0/24", s)
 	}
 	return p, nil
 }
@@ -211,7 +219,8 @@ func parsePorts(s string) (Endpoint, error) {
 	case both && e.Ports[0] == e.Ports[1]:
 		return e, errors.New("the ports of both ends have one address: each has its own")
 	case e.Ports[0].Is4() != e.Ports[1].Is4():
-		return e, errors.New("the ports of the two ends have an IPv4 and an IPv6 address: they would find no way to each other")
+		return e, errors.New("the ports of the two ends have an IPv4 and an IPv6 address: they " +
+			"would find no way to each other")
 	}
 	return e, nil
 }
@@ -227,18 +236,24 @@ func parseEndpoint(s string) (Endpoint, error) {
 	case "shm":
 		return parseShm(rest)
 	case "map":
-		return parseSide(Mapped, rest, anyPath, "a file is map:0:PATH at one end and map:1:PATH at the other")
+		return parseSide(Mapped, rest, anyPath,
+			"a file is map:0:PATH at one end and map:1:PATH at the other")
 	case "pci":
-		return parseSide(PCI, rest, pciAddress, "a PCI device is pci:0:DEVICE or pci:1:DEVICE, by its name in /sys/bus/pci/devices, such as 0000:00:04.0")
+		return parseSide(PCI, rest, pciAddress,
+			"a PCI device is pci:0:DEVICE or pci:1:DEVICE, by its name in /sys/bus/pci/devices, "+
+				"such as 0000:00:04.0")
 	}
-	return Endpoint{}, errors.New("it is not s:ADDR:PORT, s:ADDR:PORT@PEER, c:ADDR:PORT, shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
+	return Endpoint{}, errors.New("it is not s:ADDR:PORT, s:ADDR:PORT@PEER, c:ADDR:PORT, " +
+		"shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, " +
+		"maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
 }
 
 // parseTCP reads ADDR:PORT, and of the end that waits (s) ADDR:PORT@PEER.
 func parseTCP(role, s string) (e Endpoint, err error) {
 	s, from, limited := strings.Cut(s, "@")
 	if limited && role == "c" {
-		return e, errors.New("@PEER limits the peers of the end that waits: it belongs to s:ADDR:PORT@PEER there")
+		return e, errors.New("@PEER limits the peers of the end that waits: it belongs to " +
+			"s:ADDR:PORT@PEER there")
 	}
 	if limited {
 		if e.From, err = parseFrom(from); err != nil {
@@ -247,13 +262,14 @@ func parseTCP(role, s string) (e Endpoint, err error) {
 	}
 	e.Serve = role == "s"
 	if e.Addr, err = netip.ParseAddrPort(s); err != nil || e.Addr.Port() == 0 {
-		return e, fmt.Errorf("TCP is %s:ADDR:PORT, an IP address, one of IPv6 in brackets, and a port from 1 to 65535", role)
+		return e, fmt.Errorf("TCP is %s:ADDR:PORT, an IP address, one of IPv6 in brackets, and a "+
+			"port from 1 to 65535", role)
 	}
 	return e, nil
 }
 
-// parseShm reads PATH, s:PATH or c:PATH. A word before a colon is meant as a role: 0:PATH is no path,
-// nor is s alone.
+// parseShm reads PATH, s:PATH or c:PATH. A word before a colon is meant as a role: 0:PATH is no
+// path, nor is s alone.
 func parseShm(s string) (Endpoint, error) {
 	e := Endpoint{Kind: Shm, Meet: true, Path: s}
 	role, path, found := strings.Cut(s, ":")
@@ -262,7 +278,8 @@ func parseShm(s string) (Endpoint, error) {
 		e = Endpoint{Kind: Shm, Serve: role == "s", Path: path}
 	}
 	if e.Path == "" || found && !isRole && !strings.Contains(role, "/") {
-		return e, errors.New("shared memory is shm:PATH, shm:s:PATH or shm:c:PATH, a directory where processes meet")
+		return e, errors.New("shared memory is shm:PATH, shm:s:PATH or shm:c:PATH, a directory " +
+			"where processes meet")
 	}
 	return e, nil
 }
@@ -302,5 +319,6 @@ func (e Endpoint) String() string {
 
 // Temporary reports whether an error of Open may be gone at the next try.
 func Temporary(err error) bool {
-	return errors.Is(err, ErrTimeout) || errors.Is(err, ErrLost) || errors.Is(err, ErrProtocol) || errors.Is(err, ErrSecret)
+	return errors.Is(err, ErrTimeout) || errors.Is(err, ErrLost) || errors.Is(err, ErrProtocol) ||
+		errors.Is(err, ErrSecret)
 }

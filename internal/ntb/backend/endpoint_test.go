@@ -61,7 +61,7 @@ func TestParseEndpoints(t *testing.T) {
 	}
 }
 
-// What is wrong is said, and of which link.
+// An error names the link and what is wrong with it.
 func TestEndpointErrors(t *testing.T) {
 	for s, want := range map[string]string{
 		"":                                    "a comma",

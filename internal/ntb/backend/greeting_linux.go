@@ -17,7 +17,7 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// greetingTime is how long a peer may take to greet.
+// greetingTime bounds the time that a peer may take to greet.
 const greetingTime = 5 * time.Second
 
 // greeting is a TCP stream whose ends say what window they have and, with a secret,
@@ -90,7 +90,7 @@ func (g *greeting) step() (done bool, err error) {
 	}
 }
 
-// wanted is how many bytes the peer says in all, as far as is known.
+// wanted returns the number of bytes in the peer's whole greeting, as far as is known.
 func (g *greeting) wanted() int {
 	switch {
 	case g.secret == nil || len(g.in) < wire.GreetingBytes:
@@ -106,7 +106,8 @@ func (g *greeting) take() error {
 	switch len(g.in) {
 	case wire.GreetingBytes:
 		var ok bool
-		if g.theirs, _, ok = wire.ParseGreeting(g.in); !ok || checkBytes(g.theirs.WindowBytes) != nil {
+		if g.theirs, _, ok = wire.ParseGreeting(g.in); !ok ||
+			checkBytes(g.theirs.WindowBytes) != nil {
 			return ErrProtocol
 		}
 		if g.theirs.Secret != g.ours.Secret {
@@ -163,7 +164,7 @@ func (g *greeting) flush() error {
 	return nil
 }
 
-// events are what the greeting waits for.
+// events returns the poll events that the greeting waits for.
 func (g *greeting) events() int16 {
 	if len(g.out) > 0 {
 		return unix.POLLIN | unix.POLLOUT

@@ -159,7 +159,7 @@ func killMany(t *testing.T, server, where string, kills int) {
 	}
 }
 
-// resources are what a link takes of this process.
+// resources counts what a link takes of this process: descriptors and mappings.
 type resources struct{ descriptors, mappings int }
 
 func using(t *testing.T) (r resources) {

@@ -17,7 +17,8 @@ var (
 	ErrLost     = errors.New("bridge: the peer is gone")
 	ErrTimeout  = errors.New("bridge: nobody came in time")
 	ErrProtocol = errors.New("bridge: the peer speaks another protocol")
-	ErrSecret   = errors.New("bridge: the peer does not know the secret of the link, or has one that we do not")
+	ErrSecret   = errors.New("bridge: the peer does not know the secret of the link, or has one " +
+		"that we do not")
 	// ErrInUse is EBUSY, ErrConfig EINVAL.
 	ErrInUse  error = &refusal{"bridge: this side is in use", syscall.EBUSY}
 	ErrConfig error = &refusal{"bridge: invalid configuration", syscall.EINVAL}
@@ -70,7 +71,8 @@ const (
 
 func checkBytes(n uint64) error {
 	if n < MinWindowBytes || n > MaxWindowBytes || n%4096 != 0 {
-		return fmt.Errorf("%w: a window of %d bytes: it has at least %d, in whole pages", ErrConfig, n, MinWindowBytes)
+		return fmt.Errorf("%w: a window of %d bytes: it has at least %d, in whole pages", ErrConfig,
+			n, MinWindowBytes)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func TestWritesArrive(t *testing.T) {
 	}
 }
 
-// Who waits is woken, and learns that the peer has gone.
+// A waiting thread is woken, and learns that the peer has gone.
 func TestWaitIsWoken(t *testing.T) {
 	for kind, p := range pairs(t) {
 		b := channel.NewBatch()
@@ -196,7 +196,7 @@ func TestWaitIsWoken(t *testing.T) {
 	}
 }
 
-// Who polls and never waits learns of the peer's end too.
+// A thread that polls and never waits learns of the peer's end too.
 func TestPollingNoticesTheEnd(t *testing.T) {
 	p := pairs(t)["shm"]
 	p[1].Close()
@@ -233,7 +233,7 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// A TCP peer that is none, or wants to write where it may not.
+// A TCP peer that does not speak the protocol, or wants to write where it may not.
 func TestHostileStream(t *testing.T) {
 	greeting := wire.Greeting{WindowBytes: windowBytes}.Append(nil)
 	message := func(to, n uint64, data string) []byte {

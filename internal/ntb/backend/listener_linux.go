@@ -42,7 +42,8 @@ const maxGreeting = 16
 func (l *Listener) Accept(d time.Duration) (Link, error) {
 	for end := time.Now().Add(d); ; {
 		until := end
-		list := []unix.PollFd{{Fd: int32(l.f), Events: unix.POLLIN}, {Fd: int32(l.cancel), Events: unix.POLLIN}}
+		list := []unix.PollFd{{Fd: int32(l.f), Events: unix.POLLIN},
+			{Fd: int32(l.cancel), Events: unix.POLLIN}}
 		for _, g := range l.greeting {
 			list = append(list, unix.PollFd{Fd: int32(g.f), Events: g.events()})
 			if g.end.Before(until) {
@@ -102,7 +103,8 @@ func (l *Listener) goOn(ready []unix.PollFd) (Link, error) {
 // take takes one stream.
 func (l *Listener) take() error {
 	n, sa, err := unix.Accept4(int(l.f), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EINTR) {
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ECONNABORTED) ||
+		errors.Is(err, unix.EINTR) {
 		return nil
 	}
 	if err != nil {

@@ -80,7 +80,8 @@ func (l *mapped) split(f fd, offset, n uint64, side int) error {
 		return err
 	}
 	halves := [2][]byte{l.memory[:half], l.memory[half:]}
-	l.own, l.peer = window.Fragile(halves[side], &l.gone), window.Fragile(halves[1-side], &l.gone).Far()
+	l.own = window.Fragile(halves[side], &l.gone)
+	l.peer = window.Fragile(halves[1-side], &l.gone).Far()
 	l.peer.Store4(wire.OffWake, 0)
 	return nil
 }
@@ -128,7 +129,8 @@ func (l *mapped) Wait(d time.Duration) error {
 		return l.door.wait(d)
 	}
 	const first, longest = 20 * time.Microsecond, time.Millisecond
-	for end, pause := time.Now().Add(d), first; l.own.Load4(wire.OffSignal) == l.seen; pause = min(2*pause, longest) {
+	end, pause := time.Now().Add(d), first
+	for ; l.own.Load4(wire.OffSignal) == l.seen; pause = min(2*pause, longest) {
 		left := time.Until(end)
 		if left <= 0 {
 			break

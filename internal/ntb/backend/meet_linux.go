@@ -15,14 +15,14 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// A link of a place is opened by whoever wants it first:
+// The first of two members that wants a link opens it:
 //
 //	dial    connect, Introduction and our window ──►  guest   takes it, and answers with its own
 //	        takes the answer: the link is open   ◄──          the link is open
 //
-// Where two want each other at once, the dial of the one with the lower number
-// goes on, and the other's is dropped: before it answers, as who has taken the answer
-// would take that dial for the next process of the slot, and leave the link for it.
+// Where two members dial each other at once, the dial of the lower number goes on. The other drops
+// its own dial before it answers: a peer with the answer would take that dial for the slot's next
+// process, and leave the link for it.
 
 // dial is a link that we want.
 type dial struct {
@@ -32,7 +32,7 @@ type dial struct {
 	half   half
 }
 
-// guest is who has come and has not said who it is.
+// guest is a process that has connected and has not introduced itself yet.
 type guest struct {
 	socket fd
 	until  time.Time
@@ -47,8 +47,8 @@ type half struct {
 
 const (
 	dialPause    = 5 * time.Millisecond // between two tries to reach a member that is there
-	meetPatience = 5 * time.Second      // with the other one, whoever came first
-	maxGuests    = 2 * Slots
+	meetPatience = 5 * time.Second      // with the other member, in either direction
+	maxGuests    = 128                  // each has a descriptor; more wait to be accepted
 )
 
 // A Session is a link of a place. Own, unlike the peer's window, is there until Free.
@@ -78,7 +78,8 @@ func (p *Place) newHalf() (h half, err error) {
 	if err := h.session.openMemory(p.config.SessionBytes); err != nil {
 		return h, err
 	}
-	if h.window, err = mapParts([]part{{h.session.f, p.config.SessionBytes}, {p.memory.f, p.config.MemoryBytes}}); err != nil {
+	if h.window, err = mapParts([]part{{h.session.f, p.config.SessionBytes},
+		{p.memory.f, p.config.MemoryBytes}}); err != nil {
 		return h, err
 	}
 	if e := &p.config.Endpoint; e.OnNode {
@@ -106,7 +107,8 @@ func (h *half) close() {
 
 // introduce sends our half.
 func (p *Place) introduce(to fd, h *half) error {
-	b := wire.Introduction{Side: uint8(p.self.Side), Slot: uint8(p.self.Slot), SessionBytes: p.config.SessionBytes, MemoryBytes: p.config.MemoryBytes}.Append(nil)
+	b := wire.Introduction{Side: uint8(p.self.Side), Slot: uint16(p.self.Slot),
+		SessionBytes: p.config.SessionBytes, MemoryBytes: p.config.MemoryBytes}.Append(nil)
 	rights := unix.UnixRights(int(h.session.f), int(p.memory.f), int(h.bell))
 	if err := unix.Sendmsg(int(to), b, rights, nil, unix.MSG_NOSIGNAL); err != nil {
 		return ErrLost
@@ -114,7 +116,7 @@ func (p *Place) introduce(to fd, h *half) error {
 	return nil
 }
 
-// peerHalf is what a peer has sent.
+// peerHalf is the peer's half of a link, as it was sent.
 type peerHalf struct {
 	who    Member
 	window []byte
@@ -124,7 +126,8 @@ type peerHalf struct {
 // receiveIntroduction receives what a peer says of itself, and the descriptors of its window's two
 // parts and its doorbell, which the caller closes, also on error.
 func receiveIntroduction(from fd) (i wire.Introduction, fds []int, err error) {
-	if cred, err := unix.GetsockoptUcred(int(from), unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || int(cred.Uid) != os.Geteuid() {
+	if cred, err := unix.GetsockoptUcred(int(from), unix.SOL_SOCKET,
+		unix.SO_PEERCRED); err != nil || int(cred.Uid) != os.Geteuid() {
 		return i, nil, fmt.Errorf("%w: it is another user's process", ErrProtocol)
 	}
 	var b [wire.IntroductionBytes + 1]byte
@@ -153,7 +156,8 @@ func (p *Place) takeIntroduction(from fd) (x peerHalf, err error) {
 	if err != nil {
 		return x, err
 	}
-	if i.Side > 1 || i.Slot >= Slots || checkBytes(i.SessionBytes) != nil || checkBytes(i.MemoryBytes) != nil {
+	if i.Side > 1 || i.Slot >= Slots || checkBytes(i.SessionBytes) != nil ||
+		checkBytes(i.MemoryBytes) != nil {
 		return x, ErrProtocol
 	}
 	x.who = Member{int(i.Side), int(i.Slot)}
@@ -165,11 +169,13 @@ func (p *Place) takeIntroduction(from fd) (x peerHalf, err error) {
 			return x, err
 		}
 	}
-	// A descriptor of another kind might block whoever writes it.
-	if flags, err := unix.FcntlInt(uintptr(fds[2]), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK == 0 {
+	// Writing to a descriptor of another kind might block.
+	if flags, err := unix.FcntlInt(uintptr(fds[2]), unix.F_GETFL, 0); err != nil ||
+		flags&unix.O_NONBLOCK == 0 {
 		return x, fmt.Errorf("%w: its doorbell blocks", ErrProtocol)
 	}
-	if x.window, err = mapParts([]part{{fd(fds[0]), i.SessionBytes}, {fd(fds[1]), i.MemoryBytes}}); err != nil {
+	if x.window, err = mapParts([]part{{fd(fds[0]), i.SessionBytes},
+		{fd(fds[1]), i.MemoryBytes}}); err != nil {
 		return x, err
 	}
 	x.bell = hold(fds[2])
@@ -179,7 +185,8 @@ func (p *Place) takeIntroduction(from fd) (x peerHalf, err error) {
 
 // checkMemory judges memory that a peer has passed.
 func checkMemory(f int, size uint64) error {
-	if got, err := unix.FcntlInt(uintptr(f), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
+	if got, err := unix.FcntlInt(uintptr(f), unix.F_GET_SEALS, 0); err != nil ||
+		got&seals != seals {
 		return fmt.Errorf("%w: its window may shrink", ErrProtocol)
 	}
 	var st unix.Stat_t
@@ -192,7 +199,8 @@ func checkMemory(f int, size uint64) error {
 // join makes a link of two halves.
 func join(s fd, h *half, x *peerHalf) *Session {
 	h.session.f.close() // the peer has it
-	l := &shm{socket: s, bell: h.bell, peerBell: x.bell, own: window.New(h.window), peerMem: x.window}
+	l := &shm{socket: s, bell: h.bell, peerBell: x.bell, own: window.New(h.window),
+		peerMem: x.window}
 	l.peer = window.New(x.window).Far()
 	return &Session{l, h.window}
 }
@@ -205,7 +213,8 @@ func (p *Place) toSelf() (*Session, error) {
 	}
 	h.session.f.close()
 	w := window.New(h.window)
-	return &Session{&shm{socket: none, bell: h.bell, peerBell: none, own: w, peer: w.Far()}, h.window}, nil
+	return &Session{&shm{socket: none, bell: h.bell, peerBell: none, own: w, peer: w.Far()},
+		h.window}, nil
 }
 
 // Next returns the next link that is open: one that was wanted, or one that its peer
@@ -243,7 +252,8 @@ func (p *Place) startDials() (Member, *Session, error) {
 	p.mu.Unlock()
 	for _, m := range wants {
 		if p.dials[m] == nil {
-			p.dials[m] = &dial{at: now, until: now.Add(p.patience), socket: none, half: half{bell: none}}
+			p.dials[m] = &dial{at: now, until: now.Add(p.patience), socket: none,
+				half: half{bell: none}}
 		}
 	}
 	for m, x := range p.dials {
@@ -272,7 +282,8 @@ func (p *Place) startDials() (Member, *Session, error) {
 }
 
 func (p *Place) begin(m Member, x *dial) error {
-	s, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET, &unix.SockaddrUnix{Name: p.path(m)}, none, 0)
+	s, err := connect(unix.AF_UNIX, unix.SOCK_SEQPACKET,
+		&unix.SockaddrUnix{Name: p.path(m)}, none, 0)
 	if err != nil {
 		return err
 	}

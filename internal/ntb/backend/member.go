@@ -7,11 +7,11 @@ import (
 	"net/netip"
 )
 
-// Slots is how many processes a side of a meeting place has at most.
-const Slots = 64
+// Slots bounds the processes of a side of a hub.
+const Slots = 1024
 
-// A Member is a process of a meeting place: which of the two nodes it is of, and which of
-// that node's processes it is.
+// A Member is a process of a hub: its side is one of the two nodes, its slot the number among that
+// node's processes.
 type Member struct{ Side, Slot int }
 
 func (m Member) String() string { return fmt.Sprintf("%d-%d", m.Side, m.Slot) }
@@ -30,11 +30,11 @@ type Presence struct {
 	Addrs []netip.Addr
 }
 
-// PlaceConfig says how a process joins a meeting place.
+// PlaceConfig says how a process joins a hub.
 type PlaceConfig struct {
 	Endpoint Endpoint // of kind Shm
 	Slot     int      // which of its side's processes it is
-	// SessionBytes is how long the part of its window is that each link has for
-	// itself, MemoryBytes the part behind it that all have in common: the application's.
+	// SessionBytes is the length of the part of its window that each link has for itself.
+	// MemoryBytes is the length of the part behind it that all share: the application's.
 	SessionBytes, MemoryBytes uint64
 }

@@ -86,9 +86,10 @@ func (o *Opener) take() error {
 	if o.side == 1 {
 		return nil
 	}
-	o.l, err = listenTCP(o.e.Addr, o.own.w.Len(), admission{o.e.From, o.secret}, func(f fd, peerBytes uint64) (Link, error) {
-		return newTCP(f, o.own, peerBytes), nil
-	})
+	o.l, err = listenTCP(o.e.Addr, o.own.w.Len(), admission{o.e.From, o.secret},
+		func(f fd, peerBytes uint64) (Link, error) {
+			return newTCP(f, o.own, peerBytes), nil
+		})
 	if err == nil {
 		o.l.cancel = o.cancel
 	}
@@ -119,8 +120,8 @@ func (o *Opener) Own() *window.Window {
 	return o.own.w
 }
 
-// Inherited reports whether our window is memory that may have been another
-// process's, of which the peer may think still.
+// Inherited reports whether our window is memory that may have been another process's. The peer may
+// still take us for that one.
 func (o *Opener) Inherited() bool { return o.mapped != nil }
 
 // Open opens a link, if the peer comes, or is there, within d. Only one is open

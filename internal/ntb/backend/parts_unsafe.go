@@ -24,14 +24,16 @@ func mapParts(parts []part) ([]byte, error) {
 	for _, x := range parts {
 		all += uintptr(x.n)
 	}
-	room, err := unix.MmapPtr(-1, 0, nil, all, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	room, err := unix.MmapPtr(-1, 0, nil, all, unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
 	b := unsafe.Slice((*byte)(room), all)
 	at := room
 	for _, x := range parts {
-		if _, err := unix.MmapPtr(int(x.f), 0, at, uintptr(x.n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		if _, err := unix.MmapPtr(int(x.f), 0, at, uintptr(x.n), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 			unmapParts(b)
 			return nil, os.NewSyscallError("mmap", err)
 		}

@@ -72,8 +72,8 @@ func (l *mapped) openVFIO(side int, hasDoorbell bool) error {
 	return err
 }
 
-// doorbell is what wakes two guests that share an ivshmem device. Which number a
-// guest has its server says; the guests tell each other in their info pages.
+// doorbell wakes two guests that share an ivshmem device. Its server gives a guest its number; the
+// guests tell each other in their info pages.
 //
 // QEMU: docs/specs/ivshmem-spec.txt.
 type doorbell struct {

@@ -20,12 +20,12 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// A Place is a directory where the processes of two nodes meet that have
-// windows in shared memory: any number of processes of either node, of which each pair
-// may have a link, and each one to itself.
+// A Place is a shared-memory hub: a directory through which the processes of two nodes find each
+// other. Each node may have any number of processes. Each pair of them may have a link, and each
+// process one to itself.
 //
 //	members    a byte for each process, locked while it lives, and what it says of itself
-//	services   a range for each service id that somebody listens for, locked by that one
+//	services   a range for each service id with a listener, which locks it
 //	SIDE-SLOT  the socket by which a process is found
 //
 // Locks end with their process, however it ends. All of it is of one user, which
@@ -53,12 +53,13 @@ type Place struct {
 	guests []guest
 }
 
-// Join makes this process one of a meeting place.
+// Join makes this process a member of a hub.
 //
 // Errors: ErrInUse if another process has the slot of that side; ErrConfig;
 // numa.ErrNode; the system's.
 func Join(c PlaceConfig) (*Place, error) {
-	p := &Place{config: c, members: none, services: none, listener: none, wake: none, patience: meetPatience, claims: map[uint64]bool{}, dials: map[Member]*dial{}}
+	p := &Place{config: c, members: none, services: none, listener: none, wake: none,
+		patience: meetPatience, claims: map[uint64]bool{}, dials: map[Member]*dial{}}
 	if err := p.join(); err != nil {
 		p.Close()
 		return nil, err
@@ -130,7 +131,8 @@ func checkDir(path string) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		return fmt.Errorf("%w: %s is not a directory: remove it, or name another path", ErrConfig, path)
+		return fmt.Errorf("%w: %s is not a directory: remove it, or name another path",
+			ErrConfig, path)
 	case int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("%w: %s is another user's: processes of one user meet", ErrConfig, path)
 	case st.Mode&0o022 != 0:
@@ -141,12 +143,14 @@ func checkDir(path string) error {
 
 func openPlaceFile(dir, name string) (fd, error) {
 	path := filepath.Join(dir, name)
-	n, err := unix.Open(path, unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+	n, err := unix.Open(path,
+		unix.O_RDWR|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return none, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(n, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || int(st.Uid) != os.Geteuid() {
+	if err := unix.Fstat(n, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG ||
+		int(st.Uid) != os.Geteuid() {
 		unix.Close(n)
 		return none, fmt.Errorf("%w: %s is not a file of ours: remove it", ErrConfig, path)
 	}
@@ -187,14 +191,16 @@ func (p *Place) take() error {
 	}
 	number := p.self.number()
 	if taken(p.members, number, 1) {
-		return fmt.Errorf("%w: process %d of side %d of %s is there (two processes have one number if they do not meet in one XDG_RUNTIME_DIR, or network namespace)",
+		return fmt.Errorf("%w: process %d of side %d of %s is there (two processes have one "+
+			"number if they do not meet in one XDG_RUNTIME_DIR, or network namespace)",
 			ErrInUse, p.config.Slot, p.self.Side, e.Path)
 	}
-	if err := p.Announce(nil); err != nil { // in place of whoever was here before
+	if err := p.Announce(nil); err != nil { // instead of a former member's
 		return err
 	}
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: int64(number), Len: 1}
-	if err := unix.FcntlFlock(uintptr(p.members), unix.F_OFD_SETLK, &lock); err != nil { // nobody else takes one: the door is ours
+	if err := unix.FcntlFlock(uintptr(p.members), unix.F_OFD_SETLK, &lock); err != nil {
+		// nobody else takes one: the door is ours
 		return os.NewSyscallError("fcntl", err)
 	}
 	return p.listen()
@@ -244,7 +250,8 @@ func freeSide(e Endpoint) int {
 	case !e.Meet:
 		return 1
 	}
-	n, err := unix.Open(filepath.Join(e.Path, "members"), unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	n, err := unix.Open(filepath.Join(e.Path, "members"),
+		unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return 0 // nobody was there yet
 	}
@@ -316,14 +323,15 @@ func (p *Place) addrs(m Member) (list []netip.Addr) {
 
 // Present reports whether a member is there.
 func (p *Place) Present(m Member) bool {
-	return m == p.self || m.Side>>1 == 0 && m.Slot >= 0 && m.Slot < Slots && taken(p.members, m.number(), 1)
+	return m == p.self || m.Side>>1 == 0 && m.Slot >= 0 && m.Slot < Slots &&
+		taken(p.members, m.number(), 1)
 }
 
 // Bits of the place of a lock in the file of services: whose it is, its length
 // tells.
 const (
-	claimSpace  = 7 // a slot fits, and a gap
-	serviceBits = 54
+	claimSpace  = 11 // a slot fits, and a gap
+	serviceBits = 50
 )
 
 func serviceAt(side int, id uint64) uint64 {

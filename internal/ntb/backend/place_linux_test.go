@@ -95,7 +95,7 @@ func writes(t *testing.T, from, to *Session) {
 // itself; the application's memory is the same in all of them.
 func TestPlaceAllToAll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "place")
-	all := []*Place{newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:s:"+dir, 2), newPlace(t, "shm:c:"+dir, 1), newPlace(t, "shm:c:"+dir, 63)}
+	all := []*Place{newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:s:"+dir, 2), newPlace(t, "shm:c:"+dir, 64), newPlace(t, "shm:c:"+dir, Slots-1)}
 	for i, p := range all {
 		addr := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
 		if err := p.Announce([]netip.Addr{addr}); err != nil {
@@ -175,8 +175,8 @@ func TestPlaceBothWant(t *testing.T) {
 	}
 }
 
-// Who answers a guest while it dials it has hung up by then: whoever takes the answer may
-// look at its guests before anything else, and is not to find that dial among them.
+// A member that answers a guest, while it dials that guest, has hung up by then. The guest may look
+// at its own guests before anything else, and is not to find that dial among them.
 func TestPlaceHangsUpBeforeItAnswers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "place")
 	a, b := newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:c:"+dir, 1)
@@ -257,8 +257,8 @@ func TestPlaceSides(t *testing.T) {
 
 func TestPlaceServices(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "place")
-	a, b, c := newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:s:"+dir, 63), newPlace(t, "shm:c:"+dir, 1)
-	ids := []uint64{0, 1, 0x1060000, 0x1060001, 1<<64 - 1, 1 << 63, 1 << 54}
+	a, b, c := newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:s:"+dir, Slots-1), newPlace(t, "shm:c:"+dir, 1)
+	ids := []uint64{0, 1, 0x1060000, 0x1060001, 1<<64 - 1, 1 << 63, 1 << 54, 1 << 50}
 	for i, id := range ids {
 		owner, other := a, b
 		if i%2 == 1 {

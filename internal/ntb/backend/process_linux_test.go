@@ -87,7 +87,7 @@ func newProcess(endpoint string, own, peer ib.QPN) (*process, error) {
 	return p, err
 }
 
-// back is what opens the links of a process.
+// back opens the links of a process.
 type back struct {
 	opener *Opener
 	place  *Place
@@ -103,7 +103,7 @@ func newBack(e Endpoint) (b *back, err error) {
 	return b, err
 }
 
-// open opens a link to whoever has the other end: one of two wants it.
+// open opens a link to the process at the other end: one of two wants it.
 func (b *back) open() (Link, error) {
 	if b.place == nil {
 		return b.opener.Open(10 * time.Millisecond)
@@ -156,7 +156,7 @@ func newFenced(table *mem.Table, all []byte, access ib.Access) (*fenced, error) 
 	return m, err
 }
 
-// untouched is what memory holds that nobody has written to.
+// untouched is the contents of memory that nothing has written to.
 var untouched = bytes.Repeat([]byte{0xee}, guard)
 
 func (m *fenced) guarded() bool {

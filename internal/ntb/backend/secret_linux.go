@@ -34,7 +34,8 @@ func readSecret(path string) ([]byte, error) {
 		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Mode&0o077 != 0 {
-		return nil, fmt.Errorf("%w: the secret in %s: it must be a file that nobody else may read: chmod 600 it", ErrConfig, path)
+		return nil, fmt.Errorf("%w: the secret in %s: it must be a file that nobody else may "+
+			"read: chmod 600 it", ErrConfig, path)
 	}
 	b := make([]byte, maxSecretBytes+1)
 	k, err := unix.Read(n, b)
@@ -43,7 +44,8 @@ func readSecret(path string) ([]byte, error) {
 	}
 	b = bytes.TrimRight(b[:k], "\r\n")
 	if len(b) < minSecretBytes || len(b) > maxSecretBytes {
-		return nil, fmt.Errorf("%w: the secret in %s has %d bytes, not %d to %d", ErrConfig, path, len(b), minSecretBytes, maxSecretBytes)
+		return nil, fmt.Errorf("%w: the secret in %s has %d bytes, not %d to %d", ErrConfig, path,
+			len(b), minSecretBytes, maxSecretBytes)
 	}
 	return b, nil
 }

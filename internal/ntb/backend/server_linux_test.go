@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// giftByte is what a server writes at a place of the client's gift: each server
-// something else, so that a write of one that is dead is told from its successor's.
+// giftByte is the byte that a server writes at a place of the client's gift. Each server writes
+// another one, which tells a dead server's write from its successor's.
 func giftByte(life, i int) byte { return byte(life*37+i*11+i>>8) &^ 1 }
 
 // serve is a server. It ends when its parent does.

@@ -16,7 +16,8 @@ import (
 // shm is a link between two processes of a host, or of one to itself. Its doorbell is written only
 // when the peer has said that it sleeps: see channel.Channel.MustWake.
 type shm struct {
-	socket   fd // tells when the peer dies; nothing is said after the introduction. none: we are the peer
+	// tells when the peer dies; nothing is said after the introduction. none: we are the peer
+	socket   fd
 	bell     fd // ours: the peer writes it
 	peerBell fd // none: it is ours
 	own      *window.Window
@@ -25,8 +26,8 @@ type shm struct {
 	calls    uint // of Receive
 }
 
-// seals keep whoever has the descriptor from making the memory shorter, which
-// would be SIGBUS to the one that looks at it.
+// seals keep every holder of the descriptor from making the memory shorter: a reader would get
+// SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // passed returns the descriptors of a message.
@@ -80,8 +81,8 @@ func (l *shm) Ring() {
 	unix.Write(int(bell), one[:]) // EAGAIN: it is rung already
 }
 
-// lookEvery is how many calls of Receive go by between two looks whether the
-// peer lives: who polls does so some million times a second, and never waits.
+// lookEvery is the number of calls of Receive between two checks that the peer lives. A polling
+// thread calls it some million times a second, and never waits.
 const lookEvery = 1 << 12
 
 // Receive has nothing to do: what the peer writes is there.
@@ -94,7 +95,8 @@ func (l *shm) Receive() error {
 
 func (l *shm) Wait(d time.Duration) error {
 	// One without a number is passed over.
-	list := [2]unix.PollFd{{Fd: int32(l.bell), Events: unix.POLLIN}, {Fd: int32(l.socket), Events: unix.POLLIN}}
+	list := [2]unix.PollFd{{Fd: int32(l.bell), Events: unix.POLLIN},
+		{Fd: int32(l.socket), Events: unix.POLLIN}}
 	if _, err := poll(list[:], d); err != nil {
 		return err
 	}

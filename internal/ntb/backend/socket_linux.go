@@ -67,7 +67,7 @@ func socket(family, typ int) (fd, error) {
 	return hold(n), nil
 }
 
-// backlog is how many streams the system keeps that have not been taken.
+// backlog is the number of streams that the system keeps before they are taken.
 const backlog = 64
 
 func listen(family, typ int, sa unix.Sockaddr) (fd, error) {
@@ -76,7 +76,8 @@ func listen(family, typ int, sa unix.Sockaddr) (fd, error) {
 		return none, err
 	}
 	if family != unix.AF_UNIX {
-		err = os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+		err = os.NewSyscallError("setsockopt",
+			unix.SetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
 	}
 	if err == nil {
 		err = os.NewSyscallError("bind", unix.Bind(int(f), sa))
@@ -101,7 +102,8 @@ func connect(family, typ int, sa unix.Sockaddr, stop fd, d time.Duration) (fd, e
 	if errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
 		if err = await(f, unix.POLLOUT, stop, d); err == nil {
 			var n int
-			if n, err = unix.GetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_ERROR); err == nil && n != 0 {
+			if n, err = unix.GetsockoptInt(int(f), unix.SOL_SOCKET, unix.SO_ERROR); err == nil &&
+				n != 0 {
 				err = unix.Errno(n)
 			}
 		}

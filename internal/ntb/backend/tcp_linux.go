@@ -36,7 +36,8 @@ type tcp struct {
 
 // listenTCP waits for peers at an address. open makes the link of a peer that has
 // greeted.
-func listenTCP(at netip.AddrPort, windowBytes uint64, who admission, open func(fd, uint64) (Link, error)) (*Listener, error) {
+func listenTCP(at netip.AddrPort, windowBytes uint64, who admission,
+	open func(fd, uint64) (Link, error)) (*Listener, error) {
 	family, sa := address(at)
 	f, err := listen(family, unix.SOCK_STREAM, sa)
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -49,7 +50,8 @@ func listenTCP(at netip.AddrPort, windowBytes uint64, who admission, open func(f
 }
 
 // dialTCP connects and greets, for as long as stop is not readable.
-func dialTCP(at netip.AddrPort, windowBytes uint64, secret []byte, stop fd, d time.Duration) (f fd, peerBytes uint64, err error) {
+func dialTCP(at netip.AddrPort, windowBytes uint64, secret []byte, stop fd, d time.Duration) (f fd,
+	peerBytes uint64, err error) {
 	family, sa := address(at)
 	if f, err = connect(family, unix.SOCK_STREAM, sa, stop, d); err != nil {
 		return none, 0, err

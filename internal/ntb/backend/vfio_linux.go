@@ -68,13 +68,15 @@ func (v *vfio) open(address string) error {
 		return err
 	}
 	if status.flags&viable == 0 {
-		return fmt.Errorf("%w: %s: other devices of its IOMMU group have drivers of the kernel's", ErrConfig, path)
+		return fmt.Errorf("%w: %s: other devices of its IOMMU group have drivers of the kernel's",
+			ErrConfig, path)
 	}
 	if err := vfioSetContainer(v.group, v.container); err != nil {
 		return err
 	}
 	if _, err := ioctl(v.container, vfioSetIOMMU, vfioType1v2); err != nil {
-		return fmt.Errorf("%s: %w (without interrupt remapping it wants allow_unsafe_interrupts of vfio_iommu_type1)", path, err)
+		return fmt.Errorf("%s: %w (without interrupt remapping it wants allow_unsafe_interrupts "+
+			"of vfio_iommu_type1)", path, err)
 	}
 	if v.device, err = vfioDevice(v.group, address); err != nil {
 		return err

@@ -82,14 +82,15 @@ type word struct {
 	to    uint64
 	value uint64
 	size  uint8
-	data  []byte // in place of a value
+	data  []byte // instead of a value
 }
 
 // New returns a channel that is Down. seed gives the random numbers of the
 // sessions. What the peer compares with what it saw last begins at random too:
 // it may have seen another process's.
 func New(client Client, seed func() uint64) *Channel {
-	return &Channel{client: client, seed: seed, deadline: monotime.Never, signal: uint32(seed()), asleep: uint32(seed()), ping: uint32(seed())}
+	return &Channel{client: client, seed: seed, deadline: monotime.Never, signal: uint32(seed()),
+		asleep: uint32(seed()), ping: uint32(seed())}
 }
 
 // State returns where the link stands.
@@ -144,7 +145,8 @@ func (c *Channel) Detach(now monotime.Time) {
 // or with the time in which it would have been found out to be silent: a peer that
 // is stopped for longer, in the middle of a write, is not known of.
 func (c *Channel) Stale(now monotime.Time) bool {
-	return c.state == Probing && now.Before(c.ownFrom) && c.own.Load4(wire.OffMagic) == wire.Magic && c.own.Load8(wire.OffSession) != 0
+	return c.state == Probing && now.Before(c.ownFrom) &&
+		c.own.Load4(wire.OffMagic) == wire.Magic && c.own.Load8(wire.OffSession) != 0
 }
 
 // Reset begins a new session, as the client or the administrator wants it.
@@ -157,7 +159,8 @@ func (c *Channel) restart(now monotime.Time, why Counter) {
 	}
 	c.Count[why]++
 	was := c.state
-	if why != PeerRestarted && why != PeerSilent { // those know that we are apart, or had their time
+	if why != PeerRestarted && why != PeerSilent {
+		// those know that we are apart, or had their time
 		c.ownFrom = now.Add(peerSilence)
 	}
 	c.begin(now)
@@ -248,7 +251,8 @@ func (c *Channel) step(now monotime.Time) bool {
 			return false
 		}
 		var ok bool
-		c.version, ok = wire.NewVersions(lowestVersion, highestVersion).Agree(wire.Versions(w.Load4(wire.OffVersions)))
+		ours, theirs := wire.NewVersions(lowestVersion, highestVersion), w.Load4(wire.OffVersions)
+		c.version, ok = ours.Agree(wire.Versions(theirs))
 		if !ok {
 			c.refuse(now, NoVersion)
 			return false
@@ -327,7 +331,8 @@ func (c *Channel) HandleTimeout(now monotime.Time) {
 	if c.state == Down {
 		return
 	}
-	if now.Sub(c.pingDue) >= absence { // then that the peer was not heard meanwhile says nothing of it
+	if now.Sub(c.pingDue) >= absence {
+		// then that the peer was not heard meanwhile says nothing of it
 		c.heardAt = now
 	}
 	if !now.Before(c.pingDue) {

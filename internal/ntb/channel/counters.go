@@ -19,7 +19,8 @@ const (
 )
 
 var counterNames = [NumCounters]string{
-	"link_ups", "peer_restarted", "peer_silent", "slow_hello", "bad_hello", "no_version", "link_resets", "backend_lost",
+	"link_ups", "peer_restarted", "peer_silent", "slow_hello", "bad_hello", "no_version",
+	"link_resets", "backend_lost",
 }
 
 func (c Counter) String() string {

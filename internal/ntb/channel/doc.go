@@ -24,8 +24,8 @@
 // that a dead life wrote is taken for the living one's, in memory that outlives
 // both just as well.
 //
-// The heartbeat is a word that counts on; a peer whose word stands still for
-// peerSilence is gone, unless the back end knows better (Watched). There are no doorbell registers: a batch
-// of writes ends with one more write, of the signal word. A node that goes to sleep says so, once,
-// in the peer's window, and the peer's back end then wakes it.
+// The heartbeat is a word that counts on; a peer whose word stands still for peerSilence is gone,
+// unless the back end knows better (Watched). There are no doorbell registers: a batch of writes
+// ends with one more write, of the signal word. A node that goes to sleep says so, once, in the
+// peer's window, and the peer's back end then wakes it.
 package channel

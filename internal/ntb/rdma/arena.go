@@ -12,7 +12,7 @@ type arena struct {
 
 type extent struct{ at, n uint64 }
 
-// grain is what ranges are multiples of: a cache line, so that no two share one.
+// grain divides the size of every range: a cache line, so that no two ranges share one.
 const grain = 64
 
 func roundUp(n uint64) uint64 { return (n + grain - 1) &^ (grain - 1) }

@@ -43,7 +43,7 @@ func newBells(n int) bells {
 	return bells{seen: make([]uint32, n), owns: make([]bellOwner, n), used: firstQPBell}
 }
 
-// takeBell gives a doorbell an owner. Whoever rings it counts from 1.
+// takeBell gives a doorbell an owner. The ringing peer counts from 1.
 func (n *Node) takeBell(o bellOwner) (i uint32, ok bool) {
 	t := &n.bells
 	if k := len(t.free); k > 0 {

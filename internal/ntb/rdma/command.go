@@ -21,7 +21,7 @@ type commander struct {
 	was    wire.Index
 }
 
-// commandLimit is how long a peer whose heart beats may leave our commands
+// commandLimit bounds the time for which a peer whose heart beats may leave our commands
 // unanswered, as in the original.
 const commandLimit = 5 * monotime.Second
 
@@ -47,7 +47,7 @@ type command struct {
 
 func (n *Node) command(c command) { n.cmds.waiting = append(n.cmds.waiting, c) }
 
-// server is where the peer's commands are taken and answered.
+// server takes the peer's commands and answers them.
 type server struct {
 	taken    wire.Index
 	answers  []byte // responses not yet written, from index answered on
@@ -61,7 +61,11 @@ func (n *Node) pollCommands(b *channel.Batch) bool {
 	if s.answered != s.taken {
 		for ; s.answered != s.taken; s.answered++ {
 			a := s.answers[:wire.ResponseBytes]
-			b.Append(n.peer.ResponsesAt+wire.ResponseBytes*uint64(s.answered.Slot(n.peer.CommandCap)), func(b []byte) []byte { return append(b, a...) })
+			b.Append(n.peer.ResponsesAt+
+				wire.ResponseBytes*uint64(s.answered.Slot(n.peer.CommandCap)),
+				func(b []byte) []byte {
+					return append(b, a...)
+				})
 			s.answers = s.answers[wire.ResponseBytes:]
 		}
 		s.answers = nil
@@ -154,7 +158,8 @@ func (n *Node) takeCommands(now monotime.Time) {
 	}
 	for s.taken != end {
 		var room [wire.CommandBytes]byte // a copy: the peer may change what we judge
-		w.CopyOut(n.own.commandsAt+wire.CommandBytes*uint64(s.taken.Slot(n.peer.CommandCap)), room[:])
+		w.CopyOut(n.own.commandsAt+wire.CommandBytes*uint64(s.taken.Slot(n.peer.CommandCap)),
+			room[:])
 		h, body, _ := wire.ParseCommandHeader(room[:])
 		if h.Index != s.taken {
 			n.violated(now)

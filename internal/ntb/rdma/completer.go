@@ -34,7 +34,8 @@ func (q *QP) takeCompletions(now monotime.Time) {
 		n.violated(now)
 		return
 	}
-	if ahead := from.Since(end); start.Generation() != pos.Generation() || ahead > 0 && ahead <= f.cap {
+	if ahead := from.Since(end); start.Generation() != pos.Generation() ||
+		ahead > 0 && ahead <= f.cap {
 		return // of an answer whose doorbell is still to come
 	}
 	ok := true

@@ -25,8 +25,9 @@ const (
 )
 
 var counterNames = [NumCounters]string{
-	"rdma_sends", "rdma_recvs", "sent_pieces", "rcvd_pieces", "sent_arena_bytes", "sent_inline_bytes", "sent_placed_bytes", "rcvd_reads",
-	"sent_rnr", "rcvd_rnr", "not_ready", "refused_requests", "bad_wqe", "bad_cqe",
+	"rdma_sends", "rdma_recvs", "sent_pieces", "rcvd_pieces", "sent_arena_bytes",
+	"sent_inline_bytes", "sent_placed_bytes", "rcvd_reads", "sent_rnr", "rcvd_rnr", "not_ready",
+	"refused_requests", "bad_wqe", "bad_cqe",
 }
 
 // CounterNames returns the names of a queue pair's counts, in their order.
@@ -51,6 +52,8 @@ const (
 	NumNodeCounters
 )
 
-var nodeCounterNames = [NumNodeCounters]string{"bad_index", "bad_command", "command_fails", "command_late", "no_room", "sent_mads", "rcvd_mads", "dropped_mads", "sent_frames", "rcvd_frames", "dropped_frames"}
+var nodeCounterNames = [NumNodeCounters]string{"bad_index", "bad_command", "command_fails",
+	"command_late", "no_room", "sent_mads", "rcvd_mads", "dropped_mads", "sent_frames",
+	"rcvd_frames", "dropped_frames"}
 
 func (c NodeCounter) String() string { return nodeCounterNames[c] }

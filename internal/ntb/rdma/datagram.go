@@ -44,7 +44,8 @@ const (
 
 // ringFor lays out a ring in a window, from at on, and returns what lies behind it.
 func (d *datagrams) ringFor(at uint64, capacity, longest uint32) (end uint64) {
-	d.in = wire.DatagramRing{At: at, Cap: capacity, Max: min(longest, capacity/2-wire.RecordHeaderBytes)}
+	d.in = wire.DatagramRing{At: at, Cap: capacity,
+		Max: min(longest, capacity/2-wire.RecordHeaderBytes)}
 	d.taken, d.told = 0, 0
 	return roundUp(at + d.in.Size())
 }
@@ -208,11 +209,13 @@ func (n *Node) take(now monotime.Time, d *datagrams, buf []byte) (size int, ok b
 		var room [wire.RecordHeaderBytes]byte // a copy: the peer may change what we judge
 		n.copyOut(d, d.taken, room[:])
 		h, _, _ := wire.ParseRecordHeader(room[:])
-		if filled > d.in.Cap || h.Index != d.taken || h.Bytes == 0 || h.Bytes > d.in.Max || wire.RecordBytes(h.Bytes) > filled {
+		if filled > d.in.Cap || h.Index != d.taken || h.Bytes == 0 || h.Bytes > d.in.Max ||
+			wire.RecordBytes(h.Bytes) > filled {
 			n.violated(now)
 			return 0, false
 		}
-		whole := int(h.Bytes) <= len(buf) && n.copyOut(d, d.taken+wire.RecordHeaderBytes, buf[:h.Bytes])
+		whole := int(h.Bytes) <= len(buf) &&
+			n.copyOut(d, d.taken+wire.RecordHeaderBytes, buf[:h.Bytes])
 		d.taken += wire.Index(wire.RecordBytes(h.Bytes))
 		if whole {
 			n.Count[d.counts+countRcvd]++

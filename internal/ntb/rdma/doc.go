@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package rdma is verbs over a link of windows: a Node is one end of a link,
+// Package rdma is verbs over an NTB link: a Node is one end of a link,
 // with its reliable connected queue pairs. Sans-IO and single-threaded: its
 // caller owns the Node and all its queue pairs and serialises every call.
 //
@@ -10,16 +10,16 @@
 //	CQ ◄─ scatter ◄ place ◄══ data of READs ══════   ◄ gather ─ the peer's memory
 //	      └◄ CQEs ◄ ring  ◄══ CQEs, words, bell ══   CQEs of atomics and errors alone
 //
-// A queue pair that leaves RESET asks the peer by the command ring for its far
-// half, an RQP with a WQE ring in the peer's window; going to RTS it says which
-// queue pair that one works for. The RQP works only while that queue pair names
-// it in return, and expects the PSN that the connection begins with: what is left
-// in the ring of a connection before is not executed for the next one. Requests are executed in order, READs and atomics by the
-// responder, which writes the answer back: only writes cross the link.
+// A queue pair that leaves RESET asks the peer by the command ring for its far half, an RQP with a
+// WQE ring in the peer's window; going to RTS it says which queue pair that one works for. The RQP
+// works only while that queue pair names it in return, and expects the PSN that the connection
+// begins with: what is left in the ring of a connection before is not executed for the next one.
+// Requests are executed in order, READs and atomics by the responder, which writes the answer back:
+// only writes cross the link.
 //
-// A doorbell says which queue pairs have news; of those the words and the CQE rings are
-// looked at, and what is found goes to their completion queues. Where both map the
-// windows the rings used last are looked at without: line.go.
+// A doorbell tells which queue pairs have news. The node reads their words and CQE rings, and
+// completes to their completion queues. Where both nodes map the windows, the rings used last are
+// polled without a doorbell: line.go.
 //
 // A READ is answered when its batch is written: a WRITE behind it may be there
 // before, unless it is fenced.
@@ -46,8 +46,8 @@
 // again later from that piece on, in a new generation of the ring: nothing of
 // it waits in the peer's window, so that no queue pair holds up another.
 //
-// When the link goes down every connected queue pair goes to the error state and all its work is flushed.
-// Regions and queue pairs stay, and are announced again when the link is back.
+// When the link goes down every connected queue pair goes to the error state and all its work is
+// flushed. Regions and queue pairs stay, and are announced again when the link is back.
 //
 // Spec: IBTA vol. 1, 9.7 (reliable service), 10.3 (states), 10.6 (memory).
 package rdma

@@ -84,7 +84,8 @@ func (q *QP) follows(e *wire.WQE) bool {
 	if e.Flags&wire.WQEFirst != 0 {
 		return r.op == 0
 	}
-	return r.op == e.Op && r.got == e.Offset && r.length == e.Length && r.key == e.Key && r.addr == e.Addr
+	return r.op == e.Op && r.got == e.Offset && r.length == e.Length && r.key == e.Key &&
+		r.addr == e.Addr
 }
 
 // accept notes that a piece is in place.
@@ -93,7 +94,8 @@ func (q *QP) accept(e *wire.WQE) {
 		q.resp = responder{}
 		return
 	}
-	q.resp = responder{op: e.Op, got: e.Offset + e.Bytes, length: e.Length, key: e.Key, addr: e.Addr}
+	q.resp = responder{op: e.Op, got: e.Offset + e.Bytes, length: e.Length, key: e.Key,
+		addr: e.Addr}
 }
 
 // data returns the bytes of a piece, in the WQE or in the part of our window
@@ -161,7 +163,8 @@ func (q *QP) executeWrite(e *wire.WQE) wire.Status {
 		return wire.StatusRNR
 	}
 	if e.Bytes > 0 { // Spec: IBTA C9-88: a WRITE of no bytes checks no key
-		s, v := q.Mem.Remote(q.PD, q.QPN, e.Key, e.Addr+uint64(e.Offset), e.Bytes, ib.AccessRemoteWrite)
+		s, v := q.Mem.Remote(q.PD, q.QPN, e.Key, e.Addr+uint64(e.Offset), e.Bytes,
+			ib.AccessRemoteWrite)
 		if v != ib.VendorNone {
 			return q.refuse(wire.StatusAccess)
 		}
@@ -173,7 +176,8 @@ func (q *QP) executeWrite(e *wire.WQE) wire.Status {
 	}
 	q.accept(e)
 	if last && e.Op == wire.WQEWriteImm {
-		q.CompleteRecv(&ib.WC{Opcode: ib.WCRecvRDMAWithImm, ByteLen: e.Length, Flags: ib.WCWithImm, ImmData: e.Imm, SrcQP: q.Attr.DestQPN}, e.Flags&wire.WQESolicited != 0)
+		q.CompleteRecv(&ib.WC{Opcode: ib.WCRecvRDMAWithImm, ByteLen: e.Length, Flags: ib.WCWithImm,
+			ImmData: e.Imm, SrcQP: q.Attr.DestQPN}, e.Flags&wire.WQESolicited != 0)
 	}
 	return wire.StatusDone
 }

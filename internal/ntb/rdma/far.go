@@ -11,7 +11,7 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// farState is how far the peer is with the far half of a queue pair.
+// farState is the peer's progress with the far half of a queue pair.
 type farState uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	farGone
 )
 
-// far is what a queue pair knows of its far half, and the rings between them.
+// far is a queue pair's record of its far half, with the rings between them.
 // It outlives the queue pair's interest in it: until the peer has said that it
 // is deleted, no memory of it is used for anything else.
 type far struct {
@@ -44,7 +44,7 @@ type far struct {
 	wqesAt  uint64
 	farBell uint32
 	rung    uint32
-	fresh   bool // lines were written of which the peer may be to be told: see Quick
+	fresh   bool // lines were written, and the peer may need its doorbell: see Quick
 	silent  bool // … and the doorbell is still to be rung
 
 	posted     wire.Index
@@ -56,7 +56,7 @@ type far struct {
 	loose      int     // pieces outstanding that change memory, and have not yet
 }
 
-// piece is what a WQE in the ring stands for.
+// piece is the part of a message that a WQE in the ring stands for.
 type piece struct {
 	wqe   uint64 // absolute index of its work request
 	off   uint32
@@ -93,7 +93,9 @@ func (q *QP) announce(now monotime.Time) {
 		}
 	case q.far.state == farCreated && s != ib.QPInit && s != ib.QPRTR:
 		q.far.state = farConnecting
-		n.command(command{op: wire.OpQPModify, far: q.far, body: wire.QPModify{QPN: q.QPN, Dest: q.Attr.DestQPN, State: ib.QPRTS, PSN: q.Attr.SQPSN}.Append(nil)})
+		n.command(command{op: wire.OpQPModify, far: q.far,
+			body: wire.QPModify{QPN: q.QPN, Dest: q.Attr.DestQPN, State: ib.QPRTS,
+				PSN: q.Attr.SQPSN}.Append(nil)})
 	}
 }
 
@@ -118,7 +120,9 @@ func (n *Node) createFar(q *QP) bool {
 	f.cqesAt, f.wordsAt = at, at+size
 	f.pieces = make([]piece, f.cap)
 	q.far = f
-	n.command(command{op: wire.OpQPCreate, far: f, body: wire.QPCreate{QPN: q.QPN, Cap: f.cap, CQEsAt: f.cqesAt, DoneAt: f.wordsAt, Bell: f.bell, Serial: f.serial}.Append(nil)})
+	n.command(command{op: wire.OpQPCreate, far: f,
+		body: wire.QPCreate{QPN: q.QPN, Cap: f.cap, CQEsAt: f.cqesAt, DoneAt: f.wordsAt,
+			Bell: f.bell, Serial: f.serial}.Append(nil)})
 	return true
 }
 
@@ -164,7 +168,8 @@ func (q *QP) leave() {
 	}
 	q.far = nil
 	f.state = farDeleting
-	q.node.command(command{op: wire.OpQPDelete, far: f, body: wire.QPDelete{QPN: f.qpn}.Append(nil)})
+	q.node.command(command{op: wire.OpQPDelete, far: f,
+		body: wire.QPDelete{QPN: f.qpn}.Append(nil)})
 }
 
 // deleted takes the response to QP_DELETE: nothing of it is used there any more.

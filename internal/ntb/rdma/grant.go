@@ -36,10 +36,13 @@ func (q *QP) regrant() {
 	}
 	if was := q.opened; was != nil {
 		q.closing++
-		n.command(command{op: wire.OpQPGrant, closes: q, body: wire.QPGrant{QPN: was.qpn, Serial: was.serial}.Append(nil)})
+		n.command(command{op: wire.OpQPGrant, closes: q,
+			body: wire.QPGrant{QPN: was.qpn, Serial: was.serial}.Append(nil)})
 	}
 	if q.opened = r; r != nil {
-		n.command(command{op: wire.OpQPGrant, body: wire.QPGrant{QPN: r.qpn, Serial: r.serial, Domain: uint32(q.PD), Open: true}.Append(nil)})
+		n.command(command{op: wire.OpQPGrant,
+			body: wire.QPGrant{QPN: r.qpn, Serial: r.serial, Domain: uint32(q.PD),
+				Open: true}.Append(nil)})
 	}
 }
 

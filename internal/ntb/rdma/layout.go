@@ -7,13 +7,13 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// commandCap is how many commands of ours may be under way, as in the original.
+// commandCap bounds our commands under way, as in the original.
 const commandCap = 16
 
 // MinWindowBytes is the smallest window that a node can work with.
 const MinWindowBytes = 1 << 17
 
-// layout is what our window looks like in this session.
+// layout has the offsets and sizes of our window's parts in this session.
 type layout struct {
 	res        wire.Resources
 	pool       *arena     // rings and places of READs
@@ -82,7 +82,8 @@ func (n *Node) HelloRecv(phase uint16, b []byte) bool {
 		return true
 	case wire.PhasePrepare:
 		p, _, ok := wire.ParsePrepare(b)
-		if !ok || !n.ch.PeerContains(p.CommandsAt, commandCap*wire.CommandBytes) || !n.ch.PeerContains(p.PostedAt, 4) || p.PostedAt%4 != 0 {
+		if !ok || !n.ch.PeerContains(p.CommandsAt, commandCap*wire.CommandBytes) ||
+			!n.ch.PeerContains(p.PostedAt, 4) || p.PostedAt%4 != 0 {
 			return false
 		}
 		n.prep = p
@@ -93,7 +94,8 @@ func (n *Node) HelloRecv(phase uint16, b []byte) bool {
 }
 
 func checkResources(ch *channel.Channel, r *wire.Resources) bool {
-	return wire.ValidCap(r.CommandCap, wire.MaxCommands) && r.Bells >= firstQPBell && r.Bells <= maxBells &&
+	return wire.ValidCap(r.CommandCap, wire.MaxCommands) && r.Bells >= firstQPBell &&
+		r.Bells <= maxBells &&
 		r.BellsAt%4 == 0 && ch.PeerContains(r.BellsAt, 4*uint64(r.Bells)) &&
 		ch.PeerContains(r.ArenaAt, r.ArenaBytes) &&
 		ch.PeerContains(r.ResponsesAt, uint64(r.CommandCap)*wire.ResponseBytes) &&

@@ -24,10 +24,9 @@ import (
 // Bounds of looking at rings.
 const (
 	maxWatched = 8
-	// staleTakes is how many times something was found elsewhere before a ring makes
-	// place for another one.
+	// staleTakes is the number of messages found elsewhere after which a ring gives up its place.
 	staleTakes = 1 << 10
-	// maxTake is how many requests of a ring are executed in one look.
+	// maxTake bounds the requests of a ring that one look executes.
 	maxTake = 16
 )
 

@@ -248,8 +248,8 @@ func TestDoneIsToldWithoutAReceive(t *testing.T) {
 	y.wantRecv("again", 6, ib.WCSuccess)
 }
 
-// What an answer tells waits for whoever has it to look again, and for nothing else: who
-// sleeps or stops, and a link that is lost, take it first.
+// The contents of an answer wait for the next look of its receiver, and for nothing else: going to
+// sleep, stopping and the loss of the link take it first.
 func TestHeardIsNotLost(t *testing.T) {
 	for name, then := range map[string]func(p *pair, x *end){
 		"looks again":      func(_ *pair, x *end) { x.wantTaken("nothing", 0) },
@@ -338,7 +338,7 @@ func TestFailureByAnAnswer(t *testing.T) {
 	}
 }
 
-// Who sleeps is woken, once; who has stopped looking at a ring gets its doorbell.
+// A sleeping node is woken, once. A node that has stopped polling a ring gets its doorbell.
 func TestShortSendWakes(t *testing.T) {
 	p, x, y := watchedPair(t)
 	for range 3 {
@@ -365,9 +365,8 @@ func TestShortSendWakes(t *testing.T) {
 	}
 }
 
-// More queue pairs than are watched, of which some fall silent and others begin: every
-// message comes, while each node does no more than look, and carry out what it has to
-// write.
+// There are more queue pairs than are watched; some fall silent and others begin. Every message
+// comes, while each node does no more than look, and write its output.
 func TestManyRings(t *testing.T) {
 	p := newPair(t, func(o *options) { o.windowBytes = 4 << 20 })
 	p.near()

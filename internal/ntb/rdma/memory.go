@@ -14,7 +14,7 @@ type appMemory struct {
 	app      *arena
 }
 
-// appGrain is what pieces of the application's memory are multiples of: pages.
+// appGrain divides the size of pieces of the application's memory: pages.
 const appGrain = 4096
 
 // ReserveMemory keeps the last n bytes of a window of so many for the application,

@@ -58,7 +58,8 @@ func (q *QP) quick() bool {
 // pair and the link are concerned.
 func (q *QP) near() bool {
 	n, f := q.node, q.far
-	return q.State() == ib.QPRTS && f != nil && f.state == farConnected && q.retryAt == monotime.Never && n.near.Mapped() && n.ch.Current()
+	return q.State() == ib.QPRTS && f != nil && f.state == farConnected &&
+		q.retryAt == monotime.Never && n.near.Mapped() && n.ch.Current()
 }
 
 // Store makes a WRITE of at most MaxStore bytes, which has no place in the send queue and,

@@ -68,7 +68,7 @@ type Node struct {
 	takes   uint64 // looks at the rings that found something
 }
 
-// source is who filled the last batch.
+// source is the origin of the last batch.
 type source struct {
 	qp   *QP
 	rqp  *rqp
@@ -79,7 +79,8 @@ type source struct {
 // numbers of sessions.
 func New(table *mem.Table, seed func() uint64) *Node {
 	n := &Node{
-		mem: table, byQPN: map[qpn]*QP{}, wake: monotime.Never, mads: datagrams{counts: int(SentMADs)}, frames: datagrams{counts: int(SentFrames)},
+		mem: table, byQPN: map[qpn]*QP{}, wake: monotime.Never,
+		mads: datagrams{counts: int(SentMADs)}, frames: datagrams{counts: int(SentFrames)},
 	}
 	n.ch = channel.New(n, seed)
 	return n
@@ -227,7 +228,8 @@ func (n *Node) kick(q *QP) {
 
 // LinkUp announces what there is.
 func (n *Node) LinkUp(now monotime.Time) {
-	n.events = append(n.events, ib.EventPortActive) // perhaps behind a PORT_ERR, which is told whatever comes after it
+	// perhaps behind a PORT_ERR, which is told whatever comes after it
+	n.events = append(n.events, ib.EventPortActive)
 	n.rescan = true
 	if len(n.addrs) > 0 {
 		n.announceAddrs()
@@ -246,7 +248,8 @@ func (n *Node) LinkUp(now monotime.Time) {
 func (n *Node) LinkDown(now monotime.Time) {
 	n.heed()
 	n.events = append(n.events[:0], ib.EventPortErr)
-	n.rqps, n.rmrs, n.rmr, n.work, n.faults, n.watched, n.last = nil, nil, nil, n.work[:0], n.faults[:0], n.watched[:0], source{}
+	n.rqps, n.rmrs, n.rmr, n.work, n.faults, n.watched, n.last = nil, nil, nil, n.work[:0],
+		n.faults[:0], n.watched[:0], source{}
 	n.cmds.abandon()
 	n.cmds, n.server = commander{}, server{}
 	n.mads.waiting, n.frames.waiting, n.peerAddrs = n.mads.waiting[:0], n.frames.waiting[:0], nil

@@ -162,7 +162,7 @@ func (q *QP) Doorbell(now monotime.Time) {
 	q.node.kick(q)
 }
 
-// enterError flushes all work. Whoever calls it has completed what failed.
+// enterError flushes all work. The caller has completed the request that failed.
 func (q *QP) enterError() {
 	if q.far != nil {
 		q.far.heed()
@@ -220,5 +220,6 @@ func (q *QP) receives() bool {
 // sends reports whether it may send.
 func (q *QP) sends() bool {
 	s := q.State()
-	return (s == ib.QPRTS || s == ib.QPSQD) && q.far != nil && q.far.state == farConnected && q.node.ch.State() == channel.Up
+	return (s == ib.QPRTS || s == ib.QPSQD) && q.far != nil && q.far.state == farConnected &&
+		q.node.ch.State() == channel.Up
 }

@@ -36,7 +36,8 @@ func (n *Node) Expose(mr *mem.Region, pieces []wire.Piece) error {
 		sum += p.Bytes
 	}
 	if len(pieces) > wire.MaxPieces || len(pieces) == 0 || sum != mr.Length() {
-		return fmt.Errorf("%w: %d pieces of %d bytes, the region has %d", ErrRegion, len(pieces), sum, mr.Length())
+		return fmt.Errorf("%w: %d pieces of %d bytes, the region has %d", ErrRegion, len(pieces),
+			sum, mr.Length())
 	}
 	r := &region{mr: mr, key: mr.RKey(), pieces: append([]wire.Piece(nil), pieces...)}
 	n.regions = append(n.regions, r)
@@ -57,7 +58,8 @@ func (n *Node) Withdraw(now monotime.Time, mr *mem.Region) {
 		if !r.announced {
 			return // see Withdrawn
 		}
-		n.command(command{op: wire.OpMRDelete, region: r, body: wire.MRDelete{Key: r.key}.Append(nil)})
+		n.command(command{op: wire.OpMRDelete, region: r,
+			body: wire.MRDelete{Key: r.key}.Append(nil)})
 		return
 	}
 }
@@ -88,7 +90,8 @@ func (n *Node) forgetRegion(r *region) {
 
 func (n *Node) announceRegion(r *region) {
 	r.announced, r.known = true, true
-	c := wire.MRCreate{Key: r.key, Access: r.mr.Access(), Addr: r.mr.Addr(), Length: r.mr.Length(), Total: uint32(len(r.pieces)), Domain: uint32(r.mr.PD())}
+	c := wire.MRCreate{Key: r.key, Access: r.mr.Access(), Addr: r.mr.Addr(), Length: r.mr.Length(),
+		Total: uint32(len(r.pieces)), Domain: uint32(r.mr.PD())}
 	at := copy(c.Pieces[:], r.pieces)
 	c.Count = uint32(at)
 	n.command(command{op: wire.OpMRCreate, region: r, body: c.Append(nil)})
@@ -124,7 +127,8 @@ func (n *Node) createRMR(c *wire.MRCreate) wire.CommandStatus {
 	case c.Length > 0 && c.Length-1 > ^uint64(0)-c.Addr:
 		return wire.CommandMalformed
 	}
-	m := &rmr{key: c.Key, domain: c.Domain, access: c.Access, addr: c.Addr, length: c.Length, total: int(c.Total)}
+	m := &rmr{key: c.Key, domain: c.Domain, access: c.Access, addr: c.Addr, length: c.Length,
+		total: int(c.Total)}
 	if !n.addPieces(m, c.Pieces[:c.Count]) {
 		return wire.CommandMalformed
 	}
@@ -137,7 +141,8 @@ func (n *Node) appendRMR(c *wire.MRAppend) wire.CommandStatus {
 	if m == nil {
 		return wire.CommandNoSuch
 	}
-	if int(c.Pos) != len(m.pieces) || int(c.Count) > m.total-len(m.pieces) || !n.addPieces(m, c.Pieces[:c.Count]) {
+	if int(c.Pos) != len(m.pieces) || int(c.Count) > m.total-len(m.pieces) ||
+		!n.addPieces(m, c.Pieces[:c.Count]) {
 		return wire.CommandMalformed
 	}
 	return wire.CommandDone
@@ -187,7 +192,8 @@ func (n *Node) shadow(key ib.RKey) *rmr {
 
 func (m *rmr) place(va uint64, size uint32) (at uint64, run uint32) {
 	off := va - m.addr
-	if len(m.pieces) != m.total || !m.access.Has(ib.AccessRemoteWrite) || off > m.length || uint64(size) > m.length-off {
+	if len(m.pieces) != m.total || !m.access.Has(ib.AccessRemoteWrite) || off > m.length ||
+		uint64(size) > m.length-off {
 		return 0, 0
 	}
 	for i := range m.pieces {

@@ -56,11 +56,12 @@ func isAtomic(o ib.WROpcode) bool {
 	return o == ib.WRAtomicCmpAndSwp || o == ib.WRAtomicFetchAndAdd
 }
 
-// wqeOps is what goes over the link; 0 is nothing that does.
+// wqeOps maps the opcodes that go over the link; 0 is one that does not.
 var wqeOps = [256]wire.WQEOp{
 	ib.WRSend: wire.WQESend, ib.WRSendWithImm: wire.WQESendImm, ib.WRSendWithInv: wire.WQESendInv,
-	ib.WRRDMAWrite: wire.WQEWrite, ib.WRRDMAWriteWithImm: wire.WQEWriteImm, ib.WRRDMARead: wire.WQERead,
-	ib.WRAtomicCmpAndSwp: wire.WQECmpSwap, ib.WRAtomicFetchAndAdd: wire.WQEFetchAdd,
+	ib.WRRDMAWrite: wire.WQEWrite, ib.WRRDMAWriteWithImm: wire.WQEWriteImm,
+	ib.WRRDMARead: wire.WQERead, ib.WRAtomicCmpAndSwp: wire.WQECmpSwap,
+	ib.WRAtomicFetchAndAdd: wire.WQEFetchAdd,
 }
 
 // output fills a batch with pieces of the send queue: their bytes, their WQEs
@@ -177,7 +178,8 @@ func (q *QP) makePiece(w *queue.SendWQE, b *channel.Batch) bool {
 	if f.posted.Since(f.done) == f.cap || isRead(w.Opcode) && r.reads >= int(q.Attr.MaxRdAtomic) {
 		return false // a completion will kick
 	}
-	e := wire.WQE{Op: wqeOps[w.Opcode], Mark: wire.NewPosition(f.generation, f.posted), Length: w.Length, Offset: r.off, Imm: w.Imm, Key: w.RKey, Addr: w.RemoteAddr}
+	e := wire.WQE{Op: wqeOps[w.Opcode], Mark: wire.NewPosition(f.generation, f.posted),
+		Length: w.Length, Offset: r.off, Imm: w.Imm, Key: w.RKey, Addr: w.RemoteAddr}
 	p := piece{wqe: r.cur, off: r.off, read: isRead(w.Opcode)}
 	switch {
 	case isAtomic(w.Opcode):

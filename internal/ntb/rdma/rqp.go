@@ -66,11 +66,14 @@ func (n *Node) createRQP(c *wire.QPCreate, answer []byte) wire.CommandStatus {
 	switch {
 	case n.rqps[c.QPN] != nil:
 		return wire.CommandExists
-	case !wire.ValidCap(c.Cap, maxRing), c.DoneAt%8 != 0, c.Bell >= n.peer.Bells, c.Bell < firstQPBell,
-		!n.ch.PeerContains(c.CQEsAt, uint64(c.Cap)*wire.CQEBytes), !n.ch.PeerContains(c.DoneAt, wire.WordsBytes):
+	case !wire.ValidCap(c.Cap, maxRing), c.DoneAt%8 != 0,
+		c.Bell >= n.peer.Bells, c.Bell < firstQPBell,
+		!n.ch.PeerContains(c.CQEsAt, uint64(c.Cap)*wire.CQEBytes),
+		!n.ch.PeerContains(c.DoneAt, wire.WordsBytes):
 		return wire.CommandMalformed
 	}
-	r := &rqp{node: n, qpn: c.QPN, cap: c.Cap, cqesAt: c.CQEsAt, wordsAt: c.DoneAt, farBell: c.Bell, serial: c.Serial, generation: 1}
+	r := &rqp{node: n, qpn: c.QPN, cap: c.Cap, cqesAt: c.CQEsAt, wordsAt: c.DoneAt, farBell: c.Bell,
+		serial: c.Serial, generation: 1}
 	at, ok := n.own.pool.take(r.ringBytes())
 	if !ok {
 		n.Count[NoRoom]++
@@ -133,7 +136,8 @@ func (n *Node) deleteRQP(number ib.QPN) wire.CommandStatus {
 
 // next reports whether the request at taken is there.
 func (r *rqp) next() bool {
-	m := wire.Position(r.node.ch.Own().Load8(r.wqesAt + wire.WQEBytes*uint64(r.taken.Slot(r.cap)) + wire.MarkAt))
+	m := wire.Position(r.node.ch.Own().Load8(r.wqesAt + wire.WQEBytes*uint64(r.taken.Slot(r.cap)) +
+		wire.MarkAt))
 	if r.stopped == paused && m == wire.NewPosition(r.generation+1, r.taken) {
 		r.generation++
 		r.stopped = running
@@ -163,8 +167,8 @@ func (r *rqp) run(now monotime.Time, b *channel.Batch) bool {
 	return true
 }
 
-// tell writes CQEs, the last of which are of the requests up to taken, and the words
-// that say how far we are.
+// tell writes CQEs, the last ones for the requests up to taken, and the words that tell our
+// progress.
 func (r *rqp) tell(b *channel.Batch, cqes []wire.CQE) {
 	n, end := r.node, r.taken
 	if r.stopped == paused && len(cqes) > 0 {
@@ -187,7 +191,8 @@ func (r *rqp) tell(b *channel.Batch, cqes []wire.CQE) {
 // servedBy reports whether r works for q: it is the far half of the queue pair that
 // q is connected to, for this connection.
 func (q *QP) servedBy(r *rqp) bool {
-	return r.ready && r.dest == q.QPN && q.Attr.DestQPN == r.qpn && q.Attr.RQPSN == r.psn && q.receives() && !q.gone
+	return r.ready && r.dest == q.QPN && q.Attr.DestQPN == r.qpn && q.Attr.RQPSN == r.psn &&
+		q.receives() && !q.gone
 }
 
 // answer executes the request at taken. From the first on that has more to say than

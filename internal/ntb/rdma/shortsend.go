@@ -20,14 +20,15 @@ type Short struct {
 	SGE   []ib.SGE // where it was read, if it is not inline
 }
 
-// MaxShort is how many bytes a Short may have.
+// MaxShort is the largest number of bytes in a Short.
 const MaxShort = wire.MaxShortSend
 
 // Send makes a SEND before which nothing waits: its line is in the peer's window before
 // its place in the send queue is filled, which it needs until it is done. false if it must
 // be posted as others are. Quick comes after the last of a list.
 func (q *QP) Send(s *Short) bool {
-	if len(s.Data) > MaxShort || !wqeOps[s.Op].IsSend() || q.req.cur != q.SQ.Tail() || q.SQ.Len() == q.SQ.Cap() || !q.near() {
+	if len(s.Data) > MaxShort || !wqeOps[s.Op].IsSend() || q.req.cur != q.SQ.Tail() ||
+		q.SQ.Len() == q.SQ.Cap() || !q.near() {
 		return false
 	}
 	e := q.line(s.Op, s.Flags, uint32(len(s.Data)))
@@ -85,7 +86,8 @@ func (q *QP) line(op ib.WROpcode, flags ib.SendFlags, n uint32) *wire.WQE {
 	if f.posted.Since(f.done) == f.cap || flags&ib.SendFence != 0 && q.req.reads > 0 {
 		return nil
 	}
-	e.Op, e.Flags, e.Mark = wqeOps[op], wire.WQEFirst|wire.WQELast, wire.NewPosition(f.generation, f.posted)
+	e.Op, e.Flags = wqeOps[op], wire.WQEFirst|wire.WQELast
+	e.Mark = wire.NewPosition(f.generation, f.posted)
 	e.Length, e.Bytes, e.Offset, e.Key = n, n, 0, 0
 	if flags&ib.SendSolicited != 0 {
 		e.Flags |= wire.WQESolicited

@@ -184,7 +184,7 @@ func TestFaultAtEveryStep(t *testing.T) {
 	}
 }
 
-// befall is what happens to one of the two.
+// befall injects an event into one of the two.
 type befall int
 
 const (

@@ -22,10 +22,10 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// The simulation: two nodes with queue pairs between them, a workload, and
-// faults of the link, from one seed. Writes take their time and arrive in
-// pieces; or else both map each other's windows, and what is registered lies there. Completions and memory are held against package oracle; under faults
-// against what it says of some number of the work requests posted.
+// The simulation: two nodes with queue pairs between them, a workload, and faults of the link, from
+// one seed. Writes take their time and arrive in pieces; or else both map each other's windows, and
+// registered memory lies there. Completions and memory are held against package oracle. Under
+// faults they are held against its results for some number of the work requests posted.
 
 const (
 	areaBytes  = 1 << 15 // of each kind of memory of a queue pair
@@ -285,7 +285,7 @@ func (u *user) consult(n int) ([]oracle.Outcome, []byte, map[ib.RKey]oracle.Rang
 	return t.Run(list), b, t.Keys
 }
 
-// work is what the application does now and then.
+// work is the application's part: it posts and polls now and then.
 func (u *user) work() {
 	w := u.h.w
 	if s := u.q.State(); s != ib.QPRTS {

@@ -336,8 +336,8 @@ func (e *end) wantState(why string, want ib.QPState) {
 	}
 }
 
-// wantAllGiven checks that no room is left in use but that of the queue pairs'
-// rings, of which there are n with their halves.
+// wantAllGiven checks that no room is left in use but that of the n queue pairs' rings, with their
+// halves.
 func (p *pair) wantAllGiven(why string, n int) {
 	p.t.Helper()
 	for _, s := range []*side{p.a, p.b} {

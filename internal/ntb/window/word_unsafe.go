@@ -36,6 +36,7 @@ func littleEndian8(v uint64) uint64 {
 // PlaceOf returns at which offset of the window b lies; ok is false if it does
 // not, or not all of it.
 func (w *Window) PlaceOf(b []byte) (at uint64, ok bool) {
-	at = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(w.mem))))
+	at = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(
+		unsafe.Pointer(unsafe.SliceData(w.mem))))
 	return at, len(b) > 0 && w.Contains(at, uint64(len(b)))
 }

@@ -101,7 +101,8 @@ func (q *QP) repeatRead(p *wire.Packet) {
 		q.Count[roce.UnexpectedPacket]++
 		return
 	}
-	q.oweAgain(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ, va: h.VA, rkey: h.RKey, left: h.DMALen}, last)
+	q.oweAgain(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ,
+		va: h.VA, rkey: h.RKey, left: h.DMALen}, last)
 }
 
 // oweAgain owes the response of a repeated request whose last PSN is last, in
@@ -139,7 +140,8 @@ func (q *QP) repeatSingle(p *wire.Packet) {
 		s := &q.resp.saved[i]
 		if s.kind != respRead && s.first == p.PSN {
 			q.Count[roce.AtomicReplay]++
-			q.oweAgain(response{kind: s.kind, dup: true, psn: p.PSN, msn: q.resp.msn, orig: s.orig}, p.PSN)
+			q.oweAgain(response{kind: s.kind, dup: true, psn: p.PSN, msn: q.resp.msn, orig: s.orig},
+				p.PSN)
 			return
 		}
 	}
@@ -159,13 +161,14 @@ func (q *QP) pollResponses(b *roce.Burst) {
 		case respAtomic:
 			sent = q.sendAtomicAck(o, b)
 		case respRead, respEmptyRead:
-			var v mem.Verdict
+			var v mem.AccessError
 			if sent, v = q.sendReadResponse(o, b); v != ib.VendorNone {
 				if o.dup {
-					// Whoever still waits for it is told; a copy that the network kept,
-					// of a READ long done, must not end the queue pair.
+					// A peer that still waits for it gets a NAK. A copy that the network kept, of a
+					// READ long done, must not end the queue pair.
 					q.Count[roce.SentErrorNAK]++
-					*o = response{kind: respAck, psn: o.psn, syndrome: wire.NAKRemoteAccess, msn: o.msn}
+					*o = response{kind: respAck, psn: o.psn, syndrome: wire.NAKRemoteAccess,
+						msn: o.msn}
 					continue
 				}
 				q.failResponder(o.psn, wire.NAKRemoteAccess, ib.EventQPAccessErr, done)
@@ -212,7 +215,7 @@ func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
 // sendReadResponse sends the next packet of a READ response, unless the train
 // cannot take it or the memory is gone. Its payload is copied: the memory
 // belongs to an application that may write it meanwhile.
-func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verdict) {
+func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.AccessError) {
 	n := int(min(o.left, uint32(b.Payload(q.MTU))))
 	op, aeth := readOpcode(!o.begun, int(o.left) == n)
 	if b.Len() > 0 && op.Info().HeaderBytes+n+wire.ICRCBytes > b.SegmentBytes() {
@@ -224,7 +227,8 @@ func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.Verd
 		if v != ib.VendorNone {
 			return false, v
 		}
-		if s, v = table.Remote(pd, q.QPN, o.rkey, o.va, uint32(n), ib.AccessRemoteRead); v != ib.VendorNone {
+		if s, v = table.Remote(pd, q.QPN, o.rkey, o.va, uint32(n),
+			ib.AccessRemoteRead); v != ib.VendorNone {
 			return false, v
 		}
 		defer s.Release()

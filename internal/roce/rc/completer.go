@@ -88,7 +88,7 @@ func (q *QP) impliedNAK(now monotime.Time) {
 		return
 	}
 	q.goBack(r.una)
-	r.loss.lost(now, q.MTU)
+	r.lost(now, q.MTU)
 }
 
 // progress moves una to psn, completes what lies before it and starts the
@@ -268,7 +268,7 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 			return
 		}
 		q.goBack(p.PSN)
-		r.loss.lost(now, q.MTU)
+		r.lost(now, q.MTU)
 	case wire.NAKInvalidRequest:
 		q.failOldest(now, ib.WCRemInvReqErr, ib.VendorNAKInvalid)
 	case wire.NAKRemoteAccess:

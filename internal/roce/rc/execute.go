@@ -96,7 +96,8 @@ func (q *QP) executeWrite(p *wire.Packet) (verdict, ib.VendorErr) {
 }
 
 // acceptPacket moves the expected PSN past a SEND or WRITE packet and owes an
-// acknowledgement where one is asked for.
+// acknowledgement where one is asked for, and where the packet fills a gap:
+// Linux's rxe ignores a second NAK until an ACK has come since the first.
 func (q *QP) acceptPacket(p *wire.Packet) {
 	r := &q.resp
 	r.epsn = r.epsn.Add(q.Packets(uint32(len(p.Payload))))
@@ -105,7 +106,7 @@ func (q *QP) acceptPacket(p *wire.Packet) {
 		r.msn = r.msn.Add(1)
 		q.Count[roce.RcvdMessages]++
 	}
-	if p.AckReq {
+	if p.AckReq || r.naked {
 		q.oweAck(r.epsn.Prev())
 	}
 }
@@ -156,7 +157,8 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 	r.epsn = last.Add(1)
 	r.msn = r.msn.Add(1)
 	q.save(resource{kind: respRead, first: p.PSN, last: last})
-	q.owe(response{kind: respRead, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ, va: h.VA, rkey: h.RKey, left: h.DMALen})
+	q.owe(response{kind: respRead, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ, va: h.VA,
+		rkey: h.RKey, left: h.DMALen})
 	return accept, ib.VendorNone
 }
 

@@ -22,13 +22,21 @@ func (q *QP) PutOff(now monotime.Time, behind bool) {
 	l := &q.req.loss
 	l.near = true
 	if behind {
-		l.timing = false // such a round trip says nothing
-		l.backoff = min(l.backoff+1, maxBackoff)
-		if l.ackDeadline != monotime.Never {
-			l.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))
-		}
+		q.Postpone(now)
+		return
 	}
-	q.req.timer = now.Add(l.probe())
+	q.req.timer = now.Add(l.RTT.Timeout())
+}
+
+// Postpone begins the local ACK time-out again: nothing is repeated, and no retry is spent.
+func (q *QP) Postpone(now monotime.Time) {
+	l := &q.req.loss
+	l.timing = false // such a round trip says nothing
+	l.RTT.BackOff()
+	if l.ackDeadline != monotime.Never {
+		l.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))
+	}
+	q.req.timer = now.Add(l.RTT.Timeout())
 }
 
 // PeerGone ends a queue pair that has work for a process that has ended. One without

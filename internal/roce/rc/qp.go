@@ -22,7 +22,7 @@ func New(c roce.Config) *QP { return newQP(c, connected) }
 
 func newQP(c roce.Config, f flavour) *QP {
 	q := &QP{Core: roce.NewCore(c), flavour: f}
-	q.req.timer, q.req.rnrTimer = monotime.Never, monotime.Never
+	q.req.stopTimers()
 	return q
 }
 
@@ -76,7 +76,7 @@ func (q *QP) setState(s ib.QPState) {
 	case ib.QPReset:
 		q.Reset()
 		*q = QP{Core: q.Core, flavour: q.flavour}
-		q.req.timer, q.req.rnrTimer = monotime.Never, monotime.Never
+		q.req.stopTimers()
 	case ib.QPSQD:
 		q.req.drained = false
 		q.checkDrained()
@@ -100,7 +100,7 @@ func (q *QP) fail(e ib.EventType) {
 //
 // Spec: IBTA vol. 1, 10.3.1.7 Error state.
 func (q *QP) flush() {
-	q.req.timer, q.req.rnrTimer = monotime.Never, monotime.Never
+	q.req.stopTimers()
 	q.resp.out = q.resp.out[:0]
 	if q.domain == nil {
 		q.Flush()
@@ -190,12 +190,15 @@ func (q *QP) Patient() (psn ib.PSN, ok bool) {
 }
 
 // NextTimeout returns when HandleTimeout is due.
-func (q *QP) NextTimeout() monotime.Time { return min(q.req.timer, q.req.rnrTimer) }
+func (q *QP) NextTimeout() monotime.Time { return min(q.req.timer, q.req.rnrTimer, q.req.paced) }
 
 // HandleTimeout acts on timers that have come due.
 func (q *QP) HandleTimeout(now monotime.Time) {
 	if !now.Before(q.req.rnrTimer) {
 		q.req.rnrTimer = monotime.Never
+	}
+	if !now.Before(q.req.paced) {
+		q.req.paced = monotime.Never
 	}
 	if !now.Before(q.req.timer) {
 		q.handleAckTimeout(now)

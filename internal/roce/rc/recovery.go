@@ -4,6 +4,7 @@ package rc
 
 import (
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 )
@@ -11,129 +12,101 @@ import (
 // recovery is the part of the requester that the peer never sees: how much may
 // be outstanding and when to try again.
 type recovery struct {
-	window    int // bytes that may be outstanding
-	threshold int // slow start below, one MTU a round trip above
-	// What was lost last says how much the way and the peer's socket hold. It is
-	// believed for a while.
-	ceiling      int // the window stays below
-	ceilingUntil monotime.Time
-	lossless     bool // nothing was ever lost: above the threshold the window grows faster
-	srtt         monotime.Duration
-	rttvar       monotime.Duration
-	backoff      uint8
-	// one round trip is measured at a time
-	timing   bool
-	timedPSN ib.PSN
-	timedAt  monotime.Time
+	congestion.Window
+	delivered int // bytes acknowledged, of all time
+	// one round trip is measured at a time, of a packet that was sent once
+	timing         bool
+	timedPSN       ib.PSN
+	timedAt        monotime.Time
+	timedDelivered int
+	disturbed      bool // something was lost since timedAt
+	// The PSNs before recovered were outstanding at the last loss that counted. Those lost
+	// among them are of the same queue, or of the same chance.
+	recovering bool
+	recovered  ib.PSN
 	// the last time a NAK sent us back, and whither
 	wentBack    bool
 	backPSN     ib.PSN
 	backAt      monotime.Time
+	probeAt     monotime.Time // when to retransmit on our own account
 	ackDeadline monotime.Time // the local ACK time-out; Never if none runs
 	near        bool          // the peer is on this host, and its process lives
 }
 
-// Window bounds, in bytes. What a socket of ordinary size (net.core.rmem_max of
-// 212,992) holds in segmented trains is reached by slow start; many hold more.
-// The largest spares a sender to wait while its peer's thread has lost its core
-// for some 100 µs at 10 GB/s.
-const (
-	initialWindow  = 128 << 10
-	ordinaryWindow = 320 << 10
-	maxWindow      = 2 << 20
-	minWindow      = 8 << 10
-)
-
-// believeCeiling is how long a loss bounds the window.
-const believeCeiling = monotime.Second
-
-// Probe bounds: a retransmission before the local ACK time-out never comes
-// earlier than minProbe, which covers a peer's scheduling delay.
-const (
-	initialProbe = 20 * monotime.Millisecond
-	minProbe     = 4 * monotime.Millisecond
-	maxProbe     = monotime.Second
-	maxBackoff   = 8
-)
+// minWindow is the least that a loss leaves of the window.
+const minWindow = 8 << 10
 
 func (l *recovery) start() {
-	*l = recovery{window: initialWindow, threshold: ordinaryWindow, ceiling: maxWindow, lossless: true, ackDeadline: monotime.Never}
+	*l = recovery{ackDeadline: monotime.Never}
+	l.Start()
 }
 
-// sent notes a packet sent for the first time.
-func (l *recovery) sent(now monotime.Time, psn ib.PSN) {
-	if !l.timing {
+// sent notes a packet sent for the first time, which asks for an acknowledgement, or the
+// first of its responses, while una is the oldest. The one timed is not the oldest if there
+// is another: a time-out repeats that.
+func (l *recovery) sent(now monotime.Time, psn, una ib.PSN) {
+	if !l.timing || l.timedPSN == una && l.timedAt == now {
 		l.timing, l.timedPSN, l.timedAt = true, psn, now
+		l.timedDelivered, l.disturbed = l.delivered, false
+	}
+}
+
+// again notes that the PSNs from first to before end are sent once more. Karn: what
+// answers to them is no round trip.
+func (l *recovery) again(first, end ib.PSN) {
+	if l.timing && !l.timedPSN.Before(first) && l.timedPSN.Before(end) {
+		l.timing = false
 	}
 }
 
 // acked takes note of progress to una by n bytes.
 func (l *recovery) acked(now monotime.Time, una ib.PSN, n int) {
 	if n > 0 {
-		l.backoff = 0
 		l.wentBack = false
+	}
+	l.delivered += n
+	if l.recovering && !una.Before(l.recovered) {
+		l.recovering = false
 	}
 	if l.timing && l.timedPSN.Before(una) {
 		l.timing = false
-		l.sample(now.Sub(l.timedAt))
+		l.Sample(now.Sub(l.timedAt), l.delivered-l.timedDelivered, !l.disturbed)
 	}
-	switch {
-	case l.window < l.threshold:
-		l.window += n
-	case l.lossless:
-		l.window += n / 8
-	default:
-		l.window += 4096 * n / l.window
-	}
-	if l.ceiling < maxWindow && !now.Before(l.ceilingUntil) {
-		l.ceiling = maxWindow
-	}
-	l.window = min(l.window, l.ceiling)
+	l.Acked(now, n)
 }
 
-// sample updates the smoothed round trip. Source: RFC 6298, section 2.
-func (l *recovery) sample(rtt monotime.Duration) {
-	if l.srtt == 0 {
-		l.srtt, l.rttvar = rtt, rtt/2
+// lost shrinks the window, once for all that is outstanding.
+func (r *requester) lost(now monotime.Time, mtu int) {
+	l := &r.loss
+	l.disturbed = true
+	if l.recovering {
 		return
 	}
-	d := l.srtt - rtt
-	if d < 0 {
-		d = -d
+	l.recovering, l.recovered = true, r.max
+	l.Lost(now, max(minWindow, 2*mtu))
+}
+
+// collapse leaves a few packets in flight after a time-out, of which one more may be lost
+// and the next says so. After several in a row it leaves one: that may be a long path, whose
+// round trip is only learnt if the packet timed does not go again.
+func (r *requester) collapse(now monotime.Time, mtu int) {
+	l := &r.loss
+	l.disturbed, l.recovering, l.recovered = true, true, r.max
+	least := max(minWindow, 2*mtu)
+	left := least
+	if l.RTT.Smoothed == 0 || l.RTT.Backoffs() > fewBackoffs {
+		left = 2*mtu - 1 // one with its headers, and two once that is acknowledged
 	}
-	l.rttvar += (d - l.rttvar) / 4
-	l.srtt += (rtt - l.srtt) / 8
+	l.Expired(now, least, left)
 }
 
-// lost halves the window and keeps it for a while below what was too much.
-// Karn: a round trip in progress is no longer timed.
-func (l *recovery) lost(now monotime.Time, mtu int) {
-	l.timing = false
-	l.lossless = false
-	l.ceiling, l.ceilingUntil = max(l.window*7/8, ordinaryWindow), now.Add(believeCeiling)
-	l.threshold = max(l.window/2, minWindow, 2*mtu)
-	l.window = l.threshold
-}
-
-// collapse is what a time-out does to the window.
-func (l *recovery) collapse(now monotime.Time, mtu int) {
-	l.lost(now, mtu)
-	l.window = max(minWindow, 2*mtu)
-}
-
-// probe returns the time after which to retransmit on our own account.
-func (l *recovery) probe() monotime.Duration {
-	d := initialProbe
-	if l.srtt != 0 {
-		d = max(l.srtt+4*l.rttvar, minProbe)
-	}
-	return min(d<<l.backoff, maxProbe)
-}
+// fewBackoffs is after how many time-outs in a row a path may have become longer.
+const fewBackoffs = 2
 
 // mayGoBack reports whether a NAK for psn is news: a duplicate of one acted on
 // within a round trip would only repeat what is on its way.
 func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
-	if l.wentBack && l.backPSN == psn && now.Sub(l.backAt) < max(2*l.srtt, 50*monotime.Microsecond) {
+	if l.wentBack && l.backPSN == psn && now.Sub(l.backAt) < max(2*l.RTT.Smoothed, 50*monotime.Microsecond) {
 		return false
 	}
 	l.wentBack, l.backPSN, l.backAt = true, psn, now
@@ -179,8 +152,19 @@ func (q *QP) armTimer(now monotime.Time) {
 }
 
 func (q *QP) setTimer(now monotime.Time) {
-	q.req.timer = min(now.Add(q.req.loss.probe()), q.req.loss.ackDeadline)
+	l := &q.req.loss
+	wait := l.RTT.Timeout()
+	if d := ackTimeout(q.Attr.Timeout) / probesPerTimeout; d > 0 && l.RTT.Smoothed != 0 {
+		wait = min(wait, max(d, l.RTT.Due()))
+	}
+	l.probeAt = now.Add(wait)
+	q.req.timer = min(l.probeAt, l.ackDeadline)
 }
+
+// probesPerTimeout bounds the back-off: so often at least a packet goes again while a local ACK time-out
+// runs, however far the back-off is, on a path that is known to be short enough for it: loss
+// alone is not to use up retry_cnt.
+const probesPerTimeout = 4
 
 // ackTimeout returns how long the requester waits until the local ACK time-out
 // T = 4.096 µs × 2^t takes one of retry_cnt, 0 for ever. It may be anything from T
@@ -214,18 +198,22 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 			return
 		}
 		r.loss.ackDeadline = now.Add(ackTimeout(q.Attr.Timeout))
+		if now.Before(r.loss.probeAt) && r.loss.RTT.Due() > ackTimeout(q.Attr.Timeout) {
+			r.timer = min(r.loss.probeAt, r.loss.ackDeadline)
+			return // the answer may be on its way
+		}
 	} else {
 		q.Count[roce.TailProbe]++
 	}
-	first := r.loss.backoff == 0
-	r.loss.backoff = min(r.loss.backoff+1, maxBackoff)
+	first := r.loss.RTT.Backoffs() == 0
+	r.loss.RTT.BackOff()
 	if first && !expired && len(r.reads) == 0 && r.next == r.max {
 		r.probing = true
 		q.setTimer(now)
 		return
 	}
 	q.goBack(r.una)
-	r.loss.collapse(now, q.MTU)
+	r.collapse(now, q.MTU)
 	q.setTimer(now)
 }
 

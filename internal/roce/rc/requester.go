@@ -4,6 +4,7 @@ package rc
 
 import (
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	"verbena/internal/queue"
@@ -36,6 +37,7 @@ type requester struct {
 	rnrRetries uint8
 	timer      monotime.Time // earliest of probe and local ACK time-out
 	rnrTimer   monotime.Time // requests pause until then
+	paced      monotime.Time // likewise, for the pace
 	loss       recovery
 }
 
@@ -69,10 +71,21 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 // the largest path MTU: two messages of 64 KiB share one.
 const ackEvery = 32
 
-// maxReadPiece bounds what one READ request asks for. Nothing slows responses
-// on their way, and all that follow a lost one are in vain: so the requester
-// asks in pieces of a quarter of its window.
-const maxReadPiece = 128 << 10
+// ackEvery returns after how many packets to ask for an acknowledgement, with
+// this window in packets. Where packets are paced it is asked for eight times a
+// round trip at least: the window and the time-outs depend on it.
+func (r *requester) ackEvery(window int) int {
+	if r.loss.Long() {
+		return min(ackEvery, max(window/8, 1))
+	}
+	return ackEvery
+}
+
+// ordinaryPiece bounds what one READ request asks for, unless the window needs
+// longer ones to be used up by the READs that may be outstanding. Nothing slows
+// responses on their way, and all that follow a lost one are in vain: so the
+// requester asks in pieces of a quarter of its window.
+const ordinaryPiece = 128 << 10
 
 // readPiece returns how many bytes the next READ request of w asks for, and
 // whether it is new to the responder. One asked again ends where it ended
@@ -85,16 +98,23 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 			return min(left, uint32(e.last.Diff(r.next)+1)*uint32(q.MTU)), false
 		}
 	}
-	packets := max(min(r.loss.window/4, maxReadPiece)/q.MTU, 1)
+	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
+	piece := min(window/min(4, depth), max(ordinaryPiece, 2*window/depth))
+	packets := max(piece/q.MTU, 1)
 	return min(left, uint32(packets*q.MTU)), true
 }
 
 func (r *requester) start(psn ib.PSN, head uint64) {
 	*r = requester{
 		cur: head, una: psn, next: psn, max: psn, reads: r.reads[:0],
-		retries: r.retries, rnrRetries: r.rnrRetries, timer: monotime.Never, rnrTimer: monotime.Never,
+		retries: r.retries, rnrRetries: r.rnrRetries,
 	}
+	r.stopTimers()
 	r.loss.start()
+}
+
+func (r *requester) stopTimers() {
+	r.timer, r.rnrTimer, r.paced = monotime.Never, monotime.Never, monotime.Never
 }
 
 // isRead reports whether a request is answered by data or an atomic response
@@ -135,11 +155,20 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	if r.probing {
 		q.sendProbe(now, b)
 	}
-	for !b.Full() {
+	r.paced = monotime.Never
+	for first := r.next; !b.Full(); first = r.next {
 		w, ok := q.nextWQE(now)
-		if !ok || !q.sendPacket(now, w, b) {
+		if !ok {
 			break
 		}
+		if at := r.loss.Pace(); now.Before(at) {
+			r.paced = at
+			break
+		}
+		if !q.sendPacket(now, w, b) {
+			break
+		}
+		r.loss.Sent(now, int(r.next.Diff(first))*q.MTU)
 	}
 	// What is sent now does not put off the time-out of what was sent before.
 	if b.Len() > 0 && r.timer == monotime.Never {
@@ -234,12 +263,13 @@ func (q *QP) windowOpen() bool {
 }
 
 func (q *QP) windowPackets() int {
-	return min(max(q.req.loss.window/(q.MTU+80), 2), maxOutstanding)
+	return min(max(q.req.loss.Bytes()/(q.MTU+80), 1), maxOutstanding)
 }
 
 // maxOutstanding bounds unacknowledged PSNs well below the 2^23 that serial
-// arithmetic can tell apart. Spec: IBTA 9.7.2.
-const maxOutstanding = 4096
+// arithmetic can tell apart: the largest window in packets of 1,024 bytes.
+// Spec: IBTA 9.7.2.
+const maxOutstanding = congestion.Most >> 10
 
 // failWQE marks a work request that cannot be sent. It completes with its
 // error once everything before it has completed.
@@ -274,6 +304,7 @@ func (q *QP) runLocal(w *queue.SendWQE) bool {
 func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	var ok bool
+	first := r.next
 	switch w.Opcode {
 	case ib.WRRDMARead:
 		ok = q.sendRead(w, b)
@@ -289,8 +320,11 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 	}
 	if r.next.After(r.max) {
 		r.max = r.next
-		r.loss.sent(now, r.next.Prev())
+		if r.sinceAckReq == 0 {
+			r.loss.sent(now, first, r.una)
+		}
 	} else {
+		r.loss.again(first, r.next)
 		q.Count[roce.Retransmitted]++
 	}
 	return true
@@ -330,7 +364,7 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	switch {
 	case isRead(w.Opcode), r.probing:
 		return true
-	case r.sinceAckReq+int(packets) >= ackEvery,
+	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()),
 		int(r.next.Diff(r.una))+int(packets) >= q.windowPackets():
 		return true
 	case !last:

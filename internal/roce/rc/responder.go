@@ -84,7 +84,7 @@ func (r *responder) start(psn ib.PSN) {
 	*r = responder{epsn: psn, out: r.out[:0], saved: r.saved[:0]}
 }
 
-// verdict is what a check says about a request.
+// verdict is the result of a check of a request.
 type verdict uint8
 
 const (
@@ -182,7 +182,8 @@ func (q *QP) checkSequence(p *wire.Packet) verdict {
 
 // checkFlush checks that the placement asked for is one granted.
 func (q *QP) checkFlush(p *wire.Packet) verdict {
-	if p.FETH.PLT == 0 || p.FETH.SEL > ib.FlushMR || !q.Attr.AccessFlags.Has(flushAccess(p.FETH.PLT)) {
+	if p.FETH.PLT == 0 || p.FETH.SEL > ib.FlushMR ||
+		!q.Attr.AccessFlags.Has(flushAccess(p.FETH.PLT)) {
 		return nakInvalid
 	}
 	return accept
@@ -198,8 +199,8 @@ func flushAccess(t ib.FlushType) (a ib.Access) {
 	return a
 }
 
-// checkLength checks the payload against the path MTU, of which the packet stands for
-// so many, and the length that a WRITE announced.
+// checkLength checks the payload against the path MTU, times the packets that this one stands for,
+// and the length that a WRITE announced.
 //
 // Spec: IBTA vol. 1, 9.7.4.1.6.
 func (q *QP) checkLength(p *wire.Packet, packets uint32) verdict {

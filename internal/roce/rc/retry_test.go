@@ -12,7 +12,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// ackTimeout is how long Timeout 14 lets the requester wait: four times 67 ms.
+// ackTimeout is the requester's wait with Timeout 14: four times 67 ms.
 const ackTimeout = 4 * 4096 * monotime.Nanosecond << 14
 
 // Time-outs are drawn out to the most that the specification allows.

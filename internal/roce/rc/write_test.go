@@ -107,9 +107,12 @@ func TestWriteUnderFaults(t *testing.T) {
 			s.WantDrain("no more than that", 0)
 			s.Advance(45 * monotime.Millisecond)
 			p := s.Packets()
-			if len(p) == 0 || p[0].Opcode != wire.RCRDMAWriteFirst || p[0].PSN != psn || p[0].RETH.DMALen != 4096 {
-				t.Fatal("not sent again from its beginning")
+			if len(p) != 1 || p[0].Opcode != wire.RCRDMAWriteFirst || p[0].PSN != psn || p[0].RETH.DMALen != 4096 {
+				t.Fatal("not sent again from its beginning, a packet to begin with")
 			}
+			s.Recv(script.Ack(psn, 0))
+			s.WantPacket("then what follows", wire.RCRDMAWriteMiddle, psn+1)
+			s.WantPacket("two for one", wire.RCRDMAWriteMiddle, psn+2)
 			s.Recv(script.Ack(psn+3, 1))
 		},
 		"last packet lost": func(s *script.Script) {

@@ -32,7 +32,7 @@ type Inbox struct {
 // there is none. It is asked anew for each packet and must not block.
 type Domain func(ib.SRQN) *Inbox
 
-// flavour is what XRC changes. Immutable.
+// flavour holds the differences of XRC. Immutable.
 type flavour struct {
 	service wire.Service
 	base    wire.Opcode // where the opcodes of the service start
@@ -54,13 +54,14 @@ func NewXRCSend(c roce.Config) *QP {
 // used: all else is the shared receive queues'.
 func NewXRCRecv(c roce.Config, d Domain) *QP {
 	c = roce.Config{QPN: c.QPN, SQ: queue.NewSendQueue(0, 0, 0), SRQ: true}
-	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, serves: true, domain: d})
+	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, serves: true,
+		domain: d})
 }
 
 // checkXRC turns a target to the shared receive queue that a request names.
 // All packets of a message name the same.
 //
-// A number that is none of the domain's is refused as a key would be: the
+// A number without a queue in the domain is refused as a key would be: the
 // annex gives both an affiliated access error (invalid XRCETH, XRC domain
 // violation).
 func (q *QP) checkXRC(p *wire.Packet) (verdict, ib.VendorErr) {
@@ -82,7 +83,7 @@ func (q *QP) checkXRC(p *wire.Packet) (verdict, ib.VendorErr) {
 
 // source returns the memory that a READ response comes from. That of a target
 // is gone once its shared receive queue is.
-func (q *QP) source(o *response) (mem.PD, *mem.Table, mem.Verdict) {
+func (q *QP) source(o *response) (mem.PD, *mem.Table, mem.AccessError) {
 	if q.domain == nil {
 		return q.PD, q.Mem, ib.VendorNone
 	}

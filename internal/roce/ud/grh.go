@@ -8,7 +8,7 @@ import (
 	"verbena/internal/roce"
 )
 
-// GRHBytes is what a receive buffer needs beyond the payload.
+// GRHBytes is the room that a receive buffer needs beyond the payload.
 const GRHBytes = 40
 
 // Sizes and constants of IP and UDP headers.

@@ -39,7 +39,8 @@ type pathKey struct {
 // pathTo returns the path that w asks for, nil where the GID index has no
 // address or one of the other family.
 func (q *QP) pathTo(w *queue.SendWQE) *roce.Path {
-	k := pathKey{q.cfg.Source(w.SGIDIndex), w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit, w.FlowLabel}
+	k := pathKey{q.cfg.Source(w.SGIDIndex), w.Dst, w.SGIDIndex, w.TrafficClass, w.HopLimit,
+		w.FlowLabel}
 	c := &q.paths
 	for i := range c.entries {
 		if e := &c.entries[i]; e.path != nil && e.key == k {
@@ -50,7 +51,8 @@ func (q *QP) pathTo(w *queue.SendWQE) *roce.Path {
 		return nil
 	}
 	p := roce.NewPath(k.src.Addr(), k.src.Port(), &ib.GRH{
-		DGID: ib.GIDFromAddr(k.dst), FlowLabel: k.flowLabel, SGIDIndex: k.sgid, HopLimit: k.hopLimit, TrafficClass: k.tclass,
+		DGID: ib.GIDFromAddr(k.dst), FlowLabel: k.flowLabel, SGIDIndex: k.sgid,
+		HopLimit: k.hopLimit, TrafficClass: k.tclass,
 	})
 	c.entries[c.next] = pathEntry{k, p}
 	c.next = (c.next + 1) % cachedPaths

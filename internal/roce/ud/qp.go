@@ -11,7 +11,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Config is what a datagram queue pair is made from. Immutable after New.
+// Config has the parameters of a datagram queue pair. Immutable after New.
 type Config struct {
 	roce.Config
 	// Source returns the address of a GID index of the port and the UDP source

@@ -44,7 +44,8 @@ func (q *QP) receive(p *wire.Packet, m *roce.Meta) {
 		return
 	}
 	q.Count[roce.RcvdMessages]++
-	wc := ib.WC{Opcode: ib.WCRecv, ByteLen: uint32(n) + GRHBytes, SrcQP: p.DETH.SrcQP, Flags: ib.WCGRH, SL: headerKind(m)}
+	wc := ib.WC{Opcode: ib.WCRecv, ByteLen: uint32(n) + GRHBytes, SrcQP: p.DETH.SrcQP,
+		Flags: ib.WCGRH, SL: headerKind(m)}
 	if p.Info.HasImm {
 		wc.Flags, wc.ImmData = ib.WCGRH|ib.WCWithImm, p.ImmDt.Data
 	}

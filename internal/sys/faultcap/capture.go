@@ -23,8 +23,8 @@ type Sink interface {
 // Capture puts packets of all taps of a process into one order, in the file and
 // in time: none comes before the packet that it answers.
 //
-// Its lock is held from the moment of which a sent packet is until the packet is
-// in the file. The answer to it may be read meanwhile, and waits.
+// Its lock is held from a sent packet's time stamp until the packet is in the file. An answer that
+// is read meanwhile waits.
 type Capture struct {
 	mu   sync.Mutex
 	sink Sink // guarded by mu

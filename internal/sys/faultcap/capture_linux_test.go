@@ -14,8 +14,8 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// rounds is how many questions are answered. Where packets were shown after they
-// had been sent, one of the first 300 or so stood behind its answer.
+// rounds is the number of questions that are answered. Where packets were recorded after they had
+// been sent, one of the first 300 or so stood behind its answer.
 const rounds = 5000
 
 // ordered wants a capture of questions and answers that are numbered alike, each
@@ -35,8 +35,8 @@ func (s *shown) ordered(t *testing.T, asker netip.AddrPort) {
 	}
 }
 
-// exchange asks rounds times and wants an echo. Answers are taken on a thread of their own, as the engine may take them,
-// so that one is read before the thread that asked has left the system.
+// exchange asks rounds times and wants an echo. A thread of its own takes the answers, as the
+// engine may, so that an answer is read before the asking thread has left the system.
 func exchange(t *testing.T, ask func(b []byte), echo, answer func() []byte) {
 	t.Helper()
 	var ends sync.WaitGroup

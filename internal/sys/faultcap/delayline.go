@@ -8,8 +8,8 @@ import (
 	"verbena/internal/sys/tcp"
 )
 
-// delayLine is what a stream has taken and not sent yet: TCP keeps the order, so
-// what is delayed less waits behind what is delayed more.
+// delayLine holds the bytes that a stream has taken and not sent yet. TCP keeps the order, so bytes
+// with a short delay wait behind bytes with a longer one.
 type delayLine struct {
 	pieces []piece // the oldest first
 	bytes  int
@@ -29,10 +29,10 @@ const (
 	// maxDelayed bounds what a stream holds: 1 GB/s for 32 ms. What goes beyond
 	// finds no room, as in a socket.
 	maxDelayed = 32 << 20
-	// fullWait is how long a full socket is left alone.
+	// fullWait is the pause before a full socket is tried again.
 	fullWait = monotime.Millisecond
-	// drainPatience is how long after its time a close waits for the peer to take
-	// what was delayed.
+	// drainPatience bounds the time after the last delay in which a close waits for the peer to
+	// take the delayed bytes.
 	drainPatience = 100 * monotime.Millisecond
 )
 

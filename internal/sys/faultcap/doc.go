@@ -12,8 +12,8 @@
 // do depends only on the seed, the stream and the position of the datagram: the
 // same traffic meets the same faults.
 //
-// A Stream does so for a TCP connection, as far as that can be harmed from here.
+// A Stream does so for a TCP connection, with those faults that TCP does not repair.
 //
-// Delayed datagrams wait in the tap. Whoever owns it calls HandleTimeout at
+// Delayed datagrams wait in the tap. Its owner calls HandleTimeout at
 // NextTimeout, or lets Drive do so. A Tap may be used by several goroutines.
 package faultcap

@@ -28,7 +28,7 @@ type Faults struct {
 // maxDelay bounds delay and jitter: beyond it any transport has given up.
 const maxDelay = 10 * monotime.Second
 
-// faultKeys is what ParseFaults understands, in the order of String.
+// faultKeys lists the words of ParseFaults, in the order of String.
 var faultKeys = []struct {
 	name  string
 	share func(*Faults) *float64
@@ -101,7 +101,8 @@ func parseShare(key, val string) (float64, error) {
 		x /= 100
 	}
 	if err != nil || !(x >= 0 && x <= 1) {
-		return 0, fmt.Errorf("faults: %s=%s: must be a share from 0%% to 100%%, such as 1%% or 0.01", key, val)
+		return 0, fmt.Errorf("faults: %s=%s: must be a share from 0%% to 100%%, "+
+			"such as 1%% or 0.01", key, val)
 	}
 	return x, nil
 }
@@ -109,7 +110,8 @@ func parseShare(key, val string) (float64, error) {
 func parseDelay(key, val string) (monotime.Duration, error) {
 	d, err := time.ParseDuration(val)
 	if err != nil || d < 0 || d > maxDelay {
-		return 0, fmt.Errorf("faults: %s=%s: must be a time from 0s to %v, such as 1ms or 250us", key, val, maxDelay)
+		return 0, fmt.Errorf("faults: %s=%s: must be a time from 0s to %v, such as 1ms or 250us",
+			key, val, maxDelay)
 	}
 	return d, nil
 }
@@ -121,7 +123,8 @@ func (f Faults) ForStreams() error {
 	if f == (Faults{}) {
 		return nil
 	}
-	return fmt.Errorf("faults: %v cannot be done to a TCP stream, as TCP repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)", f)
+	return fmt.Errorf("faults: %v cannot be done to a TCP stream, as TCP repairs it: use "+
+		"corrupt, delay, jitter and cut, or tc-netem(8)", f)
 }
 
 // ForDatagrams says what of f cannot be done to datagrams; nil if all can.
@@ -129,7 +132,8 @@ func (f Faults) ForDatagrams() error {
 	if f.Cut == 0 {
 		return nil
 	}
-	return fmt.Errorf("faults: %v cannot be done to datagrams: it resets TCP streams", Faults{Cut: f.Cut})
+	return fmt.Errorf("faults: %v cannot be done to datagrams: it resets TCP streams",
+		Faults{Cut: f.Cut})
 }
 
 // None reports whether nothing is done to any datagram.

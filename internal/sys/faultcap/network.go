@@ -13,7 +13,7 @@ import (
 const (
 	// maxHeld bounds the datagrams delayed: 4 KiB each at 1 GB/s for 250 ms.
 	maxHeld = 1 << 16
-	// reorderWait is how long a datagram waits for others to overtake it.
+	// reorderWait bounds the time for which a datagram waits for others to overtake it.
 	reorderWait = monotime.Millisecond
 	// maxPassing is the number of datagrams that may overtake one.
 	maxPassing = 3
@@ -60,7 +60,8 @@ type fate struct {
 
 func (n *network) draw() fate {
 	r := n.rng
-	return fate{r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Uint64(), 1 + r.IntN(maxPassing)}
+	return fate{r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(),
+		r.Uint64(), 1 + r.IntN(maxPassing)}
 }
 
 // enter takes the next size bytes of an item as a datagram.

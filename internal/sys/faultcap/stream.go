@@ -14,7 +14,7 @@ import (
 	"verbena/internal/wire/pcap"
 )
 
-// Conn is what a Stream wraps and is itself: *tcp.Conn or *Stream.
+// Conn is the interface that a Stream wraps and implements: *tcp.Conn or *Stream.
 type Conn interface {
 	Readv(*tcp.Vectors, [][]byte) (int, error)
 	Writev(*tcp.Vectors, [][]byte) (int, error)
@@ -49,14 +49,15 @@ type Stream struct {
 	came     []byte     // guarded by mu: bytes read and not shown
 	mss      int        // guarded by mu: 0 before there is a connection
 	ended    bool       // guarded by mu: we have said that no more follows
-	spoiled  []byte     // guarded by mu: what is sent in place of what was meant
+	spoiled  []byte     // guarded by mu: the damaged copy that is sent instead
 	line     delayLine  // guarded by mu
 }
 
 // NewStream wraps a connection, of Dial or of a listener. stream tells
 // connections of one seed apart.
 func NewStream(c Conn, dialled bool, f Faults, stream uint64, capture *Capture) *Stream {
-	s := &Stream{Conn: c, capture: capture, dialled: dialled, faults: f, rng: rand.New(rand.NewPCG(f.Seed, stream))}
+	s := &Stream{Conn: c, capture: capture, dialled: dialled, faults: f,
+		rng: rand.New(rand.NewPCG(f.Seed, stream))}
 	if !dialled {
 		s.begin()
 	}
@@ -145,7 +146,8 @@ func (s *Stream) read(now time.Time, list [][]byte, n int) {
 	}
 }
 
-// arrived captures the first n bytes that were read and not shown. mu and the capture's lock are held.
+// arrived captures the first n bytes that were read and not shown. mu and the capture's lock are
+// held.
 func (s *Stream) arrived(now time.Time, n int) {
 	if n > 0 {
 		s.moved(now, false, [][]byte{s.came[:n]}, n)

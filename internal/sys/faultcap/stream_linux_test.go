@@ -21,7 +21,7 @@ import (
 
 const patience = 20 * time.Second
 
-// streams returns the two ends of a connection, the first of which is tapped.
+// streams returns the two ends of a connection; the first is tapped.
 func streams(t *testing.T, f Faults, capture *Capture) (a *Stream, b *tcp.Conn) {
 	t.Helper()
 	l, err := tcp.Listen(netip.MustParseAddrPort("127.0.0.1:0"), 1)

@@ -13,7 +13,7 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// Socket is what a tap wraps and is itself: *udp.Socket or *Tap.
+// Socket is the interface that a tap wraps and implements: *udp.Socket or *Tap.
 type Socket interface {
 	ReadBatch(*udp.RxBatch) (int, error)
 	WriteBatch([]udp.Datagrams) (int, error)
@@ -226,7 +226,7 @@ func (t *Tap) Close() error {
 	return t.inner.Close()
 }
 
-// Counts is what the faults did to datagrams, and how many there were.
+// Counts counts datagrams and the faults that were injected into them.
 type Counts struct{ Datagrams, Lost, Duplicated, Reordered, Corrupted, Delayed, Overrun uint64 }
 
 // Counts returns a snapshot.

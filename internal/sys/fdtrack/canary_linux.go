@@ -17,9 +17,9 @@ var canary struct {
 	dead   atomic.Bool
 }
 
-// hang makes the canary before the first descriptor is added; without a socket,
+// arm makes the canary before the first descriptor is added; without a socket,
 // or before Linux 4.12, there is none. mu is held.
-func hang() {
+func arm() {
 	if canary.fd != 0 || len(all) > 0 || Lost() {
 		return
 	}
@@ -36,8 +36,8 @@ func hang() {
 	all[fd] = struct{}{}
 }
 
-// unhang closes the canary if it is all that is left. mu is held.
-func unhang() {
+// disarm closes the canary if it is all that is left. mu is held.
+func disarm() {
 	if _, there := all[canary.fd]; there && len(all) == 1 && !check() {
 		delete(all, canary.fd)
 		unix.Close(canary.fd)
@@ -92,7 +92,8 @@ func check() bool {
 	if canary.fd == 0 {
 		return false
 	}
-	if is, err := unix.GetsockoptUint64(canary.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil || is != canary.cookie {
+	if is, err := unix.GetsockoptUint64(canary.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil ||
+		is != canary.cookie {
 		canary.dead.Store(true)
 	}
 	return Lost()

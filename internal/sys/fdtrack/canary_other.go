@@ -4,8 +4,8 @@
 
 package fdtrack
 
-func hang()   {}
-func unhang() {}
+func arm()    {}
+func disarm() {}
 
 // Lost reports whether Check has found the descriptors lost.
 func Lost() bool { return false }

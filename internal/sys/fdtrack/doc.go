@@ -25,7 +25,7 @@ var (
 // Add notes a descriptor.
 func Add(fd int) {
 	mu.Lock()
-	hang()
+	arm()
 	all[fd] = struct{}{}
 	mu.Unlock()
 }
@@ -34,7 +34,7 @@ func Add(fd int) {
 func Remove(fd int) {
 	mu.Lock()
 	delete(all, fd)
-	unhang()
+	disarm()
 	mu.Unlock()
 }
 

@@ -32,7 +32,8 @@ func (e *Exclusive) Open() (io.WriteCloser, error) {
 func (e *Exclusive) open() (int, error) {
 	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	if e.made {
-		fd, err := unix.Open(e.Path, flags|unix.O_NONBLOCK, 0) // a FIFO in its place must not hold us
+		// a FIFO in its place must not hold us
+		fd, err := unix.Open(e.Path, flags|unix.O_NONBLOCK, 0)
 		if !errors.Is(err, unix.ENOENT) {
 			return e.same(fd, err)
 		}

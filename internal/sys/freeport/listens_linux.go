@@ -17,7 +17,8 @@ func Listens(port int) bool { return ListensAt(os.Getpid(), port) }
 func ListensAt(pid, port int) bool {
 	line := regexp.MustCompile(fmt.Sprintf(`: [0-9A-F]+:%04X [0-9A-F]+:0000 0A `, port))
 	for _, file := range []string{"tcp", "tcp6"} {
-		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file)); err == nil && line.Match(b) {
+		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file)); err == nil &&
+			line.Match(b) {
 			return true
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // Alarm has a function called later, as time.AfterFunc does. All alarms are
 // called by one goroutine, one after the other, which is there while any is set:
-// a goroutine that naps takes a thread.
+// a goroutine that sleeps takes a thread.
 type Alarm struct {
 	f     func()
 	due   time.Time // guarded by clock.mu
@@ -18,7 +18,7 @@ type Alarm struct {
 }
 
 var clock struct {
-	nap Nap
+	sleeper Sleeper
 
 	mu      sync.Mutex
 	set     alarms // guarded by mu
@@ -44,7 +44,7 @@ func (a *Alarm) Set(d time.Duration) {
 		clock.running = true
 		go tick()
 	case clock.set[0] == a:
-		clock.nap.End()
+		clock.sleeper.Wake()
 	}
 }
 
@@ -69,7 +69,7 @@ func tick() {
 		}
 		clock.mu.Unlock()
 		if wait > 0 {
-			clock.nap.For(wait)
+			clock.sleeper.Wait(wait)
 		} else {
 			a.f()
 		}

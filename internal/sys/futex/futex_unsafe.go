@@ -17,7 +17,7 @@ const (
 	futexPrivate = 128
 )
 
-// Of the Go runtime, which keeps them for such as us: go.dev/issue/67401.
+// The Go runtime keeps these for packages that link to them: go.dev/issue/67401.
 //
 //go:linkname entersyscallblock runtime.entersyscallblock
 func entersyscallblock()
@@ -25,18 +25,18 @@ func entersyscallblock()
 //go:linkname exitsyscall runtime.exitsyscall
 func exitsyscall()
 
-// wait blocks the thread while the state is asleep, until the limit. It is
+// block blocks the thread while the state is asleep, until the limit. It is
 // nosplit as all that runs between the two calls.
 //
 //go:nosplit
 //go:norace
-func (n *Nap) wait() {
-	state, limit := uintptr(unsafe.Pointer(&n.state)), uintptr(unsafe.Pointer(&n.limit))
+func (s *Sleeper) block() {
+	state, limit := uintptr(unsafe.Pointer(&s.state)), uintptr(unsafe.Pointer(&s.limit))
 	entersyscallblock()
 	unix.RawSyscall6(unix.SYS_FUTEX, state, futexWait, asleep, limit, 0, 0)
 	exitsyscall()
 }
 
-func (n *Nap) wake() {
-	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&n.state)), futexWake, 1, 0, 0, 0)
+func (s *Sleeper) unblock() {
+	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&s.state)), futexWake, 1, 0, 0, 0)
 }

@@ -10,5 +10,8 @@
 // lifetime, a link with each of its counters' flags. Only what differs from the
 // picture is a Change. On other systems there is nothing to listen to.
 //
+// Code that often asks for addresses keeps the answer, and asks a Monitor whether it
+// still holds.
+//
 // Spec: rtnetlink(7)
 package ifwatch

@@ -62,17 +62,9 @@ func listen(tell func(*listener, []Change)) (*listener, error) {
 
 // subscribe returns a listener that has the descriptors.
 func subscribe(tell func(*listener, []Change)) (*listener, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+	fd, err := netlinkSocket()
 	if err != nil {
-		return nil, os.NewSyscallError("socket", err)
-	}
-	var groups uint32
-	for _, g := range []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
-		groups |= 1 << (g - 1)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}); err != nil {
-		unix.Close(fd)
-		return nil, os.NewSyscallError("bind", err)
+		return nil, err
 	}
 	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
@@ -81,8 +73,29 @@ func subscribe(tell func(*listener, []Change)) (*listener, error) {
 	}
 	fdtrack.Add(fd)
 	fdtrack.Add(stop)
-	l := &listener{socket: fd, stop: stop, tell: tell, done: make(chan struct{}), buf: make([]byte, receiveBytes)}
+	l := &listener{socket: fd, stop: stop, tell: tell, done: make(chan struct{}),
+		buf: make([]byte, receiveBytes)}
 	return l, unix.Fstat(fd, &l.is)
+}
+
+// netlinkSocket returns a socket into which the kernel puts a message with each change of an
+// interface or an address.
+func netlinkSocket() (int, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		unix.NETLINK_ROUTE)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	var groups uint32
+	for _, g := range []int{unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
+		groups |= 1 << (g - 1)
+	}
+	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
+	if err != nil {
+		unix.Close(fd)
+		return -1, os.NewSyscallError("bind", err)
+	}
+	return fd, nil
 }
 
 // close ends the goroutine, unless the application has closed the descriptors
@@ -130,14 +143,16 @@ func (l *listener) read(patience time.Duration, c *changes) error {
 	if patience > 0 {
 		ms = int(patience.Milliseconds()) + 1
 	}
-	fds := []unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLIN}, {Fd: int32(l.stop), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLIN},
+		{Fd: int32(l.stop), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, ms)
 	switch {
 	case err == unix.EINTR:
 		return nil
 	case err != nil:
 		return os.NewSyscallError("poll", err)
-	case fds[1].Revents != 0 || fds[0].Revents&unix.POLLNVAL != 0 || fdtrack.Check(): // closed behind our back
+	case fds[1].Revents != 0 || fds[0].Revents&unix.POLLNVAL != 0 || fdtrack.Check():
+		// closed behind our back
 		return errStopped
 	case n == 0:
 		return os.ErrDeadlineExceeded
@@ -231,7 +246,8 @@ func parseLink(raw *syscall.NetlinkMessage) (m message, ok bool) {
 	if len(b) < unix.SizeofIfInfomsg {
 		return m, false
 	}
-	family, index, flags := b[0], binary.NativeEndian.Uint32(b[4:]), binary.NativeEndian.Uint32(b[8:])
+	family, index, flags := b[0], binary.NativeEndian.Uint32(b[4:]),
+		binary.NativeEndian.Uint32(b[8:])
 	if family != unix.AF_UNSPEC { // a bridge's port: its end is not the interface's
 		return m, false
 	}

@@ -114,7 +114,7 @@ func (t tracker) apply(m message, c *changes) {
 func (t tracker) linkIs(m message, c *changes) {
 	n := t.get(m.index)
 	if n.name != m.name {
-		n.end(c) // whoever knows the interface by its old name
+		n.end(c) // those that know the interface by its old name
 		n.name = m.name
 		n.running = m.running
 		n.begin(c)

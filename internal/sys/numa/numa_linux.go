@@ -28,7 +28,8 @@ func processors(node int) (set unix.CPUSet, err error) {
 	text, err := fdtrack.ReadFile(fmt.Sprintf("%snode%d/cpulist", nodes, node))
 	if err != nil {
 		online, _ := fdtrack.ReadFile(nodes + "online")
-		return set, fmt.Errorf("%w: %d; there are %s", ErrNode, node, strings.TrimSpace(string(online)))
+		return set, fmt.Errorf("%w: %d; there are %s", ErrNode, node,
+			strings.TrimSpace(string(online)))
 	}
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
@@ -40,7 +41,9 @@ func processors(node int) (set unix.CPUSet, err error) {
 		}
 	}
 	if set.Count() == 0 {
-		return set, fmt.Errorf("%w: %d: its processors are %s, and none of them is for this process", ErrNode, node, strings.TrimSpace(string(text)))
+		return set,
+			fmt.Errorf("%w: %d: its processors are %s, and none of them is for this process",
+				ErrNode, node, strings.TrimSpace(string(text)))
 	}
 	return set, nil
 }

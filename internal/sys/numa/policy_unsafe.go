@@ -31,7 +31,8 @@ func Place(b []byte, node int) error {
 	}
 	var mask [maskWords]uint64
 	mask[node/wordBits] |= 1 << (node % wordBits)
-	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), mpolBind,
+	_, _, errno := unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)), mpolBind,
 		uintptr(unsafe.Pointer(&mask)), maskWords*wordBits, 0)
 	if errno != 0 {
 		return fmt.Errorf("node %d: %w", node, os.NewSyscallError("mbind", errno))

@@ -73,7 +73,9 @@ func (l *link) catchUp() (done bool) {
 		err := l.pass(&l.backlog.mads[0])
 		if err == unix.EAGAIN {
 			l.full.Store(true)
-			if err = l.do(func(int) error { return l.watch.arm(l.socket, unix.EPOLLOUT) }); err == nil {
+			if err = l.do(func(int) error {
+				return l.watch.arm(l.socket, unix.EPOLLOUT)
+			}); err == nil {
 				return false
 			}
 		}

@@ -59,7 +59,8 @@ func (k *keeper) serveMADs() {
 		}
 		start, more := monotime.Now(), false
 		k.catchUp()
-		if now := monotime.Now(); now.Sub(looked) >= lateEvery*monotime.Duration(1+len(k.late)/lateFew) {
+		every := lateEvery * monotime.Duration(1+len(k.late)/lateFew)
+		if now := monotime.Now(); now.Sub(looked) >= every {
 			looked = now
 			k.retryLate()
 		}
@@ -77,9 +78,8 @@ func (k *keeper) serveMADs() {
 }
 
 const (
-	// burst is how long the keeper passes datagrams on without a pause. If there is no end
-	// of them it then pauses for as long: many that connect at once have half of a
-	// processor.
+	// burst is the time for which the keeper passes datagrams on without a pause. If they do not
+	// end, it then pauses for as long: many peers that connect at once have half of a processor.
 	burst = monotime.Millisecond
 	// Datagrams without end for so many bursts are a flood: each pause then grows by a
 	// burst, up to maxPause. Strangers who flood the keeper have a quarter of a processor,
@@ -113,34 +113,36 @@ type lateMAD struct {
 }
 
 const (
-	// lateEvery is how soon a late datagram is looked at again: joining a keeper
-	// takes less.
+	// lateEvery is the interval at which a late datagram is looked at again: joining a keeper takes
+	// less.
 	lateEvery = 2 * monotime.Millisecond
 	// maxLate bounds them; more are lost, and their senders repeat them.
 	maxLate = 256
-	// lateFew is how many of them are looked at again every lateEvery. More are looked at
-	// in proportion less often, so that a look at 256 costs a flood of them little.
+	// lateFew is the number of late datagrams that are looked at again every lateEvery. More are
+	// looked at less often in proportion, so that a flood's look at 256 costs little.
 	lateFew = 64
 )
 
-// listenPatience is how long a request waits for somebody to listen. Applications
-// say that they are about to listen and expect to be faster than their peer
-// connects; on a machine with more of them than cores they may not be, and one
-// that is refused gives up. A peer waits seconds for an answer. Longer in tests.
+// listenPatience bounds the time for which a request waits for a listener. Applications announce
+// that they are about to listen, and expect to be faster than their peer connects. With more of
+// them than cores they may not be, and a refused peer gives up. A peer waits seconds for an answer.
+// Longer in tests.
 var listenPatience = 50 * time.Millisecond
 
 const (
-	// relistenPatience is how long it waits where somebody has listened until a moment ago:
-	// a program that takes one connection after the other may listen anew for each.
+	// relistenPatience bounds the wait where a process has listened until a moment ago: a program
+	// that takes one connection after the other may listen anew for each.
 	relistenPatience = 500 * time.Millisecond
-	// moment is how long that is, and maxLately of how many keys it is known.
+	// moment is the length of that moment; maxLately bounds the keys that are remembered for it.
 	moment    = time.Second
 	maxLately = 64
 )
 
 // endedLocked notes that nobody listens for a key any more. k.mu is held.
 func (k *keeper) endedLocked(key string) {
-	maps.DeleteFunc(k.lately, func(_ string, since time.Time) bool { return time.Since(since) > moment })
+	maps.DeleteFunc(k.lately, func(_ string, since time.Time) bool {
+		return time.Since(since) > moment
+	})
 	if len(k.lately) < maxLately {
 		k.lately[key] = time.Now()
 	}
@@ -150,7 +152,8 @@ func (k *keeper) endedLocked(key string) {
 // ago. k.mu is held.
 func (k *keeper) relistensLocked(keys *Keys) bool {
 	for i := range keys.Len() {
-		if since, ok := k.lately[string(keys.At(i))]; ok && time.Since(since) < moment+relistenPatience {
+		if since, ok := k.lately[string(keys.At(i))]; ok &&
+			time.Since(since) < moment+relistenPatience {
 			return true
 		}
 	}
@@ -212,7 +215,8 @@ func (k *keeper) passOn(d MAD, came time.Time) {
 	if len(to) == 0 && (r.To == ToKey || r.To == ToSlot) {
 		waited := time.Since(came)
 		// A member that comes to a new keeper says what it listens to only then.
-		unheard := slot < 0 && (waited < listenPatience || waited < reapPatience && time.Since(joined) < listenPatience ||
+		unheard := slot < 0 && (waited < listenPatience ||
+			waited < reapPatience && time.Since(joined) < listenPatience ||
 			relistens && waited < relistenPatience)
 		expected := !unheard && k.expects(slot)
 		switch {

@@ -5,10 +5,10 @@
 // its destination queue pair number to the process that owns it.
 //
 //	                    (addr, 4791): SO_REUSEPORT
-//	datagram ──► BPF: QPN>>18 ──┬─► socket 0   QP0, QP1, multicast: the keeper reads it
-//	                            ├─► socket 1   QPNs 0x000002…0x03ffff: the process that owns slot 0
-//	                            ├─► socket 2   QPNs 0x040000…0x07ffff: that of slot 1
-//	                            ┊
+//	datagram ──► BPF: QPN>>14 ──┬─► socket 0   QP0, QP1, multicast: the keeper reads it
+//	                by a table  ├─► socket 1   QPNs 0x01c000…0x01ffff: the process that owns slot 7
+//	                            ├─► socket 2   QPNs 0x030000…0x033fff: that of slot 12
+//	                            ┊              in the order in which they were asked for
 //
 //	keeper: all sockets, who listens for what
 //	   ▲ unix seqpacket: a slot, a socket for each address, the vault, MADs
@@ -18,7 +18,8 @@
 //
 // # The keeper
 //
-// The keeper is a process of its own: `verbena keeper`. The first process to join starts
+// The keeper is a process of its own: `verbena keeper`, or the program verbena-keeper that
+// is installed with the C libraries. The first process to join starts
 // it (StartKeeper), as nobody's child and with nothing of that process. It ends a moment
 // after the last member (Keep). It makes the sockets, gives each member its slot and that
 // slot's socket of each address (SCM_RIGHTS), knows who listens for which service, and
@@ -26,8 +27,8 @@
 // slot. It refuses those for nobody. Members are on no datagram's way but their own, so one
 // that is stopped delays nobody else.
 //
-// A member is the keeper itself, with the same code and protocol, where no command is found
-// or may be executed, and where the keeper would become its child: process 1 of a PID
+// A member is the keeper itself, with the same code and protocol, where no command of this
+// version is found or may be executed, and where the keeper would become its child: process 1 of a PID
 // namespace, a subreaper. The others wait then while it is stopped.
 //
 // The keeper never blocks on a member to forward a datagram. Datagrams that find the
@@ -37,7 +38,7 @@
 //
 // A group is the sockets of one address. A socket that left it would have the last one take
 // its index, and datagrams would go astray. So a keeper puts the descriptors of each socket
-// into a Unix socket that nobody reads from, and every member has its other end: the kernel
+// into a Unix socket that no process reads from, and every member has its other end: the kernel
 // keeps what is in it for as long as any of them lives. A killed keeper thus changes nothing
 // for queue pairs. Each member connects to the next keeper, which the first of them starts,
 // gives it that end, its slot and what it listens for, and is told (Options.OnKeeper), as
@@ -74,10 +75,13 @@
 //
 // # Limits
 //
-// 64 processes a user, network namespace and directory. A member has one descriptor an
-// address and eight in all; the keeper one for each slot given out, an address, and as many
-// in the vault, which unix(7) bounds by its limit of open files. All
-// processes of one address are of one user and one network namespace: that of
+// 1,024 processes a user, network namespace and directory. A member has eight descriptors,
+// and one for each address that its queue pairs use (Member.Socket). It has none for an
+// address at which it only listens (Member.Receive): the keeper receives and sends there. The
+// keeper has one for each member, one for each address, and one for each socket of a member,
+// which stays for the next owner of the slot. As many are in the vault, which unix(7) bounds
+// by the keeper's limit of open files. The keeper raises its soft limit to the hard one, as
+// every Go program does. All processes of one address are of one user and one network namespace: that of
 // the thread that joins, in which the process's other threads must be too. Datagrams
 // of one flow that the kernel joined (UDP_GRO) are steered by the first: a
 // receiver may find datagrams for another slot, and must count and drop them. A

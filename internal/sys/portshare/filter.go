@@ -45,7 +45,7 @@ func (n *Numbers) filter() []bpf.Instruction {
 		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: 5},
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: uint32(len(n) - 1)}, // of which word
 	}
-	prog = append(prog, n.search(0, len(n), 0)...)
+	prog = append(prog, search(n[:], 0, len(n), 0)...)
 	return append(prog,
 		bpf.ALUOpX{Op: bpf.ALUOpShiftRight},
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: 1, SkipTrue: 1},
@@ -56,18 +56,21 @@ func (n *Numbers) filter() []bpf.Instruction {
 
 // search is the part of the program that puts a word of those from lo to hi, whose
 // index the accumulator has, in its place, and goes on behind as many instructions.
-func (n *Numbers) search(lo, hi, behind int) []bpf.Instruction {
+func search(words []uint32, lo, hi, behind int) []bpf.Instruction {
 	same := true
-	for _, w := range n[lo:hi] {
-		same = same && w == n[lo]
+	for _, w := range words[lo:hi] {
+		same = same && w == words[lo]
 	}
 	if same {
-		return []bpf.Instruction{bpf.LoadConstant{Dst: bpf.RegA, Val: n[lo]}, bpf.Jump{Skip: uint32(behind)}}
+		return []bpf.Instruction{bpf.LoadConstant{Dst: bpf.RegA, Val: words[lo]}, bpf.Jump{Skip: uint32(behind)}}
 	}
 	mid := (lo + hi) / 2
-	high := n.search(mid, hi, behind)
-	low := n.search(lo, mid, behind+len(high))
+	high := search(words, mid, hi, behind)
+	low := search(words, lo, mid, behind+len(high))
 	prog := []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipFalse: uint8(len(low))}}
+	if len(low) > 255 { // a condition jumps no farther
+		prog = []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipTrue: 1}, bpf.Jump{Skip: uint32(len(low))}}
+	}
 	return append(append(prog, low...), high...)
 }
 

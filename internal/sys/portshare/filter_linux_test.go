@@ -27,7 +27,7 @@ func arrived(t *testing.T, s *udp.Socket) (low []int) {
 			m := b.Message(i)
 			for j := range m.Segments() {
 				d := m.Segment(j)
-				low = append(low, int(d[6])<<8|int(d[7]))
+				low = append(low, (int(d[6])<<8|int(d[7]))&(1<<slotShift-1))
 			}
 		}
 	}

@@ -17,13 +17,31 @@ const unownedBytes = 1
 // fast as they are read.
 const maxStale = 1 << 14
 
-// group is the sockets of one address, by index. It only grows: a socket that left would
-// have the last one take its index.
+// group is the sockets of one address, by index: the keeper's, and one for each slot whose
+// owner has asked for it. It only grows: a socket that left would have the last one take its
+// index. The next owner of a slot has the last one's socket.
 type group struct {
-	addr    netip.Addr    // immutable
-	mads    *udp.Socket   // immutable: the keeper's
-	sockets []*udp.Socket // guarded by keeper.create
+	addr    netip.Addr          // immutable
+	mads    *udp.Socket         // immutable: the keeper's
+	sockets []*udp.Socket       // guarded by keeper.create
+	of      map[int]*udp.Socket // guarded by keeper.create: by slot
+	table   steeringTable       // guarded by keeper.create
 }
+
+// newGroupOf makes a group of the keeper's socket.
+func newGroupOf(addr netip.Addr, mads *udp.Socket) *group {
+	return &group{addr: addr, mads: mads, sockets: []*udp.Socket{mads}, of: map[int]*udp.Socket{}}
+}
+
+// add puts the next socket into the group, a slot's.
+func (g *group) add(slot int, s *udp.Socket) {
+	g.table.set(slot, len(g.sockets))
+	g.sockets = append(g.sockets, s)
+	g.of[slot] = s
+}
+
+// steer has the kernel steer to all sockets.
+func (g *group) steer() error { return g.mads.Steer(g.table.steering()) }
 
 // newGroup binds the keeper's socket of addr.
 func newGroup(addr netip.Addr, d *Duty) (*group, error) {
@@ -41,37 +59,29 @@ func newGroup(addr netip.Addr, d *Duty) (*group, error) {
 	if err != nil {
 		return nil, &PortError{Addr: addr, Err: err}
 	}
-	g := &group{addr: addr, mads: s, sockets: []*udp.Socket{s}}
-	if err := errors.Join(s.Steer(steering(1)), s.Filter(management(d))); err != nil {
+	g := newGroupOf(addr, s)
+	if err := errors.Join(g.steer(), s.Filter(management(d))); err != nil {
 		g.close()
 		return nil, &PortError{Addr: addr, Err: err}
 	}
 	return g, nil
 }
 
-// extend binds sockets up to n in all, has each of them kept before it is steered to, and
-// then steers to them.
-func (g *group) extend(n int, keep func(first int, s []*udp.Socket) error) error {
-	var more []*udp.Socket
-	fail := func(err error) error {
-		closeSockets(more)
+// extend binds a slot's socket, has it kept before it is steered to, and then steers to it.
+func (g *group) extend(slot int, keep func(*udp.Socket) error) error {
+	s, err := udp.Listen(g.addr, Port, udp.Options{ReusePort: true})
+	if err != nil {
 		return &PortError{Addr: g.addr, Err: err}
 	}
-	for len(g.sockets)+len(more) < n {
-		s, err := udp.Listen(g.addr, Port, udp.Options{ReusePort: true})
-		if err != nil {
-			return fail(err)
-		}
-		more = append(more, s)
-		if err := errors.Join(s.SetReceiveBuffer(unownedBytes), s.Filter(nothing)); err != nil {
-			return fail(err)
-		}
+	if err = errors.Join(s.SetReceiveBuffer(unownedBytes), s.Filter(nothing)); err == nil {
+		err = keep(s)
 	}
-	if err := keep(len(g.sockets), more); err != nil {
-		return fail(err)
+	if err != nil {
+		s.Close()
+		return &PortError{Addr: g.addr, Err: err}
 	}
-	g.sockets = append(g.sockets, more...)
-	if err := g.mads.Steer(steering(len(g.sockets))); err != nil {
+	g.add(slot, s)
+	if err := g.steer(); err != nil {
 		return &PortError{Addr: g.addr, Err: err}
 	}
 	return nil
@@ -94,9 +104,9 @@ func own(s *udp.Socket, bytes int) {
 
 // disown readies a slot's socket, if there is one, for nobody.
 func (g *group) disown(slot int) {
-	if i := indexOf(slot); i < len(g.sockets) {
-		g.sockets[i].Filter(nothing)
-		g.sockets[i].SetReceiveBuffer(unownedBytes)
+	if s := g.of[slot]; s != nil {
+		s.Filter(nothing)
+		s.SetReceiveBuffer(unownedBytes)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"verbena/internal/sys/udp"
 )
 
@@ -20,8 +22,8 @@ const joinPatience = 10 * time.Second
 // keeper holds a dead member's for a moment, to send its wills.
 const slotPatience = 200 * time.Millisecond
 
-// maxStarts is how many keepers a member starts that do not come to answer. It is one itself
-// then.
+// maxStarts is the number of keepers that a member starts without an answer. Then it becomes the
+// keeper itself.
 const maxStarts = 3
 
 // join finds a keeper, or has one started, and gets a slot of it.
@@ -47,10 +49,11 @@ func join(dir string, o Options) (Member, error) {
 			if err = m.enter(l); err == nil {
 				return m, nil
 			}
-			final = err == errTooManyFiles || err == errNoSlot && time.Since(begun) > slotPatience
+			final = errors.Is(err, unix.EMFILE) || err == errNoSlot && time.Since(begun) > slotPatience
 		}
 		if !final && time.Since(begun) > joinPatience {
-			final, err = true, fmt.Errorf("share: the keeper that processes meet at in %s does not answer: is one stopped?", ps.dir)
+			final, err = true, fmt.Errorf("share: the keeper that processes meet at in %s does "+
+				"not answer: is one stopped?", ps.dir)
 		}
 		if final {
 			m.dropVault()

@@ -3,6 +3,7 @@
 package portshare
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/udp"
 )
 
@@ -35,6 +37,8 @@ type keeper struct {
 	gone   sync.WaitGroup // every goroutine
 	events chan struct{}  // a token when a member has come or gone
 
+	reserve int // of the goroutine that accepts: a descriptor for turnAway; -1 is none
+
 	late   []lateMAD        // of the goroutine that passes datagrams on
 	spare  []lateMAD        // of the same: where late grows next
 	to     []*link          // of the same: to whom one of them goes
@@ -48,7 +52,7 @@ type keeper struct {
 	over      bool                   // guarded by mu: close was called
 	unused    bool                   // guarded by mu: the groups are to be given up
 	vault     *vault                 // guarded by mu, and replaced under create
-	known     map[uint64]bool        // guarded by mu: vaults of keepers before this one, by inode
+	known     map[uint64]bool        // guarded by mu: vaults and boxes of keepers before this one, by inode
 	groups    map[netip.Addr]*group  // guarded by mu, and changed under create too: by address without zone
 	peers     map[int]*link          // guarded by mu: members connected, by slot
 	joined    time.Time              // guarded by mu: when the last of them came
@@ -66,9 +70,9 @@ var errNoSlot = fmt.Errorf("share: all %d slots are taken, one by each process o
 // errKept says that there is a keeper.
 var errKept = errors.New("share: another process is the keeper")
 
-// firstSpan is how many slots are given out in turn at first. Each costs a socket an
-// address, here, so there are twice as many only when all are owned. More than one: the
-// queue pair numbers of a process that died are not soon another's.
+// firstSpan is how many slots are given out in turn at first. A slot that was used at an
+// address costs a socket there for good, so there are twice as many only when all are owned.
+// More than one: the queue pair numbers of a process that died are not soon another's.
 const firstSpan = 15
 
 // newKeeper takes the role of keeper. The error is errKept if another process has it.
@@ -97,15 +101,23 @@ func newKeeper(ps paths, d Duty) (k *keeper, err error) {
 		poller.Close()
 		return nil, fmt.Errorf("share: %w", err)
 	}
+	spare, err := reserve()
+	if err != nil {
+		v.close()
+		poller.Close()
+		w.close()
+		return nil, fmt.Errorf("share: %w", err)
+	}
 	ln, err := listen(w, ps.socket)
 	if err != nil {
+		fdtrack.Close(spare)
 		v.close()
 		poller.Close()
 		w.close()
 		return nil, fmt.Errorf("share: keeper's socket: %w", err)
 	}
 	k = &keeper{
-		duty: d, paths: ps, lock: lock, watch: w, ln: ln, poller: poller, vault: v, span: firstSpan,
+		duty: d, paths: ps, lock: lock, watch: w, reserve: spare, ln: ln, poller: poller, vault: v, span: firstSpan,
 		create: make(chan struct{}, 1), quiet: make(chan struct{}), events: make(chan struct{}, 1),
 		known: map[uint64]bool{}, groups: map[netip.Addr]*group{}, peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{},
 		lately: map[string]time.Time{}, reaping: map[int]bool{}, polled: map[uint64]*udp.Socket{},
@@ -213,6 +225,9 @@ func (k *keeper) close(onlyIdle bool) (done bool) {
 		l.close()
 	}
 	k.gone.Wait()
+	if k.reserve >= 0 {
+		fdtrack.Close(k.reserve)
+	}
 	k.watch.close()
 	k.poller.Close()
 	for _, g := range k.groups {
@@ -259,8 +274,7 @@ func (k *keeper) accept() {
 			if errors.Is(err, net.ErrClosed) || errors.Is(err, unix.EBADF) {
 				return
 			}
-			p := pause{next: pauseMax} // out of descriptors
-			p.wait()
+			k.turnAway()
 			continue
 		}
 		l, err := newLink(k.watch, fd)
@@ -280,6 +294,41 @@ func (k *keeper) accept() {
 		k.changed()
 		go k.serve(l)
 	}
+}
+
+// turnAway tells a process that there is no descriptor for its connection, which takes the
+// one that is kept for that.
+func (k *keeper) turnAway() {
+	p := pause{next: pauseMax} // there may be a descriptor soon
+	defer p.wait()
+	a := failure(k.exhausted())
+	a.Kind = kindAnswer
+	b, err := json.Marshal(a)
+	if err != nil || k.reserve < 0 {
+		return
+	}
+	fdtrack.Close(k.reserve)
+	k.reserve = -1
+	k.ln.do(func(ln int) error {
+		fd, _, err := unix.Accept4(ln, unix.SOCK_CLOEXEC)
+		if err == nil {
+			unix.Sendmsg(fd, b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) // a process that has gone needs no answer
+			unix.Close(fd)
+		}
+		return err
+	})
+	if fd, err := reserve(); err == nil {
+		k.reserve = fd
+	}
+}
+
+// reserve returns a descriptor of no use but to be closed.
+func reserve() (fd int, err error) {
+	if fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return -1, os.NewSyscallError("eventfd", err)
+	}
+	fdtrack.Add(fd)
+	return fd, nil
 }
 
 // serve reads what one member says until its connection ends.
@@ -304,6 +353,8 @@ func (k *keeper) serve(l *link) {
 			slot = f.Slot
 			k.admit(l, f)
 			k.welcome(l, slot)
+		case slot >= 0 && f.Kind == kindSend:
+			k.send(f)
 		case slot >= 0:
 			a, fds, err := k.request(slot, f)
 			if err != nil {
@@ -394,6 +445,15 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 			return failure(err), nil, nil
 		}
 		return frame{}, []int{s.FD()}, nil
+	case kindReceive:
+		_, err := k.socketOf(noSlot, f.Addr)
+		if err == errOver {
+			return frame{}, nil, err
+		}
+		if err != nil {
+			return failure(err), nil, nil
+		}
+		return frame{}, nil, nil
 	case kindListen, kindUnlisten:
 		if len(f.Keys) != 1 {
 			return failure(syscall.EINVAL), nil, nil
@@ -415,6 +475,16 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 		return frame{}, nil, nil
 	}
 	return failure(syscall.ENOSYS), nil, nil
+}
+
+// send sends a datagram for a member that has no socket at the address.
+func (k *keeper) send(f frame) {
+	k.mu.Lock()
+	g := k.groups[f.Addr.WithZone("")]
+	k.mu.Unlock()
+	if g != nil {
+		g.mads.WriteBatch([]udp.Datagrams{{Dst: f.Src, Iov: [][]byte{f.Data}}}) // the peer repeats what is lost
+	}
 }
 
 // takenLocked reports whether somebody listens for a key or one that overlaps.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,6 +101,51 @@ func TestCommandThatKeepsNothing(t *testing.T) {
 	if _, err := m.Socket(n.a); err != nil || started != maxStarts {
 		t.Errorf("%v after %d attempts", err, started)
 	}
+}
+
+// TestCommandThatFailsIsNotWaitedFor has a command of another version: it fails, and the
+// first member is the keeper at once.
+func TestCommandThatFailsIsNotWaitedFor(t *testing.T) {
+	n := newNetwork(t, 49)
+	calls := filepath.Join(t.TempDir(), "calls")
+	command := filepath.Join(t.TempDir(), "verbena")
+	if err := os.WriteFile(command, []byte("#!/bin/sh\necho $* >>"+calls+"\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := KeeperPath
+	defer func() { KeeperPath = path }()
+	KeeperPath = func() (string, error) { return command, nil }
+	m := joinHere(t, n.dir)
+	if _, err := m.Socket(n.a); err != nil || m.(*member).host == nil {
+		t.Errorf("it is not the keeper: %v", err)
+	}
+	said, err := os.ReadFile(calls)
+	if want := strings.Join([]string{KeeperCommand, SlotsOption, n.dir}, " ") + "\n"; err != nil || string(said) != want {
+		t.Errorf("the command was called so: %q, want %q once", said, want)
+	}
+}
+
+// TestKeeperEndsAtSIGTERM has a service end that the keeper is of: it leaves to the members of
+// other services, which start another, and without members it ends at once.
+func TestKeeperEndsAtSIGTERM(t *testing.T) {
+	n := newNetwork(t, 51)
+	p := start(t, n.dir)
+	p.must("", "socket %v", n.a)
+	p.must("", "listen rping")
+	first := n.keeper(t)
+	unix.Kill(first, unix.SIGTERM)
+	p.must("", "told")
+	n.flood(t, n.a, 100, p)
+	p.must("0", "read %v 100", n.a)
+	n.send(t, n.a, datagram(1, 0, "rping"))
+	p.must("rping", "mad")
+	second := n.keeper(t)
+	if second == first {
+		t.Fatalf("process %d is the keeper still", first)
+	}
+	unix.Kill(second, unix.SIGTERM)
+	p.kill()
+	awaitEmpty(t, n.dir)
 }
 
 // A will names no interface, and a link-local address is of one.

@@ -37,7 +37,7 @@ func inBothPlaces(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// deadly is what the keeper dies of that reads it, once.
+// deadly is a message that kills the keeper that reads it, once.
 const deadly = "deadly"
 
 // testDuty is the duty of every keeper in tests. What it refuses it repeats.
@@ -65,7 +65,7 @@ func keeperMain(args []string) {
 		Keep(args[1], testDuty(args[1]))
 		return
 	}
-	Detach(args[0])
+	Detach(args[len(args)-1])
 }
 
 // keepers returns the keepers of a directory, also those that start.
@@ -153,6 +153,6 @@ func awaitEmpty(t *testing.T, dir string) {
 // long for more members.
 func keeperPatience() {
 	listenPatience = time.Second
-	linger = 100 * time.Millisecond
+	linger, leavePatience = 100*time.Millisecond, 100*time.Millisecond
 	settlePatience = time.Duration(patience)
 }

@@ -3,6 +3,7 @@
 package portshare
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,10 +24,10 @@ type frame struct {
 	ID   uint64         `json:"id,omitempty"`   // of a request, repeated in its answer
 	Slot int            `json:"slot,omitempty"` // claim, welcome: the member's
 	Keys []string       `json:"keys,omitempty"` // listen, unlisten: one; claim: all the sender listens for
-	Addr netip.Addr     `json:"addr,omitzero"`  // socket; mad: its destination
-	Src  netip.AddrPort `json:"src,omitzero"`   // mad
+	Addr netip.Addr     `json:"addr,omitzero"`  // socket, receive, send; mad: its destination
+	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
 	TOS  uint8          `json:"tos,omitempty"`  // mad
-	Data []byte         `json:"data,omitempty"` // mad: the UDP payload
+	Data []byte         `json:"data,omitempty"` // mad, send: the UDP payload
 	// answer: what went wrong, as an errno where there is one and in words.
 	Errno syscall.Errno `json:"errno,omitempty"`
 	Err   string        `json:"err,omitempty"`
@@ -42,6 +43,8 @@ const (
 	kindJoin     kind = "join"     // give me a slot; answered by welcome, or an answer that says why not
 	kindClaim    kind = "claim"    // I own this slot; with the end of the vault that I have; answered by welcome
 	kindSocket   kind = "socket"   // answered with my socket at Addr
+	kindReceive  kind = "receive"  // have management datagrams to Addr arrive; answered
+	kindSend     kind = "send"     // send Data from Addr to Src; not answered
 	kindListen   kind = "listen"   // answered
 	kindUnlisten kind = "unlisten" // answered
 	kindBye      kind = "bye"      // I leave in order
@@ -150,7 +153,24 @@ func (l *link) write(f frame, flags int, fds ...int) error {
 	if len(fds) > 0 {
 		oob = unix.UnixRights(fds...)
 	}
-	err = unix.EINTR
+	return l.put(b, oob, flags)
+}
+
+// appendSend is the frame of kindSend as json.Marshal makes it, without allocation: any
+// stranger may have a datagram answered.
+func appendSend(b []byte, src netip.Addr, dst netip.AddrPort, datagram []byte) []byte {
+	b = append(b, `{"kind":"send","addr":"`...)
+	b = src.AppendTo(b)
+	b = append(b, `","src":"`...)
+	b = dst.AppendTo(b)
+	b = append(b, `","data":"`...)
+	b = base64.StdEncoding.AppendEncode(b, datagram)
+	return append(b, `"}`...)
+}
+
+// put writes the bytes of a frame.
+func (l *link) put(b, oob []byte, flags int) error {
+	err := error(unix.EINTR)
 	for deadline := time.Now().Add(writeTimeout); err == unix.EINTR && time.Now().Before(deadline); {
 		err = l.do(func(fd int) error { return unix.Sendmsg(fd, b, oob, nil, unix.MSG_NOSIGNAL|flags) })
 	}

@@ -59,7 +59,8 @@ func (l lockFile) at(path string) bool {
 }
 
 func (l lockFile) set(typ int16, at int) error {
-	return unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: typ, Whence: 0, Start: int64(at), Len: 1})
+	return unix.FcntlFlock(l.f.Fd(), unix.F_OFD_SETLK,
+		&unix.Flock_t{Type: typ, Whence: 0, Start: int64(at), Len: 1})
 }
 
 // try locks byte at; false if another process holds it.
@@ -79,8 +80,8 @@ func (l lockFile) owned(slot int) bool { return l.held(byteOf(slot), 1) }
 // anyOwned reports whether another process owns any.
 func (l lockFile) anyOwned() bool { return l.held(byteOf(0), Slots) }
 
-// startPatience is how long a keeper that somebody has started is left to begin: a busy
-// machine takes some time to execute a command. Shorter in tests.
+// startPatience bounds the time that a started keeper has to begin: a busy machine takes some time
+// to execute a command. Shorter in tests.
 var startPatience = time.Second
 
 // claimStart reports whether a keeper is to be started, and notes that it is. The file has

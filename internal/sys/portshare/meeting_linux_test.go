@@ -3,6 +3,7 @@
 package portshare
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ func TestNothingIsLeftOfTheDead(t *testing.T) {
 			p.must("", "will 1 %v %v will", n.a, n.sender.LocalAddr())
 			paths, err := openDir(n.dir)
 			if err == nil {
-				err = os.WriteFile(paths.meeting(p.slot), nil, 0o600)
+				err = errors.Join(os.WriteFile(paths.meeting(p.slot), nil, 0o600), os.WriteFile(paths.stats(p.slot), nil, 0o600))
 			}
 			if err != nil {
 				t.Fatal(err)

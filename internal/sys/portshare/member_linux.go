@@ -26,7 +26,7 @@ var (
 	errLost   = errors.New("share: the application has closed the descriptors of this process")
 )
 
-// role is what a member does towards the keeper.
+// role is a member's part towards the keeper.
 type role uint8
 
 const (
@@ -47,7 +47,7 @@ type member struct {
 	// immutable after join
 	opt   Options
 	paths paths
-	lock  lockFile // of which the slot's byte is locked
+	lock  lockFile // in which the slot's byte is locked
 	watch *watch   // of links
 	slot  int
 	wills willFile
@@ -58,14 +58,18 @@ type member struct {
 
 	openMu sync.Mutex // one socket is asked for at a time
 
+	sendMu  sync.Mutex // held while a datagram is sent by the keeper
+	sendBuf []byte     // guarded by sendMu
+
 	passMu sync.Mutex    // leaf
 	pass   *Numbers      // guarded by passMu: of Pass; nil is everything
 	read   []*udp.Socket // guarded by passMu: those that were asked for
 
-	mu      sync.Mutex
-	change  sync.Cond                  // guarded by mu: role changed
-	role    role                       // guarded by mu
-	link    *link                      // guarded by mu; set while following, and while rejoining so that Close can end it
+	mu     sync.Mutex
+	change sync.Cond // guarded by mu: role changed
+	role   role      // guarded by mu
+	// guarded by mu; set while following, and while rejoining so that Close can end it
+	link    *link
 	host    *keeper                    // guarded by mu; set where this process is the keeper
 	sockets map[netip.Addr]*udp.Socket // guarded by mu: by address without zone
 	keys    map[string]bool            // guarded by mu: what we listen for
@@ -80,6 +84,8 @@ func (m *member) QPNRange() (lo, hi ib.QPN) {
 	lo, next := ib.QPN(m.slot)<<slotShift, ib.QPN(m.slot+1)<<slotShift
 	return max(lo, ib.QP1+1), min(next-1, ib.QPMulticast-1)
 }
+
+func (m *member) Name() string { return m.paths.name(m.slot) }
 
 func (m *member) Meeting(slot int) string { return m.paths.meeting(slot) }
 
@@ -103,15 +109,14 @@ func (m *member) Socket(addr netip.Addr) (*udp.Socket, error) {
 // open has the keeper give us our socket of an address. m.openMu is held.
 func (m *member) open(addr netip.Addr) (*udp.Socket, error) {
 	a, err := m.call(frame{Kind: kindSocket, Addr: addr})
-	switch {
-	case err != nil:
+	if err == nil {
+		err = a.refused(addr)
+	}
+	if err == nil && len(a.fds) != 1 {
+		err = &PortError{Addr: addr, Err: errTooManyFiles}
+	}
+	if err != nil {
 		return nil, err
-	case a.Errno != 0:
-		return nil, &PortError{Addr: addr, Err: a.Errno}
-	case a.Err != "":
-		return nil, &PortError{Addr: addr, Err: errors.New(a.Err)}
-	case len(a.fds) != 1:
-		return nil, &PortError{Addr: addr, Err: errTooManyFiles}
 	}
 	s, err := udp.Adopt(a.fds[0])
 	if err != nil {
@@ -126,6 +131,56 @@ func (m *member) open(addr netip.Addr) (*udp.Socket, error) {
 	}
 	m.sockets[addr.WithZone("")] = s
 	return s, nil
+}
+
+// refused returns the error in an answer about an address.
+func (f *frame) refused(addr netip.Addr) error {
+	switch {
+	case f.Errno == syscall.EMFILE:
+		return &PortError{Addr: addr, Err: &keeperError{f.Err, f.Errno}}
+	case f.Errno != 0:
+		return &PortError{Addr: addr, Err: f.Errno}
+	case f.Err != "":
+		return &PortError{Addr: addr, Err: errors.New(f.Err)}
+	}
+	return nil
+}
+
+// keeperError is an error in the keeper's words.
+type keeperError struct {
+	text  string
+	errno syscall.Errno
+}
+
+func (e *keeperError) Error() string { return e.text }
+
+func (e *keeperError) Unwrap() error { return e.errno }
+
+func (m *member) Receive(addr netip.Addr) error {
+	addr = addr.Unmap()
+	a, err := m.call(frame{Kind: kindReceive, Addr: addr})
+	if err != nil {
+		return err
+	}
+	return a.refused(addr)
+}
+
+func (m *member) Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error {
+	m.mu.Lock()
+	l := m.link
+	ok := m.role == following
+	m.mu.Unlock()
+	if !ok { // as good as lost: the keeper has gone, and the next one is told what to repeat
+		return nil
+	}
+	m.sendMu.Lock()
+	defer m.sendMu.Unlock()
+	m.sendBuf = appendSend(m.sendBuf[:0], src.Unmap(), dst, datagram)
+	err := l.put(m.sendBuf, nil, unix.MSG_DONTWAIT)
+	if err != nil && err != unix.EAGAIN {
+		l.close()
+	}
+	return err
 }
 
 // reading has a socket take what is for us, from the first time on that it is
@@ -203,7 +258,7 @@ func (m *member) answeredLocked(f, a frame) {
 	}
 }
 
-// call has the keeper, whoever it is, do what f asks. If the keeper dies before
+// call has the keeper of the moment do what f asks. If the keeper dies before
 // it answers, the next one is asked.
 func (m *member) call(f frame) (frame, error) {
 	m.mu.Lock()
@@ -364,7 +419,7 @@ func (m *member) welcome(l *link) (slot int, err error) {
 			if f.Err == errNoSlot.Error() {
 				return 0, errNoSlot
 			}
-			return 0, errors.New(f.Err)
+			return 0, &keeperError{f.Err, f.Errno}
 		case kindWelcome:
 			m.starts = 0
 			if len(f.fds) == 0 {
@@ -410,7 +465,7 @@ func (m *member) Close() error {
 		s.Close()
 	}
 	m.dropVault()
-	err := m.lock.close() // after them: whoever gets our slot must find our descriptors gone
+	err := m.lock.close() // after them: the slot's next owner must find our descriptors gone
 	if m.host != nil {
 		m.host.close(false)
 	} else {

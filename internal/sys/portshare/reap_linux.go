@@ -53,6 +53,7 @@ func (k *keeper) awaitDeath(slot int) {
 			continue
 		}
 		os.Remove(k.paths.meeting(slot))
+		os.Remove(k.paths.stats(slot))
 		k.sendWills(takeWills(k.paths.willFile(slot)))
 		k.create <- struct{}{}
 		for _, g := range k.groups {

@@ -15,18 +15,18 @@ import (
 // Port is the UDP destination port of RoCEv2. Spec: IBTA A17.3.1.
 const Port = 4791
 
-// Slots is how many processes share the port of an address at most: each owns a slot of
-// the queue pair numbers.
-const Slots = 64
+// Slots bounds the processes that share the port of an address: each owns a slot of the queue pair
+// numbers.
+const Slots = 1024
 
 // slotShift is the position of the slot in a queue pair number: its top bits.
-const slotShift = 18
+const slotShift = 14
 
 // SlotOf returns the slot that a queue pair number is of.
 func SlotOf(q ib.QPN) int { return int(q >> slotShift & (Slots - 1)) }
 
-// Duty is what a keeper does for all: it judges management datagrams (UDP payloads for QP1).
-// Its functions are called one at a time, and must neither block nor keep the bytes.
+// Duty has a keeper's functions for management datagrams (UDP payloads for QP1). They are called
+// one at a time, and must neither block nor keep the bytes.
 type Duty struct {
 	// Route tells for whom a management datagram that came to a local address is.
 	Route func(datagram []byte, dst netip.Addr) Route
@@ -36,18 +36,17 @@ type Duty struct {
 	// Refuse appends the datagram that answers one for nobody: nobody listens for it, or
 	// owns its slot. It is sent to where the other came from; nil is silence.
 	Refuse func(d MAD, answer []byte) []byte
-	// MADBytes is how long a management datagram is, and MADWords what it says: the
-	// kernel drops others. With 0 bytes they may have any form.
+	// MADBytes is the length of a management datagram, and MADWords its fixed words: the kernel
+	// drops others. With 0 bytes they may have any form.
 	MADBytes int
 	MADWords []Word
 }
 
 // Options of a member.
 type Options struct {
-	// Socket is how the sockets of a process that shares with nobody are opened.
+	// Socket opens the sockets of a process that shares with no other.
 	Socket udp.Options
-	// Duty is what this process does where it is the keeper: where no command to be
-	// it is found.
+	// Duty is used by this process where it is the keeper: where it finds no command to execute.
 	Duty Duty
 	// OnMAD takes the management datagrams for this member. It must neither block nor
 	// keep Payload. Calls come one at a time.
@@ -151,6 +150,10 @@ type Member interface {
 	// QPNRange returns the first and the last queue pair number that this
 	// process may allot.
 	QPNRange() (lo, hi ib.QPN)
+	// Name names this process among all that meet in its directory, whatever container
+	// they are in; empty where nothing is shared. The keeper removes the file with this
+	// name and rundir.StatsSuffix once the process is dead.
+	Name() string
 	// Meeting returns the path of a Unix socket by which the owner of a slot may
 	// be found for other things than the port; empty where nothing is shared.
 	Meeting(slot int) string
@@ -159,6 +162,13 @@ type Member interface {
 	// QP1 read from it is to be treated as OnMAD's. The error is a *PortError if
 	// somebody who does not share has the port.
 	Socket(addr netip.Addr) (*udp.Socket, error)
+	// Receive has management datagrams to addr arrive, without a socket of this process.
+	// The error is errors.ErrUnsupported where only the process's own socket gets them,
+	// else as Socket's.
+	Receive(addr netip.Addr) error
+	// Send sends a management datagram from an address of Receive. It does not block; what
+	// cannot be sent now is lost.
+	Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error
 	// Pass has the kernel drop what comes to this process's sockets for none of these
 	// queue pair numbers, from now on and until the next Pass. Without it everything
 	// passes.
@@ -213,9 +223,11 @@ type PortError struct {
 
 func (e *PortError) Error() string {
 	if errors.Is(e.Err, syscall.EADDRINUSE) {
-		return fmt.Sprintf("UDP port %d on %v is taken by another user, another program, the kernel's rdma_rxe "+
-			"or by processes of this user that have another XDG_RUNTIME_DIR: "+
-			"stop it (`ss -uanp sport = %d` and `rdma link` show it) or use another address", Port, e.Addr, Port)
+		return fmt.Sprintf("UDP port %d on %v is taken by another user, another program, the "+
+			"kernel's rdma_rxe or by processes of this user that have another XDG_RUNTIME_DIR "+
+			"or an older Verbena: "+
+			"stop it (`ss -uanp sport = %d` and `rdma link` show it) or use another address", Port,
+			e.Addr, Port)
 	}
 	return fmt.Sprintf("UDP port %d on %v: %v", Port, e.Addr, e.Err)
 }

@@ -72,6 +72,7 @@ func TestMain(m *testing.M) {
 // childMain is a member that does what its standard input says, a line each,
 // and answers with a line.
 func childMain(dir string) {
+	limitSelf()
 	keeperPatience()                        // where it is the keeper
 	mads := make(chan string, 2*maxBacklog) // more than a test leaves unread
 	told := make(chan struct{}, 1024)       // more keepers than a test kills
@@ -111,6 +112,10 @@ func (c *child) do(verb string, arg []string) (string, error) {
 	case "socket":
 		_, err := c.m.Socket(netip.MustParseAddr(arg[0]))
 		return "", err
+	case "receive":
+		return "", c.m.Receive(netip.MustParseAddr(arg[0]))
+	case "send": // from to text
+		return "", c.m.Send(netip.MustParseAddr(arg[0]), netip.MustParseAddrPort(arg[1]), []byte(arg[2]))
 	case "read": // addr count: that many datagrams, how many are for others
 		s, err := c.m.Socket(netip.MustParseAddr(arg[0]))
 		if err != nil {
@@ -215,6 +220,16 @@ type process struct {
 
 func start(t *testing.T, dir string) *process {
 	t.Helper()
+	p, line := begin(t, dir)
+	if n, _ := fmt.Sscanf(line, "slot %d", &p.slot); n != 1 {
+		t.Fatalf("child did not join: %s", line)
+	}
+	return p
+}
+
+// begin starts a child, which may not join, and returns what it says.
+func begin(t *testing.T, dir string) (*process, string) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "VERBENA_SHARE_CHILD="+dir)
 	cmd.Stderr = os.Stderr
@@ -231,11 +246,7 @@ func start(t *testing.T, dir string) *process {
 	}
 	p := &process{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out)}
 	t.Cleanup(p.kill)
-	line := p.line()
-	if n, _ := fmt.Sscanf(line, "slot %d", &p.slot); n != 1 {
-		t.Fatalf("child did not join: %s", line)
-	}
-	return p
+	return p, p.line()
 }
 
 func (p *process) line() string {
@@ -270,8 +281,7 @@ func (p *process) kill() {
 	}
 }
 
-// network is where one test's processes share: addresses of its own, so that
-// tests disturb neither each other nor a real device.
+// network has one test's addresses, so that tests disturb neither each other nor a real device.
 type network struct {
 	dir    string
 	a, b   netip.Addr

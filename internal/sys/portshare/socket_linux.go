@@ -23,7 +23,8 @@ type socket struct {
 	watch *watch
 	ready chan struct{} // a token when there is something to read
 	dead  chan struct{} // closed by close
-	room  func()        // called when there is room to write; must not block; set before that is asked for
+	// called when there is room to write; must not block; set before that is asked for
+	room func()
 
 	full  atomic.Bool // there was no room to write, and the watch is to report some
 	armed uint32      // guarded by watch.mu: the events that the watch is to report
@@ -119,7 +120,8 @@ func pollUntil(fd int, deadline time.Time) error {
 	if left <= 0 {
 		return os.ErrDeadlineExceeded
 	}
-	_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
+	_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
+		int(left.Milliseconds())+1)
 	if errors.Is(err, unix.EINTR) {
 		err = nil
 	}

@@ -4,7 +4,9 @@ package portshare
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"syscall"
 	"time"
 
@@ -19,13 +21,19 @@ const arrivalPatience = 100 * time.Millisecond
 // errOver says that this keeper cannot answer any more.
 var errOver = errors.New("share: the keeper ends")
 
-// socketOf returns the socket of a slot at an address, which the caller must not close. The
-// group is made or extended if need be.
+// noSlot asks for an address's group alone, whose first socket has the management datagrams.
+const noSlot = -1
+
+// socketOf returns the socket of a slot at an address, which the caller must not close; of
+// noSlot it is the keeper's. The group is made or extended if need be.
 func (k *keeper) socketOf(slot int, addr netip.Addr) (*udp.Socket, error) {
 	start := time.Now()
 	for p := (pause{}); ; p.wait() {
 		awaited := k.awaited() // asked first: who holds the port may be gone after
 		s, err := k.makeSocket(slot, addr)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			return nil, &PortError{Addr: addr, Err: k.exhausted()}
+		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return s, err
 		}
@@ -55,19 +63,33 @@ func (k *keeper) makeSocket(slot int, addr netip.Addr) (*udp.Socket, error) {
 		if g, err = newGroup(addr, &k.duty); err != nil {
 			return nil, err
 		}
-		if err := k.vault.put(addr, 0, g.sockets); err != nil {
+		if err := k.vault.put(chest{Addr: addr, Index: keeperIndex}, g.mads); err != nil {
 			g.close()
 			return nil, &PortError{Addr: addr, Err: err}
 		}
 		k.addGroup(g)
 	}
-	if i := indexOf(slot); i >= len(g.sockets) {
-		n := spanOf(slot) + firstIndex
-		if err := g.extend(n, func(first int, s []*udp.Socket) error { return k.vault.put(addr, first, s) }); err != nil {
+	if slot == noSlot {
+		return g.mads, nil
+	}
+	if g.of[slot] == nil {
+		c := chest{Addr: addr, Index: len(g.sockets), Slot: slot}
+		if err := g.extend(slot, func(s *udp.Socket) error { return k.vault.put(c, s) }); err != nil {
 			return nil, err
 		}
 	}
-	return g.sockets[indexOf(slot)], nil
+	return g.of[slot], nil
+}
+
+// exhausted is the error of a keeper without a descriptor.
+func (k *keeper) exhausted() error {
+	var limit unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it does not fail
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return fmt.Errorf("share: process %d, which keeps the port for %d processes at %d addresses, has all its %d descriptors "+
+		"in use: raise the hard limit of the process that starts first (ulimit -Hn, LimitNOFILE=): %w",
+		os.Getpid(), len(k.peers), len(k.groups), limit.Cur, syscall.EMFILE)
 }
 
 // addGroup has the datagrams of a group's first socket passed on.
@@ -103,27 +125,26 @@ func (k *keeper) inherit(end int) {
 	if k.known[is.Ino] {
 		return
 	}
-	err := peekVault(end, func(addr netip.Addr, first int, fds []int) {
-		var all []*udp.Socket
-		for _, fd := range fds {
-			if s, err := udp.Adopt(fd); err == nil {
-				all = append(all, s)
-			}
+	err := k.vault.adopt(end, k.known, func(c chest, fd int) {
+		s, err := udp.Adopt(fd)
+		if err != nil {
+			return
 		}
-		g := k.groups[addr.WithZone("")]
+		g := k.groups[c.Addr.WithZone("")]
+		first := g == nil && c.Index == keeperIndex
+		next := g != nil && c.Index == len(g.sockets) && c.Slot >= 0 && c.Slot < Slots && g.of[c.Slot] == nil
 		switch {
-		case len(all) < len(fds), g == nil && first != 0, g != nil && first != len(g.sockets),
-			k.vault.put(addr, first, all) != nil:
-			closeSockets(all) // most likely known already
-		case g == nil:
-			k.addGroup(&group{addr: addr, mads: all[keeperIndex], sockets: all})
+		case !first && !next:
+			s.Close() // most likely known already
+		case first:
+			k.addGroup(newGroupOf(c.Addr, s))
 		default:
-			g.sockets = append(g.sockets, all...)
+			g.add(c.Slot, s)
 		}
 	})
 	k.known[is.Ino] = err == nil
 	for _, g := range k.groups { // the one before may have been killed before it did
-		g.mads.Steer(steering(len(g.sockets)))
+		g.steer()
 	}
 }
 

@@ -24,10 +24,13 @@ type solo struct {
 
 func newSolo(o Options) *solo {
 	o.Socket.ReusePort = false
-	return &solo{opt: o.Socket, over: o.Duty.overlap, sockets: map[netip.Addr]*udp.Socket{}, keys: map[string]bool{}}
+	return &solo{opt: o.Socket, over: o.Duty.overlap, sockets: map[netip.Addr]*udp.Socket{},
+		keys: map[string]bool{}}
 }
 
 func (s *solo) Slot() int { return 0 }
+
+func (s *solo) Name() string { return "" }
 
 func (s *solo) Meeting(int) string { return "" }
 
@@ -47,6 +50,12 @@ func (s *solo) Socket(addr netip.Addr) (*udp.Socket, error) {
 	s.sockets[addr] = sk
 	return sk, nil
 }
+
+// Receive needs Socket: no other process has the port open.
+func (s *solo) Receive(netip.Addr) error { return errors.ErrUnsupported }
+
+// Send does nothing: no address is received at.
+func (s *solo) Send(netip.Addr, netip.AddrPort, []byte) error { return errors.ErrUnsupported }
 
 // Pass does nothing: what comes to the only process is its own to judge.
 func (s *solo) Pass(*Numbers) {}

@@ -4,6 +4,7 @@ package portshare
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 // StartKeeper starts a process apart that calls Keep for a directory: nobody's child,
 // with no descriptor, terminal or session of this process. It returns before that has begun.
+// The error says that none will begin, for example because the command is older.
 // The C ABI, whose program must not find a child, has one of its own; set it before Join.
 var StartKeeper = func(dir string) error {
 	if os.Getpid() == 1 {
@@ -27,16 +29,19 @@ var StartKeeper = func(dir string) error {
 	if err != nil {
 		return err
 	}
-	pid, err := spawn(path, KeeperCommand, dir)
-	if err == nil {
-		go reapChild(pid)
+	pid, err := spawn(path, KeeperCommand, SlotsOption, dir)
+	if err != nil {
+		return err
 	}
-	return err
+	return awaitChild(pid)
 }
 
-// KeeperPath finds the command verbena. That command itself sets it; elsewhere it is looked
-// for in $PATH.
+// KeeperPath finds the command verbena. That command itself sets it; elsewhere it is
+// VERBENA_KEEPER, or looked for in $PATH.
 var KeeperPath = func() (string, error) {
+	if path := NamedKeeper(); path != "" {
+		return path, nil
+	}
 	if secenv.Get("PATH") == "" {
 		return "", exec.ErrNotFound
 	}
@@ -52,14 +57,22 @@ func spawn(path string, args ...string) (pid int, err error) {
 	defer unix.Close(null)
 	fd := uintptr(null)
 	return syscall.ForkExec(path, append([]string{path}, args...), &syscall.ProcAttr{
-		Dir: "/", Env: []string{}, Files: []uintptr{fd, fd, fd}, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: "/", Env: []string{}, Files: []uintptr{fd, fd, fd},
+		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 }
 
-func reapChild(pid int) {
+// awaitChild waits for a command that starts another process and ends.
+func awaitChild(pid int) error {
 	for {
-		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
-			return
+		var status unix.WaitStatus
+		_, err := unix.Wait4(pid, &status, 0, nil)
+		switch {
+		case err == unix.EINTR:
+		case err == nil && status != 0:
+			return fmt.Errorf("share: the keeper's command ended with status %d", status.ExitStatus())
+		default: // ECHILD: another thread of the program has waited
+			return nil
 		}
 	}
 }
@@ -71,29 +84,39 @@ func Detach(dir string) error {
 		return err
 	}
 	// What the process that started this one forgot to close.
-	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil &&
+		!errors.Is(err, unix.ENOSYS) {
 		return os.NewSyscallError("close_range", err)
 	}
 	_, err = spawn(path, KeeperCommand, Detached, dir)
 	return err
 }
 
-// linger is how long a keeper without members stays, for the next one: starting one
-// costs some 20 ms of a processor. The port is free meanwhile. Shorter in tests.
+// linger is the time for which a keeper without members stays, for the next one: starting one costs
+// some 20 ms of a processor. The port is free meanwhile. Shorter in tests.
 var linger = time.Second
 
 const (
-	// firstPatience is how long it waits for the first one, whose machine may be busy.
+	// firstPatience bounds its wait for the first member, whose machine may be busy.
 	firstPatience = 5 * time.Second
-	// rolePatience is how long it waits for another one that has the role to end.
+	// rolePatience bounds its wait for the end of another keeper that has the role.
 	rolePatience = 2 * time.Second
 )
 
+// leavePatience is how long members have to end that have been sent SIGTERM, too. Shorter
+// in tests.
+var leavePatience = 2 * time.Second
+
 // Keep is the keeper of those that meet in dir. It returns a moment after the last of them
-// has ended, or at once where there is a keeper already. Signals by which a service or a
-// terminal ends its processes are of no concern to it.
+// has ended, or at once where there is a keeper already. Signals by which a
+// terminal ends its processes are of no concern to it. At SIGTERM, by which a service or a
+// system ends, it waits for its members to end, for which it speaks, and then ends at once. If
+// members are left after leavePatience, they start another one.
 func Keep(dir string, d Duty) error {
-	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM)
+	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, unix.SIGTERM)
+	var leave <-chan time.Time // set once it is asked to end
 	ps, err := openDir(dir)
 	if err != nil {
 		return err
@@ -106,16 +129,26 @@ func Keep(dir string, d Duty) error {
 		k.mu.Lock()
 		idle := k.idleLocked()
 		k.mu.Unlock()
-		if !idle {
-			<-k.events
-			continue
+		var empty <-chan time.Time // set while there is no member
+		if leave != nil {
+			patience = 0
+		}
+		if idle {
+			empty = time.After(patience)
 		}
 		select {
 		case <-k.events:
-		case <-time.After(patience):
+		case <-empty:
 			if k.close(true) {
 				return nil
 			}
+		case <-term:
+			if leave == nil {
+				leave = time.After(leavePatience)
+			}
+		case <-leave: // the members that are left start another
+			k.close(false)
+			return nil
 		}
 	}
 }

@@ -33,7 +33,8 @@ func newWatch() (*watch, error) {
 	}
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err == nil {
-		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, event, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(event)})
+		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, event,
+			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(event)})
 		if err != nil {
 			unix.Close(event)
 		}
@@ -57,7 +58,8 @@ func (w *watch) add(fd int) (*socket, error) {
 	w.sockets[fd] = s
 	w.mu.Unlock()
 	fdtrack.Add(fd)
-	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLONESHOT, Fd: int32(fd)})
+	err := unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd,
+		&unix.EpollEvent{Events: unix.EPOLLONESHOT, Fd: int32(fd)})
 	if err != nil {
 		s.close()
 		return nil, os.NewSyscallError("epoll_ctl", err)
@@ -76,7 +78,8 @@ func (w *watch) arm(s *socket, events uint32) error {
 
 // expect gives the kernel the events of a socket that is open. w.mu is held.
 func (w *watch) expect(s *socket) error {
-	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, s.fd, &unix.EpollEvent{Events: s.armed | unix.EPOLLONESHOT, Fd: int32(s.fd)})
+	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_MOD, s.fd,
+		&unix.EpollEvent{Events: s.armed | unix.EPOLLONESHOT, Fd: int32(s.fd)})
 }
 
 // report notifies the goroutines that wait for events of a socket. The end of a

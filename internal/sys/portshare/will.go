@@ -52,7 +52,8 @@ func encodeWill(rec *[willRecordBytes]byte, id uint64, w Will) {
 // parseWill reads a record; ok is false if it is free or damaged. The will
 // keeps its own copy of the datagram.
 func parseWill(rec []byte) (id uint64, w Will, ok bool) {
-	if len(rec) < willRecordBytes || binary.BigEndian.Uint32(rec) != crc32.ChecksumIEEE(rec[4:willRecordBytes]) {
+	if len(rec) < willRecordBytes ||
+		binary.BigEndian.Uint32(rec) != crc32.ChecksumIEEE(rec[4:willRecordBytes]) {
 		return 0, Will{}, false
 	}
 	n := int(binary.BigEndian.Uint16(rec[46:]))
@@ -60,7 +61,8 @@ func parseWill(rec []byte) (id uint64, w Will, ok bool) {
 		return 0, Will{}, false
 	}
 	w.Local = netip.AddrFrom16([16]byte(rec[12:28])).Unmap()
-	w.Dst = netip.AddrPortFrom(netip.AddrFrom16([16]byte(rec[28:44])).Unmap(), binary.BigEndian.Uint16(rec[44:]))
+	w.Dst = netip.AddrPortFrom(netip.AddrFrom16([16]byte(rec[28:44])).Unmap(),
+		binary.BigEndian.Uint16(rec[44:]))
 	w.Datagram = append([]byte(nil), rec[willHeaderBytes:willHeaderBytes+n]...)
 	return binary.BigEndian.Uint64(rec[4:]), w, true
 }

@@ -106,8 +106,8 @@ func takeWills(path string) []Will {
 	return wills
 }
 
-// bootTime is when the system started: what was written before then is about
-// connections that nobody remembers.
+// bootTime returns the time at which the system started: a file from before is about connections
+// that no process remembers.
 func bootTime() time.Time {
 	var si unix.Sysinfo_t
 	if unix.Sysinfo(&si) != nil {

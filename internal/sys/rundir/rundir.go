@@ -13,6 +13,10 @@ import (
 	"verbena/internal/sys/secenv"
 )
 
+// StatsSuffix ends the name of a socket in the directory by which a process tells its
+// counters.
+const StatsSuffix = ".sock"
+
 // variable names the directory that the user's session has.
 const variable = "XDG_RUNTIME_DIR"
 
@@ -32,7 +36,8 @@ func Dir() (string, error) {
 		return dir, nil
 	}
 	dir = fallback(uid)
-	return dir, fmt.Errorf("%s=%s cannot be used, %s is instead: %w; set it to a directory that user %s may write in, or unset it", variable, base, dir, err, uid)
+	return dir, fmt.Errorf("%s=%s cannot be used, %s is instead: %w; set it to a directory that "+
+		"user %s may write in, or unset it", variable, base, dir, err, uid)
 }
 
 // below returns the directory in one that the user has named.
@@ -76,9 +81,11 @@ func Make(dir string) error {
 	case err != nil:
 		return err
 	case !fi.IsDir() || !owned(fi):
-		return fmt.Errorf("%s is not a directory of user %d: remove it or set %s to another directory", dir, os.Geteuid(), variable)
+		return fmt.Errorf("%s is not a directory of user %d: remove it or set %s to another "+
+			"directory", dir, os.Geteuid(), variable)
 	case shared(fi):
-		return fmt.Errorf("%s may be written by others: chmod 700 it, or set %s to another directory", dir, variable)
+		return fmt.Errorf("%s may be written by others: chmod 700 it, or set %s to another "+
+			"directory", dir, variable)
 	}
 	return nil
 }

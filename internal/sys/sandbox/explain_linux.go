@@ -40,7 +40,8 @@ func Explain(err error) error {
 	if len(refused) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: socket(2) is refused for %s: a seccomp filter, of a container or a sandbox, must allow it", err, strings.Join(refused, ", "))
+	return fmt.Errorf("%w: socket(2) is refused for %s: a seccomp filter, of a container or a "+
+		"sandbox, must allow it", err, strings.Join(refused, ", "))
 }
 
 // forbidden reports whether an error is one that filters choose.

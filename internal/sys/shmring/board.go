@@ -13,8 +13,8 @@ import (
 //	seat.data ──► [ ring's data ]
 //	seat.next ──────────►│first word of the next entry│   0: nothing has come
 //
-// Memory that was ever shown stays mapped (newMapping): whoever has looked up an
-// address may look there at any later time, and at worst sees what has become of it.
+// Memory that was ever shown stays mapped (newMapping): a program with an address may read there at
+// any later time, and at worst reads another ring's word.
 //
 // A nil Board shows nothing.
 type Board struct {
@@ -84,8 +84,7 @@ func (b *Board) Hide(c *Consumer) {
 	}
 }
 
-// Let says whether whoever polls may leave it at looking at the board, for most of
-// the time. Otherwise there is more to look at.
+// Let tells the polling program whether reading the board is enough for most polls.
 func (b *Board) Let(patient bool) {
 	if b == nil || b.Patient() == patient {
 		return

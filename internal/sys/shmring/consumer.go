@@ -4,8 +4,8 @@ package shmring
 
 import "sync/atomic"
 
-// Consumer reads entries. Its calls must come one at a time, but for Waiting,
-// Arm and Disarm.
+// Consumer reads entries. Its calls must come one at a time, but for Waiting
+// and Arm.
 type Consumer struct {
 	data        []byte
 	head, armed *atomic.Uint64
@@ -94,16 +94,13 @@ func (c *Consumer) Waiting() bool {
 }
 
 // Arm asks the producer for a wake-up with what it publishes next. It reports
-// false, and asks for nothing, if something is there already. Any thread may
-// call it.
+// false if something is there already. Any thread may call it.
+//
+// Nothing but the wake-up takes it back: a thread that did so, because it is awake,
+// would take the wake-up from another thread that sleeps.
 func (c *Consumer) Arm() bool {
-	c.armed.Store(1)
-	if c.Waiting() {
-		c.armed.Store(0)
-		return false
+	if c.armed.Load() == 0 {
+		c.armed.Store(1)
 	}
-	return true
+	return !c.Waiting()
 }
-
-// Disarm ends Arm.
-func (c *Consumer) Disarm() { c.armed.Store(0) }

@@ -31,7 +31,7 @@
 // A program outside Go that polls sees the same word by a Board, without a call.
 //
 // The consumer writes, on lines of their own, how far it has read, and that it
-// is going to sleep (armed): who publishes after that wakes it. Both sides store
+// is going to sleep (armed): the next publication wakes it. Both sides store
 // before they load, sequentially consistent, so no wake-up is lost.
 //
 // # Trust
@@ -44,8 +44,7 @@
 //
 // # Meeting
 //
-// A process listens on a Unix socket (Listener). Who wants to send to it calls
-// Dial, which hands over the memory and says who it is; the other side checks that,
-// maps the memory and answers with its eventfd. The connection stays: its end says that the process at
-// the other end has gone.
+// A process listens on a Unix socket (Listener). A sender calls Dial, which hands over the memory
+// and its identity. The listener checks that, maps the memory and answers with its eventfd. The
+// connection stays: its end tells that the process at the other end has gone.
 package shmring

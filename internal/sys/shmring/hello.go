@@ -4,14 +4,14 @@ package shmring
 
 import "encoding/binary"
 
-// Identity is who a process is to the others that it may meet.
+// Identity identifies a process to the others of this host.
 type Identity struct {
 	Slot           int // that it owns: see package share
 	NetDev, NetIno uint64
 }
 
-// hello is what both sides of a connection say first: the one that dials beside
-// the descriptor of its ring's memory, the other beside that of its eventfd.
+// hello is the first message of both sides of a connection. The dialling side sends it with the
+// descriptor of its ring's memory, the other with that of its eventfd.
 //
 //	magic (8) │ version (4) │ ring bytes (4) │ slot (8) │ device (8) │ inode (8)
 type hello struct {
@@ -37,7 +37,8 @@ func (h hello) append(b []byte) []byte {
 // parseHello reads a hello of this version; any other is refused, and its sender
 // uses sockets.
 func parseHello(b []byte) (h hello, ok bool) {
-	if len(b) != helloBytes || string(b[:8]) != helloMagic || binary.LittleEndian.Uint32(b[8:]) != helloVersion {
+	if len(b) != helloBytes || string(b[:8]) != helloMagic ||
+		binary.LittleEndian.Uint32(b[8:]) != helloVersion {
 		return hello{}, false
 	}
 	h.bytes = binary.LittleEndian.Uint32(b[12:])

@@ -33,7 +33,7 @@ const maxEntry = (headerBytes + MaxBytes + lineBytes - 1) &^ (lineBytes - 1)
 // MaxPackets bounds the packets of an entry.
 const MaxPackets = 64
 
-// MaxEntries is how many entries a ring holds.
+// MaxEntries is the number of entries in a ring.
 const MaxEntries = dataBytes / lineBytes
 
 // ErrCorrupt says that the other side did not write what a ring has.
@@ -42,7 +42,7 @@ var ErrCorrupt = errors.New("ring: the other side's indices or lengths are wrong
 // ErrSilent says that somebody listens and does not answer in time.
 var ErrSilent = errors.New("ring: no answer")
 
-// Message is what goes with an entry.
+// Message is an entry with its data and marks.
 type Message struct {
 	Data    []byte
 	Segment int    // bytes of a packet; the last may be shorter

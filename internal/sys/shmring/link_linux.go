@@ -97,13 +97,13 @@ func (i *In) HangUp() { hangUp(i.fd) }
 
 func hangUp(fd int) {
 	if !fdtrack.Check() {
-		_ = unix.Send(fd, farewell, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) // it may have ended already
+		// it may have ended already
+		_ = unix.Send(fd, farewell, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	}
 }
 
-// farewell is what a process says last that gives up one ring. One that ends says
-// nothing.
+// farewell is the last message of a process that gives up one ring. A process that ends sends none.
 var farewell = []byte("hung up")
 
 // Open reports whether o was not closed.
@@ -145,14 +145,16 @@ func (i *In) Close() {
 
 func closeFD(fd int) { _ = fdtrack.Close(fd) } // nothing is written that could be lost
 
-var errStranger = errors.New("ring: the process at the other end is another user's, of another network namespace or version")
+var errStranger = errors.New("ring: the process at the other end is another user's, of another " +
+	"network namespace or version")
 
 // Dial makes a ring to the process that listens at path, if it is the one that
 // owns the slot and is of our network namespace. It waits for the answer for as
 // long as it is told. A process that is stopped, or waits for a processor, finds the
 // ring when it goes on, with what was written to it; one that refuses it then, departs.
 func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Out, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := unix.Socket(unix.AF_UNIX,
+		unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
@@ -165,7 +167,8 @@ func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Ou
 		unix.Close(fd)
 		return nil, err
 	}
-	o := &Out{Producer: newProducer(memory), Peer: self, self: self, fd: fd, event: -1, memory: memory}
+	o := &Out{Producer: newProducer(memory), Peer: self, self: self, fd: fd, event: -1,
+		memory: memory}
 	o.Peer.Slot = slot
 	err = say(fd, self, mfd)
 	unix.Close(mfd)
@@ -187,14 +190,16 @@ func say(fd int, self Identity, with int) error {
 		return err
 	}
 	h := hello{bytes: totalBytes, who: self}
-	return os.NewSyscallError("sendmsg", unix.Sendmsg(fd, h.append(nil), unix.UnixRights(with), nil, unix.MSG_NOSIGNAL))
+	return os.NewSyscallError("sendmsg",
+		unix.Sendmsg(fd, h.append(nil), unix.UnixRights(with), nil, unix.MSG_NOSIGNAL))
 }
 
 // hear waits for the other side's hello, which comes with a descriptor.
 func hear(fd int, patience monotime.Duration) (h hello, with int, err error) {
 	for until := monotime.Now().Add(patience); ; {
 		left := max(until.Sub(monotime.Now()), 0)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int((left+monotime.Millisecond-1)/monotime.Millisecond))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
+			int((left+monotime.Millisecond-1)/monotime.Millisecond))
 		if n > 0 {
 			break
 		}

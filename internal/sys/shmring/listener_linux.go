@@ -12,8 +12,8 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// Listener is where others find this process. Its descriptor becomes readable
-// when Serve has something to do.
+// Listener takes connections of other processes. Its descriptor becomes readable when Serve has
+// something to do.
 type Listener struct {
 	// immutable after Listen
 	path        string
@@ -40,8 +40,10 @@ const (
 // process left there is removed. event is the eventfd that wakes it, which others
 // are given. From Serve, onArrival is called with each new ring to this process
 // and onDeparture with each In, and each Out watched, whose other end has gone.
-func Listen(path string, self Identity, event int, onArrival func(*In), onDeparture func(any)) (*Listener, error) {
-	l := &Listener{path: path, self: self, event: event, fd: -1, epoll: -1, onArrival: onArrival, onDeparture: onDeparture, conns: map[int32]any{}}
+func Listen(path string, self Identity, event int, onArrival func(*In),
+	onDeparture func(any)) (*Listener, error) {
+	l := &Listener{path: path, self: self, event: event, fd: -1, epoll: -1, onArrival: onArrival,
+		onDeparture: onDeparture, conns: map[int32]any{}}
 	if err := l.open(); err != nil {
 		l.Close()
 		return nil, err
@@ -53,7 +55,8 @@ func (l *Listener) open() (err error) {
 	if err := os.Remove(l.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if l.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+	if l.fd, err = unix.Socket(unix.AF_UNIX,
+		unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
 		return os.NewSyscallError("socket", err)
 	}
 	fdtrack.Add(l.fd)
@@ -71,7 +74,9 @@ func (l *Listener) open() (err error) {
 }
 
 func (l *Listener) watch(fd int) error {
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
+	return os.NewSyscallError("epoll_ctl",
+		unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd,
+			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
 }
 
 // FD is readable when Serve has something to do.

@@ -49,7 +49,8 @@ func endMapping(b []byte) {
 	spare.mu.Lock()
 	defer spare.mu.Unlock()
 	p := unsafe.Pointer(unsafe.SliceData(b))
-	_, _ = unix.MmapPtr(-1, 0, p, uintptr(len(b)), unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
+	_, _ = unix.MmapPtr(-1, 0, p, uintptr(len(b)), unix.PROT_READ,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	if spare.ranges == nil {
 		spare.ranges = map[int][]unsafe.Pointer{}
 	}

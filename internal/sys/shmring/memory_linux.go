@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals keep whoever has the descriptor from making the memory shorter, which
-// would be SIGBUS to the one that looks at it.
+// seals keep every holder of the descriptor from making the memory shorter: a reader would get
+// SIGBUS.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newMemory returns an empty ring and its descriptor.
@@ -34,7 +34,8 @@ func newMemory() (memory []byte, fd int, err error) {
 
 // mapMemory maps a ring if it is as long as it should be, and stays so.
 func mapMemory(fd int) ([]byte, error) {
-	if got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil || got&seals != seals {
+	if got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil ||
+		got&seals != seals {
 		return nil, fmt.Errorf("ring: memory is not sealed (%#x, %v)", got, err)
 	}
 	var st unix.Stat_t

@@ -14,6 +14,7 @@ type Producer struct {
 	answered    *atomic.Uint64
 	asked       uint64 // questions
 	askedAt     uint64 // what next was after the last one
+	announced   uint64 // what next was when MustWake last looked
 }
 
 func newProducer(memory []byte) *Producer {
@@ -97,5 +98,12 @@ func (p *Producer) publish(length uint32, size int) {
 }
 
 // MustWake reports whether the consumer sleeps and is to be woken by this call's
-// caller. It is called after Commit, once for several.
-func (p *Producer) MustWake() bool { return p.armed.Load() != 0 && p.armed.Swap(0) != 0 }
+// caller. It is called after Commit, once for several. A consumer that went to sleep
+// after what was published last has seen that.
+func (p *Producer) MustWake() bool {
+	if p.announced == p.next {
+		return false
+	}
+	p.announced = p.next
+	return p.armed.Load() != 0 && p.armed.Swap(0) != 0
+}

@@ -39,7 +39,7 @@ func NewBoard() *Board { return nil }
 
 func (b *Board) End() {}
 
-// Listener is where others would find this process.
+// Listener would take connections of other processes.
 type Listener struct{}
 
 func Listen(string, Identity, int, func(*In), func(any)) (*Listener, error) {
@@ -53,6 +53,8 @@ func (l *Listener) Serve()           {}
 func (l *Listener) Withdraw()        {}
 func (l *Listener) Close()           {}
 
-func Dial(string, Identity, int, monotime.Duration) (*Out, error) { return nil, errors.ErrUnsupported }
+func Dial(string, Identity, int, monotime.Duration) (*Out, error) {
+	return nil, errors.ErrUnsupported
+}
 
 func NetNamespace(int) (Identity, error) { return Identity{}, errors.ErrUnsupported }

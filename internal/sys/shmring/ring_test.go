@@ -224,9 +224,7 @@ func FuzzHostileProducer(f *testing.F) {
 				c.Advance()
 			}
 			c.Waiting()
-			if c.Arm() {
-				c.Disarm()
-			}
+			c.Arm()
 		}
 	})
 }

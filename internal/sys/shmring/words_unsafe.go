@@ -13,7 +13,7 @@ func word(b []byte, off int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&b[off : off+8][0]))
 }
 
-// addressOf is where b is, for who looks at it from outside Go. It is no Go memory.
+// addressOf returns the address of b for a reader outside Go. It is no Go memory.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
 // Memory is the address of what struct vb_news describes, nil of a nil Board.

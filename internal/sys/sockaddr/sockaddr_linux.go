@@ -17,7 +17,8 @@ func Of(ap netip.AddrPort) (family int, sa unix.Sockaddr) {
 	if a.Is4() {
 		return unix.AF_INET, &unix.SockaddrInet4{Port: int(ap.Port()), Addr: a.As4()}
 	}
-	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(ap.Port()), Addr: a.As16(), ZoneId: zoneIndex(a.Zone())}
+	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(ap.Port()), Addr: a.As16(),
+		ZoneId: zoneIndex(a.Zone())}
 }
 
 // zoneIndex returns the interface that a zone names, 0 if none: the system then

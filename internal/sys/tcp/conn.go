@@ -34,7 +34,8 @@ type Listener struct {
 	desc  int
 	local netip.AddrPort
 
-	spare int // of who calls Accept: given up for a moment where descriptors are short; -1 if there is none
+	// of the caller of Accept: closed for a moment where descriptors are short; -1 if there is none
+	spare int
 }
 
 // FD returns the descriptor.

@@ -34,7 +34,8 @@ func Dial(local, remote netip.AddrPort) (*Conn, error) {
 			return nil, os.NewSyscallError("bind", err)
 		}
 	}
-	if err := unix.Connect(fd, address(remote)); err != nil && err != unix.EINPROGRESS && err != unix.EINTR {
+	if err := unix.Connect(fd, address(remote)); err != nil && err != unix.EINPROGRESS &&
+		err != unix.EINTR {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("connect", err)
 	}
@@ -47,7 +48,8 @@ func open(addr netip.Addr) (int, error) {
 	if addr.Unmap().Is6() {
 		family = unix.AF_INET6
 	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_TCP)
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		unix.IPPROTO_TCP)
 	if err != nil {
 		return -1, os.NewSyscallError("socket", err)
 	}
@@ -75,8 +77,10 @@ const (
 
 func configure(fd int) error {
 	for _, o := range []struct{ level, option, value int }{
-		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1}, {unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1}, {unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idleSeconds},
-		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probeSeconds}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probes},
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1}, {unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idleSeconds},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probeSeconds},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probes},
 	} {
 		if err := unix.SetsockoptInt(fd, o.level, o.option, o.value); err != nil {
 			return err
@@ -193,7 +197,9 @@ func (l *Listener) Accept() (*Conn, error) {
 		case nil:
 		case unix.EAGAIN:
 			return nil, nil
-		case unix.EINTR, unix.ECONNABORTED, unix.EPROTO, unix.ENETDOWN, unix.EHOSTUNREACH, unix.ENETUNREACH: // accept(2)
+		case unix.EINTR, unix.ECONNABORTED, unix.EPROTO, unix.ENETDOWN, unix.EHOSTUNREACH,
+			unix.ENETUNREACH:
+			// accept(2)
 			continue
 		case unix.EMFILE, unix.ENFILE:
 			l.shed()

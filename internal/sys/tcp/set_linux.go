@@ -75,7 +75,8 @@ func (s *Set) Ready() ([]Event, error) {
 		failed := ev.Events&(unix.EPOLLERR|unix.EPOLLHUP) != 0
 		s.out[i] = Event{
 			ID:       uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32,
-			Readable: failed || ev.Events&unix.EPOLLIN != 0, Writable: failed || ev.Events&unix.EPOLLOUT != 0,
+			Readable: failed || ev.Events&unix.EPOLLIN != 0,
+			Writable: failed || ev.Events&unix.EPOLLOUT != 0,
 		}
 	}
 	return s.out[:n], nil

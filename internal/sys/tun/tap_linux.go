@@ -115,7 +115,8 @@ func (t *TAP) SetCarrier(on bool) error {
 	if on {
 		n = 1
 	}
-	return os.NewSyscallError("ioctl TUNSETCARRIER", unix.IoctlSetPointerInt(t.fd, unix.TUNSETCARRIER, n))
+	return os.NewSyscallError("ioctl TUNSETCARRIER",
+		unix.IoctlSetPointerInt(t.fd, unix.TUNSETCARRIER, n))
 }
 
 // ErrStopped is returned by Read after Stop.
@@ -133,7 +134,8 @@ func (t *TAP) Read(b []byte) (int, error) {
 		case !errors.Is(err, unix.EAGAIN):
 			return 0, fmt.Errorf("interface %s: %w", t.Name, os.NewSyscallError("read", err))
 		}
-		list := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN}, {Fd: int32(t.stop), Events: unix.POLLIN}}
+		list := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN},
+			{Fd: int32(t.stop), Events: unix.POLLIN}}
 		if _, err := unix.Poll(list, -1); err != nil && !errors.Is(err, unix.EINTR) {
 			return 0, os.NewSyscallError("poll", err)
 		}

@@ -16,12 +16,14 @@ const (
 
 // Bounds of one system call.
 const (
-	RxMessages      = 16        // messages an RxBatch holds: beyond that copying dominates the call's cost
-	rxBufferBytes   = 64 * 1024 // the longest train a kernel joins
-	maxIovecs       = 1024      // UIO_MAXIOV: the longest scatter list the kernel takes
-	txMessages      = 64        // messages a sendmmsg
-	bufferBytes     = 8 << 20   // default SO_RCVBUF and SO_SNDBUF: two bandwidth-delay products of 10 GB/s at 400 µs
-	maxRetriesEINTR = 8         // a non-blocking call is not interrupted more often in practice
+	// messages an RxBatch holds: beyond that copying dominates the call's cost
+	RxMessages    = 16
+	rxBufferBytes = 64 * 1024 // the longest train a kernel joins
+	maxIovecs     = 1024      // UIO_MAXIOV: the longest scatter list the kernel takes
+	txMessages    = 64        // messages a sendmmsg
+	// default SO_RCVBUF and SO_SNDBUF: two bandwidth-delay products of 10 GB/s at 400 µs
+	bufferBytes     = 8 << 20
+	maxRetriesEINTR = 8 // a non-blocking call is not interrupted more often in practice
 )
 
 // defaultTTL is the TTL that a socket sends by itself: the usual value needs no control

@@ -26,9 +26,13 @@ func (w *waiter) epollWait(events []unix.EpollEvent, timeout monotime.Duration) 
 		var r uintptr
 		var errno syscall.Errno
 		if timeout == 0 {
-			r, _, errno = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(ts)), 0, 0)
+			r, _, errno = unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll),
+				uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
+				uintptr(unsafe.Pointer(ts)), 0, 0)
 		} else {
-			r, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), uintptr(unsafe.Pointer(ts)), 0, 0)
+			r, _, errno = unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(w.epoll),
+				uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
+				uintptr(unsafe.Pointer(ts)), 0, 0)
 		}
 		switch errno {
 		case 0:
@@ -44,4 +48,9 @@ func (w *waiter) epollWait(events []unix.EpollEvent, timeout monotime.Duration) 
 		ms = int(min((timeout+monotime.Millisecond-1)/monotime.Millisecond, 1<<30))
 	}
 	return unix.EpollWait(w.epoll, events, ms)
+}
+
+// drain reads an eventfd, which does not block: the scheduler need not know.
+func drain(fd int, count *[8]byte) {
+	unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(count)), uintptr(len(count)))
 }

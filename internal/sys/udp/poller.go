@@ -35,6 +35,17 @@ func NewPoller() (*Poller, error) {
 	return p, nil
 }
 
+// NewSet returns a Poller on which no goroutine waits. Threads wait for its two descriptors
+// instead: FD, the set of its sockets, and WakeFD. It fails where the system has no such
+// descriptors.
+func NewSet() (*Poller, error) {
+	p := &Poller{}
+	if err := p.wait.openSet(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
 // Add makes Wait report id while s has something to read. A socket may be in
 // one Poller at a time.
 func (p *Poller) Add(s *Socket, id uint64) error {
@@ -76,6 +87,11 @@ func (p *Poller) AddFD(fd int, id uint64) error { return p.wait.add(fd, id) }
 
 // RemoveFD ends AddFD; call it before fd is closed.
 func (p *Poller) RemoveFD(fd int) error { return p.wait.remove(fd) }
+
+// PauseFD makes Wait ignore a descriptor that AddFD added, or ends that.
+func (p *Poller) PauseFD(fd int, id uint64, paused bool) error {
+	return p.wait.setPaused(fd, id, paused)
+}
 
 // Pause makes Wait ignore s: somebody else reads it for now.
 func (p *Poller) Pause(s *Socket, id uint64) error { return p.setPaused(s, id, true) }
@@ -145,6 +161,14 @@ func (p *Poller) Wake() { p.wait.wake() }
 // WakeFD returns an eventfd, which another process may be given: what it writes
 // does what Wake does. It stays the Poller's. -1 where there is none.
 func (p *Poller) WakeFD() int { return p.wait.wakeFD() }
+
+// FD returns a descriptor that is readable while a socket has something to read. It stays the
+// Poller's. -1 where there is none.
+func (p *Poller) FD() int { return p.wait.pollFD() }
+
+// Silence ends what Wake and writes to WakeFD began, for a Poller of NewSet. It is to be called
+// before the caller looks at what they announce.
+func (p *Poller) Silence() { p.wait.silence() }
 
 // Lost reports whether the application has closed the Poller's descriptors
 // behind our back. Wait may never return then, and Close must not be called: the

@@ -30,10 +30,20 @@ type waiter struct {
 	woken        atomic.Bool                // the eventfd has been written and not yet read
 	noPwait2     bool                       // owned by the waiting goroutine
 	events       [maxEvents]unix.EpollEvent // owned by the waiting goroutine
-	drain        [8]byte
 }
 
 func (w *waiter) open() (err error) {
+	if err = w.openSet(); err != nil {
+		return err
+	}
+	if err = w.control(unix.EPOLL_CTL_ADD, w.event, wakeID, unix.EPOLLIN); err != nil {
+		w.close()
+	}
+	return err
+}
+
+// openSet leaves the eventfd out of the epoll set.
+func (w *waiter) openSet() (err error) {
 	if w.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
@@ -43,10 +53,7 @@ func (w *waiter) open() (err error) {
 	}
 	fdtrack.Add(w.epoll)
 	fdtrack.Add(w.event)
-	if err = w.control(unix.EPOLL_CTL_ADD, w.event, wakeID, unix.EPOLLIN); err != nil {
-		w.close()
-	}
-	return err
+	return nil
 }
 
 func (w *waiter) control(op, fd int, id uint64, events uint32) error {
@@ -90,11 +97,7 @@ func (w *waiter) wait(timeout monotime.Duration, ready []uint64) (int, error) {
 		id := uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32
 		switch {
 		case id == wakeID:
-			// In this order: a Wake after the store writes anew. The other way round
-			// its count could be read here, and woken would keep all later ones from
-			// writing.
-			unix.Read(w.event, w.drain[:])
-			w.woken.Store(false)
+			w.silence()
 		case m < len(ready):
 			ready[m] = id
 			m++
@@ -111,14 +114,28 @@ func (w *waiter) wake() {
 	}
 }
 
+// silence reads the eventfd. It reads first: a Wake after the store writes anew. The other way
+// round its count could be read here, and woken would keep all later ones from writing.
+func (w *waiter) silence() {
+	if fdtrack.Lost() {
+		return
+	}
+	var count [8]byte
+	drain(w.event, &count)
+	w.woken.Store(false)
+}
+
 func (w *waiter) wakeFD() int { return w.event }
+
+func (w *waiter) pollFD() int { return w.epoll }
 
 // lost asks /proc, as all files of these kinds are one to fstat.
 func (w *waiter) lost() bool {
 	if fdtrack.Check() {
 		return true
 	}
-	for fd, want := range map[int]string{w.epoll: "anon_inode:[eventpoll]", w.event: "anon_inode:[eventfd]"} {
+	for fd, want := range map[int]string{w.epoll: "anon_inode:[eventpoll]",
+		w.event: "anon_inode:[eventfd]"} {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 			return true
 		}

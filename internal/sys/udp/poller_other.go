@@ -21,6 +21,9 @@ func (w *waiter) open() error {
 	return nil
 }
 
+func (w *waiter) openSet() error                    { return errors.ErrUnsupported }
+func (w *waiter) silence()                          {}
+func (w *waiter) pollFD() int                       { return -1 }
 func (w *waiter) add(int, uint64) error             { return errors.ErrUnsupported }
 func (w *waiter) remove(int) error                  { return errors.ErrUnsupported }
 func (w *waiter) setPaused(int, uint64, bool) error { return errors.ErrUnsupported }

@@ -82,7 +82,9 @@ func openPortable(ap netip.AddrPort, o Options) (*net.UDPConn, error) {
 		}
 		return net.ListenMulticastUDP(network, ifi, net.UDPAddrFromAddrPort(ap))
 	}
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return controlPortable(c, ap.Addr(), o) }}
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return controlPortable(c, ap.Addr(), o)
+	}}
 	conn, err := lc.ListenPacket(context.Background(), network, ap.String())
 	if err != nil {
 		return nil, err
@@ -131,7 +133,8 @@ func (p *portable) readBatch(b *RxBatch) (int, error) {
 	for ; n < RxMessages && p.n > 0; n++ {
 		q := &p.queue[p.head]
 		size := copy(b.buffer(n), q.data)
-		b.msgs[n] = Message{Data: b.buffer(n)[:size], SegmentSize: size, Src: q.src, Dst: p.local.Addr()}
+		b.msgs[n] = Message{Data: b.buffer(n)[:size], SegmentSize: size, Src: q.src,
+			Dst: p.local.Addr()}
 		p.head = (p.head + 1) % portableQueue
 		p.n--
 	}

@@ -35,7 +35,8 @@ type raw struct {
 
 func (s *Socket) listenRaw(ap netip.AddrPort, o Options) error {
 	family, sa := sockaddr.Of(ap)
-	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_UDP)
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		unix.IPPROTO_UDP)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
@@ -109,17 +110,20 @@ func configure(fd int, addr netip.Addr, o Options) error {
 		err = errors.Join(
 			must("IPV6_V6ONLY", unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1),
 			must("IPV6_UNICAST_HOPS", unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, defaultTTL),
-			must("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
+			must("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER,
+				unix.IPV6_PMTUDISC_DO),
 			must("IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
 			// RoCE peers send UDP checksum 0: the ICRC is what protects. We
 			// send one, because the kernel cuts no trains without.
 			must("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1),
 		)
 		if addr.IsUnspecified() {
-			err = errors.Join(err, must("IPV6_RECVPKTINFO", unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1))
+			err = errors.Join(err, must("IPV6_RECVPKTINFO", unix.IPPROTO_IPV6,
+				unix.IPV6_RECVPKTINFO, 1))
 		}
 		if o.Interface != 0 && !addr.IsMulticast() {
-			err = errors.Join(err, must("IPV6_MULTICAST_IF", unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, o.Interface))
+			err = errors.Join(err, must("IPV6_MULTICAST_IF", unix.IPPROTO_IPV6,
+				unix.IPV6_MULTICAST_IF, o.Interface))
 		}
 	} else {
 		err = errors.Join(
@@ -174,7 +178,8 @@ func setFilter(fd, opt int, prog []bpf.Instruction) error {
 	for i, c := range code {
 		f[i] = unix.SockFilter{Code: c.Op, Jt: c.Jt, Jf: c.Jf, K: c.K}
 	}
-	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, opt, &unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]})
+	err = unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, opt,
+		&unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]})
 	return os.NewSyscallError("setsockopt filter", err)
 }
 
@@ -229,17 +234,20 @@ func knowsSegment(fd int) bool {
 // not what other sockets of the machine have joined it for on others.
 func joinGroup(fd int, group netip.Addr, ifindex int) error {
 	if group.Is6() {
-		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL, 0); err != nil {
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL,
+			0); err != nil {
 			return os.NewSyscallError("setsockopt IPV6_MULTICAST_ALL", err)
 		}
 		return os.NewSyscallError("setsockopt IPV6_JOIN_GROUP",
-			unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)}))
+			unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP,
+				&unix.IPv6Mreq{Multiaddr: group.As16(), Interface: uint32(ifindex)}))
 	}
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_ALL, 0); err != nil {
 		return os.NewSyscallError("setsockopt IP_MULTICAST_ALL", err)
 	}
 	return os.NewSyscallError("setsockopt IP_ADD_MEMBERSHIP",
-		unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)}))
+		unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
+			&unix.IPMreqn{Multiaddr: group.As4(), Ifindex: int32(ifindex)}))
 }
 
 func (r *raw) fd() int { return r.desc }

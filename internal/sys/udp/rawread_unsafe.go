@@ -96,11 +96,13 @@ func (r *raw) readWith(b *RxBatch, want, flags int) (int, error) {
 func (h *rxHeaders) receive(fd, want, flags int) (int, syscall.Errno) {
 	flags |= unix.MSG_DONTWAIT
 	if want == 1 {
-		r1, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr[0].Hdr)), uintptr(flags))
+		r1, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(&h.hdr[0].Hdr)), uintptr(flags))
 		h.hdr[0].Len = uint32(r1)
 		return 1, errno
 	}
-	r1, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&h.hdr)), uintptr(want), uintptr(flags), 0, 0)
+	r1, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
+		uintptr(unsafe.Pointer(&h.hdr)), uintptr(want), uintptr(flags), 0, 0)
 	return int(r1), errno
 }
 
@@ -119,7 +121,8 @@ func (r *raw) parse(b *RxBatch, i int) {
 	if r.v6 {
 		m.Src = netip.AddrPortFrom(netip.AddrFrom16(name.Addr), port)
 	} else {
-		m.Src = netip.AddrPortFrom(netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(name)).Addr), port)
+		from := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
+		m.Src = netip.AddrPortFrom(netip.AddrFrom4(from.Addr), port)
 	}
 	parseControl(m, (*[rxControlWords * 8]byte)(unsafe.Pointer(&h.ctl[i]))[:hdr.Hdr.Controllen])
 }
@@ -144,9 +147,11 @@ func parseControl(m *Message, ctl []byte) {
 			m.TOS = val[0]
 		case c.Level == unix.IPPROTO_IPV6 && c.Type == unix.IPV6_TCLASS && len(val) >= 4:
 			m.TOS = uint8(nativeInt(val))
-		case c.Level == unix.IPPROTO_IP && c.Type == unix.IP_PKTINFO && len(val) >= unix.SizeofInet4Pktinfo:
+		case c.Level == unix.IPPROTO_IP && c.Type == unix.IP_PKTINFO &&
+			len(val) >= unix.SizeofInet4Pktinfo:
 			m.Dst = netip.AddrFrom4((*unix.Inet4Pktinfo)(unsafe.Pointer(&val[0])).Addr)
-		case c.Level == unix.IPPROTO_IPV6 && c.Type == unix.IPV6_PKTINFO && len(val) >= unix.SizeofInet6Pktinfo:
+		case c.Level == unix.IPPROTO_IPV6 && c.Type == unix.IPV6_PKTINFO &&
+			len(val) >= unix.SizeofInet6Pktinfo:
 			m.Dst = netip.AddrFrom16((*unix.Inet6Pktinfo)(unsafe.Pointer(&val[0])).Addr)
 		}
 		next := unix.CmsgSpace(end - head)
@@ -169,7 +174,8 @@ func nativeInt(val []byte) uint32 {
 func (r *raw) kernelDrops() uint64 {
 	var mem [9]uint32 // SK_MEMINFO_VARS
 	size := uint32(unsafe.Sizeof(mem))
-	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(r.desc), unix.SOL_SOCKET, unix.SO_MEMINFO,
+	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(r.desc), unix.SOL_SOCKET,
+		unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&mem)), uintptr(unsafe.Pointer(&size)), 0)
 	if errno != 0 {
 		return 0

@@ -20,7 +20,8 @@ func (r *raw) check(d *Datagrams) (int, error) {
 		return 0, errIovecs
 	}
 	n := d.Bytes()
-	if d.SegmentSize < 0 || n > MaxTrainBytes || d.SegmentSize > 0 && n > d.SegmentSize*MaxSegments {
+	if d.SegmentSize < 0 || n > MaxTrainBytes ||
+		d.SegmentSize > 0 && n > d.SegmentSize*MaxSegments {
 		return 0, errTrain
 	}
 	return n, nil
@@ -119,7 +120,8 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 		// The application has unmapped what was to be sent. It is lost, as on
 		// any network; who sends it again finds out what became of the memory.
 		return true, nil
-	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EPERM, unix.EACCES, unix.ENETDOWN, unix.EHOSTDOWN, unix.EADDRNOTAVAIL:
+	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EPERM, unix.EACCES,
+		unix.ENETDOWN, unix.EHOSTDOWN, unix.EADDRNOTAVAIL:
 		r.count.unreachable.Add(1)
 		r.erred.Store(true)
 		return true, nil

@@ -160,11 +160,13 @@ func (t *txScratch) send(fd int) (sent int, errno syscall.Errno) {
 func (t *txScratch) sendFrom(fd, from int) (sent uintptr, errno syscall.Errno) {
 	m := &t.hdr[from].Hdr
 	if t.n-from == 1 && m.Iovlen == 1 && m.Controllen == 0 {
-		sent, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(m.Iov.Base)), uintptr(m.Iov.Len), unix.MSG_DONTWAIT,
+		sent, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
+			uintptr(unsafe.Pointer(m.Iov.Base)), uintptr(m.Iov.Len), unix.MSG_DONTWAIT,
 			uintptr(unsafe.Pointer(m.Name)), uintptr(m.Namelen))
 		t.hdr[from].Len = uint32(sent) // as sendmmsg does
 		return 1, errno
 	}
-	sent, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), uintptr(t.n-from), unix.MSG_DONTWAIT, 0, 0)
+	sent, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd), uintptr(unsafe.Pointer(m)),
+		uintptr(t.n-from), unix.MSG_DONTWAIT, 0, 0)
 	return sent, errno
 }

@@ -59,7 +59,8 @@ func tellsRefused(oob []byte) bool {
 		v6 := m.Header.Level == unix.IPPROTO_IPV6 && m.Header.Type == unix.IPV6_RECVERR
 		if (v4 || v6) && len(m.Data) >= sockExtendedErr {
 			errno, origin := binary.NativeEndian.Uint32(m.Data), m.Data[4]
-			return unix.Errno(errno) == unix.ECONNREFUSED && (origin == unix.SO_EE_ORIGIN_ICMP || origin == unix.SO_EE_ORIGIN_ICMP6)
+			return unix.Errno(errno) == unix.ECONNREFUSED && (origin == unix.SO_EE_ORIGIN_ICMP ||
+				origin == unix.SO_EE_ORIGIN_ICMP6)
 		}
 	}
 	return false

@@ -56,13 +56,14 @@ type backend interface {
 type Counters struct {
 	SentMessages, SentDatagrams, SentBytes uint64
 	RcvdMessages, RcvdDatagrams, RcvdBytes uint64
-	SendBlocked                            uint64 // writes cut short because the system's buffers were full
-	TooBig                                 uint64 // items dropped: longer than the path's MTU allows
-	Unreachable                            uint64 // items dropped: refused, no route, not permitted
-	SplitTrains                            uint64 // trains sent datagram by datagram: the kernel would not cut them
-	DroppedRest                            uint64 // datagrams lost when a split train met full buffers
-	Truncated                              uint64 // messages received that did not fit the buffer
-	KernelDropped                          uint64 // datagrams the kernel dropped because nobody read them in time
+	// writes cut short because the system's buffers were full
+	SendBlocked   uint64
+	TooBig        uint64 // items dropped: longer than the path's MTU allows
+	Unreachable   uint64 // items dropped: refused, no route, not permitted
+	SplitTrains   uint64 // trains sent datagram by datagram: the kernel would not cut them
+	DroppedRest   uint64 // datagrams lost when a split train met full buffers
+	Truncated     uint64 // messages received that did not fit the buffer
+	KernelDropped uint64 // datagrams the kernel dropped because nobody read them in time
 }
 
 type counters struct {
@@ -176,10 +177,11 @@ func (s *Socket) Close() error {
 func (s *Socket) Counters() Counters {
 	c := &s.count
 	return Counters{
-		SentMessages: c.sentMessages.Load(), SentDatagrams: c.sentDatagrams.Load(), SentBytes: c.sentBytes.Load(),
-		RcvdMessages: c.rcvdMessages.Load(), RcvdDatagrams: c.rcvdDatagrams.Load(), RcvdBytes: c.rcvdBytes.Load(),
-		SendBlocked: c.sendBlocked.Load(), TooBig: c.tooBig.Load(), Unreachable: c.unreachable.Load(),
-		SplitTrains: c.split.Load(), DroppedRest: c.rest.Load(), Truncated: c.trunc.Load(),
-		KernelDropped: s.io.kernelDrops(),
+		SentMessages: c.sentMessages.Load(), SentDatagrams: c.sentDatagrams.Load(),
+		SentBytes: c.sentBytes.Load(), RcvdMessages: c.rcvdMessages.Load(),
+		RcvdDatagrams: c.rcvdDatagrams.Load(), RcvdBytes: c.rcvdBytes.Load(),
+		SendBlocked: c.sendBlocked.Load(), TooBig: c.tooBig.Load(),
+		Unreachable: c.unreachable.Load(), SplitTrains: c.split.Load(), DroppedRest: c.rest.Load(),
+		Truncated: c.trunc.Load(), KernelDropped: s.io.kernelDrops(),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"syscall"
 )
 
 // Source ports of RoCEv2. Spec: IBTA A17.3.1 leaves the choice to the sender,
@@ -30,9 +31,11 @@ const sourceTries = 16
 type SourcePool struct {
 	addr netip.Addr // immutable
 	opt  Options    // immutable
+	most int        // immutable: sockets open at once
 
 	mu     sync.Mutex
 	slot   [MaxSources]*Source // guarded by mu: the sockets open
+	open   int                 // guarded by mu: how many of them
 	closed bool                // guarded by mu
 }
 
@@ -48,12 +51,17 @@ type Source struct {
 // NewSourcePool returns a pool that opens sockets on addr as they are needed.
 func NewSourcePool(addr netip.Addr, o Options) *SourcePool {
 	o.SendOnly = true
-	return &SourcePool{addr: addr, opt: o}
+	p := &SourcePool{addr: addr, opt: o, most: MaxSources}
+	if addr.IsLoopback() {
+		p.most = 1
+	}
+	return p
 }
 
 // Acquire returns a socket for a flow: one of its own while there are fewer
 // than MaxSources, then one of those there are, by hash of flow. The flow keeps
-// it, and with it the source port, until Release.
+// it, and with it the source port, until Release. Flows of a loopback address share one: there
+// is no trunk to spread over. Without descriptors they share what there is.
 func (p *SourcePool) Acquire(flow uint32) (*Source, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,22 +71,32 @@ func (p *SourcePool) Acquire(flow uint32) (*Source, error) {
 	// The flow's own slot first, so that the same flow tends to the same port.
 	hash := flow * 0x9e3779b1 // 2^32 / golden ratio
 	home := int(hash>>16) % MaxSources
-	for i := range p.slot {
-		if at := (home + i) % MaxSources; p.slot[at] == nil {
-			s, err := p.open(hash)
-			if err != nil {
-				return nil, err
+	if p.open < p.most {
+		u, err := p.dial(hash)
+		if err == nil {
+			at := home
+			for p.slot[at] != nil {
+				at = (at + 1) % MaxSources
 			}
-			p.slot[at] = &Source{Socket: s, pool: p, at: at, refs: 1}
+			p.open++
+			p.slot[at] = &Source{Socket: u, pool: p, at: at, refs: 1}
 			return p.slot[at], nil
 		}
+		exhausted := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+		if p.open == 0 || !exhausted {
+			return nil, err
+		}
 	}
-	p.slot[home].refs++
-	return p.slot[home], nil
+	at := home
+	for p.slot[at] == nil {
+		at = (at + 1) % MaxSources
+	}
+	p.slot[at].refs++
+	return p.slot[at], nil
 }
 
-// open binds a socket to a free port, starting where hash says.
-func (p *SourcePool) open(hash uint32) (*Socket, error) {
+// dial binds a socket to a free port, starting where hash says.
+func (p *SourcePool) dial(hash uint32) (*Socket, error) {
 	const ports = SourcePortMax - SourcePortMin + 1
 	var err error
 	for range sourceTries {
@@ -104,6 +122,7 @@ func (s *Source) Release() error {
 	}
 	if last && p.slot[s.at] == s {
 		p.slot[s.at] = nil
+		p.open--
 	}
 	p.mu.Unlock()
 	if last {

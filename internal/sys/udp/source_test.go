@@ -10,6 +10,7 @@ import (
 func TestSourcePortsDifferThenAreShared(t *testing.T) {
 	forKinds(t, func(t *testing.T, addr netip.Addr, o Options) {
 		p := NewSourcePool(addr, o)
+		p.most = MaxSources // as of an address that is not a loopback one
 		defer p.Close()
 		var got []*Source
 		ports := map[uint16]int{}
@@ -44,6 +45,30 @@ func TestSourcePortsDifferThenAreShared(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSourcesOfLoopbackAreOne has any number of flows take one descriptor.
+func TestSourcesOfLoopbackAreOne(t *testing.T) {
+	p := NewSourcePool(netip.MustParseAddr("127.0.0.1"), Options{})
+	defer p.Close()
+	var got []*Source
+	for flow := range uint32(40) {
+		s, err := p.Acquire(flow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, s); s != got[0] {
+			t.Fatalf("flow %d has another socket", flow)
+		}
+	}
+	for _, s := range got {
+		if err := s.Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.open != 0 {
+		t.Errorf("%d are open after the last release", p.open)
+	}
 }
 
 func TestSourceDropsInput(t *testing.T) {

@@ -37,7 +37,8 @@ func Blocks(file string) ([]Block, error) {
 		language, fence := strings.CutPrefix(line, "```")
 		switch {
 		case fence && b == nil:
-			b = &Block{File: file, Line: i + 1, Language: language, ByApps: byApps.MatchString(before)}
+			b = &Block{File: file, Line: i + 1, Language: language,
+				ByApps: byApps.MatchString(before)}
 			if m := notRun.FindStringSubmatch(before); m != nil {
 				b.NotRun = m[1]
 			}

@@ -48,7 +48,8 @@ func New(t *testing.T) *Network {
 // again runs the calling test in a namespace.
 func again(t *testing.T) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0],
+		"-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1", "-test.v")
 	cmd.Env = append(os.Environ(), inside+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	out, err := cmd.CombinedOutput()
@@ -94,7 +95,8 @@ func (n *Network) Up(names ...string) {
 		n.check(n.LinkSetUp(n.Link(name)))
 	}
 	for _, name := range names {
-		for deadline := time.Now().Add(patience); n.Link(name).Attrs().RawFlags&unix.IFF_RUNNING == 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); n.Link(name).Attrs().
+			RawFlags&unix.IFF_RUNNING == 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				n.t.Fatalf("%s does not run", name)
 			}

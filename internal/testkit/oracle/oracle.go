@@ -138,7 +138,8 @@ func (t *Target) write(w *WR) (o Outcome) {
 	copy(b, w.Data)
 	if w.Opcode == ib.WRRDMAWriteWithImm {
 		t.Recvs = t.Recvs[1:]
-		o.Received = &Received{Opcode: ib.WCRecvRDMAWithImm, Length: uint32(len(w.Data)), Flags: ib.WCWithImm, Imm: w.Imm}
+		o.Received = &Received{Opcode: ib.WCRecvRDMAWithImm, Length: uint32(len(w.Data)),
+			Flags: ib.WCWithImm, Imm: w.Imm}
 	}
 	return o
 }

@@ -13,7 +13,7 @@ import (
 
 // Flags of get_mempolicy(2).
 const (
-	mpolNode = 1 // MPOL_F_NODE: which node, in place of the policy
+	mpolNode = 1 // MPOL_F_NODE: the node instead of the policy
 	mpolAddr = 2 // MPOL_F_ADDR: of an address
 )
 
@@ -21,7 +21,8 @@ const (
 // been touched.
 func Node(b []byte) (node int, err error) {
 	var n int32
-	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&n)), 0, 0, uintptr(unsafe.Pointer(unsafe.SliceData(b))), mpolNode|mpolAddr, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&n)), 0, 0,
+		uintptr(unsafe.Pointer(unsafe.SliceData(b))), mpolNode|mpolAddr, 0)
 	if errno != 0 {
 		return 0, os.NewSyscallError("get_mempolicy", errno)
 	}

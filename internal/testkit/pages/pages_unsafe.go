@@ -30,7 +30,8 @@ const (
 // New maps pages, which may be read and written.
 func New(t testing.TB, pages int) Memory {
 	t.Helper()
-	p, err := unix.MmapPtr(-1, 0, address(farFrom+far.Add(distance)), uintptr(pages*Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	p, err := unix.MmapPtr(-1, 0, address(farFrom+far.Add(distance)), uintptr(pages*Size),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func (m Memory) Protect(t testing.TB, first, n int) {
 // Renew maps n pages from the first one on anew: zeroes.
 func (m Memory) Renew(t testing.TB, first, n int) {
 	t.Helper()
-	if _, err := unix.MmapPtr(-1, 0, unsafe.Pointer(&m[first*Size]), uintptr(n*Size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED); err != nil {
+	if _, err := unix.MmapPtr(-1, 0, unsafe.Pointer(&m[first*Size]), uintptr(n*Size),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_FIXED); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -76,7 +78,8 @@ func WantProtected(t testing.TB) {
 	}
 	defer unix.Munmap(b)
 	var v [1]byte
-	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(Size), uintptr(unsafe.Pointer(&v)))
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(Size), uintptr(unsafe.Pointer(&v)))
 	if errno == unix.ENOMEM {
 		t.Skip("mincore does not know protected pages here: is this qemu-user?")
 	}

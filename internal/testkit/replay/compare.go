@@ -27,7 +27,8 @@ func (p *player) compare(want *wire.Packet) error {
 		p.fire(at)
 	}
 	if len(*list) == 0 {
-		return fmt.Errorf("we sent nothing, recorded is %v PSN=%v (state %v, completions %v)", want.Opcode, want.PSN, p.machine.State(), p.wcs)
+		return fmt.Errorf("we sent nothing, recorded is %v PSN=%v (state %v, completions %v)",
+			want.Opcode, want.PSN, p.machine.State(), p.wcs)
 	}
 	got := &(*list)[0]
 	err := difference(got, want)
@@ -57,7 +58,8 @@ func difference(got, want *wire.Packet) error {
 	case got.IETH != want.IETH:
 		return fmt.Errorf("IETH %+v, recorded %+v", got.IETH, want.IETH)
 	case !bytes.Equal(got.Payload, want.Payload):
-		return fmt.Errorf("payload of %d bytes differs from the %d recorded", len(got.Payload), len(want.Payload))
+		return fmt.Errorf("payload of %d bytes differs from the %d recorded", len(got.Payload),
+			len(want.Payload))
 	}
 	return differentAETH(got, want)
 }
@@ -86,7 +88,8 @@ func differentAETH(got, want *wire.Packet) error {
 	case w.Syndrome.Kind() == wire.KindACK && g.MSN != w.MSN:
 		return fmt.Errorf("MSN %d, recorded %d", g.MSN, w.MSN)
 	case w.Syndrome.Kind() != wire.KindACK && g.Syndrome != w.Syndrome:
-		return fmt.Errorf("%v %#x, recorded %v %#x", g.Syndrome, uint8(g.Syndrome), w.Syndrome, uint8(w.Syndrome))
+		return fmt.Errorf("%v %#x, recorded %v %#x", g.Syndrome, uint8(g.Syndrome), w.Syndrome,
+			uint8(w.Syndrome))
 	}
 	return nil
 }

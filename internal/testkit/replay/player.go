@@ -61,13 +61,15 @@ func newPlayer(c *Conversation, end int) (*player, error) {
 		sq:  queue.NewSendQueue(256, 4, 0), rq: queue.NewRecvQueue(256, 4),
 	}
 	var err error
-	if p.local, err = p.mem.Register(domain, make([]byte, localBytes), localAddr, ib.AccessLocalWrite); err != nil {
+	if p.local, err = p.mem.Register(domain, make([]byte, localBytes), localAddr,
+		ib.AccessLocalWrite); err != nil {
 		return nil, err
 	}
 	if err := p.grant(); err != nil {
 		return nil, err
 	}
-	conf := roce.Config{QPN: me.QPN, PD: domain, Mem: p.mem, SQ: p.sq, RQ: p.rq, SendCQ: p, RecvCQ: p, SignalAll: true}
+	conf := roce.Config{QPN: me.QPN, PD: domain, Mem: p.mem, SQ: p.sq, RQ: p.rq, SendCQ: p,
+		RecvCQ: p, SignalAll: true}
 	switch c.Service {
 	case wire.ServiceRC:
 		p.machine = rc.New(conf)
@@ -75,11 +77,13 @@ func newPlayer(c *Conversation, end int) (*player, error) {
 		p.machine = uc.New(conf)
 	case wire.ServiceUD:
 		from := netip.AddrPortFrom(me.Addr, sourcePort)
-		p.machine = ud.New(ud.Config{Config: conf, Source: func(uint8) netip.AddrPort { return from }, MTU: 4096})
+		p.machine = ud.New(ud.Config{Config: conf, Source: func(uint8) netip.AddrPort {
+			return from
+		}, MTU: 4096})
 	}
 	a := ib.QPAttr{
-		PathMTU: c.mtu(), SQPSN: me.PSN, RQPSN: peer.PSN, DestQPN: peer.QPN, AccessFlags: allAccess, QKey: c.qkey(),
-		MaxRdAtomic: 16, MaxDestRdAtomic: 16, Timeout: 20, RetryCnt: 7, RNRRetry: 7,
+		PathMTU: c.mtu(), SQPSN: me.PSN, RQPSN: peer.PSN, DestQPN: peer.QPN, AccessFlags: allAccess,
+		QKey: c.qkey(), MaxRdAtomic: 16, MaxDestRdAtomic: 16, Timeout: 20, RetryCnt: 7, RNRRetry: 7,
 	}
 	path := roce.NewPath(me.Addr, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(peer.Addr)})
 	for _, s := range []ib.QPState{ib.QPInit, ib.QPRTR, ib.QPRTS} {
@@ -152,7 +156,8 @@ func (p *player) play() error {
 		}
 	}
 	if len(p.requests) > 0 && !p.cut {
-		return fmt.Errorf("%s: we sent %v PSN=%v more", p.c.Name, p.requests[0].Opcode, p.requests[0].PSN)
+		return fmt.Errorf("%s: we sent %v PSN=%v more", p.c.Name, p.requests[0].Opcode,
+			p.requests[0].PSN)
 	}
 	return nil
 }
@@ -200,7 +205,8 @@ func (p *player) write(b []byte) {
 	if len(b) == 0 {
 		return
 	}
-	s, v := p.mem.Local(domain, ib.SGE{Addr: localAddr, Length: uint32(len(b)), LKey: p.local.LKey()}, ib.AccessLocalWrite)
+	s, v := p.mem.Local(domain,
+		ib.SGE{Addr: localAddr, Length: uint32(len(b)), LKey: p.local.LKey()}, ib.AccessLocalWrite)
 	if v != ib.VendorNone {
 		panic("replay: local memory")
 	}
@@ -234,7 +240,8 @@ func fill(w *queue.SendWQE, m []*wire.Packet) {
 	case wire.OpRDMARead:
 		w.Opcode = ib.WRRDMARead
 	case wire.OpCompareSwap:
-		w.Opcode, w.CompareAdd, w.Swap = ib.WRAtomicCmpAndSwp, first.AtomicETH.Compare, first.AtomicETH.SwapAdd
+		w.Opcode, w.CompareAdd, w.Swap = ib.WRAtomicCmpAndSwp, first.AtomicETH.Compare,
+			first.AtomicETH.SwapAdd
 	case wire.OpFetchAdd:
 		w.Opcode, w.CompareAdd = ib.WRAtomicFetchAndAdd, first.AtomicETH.SwapAdd
 	}
@@ -247,17 +254,21 @@ func fill(w *queue.SendWQE, m []*wire.Packet) {
 func (p *player) receive(i int) {
 	in := p.c.Packets[i].Packet
 	rnr := false
-	if a := p.c.answer(i, p.end, in.PSN); a != nil && a.Info.HasAETH && a.AETH.Syndrome.Kind() == wire.KindRNRNAK {
+	if a := p.c.answer(i, p.end, in.PSN); a != nil && a.Info.HasAETH &&
+		a.AETH.Syndrome.Kind() == wire.KindRNRNAK {
 		rnr = true
-		p.machine.Modify(p.now, &ib.QPAttr{MinRNRTimer: a.AETH.Syndrome.Value()}, ib.QPMinRNRTimer, nil)
+		p.machine.Modify(p.now, &ib.QPAttr{MinRNRTimer: a.AETH.Syndrome.Value()},
+			ib.QPMinRNRTimer, nil)
 	}
-	if in.Info.ConsumesRecv && (in.Info.First || in.Info.HasImm && in.Info.Operation == wire.OpRDMAWrite) && !rnr {
+	if in.Info.ConsumesRecv && (in.Info.First ||
+		in.Info.HasImm && in.Info.Operation == wire.OpRDMAWrite) && !rnr {
 		w, ok := p.rq.Reserve()
 		if !ok {
 			panic("replay: receive queue full")
 		}
 		n := uint32(localBytes / 2)
-		w.Length, w.SGE = n, append(w.SGE, ib.SGE{Addr: localAddr + uint64(n), Length: n, LKey: p.local.LKey()})
+		w.Length, w.SGE = n, append(w.SGE,
+			ib.SGE{Addr: localAddr + uint64(n), Length: n, LKey: p.local.LKey()})
 		p.rq.Commit()
 	}
 	if in.Info.Request && p.target != nil && !p.refused(i) {
@@ -268,10 +279,12 @@ func (p *player) receive(i int) {
 		in.IETH.RKey = p.invalidatable()
 	}
 	e := &p.c.Ends[1-p.end]
-	p.machine.HandleInput(p.now, &in, &roce.Meta{Src: e.Addr, Dst: p.c.Ends[p.end].Addr, SrcPort: sourcePort})
+	p.machine.HandleInput(p.now, &in,
+		&roce.Meta{Src: e.Addr, Dst: p.c.Ends[p.end].Addr, SrcPort: sourcePort})
 	p.pump()
 	// A lone acknowledgement may wait a little for company.
-	for at := p.machine.NextTimeout(); at < p.now.Add(monotime.Millisecond); at = p.machine.NextTimeout() {
+	for at := p.machine.NextTimeout(); at < p.now.Add(monotime.Millisecond); at =
+		p.machine.NextTimeout() {
 		p.fire(at)
 	}
 }
@@ -287,7 +300,8 @@ func (p *player) prepare(i int, in *wire.Packet) {
 		binary.NativeEndian.PutUint64(p.bytes[in.AtomicETH.VA-p.target.Addr():], a.AtomicAck.Orig)
 	case wire.OpRDMARead:
 		at := in.RETH.VA - p.target.Addr()
-		for psn := in.PSN; at < in.RETH.VA-p.target.Addr()+uint64(in.RETH.DMALen); psn = psn.Add(1) {
+		for psn := in.PSN; at < in.RETH.VA-p.target.Addr()+
+			uint64(in.RETH.DMALen); psn = psn.Add(1) {
 			if a = p.c.answer(i, p.end, psn); a == nil || len(a.Payload) == 0 {
 				return
 			}

@@ -40,7 +40,8 @@ func (s *EventSet) Has(e ib.EventType) bool { return s.Load()>>e&1 != 0 }
 // Parts returns an endpoint without a queue pair.
 func (n *Node) Parts(bytes int) *Endpoint {
 	n.T.Helper()
-	e := &Endpoint{Node: n, SQ: queue.NewSendQueue(64, 1, 0), RQ: queue.NewRecvQueue(64, 1), CQ: queue.NewCQ(1024), Buf: make([]byte, bytes), Event: make(chan struct{}, 1)}
+	e := &Endpoint{Node: n, SQ: queue.NewSendQueue(64, 1, 0), RQ: queue.NewRecvQueue(64, 1),
+		CQ: queue.NewCQ(1024), Buf: make([]byte, bytes), Event: make(chan struct{}, 1)}
 	e.CQ.OnEvent = func() {
 		select {
 		case e.Event <- struct{}{}:
@@ -57,7 +58,8 @@ func (n *Node) Parts(bytes int) *Endpoint {
 
 // Config returns the configuration of e's machine.
 func (e *Endpoint) Config(qpn ib.QPN) qp.Config {
-	return qp.Config{QPN: qpn, PD: 1, Mem: e.Node.Keys, SQ: e.SQ, RQ: e.RQ, SendCQ: e.CQ, RecvCQ: e.CQ}
+	return qp.Config{QPN: qpn, PD: 1, Mem: e.Node.Keys, SQ: e.SQ, RQ: e.RQ, SendCQ: e.CQ,
+		RecvCQ: e.CQ}
 }
 
 // OnClose counts the end of an iWARP stream.
@@ -97,7 +99,8 @@ func (e *Endpoint) Write(peer *Endpoint, n int) bool {
 		e.Unlock()
 		return false
 	}
-	w.Opcode, w.Flags, w.Length, w.RKey = ib.WRRDMAWrite, ib.SendSignaled, uint32(n), peer.Region.RKey()
+	w.Opcode, w.Flags, w.Length, w.RKey = ib.WRRDMAWrite, ib.SendSignaled, uint32(n),
+		peer.Region.RKey()
 	w.SGE = append(w.SGE, ib.SGE{Length: uint32(n), LKey: e.Region.LKey()})
 	e.SQ.Commit()
 	e.SubmitUnlock()
@@ -137,7 +140,8 @@ func (e *Endpoint) Request(w queue.SendWQE) {
 	if !ok {
 		e.Node.T.Fatal("the send queue is full")
 	}
-	p.Opcode, p.Flags, p.Length, p.RKey, p.RemoteAddr, p.InvalidateKey = w.Opcode, w.Flags|ib.SendSignaled, w.Length, w.RKey, w.RemoteAddr, w.InvalidateKey
+	p.Opcode, p.Flags, p.Length = w.Opcode, w.Flags|ib.SendSignaled, w.Length
+	p.RKey, p.RemoteAddr, p.InvalidateKey = w.RKey, w.RemoteAddr, w.InvalidateKey
 	p.CompareAdd, p.Swap, p.Imm, p.WRID = w.CompareAdd, w.Swap, w.Imm, w.WRID
 	if w.Length > 0 {
 		p.SGE = append(p.SGE, ib.SGE{Addr: w.BindAddr, Length: w.Length, LKey: e.Region.LKey()})
@@ -216,7 +220,8 @@ func (e *Endpoint) FastKey() ib.RKey {
 	if err != nil {
 		e.Node.T.Fatal(err)
 	}
-	if v := e.Node.Keys.FastRegister(1, r, r.RKey(), ib.AccessLocalWrite|ib.AccessRemote); v != ib.VendorNone {
+	if v := e.Node.Keys.FastRegister(1, r, r.RKey(),
+		ib.AccessLocalWrite|ib.AccessRemote); v != ib.VendorNone {
 		e.Node.T.Fatal(v)
 	}
 	return r.RKey()

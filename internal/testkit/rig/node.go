@@ -47,7 +47,11 @@ func NewNode(t testing.TB, o engine.Options, names []string) *Node {
 	}
 	t.Cleanup(func() { e.Close() })
 	seed := uint32(1)
-	return &Node{T: t, Eng: e, Addr: NewAddr(), Account: engine.NewAccount(names), Keys: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}
+	return &Node{T: t, Eng: e, Addr: NewAddr(), Account: engine.NewAccount(names),
+		Keys: mem.NewTable(func() uint32 {
+			seed = seed*1664525 + 1013904223
+			return seed
+		})}
 }
 
 // Counter returns one of an engine's counters.

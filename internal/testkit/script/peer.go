@@ -39,7 +39,8 @@ func (s *Script) RecvFrom(p wire.Packet, src netip.Addr) {
 		in.ICRC = p.ICRC
 	}
 	s.tell("← %v", Format(&in))
-	s.Machine.HandleInput(s.Now, &in, &roce.Meta{Src: src, Dst: Local, SrcPort: sourcePort, Long: len(s.ring) > 0})
+	s.Machine.HandleInput(s.Now, &in,
+		&roce.Meta{Src: src, Dst: Local, SrcPort: sourcePort, Long: len(s.ring) > 0})
 	s.pump()
 }
 
@@ -60,12 +61,14 @@ func Nak(psn ib.PSN, code wire.Syndrome) wire.Packet { return ackWith(psn, code,
 func RNR(psn ib.PSN, timer uint8) wire.Packet { return ackWith(psn, wire.RNRNAK(timer), 0) }
 
 func ackWith(psn ib.PSN, s wire.Syndrome, msn ib.MSN) wire.Packet {
-	return wire.Packet{BTH: wire.BTH{Opcode: wire.RCAcknowledge, PSN: psn}, AETH: wire.AETH{Syndrome: s, MSN: msn}}
+	return wire.Packet{BTH: wire.BTH{Opcode: wire.RCAcknowledge, PSN: psn},
+		AETH: wire.AETH{Syndrome: s, MSN: msn}}
 }
 
 // Response is a packet of a READ response.
 func Response(op wire.Opcode, psn ib.PSN, payload []byte) wire.Packet {
-	return wire.Packet{BTH: wire.BTH{Opcode: op, PSN: psn}, AETH: wire.AETH{Syndrome: wire.ACK(wire.CreditsInvalid)}, Payload: payload}
+	return wire.Packet{BTH: wire.BTH{Opcode: op, PSN: psn},
+		AETH: wire.AETH{Syndrome: wire.ACK(wire.CreditsInvalid)}, Payload: payload}
 }
 
 // AtomicAck answers an atomic.
@@ -78,7 +81,8 @@ func AtomicAck(psn ib.PSN, orig uint64) wire.Packet {
 // Request is a request packet that asks for an acknowledgement if it is the
 // last of its message.
 func Request(op wire.Opcode, psn ib.PSN, payload []byte) wire.Packet {
-	return wire.Packet{BTH: wire.BTH{Opcode: op, PSN: psn, AckReq: op.Info().Last}, Payload: payload}
+	return wire.Packet{BTH: wire.BTH{Opcode: op, PSN: psn, AckReq: op.Info().Last},
+		Payload: payload}
 }
 
 // At gives a request its remote memory: n bytes at offset off of the machine's.

@@ -92,7 +92,8 @@ func BindMW(m *mem.Window, k ib.RKey, r *mem.Region, addr, n uint64, a ib.Access
 }
 
 func data(o ib.WROpcode, n int) WR {
-	return WR{SendWQE: queue.SendWQE{Opcode: o, Length: uint32(n), Flags: ib.SendSignaled, RemoteAddr: RemoteAddr, RKey: RemoteKey, QKey: 0x1111, Dst: Peer, RemoteQPN: PeerQPN}}
+	return WR{SendWQE: queue.SendWQE{Opcode: o, Length: uint32(n), Flags: ib.SendSignaled,
+		RemoteAddr: RemoteAddr, RKey: RemoteKey, QKey: 0x1111, Dst: Peer, RemoteQPN: PeerQPN}}
 }
 
 // Unsignaled makes no completion on success.

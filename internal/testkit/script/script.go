@@ -94,10 +94,11 @@ const allAccess = ib.AccessLocalWrite | ib.AccessRemote | ib.AccessMWBind
 func New(t testing.TB, make Maker, options ...func(*Setup)) *Script {
 	t.Helper()
 	set := Setup{
-		SQDepth: 64, RQDepth: 64, SRQPD: PD + 1, State: ib.QPRTS, Access: allAccess, Segments: roce.MaxSegments,
-		Attr: ib.QPAttr{
-			PathMTU: ib.MTU1024, RQPSN: PeerPSN, SQPSN: PSN, DestQPN: PeerQPN, AccessFlags: allAccess,
-			MaxRdAtomic: 4, MaxDestRdAtomic: 4, MinRNRTimer: 12, Timeout: 14, RetryCnt: 3, RNRRetry: 3, QKey: 0x1111,
+		SQDepth: 64, RQDepth: 64, SRQPD: PD + 1, State: ib.QPRTS, Access: allAccess,
+		Segments: roce.MaxSegments, Attr: ib.QPAttr{
+			PathMTU: ib.MTU1024, RQPSN: PeerPSN, SQPSN: PSN, DestQPN: PeerQPN,
+			AccessFlags: allAccess, MaxRdAtomic: 4, MaxDestRdAtomic: 4, MinRNRTimer: 12,
+			Timeout: 14, RetryCnt: 3, RNRRetry: 3, QKey: 0x1111,
 		},
 	}
 	for _, o := range options {
@@ -133,7 +134,8 @@ func build(t testing.TB, make Maker, set *Setup) *Script {
 	s.path = roce.NewPath(Local, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(Peer)})
 	s.back = roce.NewPath(Peer, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(Local)})
 	s.Machine = make(roce.Config{
-		QPN: QPN, PD: PD, Mem: s.Mem, SQ: s.SQ, RQ: rq, SRQ: set.SRQ, SRQPD: set.SRQPD, SendCQ: &s.sends, RecvCQ: &s.recvs, SignalAll: set.SignalAll,
+		QPN: QPN, PD: PD, Mem: s.Mem, SQ: s.SQ, RQ: rq, SRQ: set.SRQ, SRQPD: set.SRQPD,
+		SendCQ: &s.sends, RecvCQ: &s.recvs, SignalAll: set.SignalAll,
 	})
 	return s
 }
@@ -144,8 +146,10 @@ func newMemory() []byte { return bytes.Repeat([]byte{Untouched}, memoryBytes) }
 // attribute masks of the way to RTS.
 const (
 	maskInit = ib.QPStateAttr | ib.QPAccessFlags | ib.QPPKeyIndex | ib.QPPort | ib.QPQKey
-	maskRTR  = ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
-	maskRTS  = ib.QPStateAttr | ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
+	maskRTR  = ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN |
+		ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer
+	maskRTS = ib.QPStateAttr | ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry |
+		ib.QPMaxQPRdAtomic
 )
 
 func (s *Script) modify(set *Setup) {
@@ -291,7 +295,8 @@ func Format(p *wire.Packet) string {
 }
 
 func (s *Script) tell(format string, args ...any) {
-	s.story = append(s.story, fmt.Sprintf("%10v  ", monotime.Duration(s.Now))+fmt.Sprintf(format, args...))
+	s.story = append(s.story,
+		fmt.Sprintf("%10v  ", monotime.Duration(s.Now))+fmt.Sprintf(format, args...))
 }
 
 func (s *Script) fatalf(format string, args ...any) {

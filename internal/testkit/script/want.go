@@ -108,14 +108,16 @@ func (s *Script) WantSolicited(why string, wrid uint64, solicited bool) {
 	}
 }
 
-func (s *Script) want(why string, c *completions, kind string, wrid uint64, status ib.WCStatus) (ib.WC, bool) {
+func (s *Script) want(why string, c *completions, kind string, wrid uint64,
+	status ib.WCStatus) (ib.WC, bool) {
 	s.t.Helper()
 	if len(c.list) == 0 {
 		s.fatalf("%s: want %s completion of WR %d (%v), there is none", why, kind, wrid, status)
 	}
 	wc, solicited := c.pop()
 	if wc.WRID != wrid || wc.Status != status {
-		s.fatalf("%s: want %s completion of WR %d (%v), got WR %d (%v, %v)", why, kind, wrid, status, wc.WRID, wc.Status, wc.VendorErr)
+		s.fatalf("%s: want %s completion of WR %d (%v), got WR %d (%v, %v)", why, kind, wrid,
+			status, wc.WRID, wc.Status, wc.VendorErr)
 	}
 	if wc.QPN != QPN {
 		s.fatalf("%s: completion of QP %v", why, wc.QPN)
@@ -129,7 +131,8 @@ func (s *Script) WantNoWC(why string) {
 	s.t.Helper()
 	for _, c := range []*completions{&s.sends, &s.recvs} {
 		if len(c.list) > 0 {
-			s.fatalf("%s: WR %d completed (%v, %v)", why, c.list[0].WRID, c.list[0].Status, c.list[0].VendorErr)
+			s.fatalf("%s: WR %d completed (%v, %v)", why, c.list[0].WRID, c.list[0].Status,
+				c.list[0].VendorErr)
 		}
 	}
 }

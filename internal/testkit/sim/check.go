@@ -78,7 +78,8 @@ func (e *endpoint) poll() {
 }
 
 func (e *endpoint) note(wc *ib.WC) {
-	e.world.net.Note(uint64(e.world.net.Now()), uint64(e.qpn), wc.WRID, uint64(wc.Status), uint64(wc.ByteLen))
+	e.world.net.Note(uint64(e.world.net.Now()), uint64(e.qpn), wc.WRID, uint64(wc.Status),
+		uint64(wc.ByteLen))
 }
 
 // sendDone checks a send completion: in queue order, skipping only what is
@@ -88,7 +89,8 @@ func (e *endpoint) sendDone(wc *ib.WC) {
 	e.note(wc)
 	w.Outcomes.Sends++
 	if k < e.settled || k >= e.posted {
-		w.fail("QP %v: WR %d completes out of order or twice: %d are settled, %d posted", e.qpn, wc.WRID, e.settled, e.posted)
+		w.fail("QP %v: WR %d completes out of order or twice: %d are settled, %d posted", e.qpn,
+			wc.WRID, e.settled, e.posted)
 		return
 	}
 	for _, it := range e.plan[e.settled:k] {
@@ -132,10 +134,12 @@ func (e *endpoint) sendFailed(wc *ib.WC, it *item) {
 	}
 	e.failed = true
 	if e.exact && wc.Status != it.expect.Status {
-		w.fail("QP %v: WR %d (%v) ended with %v (%v), the oracle says %v", e.qpn, wc.WRID, it.wr.Opcode, wc.Status, wc.VendorErr, it.expect.Status)
+		w.fail("QP %v: WR %d (%v) ended with %v (%v), the oracle says %v", e.qpn, wc.WRID,
+			it.wr.Opcode, wc.Status, wc.VendorErr, it.expect.Status)
 	}
 	if !reliable(e.typ) && e.state != ib.QPErr {
-		w.fail("QP %v: WR %d of an unreliable service failed: %v (%v)", e.qpn, wc.WRID, wc.Status, wc.VendorErr)
+		w.fail("QP %v: WR %d of an unreliable service failed: %v (%v)", e.qpn, wc.WRID, wc.Status,
+			wc.VendorErr)
 	}
 }
 
@@ -143,13 +147,15 @@ func (e *endpoint) sendFailed(wc *ib.WC, it *item) {
 func (e *endpoint) checkExecuted(it *item) {
 	w := e.world
 	if it.expect.Status != ib.WCSuccess {
-		w.fail("QP %v: WR %d (%v) succeeded, the oracle says %v", e.qpn, it.wr.ID, it.wr.Opcode, it.expect.Status)
+		w.fail("QP %v: WR %d (%v) succeeded, the oracle says %v", e.qpn, it.wr.ID, it.wr.Opcode,
+			it.expect.Status)
 	}
 	if it.target.area != nil && !bytes.Equal(it.target.bytes(), it.wr.Data) {
 		w.fail("QP %v: the bytes of WR %d (%v) are not in place", e.qpn, it.wr.ID, it.wr.Opcode)
 	}
 	if it.result.area != nil && !bytes.Equal(it.result.bytes(), it.expect.Got) {
-		w.fail("QP %v: WR %d (%v) brought %x, the oracle says %x", e.qpn, it.wr.ID, it.wr.Opcode, it.result.bytes(), it.expect.Got)
+		w.fail("QP %v: WR %d (%v) brought %x, the oracle says %x", e.qpn, it.wr.ID, it.wr.Opcode,
+			it.result.bytes(), it.expect.Got)
 	}
 }
 

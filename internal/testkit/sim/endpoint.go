@@ -27,7 +27,8 @@ const (
 	atomicWords         = 4
 	sourcePort          = 0xc000
 
-	targetAccess = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic | ib.AccessMWBind | ib.AccessFlushGlobal
+	targetAccess = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead |
+		ib.AccessRemoteAtomic | ib.AccessMWBind | ib.AccessFlushGlobal
 )
 
 // node is one host: an address and a memory table.
@@ -82,8 +83,9 @@ type endpoint struct {
 
 func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpoint {
 	e := &endpoint{
-		world: w, node: n, typ: t, qpn: qpn, mtu: mtu.Bytes(), timerAt: monotime.Never, exact: reliable(t),
-		sq: queue.NewSendQueue(sqDepth, 8, maxInline), scq: queue.NewCQ(sqDepth), rcq: queue.NewCQ(cqDepth),
+		world: w, node: n, typ: t, qpn: qpn, mtu: mtu.Bytes(), timerAt: monotime.Never,
+		exact: reliable(t), sq: queue.NewSendQueue(sqDepth, 8, maxInline),
+		scq: queue.NewCQ(sqDepth), rcq: queue.NewCQ(cqDepth),
 		mem: &arena{bytes: make([]byte, 4*(areaBytes+guardBytes)+guardBytes)},
 	}
 	w.fill(e.mem.bytes)
@@ -98,14 +100,16 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 		e.pool = &recvPool{owner: e}
 	case t == ib.QPTypeXRCRecv:
 		e.srqn = srqnBase + ib.SRQN(qpn)
-		e.pool = &recvPool{owner: e, area: e.mem.newArea(n.mem, ib.AccessLocalWrite), srq: queue.NewSRQ(rqDepth, 8, nil)}
+		e.pool = &recvPool{owner: e, area: e.mem.newArea(n.mem, ib.AccessLocalWrite),
+			srq: queue.NewSRQ(rqDepth, 8, nil)}
 	case t == ib.QPTypeRC || w.calm:
 		e.pool = n.srq
 	}
 	if e.pool == nil {
 		e.pool = newRecvPool(e, e.mem.newArea(n.mem, ib.AccessLocalWrite))
 	}
-	c := roce.Config{QPN: qpn, PD: domain, Mem: n.mem, SQ: e.sq, RQ: e.pool.source(), SRQ: e.pool.srq != nil, SRQPD: domain, SendCQ: e.scq, RecvCQ: e.rcq}
+	c := roce.Config{QPN: qpn, PD: domain, Mem: n.mem, SQ: e.sq, RQ: e.pool.source(),
+		SRQ: e.pool.srq != nil, SRQPD: domain, SendCQ: e.scq, RecvCQ: e.rcq}
 	switch t {
 	case ib.QPTypeRC:
 		e.machine = rc.New(c)
@@ -116,7 +120,9 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 	case ib.QPTypeUC:
 		e.machine = uc.New(c)
 	case ib.QPTypeUD:
-		e.machine = ud.New(ud.Config{Config: c, Source: func(uint8) netip.AddrPort { return netip.AddrPortFrom(n.addr, sourcePort) }, MTU: e.mtu})
+		e.machine = ud.New(ud.Config{Config: c, Source: func(uint8) netip.AddrPort {
+			return netip.AddrPortFrom(n.addr, sourcePort)
+		}, MTU: e.mtu})
 	}
 	e.sure = !reliable(t) && w.calm && e.pool.srq == nil
 	n.qps[qpn] = e
@@ -145,7 +151,8 @@ func (e *endpoint) connect(peer *endpoint, a ib.QPAttr) {
 	e.peer = peer
 	var path *roce.Path
 	if peer != nil {
-		path = roce.NewPath(e.node.addr, sourcePort+uint16(e.qpn), &ib.GRH{DGID: ib.GIDFromAddr(peer.node.addr)})
+		path = roce.NewPath(e.node.addr, sourcePort+uint16(e.qpn),
+			&ib.GRH{DGID: ib.GIDFromAddr(peer.node.addr)})
 		a.DestQPN = peer.qpn
 	}
 	for _, step := range []struct {
@@ -153,8 +160,10 @@ func (e *endpoint) connect(peer *endpoint, a ib.QPAttr) {
 		mask ib.QPAttrMask
 	}{
 		{ib.QPInit, ib.QPStateAttr | ib.QPAccessFlags | ib.QPQKey},
-		{ib.QPRTR, ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
-		{ib.QPRTS, ib.QPStateAttr | ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic},
+		{ib.QPRTR, ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN |
+			ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer},
+		{ib.QPRTS, ib.QPStateAttr | ib.QPSQPSN | ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry |
+			ib.QPMaxQPRdAtomic},
 	} {
 		a.State = step.to
 		e.machine.Modify(e.world.net.Now(), &a, step.mask, path)
@@ -164,7 +173,8 @@ func (e *endpoint) connect(peer *endpoint, a ib.QPAttr) {
 
 // input takes a datagram whose ICRC and form are right.
 func (e *endpoint) input(p *wire.Packet, d *simnet.Datagram) {
-	e.machine.HandleInput(e.world.net.Now(), p, &roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, Long: e.world.memory != nil})
+	e.machine.HandleInput(e.world.net.Now(), p,
+		&roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, Long: e.world.memory != nil})
 	e.pump()
 }
 

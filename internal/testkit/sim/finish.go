@@ -24,15 +24,19 @@ func (w *world) finish() {
 		if e.gone {
 			continue
 		}
-		if w.calm && e.exact && e.peer.exact && c[roce.RcvdRNRNAK] == 0 && c[roce.Retransmitted] != 0 {
+		if w.calm && e.exact && e.peer.exact && c[roce.RcvdRNRNAK] == 0 &&
+			c[roce.Retransmitted] != 0 {
 			w.fail("QP %v repeated %d packets on a perfect network", e.qpn, c[roce.Retransmitted])
 		}
 		if !e.idle() || e.settled != len(e.plan) {
-			w.fail("QP %v (%v, %v) has not finished: %d of %d posted, %d settled, %d in its queue, next time-out %v",
-				e.qpn, e.typ, e.state, e.posted, len(e.plan), e.settled, e.sq.Len(), e.machine.NextTimeout())
+			w.fail("QP %v (%v, %v) has not finished: %d of %d posted, %d settled, %d in its "+
+				"queue, next time-out %v",
+				e.qpn, e.typ, e.state, e.posted, len(e.plan), e.settled, e.sq.Len(),
+				e.machine.NextTimeout())
 		}
 		if at := e.machine.NextTimeout(); at != monotime.Never {
-			w.fail("QP %v (%v, %v) has nothing to do and a timer at %v", e.qpn, e.typ, e.state, monotime.Duration(at))
+			w.fail("QP %v (%v, %v) has nothing to do and a timer at %v", e.qpn, e.typ, e.state,
+				monotime.Duration(at))
 		}
 		if e.exact && e.peer.exact && e.state != ib.QPRTS {
 			if n := len(e.plan); n == 0 || e.plan[n-1].expect.Status == ib.WCSuccess {
@@ -62,7 +66,8 @@ func (e *endpoint) checkArrived() {
 	if e.pool.done != sent {
 		e.world.fail("QP %v (%v) received %d messages of %d", e.qpn, e.typ, e.pool.done, sent)
 	}
-	if e.typ == ib.QPTypeUC && !bytes.Equal(e.mem.bytes[e.target.off:e.target.off+e.target.n], e.final) {
+	if e.typ == ib.QPTypeUC &&
+		!bytes.Equal(e.mem.bytes[e.target.off:e.target.off+e.target.n], e.final) {
 		e.world.fail("QP %v (UC): its target is not what the oracle says", e.qpn)
 	}
 }

@@ -34,10 +34,12 @@ var mixes = map[ib.QPType][]struct {
 	weight int
 }{
 	ib.QPTypeRC: {
-		{ib.WRSend, 20}, {ib.WRSendWithImm, 8}, {ib.WRRDMAWrite, 25}, {ib.WRRDMAWriteWithImm, 8}, {ib.WRRDMARead, 15},
-		{ib.WRAtomicCmpAndSwp, 6}, {ib.WRAtomicFetchAndAdd, 8}, {ib.WRAtomicWrite, 5}, {ib.WRFlush, 5},
+		{ib.WRSend, 20}, {ib.WRSendWithImm, 8}, {ib.WRRDMAWrite, 25}, {ib.WRRDMAWriteWithImm, 8},
+		{ib.WRRDMARead, 15}, {ib.WRAtomicCmpAndSwp, 6}, {ib.WRAtomicFetchAndAdd, 8},
+		{ib.WRAtomicWrite, 5}, {ib.WRFlush, 5},
 	},
-	ib.QPTypeUC: {{ib.WRSend, 20}, {ib.WRSendWithImm, 10}, {ib.WRRDMAWrite, 20}, {ib.WRRDMAWriteWithImm, 10}},
+	ib.QPTypeUC: {{ib.WRSend, 20}, {ib.WRSendWithImm, 10}, {ib.WRRDMAWrite, 20},
+		{ib.WRRDMAWriteWithImm, 10}},
 	ib.QPTypeUD: {{ib.WRSend, 20}, {ib.WRSendWithImm, 10}},
 }
 
@@ -93,7 +95,8 @@ func (e *endpoint) size() int {
 	if e.typ == ib.QPTypeUD {
 		return []int{0, 1, 60, mtu - 1, mtu}[e.world.rnd(5)]
 	}
-	return []int{0, 1, 7, 8, 63, 100, mtu - 1, mtu, mtu + 1, 2 * mtu, 2*mtu + 3, 1 + e.world.rnd(4*mtu)}[e.world.rnd(12)]
+	return []int{0, 1, 7, 8, 63, 100, mtu - 1, mtu, mtu + 1, 2 * mtu, 2*mtu + 3,
+		1 + e.world.rnd(4*mtu)}[e.world.rnd(12)]
 }
 
 func (e *endpoint) makeItem(op ib.WROpcode) (it *item, ok bool) {
@@ -178,7 +181,8 @@ func (i *item) fill(e *endpoint, w *queue.SendWQE) {
 	w.Flush, w.Level = ib.FlushGlobal, ib.FlushRange
 	w.Length = i.wr.Length
 	if i.wr.Opcode == ib.WRBindMW {
-		w.Window, w.Region, w.RKey, w.Access = e.window, e.target.mr, e.windowKey, targetAccess&^ib.AccessLocalWrite&^ib.AccessMWBind
+		w.Window, w.Region, w.RKey, w.Access = e.window, e.target.mr, e.windowKey,
+			targetAccess&^ib.AccessLocalWrite&^ib.AccessMWBind
 		w.BindAddr, w.BindLen = e.target.mr.Addr(), e.target.mr.Length()
 		return
 	}

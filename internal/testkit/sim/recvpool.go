@@ -41,7 +41,8 @@ func (w *world) newShared(n *node) *recvPool {
 	a := &arena{bytes: make([]byte, poolArea+2*guardBytes)}
 	w.fill(a.bytes)
 	w.arenas = append(w.arenas, a)
-	return &recvPool{area: a.newArea(n.mem, ib.AccessLocalWrite), srq: queue.NewSRQ(rqDepth, 8, nil)}
+	return &recvPool{area: a.newArea(n.mem, ib.AccessLocalWrite),
+		srq: queue.NewSRQ(rqDepth, 8, nil)}
 }
 
 func (p *recvPool) source() qp.RecvSource {

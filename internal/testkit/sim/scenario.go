@@ -72,10 +72,12 @@ func (w *world) faults(sky weather) simnet.Faults {
 	f := simnet.Faults{Delay: monotime.Duration(1+w.rnd(50)) * monotime.Microsecond}
 	switch sky {
 	case mild:
-		f.Loss, f.Duplicate, f.Reorder, f.BitFlip, f.Truncate = w.rnd(20), w.rnd(20), w.rnd(20), w.rnd(10), w.rnd(10)
+		f.Loss, f.Duplicate, f.Reorder, f.BitFlip, f.Truncate = w.rnd(20), w.rnd(20), w.rnd(20),
+			w.rnd(10), w.rnd(10)
 		f.Jitter = monotime.Duration(1+w.rnd(200)) * monotime.Microsecond
 	case storm:
-		f.Loss, f.Duplicate, f.Reorder, f.BitFlip, f.Truncate = w.rnd(200), w.rnd(200), w.rnd(200), w.rnd(100), w.rnd(100)
+		f.Loss, f.Duplicate, f.Reorder, f.BitFlip, f.Truncate = w.rnd(200), w.rnd(200), w.rnd(200),
+			w.rnd(100), w.rnd(100)
 		f.Jitter = monotime.Duration(1+w.rnd(5000)) * monotime.Microsecond
 	}
 	return f
@@ -93,7 +95,8 @@ func (w *world) psn() ib.PSN {
 
 func (w *world) buildPair(ta, tb ib.QPType, number func() ib.QPN) {
 	mtu := ib.MTU256 + ib.MTU(w.rnd(2))
-	a, b := w.newEndpoint(w.anyNode(), ta, number(), mtu), w.newEndpoint(w.anyNode(), tb, number(), mtu)
+	a, b := w.newEndpoint(w.anyNode(), ta, number(), mtu), w.newEndpoint(w.anyNode(), tb,
+		number(), mtu)
 	depth := uint8(1 + w.rnd(8))
 	at := ib.QPAttr{
 		PathMTU: mtu, AccessFlags: targetAccess, MaxRdAtomic: depth, MaxDestRdAtomic: depth,
@@ -123,7 +126,8 @@ func (w *world) plantWindows() {
 		until := len(p.plan)
 		if w.rnd(2) == 0 && len(p.plan) > 2 {
 			until = 1 + w.rnd(len(p.plan)-1)
-			inv := &item{wr: oracle.WR{Opcode: ib.WRSendWithInv, InvKey: e.windowKey}, flags: ib.SendFence, to: e}
+			inv := &item{wr: oracle.WR{Opcode: ib.WRSendWithInv, InvKey: e.windowKey},
+				flags: ib.SendFence, to: e}
 			p.plan = append(p.plan[:until:until], append([]*item{inv}, p.plan[until:]...)...)
 			p.number()
 		}
@@ -162,7 +166,8 @@ func (w *world) plantError() {
 		case 1:
 			it.wr.Addr = ^uint64(0) - 7 // and 8 bytes more wrap around
 		case 2: // the last byte is one beyond
-			it.wr.Addr = virtual + uint64(t.off+t.n) - uint64(max(len(it.wr.Data), int(it.wr.Length))) + 1
+			it.wr.Addr = virtual + uint64(t.off+t.n) - uint64(max(len(it.wr.Data),
+				int(it.wr.Length))) + 1
 			if it.result.n == 8 || it.wr.Opcode == ib.WRAtomicWrite {
 				it.wr.Addr = virtual + uint64(t.off+t.n) // an aligned word
 			}
@@ -207,7 +212,8 @@ func (w *world) planReceives() {
 func (w *world) trim(p *recvPool, n int) {
 	for _, e := range w.endpoints {
 		for i := len(e.plan) - 1; i >= 0 && n > 0; i-- {
-			if it := e.plan[i]; it.consumes() && it.to.pool == p && it.wr.Opcode != ib.WRSendWithInv {
+			if it := e.plan[i]; it.consumes() && it.to.pool == p &&
+				it.wr.Opcode != ib.WRSendWithInv {
 				e.plan = append(e.plan[:i], e.plan[i+1:]...)
 				n--
 			}
@@ -241,7 +247,9 @@ func (w *world) plantTrouble(sky weather) {
 		a, b := w.anyNode(), w.anyNode()
 		from := when()
 		w.net.At(from, func() { w.net.Part(a.addr, b.addr, true) })
-		w.net.At(from.Add(monotime.Duration(w.rnd(int(50*monotime.Millisecond)))), func() { w.net.Part(a.addr, b.addr, false) })
+		w.net.At(from.Add(monotime.Duration(w.rnd(int(50*monotime.Millisecond)))), func() {
+			w.net.Part(a.addr, b.addr, false)
+		})
 	}
 	e := w.endpoints[w.rnd(len(w.endpoints))]
 	switch w.rnd(8) {
@@ -256,7 +264,9 @@ func (w *world) plantTrouble(sky weather) {
 	case 3, 4:
 		from := when()
 		w.net.At(from, func() { e.modify(ib.QPRTS, ib.QPSQD) })
-		w.net.At(from.Add(monotime.Duration(w.rnd(int(5*monotime.Millisecond)))), func() { e.modify(ib.QPSQD, ib.QPRTS) })
+		w.net.At(from.Add(monotime.Duration(w.rnd(int(5*monotime.Millisecond)))), func() {
+			e.modify(ib.QPSQD, ib.QPRTS)
+		})
 	case 5:
 		if e.typ == ib.QPTypeXRCRecv {
 			w.net.At(when(), e.destroySRQ)
@@ -270,7 +280,8 @@ func (e *endpoint) modify(from, to ib.QPState) {
 	if e.gone || e.state != from {
 		return
 	}
-	e.machine.Modify(e.world.net.Now(), &ib.QPAttr{State: to, EnSQDAsyncNotify: true}, ib.QPStateAttr|ib.QPEnSQDAsyncNotify, nil)
+	e.machine.Modify(e.world.net.Now(), &ib.QPAttr{State: to, EnSQDAsyncNotify: true},
+		ib.QPStateAttr|ib.QPEnSQDAsyncNotify, nil)
 	e.pump()
 }
 

@@ -33,9 +33,12 @@ type world struct {
 
 // Outcomes count what a run saw, so that a test can tell that it was no idle one.
 type Outcomes struct {
-	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills, Revoked, BadPackets, XRC, Long int
-	Hash                                                                                         uint64
-	Net                                                                                          simnet.Counts
+	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills int
+
+	Revoked, BadPackets, XRC, Long int
+
+	Hash uint64
+	Net  simnet.Counts
 }
 
 // Spans of virtual time.
@@ -53,7 +56,8 @@ func Run(seed uint64) (Outcomes, error) {
 // RunInMemory is Run with the trains and the long packets of processes of one host. What the
 // network damages, as a ring does not, is lost.
 func RunInMemory(seed uint64) (Outcomes, error) {
-	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst(), memory: make([]byte, ringEntry)})
+	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst(),
+		memory: make([]byte, ringEntry)})
 }
 
 // ringEntry is the memory of a train in a ring.
@@ -63,7 +67,8 @@ func run(w *world) (Outcomes, error) {
 	w.build()
 	w.net.At(monotime.Time(faultyTime), w.net.Heal)
 	steps := 0
-	for end := monotime.Time(faultyTime + healTime); w.err == nil && !w.quiet() && w.net.Step(end); steps++ {
+	for end := monotime.Time(faultyTime + healTime); w.err == nil && !w.quiet() &&
+		w.net.Step(end); steps++ {
 		if steps == maxSteps {
 			w.fail("still busy after %d events", steps)
 		}
@@ -71,7 +76,8 @@ func run(w *world) (Outcomes, error) {
 	w.finish()
 	w.Outcomes.Hash, w.Outcomes.Net = w.net.Hash(), w.net.Count
 	if w.err != nil {
-		return w.Outcomes, fmt.Errorf("seed %d at %v: %w", w.seed, monotime.Duration(w.net.Now()), w.err)
+		return w.Outcomes, fmt.Errorf("seed %d at %v: %w", w.seed,
+			monotime.Duration(w.net.Now()), w.err)
 	}
 	return w.Outcomes, nil
 }
@@ -129,7 +135,8 @@ func (w *world) send(b *roce.Burst) {
 	for i := 0; len(all) > 0; i++ {
 		n := min(len(all), b.SegmentBytes())
 		p := b.Path()
-		w.net.Send(simnet.Datagram{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, ID: uint16(i), Payload: all[:n:n]})
+		w.net.Send(simnet.Datagram{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, ID: uint16(i),
+			Payload: all[:n:n]})
 		all = all[n:]
 	}
 	b.Reset()
@@ -150,7 +157,8 @@ func (w *world) deliver(n *node, d *simnet.Datagram) {
 			w.fail("%v sent a packet that is malformed: %v", d.Src, malformed)
 			return
 		}
-	} else if malformed != wire.WellFormed && malformed != wire.BadOpcode || !pseudo.VerifyWithID(d.Payload, d.ID) {
+	} else if malformed != wire.WellFormed && malformed != wire.BadOpcode ||
+		!pseudo.VerifyWithID(d.Payload, d.ID) {
 		n.bad++
 		w.Outcomes.BadPackets++
 		if !d.Damaged {
@@ -195,7 +203,8 @@ func (w *world) quiet() bool {
 
 // idle reports whether all that e planned has been posted and has its fate.
 func (e *endpoint) idle() bool {
-	return e.gone || e.posted == len(e.plan) && e.sq.Len() == 0 && e.scq.Len() == 0 && e.rcq.Len() == 0
+	return e.gone || e.posted == len(e.plan) && e.sq.Len() == 0 && e.scq.Len() == 0 &&
+		e.rcq.Len() == 0
 }
 
 // tick is the application of e: it posts, polls, and comes back later.
@@ -234,5 +243,6 @@ func (e *endpoint) mayPost() bool {
 	if e.posted == len(e.plan) || e.scq.Len()+e.sq.Len() >= sqDepth {
 		return false
 	}
-	return e.peer == nil || e.peer.window == nil || e.peer.bound || e.plan[e.posted].wr.Opcode == ib.WRBindMW || e.peer.gone || e.peer.state == ib.QPErr
+	return e.peer == nil || e.peer.window == nil || e.peer.bound ||
+		e.plan[e.posted].wr.Opcode == ib.WRBindMW || e.peer.gone || e.peer.state == ib.QPErr
 }

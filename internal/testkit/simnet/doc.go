@@ -6,5 +6,8 @@
 // its Faults say; the same seed does the same again, to the last byte, which
 // Hash tells.
 //
+// Hosts with a Route between them use Links instead, which have a rate, a delay and a
+// buffer, mark congestion, lose and reorder.
+//
 // Timers and the workload of a simulation are events of the same heap.
 package simnet

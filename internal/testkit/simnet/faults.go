@@ -14,7 +14,8 @@ import (
 type Faults struct {
 	Loss, Duplicate, Reorder, BitFlip, Truncate int
 	Delay                                       monotime.Duration // always
-	Jitter                                      monotime.Duration // of what is reordered or repeated: up to this
+	// of what is reordered or repeated: up to this
+	Jitter monotime.Duration
 }
 
 // None reports whether datagrams arrive once, whole and in order.
@@ -25,6 +26,10 @@ func (f *Faults) None() bool {
 // Send takes a datagram, whose payload it keeps.
 func (n *Net) Send(d Datagram) {
 	n.Count.Sent++
+	if links := n.routes[[2]netip.Addr{d.Src, d.Dst}]; len(links) > 0 {
+		links[0].enter(d, links[1:])
+		return
+	}
 	f := &n.Faults
 	if n.chance(f.Loss) {
 		n.Count.Lost++
@@ -72,7 +77,8 @@ func (n *Net) flip(d *Datagram) {
 	for range 1 + n.Rand.IntN(4) {
 		b[n.Rand.IntN(len(b))] ^= 1 << n.Rand.IntN(8)
 	}
-	d.Damaged = d.Damaged || !bytes.Equal(b[:maskedByte], d.Payload[:maskedByte]) || !bytes.Equal(b[maskedByte+1:], d.Payload[maskedByte+1:])
+	d.Damaged = d.Damaged || !bytes.Equal(b[:maskedByte], d.Payload[:maskedByte]) ||
+		!bytes.Equal(b[maskedByte+1:], d.Payload[maskedByte+1:])
 	d.Payload = b
 }
 

@@ -18,6 +18,7 @@ type Datagram struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16
 	ID       uint16 // IPv4 identification, which the ICRC covers
+	TOS      uint8  // IPv4 TOS; the low two bits are ECN
 	Payload  []byte // the UDP payload
 	Damaged  bool   // its bytes are not those sent; the receiver must not look
 }
@@ -32,6 +33,7 @@ type Net struct {
 	events events
 	hosts  map[netip.Addr]func(*Datagram)
 	cut    map[[2]netip.Addr]bool
+	routes map[[2]netip.Addr][]*Link
 	hash   hash.Hash64
 	Count  Counts
 }
@@ -44,10 +46,11 @@ type Counts struct {
 // New returns a network without hosts or faults.
 func New(seed uint64) *Net {
 	return &Net{
-		Rand:  rand.New(rand.NewPCG(seed, 0x5eed)),
-		hosts: map[netip.Addr]func(*Datagram){},
-		cut:   map[[2]netip.Addr]bool{},
-		hash:  fnv.New64a(),
+		Rand:   rand.New(rand.NewPCG(seed, 0x5eed)),
+		hosts:  map[netip.Addr]func(*Datagram){},
+		cut:    map[[2]netip.Addr]bool{},
+		routes: map[[2]netip.Addr][]*Link{},
+		hash:   fnv.New64a(),
 	}
 }
 

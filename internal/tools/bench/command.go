@@ -32,6 +32,10 @@ type run struct {
 	output  string
 	page    string // whose table is to be replaced
 	log     io.Writer
+
+	// made when first used
+	dir   string // for files of the run
+	apart *namespaces
 }
 
 // Command returns the command verbena-bench.
@@ -40,17 +44,17 @@ func Command() *cobra.Command {
 	var device string
 	cmd := &cobra.Command{
 		Use:   "verbena-bench",
-		Short: "Measure this implementation beside this machine's sockets",
-		Long: `Measure bandwidth, latency, message rate and memory between two processes over
-loopback, and beside them what plain UDP sockets do with the same packets; then
-unmodified C programs over our libraries, beside the same in Go or over TCP, and
-a link of windows beside memcpy, UCX and libfabric in shared memory. What
-is not installed is left out. Rounds of both alternate; the median counts. Prints
-a table and writes a list of JSON objects: name, value, unit, baseline, ratio,
-goal, met, spread.
+		Short: "Measure Verbena beside this machine's sockets",
+		Long: `Measure bandwidth, latency, message rate and memory between two processes, and
+beside each what plain sockets, TCP, UCX or libfabric do: Verbena's own programs,
+unmodified C programs over its libraries, servers that sleep, MPI ranks that poll,
+an NTB link. A measure is left out where a program, a namespace or perf is missing.
+Rounds of both alternate; the median counts. Prints a table and writes a list of
+JSON objects: topic, name, value, unit, beside, baseline, ratio, goal, met, spread.
 
-A goal that is not met is no error: the exit status is 0 when all was measured.`,
-		Example: "  bin/verbena-bench -o bench.json\n  bin/verbena-bench --only '*latency*' --rounds 5",
+A goal that is not met is no error: the exit status is 0 when all was measured.
+A measure that fails does not stop the others.`,
+		Example: "  bin/verbena-bench -o bench.json\n  bin/verbena-bench --only '*one way*' --rounds 5",
 		Args:    cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.log = cmd.ErrOrStderr()
@@ -69,14 +73,14 @@ A goal that is not met is no error: the exit status is 0 when all was measured.`
 	fs.StringVarP(&r.output, "output", "o", "bench.json", "write the results to `FILE`; empty is nowhere")
 	fs.StringVar(&r.page, "page", "", "write the table into `FILE` too, between its marks, as docs/performance.md has them")
 	fs.IntVar(&r.rounds, "rounds", 3, "measure `N` times, ours and the sockets' in turn")
-	fs.StringVar(&r.only, "only", "", "only the measures whose name matches `GLOB`, as *latency*")
+	fs.StringVar(&r.only, "only", "", "only the measures, or the parts of the table, whose name matches `GLOB`, as '*one way*' or 'NTB'")
 	fs.IntVar(&r.seconds, "seconds", 2, "length of a bandwidth round in `SECONDS`")
 	fs.IntVar(&r.pings, "pings", 50000, "round trips of a latency round: `N`")
 	fs.Int64Var(&r.rateOps, "rate-ops", 2e6, "operations of a rate round: `N`")
 	fs.Int64Var(&r.flatOps, "ops", 10e6, "operations over which memory must stay flat: `N`")
 	fs.IntVar(&r.idleQPs, "idle-qps", 10000, "idle queue pairs whose memory is counted: `N`")
 	fs.StringVarP(&device, "ib-dev", "d", "", "use device `DEV` (default the one on loopback)")
-	cmd.AddCommand(serveCommand(), idleCommand())
+	cmd.AddCommand(serveCommand(), idleCommand(), requestsCommand(), floodCommand())
 	return cmd
 }
 
@@ -92,7 +96,9 @@ func (r *run) check() error {
 	if r.rounds < 1 || r.seconds < 1 || r.pings < 1 || r.rateOps < 1 || r.flatOps < 1 || r.idleQPs < 1 {
 		return cli.Usagef("every count must be at least 1")
 	}
-	if !slices.ContainsFunc(measures, r.wants) {
+	if !slices.ContainsFunc(topics, func(t topic) bool {
+		return slices.ContainsFunc(t.groups, func(g group) bool { return r.wantsAny(t, g) })
+	}) {
 		return fmt.Errorf("no measure is named %q", r.only)
 	}
 	return nil
@@ -149,30 +155,40 @@ func localAddress(device string) (netip.Addr, error) {
 	return gid.GID.Addr(), err
 }
 
-// wants reports whether a measure is to be taken.
-func (r *run) wants(m measure) bool {
-	match, _ := path.Match(r.only, m.name)
-	return r.only == "" || match
-}
-
-// all takes every measure and reports.
+// all takes every measure and reports. A measure that fails is no reason not to take
+// the others.
 func (r *run) all(ctx context.Context, out io.Writer) error {
+	defer r.close()
 	var results []Result
-	for _, m := range measures {
-		if !r.wants(m) {
-			continue
+	failed := 0
+	for _, t := range topics {
+		for _, g := range t.groups {
+			if !r.wantsAny(t, g) {
+				continue
+			}
+			res, err := r.take(ctx, t, g)
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case errors.Is(err, errLeftOut):
+				fmt.Fprintf(r.log, "%s: %v\n", g.rows[0].name, err)
+			case err != nil:
+				failed++
+				fmt.Fprintf(r.log, "%s: %v\n", g.rows[0].name, err)
+			}
+			results = append(results, res...)
 		}
-		res, err := r.take(ctx, m)
-		if errors.Is(err, errLeftOut) {
-			fmt.Fprintf(r.log, "%s: %v\n", m.name, err)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		results = append(results, res)
 	}
 	printTable(out, results)
+	err := r.write(results)
+	if failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%d measures failed, as said above", failed))
+	}
+	return err
+}
+
+// write writes the results where they are wanted.
+func (r *run) write(results []Result) error {
 	if r.page != "" {
 		if err := writePage(r.page, results); err != nil {
 			return err
@@ -185,34 +201,15 @@ func (r *run) all(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := writeJSON(f, results); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return errors.Join(writeJSON(f, results), f.Close())
 }
 
-// take runs the rounds of one measure, ours and the sockets' in turn.
-func (r *run) take(ctx context.Context, m measure) (Result, error) {
-	rounds := m.rounds
-	if rounds == 0 {
-		rounds = r.rounds
+// close removes what the measures left.
+func (r *run) close() {
+	if r.apart != nil {
+		r.apart.close()
 	}
-	var ours, raw []float64
-	for i := range rounds {
-		fmt.Fprintf(r.log, "%s: round %d of %d\n", m.name, i+1, rounds)
-		v, err := m.ours(ctx, r)
-		if err != nil {
-			return Result{}, err
-		}
-		ours = append(ours, v)
-		if m.raw == nil {
-			continue
-		}
-		if v, err = m.raw(ctx, r); err != nil {
-			return Result{}, err
-		}
-		raw = append(raw, v)
+	if r.dir != "" {
+		os.RemoveAll(r.dir)
 	}
-	return summarize(m.name, m.unit, ours, raw, m.goal), nil
 }

@@ -16,22 +16,36 @@ import (
 	"verbena/internal/sys/tcp"
 )
 
-// iwarpMeasures are iWARP's beside a raw TCP stream and ping-pong of the same
+// iwarpMeasures are iWARP's and TRP's, the former beside a raw TCP stream and ping-pong of the same
 // sizes, by sockets of the same kind: TCP_NODELAY, busy polled.
 var iwarpMeasures = []measure{
-	{name: "iWARP WRITE 64 KiB bandwidth, no CRC", unit: "MB/s", goal: goal{bound: 0.8, atLeast: true, ratio: true}, ours: overIWARP(writeBandwidth(64<<10), "--no-crc"), raw: tcpStream(64 << 10)},
-	{name: "iWARP WRITE 64 KiB bandwidth, CRC", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: overIWARP(writeBandwidth(64 << 10)), raw: tcpStream(64 << 10)},
-	{name: "iWARP WRITE 1 MiB bandwidth, no CRC", unit: "MB/s", goal: goal{bound: 0.8, atLeast: true, ratio: true}, ours: overIWARP(writeBandwidth(1<<20), "--no-crc"), raw: tcpStream(1 << 20)},
-	{name: "iWARP WRITE 1 MiB bandwidth, CRC", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: overIWARP(writeBandwidth(1 << 20)), raw: tcpStream(1 << 20)},
-	{name: "iWARP SEND 2 B one-way latency", unit: "µs", goal: goal{bound: 1.3, ratio: true}, ours: overIWARP(sendLatency()), raw: tcpPing},
+	{name: "iWARP WRITE 64 KiB, no CRC", unit: "MB/s", beside: "TCP",
+		goal: goal{bound: 0.8, atLeast: true, ratio: true},
+		ours: overIWARP(writeBandwidth(64<<10), "--no-crc"), raw: tcpStream(64 << 10)},
+	{name: "iWARP WRITE 64 KiB, CRC", unit: "MB/s", beside: "TCP",
+		goal: goal{bound: 0.6, atLeast: true, ratio: true},
+		ours: overIWARP(writeBandwidth(64 << 10)), raw: tcpStream(64 << 10)},
+	{name: "iWARP WRITE 1 MiB, no CRC", unit: "MB/s", beside: "TCP",
+		goal: goal{bound: 0.8, atLeast: true, ratio: true},
+		ours: overIWARP(writeBandwidth(1<<20), "--no-crc"), raw: tcpStream(1 << 20)},
+	{name: "iWARP WRITE 1 MiB, CRC", unit: "MB/s", beside: "TCP",
+		goal: goal{bound: 0.6, atLeast: true, ratio: true},
+		ours: overIWARP(writeBandwidth(1 << 20)), raw: tcpStream(1 << 20)},
+	{name: "iWARP SEND 2 B, one way, polling", unit: "µs", beside: "TCP",
+		goal: goal{bound: 1.3, ratio: true}, ours: overIWARP(sendLatency()), raw: tcpPing},
+	{name: "TRP WRITE 64 KiB, 1 % lost, 50 µs one way", unit: "MB/s", beside: "none lost",
+		goal: goal{bound: 0.5, atLeast: true, ratio: true}, ours: trpWrite(lan + ",loss=1%"),
+		raw: trpWrite(lan)},
 }
 
 // overIWARP takes a measure on the device of iWARP of the same interface.
-func overIWARP(ours func(context.Context, *run) (float64, error), flags ...string) func(context.Context, *run) (float64, error) {
+func overIWARP(ours func(context.Context, *run) (float64, error),
+	flags ...string) func(context.Context, *run) (float64, error) {
 	return func(ctx context.Context, r *run) (float64, error) {
 		_, netdev, _ := strings.Cut(r.device, "_")
 		over := *r
-		over.peer = &peer{self: r.self, verbena: r.verbena, device: "iwarp_" + netdev, host: r.host, flags: flags}
+		over.peer = &peer{self: r.self, verbena: r.verbena, device: "iwarp_" + netdev, host: r.host,
+			flags: flags}
 		return ours(ctx, &over)
 	}
 }
@@ -128,7 +142,8 @@ func dialTCP(local netip.Addr, to netip.AddrPort) (*tcp.Conn, error) {
 	defer set.Close()
 	if err = set.Add(c.FD(), 0, tcp.WantWrite); err == nil {
 		var ready []tcp.Event
-		for end := monotime.Now().Add(startTimeout); len(ready) == 0 && err == nil && monotime.Now().Before(end); runtime.Gosched() {
+		for end := monotime.Now().Add(startTimeout); len(ready) == 0 && err == nil &&
+			monotime.Now().Before(end); runtime.Gosched() {
 			ready, err = set.Ready()
 		}
 	}
@@ -154,7 +169,8 @@ func tcpStream(size int) func(context.Context, *run) (float64, error) {
 			var v tcp.Vectors
 			buf, sent := make([]byte, size), 0
 			start := monotime.Now()
-			for end := start.Add(monotime.Duration(r.seconds) * monotime.Second); monotime.Now().Before(end); {
+			end := start.Add(monotime.Duration(r.seconds) * monotime.Second)
+			for monotime.Now().Before(end) {
 				for off := 0; off < size; {
 					n, err := c.Writev(&v, [][]byte{buf[off:]})
 					if err != nil {

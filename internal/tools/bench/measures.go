@@ -16,14 +16,15 @@ import (
 	"verbena/internal/tools/rawbench"
 )
 
-// measure is one line of the table.
+// measure is one line of the table, whose rounds give one figure.
 type measure struct {
 	name   string
 	unit   string
+	beside string // names the peer
 	goal   goal
 	rounds int // 0 is as many as asked for
 	ours   func(context.Context, *run) (float64, error)
-	raw    func(context.Context, *run) (float64, error) // the baseline; nil where nothing compares
+	raw    func(context.Context, *run) (float64, error) // the peer's; nil where nothing compares
 }
 
 // The payload of a packet on loopback, whose MTU allows the largest path MTU.
@@ -35,21 +36,41 @@ const mebibyte = 1 << 20
 // they go through shared memory, as both processes are on this one.
 const overUDP = "--no-local"
 
-// measures are those of the project's goals.
-var measures = append([]measure{
-	{name: "WRITE 64 KiB bandwidth, same host", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(64 << 10), raw: rawStream},
-	{name: "WRITE 64 KiB bandwidth, UDP", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(64<<10, overUDP), raw: rawStream},
-	{name: "WRITE 1 MiB bandwidth, same host", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(1 << 20), raw: rawStream},
-	{name: "WRITE 1 MiB bandwidth, UDP", unit: "MB/s", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(1<<20, overUDP), raw: rawStream},
-	{name: "SEND 2 B one-way latency, same host", unit: "µs", goal: goal{bound: 1.3, ratio: true}, ours: sendLatency(), raw: rawPing},
-	{name: "SEND 2 B one-way latency, UDP", unit: "µs", goal: goal{bound: 1.3, ratio: true}, ours: sendLatency(overUDP), raw: rawPing},
-	{name: "WRITE 8 B rate, 1 QP, 64 outstanding, same host", unit: "op/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate()},
-	{name: "WRITE 8 B rate, 1 QP, 64 outstanding, UDP", unit: "op/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate(overUDP)},
-	{name: "TRP WRITE 64 KiB, 1 % lost, beside none, 50 µs one way", unit: "MB/s", goal: goal{bound: 0.5, atLeast: true, ratio: true}, ours: trpWrite(lan + ",loss=1%"), raw: trpWrite(lan)},
-	{name: "memory of an idle QP", unit: "KiB", goal: goal{bound: 16}, rounds: 1, ours: idleMemory},
-	{name: "memory growth over many operations", unit: "KiB", goal: goal{bound: 1024}, rounds: 1, ours: memoryGrowth},
-	{name: "ib_send_lat 2 B beside Go", unit: "µs", goal: goal{bound: 1.15, ratio: true}, ours: sendLatencyC().measured, raw: sendLatencyEach},
-	{name: "ib_write_bw 64 KiB beside Go", unit: "MB/s", goal: goal{bound: 0.9, atLeast: true, ratio: true}, ours: writeBandwidthC().measured, raw: writeBandwidth(64 << 10)},
+// topics are the parts of the table.
+var topics = slices.Concat([]topic{
+	{"RoCEv2", groupsOf(roceMeasures...)},
+	{"Memory", groupsOf(memoryMeasures...)},
+	{"iWARP and TRP", groupsOf(iwarpMeasures...)},
+	{"C programs that poll", groupsOf(programMeasures...)},
+	{"NTB", groupsOf(ntbMeasures...)},
+	{"Waiting without polling", slices.Concat([]group{blockingPings}, groupsOf(streamMeasures...))},
+	{"As many burners as cores", loadedGroups},
+	{"MPI ranks that poll", rankGroups},
+	{"Many", manyGroups},
+	{"Strangers", groupsOf(floodMeasures...)},
+}, requestTopics)
+
+// roceMeasures are RoCEv2's beside plain UDP sockets.
+var roceMeasures = []measure{
+	{name: "WRITE 64 KiB, same host", unit: "MB/s", beside: "sockets", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(64 << 10), raw: rawStream},
+	{name: "WRITE 64 KiB, UDP", unit: "MB/s", beside: "sockets", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(64<<10, overUDP), raw: rawStream},
+	{name: "WRITE 1 MiB, same host", unit: "MB/s", beside: "sockets", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(1 << 20), raw: rawStream},
+	{name: "WRITE 1 MiB, UDP", unit: "MB/s", beside: "sockets", goal: goal{bound: 0.6, atLeast: true, ratio: true}, ours: writeBandwidth(1<<20, overUDP), raw: rawStream},
+	{name: "SEND 2 B, one way, polling, same host", unit: "µs", beside: "sockets", goal: goal{bound: 1.3, ratio: true}, ours: sendLatency(), raw: rawPing},
+	{name: "SEND 2 B, one way, polling, UDP", unit: "µs", beside: "sockets", goal: goal{bound: 1.3, ratio: true}, ours: sendLatency(overUDP), raw: rawPing},
+	{name: "WRITE 8 B, 1 queue pair, 64 outstanding, same host", unit: "/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate()},
+	{name: "WRITE 8 B, 1 queue pair, 64 outstanding, UDP", unit: "/s", goal: goal{bound: 500e3, atLeast: true}, ours: writeRate(overUDP)},
+}
+
+var memoryMeasures = []measure{
+	{name: "memory of an idle queue pair, of 10,000", unit: "KiB", goal: goal{bound: 16}, rounds: 1, ours: idleMemory},
+	{name: "memory growth over 10 million operations", unit: "KiB", goal: goal{bound: 1024}, rounds: 1, ours: memoryGrowth},
+}
+
+// programMeasures are those of unmodified C programs.
+var programMeasures = []measure{
+	{name: "ib_send_lat 2 B", unit: "µs", beside: "Go", goal: goal{bound: 1.15, ratio: true}, ours: sendLatencyC().measured, raw: sendLatencyEach},
+	{name: "ib_write_bw 64 KiB", unit: "MB/s", beside: "Go", goal: goal{bound: 0.9, atLeast: true, ratio: true}, ours: writeBandwidthC().measured, raw: writeBandwidth(64 << 10)},
 	besideUCX("tag_lat", 8, 20000, "µs", ucxMedian, 1),
 	besideUCX("tag_lat", 4096, 20000, "µs", ucxMedian, 1),
 	besideUCX("tag_bw", 4096, 100000, "MB/s", ucxBandwidth, mebibyte/1e6),
@@ -59,18 +80,18 @@ var measures = append([]measure{
 	besideFabric(4096, 20000),
 	besideFabric(65536, 5000),
 	besideFabric(1<<20, 500),
-	{name: "ibv_devices, start to exit, beside rdma-core's", unit: "ms", goal: goal{bound: 2}, rounds: 1, ours: startToExit("ibv_devices", false), raw: startToExit("ibv_devices", true)},
-}, slices.Concat(iwarpMeasures, ntbMeasures)...)
+	{name: "ibv_devices, start to exit", unit: "ms", beside: "rdma-core", goal: goal{bound: 2}, rounds: 1, ours: startToExit("ibv_devices", false), raw: startToExit("ibv_devices", true)},
+}
 
 // besideUCX is a test of ucx_perftest over rc_verbs, beside UCX's own tcp.
 func besideUCX(test string, size, count int, unit string, field int, scale float64) measure {
-	return measure{name: fmt.Sprintf("ucx_perftest %s %d B beside tcp", test, size), unit: unit, goal: goal{bound: 1, ratio: true, atLeast: test == "tag_bw"},
+	return measure{name: "ucx_perftest " + test + " " + bytesText(size), unit: unit, beside: "tcp", goal: goal{bound: 1, ratio: true, atLeast: test == "tag_bw"},
 		ours: ucx("rc_verbs", test, size, count, field, scale).measured, raw: ucx("tcp", test, size, count, field, scale).measured}
 }
 
 // besideFabric is fi_pingpong over the verbs provider, beside libfabric's tcp.
 func besideFabric(size, count int) measure {
-	return measure{name: fmt.Sprintf("fi_pingpong %d B beside tcp", size), unit: "µs", goal: goal{bound: 1, ratio: true},
+	return measure{name: "fi_pingpong " + bytesText(size), unit: "µs", beside: "tcp", goal: goal{bound: 1, ratio: true},
 		ours: fabric("verbs", size, count).measured, raw: fabric("tcp", size, count).measured}
 }
 

@@ -118,23 +118,29 @@ func settled() int64 {
 func idleQP(pd *verbs.PD, cq *verbs.CQ, sgid ib.GIDEntry) (*verbs.QP, error) {
 	qp, err := pd.CreateQP(&verbs.QPInitAttr{
 		Type: ib.QPTypeRC, SendCQ: cq, RecvCQ: cq,
-		Cap: ib.QPCap{MaxSendWR: idleSendDepth, MaxRecvWR: idleRecvDepth, MaxSendSGE: 1, MaxRecvSGE: 1},
+		Cap: ib.QPCap{MaxSendWR: idleSendDepth, MaxRecvWR: idleRecvDepth, MaxSendSGE: 1,
+			MaxRecvSGE: 1},
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := qp.Modify(&ib.QPAttr{State: ib.QPInit, PortNum: 1}, ib.QPStateAttr|ib.QPPKeyIndex|ib.QPPort|ib.QPAccessFlags); err != nil {
+	if err := qp.Modify(&ib.QPAttr{State: ib.QPInit, PortNum: 1},
+		ib.QPStateAttr|ib.QPPKeyIndex|ib.QPPort|ib.QPAccessFlags); err != nil {
 		return nil, err
 	}
 	rtr := ib.QPAttr{
-		State: ib.QPRTR, PathMTU: ib.MTU1024, DestQPN: qp.QPN(), MaxDestRdAtomic: 1, MinRNRTimer: 12,
-		AH: ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: sgid.GID, SGIDIndex: uint8(sgid.Index)}},
+		State: ib.QPRTR, PathMTU: ib.MTU1024, DestQPN: qp.QPN(), MaxDestRdAtomic: 1,
+		MinRNRTimer: 12, AH: ib.AHAttr{IsGlobal: true, PortNum: 1,
+			GRH: ib.GRH{DGID: sgid.GID, SGIDIndex: uint8(sgid.Index)}},
 	}
-	if err := qp.Modify(&rtr, ib.QPStateAttr|ib.QPAV|ib.QPPathMTU|ib.QPDestQPN|ib.QPRQPSN|ib.QPMaxDestRdAtomic|ib.QPMinRNRTimer); err != nil {
+	if err := qp.Modify(&rtr,
+		ib.QPStateAttr|ib.QPAV|ib.QPPathMTU|ib.QPDestQPN|ib.QPRQPSN|ib.QPMaxDestRdAtomic|
+			ib.QPMinRNRTimer); err != nil {
 		return nil, err
 	}
 	rts := ib.QPAttr{State: ib.QPRTS, Timeout: 14, RetryCnt: 7, RNRRetry: 7, MaxRdAtomic: 1}
-	return qp, qp.Modify(&rts, ib.QPStateAttr|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPSQPSN|ib.QPMaxQPRdAtomic)
+	return qp, qp.Modify(&rts,
+		ib.QPStateAttr|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPSQPSN|ib.QPMaxQPRdAtomic)
 }
 
 // growth watches two processes and says by how much they grew.

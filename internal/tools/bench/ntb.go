@@ -4,10 +4,10 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"verbena/internal/device"
@@ -16,13 +16,18 @@ import (
 // ntbMeasures measure an NTB link, in memory that two processes share, beside other
 // programs over shared memory.
 var ntbMeasures = []measure{
-	{name: "NTB WRITE 1 MiB bandwidth beside memcpy", unit: "MB/s", goal: goal{bound: 0.8, atLeast: true, ratio: true}, ours: ntbBandwidth("write", 1<<20), raw: memcpyBandwidth(1 << 20)},
-	{name: "NTB WRITE 8 B rate, 1 QP, 64 outstanding", unit: "op/s", goal: goal{bound: 3e6, atLeast: true}, ours: ntbRate},
+	{name: "NTB WRITE 1 MiB", unit: "MB/s", beside: "memcpy",
+		goal: goal{bound: 0.8, atLeast: true, ratio: true}, ours: ntbBandwidth("write", 1<<20),
+		raw: memcpyBandwidth(1 << 20)},
+	{name: "NTB WRITE 8 B, 1 queue pair, 64 outstanding", unit: "/s",
+		goal: goal{bound: 3e6, atLeast: true}, ours: ntbRate},
 	ntbLatency("write", "posix", "ucp_put_lat"),
 	ntbLatency("send", "posix", "tag_lat"),
 	ntbLatency("send", "sysv", "tag_lat"),
 	ntbLatency("send", "posix,cma", "tag_lat"),
-	{name: "NTB SEND 8 B one-way latency beside libfabric's shm", unit: "µs", goal: goal{bound: 1.5, ratio: true}, ours: ntbPing("send"), raw: fabricShm(8, 20000).measured},
+	{name: "NTB SEND 8 B, one way, polling", unit: "µs", beside: "libfabric shm",
+		goal: goal{bound: 1.5, ratio: true}, ours: ntbPing("send"),
+		raw: fabricShm(8, 20000).measured},
 	ntbPut("posix", 1<<20, 5000),
 	ntbPut("sysv", 1<<20, 5000),
 	ntbPut("posix,cma", 1<<20, 5000),
@@ -53,13 +58,15 @@ func ntbPerf(ctx context.Context, r *run, test []string, args ...string) (perfRo
 
 func ntbBandwidth(op string, size int) func(context.Context, *run) (float64, error) {
 	return func(ctx context.Context, r *run) (float64, error) {
-		row, err := ntbPerf(ctx, r, []string{op, "bw"}, "-s", strconv.Itoa(size), "-D", strconv.Itoa(r.seconds))
+		row, err := ntbPerf(ctx, r, []string{op, "bw"}, "-s", strconv.Itoa(size), "-D",
+			strconv.Itoa(r.seconds))
 		return row.Average * mebibyte / 1e6, err
 	}
 }
 
 func ntbRate(ctx context.Context, r *run) (float64, error) {
-	row, err := ntbPerf(ctx, r, []string{"write", "bw"}, "-s", "8", "-t", "64", "-n", strconv.FormatInt(r.rateOps, 10))
+	row, err := ntbPerf(ctx, r, []string{"write", "bw"}, "-s", "8", "-t", "64", "-n",
+		strconv.FormatInt(r.rateOps, 10))
 	return row.MsgRate * 1e6, err
 }
 
@@ -75,20 +82,26 @@ func ntbPing(op string) func(context.Context, *run) (float64, error) {
 // memory.
 func ntbLatency(op, transport, test string) measure {
 	name := map[string]string{"send": "SEND", "write": "WRITE"}[op]
-	return measure{name: fmt.Sprintf("NTB %s 8 B one-way latency beside UCX's %s", name, transport), unit: "µs", goal: goal{bound: 1.5, ratio: true},
-		ours: ntbPing(op), raw: ucx(transport, test, 8, 100000, ucxMedian, 1).measured}
+	return measure{name: "NTB " + name + " 8 B, one way, polling", unit: "µs",
+		beside: "UCX " + strings.Replace(transport, ",", " and ", 1),
+		goal:   goal{bound: 1.5, ratio: true}, ours: ntbPing(op), raw: ucx(transport, test,
+			8, 100000, ucxMedian, 1).measured}
 }
 
 // ntbPut is the bandwidth of WRITEs beside that of UCX's put.
 func ntbPut(transport string, size, count int) measure {
-	return measure{name: fmt.Sprintf("NTB WRITE %d B bandwidth beside UCX's %s", size, transport), unit: "MB/s",
-		ours: ntbBandwidth("write", size), raw: ucx(transport, "ucp_put_bw", size, count, ucxBandwidth, mebibyte/1e6).measured}
+	return measure{name: "NTB WRITE " + bytesText(size), unit: "MB/s",
+		beside: "UCX " + strings.Replace(transport, ",", " and ", 1),
+		ours:   ntbBandwidth("write", size), raw: ucx(transport, "ucp_put_bw", size, count,
+			ucxBandwidth, mebibyte/1e6).measured}
 }
 
 // ntbSend is the bandwidth of SENDs beside that of UCX's messages.
 func ntbSend(transport string, size, count int) measure {
-	return measure{name: fmt.Sprintf("NTB SEND %d B bandwidth beside UCX's %s", size, transport), unit: "MB/s",
-		ours: ntbBandwidth("send", size), raw: ucx(transport, "tag_bw", size, count, ucxBandwidth, mebibyte/1e6).measured}
+	return measure{name: "NTB SEND " + bytesText(size), unit: "MB/s",
+		beside: "UCX " + strings.Replace(transport, ",", " and ", 1),
+		ours:   ntbBandwidth("send", size), raw: ucx(transport, "tag_bw", size, count, ucxBandwidth,
+			mebibyte/1e6).measured}
 }
 
 // memcpyBandwidth copies from one buffer to another on one processor.

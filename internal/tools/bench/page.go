@@ -39,15 +39,11 @@ func writePage(path string, results []Result) error {
 	}
 	var t strings.Builder
 	t.WriteString(tableHeader)
-	for _, r := range results {
-		base, ratio, goal := "", "", r.Goal
-		if r.Baseline != nil {
-			base, ratio = number(*r.Baseline)+" "+r.Unit, fmt.Sprintf("%.2f", *r.Ratio)
+	for i, r := range results {
+		if i == 0 || r.Topic != results[i-1].Topic {
+			fmt.Fprintf(&t, "| **%s** | | | | | |\n", r.Topic)
 		}
-		if !r.Met {
-			goal += ": not met"
-		}
-		fmt.Fprintf(&t, "| %s | %s %s | %s | %s | %s | %.0f %% |\n", r.Name, number(r.Value), r.Unit, base, ratio, goal, 100*r.Spread)
+		fmt.Fprintf(&t, "| %s |\n", strings.Join(r.cells(), " | "))
 	}
 	return os.WriteFile(path, []byte(head+t.String()+tail), 0o644)
 }

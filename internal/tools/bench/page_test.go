@@ -15,8 +15,8 @@ func TestWritePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	results := []Result{
-		summarize("one", "µs", []float64{2, 2, 2}, []float64{1}, goal{bound: 1.5, ratio: true}),
-		summarize("two", "KiB", []float64{3}, nil, goal{bound: 16}),
+		summarize("topic", row{"one", "µs", "sockets", goal{bound: 1.5, ratio: true}}, []float64{2, 2, 2}, []float64{1}),
+		summarize("topic", row{"two", "KiB", "sockets", goal{bound: 16}}, []float64{3}, nil),
 	}
 	if err := writePage(page, results); err != nil {
 		t.Fatal(err)
@@ -26,8 +26,9 @@ func TestWritePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "before\n" + tableBegins + tableHeader +
-		"| one | 2.00 µs | 1.00 µs | 2.00 | ≤ 1.5 × baseline: not met | 0 % |\n" +
-		"| two | 3.00 KiB |  |  | ≤ 16 KiB | 0 % |\n" + tableEnds + "behind\n"
+		"| **topic** | | | | | |\n" +
+		"| one | 2 µs | sockets 1 µs | 2.00 | ≤ 1.5: not met | 0 % |\n" +
+		"| two | 3 KiB |  |  | ≤ 16 KiB | 0 % |\n" + tableEnds + "behind\n"
 	if string(got) != want {
 		t.Errorf("the page is\n%s\nnot\n%s", got, want)
 	}

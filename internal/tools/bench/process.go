@@ -90,14 +90,16 @@ type perfRow struct {
 // perf runs "verbena perf" as server and client and returns the client's
 // result. watch, if set, is called with the ids of both processes while they
 // run.
-func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2]int), test []string, args ...string) (perfRow, error) {
+func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2]int),
+	test []string, args ...string) (perfRow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	port, err := freeport.Free()
 	if err != nil {
 		return perfRow{}, err
 	}
-	common := append(append(append([]string{"perf"}, test...), "-d", p.device, "-p", strconv.Itoa(port)), p.flags...)
+	common := append(append(append([]string{"perf"}, test...), "-d", p.device, "-p",
+		strconv.Itoa(port)), p.flags...)
 	var serverErr bytes.Buffer
 	server := p.command(ctx, common...)
 	server.Stderr = &serverErr
@@ -107,7 +109,8 @@ func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2
 	var out []byte
 	err = waitListening(ctx, port)
 	if err == nil {
-		out, err = p.client(ctx, server.Process.Pid, watch, append(append(common, args...), "--json", p.host))
+		out, err = p.client(ctx, server.Process.Pid, watch,
+			append(append(common, args...), "--json", p.host))
 	}
 	if err != nil {
 		cancel()
@@ -115,16 +118,19 @@ func (p *peer) perf(ctx context.Context, watch func(ctx context.Context, pids [2
 	serverDone := server.Wait()
 	switch {
 	case err != nil && serverErr.Len() > 0:
-		return perfRow{}, fmt.Errorf("%w; its server: %s", err, strings.TrimSpace(serverErr.String()))
+		return perfRow{}, fmt.Errorf("%w; its server: %s", err,
+			strings.TrimSpace(serverErr.String()))
 	case err != nil:
 		return perfRow{}, err
 	case serverDone != nil:
-		return perfRow{}, fmt.Errorf("perf server: %w: %s", serverDone, strings.TrimSpace(serverErr.String()))
+		return perfRow{}, fmt.Errorf("perf server: %w: %s", serverDone,
+			strings.TrimSpace(serverErr.String()))
 	}
 	return parsePerf(out)
 }
 
-func (p *peer) client(ctx context.Context, serverPID int, watch func(context.Context, [2]int), args []string) ([]byte, error) {
+func (p *peer) client(ctx context.Context, serverPID int, watch func(context.Context, [2]int),
+	args []string) ([]byte, error) {
 	cmd := p.command(ctx, args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut

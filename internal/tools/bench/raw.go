@@ -34,13 +34,14 @@ const (
 	rolePing      = "ping"
 	roleTCPStream = "tcp-stream"
 	roleTCPPing   = "tcp-ping"
+	roleEcho      = "echo"
 )
 
 // serveCommand is the other process of the sockets' figures: it prints its
 // address and serves one client.
 func serveCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "serve stream|ping|tcp-stream|tcp-ping ADDR",
+		Use:    "serve stream|ping|tcp-stream|tcp-ping|echo ADDR",
 		Short:  "Be the server of a measure of sockets",
 		Hidden: true,
 		Args:   cli.Args(2, 2, "a role and an address"),
@@ -59,6 +60,8 @@ func serveCommand() *cobra.Command {
 				s, err = newTCPServer(addr, takeStream)
 			case roleTCPPing:
 				s, err = newTCPServer(addr, answerPings)
+			case roleEcho:
+				s, err = newEchoServer(addr)
 			default:
 				return cli.Usagef("there is no role %q", args[0])
 			}

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -14,31 +17,37 @@ import (
 
 // Result is one line of bench.json.
 type Result struct {
+	Topic    string   `json:"topic"` // the part of the table
 	Name     string   `json:"name"`
 	Value    float64  `json:"value"` // median of the rounds
 	Unit     string   `json:"unit"`
-	Baseline *float64 `json:"baseline"` // what is beside it (sockets, where the name does not say), median; null where nothing compares
-	Ratio    *float64 `json:"ratio"`    // value / baseline
+	Beside   string   `json:"beside"`   // names the peer; empty where nothing compares
+	Baseline *float64 `json:"baseline"` // the peer's median; null where nothing compares
+	Ratio    *float64 `json:"ratio"`    // value / baseline; null for counts
 	Goal     string   `json:"goal"`     // empty: there is none
 	Met      bool     `json:"met"`      // or there is no goal
 	Spread   float64  `json:"spread"`   // (largest - smallest) / median of the value
 }
 
-// goal is a bound of the value, or of its ratio to the baseline.
+// goal is a bound of the value, of its ratio to the baseline, or of the difference.
 // The zero goal is none: the figure is for comparison.
 type goal struct {
 	bound   float64
 	atLeast bool // else at most
 	ratio   bool
+	more    bool // a bound of the difference
 }
 
-func (g goal) met(value, ratio float64) bool {
+func (g goal) met(value, base float64) bool {
 	if g == (goal{}) {
 		return true
 	}
 	v := value
-	if g.ratio {
-		v = ratio
+	switch {
+	case g.ratio:
+		v = value / base
+	case g.more:
+		v = value - base
 	}
 	if g.atLeast {
 		return v >= g.bound
@@ -54,22 +63,29 @@ func (g goal) describe(unit string) string {
 	if g.atLeast {
 		sign = "≥"
 	}
-	if g.ratio {
-		return fmt.Sprintf("%s %g × baseline", sign, g.bound)
+	switch {
+	case g.ratio:
+		return fmt.Sprintf("%s %g", sign, g.bound)
+	case g.more:
+		return fmt.Sprintf("%s beside + %g", sign, g.bound)
 	}
-	return fmt.Sprintf("%s %g %s", sign, g.bound, unit)
+	return sign + " " + quantity(g.bound, unit)
 }
 
 // summarize makes a result of the rounds; raw is empty where nothing compares.
-func summarize(name, unit string, ours, raw []float64, g goal) Result {
-	r := Result{Name: name, Value: median(ours), Unit: unit, Goal: g.describe(unit), Spread: spread(ours)}
-	ratio := 0.0
+func summarize(topic string, w row, ours, raw []float64) Result {
+	r := Result{Topic: topic, Name: w.name, Value: median(ours), Unit: w.unit, Beside: w.beside,
+		Goal: w.goal.describe(w.unit), Spread: spread(ours)}
+	base := 0.0
 	if len(raw) > 0 {
-		base := median(raw)
-		ratio = r.Value / base
-		r.Baseline, r.Ratio = &base, &ratio
+		base = median(raw)
+		r.Baseline = &base
+		if base != 0 && w.unit != "" { // counts of a request are near 0
+			ratio := r.Value / base
+			r.Ratio = &ratio
+		}
 	}
-	r.Met = g.met(r.Value, ratio)
+	r.Met = w.goal.met(r.Value, base)
 	return r
 }
 
@@ -95,37 +111,63 @@ func printTable(w io.Writer, results []Result) {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
 	t.SetStyle(table.StyleLight)
-	t.AppendHeader(table.Row{"measure", "ours", "beside", "unit", "ratio", "goal", "met", "spread"})
+	t.AppendHeader(table.Row{"", "Verbena", "beside", "ratio", "goal", "spread"})
 	var right []table.ColumnConfig
-	for _, n := range []int{2, 3, 5, 8} {
+	for _, n := range []int{2, 4, 6} {
 		right = append(right, table.ColumnConfig{Number: n, Align: text.AlignRight})
 	}
 	t.SetColumnConfigs(right)
-	for _, r := range results {
-		base, ratio, met := "", "", "no"
-		if r.Baseline != nil {
-			base, ratio = number(*r.Baseline), fmt.Sprintf("%.2f", *r.Ratio)
+	for i, r := range results {
+		if i > 0 && r.Topic != results[i-1].Topic {
+			t.AppendSeparator()
 		}
-		switch {
-		case r.Goal == "":
-			met = ""
-		case r.Met:
-			met = "yes"
+		cells := table.Row{}
+		for _, c := range r.cells() {
+			cells = append(cells, c)
 		}
-		t.AppendRow(table.Row{r.Name, number(r.Value), base, r.Unit, ratio, r.Goal, met, fmt.Sprintf("%.0f%%", 100*r.Spread)})
+		t.AppendRow(cells)
 	}
 	t.Render()
+	fmt.Fprintln(w)
 }
 
-// number shows what matters of a figure.
-func number(v float64) string {
-	switch {
-	case v >= 1000:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 100:
-		return fmt.Sprintf("%.1f", v)
+// cells are those of the result's line in a table.
+func (r Result) cells() []string {
+	beside, ratio, goal := "", "", r.Goal
+	if r.Baseline != nil {
+		beside = r.Beside + " " + quantity(*r.Baseline, r.Unit)
 	}
-	return fmt.Sprintf("%.2f", v)
+	if r.Ratio != nil {
+		ratio = fmt.Sprintf("%.2f", *r.Ratio)
+	}
+	if !r.Met {
+		goal += ": not met"
+	}
+	return []string{r.Name, quantity(r.Value, r.Unit), beside, ratio, goal,
+		fmt.Sprintf("%.0f %%", 100*r.Spread)}
+}
+
+// quantity shows three digits of a value, and its unit.
+func quantity(v float64, unit string) string {
+	if unit == "MB/s" && v >= 1000 {
+		v, unit = v/1000, "GB/s"
+	}
+	digits := 0
+	for scale := 100.0; v < scale && v > 0 && digits < 3; scale /= 10 {
+		// of 0.0754 there are three behind the point
+		digits++
+	}
+	if scale := math.Pow(10, math.Floor(math.Log10(v))-2); v >= 1000 {
+		v = math.Round(v/scale) * scale
+	}
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	if digits > 0 {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	for i := len(text) - 3; digits == 0 && i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return strings.TrimSpace(text + " " + unit)
 }
 
 // writeJSON writes bench.json.

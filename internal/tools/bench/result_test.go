@@ -4,7 +4,9 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 )
@@ -32,15 +34,15 @@ func TestGoalsBoundTheValueOrItsRatio(t *testing.T) {
 		met       bool
 		text      string
 	}{
-		{goal{bound: 0.6, atLeast: true, ratio: true}, []float64{60}, []float64{100}, true, "≥ 0.6 × baseline"},
-		{goal{bound: 0.6, atLeast: true, ratio: true}, []float64{59}, []float64{100}, false, "≥ 0.6 × baseline"},
-		{goal{bound: 1.3, ratio: true}, []float64{2.5}, []float64{2}, true, "≤ 1.3 × baseline"},
-		{goal{bound: 1.3, ratio: true}, []float64{2.7}, []float64{2}, false, "≤ 1.3 × baseline"},
-		{goal{bound: 500e3, atLeast: true}, []float64{500e3}, nil, true, "≥ 500000 op/s"},
-		{goal{bound: 16}, []float64{17}, nil, false, "≤ 16 op/s"},
+		{goal{bound: 0.6, atLeast: true, ratio: true}, []float64{60}, []float64{100}, true, "≥ 0.6"},
+		{goal{bound: 0.6, atLeast: true, ratio: true}, []float64{59}, []float64{100}, false, "≥ 0.6"},
+		{goal{bound: 1.3, ratio: true}, []float64{2.5}, []float64{2}, true, "≤ 1.3"},
+		{goal{bound: 1.3, ratio: true}, []float64{2.7}, []float64{2}, false, "≤ 1.3"},
+		{goal{bound: 500e3, atLeast: true}, []float64{500e3}, nil, true, "≥ 500,000 /s"},
+		{goal{bound: 16}, []float64{17}, nil, false, "≤ 16 /s"},
 		{goal{}, []float64{17}, []float64{20}, true, ""},
 	} {
-		r := summarize("x", "op/s", c.ours, c.raw, c.g)
+		r := summarize("topic", row{"x", "/s", "sockets", c.g}, c.ours, c.raw)
 		if r.Met != c.met || r.Goal != c.text || (r.Ratio != nil) != (c.raw != nil) {
 			t.Errorf("%+v: %+v", c, r)
 		}
@@ -50,8 +52,8 @@ func TestGoalsBoundTheValueOrItsRatio(t *testing.T) {
 func TestJSONHasTheFieldsPromised(t *testing.T) {
 	var b bytes.Buffer
 	err := writeJSON(&b, []Result{
-		summarize("WRITE", "MB/s", []float64{3, 4, 5}, []float64{8}, goal{bound: 0.6, atLeast: true, ratio: true}),
-		summarize("memory", "KiB", []float64{3}, nil, goal{bound: 16}),
+		summarize("topic", row{"WRITE", "MB/s", "sockets", goal{bound: 0.6, atLeast: true, ratio: true}}, []float64{3, 4, 5}, []float64{8}),
+		summarize("topic", row{"memory", "KiB", "sockets", goal{bound: 16}}, []float64{3}, nil),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +76,8 @@ func TestJSONHasTheFieldsPromised(t *testing.T) {
 
 func TestTableShowsRatiosAndWhatFallsShort(t *testing.T) {
 	var b bytes.Buffer
-	printTable(&b, []Result{summarize("WRITE 64 KiB bandwidth", "MB/s", []float64{3000, 4000}, []float64{7000}, goal{bound: 0.6, atLeast: true, ratio: true})})
-	for _, want := range []string{"WRITE 64 KiB bandwidth", "3500", "7000", "0.50", "≥ 0.6 × baseline", "no", "29%"} {
+	printTable(&b, []Result{summarize("topic", row{"WRITE 64 KiB bandwidth", "MB/s", "sockets", goal{bound: 0.6, atLeast: true, ratio: true}}, []float64{3000, 4000}, []float64{7000})})
+	for _, want := range []string{"WRITE 64 KiB bandwidth", "3.5 GB/s", "sockets 7 GB/s", "0.50", "≥ 0.6: not met", "29 %"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, &b)
 		}
@@ -108,13 +110,56 @@ func TestGrowthComparesQuarters(t *testing.T) {
 
 func TestEveryMeasureSaysWhatItNeeds(t *testing.T) {
 	seen := map[string]bool{}
-	for _, m := range measures {
-		if m.name == "" || m.unit == "" || m.ours == nil || m.goal.bound < 0 || m.goal.bound == 0 && m.raw == nil || seen[m.name] {
-			t.Errorf("measure %+v", m)
+	for _, topic := range topics {
+		for _, g := range topic.groups {
+			for _, w := range g.rows {
+				key := w.name + " beside " + w.beside
+				if w.name == "" || strings.Contains(w.name, "/") || g.ours == nil || w.goal.bound < 0 || seen[key] {
+					t.Errorf("row %+v", w)
+				}
+				if (w.goal.ratio || w.goal.more) && g.peer == nil || (w.beside != "") != (g.peer != nil) {
+					t.Errorf("%s: its peer is %q, its goal %+v", w.name, w.beside, w.goal)
+				}
+				seen[key] = true
+			}
 		}
-		if m.goal.ratio && m.raw == nil {
-			t.Errorf("%s has a goal of its ratio and nothing to compare with", m.name)
+	}
+}
+
+func TestQuantity(t *testing.T) {
+	for want, c := range map[string]struct {
+		value float64
+		unit  string
+	}{
+		"0.075 µs": {0.0754, "µs"}, "1.5 µs": {1.5, "µs"}, "43.2 µs": {43.21, "µs"}, "432 µs": {432.1, "µs"}, "3,740,000 /s": {3741234, "/s"},
+		"9.55 GB/s": {9551, "MB/s"}, "486 MB/s": {486.2, "MB/s"}, "0": {0, ""}, "2.1": {2.1, ""}, "12,300 /s": {12349, "/s"},
+	} {
+		if got := quantity(c.value, c.unit); got != want {
+			t.Errorf("%v %s is %q, want %q", c.value, c.unit, got, want)
 		}
-		seen[m.name] = true
+	}
+}
+
+// A group that yields several figures shows the rows asked for, and leaves out those
+// that it could not take.
+func TestTakeShowsTheRowsAskedFor(t *testing.T) {
+	figures := func(v ...float64) func(context.Context, *run) ([]float64, error) {
+		return func(context.Context, *run) ([]float64, error) { return v, nil }
+	}
+	g := group{rows: []row{{name: "a"}, {name: "b"}, {name: "c"}}, ours: figures(1, 2, missing), peer: figures(4, 4, 4)}
+	for only, want := range map[string]string{"": "a b", "a": "a", "c": "", "topic": "a b"} {
+		r := &run{rounds: 2, only: only, log: io.Discard}
+		results, err := r.take(t.Context(), topic{name: "topic"}, g)
+		var got []string
+		for _, res := range results {
+			got = append(got, res.Name)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("--only %q takes %q, %v; want %q", only, got, err, want)
+		}
+	}
+	g.peer = figures(1)
+	if _, err := (&run{rounds: 1, log: io.Discard}).take(t.Context(), topic{}, g); err == nil {
+		t.Error("one figure was enough for three rows")
 	}
 }

@@ -24,7 +24,8 @@ func trpWrite(faults string) func(context.Context, *run) (float64, error) {
 		on := *r.peer
 		on.device = string(device.KindTRP) + "_" + info.NetDev
 		on.flags = []string{"--faults", faults}
-		row, err := on.perf(ctx, nil, []string{"write", "bw"}, "-s", "65536", "-D", strconv.Itoa(r.seconds))
+		row, err := on.perf(ctx, nil, []string{"write", "bw"}, "-s", "65536", "-D",
+			strconv.Itoa(r.seconds))
 		return row.Average * mebibyte / 1e6, err
 	}
 }

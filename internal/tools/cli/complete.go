@@ -12,9 +12,10 @@ import (
 // those below it.
 func CompleteDevices(cmd *cobra.Command) {
 	if cmd.Flags().Lookup("ib-dev") != nil {
-		must(cmd.RegisterFlagCompletionFunc("ib-dev", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return DeviceNames(), cobra.ShellCompDirectiveNoFileComp
-		}))
+		must(cmd.RegisterFlagCompletionFunc("ib-dev",
+			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return DeviceNames(), cobra.ShellCompDirectiveNoFileComp
+			}))
 	}
 	for _, c := range cmd.Commands() {
 		CompleteDevices(c)

@@ -28,20 +28,26 @@ type Device struct {
 
 // NameFlag declares --ib-dev; shorthand is a letter or empty.
 func (d *Device) NameFlag(fs *pflag.FlagSet, shorthand string) {
-	fs.StringVarP(&d.Name, "ib-dev", shorthand, "", "use device `DEV` (default the first with an active port)")
+	fs.StringVarP(&d.Name, "ib-dev", shorthand, "",
+		"use device `DEV` (default the first with an active port)")
 }
 
 // KindFlag declares --kind, for commands that find their device by an address.
 func (d *Device) KindFlag(fs *pflag.FlagSet) {
-	fs.StringVar(&d.Kind, "kind", string(rdmacm.RoCE), "use devices of `KIND`, the first part of their names")
+	fs.StringVar(&d.Kind, "kind", string(rdmacm.RoCE),
+		"use devices of `KIND`, the first part of their names")
 }
 
 // WireFlags declares --pcap, --faults, --no-local and --no-crc.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
-	fs.StringVar(&d.Faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; over TCP corrupt, delay and cut=1%")
-	fs.BoolVar(&d.NoLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
-	fs.BoolVar(&d.NoCRC, "no-crc", false, "iWARP: want no CRCs; they are left out if the peer wants none either")
+	fs.StringVar(&d.Faults, "faults", "",
+		"harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
+			"over TCP corrupt, delay and cut=1%")
+	fs.BoolVar(&d.NoLocal, "no-local", false,
+		"use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
+	fs.BoolVar(&d.NoCRC, "no-crc", false,
+		"iWARP: want no CRCs; they are left out if the peer wants none either")
 }
 
 // Options returns what the options mean to verbs.Open.
@@ -86,7 +92,8 @@ func (d *Device) NewID(ch *rdmacm.EventChannel, ps rdmacm.PortSpace) (*rdmacm.ID
 	if err == nil {
 		id.SetCRC(!d.NoCRC)
 	}
-	if err != nil || kind == "" || d.Name == "" && kind == id.Kind() { // RoCE as the default leaves it to the address
+	if err != nil || kind == "" || d.Name == "" && kind == id.Kind() {
+		// RoCE as the default leaves it to the address
 		return id, err
 	}
 	if err := id.SetKind(kind); err != nil {
@@ -149,9 +156,11 @@ func FindDevice(name string) (verbs.DeviceInfo, error) {
 		names = append(names, d.Name)
 	}
 	if len(names) == 0 {
-		return verbs.DeviceInfo{}, fmt.Errorf("there is no device: no network interface is up and has an address")
+		return verbs.DeviceInfo{},
+			fmt.Errorf("there is no device: no network interface is up and has an address")
 	}
-	return verbs.DeviceInfo{}, fmt.Errorf("no device named %s; there are %s", name, strings.Join(names, ", "))
+	return verbs.DeviceInfo{},
+		fmt.Errorf("no device named %s; there are %s", name, strings.Join(names, ", "))
 }
 
 // CheckPort returns an error unless a device has a port.
@@ -200,7 +209,8 @@ func ChooseGID(table []ib.GIDEntry, index int, where string) (ib.GIDEntry, error
 		return ib.GIDEntry{}, fmt.Errorf("%s has no GID: give its interface an IP address", where)
 	}
 	if index != AnyGID {
-		return ib.GIDEntry{}, fmt.Errorf("%s has no GID at index %d; there are %s", where, index, strings.Join(have, ", "))
+		return ib.GIDEntry{}, fmt.Errorf("%s has no GID at index %d; there are %s", where, index,
+			strings.Join(have, ", "))
 	}
 	return best, nil
 }

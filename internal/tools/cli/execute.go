@@ -89,7 +89,8 @@ func oneLine(err error) string {
 func Args(min, max int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < min || len(args) > max {
-			return Usagef("%s takes %s, not %d; see '%s --help'", cmd.CommandPath(), expected, len(args), cmd.CommandPath())
+			return Usagef("%s takes %s, not %d; see '%s --help'", cmd.CommandPath(), expected,
+				len(args), cmd.CommandPath())
 		}
 		return nil
 	}
@@ -113,5 +114,6 @@ func Group(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return Usagef("say %s; see '%s --help'", oneOf(names), cmd.CommandPath())
 	}
-	return Usagef("%s has no %q; there are %s", cmd.CommandPath(), args[0], strings.Join(names, ", "))
+	return Usagef("%s has no %q; there are %s", cmd.CommandPath(), args[0],
+		strings.Join(names, ", "))
 }

@@ -20,7 +20,8 @@ const ConnectTimeout = 10 * time.Second
 const AnswerTimeout = 5 * time.Second
 
 // ErrSilent is the end of that wait.
-var ErrSilent = fmt.Errorf("the peer takes the connection and says nothing for %v: it is another program, or stopped; run the same on both sides", AnswerTimeout)
+var ErrSilent = fmt.Errorf("the peer takes the connection and says nothing for %v: it is another "+
+	"program, or stopped; run the same on both sides", AnswerTimeout)
 
 // Dial connects to the TCP port of a waiting peer; start is the command that
 // should run there.
@@ -29,10 +30,12 @@ func Dial(ctx context.Context, host string, port int, start string) (net.Conn, e
 	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	var unknown *net.DNSError
 	if errors.As(err, &unknown) {
-		return nil, fmt.Errorf("there is no host %s: give an IP address or a name that resolves", host)
+		return nil, fmt.Errorf("there is no host %s: give an IP address or a name that resolves",
+			host)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach %s port %d (%w); start '%s' there first", host, port, cause(err), start)
+		return nil, fmt.Errorf("cannot reach %s port %d (%w); start '%s' there first", host, port,
+			cause(err), start)
 	}
 	return conn, nil
 }
@@ -42,7 +45,8 @@ func Listen(ctx context.Context, port int) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on TCP port %d (%w); choose another with --port", port, cause(err))
+		return nil, fmt.Errorf("cannot listen on TCP port %d (%w); choose another with --port",
+			port, cause(err))
 	}
 	return l, nil
 }

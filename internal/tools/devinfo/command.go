@@ -68,7 +68,8 @@ func entries() ([]Entry, error) {
 	}
 	var list []Entry
 	for _, d := range all {
-		list = append(list, Entry{Name: d.Name, GUID: d.GUID, Kind: string(d.Kind), NetDev: d.NetDev})
+		list = append(list, Entry{Name: d.Name, GUID: d.GUID, Kind: string(d.Kind),
+			NetDev: d.NetDev})
 	}
 	return list, nil
 }
@@ -170,7 +171,8 @@ func query(dev *cli.Device, port int) (*Info, error) {
 		defer open.Close()
 		c = open
 	}
-	info := &Info{Name: dev.Name, Kind: string(d.Kind), NetDev: d.NetDev, Version: version.String(), Attr: c.Query(), CompVectors: compVectors}
+	info := &Info{Name: dev.Name, Kind: string(d.Kind), NetDev: d.NetDev, Version: version.String(),
+		Attr: c.Query(), CompVectors: compVectors}
 	first, last := 1, int(info.Attr.PhysPortCnt)
 	if port != 0 {
 		if err := cli.CheckPort(dev.Name, port, last); err != nil {

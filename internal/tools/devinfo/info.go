@@ -95,7 +95,8 @@ func (p printer) limits(a *ib.DeviceAttr) {
 	p.f("\tmax_res_rd_atom:\t\t%d\n", a.MaxResRdAtom)
 	p.f("\tmax_qp_init_rd_atom:\t\t%d\n", a.MaxQPInitRdAtom)
 	p.f("\tmax_ee_init_rd_atom:\t\t%d\n", a.MaxEEInitRdAtom)
-	p.f("\tatomic_cap:\t\t\t%s (%d)\n", word(atomicCaps, a.AtomicCap, "invalid atomic capability"), a.AtomicCap)
+	p.f("\tatomic_cap:\t\t\t%s (%d)\n", word(atomicCaps, a.AtomicCap, "invalid atomic capability"),
+		a.AtomicCap)
 	p.f("\tmax_ee:\t\t\t\t%d\n", a.MaxEE)
 	p.f("\tmax_rdd:\t\t\t%d\n", a.MaxRDD)
 	p.f("\tmax_mw:\t\t\t\t%d\n", a.MaxMW)
@@ -172,7 +173,8 @@ func (p printer) portDetails(port *Port, node ib.NodeType) {
 	p.f("\t\t\tmax_msg_sz:\t\t0x%x\n", a.MaxMsgSz)
 	p.f("\t\t\tport_cap_flags:\t\t0x%08x\n", a.PortCapFlags)
 	p.f("\t\t\tport_cap_flags2:\t0x0000\n")
-	p.f("\t\t\tmax_vl_num:\t\t%s (%d)\n", word(virtualLanes, a.MaxVLNum, "invalid value"), a.MaxVLNum)
+	p.f("\t\t\tmax_vl_num:\t\t%s (%d)\n", word(virtualLanes, a.MaxVLNum, "invalid value"),
+		a.MaxVLNum)
 	p.f("\t\t\tbad_pkey_cntr:\t\t0x%x\n", a.BadPKeyCntr)
 	p.f("\t\t\tqkey_viol_cntr:\t\t0x%x\n", a.QKeyViolCntr)
 	p.f("\t\t\tsm_sl:\t\t\t%d\n", a.SMSL)
@@ -180,13 +182,17 @@ func (p printer) portDetails(port *Port, node ib.NodeType) {
 	p.f("\t\t\tgid_tbl_len:\t\t%d\n", a.GIDTblLen)
 	p.f("\t\t\tsubnet_timeout:\t\t%d\n", a.SubnetTimeout)
 	p.f("\t\t\tinit_type_reply:\t%d\n", a.InitTypeReply)
-	p.f("\t\t\tactive_width:\t\t%sX (%d)\n", word(linkWidths, a.ActiveWidth, "invalid width"), a.ActiveWidth)
-	p.f("\t\t\tactive_speed:\t\t%s (%d)\n", word(linkSpeeds, a.ActiveSpeed, "invalid speed"), a.ActiveSpeed)
+	p.f("\t\t\tactive_width:\t\t%sX (%d)\n", word(linkWidths, a.ActiveWidth, "invalid width"),
+		a.ActiveWidth)
+	p.f("\t\t\tactive_speed:\t\t%s (%d)\n", word(linkSpeeds, a.ActiveSpeed, "invalid speed"),
+		a.ActiveSpeed)
 	if node == ib.NodeCA { // ibv_devinfo asks it of InfiniBand's transport only
-		p.f("\t\t\tphys_state:\t\t%s (%d)\n", word(physStates, a.PhysState, "invalid physical state"), a.PhysState)
+		p.f("\t\t\tphys_state:\t\t%s (%d)\n",
+			word(physStates, a.PhysState, "invalid physical state"), a.PhysState)
 	}
 	for _, g := range port.GIDs {
-		if [8]byte(g.GID[8:]) == [8]byte{} { // ibv_devinfo takes no interface identifier for no GID: iWARP's
+		if [8]byte(g.GID[8:]) == [8]byte{} {
+			// ibv_devinfo takes no interface identifier for no GID: iWARP's
 			continue
 		}
 		p.f("\t\t\tGID[%3d]:\t\t%s, %s\n", g.Index, gidText(g), gidType(g.Type))

@@ -72,15 +72,19 @@ func PrintJSON(w io.Writer, d *Info) error {
 	transport, _ := transportOf(d.Attr.NodeType)
 	out := jsonInfo{
 		jsonEntry: jsonEntry{d.Name, d.Kind, d.NetDev, d.Attr.NodeGUID.String()},
-		Version:   d.Version, Transport: transport, NumCompVectors: d.CompVectors, Attr: attributes(&d.Attr),
+		Version:   d.Version, Transport: transport, NumCompVectors: d.CompVectors,
+		Attr: attributes(&d.Attr),
 	}
 	for i := range d.Ports {
 		a := &d.Ports[i].Attr
 		p := jsonPort{
-			Port: d.Ports[i].Number, State: portState(a.State), PhysState: word(physStates, a.PhysState, ""), LinkLayer: a.LinkLayer.String(),
-			MaxMTU: a.MaxMTU.Bytes(), ActiveMTU: a.ActiveMTU.Bytes(), MaxMsgSz: a.MaxMsgSz, GIDTblLen: a.GIDTblLen, PKeyTblLen: a.PKeyTblLen,
-			LID: a.LID, BadPKeyCntr: a.BadPKeyCntr, QKeyViolCntr: a.QKeyViolCntr, SubnetTimeout: a.SubnetTimeout,
-			ActiveWidth: word(linkWidths, a.ActiveWidth, "") + "X", ActiveSpeed: word(linkSpeeds, a.ActiveSpeed, ""),
+			Port: d.Ports[i].Number, State: portState(a.State),
+			PhysState: word(physStates, a.PhysState, ""), LinkLayer: a.LinkLayer.String(),
+			MaxMTU: a.MaxMTU.Bytes(), ActiveMTU: a.ActiveMTU.Bytes(), MaxMsgSz: a.MaxMsgSz,
+			GIDTblLen: a.GIDTblLen, PKeyTblLen: a.PKeyTblLen, LID: a.LID,
+			BadPKeyCntr: a.BadPKeyCntr, QKeyViolCntr: a.QKeyViolCntr,
+			SubnetTimeout: a.SubnetTimeout, ActiveWidth: word(linkWidths, a.ActiveWidth, "") + "X",
+			ActiveSpeed: word(linkSpeeds, a.ActiveSpeed, ""),
 		}
 		for _, g := range d.Ports[i].GIDs {
 			if !g.GID.IsZero() {
@@ -102,14 +106,19 @@ func attributes(a *ib.DeviceAttr) map[string]any {
 		}
 	}
 	return map[string]any{
-		"fw_ver": a.FWVer, "sys_image_guid": a.SysImageGUID.String(), "max_mr_size": a.MaxMRSize, "page_size_cap": a.PageSizeCap,
-		"vendor_id": a.VendorID, "vendor_part_id": a.VendorPartID, "hw_ver": a.HWVer, "max_qp": a.MaxQP, "max_qp_wr": a.MaxQPWR,
+		"fw_ver": a.FWVer, "sys_image_guid": a.SysImageGUID.String(), "max_mr_size": a.MaxMRSize,
+		"page_size_cap": a.PageSizeCap, "vendor_id": a.VendorID, "vendor_part_id": a.VendorPartID,
+		"hw_ver": a.HWVer, "max_qp": a.MaxQP, "max_qp_wr": a.MaxQPWR,
 		"device_cap_flags": fmt.Sprintf("0x%x", uint64(a.DeviceCapFlags)), "device_caps": flags,
-		"max_sge": a.MaxSGE, "max_sge_rd": a.MaxSGERd, "max_inline_data": a.MaxInlineData, "max_cq": a.MaxCQ, "max_cqe": a.MaxCQE,
-		"max_mr": a.MaxMR, "max_pd": a.MaxPD, "max_qp_rd_atom": a.MaxQPRdAtom, "max_res_rd_atom": a.MaxResRdAtom,
-		"max_qp_init_rd_atom": a.MaxQPInitRdAtom, "atomic_cap": word(atomicCaps, a.AtomicCap, ""), "max_mw": a.MaxMW,
-		"max_mcast_grp": a.MaxMcastGrp, "max_mcast_qp_attach": a.MaxMcastQPAttach, "max_total_mcast_qp_attach": a.MaxTotalMcastQPAttach,
-		"max_ah": a.MaxAH, "max_srq": a.MaxSRQ, "max_srq_wr": a.MaxSRQWR, "max_srq_sge": a.MaxSRQSGE,
-		"max_fast_reg_pages": a.MaxFastRegPages, "max_pkeys": a.MaxPKeys, "local_ca_ack_delay": a.LocalCAAckDelay, "phys_port_cnt": a.PhysPortCnt,
+		"max_sge": a.MaxSGE, "max_sge_rd": a.MaxSGERd, "max_inline_data": a.MaxInlineData,
+		"max_cq": a.MaxCQ, "max_cqe": a.MaxCQE, "max_mr": a.MaxMR, "max_pd": a.MaxPD,
+		"max_qp_rd_atom": a.MaxQPRdAtom, "max_res_rd_atom": a.MaxResRdAtom,
+		"max_qp_init_rd_atom": a.MaxQPInitRdAtom, "atomic_cap": word(atomicCaps, a.AtomicCap, ""),
+		"max_mw": a.MaxMW, "max_mcast_grp": a.MaxMcastGrp,
+		"max_mcast_qp_attach":       a.MaxMcastQPAttach,
+		"max_total_mcast_qp_attach": a.MaxTotalMcastQPAttach, "max_ah": a.MaxAH,
+		"max_srq": a.MaxSRQ, "max_srq_wr": a.MaxSRQWR, "max_srq_sge": a.MaxSRQSGE,
+		"max_fast_reg_pages": a.MaxFastRegPages, "max_pkeys": a.MaxPKeys,
+		"local_ca_ack_delay": a.LocalCAAckDelay, "phys_port_cnt": a.PhysPortCnt,
 	}
 }

@@ -49,11 +49,13 @@ with a TRP Request is shown as TRP.
 			return out.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&f.InfoOnly, "info-only", false, "leave out the header fields, as tshark does")
+	cmd.Flags().BoolVar(&f.InfoOnly, "info-only", false,
+		"leave out the header fields, as tshark does")
 	return cmd
 }
 
-func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Formatter, name string) error {
+func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Formatter,
+	name string) error {
 	var r *pcapread.Reader
 	var err error
 	if name == "-" {

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"verbena/internal/sys/tun"
-	ntbio "verbena/internal/transport/ntb"
+	transportntb "verbena/internal/transport/ntb"
 )
 
 // carrier takes frames from an interface to a link and back.
 type carrier struct {
 	tap   *tun.TAP
-	link  *ntbio.Device
+	link  *transportntb.Device
 	count counts
 	stuck bool // the peer has had no room for a while
 
@@ -33,7 +33,8 @@ type counts struct {
 }
 
 func (c *counts) String() string {
-	return fmt.Sprintf("sent %d frames, %d bytes; received %d frames, %d bytes; dropped %d for which the peer had no room, %d that the kernel did not take",
+	return fmt.Sprintf("sent %d frames, %d bytes; received %d frames, %d bytes; dropped %d for "+
+		"which the peer had no room, %d that the kernel did not take",
 		c.sent, c.sentBytes, c.received.Load(), c.receivedBytes.Load(), c.noRoom, c.refused.Load())
 }
 

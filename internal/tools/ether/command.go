@@ -15,7 +15,7 @@ import (
 	"verbena/internal/ntb/backend"
 	"verbena/internal/sys/tun"
 	"verbena/internal/tools/cli"
-	ntbio "verbena/internal/transport/ntb"
+	transportntb "verbena/internal/transport/ntb"
 	"verbena/verbs"
 )
 
@@ -55,8 +55,10 @@ only root may change.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVarP(&o.dev.Name, "ib-dev", "d", "", "use device `DEV` (default the first of kind ntb)")
-	fs.StringVar(&o.tap, "tap", "ntb%d", "the `NAME` of the interface; %d stands for the first number that is free")
+	fs.StringVarP(&o.dev.Name, "ib-dev", "d", "",
+		"use device `DEV` (default the first of kind ntb)")
+	fs.StringVar(&o.tap, "tap", "ntb%d",
+		"the `NAME` of the interface; %d stands for the first number that is free")
 	fs.StringVar(&o.address, "address", "", "give it an address: `ADDR/BITS`")
 	fs.IntVar(&o.mtu, "mtu", 0, "the longest packet in `BYTES` (default as long as the link takes)")
 	return cmd
@@ -83,7 +85,7 @@ func (o *options) check() error {
 }
 
 // open opens the device: the first of kind ntb if it has no name.
-func (o *options) open() (*verbs.Context, *ntbio.Device, error) {
+func (o *options) open() (*verbs.Context, *transportntb.Device, error) {
 	if o.dev.Name == "" {
 		all, err := verbs.Devices()
 		if err != nil {
@@ -96,7 +98,8 @@ func (o *options) open() (*verbs.Context, *ntbio.Device, error) {
 			}
 		}
 		if o.dev.Name == "" {
-			return nil, nil, errors.New("there is no device of kind ntb: VERBENA_NTB names the links, as shm:/run/link")
+			return nil, nil, errors.New("there is no device of kind ntb: VERBENA_NTB names the " +
+				"links, as shm:/run/link")
 		}
 	}
 	ctx, err := o.dev.Open()
@@ -105,7 +108,8 @@ func (o *options) open() (*verbs.Context, *ntbio.Device, error) {
 	}
 	l := (*core.Context)(ctx).NTB()
 	if l == nil {
-		return nil, nil, errors.Join(fmt.Errorf("device %s is no link of windows: only those of kind ntb carry frames", o.dev.Name), ctx.Close())
+		return nil, nil, errors.Join(fmt.Errorf("device %s is no link of windows: only those of "+
+			"kind ntb carry frames", o.dev.Name), ctx.Close())
 	}
 	return ctx, l, nil
 }
@@ -136,12 +140,13 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 		default:
 		}
 	}
-	stop := link.Watch(func(ntbio.LinkChange) { look() })
+	stop := link.Watch(func(transportntb.LinkChange) { look() })
 	defer stop()
 	c := &carrier{tap: tap, link: link}
 	ended, err := c.start()
 	if errors.Is(err, backend.ErrInUse) {
-		return fmt.Errorf("another process carries the frames of this side of %s: one of each side does", o.dev.Name)
+		return fmt.Errorf("another process carries the frames of this side of %s: one of each "+
+			"side does", o.dev.Name)
 	}
 	if err != nil {
 		return err
@@ -188,14 +193,16 @@ func (o *options) configure(tap *tun.TAP) error {
 }
 
 // linkChanged has the interface follow the link.
-func (o *options) linkChanged(tap *tun.TAP, link *ntbio.Device, up bool, out io.Writer) error {
+func (o *options) linkChanged(tap *tun.TAP, link *transportntb.Device, up bool,
+	out io.Writer) error {
 	if !up {
 		err := tap.SetCarrier(false)
 		fmt.Fprintf(out, "%s: the link is down\n", tap.Name)
 		return err
 	}
 	if longest, err := link.MaxFrame(); err == nil && o.mtu == 0 {
-		if err := tap.SetMTU(min(longest-ethernetHeader, maxMTU)); err != nil && !errors.Is(err, tun.ErrNotPermitted) {
+		if err := tap.SetMTU(min(longest-ethernetHeader, maxMTU)); err != nil &&
+			!errors.Is(err, tun.ErrNotPermitted) {
 			return err
 		}
 	}

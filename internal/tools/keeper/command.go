@@ -3,6 +3,7 @@
 package keeper
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,9 +17,9 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   portshare.KeeperCommand + " DIR",
 		Short: "Hold UDP port 4791 for the processes that meet in DIR",
-		Long: `Hold UDP port 4791 for this user's processes, pass connection requests on to them, and
-tell the peers of those that are killed. Such processes start this by themselves, and it
-ends a moment after the last of them.`,
+		Long: `Hold UDP port 4791 for this user's processes, pass connection requests on to them,
+and tell the peers of those that are killed. Such processes start this by themselves, and
+it ends a moment after the last of them.`,
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 	}
@@ -27,7 +28,15 @@ ends a moment after the last of them.`,
 	if err := cmd.Flags().MarkHidden(name); err != nil {
 		panic(err) // there is no such option
 	}
+	slots := cmd.Flags().Int("slots", portshare.Slots, "of the process that starts it")
+	if err := cmd.Flags().MarkHidden("slots"); err != nil {
+		panic(err) // there is no such option
+	}
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if *slots != portshare.Slots {
+			return fmt.Errorf("keeper of %d slots, not %d: install one version of Verbena",
+				portshare.Slots, *slots)
+		}
 		if *detached {
 			return roce.Keep(args[0])
 		}

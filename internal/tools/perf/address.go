@@ -28,7 +28,8 @@ func localAddress(dev *verbs.Context, o *options) (ib.GIDEntry, error) {
 	for i, a := range addrs {
 		table = append(table, ib.GIDEntry{GID: ib.GIDFromAddr(a.WithZone("")), Index: i})
 	}
-	return cli.ChooseGID(table, o.gidIndex, fmt.Sprintf("%s, whose indices count its addresses,", info.Name))
+	return cli.ChooseGID(table, o.gidIndex,
+		fmt.Sprintf("%s, whose indices count its addresses,", info.Name))
 }
 
 // bounded reports whether only so many messages can be measured as receives are
@@ -53,5 +54,6 @@ func (e *endpoint) outruns(iters int64) error {
 	if !e.bounded() || iters > 0 && iters <= most {
 		return nil
 	}
-	return fmt.Errorf("over TCP a SEND that finds no receive ends the connection: measure at most %d, with -n %d, or more with a larger -t", most, most)
+	return fmt.Errorf("over TCP a SEND that finds no receive ends the connection: measure at "+
+		"most %d, with -n %d, or more with a larger -t", most, most)
 }

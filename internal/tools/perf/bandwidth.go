@@ -8,7 +8,7 @@ import (
 	"verbena/ib"
 )
 
-// pollBatch is how many completions one poll takes.
+// pollBatch is the number of completions that one poll takes.
 const pollBatch = 64
 
 // stream is one size of a bandwidth test on one side.
@@ -163,8 +163,8 @@ func (s *stream) pollReceives() (int, error) {
 	return n, nil
 }
 
-// drainTime is how long the last messages may be under way after the peer has
-// said that it is done.
+// drainTime bounds the time for which the last messages may be under way after the peer has said
+// that it is done.
 const drainTime = 10 * time.Millisecond
 
 // drain takes in what is under way still and returns how many messages arrived.

@@ -12,10 +12,12 @@ import (
 
 // operations and what they are called in help texts.
 var operations = []struct{ op, name, about string }{
-	{"write", "RDMA WRITE", "Latency is half a round trip of two WRITEs, each seen by polling its last byte in memory."},
+	{"write", "RDMA WRITE", "Latency is half a round trip of two WRITEs, each seen by polling " +
+		"its last byte in memory."},
 	{"read", "RDMA READ", "Latency is the time from posting a READ to its completion."},
 	{"send", "SEND", "Latency is half a round trip of two SENDs."},
-	{"atomic", "atomic fetch-and-add of 8 bytes", "Latency is the time from posting to completion."},
+	{"atomic", "atomic fetch-and-add of 8 bytes",
+		"Latency is the time from posting to completion."},
 }
 
 // Command returns "verbena perf".
@@ -44,7 +46,8 @@ message is at most the path MTU; its receive buffer has 40 bytes more, the GRH.`
 			Long:  fmt.Sprintf("Measure %s. %s", op.name, op.about),
 			RunE:  cli.Group,
 		}
-		sub.AddCommand(subcommand(op.op, "bw", op.name, op.about), subcommand(op.op, "lat", op.name, op.about))
+		sub.AddCommand(subcommand(op.op, "bw", op.name, op.about),
+			subcommand(op.op, "lat", op.name, op.about))
 		cmd.AddCommand(sub)
 	}
 	return cmd
@@ -59,8 +62,9 @@ func subcommand(op, metric, name, about string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   metric + " [HOST]",
 		Short: fmt.Sprintf("%s of %s", what, name),
-		Long:  fmt.Sprintf("%s of %s. %s\n\nWithout HOST wait for a client, else measure with the server there.", what, name, long),
-		Args:  cli.Args(0, 1, "at most one HOST"),
+		Long: fmt.Sprintf("%s of %s. %s\n\nWithout HOST wait for a client, else measure with "+
+			"the server there.", what, name, long),
+		Args: cli.Args(0, 1, "at most one HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				o.host = args[0]

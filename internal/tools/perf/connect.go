@@ -50,7 +50,7 @@ func (d *direct) connectQPs(_ context.Context, peer *Offer) error {
 // managed connects by the connection manager. The client connects one queue
 // pair after the other; the request's private data begin with the index (2) and
 // the number (4) of the queue pair. UD has no connection, only a request and an
-// answer, of which each tells where datagrams go.
+// answer; each tells where datagrams go.
 type managed struct {
 	e        *endpoint
 	o        *options
@@ -77,7 +77,8 @@ func (m *managed) listen() error {
 	}
 	m.e.onClose(m.listener.Destroy)
 	at := netip.AddrPortFrom(m.e.sgid.GID.Addr(), uint16(m.o.port))
-	if m.e.dev.Info().Kind == rdmacm.IWARP { // TCP's port is that of the control connection: any other, and the offer tells
+	if m.e.dev.Info().Kind == rdmacm.IWARP {
+		// TCP's port is that of the control connection: any other, and the offer tells
 		at = netip.AddrPortFrom(at.Addr(), 0)
 	}
 	var udp *portshare.PortError
@@ -94,7 +95,8 @@ func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
 	if m.o.host == "" {
 		return m.acceptAll(ctx, peer)
 	}
-	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(), cmp.Or(peer.Port, uint16(m.o.port)))
+	to := netip.AddrPortFrom(netip.AddrFrom16(peer.GID).Unmap(),
+		cmp.Or(peer.Port, uint16(m.o.port)))
 	for i := range m.e.flows {
 		if err := m.dialInTime(ctx, i, to); err != nil {
 			return fmt.Errorf("queue pair %d: cannot connect to %v: %w", i, to, err)
@@ -103,9 +105,10 @@ func (m *managed) connectQPs(ctx context.Context, peer *Offer) error {
 	return nil
 }
 
-// errNoAnswer is what the connection manager's silence means: the server is
-// there, it answers on TCP.
-var errNoAnswer = errors.New("no answer from the connection manager there; check the route to that address and, for RoCE, that UDP port 4791 is open")
+// errNoAnswer explains the connection manager's silence: the server is there, since it answers on
+// TCP.
+var errNoAnswer = errors.New("no answer from the connection manager there; check the route to " +
+	"that address and, for RoCE, that UDP port 4791 is open")
 
 // dialInTime is dial, but not for longer than our patience.
 func (m *managed) dialInTime(ctx context.Context, i int, to netip.AddrPort) error {
@@ -123,7 +126,8 @@ func (m *managed) param(i int) *rdmacm.ConnParam {
 	about := binary.BigEndian.AppendUint16(nil, uint16(i))
 	return &rdmacm.ConnParam{
 		PrivateData:        binary.BigEndian.AppendUint32(about, uint32(m.e.flows[i].qp.QPN())),
-		ResponderResources: m.e.rdAtom, InitiatorDepth: m.e.rdAtom, RetryCount: retries, RNRRetryCount: retries,
+		ResponderResources: m.e.rdAtom, InitiatorDepth: m.e.rdAtom, RetryCount: retries,
+		RNRRetryCount: retries,
 	}
 }
 
@@ -187,8 +191,9 @@ func (m *managed) expect(ctx context.Context, want rdmacm.EventType) (*rdmacm.Ev
 	return nil, fmt.Errorf("%v instead of %v", ev.Type, want)
 }
 
-// errNoRequest is what a silent client means to the server.
-var errNoRequest = errors.New("the client does not connect by the connection manager; see its message, and check the route to it")
+// errNoRequest explains to the server why a client is silent.
+var errNoRequest = errors.New("the client does not connect by the connection manager; see its " +
+	"message, and check the route to it")
 
 // nextInTime waits for an event as long as a client tries.
 func (m *managed) nextInTime(ctx context.Context) (*rdmacm.Event, error) {

@@ -72,7 +72,8 @@ func (c *control) expect(kind string) (*Message, error) {
 
 // first is expect for what must come at once.
 func (c *control) first(kind string) (*Message, error) {
-	_ = c.conn.SetReadDeadline(time.Now().Add(cli.AnswerTimeout)) // a connection that is gone says so
+	// a connection that is gone says so
+	_ = c.conn.SetReadDeadline(time.Now().Add(cli.AnswerTimeout))
 	defer c.conn.SetReadDeadline(time.Time{})
 	return c.expect(kind)
 }
@@ -93,7 +94,7 @@ func (c *control) watch(ctx context.Context) *watch {
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	go func() {
 		w.message, w.err = c.expect(kindDone)
-		close(w.done) // before the context ends: whoever sees that asks why
+		close(w.done) // before the context ends, so that its error is there to be read
 		w.cancel()
 	}()
 	return w

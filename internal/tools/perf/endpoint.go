@@ -61,7 +61,8 @@ func openEndpoint(o *options, dev *verbs.Context) (*endpoint, error) {
 func (e *endpoint) build() error {
 	o := e.o
 	if kind := e.dev.Info().Kind; kind != rdmacm.RoCE && o.service != serviceRC {
-		return fmt.Errorf("--connection %s: devices of kind %s have RC queue pairs only (%w)", o.service, kind, syscall.EOPNOTSUPP)
+		return fmt.Errorf("--connection %s: devices of kind %s have RC queue pairs only (%w)",
+			o.service, kind, syscall.EOPNOTSUPP)
 	}
 	port, err := e.dev.QueryPort(o.ibPort)
 	if err != nil {
@@ -69,7 +70,8 @@ func (e *endpoint) build() error {
 	}
 	e.portMTU = port.ActiveMTU.Bytes()
 	if o.mtuBytes > e.portMTU {
-		return fmt.Errorf("path MTU %d is more than the %d that %s carries; use a smaller -m, or raise the interface's MTU", o.mtuBytes, e.portMTU, e.dev.Info().Name)
+		return fmt.Errorf("path MTU %d is more than the %d that %s carries; use a smaller -m, or "+
+			"raise the interface's MTU", o.mtuBytes, e.portMTU, e.dev.Info().Name)
 	}
 	if o.service == serviceUD {
 		if err := o.bound(e.portMTU, "a datagram on "+e.dev.Info().Name); err != nil {
@@ -87,7 +89,8 @@ func (e *endpoint) build() error {
 	sizes := o.sizes()
 	e.largest = sizes[len(sizes)-1]
 	e.stride = strideOf(e.largest + o.service.grh())
-	const all = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
+	const all = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead |
+		ib.AccessRemoteAtomic
 	buf, err := e.dev.AllocBuffer(2 * e.stride * o.qps)
 	if err != nil {
 		return err
@@ -119,7 +122,8 @@ func (e *endpoint) build() error {
 func (e *endpoint) makeCQ(depth int) (*verbs.CQ, error) {
 	cq, err := e.dev.CreateCQ(depth, e.channel)
 	if err != nil {
-		return nil, fmt.Errorf("cannot create a completion queue of %d: %w; use fewer queue pairs or a smaller -t", depth, err)
+		return nil, fmt.Errorf("cannot create a completion queue of %d: %w; use fewer queue "+
+			"pairs or a smaller -t", depth, err)
 	}
 	e.onClose(cq.Destroy)
 	return cq, nil
@@ -147,8 +151,8 @@ func (e *endpoint) qpInit() *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
 		Type: e.o.service.qpType(), SendCQ: e.scq, RecvCQ: e.rcq,
 		Cap: ib.QPCap{
-			MaxSendWR: uint32(e.sendDepth()), MaxRecvWR: uint32(e.receiveDepth()), MaxSendSGE: 1, MaxRecvSGE: 1,
-			MaxInlineData: uint32(e.o.inline),
+			MaxSendWR: uint32(e.sendDepth()), MaxRecvWR: uint32(e.receiveDepth()), MaxSendSGE: 1,
+			MaxRecvSGE: 1, MaxInlineData: uint32(e.o.inline),
 		},
 	}
 }
@@ -163,8 +167,10 @@ func (e *endpoint) createQPs() ([]QPAddr, error) {
 		}
 		e.onClose(qp.Destroy)
 		v := e.o.service
-		attr := ib.QPAttr{State: ib.QPInit, PortNum: uint8(e.o.ibPort), AccessFlags: v.access(), QKey: qkey}
-		if err := qp.Modify(&attr, ib.QPStateAttr|ib.QPPKeyIndex|ib.QPPort|initMask[v]); err != nil {
+		attr := ib.QPAttr{State: ib.QPInit, PortNum: uint8(e.o.ibPort), AccessFlags: v.access(),
+			QKey: qkey}
+		if err := qp.Modify(&attr,
+			ib.QPStateAttr|ib.QPPKeyIndex|ib.QPPort|initMask[v]); err != nil {
 			return nil, err
 		}
 		e.flows[i].qp = qp
@@ -187,14 +193,16 @@ func (e *endpoint) connectQPs(mine []QPAddr, peer *Offer) error {
 	for i := range e.flows {
 		qp := e.flows[i].qp
 		rtr := ib.QPAttr{
-			State: ib.QPRTR, PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN), RQPSN: ib.NewPSN(peer.QPs[i].PSN),
-			AH:              e.pathTo(peer),
+			State: ib.QPRTR, PathMTU: mtu, DestQPN: ib.QPN(peer.QPs[i].QPN),
+			RQPSN: ib.NewPSN(peer.QPs[i].PSN), AH: e.pathTo(peer),
 			MaxDestRdAtomic: e.rdAtom, MinRNRTimer: minRNRTimer,
 		}
 		if err := qp.Modify(&rtr, ib.QPStateAttr|rtrMask[v]); err != nil {
-			return fmt.Errorf("cannot connect to QPN 0x%06x at %s: %w", peer.QPs[i].QPN, ib.GID(peer.GID).Addr(), err)
+			return fmt.Errorf("cannot connect to QPN 0x%06x at %s: %w", peer.QPs[i].QPN,
+				ib.GID(peer.GID).Addr(), err)
 		}
-		rts := ib.QPAttr{State: ib.QPRTS, SQPSN: ib.PSN(mine[i].PSN), Timeout: ackTimeout, RetryCnt: retries, RNRRetry: retries, MaxRdAtomic: e.rdAtom}
+		rts := ib.QPAttr{State: ib.QPRTS, SQPSN: ib.PSN(mine[i].PSN), Timeout: ackTimeout,
+			RetryCnt: retries, RNRRetry: retries, MaxRdAtomic: e.rdAtom}
 		if err := qp.Modify(&rts, ib.QPStateAttr|rtsMask[v]); err != nil {
 			return err
 		}
@@ -209,7 +217,8 @@ func (e *endpoint) connectQPs(mine []QPAddr, peer *Offer) error {
 
 // pathTo is the way to the peer.
 func (e *endpoint) pathTo(peer *Offer) ib.AHAttr {
-	return ib.AHAttr{IsGlobal: true, PortNum: uint8(e.o.ibPort), GRH: ib.GRH{DGID: ib.GID(peer.GID), SGIDIndex: uint8(e.sgid.Index)}}
+	return ib.AHAttr{IsGlobal: true, PortNum: uint8(e.o.ibPort),
+		GRH: ib.GRH{DGID: ib.GID(peer.GID), SGIDIndex: uint8(e.sgid.Index)}}
 }
 
 // sendTo says where the datagrams of a queue pair go.
@@ -230,16 +239,18 @@ func (e *endpoint) checkPeer(peer *Offer) error {
 	case len(peer.QPs) != len(e.flows):
 		return fmt.Errorf("the peer has %d queue pairs, we have %d", len(peer.QPs), len(e.flows))
 	case e.o.service == serviceUD && e.largest > peer.MTU:
-		return fmt.Errorf("a datagram of %d bytes is more than the %d that the peer's port carries; use -m %d", e.largest, peer.MTU, peer.MTU)
+		return fmt.Errorf("a datagram of %d bytes is more than the %d that the peer's port "+
+			"carries; use -m %d", e.largest, peer.MTU, peer.MTU)
 	case peer.Len < e.mr.Length():
-		return fmt.Errorf("the peer offers %d bytes of memory where %d are needed", peer.Len, e.mr.Length())
+		return fmt.Errorf("the peer offers %d bytes of memory where %d are needed", peer.Len,
+			e.mr.Length())
 	case e.o.pathMTU(e.portMTU, peer.MTU) == 0:
 		return fmt.Errorf("the peer's port carries %d bytes a packet", peer.MTU)
 	}
 	return nil
 }
 
-// remote is where the peer's receive half of a queue pair is.
+// remote returns the address of the peer's receive half of a queue pair.
 func (e *endpoint) remote(peer *Offer, i int) uint64 {
 	return peer.Addr + uint64((2*i+1)*e.stride)
 }

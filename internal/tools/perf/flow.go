@@ -10,8 +10,7 @@ import (
 	"verbena/verbs"
 )
 
-// listLength is how many messages are posted by one call, of which the last
-// makes a completion.
+// listLength is the number of messages that one call posts. The last of them makes a completion.
 const listLength = 16
 
 // A completion's WRID says which flow it is of, and how many of its messages
@@ -45,7 +44,8 @@ func (e *endpoint) prepare(size int, limit int64, peer *Offer) {
 		}
 		f.recv = f.recv[:0]
 		for range listLength {
-			f.recv = append(f.recv, verbs.RecvWR{SGList: []ib.SGE{e.mr.SGE(e.receiveHalf(i), e.stride)}})
+			f.recv = append(f.recv,
+				verbs.RecvWR{SGList: []ib.SGE{e.mr.SGE(e.receiveHalf(i), e.stride)}})
 		}
 	}
 }

@@ -45,7 +45,7 @@ type LatResult struct {
 	P99       float64 `json:"percentile_99_usec"`
 	P999      float64 `json:"percentile_99_9_usec"`
 	PerSecond float64 `json:"transactions_per_second"`
-	// Lost is how many messages had no answer, of a service that may lose some.
+	// Lost is the number of messages without an answer, on a service that may lose some.
 	Lost int64 `json:"lost,omitempty"`
 }
 
@@ -53,8 +53,9 @@ func (l *latencies) result(size int, took time.Duration) LatResult {
 	us := func(ns int64) float64 { return float64(ns) / 1e3 }
 	return LatResult{
 		Size: size, Count: l.h.TotalCount(), Min: us(l.h.Min()), Max: us(l.max),
-		Typical: us(l.h.ValueAtQuantile(typicalQuantile)), Avg: l.h.Mean() / 1e3, StdDev: l.h.StdDev() / 1e3,
-		P99: us(l.h.ValueAtQuantile(99)), P999: us(l.h.ValueAtQuantile(longTailQuantile)),
+		Typical: us(l.h.ValueAtQuantile(typicalQuantile)), Avg: l.h.Mean() / 1e3,
+		StdDev: l.h.StdDev() / 1e3, P99: us(l.h.ValueAtQuantile(99)),
+		P999:      us(l.h.ValueAtQuantile(longTailQuantile)),
 		PerSecond: float64(l.h.TotalCount()) / max(took, 1).Seconds(),
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// warmUp is how many round trips go before those that count, but no more than
-// those.
+// warmUp is the number of round trips before those that count, but never more than those.
 const warmUp = 100
 
 // pinger is one size of a latency test on one side.
@@ -40,11 +39,11 @@ type pinger struct {
 	lost     int64
 }
 
-// memoryLooks is how often memory is looked at where a WRITE comes without anybody
-// polling: for as long as a poll takes. perftest polls only for its own completions.
+// memoryLooks is the number of reads of memory that replace one poll, where a WRITE arrives without
+// a poll. perftest polls only for its own completions.
 const memoryLooks = 512
 
-// showEvery is how often a test says how far it is.
+// showEvery is the interval at which a test shows its progress.
 const showEvery = 100 * time.Millisecond
 
 // An answer that takes longer is lost, and so is a peer that leaves as many in a
@@ -55,7 +54,8 @@ const (
 )
 
 func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
-	p := &pinger{e: e, w: w, size: size, iters: iters, times: newLatencies(), wait: e.waiter(), roundTrip: 1, looks: 1}
+	p := &pinger{e: e, w: w, size: size, iters: iters, times: newLatencies(), wait: e.waiter(),
+		roundTrip: 1, looks: 1}
 	if e.dev.Info().Kind == device.KindNTB && e.channel == nil {
 		p.looks = memoryLooks
 	}
@@ -65,7 +65,8 @@ func newPinger(e *endpoint, w *watch, size int, iters int64) *pinger {
 	if !e.o.service.reliable() {
 		p.patience = answerTime
 	}
-	// A WRITE is seen by its last byte, and where messages are lost that tells which one is answered.
+	// A WRITE is seen by its last byte, and where messages are lost that tells which one is
+	// answered.
 	if e.o.test.op == "write" || p.patience > 0 {
 		p.number = &e.mr.Bytes()[e.sendHalf(0)+size-1]
 	}
@@ -111,7 +112,8 @@ func (p *pinger) ping() (LatResult, error) {
 				return LatResult{}, err
 			}
 		} else if silence++; silence == maxSilence {
-			return LatResult{}, fmt.Errorf("%d messages in a row had no answer; is UDP port 4791 open there?", maxSilence)
+			return LatResult{}, fmt.Errorf("%d messages in a row had no answer; is UDP port 4791 "+
+				"open there?", maxSilence)
 		}
 	}
 	if p.times.h.TotalCount() == 0 {

@@ -59,7 +59,7 @@ type Hello struct {
 	DurationNS    int64   `json:"duration_ns"` // 0 is by iterations
 }
 
-// Offer is where one side can be reached and written to.
+// Offer has the addresses and keys of one side's queue pairs and memory.
 type Offer struct {
 	GID  GIDText  `json:"gid"`
 	MTU  int      `json:"mtu"` // bytes the port carries
@@ -67,7 +67,8 @@ type Offer struct {
 	Addr uint64   `json:"addr"` // of the memory
 	RKey uint32   `json:"rkey"`
 	Len  uint64   `json:"len"`
-	Port uint16   `json:"port,omitempty"` // of the connection manager; that of the TCP connection if it is not told
+	// of the connection manager; that of the TCP connection if it is not told
+	Port uint16 `json:"port,omitempty"`
 }
 
 // QPAddr is one queue pair.
@@ -91,7 +92,7 @@ func (g *GIDText) UnmarshalText(b []byte) error {
 	return err
 }
 
-// BWResult is what one direction of a bandwidth test moved.
+// BWResult is the traffic of one direction of a bandwidth test.
 type BWResult struct {
 	Messages int64 `json:"messages"`
 	Bytes    int64 `json:"bytes"`
@@ -144,7 +145,8 @@ func ParseMessage(line []byte) (*Message, error) {
 func (h *Hello) check() error {
 	switch {
 	case h.Protocol != protocol:
-		return fmt.Errorf("the peer speaks %q, we speak %q: use the same version of verbena on both sides", h.Protocol, protocol)
+		return fmt.Errorf("the peer speaks %q, we speak %q: use the same version of verbena on "+
+			"both sides", h.Protocol, protocol)
 	case h.MaxSize < 1 || h.MaxSize > maxSize:
 		return fmt.Errorf("message size %d is not 1 to %d", h.MaxSize, maxSize)
 	case h.QPs < 1 || h.QPs > maxQPs:
@@ -160,7 +162,8 @@ func (h *Hello) check() error {
 	case h.DurationNS < 0:
 		return errors.New("negative duration")
 	case 2*h.QPs*h.MaxSize > maxMemory:
-		return fmt.Errorf("%d queue pairs of %d bytes need more than %d MiB of memory", h.QPs, h.MaxSize, maxMemory>>20)
+		return fmt.Errorf("%d queue pairs of %d bytes need more than %d MiB of memory", h.QPs,
+			h.MaxSize, maxMemory>>20)
 	}
 	return h.Connection.check(h.Op)
 }

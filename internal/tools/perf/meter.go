@@ -33,7 +33,8 @@ func (m *meter) add(now time.Time, bytes int64) {
 func (m *meter) result(now time.Time, messages int64) BWResult {
 	took := max(now.Sub(m.start), 1)
 	average := float64(m.bytes) / took.Seconds()
-	return BWResult{Messages: messages, Bytes: m.bytes, TookNS: int64(took), PeakBPS: int64(max(m.peak, average))}
+	return BWResult{Messages: messages, Bytes: m.bytes, TookNS: int64(took),
+		PeakBPS: int64(max(m.peak, average))}
 }
 
 // plus returns both directions together.
@@ -48,4 +49,6 @@ func (r BWResult) plus(o BWResult) BWResult {
 func (r BWResult) bytesPerSecond() float64 { return float64(r.Bytes) / (float64(r.TookNS) / 1e9) }
 
 // messagesPerSecond is the average.
-func (r BWResult) messagesPerSecond() float64 { return float64(r.Messages) / (float64(r.TookNS) / 1e9) }
+func (r BWResult) messagesPerSecond() float64 {
+	return float64(r.Messages) / (float64(r.TookNS) / 1e9)
+}

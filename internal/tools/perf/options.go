@@ -14,7 +14,8 @@ import (
 
 // Bounds, on both sides.
 const (
-	maxSize   = 1 << 30 // half of ib.MaxMessage: each queue pair sets aside two messages on each side
+	// half of ib.MaxMessage: each queue pair sets aside two messages on each side
+	maxSize   = 1 << 30
 	maxQPs    = 4096
 	maxDepth  = 1 << 15
 	maxInline = 512
@@ -25,7 +26,7 @@ const (
 	atomicBytes   = 8
 )
 
-// test is what is measured.
+// test names an operation and the metric to measure.
 type test struct {
 	op     string // write, read, send, atomic
 	metric string // bw, lat
@@ -40,14 +41,16 @@ var (
 	sendLatency  = test{op: "send", metric: "lat"}
 )
 
-// noun is what the operation is called.
+// noun returns the name of the operation in a sentence.
 func (t test) noun() string {
-	return map[string]string{"write": "RDMA WRITE", "read": "RDMA READ", "send": "SEND", "atomic": "atomic"}[t.op]
+	return map[string]string{"write": "RDMA WRITE", "read": "RDMA READ", "send": "SEND",
+		"atomic": "atomic"}[t.op]
 }
 
 // title is the heading of perftest's table.
 func (t test) title() string {
-	name := map[string]string{"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send", "atomic": "Atomic FETCH_AND_ADD"}[t.op]
+	name := map[string]string{"write": "RDMA_Write", "read": "RDMA_Read", "send": "Send",
+		"atomic": "Atomic FETCH_AND_ADD"}[t.op]
 	if t.bandwidth() {
 		return name + " BW Test"
 	}
@@ -133,30 +136,38 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	o.patience = cli.ConnectTimeout
 	fs.SortFlags = false
 	if o.test.op != "atomic" {
-		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(), "message size in `BYTES`, up to 1 GiB: memory for two is set aside for each queue pair")
+		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(),
+			"message size in `BYTES`, up to 1 GiB: memory for two is set aside for each queue pair")
 		fs.BoolVarP(&o.all, "all", "a", false, "all sizes from 2 to 8388608 bytes")
 		o.sizeFlag = fs.Lookup("size")
 	}
-	fs.StringVarP(&o.connection, "connection", "c", "RC", "measure over `RC`, UC or UD, as far as these have the operation")
-	fs.Int64VarP(&o.iters, "iters", "n", 0, "`N` messages a size and queue pair (default by test and size)")
+	fs.StringVarP(&o.connection, "connection", "c", "RC",
+		"measure over `RC`, UC or UD, as far as these have the operation")
+	fs.Int64VarP(&o.iters, "iters", "n", 0,
+		"`N` messages a size and queue pair (default by test and size)")
 	fs.IntVarP(&o.seconds, "duration", "D", 0, "run each size for `SECONDS` instead")
 	if o.test.bandwidth() {
 		fs.IntVarP(&o.qps, "qp", "q", 1, "use `N` queue pairs")
-		fs.IntVarP(&o.depth, "tx-depth", "t", 128, "keep `N` messages outstanding on each queue pair")
+		fs.IntVarP(&o.depth, "tx-depth", "t", 128,
+			"keep `N` messages outstanding on each queue pair")
 		fs.BoolVarP(&o.bidir, "bidirectional", "b", false, "measure both directions at once")
 	}
 	fs.IntVarP(&o.inline, "inline_size", "I", o.test.defaultInline(), "send up to `BYTES` inline")
 	fs.IntVarP(&o.mtuBytes, "mtu", "m", 0, "path MTU in `BYTES` (default what both ports carry)")
 	if o.test == sendLatency {
-		fs.IntVarP(&o.cqMod, "cq-mod", "Q", latencyDepth, "wait for the completions of every `N` SENDs before going on, as ib_send_lat does of each")
+		fs.IntVarP(&o.cqMod, "cq-mod", "Q", latencyDepth,
+			"wait for the completions of every `N` SENDs before going on, as ib_send_lat does "+
+				"of each")
 	}
 	fs.BoolVarP(&o.events, "events", "e", false, "sleep on completion events (default poll)")
-	fs.BoolVarP(&o.rdmacm, "rdma_cm", "R", false, "connect by the connection manager; HOST is then an RDMA address")
+	fs.BoolVarP(&o.rdmacm, "rdma_cm", "R", false,
+		"connect by the connection manager; HOST is then an RDMA address")
 	fs.Lookup("rdma_cm").Usage += " (also --rdmacm)"
 	fs.IntVarP(&o.port, "port", "p", 18515, "listen on or connect to TCP port `PORT`")
 	o.dev.NameFlag(fs, "d")
 	fs.IntVarP(&o.ibPort, "ib-port", "i", 1, "use `PORT` of the device")
-	fs.IntVarP(&o.gidIndex, "gid-index", "x", cli.AnyGID, "use the local GID at `INDEX` (default: chosen, IPv4 first)")
+	fs.IntVarP(&o.gidIndex, "gid-index", "x", cli.AnyGID,
+		"use the local GID at `INDEX` (default: chosen, IPv4 first)")
 	if o.test.bandwidth() {
 		fs.BoolVar(&o.gbits, "report_gbits", false, "report Gb/sec instead of MB/sec (2^20 bytes)")
 	}
@@ -213,7 +224,8 @@ func (o *options) complete() error {
 	case o.gidIndex < cli.AnyGID || o.gidIndex > 255:
 		return cli.Usagef("--gid-index %d: indexes are 0 to 255", o.gidIndex)
 	case o.events && o.test == writeLatency:
-		return cli.Usagef("--events: a WRITE makes no completion at its target; poll, or measure send lat")
+		return cli.Usagef("--events: a WRITE makes no completion at its target; poll, or measure " +
+			"send lat")
 	case o.test == sendLatency && (o.cqMod < 1 || o.cqMod > latencyDepth):
 		return cli.Usagef("--cq-mod %d: 1 to %d SENDs", o.cqMod, latencyDepth)
 	case o.json && o.csv:
@@ -233,13 +245,14 @@ func (o *options) complete() error {
 	return nil
 }
 
-// hello is what the client tells the server.
+// hello returns the client's first message to the server.
 func (o *options) hello() *Hello {
 	sizes := o.sizes()
 	return &Hello{
 		Protocol: protocol, Op: o.test.op, Metric: o.test.metric, MaxSize: sizes[len(sizes)-1],
 		Connection: o.service, QPs: o.qps, Depth: o.depth, MTU: o.mtuBytes, Inline: o.inline,
-		Bidirectional: o.bidir, Events: o.events, RDMACM: o.rdmacm, CQMod: o.cqMod, DurationNS: int64(o.duration),
+		Bidirectional: o.bidir, Events: o.events, RDMACM: o.rdmacm, CQMod: o.cqMod,
+		DurationNS: int64(o.duration),
 	}
 }
 
@@ -248,7 +261,8 @@ func (o *options) adopt(h *Hello) {
 	o.service, o.adopted = h.Connection, true
 	o.size, o.qps, o.depth, o.inline, o.mtuBytes = h.MaxSize, h.QPs, h.Depth, h.Inline, h.MTU
 	o.cqMod = h.CQMod
-	o.bidir, o.events, o.rdmacm, o.duration = h.Bidirectional, h.Events, h.RDMACM, time.Duration(h.DurationNS)
+	o.bidir, o.events, o.rdmacm, o.duration = h.Bidirectional, h.Events, h.RDMACM,
+		time.Duration(h.DurationNS)
 }
 
 // sizes are the message sizes to measure, ascending.
@@ -302,7 +316,8 @@ func (o *options) iterations(size int) int64 {
 	case o.iters > 0:
 		return o.iters
 	}
-	return max(min(o.test.defaultIters(), int64(defaultBytes/size), int64(defaultBytesAll/size/o.qps)), int64(o.depth))
+	return max(min(o.test.defaultIters(), int64(defaultBytes/size),
+		int64(defaultBytesAll/size/o.qps)), int64(o.depth))
 }
 
 func (o *options) format() format {

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
-const rule = "---------------------------------------------------------------------------------------\n"
+var rule = strings.Repeat("-", 87) + "\n"
 
 const (
 	mebibyte = 1 << 20 // perftest's MB
@@ -25,8 +26,7 @@ type BWRow struct {
 	Average float64 `json:"bw_average"`
 	Unit    string  `json:"unit"`
 	MsgRate float64 `json:"msg_rate_mpps"`
-	// Arrived is how many messages the receivers got, of a service that may lose
-	// some.
+	// Arrived is the number of messages that the receivers got, on a service that may lose some.
 	Arrived *int64 `json:"messages_arrived,omitempty"`
 }
 
@@ -36,7 +36,8 @@ func bwRow(size int, r BWResult, gbits bool) BWRow {
 		unit, name = gigabit, "Gb/sec"
 	}
 	average := r.bytesPerSecond()
-	peak := max(float64(r.PeakBPS), average) // the peak travels in whole bytes a second, which may round it below
+	// the peak travels in whole bytes a second, which may round it below
+	peak := max(float64(r.PeakBPS), average)
 	return BWRow{
 		Size: size, Count: r.Messages, Peak: peak / unit, Average: average / unit,
 		Unit: name, MsgRate: r.messagesPerSecond() / 1e6,
@@ -70,17 +71,21 @@ func (r *reporter) begin(device string, local, remote *Offer) {
 	fmt.Fprint(r.w, rule)
 	switch {
 	case !o.test.bandwidth():
-		fmt.Fprint(r.w, " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n")
+		fmt.Fprint(r.w, " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    "+
+			"t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n")
 	case o.gbits:
-		fmt.Fprint(r.w, " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n")
+		fmt.Fprint(r.w, " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   "+
+			"MsgRate[Mpps]\n")
 	default:
-		fmt.Fprint(r.w, " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n")
+		fmt.Fprint(r.w, " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   "+
+			"MsgRate[Mpps]\n")
 	}
 }
 
 func printOffer(w io.Writer, side string, o *Offer) {
 	for _, q := range o.QPs {
-		fmt.Fprintf(w, "%s address: QPN 0x%04x PSN 0x%06x RKey 0x%08x VAddr 0x%012x\n", side, q.QPN, q.PSN, o.RKey, o.Addr)
+		fmt.Fprintf(w, "%s address: QPN 0x%04x PSN 0x%06x RKey 0x%08x VAddr 0x%012x\n", side, q.QPN,
+			q.PSN, o.RKey, o.Addr)
 	}
 	fmt.Fprintf(w, " GID: %s\n", gidText(o.GID))
 }
@@ -96,7 +101,8 @@ func onOff(b bool) string {
 func (r *reporter) bandwidth(row BWRow) {
 	r.rows = append(r.rows, row)
 	if r.o.format() == formatTable {
-		fmt.Fprintf(r.w, " %-7d    %-10d       %-7.2f            %-7.2f\t\t   %-7.6f\n", row.Size, row.Count, row.Peak, row.Average, row.MsgRate)
+		fmt.Fprintf(r.w, " %-7d    %-10d       %-7.2f            %-7.2f\t\t   %-7.6f\n", row.Size,
+			row.Count, row.Peak, row.Average, row.MsgRate)
 		if row.Arrived != nil && *row.Arrived < row.Count {
 			fmt.Fprintf(r.w, " %d of these messages were lost\n", row.Count-*row.Arrived)
 		}
@@ -107,8 +113,10 @@ func (r *reporter) bandwidth(row BWRow) {
 func (r *reporter) latency(row LatResult) {
 	r.rows = append(r.rows, row)
 	if r.o.format() == formatTable {
-		fmt.Fprintf(r.w, " %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f\n",
-			row.Size, row.Count, row.Min, row.Max, row.Typical, row.Avg, row.StdDev, row.P99, row.P999)
+		fmt.Fprintf(r.w, " %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f    "+
+			" \t%-7.2f\t\t%-7.2f \t\t%-7.2f\n",
+			row.Size, row.Count, row.Min, row.Max, row.Typical, row.Avg, row.StdDev,
+			row.P99, row.P999)
 		if row.Lost > 0 {
 			fmt.Fprintf(r.w, " %d messages more had no answer\n", row.Lost)
 		}
@@ -146,7 +154,8 @@ func (r *reporter) csv() error {
 			line = append(line, "messages_arrived")
 		}
 	} else {
-		line = []string{"bytes", "iterations", "t_min_usec", "t_max_usec", "t_typical_usec", "t_avg_usec", "t_stdev_usec", "percentile_99_usec", "percentile_99_9_usec"}
+		line = []string{"bytes", "iterations", "t_min_usec", "t_max_usec", "t_typical_usec",
+			"t_avg_usec", "t_stdev_usec", "percentile_99_usec", "percentile_99_9_usec"}
 		if mayLose {
 			line = append(line, "lost")
 		}
@@ -155,7 +164,8 @@ func (r *reporter) csv() error {
 	for _, row := range r.rows {
 		switch row := row.(type) {
 		case BWRow:
-			line = []string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Peak), f(row.Average), row.Unit, f(row.MsgRate)}
+			line = []string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Peak),
+				f(row.Average), row.Unit, f(row.MsgRate)}
 			if mayLose {
 				arrived := "" // of WRITEs nobody knows
 				if row.Arrived != nil {
@@ -164,7 +174,8 @@ func (r *reporter) csv() error {
 				line = append(line, arrived)
 			}
 		case LatResult:
-			line = []string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Min), f(row.Max), f(row.Typical), f(row.Avg), f(row.StdDev), f(row.P99), f(row.P999)}
+			line = []string{strconv.Itoa(row.Size), strconv.FormatInt(row.Count, 10), f(row.Min),
+				f(row.Max), f(row.Typical), f(row.Avg), f(row.StdDev), f(row.P99), f(row.P999)}
 			if mayLose {
 				line = append(line, strconv.FormatInt(row.Lost, 10))
 			}

@@ -22,7 +22,7 @@ const (
 // grhBytes stand before a message in the receive buffer of a UD queue pair.
 const grhBytes = 40
 
-// maxDatagram is what the largest path MTU carries.
+// maxDatagram is the payload that the largest path MTU carries.
 const maxDatagram = 4096
 
 // parseService takes the name in any case.
@@ -54,15 +54,17 @@ func (v service) check(op string) error {
 func (v service) reliable() bool { return v == serviceRC }
 
 func (v service) qpType() ib.QPType {
-	return map[service]ib.QPType{serviceRC: ib.QPTypeRC, serviceUC: ib.QPTypeUC, serviceUD: ib.QPTypeUD}[v]
+	return map[service]ib.QPType{serviceRC: ib.QPTypeRC, serviceUC: ib.QPTypeUC,
+		serviceUD: ib.QPTypeUD}[v]
 }
 
-// portSpace is where the connection manager has queue pairs of the service.
+// portSpace returns the connection manager's port space for queue pairs of the service.
 func (v service) portSpace() rdmacm.PortSpace {
-	return map[service]rdmacm.PortSpace{serviceRC: rdmacm.TCP, serviceUC: rdmacm.IB, serviceUD: rdmacm.UDP}[v]
+	return map[service]rdmacm.PortSpace{serviceRC: rdmacm.TCP, serviceUC: rdmacm.IB,
+		serviceUD: rdmacm.UDP}[v]
 }
 
-// access is what peers may do by a queue pair.
+// access returns the rights that a queue pair gives its peer.
 func (v service) access() ib.Access {
 	if v == serviceRC {
 		return ib.AccessRemoteWrite | ib.AccessRemoteRead | ib.AccessRemoteAtomic
@@ -78,7 +80,8 @@ var (
 		serviceUD: ib.QPQKey,
 	}
 	rtrMask = map[service]ib.QPAttrMask{
-		serviceRC: ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic | ib.QPMinRNRTimer,
+		serviceRC: ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic |
+			ib.QPMinRNRTimer,
 		serviceUC: ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN,
 		serviceUD: 0,
 	}

@@ -55,10 +55,12 @@ func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
 		return s.ctl.refuse(err)
 	}
 	if m.Hello.Op != o.test.op || m.Hello.Metric != o.test.metric {
-		return s.ctl.refuse(fmt.Errorf("the client measures %s %s, the server %s %s: run the same on both sides", m.Hello.Op, m.Hello.Metric, o.test.op, o.test.metric))
+		return s.ctl.refuse(fmt.Errorf("the client measures %s %s, the server %s %s: run the "+
+			"same on both sides", m.Hello.Op, m.Hello.Metric, o.test.op, o.test.metric))
 	}
 	if mine := string(dev.Info().Kind); m.Hello.Kind != mine && m.Hello.Kind != "" {
-		return s.ctl.refuse(fmt.Errorf("the client's device is of kind %s, the server's of %s: choose those of one kind with -d on both sides", m.Hello.Kind, mine))
+		return s.ctl.refuse(fmt.Errorf("the client's device is of kind %s, the server's of %s: "+
+			"choose those of one kind with -d on both sides", m.Hello.Kind, mine))
 	}
 	o.adopt(m.Hello)
 	if s.e, err = openEndpoint(o, dev); err != nil {
@@ -84,7 +86,8 @@ func runClient(ctx context.Context, o *options, out, errOut io.Writer) error {
 		return err
 	}
 	defer e.close()
-	conn, err := cli.Dial(ctx, o.host, o.port, fmt.Sprintf("verbena perf %s %s", o.test.op, o.test.metric))
+	conn, err := cli.Dial(ctx, o.host, o.port,
+		fmt.Sprintf("verbena perf %s %s", o.test.op, o.test.metric))
 	if err != nil {
 		return err
 	}
@@ -168,7 +171,8 @@ func (s *session) serveSteps(ctx context.Context) error {
 			}
 			return nil
 		case m.Kind != kindStep || m.Size > s.e.largest:
-			return s.ctl.refuse(fmt.Errorf("the peer sent %q of %d bytes where a step was due", m.Kind, m.Size))
+			return s.ctl.refuse(fmt.Errorf("the peer sent %q of %d bytes where a step was due",
+				m.Kind, m.Size))
 		}
 		if err := s.ready(m.Size, m.Iters, first); err != nil {
 			return s.ctl.refuse(err)
@@ -211,7 +215,8 @@ func (s *session) answer(w *watch, size int, iters int64) error {
 		}
 		return done(BWResult{})
 	}
-	st := &stream{e: s.e, w: w, size: int64(size), sends: s.o.bidir, receives: s.o.test.op == "send"}
+	st := &stream{e: s.e, w: w, size: int64(size), sends: s.o.bidir,
+		receives: s.o.test.op == "send"}
 	if st.sends || st.receives {
 		if err := st.run(done); err != nil {
 			return err
@@ -281,7 +286,8 @@ func (s *session) step(ctx context.Context, size int) error {
 		return nil
 	}
 	var result BWResult
-	st := &stream{e: s.e, w: w, size: int64(size), sends: true, receives: s.o.bidir && s.o.test.op == "send", progress: set}
+	st := &stream{e: s.e, w: w, size: int64(size), sends: true, progress: set,
+		receives: s.o.bidir && s.o.test.op == "send"}
 	err := st.run(func(r BWResult) error {
 		result = r
 		return s.ctl.send(&Message{Kind: kindDone, Result: &r})

@@ -25,21 +25,23 @@ func (o *opening) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// maxGreetingBytes is how much of a stranger's words is looked at: those of perftest
-// are a version in so many bytes, filled up with zeros.
+// maxGreetingBytes bounds the part of a stranger's first message that is examined. perftest sends a
+// version of this size, filled up with zeros.
 const maxGreetingBytes = 16
 
 // strangerError says what the peer is if it is another program.
 type strangerError struct{ greeting string }
 
-// perftestVersion is what ib_write_bw and its kin say first, on the same TCP port: of
-// perftest 4.5-0.17 "6.10".
+// perftestVersion matches the first message of perftest's programs on the same TCP port; perftest
+// 4.5-0.17 sends "6.10".
 var perftestVersion = regexp.MustCompile(`^\d{1,2}\.\d{1,3}\x00+$`)
 
 func (e *strangerError) Error() string {
 	if perftestVersion.MatchString(e.greeting) {
-		return fmt.Sprintf("the peer is a program of perftest, such as ib_write_bw (it says version %s): run 'verbena perf' on both sides, or 'verbena run ib_write_bw' here",
+		return fmt.Sprintf("the peer is a program of perftest, such as ib_write_bw (it says "+
+			"version %s): run 'verbena perf' on both sides, or 'verbena run ib_write_bw' here",
 			strings.TrimRight(e.greeting, "\x00"))
 	}
-	return fmt.Sprintf("the peer is no 'verbena perf', it says %q: run the same on both sides, or choose another --port", e.greeting)
+	return fmt.Sprintf("the peer is no 'verbena perf', it says %q: run the same on both sides, "+
+		"or choose another --port", e.greeting)
 }

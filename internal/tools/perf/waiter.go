@@ -10,11 +10,11 @@ import (
 	"verbena/verbs"
 )
 
-// pollsPerCheck is how many empty polls go by between looks at the context.
+// pollsPerCheck is the number of empty polls between two checks of the context.
 const pollsPerCheck = 256
 
-// waiter is what a loop does when it found nothing: poll again, or sleep until
-// a completion event.
+// waiter decides what a loop does after an empty poll: poll again, or sleep until a completion
+// event.
 type waiter struct {
 	channel *verbs.CompChannel // nil when polling
 	cqs     [2]*verbs.CQ

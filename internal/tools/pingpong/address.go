@@ -16,7 +16,7 @@ import (
 // byte at its end included.
 const addressBytes = len("0000:000000:000000:00000000000000000000000000000000\x00")
 
-// Address is where a queue pair can be reached.
+// Address has what a peer needs to reach a queue pair.
 type Address struct {
 	LID uint16 // 0 on Ethernet
 	QPN ib.QPN
@@ -52,5 +52,6 @@ func ParseAddress(b []byte) (a Address, ok bool) {
 
 // String is the address as the programs print it.
 func (a Address) String() string {
-	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %s", a.LID, uint32(a.QPN), uint32(a.PSN), netip.AddrFrom16(a.GID))
+	return fmt.Sprintf("LID 0x%04x, QPN 0x%06x, PSN 0x%06x, GID %s", a.LID, uint32(a.QPN),
+		uint32(a.PSN), netip.AddrFrom16(a.GID))
 }

@@ -10,7 +10,7 @@ import (
 	"verbena/ib"
 )
 
-// captured is what ibv_rc_pingpong 44 with -g 1 sends on rxe.
+// captured is the message of ibv_rc_pingpong 44 with -g 1 on rxe.
 const captured = "0000:000012:2259aa:00000000000000000000ffff0a4d0002\x00"
 
 func TestAddressIsThatOfRdmaCore(t *testing.T) {

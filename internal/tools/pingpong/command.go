@@ -134,7 +134,8 @@ func meet(ctx context.Context, e *endpoint) ([]Address, error) {
 		return nil, err
 	}
 	if e.cm != nil {
-		return theirs, e.cm.dialAll(ctx, conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(), theirs)
+		return theirs, e.cm.dialAll(ctx,
+			conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(), theirs)
 	}
 	return theirs, e.connect(theirs)
 }

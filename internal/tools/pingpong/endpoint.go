@@ -109,10 +109,12 @@ func (e *endpoint) fits(attr ib.PortAttr) error {
 	o := e.o
 	name := e.dev.Info().Name
 	if o.kind.pathMTU && !e.dev.Info().Kind.IsIWARP() && o.mtu > attr.ActiveMTU {
-		return fmt.Errorf("path MTU %v is more than the %v that %s carries; use -m %v, or raise the interface's MTU", o.mtu, attr.ActiveMTU, name, attr.ActiveMTU)
+		return fmt.Errorf("path MTU %v is more than the %v that %s carries; use -m %v, or raise "+
+			"the interface's MTU", o.mtu, attr.ActiveMTU, name, attr.ActiveMTU)
 	}
 	if o.kind.qpType == ib.QPTypeUD && o.size > attr.ActiveMTU.Bytes() {
-		return fmt.Errorf("a datagram of %d bytes is more than the %v that %s carries; use a smaller -s", o.size, attr.ActiveMTU, name)
+		return fmt.Errorf("a datagram of %d bytes is more than the %v that %s carries; use a "+
+			"smaller -s", o.size, attr.ActiveMTU, name)
 	}
 	return nil
 }
@@ -146,7 +148,8 @@ func (e *endpoint) makeQueues() error {
 	}
 	e.onClose(e.cq.Destroy)
 	if o.kind.shared {
-		if e.srq, err = e.pd.CreateSRQ(ib.SRQAttr{MaxWR: uint32(o.rxDepth), MaxSGE: 1}); err != nil {
+		if e.srq, err = e.pd.CreateSRQ(ib.SRQAttr{MaxWR: uint32(o.rxDepth),
+			MaxSGE: 1}); err != nil {
 			return fmt.Errorf("cannot create a shared receive queue of %d: %w", o.rxDepth, err)
 		}
 		e.onClose(e.srq.Destroy)
@@ -179,7 +182,8 @@ func (e *endpoint) addQP(lid uint16) error {
 	if err := qp.Modify(&attr, mask); err != nil {
 		return err
 	}
-	e.local[len(e.qps)] = Address{LID: lid, QPN: qp.QPN(), PSN: ib.NewPSN(rand.Uint32()), GID: e.sgid.GID}
+	e.local[len(e.qps)] = Address{LID: lid, QPN: qp.QPN(), PSN: ib.NewPSN(rand.Uint32()),
+		GID: e.sgid.GID}
 	e.qps = append(e.qps, qp)
 	return nil
 }
@@ -188,10 +192,12 @@ func (e *endpoint) addQP(lid uint16) error {
 func (e *endpoint) connect(theirs []Address) error {
 	for i, qp := range e.qps {
 		if theirs[i].LID != 0 {
-			return fmt.Errorf("%s is a RoCE device, the peer's is none: choose with -d on both sides", e.dev.Info().Name)
+			return fmt.Errorf("%s is a RoCE device, the peer's is none: choose with -d on "+
+				"both sides", e.dev.Info().Name)
 		}
 		if theirs[i].GID.IsZero() {
-			return fmt.Errorf("the peer sent no GID: start it with -g and the index of a RoCE v2 GID (see devinfo -v there)")
+			return fmt.Errorf("the peer sent no GID: start it with -g and the index of a RoCE v2 " +
+				"GID (see devinfo -v there)")
 		}
 		var err error
 		switch e.o.kind.qpType {
@@ -201,7 +207,8 @@ func (e *endpoint) connect(theirs []Address) error {
 			err = e.connectConnected(qp, e.local[i], theirs[i])
 		}
 		if err != nil {
-			return fmt.Errorf("cannot connect to QPN %v at %s: %w", theirs[i].QPN, theirs[i].GID.Addr(), err)
+			return fmt.Errorf("cannot connect to QPN %v at %s: %w", theirs[i].QPN,
+				theirs[i].GID.Addr(), err)
 		}
 	}
 	return nil
@@ -219,7 +226,8 @@ func (e *endpoint) connectConnected(qp *verbs.QP, from, to Address) error {
 		State: ib.QPRTR, PathMTU: e.o.mtu, DestQPN: to.QPN, RQPSN: to.PSN, AH: e.addressVector(to),
 		MaxDestRdAtomic: 1, MinRNRTimer: minRNRTimer,
 	}
-	rts := ib.QPAttr{State: ib.QPRTS, SQPSN: from.PSN, Timeout: ackTimeout, RetryCnt: retries, RNRRetry: retries, MaxRdAtomic: 1}
+	rts := ib.QPAttr{State: ib.QPRTS, SQPSN: from.PSN, Timeout: ackTimeout, RetryCnt: retries,
+		RNRRetry: retries, MaxRdAtomic: 1}
 	toRTR := ib.QPStateAttr | ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN
 	toRTS := ib.QPStateAttr | ib.QPSQPSN
 	if e.o.kind.reliable {
@@ -236,7 +244,8 @@ func (e *endpoint) connectUD(qp *verbs.QP, from, to Address) error {
 	if err := qp.Modify(&ib.QPAttr{State: ib.QPRTR}, ib.QPStateAttr); err != nil {
 		return err
 	}
-	if err := qp.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: from.PSN}, ib.QPStateAttr|ib.QPSQPSN); err != nil {
+	if err := qp.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: from.PSN},
+		ib.QPStateAttr|ib.QPSQPSN); err != nil {
 		return err
 	}
 	av := e.addressVector(to)
@@ -249,7 +258,7 @@ func (e *endpoint) connectUD(qp *verbs.QP, from, to Address) error {
 	return nil
 }
 
-// headroom is what a receive buffer has before the message.
+// headroom returns the bytes of a receive buffer before the message.
 func (e *endpoint) headroom() int {
 	if e.o.kind.qpType == ib.QPTypeUD {
 		return grhBytes

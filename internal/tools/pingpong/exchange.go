@@ -17,12 +17,13 @@ import (
 const (
 	doneText = "done\x00"
 
-	// srqSlots is how many addresses the shared receive queue's programs
-	// exchange, however many queue pairs they use.
+	// srqSlots is the number of addresses that the shared receive queue's programs exchange,
+	// however many queue pairs they use.
 	srqSlots = 256
 )
 
-var errNotPingpong = errors.New("what answers there is not a pingpong of this kind; run the same kind on both sides")
+var errNotPingpong = errors.New("what answers there is not a pingpong of this kind; run the same " +
+	"kind on both sides")
 
 // exchangeClient sends our addresses and returns the peer's.
 func exchangeClient(ctx context.Context, conn net.Conn, mine []Address) ([]Address, error) {
@@ -43,7 +44,8 @@ func exchangeClient(ctx context.Context, conn net.Conn, mine []Address) ([]Addre
 
 // exchangeServer receives the peer's addresses, connects to them and then
 // answers with ours: the client may send as soon as it has them.
-func exchangeServer(ctx context.Context, conn net.Conn, mine []Address, connect func(theirs []Address) error) ([]Address, error) {
+func exchangeServer(ctx context.Context, conn net.Conn, mine []Address,
+	connect func(theirs []Address) error) ([]Address, error) {
 	defer cli.CloseWith(ctx, conn)()
 	defer bound(conn)()
 	theirs, err := receiveAddresses(conn, len(mine))
@@ -101,7 +103,8 @@ func exchangeError(ctx context.Context, err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return cli.ErrSilent
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the peer hung up while addresses were exchanged; see its message: it may have been stopped, or run another kind")
+		return fmt.Errorf("the peer hung up while addresses were exchanged; see its message: it " +
+			"may have been stopped, or run another kind")
 	}
 	return err
 }

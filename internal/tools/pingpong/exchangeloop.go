@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// pollsPerCheck is how many empty polls go by between looks at the clock
-	// and at the context.
+	// pollsPerCheck is the number of empty polls between two checks of the clock and the context.
 	pollsPerCheck = 1 << 12
 
-	// silenceLimit is how long unreliable services wait for a message that was
-	// lost before they give up; RC finds out by itself.
+	// silenceLimit bounds the time for which unreliable services wait for a message before they
+	// report it lost; RC finds out by itself.
 	silenceLimit = 5 * time.Second
 
-	// linger is how long a side whose packets are harmed by --faults stays to
-	// repeat an acknowledgement that was lost: several time-outs of the peer.
+	// linger is the time for which a side with --faults stays to repeat an acknowledgement that was
+	// lost: several time-outs of the peer.
 	linger = 500 * time.Millisecond
 )
 
@@ -41,8 +40,10 @@ type run struct {
 // exchange sends the first messages if client, then answers each message with
 // one, until the number of exchanges asked for is sent and received. It
 // returns how long that took.
-func exchange(ctx context.Context, e *endpoint, client bool, progress *cli.Progress) (time.Duration, error) {
-	r := &run{e: e, pending: make([]int, len(e.qps)), posted: e.o.rxDepth, wc: make([]ib.WC, 16), progress: progress}
+func exchange(ctx context.Context, e *endpoint, client bool,
+	progress *cli.Progress) (time.Duration, error) {
+	r := &run{e: e, pending: make([]int, len(e.qps)), posted: e.o.rxDepth, wc: make([]ib.WC, 16),
+		progress: progress}
 	start := time.Now()
 	r.lastSeen = start
 	for i := range r.pending {
@@ -91,7 +92,8 @@ func (r *run) sleep(ctx context.Context) error {
 	return r.e.cq.RequestNotify(false)
 }
 
-var errSilence = fmt.Errorf("nothing from the peer for %v: a message was lost, and this service does not repeat it", silenceLimit)
+var errSilence = fmt.Errorf("nothing from the peer for %v: a message was lost, and this service "+
+	"does not repeat it", silenceLimit)
 
 // drain handles the completions there are; when polling it waits for some.
 func (r *run) drain(ctx context.Context) error {
@@ -121,7 +123,7 @@ func (r *run) drain(ctx context.Context) error {
 	}
 }
 
-// check is called now and then by who polls in vain.
+// check is called now and then by a loop that polls in vain.
 func (r *run) check(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -169,7 +171,8 @@ func (r *run) handle(wc *ib.WC) error {
 // what it means.
 func failed(wc *ib.WC) error {
 	//lint:ignore ST1005 the words are the original programs'
-	err := fmt.Errorf("Failed status %v (%d) for wr_id %d: %v", wc.Status, uint8(wc.Status), wc.WRID, wc.VendorErr)
+	err := fmt.Errorf("Failed status %v (%d) for wr_id %d: %v", wc.Status, uint8(wc.Status),
+		wc.WRID, wc.VendorErr)
 	if wc.Status == ib.WCRetryExcErr {
 		return fmt.Errorf("%w; %s", err, cli.NoAnswer(wc.VendorErr))
 	}

@@ -16,12 +16,11 @@ import (
 	"verbena/verbs"
 )
 
-// What the place of the LID holds, of which Ethernet has none, in addresses of
-// iWARP: a server's is the port of its connection manager, a client's says which
-// kind its device is.
+// clientLID is the LID field of a client's address: it tells the kind of an iWARP or TRP device.
+// Ethernet has no LIDs. A server's field is the port of its connection manager.
 var clientLID = map[rdmacm.Kind]uint16{rdmacm.IWARP: 0xffff, rdmacm.TRP: 0xfffe}
 
-// cmPatience is how long the connection manager of the other side may take.
+// cmPatience bounds the time that the other side's connection manager may take.
 const cmPatience = 10 * time.Second
 
 // managed connects the queue pairs of a device of iWARP, which only the
@@ -82,7 +81,8 @@ func (m *managed) newID() (*rdmacm.ID, error) {
 // check refuses, as a server, a client that is not of our kind.
 func (m *managed) check(theirs []Address) error {
 	if theirs[0].LID != clientLID[m.info.Kind] {
-		return fmt.Errorf("%s is of kind %s, the client's device is of another: choose with -d on both sides", m.info.Name, m.info.Kind)
+		return fmt.Errorf("%s is of kind %s, the client's device is of another: choose with -d "+
+			"on both sides", m.info.Name, m.info.Kind)
 	}
 	return nil
 }
@@ -90,7 +90,8 @@ func (m *managed) check(theirs []Address) error {
 // adopt gives an identifier, which has its device, a queue pair of ours.
 func (m *managed) adopt(id *rdmacm.ID, i int) error {
 	if got := id.Verbs().Info().Name; got != m.info.Name {
-		return fmt.Errorf("the way to the peer is device %s, not %s: say -d %s", got, m.info.Name, got)
+		return fmt.Errorf("the way to the peer is device %s, not %s: say -d %s", got,
+			m.info.Name, got)
 	}
 	if err := id.UseQP(m.e.qps[i]); err != nil {
 		return err
@@ -101,16 +102,19 @@ func (m *managed) adopt(id *rdmacm.ID, i int) error {
 }
 
 func (m *managed) param(i int) *rdmacm.ConnParam {
-	return &rdmacm.ConnParam{PrivateData: m.e.local[i].Append(nil), ResponderResources: 1, InitiatorDepth: 1}
+	return &rdmacm.ConnParam{PrivateData: m.e.local[i].Append(nil), ResponderResources: 1,
+		InitiatorDepth: 1}
 }
 
 // dialAll connects all queue pairs, as a client, to the server at a host.
 func (m *managed) dialAll(ctx context.Context, host netip.Addr, theirs []Address) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, cmPatience, errors.New("the server's connection manager does not answer; see its message"))
+	ctx, cancel := context.WithTimeoutCause(ctx, cmPatience,
+		errors.New("the server's connection manager does not answer; see its message"))
 	defer cancel()
 	to := netip.AddrPortFrom(host, theirs[0].LID)
 	if to.Port() == 0 {
-		return fmt.Errorf("%s is of kind %s, the server's device is of another: choose with -d on both sides", m.info.Name, m.info.Kind)
+		return fmt.Errorf("%s is of kind %s, the server's device is of another: choose with -d "+
+			"on both sides", m.info.Name, m.info.Kind)
 	}
 	for i := range m.e.qps {
 		if err := m.dial(ctx, i, to); err != nil {
@@ -157,7 +161,8 @@ func (m *managed) dial(ctx context.Context, i int, to netip.AddrPort) error {
 // acceptAll takes, as a server, the client's connections until all queue pairs
 // have one.
 func (m *managed) acceptAll(ctx context.Context, theirs []Address) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, cmPatience, errors.New("the client does not connect; see its message"))
+	ctx, cancel := context.WithTimeoutCause(ctx, cmPatience,
+		errors.New("the client does not connect; see its message"))
 	defer cancel()
 	taken := make([]bool, len(m.e.qps))
 	for up := 0; up < len(m.e.qps); {

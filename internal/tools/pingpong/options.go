@@ -41,7 +41,8 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.IntVarP(&o.port, "ib-port", "i", 1, "use `PORT` of the device")
 	fs.IntVarP(&o.size, "size", "s", o.kind.size, "message size in `BYTES`")
 	if o.kind.pathMTU {
-		fs.IntVarP(&o.mtuBytes, "mtu", "m", 1024, "path MTU in `BYTES`: 256, 512, 1024, 2048 or 4096")
+		fs.IntVarP(&o.mtuBytes, "mtu", "m", 1024,
+			"path MTU in `BYTES`: 256, 512, 1024, 2048 or 4096")
 	}
 	if o.kind.shared {
 		fs.IntVarP(&o.qps, "num-qp", "q", 16, "use `N` queue pairs")
@@ -50,7 +51,8 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.IntVarP(&o.iters, "iters", "n", 1000, "exchange `N` messages")
 	fs.IntVarP(&o.sl, "sl", "l", 0, "service level `SL`")
 	fs.BoolVarP(&o.events, "events", "e", false, "sleep on completion events (default poll)")
-	fs.IntVarP(&o.gidIndex, "gid-idx", "g", cli.AnyGID, "use the local GID at `INDEX` (default: chosen, IPv4 first)")
+	fs.IntVarP(&o.gidIndex, "gid-idx", "g", cli.AnyGID,
+		"use the local GID at `INDEX` (default: chosen, IPv4 first)")
 	fs.BoolVarP(&o.check, "chk", "c", false, "validate the received buffer")
 	o.dev.WireFlags(fs)
 }
@@ -90,12 +92,13 @@ func (o *options) validate() error {
 	case o.qps < 1 || o.qps > maxQPs:
 		return cli.Usagef("--num-qp %d: 1 to %d queue pairs", o.qps, maxQPs)
 	case o.qps > o.rxDepth:
-		return cli.Usagef("--rx-depth %d is too small for %d queue pairs: each needs a receive", o.rxDepth, o.qps)
+		return cli.Usagef("--rx-depth %d is too small for %d queue pairs: each needs a receive",
+			o.rxDepth, o.qps)
 	}
 	return nil
 }
 
-// slots is how many addresses travel.
+// slots returns the number of addresses that the two sides exchange.
 func (o *options) slots() int {
 	if o.kind.shared {
 		return srqSlots

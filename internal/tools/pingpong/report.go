@@ -24,8 +24,10 @@ func printRemote(w io.Writer, a Address) {
 func printResult(w io.Writer, size, iters int, took time.Duration) {
 	usec := float64(took.Nanoseconds()) / 1e3
 	bytes := int64(size) * int64(iters) * 2
-	fmt.Fprintf(w, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, usec/1e6, float64(bytes)*8/usec)
-	fmt.Fprintf(w, "%d iters in %.2f seconds = %.2f usec/iter\n", iters, usec/1e6, usec/float64(iters))
+	fmt.Fprintf(w, "%d bytes in %.2f seconds = %.2f Mbit/sec\n", bytes, usec/1e6,
+		float64(bytes)*8/usec)
+	fmt.Fprintf(w, "%d iters in %.2f seconds = %.2f usec/iter\n", iters, usec/1e6,
+		usec/float64(iters))
 }
 
 func printInvalid(w io.Writer, pages []int) {

@@ -6,7 +6,7 @@
 //
 //	stream      trains of datagrams one way (sendmmsg + UDP_SEGMENT, recvmmsg + UDP_GRO),
 //	            at most a window of bytes unacknowledged; small datagrams return credit
-//	ping-pong   one small datagram to and fro (sendto, recvfrom), both sides busy polling
+//	ping-pong   one small datagram in each direction (sendto, recvfrom), both sides busy polling
 //
 // Each role is a function that runs on the caller's goroutine: the two roles
 // belong into two processes. A server tells its address; the program that

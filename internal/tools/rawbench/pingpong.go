@@ -81,7 +81,8 @@ const clockPolls = 1 << 14
 // the answer to the one before, and returns the times. A lost one is an error.
 func RunPing(local netip.Addr, to netip.AddrPort, bytes, count int) (PingResult, error) {
 	if bytes < 1 || bytes > maxPing {
-		return PingResult{}, fmt.Errorf("rawbench: pings of %d bytes: must be 1 to %d", bytes, maxPing)
+		return PingResult{}, fmt.Errorf("rawbench: pings of %d bytes: must be 1 to %d",
+			bytes, maxPing)
 	}
 	s, err := openPlain(local)
 	if err != nil {

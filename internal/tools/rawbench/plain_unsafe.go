@@ -57,7 +57,9 @@ func (p *plain) dest(to netip.AddrPort) *dest {
 }
 
 func (p *plain) send(b []byte, to *dest) error {
-	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, p.fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0, uintptr(unsafe.Pointer(&to.raw)), uintptr(to.size))
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, p.fd,
+		uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), 0,
+		uintptr(unsafe.Pointer(&to.raw)), uintptr(to.size))
 	if errno != 0 {
 		return os.NewSyscallError("sendto", errno)
 	}
@@ -67,7 +69,9 @@ func (p *plain) send(b []byte, to *dest) error {
 // receive returns the size of the datagram that was there, -1 if none was.
 func (p *plain) receive(b []byte) (int, *dest, error) {
 	p.from.size = unix.SizeofSockaddrInet6
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, p.fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&p.from.raw)), uintptr(unsafe.Pointer(&p.from.size)))
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, p.fd, uintptr(unsafe.Pointer(&b[0])),
+		uintptr(len(b)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&p.from.raw)),
+		uintptr(unsafe.Pointer(&p.from.size)))
 	switch errno {
 	case 0:
 		return int(n), &p.from, nil

@@ -163,7 +163,8 @@ func (c *sender) outstanding() int { return int(int64(c.sentBytes - c.written - 
 // RunStream sends a stream to a StreamServer and returns what arrived.
 func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, error) {
 	if o.DatagramBytes < creditBytes || o.DatagramBytes > udp.MaxTrainBytes {
-		return StreamResult{}, fmt.Errorf("rawbench: datagrams of %d bytes: must be %d to %d", o.DatagramBytes, creditBytes, udp.MaxTrainBytes)
+		return StreamResult{}, fmt.Errorf("rawbench: datagrams of %d bytes: must be %d to %d",
+			o.DatagramBytes, creditBytes, udp.MaxTrainBytes)
 	}
 	if o.WindowBytes == 0 {
 		o.WindowBytes = defaultWindow
@@ -224,5 +225,6 @@ func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, err
 			return StreamResult{}, err
 		}
 	}
-	return StreamResult{Datagrams: c.rcvdDgrams, Bytes: c.rcvdBytes, Lost: c.sentDatagrams - c.rcvdDgrams, Elapsed: monotime.Now().Sub(start)}, nil
+	return StreamResult{Datagrams: c.rcvdDgrams, Bytes: c.rcvdBytes,
+		Lost: c.sentDatagrams - c.rcvdDgrams, Elapsed: monotime.Now().Sub(start)}, nil
 }

@@ -22,7 +22,8 @@ const disconnectTimeout = 2 * time.Second
 
 // rping's parameters: one READ at a time each way, and patience.
 func connParam() *rdmacm.ConnParam {
-	return &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7, RNRRetryCount: 7}
+	return &rdmacm.ConnParam{ResponderResources: 1, InitiatorDepth: 1, RetryCount: 7,
+		RNRRetryCount: 7}
 }
 
 // link is a connection manager identifier with its events.
@@ -46,7 +47,8 @@ func (l *link) expect(ctx context.Context, want rdmacm.EventType) error {
 }
 
 // watch cancels the context it returns when the connection ends.
-func (l *link) watch(parent context.Context, s *session) (ctx context.Context, ended <-chan struct{}) {
+func (l *link) watch(parent context.Context, s *session) (ctx context.Context,
+	ended <-chan struct{}) {
 	ctx, cancel := context.WithCancelCause(parent)
 	done := make(chan struct{})
 	go func() {
@@ -78,7 +80,8 @@ func lookup(ctx context.Context, host string) (netip.Addr, error) {
 	}
 	list, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("there is no host %s: give an IP address or a name that resolves", host)
+		return netip.Addr{}, fmt.Errorf("there is no host %s: give an IP address or a name that "+
+			"resolves", host)
 	}
 	return list[0].Unmap(), nil
 }
@@ -196,9 +199,11 @@ func explainDial(to netip.AddrPort, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%v refused the connection (%w); start 'verbena rping -s' there first", to, err)
+		return fmt.Errorf("%v refused the connection (%w); start 'verbena rping -s' there first",
+			to, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
-		return fmt.Errorf("%v does not answer (%w); start 'verbena rping -s' there, and check the route and, for RoCE, that UDP port 4791 is open", to, syscall.ETIMEDOUT)
+		return fmt.Errorf("%v does not answer (%w); start 'verbena rping -s' there, and check "+
+			"the route and, for RoCE, that UDP port 4791 is open", to, syscall.ETIMEDOUT)
 	}
 	return fmt.Errorf("cannot connect to %v: %w", to, err)
 }

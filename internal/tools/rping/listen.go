@@ -84,7 +84,8 @@ func explainListen(at netip.AddrPort, err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("port %d is in use (%w); choose another with -p", at.Port(), err)
 	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.ENODEV):
-		return fmt.Errorf("no device has the address %v (%w); see 'verbena devinfo -v' for those there are", at.Addr(), err)
+		return fmt.Errorf("no device has the address %v (%w); see 'verbena devinfo -v' for those "+
+			"there are", at.Addr(), err)
 	}
 	return fmt.Errorf("cannot listen on %v: %w", at, err)
 }

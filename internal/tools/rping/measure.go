@@ -53,7 +53,8 @@ func (s *session) introduce(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	if int(peer.Size) < s.o.size {
-		return Info{}, fmt.Errorf("the peer offers %d bytes, we use %d: give the same -S on both sides", peer.Size, s.o.size)
+		return Info{}, fmt.Errorf("the peer offers %d bytes, we use %d: give the same -S on "+
+			"both sides", peer.Size, s.o.size)
 	}
 	if s.server {
 		if err := s.advertise(s.source, allAccess); err != nil {
@@ -102,7 +103,9 @@ func (s *session) writeLatency(ctx context.Context, peer Info) error {
 	for sent < s.o.count || completed < s.o.count || received < s.o.count {
 		if received < s.o.count && (s.server || sent > 0) {
 			received++
-			if err := s.spin(ctx, func() bool { return cli.LoadByte(arrived) == byte(received) }); err != nil {
+			if err := s.spin(ctx, func() bool {
+				return cli.LoadByte(arrived) == byte(received)
+			}); err != nil {
 				return err
 			}
 		}
@@ -123,7 +126,8 @@ func (s *session) writeLatency(ctx context.Context, peer Info) error {
 	}
 	took := time.Since(start)
 	s.reportDelta(took)
-	fmt.Fprintf(s.out, "WRITE latency %.2f usec (half a round trip)\n", usec(took)/float64(2*s.o.count))
+	fmt.Fprintf(s.out, "WRITE latency %.2f usec (half a round trip)\n",
+		usec(took)/float64(2*s.o.count))
 	return nil
 }
 
@@ -171,7 +175,8 @@ func (s *session) bandwidth(ctx context.Context, peer Info) error {
 	}
 	took := time.Since(start)
 	s.reportDelta(took)
-	fmt.Fprintf(s.out, "WRITE bandwidth %.2f MB/sec\n", float64(s.o.size)*float64(s.o.count)/took.Seconds()/(1<<20))
+	fmt.Fprintf(s.out, "WRITE bandwidth %.2f MB/sec\n",
+		float64(s.o.size)*float64(s.o.count)/took.Seconds()/(1<<20))
 	return nil
 }
 

@@ -83,7 +83,8 @@ func (k *fastKeeper) open(access ib.Access, peerInvalidates bool) (Info, []verbs
 		return Info{}, nil, err
 	}
 	k.key, k.used = k.key.Next(), true
-	wrs = append(wrs, verbs.SendWR{Opcode: ib.WRRegMR, Reg: &verbs.RegWR{MR: k.mr, Key: k.key, Access: access}})
+	wrs = append(wrs, verbs.SendWR{Opcode: ib.WRRegMR,
+		Reg: &verbs.RegWR{MR: k.mr, Key: k.key, Access: access}})
 	return Info{Addr: fastIOVA, RKey: k.key, Size: uint32(len(k.buf))}, wrs, nil
 }
 
@@ -128,7 +129,8 @@ func (k *windowKeeper) open(access ib.Access, peerInvalidates bool) (Info, []ver
 		wrs = k.shut()
 	}
 	k.key, k.used = k.key.Next(), true
-	bind := &verbs.BindWR{MW: k.mw, MR: k.mr, Addr: k.mr.Addr(), Length: k.mr.Length(), Access: access &^ ib.AccessLocalWrite, RKey: k.key}
+	bind := &verbs.BindWR{MW: k.mw, MR: k.mr, Addr: k.mr.Addr(), Length: k.mr.Length(),
+		Access: access &^ ib.AccessLocalWrite, RKey: k.key}
 	wrs = append(wrs, verbs.SendWR{Opcode: ib.WRBindMW, Bind: bind})
 	return Info{Addr: k.mr.Addr(), RKey: k.key, Size: uint32(k.mr.Length())}, wrs, nil
 }

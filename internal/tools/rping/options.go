@@ -73,19 +73,23 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	fs.BoolVarP(&o.server, "server", "s", false, "be the server")
 	fs.BoolVarP(&o.client, "client", "c", false, "be the client")
-	fs.StringVarP(&o.addr, "addr", "a", "", "server: listen on `ADDR` (default every address); client: connect to it")
+	fs.StringVarP(&o.addr, "addr", "a", "",
+		"server: listen on `ADDR` (default every address); client: connect to it")
 	fs.StringVarP(&o.source, "source", "I", "", "client: connect from `ADDR`")
 	fs.IntVarP(&o.port, "port", "p", defaultPort, "use `PORT` of the RDMA TCP port space")
 	fs.IntVarP(&o.size, "size", "S", 64, "ping data size in `BYTES`, 26 to 65535")
-	fs.IntVarP(&o.count, "count", "C", 0, "ping `N` times (default without end; 1000 when measuring)")
+	fs.IntVarP(&o.count, "count", "C", 0,
+		"ping `N` times (default without end; 1000 when measuring)")
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "print the ping data")
 	fs.BoolVarP(&o.validate, "validate", "V", false, "compare the ping data with what came back")
 	fs.BoolVarP(&o.debug, "debug", "d", false, "say what is being done")
 	fs.BoolVarP(&o.persistent, "persistent", "P", false, "server: serve any number of clients")
 	fs.BoolP("self-qp", "q", false, "accepted for rping's sake: makes no difference")
 	fs.StringVar(&o.mem, "mem", string(memPlain), "register memory by `MODE`: plain, fastreg or mw")
-	fs.BoolVar(&o.serverInv, "server-inv", false, "the server invalidates the client's keys with its SENDs (both sides; fastreg or mw)")
-	fs.BoolVar(&o.readInv, "read-inv", false, "the server invalidates its key right behind the READ (fastreg)")
+	fs.BoolVar(&o.serverInv, "server-inv", false,
+		"the server invalidates the client's keys with its SENDs (both sides; fastreg or mw)")
+	fs.BoolVar(&o.readInv, "read-inv", false,
+		"the server invalidates its key right behind the READ (fastreg)")
 	fs.BoolVar(&o.wlat, "wlat", false, "measure WRITE latency (both sides)")
 	fs.BoolVar(&o.rlat, "rlat", false, "measure READ latency (both sides)")
 	fs.BoolVar(&o.bw, "bw", false, "measure WRITE bandwidth (both sides)")
@@ -116,7 +120,8 @@ func (o *options) validateFlags() error {
 	case o.mem != string(memPlain) && o.mem != string(memFastReg) && o.mem != string(memWindow):
 		return cli.Usagef("--mem %s: it must be plain, fastreg or mw", o.mem)
 	case o.serverInv && o.mem == string(memPlain):
-		return cli.Usagef("--server-inv needs keys that can be invalidated: --mem fastreg or --mem mw")
+		return cli.Usagef("--server-inv needs keys that can be invalidated: --mem fastreg or " +
+			"--mem mw")
 	case o.readInv && o.mem != string(memFastReg):
 		return cli.Usagef("--read-inv needs --mem fastreg")
 	case moreThanOne(o.wlat, o.rlat, o.bw):

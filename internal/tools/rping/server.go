@@ -44,7 +44,8 @@ func (s *session) pingServer(ctx context.Context) error {
 // to is voided right behind it.
 func (s *session) readFrom(ctx context.Context, from Info) error {
 	if int(from.Size) > len(s.data.bytes()) {
-		return fmt.Errorf("the client offers %d bytes, more than rping's %d", from.Size, len(s.data.bytes()))
+		return fmt.Errorf("the client offers %d bytes, more than rping's %d", from.Size,
+			len(s.data.bytes()))
 	}
 	wrs, err := s.ready(ib.AccessLocalWrite)
 	if err != nil {

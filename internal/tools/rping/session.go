@@ -88,7 +88,8 @@ func (s *session) sendDepth() int { return max(sendDepth, 3*s.o.txDepth) }
 func (s *session) qpInit() *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
 		Type: ib.QPTypeRC, SendCQ: s.cq, RecvCQ: s.cq,
-		Cap: ib.QPCap{MaxSendWR: uint32(s.sendDepth()), MaxRecvWR: receiveDepth, MaxSendSGE: 1, MaxRecvSGE: 1},
+		Cap: ib.QPCap{MaxSendWR: uint32(s.sendDepth()), MaxRecvWR: receiveDepth, MaxSendSGE: 1,
+			MaxRecvSGE: 1},
 	}
 }
 

@@ -73,10 +73,15 @@ option each, so that these tools see the program's errors and none of the librar
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.SetInterspersed(false) // what follows PROGRAM is the program's
-	fs.StringVar(&o.devices, "device", "", "show the program the devices of `KIND`s or names, such as iwarp or roce,iwarp_lo (default roce)")
+	fs.StringVar(&o.devices, "device", "",
+		"show the program the devices of `KIND`s or names, such as iwarp or roce,iwarp_lo "+
+			"(default roce)")
 	fs.StringVar(&o.capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
-	fs.StringVar(&o.faults, "faults", "", "harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; over TCP corrupt, delay and cut=1%")
-	fs.BoolVar(&o.noLocal, "no-local", false, "use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
+	fs.StringVar(&o.faults, "faults", "",
+		"harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
+			"over TCP corrupt, delay and cut=1%")
+	fs.BoolVar(&o.noLocal, "no-local", false,
+		"use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
 	fs.BoolVar(&o.debug, "debug", false, "say on stderr why a call of the program's was refused")
 	cmd.ValidArgsFunction = completePrograms
 	if err := cmd.RegisterFlagCompletionFunc("device", completeSelection); err != nil {
@@ -104,7 +109,9 @@ func (o *options) check(env environment) error {
 	if err != nil {
 		return err
 	}
-	if o.capture != "" && !slices.ContainsFunc(list, func(d device.Info) bool { return d.Kind.HasPackets() }) {
+	if o.capture != "" && !slices.ContainsFunc(list, func(d device.Info) bool {
+		return d.Kind.HasPackets()
+	}) {
 		return cli.Usagef("--pcap: a link of windows has no packets to capture")
 	}
 	for i := range list {
@@ -132,8 +139,12 @@ func (o *options) selected(env environment) (device.Selection, []device.Info, er
 	if err := selection.Check(); err != nil {
 		return nil, nil, cli.Usagef("%s%w", by, err) // it begins "device "
 	}
-	if slices.Contains(selection, string(device.KindNTB)) && !slices.ContainsFunc(list, func(d device.Info) bool { return d.Kind == device.KindNTB }) {
-		return nil, nil, cli.Usagef("%sdevice %s: %s names no link; see 'verbena devices --help'", by, device.KindNTB, device.LinksVariable)
+	if slices.Contains(selection, string(device.KindNTB)) &&
+		!slices.ContainsFunc(list, func(d device.Info) bool {
+			return d.Kind == device.KindNTB
+		}) {
+		return nil, nil, cli.Usagef("%sdevice %s: %s names no link; see 'verbena devices --help'",
+			by, device.KindNTB, device.LinksVariable)
 	}
 	return selection, list, nil
 }

@@ -16,7 +16,8 @@ import (
 
 // completePrograms has shells complete PROGRAM with those in $PATH, and what
 // follows it, or has a slash, with names of files.
-func completePrograms(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completePrograms(_ *cobra.Command, args []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) > 0 || begun == "" || strings.Contains(begun, "/") {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
@@ -27,7 +28,8 @@ func completePrograms(_ *cobra.Command, args []string, begun string) ([]string, 
 			if !strings.HasPrefix(e.Name(), begun) {
 				continue
 			}
-			if st, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
+			if st, err := os.Stat(filepath.Join(dir, e.Name())); err == nil &&
+				st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
 				names = append(names, e.Name())
 			}
 		}
@@ -37,7 +39,8 @@ func completePrograms(_ *cobra.Command, args []string, begun string) ([]string, 
 }
 
 // completeSelection completes the last of --device's words.
-func completeSelection(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+func completeSelection(_ *cobra.Command, _ []string, begun string) ([]string,
+	cobra.ShellCompDirective) {
 	before := begun[:strings.LastIndex(begun, ",")+1]
 	var all []string
 	for _, word := range append(device.KindNames(), cli.DeviceNames()...) {

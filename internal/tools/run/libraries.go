@@ -18,7 +18,8 @@ const suppressionsName = "verbena.supp"
 
 // libraryNames lists the files that must be there. The first tells for which machine
 // they are.
-var libraryNames = []string{"libibverbs.so.1", "librdmacm.so.1", "libverbena-engine.so", preloadName}
+var libraryNames = []string{"libibverbs.so.1", "librdmacm.so.1", "libverbena-engine.so",
+	preloadName}
 
 // libraries returns the directory of the libraries that belong to a command:
 // PREFIX/lib/verbena for PREFIX/bin/verbena, also in the source tree.
@@ -30,13 +31,15 @@ func libraries(executable string) (string, error) {
 	dir := filepath.Join(filepath.Dir(executable), "..", "lib", "verbena")
 	for _, name := range libraryNames {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("%s is not in %s; run 'make build' in the source tree, or install the whole package", name, dir)
+			return "", fmt.Errorf("%s is not in %s; run 'make build' in the source tree, or "+
+				"install the whole package", name, dir)
 		}
 	}
 	if strings.ContainsAny(dir, ": \t\n;$") {
 		// ld.so(8): spaces and colons separate LD_PRELOAD, and neither variable has a way to
 		// quote.
-		return "", fmt.Errorf("the libraries are in %q, a name that LD_PRELOAD cannot hold; move them to one without spaces, colons, semicolons and dollar signs", dir)
+		return "", fmt.Errorf("the libraries are in %q, a name that LD_PRELOAD cannot hold; move "+
+			"them to one without spaces, colons, semicolons and dollar signs", dir)
 	}
 	return dir, nil
 }

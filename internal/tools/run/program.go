@@ -30,10 +30,13 @@ func find(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return fail(cli.ExitNoProgram, "%s is in this directory, not in $PATH; write ./%s", name, name)
+		return fail(cli.ExitNoProgram, "%s is in this directory, not in $PATH; write ./%s",
+			name, name)
 	case errors.Is(err, exec.ErrNotFound) && !strings.Contains(name, "/"):
 		if st, err := os.Stat(name); err == nil && st.Mode().IsRegular() {
-			return fail(cli.ExitNoProgram, "there is no program %s in $PATH; write ./%s for the one in this directory", name, name)
+			return fail(cli.ExitNoProgram,
+				"there is no program %s in $PATH; write ./%s for the one in this directory",
+				name, name)
 		}
 		return fail(cli.ExitNoProgram, "there is no program %s in $PATH", name)
 	case errors.Is(err, fs.ErrNotExist):
@@ -104,17 +107,22 @@ func examine(f *os.File, path, dir string) (interpreter string, err error) {
 	}
 	switch {
 	case loader == "":
-		return "", fmt.Errorf("%s is statically linked: it would not load these libraries; link it dynamically", path)
+		return "", fmt.Errorf("%s is statically linked: it would not load these libraries; link "+
+			"it dynamically", path)
 	case strings.Contains(filepath.Base(loader), "musl"):
-		return "", fmt.Errorf("%s is linked to musl, these libraries to glibc; use a program built for glibc", path)
+		return "", fmt.Errorf("%s is linked to musl, these libraries to glibc; use a program "+
+			"built for glibc", path)
 	}
-	if m, c, err := machine(filepath.Join(dir, libraryNames[0])); err == nil && (m != e.Machine || c != e.Class) {
-		return "", fmt.Errorf("%s is a program of %s, these libraries are of %s; use one built like them", path, architecture(e.Machine, e.Class), architecture(m, c))
+	if m, c, err := machine(filepath.Join(dir, libraryNames[0])); err == nil && (m != e.Machine ||
+		c != e.Class) {
+		return "", fmt.Errorf("%s is a program of %s, these libraries are of %s; use one built "+
+			"like them", path, architecture(e.Machine, e.Class), architecture(m, c))
 	}
 	return "", nil
 }
 
 // architecture names what code is for: "64 bits for x86_64".
 func architecture(m elf.Machine, c elf.Class) string {
-	return strings.TrimPrefix(c.String(), "ELFCLASS") + " bits for " + strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
+	return strings.TrimPrefix(c.String(), "ELFCLASS") + " bits for " +
+		strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
 }

@@ -31,7 +31,8 @@ func makeRoot(base string, selection device.Selection, t tree) (string, error) {
 	}
 	root := filepath.Join(base, fmt.Sprintf("root-%d-%s", ns.Ino, strings.Join(selection, "-")))
 	for name, content := range t {
-		if err := put(filepath.Join(root, name), strings.HasSuffix(name, "/"), content); err != nil {
+		if err := put(filepath.Join(root, name), strings.HasSuffix(name, "/"),
+			content); err != nil {
 			return "", err
 		}
 	}

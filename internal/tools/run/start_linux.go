@@ -47,13 +47,15 @@ func start(o *options, args []string) error {
 	base, passed := rundir.Dir()
 	root, err := makeRoot(base, selection, t)
 	if err != nil {
-		return fmt.Errorf("cannot write the files of a driver: %w; set XDG_RUNTIME_DIR to a directory where this user may write", errors.Join(err, passed))
+		return fmt.Errorf("cannot write the files of a driver: %w; set XDG_RUNTIME_DIR to a "+
+			"directory where this user may write", errors.Join(err, passed))
 	}
 	env, err := o.variables(os.Environ(), dir, root)
 	if err != nil {
 		return err
 	}
-	return cli.WithStatus(cli.ExitCannotRun, fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env)))
+	return cli.WithStatus(cli.ExitCannotRun,
+		fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env)))
 }
 
 // captureWritable checks that there can be captures where they are to be: what

@@ -74,7 +74,8 @@ func title(s stats.Snapshot, d stats.Device) string {
 	if d.NetDev != "" {
 		net = " on " + d.NetDev
 	}
-	return fmt.Sprintf("%s (%s%s), process %d: %s, verbena %s", d.Name, d.Kind, net, s.PID, s.Command, s.Version)
+	return fmt.Sprintf("%s (%s%s), process %d: %s, verbena %s", d.Name, d.Kind, net, s.PID,
+		s.Command, s.Version)
 }
 
 // printJSON prints a line of JSON for each process.

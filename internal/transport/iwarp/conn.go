@@ -43,9 +43,6 @@ type Conn struct {
 	ended   ended   // while a thread wrote: the machine is told after
 	onReady func()  // nil once it was called, as the next
 	onClose func()
-
-	// guarded by input.rxMu
-	header headerFirst
 }
 
 // writer is the memory of one pump: a burst, and what of it is still to be
@@ -72,12 +69,14 @@ func (w *writer) wrote(n int) {
 // NewConn makes a queue pair of iWARP over TCP. Its counters go to the
 // account. makeMachine is called with its number; onEvent later, without locks,
 // with each event.
-func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *rdmap.Stream, onEvent func(ib.EventType)) (*engine.Conn, error) {
+func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *rdmap.Stream,
+	onEvent func(ib.EventType)) (*engine.Conn, error) {
 	c := &Conn{}
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent}, func(qpn ib.QPN) qp.Machine {
-		c.fpdus = makeMachine(qpn)
-		return c.fpdus
-	})
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent},
+		func(qpn ib.QPN) qp.Machine {
+			c.fpdus = makeMachine(qpn)
+			return c.fpdus
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +90,7 @@ func ConnOf(c *engine.Conn) (i *Conn, ok bool) {
 	return i, ok
 }
 
-// Connected is what makes a stream a queue pair's.
+// Connected has what a queue pair takes over with its stream.
 type Connected struct {
 	Settled    mpa.Settled
 	Initiator  bool
@@ -101,8 +100,8 @@ type Connected struct {
 	// OnReady tells that the peer has spoken: its first FPDU has come. It is called
 	// once, as OnClose is and before it, and of a responder only.
 	OnReady func()
-	// OnClose tells that the stream has ended, whoever ended it. It is called once,
-	// by whoever finds out, without locks; not at all if the Conn is closed before.
+	// OnClose reports the end of the stream, by either side. The thread that finds out calls it
+	// once, without locks; nothing calls it if the Conn is closed before.
 	OnClose func()
 }
 
@@ -138,7 +137,8 @@ func (c *Conn) connect(s *Stream, mss int, p *Connected, check func(cur ib.QPSta
 	case c.Closed():
 		err = net.ErrClosed
 	case c.state != noStream || c.fpdus.State() != ib.QPInit:
-		err = fmt.Errorf("engine: a queue pair in %v is given a stream: %w", c.fpdus.State(), syscall.EINVAL)
+		err = fmt.Errorf("engine: a queue pair in %v is given a stream: %w", c.fpdus.State(),
+			syscall.EINVAL)
 	default:
 		c.id, err = s.in.watch(s.sock.FD(), tcp.WantRead, c)
 	}
@@ -153,7 +153,8 @@ func (c *Conn) connect(s *Stream, mss int, p *Connected, check func(cur ib.QPSta
 	c.state, c.out, c.ended = streamOpen, outReady, notEnded
 	now := monotime.Now()
 	c.fpdus.Connect(p.Settled, p.Initiator, p.Extensions, mss)
-	depths := ib.QPAttr{State: ib.QPRTR, MaxRdAtomic: uint8(min(p.Settled.ORD, 255)), MaxDestRdAtomic: uint8(min(p.Settled.IRD, 255))}
+	depths := ib.QPAttr{State: ib.QPRTR, MaxRdAtomic: uint8(min(p.Settled.ORD, 255)),
+		MaxDestRdAtomic: uint8(min(p.Settled.IRD, 255))}
 	c.fpdus.Modify(now, &depths, ib.QPStateAttr|ib.QPMaxQPRdAtomic|ib.QPMaxDestRdAtomic)
 	c.fpdus.Modify(now, &ib.QPAttr{State: ib.QPRTS}, ib.QPStateAttr)
 	if len(p.Early) > 0 {
@@ -350,7 +351,7 @@ func (c *Conn) read(in *input) (n int) {
 		}
 		iov, placed := c.fpdus.Place(in.iov[:0])
 		pieces := len(iov)
-		buf := in.buf[:c.header.buffer(c.fpdus, placed, len(in.buf))]
+		buf := in.buf[:readAhead(c.fpdus, placed, len(in.buf))]
 		iov = append(iov, buf)
 		c.reading = true
 		sock := c.sock
@@ -401,8 +402,8 @@ func (c *Conn) read(in *input) (n int) {
 			break
 		}
 		n++
-		all := got < placed+len(buf) // or memory that is not mapped came next: the system tells again of what is left
-		c.header.read(c.fpdus, all)
+		// or memory that is not mapped came next: the system tells again of what is left
+		all := got < placed+len(buf)
 		c.PumpUnlock(now)
 		if all {
 			break
@@ -418,7 +419,8 @@ func (c *Conn) NotePost() {}
 func (c *Conn) FlushDelayedAck(monotime.Time) {}
 
 // PrepareModify implements engine.Transport.
-func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr) (func(monotime.Time), error) {
+func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
+	_ netip.Addr) (func(monotime.Time), error) {
 	return func(now monotime.Time) {
 		if mask&ib.QPStateAttr != 0 && attr.State == ib.QPReset {
 			c.quit(streamResetting)

@@ -16,8 +16,7 @@ import (
 	"verbena/internal/testkit/rig"
 )
 
-// faultyPair returns two connected queue pairs, what the first of which sends is
-// harmed.
+// faultyPair returns two connected queue pairs. Faults are injected into the output of the first.
 func faultyPair(t *testing.T, f faultcap.Faults, rtr ...mpa.RTR) (a, b *endpoint) {
 	t.Helper()
 	n, m := startNode(t, policy.Nap, engine.Options{Faults: f}), newNode(t, policy.Nap)

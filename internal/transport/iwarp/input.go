@@ -12,8 +12,8 @@ import (
 	"verbena/internal/sys/tcp"
 )
 
-// input is where all that comes over TCP is read: listeners, streams that are
-// being set up, and those of queue pairs. There is one, from the first of them on.
+// input reads all TCP streams: listeners, streams that are being set up, and those of queue pairs.
+// There is one, from the first stream on.
 type input struct {
 	// immutable after Transport.input
 	eng *engine.Engine
@@ -46,8 +46,7 @@ type member interface {
 	ready(in *input, ev tcp.Event) int
 }
 
-// bufferBytes is what is read at once of which nobody knows yet where it
-// belongs.
+// bufferBytes is the size of one read of bytes whose place is not known yet.
 const bufferBytes = 64 << 10
 
 // input returns the engine's, beginning it for the first caller.

@@ -8,7 +8,7 @@ import (
 	"verbena/internal/engine"
 )
 
-// Transport is what iWARP over TCP has of an engine.
+// Transport is iWARP's part of an engine.
 type Transport struct {
 	engine.NoPlug
 	eng *engine.Engine // immutable

@@ -182,8 +182,13 @@ func TestIWARPPeerDies(t *testing.T) {
 		f := meet(e, true, false)
 		e.Recv()
 		e.Request(queue.SendWQE{Opcode: ib.WRRDMARead, Length: 100, RKey: 77})
-		whole := f.fpdu(nil, wire.Header{Control: wire.NewControl(wire.Send, true), MSN: 1}, make([]byte, 30000))
-		f.Write(whole[:29000])
+		send := func(msn uint32) []byte {
+			return f.fpdu(nil, wire.Header{Control: wire.NewControl(wire.Send, true), MSN: msn}, make([]byte, 30000))
+		}
+		f.Write(send(1)) // behind a large segment the next is read straight to its place
+		e.Want(ib.WCRecv, ib.WCSuccess)
+		e.Recv()
+		f.Write(send(2)[:29000])
 		rig.Until(t, "it has come", func() bool { return e.Node.Counter("placed_direct_bytes") > 20000 })
 		if reset {
 			f.SetLinger(0)

@@ -2,7 +2,7 @@
 
 package iwarp
 
-// streamState is how far the life of a queue pair's stream has come.
+// streamState is the state of a queue pair's stream.
 type streamState uint8
 
 const (
@@ -63,7 +63,7 @@ func (s streamState) afterOurEnd() streamState {
 	return streamWeEnded
 }
 
-// outputState is what the pumping thread does.
+// outputState is the activity of the pumping thread.
 type outputState uint8
 
 const (
@@ -76,7 +76,7 @@ const (
 	outBlocked
 )
 
-// ended is how the peer's side of a stream has ended.
+// ended tells how the peer's side of a stream has ended.
 type ended uint8
 
 const (

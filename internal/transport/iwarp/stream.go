@@ -12,9 +12,9 @@ import (
 	"verbena/internal/sys/tcp"
 )
 
-// StreamEvents is told what becomes of a stream that is being set up, by whoever
-// polls, one call at a time. A call must not block, nor call package verbs or
-// Poll; it may call the stream's own methods.
+// StreamEvents takes the events of a stream that is being set up. The polling thread calls it, one
+// call at a time. A call must not block, nor call package verbs or Poll; it may call the stream's
+// own methods.
 type StreamEvents interface {
 	// Connected tells that a stream of Dial is up.
 	Connected()
@@ -51,7 +51,8 @@ func (s *Stream) Remote() netip.AddrPort { return s.sock.Remote() }
 //
 // Errors, at once: EADDRNOTAVAIL, EADDRINUSE, ENETUNREACH and such. Others come
 // with Closed.
-func (t *Transport) Dial(local, remote netip.AddrPort, began func(*Stream) StreamEvents) (*Stream, error) {
+func (t *Transport) Dial(local, remote netip.AddrPort,
+	began func(*Stream) StreamEvents) (*Stream, error) {
 	in, err := t.input()
 	if err != nil {
 		return nil, err
@@ -77,8 +78,7 @@ func (s *Stream) watch(want tcp.Interest) (err error) {
 	return err
 }
 
-// setupBytes is what is read at once of a stream that is being set up: a frame
-// of the largest size.
+// setupBytes is the size of one read of a stream that is being set up: a frame of the largest size.
 const setupBytes = 1 << 10
 
 func (s *Stream) ready(in *input, ev tcp.Event) (n int) {
@@ -182,7 +182,8 @@ type Listener struct {
 // is behind, the system keeps backlog of them.
 //
 // Errors: EADDRINUSE if any program listens there; EADDRNOTAVAIL.
-func (t *Transport) Listen(addr netip.AddrPort, backlog int, accept func(*Stream) StreamEvents) (*Listener, error) {
+func (t *Transport) Listen(addr netip.AddrPort, backlog int,
+	accept func(*Stream) StreamEvents) (*Listener, error) {
 	in, err := t.input()
 	if err != nil {
 		return nil, err

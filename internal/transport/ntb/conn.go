@@ -15,9 +15,8 @@ import (
 	"verbena/internal/queue"
 )
 
-// Conn is a queue pair on a link of windows. The node does its work; the Conn
-// is what the application locks, posts to and closes. In a meeting place it goes to
-// the link that leads to its peer when it is told which one that is.
+// Conn is a queue pair on an NTB link. The node does its work; the application locks, posts to and
+// closes the Conn. In a shared-memory hub it moves to the link to its peer once it has one.
 type Conn struct {
 	engine.Conn
 	dev *Device
@@ -29,7 +28,8 @@ type Conn struct {
 
 // NewConn makes a queue pair on the device. config is called with its number;
 // onEvent later, without locks, with each event.
-func (l *Device) NewConn(config func(ib.QPN) qp.Config, onEvent func(ib.EventType)) (*engine.Conn, error) {
+func (l *Device) NewConn(config func(ib.QPN) qp.Config,
+	onEvent func(ib.EventType)) (*engine.Conn, error) {
 	c := &Conn{dev: l}
 	o := engine.ConnOptions{Account: l.account, OnEvent: onEvent, Lock: &l.mu}
 	err := l.eng.NewConn(&c.Conn, c, o, func(qpn ib.QPN) qp.Machine {
@@ -106,7 +106,8 @@ func (c *Conn) NotePost() {}
 func (c *Conn) FlushDelayedAck(monotime.Time) {}
 
 // PrepareModify implements engine.Transport.
-func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr) (func(monotime.Time), error) {
+func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
+	_ netip.Addr) (func(monotime.Time), error) {
 	modify := func(now monotime.Time) {
 		c.q.Modify(now, attr, mask)
 		if !c.q.Closed(now) {
@@ -185,9 +186,9 @@ func (c *Conn) Detach() (release func()) {
 	return c.link.tell
 }
 
-// peerOf returns which process of the meeting place has the queue pair that attributes
-// name: its number says which of a side's, the address which side. Without an
-// address it is the other side, if that process is there.
+// peerOf returns the process of the hub that has the queue pair named by the attributes. The number
+// selects a process of a side, and the address selects the side. Without an address it is the other
+// side, if that process is there.
 func (l *Device) peerOf(attr *ib.QPAttr) backend.Member {
 	self := l.place.Self()
 	m := backend.Member{Side: 1 - self.Side, Slot: slotOf(attr.DestQPN)}

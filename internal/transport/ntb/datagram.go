@@ -35,9 +35,9 @@ func (l *Device) noteAllUnlock() {
 	l.deliverUnlock()
 }
 
-// SendMAD sends a management datagram. It is lost if the link is down, or if the
-// peer has no room: ok is false then. In a meeting place it goes to the process that it
-// is for; if there is no link to that one it is lost, and a link is opened.
+// SendMAD sends a management datagram. It is lost if the link is down, or if the peer has no room:
+// ok is false then. In a hub it goes to its addressee. Without a link to that process it is lost,
+// and a link is opened.
 func (l *Device) SendMAD(p []byte) (ok bool) {
 	var to []backend.Member
 	if l.Shared() {
@@ -57,7 +57,7 @@ func (l *Device) SendMAD(p []byte) (ok bool) {
 	return ok
 }
 
-// SendMADTo is SendMAD to a process of a meeting place, whatever is said.
+// SendMADTo is SendMAD to a given process of a hub.
 func (l *Device) SendMADTo(m backend.Member, p []byte) (ok bool) {
 	l.mu.Lock()
 	return l.linkTo(monotime.Now(), m).sendMADUnlock(p)
@@ -112,11 +112,11 @@ func (l *Device) addressees(p []byte) (to []backend.Member) {
 	return to
 }
 
-// frameService is what a process claims that carries the frames of its side of a
-// meeting place: no service id of the connection manager's.
+// frameService is the id that a process claims to carry the frames of its side of a hub. It is no
+// service id of the connection manager's.
 const frameService = ^uint64(0)
 
-// OnFrame is OnMAD of Ethernet frames. Of a meeting place one process of each side has them.
+// OnFrame is OnMAD for Ethernet frames. In a hub one process of each side takes them.
 //
 // Errors: backend.ErrInUse if another process has those of our side.
 func (l *Device) OnFrame(f func(p []byte)) error {
@@ -138,8 +138,7 @@ func (l *Device) OnFrame(f func(p []byte)) error {
 	return nil
 }
 
-// noteCarrier notes that a link of a meeting place leads to who carries frames at the
-// other side.
+// noteCarrier notes that a link of a hub leads to the process that carries the other side's frames.
 func (l *Device) noteCarrier(x *peerLink, up bool) {
 	switch {
 	case !l.Shared() || l.handlers.frame == nil:
@@ -246,7 +245,8 @@ func (x *peerLink) refuse(now monotime.Time, p []byte) {
 		return
 	}
 	var d ibcm.Datagram
-	if x.dev.handlers.refuser.Refuse(ibcm.Path{Local: m.Destination.Addr(), Remote: m.Source.Addr()}, m.MAD, &d) {
+	if x.dev.handlers.refuser.Refuse(ibcm.Path{Local: m.Destination.Addr(),
+		Remote: m.Source.Addr()}, m.MAD, &d) {
 		answer := wire.Management{Source: m.Destination, Destination: m.Source, MAD: d.MAD[:]}
 		x.node.SendMAD(now, answer.Append(nil)) // not sent is as good as lost: the peer asks again
 		x.flush(now)

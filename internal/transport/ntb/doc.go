@@ -5,8 +5,8 @@
 // Short messages are stores that are done when the post returns (engine.Immediate). It also
 // carries management datagrams and Ethernet frames.
 //
-// A goroutine more waits for the peer of a link until it has come, and in a meeting place
-// for as long as that is open.
+// Another goroutine waits for the peer of a link until it has come. In a shared-memory hub it waits
+// for as long as the hub is open.
 //
 // Lock order: Device.mu → queue.CQ and queue.SRQ → mem.Table.
 package ntb

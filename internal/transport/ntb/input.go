@@ -36,9 +36,8 @@ const (
 	failPause = monotime.Second
 )
 
-// reopen begins to open a link. It has a goroutine of its own for as long as the
-// peer takes to come: nobody who polls or posts waits for it. A meeting place has
-// one for as long as it is open.
+// reopen begins to open a link. It has a goroutine of its own for as long as the peer takes to
+// come: no polling or posting thread waits for it. A hub has one for as long as it is open.
 func (l *Device) reopen() {
 	l.opening.Add(1)
 	if l.Shared() {
@@ -106,10 +105,6 @@ func (l *Device) Arm(now monotime.Time) (until monotime.Time, quiet bool) {
 	l.deliverUnlock()
 	return until, quiet
 }
-
-// Disarm implements engine.Sleeper. A peer that rings while the goroutine is awake does no
-// harm.
-func (l *Device) Disarm() {}
 
 // Waiting implements engine.Sleeper. What the thread that polled last left to be told to
 // peers is sent.

@@ -18,27 +18,28 @@ type peerLink struct {
 	// immutable after newLink
 	dev  *Device
 	node *rdma.Node
-	peer backend.Member // of a meeting place
+	peer backend.Member // of a hub
 
 	alarm engine.Alarm
 
 	// guarded by Device.mu
 	link     backend.Link     // nil while there is none
-	session  *backend.Session // of a meeting place: has our window
+	session  *backend.Session // of a hub: has our window
 	fds      []int            // of the link, which the poller waits for
 	pending  bool             // the link has not taken all
 	armed    monotime.Time    // when the timer heap will wake us, at the latest
 	graceEnd monotime.Time    // of a link that is lost: see lossGrace
-	upBy     monotime.Time    // of a meeting place: see upTimeout
+	upBy     monotime.Time    // of a hub: see upTimeout
 	queued   bool             // in Device.news
-	over     bool             // of a meeting place: lost for good
+	over     bool             // of a hub: lost for good
 
 	pause monotime.Duration // of the background goroutine alone: until it looks again
 	heard uint64            // of the background goroutine alone: what it had seen come
 }
 
 func (l *Device) newLink() *peerLink {
-	x := &peerLink{dev: l, node: rdma.New(l.keys, entropy.Uint64), armed: monotime.Never, graceEnd: monotime.Never}
+	x := &peerLink{dev: l, node: rdma.New(l.keys, entropy.Uint64), armed: monotime.Never,
+		graceEnd: monotime.Never}
 	x.alarm = engine.NewAlarm(x.timeout)
 	return x
 }
@@ -99,7 +100,7 @@ func (x *peerLink) flush(now monotime.Time) {
 func (x *peerLink) setTimer() {
 	when := min(x.node.NextTimeout(), x.graceEnd)
 	if x.pending {
-		when = min(when, monotime.Now().Add(policy.LinkFlushPause))
+		when = min(when, monotime.Now().Add(policy.LinkLastLook))
 	}
 	if when.Before(x.armed) {
 		x.armed = when
@@ -131,9 +132,8 @@ func (x *peerLink) timeout(now monotime.Time) {
 	x.leaveUnlock(now)
 }
 
-// receive looks at what the peer has written, and returns how many messages it found; news
-// tells that deliver is to follow. For who polls with mayDelayAck that is a look at
-// memory, where memory is what joins the windows.
+// receive reads the peer's writes, and returns the number of messages; news tells that deliver is
+// to follow. With mayDelayAck, over shared memory, that is one read of memory.
 func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
 	if x.link == nil {
 		return 0, false
@@ -147,7 +147,8 @@ func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
 	}
 	if err == nil && x.node.Channel().Quiet() {
 		k := x.node.Take()
-		if !mayDelayAck || k == 0 { // who polled and found something may answer, and tell with it that all is done
+		if !mayDelayAck || k == 0 {
+			// who polled and found something may answer, and tell with it that all is done
 			x.node.Settle()
 		}
 		if news = x.node.Pending() || x.node.Events(); news {
@@ -191,13 +192,13 @@ func (x *peerLink) lose(now monotime.Time, why error) {
 	x.graceEnd = now.Add(lossGrace)
 }
 
-// lossGrace is how long after a link is lost nothing is flushed. A peer that has
-// ended in peace has answered all there was, and an application that learns of its last
-// completion ends too: it is not to find beside it that receives failed.
+// lossGrace is the time after the loss of a link for which nothing is flushed. A peer that has
+// ended in peace has answered all requests. An application that learns of its last completion ends
+// too, and is not to find failed receives beside it.
 const lossGrace = 200 * monotime.Millisecond
 
-// mourn flushes what was on a link that is lost, and goes for the next one. In a
-// meeting place there is none: whoever has the slot next is another process.
+// mourn flushes the work of a link that is lost, and begins to open the next one. In a hub there is
+// no next one: the slot's next owner is another process.
 func (x *peerLink) mourn(now monotime.Time) {
 	l := x.dev
 	x.graceEnd = monotime.Never
@@ -214,13 +215,12 @@ func (x *peerLink) mourn(now monotime.Time) {
 	l.reopen()
 }
 
-// upTimeout is how long a member of a meeting place that lives may take to answer: one
-// that is stopped, or does not understand us.
+// upTimeout bounds the time that a living member of a hub may take to answer. One that takes longer
+// is stopped, or does not understand us.
 const upTimeout = 5 * monotime.Second
 
-// giveUp gives up a link of a meeting place that does not come up, so that what was
-// posted for its peer is flushed; what is to go there next opens another one. It is called
-// with each heartbeat.
+// giveUp gives up a link of a hub that does not come up, so that the work posted for its peer is
+// flushed. The next use opens another link. It is called with each heartbeat.
 func (x *peerLink) giveUp(now monotime.Time) {
 	switch {
 	case x.link == nil || !x.dev.Shared():
@@ -246,7 +246,7 @@ func (x *peerLink) unplug(now monotime.Time) {
 	x.link, x.fds, x.pending = nil, nil, false
 }
 
-// free gives our window of a link of a meeting place back: the node has left it.
+// free gives back our window of a link of a hub: the node has left it.
 func (x *peerLink) free() {
 	if x.session != nil {
 		x.session.Free()

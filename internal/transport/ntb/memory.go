@@ -12,8 +12,8 @@ import (
 	"verbena/internal/ntb/window"
 )
 
-// appMemory is the application's part of our window: of a meeting place, where each
-// link has a window of its own, the same part of all of them.
+// appMemory is the application's part of our window. In a hub, where each link has a window of its
+// own, all windows share this part.
 type appMemory struct {
 	window *window.Window // in which it lies
 	from   uint64         // where in the window of a link that one begins
@@ -31,7 +31,7 @@ type exposure struct {
 	at     uint64
 }
 
-// takePause is how soon TakeMemory looks again.
+// takePause is the time after which TakeMemory looks again.
 const takePause = 100 * time.Microsecond
 
 // TakeMemory returns memory of the application's part of our window: what is
@@ -42,7 +42,8 @@ func (l *Device) TakeMemory(n uint64) ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.inherited && !l.closed && !l.dead {
-		if l.inherited = l.home.link == nil || l.home.node.Channel().Stale(monotime.Now()); l.inherited {
+		if l.inherited = l.home.link == nil ||
+			l.home.node.Channel().Stale(monotime.Now()); l.inherited {
 			l.mu.Unlock()
 			l.opener.Pause(takePause)
 			l.mu.Lock()

@@ -18,9 +18,9 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// NTB is our end of a device of windows. A back end that joins two processes has
-// one link; in a meeting place there is one to each process that we have to do with,
-// opened when a queue pair or a management datagram is for it, and one to ourselves.
+// Device is our end of an NTB device. A back end that joins two processes has one link. A
+// shared-memory hub has one link to ourselves and one to each peer process; the first queue pair or
+// management datagram for a process opens its link.
 //
 //	Conn.pump ─► flush ── node.PollOutput ─► link.Write      under the lock: a write is a copy
 //	TryPoll ───► link.Receive, node.Handle ─► flush          or a send that does not block
@@ -28,10 +28,10 @@ import (
 //	TryPoll ───► node.Take        of what the peer stored likewise
 //	lost link ─► node.Detach, and a goroutine that opens the next one ─► node.Attach
 //
-// All queue pairs share one lock, as a node does everything for all of its own: who
-// has an event for one writes what any of them has to write.
+// All queue pairs share one lock, as a node does the work of all of them: a thread with an event
+// for one writes the output of all.
 //
-// Who sleeps says so to the peers, which then ring; see arm.
+// A process that sleeps says so to its peers, which then ring its doorbell; see arm.
 type Device struct {
 	// immutable after Open
 	eng      *engine.Engine
@@ -47,10 +47,10 @@ type Device struct {
 	// guarded by mu
 	home       *peerLink   // where queue pairs are that have no peer yet
 	all        []*peerLink // those that are open, or are to be
-	news       []*peerLink // of which there may be something to tell
-	exposed    []exposure  // of a meeting place: regions that all peers are told of
+	news       []*peerLink // those that may have events
+	exposed    []exposure  // of a hub: regions that are announced to all peers
 	addrs      []netip.Addr
-	carrier    *peerLink // of a meeting place: what frames go over
+	carrier    *peerLink // of a hub: carries our frames
 	batch      *channel.Batch
 	watchers   map[int]func(LinkChange)
 	handlers   handlers
@@ -68,9 +68,9 @@ type Device struct {
 // Config says what a device is made from.
 type Config struct {
 	Endpoint backend.Endpoint
-	// WindowBytes is the size of our window, of which the last MemoryBytes are the
-	// application's. Where a file is the window, half of it is; of a meeting place each
-	// link has a window whose last MemoryBytes are those of all.
+	// WindowBytes is the size of our window; its last MemoryBytes are the application's. Where a
+	// file is the window, the size is half of the file's. In a hub each link has a window, and all
+	// share their last MemoryBytes.
 	WindowBytes, MemoryBytes uint64
 	Keys                     *mem.Table
 	Account                  *engine.Account
@@ -79,16 +79,18 @@ type Config struct {
 // LinkChange tells that a link came up, or that one is lost.
 type LinkChange struct {
 	Up    bool
-	Peer  backend.Member // of a meeting place: who is at the other end
+	Peer  backend.Member // of a hub: the process at the other end
 	Fatal bool           // there will be no other
 }
 
-// Open takes our end of a link, or our slot of a meeting place. Peers may come
+// Open takes our end of a link, or our slot of a hub. Peers may come
 // at any time, now or later.
 //
-// Errors: backend.ErrInUse if another process has our end; backend.ErrConfig; numa.ErrNode; the system's.
+// Errors: backend.ErrInUse if another process has our end; backend.ErrConfig; numa.ErrNode; the
+// system's.
 func Open(e *engine.Engine, c Config) (*Device, error) {
-	l := &Device{eng: e, account: c.Account, endpoint: c.Endpoint, keys: c.Keys, batch: channel.NewBatch(), watchers: map[int]func(LinkChange){}}
+	l := &Device{eng: e, account: c.Account, endpoint: c.Endpoint, keys: c.Keys,
+		batch: channel.NewBatch(), watchers: map[int]func(LinkChange){}}
 	if err := l.open(&c); err != nil {
 		return nil, err
 	}
@@ -186,12 +188,11 @@ func (l *Device) Side() int {
 	return l.place.Self().Side
 }
 
-// Shared reports whether this is a meeting place: processes of both sides, in any
-// number.
+// Shared reports whether this is a shared-memory hub: any number of processes of both sides.
 func (l *Device) Shared() bool { return l.place != nil }
 
-// Up reports whether the port is active: the link is up. In a meeting place it
-// always is, as a process finds itself there.
+// Up reports whether the port is active: the link is up. In a hub it always is, as a process finds
+// itself there.
 func (l *Device) Up() bool {
 	if l.Shared() {
 		return true
@@ -329,7 +330,7 @@ func (l *Device) changed(x *peerLink, c LinkChange) {
 	l.mu.Lock()
 }
 
-// linkCounts are what was counted of links themselves.
+// linkCounts counts the events of links themselves.
 type linkCounts struct {
 	node    [rdma.NumNodeCounters]uint64
 	channel [channel.NumCounters]uint64

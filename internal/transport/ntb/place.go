@@ -14,11 +14,12 @@ import (
 	"verbena/internal/sys/portshare"
 )
 
-// openPlace joins a meeting place. Our slot there is that of our queue pair
-// numbers, so that a number says whose it is.
+// openPlace joins a hub. Our slot there is that of our queue pair numbers, so that a number tells
+// its process.
 func (l *Device) openPlace(c *Config) (err error) {
 	session := c.WindowBytes - c.MemoryBytes
-	l.place, err = backend.Join(backend.PlaceConfig{Endpoint: c.Endpoint, Slot: l.eng.Slot(), SessionBytes: session, MemoryBytes: c.MemoryBytes})
+	l.place, err = backend.Join(backend.PlaceConfig{Endpoint: c.Endpoint, Slot: l.eng.Slot(),
+		SessionBytes: session, MemoryBytes: c.MemoryBytes})
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (l *Device) addLink(m backend.Member) *peerLink {
 	return x
 }
 
-// meet takes the links of a meeting place as they are opened, by us or by others.
+// meet takes the links of a hub as they are opened, by us or by others.
 func (l *Device) meet() {
 	defer l.opening.Done()
 	for l.wanted() {
@@ -89,7 +90,7 @@ func (l *Device) meet() {
 	}
 }
 
-// met gives a link to whoever is for that member.
+// met gives a link to the peerLink of that member.
 func (l *Device) met(m backend.Member, s *backend.Session) {
 	l.mu.Lock()
 	if l.closed {
@@ -140,7 +141,9 @@ func (l *Device) bury(x *peerLink) {
 }
 
 // Owner returns which process of a side has claimed a service id.
-func (l *Device) Owner(side int, id uint64) (backend.Member, bool) { return l.place.Owner(side, id) }
+func (l *Device) Owner(side int, id uint64) (backend.Member, bool) {
+	return l.place.Owner(side, id)
+}
 
 // Claim makes requests for a service id, at this side's port, come here.
 //
@@ -150,9 +153,9 @@ func (l *Device) Claim(id uint64) error { return l.place.Claim(id) }
 // Unclaim ends Claim.
 func (l *Device) Unclaim(id uint64) { l.place.Unclaim(id) }
 
-// PeerAddrs returns the addresses of the ports that queue pairs may connect to: of a
-// link that of the peer, none while the link is down and until the peer has told
-// them; of a meeting place those of all who are there.
+// PeerAddrs returns the addresses of the ports that queue pairs may connect to. For a link that is
+// the peer's: none while the link is down and until the peer has told them. In a hub they are those
+// of all members.
 func (l *Device) PeerAddrs() (list []netip.Addr) {
 	if !l.Shared() {
 		l.mu.Lock()
@@ -173,5 +176,7 @@ func (l *Device) PeerAddrs() (list []netip.Addr) {
 func (l *Device) Told(a netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.all, func(x *peerLink) bool { return slices.Contains(x.node.PeerAddrs(), a) })
+	return slices.ContainsFunc(l.all, func(x *peerLink) bool {
+		return slices.Contains(x.node.PeerAddrs(), a)
+	})
 }

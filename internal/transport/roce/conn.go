@@ -42,14 +42,16 @@ type Conn struct {
 // NewConn makes a queue pair of RoCEv2. Its counters go to the account.
 // makeMachine is called with its number; onEvent later, without locks, with each
 // event.
-func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) roce.Machine, onEvent func(ib.EventType)) (*engine.Conn, error) {
+func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) roce.Machine,
+	onEvent func(ib.EventType)) (*engine.Conn, error) {
 	c := &Conn{roce: t}
 	c.ack = engine.NewDelayedAck(&c.Conn)
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent}, func(qpn ib.QPN) qp.Machine {
-		c.packets = makeMachine(qpn)
-		c.acked, _ = c.packets.(roce.Acknowledged)
-		return c.packets
-	})
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent},
+		func(qpn ib.QPN) qp.Machine {
+			c.packets = makeMachine(qpn)
+			c.acked, _ = c.packets.(roce.Acknowledged)
+			return c.packets
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,8 @@ func ConnOf(c *engine.Conn) (r *Conn, ok bool) {
 }
 
 // PrepareModify implements engine.Transport.
-func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (func(monotime.Time), error) {
+func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
+	src netip.Addr) (func(monotime.Time), error) {
 	var path *roce.Path
 	if mask&ib.QPAV != 0 {
 		port, err := c.Bind(src)
@@ -99,7 +102,7 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 // Bind makes a queue pair reachable at a local address and able to send from it, and
 // returns the UDP source port its packets will carry.
 func (c *Conn) Bind(src netip.Addr) (uint16, error) {
-	if err := c.roce.Listen(src); err != nil {
+	if err := c.roce.open(src); err != nil {
 		return 0, err
 	}
 	c.Lock()
@@ -149,8 +152,8 @@ var pumpers = sync.Pool{New: func() any {
 	return p
 }}
 
-// FlushOutput implements engine.Transport: it writes bursts until the machine has none. While it writes without the lock
-// the queue pair may be modified, and then has another way to its peer.
+// FlushOutput implements engine.Transport: it writes bursts until the machine has none. While it
+// writes without the lock the queue pair may be modified, and then has another way to its peer.
 func (c *Conn) FlushOutput(now monotime.Time) {
 	for !c.Closed() {
 		o := c.ring
@@ -243,7 +246,8 @@ func (c *Conn) NotePost() { c.ack.NotePost() }
 // and one that waits for the write of another thread. The peer of a message whose completion
 // the application has seen must not be left without.
 func (c *Conn) FlushDelayedAck(now monotime.Time) {
-	c.AwaitUnless(func() bool { return !c.Pumping() || !c.owesLast() }) // the pumping thread sends it next
+	// the pumping thread sends it next
+	c.AwaitUnless(func() bool { return !c.Pumping() || !c.owesLast() })
 	if c.ack.Waiting() && !c.Pumping() && len(c.sources) > 0 {
 		c.ack.Stop()
 		c.Flush(now)

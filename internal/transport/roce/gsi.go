@@ -39,15 +39,16 @@ type gsi struct {
 // madBytes is the size of every MAD. Spec: IBTA vol. 1, 13.4.2.
 const madBytes = 256
 
-// madWords are what every datagram for QP1 says that a connection manager looks at: its
-// opcode and its Q_Key, and that its MAD is one of communication management.
+// madWords holds the words of a datagram for QP1 that a connection manager takes: its opcode, its
+// Q_Key, and the class of its MAD.
 var madWords = []portshare.Word{
 	{At: 0, Mask: 0xff << 24, Value: uint32(wire.UDSendOnly) << 24},
 	{At: wire.BTHBytes, Mask: 0xffffffff, Value: uint32(ib.QKeyGSI)},
-	{At: wire.BTHBytes + wire.DETHBytes, Mask: 0xffffffff, Value: cm.BaseVersion<<24 | cm.Class<<16 | cm.ClassVersion<<8 | cm.MethodSend},
+	{At: wire.BTHBytes + wire.DETHBytes, Mask: 0xffffffff,
+		Value: cm.BaseVersion<<24 | cm.Class<<16 | cm.ClassVersion<<8 | cm.MethodSend},
 }
 
-// madDatagramBytes is how long the UDP payload is that carries one.
+// madDatagramBytes is the length of the UDP payload that carries one.
 const madDatagramBytes = wire.BTHBytes + wire.DETHBytes + madBytes + wire.ICRCBytes
 
 // OnMAD sets who takes the MADs for this process. It is called with gsi.mu or
@@ -151,7 +152,8 @@ func route(datagram []byte, dst netip.Addr) portshare.Route {
 func appendMAD(b []byte, pseudo *wire.Pseudo, mad []byte) []byte {
 	p := wire.Packet{
 		BTH:  wire.BTH{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.DefaultPKey, DestQP: ib.QP1},
-		Info: wire.UDSendOnly.Info(), DETH: wire.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}, Payload: mad,
+		Info: wire.UDSendOnly.Info(), DETH: wire.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1},
+		Payload: mad,
 	}
 	return pseudo.Seal(p.Append(b), 0)
 }
@@ -166,14 +168,17 @@ func (t *Transport) SendMAD(src, dst netip.Addr, mad []byte) error {
 // Settle acknowledges at once what the application was told of.
 func (t *Transport) Settle() { t.eng.Settle() }
 
-// sendMAD sends from the port of the address, if there is one: a source of its own
-// would be a socket opened and closed for each MAD that a stranger sends.
+// sendMAD sends from the port of the address, if there is one, or has the keeper send: a
+// source of its own would be a socket opened and closed for each MAD that a stranger sends.
 func (t *Transport) sendMAD(src, dst netip.Addr, mad []byte) error {
 	t.mu.Lock()
-	p := t.opened[src]
+	p, received := t.opened[src], t.received[src]
 	t.mu.Unlock()
-	if p != nil {
+	switch {
+	case p != nil:
 		return t.sendMADBy(p.sock, src, dst, mad)
+	case received:
+		return t.sendMADByKeeper(src, dst, mad)
 	}
 	s, err := t.source(src, ib.QP1)
 	if err != nil {
@@ -183,8 +188,20 @@ func (t *Transport) sendMAD(src, dst netip.Addr, mad []byte) error {
 	return t.sendMADBy(s.sock, src, dst, mad)
 }
 
+func (t *Transport) sendMADByKeeper(src, dst netip.Addr, mad []byte) error {
+	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), roce.UDPPort, roce.UDPPort)
+	if dst.IsLinkLocalUnicast() {
+		dst = dst.WithZone(src.Zone())
+	}
+	g := &t.gsi
+	g.sendMu.Lock()
+	defer g.sendMu.Unlock()
+	return t.member.Send(src, netip.AddrPortFrom(dst, roce.UDPPort), appendMAD(g.buf[:0], &pseudo, mad))
+}
+
 func (t *Transport) sendMADBy(sock faultcap.Socket, src, dst netip.Addr, mad []byte) error {
-	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), sock.LocalAddr().Port(), roce.UDPPort)
+	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), sock.LocalAddr().Port(),
+		roce.UDPPort)
 	if dst.IsLinkLocalUnicast() {
 		dst = dst.WithZone(src.Zone())
 	}
@@ -214,13 +231,14 @@ func (t *Transport) UnlistenService(id uint64, scope netip.Addr) {
 func (t *Transport) SetWill(id uint64, src, dst netip.Addr, mad []byte) error {
 	pseudo := wire.NewPseudo(src.WithZone(""), dst.WithZone(""), roce.UDPPort, roce.UDPPort)
 	return t.member.SetWill(id, portshare.Will{
-		Local: src, Dst: netip.AddrPortFrom(dst, roce.UDPPort), Datagram: appendMAD(nil, &pseudo, mad),
+		Local: src, Dst: netip.AddrPortFrom(dst, roce.UDPPort),
+		Datagram: appendMAD(nil, &pseudo, mad),
 	})
 }
 
 // ClearWill withdraws a will.
 func (t *Transport) ClearWill(id uint64) { t.member.ClearWill(id) }
 
-// Slot is the top six bits of the numbers that this process gives out: queue
+// Slot is the top ten bits of the numbers that this process gives out: queue
 // pair numbers and communication ids.
 func (t *Transport) Slot() int { return t.member.Slot() }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"verbena/ib"
-	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 	"verbena/internal/testkit/rig"
 )
@@ -16,7 +15,7 @@ const forEver = 1000 * monotime.Second
 
 // poll polls as an application does that does nothing else.
 func poll(n *node) {
-	for range policy.IdlePolls + 1 {
+	for range 2 {
 		n.Eng.Poll()
 	}
 }

@@ -16,7 +16,8 @@ func Keep(dir string) error { return portshare.Keep(dir, duty()) }
 
 // duty returns what every keeper does with management datagrams.
 func duty() portshare.Duty {
-	return portshare.Duty{Route: route, Overlap: keysOverlap, Refuse: new(strays).refuse, MADBytes: madDatagramBytes, MADWords: madWords}
+	return portshare.Duty{Route: route, Overlap: keysOverlap, Refuse: new(strays).refuse,
+		MADBytes: madDatagramBytes, MADWords: madWords}
 }
 
 // strays answers management datagrams for nobody, so that their senders need not wait for
@@ -30,13 +31,16 @@ type strays struct {
 // refuse is refuse of a portshare.Duty.
 func (s *strays) refuse(m portshare.MAD, answer []byte) []byte {
 	p := &s.pkt
-	if p.Parse(m.Payload) != wire.WellFormed || p.Opcode != wire.UDSendOnly || len(p.Payload) != madBytes || p.DETH.QKey != ib.QKeyGSI {
+	if p.Parse(m.Payload) != wire.WellFormed || p.Opcode != wire.UDSendOnly ||
+		len(p.Payload) != madBytes || p.DETH.QKey != ib.QKeyGSI {
 		return nil
 	}
 	pseudo := wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)
-	if _, ok := pseudo.Verify(m.Payload, 0); !ok || !s.refuser.Refuse(ibcm.Path{Local: m.Dst, Remote: m.Src.Addr()}, p.Payload, &s.answer) {
+	if _, ok := pseudo.Verify(m.Payload, 0); !ok ||
+		!s.refuser.Refuse(ibcm.Path{Local: m.Dst, Remote: m.Src.Addr()}, p.Payload, &s.answer) {
 		return nil
 	}
-	pseudo = wire.NewPseudo(m.Dst.WithZone(""), m.Src.Addr().WithZone(""), roce.UDPPort, roce.UDPPort)
+	pseudo = wire.NewPseudo(m.Dst.WithZone(""), m.Src.Addr().WithZone(""), roce.UDPPort,
+		roce.UDPPort)
 	return appendMAD(answer, &pseudo, s.answer.MAD[:])
 }

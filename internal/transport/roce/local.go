@@ -60,7 +60,7 @@ func (t *Transport) ringTo(src, dst netip.Addr, q ib.QPN) *shm.Out {
 // those that it meets: only then is a slot that of a queue pair's number there.
 func (t *Transport) hosts(dst netip.Addr) bool {
 	t.mu.Lock()
-	ours := t.opened[dst] != nil
+	ours := t.opened[dst] != nil || t.received[dst]
 	t.mu.Unlock()
 	if ours || !t.rings.Shared() {
 		return ours
@@ -75,8 +75,7 @@ func (t *Transport) hosts(dst netip.Addr) bool {
 	if !dst.IsLoopback() && interfaceOf(dst) == 0 { // net.ipv4.ip_nonlocal_bind
 		return false
 	}
-	_, err = t.member.Socket(dst)
-	return err == nil
+	return t.Listen(dst) == nil
 }
 
 // ringReader hands the packets of a ring to their connections: what Port is to a socket.
@@ -109,7 +108,8 @@ func (r *ringReader) EndTurn(now monotime.Time, mayDelayAck bool) {
 // packet gives a packet to its connection, which it returns locked. The other side
 // may write b meanwhile: what Parse takes from it by value is checked and used,
 // and its payload is copied once.
-func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, mayDelayAck bool, cur *Conn) *Conn {
+func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, mayDelayAck bool,
+	cur *Conn) *Conn {
 	count := &r.roce.rings.Count
 	v := r.pkt.Parse(b)
 	if v == wire.WellFormed {
@@ -136,7 +136,8 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 		count.Refused.Add(1)
 		return cur
 	}
-	r.meta = roce.Meta{Src: cur.path.Dst, Dst: cur.path.Src, SrcPort: roce.UDPPort, TOS: m.TOS, Long: true}
+	r.meta = roce.Meta{Src: cur.path.Dst, Dst: cur.path.Src, SrcPort: roce.UDPPort, TOS: m.TOS,
+		Long: true}
 	cur.packets.HandleInput(now, &r.pkt, &r.meta)
 	return cur
 }

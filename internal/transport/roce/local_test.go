@@ -341,9 +341,9 @@ func TestRingAgain(t *testing.T) {
 	same(t, c, d)
 }
 
-// TestHostileRing has another process of this user write what it likes into a
-// ring: packets for queue pairs that are not its, packets that are none, and
-// words that are no entries. Nothing happens but counters.
+// TestHostileRing has another process of this user write what it likes into a ring: packets for
+// queue pairs that are not its, bytes that are no packets, and words that are no entries. Nothing
+// happens but counters.
 func TestHostileRing(t *testing.T) {
 	nodes := meet(t, how{}, how{}, how{})
 	a, b := ringCouple(t, nodes[0], nodes[1], 4096)

@@ -178,7 +178,8 @@ func (p *Port) flow(m *udp.Message) *flow {
 	h = (h ^ uint32(m.Src.Port())) * 2654435761
 	f := &p.flows[h>>(32-6)]
 	if f.src != m.Src || f.dst != m.Dst {
-		*f = flow{src: m.Src, dst: m.Dst, pseudo: wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)}
+		*f = flow{src: m.Src, dst: m.Dst,
+			pseudo: wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)}
 	}
 	return f
 }

@@ -70,8 +70,15 @@ func (c *Conn) askFirst(now monotime.Time) (wake bool) {
 
 // BeforeTimeout implements engine.TimeoutGuard.
 func (c *Conn) BeforeTimeout(now monotime.Time) (after func()) {
-	if c.ring != nil && c.askFirst(now) {
-		return c.ring.WakeIfAsleep
+	if c.ring != nil {
+		if c.askFirst(now) {
+			return c.ring.WakeIfAsleep
+		}
+		return nil
+	}
+	if a := c.acked; a != nil && !now.Before(a.ACKTimer()) && !c.roce.pace.take(now) {
+		a.Postpone(now)
+		c.roce.count.paced.Add(1)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@
 package roce
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 
@@ -62,11 +63,15 @@ func TestRefusingAllocatesNothing(t *testing.T) {
 		"too short": {1, 2, 3, 4},
 	} {
 		m := portshare.MAD{Src: src, Dst: n.Addr, Payload: appendMAD(nil, &pseudo, mad)}
-		if k := testing.AllocsPerRun(20, func() {
-			route(m.Payload, m.Dst)
-			Of(n.Eng).takeMAD(m)
-		}); k != 0 && !raceDetector {
-			t.Errorf("%s: %v allocations", name, k)
+		least := math.Inf(1) // the count is of all goroutines, and that of the port has just begun
+		for range 5 {
+			least = min(least, testing.AllocsPerRun(20, func() {
+				route(m.Payload, m.Dst)
+				Of(n.Eng).takeMAD(m)
+			}))
+		}
+		if least != 0 && !raceDetector {
+			t.Errorf("%s: %v allocations", name, least)
 		}
 	}
 	if n.Counter("bad_mad") == 0 {

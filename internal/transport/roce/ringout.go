@@ -36,7 +36,7 @@ func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) bool {
 	defer pumpers.Put(p)
 	for !c.Closed() && c.ring == o {
 		o.Lock()
-		r, more := shm.Ready, true
+		r, more, wrote := shm.Ready, true, false
 		for n := 0; more && n < engine.BurstsPerWrite; n++ {
 			r = o.RoomLocked()
 			if r == shm.Stuck && c.acked != nil {
@@ -46,8 +46,9 @@ func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) bool {
 				break
 			}
 			more = c.writeBurst(o, now, p.bursts[0])
+			wrote = wrote || more
 		}
-		wake := r != shm.Gone && o.MustWakeLocked()
+		wake := (wrote || r == shm.Full) && o.MustWakeLocked()
 		again := o.LookAgainLocked()
 		o.Unlock()
 		if r == shm.Gone {

@@ -3,6 +3,7 @@
 package roce
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"net/netip"
@@ -45,8 +46,11 @@ type Transport struct {
 	overMTU uint64 // bursts that were lost as longer than the MTU allows, by sources that are gone
 	opened  map[netip.Addr]*Port
 
+	received map[netip.Addr]bool // guarded by mu: addresses of Listen
+
 	groups groups
 	gsi    gsi
+	pace   pace // of the queue pairs that send by sockets
 }
 
 // counters count what never reached a queue pair.
@@ -56,6 +60,7 @@ type counters struct {
 	unknownQP atomic.Uint64
 	badMAD    atomic.Uint64
 	badMADKey atomic.Uint64
+	paced     atomic.Uint64 // time-outs put off by pace
 }
 
 // Plug returns the function for engine.Options.Plugs.
@@ -63,7 +68,7 @@ type counters struct {
 // Errors: this user's processes cannot meet in Dir, or all slots are taken.
 func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 	return func(e *engine.Engine) (engine.Plug, error) {
-		t := &Transport{eng: e, opened: map[netip.Addr]*Port{}, pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
+		t := &Transport{eng: e, opened: map[netip.Addr]*Port{}, received: map[netip.Addr]bool{}, pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
 		t.groups.members, t.groups.ports = map[group][]*Conn{}, map[group]*Port{}
 		d := duty()
 		d.Route = t.route
@@ -72,7 +77,7 @@ func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := engine.Numbers{Slot: t.member.Slot()}
+		n := engine.Numbers{Slot: t.member.Slot(), Name: t.member.Name()}
 		n.First, n.Last = t.member.QPNRange()
 		if e.Capture() == nil { // which shows what comes, whomever it is for
 			n.Pass = t.pass
@@ -131,12 +136,37 @@ func (t *Transport) AppendCounts(_ *engine.Account, list []engine.Counter) []eng
 	return t.rings.Count.Append(append(list,
 		engine.Counter{Name: "bad_icrc", Value: c.badICRC.Load()}, engine.Counter{Name: "unknown_qp", Value: c.unknownQP.Load()},
 		engine.Counter{Name: "bad_mad", Value: c.badMAD.Load()}, engine.Counter{Name: "bad_mad_qkey", Value: c.badMADKey.Load()},
-		engine.Counter{Name: "over_mtu", Value: overMTU}, engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped()}))
+		engine.Counter{Name: "over_mtu", Value: overMTU}, engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped()},
+		engine.Counter{Name: "paced_timeouts", Value: c.paced.Load()}))
 }
 
-// Listen makes the engine receive what is sent to a local address. It may be
-// called again for the same address.
+// Listen makes MADs to a local address arrive. It costs this process no descriptor where
+// another one has the port open. It may be called again for the same address.
 func (t *Transport) Listen(addr netip.Addr) error {
+	if t.eng.Tapped() { // captures and faults have the MADs that are sent, too
+		return t.open(addr)
+	}
+	t.mu.Lock()
+	known := t.opened[addr] != nil || t.received[addr]
+	t.mu.Unlock()
+	if known {
+		return t.eng.Closed()
+	}
+	err := t.member.Receive(addr)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return t.open(addr)
+	}
+	if err == nil {
+		t.mu.Lock()
+		t.received[addr] = true
+		t.mu.Unlock()
+	}
+	return err
+}
+
+// open makes the engine receive what is sent to a local address, for queue pairs too. It may
+// be called again for the same address.
+func (t *Transport) open(addr netip.Addr) error {
 	if err := t.eng.Closed(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"verbena/internal/cm/ibcm"
 	"verbena/internal/roce"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/wire/cm"
@@ -66,8 +67,8 @@ func keysContain(keys portshare.Keys, key string) bool {
 func TestRouteOfARejectThatNamesNobody(t *testing.T) {
 	src, dst := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.1")
 	for remote, want := range map[uint32]portshare.Route{
-		0:       {To: portshare.ToAll},
-		7 << 26: {To: portshare.ToSlot, Slot: 7},
+		0:                         {To: portshare.ToAll},
+		7 << (32 - ibcm.SlotBits): {To: portshare.ToSlot, Slot: 7},
 	} {
 		rej := cm.REJ{LocalCommID: 5, RemoteCommID: remote, Reason: cm.RejTimeout}
 		mad := rej.Append(cm.NewHeader(cm.AttrREJ, 1).Append(nil))

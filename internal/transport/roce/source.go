@@ -41,7 +41,8 @@ func (t *Transport) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
 	}
 	s := t.sources[u]
 	if s == nil {
-		s = &source{udp: u, sock: t.eng.Tap(u.Socket, identify), addr: addr.WithZone(""), zone: addr.Zone()}
+		s = &source{udp: u, sock: t.eng.Tap(u.Socket, identify), addr: addr.WithZone(""),
+			zone: addr.Zone()}
 		t.sources[u] = s
 	}
 	s.refs++
@@ -80,7 +81,8 @@ func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
 		if dst.IsLinkLocalUnicast() || dst.IsLinkLocalMulticast() {
 			dst = dst.WithZone(s.zone)
 		}
-		out[i] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: b.Iov(), SegmentSize: seg, TOS: path.TClass, TTL: path.HopLimit}
+		out[i] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: b.Iov(),
+			SegmentSize: seg, TOS: path.TClass, TTL: path.HopLimit}
 	}
 	engine.WriteAll(s.sock, out[:len(bursts)])
 	clear(out)

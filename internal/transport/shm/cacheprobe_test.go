@@ -30,7 +30,7 @@ func TestCacheProbe(t *testing.T) {
 	wrote(policy.BypassSlow-1, n, slow, false)
 	wrote(1000, policy.BypassBytes-1, slow, false) // says nothing
 	wrote(1, n, slow, true)
-	wrote(policy.BypassBursts-1, n, fast, true) // that is how fast it is past them
+	wrote(policy.BypassBursts-1, n, fast, true) // past the caches it is that fast
 	wrote(1, n, fast, false)
 	wrote(policy.BypassSlow-1, n, slow, false)
 	wrote(1, n, slow, true)

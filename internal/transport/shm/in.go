@@ -111,13 +111,10 @@ func (r *In) TakeAll() {
 // Shown implements engine.Ring.
 func (r *In) Shown() bool { return r.shown }
 
-// Arm implements engine.Sleeper.
-func (r *In) Arm(monotime.Time) (until monotime.Time, quiet bool) { return monotime.Never, r.rx.Arm() }
+// Arm implements engine.Ring.
+func (r *In) Arm() (quiet bool) { return r.rx.Arm() }
 
-// Disarm implements engine.Sleeper.
-func (r *In) Disarm() { r.rx.Disarm() }
-
-// Waiting implements engine.Sleeper.
+// Waiting implements engine.Ring.
 func (r *In) Waiting() bool { return r.rx.Waiting() }
 
 // Stop implements engine.Input.

@@ -98,7 +98,7 @@ func (o *Out) Ended() (at monotime.Time, ended bool) {
 // Wake ends the reader's sleep.
 func (o *Out) Wake() {
 	if o.out == nil {
-		o.rings.eng.Poller().Wake()
+		o.rings.eng.RingBell()
 		return
 	}
 	o.mu.Lock()

@@ -95,7 +95,7 @@ func Open(e *engine.Engine, c Config) *Rings {
 	if path == "" {
 		return l
 	}
-	listener, err := shmring.Listen(path, l.self, e.Poller().WakeFD(), l.arrived, l.departed)
+	listener, err := shmring.Listen(path, l.self, e.BellFD(), l.arrived, l.departed)
 	if err != nil {
 		return l // others do not find us and use sockets, and so do we
 	}
@@ -126,7 +126,7 @@ func (l *Rings) Withdraw() {
 // Stop ends all rings. The background goroutine has stopped.
 func (l *Rings) Stop() {
 	if l.listener != nil {
-		l.eng.Poller().RemoveFD(l.listener.FD())
+		l.eng.EndService(l.listener.FD())
 	}
 	l.mu.Lock()
 	ends := l.ends
@@ -218,7 +218,6 @@ func (l *Rings) drop(out *shmring.Out) *Out {
 // loop makes the ring of this process to itself.
 func (l *Rings) loop() *Out {
 	tx, rx := shmring.NewPair()
-	rx.Arm() // the background goroutine may sleep already, and does not know of it
 	l.add(&In{slot: l.self.Slot, rx: rx})
 	return &Out{rings: l, slot: l.self.Slot, tx: tx}
 }

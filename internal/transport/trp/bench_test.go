@@ -10,8 +10,8 @@ import (
 	"verbena/internal/monotime"
 )
 
-// BenchmarkTRPWrite streams WRITEs of 64 KiB between two engines of one process,
-// one of which polls, with and without loss.
+// BenchmarkTRPWrite streams WRITEs of 64 KiB between two engines of one process, with and without
+// loss. One of the engines polls.
 func BenchmarkTRPWrite(b *testing.B) {
 	const n = 64 << 10
 	for _, faults := range []string{"", "delay=50us", "delay=50us,loss=1%"} {

@@ -45,12 +45,14 @@ var config = trp.Config{KeepAlive: 5 * monotime.Second}
 // NewConn makes a queue pair of iWARP over TRP. Its counters go to the
 // account. makeMachine is called with its number; onEvent later, without locks,
 // with each event.
-func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *rdmap.Association, onEvent func(ib.EventType)) (*engine.Conn, error) {
+func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *rdmap.Association,
+	onEvent func(ib.EventType)) (*engine.Conn, error) {
 	c := &Conn{trp: t}
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent}, func(qpn ib.QPN) qp.Machine {
-		c.assoc = makeMachine(qpn)
-		return c.assoc
-	})
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent},
+		func(qpn ib.QPN) qp.Machine {
+			c.assoc = makeMachine(qpn)
+			return c.assoc
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +65,9 @@ func ConnOf(c *engine.Conn) (t *Conn, ok bool) {
 	return t, ok
 }
 
-// Dial asks a server for an association, from a port that is the connection's
-// from then on, also after an error. onLink is told what becomes of it, by
-// whoever finds out, one call at a time and without locks; not any more once the
-// Conn is closed.
+// Dial asks a server for an association, from a port that is the connection's from then on, also
+// after an error. onLink takes the association's events. The thread that finds out calls it, one
+// call at a time and without locks, until the Conn is closed.
 //
 // Errors: trp.ErrState unless the queue pair is in INIT and has no association;
 // trp.ErrPrivateData; net.ErrClosed.
@@ -106,7 +107,8 @@ func (c *Conn) Accept(r *Request, local netip.Addr, s wire.Setup, onLink func(tr
 }
 
 // begin gives the connection its port, and starts it.
-func (c *Conn) begin(p *Port, l *Listener, onLink func(trp.Event), start func(now monotime.Time) error) error {
+func (c *Conn) begin(p *Port, l *Listener, onLink func(trp.Event),
+	start func(now monotime.Time) error) error {
 	c.Lock()
 	c.AwaitPump() // the port of an association before may be written to
 	err := error(net.ErrClosed)
@@ -261,12 +263,13 @@ func (c *Conn) NotePost() {}
 func (c *Conn) FlushDelayedAck(monotime.Time) {}
 
 // PrepareModify implements engine.Transport.
-func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, _ netip.Addr) (func(monotime.Time), error) {
+func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
+	_ netip.Addr) (func(monotime.Time), error) {
 	return func(now monotime.Time) { c.assoc.Modify(now, attr, mask) }, nil
 }
 
-// Detach implements engine.Transport: it lets the peer know, and leaves what may have to be repeated to a
-// linger.
+// Detach implements engine.Transport: it lets the peer know, and leaves what may have to be
+// repeated to a linger.
 func (c *Conn) Detach() (release func()) {
 	if c.port == nil {
 		return func() {}

@@ -12,8 +12,8 @@ import (
 	"verbena/internal/sys/tcp"
 )
 
-// input is where all ports of TRP are read. There is one, from the first port
-// on: a port for each association is too many to ask each.
+// input reads all ports of TRP. There is one, from the first port on: with a port for each
+// association there are too many to poll each.
 type input struct {
 	// immutable after inputLocked
 	eng *engine.Engine

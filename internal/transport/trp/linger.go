@@ -48,9 +48,9 @@ func (r *linger) start() {
 	r.PumpUnlock(monotime.Now())
 }
 
-// lastFINs is how long an engine that is closed waits for peers to answer that
-// their associations are over. Without, a lost FIN leaves a peer that only waits
-// in the belief that we are there.
+// lastFINs bounds the time for which a closed engine waits for peers to acknowledge the end of
+// their associations. Without it, a lost FIN leaves a peer that only waits in the belief that we
+// are there.
 const lastFINs = 100 * time.Millisecond
 
 // BeforeClose implements engine.Plug.

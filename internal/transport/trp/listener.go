@@ -31,7 +31,7 @@ type Listener struct {
 	closed  bool
 }
 
-// owner is who has an association whose request came to a listener.
+// owner has the association of a request that came to a listener.
 type owner interface {
 	repeated(now monotime.Time, from netip.AddrPort, datagram []byte)
 }
@@ -47,15 +47,15 @@ type Request struct {
 	answered atomic.Bool
 }
 
-// Listen takes requests. onRequest is called with each, by whoever reads, and
-// must not block; at most backlog requests wait for their answer, trp's default
-// if it is not positive.
+// Listen takes requests. The reading thread calls onRequest with each, and it must not block. At
+// most backlog requests wait for their answer, trp's default if it is not positive.
 func (p *Port) Listen(backlog int, onRequest func(*Request)) (*Listener, error) {
 	m, err := trp.NewListener(config, backlog, entropy.Uint64())
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{port: p, onRequest: onRequest, machine: m, owners: map[*trp.Conn]owner{}, replies: map[netip.Addr]*Port{}}
+	l := &Listener{port: p, onRequest: onRequest, machine: m, owners: map[*trp.Conn]owner{},
+		replies: map[netip.Addr]*Port{}}
 	p.trp.listeners.add(l)
 	p.give(l)
 	return l, nil
@@ -110,7 +110,8 @@ func (l *Listener) datagram(now monotime.Time, m *udp.Message, d []byte) {
 	case again != nil:
 		l.challenge(now, m.Dst, again)
 	case fresh:
-		l.onRequest(&Request{Local: m.Dst.WithZone(""), Remote: m.Src, Setup: c.Remote(), listener: l, conn: c})
+		l.onRequest(&Request{Local: m.Dst.WithZone(""), Remote: m.Src, Setup: c.Remote(),
+			listener: l, conn: c})
 	case owner != nil:
 		owner.repeated(now, m.Src, d)
 	}
@@ -284,6 +285,9 @@ func (s *listeners) counts() []engine.Counter {
 	for _, n := range sum.Malformed {
 		malformed += n
 	}
-	return []engine.Counter{{Name: "trp_listen_malformed", Value: malformed}, {Name: "trp_listen_ignored", Value: sum.By[trp.IgnoredOpcode]}, {Name: "trp_listen_overflow", Value: sum.By[trp.BacklogFull]},
-		{Name: "trp_listen_challenged", Value: sum.By[trp.Challenged]}, {Name: "trp_listen_expired", Value: sum.By[trp.Expired]}}
+	return []engine.Counter{{Name: "trp_listen_malformed", Value: malformed},
+		{Name: "trp_listen_ignored", Value: sum.By[trp.IgnoredOpcode]},
+		{Name: "trp_listen_overflow", Value: sum.By[trp.BacklogFull]},
+		{Name: "trp_listen_challenged", Value: sum.By[trp.Challenged]}, {Name: "trp_listen_expired",
+			Value: sum.By[trp.Expired]}}
 }

@@ -28,8 +28,9 @@ type Port struct {
 
 	taker atomic.Pointer[receiver] // nil: what comes is dropped
 
-	rxMu    sync.Mutex  // held while reading, by who has input's; taken with TryLock except by Close
-	closing atomic.Bool // whoever gets rxMu next closes the socket
+	// held while reading, by who has input's; taken with TryLock except by Close
+	rxMu    sync.Mutex
+	closing atomic.Bool // the next holder of rxMu closes the socket
 	closed  bool        // guarded by rxMu
 }
 
@@ -98,8 +99,8 @@ func (p *Port) give(t receiver) {
 	p.taker.Store(&t)
 }
 
-// batches are what ports are read into: one for each thread that reads, not
-// one for each association.
+// batches holds the buffers that ports are read into: one for each reading thread, not one for each
+// association.
 var batches = sync.Pool{New: func() any { return udp.NewRxBatch() }}
 
 // poll reads what has arrived.
@@ -158,7 +159,7 @@ func (p *Port) finish() {
 	}
 }
 
-// output is what has trains to be sent.
+// output is a connection that has bursts to send.
 type output interface {
 	PollOutput(now monotime.Time, b *trp.Burst) bool
 }

@@ -50,7 +50,8 @@ func hasAddr(i *net.Interface, a netip.Addr) bool {
 	}
 	for _, x := range list {
 		if n, ok := x.(*net.IPNet); ok {
-			if ip, ok := netip.AddrFromSlice(n.IP); ok && ip.Unmap() == a.WithZone("") && (a.Zone() == "" || a.Zone() == i.Name) {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok && ip.Unmap() == a.WithZone("") &&
+				(a.Zone() == "" || a.Zone() == i.Name) {
 				return true
 			}
 		}

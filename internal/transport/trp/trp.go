@@ -9,7 +9,7 @@ import (
 	"verbena/internal/engine"
 )
 
-// Transport is what TRP has of an engine.
+// Transport is TRP's part of an engine.
 type Transport struct {
 	engine.NoPlug
 	eng *engine.Engine // immutable

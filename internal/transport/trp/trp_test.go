@@ -60,7 +60,7 @@ func TestTRPSetup(t *testing.T) {
 		}
 		a, b := trpEndpoint(trpNode(t, policy.Nap, engine.Options{}), 64), trpEndpoint(server, 64)
 		a.dial(from, to, "may I")
-		r := <-requests
+		r := next(t, requests)
 		if string(r.Setup.PrivateData) != "may I" || r.Setup.IRD != 16 || r.Local != from {
 			t.Fatalf("%+v", r)
 		}
@@ -75,7 +75,7 @@ func TestTRPSetup(t *testing.T) {
 
 		c := trpEndpoint(a.Node, 64)
 		c.dial(from, to, "and I")
-		r = <-requests
+		r = next(t, requests)
 		if err := r.Reject(r.Local, []byte("no")); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestTRPSetup(t *testing.T) {
 		c.wantLink(trp.EventClosed, 0)
 		c.dial(from, to, "again") // the queue pair is as good as new
 		b2 := trpEndpoint(server, 64)
-		b2.accept(<-requests, "")
+		b2.accept(next(t, requests), "")
 		c.wantLink(trp.EventEstablished, 0)
 	}
 }
@@ -141,7 +141,7 @@ func TestTRPRefusal(t *testing.T) {
 	a.Want(ib.WCRDMARead, ib.WCRemAccessErr)
 	b.Want(ib.WCRecv, ib.WCWRFlushErr)
 	for _, e := range []*trpEnd{a, b} { // both end it, and who is first does not matter
-		if ev := <-e.link; ev.Kind != trp.EventDisconnected || ev.Reason != trp.LocalClose && ev.Reason != trp.PeerClose {
+		if ev := e.nextLink(trp.EventDisconnected.String()); ev.Kind != trp.EventDisconnected || ev.Reason != trp.LocalClose && ev.Reason != trp.PeerClose {
 			t.Fatalf("%v (%v)", ev.Kind, ev.Reason)
 		}
 	}
@@ -204,7 +204,7 @@ func TestTRPHostileInput(t *testing.T) {
 		t.Fatalf("%d requests wait", len(requests))
 	}
 	for range 4 {
-		r := <-requests
+		r := next(t, requests)
 		if err := r.Reject(r.Local, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestTRPHostileInput(t *testing.T) {
 	a := trpEndpoint(trpNode(t, policy.Nap, engine.Options{}), 64)
 	a.dial(loopback4, l.Addr(), "")
 	b := trpEndpoint(server, 64)
-	b.accept(<-requests, "")
+	b.accept(next(t, requests), "")
 	b.wantLink(trp.EventEstablished, 0)
 
 	// An established association, from its peer's address and from another.
@@ -265,7 +265,7 @@ func TestTRPManyAssociations(t *testing.T) {
 	for range 4 * policy.DirectPorts {
 		a, b := trpEndpoint(client, 256), trpEndpoint(server, 256)
 		a.dial(loopback4, l.Addr(), "")
-		b.accept(<-requests, "")
+		b.accept(next(t, requests), "")
 		a.wantLink(trp.EventEstablished, 0)
 		b.wantLink(trp.EventEstablished, 0)
 		ends = append(ends, [2]*trpEnd{a, b})

@@ -63,11 +63,10 @@ func (e *trpEnd) init() {
 
 func (e *trpEnd) onLink(ev trp.Event) { e.link <- ev }
 
-// wantLink waits for the next event of the association.
-func (e *trpEnd) wantLink(k trp.EventKind, r trp.Reason) trp.Event {
+// nextLink waits for the next event of the association.
+func (e *trpEnd) nextLink(what string) (ev trp.Event) {
 	e.Node.T.Helper()
-	var ev trp.Event
-	rig.Until(e.Node.T, k.String(), func() bool {
+	rig.Until(e.Node.T, what, func() bool {
 		select {
 		case ev = <-e.link:
 			return true
@@ -75,6 +74,13 @@ func (e *trpEnd) wantLink(k trp.EventKind, r trp.Reason) trp.Event {
 			return false
 		}
 	})
+	return ev
+}
+
+// wantLink waits for the next event of the association, which must be this one.
+func (e *trpEnd) wantLink(k trp.EventKind, r trp.Reason) trp.Event {
+	e.Node.T.Helper()
+	ev := e.nextLink(k.String())
 	if ev.Kind != k || ev.Reason != r {
 		e.Node.T.Fatalf("%v (%v), want %v (%v)", ev.Kind, ev.Reason, k, r)
 	}
@@ -95,6 +101,19 @@ func listen(n *node, at netip.Addr, backlog int) (*Listener, chan *Request) {
 	}
 	n.T.Cleanup(l.Close)
 	return l, requests
+}
+
+// next waits for the next request. A client that has given up sends none.
+func next(t testing.TB, requests chan *Request) (r *Request) {
+	t.Helper()
+	rig.Until(t, "a request comes", func() bool {
+		select {
+		case r = <-requests:
+		default:
+		}
+		return r != nil
+	})
+	return r
 }
 
 func (e *trpEnd) dial(from netip.Addr, to netip.AddrPort, private string) {
@@ -125,7 +144,7 @@ func trpPair(t testing.TB, backoff monotime.Duration, bytes int, at netip.Addr, 
 	a, b = trpEndpoint(trpNode(t, backoff, engine.Options{Faults: f}), bytes), trpEndpoint(trpNode(t, backoff, engine.Options{Faults: f}), bytes)
 	l, requests := listen(b.Node, at, 0)
 	a.dial(at, l.Addr(), "hello")
-	b.accept(<-requests, "welcome")
+	b.accept(next(t, requests), "welcome")
 	a.wantLink(trp.EventEstablished, 0)
 	b.wantLink(trp.EventEstablished, 0)
 	return a, b

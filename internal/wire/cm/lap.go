@@ -70,6 +70,7 @@ func (l *LAP) Append(b []byte) []byte {
 	b = append(b, l.AltLocalGID[:]...)
 	b = append(b, l.AltRemoteGID[:]...)
 	b = binary.BigEndian.AppendUint32(b, l.AltFlowLabel<<12|uint32(l.AltTrafficClass))
-	b = append(b, l.AltHopLimit, l.AltRate&0x3f, l.AltSL<<4|bit(l.AltSubnetLocal, 3), l.AltACKTimeout<<3)
+	b = append(b, l.AltHopLimit, l.AltRate&0x3f, l.AltSL<<4|bit(l.AltSubnetLocal, 3),
+		l.AltACKTimeout<<3)
 	return append(b, l.PrivateData[:]...)
 }

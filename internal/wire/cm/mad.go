@@ -55,7 +55,8 @@ type Header struct {
 
 // NewHeader returns the header of a CM message.
 func NewHeader(a Attribute, tid uint64) Header {
-	return Header{BaseVersion: BaseVersion, Class: Class, ClassVersion: ClassVersion, Method: MethodSend, Attribute: a, TransactionID: tid}
+	return Header{BaseVersion: BaseVersion, Class: Class, ClassVersion: ClassVersion,
+		Method: MethodSend, Attribute: a, TransactionID: tid}
 }
 
 // ParseHeader reads the header of a MAD and returns what follows it.

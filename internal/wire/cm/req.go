@@ -71,7 +71,8 @@ func ParseREQ(b []byte) (r REQ, rest []byte, ok bool) {
 	r.LocalEECN, r.InitiatorDepth = be24(b[36:]), b[39]
 	r.RemoteEECN = be24(b[40:])
 	// response time-out 5 | transport service 2 | flow control 1
-	r.RemoteResponseTimeout, r.Service, r.FlowControl = b[43]>>3, TransportService(b[43]>>1&3), b[43]&1 != 0
+	r.RemoteResponseTimeout, r.Service, r.FlowControl = b[43]>>3, TransportService(b[43]>>1&3),
+		b[43]&1 != 0
 	r.StartingPSN = ib.PSN(be24(b[44:]))
 	r.LocalResponseTimeout, r.RetryCount = b[47]>>3, b[47]&7
 	r.PKey = ib.PKey(binary.BigEndian.Uint16(b[48:]))
@@ -95,7 +96,8 @@ func (r *REQ) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(r.LocalQKey))
 	b = append24(b, uint32(r.LocalQPN), r.ResponderResources)
 	b = append24(b, r.LocalEECN, r.InitiatorDepth)
-	b = append24(b, r.RemoteEECN, r.RemoteResponseTimeout<<3|uint8(r.Service&3)<<1|bit(r.FlowControl, 0))
+	b = append24(b, r.RemoteEECN,
+		r.RemoteResponseTimeout<<3|uint8(r.Service&3)<<1|bit(r.FlowControl, 0))
 	b = append24(b, uint32(r.StartingPSN), r.LocalResponseTimeout<<3|r.RetryCount&7)
 	b = binary.BigEndian.AppendUint16(b, uint16(r.PKey))
 	b = append(b, uint8(r.PathMTU)<<4|bit(r.RDCExists, 3)|r.RNRRetryCount&7)

@@ -22,7 +22,8 @@ const (
 	PortSpaceIB    PortSpace = 0x013f
 )
 
-var portSpaceNames = map[PortSpace]string{PortSpaceIPoIB: "IPOIB", PortSpaceTCP: "TCP", PortSpaceUDP: "UDP", PortSpaceIB: "IB"}
+var portSpaceNames = map[PortSpace]string{PortSpaceIPoIB: "IPOIB", PortSpaceTCP: "TCP",
+	PortSpaceUDP: "UDP", PortSpaceIB: "IB"}
 
 func (p PortSpace) String() string {
 	if s, ok := portSpaceNames[p]; ok {

@@ -61,7 +61,8 @@ const (
 	SIDRBadVersion  SIDRStatus = 5
 )
 
-var sidrNames = [...]string{"success", "service ID not supported", "rejected by service provider", "no QP available", "request redirected", "unsupported version"}
+var sidrNames = [...]string{"success", "service ID not supported", "rejected by service provider",
+	"no QP available", "request redirected", "unsupported version"}
 
 func (s SIDRStatus) String() string {
 	if int(s) < len(sidrNames) {

@@ -45,12 +45,13 @@ func (o AtomicOp) String() string {
 //
 // Spec: RFC 7306, 4 (atomic request header).
 type AtomicReq struct {
-	Op          AtomicOp
-	ID          uint32 // that the response repeats
-	STag        ib.RKey
-	TO          uint64
-	AddSwap     uint64
-	AddSwapMask uint64 // FetchAdd: a carry out of these bits is lost; CmpSwap: the bits to be replaced
+	Op      AtomicOp
+	ID      uint32 // that the response repeats
+	STag    ib.RKey
+	TO      uint64
+	AddSwap uint64
+	// FetchAdd: a carry out of these bits is lost; CmpSwap: the bits to be replaced
+	AddSwapMask uint64
 	Compare     uint64
 	CompareMask uint64 // the bits to be compared
 }

@@ -38,8 +38,10 @@ func ParseEnhanced(b []byte) (e Enhanced, rest []byte, ok bool) {
 		return Enhanced{}, b, false
 	}
 	ird, ord := binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:])
-	e.PeerToPeer, e.EmptyFPDU, e.IRD = ird&enhancedHigh != 0, ird&enhancedLow != 0, ird&depthMask // A B IRD (14)
-	e.WriteRTR, e.ReadRTR, e.ORD = ord&enhancedHigh != 0, ord&enhancedLow != 0, ord&depthMask     // C D ORD (14)
+	// A B IRD (14)
+	e.PeerToPeer, e.EmptyFPDU, e.IRD = ird&enhancedHigh != 0, ird&enhancedLow != 0, ird&depthMask
+	// C D ORD (14)
+	e.WriteRTR, e.ReadRTR, e.ORD = ord&enhancedHigh != 0, ord&enhancedLow != 0, ord&depthMask
 	return e, b[EnhancedBytes:], true
 }
 

@@ -68,11 +68,14 @@ func ParseMarker(b []byte) (m Marker, rest []byte, ok bool) {
 	if len(b) < MarkerBytes {
 		return Marker{}, b, false
 	}
-	return Marker{FPDUPtr: binary.BigEndian.Uint16(b[2:])}, b[MarkerBytes:], true // reserved (16), FPDUPTR (16)
+	// reserved (16), FPDUPTR (16)
+	return Marker{FPDUPtr: binary.BigEndian.Uint16(b[2:])}, b[MarkerBytes:], true
 }
 
 // Append appends the 4 bytes of m to b.
-func (m Marker) Append(b []byte) []byte { return append(b, 0, 0, byte(m.FPDUPtr>>8), byte(m.FPDUPtr)) }
+func (m Marker) Append(b []byte) []byte {
+	return append(b, 0, 0, byte(m.FPDUPtr>>8), byte(m.FPDUPtr))
+}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

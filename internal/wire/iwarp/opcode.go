@@ -51,18 +51,26 @@ type OpcodeInfo struct {
 }
 
 var opcodes = [16]OpcodeInfo{
-	RDMAWrite:        {Name: "Write", Valid: true, Tagged: true},
-	ReadRequest:      {Name: "Read Request", Valid: true, QN: QNRequest, FixedBytes: ReadRequestBytes},
-	ReadResponse:     {Name: "Read Response", Valid: true, Tagged: true},
-	Send:             {Name: "Send", Valid: true, QN: QNSend, ConsumesRecv: true},
-	SendInvalidate:   {Name: "Send with Invalidate", Valid: true, QN: QNSend, ConsumesRecv: true, Invalidates: true},
-	SendSE:           {Name: "Send with SE", Valid: true, QN: QNSend, ConsumesRecv: true, Solicited: true},
-	SendSEInvalidate: {Name: "Send with SE and Invalidate", Valid: true, QN: QNSend, ConsumesRecv: true, Solicited: true, Invalidates: true},
-	Terminate:        {Name: "Terminate", Valid: true, QN: QNTerminate},
-	Immediate:        {Name: "Immediate Data", Valid: true, QN: QNSend, ConsumesRecv: true, FixedBytes: ImmediateBytes},
-	ImmediateSE:      {Name: "Immediate Data with SE", Valid: true, QN: QNSend, ConsumesRecv: true, Solicited: true, FixedBytes: ImmediateBytes},
-	AtomicRequest:    {Name: "Atomic Request", Valid: true, QN: QNRequest, FixedBytes: AtomicRequestBytes},
-	AtomicResponse:   {Name: "Atomic Response", Valid: true, QN: QNAtomicResponse, FixedBytes: AtomicResponseBytes},
+	RDMAWrite: {Name: "Write", Valid: true, Tagged: true},
+	ReadRequest: {Name: "Read Request", Valid: true, QN: QNRequest,
+		FixedBytes: ReadRequestBytes},
+	ReadResponse: {Name: "Read Response", Valid: true, Tagged: true},
+	Send:         {Name: "Send", Valid: true, QN: QNSend, ConsumesRecv: true},
+	SendInvalidate: {Name: "Send with Invalidate", Valid: true, QN: QNSend, ConsumesRecv: true,
+		Invalidates: true},
+	SendSE: {Name: "Send with SE", Valid: true, QN: QNSend, ConsumesRecv: true,
+		Solicited: true},
+	SendSEInvalidate: {Name: "Send with SE and Invalidate", Valid: true, QN: QNSend,
+		ConsumesRecv: true, Solicited: true, Invalidates: true},
+	Terminate: {Name: "Terminate", Valid: true, QN: QNTerminate},
+	Immediate: {Name: "Immediate Data", Valid: true, QN: QNSend, ConsumesRecv: true,
+		FixedBytes: ImmediateBytes},
+	ImmediateSE: {Name: "Immediate Data with SE", Valid: true, QN: QNSend, ConsumesRecv: true,
+		Solicited: true, FixedBytes: ImmediateBytes},
+	AtomicRequest: {Name: "Atomic Request", Valid: true, QN: QNRequest,
+		FixedBytes: AtomicRequestBytes},
+	AtomicResponse: {Name: "Atomic Response", Valid: true, QN: QNAtomicResponse,
+		FixedBytes: AtomicResponseBytes},
 }
 
 // Info returns what an opcode implies.

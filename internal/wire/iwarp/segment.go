@@ -52,8 +52,9 @@ func ParseControl(b []byte) (c Control, rest []byte, ok bool) {
 	if len(b) < ControlBytes {
 		return Control{}, b, false
 	}
-	c.Tagged, c.Last, c.DV = b[0]&ddpTagged != 0, b[0]&ddpLast != 0, b[0]&ddpVersionMask // T L reserved (4) DV (2)
-	c.RV, c.Opcode = b[1]>>rdmapVShift, Opcode(b[1]&rdmapOpMask)                         // RV (2) reserved (2) opcode (4)
+	// T L reserved (4) DV (2)
+	c.Tagged, c.Last, c.DV = b[0]&ddpTagged != 0, b[0]&ddpLast != 0, b[0]&ddpVersionMask
+	c.RV, c.Opcode = b[1]>>rdmapVShift, Opcode(b[1]&rdmapOpMask) // RV (2) reserved (2) opcode (4)
 	return c, b[ControlBytes:], true
 }
 

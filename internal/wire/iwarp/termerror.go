@@ -68,31 +68,37 @@ var (
 var layerNames = [...]string{"RDMA", "DDP", "LLP"}
 
 var typeNames = map[[2]uint8]string{
-	{0, 0}: "Local Catastrophic Error", {0, 1}: "Remote Protection Error", {0, 2}: "Remote Operation Error",
-	{1, 0}: "Local Catastrophic Error", {1, 1}: "Tagged Buffer Error", {1, 2}: "Untagged Buffer Error",
+	{0, 0}: "Local Catastrophic Error", {0, 1}: "Remote Protection Error",
+	{0, 2}: "Remote Operation Error",
+	{1, 0}: "Local Catastrophic Error", {1, 1}: "Tagged Buffer Error",
+	{1, 2}: "Untagged Buffer Error",
 	{1, 3}: "Reserved for the use by the LLP", {2, 0}: "MPA Error",
 }
 
 // rdmapCodes serve both types of the RDMAP layer.
 var rdmapCodes = map[uint8]string{
-	0: "Invalid STag", 1: "Base or bounds violation", 2: "Access rights violation", 3: "STag not associated with RDMAP Stream",
-	4: "TO wrap", 5: "Invalid RDMAP version", 6: "Unexpected OpCode", 7: "Catastrophic error, localized to RDMAP Stream",
+	0: "Invalid STag", 1: "Base or bounds violation", 2: "Access rights violation",
+	3: "STag not associated with RDMAP Stream", 4: "TO wrap", 5: "Invalid RDMAP version",
+	6: "Unexpected OpCode", 7: "Catastrophic error, localized to RDMAP Stream",
 	8: "Catastrophic error, global", 9: "STag cannot be Invalidated", 0xff: "Unspecific Error",
 }
 
 var ddpTaggedCodes = map[uint8]string{
-	0: "Invalid STag", 1: "Base or bounds violation", 2: "STag not associated with DDP Stream", 3: "TO wrap", 4: "Invalid DDP version",
+	0: "Invalid STag", 1: "Base or bounds violation", 2: "STag not associated with DDP Stream",
+	3: "TO wrap", 4: "Invalid DDP version",
 }
 
 var ddpUntaggedCodes = map[uint8]string{
-	1: "Invalid QN", 2: "Invalid MSN - no buffer available", 3: "Invalid MSN - MSN range is not valid", 4: "Invalid MO",
+	1: "Invalid QN", 2: "Invalid MSN - no buffer available",
+	3: "Invalid MSN - MSN range is not valid", 4: "Invalid MO",
 	5: "DDP Message too long for available buffer", 6: "Invalid DDP version",
 }
 
 var mpaCodes = map[uint8]string{
-	1: "TCP connection closed, terminated or lost", 2: "MPA CRC Error", 3: "MPA Marker and ULPDU Length field mismatch",
-	4: "Invalid MPA Request Frame or MPA Response Frame", 5: "Local Catastrophic Error", 6: "Insufficient IRD Resources",
-	7: "No Matching RTR Option",
+	1: "TCP connection closed, terminated or lost", 2: "MPA CRC Error",
+	3: "MPA Marker and ULPDU Length field mismatch",
+	4: "Invalid MPA Request Frame or MPA Response Frame", 5: "Local Catastrophic Error",
+	6: "Insufficient IRD Resources", 7: "No Matching RTR Option",
 }
 
 // LayerName names the layer in Wireshark's words, "" if it has none.

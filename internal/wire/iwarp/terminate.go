@@ -48,8 +48,9 @@ func ParseTermMsg(b []byte) (t TermMsg, rest []byte, ok bool) {
 	if len(b) < TermControlBytes {
 		return TermMsg{}, b, false
 	}
-	t.Layer, t.Type, t.Code = TermLayer(b[0]>>4), b[0]&15, b[1] // layer (4) EType (4) error code (8)
-	bits := b[2]                                                // M D R (3) reserved (13)
+	// layer (4) EType (4) error code (8)
+	t.Layer, t.Type, t.Code = TermLayer(b[0]>>4), b[0]&15, b[1]
+	bits := b[2] // M D R (3) reserved (13)
 	if bits&(termM|termD|termR) == 0 && bits&(siwM|siwD|siwR) != 0 {
 		t.Swapped = true
 		t.Layer, t.Type = TermLayer(t.Type), uint8(t.Layer)

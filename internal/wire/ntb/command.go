@@ -64,7 +64,8 @@ func ParseCommandHeader(b []byte) (h CommandHeader, rest []byte, ok bool) {
 	if len(b) < CommandHeaderBytes {
 		return CommandHeader{}, b, false
 	}
-	return CommandHeader{Op: Op(binary.LittleEndian.Uint32(b)), Index: Index(binary.LittleEndian.Uint32(b[4:]))}, b[CommandHeaderBytes:], true
+	return CommandHeader{Op: Op(binary.LittleEndian.Uint32(b)),
+		Index: Index(binary.LittleEndian.Uint32(b[4:]))}, b[CommandHeaderBytes:], true
 }
 
 // Append appends the bytes of h to b.
@@ -87,7 +88,8 @@ const (
 )
 
 func (s CommandStatus) String() string {
-	names := [...]string{"done", "malformed", "unknown operation", "no such object", "exists already", "no room"}
+	names := [...]string{"done", "malformed", "unknown operation", "no such object",
+		"exists already", "no room"}
 	if int(s) < len(names) {
 		return names[s]
 	}

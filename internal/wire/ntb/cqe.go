@@ -23,7 +23,8 @@ const (
 	numStatuses
 )
 
-var statusNames = [numStatuses]string{"done", "receiver not ready", "queue pair not ready", "invalid request", "access error", "operational error"}
+var statusNames = [numStatuses]string{"done", "receiver not ready", "queue pair not ready",
+	"invalid request", "access error", "operational error"}
 
 func (s Status) String() string {
 	if s < numStatuses {

@@ -38,11 +38,13 @@ func (r *DatagramRing) Size() uint64 { return datagramWordsBytes + uint64(r.Cap)
 // Valid reports whether the ring can be: the longest datagram fits twice, so that
 // it will fit when there is a credit of half the ring.
 func (r *DatagramRing) Valid() bool {
-	return ValidCap(r.Cap, MaxDatagramRing) && r.Cap >= 2*DatagramGrain && r.At%8 == 0 && r.Max > 0 && r.Max <= r.Cap && RecordBytes(r.Max) <= r.Cap/2
+	return ValidCap(r.Cap, MaxDatagramRing) && r.Cap >= 2*DatagramGrain && r.At%8 == 0 &&
+		r.Max > 0 && r.Max <= r.Cap && RecordBytes(r.Max) <= r.Cap/2
 }
 
 func parseDatagramRing(b []byte) DatagramRing {
-	return DatagramRing{At: binary.LittleEndian.Uint64(b), Cap: binary.LittleEndian.Uint32(b[8:]), Max: binary.LittleEndian.Uint32(b[12:])}
+	return DatagramRing{At: binary.LittleEndian.Uint64(b), Cap: binary.LittleEndian.Uint32(b[8:]),
+		Max: binary.LittleEndian.Uint32(b[12:])}
 }
 
 func (r DatagramRing) append(b []byte) []byte {
@@ -75,7 +77,8 @@ func ParseRecordHeader(b []byte) (h RecordHeader, rest []byte, ok bool) {
 	if len(b) < RecordHeaderBytes {
 		return RecordHeader{}, b, false
 	}
-	return RecordHeader{Bytes: binary.LittleEndian.Uint32(b), Index: Index(binary.LittleEndian.Uint32(b[4:]))}, b[RecordHeaderBytes:], true
+	return RecordHeader{Bytes: binary.LittleEndian.Uint32(b),
+		Index: Index(binary.LittleEndian.Uint32(b[4:]))}, b[RecordHeaderBytes:], true
 }
 
 // Append appends the bytes of h to b.

@@ -43,7 +43,7 @@ var formats = []struct {
 		Resources{WindowBytes: 1 << 20, BellsAt: 0x1000, Bells: 1024, CommandCap: 16, ArenaAt: 0x80000, ArenaBytes: 0x40000, ResponsesAt: 0x2000, DoneAt: 0x2400,
 			MADs: DatagramRing{At: 0x2480, Cap: 0x4000, Max: 256}, Frames: DatagramRing{At: 0x6500, Cap: 0x10000, Max: 0x7ff8}}},
 	{"Prepare", "026e7468" + "00000000" + "0030000000000000" + "0040000000000000", of(ParsePrepare), Prepare{CommandsAt: 0x3000, PostedAt: 0x4000}},
-	{"Introduction", "016e746d" + "01" + "3f" + "0000" + "0000000800000000" + "0000000400000000", of(ParseIntroduction), Introduction{Side: 1, Slot: 63, SessionBytes: 1 << 27, MemoryBytes: 1 << 26}},
+	{"Introduction", "026e746d" + "01" + "00" + "ff03" + "0000000800000000" + "0000000400000000", of(ParseIntroduction), Introduction{Side: 1, Slot: 1023, SessionBytes: 1 << 27, MemoryBytes: 1 << 26}},
 	{"Ready", "036e7468" + "00000000", of(ParseReady), Ready{}},
 	{"command header", "08000000" + "07000000", of(ParseCommandHeader), CommandHeader{Op: OpMRCreate, Index: 7}},
 	{"response header", "0c000000" + "07000000" + "05000000" + "00000000", of(ParseResponseHeader), ResponseHeader{OpQPCreate, 7, CommandNoRoom}},

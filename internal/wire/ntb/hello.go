@@ -36,7 +36,8 @@ type Resources struct {
 
 // ParseResources reads Resources.
 func ParseResources(b []byte) (r Resources, rest []byte, ok bool) {
-	if len(b) < ResourcesBytes || binary.LittleEndian.Uint32(b) != HelloMagic+uint32(PhaseResources) {
+	if len(b) < ResourcesBytes ||
+		binary.LittleEndian.Uint32(b) != HelloMagic+uint32(PhaseResources) {
 		return Resources{}, b, false
 	}
 	return Resources{

@@ -8,13 +8,14 @@ import "encoding/binary"
 const IntroductionBytes = 24
 
 // introductionMagic opens the link of two processes of a shared-memory hub.
-const introductionMagic uint32 = 0x6d746e01
+const introductionMagic uint32 = 0x6d746e02
 
 // An Introduction is the first thing that each of two processes says that share
 // memory: which one it is, and how long the two parts of its window are, which come with
 // it: what is this link's alone, and the application's.
 type Introduction struct {
-	Side, Slot                uint8
+	Side                      uint8
+	Slot                      uint16
 	SessionBytes, MemoryBytes uint64
 }
 
@@ -26,8 +27,8 @@ func ParseIntroduction(b []byte) (i Introduction, rest []byte, ok bool) {
 	return Introduction{
 		// magic (32)
 		Side: b[4],
-		Slot: b[5],
-		// reserved (16)
+		// reserved (8)
+		Slot:         binary.LittleEndian.Uint16(b[6:]),
 		SessionBytes: binary.LittleEndian.Uint64(b[8:]),
 		MemoryBytes:  binary.LittleEndian.Uint64(b[16:]),
 	}, b[IntroductionBytes:], true
@@ -36,7 +37,8 @@ func ParseIntroduction(b []byte) (i Introduction, rest []byte, ok bool) {
 // Append appends the bytes of i to b.
 func (i Introduction) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, introductionMagic)
-	b = append(b, i.Side, i.Slot, 0, 0)
+	b = append(b, i.Side, 0)
+	b = binary.LittleEndian.AppendUint16(b, i.Slot)
 	b = binary.LittleEndian.AppendUint64(b, i.SessionBytes)
 	return binary.LittleEndian.AppendUint64(b, i.MemoryBytes)
 }

@@ -23,7 +23,8 @@ func ParseManagement(b []byte) (m Management, rest []byte, ok bool) {
 	if len(b) < ManagementBytes {
 		return Management{}, b, false
 	}
-	m.MAD = b[copy(m.Source[:], b)+copy(m.Destination[:], b[16:]) : ManagementBytes : ManagementBytes]
+	m.MAD = b[copy(m.Source[:], b)+copy(m.Destination[:],
+		b[16:]) : ManagementBytes : ManagementBytes]
 	return m, b[ManagementBytes:], true
 }
 

@@ -27,7 +27,8 @@ func ParseGreeting(b []byte) (g Greeting, rest []byte, ok bool) {
 	}
 	// magic (32) flags (32) window (64)
 	flags := binary.LittleEndian.Uint32(b[4:])
-	return Greeting{binary.LittleEndian.Uint64(b[8:]), flags&secretFlag != 0}, b[GreetingBytes:], true
+	return Greeting{binary.LittleEndian.Uint64(b[8:]), flags&secretFlag != 0},
+		b[GreetingBytes:], true
 }
 
 // Append appends the bytes of g to b.
@@ -57,10 +58,12 @@ type Message struct {
 
 // ParseMessage reads a Message.
 func ParseMessage(b []byte) (m Message, rest []byte, ok bool) {
-	if len(b) < MessageBytes || binary.LittleEndian.Uint64(b) != messageMagic || binary.LittleEndian.Uint64(b[24:]) != messageMagic {
+	if len(b) < MessageBytes || binary.LittleEndian.Uint64(b) != messageMagic ||
+		binary.LittleEndian.Uint64(b[24:]) != messageMagic {
 		return Message{}, b, false
 	}
-	return Message{To: binary.LittleEndian.Uint64(b[8:]), Bytes: binary.LittleEndian.Uint64(b[16:])}, b[MessageBytes:], true
+	return Message{To: binary.LittleEndian.Uint64(b[8:]),
+		Bytes: binary.LittleEndian.Uint64(b[16:])}, b[MessageBytes:], true
 }
 
 // Append appends the bytes of m to b.

@@ -47,7 +47,8 @@ const (
 	numWQEOps
 )
 
-var wqeOpNames = [numWQEOps]string{"none", "SEND", "SEND_IMM", "SEND_INV", "WRITE", "WRITE_IMM", "READ", "CMP_SWAP", "FETCH_ADD"}
+var wqeOpNames = [numWQEOps]string{"none", "SEND", "SEND_IMM", "SEND_INV", "WRITE", "WRITE_IMM",
+	"READ", "CMP_SWAP", "FETCH_ADD"}
 
 func (o WQEOp) String() string {
 	if o < numWQEOps {
@@ -73,25 +74,29 @@ const (
 	WQEFirst     WQEFlags = 1 << iota // first piece of its message
 	WQELast                           // last piece
 	WQESolicited                      // wakes who waits for solicited events
-	WQEPlaced                         // the bytes are in place already: the region lies in the window
-	WQEDone                           // Done holds
+	// the bytes are in place already: the region lies in the window
+	WQEPlaced
+	WQEDone // Done holds
 
 	wqeKnownFlags = 1<<iota - 1
 )
 
 // A WQE is one piece of a message: of a READ, one piece of what is asked for.
 type WQE struct {
-	Op         WQEOp
-	Flags      WQEFlags
-	Mark       Position // which one it is
-	Done       Index    // WQEDone: the writer has done all that the reader's queue pair has asked for before this
-	Length     uint32   // of the message
-	Offset     uint32   // of the piece in it
-	Bytes      uint32   // of the piece
-	Imm        uint32   // immediate data, or the key to invalidate
-	Key        ib.RKey
-	Addr       uint64 // WRITE, READ, atomics: of the message
-	DataAt     uint64 // SEND, WRITE: where the piece lies in the owner's window; READ: where to bring it in the writer's
+	Op    WQEOp
+	Flags WQEFlags
+	Mark  Position // which one it is
+	// WQEDone: the writer has done all that the reader's queue pair has asked for before this
+	Done   Index
+	Length uint32 // of the message
+	Offset uint32 // of the piece in it
+	Bytes  uint32 // of the piece
+	Imm    uint32 // immediate data, or the key to invalidate
+	Key    ib.RKey
+	Addr   uint64 // WRITE, READ, atomics: of the message
+	// SEND, WRITE: where the piece lies in the owner's window; READ: where to bring it in the
+	// writer's
+	DataAt     uint64
 	CompareAdd uint64
 	Swap       uint64
 	Inline     [MaxInline]byte // pieces of at most MaxInline bytes of a SEND or WRITE

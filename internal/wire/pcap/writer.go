@@ -68,7 +68,8 @@ func (w *Writer) WriteSegment(s *Segment, payload ...[]byte) error {
 }
 
 // writeLocked joins a payload, and writes the frame that encode makes of it.
-func (w *Writer) writeLocked(t time.Time, limit int, payload [][]byte, encode func([]byte) ([]byte, error)) (err error) {
+func (w *Writer) writeLocked(t time.Time, limit int, payload [][]byte,
+	encode func([]byte) ([]byte, error)) (err error) {
 	if w.err != nil {
 		return w.err
 	}

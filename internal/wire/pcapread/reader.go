@@ -71,7 +71,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	var s source
 	if binary.BigEndian.Uint32(magic) == pcapngMagic {
-		s, err = pcapgo.NewNgReader(b, pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
+		s, err = pcapgo.NewNgReader(b,
+			pcapgo.NgReaderOptions{WantMixedLinkType: true, SkipUnknownVersion: true})
 	} else {
 		s, err = pcapgo.NewReader(b)
 	}
@@ -108,7 +109,8 @@ func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 			return nil, nil, fmt.Errorf("frame %d: %w", r.frames+1, err)
 		}
 		r.frames++
-		p := gopacket.NewPacket(data, linkType(r.source, ci), gopacket.DecodeOptions{Lazy: true, NoCopy: true})
+		p := gopacket.NewPacket(data, linkType(r.source, ci),
+			gopacket.DecodeOptions{Lazy: true, NoCopy: true})
 		if d, ok := datagram(p); ok {
 			d.Time = ci.Timestamp
 			d.FrameLen = ci.Length

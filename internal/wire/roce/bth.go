@@ -87,7 +87,7 @@ func (h BTH) Append(b []byte) []byte {
 		ack |= bthAckReq
 	}
 	return append(b,
-		byte(h.Opcode), flags|h.Pad&3<<bthPadShift|h.TVer&bthTVerMask, byte(h.PKey>>8), byte(h.PKey),
-		ecn, byte(h.DestQP>>16), byte(h.DestQP>>8), byte(h.DestQP),
+		byte(h.Opcode), flags|h.Pad&3<<bthPadShift|h.TVer&bthTVerMask, byte(h.PKey>>8),
+		byte(h.PKey), ecn, byte(h.DestQP>>16), byte(h.DestQP>>8), byte(h.DestQP),
 		ack, byte(h.PSN>>16), byte(h.PSN>>8), byte(h.PSN))
 }

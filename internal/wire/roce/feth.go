@@ -39,5 +39,6 @@ func ParseFETH(b []byte) (h FETH, rest []byte, ok bool) {
 
 // Append appends the 4 bytes of h to b.
 func (h FETH) Append(b []byte) []byte {
-	return binary.BigEndian.AppendUint32(b, uint32(h.SEL&fethSELMask)<<fethSELShift|uint32(h.PLT&fethPLTMask))
+	return binary.BigEndian.AppendUint32(b,
+		uint32(h.SEL&fethSELMask)<<fethSELShift|uint32(h.PLT&fethPLTMask))
 }

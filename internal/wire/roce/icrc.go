@@ -57,12 +57,14 @@ func NewPseudo(src, dst netip.Addr, srcPort, dstPort uint16) Pseudo {
 	if p.v6 {
 		s, d := src.As16(), dst.As16()
 		put(0x6f, 0xff, 0xff, 0xff) // version (4) | traffic class (8) | flow label (20)
-		put(0, 0, protoUDP, 0xff)   // payload length (16), contributed by Start | next header | hop limit
+		// payload length (16), contributed by Start | next header | hop limit
+		put(0, 0, protoUDP, 0xff)
 		put(s[:]...)
 		put(d[:]...)
 	} else {
 		s, d := src.As4(), dst.As4()
-		put(0x45, 0xff, 0, 0)           // version, IHL | TOS | total length (16), contributed by Start
+		// version, IHL | TOS | total length (16), contributed by Start
+		put(0x45, 0xff, 0, 0)
 		put(0, 0, 0x40, 0)              // identification (16), contributed by Start | DF
 		put(0xff, protoUDP, 0xff, 0xff) // TTL | protocol | header checksum
 		put(s[:]...)
@@ -85,7 +87,8 @@ func (p *Pseudo) Start(udpPayloadBytes int, id uint16) uint32 {
 		return p.base ^ v6Length.contribution(udp)
 	}
 	total := udp + ipv4Bytes
-	return p.base ^ v4UDPLength.contribution(udp) ^ v4TotalLength.contribution(total) ^ v4Ident.contribution(id)
+	return p.base ^ v4UDPLength.contribution(udp) ^ v4TotalLength.contribution(
+		total) ^ v4Ident.contribution(id)
 }
 
 // UpdateBTH feeds the packet from its first byte: BTH with byte 4 masked, and

@@ -20,7 +20,8 @@ const (
 )
 
 var malformedNames = [NumMalformed]string{
-	"well_formed", "too_short", "bad_length", "bad_tver", "bad_opcode", "short_headers", "bad_pad", "payload_not_allowed",
+	"well_formed", "too_short", "bad_length", "bad_tver", "bad_opcode", "short_headers", "bad_pad",
+	"payload_not_allowed",
 }
 
 func (m Malformed) String() string {

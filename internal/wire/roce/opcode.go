@@ -112,7 +112,8 @@ const (
 	ServiceXRC Service = 5
 )
 
-var serviceNames = [8]string{"RC", "UC", "RD", "UD", "CNP", "XRC", "reserved service 6", "manufacturer defined"}
+var serviceNames = [8]string{"RC", "UC", "RD", "UD", "CNP", "XRC", "reserved service 6",
+	"manufacturer defined"}
 
 func (s Service) String() string {
 	if int(s) < len(serviceNames) {
@@ -205,10 +206,10 @@ const (
 func row(op Operation, name string, s shape) OpInfo {
 	i := OpInfo{
 		Name: name, Valid: true, Operation: op,
-		HasXRCETH: s&xrceth != 0, HasDETH: s&deth != 0, HasFETH: s&feth != 0, HasRETH: s&reth != 0, HasAtomicETH: s&atomicETH != 0,
-		HasAETH: s&aeth != 0, HasAtomicAck: s&atomicAck != 0, HasImm: s&imm != 0, HasIETH: s&ieth != 0,
-		First: s&first != 0, Middle: s&middle != 0, Last: s&last != 0,
-		HasPayload: s&payload != 0, ConsumesRecv: s&consumes != 0,
+		HasXRCETH: s&xrceth != 0, HasDETH: s&deth != 0, HasFETH: s&feth != 0, HasRETH: s&reth != 0,
+		HasAtomicETH: s&atomicETH != 0, HasAETH: s&aeth != 0, HasAtomicAck: s&atomicAck != 0,
+		HasImm: s&imm != 0, HasIETH: s&ieth != 0, First: s&first != 0, Middle: s&middle != 0,
+		Last: s&last != 0, HasPayload: s&payload != 0, ConsumesRecv: s&consumes != 0,
 		Response: s&response != 0, Request: s&response == 0 && op != OpCongestion,
 		HeaderBytes: BTHBytes,
 	}
@@ -216,8 +217,10 @@ func row(op Operation, name string, s shape) OpInfo {
 		has   bool
 		bytes int
 	}{
-		{i.HasXRCETH, XRCETHBytes}, {i.HasDETH, DETHBytes}, {i.HasFETH, FETHBytes}, {i.HasRETH, RETHBytes}, {i.HasAtomicETH, AtomicETHBytes},
-		{i.HasAETH, AETHBytes}, {i.HasAtomicAck, AtomicAckETHBytes}, {i.HasImm, ImmDtBytes}, {i.HasIETH, IETHBytes},
+		{i.HasXRCETH, XRCETHBytes}, {i.HasDETH, DETHBytes}, {i.HasFETH, FETHBytes},
+		{i.HasRETH, RETHBytes}, {i.HasAtomicETH, AtomicETHBytes},
+		{i.HasAETH, AETHBytes}, {i.HasAtomicAck, AtomicAckETHBytes}, {i.HasImm, ImmDtBytes},
+		{i.HasIETH, IETHBytes},
 	} {
 		if h.has {
 			i.HeaderBytes += h.bytes
@@ -247,23 +250,32 @@ var opcodes = func() (t [256]OpInfo) {
 		t[s.base+0x06] = row(OpRDMAWrite, s.name+"RDMA Write First", s.x|first|payload|reth)
 		t[s.base+0x07] = row(OpRDMAWrite, s.name+"RDMA Write Middle", s.x|middle|payload)
 		t[s.base+0x08] = row(OpRDMAWrite, s.name+"RDMA Write Last", s.x|last|payload)
-		t[s.base+0x09] = row(OpRDMAWrite, s.name+"RDMA Write Last Immediate", s.x|last|payload|imm|consumes)
+		t[s.base+0x09] = row(OpRDMAWrite, s.name+"RDMA Write Last Immediate",
+			s.x|last|payload|imm|consumes)
 		t[s.base+0x0a] = row(OpRDMAWrite, s.name+"RDMA Write Only", s.x|only|payload|reth)
-		t[s.base+0x0b] = row(OpRDMAWrite, s.name+"RDMA Write Only Immediate", s.x|only|payload|reth|imm|consumes)
+		t[s.base+0x0b] = row(OpRDMAWrite, s.name+"RDMA Write Only Immediate",
+			s.x|only|payload|reth|imm|consumes)
 		if s.base == UCSendFirst {
 			continue
 		}
 		t[s.base+RCRDMAReadRequest] = row(OpRDMARead, s.name+"RDMA Read Request", s.x|only|reth)
-		t[s.base+RCRDMAReadResponseFirst] = row(OpReadResponse, s.name+"RDMA Read Response First", first|payload|aeth|response)
-		t[s.base+RCRDMAReadResponseMiddle] = row(OpReadResponse, s.name+"RDMA Read Response Middle", middle|payload|response)
-		t[s.base+RCRDMAReadResponseLast] = row(OpReadResponse, s.name+"RDMA Read Response Last", last|payload|aeth|response)
-		t[s.base+RCRDMAReadResponseOnly] = row(OpReadResponse, s.name+"RDMA Read Response Only", only|payload|aeth|response)
+		t[s.base+RCRDMAReadResponseFirst] = row(OpReadResponse, s.name+"RDMA Read Response First",
+			first|payload|aeth|response)
+		t[s.base+RCRDMAReadResponseMiddle] = row(OpReadResponse, s.name+"RDMA Read Response Middle",
+			middle|payload|response)
+		t[s.base+RCRDMAReadResponseLast] = row(OpReadResponse, s.name+"RDMA Read Response Last",
+			last|payload|aeth|response)
+		t[s.base+RCRDMAReadResponseOnly] = row(OpReadResponse, s.name+"RDMA Read Response Only",
+			only|payload|aeth|response)
 		t[s.base+RCAcknowledge] = row(OpAcknowledge, s.name+"Acknowledge", only|aeth|response)
-		t[s.base+RCAtomicAcknowledge] = row(OpAtomicAcknowledge, s.name+"Atomic Acknowledge", only|aeth|atomicAck|response)
+		t[s.base+RCAtomicAcknowledge] = row(OpAtomicAcknowledge, s.name+"Atomic Acknowledge",
+			only|aeth|atomicAck|response)
 		t[s.base+RCCompareSwap] = row(OpCompareSwap, s.name+"Compare Swap", s.x|only|atomicETH)
 		t[s.base+RCFetchAdd] = row(OpFetchAdd, s.name+"Fetch Add", s.x|only|atomicETH)
-		t[s.base+RCSendLastInvalidate] = row(OpSend, s.name+"Send Last Invalidate", s.x|last|payload|ieth|consumes)
-		t[s.base+RCSendOnlyInvalidate] = row(OpSend, s.name+"Send Only Invalidate", s.x|only|payload|ieth|consumes)
+		t[s.base+RCSendLastInvalidate] = row(OpSend, s.name+"Send Last Invalidate",
+			s.x|last|payload|ieth|consumes)
+		t[s.base+RCSendOnlyInvalidate] = row(OpSend, s.name+"Send Only Invalidate",
+			s.x|only|payload|ieth|consumes)
 		t[s.base+RCFlush] = row(OpFlush, s.name+"Flush", s.x|only|feth|reth)
 		t[s.base+RCAtomicWrite] = row(OpAtomicWrite, s.name+"Atomic Write", s.x|only|reth|payload)
 	}

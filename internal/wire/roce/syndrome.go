@@ -16,7 +16,8 @@ type Syndrome uint8
 
 // NAK syndromes. Spec: IBTA vol. 1, 9.7.5.2.2 NAK codes.
 const (
-	NAKPSNSequence       Syndrome = 0x60 // a request packet is missing: send again from the PSN named
+	// a request packet is missing: send again from the PSN named
+	NAKPSNSequence       Syndrome = 0x60
 	NAKInvalidRequest    Syndrome = 0x61
 	NAKRemoteAccess      Syndrome = 0x62
 	NAKRemoteOperational Syndrome = 0x63
@@ -61,7 +62,8 @@ func (s Syndrome) Value() uint8 { return uint8(s) & syndromeValueMask }
 // NAK returns s without its reserved bit, to compare with the NAK constants.
 func (s Syndrome) NAK() Syndrome { return s & 0x7f }
 
-var nakNames = [...]string{"PSN Sequence Error", "Invalid Request", "Remote Access Error", "Remote Operational Error", "Invalid RD Request"}
+var nakNames = [...]string{"PSN Sequence Error", "Invalid Request", "Remote Access Error",
+	"Remote Operational Error", "Invalid RD Request"}
 
 // String returns Wireshark's words: the kind, or for a NAK what is wrong.
 func (s Syndrome) String() string {
@@ -97,14 +99,17 @@ func Credits(code uint8) (n uint32, ok bool) {
 // CreditCode encodes n receive requests as the largest code that promises no
 // more than n.
 func CreditCode(n uint32) uint8 {
-	return uint8(sort.Search(len(creditCounts), func(i int) bool { return creditCounts[i] > n }) - 1)
+	return uint8(sort.Search(len(creditCounts), func(i int) bool {
+		return creditCounts[i] > n
+	}) - 1)
 }
 
 // rnrTimers is the meaning of RNR timer codes, in microseconds.
 // Spec: IBTA vol. 1, 9.7.5.2 (the RNR NAK timer field).
 var rnrTimers = [32]uint32{
 	655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920,
-	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+	2560, 3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760,
+	327680, 491520,
 }
 
 // RNRTimer returns how long a requester waits before it sends again what met

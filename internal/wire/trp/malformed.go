@@ -20,7 +20,8 @@ const (
 )
 
 var malformedNames = [NumMalformed]string{
-	"well_formed", "too_short", "bad_opcode", "short_setup", "long_private_data", "bad_length", "trailing_bytes", "empty_range",
+	"well_formed", "too_short", "bad_opcode", "short_setup", "long_private_data", "bad_length",
+	"trailing_bytes", "empty_range",
 }
 
 func (m Malformed) String() string {

@@ -13,8 +13,8 @@
 //   peer connect ADDR PORT BYTES SEED OP    does OP on memory that is offered
 //
 // OP is write, read, badread and badwrite (with a wrong rkey), flood (WRITEs until
-// one fails or the connection is over), cas (if the first word there is the one here, 5 takes its place), fadd
-// (adds 5 to it), send, sendimm, writeimm or sendinv (a SEND that invalidates the
+// one fails or the connection is over), cas (if the first word there is the one
+// here, 5 takes its place), fadd (adds 5 to it), send, sendimm, writeimm or sendinv (a SEND that invalidates the
 // window's key, or the memory's where a device has no windows, and a READ with that
 // key, which says "then" with the completion's status) or latesendinv (the same,
 // when a receiver that is "bound" has had time for it). Each side begins
@@ -101,7 +101,8 @@ static void report(const struct memory *m)
 
 static struct rdma_cm_id *endpoint(const char *addr, const char *port, int flags)
 {
-	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | flags, .ai_port_space = RDMA_PS_TCP}, *info;
+	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | flags, .ai_port_space = RDMA_PS_TCP};
+	struct rdma_addrinfo *info;
 	struct ibv_qp_init_attr qp = {
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.sq_sig_all = 1,
@@ -150,7 +151,8 @@ static void receive_one(struct rdma_cm_id *id, uint32_t rkey)
 		die("rdma_get_recv_comp");
 	// rxe passes the kernel's IB_WC_WITH_INVALIDATE on, 1 << 2, which is not
 	// IBV_WC_WITH_INV: so the key alone is looked at.
-	printf("received %s opcode %d bytes %u imm %08x invalidated %d\n", ibv_wc_status_str(wc.status), wc.opcode, wc.byte_len,
+	printf("received %s opcode %d bytes %u imm %08x invalidated %d\n", ibv_wc_status_str(wc.status),
+	       wc.opcode, wc.byte_len,
 	       wc.wc_flags & IBV_WC_WITH_IMM ? ntohl(wc.imm_data) : 0,
 	       !(wc.wc_flags & IBV_WC_WITH_IMM) && wc.invalidated_rkey == rkey);
 }
@@ -172,7 +174,8 @@ static void refuse(const char *addr, const char *port)
 	puts("refused");
 }
 
-static void serve(const char *addr, const char *port, size_t length, uint32_t seed, const char *delay)
+static void serve(const char *addr, const char *port, size_t length, uint32_t seed,
+		  const char *delay)
 {
 	int now = delay && !strcmp(delay, "now"), ready = now || (delay && !strcmp(delay, "bound"));
 	struct rdma_cm_id *listener = endpoint(addr, port, RAI_PASSIVE), *id;
@@ -187,7 +190,8 @@ static void serve(const char *addr, const char *port, size_t length, uint32_t se
 	struct memory m = make_memory(id->pd, length, seed);
 	struct ibv_mw *mw = delay && !now ? ibv_alloc_mw(id->pd, IBV_MW_TYPE_2) : NULL;
 	uint32_t window = mw ? ibv_inc_rkey(mw->rkey) : m.mr->rkey;
-	struct offer offer = {htobe64((uintptr_t)m.bytes), htonl(m.mr->rkey), htonl(window), htonl(length)};
+	struct offer offer = {htobe64((uintptr_t)m.bytes), htonl(m.mr->rkey), htonl(window),
+			      htonl(length)};
 	struct rdma_conn_param param = {
 		.private_data = &offer, .private_data_len = sizeof offer,
 		.responder_resources = 4, .initiator_depth = 4, .rnr_retry_count = 7,
@@ -212,7 +216,8 @@ static void serve(const char *addr, const char *port, size_t length, uint32_t se
 	report(&m);
 }
 
-static struct ibv_send_wr request(const char *op, const struct offer *offer, const struct memory *m, struct ibv_sge *sge)
+static struct ibv_send_wr request(const char *op, const struct offer *offer,
+				  const struct memory *m, struct ibv_sge *sge)
 {
 	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 1};
 	uint64_t va = be64toh(offer->va);
@@ -247,7 +252,9 @@ static struct ibv_send_wr request(const char *op, const struct offer *offer, con
 		wr.wr.rdma.rkey = rkey;
 		return wr;
 	}
-	wr.opcode = !strcmp(op, "read") || !strcmp(op, "badread") ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+	int reads = !strcmp(op, "read") || !strcmp(op, "badread");
+
+	wr.opcode = reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	wr.wr.rdma.remote_addr = va;
 	wr.wr.rdma.rkey = !strncmp(op, "bad", 3) ? rkey ^ rkey_damage : rkey;
 	return wr;
@@ -281,7 +288,8 @@ static void flood(struct rdma_cm_id *id, struct ibv_send_wr *wr, struct ibv_wc *
 	}
 }
 
-static int connect_and_do(const char *addr, const char *port, size_t length, uint32_t seed, const char *op)
+static int connect_and_do(const char *addr, const char *port, size_t length, uint32_t seed,
+			  const char *op)
 {
 	struct rdma_cm_id *id = endpoint(addr, port, 0);
 	struct memory m = make_memory(id->pd, length, seed);
@@ -293,7 +301,8 @@ static int connect_and_do(const char *addr, const char *port, size_t length, uin
 
 	if (rdma_connect(id, &param)) {
 		if (id->event && id->event->event == RDMA_CM_EVENT_REJECTED)
-			printf("rejected %.*s\n", id->event->param.conn.private_data_len, (const char *)id->event->param.conn.private_data);
+			printf("rejected %.*s\n", id->event->param.conn.private_data_len,
+			       (const char *)id->event->param.conn.private_data);
 		die("rdma_connect");
 	}
 	memcpy(&offer, id->event->param.conn.private_data, sizeof offer);
@@ -337,7 +346,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc == 7 && !strcmp(argv[1], "receive")) {
-		serve(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
+		serve(argv[2], argv[3], strtoul(argv[4], NULL, 0),
+				      strtoul(argv[5], NULL, 0), argv[6]);
 		return 0;
 	}
 	if (argc == 6 && !strcmp(argv[1], "refuse")) {
@@ -348,6 +358,7 @@ int main(int argc, char **argv)
 		return connect_and_do(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
 	fputs("usage: peer serve ADDR PORT BYTES SEED | peer receive ADDR PORT BYTES SEED DELAY | "
 	      "peer refuse ADDR PORT BYTES SEED | "
-	      "peer connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv\n", stderr);
+	      "peer connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|"
+	      "sendimm|writeimm|sendinv|latesendinv\n", stderr);
 	return 2;
 }

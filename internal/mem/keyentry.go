@@ -4,9 +4,9 @@ package mem
 
 import "verbena/ib"
 
-// A grant has the memory and the rights of one key. It is immutable once it is in its
+// A keyEntry has the memory and the rights of one key. It is immutable once it is in its
 // slot.
-type grant struct {
+type keyEntry struct {
 	key    uint32
 	pd     PD
 	access ib.Access
@@ -17,10 +17,10 @@ type grant struct {
 	length uint64 // bytes; base+length-1 does not overflow
 
 	mem  []byte    // the memory, if it is in one piece
-	segs []segment // or else its pieces, of which the grant covers
-	off  uint64    // length bytes from offset off
+	segs []segment // or else its pieces, from offset off for length bytes
+	off  uint64
 
-	gate *gate
+	gate *drainGate
 }
 
 // anyQP stands for no tie to a queue pair; it is outside the 24 bits of a QPN.
@@ -32,16 +32,16 @@ type segment struct {
 	mem []byte // never empty
 }
 
-// within reports whether n bytes at va are inside the grant, and their offset.
+// within reports whether n bytes at va are inside the entry, and their offset.
 // Neither va+n nor base+length is ever formed: CVE-2016-8636.
-func (g *grant) within(va, n uint64) (off uint64, ok bool) {
+func (g *keyEntry) within(va, n uint64) (off uint64, ok bool) {
 	off = va - g.base // wraps to a large number below base
 	return off, g.length != 0 && off <= g.length && n <= g.length-off
 }
 
-// cover makes g a window's grant over the memory of a region's, from offset off
+// cover makes g a window's entry over the memory of a region's, from offset off
 // for length bytes.
-func (g *grant) cover(of *grant, off, length uint64) {
+func (g *keyEntry) cover(of *keyEntry, off, length uint64) {
 	g.length, g.gate = length, of.gate
 	if of.segs == nil {
 		g.mem = of.mem[off : off+length]
@@ -51,7 +51,7 @@ func (g *grant) cover(of *grant, off, length uint64) {
 }
 
 // span returns the n bytes at offset off, which within has allowed.
-func (g *grant) span(off, n uint64) Span {
+func (g *keyEntry) span(off, n uint64) Span {
 	if g.segs == nil {
 		return Span{mem: g.mem[off : off+n : off+n], g: g, n: int(n)}
 	}

@@ -4,24 +4,24 @@ package mem
 
 import "sync/atomic"
 
-// A gate counts the spans that point into one piece of memory, and lets one
+// A drainGate counts the spans that point into one piece of memory, and lets one
 // waiter know when the last is gone. The draining caller has first made sure
-// that no new span can come (the grant is no longer in its slot). A gate is
+// that no new span can come (the entry is no longer in its slot). It is
 // drained once.
-type gate struct {
+type drainGate struct {
 	held   atomic.Int64
 	waiter atomic.Pointer[chan struct{}]
 }
 
-func (g *gate) hold() { g.held.Add(1) }
+func (g *drainGate) hold() { g.held.Add(1) }
 
-func (g *gate) release() {
+func (g *drainGate) release() {
 	if n := g.held.Add(-1); n <= 0 {
 		g.last(n)
 	}
 }
 
-func (g *gate) last(n int64) {
+func (g *drainGate) last(n int64) {
 	if n < 0 {
 		panic("mem: span released twice")
 	}
@@ -37,7 +37,7 @@ func (g *gate) last(n int64) {
 
 // drain waits until no span is held. A look-up that lost its race with the
 // revocation may hold the gate for an instant more, without touching memory.
-func (g *gate) drain() {
+func (g *drainGate) drain() {
 	if g.held.Load() == 0 {
 		return
 	}

@@ -13,41 +13,41 @@ func TestLastsAsLongAsAskedFor(t *testing.T) {
 	if d := time.Since(start); d < 20*time.Millisecond {
 		t.Errorf("slept for %v", d)
 	}
-	var n Nap
-	n.For(0)
-	n.For(-time.Second)
+	var s Sleeper
+	s.Wait(0)
+	s.Wait(-time.Second)
 }
 
 func TestEndWakes(t *testing.T) {
-	var n Nap
+	var s Sleeper
 	done := make(chan struct{})
 	for range 1000 {
 		go func() {
-			n.For(long)
+			s.Wait(long)
 			done <- struct{}{}
 		}()
-		n.End() // before it sleeps, or while it does
+		s.Wake() // before it sleeps, or while it does
 		<-done
 	}
 }
 
 func TestEndIsForOneSleep(t *testing.T) {
-	var n Nap
-	n.End()
-	n.End()
-	n.For(long)
+	var s Sleeper
+	s.Wake()
+	s.Wake()
+	s.Wait(long)
 	start := time.Now()
 	for time.Since(start) < time.Millisecond { // a signal may end one sooner
-		n.For(time.Millisecond)
+		s.Wait(time.Millisecond)
 	}
-	if got := n.state.Load(); got != awake {
+	if got := s.state.Load(); got != awake {
 		t.Errorf("state %d after a sleep", got)
 	}
 }
 
 func TestDoesNotAllocate(t *testing.T) {
-	var n Nap
-	if k := testing.AllocsPerRun(10, func() { n.For(time.Microsecond); n.End(); n.For(long) }); k != 0 {
+	var s Sleeper
+	if k := testing.AllocsPerRun(10, func() { s.Wait(time.Microsecond); s.Wake(); s.Wait(long) }); k != 0 {
 		t.Errorf("%v allocations", k)
 	}
 }

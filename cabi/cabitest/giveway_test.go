@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+//go:build cabi
+
+package cabitest
+
+import (
+	"os/exec"
+	"testing"
+)
+
+// TestGiveWay runs the policy by which a polling thread gives the core to others.
+func TestGiveWay(t *testing.T) {
+	program := compile(t, "give_way", "-iquote", "../libibverbs")
+	if out, err := exec.Command(program).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestPollersOnOneCore counts the switches of threads that a message takes where eight
+// processes poll on one core: the engine's own threads have no part in it.
+func TestPollersOnOneCore(t *testing.T) { run(t, "many_pollers") }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The policy by which a polling thread gives the core to others, without a clock. */
+#include "giveway.h"
+#include "check.h"
+
+#define POLLS (1 << 20)
+
+/* What n empty polls do where each yield takes so long. */
+struct deeds {
+	unsigned yields, naps, first; /* first: how many polls passed before the first yield */
+};
+
+static struct deeds poll_for(struct vb_giveway *g, unsigned n, uint64_t took)
+{
+	struct deeds d = {0};
+	static uint64_t now = 1;
+
+	for (unsigned i = 1; i <= n; i++) {
+		now += 50;
+		switch (vb_giveway_next(g, i)) {
+		case VB_YIELD:
+			if (!d.yields++)
+				d.first = i;
+			now += took;
+			vb_giveway_yielded(g, now, took);
+			break;
+		case VB_NAP:
+			d.naps++;
+			now += 60000;
+			break;
+		case VB_STAY:
+			break;
+		}
+	}
+	return d;
+}
+
+int main(void)
+{
+	struct vb_giveway g = {0};
+	struct deeds d;
+
+	/* Alone: hardly a yield. */
+	d = poll_for(&g, POLLS, 300);
+	CHECK(d.yields == POLLS / VB_ALONE_POLLS && !d.naps);
+
+	/* Beside other pollers: a yield after a few polls, also after the next message. */
+	d = poll_for(&g, POLLS, 5000);
+	CHECK(d.yields > POLLS / VB_SHARED_POLLS * 9 / 10);
+	CHECK(d.naps > 0 && d.naps < d.yields / 100); /* to get another core */
+	d = poll_for(&g, 100, 5000);
+	CHECK(d.first <= 2 * VB_SHARED_POLLS);
+
+	/* One that returns at once does not make it alone; several do. */
+	d = poll_for(&g, VB_SHARED_POLLS, 300);
+	d = poll_for(&g, 100, 5000);
+	CHECK(d.first <= 2 * VB_SHARED_POLLS);
+	poll_for(&g, 16 * VB_SHARED_POLLS, 300);
+	d = poll_for(&g, VB_ALONE_POLLS - 1, 300);
+	CHECK(!d.yields);
+
+	/*
+	 * Beside a thread that computes: naps, and ever fewer slices lost. (A message
+	 * waited for the slices of others on its way there and on its way back.)
+	 */
+	d = poll_for(&g, POLLS, 3000000);
+	CHECK(d.naps > 100 * d.yields && d.yields > 2);
+
+	/* It has gone: alone again when the naps are over. */
+	d = poll_for(&g, (VB_LAST_NAPS + 8) * VB_SHARED_POLLS, 300);
+	d = poll_for(&g, POLLS, 300);
+	CHECK(d.yields == POLLS / VB_ALONE_POLLS && !d.naps);
+
+	/* It comes back: the naps begin small. */
+	poll_for(&g, VB_ALONE_POLLS, 3000000);
+	d = poll_for(&g, VB_FIRST_NAPS * VB_SHARED_POLLS, 3000000);
+	CHECK(d.yields <= 1 && d.naps >= VB_FIRST_NAPS - 1);
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When a thread that polls and finds nothing gives the core to others: a state
+ * machine without a clock.
+ *
+ *	ALONE   a yield that no thread takes costs as much as half a message: seldom
+ *	  │ ▲
+ *	  ▼ │   a yield is taken; several in a row are not
+ *	SHARED  other threads wait for this core, maybe the one with the answer: at once
+ *	  │ ▲
+ *	  ▼ │   a yield takes a time slice; the naps are over
+ *	NAPS    a thread that computes has the core, and a yield costs a slice of it.
+ *	        A thread that wakes up gets the core at once, so this one sleeps.
+ *
+ * Several threads may poll one queue: the fields are atomic, and what threads
+ * overwrite of each other is no more than a hint.
+ */
+#ifndef VERBENA_GIVEWAY_H
+#define VERBENA_GIVEWAY_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * The numbers of the policy. Rows of `make bench` to look at: those of latency on
+ * the same host, Open MPI with more ranks than cores, and a ping-pong beside burners.
+ */
+enum {
+	VB_ALONE_POLLS = 4096, /* empty polls between yields. An untaken one costs 500 ns, a poll 10 */
+	VB_SHARED_POLLS = 8, /* the same where others wait: enough to read the network once */
+	VB_TAKEN_NS = 2000, /* a yield that takes longer was taken: two switches of threads and a poll */
+	VB_UNTAKEN = 4, /* in a row, until the thread is alone: the scheduler sometimes returns at once */
+	VB_SLICE_NS = 500000, /* a yield that takes longer went to a thread that computes, not to pollers */
+	VB_FIRST_NAPS = 64, /* about 4 ms, before a yield tries again whether that thread is there */
+	VB_LAST_NAPS = 4096, /* to which they double: so the slices lost are a hundredth of the time */
+	/*
+	 * Two threads that poll for each other on one core, and yield to each other, stay
+	 * there for long where another core is idle: to the scheduler neither has waited
+	 * (measured: 15 to 500 ms). One that sleeps wakes up on an idle core.
+	 */
+	VB_TAKEN_BEFORE_NAP = 8,
+	VB_NAP_EVERY_NS = 10000000,
+};
+
+struct vb_giveway {
+	atomic_bool shared;
+	atomic_uint taken, untaken; /* yields in a row */
+	atomic_uint naps; /* to come */
+	atomic_uint term; /* the naps after the last yield that took a slice; 0: the last did not */
+	_Atomic uint64_t napped; /* when, to get another core */
+};
+
+enum vb_way { VB_STAY, VB_YIELD, VB_NAP };
+
+#define VB_GET(x) atomic_load_explicit(&(x), memory_order_relaxed)
+#define VB_SET(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
+
+/* What the thread is to do, whose poll was the empty-th in a row to find nothing. */
+static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty)
+{
+	unsigned naps;
+
+	if (empty % VB_SHARED_POLLS || (empty % VB_ALONE_POLLS && !VB_GET(g->shared)))
+		return VB_STAY;
+	naps = VB_GET(g->naps);
+	if (!naps)
+		return VB_YIELD;
+	VB_SET(g->naps, naps - 1);
+	return VB_NAP;
+}
+
+/* Notes a yield that took so long and ended now. */
+static inline void vb_giveway_yielded(struct vb_giveway *g, uint64_t now, uint64_t took)
+{
+	unsigned term = VB_GET(g->term);
+
+	if (took < VB_TAKEN_NS) {
+		VB_SET(g->taken, 0);
+		VB_SET(g->term, 0);
+		VB_SET(g->untaken, VB_GET(g->untaken) + 1);
+		if (VB_GET(g->untaken) >= VB_UNTAKEN)
+			VB_SET(g->shared, 0);
+		return;
+	}
+	VB_SET(g->shared, 1);
+	VB_SET(g->untaken, 0);
+	if (took >= VB_SLICE_NS) {
+		term = !term ? VB_FIRST_NAPS : term < VB_LAST_NAPS ? 2 * term : VB_LAST_NAPS;
+		VB_SET(g->naps, term);
+		VB_SET(g->term, term);
+		return;
+	}
+	VB_SET(g->term, 0);
+	VB_SET(g->taken, VB_GET(g->taken) + 1);
+	if (VB_GET(g->taken) >= VB_TAKEN_BEFORE_NAP && now - VB_GET(g->napped) > VB_NAP_EVERY_NS) {
+		VB_SET(g->taken, 0);
+		VB_SET(g->napped, now);
+		VB_SET(g->naps, 1);
+	}
+}
+
+#undef VB_GET
+#undef VB_SET
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import (
+	"testing"
+
+	"verbena/internal/monotime"
+)
+
+const least = 8 << 10
+
+// path is a network that delivers a window a round trip, at a rate, without loss.
+type path struct {
+	rtt  monotime.Duration
+	rate int // bytes a second
+	now  monotime.Time
+}
+
+// turn lets one round trip pass.
+func (p *path) turn(w *Window) {
+	took := max(p.rtt, monotime.Duration(float64(w.Bytes())/float64(p.rate)*1e9))
+	p.now = p.now.Add(took)
+	w.Sample(took, w.Bytes(), true)
+	w.Acked(p.now, w.Bytes())
+}
+
+func (p *path) product() int { return int(p.rtt.Seconds() * float64(p.rate)) }
+
+func TestWindowReachesTheProductOnALongPath(t *testing.T) {
+	for _, ms := range []monotime.Duration{2, 10, 50, 200} {
+		p := path{rtt: ms * monotime.Millisecond, rate: 1_250_000_000}
+		var w Window
+		w.Start()
+		for range 12 {
+			p.turn(&w)
+		}
+		if w.Bytes() < p.product() {
+			t.Errorf("%v: %d bytes after 12 round trips, %d fill the path", p.rtt, w.Bytes(), p.product())
+		}
+		for range 1000 {
+			p.turn(&w)
+		}
+		if w.Bytes() > max(Free, 5*p.product()/2) {
+			t.Errorf("%v: %d bytes, %d fill the path", p.rtt, w.Bytes(), p.product())
+		}
+	}
+}
+
+func TestWindowOfAShortPathIsFree(t *testing.T) {
+	p := path{rtt: 50 * monotime.Microsecond, rate: 1_000_000_000}
+	var w Window
+	w.Start()
+	p.turn(&w)
+	p.turn(&w)
+	if w.Bytes() < Ordinary {
+		t.Errorf("%d bytes after two round trips: slow start reaches %d", w.Bytes(), Ordinary)
+	}
+	for range 30 {
+		p.turn(&w)
+	}
+	if w.Bytes() != Free {
+		t.Errorf("%d bytes after 30 more, want %d", w.Bytes(), Free)
+	}
+}
+
+// A socket that holds less loses packets once, and then not for a while.
+func TestWindowStaysBelowWhatWasTooMuch(t *testing.T) {
+	p := path{rtt: 50 * monotime.Microsecond, rate: 1_000_000_000}
+	var w Window
+	w.Start()
+	for range 8 {
+		p.turn(&w)
+	}
+	tooMuch := w.Bytes()
+	w.Lost(p.now, least)
+	for range 1000 {
+		p.turn(&w)
+	}
+	if w.Bytes() >= tooMuch || w.Bytes() < tooMuch/2 {
+		t.Errorf("%d bytes after %d were too much", w.Bytes(), tooMuch)
+	}
+	p.now = p.now.Add(believeCeiling)
+	for range 1000 {
+		p.turn(&w)
+	}
+	if w.Bytes() < tooMuch {
+		t.Errorf("%d bytes: %d are not tried again", w.Bytes(), tooMuch)
+	}
+}
+
+// Losses that have nothing to do with the window leave what fills the path.
+func TestChanceLeavesTheProduct(t *testing.T) {
+	p := path{rtt: 20 * monotime.Millisecond, rate: 125_000_000}
+	var w Window
+	w.Start()
+	for range 30 {
+		p.turn(&w)
+	}
+	for range 100 {
+		w.Lost(p.now, least)
+		p.turn(&w)
+	}
+	if w.Bytes() < p.product()*9/10 {
+		t.Errorf("%d bytes, %d fill the path", w.Bytes(), p.product())
+	}
+	for range 100 { // nothing comes any more
+		w.Sample(p.rtt, 1000, true)
+		w.Lost(p.now, least)
+	}
+	if w.Bytes() > 2*least {
+		t.Errorf("%d bytes where a path carries next to nothing", w.Bytes())
+	}
+}
+
+// A time-out leaves one packet, and what was lost before the path is known is not held
+// against it.
+func TestExpired(t *testing.T) {
+	p := path{rtt: 20 * monotime.Millisecond, rate: 125_000_000}
+	var w Window
+	w.Start()
+	w.Expired(0, least, 2047)
+	if w.Bytes() != 2047 {
+		t.Errorf("%d bytes after a time-out", w.Bytes())
+	}
+	for range 12 {
+		p.turn(&w)
+	}
+	if w.Bytes() < Ordinary {
+		t.Errorf("%d bytes after 12 round trips", w.Bytes())
+	}
+	w.Expired(p.now, least, 2047)
+	if w.Bytes() != 2047 {
+		t.Errorf("%d bytes after a time-out", w.Bytes())
+	}
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"sync/atomic"
+
+	"verbena/internal/engine/policy"
+	"verbena/internal/sys/udp"
+)
+
+// arrival is how a thread that sleeps learns that something has come: two descriptors, one that
+// the peers of this host write (the bell), one that holds the sockets. A thread of the
+// application waits for them itself, reads, and returns with its event:
+//
+//	peer:   write the ring ─► armed? ─► swap it to 0 ─► write the bell     once a burst
+//	thread: arm each ring ─► look at each ─► wait ─► Collect: read the bell, read rings and sockets
+//
+// The peer writes before it looks at armed; the thread writes armed before it looks at the ring:
+// one of the two sees the other. Only the peer's swap ends armed. So a thread may take the bell
+// of another that sleeps, or read what was for it: a thread that does arms the rings again.
+//
+// The background goroutine sleeps meanwhile: see background.
+type arrival struct {
+	set *udp.Poller // sockets; WakeFD is the bell. The background goroutine's own where the system has no NewSet
+
+	mayRing  atomic.Bool   // a thread armed the rings since the bell was last read
+	waiters  atomic.Int32  // threads in BeginWait … EndWait
+	watchers atomic.Int32  // threads in BeginWatch … EndWatch
+	collects atomic.Uint64 // calls of Collect, EndWait and EndWatch
+	sleepy   atomic.Bool   // the last thread that read was in Collect, not in Poll
+	closed   atomic.Bool   // the descriptors are not the engine's any more
+}
+
+// BellFD returns the eventfd that peers write, -1 where there is none.
+func (e *Engine) BellFD() int { return e.arrival.set.WakeFD() }
+
+// ArrivalFDs returns the descriptors of which one is readable when something has come for an
+// engine that BeginWait or BeginWatch armed. They stay the engine's.
+func (e *Engine) ArrivalFDs() (bell, sockets int) {
+	return e.arrival.set.WakeFD(), e.arrival.set.FD()
+}
+
+// RingBell wakes the threads that wait, as a peer does.
+func (e *Engine) RingBell() {
+	e.arrival.mayRing.Store(true)
+	e.arrival.set.Wake()
+}
+
+// Collect is Poll for a thread that wakes up, or is about to sleep: it reads the bell, and what
+// has arrived. The caller delivers the events of other threads.
+func (e *Engine) Collect() (messages int) {
+	a := &e.arrival
+	a.collects.Add(1)
+	a.silence()
+	e.bg.attended() // last: the background goroutine may have slept by the bell that is read now
+	if !a.sleepy.Load() {
+		a.sleepy.Store(true)
+	}
+	n := e.bg.polls.Add(1)
+	for _, r := range *e.rings.Load() {
+		messages += max(r.TryPoll(true), 0)
+	}
+	if messages == 0 || passed(n, 1, policy.SocketPolls) {
+		for _, in := range *e.inputs.Load() {
+			messages += max(in.TryPoll(true), 0)
+		}
+	}
+	if a.asleep() && !e.armRings() { // other threads, which slept by the bell that this one has read
+		e.RingBell()
+	}
+	return messages
+}
+
+// BeginWait says that the caller is about to wait for ArrivalFDs. It reports false, and says
+// nothing, if there is something to collect.
+func (e *Engine) BeginWait() bool {
+	e.arrival.waiters.Add(1)
+	if e.readyToSleep() {
+		return true
+	}
+	e.arrival.waiters.Add(-1)
+	return false
+}
+
+// EndWait ends BeginWait.
+func (e *Engine) EndWait() {
+	e.arrival.waiters.Add(-1)
+	e.arrival.collects.Add(1) // it may leave with an event that is there
+	e.bg.attended()
+}
+
+// BeginWatch says that the application may be about to wait for ArrivalFDs, in an epoll set of
+// its own. If there is something to collect they are readable.
+func (e *Engine) BeginWatch() {
+	e.arrival.watchers.Add(1)
+	if !e.readyToSleep() {
+		e.RingBell()
+	}
+}
+
+// BeginWatchEarly is BeginWatch of an application that has work to do before it waits.
+func (e *Engine) BeginWatchEarly() {
+	e.arrival.watchers.Add(1)
+	if !e.armRings() {
+		e.RingBell()
+	}
+}
+
+// EndWatch ends BeginWatch: the application does not wait.
+func (e *Engine) EndWatch() {
+	e.arrival.watchers.Add(-1)
+	e.arrival.collects.Add(1) // it may leave with an event that is there
+	e.bg.attended()
+}
+
+// readyToSleep sends what was delayed, and arms. It reports false if something has come.
+func (e *Engine) readyToSleep() bool {
+	e.Settle()
+	if len(*e.sleepers.Load()) > 0 {
+		e.bg.kick() // no thread but the background goroutine looks after them
+	}
+	return e.armRings()
+}
+
+// armRings has the peers ring the bell. It reports false if something has come already.
+func (e *Engine) armRings() (quiet bool) {
+	quiet = true
+	e.arrival.mayRing.Store(true)
+	for _, r := range *e.rings.Load() {
+		quiet = r.Arm() && quiet
+	}
+	return quiet
+}
+
+// asleep reports whether a thread of the application waits for the bell, as far as the engine
+// knows.
+func (a *arrival) asleep() bool { return a.waiters.Load() > 0 || a.watchers.Load() > 0 }
+
+// silence reads the bell if it may have been rung.
+func (a *arrival) silence() {
+	if a.mayRing.Load() && a.mayRing.Swap(false) && !a.closed.Load() {
+		a.set.Silence()
+	}
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+)
+
+// pollers decides whether threads of the application poll, and for how long the background
+// goroutine naps meanwhile.
+//
+// Where more threads poll than there are cores, each polls once and then waits for the others.
+// So a thread is there until it has not polled for policy.PollersGone, or says that it goes to
+// sleep (background.kick). A process that waits for cores gets no packet sooner by a goroutine
+// that wakes up, which takes the core from another process: its naps become longer.
+type pollers struct {
+	counted uint64            // polls when a thread last polled
+	last    monotime.Time     // when that was; 0: no thread polls
+	nap     monotime.Duration // the next nap; 0: the shortest
+}
+
+// there reports whether a thread polls. left says that a thread has stopped polling since the
+// last call.
+func (p *pollers) there(now monotime.Time, polls uint64, left bool) bool {
+	switch {
+	case left:
+		p.last, p.nap = 0, 0
+	case polls != p.counted:
+		p.last = now
+	case p.last != 0 && now.Sub(p.last) > policy.PollersGone:
+		p.last, p.nap = 0, 0
+	}
+	p.counted = polls
+	return p.last != 0
+}
+
+// next returns the length of the next nap; shortest is that of a process that has a core.
+func (p *pollers) next(shortest monotime.Duration) monotime.Duration {
+	p.nap = max(p.nap, shortest)
+	return p.nap
+}
+
+// slept notes how much processor time the process has used in a nap that lasted for d. It
+// reports whether the process had a core.
+func (p *pollers) slept(d, used monotime.Duration) (ran bool) {
+	if used >= d-d/4 {
+		p.nap = 0
+		return true
+	}
+	p.nap = min(2*p.nap, policy.MaxNap)
+	return false
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"testing"
+
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+)
+
+// Sixteen threads that poll on two cores poll once in a turn each, and wait for the others. The
+// goroutine took each for one that had gone, woke for each of its packets, and needed the core
+// as much as the threads. (An allreduce of 8 ranks took a millisecond.)
+func TestThreadThatWaitsForACorePolls(t *testing.T) {
+	var p pollers
+	now, polls := monotime.Time(1), uint64(0)
+	missing := 0
+	for i := range 1000 {
+		now = now.Add(policy.Nap)
+		if i%8 == 0 { // once in 4 ms
+			polls++
+		}
+		if !p.there(now, polls, false) {
+			missing++
+		}
+	}
+	if missing > 0 {
+		t.Errorf("in %d naps of 1000 the goroutine takes the thread for gone", missing)
+	}
+}
+
+func TestThreadThatSleepsOrHasGoneDoesNotPoll(t *testing.T) {
+	var p pollers
+	now, polls := monotime.Time(1), uint64(1000)
+	if !p.there(now, polls, false) {
+		t.Fatal("a thread that polls is not seen")
+	}
+	if p.there(now, polls+1000, true) {
+		t.Error("a thread that says it is to sleep is taken to poll")
+	}
+	for range 100 { // it says so at each event
+		now, polls = now.Add(policy.Nap), polls+8
+		if p.there(now, polls, true) || p.there(now, polls, false) {
+			t.Fatal("a thread that sleeps between events is taken to poll")
+		}
+	}
+	p.there(now, polls+1000, false)
+	now = now.Add(policy.PollersGone + 1)
+	if p.there(now, polls+1000, false) {
+		t.Error("a thread that has not polled for long is taken to poll")
+	}
+}
+
+// Each nap that ends costs the other processes a turn.
+func TestNapsAreLongInAProcessThatWaitsForCores(t *testing.T) {
+	var p pollers
+	for range 10 {
+		p.slept(p.next(policy.Nap), policy.Nap/8)
+	}
+	if got := p.next(policy.Nap); got != policy.MaxNap {
+		t.Errorf("a nap of %v, want %v", got, policy.MaxNap)
+	}
+	d := p.next(policy.Nap)
+	p.slept(d, d)
+	if got := p.next(policy.Nap); got != policy.Nap {
+		t.Errorf("a nap of %v in a process that has a core, want %v", got, policy.Nap)
+	}
+	p.slept(policy.Nap, 0)
+	p.there(1, 1, true)
+	if got := p.next(policy.Nap); got != policy.Nap {
+		t.Errorf("a nap of %v after a thread has left, want %v", got, policy.Nap)
+	}
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+//go:build !linux
+
+package cputime
+
+import "verbena/internal/monotime"
+
+// Used returns the processor time that all threads of the process have used. ok is false
+// where the system does not tell.
+func Used() (d monotime.Duration, ok bool) { return 0, false }

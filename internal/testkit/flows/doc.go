@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+// Package flows measures what the machines bring across an emulated path in virtual time:
+// flows of WRITE, READ and SEND over RC, and of segments over TRP, between pairs of hosts
+// that share one link of package simnet each way. A scenario and a seed give the same Result
+// to the last byte.
+//
+// Hosts take no time: what a machine sends enters the buffer of the link at once, and
+// what arrives is handled at once.
+//
+// testdata/goodput.txt has the goodput by kind of flow, rate, path MTU, loss and round
+// trip. Each cell is one scenario. The test plays some of the cells and compares. To play
+// all and write the file anew:
+//
+//	go test ./internal/testkit/flows -run TestGoodput -update
+package flows

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package flows
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+)
+
+var update = flag.Bool("update", false, "play all cells and write testdata/goodput.txt")
+
+const goodputFile = "testdata/goodput.txt"
+
+const goodputHead = `Goodput in MB/s of payload, by loss each way (rows) and round trip (columns).
+One flow, a buffer of 1 MB with tail drop each way, messages of 64 KiB, or 1 MiB where the
+product of bandwidth and delay is above 2 MB, twice that product posted, and at least 128.
+Written by: go test ./internal/testkit/flows -run TestGoodput -update
+`
+
+// table is a part of the file: a kind of flow at a rate and path MTU.
+type table struct {
+	kind  Kind
+	gbits int64
+	mtu   ib.MTU
+}
+
+func (t table) String() string {
+	return fmt.Sprintf("%v, %d Gb/s, path MTU %d", t.kind, t.gbits, t.mtu.Bytes())
+}
+
+// roundTrips are the columns: longer ones at 10 Gb/s are for the patient.
+func (t table) roundTrips() []monotime.Duration {
+	us := []monotime.Duration{100, 1000, 10_000, 50_000, 100_000}
+	if t.gbits == 10 {
+		return us[:4]
+	}
+	return us
+}
+
+// losses are the rows, of a million.
+var losses = []int{0, 1000, 10_000, 50_000}
+
+func tables() (list []table) {
+	for _, kind := range []Kind{Write, Read, Send, TRP} {
+		for _, gbits := range []int64{1, 10} {
+			for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
+				list = append(list, table{kind, gbits, mtu})
+			}
+		}
+	}
+	return list
+}
+
+func (t table) scenario(loss int, us monotime.Duration) Scenario {
+	return Scenario{Kind: t.kind, Rate: t.gbits * 1e9, MTU: t.mtu, Loss: loss, RTT: us * monotime.Microsecond}
+}
+
+// quick reports whether every run of the test plays a cell, not only -update.
+func (t table) quick(us monotime.Duration) bool {
+	return t.gbits == 1 && t.mtu == ib.MTU4096 && (us == 1000 || us == 10_000)
+}
+
+// play fills a cell.
+func (t table) play(loss int, us monotime.Duration) (string, error) {
+	s := t.scenario(loss, us)
+	r := Run(s)
+	if r.Dead > 0 {
+		return "dead", fmt.Errorf("%v: %s", &s, r.Why)
+	}
+	return fmt.Sprintf("%.3g", r.Goodput/1e6), nil
+}
+
+type cell struct {
+	table table
+	loss  int
+	us    monotime.Duration
+}
+
+// The goodput of each cell is that of testdata: a change of it is one to look at.
+func TestGoodput(t *testing.T) {
+	old, err := os.ReadFile(goodputFile)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	known := parse(string(old))
+	var todo []cell
+	for _, tab := range tables() {
+		for _, loss := range losses {
+			for _, us := range tab.roundTrips() {
+				if *update || tab.quick(us) {
+					todo = append(todo, cell{tab, loss, us})
+				}
+			}
+		}
+	}
+	played := playAll(t, todo)
+	if *update {
+		if err := os.WriteFile(goodputFile, []byte(format(played)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	for _, c := range todo {
+		if got, want := played[c], known[c]; got != want {
+			t.Errorf("%v, loss %g %%, round trip %v: %s MB/s, %s has %q; -update plays all cells anew",
+				c.table, float64(c.loss)/1e4, c.us*monotime.Microsecond, got, goodputFile, want)
+		}
+	}
+}
+
+// playAll plays cells, several at a time.
+func playAll(t *testing.T, todo []cell) map[cell]string {
+	played := map[cell]string{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := make(chan cell)
+	for range 2 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for c := range next {
+				got, err := c.table.play(c.loss, c.us)
+				mu.Lock()
+				played[c] = got
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	for _, c := range todo {
+		next <- c
+	}
+	close(next)
+	wg.Wait()
+	return played
+}
+
+func format(played map[cell]string) string {
+	var b strings.Builder
+	b.WriteString(goodputHead)
+	for _, tab := range tables() {
+		fmt.Fprintf(&b, "\n%v\n%8s", tab, "loss")
+		for _, us := range tab.roundTrips() {
+			fmt.Fprintf(&b, "%10v", us*monotime.Microsecond)
+		}
+		for _, loss := range losses {
+			fmt.Fprintf(&b, "\n%7g%%", float64(loss)/1e4)
+			for _, us := range tab.roundTrips() {
+				fmt.Fprintf(&b, "%10s", played[cell{tab, loss, us}])
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// parse reads what format wrote.
+func parse(text string) map[cell]string {
+	known := map[cell]string{}
+	lines := strings.Split(text, "\n")
+	for _, tab := range tables() {
+		at := slices.Index(lines, tab.String())
+		for i := range losses {
+			if at < 0 || at+2+i >= len(lines) {
+				break
+			}
+			fields := strings.Fields(lines[at+2+i])
+			for k, us := range tab.roundTrips() {
+				if k+1 < len(fields) {
+					known[cell{tab, losses[i], us}] = fields[k+1]
+				}
+			}
+		}
+	}
+	return known
+}
+
+// A file that was written is read as it was.
+func TestGoodputFile(t *testing.T) {
+	played := map[cell]string{}
+	for i, tab := range tables() {
+		for _, loss := range losses {
+			for k, us := range tab.roundTrips() {
+				played[cell{tab, loss, us}] = fmt.Sprint(i*1000 + loss/1000*10 + k)
+			}
+		}
+	}
+	known := parse(format(played))
+	for c, want := range played {
+		if known[c] != want {
+			t.Fatalf("%v: %q read, %q written", c, known[c], want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strconv"
+)
+
+// blockingPings is ib_send_lat with completion events, beside two processes that block
+// on sockets and on eventfds.
+var blockingPings = group{
+	rows: []row{
+		{"ib_send_lat -e 2 B, one way: median", "µs", "TCP", goal{bound: 1, ratio: true}},
+		{"ib_send_lat -e 2 B, one way: 99 %", "µs", "TCP", goal{bound: 1, ratio: true}},
+		{"ib_send_lat -e 2 B, one way: median", "µs", "eventfd", goal{}},
+		{"ib_send_lat -e 2 B, one way: 99 %", "µs", "eventfd", goal{}},
+	},
+	ours: func(ctx context.Context, r *run) ([]float64, error) {
+		v, err := sendLatencies(ctx, r, pings, "-e")
+		return append(v, v...), err
+	},
+	peer: func(ctx context.Context, r *run) ([]float64, error) {
+		tcp, err := pingpong(ctx, r, "tcp", pings)
+		if err != nil {
+			return nil, err
+		}
+		bells, err := pingpong(ctx, r, "eventfd", pings)
+		return append(tcp, bells...), err
+	},
+}
+
+// pings is the number of round trips of a process that sleeps, loadedPings on a loaded
+// machine.
+const (
+	pings       = 10000
+	loadedPings = 3000
+)
+
+// sendLatencies returns the median and the 99th percentile of ib_send_lat.
+func sendLatencies(ctx context.Context, r *run, count int, flags ...string) ([]float64, error) {
+	args := append([]string{"-d", "DEVICE", "-s", "2", "-n", strconv.Itoa(count), "-p", "PORT"}, flags...)
+	out, err := program{name: "ib_send_lat", args: args, client: []string{"HOST"}}.output(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	median, err := column("2", 4, 1)(out)
+	if err != nil {
+		return nil, err
+	}
+	high, err := column("2", 7, 1)(out)
+	return []float64{median, high}, err
+}
+
+// pingpong returns the median and the 99th percentile of c/pingpong.c.
+func pingpong(ctx context.Context, r *run, over string, count int) ([]float64, error) {
+	path, err := r.compiled(ctx, "gcc", "pingpong")
+	if err != nil {
+		return nil, err
+	}
+	out, err := exec.CommandContext(ctx, path, over, strconv.Itoa(count)).Output()
+	if err != nil {
+		return nil, fmt.Errorf("pingpong %s: %w", over, err)
+	}
+	v := make([]float64, 2)
+	_, err = fmt.Sscan(string(out), &v[0], &v[1])
+	return v, err
+}
+
+// streamMeasures are blocking streams of rdma-core's rstream, over rsockets and over TCP.
+var streamMeasures = []measure{
+	stream(64, 1, 5000), stream(64, 20000, 1), stream(4<<10, 20000, 1), stream(64<<10, 4000, 1), stream(1<<20, 500, 1),
+}
+
+// stream is messages in bursts, one way and then the other. Bursts of one are a ping-pong.
+func stream(size, burst, count int) measure {
+	over := func(flags ...string) program {
+		args := append([]string{"-p", "PORT", "-T", "b", "-S", strconv.Itoa(size), "-C", strconv.Itoa(burst), "-I", strconv.Itoa(count)}, flags...)
+		return program{name: "rstream", args: args, client: []string{"-s", "HOST"}, plain: len(flags) > 0, silent: true}
+	}
+	ours, raw := over(), over("-T", "s")
+	m := measure{name: "rstream " + bytesText(size) + ", blocking", unit: "MB/s", beside: "TCP", goal: goal{bound: 1, atLeast: true, ratio: true}}
+	field, scale := 6, 1e3/8 // Gb/s
+	if burst == 1 {
+		m.name, m.unit, m.goal.atLeast = "rstream "+bytesText(size)+", blocking, one way", "µs", false
+		field, scale = 7, 1
+	}
+	ours.figure, raw.figure = column("custom", field, scale), column("custom", field, scale)
+	m.ours, m.raw = ours.measured, raw.measured
+	return m
+}
+
+// loadedGroups are ping-pongs while each core has a process that burns it.
+var loadedGroups = []group{loaded("ib_send_lat 2 B, polling"), loaded("ib_send_lat -e 2 B", "-e")}
+
+func loaded(name string, flags ...string) group {
+	under := func(f func(context.Context, *run) ([]float64, error)) func(context.Context, *run) ([]float64, error) {
+		return func(ctx context.Context, r *run) ([]float64, error) {
+			stop, err := burn(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer stop()
+			return f(ctx, r)
+		}
+	}
+	return group{
+		rows: []row{
+			{name + ", loaded: median", "µs", "TCP", goal{}},
+			{name + ", loaded: 99 %", "µs", "TCP", goal{bound: 2, ratio: true}},
+		},
+		ours: under(func(ctx context.Context, r *run) ([]float64, error) {
+			return sendLatencies(ctx, r, loadedPings, flags...)
+		}),
+		peer: under(func(ctx context.Context, r *run) ([]float64, error) {
+			return pingpong(ctx, r, "tcp", loadedPings)
+		}),
+	}
+}
+
+// burn starts a process for each core that computes until stop.
+func burn(ctx context.Context) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all []*exec.Cmd
+	stop = func() {
+		cancel()
+		for _, cmd := range all {
+			_ = cmd.Wait() // killed
+		}
+	}
+	for range runtime.NumCPU() {
+		cmd := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			stop()
+			return nil, err
+		}
+		all = append(all, cmd)
+	}
+	return stop, nil
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package requests
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"verbena/internal/sys/freeport"
+)
+
+// start runs a side and returns the lines that it prints and the end of its input.
+func start(t *testing.T, args string) (say io.WriteCloser, lines *bufio.Reader, done chan error) {
+	in, say := io.Pipe()
+	out, words := io.Pipe()
+	done = make(chan error, 1)
+	go func() {
+		err := Run(t.Context(), strings.Fields(args), in, words)
+		words.CloseWithError(err)
+		done <- err
+	}()
+	return say, bufio.NewReader(out), done
+}
+
+func TestClientsAreAnswered(t *testing.T) {
+	for _, over := range []string{"tcp", "verbs"} {
+		t.Run(over, func(t *testing.T) {
+			port, err := freeport.Free()
+			if err != nil {
+				t.Fatal(err)
+			}
+			load := " 127.0.0.1 " + strconv.Itoa(port) + " 4096 3 20 0.05"
+			_, lines, served := start(t, over+" server"+load)
+			hear := func(from *bufio.Reader, word string) (count int) {
+				line, err := from.ReadString('\n')
+				var seconds float64
+				if err == nil {
+					_, err = fmt.Sscanf(line, word+" %d %g", &count, &seconds)
+				}
+				if err != nil {
+					t.Fatalf("no %q but %q: %v", word, line, err)
+				}
+				return count
+			}
+			hear(lines, "ready")
+			say, lines, asked := start(t, over+" client"+load)
+			if n := hear(lines, "connected"); n != 3 {
+				t.Errorf("%d connections, want 3", n)
+			}
+			fmt.Fprintln(say, "go")
+			if n := hear(lines, "answered"); n < 60 {
+				t.Errorf("%d answers, fewer than are asked for at once", n)
+			}
+			say.Close()
+			for _, done := range []chan error{asked, served} {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
