@@ -23,8 +23,8 @@ func slotsOf(slots *C.struct_vb_wc, mask C.uint64_t) []ib.WC {
 	return unsafe.Slice((*ib.WC)(unsafe.Pointer(slots)), int(mask)+1)
 }
 
-func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_handle, cookie C.vb_cookie,
-	cq *C.vb_handle) error {
+func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_handle,
+	cookie C.vb_cookie, cq *C.vb_handle) error {
 	q := &cqObject{ctx: o}
 	var notify func()
 	if comp != 0 {

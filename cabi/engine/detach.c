@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Executes a program that has nothing of this process: no parent, descriptor, terminal,
- * session, environment or handler of signals. The application finds no child of which it
- * does not know, not even one that has ended, and no SIGCHLD comes: the process between
- * ends without a signal (clone(2)), and is waited for by __WCLONE.
+ * session, environment or handler of signals. The application finds no unknown child, not even
+ * an ended one, and gets no SIGCHLD: the process between ends without a signal (clone(2)), and
+ * is waited for by __WCLONE.
  *
  * Both processes have the memory of this one until the program is executed, as those of
  * posix_spawn(3): nothing of it is copied, and no handler of pthread_atfork(3) runs.
@@ -116,7 +116,8 @@ int vb_detach(const char *path, int await, const char *a, const char *b, const c
 
 	if (takes_orphans())
 		return EPERM;
-	stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	if (stacks == MAP_FAILED)
 		return ENOMEM;
 	p.stack = stacks;

@@ -24,13 +24,15 @@ type function struct {
 
 // tables find the objects behind handles, by the parameters' names.
 var tables = map[string]string{
-	"ctx": "contexts", "pd": "pds", "xrcd": "xrcds", "mr": "mrs", "mw": "mws", "cq": "cqs", "srq": "srqs",
-	"qp": "qps", "ah": "ahs", "channel": "cmChannels", "comp": "channels", "id": "cmIDs",
+	"ctx": "contexts", "pd": "pds", "xrcd": "xrcds", "mr": "mrs", "mw": "mws", "cq": "cqs",
+	"srq": "srqs", "qp": "qps", "ah": "ahs", "channel": "cmChannels", "comp": "channels",
+	"id": "cmIDs",
 }
 
 var (
 	structure = regexp.MustCompile(`(?s)\nstruct vb_engine \{\n\tuint32_t version;(.*?)\n\};`)
-	entry     = regexp.MustCompile(`(?m)^\t(?:int|void) \(\*(\w+)\)\(([^;]*)\);(?: /\* (\w+)(?:, (ends|takes) (\w+))? \*/)?$`)
+	entry     = regexp.MustCompile(`(?m)^\t(?:int|void) \(\*(\w+)\)\(([^;]*)\);` +
+		`(?: /\* (\w+)(?:, (ends|takes) (\w+))? \*/)?$`)
 	parameter = regexp.MustCompile(`^(const )?(?:(struct|union|enum) )?(\w+) (\**)(\w+)$`)
 	remark    = regexp.MustCompile(`(?s)/\*.*?\*/`)
 	space     = regexp.MustCompile(`\s+`)
@@ -53,7 +55,8 @@ func functions(header string) (list []function, constants map[string]string, err
 		}
 		list = append(list, f)
 	}
-	if rest := strings.TrimSpace(remark.ReplaceAllString(entry.ReplaceAllString(body[1], ""), "")); rest != "" {
+	rest := remark.ReplaceAllString(entry.ReplaceAllString(body[1], ""), "")
+	if rest = strings.TrimSpace(rest); rest != "" {
 		return nil, nil, fmt.Errorf("struct vb_engine: cannot read %q", rest)
 	}
 	return list, constants, nil
@@ -91,7 +94,7 @@ func (f *function) read(list, how, ended string, constants map[string]string) er
 		args = append(args, arg)
 	}
 	if ended != "" && (ended != f.In || f.Table == "") {
-		return fmt.Errorf("%q is not the handle of an object that the function is called with first", ended)
+		return fmt.Errorf("%q is not the handle of an object that is the first argument", ended)
 	}
 	f.Params, f.Work = strings.Join(params, ", "), goName(method)
 	if f.Table != "" {
@@ -157,7 +160,8 @@ func exports(list []function, constants map[string]string) ([]byte, error) {
 		typedefs = append(typedefs, constants[name]+" "+name)
 	}
 	var b bytes.Buffer
-	if err := exportsText.Execute(&b, map[string]any{"Constants": typedefs, "List": list}); err != nil {
+	err := exportsText.Execute(&b, map[string]any{"Constants": typedefs, "List": list})
+	if err != nil {
 		return nil, err
 	}
 	return format.Source(b.Bytes())

@@ -3,12 +3,13 @@
  * Completion channels. The descriptor that the application has is an epoll set:
  *
  *	channel.fd ─┬─ event_fd   readable while an event waits
- *	            └─ arrivals   the engine's bell and sockets, for one non-blocking channel of a thread
+ *	            └─ arrivals   the engine's bell and sockets, for one non-blocking channel
+ *	                          per thread
  *
- * A thread that waits in poll(2) or epoll_wait(2) for a non-blocking channel is so woken by what
- * arrives: ibv_get_cq_event reads it, and returns the event or EAGAIN. The descriptor of a
- * blocking channel must not be readable without an event, where ibv_get_cq_event would not
- * return. A thread that blocks in ibv_get_cq_event waits for both by itself (wait_fd).
+ * So a packet wakes a thread that waits in poll(2) or epoll_wait(2) for a non-blocking channel:
+ * ibv_get_cq_event reads it, and returns the event or EAGAIN. The descriptor of a blocking
+ * channel must not be readable without an event, because ibv_get_cq_event would not return. A
+ * thread that blocks in ibv_get_cq_event waits for both by itself (wait_fd).
  */
 #ifndef VERBENA_CHANNEL_H
 #define VERBENA_CHANNEL_H

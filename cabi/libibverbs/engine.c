@@ -111,7 +111,8 @@ static char *engine_path(void)
 	if (!dladdr(&lock, &info) || !info.dli_fname)
 		return NULL;
 	slash = strrchr(info.dli_fname, '/');
-	if (asprintf(&path, "%.*s" ENGINE_FILE, slash ? (int)(slash + 1 - info.dli_fname) : 0, info.dli_fname) < 0)
+	if (asprintf(&path, "%.*s" ENGINE_FILE, slash ? (int)(slash + 1 - info.dli_fname) : 0,
+		     info.dli_fname) < 0)
 		return NULL;
 	return path;
 }
@@ -237,7 +238,8 @@ static int load_file(const char *path, struct vb_engine **out)
 	if (!table)
 		return refuse(path, "is no engine; install Verbena anew");
 	if (table->version != VB_ENGINE_VERSION)
-		return refuse(path, "is the engine of another version of libibverbs.so.1; install Verbena anew");
+		return refuse(path,
+			      "is the engine of another version of libibverbs.so.1; install Verbena anew");
 	engine = malloc(sizeof(*engine));
 	if (!engine)
 		return ENOMEM;

@@ -26,13 +26,20 @@
  * the same host, Open MPI with more ranks than cores, and a ping-pong beside burners.
  */
 enum {
-	VB_ALONE_POLLS = 4096, /* empty polls between yields. An untaken one costs 500 ns, a poll 10 */
-	VB_SHARED_POLLS = 8, /* the same where others wait: enough to read the network once */
-	VB_TAKEN_NS = 2000, /* a yield that takes longer was taken: two switches of threads and a poll */
-	VB_UNTAKEN = 4, /* in a row, until the thread is alone: the scheduler sometimes returns at once */
-	VB_SLICE_NS = 500000, /* a yield that takes longer went to a thread that computes, not to pollers */
-	VB_FIRST_NAPS = 64, /* about 4 ms, before a yield tries again whether that thread is there */
-	VB_LAST_NAPS = 4096, /* to which they double: so the slices lost are a hundredth of the time */
+	/* empty polls between yields; an untaken yield costs 500 ns, a poll 10 */
+	VB_ALONE_POLLS = 4096,
+	/* the same while other threads wait: enough to read the network once */
+	VB_SHARED_POLLS = 8,
+	/* a longer yield was taken: two switches of threads and a poll */
+	VB_TAKEN_NS = 2000,
+	/* untaken yields in a row until ALONE: the scheduler sometimes returns at once */
+	VB_UNTAKEN = 4,
+	/* a longer yield went to a thread that computes, not to one that polls */
+	VB_SLICE_NS = 500000,
+	/* about 4 ms of naps, before a yield tests whether that thread is still there */
+	VB_FIRST_NAPS = 64,
+	/* the naps double up to this number: lost slices are a hundredth of the time */
+	VB_LAST_NAPS = 4096,
 	/*
 	 * Two threads that poll for each other on one core, and yield to each other, stay
 	 * there for long where another core is idle: to the scheduler neither has waited

@@ -82,7 +82,7 @@ static unsigned give_way(struct vb_giveway *g, unsigned empty)
 	return 0;
 }
 
-/* Whether something has come that the engine has not read. */
+/* Reports whether something has arrived that the engine has not read. */
 static int has_news(const struct vb_news *news)
 {
 	unsigned n = atomic_load_explicit(&news->seats, memory_order_relaxed);
@@ -91,18 +91,23 @@ static int has_news(const struct vb_news *news)
 		uintptr_t data = atomic_load_explicit(&news->at[i].data, memory_order_relaxed);
 		uint64_t next = atomic_load_explicit(&news->at[i].next, memory_order_relaxed);
 
-		if (data && atomic_load_explicit((_Atomic uint64_t *)(data + (next & news->mask)), memory_order_relaxed))
+		if (data && atomic_load_explicit((_Atomic uint64_t *)(data + (next & news->mask)),
+						 memory_order_relaxed))
 			return 1;
 	}
 	return 0;
 }
 
-/* For how many polls this one is to read the network, which is the empty-th in a row. */
+/*
+ * Returns the number of polls that this one, the empty-th in a row, counts for: 0 if it is not to
+ * read the network.
+ */
 static unsigned due(struct vb_news *news, unsigned empty)
 {
 	if (!news || !atomic_load_explicit(&news->patient, memory_order_relaxed))
 		return empty % PROGRESS_EVERY == 0;
-	atomic_store_explicit(&news->looks, atomic_load_explicit(&news->looks, memory_order_relaxed) + 1,
+	atomic_store_explicit(&news->looks,
+			      atomic_load_explicit(&news->looks, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
 	if (has_news(news))
 		return 1;
@@ -156,7 +161,8 @@ static int take(struct vb_cq *cq, int max, struct ibv_wc *wc)
 	return n;
 }
 
-VB_RETURNS_COUNT(int, vb_poll_cq, (struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc), (ibcq, num_entries, wc))
+VB_RETURNS_COUNT(int, vb_poll_cq, (struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc),
+		 (ibcq, num_entries, wc))
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	int n;

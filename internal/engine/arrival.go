@@ -9,20 +9,23 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// arrival is how a thread that sleeps learns that something has come: two descriptors, one that
-// the peers of this host write (the bell), one that holds the sockets. A thread of the
-// application waits for them itself, reads, and returns with its event:
+// arrival wakes sleeping threads when packets have come. It has two descriptors: the bell, which
+// the peers of this host write, and a set with the sockets. A thread of the application waits for
+// both, reads, and returns with its event:
 //
-//	peer:   write the ring ─► armed? ─► swap it to 0 ─► write the bell     once a burst
+//	peer:   write the ring ─► armed? ─► swap it to 0 ─► write the bell     once per burst
 //	thread: arm each ring ─► look at each ─► wait ─► Collect: read the bell, read rings and sockets
 //
-// The peer writes before it looks at armed; the thread writes armed before it looks at the ring:
-// one of the two sees the other. Only the peer's swap ends armed. So a thread may take the bell
-// of another that sleeps, or read what was for it: a thread that does arms the rings again.
+// The peer writes the ring before it looks at armed; the thread writes armed before it looks at
+// the ring. So at least one of them sees what the other wrote. Only the peer's swap resets armed.
+// A thread may therefore take the bell of another that sleeps, or read what was for it: a thread
+// that does so arms the rings again.
 //
 // The background goroutine sleeps meanwhile: see background.
 type arrival struct {
-	set *udp.Poller // sockets; WakeFD is the bell. The background goroutine's own where the system has no NewSet
+	// set has the sockets; its WakeFD is the bell. It is the background goroutine's poller
+	// where the system has no NewSet.
+	set *udp.Poller
 
 	mayRing  atomic.Bool   // a thread armed the rings since the bell was last read
 	waiters  atomic.Int32  // threads in BeginWait … EndWait
@@ -35,8 +38,8 @@ type arrival struct {
 // BellFD returns the eventfd that peers write, -1 where there is none.
 func (e *Engine) BellFD() int { return e.arrival.set.WakeFD() }
 
-// ArrivalFDs returns the descriptors of which one is readable when something has come for an
-// engine that BeginWait or BeginWatch armed. They stay the engine's.
+// ArrivalFDs returns the bell and the set of sockets. After BeginWait or BeginWatch one of them
+// becomes readable when something arrives. The engine closes them.
 func (e *Engine) ArrivalFDs() (bell, sockets int) {
 	return e.arrival.set.WakeFD(), e.arrival.set.FD()
 }
@@ -66,8 +69,8 @@ func (e *Engine) Collect() (messages int) {
 			messages += max(in.TryPoll(true), 0)
 		}
 	}
-	if a.asleep() && !e.armRings() { // other threads, which slept by the bell that this one has read
-		e.RingBell()
+	if a.asleep() && !e.armRings() {
+		e.RingBell() // for other threads, whose bell this one may have read
 	}
 	return messages
 }

@@ -35,8 +35,8 @@ type background struct {
 	wakeAt    atomic.Int64  // until when it sleeps or waits
 	stopping  atomic.Bool
 	kicked    atomic.Bool           // somebody stopped polling
-	napping   atomic.Bool           // leaves the sockets to those who poll
-	away      atomic.Bool           // sleeps until something happens; the next thread that collects ends that
+	napping   atomic.Bool           // leaves the sockets to threads that poll
+	away      atomic.Bool           // sleeps; the next thread that collects wakes it
 	nodes     atomic.Pointer[[]int] // the NUMA nodes where it is to run from now on
 	done      sync.WaitGroup
 	ready     [16]uint64
@@ -44,10 +44,10 @@ type background struct {
 	linger    monotime.Duration // of the goroutine alone
 	idle      idlePolicy        // of the goroutine alone
 	pollers   pollers           // of the goroutine alone
-	checked   monotime.Time     // of the goroutine alone: when it last asked whether the descriptors are there
+	checked   monotime.Time     // of the goroutine alone: when it last checked its descriptors
 	deaf      bool              // of the goroutine alone: poller ignores arrivals
 	collected uint64            // of the goroutine alone: arrival.collects, when it last looked
-	absent    bool              // of the goroutine alone: threads sleep, as far as the engine knows, and did not come for what rang
+	absent    bool              // of the goroutine alone: sleeping threads did not answer the bell
 
 	woken atomic.Bool // the application was given an event since the last read
 }
@@ -98,7 +98,7 @@ func (g *background) start() {
 func (g *background) run() {
 	defer g.done.Done()
 	a := &g.eng.arrival
-	debug.SetPanicOnFault(true) // for package mem, which would otherwise set it for each piece of memory
+	debug.SetPanicOnFault(true) // or package mem would set it for each piece of memory
 	for !g.stopping.Load() && !g.lost() {
 		if nodes := g.nodes.Swap(nil); nodes != nil {
 			runtime.LockOSThread()

@@ -180,7 +180,8 @@ func (e *Engine) flush(grace monotime.Duration) {
 		switch {
 		case c.closed || !d.waiting:
 			c.mu.Unlock()
-		case grace > 0 && d.mayStillAnswer(now, grace) && e.delayed.add(d) && e.bg.napping.Load(): // as in DelayUnlock
+		case grace > 0 && d.mayStillAnswer(now, grace) &&
+			e.delayed.add(d) && e.bg.napping.Load(): // in this order, see DelayUnlock
 			c.mu.Unlock()
 		default:
 			if grace > 0 && d.answered {

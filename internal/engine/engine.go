@@ -26,7 +26,7 @@ type Options struct {
 	// Plugs makes the plugs that are there from the beginning, before the background
 	// goroutine runs. Others come with PlugOf.
 	Plugs []func(*Engine) (Plug, error)
-	// Nap is how long the background goroutine sleeps while other threads poll; 0 is
+	// Nap limits how long the background goroutine sleeps while other threads poll; 0 is
 	// policy.Nap.
 	Nap monotime.Duration
 }
@@ -49,7 +49,7 @@ type Engine struct {
 	rings    atomic.Pointer[[]Ring]
 	sleepers atomic.Pointer[[]Sleeper] // inputs that are memory, and no rings
 	hidden   atomic.Int32              // rings and other sleepers that the board does not show
-	quiet    atomic.Bool               // nothing came by inputs that are no rings when they were last looked at
+	quiet    atomic.Bool               // the last poll of inputs that are no rings found nothing
 	inputsMu sync.Mutex
 
 	streams atomic.Uint64 // taps so far: each has random numbers of its own
@@ -273,5 +273,6 @@ func (e *Engine) EachConn(f func(*Conn)) { e.conns.each(f) }
 
 // errNumbers says that no queue pair number is left.
 func (e *Engine) errNumbers() error {
-	return fmt.Errorf("engine: all %d queue pair numbers of this process are in use", e.conns.limit-firstQPN)
+	return fmt.Errorf("engine: all %d queue pair numbers of this process are in use",
+		e.conns.limit-firstQPN)
 }

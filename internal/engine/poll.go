@@ -66,7 +66,8 @@ func (e *Engine) UpdateBoard() { e.board.Let(e.boardShowsAll()) }
 
 // boardShowsAll reports whether nothing but what the board shows needs to be polled often.
 func (e *Engine) boardShowsAll() bool {
-	return len(*e.rings.Load()) > 0 && e.hidden.Load() == 0 && e.quiet.Load() && e.delayed.n.Load() == 0
+	return len(*e.rings.Load()) > 0 && e.hidden.Load() == 0 && e.quiet.Load() &&
+		e.delayed.n.Load() == 0
 }
 
 // Wake makes the background goroutine take over at once: the caller is about

@@ -25,7 +25,8 @@ type Transport interface {
 	FlushDelayedAck(now monotime.Time)
 	// PrepareModify is called without the lock. It gets what the attributes need, such as a
 	// socket for the address src, and returns the function that applies them.
-	PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (apply func(now monotime.Time), err error)
+	PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (
+		apply func(now monotime.Time), err error)
 	// Detach takes the sockets and links from the Conn, which is closed. release, to be
 	// called without the lock, gives them back.
 	Detach() (release func())
@@ -92,7 +93,7 @@ type Ring interface {
 	Shown() bool
 }
 
-// A Plug is what a transport keeps for an engine, from its first use on.
+// A Plug holds a transport's state for an engine, from its first use on.
 type Plug interface {
 	// BeforeClose is called when the engine is being closed, and still works.
 	BeforeClose()

@@ -27,7 +27,8 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 	if !p.PSN.Before(r.max) || p.PSN.Before(r.una) {
 		// A ghost: answered before, or never asked. Its credits are as good as new
 		// if it repeats the newest acknowledgement.
-		if p.PSN == r.una.Prev() && p.Info.Operation == wire.OpAcknowledge && p.AETH.Syndrome.Kind() == wire.KindACK {
+		if p.PSN == r.una.Prev() && p.Info.Operation == wire.OpAcknowledge &&
+			p.AETH.Syndrome.Kind() == wire.KindACK {
 			q.takeCredits(p.AETH)
 			return
 		}
@@ -211,7 +212,8 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet, last ib.PSN) (ib.WCStatus, 
 		want := min(int(w.Length)-off, (int(last.Diff(p.PSN))+1)*q.MTU)
 		// A packet answered before the request was repeated counts: it may be a
 		// Middle where the repetition has a First. Where a request ends, all agree.
-		if p.Info.Operation != wire.OpReadResponse || p.Info.Last != (last == q.req.reads[0].last) || last.After(q.req.reads[0].last) {
+		if p.Info.Operation != wire.OpReadResponse ||
+			p.Info.Last != (last == q.req.reads[0].last) || last.After(q.req.reads[0].last) {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
 		if len(data) != want {

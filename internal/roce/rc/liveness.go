@@ -46,7 +46,8 @@ func (q *QP) PeerGone(now monotime.Time) {
 		return
 	}
 	q.nextWQE(now) // local operations before the first one for the peer
-	if s := q.State(); q.SQ.Len() > 0 && (s == ib.QPRTS || s == ib.QPSQD && q.req.una != q.req.max) {
+	s := q.State()
+	if q.SQ.Len() > 0 && (s == ib.QPRTS || s == ib.QPSQD && q.req.una != q.req.max) {
 		q.failOldest(now, ib.WCRetryExcErr, ib.VendorPeerGone)
 	}
 }

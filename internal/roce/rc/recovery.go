@@ -86,9 +86,9 @@ func (r *requester) lost(now monotime.Time, mtu int) {
 	l.Lost(now, max(minWindow, 2*mtu))
 }
 
-// collapse leaves a few packets in flight after a time-out, of which one more may be lost
-// and the next says so. After several in a row it leaves one: that may be a long path, whose
-// round trip is only learnt if the packet timed does not go again.
+// collapse leaves a few packets in flight after a time-out: if the first is lost, too, the
+// next shows it. After several time-outs in a row it leaves one packet. The path may be long,
+// and its round trip is only learnt if the timed packet is not sent again.
 func (r *requester) collapse(now monotime.Time, mtu int) {
 	l := &r.loss
 	l.disturbed, l.recovering, l.recovered = true, true, r.max
@@ -100,13 +100,14 @@ func (r *requester) collapse(now monotime.Time, mtu int) {
 	l.Expired(now, least, left)
 }
 
-// fewBackoffs is after how many time-outs in a row a path may have become longer.
+// fewBackoffs is the number of time-outs in a row after which the path may have become longer.
 const fewBackoffs = 2
 
 // mayGoBack reports whether a NAK for psn is news: a duplicate of one acted on
 // within a round trip would only repeat what is on its way.
 func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
-	if l.wentBack && l.backPSN == psn && now.Sub(l.backAt) < max(2*l.RTT.Smoothed, 50*monotime.Microsecond) {
+	if l.wentBack && l.backPSN == psn &&
+		now.Sub(l.backAt) < max(2*l.RTT.Smoothed, 50*monotime.Microsecond) {
 		return false
 	}
 	l.wentBack, l.backPSN, l.backAt = true, psn, now
@@ -161,9 +162,8 @@ func (q *QP) setTimer(now monotime.Time) {
 	q.req.timer = min(l.probeAt, l.ackDeadline)
 }
 
-// probesPerTimeout bounds the back-off: so often at least a packet goes again while a local ACK time-out
-// runs, however far the back-off is, on a path that is known to be short enough for it: loss
-// alone is not to use up retry_cnt.
+// probesPerTimeout bounds the back-off: a packet is sent again at least so often per local ACK
+// time-out, once the path's round trip is known. Loss alone is not to use up retry_cnt.
 const probesPerTimeout = 4
 
 // ackTimeout returns how long the requester waits until the local ACK time-out

@@ -285,7 +285,8 @@ func (q *QP) failWQE(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 // outstanding may have to be sent again from the memory it takes away.
 func (q *QP) runLocal(w *queue.SendWQE) bool {
 	r := &q.req
-	if (w.Opcode == ib.WRLocalInv && r.cur != q.SQ.Head()) || (w.Flags&ib.SendFence != 0 && len(r.reads) > 0) {
+	if (w.Opcode == ib.WRLocalInv && r.cur != q.SQ.Head()) ||
+		(w.Flags&ib.SendFence != 0 && len(r.reads) > 0) {
 		return false
 	}
 	if status, v := q.ExecuteLocal(w); status != ib.WCSuccess {
@@ -357,8 +358,8 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	return true
 }
 
-// wantAck decides AckReq for a request that stands for so many packets: on the last packet of the queue, on every
-// ackEvery-th packet, and wherever the window is about to close.
+// wantAck decides AckReq for a request that stands for so many packets. It is set on the last
+// packet of the queue, on every ackEvery-th packet, and where the window is about to close.
 func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	r := &q.req
 	switch {
@@ -375,7 +376,8 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 		return true
 	}
 	n := q.SQ.AtAbs(r.cur + 1)
-	return qp.IsLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 || isRead(n.Opcode)
+	return qp.IsLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 ||
+		isRead(n.Opcode)
 }
 
 // sendData sends the next packet of a SEND, a WRITE or an ATOMIC WRITE.
@@ -383,8 +385,8 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	n := int(min(w.Length-r.off, uint32(q.payload(b))))
 	first, last := r.off == 0, r.off+uint32(n) == w.Length
-	if b.Len() > 0 && wire.BTHBytes+n+wire.ICRCBytes > b.SegmentBytes() { // cheap refusal before memory is looked up
-		return false
+	if b.Len() > 0 && wire.BTHBytes+n+wire.ICRCBytes > b.SegmentBytes() {
+		return false // cheaper than after looking memory up
 	}
 	spans, status, v := q.Gather(b.Scratch(), w, int(r.off), n)
 	if status != ib.WCSuccess {

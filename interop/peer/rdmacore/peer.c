@@ -14,10 +14,10 @@
 //
 // OP is write, read, badread and badwrite (with a wrong rkey), flood (WRITEs until
 // one fails or the connection is over), cas (if the first word there is the one
-// here, 5 takes its place), fadd (adds 5 to it), send, sendimm, writeimm or sendinv (a SEND that invalidates the
-// window's key, or the memory's where a device has no windows, and a READ with that
-// key, which says "then" with the completion's status) or latesendinv (the same,
-// when a receiver that is "bound" has had time for it). Each side begins
+// here, 5 takes its place), fadd (adds 5 to it), send, sendimm, writeimm or sendinv (a
+// SEND that invalidates the window's key, or the memory's where a device has no windows,
+// and a READ with that key, which says "then" with the completion's status) or
+// latesendinv (the same, when a receiver that is "bound" has had time for it). Each side begins
 // with BYTES bytes of the pattern of its SEED. Each says at the end "sum", the
 // FNV-1a of its memory, and "word", its first 8 bytes as a number; connect
 // says "wc" with the completion's status before, and ends with 1 if that is
@@ -101,7 +101,8 @@ static void report(const struct memory *m)
 
 static struct rdma_cm_id *endpoint(const char *addr, const char *port, int flags)
 {
-	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | flags, .ai_port_space = RDMA_PS_TCP};
+	struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | flags,
+				      .ai_port_space = RDMA_PS_TCP};
 	struct rdma_addrinfo *info;
 	struct ibv_qp_init_attr qp = {
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
@@ -355,7 +356,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc == 7 && !strcmp(argv[1], "connect"))
-		return connect_and_do(argv[2], argv[3], strtoul(argv[4], NULL, 0), strtoul(argv[5], NULL, 0), argv[6]);
+		return connect_and_do(argv[2], argv[3], strtoul(argv[4], NULL, 0),
+				      strtoul(argv[5], NULL, 0), argv[6]);
 	fputs("usage: peer serve ADDR PORT BYTES SEED | peer receive ADDR PORT BYTES SEED DELAY | "
 	      "peer refuse ADDR PORT BYTES SEED | "
 	      "peer connect ADDR PORT BYTES SEED write|read|badread|badwrite|flood|cas|fadd|send|"
