@@ -76,8 +76,8 @@ func TestShortPayloadIsCopied(t *testing.T) {
 	}
 }
 
-// A train is what one UDP_SEGMENT send carries: equal sizes, the last may be
-// shorter, bounded in number and bytes.
+// One UDP_SEGMENT send carries a train: datagrams of one size, bounded in number and bytes. The
+// last may be shorter.
 func TestTrains(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -10,8 +10,8 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// Upper is what a Conn carries segments for. Its methods are called from
-// within HandleInput, and may call Send, Close and Abort.
+// Upper takes the segments that a Conn receives. Its methods are called from within
+// HandleInput, and may call Send, Close and Abort.
 type Upper interface {
 	// HandleSegment takes a DDP segment, which is the caller's again when it
 	// returns, and the segment's place in the peer's order. Each comes up once,
@@ -25,18 +25,17 @@ type Upper interface {
 	HandleAcked(now monotime.Time, next uint64)
 }
 
-// Config is what a Conn is made from. Immutable after New.
+// Config configures a Conn. It is immutable after New.
 type Config struct {
-	// Window is how many datagrams beyond the last in order are kept, and how
-	// many are outstanding at most: a power of two from 64 to 32,768.
-	// 0 is DefaultWindow.
+	// Window bounds the datagrams that are kept beyond the last in order, and those
+	// outstanding. It is a power of two from 64 to 32,768. 0 is DefaultWindow.
 	Window int
-	// Retries is how many retransmission time-outs in a row end an association.
-	// 0 is DefaultRetries.
+	// Retries is the number of retransmission time-outs in a row that end an
+	// association. 0 is DefaultRetries.
 	Retries int
-	// KeepAlive is how long nothing may be heard of an idle peer before it is asked
-	// whether it is there. 0 is for ever. Only peers are asked that tell their
-	// window, as only they answer.
+	// KeepAlive bounds the silence of an idle peer before the Conn asks whether it
+	// is there. 0 is for ever. Only peers that tell their window are asked, as only
+	// they answer.
 	KeepAlive monotime.Duration
 	// Trace, if not nil, is told every change of state.
 	Trace func(from, to State)

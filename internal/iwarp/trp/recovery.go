@@ -7,8 +7,8 @@ import (
 	"verbena/internal/monotime"
 )
 
-// recovery is what the sender knows of the path: how long a round trip is, how
-// much may be in flight, and what must be lost.
+// recovery estimates the path: the round trip, the bytes that may be in flight, and the
+// segments that must be lost.
 type recovery struct {
 	congestion.Window
 	arrived  int    // bytes, of all time

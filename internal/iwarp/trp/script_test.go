@@ -234,7 +234,7 @@ func (s *script) roundTrip(rtt monotime.Duration) {
 
 const pd = mem.PD(1)
 
-// memory is a registered region, of which spans are taken.
+// memory is a registered region; spans are taken from it.
 type memory struct {
 	t      *testing.T
 	table  *mem.Table

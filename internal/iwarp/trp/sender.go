@@ -8,7 +8,7 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// slotState is what is known of a segment.
+// slotState is the state of a segment, as far as the sender knows.
 type slotState uint8
 
 const (
@@ -38,8 +38,7 @@ func (s *slot) release() {
 	s.payload, s.head = s.payload[:0], s.head[:0]
 }
 
-// sender is the ring of segments, by 64-bit sequence numbers, of which PSNs are
-// the low half.
+// sender keeps the ring of segments, by 64-bit sequence numbers. Their low halves are the PSNs.
 type sender struct {
 	ring           []slot // a power of two; grows to the window
 	una, next, end uint64 // all before are acknowledged, sent, queued
@@ -155,7 +154,8 @@ func (c *Conn) sendSegments(now monotime.Time, b *Burst) {
 		if s == nil {
 			return
 		}
-		fits, ok := b.segment(c.peer, wire.Header{PSN: wire.PSN(seq), AckPSN: wire.PSN(c.rcv.next)}, s)
+		fits, ok := b.segment(c.peer, wire.Header{PSN: wire.PSN(seq), AckPSN: wire.PSN(c.rcv.next)},
+			s)
 		if !ok {
 			c.fail(now, BadMemory)
 			return

@@ -8,16 +8,16 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// finRetries is how often a FIN is repeated, at twice the interval each time up
-// to rtt.Most; a peer that is gone, as urdma's is at once, does not answer.
+// finRetries bounds the repetitions of a FIN. Each comes after twice the interval, up to
+// rtt.Most. A peer that is gone, as urdma's is at once, does not answer.
 const finRetries = 5
 
 // finAnswers bounds the FINs answered in TimeWait, so that two ends that both
 // answer come to an end.
 const finAnswers = 5
 
-// timeWait is how long FINs are answered: while a peer on the slowest path
-// repeats its own.
+// timeWait is the time for which FINs are answered, while a peer on the slowest path repeats
+// its own.
 const timeWait = (finRetries + 1) * rtt.Most
 
 // Close ends the association once all segments queued are acknowledged. What
@@ -149,6 +149,8 @@ func (c *Conn) finish() {
 
 // sendFIN puts the FIN owed into a train. It consumes no PSN.
 func (c *Conn) sendFIN(b *Burst) {
-	b.control(c.peer, &wire.Packet{Header: wire.Header{PSN: wire.PSN(c.snd.next), AckPSN: wire.PSN(c.rcv.next), Opcode: wire.FIN}})
+	b.control(c.peer, &wire.Packet{Header: wire.Header{
+		PSN: wire.PSN(c.snd.next), AckPSN: wire.PSN(c.rcv.next), Opcode: wire.FIN,
+	}})
 	c.owedFIN = false
 }

@@ -28,8 +28,8 @@
 // that is stopped delays nobody else.
 //
 // A member is the keeper itself, with the same code and protocol, where no command of this
-// version is found or may be executed, and where the keeper would become its child: process 1 of a PID
-// namespace, a subreaper. The others wait then while it is stopped.
+// version is found or may be executed. So is a member whose child the keeper would become:
+// process 1 of a PID namespace, or a subreaper. While that member is stopped the others wait.
 //
 // The keeper never blocks on a member to forward a datagram. Datagrams that find the
 // member's link full queue in its backlog, and the watch reports when there is room again.
@@ -81,12 +81,11 @@
 // keeper has one for each member, one for each address, and one for each socket of a member,
 // which stays for the next owner of the slot. As many are in the vault, which unix(7) bounds
 // by the keeper's limit of open files. The keeper raises its soft limit to the hard one, as
-// every Go program does. All processes of one address are of one user and one network namespace: that of
-// the thread that joins, in which the process's other threads must be too. Datagrams
-// of one flow that the kernel joined (UDP_GRO) are steered by the first: a
-// receiver may find datagrams for another slot, and must count and drop them. A
-// process that forks without exec shares its locks with the child: the slot is
-// free when both are gone.
+// every Go program does. All processes of one address are of one user and one network
+// namespace: that of the thread that joins. The process's other threads must be in it too.
+// Datagrams of one flow that the kernel joined (UDP_GRO) are steered by the first: a receiver
+// may find datagrams for another slot, and must count and drop them. A process that forks
+// without exec shares its locks with the child: the slot is free when both are gone.
 //
 // Elsewhere than Linux, and with Options.Solo, there is one process an
 // address: its socket gets everything.

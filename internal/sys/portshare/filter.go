@@ -13,9 +13,9 @@ import (
 // are one. The zero value is empty.
 type Numbers [1 << numberBits / 32]uint32
 
-// numberBits is how much of a number the set knows. With a hundred queue pairs a
-// datagram for nobody gets through in one of twenty cases, and the program has at
-// most 202 instructions, of which some twenty run.
+// numberBits is the number of low bits that the set keeps of each queue pair number. With a
+// hundred queue pairs one in twenty datagrams for nobody gets through. The program has at most
+// 202 instructions and runs some twenty of them.
 const numberBits = 11
 
 // Add puts a number into the set.
@@ -62,14 +62,22 @@ func search(words []uint32, lo, hi, behind int) []bpf.Instruction {
 		same = same && w == words[lo]
 	}
 	if same {
-		return []bpf.Instruction{bpf.LoadConstant{Dst: bpf.RegA, Val: words[lo]}, bpf.Jump{Skip: uint32(behind)}}
+		return []bpf.Instruction{
+			bpf.LoadConstant{Dst: bpf.RegA, Val: words[lo]},
+			bpf.Jump{Skip: uint32(behind)},
+		}
 	}
 	mid := (lo + hi) / 2
 	high := search(words, mid, hi, behind)
 	low := search(words, lo, mid, behind+len(high))
-	prog := []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipFalse: uint8(len(low))}}
+	prog := []bpf.Instruction{
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipFalse: uint8(len(low))},
+	}
 	if len(low) > 255 { // a condition jumps no farther
-		prog = []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipTrue: 1}, bpf.Jump{Skip: uint32(len(low))}}
+		prog = []bpf.Instruction{
+			bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(mid), SkipTrue: 1},
+			bpf.Jump{Skip: uint32(len(low))},
+		}
 	}
 	return append(append(prog, low...), high...)
 }

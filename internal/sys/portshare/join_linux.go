@@ -49,7 +49,8 @@ func join(dir string, o Options) (Member, error) {
 			if err = m.enter(l); err == nil {
 				return m, nil
 			}
-			final = errors.Is(err, unix.EMFILE) || err == errNoSlot && time.Since(begun) > slotPatience
+			final = errors.Is(err, unix.EMFILE) ||
+				err == errNoSlot && time.Since(begun) > slotPatience
 		}
 		if !final && time.Since(begun) > joinPatience {
 			final, err = true, fmt.Errorf("share: the keeper that processes meet at in %s does "+

@@ -22,8 +22,8 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// keeper is what all members of a network namespace and directory are connected to. Its
-// process is Keep's, or that of a member that has found no command to execute.
+// keeper serves all members of a network namespace and directory. Its process is Keep's, or
+// that of a member that has found no command to execute.
 type keeper struct {
 	// immutable after newKeeper
 	duty   Duty
@@ -52,27 +52,28 @@ type keeper struct {
 	over      bool                   // guarded by mu: close was called
 	unused    bool                   // guarded by mu: the groups are to be given up
 	vault     *vault                 // guarded by mu, and replaced under create
-	known     map[uint64]bool        // guarded by mu: vaults and boxes of keepers before this one, by inode
-	groups    map[netip.Addr]*group  // guarded by mu, and changed under create too: by address without zone
+	known     map[uint64]bool        // guarded by mu: earlier keepers' vaults and boxes, by inode
+	groups    map[netip.Addr]*group  // guarded by mu, changed under create too: by zoneless address
 	peers     map[int]*link          // guarded by mu: members connected, by slot
 	joined    time.Time              // guarded by mu: when the last of them came
 	accepted  map[*link]bool         // guarded by mu: every connection
 	listeners map[string]int         // guarded by mu: slot of the member that listens for a key
-	lately    map[string]time.Time   // guarded by mu: keys that nobody listens for any more, and since when
+	lately    map[string]time.Time   // guarded by mu: since when nobody listens for a key
 	reaping   map[int]bool           // guarded by mu: slots whose owner's death is awaited
 	cursor    int                    // guarded by mu: where the search for a free slot goes on
 	span      int                    // guarded by mu: slots below are given out
 	polled    map[uint64]*udp.Socket // guarded by mu: the keeper's sockets, by descriptor
 }
 
-var errNoSlot = fmt.Errorf("share: all %d slots are taken, one by each process of this user that uses devices: end some (`verbena stat` shows them)", Slots)
+var errNoSlot = fmt.Errorf("share: all %d slots are taken, one by each process of this user "+
+	"that uses devices: end some (`verbena stat` shows them)", Slots)
 
 // errKept says that there is a keeper.
 var errKept = errors.New("share: another process is the keeper")
 
-// firstSpan is how many slots are given out in turn at first. A slot that was used at an
-// address costs a socket there for good, so there are twice as many only when all are owned.
-// More than one: the queue pair numbers of a process that died are not soon another's.
+// firstSpan is the number of slots that are given out in turn at first. A slot that was used at
+// an address costs a socket there for good, so the number doubles only when all are owned. It is
+// more than one so that the queue pair numbers of a process that died are not soon another's.
 const firstSpan = 15
 
 // newKeeper takes the role of keeper. The error is errKept if another process has it.
@@ -117,10 +118,12 @@ func newKeeper(ps paths, d Duty) (k *keeper, err error) {
 		return nil, fmt.Errorf("share: keeper's socket: %w", err)
 	}
 	k = &keeper{
-		duty: d, paths: ps, lock: lock, watch: w, reserve: spare, ln: ln, poller: poller, vault: v, span: firstSpan,
+		duty: d, paths: ps, lock: lock, watch: w, reserve: spare, ln: ln, poller: poller,
 		create: make(chan struct{}, 1), quiet: make(chan struct{}), events: make(chan struct{}, 1),
-		known: map[uint64]bool{}, groups: map[netip.Addr]*group{}, peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{},
-		lately: map[string]time.Time{}, reaping: map[int]bool{}, polled: map[uint64]*udp.Socket{},
+		vault: v, known: map[uint64]bool{}, groups: map[netip.Addr]*group{},
+		peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{},
+		lately: map[string]time.Time{}, reaping: map[int]bool{}, span: firstSpan,
+		polled: map[uint64]*udp.Socket{},
 	}
 	k.cursor = os.Getpid() % firstSpan
 	for slot := range Slots { // whose members have not found us yet
@@ -184,7 +187,8 @@ func spanOf(slot int) int {
 // listen makes the socket that members connect to.
 func listen(w *watch, path string) (*socket, error) {
 	os.Remove(path) // a dead keeper's
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		0)
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
@@ -312,7 +316,8 @@ func (k *keeper) turnAway() {
 	k.ln.do(func(ln int) error {
 		fd, _, err := unix.Accept4(ln, unix.SOCK_CLOEXEC)
 		if err == nil {
-			unix.Sendmsg(fd, b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) // a process that has gone needs no answer
+			// A process that has gone needs no answer.
+			unix.Sendmsg(fd, b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 			unix.Close(fd)
 		}
 		return err
@@ -422,9 +427,9 @@ func (k *keeper) admit(l *link, f frame) {
 }
 
 func (k *keeper) welcome(l *link, slot int) {
-	k.create <- struct{}{} // the vault stays
+	k.create <- struct{}{} // the vault is neither closed nor replaced while this is held
 	defer func() { <-k.create }()
-	l.send(frame{Kind: kindWelcome, Slot: slot}, k.vault.end) // closed in the end, or the next keeper's is taken
+	l.send(frame{Kind: kindWelcome, Slot: slot}, k.vault.end)
 }
 
 // unlistenAll forgets what a slot's owner listens for. k.mu is held.
@@ -483,7 +488,8 @@ func (k *keeper) send(f frame) {
 	g := k.groups[f.Addr.WithZone("")]
 	k.mu.Unlock()
 	if g != nil {
-		g.mads.WriteBatch([]udp.Datagrams{{Dst: f.Src, Iov: [][]byte{f.Data}}}) // the peer repeats what is lost
+		// The peer repeats what is lost.
+		g.mads.WriteBatch([]udp.Datagrams{{Dst: f.Src, Iov: [][]byte{f.Data}}})
 	}
 }
 

@@ -23,7 +23,7 @@ type frame struct {
 	Kind kind           `json:"kind"`
 	ID   uint64         `json:"id,omitempty"`   // of a request, repeated in its answer
 	Slot int            `json:"slot,omitempty"` // claim, welcome: the member's
-	Keys []string       `json:"keys,omitempty"` // listen, unlisten: one; claim: all the sender listens for
+	Keys []string       `json:"keys,omitempty"` // listen, unlisten: one; claim: all of the sender
 	Addr netip.Addr     `json:"addr,omitzero"`  // socket, receive, send; mad: its destination
 	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
 	TOS  uint8          `json:"tos,omitempty"`  // mad
@@ -40,8 +40,8 @@ type kind string
 
 const (
 	// Member to keeper.
-	kindJoin     kind = "join"     // give me a slot; answered by welcome, or an answer that says why not
-	kindClaim    kind = "claim"    // I own this slot; with the end of the vault that I have; answered by welcome
+	kindJoin     kind = "join"     // give me a slot; answered by welcome, or with an error
+	kindClaim    kind = "claim"    // I own this slot; my vault's end is beside; answered by welcome
 	kindSocket   kind = "socket"   // answered with my socket at Addr
 	kindReceive  kind = "receive"  // have management datagrams to Addr arrive; answered
 	kindSend     kind = "send"     // send Data from Addr to Src; not answered
@@ -64,7 +64,8 @@ const (
 	writeTimeout = 200 * time.Millisecond
 )
 
-var errTooManyFiles = fmt.Errorf("share: no descriptor is left: raise the limit of open files (ulimit -n): %w", unix.EMFILE)
+var errTooManyFiles = fmt.Errorf(
+	"share: no descriptor is left: raise the limit of open files (ulimit -n): %w", unix.EMFILE)
 
 // link is a connection between a member and the keeper. Several goroutines may
 // send; one receives.
@@ -171,8 +172,11 @@ func appendSend(b []byte, src netip.Addr, dst netip.AddrPort, datagram []byte) [
 // put writes the bytes of a frame.
 func (l *link) put(b, oob []byte, flags int) error {
 	err := error(unix.EINTR)
-	for deadline := time.Now().Add(writeTimeout); err == unix.EINTR && time.Now().Before(deadline); {
-		err = l.do(func(fd int) error { return unix.Sendmsg(fd, b, oob, nil, unix.MSG_NOSIGNAL|flags) })
+	deadline := time.Now().Add(writeTimeout)
+	for err == unix.EINTR && time.Now().Before(deadline) {
+		err = l.do(func(fd int) error {
+			return unix.Sendmsg(fd, b, oob, nil, unix.MSG_NOSIGNAL|flags)
+		})
 	}
 	return err
 }
@@ -214,7 +218,8 @@ func (f *frame) wants() int {
 
 func (l *link) read() (n, oobn, flags int, err error) {
 	err = l.await(l.deadline, func(fd int) (err error) {
-		n, oobn, flags, _, err = unix.Recvmsg(fd, l.buf, l.oob[:], unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		n, oobn, flags, _, err = unix.Recvmsg(fd, l.buf, l.oob[:],
+			unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		return err
 	})
 	return n, oobn, flags, err

@@ -74,7 +74,8 @@ func (k *keeper) makeSocket(slot int, addr netip.Addr) (*udp.Socket, error) {
 	}
 	if g.of[slot] == nil {
 		c := chest{Addr: addr, Index: len(g.sockets), Slot: slot}
-		if err := g.extend(slot, func(s *udp.Socket) error { return k.vault.put(c, s) }); err != nil {
+		err := g.extend(slot, func(s *udp.Socket) error { return k.vault.put(c, s) })
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -87,8 +88,9 @@ func (k *keeper) exhausted() error {
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it does not fail
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return fmt.Errorf("share: process %d, which keeps the port for %d processes at %d addresses, has all its %d descriptors "+
-		"in use: raise the hard limit of the process that starts first (ulimit -Hn, LimitNOFILE=): %w",
+	return fmt.Errorf("share: process %d, which keeps the port for %d processes at %d addresses, "+
+		"has all its %d descriptors in use: raise the hard limit of the process that starts first "+
+		"(ulimit -Hn, LimitNOFILE=): %w",
 		os.Getpid(), len(k.peers), len(k.groups), limit.Cur, syscall.EMFILE)
 }
 
@@ -132,7 +134,8 @@ func (k *keeper) inherit(end int) {
 		}
 		g := k.groups[c.Addr.WithZone("")]
 		first := g == nil && c.Index == keeperIndex
-		next := g != nil && c.Index == len(g.sockets) && c.Slot >= 0 && c.Slot < Slots && g.of[c.Slot] == nil
+		next := g != nil && c.Index == len(g.sockets) && c.Slot >= 0 && c.Slot < Slots &&
+			g.of[c.Slot] == nil
 		switch {
 		case !first && !next:
 			s.Close() // most likely known already

@@ -16,7 +16,7 @@ const KeeperCommand = "keeper"
 // has another number of slots, or does not know the option, fails at once.
 var SlotsOption = fmt.Sprint("--slots=", Slots)
 
-// keeperVariable names the command to be started, in place of verbena in $PATH.
+// keeperVariable names the command to be started instead of verbena in $PATH.
 const keeperVariable = "VERBENA_KEEPER"
 
 // NamedKeeper returns the command that the environment names; empty if it names none.

@@ -70,7 +70,8 @@ func awaitChild(pid int) error {
 		switch {
 		case err == unix.EINTR:
 		case err == nil && status != 0:
-			return fmt.Errorf("share: the keeper's command ended with status %d", status.ExitStatus())
+			return fmt.Errorf("share: the keeper's command ended with status %d",
+				status.ExitStatus())
 		default: // ECHILD: another thread of the program has waited
 			return nil
 		}
@@ -103,8 +104,8 @@ const (
 	rolePatience = 2 * time.Second
 )
 
-// leavePatience is how long members have to end that have been sent SIGTERM, too. Shorter
-// in tests.
+// leavePatience bounds the wait for members that have been sent SIGTERM, too, to end. Shorter in
+// tests.
 var leavePatience = 2 * time.Second
 
 // Keep is the keeper of those that meet in dir. It returns a moment after the last of them

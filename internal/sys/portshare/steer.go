@@ -26,8 +26,7 @@ func (t *steeringTable) set(slot, index int) {
 // steering returns the program that tells the index of a datagram's socket in a group, by
 // the slot of its destination. The keeper's gets QP0, QP1, multicast, and datagrams for slots
 // without a socket. It also gets a datagram that is too short to have a destination: the
-// load fails, which returns 0. The largest program has 1,550 instructions, about 20 of which
-// run.
+// load fails, which returns 0. The largest program has 1,550 instructions and runs about 20.
 func (t *steeringTable) steering() []bpf.Instruction {
 	number := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: destQPWord, Size: 4},
@@ -43,7 +42,8 @@ func (t *steeringTable) steering() []bpf.Instruction {
 		bpf.TAX{}, // which half
 	)
 	prog = append(prog, number...)
-	prog = append(prog, bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: slotShift + 1}) // of which word
+	prog = append(prog,
+		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: slotShift + 1}) // the word's index
 	prog = append(prog, search(t[:], 0, len(t), 0)...)
 	return append(prog,
 		bpf.ALUOpX{Op: bpf.ALUOpShiftRight},

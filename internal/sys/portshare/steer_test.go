@@ -11,7 +11,7 @@ import (
 	"verbena/ib"
 )
 
-// maxProgramBytes is what the kernel takes at least for a program of an ordinary user's
+// maxProgramBytes is the size of a program that any kernel accepts for an ordinary user's
 // socket: net.core.optmem_max, 20,480 bytes before Linux 6.7. An instruction there has 8, and
 // to return is two.
 const maxProgramBytes = 20480 - 100

@@ -29,8 +29,8 @@ type vault struct {
 	held int // sockets in that
 }
 
-// chest is what a message in a box says of the socket whose descriptor is beside it. The
-// messages of a group have the order of its indices.
+// chest describes the socket whose descriptor is beside this message in a box. The messages of
+// a group have the order of its indices.
 type chest struct {
 	Addr  netip.Addr `json:"addr"`
 	Index int        `json:"index"`
@@ -51,7 +51,8 @@ func newVault() (*vault, error) {
 }
 
 func newBox() (in, end int, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fds, err := unix.Socketpair(unix.AF_UNIX,
+		unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, -1, os.NewSyscallError("socketpair", err)
 	}
@@ -117,9 +118,9 @@ func drop(to int, b []byte, fd int) error {
 	return err
 }
 
-// adopt puts the boxes of another keeper's vault, of which a member has the end, into this one
-// as they are: sockets that were in flight twice would count twice. It gives their sockets to
-// take, which owns the descriptor then. It leaves out boxes that known has, by inode.
+// adopt puts the boxes of another keeper's vault into this one as they are: sockets that were
+// in flight twice would count twice. A member gave its end of that vault. Each socket goes to
+// take, which owns the descriptor then. Boxes that known has, by inode, are left out.
 func (v *vault) adopt(end int, known map[uint64]bool, take func(c chest, fd int)) error {
 	return peek(end, func(_ []byte, box int) error {
 		defer unix.Close(box)
@@ -151,7 +152,8 @@ func peek(end int, take func(b []byte, fd int) error) error {
 	}
 	b, oob := make([]byte, 256), make([]byte, unix.CmsgSpace(4))
 	for {
-		n, oobn, flags, _, err := unix.Recvmsg(end, b, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		n, oobn, flags, _, err := unix.Recvmsg(end, b, oob,
+			unix.MSG_PEEK|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		if err == unix.EINTR {
 			continue
 		}

@@ -18,12 +18,18 @@ type Consumer struct {
 	corrupt     atomic.Bool
 }
 
-// tellEvery is how much is read before the producer is told: it looks only when
-// it finds the ring full, and each telling costs it a line of its cache.
+// tellEvery is the number of bytes after which the producer is shown how far the consumer has
+// read. It looks only when the ring is full, and each update costs it a line of its cache.
 const tellEvery = dataBytes / 16
 
 func newConsumer(memory []byte) *Consumer {
-	return &Consumer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), next: new(atomic.Uint64), answered: word(memory, answeredAt)}
+	return &Consumer{
+		data:     memory[dataAt:],
+		head:     word(memory, headAt),
+		armed:    word(memory, armedAt),
+		next:     new(atomic.Uint64),
+		answered: word(memory, answeredAt),
+	}
 }
 
 // Next returns the oldest entry, false if there is none. Its Data is valid until
@@ -47,13 +53,20 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 		off = 0
 	}
 	length := uint32(w)
-	if w != first(pos, length) || length == 0 || length > MaxBytes || off+entryBytes(int(length)) > dataBytes {
+	if w != first(pos, length) || length == 0 || length > MaxBytes ||
+		off+entryBytes(int(length)) > dataBytes {
 		c.corrupt.Store(true)
 		return false, ErrCorrupt
 	}
 	n := int(length)
 	v := word(c.data, off+8).Load()
-	*m = Message{Data: c.data[off+headerBytes : off+headerBytes+n : off+headerBytes+n], Segment: int(uint16(v)), TOS: uint8(v >> 16), Tag: uint32(v >> 32), Question: v&questionBit != 0}
+	*m = Message{
+		Data:     c.data[off+headerBytes : off+headerBytes+n : off+headerBytes+n],
+		Segment:  int(uint16(v)),
+		TOS:      uint8(v >> 16),
+		Tag:      uint32(v >> 32),
+		Question: v&questionBit != 0,
+	}
 	if m.Segment == 0 || m.Segment > n {
 		m.Segment = n
 	}

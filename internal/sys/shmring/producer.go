@@ -18,7 +18,12 @@ type Producer struct {
 }
 
 func newProducer(memory []byte) *Producer {
-	return &Producer{data: memory[dataAt:], head: word(memory, headAt), armed: word(memory, armedAt), answered: word(memory, answeredAt)}
+	return &Producer{
+		data:     memory[dataAt:],
+		head:     word(memory, headAt),
+		armed:    word(memory, armedAt),
+		answered: word(memory, answeredAt),
+	}
 }
 
 // free reports whether n bytes are free, looking at the consumer's index only if
@@ -41,7 +46,8 @@ func (p *Producer) free(n int) bool {
 // Corrupt reports whether the consumer's index was wrong: nothing goes any more.
 func (p *Producer) Corrupt() bool { return p.corrupt }
 
-// Taken is how far the consumer has read: it changes while the consumer works.
+// Taken returns the position up to which the consumer has read. It changes while the consumer
+// works.
 func (p *Producer) Taken() uint64 { return p.seen }
 
 // Reserve returns memory for an entry of up to MaxBytes, nil if there is no room

@@ -25,7 +25,7 @@ func (p *Producer) write(m *Message, iov ...[]byte) bool {
 	return true
 }
 
-// pattern is what entry i of a test carries, in one piece.
+// pattern returns the bytes of entry i of a test, in one piece.
 func pattern(i, n int) []byte {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(uint64(i), 1))

@@ -54,8 +54,9 @@ JSON objects: topic, name, value, unit, beside, baseline, ratio, goal, met, spre
 
 A goal that is not met is no error: the exit status is 0 when all was measured.
 A measure that fails does not stop the others.`,
-		Example: "  bin/verbena-bench -o bench.json\n  bin/verbena-bench --only '*one way*' --rounds 5",
-		Args:    cli.Args(0, 0, "no arguments"),
+		Example: "  bin/verbena-bench -o bench.json\n" +
+			"  bin/verbena-bench --only '*one way*' --rounds 5",
+		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.log = cmd.ErrOrStderr()
 			if err := r.check(); err != nil {
@@ -70,10 +71,14 @@ A measure that fails does not stop the others.`,
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVarP(&r.output, "output", "o", "bench.json", "write the results to `FILE`; empty is nowhere")
-	fs.StringVar(&r.page, "page", "", "write the table into `FILE` too, between its marks, as docs/performance.md has them")
+	fs.StringVarP(&r.output, "output", "o", "bench.json",
+		"write the results to `FILE`; empty is nowhere")
+	fs.StringVar(&r.page, "page", "",
+		"write the table into `FILE` too, between its marks, as docs/performance.md has them")
 	fs.IntVar(&r.rounds, "rounds", 3, "measure `N` times, ours and the sockets' in turn")
-	fs.StringVar(&r.only, "only", "", "only the measures, or the parts of the table, whose name matches `GLOB`, as '*one way*' or 'NTB'")
+	fs.StringVar(&r.only, "only", "",
+		"only the measures, or the parts of the table, whose name matches `GLOB`, as '*one way*'"+
+			" or 'NTB'")
 	fs.IntVar(&r.seconds, "seconds", 2, "length of a bandwidth round in `SECONDS`")
 	fs.IntVar(&r.pings, "pings", 50000, "round trips of a latency round: `N`")
 	fs.Int64Var(&r.rateOps, "rate-ops", 2e6, "operations of a rate round: `N`")
@@ -93,7 +98,8 @@ func (r *run) check() error {
 	if _, err := path.Match(r.only, ""); err != nil {
 		return cli.Usagef("--only %q: %w", r.only, err)
 	}
-	if r.rounds < 1 || r.seconds < 1 || r.pings < 1 || r.rateOps < 1 || r.flatOps < 1 || r.idleQPs < 1 {
+	if r.rounds < 1 || r.seconds < 1 || r.pings < 1 || r.rateOps < 1 || r.flatOps < 1 ||
+		r.idleQPs < 1 {
 		return cli.Usagef("every count must be at least 1")
 	}
 	if !slices.ContainsFunc(topics, func(t topic) bool {
@@ -113,7 +119,8 @@ func etherPeer(p *peer) (*peer, error) {
 		return nil, err
 	}
 	for _, d := range all {
-		if addr, err := localAddress(d.Name); err == nil && addr.Is4() && !addr.IsLoopback() && d.PortAttr().State == ib.PortActive {
+		if addr, err := localAddress(d.Name); err == nil && addr.Is4() && !addr.IsLoopback() &&
+			d.PortAttr().State == ib.PortActive {
 			return newPeer(d.Name, addr.String())
 		}
 	}

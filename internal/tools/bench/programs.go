@@ -19,14 +19,15 @@ import (
 
 // program is an unmodified C program whose client prints a figure.
 type program struct {
-	name   string
-	args   []string                          // of both sides; PORT stands for the TCP port at which they meet, SECONDS for the length of a round
-	server []string                          // of the server beside
-	client []string                          // of the client beside; HOST stands for the server's address
+	name string
+	// args are those of both sides, server and client those of one side. PORT stands for the
+	// server's TCP port, HOST for its address, SECONDS for the length of a round.
+	args, server, client []string
+
 	env    []string                          // in a value DEVICE stands for the device's name
 	plain  bool                              // runs without our libraries
 	ether  bool                              // refuses loopback interfaces
-	silent bool                              // its server has no TCP port by which to know that it is ready: its client tries again
+	silent bool                              // its server does not listen on TCP: clients try again
 	figure func(out string) (float64, error) // what of the client's output counts
 }
 
@@ -75,7 +76,8 @@ func (g program) output(ctx context.Context, r *run) (string, error) {
 	if err == nil {
 		err = g.command(ctx, r, on, port, &out, g.client).Run()
 	}
-	for end := time.Now().Add(startTimeout); g.silent && err != nil && ctx.Err() == nil && time.Now().Before(end); {
+	for end := time.Now().Add(startTimeout); g.silent && err != nil && ctx.Err() == nil &&
+		time.Now().Before(end); {
 		time.Sleep(retryPause)
 		out.Reset()
 		err = g.command(ctx, r, on, port, &out, g.client).Run()
@@ -83,7 +85,8 @@ func (g program) output(ctx context.Context, r *run) (string, error) {
 	if err != nil {
 		cancel()
 		_ = server.Wait() // the client's error is the one to tell
-		return "", fmt.Errorf("%s: %w\n%s\nits server:\n%s", g.name, err, tail(out.String()), tail(serverOut.String()))
+		return "", fmt.Errorf("%s: %w\n%s\nits server:\n%s", g.name, err, tail(out.String()),
+			tail(serverOut.String()))
 	}
 	if err := server.Wait(); err != nil {
 		return "", fmt.Errorf("%s: server: %w\n%s", g.name, err, tail(serverOut.String()))
@@ -95,8 +98,10 @@ func (g program) output(ctx context.Context, r *run) (string, error) {
 const programTimeout = time.Minute
 
 // command prepares one side: by "verbena run", or plainly.
-func (g program) command(ctx context.Context, r *run, on *peer, port int, out *bytes.Buffer, side []string) *exec.Cmd {
-	fill := strings.NewReplacer("PORT", strconv.Itoa(port), "SECONDS", strconv.Itoa(r.seconds), "HOST", on.host, "DEVICE", on.device)
+func (g program) command(ctx context.Context, r *run, on *peer, port int, out *bytes.Buffer,
+	side []string) *exec.Cmd {
+	fill := strings.NewReplacer("PORT", strconv.Itoa(port), "SECONDS", strconv.Itoa(r.seconds),
+		"HOST", on.host, "DEVICE", on.device)
 	argv := []string{on.verbena, "run", "--", g.name}
 	if g.plain {
 		argv = []string{g.name}
@@ -141,18 +146,27 @@ func column(key string, field int, scale float64) func(string) (float64, error) 
 
 // perftest's programs. Their MB are MiB.
 func sendLatencyC() program {
-	return program{name: "ib_send_lat", args: []string{"-d", "DEVICE", "-s", "2", "-n", "50000", "-p", "PORT"}, client: []string{"HOST"}, figure: column("2", 4, 1)}
+	return program{name: "ib_send_lat",
+		args:   []string{"-d", "DEVICE", "-s", "2", "-n", "50000", "-p", "PORT"},
+		client: []string{"HOST"}, figure: column("2", 4, 1)}
 }
 
 func writeBandwidthC() program {
-	return program{name: "ib_write_bw", args: []string{"-d", "DEVICE", "-s", "65536", "-D", "SECONDS", "-p", "PORT"}, client: []string{"HOST"}, figure: column("65536", 3, mebibyte/1e6)}
+	return program{name: "ib_write_bw",
+		args:   []string{"-d", "DEVICE", "-s", "65536", "-D", "SECONDS", "-p", "PORT"},
+		client: []string{"HOST"}, figure: column("65536", 3, mebibyte/1e6)}
 }
 
 // ucx is ucx_perftest over one of UCX's transports.
 func ucx(transport, test string, size, count, field int, scale float64) program {
 	n := strconv.Itoa(count)
-	g := program{name: "ucx_perftest", args: []string{"-t", test, "-s", strconv.Itoa(size), "-n", n, "-w", "1000", "-f", "-p", "PORT"}, client: []string{"HOST"},
-		env: []string{"UCX_TLS=self,rc_verbs,ud_verbs:aux", "UCX_NET_DEVICES=DEVICE:1"}, figure: column(n, field, scale)} // UCX connects RC over UD
+	g := program{name: "ucx_perftest",
+		args: []string{"-t", test, "-s", strconv.Itoa(size), "-n", n, "-w", "1000", "-f",
+			"-p", "PORT"},
+		client: []string{"HOST"},
+		// UCX connects RC over UD.
+		env:    []string{"UCX_TLS=self,rc_verbs,ud_verbs:aux", "UCX_NET_DEVICES=DEVICE:1"},
+		figure: column(n, field, scale)}
 	switch transport {
 	case "rc_verbs":
 	case "tcp":
@@ -179,8 +193,10 @@ func fabric(provider string, size, count int) program {
 	case size >= 1024:
 		shown = strconv.Itoa(size/1024) + "k"
 	}
-	return program{name: "fi_pingpong", args: []string{"-p", provider, "-e", "msg", "-S", n, "-I", strconv.Itoa(count)},
-		server: []string{"-B", "PORT"}, client: []string{"-P", "PORT", "HOST"}, plain: provider == "tcp", ether: true, figure: column(shown, 6, 1)}
+	return program{name: "fi_pingpong",
+		args:   []string{"-p", provider, "-e", "msg", "-S", n, "-I", strconv.Itoa(count)},
+		server: []string{"-B", "PORT"}, client: []string{"-P", "PORT", "HOST"},
+		plain: provider == "tcp", ether: true, figure: column(shown, 6, 1)}
 }
 
 // fabricShm is fi_pingpong through shared memory, which has no connections.
@@ -214,7 +230,8 @@ func startToExit(name string, plain bool) func(context.Context, *run) (float64, 
 			cmd.Env = env
 			start := time.Now()
 			err := cmd.Run()
-			if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !(plain && exited) { // the stock library finds no device
+			_, exited := errors.AsType[*exec.ExitError](err)
+			if err != nil && !(plain && exited) { // the stock library finds no device
 				return 0, fmt.Errorf("%s: %w", name, err)
 			}
 			took = append(took, time.Since(start).Seconds()*1e3)

@@ -23,18 +23,22 @@ type mpiWay struct {
 }
 
 var mpiWays = []mpiWay{
-	{"UCX rc", ucxArgs("self,rc_verbs,ud_verbs:aux", "DEVICE:1"), ucxArgs("self,tcp", "NET"), sameHost, nil},
+	{"UCX rc", ucxArgs("self,rc_verbs,ud_verbs:aux", "DEVICE:1"), ucxArgs("self,tcp", "NET"),
+		sameHost, nil},
 	{"UCX ud", ucxArgs("self,ud_verbs", "DEVICE:1"), ucxArgs("self,tcp", "NET"), sameHost, nil},
-	{"libfabric", ofiArgs("verbs;ofi_rxm"), ofiArgs("tcp;ofi_rxm"), vethRoCE, []string{"FI_VERBS_IFACE=NET", "FI_TCP_IFACE=NET"}},
+	{"libfabric", ofiArgs("verbs;ofi_rxm"), ofiArgs("tcp;ofi_rxm"), vethRoCE,
+		[]string{"FI_VERBS_IFACE=NET", "FI_TCP_IFACE=NET"}},
 }
 
 func ucxArgs(transports, devices string) []string {
-	return []string{"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any",
+	return []string{"--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "pml_ucx_tls", "any",
+		"--mca", "pml_ucx_devices", "any",
 		"-x", "UCX_TLS=" + transports, "-x", "UCX_NET_DEVICES=" + devices}
 }
 
 func ofiArgs(provider string) []string {
-	return []string{"--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", provider}
+	return []string{"--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca",
+		"mtl_ofi_provider_include", provider}
 }
 
 // rankGroups are the collective operations of c/ranks.c.
@@ -52,12 +56,16 @@ func (w mpiWay) group(ranks int) group {
 	if ranks == 2 {
 		most = 1
 	}
-	g := group{
-		ours: func(ctx context.Context, r *run) ([]float64, error) { return w.measured(ctx, r, ranks, true) },
-		peer: func(ctx context.Context, r *run) ([]float64, error) { return w.measured(ctx, r, ranks, false) },
+	of := func(ours bool) func(context.Context, *run) ([]float64, error) {
+		return func(ctx context.Context, r *run) ([]float64, error) {
+			return w.measured(ctx, r, ranks, ours)
+		}
 	}
-	for _, operation := range []string{"allreduce 8 B", "allreduce 1 KiB", "barrier", "alltoall 64 B"} {
-		g.rows = append(g.rows, row{fmt.Sprintf("%s, %d ranks: %s", w.name, ranks, operation), "µs", "tcp", goal{bound: most, ratio: true}})
+	g := group{ours: of(true), peer: of(false)}
+	operations := []string{"allreduce 8 B", "allreduce 1 KiB", "barrier", "alltoall 64 B"}
+	for _, operation := range operations {
+		name := fmt.Sprintf("%s, %d ranks: %s", w.name, ranks, operation)
+		g.rows = append(g.rows, row{name, "µs", "tcp", goal{bound: most, ratio: true}})
 	}
 	return g
 }
@@ -99,8 +107,9 @@ func (w mpiWay) measured(ctx context.Context, r *run, ranks int, ours bool) ([]f
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // mpirun ends its ranks
 	cmd.WaitDelay = stopGrace
 	dir := filepath.Dir(path)
-	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm=isolated", "OMPI_MCA_btl=self",
-		"OMPI_MCA_orte_tmpdir_base="+dir, "PRTE_MCA_plm=isolated", "PRTE_MCA_prte_tmpdir_base="+dir, "UCX_LOG_LEVEL=warn")
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_plm=isolated", "OMPI_MCA_btl=self", "OMPI_MCA_orte_tmpdir_base="+dir,
+		"PRTE_MCA_plm=isolated", "PRTE_MCA_prte_tmpdir_base="+dir, "UCX_LOG_LEVEL=warn")
 	for _, e := range w.env {
 		name, value, _ := strings.Cut(e, "=")
 		cmd.Env = append(cmd.Env, name+"="+fill.Replace(value))
@@ -110,9 +119,11 @@ func (w mpiWay) measured(ctx context.Context, r *run, ranks int, ours bool) ([]f
 	err = cmd.Run()
 	for line := range strings.Lines(out.String()) {
 		v := make([]float64, 4)
-		if n, _ := fmt.Sscanf(line, "us %g %g %g %g", &v[0], &v[1], &v[2], &v[3]); n == len(v) && err == nil {
+		n, _ := fmt.Sscanf(line, "us %g %g %g %g", &v[0], &v[1], &v[2], &v[3])
+		if n == len(v) && err == nil {
 			return v, nil
 		}
 	}
-	return nil, fmt.Errorf("mpirun: %w\n%s", errors.Join(err, errors.New("no figures")), tail(out.String()))
+	return nil, fmt.Errorf("mpirun: %w\n%s", errors.Join(err, errors.New("no figures")),
+		tail(out.String()))
 }

@@ -76,7 +76,8 @@ func serveCommand() *cobra.Command {
 }
 
 // raw starts a server process and runs the client's role here.
-func (p *peer) raw(ctx context.Context, role string, client func(local netip.Addr, to netip.AddrPort) error) error {
+func (p *peer) raw(ctx context.Context, role string,
+	client func(local netip.Addr, to netip.AddrPort) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	server := p.own(ctx, "serve", role, p.host)

@@ -64,7 +64,9 @@ func besideFlood(name string, flags ...string) measure {
 			return rate, err
 		}
 	}
-	return measure{name: fmt.Sprintf("WRITE 64 KiB beside %d refused REQs a second, %s", floodRate, name), unit: "MB/s", beside: "UDP echo",
+	return measure{
+		name: fmt.Sprintf("WRITE 64 KiB beside %d refused REQs a second, %s", floodRate, name),
+		unit: "MB/s", beside: "UDP echo",
 		goal: goal{bound: 0.5, atLeast: true, ratio: true}, ours: under(true), raw: under(false)}
 }
 
@@ -146,7 +148,8 @@ func flood(ctx context.Context, to netip.AddrPort, rate int) (reached float64, e
 		// A late sender does not make up for more than a few ticks.
 		due := int(time.Since(start).Seconds() * float64(rate))
 		for burst := 4 * max(rate/int(time.Second/tick), 1); sent < due && burst > 0; burst-- {
-			if _, err := c.WriteToUDPAddrPort(requests[sent%len(requests)], to); err != nil && !strings.Contains(err.Error(), "refused") {
+			_, err := c.WriteToUDPAddrPort(requests[sent%len(requests)], to)
+			if err != nil && !strings.Contains(err.Error(), "refused") {
 				return 0, err
 			}
 			sent++
@@ -163,14 +166,19 @@ func forgedREQs(from, to netip.AddrPort) (all [][]byte) {
 	pseudo := wire.NewPseudo(from.Addr(), to.Addr(), from.Port(), to.Port())
 	for range different {
 		req := cm.REQ{
-			LocalCommID: r.Uint32(), ServiceID: cm.NewServiceID(cm.PortSpaceTCP, 1), LocalCAGUID: ib.GUID(r.Uint64()), LocalQPN: ib.QPN(r.Uint32N(1<<24-16) + 8),
-			Service: cm.ServiceRC, PKey: ib.DefaultPKey, PathMTU: ib.MTU1024, RemoteResponseTimeout: 20, LocalResponseTimeout: 20, MaxCMRetries: 15,
-			RetryCount: 7, RNRRetryCount: 7, Primary: cm.Path{LocalGID: ib.GIDFromAddr(from.Addr()), RemoteGID: ib.GIDFromAddr(to.Addr()), HopLimit: 64, ACKTimeout: 18},
+			LocalCommID: r.Uint32(), ServiceID: cm.NewServiceID(cm.PortSpaceTCP, 1),
+			LocalCAGUID: ib.GUID(r.Uint64()), LocalQPN: ib.QPN(r.Uint32N(1<<24-16) + 8),
+			Service: cm.ServiceRC, PKey: ib.DefaultPKey, PathMTU: ib.MTU1024,
+			RemoteResponseTimeout: 20, LocalResponseTimeout: 20, MaxCMRetries: 15,
+			RetryCount: 7, RNRRetryCount: 7,
+			Primary: cm.Path{LocalGID: ib.GIDFromAddr(from.Addr()),
+				RemoteGID: ib.GIDFromAddr(to.Addr()), HopLimit: 64, ACKTimeout: 18},
 		}
 		copy(req.PrivateData[:], cm.IPHeader{Port: 9, Src: from.Addr(), Dst: to.Addr()}.Append(nil))
 		bth := wire.BTH{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.DefaultPKey, DestQP: ib.QP1}
 		packet := wire.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}.Append(bth.Append(nil))
-		all = append(all, pseudo.Seal(req.Append(append(packet, cm.NewHeader(cm.AttrREQ, r.Uint64()).Append(nil)...)), 0))
+		packet = append(packet, cm.NewHeader(cm.AttrREQ, r.Uint64()).Append(nil)...)
+		all = append(all, pseudo.Seal(req.Append(packet), 0))
 	}
 	return all
 }

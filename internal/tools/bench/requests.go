@@ -48,7 +48,8 @@ type exchange struct {
 // figures are answers a second, CPU µs and context switches of the server for each
 // answer.
 func (x exchange) figures() []float64 {
-	return []float64{x.answers / x.seconds, x.server.cpu.Seconds() * 1e6 / x.answers, float64(x.server.switches) / x.answers}
+	return []float64{x.answers / x.seconds, x.server.cpu.Seconds() * 1e6 / x.answers,
+		float64(x.server.switches) / x.answers}
 }
 
 // group compares a load over verbs with the same over TCP.
@@ -85,7 +86,8 @@ func (q traffic) calls() group {
 			return []float64{x.calls / x.answers}, err
 		}
 	}
-	return group{rows: []row{{q.name() + ": server system calls a request", "", "TCP", goal{bound: 1, more: true}}}, ours: over(true), peer: over(false)}
+	return group{rows: []row{{q.name() + ": server system calls a request", "", "TCP",
+		goal{bound: 1, more: true}}}, ours: over(true), peer: over(false)}
 }
 
 func (q traffic) name() string {
@@ -117,7 +119,8 @@ type span struct {
 }
 
 // round runs a server and its clients.
-func (q traffic) round(ctx context.Context, r *run, verbs bool, measured span) (x exchange, err error) {
+func (q traffic) round(ctx context.Context, r *run, verbs bool, measured span) (
+	x exchange, err error) {
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()
 	ends, err := q.on.ends(ctx, r)
@@ -132,7 +135,8 @@ func (q traffic) round(ctx context.Context, r *run, verbs bool, measured span) (
 	if err != nil {
 		return x, err
 	}
-	args := []string{ends.host, strconv.Itoa(port), strconv.Itoa(q.value), strconv.Itoa(q.clients), strconv.Itoa(q.depth), fmt.Sprint(measured.seconds)}
+	args := []string{ends.host, strconv.Itoa(port), strconv.Itoa(q.value), strconv.Itoa(q.clients),
+		strconv.Itoa(q.depth), fmt.Sprint(measured.seconds)}
 	start := func(in []string, side string) (*partner, error) {
 		argv := append([]string{}, in...)
 		if verbs {
@@ -281,10 +285,14 @@ func (p *partner) said(err error) error {
 
 // requestTopics are the servers that sleep.
 var requestTopics = []topic{
-	{"Servers in C, same host", slices.Concat(loads("C", sameHost, fullLoads), calls("C", sameHost, calledLoads))},
-	{"Servers in Go, same host", slices.Concat(loads("Go", sameHost, someLoads), calls("Go", sameHost, calledLoads))},
-	{"Servers in C, RoCEv2 over veth", slices.Concat(loads("C", vethRoCE, someLoads), calls("C", vethRoCE, calledLoads))},
-	{"Servers in C, iWARP over veth", slices.Concat(loads("C", vethIWARP, someLoads), calls("C", vethIWARP, calledLoads))},
+	{"Servers in C, same host",
+		slices.Concat(loads("C", sameHost, fullLoads), calls("C", sameHost, calledLoads))},
+	{"Servers in Go, same host",
+		slices.Concat(loads("Go", sameHost, someLoads), calls("Go", sameHost, calledLoads))},
+	{"Servers in C, RoCEv2 over veth",
+		slices.Concat(loads("C", vethRoCE, someLoads), calls("C", vethRoCE, calledLoads))},
+	{"Servers in C, iWARP over veth",
+		slices.Concat(loads("C", vethIWARP, someLoads), calls("C", vethIWARP, calledLoads))},
 }
 
 // load is the size of answers, the number of connections, and the outstanding requests
@@ -297,7 +305,8 @@ var (
 		{4 << 10, 1, 1}, {4 << 10, 20, 1}, {4 << 10, 200, 1}, {4 << 10, 1, 50},
 		{64 << 10, 1, 1}, {64 << 10, 20, 1}, {64 << 10, 200, 1}, {64 << 10, 1, 50},
 	}
-	someLoads   = []load{{64, 1, 1}, {64, 20, 1}, {64, 200, 1}, {64, 1, 50}, {4 << 10, 20, 1}, {64 << 10, 1, 1}, {64 << 10, 20, 1}}
+	someLoads = []load{{64, 1, 1}, {64, 20, 1}, {64, 200, 1}, {64, 1, 50}, {4 << 10, 20, 1},
+		{64 << 10, 1, 1}, {64 << 10, 20, 1}}
 	calledLoads = []load{{64, 1, 1}, {64, 20, 1}, {64, 1, 50}, {64 << 10, 20, 1}}
 )
 

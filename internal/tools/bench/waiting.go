@@ -42,7 +42,8 @@ const (
 
 // sendLatencies returns the median and the 99th percentile of ib_send_lat.
 func sendLatencies(ctx context.Context, r *run, count int, flags ...string) ([]float64, error) {
-	args := append([]string{"-d", "DEVICE", "-s", "2", "-n", strconv.Itoa(count), "-p", "PORT"}, flags...)
+	args := append([]string{"-d", "DEVICE", "-s", "2", "-n", strconv.Itoa(count), "-p", "PORT"},
+		flags...)
 	out, err := program{name: "ib_send_lat", args: args, client: []string{"HOST"}}.output(ctx, r)
 	if err != nil {
 		return nil, err
@@ -72,20 +73,25 @@ func pingpong(ctx context.Context, r *run, over string, count int) ([]float64, e
 
 // streamMeasures are blocking streams of rdma-core's rstream, over rsockets and over TCP.
 var streamMeasures = []measure{
-	stream(64, 1, 5000), stream(64, 20000, 1), stream(4<<10, 20000, 1), stream(64<<10, 4000, 1), stream(1<<20, 500, 1),
+	stream(64, 1, 5000), stream(64, 20000, 1), stream(4<<10, 20000, 1),
+	stream(64<<10, 4000, 1), stream(1<<20, 500, 1),
 }
 
 // stream is messages in bursts, one way and then the other. Bursts of one are a ping-pong.
 func stream(size, burst, count int) measure {
 	over := func(flags ...string) program {
-		args := append([]string{"-p", "PORT", "-T", "b", "-S", strconv.Itoa(size), "-C", strconv.Itoa(burst), "-I", strconv.Itoa(count)}, flags...)
-		return program{name: "rstream", args: args, client: []string{"-s", "HOST"}, plain: len(flags) > 0, silent: true}
+		args := append([]string{"-p", "PORT", "-T", "b", "-S", strconv.Itoa(size), "-C",
+			strconv.Itoa(burst), "-I", strconv.Itoa(count)}, flags...)
+		return program{name: "rstream", args: args, client: []string{"-s", "HOST"},
+			plain: len(flags) > 0, silent: true}
 	}
 	ours, raw := over(), over("-T", "s")
-	m := measure{name: "rstream " + bytesText(size) + ", blocking", unit: "MB/s", beside: "TCP", goal: goal{bound: 1, atLeast: true, ratio: true}}
+	m := measure{name: "rstream " + bytesText(size) + ", blocking", unit: "MB/s", beside: "TCP",
+		goal: goal{bound: 1, atLeast: true, ratio: true}}
 	field, scale := 6, 1e3/8 // Gb/s
 	if burst == 1 {
-		m.name, m.unit, m.goal.atLeast = "rstream "+bytesText(size)+", blocking, one way", "µs", false
+		m.name, m.unit = "rstream "+bytesText(size)+", blocking, one way", "µs"
+		m.goal.atLeast = false
 		field, scale = 7, 1
 	}
 	ours.figure, raw.figure = column("custom", field, scale), column("custom", field, scale)
@@ -97,7 +103,8 @@ func stream(size, burst, count int) measure {
 var loadedGroups = []group{loaded("ib_send_lat 2 B, polling"), loaded("ib_send_lat -e 2 B", "-e")}
 
 func loaded(name string, flags ...string) group {
-	under := func(f func(context.Context, *run) ([]float64, error)) func(context.Context, *run) ([]float64, error) {
+	type figures func(context.Context, *run) ([]float64, error)
+	under := func(f figures) figures {
 		return func(ctx context.Context, r *run) ([]float64, error) {
 			stop, err := burn(ctx)
 			if err != nil {

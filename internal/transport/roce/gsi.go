@@ -196,7 +196,8 @@ func (t *Transport) sendMADByKeeper(src, dst netip.Addr, mad []byte) error {
 	g := &t.gsi
 	g.sendMu.Lock()
 	defer g.sendMu.Unlock()
-	return t.member.Send(src, netip.AddrPortFrom(dst, roce.UDPPort), appendMAD(g.buf[:0], &pseudo, mad))
+	return t.member.Send(src, netip.AddrPortFrom(dst, roce.UDPPort),
+		appendMAD(g.buf[:0], &pseudo, mad))
 }
 
 func (t *Transport) sendMADBy(sock faultcap.Socket, src, dst netip.Addr, mad []byte) error {

@@ -13,10 +13,9 @@ import (
 	"verbena/internal/transport/shm"
 )
 
-// willTimeout is how long queue pairs wait, after their peer's process has ended, for
-// the DREQ of its connection before they fail: a program is to learn first that the
-// peer has gone, as it does with an adapter, whose time-outs are longer. A DREQ takes
-// some milliseconds on a busy machine.
+// willTimeout bounds the wait for a connection's DREQ, after the peer's process has ended, before
+// its queue pairs fail. A program is to learn first that the peer has gone, as it does with an
+// adapter, whose time-outs are longer. A DREQ takes some milliseconds on a busy machine.
 const willTimeout = 100 * monotime.Millisecond
 
 // flushRing writes to the ring what the machine has to send, as long as it is the
@@ -99,7 +98,8 @@ func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 		count.Lost.Add(uint64(b.Packets()))
 		return true
 	}
-	o.CommitLocked(b.Bytes(), begin, &shmring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
+	o.CommitLocked(b.Bytes(), begin,
+		&shmring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
 	count.Sent.Add(uint64(b.Packets()))
 	return true
 }

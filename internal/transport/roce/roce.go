@@ -28,8 +28,8 @@ type Options struct {
 	NoLocal bool
 }
 
-// Transport is what RoCEv2 has of an engine: the process's share of port 4791, and with it
-// of the queue pair numbers; sockets; rings to other processes of the host.
+// Transport holds RoCEv2's part of an engine: sockets, rings to other processes of the host, and
+// the process's share of port 4791, with its share of the queue pair numbers.
 type Transport struct {
 	engine.NoPlug
 
@@ -68,12 +68,19 @@ type counters struct {
 // Errors: this user's processes cannot meet in Dir, or all slots are taken.
 func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 	return func(e *engine.Engine) (engine.Plug, error) {
-		t := &Transport{eng: e, opened: map[netip.Addr]*Port{}, received: map[netip.Addr]bool{}, pools: map[netip.Addr]*udp.SourcePool{}, sources: map[*udp.Source]*source{}}
+		t := &Transport{
+			eng:      e,
+			opened:   map[netip.Addr]*Port{},
+			received: map[netip.Addr]bool{},
+			pools:    map[netip.Addr]*udp.SourcePool{},
+			sources:  map[*udp.Source]*source{},
+		}
 		t.groups.members, t.groups.ports = map[group][]*Conn{}, map[group]*Port{}
 		d := duty()
 		d.Route = t.route
 		var err error
-		t.member, err = portshare.Join(o.Dir, portshare.Options{Duty: d, OnMAD: t.takeMAD, OnKeeper: t.lostMADs, Solo: o.Solo})
+		t.member, err = portshare.Join(o.Dir,
+			portshare.Options{Duty: d, OnMAD: t.takeMAD, OnKeeper: t.lostMADs, Solo: o.Solo})
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +93,12 @@ func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 		if o.NoLocal || e.Tapped() { // faults and captures are of what the wire has
 			t.rings = shm.Off(e, n.Slot)
 		} else {
-			t.rings = shm.Open(e, shm.Config{Slot: n.Slot, Path: t.member.Meeting, NewReader: t.newReader, OnEnd: t.peersEnded})
+			t.rings = shm.Open(e, shm.Config{
+				Slot:      n.Slot,
+				Path:      t.member.Meeting,
+				NewReader: t.newReader,
+				OnEnd:     t.peersEnded,
+			})
 		}
 		return t, nil
 	}
@@ -94,7 +106,9 @@ func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 
 // Of returns the engine's, which has the plug.
 func Of(e *engine.Engine) *Transport {
-	return engine.PlugOf(e, func(*engine.Engine) *Transport { panic("roce: the engine was made without the plug") })
+	return engine.PlugOf(e, func(*engine.Engine) *Transport {
+		panic("roce: the engine was made without the plug")
+	})
 }
 
 func (t *Transport) pass(numbers iter.Seq[ib.QPN]) {
@@ -131,12 +145,16 @@ func (t *Transport) AppendCounts(_ *engine.Account, list []engine.Counter) []eng
 	t.mu.Unlock()
 	c := &t.count
 	for i := wire.TooShort; i < wire.NumMalformed; i++ {
-		list = append(list, engine.Counter{Name: "malformed_" + i.String(), Value: c.malformed[i].Load()})
+		list = append(list,
+			engine.Counter{Name: "malformed_" + i.String(), Value: c.malformed[i].Load()})
 	}
 	return t.rings.Count.Append(append(list,
-		engine.Counter{Name: "bad_icrc", Value: c.badICRC.Load()}, engine.Counter{Name: "unknown_qp", Value: c.unknownQP.Load()},
-		engine.Counter{Name: "bad_mad", Value: c.badMAD.Load()}, engine.Counter{Name: "bad_mad_qkey", Value: c.badMADKey.Load()},
-		engine.Counter{Name: "over_mtu", Value: overMTU}, engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped()},
+		engine.Counter{Name: "bad_icrc", Value: c.badICRC.Load()},
+		engine.Counter{Name: "unknown_qp", Value: c.unknownQP.Load()},
+		engine.Counter{Name: "bad_mad", Value: c.badMAD.Load()},
+		engine.Counter{Name: "bad_mad_qkey", Value: c.badMADKey.Load()},
+		engine.Counter{Name: "over_mtu", Value: overMTU},
+		engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped()},
 		engine.Counter{Name: "paced_timeouts", Value: c.paced.Load()}))
 }
 
@@ -197,7 +215,8 @@ func identify(src netip.AddrPort, dst netip.Addr, b []byte, index uint16) uint16
 
 // addPort starts reading a socket, of a multicast group if k is not zero.
 func (t *Transport) addPort(addr netip.Addr, s *udp.Socket, k group) (*Port, error) {
-	p := &Port{roce: t, addr: addr, group: k, raw: s, sock: t.eng.Tap(s, identify), rx: udp.NewRxBatch()}
+	p := &Port{roce: t, addr: addr, group: k, raw: s, sock: t.eng.Tap(s, identify),
+		rx: udp.NewRxBatch()}
 	if err := t.eng.Poller().Add(s, 0); err != nil {
 		engine.Untap(p.sock)
 		return nil, fmt.Errorf("roce: read %v: %w", addr, err)

@@ -20,16 +20,15 @@ type Out struct {
 	mu     sync.Mutex        // innermost but for what PollOutput takes
 	tx     *shmring.Producer // guarded by mu; unmapped when gone
 	gone   bool              // guarded by mu: nothing goes any more
-	died   monotime.Time     // guarded by mu: when the process at the other end ended; 0 if that is not why
+	died   monotime.Time     // guarded by mu: when the peer's process ended; 0 if it has not
 	memory []byte            // guarded by mu: where the next burst goes; nil if there is no room
-	taken  uint64            // guarded by mu: how far the other end had read when the ring was first found full
-	since  monotime.Time     // guarded by mu: when that was; 0 while there is room
+	since  monotime.Time     // guarded by mu: when the ring was found full; 0 if there is room
+	taken  uint64            // guarded by mu: how far the peer had read then
 	probe  cacheProbe        // guarded by mu
 }
 
-// stallTimeout is how long a full ring holds packets back that are not
-// acknowledged, while the peer does not read it. After that they are lost, as on any
-// network.
+// stallTimeout is the time for which a full ring holds back packets that are not acknowledged,
+// while the peer does not read it. After that they are lost, as on any network.
 const stallTimeout = 100 * monotime.Millisecond
 
 // Room says what may be written to a ring.
@@ -79,7 +78,8 @@ func (o *Out) RoomLocked() Room {
 	return Stuck
 }
 
-// LookAgainLocked returns when to look whether a full ring has room. Many queue pairs may wait for a process that is stopped.
+// LookAgainLocked returns when to look whether a full ring has room. Many queue pairs may wait
+// for a process that is stopped.
 func (o *Out) LookAgainLocked() monotime.Time {
 	if o.since == 0 {
 		return monotime.Never

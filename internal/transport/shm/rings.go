@@ -75,10 +75,10 @@ func (c *Counters) Append(list []engine.Counter) []engine.Counter {
 	return list
 }
 
-// dialTimeout is how long a queue pair's way to RTR waits for the other
-// process's background goroutine, which is back from a nap within a
-// fraction of a millisecond if it gets a core. A process that refuses rings does
-// so in that time; a process that says nothing is taken to be held up, and has one.
+// dialTimeout bounds the wait of a queue pair that goes to RTR for the background goroutine of
+// the other process. That is back from a nap within a fraction of a millisecond if it gets a
+// core. A process that refuses rings does so in that time. A process that says nothing is taken
+// to be held up, and gets a ring.
 const dialTimeout = 50 * monotime.Millisecond
 
 // Open finds out whether there can be rings, and takes those of other processes. It is
