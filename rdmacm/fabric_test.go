@@ -43,6 +43,8 @@ type process struct {
 	slot uint16
 	// taken, if not nil, says which addresses somebody else has the UDP port of.
 	taken func(netip.Addr) bool
+	// full, if not nil, says for each MAD whether there is no room to send it.
+	full func() bool
 
 	// guarded by f.mu
 	handler func(*roce.Meta, []byte)
@@ -164,6 +166,9 @@ func (p *process) SetWill(id uint64, src, dst netip.Addr, mad []byte) error {
 }
 
 func (p *process) SendMAD(src, dst netip.Addr, mad []byte) error {
+	if p.full != nil && p.full() {
+		return syscall.EAGAIN
+	}
 	p.f.send(letter{src, dst, slices.Clone(mad)})
 	return nil
 }

@@ -20,6 +20,7 @@ type gsi interface {
 	OnMAD(f func(m *roce.Meta, mad []byte))
 	// OnLoss sets a function that is called when MADs may have been lost; it must not block.
 	OnLoss(f func())
+	// SendMAD sends a MAD; EAGAIN if there is no room for it now.
 	SendMAD(src, dst netip.Addr, mad []byte) error
 	// ListenService directs requests for a service id that come to a scope to this process;
 	// EADDRINUSE if another has a scope that overlaps.

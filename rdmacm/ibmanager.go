@@ -3,6 +3,9 @@
 package rdmacm
 
 import (
+	"errors"
+	"syscall"
+
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/monotime"
@@ -28,7 +31,7 @@ type ibManager struct {
 	listeners map[ibcm.ListenerID]*ibConnector
 
 	// of the manager's goroutine
-	out     []ibcm.Datagram
+	out     []ibcm.Datagram // empty, of sendBurst
 	events  []ibcm.Event
 	pending []*ibConnector // with a pendingDisconnect
 }
@@ -39,7 +42,7 @@ func newIBManager(m *manager, kind Kind, svc gsi, guid ib.GUID) *ibManager {
 		ports: &portTable{svc: svc, random: m.random, bound: map[serviceID][]*binding{}},
 		agent: ibcm.New(ibcm.Config{GUID: guid, Slot: uint16(svc.Slot()), Random: m.random,
 			ACKDelay: ackDelay}), conns: map[ibcm.ConnID]*ibConnector{},
-		listeners: map[ibcm.ListenerID]*ibConnector{},
+		listeners: map[ibcm.ListenerID]*ibConnector{}, out: make([]ibcm.Datagram, 0, sendBurst),
 	}
 }
 
@@ -99,11 +102,13 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	for ev, ok := b.agent.PollEvent(); ok; ev, ok = b.agent.PollEvent() {
 		b.events = append(b.events, ev)
 	}
-	b.out = b.outputLocked(b.out[:0])
+	busy = b.agent.Waiting() || len(b.events) > 0
 	next, _ = b.agent.NextTimeout()
 	b.planned = next
 	b.m.mu.Unlock()
-	b.send(b.out)
+	if b.flush(b.out) {
+		next, busy = min(next, now.Add(sendPause)), len(b.events) > 0
+	}
 	for _, ev := range b.events {
 		b.dispatch(ev)
 	}
@@ -111,23 +116,54 @@ func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	if len(b.pending) > 0 {
 		next = min(next, now.Add(disconnectPoll))
 	}
-	return next, len(b.out)+len(b.events) > 0
+	return next, busy
+}
+
+const (
+	// sendPause is the pause after which MADs are sent for which there was no room.
+	sendPause = monotime.Millisecond
+	// sendBurst is the number of MADs taken from the agent at a time.
+	sendBurst = 16
+)
+
+// flush sends the agent's output, which it copies to out. It reports whether some is left, because
+// there was no room to send it.
+func (b *ibManager) flush(out []ibcm.Datagram) (blocked bool) {
+	for {
+		b.m.mu.Lock()
+		out = b.outputLocked(out[:0])
+		b.m.mu.Unlock()
+		if len(out) == 0 {
+			return false
+		}
+		if unsent := b.send(out); len(unsent) > 0 {
+			b.m.mu.Lock()
+			b.agent.PutBack(unsent)
+			b.m.mu.Unlock()
+			return true
+		}
+	}
 }
 
 func (b *ibManager) outputLocked(out []ibcm.Datagram) []ibcm.Datagram {
 	var d ibcm.Datagram
-	for b.agent.PollOutput(&d) {
+	for len(out) < sendBurst && b.agent.PollOutput(&d) {
 		out = append(out, d)
 	}
 	return out
 }
 
-// send sends MADs. A MAD that cannot be sent counts as lost: the agent repeats it.
-func (b *ibManager) send(out []ibcm.Datagram) {
+// send sends MADs until there is no room, and returns the rest: the peer of one that is lost asks
+// again only seconds later. Any other that cannot be sent counts as lost: the agent repeats it.
+func (b *ibManager) send(out []ibcm.Datagram) (unsent []ibcm.Datagram) {
 	for i := range out {
 		d := &out[i]
-		_ = b.svc.SendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
+		err := b.svc.SendMAD(d.Path.Local, d.Path.Remote, d.MAD[:])
+		if errors.Is(err, syscall.EAGAIN) {
+			return out[i:]
+		}
 	}
+	return nil
 }
 
 // dueLocked reports whether serve is to be called before the time that the manager's goroutine
@@ -137,18 +173,19 @@ func (b *ibManager) dueLocked() bool {
 	return next < b.planned || b.agent.Waiting() || b.m.refs == 0
 }
 
-// idleLocked reports whether nothing is to be repeated any more.
-func (b *ibManager) idleLocked() bool { return b.agent.Pending() == 0 }
+// idleLocked reports whether nothing is to be sent or repeated any more.
+func (b *ibManager) idleLocked() bool { return b.agent.Pending() == 0 && !b.agent.Waiting() }
 
 // command runs f on the agent and sends its output before it returns: a process may end right after
 // it disconnected.
 func (b *ibManager) command(f func(a *ibcm.Agent, now monotime.Time) error) error {
 	b.m.mu.Lock()
 	err := f(b.agent, monotime.Now())
-	out := b.outputLocked(nil)
+	b.m.mu.Unlock()
+	b.flush(nil)
+	b.m.mu.Lock()
 	due := b.dueLocked()
 	b.m.mu.Unlock()
-	b.send(out)
 	if due {
 		b.m.kick()
 	}

@@ -4,8 +4,10 @@ package rdmacm
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"testing"
 
+	"verbena/ib"
 	"verbena/internal/cm/ibcm"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
@@ -68,3 +70,32 @@ func TestManagerIsLeftAsleep(t *testing.T) {
 type unusedGSI struct{ gsi }
 
 func (unusedGSI) Slot() int { return 0 }
+
+// TestMADsWaitForRoom has every second attempt to send a MAD find no room. None is lost: the peer
+// would ask again only seconds later. Nor is any that a process sends as it leaves.
+func TestMADsWaitForRoom(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	for _, p := range []*process{a, b} {
+		var attempts atomic.Uint64
+		p.full = func() bool { return attempts.Add(1)%2 == 1 }
+	}
+	l := b.listening(TCP, loopback4)
+	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
+	check(t, client.Connect(&someParam))
+	server, _ := f.requested(l)
+	check(t, server.Accept(&someParam))
+	client.want(Established)
+	server.want(Established)
+	a.releaseAll()
+	server.want(Disconnected)
+	check(t, server.Disconnect())
+	server.want(TimewaitExit)
+	for _, p := range []*process{a, b} {
+		p.mu.Lock()
+		if n := p.ib.agent.Counters()[ibcm.Retried]; n != 0 {
+			t.Errorf("process %d sent %d MADs again", p.slot, n)
+		}
+		p.mu.Unlock()
+	}
+}

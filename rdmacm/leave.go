@@ -75,9 +75,18 @@ func (b *ibManager) releaseAll() {
 			}
 			return nil
 		})
+		b.flushAll()
 	}
 	_ = b.command(func(a *ibcm.Agent, now monotime.Time) error {
 		a.Close(now) // requests that are on their way to the application
 		return nil
 	})
+	b.flushAll()
+}
+
+// flushAll waits until there was room for all output, for leaveTimeout at most.
+func (b *ibManager) flushAll() {
+	for end := time.Now().Add(leaveTimeout); b.flush(nil) && time.Now().Before(end); {
+		futex.Sleep(sendPause)
+	}
 }

@@ -468,3 +468,56 @@ func TestOwnRequestsAreNotAsked(t *testing.T) {
 		t.Errorf("%v follows the refusal, not the request that waited", last.Kind)
 	}
 }
+
+// TestAnswersToStrangersLeaveRoom has strangers ask more than an agent can answer for now, and then
+// its own application connect: there is room for its REQ.
+func TestAnswersToStrangersLeaveRoom(t *testing.T) {
+	w := newSiege(t, 0)
+	for n := range maxOutput {
+		req := w.forgedREQ(uint32(n + 1))
+		mad := encode(cm.AttrREQ, uint64(n), &req)
+		w.server.HandleMAD(w.now, Path{Local: serverAddr, Remote: clientAddr}, mad[:])
+	}
+	p := connectParams()
+	p.Path = Path{Local: serverAddr, Remote: clientAddr}
+	_, err := w.server.Connect(w.now, p)
+	w.server.must(err)
+	var out []Datagram
+	for d := (Datagram{}); w.server.PollOutput(&d); {
+		out = append(out, d)
+	}
+	if n := len(out); n != maxAnswers+1 || RouteOf(out[n-1].MAD[:]).Target != ToListener {
+		t.Errorf("%d MADs, the last for %+v", n, RouteOf(out[n-1].MAD[:]))
+	}
+}
+
+// TestOutputPutBackIsNext has MADs that could not be sent come before those after them, also when
+// the queue has ended meanwhile.
+func TestOutputPutBackIsNext(t *testing.T) {
+	a := New(Config{Random: func() uint64 { return 1 }})
+	poll := func(want ...byte) (all []Datagram) {
+		t.Helper()
+		for _, b := range want {
+			var d Datagram
+			if !a.PollOutput(&d) || d.MAD[0] != b {
+				t.Errorf("MAD %d, want %d", d.MAD[0], b)
+			}
+			all = append(all, d)
+		}
+		return all
+	}
+	for i := range byte(4) {
+		a.send(Path{}, &MAD{i})
+	}
+	a.PutBack(poll(0, 1, 2)[1:])
+	all := poll(1, 2, 3)
+	if a.PollOutput(&Datagram{}) || a.Waiting() {
+		t.Error("there is more")
+	}
+	a.send(Path{}, &MAD{4})
+	a.PutBack(all[1:])
+	poll(2, 3, 4)
+	if a.PollOutput(&Datagram{}) {
+		t.Error("there is more")
+	}
+}

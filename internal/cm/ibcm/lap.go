@@ -18,5 +18,5 @@ func (a *Agent) handleLAP(path Path, tid uint64, m *cm.LAP) {
 	a.count[LAPRefused]++
 	var mad MAD
 	apr.Append(begin(&mad, cm.AttrAPR, tid))
-	a.send(path, &mad)
+	a.answer(path, &mad)
 }

@@ -2,7 +2,11 @@
 
 package ibcm
 
-import "verbena/internal/wire/cm"
+import (
+	"slices"
+
+	"verbena/internal/wire/cm"
+)
 
 // MAD is a whole management datagram.
 type MAD [cm.MADSize]byte
@@ -13,9 +17,14 @@ type Datagram struct {
 	MAD  MAD
 }
 
-// maxOutput bounds the MADs waiting for PollOutput: more would mean that
-// nobody sends them, and the protocol survives loss.
-const maxOutput = 4096
+const (
+	// maxOutput bounds the MADs waiting for PollOutput: more would mean that
+	// nobody sends them, and the protocol survives loss.
+	maxOutput = 4096
+	// maxAnswers bounds the MADs among them by which strangers are answered, so that
+	// any number of requests leaves room for the messages of connections.
+	maxAnswers = maxOutput / 2
+)
 
 type message interface{ Append([]byte) []byte }
 
@@ -32,8 +41,14 @@ func begin(mad *MAD, attr cm.Attribute, tid uint64) []byte {
 	return cm.NewHeader(attr, tid).Append(mad[:0])
 }
 
-func (a *Agent) send(path Path, mad *MAD) {
-	if len(a.out)-a.outHead >= maxOutput {
+// send queues a message of a connection.
+func (a *Agent) send(path Path, mad *MAD) { a.queue(path, mad, maxOutput) }
+
+// answer queues a MAD for a peer without a connection, or one that is not repeated.
+func (a *Agent) answer(path Path, mad *MAD) { a.queue(path, mad, maxAnswers) }
+
+func (a *Agent) queue(path Path, mad *MAD, room int) {
+	if len(a.out)-a.outHead >= room {
 		a.count[DroppedOutputFull]++
 		return
 	}
@@ -53,4 +68,15 @@ func (a *Agent) PollOutput(d *Datagram) bool {
 	*d = a.out[a.outHead]
 	a.outHead++
 	return true
+}
+
+// PutBack returns MADs of PollOutput for which there was no room where they are sent. They
+// are the next of PollOutput again.
+func (a *Agent) PutBack(unsent []Datagram) {
+	if n := len(unsent); n <= a.outHead {
+		a.outHead -= n
+		copy(a.out[a.outHead:], unsent)
+		return
+	}
+	a.out, a.outHead = slices.Concat(unsent, a.out[a.outHead:]), 0
 }

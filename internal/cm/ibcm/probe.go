@@ -23,7 +23,7 @@ func (a *Agent) sendProbe(path Path, tid uint64, ours, theirs uint32) {
 	a.count[Probed]++
 	mad := encode(cm.AttrDREQ, tid,
 		&cm.DREQ{LocalCommID: ours, RemoteCommID: theirs, RemoteQPN: noQP})
-	a.send(path, &mad)
+	a.answer(path, &mad)
 }
 
 // denial marks the transaction id of the first of two probes.
@@ -50,7 +50,7 @@ func (a *Agent) challenge(h *held) {
 	var mad MAD
 	req := cm.SIDRREQ{RequestID: h.ours, PKey: ib.DefaultPKey, ServiceID: noService}
 	req.Append(begin(&mad, cm.AttrSIDRREQ, h.tid))
-	a.send(h.path, &mad)
+	a.answer(h.path, &mad)
 }
 
 // noService is the service that nobody offers: rdma_cm's begin with its prefix.

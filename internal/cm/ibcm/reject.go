@@ -51,7 +51,7 @@ func (a *Agent) reject(now monotime.Time, c *conn, rej *cm.REJ) {
 func (a *Agent) sendREJ(path Path, tid uint64, m *cm.REJ) {
 	var mad MAD
 	m.Append(begin(&mad, cm.AttrREJ, tid))
-	a.send(path, &mad)
+	a.answer(path, &mad)
 }
 
 // sendTimeoutREJ tells a peer that did not answer that we have given up. As it

@@ -89,7 +89,7 @@ func (a *Agent) handleDREQ(now monotime.Time, path Path, tid uint64, m *cm.DREQ)
 func (a *Agent) sendDREP(path Path, tid uint64, m *cm.DREP) {
 	var mad MAD
 	m.Append(begin(&mad, cm.AttrDREP, tid))
-	a.send(path, &mad)
+	a.answer(path, &mad)
 }
 
 func (a *Agent) peerReleases(c *conn, tid uint64, m *cm.DREQ) {

@@ -79,7 +79,7 @@ func (a *Agent) refuseSIDR(path Path, tid uint64, m *cm.SIDRREQ, why cm.SIDRStat
 	rep := cm.SIDRREP{RequestID: m.RequestID, Status: why, ServiceID: m.ServiceID}
 	var mad MAD
 	rep.Append(begin(&mad, cm.AttrSIDRREP, tid))
-	a.send(path, &mad)
+	a.answer(path, &mad)
 }
 
 // SIDRReply is the answer to a SIDR_REQ.

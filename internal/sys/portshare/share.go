@@ -166,8 +166,8 @@ type Member interface {
 	// The error is errors.ErrUnsupported where only the process's own socket gets them,
 	// else as Socket's.
 	Receive(addr netip.Addr) error
-	// Send sends a management datagram from an address of Receive. It does not block; what
-	// cannot be sent now is lost.
+	// Send sends a management datagram from an address of Receive. It does not block: the
+	// error is EAGAIN if there is no room for it now.
 	Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error
 	// Pass has the kernel drop what comes to this process's sockets for none of these
 	// queue pair numbers, from now on and until the next Pass. Without it everything

@@ -60,6 +60,37 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// TestMemberLearnsThatThereIsNoRoom has a member send more than a keeper that is stopped has room
+// for: what Send took is sent when the keeper goes on, and the member can send again.
+func TestMemberLearnsThatThereIsNoRoom(t *testing.T) {
+	n := newNetwork(t, 39)
+	p := start(t, n.dir)
+	p.must("", "receive %v", n.a)
+	keeper := n.keeper(t)
+	unix.Kill(keeper, unix.SIGSTOP)
+	defer unix.Kill(keeper, unix.SIGCONT)
+	taken := 0
+	for ; ; taken++ {
+		got := p.ask("send %v %v %d", n.a, n.sender.LocalAddr(), taken)
+		if got == "error "+unix.EAGAIN.Error() {
+			break
+		}
+		if got != "" || taken == 100_000 {
+			t.Fatalf("datagram %d: %s", taken, got)
+		}
+	}
+	unix.Kill(keeper, unix.SIGCONT)
+	for i, got := range readTexts(t, n.sender, taken) {
+		if got != fmt.Sprint(i) {
+			t.Fatalf("datagram %d is %q", i, got)
+		}
+	}
+	p.must("", "send %v %v last", n.a, n.sender.LocalAddr())
+	if got := readTexts(t, n.sender, 1); got[0] != "last" {
+		t.Errorf("%q came", got)
+	}
+}
+
 // burst sends as many datagrams for who listens for key. They are numbered, and no
 // more are under way than the keeper's UDP socket holds: other, which listens for
 // "other", says that it has read them.

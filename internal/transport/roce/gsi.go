@@ -5,6 +5,7 @@ package roce
 import (
 	"net/netip"
 	"sync"
+	"syscall"
 
 	"verbena/ib"
 	"verbena/internal/cm/ibcm"
@@ -159,7 +160,8 @@ func appendMAD(b []byte, pseudo *wire.Pseudo, mad []byte) []byte {
 }
 
 // SendMAD sends a MAD from QP1 at a local address to QP1 at another. What was
-// acknowledged to the application before leaves before it.
+// acknowledged to the application before leaves before it. The error is EAGAIN if
+// there is no room for it now.
 func (t *Transport) SendMAD(src, dst netip.Addr, mad []byte) error {
 	t.eng.Settle()
 	return t.sendMAD(src, dst, mad)
@@ -211,7 +213,10 @@ func (t *Transport) sendMADBy(sock faultcap.Socket, src, dst netip.Addr, mad []b
 	defer g.sendMu.Unlock()
 	g.vec[0] = appendMAD(g.buf[:0], &pseudo, mad)
 	g.out[0] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: g.vec[:]}
-	_, err := sock.WriteBatch(g.out[:])
+	n, err := sock.WriteBatch(g.out[:])
+	if n == 0 && err == nil {
+		return syscall.EAGAIN
+	}
 	return err
 }
 
