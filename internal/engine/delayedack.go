@@ -28,7 +28,7 @@ import (
 // after ever more messages it is tried again.
 //
 // An application that sleeps between messages has a peer that does: two bursts would wake it
-// twice. There, too, the acknowledgement leaves with the answer.
+// twice. There, too, the acknowledgement leaves with the answer, and before it (ComesFirst).
 //
 // Other calls than these send what is delayed, and the background goroutine
 // flushes for an application that went away.
@@ -55,6 +55,12 @@ func NewDelayedAck(c *Conn) DelayedAck { return DelayedAck{conn: c} }
 
 // Waiting reports whether the acknowledgement is delayed.
 func (l *DelayedAck) Waiting() bool { return l.waiting }
+
+// ComesFirst reports whether the acknowledgement goes before the answer. The threads of the
+// application sleep, and so do those of its peer as a rule: each gets an event for the end of its
+// send and one for the answer. An adapter acknowledges before the application sees the message, so
+// programs with a completion queue for each direction expect the events in that order.
+func (l *DelayedAck) ComesFirst() bool { return l.conn.eng.arrival.sleepy.Load() }
 
 // Stop ends the delay: the caller sends the acknowledgement.
 func (l *DelayedAck) Stop() { l.waiting = false }

@@ -40,7 +40,7 @@ type Burst struct {
 	room     int // bytes at most
 	bytes    int
 	closed   bool // a shorter datagram ended the train
-	patient  bool // see Patient
+	ack      AckPlace
 	plain    bool // see Into
 	stream   bool // see Into
 	held     []mem.Span
@@ -85,12 +85,21 @@ func (b *Burst) Reset() {
 // cut trains, as each datagram is then the first of its own send.
 func (b *Burst) Limit(n int) { b.limit = min(n, MaxSegments) }
 
-// Patient says whether an acknowledgement owed stays behind when requests
-// go: the engine sends it later.
-func (b *Burst) Patient(yes bool) { b.patient = yes }
+// AckPlace says where a lone acknowledgement goes when there are requests to send, too.
+type AckPlace uint8
 
-// IsPatient returns what Patient said.
-func (b *Burst) IsPatient() bool { return b.patient }
+// Places of an acknowledgement.
+const (
+	AckBehind AckPlace = iota // at the end of their train, where it costs no send of its own
+	AckBefore                 // in a train of its own before theirs
+	AckLater                  // not now: the engine asks for it later
+)
+
+// PlaceAck sets the place of a lone acknowledgement.
+func (b *Burst) PlaceAck(p AckPlace) { b.ack = p }
+
+// AckPlace returns what PlaceAck has set.
+func (b *Burst) AckPlace() AckPlace { return b.ack }
 
 // Into has the train written to memory that another process shares, which is longer than any
 // packet: all of it is copied there, and there is nothing on the way that the ICRC would find out

@@ -141,19 +141,18 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 }
 
 // PollOutput fills b with the next train. Responses go first, as a requester
-// elsewhere waits for them; but a lone acknowledgement goes behind requests, at
-// the end of their train, where it costs no send of its own. From a patient
-// train it stays away: who asks for one sends the acknowledgement later.
+// elsewhere waits for them. The place of a lone acknowledgement is that of Burst.PlaceAck.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if q.Path == nil || q.State() < ib.QPRTR {
 		return false
 	}
 	requests := q.State() == ib.QPRTS || q.State() == ib.QPSQD
-	if requests && q.loneAck() && (b.IsPatient() || !q.resp.ackWaited) {
+	later := b.AckPlace() == roce.AckLater
+	if requests && q.loneAck() && (later || b.AckPlace() == roce.AckBehind && !q.resp.ackWaited) {
 		q.pollRequests(now, b)
-		q.resp.ackWaited = !b.IsPatient() // for one train only: the peer may be blocked on it
+		q.resp.ackWaited = !later // for one train only: the peer may be blocked on it
 		if n := b.Packets(); n > 0 && n < shortTrain {
-			if !b.IsPatient() {
+			if !later {
 				q.pollResponses(b) // behind the answer if it fits the train, else in the next
 			}
 			q.Sent(b)

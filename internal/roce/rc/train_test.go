@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/roce"
 	"verbena/internal/testkit/script"
 	wire "verbena/internal/wire/roce"
 )
@@ -56,6 +57,21 @@ func TestAcknowledgementStaysBehindWhileEndsTalkInTurns(t *testing.T) {
 	})
 	s.WantAck("for all of them", peerPSN+turns-1, turns)
 	s.WantQuiet("once")
+}
+
+// An acknowledgement comes before the answer where the engine asks for that. (ib_send_lat -e has
+// a completion queue of one entry for its sends. It took the event of the answer for that of its
+// send, found the queue empty, overran it with the next one and slept for ever.)
+func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
+	s := script.New(t, newRC)
+	s.PlaceAck(roce.AckBefore)
+	s.PostRecv(0, 10)
+	s.Together(func() {
+		s.Recv(script.Request(wire.RCSendOnly, peerPSN, script.Bytes(2, 1)))
+		s.Post(script.Send(2))
+	})
+	s.WantAck("first", peerPSN, 1)
+	s.WantPacket("the answer", wire.RCSendOnly, psn)
 }
 
 // An acknowledgement that goes with an answer costs no send of its own.

@@ -79,7 +79,8 @@ type Script struct {
 	wrid     uint64
 	recvID   uint64
 	held     bool
-	lets     bool // acknowledgements wait: see Patiently
+	lets     bool          // acknowledgements wait: see Patiently
+	ack      roce.AckPlace // of others
 	ring     []byte
 	story    []string
 }
@@ -217,6 +218,9 @@ func (s *Script) Patiently(f func()) {
 	s.pump()
 }
 
+// PlaceAck sets where acknowledgements go that do not wait.
+func (s *Script) PlaceAck(p roce.AckPlace) { s.ack = p }
+
 // pump takes what the machine sends off its trains.
 func (s *Script) pump() {
 	if s.held {
@@ -235,7 +239,11 @@ func (s *Script) poll() bool {
 	if _, ok := s.Machine.Patient(); ok && s.lets {
 		return false
 	}
-	s.burst.Patient(s.lets)
+	place := s.ack
+	if s.lets {
+		place = roce.AckLater
+	}
+	s.burst.PlaceAck(place)
 	if len(s.ring) > 0 {
 		s.burst.Into(s.ring, false)
 	}

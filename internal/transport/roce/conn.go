@@ -194,7 +194,7 @@ func (c *Conn) flushSockets(now monotime.Time) {
 				p = pumpers.Get().(*pumper)
 			}
 			p.bursts[n].Limit(limit)
-			p.bursts[n].Patient(c.ack.Waiting())
+			p.bursts[n].PlaceAck(c.ackPlace())
 			if c.ack.Waiting() {
 				if _, ok := c.packets.Patient(); ok {
 					break // Flush is to come: the application's answer goes out without it
@@ -216,6 +216,17 @@ func (c *Conn) flushSockets(now monotime.Time) {
 	if p != nil {
 		pumpers.Put(p)
 	}
+}
+
+// ackPlace returns where an acknowledgement goes that the next burst may carry.
+func (c *Conn) ackPlace() roce.AckPlace {
+	switch {
+	case c.ack.Waiting():
+		return roce.AckLater
+	case c.ack.ComesFirst():
+		return roce.AckBefore
+	}
+	return roce.AckBehind
 }
 
 // write sends n bursts, each from the socket of its source address, in order.

@@ -89,3 +89,27 @@ func TestAcknowledgementBeforeTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// A thread that sleeps acknowledges a message with its answer, in one burst. Its peer sees the end
+// of its SEND first, as with an adapter.
+func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
+	a, b := pair(t, forEver, 4096)
+	a.Recv()
+	b.Recv()
+	lull(b.Node)
+	a.Send(56)
+	var wc [1]ib.WC
+	rig.Until(t, "the message is here", func() bool {
+		b.Node.Eng.Collect()
+		return b.CQ.Poll(wc[:]) == 1
+	})
+	if n := b.Node.Eng.Probe().Delayed(); n != 1 {
+		t.Fatalf("%d acknowledgements put off, want one", n)
+	}
+	b.Send(56)
+	for _, want := range []ib.WCOpcode{ib.WCSend, ib.WCRecv} {
+		if wc := a.Await(); wc.Status != ib.WCSuccess || wc.Opcode != want {
+			t.Errorf("%v of %v, want success of %v", wc.Status, wc.Opcode, want)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 	if memory != nil {
 		b.Into(memory, o.BypassCacheLocked())
 	}
-	b.Patient(c.ack.Waiting())
+	b.PlaceAck(c.ackPlace())
 	defer b.Reset()
 	if c.ack.Waiting() {
 		if _, ok := c.packets.Patient(); ok {
