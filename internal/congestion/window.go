@@ -113,6 +113,11 @@ func (w *Window) startsSlowly() bool {
 
 // Acked grows the window by what n bytes that arrived allow.
 func (w *Window) Acked(now monotime.Time, n int) {
+	most := min(max(Free, 2*w.Product()), Most)
+	if w.bytes >= most && w.ceiling == Most {
+		w.bytes = most
+		return
+	}
 	switch {
 	case w.startsSlowly():
 		w.bytes += n
@@ -127,7 +132,7 @@ func (w *Window) Acked(now monotime.Time, n int) {
 	if w.ceiling < Most && !now.Before(w.ceilingUntil) {
 		w.ceiling = Most
 	}
-	w.bytes = min(w.bytes, w.ceiling, max(Free, 2*w.Product()), Most)
+	w.bytes = min(w.bytes, w.ceiling, most)
 }
 
 // Lost takes note that something was lost, at most once a round trip. least is the smallest

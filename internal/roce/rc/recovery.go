@@ -155,7 +155,8 @@ func (q *QP) armTimer(now monotime.Time) {
 func (q *QP) setTimer(now monotime.Time) {
 	l := &q.req.loss
 	wait := l.RTT.Timeout()
-	if d := ackTimeout(q.Attr.Timeout) / probesPerTimeout; d > 0 && l.RTT.Smoothed != 0 {
+	if d := ackTimeout(q.Attr.Timeout) / probesPerTimeout; wait > d && d > 0 &&
+		l.RTT.Smoothed != 0 {
 		wait = min(wait, max(d, l.RTT.Due()))
 	}
 	l.probeAt = now.Add(wait)
