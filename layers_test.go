@@ -3,6 +3,7 @@
 package verbena
 
 import (
+	"go/ast"
 	"path"
 	"slices"
 	"strings"
@@ -224,6 +225,26 @@ func TestVerbsReachSocketsThroughTheEngine(t *testing.T) {
 	for other := range apiSystem {
 		if !used[other] {
 			t.Errorf("apiSystem names %s, which neither verbs nor rdmacm imports", other)
+		}
+	}
+}
+
+// The objects of verbs and the engine ask a device for what it has, not for its kind.
+func TestObjectsNameNoKind(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() || !within(s.dir, "internal/core", "internal/engine", "verbs") {
+			continue
+		}
+		for name, pos := range selections(s, module+"/internal/device") {
+			if strings.HasPrefix(name, "Kind") && name != "Kind" && name != "Kinds" {
+				t.Errorf("%s: names device.%s: a method of device.Kind, or an interface of the "+
+					"transport, says what such a device has", s.at(pos), name)
+			}
+		}
+		for n := range ast.Preorder(s.file) {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "IsIWARP" {
+				t.Errorf("%s: asks for a kind", s.at(sel.Pos()))
+			}
 		}
 	}
 }

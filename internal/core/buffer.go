@@ -24,10 +24,8 @@ func (c *Context) AllocBuffer(n int) (*Buffer, error) {
 		return nil, invalid("n", "%d: must be more than 0", n)
 	}
 	b := &Buffer{ctx: c}
-	if c.ntb != nil {
-		b.mem, _ = c.ntb.TakeMemory(uint64(n))
-	}
-	if b.mem == nil {
+	var ok bool
+	if b.mem, ok = c.back.TakeMemory(uint64(n)); !ok {
 		b.mem = make([]byte, n)
 		return b, nil
 	}
@@ -35,7 +33,7 @@ func (c *Context) AllocBuffer(n int) (*Buffer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.alive(); err != nil {
-		c.ntb.GiveMemory(b.mem)
+		c.back.GiveMemory(b.mem)
 		return nil, err
 	}
 	c.buffers[b] = struct{}{}
@@ -55,7 +53,7 @@ func (b *Buffer) Free() error {
 	defer c.mu.Unlock()
 	if _, ok := c.buffers[b]; ok {
 		delete(c.buffers, b)
-		c.ntb.GiveMemory(b.mem)
+		c.back.GiveMemory(b.mem)
 	}
 	return nil
 }
@@ -65,7 +63,7 @@ func (c *Context) freeBuffers() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for b := range c.buffers {
-		c.ntb.GiveMemory(b.mem)
+		c.back.GiveMemory(b.mem)
 	}
 	clear(c.buffers)
 }
@@ -73,8 +71,8 @@ func (c *Context) freeBuffers() {
 // expose lets the peer of a link write straight to the region, if its memory lies in the window.
 // The caller holds m.mu, or is alone in knowing m.
 func (m *MR) expose() {
-	if l := m.ctx.ntb; l != nil && len(m.buf) > 0 && m.region.Access().Has(ib.AccessRemoteWrite) &&
-		l.Expose(m.region, m.buf) {
+	if len(m.buf) > 0 && m.region.Access().Has(ib.AccessRemoteWrite) &&
+		m.ctx.back.Expose(m.region, m.buf) {
 		m.exposed = true
 		if m.ctx.keep(m) != nil { // the context is being closed
 			m.withdraw()
@@ -89,7 +87,7 @@ func (m *MR) withdraw() {
 	}
 	m.exposed = false
 	m.ctx.unkeep(m)
-	m.ctx.ntb.Withdraw(m.region)
+	m.ctx.back.Withdraw(m.region)
 }
 
 // leave withdraws the region when its context is closed.

@@ -16,7 +16,6 @@ import (
 	"verbena/internal/engine"
 	"verbena/internal/mem"
 	"verbena/internal/roce"
-	"verbena/internal/transport/ntb"
 )
 
 // Context is an open device: ibv_context.
@@ -25,12 +24,12 @@ type Context struct {
 	info    device.Info
 	host    *host
 	eng     *engine.Engine
+	back    backing
 	keys    *mem.Table
+	pds     *atomic.Uint32 // last PD number given out
 	events  *eventQueue
 	account *engine.Account
 
-	ntb    *ntbLink       // of kind ntb only
-	pds    *atomic.Uint32 // last PD number given out
 	closed atomic.Bool
 
 	watching sync.Once
@@ -40,8 +39,8 @@ type Context struct {
 	qps      map[*QP]struct{}
 	leavers  map[leaver]struct{}
 	channels map[*CompChannel]struct{}
-	buffers  map[*Buffer]struct{} // in the window of a link
-	domains  map[mem.PD]bool      // ours, in the link's key table
+	buffers  map[*Buffer]struct{} // of the backing's memory
+	domains  map[mem.PD]bool      // not deallocated
 }
 
 // Open opens a device by name, or with an empty name the first of RoCEv2 whose port is active. opts
@@ -55,18 +54,16 @@ func Open(name string, opts *Options) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Context{info: info, host: h, eng: h.engine, account: h.account(info),
-		events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
-		channels: map[*CompChannel]struct{}{}}
-	if info.Kind == device.KindNTB {
-		if c.ntb, err = h.openLink(info); err != nil {
-			return nil, errors.Join(err, h.release())
-		}
-		c.info, c.keys, c.pds, c.buffers, c.domains = c.ntb.info, c.ntb.keys, &c.ntb.pds,
-			map[*Buffer]struct{}{}, map[mem.PD]bool{}
-	} else {
-		c.keys, c.pds = mem.NewTable(randomKey), new(atomic.Uint32)
+	account := h.account(info)
+	back, info, err := h.back(info)
+	if err != nil {
+		return nil, errors.Join(err, h.release())
 	}
+	c := &Context{info: info, host: h, eng: h.engine, account: account, back: back,
+		events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
+		channels: map[*CompChannel]struct{}{}, buffers: map[*Buffer]struct{}{},
+		domains: map[mem.PD]bool{}}
+	c.keys, c.pds = back.tables()
 	return c, nil
 }
 
@@ -90,25 +87,12 @@ func (c *Context) Close() error {
 	}
 	c.unwatchPort()
 	c.events.close()
-	var err error
-	if c.ntb != nil {
-		c.keys.Purge(c.domains) // the table is that of the link's other contexts, too
-		c.freeBuffers()
-		err = c.host.closeLink(c.ntb)
-	}
+	err := c.back.close(c)
 	return errors.Join(err, c.host.release())
 }
 
 // Engine returns the engine that the context runs on.
 func (c *Context) Engine() *engine.Engine { return c.eng }
-
-// NTB returns the link of a device of kind ntb, nil of others.
-func (c *Context) NTB() *ntb.Device {
-	if c.ntb == nil {
-		return nil
-	}
-	return c.ntb.Device
-}
 
 // NumberedQP returns the queue pair of a number in this process, nil if there is none. Of the QPs
 // that stand for an XRC target it returns any.
@@ -130,9 +114,7 @@ func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
 		return ib.PortAttr{}, err
 	}
 	a := c.info.PortAttr()
-	if c.ntb != nil {
-		c.ntb.port(&a)
-	}
+	c.back.port(&a)
 	for _, n := range c.Counters() {
 		switch n.Name {
 		case roce.WrongPKey.String():
@@ -191,9 +173,7 @@ func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
 	if mask&ib.QPAV != 0 {
 		l.GIDs, err = c.info.AddrTable()
-		if c.ntb != nil {
-			l.Peers = c.ntb.peers()
-		}
+		l.Peers = c.back.peers()
 	}
 	return l, err
 }

@@ -66,16 +66,23 @@ func (h *host) openLink(info device.Info) (*ntbLink, error) {
 	return l, nil
 }
 
-// closeLink ends openLink.
-func (h *host) closeLink(l *ntbLink) error {
+func (l *ntbLink) tables() (*mem.Table, *atomic.Uint32) { return l.keys, &l.pds }
+
+func (l *ntbLink) handle() any { return l.Device }
+
+// close takes down what the context has in the tables and the window, and the link after the last
+// context.
+func (l *ntbLink) close(c *Context) error {
+	l.keys.Purge(c.domains)
+	c.freeBuffers()
 	hostMu.Lock()
 	defer hostMu.Unlock()
 	if l.refs--; l.refs > 0 {
 		return nil
 	}
-	h.mu.Lock()
-	delete(h.links, l.info.Name)
-	h.mu.Unlock()
+	c.host.mu.Lock()
+	delete(c.host.links, l.info.Name)
+	c.host.mu.Unlock()
 	return l.Close()
 }
 
@@ -94,4 +101,34 @@ func (l *ntbLink) port(a *ib.PortAttr) {
 	if l.Up() {
 		a.State, a.PhysState = ib.PortActive, 5
 	}
+}
+
+// source returns no address: a link has two ends.
+func (l *ntbLink) source([]netip.Addr, uint8) netip.Addr { return netip.Addr{} }
+
+func (l *ntbLink) watch(c *Context) (stop func(), err error) {
+	return l.Watch(func(change ntb.LinkChange) { l.changed(c, change) }), nil
+}
+
+// changed raises the port's event. The port of a shared-memory hub is active for as long as it
+// is open, whatever happens to the link to one process.
+func (l *ntbLink) changed(c *Context, change ntb.LinkChange) {
+	switch {
+	case change.Fatal:
+		c.events.put(AsyncEvent{Type: ib.EventDeviceFatal})
+	case l.Shared():
+	case change.Up:
+		c.events.put(AsyncEvent{Type: ib.EventPortActive, Port: 1})
+	default:
+		c.events.put(AsyncEvent{Type: ib.EventPortErr, Port: 1})
+	}
+}
+
+// NTB returns the link of a device of kind ntb, nil of others.
+func (c *Context) NTB() *ntb.Device {
+	l, ok := c.back.(*ntbLink)
+	if !ok {
+		return nil
+	}
+	return l.Device
 }

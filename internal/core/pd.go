@@ -20,18 +20,13 @@ type PD struct {
 
 // AllocPD creates a protection domain: ibv_alloc_pd(3).
 func (c *Context) AllocPD() (*PD, error) {
+	p := &PD{ctx: c, num: mem.PD(c.pds.Add(1))}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	p := &PD{ctx: c, num: mem.PD(c.pds.Add(1))}
-	if c.ntb != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if err := c.alive(); err != nil {
-			return nil, err
-		}
-		c.domains[p.num] = true
-	}
+	c.domains[p.num] = true
 	return p, nil
 }
 
@@ -39,7 +34,15 @@ func (c *Context) AllocPD() (*PD, error) {
 func (p *PD) Context() *Context { return p.ctx }
 
 // Dealloc removes the domain: ibv_dealloc_pd(3).
-func (p *PD) Dealloc() error { return retire(&p.users, "PD") }
+func (p *PD) Dealloc() error {
+	if err := retire(&p.users, "PD"); err != nil {
+		return err
+	}
+	p.ctx.mu.Lock()
+	defer p.ctx.mu.Unlock()
+	delete(p.ctx.domains, p.num)
+	return nil
+}
 
 // retire marks an object as destroyed, unless it has users.
 func retire(users *atomic.Int32, what string) error {
@@ -80,8 +83,9 @@ func (p *PD) CreateAH(attr *ib.AHAttr) (*AH, error) {
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
-	if p.ctx.info.Kind.IsIWARP() {
-		return nil, fail(syscall.EOPNOTSUPP, "AH", "iWARP has no datagrams")
+	if !p.ctx.info.Kind.HasAHs() {
+		return nil, fail(syscall.EOPNOTSUPP, "AH",
+			"devices of kind %v have no datagrams", p.ctx.info.Kind)
 	}
 	l, err := p.ctx.limits(ib.QPAV)
 	if err != nil {

@@ -135,29 +135,6 @@ func (q *QP) BeginSend() error {
 // SubmitSends starts what was posted since BeginSend, and unlocks the queue pair.
 func (q *QP) SubmitSends() { q.conn.SubmitUnlock() }
 
-// sendOps has the operations of each service of InfiniBand; XRC has those of RC.
-//
-// Spec: IBTA vol. 1, table 84, and annex A14.
-var sendOps = map[ib.QPType]uint64{
-	ib.QPTypeRC: opBits(ib.WRSend, ib.WRSendWithImm, ib.WRSendWithInv, ib.WRRDMAWrite,
-		ib.WRRDMAWriteWithImm, ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd,
-		ib.WRAtomicWrite, ib.WRFlush) | localOps,
-	ib.QPTypeUC: localOps | opBits(ib.WRSend, ib.WRSendWithImm, ib.WRRDMAWrite,
-		ib.WRRDMAWriteWithImm),
-	ib.QPTypeUD: opBits(ib.WRSend, ib.WRSendWithImm),
-}
-
-var (
-	localOps = opBits(ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR)
-	rcOps    = sendOps[ib.QPTypeRC]
-	// Spec: RFC 5040 and RFC 7306.
-	iwarpOps = opBits(ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite, ib.WRRDMAWriteWithImm,
-		ib.WRRDMARead, ib.WRAtomicCmpAndSwp, ib.WRAtomicFetchAndAdd) | localOps
-	ntbOps = rcOps &^ opBits(ib.WRAtomicWrite, ib.WRFlush)
-	ucOps  = sendOps[ib.QPTypeUC]
-	udOps  = sendOps[ib.QPTypeUD]
-)
-
 // opBit maps an opcode to its bit; those from 64 on take the bits from 48.
 func opBit(o ib.WROpcode) uint64 {
 	if o >= 64 {
@@ -169,28 +146,11 @@ func opBit(o ib.WROpcode) uint64 {
 	return 1 << o
 }
 
-func opBits(ops ...ib.WROpcode) (m uint64) {
+func opBits(ops []ib.WROpcode) (m uint64) {
 	for _, o := range ops {
 		m |= opBit(o)
 	}
 	return m
-}
-
-// mayPost returns which operations a queue pair has.
-func (q *QP) mayPost() uint64 {
-	switch q.init.Type {
-	case ib.QPTypeRC, ib.QPTypeXRCSend:
-		switch {
-		case q.ctx.info.Kind.IsIWARP():
-			return iwarpOps
-		case q.ctx.ntb != nil:
-			return ntbOps
-		}
-		return rcOps
-	case ib.QPTypeUC:
-		return ucOps
-	}
-	return udOps
 }
 
 const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInline

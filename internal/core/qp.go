@@ -81,7 +81,8 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	q := &QP{ctx: p.ctx, pd: p, init: *attr}
-	q.ops = q.mayPost()
+	ops, _ := p.ctx.info.Kind.Operations(attr.Type)
+	q.ops = opBits(ops)
 	if q.init.SRQ != nil {
 		q.init.Cap.MaxRecvWR, q.init.Cap.MaxRecvSGE = 0, 0
 	}
@@ -133,15 +134,14 @@ func checkInit(c *Context, a *QPInitAttr) error {
 }
 
 func checkType(c *Context, t ib.QPType) error {
-	switch {
-	case c.info.Kind != device.KindRoCE && t != ib.QPTypeRC:
+	if _, ok := c.info.Kind.Operations(t); ok {
+		return nil
+	}
+	if _, ok := c.info.Kind.Operations(ib.QPTypeUD); !ok {
 		return fail(syscall.EOPNOTSUPP, "attr.Type",
 			"%v: devices of kind %v have RC queue pairs only", t, c.info.Kind)
-	case t != ib.QPTypeRC && t != ib.QPTypeUC && t != ib.QPTypeUD && t != ib.QPTypeXRCSend:
-		return fail(syscall.EOPNOTSUPP, "attr.Type",
-			"%v (%d): RC, UC, UD and XRC are supported", t, t)
 	}
-	return nil
+	return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", t, t)
 }
 
 func checkSRQ(c *Context, a *QPInitAttr) error {
@@ -213,10 +213,7 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
 	spec := engine.QPSpec{Type: q.init.Type, Account: c.account, OnEvent: q.event, Config: q.config,
-		MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf}
-	if c.ntb != nil {
-		spec.Device = c.ntb.Device
-	}
+		MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf, Device: c.back.handle()}
 	return transport.Of(c.info.Kind).NewConn(c.eng, &spec)
 }
 
@@ -302,8 +299,8 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 		return err
 	}
 	var src netip.Addr
-	if mask&ib.QPAV != 0 && q.ctx.ntb == nil {
-		src = limits.GIDs[attr.AH.GRH.SGIDIndex]
+	if mask&ib.QPAV != 0 {
+		src = q.ctx.back.source(limits.GIDs, attr.AH.GRH.SGIDIndex)
 	}
 	if q.init.Type == ib.QPTypeUD && next == ib.QPRTR {
 		if err := q.listenAll(); err != nil {

@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"verbena/ib"
-	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/roce/rc"
 )
@@ -30,7 +29,7 @@ func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	if c.info.Kind != device.KindRoCE {
+	if _, ok := c.info.Kind.Operations(ib.QPTypeXRCSend); !ok {
 		return nil, fail(syscall.EOPNOTSUPP, "XRCD", "devices of kind %v have no XRC", c.info.Kind)
 	}
 	if flag&^(os.O_CREATE|os.O_EXCL) != 0 {

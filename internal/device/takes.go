@@ -11,6 +11,12 @@ import (
 // HasPackets reports whether devices of a kind send anything that can be captured.
 func (k Kind) HasPackets() bool { return k != KindNTB }
 
+// HasLinks reports whether devices of a kind are ends of links between two nodes, not interfaces.
+func (k Kind) HasLinks() bool { return k == KindNTB }
+
+// HasAHs reports whether devices of a kind have address handles. iWARP sends nothing to a GID.
+func (k Kind) HasAHs() bool { return !k.IsIWARP() }
+
 // TakesFaults says why what devices of a kind send cannot be harmed by f; nil if
 // it can.
 func (k Kind) TakesFaults(f faultcap.Faults) error {
