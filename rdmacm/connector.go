@@ -11,6 +11,11 @@ import (
 
 // server is the part of a connection manager's protocol that all identifiers share.
 type server interface {
+	connectorFor(id *ID) connector
+	// has reports whether its devices have a port space, for a type of queue pairs or for any (0).
+	has(ps PortSpace, t ib.QPType) bool
+	// attach has requests reach the manager that come to a device's address.
+	attach(at localAddr) error
 	// serve does what is due, on the manager's goroutine. It returns when it is to be called next,
 	// and whether there was something to do.
 	serve(now monotime.Time) (next monotime.Time, busy bool)

@@ -61,13 +61,7 @@ func (m *manager) locate(kind Kind, addr netip.Addr) (localAddr, error) {
 		m.found[portKey{kind, addr}] = p
 		m.mu.Unlock()
 	}
-	switch kind {
-	case RoCE:
-		return p, m.svc.Listen(p.addr)
-	case NTB:
-		return p, m.ntb.links.attach(p.verbs)
-	}
-	return p, nil
+	return p, m.servers[kind].attach(p)
 }
 
 // holds reports whether the device still has the address. It asks the system for the addresses of
@@ -103,8 +97,8 @@ func (m *manager) findDevice(kind Kind, addr netip.Addr) (localAddr, error) {
 			return localAddr{}, err
 		}
 		at := localAddr{c, a}
-		if kind == NTB && !at.holds() {
-			continue
+		if !at.holds() {
+			continue // it had the address for either end of a link, and has one end now
 		}
 		if a.Zone() != "" {
 			m.mu.Lock()
@@ -188,7 +182,7 @@ func (m *manager) listenAll(kind Kind, v4, v6 bool) error {
 	}
 	var four, six family
 	for _, info := range infos {
-		if kind == NTB {
+		if kind.HasLinks() {
 			if info, err = m.opened(info); err != nil {
 				four.count(err)
 				six.count(err)

@@ -31,6 +31,13 @@ type ibConnector struct {
 
 func (b *ibManager) newConnector(id *ID) *ibConnector { return &ibConnector{ID: id, ib: b} }
 
+func (b *ibManager) connectorFor(id *ID) connector { return b.newConnector(id) }
+
+// has implements server: RoCEv2 has all that serves allows.
+func (b *ibManager) has(PortSpace, ib.QPType) bool { return true }
+
+func (b *ibManager) attach(at localAddr) error { return b.m.svc.Listen(at.addr) }
+
 func (c *ibConnector) begun() bool { return c.conn != 0 }
 
 func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, error) {

@@ -87,7 +87,7 @@ func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 
 func newID(m *manager, ps PortSpace, ch *EventChannel) *ID {
 	id := &ID{mgr: m, ps: ps, ch: ch, kind: RoCE, typ: usualType(ps)}
-	id.proto = m.connector(id, id.kind)
+	id.proto = m.servers[id.kind].connectorFor(id)
 	m.mu.Lock()
 	m.ids[id] = struct{}{}
 	m.mu.Unlock()

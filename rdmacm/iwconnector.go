@@ -27,6 +27,13 @@ type iwConnector struct {
 
 func (w *iwManager) newConnector(id *ID) *iwConnector { return &iwConnector{ID: id, iw: w} }
 
+func (w *iwManager) connectorFor(id *ID) connector { return w.newConnector(id) }
+
+func (w *iwManager) has(ps PortSpace, _ ib.QPType) bool { return ps == TCP }
+
+// attach implements server: each listener has its own socket.
+func (w *iwManager) attach(localAddr) error { return nil }
+
 // engine returns the engine of the ID's device.
 func (c *iwConnector) engine() *engine.Engine { return (*core.Context)(c.at.verbs).Engine() }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"syscall"
 
-	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/verbs"
 )
@@ -51,18 +50,15 @@ func (id *ID) SetKind(k Kind) error {
 
 // settleKind makes the ID one for a kind of devices. The caller holds mu.
 func (id *ID) settleKind(k Kind) error {
-	if k == NTB && (id.ps == UDP || id.typ != 0 && id.typ != ib.QPTypeRC) ||
-		k != RoCE && k != NTB && id.ps != TCP {
-		return fail(syscall.EOPNOTSUPP, "kind", "%s has no port space %v", k, id.ps)
-	}
-	if k == id.kind {
-		return nil
-	}
-	proto := id.mgr.connector(id, k)
-	if proto == nil {
+	s := id.mgr.servers[k]
+	switch {
+	case s == nil:
 		return fail(syscall.EOPNOTSUPP, "kind", "%q: there is none of this name", k)
+	case !s.has(id.ps, id.typ):
+		return fail(syscall.EOPNOTSUPP, "kind", "%s has no port space %v", k, id.ps)
+	case k != id.kind:
+		id.kind, id.proto = k, s.connectorFor(id)
 	}
-	id.kind, id.proto = k, proto
 	return nil
 }
 
@@ -134,22 +130,6 @@ func (id *ID) findAny() error {
 	}
 	return fail(syscall.ENODEV, "port space", "%v: none of the devices %v has it", id.ps,
 		id.allowed)
-}
-
-// connector returns an identifier's side of the protocol of a kind, nil if there
-// is no such kind.
-func (m *manager) connector(id *ID, k Kind) connector {
-	switch k {
-	case RoCE:
-		return m.ib.newConnector(id)
-	case IWARP:
-		return m.iw.newConnector(id)
-	case TRP:
-		return m.trp.newConnector(id)
-	case NTB:
-		return m.ntb.newConnector(id)
-	}
-	return nil
 }
 
 // Kind returns the ID's kind of devices.

@@ -28,9 +28,9 @@ type manager struct {
 	iw      *iwManager
 	trp     *trpManager
 	ntb     *ntbManager
-	servers []server
-	bell    *engine.Bell  // rings when the goroutine has something to do
-	done    chan struct{} // closed when the goroutine has ended
+	servers map[Kind]server // immutable
+	bell    *engine.Bell    // rings when the goroutine has something to do
+	done    chan struct{}   // closed when the goroutine has ended
 	random  func() uint64
 	unlink  func() // set by start: ends watchDevices
 
@@ -92,8 +92,8 @@ func anyContext() (*verbs.Context, error) {
 	if !errors.Is(err, syscall.EINVAL) {
 		return c, err
 	}
-	streams, _ := devicesOf(IWARP)
-	for _, info := range streams {
+	all, _ := verbs.Devices()
+	for _, info := range all {
 		if c, err := verbs.Open(info.Name); err == nil {
 			return c, nil
 		}
@@ -111,7 +111,7 @@ func newManager(svc gsi, slot int, guid ib.GUID, b *engine.Bell) *manager {
 	}
 	m.ib, m.iw, m.trp, m.ntb = newIBManager(m, RoCE, svc,
 		guid), newIWManager(m), &trpManager{m: m}, newNTBManager(m, slot, guid)
-	m.servers = []server{m.ib, m.iw, m.trp, m.ntb}
+	m.servers = map[Kind]server{RoCE: m.ib, IWARP: m.iw, TRP: m.trp, NTB: m.ntb}
 	return m
 }
 

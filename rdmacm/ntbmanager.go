@@ -26,6 +26,12 @@ func newNTBManager(m *manager, slot int, guid ib.GUID) *ntbManager {
 	return n
 }
 
+func (n *ntbManager) has(ps PortSpace, t ib.QPType) bool {
+	return ps != UDP && (t == 0 || t == ib.QPTypeRC)
+}
+
+func (n *ntbManager) attach(at localAddr) error { return n.links.attach(at.verbs) }
+
 func (n *ntbManager) stop() {
 	n.ibManager.stop()
 	n.links.detachAll()

@@ -58,9 +58,9 @@ func (id *ID) become(t ib.QPType) error {
 	if !serves(id.ps, t) {
 		return invalid("type", "%v does not go with port space %v", t, id.ps)
 	}
-	if id.kind == NTB && t != ib.QPTypeRC {
+	if !id.mgr.servers[id.kind].has(id.ps, t) {
 		return fail(syscall.EOPNOTSUPP, "type",
-			"%v: devices of kind %s have reliable connections only", t, NTB)
+			"%v: devices of kind %s have reliable connections only", t, id.kind)
 	}
 	if id.proto.begun() && (t == ib.QPTypeUD) != id.datagrams() {
 		return invalid("type", "%v: the peer was asked for %v, or asks for it", t, id.typ)
@@ -77,8 +77,8 @@ func (id *ID) datagrams() bool { return id.typ == ib.QPTypeUD }
 // before the ID listens.
 // Source: cma_ib_check_req_qp_type in Linux.
 func (id *ID) takes(t ib.QPType) bool {
-	return serves(id.ps, t) && (id.ps != IB || id.typ == 0 || id.typ == t) && (id.kind != NTB ||
-		t == ib.QPTypeRC)
+	return serves(id.ps, t) && (id.ps != IB || id.typ == 0 || id.typ == t) &&
+		id.mgr.servers[id.kind].has(id.ps, t)
 }
 
 // connectType returns the type of queue pairs of a Connect.

@@ -32,6 +32,13 @@ type trpConnector struct {
 
 func (t *trpManager) newConnector(id *ID) *trpConnector { return &trpConnector{ID: id, t: t} }
 
+func (t *trpManager) connectorFor(id *ID) connector { return t.newConnector(id) }
+
+func (t *trpManager) has(ps PortSpace, _ ib.QPType) bool { return ps == TCP }
+
+// attach implements server: each port has its own socket.
+func (t *trpManager) attach(localAddr) error { return nil }
+
 func (c *trpConnector) begun() bool { return c.conn != nil || c.request != nil }
 
 func (c *trpConnector) peerSpoke() {}
