@@ -17,9 +17,6 @@ func (q *QP) takeCompletions(now monotime.Time) {
 	if f == nil {
 		return // the queue pair has left; its far half does not know yet
 	}
-	if f.heed(); q.far != f {
-		return
-	}
 	w := n.ch.Own()
 	pos := wire.Position(w.Load8(f.wordsAt + wire.DoneWord)) // before From: a later From is no harm
 	if pos.Generation() != f.generation {
@@ -74,7 +71,7 @@ func (q *QP) takeDone(end wire.Index) bool {
 	if f == nil {
 		return true
 	}
-	if f.late = false; f.done == end || end.Since(f.done) > f.posted.Since(f.done) {
+	if f.done == end || end.Since(f.done) > f.posted.Since(f.done) {
 		return true
 	}
 	q.req.refill(&q.Attr)

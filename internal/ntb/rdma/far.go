@@ -49,8 +49,6 @@ type far struct {
 
 	posted     wire.Index
 	done       wire.Index
-	heard      wire.Index // late: done up to here, as was heard and not taken yet
-	late       bool       // in Node.late
 	generation uint32
 	pieces     []piece // by slot
 	loose      int     // pieces outstanding that change memory, and have not yet

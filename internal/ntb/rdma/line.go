@@ -13,8 +13,10 @@ import (
 //	QP.Send     ── WQE, bytes, mark in one line ──► rqp.takeLine ─► receive completes
 //	                                                   │ owed
 //	QP.takeDone ◄── WQEDone of a WQE the other way ────┤
-//	  at the next look: who has the message may be about to answer
 //	            ◄── words, doorbell, signal ───────────┘ Settle: nobody answered
+//
+// A SEND completes before its answer does. Programs rely on it: an adapter acknowledges before
+// the application can answer.
 //
 // The receiver looks at the rings that were in use last, and says so to their writers
 // (wire.WatchedWord), who then ring no doorbell. Who stops looking takes that back first
@@ -33,7 +35,6 @@ const (
 // Take executes the short SENDs that are there in the rings that are watched, and
 // returns how many. What else is there it leaves to PollOutput; see Pending.
 func (n *Node) Take() (taken int) {
-	n.heed()
 	if n.ch.State() != channel.Up {
 		return 0
 	}
@@ -81,7 +82,7 @@ func (r *rqp) takeLine() bool {
 	}
 	q.server = r
 	if e.Flags&wire.WQEDone != 0 {
-		q.hear(e.Done)
+		q.takeDone(e.Done)
 	}
 	q.Count[RcvdPieces]++
 	switch s, _ := q.execute(e, nil); s {
@@ -109,37 +110,8 @@ func (n *Node) Marked() bool {
 	return false
 }
 
-// hear notes what a WQE tells, for heed.
-func (q *QP) hear(end wire.Index) {
-	f := q.far
-	if f == nil || f.done == end || end.Since(f.done) > f.posted.Since(f.done) {
-		return
-	}
-	if f.heard = end; !f.late {
-		f.late = true
-		q.node.late = append(q.node.late, f)
-	}
-}
-
-// heed takes what was heard. It comes before anything else is taken of a queue pair's
-// requests, and before they fail.
-func (n *Node) heed() {
-	for _, f := range n.late {
-		f.heed()
-	}
-	n.late = n.late[:0]
-}
-
-func (f *far) heed() {
-	if f.late && f.qp.far == f {
-		f.qp.takeDone(f.heard)
-	}
-}
-
-// Settle has what Take left unanswered answered by the next PollOutput, and takes what
-// it heard.
+// Settle has what Take left unanswered answered by the next PollOutput.
 func (n *Node) Settle() {
-	n.heed()
 	for _, r := range n.watched {
 		if r.answered != r.taken {
 			r.owes = true
@@ -150,9 +122,6 @@ func (n *Node) Settle() {
 
 // Owes reports whether there is something to Settle.
 func (n *Node) Owes() bool {
-	if len(n.late) > 0 {
-		return true
-	}
 	for _, r := range n.watched {
 		if r.answered != r.taken {
 			return true

@@ -63,7 +63,6 @@ type Node struct {
 	line    [wire.LineBytes]byte
 	wqe     wire.WQE // of a line
 
-	late    []*far // that have heard something: see heed
 	watched []*rqp // whose rings are looked at without a doorbell
 	takes   uint64 // looks at the rings that found something
 }
@@ -182,7 +181,6 @@ func (n *Node) pollRequests(now monotime.Time, b *channel.Batch) bool {
 // HandleFault tells that the last batch could not be carried out to its end,
 // because memory that it reads is not mapped any more.
 func (n *Node) HandleFault(now monotime.Time) {
-	n.heed()
 	switch l := n.last; {
 	case l.qp != nil:
 		l.qp.handleFault(now)
@@ -246,7 +244,6 @@ func (n *Node) LinkUp(now monotime.Time) {
 
 // LinkDown flushes what is connected.
 func (n *Node) LinkDown(now monotime.Time) {
-	n.heed()
 	n.events = append(n.events[:0], ib.EventPortErr)
 	n.rqps, n.rmrs, n.rmr, n.work, n.faults, n.watched, n.last = nil, nil, nil, n.work[:0],
 		n.faults[:0], n.watched[:0], source{}

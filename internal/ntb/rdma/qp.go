@@ -164,9 +164,6 @@ func (q *QP) Doorbell(now monotime.Time) {
 
 // enterError flushes all work. The caller has completed the request that failed.
 func (q *QP) enterError() {
-	if q.far != nil {
-		q.far.heed()
-	}
 	if q.State() == ib.QPErr {
 		return
 	}
