@@ -25,8 +25,9 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 		return nil, err
 	}
 	t := &xrcTarget{dom: x.dom, qps: map[*QP]struct{}{q: {}}}
-	t.conn, err = transportroce.Of(x.ctx.eng).NewConn(x.ctx.account, func(n ib.QPN) roce.Machine {
-		return rc.NewXRCRecv(roce.Config{QPN: n}, x.dom.find)
+	transport := transportroce.Of(x.ctx.eng)
+	t.conn, err = transport.NewConn(x.ctx.account, func(n ib.QPN) roce.Machine {
+		return rc.NewXRCRecv(roce.Config{QPN: n, Reorder: transport.Reorder}, x.dom.find)
 	}, t.event)
 	if err != nil {
 		x.users.Add(-1)

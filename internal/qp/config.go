@@ -33,6 +33,8 @@ type Config struct {
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion
+	// Reorder, which may be nil, is the memory for packets that arrive before their turn.
+	Reorder *mem.Budget
 	// OnState, which may be nil, is called with each state when it is entered, before
 	// what that does to posted work.
 	OnState func(ib.QPState)

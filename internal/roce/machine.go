@@ -39,6 +39,8 @@ type Acknowledged interface {
 	Postpone(now monotime.Time)
 	// PeerGone tells that the peer's process has ended.
 	PeerGone(now monotime.Time)
+	// Discard gives back what the machine has taken from Config.Reorder. It is the last call.
+	Discard()
 }
 
 // Config has the parameters of every machine, on any transport.

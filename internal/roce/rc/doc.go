@@ -21,8 +21,8 @@
 // follow the measured round trip and do not use up retry_cnt.
 //
 // The responder expects ePSN. What comes before it is a duplicate (acknowledged
-// again, READ executed again, atomics answered from the saved result), what
-// comes after it was reordered or lost (one NAK per gap). Each check is a
+// again, READ executed again, atomics answered from the saved result). What
+// comes after it is kept until the gap is filled (one NAK per gap). Each check is a
 // named step in the order of IBTA figure 79; the first that fails decides.
 //
 // Spec: IBTA vol. 1, 9.2–9.4 (packets), 9.7 (reliable service), 9.9 (errors).

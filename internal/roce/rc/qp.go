@@ -4,6 +4,7 @@ package rc
 
 import (
 	"verbena/ib"
+	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -21,6 +22,9 @@ type QP struct {
 func New(c roce.Config) *QP { return newQP(c, connected) }
 
 func newQP(c roce.Config, f flavour) *QP {
+	if c.Reorder == nil {
+		c.Reorder = mem.NewBudget(keptBytes)
+	}
 	q := &QP{Core: roce.NewCore(c), flavour: f}
 	q.req.stopTimers()
 	return q
@@ -40,7 +44,7 @@ func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *r
 	cur := &q.Attr
 	q.Apply(a, mask, path)
 	if mask&ib.QPRQPSN != 0 {
-		q.resp.start(a.RQPSN)
+		q.startResponder(a.RQPSN)
 	}
 	if mask&ib.QPMaxDestRdAtomic != 0 {
 		cur.MaxDestRdAtomic = a.MaxDestRdAtomic
@@ -74,6 +78,7 @@ func (q *QP) setState(s ib.QPState) {
 	q.Enter(s)
 	switch s {
 	case ib.QPReset:
+		q.Discard()
 		q.Reset()
 		*q = QP{Core: q.Core, flavour: q.flavour}
 		q.req.stopTimers()
@@ -102,6 +107,7 @@ func (q *QP) fail(e ib.EventType) {
 func (q *QP) flush() {
 	q.req.stopTimers()
 	q.resp.out = q.resp.out[:0]
+	q.Discard()
 	if q.domain == nil {
 		q.Flush()
 	} else { // the receives are nobody's in particular: none is the last one

@@ -22,6 +22,7 @@ type responder struct {
 	srq   ib.SRQN // XRC: the shared receive queue of the newest message
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
+	kept  kept // what arrived after epsn
 
 	delivered bool // a receive completed since the last acknowledgement was sent
 	ackWaited bool // the acknowledgement owed let one train of requests go first
@@ -80,7 +81,9 @@ type resource struct {
 // acknowledgement, as first request and again as duplicate.
 const maxResponses = 4 * 128
 
-func (r *responder) start(psn ib.PSN) {
+func (q *QP) startResponder(psn ib.PSN) {
+	r := &q.resp
+	r.kept.discard(q.Reorder)
 	*r = responder{epsn: psn, out: r.out[:0], saved: r.saved[:0]}
 }
 
@@ -100,21 +103,27 @@ const (
 //
 // Spec: IBTA vol. 1, 9.7.4.1 and figures 79 to 84 (responder validation).
 func (q *QP) handleRequest(p *wire.Packet, n uint32) {
-	r := &q.resp
-	if v := q.checkPSN(p); v != accept {
+	if v := q.checkPSN(p, n); v != accept {
 		return
 	}
+	if q.perform(p, n) && q.resp.kept.count > 0 {
+		q.performKept(p.PSN)
+	}
+}
+
+// perform takes the request expected next and reports whether it was carried out.
+func (q *QP) perform(p *wire.Packet, n uint32) bool {
 	if !p.Info.Valid { // Spec: IBTA vol. 1, 9.7.4.1
 		q.refuse(p, nakInvalid, ib.VendorOpcode)
-		return
+		return false
 	}
 	if v := q.checkSequence(p); v != accept {
 		q.refuse(p, v, ib.VendorOpcode)
-		return
+		return false
 	}
 	if v := q.checkLength(p, n); v != accept {
 		q.refuse(p, v, ib.VendorLength)
-		return
+		return false
 	}
 	v, detail := q.checkXRC(p)
 	if v == accept {
@@ -122,13 +131,14 @@ func (q *QP) handleRequest(p *wire.Packet, n uint32) {
 	}
 	if v != accept {
 		q.refuse(p, v, detail)
-		return
+		return false
 	}
-	r.naked = false
+	q.resp.naked = false
+	return true
 }
 
 // checkPSN sorts out duplicates and gaps.
-func (q *QP) checkPSN(p *wire.Packet) verdict {
+func (q *QP) checkPSN(p *wire.Packet, n uint32) verdict {
 	r := &q.resp
 	switch d := p.PSN.Diff(r.epsn); {
 	case d == 0:
@@ -139,6 +149,7 @@ func (q *QP) checkPSN(p *wire.Packet) verdict {
 		return drop
 	}
 	q.Count[roce.OutOfSeqRequest]++
+	q.keep(p, n)
 	if !r.naked { // Spec: IBTA vol. 1, 9.7.4.1: one NAK until the expected packet comes
 		r.naked = true
 		q.Count[roce.SentSeqNAK]++

@@ -104,7 +104,7 @@ func TestSolicited(t *testing.T) {
 	s.WantSolicited("solicited", 1002, true)
 }
 
-// A gap is told once, at the PSN missing; the next is told when that has come.
+// A gap is told once, at the PSN missing. What came after it counts once it is filled.
 func TestSequenceNAK(t *testing.T) {
 	s := receiver(t, 4096)
 	s.Recv(script.Request(wire.RCSendFirst, peerPSN, script.Bytes(1024, 1)))
@@ -112,18 +112,24 @@ func TestSequenceNAK(t *testing.T) {
 	s.WantNak("the second is missing", peerPSN+1, wire.NAKPSNSequence)
 	s.Recv(script.Request(wire.RCSendLast, peerPSN+3, script.Bytes(1024, 4)))
 	s.WantQuiet("told already")
+	s.WantNoWC("a part is missing")
 	s.Recv(script.Request(wire.RCSendMiddle, peerPSN+1, script.Bytes(1024, 2)))
-	s.WantAck("the gap is filled: told unasked, as rxe hears no NAK before", peerPSN+1, 0)
-	s.Recv(script.Request(wire.RCSendLast, peerPSN+3, script.Bytes(1024, 4)))
-	s.WantNak("another gap", peerPSN+2, wire.NAKPSNSequence)
-	s.Recv(script.Request(wire.RCSendMiddle, peerPSN+2, script.Bytes(1024, 3)))
-	s.WantAck("filled, too", peerPSN+2, 0)
-	s.Recv(script.Request(wire.RCSendLast, peerPSN+3, script.Bytes(1024, 4)))
 	s.WantAck("whole", peerPSN+3, 1)
 	s.WantRecvWC("received", 1001, ib.WCSuccess)
 	for i := range 4 {
 		s.WantMemory("in order", 1024*i, script.Bytes(1024, byte(i+1)))
 	}
+}
+
+// A gap that fills is acknowledged unasked, as Linux's rxe ignores a second NAK until then.
+func TestFilledGapIsAcknowledged(t *testing.T) {
+	s := receiver(t, 4096)
+	s.Recv(script.Request(wire.RCSendMiddle, peerPSN+1, script.Bytes(1024, 2)))
+	s.WantNak("the first is missing", peerPSN, wire.NAKPSNSequence)
+	s.Recv(script.Request(wire.RCSendFirst, peerPSN, script.Bytes(1024, 1)))
+	s.WantAck("unasked", peerPSN+1, 0)
+	s.Recv(script.Request(wire.RCSendMiddle, peerPSN+3, script.Bytes(1024, 3)))
+	s.WantNak("another gap", peerPSN+2, wire.NAKPSNSequence)
 }
 
 // A repeated SEND or WRITE is acknowledged again and executed no more.

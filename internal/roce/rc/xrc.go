@@ -50,10 +50,10 @@ func NewXRCSend(c roce.Config) *QP {
 	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, sends: true})
 }
 
-// NewXRCRecv returns a target of a domain in the RESET state. Of c only QPN is
-// used: all else is the shared receive queues'.
+// NewXRCRecv returns a target of a domain in the RESET state. Of c only QPN and Reorder
+// are used: all else is the shared receive queues'.
 func NewXRCRecv(c roce.Config, d Domain) *QP {
-	c = roce.Config{QPN: c.QPN, SQ: queue.NewSendQueue(0, 0, 0), SRQ: true}
+	c = roce.Config{QPN: c.QPN, SQ: queue.NewSendQueue(0, 0, 0), SRQ: true, Reorder: c.Reorder}
 	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, serves: true,
 		domain: d})
 }

@@ -51,9 +51,10 @@ type Setup struct {
 	SRQ       bool
 	SRQPD     mem.PD // of the shared receive queue: another than PD, by default
 	SignalAll bool
-	State     ib.QPState // where to stop on the way: RTS if not set
-	Segments  int        // datagrams a train may have
-	Ring      int        // bytes of the memory that trains go by, as within a host; 0: by UDP
+	State     ib.QPState  // where to stop on the way: RTS if not set
+	Segments  int         // datagrams a train may have
+	Reorder   *mem.Budget // for packets that arrive before their turn
+	Ring      int         // bytes of the memory that trains go by, as within a host; 0: by UDP
 }
 
 // Script is one machine with its memory, its queues and the test's clock.
@@ -68,6 +69,7 @@ type Script struct {
 	Trains  int // sent so far: each is one system call's worth
 
 	t        testing.TB
+	setup    Setup
 	rq       *queue.RecvQueue
 	sharedMR *mem.Region // the same memory in the domain of the shared receive queue
 	path     *roce.Path  // of the machine's packets
@@ -106,9 +108,13 @@ func New(t testing.TB, make Maker, options ...func(*Setup)) *Script {
 		o(&set)
 	}
 	s := build(t, make, &set)
-	s.modify(&set)
+	s.setup = set
+	s.Connect()
 	return s
 }
+
+// Connect takes the machine from RESET to RTS, or where the Setup says.
+func (s *Script) Connect() { s.modify(&s.setup) }
 
 func build(t testing.TB, make Maker, set *Setup) *Script {
 	seed := uint32(1)
@@ -137,6 +143,7 @@ func build(t testing.TB, make Maker, set *Setup) *Script {
 	s.Machine = make(roce.Config{
 		QPN: QPN, PD: PD, Mem: s.Mem, SQ: s.SQ, RQ: rq, SRQ: set.SRQ, SRQPD: set.SRQPD,
 		SendCQ: &s.sends, RecvCQ: &s.recvs, SignalAll: set.SignalAll,
+		Reorder: set.Reorder,
 	})
 	return s
 }

@@ -13,6 +13,7 @@
 //     of that RC queue pair are in place
 //   - atomics execute exactly once, whatever is repeated
 //   - a datagram that was damaged on the way reaches no machine
+//   - memory for what arrives before its turn is bounded, and given back
 //   - no completion queue overflows; no state changes but as figure 124 allows
 //   - RC ends in the memory and the completions of package oracle, with or
 //     without faults, unless a queue pair was killed or its key taken away

@@ -38,6 +38,9 @@ type node struct {
 	qps  map[ib.QPN]*endpoint
 	srq  *recvPool // nil where each queue pair has its own
 	bad  int       // datagrams with a wrong ICRC or form
+
+	reorder      *mem.Budget
+	reorderBytes int // its size
 }
 
 // endpoint is one queue pair, its memory, its plan and what came of it.
@@ -109,7 +112,8 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 		e.pool = newRecvPool(e, e.mem.newArea(n.mem, ib.AccessLocalWrite))
 	}
 	c := roce.Config{QPN: qpn, PD: domain, Mem: n.mem, SQ: e.sq, RQ: e.pool.source(),
-		SRQ: e.pool.srq != nil, SRQPD: domain, SendCQ: e.scq, RecvCQ: e.rcq}
+		SRQ: e.pool.srq != nil, SRQPD: domain, SendCQ: e.scq, RecvCQ: e.rcq,
+		Reorder: n.reorder}
 	switch t {
 	case ib.QPTypeRC:
 		e.machine = rc.New(c)

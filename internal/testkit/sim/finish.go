@@ -21,6 +21,8 @@ func (w *world) finish() {
 		c := e.machine.Counters()
 		w.Outcomes.Retransmitted += int(c[roce.Retransmitted])
 		w.Outcomes.Replays += int(c[roce.AtomicReplay])
+		w.Outcomes.Kept += int(c[roce.Kept])
+		w.Outcomes.NotKept += int(c[roce.NotKept])
 		if e.gone {
 			continue
 		}
@@ -44,10 +46,26 @@ func (w *world) finish() {
 			}
 		}
 	}
+	w.checkReorder()
 	for _, e := range w.endpoints {
 		e.checkMemory()
 		if e.sure {
 			e.checkArrived()
+		}
+	}
+}
+
+// checkReorder checks that queue pairs give back the memory for what arrived before its turn.
+func (w *world) checkReorder() {
+	for _, e := range w.endpoints {
+		if m, ok := e.machine.(roce.Acknowledged); ok {
+			m.Discard()
+		}
+	}
+	for i, n := range w.nodes {
+		if left := n.reorder.Left(); left != n.reorderBytes {
+			w.fail("node %d has %d of %d bytes for what arrives before its turn", i, left,
+				n.reorderBytes)
 		}
 	}
 }

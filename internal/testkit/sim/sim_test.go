@@ -62,7 +62,7 @@ func seeds(t *testing.T, run func(seed uint64) (Outcomes, error)) (sum Outcomes)
 		sum.add(o)
 	}
 	t.Logf("%d seeds: %+v", n, sum)
-	if n >= shortSeeds && (sum.Errors == 0 || sum.Flushed == 0 || sum.Retransmitted == 0 || sum.Replays == 0 || sum.Kills == 0 || sum.Revoked == 0 || sum.BadPackets == 0 || sum.XRC == 0) {
+	if n >= shortSeeds && (sum.Errors == 0 || sum.Flushed == 0 || sum.Retransmitted == 0 || sum.Replays == 0 || sum.Kills == 0 || sum.Revoked == 0 || sum.BadPackets == 0 || sum.XRC == 0 || sum.Kept == 0 || sum.NotKept == 0) {
 		t.Error("the runs did not see everything they are for")
 	}
 	return sum
@@ -80,6 +80,8 @@ func (s *Outcomes) add(o Outcomes) {
 	s.BadPackets += o.BadPackets
 	s.XRC += o.XRC
 	s.Long += o.Long
+	s.Kept += o.Kept
+	s.NotKept += o.NotKept
 }
 
 // TestKeptSeeds replays every seed that ever failed; testdata/seeds tells what

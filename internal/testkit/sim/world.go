@@ -35,7 +35,7 @@ type world struct {
 type Outcomes struct {
 	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills int
 
-	Revoked, BadPackets, XRC, Long int
+	Revoked, BadPackets, XRC, Long, Kept, NotKept int
 
 	Hash uint64
 	Net  simnet.Counts
@@ -46,6 +46,13 @@ const (
 	faultyTime = 60 * monotime.Millisecond
 	healTime   = 100 * monotime.Second // all work must end within this after healing
 	maxSteps   = 3_000_000
+)
+
+// Memory of a node for requests that arrive before their turn. The second node of each run has
+// less than its queue pairs could use.
+const (
+	plentyBytes = 1 << 20
+	scarceBytes = 4 << 10
 )
 
 // Run plays one seed and returns the first promise broken.
@@ -105,6 +112,11 @@ func (w *world) newNode() *node {
 		mem:  mem.NewTable(w.net.Rand.Uint32),
 		qps:  map[ib.QPN]*endpoint{},
 	}
+	n.reorderBytes = plentyBytes
+	if len(w.nodes) == 1 {
+		n.reorderBytes = scarceBytes
+	}
+	n.reorder = mem.NewBudget(n.reorderBytes)
 	w.nodes = append(w.nodes, n)
 	w.net.Attach(n.addr, func(d *simnet.Datagram) { w.deliver(n, d) })
 	return n

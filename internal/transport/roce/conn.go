@@ -275,6 +275,9 @@ func (c *Conn) owesLast() bool {
 func (c *Conn) Detach() (release func()) {
 	sources := c.sources
 	c.sources = nil
+	if c.acked != nil {
+		c.acked.Discard()
+	}
 	return func() {
 		for _, s := range sources {
 			c.roce.dropSource(s)

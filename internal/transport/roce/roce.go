@@ -12,6 +12,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/engine"
+	"verbena/internal/mem"
 	"verbena/internal/roce"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
@@ -37,6 +38,8 @@ type Transport struct {
 	eng    *engine.Engine
 	member portshare.Member
 	rings  *shm.Rings
+	// Reorder is the memory of all queue pairs for requests that arrive before their turn.
+	Reorder *mem.Budget
 
 	count counters
 
@@ -52,6 +55,10 @@ type Transport struct {
 	gsi    gsi
 	pace   pace // of the queue pairs that send by sockets
 }
+
+// reorderBytes is the memory of a process for requests that arrive before their turn. One queue
+// pair may use half, which is what 10 Gb/s carry in 50 ms.
+const reorderBytes = 128 << 20
 
 // counters count what never reached a queue pair.
 type counters struct {
@@ -70,6 +77,7 @@ func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 	return func(e *engine.Engine) (engine.Plug, error) {
 		t := &Transport{
 			eng:      e,
+			Reorder:  mem.NewBudget(reorderBytes),
 			opened:   map[netip.Addr]*Port{},
 			received: map[netip.Addr]bool{},
 			pools:    map[netip.Addr]*udp.SourcePool{},
