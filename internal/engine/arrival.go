@@ -16,10 +16,10 @@ import (
 //	peer:   write the ring ─► armed? ─► swap it to 0 ─► write the bell     once per burst
 //	thread: arm each ring ─► look at each ─► wait ─► Collect: read the bell, read rings and sockets
 //
-// The peer writes the ring before it looks at armed; the thread writes armed before it looks at
-// the ring. So at least one of them sees what the other wrote. Only the peer's swap resets armed.
-// A thread may therefore take the bell of another that sleeps, or read what was for it: a thread
-// that does so arms the rings again.
+// The peer writes the ring before it looks at armed; the thread writes armed before it looks at the
+// ring. So at least one of them sees the other's write. Only the peer's swap resets armed. A thread
+// that takes the bell of another that sleeps, or reads packets meant for it, therefore arms the
+// rings again.
 //
 // The background goroutine sleeps meanwhile: see background.
 type arrival struct {
@@ -50,8 +50,8 @@ func (e *Engine) RingBell() {
 	e.arrival.set.Wake()
 }
 
-// Collect is Poll for a thread that wakes up, or is about to sleep: it reads the bell, and what
-// has arrived. The caller delivers the events of other threads.
+// Collect is Poll for a thread that wakes up, or is about to sleep: it reads the bell, then the
+// rings and sockets. The caller delivers the events of other threads.
 func (e *Engine) Collect() (messages int) {
 	a := &e.arrival
 	a.collects.Add(1)
@@ -75,8 +75,8 @@ func (e *Engine) Collect() (messages int) {
 	return messages
 }
 
-// BeginWait says that the caller is about to wait for ArrivalFDs. It reports false, and says
-// nothing, if there is something to collect.
+// BeginWait announces that the caller is about to wait for ArrivalFDs. It reports false, and
+// announces nothing, if there is something to collect.
 func (e *Engine) BeginWait() bool {
 	e.arrival.waiters.Add(1)
 	if e.readyToSleep() {
@@ -93,7 +93,7 @@ func (e *Engine) EndWait() {
 	e.bg.attended()
 }
 
-// BeginWatch says that the application may be about to wait for ArrivalFDs, in an epoll set of
+// BeginWatch announces that the application may be about to wait for ArrivalFDs, in an epoll set of
 // its own. If there is something to collect they are readable.
 func (e *Engine) BeginWatch() {
 	e.arrival.watchers.Add(1)
@@ -117,7 +117,8 @@ func (e *Engine) EndWatch() {
 	e.bg.attended()
 }
 
-// readyToSleep sends what was delayed, and arms. It reports false if something has come.
+// readyToSleep sends delayed acknowledgements and arms the rings. It reports false if something has
+// come.
 func (e *Engine) readyToSleep() bool {
 	e.Settle()
 	if len(*e.sleepers.Load()) > 0 {

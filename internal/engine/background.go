@@ -18,23 +18,23 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// background is the engine's one goroutine. It serves what no thread of the application waits
-// for: one-sided requests to a process that computes, timers, services. Where threads attend,
-// by polling or by Collect, it naps and looks again. Where they sleep it sleeps too, without a
-// limit but the next timer: with threads in BeginWait it does not wait for arrivals at all
-// (deep); with an epoll set of the application's it is woken with it, and naps first. The thread
-// that collects next ends that sleep, once.
+// background is the engine's one goroutine. It does the work that no thread of the application
+// waits for: one-sided requests to a process that computes, timers, services. While threads poll or
+// call Collect it naps and looks again. While they sleep it sleeps too, until the next timer. With
+// threads in BeginWait it does not wait for arrivals at all (deep). With an epoll set of the
+// application's it is woken too, and naps first. The next thread that collects ends that sleep,
+// once.
 type background struct {
 	// immutable after start
 	eng     *Engine
-	backoff monotime.Duration // of sleep
-	poller  *udp.Poller       // a wake-up, services, and arrivals unless it is deaf to them
-	sleeper futex.Sleeper     // of sleep
+	backoff monotime.Duration // of the naps
+	poller  *udp.Poller       // its wake-ups, services, and arrivals unless it is deaf to them
+	sleeper futex.Sleeper     // of the naps
 
 	polls     atomic.Uint64 // calls of Engine.Poll
 	wakeAt    atomic.Int64  // until when it sleeps or waits
 	stopping  atomic.Bool
-	kicked    atomic.Bool           // somebody stopped polling
+	kicked    atomic.Bool           // a thread stopped polling
 	napping   atomic.Bool           // leaves the sockets to threads that poll
 	away      atomic.Bool           // sleeps; the next thread that collects wakes it
 	nodes     atomic.Pointer[[]int] // the NUMA nodes where it is to run from now on
@@ -74,7 +74,7 @@ func (g *background) open(e *Engine, backoff monotime.Duration) (err error) {
 	return err
 }
 
-// arrivalID is the number by which the poller reports arrivals.
+// arrivalID identifies arrivals in the poller's reports.
 const arrivalID = 0
 
 // listen has the poller report arrivals, or ignore them.
@@ -109,7 +109,7 @@ func (g *background) run() {
 			g.eng.flush(0)
 		}
 		if g.eng.timers.due(now) {
-			g.readOnce() // what waits in a socket must not be taken for lost
+			g.readOnce() // packets that wait in a socket must not be taken for lost
 			g.eng.FireDue(now)
 		}
 		polls := g.polled()
@@ -120,7 +120,7 @@ func (g *background) run() {
 		g.absent = g.absent && !attended
 		polling := g.pollers.there(now, polls, kicked || attended)
 		if !kicked && attended {
-			g.sleepUntil(now, now.Add(2*g.backoff)) // threads that sleep read what wakes them
+			g.sleepUntil(now, now.Add(2*g.backoff)) // threads that sleep wake up and read
 			g.serve()
 			continue
 		}
@@ -134,7 +134,7 @@ func (g *background) run() {
 			continue
 		}
 		g.wait(now, !kicked)
-		if g.lost() { // while it waited: what is under the numbers now is not ours to read
+		if g.lost() { // meanwhile the numbers may have become the application's descriptors
 			return
 		}
 		watched := !kicked && a.asleep()
@@ -156,8 +156,8 @@ func (g *background) run() {
 	}
 }
 
-// lost reports whether the application has closed our descriptors. The goroutine
-// ends then.
+// lost reports whether the application has closed the engine's descriptors. The goroutine ends
+// then.
 func (g *background) lost() bool {
 	if now := monotime.Now(); now.Sub(g.checked) >= policy.CheckDescriptors {
 		g.checked = now
@@ -169,8 +169,8 @@ func (g *background) lost() bool {
 // polled returns the number of polls. Two looks at the board count as one poll.
 func (g *background) polled() uint64 { return g.polls.Load() + g.eng.board.Looks()/2 }
 
-// read handles what the sockets have, and lingers: in a stream the next
-// datagram is nearer than a sleep and a wake-up, which also costs its sender.
+// read drains the sockets, and lingers: in a stream the next datagram comes sooner than a sleep and
+// a wake-up take, and a wake-up also costs its sender.
 func (g *background) read() (n int) {
 	g.woken.Store(false)
 	last := monotime.Now()
@@ -187,7 +187,7 @@ func (g *background) read() (n int) {
 			n, last = n+k, now
 			g.eng.FireDue(now)
 		} else if n == 0 || now.Sub(last) > g.linger || g.idle.on || g.woken.Load() {
-			break // who is woken, or looks at memory, may need this core
+			break // a woken thread, or one that reads memory, may need this core
 		}
 	}
 	g.linger = max(g.linger-g.linger/4, policy.MinLinger)
@@ -213,8 +213,8 @@ func (g *background) readOnce() (n int) {
 	return n
 }
 
-// doze leaves the sockets to the pollers for a while. It reports whether the process had a core
-// meanwhile.
+// doze leaves the sockets to the polling threads for a while. It reports whether the process had a
+// core meanwhile.
 func (g *background) doze(now monotime.Time) (ran bool) {
 	before, known := cputime.Used()
 	g.sleepUntil(now, now.Add(g.pollers.next(g.backoff)))
@@ -232,9 +232,9 @@ func (g *background) sleepUntil(now, until monotime.Time) {
 	g.wakeAt.Store(0)
 }
 
-// wait blocks until something has come, a timer is due or another thread wakes it. Where
-// threads of the application wait it leaves arrivals to them. mayEnd says that a thread that
-// collects is to end the wait.
+// wait blocks until something has come, a timer is due or another thread wakes it. While threads of
+// the application wait it leaves arrivals to them. With mayEnd the next thread that collects ends
+// the wait.
 func (g *background) wait(now monotime.Time, mayEnd bool) {
 	deep := mayEnd && g.eng.arrival.waiters.Load() > 0 && len(*g.eng.sleepers.Load()) == 0
 	g.listen(!deep)
@@ -262,7 +262,7 @@ func (g *background) wait(now monotime.Time, mayEnd bool) {
 	g.wakeAt.Store(0)
 }
 
-// serve calls the services that have something, and leaves arrivals alone.
+// serve calls the services that are ready, and leaves arrivals alone.
 func (g *background) serve() {
 	g.listen(false)
 	if _, err := g.look(0); err != nil {
@@ -270,14 +270,15 @@ func (g *background) serve() {
 	}
 }
 
-// attended ends a sleep without a limit: a thread has collected, and may not do so for long.
+// attended ends a sleep without a limit. A thread has just collected, and may not do so again for
+// long.
 func (g *background) attended() {
 	if g.away.Load() && g.away.Swap(false) {
 		g.poller.Wake()
 	}
 }
 
-// look waits and returns how many sockets are readable. Services it calls.
+// look waits and returns the number of readable sockets. It calls the services that are ready.
 func (g *background) look(timeout monotime.Duration) (sockets int, err error) {
 	n, err := g.poller.Wait(timeout, g.ready[:])
 	for _, id := range g.ready[:n] {
@@ -289,11 +290,11 @@ func (g *background) look(timeout monotime.Duration) (sockets int, err error) {
 	return sockets + n, err
 }
 
-// serviceID returns the number by which the poller reports a service. Sockets have 0.
+// serviceID returns the number that identifies a service in the poller's reports. Sockets have 0.
 func serviceID(i int) uint64 { return ^uint64(1 + i) }
 
-// publish tells until when the goroutine will be away: until the time given or
-// the first deadline. A deadline set while it does so wakes it.
+// publish announces until when the goroutine will be away: until the given time or the first
+// deadline. A deadline that is set meanwhile wakes it.
 func (g *background) publish(until monotime.Time) monotime.Time {
 	g.wakeAt.Store(int64(monotime.Never))
 	until = min(until, g.eng.timers.deadline())
@@ -313,7 +314,7 @@ func (g *background) wake() {
 	g.poller.Wake()
 }
 
-// kick ends the goroutine's sleep: nobody will poll for a while.
+// kick ends the goroutine's sleep: no thread will poll for a while.
 func (g *background) kick() {
 	g.kicked.Store(true)
 	if g.napping.Load() {
@@ -321,7 +322,7 @@ func (g *background) kick() {
 	}
 }
 
-// stop ends the goroutine, unless it has lost what would wake it.
+// stop ends the goroutine, unless it has lost the descriptors that would wake it.
 func (g *background) stop() {
 	g.stopping.Store(true)
 	if !g.poller.Lost() {
@@ -330,7 +331,7 @@ func (g *background) stop() {
 	}
 }
 
-// closePollers closes what waits.
+// closePollers closes both pollers.
 func (e *Engine) closePollers() {
 	g := &e.bg
 	if g.poller.Lost() {

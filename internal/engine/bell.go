@@ -8,7 +8,7 @@ import (
 )
 
 // Bell wakes a goroutine that waits for a time. A channel and a timer would start the Go runtime's
-// poller, and the runtime ends a process that closes all its descriptors, those of the poller too.
+// poller. The runtime ends a process that closes all its descriptors, those of the poller too.
 type Bell struct{ poller *udp.Poller }
 
 // NewBell returns a bell, which is there as long as the process.
@@ -20,7 +20,7 @@ func NewBell() (*Bell, error) {
 	return &Bell{p}, nil
 }
 
-// Close takes down a bell that nobody rings any more.
+// Close takes down a bell that no thread rings any more.
 func (b *Bell) Close() error { return b.poller.Close() }
 
 // Ring makes the current or the next Wait return.

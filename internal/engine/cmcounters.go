@@ -10,11 +10,11 @@ type cmCounters struct {
 	mu    sync.Mutex
 	names []string        // guarded by mu
 	past  []uint64        // guarded by mu: of those that ended
-	now   func() []uint64 // guarded by mu: of the one that has not; else nil
+	now   func() []uint64 // guarded by mu: of the one that runs; else nil
 }
 
-// CountCM has Counters ask a connection manager, until it ends and is asked for the
-// last time. read is called without locks of connections.
+// CountCM makes Counters ask a connection manager for its counts, until it ends and is asked for
+// the last time. read is called without locks of connections.
 func (e *Engine) CountCM(names []string, read func() []uint64) (end func()) {
 	t := &e.cm
 	t.mu.Lock()

@@ -22,9 +22,9 @@ type Conn struct {
 	qpn       ib.QPN
 	onEvent   func(ib.EventType) // called without locks held
 	transport Transport          // the Conn is part of it
-	immediate Immediate          // the same where it is one; else nil
+	immediate Immediate          // transport as an Immediate; nil if it is none
 
-	mu  *sync.Mutex // own, or one that it has in common with others; immutable
+	mu  *sync.Mutex // own, or shared with other Conns; immutable
 	own sync.Mutex
 
 	// guarded by mu
@@ -33,21 +33,21 @@ type Conn struct {
 	closed  bool
 	after   func()        // DeliverUnlock calls it, once
 	armed   monotime.Time // when the timer heap will wake it, at the latest
-	retry   monotime.Time // when to flush again what could not be written; Never if nothing
+	retry   monotime.Time // when to flush unwritten output again; Never if there is none
 	short   *queue.Short
 
 	alarm Alarm
 }
 
-// ConnOptions say what a Conn is made from.
+// ConnOptions configure a Conn.
 type ConnOptions struct {
-	Account *Account           // where its machine counts
+	Account *Account           // counts for its machine
 	OnEvent func(ib.EventType) // called without locks, with each event
 	Lock    *sync.Mutex        // serialises it together with others; nil: it has its own
 }
 
-// NewConn gives a queue pair a number, and makes c, which is part of t, findable by it.
-// machine is called with the number.
+// NewConn gives a queue pair a number, and makes c, which t embeds, findable by it. machine is
+// called with the number.
 func (e *Engine) NewConn(c *Conn, t Transport, o ConnOptions,
 	machine func(ib.QPN) qp.Machine) error {
 	e.Settle()
@@ -62,8 +62,8 @@ func (e *Engine) NewConn(c *Conn, t Transport, o ConnOptions,
 	return nil
 }
 
-// NewNumberlessConn makes c, which is part of t, a connection that no queue pair number
-// leads to: it is locked and woken as others are.
+// NewNumberlessConn makes c, which t embeds, a connection without a queue pair number. It is locked
+// and woken as others are.
 func (e *Engine) NewNumberlessConn(c *Conn, t Transport, machine qp.Machine) {
 	c.init(e, t, nil)
 	c.machine = machine
@@ -84,21 +84,21 @@ func (c *Conn) init(e *Engine, t Transport, mu *sync.Mutex) {
 // QPN returns the queue pair's number.
 func (c *Conn) QPN() ib.QPN { return c.qpn }
 
-// Transport returns what c is part of.
+// Transport returns the transport that embeds c.
 func (c *Conn) Transport() Transport { return c.transport }
 
 // Lock serialises access to the machine and its queues. Post under it, then
 // call SubmitUnlock.
 func (c *Conn) Lock() { c.mu.Lock() }
 
-// Unlock ends what Lock began, where nothing is to be sent.
+// Unlock ends Lock if nothing is to be sent.
 func (c *Conn) Unlock() { c.mu.Unlock() }
 
 // Machine returns the protocol machine; the caller holds the lock.
 func (c *Conn) Machine() qp.Machine { return c.machine }
 
-// ShortLimit returns how many bytes a message with an opcode may have for PostShort, 0 if
-// the transport has no such messages. It takes no lock.
+// ShortLimit returns the size in bytes of the largest message with an opcode that PostShort takes,
+// 0 if the transport has no such messages. It takes no lock.
 func (c *Conn) ShortLimit(op ib.WROpcode) int {
 	if c.immediate == nil {
 		return 0
@@ -106,17 +106,17 @@ func (c *Conn) ShortLimit(op ib.WROpcode) int {
 	return c.immediate.ShortLimit(op)
 }
 
-// Short returns a message to be filled for PostShort, whose fields have old values. The
-// caller holds the lock, and ShortLimit was not 0.
+// Short returns a message for PostShort, whose fields have old values. The caller holds the lock,
+// and ShortLimit was not 0.
 func (c *Conn) Short() *queue.Short { return c.short }
 
-// PostShort makes the message that Short returned, if that can be at once, and reports
-// whether it did. The caller holds the lock, and keeps it. SubmitUnlock is to follow unless
-// all were WRITEs.
+// PostShort sends the message that Short returned, if that is possible at once, and reports whether
+// it was. The caller holds the lock, and keeps it. SubmitUnlock is to follow unless all messages
+// were WRITEs.
 func (c *Conn) PostShort() bool { return c.immediate.PostShort(c.short) }
 
-// SubmitUnlock tells the machine of posted work and sends what it may. It releases the
-// lock, which the caller holds.
+// SubmitUnlock notifies the machine of posted work and sends its output. It releases the lock,
+// which the caller holds.
 func (c *Conn) SubmitUnlock() {
 	if c.immediate != nil && c.immediate.Submit() {
 		c.mu.Unlock()
@@ -128,9 +128,8 @@ func (c *Conn) SubmitUnlock() {
 	c.PumpUnlock(now)
 }
 
-// SubmitReceivesUnlock tells the machine of posted receives. They send nothing and are
-// no answer to a peer: what is delayed stays so. It releases the lock, which the caller
-// holds.
+// SubmitReceivesUnlock notifies the machine of posted receives. They send nothing and do not answer
+// a peer, so delayed acknowledgements stay delayed. It releases the lock, which the caller holds.
 func (c *Conn) SubmitReceivesUnlock() {
 	if c.machine.State() == ib.QPErr { // they are flushed
 		c.SubmitUnlock()
@@ -139,9 +138,8 @@ func (c *Conn) SubmitReceivesUnlock() {
 	c.mu.Unlock()
 }
 
-// Modify applies attributes. src is the local address of the GID index where
-// mask has QPAV. check is asked with the state of that very moment, which a
-// packet may have changed since the caller looked.
+// Modify applies attributes. src is the local address of the GID index where mask has QPAV. check
+// is called with the state at that moment: a packet may have changed it since the caller looked.
 //
 // Errors: check's; net.ErrClosed; the system has no socket to send from src.
 func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr,

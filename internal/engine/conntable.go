@@ -20,12 +20,12 @@ type connTable struct {
 	base  ib.QPN // of the process's slot
 	limit uint32 // one past the slot's last number: the last slot lacks QPMulticast
 	order qpnOrder
-	next  uint32 // place in order: numbers rotate, so none is reused soon
+	next  uint32 // position in order: numbers rotate, so none is reused soon
 	count int
 
 	pass    func(iter.Seq[ib.QPN]) // nil: everything passes. Immutable after Engine.New
 	passed  uint32                 // numbers from next on that pass, and have not been given out
-	removed int                    // numbers that pass and are no queue pair's any more
+	removed int                    // numbers that pass and have no queue pair any more
 }
 
 const (
@@ -33,34 +33,34 @@ const (
 	connChunk = 64           // small: numbers lie anywhere in the slot
 	firstQPN  = 0x10         // below are the numbers with a fixed meaning
 
-	// passAhead is the number of QPNs that pass the kernel's filter before they are given out, and
-	// of those that may still pass without an owner: the filter is set once in so many.
+	// passAhead is the number of QPNs that pass the kernel's filter before they are given out. As
+	// many may still pass without an owner. So the filter is set only once in so many.
 	passAhead = 64
 )
 
-// Numbers are those that queue pairs of this process get.
+// Numbers are the queue pair numbers of this process.
 type Numbers struct {
 	Slot        int    // the top ten bits of all of them, 0 if the process has all numbers
 	Name        string // of the process; see Engine.Name
 	First, Last ib.QPN
-	// Pass has the network drop packets for other numbers than these. It compares the low
-	// bits. If Pass is nil, all packets pass.
+	// Pass makes the network drop packets for other numbers than these. It compares the low bits.
+	// If Pass is nil, all packets pass.
 	Pass func(iter.Seq[ib.QPN])
 }
 
 func (t *connTable) allot(n Numbers) {
 	t.base = n.First &^ (slotQPNs - 1)
 	t.limit = min(uint32(n.Last-t.base)+1, slotQPNs)
-	// A process that takes over a slot should not be met by what was sent to the
-	// numbers of the last owner, nor by what strangers guess.
+	// A process that takes over a slot should not get packets sent to the last owner's numbers, nor
+	// those that strangers guess.
 	t.order.key, t.next = entropy.Uint64(), rand.Uint32N(slotQPNs)
 	if t.pass = n.Pass; t.pass != nil {
 		t.tell()
 	}
 }
 
-// tell has the kernel pass what is for the numbers given out and for those that
-// come next. t.mu is held, or nobody else has t.
+// tell has the kernel pass packets for the numbers given out and for those that come next. t.mu is
+// held, or no other thread has t.
 func (t *connTable) tell() {
 	t.passed, t.removed = passAhead, 0
 	if t.pass == nil {

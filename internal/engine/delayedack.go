@@ -22,16 +22,15 @@ import (
 //	  │                         (one poll later: it may poll several queues in turn)
 //	  └ the next message comes: after an answer both are acknowledged together
 //
-// A peer may wait for the acknowledgement itself before it goes on, as perftest
-// does. It shows: its next message comes only after the grace has run out.
-// From then on the acknowledgement leaves with the answer, in one burst, and
-// after ever more messages it is tried again.
+// A peer may wait for the acknowledgement itself before it goes on, as perftest does: its next
+// message comes only after the grace has run out. From then on the acknowledgement leaves with the
+// answer, in one burst. After ever more messages the delay is tried again.
 //
-// An application that sleeps between messages has a peer that does: two bursts would wake it
-// twice. There, too, the acknowledgement leaves with the answer, and before it (ComesFirst).
+// If the application sleeps between messages its peer does, too, and two bursts would wake that
+// twice. So the acknowledgement leaves with the answer, and before it (ComesFirst).
 //
-// Other calls than these send what is delayed, and the background goroutine
-// flushes for an application that went away.
+// All other calls send delayed acknowledgements. The background goroutine sends them for an
+// application that went away.
 
 // DelayedAck is the acknowledgement of one Conn that may wait for the application. Guarded
 // by the Conn's lock. It is used by DelayUnlock and the transport's NotePost, FlushOutput
@@ -47,10 +46,10 @@ type DelayedAck struct {
 
 	expired  int // times in a row that the grace ran out
 	together int // messages to come whose acknowledgement leaves with the answer
-	penalty  int // what together was set to last
+	penalty  int // last value that together was set to
 }
 
-// NewDelayedAck returns that of a Conn.
+// NewDelayedAck returns the DelayedAck of a Conn.
 func NewDelayedAck(c *Conn) DelayedAck { return DelayedAck{conn: c} }
 
 // Waiting reports whether the acknowledgement is delayed.
@@ -87,7 +86,7 @@ func (l *DelayedAck) expire() {
 // maxDelayed limits the acknowledgements that wait; more are sent at once.
 const maxDelayed = 16
 
-// delayedAcks are those that wait.
+// delayedAcks lists the acknowledgements that wait.
 type delayedAcks struct {
 	n atomic.Int32
 
@@ -127,7 +126,7 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	if c.machine.NextTimeout().Before(c.armed) {
 		return false
 	}
-	if l.waiting && psn == l.psn { // what came was not a request
+	if l.waiting && psn == l.psn { // the received packet was not a request
 		c.DeliverUnlock()
 		return true
 	}
@@ -141,7 +140,7 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 		if !l.answered {
 			return false
 		}
-		l.expired, l.penalty = 0, 0 // they do talk in turns
+		l.expired, l.penalty = 0, 0 // the two sides do take turns
 		if l.messages == policy.AckBatches {
 			return false
 		}
@@ -166,17 +165,17 @@ func (e *Engine) Flush() {
 	}
 }
 
-// Settle sends all that Poll delayed: the application has turned to something
-// else, which may take long, or tell its peer to go on. An adapter would have
-// acknowledged before the application saw its completion.
+// Settle sends all acknowledgements that Poll delayed. The application has turned to something
+// else, which may take long, or notify its peer in another way. An adapter would have acknowledged
+// before the application saw its completion.
 func (e *Engine) Settle() {
 	if e.delayed.n.Load() > 0 {
 		e.flush(0)
 	}
 }
 
-// flush sends those of connections that did not answer, or that answered longer
-// ago than grace.
+// flush sends the acknowledgements of connections that did not answer, or that answered longer ago
+// than grace.
 func (e *Engine) flush(grace monotime.Duration) {
 	now := monotime.Now()
 	var list [maxDelayed]*DelayedAck

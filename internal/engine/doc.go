@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package engine runs the protocol machines: it owns the table that finds a queue pair by its
+// Package engine runs the protocol machines. It owns the table that finds a queue pair by its
 // number, the timers, the pumps and the background goroutine. It decides which thread polls, and
 // knows no transport, no protection domains and no verbs.
 //
 // # Who runs when
 //
-// No queue pair has a goroutine. The thread that has an event — it posts, it polls, or
-// it is the background goroutine — locks the connection, calls its machine and pumps:
+// No queue pair has a goroutine. The thread that has an event posts, polls, or is the background
+// goroutine. It locks the connection, calls its machine and pumps:
 //
 //	Conn.Lock ─► machine.HandleInput / Doorbell / HandleTimeout
 //	          └► PumpUnlock: unless a thread pumps, Transport.FlushOutput repeats
@@ -15,7 +15,7 @@
 //	               unlocked ► one system call writes them
 //
 // Only the pumping thread writes, so packets of a queue pair leave in the order in which its
-// machine made them; others leave their work in the machine.
+// machine made them. Other threads leave their work in the machine.
 //
 // # What plugs in
 //
@@ -24,16 +24,16 @@
 //	Input      reads what arrives: a socket, an epoll set, memory (Sleeper), a Ring
 //	Plug       what a transport keeps for the engine: listeners, ports, counters
 //
-// A thread that polls a completion queue and finds nothing takes the inputs with a try-lock
-// and reads them without blocking. The background goroutine blocks on the sockets only while
-// no thread polls; it also serves one-sided requests of peers when the application never
-// calls in, and the timers. Package policy has the numbers of that.
+// A thread that polls a completion queue and finds nothing takes the inputs with a try-lock and
+// reads them without blocking. The background goroutine blocks on the sockets only while no thread
+// polls. It also runs the timers, and serves one-sided requests of peers while the application
+// never calls in. Package policy has the numbers of that.
 //
 // Functions whose names end in Unlock release a lock that their caller took.
 //
 // # Locks
 //
 // Order: an input's lock → Conn → queue.CQ and queue.SRQ → mem.Table. Engine.mu, inputsMu,
-// and those of timers and delayed acknowledgements are leaves. No Conn's lock is held across
-// a system call, but for the exceptions in ARCHITECTURE.md.
+// and those of timers and delayed acknowledgements are leaves. No Conn's lock is held across a
+// system call, but for the exceptions in ARCHITECTURE.md.
 package engine

@@ -11,7 +11,7 @@ import (
 
 // A Driver makes the queue pairs of a kind of device.
 type Driver interface {
-	// CounterNames names the counts of the queue pairs' machines.
+	// CounterNames returns the names of the counts of the queue pairs' machines.
 	CounterNames() []string
 	// NewConn makes a queue pair.
 	//
@@ -19,14 +19,14 @@ type Driver interface {
 	NewConn(e *Engine, q *QPSpec) (*Conn, error)
 }
 
-// QPSpec says what a queue pair is made from.
+// QPSpec configures a queue pair.
 type QPSpec struct {
 	Type    ib.QPType
 	Account *Account
 	OnEvent func(ib.EventType)         // called without locks, with each event
 	Config  func(qpn ib.QPN) qp.Config // called with the number
 	MTU     int                        // bytes, of the port
-	// Source returns what a UD queue pair sends from, by GID index.
+	// Source returns the address that a UD queue pair sends from, by GID index.
 	Source func(index uint8) netip.AddrPort
 	// Device is the transport's object for the device; nil where it has none.
 	Device any

@@ -19,12 +19,11 @@ import (
 
 // Options configure an engine.
 type Options struct {
-	// Faults are injected into everything sent.
+	// Faults are injected into all sent packets.
 	Faults faultcap.Faults
 	// Capture takes every packet sent and received; nil is none.
 	Capture *faultcap.Capture
-	// Plugs makes the plugs that are there from the beginning, before the background
-	// goroutine runs. Others come with PlugOf.
+	// Plugs makes the first plugs, before the background goroutine runs. Others come with PlugOf.
 	Plugs []func(*Engine) (Plug, error)
 	// Nap limits how long the background goroutine sleeps while other threads poll; 0 is
 	// policy.Nap.
@@ -44,7 +43,7 @@ type Engine struct {
 	timers     *timers
 	readErrors atomic.Uint64
 
-	// what is read; replaced under inputsMu
+	// all inputs; replaced under inputsMu
 	inputs   atomic.Pointer[[]Input]
 	rings    atomic.Pointer[[]Ring]
 	sleepers atomic.Pointer[[]Sleeper] // inputs that are memory, and no rings
@@ -115,7 +114,7 @@ func (e *Engine) Close() error {
 	return e.closePlugs()
 }
 
-// stopInputs stops the plugs, and what is still read then.
+// stopInputs stops the plugs, and the inputs that are left then.
 func (e *Engine) stopInputs() {
 	for _, p := range *e.plugs.Load() {
 		p.Stop()
@@ -132,7 +131,7 @@ func (e *Engine) closePlugs() (err error) {
 	return err
 }
 
-// Withdraw has no process find this one any more, which is about to end without Close.
+// Withdraw hides this process, which is about to end without Close, from all others.
 func (e *Engine) Withdraw() {
 	for _, p := range *e.plugs.Load() {
 		p.Withdraw()
@@ -157,33 +156,32 @@ func (e *Engine) Closed() error {
 	return nil
 }
 
-// Name names this process among those of its user, whatever container they are in; empty
-// where it meets no other.
+// Name identifies this process among those of its user, in all containers. It is empty if the
+// process shares nothing with others.
 func (e *Engine) Name() string { return e.name }
 
-// Slot is the top ten bits of the numbers that this process gives out: queue
-// pair numbers and communication ids.
+// Slot returns the top ten bits of the queue pair numbers and communication ids of this process.
 func (e *Engine) Slot() int { return e.slot }
 
-// Allot sets which numbers queue pairs get. It is for a plug of Options.
+// Allot sets the numbers that queue pairs get. It is for a plug of Options.
 func (e *Engine) Allot(n Numbers) {
 	e.slot, e.name = n.Slot, n.Name
 	e.conns.allot(n)
 }
 
-// ShowOn has the board show the rings, and count the polls of a program outside Go. It is
-// for a plug of Options.
+// ShowOn makes the board show the rings, and count the polls of a C program. It is for a plug of
+// Options.
 func (e *Engine) ShowOn(b *shmring.Board) { e.board = b }
 
-// Board shows a program outside Go that polls by itself when to call PollFor. Its
-// memory is there for as long as the process is.
+// Board shows a C program that polls by itself when to call PollFor. Its memory stays valid as long
+// as the process lives.
 func (e *Engine) Board() *shmring.Board { return e.board }
 
-// Poller has the descriptors of sockets, for which threads wait that sleep.
+// Poller holds the descriptors of sockets, for threads that sleep.
 func (e *Engine) Poller() *udp.Poller { return e.arrival.set }
 
-// Serve has the background goroutine call f when a descriptor has something to read. It is
-// for a plug of Options, which calls EndService when it stops.
+// Serve makes the background goroutine call f when a descriptor has something to read. It is for a
+// plug of Options, which calls EndService when it stops.
 func (e *Engine) Serve(fd int, f func()) error {
 	e.bg.services = append(e.bg.services, f)
 	return e.bg.poller.AddFD(fd, serviceID(len(e.bg.services)-1))
@@ -192,17 +190,16 @@ func (e *Engine) Serve(fd int, f func()) error {
 // EndService ends Serve. The background goroutine has stopped.
 func (e *Engine) EndService(fd int) { _ = e.bg.poller.RemoveFD(fd) } // it is there
 
-// RunOn has the background goroutine run on these NUMA nodes from now on.
+// RunOn makes the background goroutine run on these NUMA nodes from now on.
 func (e *Engine) RunOn(nodes []int) {
 	e.bg.nodes.Store(&nodes)
 	e.bg.wake()
 }
 
-// WakeBackground ends the background goroutine's sleep: there is a peer that it has not
-// armed.
+// WakeBackground ends the background goroutine's sleep: there is a peer that it has not armed.
 func (e *Engine) WakeBackground() { e.bg.wake() }
 
-// AddInput has an input read from now on.
+// AddInput adds an input, which is read from now on.
 func (e *Engine) AddInput(in Input) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
@@ -211,7 +208,7 @@ func (e *Engine) AddInput(in Input) {
 	e.listSleepersLocked()
 }
 
-// RemoveInput ends what AddInput began, and stops the input.
+// RemoveInput removes an input, and stops it.
 func (e *Engine) RemoveInput(in Input) {
 	e.inputsMu.Lock()
 	next := slices.DeleteFunc(slices.Clone(*e.inputs.Load()), func(o Input) bool { return o == in })
@@ -221,7 +218,7 @@ func (e *Engine) RemoveInput(in Input) {
 	in.Stop()
 }
 
-// AddRing has a ring read from now on.
+// AddRing adds a ring, which is read from now on.
 func (e *Engine) AddRing(r Ring) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
@@ -234,7 +231,7 @@ func (e *Engine) AddRing(r Ring) {
 	}
 }
 
-// RemoveRing ends what AddRing began. The caller stops the ring.
+// RemoveRing removes a ring. The caller stops it.
 func (e *Engine) RemoveRing(r Ring) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
@@ -262,7 +259,7 @@ func (e *Engine) listSleepersLocked() {
 	e.hidden.Store(hidden)
 }
 
-// CountReadError counts an input that the system did not let be read.
+// CountReadError counts an input that the system could not read.
 func (e *Engine) CountReadError() { e.readErrors.Add(1) }
 
 // Find returns the connection of a queue pair number, or nil. It takes no lock.
@@ -271,7 +268,7 @@ func (e *Engine) Find(q ib.QPN) *Conn { return e.conns.find(q) }
 // EachConn calls f for every connection.
 func (e *Engine) EachConn(f func(*Conn)) { e.conns.each(f) }
 
-// errNumbers says that no queue pair number is left.
+// errNumbers reports that no queue pair number is left.
 func (e *Engine) errNumbers() error {
 	return fmt.Errorf("engine: all %d queue pair numbers of this process are in use",
 		e.conns.limit-firstQPN)

@@ -16,7 +16,7 @@ func SourceFor(dst netip.Addr) (netip.Addr, error) {
 	return udp.SourceFor(netip.AddrPortFrom(dst, wire.Port))
 }
 
-// Descriptors returns how many descriptors the process may have.
+// Descriptors returns the number of descriptors that the process may have.
 func Descriptors() int { return tcp.Descriptors() }
 
 // InterfaceChange is an event of a network interface.

@@ -7,17 +7,16 @@ import (
 	"verbena/internal/monotime"
 )
 
-// idlePolicy decides whether the background goroutine may leave the inputs to
-// the threads that poll. An application may poll now and then and look at memory for
-// its peer's WRITE meanwhile, as ib_write_lat does: what comes then is the
-// goroutine's to read, as soon as it comes.
+// idlePolicy decides whether the background goroutine may leave the inputs to the threads that
+// poll. An application may poll now and then and look at memory for its peer's WRITE meanwhile, as
+// ib_write_lat does. Then the goroutine has to read each packet as soon as it comes.
 //
-// It shows after a nap: a packet lies in an input, and the process has computed meanwhile
-// without a poll. A process that waits for a core has not computed, and polls when it gets one.
-// While the goroutine attends it competes with the polling thread, which is faster by a
-// wake-up: if that takes everything the goroutine may nap again. Where threads share cores the
-// goroutine is faster, as a thread that wakes up comes first. So it also naps again from time
-// to time, to see whether packets are left lying still.
+// A nap shows that: a packet lies in an input, and the process has computed meanwhile without a
+// poll. A process that waits for a core has not computed, and polls when it gets one. While the
+// goroutine attends it competes with the polling thread, which is faster by a wake-up. If that
+// thread takes everything the goroutine may nap again. Where threads share cores the goroutine is
+// faster, as a thread that wakes up comes first. So it also naps again from time to time, to see
+// whether packets are still left lying.
 type idlePolicy struct {
 	on      bool              // the goroutine waits for the inputs instead of napping
 	missed  int               // naps in a row that left something lying
@@ -55,8 +54,8 @@ func (a *idlePolicy) woke(now monotime.Time, useful bool) {
 	}
 }
 
-// leftLying reports whether an input that has something keeps it, and no thread polls: a polling
-// thread may be busy sending.
+// leftLying reports whether an input holds something that no thread reads, and no thread polls: a
+// polling thread may be busy sending.
 func (g *background) leftLying() bool {
 	polls := g.polled()
 	now := monotime.Now()
@@ -64,7 +63,7 @@ func (g *background) leftLying() bool {
 	return g.polled() == polls && !g.kicked.Load() && g.readable()
 }
 
-// readable reports whether an input has something. It calls the services that have.
+// readable reports whether an input has something. It calls the services that are ready.
 func (g *background) readable() bool {
 	if a := &g.eng.arrival; !a.asleep() {
 		a.silence() // rung while a thread polled

@@ -10,11 +10,10 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// Poll makes progress on the caller's thread: it reads what has arrived and
-// runs timers that are due. It never blocks. Acknowledgements may be delayed:
-// a caller that found no completion calls Flush, one that did returns to the
-// application first, whose answer may carry them. It returns how many messages
-// it read.
+// Poll makes progress on the caller's thread: it reads arrived packets and runs due timers. It
+// never blocks. Acknowledgements may be delayed. A caller that found no completion calls Flush; a
+// caller that found one returns to the application first, whose answer may carry them. It returns
+// the number of messages that it read.
 func (e *Engine) Poll() (messages int) { return e.PollFor(1) }
 
 // PollFor is Poll for callers that look at the Board themselves; polls, at least 1, is the
@@ -48,9 +47,9 @@ func (e *Engine) PollFor(polls uint64) (messages int) {
 // passed reports whether a multiple of every lies in (last-polls, last].
 func passed(last, polls, every uint64) bool { return last/every != (last-polls)/every }
 
-// TakeArrived handles what has arrived: all that other processes of the host have written
-// so far, even if another thread is handling some of it, and what other inputs hold unless
-// another thread is reading them.
+// TakeArrived handles all packets that have arrived. It waits for a thread that is reading a ring,
+// so that all that other processes of the host have written is handled. It skips other inputs that
+// a thread is reading.
 func (e *Engine) TakeArrived() {
 	for _, r := range *e.rings.Load() {
 		r.TakeAll()
@@ -60,11 +59,11 @@ func (e *Engine) TakeArrived() {
 	}
 }
 
-// UpdateBoard tells on the Board how often a program outside Go is to call PollFor. It is
-// called after each PollFor.
+// UpdateBoard shows on the Board how often a C program is to call PollFor. It is called after each
+// PollFor.
 func (e *Engine) UpdateBoard() { e.board.Let(e.boardShowsAll()) }
 
-// boardShowsAll reports whether nothing but what the board shows needs to be polled often.
+// boardShowsAll reports whether only the rings on the board need to be polled often.
 func (e *Engine) boardShowsAll() bool {
 	return len(*e.rings.Load()) > 0 && e.hidden.Load() == 0 && e.quiet.Load() &&
 		e.delayed.n.Load() == 0
@@ -77,12 +76,12 @@ func (e *Engine) Wake() {
 	e.bg.kick()
 }
 
-// Woken says that the application was given an event that it may be waiting
-// for, and has something to do.
+// Woken notes that the application was given an event that it may be waiting for, and has something
+// to do.
 func (e *Engine) Woken() { e.bg.woken.Store(true) }
 
-// Leave sends what is pending before the process exits, also what another thread is
-// handling: the application may have seen a completion before its message was acknowledged.
+// Leave sends pending output before the process exits, also that of another thread: the application
+// may have seen a completion before its message was acknowledged.
 func (e *Engine) Leave() {
 	until := monotime.Now().Add(leaveTimeout)
 	finish := func(in Input) {

@@ -10,18 +10,18 @@ import (
 // pollers decides whether threads of the application poll, and for how long the background
 // goroutine naps meanwhile.
 //
-// Where more threads poll than there are cores, each polls once and then waits for the others.
-// So a thread is there until it has not polled for policy.PollersGone, or says that it goes to
-// sleep (background.kick). A process that waits for cores gets no packet sooner by a goroutine
-// that wakes up, which takes the core from another process: its naps become longer.
+// Where more threads poll than there are cores, each polls once and then waits for the others. So a
+// thread counts as polling until it has not polled for policy.PollersGone, or announces that it
+// goes to sleep (background.kick). In a process that waits for cores a goroutine that wakes up gets
+// no packet sooner, and takes the core from another process. So its naps become longer.
 type pollers struct {
 	counted uint64            // polls when a thread last polled
 	last    monotime.Time     // when that was; 0: no thread polls
 	nap     monotime.Duration // the next nap; 0: the shortest
 }
 
-// there reports whether a thread polls. left says that a thread has stopped polling since the
-// last call.
+// there reports whether a thread polls. left is set if a thread has stopped polling since the last
+// call.
 func (p *pollers) there(now monotime.Time, polls uint64, left bool) bool {
 	switch {
 	case left:
@@ -41,8 +41,8 @@ func (p *pollers) next(shortest monotime.Duration) monotime.Duration {
 	return p.nap
 }
 
-// slept notes how much processor time the process has used in a nap that lasted for d. It
-// reports whether the process had a core.
+// slept notes the processor time that the process has used in a nap that lasted for d. It reports
+// whether the process had a core.
 func (p *pollers) slept(d, used monotime.Duration) (ran bool) {
 	if used >= d-d/4 {
 		p.nap = 0

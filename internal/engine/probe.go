@@ -4,30 +4,29 @@ package engine
 
 import "verbena/internal/monotime"
 
-// A Probe shows and moves what tests of the transports cannot reach from outside. No program
-// uses it.
+// A Probe shows and moves engine state that tests of the transports cannot reach from outside. No
+// program uses it.
 type Probe struct{ eng *Engine }
 
 // Probe returns the engine's.
 func (e *Engine) Probe() Probe { return Probe{e} }
 
-// Napping reports whether the background goroutine leaves the inputs to the threads that
-// poll.
+// Napping reports whether the background goroutine leaves the inputs to polling threads.
 func (p Probe) Napping() bool { return p.eng.bg.napping.Load() }
 
 // StopBackground ends the background goroutine.
 func (p Probe) StopBackground() { p.eng.bg.stop() }
 
-// Delayed returns how many acknowledgements are delayed.
+// Delayed returns the number of delayed acknowledgements.
 func (p Probe) Delayed() int { return int(p.eng.delayed.n.Load()) }
 
-// Delay has an acknowledgement be flushed by the next Flush, as if it was delayed.
+// Delay makes the next Flush send an acknowledgement, as if it was delayed.
 func (p Probe) Delay(d *DelayedAck) bool { return p.eng.delayed.add(d) }
 
 // Deadline returns the first timer's time.
 func (p Probe) Deadline() monotime.Time { return p.eng.timers.deadline() }
 
-// Inputs returns what is read, but for rings.
+// Inputs returns all inputs but rings.
 func (p Probe) Inputs() []Input { return *p.eng.inputs.Load() }
 
 // Renumber has the next queue pair get the number that FirstNumber returns.
@@ -36,5 +35,5 @@ func (p Probe) Renumber() { p.eng.conns.order, p.eng.conns.next = qpnOrder{}, 0 
 // FirstNumber returns the low bits of a number.
 func FirstNumber() uint32 { return qpnOrder{}.number(0) }
 
-// SetPumping has c, which is locked, look as if a thread flushed its output.
+// SetPumping makes c, which is locked, look as if a thread flushed its output.
 func (p Probe) SetPumping(c *Conn, pumping bool) { c.pumping = pumping }

@@ -17,7 +17,7 @@ import (
 // Engine returns the engine that made c. It takes no lock.
 func (c *Conn) Engine() *Engine { return c.eng }
 
-// Mutex returns the lock, for code that has others to serve than Conns.
+// Mutex returns the lock, for code that serves more than Conns.
 func (c *Conn) Mutex() *sync.Mutex { return c.mu }
 
 // SetMachine replaces the machine.
@@ -29,8 +29,8 @@ func (c *Conn) Closed() bool { return c.closed }
 // Pumping reports whether a thread flushes output.
 func (c *Conn) Pumping() bool { return c.pumping }
 
-// AwaitPump waits until no thread flushes output: that is bounded by one system call. It
-// unlocks c meanwhile.
+// AwaitPump waits until no thread flushes output, which one system call bounds. It unlocks c
+// meanwhile.
 func (c *Conn) AwaitPump() { c.AwaitUnless(func() bool { return !c.pumping }) }
 
 // AwaitUnless waits until done, which is called with c locked. It unlocks c meanwhile.
@@ -42,8 +42,8 @@ func (c *Conn) AwaitUnless(done func() bool) {
 	}
 }
 
-// PumpUnlock sends what the machine has to send, sets its timer and delivers its
-// events. It releases the lock.
+// PumpUnlock sends the machine's output, sets its timer and delivers its events. It releases the
+// lock.
 func (c *Conn) PumpUnlock(now monotime.Time) {
 	if c.pumping { // the pumping thread will see the work
 		c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Conn) PumpUnlock(now monotime.Time) {
 	}
 }
 
-// Flush writes what the machine has to send; no thread pumps.
+// Flush sends the machine's output; no thread pumps.
 func (c *Conn) Flush(now monotime.Time) {
 	if !c.closed {
 		c.pumping, c.retry = true, monotime.Never
@@ -70,16 +70,16 @@ func (c *Conn) Flush(now monotime.Time) {
 	}
 }
 
-// RetryAt has FlushOutput, which calls it, called again at a time.
+// RetryAt makes the engine call FlushOutput, its caller, again at a time.
 func (c *Conn) RetryAt(when monotime.Time) { c.retry = when }
 
 // ArmedBy reports whether the timer heap wakes c at a time, or before.
 func (c *Conn) ArmedBy(when monotime.Time) bool { return !when.Before(c.armed) }
 
-// After returns what DeliverUnlock is to call.
+// After returns the function that DeliverUnlock is to call.
 func (c *Conn) After() func() { return c.after }
 
-// SetAfter has DeliverUnlock call f, once and without the lock, after the events.
+// SetAfter makes DeliverUnlock call f, once and without the lock, after the events.
 func (c *Conn) SetAfter(f func()) { c.after = f }
 
 // timeout is the timer heap's call: c is no longer in it.
@@ -122,7 +122,7 @@ func (c *Conn) DeliverUnlock() {
 // OnEvent hands an event to the application. It is called without the lock.
 func (c *Conn) OnEvent(e ib.EventType) { c.onEvent(e) }
 
-// CountPast counts what a machine of c has counted that SetMachine replaced.
+// CountPast adds the counts of a machine of c that SetMachine replaced.
 func (c *Conn) CountPast(counts []uint64) { c.account.add(counts) }
 
 // End closes a Conn of NewNumberlessConn: nothing of it runs afterwards.

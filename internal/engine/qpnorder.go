@@ -7,10 +7,9 @@ import (
 	"encoding/binary"
 )
 
-// qpnOrder is the order in which a process gives out the numbers of its slot: one of
-// many, which nobody outside can tell from the numbers seen so far. RoCEv2
-// authenticates nothing, so a stranger who knows one queue pair's number must not
-// know the next one's.
+// qpnOrder is the order in which a process gives out the numbers of its slot. Nobody outside can
+// predict it from the numbers seen so far. RoCEv2 authenticates nothing, so a stranger that knows
+// one queue pair's number must not know the next.
 //
 // It is a permutation: each number has its turn before any comes again, so that
 // packets still under way to a destroyed queue pair meet no other. The zero value is

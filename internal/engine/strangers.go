@@ -2,10 +2,10 @@
 
 package engine
 
-// OnStranger sets a function that is called for each message of an unconnected peer: a
-// management datagram, a request, an accepted stream. No call of the application goes with
-// the memory that these take, so a process that collects its garbage by itself looks for it
-// then. f is called with locks held, and must not block.
+// OnStranger sets a function that is called for each message of an unconnected peer: a management
+// datagram, a request, an accepted stream. These take memory without a call of the application, so
+// a process that collects its garbage by itself looks for it then. f is called with locks held, and
+// must not block.
 func (e *Engine) OnStranger(f func()) { e.onStranger.Store(&f) }
 
 // Stranger calls it.

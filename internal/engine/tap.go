@@ -52,8 +52,8 @@ func (e *Engine) Tapped() bool { return !e.faults.None() || e.capture != nil }
 // goes out in one call, and the peer gets to work while the rest is built.
 const BurstsPerWrite = 4
 
-// WriteAll writes bursts to a socket. What the system does not take within writeTimeout is
-// lost, as on any network.
+// WriteAll writes bursts to a socket. Datagrams that the system does not take within writeTimeout
+// are lost, as on any network.
 func WriteAll(sock faultcap.Socket, out []udp.Datagrams) {
 	for len(out) > 0 {
 		k, err := sock.WriteBatch(out)

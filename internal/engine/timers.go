@@ -10,10 +10,9 @@ import (
 	"verbena/internal/monotime"
 )
 
-// timers wakes connections, and links, at their machines' deadlines. Each is in
-// the heap at most once, at a time not later than its deadline: most deadlines
-// move on with every acknowledgement, and moving is free until the old time
-// comes, when it is put back.
+// timers wakes connections, and links, at their machines' deadlines. Each is in the heap at most
+// once, at a time not later than its deadline. Most deadlines move on with every acknowledgement.
+// Moving is free: at the old time the entry is put back.
 type timers struct {
 	next atomic.Int64 // deadline of the heap's first entry
 

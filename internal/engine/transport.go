@@ -10,21 +10,21 @@ import (
 	"verbena/internal/queue"
 )
 
-// A Transport sends what the machine of a Conn has to say, and applies modifications. Each
-// framing has one type for it, which embeds Conn and knows more of the machine. Its methods
-// are called with the Conn locked, but for PrepareModify.
+// A Transport sends the output of a Conn's machine, and applies modifications. Each framing
+// implements it with one type, which embeds Conn and knows more of the machine. Its methods are
+// called with the Conn locked, but for PrepareModify.
 type Transport interface {
-	// FlushOutput writes until the machine has nothing more to send. It unlocks the Conn
-	// while it writes; no other thread flushes meanwhile. Without a place to write to it
-	// does nothing.
+	// FlushOutput writes until the machine has nothing more to send. It unlocks the Conn while it
+	// writes; no other thread flushes meanwhile. Without a socket, link or ring it does nothing.
 	FlushOutput(now monotime.Time)
 	// NotePost notes that the application posted work, before the machine hears of it.
 	NotePost()
-	// FlushDelayedAck sends what was delayed for the application, which has turned to
-	// something else. It may unlock the Conn meanwhile.
+	// FlushDelayedAck sends delayed output: the application has turned to something else. It may
+	// unlock the Conn meanwhile.
 	FlushDelayedAck(now monotime.Time)
-	// PrepareModify is called without the lock. It gets what the attributes need, such as a
-	// socket for the address src, and returns the function that applies them.
+	// PrepareModify is called without the lock. It opens the sockets and links that the attributes
+	// need, such as a socket for the address src. It returns the function that applies the
+	// attributes.
 	PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (
 		apply func(now monotime.Time), err error)
 	// Detach takes the sockets and links from the Conn, which is closed. release, to be
@@ -35,29 +35,29 @@ type Transport interface {
 // An Immediate is a Transport that may complete a post at once, where the peer's memory is
 // mapped. Its methods are called with the Conn locked.
 type Immediate interface {
-	// ShortLimit returns how many bytes a short message with an opcode may have, 0 if there
+	// ShortLimit returns the size in bytes of the longest short message with an opcode, 0 if there
 	// are none with it.
 	ShortLimit(op ib.WROpcode) int
-	// PostShort makes a short message, and reports whether it did: else it is to be posted as
-	// others are. Of messages other than WRITEs SubmitUnlock is to follow.
+	// PostShort sends a short message, and reports whether it did. If it did not the message is to
+	// be posted as others are. After messages other than WRITEs SubmitUnlock is to follow.
 	PostShort(m *queue.Short) bool
-	// Submit does what was posted, and reports whether that is all there is to do.
+	// Submit sends posted work, and reports whether nothing is left to do.
 	Submit() (all bool)
 }
 
 // A TimeoutGuard is a Transport that acts before its machine's time-out.
 type TimeoutGuard interface {
-	// BeforeTimeout may put the time-out off. It is called with the Conn locked, after, if
-	// not nil, without.
+	// BeforeTimeout may put the time-out off. It is called with the Conn locked. The caller then
+	// calls after, if not nil, without the lock.
 	BeforeTimeout(now monotime.Time) (after func())
 }
 
-// An Input reads what arrives for a transport, such as a port of RoCEv2. Its owner has its
-// descriptor watched by the engine's poller.
+// An Input reads packets that arrive for a transport, such as a port of RoCEv2. Its owner adds its
+// descriptor to the engine's poller.
 type Input interface {
-	// TryPoll handles what has arrived, unless another thread is reading. With mayDelayAck
-	// acknowledgements that can wait are left to Flush. It never blocks, and returns the
-	// number of messages, or Busy.
+	// TryPoll handles arrived packets, unless another thread is reading. With mayDelayAck,
+	// acknowledgements that can wait are left to Flush. It never blocks, and returns the number of
+	// messages, or Busy.
 	TryPoll(mayDelayAck bool) int
 	// Stop ends reading; it waits for the thread that reads.
 	Stop()
@@ -66,11 +66,11 @@ type Input interface {
 // Busy is TryPoll's result while another thread is reading.
 const Busy = -1
 
-// A Sleeper is an Input of memory that peers write, for which no poller can wait.
+// A Sleeper is an Input of memory that peers write. No poller can wait for it.
 type Sleeper interface {
 	Input
-	// Arm has the peers wake the background goroutine, which is about to sleep, for what
-	// comes from now on. quiet is false if something is there already; until is when the
+	// Arm asks the peers to wake the background goroutine, which is about to sleep, for everything
+	// they write from now on. quiet is false if something is there already. At the time until, the
 	// goroutine is to look again by itself.
 	Arm(now monotime.Time) (until monotime.Time, quiet bool)
 	// Waiting reports whether a peer has written something that no thread has read.
@@ -81,8 +81,8 @@ type Sleeper interface {
 // a look costs a few nanoseconds.
 type Ring interface {
 	Input
-	// Arm has the peer ring the bell (Engine.BellFD) once, with what it writes next. quiet is
-	// false if something is there already.
+	// Arm asks the peer to ring the bell (Engine.BellFD) once, with its next write. quiet is false
+	// if something is there already.
 	Arm() (quiet bool)
 	// Waiting reports whether a peer has written something that no thread has read.
 	Waiting() bool
@@ -101,7 +101,7 @@ type Plug interface {
 	Stop()
 	// Close is called last: nothing is read any more.
 	Close() error
-	// Withdraw has no other process find this one, which ends without Close.
+	// Withdraw hides this process, which ends without Close, from other processes.
 	Withdraw()
 	// AppendCounts appends the transport's counts of a device, and those of the process.
 	AppendCounts(a *Account, list []Counter) []Counter

@@ -9,7 +9,7 @@ import "verbena/internal/monotime"
 // The numbers of Table.
 const (
 
-	// Poll: what a call of Engine.Poll looks at.
+	// Poll: the inputs that a call of Engine.Poll looks at.
 	TimerPolls     uint64 = defaultTimerPolls
 	HeldPolls      uint64 = defaultHeldPolls
 	SocketPolls    uint64 = defaultSocketPolls
@@ -21,7 +21,7 @@ const (
 	DirectPorts    int    = defaultDirectPorts
 	LargeSegment   int    = defaultLargeSegment
 
-	// Idle: when the background goroutine leaves the inputs to the threads that poll.
+	// Idle: when the background goroutine leaves the inputs to polling threads.
 	Nap              monotime.Duration = defaultNap
 	MaxNap           monotime.Duration = defaultMaxNap
 	PollersGone      monotime.Duration = defaultPollersGone

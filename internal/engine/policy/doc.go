@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package policy holds the numbers of the polling and waking policy: who reads when,
-// how long the background goroutine stays, sleeps and looks again, and how long an
+// Package policy holds the numbers of the polling and waking policy. They decide which thread reads
+// when, how long the background goroutine stays, sleeps and looks again, and how long an
 // acknowledgement waits for the application.
 //
 // Table lists each number with its unit and its reason. The numbers are constants. A

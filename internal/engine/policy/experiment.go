@@ -17,7 +17,7 @@ import (
 // The numbers of Table, or of the environment.
 var (
 
-	// Poll: what a call of Engine.Poll looks at.
+	// Poll: the inputs that a call of Engine.Poll looks at.
 	TimerPolls     = setting[uint64]("TimerPolls", defaultTimerPolls)
 	HeldPolls      = setting[uint64]("HeldPolls", defaultHeldPolls)
 	SocketPolls    = setting[uint64]("SocketPolls", defaultSocketPolls)
@@ -29,7 +29,7 @@ var (
 	DirectPorts    = setting[int]("DirectPorts", defaultDirectPorts)
 	LargeSegment   = setting[int]("LargeSegment", defaultLargeSegment)
 
-	// Idle: when the background goroutine leaves the inputs to the threads that poll.
+	// Idle: when the background goroutine leaves the inputs to polling threads.
 	Nap              = setting[monotime.Duration]("Nap", defaultNap)
 	MaxNap           = setting[monotime.Duration]("MaxNap", defaultMaxNap)
 	PollersGone      = setting[monotime.Duration]("PollersGone", defaultPollersGone)

@@ -17,7 +17,7 @@ type Number struct {
 // Table lists the numbers. The constants, and the variables of an experiment, take their
 // values from the defaults below.
 var Table = []Number{
-	// Poll: what a call of Engine.Poll looks at.
+	// Poll: the inputs that a call of Engine.Poll looks at.
 	{"TimerPolls", int64(defaultTimerPolls), "polls", "1",
 		"Polls between looks at the clock: a poll costs well below a microsecond, the finest " +
 			"timer is ten. A look at each poll makes the row 1.09 times as long.",
@@ -53,7 +53,7 @@ var Table = []Number{
 		"Segments from this length on are read header first, straight to their place: a system " +
 			"call for each. Done for segments of 1 KiB it leaves 0.42 of their rate.", ""},
 
-	// Idle: when the background goroutine leaves the inputs to the threads that poll.
+	// Idle: when the background goroutine leaves the inputs to polling threads.
 	{"Nap", int64(defaultNap), "ns",
 		"", "The goroutine's sleep while another thread polls: the longest that a packet waits " +
 			"for a poller that left without notice.", "SEND 2 B, one way, polling, UDP"},
