@@ -119,7 +119,7 @@ static void again(char **argv, const char *before, const char *ours)
 	free(list);
 }
 
-/* Removes what again has added, and returns whether it was there. */
+/* Removes the entry that again has added, and returns whether it was there. */
 static int second_time(const char *before, const char *ours)
 {
 	size_t length = strlen(before), tail = strlen(ours) + 2;

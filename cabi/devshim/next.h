@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The C library's function of the same name. Each is looked up when this library is loaded, as
- * dlsym must not be called in a signal handler or in the child of a fork. Functions that
- * constructors of other libraries call earlier are looked up then.
+ * The C library's function of the same name. Each is looked up when this library is loaded. dlsym
+ * must not be called in a signal handler or in the child of a fork. Functions that constructors of
+ * other libraries call earlier are looked up then.
  */
 #ifndef VERBENA_PRELOAD_NEXT_H
 #define VERBENA_PRELOAD_NEXT_H

@@ -151,8 +151,8 @@ func (o *cmID) adopt(cookie C.vb_cookie) error {
 	return o.rdma.Migrate(c.rdma)
 }
 
-// destroy does rdma_destroy_id. A queue pair that still exists goes on without the identifier, as
-// with rdma-core, where this is an error of the application that is not reported.
+// destroy does rdma_destroy_id. A queue pair that still exists goes on without the identifier. With
+// rdma-core, too, this is an error of the application that is not reported.
 func (o *cmID) destroy() error {
 	o.rdma.ReleaseQP()
 	return o.end()

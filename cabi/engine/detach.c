@@ -31,10 +31,10 @@
 #define FEW_DESCRIPTORS 1024
 
 /*
- * Of a sanitizer's interceptors, and of libverbena-preload.so's, some do in memory of two
- * processes what is meant for one: clone(2) is a fork to ThreadSanitizer, and sigaction(2)
- * forgets the handlers of this process. So clone is the C library's own, and what the other
- * processes call are system calls.
+ * Some interceptors of sanitizers, and of libverbena-preload.so, are meant for one process and act
+ * in the memory of two: clone(2) is a fork to ThreadSanitizer, and sigaction(2) forgets the
+ * handlers of this process. So clone is the C library's own, and the other processes make system
+ * calls directly.
  */
 typedef int clone_function(int (*)(void *), void *, int, void *, ...);
 

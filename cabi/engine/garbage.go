@@ -27,7 +27,7 @@ import (
 // other garbage by itself, at a limit that leaves room for all of the above.
 //
 // Under valgrind nothing is collected. The runtime reports each new object to valgrind, but not the
-// end of tiny ones, and valgrind aborts when a new object lies where an old one was.
+// end of tiny ones. valgrind aborts when a new object lies where an old one was.
 
 const (
 	// comesPerLook objects and messages come between two checks. A check takes some microseconds; a
@@ -118,7 +118,7 @@ func due(objects, unused, free, live uint64) bool {
 	return objects >= 2*live+leastGarbage && free <= (objects+unused)/freeShare
 }
 
-// afterCollections moves the bound after each collection, whatever started it.
+// afterCollections moves the bound after each collection, also those that the runtime starts.
 func afterCollections() {
 	type sentinel struct{ _ [16]byte }
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) {

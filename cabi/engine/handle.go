@@ -20,8 +20,7 @@ import (
 //	|  kind  | generation  |  place + 1  |
 //	+--------+-------------+-------------+
 //
-// A place that is given out again has another generation, so that a handle of
-// what was there before names nothing.
+// A reused place has another generation, so that a handle of its earlier object names nothing.
 type handle uint64
 
 // kind is the type of a handle's object.

@@ -92,7 +92,7 @@ func TestPostAllocatesNothing(t *testing.T) {
 		}
 	}
 	round()
-	if n := testing.AllocsPerRun(200, round); n >= 1 { // what the engine's goroutine does counts as well
+	if n := testing.AllocsPerRun(200, round); n >= 1 { // calls of the engine's goroutine count, too
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -19,7 +19,7 @@ const handlerRoom = 64 << 10
 //
 //go:noinline
 func ensureStack() {
-	if noHandlerRoom { // what counts is the frame, which this function has in any case
+	if noHandlerRoom { // only the frame counts, which this function has in any case
 		var room [handlerRoom]byte
 		occupy(&room)
 	}

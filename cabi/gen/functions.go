@@ -62,7 +62,7 @@ func functions(header string) (list []function, constants map[string]string, err
 	return list, constants, nil
 }
 
-// read takes the parameters of a function, and what becomes of the handle ended.
+// read parses the parameters of a function, and the fate of the handle ended.
 func (f *function) read(list, how, ended string, constants map[string]string) error {
 	var params, args []string
 	method := f.Name

@@ -10,8 +10,8 @@ import (
 	"verbena/internal/device"
 )
 
-// nowhere is a device of a kind whose interface does not exist: what is constant
-// of a device and of a port that is down.
+// nowhere is a device of a kind whose interface does not exist. It has the constant attributes of a
+// device and of a port that is down.
 func nowhere(k device.Kind) device.Info { return device.Info{Name: string(k) + "_", Kind: k} }
 
 // field is a member of a C structure and its initialiser.

@@ -8,9 +8,9 @@
  * its objects by handles. The front opens the engine with dlopen at the first object that needs it,
  * and calls it through one table of functions, verbena_engine.
  *
- * Unless said otherwise a function returns 0 or a positive errno, changes nothing when it fails,
- * may be called from any thread at any time, does not block on the network and keeps no pointer
- * that it was given.
+ * Unless said otherwise a function returns 0 or a positive errno, and changes nothing when it
+ * fails. It may be called from any thread at any time, does not block on the network and keeps no
+ * pointer that it was given.
  */
 #ifndef VERBENA_ENGINE_H
 #define VERBENA_ENGINE_H
@@ -109,14 +109,13 @@ struct vb_recv_memory {
 };
 
 /*
- * Where the front sees by itself that something has come from another process of
- * this host: at data + (next & mask) of one of the first seats is something other
- * than 0. Then progress is worth a call; the engine moves next on. data is 0 where
- * there is nothing to look at. What was ever mapped at data stays so.
+ * A notification board that the engine shares with the front. Packets of another process of this
+ * host are pending when the word at data + (next & mask) of one of the first seats is not 0. Then
+ * progress is worth a call; the engine moves next on. data is 0 where there is nothing to look at.
+ * Memory that was ever mapped at data stays mapped.
  *
- * While patient is 0 there are other things to look at, for which progress is
- * called as often as if there were no news. The front counts its looks, for the
- * engine to see that somebody polls.
+ * While patient is 0 the board does not show everything, and progress is called as often as without
+ * a board. The front counts its looks, so that the engine sees that a thread polls.
  */
 struct vb_news {
 	_Atomic uint32_t patient;
@@ -135,7 +134,7 @@ enum vb_take {
 	VB_TAKE_WATCH = 1, /* it may poll the channel's descriptor, which shows arrivals */
 	VB_TAKE_WAIT = 2,  /* it waits for arrivals and the eventfd; then it calls with: */
 	VB_TAKE_WOKEN = 4, /* a flag: the thread has waited */
-	VB_TAKE_LEAVE = 8, /* another thread polls, and reads what arrives */
+	VB_TAKE_LEAVE = 8, /* another thread polls, and reads arriving packets */
 };
 
 /* The record of an asynchronous event in the pipe of a context. */
@@ -165,9 +164,9 @@ struct vb_mw {
 };
 
 /*
- * A FLUSH (ibv_wr_flush of rdma-core 64) as a struct ibv_send_wr. It has this opcode, and in
- * wr.atomic remote_addr, rkey, the length as compare_add, and as swap the type, with the level in
- * bits 8 to 15.
+ * A FLUSH (ibv_wr_flush of rdma-core 64) as a struct ibv_send_wr. It has this opcode. wr.atomic has
+ * remote_addr, rkey, the length as compare_add, and as swap the type, with the level in bits 8 to
+ * 15.
  */
 #define VB_WR_FLUSH ((enum ibv_wr_opcode)14)
 
@@ -235,14 +234,13 @@ struct vb_link {
 };
 
 /*
- * The functions of the engine. cabi/gen reads them here and writes the rest of their way
- * into Go: table.c, and for each a function that cgo exports (cabi/engine/exports.go).
- * A call in the comment behind an entry makes it so: qp_modify, for example, calls
- * qpObject.modify(attr, mask) of the object behind the handle qp, refuses a handle that
- * names nothing with EINVAL, and turns an error into an errno, with the call's name in
- * messages. "ends qp" says that after a success the handle names nothing any more, and
- * "takes ctx" that it does so from the beginning, whether the call succeeds or not.
- * Entries without a comment behind them are exported by hand.
+ * The functions of the engine. cabi/gen reads them here and writes table.c, and for each a function
+ * that cgo exports (cabi/engine/exports.go). The comment behind an entry names a call. qp_modify,
+ * for example, calls qpObject.modify(attr, mask) of the object behind the handle qp. It refuses a
+ * handle that names nothing with EINVAL, and turns an error into an errno, with the call's name in
+ * messages. After "ends qp" the handle names nothing once the call has succeeded. After "takes ctx"
+ * it names nothing from the beginning, even if the call fails. Entries without a comment behind
+ * them are exported by hand.
  */
 struct vb_engine {
 	uint32_t version; /* VB_ENGINE_VERSION */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lock that is held over a fork, so that the child does not find it held by a thread that the
- * fork did not copy.
+ * A lock that is held over a fork. So the child does not find it held by a thread that the fork did
+ * not copy.
  */
 #ifndef VERBENA_FORKLOCK_H
 #define VERBENA_FORKLOCK_H

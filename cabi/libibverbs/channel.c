@@ -290,8 +290,8 @@ void vb_channel_polled(void)
 }
 
 /*
- * Whether another thread polls. It reads what arrives, sooner than a thread that wakes up, which
- * would also take a core from it: so a channel shows only events.
+ * Reports whether another thread polls. That thread reads packets sooner than one that wakes up and
+ * would also take a core from it. So a channel shows only events.
  */
 static int another_polls(void)
 {
@@ -312,7 +312,7 @@ static void hide(struct vb_channel *ch)
 
 /* ---------------------------------------------------------------------------------- */
 
-/* The number of times in a row after which the application is expected to do the same again. */
+/* The number of repetitions after which the application is expected to do the same again. */
 #define OFTEN 3
 
 int vb_channel_notify(struct vb_channel *ch)

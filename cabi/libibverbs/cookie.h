@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Cookies: the numbers by which the engine names our objects in events. Each is given out once, so
+ * Cookies: the numbers that identify our objects in the engine's events. Each is given out once, so
  * that an event of a destroyed object finds none.
  */
 #ifndef VERBENA_COOKIE_H

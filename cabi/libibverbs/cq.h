@@ -33,7 +33,7 @@ struct vb_cq {
 	struct vb_lock lock;
 	struct vb_memory slots; /* the ring's */
 	struct vb_wc at; /* where start_poll and next_poll are */
-	/* written by the engine at its tail, by who holds lock at its head */
+	/* the engine writes it at its tail, the holder of lock at its head */
 	struct vb_cq_ring ring;
 };
 
@@ -62,7 +62,7 @@ static inline int vb_cq_is_empty(struct vb_cq *cq)
 	       atomic_load_explicit(&cq->ring.tail, memory_order_acquire);
 }
 
-/* What was posted comes before its completion. */
+/* Posted work comes before its completion. */
 static inline void vb_cq_found(struct vb_cq *cq)
 {
 	vb_order_after(&cq->ibv.cq);
@@ -72,7 +72,7 @@ static inline void vb_cq_found(struct vb_cq *cq)
 int vb_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
-/* What both ways of creating end in; attr is checked. */
+/* The common end of both ways of creating; attr is checked. */
 struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr);
 struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
 

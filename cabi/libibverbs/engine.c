@@ -80,8 +80,8 @@ static int debugging(void)
 }
 
 /*
- * Says why in words, and returns what errno is to be. Without the engine no program
- * works: its user is told once, and each time if that is wanted.
+ * Prints the reason, and returns the value for errno. Without the engine no program works: its user
+ * is told once, and each time if that is wanted.
  */
 static int refuse_as(int err, const char *what, const char *why)
 {

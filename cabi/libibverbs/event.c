@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Returns what kind of object an event type is about: enum ibv_event_type. */
+/* Returns the kind of object that an event type is about: enum ibv_event_type. */
 enum about { ABOUT_PORT, ABOUT_QP, ABOUT_CQ, ABOUT_SRQ, ABOUT_WQ };
 
 static enum about about(enum ibv_event_type type)

@@ -29,8 +29,8 @@
  * ELIBACC, or ENOMEM and EMFILE where there is no room for it.
  *
  * An object stores this pointer when it is created and makes its calls through it. In a child of a
- * fork every function of the old table does nothing and returns EIO, so that objects from before
- * the fork are dead without a check in each call. vb_engine_get then loads a new engine with a new
+ * fork every function of the old table does nothing and returns EIO. So objects from before the
+ * fork are dead without a check in each call. vb_engine_get then loads a new engine with a new
  * table.
  */
 VB_PRIVATE const struct vb_engine *vb_engine_get(void);

@@ -12,8 +12,8 @@
  *	NAPS    a thread that computes has the core, and a yield costs a slice of it.
  *	        A thread that wakes up gets the core at once, so this one sleeps.
  *
- * Several threads may poll one queue: the fields are atomic, and what threads
- * overwrite of each other is no more than a hint.
+ * Several threads may poll one queue: the fields are atomic, and where threads overwrite each other
+ * only a hint is lost.
  */
 #ifndef VERBENA_GIVEWAY_H
 #define VERBENA_GIVEWAY_H
@@ -62,7 +62,7 @@ enum vb_way { VB_STAY, VB_YIELD, VB_NAP };
 #define VB_GET(x) atomic_load_explicit(&(x), memory_order_relaxed)
 #define VB_SET(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 
-/* What the thread is to do, whose poll was the empty-th in a row to find nothing. */
+/* Returns what the thread is to do after its poll, the empty-th in a row, found nothing. */
 static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty)
 {
 	unsigned naps;

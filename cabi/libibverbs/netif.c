@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists network interfaces and addresses with two netlink dumps, as the net package of Go does, so
- * that both see the same in the same order. getifaddrs(3) would name an IPv4 address by its label
- * instead of its interface.
+ * Lists network interfaces and addresses with two netlink dumps. The net package of Go does so,
+ * too, and both see the same in the same order. getifaddrs(3) would name an IPv4 address by its
+ * label instead of its interface.
  *
  * Spec: rtnetlink(7)
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The functions of a context that applications call. Those missing here (flows, work queues, device
- * memory, counters and others) stay NULL, for which the inline functions of <infiniband/verbs.h>
+ * memory, counters and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
  * return EOPNOTSUPP.
  */
 #include "cq.h"

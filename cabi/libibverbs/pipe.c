@@ -55,9 +55,9 @@ void vb_pipe_purge(int read_fd, int write_fd, size_t size, size_t offset, vb_coo
 	if (size > sizeof(record) || ioctl(read_fd, FIONREAD, &waiting) || !waiting)
 		return;
 	/*
-	 * What is left in the pipe is dropped when it is read. In one that is
-	 * half full something else is readable, and taking records out to put
-	 * them back could find that the engine has filled their place.
+	 * Records left in the pipe are dropped when they are read. A half-full pipe has other records,
+	 * which stay readable. After taking records out the front might not be able to put them back:
+	 * the engine may have filled their place.
 	 */
 	capacity = fcntl(read_fd, F_GETPIPE_SZ);
 	if (capacity < 0 || waiting > capacity / 2)

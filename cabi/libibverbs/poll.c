@@ -10,9 +10,9 @@
 #include <time.h>
 
 /*
- * How many empty polls in a row pass before one reads the network. An empty look
- * takes some 10 ns and sees at once what another thread has read; reading takes
- * 100 where packets come through memory, 700 where by sockets (measured).
+ * The number of empty polls in a row between two that read the network. An empty look takes some 10
+ * ns and sees at once a completion that another thread has read. Reading takes 100 ns where packets
+ * come through memory, 700 ns where they come by sockets.
  */
 #define PROGRESS_EVERY 2
 
@@ -25,8 +25,8 @@
 #define PATIENT_POLLS 16
 
 /*
- * For how many polls one stands before which other threads had the core: sockets
- * and timers are looked at as often as before in time, not in polls.
+ * The number that a poll counts for if other threads had the core before it. Sockets and timers are
+ * looked at as often as before in time, not in polls.
  */
 #define YIELD_POLLS 16
 #define NAP_POLLS   64

@@ -319,8 +319,8 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_query_qp,
 	init->srq = ibqp->srq;
 	init->qp_type = ibqp->qp_type;
 	/*
-	 * Fills in all attributes, whatever the mask. The state in the structure changes only if the
-	 * mask asks for it, because other threads may read it there: UCX asserts on it.
+	 * Fills in all attributes, even those not in the mask. The state in the structure changes only
+	 * if the mask asks for it, because other threads may read it there: UCX asserts on it.
 	 */
 	if (mask & IBV_QP_STATE)
 		ibqp->state = attr->qp_state;

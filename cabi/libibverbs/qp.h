@@ -12,8 +12,8 @@
 struct vb_batch;
 
 /*
- * ibv_qp_ex grows at its end: programs of rdma-core 64 read wr_flush behind wr_atomic_write,
- * whatever headers this library is built with.
+ * ibv_qp_ex grows at its end: programs of rdma-core 64 read wr_flush behind wr_atomic_write, also
+ * if this library is built with other headers.
  */
 struct vb_qp_ex_newer {
 	struct ibv_qp_ex ex;

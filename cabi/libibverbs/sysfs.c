@@ -204,8 +204,8 @@ static ssize_t disk_file(const char *path, char *buf, size_t size)
 /* No header declares it any more; ibv_devinfo reads board_id by it. */
 
 /*
- * Returns the length of the text without the newline at its end, or -1 if there is no such file or
- * no room for a final NUL.
+ * Returns the length of the text without the newline at its end. It returns -1 if there is no such
+ * file or no room for a final NUL.
  */
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_read_sysfs_file,
 	(const char *dir, const char *name, char *buf, size_t size), (dir, name, buf, size))

@@ -113,9 +113,9 @@ int cm_query_route(struct cm_id *id)
 }
 
 /*
- * Returns whether a program means "any device" by an address. libfabric binds an identifier to
+ * Reports whether a program means "any device" by an address. libfabric binds an identifier to
  * localhost without a port, and then uses only the device that it gets. The kernel binds it to its
- * first device, of whatever interface. Here the identifier stays unbound, as with the wildcard
+ * first device, whichever its interface. Here the identifier stays unbound, as with the wildcard
  * address, because libfabric skips the device of the loopback interface.
  */
 static int names_no_device(const struct rdma_cm_id *id, const struct sockaddr *addr)

@@ -42,7 +42,7 @@ static inline int cm_result(int err)
  * readable.
  */
 struct cm_channel {
-	struct rdma_event_channel channel; /* first: what applications see */
+	struct rdma_event_channel channel; /* first: applications see only this */
 	pthread_mutex_t mu;
 	/* guarded by mu */
 	int write_fd;
@@ -67,7 +67,7 @@ int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event);
 enum cm_verdict { CM_STAYS, CM_MOVES, CM_DROPPED };
 
 /*
- * Sorts out the waiting events of a channel for which judge returns true: they are dropped, or
+ * Removes the waiting events of a channel for which judge returns true: they are dropped, or
  * appended to the moved events of another channel. The caller holds mu of both.
  */
 void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
@@ -79,7 +79,7 @@ void cm_event_discard(const struct vb_engine *engine, struct vb_cm_event *event)
 /* -- identifiers (id.c) -------------------------------------------------------- */
 
 struct cm_id {
-	struct rdma_cm_id id; /* first: what applications see */
+	struct rdma_cm_id id; /* first: applications see only this */
 	/* immutable */
 	const struct vb_engine *engine;
 	vb_handle handle;

@@ -51,7 +51,7 @@ void cm_ack_last(struct rdma_cm_id *id)
 	}
 }
 
-/* -- what events bring about ------------------------------------------------------------ */
+/* -- consequences of events ------------------------------------------------------------ */
 
 /* After a failure of ours the application gets another event, with a negative errno. */
 static void turn(struct rdma_cm_event *event, enum rdma_cm_event_type type, int err)

@@ -168,7 +168,7 @@ EXPORT int close(int fd)
 	return real()->close(fd);
 }
 
-/* Makes a second descriptor for what fd stands for. */
+/* Makes a second descriptor for the socket behind fd. */
 static int duplicate(int fd, int new)
 {
 	struct entry *e = new < 0 ? NULL : table_get(fd);

@@ -63,7 +63,7 @@ static bool half_is_free(struct rs_stream *st)
 	return st->rx_free >= st->rx_half;
 }
 
-/* Half of what was granted is used up. */
+/* Half of the granted credits are used up. */
 static bool credits_are_due(struct rs_stream *st)
 {
 	uint16_t unused = (uint16_t)(st->rx_granted - st->rx_messages);

@@ -43,7 +43,7 @@ static inline size_t rs_cursor_next(struct rs_cursor *c, size_t most, uint8_t **
 	return here;
 }
 
-/* Copies from the application to memory. length is at most what is left. */
+/* Copies from the application to memory. length is at most the room left. */
 static inline void rs_cursor_gather(struct rs_cursor *c, void *to, size_t length)
 {
 	uint8_t *from = NULL, *at = to;

@@ -7,9 +7,9 @@
  *	                                                     │ answers with its number
  *	application ──later ones───────► UD queue pair ──► UD queue pair
  *
- * A peer is known by its UDP address. Datagrams go to its UDP socket, behind a
- * header with our queue pair's number, until its answer has told its own number
- * and the path is resolved. Those too large for the path go there for good.
+ * A peer is known by its UDP address. Datagrams go to its UDP socket, behind a header with our
+ * queue pair's number, until its answer has told its own number and the path is resolved. Datagrams
+ * too large for the path go there for good.
  *
  * Everything is guarded by s.mu, unless it says otherwise.
  */

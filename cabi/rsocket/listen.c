@@ -72,7 +72,7 @@ int rs_stream_listen(struct rs_socket *s, int backlog)
 	return error;
 }
 
-/* Returns 0, or the positive errno for which the request cannot be granted. */
+/* Returns 0, or the positive errno that explains the refusal. */
 static int grant(struct rs_stream *st, const void *data, size_t length)
 {
 	struct rs_conn_data ours;

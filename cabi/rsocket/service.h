@@ -11,8 +11,8 @@
 #include "socket.h"
 
 /*
- * Has ops->service called with which while fd is readable, until rs_service_remove or until the
- * socket leaves the index. 0 or a negative errno.
+ * Makes ops->service be called with which while fd is readable, until rs_service_remove or until
+ * the socket leaves the index. Returns 0 or a negative errno.
  */
 int rs_service_add(struct rs_socket *s, int fd, int which);
 void rs_service_remove(int fd);

@@ -6,11 +6,10 @@
  *	  sbuf ──RDMA WRITE with immediate──►       rbuf     two halves, a ring
  *	  table[2] ◄──RDMA WRITE with immediate──   which half may be written next
  *
- * Each side owns a receive buffer of two halves and tells the other where the
- * next free half is by writing into its table (credits.c). Data fills one half
- * to its last byte before it goes on in the next, so what arrives is a ring of
- * bytes. The immediate data says how many bytes came. A second limit, credits,
- * keeps the sender from having more messages under way than there are receives
+ * Each side owns a receive buffer of two halves and tells the other where the next free half is by
+ * writing into its table (credits.c). Data fills one half to its last byte before it goes on in the
+ * next, so the received bytes form a ring. The immediate data says how many bytes came. A second
+ * limit, credits, keeps the sender from having more messages under way than there are receives
  * posted.
  *
  * Control messages (credits, shutdown, keep-alive) need no credit: up to

@@ -148,7 +148,7 @@ func (q *QP) repeatSingle(p *wire.Packet) {
 	q.Count[roce.AtomicForgotten]++
 }
 
-// pollResponses fills the train with what is owed.
+// pollResponses fills the burst with pending responses.
 func (q *QP) pollResponses(b *roce.Burst) {
 	r := &q.resp
 	done := 0

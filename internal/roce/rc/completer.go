@@ -48,7 +48,7 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 	}
 }
 
-// takeCredits notes up to which message the responder has receives posted.
+// takeCredits notes the last message for which the responder has a receive posted.
 //
 // Spec: IBTA vol. 1, 9.7.7.2 End-to-end flow control, which XRC does without.
 func (q *QP) takeCredits(a wire.AETH) {
@@ -92,8 +92,7 @@ func (q *QP) impliedNAK(now monotime.Time) {
 	r.lost(now, q.MTU)
 }
 
-// progress moves una to psn, completes what lies before it and starts the
-// timers afresh.
+// progress moves una to psn, completes the work before it and starts the timers afresh.
 func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 	r := &q.req
 	r.loss.acked(now, psn, int(psn.Diff(r.una))*q.MTU)

@@ -14,16 +14,15 @@
 //	        acknowledged    to be     not before
 //	        below           sent      una moves
 //
-// Loss recovery is go-back-N, which is all that a RoCEv2 responder understands:
-// next returns to the PSN that a NAK, a skipped response or a time-out names.
-// A congestion window in bytes, invisible to the peer, bounds what is
-// outstanding; retransmissions before the local ACK time-out ("tail probes")
-// follow the measured round trip and do not use up retry_cnt.
+// Loss recovery is go-back-N, the only form that a RoCEv2 responder understands: next returns to
+// the PSN that a NAK, a skipped response or a time-out names. A congestion window in bytes,
+// invisible to the peer, bounds the outstanding data. Retransmissions before the local ACK time-out
+// ("tail probes") follow the measured round trip and do not use up retry_cnt.
 //
-// The responder expects ePSN. What comes before it is a duplicate (acknowledged
-// again, READ executed again, atomics answered from the saved result). What
-// comes after it is kept until the gap is filled (one NAK per gap). Each check is a
-// named step in the order of IBTA figure 79; the first that fails decides.
+// The responder expects ePSN. A packet before it is a duplicate: it is acknowledged again, a READ
+// is executed again, an atomic is answered from the saved result. A packet after it is kept until
+// the gap is filled: one NAK per gap. Each check is a named step in the order of IBTA figure 79;
+// the first that fails decides.
 //
 // Spec: IBTA vol. 1, 9.2–9.4 (packets), 9.7 (reliable service), 9.9 (errors).
 package rc

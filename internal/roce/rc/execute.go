@@ -95,9 +95,9 @@ func (q *QP) executeWrite(p *wire.Packet) (verdict, ib.VendorErr) {
 	return accept, ib.VendorNone
 }
 
-// acceptPacket moves the expected PSN past a SEND or WRITE packet and owes an
-// acknowledgement where one is asked for, and where the packet fills a gap:
-// Linux's rxe ignores a second NAK until an ACK has come since the first.
+// acceptPacket moves the expected PSN past a SEND or WRITE packet. It makes an acknowledgement
+// pending if one is requested, and if the packet fills a gap: Linux's rxe ignores a second NAK
+// until an ACK has come since the first.
 func (q *QP) acceptPacket(p *wire.Packet) {
 	r := &q.resp
 	r.epsn = r.epsn.Add(q.Packets(uint32(len(p.Payload))))
@@ -215,8 +215,8 @@ func (q *QP) executeAtomicWrite(p *wire.Packet) (verdict, ib.VendorErr) {
 	return accept, ib.VendorNone
 }
 
-// executeFlush makes earlier WRITEs visible or persistent. Placement here is
-// always visible once executed; memory is as persistent as what backs it.
+// executeFlush makes earlier WRITEs visible or persistent. Placement here is always visible once
+// executed; memory is as persistent as its backing.
 func (q *QP) executeFlush(p *wire.Packet) (verdict, ib.VendorErr) {
 	if !q.room() {
 		return nakInvalid, ib.VendorDepth

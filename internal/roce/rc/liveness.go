@@ -7,17 +7,17 @@ import (
 	"verbena/internal/monotime"
 )
 
-// What a network cannot tell, memory that two processes share can: whether the peer's
-// process lives, and whether it has come to what was sent. The caller that knows so
-// asks before a timer comes due, and puts off what would be in vain.
+// Memory that two processes share tells more than a network can: whether the peer's process lives,
+// and whether it has come to the packets sent. The caller that knows so asks before a timer comes
+// due, and puts off vain retransmissions.
 
 // ACKTimer returns when HandleTimeout will act on an acknowledgement that has not
 // come, Never if none is waited for.
 func (q *QP) ACKTimer() monotime.Time { return q.req.timer }
 
-// PutOff sets ACKTimer anew: the peer's process lives. Where it has not come to what
-// was sent, because it is stopped or has no processor, the local ACK time-out begins
-// again: nothing is repeated, and no retry is spent.
+// PutOff sets ACKTimer anew: the peer's process lives. If it has not come to the packets sent,
+// because it is stopped or has no processor, the local ACK time-out begins again. Nothing is
+// repeated, and no retry is spent.
 func (q *QP) PutOff(now monotime.Time, behind bool) {
 	l := &q.req.loss
 	l.near = true

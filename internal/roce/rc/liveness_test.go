@@ -21,8 +21,8 @@ func putOff(s *script.Script, times int, behind bool) {
 	}
 }
 
-// A peer that has not come to what was sent is waited for as long as it takes: nothing
-// is repeated, and no retry is spent.
+// A peer that has not come to the packets sent is waited for as long as it takes: nothing is
+// repeated, and no retry is spent.
 func TestPeerIsBehind(t *testing.T) {
 	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 0 }))
 	s.Post(script.Write(10))
@@ -53,7 +53,7 @@ func TestPeerIsSilent(t *testing.T) {
 	}
 }
 
-// The end of the peer's process ends what has work for it, at once, and nothing else.
+// The end of the peer's process ends queue pairs that have work for it, at once, and no others.
 func TestPeerIsGone(t *testing.T) {
 	s := script.New(t, newRC)
 	m := s.Machine.(roce.Acknowledged)

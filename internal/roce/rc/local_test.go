@@ -52,7 +52,7 @@ func TestFastRegistration(t *testing.T) {
 	s.WantNak("void", peerPSN+1, wire.NAKRemoteAccess)
 }
 
-// LOCAL_INV of what cannot be invalidated fails, and the queue with it.
+// LOCAL_INV of a key that cannot be invalidated fails, and the queue with it.
 func TestLocalInvFails(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.LocalInv(s.MR.RKey()), script.Send(1))

@@ -20,7 +20,7 @@ func long(op wire.Opcode, psn ib.PSN, n int, standsFor uint32) wire.Packet {
 	return p
 }
 
-// What many packets of the path MTU carry goes in a few long ones, which take as many PSNs.
+// The payload of many packets of the path MTU goes in a few long ones, which take as many PSNs.
 func TestLongPacketsSent(t *testing.T) {
 	s := script.New(t, newRC, inRing)
 	copy(s.Memory, script.Bytes(70000, 1))
@@ -99,8 +99,8 @@ func TestLongPacketsOfReads(t *testing.T) {
 	}
 }
 
-// What says that it stands for another number of packets than its length makes is
-// refused: the two ends would count differently from there on.
+// A packet that claims to stand for another number of packets than its length makes is refused: the
+// two ends would count differently from there on.
 func TestLongPacketsThatLie(t *testing.T) {
 	for name, p := range map[string]wire.Packet{
 		"too few":          long(wire.RCSendOnly, peerPSN, 4096, 3),

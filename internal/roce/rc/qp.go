@@ -146,7 +146,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 	q.handleRequest(p, m.Packets(p))
 }
 
-// PollOutput fills b with the next train. Responses go first, as a requester
+// PollOutput fills b with the next burst. Responses go first, as a requester
 // elsewhere waits for them. The place of a lone acknowledgement is that of Burst.PlaceAck.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if q.Path == nil || q.State() < ib.QPRTR {
@@ -174,8 +174,8 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	return b.Len() > 0
 }
 
-// shortTrain is the length below which a train is taken for an answer that
-// somebody waits for, not for a part of a stream.
+// shortTrain is the length below which a burst is taken for an answer that the peer waits for, not
+// for a part of a stream.
 const shortTrain = 4
 
 // loneAck reports whether all that is owed is one positive acknowledgement.
@@ -184,9 +184,9 @@ func (q *QP) loneAck() bool {
 	return len(out) == 1 && out[0].kind == respAck && out[0].syndrome.Kind() == wire.KindACK
 }
 
-// Patient reports whether what is to be sent can wait until the application
-// has seen its completions: a lone acknowledgement, of psn, of a message that
-// the application was told of and may answer.
+// Patient reports whether the output can wait until the application has seen its completions. It is
+// then a lone acknowledgement, of psn, of a message that the application was notified of and may
+// answer.
 func (q *QP) Patient() (psn ib.PSN, ok bool) {
 	if !q.loneAck() || !q.resp.delivered || q.req.cur != q.SQ.Tail() {
 		return 0, false

@@ -162,9 +162,8 @@ func TestInitiatorDepth(t *testing.T) {
 	}
 }
 
-// A long READ is asked for in pieces that do not flood the receiver. One asked
-// again ends where it ended before, whatever became of the window: a responder
-// knows no request that is longer.
+// A long READ is requested in pieces that do not flood the receiver. A repeated piece ends where it
+// ended before, even if the window has changed: a responder knows no request that is longer.
 func TestLongRead(t *testing.T) {
 	const size = 200 << 10
 	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.MaxRdAtomic = 1 }))
@@ -244,8 +243,7 @@ func TestFence(t *testing.T) {
 	s.WantPacket("with the next", wire.RCSendOnly, psn+2)
 }
 
-// End-to-end credits: no SEND beyond what the responder has receives for, save
-// one that asks for news.
+// End-to-end credits: no SEND goes beyond the responder's receives, save one that asks for news.
 func TestCredits(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Send(1))
@@ -284,9 +282,9 @@ func TestAtomicWrongLKey(t *testing.T) {
 	}
 }
 
-// Going back does not forget what was asked: an acknowledgement beyond an
-// atomic, in the wait after an RNR NAK, does not pass for its answer, and the
-// answer counts. (Simulation, seed 21201: it completed without the value.)
+// Going back does not forget earlier requests: an acknowledgement beyond an atomic, in the wait
+// after an RNR NAK, does not pass for its answer, and the answer counts. (Simulation, seed 21201:
+// it completed without the value.)
 func TestAtomicAnsweredWhileGoingBack(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Send(1), script.FetchAdd(1), script.Write(1))

@@ -51,8 +51,8 @@ func (l *recovery) sent(now monotime.Time, psn, una ib.PSN) {
 	}
 }
 
-// again notes that the PSNs from first to before end are sent once more. Karn: what
-// answers to them is no round trip.
+// again notes that the PSNs from first to before end are sent once more. Karn: answers to them
+// measure no round trip.
 func (l *recovery) again(first, end ib.PSN) {
 	if l.timing && !l.timedPSN.Before(first) && l.timedPSN.Before(end) {
 		l.timing = false
@@ -103,8 +103,8 @@ func (r *requester) collapse(now monotime.Time, mtu int) {
 // fewBackoffs is the number of time-outs in a row after which the path may have become longer.
 const fewBackoffs = 2
 
-// mayGoBack reports whether a NAK for psn is news: a duplicate of one acted on
-// within a round trip would only repeat what is on its way.
+// mayGoBack reports whether a NAK for psn is news. A duplicate of one acted on within a round trip
+// would only repeat packets that are on their way.
 func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
 	if l.wentBack && l.backPSN == psn &&
 		now.Sub(l.backAt) < max(2*l.RTT.Smoothed, 50*monotime.Microsecond) {
@@ -114,8 +114,7 @@ func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
 	return true
 }
 
-// goBack makes psn the next to send. Answers to what was sent before still
-// count when they come.
+// goBack makes psn the next to send. Answers to earlier packets still count when they come.
 func (q *QP) goBack(psn ib.PSN) {
 	q.seek(psn)
 }
@@ -138,7 +137,7 @@ func (q *QP) seek(psn ib.PSN) {
 	}
 }
 
-// armTimer sets the timer for what is outstanding, or stops it.
+// armTimer sets the timer for outstanding packets, or stops it.
 func (q *QP) armTimer(now monotime.Time) {
 	r := &q.req
 	if r.una == r.max || q.State() == ib.QPErr || r.rnrTimer != monotime.Never {

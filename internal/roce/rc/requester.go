@@ -12,8 +12,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// requester is the sending half: which work request and packet come next, and
-// what is outstanding.
+// requester is the sending half: the next work request and packet, and all outstanding packets.
 type requester struct {
 	cur     uint64 // absolute index of the work request being sent
 	off     uint32 // bytes of it that are sent (or, for READ, asked for)
@@ -45,8 +44,8 @@ type requester struct {
 // the PSNs of its responses.
 type readRequest struct{ first, last ib.PSN }
 
-// asked notes a READ request or atomic that is answered by the PSNs from first
-// to last. One asked again, or what is left of it, is the same request.
+// asked notes a READ request or atomic that is answered by the PSNs from first to last. A repeated
+// request, or the rest of it, is the same request.
 func (r *requester) asked(first, last ib.PSN) {
 	for i := range r.reads {
 		if e := &r.reads[i]; !first.After(e.last) {
@@ -81,10 +80,9 @@ func (r *requester) ackEvery(window int) int {
 	return ackEvery
 }
 
-// ordinaryPiece bounds what one READ request asks for, unless the window needs
-// longer ones to be used up by the READs that may be outstanding. Nothing slows
-// responses on their way, and all that follow a lost one are in vain: so the
-// requester asks in pieces of a quarter of its window.
+// ordinaryPiece bounds the length of one READ request, unless the window needs longer ones to be
+// used up by the READs that may be outstanding. Nothing slows responses on their way, and all that
+// follow a lost one are in vain. So the requester asks in pieces of a quarter of its window.
 const ordinaryPiece = 128 << 10
 
 // readPiece returns how many bytes the next READ request of w asks for, and
@@ -170,7 +168,7 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		}
 		r.loss.Sent(now, int(r.next.Diff(first))*q.MTU)
 	}
-	// What is sent now does not put off the time-out of what was sent before.
+	// Packets sent now do not put off the time-out of earlier ones.
 	if b.Len() > 0 && r.timer == monotime.Never {
 		q.armTimer(now)
 	}
@@ -280,9 +278,9 @@ func (q *QP) failWQE(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 	q.retire()
 }
 
-// runLocal runs LOCAL_INV, REG_MR and BIND_MW, reporting whether the queue
-// may go on. LOCAL_INV waits until everything before it has completed: what is
-// outstanding may have to be sent again from the memory it takes away.
+// runLocal runs LOCAL_INV, REG_MR and BIND_MW, reporting whether the queue may go on. LOCAL_INV
+// waits until everything before it has completed: outstanding packets may have to be sent again
+// from the memory it takes away.
 func (q *QP) runLocal(w *queue.SendWQE) bool {
 	r := &q.req
 	if (w.Opcode == ib.WRLocalInv && r.cur != q.SQ.Head()) ||
@@ -425,7 +423,7 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 	return true
 }
 
-// payload returns how many bytes the next packet may have, of what the window leaves.
+// payload returns how many bytes the next packet may have, within the window.
 func (q *QP) payload(b *roce.Burst) int {
 	n := b.Payload(q.MTU)
 	if n > q.MTU {

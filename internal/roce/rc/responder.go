@@ -29,7 +29,7 @@ type responder struct {
 
 	out   []response // owed to the peer, oldest first, in PSN order
 	saved []resource // READs and atomics that duplicates may name
-	fatal response   // the NAK that ended the queue pair, for those who missed it
+	fatal response   // the NAK that ended the queue pair, in case the requester missed it
 }
 
 // message is the kind of message in progress.
@@ -48,7 +48,7 @@ type response struct {
 	psn      ib.PSN // of the acknowledgement, or of the next READ response
 	syndrome wire.Syndrome
 	msn      ib.MSN
-	orig     uint64 // atomic: what was there
+	orig     uint64 // atomic: the word before
 	// READ
 	srq   ib.SRQN // XRC
 	va    uint64
@@ -76,9 +76,9 @@ type resource struct {
 	orig        uint64
 }
 
-// maxResponses bounds what is owed at a time: the READs and atomics the
-// requester may have outstanding, each preceded by one coalesced
-// acknowledgement, as first request and again as duplicate.
+// maxResponses bounds the pending responses: the READs and atomics the requester may have
+// outstanding, each preceded by one coalesced acknowledgement, as first request and again as
+// duplicate.
 const maxResponses = 4 * 128
 
 func (q *QP) startResponder(psn ib.PSN) {
@@ -254,7 +254,7 @@ func (q *QP) checkLength(p *wire.Packet, packets uint32) verdict {
 func (q *QP) refuse(p *wire.Packet, v verdict, detail ib.VendorErr) {
 	r := &q.resp
 	if v == nakRNR {
-		r.naked = true // for what follows; this one may come again and again
+		r.naked = true // for the packets that follow; this one may come again and again
 		q.Count[roce.SentRNRNAK]++
 		q.owe(response{kind: respAck, psn: p.PSN, syndrome: wire.RNRNAK(q.Attr.MinRNRTimer)})
 		return

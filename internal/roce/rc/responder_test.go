@@ -173,7 +173,7 @@ func TestDuplicateRead(t *testing.T) {
 		t.Fatal("not executed again")
 	}
 	s.WantPacket("the rest", wire.RCRDMAReadResponseLast, peerPSN+2)
-	// What was never asked for is no duplicate, though its PSN is old.
+	// A PSN that was never requested is no duplicate, though it is old.
 	s.Recv(s.At(script.Request(wire.RCRDMAReadRequest, peerPSN+1, nil), 0, 50000))
 	s.Recv(s.At(script.Request(wire.RCRDMAReadRequest, peerPSN-5, nil), 0, 1024))
 	s.WantQuiet("ghosts get no data")
@@ -411,8 +411,8 @@ func TestReceiveWrongLKey(t *testing.T) {
 	s.WantUntouched("nothing placed", 0, 100)
 }
 
-// Whatever is wrong with the remote memory of a request, the requester hears
-// at once. (rxe left the requester of a bad rkey spinning.)
+// The requester hears at once of anything wrong with the remote memory of a request. (rxe left the
+// requester of a bad rkey spinning.)
 func TestRemoteAccess(t *testing.T) {
 	type breaker func(s *script.Script, p *wire.Packet)
 	bad := map[string]breaker{
@@ -461,7 +461,7 @@ func TestWriteRangeCheckedFirst(t *testing.T) {
 	s.WantUntouched("nothing placed", off, 1500)
 }
 
-// What the queue pair was not set up for is an invalid request.
+// A request that the queue pair was not set up for is an invalid request.
 func TestQPAccessFlags(t *testing.T) {
 	for op, flag := range map[wire.Opcode]ib.Access{
 		wire.RCRDMAWriteOnly:   ib.AccessRemoteWrite,
@@ -489,7 +489,7 @@ func TestZeroLength(t *testing.T) {
 	established(s)
 }
 
-// Atomics on what is not an aligned word are invalid requests.
+// Atomics on memory other than an aligned word are invalid requests.
 func TestMisalignedAtomic(t *testing.T) {
 	for _, op := range []wire.Opcode{wire.RCFetchAdd, wire.RCCompareSwap} {
 		s := script.New(t, newRC)
@@ -512,8 +512,8 @@ func TestResponderDepth(t *testing.T) {
 	s.WantNak("too many", peerPSN+2, wire.NAKInvalidRequest)
 }
 
-// A NAK does not overtake the responses owed before it, and who lost it, or
-// them, hears again.
+// A NAK does not overtake the pending responses before it, and a requester that lost it, or them,
+// hears again.
 func TestRefusalAfterReads(t *testing.T) {
 	s := script.New(t, newRC)
 	read := s.At(script.Request(wire.RCRDMAReadRequest, peerPSN, nil), 0, 2000)
@@ -547,8 +547,8 @@ func TestKeyGoneDuringRead(t *testing.T) {
 	s.WantEvent("access", ib.EventQPAccessErr)
 }
 
-// A copy of a READ that the network kept until the key was gone: who sent it is
-// told, should it wait, but the queue pair lives. (Simulation, seed 118.)
+// A copy of a READ that the network kept until the key was gone gets a NAK, in case its sender
+// waits, but the queue pair lives. (Simulation, seed 118.)
 func TestGhostReadAfterKeyGone(t *testing.T) {
 	s := receiver(t, 10)
 	read := s.At(script.Request(wire.RCRDMAReadRequest, peerPSN, nil), 0, 100)

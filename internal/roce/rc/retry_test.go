@@ -41,8 +41,8 @@ func TestPeerHeldUp(t *testing.T) {
 	s.WantWC("and is back", 1, ib.WCSuccess)
 }
 
-// retry_cnt time-outs are survived, one more ends the queue pair. The test
-// names the time, within what the tail probes may add.
+// retry_cnt time-outs are survived; another ends the queue pair. The test names the time, within
+// the margin that tail probes may add.
 func TestRetryCntExhausted(t *testing.T) {
 	for _, cnt := range []uint8{0, 1, 3, 7} {
 		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = cnt }))
@@ -190,7 +190,7 @@ func TestErrorNAKs(t *testing.T) {
 	}
 }
 
-// A NAK that names a packet outside what is outstanding is a ghost.
+// A NAK that names a packet outside the outstanding ones is a ghost.
 func TestStaleNAK(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Write(10))

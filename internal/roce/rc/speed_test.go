@@ -16,8 +16,8 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// wired is two machines back to back: what one sends the other takes, without
-// sockets and without waiting.
+// wired connects two machines back to back: each takes the other's output, without sockets and
+// without waiting.
 type wired struct {
 	a, b  *end
 	burst *roce.Burst

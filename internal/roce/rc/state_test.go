@@ -12,8 +12,8 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// SQD finishes what is begun, starts nothing new, and tells once that the
-// queue is drained. RTS goes on where it stopped.
+// SQD finishes messages that are begun, starts nothing new, and reports once that the queue is
+// drained. RTS goes on where it stopped.
 func TestSendQueueDrain(t *testing.T) {
 	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.MaxRdAtomic = 1 }))
 	s.Post(script.Write(2048), script.Read(10), script.Read(10))
@@ -80,8 +80,8 @@ func TestFlushOrder(t *testing.T) {
 	s.WantIdle("deaf")
 }
 
-// With a shared receive queue only what the queue pair holds is flushed, and
-// an event tells that it takes no more.
+// With a shared receive queue only the receives that the queue pair holds are flushed, and an event
+// reports that it takes no more.
 func TestFlushShared(t *testing.T) {
 	s := receiver(t, 2048, func(s *script.Setup) { s.SRQ = true })
 	s.PostRecv(0, 10)
@@ -95,8 +95,7 @@ func TestFlushShared(t *testing.T) {
 	}
 }
 
-// Shared receives are judged by the domain of their queue, what the peer names by the
-// queue pair's.
+// Shared receives are judged by the domain of their queue, remote keys by the queue pair's.
 //
 // Spec: IBTA vol. 1, 10.2.3 (protection domains).
 func TestSharedReceivesDomain(t *testing.T) {
@@ -136,8 +135,8 @@ func TestResetWithTimerPending(t *testing.T) {
 	s.WantCount("counted", roce.DroppedState, 2)
 }
 
-// Deregistering memory that is being sent (with the timer pending) frees
-// nothing under the wire: what is sent again finds the key gone.
+// Deregistering memory that is being sent (with the timer pending) frees nothing under the wire: a
+// retransmission finds the key gone.
 func TestDeregisterInFlight(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Write(2000))

@@ -178,8 +178,8 @@ func TestPSNWraps(t *testing.T) {
 	s.WantMemory("first packet", 0, script.Bytes(1024, 3))
 }
 
-// AckReq stands on the last packet of what is posted, not on each message, and
-// on every so many packets of a stream.
+// AckReq stands on the last packet of the posted work, not on each message, and on every so many
+// packets of a stream.
 func TestAckReq(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Send(10), script.Send(10), script.Send(10))
@@ -226,8 +226,8 @@ func TestCompletionOrder(t *testing.T) {
 	s.WantIdle("done")
 }
 
-// A scatter/gather list is sent as one message, whatever the elements' sizes,
-// and inline data as it was when posted.
+// A scatter/gather list is sent as one message, of elements of any size, and inline data as it was
+// when posted.
 func TestGather(t *testing.T) {
 	s := script.New(t, newRC)
 	copy(s.Memory, script.Bytes(8192, 9))

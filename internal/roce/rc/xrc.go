@@ -43,15 +43,15 @@ type flavour struct {
 
 var connected = flavour{service: wire.ServiceRC, base: wire.RCSendFirst, sends: true, serves: true}
 
-// NewXRCSend returns an initiator in the RESET state. Of c only what concerns
-// sending is used.
+// NewXRCSend returns an initiator in the RESET state. It uses only the fields of c that concern
+// sending.
 func NewXRCSend(c roce.Config) *QP {
 	c.RQ, c.RecvCQ, c.SRQ = queue.NewRecvQueue(0, 0), nil, false
 	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, sends: true})
 }
 
-// NewXRCRecv returns a target of a domain in the RESET state. Of c only QPN and Reorder
-// are used: all else is the shared receive queues'.
+// NewXRCRecv returns a target of a domain in the RESET state. It uses only the fields QPN and
+// Reorder of c: all else comes from the shared receive queues.
 func NewXRCRecv(c roce.Config, d Domain) *QP {
 	c = roce.Config{QPN: c.QPN, SQ: queue.NewSendQueue(0, 0, 0), SRQ: true, Reorder: c.Reorder}
 	return newQP(c, flavour{service: wire.ServiceXRC, base: wire.XRCSendFirst, serves: true,

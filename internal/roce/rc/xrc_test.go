@@ -267,7 +267,7 @@ func TestXRCSend(t *testing.T) {
 	s.WantIdle("done")
 }
 
-// What was lost is sent again for the same queue.
+// Lost packets are sent again for the same queue.
 func TestXRCRetransmits(t *testing.T) {
 	s := script.New(t, newXRCSend)
 	s.Post(to(ours, script.Write(2048)))
@@ -305,7 +305,7 @@ func TestInvalidRDRequest(t *testing.T) {
 	s.WantWC("RC", 1, ib.WCBadRespErr)
 }
 
-// RESET keeps what the machine is.
+// RESET keeps the kind of machine.
 func TestXRCReset(t *testing.T) {
 	x := newTarget(t)
 	x.SetState(ib.QPErr)
