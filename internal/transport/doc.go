@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package transport is the table of transports: which package carries the queue pairs of
-// which kind of device. Each transport is a package of its own below this one, which plugs
-// into package engine and knows no other, but for roce, whose packets go by shm within a
-// host.
+// Package transport is the table of transports: it names the package that carries the queue pairs
+// of each kind of device. Each transport is a package of its own below this one, which plugs into
+// package engine and knows no other. Only roce knows one: its packets go by shm within a host.
 //
 //	kind    package  framing                                      read by
 //	roce    roce     bursts of UDP datagrams, found by QPN        roce.Port, and shm.In within a host

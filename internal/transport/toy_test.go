@@ -18,8 +18,8 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// toy is a transport of a slice: what a queue pair sends lies in it until a thread polls. It
-// is all that a new transport needs, beside its row in drivers and its kind.
+// toy is a transport over a slice, which holds the packets of its queue pairs until a thread polls.
+// It is all that a new transport needs, beside its row in drivers and its kind.
 type toy struct {
 	engine.NoPlug
 	eng *engine.Engine

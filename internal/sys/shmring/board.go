@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// A Board shows a program outside Go, which polls by itself, where this process's
-// rings are read next, so that it calls only when something has come:
+// A Board shows a C program, which polls by itself, where this process's rings are read next. So
+// the program calls only when something has come:
 //
 //	seat.data ──► [ ring's data ]
 //	seat.next ──────────►│first word of the next entry│   0: nothing has come
@@ -42,7 +42,7 @@ type seat struct {
 	next atomic.Uint64
 }
 
-// boardSeats bounds what one look costs. Further rings are not shown.
+// boardSeats bounds the cost of a look. Further rings are not shown.
 const boardSeats = 16
 
 // Show puts the ring of c, which nobody reads yet and whose memory is a mapping's,
@@ -96,11 +96,10 @@ func (b *Board) Let(patient bool) {
 	b.shared.patient.Store(v)
 }
 
-// Patient returns what Let said last.
+// Patient returns the last argument of Let.
 func (b *Board) Patient() bool { return b != nil && b.shared.patient.Load() != 0 }
 
-// Looks returns how often the other has looked. Of several threads' looks some may
-// be missing.
+// Looks returns the number of the other's looks. Several threads may lose some.
 func (b *Board) Looks() uint64 {
 	if b == nil {
 		return 0

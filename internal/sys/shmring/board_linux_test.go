@@ -26,7 +26,7 @@ func newShown(t *testing.T) (tx *Producer, rx *Consumer, end func()) {
 	return newProducer(theirs), newConsumer(ours), func() { endMapping(ours) }
 }
 
-// news does what a reader of struct vb_news does: it follows an address that it has looked up.
+// news reads as a reader of struct vb_news does: it follows an address that it has looked up.
 func (b *Board) news() bool {
 	m := b.shared
 	for i := range m.seats.Load() {

@@ -4,7 +4,7 @@ package shmring
 
 import "testing"
 
-// A nil board, which is what other systems have, shows nothing.
+// A nil board, as on other systems, shows nothing.
 func TestNoBoard(t *testing.T) {
 	var b *Board
 	_, rx := NewPair()

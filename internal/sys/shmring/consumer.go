@@ -10,7 +10,7 @@ type Consumer struct {
 	data        []byte
 	head, armed *atomic.Uint64
 	next        *atomic.Uint64 // where the next entry is; written by the reader
-	told        uint64         // what head says
+	told        uint64         // the value of head
 	size        int            // of the entry that Next returned
 	answered    *atomic.Uint64
 	questions   uint64 // read so far
@@ -106,8 +106,8 @@ func (c *Consumer) Waiting() bool {
 	return !c.corrupt.Load() && word(c.data, int(c.next.Load()%dataBytes)).Load() != 0
 }
 
-// Arm asks the producer for a wake-up with what it publishes next. It reports
-// false if something is there already. Any thread may call it.
+// Arm asks the producer for a wake-up with its next entry. It reports false if something is there
+// already. Any thread may call it.
 //
 // Nothing but the wake-up takes it back: a thread that did so, because it is awake,
 // would take the wake-up from another thread that sleeps.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package shmring moves trains of packets between two processes of one user on one
-// host through memory that both map: what sockets on the loopback interface do
-// with two system calls and two copies in the kernel.
+// Package shmring moves bursts of packets between two processes of one user on one host through
+// memory that both map. Sockets on the loopback interface take two system calls and two copies in
+// the kernel for that.
 //
 //	process A                                              process B
 //	Producer ── entry, entry, … ──► [ ring, 1 MiB ] ──────► Consumer
@@ -18,15 +18,14 @@
 //	0      4      8   10  11  12      16
 //	│length│ turn │ seg │tos│ q │ tag  │ bytes …          entries start at multiples of 64
 //
-// The first word says that the entry is there: it is written last, in one piece.
-// turn is where the entry lies in the endless sequence of entries, so nothing
-// left of an earlier round is taken for one. Before an entry is published the
-// first word of the place after it is cleared, so the consumer looks at one line
-// of memory only, which an empty ring leaves in its cache. An entry does not wrap
-// around the end: a length of all ones skips the rest of the ring.
+// The first word shows that the entry is there: it is written last, in one piece. turn is the
+// entry's position in the endless sequence of entries, so nothing left of an earlier round is taken
+// for one. Before an entry is published the first word of the next place is cleared. So the
+// consumer looks at one line of memory only, which an empty ring leaves in its cache. An entry does
+// not wrap around the end: a length of all ones skips the rest of the ring.
 //
-// The producer may ask whether the consumer runs (Producer.Ask): an entry with q = 1,
-// which the consumer answers in a word of its own once it has handled what was before.
+// The producer may ask whether the consumer runs (Producer.Ask), by an entry with q = 1. The
+// consumer answers in a word of its own once it has handled everything before.
 //
 // A program outside Go that polls sees the same word by a Board, without a call.
 //
@@ -36,11 +35,10 @@
 //
 // # Trust
 //
-// The memory is the peer's to write at any time, and a process of this user may
-// be dying or hostile. So each word of an entry is loaded once and checked:
-// Data is always within the ring, every call ends, and what is wrong is
-// ErrCorrupt, after which a ring is of no use. The bytes of Data may change while
-// they are looked at. The memory is sealed: nobody can make it shorter.
+// The memory is the peer's to write at any time, and a process of this user may be dying or
+// hostile. So each word of an entry is loaded once and checked. Data is always within the ring,
+// every call ends, and a wrong entry is ErrCorrupt, which makes the ring useless. The bytes of Data
+// may change while they are looked at. The memory is sealed: nobody can make it shorter.
 //
 // # Meeting
 //

@@ -4,8 +4,8 @@ package shmring
 
 import "errors"
 
-// Layout of the memory. What different processors write is two lines apart,
-// because processors fetch lines in pairs.
+// Layout of the memory. Words of different processors are two lines apart, because processors fetch
+// lines in pairs.
 const (
 	headAt     = 0   // 8 bytes: how far the consumer has read
 	answeredAt = 8   // 8 bytes: the questions that the consumer has answered
@@ -36,7 +36,7 @@ const MaxPackets = 64
 // MaxEntries is the number of entries in a ring.
 const MaxEntries = dataBytes / lineBytes
 
-// ErrCorrupt says that the other side did not write what a ring has.
+// ErrCorrupt reports that the other side wrote something that is no entry.
 var ErrCorrupt = errors.New("ring: the other side's indices or lengths are wrong")
 
 // ErrSilent says that somebody listens and does not answer in time.
@@ -47,7 +47,7 @@ type Message struct {
 	Data    []byte
 	Segment int    // bytes of a packet; the last may be shorter
 	TOS     uint8  // as of an IP header
-	Tag     uint32 // what the two ends agree on
+	Tag     uint32 // the two ends agree on it
 	// Question marks an entry that has nothing for anybody: see Producer.Ask.
 	Question bool
 }

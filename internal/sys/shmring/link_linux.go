@@ -66,7 +66,7 @@ func (o *Out) hearLocked(patience monotime.Duration) error {
 	return nil
 }
 
-// departed reads what the peer says, and reports whether it has gone.
+// departed reads from the peer, and reports whether it has gone.
 func (o *Out) departed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,7 +119,7 @@ func (o *Out) Alive() bool {
 	return alive(o.fd)
 }
 
-// alive reports whether a connection, on which nothing more is said, stands.
+// alive reports whether a connection that carries no more messages stands.
 func alive(fd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return n == 0 && err == nil
@@ -148,10 +148,10 @@ func closeFD(fd int) { _ = fdtrack.Close(fd) } // nothing is written that could 
 var errStranger = errors.New("ring: the process at the other end is another user's, of another " +
 	"network namespace or version")
 
-// Dial makes a ring to the process that listens at path, if it is the one that
-// owns the slot and is of our network namespace. It waits for the answer for as
-// long as it is told. A process that is stopped, or waits for a processor, finds the
-// ring when it goes on, with what was written to it; one that refuses it then, departs.
+// Dial makes a ring to the process that listens at path, if that owns the slot and is of our
+// network namespace. It waits up to patience for the answer. A process that is stopped, or waits
+// for a processor, finds the ring when it goes on, with everything written to it. If it refuses the
+// ring then, it departs.
 func Dial(path string, self Identity, slot int, patience monotime.Duration) (*Out, error) {
 	fd, err := unix.Socket(unix.AF_UNIX,
 		unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)

@@ -16,7 +16,7 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// meeting is a listener that is served, and what it told of.
+// meeting is a listener that is served, and its events.
 type meeting struct {
 	*Listener
 	path     string
@@ -157,8 +157,8 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// What is no hello, or comes with no memory that can be relied on, ends the
-// connection, and the next one is served.
+// Data that is no hello, or comes without memory that can be relied on, ends the connection, and
+// the next one is served.
 func TestHostileCallers(t *testing.T) {
 	b := listen(t, 2)
 	right := hello{bytes: totalBytes, who: Identity{Slot: 1, NetDev: b.self.NetDev, NetIno: b.self.NetIno}}.append(nil)
@@ -221,8 +221,8 @@ func TestHostileCallers(t *testing.T) {
 	in.Close()
 }
 
-// A listener that does not answer in time gets the ring when it does, and what was
-// written to it. Its answer is heard by the one that watches the ring, or wakes it.
+// A listener that does not answer in time gets the ring when it does, with everything written to
+// it. The process that watches the ring, or wakes it, gets the answer.
 func TestSilence(t *testing.T) {
 	for _, watched := range []bool{false, true} {
 		a := listen(t, 1)
@@ -325,8 +325,8 @@ func TestRingIsGivenUp(t *testing.T) {
 
 const childPath = "VERBENA_RING_TEST"
 
-// TestKilledWriter has a process write without end and be killed: what it wrote
-// is whole up to some entry, the rest is not there, and its end is noticed.
+// TestKilledWriter makes a process write without end and be killed: its entries are whole up to
+// some entry, the rest is not there, and its end is noticed.
 func TestKilledWriter(t *testing.T) {
 	if path := os.Getenv(childPath); path != "" {
 		writeForEver(path)

@@ -27,7 +27,7 @@ type Listener struct {
 	conns map[int32]any // guarded by mu: by descriptor, *In, *Out or caller; nil when closed
 }
 
-// caller is a connection on which nothing was said yet.
+// caller is a connection that has not said hello yet.
 type caller struct{}
 
 // Bounds of a Listener.
@@ -36,10 +36,10 @@ const (
 	maxEvents  = 16  // handled by one Serve; others come with the next
 )
 
-// Listen makes this process found at path, which is its alone: what a dead
-// process left there is removed. event is the eventfd that wakes it, which others
-// are given. From Serve, onArrival is called with each new ring to this process
-// and onDeparture with each In, and each Out watched, whose other end has gone.
+// Listen makes this process found at path, which is its alone: a dead process's name there is
+// removed. event is the eventfd that wakes it, which others are given. From Serve, onArrival is
+// called with each new ring to this process. onDeparture is called with each In, and each Out
+// watched, whose other end has gone.
 func Listen(path string, self Identity, event int, onArrival func(*In),
 	onDeparture func(any)) (*Listener, error) {
 	l := &Listener{path: path, self: self, event: event, fd: -1, epoll: -1, onArrival: onArrival,
@@ -96,8 +96,8 @@ func (l *Listener) Watch(o *Out) error {
 	return err
 }
 
-// Serve answers those who dial and tells of those who have gone. It does not
-// block. Calls come one at a time.
+// Serve answers processes that dial and reports those that have gone. It does not block. Calls come
+// one at a time.
 func (l *Listener) Serve() {
 	var events [maxEvents]unix.EpollEvent
 	if fdtrack.Lost() {
@@ -156,7 +156,7 @@ func (l *Listener) accept() {
 // maxLinks bounds the connections that stand: in and out, with every slot.
 const maxLinks = 2 * 64
 
-// answer takes the ring of one who dialled, or turns it away.
+// answer takes the ring of a process that dialled, or turns it away.
 func (l *Listener) answer(fd int) {
 	in, err := l.take(fd)
 	l.mu.Lock()
@@ -220,12 +220,12 @@ func (l *Listener) Forget(end any) {
 	}
 }
 
-// Withdraw removes the name by which others find this process, for one that is about to
-// end without Close.
+// Withdraw removes this process's name from the directory. It is for a process that is about to end
+// without Close.
 func (l *Listener) Withdraw() { os.Remove(l.path) }
 
-// Close ends listening, and connections on which nothing was said. Rings are
-// closed by who has them. Nobody may be in Serve.
+// Close ends listening, and connections without a hello. The owners of rings close them. No thread
+// may be in Serve.
 func (l *Listener) Close() {
 	l.mu.Lock()
 	conns := l.conns

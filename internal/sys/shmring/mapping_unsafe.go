@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses at which something was shown on a Board are never given back to the
-// system, as somebody outside Go may look there still. They are used again: in
-// between there is memory that reads as zero.
+// Addresses that a Board has shown are never given back to the system, as a C program may look
+// there still. They are used again: in between there is memory that reads as zero.
 var spare struct {
 	mu     sync.Mutex
 	ranges map[int][]unsafe.Pointer // guarded by mu: by length
@@ -43,8 +42,8 @@ func newMapping(fd, length int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), length), nil
 }
 
-// endMapping takes the memory away and leaves zeroes in its place, in one step for
-// who looks. Where the system has no room for that the memory stays as it is.
+// endMapping replaces the memory by zeroes, in one step for a thread that reads it. Where the
+// system has no room for that the memory stays as it is.
 func endMapping(b []byte) {
 	spare.mu.Lock()
 	defer spare.mu.Unlock()

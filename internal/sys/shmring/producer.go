@@ -13,8 +13,8 @@ type Producer struct {
 	corrupt     bool
 	answered    *atomic.Uint64
 	asked       uint64 // questions
-	askedAt     uint64 // what next was after the last one
-	announced   uint64 // what next was when MustWake last looked
+	askedAt     uint64 // the value of next after the last one
+	announced   uint64 // the value of next when MustWake last looked
 }
 
 func newProducer(memory []byte) *Producer {
@@ -26,8 +26,8 @@ func newProducer(memory []byte) *Producer {
 	}
 }
 
-// free reports whether n bytes are free, looking at the consumer's index only if
-// what is known of it does not do.
+// free reports whether n bytes are free. It loads the consumer's index only if its known value does
+// not suffice.
 func (p *Producer) free(n int) bool {
 	if p.next+uint64(n) <= p.seen+dataBytes {
 		return !p.corrupt
@@ -50,8 +50,8 @@ func (p *Producer) Corrupt() bool { return p.corrupt }
 // works.
 func (p *Producer) Taken() uint64 { return p.seen }
 
-// Reserve returns memory for an entry of up to MaxBytes, nil if there is no room
-// for so many. The next Commit publishes what was written there.
+// Reserve returns memory for an entry of up to MaxBytes, nil if there is no room for so many. The
+// next Commit publishes the bytes written there.
 func (p *Producer) Reserve() []byte {
 	off := int(p.next % dataBytes)
 	rest := 0
@@ -68,8 +68,8 @@ func (p *Producer) Reserve() []byte {
 	return p.data[off+headerBytes : off+headerBytes+MaxBytes : off+headerBytes+MaxBytes]
 }
 
-// Commit publishes the first n bytes, 1 to MaxBytes, of what Reserve returned, as
-// one entry. m.Data is not looked at.
+// Commit publishes the first n bytes, 1 to MaxBytes, of the memory that Reserve returned, as one
+// entry. m.Data is not looked at.
 func (p *Producer) Commit(n int, m *Message) {
 	word(p.data, int(p.next%dataBytes)+8).Store(second(m))
 	p.publish(uint32(n), entryBytes(n))
@@ -103,9 +103,9 @@ func (p *Producer) publish(length uint32, size int) {
 	p.next = after
 }
 
-// MustWake reports whether the consumer sleeps and is to be woken by this call's
-// caller. It is called after Commit, once for several. A consumer that went to sleep
-// after what was published last has seen that.
+// MustWake reports whether the consumer sleeps and the caller is to wake it. It is called after
+// Commit, once for several. A consumer that went to sleep after the last entry was published has
+// seen that entry.
 func (p *Producer) MustWake() bool {
 	if p.announced == p.next {
 		return false

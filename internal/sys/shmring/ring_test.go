@@ -135,8 +135,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// Who arms and finds nothing is woken by the next entry, whatever the order of
-// the two: a consumer that sleeps through one would end this test.
+// A consumer that arms and finds nothing is woken by the next entry, in either order: a consumer
+// that sleeps through one would end this test.
 func TestNoWakeupIsLost(t *testing.T) {
 	p, c := NewPair()
 	const entries = 100000
@@ -265,7 +265,7 @@ func BenchmarkSmallEntry(b *testing.B) {
 	}
 }
 
-// BenchmarkTrain is one copy in; what is read is left where it is.
+// BenchmarkTrain is one copy in; the consumer leaves the bytes where they are.
 func BenchmarkTrain(b *testing.B) {
 	p, c := NewPair()
 	train := make([]byte, 32<<10)
@@ -278,8 +278,8 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
-// A question is answered when what was before it is done with, and asked once for all
-// that wait for the same entries.
+// A question is answered when everything before it is done with, and asked once for all that wait
+// for the same entries.
 func TestQuestion(t *testing.T) {
 	tx, rx := NewPair()
 	next := func(question bool) {

@@ -22,8 +22,8 @@ import (
 	"verbena/internal/wire/pcapread"
 )
 
-// TestIWARPIsCaptured reads back what one end has written of a connection: the
-// set-up, and every FPDU of both directions with a good CRC.
+// TestIWARPIsCaptured reads back the capture of a connection: the set-up, and every FPDU of both
+// directions with a good CRC.
 func TestIWARPIsCaptured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "iwarp.pcapng")
 	f, err := os.Create(path)

@@ -38,15 +38,14 @@ type Conn struct {
 	id      uint64        // in the set
 	state   streamState
 	out     outputState
-	w       *writer // what the socket has not taken yet; nil if nothing
+	w       *writer // output that the socket has not taken yet; nil if none
 	reading bool    // a thread reads the socket, without the lock
 	ended   ended   // while a thread wrote: the machine is told after
 	onReady func()  // nil once it was called, as the next
 	onClose func()
 }
 
-// writer is the memory of one pump: a burst, and what of it is still to be
-// written.
+// writer is the memory of one pump: a burst, and the part of it that is still to be written.
 type writer struct {
 	burst *mpa.Burst
 	rest  [][]byte
@@ -55,7 +54,7 @@ type writer struct {
 
 var writers = sync.Pool{New: func() any { return &writer{burst: mpa.NewBurst()} }}
 
-// wrote takes n bytes off the front of what is to be written.
+// wrote takes n bytes off the front of the bytes to be written.
 func (w *writer) wrote(n int) {
 	for n > 0 && n >= len(w.rest[0]) {
 		n -= len(w.rest[0])
@@ -83,14 +82,13 @@ func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *r
 	return &c.Conn, nil
 }
 
-// ConnOf returns what a queue pair of iWARP over TCP is to this package; ok is false of
-// others.
+// ConnOf returns the Conn of a queue pair of iWARP over TCP; ok is false for others.
 func ConnOf(c *engine.Conn) (i *Conn, ok bool) {
 	i, ok = c.Transport().(*Conn)
 	return i, ok
 }
 
-// Connected has what a queue pair takes over with its stream.
+// Connected is the information that a queue pair takes over with its stream.
 type Connected struct {
 	Settled    mpa.Settled
 	Initiator  bool
@@ -178,8 +176,8 @@ func (c *Conn) Disconnect() {
 	c.PumpUnlock(now)
 }
 
-// FlushOutput implements engine.Transport: it writes until the machine has nothing more to
-// send or the socket no more room, and does with the stream what the machine wants done.
+// FlushOutput implements engine.Transport. It writes until the machine has nothing more to send or
+// the socket no more room, and then ends or shuts the stream if the machine wants that.
 func (c *Conn) FlushOutput(now monotime.Time) {
 	for c.state.used() && !c.Closed() {
 		if c.fpdus.Closing() == rdmap.Abort {
@@ -244,9 +242,9 @@ func (c *Conn) write(now monotime.Time) {
 	c.handleEnd(now)
 }
 
-// endBy notes how the peer's side has ended. A peer may end the stream as soon as it
-// has what is being written: the machine is told of that first, and so completes
-// what would be flushed else.
+// endBy notes how the peer's side has ended. A peer may end the stream as soon as it has the data
+// that is being written. The machine is notified of that data first, and so completes work that
+// would be flushed else.
 func (c *Conn) endBy(now monotime.Time, how ended) {
 	c.ended = max(c.ended, how)
 	if c.out != outWriting {
@@ -270,7 +268,7 @@ func (c *Conn) dropBurst() {
 	}
 }
 
-// want has the set wait for what there is to wait for.
+// want makes the set wait for the events that the stream needs.
 func (c *Conn) want() {
 	var i tcp.Interest
 	if !c.state.peerEnded() {
@@ -292,7 +290,7 @@ func (c *Conn) leave(how streamState) {
 	}
 }
 
-// left carries out what leave decided.
+// left carries out leave's decision.
 func (c *Conn) left() {
 	c.in.unwatch(c.sock.FD(), c.id)
 	if c.state == streamResetting {
@@ -312,7 +310,7 @@ func (c *Conn) heard() {
 	}
 }
 
-// tell has deliver call f, once, behind what it has to call already.
+// tell makes deliver call f, once, after its pending calls.
 func (c *Conn) tell(f *func()) {
 	before, next := c.After(), *f
 	*f = nil
@@ -325,7 +323,7 @@ func (c *Conn) tell(f *func()) {
 	}
 }
 
-// ready handles what the set says.
+// ready handles the set's events.
 func (c *Conn) ready(in *input, ev tcp.Event) (n int) {
 	if ev.Writable {
 		c.Lock()
@@ -341,7 +339,7 @@ func (c *Conn) ready(in *input, ev tcp.Event) (n int) {
 	return n
 }
 
-// read takes what has come. The caller holds rxMu.
+// read takes arrived bytes. The caller holds rxMu.
 func (c *Conn) read(in *input) (n int) {
 	for range policy.StreamTurn {
 		c.Lock()
@@ -371,7 +369,7 @@ func (c *Conn) read(in *input) (n int) {
 		}
 		c.heard()
 		in.iov = iov[:0]
-		clear(iov) // what it named may be unmapped once the lock is gone
+		clear(iov) // its memory may be unmapped once the lock is gone
 		switch {
 		case err == nil:
 		case err == io.EOF:
@@ -402,7 +400,7 @@ func (c *Conn) read(in *input) (n int) {
 			break
 		}
 		n++
-		// or memory that is not mapped came next: the system tells again of what is left
+		// or unmapped memory came next: the system reports the rest again
 		all := got < placed+len(buf)
 		c.PumpUnlock(now)
 		if all {

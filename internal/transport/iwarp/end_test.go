@@ -15,8 +15,8 @@ import (
 	"verbena/internal/testkit/rig"
 )
 
-// lateWriter is a connection whose writer gets no processor between its system
-// call and what follows it.
+// lateWriter is a connection whose writer gets no processor between its system call and its next
+// step.
 type lateWriter struct {
 	faultcap.Conn
 	once  *sync.Once
@@ -29,8 +29,8 @@ func (w lateWriter) Writev(v *tcp.Vectors, b [][]byte) (int, error) {
 	return n, err
 }
 
-// What is written completes also where the peer has it, and has ended the stream,
-// before the writer says so. Found by pingpong, whose last SEND was flushed.
+// Written work completes also where the peer has it, and has ended the stream, before the writer
+// returns. Found by pingpong, whose last SEND was flushed.
 func TestIWARPEndBehindAWrite(t *testing.T) {
 	for name, end := range map[string]func(*endpoint){
 		"in order": func(e *endpoint) { connOf(e).Disconnect() },

@@ -49,9 +49,9 @@ func TestIWARPDelayed(t *testing.T) {
 	}
 }
 
-// TestIWARPCorrupted: a bit that changes behind the CRC is found, and ends the
-// stream with a Terminate to who sent it. (Without a ready-to-receive message: were
-// that one's length made longer, both ends would wait for the other.)
+// TestIWARPCorrupted: a bit that changes behind the CRC is found, and ends the stream with a
+// Terminate to the sender. (Without a ready-to-receive message: were that one's length made longer,
+// both ends would wait for the other.)
 func TestIWARPCorrupted(t *testing.T) {
 	// The seed spares the first writes, which are the set-up.
 	a, b := faultyPair(t, faultcap.Faults{Corrupt: 0.2, Seed: 1})

@@ -74,7 +74,7 @@ func (t *Transport) input() (*input, error) {
 	return in, nil
 }
 
-// TryPoll implements engine.Input: it reads what has arrived on any stream.
+// TryPoll implements engine.Input: it reads arrived bytes of any stream.
 func (in *input) TryPoll(mayDelayAck bool) (n int) {
 	if !in.rxMu.TryLock() {
 		return engine.Busy
@@ -108,7 +108,7 @@ func (in *input) memberOf(id uint64) member {
 	return in.members[id]
 }
 
-// watch has m told of what its descriptor waits for. It returns its id.
+// watch has m notified of the events of its descriptor. It returns its id.
 func (in *input) watch(fd int, want tcp.Interest, m member) (uint64, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

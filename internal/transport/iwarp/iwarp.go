@@ -17,7 +17,7 @@ type Transport struct {
 	in *input // guarded by mu; nil until a stream is wanted
 }
 
-// Of returns the engine's, made by the first call.
+// Of returns the engine's Transport, made by the first call.
 func Of(e *engine.Engine) *Transport {
 	return engine.PlugOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
 }

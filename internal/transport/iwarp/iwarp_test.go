@@ -142,7 +142,7 @@ func TestIWARPNoReceive(t *testing.T) {
 	}
 }
 
-// TestIWARPDisconnect closes gracefully behind what is posted, by either end.
+// TestIWARPDisconnect closes gracefully behind posted work, from either end.
 func TestIWARPDisconnect(t *testing.T) {
 	for _, first := range []int{0, 1} {
 		a, b := iwarpPair(t, policy.Nap, rig.BigBuffer, iwarpOptions{rtr: mpa.RTRs(mpa.RTRRead)})

@@ -11,11 +11,11 @@ const (
 	noStream streamState = iota
 	// streamOpen is entered by Connect. Both sides send.
 	streamOpen
-	// streamPeerEnded is entered when the peer's side ends in order. Nothing more is read;
-	// what the machine has is still written.
+	// streamPeerEnded is entered when the peer's side ends in order. Nothing more is read; the
+	// machine's output is still written.
 	streamPeerEnded
-	// streamWeEnded is entered when the machine wants to shut down and all is written: our
-	// side is shut. What the peer sends is still read.
+	// streamWeEnded is entered when the machine wants to shut down and all is written: our side is
+	// shut. The peer's data is still read.
 	streamWeEnded
 	// streamBothEnded is entered from either of the two by the other side's end. The next
 	// flush that finds nothing to write leaves it for streamClosing.
@@ -76,7 +76,7 @@ const (
 	outBlocked
 )
 
-// ended tells how the peer's side of a stream has ended.
+// ended is the way in which the peer's side of a stream has ended.
 type ended uint8
 
 const (

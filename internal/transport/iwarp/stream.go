@@ -35,8 +35,8 @@ type Stream struct {
 	ev   StreamEvents
 
 	use        use
-	connecting bool // of who reads
-	paused     bool // of who reads
+	connecting bool // of the thread that reads
+	paused     bool // of the thread that reads
 }
 
 // Local returns our address.
@@ -45,9 +45,9 @@ func (s *Stream) Local() netip.AddrPort { return s.sock.Local() }
 // Remote returns the peer's address.
 func (s *Stream) Remote() netip.AddrPort { return s.sock.Remote() }
 
-// Dial begins a connection from local, where the address, the port or both
-// may be left to the system. began says who is told of it; it is called, as
-// StreamEvents' methods are, before any of those and before Dial returns.
+// Dial begins a connection from local, where the address, the port or both may be left to the
+// system. began returns the StreamEvents to notify. It is called, as their methods are, before any
+// of those and before Dial returns.
 //
 // Errors, at once: EADDRNOTAVAIL, EADDRINUSE, ENETUNREACH and such. Others come
 // with Closed.
@@ -131,8 +131,8 @@ func (s *Stream) abort() {
 
 // Send writes b, a frame of the set-up.
 //
-// Errors: net.ErrClosed; ENOBUFS if the system did not take all of it, which
-// ends what can be said; such of a connection that is lost.
+// Errors: net.ErrClosed. ENOBUFS if the system did not take all of it: nothing more can be sent
+// then. The error of a connection that is lost.
 func (s *Stream) Send(b []byte) error {
 	s.use.mu.Lock()
 	defer s.use.mu.Unlock()
@@ -153,8 +153,7 @@ func send(sock faultcap.Conn, b []byte) error {
 	return err
 }
 
-// Close closes the stream behind what was sent. No event begins once it has
-// returned.
+// Close closes the stream behind the data sent. No event begins once it has returned.
 func (s *Stream) Close() {
 	s.use.end(func() {
 		s.in.unwatch(s.sock.FD(), s.id)
@@ -176,10 +175,10 @@ type Listener struct {
 	id  uint64 // guarded by use.mu; 0 until Start
 }
 
-// Listen takes connections to a local address; port 0 has the system
-// choose one. accept is called for each from Start on, as StreamEvents' methods are, and
-// says who is told of it; with nil the connection is reset. Until Start, and while accept
-// is behind, the system keeps backlog of them.
+// Listen takes connections to a local address; with port 0 the system chooses a port. accept is
+// called for each from Start on, as StreamEvents' methods are, and returns the StreamEvents to
+// notify; with nil the connection is reset. Until Start, and while accept is behind, the system
+// keeps up to backlog of them.
 //
 // Errors: EADDRINUSE if any program listens there; EADDRNOTAVAIL.
 func (t *Transport) Listen(addr netip.AddrPort, backlog int,
@@ -223,7 +222,7 @@ func (s *Listener) Close() {
 	})
 }
 
-// acceptsPerTurn bounds what one event of a listener brings, so that others get
+// acceptsPerTurn bounds the connections that one event of a listener brings, so that others get
 // their turn.
 const acceptsPerTurn = 16
 

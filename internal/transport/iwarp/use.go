@@ -24,7 +24,7 @@ func (u *use) begin() bool {
 	return u.reading
 }
 
-// done ends what begin began.
+// done ends begin.
 func (u *use) done() {
 	u.mu.Lock()
 	u.reading = false
@@ -55,8 +55,8 @@ func (u *use) end(release func()) bool {
 	return true
 }
 
-// take gives the descriptor up to a caller that goes on using it, once nobody
-// reads. It must not be called by who reads.
+// take gives the descriptor up to a caller that goes on using it, once no thread reads. The thread
+// that reads must not call it.
 func (u *use) take() bool {
 	for {
 		u.mu.Lock()

@@ -31,7 +31,7 @@ func startNode(t testing.TB, nap monotime.Duration, o engine.Options) *node {
 	return rig.NewNode(t, o, rdmap.CounterNames())
 }
 
-// connOf returns what an endpoint is to this package.
+// connOf returns the Conn of an endpoint.
 func connOf(e *endpoint) *Conn {
 	c, _ := ConnOf(e.Conn)
 	return c

@@ -46,8 +46,8 @@ func (l *Device) NewConn(config func(ib.QPN) qp.Config,
 	return &c.Conn, nil
 }
 
-// FlushOutput implements engine.Transport: it writes what any queue pair of the link has to
-// send. Events that this raised in others follow when the lock is released.
+// FlushOutput implements engine.Transport: it writes the output of all queue pairs of the link.
+// Events that this raised in others follow when the lock is released.
 func (c *Conn) FlushOutput(now monotime.Time) {
 	x := c.link
 	x.flush(now)
@@ -57,7 +57,7 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 	}
 }
 
-// Submit implements engine.Immediate: it does what takes no more than stores to the peer's
+// Submit implements engine.Immediate: it does work that takes no more than stores to the peer's
 // window.
 func (c *Conn) Submit() (all bool) {
 	all, wake := c.q.Quick()
@@ -128,9 +128,8 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	}, nil
 }
 
-// awaitClosed returns when the peer stores nothing more to our regions by a right that
-// the queue pair has taken back, or the link is down. It takes as long as
-// Device.Withdraw.
+// awaitClosed returns when the peer stores nothing more to our regions by a right that the queue
+// pair has taken back. It also returns when the link is down. It takes as long as Device.Withdraw.
 func (c *Conn) awaitClosed() {
 	c.dev.mu.Lock()
 	c.dev.awaitUnlock(c.q.Closed)

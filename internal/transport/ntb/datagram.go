@@ -71,9 +71,9 @@ func (x *peerLink) sendMADUnlock(p []byte) (ok bool) {
 	return ok
 }
 
-// addressees returns for which processes a management datagram is: the one that
-// listens for what is asked, or the one that has the communication id. A request that nobody
-// listens for is for anybody, who refuses it.
+// addressees returns the processes that a management datagram is for: the one that listens for its
+// service, or the one that has the communication id. A request that no process listens for goes to
+// any process, which refuses it.
 func (l *Device) addressees(p []byte) (to []backend.Member) {
 	d, _, ok := wire.ParseManagement(p)
 	if !ok {
@@ -171,7 +171,7 @@ func (l *Device) frames() *peerLink {
 	return x
 }
 
-// Carries reports whether there is who takes frames.
+// Carries reports whether a process takes frames.
 func (l *Device) Carries() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

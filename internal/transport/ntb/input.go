@@ -8,7 +8,7 @@ import (
 	"verbena/internal/ntb/backend"
 )
 
-// TryPoll implements engine.Input: it looks at what peers have written.
+// TryPoll implements engine.Input: it reads the peers' writes.
 func (l *Device) TryPoll(mayDelayAck bool) (messages int) {
 	if !l.mu.TryLock() {
 		return engine.Busy
@@ -94,7 +94,7 @@ func (l *Device) attach(link backend.Link) {
 	l.eng.WakeBackground()
 }
 
-// Arm implements engine.Sleeper: it has the peers ring for what comes from now on.
+// Arm implements engine.Sleeper: it makes the peers ring for everything they write from now on.
 func (l *Device) Arm(now monotime.Time) (until monotime.Time, quiet bool) {
 	l.mu.Lock()
 	until, quiet = monotime.Never, true
@@ -106,8 +106,7 @@ func (l *Device) Arm(now monotime.Time) (until monotime.Time, quiet bool) {
 	return until, quiet
 }
 
-// Waiting implements engine.Sleeper. What the thread that polled last left to be told to
-// peers is sent.
+// Waiting implements engine.Sleeper. It sends messages that the last polling thread left for peers.
 func (l *Device) Waiting() bool {
 	if !l.mu.TryLock() {
 		return false

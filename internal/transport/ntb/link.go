@@ -34,7 +34,7 @@ type peerLink struct {
 	over     bool             // of a hub: lost for good
 
 	pause monotime.Duration // of the background goroutine alone: until it looks again
-	heard uint64            // of the background goroutine alone: what it had seen come
+	heard uint64            // of the background goroutine alone: the arrivals it had seen
 }
 
 func (l *Device) newLink() *peerLink {
@@ -44,8 +44,7 @@ func (l *Device) newLink() *peerLink {
 	return x
 }
 
-// leaveUnlock writes what there is to be written, sets the timer, tells what is to be
-// told and unlocks.
+// leaveUnlock writes pending output, sets the timer, delivers events and unlocks.
 func (x *peerLink) leaveUnlock(now monotime.Time) {
 	x.turn(now)
 	x.dev.deliverUnlock()
@@ -66,7 +65,7 @@ func (x *peerLink) note() {
 	}
 }
 
-// flush carries out what the node wants written, as far as the link takes it.
+// flush writes the node's output, as far as the link takes it.
 func (x *peerLink) flush(now monotime.Time) {
 	batch := x.dev.batch
 	for x.link != nil {
@@ -139,7 +138,7 @@ func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
 		return 0, false
 	}
 	var err error
-	if !mayDelayAck { // who was woken: what woke it is to be silent again
+	if !mayDelayAck { // a thread that was woken: its doorbell is to be silent again
 		err = x.link.Wait(0)
 	}
 	if err == nil {
@@ -148,7 +147,8 @@ func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
 	if err == nil && x.node.Channel().Quiet() {
 		k := x.node.Take()
 		if !mayDelayAck || k == 0 {
-			// who polled and found something may answer, and tell with it that all is done
+			// a polling thread that found something may answer, and confirm with it that all is
+			// done
 			x.node.Settle()
 		}
 		if news = x.node.Pending() || x.node.Events(); news {
@@ -206,7 +206,7 @@ func (x *peerLink) mourn(now monotime.Time) {
 	up := x.node.Up()
 	x.node.Detach(now)
 	if l.Shared() {
-		if !up { // what waited for it to come up is not told by Detach
+		if !up { // work that waited for it to come up is not notified by Detach
 			x.node.LinkDown(now)
 		}
 		x.over = true
@@ -231,8 +231,8 @@ func (x *peerLink) giveUp(now monotime.Time) {
 	}
 }
 
-// unplug closes the link. What the peer had written before is handled: it may be
-// the last answer of a process that has ended.
+// unplug closes the link. The peer's earlier writes are handled: the last may be the answer of a
+// process that has ended.
 func (x *peerLink) unplug(now monotime.Time) {
 	if x.link == nil {
 		return
@@ -254,7 +254,7 @@ func (x *peerLink) free() {
 	}
 }
 
-// arm has the peer ring for what comes from now on.
+// arm makes the peer ring for everything it writes from now on.
 func (x *peerLink) arm(now monotime.Time) (until monotime.Time, quiet bool) {
 	if x.link == nil {
 		return monotime.Never, true

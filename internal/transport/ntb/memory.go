@@ -15,7 +15,7 @@ import (
 // appMemory is the application's part of our window. In a hub, where each link has a window of its
 // own, all windows share this part.
 type appMemory struct {
-	window *window.Window // in which it lies
+	window *window.Window // it lies in this window
 	from   uint64         // where in the window of a link that one begins
 }
 
@@ -34,10 +34,10 @@ type exposure struct {
 // takePause is the time after which TakeMemory looks again.
 const takePause = 100 * time.Microsecond
 
-// TakeMemory returns memory of the application's part of our window: what is
-// registered there peers write without a copy on the way. It is not cleared. Where
-// the window was another process's before, it waits until the peer knows that
-// this one is gone, or is known to be silent.
+// TakeMemory returns memory of the application's part of our window. Peers write memory that is
+// registered there without a copy on the way. It is not cleared. If the window was another
+// process's before, TakeMemory waits until the peer knows that this process is gone, or is known to
+// be silent.
 func (l *Device) TakeMemory(n uint64) ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *Device) TakeMemory(n uint64) ([]byte, bool) {
 	return l.memory.window.Bytes(at-l.memory.from, n)
 }
 
-// GiveMemory takes back what TakeMemory returned.
+// GiveMemory takes back memory that TakeMemory returned.
 func (l *Device) GiveMemory(b []byte) {
 	at, ok := l.memory.placeOf(b)
 	if !ok {

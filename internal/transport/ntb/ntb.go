@@ -58,14 +58,14 @@ type Device struct {
 	closed     bool
 	inherited  bool       // a process before this one may still be written to in our window
 	dead       bool       // there will be no link any more
-	fatal      bool       // and who watches was told
+	fatal      bool       // its watcher was notified
 	past       linkCounts // of links that are gone
 	refused    uint64     // times that the system would not open a link
 
 	opening sync.WaitGroup
 }
 
-// Config says what a device is made from.
+// Config configures a device.
 type Config struct {
 	Endpoint backend.Endpoint
 	// WindowBytes is the size of our window; its last MemoryBytes are the application's. Where a
@@ -144,7 +144,7 @@ func (l *Device) Stop() {
 	l.closed = true
 	now := monotime.Now()
 	for _, x := range l.all {
-		x.flush(now) // what was destroyed is to be told
+		x.flush(now) // the peer is to learn of destroyed objects
 		x.unplug(now)
 		x.node.Detach(now)
 		x.free()
@@ -172,7 +172,7 @@ func (l *Device) Stop() {
 	_ = l.leaveEnd()
 }
 
-// leaveEnd gives back what open took.
+// leaveEnd undoes open.
 func (l *Device) leaveEnd() error {
 	if l.opener != nil {
 		return l.opener.Close()
@@ -212,7 +212,7 @@ func (l *Device) WasUp() bool {
 	return l.home.node.Channel().Count[channel.LinkUps] > 0
 }
 
-// Reset begins all links afresh: what is connected is flushed at both ends.
+// Reset begins all links afresh: connected queue pairs are flushed at both ends.
 func (l *Device) Reset() {
 	l.mu.Lock()
 	now := monotime.Now()
@@ -341,7 +341,7 @@ func (c *linkCounts) add(n *rdma.Node) {
 	engine.Accumulate(c.channel[:], n.Channel().Count[:])
 }
 
-// counts returns what was counted of the links.
+// counts returns the counts of the links.
 func (l *Device) counts() (list []engine.Counter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

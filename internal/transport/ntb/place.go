@@ -102,7 +102,7 @@ func (l *Device) met(m backend.Member, s *backend.Session) {
 	now := monotime.Now()
 	l.place.Settled(m)
 	x := l.living(m)
-	if x != nil && x.link != nil { // that process is dead: here is who has its slot
+	if x != nil && x.link != nil { // that process is dead: a new one has its slot
 		x.lose(now, backend.ErrLost)
 		x.turn(now)
 		x = nil
@@ -116,7 +116,7 @@ func (l *Device) met(m backend.Member, s *backend.Session) {
 	l.eng.WakeBackground()
 }
 
-// missed flushes what was for a member that is not there.
+// missed flushes output for a member that is not there.
 func (l *Device) missed(m backend.Member) {
 	l.mu.Lock()
 	now := monotime.Now()

@@ -9,7 +9,7 @@ import (
 	"verbena/internal/testkit/rig"
 )
 
-// look does what a program does that polls by itself.
+// look polls as a C program does.
 func look(n *node) bool {
 	n.Eng.PollFor(1)
 	n.Eng.UpdateBoard()

@@ -17,9 +17,8 @@ import (
 	"verbena/internal/transport/shm"
 )
 
-// Conn is a queue pair of RoCEv2: its packets go out in bursts of datagrams
-// from sockets of its own and come in over the port of their destination
-// address, which finds it by its number.
+// Conn is a queue pair of RoCEv2. Its packets go out in bursts of datagrams from sockets of its
+// own. They come in over the port of their destination address, which finds it by its number.
 type Conn struct {
 	engine.Conn
 	roce *Transport // immutable
@@ -33,9 +32,9 @@ type Conn struct {
 	// guarded by mu: of a connected queue pair whose peer may be on this host
 	path     *roce.Path
 	ring     *shm.Out // packets leave by it; nil: by sockets
-	tag      uint32   // what packets to the peer carry in a ring
+	tag      uint32   // in a ring, packets to the peer carry it
 	peerSlot int      // the process that packets may come from in a ring
-	peerTag  uint32   // and what they carry
+	peerTag  uint32   // and the peer's packets carry it
 	question question
 }
 
@@ -58,7 +57,7 @@ func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) ro
 	return &c.Conn, nil
 }
 
-// ConnOf returns what a queue pair of RoCEv2 is to this package; ok is false of others.
+// ConnOf returns the Conn of a queue pair of RoCEv2; ok is false for others.
 func ConnOf(c *engine.Conn) (r *Conn, ok bool) {
 	r, ok = c.Transport().(*Conn)
 	return r, ok
@@ -99,8 +98,8 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 	}
 }
 
-// Bind makes a queue pair reachable at a local address and able to send from it, and
-// returns the UDP source port its packets will carry.
+// Bind makes a queue pair reachable at a local address and able to send from it. It returns the UDP
+// source port of its packets.
 func (c *Conn) Bind(src netip.Addr) (uint16, error) {
 	if err := c.roce.open(src); err != nil {
 		return 0, err

@@ -11,9 +11,9 @@ import (
 	"verbena/internal/testkit/rig"
 )
 
-// TestAcknowledgementBeforeConnecting does what ib_write_bw -R does. A message tells its client
-// that the server is about to listen; the client stops polling and connects. The server listens
-// when its message is acknowledged.
+// TestAcknowledgementBeforeConnecting does the same as ib_write_bw -R. A message announces to its
+// client that the server is about to listen; the client stops polling and connects. The server
+// listens when its message is acknowledged.
 func TestAcknowledgementBeforeConnecting(t *testing.T) {
 	turns := map[string]func(n *node, peer *node){
 		"a MAD is sent": func(n, peer *node) {

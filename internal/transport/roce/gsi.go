@@ -17,9 +17,8 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// gsi is the general services interface: QP1, over which connection managers
-// talk. It is one for all processes of an address; package share brings each
-// its own datagrams.
+// gsi is the general services interface: QP1, over which connection managers talk. It is one for
+// all processes of an address; package portshare brings each its own datagrams.
 type gsi struct {
 	mu      sync.Mutex
 	pkt     wire.Packet  // guarded by mu
@@ -29,7 +28,7 @@ type gsi struct {
 	lost    func()
 
 	refuseMu sync.Mutex
-	refused  ibcm.Datagram // guarded by refuseMu: what the refuser answers
+	refused  ibcm.Datagram // guarded by refuseMu: the refuser's answer
 
 	sendMu sync.Mutex // leaf
 	out    [1]udp.Datagrams
@@ -52,7 +51,7 @@ var madWords = []portshare.Word{
 // madDatagramBytes is the length of the UDP payload that carries one.
 const madDatagramBytes = wire.BTHBytes + wire.DETHBytes + madBytes + wire.ICRCBytes
 
-// OnMAD sets who takes the MADs for this process. It is called with gsi.mu or
+// OnMAD sets the function that takes the MADs for this process. It is called with gsi.mu or
 // Port.rxMu held: it must not block, call the engine or keep the bytes.
 func (t *Transport) OnMAD(f func(m *roce.Meta, mad []byte)) {
 	t.gsi.mu.Lock()
@@ -60,7 +59,7 @@ func (t *Transport) OnMAD(f func(m *roce.Meta, mad []byte)) {
 	t.gsi.mu.Unlock()
 }
 
-// OnLoss sets who is told that MADs for this process may have been lost with the
+// OnLoss sets a function that is called when MADs for this process may have been lost with the
 // process that passed them on. It is called with gsi.mu held, as OnMAD's is.
 func (t *Transport) OnLoss(f func()) {
 	t.gsi.mu.Lock()
@@ -131,8 +130,8 @@ func (t *Transport) route(datagram []byte, dst netip.Addr) portshare.Route {
 	return route(datagram, dst)
 }
 
-// route tells package share for whom a management datagram to a local address
-// is.
+// route returns the process, for package portshare, that a management datagram to a local address
+// is for.
 func route(datagram []byte, dst netip.Addr) portshare.Route {
 	var p wire.Packet
 	if p.Parse(datagram) != wire.WellFormed || len(p.Payload) != madBytes {
@@ -159,15 +158,15 @@ func appendMAD(b []byte, pseudo *wire.Pseudo, mad []byte) []byte {
 	return pseudo.Seal(p.Append(b), 0)
 }
 
-// SendMAD sends a MAD from QP1 at a local address to QP1 at another. What was
-// acknowledged to the application before leaves before it. The error is EAGAIN if
-// there is no room for it now.
+// SendMAD sends a MAD from QP1 at a local address to QP1 at another. Acknowledgements of messages
+// that the application has seen leave before it. The error is EAGAIN if there is no room for it
+// now.
 func (t *Transport) SendMAD(src, dst netip.Addr, mad []byte) error {
 	t.eng.Settle()
 	return t.sendMAD(src, dst, mad)
 }
 
-// Settle acknowledges at once what the application was told of.
+// Settle acknowledges at once all messages that the application has seen.
 func (t *Transport) Settle() { t.eng.Settle() }
 
 // sendMAD sends from the port of the address, if there is one, or has the keeper send: a

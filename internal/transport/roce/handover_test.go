@@ -106,8 +106,8 @@ func TestDeferredAckIsSent(t *testing.T) {
 	}
 }
 
-// TestAckIsNotDeferredWithoutNap takes a message by a poll while no goroutine
-// naps, which would send what is put off: the poll itself sends it.
+// TestAckIsNotDeferredWithoutNap takes a message by a poll while no goroutine naps, which would
+// send delayed acknowledgements: the poll itself sends it.
 func TestAckIsNotDeferredWithoutNap(t *testing.T) {
 	a, b := pair(t, forEver, 64)
 	b.Node.Eng.Probe().StopBackground()

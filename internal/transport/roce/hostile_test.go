@@ -18,7 +18,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// stranger is a plain UDP socket that sends what it likes to an engine.
+// stranger is a plain UDP socket that sends anything to an engine.
 type stranger struct {
 	t      testing.TB
 	sock   *net.UDPConn
@@ -170,9 +170,9 @@ func noise(rng *rand.Rand, s *stranger, q ib.QPN) []byte {
 	return s.seal(b[:len(b)&^3])
 }
 
-// FuzzDatagram feeds datagrams, whose ICRC is made right, to a port that has a
-// queue pair in each service's reach. Whatever comes, only granted memory
-// changes and the queue pair's counters say that it came.
+// FuzzDatagram feeds datagrams, whose ICRC is made right, to a port that has a queue pair in each
+// service's reach. Whatever comes, only granted memory changes and the queue pair's counters count
+// it.
 func FuzzDatagram(f *testing.F) {
 	q := ib.QPN(engine.FirstNumber())
 	for op := range 256 {

@@ -14,7 +14,7 @@ import (
 // needs no engine.
 func Keep(dir string) error { return portshare.Keep(dir, duty()) }
 
-// duty returns what every keeper does with management datagrams.
+// duty returns every keeper's handling of management datagrams.
 func duty() portshare.Duty {
 	return portshare.Duty{Route: route, Overlap: keysOverlap, Refuse: new(strays).refuse,
 		MADBytes: madDatagramBytes, MADWords: madWords}

@@ -68,7 +68,7 @@ func TestNothingLeft(t *testing.T) {
 			t.Errorf("left: timer %v, %d sources", n.Eng.Probe().Deadline(), len(Of(n.Eng).sources))
 		}
 	}
-	cycle() // what is opened once for all, such as the runtime's poller
+	cycle() // things opened once for all, such as the runtime's poller
 	rig.Until(t, "none runs", func() bool { return goroutines() == 0 })
 	runs, fds := goroutines(), descriptors()
 	for range 3 {
@@ -99,11 +99,10 @@ func TestClosedConn(t *testing.T) {
 	rig.Until(t, "the packet to nobody is counted", func() bool { return a.Node.Counter("unknown_qp") > before })
 }
 
-// TestDestroyAndModifyUnderTraffic closes, stops and resets queue pairs while
-// both sides post, poll, receive and run into time-outs. It has no result but
-// the race detector's and the locks': whatever happens, everything ends. Nobody
-// goes on with a queue pair whose closing waits for it (CVE-2025-40061: rxe's
-// do_task, out of its budget while it was drained, scheduled itself again).
+// TestDestroyAndModifyUnderTraffic closes, stops and resets queue pairs while both sides post,
+// poll, receive and run into time-outs. It has no result but the race detector's and the locks':
+// everything ends. No thread goes on with a queue pair whose closing waits for it (CVE-2025-40061:
+// rxe's do_task, out of its budget while it was drained, scheduled itself again).
 func TestDestroyAndModifyUnderTraffic(t *testing.T) {
 	a, b := newNode(t, policy.Nap), newNode(t, policy.Nap)
 	var all sync.WaitGroup
@@ -169,9 +168,9 @@ func TestDestroyAndModifyUnderTraffic(t *testing.T) {
 	}
 }
 
-// TestModifyIsCheckedAgain: between a caller's look at the state and its
-// modification a packet may have ended the connection; going on would be no
-// legal transition. What check refuses is not done.
+// TestModifyIsCheckedAgain: between a caller's look at the state and its modification a packet may
+// have ended the connection; going on would be no legal transition. A modification that check
+// refuses is not done.
 func TestModifyIsCheckedAgain(t *testing.T) {
 	a, b := pair(t, policy.Nap, 64)
 	a.Node.Keys.Deregister(a.Region)

@@ -25,12 +25,12 @@ import (
 //	QP.Modify(RTR) ─► ringTo: the destination is an address of this host whose port is
 //	                  shared with the process that owns the QPN's slot ─► a ring to it
 //
-// It is settled before the first packet, for each direction by its sender, and
-// stays for as long as the queue pair is connected. Nothing is lost in a ring while the
-// process at its other end lives, so no peer is given up that does (question.go). A ring
-// ends when that process does: what was in it is lost, and RC queue pairs with work for
-// it fail. A ring that is given up, for nonsense in it, is another matter: what follows
-// goes through the socket, and the protocol recovers as on any network.
+// It is settled before the first packet, for each direction by its sender, and stays for as long as
+// the queue pair is connected. Nothing is lost in a ring while the process at its other end lives,
+// so no peer that lives is given up (question.go). A ring ends when that process does. Its contents
+// are lost, and RC queue pairs with work for that process fail. A ring that is given up for
+// nonsense in it is another matter: later packets go through the socket, and the protocol recovers
+// as on any network.
 
 // slotOf is the slot of the process that has a queue pair.
 func (t *Transport) slotOf(q ib.QPN) int {
@@ -78,7 +78,7 @@ func (t *Transport) hosts(dst netip.Addr) bool {
 	return t.Listen(dst) == nil
 }
 
-// ringReader hands the packets of a ring to their connections: what Port is to a socket.
+// ringReader hands the packets of a ring to their connections, as Port does those of a socket.
 type ringReader struct {
 	roce *Transport
 	slot int // of the process that writes
@@ -105,9 +105,9 @@ func (r *ringReader) EndTurn(now monotime.Time, mayDelayAck bool) {
 	}
 }
 
-// packet gives a packet to its connection, which it returns locked. The other side
-// may write b meanwhile: what Parse takes from it by value is checked and used,
-// and its payload is copied once.
+// packet gives a packet to its connection, which it returns locked. The other side may write b
+// meanwhile: Parse copies the header values before they are checked and used, and the payload is
+// copied once.
 func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, mayDelayAck bool,
 	cur *Conn) *Conn {
 	count := &r.roce.rings.Count
@@ -130,8 +130,8 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 			return nil
 		}
 	}
-	// What is not from the peer of a connected queue pair, where a socket would
-	// show another address, or comes before it has one.
+	// Counts packets that do not come from the peer of a connected queue pair, where a socket would
+	// show another address. Packets that come before it has a peer count, too.
 	if cur.path == nil || cur.peerSlot != r.slot || cur.peerTag != m.Tag {
 		count.Refused.Add(1)
 		return cur

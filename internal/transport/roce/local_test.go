@@ -88,7 +88,7 @@ func localPair(t testing.TB, bytes int) (a, b *endpoint) {
 	return a, b
 }
 
-// fill writes what differs for each seed, 0 zeros.
+// fill writes bytes that differ for each seed; seed 0 writes zeros.
 func fill(e *endpoint, seed uint64) {
 	e.Lock() // a background goroutine may have touched it
 	defer e.Unlock()
@@ -292,8 +292,7 @@ func notRepeated(e *endpoint) {
 	}
 }
 
-// TestRingEnds ends rings under traffic: what was in them is sent again through
-// sockets.
+// TestRingEnds ends rings under traffic: their packets are sent again through sockets.
 func TestRingEnds(t *testing.T) {
 	for round := range uint64(5) {
 		round++
@@ -341,9 +340,9 @@ func TestRingAgain(t *testing.T) {
 	same(t, c, d)
 }
 
-// TestHostileRing has another process of this user write what it likes into a ring: packets for
-// queue pairs that are not its, bytes that are no packets, and words that are no entries. Nothing
-// happens but counters.
+// TestHostileRing makes another process of this user write anything into a ring: packets for queue
+// pairs that are not its, bytes that are no packets, and words that are no entries. Only counters
+// change.
 func TestHostileRing(t *testing.T) {
 	nodes := meet(t, how{}, how{}, how{})
 	a, b := ringCouple(t, nodes[0], nodes[1], 4096)

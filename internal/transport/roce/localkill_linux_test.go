@@ -35,8 +35,8 @@ type remote struct {
 
 const peerDir = "VERBENA_ENGINE_PEER_DIR"
 
-// What a process writes to the other, from where to where, and what it has there.
-// No other byte of the other's memory may change.
+// The writes of a process to the other: from where, to where, and with which bytes. No other byte
+// of the other's memory may change.
 const (
 	killBytes  = 64 << 10
 	sourceAt   = 4 << 10
@@ -178,10 +178,9 @@ const (
 	kills    = 200
 )
 
-// TestPeerIsKilled kills a process with SIGKILL at any moment, in its start as
-// in the middle of transfers both ways, again and again: work requests end with
-// an error in bounded time, no byte changes that was not granted, and the next
-// process is served by rings as the first one was.
+// TestPeerIsKilled kills a process with SIGKILL at any moment, in its start as in the middle of
+// transfers both ways, again and again. Work requests end with an error in bounded time, and no
+// byte changes that was not granted. The next process is served by rings as the first one was.
 func TestPeerIsKilled(t *testing.T) {
 	if os.Getenv(peerDir) != "" {
 		servePeer(t)

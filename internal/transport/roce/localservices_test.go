@@ -14,8 +14,8 @@ import (
 	"verbena/internal/testkit/rig"
 )
 
-// linked connects what two makes of two nodes until there is a ring each way,
-// as ringCouple does.
+// linked connects the results of two makes on two nodes until there is a ring each way, as
+// ringCouple does.
 func linked(t *testing.T, two func(a, b *node) (x, y *endpoint)) (a, b *endpoint) {
 	t.Helper()
 	nodes := meet(t, how{}, how{})
@@ -128,8 +128,8 @@ func TestLocalSharedReceives(t *testing.T) {
 	onlyRings(t, append(slices.Clone(senders), takers[0])...)
 }
 
-// TestLocalXRC has an initiator and a target in two processes: requests go one
-// way by a ring, what answers them the other.
+// TestLocalXRC has an initiator and a target in two processes: requests go one way by a ring,
+// answers the other.
 func TestLocalXRC(t *testing.T) {
 	const number = 7
 	srq := queue.NewSRQ(8, 1, nil)

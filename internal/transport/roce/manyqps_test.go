@@ -98,7 +98,7 @@ func TestManyQueuePairs(t *testing.T) {
 	}
 }
 
-// TestPace takes what the bucket has, and what comes to it in a millisecond.
+// TestPace takes the tokens of the bucket, and those that a millisecond adds.
 func TestPace(t *testing.T) {
 	var p pace
 	now := monotime.Time(monotime.Second)

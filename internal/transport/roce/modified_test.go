@@ -30,8 +30,8 @@ func (s sleepy) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	return s.Machine.PollOutput(now, b)
 }
 
-// TestModifiedWhileTheReaderIsWoken resets a queue pair while its pump, which has more
-// to write, wakes the reader of the ring: what follows has no ring.
+// TestModifiedWhileTheReaderIsWoken resets a queue pair while its pump, which has more to write,
+// wakes the reader of the ring: the rest has no ring.
 func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	n := newNode(t, policy.Nap)
 	a, b := n.Parts(4096), newEndpoint(n, 4096)
@@ -102,8 +102,8 @@ func (f failing) Patient() (ib.PSN, bool) {
 	return 0, false
 }
 
-// TestFailedWhileAModificationSettles has a queue pair fail after its modification was
-// asked for, while what was put off is sent: the new state decides.
+// TestFailedWhileAModificationSettles fails a queue pair after its modification was asked for,
+// while delayed output is sent: the new state decides.
 func TestFailedWhileAModificationSettles(t *testing.T) {
 	n := newNode(t, policy.Nap)
 	a, b := newEndpoint(n, 64), newEndpoint(n, 64)

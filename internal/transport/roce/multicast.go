@@ -31,8 +31,8 @@ type groups struct {
 	ports   map[group]*Port
 }
 
-// Attach makes c, a queue pair of RoCEv2, receive what is sent to a multicast
-// group on the interface with the given index. Attaching twice is no error and counts once.
+// Attach makes c, a queue pair of RoCEv2, receive packets to a multicast group on the interface
+// with the given index. Attaching twice is no error and counts once.
 func (t *Transport) Attach(c *engine.Conn, addr netip.Addr, ifIndex int) error {
 	r, g, k := c.Transport().(*Conn), &t.groups, group{addr, ifIndex}
 	g.mu.Lock()
@@ -102,8 +102,8 @@ func (g *groups) deliver(now monotime.Time, k group, p *wire.Packet, m *roce.Met
 	return len(members) > 0
 }
 
-// interfaceOf returns the index of the interface that has an address, by which
-// multicast from that address is sent; 0 if there is none.
+// interfaceOf returns the index of the interface that has an address and sends its multicast; 0 if
+// there is none.
 func interfaceOf(a netip.Addr) int {
 	ifs, err := net.Interfaces()
 	if err != nil {

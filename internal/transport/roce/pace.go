@@ -24,8 +24,8 @@ const (
 	// paceBurst bounds the time-outs that may come at once: as many small packets fit into a
 	// socket of ordinary size (net.core.rmem_max of 212,992).
 	paceBurst = 256
-	// paceEvery is the time for one more. 16,000 packets a second are a tenth of what a process
-	// handles, so a peer that shares its processor keeps up. 10,000 queue pairs whose peer has
+	// paceEvery is the time for one more. 16,000 packets a second are a tenth of a process's
+	// capacity, so a peer that shares its processor keeps up. 10,000 queue pairs whose peer has
 	// gone spend all their retries in 5 s.
 	paceEvery = monotime.Second / 16000
 )

@@ -20,7 +20,7 @@ type Port struct {
 	// immutable after addPort
 	roce *Transport
 	addr netip.Addr
-	raw  *udp.Socket     // what the poller waits for
+	raw  *udp.Socket     // the poller waits for it
 	sock faultcap.Socket // raw, or a tap around it
 
 	group group // of a multicast port, else zero
@@ -130,8 +130,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 	return cur
 }
 
-// lock returns the connection that packets for a queue pair number are for,
-// locked, or counts one for which there is none.
+// lock returns the connection of a queue pair number, locked, or counts a packet without one.
 func (t *Transport) lock(q ib.QPN) *Conn {
 	if found := t.eng.Find(q); found != nil {
 		if c, ok := found.Transport().(*Conn); ok {
@@ -146,20 +145,20 @@ func (t *Transport) lock(q ib.QPN) *Conn {
 	return nil
 }
 
-// leaveUnlock pumps a connection that packets came for, or, with mayDelayAck, delays what
-// can wait. It releases the lock.
+// leaveUnlock pumps a connection that packets came for, or, with mayDelayAck, delays its
+// acknowledgement. It releases the lock.
 func (c *Conn) leaveUnlock(now monotime.Time, mayDelayAck bool) {
 	if mayDelayAck {
 		if psn, ok := c.packets.Patient(); ok && c.ack.DelayUnlock(now, psn) {
 			return
 		}
 	}
-	c.ack.Stop() // what waited has waited long enough
+	c.ack.Stop() // the acknowledgement has waited long enough
 	c.PumpUnlock(now)
 }
 
-// verify checks the ICRC. Our own kind sends identification i as segment i of
-// a train; others count it up, so what worked last is tried with the next.
+// verify checks the ICRC. Verbena sends identification i as segment i of a burst. Other senders
+// count it up, so the one that worked last is tried with the next.
 func (p *Port) verify(f *flow, b []byte, id uint16) bool {
 	if f.pseudo.VerifyWithID(b, id) {
 		return true

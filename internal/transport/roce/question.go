@@ -8,30 +8,28 @@ import (
 	"verbena/internal/transport/shm"
 )
 
-// Nothing is lost in a ring, and its end tells of the reader's. So where no
-// acknowledgement comes, the peer's process is stopped, or waits for a processor, or
-// its queue pair is not in a state to answer. A time-out is right in the last case
-// only. Before it takes place the writer asks, by an entry behind all that it has
-// written:
+// Nothing is lost in a ring, and its end tells of the reader's. So if no acknowledgement comes,
+// there are three causes. The peer's process is stopped, it waits for a processor, or its queue
+// pair is not in a state to answer. A time-out is right in the last case only. Before it takes
+// place the writer asks, by an entry behind all that it has written:
 //
 //	timer due ──► askFirst: a question ──► timer due ──► no answer: the process does not run; put off
 //	                                                └──► an answer ──► timer due, no acknowledgement: time out
 //
-// The reader answers when it has handled what is before the question and sent what
-// it owed (shm.In.read). A thread of it may have lost its processor before it sent
-// that, so one more wait follows. The next time-out needs a question of its own.
+// The reader answers when it has handled everything before the question and sent its pending output
+// (shm.In.read). A thread of it may have lost its processor before it sent that, so one more wait
+// follows. The next time-out needs a question of its own.
 
-// question is the one by which a connection asks whether its peer runs. Guarded by
-// Conn.mu.
+// question is a connection's query whether its peer runs. Guarded by Conn.mu.
 type question struct {
 	number   uint64        // of the ring's; 0: none
 	timer    monotime.Time // the machine's since; another says that an acknowledgement came
 	answered bool
 }
 
-// askFirst puts off the machine's acknowledgement timer, if it is due, unless the
-// peer's process has come to all that was sent and does not answer. It reports
-// whether the process may have to be woken.
+// askFirst puts off the machine's acknowledgement timer if it is due. It does not if the peer's
+// process has come to all packets sent and does not answer. It reports whether the process may have
+// to be woken.
 func (c *Conn) askFirst(now monotime.Time) (wake bool) {
 	a, q, o := c.acked, &c.question, c.ring
 	if a == nil || now.Before(a.ACKTimer()) {

@@ -46,8 +46,8 @@ func TestDREQForNobodyIsAnswered(t *testing.T) {
 	}
 }
 
-// What strangers send to QP1 is read, judged and answered in memory that is there
-// already, also in a process that has no connection manager.
+// Datagrams of strangers to QP1 are read, judged and answered in memory that is there already, also
+// in a process that has no connection manager.
 func TestRefusingAllocatesNothing(t *testing.T) {
 	n := startNode(t, policy.Nap, how{Dir: t.TempDir()})
 	if err := Of(n.Eng).Listen(n.Addr); err != nil {

@@ -18,8 +18,8 @@ import (
 // adapter, whose time-outs are longer. A DREQ takes some milliseconds on a busy machine.
 const willTimeout = 100 * monotime.Millisecond
 
-// flushRing writes to the ring what the machine has to send, as long as it is the
-// queue pair's. It reports false if the ring is gone.
+// flushRing writes the machine's output to the ring, as long as it is the queue pair's. It reports
+// false if the ring is gone.
 func (c *Conn) flushRing(o *shm.Out, now monotime.Time) bool {
 	waking := false
 	ok := c.fillRing(o, now, &waking)

@@ -57,10 +57,10 @@ type Transport struct {
 }
 
 // reorderBytes is the memory of a process for requests that arrive before their turn. One queue
-// pair may use half, which is what 10 Gb/s carry in 50 ms.
+// pair may use half: 10 Gb/s carry as much in 50 ms.
 const reorderBytes = 128 << 20
 
-// counters count what never reached a queue pair.
+// counters count packets that never reached a queue pair.
 type counters struct {
 	malformed [wire.NumMalformed]atomic.Uint64
 	badICRC   atomic.Uint64
@@ -94,11 +94,11 @@ func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 		}
 		n := engine.Numbers{Slot: t.member.Slot(), Name: t.member.Name()}
 		n.First, n.Last = t.member.QPNRange()
-		if e.Capture() == nil { // which shows what comes, whomever it is for
+		if e.Capture() == nil { // a capture shows all packets, also those for nobody
 			n.Pass = t.pass
 		}
 		e.Allot(n)
-		if o.NoLocal || e.Tapped() { // faults and captures are of what the wire has
+		if o.NoLocal || e.Tapped() { // faults and captures are of packets on the wire
 			t.rings = shm.Off(e, n.Slot)
 		} else {
 			t.rings = shm.Open(e, shm.Config{
@@ -112,7 +112,7 @@ func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 	}
 }
 
-// Of returns the engine's, which has the plug.
+// Of returns the engine's Transport; the engine has the plug.
 func Of(e *engine.Engine) *Transport {
 	return engine.PlugOf(e, func(*engine.Engine) *Transport {
 		panic("roce: the engine was made without the plug")
@@ -190,8 +190,8 @@ func (t *Transport) Listen(addr netip.Addr) error {
 	return err
 }
 
-// open makes the engine receive what is sent to a local address, for queue pairs too. It may
-// be called again for the same address.
+// open makes the engine receive packets to a local address, for queue pairs too. It may be called
+// again for the same address.
 func (t *Transport) open(addr netip.Addr) error {
 	if err := t.eng.Closed(); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"verbena/internal/sys/portshare"
 )
 
-// The key under which requests for a service id are routed is the id and the
-// scope of the listener: an address, all of a family, or all.
+// The key that routes requests for a service id is the id and the scope of the listener: an
+// address, all of a family, or all.
 //
 //	1060bb8/10.0.0.1    1060bb8/4    1060bb8/6    1060bb8/*
 const (

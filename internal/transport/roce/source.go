@@ -66,9 +66,8 @@ func (t *Transport) dropSource(s *source) {
 // cuts reports whether the system cuts trains into datagrams.
 func (s *source) cuts() bool { return s.sock.SegmentsTrains() }
 
-// write sends trains of one source address and returns when
-// the system has them. What the system does not take within writePatience is lost, as on any
-// network.
+// write sends bursts of one source address and returns when the system has them. Packets that the
+// system does not take within writePatience are lost, as on any network.
 func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
 	for i, b := range bursts {
 		b.Seal()

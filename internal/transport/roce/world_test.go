@@ -21,7 +21,7 @@ type (
 	endpoint = rig.Endpoint
 )
 
-// how says what kind of node a test wants.
+// how is the kind of node that a test wants.
 type how struct {
 	Dir           string
 	Solo, NoLocal bool
@@ -50,7 +50,7 @@ func startNodeAt(t testing.TB, nap monotime.Duration, o how, addr netip.Addr) *n
 	return n
 }
 
-// connOf returns what an endpoint is to this package.
+// connOf returns the Conn of an endpoint.
 func connOf(e *endpoint) *Conn {
 	c, _ := ConnOf(e.Conn)
 	return c

@@ -8,11 +8,11 @@ import (
 	"verbena/internal/monotime"
 )
 
-// cacheProbe measures how far the reader's cache is from the writer of a ring, by how long
-// its bursts take. Two processors of one chip copy through the cache they have in
-// common. Those of two chips have none: then writing past the caches is faster by far
-// (mem.Stream). A system may move either process from one to the other at any time, and
-// a virtual machine is not even told, so it is measured, again and again.
+// cacheProbe measures how far the reader's cache is from the writer of a ring, by how long its
+// bursts take. Two processors of one chip copy through the cache they have in common. Those of two
+// chips have none: then writing past the caches is faster by far (mem.Stream). A system may move
+// either process from one to the other at any time, and does not tell a virtual machine. So it is
+// measured again and again.
 type cacheProbe struct {
 	long bool // the last burst was one that says something: the clock is worth reading
 	slow int  // bursts in a row that went slowly through the caches

@@ -24,7 +24,7 @@ type In struct {
 
 	// guarded by rxMu
 	rx          *shmring.Consumer // also the background goroutine's, which closes it
-	msg         shmring.Message   // what the reader is given: a local variable would be allocated
+	msg         shmring.Message   // the reader's argument: a local variable would be allocated
 	mayDelayAck bool
 	closed      bool
 }
@@ -45,7 +45,7 @@ func (r *In) TryPoll(mayDelayAck bool) int {
 	return n
 }
 
-// read handles what waits. The caller holds rxMu.
+// read handles waiting entries. The caller holds rxMu.
 func (r *In) read() (n int) {
 	m := &r.msg
 	var now monotime.Time
@@ -75,7 +75,7 @@ func (r *In) read() (n int) {
 	return n
 }
 
-// corrupt ends a ring in which there is what no sender of ours writes.
+// corrupt ends a ring that holds something no sender of ours writes.
 func (r *In) corrupt() {
 	r.rings.Count.Corrupt.Add(1)
 	r.closed = true
@@ -84,9 +84,9 @@ func (r *In) corrupt() {
 	}
 }
 
-// answer tells the writer, which has asked, that all it has written was handled. What
-// was delayed is sent first; while something waits for another thread, or for room, the
-// next look answers. The caller holds rxMu.
+// answer confirms to the writer, which has asked, that everything it has written was handled.
+// Delayed acknowledgements are sent first. While something waits for another thread, or for room,
+// the next look answers. The caller holds rxMu.
 func (r *In) answer() {
 	r.rings.eng.Settle()
 	back := r.rings.back(r.slot)
@@ -95,8 +95,8 @@ func (r *In) answer() {
 	}
 }
 
-// TakeAll implements engine.Ring: it handles what a process has written so far, which may
-// have ended since. A ring does not hold more entries than this reads.
+// TakeAll implements engine.Ring: it handles everything that a process, which may have ended since,
+// has written so far. A ring does not hold more entries than this reads.
 func (r *In) TakeAll() {
 	r.rxMu.Lock()
 	defer r.rxMu.Unlock()

@@ -17,7 +17,7 @@ type Out struct {
 	slot  int
 	out   *shmring.Out // nil within this process
 
-	mu     sync.Mutex        // innermost but for what PollOutput takes
+	mu     sync.Mutex        // innermost but for the locks of PollOutput
 	tx     *shmring.Producer // guarded by mu; unmapped when gone
 	gone   bool              // guarded by mu: nothing goes any more
 	died   monotime.Time     // guarded by mu: when the peer's process ended; 0 if it has not
@@ -31,14 +31,14 @@ type Out struct {
 // while the peer does not read it. After that they are lost, as on any network.
 const stallTimeout = 100 * monotime.Millisecond
 
-// Room says what may be written to a ring.
+// Room is the room that a ring has.
 type Room uint8
 
 // Rooms.
 const (
 	Ready Room = iota // a burst
 	Full              // nothing now
-	Stuck             // nothing, and the peer does not read: what is not acknowledged is lost
+	Stuck             // nothing, and the peer does not read: unacknowledged packets are lost
 	Gone              // nothing, ever
 )
 

@@ -4,8 +4,8 @@ package shm
 
 import "verbena/internal/sys/shmring"
 
-// A Probe shows and moves what tests of transports cannot reach from outside. No program
-// uses it.
+// A Probe shows and moves state that tests of transports cannot reach from outside. No program uses
+// it.
 type Probe struct{ rings *Rings }
 
 // Probe returns that of the rings.

@@ -12,7 +12,7 @@ import (
 	"verbena/internal/sys/shmring"
 )
 
-// Config says what rings are for.
+// Config configures Rings.
 type Config struct {
 	Slot int // of this process among those of its user on this host
 	// Path returns the Unix socket where the process of a slot is found; empty where
@@ -25,12 +25,12 @@ type Config struct {
 	OnEnd func(*Out)
 }
 
-// A Reader handles what comes by a ring. Its methods are called by one thread at a time.
+// A Reader handles the packets of a ring. Its methods are called by one thread at a time.
 type Reader interface {
 	// Burst handles a burst of packets. With mayDelayAck acknowledgements that can wait are
 	// left to Engine.Flush. The process at the other end may write m.Data meanwhile.
 	Burst(now monotime.Time, m *shmring.Message, mayDelayAck bool)
-	// EndTurn sends what the bursts since the last EndTurn made pending. now is theirs.
+	// EndTurn sends pending output of the bursts since the last EndTurn. now is theirs.
 	EndTurn(now monotime.Time, mayDelayAck bool)
 }
 
@@ -224,7 +224,7 @@ func (l *Rings) loop() *Out {
 
 func (l *Rings) add(r *In) {
 	r.rings, r.reader = l, l.config.NewReader(r.slot)
-	r.shown = r.in != nil && l.board.Show(r.rx) // what is Go's memory is not shown
+	r.shown = r.in != nil && l.board.Show(r.rx) // Go's memory is not shown
 	l.mu.Lock()
 	next := append(slices.Clone(*l.rings.Load()), r)
 	l.rings.Store(&next)

@@ -59,7 +59,7 @@ func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *r
 	return &c.Conn, nil
 }
 
-// ConnOf returns what a queue pair of TRP is to this package; ok is false of others.
+// ConnOf returns the Conn of a queue pair of TRP; ok is false for others.
 func ConnOf(c *engine.Conn) (t *Conn, ok bool) {
 	t, ok = c.Transport().(*Conn)
 	return t, ok
@@ -135,8 +135,8 @@ func (c *Conn) begin(p *Port, l *Listener, onLink func(trp.Event),
 	return nil
 }
 
-// leave returns what gives back the port of an association that is over. It
-// is to be called without Conn.mu.
+// leave returns the function that gives back the port of an association that is over. It is to be
+// called without Conn.mu.
 func leave(p *Port, l *Listener, conn *trp.Conn) func() {
 	return func() {
 		if l != nil {
@@ -176,7 +176,7 @@ func (c *Conn) Leave() {
 	p.drain(now, c.Mutex(), c.assoc.Conn())
 }
 
-// take takes what came to the connection's own port.
+// take handles datagrams to the connection's own port.
 func (c *Conn) take(now monotime.Time, b *udp.RxBatch, n int) {
 	c.Lock()
 	if c.Closed() {
@@ -227,7 +227,7 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 	}
 }
 
-// tell calls onLink with what is new, in order, however many threads come here.
+// tell calls onLink with changes, in order, even if several threads come here.
 func (c *Conn) tell() {
 	c.Lock()
 	if c.telling {
@@ -268,8 +268,7 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	return func(now monotime.Time) { c.assoc.Modify(now, attr, mask) }, nil
 }
 
-// Detach implements engine.Transport: it lets the peer know, and leaves what may have to be
-// repeated to a linger.
+// Detach implements engine.Transport: it lets the peer know, and leaves repetitions to a linger.
 func (c *Conn) Detach() (release func()) {
 	if c.port == nil {
 		return func() {}

@@ -98,7 +98,7 @@ func (r *linger) FlushOutput(now monotime.Time) {
 	}
 }
 
-// over ends what drain has found to be at its end.
+// over ends the linger once drain has found its association at its end.
 func (r *linger) over() {
 	r.EndTimer()
 	if r.listener != nil {

@@ -93,7 +93,7 @@ func (l *Listener) take(now monotime.Time, b *udp.RxBatch, n int) {
 	}
 }
 
-// refused is of no meaning: who has gone does not ask again.
+// refused ignores the network's error: a peer that has gone does not ask again.
 func (l *Listener) refused(monotime.Time, netip.AddrPort) {}
 
 func (l *Listener) datagram(now monotime.Time, m *udp.Message, d []byte) {
@@ -154,7 +154,7 @@ func (l *Listener) established(c *trp.Conn) {
 	l.machine.Established(c.Peer())
 }
 
-// own notes who has an association now.
+// own notes the owner of an association.
 func (l *Listener) own(c *trp.Conn, o owner) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,8 +272,8 @@ func (l *Listener) counters() trp.Counters {
 	return l.machine.Counters()
 }
 
-// counts returns what the listeners have dropped: garbage, what has no place
-// there, and requests, beyond the backlog or without a cookie.
+// counts returns the counts of datagrams that the listeners have dropped: garbage, packets out of
+// place, and requests, beyond the backlog or without a cookie.
 func (s *listeners) counts() []engine.Counter {
 	s.mu.Lock()
 	defer s.mu.Unlock()

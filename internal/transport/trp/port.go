@@ -21,20 +21,20 @@ type Port struct {
 	trp  *Transport
 	in   *input
 	id   uint64          // in it
-	raw  *udp.Socket     // what the poller waits for
+	raw  *udp.Socket     // the poller waits for it
 	sock faultcap.Socket // raw, or a tap around it
 	addr netip.AddrPort
 	zone string // the interface of a link-local address
 
-	taker atomic.Pointer[receiver] // nil: what comes is dropped
+	taker atomic.Pointer[receiver] // nil: datagrams are dropped
 
-	// held while reading, by who has input's; taken with TryLock except by Close
+	// held while reading, by the thread that holds input's; taken with TryLock except by Close
 	rxMu    sync.Mutex
 	closing atomic.Bool // the next holder of rxMu closes the socket
 	closed  bool        // guarded by rxMu
 }
 
-// receiver is for whom datagrams come to a port.
+// receiver takes the datagrams of a port.
 type receiver interface {
 	// take handles n messages of a batch. The caller holds rxMu.
 	take(now monotime.Time, b *udp.RxBatch, n int)
@@ -71,8 +71,8 @@ func (t *Transport) Bind(addr netip.AddrPort) (*Port, error) {
 // Addr returns the address and port, with the zone of a link-local one.
 func (p *Port) Addr() netip.AddrPort { return p.addr }
 
-// Close gives the port back, which is free when it returns. It waits for who
-// reads it, so what that calls must not call it.
+// Close gives the port back, which is free when it returns. It waits for the thread that reads, so
+// a function called from there must not call it.
 func (p *Port) Close() {
 	p.drop()
 	p.rxMu.Lock() // a reader that drop has met is done
@@ -90,7 +90,7 @@ func (p *Port) drop() {
 	p.finish()
 }
 
-// give has a taker take what comes, nil nobody.
+// give sets the taker of datagrams, nil for none.
 func (p *Port) give(t receiver) {
 	if t == nil {
 		p.taker.Store(nil)
@@ -103,7 +103,7 @@ func (p *Port) give(t receiver) {
 // association.
 var batches = sync.Pool{New: func() any { return udp.NewRxBatch() }}
 
-// poll reads what has arrived.
+// poll reads arrived datagrams.
 func (p *Port) poll() (n int) {
 	if !p.rxMu.TryLock() {
 		return 0 // it is being closed
@@ -135,7 +135,7 @@ func (p *Port) read() int {
 	return n
 }
 
-// hearErrors passes on what the network says of datagrams sent.
+// hearErrors passes on the network's errors for sent datagrams.
 func (p *Port) hearErrors() {
 	for dst, ok := p.raw.Refused(); ok; dst, ok = p.raw.Refused() {
 		if t := p.taker.Load(); t != nil {
@@ -144,7 +144,7 @@ func (p *Port) hearErrors() {
 	}
 }
 
-// finish closes the socket if that is due and nobody reads; who reads comes here
+// finish closes the socket if that is due and no thread reads; the thread that reads comes here
 // when it is done.
 func (p *Port) finish() {
 	if !p.closing.Load() || !p.rxMu.TryLock() {
@@ -178,8 +178,8 @@ var pumpers = sync.Pool{New: func() any {
 	return p
 }}
 
-// drain writes what a machine has to send. The caller holds mu, which is given
-// back while the system writes; nobody else drains meanwhile.
+// drain writes a machine's output. The caller holds mu, which is given back while the system
+// writes; no other thread drains meanwhile.
 func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output) {
 	var w *pumper
 	for {

@@ -40,8 +40,8 @@ func TestTRPNobodyListens(t *testing.T) {
 	}
 }
 
-// A peer whose process is killed is found out by what the network says of what is
-// sent to it, long before the time-outs.
+// The network's errors for sent datagrams reveal that a peer's process was killed, long before the
+// time-outs.
 func TestTRPPeerVanishes(t *testing.T) {
 	for _, lo := range []netip.Addr{loopback4, loopback6} {
 		a, b := trpPair(t, policy.Nap, 4096, lo, "")

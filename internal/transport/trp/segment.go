@@ -12,12 +12,12 @@ import (
 
 // Segment sizes.
 //
-// Deviation: urdma sends 1,024 bytes of payload, or 8,192 where jumbo frames pass.
-// It receives what its frames hold, and that is what we send, up to 8,192.
+// Deviation: urdma sends 1,024 bytes of payload, or 8,192 where jumbo frames pass. It receives any
+// payload that its frames hold, and we send that, up to 8,192.
 const (
 	jumboMTU     = 9000
 	jumboPayload = 8192
-	leastMTU     = 1280 // what every link has: RFC 8200, section 5
+	leastMTU     = 1280 // every link has it: RFC 8200, section 5
 	udpBytes     = 8
 )
 

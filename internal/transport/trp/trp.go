@@ -21,7 +21,7 @@ type Transport struct {
 	repeatingFINs atomic.Int32 // associations without queue pairs whose FIN is not answered
 }
 
-// Of returns the engine's, made by the first call.
+// Of returns the engine's Transport, made by the first call.
 func Of(e *engine.Engine) *Transport {
 	return engine.PlugOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
 }

@@ -49,7 +49,7 @@ func TestTRPTransfers(t *testing.T) {
 	}
 }
 
-// Both ends say in their set-up what the other is told; a refusal says why.
+// Each end learns the private data of the other's set-up; a refusal gives a reason.
 func TestTRPSetup(t *testing.T) {
 	server := trpNode(t, policy.Nap, engine.Options{})
 	for _, at := range []netip.Addr{loopback4, netip.IPv4Unspecified(), loopback6, netip.IPv6Unspecified()} {
@@ -107,8 +107,7 @@ func TestPortInUse(t *testing.T) {
 	})
 }
 
-// Disconnect sends what is posted; the other end is told, and both may forget
-// the association.
+// Disconnect sends posted work; the other end is notified, and both may forget the association.
 func TestTRPDisconnect(t *testing.T) {
 	a, b := trpPair(t, policy.Nap, 1<<20, loopback4, "")
 	b.Recv()
@@ -121,7 +120,7 @@ func TestTRPDisconnect(t *testing.T) {
 	rig.Until(t, "both end", func() bool { return a.State() == ib.QPErr && b.State() == ib.QPErr })
 }
 
-// A queue pair that is destroyed tells its peer, whatever is lost.
+// A queue pair that is destroyed notifies its peer, even if datagrams are lost.
 func TestTRPDestroyed(t *testing.T) {
 	for _, faults := range []string{"", "loss=30%,seed=3", "loss=30%,seed=4"} {
 		a, b := trpPair(t, policy.Nap, 64, loopback4, faults)
@@ -140,7 +139,7 @@ func TestTRPRefusal(t *testing.T) {
 	a.Request(queue.SendWQE{Opcode: ib.WRRDMARead, Length: 8, RKey: b.Region.RKey() ^ 0x100})
 	a.Want(ib.WCRDMARead, ib.WCRemAccessErr)
 	b.Want(ib.WCRecv, ib.WCWRFlushErr)
-	for _, e := range []*trpEnd{a, b} { // both end it, and who is first does not matter
+	for _, e := range []*trpEnd{a, b} { // both end it, in either order
 		if ev := e.nextLink(trp.EventDisconnected.String()); ev.Kind != trp.EventDisconnected || ev.Reason != trp.LocalClose && ev.Reason != trp.PeerClose {
 			t.Fatalf("%v (%v)", ev.Kind, ev.Reason)
 		}
@@ -150,8 +149,8 @@ func TestTRPRefusal(t *testing.T) {
 	}
 }
 
-// What is no TRP is counted and holds nothing. Requests that may be forged are few,
-// or cost nothing, and keep nobody out.
+// Datagrams that are not TRP are counted and hold nothing. Requests that may be forged are few, or
+// cost nothing, and keep nobody out.
 func TestTRPHostileInput(t *testing.T) {
 	server := trpNode(t, policy.Nap, engine.Options{})
 	l, requests := listen(server, loopback4, 8)

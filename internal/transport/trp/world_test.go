@@ -21,7 +21,7 @@ type (
 	endpoint = rig.Endpoint
 )
 
-// connOf returns what an end is to this package.
+// connOf returns the Conn of an end.
 func connOf(e *trpEnd) *Conn {
 	c, _ := ConnOf(e.Conn)
 	return c
@@ -34,7 +34,7 @@ func trpNode(t testing.TB, backoff monotime.Duration, o engine.Options) *node {
 	return rig.NewNode(t, o, rdmap.AssociationCounterNames())
 }
 
-// trpEnd is an endpoint of TRP and what it heard of its association.
+// trpEnd is an endpoint of TRP and the events of its association.
 type trpEnd struct {
 	*endpoint
 	link chan trp.Event
