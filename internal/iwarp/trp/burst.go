@@ -9,7 +9,7 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// Bounds of a train: what one UDP_SEGMENT send may carry on every kernel.
+// Bounds of a burst: one UDP_SEGMENT send may carry as much on every kernel.
 const (
 	MaxSegments   = 64
 	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
@@ -18,9 +18,8 @@ const (
 // MaxSegmentBytes is the longest DDP segment that fits one datagram of ours.
 const MaxSegmentBytes = MaxTrainBytes - wire.HeaderBytes
 
-// copyBelow is the payload size up to which a segment is copied into the train
-// instead of being pointed at: one contiguous write beats three entries of the
-// scatter list.
+// copyBelow is the payload size up to which a segment is copied into the burst instead of being
+// pointed at: one contiguous write beats three entries of the scatter list.
 const copyBelow = 512
 
 // Burst is one train of datagrams to one destination: all of SegmentBytes but
@@ -48,7 +47,7 @@ func NewBurst() *Burst {
 		iov: make([][]byte, 0, 2*MaxSegments+1), held: make([]mem.Span, 0, MaxSegments)}
 }
 
-// Reset releases what the train points at and empties it.
+// Reset releases the burst's memory and empties it.
 func (b *Burst) Reset() {
 	for i := range b.held {
 		b.held[i].Release()
@@ -110,10 +109,9 @@ func (b *Burst) control(dst netip.AddrPort, p *wire.Packet) bool {
 	return true
 }
 
-// segment adds a datagram with the segment of a slot; the slot keeps its own
-// hold on the memory. ok is false, and the train as before, if the memory
-// cannot be read any more. What is sent again is copied: it may have been lost
-// because the system could not read it, which shows here.
+// segment adds a datagram with the segment of a slot; the slot keeps its own hold on the memory. ok
+// is false, and the burst as before, if the memory cannot be read any more. A retransmission is
+// copied: the segment may have been lost because the system could not read it, which shows here.
 func (b *Burst) segment(dst netip.AddrPort, h wire.Header, s *slot) (fits, ok bool) {
 	size := wire.HeaderBytes + s.bytes
 	if !b.begin(dst, size) {

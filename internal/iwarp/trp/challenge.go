@@ -61,7 +61,7 @@ func (l *Listener) proves(now monotime.Time, from netip.AddrPort, cookie wire.PS
 
 func epoch(now monotime.Time) int64 { return int64(now) / int64(cookieLife) }
 
-// cookie returns what is sent to an address in an epoch, never 0.
+// cookie returns the cookie for an address in an epoch, never 0.
 func (l *Listener) cookie(epoch int64, to netip.AddrPort) wire.PSN {
 	b := make([]byte, 0, 40)
 	b = binary.BigEndian.AppendUint64(b, l.secret)

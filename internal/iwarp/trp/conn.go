@@ -13,10 +13,9 @@ import (
 // Upper takes the segments that a Conn receives. Its methods are called from within
 // HandleInput, and may call Send, Close and Abort.
 type Upper interface {
-	// HandleSegment takes a DDP segment, which is the caller's again when it
-	// returns, and the segment's place in the peer's order. Each comes up once,
-	// in whatever order they arrive. With false it is not acknowledged, so that
-	// it comes again.
+	// HandleSegment takes a DDP segment, which is the caller's again when it returns, and the
+	// segment's place in the peer's order. Each comes up once, in any order. If it returns false
+	// the segment is not acknowledged, so that it comes again.
 	HandleSegment(now monotime.Time, seq uint64, segment []byte) bool
 	// HandleInOrder tells that all segments before next have come up.
 	HandleInOrder(now monotime.Time, next uint64)
@@ -43,8 +42,8 @@ type Config struct {
 
 // Defaults of Config, and bounds.
 //
-// The window is three times what may be in flight at a time in segments of
-// 1,024 bytes: while one lost segment is repaired, others must go on.
+// The window is three times the segments of 1,024 bytes that may be in flight at a time: while one
+// lost segment is repaired, others must go on.
 const (
 	DefaultWindow  = 8192
 	DefaultRetries = 8 // with back-off from the shortest time-out 2 s, from a second longer
@@ -85,8 +84,8 @@ type Conn struct {
 
 	state     State
 	peer      netip.AddrPort
-	local     wire.Setup // what we said, or say, in Request, Accept or Reject
-	remote    wire.Setup // what the peer said
+	local     wire.Setup // our Setup in Request, Accept or Reject
+	remote    wire.Setup // the peer's
 	confirmed bool       // the peer is known to have our Accept
 	telling   bool       // the peer told its window, and so answers an Accept
 	since     monotime.Time
@@ -124,14 +123,14 @@ func (c *Conn) State() State { return c.state }
 // Peer returns where datagrams go. The client learns the port from the Accept.
 func (c *Conn) Peer() netip.AddrPort { return c.peer }
 
-// Remote returns what the peer said of itself in its Request or Accept.
+// Remote returns the peer's Setup of its Request or Accept.
 func (c *Conn) Remote() wire.Setup { return c.remote }
 
 // Telling reports whether the peer tells its window, as our own kind does and
 // urdma does not. It is known once the peer's Request or Accept has come.
 func (c *Conn) Telling() bool { return c.telling }
 
-// Counters returns what has been counted so far.
+// Counters returns the counts so far.
 func (c *Conn) Counters() Counters { return c.count }
 
 // RTT returns the smoothed round trip, 0 if none was measured.
@@ -182,8 +181,7 @@ func (c *Conn) fromPeer(from netip.AddrPort) bool {
 	return from == c.peer || c.active && !c.confirmed && from.Addr() == c.peer.Addr()
 }
 
-// live reports whether what belongs to an association counts, and notes that
-// the peer has our Accept.
+// live reports whether a packet of an association counts, and notes that the peer has our Accept.
 func (c *Conn) live(now monotime.Time) bool {
 	if !open.Has(c.state) {
 		c.count.By[IgnoredState]++

@@ -4,12 +4,12 @@ package trp
 
 import wire "verbena/internal/wire/trp"
 
-// EventKind tells what happened to an association.
+// EventKind is a kind of event of an association.
 type EventKind uint8
 
 // Events. Each comes at most once.
 const (
-	// segments may be sent; the client's Setup holds what the server said
+	// segments may be sent; the client's Setup holds the server's
 	EventEstablished EventKind = iota + 1
 	EventRejected              // client: Setup.PrivateData holds
 	// client: no answer after all retries, or, with the reason Refused, nobody there

@@ -13,9 +13,8 @@ import (
 // roundTrip is that of the network of newWorld.
 const roundTrip = 50 * monotime.Microsecond
 
-// goodput returns the bytes a second of virtual time that one association
-// brings across, with a round trip of 50 µs and a loss of so many in 1000, in
-// both directions.
+// goodput returns the bytes per second of virtual time that one association brings across. The
+// round trip is 50 µs, and the loss is so many in 1000 in both directions.
 func goodput(t *testing.T, seed uint64, size, segments, loss int) (float64, *end) {
 	t.Helper()
 	w := newWorld(t, seed)

@@ -113,7 +113,7 @@ func (u *checked) HandleAcked(_ monotime.Time, next uint64) {
 	u.acked = next
 }
 
-// check holds what is always true of a Conn, whatever comes in.
+// check tests the invariants of a Conn, after any input.
 func (c *Conn) check(t *testing.T) {
 	t.Helper()
 	w := &c.snd

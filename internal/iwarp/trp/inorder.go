@@ -17,12 +17,12 @@ type Sequential interface {
 	HandleAcked(now monotime.Time, next uint64)
 }
 
-// MaxHeldBytes bounds what an InOrder holds back: six times what our own sender
-// has in flight. What goes beyond comes again.
+// MaxHeldBytes bounds the bytes that an InOrder holds back: six times those that our own sender has
+// in flight. Segments beyond that come again.
 const MaxHeldBytes = 2 << 20
 
-// InOrder is an Upper above which segments come in order: it holds back, in
-// copies, what arrives beyond a gap.
+// InOrder is an Upper that passes segments on in order: it holds back, in copies, those beyond a
+// gap.
 type InOrder struct {
 	upper Sequential
 	next  uint64
@@ -52,7 +52,7 @@ func (o *InOrder) HandleSegment(now monotime.Time, seq uint64, segment []byte) b
 	return true
 }
 
-// HandleInOrder passes on what was held back.
+// HandleInOrder passes on the segments held back.
 func (o *InOrder) HandleInOrder(now monotime.Time, next uint64) {
 	for o.next < next && !o.ended {
 		segment := o.held[o.next]

@@ -7,9 +7,8 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// keepAlive finds out that an idle peer is gone, whose FIN was lost or never sent:
-// a process that was killed says nothing, and who only receives would wait for
-// ever.
+// keepAlive finds out that an idle peer is gone, whose FIN was lost or never sent. A process that
+// was killed says nothing, and a peer that only receives would wait for ever.
 type keepAlive struct {
 	at    monotime.Time // when to look
 	heard monotime.Time // when something of the peer came

@@ -16,8 +16,8 @@ const DefaultBacklog = 1024
 // rejected and only remembered: a port has no more clients at one address.
 const maxClients = 65536
 
-// Listener knows the associations whose Requests came to one port, by the
-// address and port of their clients, so that a repeated Request finds its own.
+// Listener knows the associations whose Requests came to one port. It finds them by the address and
+// port of their clients, so that a repeated Request finds its own.
 //
 // It touches no Conn but those it makes: calls of a Listener are serialised
 // among themselves, and those of each Conn, as the caller likes.
@@ -135,5 +135,5 @@ func (l *Listener) Len() int { return len(l.clients) }
 // Waiting returns the number of Requests not answered.
 func (l *Listener) Waiting() int { return l.waiting }
 
-// Counters returns what has been counted so far.
+// Counters returns the counts so far.
 func (l *Listener) Counters() Counters { return l.count }

@@ -7,13 +7,13 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// receiver knows what has arrived, by 64-bit sequence numbers.
+// receiver knows the segments that have arrived, by 64-bit sequence numbers.
 type receiver struct {
 	next uint64 // all before have come up
 	high uint64 // none from here on has
 	have seqset // beyond next
 	tell bool   // next is to be told, by an ACK or with a segment
-	// a part of what lies beyond a gap, [from, to), that is to be told
+	// a part of the segments beyond a gap, [from, to), that is to be reported
 	from, to uint64
 }
 
@@ -69,8 +69,8 @@ func (r *receiver) touch(seq uint64) {
 	r.from, r.to = min(r.from, seq), max(r.to, seq+1)
 }
 
-// maxRanges bounds the SACKs for what arrived between two trains; older ranges
-// stay untold until something arrives in them, or the gaps before them close.
+// maxRanges bounds the SACKs for the segments that arrived between two bursts. Older ranges stay
+// unreported until something arrives in them, or the gaps before them close.
 const maxRanges = 4
 
 // sendRanges puts SACKs into a train, the newest range first.

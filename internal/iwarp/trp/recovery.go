@@ -15,35 +15,35 @@ type recovery struct {
 	timeouts int    // in a row
 	newest   uint64 // the latest transmission known to have arrived
 	maybe    uint64 // likewise, if it was not an earlier one of the same segment
-	// a round lasts until what was sent at its start has arrived
+	// a round lasts until the segments sent at its start have arrived
 	roundEnd       uint64
 	roundLost      int // bytes
 	roundDelivered int
-	// round trips seen since the last call of progress: the latest transmission, how long
-	// it took, and what had arrived when it was sent
+	// round trips seen since the last call of progress: the latest transmission, how long it took,
+	// and the bytes that had arrived when it was sent
 	sampled       uint64
 	sample        monotime.Duration
 	sampleArrived int
 	rto           monotime.Time // when all that is not reported goes again
-	reorder       monotime.Time // when what was overtaken counts as lost
+	reorder       monotime.Time // when overtaken segments count as lost
 	paced         monotime.Time // when the pace lets the next segment go, if one waits for it
 }
 
 // smallWindow is the least that losses leave of the window, in bytes.
 const smallWindow = 8 << 10
 
-// A segment is lost when one sent this many transmissions later has arrived, or
-// any sent later and a round trip and a while have passed: an eighth of it, its
-// variance or minReorder. Source: RFC 8985, section 6.2, and RFC 9002, section 6.1.
+// A segment is lost when one sent this many transmissions later has arrived. It is also lost when
+// any sent later has arrived, and a round trip and a while have passed. The while is an eighth of
+// the round trip, its variance or minReorder. Source: RFC 8985, section 6.2, and RFC 9002, section
+// 6.1.
 const (
 	lostAfter  = 3
 	minReorder = 100 * monotime.Microsecond
 )
 
-// lossTolerance is the part of a round, 1/16, that may be lost without the
-// window shrinking. Where one datagram in a hundred is lost whatever is sent,
-// halving it for each would leave a dozen segments in flight; a receiver that
-// is overrun loses far more.
+// lossTolerance is the part of a round, 1/16, that may be lost without the window shrinking. On a
+// path that always loses one datagram in a hundred, halving it for each would leave a dozen
+// segments in flight; a receiver that is overrun loses far more.
 //
 // Deviation: RFC 5681, section 3.2, halves the window for every loss.
 const lossTolerance = 16
@@ -106,7 +106,7 @@ func (c *Conn) progress(now monotime.Time) {
 	}
 }
 
-// detectLoss finds what was sent before something that has arrived.
+// detectLoss finds segments sent before one that has arrived.
 func (c *Conn) detectLoss(now monotime.Time) {
 	l, w := &c.loss, &c.snd
 	l.reorder = monotime.Never
@@ -146,7 +146,7 @@ func (c *Conn) lose(seq uint64, s *slot) {
 	s.state = lost
 }
 
-// endRound adapts the window to what the round lost.
+// endRound adapts the window to the losses of the round.
 func (c *Conn) endRound(now monotime.Time) {
 	l := &c.loss
 	if l.roundLost*lossTolerance > l.roundLost+l.roundDelivered {
@@ -162,8 +162,8 @@ func (c *Conn) beginRound() {
 
 func (c *Conn) leastWindow() int { return max(smallWindow, 2*c.snd.largest) }
 
-// retransmissionTimeout has all sent again that was not reported to have
-// arrived, and whatever was reported, the oldest. Source: RFC 6298, section 5.
+// retransmissionTimeout sends all segments again that were not reported to have arrived, and the
+// oldest in any case. Source: RFC 6298, section 5.
 func (c *Conn) retransmissionTimeout(now monotime.Time) {
 	l, w := &c.loss, &c.snd
 	c.count.By[Timeouts]++

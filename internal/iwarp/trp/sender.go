@@ -108,7 +108,7 @@ func (c *Conn) Send(head []byte, payload ...mem.Span) bool {
 // Outstanding returns how many segments are queued or not acknowledged.
 func (c *Conn) Outstanding() int { return int(c.snd.end - c.snd.una) }
 
-// nextSegment returns what is to be sent: what is lost first.
+// nextSegment returns the next segment to send: lost ones first.
 func (s *sender) nextSegment() (uint64, *slot) {
 	if s.lost > 0 {
 		for seq := max(s.una, s.lostFrom); seq < s.next; seq++ {
@@ -125,8 +125,8 @@ func (s *sender) nextSegment() (uint64, *slot) {
 	return 0, nil
 }
 
-// transmittable is nextSegment within what may be in flight, at the pace: one
-// segment always may.
+// transmittable is nextSegment within the bytes that may be in flight, at the pace: one segment
+// always may.
 func (c *Conn) transmittable(now monotime.Time) (uint64, *slot) {
 	c.loss.paced = monotime.Never
 	if !c.transmits() {
@@ -147,7 +147,7 @@ func (c *Conn) transmittable(now monotime.Time) (uint64, *slot) {
 // has come.
 func (c *Conn) transmits() bool { return open.Has(c.state) && c.state != AcceptSent }
 
-// sendSegments fills a train. Each transmission tells anew what has arrived.
+// sendSegments fills a burst. Each transmission reports anew which segments have arrived.
 func (c *Conn) sendSegments(now monotime.Time, b *Burst) {
 	for {
 		seq, s := c.transmittable(now)
@@ -223,7 +223,7 @@ func (c *Conn) handleSACK(now monotime.Time, r wire.Range) {
 	case to <= 0:
 		c.count.By[OldACK]++
 		return
-	case from <= 0 || uint64(to) > w.next-w.una: // the oldest is what is missing
+	case from <= 0 || uint64(to) > w.next-w.una: // the oldest must be missing
 		c.count.By[BadRange]++
 		return
 	}
@@ -240,9 +240,8 @@ func (c *Conn) handleSACK(now monotime.Time, r wire.Range) {
 	}
 }
 
-// release gives back all that is queued, as if it had been acknowledged. The FIN
-// then names a PSN beyond what the peer has, so that it sees that something is
-// missing.
+// release gives back all queued segments, as if they had been acknowledged. The FIN then names a
+// PSN beyond those that the peer has, so that it sees that something is missing.
 func (c *Conn) release() {
 	w := &c.snd
 	for ; w.una < w.end; w.una++ {

@@ -14,10 +14,10 @@ import (
 // applications that send both ways, are slow to take, close or abort. First
 // the faults, with partitions, then healing.
 //
-// Safety, checked all along: each segment comes up once, whole, at its place;
-// what is acknowledged has come up; the books of each machine are in order.
-// Liveness, checked at the end: each association reaches its end; one that was
-// closed in order has delivered everything; no memory is held.
+// Safety, checked all along: each segment comes up once, whole, at its place; acknowledged segments
+// have come up; the books of each machine are in order. Liveness, checked at the end: each
+// association reaches its end; one that was closed in order has delivered everything; no memory is
+// held.
 func TestSimulation(t *testing.T) {
 	seeds := 100
 	if testing.Short() {
@@ -148,7 +148,7 @@ func (w *world) plan(e *end) {
 	}
 }
 
-// judge holds what an end has seen against what both did.
+// judge compares an end's events with the actions of both.
 func (w *world) judge(seed uint64, e *end, outcomes map[Reason]int) {
 	last := EventKind(0)
 	for _, ev := range e.events {

@@ -10,9 +10,8 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// BenchmarkSegment has two ends talk without a network: what a segment costs
-// both of them and its share of the ACKs, with none lost and with one in a
-// hundred.
+// BenchmarkSegment has two ends talk without a network: the cost of a segment to both and its share
+// of the ACKs, with none lost and with one in a hundred.
 func BenchmarkSegment(b *testing.B) {
 	for _, c := range []struct{ size, lossEvery int }{{1024, 0}, {8192, 0}, {1024, 100}} {
 		b.Run(fmt.Sprintf("%d bytes, loss 1 in %d", c.size, c.lossEvery), func(b *testing.B) {

@@ -22,8 +22,7 @@ const (
 	AcceptSent
 	// Established: segments flow; left by Close, Abort, FIN or the last retry.
 	Established
-	// Draining: Close was called; what is queued still goes. Left when all is
-	// acknowledged.
+	// Draining: Close was called; queued segments still go. Left when all is acknowledged.
 	Draining
 	// FinSent: our FIN is out and repeated; left by FIN or the last retry.
 	FinSent

@@ -20,8 +20,8 @@ const finAnswers = 5
 // its own.
 const timeWait = (finRetries + 1) * rtt.Most
 
-// Close ends the association once all segments queued are acknowledged. What
-// the peer still has under way is lost, as TCP's reset loses it.
+// Close ends the association once all queued segments are acknowledged. Data that the peer still
+// has under way is lost, as TCP's reset loses it.
 func (c *Conn) Close(now monotime.Time) {
 	switch c.state {
 	case ReqSent:
@@ -38,8 +38,8 @@ func (c *Conn) Close(now monotime.Time) {
 	}
 }
 
-// Abort ends the association at once: what is queued and not acknowledged is
-// released and may or may not have arrived.
+// Abort ends the association at once: queued segments that are not acknowledged are released and
+// may or may not have arrived.
 func (c *Conn) Abort(now monotime.Time) {
 	switch c.state {
 	case AcceptSent, Established, Draining:

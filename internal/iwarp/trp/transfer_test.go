@@ -73,7 +73,7 @@ func TestOutOfOrderIsPlacedAndReported(t *testing.T) {
 	wantEqual(t, "in order", s.order, 6)
 }
 
-// Of many ranges touched at once, the newest four are told.
+// If many ranges are touched at once, the newest four are reported.
 func TestRangesAreBounded(t *testing.T) {
 	s := established(t, Config{})
 	var all []wire.Packet

@@ -9,11 +9,11 @@ import (
 	"verbena/internal/monotime"
 )
 
-// urdma is a peer as urdma is known to behave, written from that alone and from nothing of this
-// package, bytes included: a fixed time-out of 10 ms and five tries, one range beyond a gap, what
-// does not touch it is dropped, a duplicate is not acknowledged, SACK changes nothing for its
-// sender, the latest ACK counts even if it is older, a SACK replaces an ACK while a gap is there,
-// and one ACK or SACK follows each turn of its loop.
+// urdma is a peer that behaves as urdma is known to, written from that alone and from nothing of
+// this package, bytes included. It has a fixed time-out of 10 ms and five tries. It keeps one range
+// beyond a gap and drops what does not touch it. It does not acknowledge a duplicate. SACK changes
+// nothing for its sender. The latest ACK counts even if it is older. A SACK replaces an ACK while a
+// gap is there, and one ACK or SACK follows each turn of its loop.
 type urdma struct {
 	t    *testing.T
 	send func(b []byte)

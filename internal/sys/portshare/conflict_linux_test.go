@@ -30,7 +30,7 @@ func joinHere(t *testing.T, dir string) Member {
 	return m
 }
 
-// A kernel rxe, another user or another program: somebody who does not share.
+// A kernel rxe, another user or another program: something that does not share.
 func TestPortTakenBySomebodyElse(t *testing.T) {
 	n, other := newNetwork(t, 11), newNetwork(t, 13)
 	foreign, err := udp.Listen(n.a, Port, udp.Options{})

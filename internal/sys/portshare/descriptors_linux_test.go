@@ -46,9 +46,9 @@ func openIn(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// TestDescriptorsAreThoseInUse has a process listen at many addresses and use a few: it has
-// a socket of each address that it uses, and the keeper one of each address and one of each
-// that a process uses there.
+// TestDescriptorsAreThoseInUse has a process listen at many addresses and use a few. It has a
+// socket of each address that it uses. The keeper has one of each address and one of each that a
+// process uses there.
 func TestDescriptorsAreThoseInUse(t *testing.T) {
 	n := newNetwork(t, 41)
 	p, q := start(t, n.dir), start(t, n.dir)
@@ -87,9 +87,9 @@ func TestDescriptorsAreThoseInUse(t *testing.T) {
 	}
 }
 
-// TestFewDescriptors runs keeper and members under a limit of 256 descriptors: a listener at
-// 23 addresses and 60 processes work. A process that is one too many learns what is missing,
-// and takes nothing from the others.
+// TestFewDescriptors runs keeper and members under a limit of 256 descriptors: a listener at 23
+// addresses and 60 processes work. A process too many learns which limit it met, and takes nothing
+// from the others.
 func TestFewDescriptors(t *testing.T) {
 	t.Setenv(limitVariable, "256")
 	n := newNetwork(t, 43)

@@ -17,7 +17,7 @@ import (
 // maxReady bounds the groups reported by one wait; others come with the next.
 const maxReady = 16
 
-// serveMADs reads the keeper's socket of every group and passes on what arrives.
+// serveMADs reads the keeper's socket of every group and passes its datagrams on.
 func (k *keeper) serveMADs() {
 	defer k.gone.Done()
 	defer close(k.quiet)
@@ -81,9 +81,9 @@ const (
 	// burst is the time for which the keeper passes datagrams on without a pause. If they do not
 	// end, it then pauses for as long: many peers that connect at once have half of a processor.
 	burst = monotime.Millisecond
-	// Datagrams without end for so many bursts are a flood: each pause then grows by a
-	// burst, up to maxPause. Strangers who flood the keeper have a quarter of a processor,
-	// and the kernel drops what it does not read.
+	// Datagrams without end for so many bursts are a flood: each pause then grows by a burst, up to
+	// maxPause. Strangers that flood the keeper have a quarter of a processor, and the kernel drops
+	// datagrams that it does not read.
 	floodBursts = 16
 	maxPause    = 3
 )
@@ -105,8 +105,8 @@ func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) (more bool) {
 	return true
 }
 
-// lateMAD is a management datagram for a member that is not connected, which has
-// lost its keeper and is about to find us, or one that nobody listens for yet.
+// lateMAD is a management datagram that waits: for a member that is not connected, which has lost
+// its keeper and is about to find us, or for a listener.
 type lateMAD struct {
 	MAD
 	came time.Time
@@ -182,11 +182,10 @@ func (k *keeper) keep(d MAD, came time.Time) {
 	*l = lateMAD{d, came}
 }
 
-// passOn passes a management datagram to the member it is for. It waits for a
-// member that is not connected and may be the one, and a moment for one that
-// listens. What nobody listens for, and what is for a slot that nobody owns, is refused.
-// What is for a slot whose owner lives and does not come is lost: that owner is
-// stopped, and its peers try again.
+// passOn passes a management datagram to the member it is for. It waits for a member that is not
+// connected and may be the one, and a moment for one that listens. It refuses a datagram without a
+// listener, or for a slot without an owner. A datagram for a slot whose owner lives and does not
+// come is lost: that owner is stopped, and its peers try again.
 func (k *keeper) passOn(d MAD, came time.Time) {
 	r := k.duty.Route(d.Payload, d.Dst)
 	to := k.to[:0]

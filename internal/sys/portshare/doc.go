@@ -18,14 +18,13 @@
 //
 // # The keeper
 //
-// The keeper is a process of its own: `verbena keeper`, or the program verbena-keeper that
-// is installed with the C libraries. The first process to join starts
-// it (StartKeeper), as nobody's child and with nothing of that process. It ends a moment
-// after the last member (Keep). It makes the sockets, gives each member its slot and that
-// slot's socket of each address (SCM_RIGHTS), knows who listens for which service, and
-// forwards management datagrams (QP1) to the member that they are for: by listener, or by
-// slot. It refuses those for nobody. Members are on no datagram's way but their own, so one
-// that is stopped delays nobody else.
+// The keeper is a process of its own: `verbena keeper`, or the program verbena-keeper that is
+// installed with the C libraries. The first process to join starts it (StartKeeper), as nobody's
+// child and with nothing of that process. It ends a moment after the last member (Keep). It makes
+// the sockets, and gives each member its slot and that slot's socket of each address (SCM_RIGHTS).
+// It knows the listener of each service, and forwards management datagrams (QP1) to their member:
+// by listener, or by slot. It refuses those for nobody. Members are on no datagram's way but their
+// own, so one that is stopped delays nobody else.
 //
 // A member is the keeper itself, with the same code and protocol, where no command of this
 // version is found or may be executed. So is a member whose child the keeper would become:
@@ -36,56 +35,54 @@
 //
 // # The vault
 //
-// A group is the sockets of one address. A socket that left it would have the last one take
-// its index, and datagrams would go astray. So a keeper puts the descriptors of each socket
-// into a Unix socket that no process reads from, and every member has its other end: the kernel
-// keeps what is in it for as long as any of them lives. A killed keeper thus changes nothing
-// for queue pairs. Each member connects to the next keeper, which the first of them starts,
-// gives it that end, its slot and what it listens for, and is told (Options.OnKeeper), as
-// datagrams that the dead one had read are lost. The new keeper peeks into the vault and has
-// the groups. When the last member goes, so do they.
+// A group is the sockets of one address. A socket that left it would have the last one take its
+// index, and datagrams would go astray. So a keeper puts the descriptors of each socket into a Unix
+// socket, the vault, that no process reads from. Every member has its other end: the kernel keeps
+// the contents for as long as any of them lives. A killed keeper thus changes nothing for queue
+// pairs. The first of its members starts the next keeper, and all connect to it. Each gives it that
+// end, its slot and the keys that it listens for. Each is notified (Options.OnKeeper), as datagrams
+// that the dead keeper had read are lost. The new keeper peeks into the vault and has the groups.
+// When the last member goes, so do they.
 //
 // # Ownership is a file lock
 //
-// Per network namespace there is one lock file in a directory of the user's.
-// Byte 0 of it is locked (F_OFD_SETLK) by the keeper, byte s+1 by the owner of slot s. The
-// kernel releases the locks of a process that dies, whatever killed it. So a new keeper knows
-// which slots are owned by processes that have not come to it yet. The file goes with the
-// keeper that ends last.
+// Per network namespace there is one lock file in a directory of the user's. The keeper locks its
+// byte 0 (F_OFD_SETLK), the owner of slot s its byte s+1. The kernel releases the locks of a
+// process that dies, also one that is killed. So a new keeper knows which slots are owned by
+// processes that have not come to it yet. The file goes with the keeper that ends last.
 //
-// The directory is the user's alone, and so is the keeper's socket in it. A name without a
-// file (an abstract one) would leave nothing behind, but any user could take it first, or
-// after a keeper that was killed.
+// The directory is the user's alone, and so is the keeper's socket in it. A name without a file (an
+// abstract one) would leave nothing behind. But any user could take it first, or after a keeper
+// that was killed.
 //
 // # Filters
 //
-// A second program at each socket drops, before anything is queued, what is for nobody:
-// at the keeper's what is no management datagram; at a member's what is for none of its
-// numbers (Member.Pass); at one that nobody owns or reads, everything. A socket's filter
-// is the same for all who have a descriptor of it, so only the slot's owner changes it,
-// and the next owner begins with one that drops all.
+// A second program at each socket drops datagrams for nobody before anything is queued. The
+// keeper's drops all but management datagrams. A member's drops those for none of its numbers
+// (Member.Pass). One without owner or reader drops everything. A socket's filter is the same for
+// all processes that have a descriptor of it. So only the slot's owner changes it, and the next
+// owner begins with one that drops all.
 //
 // # Last will
 //
-// A member leaves datagrams (a DREQ for each connection) in a file of its
-// slot. When its connection has ended and its slot is free the keeper sends them, and a new
-// keeper those of members that died before it came. So the peers of a killed process learn
-// of it at once. Nobody speaks for the last member where that is the keeper, nor where a
-// whole container or host is killed.
+// A member leaves datagrams (a DREQ for each connection) in a file of its slot. When its connection
+// has ended and its slot is free the keeper sends them. A new keeper sends those of members that
+// died before it came. So the peers of a killed process learn of it at once. Nobody speaks for the
+// last member where that is the keeper, nor where a whole container or host is killed.
 //
 // # Limits
 //
-// 1,024 processes a user, network namespace and directory. A member has eight descriptors,
-// and one for each address that its queue pairs use (Member.Socket). It has none for an
-// address at which it only listens (Member.Receive): the keeper receives and sends there. The
-// keeper has one for each member, one for each address, and one for each socket of a member,
-// which stays for the next owner of the slot. As many are in the vault, which unix(7) bounds
-// by the keeper's limit of open files. The keeper raises its soft limit to the hard one, as
-// every Go program does. All processes of one address are of one user and one network
-// namespace: that of the thread that joins. The process's other threads must be in it too.
-// Datagrams of one flow that the kernel joined (UDP_GRO) are steered by the first: a receiver
-// may find datagrams for another slot, and must count and drop them. A process that forks
-// without exec shares its locks with the child: the slot is free when both are gone.
+// 1,024 processes per user, network namespace and directory. A member has eight descriptors, and
+// one for each address that its queue pairs use (Member.Socket). It has none for an address at
+// which it only listens (Member.Receive): the keeper receives and sends there. The keeper has one
+// for each member and one for each address. It has one for each socket of a member, too, which
+// stays for the next owner of the slot. As many are in the vault, which unix(7) bounds by the
+// keeper's limit of open files. The keeper raises its soft limit to the hard one, as every Go
+// program does. All processes of one address are of one user and one network namespace: that of the
+// thread that joins. The process's other threads must be in it too. The kernel may join datagrams
+// of one flow (UDP_GRO) and steer them by the first. So a receiver may find datagrams for another
+// slot, and must count and drop them. A process that forks without exec shares its locks with the
+// child: the slot is free when both are gone.
 //
 // Elsewhere than Linux, and with Options.Solo, there is one process an
 // address: its socket gets everything.

@@ -8,9 +8,8 @@ import (
 	"verbena/ib"
 )
 
-// Numbers is a set of queue pair numbers by which the kernel tells what is for
-// somebody from what is for nobody. It is coarse: two numbers with the same low bits
-// are one. The zero value is empty.
+// Numbers is a set of queue pair numbers, by which the kernel drops datagrams for nobody. It is
+// coarse: two numbers with the same low bits are one. The zero value is empty.
 type Numbers [1 << numberBits / 32]uint32
 
 // numberBits is the number of low bits that the set keeps of each queue pair number. With a
@@ -24,18 +23,16 @@ func (n *Numbers) Add(q ib.QPN) { n[q>>5&(1<<(numberBits-5)-1)] |= 1 << (q & 31)
 // Has reports whether a number, or one that is the same to the set, is in it.
 func (n *Numbers) Has(q ib.QPN) bool { return n[q>>5&(1<<(numberBits-5)-1)]>>(q&31)&1 != 0 }
 
-// A filter of a socket, unlike steering, sees a datagram from its UDP header on. It
-// returns how much of it is kept: all or nothing. Of a train that the kernel joined it
-// sees the first datagram.
+// A filter of a socket, unlike steering, sees a datagram from its UDP header on. It returns how
+// much of it is kept: all or nothing. It sees the first datagram of a train that the kernel joined.
 const (
 	udpHeaderBytes = 8
 	keepAll        = 1<<32 - 1
 	keepNothing    = 0
 )
 
-// filter returns the program that drops what is for none of the numbers, and what is
-// too short to have one. It finds the set's word by halving, as classic programs
-// cannot index.
+// filter returns the program that drops datagrams for none of the numbers, and those too short to
+// have one. It finds the set's word by halving, as classic programs cannot index.
 func (n *Numbers) filter() []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},
@@ -54,8 +51,8 @@ func (n *Numbers) filter() []bpf.Instruction {
 	)
 }
 
-// search is the part of the program that puts a word of those from lo to hi, whose
-// index the accumulator has, in its place, and goes on behind as many instructions.
+// search is the part of the program that loads a word of those from lo to hi and goes on behind as
+// many instructions. The accumulator has the word's index.
 func search(words []uint32, lo, hi, behind int) []bpf.Instruction {
 	same := true
 	for _, w := range words[lo:hi] {
@@ -85,8 +82,8 @@ func search(words []uint32, lo, hi, behind int) []bpf.Instruction {
 // nothing drops everything: the filter of a socket that nobody reads.
 var nothing = []bpf.Instruction{bpf.RetConstant{Val: keepNothing}}
 
-// management drops what comes to slot 0 and is no management datagram, as a Duty
-// says they are. Datagrams of a train are of one length.
+// management drops datagrams to slot 0 that are no management datagrams by a Duty. Datagrams of a
+// train are of one length.
 func management(o *Duty) []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},

@@ -9,8 +9,8 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// unownedBytes is the receive buffer of a socket nobody reads: what arrives for
-// a slot without owner must not fill the system's memory.
+// unownedBytes is the receive buffer of a socket nobody reads: datagrams for a slot without owner
+// must not fill the system's memory.
 const unownedBytes = 1
 
 // maxStale bounds the datagrams a new owner throws away, should they arrive as
@@ -110,10 +110,10 @@ func (g *group) disown(slot int) {
 	}
 }
 
-// pass has a slot's socket take what is for some numbers, or everything.
+// pass makes a slot's socket take datagrams for some numbers, or all.
 func pass(s *udp.Socket, n *Numbers) {
 	if n == nil || s.Filter(n.filter()) != nil {
-		s.Filter(nil) // without memory for a filter too: what is for somebody comes
+		s.Filter(nil) // there is no memory for a filter either: the owner's datagrams come
 	}
 }
 

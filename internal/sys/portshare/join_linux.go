@@ -14,8 +14,8 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// joinPatience bounds how long a joiner waits for a keeper to be found or to
-// answer. One starts within milliseconds; what lasts longer is a stopped process.
+// joinPatience bounds a joiner's wait for a keeper to be found or to answer. One starts within
+// milliseconds; a process that takes longer is stopped.
 const joinPatience = 10 * time.Second
 
 // slotPatience bounds how long a joiner looks for a slot when none is free: the

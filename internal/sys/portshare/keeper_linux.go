@@ -41,7 +41,7 @@ type keeper struct {
 
 	late   []lateMAD        // of the goroutine that passes datagrams on
 	spare  []lateMAD        // of the same: where late grows next
-	to     []*link          // of the same: to whom one of them goes
+	to     []*link          // of the same: the receivers of one of them
 	behind []*link          // of the same: those with a backlog
 	answer []byte           // of the same
 	out    [1]udp.Datagrams // of the same
@@ -132,7 +132,7 @@ func newKeeper(ps paths, d Duty) (k *keeper, err error) {
 			k.reap(slot)
 		}
 	}
-	for _, slot := range ps.left() { // those who died while there was no keeper
+	for _, slot := range ps.left() { // members that died while there was no keeper
 		k.reap(slot)
 	}
 	k.gone.Add(2)
@@ -221,7 +221,7 @@ func (k *keeper) close(onlyIdle bool) (done bool) {
 	}
 	k.ln.close()
 	k.poller.Wake()
-	<-k.quiet // what has been read reaches its member; the rest is the next keeper's
+	<-k.quiet // datagrams read before reach their member; the rest is the next keeper's
 	k.mu.Lock()
 	links := slices.Collect(maps.Keys(k.accepted))
 	k.mu.Unlock()
@@ -336,7 +336,7 @@ func reserve() (fd int, err error) {
 	return fd, nil
 }
 
-// serve reads what one member says until its connection ends.
+// serve reads one member's frames until its connection ends.
 func (k *keeper) serve(l *link) {
 	defer k.gone.Done()
 	slot := -1
@@ -380,7 +380,7 @@ func (k *keeper) serve(l *link) {
 		k.reapLocked(slot)
 	}
 	k.mu.Unlock()
-	l.close()       // a member that leaves waits for that: what it listened for is free
+	l.close()       // a member that leaves waits for that: its keys are free
 	k.poller.Wake() // to forget its backlog
 	k.changed()
 }
@@ -408,8 +408,7 @@ func (k *keeper) assign(l *link) int {
 // enterLocked notes a member. k.mu is held.
 func (k *keeper) enterLocked(slot int, l *link) { k.peers[slot], k.joined = l, time.Now() }
 
-// admit enters a member of a keeper that has gone, with what it listens for and the groups
-// that keeper had.
+// admit enters a member of a keeper that has gone, with its keys and the groups of that keeper.
 func (k *keeper) admit(l *link, f frame) {
 	if len(f.fds) == 1 {
 		k.inherit(f.fds[0])
@@ -432,13 +431,13 @@ func (k *keeper) welcome(l *link, slot int) {
 	l.send(frame{Kind: kindWelcome, Slot: slot}, k.vault.end)
 }
 
-// unlistenAll forgets what a slot's owner listens for. k.mu is held.
+// unlistenAll forgets the keys of a slot's owner. k.mu is held.
 func (k *keeper) unlistenAll(slot int) {
 	maps.DeleteFunc(k.listeners, func(_ string, s int) bool { return s == slot })
 }
 
-// request does what the owner of slot asks and returns the answer. The error is errOver if
-// this keeper cannot answer any more.
+// request does the work that the owner of slot asks for, and returns the answer. The error is
+// errOver if this keeper cannot answer any more.
 func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 	switch f.Kind {
 	case kindSocket:
@@ -488,7 +487,7 @@ func (k *keeper) send(f frame) {
 	g := k.groups[f.Addr.WithZone("")]
 	k.mu.Unlock()
 	if g != nil {
-		// The peer repeats what is lost.
+		// The peer repeats lost datagrams.
 		g.mads.WriteBatch([]udp.Datagrams{{Dst: f.Src, Iov: [][]byte{f.Data}}})
 	}
 }

@@ -28,7 +28,7 @@ type frame struct {
 	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
 	TOS  uint8          `json:"tos,omitempty"`  // mad
 	Data []byte         `json:"data,omitempty"` // mad, send: the UDP payload
-	// answer: what went wrong, as an errno where there is one and in words.
+	// answer: the error, as an errno where there is one and in words.
 	Errno syscall.Errno `json:"errno,omitempty"`
 	Err   string        `json:"err,omitempty"`
 
@@ -185,8 +185,8 @@ func (l *link) put(b, oob []byte, flags int) error {
 func (l *link) receive() (frame, error) {
 	n, oobn, flags, err := l.read()
 	if errors.Is(err, syscall.ECONNRESET) {
-		// The other end is gone and had not read all of ours. The kernel says so
-		// once, before what is still queued for us.
+		// The other end is gone and had not read all of ours. The kernel reports that once, before
+		// the frames that are still queued for us.
 		n, oobn, flags, err = l.read()
 	}
 	if err != nil {

@@ -21,9 +21,9 @@ const (
 // byteOf returns the byte that the owner of a slot holds.
 func byteOf(slot int) int { return slot + firstByte }
 
-// lockFile is this process's open file description of the lock file: what it
-// locks is released when it is closed, by us or by the kernel. Its locks do not
-// conflict with each other, so callers keep track of their own.
+// lockFile is this process's open file description of the lock file: its locks are released when it
+// is closed, by us or by the kernel. Its locks do not conflict with each other, so callers keep
+// track of their own.
 type lockFile struct {
 	f  *os.File
 	is os.FileInfo
@@ -44,9 +44,8 @@ func openLock(path string) (lockFile, error) {
 	return lockFile{f, is}, nil
 }
 
-// intact reports whether the descriptor is still ours: an application that
-// closes all descriptors has given up what was locked, and may have another
-// file under the number.
+// intact reports whether the descriptor is still ours: an application that closes all descriptors
+// has given up the locks, and may have another file under the number.
 func (l lockFile) intact() bool {
 	is, err := l.f.Stat()
 	return err == nil && os.SameFile(is, l.is)

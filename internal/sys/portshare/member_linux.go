@@ -47,7 +47,7 @@ type member struct {
 	// immutable after join
 	opt   Options
 	paths paths
-	lock  lockFile // in which the slot's byte is locked
+	lock  lockFile // the slot's byte is locked in it
 	watch *watch   // of links
 	slot  int
 	wills willFile
@@ -72,7 +72,7 @@ type member struct {
 	link    *link
 	host    *keeper                    // guarded by mu; set where this process is the keeper
 	sockets map[netip.Addr]*udp.Socket // guarded by mu: by address without zone
-	keys    map[string]bool            // guarded by mu: what we listen for
+	keys    map[string]bool            // guarded by mu: those that we listen for
 	calls   map[uint64]call            // guarded by mu: requests to be answered on link
 	lastID  uint64                     // guarded by mu
 }
@@ -170,7 +170,7 @@ func (m *member) Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error
 	l := m.link
 	ok := m.role == following
 	m.mu.Unlock()
-	if !ok { // as good as lost: the keeper has gone, and the next one is told what to repeat
+	if !ok { // as good as lost: the keeper has gone, and the next one gets the repetition
 		return nil
 	}
 	m.sendMu.Lock()
@@ -183,8 +183,7 @@ func (m *member) Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error
 	return err
 }
 
-// reading has a socket take what is for us, from the first time on that it is
-// asked for.
+// reading makes a socket take our datagrams, from the first request on.
 func (m *member) reading(s *udp.Socket) {
 	m.passMu.Lock()
 	defer m.passMu.Unlock()
@@ -211,7 +210,7 @@ func (m *member) Pass(n *Numbers) {
 	defer m.passMu.Unlock()
 	all := *n
 	m.pass = &all
-	if !m.lock.intact() { // what has our numbers by now is the application's
+	if !m.lock.intact() { // our numbers may be the application's by now
 		return
 	}
 	for _, s := range m.read {
@@ -250,16 +249,16 @@ type call struct {
 	answer chan frame // closed if the keeper dies
 }
 
-// answeredLocked takes the answer to f before anything else happens: the keeper
-// may leave next, and what we listen for then is what the next one is told.
+// answeredLocked takes the answer to f before anything else happens: the keeper may leave next, and
+// then the next one is given the keys that we have.
 func (m *member) answeredLocked(f, a frame) {
 	if f.Kind == kindListen && a.Err == "" {
 		m.keys[f.Keys[0]] = true
 	}
 }
 
-// call has the keeper of the moment do what f asks. If the keeper dies before
-// it answers, the next one is asked.
+// call makes the current keeper do the work of f. If the keeper dies before it answers, the next
+// one is asked.
 func (m *member) call(f frame) (frame, error) {
 	m.mu.Lock()
 	for {
@@ -284,7 +283,7 @@ func (m *member) call(f frame) (frame, error) {
 	}
 }
 
-// setRole makes the transition and tells who waits for it. m.mu is held.
+// setRole makes the transition and wakes the threads that wait for it. m.mu is held.
 func (m *member) setRole(r role, l *link) {
 	ok := map[role][]role{seeking: {following, left}, following: {seeking, left}}
 	if !slices.Contains(ok[m.role], r) {
@@ -370,8 +369,7 @@ func (m *member) over() bool {
 	return m.role == left
 }
 
-// rejoin tells a keeper our slot and what we listen for, and gives it what the one before
-// had.
+// rejoin gives a keeper our slot and our keys, and the vault of the one before.
 func (m *member) rejoin(l *link) bool {
 	m.mu.Lock()
 	keys := slices.Collect(maps.Keys(m.keys))
@@ -401,8 +399,8 @@ func (m *member) take(f frame) {
 	m.opt.OnMAD(MAD{Src: f.Src, Dst: f.Addr, TOS: f.TOS, Payload: f.Data})
 }
 
-// welcome takes what the keeper sends up to its welcome, and returns our slot. Datagrams
-// may come before, and are kept for follow.
+// welcome takes the keeper's frames up to its welcome, and returns our slot. Datagrams may come
+// before, and are kept for follow.
 func (m *member) welcome(l *link) (slot int, err error) {
 	l.deadline = time.Now().Add(joinPatience)
 	defer func() { l.deadline = time.Time{} }()
@@ -450,7 +448,7 @@ func (m *member) Close() error {
 	}
 	l := m.link
 	m.setRole(left, nil)
-	if !m.lock.intact() { // what has our numbers by now is the application's
+	if !m.lock.intact() { // our numbers may be the application's by now
 		m.mu.Unlock()
 		return errLost
 	}

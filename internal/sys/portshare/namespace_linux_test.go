@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread may be in another network namespace than its process began in, the
-// main thread too: whom a member meets is whom its sockets can be shared with.
-// A test that had left the main thread elsewhere made the tests after it find
-// their port taken by this user's own processes.
+// A thread may be in another network namespace than its process began in, the main thread too. A
+// member meets the processes that its sockets can be shared with. A test that had left the main
+// thread elsewhere made the tests after it find their port taken by this user's own processes.
 func TestMembersMeetByTheirThreadsNamespace(t *testing.T) {
 	dir := t.TempDir()
 	outside, err := openDir(dir)

@@ -19,7 +19,7 @@ func TestDatagramIsNotLostWithItsKeeper(t *testing.T) {
 		ps[1].must("", "listen %s", deadly)
 		ps[1].must("", "listen after")
 		n.send(t, n.a, datagram(1, 0, deadly), datagram(1, 0, "after"))
-		got := []string{ps[1].ask("mad"), ps[1].ask("mad")} // the first may wait for who listens, the second not
+		got := []string{ps[1].ask("mad"), ps[1].ask("mad")} // only the first may wait
 		if slices.Sort(got); !slices.Equal(got, []string{"after", deadly}) {
 			t.Fatalf("%q came", got)
 		}

@@ -65,7 +65,7 @@ func (k *keeper) awaitDeath(slot int) {
 	}
 }
 
-// sendWills sends what a dead member has left.
+// sendWills sends the wills of a dead member.
 func (k *keeper) sendWills(wills []Will) {
 	sockets := map[netip.Addr]*udp.Socket{}
 	for _, w := range wills {

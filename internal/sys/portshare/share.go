@@ -28,7 +28,7 @@ func SlotOf(q ib.QPN) int { return int(q >> slotShift & (Slots - 1)) }
 // Duty has a keeper's functions for management datagrams (UDP payloads for QP1). They are called
 // one at a time, and must neither block nor keep the bytes.
 type Duty struct {
-	// Route tells for whom a management datagram that came to a local address is.
+	// Route returns the target of a management datagram that came to a local address.
 	Route func(datagram []byte, dst netip.Addr) Route
 	// Overlap tells whether two keys cannot be listened for both; nil is only if
 	// they are equal.
@@ -59,10 +59,10 @@ type Options struct {
 	Solo bool
 }
 
-// Route is for whom a management datagram is.
+// Route is the target of a management datagram.
 type Route struct {
 	To   Target
-	Keys Keys // ToKey: who listens for the first of these that somebody listens for
+	Keys Keys // ToKey: the process that listens for the first of these with a listener
 	Slot int  // ToSlot: the owner
 }
 
@@ -111,8 +111,8 @@ type Target uint8
 
 // Targets.
 const (
-	ToNobody Target = iota // what nobody can want
-	ToKey                  // one who listens
+	ToNobody Target = iota // no process can want it
+	ToKey                  // a process that listens
 	ToSlot                 // one member
 	ToAll                  // every member
 )
@@ -150,17 +150,16 @@ type Member interface {
 	// QPNRange returns the first and the last queue pair number that this
 	// process may allot.
 	QPNRange() (lo, hi ib.QPN)
-	// Name names this process among all that meet in its directory, whatever container
-	// they are in; empty where nothing is shared. The keeper removes the file with this
-	// name and rundir.StatsSuffix once the process is dead.
+	// Name identifies this process among all in its directory, in any container; it is empty where
+	// nothing is shared. The keeper removes the file with this name and rundir.StatsSuffix once the
+	// process is dead.
 	Name() string
-	// Meeting returns the path of a Unix socket by which the owner of a slot may
-	// be found for other things than the port; empty where nothing is shared.
+	// Meeting returns the path of a Unix socket where the owner of a slot may be found for other
+	// things than the port; it is empty where nothing is shared.
 	Meeting(slot int) string
-	// Socket returns the socket that datagrams to addr for this process's queue
-	// pairs arrive on. It stays the member's: do not close it. A datagram for
-	// QP1 read from it is to be treated as OnMAD's. The error is a *PortError if
-	// somebody who does not share has the port.
+	// Socket returns the socket for datagrams to addr for this process's queue pairs. It stays the
+	// member's: do not close it. A datagram for QP1 read from it is to be treated as OnMAD's. The
+	// error is a *PortError if another process, which does not share, has the port.
 	Socket(addr netip.Addr) (*udp.Socket, error)
 	// Receive has management datagrams to addr arrive, without a socket of this process.
 	// The error is errors.ErrUnsupported where only the process's own socket gets them,
@@ -169,11 +168,10 @@ type Member interface {
 	// Send sends a management datagram from an address of Receive. It does not block: the
 	// error is EAGAIN if there is no room for it now.
 	Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error
-	// Pass has the kernel drop what comes to this process's sockets for none of these
-	// queue pair numbers, from now on and until the next Pass. Without it everything
-	// passes.
+	// Pass makes the kernel drop datagrams to this process's sockets for other queue pair numbers
+	// than these, from now on and until the next Pass. Without it everything passes.
 	Pass(*Numbers)
-	// Dropped counts what the kernel dropped of what came to this process's sockets.
+	// Dropped counts the datagrams to this process's sockets that the kernel dropped.
 	Dropped() uint64
 	// Listen makes management datagrams that Route gives this key arrive here.
 	// The error is syscall.EADDRINUSE if another member has the key or one that
@@ -191,9 +189,9 @@ type Member interface {
 	Close() error
 }
 
-// Join makes this process a member of those that share the port. dir is the
-// directory in which they meet, of this user's alone; it is made if need be. Empty,
-// it is rundir.Dir's. What the system or the other members refuse is a *JoinError.
+// Join makes this process a member of those that share the port. They share dir, a directory of
+// this user's alone, which is made if need be; if dir is empty it is rundir.Dir's. If the system or
+// the other members refuse, the error is a *JoinError.
 func Join(dir string, o Options) (Member, error) {
 	if o.Solo || o.Socket.Portable || !canShare {
 		return newSolo(o), nil

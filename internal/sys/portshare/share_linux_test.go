@@ -29,8 +29,8 @@ import (
 // patience bounds every wait for something that must happen.
 const patience = 10 * monotime.Second
 
-// A test datagram: as much of a BTH as steering looks at, then either a slot, or
-// 0 and the key somebody listens for, which ends before a slash.
+// A test datagram has as much of a BTH as steering looks at. Then follows either a slot, or 0 and
+// the key of a listener, which ends before a slash.
 func datagram(q ib.QPN, slot int, key string) []byte {
 	b := binary.BigEndian.AppendUint32(make([]byte, 4), uint32(q))
 	return append(append(b, byte(slot)), key...)

@@ -15,8 +15,8 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// socket is a unix socket, of a connection or of one who listens. Its descriptor
-// is closed when the last call that uses it has returned.
+// socket is a unix socket, of a connection or of a listener. Its descriptor is closed when the last
+// call that uses it has returned.
 type socket struct {
 	// immutable
 	fd    int

@@ -29,7 +29,7 @@ const noSlot = -1
 func (k *keeper) socketOf(slot int, addr netip.Addr) (*udp.Socket, error) {
 	start := time.Now()
 	for p := (pause{}); ; p.wait() {
-		awaited := k.awaited() // asked first: who holds the port may be gone after
+		awaited := k.awaited() // asked first: the process that holds the port may be gone after
 		s, err := k.makeSocket(slot, addr)
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 			return nil, &PortError{Addr: addr, Err: k.exhausted()}
@@ -116,7 +116,7 @@ func (k *keeper) awaited() bool {
 	return false
 }
 
-// inherit takes what it does not know from the vault of a keeper before this one.
+// inherit takes new sockets from the vault of a keeper before this one.
 func (k *keeper) inherit(end int) {
 	var is unix.Stat_t
 	if unix.Fstat(end, &is) != nil {
@@ -151,8 +151,8 @@ func (k *keeper) inherit(end int) {
 	}
 }
 
-// forget gives up all groups if nobody uses them. The caller is who reads their first
-// sockets.
+// forget gives up all groups if nobody uses them. The caller is the goroutine that reads their
+// first sockets.
 func (k *keeper) forget() {
 	k.create <- struct{}{}
 	defer func() { <-k.create }()

@@ -57,7 +57,7 @@ func (s *solo) Receive(netip.Addr) error { return errors.ErrUnsupported }
 // Send does nothing: no address is received at.
 func (s *solo) Send(netip.Addr, netip.AddrPort, []byte) error { return errors.ErrUnsupported }
 
-// Pass does nothing: what comes to the only process is its own to judge.
+// Pass does nothing: the only process judges all datagrams itself.
 func (s *solo) Pass(*Numbers) {}
 
 func (s *solo) Dropped() (n uint64) {

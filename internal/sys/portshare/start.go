@@ -22,6 +22,6 @@ const keeperVariable = "VERBENA_KEEPER"
 // NamedKeeper returns the command that the environment names; empty if it names none.
 func NamedKeeper() string { return secenv.Get(keeperVariable) }
 
-// Detached is the option with which that is the process that stays; without it the command
-// starts one and ends, so that it is nobody's child.
+// Detached is the option of the process that stays. Without it the command starts that process and
+// ends, so that it is nobody's child.
 const Detached = "--detached"

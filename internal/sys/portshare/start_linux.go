@@ -84,7 +84,7 @@ func Detach(dir string) error {
 	if err != nil {
 		return err
 	}
-	// What the process that started this one forgot to close.
+	// Descriptors that the process that started this one forgot to close.
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil &&
 		!errors.Is(err, unix.ENOSYS) {
 		return os.NewSyscallError("close_range", err)
@@ -108,11 +108,11 @@ const (
 // tests.
 var leavePatience = 2 * time.Second
 
-// Keep is the keeper of those that meet in dir. It returns a moment after the last of them
-// has ended, or at once where there is a keeper already. Signals by which a
-// terminal ends its processes are of no concern to it. At SIGTERM, by which a service or a
-// system ends, it waits for its members to end, for which it speaks, and then ends at once. If
-// members are left after leavePatience, they start another one.
+// Keep is the keeper of the processes that share dir. It returns a moment after the last of them
+// has ended, or at once where there is a keeper already. It ignores the signals that a terminal
+// sends to end its processes. A service or a system sends SIGTERM. Then it waits for its members to
+// end, speaks for them, and ends at once. If members are left after leavePatience, they start
+// another one.
 func Keep(dir string, d Duty) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	term := make(chan os.Signal, 1)

@@ -48,7 +48,7 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 	stopped.must("stopped/0", "mad") // from its queue
 	stopped.must("", "listen again")
 	stopped.must("0", "keepers") // it was not cut off, which costs a wait first
-	// It is as good as before: its socket, and what it listens for.
+	// It is as good as before: its socket and its keys.
 	n.flood(t, n.a, 100, stopped)
 	stopped.must("0", "read %v 100", n.a)
 	other.must("", "listen sync")
@@ -61,7 +61,8 @@ func TestStoppedMemberHoldsUpNobody(t *testing.T) {
 }
 
 // TestMemberLearnsThatThereIsNoRoom has a member send more than a keeper that is stopped has room
-// for: what Send took is sent when the keeper goes on, and the member can send again.
+// for. The datagrams that Send took are sent when the keeper goes on, and the member can send
+// again.
 func TestMemberLearnsThatThereIsNoRoom(t *testing.T) {
 	n := newNetwork(t, 39)
 	p := start(t, n.dir)
@@ -91,9 +92,9 @@ func TestMemberLearnsThatThereIsNoRoom(t *testing.T) {
 	}
 }
 
-// burst sends as many datagrams for who listens for key. They are numbered, and no
-// more are under way than the keeper's UDP socket holds: other, which listens for
-// "other", says that it has read them.
+// burst sends as many datagrams for the listener of key. They are numbered, and no more are under
+// way than the keeper's UDP socket holds: other, which listens for "other", says that it has read
+// them.
 func (n *network) burst(t *testing.T, count int, key string, other *process) {
 	t.Helper()
 	for i := range count {
@@ -142,8 +143,8 @@ func TestBurstIsNotLost(t *testing.T) {
 	slow.mustGetBurst()
 }
 
-// What waits for a member is bounded, the rest is counted, and nothing waits for a link
-// that has ended.
+// The backlog of a member is bounded, the rest is counted, and nothing waits for a link that has
+// ended.
 func TestBacklogIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		name, bound  string
@@ -191,7 +192,7 @@ func TestBacklogIsBounded(t *testing.T) {
 	}
 }
 
-// judge has a keeper without members pass a datagram on, and reports what becomes of it.
+// judge makes a keeper without members pass a datagram on, and reports its fate.
 func judge(t *testing.T, lock lockFile, joined time.Time, d MAD, came time.Time) (kept, refused bool) {
 	t.Helper()
 	duty := testDuty(t.TempDir())
@@ -201,8 +202,8 @@ func judge(t *testing.T, lock lockFile, joined time.Time, d MAD, came time.Time)
 	return len(k.late) == 1, refused
 }
 
-// A datagram for a member that is stopped, and has not come to the new keeper,
-// is not refused in that member's name, however long it takes.
+// A datagram for a stopped member that has not come to the new keeper is not refused in that
+// member's name, even after a long time.
 func TestNothingOfALivingMemberIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string

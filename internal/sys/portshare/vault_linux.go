@@ -14,16 +14,16 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// vault holds the descriptors of all groups in messages that are never read, only peeked
-// at: as long as any process has its end, no socket leaves its group. So a keeper that is
-// killed leaves the groups as they are, a member has one descriptor for all of them, and
-// the next keeper finds in it what the last one had.
+// vault holds the descriptors of all groups in messages that are never read, only peeked at. As
+// long as any process has its end, no socket leaves its group. So a keeper that is killed leaves
+// the groups as they are. A member has one descriptor for all of them, and the next keeper finds in
+// it the sockets of the last one.
 //
 // A socket's buffer takes some hundred messages. So the vault holds the ends of boxes, and
 // each box up to boxSockets sockets.
 type vault struct {
 	in  int // the keeper's end, which it writes to
-	end int // what members have, too
+	end int // members have it, too
 
 	box  int // the keeper's end of the last box; -1 before the first
 	held int // sockets in that
@@ -56,7 +56,7 @@ func newBox() (in, end int, err error) {
 	if err != nil {
 		return -1, -1, os.NewSyscallError("socketpair", err)
 	}
-	unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 8<<20) // what the system grants
+	unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 8<<20) // if granted
 	return fds[0], fds[1], nil
 }
 

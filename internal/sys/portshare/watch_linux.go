@@ -14,9 +14,9 @@ import (
 // maxWatched bounds the sockets reported by one wait; others come with the next.
 const maxWatched = 16
 
-// watch tells a member's goroutines when its unix sockets have something to
-// read, or room for more. It is what the Go runtime's poller is for package net, whose
-// descriptors an application that closes all of them must not meet.
+// watch notifies a member's goroutines when its unix sockets have something to read, or room for
+// more. It does what the Go runtime's poller does for package net. That has descriptors, and the
+// application may close all of them.
 type watch struct {
 	// immutable after newWatch
 	epoll, event int
@@ -67,8 +67,8 @@ func (w *watch) add(fd int) (*socket, error) {
 	return s, nil
 }
 
-// arm has the watch report once that there is something to read (EPOLLIN) or room to
-// write (EPOLLOUT), besides what it is to report already.
+// arm makes the watch report once that there is something to read (EPOLLIN) or room to write
+// (EPOLLOUT), besides its pending reports.
 func (w *watch) arm(s *socket, events uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

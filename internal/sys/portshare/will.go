@@ -17,9 +17,8 @@ import (
 //	| CRC32 | id    |local | dst  |port |len  | datagram      | zeros
 //	+-------+-------+------+------+-----+-----+---------------+ ┄
 //
-// The CRC covers what follows it; a record that a dying process wrote half, or
-// cleared, does not match and is no will. Integers are big-endian, addresses
-// 16 bytes, IPv4 mapped.
+// The CRC covers the bytes after it. A record that a dying process wrote half, or cleared, does not
+// match and is no will. Integers are big-endian, addresses 16 bytes, IPv4 mapped.
 const (
 	willRecordBytes = 512
 	willHeaderBytes = 48
