@@ -16,8 +16,8 @@
 // What iWARP defines runs over its devices on the Ethernet interface, too, and
 // what reliable connections can do over an NTB link.
 //
-// Commands that README.md and docs mark for this, those of the manual page, and the
-// steps for a continuous integration are typed into a shell as they stand.
+// Commands are typed into a shell as they stand: those that README.md and docs mark for this, those
+// of the manual page, and the steps for a continuous integration.
 //
 // What no software device can do stands in the table too, with the reason: a
 // case of it passes if the program is refused cleanly, and an empty cell has its

@@ -26,10 +26,9 @@ const limit = 60 * time.Second
 // server of the connection manager shows when it listens.
 const refusalLimit = 10 * time.Second
 
-// exchange is a server and a client, or a program alone. In its words $DEV, $NET,
-// $ADDR, $SIX, $PORT, $PORT2 to $PORT4 and $DIR stand for the device, its
-// interface, its addresses, ports that nobody else has and a directory of the exchange's own, $RUN
-// for one of the run's.
+// exchange is a server and a client, or a program alone. In its words $DEV, $NET, $ADDR and $SIX
+// stand for the device, its interface and its addresses. $PORT and $PORT2 to $PORT4 are ports that
+// nobody else has. $DIR is a directory of the exchange's own, $RUN one of the run's.
 type exchange struct {
 	program string // the row of the table
 	label   string // what of it, in the row; empty is its plain use

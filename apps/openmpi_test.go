@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 )
 
-// mpi is a run of 4 ranks of testdata/allreduce.c. Open MPI's own directory is
-// named after the user as this namespace has it, and would be in /tmp for all. Where
-// there are several interfaces it deals the ranks over their devices, and libfabric
-// does not find who has only a link-local address: one is named.
+// mpi is a run of 4 ranks of testdata/allreduce.c. Open MPI's own directory is named after the user
+// as this namespace has it, and would be in /tmp for all. If there are several interfaces it deals
+// the ranks over their devices. libfabric does not find a rank with only a link-local address, so
+// one interface is named.
 func mpi(label, transport, only string) exchange {
 	return exchange{
 		program: "Open MPI", label: label, only: only,

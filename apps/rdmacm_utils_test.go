@@ -65,7 +65,7 @@ var rdmacmUtils = slices.Concat([]exchange{
 func streams(program string, labels ...string) (all []exchange) {
 	for _, label := range labels {
 		x := both(program, label, "-b $ADDR -p $PORT", "-s $ADDR -p $PORT", `usec/xfer`)
-		if program == "riostream" { // its server says how many maps it takes after it listens: none for who comes between
+		if program == "riostream" { // it prints its maps after it listens: early clients get none
 			x.early = "riomap: Cannot allocate memory"
 		}
 		all = append(all, x)

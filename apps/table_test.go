@@ -73,7 +73,7 @@ func (r *row) cannotDo(label, reason string) {
 	}
 }
 
-// result says how many exchanges passed over a column's device.
+// result is the number of exchanges that passed over a column's device.
 func (r *row) result(column string) string {
 	switch ran, passed := r.ran[column], r.passed[column]; {
 	case ran == 0:

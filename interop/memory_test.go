@@ -110,8 +110,8 @@ func testReadWithBadRKey(t *testing.T, w wire) {
 	}
 }
 
-// answerLimit is far above a round trip of these guests and below the local
-// ACK timeout, some 500 ms, of a connection that the CM makes.
+// answerLimit is far above a round trip of these guests. It is below the local ACK timeout, some
+// 500 ms, of a connection that the CM makes.
 const answerLimit = 200 * time.Millisecond
 
 // atomicOperand is the operand of peer's atomics: to add, or to put there.

@@ -22,7 +22,7 @@ func TestMulticastBetweenGuests(t *testing.T) { testMulticast(t, newPeersWire(t)
 func testMulticast(t *testing.T, w wire) {
 	t.Helper()
 	w.exchange(t, "IPv4", func(t *testing.T, p pair) {
-		// A group for each receiver: a switch forgets who has left a while later.
+		// A group for each receiver: a switch takes a while to forget a receiver that has left.
 		group := fmt.Sprintf(" -m 239.77.7.%d", p.server.IPv4().As4()[3])
 		receiver := guest.Start(t, p.server, exchangeLimit, mckey(p.server)+group+" -C 5") // of ten: a datagram may be lost
 		receiver.Expect("receiving data transfers")

@@ -12,10 +12,9 @@ import (
 	"verbena/interop/guest"
 )
 
-// TestPerftest has perftest's programs move data between rdma-core's libraries
-// and ours, each way, connected by an exchange of their own over TCP or by the
-// connection manager. Few messages show whether it works; what is measured is
-// not looked at.
+// TestPerftest has perftest's programs move data between rdma-core's libraries and ours, each way.
+// They are connected by an exchange of their own over TCP or by the connection manager. Few
+// messages show whether it works; the measurements are not looked at.
 func TestPerftest(t *testing.T) {
 	w := newWire(t, guest.UML)
 	for _, c := range []struct{ name, command string }{

@@ -12,9 +12,9 @@ import (
 	"verbena/interop/guest"
 )
 
-// TestIBPortSpace has rdma-core's ucmatose connect in the IB port space, where
-// Linux sends the same IP header in front of the private data as in TCP's. Our
-// end is the same program over our libraries.
+// TestIBPortSpace has rdma-core's ucmatose connect in the IB port space. There Linux sends the same
+// IP header in front of the private data as in TCP's. Our end is the same program over our
+// libraries.
 func TestIBPortSpace(t *testing.T) { testIBPortSpace(t, newWire(t, guest.UML)) }
 
 func testIBPortSpace(t *testing.T, w wire) {
@@ -27,11 +27,11 @@ func testIBPortSpace(t *testing.T, w wire) {
 	})
 }
 
-// onceItListens is a client's command, again and again while nobody listens yet
-// where it connects to, since not all servers say when they do. Clients are then
-// rejected with 8, invalid service ID (IBTA 12.6.7.2); rdma_create_ep's say that
-// the connection is refused, SIDR's that the peer is unreachable, perftest's
-// over TCP that they could not connect, and qperf's name the event.
+// onceItListens is a client's command, repeated while nobody listens yet where it connects to,
+// since not all servers say when they do. Clients are then rejected with 8, invalid service ID
+// (IBTA 12.6.7.2). rdma_create_ep's clients say that the connection is refused, SIDR's that the
+// peer is unreachable. perftest's say over TCP that they could not connect, and qperf's name the
+// event.
 func onceItListens(command string) string {
 	return fmt.Sprintf(`while :; do said=$(%s 2>&1); status=$?; case $said in *"REJECTED, error: 8"*|*"onnection refused"*|*"RDMA_CM_EVENT_UNREACHABLE"*|*"Event rejected"*|*"ouldn't connect to"*) sleep 0.05;; *) break;; esac; done; echo "$said"; exit $status`, command)
 }

@@ -27,7 +27,7 @@ func TestQperf(t *testing.T) {
 			}
 			run := on(test)
 			if _, isGuest := p.server.(*guest.Guest); isGuest {
-				run = onceItListens(run) // the server names its port before it listens; we keep who is early
+				run = onceItListens(run) // the server names its port first; early clients try again
 			}
 			client := guest.Start(t, p.client, exchangeLimit, run)
 			client.Succeed()

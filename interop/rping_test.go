@@ -12,8 +12,8 @@ import (
 	"verbena/interop/guest"
 )
 
-// TestRping has rping verify the data of 1,000 iterations, each a SEND, a READ,
-// a SEND, a SEND, a WRITE and a SEND, over either family.
+// TestRping has rping verify the data of 1,000 iterations over either family. Each is a SEND, a
+// READ, a SEND, a SEND, a WRITE and a SEND.
 func TestRping(t *testing.T) {
 	w := newWire(t, guest.UML)
 	w.exchange(t, "IPv4", func(t *testing.T, p pair) { rping(t, p, p.server.IPv4(), 1000) })

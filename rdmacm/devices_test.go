@@ -86,8 +86,8 @@ func TestIWARPTakesQueuePairsInINIT(t *testing.T) {
 	server.want(Disconnected)
 }
 
-// Who destroys the queue pair hears of the end as who closes does: cmtime(1) does
-// so and waits.
+// A process that destroys the queue pair gets the event of the end as one that closes does:
+// cmtime(1) does so and waits.
 func TestIWARPEndsWithItsQueuePair(t *testing.T) {
 	f := newFabric(t)
 	a, b := f.process(1), f.process(2)

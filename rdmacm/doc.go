@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 // Package rdmacm is the RDMA connection manager, after librdmacm. It finds the device for an IP
-// address, exchanges what two queue pairs must know of each other, and takes them to the state
-// in which they work.
+// address, and exchanges the parameters of two queue pairs. It takes them to the state in which
+// they work.
 //
 // For RoCE devices it speaks the InfiniBand connection manager's protocol, so the peer may be
 // any RoCE host. For iWARP it sets up TCP streams with MPA, for TRP it uses TRP's own messages,

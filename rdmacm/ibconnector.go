@@ -55,7 +55,7 @@ func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 			return nil
 		})
 		if ip.IsUnspecified() {
-			_ = c.openAll() // Listen says what cannot be opened
+			_ = c.openAll() // Listen reports ports that cannot be opened
 		}
 	}
 	return b.service.Port(), nil

@@ -77,10 +77,10 @@ func (b *ibManager) handleMAD(meta *roce.Meta, mad []byte) {
 	}
 }
 
-// ownPort reports whether a datagram was certainly sent from the port that it arrived at, as those
-// of this user's processes to one another are. No process of another user can bind the port, and
-// Linux drops datagrams from the network that name a local IPv4 address, or ::1, as their source.
-// It does not do so with other IPv6 addresses.
+// ownPort reports whether a datagram was certainly sent from the port that it arrived at. Those
+// between this user's processes are. No process of another user can bind the port. Linux drops
+// datagrams from the network that name a local IPv4 address, or ::1, as their source. It does not
+// do so with other IPv6 addresses.
 func ownPort(m *roce.Meta) bool {
 	return m.Src == m.Dst && m.SrcPort == roce.UDPPort && (m.Src.Is4() || m.Src.IsLoopback())
 }

@@ -10,10 +10,10 @@ import (
 
 // iwManager is iWARP's connection manager in this process.
 //
-// The engine reads streams that are being set up, and hands their bytes to iwStream, which feeds
-// the connection under the manager's mu and wakes the manager's goroutine. The goroutine does the
-// rest: it writes, closes, opens again, and takes events to identifiers. Commands of the
-// application write their answers themselves. The engine is never called with mu held.
+// The engine reads streams that are being set up, and hands their bytes to iwStream. That feeds the
+// connection under the manager's mu and wakes the manager's goroutine. The goroutine does the rest:
+// it writes, closes, opens again, and takes events to identifiers. Commands of the application
+// write their answers themselves. The engine is never called with mu held.
 type iwManager struct {
 	m *manager
 

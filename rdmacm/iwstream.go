@@ -26,7 +26,7 @@ type iwStream struct {
 
 	// guarded by manager.mu
 	sock  *iwarp.Stream // nil before it is open, and once it is closed or a queue pair's
-	turn  *iwTurn       // who hears of sock
+	turn  *iwTurn       // takes the events of sock
 	owner *iwConnector  // nil before a request has an identifier, and once that is destroyed
 }
 

@@ -50,8 +50,8 @@ func TestMulticastReachesMembers(t *testing.T) {
 	if got := string(receiver.buf[2048+40:][:6]); got != "to all" || wc.SrcQP != sender.QP().QPN() {
 		t.Errorf("received %q from %v", got, wc.SrcQP)
 	}
-	// The sender has joined to send only; who has left gets nothing more. What
-	// is sent to one alone comes later than what was sent to the group.
+	// The sender has joined to send only; a member that has left gets nothing more. A message to
+	// one member comes later than the earlier one to the group.
 	check(t, receiver.LeaveMulticast(groupAddr))
 	_, err := receiver.QP().PostRecv(verbs.RecvWR{SGList: []ib.SGE{receiver.mr.SGE(2048, 2048)}})
 	check(t, err)

@@ -106,7 +106,7 @@ func TestNTBPeerIsWaitedFor(t *testing.T) {
 	check(t, id.BindAddr(netip.AddrPortFrom(ntbClient, 0)))
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	check(t, id.ResolveAddr(ctx, netip.AddrPort{}, netip.AddrPortFrom(wrong, 7)))
-	cancel() // who called may have gone: the deadline counts
+	cancel() // the caller may have gone: the deadline counts
 	if ev := id.want(AddrError); !errors.Is(ev.Err, syscall.EHOSTUNREACH) {
 		t.Errorf("%v: %v", wrong, ev.Err)
 	}
@@ -212,7 +212,7 @@ func TestNTBProcessWithoutAManagerRefuses(t *testing.T) {
 		t.Fatalf("%v", info)
 	}
 	f := newFabric(t)
-	client := f.process(1).resolvedOf(NTB, netip.AddrPortFrom(ntbClient, 7)) // who is first is 10.99.0.1
+	client := f.process(1).resolvedOf(NTB, netip.AddrPortFrom(ntbClient, 7)) // the first is 10.99.0.1
 	check(t, client.Connect(&someParam))
 	var re *RejectedError
 	if ev := client.want(Rejected); !errors.As(ev.Err, &re) || re.Reason != RejectNoListener {

@@ -275,7 +275,7 @@ func TestChannelToAFunction(t *testing.T) {
 		t.Fatalf("%v", ev.typ)
 	}
 	check(t, l.Destroy())
-	check(t, ev.id.Destroy()) // it belongs to who has seen it
+	check(t, ev.id.Destroy()) // it belongs to the thread that has seen it
 	client.want(Rejected)
 
 	b.join()

@@ -31,8 +31,7 @@ func TestTRPConnectionOnALossyNetwork(t *testing.T) {
 	}
 }
 
-// The UDP port is the kernel's: no other program has it, and who has it is not
-// disturbed.
+// The UDP port is the kernel's: no other program has it, and its owner is not disturbed.
 func TestTRPListenerHasTheUDPPort(t *testing.T) {
 	f := newFabric(t)
 	a, b := f.process(1), f.process(2)

@@ -224,8 +224,8 @@ func TestNTBRNR(t *testing.T) {
 	a.one()
 }
 
-// TestNTBWithoutPolling has the background goroutine serve one-sided requests, and
-// wake who waits for events.
+// TestNTBWithoutPolling has the background goroutine serve one-sided requests, and wake threads
+// that wait for events.
 func TestNTBWithoutPolling(t *testing.T) {
 	eachNTB(t, func(t *testing.T, kind string) {
 		a, b := ntbEnds(t, kind, 4096)

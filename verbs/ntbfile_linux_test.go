@@ -15,9 +15,9 @@ import (
 	"verbena/verbs"
 )
 
-// TestNTBWindowOfAnEarlierProcess: who gets memory in a window that a process had
-// before is the only one to have it. A peer that is alive notices at once, one that
-// says nothing is given up as a silent one is.
+// TestNTBWindowOfAnEarlierProcess: only one process has memory in a window that another process had
+// before. A peer that is alive notices at once; one that says nothing is given up as a silent one
+// is.
 func TestNTBWindowOfAnEarlierProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "window")
 	check(t, os.WriteFile(file, nil, 0o600))

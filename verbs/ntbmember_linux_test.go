@@ -92,8 +92,8 @@ func (e *ends) create() ib.QPN {
 	return q.QPN()
 }
 
-// connect brings a queue pair to RTS, unless it has gone to error before it came there, as
-// one does whose peer's process is found not to be.
+// connect brings a queue pair to RTS, unless it has gone to error before. A queue pair does that if
+// its peer's process is not found.
 func (e *ends) connect(q *verbs.QP, peer ib.QPN, to string) error {
 	if q.State() != ib.QPReset {
 		done(q.Modify(&ib.QPAttr{State: ib.QPReset}, ib.QPStateAttr))
@@ -314,8 +314,8 @@ func TestNTBManyProcesses(t *testing.T) {
 	}
 }
 
-// TestNTBWithoutAddress finds the peer by its number: at the other side, and if there is
-// nobody who has it, at its own.
+// TestNTBWithoutAddress finds the peer by its number: at the other side, and if nobody has it
+// there, at its own.
 func TestNTBWithoutAddress(t *testing.T) {
 	s, _ := place(t)
 	a, b := startMember(t, s), startMember(t, s)

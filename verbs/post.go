@@ -13,9 +13,9 @@ type SendWR struct {
 	Opcode ib.WROpcode
 	Flags  ib.SendFlags
 
-	// SGList is the local memory: the source of a SEND or WRITE, the target of a READ, 8 bytes for
-	// the result of an atomic operation, or the 8 bytes that ATOMIC_WRITE writes. With another
-	// length, or a word that is not aligned, the work request fails.
+	// SGList is the local memory. It is the source of a SEND or WRITE, and the target of a READ. An
+	// atomic operation has 8 bytes for its result, ATOMIC_WRITE the 8 bytes that it writes. With
+	// another length, or a word that is not aligned, the work request fails.
 	SGList []ib.SGE
 	// Inline, with SendInline, is the data itself. PostSend copies it, so it needs no region and
 	// may be reused at once.

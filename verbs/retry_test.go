@@ -61,9 +61,8 @@ func TestDeadPeer(t *testing.T) {
 	}
 }
 
-// TestErrorsReachTheRequester has each thing a responder may refuse, and wants
-// the right status at the requester, the right event at the responder, and
-// both in the error state.
+// TestErrorsReachTheRequester provokes each refusal of a responder. It wants the right status at
+// the requester, the right event at the responder, and both in the error state.
 func TestErrorsReachTheRequester(t *testing.T) {
 	for _, c := range []struct {
 		name   string

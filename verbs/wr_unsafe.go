@@ -8,9 +8,8 @@ import (
 	"verbena/internal/core"
 )
 
-// Work requests have the same fields in the same order here and in package core, but for the
-// names of the objects' types, so that a list need not be copied: wr_test.go holds the layouts
-// equal.
+// Work requests have the same fields in the same order here and in package core, but for the names
+// of the objects' types. So a list need not be copied; wr_test.go holds the layouts equal.
 
 func coreSends(wrs []SendWR) []core.SendWR {
 	return unsafe.Slice((*core.SendWR)(unsafe.Pointer(unsafe.SliceData(wrs))), len(wrs))

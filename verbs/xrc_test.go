@@ -275,7 +275,7 @@ func TestOpenQP(t *testing.T) {
 	if attr, init := opened.Query(); attr.DestQPN != a.qp.QPN() || init.XRCD != c.xrcd {
 		t.Errorf("%+v %+v", attr, init)
 	}
-	// Its creator goes; who has it open keeps it, and the other's queue receives.
+	// Its creator goes; processes that have it open keep it, and the other's queue receives.
 	check(t, created.Destroy())
 	wantError(t, created.Destroy(), syscall.EINVAL, "QP")
 	c.post(8, 0, 4096)
@@ -283,7 +283,7 @@ func TestOpenQP(t *testing.T) {
 	if wc := c.one(); wc.WRID != 8 || wc.QPN != opened.QPN() {
 		t.Errorf("%+v", wc)
 	}
-	// Everybody who has it open hears of it and may modify it.
+	// Every process that has it open gets the event and may modify it.
 	third, err := b.xrcd.OpenQP(opened.QPN())
 	check(t, err)
 	wantStatus(t, a.post(verbs.SendWR{Opcode: ib.WRSend, RemoteSRQN: 0}).Status, ib.WCRemAccessErr)

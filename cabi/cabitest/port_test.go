@@ -174,8 +174,8 @@ func TestGIDIndicesStay(t *testing.T) {
 }
 
 // TestGIDTableIsNeverOld: a table shows addresses that come and go between reads, in a program and
-// in its child, which must not take each other's notifications, and after the program has closed
-// the socket of the notifications.
+// in its child. These must not take each other's notifications. It does so, too, after the program
+// has closed the socket of the notifications.
 func TestGIDTableIsNeverOld(t *testing.T) {
 	a, here := newNetwork(t)
 	if !here {

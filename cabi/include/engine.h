@@ -109,10 +109,10 @@ struct vb_recv_memory {
 };
 
 /*
- * A notification board that the engine shares with the front. Packets of another process of this
- * host are pending when the word at data + (next & mask) of one of the first seats is not 0. Then
- * progress is worth a call; the engine moves next on. data is 0 where there is nothing to look at.
- * Memory that was ever mapped at data stays mapped.
+ * A notification board that the engine shares with the front. Each of the first seats watches the
+ * word at data + (next & mask). If it is not 0, packets of another process of this host are
+ * pending, and progress is worth a call; the engine moves next on. data is 0 where there is nothing
+ * to look at. Memory that was ever mapped at data stays mapped.
  *
  * While patient is 0 the board does not show everything, and progress is called as often as without
  * a board. The front counts its looks, so that the engine sees that a thread polls.

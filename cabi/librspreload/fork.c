@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A child of a fork cannot take over an RDMA connection. So the two ends connect by TCP. The first
- * process in which the accepting end moves data listens for an rsocket on the same port, sends four
- * zero bytes over TCP, and accepts. The other end reads these bytes before its first data, and
- * connects. Both then leave TCP. The preload library of rdma-core does the same.
+ * A child of a fork cannot take over an RDMA connection. So the two ends connect by TCP. The
+ * accepting end may move data first in any of its processes. That process listens for an rsocket on
+ * the same port, sends four zero bytes over TCP, and accepts. The other end reads these bytes
+ * before its first data, and connects. Both then leave TCP. The preload library of rdma-core does
+ * the same.
  */
 #include "fork.h"
 

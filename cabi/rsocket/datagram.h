@@ -8,8 +8,8 @@
  *	application ──later ones───────► UD queue pair ──► UD queue pair
  *
  * A peer is known by its UDP address. Datagrams go to its UDP socket, behind a header with our
- * queue pair's number, until its answer has told its own number and the path is resolved. Datagrams
- * too large for the path go there for good.
+ * queue pair's number, at first. Once its answer has told its own number and the path is resolved,
+ * they go to its queue pair. Datagrams too large for the path go to the socket for good.
  *
  * Everything is guarded by s.mu, unless it says otherwise.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The wire format of rsockets. It has the private data of a connection, the 32 bits of immediate
- * data that make a message, the tables that peers write into each other's memory, and the headers
- * of datagrams. rsocket(7) describes the parts.
+ * The wire format of rsockets: the private data of a connection, the 32 bits of immediate data that
+ * make a message, and the headers of datagrams. It also has the tables that peers write into each
+ * other's memory. rsocket(7) describes the parts.
  *
  * Private data and headers of datagrams are big-endian. Table entries have the byte order of the
  * host that reads them, which RS_CONN_BIG_ENDIAN names.

@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// updateManual is for who has changed a command or an option:
-// go test ./cmd/verbena -run Manual -manual
+// updateManual is for a change of a command or an option: go test ./cmd/verbena -run Manual -manual
 var updateManual = flag.Bool("manual", false, "write the list of options into packaging/verbena.1")
 
 const manual = "../../packaging/verbena.1"

@@ -12,7 +12,7 @@ import (
 	"verbena/verbs"
 )
 
-// offer says where a file's bytes are.
+// offer describes the memory of a file's bytes.
 type offer struct {
 	Name string
 	Size int64

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Command twoprocesses connects the queue pairs of two processes without a connection manager.
-// It starts itself a second time, the two exchange their addresses through a pipe, and the
-// parent writes into the child's memory and reads it back. Two hosts would use a TCP connection
-// instead of the pipe.
+// Command twoprocesses connects the queue pairs of two processes without a connection manager. It
+// starts itself a second time. The two exchange their addresses through a pipe, and the parent
+// writes into the child's memory and reads it back. Two hosts would use a TCP connection instead of
+// the pipe.
 package main
 
 import (

@@ -94,8 +94,8 @@ func (c *Context) Close() error {
 // Engine returns the engine that the context runs on.
 func (c *Context) Engine() *engine.Engine { return c.eng }
 
-// NumberedQP returns the queue pair of a number in this process, nil if there is none. Of the QPs
-// that stand for an XRC target it returns any.
+// NumberedQP returns the queue pair of a number in this process, nil if there is none. If several
+// QPs stand for an XRC target it returns any.
 func (c *Context) NumberedQP(n ib.QPN) *QP {
 	q, _ := c.host.numbered.Load(n)
 	found, _ := q.(*QP)
@@ -178,8 +178,8 @@ func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 	return l, err
 }
 
-// listenAt makes the context's UD queue pairs able to use an entry of the GID
-// table that was not there, or was another address, when they became ready.
+// listenAt makes the context's UD queue pairs able to use an entry of the GID table. It was not
+// there, or was another address, when they became ready.
 func (c *Context) listenAt(index int, a netip.Addr) error {
 	c.mu.Lock()
 	var late []*QP

@@ -15,10 +15,9 @@ import (
 // it lives, since address vectors and applications name it by that.
 type gidTable []netip.Addr
 
-// update brings the table up to the addresses that there are: those that stay
-// stay where they are, the entries of those that are gone are free, and new ones
-// take the lowest free entries, in their order. Those that find no room are left
-// out.
+// update brings the table up to the addresses that there are. Those that stay stay where they are,
+// and the entries of those that are gone are free. New ones take the lowest free entries, in their
+// order. Those that find no room are left out.
 func (t gidTable) update(addrs []netip.Addr) gidTable {
 	for i, a := range t {
 		if !slices.Contains(addrs, a) {

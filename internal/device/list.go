@@ -48,9 +48,9 @@ func (d *Info) Number() int { return slices.Index(kinds, d.Kind)<<16 | d.Index }
 // Kinds returns all kinds that this system has, in the order of All.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
-// All returns the devices of this machine: of each kind one for each network
-// interface that has an address, loopback last, and at the end one for each link
-// of windows that is configured. RoCEv2 comes first.
+// All returns the devices of this machine, RoCEv2 first. Each kind has one for each network
+// interface that has an address, loopback last. At the end comes one for each NTB link that is
+// configured.
 func All() ([]Info, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
@@ -140,7 +140,7 @@ func Find(name string) (Info, error) {
 		Err: errNoDevice}
 }
 
-// thereAre says what one might have meant.
+// thereAre suggests names that the user might have meant.
 func thereAre(list []Info) string {
 	if len(list) == 0 {
 		return "there is none: no network interface has an address"

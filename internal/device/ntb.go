@@ -58,8 +58,8 @@ func ConfigureLinks(text string) error {
 	return nil
 }
 
-// Links lists the devices of KindNTB alone, from the one with the index first on and at
-// most limit of them, and says how many there are.
+// Links lists the devices of KindNTB alone, from the one with the index first on and at most limit
+// of them. It returns their total number, too.
 func Links(first, limit int) (list []Info, count int, err error) {
 	links.mu.Lock()
 	read := links.read
@@ -79,8 +79,8 @@ func Links(first, limit int) (list []Info, count int, err error) {
 	return list, len(all), nil
 }
 
-// OnSide returns a device of KindNTB as it is at an end of its link, 0 or 1,
-// which of some links is known only when they are open.
+// OnSide returns a device of KindNTB as it is at an end of its link, 0 or 1. Some links know their
+// end only when they are open.
 func (d Info) OnSide(side int) Info {
 	d.link.side = side
 	host, _ := os.Hostname() // without one the link has to do

@@ -86,8 +86,8 @@ func TestCheckNTB(t *testing.T) {
 	}
 }
 
-// A shared-memory hub has one port for all processes of a side, however they are told of it,
-// which is active and leads to itself, too.
+// A shared-memory hub has one port for all processes of a side, in any spelling. It is active and
+// leads to itself, too.
 func TestMeetingPlace(t *testing.T) {
 	t.Cleanup(func() { ConfigureLinks("") })
 	at := t.TempDir() + "/place"

@@ -13,8 +13,8 @@ import (
 // which order: by kind or by name.
 type Selection []string
 
-// ParseSelection reads kinds and names with commas between. Of an empty text it
-// is RoCEv2's, which is what programs are written for.
+// ParseSelection reads kinds and names with commas between. An empty text selects RoCEv2, which
+// programs are written for.
 func ParseSelection(text string) Selection {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 	if len(words) == 0 {

@@ -96,8 +96,8 @@ func TestNumbersAreNotGuessed(t *testing.T) {
 	}
 }
 
-// TestNumbersPassBeforeTheyAreGivenOut has the kernel told of each number before
-// anybody can send to it, once in a while, and of those that are nobody's any more.
+// TestNumbersPassBeforeTheyAreGivenOut: the kernel learns each number before anybody can send to
+// it, once in a while. It also learns which numbers are nobody's any more.
 func TestNumbersPassBeforeTheyAreGivenOut(t *testing.T) {
 	var set portshare.Numbers
 	told := 0

@@ -24,10 +24,9 @@
 // may be registered, whether the Go heap or C gave its memory; its
 // owner keeps it alive and in place until Deregister returns.
 //
-// A request of zero bytes needs no key at all (IBTA vol. 1, C9-88); that
-// exemption is the caller's, who does not call Local or Remote for it. Nothing
-// here reads it out of a zero length: regions and windows of zero length
-// permit nothing.
+// A request of zero bytes needs no key at all (IBTA vol. 1, C9-88). Callers that use that exemption
+// do not call Local or Remote. Nothing here reads it out of a zero length: regions and windows of
+// zero length permit nothing.
 //
 // Spec: IBTA vol. 1, 10.6 (memory management), 9.4.1.1 (send with invalidate),
 // 11.2.8 (memory verbs).

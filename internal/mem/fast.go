@@ -34,11 +34,10 @@ func (t *Table) AllocFast(pd PD, maxSegments int) (*Region, error) {
 	return r, nil
 }
 
-// Map sets what memory the next FastRegister will open, one piece after the
-// other at the addresses from iova on, and returns how many elements of segs
-// it took: all, or as many as the region has room for. Empty ones are taken
-// and need no room. segs itself may be reused. What is in force now does not
-// change.
+// Map sets the memory that the next FastRegister will open, one piece after the other at the
+// addresses from iova on. It returns how many elements of segs it took: all, or as many as the
+// region has room for. Empty ones are taken and need no room. segs itself may be reused. The memory
+// in force now does not change.
 //
 // Errors: ErrInvalid for a plain region, or if the addresses overflow; ErrGone.
 func (r *Region) Map(segs [][]byte, iova uint64) (int, error) {
@@ -86,13 +85,12 @@ func (r *Region) Map(segs [][]byte, iova uint64) (int, error) {
 	return taken, nil
 }
 
-// FastRegister puts the memory of the last Map in force under key, whose upper
-// 24 bits are the region's and whose low 8 are free to choose, for queue pairs
-// of domain pd: the REG_MR work request.
+// FastRegister puts the memory of the last Map in force under key, for queue pairs of domain pd:
+// the REG_MR work request. The key's upper 24 bits are the region's, its low 8 are free to choose.
 //
-// Errors: VendorKey if the key is not the region's, VendorPD, VendorAccess
-// for rights that are no legal set, VendorBound if the region is still valid,
-// VendorBounds if no memory was mapped. On these nothing has changed.
+// Errors: VendorKey if the key is not the region's, VendorPD, VendorAccess for rights that are no
+// legal set. VendorBound if the region is still valid, VendorBounds if no memory was mapped. On
+// these nothing has changed.
 //
 // It allocates nothing if a Map came since the last FastRegister.
 func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) AccessError {

@@ -14,10 +14,9 @@ import (
 	"verbena/ib"
 )
 
-// TestDeregisterWaitsForSpans: readers go on with a key while its region is
-// taken away; once Deregister has returned, the owner changes the memory
-// without synchronisation, which the race detector would see a late reader of,
-// and so does the marker.
+// TestDeregisterWaitsForSpans: readers go on with a key while its region is taken away. Once
+// Deregister has returned, the owner changes the memory without synchronisation. The race detector
+// would see a late reader, and so would the marker.
 func TestDeregisterWaitsForSpans(t *testing.T) {
 	const rounds, readers, size = 400, 3, 16 << 10 // a read that takes a while
 	tab := newTestTable(1)

@@ -87,12 +87,11 @@ func checkRange(length, iova uint64) error {
 	return nil
 }
 
-// Reregister changes what flags name of a plain region: its domain
-// (ReregPD: pd), its memory (ReregTranslation: buf, iova) or its rights
-// (ReregAccess: access). With new memory the region gets a new key, the old one
-// is void, and the call waits, as Deregister does, until the old memory is no
-// longer in use. Otherwise the key stays: peers know it, and drivers of the
-// kernel keep it too.
+// Reregister changes the properties of a plain region that flags name: its domain (ReregPD: pd),
+// its memory (ReregTranslation: buf, iova) or its rights (ReregAccess: access). With new memory the
+// region gets a new key, and the old one is void. The call waits, as Deregister does, until the old
+// memory is no longer in use. Otherwise the key stays: peers know it, and drivers of the kernel
+// keep it too.
 //
 // On an error nothing has changed: the region goes on under its old key with
 // its old attributes. (ibv_rereg_mr leaves it undefined after some errors.)

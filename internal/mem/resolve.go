@@ -8,9 +8,9 @@ import "verbena/ib"
 // domain pd. need is 0 for reading and AccessLocalWrite for writing; every
 // region may be read locally. The key of a window is none for local use.
 //
-// With VendorNone the span is held and the caller releases it; with any other
-// verdict there is no span. An element of zero length is checked like any
-// other: who does not want that does not ask.
+// With VendorNone the span is held and the caller releases it; with any other verdict there is no
+// span. An element of zero length is checked like any other: a caller that does not want that does
+// not ask.
 //
 // Spec: IBTA vol. 1, 10.6.3; checks in the order key, domain, access, bounds.
 func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, AccessError) {
@@ -21,8 +21,8 @@ func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, AccessError) {
 	return g.span(off, uint64(sge.Length)), ib.VendorNone
 }
 
-// PutLocal is Local for writing, Span.CopyIn of data, which is no longer than the element,
-// and Span.Release in one, for short messages, whose cost these calls would dominate.
+// PutLocal is Local for writing, Span.CopyIn of data, which is no longer than the element, and
+// Span.Release in one. It is for short messages, whose cost these calls would dominate.
 func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v AccessError, ok bool) {
 	g, off, v := t.openLocal(pd, sge, ib.AccessLocalWrite)
 	if v != ib.VendorNone {

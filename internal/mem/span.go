@@ -87,9 +87,9 @@ func copyBy(stream bool, dst, src []byte) bool {
 	return Copy(dst, src)
 }
 
-// AppendSlices appends the n bytes from offset off to dst, without copying
-// them: one slice for each piece, none for n = 0. They are valid while the
-// span is held; who reads them does it with Sum or leaves it to the kernel.
+// AppendSlices appends the n bytes from offset off to dst, without copying them: one slice for each
+// piece, none for n = 0. They are valid while the span is held; readers use Sum or leave it to the
+// kernel.
 func (s *Span) AppendSlices(dst [][]byte, off, n int) [][]byte {
 	if !s.pieces() {
 		if n == 0 {

@@ -4,12 +4,11 @@ package mem
 
 import "sync/atomic"
 
-// A NIC has registered memory pinned: a peer's bytes go to pages that the
-// application has unmapped, and nobody sees them. Registration caches count on
-// that. So bytes for memory that is not mapped are taken and placed nowhere. It is
-// an error still to write to memory that is mapped and may not be written, as the
-// application would miss the bytes, and to read memory that has gone, as nobody
-// knows what was in it.
+// A NIC has registered memory pinned: a peer's bytes go to pages that the application has unmapped,
+// and nobody sees them. Registration caches count on that. So bytes for memory that is not mapped
+// are taken and placed nowhere. Two cases are still errors. Writing to memory that is mapped
+// read-only would make the application miss the bytes. Reading memory that has gone has no right
+// result.
 //
 // Memory that is mapped anew at the address is what the key opens from then on.
 

@@ -199,9 +199,9 @@ func (t *Table) FreeWindow(w *Window) error {
 // upper 24 bits a bind must have.
 func (w *Window) RKey() ib.RKey { return ib.RKey(w.key.Load()) }
 
-// NextKey returns the key that a bind of a type 1 window with key 0 would take
-// now. Who has to tell the key when the bind is posted asks for it, and for
-// more binds posted behind that counts on from there in the low 8 bits.
+// NextKey returns the key that a bind of a type 1 window with key 0 would take now. A caller uses
+// it if the key must be known when the bind is posted. For more binds posted behind that it counts
+// on from there in the low 8 bits.
 func (w *Window) NextKey() ib.RKey {
 	key := w.key.Load()
 	return ib.RKey(key&^0xff | uint32(uint8(key)+tagStep))

@@ -119,7 +119,7 @@ func TestWindowType2(t *testing.T) {
 	wantAccessError(t, "LOCAL_INV", tab.Invalidate(pd1, qp1, key+1, false), ib.VendorNone)
 	wantRemote(t, tab, key+1, iova, 1, ib.AccessRemoteRead, ib.VendorKey)
 
-	// Of the key asked for only the low bits count.
+	// Only the low bits of the key asked for count.
 	key, v = tab.Bind(w, qp1, (w.RKey()^0x5a5a5a00)+1, r, iova, 8, ib.AccessRemoteRead)
 	wantAccessError(t, "bind by another's upper bits", v, ib.VendorNone)
 	if key != w.RKey() || key>>8 != got>>8 {

@@ -21,8 +21,8 @@ const (
 // A CQ is a ring of completions that several queue pairs push into and any
 // goroutine polls. All methods may be called concurrently.
 //
-// Pushing and polling have a lock each and meet only at the counters, so that
-// an empty poll is two loads and neither side waits for the other.
+// Pushing and polling have a lock each and meet only at the counters. So an empty poll is two
+// loads, and neither side waits for the other.
 //
 // Lock order: pollMu, then pushMu.
 type CQ struct {
@@ -55,9 +55,9 @@ func NewCQ(depth int) *CQ {
 	return q
 }
 
-// NewCQIn returns a queue of depth completions over memory of another, who
-// polls it without Poll and keeps the memory in place as long as anyone may
-// push. It must not poll while Purge or ResizeIn run.
+// NewCQIn returns a queue of depth completions over memory of a C program. That polls it without
+// Poll and keeps the memory in place as long as anyone may push. It must not poll while Purge or
+// ResizeIn run.
 //
 // Errors: ErrInvalid if slots are no power of two or less than depth.
 func NewCQIn(r *Ring, slots []ib.WC, depth int) (*CQ, error) {

@@ -13,8 +13,8 @@
 // Nothing allocates once a ring has its memory, which send and receive queues
 // get when they are first posted to: an idle queue pair has none.
 //
-// The rings keep work requests as they are; which are legal is for those who
-// post, how they execute for the protocol machines.
+// The rings keep work requests as they are. The callers that post decide which are legal, the
+// protocol machines how they execute.
 //
 // Spec: IBTA vol. 1, 10.2.9 (SRQ), 10.8 (work requests and completions),
 // 11.4.2 (completion queue verbs).

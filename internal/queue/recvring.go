@@ -9,9 +9,9 @@ import (
 	"verbena/ib"
 )
 
-// A RecvRing is the part of a receive queue that its two ends share where
-// receives are posted by a program outside Go, which fills the slots by itself:
-// the layout is that of struct vb_recv_ring in cabi/include/engine.h.
+// A RecvRing is the part of a receive queue that its two ends share where a C program posts
+// receives. It fills the slots by itself: the layout is that of struct vb_recv_ring in
+// cabi/include/engine.h.
 //
 // Receive i is in slot i & mask of slots of the program's. The counters count up
 // for ever.
@@ -53,9 +53,9 @@ type OutsideRecvQueue struct {
 	depth  int
 }
 
-// NewOutsideRecvQueue returns a queue of depth work requests with at most maxSGE
-// elements each over memory of another, who keeps it in place for as long as
-// anyone may take. Posting is refused at first.
+// NewOutsideRecvQueue returns a queue of depth work requests with at most maxSGE elements each over
+// memory of a C program. The program keeps it in place for as long as anyone may take. Posting is
+// refused at first.
 //
 // Errors: ErrInvalid if slots are no power of two of them or less than depth.
 func NewOutsideRecvQueue(r *RecvRing, slots []ib.SGE, depth,

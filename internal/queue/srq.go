@@ -79,10 +79,10 @@ func (s *SRQ) Post(wrid uint64, sge []ib.SGE) error {
 	return nil
 }
 
-// Pop copies the oldest work request to dst, as RecvQueue.Pop does, and
-// removes it; false if there is none. If fewer than the limit remain, the
-// limit is disarmed and onLimit called, also when there was nothing to pop:
-// who arms a limit on an empty queue hears of the first message in want.
+// Pop copies the oldest work request to dst, as RecvQueue.Pop does, and removes it; false if there
+// is none. If fewer than the limit remain, the limit is disarmed and onLimit called, also when
+// there was nothing to pop. So a limit that is armed on an empty queue reports the first message
+// without a receive.
 func (s *SRQ) Pop(dst *RecvWQE) bool {
 	s.mu.Lock()
 	ok := s.q.Pop(dst)

@@ -53,7 +53,7 @@ type SendWQE struct {
 	MSN      ib.MSN
 	Sent     uint32
 
-	// UD: to whom. Dst is not valid where the address handle is of another protection
+	// UD: the destination. Dst is not valid where the address handle is of another protection
 	// domain. RemoteQPN is also where XRC has its number: see RemoteSRQ.
 	RemoteQPN ib.QPN
 	QKey      ib.QKey

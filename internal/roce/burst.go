@@ -109,10 +109,10 @@ func (b *Burst) Into(memory []byte, stream bool) {
 	b.arena, b.room, b.plain, b.stream = memory[:0], len(memory), true, stream
 }
 
-// Payload returns how many bytes of payload a packet may have, a multiple of the path
-// MTU. More than one MTU, on a way where nothing is cut and Into is in force, makes a
-// long packet, which stands for so many packets and takes their PSNs: what a receiver
-// makes of packets in a row, made by the sender.
+// Payload returns how many bytes of payload a packet may have, a multiple of the path MTU. More
+// than one MTU makes a long packet, which stands for so many packets and takes their PSNs: the
+// sender joins packets as a receiver would. That needs a way where nothing is cut, and Into in
+// force.
 func (b *Burst) Payload(mtu int) int {
 	if !b.plain {
 		return mtu
@@ -120,7 +120,8 @@ func (b *Burst) Payload(mtu int) int {
 	return max(min(longPayload, b.room-wire.MaxHeaderBytes)/mtu*mtu, mtu)
 }
 
-// StandsFor says how many packets of the path MTU the open datagram is, if not one.
+// StandsFor sets the number of packets of the path MTU that the open datagram stands for, if not
+// one.
 func (b *Burst) StandsFor(n uint32) { b.more = n - 1 }
 
 // Scratch returns room for the spans of the datagram under construction.

@@ -32,8 +32,8 @@ func table(t *testing.T, buf []byte) (*mem.Table, *mem.Region) {
 	return tab, r
 }
 
-// A train is cut into datagrams of one size, the last may be shorter, and the
-// ICRC of each is right for its place in the train.
+// A burst is cut into datagrams of one size, the last may be shorter. The ICRC of each is right for
+// its place in the burst.
 func TestTrain(t *testing.T) {
 	buf := make([]byte, 8192)
 	for i := range buf {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package roce is what the three RoCEv2 machines (rc, uc, ud) share beyond
-// package qp, which is for all transports: the path of a queue pair, the train
-// of datagrams a machine fills, the facts that arrive beside a packet, counters
-// and the contract with the engine.
+// Package roce is the part that the three RoCEv2 machines (rc, uc, ud) share; package qp is for all
+// transports. It has the path of a queue pair, the burst of datagrams that a machine fills, and the
+// facts that arrive beside a packet. It also has counters and the contract with the engine.
 //
 // A machine is sans-IO: single-threaded, without clock, lock, socket or
 // goroutine. Its caller serialises all calls and passes the time:

@@ -7,9 +7,8 @@ import (
 	"verbena/internal/queue"
 )
 
-// What UC and UD share: there is no acknowledgement, so a send is complete
-// when its last packet is in a train, and the oldest work request is always
-// the one being sent.
+// UC and UD have no acknowledgement. So a send is complete when its last packet is in a burst, and
+// the oldest work request is always the one being sent.
 //
 // Its bytes are copied into the train. They belong to the application again
 // once the completion is there, which is before the train is written.

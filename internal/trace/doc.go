@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package trace writes RoCEv2 and iWARP packets as text, one line each, in the words of
-// Wireshark's columns, so that a line of ours and a line of tshark's about the
-// same packet read the same:
+// Package trace writes RoCEv2 and iWARP packets as text, one line each, in the words of Wireshark's
+// columns. So our line and tshark's line about the same packet read the same:
 //
 //	14    0.002828 10.77.0.2 → 10.77.0.3 RRoCE 1098 RC RDMA Write First QP=0x000011  PSN=… VA=… RKey=… DMALen=… Len=1024
 //

@@ -9,8 +9,8 @@ import (
 	"verbena/internal/wire/roce"
 )
 
-// Formatter says how packets are written. The zero value writes Wireshark's
-// words and the detail, and does not look into management datagrams.
+// Formatter configures the text of packets. The zero value writes Wireshark's words and the detail,
+// and does not look into management datagrams.
 type Formatter struct {
 	// DescribeMAD, if set, gives the words for a management datagram sent to
 	// QP1: cm.Describe.
@@ -26,9 +26,9 @@ type Formatter struct {
 //	RC Acknowledge QP=0x000027 [Remote Access Error]
 //	CM: ConnectRequest
 //
-// Deviation: the info column of Wireshark 4.0 does not know XRC, FLUSH, ATOMIC
-// WRITE and CNP's opcode 0x81, and names no number for those it does not know;
-// we do. Its field infiniband.bth.opcode does name XRC's.
+// Deviation: the info column of Wireshark 4.0 does not know XRC, FLUSH, ATOMIC WRITE and CNP's
+// opcode 0x81. It names no number for those it does not know; we do. Its field
+// infiniband.bth.opcode does name XRC's.
 func (f *Formatter) AppendInfo(b []byte, p *roce.Packet, m roce.Malformed) []byte {
 	if m == roce.TooShort || m == roce.BadLength {
 		return fmt.Appendf(b, "[Malformed Packet: %v, %d bytes]", m, len(p.Raw))
@@ -94,8 +94,8 @@ func (f *Formatter) AppendDetail(b []byte, p *roce.Packet, m roce.Malformed) []b
 	return b
 }
 
-// appendFlags appends the one-bit fields of BTH that are set, but MigReq, which
-// hardware always sets, and the P_Key if it is not the default one.
+// appendFlags appends the one-bit fields of BTH that are set, but MigReq, which hardware always
+// sets. It appends the P_Key if it is not the default one.
 func appendFlags(b []byte, h *roce.BTH) []byte {
 	for _, flag := range [...]struct {
 		set  bool

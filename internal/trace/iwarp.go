@@ -155,8 +155,8 @@ func appendReadReq(b []byte, r iwarp.ReadReq) []byte {
 		uint32(r.SinkSTag), r.SinkTO, r.Size, uint32(r.SrcSTag), r.SrcTO)
 }
 
-// appendTerminate says what went wrong, and with what. "as siw" marks a control
-// field whose nibbles are swapped, which Wireshark takes for other words.
+// appendTerminate appends the error of a Terminate and the header that it names. "as siw" marks a
+// control field whose nibbles are swapped, which Wireshark takes for other words.
 func appendTerminate(b []byte, m *iwarp.TermMsg) []byte {
 	b = fmt.Appendf(b, " %v", m.TermError)
 	if m.Swapped {

@@ -37,7 +37,7 @@ func (f *Formatter) AppendLine(b []byte, frame int, since time.Duration, d *pcap
 	return b
 }
 
-// appendTruncated says what the BTH alone tells.
+// appendTruncated appends the facts that the BTH alone gives.
 func (f *Formatter) appendTruncated(b []byte, payload []byte) []byte {
 	h, _, ok := roce.ParseBTH(payload)
 	if !ok {

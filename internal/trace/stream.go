@@ -110,7 +110,7 @@ func (s *Streams) Segment(number int, p *pcap.Segment, emit func(*Item)) {
 	}
 }
 
-// Flush says what the segments that wait hold, at the end of a capture.
+// Flush returns the contents of the waiting segments, at the end of a capture.
 func (s *Streams) Flush(emit func(*Item)) {
 	for _, f := range s.order {
 		for _, f := range []flow{f, f.back()} {

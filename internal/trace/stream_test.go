@@ -44,13 +44,12 @@ func items(t *testing.T, file string, f func(i *Item)) {
 	}
 }
 
-// TestItemsAsTshark compares the info of every frame of siw's captures with
-// what tshark 4.0.17 prints: tshark -r FILE -Y iwarp_mpa --disable-protocol
-// rpcordma --disable-protocol smb_direct --disable-heuristic smb_direct_iwarp
-// --disable-heuristic rpcrdma_iwarp -T fields -e frame.number -e _ws.col.Info.
-// Of several FPDUs in one frame tshark's column has the last one. Behind bytes
-// that were not captured it finds no FPDU that begins within a segment; those
-// of ours that it does not know are counted.
+// TestItemsAsTshark compares the info of every frame of siw's captures with the output of tshark
+// 4.0.17: tshark -r FILE -Y iwarp_mpa --disable-protocol rpcordma --disable-protocol smb_direct
+// --disable-heuristic smb_direct_iwarp --disable-heuristic rpcrdma_iwarp -T fields -e frame.number
+// -e _ws.col.Info. If a frame has several FPDUs tshark's column has the last one. Behind bytes that
+// were not captured it finds no FPDU that begins within a segment; those of ours that it does not
+// know are counted.
 //
 // ours-crc and ours-crc-markers are two of our machines, with CRCs, markers,
 // atomics and a Terminate, an FPDU a segment; tshark -V calls every CRC good.

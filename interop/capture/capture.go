@@ -32,9 +32,9 @@ type Capture struct {
 	stopped bool
 }
 
-// What arrives while tcpdump does not run, because those who talk keep all CPUs
-// busy, waits in a ring: some 60,000 packets of snapBytes, which is more than an
-// Ethernet frame of 1,500 bytes has.
+// Packets wait in a ring while tcpdump does not run, because the programs keep all CPUs busy. It
+// has room for some 60,000 packets of snapBytes, which is more than an Ethernet frame of 1,500
+// bytes has.
 const (
 	snapBytes = 1600
 	bufferKiB = 128 << 10

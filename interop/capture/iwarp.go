@@ -38,9 +38,9 @@ func (s *Stream) Terminate(end int) (iwarp.TermError, bool) {
 	return iwarp.TermError{}, false
 }
 
-// JudgeIWARP fails the test if an FPDU of the capture is malformed to tshark or
-// to us, or has a bad CRC where the two ends agreed on CRCs. It returns the
-// connections to a port; there must be some.
+// JudgeIWARP fails the test if an FPDU of the capture is malformed to tshark or to us. It also
+// fails if one has a bad CRC where the two ends agreed on CRCs. It returns the connections to a
+// port; there must be some.
 func JudgeIWARP(t testing.TB, file string) []Stream {
 	t.Helper()
 	all, err := stream.Load(file)

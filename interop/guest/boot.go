@@ -151,11 +151,10 @@ func prefer(session int) {
 // nudgeInterval bounds how long a UML guest can overlook a packet.
 const nudgeInterval = time.Millisecond
 
-// nudge has a UML guest look for packets again and again. The host's tap
-// driver signals a packet before it marks the descriptor readable, so that a
-// guest on another CPU, asked what is readable, can find nothing, and would
-// sleep until the next packet: half a second, if that is a retransmission.
-// Only a kernel that is up survives the signal.
+// nudge makes a UML guest look for packets again and again. The host's tap driver signals a packet
+// before it marks the descriptor readable. So a guest on another CPU that looks for readable
+// descriptors can find none, and would sleep until the next packet: half a second, if that is a
+// retransmission. Only a kernel that is up survives the signal.
 func (g *Guest) nudge() {
 	tick := time.NewTicker(nudgeInterval)
 	defer tick.Stop()

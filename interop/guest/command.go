@@ -153,7 +153,7 @@ func (c *Command) Write(b []byte) (int, error) {
 // shownLines is the number of lines of a command's output that a failed test shows.
 const shownLines = 60
 
-// String tells what ran and what came of it.
+// String returns the command and its result.
 func (c *Command) String() string {
 	fate := "still runs"
 	select {

@@ -3,12 +3,11 @@
 // Package guest boots small Linux machines whose kernel has rdma_rxe, the
 // software RoCEv2 device of Linux, as peers for tests on a real wire.
 //
-// Main runs all tests of a package inside network, mount and process
-// namespaces of their own. The test process is process 1 in there, so
-// whatever way it ends, the kernel ends every guest with it and takes the
-// bridge and the taps away: there is nothing to clean up after a crash, and
-// two runs never meet. Root is not needed where the kernel grants user
-// namespaces. Tests dial, listen and open devices on the LAN directly.
+// Main runs all tests of a package inside network, mount and process namespaces of their own. The
+// test process is process 1 in there. So when it ends, even by a crash, the kernel ends every guest
+// with it and takes the bridge and the taps away. There is nothing to clean up, and two runs never
+// meet. Root is not needed where the kernel grants user namespaces. Tests dial, listen and open
+// devices on the LAN directly.
 //
 //	   test process (Local)          guest 1            guest 2
 //	      br0 10.77.0.1          eth0 10.77.0.2     eth0 10.77.0.3

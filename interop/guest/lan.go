@@ -30,9 +30,8 @@ type LAN struct {
 // processor and half of the memory each.
 func (l *LAN) NUMA() { l.nodes = 2 }
 
-// Share gives all guests of kind Debian that boot from now on a PCI device,
-// QEMU's ivshmem, whose BAR is memory that they have in common: n bytes, a
-// power of two.
+// Share gives all guests of kind Debian that boot from now on a PCI device, QEMU's ivshmem. Its BAR
+// is memory that they have in common: n bytes, a power of two.
 func (l *LAN) Share(n int) { l.sharedBytes = n }
 
 // ShareWithDoorbell is Share with ivshmem's doorbell: guests can interrupt each

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Command peer does one operation on the memory of another process over a
-// reliable connection, by rdmacm and verbs. It has the command line of the
-// program in rdmacore, where that is told, and says the same things, so that
-// either can stand on either side of a test.
+// Command peer does one operation on the memory of another process over a reliable connection, by
+// rdmacm and verbs. It has the command line and the output of the program in rdmacore, which
+// describes them. So either can stand on either side of a test.
 package main
 
 import (

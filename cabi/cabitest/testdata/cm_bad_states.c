@@ -134,7 +134,7 @@ static struct rdma_cm_id *brought(enum at at, struct rdma_cm_id **peer)
 	test_ack(channel, RDMA_CM_EVENT_ESTABLISHED);
 	if (at == DISCONNECTED) {
 		CHECK(rdma_disconnect(id) == 0);
-		test_ack(channel, RDMA_CM_EVENT_DISCONNECTED); /* the peer's, who answers */
+		test_ack(channel, RDMA_CM_EVENT_DISCONNECTED); /* of the peer, which answers */
 		CHECK(rdma_disconnect(*peer) == 0);
 		test_ack(channel, RDMA_CM_EVENT_DISCONNECTED);
 	}

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs of identifiers, however they are made: with queues of the
- * identifier's or of the application's own, with a shared receive queue, in a
- * domain of its own, and by rdma_create_qp_ex with an interface for posting. Each
- * carries a message, and goes without what is the application's.
+ * Queue pairs of identifiers: with queues of the identifier's or of the application's own, and with
+ * a shared receive queue. Others are in a domain of their own, or made by rdma_create_qp_ex with an
+ * interface for posting. Each carries a message, and goes without the application's own objects.
  */
 #include "cm.h"
 

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 
-/* Of rdma-core after 44. */
+/* Only rdma-core after 44 has it. */
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
 int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints);
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg);

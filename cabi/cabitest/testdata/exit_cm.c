@@ -6,10 +6,9 @@
  *	exit_cm listen ADDRESS [END]                 prints its port
  *	exit_cm connect ADDRESS [END] PEER PORT
  *
- * END is what the process does: "established" exits with its connection, "signal"
- * in a handler of a signal, "request" with a request that it has not answered,
- * "thread" while another thread polls; "killed" is killed. Without END it is the peer, which says what
- * happens.
+ * END is the action of the process: "established" exits with its connection, "signal" in a handler
+ * of a signal. "request" exits with a request that it has not answered, "thread" while another
+ * thread polls; "killed" is killed. Without END it is the peer, which prints the events.
  */
 #include "cm.h"
 

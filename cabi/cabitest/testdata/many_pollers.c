@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Eight processes on one core, which all poll and give the core away after each poll that
- * finds nothing, as the ranks of an MPI program do. In rounds each sends to the one that is 1,
- * 2 and 4 further and waits for the one that is as far behind. It prints the switches of
- * threads that a message took, and checks that not many were to the engine's own threads.
+ * Eight processes on one core, which all poll and give the core away after each empty poll, as the
+ * ranks of an MPI program do. In rounds each sends to the process that is 1, 2 and 4 further. It
+ * waits for the one that is as far behind. It prints the thread switches per message, and checks
+ * that not many were to the engine's own threads.
  */
 #define _GNU_SOURCE
 #include <sched.h>

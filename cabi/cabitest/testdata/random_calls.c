@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random calls of verbs and of the connection manager, in their right and their wrong states and with arguments that
- * rdma-core survives, by several threads at once, with signals among them and forks:
+ * Random calls of verbs and of the connection manager, in their right and their wrong states.
+ * Several threads make them at once, with signals among them and forks, and with arguments that
+ * rdma-core survives:
  *
  *	random_calls SEED [MILLISECONDS]
  *
- * Nothing may crash or hang, no byte beside what is registered may change, and in the
- * end all can be destroyed and an honest connection works. Calls are chosen by the
- * seed; how threads meet is not. What rdma-core does not survive is not tried: objects
- * are destroyed by one thread when no other makes a call with them.
+ * Nothing may crash or hang, and no byte beside registered memory may change. In the end all can be
+ * destroyed and an honest connection works. Calls are chosen by the seed; how threads meet is not.
+ * Calls that rdma-core does not survive are not tried: objects are destroyed by one thread when no
+ * other makes a call with them.
  */
 #include "random_make.h"
 #include "random_use.h"

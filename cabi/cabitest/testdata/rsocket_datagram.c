@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagram sockets: the first datagrams go by UDP, the others by UD; who receives sees no difference. */
+/*
+ * Datagram sockets: the first datagrams go by UDP, the others by UD; the receiver sees no
+ * difference.
+ */
 #include "rsocket.h"
 
 #include <poll.h>

@@ -33,7 +33,7 @@ static void expect(const char *what, const char *got, const char *ours, const ch
 
 /* -- memory windows -------------------------------------------------------------- */
 
-/* Of the key that a bind asks for only the low 8 bits count. */
+/* Only the low 8 bits of the key that a bind asks for count. */
 static void window(uint32_t others)
 {
 	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED}, *bad;

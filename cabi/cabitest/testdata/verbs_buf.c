@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-/* Of rdma-core 64's <infiniband/verbs.h>. */
+/* From rdma-core 64's <infiniband/verbs.h>. */
 struct buf;
 struct region {
 	size_t length;

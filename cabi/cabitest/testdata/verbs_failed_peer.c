@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends to a peer that is gone, and sends in a queue pair that the application takes to the
- * error state, as UCX has them: what completes, what may be posted still, and that the
- * state in the structure is that of the last ibv_modify_qp(3), until ibv_query_qp(3) is
- * asked for it.
+ * Sends to a peer that is gone, and sends in a queue pair that the application takes to the error
+ * state, as UCX does. It checks which completions come and which posts are still allowed. The state
+ * in the structure is that of the last ibv_modify_qp(3), until ibv_query_qp(3) is asked for it.
  */
 #include "loop.h"
 

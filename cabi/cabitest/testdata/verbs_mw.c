@@ -27,7 +27,7 @@ static void type1(struct end *a, struct end *b)
 	CHECK(b->buf[63] == 0 && b->buf[64] == 'm' && b->buf[127] == 'm' && b->buf[128] == 0);
 	EQUAL(ibv_dereg_mr(b->mr), EBUSY); /* a window is bound to it */
 
-	/* Of another domain: the inline function refuses. */
+	/* From another domain: the inline function refuses. */
 	MUST(other = ibv_alloc_pd(b->ctx));
 	MUST(mr = ibv_reg_mr(other, b->buf, 100, ALL_ACCESS));
 	bind.bind_info.mr = mr;

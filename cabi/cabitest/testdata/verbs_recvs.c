@@ -185,7 +185,7 @@ static void threads(void)
 
 #define ENDS 100
 
-/* Of receives that are posted while the queue pair comes to its end, each one is flushed. */
+/* Receives that are posted while the queue pair comes to its end are all flushed. */
 static void racing(void)
 {
 	struct end b;

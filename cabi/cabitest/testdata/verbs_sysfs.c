@@ -79,7 +79,7 @@ int main(void)
 	EQUAL(ibv_read_sysfs_file(dir, "fw_ver", small, 2), -1);
 	EQUAL(ibv_read_sysfs_file(dir, "fw_ver", small, 0), 0);
 
-	/* Of devices that are not ours there are the disk's. */
+	/* Devices that are not ours come from the disk. */
 	dir = "/proc/sys/kernel";
 	CHECK(strlen(text("ostype")) == 5);
 	none("nothing-of-the-kind", ENOENT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The UDP port space: who serves a port, and multicast groups. */
+/* The UDP port space: servers of a port, and multicast groups. */
 #include "cm.h"
 
 enum { LISTENER = 21, CLIENT, SERVER, QP, MEMBER, JOIN };

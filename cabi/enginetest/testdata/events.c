@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 	CHECK(poll(&p, 1, 20) == 0);
 	CALL(EAGAIN, e->channel_take(channel, VB_TAKE_WATCH, &v0, &kept));
 
-	/* An overrun: the flag for who polls, an event for the context. */
+	/* An overrun: the flag for threads that poll, an event for the context. */
 	for (int i = 0; i < 3; i++)
 		post_recv(b, 1, memory, 64, m.lkey);
 	for (int i = 0; i < 3; i++)

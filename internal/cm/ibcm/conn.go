@@ -151,8 +151,8 @@ func (a *Agent) forgetQPN(c *conn) {
 	}
 }
 
-// lookup finds the connection that a message names by our id and the peer's,
-// and makes sure that the peer is who speaks.
+// lookup finds the connection that a message names by our id and the peer's, and makes sure that
+// the message is the peer's.
 func (a *Agent) lookup(path Path, ours, theirs uint32) (*conn, bool) {
 	c := a.byLocal[ours]
 	switch {

@@ -4,10 +4,10 @@
 // specification: it turns REQ, REP, RTU and their kin into connections that two
 // queue pairs can be programmed from.
 //
-// One Agent holds all connections of one process on one port. It is sans-IO and
-// single-threaded: the caller serialises all calls, passes the time and the
-// random numbers, takes what is to be sent from PollOutput and what has happened
-// from PollEvent, and calls HandleTimeout when NextTimeout says so.
+// One Agent holds all connections of one process on one port. It is sans-IO and single-threaded:
+// the caller serialises all calls, and passes the time and the random numbers. The caller takes
+// output from PollOutput and events from PollEvent, and calls HandleTimeout when NextTimeout has
+// come.
 //
 //	active                                    passive
 //	Connect    ReqSent ────── REQ ──────▶              held

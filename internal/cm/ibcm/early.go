@@ -10,11 +10,10 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// A program that takes one connection after the other may close its listener
-// with the first and listen again for the second, as perftest does with -R, while
-// its peer goes on as soon as the first is there. Or it tells its peer the port that
-// it is bound to, and then listens, as qperf does. A request that comes before the
-// listener is early, not refused: it waits a moment.
+// A program that takes one connection after the other may close its listener with the first and
+// listen again for the second, as perftest does with -R. Its peer goes on as soon as the first
+// connection is there. Or a program tells its peer the port that it is bound to, and then listens,
+// as qperf does. A request that comes before the listener is early, not refused: it waits a moment.
 const (
 	relistens = monotime.Second            // how long a listener is expected
 	patience  = 500 * monotime.Millisecond // how long a request waits for it

@@ -7,7 +7,7 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// EventKind tells what happened to a connection.
+// EventKind is a kind of event of a connection.
 type EventKind uint8
 
 // Events. Each is raised once for what it tells of, whatever is lost,

@@ -17,7 +17,7 @@ import (
 // proven one waits there until there is room for it. Dropped, it would come again after
 // 4.3 s only.
 
-// sender says how much is known of the sender of a request.
+// sender is the knowledge about the sender of a request.
 type sender uint8
 
 const (

@@ -249,8 +249,8 @@ func TestForgedRequestInALivePeersName(t *testing.T) {
 	w.server.wantCount(Unproven, 100)
 }
 
-// Of requests that wait for a sign of their peers the oldest gives way, and only to
-// one that may be of the same address.
+// The oldest of the requests that wait for a sign of their peers gives way. It does so only to one
+// that may be of the same address.
 func TestHeldRequestsOldestGivesWay(t *testing.T) {
 	w := newSiege(t, 0)
 	w.fate = func(int, *Datagram) []monotime.Duration { return nil }

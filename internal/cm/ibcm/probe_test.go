@@ -22,8 +22,8 @@ func (w *world) connected() (client, server *conn) {
 	return client, server
 }
 
-// A stranger who has seen a queue pair's number, or guessed it, sends REQs in the
-// peer's name. The peer is asked, and the connection lives.
+// A stranger that has seen a queue pair's number, or guessed it, sends REQs in the peer's name. The
+// peer is asked, and the connection lives.
 func TestForgedREQWithTheQPNOfALiveConnection(t *testing.T) {
 	w := newWorld(t)
 	w.listen()

@@ -82,7 +82,7 @@ func TestSIDRRefusals(t *testing.T) {
 	w = newWorld(t)
 	_, err = w.server.Listen(udaddy, netip.Addr{}, 0)
 	w.server.must(err)
-	w.fate = func(_ int, d *Datagram) []monotime.Duration { // somebody who is not in the partition
+	w.fate = func(_ int, d *Datagram) []monotime.Duration { // a sender that is not in the partition
 		if h, data, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrSIDRREQ {
 			m, _, _ := cm.ParseSIDRREQ(data)
 			m.PKey = 0x8001

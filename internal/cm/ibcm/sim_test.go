@@ -11,9 +11,9 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// The simulation: two agents, twenty connections, a network that loses, doubles
-// and reorders a third of all MADs and applications that take their time and
-// sometimes refuse or destroy. First the faults, then healing.
+// The simulation has two agents and twenty connections. The network loses, doubles and reorders a
+// third of all MADs. The applications take their time and sometimes refuse or destroy. First come
+// the faults, then healing.
 //
 // Safety, checked all along: an event comes at most once and in an order that
 // makes sense; both ends of an established connection hold the same parameters.

@@ -4,8 +4,8 @@ package ibcm
 
 import "verbena/internal/monotime"
 
-// timerHeap holds the connections with a deadline, the earliest first. Of equal
-// deadlines the older connection comes first, so that runs are repeatable.
+// timerHeap holds the connections with a deadline, the earliest first. At equal deadlines the older
+// connection comes first, so that runs are repeatable.
 type timerHeap []*conn
 
 const noTimer = -1

@@ -14,9 +14,9 @@ import (
 // an accepted peer takes to speak: as long as a Reply may take.
 const connectWait = 20 * monotime.Second
 
-// A peer that refuses the TCP connection is asked again for a while: a program
-// that takes one connection after the other may be without a listener between
-// two, as perftest -R is, or tell its port before it listens, as qperf does.
+// A peer that refuses the TCP connection is asked again for a while. A program that takes one
+// connection after the other may be without a listener between two, as perftest -R is. Or it may
+// tell its port before it listens, as qperf does.
 const (
 	refusedPatience = 500 * monotime.Millisecond
 	refusedWait     = 10 * monotime.Millisecond
@@ -214,7 +214,7 @@ func (c *Conn) close(f Fault, w Want) {
 		c.over(Event{Kind: EventFailed, Fault: f}, w)
 	case Established:
 		c.over(Event{Kind: EventDisconnected, Fault: f}, w)
-	default: // nobody has been told of it; who has a request finds out when it answers
+	default: // nobody was notified of it; the owner of a request finds out when it answers
 		c.over(Event{}, w)
 	}
 }

@@ -25,8 +25,8 @@
 // From HandOver on the stream is the queue pair's, which tells by HandleReady
 // and HandleEnd. There is no time-wait: TCP has its own.
 //
-// A peer that speaks revision 1 only is asked again with it, on a new stream, and
-// one that refuses the stream is asked again for a while: Want says WantRedial.
+// A peer that speaks revision 1 only is asked again with it, on a new stream. One that refuses the
+// stream is asked again for a while: Want says WantRedial.
 //
 // A Listener bounds what peers may make it hold. Requests that the application has not
 // answered are at most the backlog. Those beyond, and connections that have not sent

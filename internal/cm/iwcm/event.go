@@ -2,7 +2,7 @@
 
 package iwcm
 
-// EventKind tells what happened to a connection.
+// EventKind is a kind of event of a connection.
 type EventKind uint8
 
 // Events. A request has none: Listener.Next brings it.

@@ -17,8 +17,8 @@ const (
 	copyBelow = 512
 )
 
-// Burst is a train of whole FPDUs to be written to the stream, in order and
-// before any later burst. A Framer fills it; who has written it calls Reset.
+// Burst is a run of whole FPDUs to be written to the stream, in order and before any later burst. A
+// Framer fills it; its writer calls Reset.
 //
 // Payload is copied or pointed at in place; regions pointed at are held until
 // Reset, so that deregistering waits for the write.

@@ -74,9 +74,8 @@ type Options struct {
 	Extensions bool
 	// IRD and ORD are the READs that this end serves and asks for at a time.
 	IRD, ORD uint16
-	// RTR, of an initiator, are the kinds of ready-to-receive message it offers
-	// in peer-to-peer mode; none means client-server mode. Of a responder those
-	// it takes.
+	// RTR are kinds of ready-to-receive message: an initiator's are those it offers in peer-to-peer
+	// mode, and none means client-server mode. A responder's are those it takes.
 	RTR RTRSet
 	// PrivateData goes with the Request of an initiator.
 	PrivateData []byte

@@ -114,9 +114,9 @@ func (d *Deframer) Run() int {
 	return d.run()
 }
 
-// Placed tells that n bytes of the run were read into the pieces of memory at
-// the front of where. It reports false if that memory is not mapped any more: the
-// caller, who refuses such a segment, hears of the FPDU's end, whatever its CRC.
+// Placed notes that n bytes of the run were read into the pieces of memory at the front of where.
+// It reports false if that memory is not mapped any more. The caller, which refuses such a segment,
+// is notified of the FPDU's end, even with a bad CRC.
 func (d *Deframer) Placed(where [][]byte, n int) (ok bool) {
 	ok = true
 	for left, i := n, 0; d.CRC && left > 0; i++ {

@@ -12,20 +12,18 @@
 //	StateReady, StateRefused
 //	               ══════════ FPDUs ════════════════
 //
-// Conn is the set-up of one end. Once it is ready, Settled tells what the two
-// agreed on: CRCs, who wants markers, how many READs, who speaks first. All that
-// follows in the stream is for a Deframer, and what goes out is written into a
-// Burst by a Framer.
+// Conn is the set-up of one end. Once it is ready, Settled returns the agreement of the two: CRCs,
+// markers, the number of READs, and which side speaks first. A Deframer takes the rest of the
+// stream, and a Framer writes output into a Burst.
 //
-// CRCs are used if either side asks for them. Markers are sent where the peer
-// asks for them, and never asked for. An FPDU is fitted to the segment size of
-// the connection by who makes the ULPDUs (wire MaxULPDUFor), so that it usually
-// is one TCP segment; the Deframer does not rely on it.
+// CRCs are used if either side asks for them. Markers are sent if the peer asks for them, and never
+// asked for. The maker of the ULPDUs fits an FPDU to the segment size of the connection (wire
+// MaxULPDUFor), so that it usually is one TCP segment. The Deframer does not rely on it.
 //
-// Quirks of others that are heeded: the responder echoes control flag A of the
-// enhanced data, picks one of the ready-to-receive kinds offered, and the
-// initiator sends what the responder picked, not what it would have liked
-// (iw_cxgb4); bytes behind a Request are an error, as with siw.
+// Quirks of others are heeded. The responder echoes control flag A of the enhanced data, and picks
+// one of the ready-to-receive kinds offered. The initiator sends the kind that the responder
+// picked, not the one it would have liked (iw_cxgb4). Bytes behind a Request are an error, as with
+// siw.
 //
 // Spec: RFC 5044; RFC 6581.
 package mpa

@@ -10,7 +10,7 @@ import (
 // A Payload follows the headers of an ULPDU: bytes, or registered memory that the burst points at.
 type Payload struct {
 	Bytes []byte     // copied
-	Spans []mem.Span // or these, held: one who takes the payload takes the hold
+	Spans []mem.Span // or these, held: a caller that takes the payload takes the hold
 	Size  int        // of either
 	// Volatile says that the memory may change before it is written, as that of
 	// a READ does, which the peer may write to: under a CRC it is copied.

@@ -10,9 +10,9 @@ import (
 	"verbena/ib"
 )
 
-// FuzzAssociation has an established association take any datagrams of its peer:
-// memory that is not granted stays as it is, what is held is let go, and the
-// receive posted has one fate at most, and that one in the end.
+// FuzzAssociation feeds an established association any datagrams of its peer. Memory that is not
+// granted stays as it is, and held memory is let go. The posted receive completes at most once, and
+// in the end it has.
 func FuzzAssociation(f *testing.F) {
 	f.Add(hexDatagrams(f, "00000000 00000000 0000 4143 00000000 00000000 00000001 00000000 6869"))
 	f.Add(hexDatagrams(f, "00000000 00000000 0000 c140 00000001 0000000000010040 6869", "00000001 00000000 4000"))

@@ -18,11 +18,10 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// The captures of siw as golden input: one end of a recorded connection is played
-// by our machine. The work that the recorded end must have posted is posted, what
-// the other end sent comes as it was recorded, and what our machine sends is held
-// against what was recorded, message by message: segments may be cut otherwise.
-// Keys that the recorded end granted are exchanged for ours on the way in.
+// The captures of siw as golden input: our machine plays one end of a recorded connection. The work
+// that the recorded end must have posted is posted, and the other end's packets come as recorded.
+// Our machine's packets are compared with the recorded ones, message by message: segments may be
+// cut otherwise. Keys that the recorded end granted are exchanged for ours on the way in.
 
 // message is the segments of one message.
 type message struct {

@@ -92,10 +92,9 @@ func (q *QP) targetFault(v ib.VendorErr) {
 	}
 }
 
-// Place appends to iov where the next payload bytes, up to max of them, may be
-// read to, and returns how many there is room for; 0 where they have to be
-// given to SegmentData. Unless it is 0, Placed must follow, whatever has become
-// of the read or of the queue pair: until then the memory is held.
+// Place appends to iov the memory for the next payload bytes, up to max of them, and returns the
+// room there. It is 0 where they have to be given to SegmentData. Unless it is 0, Placed must
+// follow, also after a failed read or the end of the queue pair: until then the memory is held.
 func (q *QP) Place(iov [][]byte, max int) ([][]byte, int) {
 	if len(q.placing) > 0 {
 		panic("rdmap: Place without Placed")

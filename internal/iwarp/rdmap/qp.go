@@ -32,7 +32,7 @@ type Settings struct {
 	Urdma bool
 }
 
-// Closing tells what to do with the stream.
+// Closing returns the action to take on the stream.
 type Closing uint8
 
 // Ways to close.

@@ -13,9 +13,8 @@ type ring struct{ n int }
 
 func (r *ring) Push(*ib.WC, bool) bool { r.n++; return true }
 
-// ends returns two ends whose completions are only counted, and what carries
-// one work request from one to the other without a byte copied but by the
-// machines.
+// ends returns two ends whose completions are only counted. carry takes one work request from one
+// to the other; only the machines copy bytes.
 func speedPair(t testing.TB, o options) (a, b *end, step func()) {
 	a, b = newEnd(t, "a", o, true), newEnd(t, "bb", o, false)
 	a.s.SendCQ, b.s.RecvCQ, b.s.SendCQ, a.s.RecvCQ = &ring{}, &ring{}, &ring{}, &ring{}

@@ -30,10 +30,9 @@ type Stream struct {
 // NewStream returns a queue pair in the RESET state, without a stream.
 func NewStream(c qp.Config) *Stream { return &Stream{QP: New(c)} }
 
-// Connect gives the queue pair a stream that is set up. mss is the segment size
-// of the connection; early are the bytes that came behind the Reply. It is to
-// be called before the queue pair goes to RTS, and early input is only taken
-// from then on, so that receives are posted.
+// Connect gives the queue pair a stream that is set up. mss is the segment size of the connection;
+// early are the bytes that came behind the Reply. It is to be called before the queue pair goes to
+// RTS. Early input is only taken from then on, so that receives are posted.
 func (s *Stream) Connect(c mpa.Settled, initiator, extensions bool, mss int) {
 	*s = Stream{QP: s.QP, in: mpa.Deframer{CRC: c.CRC},
 		out: mpa.Framer{CRC: c.CRC, Markers: c.SendMarkers}}

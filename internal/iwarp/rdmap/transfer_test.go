@@ -239,8 +239,8 @@ func TestImmediate(t *testing.T) {
 	b.wantUntouched("the receive's buffer", 900000, 4)
 }
 
-// TestExtensionsMustBeAgreed: nothing of RFC 7306 goes to who may not know it,
-// and SEND with immediate there is none.
+// TestExtensionsMustBeAgreed: no RFC 7306 message goes to a peer that may not know it, and SEND
+// with immediate is refused there.
 func TestExtensionsMustBeAgreed(t *testing.T) {
 	for _, c := range []struct {
 		extensions bool

@@ -57,7 +57,7 @@ func (*Session) Free() {}
 // Join makes this process a member of a hub.
 func Join(c PlaceConfig) (*Place, error) { return nil, ErrSystem }
 
-// Self returns who we are.
+// Self returns this process's member.
 func (*Place) Self() Member { return Member{} }
 
 // Memory returns the part of our window that is the application's.
@@ -66,7 +66,7 @@ func (*Place) Memory() []byte { return nil }
 // Announce says which addresses our port has.
 func (*Place) Announce(list []netip.Addr) error { return ErrSystem }
 
-// Members returns who is there.
+// Members returns the members that are there.
 func (*Place) Members() []Presence { return nil }
 
 // Present reports whether a member is there.
@@ -78,7 +78,7 @@ func (*Place) Claim(id uint64) error { return ErrSystem }
 // Unclaim ends Claim.
 func (*Place) Unclaim(id uint64) {}
 
-// Owner returns who of a side has a service id.
+// Owner returns the member of a side that has a service id.
 func (*Place) Owner(side int, id uint64) (Member, bool) { return Member{}, false }
 
 // Want has Next open a link.

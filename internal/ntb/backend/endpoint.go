@@ -44,9 +44,8 @@ type Endpoint struct {
 	// Secret names the file of what both ends of TCP must know, empty for nothing.
 	Secret string
 
-	// Ports are the IP addresses of the ports at the ends, where the configuration
-	// says them: that of side 0 and that of side 1. Of one address, which is the
-	// end's own, both are the same.
+	// Ports are the IP addresses of the ports at the ends, if the configuration names them: that of
+	// side 0 and that of side 1. With a single address, which is the end's own, both are the same.
 	Ports [2]netip.Addr
 }
 

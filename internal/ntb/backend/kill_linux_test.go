@@ -45,10 +45,10 @@ func freePort(t *testing.T) string {
 	return netip.AddrPortFrom(at.Addr(), l.port(t)).String()
 }
 
-// TestKilledPeer kills the server with SIGKILL at any moment, in its start as in
-// the middle of transfers both ways, again and again. All that is posted ends,
-// nothing is written where nobody asked for it, nothing that a dead server wrote
-// comes after it, and the next one is served as the first was.
+// TestKilledPeer kills the server with SIGKILL at any moment, in its start as in the middle of
+// transfers both ways, again and again. All posted work ends, nothing is written where nobody asked
+// for it, and nothing that a dead server wrote comes after it. The next one is served as the first
+// was.
 func TestKilledPeer(t *testing.T) {
 	dir := t.TempDir()
 	path, port, file := filepath.Join(dir, "link"), freePort(t), filepath.Join(dir, "file")

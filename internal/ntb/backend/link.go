@@ -55,9 +55,9 @@ type Link interface {
 	// Wait returns when something may have come, there is room to Flush, or d is
 	// over. Receive follows.
 	Wait(d time.Duration) error
-	// FDs returns the descriptors that are readable when something may have come,
-	// for who waits for more than this link; Wait(0) then says so, and makes them
-	// unreadable. None: there is only looking again and again.
+	// FDs returns the descriptors that are readable when something may have come, for callers that
+	// wait for more than this link; Wait(0) then reports it, and makes them unreadable. If there
+	// are none the caller has to look again and again.
 	FDs() []int
 	// Close ends the link.
 	Close() error

@@ -123,8 +123,8 @@ type peerHalf struct {
 	bell   fd
 }
 
-// receiveIntroduction receives what a peer says of itself, and the descriptors of its window's two
-// parts and its doorbell, which the caller closes, also on error.
+// receiveIntroduction receives a peer's introduction, with the descriptors of its window's two
+// parts and its doorbell. The caller closes them, also on error.
 func receiveIntroduction(from fd) (i wire.Introduction, fds []int, err error) {
 	if cred, err := unix.GetsockoptUcred(int(from), unix.SOL_SOCKET,
 		unix.SO_PEERCRED); err != nil || int(cred.Uid) != os.Geteuid() {
@@ -274,7 +274,7 @@ func (p *Place) startDials() (Member, *Session, error) {
 		case !errors.Is(err, ErrLost), !p.Present(m):
 			p.drop(m)
 			return m, nil, err
-		default: // it is coming, or has no room for one more who waits
+		default: // it is coming, or its backlog is full
 			x.at = now.Add(dialPause)
 		}
 	}

@@ -30,7 +30,7 @@ type Presence struct {
 	Addrs []netip.Addr
 }
 
-// PlaceConfig says how a process joins a hub.
+// PlaceConfig configures a process that joins a hub.
 type PlaceConfig struct {
 	Endpoint Endpoint // of kind Shm
 	Slot     int      // which of its side's processes it is

@@ -4,8 +4,8 @@ package backend
 
 import "verbena/internal/ntb/window"
 
-// A link whose peer's window is mapped here gives it to who wants to store there
-// besides what Write does: until Close.
+// A link whose peer's window is mapped here gives it to code that stores there besides Write: until
+// Close.
 
 // Peer returns the window that Write writes.
 func (l *mapped) Peer() window.Far { return l.peer }

@@ -23,10 +23,9 @@ const ivshmem = "0x1af4 0x1110"
 
 // openPCI opens one side of a link through BAR 2 of a PCI device.
 //
-// By itself the interrupt of a link is a write into memory, and who waits looks
-// again and again: the doorbell registers of bridges have errata. Only QEMU's
-// ivshmem is known to have one that can be trusted; it is used where the driver
-// vfio-pci has the device.
+// By itself the interrupt of a link is a write into memory, and a waiter looks again and again: the
+// doorbell registers of bridges have errata. Only QEMU's ivshmem is known to have one that can be
+// trusted; it is used where the driver vfio-pci has the device.
 //
 // Errors: as of Map, and the system's.
 func openPCI(address string, side int) (*mapped, error) {
@@ -115,7 +114,7 @@ func newDoorbell(v *vfio) (*doorbell, error) {
 // ring interrupts a guest.
 func (d *doorbell) ring(id uint32) {
 	b := binary.LittleEndian.AppendUint32(nil, id<<16)
-	_, _ = unix.Pwrite(int(d.v.device), b, d.registers+doorbellAt) // who is not there is not woken
+	_, _ = unix.Pwrite(int(d.v.device), b, d.registers+doorbellAt) // one that has gone is not woken
 }
 
 func (d *doorbell) wait(until time.Duration) error {

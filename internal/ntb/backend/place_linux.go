@@ -159,13 +159,13 @@ func openPlaceFile(dir, name string) (fd, error) {
 
 // Places in the file of members.
 const (
-	doorByte    = 2 * Slots // held by who joins
+	doorByte    = 2 * Slots // held by a process that joins
 	recordsAt   = 4096
 	recordBytes = 256
 )
 
-// take takes our slot: the side that was said, or the first that nobody has. Of
-// those who do not say, all but the first are of side 1 while that one is there.
+// take takes our slot: the given side, or the first that nobody has. Among processes without a
+// given side, all but the first are of side 1 while that one is there.
 func (p *Place) take() error {
 	door := unix.Flock_t{Type: unix.F_WRLCK, Start: doorByte, Len: 1}
 	for {
@@ -262,7 +262,7 @@ func freeSide(e Endpoint) int {
 	return 0
 }
 
-// Self returns who we are.
+// Self returns this process's member.
 func (p *Place) Self() Member { return p.self }
 
 // Memory returns the part of our window that is the application's.
@@ -282,7 +282,7 @@ func (p *Place) Announce(list []netip.Addr) error {
 
 func (m Member) recordAt() int64 { return recordsAt + recordBytes*int64(m.number()) }
 
-// Members returns who is there, this process among them.
+// Members returns the members that are there, this process among them.
 func (p *Place) Members() (list []Presence) {
 	for at := 0; at < 2*Slots; at++ {
 		if at != p.self.number() {
@@ -375,7 +375,7 @@ func (p *Place) lockService(typ int16, at uint64) error {
 	return unix.FcntlFlock(uintptr(p.services), unix.F_OFD_SETLK, &lock)
 }
 
-// Owner returns who of a side has a service id.
+// Owner returns the member of a side that has a service id.
 func (p *Place) Owner(side int, id uint64) (Member, bool) {
 	at := serviceAt(side, id)
 	p.mu.Lock()

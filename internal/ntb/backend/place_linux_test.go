@@ -195,7 +195,7 @@ func TestPlaceHangsUpBeforeItAnswers(t *testing.T) {
 	if err := a.introduce(f, &h); err != nil {
 		t.Fatal(err)
 	}
-	f.close() // who hears no answer
+	f.close() // gets no answer
 	h.close()
 	for range 2 { // it is let in, and answered
 		if _, s, err := b.Next(0); s != nil || err != ErrTimeout {
@@ -221,8 +221,8 @@ func TestPlaceHangsUpBeforeItAnswers(t *testing.T) {
 	}
 }
 
-// Of those who do not say, the first is of side 0 and all others of side 1; when it has gone
-// the next one is.
+// Among processes without a given side, the first is of side 0 and all others of side 1; when it
+// has gone the next one is.
 func TestPlaceSides(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "place")
 	c := placeConfig(t, "shm:"+dir, 1)
@@ -406,8 +406,8 @@ func TestPlaceHostileFiles(t *testing.T) {
 	p.Close()
 }
 
-// A peer whose window could be made shorter under us, that passes something else, or
-// is not who it says.
+// A peer whose window could be made shorter under us, that passes something else, or is another
+// than it says.
 func TestPlaceHostileGuests(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "place")
 	p, peer := newPlace(t, "shm:s:"+dir, 1), newPlace(t, "shm:c:"+dir, 2)

@@ -104,10 +104,9 @@ func (b *Batch) Gather(to uint64, spans []mem.Span) {
 	b.spans = append(b.spans, spans...)
 }
 
-// Apply carries the batch out on the peer's window, which is mapped here. It
-// stops at the first write that fails. A word at its end is seen before anything
-// is read that comes after: so of two who tell each other something and then look, one
-// finds it.
+// Apply carries the batch out on the peer's window, which is mapped here. It stops at the first
+// write that fails. A word at its end is seen before anything is read that comes after. So if two
+// nodes each write something and then look, one of them finds it.
 func (b *Batch) Apply(w window.Far) error {
 	spans := b.spans
 	for i := range b.ops {

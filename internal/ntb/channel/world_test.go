@@ -199,8 +199,8 @@ func (n *node) run() {
 	b.Reset()
 }
 
-// useMemory is an application with memory in the window, which it takes when
-// nobody of an earlier life may write there, and a peer that writes there.
+// useMemory is an application with memory in the window and a peer that writes there. It takes the
+// memory when nobody of an earlier life may write there.
 func (n *node) useMemory(b *Batch) {
 	w := n.w
 	if n.c.state == Down || w.lies {

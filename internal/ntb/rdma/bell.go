@@ -33,7 +33,7 @@ type bells struct {
 	free []uint32
 }
 
-// bellOwner is whom a doorbell is for: neither, for one that is free.
+// bellOwner is the half that a doorbell is for: neither, for one that is free.
 type bellOwner struct {
 	far *far
 	rqp *rqp

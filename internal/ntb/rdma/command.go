@@ -25,8 +25,8 @@ type commander struct {
 // unanswered, as in the original.
 const commandLimit = 5 * monotime.Second
 
-// overdue reports whether a command has waited for too long. It is asked with each
-// heartbeat: who was not for a long time was stopped, maybe with the peer.
+// overdue reports whether a command has waited for too long. It is asked with each heartbeat: a
+// node that was not asked for a long time was stopped, maybe with the peer.
 func (c *commander) overdue(now monotime.Time) bool {
 	if len(c.sent) == 0 || c.done != c.was || now.Sub(c.looked) > commandLimit/2 {
 		c.was, c.since = c.done, now

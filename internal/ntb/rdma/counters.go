@@ -45,7 +45,7 @@ const (
 	NoRoom                          // a ring for which a window has no room
 	SentMADs
 	RcvdMADs
-	DroppedMADs // the peer's ring was full, or who took it had no room
+	DroppedMADs // the peer's ring was full, or its receiver had no room
 	SentFrames
 	RcvdFrames
 	DroppedFrames // as DroppedMADs

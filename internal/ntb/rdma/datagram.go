@@ -18,8 +18,8 @@ import (
 //	   taken ........ posted       in our window: the peer's word says posted
 //	[  free  | records | free ]
 //
-// How far we are with taking them is written into the peer's window, without a
-// signal: who sends looks there.
+// Our progress in taking them is written into the peer's window, without a signal: senders look
+// there.
 type datagrams struct {
 	counts int // the first of the three counters of the kind
 

@@ -11,9 +11,9 @@
 //	      └◄ CQEs ◄ ring  ◄══ CQEs, words, bell ══   CQEs of atomics and errors alone
 //
 // A queue pair that leaves RESET asks the peer by the command ring for its far half, an RQP with a
-// WQE ring in the peer's window; going to RTS it says which queue pair that one works for. The RQP
+// WQE ring in the peer's window. Going to RTS it says which queue pair that one works for. The RQP
 // works only while that queue pair names it in return, and expects the PSN that the connection
-// begins with: what is left in the ring of a connection before is not executed for the next one.
+// begins with. So nothing left in the ring of a connection before is executed for the next one.
 // Requests are executed in order, READs and atomics by the responder, which writes the answer back:
 // only writes cross the link.
 //
@@ -24,27 +24,25 @@
 // A READ is answered when its batch is written: a WRITE behind it may be there
 // before, unless it is fenced.
 //
-// All that comes from the peer is judged where the memory is: the owner checks
-// queue pair, key, domain, rights and bounds when it executes, and copies from
-// its window into the memory. A region that itself lies in its owner's window
-// is announced (its shadow is an RMR). WRITEs of a queue pair that was granted, by
-// QP_GRANT, what the owner would check (domain, right, that it is connected) go straight
-// to their place; but not while a message before them is not at its own. A hostile
-// peer may store there for as long as the region is announced; that is what
-// putting it there means.
+// Everything that comes from the peer is judged where the memory is: the owner checks queue pair,
+// key, domain, rights and bounds when it executes, and copies from its window into the memory. A
+// region that itself lies in its owner's window is announced (its shadow is an RMR). A queue pair
+// may have a QP_GRANT, for which the owner has checked domain, right, and that it is connected.
+// Then its WRITEs go straight to their place; but not while a message before them is not at its
+// own. A hostile peer may store there for as long as the region is announced: its owner permits
+// that by putting it there.
 //
-// Where the sender maps the window nothing is told of such a WRITE: it is a store,
-// made and completed when it is posted. Else a WQE tells it, and the owner checks after.
-// What would make the owner refuse, such as a bad key or bounds, goes to the owner, so
-// that it does. Of a region that is withdrawn, or a queue pair that takes back its
-// grant, the owner knows by the response that no such write is under way.
+// If the sender maps the window no message tells of such a WRITE: it is a store, made and completed
+// when it is posted. Else a WQE tells it, and the owner checks after. A WRITE that the owner would
+// refuse, such as one with a bad key or bounds, goes to the owner, so that it does. When a region
+// is withdrawn, or a queue pair takes back its grant, the response tells the owner that no such
+// write is under way.
 //
-// A message is cut into pieces; each has a WQE, and its bytes lie in the WQE,
-// if they are few, or in the arena, a part of the peer's window that the
-// requester manages by itself. A piece's room is free again when its CQE comes.
-// A message that finds no receive, or a queue pair not ready, is taken up
-// again later from that piece on, in a new generation of the ring: nothing of
-// it waits in the peer's window, so that no queue pair holds up another.
+// A message is cut into pieces, each with a WQE. Their bytes lie in the WQE, if they are few, or in
+// the arena, a part of the peer's window that the requester manages by itself. A piece's room is
+// free again when its CQE comes. A message that finds no receive, or a queue pair not ready, is
+// taken up again later from that piece on, in a new generation of the ring. Nothing of it waits in
+// the peer's window, so that no queue pair holds up another.
 //
 // When the link goes down every connected queue pair goes to the error state and all its work is
 // flushed. Regions and queue pairs stay, and are announced again when the link is back.

@@ -18,10 +18,10 @@ import (
 // A SEND completes before its answer does. Programs rely on it: an adapter acknowledges before
 // the application can answer.
 //
-// The receiver looks at the rings that were in use last, and says so to their writers
-// (wire.WatchedWord), who then ring no doorbell. Who stops looking takes that back first
-// and then looks once more, as who goes to sleep does; a writer writes first and then
-// looks whether it must ring.
+// The receiver looks at the rings that were in use last, and marks them for their writers
+// (wire.WatchedWord), which then ring no doorbell. A receiver that stops looking takes the mark
+// back first and then looks once more, as one that goes to sleep does. A writer writes first and
+// then looks whether it must ring.
 
 // Bounds of looking at rings.
 const (

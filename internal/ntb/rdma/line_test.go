@@ -60,8 +60,8 @@ func (e *end) wantSent(why string, w queue.SendWQE, data []byte) {
 	}
 }
 
-// A SEND that is longer, or has something before it, or is no SEND, is not made before it
-// is in the send queue, nor where that or the ring is full.
+// A SEND is not made before it is in the send queue if it is longer, has something before it, or is
+// no SEND. Nor is it where that or the ring is full.
 func TestShortSendThatWaits(t *testing.T) {
 	fill := func(p *pair, x *end, n int) {
 		for range n {
@@ -185,8 +185,8 @@ func TestShortSendKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// Who does not answer tells what it has done when it looks again, when much of the ring
-// waits, when it sleeps or goes, and with its heartbeat at the latest.
+// A receiver that does not answer acknowledges when it looks again, when much of the ring waits,
+// and when it sleeps or goes. It does so with its heartbeat at the latest.
 func TestDoneIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		sends int
@@ -224,8 +224,8 @@ func TestDoneIsTold(t *testing.T) {
 	}
 }
 
-// What was told on a WQE that found no receive is told all the same, and what on one
-// behind it, which is void, by the words.
+// An acknowledgement on a WQE that found no receive counts all the same. One on a WQE behind it,
+// which is void, is made up for by the words.
 func TestDoneIsToldWithoutAReceive(t *testing.T) {
 	p, x, y := watchedPair(t)
 	id := y.wrid

@@ -62,8 +62,8 @@ func (q *QP) near() bool {
 		q.retryAt == monotime.Never && n.near.Mapped() && n.ch.Current()
 }
 
-// Store makes a WRITE of at most MaxStore bytes, which has no place in the send queue and,
-// as that is empty, waits for nothing there; false if it must have one.
+// Store makes a WRITE of at most MaxStore bytes without a place in the send queue. The queue is
+// empty, so it waits for nothing there. Store returns false if the WRITE must have a place.
 func (q *QP) Store(id uint64, flags ib.SendFlags, data []byte, key ib.RKey, va uint64) bool {
 	if q.SQ.Len() > 0 || !q.near() {
 		return false
@@ -88,9 +88,9 @@ const (
 	scratchBytes = 256
 )
 
-// store executes a WRITE that needs nobody's leave: nothing before it is on its way
-// to a place of its own, the peer has granted the queue pair its regions, and the
-// region is one of these. It is done then, and completes in its turn.
+// store executes a WRITE that needs nobody's leave: nothing before it is on its way to a place of
+// its own, and the peer has granted the queue pair its regions. The region is one of these. It is
+// done then, and completes in its turn.
 func (q *QP) store(w *queue.SendWQE) bool {
 	f, r := q.far, &q.req
 	if f.loose > 0 || w.Flags&ib.SendFence != 0 && r.reads > 0 {

@@ -131,8 +131,8 @@ func (e *end) wantSlow(why string, list ...queue.SendWQE) {
 	e.q.Doorbell(e.world.now)
 }
 
-// A WRITE to a region in a window that is mapped is done when it is posted, wherever
-// it begins and ends, in as many pieces as its sender likes.
+// A WRITE to a region in a window that is mapped is done when it is posted. It may begin and end
+// anywhere, in as many pieces as its sender likes.
 func TestNearWrite(t *testing.T) {
 	for _, n := range []int{1, 3, 7, 8, 9, 16, 63, 64, 255, 256, 257, 300, 600, 2049} {
 		_, x, _, r := nearPair(t, pd)
@@ -168,7 +168,7 @@ func TestNearWrite(t *testing.T) {
 	}
 }
 
-// What its owner has to judge goes to the owner, who refuses it.
+// A WRITE that its owner has to judge goes to the owner, which refuses it.
 func TestNearWriteIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		domain mem.PD

@@ -52,8 +52,8 @@ func TestWithdrawnInANewSession(t *testing.T) {
 	}
 }
 
-// A peer whose heart beats and that answers nothing does not hold up for ever who
-// takes a region back: the session ends, and the time for noticing that.
+// A peer whose heart beats and that answers nothing does not hold up a region's withdrawal for
+// ever: the session ends, and the time for noticing that.
 func TestPeerThatDoesNotAnswer(t *testing.T) {
 	p := newPair(t)
 	n := p.b.node

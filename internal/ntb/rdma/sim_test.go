@@ -31,7 +31,7 @@ func (w *simWorld) finished() bool {
 // round connects all queue pairs, runs a plan on each, and holds memory against the
 // oracle.
 func (w *simWorld) round(errors bool) {
-	w.faulty = errors // who refuses a request fails, with all that it has posted itself
+	w.faulty = errors // a refusal fails its queue pair, with all its posted work
 	var checks []func()
 	for _, u := range w.users() {
 		u.makePlan(errors)
@@ -49,9 +49,8 @@ func (w *simWorld) round(errors bool) {
 	}
 }
 
-// checkMemory: the peer's memory is as the oracle leaves it after some number
-// of u's work requests, those that are known to have succeeded at least, and of
-// the next one any part.
+// checkMemory: the peer's memory is as the oracle leaves it after some number of u's work requests.
+// These are those that are known to have succeeded at least, and of the next one any part.
 func (u *user) checkMemory() {
 	w, p := u.h.w, u.peer
 	for k := u.succeeded; k <= u.posted; k++ {
@@ -132,7 +131,7 @@ func (w *simWorld) crash(h *host) {
 		}
 	}
 	h.start()
-	if outlive && w.near { // memory in the window is for who nobody of before writes to
+	if outlive && w.near { // nobody of an earlier life writes to its window
 		h.attach()
 		for h.node.Channel().Stale(w.now) {
 			w.step()
@@ -152,10 +151,9 @@ func (w *simWorld) crash(h *host) {
 	}
 }
 
-// A fault at each step of a workload, from before the link is up until all is done: a
-// crash of the peer, a reset, a lost back end, a process that stands still. Everything
-// posted gets its fate, nothing but what was asked for is written, and with the link
-// back the same queue pairs, reset, work as on the first day.
+// A fault at each step of a workload, from before the link is up until all is done: a crash of the
+// peer, a reset, a lost back end, a stopped process. All posted work completes, and only requested
+// bytes are written. With the link back the same queue pairs, reset, work as on the first day.
 func TestFaultAtEveryStep(t *testing.T) {
 	for _, c := range []struct {
 		name  string

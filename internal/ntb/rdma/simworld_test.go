@@ -268,8 +268,8 @@ func (u *user) makePlan(errors bool) {
 	u.outcomes, _, _ = u.consult(len(u.plan))
 }
 
-// consult has the oracle run the first n work requests of u on a copy of the
-// peer's memory, which it returns, with the keys that are left.
+// consult has the oracle run the first n work requests of u on a copy of the peer's memory. It
+// returns the copy, with the keys that are left.
 func (u *user) consult(n int) ([]oracle.Outcome, []byte, map[ib.RKey]oracle.Range) {
 	p := u.peer
 	b := bytes.Clone(p.before)

@@ -5,7 +5,7 @@ package window
 // LineBytes is the size of a line.
 const LineBytes = 64
 
-// PutLine writes a line in ascending order, as Place does: who sees its last word sees
+// PutLine writes a line in ascending order, as Place does: a reader that sees its last word sees
 // all of it. at is a multiple of 8.
 func (w *Window) PutLine(at uint64, p *[LineBytes]byte) bool {
 	if at%8 != 0 || !w.Contains(at, LineBytes) {
@@ -37,7 +37,6 @@ func (w *Window) LoadLine(at uint64, p *[LineBytes]byte) bool {
 // PutLine is Window's.
 func (f Far) PutLine(at uint64, p *[LineBytes]byte) bool { return f.w.PutLine(at, p) }
 
-// Settle returns when what was written before is seen, if it is of this thread's: what
-// is read next is not older. So of two who each tell something and then look, one
-// finds what the other told.
+// Settle returns when this thread's earlier writes are seen: later reads are not older. So if two
+// nodes each write something and then look, one finds the other's write.
 func Settle() { settle() }

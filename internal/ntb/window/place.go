@@ -4,10 +4,9 @@ package window
 
 import "encoding/binary"
 
-// Place writes p at offset at in ascending order, whole words where they are aligned: who
-// sees its last byte sees all of it, and nobody sees a part of a word that it
-// covers. It is for few bytes of memory that is there; false if they are not in
-// the window, or a Fragile one's has gone.
+// Place writes p at offset at in ascending order, whole words where they are aligned. A reader that
+// sees its last byte sees all of it, and nobody sees a part of a word that it covers. It is for few
+// bytes of memory that is there; false if they are not in the window, or a Fragile one's has gone.
 func (w *Window) Place(at uint64, p []byte) bool {
 	if !w.Contains(at, uint64(len(p))) {
 		return false

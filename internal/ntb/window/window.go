@@ -106,8 +106,8 @@ func (w *Window) Put8(at uint64, v uint64) bool {
 	return true
 }
 
-// CopyIn writes p at offset at. It returns false at once if p does not fit in the window, and
-// false, after some of the bytes, if the memory of p or of the window has gone.
+// CopyIn writes p at offset at. It returns false at once if p does not fit in the window. It
+// returns false, after some of the bytes, if the memory of p or of the window has gone.
 func (w *Window) CopyIn(at uint64, p []byte) bool {
 	return w.Contains(at, uint64(len(p))) && w.copied(mem.Copy(w.mem[at:], p))
 }

@@ -548,7 +548,7 @@ func TestKeyGoneDuringRead(t *testing.T) {
 }
 
 // A copy of a READ that the network kept until the key was gone gets a NAK, in case its sender
-// waits, but the queue pair lives. (Simulation, seed 118.)
+// waits. The queue pair lives. (Simulation, seed 118.)
 func TestGhostReadAfterKeyGone(t *testing.T) {
 	s := receiver(t, 10)
 	read := s.At(script.Request(wire.RCRDMAReadRequest, peerPSN, nil), 0, 100)

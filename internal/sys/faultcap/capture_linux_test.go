@@ -36,7 +36,7 @@ func (s *shown) ordered(t *testing.T, asker netip.AddrPort) {
 }
 
 // exchange asks rounds times and wants an echo. A thread of its own takes the answers, as the
-// engine may, so that an answer is read before the asking thread has left the system.
+// engine may. So an answer is read before the asking thread has left the system.
 func exchange(t *testing.T, ask func(b []byte), echo, answer func() []byte) {
 	t.Helper()
 	var ends sync.WaitGroup

@@ -116,7 +116,7 @@ func parseDelay(key, val string) (monotime.Duration, error) {
 	return d, nil
 }
 
-// ForStreams says what of f cannot be done to a stream, whose bytes the system
+// ForStreams reports the faults of f that cannot be done to a stream, whose bytes the system
 // delivers each once and in order, or not at all; nil if all can.
 func (f Faults) ForStreams() error {
 	f.Corrupt, f.Cut, f.Delay, f.Jitter, f.Seed = 0, 0, 0, 0, 0
@@ -127,7 +127,7 @@ func (f Faults) ForStreams() error {
 		"corrupt, delay, jitter and cut, or tc-netem(8)", f)
 }
 
-// ForDatagrams says what of f cannot be done to datagrams; nil if all can.
+// ForDatagrams reports the faults of f that cannot be done to datagrams; nil if all can.
 func (f Faults) ForDatagrams() error {
 	if f.Cut == 0 {
 		return nil

@@ -28,14 +28,13 @@ type Conn interface {
 	FD() int
 }
 
-// Stream shows what passes through a TCP connection to a capture, and harms what
-// is sent. A stream's bytes arrive in order or not at all, so of the faults it
-// has corruption, which MPA's CRC is for, delay, and the cut, a reset in mid-stream.
+// Stream shows the bytes of a TCP connection to a capture, and injects faults into those sent. A
+// stream's bytes arrive in order or not at all. So it has these faults: corruption, which MPA's CRC
+// is for, delay, and the cut, a reset in mid-stream.
 //
-// The segments of the capture are made up: ports and bytes are true, while
-// sequence numbers count from our side, and a segment is what one call has
-// written, or what calls have read until nothing was left, cut to the segment size
-// of the connection. tshark 4.0 does not follow an FPDU through three segments.
+// The segments of the capture are made up. Ports and bytes are true, while sequence numbers count
+// from our side. A segment has the bytes of one write, or those read until nothing was left, cut to
+// the segment size of the connection. tshark 4.0 does not follow an FPDU through three segments.
 type Stream struct {
 	Conn
 	capture *Capture // nil: no capture

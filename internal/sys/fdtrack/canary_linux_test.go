@@ -42,7 +42,7 @@ func lose() int {
 		syscall.Close(fd)
 	}
 	if Lost() {
-		return 12 // it says what Check has found
+		return 12 // it reports Check's finding
 	}
 	for range 50 { // descriptors of the application's
 		if _, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM, 0); err != nil {

@@ -4,11 +4,10 @@
 // that one begins or ceases to carry packets, gets or loses an address, or goes
 // away.
 //
-// On Linux one goroutine a process listens on a netlink socket for as long as
-// anybody watches, and keeps a picture of what there is (tracker), since the
-// kernel repeats itself: an address is announced again with each change of its
-// lifetime, a link with each of its counters' flags. Only what differs from the
-// picture is a Change. On other systems there is nothing to listen to.
+// On Linux one goroutine per process listens on a netlink socket for as long as anybody watches,
+// and keeps a picture of the interfaces (tracker). The kernel repeats itself: it announces an
+// address again with each change of its lifetime, a link with each of its counters' flags. Only a
+// difference from the picture is a Change. On other systems there is nothing to listen to.
 //
 // Code that often asks for addresses keeps the answer, and asks a Monitor whether it
 // still holds.

@@ -4,7 +4,7 @@ package ifwatch
 
 import "sync"
 
-// Only one listener runs, for all who watch.
+// Only one listener runs, for all watchers.
 var (
 	mu       sync.Mutex
 	watchers = map[*func(Change)]struct{}{} // guarded by mu

@@ -203,7 +203,7 @@ func judge(t *testing.T, lock lockFile, joined time.Time, d MAD, came time.Time)
 }
 
 // A datagram for a stopped member that has not come to the new keeper is not refused in that
-// member's name, even after a long time.
+// member's name, even late.
 func TestNothingOfALivingMemberIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -59,7 +59,7 @@ func below(base, uid string) (string, error) {
 	return dir, Make(dir)
 }
 
-// fallback returns the directory of a user who has named none.
+// fallback returns the directory of a user without a named one.
 func fallback(uid string) string {
 	for _, base := range perUser(uid) {
 		if fi, err := os.Lstat(base); err == nil && fi.IsDir() && owned(fi) && !shared(fi) {

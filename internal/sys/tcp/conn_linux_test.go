@@ -184,8 +184,8 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// TestEndings sees the three ways in which a stream ends: after all bytes, by a
-// reset, and for who writes to nobody, without a signal.
+// TestEndings sees the three ways in which a stream ends: after all bytes, by a reset, and for a
+// writer without a reader, without a signal.
 func TestEndings(t *testing.T) {
 	var v Vectors
 	read := func(c *Conn) (n int, err error) {

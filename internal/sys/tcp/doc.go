@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package tcp is TCP sockets as an engine wants them: raw descriptors that never
-// block and are no business of the runtime's poller, read by readv straight to
-// where bytes belong and written from where they are. It knows no
-// protocol.
+// Package tcp provides TCP sockets for an engine: raw descriptors that never block and stay out of
+// the runtime's poller. They are read by readv straight to where bytes belong and written from
+// where they are. It knows no protocol.
 //
 //	Listen ─ Accept ─┐
 //	Dial ─ Finish ───┴─► Conn: Readv, Writev, CloseWrite, Close or Abort

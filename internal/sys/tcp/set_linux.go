@@ -19,7 +19,7 @@ const maxEvents = 64
 // the other methods may be called by any.
 type Set struct {
 	desc   int                        // immutable after NewSet
-	events [maxEvents]unix.EpollEvent // of who calls Ready
+	events [maxEvents]unix.EpollEvent // of the caller of Ready
 	out    [maxEvents]Event
 }
 

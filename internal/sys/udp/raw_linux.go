@@ -230,8 +230,8 @@ func knowsSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// joinGroup makes a socket receive what is sent to a group on one interface, and
-// not what other sockets of the machine have joined it for on others.
+// joinGroup makes a socket receive packets to a group on one interface. It does not receive those
+// that other sockets of the machine have joined the group for on others.
 func joinGroup(fd int, group netip.Addr, ifindex int) error {
 	if group.Is6() {
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_ALL,

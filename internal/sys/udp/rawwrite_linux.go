@@ -105,8 +105,8 @@ func (r *raw) countSent(d []Datagrams) {
 	r.count.sentBytes.Add(uint64(bytes))
 }
 
-// failed decides what becomes of an item the kernel refused: more reports that
-// it is done with and the next may be tried.
+// failed decides the fate of an item the kernel refused: more reports that it is done with and the
+// next may be tried.
 func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool, err error) {
 	switch errno {
 	case unix.EAGAIN, unix.ENOBUFS, unix.EINTR:
@@ -117,8 +117,8 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 		r.erred.Store(true)
 		return true, nil
 	case unix.EFAULT:
-		// The application has unmapped what was to be sent. It is lost, as on
-		// any network; who sends it again finds out what became of the memory.
+		// The application has unmapped memory to be sent. The packet is lost, as on any network;
+		// its retransmission reveals the state of the memory.
 		return true, nil
 	case unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EPERM, unix.EACCES,
 		unix.ENETDOWN, unix.EHOSTDOWN, unix.EADDRNOTAVAIL:

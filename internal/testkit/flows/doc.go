@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package flows measures what the machines bring across an emulated path in virtual time:
-// flows of WRITE, READ and SEND over RC, and of segments over TRP, between pairs of hosts
-// that share one link of package simnet each way. A scenario and a seed give the same Result
-// to the last byte.
+// Package flows measures the goodput of the machines across an emulated path in virtual time. Flows
+// are of WRITE, READ and SEND over RC, and of segments over TRP. They run between pairs of hosts
+// that share one link of package simnet each way. A scenario and a seed give the same Result to the
+// last byte.
 //
 // Hosts take no time: what a machine sends enters the buffer of the link at once, and
 // what arrives is handled at once.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package replay plays one side of a capture of real traffic against our
-// machine: the peer's packets come as they were recorded, the work that the
-// recorded end must have posted is posted, and what our machine sends is held
-// field by field against what the recorded end sent.
+// Package replay plays one side of a capture of real traffic against our machine. The peer's
+// packets come as they were recorded, and the work that the recorded end must have posted is
+// posted. Our machine's packets are held field by field against those of the recorded end.
 //
 // Not compared, because the specification leaves them open: MigReq, the UDP
 // source port, credits, the MSN of a NAK. Keys are ours: those that the

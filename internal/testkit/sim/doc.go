@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package sim runs whole machines against each other on package simnet's
-// network, from one seed: several nodes, RC, XRC, UC and UD queue pairs
-// between them, random work with random faults, and checks from outside that
-// what the users see is what the specification promises:
+// Package sim runs whole machines against each other on package simnet's network, from one seed. It
+// has several nodes, RC, XRC, UC and UD queue pairs between them, and random work with random
+// faults. It checks from outside that the users see the behaviour that the specification promises:
 //
 //   - each work request has exactly one fate: a completion, silent success, or
 //     a flush; completions come in queue order

@@ -292,7 +292,7 @@ func (e *endpoint) inexact() {
 		e.peer.exact, e.peer.sure = false, false
 		return
 	}
-	for _, d := range e.world.datagrams { // who is gone sends nobody anything
+	for _, d := range e.world.datagrams { // a node that is gone sends nobody anything
 		d.sure = false
 	}
 }

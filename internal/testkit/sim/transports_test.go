@@ -26,9 +26,9 @@ import (
 	wiretrp "verbena/internal/wire/trp"
 )
 
-// The same workload on every transport: what queue pairs of RoCEv2, of iWARP on
-// TCP, of iWARP on TRP and of NTB links leave in memory and in completion queues is what the
-// oracle says, so it is the same.
+// The same workload runs on every transport: RoCEv2, iWARP on TCP, iWARP on TRP, and NTB links.
+// Their queue pairs leave in memory and in completion queues the bytes that the oracle computes, so
+// these are the same.
 
 // Places in a side's memory. What the peer writes, reads and counts on does not
 // overlap, nor does what this side sends and gets.

@@ -25,7 +25,7 @@ func (w way) String() string {
 	return [...]string{"same host", "RoCEv2 over veth", "iWARP over veth"}[w]
 }
 
-// ends says where the two processes run.
+// ends are the places where the two processes run.
 type ends struct {
 	host           string   // the server's address
 	kind           string   // of the devices

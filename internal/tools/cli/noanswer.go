@@ -4,8 +4,8 @@ package cli
 
 import "verbena/ib"
 
-// NoAnswer says what a user can look at when a work request had no answer, after what
-// the completion says (transport retry counter exceeded).
+// NoAnswer tells a user where to look when a work request had no answer. It follows the
+// completion's text (transport retry counter exceeded).
 func NoAnswer(v ib.VendorErr) string {
 	switch v {
 	case ib.VendorPeerGone:

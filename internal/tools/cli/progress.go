@@ -22,8 +22,8 @@ type Progress struct {
 	shown bool
 }
 
-// NewProgress returns a Progress of total steps on w, or one that shows
-// nothing if w is not a terminal or total is not known (0).
+// NewProgress returns a Progress of total steps on w. It shows nothing if w is not a terminal or
+// total is not known (0).
 func NewProgress(w io.Writer, what string, total int64) *Progress {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || total <= 0 {
@@ -38,8 +38,7 @@ func NewProgress(w io.Writer, what string, total int64) *Progress {
 	)}
 }
 
-// Set tells how many steps are done. It is cheap but not free: call it every
-// some hundred steps.
+// Set sets the number of steps done. It is cheap but not free: call it every some hundred steps.
 func (p *Progress) Set(done int64) {
 	if p.bar == nil || !p.shown && time.Since(p.since) < progressDelay {
 		return

@@ -11,8 +11,8 @@ import (
 	"verbena/verbs"
 )
 
-// unopened is an NTB link. Opening it would take it from the process that is to have
-// it, so the process that has it open is asked whether the port is active.
+// unopened is an NTB link. Opening it would take it from the process that is to have it. So the
+// process that has it open is asked whether the port is active.
 type unopened struct{ verbs.DeviceInfo }
 
 func (u unopened) Query() ib.DeviceAttr { return u.Attr() }

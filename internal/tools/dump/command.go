@@ -73,9 +73,9 @@ func dumpFile(ctx context.Context, out io.Writer, stdin io.Reader, f *trace.Form
 	return nil
 }
 
-// Dump writes a line for every packet of a capture: RoCEv2 datagrams, and the
-// MPA frames and FPDUs of TCP connections that begin with an MPA Request, and
-// datagrams between two ends after one of them has sent a TRP Request.
+// Dump writes a line for every packet of a capture. It knows RoCEv2 datagrams, and the MPA frames
+// and FPDUs of TCP connections that begin with an MPA Request. It also knows datagrams between two
+// ends after one of them has sent a TRP Request.
 func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcapread.Reader) error {
 	var first time.Time
 	var line []byte

@@ -92,8 +92,8 @@ func (c *carrier) send() error {
 	}
 }
 
-// How long a frame waits for room, and how often it looks. A peer that takes
-// nothing for so long has nobody who would.
+// The time that a frame waits for room, and the interval of its looks. A peer that takes nothing
+// for so long has no reader.
 const (
 	roomPatience = 100 * time.Millisecond
 	roomPause    = 20 * time.Microsecond

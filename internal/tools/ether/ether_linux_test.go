@@ -187,8 +187,8 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestIperf3 has TCP run both ways, over a link of two processes, over a file, which
-// nobody is woken by, and over a link that goes through another network by TCP.
+// TestIperf3 has TCP run both ways, over a link of two processes, and over a file, which wakes
+// nobody. It also runs over a link that goes through another network by TCP.
 func TestIperf3(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -267,7 +267,7 @@ func TestOneProcessASide(t *testing.T) {
 	b.end()
 }
 
-// TestRefusals says what is wrong, and what is needed.
+// TestRefusals: a refusal names the error and the remedy.
 func TestRefusals(t *testing.T) {
 	links := "shm:" + filepath.Join(t.TempDir(), "link")
 	for _, c := range []struct {

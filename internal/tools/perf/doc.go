@@ -21,9 +21,8 @@
 //	at last:
 //	bye                             ─▶
 //
-// With --rdmacm the queue pairs are connected by the connection manager
-// between the two offers and "ready", on the same port number of its TCP port
-// space (UC: IB, UD: UDP); the rest is the same.
+// With --rdmacm the connection manager connects the queue pairs between the two offers and "ready".
+// It uses the same port number of its TCP port space (UC: IB, UD: UDP); the rest is the same.
 //
 // UC and UD lose messages, and nobody hears of it. A bandwidth test counts what
 // was sent, as perftest does, and says how much of it arrived. In a latency test

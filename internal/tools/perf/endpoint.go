@@ -221,7 +221,7 @@ func (e *endpoint) pathTo(peer *Offer) ib.AHAttr {
 		GRH: ib.GRH{DGID: ib.GID(peer.GID), SGIDIndex: uint8(e.sgid.Index)}}
 }
 
-// sendTo says where the datagrams of a queue pair go.
+// sendTo is the destination of a queue pair's datagrams.
 func (e *endpoint) sendTo(i int, path ib.AHAttr, qpn ib.QPN, key ib.QKey) error {
 	ah, err := e.pd.CreateAH(&path)
 	if err != nil {

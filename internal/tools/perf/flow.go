@@ -149,7 +149,7 @@ func (f *flow) restore(index, n int) error {
 	return f.postReceives(index, n)
 }
 
-// explain says what a failed completion means to the user.
+// explain explains a failed completion to the user.
 func explain(wc *ib.WC) error {
 	err := wc.Err()
 	switch wc.Status {

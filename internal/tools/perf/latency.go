@@ -199,8 +199,8 @@ func (p *pinger) send() error {
 	return nil
 }
 
-// awaitAnswer waits for what ends a round trip. Of a service that loses messages
-// it returns errLate when none came.
+// awaitAnswer waits for the end of a round trip. For a service that loses messages it returns
+// errLate when no answer came.
 func (p *pinger) awaitAnswer() error {
 	if p.patience > 0 {
 		p.wait.until = time.Now().Add(p.patience)

@@ -40,7 +40,7 @@ type Message struct {
 	Error  string    `json:"error,omitempty"`
 }
 
-// Hello says what the client wants to measure.
+// Hello is the measurement that the client wants.
 type Hello struct {
 	Protocol      string  `json:"protocol"`
 	Op            string  `json:"op"`

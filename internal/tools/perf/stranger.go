@@ -29,7 +29,7 @@ func (o *opening) Read(b []byte) (int, error) {
 // version of this size, filled up with zeros.
 const maxGreetingBytes = 16
 
-// strangerError says what the peer is if it is another program.
+// strangerError names the other program that the peer is.
 type strangerError struct{ greeting string }
 
 // perftestVersion matches the first message of perftest's programs on the same TCP port; perftest

@@ -13,8 +13,8 @@ import (
 // pollsPerCheck is the number of empty polls between two checks of the context.
 const pollsPerCheck = 256
 
-// waiter decides what a loop does after an empty poll: poll again, or sleep until a completion
-// event.
+// waiter decides the next step of a loop after an empty poll: poll again, or sleep until a
+// completion event.
 type waiter struct {
 	channel *verbs.CompChannel // nil when polling
 	cqs     [2]*verbs.CQ

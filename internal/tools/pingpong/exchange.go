@@ -95,7 +95,7 @@ func receiveAddresses(conn net.Conn, n int) ([]Address, error) {
 	return list, nil
 }
 
-// exchangeError says what a failed exchange means.
+// exchangeError explains a failed exchange.
 func exchangeError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -32,7 +32,7 @@ const (
 	yieldPolls = 64
 )
 
-// Stream says what to send.
+// Stream configures the datagrams to send.
 type Stream struct {
 	DatagramBytes int // UDP payload of each datagram; at least 17
 	WindowBytes   int // most bytes unacknowledged; 0: 1 MiB

@@ -3,8 +3,8 @@
 // Package requests is the Go twin of make bench's request/response programs: a server
 // that sleeps until requests come, and its clients, over verbs or over TCP.
 //
-// A request has requestBytes bytes, its answer as many as the arguments say. The
-// server prints "ready" when it listens. The client prints "connected" with a count
-// and the seconds that took, waits for a line, sends requests for a while, prints
-// "answered" with a count and seconds, and leaves at the end of its input.
+// A request has requestBytes bytes, its answer as many as the arguments say. The server prints
+// "ready" when it listens. The client prints "connected" with a count and the seconds that took,
+// and waits for a line. It sends requests for a while, prints "answered" with a count and seconds,
+// and leaves at the end of its input.
 package requests

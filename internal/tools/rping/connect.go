@@ -190,7 +190,7 @@ func (l *link) equip(s *session) error {
 	return s.adopt(l.id.QP())
 }
 
-// explainDial says what to do about a connection that did not come about.
+// explainDial advises on a connection that did not come about.
 func explainDial(to netip.AddrPort, err error) error {
 	var udp *portshare.PortError
 	switch {

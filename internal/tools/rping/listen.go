@@ -75,7 +75,7 @@ func listen(ctx context.Context, o *options) (*link, error) {
 	return nil, explainListen(at, err)
 }
 
-// explainListen says what to do about a port that cannot be listened on.
+// explainListen advises on a port that cannot be listened on.
 func explainListen(at netip.AddrPort, err error) error {
 	var udp *portshare.PortError
 	switch {

@@ -14,10 +14,9 @@ type keeper interface {
 	bytes() []byte
 	// sge is n bytes of the buffer for our own work requests.
 	sge(n int) ib.SGE
-	// open returns the Info to give to the peer, with a key that grants
-	// access, and the work requests that must go before it is sent. The key
-	// given out before is void once they are executed; it may be void
-	// already if the peer invalidates.
+	// open returns the Info to give to the peer, with a key that grants access. It also returns the
+	// work requests that must go before it is sent. The key given out before is void once they are
+	// executed; it may be void already if the peer invalidates.
 	open(access ib.Access, peerInvalidates bool) (Info, []verbs.SendWR, error)
 	// shut returns the work requests that void the key right away.
 	shut() []verbs.SendWR

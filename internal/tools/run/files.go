@@ -35,8 +35,8 @@ var (
 	gidTypes  = map[ib.GIDType]string{ib.GIDTypeIB: "IB/RoCE v1", ib.GIDTypeRoCEv2: "RoCE v2"}
 )
 
-// driverFiles returns the files that the kernel driver of such devices would show below
-// /dev, /sys and /proc, as far as programs are known to read them.
+// driverFiles returns the files that the kernel driver of such devices would show below /dev, /sys
+// and /proc. Those that no program is known to read are missing.
 //
 // Layout: Documentation/ABI/stable/sysfs-class-infiniband of the kernel.
 func driverFiles(devices []verbs.DeviceInfo) (tree, error) {

@@ -177,7 +177,7 @@ func (c *Conn) Disconnect() {
 }
 
 // FlushOutput implements engine.Transport. It writes until the machine has nothing more to send or
-// the socket no more room, and then ends or shuts the stream if the machine wants that.
+// the socket no more room. Then it ends or shuts the stream if the machine wants that.
 func (c *Conn) FlushOutput(now monotime.Time) {
 	for c.state.used() && !c.Closed() {
 		if c.fpdus.Closing() == rdmap.Abort {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package cm has the messages of the InfiniBand communication manager as
-// values: the management datagram (MAD) that carries them and one type a
-// message, each with a ParseX that takes the 232 data bytes and an Append that
-// writes them.
+// Package cm has the messages of the InfiniBand communication manager as values. It has the
+// management datagram (MAD) that carries them and one type per message. Each has a ParseX that
+// takes the 232 data bytes and an Append that writes them.
 //
 //	0        24                                             256
 //	┌────────┬───────────────────────────────────────────────┐

@@ -13,8 +13,8 @@ const (
 	depthMask = 0x3fff
 )
 
-// Enhanced has the parameters that MPA revision 2 negotiates: how many RDMA READs each side
-// serves and asks for at a time, and who speaks first.
+// Enhanced has the parameters that MPA revision 2 negotiates: the RDMA READs that each side serves
+// and asks for at a time, and which side speaks first.
 //
 // Spec: RFC 6581, 7 (enhanced RDMA connection establishment message format).
 type Enhanced struct {

@@ -57,8 +57,8 @@ func ParseLength(b []byte) (n int, rest []byte, ok bool) {
 	return int(binary.BigEndian.Uint16(b)), b[LengthBytes:], true
 }
 
-// A Marker tells where the FPDU that it stands in began: FPDUPTR bytes before,
-// markers in between included; 0 if it stands before the length.
+// A Marker gives the distance to the start of the FPDU that it stands in: FPDUPTR bytes, markers in
+// between included; 0 if it stands before the length.
 //
 // Spec: RFC 5044, 4.3 (MPA markers).
 type Marker struct{ FPDUPtr uint16 }

@@ -4,10 +4,9 @@ package ntb
 
 import "encoding/binary"
 
-// A DatagramRing is a place in a window for datagrams of one kind: two words,
-// each in a cache line of its own, and Cap bytes, a power of two, which the peer
-// fills from their start on and again from there. Positions are Indices that
-// count bytes.
+// A DatagramRing is a place in a window for datagrams of one kind. It has two words, each in a
+// cache line of its own, and Cap bytes, a power of two. The peer fills these from their start on
+// and again from there. Positions are Indices that count bytes.
 type DatagramRing struct {
 	At  uint64
 	Cap uint32

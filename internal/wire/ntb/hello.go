@@ -4,9 +4,8 @@ package ntb
 
 import "encoding/binary"
 
-// Phases of the hello. Both ends send each; who has read one sends the next.
-// The phases of the original begin with the versions, which the info page has
-// here.
+// Phases of the hello. Both ends send each; an end that has read one sends the next. The phases of
+// the original begin with the versions, which the info page has here.
 const (
 	PhaseResources uint16 = 1 + iota // Resources
 	PhasePrepare                     // Prepare
@@ -19,8 +18,8 @@ const HelloMagic uint32 = 0x68746e00
 // ResourcesBytes is the size of Resources.
 const ResourcesBytes = 96
 
-// Resources say what a node has laid out in its window, and how long its
-// command ring is, for which the peer is to make room.
+// Resources describe a node's layout in its window, and the length of its command ring. The peer is
+// to make room for that ring.
 type Resources struct {
 	WindowBytes uint64
 	BellsAt     uint64 // virtual doorbells, 4 bytes each
@@ -73,7 +72,7 @@ func (r Resources) Append(b []byte) []byte {
 // PrepareBytes is the size of Prepare.
 const PrepareBytes = 24
 
-// Prepare says where the peer is to write its commands.
+// Prepare names the place where the peer is to write its commands.
 type Prepare struct {
 	CommandsAt uint64 // as many as the peer's CommandCap
 	PostedAt   uint64 // 4: index behind the last command

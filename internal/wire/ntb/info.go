@@ -33,8 +33,8 @@ const (
 // HelloWordAt returns where the word of a phase is.
 func HelloWordAt(phase uint16) uint64 { return OffHello + 4*uint64((phase+1)&1) }
 
-// HelloDataAt returns where the bytes of a phase are. Two places do: who writes
-// phase n has read phase n-1, which the peer wrote when it had read n-2.
+// HelloDataAt returns the place of a phase's bytes. Two places suffice: the writer of phase n has
+// read phase n-1, which the peer wrote when it had read n-2.
 func HelloDataAt(phase uint16) uint64 { return OffHelloData + MaxHelloBytes*uint64((phase+1)&1) }
 
 // HelloWord says which phase is there and how many bytes it has.

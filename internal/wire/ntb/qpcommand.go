@@ -142,9 +142,9 @@ func (c QPDelete) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(c.QPN))
 }
 
-// A QPGrant says what WRITEs of a queue pair of the receiver's may do without being
-// asked for, to regions that the sender has announced: those of a domain, while Open.
-// Its response says that from then on the queue pair goes by it.
+// A QPGrant permits WRITEs of a queue pair of the receiver's without a request each, to regions
+// that the sender has announced: those of a domain, while Open. Its response says that from then on
+// the queue pair goes by it.
 type QPGrant struct {
 	QPN    ib.QPN // of the receiver's
 	Serial uint32 // of its far half

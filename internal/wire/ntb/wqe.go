@@ -16,8 +16,8 @@ import (
 //	20  immediate, key            48  what atomics compare, add      atomic swaps in
 //	                              56  mark
 //
-// The few bytes of a short piece lie in the first line, from 32 on of a SEND and 40
-// of a WRITE. The mark is written last: who sees it sees the WQE.
+// The few bytes of a short piece lie in the first line, from 32 on of a SEND and 40 of a WRITE. The
+// mark is written last: a reader that sees it sees the WQE.
 const (
 	WQEBytes  = 128
 	LineBytes = 64
@@ -73,7 +73,7 @@ type WQEFlags uint8
 const (
 	WQEFirst     WQEFlags = 1 << iota // first piece of its message
 	WQELast                           // last piece
-	WQESolicited                      // wakes who waits for solicited events
+	WQESolicited                      // wakes waiters for solicited events
 	// the bytes are in place already: the region lies in the window
 	WQEPlaced
 	WQEDone // Done holds
@@ -128,8 +128,8 @@ func (w *WQE) Parse(b []byte) (ok bool) {
 	return true
 }
 
-// ParseLine reads what is a whole short SEND in one line, and nothing else. Of Inline
-// it sets MaxShortSend bytes.
+// ParseLine reads a whole short SEND in one line, and nothing else. It sets MaxShortSend bytes of
+// Inline.
 func (w *WQE) ParseLine(b *[LineBytes]byte) (ok bool) {
 	w.parseHeader(b[:])
 	copy(w.Inline[:MaxShortSend], b[sendAt:])
@@ -206,9 +206,9 @@ func (w *WQE) Append(b []byte) []byte {
 	return b
 }
 
-// PutLine is Append, to one line, of what ParseLine reads. Of Inline it takes
-// MaxShortSend bytes, those behind the piece too. It stores whole words: the writer of
-// the line reads it by these, and the processor cannot forward what was stored in parts.
+// PutLine is Append, to one line, of a WQE that ParseLine reads. It takes MaxShortSend bytes of
+// Inline, those behind the piece too. It stores whole words: the writer of the line reads it by
+// these, and the processor cannot forward parts of a word.
 func (w *WQE) PutLine(b *[LineBytes]byte) {
 	binary.LittleEndian.PutUint64(b[0:], uint64(w.Op)|uint64(w.Flags)<<8|uint64(w.Done)<<32)
 	binary.LittleEndian.PutUint64(b[8:], uint64(w.Length)|uint64(w.Offset)<<32)

@@ -4,11 +4,10 @@ package roce
 
 import "hash/crc32"
 
-// The CRC is linear over GF(2): the CRC of a message with some field set is the
-// CRC with the field zero, xor what the field alone contributes, which depends
-// only on the field's value and how many bytes follow it. So the lengths and
-// the identification of a packet cost table look-ups, not a pass over the
-// headers, and an identification nobody told can be solved from a difference.
+// The CRC is linear over GF(2). The CRC of a message with some field set is the CRC with the field
+// zero, xor the field's own contribution. That depends only on the field's value and how many bytes
+// follow it. So the lengths and the identification of a packet cost table look-ups, not a pass over
+// the headers. An identification nobody told can be solved from a difference.
 
 // step advances a raw (not complemented) CRC register over one byte.
 func step(c uint32, v byte) uint32 { return crc32.IEEETable[byte(c)^v] ^ c>>8 }
@@ -92,8 +91,8 @@ func operatorOf(f func(uint32) uint32) (o operator) {
 // retreats[k] takes a register back over 2^k zero bytes; 16 of them reach over
 // the longest datagram.
 var retreats = func() (t [16]operator) {
-	// The top bytes of the CRC table are all different, so a step over a zero
-	// byte is undone by the one entry that can have made the top byte.
+	// The top bytes of the CRC table are all different. So a step over a zero byte is undone by the
+	// one entry that can have made the top byte.
 	var entry [256]byte
 	for i, v := range crc32.IEEETable {
 		entry[v>>24] = byte(i)

@@ -9,8 +9,8 @@ import (
 	"verbena/ib"
 )
 
-// TestHeaders holds each header to bytes written out by hand from the field
-// tables of the specification, and every strict prefix of them to a refusal.
+// TestHeaders compares each header with bytes written out by hand from the field tables of the
+// specification. Every strict prefix of them must be refused.
 func TestHeaders(t *testing.T) {
 	for _, h := range []struct {
 		name  string

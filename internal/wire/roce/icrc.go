@@ -78,9 +78,9 @@ func NewPseudo(src, dst netip.Addr, srcPort, dstPort uint16) Pseudo {
 
 const protoUDP = 17
 
-// Start returns the CRC over the masked headers of a datagram whose UDP
-// payload, ICRC included, has udpPayloadBytes, and whose IPv4 identification
-// is id (IPv6 has none: id is ignored). Next come UpdateBTH, Update and Finish.
+// Start returns the CRC over the masked headers of a datagram. Its UDP payload, ICRC included, has
+// udpPayloadBytes, and its IPv4 identification is id (IPv6 has none: id is ignored). Next come
+// UpdateBTH, Update and Finish.
 func (p *Pseudo) Start(udpPayloadBytes int, id uint16) uint32 {
 	udp := uint16(udpPayloadBytes + udpBytes)
 	if p.v6 {
@@ -136,11 +136,10 @@ func (p *Pseudo) VerifyWithID(udpPayload []byte, id uint16) bool {
 	return ok && diff == 0
 }
 
-// Verify reports whether the ICRC at the end of a UDP payload is right, and
-// for which IPv4 identification, which a UDP socket does not show. It tries
-// hintID first, with all 32 bits to check; where that fails it solves the
-// identification from the CRC's difference, which 1 in 65,536 corrupted
-// packets survives. IPv6 has no identification and is compared as it is.
+// Verify reports whether the ICRC at the end of a UDP payload is right, and for which IPv4
+// identification. A UDP socket does not show that. It tries hintID first, with all 32 bits to
+// check. Where that fails it solves the identification from the CRC's difference, which 1 in 65,536
+// corrupted packets survives. IPv6 has no identification and is compared as it is.
 func (p *Pseudo) Verify(udpPayload []byte, hintID uint16) (id uint16, ok bool) {
 	diff, ok := p.difference(udpPayload, hintID)
 	if !ok || diff == 0 || p.v6 {

@@ -12,16 +12,14 @@
 //   peer refuse ADDR PORT BYTES SEED        rejects one request, and says why
 //   peer connect ADDR PORT BYTES SEED OP    does OP on memory that is offered
 //
-// OP is write, read, badread and badwrite (with a wrong rkey), flood (WRITEs until
-// one fails or the connection is over), cas (if the first word there is the one
-// here, 5 takes its place), fadd (adds 5 to it), send, sendimm, writeimm or sendinv (a
-// SEND that invalidates the window's key, or the memory's where a device has no windows,
-// and a READ with that key, which says "then" with the completion's status) or
-// latesendinv (the same, when a receiver that is "bound" has had time for it). Each side begins
-// with BYTES bytes of the pattern of its SEED. Each says at the end "sum", the
-// FNV-1a of its memory, and "word", its first 8 bytes as a number; connect
-// says "wc" with the completion's status before, and ends with 1 if that is
-// not success.
+// OP is write, read, badread and badwrite (with a wrong rkey), or flood (WRITEs until one fails or
+// the connection is over). cas swaps in 5 if the first word there is the one here; fadd adds 5 to
+// it. send, sendimm and writeimm are those operations. sendinv is a SEND that invalidates the
+// window's key, or the memory's where a device has no windows. A READ with that key follows, which
+// says "then" with the completion's status. latesendinv is the same, when a receiver that is
+// "bound" has had time for it. Each side begins with BYTES bytes of the pattern of its SEED. Each
+// prints at the end "sum", the FNV-1a of its memory, and "word", its first 8 bytes as a number.
+// connect prints "wc" with the completion's status before, and ends with 1 if that is not success.
 //
 // receive says "received" with what the completion tells. The private data tell
 // where the memory is: va (64), rkey (32), the rkey of a type 2 window over it,
@@ -269,8 +267,8 @@ static int64_t microseconds(void)
 	return t.tv_sec * 1000000ll + t.tv_nsec / 1000;
 }
 
-// flood repeats a work request until one fails or the connection is over. Of a
-// work request that is posted in that moment siw may say nothing.
+// flood repeats a work request until one fails or the connection is over. siw may say nothing of a
+// work request that is posted in that moment.
 static void flood(struct rdma_cm_id *id, struct ibv_send_wr *wr, struct ibv_wc *wc)
 {
 	struct pollfd events = {.fd = id->channel->fd, .events = POLLIN};

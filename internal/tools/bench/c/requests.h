@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the request/response programs share. A request has REQUEST bytes, its
- * answer as many as the options say. The server prints "ready" when it listens.
- * The client prints "connected" and the seconds that took, waits for a line on
- * stdin, sends requests for a while, prints "answered", the answers and the seconds
- * that took, and leaves at the end of stdin. Meanwhile its caller measures both.
+ * The common part of the request/response programs. A request has REQUEST bytes, its answer as many
+ * as the options say. The server prints "ready" when it listens. The client prints "connected" and
+ * the seconds that took, waits for a line on stdin and sends requests for a while. It prints
+ * "answered", the answers and the seconds that took, and leaves at the end of stdin. Meanwhile its
+ * caller measures both.
  */
 #ifndef REQUESTS_H
 #define REQUESTS_H
