@@ -11,7 +11,7 @@ import (
 
 // TestGiveWay runs the policy by which a polling thread gives the core to others.
 func TestGiveWay(t *testing.T) {
-	program := compile(t, "give_way", "-iquote", "../libibverbs")
+	program := compile(t, "give_way", "-iquote", "../include")
 	if out, err := exec.Command(program).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

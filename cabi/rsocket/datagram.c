@@ -380,10 +380,8 @@ static short datagram_events(struct rs_socket *s, short wanted)
 
 static void datagram_arm(struct rs_socket *s)
 {
-	for (struct rs_ud *ud = rs_datagram(s)->uds; ud; ud = ud->next) {
-		if (!ud->armed)
-			ud->armed = !ibv_req_notify_cq(ud->cq, 0);
-	}
+	for (struct rs_ud *ud = rs_datagram(s)->uds; ud; ud = ud->next)
+		ibv_req_notify_cq(ud->cq, 0);
 }
 
 static int datagram_event_fd(struct rs_socket *s)
@@ -400,7 +398,6 @@ static void datagram_take_event(struct rs_socket *s)
 		if (ibv_get_cq_event(ud->events, &cq, &context))
 			continue;
 		ibv_ack_cq_events(cq, 1);
-		ud->armed = false;
 	}
 	rs_ring(s); /* this took the event that would wake a sleeping thread */
 }

@@ -51,7 +51,6 @@ struct rs_ud {
 	struct rdma_cm_id *id;
 	struct ibv_comp_channel *events;
 	struct ibv_cq *cq;
-	bool armed;
 	uint32_t mtu; /* bytes that a packet of the port holds */
 	uint32_t inline_data;
 

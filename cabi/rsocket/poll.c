@@ -164,11 +164,13 @@ static int wait_for_any(struct polling *p, int timeout)
 	int64_t deadline = timeout < 0 ? RS_FOREVER : start + (int64_t)timeout * 1000;
 	int found;
 
-	do {
+	for (unsigned empty = 0;; empty++) {
 		found = look(p);
 		if (found || !timeout)
 			return found;
-	} while (rs_now_us() < start + rs_defaults()->polling_time_us);
+		if (!rs_spin_on(start + rs_defaults()->polling_time_us, empty))
+			break;
+	}
 
 	int bell = rs_bell();
 

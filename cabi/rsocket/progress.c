@@ -219,8 +219,8 @@ void rs_stream_arm(struct rs_socket *s)
 {
 	struct rs_stream *st = rs_stream(s);
 
-	if (st->cq && !st->armed && st->state >= RS_CONNECTED)
-		st->armed = !ibv_req_notify_cq(st->cq, 0);
+	if (st->cq && st->state >= RS_CONNECTED)
+		ibv_req_notify_cq(st->cq, 0);
 }
 
 int rs_stream_event_fd(struct rs_socket *s)
@@ -241,7 +241,6 @@ void rs_stream_take_event(struct rs_socket *s)
 
 	if (!st->events || ibv_get_cq_event(st->events, &cq, &context))
 		return;
-	st->armed = false;
 	if (++st->unacknowledged >= ACKNOWLEDGE) {
 		ibv_ack_cq_events(st->cq, st->unacknowledged);
 		st->unacknowledged = 0;

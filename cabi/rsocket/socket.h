@@ -57,7 +57,10 @@ struct rs_ops {
 	void (*progress)(struct rs_socket *s);
 	/* Returns the events of poll(2). */
 	short (*events)(struct rs_socket *s, short wanted);
-	/* Makes event_fd readable with the next completion. */
+	/*
+	 * Called before each sleep. It makes event_fd readable with the next completion, and has the
+	 * next progress tell the engine that the thread may sleep.
+	 */
 	void (*arm)(struct rs_socket *s);
 	int (*event_fd)(struct rs_socket *s); /* -1 without one */
 	/* Takes the events that make event_fd readable. */

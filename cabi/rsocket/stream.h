@@ -108,7 +108,6 @@ struct rs_stream {
 	/* queue pair */
 	struct ibv_comp_channel *events;
 	struct ibv_cq *cq;
-	bool armed;
 	unsigned unacknowledged; /* completion events */
 
 	/* buffers, each with its region */

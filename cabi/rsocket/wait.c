@@ -1,24 +1,60 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for one socket. poll.c waits for many. */
 #include "defaults.h"
+#include "giveway.h"
 #include "watch.h"
 
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
+#include <time.h>
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+bool rs_spin_on(int64_t end, unsigned empty)
+{
+	static __thread struct vb_giveway giveway;
+	uint64_t before, after;
+
+	if (rs_now_us() >= end)
+		return false;
+	switch (vb_giveway_next(&giveway, empty)) {
+	case VB_YIELD:
+		before = now_ns();
+		sched_yield();
+		after = now_ns();
+		vb_giveway_yielded(&giveway, after, after - before);
+		return true;
+	case VB_NAP:
+		return false;
+	case VB_STAY:
+		break;
+	}
+	return true;
+}
 
 /* Polls for polling_time first: to sleep and be woken costs more than that. */
 static bool spin(struct rs_socket *s, bool (*ready)(struct rs_socket *s))
 {
 	int64_t end = rs_now_us() + rs_defaults()->polling_time_us;
+	bool on;
 
-	do {
+	for (unsigned empty = 0;; empty++) {
 		pthread_mutex_unlock(&s->mu); /* other threads may take the lock */
+		on = rs_spin_on(end, empty);
 		pthread_mutex_lock(&s->mu);
+		if (!on)
+			return false;
 		s->ops->progress(s);
 		if (ready(s))
 			return true;
-	} while (rs_now_us() < end);
-	return false;
+	}
 }
 
 static int timeout_ms(int64_t deadline)

@@ -27,6 +27,13 @@ void rs_unwatch(struct rs_watcher *watcher);
 /* Wakes the watchers, except those of the calling thread. */
 void rs_ring(struct rs_socket *s);
 
+/*
+ * Returns whether the thread is to check once more before it sleeps, which has found nothing so
+ * often in a row: end (of rs_now_us) has not come. It gives the core away first if the peer may be
+ * waiting for it.
+ */
+bool rs_spin_on(int64_t end, unsigned empty);
+
 /* No time limit, for rs_wait. */
 #define RS_FOREVER INT64_MAX
 
