@@ -34,7 +34,10 @@ var unclear = []struct {
 }
 
 // riddle is a doc comment that says what a name is by a question: "X is what …".
-var riddle = regexp.MustCompile(`^(?:An? |The )?\w+ (?:is|are) (?:what|who|how|where|when|whether|whoever|whatever)\b`)
+// The name may have "of …" behind it, and the question may be "X is how many …".
+var riddle = regexp.MustCompile(`^(?:An? |The )?[\w.]+(?: of [\w ]+)? (?:` +
+	`(?:is|are) (?:(?:that |those )?(?:by|in|to|for|from|with) which|(?:for |to |of )?whom?|` +
+	`(?:for )?what|whatever|whoever|how|where|when|whether)|(?:says|tells) (?:what|whom?))\b`)
 
 // comment is a line of prose and where it stands.
 type comment struct {
@@ -60,6 +63,13 @@ func TestCommentsArePlain(t *testing.T) {
 			for _, u := range unclear {
 				if m := u.pattern.FindString(c.text); m != "" && !quoted(c.text, m) {
 					t.Errorf("%s:%d: %q: %s", name, c.line, m, u.instead)
+				}
+			}
+		}
+		for _, p := range paragraphs(commentsOf(string(all.text[name]))) {
+			for _, s := range sentences(p.text) {
+				if n := len(strings.Fields(s)); n > maxWords {
+					t.Errorf("%s:%d: %d words in one sentence: %s", name, p.line, n, s)
 				}
 			}
 		}
@@ -118,6 +128,27 @@ func quoted(text, phrase string) bool {
 	return strings.Contains(text, `"`+phrase) || strings.Contains(text, phrase+`"`) || strings.Contains(text, "`"+phrase)
 }
 
+// paragraphs joins the lines of each paragraph of comments. Pictures end one, and are left out.
+func paragraphs(lines []comment) (list []comment) {
+	last := -1 // the last line of a paragraph that may go on
+	for _, c := range lines {
+		switch {
+		case c.text == "" || notProse.MatchString(c.full):
+			last = -1
+		case last+1 == c.line && !item.MatchString(c.text) && !strings.HasPrefix(c.text, "- "):
+			list[len(list)-1].text += " " + c.text
+			last = c.line
+		default:
+			list = append(list, c)
+			last = c.line
+		}
+	}
+	return list
+}
+
+// notProse is a line of a comment that is indented, or drawn.
+var notProse = regexp.MustCompile(`^\s*(//|\*)(\t|  )|[│├└─┌┐┘┴┬▼▲►◄→]`)
+
 // commentsOf returns the lines of Go or C that are comments only.
 func commentsOf(text string) (list []comment) {
 	inside := false
@@ -135,4 +166,41 @@ func commentsOf(text string) (list []comment) {
 		}
 	}
 	return list
+}
+
+func TestRiddles(t *testing.T) {
+	for _, text := range []string{
+		"firstSpan is how many slots are given out.",
+		"arrival is how a thread that sleeps learns of packets.",
+		"A Plug is what a transport keeps.",
+		"arrivalID is that by which the poller reports arrivals.",
+		"The limit of a ring is where it ends.",
+		"Route tells whom a datagram is for.",
+	} {
+		if !riddle.MatchString(text) {
+			t.Errorf("%q passes", text)
+		}
+	}
+	for _, text := range []string{
+		"Open reports whether the link is up.",
+		"pollers decides whether threads poll.",
+		"Limit is the number of slots, which is what the file has.",
+		"Options of a socket. The zero value is what a receiver needs.",
+	} {
+		if riddle.MatchString(text) {
+			t.Errorf("%q is found", text)
+		}
+	}
+}
+
+func TestParagraphs(t *testing.T) {
+	lines := commentsOf("// One sentence\n// on two lines.\n//\n//\ta ─► picture\n// Two.\nx()\n// Three.\n")
+	var got []string
+	for _, p := range paragraphs(lines) {
+		got = append(got, p.text)
+	}
+	want := []string{"One sentence on two lines.", "Two.", "Three."}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

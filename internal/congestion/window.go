@@ -17,11 +17,11 @@ import (
 	"verbena/internal/rtt"
 )
 
-// Window bounds, in bytes. Slow start reaches Ordinary without asking whether there is a
-// queue: that much fits a socket of ordinary size (net.core.rmem_max of 212,992) in
-// segmented trains. Free is given to short paths, and spares a sender to wait while its
-// peer's thread has lost its core for some 100 µs at 10 GB/s. Beyond it the window is at
-// most twice the product of bandwidth and delay, and Most: 10 Gb/s over 200 ms.
+// Window bounds, in bytes. Slow start reaches Ordinary without asking whether there is a queue:
+// that much fits a socket of ordinary size (net.core.rmem_max of 212,992) in segmented bursts. Free
+// is given to short paths. With it a sender need not wait while its peer's thread has lost its core
+// for some 100 µs at 10 GB/s. Beyond it the window is at most twice the product of bandwidth and
+// delay, and Most: 10 Gb/s over 200 ms.
 const (
 	Initial  = 128 << 10
 	Ordinary = 320 << 10
@@ -39,8 +39,8 @@ const (
 	believeCeilingTrips = 16
 )
 
-// probe bounds the growth in a round trip, as does a 32nd of the window, where the window
-// already is as large as the path was seen to carry: one segmented send.
+// probe bounds the growth in a round trip once the window is as large as the path was seen to
+// carry: one segmented send. A 32nd of the window bounds it, too.
 const probe = 64 << 10
 
 // maxQueue bounds the queue in which the window still grows, as does an eighth of the

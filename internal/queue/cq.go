@@ -9,7 +9,7 @@ import (
 	"verbena/ib"
 )
 
-// armed says for which completion OnEvent is to be called.
+// armed selects the completions for which OnEvent is to be called.
 type armed uint8
 
 const (

@@ -85,7 +85,7 @@ func (b *Burst) Reset() {
 // cut trains, as each datagram is then the first of its own send.
 func (b *Burst) Limit(n int) { b.limit = min(n, MaxSegments) }
 
-// AckPlace says where a lone acknowledgement goes when there are requests to send, too.
+// AckPlace is the place of a lone acknowledgement when there are requests to send, too.
 type AckPlace uint8
 
 // Places of an acknowledgement.

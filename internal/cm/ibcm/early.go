@@ -11,7 +11,7 @@ import (
 )
 
 // A program that takes one connection after the other may close its listener with the first and
-// listen again for the second, as perftest does with -R. Its peer goes on as soon as the first
+// listen again for the second. perftest does so with -R, and its peer goes on as soon as the first
 // connection is there. Or a program tells its peer the port that it is bound to, and then listens,
 // as qperf does. A request that comes before the listener is early, not refused: it waits a moment.
 const (

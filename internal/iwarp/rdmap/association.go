@@ -28,7 +28,7 @@ import (
 //
 // Segments that arrive before their turn are held back in copies, so that the queue pair takes them
 // in order. RFC 5041 would let tagged ones be placed at once. But a repeated part of one WRITE
-// would then land on top of a later one to the same place, whose message completes torn (urdma
+// would then land on top of a later one to the same place. That one's message completes torn (urdma
 // warns of that). And a key would be looked at before the message that invalidates it has taken
 // effect. The copies are of segments in flight behind a loss, and bounded. A WRITE or SEND is
 // complete when the peer's queue pair has it; until then its memory is read again if something is

@@ -139,11 +139,11 @@ func (c *Channel) Detach(now monotime.Time) {
 	}
 }
 
-// Stale reports whether the peer may not have noticed yet that an earlier session is over, of this
-// process or of one that had the window before it. Until then it may still write to any memory that
-// it was allowed to. It ends when the peer echoes our session, or with the time in which a silent
-// peer would have been found out. A peer that is stopped for longer, in the middle of a write, is
-// not known of.
+// Stale reports whether the peer may not have noticed yet that an earlier session is over. It is
+// one of this process or of one that had the window before it. Until then it may still write to any
+// memory that it was allowed to. It ends when the peer echoes our session, or with the time in
+// which a silent peer would have been found out. A peer that is stopped for longer, in the middle
+// of a write, is not known of.
 func (c *Channel) Stale(now monotime.Time) bool {
 	return c.state == Probing && now.Before(c.ownFrom) &&
 		c.own.Load4(wire.OffMagic) == wire.Magic && c.own.Load8(wire.OffSession) != 0

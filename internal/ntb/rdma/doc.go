@@ -10,7 +10,7 @@
 //	CQ ◄─ scatter ◄ place ◄══ data of READs ══════   ◄ gather ─ the peer's memory
 //	      └◄ CQEs ◄ ring  ◄══ CQEs, words, bell ══   CQEs of atomics and errors alone
 //
-// A queue pair that leaves RESET asks the peer by the command ring for its far half, an RQP with a
+// A queue pair that leaves RESET asks the peer by the command ring for its far half: an RQP with a
 // WQE ring in the peer's window. Going to RTS it says which queue pair that one works for. The RQP
 // works only while that queue pair names it in return, and expects the PSN that the connection
 // begins with. So nothing left in the ring of a connection before is executed for the next one.
@@ -38,11 +38,11 @@
 // is withdrawn, or a queue pair takes back its grant, the response tells the owner that no such
 // write is under way.
 //
-// A message is cut into pieces, each with a WQE. Their bytes lie in the WQE, if they are few, or in
-// the arena, a part of the peer's window that the requester manages by itself. A piece's room is
-// free again when its CQE comes. A message that finds no receive, or a queue pair not ready, is
-// taken up again later from that piece on, in a new generation of the ring. Nothing of it waits in
-// the peer's window, so that no queue pair holds up another.
+// A message is cut into pieces, each with a WQE. A few bytes lie in the WQE, more in the arena, a
+// part of the peer's window that the requester manages by itself. A piece's room is free again when
+// its CQE comes. A message that finds no receive, or a queue pair not ready, is taken up again
+// later from that piece on. It goes in a new generation of the ring. Nothing of it waits in the
+// peer's window, so that no queue pair holds up another.
 //
 // When the link goes down every connected queue pair goes to the error state and all its work is
 // flushed. Regions and queue pairs stay, and are announced again when the link is back.

@@ -24,7 +24,7 @@ type talk struct {
 
 const talkHeader = 16
 
-// talkRoom is for what is said, and heard.
+// talkRoom holds a message that is said, and one that is heard.
 var talkRoom [2][wire.MaxFrameBytes]byte
 
 // life names a life of the host's link.

@@ -59,9 +59,9 @@ func TestAcknowledgementStaysBehindWhileEndsTalkInTurns(t *testing.T) {
 	s.WantQuiet("once")
 }
 
-// An acknowledgement comes before the answer where the engine asks for that. (ib_send_lat -e has
-// a completion queue of one entry for its sends. It took the event of the answer for that of its
-// send, found the queue empty, overran it with the next one and slept for ever.)
+// An acknowledgement comes before the answer where the engine asks for that. (ib_send_lat -e has a
+// completion queue of one entry for its sends. It took the event of the answer for that of its
+// send, and found the queue empty. It overran it with the next one and slept for ever.)
 func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
 	s := script.New(t, newRC)
 	s.PlaceAck(roce.AckBefore)

@@ -116,8 +116,8 @@ func parseDelay(key, val string) (monotime.Duration, error) {
 	return d, nil
 }
 
-// ForStreams reports the faults of f that cannot be done to a stream, whose bytes the system
-// delivers each once and in order, or not at all; nil if all can.
+// ForStreams reports the faults of f that cannot be done to a stream; nil if all can. The system
+// delivers a stream's bytes each once and in order, or not at all.
 func (f Faults) ForStreams() error {
 	f.Corrupt, f.Cut, f.Delay, f.Jitter, f.Seed = 0, 0, 0, 0, 0
 	if f == (Faults{}) {

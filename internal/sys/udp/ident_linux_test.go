@@ -14,8 +14,8 @@ import (
 )
 
 // newNetwork is the calling test's own network. Its loopback interface has the given MTU and cuts
-// every train in software, so that a packet socket sees datagrams as they would leave on a wire. It
-// is false where the test has been done elsewhere.
+// every train in software. So a packet socket sees datagrams as they would leave on a wire. It is
+// false where the test has been done elsewhere.
 func newNetwork(t *testing.T, mtu int) bool {
 	t.Helper()
 	n := netns.New(t)

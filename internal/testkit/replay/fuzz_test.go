@@ -103,10 +103,10 @@ func newVictim(service wire.Service) *victim {
 // FuzzMachines plays any packets to a machine at work. It must neither panic
 // nor send for ever, and no byte outside its region may change.
 //
-// Input: service; then packets, each behind a byte that tells what to put right in it (bit 0 the
-// keys and numbers, bit 1 the PSN, bit 2 the address). Then come a byte of milliseconds that pass,
-// and two of the packet's length. Packets that hardware has sent by RC are a seed, and the same by
-// XRC.
+// Input: service; then packets. Each stands behind a byte that tells what to put right in it: bit 0
+// the keys and numbers, bit 1 the PSN, bit 2 the address. Then come a byte of milliseconds that
+// pass, and two of the packet's length. Packets that hardware has sent by RC are a seed, and the
+// same by XRC.
 func FuzzMachines(f *testing.F) {
 	files, _ := filepath.Glob("../../../testdata/captures/rxe-op-*.pcap")
 	for _, name := range files {

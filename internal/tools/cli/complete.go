@@ -35,7 +35,7 @@ func DeviceNames() (names []string) {
 	return names
 }
 
-// must is for what only a mistake in the program makes fail.
+// must panics at errors that only a mistake in the program makes.
 func must(err error) {
 	if err != nil {
 		panic(err)

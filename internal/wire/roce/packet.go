@@ -28,10 +28,10 @@ type Packet struct {
 	Raw     []byte // all of it, ICRC included
 }
 
-// Parse takes apart b, a UDP payload from the first byte of BTH to the last of the ICRC, and
-// reports any fault of its form. It does not check the ICRC. In a malformed packet the fields
-// parsed before the fault are set. From BadTVer on that is BTH, Info, ICRC and Raw, so that a
-// responder can NAK an opcode it does not know.
+// Parse takes apart b, a UDP payload from the first byte of BTH to the last of the ICRC. It reports
+// any fault of the form, and does not check the ICRC. In a malformed packet the fields parsed
+// before the fault are set. From BadTVer on that is BTH, Info, ICRC and Raw, so that a responder
+// can NAK an opcode it does not know.
 //
 // Spec: IBTA vol. 1, 9.6 (packet header validation).
 func (p *Packet) Parse(b []byte) Malformed {
