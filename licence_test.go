@@ -85,10 +85,10 @@ func TestThePackageHasTheLicence(t *testing.T) {
 func TestPackagedLicencesAreComplete(t *testing.T) {
 	const header = "/usr/include/infiniband/verbs.h"
 	if _, err := os.Stat(header); err != nil {
-		t.Skipf("no libibverbs-dev: %v", err)
+		t.Skipf("libibverbs-dev is not installed: apt-get install libibverbs-dev: %v", err)
 	}
 	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash")
+		t.Skip("there is no bash in $PATH: install it")
 	}
 	want := []string{"go", "rdma-core-headers"}
 	for _, args := range [][]string{{"./cmd/verbena"}, {"-tags=cabi", "./cabi/engine"}} {

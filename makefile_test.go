@@ -20,7 +20,7 @@ var works = regexp.MustCompile(`(?m)^.*(\bgo (vet|test|build|list)|kernel/build|
 // A package that is missing is found at once, and not after minutes of work.
 func TestMakeChecksBeforeItWorks(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
-		t.Skip("there is no make")
+		t.Skip("there is no make in $PATH: apt-get install make")
 	}
 	for _, target := range []string{"build", "run", "test", "lint", "capi", "apps", "interop", "deb", "bench"} {
 		cmd := exec.CommandContext(t.Context(), "make", "-n", "GO=go", "VERSION=0.1", target)

@@ -17,7 +17,7 @@ const newPath = "example.org/x/verb" + "ena"
 func TestModulePath(t *testing.T) {
 	for _, tool := range []string{"git", "bash", "sed", "xargs", "gofmt"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("there is no", tool)
+			t.Skip("there is no", tool, "in $PATH: install it")
 		}
 	}
 	root := t.TempDir()

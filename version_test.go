@@ -19,7 +19,7 @@ var debianVersion = regexp.MustCompile(`^[0-9][0-9A-Za-z.+~]*$`)
 func TestVersions(t *testing.T) {
 	for _, tool := range []string{"git", "bash", "tar"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("there is no", tool)
+			t.Skip("there is no", tool, "in $PATH: install it")
 		}
 	}
 	root := t.TempDir()

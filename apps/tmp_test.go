@@ -81,7 +81,7 @@ func number(dir string) string {
 func TestTmpIsOurOwn(t *testing.T) {
 	switch os.Getenv(insideVariable) {
 	case "":
-		t.Skip("there are no namespaces")
+		t.Skip("this kernel makes no namespaces: run as root, or allow user namespaces")
 	case number("/tmp"):
 		t.Error("/tmp is the machine's: what another user has left there is in the way of perftest")
 	}

@@ -255,7 +255,7 @@ func TestListenerOfEveryKindOnAllAddresses(t *testing.T) {
 func TestBoundPortOfEveryKind(t *testing.T) {
 	ofKinds(t, func(t *testing.T, k kindUnderTest) {
 		if k.silent {
-			t.Skip("a port of this kind refuses in silence")
+			t.Skip("a port of this kind refuses in silence: there is no answer to test")
 		}
 		f := newFabric(t)
 		a, b := f.process(1), f.process(2)

@@ -14,7 +14,7 @@ import (
 // loopback interface without allocating.
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates: run without -race")
 	}
 	onBothPaths(t, noAllocations)
 }
@@ -77,7 +77,7 @@ func noAllocations(t *testing.T) {
 // connects them, uses each once and measures what one costs.
 func TestIdleQueuePairs(t *testing.T) {
 	if raceEnabled || testing.Short() {
-		t.Skip("10,000 queue pairs take too long under the race detector or with -short, and cost more there")
+		t.Skip("10,000 queue pairs take too long, and cost more: run without -race and -short")
 	}
 	const count, limit = 10_000, 16 << 10
 	e := newEnd(t, ib.QPTypeRC, 64)

@@ -139,7 +139,7 @@ func TestLongestMessage(t *testing.T) { onBothPaths(t, longestMessage) }
 
 func longestMessage(t *testing.T) {
 	if raceEnabled || testing.Short() {
-		t.Skip("2 GiB each way take too long under the race detector or with -short")
+		t.Skip("2 GiB each way take too long: run without -race and -short")
 	}
 	wide := func(a *verbs.QPInitAttr) { a.Cap.MaxSendSGE = 32 }
 	a, b := newEnd(t, ib.QPTypeRC, 64<<20, wide), newEnd(t, ib.QPTypeRC, 4<<20)

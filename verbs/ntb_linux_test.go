@@ -265,7 +265,7 @@ func TestNTBWithoutPolling(t *testing.T) {
 func TestNTBPeerGoes(t *testing.T) {
 	eachNTB(t, func(t *testing.T, kind string) {
 		if kind == "map" {
-			t.Skip("it is found out by its silence, after seconds: package bridge has that")
+			t.Skip("a silent peer is given up after seconds: internal/ntb/backend tests that")
 		}
 		joinLinks(t, kind)
 		a := newEndOn(t, "ntb0", ib.QPTypeRC, 1<<16)

@@ -392,7 +392,7 @@ func TestNTBStoppedProcess(t *testing.T) {
 // gigabytes, what it uses of it some megabytes.
 func TestNTBSixteenProcesses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("16 processes: not with -short")
+		t.Skip("16 processes take long: run without -short")
 	}
 	s, c := place(t)
 	var all []*member

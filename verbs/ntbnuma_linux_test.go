@@ -22,7 +22,7 @@ import (
 func TestNTBOnANode(t *testing.T) {
 	b, err := os.ReadFile("/sys/devices/system/node/online")
 	if err != nil {
-		t.Skipf("a kernel without nodes: %v", err)
+		t.Skipf("this kernel has no NUMA nodes: boot one with CONFIG_NUMA to test it: %v", err)
 	}
 	online := strings.TrimSpace(string(b))
 	node, err := strconv.Atoi(online[strings.LastIndexAny(online, ",-")+1:]) // the last one

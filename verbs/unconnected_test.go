@@ -144,7 +144,7 @@ func TestUD(t *testing.T) {
 			a, b := datagrams(t, 8192), datagrams(t, 8192)
 			index, gid := a.gidOf(addr)
 			if index < 0 {
-				t.Skipf("the loopback interface has no %s", addr)
+				t.Skipf("the loopback interface has no %s: enable IPv6 to test it", addr)
 			}
 			pattern(a.buf, 1)
 			b.recv(1, 4096)
@@ -254,7 +254,7 @@ func multicaster(t *testing.T, v4 bool) (device string, index int) {
 			}
 		}
 	}
-	t.Skip("no interface can send to a group of this family")
+	t.Skip("no interface can send to a group of this family: add a multicast route to test it")
 	return "", 0
 }
 
@@ -311,7 +311,7 @@ func rcOverIPv6(t *testing.T) {
 	a, b := newEnd(t, ib.QPTypeRC, 100_000), newEnd(t, ib.QPTypeRC, 100_000)
 	index, gid := a.gidOf("::1")
 	if index < 0 {
-		t.Skip("the loopback interface has no ::1")
+		t.Skip("the loopback interface has no ::1: enable IPv6 to test it")
 	}
 	connect(t, a, b, ib.MTU4096, func(q *ib.QPAttr) { q.AH.GRH.SGIDIndex, q.AH.GRH.DGID = uint8(index), gid })
 	pattern(a.buf, 9)

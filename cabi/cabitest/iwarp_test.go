@@ -21,7 +21,7 @@ func TestOnIWARP(t *testing.T) {
 		for _, name := range onIWARP {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				if kind == "trp" && name == "rsocket_killed" {
-					t.Skip("of a killed process of TRP the peer learns by ICMP or by its silence: it gets ETIMEDOUT, not the end of the stream")
+					t.Skip("TRP has no stream that ends: ICMP or silence reveals a killed peer, with ETIMEDOUT")
 				}
 				run(t, name, "127.0.0.1")
 			})

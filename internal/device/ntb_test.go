@@ -15,7 +15,7 @@ import (
 // TestLinksAreDevices lists a device for each link that is configured.
 func TestLinksAreDevices(t *testing.T) {
 	if !slices.Contains(kinds, KindNTB) {
-		t.Skip("this system has no links")
+		t.Skip("this system has no NTB links: run on Linux")
 	}
 	if err := ConfigureLinks("10.99.0.1+10.99.0.2=s:192.0.2.1:7000,c:192.0.2.1:7000"); err != nil {
 		t.Fatal(err)

@@ -195,7 +195,7 @@ const peerVar = "VERBENA_BRIDGE_PEER" // TestPeer's endpoint
 func TestPeer(t *testing.T) {
 	where := os.Getenv(peerVar)
 	if where == "" {
-		t.Skipf("%s does not say where a server is", peerVar)
+		t.Skipf("%s names no server: set it to the address of one", peerVar)
 	}
 	c := newClient(t, where, 1)
 	for from := time.Now(); c.done < 600; {

@@ -212,7 +212,7 @@ func TestPollingNoticesTheEnd(t *testing.T) {
 func TestIPv6(t *testing.T) {
 	l, err := listenOwnTCP(netip.MustParseAddrPort("[::1]:0"), windowBytes)
 	if err != nil {
-		t.Skipf("no IPv6: %v", err)
+		t.Skipf("there is no IPv6: enable it to test it: %v", err)
 	}
 	defer l.Close()
 	done := make(chan error)

@@ -27,7 +27,7 @@ func TestParseList(t *testing.T) {
 func node(t *testing.T) int {
 	b, err := os.ReadFile(nodes + "online")
 	if err != nil {
-		t.Skipf("a kernel without nodes: %v", err)
+		t.Skipf("this kernel has no NUMA nodes: boot one with CONFIG_NUMA to test it: %v", err)
 	}
 	list := parseList(string(b))
 	n := list[len(list)-1]

@@ -28,7 +28,7 @@ func TestMembersMeetByTheirThreadsNamespace(t *testing.T) {
 		done <- err
 	}()
 	if err := <-done; err == unix.EPERM {
-		t.Skip("needs CAP_SYS_ADMIN for a network namespace")
+		t.Skip("a network namespace needs CAP_SYS_ADMIN: run as root")
 	} else if err != nil {
 		t.Fatal(err)
 	}

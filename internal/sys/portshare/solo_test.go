@@ -19,7 +19,7 @@ func TestSoloHasThePortAlone(t *testing.T) {
 	}
 	s, err := m.Socket(addr)
 	if err != nil {
-		t.Skipf("this system has no second loopback address: %v", err)
+		t.Skipf("this system has no second loopback address: add 127.0.0.2 to test it: %v", err)
 	}
 	if again, err := m.Socket(addr); again != s || err != nil || s.LocalAddr() != netip.AddrPortFrom(addr, Port) {
 		t.Errorf("second Socket: %v, %v", again, err)

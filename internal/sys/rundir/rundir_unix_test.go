@@ -47,7 +47,7 @@ func TestDirIsInTheSessionsDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if c.base == "" {
 				if me != 0 {
-					t.Skip("only root gives a directory away")
+					t.Skip("only root can give a directory to another user: run as root")
 				}
 				c.base = directory(t, 0o777, 65534)
 			}

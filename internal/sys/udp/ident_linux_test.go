@@ -27,7 +27,7 @@ func newNetwork(t *testing.T, mtu int) bool {
 	}
 	n.Up("lo")
 	if err := n.LinkSetGSOMaxSegs(n.Link("lo"), 1); err != nil {
-		t.Skipf("this kernel cannot turn off segmentation of lo: %v", err)
+		t.Skipf("this kernel cannot turn off segmentation of lo: run as root: %v", err)
 	}
 	return true
 }
@@ -39,7 +39,7 @@ func sniffer(t *testing.T) int {
 	proto := binary.NativeEndian.Uint16([]byte{unix.ETH_P_IP >> 8, unix.ETH_P_IP & 0xff}) // network order
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(proto))
 	if err != nil {
-		t.Skipf("needs CAP_NET_RAW to see IP headers: %v", err)
+		t.Skipf("seeing IP headers needs CAP_NET_RAW: run as root: %v", err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
 	return fd

@@ -13,7 +13,7 @@ func TestMulticastReachesEveryMember(t *testing.T) {
 	group := netip.MustParseAddr("239.255.47.91")
 	first, err := Listen(group, 0, Options{Interface: lo})
 	if err != nil {
-		t.Skipf("the loopback interface takes no multicast here: %v", err)
+		t.Skipf("lo takes no multicast: ip link set lo multicast on: %v", err)
 	}
 	defer first.Close()
 	second, err := Listen(group, first.LocalAddr().Port(), Options{Interface: lo})
@@ -24,7 +24,7 @@ func TestMulticastReachesEveryMember(t *testing.T) {
 	tx := listen(t, netip.MustParseAddr("127.0.0.1"), Options{})
 	writeAll(t, tx, Datagrams{Dst: first.LocalAddr(), Iov: [][]byte{[]byte("all")}})
 	if tx.Counters().Unreachable > 0 {
-		t.Skip("this system has no multicast route on its loopback interface")
+		t.Skip("lo has no multicast route: ip route add 224.0.0.0/4 dev lo")
 	}
 	for _, s := range []*Socket{first, second} {
 		if got, m := receive(t, s, 1); string(got[0]) != "all" || m.Dst != group {
@@ -45,6 +45,6 @@ func loopback(t *testing.T) int {
 			return i.Index
 		}
 	}
-	t.Skip("this system has no loopback interface")
+	t.Skip("there is no loopback interface: ip link set lo up")
 	return 0
 }

@@ -16,7 +16,7 @@ func TestKernelJoinsTrain(t *testing.T) {
 		addr := netip.MustParseAddr(a)
 		rx, tx := listen(t, addr, Options{}), listen(t, addr, Options{})
 		if !tx.SegmentsTrains() {
-			t.Skip("this kernel has no UDP_SEGMENT")
+			t.Skip("this kernel has no UDP_SEGMENT: use Linux 4.18 or later")
 		}
 		sent := pattern(20*1000+7, 1)
 		writeAll(t, tx, Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{sent}, SegmentSize: 1000})
@@ -122,7 +122,7 @@ func TestSteerByPayload(t *testing.T) {
 
 func TestNoAllocation(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates: run without -race")
 	}
 	for _, a := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(a)

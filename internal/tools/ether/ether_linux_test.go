@@ -62,7 +62,7 @@ func startStation(t *testing.T, args, links string) *station {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); errors.Is(err, unix.EPERM) {
-		t.Skipf("needs root, for network namespaces and interfaces: %v", err)
+		t.Skipf("network namespaces and interfaces need root: run as root: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestRefusals(t *testing.T) {
 // capability.
 func TestInterfaceOfRoot(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("needs root, to make the interface")
+		t.Skip("only root can make the interface: run as root")
 	}
 	links := "shm:" + filepath.Join(t.TempDir(), "link")
 	cmd := command("--tap storage0", links)

@@ -128,7 +128,7 @@ func TestOverIWARP(t *testing.T) {
 // TestStrangersAtTheServersPort are turned away, and the client is not.
 func TestStrangersAtTheServersPort(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("there is no iWARP over TCP")
+		t.Skip("this system has no iWARP device: run on Linux")
 	}
 	o, err := parse(t, "rc -d iwarp"+strings.TrimPrefix(loopback.Device(t), "roce"))
 	if err != nil {

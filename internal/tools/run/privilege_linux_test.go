@@ -21,7 +21,7 @@ func TestSetuidProgramsAreRefused(t *testing.T) {
 		t.Errorf("setuid to who runs it: %v", err)
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file to another user")
+		t.Skip("only root can give a file to another user: run as root")
 	}
 	for what, id := range map[string][2]int{"setuid": {65534, 0}, "setgid": {0, 65534}} {
 		if err := os.Chown(path, id[0], id[1]); err != nil {

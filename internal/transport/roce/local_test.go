@@ -391,7 +391,7 @@ func TestHostileRing(t *testing.T) {
 // machine.
 func TestLateAcknowledgements(t *testing.T) {
 	if raceDetector {
-		t.Skip("with the race detector a turn takes longer than the grace")
+		t.Skip("with the race detector a turn takes longer than the grace: run without -race")
 	}
 	nodes := meetWith(t, forEver, how{}, how{})
 	turn := func(from, to *endpoint) {
@@ -421,7 +421,7 @@ func TestLateAcknowledgements(t *testing.T) {
 
 func TestLocalAllocatesNothing(t *testing.T) {
 	if raceDetector {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates: run without -race")
 	}
 	a, b := localPair(t, 64<<10)
 	for _, n := range []int{8, 64 << 10} {

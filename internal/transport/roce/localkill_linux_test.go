@@ -309,7 +309,7 @@ func TestOtherNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); errors.Is(err, unix.EPERM) {
-		t.Skipf("needs CAP_SYS_ADMIN for a network namespace: %v", err)
+		t.Skipf("a network namespace needs CAP_SYS_ADMIN: run as root: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}

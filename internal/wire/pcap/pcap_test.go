@@ -99,7 +99,7 @@ func TestWriteRead(t *testing.T) {
 func TestWiresharkOpens(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
-		t.Skip("tshark is not installed")
+		t.Skip("tshark is not installed: apt-get install tshark")
 	}
 	file := filepath.Join(t.TempDir(), "ours.pcapng")
 	f, err := os.Create(file)
@@ -127,7 +127,7 @@ func TestWiresharkOpens(t *testing.T) {
 func TestWiresharkOpensSegments(t *testing.T) {
 	tshark, err := exec.LookPath("tshark")
 	if err != nil {
-		t.Skip("tshark is not installed")
+		t.Skip("tshark is not installed: apt-get install tshark")
 	}
 	file := filepath.Join(t.TempDir(), "ours.pcapng")
 	f, err := os.Create(file)
