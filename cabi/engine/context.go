@@ -96,8 +96,8 @@ func vb_progress(ctx C.vb_handle, polls C.uint) {
 	}
 }
 
-func (o *ctxObject) news(news **C.struct_vb_news) error {
-	*news = (*C.struct_vb_news)(o.engine.Board().Memory())
+func (o *ctxObject) board(board **C.struct_vb_board) error {
+	*board = (*C.struct_vb_board)(o.engine.Board().Memory())
 	return nil
 }
 

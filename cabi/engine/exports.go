@@ -44,10 +44,10 @@ func vb_ctx_violations(ctx C.vb_handle, badPkey *C.uint32_t, qkey *C.uint32_t) C
 	return C.int(errnoOf("ibv_query_port", contexts.none()))
 }
 
-//export vb_news
-func vb_news(ctx C.vb_handle, news **C.struct_vb_news) C.int {
+//export vb_board
+func vb_board(ctx C.vb_handle, board **C.struct_vb_board) C.int {
 	if o := contexts.get(handle(ctx)); o != nil {
-		return C.int(errnoOf("ibv_create_cq", o.news(news)))
+		return C.int(errnoOf("ibv_create_cq", o.board(board)))
 	}
 	return C.int(errnoOf("ibv_create_cq", contexts.none()))
 }

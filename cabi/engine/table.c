@@ -63,14 +63,14 @@ SAME(struct vb_recv_ring, head, 0, 8, "queue.RecvRing.head");
 SAME(struct vb_recv_ring, tail, 64, 8, "queue.RecvRing.tail");
 SAME(struct vb_recv_ring, posting, 128, 4, "queue.RecvRing.posting");
 _Static_assert(sizeof(struct vb_recv_ring) == 192, "queue.RecvRing");
-SAME(struct vb_news, patient, 0, 4, "shmring.boardMemory.patient");
-SAME(struct vb_news, seats, 4, 4, "shmring.boardMemory.seats");
-SAME(struct vb_news, mask, 8, 8, "shmring.boardMemory.mask");
-SAME(struct vb_news, looks, 64, 8, "shmring.boardMemory.looks");
-_Static_assert(offsetof(struct vb_news, at) == 128, "shmring.boardMemory.at");
-SAME(struct vb_news, at[0].data, offsetof(struct vb_news, at[0]) + 0, 8, "shmring.seat.data");
-SAME(struct vb_news, at[0].next, offsetof(struct vb_news, at[0]) + 8, 8, "shmring.seat.next");
-_Static_assert(sizeof(((struct vb_news *)0)->at[0]) == 16, "shmring.seat");
+SAME(struct vb_board, suffices, 0, 4, "shmring.boardMemory.suffices");
+SAME(struct vb_board, entries, 4, 4, "shmring.boardMemory.entries");
+SAME(struct vb_board, mask, 8, 8, "shmring.boardMemory.mask");
+SAME(struct vb_board, polls, 64, 8, "shmring.boardMemory.polls");
+_Static_assert(offsetof(struct vb_board, at) == 128, "shmring.boardMemory.at");
+SAME(struct vb_board, at[0].data, offsetof(struct vb_board, at[0]) + 0, 8, "shmring.entry.data");
+SAME(struct vb_board, at[0].next, offsetof(struct vb_board, at[0]) + 8, 8, "shmring.entry.next");
+_Static_assert(sizeof(((struct vb_board *)0)->at[0]) == 16, "shmring.entry");
 _Static_assert(VB_RECV_REFUSED == 0, "VB_RECV_REFUSED");
 _Static_assert(VB_RECV_FREE == 1, "VB_RECV_FREE");
 _Static_assert(VB_RECV_NOTIFY == 2, "VB_RECV_NOTIFY");
@@ -84,7 +84,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.ctx_close = vb_ctx_close,
 	.ctx_violations = vb_ctx_violations,
 	.progress = vb_progress,
-	.news = vb_news,
+	.board = vb_board,
 	.wake = vb_wake,
 	.pd_alloc = vb_pd_alloc,
 	.pd_free = vb_pd_free,

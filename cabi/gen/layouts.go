@@ -38,8 +38,8 @@ var views = []view{
 			"pkey_index slid sl"},
 	{reflect.TypeFor[queue.Ring](), "struct vb_cq_ring", "", "head tail overrun mask slots"},
 	{reflect.TypeFor[queue.RecvRing](), "struct vb_recv_ring", "", "head tail posting"},
-	{board, "struct vb_news", "", "patient seats mask looks at[]"},
-	{fieldOf(board, "at").Elem(), "struct vb_news", "at[0]", "data next"},
+	{board, "struct vb_board", "", "suffices entries mask polls at[]"},
+	{fieldOf(board, "at").Elem(), "struct vb_board", "at[0]", "data next"},
 }
 
 // board is the memory of a Board, whose type has no exported name.

@@ -109,19 +109,19 @@ struct vb_recv_memory {
 };
 
 /*
- * A notification board that the engine shares with the front. Each of the first seats watches the
+ * A notification board that the engine shares with the front. Each of the first entries watches the
  * word at data + (next & mask). If it is not 0, packets of another process of this host are
  * pending, and progress is worth a call; the engine moves next on. data is 0 where there is nothing
  * to look at. Memory that was ever mapped at data stays mapped.
  *
- * While patient is 0 the board does not show everything, and progress is called as often as without
- * a board. The front counts its looks, so that the engine sees that a thread polls.
+ * While suffices is 0 the board does not show everything, and progress is called as often as
+ * without a board. The front counts its polls, so that the engine sees that a thread polls.
  */
-struct vb_news {
-	_Atomic uint32_t patient;
-	_Atomic uint32_t seats;
+struct vb_board {
+	_Atomic uint32_t suffices;
+	_Atomic uint32_t entries;
 	uint64_t mask;
-	_Alignas(64) _Atomic uint64_t looks;
+	_Alignas(64) _Atomic uint64_t polls;
 	_Alignas(64) struct {
 		_Atomic uintptr_t data;
 		_Atomic uint64_t next;
@@ -273,7 +273,7 @@ struct vb_engine {
 	 */
 	void (*progress)(vb_handle ctx, unsigned polls);
 	/* Returns the board that shows pending work, or NULL. It stays mapped for ever. */
-	int (*news)(vb_handle ctx, struct vb_news **news); /* ibv_create_cq */
+	int (*board)(vb_handle ctx, struct vb_board **board); /* ibv_create_cq */
 	/* Says that the application is about to sleep: the engine's own threads read from now on. */
 	void (*wake)(vb_handle ctx);
 

@@ -89,7 +89,7 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 	cq->ibv.cq.channel = attr->channel;
 	cq->ibv.cq.cq_context = attr->cq_context;
 	cq->ibv.cq.cqe = depth;
-	err = engine->news(handle, &cq->news);
+	err = engine->board(handle, &cq->board);
 	if (!err && channel)
 		err = vb_channel_use(channel, engine, handle);
 	if (err)

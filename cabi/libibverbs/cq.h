@@ -22,7 +22,7 @@ struct vb_cq {
 	const struct vb_engine *engine;
 	vb_handle ctx;
 	vb_handle handle;
-	struct vb_news *news; /* where to look before progress is called, or NULL */
+	struct vb_board *board; /* where to look before progress is called, or NULL */
 	struct vb_pd *parent; /* a parent domain that it was created in, or NULL */
 	struct vb_source source;
 	/* atomic: the thread that asked for a notification and has polled nothing since, or NULL */

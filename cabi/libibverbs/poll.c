@@ -17,12 +17,12 @@
 #define PROGRESS_EVERY 2
 
 /*
- * The same where news of packets that come through memory is seen without reading,
+ * The same where the board shows packets that come through memory without a call,
  * and for how many polls one then stands: sockets and timers are looked at as often
  * as before in time, not in polls.
  */
-#define PATIENT_EVERY 128
-#define PATIENT_POLLS 16
+#define BOARD_EVERY 128
+#define BOARD_POLLS 16
 
 /*
  * The number that a poll counts for if other threads had the core before it. Sockets and timers are
@@ -83,15 +83,15 @@ static unsigned give_way(struct vb_giveway *g, unsigned empty)
 }
 
 /* Reports whether something has arrived that the engine has not read. */
-static int has_news(const struct vb_news *news)
+static int board_shows(const struct vb_board *board)
 {
-	unsigned n = atomic_load_explicit(&news->seats, memory_order_relaxed);
+	unsigned n = atomic_load_explicit(&board->entries, memory_order_relaxed);
 
 	for (unsigned i = 0; i < n; i++) {
-		uintptr_t data = atomic_load_explicit(&news->at[i].data, memory_order_relaxed);
-		uint64_t next = atomic_load_explicit(&news->at[i].next, memory_order_relaxed);
+		uintptr_t data = atomic_load_explicit(&board->at[i].data, memory_order_relaxed);
+		uint64_t next = atomic_load_explicit(&board->at[i].next, memory_order_relaxed);
 
-		if (data && atomic_load_explicit((_Atomic uint64_t *)(data + (next & news->mask)),
+		if (data && atomic_load_explicit((_Atomic uint64_t *)(data + (next & board->mask)),
 						 memory_order_relaxed))
 			return 1;
 	}
@@ -102,16 +102,16 @@ static int has_news(const struct vb_news *news)
  * Returns the number of polls that this one, the empty-th in a row, counts for: 0 if it is not to
  * read the network.
  */
-static unsigned due(struct vb_news *news, unsigned empty)
+static unsigned due(struct vb_board *board, unsigned empty)
 {
-	if (!news || !atomic_load_explicit(&news->patient, memory_order_relaxed))
+	if (!board || !atomic_load_explicit(&board->suffices, memory_order_relaxed))
 		return empty % PROGRESS_EVERY == 0;
-	atomic_store_explicit(&news->looks,
-			      atomic_load_explicit(&news->looks, memory_order_relaxed) + 1,
+	atomic_store_explicit(&board->polls,
+			      atomic_load_explicit(&board->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	if (has_news(news))
+	if (board_shows(board))
 		return 1;
-	return empty % PATIENT_EVERY ? 0 : PATIENT_POLLS;
+	return empty % BOARD_EVERY ? 0 : BOARD_POLLS;
 }
 
 int vb_cq_idle(struct vb_cq *cq)
@@ -130,7 +130,7 @@ int vb_cq_idle(struct vb_cq *cq)
 	if (empty % POLLER_POLLS == 0)
 		vb_channel_polled();
 	away = give_way(&cq->giveway, empty);
-	polls = due(cq->news, empty);
+	polls = due(cq->board, empty);
 	if (away > polls)
 		polls = away;
 	if (polls)

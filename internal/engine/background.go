@@ -167,7 +167,7 @@ func (g *background) lost() bool {
 }
 
 // polled returns the number of polls. Two looks at the board count as one poll.
-func (g *background) polled() uint64 { return g.polls.Load() + g.eng.board.Looks()/2 }
+func (g *background) polled() uint64 { return g.polls.Load() + g.eng.board.Polls()/2 }
 
 // read drains the sockets, and lingers: in a stream the next datagram comes sooner than a sleep and
 // a wake-up take, and a wake-up also costs its sender.

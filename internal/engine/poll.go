@@ -61,7 +61,7 @@ func (e *Engine) TakeArrived() {
 
 // UpdateBoard shows on the Board how often a C program is to call PollFor. It is called after each
 // PollFor.
-func (e *Engine) UpdateBoard() { e.board.Let(e.boardShowsAll()) }
+func (e *Engine) UpdateBoard() { e.board.SetSuffices(e.boardShowsAll()) }
 
 // boardShowsAll reports whether only the rings on the board need to be polled often.
 func (e *Engine) boardShowsAll() bool {

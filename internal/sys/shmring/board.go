@@ -10,8 +10,8 @@ import (
 // A Board shows a C program, which polls by itself, where this process's rings are read next. So
 // the program calls only when something has come:
 //
-//	seat.data ──► [ ring's data ]
-//	seat.next ──────────►│first word of the next entry│   0: nothing has come
+//	entry.data ──► [ ring's data ]
+//	entry.next ──────────►│first word of the next entry│   0: nothing has come
 //
 // Memory that was ever shown stays mapped (newMapping): a program with an address may read there at
 // any later time, and at worst reads another ring's word.
@@ -21,29 +21,29 @@ type Board struct {
 	shared *boardMemory
 
 	mu    sync.Mutex
-	taken [boardSeats]*Consumer // guarded by mu
+	taken [boardEntries]*Consumer // guarded by mu
 }
 
-// boardMemory is laid out as struct vb_news in cabi/include/engine.h.
+// boardMemory is laid out as struct vb_board in cabi/include/engine.h.
 type boardMemory struct {
-	patient atomic.Uint32 // Let
-	seats   atomic.Uint32 // those that were ever taken: the first ones
-	mask    uint64        // of next
-	_       [48]byte
+	suffices atomic.Uint32 // SetSuffices
+	entries  atomic.Uint32 // those that were ever taken: the first ones
+	mask     uint64        // of next
+	_        [48]byte
 
-	looks atomic.Uint64 // the other's: how often it has looked
+	polls atomic.Uint64 // the other's: how often it has polled
 	_     [56]byte
 
-	at [boardSeats]seat
+	at [boardEntries]entry
 }
 
-type seat struct {
+type entry struct {
 	data atomic.Uintptr // 0: nobody's
 	next atomic.Uint64
 }
 
-// boardSeats bounds the cost of a look. Further rings are not shown.
-const boardSeats = 16
+// boardEntries bounds the cost of a poll. Further rings are not shown.
+const boardEntries = 16
 
 // Show puts the ring of c, which nobody reads yet and whose memory is a mapping's,
 // on the board. It reports false if there is no room.
@@ -61,7 +61,7 @@ func (b *Board) Show(c *Consumer) bool {
 		s.next.Store(c.next.Load())
 		b.taken[i], c.next = c, &s.next
 		s.data.Store(addressOf(c.data))
-		b.shared.seats.Store(max(b.shared.seats.Load(), uint32(i)+1))
+		b.shared.entries.Store(max(b.shared.entries.Load(), uint32(i)+1))
 		return true
 	}
 	return false
@@ -84,25 +84,25 @@ func (b *Board) Hide(c *Consumer) {
 	}
 }
 
-// Let tells the polling program whether reading the board is enough for most polls.
-func (b *Board) Let(patient bool) {
-	if b == nil || b.Patient() == patient {
+// SetSuffices says whether reading the board is enough for most polls.
+func (b *Board) SetSuffices(yes bool) {
+	if b == nil || b.Suffices() == yes {
 		return
 	}
 	v := uint32(0)
-	if patient {
+	if yes {
 		v = 1
 	}
-	b.shared.patient.Store(v)
+	b.shared.suffices.Store(v)
 }
 
-// Patient returns the last argument of Let.
-func (b *Board) Patient() bool { return b != nil && b.shared.patient.Load() != 0 }
+// Suffices returns the last argument of SetSuffices.
+func (b *Board) Suffices() bool { return b != nil && b.shared.suffices.Load() != 0 }
 
-// Looks returns the number of the other's looks. Several threads may lose some.
-func (b *Board) Looks() uint64 {
+// Polls returns the number of the other's polls. Several threads may lose some.
+func (b *Board) Polls() uint64 {
 	if b == nil {
 		return 0
 	}
-	return b.shared.looks.Load()
+	return b.shared.polls.Load()
 }

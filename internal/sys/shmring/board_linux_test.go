@@ -26,10 +26,11 @@ func newShown(t *testing.T) (tx *Producer, rx *Consumer, end func()) {
 	return newProducer(theirs), newConsumer(ours), func() { endMapping(ours) }
 }
 
-// news reads as a reader of struct vb_news does: it follows an address that it has looked up.
-func (b *Board) news() bool {
+// hasArrivals reads as a reader of struct vb_board does: it follows an address that it has looked
+// up.
+func (b *Board) hasArrivals() bool {
 	m := b.shared
-	for i := range m.seats.Load() {
+	for i := range m.entries.Load() {
 		data, next := m.at[i].data.Load(), m.at[i].next.Load()
 		if data != 0 && at(data+uintptr(next&m.mask)) != 0 {
 			return true
@@ -52,7 +53,7 @@ func publish(t *testing.T, tx *Producer, n int) {
 	tx.Commit(n, &Message{Segment: n})
 }
 
-// The board has news from when an entry is published to when it is read, all
+// The board shows an arrival from when an entry is published to when it is read, all
 // around the ring.
 func TestBoardShowsRings(t *testing.T) {
 	b := NewBoard()
@@ -65,19 +66,19 @@ func TestBoardShowsRings(t *testing.T) {
 	}
 	var m Message
 	for i := range 3 * dataBytes / (MaxBytes / 2) {
-		if !b.news() {
+		if !b.hasArrivals() {
 			t.Fatalf("entry %d is not shown", i)
 		}
 		if ok, err := rx.Next(&m); !ok || err != nil {
 			t.Fatalf("entry %d: %v, %v", i, ok, err)
 		}
 		rx.Advance()
-		if b.news() {
+		if b.hasArrivals() {
 			t.Fatalf("entry %d is shown after it was read", i)
 		}
 		publish(t, tx, MaxBytes/2+i)
 	}
-	if b.Hide(rx); b.news() {
+	if b.Hide(rx); b.hasArrivals() {
 		t.Error("what is hidden is shown")
 	}
 	if ok, err := rx.Next(&m); !ok || err != nil {
@@ -106,7 +107,7 @@ func TestShownMemoryStays(t *testing.T) {
 	defer end()
 	b.Show(rx)
 	publish(t, tx, 8)
-	if !b.news() {
+	if !b.hasArrivals() {
 		t.Error("a later ring is not shown")
 	}
 	used := 0
@@ -127,7 +128,7 @@ func TestBoardIsBounded(t *testing.T) {
 	b := NewBoard()
 	defer b.End()
 	var shown []*Consumer
-	for range boardSeats {
+	for range boardEntries {
 		_, rx, end := newShown(t)
 		defer end()
 		if !b.Show(rx) {
@@ -142,7 +143,7 @@ func TestBoardIsBounded(t *testing.T) {
 	}
 	b.Hide(shown[3])
 	publish(t, tx, 8)
-	if !b.Show(rx) || !b.news() {
+	if !b.Show(rx) || !b.hasArrivals() {
 		t.Error("the place of one that was hidden is not given out again")
 	}
 }
@@ -151,18 +152,18 @@ func TestBoardIsBounded(t *testing.T) {
 func TestBoardEnds(t *testing.T) {
 	b := NewBoard()
 	m := b.shared
-	b.Let(true)
-	m.looks.Store(5)
-	if !b.Patient() || b.Looks() != 5 {
+	b.SetSuffices(true)
+	m.polls.Store(5)
+	if !b.Suffices() || b.Polls() != 5 {
 		t.Error("what was said is not there")
 	}
 	b.End()
-	if m.patient.Load() != 0 || m.seats.Load() != 0 {
+	if m.suffices.Load() != 0 || m.entries.Load() != 0 {
 		t.Error("a board that was taken down still says something")
 	}
 	next := NewBoard()
 	defer next.End()
-	if next.Patient() || next.Looks() != 0 || next.shared.mask != dataBytes-1 {
+	if next.Suffices() || next.Polls() != 0 || next.shared.mask != dataBytes-1 {
 		t.Error("a new board is not empty")
 	}
 }

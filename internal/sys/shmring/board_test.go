@@ -8,10 +8,10 @@ import "testing"
 func TestNoBoard(t *testing.T) {
 	var b *Board
 	_, rx := NewPair()
-	if b.Show(rx) || b.Patient() || b.Looks() != 0 || b.Memory() != nil {
+	if b.Show(rx) || b.Suffices() || b.Polls() != 0 || b.Memory() != nil {
 		t.Error("nil shows something")
 	}
 	b.Hide(rx)
-	b.Let(true)
+	b.SetSuffices(true)
 	b.End()
 }

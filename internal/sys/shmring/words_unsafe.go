@@ -16,7 +16,7 @@ func word(b []byte, off int) *atomic.Uint64 {
 // addressOf returns the address of b for a reader outside Go. It is no Go memory.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// Memory is the address of the struct vb_news, nil of a nil Board.
+// Memory is the address of the struct vb_board, nil of a nil Board.
 func (b *Board) Memory() unsafe.Pointer {
 	if b == nil {
 		return nil

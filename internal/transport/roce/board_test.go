@@ -13,7 +13,7 @@ import (
 func look(n *node) bool {
 	n.Eng.PollFor(1)
 	n.Eng.UpdateBoard()
-	return n.Eng.Board().Patient()
+	return n.Eng.Board().Suffices()
 }
 
 // Who looks at the board may leave it at that when all that comes, comes by rings
