@@ -116,3 +116,16 @@ func FuzzParseMessage(f *testing.F) {
 		}
 	})
 }
+
+// The longest offer, of as many queue pairs as a process has, fits a line.
+func TestLongestOfferFitsALine(t *testing.T) {
+	qps := make([]QPAddr, maxQPs)
+	for i := range qps {
+		qps[i] = QPAddr{QPN: 1<<24 - 1, PSN: 1<<24 - 1}
+	}
+	line, err := AppendMessage(nil, &Message{Kind: kindOffer, Offer: &Offer{MTU: 4096, QPs: qps,
+		Addr: 1<<64 - 1, RKey: 1<<32 - 1, Len: 1<<64 - 1, Port: 1<<16 - 1}})
+	if err != nil || len(line) > maxLineBytes {
+		t.Errorf("it has %d bytes, %d are taken: %v", len(line), maxLineBytes, err)
+	}
+}

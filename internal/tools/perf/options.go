@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"verbena/ib"
+	"verbena/internal/device"
 	"verbena/internal/tools/cli"
 )
 
@@ -16,7 +17,7 @@ import (
 const (
 	// half of ib.MaxMessage: each queue pair sets aside two messages on each side
 	maxSize   = 1 << 30
-	maxQPs    = 4096
+	maxQPs    = device.MaxQP
 	maxDepth  = 1 << 15
 	maxInline = 512
 	maxMemory = 8 << 30 // bytes of message memory a side sets aside
