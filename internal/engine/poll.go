@@ -112,12 +112,15 @@ func (e *Engine) Arm(a *Alarm, when monotime.Time) {
 // EndAlarm takes a out for good.
 func (e *Engine) EndAlarm(a *Alarm) { e.timers.remove(a) }
 
+// maxFired bounds the timers of one round, so that receiving is not starved.
+const maxFired = 256
+
 // FireDue runs every timer that is due; a few nanoseconds when none is.
 func (e *Engine) FireDue(now monotime.Time) {
 	if !e.timers.due(now) {
 		return
 	}
-	for range policy.FiredTimers {
+	for range maxFired {
 		a := e.timers.expired(now)
 		if a == nil {
 			return

@@ -13,7 +13,6 @@ const (
 	TimerPolls     uint64 = defaultTimerPolls
 	HeldPolls      uint64 = defaultHeldPolls
 	SocketPolls    uint64 = defaultSocketPolls
-	FiredTimers    int    = defaultFiredTimers
 	RingTurn       int    = defaultRingTurn
 	StreamTurn     int    = defaultStreamTurn
 	DirectStreams  int    = defaultDirectStreams

@@ -21,7 +21,6 @@ var (
 	TimerPolls     = setting[uint64]("TimerPolls", defaultTimerPolls)
 	HeldPolls      = setting[uint64]("HeldPolls", defaultHeldPolls)
 	SocketPolls    = setting[uint64]("SocketPolls", defaultSocketPolls)
-	FiredTimers    = setting[int]("FiredTimers", defaultFiredTimers)
 	RingTurn       = setting[int]("RingTurn", defaultRingTurn)
 	StreamTurn     = setting[int]("StreamTurn", defaultStreamTurn)
 	DirectStreams  = setting[int]("DirectStreams", defaultDirectStreams)
