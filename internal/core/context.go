@@ -15,7 +15,6 @@ import (
 	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/mem"
-	"verbena/internal/roce"
 )
 
 // Context is an open device: ibv_context.
@@ -115,14 +114,7 @@ func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
 	}
 	a := c.info.PortAttr()
 	c.back.port(&a)
-	for _, n := range c.Counters() {
-		switch n.Name {
-		case roce.WrongPKey.String():
-			a.BadPKeyCntr = uint32(n.Value)
-		case roce.WrongQKey.String():
-			a.QKeyViolCntr = uint32(n.Value)
-		}
-	}
+	a.BadPKeyCntr, a.QKeyViolCntr = c.account.Violations()
 	return a, nil
 }
 

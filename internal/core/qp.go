@@ -224,6 +224,7 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 	cfg := qp.Config{
 		QPN: qpn, PD: q.pd.num, Mem: q.ctx.keys, SQ: q.sq,
 		SendCQ: completer{a.SendCQ}, RecvCQ: completer{a.RecvCQ}, SignalAll: a.SignalAll,
+		OnViolation: q.ctx.account.Violation,
 	}
 	switch {
 	case a.Type == ib.QPTypeXRCSend:

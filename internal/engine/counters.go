@@ -5,6 +5,7 @@ package engine
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"verbena/internal/mem"
 )
@@ -13,8 +14,25 @@ import (
 type Account struct {
 	names []string // immutable: those of the machines' counts
 
+	violations [2]atomic.Uint32 // of a P_Key, of a Q_Key
+
 	mu     sync.Mutex
 	counts []uint64 // guarded by mu: of those that ended
+}
+
+// Violation counts a packet with a wrong Q_Key or else a wrong P_Key, at once: a machine's counts
+// are not summed for it.
+func (a *Account) Violation(qkey bool) {
+	i := 0
+	if qkey {
+		i = 1
+	}
+	a.violations[i].Add(1)
+}
+
+// Violations returns how many packets had a wrong key.
+func (a *Account) Violations() (pkey, qkey uint32) {
+	return a.violations[0].Load(), a.violations[1].Load()
 }
 
 // NewAccount returns an account for queue pairs whose machines' counts have

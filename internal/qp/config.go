@@ -38,4 +38,6 @@ type Config struct {
 	// OnState, which may be nil, is called with each state when it is entered, before
 	// what that does to posted work.
 	OnState func(ib.QPState)
+	// OnViolation, which may be nil, is called for each packet with a wrong Q_Key or P_Key.
+	OnViolation func(qkey bool)
 }

@@ -116,10 +116,18 @@ func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
 		q.Count[WrongSource]++
 	case !p.PKey.Matches(ib.DefaultPKey):
 		q.Count[WrongPKey]++
+		q.Violation(false)
 	default:
 		return true
 	}
 	return false
+}
+
+// Violation notes a packet with a wrong Q_Key or else a wrong P_Key.
+func (q *Core) Violation(qkey bool) {
+	if q.OnViolation != nil {
+		q.OnViolation(qkey)
+	}
 }
 
 // Sent counts the packets of a train.

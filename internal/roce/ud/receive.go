@@ -19,6 +19,7 @@ func (q *QP) receive(p *wire.Packet, m *roce.Meta) {
 		return
 	case p.DETH.QKey != q.Attr.QKey:
 		q.Count[roce.WrongQKey]++
+		q.Violation(true)
 		return
 	case n > q.MTU:
 		q.Count[roce.DroppedMessage]++
