@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"verbena/internal/testkit/childproc"
 	"verbena/internal/testkit/idle"
 	"verbena/rdmacm"
 )
@@ -27,18 +28,7 @@ func TestIdleConnectionsWakeNobody(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), idleChild+"=1")
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := childproc.Start(t, cmd)
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); line != "idle\n" {
 		t.Fatalf("it says %q: %v", line, err)

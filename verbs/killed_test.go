@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/testkit/childproc"
 	"verbena/internal/testkit/loopback"
 	"verbena/verbs"
 )
@@ -66,20 +67,14 @@ func startPeerOn(t *testing.T, device string, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0])}
 	p.cmd.Env = append(append(os.Environ(), env...), childEnv+"="+device)
-	p.cmd.Stderr = os.Stderr
-	var err error
-	p.in, err = p.cmd.StdinPipe()
-	check(t, err)
-	out, err := p.cmd.StdoutPipe()
-	check(t, err)
-	p.out = bufio.NewReader(out)
-	check(t, p.cmd.Start())
+	in, out := childproc.Start(t, p.cmd)
+	p.in, p.out = in, bufio.NewReader(out)
 	t.Cleanup(func() {
 		p.in.Close()
 		p.cmd.Wait() // fails for the one that was killed
 	})
 	var n uint32
-	_, err = fmt.Fscan(p.out, &n)
+	_, err := fmt.Fscan(p.out, &n)
 	check(t, err)
 	p.qpn = ib.QPN(n)
 	return p

@@ -21,6 +21,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/ntb/backend"
+	"verbena/internal/testkit/childproc"
 	"verbena/verbs"
 )
 
@@ -177,20 +178,14 @@ func startMember(t *testing.T, links string) *member {
 	t.Helper()
 	m := &member{t: t, cmd: exec.Command(os.Args[0])}
 	m.cmd.Env = append(os.Environ(), memberEnv+"=ntb0", "VERBENA_NTB="+links)
-	m.cmd.Stderr = os.Stderr
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var err error
-	m.in, err = m.cmd.StdinPipe()
-	check(t, err)
-	out, err := m.cmd.StdoutPipe()
-	check(t, err)
-	m.out = bufio.NewReader(out)
-	check(t, m.cmd.Start())
+	in, out := childproc.Start(t, m.cmd)
+	m.in, m.out = in, bufio.NewReader(out)
 	t.Cleanup(func() {
 		m.in.Close()
 		m.cmd.Wait() // fails for one that was killed
 	})
-	_, err = fmt.Sscan(m.answer(), &m.addr, &m.key, &m.gid)
+	_, err := fmt.Sscan(m.answer(), &m.addr, &m.key, &m.gid)
 	check(t, err)
 	return m
 }

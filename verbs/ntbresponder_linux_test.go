@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"verbena/ib"
+	"verbena/internal/testkit/childproc"
 	"verbena/verbs"
 )
 
@@ -190,12 +191,7 @@ func startResponder(t *testing.T, links string) *far {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), responderEnv+"=1", "VERBENA_NTB="+links)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	check(t, err)
-	out, err := cmd.StdoutPipe()
-	check(t, err)
-	check(t, cmd.Start())
+	in, out := childproc.Start(t, cmd)
 	f := &far{t, cmd, rpc.NewClient(struct {
 		io.Reader
 		io.WriteCloser

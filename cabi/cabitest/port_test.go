@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"verbena/internal/testkit/childproc"
 	"verbena/internal/testkit/netns"
 )
 
@@ -54,18 +55,7 @@ func watch(t *testing.T, args ...string) watcher {
 	lib, _ := libDir()
 	cmd := exec.Command(program, args...) // it ends with its input, or by its alarm
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := childproc.Start(t, cmd)
 	lines := make(chan string, 100)
 	go func() {
 		defer close(lines)

@@ -24,6 +24,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/udp"
+	"verbena/internal/testkit/childproc"
 )
 
 // patience bounds every wait for something that must happen.
@@ -232,18 +233,7 @@ func begin(t *testing.T, dir string) (*process, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "VERBENA_SHARE_CHILD="+dir)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := childproc.Start(t, cmd)
 	p := &process{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out)}
 	t.Cleanup(p.kill)
 	return p, p.line()
