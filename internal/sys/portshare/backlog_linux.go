@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// maxBacklog bounds the datagrams that wait for one member. A thousand connections
-	// end in a burst of a thousand datagrams; to make one takes two or three.
-	maxBacklog = 4096
+	// maxBacklog bounds the datagrams that wait for one member: one for each queue pair that
+	// a process can have. All of its connections may end at once.
+	maxBacklog = 1 << slotShift
 	// maxBacklogBytes bounds their payloads: that many MADs, each of 280 bytes with its
 	// RoCEv2 headers. A member that is stopped costs the keeper no more memory.
 	maxBacklogBytes = maxBacklog * 280

@@ -114,8 +114,9 @@ func (n *network) burstAt(t *testing.T, slow, other *process) {
 	slow.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// slowBurst is many times what a unix socket holds, and less than a backlog.
-const slowBurst = 3000
+// slowBurst is the end of so many connections at once: many times what a unix socket holds, and
+// less than a backlog.
+const slowBurst = 8000
 
 // mustGetBurst reads it.
 func (p *process) mustGetBurst() {
