@@ -72,7 +72,7 @@ func vb_channel_take(h C.vb_handle, how C.enum_vb_take, cookie *C.vb_cookie, kep
 		c.engine.EndWait()
 	}
 	for tries := 0; ; tries++ {
-		e, read, ok := c.take()
+		e, read, ok := c.take(how&(C.VB_TAKE_WAIT|C.VB_TAKE_WOKEN) == C.VB_TAKE_WAIT)
 		if ok {
 			*cookie = C.vb_cookie(e)
 			if !read {
@@ -137,11 +137,12 @@ func (c *channel) endWatchLocked() (watched bool) {
 	return watched
 }
 
-// take returns the next event. If there is none it first reads the packets that have arrived.
-func (c *channel) take() (cookie uint64, read, ok bool) {
+// take returns the next event. If there is none it first reads the packets that have arrived. waits
+// is that of Engine.Collect.
+func (c *channel) take(waits bool) (cookie uint64, read, ok bool) {
 	c.mu.Lock()
 	if read = len(c.pending) == 0; read {
-		c.collectLocked()
+		c.collectLocked(waits)
 	}
 	defer c.mu.Unlock()
 	if len(c.pending) == 0 {
@@ -160,21 +161,21 @@ func (c *channel) take() (cookie uint64, read, ok bool) {
 // collect reads the packets that have arrived.
 func (c *channel) collect() {
 	c.mu.Lock()
-	c.collectLocked()
+	c.collectLocked(false)
 	c.showLocked()
 	c.mu.Unlock()
 }
 
 // collectLocked does the same as collect for a caller that holds mu, which it unlocks meanwhile.
 // The caller then checks pending, and calls showLocked if there are events.
-func (c *channel) collectLocked() {
+func (c *channel) collectLocked(waits bool) {
 	c.taking++
 	watched := c.endWatchLocked()
 	c.mu.Unlock()
 	if watched {
 		c.engine.EndWatch()
 	}
-	if c.engine.Collect() == 0 {
+	if c.engine.Collect(waits) == 0 {
 		c.engine.Flush()
 	}
 	c.engine.UpdateBoard()

@@ -317,9 +317,10 @@ static void hide(struct vb_channel *ch)
 
 int vb_channel_notify(struct vb_channel *ch)
 {
+	/* A channel that blocked last time is taken to do so again: ibv_get_cq_event asks. */
 	if (another_polls())
 		hide(ch);
-	else
+	else if (!atomic_load_explicit(&ch->waits, memory_order_relaxed))
 		show(ch, is_nonblocking(ch));
 	atomic_store_explicit(&ch->ready, 0, memory_order_relaxed);
 	return atomic_load_explicit(&ch->shows, memory_order_relaxed) &&

@@ -51,8 +51,10 @@ func (e *Engine) RingBell() {
 }
 
 // Collect is Poll for a thread that wakes up, or is about to sleep: it reads the bell, then the
-// rings and sockets. The caller delivers the events of other threads.
-func (e *Engine) Collect() (messages int) {
+// rings and sockets. The caller delivers the events of other threads. With waits, the caller calls
+// BeginWait next if nothing has come. The sockets, which end that wait at once, are then left alone
+// unless they had something when they were last read.
+func (e *Engine) Collect(waits bool) (messages int) {
 	a := &e.arrival
 	a.collects.Add(1)
 	a.silence()
@@ -64,10 +66,14 @@ func (e *Engine) Collect() (messages int) {
 	for _, r := range *e.rings.Load() {
 		messages += max(r.TryPoll(true), 0)
 	}
-	if messages == 0 || passed(n, 1, policy.SocketPolls) {
+	left := waits && e.quiet.Load() && len(*e.sleepers.Load()) == 0
+	if messages == 0 && !left || passed(n, 1, policy.SocketPolls) {
+		k := 0
 		for _, in := range *e.inputs.Load() {
-			messages += max(in.TryPoll(true), 0)
+			k += max(in.TryPoll(true), 0)
 		}
+		e.quiet.Store(k == 0)
+		messages += k
 	}
 	if a.asleep() && !e.armRings() {
 		e.RingBell() // for other threads, whose bell this one may have read

@@ -59,7 +59,7 @@ func TestWaiterReadsItself(t *testing.T) {
 	got := 0
 	for range messages {
 		for !e.BeginWait() {
-			got += e.Collect()
+			got += e.Collect(false)
 		}
 		if !r.write() {
 			t.Fatal("a sleeping thread is not rung for")
@@ -69,7 +69,7 @@ func TestWaiterReadsItself(t *testing.T) {
 		}
 		e.EndWait()
 		r.byUs.Store(true)
-		got += e.Collect()
+		got += e.Collect(false)
 		r.byUs.Store(false)
 	}
 	if got+int(r.others.Load()) != messages {
@@ -94,8 +94,40 @@ func TestReaderArmsForOthers(t *testing.T) {
 	e.BeginWait()
 	r.write()
 	e.EndWait()
-	e.Collect()
+	e.Collect(false)
 	if !r.write() {
 		t.Error("nobody rings for the thread that still sleeps")
+	}
+}
+
+// countedInput is an input that counts how often it is read.
+type countedInput struct{ has, reads int }
+
+func (i *countedInput) TryPoll(bool) int {
+	i.reads++
+	n := i.has
+	i.has = 0
+	return n
+}
+func (i *countedInput) Stop() {}
+
+// A thread that waits next leaves sockets alone that had nothing when they were last read: what
+// comes ends its wait.
+func TestQuietSocketsAreLeftToTheWait(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Probe().StopBackground()
+	in := &countedInput{has: 1}
+	e.AddInput(in)
+	for i, step := range []struct {
+		waits bool
+		reads int
+	}{{false, 1}, {true, 1}, {true, 0}, {false, 1}} {
+		in.reads = 0
+		if e.Collect(step.waits); in.reads != step.reads {
+			t.Errorf("step %d: read %d times, want %d", i, in.reads, step.reads)
+		}
 	}
 }

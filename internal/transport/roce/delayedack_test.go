@@ -100,7 +100,7 @@ func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
 	a.Send(56)
 	var wc [1]ib.WC
 	rig.Until(t, "the message is here", func() bool {
-		b.Node.Eng.Collect()
+		b.Node.Eng.Collect(false)
 		return b.CQ.Poll(wc[:]) == 1
 	})
 	if n := b.Node.Eng.Probe().Delayed(); n != 1 {
