@@ -46,9 +46,16 @@ func TestReadmeIsShort(t *testing.T) {
 // maxArchitecture keeps to what everyone needs; docs/design has the rest.
 const maxArchitecture = 230
 
+// maxTerms bounds the words that only this project has.
+const maxTerms = 30
+
 func TestArchitectureIsShort(t *testing.T) {
 	if n := strings.Count(read(t, "ARCHITECTURE.md"), "\n"); n > maxArchitecture {
 		t.Errorf("ARCHITECTURE.md has %d lines, more than %d: move what is of one transport to docs/design/", n, maxArchitecture)
+	}
+	_, glossary, _ := strings.Cut(read(t, "ARCHITECTURE.md"), "\n## Glossary\n")
+	if n := strings.Count(glossary, "\n| ") - 1; n < 1 || n > maxTerms {
+		t.Errorf("the glossary has %d terms, at most %d are wanted: use a word of the field", n, maxTerms)
 	}
 }
 

@@ -23,8 +23,8 @@ type Core struct {
 // NewCore returns a core in the RESET state.
 func NewCore(c Config) Core { return Core{Core: qp.NewCore(c)} }
 
-// Patient reports that nothing to be sent can wait; see Machine.
-func (q *Core) Patient() (psn ib.PSN, ok bool) { return 0, false }
+// AckMayWait reports that nothing to be sent can wait; see Machine.
+func (q *Core) AckMayWait() (psn ib.PSN, ok bool) { return 0, false }
 
 // Counters returns the queue pair's counts.
 func (q *Core) Counters() *Counters { return &q.Count }

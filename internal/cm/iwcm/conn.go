@@ -18,8 +18,8 @@ const connectWait = 20 * monotime.Second
 // connection after the other may be without a listener between two, as perftest -R is. Or it may
 // tell its port before it listens, as qperf does.
 const (
-	refusedPatience = 500 * monotime.Millisecond
-	refusedWait     = 10 * monotime.Millisecond
+	refusedRetry = 500 * monotime.Millisecond
+	refusedWait  = 10 * monotime.Millisecond
 )
 
 // Want tells the caller what to do with the stream.
@@ -36,20 +36,20 @@ const (
 
 // Conn is one connection.
 type Conn struct {
-	opt       mpa.Options
-	count     *Counters
-	state     State
-	listener  *Listener  // that it came to
-	from      netip.Addr // of its peer; likewise
-	mpa       *mpa.Conn  // once there is a stream
-	early     []byte     // FPDUs that came with the Reply
-	deadline  monotime.Time
-	patient   monotime.Time // until when a refused connection is tried again
-	again     monotime.Time // when it is
-	want      Want
-	handed    bool // the stream is the queue pair's
-	abandoned bool // nobody is told of it any more
-	events    []Event
+	opt        mpa.Options
+	count      *Counters
+	state      State
+	listener   *Listener  // that it came to
+	from       netip.Addr // of its peer; likewise
+	mpa        *mpa.Conn  // once there is a stream
+	early      []byte     // FPDUs that came with the Reply
+	deadline   monotime.Time
+	retryUntil monotime.Time // until when a refused connection is tried again
+	again      monotime.Time // when it is
+	want       Want
+	handed     bool // the stream is the queue pair's
+	abandoned  bool // nobody is told of it any more
+	events     []Event
 }
 
 // StateError is a command that the state of the connection does not allow.
@@ -74,7 +74,7 @@ func Dial(now monotime.Time, o mpa.Options, count *Counters) (*Conn, error) {
 	count[Dialed]++
 	return &Conn{
 		opt: o, count: count, state: Connecting, deadline: now.Add(connectWait),
-		patient: now.Add(refusedPatience), again: monotime.Never,
+		retryUntil: now.Add(refusedRetry), again: monotime.Never,
 	}, nil
 }
 
@@ -117,7 +117,7 @@ func (c *Conn) HandleInput(now monotime.Time, b []byte) {
 func (c *Conn) HandleClose(now monotime.Time, f Fault) {
 	switch {
 	case c.state == Closed || c.handed:
-	case c.state == Connecting && f == FaultRefused && now.Before(c.patient):
+	case c.state == Connecting && f == FaultRefused && now.Before(c.retryUntil):
 		c.again = now.Add(refusedWait)
 	default:
 		c.close(f, WantAbort)

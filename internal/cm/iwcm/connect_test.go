@@ -194,7 +194,7 @@ func TestFaultsOfTheActiveEnd(t *testing.T) {
 		want   Want
 		output bool // a Terminate tells the peer
 	}{
-		{"nobody listens", func(p *pair) { p.a.HandleClose(p.now.Add(refusedPatience), FaultRefused) }, FaultRefused, WantAbort, false},
+		{"nobody listens", func(p *pair) { p.a.HandleClose(p.now.Add(refusedRetry), FaultRefused) }, FaultRefused, WantAbort, false},
 		{"no route", func(p *pair) { p.a.HandleClose(p.now, FaultUnreachable) }, FaultUnreachable, WantAbort, false},
 		{"SYN unanswered", func(p *pair) { p.pass(p.a) }, FaultTimeout, WantAbort, false},
 		{"Request unanswered", func(p *pair) { p.up(); p.pass(p.a) }, FaultTimeout, WantShut, false},

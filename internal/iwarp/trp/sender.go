@@ -227,15 +227,15 @@ func (c *Conn) handleSACK(now monotime.Time, r wire.Range) {
 		c.count.By[BadRange]++
 		return
 	}
-	news := false
+	progress := false
 	for seq := w.una + uint64(from); seq < w.una+uint64(to); seq++ {
 		if s := w.at(seq); s.state != sacked {
 			c.delivered(now, s)
 			s.state = sacked
-			news = true
+			progress = true
 		}
 	}
-	if news {
+	if progress {
 		c.progress(now)
 	}
 }

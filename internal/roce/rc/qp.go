@@ -184,10 +184,10 @@ func (q *QP) loneAck() bool {
 	return len(out) == 1 && out[0].kind == respAck && out[0].syndrome.Kind() == wire.KindACK
 }
 
-// Patient reports whether the output can wait until the application has seen its completions. It is
-// then a lone acknowledgement, of psn, of a message that the application was notified of and may
+// AckMayWait reports whether the output can wait until the application has seen its completions. It
+// is then a lone acknowledgement, of psn, of a message that the application was notified of and may
 // answer.
-func (q *QP) Patient() (psn ib.PSN, ok bool) {
+func (q *QP) AckMayWait() (psn ib.PSN, ok bool) {
 	if !q.loneAck() || !q.resp.delivered || q.req.cur != q.SQ.Tail() {
 		return 0, false
 	}

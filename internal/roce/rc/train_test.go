@@ -45,7 +45,7 @@ func TestPacketsShareTrains(t *testing.T) {
 func TestAcknowledgementStaysBehindWhileEndsTalkInTurns(t *testing.T) {
 	const turns = 5
 	s := script.New(t, newRC)
-	s.Patiently(func() {
+	s.DelayingAcks(func() {
 		for i := range ib.PSN(turns) {
 			s.PostRecv(0, 10)
 			s.Recv(script.Request(wire.RCSendOnly, peerPSN+i, script.Bytes(2, 1)))

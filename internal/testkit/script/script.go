@@ -81,7 +81,7 @@ type Script struct {
 	wrid     uint64
 	recvID   uint64
 	held     bool
-	lets     bool          // acknowledgements wait: see Patiently
+	lets     bool          // acknowledgements wait: see DelayingAcks
 	ack      roce.AckPlace // of others
 	ring     []byte
 	story    []string
@@ -216,9 +216,9 @@ func (s *Script) Together(f func()) {
 	s.pump()
 }
 
-// Patiently does several things while acknowledgements that can wait stay
+// DelayingAcks does several things while acknowledgements that can wait stay
 // behind, as they do while two applications that poll talk in turns.
-func (s *Script) Patiently(f func()) {
+func (s *Script) DelayingAcks(f func()) {
 	s.lets = true
 	f()
 	s.lets = false
@@ -243,7 +243,7 @@ func (s *Script) pump() {
 
 // poll takes the next train, as the engine does for an application that polls.
 func (s *Script) poll() bool {
-	if _, ok := s.Machine.Patient(); ok && s.lets {
+	if _, ok := s.Machine.AckMayWait(); ok && s.lets {
 		return false
 	}
 	place := s.ack

@@ -26,12 +26,12 @@ func TestPatience(t *testing.T) {
 		if !probe.Delay(&connOf(b).ack) {
 			return false
 		}
-		patient := look(b.Node)
+		suffices := look(b.Node)
 		if probe.Delayed() == 0 { // the background goroutine has sent it
 			return false
 		}
-		if patient {
-			t.Error("patient while an acknowledgement waits for the next poll")
+		if suffices {
+			t.Error("the board suffices while an acknowledgement waits for the next poll")
 		}
 		return true
 	})
@@ -43,7 +43,7 @@ func TestPatience(t *testing.T) {
 		t.Fatal("no ring to itself")
 	}
 	if look(b.Node) {
-		t.Error("patient with a ring that is not shown")
+		t.Error("the board suffices with a ring that is not shown")
 	}
 }
 
@@ -54,7 +54,7 @@ func TestNoPatienceWithoutRings(t *testing.T) {
 	b.Send(8)
 	rig.Until(t, "the message is there", func() bool {
 		if look(a.Node) {
-			t.Fatal("patient")
+			t.Fatal("the board suffices")
 		}
 		return a.CQ.Len() > 0
 	})

@@ -195,7 +195,7 @@ func (c *Conn) flushSockets(now monotime.Time) {
 			p.bursts[n].Limit(limit)
 			p.bursts[n].PlaceAck(c.ackPlace())
 			if c.ack.Waiting() {
-				if _, ok := c.packets.Patient(); ok {
+				if _, ok := c.packets.AckMayWait(); ok {
 					break // Flush is to come: the application's answer goes out without it
 				}
 			}
@@ -266,7 +266,7 @@ func (c *Conn) FlushDelayedAck(now monotime.Time) {
 
 // owesLast reports whether an acknowledgement is all that is to be sent.
 func (c *Conn) owesLast() bool {
-	_, ok := c.packets.Patient()
+	_, ok := c.packets.AckMayWait()
 	return ok && len(c.sources) > 0 && !c.Closed()
 }
 

@@ -97,7 +97,7 @@ type failing struct {
 	roce.Machine
 }
 
-func (f failing) Patient() (ib.PSN, bool) {
+func (f failing) AckMayWait() (ib.PSN, bool) {
 	f.Modify(monotime.Now(), &ib.QPAttr{State: ib.QPErr}, ib.QPStateAttr, nil)
 	return 0, false
 }

@@ -149,7 +149,7 @@ func (t *Transport) lock(q ib.QPN) *Conn {
 // acknowledgement. It releases the lock.
 func (c *Conn) leaveUnlock(now monotime.Time, mayDelayAck bool) {
 	if mayDelayAck {
-		if psn, ok := c.packets.Patient(); ok && c.ack.DelayUnlock(now, psn) {
+		if psn, ok := c.packets.AckMayWait(); ok && c.ack.DelayUnlock(now, psn) {
 			return
 		}
 	}

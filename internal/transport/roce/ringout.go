@@ -85,7 +85,7 @@ func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 	b.PlaceAck(c.ackPlace())
 	defer b.Reset()
 	if c.ack.Waiting() {
-		if _, ok := c.packets.Patient(); ok {
+		if _, ok := c.packets.AckMayWait(); ok {
 			return false // as in flushSockets
 		}
 	}

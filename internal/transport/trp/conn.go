@@ -34,7 +34,7 @@ type Conn struct {
 	port     *Port              // nil without an association
 	listener *Listener          // that the request came to; nil of a client
 	onLink   func(trp.Event)
-	news     []trp.Event // for onLink
+	events   []trp.Event // for onLink
 	telling  bool        // somebody calls onLink
 }
 
@@ -125,7 +125,7 @@ func (c *Conn) begin(p *Port, l *Listener, onLink func(trp.Event),
 		p.Close()
 		return err
 	}
-	c.port, c.listener, c.onLink, c.news = p, l, onLink, nil
+	c.port, c.listener, c.onLink, c.events = p, l, onLink, nil
 	p.give(c)
 	if l != nil {
 		l.own(c.assoc.Conn(), c)
@@ -220,9 +220,9 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 	}
 	c.port.drain(now, c.Mutex(), c.assoc)
 	for ev, ok := c.assoc.PollLink(); ok; ev, ok = c.assoc.PollLink() {
-		c.news = append(c.news, ev)
+		c.events = append(c.events, ev)
 	}
-	if len(c.news) > 0 {
+	if len(c.events) > 0 {
 		c.SetAfter(c.tell)
 	}
 }
@@ -235,9 +235,9 @@ func (c *Conn) tell() {
 		return
 	}
 	c.telling = true
-	for len(c.news) > 0 && !c.Closed() {
-		ev, f := c.news[0], c.onLink
-		c.news = c.news[1:]
+	for len(c.events) > 0 && !c.Closed() {
+		ev, f := c.events[0], c.onLink
+		c.events = c.events[1:]
 		release := func() {}
 		if l := c.listener; l != nil && ev.Kind == trp.EventEstablished {
 			conn := c.assoc.Conn()
