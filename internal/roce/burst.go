@@ -9,7 +9,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Bounds of a train: what one UDP_SEGMENT send may carry on every kernel.
+// Bounds of a burst: what one UDP_SEGMENT send may carry on every kernel.
 const (
 	MaxSegments   = 64
 	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
@@ -18,14 +18,14 @@ const (
 // longPayload is the largest payload of a long packet: see Payload.
 const longPayload = 32 << 10
 
-// copyBelow is the payload size up to which a packet is copied into the train
+// copyBelow is the payload size up to which a packet is copied into the burst
 // instead of being pointed at: below it one contiguous write beats three
 // entries of the scatter list.
 const copyBelow = 512
 
 const arenaBytes = MaxTrainBytes + 1024
 
-// Burst is one train of datagrams to one destination: all of SegmentBytes but
+// Burst holds datagrams to one destination: all of SegmentBytes but
 // the last, which may be shorter, so that one UDP_SEGMENT send carries it.
 // Machines fill it; the engine writes it and calls Reset.
 //
@@ -39,7 +39,7 @@ type Burst struct {
 	limit    int // datagrams at most
 	room     int // bytes at most
 	bytes    int
-	closed   bool // a shorter datagram ended the train
+	closed   bool // a shorter datagram ended the burst
 	ack      AckPlace
 	plain    bool // see Into
 	stream   bool // see Into
@@ -62,7 +62,7 @@ type Burst struct {
 // undo is the state of the burst when the open datagram was begun.
 type undo struct{ arena, iov, held, mark int }
 
-// NewBurst returns an empty train with its buffers allocated.
+// NewBurst returns an empty burst with its buffers allocated.
 func NewBurst() *Burst {
 	arena := make([]byte, 0, arenaBytes)
 	return &Burst{limit: MaxSegments, room: MaxTrainBytes, arena: arena, own: arena,
@@ -70,7 +70,7 @@ func NewBurst() *Burst {
 		scratch: make([]mem.Span, 0, ib.MaxSGE)}
 }
 
-// Reset releases what the train points at and empties it.
+// Reset releases what the burst points at and empties it.
 func (b *Burst) Reset() {
 	for i := range b.held {
 		b.held[i].Release()
@@ -81,8 +81,8 @@ func (b *Burst) Reset() {
 		iov: b.iov[:0], arena: b.own, own: b.own}
 }
 
-// Limit sets how many datagrams a train may have: 1 where the system does not
-// cut trains, as each datagram is then the first of its own send.
+// Limit sets how many datagrams a burst may have: 1 where the system does not
+// cut bursts, as each datagram is then the first of its own send.
 func (b *Burst) Limit(n int) { b.limit = min(n, MaxSegments) }
 
 // AckPlace is the place of a lone acknowledgement when there are requests to send, too.
@@ -90,8 +90,8 @@ type AckPlace uint8
 
 // Places of an acknowledgement.
 const (
-	AckBehind AckPlace = iota // at the end of their train, where it costs no send of its own
-	AckBefore                 // in a train of its own before theirs
+	AckBehind AckPlace = iota // at the end of their burst, where it costs no send of its own
+	AckBefore                 // in a burst of its own before theirs
 	AckLater                  // not now: the engine asks for it later
 )
 
@@ -101,7 +101,7 @@ func (b *Burst) PlaceAck(p AckPlace) { b.ack = p }
 // AckPlace returns what PlaceAck has set.
 func (b *Burst) AckPlace() AckPlace { return b.ack }
 
-// Into has the train written to memory that another process shares, which is longer than any
+// Into has the burst written to memory that another process shares, which is longer than any
 // packet: all of it is copied there, and there is nothing on the way that the ICRC would find out
 // about. In its place is what StandsFor said. With stream the payload of registered memory goes
 // past the caches: see mem.Stream. Reset ends it.
@@ -127,7 +127,7 @@ func (b *Burst) StandsFor(n uint32) { b.more = n - 1 }
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
 
-// Path returns the destination of the train.
+// Path returns the destination of the burst.
 func (b *Burst) Path() *Path { return b.path }
 
 // SegmentBytes returns the size of every datagram but the last.
@@ -142,7 +142,7 @@ func (b *Burst) Packets() int { return b.packets }
 // Bytes returns the UDP payload bytes of all datagrams.
 func (b *Burst) Bytes() int { return b.bytes }
 
-// Iov returns the bytes of the train as a scatter list, valid until Reset.
+// Iov returns the bytes of the burst as a scatter list, valid until Reset.
 func (b *Burst) Iov() [][]byte { return b.iov }
 
 // Full reports whether no further datagram of any size fits.
@@ -150,7 +150,7 @@ func (b *Burst) Full() bool { return b.closed || b.n == b.limit }
 
 // Begin opens a datagram of size UDP payload bytes (headers, payload, pad and
 // ICRC), starting with bth. It reports false, and changes nothing, if the
-// datagram does not fit this train.
+// datagram does not fit this burst.
 func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 	if b.n == 0 {
 		b.path, b.segBytes = path, size

@@ -15,7 +15,7 @@ import (
 
 var trainPath = NewPath(netip.MustParseAddr("192.0.2.1"), 0xc001, &ib.GRH{DGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.2"))})
 
-// packet is a SEND Only of n bytes for a train.
+// packet is a SEND Only of n bytes for a burst.
 func packet(n int) (size int, h wire.BTH) {
 	h = wire.BTH{Opcode: wire.RCSendOnly, PKey: ib.DefaultPKey, DestQP: 1, Pad: wire.PadBytes(n)}
 	return wire.BTHBytes + n + int(h.Pad) + wire.ICRCBytes, h
@@ -176,7 +176,7 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
-// A train into memory has packets of the same form without ICRC, and points at
+// A burst into memory has packets of the same form without ICRC, and points at
 // nothing; the next one is as others are.
 func TestTrainIntoMemory(t *testing.T) {
 	for _, stream := range []bool{false, true} {

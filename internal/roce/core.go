@@ -130,7 +130,7 @@ func (q *Core) Violation(qkey bool) {
 	}
 }
 
-// Sent counts the packets of a train.
+// Sent counts the packets of a burst.
 func (q *Core) Sent(b *Burst) {
 	q.Count[SentPackets] += uint64(b.Packets())
 	q.Count[SentBytes] += uint64(b.Bytes())

@@ -11,7 +11,7 @@
 //	Doorbell(now)                    the send or receive queue has new work
 //	HandleTimeout(now)               NextTimeout has come
 //	Modify(now, …)                   a legal ibv_modify_qp, checked by the object layer
-//	PollOutput(now, *Burst) bool     fills one train; call until it returns false
+//	PollOutput(now, *Burst) bool     fills one burst; call until it returns false
 //	PollEvent() (event, bool)        asynchronous events for the application
 //	NextTimeout() Time               when to call HandleTimeout; last
 //

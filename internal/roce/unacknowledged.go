@@ -10,8 +10,8 @@ import (
 // UC and UD have no acknowledgement. So a send is complete when its last packet is in a burst, and
 // the oldest work request is always the one being sent.
 //
-// Its bytes are copied into the train. They belong to the application again
-// once the completion is there, which is before the train is written.
+// Its bytes are copied into the burst. They belong to the application again
+// once the completion is there, which is before the burst is written.
 
 // ModifySending applies what UC and UD have in common of a legal modification:
 // the attributes, the PSN to send with next, and last the state.

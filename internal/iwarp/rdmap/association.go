@@ -20,7 +20,7 @@ import (
 //
 //	Dial, Accept                   the set-up; PollLink tells what comes of it
 //	HandleInput(now, from, bytes)  a datagram
-//	PollOutput(now, *trp.Burst)    fills one train; call until it returns false
+//	PollOutput(now, *trp.Burst)    fills one burst; call until it returns false
 //	Disconnect(now)                sends what is posted, then the FIN
 //
 // It is in INIT before, and goes to RTS with its association, as deep in READs
@@ -223,7 +223,7 @@ func (a *Association) NextTimeout() monotime.Time {
 	return min(a.QP.NextTimeout(), a.conn.NextTimeout())
 }
 
-// PollOutput fills the empty train b; false if there is nothing to be sent now.
+// PollOutput fills the empty burst b; false if there is nothing to be sent now.
 func (a *Association) PollOutput(now monotime.Time, b *trp.Burst) bool {
 	a.now = now
 	if a.conn == nil {

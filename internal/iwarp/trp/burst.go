@@ -22,7 +22,7 @@ const MaxSegmentBytes = MaxTrainBytes - wire.HeaderBytes
 // pointed at: one contiguous write beats three entries of the scatter list.
 const copyBelow = 512
 
-// Burst is one train of datagrams to one destination: all of SegmentBytes but
+// Burst holds datagrams to one destination: all of SegmentBytes but
 // the last, which may be shorter, so that one UDP_SEGMENT send carries it. A
 // Conn fills it; the engine writes it and calls Reset.
 //
@@ -34,14 +34,14 @@ type Burst struct {
 	n        int
 	limit    int
 	bytes    int
-	closed   bool // a shorter datagram ended the train
+	closed   bool // a shorter datagram ended the burst
 	held     []mem.Span
 	iov      [][]byte
 	arena    []byte
 	mark     int // arena bytes already in iov
 }
 
-// NewBurst returns an empty train with its buffers allocated.
+// NewBurst returns an empty burst with its buffers allocated.
 func NewBurst() *Burst {
 	return &Burst{limit: MaxSegments, arena: make([]byte, 0, MaxTrainBytes),
 		iov: make([][]byte, 0, 2*MaxSegments+1), held: make([]mem.Span, 0, MaxSegments)}
@@ -57,11 +57,11 @@ func (b *Burst) Reset() {
 	*b = Burst{limit: b.limit, held: b.held[:0], iov: b.iov[:0], arena: b.arena[:0]}
 }
 
-// Limit sets how many datagrams a train may have: 1 where the system does not
-// cut trains.
+// Limit sets how many datagrams a burst may have: 1 where the system does not
+// cut bursts.
 func (b *Burst) Limit(n int) { b.limit = max(1, min(n, MaxSegments)) }
 
-// Dst returns the destination of the train.
+// Dst returns the destination of the burst.
 func (b *Burst) Dst() netip.AddrPort { return b.dst }
 
 // SegmentBytes returns the size of every datagram but the last.
@@ -76,11 +76,11 @@ func (b *Burst) Bytes() int { return b.bytes }
 // Seal completes the scatter list; the engine calls it before Iov.
 func (b *Burst) Seal() { b.flush() }
 
-// Iov returns the bytes of the train as a scatter list, valid until Reset.
+// Iov returns the bytes of the burst as a scatter list, valid until Reset.
 func (b *Burst) Iov() [][]byte { return b.iov }
 
 // begin makes room for a datagram of size bytes. It reports false, and changes
-// nothing, if that does not fit this train.
+// nothing, if that does not fit this burst.
 func (b *Burst) begin(dst netip.AddrPort, size int) bool {
 	switch {
 	case b.n == 0:

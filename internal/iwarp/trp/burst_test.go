@@ -76,7 +76,7 @@ func TestShortPayloadIsCopied(t *testing.T) {
 	}
 }
 
-// One UDP_SEGMENT send carries a train: datagrams of one size, bounded in number and bytes. The
+// One UDP_SEGMENT send carries a burst: datagrams of one size, bounded in number and bytes. The
 // last may be shorter.
 func TestTrains(t *testing.T) {
 	for _, c := range []struct {

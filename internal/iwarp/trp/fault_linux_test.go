@@ -71,7 +71,7 @@ func TestFaultOfTheWrite(t *testing.T) {
 	s.wantFIN(1, 0)
 	s.wantEvent(EventDisconnected, BadMemory)
 	wantEqual(t, "memory is released", m.region.Idle(), true)
-	s.c.HandleFault(s.now) // of another train
+	s.c.HandleFault(s.now) // of another burst
 	s.wantNoEvent()
 }
 

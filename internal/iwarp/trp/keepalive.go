@@ -47,7 +47,7 @@ func (c *Conn) keepAlive(now monotime.Time) {
 	}
 }
 
-// sendProbe puts a probe into a train: a byte in the place of a segment that has
+// sendProbe puts a probe into a burst: a byte in the place of a segment that has
 // arrived, which is acknowledged again.
 func (c *Conn) sendProbe(b *Burst) {
 	if !c.alive.due {

@@ -4,7 +4,7 @@ package trp
 
 import "verbena/internal/monotime"
 
-// PollOutput fills the empty train b with datagrams to be sent, and returns
+// PollOutput fills the empty burst b with datagrams to be sent, and returns
 // false if there are none.
 func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
 	switch {
@@ -27,7 +27,7 @@ func (c *Conn) PollOutput(now monotime.Time, b *Burst) bool {
 	return b.Len() > 0
 }
 
-// HandleFault takes note that a train could not be written because memory it
+// HandleFault takes note that a burst could not be written because memory it
 // points at is not mapped any more. The association ends.
 func (c *Conn) HandleFault(now monotime.Time) {
 	if open.Has(c.state) {

@@ -73,7 +73,7 @@ func (r *receiver) touch(seq uint64) {
 // unreported until something arrives in them, or the gaps before them close.
 const maxRanges = 4
 
-// sendRanges puts SACKs into a train, the newest range first.
+// sendRanges puts SACKs into a burst, the newest range first.
 func (c *Conn) sendRanges(b *Burst) {
 	r := &c.rcv
 	from, to := max(r.from, r.next+1), r.to
@@ -96,7 +96,7 @@ func (c *Conn) sendRanges(b *Burst) {
 	}
 }
 
-// sendACK puts an ACK into a train. It names the next PSN without consuming it.
+// sendACK puts an ACK into a burst. It names the next PSN without consuming it.
 func (c *Conn) sendACK(b *Burst) {
 	if b.control(c.peer, &wire.Packet{Header: wire.Header{PSN: wire.PSN(c.snd.next),
 		AckPSN: wire.PSN(c.rcv.next)}}) {

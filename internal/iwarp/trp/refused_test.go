@@ -57,7 +57,7 @@ func TestRefusedPeer(t *testing.T) {
 	s := established(t, Config{})
 	s.send(3)
 	s.sent = nil
-	for range 3 { // one for each datagram of the train
+	for range 3 { // one for each datagram of the burst
 		s.c.HandleRefused(s.now, serverAddr)
 	}
 	s.wantNoEvent()

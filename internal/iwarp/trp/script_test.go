@@ -28,7 +28,7 @@ type script struct {
 	now    monotime.Time
 	from   netip.AddrPort
 	sent   []wire.Packet // not yet looked at
-	trains []int         // datagrams in each train
+	trains []int         // datagrams in each burst
 	up     []uint64      // segments that came up
 	order  uint64        // told by HandleInOrder
 	acked  uint64        // told by HandleAcked

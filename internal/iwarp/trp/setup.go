@@ -232,7 +232,7 @@ func (c *Conn) confirm(now monotime.Time) {
 	}
 }
 
-// sendSetup puts the message owed into a train.
+// sendSetup puts the message owed into a burst.
 func (c *Conn) sendSetup(b *Burst) {
 	p := wire.Packet{Header: wire.Header{PSN: c.cookie, Opcode: c.owed}, Setup: c.local}
 	if c.owed != wire.Reject {

@@ -33,7 +33,7 @@ func BenchmarkSegment(b *testing.B) {
 						if n++; c.lossEvery > 0 && n%c.lossEvery == 0 {
 							continue
 						}
-						// the headers of a train lie between its payloads, or all in one piece
+						// the headers of a burst lie between its payloads, or all in one piece
 						if source == 0 && burst.SegmentBytes() > copyBelow {
 							packet = append(append(packet[:0], burst.Iov()[2*i]...), burst.Iov()[2*i+1]...)
 						} else {

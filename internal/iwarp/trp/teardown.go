@@ -147,7 +147,7 @@ func (c *Conn) finish() {
 	c.raise(Event{Kind: EventClosed})
 }
 
-// sendFIN puts the FIN owed into a train. It consumes no PSN.
+// sendFIN puts the FIN owed into a burst. It consumes no PSN.
 func (c *Conn) sendFIN(b *Burst) {
 	b.control(c.peer, &wire.Packet{Header: wire.Header{
 		PSN: wire.PSN(c.snd.next), AckPSN: wire.PSN(c.rcv.next), Opcode: wire.FIN,

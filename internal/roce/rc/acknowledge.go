@@ -212,7 +212,7 @@ func (q *QP) sendAtomicAck(o *response, b *roce.Burst) bool {
 	return true
 }
 
-// sendReadResponse sends the next packet of a READ response, unless the train
+// sendReadResponse sends the next packet of a READ response, unless the burst
 // cannot take it or the memory is gone. Its payload is copied: the memory
 // belongs to an application that may write it meanwhile.
 func (q *QP) sendReadResponse(o *response, b *roce.Burst) (sent bool, v mem.AccessError) {

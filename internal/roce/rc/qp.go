@@ -156,10 +156,10 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	later := b.AckPlace() == roce.AckLater
 	if requests && q.loneAck() && (later || b.AckPlace() == roce.AckBehind && !q.resp.ackWaited) {
 		q.pollRequests(now, b)
-		q.resp.ackWaited = !later // for one train only: the peer may be blocked on it
+		q.resp.ackWaited = !later // for one burst only: the peer may be blocked on it
 		if n := b.Packets(); n > 0 && n < shortTrain {
 			if !later {
-				q.pollResponses(b) // behind the answer if it fits the train, else in the next
+				q.pollResponses(b) // behind the answer if it fits the burst, else in the next
 			}
 			q.Sent(b)
 			return true

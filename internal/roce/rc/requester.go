@@ -143,7 +143,7 @@ const (
 	wqeFailed              // completes with status wqeFault when it is the oldest
 )
 
-// pollRequests fills the train with as many request packets as the window, the
+// pollRequests fills the burst with as many request packets as the window, the
 // credits and the queue allow.
 func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	r := &q.req
@@ -298,8 +298,8 @@ func (q *QP) runLocal(w *queue.SendWQE) bool {
 	return true
 }
 
-// sendPacket adds the next packet of w to the train, reporting false if the
-// train cannot take it or the work request failed.
+// sendPacket adds the next packet of w to the burst, reporting false if the
+// burst cannot take it or the work request failed.
 func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	var ok bool

@@ -25,7 +25,7 @@ type responder struct {
 	kept  kept // what arrived after epsn
 
 	delivered bool // a receive completed since the last acknowledgement was sent
-	ackWaited bool // the acknowledgement owed let one train of requests go first
+	ackWaited bool // the acknowledgement owed let one burst of requests go first
 
 	out   []response // owed to the peer, oldest first, in PSN order
 	saved []resource // READs and atomics that duplicates may name

@@ -11,7 +11,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Packets of one size share a train. (The middle packets of a WRITE once went
+// Packets of one size share a burst. (The middle packets of a WRITE once went
 // out one by one, at a quarter of the bandwidth: the check that spares a look
 // at memory took them to be four bytes longer than they are.)
 func TestPacketsShareTrains(t *testing.T) {

@@ -6,7 +6,7 @@
 // serialises every call.
 //
 // Nothing is acknowledged. The requester numbers packets and completes a work
-// request when its last packet is in a train; what is posted is the only bound
+// request when its last packet is in a burst; what is posted is the only bound
 // on what PollOutput makes. The responder takes messages whose packets arrive
 // all and in order, and drops any other in silence:
 //

@@ -69,7 +69,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 // Doorbell tells that work was posted.
 func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }
 
-// PollOutput fills b with the next train.
+// PollOutput fills b with the next burst.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	q.pollRequests(b)
 	q.Sent(b)

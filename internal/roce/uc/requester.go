@@ -17,7 +17,7 @@ type requester struct {
 	midway bool   // its first packet is sent, its last is not
 }
 
-// pollRequests fills the train with as many packets as it takes.
+// pollRequests fills the burst with as many packets as it takes.
 func (q *QP) pollRequests(b *roce.Burst) {
 	for !b.Full() && q.SQ.Len() > 0 {
 		if s := q.State(); s != ib.QPRTS && !(s == ib.QPSQD && q.req.midway) {
@@ -49,8 +49,8 @@ func carries(o ib.WROpcode) bool {
 	return false
 }
 
-// sendPacket adds the next packet of w to the train, reporting false if the
-// train cannot take it or the work request failed.
+// sendPacket adds the next packet of w to the burst, reporting false if the
+// burst cannot take it or the work request failed.
 func (q *QP) sendPacket(w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	if !carries(w.Opcode) {

@@ -233,7 +233,7 @@ func TestReceiveWrongLKey(t *testing.T) {
 	s.WantEvent("told", ib.EventQPFatal)
 }
 
-// SQD finishes the message that is half sent: with a train of one packet the
+// SQD finishes the message that is half sent: with a burst of one packet the
 // state changes in between.
 func TestDrain(t *testing.T) {
 	s := script.New(t, newUC)

@@ -11,7 +11,7 @@ import (
 )
 
 // pathCache keeps the destinations used last, so that a packet costs no
-// allocation and packets to one destination share a train.
+// allocation and packets to one destination share a burst.
 type pathCache struct {
 	entries [cachedPaths]pathEntry
 	next    int // the one to replace

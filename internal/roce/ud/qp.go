@@ -78,7 +78,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 // Doorbell tells that work was posted.
 func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }
 
-// PollOutput fills b with the next train.
+// PollOutput fills b with the next burst.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	for !b.Full() && q.State() == ib.QPRTS && q.SQ.Len() > 0 {
 		if !q.send(q.SQ.At(0), b) {

@@ -14,7 +14,7 @@ import (
 // pair's own. Spec: IBTA vol. 1, 10.2 (Q_Keys).
 const privileged ib.QKey = 1 << 31
 
-// send adds the packet of w to the train, reporting false if the train cannot
+// send adds the packet of w to the burst, reporting false if the burst cannot
 // take it or the work request failed.
 func (q *QP) send(w *queue.SendWQE, b *roce.Burst) bool {
 	op := wire.UDSendOnly

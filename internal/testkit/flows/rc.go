@@ -189,7 +189,7 @@ func (e *rcEnd) pump() {
 	})
 }
 
-// sendTrain cuts a train into datagrams and sends them.
+// sendTrain cuts a burst into datagrams and sends them.
 func (w *world) sendTrain(iov [][]byte, bytes, segment int, d simnet.Datagram) {
 	all := make([]byte, 0, bytes)
 	for _, v := range iov {

@@ -14,7 +14,7 @@
 //	s.WantWC("the WRITE", 1, ib.WCSuccess)
 //	s.WantIdle("all is done")
 //
-// Everything the machine sends is taken off the train as the wire would carry
+// Everything the machine sends is taken off the burst as the wire would carry
 // it, its ICRC verified and parsed; everything it receives is encoded first.
 // A failure prints the story so far.
 package script

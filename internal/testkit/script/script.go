@@ -52,9 +52,9 @@ type Setup struct {
 	SRQPD     mem.PD // of the shared receive queue: another than PD, by default
 	SignalAll bool
 	State     ib.QPState  // where to stop on the way: RTS if not set
-	Segments  int         // datagrams a train may have
+	Segments  int         // datagrams a burst may have
 	Reorder   *mem.Budget // for packets that arrive before their turn
-	Ring      int         // bytes of the memory that trains go by, as within a host; 0: by UDP
+	Ring      int         // bytes of the memory that bursts go by, as within a host; 0: by UDP
 }
 
 // Script is one machine with its memory, its queues and the test's clock.
@@ -228,7 +228,7 @@ func (s *Script) DelayingAcks(f func()) {
 // PlaceAck sets where acknowledgements go that do not wait.
 func (s *Script) PlaceAck(p roce.AckPlace) { s.ack = p }
 
-// pump takes what the machine sends off its trains.
+// pump takes what the machine sends off its bursts.
 func (s *Script) pump() {
 	if s.held {
 		return
@@ -241,7 +241,7 @@ func (s *Script) pump() {
 	}
 }
 
-// poll takes the next train, as the engine does for an application that polls.
+// poll takes the next burst, as the engine does for an application that polls.
 func (s *Script) poll() bool {
 	if _, ok := s.Machine.AckMayWait(); ok && s.lets {
 		return false
@@ -259,7 +259,7 @@ func (s *Script) poll() bool {
 
 const maxTrains = 10000
 
-// unload cuts a train into datagrams, as UDP_SEGMENT does.
+// unload cuts a burst into datagrams, as UDP_SEGMENT does.
 func (s *Script) unload() {
 	b := s.burst
 	s.Trains++

@@ -26,7 +26,7 @@ type world struct {
 	arenas    []*arena    // of shared receive queues
 	calm      bool        // no faults at all
 	lenient   bool        // faults so heavy that retries may run out
-	memory    []byte      // trains are written to it, as to that of a ring; or nil
+	memory    []byte      // bursts are written to it, as to that of a ring; or nil
 	err       error       // the first promise broken
 	Outcomes  Outcomes
 }
@@ -60,14 +60,14 @@ func Run(seed uint64) (Outcomes, error) {
 	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst()})
 }
 
-// RunInMemory is Run with the trains and the long packets of processes of one host. What the
+// RunInMemory is Run with the bursts and the long packets of processes of one host. What the
 // network damages, as a ring does not, is lost.
 func RunInMemory(seed uint64) (Outcomes, error) {
 	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst(),
 		memory: make([]byte, ringEntry)})
 }
 
-// ringEntry is the memory of a train in a ring.
+// ringEntry is the memory of a burst in a ring.
 const ringEntry = 33 << 10
 
 func run(w *world) (Outcomes, error) {
@@ -122,7 +122,7 @@ func (w *world) newNode() *node {
 	return n
 }
 
-// poll fills the train with what a machine sends next.
+// poll fills the burst with what a machine sends next.
 func (w *world) poll(m roce.Machine) bool {
 	if w.memory != nil {
 		w.burst.Into(w.memory, false)
@@ -134,7 +134,7 @@ func (w *world) poll(m roce.Machine) bool {
 	return false
 }
 
-// send puts the datagrams of a train on the network.
+// send puts the datagrams of a burst on the network.
 func (w *world) send(b *roce.Burst) {
 	if b.Packets() > b.Len() {
 		w.Outcomes.Long++

@@ -130,7 +130,7 @@ func same(t *testing.T, a, b *endpoint) {
 }
 
 // TestLocalOperations carries every kind of request between two engines and
-// within one, of sizes around those of packets and trains, polled for and waited
+// within one, of sizes around those of packets and bursts, polled for and waited
 // for; and sees that no packet went through a socket.
 func TestLocalOperations(t *testing.T) {
 	const longest = 300000

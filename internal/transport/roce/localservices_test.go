@@ -46,7 +46,7 @@ func onlyRings(t *testing.T, ends ...*endpoint) {
 func unreliable(_ *endpoint, c roce.Config) roce.Machine { return uc.New(c) }
 
 // TestLocalUC sends and writes messages of sizes around those of packets and
-// trains.
+// bursts.
 func TestLocalUC(t *testing.T) {
 	const longest = 300000
 	a, b := linked(t, func(m, n *node) (x, y *endpoint) { return as(m, longest, unreliable), as(n, longest, unreliable) })

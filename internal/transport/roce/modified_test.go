@@ -18,7 +18,7 @@ import (
 	"verbena/internal/sys/shmring"
 )
 
-// sleepy is a machine whose ring's reader sleeps before each train, so that the
+// sleepy is a machine whose ring's reader sleeps before each burst, so that the
 // pump gives its lock back to wake it.
 type sleepy struct {
 	roce.Machine
@@ -65,7 +65,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 		for begin := time.Now(); time.Since(begin) < 2*time.Millisecond; {
 		}
 	}}
-	for i := range 48 { // trains are of equal packets: two at a time
+	for i := range 48 { // bursts are of equal packets: two at a time
 		w, ok := a.SQ.Reserve()
 		if !ok {
 			t.Fatal("the send queue is full")

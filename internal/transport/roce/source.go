@@ -63,7 +63,7 @@ func (t *Transport) dropSource(s *source) {
 	s.udp.Release()
 }
 
-// cuts reports whether the system cuts trains into datagrams.
+// cuts reports whether the system cuts bursts into datagrams.
 func (s *source) cuts() bool { return s.sock.SegmentsTrains() }
 
 // write sends bursts of one source address and returns when the system has them. Packets that the

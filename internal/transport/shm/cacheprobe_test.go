@@ -10,7 +10,7 @@ import (
 	"verbena/internal/monotime"
 )
 
-// A ring whose trains take long goes past the caches for a while, and looks again.
+// A ring whose bursts take long goes past the caches for a while, and looks again.
 func TestCacheProbe(t *testing.T) {
 	const n = 32 << 10
 	fast, slow := monotime.Duration(n/(2*policy.BypassRate)), monotime.Duration(2*n/policy.BypassRate)

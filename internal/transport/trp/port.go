@@ -209,7 +209,7 @@ func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output) {
 	}
 }
 
-// write sends n trains.
+// write sends n bursts.
 func (p *Port) write(w *pumper, n int) {
 	for i, b := range w.bursts[:n] {
 		b.Seal()
