@@ -67,7 +67,7 @@ const (
 	SendInline    SendFlags = 1 << 3 // data is copied when posted
 )
 
-// FlushType selects what a FLUSH guarantees: that data are visible to the host (global), or
+// FlushType selects the guarantee of a FLUSH: that data are visible to the host (global), or
 // persistent.
 type FlushType uint8
 

@@ -16,8 +16,8 @@ type server interface {
 	has(ps PortSpace, t ib.QPType) bool
 	// attach has requests reach the manager that come to a device's address.
 	attach(at localAddr) error
-	// serve does what is due, on the manager's goroutine. It returns when it is to be called next,
-	// and whether there was something to do.
+	// serve does due work, on the manager's goroutine. It returns when it is to be called next, and
+	// whether there was something to do.
 	serve(now monotime.Time) (next monotime.Time, busy bool)
 	// idleLocked reports whether nothing is under way any more. manager.mu is held.
 	idleLocked() bool
@@ -51,7 +51,7 @@ type connector interface {
 	// attrFor fills the attributes of a queue pair for a state; false if the
 	// peer must be known for it and is not.
 	attrFor(s ib.QPState, t ib.QPType) (ib.QPAttr, ib.QPAttrMask, bool)
-	// destroy ends what is under way and gives the port back. It is called
-	// last, in the state destroyed and without mu.
+	// destroy ends pending work and gives the port back. It is called last, in the state destroyed
+	// and without mu.
 	destroy()
 }

@@ -9,7 +9,7 @@ import (
 	"verbena/internal/cm/iwcm"
 )
 
-// counterNames are the names of what counts returns, in its order.
+// counterNames are the names of the values of counts, in its order.
 func counterNames() []string {
 	var names []string
 	for i := range len(ibcm.Counters{}) {
@@ -21,7 +21,7 @@ func counterNames() []string {
 	return append(names, "ntb_bad_mads")
 }
 
-// counts returns what the protocols have counted: `verbena stat` shows it.
+// counts returns the counts of the protocols: `verbena stat` shows it.
 func (m *manager) counts() []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

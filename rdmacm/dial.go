@@ -48,13 +48,13 @@ type Conn struct {
 	PD     *verbs.PD
 	SendCQ *verbs.CQ
 	RecvCQ *verbs.CQ
-	// PrivateData and Peer are what the peer sent when it connected or accepted.
+	// PrivateData and Peer are from the peer's request or answer.
 	PrivateData []byte
 	Peer        ConnParam
 
 	ch  *EventChannel
 	mrs []*verbs.MR
-	own []func() error // undoes what was made for this Conn, the last first
+	own []func() error // undoes the objects made for this Conn, the last first
 }
 
 // QP returns the connection's queue pair.
@@ -73,8 +73,7 @@ func (c *Conn) RegMR(buf []byte, access ib.Access) (*verbs.MR, error) {
 // Dial connects to "host:port" and returns when data may flow: rdma_create_ep(3)
 // and rdma_connect(3) in synchronous mode. ctx bounds the attempt.
 //
-// Errors: a *RejectedError, or one that wraps ETIMEDOUT or what an ID's call
-// returned.
+// Errors: a *RejectedError, or an error that wraps ETIMEDOUT or that of an ID's call.
 func Dial(ctx context.Context, addr string, o *Options) (*Conn, error) {
 	if o == nil {
 		o = &Options{}
@@ -215,9 +214,8 @@ func (c *Conn) Wait(ctx context.Context) error {
 	}
 }
 
-// Close disconnects and destroys what was made for the connection. It does not
-// wait for the peer. Destroy other objects on a PD of the Conn's own, such as memory
-// windows, before.
+// Close disconnects and destroys the objects made for the connection. It does not wait for the
+// peer. Destroy other objects on a PD of the Conn's own, such as memory windows, before.
 func (c *Conn) Close() error {
 	var errs []error
 	if c.established() {

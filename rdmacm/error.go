@@ -50,7 +50,7 @@ func (e *UnservedError) Unwrap() error { return syscall.ECONNREFUSED }
 // RejectedError is the Err of a REJECTED event. It wraps ECONNREFUSED.
 type RejectedError struct {
 	Reason      RejectReason
-	PrivateData []byte // what the peer sent along
+	PrivateData []byte // the peer's
 }
 
 func (e *RejectedError) Error() string { return fmt.Sprintf("connection rejected: %v", e.Reason) }

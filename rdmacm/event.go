@@ -68,7 +68,8 @@ type Event struct {
 }
 
 // ConnParam has the parameters of a connection: rdma_conn_param. In an event they are the peer's,
-// seen from here: ResponderResources is what it wants of us, InitiatorDepth what it will serve.
+// seen from here: ResponderResources is the number that it wants of us, InitiatorDepth the number
+// that it will serve.
 type ConnParam struct {
 	PrivateData []byte
 	// ResponderResources limits the READs and atomics of the peer that are served at once,
@@ -88,7 +89,7 @@ type ConnParam struct {
 // RDMA_MAX_INIT_DEPTH.
 const MaxRdAtomic = 0xff
 
-// UDParam has what it takes to send to a datagram queue pair: rdma_ud_param.
+// UDParam is the address of a datagram queue pair: rdma_ud_param.
 type UDParam struct {
 	PrivateData []byte
 	AH          ib.AHAttr // of Established and MulticastJoin: for verbs.PD.CreateAH

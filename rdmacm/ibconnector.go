@@ -64,7 +64,7 @@ func (c *ibConnector) bind(ip netip.Addr, port uint16, shared bool) (uint16, err
 func (c *ibConnector) qpDestroyed() {} // the connection is of its own
 
 // maxRequestPrivate returns how much private data the application may send with a request, in
-// bytes: what the message holds less the IP header in front of it.
+// bytes: the message's room less the IP header in front of it.
 func (c *ibConnector) maxRequestPrivate() int {
 	if c.datagrams() {
 		return cm.SIDRREQPrivateSize - cm.IPHeaderSize // 180

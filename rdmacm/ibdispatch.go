@@ -96,8 +96,8 @@ func (b *ibManager) requested(listener *ibConnector, ev *ibcm.Event) (*ID, cm.Re
 	if !listener.takes(typ) {
 		return nil, cm.RejInvalidTransportType
 	}
-	// Only the port is taken from the header: the addresses are those that the
-	// request came by, whatever it says.
+	// Only the port is taken from the header: the addresses are those that the request came by,
+	// even if it names others.
 	h, rest, ok := cm.ParseIPHeader(ev.PrivateData)
 	if !ok {
 		return nil, cm.RejUnsupported

@@ -93,8 +93,8 @@ func (b *ibManager) handleLoss() {
 	b.m.kick()
 }
 
-// serve does what is due, on the manager's goroutine. It returns when it is to
-// be called next, and whether there was something to do.
+// serve does due work, on the manager's goroutine. It returns when it is to be called next, and
+// whether there was something to do.
 func (b *ibManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	b.m.mu.Lock()
 	b.agent.HandleTimeout(now)

@@ -31,7 +31,7 @@ type ID struct {
 	allowed    Selection // see SetDevices; empty says nothing
 	kindPinned bool      // SetKind chose kind
 	proto      connector
-	typ        ib.QPType // what the ID is for, see qptype.go
+	typ        ib.QPType // the ID's kind of service, see qptype.go
 	qp         *verbs.QP
 	tos        uint8
 	ackCode    uint8 // local ACK time-out; 0 for the default
@@ -69,7 +69,7 @@ func (s state) String() string { return stateNames[s] }
 
 // NewID returns an identifier that raises its events on ch: rdma_create_id(3).
 //
-// Errors: EINVAL for what is no port space; those of verbs.Open.
+// Errors: EINVAL for an unknown port space; those of verbs.Open.
 func NewID(ch *EventChannel, ps PortSpace) (*ID, error) {
 	if ch == nil {
 		return nil, invalid("channel", "is nil")

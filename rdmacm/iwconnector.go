@@ -88,7 +88,7 @@ func portError(err error, ip netip.Addr, port uint16) error {
 	return err
 }
 
-// endpoint refuses an identifier without what an iWARP connection needs.
+// endpoint refuses an identifier that lacks a part of an iWARP connection.
 func (c *iwConnector) endpoint(call string, p *ConnParam) error {
 	if c.qp == nil {
 		return invalid(call, "the ID has no queue pair: an iWARP connection is set up with it")
@@ -198,7 +198,7 @@ func (c *iwConnector) handOverLocked() (*iwarp.Stream, iwarp.Connected) {
 }
 
 // peerDepths returns how many READs a peer serves at a time and how many it asks for. A peer that
-// names no numbers may do what we do.
+// names no numbers gets ours.
 func peerDepths(conn *iwcm.Conn) (served, asked uint8) {
 	ird, ord, said := conn.Depths()
 	if !said {
@@ -220,7 +220,7 @@ func refusedCommand(call string, err error) error {
 	return err
 }
 
-// reject ignores what a refusal is for: MPA knows a single reason.
+// reject ignores the reason of a refusal: MPA knows a single one.
 func (c *iwConnector) reject(call string, _ bool, private []byte) error {
 	if err := checkPrivate(private, maxMPAPrivate); err != nil {
 		return err

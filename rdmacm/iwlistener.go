@@ -142,8 +142,8 @@ func (l *iwListener) request() {
 	}
 }
 
-// identifier makes an identifier for a request, and the event that brings it.
-// What cannot have one is refused.
+// identifier makes an identifier for a request, and the event that brings it. A request that cannot
+// have one is refused.
 func (l *iwListener) identifier(s *iwStream) (*ID, *Event) {
 	w, m := l.c.iw, l.c.mgr
 	m.mu.Lock()

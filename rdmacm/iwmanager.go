@@ -63,8 +63,8 @@ func (w *iwManager) update(s *iwStream, f func(c *iwcm.Conn, now monotime.Time))
 	w.m.kick()
 }
 
-// serve does what is due, on the manager's goroutine. It returns when it is to
-// be called next, and whether there was something to do.
+// serve does due work, on the manager's goroutine. It returns when it is to be called next, and
+// whether there was something to do.
 func (w *iwManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	next = monotime.Never
 	w.m.mu.Lock()
@@ -96,7 +96,7 @@ func (w *iwManager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	return next, len(touched) > 0
 }
 
-// settle carries out what a connection wants after its inputs.
+// settle carries out a connection's wishes after its inputs.
 func (w *iwManager) settle(s *iwStream) {
 	w.flush(s)
 	w.m.mu.Lock()

@@ -30,8 +30,8 @@ type iwStream struct {
 	owner *iwConnector  // nil before a request has an identifier, and once that is destroyed
 }
 
-// iwTurn hears of one stream. When another one has taken its place, what is still
-// said of it is of no meaning.
+// iwTurn takes the events of one stream. Once another stream has taken its place they have no
+// meaning.
 type iwTurn struct{ *iwStream }
 
 func (s *iwStream) newTurn() *iwTurn {
@@ -39,7 +39,7 @@ func (s *iwStream) newTurn() *iwTurn {
 	return s.turn
 }
 
-// tell passes on what the engine says of a stream.
+// tell passes the engine's events of a stream on.
 func (t *iwTurn) tell(f func(c *iwcm.Conn, now monotime.Time)) {
 	t.iw.update(t.iwStream, func(c *iwcm.Conn, now monotime.Time) {
 		if t.turn == t {
@@ -53,8 +53,7 @@ func (t *iwTurn) Connected() {
 	t.tell(func(c *iwcm.Conn, now monotime.Time) { c.HandleConnected(now) })
 }
 
-// Input implements iwarp.StreamEvents. Once the set-up is done what follows is
-// left to the queue pair.
+// Input implements iwarp.StreamEvents. Once the set-up is done the queue pair takes the input.
 func (t *iwTurn) Input(b []byte) (more bool) {
 	t.tell(func(c *iwcm.Conn, now monotime.Time) {
 		c.HandleInput(now, b)
@@ -68,7 +67,7 @@ func (t *iwTurn) Closed(err error) {
 	t.tell(func(c *iwcm.Conn, now monotime.Time) { c.HandleClose(now, faultOf(err)) })
 }
 
-// faultOf sorts what becomes of a TCP connection.
+// faultOf classifies the end of a TCP connection.
 func faultOf(err error) iwcm.Fault {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -78,10 +77,10 @@ func faultOf(err error) iwcm.Fault {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return iwcm.FaultUnreachable
 	}
-	return iwcm.FaultReset // the peer's end of it, or whatever else
+	return iwcm.FaultReset // the peer's end of it, or any other
 }
 
-// flush writes and closes what the connection wants written and closed.
+// flush writes the connection's output, and closes the stream if it wants that.
 func (w *iwManager) flush(s *iwStream) {
 	w.m.mu.Lock()
 	sock := s.sock

@@ -176,7 +176,7 @@ func (m *manager) run() {
 	}
 }
 
-// serve has every protocol do what is due.
+// serve makes every protocol do its due work.
 func (m *manager) serve(now monotime.Time) (next monotime.Time, busy bool) {
 	next = monotime.Never
 	for _, s := range m.servers {

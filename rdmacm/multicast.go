@@ -15,7 +15,7 @@ type JoinFlag uint8
 
 // Join flags.
 const (
-	FullMember         JoinFlag = 0 // the ID's queue pair receives what is sent to the group
+	FullMember         JoinFlag = 0 // the ID's queue pair receives messages to the group
 	SendOnlyFullMember JoinFlag = 1 // it only sends
 )
 

@@ -30,7 +30,7 @@ type ntbLinks struct {
 	mu      sync.Mutex // locked before a hub's
 	handler func(*roce.Meta, []byte)
 	list    []*ntbLink // those that MADs are taken from
-	claims  []claim    // what this process listens for
+	claims  []claim    // the services that this process listens for
 
 	bad atomic.Uint64 // malformed datagrams, or not between the two ports
 }
@@ -39,7 +39,7 @@ type ntbLinks struct {
 type ntbLink struct {
 	*ntb.Device
 	verbs *verbs.Context
-	stop  func() // ends what tells of the link's state
+	stop  func() // ends the notifications of the link's state
 }
 
 var _ gsi = (*ntbLinks)(nil)
@@ -59,7 +59,7 @@ var errLink = errors.New("rdmacm: the link is down, or full")
 
 // attach begins to take MADs from a device's link.
 //
-// Errors: EADDRINUSE if another process listens there for what this one does.
+// Errors: EADDRINUSE if another process listens there for the same service.
 func (s *ntbLinks) attach(c *verbs.Context) error {
 	eng := (*core.Context)(c).NTB()
 	s.mu.Lock()
@@ -123,7 +123,7 @@ func (l *ntbLink) addrs() []netip.Addr {
 // has reports whether an address is our port's.
 func (l *ntbLink) has(a netip.Addr) bool { return slices.Contains(l.addrs(), a) }
 
-// take takes a management datagram. The peer may write what it likes.
+// take takes a management datagram. The peer may write anything.
 func (s *ntbLinks) take(l *ntbLink, p []byte) {
 	m, _, ok := wire.ParseManagement(p)
 	meta := roce.Meta{Src: m.Source.Addr(), Dst: m.Destination.Addr()}
@@ -170,7 +170,7 @@ func (*ntbLinks) ClearWill(uint64)                                     {}
 func (s *ntbLinks) Slot() int                                          { return s.slot }
 
 // ListenService claims a service id in the hubs whose ports are in the scope. There the id is one
-// process's, whatever the scope.
+// process's, in all scopes.
 func (s *ntbLinks) ListenService(id uint64, scope netip.Addr) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

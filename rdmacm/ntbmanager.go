@@ -37,8 +37,8 @@ func (n *ntbManager) stop() {
 	n.links.detachAll()
 }
 
-// linkChanged ends connections over a link that is lost: their queue pairs have
-// failed. When it is back, what was asked meanwhile is asked again.
+// linkChanged ends connections over a link that is lost: their queue pairs have failed. When it is
+// back, requests made meanwhile are repeated.
 func (n *ntbManager) linkChanged(l *ntbLink, c ntb.LinkChange) {
 	n.m.mu.Lock()
 	if !c.Up {

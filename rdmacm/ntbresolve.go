@@ -172,7 +172,7 @@ func (n *ntbManager) lookupPort(s *peerLookup) (localAddr, error) {
 	return localAddr{}, refused
 }
 
-// ntbPath is the port of a link, and what is known of an address dst from there.
+// ntbPath is the port of a link, and the state of an address dst as seen from there.
 type ntbPath struct {
 	addr    netip.Addr // to reach dst from; not valid if the port has none
 	named   bool       // the configuration has dst at the other end
@@ -180,7 +180,7 @@ type ntbPath struct {
 	itself  bool       // dst is the port's own
 }
 
-// ntbPathTo returns what the port of a device is to dst. local is that of the ID.
+// ntbPathTo returns the state of dst seen from the port of a device. local is that of the ID.
 func ntbPathTo(c *verbs.Context, local, dst netip.Addr) (p ntbPath, err error) {
 	if p.addr, err = ownAddr(c, local, dst); err != nil || !p.addr.IsValid() {
 		return p, err

@@ -10,10 +10,10 @@ import (
 )
 
 // pendingDisconnect delays a Disconnected event until the application has polled all completions
-// that preceded it, at most disconnectDelay. A hardware device has long completed what the peer
-// sent when the peer's DREQ, which goes another way, is reported. Here both may wait for the same
+// that preceded it, at most disconnectDelay. A hardware device has long completed the peer's last
+// message when its DREQ, which goes another way, is reported. Here both may wait for the same
 // processor. An application that destroys its queue pair at that event, as libfabric's rxm does on
-// another thread, would lose the last message.
+// another thread, would lose that message.
 type pendingDisconnect struct {
 	event  Event
 	polled func() bool
@@ -25,9 +25,9 @@ const (
 	disconnectPoll  = monotime.Millisecond // interval
 )
 
-// arrived completes what came before an event. The function that it returns reports whether the
-// application has polled that. After the application's own Disconnect nothing is waited for. The
-// caller does not hold mu, which events of queue pairs take.
+// arrived completes all messages that came before an event. The function that it returns reports
+// whether the application has polled them. After the application's own Disconnect nothing is waited
+// for. The caller does not hold mu, which events of queue pairs take.
 func (c *ibConnector) arrived() (polled func() bool) {
 	if qp := c.qpInUse(); qp != nil {
 		return qp.TakeArrived()

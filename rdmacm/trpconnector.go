@@ -27,7 +27,7 @@ type trpConnector struct {
 	listeners []*transporttrp.Listener // which have the ports
 	request   *transporttrp.Request    // on the ID of a request
 	conn      *transporttrp.Conn       // nil without
-	remote    wire.Setup               // what the client said
+	remote    wire.Setup               // the client's
 }
 
 func (t *trpManager) newConnector(id *ID) *trpConnector { return &trpConnector{ID: id, t: t} }
@@ -108,7 +108,7 @@ func (c *trpConnector) listen(backlog int) error {
 	return nil
 }
 
-// queuePair returns what the ID's queue pair is connected by.
+// queuePair returns the connection of the ID's queue pair.
 func (c *trpConnector) queuePair(call string) (*transporttrp.Conn, error) {
 	if c.qp == nil {
 		return nil, invalid(call,
@@ -155,7 +155,7 @@ func (c *trpConnector) ownPort() (*transporttrp.Port, error) {
 		Bind(netip.AddrPortFrom(c.at.addr, c.local.Port()))
 }
 
-// notReady turns the engine's refusal into what the application is told.
+// notReady turns the engine's refusal into the application's error.
 func notReady(call string, err error) error {
 	if errors.Is(err, trp.ErrState) || errors.Is(err, net.ErrClosed) {
 		return invalid(call, "the queue pair is not in INIT, or is connected")
@@ -203,9 +203,8 @@ func (c *trpConnector) reject(call string, _ bool, private []byte) error {
 	return err
 }
 
-// disconnect sends what is posted and then ends the association, as
-// rdma_disconnect(3) does on iWARP. Disconnected follows when the peer has
-// answered.
+// disconnect sends posted work and then ends the association, as rdma_disconnect(3) does on iWARP.
+// Disconnected follows when the peer has answered.
 func (c *trpConnector) disconnect() error {
 	if c.state == stDisconnected {
 		return nil

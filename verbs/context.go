@@ -75,8 +75,8 @@ func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
 // Counter is a named count.
 type Counter = engine.Counter
 
-// Counters returns what this process has counted: the device's traffic, retries and NAKs, and
-// each kind of packet that reached no queue pair. The latter are those of all devices.
+// Counters returns the counts of this process: the device's traffic, retries and NAKs, and each
+// kind of packet that reached no queue pair. The latter are those of all devices.
 func (c *Context) Counters() []Counter { return (*core.Context)(c).Counters() }
 
 // UseLinks configures the NTB links of this machine, separated by commas. It takes precedence

@@ -15,8 +15,8 @@
 //	iwarp_eth0   iWARP, over TCP
 //	trp_eth0     iWARP over UDP, with TRP as in urdma
 //
-// A fourth kind, ntb, joins two nodes by memory that both reach: see NTB below. What the
-// sections on iWARP and NTB do not mention is the same for all kinds.
+// A fourth kind, ntb, joins two nodes by memory that both reach: see NTB below. All kinds agree
+// where the sections on iWARP and NTB name no difference.
 //
 // # Objects
 //

@@ -12,8 +12,8 @@ import (
 	"verbena/internal/mem"
 )
 
-// backing carries the contexts of a device: an interface of the host, or our end of an NTB link.
-// It has all in which the two differ for the objects of a context.
+// backing carries the contexts of a device: an interface of the host, or our end of an NTB link. It
+// has all differences between the two for the objects of a context.
 type backing interface {
 	// tables returns the key table, and the last PD number given out.
 	tables() (*mem.Table, *atomic.Uint32)
@@ -35,7 +35,7 @@ type backing interface {
 	Expose(r *mem.Region, buf []byte) bool
 	Withdraw(r *mem.Region)
 
-	// close ends what the context has of the device.
+	// close ends the context's use of the device.
 	close(c *Context) error
 }
 
@@ -78,8 +78,8 @@ func (*netInterface) Withdraw(*mem.Region) {}
 
 func (*netInterface) close(*Context) error { return nil }
 
-// portEvents are the asynchronous events of what happens to an interface. One
-// that is removed is no more than down: it may be made anew.
+// portEvents are the asynchronous events of an interface's changes. An interface that is removed is
+// no more than down: it may be made anew.
 var portEvents = map[engine.InterfaceEvent]ib.EventType{
 	engine.InterfaceUp:    ib.EventPortActive,
 	engine.InterfaceDown:  ib.EventPortErr,

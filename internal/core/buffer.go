@@ -8,7 +8,7 @@ import (
 	"verbena/ib"
 )
 
-// Buffer is memory that was allocated for what a device does with it.
+// Buffer is memory that was allocated for a device's use of it.
 type Buffer struct {
 	ctx  *Context
 	mem  []byte

@@ -153,14 +153,14 @@ func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
 	return ib.DefaultPKey, device.CheckRange("index", index, 0, 0)
 }
 
-// Counters returns what this process counted on the device: traffic, retries, NAKs; and, whatever
-// the device, each kind of packet that reached no queue pair.
+// Counters returns the counts of this process on the device: traffic, retries, NAKs. It also
+// returns, for all devices, each kind of packet that reached no queue pair.
 func (c *Context) Counters() []engine.Counter { return c.eng.Counters(c.account) }
 
 func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
 
-// limits returns what address vectors and modifications with these attributes are checked against.
-// It asks the system for the port's addresses only where they matter.
+// limits returns the bounds for address vectors and modifications with these attributes. It asks
+// the system for the port's addresses only where they matter.
 func (c *Context) limits(mask ib.QPAttrMask) (l device.Limits, err error) {
 	l = device.Limits{MaxRdAtomic: device.MaxRdAtomic, PKeys: 1, Ports: 1}
 	if mask&ib.QPAV != 0 {

@@ -5,8 +5,8 @@
 // their state and does their work on package engine.
 //
 // The public package verbs defines its types over these, so that a *verbs.QP converts to a *QP and
-// back at no cost. Its documentation is the objects' documentation. The comments here say only what
-// other packages of the module need besides.
+// back at no cost. Its documentation is the objects' documentation. The comments here add only
+// facts for other packages of the module.
 //
 // Beyond what verbs shows, package rdmacm finds the engine and the NTB link of a context here, and
 // gives queue pairs their streams. The C libraries find completion queues and receive queues that

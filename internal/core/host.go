@@ -27,9 +27,9 @@ type host struct {
 	faults   faultcap.Faults
 	captures bool
 	refs     int          // guarded by hostMu
-	undo     func() error // ends what the options began
+	undo     func() error // undoes the options
 	flush    func() error // writes the capture out
-	forget   func()       // ends what device.KeepInterfaces began
+	forget   func()       // ends device.KeepInterfaces
 	stats    *stats.Server
 	xrc      xrcHost
 	numbered sync.Map // ib.QPN to *QP; for an XRC target to any of its QPs
@@ -92,8 +92,8 @@ func Leave() {
 	}
 }
 
-// FlushCapture writes out what WithCapture has taken so far, for a process that is about to end
-// without closing its contexts.
+// FlushCapture writes out the packets that WithCapture has taken so far, for a process that is
+// about to end without closing its contexts.
 func FlushCapture() error {
 	hostMu.Lock()
 	defer hostMu.Unlock()

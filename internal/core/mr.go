@@ -235,7 +235,7 @@ func (w *MW) RKey() ib.RKey { return w.window.RKey() }
 // Type returns the type of the window.
 func (w *MW) Type() ib.MWType { return w.window.Type() }
 
-// Dealloc removes the window and what it grants: ibv_dealloc_mw(3).
+// Dealloc removes the window and its grant: ibv_dealloc_mw(3).
 func (w *MW) Dealloc() error {
 	if w.gone.Swap(true) {
 		return invalid("MW", "was deallocated before")

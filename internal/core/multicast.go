@@ -18,8 +18,7 @@ type mcastMemberships struct {
 	groups map[netip.Addr]struct{}
 }
 
-// AttachMulticast makes a UD queue pair receive what is sent to a multicast group:
-// ibv_attach_mcast(3).
+// AttachMulticast makes a UD queue pair receive messages to a multicast group: ibv_attach_mcast(3).
 func (q *QP) AttachMulticast(gid ib.GID) error {
 	if err := q.checkMulticast(gid); err != nil {
 		return err

@@ -70,7 +70,7 @@ func (l *ntbLink) tables() (*mem.Table, *atomic.Uint32) { return l.keys, &l.pds 
 
 func (l *ntbLink) handle() any { return l.Device }
 
-// close takes down what the context has in the tables and the window, and the link after the last
+// close takes the context out of the tables and the window, and closes the link after the last
 // context.
 func (l *ntbLink) close(c *Context) error {
 	l.keys.Purge(c.domains)
@@ -110,8 +110,8 @@ func (l *ntbLink) watch(c *Context) (stop func(), err error) {
 	return l.Watch(func(change ntb.LinkChange) { l.changed(c, change) }), nil
 }
 
-// changed raises the port's event. The port of a shared-memory hub is active for as long as it
-// is open, whatever happens to the link to one process.
+// changed raises the port's event. The port of a shared-memory hub is active for as long as it is
+// open, even if the link to a process is lost.
 func (l *ntbLink) changed(c *Context, change ntb.LinkChange) {
 	switch {
 	case change.Fatal:

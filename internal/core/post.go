@@ -82,8 +82,8 @@ func (q *QP) PostSend(wrs []SendWR) (posted int, err error) {
 	return i, err
 }
 
-// quick makes a short WRITE or SEND at once, where the transport can; what is
-// wrong with it push finds. The connection is locked. After SENDs it is to be submitted.
+// quick makes a short WRITE or SEND at once, where the transport can; push finds its errors. The
+// connection is locked. After SENDs it is to be submitted.
 func (q *QP) quick(wr *SendWR) bool {
 	limit := q.conn.ShortLimit(wr.Opcode)
 	if limit == 0 || wr.Flags&^sendFlags != 0 || q.sq.Cap() == 0 {
@@ -132,7 +132,7 @@ func (q *QP) BeginSend() error {
 	return nil
 }
 
-// SubmitSends starts what was posted since BeginSend, and unlocks the queue pair.
+// SubmitSends starts the work posted since BeginSend, and unlocks the queue pair.
 func (q *QP) SubmitSends() { q.conn.SubmitUnlock() }
 
 // opBit maps an opcode to its bit; those from 64 on take the bits from 48.

@@ -42,7 +42,7 @@ type QP struct {
 	pd     *PD // nil for XRC_RECV
 	init   QPInitAttr
 	conn   *engine.Conn
-	target *xrcTarget // XRC_RECV: what it stands for, maybe with others
+	target *xrcTarget // XRC_RECV: the target that it stands for, maybe with others
 	ops    uint64     // that may be posted: opBits
 	sq     *queue.SendQueue
 	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
@@ -269,7 +269,7 @@ func (q *QP) State() ib.QPState {
 	return q.conn.Machine().State()
 }
 
-// Query returns the attributes of the queue pair and what it was made from: ibv_query_qp(3).
+// Query returns the attributes of the queue pair and those it was made with: ibv_query_qp(3).
 func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 	var a ib.QPAttr
 	q.conn.Lock()
@@ -437,7 +437,7 @@ func (q *QP) destroy() bool {
 		return false
 	}
 	q.mcast.leaveAll(q)
-	if q.init.Outside != nil { // what remains of an association may still look
+	if q.init.Outside != nil { // a lingering association may still look
 		q.conn.Lock()
 		q.init.Outside.Leave()
 		q.conn.Unlock()

@@ -16,8 +16,8 @@ import (
 	"verbena/internal/roce/rc"
 )
 
-// XRCD is an XRC domain: XRC_RECV queue pairs of a domain deliver to its XRC shared receive
-// queues, whatever protection domain those are of.
+// XRCD is an XRC domain: XRC_RECV queue pairs of a domain deliver to its XRC shared receive queues,
+// of any protection domain.
 type XRCD struct {
 	ctx   *Context
 	dom   *xrcDomain
