@@ -102,7 +102,7 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 		return
 	}
 	a.byQPN[c.remoteQPN()], a.byRemote[c.remoteKey()] = c, c
-	// What the peer will serve bounds what we start, and the other way round.
+	// The peer's limit bounds the READs that we start, and the other way round.
 	c.qp.SQPSN, c.qp.RNRRetry = m.StartingPSN, m.RNRRetryCount
 	c.qp.MaxRdAtomic, c.qp.MaxDestRdAtomic = m.ResponderResources, m.InitiatorDepth
 	c.qp.Timeout = combineACKTimeout(c.qp.Timeout, m.TargetACKDelay)

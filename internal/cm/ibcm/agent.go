@@ -20,7 +20,7 @@ type Config struct {
 	GUID   ib.GUID       // of the local channel adapter
 	Slot   uint16        // of this process, 10 bits: the top bits of every communication id
 	Random func() uint64 // communication and transaction ids
-	// how long this side takes to acknowledge, as a time code; 15 is what rxe says
+	// how long this side takes to acknowledge, as a time code; rxe says 15, too
 	ACKDelay    uint8
 	MaxConns    int // default 65,536, those that only wait included
 	MaxHalfOpen int // requests not yet established; default 4,096
@@ -99,8 +99,7 @@ func New(cfg Config) *Agent {
 	}
 }
 
-// HandleMAD takes a MAD that came by path. What is malformed is counted and
-// dropped.
+// HandleMAD takes a MAD that came by path. A malformed MAD is counted and dropped.
 func (a *Agent) HandleMAD(now monotime.Time, path Path, mad []byte) {
 	a.handleMAD(now, path, mad, claimed)
 }
@@ -213,8 +212,8 @@ func (a *Agent) expire(now monotime.Time, c *conn) {
 	}
 }
 
-// Repeat sends again what has not been answered, because MADs may have been
-// lost on their way here. Deadlines and retries stay what they are.
+// Repeat sends unanswered messages again, because MADs may have been lost on their way here.
+// Deadlines and retries stay as they are.
 func (a *Agent) Repeat() {
 	for _, c := range a.timers {
 		if !onlyWaiting.Has(c.state) {
@@ -234,7 +233,7 @@ func (a *Agent) NextTimeout() (monotime.Time, bool) {
 }
 
 // Pending returns the number of connections with something to be sent again, answered or released,
-// and of requests that wait for a listener. With none the Agent may be given up: what is left only
+// and of requests that wait for a listener. With none the Agent may be given up: the rest only
 // remembers, to answer duplicates, and Refuse does that well enough.
 func (a *Agent) Pending() int { return a.pending }
 

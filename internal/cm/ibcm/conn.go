@@ -32,7 +32,7 @@ type conn struct {
 	waiting   bool    // in the backlog: the application has not answered
 	alternate bool    // the REQ brought an alternate path, which the REP declines
 
-	last     MAD               // what is repeated when the timer or a duplicate asks for it
+	last     MAD               // repeated when the timer or a duplicate asks for it
 	interval monotime.Duration // between repetitions
 	pause    monotime.Duration // replaces interval between the first repetitions of a REP
 	retries  uint8
@@ -102,9 +102,8 @@ func (a *Agent) repeat(now monotime.Time, c *conn) {
 	a.timers.set(c, now.Add(c.interval))
 }
 
-// enterTimewait waits for what may be under way. The peer may use its queue
-// pair for another connection before we do with ours, so that only the
-// communication ids stay taken.
+// enterTimewait waits for packets that may be under way. The peer may use its queue pair for
+// another connection before we do with ours, so that only the communication ids stay taken.
 func (a *Agent) enterTimewait(now monotime.Time, c *conn) {
 	a.setState(c, Timewait)
 	a.forgetQPN(c)
@@ -189,9 +188,9 @@ func (a *Agent) State(id ConnID) (State, error) {
 	return Closed, ErrUnknown
 }
 
-// QPParams returns what the queue pair of a connection is programmed with: on
-// the active side once EventReply is out, on the passive side from EventRequest
-// for RTR and after Accept for RTS as well.
+// QPParams returns the attributes for the queue pair of a connection: on the active side once
+// EventReply is out, on the passive side from EventRequest for RTR and after Accept for RTS as
+// well.
 func (a *Agent) QPParams(id ConnID) (QPParams, error) {
 	c, err := a.get(id, "QPParams",
 		^fsm.SetOf(Idle, ReqSent, MRAReqRcvd, SIDRReqSent, SIDRReqRcvd, SIDRAnswered))

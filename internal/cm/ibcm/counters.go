@@ -33,7 +33,7 @@ const (
 	NoListener    // REQ or SIDR_REQ for a service nobody offers
 	EarlyREQ      // came between two listeners of its service, and waits
 	BacklogFull   // a request had to wait: for the application to answer others
-	// a request had to wait: for MaxConns, MaxHalfOpen, or what of it one address may have
+	// a request had to wait: for MaxConns, MaxHalfOpen, or the share of one address
 	ConnsFull
 	LAPRefused // alternate paths are not supported
 	TimedOut   // all retries used up
@@ -63,5 +63,5 @@ func (c Counter) String() string {
 // Counters are an Agent's counts, indexed by Counter.
 type Counters [numCounters]uint64
 
-// Counters returns what has been counted so far.
+// Counters returns the counts so far.
 func (a *Agent) Counters() Counters { return a.count }

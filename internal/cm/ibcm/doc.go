@@ -21,11 +21,10 @@
 //	EventDisconnected Timewait ◀ DREP ─── Timewait     Disconnect
 //	EventTimewaitExit Closed              Closed       EventTimewaitExit
 //
-// Either side may do what the other does from Established on. A message that is
-// not answered is sent again after its response time-out, at most MaxCMRetries
-// times. Datagram services have no connection: SIDR_REQ asks and SIDR_REP
-// answers with a queue pair number and Q_Key. Where the caller learns that a path
-// is lost, Lose ends what is on it without waiting.
+// Either side may do the same as the other from Established on. A message that is not answered is
+// sent again after its response time-out, at most MaxCMRetries times. Datagram services have no
+// connection: SIDR_REQ asks and SIDR_REP answers with a queue pair number and Q_Key. When the
+// caller learns that a path is lost, Lose ends its connections without waiting.
 //
 // Requests come from addresses that anybody can write into a packet. An Agent holds
 // each request in a table of its own until the peer has shown that it sent it: the
@@ -34,8 +33,8 @@
 // Private data are delivered as they lie in the message, padded with zeros; the
 // IP addressing header in front of them is the business of package rdmacm.
 //
-// A connection, however it ended, keeps its ConnID until Destroy. Destroy may be
-// called in every state; it tells the peer what the state demands.
+// A connection that has ended keeps its ConnID until Destroy. Destroy may be called in every state;
+// it tells the peer as the state demands.
 //
 // Spec: IBTA vol. 1, chapter 12; state diagrams in 12.9.5 to 12.9.7.
 package ibcm

@@ -10,8 +10,7 @@ import (
 // EventKind is a kind of event of a connection.
 type EventKind uint8
 
-// Events. Each is raised once for what it tells of, whatever is lost,
-// repeated or reordered on the way.
+// Events. Each is raised once, even if messages are lost, repeated or reordered on the way.
 const (
 	EventRequest EventKind = iota + 1 // passive: a REQ came for Listener; Accept or Reject
 	// active: the REP came; program the QP, then Establish or Reject

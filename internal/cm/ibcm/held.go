@@ -11,11 +11,10 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// A REQ and a SIDR_REQ come in one packet, from an address that may be forged. Each is
-// held in a table until its peer has shown that it sent it (probe.go): an unproven
-// request costs nothing else, and lasts for seconds, whatever time-outs it names. A
-// proven one waits there until there is room for it. Dropped, it would come again after
-// 4.3 s only.
+// A REQ and a SIDR_REQ come in one packet, from an address that may be forged. Each is held in a
+// table until its peer has shown that it sent it (probe.go): an unproven request costs nothing
+// else, and lasts for seconds, even if it names longer time-outs. A proven one waits there until
+// there is room for it. If it were dropped, it would come again after 4.3 s only.
 
 // sender is the knowledge about the sender of a request.
 type sender uint8
@@ -42,8 +41,8 @@ type held struct {
 // one address are at most as many as a bucket has, and in a flood from one address
 // others go on. In each the oldest gives way.
 //
-// All together take 6 MB. An answer comes within a round trip, for which there is
-// time: 50,000 packets/s from many addresses turn the whole table over in 320 ms.
+// All together take 6 MB. There is time for an answer, which comes within a round trip: 50,000
+// packets/s from many addresses turn the whole table over in 320 ms.
 type holding struct {
 	seed    uint64
 	buckets [heldBuckets]heldBucket
@@ -184,15 +183,15 @@ func (a *Agent) enterReady(now monotime.Time) {
 	}
 }
 
-// madeRoom notes that a request has left what bounds them.
+// madeRoom notes that a request has left its bounded set.
 func (a *Agent) madeRoom() {
 	if a.holding != nil {
 		a.holding.room = true
 	}
 }
 
-// fits reports whether there is room for a request, and what counts it if it has to
-// wait. One address has a quarter of the half-open connections at most.
+// fits reports whether there is room for a request. why is the counter of those that have to wait.
+// One address has a quarter of the half-open connections at most.
 func (a *Agent) fits(h *held) (why Counter, fits bool) {
 	l := a.match(RouteOf(h.mad[:]).ServiceID, h.path.Local)
 	switch {

@@ -10,17 +10,17 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// Lost is a connection, or what was begun, whose path may be lost.
+// Lost is a connection, or a request under way, whose path may be lost.
 type Lost struct {
 	Path      Path
 	Known     bool // the peer has said its communication id:
 	Slot      uint16
-	ServiceID cm.ServiceID // where it has not: what we ask for
+	ServiceID cm.ServiceID // otherwise: the service that we ask for
 }
 
-// Lose ends the connections whose path is lost, as lost says, and what was begun
-// on it: the peer has died, or has forgotten them. Nothing is sent; the
-// application is told at once. What only waits for its time to be over does so.
+// Lose ends the connections and requests whose path is lost, as lost reports: the peer has died, or
+// has forgotten them. Nothing is sent; the application is notified at once. Those that only wait
+// for their time to be over stay.
 //
 // Beyond the specification: over InfiniBand nobody learns of such a loss but by
 // time-outs.

@@ -21,8 +21,8 @@ const (
 	// maxOutput bounds the MADs waiting for PollOutput: more would mean that
 	// nobody sends them, and the protocol survives loss.
 	maxOutput = 4096
-	// maxAnswers bounds the MADs among them by which strangers are answered, so that
-	// any number of requests leaves room for the messages of connections.
+	// maxAnswers bounds the MADs among them that answer strangers, so that any number of requests
+	// leaves room for the messages of connections.
 	maxAnswers = maxOutput / 2
 )
 
@@ -34,9 +34,9 @@ func encode(attr cm.Attribute, tid uint64, m message) (mad MAD) {
 	return mad
 }
 
-// begin writes the header of a MAD and returns what the message is appended to. Where
-// encode has its message escape, an answer that is sent at once and kept nowhere is
-// written this way, without allocating.
+// begin writes the header of a MAD and returns the buffer for the message. Where encode makes its
+// message escape, an answer that is sent at once and kept nowhere is written this way, without
+// allocating.
 func begin(mad *MAD, attr cm.Attribute, tid uint64) []byte {
 	return cm.NewHeader(attr, tid).Append(mad[:0])
 }

@@ -89,11 +89,11 @@ const (
 	pathRate10Gbps         = 3 // of no meaning over Ethernet
 )
 
-// Bounds on what a peer may make us wait or hurry.
+// Bounds on the times that a peer may name.
 const (
 	minWaitCode        = 14 // 67 ms: no storm of retries
 	maxResponseCode    = 22 // 17 s a try
-	maxServiceCode     = 24 // 69 s for one MRA, which is what Linux asks for
+	maxServiceCode     = 24 // 69 s for one MRA, as Linux asks for
 	maxTimewaitCode    = 20 // 4.3 s
 	mraServiceTimeout  = 24
 	timeUnit           = 4096 * monotime.Nanosecond

@@ -14,7 +14,7 @@ func gidOf(a netip.Addr) ib.GID { return ib.GIDFromAddr(plainAddr(a)) }
 
 // handleREQ takes a request for a connection.
 //
-// Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received, for what is stale.
+// Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received, for stale connections.
 func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, from sender) {
 	if c := a.byRemote[remoteKey{plainAddr(path.Remote), m.LocalCAGUID, m.LocalCommID}]; c != nil {
 		a.handleDuplicateREQ(c)
@@ -49,8 +49,8 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, f
 // The path inside must be the path it came by: answers go to where a REQ came
 // from, never to an address that only its bytes claim.
 //
-// Its alternate path is not looked at, whatever it says: a LAP is refused, so
-// nothing ever migrates there, and the REP says that failover is not supported.
+// Its alternate path is not looked at: a LAP is refused, so nothing ever migrates there, and the
+// REP says that failover is not supported.
 func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 	switch {
 	case !connectable(m.LocalQPN):
@@ -120,8 +120,8 @@ func (a *Agent) newRequest(now monotime.Time, path Path, l *listener, mad *MAD, 
 	return c
 }
 
-// answered notes that the application has done with a request, by which it leaves the
-// backlog. Until then one that has ended counts: the application has it to look at.
+// answered notes that the application has done with a request, which so leaves the backlog. Until
+// then one that has ended counts: the application has it to look at.
 func (a *Agent) answered(c *conn) {
 	if c.waiting {
 		c.waiting = false
@@ -147,8 +147,8 @@ func (a *Agent) handleDuplicateREQ(c *conn) {
 	}
 }
 
-// A REP goes again after repPause and then after twice as long, until the pause is what
-// the peer has asked for: repEarly repetitions more than it has asked for.
+// A REP goes again after repPause and then after twice as long, until the pause is the one that the
+// peer has asked for. So repEarly repetitions are more than it has asked for.
 const (
 	repPause = 500 * monotime.Millisecond
 	repEarly = 4

@@ -34,9 +34,9 @@ const denial = 1 << 63
 // neither side has. The peer that has sent the request answers the second alone; a
 // peer in whose name it was forged answers the first, too, and before.
 //
-// The specification does not say what becomes of a DREQ for no connection. It has every
-// manager answer a SIDR_REQ for a service that nobody offers. The last challenge sends
-// one instead of the second probe.
+// The specification does not define the answer to a DREQ for no connection. It makes every manager
+// answer a SIDR_REQ for a service that nobody offers. The last challenge sends one instead of the
+// second probe.
 //
 // Source: cm_acquire_id and cm_dreq_handler in Linux: a connection has the peer's id 0
 // until there is a REP. Spec: IBTA vol. 1, 12.11.
@@ -56,8 +56,7 @@ func (a *Agent) challenge(h *held) {
 // noService is the service that nobody offers: rdma_cm's begin with its prefix.
 const noService cm.ServiceID = 0
 
-// challenged takes what answers a challenge: the peer has sent the request, or
-// denies it.
+// challenged takes the answer to a challenge: the peer has sent the request, or denies it.
 func (a *Agent) challenged(now monotime.Time, path Path, tid uint64) bool {
 	h := a.holding.find(now, tid&^denial)
 	switch {

@@ -115,9 +115,9 @@ func (a *Agent) handleDREP(now monotime.Time, path Path, tid uint64, m *cm.DREP)
 	a.enterTimewait(now, c)
 }
 
-// Destroy gives a ConnID back; no event of it follows. The peer learns what the
-// state demands: a REJ, a DREQ or a DREP. What has to be repeated or waited for
-// goes on without the application. Destroying an unknown id does nothing.
+// Destroy gives a ConnID back; no event of it follows. The peer learns as the state demands: by a
+// REJ, a DREQ or a DREP. Repetitions and waits go on without the application. Destroying an unknown
+// id does nothing.
 func (a *Agent) Destroy(now monotime.Time, id ConnID) {
 	c := a.conns[id]
 	if c == nil || !c.owned {
@@ -149,8 +149,7 @@ func (a *Agent) Destroy(now monotime.Time, id ConnID) {
 	a.answered(c)
 }
 
-// Close destroys every connection, in the order they were made. What it has to
-// say is in PollOutput.
+// Close destroys every connection, in the order they were made. Its messages are in PollOutput.
 func (a *Agent) Close(now monotime.Time) {
 	for _, id := range slices.Sorted(maps.Keys(a.conns)) {
 		a.Destroy(now, id)

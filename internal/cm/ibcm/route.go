@@ -57,10 +57,10 @@ func RouteOf(mad []byte) Route {
 
 func toSlot(id uint32) Route { return Route{Target: ToSlot, Slot: uint16(id >> slotShift)} }
 
-// Will returns what is to be sent when this process can no longer speak for an
-// established connection: a DREQ, or a DREP if the peer's DREQ is not answered
-// yet. A surviving process sends it for us, so that the peer need not wait for
-// retries to run out. It is false while nothing is to be released.
+// Will returns the message to be sent when this process can no longer speak for an established
+// connection: a DREQ, or a DREP if the peer's DREQ is not answered yet. A surviving process sends
+// it for us, so that the peer need not wait for retries to run out. It is false while nothing is to
+// be released.
 func (a *Agent) Will(id ConnID) (Datagram, bool) {
 	c := a.conns[id]
 	if c != nil && c.state == DreqRcvd {

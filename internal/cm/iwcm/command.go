@@ -92,9 +92,8 @@ func (c *Conn) HandleEnd(f Fault) {
 // Fail ends a connection whose queue pair could not be given the stream.
 func (c *Conn) Fail() { c.HandleEnd(FaultLocal) }
 
-// Destroy gives the connection up: no event of it follows. A request is
-// refused; what else is on its way is cut off, unless the queue pair has the
-// stream.
+// Destroy gives the connection up: no event of it follows. A request is refused; any other set-up
+// is cut off, unless the queue pair has the stream.
 func (c *Conn) Destroy() {
 	c.abandoned = true
 	c.events = nil

@@ -22,7 +22,7 @@ const (
 	refusedWait  = 10 * monotime.Millisecond
 )
 
-// Want tells the caller what to do with the stream.
+// Want is the caller's next action on the stream.
 type Want uint8
 
 // Wants.
@@ -81,8 +81,8 @@ func Dial(now monotime.Time, o mpa.Options, count *Counters) (*Conn, error) {
 // State returns the state.
 func (c *Conn) State() State { return c.state }
 
-// Want returns what is to become of the stream. It is of no meaning once the
-// stream is the queue pair's.
+// Want returns the next action on the stream. It has no meaning once the stream is the queue
+// pair's.
 func (c *Conn) Want() Want { return c.want }
 
 // HandleConnected tells that the stream is open. The Request is to be polled.
@@ -95,7 +95,7 @@ func (c *Conn) HandleConnected(now monotime.Time) {
 	c.setState(Requesting)
 }
 
-// PollOutput returns what is to be written to the stream next, once.
+// PollOutput returns the next bytes for the stream, once.
 func (c *Conn) PollOutput() ([]byte, bool) {
 	if c.mpa == nil {
 		return nil, false
@@ -163,7 +163,7 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 	}
 }
 
-// settle acts on what the set-up has come to.
+// settle acts on the result of the set-up.
 func (c *Conn) settle(now monotime.Time) {
 	switch c.mpa.State() {
 	case mpa.StateDeciding:
@@ -184,13 +184,13 @@ func (c *Conn) settle(now monotime.Time) {
 		if c.mpa.Reason() == mpa.ReasonRevision && c.redial(now) {
 			return
 		}
-		// What output there is, a Terminate, is still written.
+		// Pending output, a Terminate, is still written.
 		c.close(faultOf[c.mpa.Reason()], WantShut)
 	}
 }
 
-// redial asks a peer again that answered with an older revision of MPA than
-// it was asked with, whatever else it answered.
+// redial asks a peer again that answered with an older revision of MPA than it was asked with, even
+// if it refused.
 func (c *Conn) redial(now monotime.Time) bool {
 	if c.state != Requesting || c.opt.Revision == 1 || c.mpa.Peer().Revision != 1 {
 		return false
@@ -228,7 +228,7 @@ func (c *Conn) over(ev Event, w Want) {
 	}
 }
 
-// PrivateData returns what the peer sent along with its Request or Reply.
+// PrivateData returns the peer's private data of its Request or Reply.
 func (c *Conn) PrivateData() []byte { return c.mpa.Peer().PrivateData }
 
 // Depths returns how many READs the peer serves at a time and how many it asks

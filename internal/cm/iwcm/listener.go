@@ -10,7 +10,7 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Bounds on what peers may make a listener hold.
+// Bounds on the memory that peers may take of a listener.
 const (
 	maxBacklog = 1024
 	// maxStrangers bounds the streams that the application does not know yet. That is enough for a

@@ -17,7 +17,7 @@ type backing struct {
 	w *window.Window
 }
 
-// newBacking makes a window, which takes up what is used of it.
+// newBacking makes a window, which takes only the memory that is used of it.
 func newBacking(n uint64, shared bool) (*backing, error) {
 	m := &backing{f: none}
 	var err error

@@ -84,7 +84,7 @@ func (*Place) Owner(side int, id uint64) (Member, bool) { return Member{}, false
 // Want has Next open a link.
 func (*Place) Want(m Member) {}
 
-// Settled takes back what was wanted.
+// Settled withdraws a request for a link.
 func (*Place) Settled(m Member) {}
 
 // Next returns the next link.

@@ -17,6 +17,6 @@
 // A Link is used by one thread at a time. It works on bare descriptors: nothing
 // here starts a goroutine or the runtime's poller.
 //
-// It must not know what is written; it knows the heads of the stream (wire/ntb)
-// and that a batch can be carried out on a window.
+// It does not interpret the bytes written. It knows the heads of the stream (wire/ntb) and that a
+// batch can be carried out on a window.
 package backend

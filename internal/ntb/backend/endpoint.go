@@ -41,7 +41,7 @@ type Endpoint struct {
 	OnNode bool
 	Node   int
 
-	// Secret names the file of what both ends of TCP must know, empty for nothing.
+	// Secret names the file of the secret that both ends of TCP must know; empty for none.
 	Secret string
 
 	// Ports are the IP addresses of the ports at the ends, if the configuration names them: that of
@@ -73,7 +73,7 @@ type Endpoint struct {
 //
 // No two links may be the same end of one, and no two ports have one address.
 //
-// Errors: ErrConfig, which names the link and what is wrong with it.
+// Errors: ErrConfig, which names the link and its error.
 func ParseEndpoints(s string) (list []Endpoint, err error) {
 	for _, part := range strings.Split(s, ",") {
 		if part == "" {

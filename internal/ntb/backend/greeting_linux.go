@@ -20,16 +20,15 @@ import (
 // greetingTime bounds the time that a peer may take to greet.
 const greetingTime = 5 * time.Second
 
-// greeting is a TCP stream whose ends say what window they have and, with a secret,
-// prove that they know it:
+// greeting is a TCP stream whose ends announce their windows and, with a secret, prove that they
+// know it:
 //
 //	both    Greeting, nonce
 //	c       the proof that it knows the secret
 //	s       likewise, once that one is right
 //
-// A proof is of both nonces and both windows, and of the end that gives it, so nothing
-// that was heard before helps a stranger. What follows is neither encrypted nor
-// authenticated.
+// A proof is of both nonces and both windows, and of the end that gives it, so nothing that was
+// heard before helps a stranger. The data after it is neither encrypted nor authenticated.
 type greeting struct {
 	f      fd
 	from   netip.Addr // of one that came
@@ -38,7 +37,7 @@ type greeting struct {
 	secret []byte // nil: none
 
 	out        []byte // not taken by the socket
-	in         []byte // what came so far, at most as much as is to come
+	in         []byte // bytes so far, at most as many as are to come
 	ours       wire.Greeting
 	theirs     wire.Greeting
 	ourNonce   [nonceBytes]byte
@@ -78,7 +77,7 @@ func (g *greeting) step() (done bool, err error) {
 		if len(g.in) == want {
 			return len(g.out) == 0, nil
 		}
-		b := make([]byte, want-len(g.in)) // no more: what follows is the link's
+		b := make([]byte, want-len(g.in)) // no more: the rest is the link's
 		n, err := read(g.f, b)
 		if err != nil || n == 0 {
 			return false, err
@@ -101,7 +100,7 @@ func (g *greeting) wanted() int {
 	return wire.GreetingBytes + nonceBytes + proofBytes
 }
 
-// take looks at what has come when a part of it is whole.
+// take handles a part of it that is whole.
 func (g *greeting) take() error {
 	switch len(g.in) {
 	case wire.GreetingBytes:
@@ -129,7 +128,7 @@ func (g *greeting) take() error {
 	return nil
 }
 
-// appendProof appends what an end proves with that it knows the secret.
+// appendProof appends an end's proof that it knows the secret.
 func (g *greeting) appendProof(b []byte, served bool) []byte {
 	server, client := &g.ours, &g.theirs
 	serverNonce, clientNonce := &g.ourNonce, &g.theirNonce

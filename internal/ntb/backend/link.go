@@ -45,12 +45,12 @@ type Link interface {
 	// Write carries a batch out, which may be reset after. channel.ErrFault: it
 	// stopped at memory that is not mapped any more; the link goes on.
 	Write(b *channel.Batch) error
-	// Flush goes on with what an earlier Write has left over. While it reports
-	// pending, no batch should be made.
+	// Flush goes on with the rest of an earlier Write. While it reports pending, no batch should be
+	// made.
 	Flush() (pending bool, err error)
 	// Ring wakes the peer, if the link does not do so by itself.
 	Ring()
-	// Receive takes what has come.
+	// Receive takes arrived bytes.
 	Receive() error
 	// Wait returns when something may have come, there is room to Flush, or d is
 	// over. Receive follows.

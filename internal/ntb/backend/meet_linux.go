@@ -205,7 +205,7 @@ func join(s fd, h *half, x *peerHalf) *Session {
 	return &Session{l, h.window}
 }
 
-// toSelf is the link of a process to itself: what it writes is in its own window.
+// toSelf is the link of a process to itself: it writes into its own window.
 func (p *Place) toSelf() (*Session, error) {
 	h, err := p.newHalf()
 	if err != nil {
@@ -243,7 +243,7 @@ func (p *Place) Next(d time.Duration) (Member, *Session, error) {
 	}
 }
 
-// startDials goes for what is wanted, as far as it is due.
+// startDials dials the members that are wanted, as far as it is due.
 func (p *Place) startDials() (Member, *Session, error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -352,7 +352,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// receive takes what has come, until a link is open.
+// receive takes arrived messages, until a link is open.
 func (p *Place) receive(ready map[fd]bool) (Member, *Session) {
 	if ready[p.wake] {
 		var b [8]byte

@@ -26,14 +26,14 @@ type Opener struct {
 	own         *backing
 	mapped      *mapped
 	l           *Listener // of one that serves
-	secret      []byte    // TCP: what the peer must know; nil: nothing
+	secret      []byte    // TCP: the peer must know it; nil: no secret
 	cancel      fd
 }
 
 // NewOpener takes our end of a link, so that no other process of this host does.
 // windowBytes is the size of our window, but for a file, where half of it is.
 //
-// The memory of a file, or of a device, is where it is, whatever the endpoint's node.
+// The memory of a file, or of a device, has its own node, not the endpoint's.
 //
 // Errors: ErrInUse, ErrConfig, numa.ErrNode, the system's.
 func NewOpener(e Endpoint, windowBytes uint64) (*Opener, error) {

@@ -206,8 +206,7 @@ func (p *Place) take() error {
 	return p.listen()
 }
 
-// listen makes the socket by which we are found. What is there is left over: the
-// slot is ours.
+// listen makes the socket by which we are found. A socket there is left over: the slot is ours.
 func (p *Place) listen() error {
 	path := p.path(p.self)
 	if len(path) >= len(unix.RawSockaddrUnix{}.Path) {
@@ -399,7 +398,7 @@ func (p *Place) Want(m Member) {
 	p.ring()
 }
 
-// Settled takes back what was wanted of a member before: there is a link.
+// Settled withdraws a request for a link to a member: there is one.
 func (p *Place) Settled(m Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

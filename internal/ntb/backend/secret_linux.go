@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of a secret. With fewer bytes than these it could be guessed from what is
-// heard on the network.
+// Bounds of a secret. With fewer bytes than these it could be guessed from the bytes on the
+// network.
 const (
 	minSecretBytes = 16
 	maxSecretBytes = 1 << 10

@@ -85,7 +85,7 @@ func (l *shm) Ring() {
 // thread calls it some million times a second, and never waits.
 const lookEvery = 1 << 12
 
-// Receive has nothing to do: what the peer writes is there.
+// Receive has nothing to do: the peer's writes are there.
 func (l *shm) Receive() error {
 	if l.calls++; l.calls%lookEvery == 0 {
 		return l.Wait(0)

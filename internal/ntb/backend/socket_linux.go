@@ -31,8 +31,7 @@ func (f *fd) close() {
 	}
 }
 
-// poll waits until one of the descriptors has what it is to have. It reports
-// whether one has.
+// poll waits until one of the descriptors has its event. It reports whether one has.
 func poll(list []unix.PollFd, d time.Duration) (bool, error) {
 	for end := time.Now().Add(d); ; {
 		ms := int((time.Until(end) + time.Millisecond - 1) / time.Millisecond)

@@ -26,7 +26,7 @@ type tcp struct {
 	out  []byte // not taken by the socket
 	sent int    // bytes of out that are
 
-	in   []byte // room for what is read
+	in   []byte // room for arrived bytes
 	head []byte // of a message, as far as it has come
 	m    wire.Message
 	left uint64 // bytes of m that have not come
@@ -146,7 +146,7 @@ func (l *tcp) Receive() error {
 	return nil
 }
 
-// take carries out what has come: bytes as they come, words when they are whole.
+// take carries out arrived data: bytes as they come, words when they are whole.
 func (l *tcp) take(b []byte) error {
 	for len(b) > 0 {
 		if l.left == 0 {

@@ -75,8 +75,7 @@ func (b *Batch) Copy(to uint64, p []byte) {
 	b.bytes = append(b.bytes, p...)
 }
 
-// Append writes what f appends, joined with the write before it if that ends
-// where this one begins.
+// Append appends f's writes, joined with the write before if that ends where this one begins.
 func (b *Batch) Append(to uint64, f func(b []byte) []byte) {
 	at := len(b.bytes)
 	b.bytes = f(b.bytes)

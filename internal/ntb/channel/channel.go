@@ -36,7 +36,7 @@ type Client interface {
 	HelloRecv(phase uint16, b []byte) bool
 	// LinkUp tells that all phases are through: now the client may write.
 	LinkUp(now monotime.Time)
-	// LinkDown tells that what was written may be lost and nothing more will come.
+	// LinkDown reports that earlier writes may be lost and nothing more will come.
 	LinkDown(now monotime.Time)
 }
 
@@ -53,7 +53,7 @@ type Channel struct {
 	seed   func() uint64
 
 	state     State
-	own       *window.Window // what the peer writes
+	own       *window.Window // the peer writes it
 	peerBytes uint64         // length of the window that we write
 
 	session uint64
@@ -114,8 +114,8 @@ func (c *Channel) PeerContains(at, n uint64) bool {
 	return at >= wire.InfoBytes && at <= c.peerBytes && n <= c.peerBytes-at
 }
 
-// Attach gives the link its back end: own is what the peer writes, peerBytes
-// the length of what we write.
+// Attach gives the link its back end: the peer writes own, and peerBytes is the length of the
+// window that we write.
 func (c *Channel) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
 	if c.state != Down {
 		panic("channel: attached twice")
@@ -196,8 +196,8 @@ func (c *Channel) write8(to uint64, v uint64) {
 	c.out = append(c.out, word{to: to, value: v, size: 8})
 }
 
-// maxOut bounds what waits for a back end that does not take it: a heartbeat
-// that would be stale is left out.
+// maxOut bounds the writes that wait for a back end that does not take them: a heartbeat that would
+// be stale is left out.
 const maxOut = 64
 
 func (c *Channel) heartbeat(now monotime.Time) {
@@ -350,8 +350,7 @@ func (c *Channel) HandleTimeout(now monotime.Time) {
 	}
 }
 
-// PollOutput appends what the link itself has to write. It comes before what
-// the client writes.
+// PollOutput appends the link's own writes. They come before the client's.
 func (c *Channel) PollOutput(b *Batch) bool {
 	if len(c.out) == 0 {
 		return false

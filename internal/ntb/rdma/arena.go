@@ -17,8 +17,7 @@ const grain = 64
 
 func roundUp(n uint64) uint64 { return (n + grain - 1) &^ (grain - 1) }
 
-// newArena returns an arena of n bytes from at on, less what does not fit the
-// grain.
+// newArena returns an arena of n bytes from at on, less the rest that does not fit the grain.
 func newArena(at, n uint64) *arena {
 	first := roundUp(at)
 	if n < first-at+grain {
@@ -47,7 +46,7 @@ func (a *arena) take(n uint64) (at uint64, ok bool) {
 	return 0, false
 }
 
-// give takes back what take returned for n bytes.
+// give takes back n bytes that take returned.
 func (a *arena) give(at, n uint64) {
 	n = roundUp(max(n, 1))
 	a.left += n

@@ -85,7 +85,7 @@ func (n *Node) scan(now monotime.Time) {
 		case o.rqp != nil:
 			o.rqp.kick()
 		}
-		if n.ch.State() != channel.Up { // what we found ended the session
+		if n.ch.State() != channel.Up { // a message there ended the session
 			return
 		}
 	}

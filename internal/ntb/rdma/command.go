@@ -17,7 +17,7 @@ type commander struct {
 	bell    uint32
 
 	looked monotime.Time // when overdue was asked last,
-	since  monotime.Time // and since when done is what it is
+	since  monotime.Time // and since when done has its value
 	was    wire.Index
 }
 
@@ -35,12 +35,11 @@ func (c *commander) overdue(now monotime.Time) bool {
 	return now.Sub(c.since) >= commandLimit
 }
 
-// A command is about a queue pair's far half, a region, what a far half may do, or
-// our addresses.
+// A command is about a queue pair's far half, a region, the rights of a far half, or our addresses.
 type command struct {
 	op     wire.Op
 	far    *far
-	closes *QP // QP_GRANT: that takes back what it had granted
+	closes *QP // QP_GRANT: that takes back its grant
 	region *region
 	body   []byte
 }
@@ -125,7 +124,7 @@ func (n *Node) takeResponses(now monotime.Time) {
 	}
 }
 
-// violated ends a session in which the peer has written what cannot be.
+// violated ends a session in which the peer has written something impossible.
 func (n *Node) violated(now monotime.Time) {
 	n.Count[BadIndex]++
 	n.ch.Reset(now)
@@ -157,7 +156,7 @@ func (n *Node) takeCommands(now monotime.Time) {
 		return
 	}
 	for s.taken != end {
-		var room [wire.CommandBytes]byte // a copy: the peer may change what we judge
+		var room [wire.CommandBytes]byte // a copy: the peer may change the original
 		w.CopyOut(n.own.commandsAt+wire.CommandBytes*uint64(s.taken.Slot(n.peer.CommandCap)),
 			room[:])
 		h, body, _ := wire.ParseCommandHeader(room[:])
@@ -177,8 +176,8 @@ func (n *Node) takeCommands(now monotime.Time) {
 	}
 }
 
-// execute carries out a command of the peer. What it answers beside the status
-// is appended to answer, which has room for it.
+// execute carries out a command of the peer. Its results beside the status are appended to answer,
+// which has room for them.
 func (n *Node) execute(now monotime.Time, op wire.Op, body, answer []byte) wire.CommandStatus {
 	switch op {
 	case wire.OpQPCreate:

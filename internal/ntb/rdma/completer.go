@@ -63,9 +63,8 @@ func (f *far) cqe() (wire.CQE, bool) {
 	return c, ok && c.Index == f.done
 }
 
-// takeDone takes it that all requests before one have gone well: by word of the peer's
-// queue pair, or on a WQE of it. Only atomics have CQEs then, for what they bring; false
-// if one of them has not.
+// takeDone notes that all requests before one have gone well, as the peer's queue pair or one of
+// its WQEs says. Only atomics have CQEs then, for their results; false if one of them has not.
 func (q *QP) takeDone(end wire.Index) bool {
 	f := q.far
 	if f == nil {
@@ -139,8 +138,7 @@ func ackTimeout(code uint8) monotime.Duration {
 	return 4096 * monotime.Nanosecond << min(code, 31)
 }
 
-// finishPiece takes what a piece brought, and completes its work request with
-// the last.
+// finishPiece takes a piece's result, and completes its work request with the last.
 func (q *QP) finishPiece(p *piece, c *wire.CQE) {
 	f, r := q.far, &q.req
 	w := q.SQ.AtAbs(p.wqe)
@@ -162,7 +160,7 @@ func (q *QP) finishPiece(p *piece, c *wire.CQE) {
 	q.retire()
 }
 
-// bring stores what a READ or an atomic has brought.
+// bring stores the result of a READ or an atomic.
 func (q *QP) bring(p *piece, c *wire.CQE) (ib.WCStatus, ib.VendorErr) {
 	w := q.SQ.AtAbs(p.wqe)
 	if isAtomic(w.Opcode) {
@@ -184,9 +182,8 @@ func (q *QP) failOldest(s ib.WCStatus, v ib.VendorErr) {
 	q.enterError()
 }
 
-// goBack takes the ring up again from its oldest piece on, at a later time.
-// What is in it is void: the responder has stopped there and looks at nothing
-// more of this generation.
+// goBack takes the ring up again from its oldest piece on, at a later time. Its contents are void:
+// the responder has stopped there and looks at nothing more of this generation.
 func (q *QP) goBack(at monotime.Time) {
 	f, r := q.far, &q.req
 	first := f.pieces[f.done.Slot(f.cap)]
@@ -204,7 +201,7 @@ func (q *QP) goBack(at monotime.Time) {
 			w.State = wqePosted
 		}
 	}
-	if x := q.server; x != nil && x.told != x.taken { // what tells it is void, too
+	if x := q.server; x != nil && x.told != x.taken { // its acknowledgement is void, too
 		x.owes = true
 		x.kick()
 	}

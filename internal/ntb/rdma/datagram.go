@@ -10,10 +10,9 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// datagrams is one kind of them: a ring in our window, which the peer fills, and
-// one in its window, which we fill. What has no room there is dropped. Sequence
-// and bounds hold, delivery does not: a link that goes down takes with it what
-// is on its way.
+// datagrams is one kind of them: a ring in our window, which the peer fills, and one in its window,
+// which we fill. Datagrams without room there are dropped. Sequence and bounds hold, delivery does
+// not: datagrams on the way are lost when the link goes down.
 //
 //	   taken ........ posted       in our window: the peer's word says posted
 //	[  free  | records | free ]
@@ -42,7 +41,7 @@ const (
 	countDropped
 )
 
-// ringFor lays out a ring in a window, from at on, and returns what lies behind it.
+// ringFor lays out a ring in a window, from at on, and returns the position behind it.
 func (d *datagrams) ringFor(at uint64, capacity, longest uint32) (end uint64) {
 	d.in = wire.DatagramRing{At: at, Cap: capacity,
 		Max: min(longest, capacity/2-wire.RecordHeaderBytes)}
@@ -158,12 +157,12 @@ func (d *datagrams) free(n *Node) (bytes uint32, ok bool) {
 	return d.out.Cap - d.posted.Since(freed) - uint32(len(d.waiting)), true
 }
 
-// pollDatagrams writes what waits to be sent and how much was taken: of one kind.
+// pollDatagrams writes waiting datagrams of one kind and how much was taken.
 func (n *Node) pollDatagrams(b *channel.Batch) bool {
 	return n.mads.output(n, b) || n.frames.output(n, b)
 }
 
-// maxDatagramBatch bounds what goes out in one turn, but for its last record.
+// maxDatagramBatch bounds the bytes of one turn, but for its last record.
 const maxDatagramBatch = 64 << 10
 
 func (d *datagrams) output(n *Node, b *channel.Batch) bool {
@@ -206,7 +205,7 @@ func (n *Node) take(now monotime.Time, d *datagrams, buf []byte) (size int, ok b
 		if filled == 0 {
 			return 0, false
 		}
-		var room [wire.RecordHeaderBytes]byte // a copy: the peer may change what we judge
+		var room [wire.RecordHeaderBytes]byte // a copy: the peer may change the original
 		n.copyOut(d, d.taken, room[:])
 		h, _, _ := wire.ParseRecordHeader(room[:])
 		if filled > d.in.Cap || h.Index != d.taken || h.Bytes == 0 || h.Bytes > d.in.Max ||

@@ -10,8 +10,8 @@ func (q *QP) tell() {
 	}
 }
 
-// PollQP returns a queue pair that has raised events since it was returned last:
-// what one does may end another.
+// PollQP returns a queue pair that has raised events since it was returned last: an action of one
+// may end another.
 func (n *Node) PollQP() (*QP, bool) {
 	if len(n.told) == 0 {
 		return nil, false

@@ -32,7 +32,7 @@ type far struct {
 	state farState
 
 	serial uint32
-	grant  wire.QPGrant // what its WRITEs may do, as the peer said last
+	grant  wire.QPGrant // rights of its WRITEs, as the peer said last
 
 	// ours
 	cap     uint32

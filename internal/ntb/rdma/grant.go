@@ -8,14 +8,14 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// A queue pair opens our announced regions to the one it is connected to, by a
-// QP_GRANT: from then on WRITEs of that one go straight to their place. Who makes them
-// has checked before, by the same facts, what we would check. Whatever ends that takes
-// the right back, by one more QP_GRANT; with its response no such write is under way.
+// A queue pair opens our announced regions to the one it is connected to, by a QP_GRANT. From then
+// on WRITEs of that one go straight to their place. Their maker has checked before, by the same
+// facts, everything that we would check. One more QP_GRANT takes the right back when the reason for
+// it ends; with its response no such write is under way.
 //
 //	connected, RTR or later, REMOTE_WRITE ─► open ─► any other: closed, closing until the response
 
-// regrant tells the peer, if that has changed, what it may do without asking q.
+// regrant tells the peer, if they have changed, the rights that it has without asking q.
 func (q *QP) regrant() {
 	n := q.node
 	var r *rqp
@@ -56,7 +56,7 @@ func (q *QP) Closed(now monotime.Time) bool {
 	return q.closing == 0 || len(n.regions) == 0
 }
 
-// takeGrant takes what the peer says that WRITEs of a queue pair may do.
+// takeGrant takes the rights that the peer gives WRITEs of a queue pair.
 func (n *Node) takeGrant(c *wire.QPGrant) wire.CommandStatus {
 	q := n.byQPN[c.QPN]
 	if q == nil || q.far == nil || q.far.serial != c.Serial {

@@ -42,9 +42,9 @@ func (n *Node) HelloSend(phase uint16, b []byte) []byte {
 	return wire.Ready{}.Append(b)
 }
 
-// layOut divides our window: doorbells, responses and rings of datagrams, half
-// of the rest for the peer's data, the other half for rings and for what READs bring.
-// What is the application's stays as it is.
+// layOut divides our window: doorbells, responses and rings of datagrams. Half of the rest is for
+// the peer's data, the other half for rings and for the results of READs. The application's part
+// stays as it is.
 func (n *Node) layOut() {
 	w, size := n.ch.Own(), n.usable()
 	if size < MinWindowBytes {

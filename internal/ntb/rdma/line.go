@@ -32,8 +32,8 @@ const (
 	maxTake = 16
 )
 
-// Take executes the short SENDs that are there in the rings that are watched, and
-// returns how many. What else is there it leaves to PollOutput; see Pending.
+// Take executes the short SENDs in the watched rings, and returns how many. It leaves all other
+// requests to PollOutput; see Pending.
 func (n *Node) Take() (taken int) {
 	if n.ch.State() != channel.Up {
 		return 0
@@ -110,7 +110,7 @@ func (n *Node) Marked() bool {
 	return false
 }
 
-// Settle has what Take left unanswered answered by the next PollOutput.
+// Settle makes the next PollOutput answer all requests that Take left unanswered.
 func (n *Node) Settle() {
 	for _, r := range n.watched {
 		if r.answered != r.taken {

@@ -6,9 +6,8 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// appMemory is the part of our window that is the application's: what is
-// registered there peers write directly. It lies at the window's end, and is laid
-// out anew with no session.
+// appMemory is the part of our window that is the application's: peers write memory registered
+// there directly. It lies at the window's end, and is laid out anew with no session.
 type appMemory struct {
 	reserved uint64
 	app      *arena
@@ -34,7 +33,7 @@ func (n *Node) TakeMemory(size uint64) (at uint64, ok bool) {
 	return n.app.take((size + appGrain - 1) &^ (appGrain - 1))
 }
 
-// GiveMemory takes back what TakeMemory returned for size bytes.
+// GiveMemory takes back size bytes that TakeMemory returned.
 func (n *Node) GiveMemory(at, size uint64) { n.app.give(at, (size+appGrain-1)&^(appGrain-1)) }
 
 // usable returns how long our window is for ourselves and the peer's data.

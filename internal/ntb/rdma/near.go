@@ -10,13 +10,12 @@ import (
 	"verbena/internal/queue"
 )
 
-// Where the peer's window is mapped here, what was posted last may be done when it
-// is posted, without a batch: nothing before it waits, and there is nothing to wait
-// for. All else takes the way by PollOutput.
+// Where the peer's window is mapped here, the last post may be done when it is posted, without a
+// batch: nothing before it waits, and there is nothing to wait for. All others go by PollOutput.
 
-// Quick does what has been posted, as far as it can be done at once; all reports
-// whether that is all of it, and wake that the peer sleeps and is to be woken. It
-// comes before Doorbell, or, with all, in its place.
+// Quick does the posted work, as far as it can be done at once. all reports whether that is all of
+// it, and wake that the peer sleeps and is to be woken. It comes before Doorbell or, with all,
+// instead of it.
 func (q *QP) Quick() (all, wake bool) {
 	all = q.quick()
 	f := q.far
@@ -54,8 +53,8 @@ func (q *QP) quick() bool {
 	return true
 }
 
-// near reports whether what is posted may be done by stores, as far as the queue
-// pair and the link are concerned.
+// near reports whether posted work may be done by stores, as far as the queue pair and the link are
+// concerned.
 func (q *QP) near() bool {
 	n, f := q.node, q.far
 	return q.State() == ib.QPRTS && f != nil && f.state == farConnected &&
@@ -108,8 +107,8 @@ func (q *QP) store(w *queue.SendWQE) bool {
 	return true
 }
 
-// bringNear copies what w sends into the peer's window; false if it cannot be read, of
-// which the other way makes an error. The last bytes are there last.
+// bringNear copies w's data into the peer's window. It returns false if they cannot be read; then
+// the other way makes an error. The last bytes are there last.
 func (q *QP) bringNear(w *queue.SendWQE, at uint64) bool {
 	n := q.node
 	if w.Flags&ib.SendInline != 0 {
@@ -123,7 +122,7 @@ func (q *QP) bringNear(w *queue.SendWQE, at uint64) bool {
 	for i := 0; ok && left > 0; i++ {
 		p := &spans[i]
 		for off := 0; ok && off < p.Len(); {
-			// The middle of what is long in one piece, of whole words.
+			// The middle of a long piece, of whole words.
 			k := min(p.Len()-off, len(n.scratch))
 			if left > len(n.scratch) && at%8 == 0 && p.Len()-off > len(n.scratch) {
 				k = min(p.Len()-off, left-8) &^ 7

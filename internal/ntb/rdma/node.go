@@ -85,8 +85,8 @@ func New(table *mem.Table, seed func() uint64) *Node {
 	return n
 }
 
-// Attach gives the node its back end: own is what the peer writes, peerBytes
-// the length of what it writes itself.
+// Attach gives the node its back end: the peer writes own, and peerBytes is the length of the
+// window that the node writes.
 func (n *Node) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
 	n.ch.Attach(now, own, peerBytes)
 }
@@ -107,7 +107,7 @@ func (n *Node) Reset(now monotime.Time) { n.ch.Reset(now) }
 // Channel returns the link, for its state, its counters, and sleeping.
 func (n *Node) Channel() *channel.Channel { return n.ch }
 
-// Handle looks at what the peer has written: after a signal, or when polling.
+// Handle reads the peer's writes: after a signal, or when polling.
 func (n *Node) Handle(now monotime.Time) {
 	if n.ch.Handle(now) && (n.rescan || n.ch.Seen() != n.scanned) {
 		n.scan(now)
@@ -194,7 +194,7 @@ func (n *Node) NextTimeout() monotime.Time {
 	return min(n.ch.NextTimeout(), n.wake)
 }
 
-// HandleTimeout does what is due.
+// HandleTimeout does due work.
 func (n *Node) HandleTimeout(now monotime.Time) {
 	n.ch.HandleTimeout(now)
 	if n.ch.State() == channel.Up {
@@ -224,9 +224,9 @@ func (n *Node) kick(q *QP) {
 	}
 }
 
-// LinkUp announces what there is.
+// LinkUp announces addresses, regions and queue pairs.
 func (n *Node) LinkUp(now monotime.Time) {
-	// perhaps behind a PORT_ERR, which is told whatever comes after it
+	// perhaps behind a PORT_ERR, which is reported in any case
 	n.events = append(n.events, ib.EventPortActive)
 	n.rescan = true
 	if len(n.addrs) > 0 {
@@ -242,7 +242,7 @@ func (n *Node) LinkUp(now monotime.Time) {
 	}
 }
 
-// LinkDown flushes what is connected.
+// LinkDown flushes connected queue pairs.
 func (n *Node) LinkDown(now monotime.Time) {
 	n.events = append(n.events[:0], ib.EventPortErr)
 	n.rqps, n.rmrs, n.rmr, n.work, n.faults, n.watched, n.last = nil, nil, nil, n.work[:0],

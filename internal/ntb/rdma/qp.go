@@ -139,7 +139,7 @@ func (q *QP) retry(at monotime.Time) {
 // all its queue pairs.
 func (q *QP) NextTimeout() monotime.Time { return q.retryAt }
 
-// HandleTimeout has what waited announced or sent again.
+// HandleTimeout makes waiting work be announced or sent again.
 func (q *QP) HandleTimeout(now monotime.Time) {
 	if q.retryAt != monotime.Never && !now.Before(q.retryAt) {
 		q.retryAt = monotime.Never

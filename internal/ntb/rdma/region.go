@@ -115,7 +115,7 @@ type rmr struct {
 	pieces []wire.Piece
 }
 
-// maxRMRs bounds what a peer can make us remember.
+// maxRMRs bounds the regions that a peer can make us remember.
 const maxRMRs = 1 << 16
 
 func (n *Node) createRMR(c *wire.MRCreate) wire.CommandStatus {
@@ -181,7 +181,7 @@ func (f *far) direct(key ib.RKey, va uint64, size uint32) (at uint64, run uint32
 	return m.place(va, size)
 }
 
-// shadow returns what is known of a region of the peer's, nil if nothing is.
+// shadow returns our record of a region of the peer's, nil if there is none.
 func (n *Node) shadow(key ib.RKey) *rmr {
 	if m := n.rmr; m != nil && m.key == key {
 		return m

@@ -101,7 +101,7 @@ func (q *QP) output(now monotime.Time, b *channel.Batch) bool {
 	return true
 }
 
-// ringFar rings the doorbell for what was written.
+// ringFar rings the doorbell for new WQEs.
 func (q *QP) ringFar(b *channel.Batch) {
 	n, f := q.node, q.far
 	f.silent = false
@@ -142,7 +142,7 @@ func (q *QP) next(now monotime.Time, b *channel.Batch) bool {
 	return false
 }
 
-// checkRequest finds what is wrong with a work request before any of it is sent.
+// checkRequest finds the error of a work request before any of it is sent.
 func (q *QP) checkRequest(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 	if wqeOps[w.Opcode] == 0 {
 		return ib.WCLocQPOpErr, ib.VendorOpcode
@@ -244,7 +244,7 @@ func (q *QP) carry(w *queue.SendWQE, e *wire.WQE, p *piece, b *channel.Batch) bo
 	r, n := &q.req, q.node
 	left := w.Length - r.off
 	var to uint64
-	// Nothing of a WRITE is seen before what was posted before it is there.
+	// Nothing of a WRITE is seen before all earlier posts are there.
 	if e.Op.IsWrite() && q.far.loose == 0 && left > 0 {
 		if at, run := q.far.direct(w.RKey, w.RemoteAddr+uint64(r.off), left); run > 0 {
 			e.Bytes, e.Flags, to = min(run, directMax), e.Flags|wire.WQEPlaced, at

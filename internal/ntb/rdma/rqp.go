@@ -116,7 +116,7 @@ func (n *Node) deleteRQP(number ib.QPN) wire.CommandStatus {
 	}
 	delete(n.rqps, number)
 	if q := n.byQPN[r.dest]; q != nil && q.Attr.DestQPN == number {
-		q.resp = responder{} // what was begun is not finished
+		q.resp = responder{} // begun requests are not finished
 	}
 	for _, q := range n.qps {
 		if q.opened == r {
@@ -145,8 +145,8 @@ func (r *rqp) next() bool {
 	return r.stopped == running && m == wire.NewPosition(r.generation, r.taken)
 }
 
-// run executes the next requests and answers them in one batch, with those that are
-// still to be answered. What has only gone well needs no CQE.
+// run executes the next requests and answers them in one batch, with those that are still to be
+// answered. Requests that have only gone well need no CQE.
 func (r *rqp) run(now monotime.Time, b *channel.Batch) bool {
 	n, first := r.node, r.taken
 	r.node.own.cqes = r.node.own.cqes[:0]
@@ -200,7 +200,7 @@ func (q *QP) servedBy(r *rqp) bool {
 func (r *rqp) answer(b *channel.Batch) {
 	n := r.node
 	c := wire.CQE{Index: r.taken}
-	var room [wire.WQEBytes]byte // a copy: the peer may change what we judge
+	var room [wire.WQEBytes]byte // a copy: the peer may change the original
 	var e wire.WQE
 	n.ch.Own().CopyOut(r.wqesAt+wire.WQEBytes*uint64(r.taken.Slot(r.cap)), room[:])
 	q := n.byQPN[r.dest]

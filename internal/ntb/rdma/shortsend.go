@@ -16,7 +16,7 @@ type Short struct {
 	Flags ib.SendFlags
 	Imm   uint32
 	Key   ib.RKey  // to invalidate
-	Data  []byte   // what is sent
+	Data  []byte   // to be sent
 	SGE   []ib.SGE // where it was read, if it is not inline
 }
 
@@ -56,7 +56,7 @@ func (q *QP) Send(s *Short) bool {
 	return true
 }
 
-// sendLine sends what is short enough for one line, and in the send queue.
+// sendLine sends a message that is short enough for one line, and in the send queue.
 func (q *QP) sendLine(w *queue.SendWQE) bool {
 	if w.Length > MaxShort {
 		return false
@@ -119,7 +119,7 @@ func (q *QP) lineSent(w *queue.SendWQE) {
 	q.Count[SentInline] += uint64(w.Length)
 }
 
-// readShort copies what w sends; false if it cannot be read.
+// readShort copies w's data; false if they cannot be read.
 func (q *QP) readShort(w *queue.SendWQE, dst []byte) bool {
 	spans, s, _ := q.Gather(q.req.spans[:0], w, 0, len(dst))
 	if s != ib.WCSuccess {
@@ -137,8 +137,8 @@ func (q *QP) readShort(w *queue.SendWQE, dst []byte) bool {
 	return ok
 }
 
-// tellDone has a WQE tell how far we are with the requests of the other way. Each does:
-// what those before it told may be void.
+// tellDone makes a WQE tell how far we are with the requests of the other way. Each does: the word
+// of those before it may be void.
 func (q *QP) tellDone(e *wire.WQE) {
 	if r := q.server; r != nil && r.stopped != dead {
 		e.Flags |= wire.WQEDone
@@ -146,7 +146,7 @@ func (q *QP) tellDone(e *wire.WQE) {
 	}
 }
 
-// toRing reports whether the peer needs a doorbell to see what was written.
+// toRing reports whether the peer needs a doorbell to see new WQEs.
 func (f *far) toRing() bool {
 	return f.qp.node.ch.Own().Load4(f.wordsAt+wire.WatchedWord) == 0
 }

@@ -9,7 +9,7 @@ import "verbena/internal/mem"
 // that is gone answers with nonsense.
 type Far struct{ w *Window }
 
-// Far returns what the peer has of a window of ours, or we of one of the peer's.
+// Far returns the peer's mapping of a window of ours, or ours of one of the peer's.
 func (w *Window) Far() Far { return Far{w} }
 
 // Mapped reports whether there is a window: the zero Far has none.

@@ -17,7 +17,7 @@ func Fragile(b []byte, gone *atomic.Bool) *Window {
 	return w
 }
 
-// try does what touches the memory, and reports whether it was there.
+// try runs a function that touches the memory, and reports whether the memory was there.
 func (w *Window) try(touch func()) bool {
 	if mem.Try(touch) {
 		return true

@@ -4,9 +4,9 @@ package window
 
 import "sync/atomic"
 
-// On amd64 stores are seen in their order; what sync/atomic has would also wait
-// for all of them, and each load may have to fetch its line from the other
-// processor. They are not inlined, so that the compiler has nothing to move.
+// On amd64 stores are seen in their order. sync/atomic would also wait for all of them, and each
+// load may have to fetch its line from the other processor. They are not inlined, so that the
+// compiler has nothing to move.
 
 //go:noinline
 func put1(p *byte, v byte) { *p = v }

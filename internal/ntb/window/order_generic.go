@@ -6,8 +6,8 @@ package window
 
 import "sync/atomic"
 
-// ordered is changed between the stores of bytes, for which there is nothing in
-// sync/atomic: what changes it is between them on every processor.
+// ordered is changed between the stores of bytes, for which there is nothing in sync/atomic: the
+// instruction that changes it stands between them on every processor.
 var ordered atomic.Uint32
 
 func put1(p *byte, v byte) {

@@ -81,8 +81,8 @@ func (w *Window) Store8(at uint64, v uint64) bool {
 	return true
 }
 
-// Put4 is Store4 without its last part: it is seen after all that was written before, but
-// what is read next may have been read before it is seen.
+// Put4 is Store4 without its last part: it is seen after all earlier writes, but later reads may be
+// done before it is seen.
 func (w *Window) Put4(at uint64, v uint32) bool {
 	if w.gone != nil {
 		return w.tryStore4(at, v)
