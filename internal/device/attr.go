@@ -27,7 +27,7 @@ const (
 	MaxFRSegs   = 512
 	maxObjects  = 1 << 20
 	gidTableLen = 256
-	// IPv6, UDP, BTH, RETH, ImmDt, ICRC: what a full packet carries beside payload
+	// IPv6, UDP, BTH, RETH, ImmDt, ICRC: a full packet carries them beside payload
 	RoCEOverhead = 40 + 8 + 12 + 16 + 4 + 4
 )
 

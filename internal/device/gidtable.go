@@ -90,7 +90,7 @@ func (d *Info) AddrTable() ([]netip.Addr, error) {
 		}
 		return list, err
 	}
-	// Read under the lock: a look must not undo what a later one found.
+	// Read under the lock: a look must not undo the result of a later one.
 	addrs, err := d.systemAddrs()
 	if err != nil {
 		return nil, err

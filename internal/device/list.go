@@ -26,8 +26,7 @@ const (
 	KindNTB   Kind = "ntb"   // an NTB link; see ntb.go
 )
 
-// IsIWARP reports whether a kind's devices are iWARP's, on whatever their
-// segments travel.
+// IsIWARP reports whether a kind's devices are iWARP's, over any transport of segments.
 func (k Kind) IsIWARP() bool { return k == KindIWARP || k == KindTRP }
 
 // Info names a device.

@@ -160,7 +160,7 @@ func checkTransition(t ib.QPType, cur ib.QPState, a *ib.QPAttr,
 type Limits struct {
 	MaxRdAtomic uint8
 	GIDs        []netip.Addr // the GID table; zero where an entry is free
-	Peers       []netip.Addr // KindNTB: what is at the other end; none if that is not known
+	Peers       []netip.Addr // KindNTB: the addresses at the other end; none if they are not known
 	PKeys       uint16
 	Ports       uint8
 }

@@ -11,7 +11,7 @@ import (
 	"verbena/internal/sys/ifwatch"
 )
 
-// netif holds what the system says of a network interface.
+// netif holds the system's description of a network interface.
 type netif struct {
 	net.Interface
 	addrs []netip.Addr // unicast, without zone, in the order in which a GID table is filled

@@ -24,7 +24,7 @@ const LinksVariable = "VERBENA_NTB"
 // links are those configured.
 var links struct {
 	mu   sync.Mutex
-	read bool          // guarded by mu: the list is what the configuration says
+	read bool          // guarded by mu: the list is that of the configuration
 	list []ntbEndpoint // guarded by mu
 }
 

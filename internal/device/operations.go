@@ -11,7 +11,7 @@ import (
 // local has the operations that send nothing.
 var local = []ib.WROpcode{ib.WRLocalInv, ib.WRBindMW, ib.WRRegMR}
 
-// The operations of a reliable connection, by what the protocol carries.
+// The operations of a reliable connection, as the protocol carries them.
 var (
 	// Spec: RFC 5040 and RFC 7306.
 	rcIWARP = append([]ib.WROpcode{ib.WRSend, ib.WRSendWithInv, ib.WRRDMAWrite,
@@ -22,8 +22,8 @@ var (
 	rcRoCE = append([]ib.WROpcode{ib.WRAtomicWrite, ib.WRFlush}, rcNTB...)
 )
 
-// operations has the types of queue pairs that a kind of device has, and what each may post to
-// its send queue.
+// operations has the types of queue pairs that a kind of device has, and the operations that each
+// may post to its send queue.
 //
 // Spec: IBTA vol. 1, table 84.
 var operations = map[Kind]map[ib.QPType][]ib.WROpcode{
@@ -39,8 +39,8 @@ var operations = map[Kind]map[ib.QPType][]ib.WROpcode{
 	KindNTB:   {ib.QPTypeRC: rcNTB},
 }
 
-// Operations returns what a queue pair may post to its send queue; false if devices of the kind
-// have none of the type.
+// Operations returns the operations that a queue pair may post to its send queue; false if devices
+// of the kind have none of the type.
 func (k Kind) Operations(t ib.QPType) ([]ib.WROpcode, bool) {
 	ops, ok := operations[k][t]
 	return slices.Clip(ops), ok

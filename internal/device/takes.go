@@ -17,8 +17,8 @@ func (k Kind) HasLinks() bool { return k == KindNTB }
 // HasAHs reports whether devices of a kind have address handles. iWARP sends nothing to a GID.
 func (k Kind) HasAHs() bool { return !k.IsIWARP() }
 
-// TakesFaults says why what devices of a kind send cannot be harmed by f; nil if
-// it can.
+// TakesFaults returns the reason for which f cannot be injected into the packets of a kind of
+// device; nil if it can.
 func (k Kind) TakesFaults(f faultcap.Faults) error {
 	switch {
 	case !k.HasPackets() && !f.None():

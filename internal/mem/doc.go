@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package mem holds what memory work requests and remote peers may touch: the
-// key table, memory regions, fast-registration regions and memory windows.
+// Package mem holds the memory that work requests and remote peers may touch: the key table, memory
+// regions, fast-registration regions and memory windows.
 //
 // A key is 24 bits of slot number, passed through a keyed permutation, and 8
 // bits of tag:

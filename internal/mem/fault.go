@@ -8,11 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// Registered memory may go while it is registered: C unmaps it, or a mapped file
-// becomes shorter. Touching it then must not be the end of the process. It is an
-// error of the work request; copyIn alone makes an exception. Whatever touches it does
-// so through the functions of this file, which cost some ten nanoseconds and report
-// false for a fault.
+// Registered memory may go while it is registered: C unmaps it, or a mapped file becomes shorter.
+// Touching it then must not be the end of the process. It is an error of the work request; copyIn
+// alone makes an exception. All code touches it through the functions of this file, which cost some
+// ten nanoseconds and report false for a fault.
 
 // caught is deferred around the touching. It puts back how the goroutine takes
 // faults and turns one into false.

@@ -27,7 +27,7 @@ type Region struct {
 
 	// guarded by table.mu
 	windows int       // bound to this region
-	mapped  *keyEntry // what Map prepared for the next FastRegister
+	mapped  *keyEntry // prepared by Map for the next FastRegister
 	iova    uint64    // of the last Map
 	gone    bool
 }

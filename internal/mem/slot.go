@@ -25,7 +25,7 @@ const (
 
 // A slot is one row of the key table.
 type slot struct {
-	entry atomic.Pointer[keyEntry] // what its key permits now, nil for nothing
+	entry atomic.Pointer[keyEntry] // the rights of its key, nil for none
 
 	// guarded by Table.mu
 	region *Region // whose key this is,

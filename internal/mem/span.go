@@ -36,8 +36,8 @@ func (s *Span) Release() {
 	}
 }
 
-// CopyIn writes src at offset off; what is for memory that is not mapped any more
-// goes nowhere. It returns false if the memory is mapped and may not be written.
+// CopyIn writes src at offset off; bytes for memory that is not mapped any more go nowhere. It
+// returns false if the memory is mapped and may not be written.
 func (s *Span) CopyIn(off int, src []byte) (ok bool) {
 	if !s.pieces() {
 		return copyIn(s.mem[off:off+len(src)], src)
@@ -79,7 +79,7 @@ func (s *Span) out(off int, dst []byte, stream bool) (ok bool) {
 	return ok
 }
 
-// copyBy is a branch because what a function value is called with is allocated.
+// copyBy is a branch because the arguments of a function value are allocated.
 func copyBy(stream bool, dst, src []byte) bool {
 	if stream {
 		return Stream(dst, src)
@@ -125,15 +125,14 @@ func (s *Span) Aligned8() bool {
 	return len(s.mem) == 8 && aligned8(s.mem)
 }
 
-// CompareSwap stores swap if the word equals cmp and returns what was there,
-// atomically towards this device and the CPUs. Values are in host order. The
-// span must be Aligned8; ok is false if it is not mapped any more.
+// CompareSwap stores swap if the word equals cmp and returns the old word, atomically towards this
+// device and the CPUs. Values are in host order. The span must be Aligned8; ok is false if it is
+// not mapped any more.
 func (s *Span) CompareSwap(cmp, swap uint64) (orig uint64, ok bool) {
 	return compareSwap(s.word(), cmp, swap)
 }
 
-// FetchAdd adds to the word, modulo 2^64, and returns what was there, as
-// CompareSwap does.
+// FetchAdd adds to the word, modulo 2^64, and returns the old word, as CompareSwap does.
 func (s *Span) FetchAdd(add uint64) (orig uint64, ok bool) {
 	return fetchAdd(s.word(), add)
 }

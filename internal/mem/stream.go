@@ -6,7 +6,7 @@ import "runtime/debug"
 
 const (
 	streamLine = 64
-	// streamFrom is the least that is worth it: what is shorter has too few whole lines.
+	// streamFrom is the shortest copy that is worth it: a shorter one has too few whole lines.
 	streamFrom = 1024
 )
 

@@ -15,7 +15,7 @@ const streams = true
 //go:noescape
 func stream(dst, src *byte, n uintptr)
 
-// streamLines copies what is whole lines of dst, and says from where to where.
+// streamLines copies the whole lines of dst, and returns their range.
 func streamLines(dst, src []byte) (from, to int) {
 	from = int(-uintptr(unsafe.Pointer(unsafe.SliceData(dst))) & (streamLine - 1))
 	n := (len(src) - from) &^ (streamLine - 1)

@@ -10,7 +10,7 @@ import "sync/atomic"
 // read-only would make the application miss the bytes. Reading memory that has gone has no right
 // result.
 //
-// Memory that is mapped anew at the address is what the key opens from then on.
+// The key opens memory that is mapped anew at the address from then on.
 
 // unplaced counts bytes that were placed nowhere, in the whole process.
 var unplaced atomic.Uint64
@@ -19,8 +19,8 @@ var unplaced atomic.Uint64
 // because the application has unmapped it, in the whole process.
 func Unplaced() uint64 { return unplaced.Load() }
 
-// copyIn copies src to registered memory, but for what is not mapped. It returns
-// false if dst is mapped and may not be written.
+// copyIn copies src to registered memory, and skips parts that are not mapped. It returns false if
+// dst is mapped and may not be written.
 func copyIn(dst, src []byte) (ok bool) {
 	return Copy(dst, src) || copyAround(dst[:len(src)], src)
 }

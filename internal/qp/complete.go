@@ -46,8 +46,8 @@ func (q *Core) TakeRecv() bool {
 // is copied.
 func (q *Core) WC() *ib.WC { return &q.wc }
 
-// CompleteRecv reports the receive held. The caller fills what its service
-// tells: opcode, length, flags.
+// CompleteRecv reports the receive held. The caller fills in the service's fields: opcode, length,
+// flags.
 func (q *Core) CompleteRecv(wc *ib.WC, solicited bool) {
 	q.RecvHeld = false
 	if wc != &q.wc {

@@ -29,14 +29,14 @@ type Config struct {
 	SQ        *queue.SendQueue
 	RQ        RecvSource
 	SRQ       bool   // RQ is shared: no credits, no flush of receives
-	SRQPD     mem.PD // the domain of what is posted there, with SRQ
+	SRQPD     mem.PD // the domain of receives posted there, with SRQ
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion
 	// Reorder, which may be nil, is the memory for packets that arrive before their turn.
 	Reorder *mem.Budget
-	// OnState, which may be nil, is called with each state when it is entered, before
-	// what that does to posted work.
+	// OnState, which may be nil, is called with each state when it is entered, before its effect on
+	// posted work.
 	OnState func(ib.QPState)
 	// OnViolation, which may be nil, is called for each packet with a wrong Q_Key or P_Key.
 	OnViolation func(qkey bool)

@@ -13,7 +13,7 @@ import (
 type Core struct {
 	Config
 
-	Attr ib.QPAttr // as modified; what Query returns
+	Attr ib.QPAttr // as modified, and returned by Query
 
 	Recv     queue.RecvWQE // the receive taken for the message in progress
 	RecvHeld bool          // Recv is taken and not completed

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package qp is what a queue pair is on any transport: its queues, its
-// attributes, its state, the receive that a message fills, and what becomes of
-// work requests. Protocol machines embed a Core and add the protocol.
+// Package qp is the common part of a queue pair on all transports: its queues, its attributes, its
+// state, the receive that a message fills, and the completion of work requests. Protocol machines
+// embed a Core and add the protocol.
 //
 // Like them it is sans-IO and single-threaded: no clock, lock, socket or
 // goroutine. Its caller serialises all calls. Completions go straight to the

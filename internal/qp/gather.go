@@ -8,9 +8,8 @@ import (
 	"verbena/internal/queue"
 )
 
-// Gather opens the n bytes from off of what w sends, appending to spans. The
-// spans are held; Release gives them back. With any status but success none is.
-// Inline data needs no span.
+// Gather opens the n bytes from off of w's data, appending to spans. The spans are held; Release
+// gives them back. With any status but success none is. Inline data needs no span.
 func (q *Core) Gather(spans []mem.Span, w *queue.SendWQE, off, n int) ([]mem.Span, ib.WCStatus,
 	ib.VendorErr) {
 	if w.Flags&ib.SendInline != 0 || n == 0 {
@@ -39,7 +38,7 @@ func (q *Core) Gather(spans []mem.Span, w *queue.SendWQE, off, n int) ([]mem.Spa
 	return nil, ib.WCLocLenErr, ib.VendorLength
 }
 
-// Release gives back what Gather holds.
+// Release gives back the spans of Gather.
 func Release(spans []mem.Span) {
 	for i := range spans {
 		spans[i].Release()

@@ -8,8 +8,8 @@ import (
 	"verbena/internal/queue"
 )
 
-// ExecuteLocal runs LOCAL_INV, REG_MR or BIND_MW. Any status but success comes
-// with what was wrong.
+// ExecuteLocal runs LOCAL_INV, REG_MR or BIND_MW. Any status but success comes with the vendor
+// error.
 func (q *Core) ExecuteLocal(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 	var v mem.AccessError
 	fault := ib.WCLocQPOpErr

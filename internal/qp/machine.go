@@ -7,10 +7,9 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Machine is the protocol of one queue pair as far as all transports are alike:
-// what the engine and package verbs need to know of it. How its packets or its
-// bytes come and go is the transport's, as is what Modify needs beside the
-// attributes.
+// Machine is the protocol of one queue pair as far as all transports are alike. The engine and
+// package verbs use it. The transport carries its packets or its bytes, and handles the parts of
+// Modify beside the attributes.
 type Machine interface {
 	// Doorbell tells that work was posted.
 	Doorbell(now monotime.Time)

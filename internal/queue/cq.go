@@ -130,9 +130,8 @@ func (q *CQ) Polled() uint64 { return q.ring.head.Load() }
 // called before Arm returns. Those of before the last event do not. Armed for
 // any completion it stays so if armed again for solicited ones.
 //
-// The specification has it that only later completions make an event. Devices
-// look at what the consumer has polled, so that applications came to arm last
-// and sleep; UCX does.
+// In the specification only later completions make an event. Devices look at the completions that
+// the consumer has polled, so that applications came to arm last and sleep; UCX does.
 //
 // Spec: IBTA vol. 1, 11.4.2.2; ibv_req_notify_cq(3).
 func (q *CQ) Arm(solicitedOnly bool) {

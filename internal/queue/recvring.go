@@ -19,7 +19,7 @@ type RecvRing struct {
 	head atomic.Uint64 // receives taken
 	_    [56]byte
 
-	tail atomic.Uint64 // receives posted; what follows is the poster's own
+	tail atomic.Uint64 // receives posted; the fields after it are the poster's own
 	_    [56]byte
 
 	posting atomic.Uint32 // Posting
@@ -44,7 +44,7 @@ const (
 //	ib.SGE{Addr: work request id, Length: bytes in all, LKey: number of elements}
 type OutsideRecvQueue struct {
 	ring  *RecvRing // until Leave
-	taken uint64    // what head says
+	taken uint64    // the value of head
 
 	// changed by move only
 	slots  []ib.SGE

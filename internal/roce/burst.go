@@ -9,7 +9,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Bounds of a burst: what one UDP_SEGMENT send may carry on every kernel.
+// Bounds of a burst: one UDP_SEGMENT send may carry as much on every kernel.
 const (
 	MaxSegments   = 64
 	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
@@ -70,7 +70,7 @@ func NewBurst() *Burst {
 		scratch: make([]mem.Span, 0, ib.MaxSGE)}
 }
 
-// Reset releases what the burst points at and empties it.
+// Reset releases the burst's memory and empties it.
 func (b *Burst) Reset() {
 	for i := range b.held {
 		b.held[i].Release()
@@ -101,10 +101,10 @@ func (b *Burst) PlaceAck(p AckPlace) { b.ack = p }
 // AckPlace returns what PlaceAck has set.
 func (b *Burst) AckPlace() AckPlace { return b.ack }
 
-// Into has the burst written to memory that another process shares, which is longer than any
-// packet: all of it is copied there, and there is nothing on the way that the ICRC would find out
-// about. In its place is what StandsFor said. With stream the payload of registered memory goes
-// past the caches: see mem.Stream. Reset ends it.
+// Into makes the burst be written to memory that another process shares, which is longer than any
+// packet. All of it is copied there, and nothing happens on the way that the ICRC would find. The
+// argument of StandsFor takes its place. With stream the payload of registered memory goes past the
+// caches: see mem.Stream. Reset ends it.
 func (b *Burst) Into(memory []byte, stream bool) {
 	b.arena, b.room, b.plain, b.stream = memory[:0], len(memory), true, stream
 }
@@ -197,10 +197,9 @@ func (b *Burst) FETH(h wire.FETH) { b.arena = h.Append(b.arena) }
 // Copy adds payload bytes by value.
 func (b *Burst) Copy(p []byte) { b.arena = append(b.arena, p...) }
 
-// CopySpan adds n bytes of s from off by value: for memory that others may
-// write meanwhile, whose ICRC would otherwise not match what is sent. The
-// caller keeps s and releases it. With false the memory is not mapped any more,
-// and the caller calls Abort.
+// CopySpan adds n bytes of s from off by value: for memory that others may write meanwhile, whose
+// ICRC would otherwise not match the packet. The caller keeps s and releases it. With false the
+// memory is not mapped any more, and the caller calls Abort.
 func (b *Burst) CopySpan(s mem.Span, off, n int) bool {
 	at := len(b.arena)
 	b.arena = b.arena[:at+n]
@@ -290,8 +289,8 @@ func (b *Burst) sum(p []byte) {
 // zeroPad completes a payload to a multiple of four bytes.
 var zeroPad [3]byte
 
-// End pads and seals the open datagram. It panics if its size is not what
-// Begin was told: that is a fault of the machine, never of a peer.
+// End pads and seals the open datagram. It panics if its size is not that given to Begin: that is a
+// fault of the machine, never of a peer.
 func (b *Burst) End() {
 	n := b.written + len(b.arena) - b.start
 	pad := b.open - wire.ICRCBytes - n

@@ -26,7 +26,7 @@ const (
 	LocalACKTimeout  // the local ACK time-out expired
 	TailProbe        // retransmission before the local ACK time-out
 	Retransmitted    // packets sent more than once
-	StaleAck         // acknowledgement outside what is outstanding
+	StaleAck         // acknowledgement outside the outstanding PSNs
 	UnexpectedPacket // not legal in this state or for this service
 	WrongSource      // from an address that is not the peer's
 	WrongPKey        // partition key does not match
@@ -38,7 +38,7 @@ const (
 	CEMarked         // packet marked congestion experienced
 	RcvdCNP          // congestion notification packet received
 	AtomicReplay     // duplicate atomic answered from its saved result
-	AtomicForgotten  // duplicate atomic older than what is saved: dropped
+	AtomicForgotten  // duplicate atomic older than the saved ones: dropped
 	RcvdMessages
 	SentMessages
 	NumCounters

@@ -25,21 +25,22 @@ type Machine interface {
 	Counters() *Counters
 }
 
-// Acknowledged is a Machine whose peer acknowledges what it is sent, and whose caller
-// may know that the peer's process lives.
+// Acknowledged is a Machine whose peer acknowledges packets, and whose caller may know that the
+// peer's process lives.
 type Acknowledged interface {
 	Machine
 	// ACKTimer returns when HandleTimeout will act on an acknowledgement that has not
 	// come, Never if none is waited for.
 	ACKTimer() monotime.Time
-	// PutOff sets ACKTimer anew: the peer's process lives. behind tells that it has
-	// not come to what was sent.
+	// PutOff sets ACKTimer anew: the peer's process lives. behind is set if it has not come to the
+	// packets sent.
 	PutOff(now monotime.Time, behind bool)
 	// Postpone sets ACKTimer anew: the caller has too many time-outs to act on.
 	Postpone(now monotime.Time)
 	// PeerGone tells that the peer's process has ended.
 	PeerGone(now monotime.Time)
-	// Discard gives back what the machine has taken from Config.Reorder. It is the last call.
+	// Discard gives back the memory that the machine has taken from Config.Reorder. It is the last
+	// call.
 	Discard()
 }
 

@@ -55,7 +55,7 @@ func (m *Meta) Packets(p *wire.Packet) uint32 {
 	return StandsFor(p)
 }
 
-// StandsFor returns what Burst.StandsFor was told of a packet that came by memory.
+// StandsFor returns the argument of Burst.StandsFor for a packet that came by memory.
 func StandsFor(p *wire.Packet) uint32 { return min(p.ICRC, longPayload) + 1 }
 
 // CE reports whether a router marked the packet: congestion experienced.

@@ -13,8 +13,8 @@ import (
 // Its bytes are copied into the burst. They belong to the application again
 // once the completion is there, which is before the burst is written.
 
-// ModifySending applies what UC and UD have in common of a legal modification:
-// the attributes, the PSN to send with next, and last the state.
+// ModifySending applies the part of a legal modification that UC and UD have in common: the
+// attributes, the PSN to send with next, and last the state.
 func (q *Core) ModifySending(a *ib.QPAttr, mask ib.QPAttrMask, path *Path, psn *ib.PSN,
 	setState func(ib.QPState)) {
 	q.Apply(a, mask, path)

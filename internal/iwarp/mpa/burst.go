@@ -37,7 +37,7 @@ func NewBurst() *Burst {
 		held: make([]mem.Span, 0, MaxFPDUs)}
 }
 
-// Reset releases what the burst points at and empties it.
+// Reset releases the burst's memory and empties it.
 func (b *Burst) Reset() {
 	for i := range b.held {
 		b.held[i].Release()
@@ -59,7 +59,7 @@ func (b *Burst) Iov() [][]byte {
 	return b.iov
 }
 
-// flush puts what was added to the arena last into the scatter list.
+// flush adds the last bytes of the arena to the scatter list.
 func (b *Burst) flush() {
 	if n := len(b.arena); n > b.mark {
 		b.iov = append(b.iov, b.arena[b.mark:n:n])
@@ -67,7 +67,7 @@ func (b *Burst) flush() {
 	}
 }
 
-// undo takes back what was added since.
+// undo takes back the additions since.
 func (b *Burst) undo(to Burst) {
 	clear(b.iov[len(to.iov):])
 	*b = to

@@ -146,11 +146,11 @@ func (c *Conn) State() State { return c.state }
 // Reason tells why the set-up failed.
 func (c *Conn) Reason() Reason { return c.reason }
 
-// Peer returns what the other end sent: of a responder from StateDeciding on,
-// of an initiator once it is ready or refused.
+// Peer returns the other end's frame: of a responder from StateDeciding on, of an initiator once it
+// is ready or refused.
 func (c *Conn) Peer() wire.MPAFrame { return c.peer }
 
-// Settled returns what was agreed on, once the set-up is ready.
+// Settled returns the agreement, once the set-up is ready.
 func (c *Conn) Settled() Settled { return c.settled }
 
 func (c *Conn) setState(s State) {
@@ -179,7 +179,7 @@ func (c *Conn) failWith(r Reason, e wire.TermError) {
 	c.fail(r)
 }
 
-// PollOutput returns what is to be written to the stream next, once.
+// PollOutput returns the next bytes for the stream, once.
 func (c *Conn) PollOutput() (b []byte, ok bool) {
 	b, c.out = c.out, nil
 	return b, len(b) > 0

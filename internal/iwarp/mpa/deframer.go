@@ -59,8 +59,8 @@ func (d *Deframer) Between() bool {
 	return d.phase == inLength && d.have == 0 && !d.marked
 }
 
-// Next takes bytes from the front of b up to the next event. data are those of
-// the ULPDU; rest is what was not looked at. After NeedMore rest is empty.
+// Next takes bytes from the front of b up to the next event. data are those of the ULPDU; rest are
+// the bytes after them. After NeedMore rest is empty.
 func (d *Deframer) Next(b []byte) (ev Event, data, rest []byte) {
 	for len(b) > 0 && d.phase != dead {
 		if d.markerDue() {

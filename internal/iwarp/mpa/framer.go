@@ -80,7 +80,7 @@ const maxPieces = 4
 // build writes the FPDU. It reports false if memory is gone.
 func (f *Framer) build(b *Burst, head []byte, p *Payload, copied bool) bool {
 	n := len(head) + p.Size
-	from := len(b.arena) // of what is not in the CRC yet
+	from := len(b.arena) // of the part that is not in the CRC yet
 	f.start = f.pos
 	if f.Markers && f.pos%wire.MarkerInterval == 0 {
 		f.marker(b, 0)

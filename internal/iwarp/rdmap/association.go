@@ -121,8 +121,8 @@ func (a *Association) begin(now monotime.Time) {
 	a.Start(a.settings)
 	remote := a.conn.Remote()
 	attr := a.Attr
-	// As urdma has it: what the peer would have outstanding is served even if
-	// it is more than was offered.
+	// As in urdma: all requests that the peer has outstanding are served, even more than were
+	// offered.
 	attr.MaxDestRdAtomic = depthOf(max(a.local.IRD, remote.ORD))
 	attr.MaxRdAtomic = depthOf(min(a.local.ORD, remote.IRD))
 	for _, s := range []ib.QPState{ib.QPRTR, ib.QPRTS} {
@@ -265,7 +265,7 @@ func (a *Association) abortIfDue(now monotime.Time) {
 	}
 }
 
-// settle takes in what happened to the association, and to the queue pair.
+// settle handles events of the association, and of the queue pair.
 func (a *Association) settle(now monotime.Time) {
 	if a.conn == nil {
 		return
@@ -315,10 +315,9 @@ type segments struct {
 	order *trp.InOrder
 }
 
-// HandleSegment takes a segment. The first one may be what tells that the
-// association is established. A message that finds no receive is not taken: it
-// comes again, for as long as its sender tries. So a receiver may be late, as
-// with InfiniBand.
+// HandleSegment takes a segment. The first one may show that the association is established. A
+// message that finds no receive is not taken: it comes again, for as long as its sender tries. So a
+// receiver may be late, as with InfiniBand.
 func (s segments) HandleSegment(now monotime.Time, seq uint64, segment []byte) bool {
 	s.settle(now)
 	begins := wantsReceive(segment)
@@ -359,13 +358,12 @@ func (s sequence) HandleNext(now monotime.Time, segment []byte) bool {
 
 func (s sequence) HandleAcked(now monotime.Time, next uint64) { s.HandleWritten(now, next) }
 
-// AssociationCounterNames returns the names of what Association.AppendCounts
-// appends.
+// AssociationCounterNames returns the names of the values of Association.AppendCounts.
 func AssociationCounterNames() []string {
 	return append(slices.Clone(counterNames[:]), trp.CounterNames()...)
 }
 
-// AppendCounts appends what the queue pair and its associations have counted.
+// AppendCounts appends the counts of the queue pair and its associations.
 func (a *Association) AppendCounts(counts []uint64) []uint64 {
 	sum := a.past
 	if a.conn != nil {

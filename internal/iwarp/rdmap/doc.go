@@ -11,21 +11,20 @@
 //	bytes out  ◄── Framer  ◄── Peek, Commit ───────────────────────────  Terminate, RTR, responses, requests
 //	               HandleWritten: they are out, buffers are free
 //
-// A QP knows segments and not how they travel: any framing that brings whole
-// segments in order can carry it. Positions, by which the framing tells what is
-// out, are its own: bytes of a stream; the segments of an association.
+// A QP handles segments, and knows nothing of their transport: any framing that brings whole
+// segments in order can carry it. Positions, by which the framing reports written output, are its
+// own: bytes of a stream; the segments of an association.
 //
-// Four queues of untagged messages each count their messages from 1 (MSN):
-// SENDs and immediate data, READ and atomic requests, the Terminate, atomic
-// responses. Tagged messages name their place: WRITE the peer's choice, READ
-// response ours. Payload is placed as it comes, in memory that the header's
-// STag or a posted receive opens; what it means (a completion, an invalidation,
-// a request) is delivered at the end of the segment, once its CRC is right. So
-// a torn message never completes. Deviation: under CRCs RFC 5044 has nothing
-// placed before the CRC is checked; here bytes may already stand in the range
-// that the peer was free to write, as with siw, and the stream ends.
+// Four queues of untagged messages each count their messages from 1 (MSN): SENDs and immediate
+// data, READ and atomic requests, the Terminate, atomic responses. Tagged messages name their
+// place: WRITE the peer's choice, READ response ours. Payload is placed as it comes, in memory that
+// the header's STag or a posted receive opens. Its meaning (a completion, an invalidation, a
+// request) is delivered at the end of the segment, once its CRC is right. So a torn message never
+// completes. Deviation: under CRCs RFC 5044 has nothing placed before the CRC is checked; here
+// bytes may already stand in the range that the peer was free to write, as with siw, and the stream
+// ends.
 //
-// What differs from InfiniBand:
+// Differences from InfiniBand:
 //   - a WRITE or SEND is complete when its buffer is free, that is, written to
 //     the stream; the peer's word of failure comes as a Terminate, and finds it
 //     completed. A READ or atomic completes with its data;

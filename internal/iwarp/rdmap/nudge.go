@@ -7,11 +7,10 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// nudge has a peer look at its stream again that may have overlooked the first
-// message of an initiator. siw as a responder sends its Reply and only then has
-// its socket tell it of input: what comes in between stays there until more
-// comes. More is a WRITE of no bytes, which means nothing. A peer that has said
-// anything has looked.
+// nudge makes a peer look at its stream again that may have overlooked the first message of an
+// initiator. siw as a responder sends its Reply and only then has its socket report input: a
+// message that comes in between stays there until more comes. A WRITE of no bytes makes it look,
+// and means nothing. A peer that has sent anything has looked.
 //
 // Source: siw_accept in Linux, drivers/infiniband/sw/siw/siw_cm.c.
 type nudge struct {

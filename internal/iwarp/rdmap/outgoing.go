@@ -72,7 +72,7 @@ func (q *QP) Peek(now monotime.Time) (head []byte, p *mpa.Payload, ok bool) {
 	return o.head, &o.payload, ok
 }
 
-// peekMessage chooses between what the peer asked for and the send queue.
+// peekMessage chooses between the peer's requests and the send queue.
 func (q *QP) peekMessage(now monotime.Time) bool {
 	o := &q.out
 	responses := len(q.resp.out) > 0 && !q.midMessage()

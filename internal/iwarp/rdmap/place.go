@@ -124,9 +124,9 @@ func (q *QP) Placed(n int) {
 	q.Count[PlacedDirect] += uint64(n)
 }
 
-// Unplaceable tells that Place's memory could not be read to: the rest of the
-// segment will be copied there, which finds out what became of it.
+// Unplaceable notes that Place's memory could not be read to: the rest of the segment will be
+// copied there, which reveals the memory's state.
 func (q *QP) Unplaceable() { q.rx.copied = true }
 
-// PlaceFault tells that what was read to Place's memory cannot be read again.
+// PlaceFault notes that the bytes in Place's memory cannot be read again.
 func (q *QP) PlaceFault() { q.targetFault(ib.VendorFault) }

@@ -11,8 +11,8 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// zeroSTag stands in messages of no bytes for a key that nobody looks at. Some
-// hardware fails an ingress STag of 0 whatever the length (zrlio/softiwarp#21).
+// zeroSTag stands in messages of no bytes for a key that nobody looks at. Some hardware fails an
+// ingress STag of 0 at any length (zrlio/softiwarp#21).
 const zeroSTag ib.RKey = 1
 
 // closeWait bounds how long a stream that is to be closed waits for the peer's
@@ -40,7 +40,7 @@ const (
 	KeepOpen Closing = iota
 	// Shut: when all output is written, no more follows: FIN. Input goes on.
 	Shut
-	// Abort: now, whatever is not written: RST.
+	// Abort: now, with unwritten output lost: RST.
 	Abort
 )
 
@@ -59,7 +59,7 @@ type QP struct {
 	out   outgoing
 	nudge nudge
 
-	placing []mem.Span // what Place opened; it outlives even a reset
+	placing []mem.Span // opened by Place; they outlive even a reset
 	// giveBack, if not nil, is called before the application learns that work of
 	// which something is on its way is over: no more of its memory may be read.
 	giveBack func()
@@ -210,8 +210,8 @@ func (q *QP) checkDisconnect(now monotime.Time) {
 	}
 }
 
-// Closing returns what is to become of the stream. Shut waits for the output:
-// PollOutput must have returned false.
+// Closing returns the action to take on the stream. Shut waits for the output: PollOutput must have
+// returned false.
 func (q *QP) Closing() Closing { return q.closing }
 
 // HandleClose tells that the peer's side of the stream has ended, or that all

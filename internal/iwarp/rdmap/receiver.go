@@ -10,7 +10,7 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// receiver is the segment that is arriving, and what may come next.
+// receiver is the segment that is arriving, and the state of those to come.
 type receiver struct {
 	length  int // of the segment
 	head    [wire.UntaggedBytes + wire.AtomicRequestBytes]byte
@@ -88,8 +88,8 @@ func (q *QP) SegmentData(b []byte) {
 	r.got += len(b)
 }
 
-// extendHead looks at what of the headers is there and asks for the rest: of a
-// message that is all header, its payload too.
+// extendHead looks at the part of the headers that is there and asks for the rest: of a message
+// that is all header, its payload too.
 func (q *QP) extendHead() {
 	r := &q.rx
 	c, _, _ := wire.ParseControl(r.head[:r.have])
@@ -238,8 +238,7 @@ func (q *QP) checkReadResponse() (wire.TermError, fault, bool) {
 	return wire.TermError{}, fault{}, true
 }
 
-// EndSegment tells that the segment is whole and right: what it means takes
-// effect.
+// EndSegment notes that the segment is whole and right: its meaning takes effect.
 func (q *QP) EndSegment(now monotime.Time) {
 	r := &q.rx
 	if !q.receptive() || r.done && !r.checked {
@@ -264,7 +263,7 @@ func (q *QP) EndSegment(now monotime.Time) {
 	}
 }
 
-// refuse ends the stream with what the segment's checks have found.
+// refuse ends the stream with the error that the segment's checks have found.
 func (q *QP) refuse(now monotime.Time) {
 	r := &q.rx
 	if r.fault.status != ib.WCSuccess {
@@ -277,7 +276,7 @@ func (q *QP) refuse(now monotime.Time) {
 	q.terminate(now, r.term, r.term.Layer != wire.LayerLLP, r.fault.event)
 }
 
-// deliver carries out what a segment asks for.
+// deliver carries out a segment's request.
 func (q *QP) deliver(now monotime.Time) {
 	r := &q.rx
 	body := r.head[r.h.HeaderBytes():r.have]

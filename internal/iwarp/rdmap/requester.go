@@ -147,7 +147,7 @@ func (q *QP) peekRequest(now monotime.Time) bool {
 	return false
 }
 
-// checkRequest finds what is wrong with a work request before any of it is sent.
+// checkRequest finds the error of a work request before any of it is sent.
 func (q *QP) checkRequest(w *queue.SendWQE) (ib.WCStatus, ib.VendorErr) {
 	need := ib.Access(0)
 	switch w.Opcode {
@@ -374,8 +374,8 @@ func (q *QP) failWQE(now monotime.Time, w *queue.SendWQE, s ib.WCStatus, v ib.Ve
 	q.retire(now)
 }
 
-// HandleWritten tells that the stream is out up to a position: what lies before
-// it is the application's again.
+// HandleWritten notes that the stream is out up to a position: memory of earlier output is the
+// application's again.
 func (q *QP) HandleWritten(now monotime.Time, at uint64) {
 	q.req.written = at
 	q.retire(now)
@@ -436,7 +436,7 @@ func (q *QP) finishRead(now monotime.Time) {
 	q.retire(now)
 }
 
-// finishAtomic stores what an atomic brought.
+// finishAtomic stores the result of an atomic.
 func (q *QP) finishAtomic(now monotime.Time, orig uint64) (wire.TermError, bool) {
 	w := q.SQ.AtAbs(q.req.reads[0].idx)
 	var word [8]byte

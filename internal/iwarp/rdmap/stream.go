@@ -74,10 +74,9 @@ func (s *Stream) end(now monotime.Time, e wire.TermError) {
 // copy costs less than resolving memory and a longer scatter list.
 const placeAbove = 512
 
-// Place appends to iov where the next bytes of the stream may be read to, and
-// returns how many; what comes behind them belongs into a buffer, for
-// HandleInput. 0: all does. Else HandlePlaced must follow before any other
-// input, with 0 bytes if none came: until then the memory is held, so that the
+// Place appends to iov the memory for the next bytes of the stream, and returns how many; bytes
+// behind them belong into a buffer, for HandleInput. 0: all do. Else HandlePlaced must follow
+// before any other input, with 0 bytes if none came: until then the memory is held, so that the
 // read needs no lock.
 func (s *Stream) Place(iov [][]byte) ([][]byte, int) {
 	n := s.in.Run()

@@ -38,8 +38,7 @@ func (q *QP) terminate(now monotime.Time, e wire.TermError, headers bool, event 
 		}
 	}
 	q.resp.term, q.resp.termMsg = termDue, m
-	// What was asked for before is answered before: the peer could not tell else
-	// which request failed.
+	// Earlier requests are answered before: the peer could not tell else which request failed.
 	owed := len(q.resp.out)
 	q.fail(now, event, Shut)
 	if headers && len(q.resp.out) == 0 {
@@ -73,9 +72,8 @@ func (q *QP) handleTerminate(now monotime.Time, body []byte) {
 	q.fail(now, ib.EventQPFatal, Shut)
 }
 
-// blame completes what a Terminate names, if it is not complete already: a
-// READ or atomic by its number, or a SEND or WRITE that the socket has not
-// taken all of.
+// blame completes the request that a Terminate names, if it is not complete already: a READ or
+// atomic by its number, or a SEND or WRITE that the socket has not taken all of.
 func (q *QP) blame(m *wire.TermMsg) {
 	s, v := statusOf(m.TermError)
 	if !m.HasDDP {
@@ -131,8 +129,8 @@ func (q *QP) oldestSendMSN() uint32 {
 	return msn
 }
 
-// completeRead completes a READ or atomic with an error, and before it, flushed,
-// what is older: completions keep their order.
+// completeRead completes a READ or atomic with an error. Older requests are flushed before it:
+// completions keep their order.
 func (q *QP) completeRead(idx uint64, s ib.WCStatus, v ib.VendorErr) { q.flushUpTo(idx, s, v) }
 
 // completeOldestRead completes the oldest READ or atomic with an error.

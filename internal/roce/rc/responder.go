@@ -22,7 +22,7 @@ type responder struct {
 	srq   ib.SRQN // XRC: the shared receive queue of the newest message
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
-	kept  kept // what arrived after epsn
+	kept  kept // packets that arrived after epsn
 
 	delivered bool // a receive completed since the last acknowledgement was sent
 	ackWaited bool // the acknowledgement owed let one burst of requests go first

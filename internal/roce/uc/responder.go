@@ -24,7 +24,7 @@ type responder struct {
 type message uint8
 
 const (
-	inNone  message = iota // between messages, or in what is left of a broken one
+	inNone  message = iota // between messages, or in the rest of a broken one
 	inSend                 // after SEND First
 	inWrite                // after RDMA WRITE First
 )
@@ -164,9 +164,9 @@ func (q *QP) executeWrite(p *wire.Packet) {
 	}
 }
 
-// openWrite notes what the first packet announces and checks the whole range
-// at once, so that nothing is placed where not everything may be. Each packet
-// checks again, as the key may go meanwhile.
+// openWrite notes the length in the first packet and checks the whole range at once, so that
+// nothing is placed where not everything may be. Each packet checks again, as the key may go
+// meanwhile.
 func (q *QP) openWrite(p *wire.Packet) bool {
 	r, h := &q.resp, p.RETH
 	if !q.Attr.AccessFlags.Has(ib.AccessRemoteWrite) {

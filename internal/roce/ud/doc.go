@@ -5,9 +5,9 @@
 // must not read clocks, lock or touch the network; its caller owns it and
 // serialises every call.
 //
-// A message is one packet of at most the port's MTU. Each work request names
-// its destination; each packet its source, and the Q_Key that the receiver
-// checks. What is posted is the only bound on what PollOutput makes.
+// A message is one packet of at most the port's MTU. Each work request names its destination; each
+// packet its source, and the Q_Key that the receiver checks. Only the posted work bounds the output
+// of PollOutput.
 //
 // The first 40 bytes of a receive buffer are the packet's network header, the
 // "GRH", and count in ByteLen:

@@ -17,7 +17,7 @@ const (
 	udpBytes     = 8
 	ipv4DF       = 0x4000
 	protoUDP     = 17
-	unknownTTL   = 64 // what is told where the system does not
+	unknownTTL   = 64 // reported where the system does not
 	ipv4Start    = GRHBytes - ipv4Bytes
 	ipv4Version  = 0x45
 	ipv6Version  = 6 << 28

@@ -8,7 +8,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// receive takes a datagram. Whatever is wrong with it drops it in silence.
+// receive takes a datagram. One with any error is dropped in silence.
 //
 // Spec: IBTA vol. 1, 9.8.3 (unreliable datagram), 9.6.1 (header validation).
 func (q *QP) receive(p *wire.Packet, m *roce.Meta) {

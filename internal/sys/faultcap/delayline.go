@@ -26,8 +26,8 @@ type piece struct {
 }
 
 const (
-	// maxDelayed bounds what a stream holds: 1 GB/s for 32 ms. What goes beyond
-	// finds no room, as in a socket.
+	// maxDelayed bounds the bytes that a stream holds: 1 GB/s for 32 ms. Bytes beyond find no room,
+	// as in a socket.
 	maxDelayed = 32 << 20
 	// fullWait is the pause before a full socket is tried again.
 	fullWait = monotime.Millisecond
@@ -39,7 +39,7 @@ const (
 // delays reports whether bytes wait before they are sent.
 func (s *Stream) delays() bool { return s.faults.Delay > 0 || s.faults.Jitter > 0 }
 
-// delay takes a copy of what there is room for. s.mu is held.
+// delay takes a copy of the bytes that there is room for. s.mu is held.
 func (s *Stream) delay(list [][]byte) (n int, err error) {
 	l := &s.line
 	if l.err != nil {
@@ -66,7 +66,7 @@ func (s *Stream) delay(list [][]byte) (n int, err error) {
 	return len(p.buf), nil
 }
 
-// passDelayed sends what is due. s.mu is held.
+// passDelayed sends due bytes. s.mu is held.
 func (s *Stream) passDelayed(now monotime.Time) {
 	l := &s.line
 	next := monotime.Never
@@ -105,7 +105,7 @@ func (s *Stream) wake() {
 	s.passDelayed(monotime.Now())
 }
 
-// drop loses what is held.
+// drop loses the held bytes.
 func (l *delayLine) drop() {
 	l.pieces, l.bytes, l.shut = nil, 0, false
 	if l.alarm != nil {
@@ -113,9 +113,8 @@ func (l *delayLine) drop() {
 	}
 }
 
-// drain waits until what is held has been sent, as a system that sends what was
-// written before a close. A peer that does not read is not waited for. s.mu is
-// held, but not while it waits.
+// drain waits until the held bytes have been sent, as a system that sends written data before a
+// close. A peer that does not read is not waited for. s.mu is held, but not while it waits.
 func (s *Stream) drain() {
 	l := &s.line
 	for len(l.pieces) > 0 {

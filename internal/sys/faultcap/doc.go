@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package faultcap stands between an engine and a socket: it loses, repeats,
-// reorders, damages and delays what is sent, and shows what passes to a packet
-// capture.
+// Package faultcap stands between an engine and a socket. It loses, repeats, reorders, damages and
+// delays sent packets, and shows all packets to a capture.
 //
 //	engine ── WriteBatch ──► faults ──► capture ──► socket
 //	engine ◄── ReadBatch ── capture ◄────────────── socket

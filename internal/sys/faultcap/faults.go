@@ -11,9 +11,9 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Faults say what a bad network does to each datagram sent, or to each write to a
-// stream, which knows Corrupt, Cut, Delay and Jitter. Shares are probabilities from 0 to 1
-// and independent of each other.
+// Faults are those of a bad network: for each datagram sent, or for each write to a stream, which
+// knows Corrupt, Cut, Delay and Jitter. Shares are probabilities from 0 to 1 and independent of
+// each other.
 type Faults struct {
 	Loss    float64           // is not sent
 	Dup     float64           // is sent twice
@@ -139,7 +139,7 @@ func (f Faults) ForDatagrams() error {
 // None reports whether nothing is done to any datagram.
 func (f Faults) None() bool { f.Seed = 0; return f == Faults{} }
 
-// String writes f as ParseFaults reads it, without what is 0.
+// String writes f as ParseFaults reads it, without zero values.
 func (f Faults) String() string {
 	var out []string
 	for _, k := range faultKeys {

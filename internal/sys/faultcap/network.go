@@ -49,8 +49,8 @@ func (n *network) init(f Faults, stream uint64) {
 	n.rng = rand.New(rand.NewPCG(f.Seed, stream))
 }
 
-// fate is one datagram's random numbers. All are drawn whatever is done with
-// them, so that a datagram's fate depends on its position alone.
+// fate is one datagram's random numbers. All are drawn even if some are not used, so that a
+// datagram's fate depends on its position alone.
 type fate struct {
 	loss, dup, reorder, corrupt float64
 	jitter, jitter2             float64
@@ -141,7 +141,7 @@ func (n *network) leave(now monotime.Time, h *held) {
 	n.late = keep
 }
 
-// due returns what is to be sent at now, valid until recycle.
+// due returns the datagrams to be sent at now, valid until recycle.
 func (n *network) due(now monotime.Time) []udp.Datagrams {
 	for len(n.queue) > 0 && !now.Before(n.queue[0].when) {
 		n.leave(now, heap.Pop(&n.queue).(*held))
@@ -159,7 +159,7 @@ func (n *network) due(now monotime.Time) []udp.Datagrams {
 	return n.out
 }
 
-// recycle takes back the buffers of what due returned.
+// recycle takes back the buffers of due's result.
 func (n *network) recycle() {
 	n.spare = append(n.spare, n.ready...)
 	clear(n.ready)

@@ -77,7 +77,7 @@ func (s *Stream) begin() {
 	s.show(now, s.dialled, pcap.Segment{HasAck: true}, nil)
 }
 
-// Bounds of a segment in a capture: what IPv4 carries, and no nonsense.
+// Bounds of a segment in a capture: the size that IPv4 carries, and no nonsense.
 const (
 	maxShown = 65000
 	minShown = 536
@@ -92,7 +92,7 @@ func (s *Stream) Finish() error {
 	return err
 }
 
-// next returns the sequence number of what we send next, or of what comes.
+// next returns the sequence number of the next bytes sent, or received.
 func (s *Stream) next(out bool) *uint32 {
 	if out {
 		return &s.sent
@@ -182,8 +182,8 @@ func (s *Stream) Readv(v *tcp.Vectors, list [][]byte) (int, error) {
 	return n, err
 }
 
-// Writev is tcp.Conn's, of what the faults leave. A connection that they cut is
-// not there any more: ECONNRESET.
+// Writev is tcp.Conn's, for the bytes that the faults leave. A connection that they cut is not
+// there any more: ECONNRESET.
 func (s *Stream) Writev(v *tcp.Vectors, list [][]byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,18 +199,18 @@ func (s *Stream) Writev(v *tcp.Vectors, list [][]byte) (int, error) {
 	return s.pass(v, list)
 }
 
-// pass sends what the socket takes of a scatter list. mu is held.
+// pass sends as much of a scatter list as the socket takes. mu is held.
 func (s *Stream) pass(v *tcp.Vectors, list [][]byte) (int, error) {
 	now := s.capture.begin()
 	defer s.capture.end()
-	s.arrived(now, len(s.came)) // what is sent may be the answer
+	s.arrived(now, len(s.came)) // the bytes sent may be the answer
 	n, err := s.Conn.Writev(v, list)
 	s.moved(now, true, list, n)
 	return n, err
 }
 
-// corrupt returns a copy of the front of a scatter list with one bit changed. The
-// copy may be shorter: what is not taken is written by another call.
+// corrupt returns a copy of the front of a scatter list with one bit changed. The copy may be
+// shorter: the rest is written by another call.
 func (s *Stream) corrupt(list [][]byte) [][]byte {
 	const most = 64 << 10
 	s.spoiled = s.spoiled[:0]
@@ -239,7 +239,7 @@ func (s *Stream) finish() {
 	}
 }
 
-// CloseWrite is tcp.Conn's, behind what is delayed.
+// CloseWrite is tcp.Conn's, behind delayed bytes.
 func (s *Stream) CloseWrite() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *Stream) CloseWrite() error {
 	return s.Conn.CloseWrite()
 }
 
-// Close is tcp.Conn's. It waits until what is delayed has been sent.
+// Close is tcp.Conn's. It waits until delayed bytes have been sent.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ type Socket interface {
 type Options struct {
 	Faults Faults
 	Stream uint64 // tells sockets of one seed apart: their order of opening, say
-	// Capture shows what passes; nil: no capture.
+	// Capture takes all packets; nil: no capture.
 	Capture *Capture
 	// Identify finds the IPv4 identification of a datagram received, which is
 	// datagram index of its train. nil: it is the index, as among our own kind.
@@ -59,7 +59,7 @@ func New(inner Socket, o Options) *Tap {
 	return t
 }
 
-// ReadBatch reads from the socket and shows what came.
+// ReadBatch reads from the socket and shows the datagrams.
 func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 	n, err := t.inner.ReadBatch(b)
 	if t.opt.Capture == nil || n == 0 {
@@ -81,8 +81,8 @@ func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 	return n, err
 }
 
-// WriteBatch sends what the faults leave of d. With faults it takes all of d,
-// like a network that may lose it; without, it is the socket's own WriteBatch.
+// WriteBatch sends the datagrams of d that the faults leave. With faults it takes all of d, like a
+// network that may lose it; without, it is the socket's own WriteBatch.
 func (t *Tap) WriteBatch(d []udp.Datagrams) (int, error) {
 	if t.opt.Faults.None() {
 		return t.send(d)
@@ -109,7 +109,7 @@ func (t *Tap) WriteBatch(d []udp.Datagrams) (int, error) {
 	return len(d), t.pass(now)
 }
 
-// HandleTimeout sends what has been delayed long enough.
+// HandleTimeout sends datagrams that have been delayed long enough.
 func (t *Tap) HandleTimeout(now monotime.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -145,8 +145,8 @@ func (t *Tap) drive(now monotime.Time) {
 	}
 }
 
-// pass sends what is due. t.mu is held, also across the system call: that is
-// what keeps the order that the faults decided on.
+// pass sends due datagrams. t.mu is held, also across the system call: that keeps the order that
+// the faults decided on.
 func (t *Tap) pass(now monotime.Time) error {
 	var err error
 	if out := t.net.due(now); len(out) > 0 && !t.done {
@@ -159,7 +159,7 @@ func (t *Tap) pass(now monotime.Time) error {
 	return err
 }
 
-// send sends what the socket takes of d, and captures it.
+// send sends as much of d as the socket takes, and captures it.
 func (t *Tap) send(d []udp.Datagrams) (int, error) {
 	now := t.opt.Capture.begin()
 	defer t.opt.Capture.end()
@@ -168,7 +168,7 @@ func (t *Tap) send(d []udp.Datagrams) (int, error) {
 	return n, err
 }
 
-// show captures what was sent, datagram by datagram. The capture's lock is held.
+// show captures sent datagrams, one by one. The capture's lock is held.
 func (t *Tap) show(now time.Time, d []udp.Datagrams) {
 	if t.opt.Capture == nil {
 		return
@@ -208,8 +208,8 @@ func (t *Tap) LocalAddr() netip.AddrPort { return t.inner.LocalAddr() }
 // FD returns the socket's descriptor.
 func (t *Tap) FD() int { return t.inner.FD() }
 
-// Detach ends the tap without closing the socket: what is delayed is lost. Call
-// it before the socket is closed by another owner.
+// Detach ends the tap without closing the socket: delayed datagrams are lost. Call it before the
+// socket is closed by another owner.
 func (t *Tap) Detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,7 +220,7 @@ func (t *Tap) Detach() {
 	}
 }
 
-// Close closes the socket. What is delayed is lost.
+// Close closes the socket. Delayed datagrams are lost.
 func (t *Tap) Close() error {
 	t.Detach()
 	return t.inner.Close()

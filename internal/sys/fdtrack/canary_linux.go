@@ -54,10 +54,10 @@ func Close(fd int) error {
 	return unix.Close(fd)
 }
 
-// keep has what would close its descriptor when the garbage collector finds it.
+// keep holds the owner that would close its descriptor when the garbage collector finds it.
 var keep []io.Closer // guarded by mu
 
-// CloseConn is Close of what package os has around a descriptor.
+// CloseConn is Close for the types of package os around a descriptor.
 func CloseConn(c interface {
 	Conn
 	io.Closer

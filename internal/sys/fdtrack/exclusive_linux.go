@@ -19,7 +19,7 @@ type Exclusive struct {
 	identity unix.Stat_t // of the file, once made
 }
 
-// Open makes the file, or opens what this process made before to append to it.
+// Open makes the file, or opens one that this process made before to append to it.
 func (e *Exclusive) Open() (io.WriteCloser, error) {
 	fd, err := e.open()
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 // descriptors.
 type file struct{ fd int }
 
-// Create is os.Create. What is written when the descriptors are lost is lost
-// with them: EBADF.
+// Create is os.Create. Writes after the descriptors are lost are lost with them: EBADF.
 func Create(path string) (io.WriteCloser, error) {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o666)
 	if err != nil {

@@ -57,7 +57,7 @@ func (a *Alarm) Stop() {
 	}
 }
 
-// tick calls what is due, until no alarm is set.
+// tick calls due alarms, until no alarm is set.
 func tick() {
 	clock.mu.Lock()
 	defer clock.mu.Unlock()

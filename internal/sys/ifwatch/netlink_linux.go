@@ -185,7 +185,7 @@ func (l *listener) read(patience time.Duration, c *changes) error {
 	return nil
 }
 
-// dump asks the kernel for a picture of what there is.
+// dump asks the kernel for a picture of the interfaces.
 func dump() (tracker, error) {
 	var err error
 	for range dumpTries {

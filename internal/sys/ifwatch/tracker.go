@@ -61,8 +61,8 @@ func (n *netif) has(a netip.Addr) bool {
 // tracker is the picture of all interfaces, by index.
 type tracker map[int]*netif
 
-// changes collects what is to be told. An interface's addresses are told of
-// once, however many come and go: a watcher looks at all of them.
+// changes collects the changes to report. An interface's addresses are reported once, even if
+// several come and go: a watcher looks at all of them.
 type changes []Change
 
 func (c *changes) add(n *netif, e Event) {
@@ -81,7 +81,7 @@ func (t tracker) get(index int) *netif {
 	return n
 }
 
-// apply brings the picture up to date and adds to c what differs.
+// apply brings the picture up to date and adds the differences to c.
 func (t tracker) apply(m message, c *changes) {
 	switch m.kind {
 	case linkIs:
@@ -154,8 +154,8 @@ func (n *netif) end(c *changes) {
 	c.add(n, Gone)
 }
 
-// replace makes the picture another one, taken after messages were lost, and
-// adds to c what differs.
+// replace makes the picture another one, taken after messages were lost, and adds the differences
+// to c.
 func (t tracker) replace(now tracker, c *changes) {
 	for index, was := range t {
 		is := now[index]

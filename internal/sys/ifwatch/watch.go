@@ -42,7 +42,7 @@ func leave(key *func(Change)) {
 	}
 }
 
-// tell passes on what a listener found.
+// tell passes a listener's changes on.
 func tell(l *listener, list []Change) {
 	mu.Lock()
 	defer mu.Unlock()

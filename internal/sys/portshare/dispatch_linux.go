@@ -88,9 +88,9 @@ const (
 	maxPause    = 3
 )
 
-// read passes on what one wait has reported. A datagram stays in the socket until
-// it is passed on: a keeper that is killed leaves it to the next one. It reports whether
-// there may be more.
+// read passes on the datagrams that one wait has reported. A datagram stays in the socket until it
+// is passed on: a keeper that is killed leaves it to the next one. It reports whether there may be
+// more.
 func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) (more bool) {
 	for range udp.RxMessages {
 		if n, _ := s.Peek(b); n == 0 { // an error shows in the next wait
@@ -213,7 +213,7 @@ func (k *keeper) passOn(d MAD, came time.Time) {
 	k.mu.Unlock()
 	if len(to) == 0 && (r.To == ToKey || r.To == ToSlot) {
 		waited := time.Since(came)
-		// A member that comes to a new keeper says what it listens to only then.
+		// A member that comes to a new keeper names its listeners only then.
 		unheard := slot < 0 && (waited < listenPatience ||
 			waited < reapPatience && time.Since(joined) < listenPatience ||
 			relistens && waited < relistenPatience)

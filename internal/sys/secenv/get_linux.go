@@ -14,9 +14,9 @@ const atSecure = 23 // AT_SECURE of elf.h
 // told is set before the first Get.
 var told bool
 
-// Distrust says that the process must not trust its environment. A library tells what it
-// has from the C library: the dynamic linker removes variables from such a process, in a
-// way that leaves Go without the auxiliary vector behind them.
+// Distrust notes that the process must not trust its environment. A library passes on the C
+// library's answer: the dynamic linker removes variables from such a process, in a way that leaves
+// Go without the auxiliary vector behind them.
 func Distrust() { told = true }
 
 // secure reports whether the kernel told the process, when it was executed, to distrust

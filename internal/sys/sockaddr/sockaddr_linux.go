@@ -37,8 +37,8 @@ func zoneIndex(zone string) uint32 {
 	return uint32(ifi.Index)
 }
 
-// AddrPort is Of's inverse, false for what is no IP address. A zone is the
-// interface's name, or its index if it has gone.
+// AddrPort is Of's inverse, false for an address that is not IP. A zone is the interface's name, or
+// its index if it has gone.
 func AddrPort(sa unix.Sockaddr) (ap netip.AddrPort, ok bool) {
 	switch sa := sa.(type) {
 	case *unix.SockaddrInet4:

@@ -224,7 +224,7 @@ func (l *Listener) Accept() (*Conn, error) {
 	}
 }
 
-// Close stops listening. What was not accepted is reset.
+// Close stops listening. Connections that were not accepted are reset.
 func (l *Listener) Close() error {
 	if l.spare >= 0 {
 		fdtrack.Close(l.spare)
@@ -238,7 +238,7 @@ func (c *Conn) MSS() (int, error) {
 	return n, os.NewSyscallError("getsockopt", err)
 }
 
-// CloseWrite ends our side of the stream: FIN behind what was written.
+// CloseWrite ends our side of the stream: FIN behind the data written.
 func (c *Conn) CloseWrite() error {
 	if fdtrack.Check() {
 		return os.NewSyscallError("shutdown", unix.EBADF)
@@ -246,14 +246,13 @@ func (c *Conn) CloseWrite() error {
 	return os.NewSyscallError("shutdown", unix.Shutdown(c.desc, unix.SHUT_WR))
 }
 
-// Close frees the descriptor. What was written is still sent; if there is input
-// that nobody read the peer gets a reset.
+// Close frees the descriptor. Written data is still sent; if there is input that nobody read the
+// peer gets a reset.
 func (c *Conn) Close() error {
 	return fdtrack.Close(c.desc)
 }
 
-// Abort frees the descriptor and resets the connection: what is not sent is
-// lost.
+// Abort frees the descriptor and resets the connection: unsent data is lost.
 func (c *Conn) Abort() error {
 	if fdtrack.Check() {
 		return os.NewSyscallError("close", unix.EBADF)

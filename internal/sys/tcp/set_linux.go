@@ -10,8 +10,7 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// maxEvents bounds what one call of Ready reports; the rest is reported by the
-// next.
+// maxEvents bounds the events of one call of Ready; the rest is reported by the next.
 const maxEvents = 64
 
 // Set tells which of many descriptors have something to do. It is a descriptor
@@ -41,7 +40,7 @@ func (s *Set) Add(fd int, id uint64, want Interest) error {
 	return s.control(unix.EPOLL_CTL_ADD, fd, id, want)
 }
 
-// Change changes what a member waits for.
+// Change changes the events that a member waits for.
 func (s *Set) Change(fd int, id uint64, want Interest) error {
 	return s.control(unix.EPOLL_CTL_MOD, fd, id, want)
 }
@@ -60,8 +59,7 @@ func (s *Set) control(op, fd int, id uint64, want Interest) error {
 	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(s.desc, op, fd, &ev))
 }
 
-// Ready returns the members that have something to do now. What it returns is
-// valid until the next call.
+// Ready returns the members that have something to do now. The result is valid until the next call.
 func (s *Set) Ready() ([]Event, error) {
 	n, err := s.poll()
 	if err == unix.EINTR {

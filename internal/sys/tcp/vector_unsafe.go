@@ -77,8 +77,7 @@ func call(trap uintptr, fd int, arg unsafe.Pointer, last, bytes int) (int, sysca
 	return 0, unix.EAGAIN
 }
 
-// Readv reads what has come into a scatter list, in order. 0 bytes and no error:
-// nothing has.
+// Readv reads arrived bytes into a scatter list, in order. 0 bytes and no error: there are none.
 //
 // Errors: io.EOF if the peer has ended its side; EFAULT if memory is not mapped;
 // ECONNRESET, ETIMEDOUT and such if the connection is lost.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package tun makes TAP interfaces: what the kernel sends on one is read as
-// Ethernet frames, and frames that are written to it the kernel receives.
+// Package tun makes TAP interfaces. The kernel's packets are read as Ethernet frames, and the
+// kernel receives frames that are written.
 package tun
 
 import "errors"

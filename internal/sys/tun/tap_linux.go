@@ -122,7 +122,7 @@ func (t *TAP) SetCarrier(on bool) error {
 // ErrStopped is returned by Read after Stop.
 var ErrStopped = errors.New("ether: stopped")
 
-// Read waits for a frame and reads it. What is longer than b is cut off.
+// Read waits for a frame and reads it. A frame longer than b is cut off.
 func (t *TAP) Read(b []byte) (int, error) {
 	for {
 		n, err := unix.Read(t.fd, b)

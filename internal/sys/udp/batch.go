@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// Bounds of a train: what one UDP_SEGMENT send may carry on every kernel that
-// has it (UDP_MAX_SEGMENTS before Linux 6.9) over IPv4 and IPv6.
+// Bounds of a train: one UDP_SEGMENT send may carry as much on every kernel that has it
+// (UDP_MAX_SEGMENTS before Linux 6.9) over IPv4 and IPv6.
 const (
 	MaxSegments   = 64
 	MaxTrainBytes = 65507 // 65,535 less the IPv4 and UDP headers
@@ -40,7 +40,7 @@ type Datagrams struct {
 	TTL         uint8    // IPv4 TTL or IPv6 hop limit; 0: 64, and 1 for multicast
 }
 
-// What makes an item malformed.
+// Errors of a malformed item.
 var (
 	errFamily = errors.New("destination is not of the socket's address family")
 	errIovecs = errors.New("more than 1,024 elements in a scatter list")

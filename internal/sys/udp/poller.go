@@ -58,7 +58,7 @@ func (p *Poller) Add(s *Socket, id uint64) error {
 	p.mu.Unlock()
 	wake := p.Wake
 	pt.wake.Store(&wake)
-	p.Wake() // for what came before
+	p.Wake() // for arrivals before
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (p *Poller) PauseFD(fd int, id uint64, paused bool) error {
 // Pause makes Wait ignore s: somebody else reads it for now.
 func (p *Poller) Pause(s *Socket, id uint64) error { return p.setPaused(s, id, true) }
 
-// Resume ends Pause. What arrived meanwhile is reported.
+// Resume ends Pause. Arrivals meanwhile are reported.
 func (p *Poller) Resume(s *Socket, id uint64) error { return p.setPaused(s, id, false) }
 
 func (p *Poller) setPaused(s *Socket, id uint64, paused bool) error {
@@ -158,16 +158,16 @@ func (p *Poller) readyPortable(ready []uint64) int {
 // Wake makes the current or the next Wait return.
 func (p *Poller) Wake() { p.wait.wake() }
 
-// WakeFD returns an eventfd, which another process may be given: what it writes
-// does what Wake does. It stays the Poller's. -1 where there is none.
+// WakeFD returns an eventfd, which another process may be given: a write to it acts as Wake does.
+// It stays the Poller's. -1 where there is none.
 func (p *Poller) WakeFD() int { return p.wait.wakeFD() }
 
 // FD returns a descriptor that is readable while a socket has something to read. It stays the
 // Poller's. -1 where there is none.
 func (p *Poller) FD() int { return p.wait.pollFD() }
 
-// Silence ends what Wake and writes to WakeFD began, for a Poller of NewSet. It is to be called
-// before the caller looks at what they announce.
+// Silence ends the effect of Wake and of writes to WakeFD, for a Poller of NewSet. It is to be
+// called before the caller looks at the things that they announce.
 func (p *Poller) Silence() { p.wait.silence() }
 
 // Lost reports whether the application has closed the Poller's descriptors

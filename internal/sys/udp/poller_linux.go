@@ -14,7 +14,7 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// maxEvents bounds what one wait reports; the rest is reported by the next.
+// maxEvents bounds the events of one wait; the rest is reported by the next.
 const maxEvents = 64
 
 // wakeID marks the eventfd among the events. A socket cannot have it: ids are

@@ -96,8 +96,8 @@ func (s *Socket) adopt(fd int) error {
 	return nil
 }
 
-// configure sets what every socket needs; options an older kernel does not
-// know are done without.
+// configure sets the options that every socket needs; it does without those an older kernel does
+// not know.
 func configure(fd int, addr netip.Addr, o Options) error {
 	must := func(name string, level, opt, val int) error {
 		if err := unix.SetsockoptInt(fd, level, opt, val); err != nil {
@@ -113,8 +113,8 @@ func configure(fd int, addr netip.Addr, o Options) error {
 			must("IPV6_MTU_DISCOVER", unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER,
 				unix.IPV6_PMTUDISC_DO),
 			must("IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
-			// RoCE peers send UDP checksum 0: the ICRC is what protects. We
-			// send one, because the kernel cuts no trains without.
+			// RoCE peers send UDP checksum 0: the ICRC protects. We send one, because the kernel
+			// cuts no trains without.
 			must("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1),
 		)
 		if addr.IsUnspecified() {
@@ -164,7 +164,7 @@ func growBuffer(fd, force, plain, bytes int) {
 	}
 }
 
-// dropInput makes the kernel drop what arrives, before it is queued.
+// dropInput makes the kernel drop arriving datagrams, before they are queued.
 func dropInput(fd int) error {
 	return setFilter(fd, unix.SO_ATTACH_FILTER, []bpf.Instruction{bpf.RetConstant{Val: 0}})
 }

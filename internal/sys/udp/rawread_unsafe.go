@@ -106,7 +106,7 @@ func (h *rxHeaders) receive(fd, want, flags int) (int, syscall.Errno) {
 	return int(r1), errno
 }
 
-// parse makes message i of what the kernel left in the headers.
+// parse makes message i from the headers that the kernel filled.
 func (r *raw) parse(b *RxBatch, i int) {
 	h, m := &b.os, &b.msgs[i]
 	hdr := &h.hdr[i]

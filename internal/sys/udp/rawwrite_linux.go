@@ -11,7 +11,7 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// check returns the bytes of an item, or what is wrong with it.
+// check returns the bytes of an item, or its error.
 func (r *raw) check(d *Datagrams) (int, error) {
 	if !d.Dst.IsValid() || d.Dst.Addr().Unmap().Is4() == r.v6 {
 		return 0, errFamily
@@ -45,7 +45,7 @@ func (r *raw) writeBatch(d []Datagrams) (int, error) {
 		}
 		n, err := r.fill(t, d[done:])
 		if n == 0 && err != nil {
-			return done, err // malformed: named to the caller after what went before
+			return done, err // malformed: named to the caller after the items before
 		}
 		sent, errno := t.send(r.desc)
 		t.clear()
@@ -140,8 +140,8 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 	return false, os.NewSyscallError("sendmmsg", errno)
 }
 
-// writeSplit sends a train as one datagram each. more is false if the system's
-// buffers were full before the first; what does not fit after that is lost.
+// writeSplit sends a train as one datagram each. more is false if the system's buffers were full
+// before the first; datagrams that do not fit after that are lost.
 func (r *raw) writeSplit(t *txScratch, d *Datagrams) (more bool, err error) {
 	if _, err := r.check(d); err != nil {
 		return false, err

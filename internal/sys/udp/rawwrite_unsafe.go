@@ -137,8 +137,8 @@ func (r *raw) putControl(ctl *[txControlWords]uint64, d *Datagrams, segment int)
 	return at
 }
 
-// send hands the messages filled to the kernel and returns how many it took.
-// If fewer than all, errno is what the first of the others met.
+// send hands the messages filled to the kernel and returns how many it took. If fewer than all,
+// errno is the error of the first of the others.
 func (t *txScratch) send(fd int) (sent int, errno syscall.Errno) {
 	for tries := 0; sent < t.n; {
 		r1, e := t.sendFrom(fd, sent)
@@ -154,9 +154,8 @@ func (t *txScratch) send(fd int) (sent int, errno syscall.Errno) {
 	return sent, 0
 }
 
-// sendFrom makes one system call with the messages from the given one on. A
-// plain datagram goes by sendto, which copies no headers into the kernel: it
-// is what a short answer is, and somebody waits for it.
+// sendFrom makes one system call with the messages from the given one on. A plain datagram goes by
+// sendto, which copies no headers into the kernel: a short answer is one, and its receiver waits.
 func (t *txScratch) sendFrom(fd, from int) (sent uintptr, errno syscall.Errno) {
 	m := &t.hdr[from].Hdr
 	if t.n-from == 1 && m.Iovlen == 1 && m.Controllen == 0 {

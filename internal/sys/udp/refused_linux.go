@@ -12,7 +12,7 @@ import (
 	"verbena/internal/sys/sockaddr"
 )
 
-// hearErrors has the system keep what ICMP says of datagrams sent.
+// hearErrors makes the system keep ICMP's errors for sent datagrams.
 func hearErrors(fd int, v6 bool) error {
 	if v6 {
 		return unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVERR, 1)

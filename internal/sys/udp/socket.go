@@ -12,15 +12,15 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Options of a socket. The zero value is what a RoCEv2 receiver wants.
+// Options of a socket. The zero value suits a RoCEv2 receiver.
 type Options struct {
 	ReusePort   bool // SO_REUSEPORT: other sockets of this user may bind the same port
-	SendOnly    bool // whatever arrives is dropped by the kernel, before it is queued
-	BufferBytes int  // SO_RCVBUF and SO_SNDBUF; 0: 8 MiB, or what the system grants
+	SendOnly    bool // the kernel drops arriving datagrams, before they are queued
+	BufferBytes int  // SO_RCVBUF and SO_SNDBUF; 0: 8 MiB, or as much as the system grants
 	NoSegment   bool // send datagrams one by one although the kernel could cut trains
 	NoJoin      bool // receive datagrams one by one although the kernel could join them
 	Portable    bool // package net instead of raw system calls
-	Errors      bool // what ICMP says of datagrams sent is kept for Refused; Linux only
+	Errors      bool // ICMP's errors for sent datagrams are kept for Refused; Linux only
 	// Interface is an interface's index; 0 lets the system choose. Where addr is
 	// a multicast group, it is the interface whose traffic to the group is wanted;
 	// where addr is an IPv6 address, the one that multicast is sent by. (IPv4
@@ -101,9 +101,9 @@ func Listen(addr netip.Addr, port uint16, o Options) (*Socket, error) {
 	return s, nil
 }
 
-// ReadBatch reads what is there into b and returns the number of messages, 0
-// if there is nothing. It never blocks and may return fewer messages than are
-// queued: read until it returns 0 before waiting.
+// ReadBatch reads queued datagrams into b and returns the number of messages, 0 if there are none.
+// It never blocks and may return fewer messages than are queued: read until it returns 0 before
+// waiting.
 func (s *Socket) ReadBatch(b *RxBatch) (int, error) {
 	b.n = 0
 	if s.closed.Load() {

@@ -39,8 +39,8 @@ type SourcePool struct {
 	closed bool                // guarded by mu
 }
 
-// Source is a socket to send from, shared by the flows that acquired it.
-// Whatever is sent to it is dropped.
+// Source is a socket to send from, shared by the flows that acquired it. Datagrams sent to it are
+// dropped.
 type Source struct {
 	*Socket
 	pool *SourcePool
@@ -58,10 +58,10 @@ func NewSourcePool(addr netip.Addr, o Options) *SourcePool {
 	return p
 }
 
-// Acquire returns a socket for a flow: one of its own while there are fewer
-// than MaxSources, then one of those there are, by hash of flow. The flow keeps
-// it, and with it the source port, until Release. Flows of a loopback address share one: there
-// is no trunk to spread over. Without descriptors they share what there is.
+// Acquire returns a socket for a flow: one of its own while there are fewer than MaxSources, then
+// one of those there are, by hash of flow. The flow keeps it, and with it the source port, until
+// Release. Flows of a loopback address share one: there is no trunk to spread over. Without
+// descriptors they share the existing ones.
 func (p *SourcePool) Acquire(flow uint32) (*Source, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +109,8 @@ func (p *SourcePool) dial(hash uint32) (*Socket, error) {
 	return nil, fmt.Errorf("no source port to be had: %w", err)
 }
 
-// Release gives back what Acquire returned; the last one closes the socket.
-// Nobody may be writing for this flow any more.
+// Release gives back a socket of Acquire; the last one closes it. Nobody may be writing for this
+// flow any more.
 func (s *Source) Release() error {
 	p := s.pool
 	p.mu.Lock()
