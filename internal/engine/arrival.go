@@ -88,7 +88,7 @@ func (e *Engine) BeginWait() bool {
 	if e.readyToSleep() {
 		return true
 	}
-	e.arrival.waiters.Add(-1)
+	e.EndWait() // the background goroutine may have gone to sleep, and counts on this thread
 	return false
 }
 

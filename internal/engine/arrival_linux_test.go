@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -128,6 +129,58 @@ func TestQuietSocketsAreLeftToTheWait(t *testing.T) {
 		in.reads = 0
 		if e.Collect(step.waits); in.reads != step.reads {
 			t.Errorf("step %d: read %d times, want %d", i, in.reads, step.reads)
+		}
+	}
+}
+
+// A thread that collects may read the bell by which the background goroutine sleeps. It ends that
+// sleep, even one that Wake has begun: the goroutine arms the rings again.
+func TestCollectEndsTheSleepOfTheGoroutine(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	r := &pipeRing{eng: e}
+	e.AddRing(r)
+	for range 20 {
+		e.Wake()
+		await(t, "the goroutine sleeps", func() bool { return e.bg.away.Load() && r.armed.Load() })
+		r.armed.Store(false) // as a peer does whose bell Collect reads
+		e.Collect(false)
+		await(t, "the goroutine arms again", r.armed.Load)
+	}
+}
+
+// A thread that finds something as it is about to wait counts as one that has read: the background
+// goroutine may have counted on it.
+func TestWaitThatDoesNotBeginIsARead(t *testing.T) {
+	e, err := New(Options{Nap: monotime.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	e.AddRing(&noisyRing{})
+	before := e.arrival.collects.Load()
+	if e.BeginWait() {
+		t.Fatal("it waits, and something is there")
+	}
+	if e.arrival.collects.Load() == before || e.arrival.waiters.Load() != 0 {
+		t.Error("the goroutine does not learn of it")
+	}
+}
+
+// noisyRing always has something.
+type noisyRing struct{ pipeRing }
+
+func (r *noisyRing) Arm() bool     { return false }
+func (r *noisyRing) Waiting() bool { return true }
+
+func await(t *testing.T, why string, done func() bool) {
+	t.Helper()
+	for end := monotime.Now().Add(10 * monotime.Second); !done(); runtime.Gosched() {
+		if end.Before(monotime.Now()) {
+			t.Fatal(why + ": not in time")
 		}
 	}
 }

@@ -133,7 +133,7 @@ func (g *background) run() {
 			}
 			continue
 		}
-		g.wait(now, !kicked)
+		g.wait(now, kicked)
 		if g.lost() { // meanwhile the numbers may have become the application's descriptors
 			return
 		}
@@ -232,15 +232,15 @@ func (g *background) sleepUntil(now, until monotime.Time) {
 	g.wakeAt.Store(0)
 }
 
-// wait blocks until something has come, a timer is due or another thread wakes it. While threads of
-// the application wait it leaves arrivals to them. With mayEnd the next thread that collects ends
-// the wait.
-func (g *background) wait(now monotime.Time, mayEnd bool) {
-	deep := mayEnd && g.eng.arrival.waiters.Load() > 0 && len(*g.eng.sleepers.Load()) == 0
+// wait blocks until something has come, a timer is due or another thread wakes it. A thread that
+// collects does, as it may have read the bell. Where threads of the application wait, wait leaves
+// arrivals to them, unless the goroutine was kicked.
+func (g *background) wait(now monotime.Time, kicked bool) {
+	deep := !kicked && g.eng.arrival.waiters.Load() > 0 && len(*g.eng.sleepers.Load()) == 0
 	g.listen(!deep)
-	g.away.Store(mayEnd)
+	g.away.Store(true)
 	defer g.away.Store(false)
-	if !g.eng.armRings() || mayEnd && g.eng.arrival.collects.Load() != g.collected {
+	if !g.eng.armRings() || !kicked && g.eng.arrival.collects.Load() != g.collected {
 		return
 	}
 	look := monotime.Never

@@ -57,6 +57,7 @@ func (e *Engine) TakeArrived() {
 	for _, in := range *e.inputs.Load() {
 		in.TryPoll(false)
 	}
+	e.bg.attended() // it may sleep by a doorbell that was read
 }
 
 // UpdateBoard shows on the Board how often a C program is to call PollFor. It is called after each

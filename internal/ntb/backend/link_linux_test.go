@@ -209,6 +209,21 @@ func TestPollingNoticesTheEnd(t *testing.T) {
 	}
 }
 
+// A thread that polls leaves the doorbell to the one that sleeps by it.
+func TestPollingLeavesTheDoorbell(t *testing.T) {
+	p := pairs(t)["shm"]
+	p[1].Ring()
+	for range 2 * lookEvery {
+		if err := p[0].Receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := []unix.PollFd{{Fd: int32(p[0].FDs()[0]), Events: unix.POLLIN}}
+	if rung, err := poll(list, 0); !rung || err != nil {
+		t.Errorf("the doorbell was read: %v", err)
+	}
+}
+
 func TestIPv6(t *testing.T) {
 	l, err := listenOwnTCP(netip.MustParseAddrPort("[::1]:0"), windowBytes)
 	if err != nil {

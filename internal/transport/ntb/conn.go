@@ -121,7 +121,8 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	peer := l.peerOf(attr)
 	return func(now monotime.Time) {
 		if x := l.living(peer); x != nil {
-			x.receive(false) // the peer may have closed this link already
+			x.receive(false)       // the peer may have closed this link already
+			l.eng.WakeBackground() // it may sleep by the doorbell that was read
 		}
 		c.move(now, l.linkTo(now, peer))
 		modify(now)
@@ -149,7 +150,7 @@ func (l *Device) awaitUnlock(done func(now monotime.Time) bool) {
 			return
 		}
 		runtime.Gosched()
-		l.TryPoll(false)
+		l.TryPoll(true)
 		l.eng.FireDue(monotime.Now())
 		l.mu.Lock()
 	}
