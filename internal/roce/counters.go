@@ -18,6 +18,8 @@ const (
 	NotKept          // likewise, for which the memory was not there
 	SentSeqNAK       // NAK PSN sequence error sent
 	RcvdSeqNAK       // NAK PSN sequence error received
+	SentSACK         // selective acknowledgement sent: it tells which requests are missing
+	RcvdSACK         // … received
 	SentRNRNAK       // receiver not ready sent
 	RcvdRNRNAK       // receiver not ready received
 	SentErrorNAK     // NAK invalid request, access or operational error sent
@@ -46,8 +48,8 @@ const (
 
 var counterNames = [NumCounters]string{
 	"sent_pkts", "sent_bytes", "rcvd_pkts", "rcvd_bytes", "duplicate_request", "out_of_seq_request",
-	"kept_requests", "not_kept_requests", "sent_seq_err", "rcvd_seq_err", "send_rnr_err",
-	"rcvd_rnr_err", "sent_error_nak",
+	"kept_requests", "not_kept_requests", "sent_seq_err", "rcvd_seq_err",
+	"sent_selective_acks", "rcvd_selective_acks", "send_rnr_err", "rcvd_rnr_err", "sent_error_nak",
 	"rcvd_error_nak", "implied_nak_seq_err", "local_ack_timeout_err", "tail_probe",
 	"retransmitted_pkts", "stale_ack", "unexpected_packet", "wrong_source", "bad_pkey", "bad_qkey",
 	"dropped_no_recv", "dropped_message", "dropped_state", "bad_response",

@@ -158,6 +158,8 @@ func (q *QP) pollResponses(b *roce.Burst) {
 		switch o.kind {
 		case respAck:
 			sent = q.sendAck(o, b)
+		case respSack:
+			sent = q.sendSack(b)
 		case respAtomic:
 			sent = q.sendAtomicAck(o, b)
 		case respRead, respEmptyRead:

@@ -43,6 +43,8 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 		}
 		q.ackThrough(now, p.PSN)
 		q.takeCredits(p.AETH)
+	case wire.OpSelectiveAck:
+		q.handleSack(now, p)
 	default:
 		q.handleData(now, p, n)
 	}
@@ -95,8 +97,13 @@ func (q *QP) impliedNAK(now monotime.Time) {
 // progress moves una to psn, completes the work before it and starts the timers afresh.
 func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 	r := &q.req
-	r.loss.acked(now, psn, int(psn.Diff(r.una))*q.MTU)
+	before := r.unknown()
 	r.una = psn
+	if r.board.inUse() {
+		r.board.advance(now, psn, r.loss.RTT.Shortest)
+	}
+	r.loss.acked(now, r, (before-r.unknown())*q.MTU)
+	q.endRound(now)
 	if r.next.Before(psn) { // acknowledged while going back
 		q.seek(psn)
 	}

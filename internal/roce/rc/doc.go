@@ -14,8 +14,9 @@
 //	        acknowledged    to be     not before
 //	        below           sent      una moves
 //
-// Loss recovery is go-back-N, the only form that a RoCEv2 responder understands: next returns to
-// the PSN that a NAK, a skipped response or a time-out names. A congestion window in bytes,
+// Loss recovery towards foreign responders, and of READs and atomics, is go-back-N: next returns to
+// the PSN that a NAK, a skipped response or a time-out names. A responder of Verbena tells which
+// SENDs and WRITEs it misses, and only those are repeated. A congestion window in bytes,
 // invisible to the peer, bounds the outstanding data. Retransmissions before the local ACK time-out
 // ("tail probes") follow the measured round trip and do not use up retry_cnt.
 //

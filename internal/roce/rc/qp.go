@@ -127,7 +127,11 @@ func (q *QP) Doorbell(now monotime.Time) {
 
 // HandleInput takes one packet for this queue pair whose ICRC is right.
 func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
-	if !q.Admit(p, m, q.service) {
+	service := q.service
+	if p.Opcode == wire.SelectiveAcknowledge {
+		service = wire.ServiceOwn
+	}
+	if !q.Admit(p, m, service) {
 		return
 	}
 	if p.Info.Response && !q.sends || p.Info.Request && !q.serves {
@@ -195,7 +199,10 @@ func (q *QP) AckMayWait() (psn ib.PSN, ok bool) {
 }
 
 // NextTimeout returns when HandleTimeout is due.
-func (q *QP) NextTimeout() monotime.Time { return min(q.req.timer, q.req.rnrTimer, q.req.paced) }
+func (q *QP) NextTimeout() monotime.Time {
+	r := &q.req
+	return min(r.timer, r.rnrTimer, r.paced, r.board.due)
+}
 
 // HandleTimeout acts on timers that have come due.
 func (q *QP) HandleTimeout(now monotime.Time) {
@@ -204,6 +211,9 @@ func (q *QP) HandleTimeout(now monotime.Time) {
 	}
 	if !now.Before(q.req.paced) {
 		q.req.paced = monotime.Never
+	}
+	if !now.Before(q.req.board.due) {
+		q.judge(now)
 	}
 	if !now.Before(q.req.timer) {
 		q.handleAckTimeout(now)

@@ -24,6 +24,10 @@ type recovery struct {
 	// among them are of the same queue, or of the same chance.
 	recovering bool
 	recovered  ib.PSN
+	// what was lost since roundStart bytes were delivered, until roundEnd has arrived
+	roundEnd   ib.PSN
+	roundLost  int // packets
+	roundStart int
 	// the last time a NAK sent us back, and whither
 	wentBack    bool
 	backPSN     ib.PSN
@@ -59,16 +63,16 @@ func (l *recovery) again(first, end ib.PSN) {
 	}
 }
 
-// acked takes note of progress to una by n bytes.
-func (l *recovery) acked(now monotime.Time, una ib.PSN, n int) {
+// acked takes note of n bytes of r's that have arrived.
+func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 	if n > 0 {
 		l.wentBack = false
 	}
 	l.delivered += n
-	if l.recovering && !una.Before(l.recovered) {
+	if l.recovering && !r.una.Before(l.recovered) {
 		l.recovering = false
 	}
-	if l.timing && l.timedPSN.Before(una) {
+	if l.timing && r.arrived(l.timedPSN) {
 		l.timing = false
 		l.Sample(now.Sub(l.timedAt), l.delivered-l.timedDelivered, !l.disturbed)
 	}
@@ -116,6 +120,7 @@ func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
 
 // goBack makes psn the next to send. Answers to earlier packets still count when they come.
 func (q *QP) goBack(psn ib.PSN) {
+	q.req.board.clear()
 	q.seek(psn)
 }
 
@@ -207,6 +212,11 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	}
 	first := r.loss.RTT.Backoffs() == 0
 	r.loss.RTT.BackOff()
+	if first && !expired && r.board.inUse() {
+		r.board.loseAll()
+		q.setTimer(now)
+		return
+	}
 	if first && !expired && len(r.reads) == 0 && r.next == r.max {
 		r.probing = true
 		q.setTimer(now)

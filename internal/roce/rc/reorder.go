@@ -3,6 +3,8 @@
 package rc
 
 import (
+	"slices"
+
 	"verbena/ib"
 	"verbena/internal/mem"
 	"verbena/internal/roce"
@@ -19,6 +21,11 @@ type kept struct {
 	slots []*keptRequest // the slot of a PSN is at its low bits; a power of two
 	count int            // slots in use
 	bytes int            // taken from Config.Reorder
+	gaps  []wire.Gap     // what is missing before end
+	end   ib.PSN         // one past the newest PSN
+	// Where the latest SACK could not tell of all gaps, the next one begins at told.
+	partly bool
+	told   ib.PSN
 }
 
 // keptRequest is a request packet with a payload of its own.
@@ -103,16 +110,49 @@ func (k *kept) discard(b *mem.Budget) {
 	*k = kept{}
 }
 
+// arrived takes note of the PSNs from first to before end, while epsn is expected. It reports
+// whether that opens a gap or fills one.
+func (k *kept) arrived(epsn, first, end ib.PSN) bool {
+	if k.count == 0 {
+		k.end = epsn
+	}
+	if first.Before(k.end) {
+		k.gaps = without(k.gaps, first, end)
+		return true
+	}
+	opens := first != k.end
+	if opens {
+		k.gaps = append(k.gaps, wire.Gap{First: k.end, End: first})
+	}
+	k.end = end
+	return opens
+}
+
+// expect has the first gap begin with epsn. It does not where a kept request was refused, and is
+// to come again.
+func (k *kept) expect(epsn ib.PSN) {
+	n := 0
+	for n < len(k.gaps) && !k.gaps[n].End.After(epsn) {
+		n++
+	}
+	k.gaps = slices.Delete(k.gaps, 0, n)
+	if len(k.gaps) == 0 || k.gaps[0].First.After(epsn) {
+		k.gaps = slices.Insert(k.gaps, 0, wire.Gap{First: epsn, End: epsn.Add(1)})
+	}
+	k.gaps[0].First = epsn
+}
+
 // keep keeps a request, which stands for n packets, until it is its turn. The first that came
-// with a PSN counts.
-func (q *QP) keep(p *wire.Packet, n uint32) {
+// with a PSN counts. It reports whether there is news of what is missing.
+func (q *QP) keep(p *wire.Packet, n uint32) (news bool) {
 	k, b := &q.resp.kept, q.Reorder
-	if !p.Info.Valid || !q.mayKeep(p, n) {
+	end, ok := q.keptEnd(p, n)
+	if !ok {
 		q.Count[roce.NotKept]++
-		return
+		return false
 	}
 	if p.PSN.Diff(q.resp.epsn) < int32(len(k.slots)) && k.at(p.PSN) != nil {
-		return
+		return false
 	}
 	bytes := requestBytes + len(p.Payload)
 	if !k.grow(int(p.PSN.Diff(q.resp.epsn))+1, b) || !b.Take(k.bytes, bytes) {
@@ -120,8 +160,9 @@ func (q *QP) keep(p *wire.Packet, n uint32) {
 			k.discard(b)
 		}
 		q.Count[roce.NotKept]++
-		return
+		return false
 	}
+	news = k.arrived(q.resp.epsn, p.PSN, end)
 	e := &keptRequest{packet: *p, packets: n, bytes: bytes}
 	e.packet.Raw = nil
 	e.packet.Payload = append([]byte(nil), p.Payload...)
@@ -129,22 +170,25 @@ func (q *QP) keep(p *wire.Packet, n uint32) {
 	k.count++
 	k.bytes += bytes
 	q.Count[roce.Kept]++
+	return news
 }
 
-// mayKeep reports whether all PSNs that a request takes are few enough after the expected one.
-func (q *QP) mayKeep(p *wire.Packet, n uint32) bool {
+// keptEnd returns one past the last PSN that a request takes, and whether it may be kept: all are
+// near enough to the expected one.
+func (q *QP) keptEnd(p *wire.Packet, n uint32) (end ib.PSN, ok bool) {
 	if p.Info.Operation == wire.OpRDMARead {
 		if p.RETH.DMALen > ib.MaxMessage {
-			return false
+			return 0, false
 		}
 		n = q.Packets(p.RETH.DMALen)
 	}
-	return uint64(p.PSN.Diff(q.resp.epsn))+uint64(n) <= maxKept
+	return p.PSN.Add(n), p.Info.Valid && uint64(p.PSN.Diff(q.resp.epsn))+uint64(n) <= maxKept
 }
 
 // performKept executes the requests whose turn has come, after one at first was executed. A
-// request within the PSNs of another is no part of any message and goes.
-func (q *QP) performKept(first ib.PSN) {
+// request within the PSNs of another is no part of any message and goes. A selective requester is
+// told of the next gap.
+func (q *QP) performKept(first ib.PSN, selective bool) {
 	r := &q.resp
 	k := &r.kept
 	for k.count > 0 {
@@ -157,6 +201,9 @@ func (q *QP) performKept(first ib.PSN) {
 		}
 		e := k.remove(first, q.Reorder)
 		if e == nil {
+			if selective {
+				q.oweSack()
+			}
 			return
 		}
 		r.naked = true // the gap is not over yet: all that it held up is acknowledged

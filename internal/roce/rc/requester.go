@@ -38,6 +38,7 @@ type requester struct {
 	rnrTimer   monotime.Time // requests pause until then
 	paced      monotime.Time // likewise, for the pace
 	loss       recovery
+	board      scoreboard
 }
 
 // readRequest is a READ request or atomic that was sent and not yet answered:
@@ -109,10 +110,12 @@ func (r *requester) start(psn ib.PSN, head uint64) {
 	}
 	r.stopTimers()
 	r.loss.start()
+	r.board.newest = psn
 }
 
 func (r *requester) stopTimers() {
 	r.timer, r.rnrTimer, r.paced = monotime.Never, monotime.Never, monotime.Never
+	r.board.due = monotime.Never
 }
 
 // isRead reports whether a request is answered by data or an atomic response
@@ -154,6 +157,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		q.sendProbe(now, b)
 	}
 	r.paced = monotime.Never
+	if r.board.lost > 0 {
+		q.repeatLost(now, b)
+	}
 	for first := r.next; !b.Full(); first = r.next {
 		w, ok := q.nextWQE(now)
 		if !ok {
@@ -168,8 +174,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		}
 		r.loss.Sent(now, int(r.next.Diff(first))*q.MTU)
 	}
-	// Packets sent now do not put off the time-out of earlier ones.
-	if b.Len() > 0 && r.timer == monotime.Never {
+	// Packets sent now do not put off the time-out of earlier ones. After an RNR NAK has stopped
+	// the timer there may be nothing to send: by a SACK the rest has arrived.
+	if r.una != r.max && r.timer == monotime.Never {
 		q.armTimer(now)
 	}
 }
@@ -202,7 +209,7 @@ func (q *QP) nextWQE(now monotime.Time) (*queue.SendWQE, bool) {
 		if isRead(w.Opcode) && r.readsBefore(r.next) >= max(1, int(q.Attr.MaxRdAtomic)) {
 			return nil, false
 		}
-		if !q.windowOpen() {
+		if !q.windowOpen() || int(r.next.Diff(r.una)) >= q.spanPackets() {
 			return nil, false
 		}
 		if fresh {
@@ -253,12 +260,20 @@ func (q *QP) begin(w *queue.SendWQE) {
 // windowOpen reports whether the congestion window lets the next packet go.
 // One packet may always be outstanding.
 func (q *QP) windowOpen() bool {
-	out := int(q.req.next.Diff(q.req.una))
+	out := q.req.outstanding()
 	if out == 0 {
 		return true
 	}
 	return out < q.windowPackets()
 }
+
+// spanPackets returns how far after the oldest PSN that is missing a new one may be. More than a
+// window is outstanding in part only: the rest has arrived, and the responder keeps it.
+func (q *QP) spanPackets() int { return min(maxSpan*q.windowPackets(), maxKept) }
+
+// maxSpan lets a packet be lost several times in a row while what follows goes on. One in a
+// million is lost four times where 3 % are lost.
+const maxSpan = 4
 
 func (q *QP) windowPackets() int {
 	return min(max(q.req.loss.Bytes()/(q.MTU+80), 1), maxOutstanding)
@@ -340,6 +355,7 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	h.Solicited = last && w.Flags&ib.SendSolicited != 0
 	packets := q.Packets(uint32(payload))
 	h.AckReq = q.wantAck(w, packets, last)
+	h.Selective = len(r.reads) == 0 && !isRead(w.Opcode)
 	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
 	if !b.Begin(q.Path, size, h) {
 		return false
@@ -364,7 +380,7 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	case isRead(w.Opcode), r.probing:
 		return true
 	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()),
-		int(r.next.Diff(r.una))+int(packets) >= q.windowPackets():
+		r.outstanding()+int(packets) >= q.windowPackets():
 		return true
 	case !last:
 		return false
@@ -427,7 +443,7 @@ func (q *QP) sendData(w *queue.SendWQE, b *roce.Burst) bool {
 func (q *QP) payload(b *roce.Burst) int {
 	n := b.Payload(q.MTU)
 	if n > q.MTU {
-		left := q.windowPackets() - int(q.req.next.Diff(q.req.una))
+		left := q.windowPackets() - q.req.outstanding()
 		n = max(min(n, left*q.MTU), q.MTU)
 	}
 	return n

@@ -62,6 +62,7 @@ type responseKind uint8
 const (
 	respNone responseKind = iota
 	respAck
+	respSack
 	respRead
 	respAtomic
 	respEmptyRead // answers FLUSH and ATOMIC WRITE
@@ -107,7 +108,7 @@ func (q *QP) handleRequest(p *wire.Packet, n uint32) {
 		return
 	}
 	if q.perform(p, n) && q.resp.kept.count > 0 {
-		q.performKept(p.PSN)
+		q.performKept(p.PSN, p.Selective)
 	}
 }
 
@@ -149,7 +150,14 @@ func (q *QP) checkPSN(p *wire.Packet, n uint32) verdict {
 		return drop
 	}
 	q.Count[roce.OutOfSeqRequest]++
-	q.keep(p, n)
+	news := q.keep(p, n)
+	if p.Selective && r.kept.count > 0 {
+		if news || p.AckReq || !r.naked {
+			r.naked = true
+			q.oweSack()
+		}
+		return drop
+	}
 	if !r.naked { // Spec: IBTA vol. 1, 9.7.4.1: one NAK until the expected packet comes
 		r.naked = true
 		q.Count[roce.SentSeqNAK]++

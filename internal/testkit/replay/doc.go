@@ -4,7 +4,7 @@
 // packets come as they were recorded, and the work that the recorded end must have posted is
 // posted. Our machine's packets are held field by field against those of the recorded end.
 //
-// Not compared, because the specification leaves them open: MigReq, the UDP
+// Not compared, because the specification leaves them open: MigReq, reserved bits, the UDP
 // source port, credits, the MSN of a NAK. Keys are ours: those that the
 // recorded end granted are exchanged for ours on the way in.
 package replay

@@ -85,7 +85,7 @@ func TestEachMalformedPacketHasItsCounter(t *testing.T) {
 		{"malformed_bad_pad", s.seal(pad), s},
 		{"malformed_payload_not_allowed", s.seal(append(header(wire.RCRDMAReadRequest, q), make([]byte, 20)...)), s},
 		{"bad_icrc", append(header(wire.RCSendOnly, q), 1, 2, 3, 4), s},
-		{"malformed_bad_opcode", s.seal(header(0xe0, 0x77)), s},
+		{"malformed_bad_opcode", s.seal(header(0xe1, 0x77)), s},
 		{"unknown_qp", s.seal(header(wire.RCSendOnly, 0x77)), s},
 		{"unknown_qp", s.seal(wire.DETH{}.Append(header(wire.UDSendOnly, ib.QPMulticast))), s},
 		{"bad_mad", s.seal(mad(ib.QKeyGSI, 252)), s},

@@ -20,6 +20,7 @@ const (
 	bthFECN      = 1 << 7 // byte 4
 	bthBECN      = 1 << 6
 	bthAckReq    = 1 << 7 // byte 8
+	bthSelective = 1 << 6
 )
 
 // DestQPOffset is the offset of the 24 bits of BTH.DestQP in a UDP payload, for
@@ -40,6 +41,9 @@ type BTH struct {
 	BECN      bool
 	DestQP    ib.QPN
 	AckReq    bool
+	// Selective is a reserved bit, which receivers ignore: by it a requester of Verbena says that
+	// it understands SelectiveAcknowledge.
+	Selective bool
 	PSN       ib.PSN
 }
 
@@ -65,6 +69,7 @@ func (h *BTH) decode(b []byte) {
 	h.BECN = b[4]&bthBECN != 0
 	h.DestQP = ib.QPN(binary.BigEndian.Uint32(b[4:]) & 0xffffff)
 	h.AckReq = b[8]&bthAckReq != 0 // A (1) | reserved (7)
+	h.Selective = b[8]&bthSelective != 0
 	h.PSN = ib.NewPSN(binary.BigEndian.Uint32(b[8:]))
 }
 
@@ -85,6 +90,9 @@ func (h BTH) Append(b []byte) []byte {
 	}
 	if h.AckReq {
 		ack |= bthAckReq
+	}
+	if h.Selective {
+		ack |= bthSelective
 	}
 	return append(b,
 		byte(h.Opcode), flags|h.Pad&3<<bthPadShift|h.TVer&bthTVerMask, byte(h.PKey>>8),

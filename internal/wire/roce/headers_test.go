@@ -82,7 +82,7 @@ func TestHeaders(t *testing.T) {
 
 // TestReservedBits holds that reserved bits are not read and not sent.
 func TestReservedBits(t *testing.T) {
-	b := unhex(t, "04"+"00"+"ffff"+"3f"+"000011"+"7f"+"000001")
+	b := unhex(t, "04"+"00"+"ffff"+"3f"+"000011"+"3f"+"000001")
 	h, _, _ := ParseBTH(b)
 	if want := (BTH{Opcode: RCSendOnly, PKey: 0xffff, DestQP: 0x11, PSN: 1}); h != want {
 		t.Errorf("BTH %+v", h)

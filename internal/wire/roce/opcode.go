@@ -99,6 +99,10 @@ const (
 // Spec: IBTA annex A17.9.3 and its figure 6.
 const CNP Opcode = 0x81
 
+// SelectiveAcknowledge has a SACK as its payload, and as PSN the one that the responder expects. It
+// is of the opcodes that vendors define.
+const SelectiveAcknowledge Opcode = 0xe0
+
 // Service is the transport service of an opcode, its top three bits.
 type Service uint8
 
@@ -110,6 +114,7 @@ const (
 	ServiceUD  Service = 3
 	ServiceCNP Service = 4
 	ServiceXRC Service = 5
+	ServiceOwn Service = 7 // of the vendor: Verbena's
 )
 
 var serviceNames = [8]string{"RC", "UC", "RD", "UD", "CNP", "XRC", "reserved service 6",
@@ -139,6 +144,7 @@ const (
 	OpAcknowledge
 	OpAtomicAcknowledge
 	OpCongestion
+	OpSelectiveAck
 )
 
 // Info returns the row of the opcode table. It is never nil: a reserved opcode
@@ -283,6 +289,7 @@ var opcodes = func() (t [256]OpInfo) {
 	t[UDSendOnlyImm] = row(OpSend, "UD Send Only Immediate", only|payload|deth|imm|consumes)
 	// The 16 reserved bytes of a CNP stand as its payload.
 	t[CNP] = row(OpCongestion, "CNP", only|payload)
+	t[SelectiveAcknowledge] = row(OpSelectiveAck, "Selective Acknowledge", only|payload|response)
 	for o := range t {
 		t[o].Service = Service(o >> 5)
 		if !t[o].Valid {

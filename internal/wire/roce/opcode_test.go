@@ -78,12 +78,14 @@ b6 XRCETH+IETH        20 last   payload recv req  OpSend               XRC Send 
 b7 XRCETH+IETH        20 only   payload recv req  OpSend               XRC Send Only Invalidate
 bc XRCETH+FETH+RETH   36 only   -       -    req  OpFlush              XRC Flush
 bd XRCETH+RETH        32 only   payload -    req  OpAtomicWrite        XRC Atomic Write
+e0 -                  12 only   payload -    resp OpSelectiveAck       Selective Acknowledge
 `
 
 var operationNames = map[string]Operation{
 	"OpSend": OpSend, "OpRDMAWrite": OpRDMAWrite, "OpRDMARead": OpRDMARead, "OpCompareSwap": OpCompareSwap, "OpFetchAdd": OpFetchAdd,
 	"OpFlush": OpFlush, "OpAtomicWrite": OpAtomicWrite, "OpReadResponse": OpReadResponse, "OpAcknowledge": OpAcknowledge,
 	"OpAtomicAcknowledge": OpAtomicAcknowledge, "OpCongestion": OpCongestion,
+	"OpSelectiveAck": OpSelectiveAck,
 }
 
 // headersOf names the extended headers of a row, in wire order.

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc_test
+
+import (
+	"slices"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/mem"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+// sack makes a SelectiveAcknowledge of a responder that expects gaps[0].First.
+func sack(upper ib.PSN, gaps ...wire.Gap) wire.Packet {
+	psn := gaps[0].First
+	b, _ := wire.SACK{From: psn, Upper: upper, Gaps: gaps}.Append(make([]byte, 0, 256), psn)
+	return wire.Packet{BTH: wire.BTH{Opcode: wire.SelectiveAcknowledge, PSN: psn}, Payload: b}
+}
+
+// gap is the PSNs from first to last.
+func gap(first, last ib.PSN) wire.Gap { return wire.Gap{First: first, End: last + 1} }
+
+// wantSack takes the next packet sent, which must tell of these gaps.
+func wantSack(t *testing.T, s *script.Script, why string, upper ib.PSN, gaps ...wire.Gap) {
+	t.Helper()
+	p := s.WantPacket(why, wire.SelectiveAcknowledge, gaps[0].First)
+	got, ok := wire.ParseSACK(p.Payload, p.PSN, nil)
+	if !ok || got.From != p.PSN || got.Upper != upper || !slices.Equal(got.Gaps, gaps) {
+		t.Fatalf("%s: %+v, %v; want %v up to %v", why, got, ok, gaps, upper)
+	}
+}
+
+// selective is a WRITE of 10 bytes from a requester that understands SACKs and asks for nothing.
+func selective(s *script.Script, psn ib.PSN) wire.Packet {
+	p := writeAt(s, psn, int(psn-peerPSN)*10, 10, byte(psn))
+	p.Selective, p.AckReq = true, false
+	return p
+}
+
+// A responder sends a SACK when a gap opens, when one fills but something is missing still, and
+// when it is asked. Else it is silent.
+func TestSACKSent(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Recv(selective(s, peerPSN+2))
+	wantSack(t, s, "a gap", peerPSN+3, gap(peerPSN, peerPSN+1))
+	s.Recv(selective(s, peerPSN+3))
+	s.WantQuiet("no news")
+	s.Recv(selective(s, peerPSN+6))
+	wantSack(t, s, "another", peerPSN+7, gap(peerPSN, peerPSN+1), gap(peerPSN+4, peerPSN+5))
+	asks := selective(s, peerPSN+7)
+	asks.AckReq = true
+	s.Recv(asks)
+	wantSack(t, s, "asked", peerPSN+8, gap(peerPSN, peerPSN+1), gap(peerPSN+4, peerPSN+5))
+	s.Recv(asks)
+	wantSack(t, s, "asked by a probe", peerPSN+8, gap(peerPSN, peerPSN+1), gap(peerPSN+4, peerPSN+5))
+	s.Recv(selective(s, peerPSN+4))
+	wantSack(t, s, "in part", peerPSN+8, gap(peerPSN, peerPSN+1), gap(peerPSN+5, peerPSN+5))
+	s.Recv(selective(s, peerPSN))
+	s.WantAck("one of the first two", peerPSN, 1)
+	wantSack(t, s, "the rest", peerPSN+8, gap(peerPSN+1, peerPSN+1), gap(peerPSN+5, peerPSN+5))
+	s.Recv(selective(s, peerPSN+1))
+	s.WantAck("the first gap is filled", peerPSN+4, 5)
+	wantSack(t, s, "the other is not", peerPSN+8, gap(peerPSN+5, peerPSN+5))
+	s.Recv(selective(s, peerPSN+5))
+	s.WantAck("all", peerPSN+7, 8)
+	s.WantQuiet("nothing is missing")
+	for i := range ib.PSN(8) {
+		s.WantMemory("in place", int(i)*10, script.Bytes(10, byte(peerPSN+i)))
+	}
+	s.WantCount("SACKs", roce.SentSACK, 7)
+	s.WantCount("instead of NAKs", roce.SentSeqNAK, 0)
+}
+
+// A requester that does not say that it understands SACKs gets a NAK, as does one whose requests
+// cannot be kept.
+func TestNAKWithoutSACK(t *testing.T) {
+	s := script.New(t, newRC, budget(mem.NewBudget(0)))
+	s.Recv(selective(s, peerPSN+1))
+	s.WantNak("nothing is kept", peerPSN, wire.NAKPSNSequence)
+	s = script.New(t, newRC)
+	s.Recv(writeAt(s, peerPSN+1, 0, 10, 1))
+	s.WantNak("does not understand", peerPSN, wire.NAKPSNSequence)
+	s.Recv(selective(s, peerPSN+2))
+	s.WantQuiet("no news for one that does")
+}
+
+// Gaps that do not fit a SACK are told of by the next, and then it begins anew.
+func TestSACKInParts(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU256 }))
+	const gaps = 200 // two bytes each
+	s.Together(func() {
+		for i := range ib.PSN(gaps) {
+			s.Recv(selective(s, peerPSN+1+2*i))
+		}
+	})
+	want := peerPSN
+	for range 3 {
+		p := s.WantPacket("a part", wire.SelectiveAcknowledge, peerPSN)
+		got, ok := wire.ParseSACK(p.Payload, p.PSN, nil)
+		if !ok || got.From != want || len(p.Payload) > 256 {
+			t.Fatalf("from %v, want %v; %v; %d bytes", got.From, want, ok, len(p.Payload))
+		}
+		if want = got.Upper; want == peerPSN+2*gaps {
+			want = peerPSN
+		}
+		asks := selective(s, peerPSN+1)
+		asks.AckReq = true
+		s.Recv(asks)
+	}
+	if want == peerPSN {
+		t.Error("all in one")
+	}
+}
+
+// A target answers an initiator as a responder answers a requester.
+func TestXRCSACK(t *testing.T) {
+	x := newTarget(t)
+	p := forSRQ(ours, writeAt(x.Script, peerPSN+1, 0, 10, 1))
+	p.Selective = true
+	x.Recv(p)
+	wantSack(t, x.Script, "a gap", peerPSN+2, gap(peerPSN, peerPSN))
+}
+
+// Requests say that the requester understands SACKs, but for READs and what follows one: for their
+// responses it goes back.
+func TestSelectiveBit(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Write(10), script.Send(10), script.Read(10), script.Write(10))
+	for i, p := range s.WantDrain("all", 4) {
+		if p.Selective != (i < 2) {
+			t.Errorf("packet %d: %v", i, p.Selective)
+		}
+	}
+}
+
+// sender returns a script that has sent n packets of a WRITE, which stay to be acknowledged.
+func sender(t *testing.T, n int, options ...func(*script.Setup)) *script.Script {
+	s := script.New(t, newRC, options...)
+	s.Post(script.Write(n * 1024))
+	s.WantDrain("sent", n)
+	return s
+}
+
+// Only what is missing goes again, and at once. It takes no retry.
+func TestRepeatOnlyWhatIsMissing(t *testing.T) {
+	s := sender(t, 20, attr(func(a *ib.QPAttr) { a.RetryCnt = 0 }))
+	s.Recv(sack(psn+10, gap(psn+2, psn+3), gap(psn+7, psn+7)))
+	s.WantPacket("first gap", wire.RCRDMAWriteMiddle, psn+2)
+	s.WantPacket("first gap", wire.RCRDMAWriteMiddle, psn+3)
+	s.WantPacket("second gap", wire.RCRDMAWriteMiddle, psn+7)
+	s.WantQuiet("that is all")
+	s.Recv(sack(psn+11, gap(psn+2, psn+3), gap(psn+7, psn+7)))
+	s.WantQuiet("they are on their way")
+	s.Post(script.Send(10))
+	s.WantPacket("what is new goes on behind", wire.RCSendOnly, psn+20)
+	s.Recv(script.Ack(psn+19, 1))
+	s.WantWC("the WRITE", 1, ib.WCSuccess)
+	s.Recv(script.Ack(psn+20, 2))
+	s.WantWC("the SEND", 2, ib.WCSuccess)
+	s.WantCount("repeated", roce.Retransmitted, 3)
+	s.WantIdle("done")
+}
+
+// What is repeated and lost again goes a third time when something that was sent later arrives:
+// another repetition, or what was new.
+func TestLostAgain(t *testing.T) {
+	s := sender(t, 20)
+	s.Recv(sack(psn+10, gap(psn, psn), gap(psn+5, psn+5)))
+	s.WantDrain("both", 2)
+	s.Recv(sack(psn+12, gap(psn, psn)))
+	s.WantPacket("the second arrived, the first did not", wire.RCRDMAWriteFirst, psn)
+	s.Recv(sack(psn+20, gap(psn, psn)))
+	s.WantQuiet("all this was sent before")
+	s.Post(script.Send(10))
+	s.WantPacket("new", wire.RCSendOnly, psn+20)
+	s.Recv(sack(psn+21, gap(psn, psn)))
+	s.WantPacket("it arrived, the first did not", wire.RCRDMAWriteFirst, psn)
+	s.Recv(script.Ack(psn+20, 2))
+	s.WantWC("the WRITE", 1, ib.WCSuccess)
+	s.WantWC("the SEND", 2, ib.WCSuccess)
+}
+
+// An acknowledgement tells nothing of the gaps after it: they may be filled by now.
+func TestAckIsNoEvidence(t *testing.T) {
+	s := sender(t, 20)
+	s.Recv(sack(psn+15, gap(psn, psn), gap(psn+5, psn+5), gap(psn+9, psn+9)))
+	s.WantDrain("three", 3)
+	s.Recv(sack(psn+15, gap(psn, psn), gap(psn+9, psn+9)))
+	s.WantPacket("the first again", wire.RCRDMAWriteFirst, psn)
+	s.Recv(script.Ack(psn+8, 0))
+	s.WantQuiet("the third was repeated before that, and its SACK may be lost")
+}
+
+// A SACK of what was never sent or is malformed, and one that is late, do nothing. One that takes
+// back what it told makes no hole.
+func TestSACKThatLies(t *testing.T) {
+	s := sender(t, 10)
+	s.Recv(sack(psn+12, gap(psn, psn)))
+	s.WantCount("past the newest", roce.BadResponse, 1)
+	s.Recv(sack(psn+30, gap(psn+20, psn+21)))
+	s.Recv(sack(psn+2, gap(psn-5, psn-5)))
+	s.WantCount("of others", roce.StaleAck, 2)
+	bad := sack(psn+2, gap(psn, psn))
+	bad.Payload = bad.Payload[:2]
+	s.Recv(bad)
+	bad.Payload = nil
+	s.Recv(bad)
+	s.WantCount("malformed", roce.BadResponse, 3)
+	s.WantQuiet("nothing")
+	s.Recv(sack(psn+8, gap(psn+4, psn+4)))
+	s.WantPacket("the truth", wire.RCRDMAWriteMiddle, psn+4)
+	s.Recv(sack(psn+8, gap(psn+4, psn+6)))
+	s.WantQuiet("two were there before")
+	s.Recv(sack(psn+6, gap(psn+1, psn+4)))
+	s.WantCount("late", roce.StaleAck, 3)
+	s.Recv(script.Ack(psn+9, 1))
+	s.WantWC("done", 1, ib.WCSuccess)
+	s.WantIdle("done")
+}
+
+// A peer that says for ever that the same is missing gets it now and then, until the retries are
+// used up.
+func TestSACKForEver(t *testing.T) {
+	s := sender(t, 10, attr(func(a *ib.QPAttr) { a.RetryCnt = 1 }))
+	for range 3000 {
+		s.Recv(sack(psn+10, gap(psn, psn)))
+		s.Advance(monotime.Millisecond)
+	}
+	if wc := s.WantWC("given up", 1, ib.WCRetryExcErr); wc.VendorErr != ib.VendorTimeout {
+		t.Error(wc.VendorErr)
+	}
+	if n := len(s.Packets()); n > 200 {
+		t.Errorf("%d packets for 3,000 SACKs", n)
+	}
+}
+
+// After something was late and not lost, a gap is waited for before it is repeated.
+func TestReorderingIsWaitedFor(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(10))
+	s.WantDrain("to learn the round trip", 1)
+	s.Advance(8 * monotime.Millisecond)
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("8 ms", 1, ib.WCSuccess)
+	s.Post(script.Write(20 * 1024))
+	s.Advance(monotime.Millisecond)
+	s.WantDrain("sent, at the pace of a long path", 20)
+	s.Recv(sack(psn+5, gap(psn+1, psn+2)))
+	s.WantDrain("nothing was ever late: at once", 2)
+	s.Recv(sack(psn+10, gap(psn+1, psn+2), gap(psn+7, psn+8)))
+	s.WantDrain("again", 2)
+	s.Recv(script.Ack(psn+9, 1))
+	s.Together(func() { // both before it may send
+		s.Recv(sack(psn+15, gap(psn+11, psn+11)))
+		s.Recv(script.Ack(psn+14, 1))
+	})
+	s.WantQuiet("that was late")
+	s.Recv(sack(psn+18, gap(psn+16, psn+16)))
+	s.WantQuiet("this may be, too")
+	s.Advance(250*monotime.Microsecond - 1)
+	s.WantQuiet("a quarter of the shortest round trip, which is 1 ms now")
+	s.Advance(1)
+	s.WantPacket("it is lost", wire.RCRDMAWriteMiddle, psn+16)
+}
+
+// A time-out has all gaps repeated once more. The next goes back as far as nothing is known: the
+// responder may have forgotten.
+func TestTimeoutWithGaps(t *testing.T) {
+	s := sender(t, 10)
+	s.Recv(sack(psn+9, gap(psn+1, psn+1), gap(psn+5, psn+5)))
+	s.WantDrain("both", 2)
+	s.Advance(25 * monotime.Millisecond)
+	s.WantPacket("once more", wire.RCRDMAWriteMiddle, psn+1)
+	s.WantPacket("once more", wire.RCRDMAWriteMiddle, psn+5)
+	s.WantQuiet("no more")
+	s.Advance(50 * monotime.Millisecond)
+	s.WantPacket("from the oldest", wire.RCRDMAWriteMiddle, psn+1)
+	s.Packets()
+	s.Recv(sack(psn+9, gap(psn+5, psn+5)))
+	s.WantPacket("it remembers", wire.RCRDMAWriteMiddle, psn+5)
+	s.WantPacket("and what was after its newest is lost, too", wire.RCRDMAWriteLast, psn+9)
+	s.WantQuiet("nothing else")
+	s.Recv(script.Ack(psn+9, 1))
+	s.WantWC("done", 1, ib.WCSuccess)
+}
+
+// While a READ is outstanding a SACK has the requester go back, as a NAK has.
+func TestSACKWithRead(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Write(3*1024), script.Read(10))
+	s.WantDrain("sent", 4)
+	s.Recv(sack(psn+4, gap(psn+1, psn+1)))
+	for i, op := range []wire.Opcode{wire.RCRDMAWriteMiddle, wire.RCRDMAWriteLast, wire.RCRDMAReadRequest} {
+		s.WantPacket("from the gap on", op, psn+1+ib.PSN(i))
+	}
+	s.WantCount("as a NAK", roce.RcvdSeqNAK, 1)
+}
+
+// An RNR NAK has the requester go back after its wait, and no SACK before.
+func TestSACKAndRNR(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(1), script.Send(2), script.Send(3), script.Send(4))
+	s.WantDrain("sent", 4)
+	s.Recv(sack(psn+3, gap(psn+1, psn+1)))
+	s.WantWC("the first", 1, ib.WCSuccess)
+	s.WantPacket("the second", wire.RCSendOnly, psn+1)
+	s.Recv(script.RNR(psn+1, 1))
+	s.Recv(sack(psn+4, gap(psn+1, psn+1)))
+	s.WantQuiet("the peer is not ready")
+	s.Advance(monotime.Millisecond)
+	s.WantPacket("now it is", wire.RCSendOnly, psn+1)
+	s.Recv(script.Ack(psn+3, 4))
+	for i := range uint64(3) {
+		s.WantWC("all", 2+i, ib.WCSuccess)
+	}
+	s.WantIdle("done")
+}
+
+// Work whose memory is gone cannot be repeated: it ends with its error when it is the oldest.
+func TestRepeatWithoutMemory(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(1000), script.Send(1000), script.Send(1000))
+	s.WantDrain("sent", 3)
+	if err := s.Mem.Deregister(s.MR); err != nil {
+		t.Fatal(err)
+	}
+	s.Recv(sack(psn+3, gap(psn+1, psn+1)))
+	s.WantWC("the first arrived", 1, ib.WCSuccess)
+	s.WantWC("the second cannot", 2, ib.WCLocProtErr)
+	s.WantWC("the third is flushed", 3, ib.WCWRFlushErr)
+	s.WantState("over", ib.QPErr)
+}
+
+// An end that is over, and one that sends nothing, take no SACK.
+func TestSACKUnexpected(t *testing.T) {
+	s := sender(t, 3)
+	s.SetState(ib.QPErr)
+	s.Recv(sack(psn+2, gap(psn, psn)))
+	s.WantCount("over", roce.DroppedState, 1)
+	x := newTarget(t)
+	x.Recv(sack(psn+2, gap(psn, psn)))
+	x.WantCount("a target sends nothing", roce.UnexpectedPacket, 1)
+}
+
+// An acknowledgement during the wait of an RNR NAK may leave nothing to be sent again, as a SACK
+// told that the rest has arrived. Whether it was refused, too, the time-out finds out.
+func TestSACKDuringRNR(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(1), script.Send(2), script.Send(3))
+	s.WantDrain("sent", 3)
+	s.Recv(script.RNR(psn, 14))
+	s.Recv(sack(psn+3, gap(psn, psn)))
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("a copy of the first found a receive", 1, ib.WCSuccess)
+	s.WantQuiet("still waiting")
+	s.Advance(monotime.Second)
+	s.WantPacket("is the rest there?", wire.RCSendOnly, psn+2)
+	s.Packets()
+	s.Recv(script.Ack(psn+2, 3))
+	s.WantWC("it is", 2, ib.WCSuccess)
+	s.WantWC("it is", 3, ib.WCSuccess)
+	s.WantIdle("done")
+}
+
+// What arrives sooner after its repetition than a round trip takes was late: the next gap is
+// waited for.
+func TestRepeatedInVain(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Send(10))
+	s.WantDrain("to learn the round trip", 1)
+	s.Advance(8 * monotime.Millisecond)
+	s.Recv(script.Ack(psn, 1))
+	s.WantWC("8 ms", 1, ib.WCSuccess)
+	s.Post(script.Write(20 * 1024))
+	s.Advance(monotime.Millisecond)
+	s.WantDrain("sent", 20)
+	s.Recv(sack(psn+5, gap(psn+1, psn+2)))
+	s.WantDrain("at once", 2)
+	s.Advance(monotime.Millisecond)
+	s.Recv(script.Ack(psn+4, 1))
+	s.Recv(sack(psn+9, gap(psn+7, psn+7)))
+	s.WantQuiet("this may be late, too")
+	s.Advance(2*monotime.Millisecond - 1)
+	s.WantQuiet("a quarter of the round trip")
+	s.Advance(1)
+	s.WantPacket("it is lost", wire.RCRDMAWriteMiddle, psn+7)
+}
+
+// A SACK during the wait of an RNR NAK does not start a timer without the local ACK time-out: a
+// peer that is gone afterwards uses up the retries.
+func TestSACKDuringRNRAndSilence(t *testing.T) {
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RetryCnt = 1 }))
+	s.Post(script.Send(1), script.Send(2), script.Send(3), script.Send(4))
+	s.WantDrain("sent", 4)
+	s.Recv(script.RNR(psn, 14))
+	s.Recv(sack(psn+4, gap(psn, psn), gap(psn+2, psn+2)))
+	s.Recv(sack(psn+4, gap(psn, psn)))
+	s.Advance(4 * ackTimeout)
+	s.WantWC("given up", 1, ib.WCRetryExcErr)
+}

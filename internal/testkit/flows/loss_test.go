@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package flows
+
+import (
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+)
+
+// Goodput with loss stays near that of the link, and little more is repeated than was lost.
+func TestGoodputWithLoss(t *testing.T) {
+	const (
+		headers  = 12 + 4 + 66 // BTH, ICRC, and what simnet adds
+		repeated = 1.3         // of those lost
+	)
+	for _, c := range []struct {
+		loss  int // of a million
+		ms    monotime.Duration
+		least float64 // of the link
+	}{
+		{1000, 1, 0.95}, {1000, 10, 0.95}, {1000, 50, 0.80},
+		{10_000, 1, 0.85}, {10_000, 10, 0.85}, {10_000, 50, 0.70},
+		{50_000, 1, 0.60}, {50_000, 10, 0.60},
+	} {
+		for _, kind := range []Kind{Write, Send} {
+			s := Scenario{Kind: kind, Rate: 1e9, MTU: ib.MTU1024, RTT: c.ms * monotime.Millisecond,
+				Loss: c.loss}
+			r := Run(s)
+			link := float64(s.Rate) / 8 * 1024 / (1024 + headers)
+			t.Logf("%v: %.3g of the link, %d lost, %d repeated", &s, r.Goodput/link, r.Lost(),
+				r.Repeated)
+			if r.Goodput < c.least*link || r.Dead > 0 {
+				t.Errorf("%v: %.3g MB/s, want %.3g; %d dead", &s, r.Goodput/1e6, c.least*link/1e6,
+					r.Dead)
+			}
+			if most := repeated * float64(r.Lost()); float64(r.Repeated) > most {
+				t.Errorf("%v: %d repeated, %d lost", &s, r.Repeated, r.Lost())
+			}
+		}
+	}
+}
+
+// A network that is late now and then costs little: what is late is not taken for lost for ever.
+func TestGoodputWithReordering(t *testing.T) {
+	s := Scenario{Kind: Write, Rate: 1e9, MTU: ib.MTU1024, RTT: 10 * monotime.Millisecond,
+		Reorder: 10_000, Late: monotime.Millisecond}
+	r := Run(s)
+	link := float64(s.Rate) / 8
+	t.Logf("%.3g MB/s, %d late, %d repeated", r.Goodput/1e6, r.Data.Late, r.Repeated)
+	if r.Goodput < 0.85*link {
+		t.Errorf("%.3g MB/s", r.Goodput/1e6)
+	}
+	if int(r.Repeated) > r.Data.Late/10 {
+		t.Errorf("%d packets were late, %d repeated", r.Data.Late, r.Repeated)
+	}
+}
