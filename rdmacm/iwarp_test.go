@@ -219,6 +219,23 @@ func TestIWARPStreamsAreCut(t *testing.T) {
 	}
 }
 
+// A queue pair is destroyed after Accept, before the application learns that the connection is
+// established: it learns that, and that the connection has ended. (Disconnect panicked.)
+func TestIWARPDestroyBeforeEstablished(t *testing.T) {
+	f := newFabric(t)
+	a, b := f.process(1), f.process(2)
+	l := b.listeningOf(IWARP, loopback4, 0)
+	client := a.resolvedOf(IWARP, l.LocalAddr())
+	check(t, client.Connect(&someParam))
+	server, _ := f.requested(l)
+	check(t, server.DestroyQP())
+	c := server.proto.(*iwConnector)
+	c.dispatch(c.stream, iwcm.Event{Kind: iwcm.EventEstablished})
+	check(t, server.Disconnect())
+	server.want(Established)
+	server.want(Disconnected)
+}
+
 // Destroying a queue pair ends the connection.
 func TestIWARPDestroyEndsAConnection(t *testing.T) {
 	f := newFabric(t)

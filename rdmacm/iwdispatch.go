@@ -24,6 +24,9 @@ func (c *iwConnector) dispatch(s *iwStream, ev iwcm.Event) {
 	case iwcm.EventEstablished:
 		c.state = stEstablished
 		c.raise(Event{Type: Established})
+		if c.qp == nil { // destroyed meanwhile
+			c.streamGone()
+		}
 	case iwcm.EventRejected:
 		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.PrivateData},
 			PrivateData: ev.PrivateData})

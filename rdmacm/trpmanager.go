@@ -98,6 +98,9 @@ func (c *trpConnector) happened(ev trp.Event) {
 		c.raise(Event{Type: Established, PrivateData: ev.Setup.PrivateData,
 			Conn: ConnParam{ResponderResources: clampDepth(ev.Setup.ORD),
 				InitiatorDepth: clampDepth(ev.Setup.IRD)}})
+		if c.qp == nil { // destroyed meanwhile
+			c.streamGone()
+		}
 	case trp.EventRejected:
 		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.Setup.PrivateData},
 			PrivateData: ev.Setup.PrivateData})
