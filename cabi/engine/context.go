@@ -86,13 +86,14 @@ func (o *ctxObject) violations(pkey, qkey *C.uint32_t) error {
 }
 
 //export vb_progress
-func vb_progress(ctx C.vb_handle, polls C.uint) {
-	if o := contexts.get(handle(ctx)); o != nil {
+func vb_progress(cq C.vb_handle, polls C.uint) {
+	if o := cqs.get(handle(cq)); o != nil {
+		lane := o.verbs.Lane()
 		// If there are completions, the application polls them first and may answer them.
-		if o.engine.PollFor(uint64(max(polls, 1))) == 0 {
-			o.engine.Flush()
+		if lane.PollFor(uint64(max(polls, 1))) == 0 {
+			lane.Flush()
 		}
-		o.engine.UpdateBoard()
+		o.ctx.engine.UpdateBoard()
 	}
 }
 

@@ -267,11 +267,6 @@ struct vb_engine {
 	int (*ctx_open)(const char *device, int async_fd, vb_handle *ctx); /* ibv_open_device */
 	int (*ctx_close)(vb_handle ctx); /* ibv_close_device, takes ctx */
 	int (*ctx_violations)(vb_handle ctx, uint32_t *bad_pkey, uint32_t *qkey); /* ibv_query_port */
-	/*
-	 * Reads the network without blocking. The front calls it at some of the polls that
-	 * find nothing; the call counts as that many polls.
-	 */
-	void (*progress)(vb_handle ctx, unsigned polls);
 	/* Returns the board that shows pending work, or NULL. It stays mapped for ever. */
 	int (*board)(vb_handle ctx, struct vb_board **board); /* ibv_create_cq */
 	/* Says that the application is about to sleep: the engine's own threads read from now on. */
@@ -318,6 +313,11 @@ struct vb_engine {
 	/* comp is 0 where there is no channel. */
 	int (*cq_create)(vb_handle ctx, int depth, struct vb_cq_ring *ring, vb_handle comp,
 			 vb_cookie cookie, vb_handle *cq); /* ibv_create_cq */
+	/*
+	 * Reads the network for a queue without blocking. The front calls it at some of the polls
+	 * that find nothing; the call counts as that many polls.
+	 */
+	void (*progress)(vb_handle cq, unsigned polls);
 	/* Moves the ring's completions to slots (mask + 1 of them) and changes the ring. */
 	int (*cq_resize)(vb_handle cq, int depth, struct vb_wc *slots,
 			 uint64_t mask); /* ibv_resize_cq */

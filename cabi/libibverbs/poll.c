@@ -134,7 +134,7 @@ int vb_cq_idle(struct vb_cq *cq)
 	if (away > polls)
 		polls = away;
 	if (polls)
-		cq->engine->progress(cq->ctx, polls);
+		cq->engine->progress(cq->handle, polls);
 	return polls != 0;
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/device"
+	"verbena/internal/engine"
 	"verbena/internal/queue"
 )
 
@@ -17,6 +18,7 @@ import (
 type CQ struct {
 	ctx     *Context
 	ring    *queue.CQ
+	lane    atomic.Pointer[engine.Lane]
 	channel *CompChannel
 	users   atomic.Int32 // queue pairs; -1 once destroyed
 	overrun atomic.Bool  // EventCQErr was raised
@@ -34,6 +36,7 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 		return nil, invalid("channel", "belongs to another context")
 	}
 	q := &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel}
+	q.lane.Store(c.eng.NewLane())
 	if channel != nil {
 		if err := use(&channel.users, "channel"); err != nil {
 			return nil, err
@@ -60,7 +63,27 @@ func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify fun
 	if notify != nil {
 		ring.OnEvent = func() { c.eng.Woken(); notify() }
 	}
-	return &CQ{ctx: c, ring: ring}, nil
+	q := &CQ{ctx: c, ring: ring}
+	q.lane.Store(c.eng.NewLane())
+	return q, nil
+}
+
+// Lane returns the engine's for the queue. A thread that polls the queue by itself polls it.
+func (q *CQ) Lane() *engine.Lane { return q.lane.Load() }
+
+// laneFor returns the Lane of a new queue pair, from its queues. recv may be nil. A queue that has
+// no other queue pair takes the Lane of the other queue.
+func laneFor(send, recv *CQ) *engine.Lane {
+	switch {
+	case recv == nil || send == recv:
+	case recv.users.Load() == 1: // the new one
+		recv.lane.Store(send.Lane())
+	case send.users.Load() == 1:
+		send.lane.Store(recv.Lane())
+	default:
+		return recv.Lane()
+	}
+	return send.Lane()
 }
 
 // Poll moves up to len(wc) completions into wc and returns how many, 0 if there are none:
@@ -69,11 +92,12 @@ func (q *CQ) Poll(wc []ib.WC) (int, error) {
 	if n := q.ring.Poll(wc); n > 0 {
 		return n, nil
 	}
-	q.ctx.eng.Poll()
+	lane := q.Lane()
+	lane.Poll()
 	if n := q.ring.Poll(wc); n > 0 {
 		return n, nil
 	}
-	q.ctx.eng.Flush()
+	lane.Flush()
 	if q.overrun.Load() {
 		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost",
 			q.ring.Cap())

@@ -213,7 +213,8 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
 	spec := engine.QPSpec{Type: q.init.Type, Account: c.account, OnEvent: q.event, Config: q.config,
-		MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf, Device: c.back.handle()}
+		MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf, Device: c.back.handle(),
+		Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
 	return transport.Of(c.info.Kind).NewConn(c.eng, &spec)
 }
 

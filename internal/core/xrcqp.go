@@ -29,7 +29,7 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	t.conn, err = transport.NewConn(x.ctx.account, func(n ib.QPN) roce.Machine {
 		return rc.NewXRCRecv(roce.Config{QPN: n, Reorder: transport.Reorder,
 			OnViolation: x.ctx.account.Violation}, x.dom.find)
-	}, t.event)
+	}, t.event, x.ctx.eng.FirstLane())
 	if err != nil {
 		x.users.Add(-1)
 		return nil, fail(syscall.ENOMEM, "QP", "%v", err)

@@ -31,7 +31,7 @@ type background struct {
 	poller  *udp.Poller       // its wake-ups, services, and arrivals unless it is deaf to them
 	sleeper futex.Sleeper     // of the naps
 
-	polls     atomic.Uint64 // calls of Engine.Poll
+	polls     atomic.Uint64 // calls of Engine.Collect
 	wakeAt    atomic.Int64  // until when it sleeps or waits
 	stopping  atomic.Bool
 	kicked    atomic.Bool           // a thread stopped polling
@@ -105,9 +105,7 @@ func (g *background) run() {
 			_ = numa.Run(*nodes...) // the nodes were there when the links were opened
 		}
 		now := monotime.Now()
-		if g.eng.delayed.n.Load() > 0 {
-			g.eng.flush(0)
-		}
+		g.eng.Settle()
 		if g.eng.timers.due(now) {
 			g.readOnce() // packets that wait in a socket must not be taken for lost
 			g.eng.FireDue(now)
@@ -167,7 +165,7 @@ func (g *background) lost() bool {
 }
 
 // polled returns the number of polls. Two looks at the board count as one poll.
-func (g *background) polled() uint64 { return g.polls.Load() + g.eng.board.Polls()/2 }
+func (g *background) polled() uint64 { return g.eng.polled() + g.eng.board.Polls()/2 }
 
 // read drains the sockets, and lingers: in a stream the next datagram comes sooner than a sleep and
 // a wake-up take, and a wake-up also costs its sender.
@@ -194,21 +192,21 @@ func (g *background) read() (n int) {
 	return n
 }
 
-// readOnce reads every input once.
+// readOnce reads every input once. It returns Busy if it read nothing and another thread reads.
 func (g *background) readOnce() (n int) {
+	busy := false
 	for _, r := range *g.eng.rings.Load() {
 		k := r.TryPoll(false)
-		if k == Busy {
-			return Busy
-		}
-		n += k
+		busy = busy || k == Busy
+		n += max(k, 0)
 	}
 	for _, in := range *g.eng.inputs.Load() {
 		k := in.TryPoll(false)
-		if k == Busy {
-			return Busy
-		}
-		n += k
+		busy = busy || k == Busy
+		n += max(k, 0)
+	}
+	if n == 0 && busy {
+		return Busy
 	}
 	return n
 }

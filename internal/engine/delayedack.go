@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 
@@ -37,10 +38,11 @@ import (
 // and FlushDelayedAck.
 type DelayedAck struct {
 	conn     *Conn  // immutable
-	waiting  bool   // in Engine.delayed, and not sent meanwhile
+	lane     *Lane  // immutable: of its completion queues
+	waiting  bool   // in Lane.delayed, and not sent meanwhile
 	answered bool   // the application posted since
 	messages int    // batches received since
-	poll     uint64 // the poll that received the last one
+	poll     uint64 // Lane.count when the last one was received
 	psn      ib.PSN // to be acknowledged
 	since    monotime.Time
 
@@ -49,8 +51,11 @@ type DelayedAck struct {
 	penalty  int // last value that together was set to
 }
 
-// NewDelayedAck returns the DelayedAck of a Conn.
-func NewDelayedAck(c *Conn) DelayedAck { return DelayedAck{conn: c} }
+// NewDelayedAck returns the DelayedAck of a Conn whose completion queues have a Lane.
+func NewDelayedAck(c *Conn, l *Lane) DelayedAck { return DelayedAck{conn: c, lane: l} }
+
+// Lane returns the Lane of the Conn's completion queues.
+func (l *DelayedAck) Lane() *Lane { return l.lane }
 
 // Waiting reports whether the acknowledgement is delayed.
 func (l *DelayedAck) Waiting() bool { return l.waiting }
@@ -147,46 +152,75 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	} else {
 		// The background goroutine flushes when its nap ends, at the latest. If it
 		// does not nap it may have looked already, and then blocks without a limit.
-		if !e.delayed.add(l) || !e.bg.napping.Load() {
+		if !l.lane.delayed.add(l) || !e.bg.napping.Load() {
 			return false
 		}
 		l.messages = 0
 	}
-	l.waiting, l.answered, l.psn, l.since, l.poll = true, false, psn, now, e.bg.polls.Load()
+	l.waiting, l.answered, l.psn, l.since, l.poll = true, false, psn, now, l.lane.count()
 	l.messages++
 	c.DeliverUnlock()
 	return true
 }
 
 // Flush sends the acknowledgements that Poll delayed and whose time has come.
-func (e *Engine) Flush() {
-	if e.delayed.n.Load() > 0 && e.bg.polls.Load()%policy.AckPolls == 0 {
-		e.flush(policy.AckGrace)
+func (l *Lane) Flush() {
+	if l.delayed.n.Load() > 0 && l.count()%policy.AckPolls == 0 {
+		l.flush(policy.AckGrace)
 	}
 }
 
-// Settle sends all acknowledgements that Poll delayed. The application has turned to something
+// Flush is Lane.Flush for all Lanes.
+func (e *Engine) Flush() {
+	for i := range e.usedLanes() {
+		e.lanes[i].Flush()
+	}
+}
+
+// settleServed sends all that is delayed of Lanes that nobody polls.
+func (l *Lane) settleServed() {
+	for serves := l.serves.Load(); serves != 0; serves &= serves - 1 {
+		o := &l.eng.lanes[bits.TrailingZeros32(serves)]
+		if o.delayed.n.Load() > 0 {
+			o.flush(0)
+		}
+	}
+}
+
+// delays reports whether acknowledgements are delayed.
+func (e *Engine) delays() bool {
+	for i := range e.usedLanes() {
+		if e.lanes[i].delayed.n.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Settle sends all acknowledgements that polls delayed. The application has turned to something
 // else, which may take long, or notify its peer in another way. An adapter would have acknowledged
 // before the application saw its completion.
 func (e *Engine) Settle() {
-	if e.delayed.n.Load() > 0 {
-		e.flush(0)
+	for i := range e.usedLanes() {
+		if l := &e.lanes[i]; l.delayed.n.Load() > 0 {
+			l.flush(0)
+		}
 	}
 }
 
 // flush sends the acknowledgements of connections that did not answer, or that answered longer ago
 // than grace.
-func (e *Engine) flush(grace monotime.Duration) {
+func (l *Lane) flush(grace monotime.Duration) {
 	now := monotime.Now()
 	var list [maxDelayed]*DelayedAck
-	for _, d := range e.delayed.takeAll(&list) {
+	for _, d := range l.delayed.takeAll(&list) {
 		c := d.conn
 		c.mu.Lock()
 		switch {
 		case c.closed || !d.waiting:
 			c.mu.Unlock()
 		case grace > 0 && d.mayStillAnswer(now, grace) &&
-			e.delayed.add(d) && e.bg.napping.Load(): // in this order, see DelayUnlock
+			l.delayed.add(d) && l.eng.bg.napping.Load(): // in this order, see DelayUnlock
 			c.mu.Unlock()
 		default:
 			if grace > 0 && d.answered {
@@ -202,7 +236,7 @@ func (e *Engine) flush(grace monotime.Duration) {
 // has just got its completions, or it answered and its peer is at work.
 func (l *DelayedAck) mayStillAnswer(now monotime.Time, grace monotime.Duration) bool {
 	if !l.answered {
-		return l.conn.eng.bg.polls.Load() < l.poll+2
+		return l.lane.count() < l.poll+2
 	}
 	return now.Sub(l.since) < grace
 }

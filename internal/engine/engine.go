@@ -39,13 +39,17 @@ type Engine struct {
 	name    string
 	board   *shmring.Board // shows the rings; nil: nothing does
 	conns   connTable
+	lanes   [MaxLanes]Lane
+
+	lanesGiven atomic.Uint32
+	lanesUsed  atomic.Uint32 // the first ones
 
 	timers     *timers
 	readErrors atomic.Uint64
 
 	// all inputs; replaced under inputsMu
 	inputs   atomic.Pointer[[]Input]
-	rings    atomic.Pointer[[]Ring]
+	rings    atomic.Pointer[[]laneRing]
 	sleepers atomic.Pointer[[]Sleeper] // inputs that are memory, and no rings
 	hidden   atomic.Int32              // rings and other sleepers that the board does not show
 	quiet    atomic.Bool               // the last poll of inputs that are no rings found nothing
@@ -57,7 +61,6 @@ type Engine struct {
 	plugs  atomic.Pointer[[]Plug] // replaced under mu
 	closed bool                   // guarded by mu
 
-	delayed    delayedAcks
 	onStranger atomic.Pointer[func()] // nil: not set
 	cm         cmCounters
 	arrival    arrival
@@ -69,8 +72,9 @@ type Engine struct {
 // Errors: those of the plugs; the system has no descriptor left.
 func New(o Options) (*Engine, error) {
 	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers()}
+	e.makeLanes()
 	e.inputs.Store(&[]Input{})
-	e.rings.Store(&[]Ring{})
+	e.rings.Store(&[]laneRing{})
 	e.sleepers.Store(&[]Sleeper{})
 	e.plugs.Store(&[]Plug{})
 	e.conns.allot(Numbers{First: ib.QP1 + 1, Last: ib.QPMulticast - 1})
@@ -218,11 +222,22 @@ func (e *Engine) RemoveInput(in Input) {
 	in.Stop()
 }
 
+// laneRing is a ring. If lane is not nil, its packets are for queue pairs of that Lane.
+type laneRing struct {
+	Ring
+	lane *Lane
+}
+
 // AddRing adds a ring, which is read from now on.
-func (e *Engine) AddRing(r Ring) {
+func (e *Engine) AddRing(r Ring) { e.addRing(r, nil) }
+
+// AddRing adds a ring, which is read from now on. Its packets are for queue pairs of l.
+func (l *Lane) AddRing(r Ring) { l.eng.addRing(r, l) }
+
+func (e *Engine) addRing(r Ring, l *Lane) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
-	next := append(slices.Clone(*e.rings.Load()), r)
+	next := append(slices.Clone(*e.rings.Load()), laneRing{r, l})
 	e.rings.Store(&next)
 	e.listSleepersLocked()
 	e.arrival.mayRing.Store(true)
@@ -235,7 +250,8 @@ func (e *Engine) AddRing(r Ring) {
 func (e *Engine) RemoveRing(r Ring) {
 	e.inputsMu.Lock()
 	defer e.inputsMu.Unlock()
-	next := slices.DeleteFunc(slices.Clone(*e.rings.Load()), func(o Ring) bool { return o == r })
+	next := slices.DeleteFunc(slices.Clone(*e.rings.Load()),
+		func(o laneRing) bool { return o.Ring == r })
 	e.rings.Store(&next)
 	e.listSleepersLocked()
 }

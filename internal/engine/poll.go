@@ -14,32 +14,40 @@ import (
 // never blocks. Acknowledgements may be delayed. A caller that found no completion calls Flush; a
 // caller that found one returns to the application first, whose answer may carry them. It returns
 // the number of messages that it read.
-func (e *Engine) Poll() (messages int) { return e.PollFor(1) }
+func (l *Lane) Poll() (messages int) { return l.PollFor(1) }
 
 // PollFor is Poll for callers that look at the Board themselves; polls, at least 1, is the
 // number of polls that it counts for.
-func (e *Engine) PollFor(polls uint64) (messages int) {
-	n := e.bg.polls.Add(polls)
+func (l *Lane) PollFor(polls uint64) (messages int) {
+	e := l.eng
+	n := l.polls.Add(polls)
 	if e.arrival.sleepy.Load() {
 		e.arrival.sleepy.Store(false)
 	}
 	rings := *e.rings.Load()
-	for _, r := range rings {
-		messages += max(r.TryPoll(true), 0)
+	for i := range rings {
+		if r := &rings[i]; l.reads(r.lane) {
+			messages += max(r.TryPoll(true), 0)
+		}
 	}
 	if len(rings) == 0 || passed(n, polls, policy.SocketPolls) || messages == 0 && !e.quiet.Load() {
 		k := 0
 		for _, in := range *e.inputs.Load() {
 			k += max(in.TryPoll(true), 0)
 		}
-		e.quiet.Store(k == 0)
+		if quiet := k == 0; quiet != e.quiet.Load() {
+			e.quiet.Store(quiet)
+		}
 		messages += k
 	}
 	if passed(n, polls, policy.TimerPolls) {
 		if passed(n, polls, policy.HeldPolls) {
 			fdtrack.Check()
 		}
-		e.FireDue(monotime.Now())
+		now := monotime.Now()
+		e.FireDue(now)
+		l.look(now)
+		l.settleServed()
 	}
 	return messages
 }
@@ -67,7 +75,7 @@ func (e *Engine) UpdateBoard() { e.board.SetSuffices(e.boardShowsAll()) }
 // boardShowsAll reports whether only the rings on the board need to be polled often.
 func (e *Engine) boardShowsAll() bool {
 	return len(*e.rings.Load()) > 0 && e.hidden.Load() == 0 && e.quiet.Load() &&
-		e.delayed.n.Load() == 0
+		!e.delays()
 }
 
 // Wake makes the background goroutine take over at once: the caller is about
@@ -91,7 +99,7 @@ func (e *Engine) Leave() {
 		}
 	}
 	for _, r := range *e.rings.Load() {
-		finish(r)
+		finish(r.Ring)
 	}
 	for _, in := range *e.inputs.Load() {
 		finish(in)

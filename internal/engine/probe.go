@@ -18,10 +18,15 @@ func (p Probe) Napping() bool { return p.eng.bg.napping.Load() }
 func (p Probe) StopBackground() { p.eng.bg.stop() }
 
 // Delayed returns the number of delayed acknowledgements.
-func (p Probe) Delayed() int { return int(p.eng.delayed.n.Load()) }
+func (p Probe) Delayed() (n int) {
+	for i := range p.eng.lanes {
+		n += int(p.eng.lanes[i].delayed.n.Load())
+	}
+	return n
+}
 
 // Delay makes the next Flush send an acknowledgement, as if it was delayed.
-func (p Probe) Delay(d *DelayedAck) bool { return p.eng.delayed.add(d) }
+func (p Probe) Delay(d *DelayedAck) bool { return d.lane.delayed.add(d) }
 
 // Deadline returns the first timer's time.
 func (p Probe) Deadline() monotime.Time { return p.eng.timers.deadline() }

@@ -66,7 +66,7 @@ static void up_and_down(void)
 	struct ibv_sge s = {(uintptr_t)memory, 8, m.lkey};
 	struct ibv_send_wr w = {.wr_id = 2, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	struct vb_wc one = want_wc(ctx, cq, __LINE__), two = want_wc(ctx, cq, __LINE__);
+	struct vb_wc one = want_wc(cq, __LINE__), two = want_wc(cq, __LINE__);
 	CHECK(!one.status && !two.status && one.wr_id + two.wr_id == 3 && !strcmp(memory + 4096, "message"));
 
 	CALL(0, e->cm_disconnect(client));
@@ -163,9 +163,9 @@ static void external(void)
 	struct ibv_send_wr w = {.wr_id = 7, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
 				.wr.rdma = {(uintptr_t)memory + 4096, m.rkey}}, *bad;
 	CALL(0, e->qp_post_send(b.handle, &w, &bad));
-	WANT_WC(ctx, cq, 7, 0, OP_WRITE);
+	WANT_WC(cq, 7, 0, OP_WRITE);
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, cq, 7, 0, OP_WRITE);
+	WANT_WC(cq, 7, 0, OP_WRITE);
 	CHECK(!strcmp(memory + 4096, "external"));
 	CALL(0, e->cm_notify(server, IBV_EVENT_COMM_EST)); /* too late to matter */
 	CALL(0, e->cm_id_destroy(server));

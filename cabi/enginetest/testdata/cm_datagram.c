@@ -88,7 +88,7 @@ static void groups(void)
 	struct ibv_send_wr w = {.wr_id = 2, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND,
 				.wr.ud = {.ah = &ah.ah, .remote_qpn = ud->qp_num, .remote_qkey = ud->qkey}}, *bad;
 	CALL(0, e->qp_post_send(q.handle, &w, &bad));
-	WANT_WC(ctx, cq, 1, 0, OP_RECV);
+	WANT_WC(cq, 1, 0, OP_RECV);
 	CHECK(!strcmp(memory + 4096 + 40, "to all"));
 	free(ev);
 	CALL(0, e->ah_destroy(ah.handle));

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 	struct ibv_send_wr w = {.wr_id = 1, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
 				.wr.rdma = {.remote_addr = (uintptr_t)memory + 64, .rkey = m.rkey}}, *bad;
 	CALL(0, e->qp_post_send(q.handle, &w, &bad));
-	WANT_WC(ctx, c, 1, 0, OP_WRITE);
+	WANT_WC(c, 1, 0, OP_WRITE);
 	if (!getenv("CLOSE"))
 		CALL(0, e->ctx_close(ctx));
 	printf("ok\n");

@@ -52,8 +52,8 @@ int main(int argc, char **argv)
 	struct ibv_send_wr w = {.wr_id = 9, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .send_flags = IBV_SEND_SIGNALED,
 				.imm_data = htonl(5), .wr.ud = {.ah = &ah.ah, .remote_qpn = b.num, .remote_qkey = 0x1234}}, *bad;
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, c, 9, 0, OP_SEND);
-	struct vb_wc wc = WANT_WC(ctx, cr, 1, 0, OP_RECV);
+	WANT_WC(c, 9, 0, OP_SEND);
+	struct vb_wc wc = WANT_WC(cr, 1, 0, OP_RECV);
 	CHECK(wc.byte_len == 46 && wc.flags == (IBV_WC_GRH | IBV_WC_WITH_IMM) && wc.imm_data == 5 && wc.src_qp == a.num);
 	CHECK(!strcmp(memory + 4096 + 40, "hello"));
 

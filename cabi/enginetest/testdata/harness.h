@@ -93,12 +93,12 @@ static inline int poll_cq(struct cq *q, struct vb_wc *wc)
 }
 
 /* Waits for a completion, up to 10 seconds. */
-static inline struct vb_wc want_wc(vb_handle ctx, struct cq *q, int line)
+static inline struct vb_wc want_wc(struct cq *q, int line)
 {
 	struct vb_wc wc;
 	double end = now() + 10;
 	while (!poll_cq(q, &wc)) {
-		e->progress(ctx, 1);
+		e->progress(q->handle, 1);
 		if (now() > end) {
 			printf("FAIL line %d: no completion\n", line);
 			exit(1);
@@ -107,9 +107,9 @@ static inline struct vb_wc want_wc(vb_handle ctx, struct cq *q, int line)
 	}
 	return wc;
 }
-#define WANT_WC(ctx, q, id_, status_, opcode_)                                    \
+#define WANT_WC(q, id_, status_, opcode_)                                    \
 	({                                                                        \
-		struct vb_wc wc_ = want_wc(ctx, q, __LINE__);                     \
+		struct vb_wc wc_ = want_wc(q, __LINE__);                     \
 		if (wc_.wr_id != (id_) || wc_.status != (status_) || (wc_.status == 0 && wc_.opcode != (opcode_))) { \
 			printf("FAIL line %d: completion of %lu: status %d, opcode %d, vendor %d; want %lu, %d, %d\n", __LINE__, \
 			       (unsigned long)wc_.wr_id, wc_.status, wc_.opcode, wc_.vendor_err, (unsigned long)(id_), status_, opcode_); \

@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 			return 1;
 		}
 		for (int k = 0; k < 2; k++) {
-			struct vb_wc wc = want_wc(ctx, c, __LINE__);
+			struct vb_wc wc = want_wc(c, __LINE__);
 			CHECK(wc.status == 0 && (wc.wr_id == i || wc.wr_id == 100 + i));
 		}
 	}
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 	qa.qp_state = IBV_QPS_ERR;
 	CALL(0, e->qp_modify(peer.handle, &qa, IBV_QP_STATE));
 	post_recv(peer, 300, NULL, 0, 0);
-	WANT_WC(ctx, c, 300, IBV_WC_WR_FLUSH_ERR, OP_RECV);
+	WANT_WC(c, 300, IBV_WC_WR_FLUSH_ERR, OP_RECV);
 	CALL(0, e->ctx_close(ctx));
 	CALL(EINVAL, e->ctx_close(ctx));
 	CALL(EINVAL, qp_push_recv(peer, &rw));

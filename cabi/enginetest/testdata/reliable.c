@@ -34,14 +34,14 @@ int main(int argc, char **argv)
 	struct ibv_send_wr w1 = {.wr_id = 1, .next = &w2, .sg_list = pieces, .num_sge = 2, .opcode = IBV_WR_SEND};
 	CALL(0, e->qp_post_send(a.handle, &w1, &bad));
 	memset(words, 'x', sizeof words); /* inline data was taken */
-	struct vb_wc wc = WANT_WC(ctx, cb, 11, 0, OP_RECV);
+	struct vb_wc wc = WANT_WC(cb, 11, 0, OP_RECV);
 	CHECK(wc.byte_len == 5000 && wc.qp_num == b.num && !(wc.flags & IBV_WC_WITH_IMM) && !memcmp(dst, src, 5000));
-	wc = WANT_WC(ctx, cb, 12, 0, OP_RECV);
+	wc = WANT_WC(cb, 12, 0, OP_RECV);
 	CHECK(wc.byte_len == 4096 && wc.flags & IBV_WC_WITH_IMM && wc.imm_data == 0x01020304 && !memcmp(dst + 8192, src + 100, 4096));
-	wc = WANT_WC(ctx, cb, 13, 0, OP_RECV);
+	wc = WANT_WC(cb, 13, 0, OP_RECV);
 	CHECK(wc.byte_len == 9 && !memcmp(dst + 16384, "inline\0!", 9));
-	WANT_WC(ctx, ca, 2, 0, OP_SEND);
-	WANT_WC(ctx, ca, 3, 0, OP_SEND);
+	WANT_WC(ca, 2, 0, OP_SEND);
+	WANT_WC(ca, 3, 0, OP_SEND);
 
 	/* RDMA WRITE, with immediate, READ. */
 	memset(dst, 0, 16384);
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	struct ibv_send_wr w = {.wr_id = 4, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
 				.wr.rdma = {.remote_addr = (uintptr_t)dst, .rkey = m.rkey}};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 4, 0, OP_WRITE);
+	WANT_WC(ca, 4, 0, OP_WRITE);
 	CHECK(!memcmp(dst, src, 5000));
 
 	post_recv(b, 14, NULL, 0, 0);
@@ -58,15 +58,15 @@ int main(int argc, char **argv)
 	w.imm_data = htonl(77);
 	w.wr.rdma.remote_addr += 5000;
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	wc = WANT_WC(ctx, cb, 14, 0, OP_RECV_IMM);
+	wc = WANT_WC(cb, 14, 0, OP_RECV_IMM);
 	CHECK(wc.imm_data == 77 && wc.byte_len == 5000 && !memcmp(dst + 5000, src, 5000));
-	WANT_WC(ctx, ca, 5, 0, OP_WRITE);
+	WANT_WC(ca, 5, 0, OP_WRITE);
 
 	s.addr = (uintptr_t)dst + 16384;
 	w = (struct ibv_send_wr){.wr_id = 6, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
 				 .wr.rdma = {.remote_addr = (uintptr_t)src, .rkey = m.rkey}};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 6, 0, OP_READ);
+	WANT_WC(ca, 6, 0, OP_READ);
 	CHECK(!memcmp(dst + 16384, src, 5000));
 
 	/* Atomics. */
@@ -76,14 +76,14 @@ int main(int argc, char **argv)
 	w = (struct ibv_send_wr){.wr_id = 7, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .send_flags = IBV_SEND_SIGNALED,
 				 .wr.atomic = {.remote_addr = (uintptr_t)word, .rkey = m.rkey, .compare_add = 2}};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 7, 0, OP_ADD);
+	WANT_WC(ca, 7, 0, OP_ADD);
 	CHECK(*word == 42 && *result == 40);
 	w.wr_id = 8;
 	w.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
 	w.wr.atomic.compare_add = 42;
 	w.wr.atomic.swap = 99;
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 8, 0, OP_CMP);
+	WANT_WC(ca, 8, 0, OP_CMP);
 	CHECK(*word == 99 && *result == 42);
 
 	/* ATOMIC WRITE of 8 inline bytes. */
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	w = (struct ibv_send_wr){.wr_id = 9, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_ATOMIC_WRITE, .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE,
 				 .wr.rdma = {.remote_addr = (uintptr_t)word, .rkey = m.rkey}};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 9, 0, 9);
+	WANT_WC(ca, 9, 0, 9);
 	CHECK(*word == value);
 
 	/* A type 2 window: BIND_MW, its key, SEND with invalidate, LOCAL_INV. */
@@ -105,19 +105,19 @@ int main(int argc, char **argv)
 	w = (struct ibv_send_wr){.wr_id = 20, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED,
 				 .bind_mw = {.mw = &w2b.mw, .rkey = bound, .bind_info = {.mr = &vm.mr, .addr = (uintptr_t)dst, .length = 64, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}}};
 	CALL(0, e->qp_post_send(b.handle, &w, &bad));
-	WANT_WC(ctx, cb, 20, 0, OP_BIND);
+	WANT_WC(cb, 20, 0, OP_BIND);
 	s = (struct ibv_sge){(uintptr_t)src, 64, m.lkey};
 	w = (struct ibv_send_wr){.wr_id = 21, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
 				 .wr.rdma = {.remote_addr = (uintptr_t)dst, .rkey = bound}};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 21, 0, OP_WRITE);
+	WANT_WC(ca, 21, 0, OP_WRITE);
 	CHECK(!memcmp(dst, src, 64));
 	post_recv(b, 22, dst, 64, m.lkey);
 	w = (struct ibv_send_wr){.wr_id = 22, .opcode = IBV_WR_SEND_WITH_INV, .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = bound};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	wc = WANT_WC(ctx, cb, 22, 0, OP_RECV);
+	wc = WANT_WC(cb, 22, 0, OP_RECV);
 	CHECK(wc.flags & IBV_WC_WITH_INV && wc.invalidated_rkey == bound);
-	WANT_WC(ctx, ca, 22, 0, OP_SEND);
+	WANT_WC(ca, 22, 0, OP_SEND);
 
 	/* A type 1 window tells its key when the bind is posted. */
 	struct vb_mw w1b = {.mw = {.type = IBV_MW_TYPE_1}};
@@ -129,12 +129,12 @@ int main(int argc, char **argv)
 	bind.wr_id = 24;
 	CALL(0, e->qp_bind_mw(b.handle, &w1b, &bind, &second));
 	CHECK(first != second);
-	WANT_WC(ctx, cb, 23, 0, OP_BIND);
-	WANT_WC(ctx, cb, 24, 0, OP_BIND);
+	WANT_WC(cb, 23, 0, OP_BIND);
+	WANT_WC(cb, 24, 0, OP_BIND);
 	w = (struct ibv_send_wr){.wr_id = 25, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED,
 				 .wr.rdma = {.remote_addr = (uintptr_t)dst, .rkey = second}};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 25, 0, OP_READ);
+	WANT_WC(ca, 25, 0, OP_READ);
 
 	/* Query gives back what was set, zeroing the rest. */
 	struct ibv_qp_attr attr;
@@ -152,16 +152,16 @@ int main(int argc, char **argv)
 	post_recv(b, 30, dst, 64, m.lkey);
 	w = (struct ibv_send_wr){.wr_id = 30, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 30, 0, OP_SEND);
+	WANT_WC(ca, 30, 0, OP_SEND);
 	struct vb_wc *larger = calloc(256, sizeof *larger);
 	CALL(EINVAL, e->cq_resize(cb->handle, 200, larger, 99));
 	CALL(0, e->cq_resize(cb->handle, 200, larger, 255));
 	CHECK(cb->ring.slots == larger && cb->ring.mask == 255);
-	WANT_WC(ctx, cb, 30, 0, OP_RECV);
+	WANT_WC(cb, 30, 0, OP_RECV);
 	post_recv(b, 31, dst, 64, m.lkey);
 	w.wr_id = 31;
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
-	WANT_WC(ctx, ca, 31, 0, OP_SEND);
+	WANT_WC(ca, 31, 0, OP_SEND);
 	CALL(EBUSY, e->cq_destroy(cb->handle));
 	CALL(0, e->qp_destroy(b.handle));
 	CHECK(!poll_cq(cb, &wc));

@@ -74,44 +74,44 @@ int main(int argc, char **argv)
 		pair();
 		post_recv(b, 2, memory, 32768, m.lkey);
 		post(IBV_WR_SEND, &gone, p, n, NULL, &m, 0);
-		WANT_WC(ctx, ca, 1, IBV_WC_LOC_PROT_ERR, 0);
+		WANT_WC(ca, 1, IBV_WC_LOC_PROT_ERR, 0);
 		unpair();
 		pair();
 		post(IBV_WR_RDMA_WRITE, &gone, p, n, memory, &m, 0);
-		WANT_WC(ctx, ca, 1, IBV_WC_LOC_PROT_ERR, 0);
+		WANT_WC(ca, 1, IBV_WC_LOC_PROT_ERR, 0);
 		unpair();
 
 		/* The target is gone. */
 		pair();
 		post(IBV_WR_RDMA_WRITE, &m, memory, n, p, &gone, 0);
-		WANT_WC(ctx, ca, 1, IBV_WC_REM_ACCESS_ERR, 0);
+		WANT_WC(ca, 1, IBV_WC_REM_ACCESS_ERR, 0);
 		unpair();
 		pair();
 		post(IBV_WR_RDMA_READ, &m, memory, n, p, &gone, 0);
-		struct vb_wc wc = want_wc(ctx, ca, __LINE__);
+		struct vb_wc wc = want_wc(ca, __LINE__);
 		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_OP_ERR);
 		unpair();
 
 		/* What a READ or a receive is to fill is gone. */
 		pair();
 		post(IBV_WR_RDMA_READ, &gone, p, n, memory, &m, 0);
-		WANT_WC(ctx, ca, 1, IBV_WC_LOC_PROT_ERR, 0);
+		WANT_WC(ca, 1, IBV_WC_LOC_PROT_ERR, 0);
 		unpair();
 		pair();
 		post_recv(b, 2, p, 65536, gone.lkey);
 		post(IBV_WR_SEND, &m, memory, n, NULL, &m, 0);
-		WANT_WC(ctx, cb, 2, IBV_WC_LOC_PROT_ERR, 0);
-		WANT_WC(ctx, ca, 1, IBV_WC_REM_OP_ERR, 0);
+		WANT_WC(cb, 2, IBV_WC_LOC_PROT_ERR, 0);
+		WANT_WC(ca, 1, IBV_WC_REM_OP_ERR, 0);
 		unpair();
 
 		/* Atomics. */
 		pair();
 		post(IBV_WR_ATOMIC_FETCH_AND_ADD, &m, memory, 8, p, &gone, 0);
-		WANT_WC(ctx, ca, 1, IBV_WC_REM_ACCESS_ERR, 0);
+		WANT_WC(ca, 1, IBV_WC_REM_ACCESS_ERR, 0);
 		unpair();
 		pair();
 		post(IBV_WR_ATOMIC_CMP_AND_SWP, &gone, p, 8, memory, &m, 0);
-		WANT_WC(ctx, ca, 1, IBV_WC_LOC_PROT_ERR, 0);
+		WANT_WC(ca, 1, IBV_WC_LOC_PROT_ERR, 0);
 		unpair();
 		CALL(0, e->mr_dereg(gone.handle));
 	}
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 		pair();
 		post(IBV_WR_RDMA_WRITE, &r, p, 60000, memory, &m, 0);
 		unmap(p, n);
-		struct vb_wc wc = want_wc(ctx, ca, __LINE__);
+		struct vb_wc wc = want_wc(ca, __LINE__);
 		CHECK(wc.status == 0 || wc.status == IBV_WC_LOC_PROT_ERR);
 		CALL(0, e->mr_dereg(r.handle));
 	}
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 	pair();
 	strcpy(memory, "still here");
 	post(IBV_WR_RDMA_WRITE, &m, memory, 11, memory + 100, &m, 0);
-	WANT_WC(ctx, ca, 1, 0, OP_WRITE);
+	WANT_WC(ca, 1, 0, OP_WRITE);
 	CHECK(!strcmp(memory + 100, "still here"));
 	CALL(0, e->ctx_close(ctx));
 	printf("ok\n");

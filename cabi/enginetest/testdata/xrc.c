@@ -64,8 +64,8 @@ int main(int argc, char **argv)
 	struct ibv_send_wr w = {.wr_id = 2, .sg_list = &gs, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED, .qp_type.xrc.remote_srqn = num}, *bad;
 	CALL(EINVAL, e->qp_post_send(r.handle, &w, &bad));
 	CALL(0, e->qp_post_send(s.handle, &w, &bad));
-	WANT_WC(ctx, cs, 2, 0, OP_SEND);
-	WANT_WC(ctx, cr, 1, 0, OP_RECV);
+	WANT_WC(cs, 2, 0, OP_SEND);
+	WANT_WC(cr, 1, 0, OP_RECV);
 	CHECK(!strcmp(memory + 2048, "to the SRQ"));
 
 	CALL(0, e->qp_destroy(s.handle));

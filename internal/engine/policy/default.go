@@ -9,16 +9,17 @@ import "verbena/internal/monotime"
 // The numbers of Table.
 const (
 
-	// Poll: the inputs that a call of Engine.Poll looks at.
-	TimerPolls     uint64 = defaultTimerPolls
-	HeldPolls      uint64 = defaultHeldPolls
-	SocketPolls    uint64 = defaultSocketPolls
-	RingTurn       int    = defaultRingTurn
-	StreamTurn     int    = defaultStreamTurn
-	DirectStreams  int    = defaultDirectStreams
-	StreamSetPolls uint64 = defaultStreamSetPolls
-	DirectPorts    int    = defaultDirectPorts
-	LargeSegment   int    = defaultLargeSegment
+	// Poll: the inputs that a call of Lane.Poll looks at.
+	TimerPolls     uint64            = defaultTimerPolls
+	HeldPolls      uint64            = defaultHeldPolls
+	SocketPolls    uint64            = defaultSocketPolls
+	LaneLook       monotime.Duration = defaultLaneLook
+	RingTurn       int               = defaultRingTurn
+	StreamTurn     int               = defaultStreamTurn
+	DirectStreams  int               = defaultDirectStreams
+	StreamSetPolls uint64            = defaultStreamSetPolls
+	DirectPorts    int               = defaultDirectPorts
+	LargeSegment   int               = defaultLargeSegment
 
 	// Idle: when the background goroutine leaves the inputs to polling threads.
 	Nap              monotime.Duration = defaultNap

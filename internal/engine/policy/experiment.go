@@ -17,10 +17,11 @@ import (
 // The numbers of Table, or of the environment.
 var (
 
-	// Poll: the inputs that a call of Engine.Poll looks at.
+	// Poll: the inputs that a call of Lane.Poll looks at.
 	TimerPolls     = setting[uint64]("TimerPolls", defaultTimerPolls)
 	HeldPolls      = setting[uint64]("HeldPolls", defaultHeldPolls)
 	SocketPolls    = setting[uint64]("SocketPolls", defaultSocketPolls)
+	LaneLook       = setting[monotime.Duration]("LaneLook", defaultLaneLook)
 	RingTurn       = setting[int]("RingTurn", defaultRingTurn)
 	StreamTurn     = setting[int]("StreamTurn", defaultStreamTurn)
 	DirectStreams  = setting[int]("DirectStreams", defaultDirectStreams)

@@ -19,7 +19,7 @@ type Number struct {
 // Table lists the numbers. The constants, and the variables of an experiment, take their
 // values from the defaults below.
 var Table = []Number{
-	// Poll: the inputs that a call of Engine.Poll looks at.
+	// Poll: the inputs that a call of Lane.Poll looks at.
 	{"TimerPolls", int64(defaultTimerPolls), "polls", "1",
 		"Polls between looks at the clock: a poll costs well below a microsecond, the finest " +
 			"timer is ten. A look at each poll makes the row 1.09 times as long.",
@@ -32,6 +32,10 @@ var Table = []Number{
 		"Polls between looks at sockets where rings are: a look at an empty one costs as much as " +
 			"20 polls. With 1 the row takes 2.5 times as long, with 32 1.16 times.",
 		"SEND 2 B, one way, polling, same host"},
+	{"LaneLook", int64(defaultLaneLook), "ns", "",
+		"A polling thread reads for completion queues that nobody has polled for so long: longer " +
+			"than a polling thread takes to post 16 messages.",
+		"SEND 64 B, 2 threads of one process, same host"},
 	{"RingTurn", int64(defaultRingTurn), "bursts", "1",
 		"Bursts that one look takes from a ring: senders wait for the acknowledgements that go " +
 			"out at its end. One burst per look leaves 0.63 of the row, 16 change nothing.",
@@ -143,6 +147,7 @@ const (
 	defaultTimerPolls       = 16
 	defaultHeldPolls        = 256
 	defaultSocketPolls      = 64
+	defaultLaneLook         = 50 * monotime.Microsecond
 	defaultRingTurn         = 4
 	defaultStreamTurn       = 16
 	defaultDirectStreams    = 2

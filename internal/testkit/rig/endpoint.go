@@ -202,8 +202,9 @@ func PollBoth(a, b *Endpoint) ib.WC {
 			return wc[0]
 		}
 		for _, e := range []*Endpoint{b, a} {
-			e.Node.Eng.Poll()
-			e.Node.Eng.Flush()
+			lane := e.Node.Eng.FirstLane()
+			lane.Poll()
+			lane.Flush()
 		}
 	}
 	a.Node.T.Fatal("no completion came")

@@ -46,7 +46,7 @@ func TestIWARPEndBehindAWrite(t *testing.T) {
 				b.Want(ib.WCRecv, ib.WCSuccess)
 				end(b)
 				rig.Until(t, "the end is read", func() bool {
-					a.Node.Eng.Poll()
+					a.Node.Eng.FirstLane().Poll()
 					a.Lock()
 					defer a.Unlock()
 					return c.state.peerEnded() || c.ended != notEnded || a.Machine().State() == ib.QPErr
@@ -55,7 +55,7 @@ func TestIWARPEndBehindAWrite(t *testing.T) {
 			a.Unlock()
 			a.Request(queue.SendWQE{Opcode: ib.WRSend, Length: 1000})
 			a.Want(ib.WCSend, ib.WCSuccess)
-			rig.Until(t, "the queue pair has ended", func() bool { a.Node.Eng.Poll(); return a.State() == ib.QPErr })
+			rig.Until(t, "the queue pair has ended", func() bool { a.Node.Eng.FirstLane().Poll(); return a.State() == ib.QPErr })
 		})
 	}
 }

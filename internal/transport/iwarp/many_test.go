@@ -40,7 +40,7 @@ func TestIWARPManyConnections(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					e.Poll()
+					e.FirstLane().Poll()
 					if i%64 == 0 { // and now and then not
 						runtime.Gosched()
 					}

@@ -27,7 +27,7 @@ func poll(e *endpoint, wc []ib.WC, n int) {
 			}
 		}
 		if n -= k; k == 0 {
-			e.Node.Eng.Poll()
+			e.Node.Eng.FirstLane().Poll()
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // look polls as a C program does.
 func look(n *node) bool {
-	n.Eng.PollFor(1)
+	n.Eng.FirstLane().PollFor(1)
 	n.Eng.UpdateBoard()
 	return n.Eng.Board().Suffices()
 }

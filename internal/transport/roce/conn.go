@@ -40,11 +40,11 @@ type Conn struct {
 
 // NewConn makes a queue pair of RoCEv2. Its counters go to the account.
 // makeMachine is called with its number; onEvent later, without locks, with each
-// event.
+// event. lane is that of its completion queues.
 func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) roce.Machine,
-	onEvent func(ib.EventType)) (*engine.Conn, error) {
+	onEvent func(ib.EventType), lane *engine.Lane) (*engine.Conn, error) {
 	c := &Conn{roce: t}
-	c.ack = engine.NewDelayedAck(&c.Conn)
+	c.ack = engine.NewDelayedAck(&c.Conn, lane)
 	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent},
 		func(qpn ib.QPN) qp.Machine {
 			c.packets = makeMachine(qpn)

@@ -32,7 +32,7 @@ func TestAcknowledgementBeforeConnecting(t *testing.T) {
 			a.Send(56)
 			var wc [1]ib.WC
 			rig.Until(t, "the message is here", func() bool {
-				b.Node.Eng.Poll()
+				b.Node.Eng.FirstLane().Poll()
 				return b.CQ.Poll(wc[:]) == 1
 			})
 			if wc[0].Status != ib.WCSuccess || b.Node.Eng.Probe().Delayed() != 1 {
@@ -65,7 +65,7 @@ func TestAcknowledgementBeforeTheEnd(t *testing.T) {
 			a.Send(56)
 			var wc [1]ib.WC
 			rig.Until(t, "the message is here", func() bool {
-				b.Node.Eng.Poll()
+				b.Node.Eng.FirstLane().Poll()
 				return b.CQ.Poll(wc[:]) == 1
 			})
 			written := make(chan struct{})

@@ -31,5 +31,5 @@ func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) 
 			return ud.New(ud.Config{Config: cfg, Source: q.Source, MTU: q.MTU})
 		}
 		return rc.New(cfg)
-	}, q.OnEvent)
+	}, q.OnEvent, q.Lane)
 }

@@ -16,7 +16,7 @@ const forEver = 1000 * monotime.Second
 // poll polls as an application does that does nothing else.
 func poll(n *node) {
 	for range 2 {
-		n.Eng.Poll()
+		n.Eng.FirstLane().Poll()
 	}
 }
 
@@ -97,7 +97,7 @@ func TestDeferredAckIsSent(t *testing.T) {
 			b.Recv()
 			a.Send(64)
 			var wc [1]ib.WC
-			rig.Until(t, "the message is there", func() bool { b.Node.Eng.Poll(); return b.CQ.Poll(wc[:]) == 1 })
+			rig.Until(t, "the message is there", func() bool { b.Node.Eng.FirstLane().Poll(); return b.CQ.Poll(wc[:]) == 1 })
 			stop(b)
 			if wc := a.Await(); wc.Status != ib.WCSuccess {
 				t.Fatal(wc.Err())
@@ -114,7 +114,7 @@ func TestAckIsNotDeferredWithoutNap(t *testing.T) {
 	b.Recv()
 	a.Send(64)
 	var wc [1]ib.WC
-	rig.Until(t, "the message is there", func() bool { b.Node.Eng.Poll(); return b.CQ.Poll(wc[:]) == 1 })
+	rig.Until(t, "the message is there", func() bool { b.Node.Eng.FirstLane().Poll(); return b.CQ.Poll(wc[:]) == 1 })
 	if wc := a.Await(); wc.Status != ib.WCSuccess {
 		t.Fatal(wc.Err())
 	}

@@ -128,14 +128,14 @@ func TestDestroyAndModifyUnderTraffic(t *testing.T) {
 							default:
 								p[0].Write(p[1], 8192)
 								p[0].CQ.Poll(wc[:])
-								p[0].Node.Eng.Poll()
+								p[0].Node.Eng.FirstLane().Poll()
 								runtime.Gosched() // so that few cores do not make this long
 							}
 						}
 					}()
 				}
 				for range 20 {
-					a.Eng.Poll()
+					a.Eng.FirstLane().Poll()
 					runtime.Gosched()
 				}
 				switch (lane + round) % 3 {

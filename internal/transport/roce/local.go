@@ -4,6 +4,7 @@ package roce
 
 import (
 	"net/netip"
+	"sync/atomic"
 
 	"verbena/ib"
 	"verbena/internal/engine"
@@ -53,7 +54,20 @@ func (t *Transport) ringTo(src, dst netip.Addr, q ib.QPN) *shm.Out {
 	if !t.hosts(dst) {
 		return nil
 	}
-	return t.rings.To(slot)
+	if slot != t.rings.Slot() {
+		return t.rings.To(slot)
+	}
+	return t.rings.Loop(t.laneOf(q))
+}
+
+// laneOf returns the Lane of a queue pair of this process.
+func (t *Transport) laneOf(q ib.QPN) *engine.Lane {
+	if found := t.eng.Find(q); found != nil {
+		if c, ok := ConnOf(found); ok {
+			return c.ack.Lane()
+		}
+	}
+	return t.eng.FirstLane()
 }
 
 // hosts reports whether the port of an address is shared by this process and
@@ -81,13 +95,16 @@ func (t *Transport) hosts(dst netip.Addr) bool {
 // ringReader hands the packets of a ring to their connections, as Port does those of a socket.
 type ringReader struct {
 	roce *Transport
-	slot int // of the process that writes
+	slot int            // of the process that writes
+	rcvd *atomic.Uint64 // packets
 	pkt  wire.Packet
 	meta roce.Meta
 	cur  *Conn // locked; its output is pumped when the next one comes
 }
 
-func (t *Transport) newReader(slot int) shm.Reader { return &ringReader{roce: t, slot: slot} }
+func (t *Transport) newReader(slot int, rcvd *atomic.Uint64) shm.Reader {
+	return &ringReader{roce: t, slot: slot, rcvd: rcvd}
+}
 
 // Burst implements shm.Reader.
 func (r *ringReader) Burst(now monotime.Time, m *shmring.Message, mayDelayAck bool) {
@@ -110,12 +127,11 @@ func (r *ringReader) EndTurn(now monotime.Time, mayDelayAck bool) {
 // copied once.
 func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, mayDelayAck bool,
 	cur *Conn) *Conn {
-	count := &r.roce.rings.Count
 	v := r.pkt.Parse(b)
 	if v == wire.WellFormed {
-		count.Rcvd.Add(uint64(roce.StandsFor(&r.pkt)))
+		r.rcvd.Add(uint64(roce.StandsFor(&r.pkt)))
 	} else {
-		count.Rcvd.Add(1)
+		r.rcvd.Add(1)
 		r.roce.count.malformed[v].Add(1)
 		if v != wire.BadOpcode {
 			return cur
@@ -133,7 +149,7 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 	// Counts packets that do not come from the peer of a connected queue pair, where a socket would
 	// show another address. Packets that come before it has a peer count, too.
 	if cur.path == nil || cur.peerSlot != r.slot || cur.peerTag != m.Tag {
-		count.Refused.Add(1)
+		r.roce.rings.Count.Refused.Add(1)
 		return cur
 	}
 	r.meta = roce.Meta{Src: cur.path.Dst, Dst: cur.path.Src, SrcPort: roce.UDPPort, TOS: m.TOS,

@@ -266,7 +266,7 @@ func TestReaderIsStopped(t *testing.T) {
 	other.Post(b, ib.WRRDMAWrite, 8)
 	held := monotime.Now()
 	rig.Until(t, "all retries would have been spent", func() bool {
-		a.Node.Eng.Poll()
+		a.Node.Eng.FirstLane().Poll()
 		return monotime.Now().Sub(held) > 20*monotime.Millisecond && Of(a.Node.Eng).rings.Count.Behind.Load() > 3
 	})
 	release()
@@ -399,7 +399,7 @@ func TestLateAcknowledgements(t *testing.T) {
 		from.Send(2)
 		var wc [1]ib.WC
 		rig.Until(t, "the message is there", func() bool {
-			to.Node.Eng.Poll()
+			to.Node.Eng.FirstLane().Poll()
 			return to.CQ.Poll(wc[:]) == 1 && wc[0].Opcode == ib.WCRecv
 		})
 	}

@@ -108,7 +108,7 @@ func servePeer(t *testing.T) {
 		}
 		var wc [64]ib.WC
 		for e.CQ.Poll(wc[:]) == 0 {
-			n.Eng.Poll()
+			n.Eng.FirstLane().Poll()
 			n.Eng.Flush()
 		}
 		if rnd.IntN(8) == 0 {
@@ -271,7 +271,7 @@ func writeUntilError(e *endpoint, peer remote, rnd *rand.Rand) {
 	var wc [64]ib.WC
 	for {
 		writeTo(e, peer, rnd)
-		e.Node.Eng.Poll()
+		e.Node.Eng.FirstLane().Poll()
 		e.Node.Eng.Flush()
 		for _, c := range wc[:e.CQ.Poll(wc[:])] {
 			if c.Status != ib.WCSuccess {

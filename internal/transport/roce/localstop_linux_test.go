@@ -59,7 +59,7 @@ func TestPeerIsStopped(t *testing.T) {
 		t.Helper()
 		rig.Until(t, what, func() bool {
 			writeTo(e, peer, rnd)
-			n.Eng.Poll()
+			n.Eng.FirstLane().Poll()
 			n.Eng.Flush()
 			var wc [64]ib.WC
 			for _, c := range wc[:e.CQ.Poll(wc[:])] {

@@ -25,7 +25,8 @@ func manyEndpoints(t *testing.T, n *node, count int) []*endpoint {
 			Buf: parts.Buf, Region: parts.Region}
 		var err error
 		e.Conn, err = Of(n.Eng).NewConn(n.Account,
-			func(qpn ib.QPN) roce.Machine { return rc.New(e.Config(qpn)) }, func(ib.EventType) {})
+			func(qpn ib.QPN) roce.Machine { return rc.New(e.Config(qpn)) }, func(ib.EventType) {},
+			n.Eng.FirstLane())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,10 +70,10 @@ func TestManyQueuePairs(t *testing.T) {
 				if time.Now().After(end) {
 					t.Fatalf("%d of %d messages are not acknowledged", left, pairs*messages)
 				}
-				b.Eng.Poll()
+				b.Eng.FirstLane().Poll()
 				n := from[0].CQ.Poll(wcs[:])
 				if n == 0 {
-					a.Eng.Poll()
+					a.Eng.FirstLane().Poll()
 				}
 				for _, wc := range wcs[:n] {
 					if wc.Status != ib.WCSuccess {

@@ -38,7 +38,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	var err error
 	a.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) roce.Machine { // UC waits for no answer
 		return uc.New(roce.Config{QPN: qpn, PD: 1, Mem: n.Keys, SQ: a.SQ, RQ: a.RQ, SendCQ: a.CQ, RecvCQ: a.CQ})
-	}, func(ib.EventType) {})
+	}, func(ib.EventType) {}, n.Eng.FirstLane())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,14 +93,12 @@ func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 	if !c.packets.PollOutput(now, b) {
 		return false
 	}
-	count := &c.roce.rings.Count
 	if memory == nil {
-		count.Lost.Add(uint64(b.Packets()))
+		c.roce.rings.Count.Lost.Add(uint64(b.Packets()))
 		return true
 	}
-	o.CommitLocked(b.Bytes(), begin,
+	o.CommitLocked(b.Bytes(), b.Packets(), begin,
 		&shmring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
-	count.Sent.Add(uint64(b.Packets()))
 	return true
 }
 

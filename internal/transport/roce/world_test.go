@@ -67,9 +67,17 @@ func newEndpoint(n *node, bytes int) *endpoint {
 // as makes a queue pair of a machine that is made for it.
 func as(n *node, bytes int, machine func(*endpoint, roce.Config) roce.Machine) *endpoint {
 	n.T.Helper()
+	return asOf(n, n.Eng.FirstLane(), bytes, machine)
+}
+
+// asOf is as for completion queues with a Lane.
+func asOf(n *node, lane *engine.Lane, bytes int,
+	machine func(*endpoint, roce.Config) roce.Machine) *endpoint {
+	n.T.Helper()
 	e := n.Parts(bytes)
 	var err error
-	e.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) roce.Machine { return machine(e, e.Config(qpn)) }, func(ib.EventType) {})
+	e.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) roce.Machine { return machine(e, e.Config(qpn)) }, func(ib.EventType) {},
+		lane)
 	if err != nil {
 		n.T.Fatal(err)
 	}

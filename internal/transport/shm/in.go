@@ -89,8 +89,7 @@ func (r *In) corrupt() {
 // the next look answers. The caller holds rxMu.
 func (r *In) answer() {
 	r.rings.eng.Settle()
-	back := r.rings.back(r.slot)
-	if r.rings.waking.Load() == 0 && (back == nil || !back.full()) {
+	if r.rings.waking.Load() == 0 && !r.rings.backFull(r.slot) {
 		r.rx.Answer()
 	}
 }

@@ -4,6 +4,7 @@ package shm
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
@@ -16,6 +17,7 @@ type Out struct {
 	rings *Rings
 	slot  int
 	out   *shmring.Out // nil within this process
+	sent  *atomic.Uint64
 
 	mu     sync.Mutex        // innermost but for the locks of PollOutput
 	tx     *shmring.Producer // guarded by mu; unmapped when gone
@@ -138,9 +140,10 @@ func (o *Out) BypassCacheLocked() bool { return o.probe.bypassCache() }
 // write, else 0.
 func (o *Out) ClockLocked() monotime.Time { return o.probe.clock() }
 
-// CommitLocked gives the reader the first n bytes of MemoryLocked, whose writing began at
-// begin, of ClockLocked.
-func (o *Out) CommitLocked(n int, begin monotime.Time, m *shmring.Message) {
+// CommitLocked gives the reader the first n bytes of MemoryLocked, with some packets, whose
+// writing began at begin, of ClockLocked.
+func (o *Out) CommitLocked(n, packets int, begin monotime.Time, m *shmring.Message) {
+	o.sent.Add(uint64(packets))
 	o.probe.wrote(n, o.probe.clock().Sub(begin))
 	o.tx.Commit(n, m)
 }

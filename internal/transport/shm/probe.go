@@ -2,7 +2,11 @@
 
 package shm
 
-import "verbena/internal/sys/shmring"
+import (
+	"sync/atomic"
+
+	"verbena/internal/sys/shmring"
+)
 
 // A Probe shows and moves state that tests of transports cannot reach from outside. No program uses
 // it.
@@ -36,7 +40,7 @@ func (p Probe) HangUp() { (*p.rings.rings.Load())[0].in.HangUp() }
 
 // NewOut returns a ring that tx writes.
 func (p Probe) NewOut(tx *shmring.Producer) *Out {
-	return &Out{rings: p.rings, slot: p.rings.self.Slot, tx: tx}
+	return &Out{rings: p.rings, slot: p.rings.self.Slot, tx: tx, sent: new(atomic.Uint64)}
 }
 
 // Alive reports whether the reader of a ring is there.

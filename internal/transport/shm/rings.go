@@ -18,8 +18,8 @@ type Config struct {
 	// Path returns the Unix socket where the process of a slot is found; empty where
 	// processes do not find each other.
 	Path func(slot int) string
-	// NewReader makes the reader of a ring from the process of a slot.
-	NewReader func(slot int) Reader
+	// NewReader makes the reader of a ring from the process of a slot, which counts the packets.
+	NewReader func(slot int, rcvd *atomic.Uint64) Reader
 	// OnEnd is called when the process at the other end has ended, after the last that it
 	// had written was read. The background goroutine calls it.
 	OnEnd func(*Out)
@@ -35,7 +35,7 @@ type Reader interface {
 }
 
 // Rings are those of a process: one from and one to each process that it has connections
-// with, itself among them.
+// with, and one within it for each Lane.
 type Rings struct {
 	// immutable after Open
 	eng      *engine.Engine
@@ -54,21 +54,35 @@ type Rings struct {
 	dialMu sync.Mutex // one at a time
 
 	mu   sync.Mutex
-	out  map[int]*Out          // guarded by mu: by slot, the one to use
+	out  map[int]*Out          // guarded by mu: by slot of another process, the one to use
+	loop [engine.MaxLanes]*Out // guarded by mu: within this process, by the Lane that reads
 	ends map[*shmring.Out]*Out // guarded by mu: all that are not closed; nil after Stop
 }
 
 // Counters count packets between queue pairs of this host, which went through memory.
 type Counters struct {
-	Sent, Rcvd, Refused, Lost, Corrupt, Behind atomic.Uint64
+	lanes                          [engine.MaxLanes]laneCounters
+	Refused, Lost, Corrupt, Behind atomic.Uint64
+}
+
+// laneCounters count the packets of a ring within the process; those of the first Lane also of
+// rings from and to others.
+type laneCounters struct {
+	sent, rcvd atomic.Uint64
+	_          [112]byte // threads of several Lanes count at once
 }
 
 // Append appends the counts.
 func (c *Counters) Append(list []engine.Counter) []engine.Counter {
+	var sent, rcvd atomic.Uint64
+	for i := range c.lanes {
+		sent.Add(c.lanes[i].sent.Load())
+		rcvd.Add(c.lanes[i].rcvd.Load())
+	}
 	for _, n := range []struct {
 		name  string
 		value *atomic.Uint64
-	}{{"local_sent_pkts", &c.Sent}, {"local_rcvd_pkts", &c.Rcvd}, {"local_refused", &c.Refused},
+	}{{"local_sent_pkts", &sent}, {"local_rcvd_pkts", &rcvd}, {"local_refused", &c.Refused},
 		{"local_lost", &c.Lost}, {"local_corrupt", &c.Corrupt}, {"local_behind", &c.Behind}} {
 		list = append(list, engine.Counter{Name: n.name, Value: n.value.Load()})
 	}
@@ -154,7 +168,7 @@ func (l *Rings) Shared() bool { return l.listener != nil }
 // LeadTo reports whether there can be a ring to the process of a slot.
 func (l *Rings) LeadTo(slot int) bool { return l.on && (slot == l.self.Slot || l.listener != nil) }
 
-// To returns the ring to the process of a slot, nil if there is none. It may wait for that
+// To returns the ring to another process, of a slot, nil if there is none. It may wait for that
 // process.
 func (l *Rings) To(slot int) *Out {
 	l.dialMu.Lock()
@@ -163,17 +177,50 @@ func (l *Rings) To(slot int) *Out {
 	if o != nil && o.alive() {
 		return o
 	}
-	if slot == l.self.Slot {
-		o = l.loop()
-	} else {
-		o = l.dial(slot)
-	}
+	o = l.dial(slot)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o != nil {
 		l.out[slot] = o
 	}
 	return o
+}
+
+// Loop returns the ring within this process to queue pairs of a Lane.
+func (l *Rings) Loop(lane *engine.Lane) *Out {
+	l.dialMu.Lock()
+	defer l.dialMu.Unlock()
+	n := lane.Number()
+	l.mu.Lock()
+	o := l.loop[n]
+	l.mu.Unlock()
+	if o != nil {
+		return o
+	}
+	tx, rx := shmring.NewPair()
+	l.add(&In{slot: l.self.Slot, rx: rx}, lane)
+	o = &Out{rings: l, slot: l.self.Slot, tx: tx, sent: &l.Count.lanes[n].sent}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.loop[n] = o
+	return o
+}
+
+// backFull reports whether a ring to the process of a slot, which is there already, is full.
+func (l *Rings) backFull(slot int) bool {
+	if slot != l.self.Slot {
+		o := l.back(slot)
+		return o != nil && o.full()
+	}
+	l.mu.Lock()
+	loop := l.loop
+	l.mu.Unlock()
+	for _, o := range loop {
+		if o != nil && o.full() {
+			return true
+		}
+	}
+	return false
 }
 
 // back returns the ring to the process of a slot that is there already.
@@ -188,7 +235,7 @@ func (l *Rings) dial(slot int) *Out {
 	if err != nil {
 		return nil
 	}
-	o := &Out{rings: l, slot: slot, tx: out.Producer, out: out}
+	o := &Out{rings: l, slot: slot, tx: out.Producer, out: out, sent: &l.Count.lanes[0].sent}
 	l.mu.Lock()
 	open := l.ends != nil
 	if open {
@@ -215,25 +262,30 @@ func (l *Rings) drop(out *shmring.Out) *Out {
 	return o
 }
 
-// loop makes the ring of this process to itself.
-func (l *Rings) loop() *Out {
-	tx, rx := shmring.NewPair()
-	l.add(&In{slot: l.self.Slot, rx: rx})
-	return &Out{rings: l, slot: l.self.Slot, tx: tx}
-}
-
-func (l *Rings) add(r *In) {
-	r.rings, r.reader = l, l.config.NewReader(r.slot)
+// add adds a ring, which is read from now on. Its packets are for queue pairs of a Lane; of any if
+// that is nil.
+func (l *Rings) add(r *In, lane *engine.Lane) {
+	n := 0
+	if lane != nil {
+		n = lane.Number()
+	}
+	r.rings, r.reader = l, l.config.NewReader(r.slot, &l.Count.lanes[n].rcvd)
 	r.shown = r.in != nil && l.board.Show(r.rx) // Go's memory is not shown
 	l.mu.Lock()
 	next := append(slices.Clone(*l.rings.Load()), r)
 	l.rings.Store(&next)
 	l.mu.Unlock()
-	l.eng.AddRing(r)
+	if lane != nil {
+		lane.AddRing(r)
+	} else {
+		l.eng.AddRing(r)
+	}
 }
 
 // arrived takes a ring that another process made to this one.
-func (l *Rings) arrived(in *shmring.In) { l.add(&In{slot: in.Peer.Slot, rx: in.Consumer, in: in}) }
+func (l *Rings) arrived(in *shmring.In) {
+	l.add(&In{slot: in.Peer.Slot, rx: in.Consumer, in: in}, nil)
+}
 
 // departed ends a ring whose other end has gone. It is called by the background
 // goroutine.

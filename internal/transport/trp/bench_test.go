@@ -24,7 +24,7 @@ func BenchmarkTRPWrite(b *testing.B) {
 				for posted-done >= 32 {
 					k := x.CQ.Poll(wc[:])
 					if k == 0 {
-						x.Node.Eng.Poll()
+						x.Node.Eng.FirstLane().Poll()
 					}
 					for _, c := range wc[:k] {
 						if c.Status != ib.WCSuccess {

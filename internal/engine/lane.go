@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"sync/atomic"
+
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+)
+
+// A Lane has what a poll writes. Threads that poll different completion queues have a Lane each,
+// so that they share neither a lock nor a cache line. A completion queue has a Lane, and the
+// queue pairs of the queue have it too:
+//
+//	thread 1 ─ Lane.Poll ─► rings of its Lane ─┐
+//	                        rings of all Lanes ├─► other inputs
+//	thread 2 ─ Lane.Poll ─► rings of its Lane ─┘
+//
+// No thread has to poll a queue. A Lane that nobody polls is served by those that poll others.
+//
+// Lanes are a matter of speed: each method is right on any Lane, from any number of threads.
+type Lane struct {
+	eng    *Engine // immutable
+	number int     // immutable: in Engine.lanes
+
+	_ [64]byte // what other Lanes' threads read is on other cache lines
+
+	polls atomic.Uint64 // calls of Poll; see count
+
+	// atomic, of the thread that polls; of several threads' looks some may be lost
+	looked atomic.Int64            // when the other Lanes were last looked at
+	seen   [MaxLanes]atomic.Uint64 // their polls then
+	serves atomic.Uint32           // a bit for each Lane that nobody polls
+
+	delayed delayedAcks
+
+	_ [64]byte
+}
+
+// MaxLanes bounds what a look at all Lanes costs. Completion queues beyond it share them.
+const MaxLanes = 16
+
+func (e *Engine) makeLanes() {
+	for i := range e.lanes {
+		e.lanes[i].eng, e.lanes[i].number = e, i
+	}
+	e.lanesUsed.Store(1)
+}
+
+// usedLanes returns the Lanes that were given out, at least one.
+func (e *Engine) usedLanes() []Lane { return e.lanes[:e.lanesUsed.Load()] }
+
+// FirstLane returns the Lane of all that has no completion queue.
+func (e *Engine) FirstLane() *Lane { return &e.lanes[0] }
+
+// NewLane returns the Lane for a new completion queue.
+func (e *Engine) NewLane() *Lane {
+	n := e.lanesGiven.Add(1) - 1
+	e.lanesUsed.Store(min(n+1, MaxLanes))
+	return &e.lanes[n%MaxLanes]
+}
+
+// Number returns l's number among those of the engine, less than MaxLanes.
+func (l *Lane) Number() int { return l.number }
+
+// look finds out which other Lanes nobody polls: their polls have not gone on since the last look,
+// policy.LaneLook ago.
+func (l *Lane) look(now monotime.Time) {
+	used := l.eng.usedLanes()
+	if len(used) == 1 || now.Sub(monotime.Time(l.looked.Load())) < policy.LaneLook {
+		return
+	}
+	l.looked.Store(int64(now))
+	serves := uint32(0)
+	for i := range used {
+		if o := &used[i]; o != l {
+			if polls := o.polls.Load(); l.seen[i].Swap(polls) == polls {
+				serves |= 1 << i
+			}
+		}
+	}
+	if serves != l.serves.Load() {
+		l.serves.Store(serves)
+	}
+}
+
+// reads reports whether a thread that polls l reads for a Lane; nil is that of all.
+func (l *Lane) reads(o *Lane) bool {
+	return o == nil || o == l || l.serves.Load()&(1<<o.number) != 0
+}
+
+// count returns the number of polls, with those of all Lanes by Engine.Collect.
+func (l *Lane) count() uint64 { return l.polls.Load() + l.eng.bg.polls.Load() }
+
+// polled returns the number of polls of all Lanes.
+func (e *Engine) polled() uint64 {
+	n, used := e.bg.polls.Load(), e.usedLanes()
+	for i := range used {
+		n += used[i].polls.Load()
+	}
+	return n
+}
