@@ -57,8 +57,6 @@ var counterNames = [NumCounters]string{
 	"rdma_recvs", "rdma_sends",
 }
 
-func (c Counter) String() string { return counterNames[c] }
-
 // CounterNames returns the names of a queue pair's counts, in their order.
 func CounterNames() []string { return counterNames[:] }
 
