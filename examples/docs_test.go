@@ -53,6 +53,12 @@ func TestFirstProgramOfThePage(t *testing.T) {
 	goMod, _, _ := strings.Cut(module, "require")
 	file("go.mod", goMod)
 	command([]string{"GOFLAGS="}, "go", "work", "init", ".", root)
+	// A workspace needs the modules of all packages, also those for other systems.
+	download := exec.Command("go", "mod", "download")
+	download.Dir = root
+	if out, err := download.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", download, err, out)
+	}
 	command([]string{"GOFLAGS=", "GOWORK=" + filepath.Join(dir, "go.work")}, "go", "vet", ".")
 }
 
