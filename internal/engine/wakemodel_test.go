@@ -67,7 +67,7 @@ type setting struct {
 	threads [2]kind
 	to      []uint8 // whose event each message makes: a thread, or nobody
 	polls   uint8
-	ntb     bool // an NTB link in place of the ring
+	ntb     bool // the peer writes to an NTB link, not to a ring
 	noFD    bool // … without a descriptor
 	coarse  bool // the background goroutine takes several steps at once
 	alone   bool // the background goroutine has no part: it computes

@@ -67,7 +67,7 @@ func TestTwoGaps(t *testing.T) {
 	s.WantNak("the first gap", peerPSN, wire.NAKPSNSequence)
 	s.Recv(writeAt(s, peerPSN, 0, 10, 0))
 	s.WantAck("to the second gap", peerPSN+1, 2)
-	s.WantQuiet("of which nothing is said yet")
+	s.WantQuiet("the second gap has no NAK yet")
 	s.Recv(writeAt(s, peerPSN+1, 10, 10, 1))
 	s.WantAck("a duplicate", peerPSN+1, 2)
 	s.Recv(writeAt(s, peerPSN+3, 30, 10, 3))

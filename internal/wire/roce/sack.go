@@ -23,9 +23,9 @@ type SACK struct {
 // maxRun bounds a run of PSNs: serial arithmetic tells apart no more.
 const maxRun = 1 << 23
 
-// ParseSACK reads the payload of a SelectiveAcknowledge, and appends its gaps to gaps. Its first
-// number is how far From is from BTH.PSN. Two follow for each gap: its PSNs, and those that
-// arrived before the next gap or Upper. They are encoded as encoding/binary has it (Uvarint).
+// ParseSACK reads the payload of a SelectiveAcknowledge, and appends its gaps to gaps. The payload
+// begins with the distance from BTH.PSN to From. Two numbers follow for each gap: its PSNs, and the
+// PSNs that arrived before the next gap or Upper. All are varints of encoding/binary (Uvarint).
 func ParseSACK(b []byte, psn ib.PSN, gaps []Gap) (s SACK, ok bool) {
 	span, b, ok := run(b)
 	s = SACK{From: psn.Add(span), Gaps: gaps}
