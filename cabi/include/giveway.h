@@ -62,7 +62,7 @@ enum vb_way { VB_STAY, VB_YIELD, VB_NAP };
 #define VB_GET(x) atomic_load_explicit(&(x), memory_order_relaxed)
 #define VB_SET(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 
-/* Returns what the thread is to do after its poll, the empty-th in a row, found nothing. */
+/* Returns the thread's next step after its poll, the empty-th in a row, found nothing. */
 static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty)
 {
 	unsigned naps;

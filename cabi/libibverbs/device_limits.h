@@ -5,7 +5,7 @@
 
 #include <infiniband/verbs.h>
 
-/* What is the same for all devices of a kind. */
+/* The limits that all devices of a kind share. */
 struct vb_kind {
 	const char *name; /* before the underscore of their names */
 	enum ibv_node_type node_type;

@@ -3,10 +3,10 @@
 // Package congestion bounds how many bytes a sender may have outstanding on one path. The
 // peer sees nothing of it. It has no clock: times are passed in.
 //
-// The window follows the product of bandwidth and delay: how much arrived during a round
-// trip, scaled to the shortest round trip. A loss halves the window, but not to less than
-// that product: what the path carried without a queue was not too much, so a loss at that
-// window was chance. Growth ends where a queue shows in the round trip.
+// The window follows the product of bandwidth and delay: how much arrived during a round trip,
+// scaled to the shortest round trip. A loss halves the window, but not to less than that product:
+// the path carried that much without a queue, so a loss at that window was chance. Growth ends
+// where a queue shows in the round trip.
 //
 // Sources: the floor at the product is TCP Westwood+ (Grieco and Mascolo, 2004); the end of
 // growth by delay is HyStart's (RFC 9406, section 4.2).
@@ -111,7 +111,7 @@ func (w *Window) startsSlowly() bool {
 	return w.bytes < w.threshold || w.lossless && w.Long() && !w.queued
 }
 
-// Acked grows the window by what n bytes that arrived allow.
+// Acked grows the window after n bytes have arrived.
 func (w *Window) Acked(now monotime.Time, n int) {
 	most := min(max(Free, 2*w.Product()), Most)
 	if w.bytes >= most && w.ceiling == Most {

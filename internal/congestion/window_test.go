@@ -89,7 +89,7 @@ func TestWindowStaysBelowWhatWasTooMuch(t *testing.T) {
 	}
 }
 
-// Losses that have nothing to do with the window leave what fills the path.
+// Losses that do not depend on the window leave a window that fills the path.
 func TestChanceLeavesTheProduct(t *testing.T) {
 	p := path{rtt: 20 * monotime.Millisecond, rate: 125_000_000}
 	var w Window
@@ -113,8 +113,8 @@ func TestChanceLeavesTheProduct(t *testing.T) {
 	}
 }
 
-// A time-out leaves one packet, and what was lost before the path is known is not held
-// against it.
+// A time-out leaves a window of one packet. A loss before the path is known does not count against
+// it.
 func TestExpired(t *testing.T) {
 	p := path{rtt: 20 * monotime.Millisecond, rate: 125_000_000}
 	var w Window

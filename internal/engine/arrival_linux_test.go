@@ -112,8 +112,8 @@ func (i *countedInput) TryPoll(bool) int {
 }
 func (i *countedInput) Stop() {}
 
-// A thread that waits next leaves sockets alone that had nothing when they were last read: what
-// comes ends its wait.
+// A thread that waits next leaves alone the sockets that had nothing at its last read: a packet on
+// one of them ends its wait.
 func TestQuietSocketsAreLeftToTheWait(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {

@@ -25,7 +25,7 @@ func TestGraceThatRunsOutIsGivenUp(t *testing.T) {
 	}
 }
 
-// What was given up is tried again, ever more rarely.
+// A grace that was given up is tried again, ever more rarely.
 func TestGraceIsTriedAgainEverMoreRarely(t *testing.T) {
 	var l DelayedAck
 	last := 0

@@ -17,12 +17,12 @@
 // Only the pumping thread writes, so packets of a queue pair leave in the order in which its
 // machine made them. Other threads leave their work in the machine.
 //
-// # What plugs in
+// # Plug-in points
 //
 //	Driver     makes the queue pairs of a kind of device
-//	Transport  embeds Conn, and sends what its machine has to say
+//	Transport  embeds Conn, and sends its machine's output
 //	Input      reads what arrives: a socket, an epoll set, memory (Sleeper), a Ring
-//	Plug       what a transport keeps for the engine: listeners, ports, counters
+//	Plug       state of a transport that the engine keeps: listeners, ports, counters
 //
 // A thread that polls a completion queue and finds nothing takes the inputs with a try-lock and
 // reads them without blocking. The background goroutine blocks on the sockets only while no thread

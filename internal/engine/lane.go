@@ -9,9 +9,9 @@ import (
 	"verbena/internal/monotime"
 )
 
-// A Lane has what a poll writes. Threads that poll different completion queues have a Lane each,
-// so that they share neither a lock nor a cache line. A completion queue has a Lane, and the
-// queue pairs of the queue have it too:
+// A Lane holds the data that a poll writes. Threads that poll different completion queues have a
+// Lane each, so that they share neither a lock nor a cache line. A completion queue has a Lane, and
+// the queue pairs of the queue have it too:
 //
 //	thread 1 ─ Lane.Poll ─► rings of its Lane ─┐
 //	                        rings of all Lanes ├─► other inputs
@@ -24,7 +24,7 @@ type Lane struct {
 	eng    *Engine // immutable
 	number int     // immutable: in Engine.lanes
 
-	_ [64]byte // what other Lanes' threads read is on other cache lines
+	_ [64]byte // the threads of other Lanes read other cache lines
 
 	polls atomic.Uint64 // calls of Poll; see count
 
@@ -38,7 +38,7 @@ type Lane struct {
 	_ [64]byte
 }
 
-// MaxLanes bounds what a look at all Lanes costs. Completion queues beyond it share them.
+// MaxLanes bounds the cost of a look at all Lanes. Completion queues beyond it share them.
 const MaxLanes = 16
 
 func (e *Engine) makeLanes() {

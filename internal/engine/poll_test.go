@@ -4,7 +4,7 @@ package engine
 
 import "testing"
 
-// A poll that stands for many passes what any of them would have passed.
+// A poll that counts for n passes every multiple that one of n polls would have passed.
 func TestPassed(t *testing.T) {
 	for _, step := range []uint64{1, 3, 16, 17, 64, 100} {
 		times, last := 0, uint64(0)

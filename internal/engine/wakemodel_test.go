@@ -18,7 +18,7 @@ package engine
 type world struct {
 	// the ring, or the NTB link
 	unread uint8 // messages, a bit each
-	armed  bool  // shmring: armed; NTB: the word for sleep differs from what the peer has answered
+	armed  bool  // shmring: armed; NTB: the sleep word differs from the peer's last answer
 	lock   uint8 // its reader: 0 none, else 1 + the actor
 
 	// arrival
@@ -420,7 +420,7 @@ func (s *setting) attend(w *world) bool {
 	return true
 }
 
-// silenced, attended and polled choose what follows in Collect.
+// silenced, attended and polled choose the next step in Collect.
 func (s *setting) silenced(t *sleeper) {
 	switch {
 	case s.readFirst:

@@ -12,7 +12,7 @@ import (
 // Bounds of a burst: one UDP_SEGMENT send may carry as much on every kernel.
 const (
 	MaxSegments   = 64
-	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
+	MaxBurstBytes = 65000 // below 65,507, the longest UDP payload over IPv4
 )
 
 // longPayload is the largest payload of a long packet: see Payload.
@@ -23,7 +23,7 @@ const longPayload = 32 << 10
 // entries of the scatter list.
 const copyBelow = 512
 
-const arenaBytes = MaxTrainBytes + 1024
+const arenaBytes = MaxBurstBytes + 1024
 
 // Burst holds datagrams to one destination: all of SegmentBytes but
 // the last, which may be shorter, so that one UDP_SEGMENT send carries it.
@@ -65,7 +65,7 @@ type undo struct{ arena, iov, held, mark int }
 // NewBurst returns an empty burst with its buffers allocated.
 func NewBurst() *Burst {
 	arena := make([]byte, 0, arenaBytes)
-	return &Burst{limit: MaxSegments, room: MaxTrainBytes, arena: arena, own: arena,
+	return &Burst{limit: MaxSegments, room: MaxBurstBytes, arena: arena, own: arena,
 		iov: make([][]byte, 0, 4*MaxSegments), held: make([]mem.Span, 0, MaxSegments),
 		scratch: make([]mem.Span, 0, ib.MaxSGE)}
 }
@@ -77,7 +77,7 @@ func (b *Burst) Reset() {
 		b.held[i] = mem.Span{}
 	}
 	clear(b.iov)
-	*b = Burst{limit: b.limit, room: MaxTrainBytes, held: b.held[:0], scratch: b.scratch,
+	*b = Burst{limit: b.limit, room: MaxBurstBytes, held: b.held[:0], scratch: b.scratch,
 		iov: b.iov[:0], arena: b.own, own: b.own}
 }
 
@@ -98,7 +98,7 @@ const (
 // PlaceAck sets the place of a lone acknowledgement.
 func (b *Burst) PlaceAck(p AckPlace) { b.ack = p }
 
-// AckPlace returns what PlaceAck has set.
+// AckPlace returns the place that PlaceAck has set.
 func (b *Burst) AckPlace() AckPlace { return b.ack }
 
 // Into makes the burst be written to memory that another process shares, which is longer than any

@@ -13,7 +13,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-var trainPath = NewPath(netip.MustParseAddr("192.0.2.1"), 0xc001, &ib.GRH{DGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.2"))})
+var burstPath = NewPath(netip.MustParseAddr("192.0.2.1"), 0xc001, &ib.GRH{DGID: ib.GIDFromAddr(netip.MustParseAddr("192.0.2.2"))})
 
 // packet is a SEND Only of n bytes for a burst.
 func packet(n int) (size int, h wire.BTH) {
@@ -34,7 +34,7 @@ func table(t *testing.T, buf []byte) (*mem.Table, *mem.Region) {
 
 // A burst is cut into datagrams of one size, the last may be shorter. The ICRC of each is right for
 // its place in the burst.
-func TestTrain(t *testing.T) {
+func TestBurst(t *testing.T) {
 	buf := make([]byte, 8192)
 	for i := range buf {
 		buf[i] = byte(i * 7)
@@ -43,7 +43,7 @@ func TestTrain(t *testing.T) {
 	b := NewBurst()
 	for _, n := range []int{1000, 1000, 998, 999, 3} { // 998 and 999 are as long as 1000 with their pad
 		size, h := packet(n)
-		if !b.Begin(trainPath, size, h) {
+		if !b.Begin(burstPath, size, h) {
 			t.Fatalf("%d bytes do not fit", n)
 		}
 		// Three pieces: copied, by reference where it pays, copied.
@@ -59,7 +59,7 @@ func TestTrain(t *testing.T) {
 	if !b.Full() {
 		t.Error("open after a shorter datagram")
 	}
-	if size, h := packet(3); b.Begin(trainPath, size, h) {
+	if size, h := packet(3); b.Begin(burstPath, size, h) {
 		t.Error("took a datagram after a shorter one")
 	}
 	b.Seal()
@@ -71,7 +71,7 @@ func TestTrain(t *testing.T) {
 		raw := all[:min(len(all), b.SegmentBytes())]
 		all = all[len(raw):]
 		var p wire.Packet
-		if m := p.Parse(raw); m != wire.WellFormed || !trainPath.Pseudo.VerifyWithID(raw, uint16(i)) {
+		if m := p.Parse(raw); m != wire.WellFormed || !burstPath.Pseudo.VerifyWithID(raw, uint16(i)) {
 			t.Errorf("datagram %d: %v, or a wrong ICRC", i, m)
 		}
 		if !bytes.Equal(p.Payload, buf[5:5+n]) {
@@ -89,7 +89,7 @@ func TestTrain(t *testing.T) {
 
 // A datagram taken back leaves no trace: neither one that was copied nor one
 // that is pointed at, as the first or behind others.
-func TestTrainAbort(t *testing.T) {
+func TestBurstAbort(t *testing.T) {
 	buf := make([]byte, 8192)
 	for i := range buf {
 		buf[i] = byte(i * 7)
@@ -98,7 +98,7 @@ func TestTrainAbort(t *testing.T) {
 	b := NewBurst()
 	add := func(n int, keep bool) {
 		size, h := packet(n)
-		if !b.Begin(trainPath, size, h) {
+		if !b.Begin(burstPath, size, h) {
 			t.Fatalf("%d bytes do not fit", n)
 		}
 		s, v := tab.Local(1, ib.SGE{Length: uint32(n), LKey: r.LKey()}, 0)
@@ -114,7 +114,7 @@ func TestTrainAbort(t *testing.T) {
 			b.Abort()
 		}
 	}
-	train := func(abort bool) []byte {
+	burst := func(abort bool) []byte {
 		b.Reset()
 		for _, n := range []int{1000, 1000, 100} {
 			for _, gone := range []int{1000, 40} {
@@ -127,8 +127,8 @@ func TestTrainAbort(t *testing.T) {
 		b.Seal()
 		return bytes.Join(b.Iov(), nil)
 	}
-	want := train(false)
-	if got := train(true); !bytes.Equal(got, want) || b.Len() != 3 || b.Bytes() != len(want) {
+	want := burst(false)
+	if got := burst(true); !bytes.Equal(got, want) || b.Len() != 3 || b.Bytes() != len(want) {
 		t.Errorf("%d datagrams of %d bytes, want 3 of %d, or they differ", b.Len(), b.Bytes(), len(want))
 	}
 	b.Reset()
@@ -138,9 +138,9 @@ func TestTrainAbort(t *testing.T) {
 	}
 }
 
-// What does not fit is refused and changes nothing.
-func TestTrainRefuses(t *testing.T) {
-	other := NewPath(trainPath.Src, 0xc002, &ib.GRH{DGID: ib.GIDFromAddr(trainPath.Dst)})
+// A packet that does not fit is refused and changes nothing.
+func TestBurstRefuses(t *testing.T) {
+	other := NewPath(burstPath.Src, 0xc002, &ib.GRH{DGID: ib.GIDFromAddr(burstPath.Dst)})
 	b := NewBurst()
 	add := func(path *Path, n int) bool {
 		size, h := packet(n)
@@ -151,25 +151,25 @@ func TestTrainRefuses(t *testing.T) {
 		b.End()
 		return true
 	}
-	if !add(trainPath, 100) || add(other, 100) || add(trainPath, 104) || !add(trainPath, 100) {
+	if !add(burstPath, 100) || add(other, 100) || add(burstPath, 104) || !add(burstPath, 100) {
 		t.Error("another path or a longer datagram joined")
 	}
 	b.Reset()
 	b.Limit(1)
-	if !add(trainPath, 100) || !b.Full() || add(trainPath, 100) {
+	if !add(burstPath, 100) || !b.Full() || add(burstPath, 100) {
 		t.Error("more datagrams than the limit")
 	}
 	b.Reset()
 	b.Limit(MaxSegments)
 	n := 0
-	for add(trainPath, 4096) {
+	for add(burstPath, 4096) {
 		n++
 	}
-	if b.Bytes() > MaxTrainBytes || n != MaxTrainBytes/(4096+wire.BTHBytes+wire.ICRCBytes) {
+	if b.Bytes() > MaxBurstBytes || n != MaxBurstBytes/(4096+wire.BTHBytes+wire.ICRCBytes) {
 		t.Errorf("%d datagrams of %d bytes in all", n, b.Bytes())
 	}
 	b.Reset()
-	for n = 0; add(trainPath, 0); n++ {
+	for n = 0; add(burstPath, 0); n++ {
 	}
 	if n != MaxSegments {
 		t.Errorf("%d datagrams", n)
@@ -178,13 +178,13 @@ func TestTrainRefuses(t *testing.T) {
 
 // A burst into memory has packets of the same form without ICRC, and points at
 // nothing; the next one is as others are.
-func TestTrainIntoMemory(t *testing.T) {
+func TestBurstIntoMemory(t *testing.T) {
 	for _, stream := range []bool{false, true} {
-		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) { trainIntoMemory(t, stream) })
+		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) { burstIntoMemory(t, stream) })
 	}
 }
 
-func trainIntoMemory(t *testing.T, stream bool) {
+func burstIntoMemory(t *testing.T, stream bool) {
 	buf := make([]byte, 4096)
 	for i := range buf {
 		buf[i] = byte(i * 7 >> 3)
@@ -200,7 +200,7 @@ func trainIntoMemory(t *testing.T, stream bool) {
 			t.Fatal(v)
 		}
 		size, h := packet(n)
-		if !b.Begin(trainPath, size, h) || !b.Span(s, 0, n) {
+		if !b.Begin(burstPath, size, h) || !b.Span(s, 0, n) {
 			t.Fatalf("%d bytes do not fit", n)
 		}
 		if i == 1 {
@@ -213,9 +213,9 @@ func trainIntoMemory(t *testing.T, stream bool) {
 		t.Error("memory is pointed at")
 	}
 	b.closed = false
-	if size, h := packet(4096); !b.Begin(trainPath, size, h) {
+	if size, h := packet(4096); !b.Begin(burstPath, size, h) {
 		t.Error("what fits is not taken")
-	} else if b.Abort(); b.Begin(trainPath, 5400, h) {
+	} else if b.Abort(); b.Begin(burstPath, 5400, h) {
 		t.Error("took more than there is memory")
 	}
 	all := memory[:b.Bytes()]
@@ -230,11 +230,11 @@ func trainIntoMemory(t *testing.T, stream bool) {
 	clear(memory)
 	b.Reset()
 	size, h := packet(4)
-	b.Begin(trainPath, size, h)
+	b.Begin(burstPath, size, h)
 	b.Copy(buf[:4])
 	b.End()
 	b.Seal()
-	if !trainPath.Pseudo.VerifyWithID(bytes.Join(b.Iov(), nil), 0) || !bytes.Equal(memory, make([]byte, len(memory))) {
-		t.Error("the train after one into memory has no ICRC, or is there too")
+	if !burstPath.Pseudo.VerifyWithID(bytes.Join(b.Iov(), nil), 0) || !bytes.Equal(memory, make([]byte, len(memory))) {
+		t.Error("the burst after one into memory has no ICRC, or is there too")
 	}
 }

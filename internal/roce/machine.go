@@ -15,9 +15,9 @@ type Machine interface {
 	qp.Machine
 	HandleInput(now monotime.Time, p *wire.Packet, m *Meta)
 	PollOutput(now monotime.Time, b *Burst) bool
-	// AckMayWait reports whether all that PollOutput would return can wait for the
-	// application, which has completions to look at and may answer. psn names
-	// what is to be sent: while it stays the same nothing new has come.
+	// AckMayWait reports whether all that PollOutput would return can wait for the application,
+	// which has completions to look at and may answer. psn identifies the pending output: while it
+	// stays the same, nothing new has come.
 	AckMayWait() (psn ib.PSN, ok bool)
 	// Modify applies attributes that the object layer has checked. path is the
 	// resolved address vector where mask has QPAV.

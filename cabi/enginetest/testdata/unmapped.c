@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	ca = new_cq(ctx, 64, 0, 1);
 	cb = new_cq(ctx, 64, 0, 2);
 	m = new_mr(pd, memory, sizeof memory);
-	uint32_t sizes[] = {8, 600, 20000}; /* copied, pointed at, a train */
+	uint32_t sizes[] = {8, 600, 20000}; /* copied, pointed at, a burst */
 	for (int i = 0; i < 3; i++) {
 		uint32_t n = sizes[i];
 		struct mr gone;

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// names returns what a file declares at package level, without its functions.
+// names returns the names that a file declares at package level, without its functions.
 func names(t *testing.T, file string) (list []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

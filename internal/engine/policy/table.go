@@ -12,7 +12,8 @@ type Number struct {
 	Off     string // the value that switches its mechanism off; empty where there is none
 	Why     string
 	// Shown is the row of `make bench` where an experiment looks first, or the test that fails
-	// without the mechanism. It is empty of a bound, on a wait or on what an idle process costs.
+	// without the mechanism. It is empty for a bound on a wait, and for one on the cost of an idle
+	// process.
 	Shown string
 }
 

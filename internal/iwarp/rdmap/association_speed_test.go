@@ -15,13 +15,13 @@ func associatedPair(t testing.TB) (a, b *peer, step func()) {
 	a.a.SendCQ, b.a.RecvCQ, b.a.SendCQ, a.a.RecvCQ = &ring{}, &ring{}, &ring{}, &ring{}
 	packet := make([]byte, 0, segmentBytes+10)
 	move := func(from, to *peer) {
-		for from.a.PollOutput(0, from.train) {
-			from.train.Seal()
-			for _, p := range from.train.Iov() {
+		for from.a.PollOutput(0, from.burst) {
+			from.burst.Seal()
+			for _, p := range from.burst.Iov() {
 				for len(p) > 0 {
-					n := min(len(p), from.train.SegmentBytes()-len(packet))
+					n := min(len(p), from.burst.SegmentBytes()-len(packet))
 					packet = append(packet, p[:n]...)
-					if p = p[n:]; len(packet) == from.train.SegmentBytes() {
+					if p = p[n:]; len(packet) == from.burst.SegmentBytes() {
 						to.a.HandleInput(0, from.at, packet)
 						packet = packet[:0]
 					}
@@ -31,7 +31,7 @@ func associatedPair(t testing.TB) (a, b *peer, step func()) {
 				to.a.HandleInput(0, from.at, packet)
 				packet = packet[:0]
 			}
-			from.train.Reset()
+			from.burst.Reset()
 		}
 	}
 	return a, b, func() {

@@ -31,7 +31,7 @@ type peer struct {
 	*end
 	a     *Association
 	at    netip.AddrPort
-	train *trp.Burst
+	burst *trp.Burst
 	out   [][]byte
 	link  []trp.Event
 }
@@ -40,7 +40,7 @@ const segmentBytes = 1038 // 1,024 bytes and the headers of a WRITE
 
 func newPeer(t testing.TB, name string, at netip.AddrPort, o options) *peer {
 	seed := uint32(len(name)) * 77
-	p := &peer{at: at, train: trp.NewBurst(), end: &end{t: t, name: name, nothing: true,
+	p := &peer{at: at, burst: trp.NewBurst(), end: &end{t: t, name: name, nothing: true,
 		bytes: bytes.Repeat([]byte{untouched}, o.memory), sq: queue.NewSendQueue(64, 8, 256), rq: queue.NewRecvQueue(64, 8),
 		table: mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })}}
 	var err error
@@ -62,15 +62,15 @@ func (p *peer) modify(o options, states ...ib.QPState) {
 
 // pump takes what the machine sends, datagram by datagram.
 func (p *peer) pump() {
-	for p.a.PollOutput(p.now, p.train) {
-		p.train.Seal()
-		all := bytes.Join(p.train.Iov(), nil)
+	for p.a.PollOutput(p.now, p.burst) {
+		p.burst.Seal()
+		all := bytes.Join(p.burst.Iov(), nil)
 		for len(all) > 0 {
-			n := min(p.train.SegmentBytes(), len(all))
+			n := min(p.burst.SegmentBytes(), len(all))
 			p.out = append(p.out, all[:n:n])
 			all = all[n:]
 		}
-		p.train.Reset()
+		p.burst.Reset()
 	}
 	for ev, ok := p.a.PollLink(); ok; ev, ok = p.a.PollLink() {
 		p.link = append(p.link, ev)

@@ -12,11 +12,11 @@ import (
 // Bounds of a burst: one UDP_SEGMENT send may carry as much on every kernel.
 const (
 	MaxSegments   = 64
-	MaxTrainBytes = 65000 // below 65,507, the longest UDP payload over IPv4
+	MaxBurstBytes = 65000 // below 65,507, the longest UDP payload over IPv4
 )
 
 // MaxSegmentBytes is the longest DDP segment that fits one datagram of ours.
-const MaxSegmentBytes = MaxTrainBytes - wire.HeaderBytes
+const MaxSegmentBytes = MaxBurstBytes - wire.HeaderBytes
 
 // copyBelow is the payload size up to which a segment is copied into the burst instead of being
 // pointed at: one contiguous write beats three entries of the scatter list.
@@ -43,7 +43,7 @@ type Burst struct {
 
 // NewBurst returns an empty burst with its buffers allocated.
 func NewBurst() *Burst {
-	return &Burst{limit: MaxSegments, arena: make([]byte, 0, MaxTrainBytes),
+	return &Burst{limit: MaxSegments, arena: make([]byte, 0, MaxBurstBytes),
 		iov: make([][]byte, 0, 2*MaxSegments+1), held: make([]mem.Span, 0, MaxSegments)}
 }
 
@@ -86,7 +86,7 @@ func (b *Burst) begin(dst netip.AddrPort, size int) bool {
 	case b.n == 0:
 		b.dst, b.segBytes = dst, size
 	case b.dst != dst || b.closed || b.n == b.limit || size > b.segBytes ||
-		b.bytes+size > MaxTrainBytes:
+		b.bytes+size > MaxBurstBytes:
 		return false
 	}
 	return true

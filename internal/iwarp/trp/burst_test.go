@@ -78,7 +78,7 @@ func TestShortPayloadIsCopied(t *testing.T) {
 
 // One UDP_SEGMENT send carries a burst: datagrams of one size, bounded in number and bytes. The
 // last may be shorter.
-func TestTrains(t *testing.T) {
+func TestBursts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		sizes []int
@@ -89,7 +89,7 @@ func TestTrains(t *testing.T) {
 		{"a shorter one ends it", []int{100, 50, 50, 100}, 0, []int{2, 1, 1}},
 		{"a longer one waits", []int{50, 100}, 0, []int{1, 1}},
 		{"64 at most", make([]int, 70), 0, []int{64, 6}},
-		{"no trains", []int{100, 100}, 1, []int{1, 1}},
+		{"no bursts", []int{100, 100}, 1, []int{1, 1}},
 		{"65,000 bytes at most", []int{30000, 30000, 30000}, 0, []int{2, 1}},
 		{"the longest", []int{MaxSegmentBytes, MaxSegmentBytes}, 0, []int{1, 1}},
 	} {
@@ -100,20 +100,20 @@ func TestTrains(t *testing.T) {
 		for _, n := range c.sizes {
 			s.c.Send(make([]byte, max(n, 1)))
 		}
-		s.trains = nil
+		s.bursts = nil
 		s.now = s.now.Add(monotime.Millisecond)
-		var trains []int
+		var bursts []int
 		for s.c.PollOutput(s.now, s.burst) {
-			trains = append(trains, s.burst.Len())
+			bursts = append(bursts, s.burst.Len())
 			s.burst.Reset()
 		}
-		if len(trains) != len(c.want) {
-			t.Errorf("%s: trains of %v, want %v", c.name, trains, c.want)
+		if len(bursts) != len(c.want) {
+			t.Errorf("%s: bursts of %v, want %v", c.name, bursts, c.want)
 			continue
 		}
-		for i := range trains {
-			if trains[i] != c.want[i] {
-				t.Errorf("%s: trains of %v, want %v", c.name, trains, c.want)
+		for i := range bursts {
+			if bursts[i] != c.want[i] {
+				t.Errorf("%s: bursts of %v, want %v", c.name, bursts, c.want)
 				break
 			}
 		}

@@ -205,11 +205,11 @@ func TestHostilePeer(t *testing.T) {
 				c.HandleTimeout(now)
 			}
 			c.check(t)
-			trains := 0
-			for ; r.IntN(8) != 0 && c.PollOutput(now, b); trains++ {
+			bursts := 0
+			for ; r.IntN(8) != 0 && c.PollOutput(now, b); bursts++ {
 				b.Reset()
 			}
-			if trains > 1000 {
+			if bursts > 1000 {
 				t.Fatal("it does not stop sending")
 			}
 			c.check(t)

@@ -28,7 +28,7 @@ type script struct {
 	now    monotime.Time
 	from   netip.AddrPort
 	sent   []wire.Packet // not yet looked at
-	trains []int         // datagrams in each burst
+	bursts []int         // datagrams in each burst
 	up     []uint64      // segments that came up
 	order  uint64        // told by HandleInOrder
 	acked  uint64        // told by HandleAcked
@@ -93,9 +93,9 @@ func (s *script) poll() {
 		s.burst.Seal()
 		stream := bytes.Join(s.burst.Iov(), nil)
 		if len(stream) != s.burst.Bytes() || s.burst.Dst() != s.c.Peer() {
-			s.t.Fatalf("a train of %d bytes to %v, announced as %d to %v", len(stream), s.c.Peer(), s.burst.Bytes(), s.burst.Dst())
+			s.t.Fatalf("a burst of %d bytes to %v, announced as %d to %v", len(stream), s.c.Peer(), s.burst.Bytes(), s.burst.Dst())
 		}
-		s.trains = append(s.trains, s.burst.Len())
+		s.bursts = append(s.bursts, s.burst.Len())
 		for len(stream) > 0 {
 			n := min(s.burst.SegmentBytes(), len(stream))
 			var p wire.Packet

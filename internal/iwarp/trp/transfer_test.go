@@ -17,7 +17,7 @@ func TestSegmentsInOrder(t *testing.T) {
 	for i := range uint64(3) {
 		s.wantData(i, 0)
 	}
-	wantEqual(t, "datagrams in the train", s.trains[len(s.trains)-1], 3)
+	wantEqual(t, "datagrams in the burst", s.bursts[len(s.bursts)-1], 3)
 	s.recv(ack(0, 2))
 	wantEqual(t, "acknowledged", s.acked, 2)
 	s.recv(data(0, 3), data(1, 3))

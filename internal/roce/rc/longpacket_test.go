@@ -33,7 +33,7 @@ func TestLongPacketsSent(t *testing.T) {
 		{wire.RCRDMAWriteFirst, psn, 32 << 10, 32}, {wire.RCRDMAWriteMiddle, psn + 32, 32 << 10, 32},
 		{wire.RCRDMAWriteLast, psn + 64, 70000 - 64<<10, 5}, {wire.RCRDMAWriteOnly, psn + 69, 1024, 1},
 	} {
-		p := s.WantPacket("as long as a train", want.op, want.psn)
+		p := s.WantPacket("as long as a burst", want.op, want.psn)
 		if len(p.Payload) != want.n || p.ICRC != uint32(want.stand-1) {
 			t.Errorf("packet %d: %d bytes, stands for 1+%d", i, len(p.Payload), p.ICRC)
 		}

@@ -161,7 +161,7 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if requests && q.loneAck() && (later || b.AckPlace() == roce.AckBehind && !q.resp.ackWaited) {
 		q.pollRequests(now, b)
 		q.resp.ackWaited = !later // for one burst only: the peer may be blocked on it
-		if n := b.Packets(); n > 0 && n < shortTrain {
+		if n := b.Packets(); n > 0 && n < shortBurst {
 			if !later {
 				q.pollResponses(b) // behind the answer if it fits the burst, else in the next
 			}
@@ -178,9 +178,9 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	return b.Len() > 0
 }
 
-// shortTrain is the length below which a burst is taken for an answer that the peer waits for, not
+// shortBurst is the length below which a burst is taken for an answer that the peer waits for, not
 // for a part of a stream.
-const shortTrain = 4
+const shortBurst = 4
 
 // loneAck reports whether all that is owed is one positive acknowledgement.
 func (q *QP) loneAck() bool {

@@ -24,7 +24,7 @@ type recovery struct {
 	// among them are of the same queue, or of the same chance.
 	recovering bool
 	recovered  ib.PSN
-	// what was lost since roundStart bytes were delivered, until roundEnd has arrived
+	// packets lost since roundStart bytes were delivered, until roundEnd has arrived
 	roundEnd   ib.PSN
 	roundLost  int // packets
 	roundStart int

@@ -21,7 +21,7 @@ type kept struct {
 	slots []*keptRequest // the slot of a PSN is at its low bits; a power of two
 	count int            // slots in use
 	bytes int            // taken from Config.Reorder
-	gaps  []wire.Gap     // what is missing before end
+	gaps  []wire.Gap     // PSNs missing before end
 	end   ib.PSN         // one past the newest PSN
 	// Where the latest SACK could not tell of all gaps, the next one begins at told.
 	partly bool
@@ -142,8 +142,8 @@ func (k *kept) expect(epsn ib.PSN) {
 	k.gaps[0].First = epsn
 }
 
-// keep keeps a request, which stands for n packets, until it is its turn. The first that came
-// with a PSN counts. It reports whether there is news of what is missing.
+// keep keeps a request, which stands for n packets, until it is its turn. The first that came with
+// a PSN counts. It reports whether the set of missing PSNs has changed.
 func (q *QP) keep(p *wire.Packet, n uint32) (news bool) {
 	k, b := &q.resp.kept, q.Reorder
 	end, ok := q.keptEnd(p, n)

@@ -15,7 +15,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// budget has the machine take the memory for what arrives before its turn from b.
+// budget makes the machine take the memory for requests that arrive before their turn from b.
 func budget(b *mem.Budget) func(*script.Setup) {
 	return func(s *script.Setup) { s.Reorder = b }
 }
@@ -25,8 +25,9 @@ func writeAt(s *script.Script, psn ib.PSN, off, n int, mark byte) wire.Packet {
 	return s.At(script.Request(wire.RCRDMAWriteOnly, psn, script.Bytes(n, mark)), off, n)
 }
 
-// What arrives after a gap has no effect until the gap fills. Then all is executed in order,
-// and one acknowledgement covers it. What a requester that goes back repeats is a duplicate.
+// A request that arrives after a gap has no effect until the gap fills. Then all requests are
+// executed in order, and one acknowledgement covers them. Requests that a requester repeats in
+// go-back-N are duplicates.
 func TestKeptAfterGap(t *testing.T) {
 	b := mem.NewBudget(1 << 20)
 	s := receiver(t, 100, budget(b))
@@ -188,8 +189,8 @@ func TestGarbageAfterGap(t *testing.T) {
 	}
 }
 
-// An opcode that is not known, or a READ of more PSNs than may be kept, is not kept. What comes
-// too far after the gap is not either, and takes no memory.
+// An opcode that is not known, or a READ of more PSNs than may be kept, is not kept. Neither is a
+// request too far after the gap. It takes no memory.
 func TestNotKept(t *testing.T) {
 	b := mem.NewBudget(64 << 20)
 	s := script.New(t, newRC, budget(b))
@@ -214,8 +215,8 @@ func TestNotKept(t *testing.T) {
 	s.WantAck("the gap goes on", peerPSN, 1)
 }
 
-// A peer that never fills its gap gets half of the memory, and what comes then is dropped as
-// ever. All is given back with the queue pair's state, or with the queue pair.
+// A peer that never fills its gap gets half of the memory; further requests are dropped, as without
+// reordering. A reset or the end of the queue pair returns all memory.
 func TestKeptMemoryIsBounded(t *testing.T) {
 	const all = 1 << 20
 	for name, end := range map[string]func(s *script.Script){
@@ -245,7 +246,7 @@ func TestKeptMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A queue pair that is connected again knows nothing of what it kept before.
+// A queue pair that is connected again knows nothing of the requests that it kept before.
 func TestKeptIsForgottenByReset(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Recv(writeAt(s, peerPSN+1, 0, 10, 1))
@@ -258,7 +259,7 @@ func TestKeptIsForgottenByReset(t *testing.T) {
 }
 
 // A SEND after a gap for which no receive is posted is refused when its turn comes, and comes
-// again; what follows it stays.
+// again. The requests behind it stay.
 func TestKeptNotReady(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Recv(script.Request(wire.RCSendOnly, peerPSN+1, script.Bytes(10, 1)))
@@ -307,8 +308,8 @@ func TestLongPacketKept(t *testing.T) {
 	s.WantMemory("in place", 0, script.Bytes(8<<10, 0xf5)) // the mark of PSN 501
 }
 
-// Reading and forgetting what a peer that lies sent takes bounded time: PSNs in falling order
-// each take a slot.
+// Reading and dropping the requests of a lying peer takes bounded time: PSNs in falling order each
+// take a slot.
 func TestKeptBackwards(t *testing.T) {
 	b := mem.NewBudget(64 << 20)
 	s := script.New(t, newRC, budget(b))

@@ -271,8 +271,8 @@ func (q *QP) windowOpen() bool {
 // window is outstanding in part only: the rest has arrived, and the responder keeps it.
 func (q *QP) spanPackets() int { return min(maxSpan*q.windowPackets(), maxKept) }
 
-// maxSpan lets a packet be lost several times in a row while what follows goes on. One in a
-// million is lost four times where 3 % are lost.
+// maxSpan lets a packet be lost several times in a row while later packets go on. One in a million
+// is lost four times where 3 % are lost.
 const maxSpan = 4
 
 func (q *QP) windowPackets() int {

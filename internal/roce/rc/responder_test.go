@@ -104,7 +104,7 @@ func TestSolicited(t *testing.T) {
 	s.WantSolicited("solicited", 1002, true)
 }
 
-// A gap is told once, at the PSN missing. What came after it counts once it is filled.
+// A gap is reported once, with the missing PSN. Packets after it count once it is filled.
 func TestSequenceNAK(t *testing.T) {
 	s := receiver(t, 4096)
 	s.Recv(script.Request(wire.RCSendFirst, peerPSN, script.Bytes(1024, 1)))

@@ -10,15 +10,15 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// scoreboard has what a responder that keeps requests after a gap has told of them. It is in use
-// while it has holes; the requester does not go back then.
+// scoreboard records the SACKs of a responder that keeps requests after a gap. It is in use while
+// it has holes; the requester does not go back then.
 //
 //	PSNs    una ── hole ───── hole ─── upper ───────── max
 //	               missing    missing       not told
 //
-// What no hole has before upper has arrived. A hole is repeated when it is lost, and again when
-// something that was sent after its repetition has arrived: a PSN that was new then, or a
-// repetition with a higher number.
+// All PSNs before upper that are in no hole have arrived. A hole is repeated when it is lost, and
+// again when something that was sent after its repetition has arrived: a PSN that was new then, or
+// a repetition with a higher number.
 type scoreboard struct {
 	holes   []hole
 	upper   ib.PSN
@@ -65,8 +65,8 @@ func (b *scoreboard) has(psn ib.PSN) bool {
 	return false
 }
 
-// filled takes note that some of a hole has arrived. What arrives sooner than a round trip after
-// its repetition was late, not lost.
+// filled takes note that some of a hole has arrived. A packet that arrives sooner than a round trip
+// after its repetition was late, not lost.
 //
 // Source: RFC 8985, section 6.2, step 2.
 func (b *scoreboard) filled(now monotime.Time, h *hole, shortest monotime.Duration) {
@@ -77,7 +77,7 @@ func (b *scoreboard) filled(now monotime.Time, h *hole, shortest monotime.Durati
 	b.arrived = max(b.arrived, h.order)
 }
 
-// advance drops what is acknowledged: the PSNs before una.
+// advance drops the acknowledged PSNs: those before una.
 func (b *scoreboard) advance(now monotime.Time, una ib.PSN, shortest monotime.Duration) {
 	n := 0
 	for n < len(b.holes) && b.holes[n].First.Before(una) {
@@ -111,8 +111,8 @@ func (b *scoreboard) count() {
 	}
 }
 
-// merge takes in a SACK of a responder that expects psn. What it tells of PSNs before upper can
-// only fill holes: a late one, or a lying one, makes none.
+// merge takes in a SACK of a responder that expects psn. A SACK can only fill holes before upper: a
+// late or false SACK makes none.
 func (b *scoreboard) merge(now monotime.Time, psn ib.PSN, s wire.SACK,
 	shortest monotime.Duration) {
 	if !b.inUse() {
@@ -208,7 +208,7 @@ func (b *scoreboard) judge(now monotime.Time, shortest monotime.Duration, first 
 	return lost
 }
 
-// lose has what is missing from first to before end, which is one past the newest PSN, repeated.
+// lose makes the requester repeat the missing PSNs in [first, end). end is the newest PSN plus one.
 func (b *scoreboard) lose(now monotime.Time, first, end ib.PSN) {
 	for i := range b.holes {
 		if h := &b.holes[i]; h.End.After(first) {

@@ -19,7 +19,7 @@ import (
 // not fit are told of by the next SACK.
 const maxSACK = 1024
 
-// oweSack owes a SelectiveAcknowledge, which tells what is missing when it is sent.
+// oweSack schedules a SelectiveAcknowledge, which lists the PSNs that are missing when it is sent.
 func (q *QP) oweSack() {
 	r := &q.resp
 	for i := range r.out {
@@ -49,7 +49,7 @@ func (q *QP) sendSack(b *roce.Burst) bool {
 	return true
 }
 
-// appendSack appends a SACK of what is missing, while epsn is expected.
+// appendSack appends a SACK of the missing PSNs. epsn is the expected PSN.
 func (k *kept) appendSack(b []byte, epsn ib.PSN) []byte {
 	k.expect(epsn)
 	first := 0
@@ -67,7 +67,7 @@ func (k *kept) appendSack(b []byte, epsn ib.PSN) []byte {
 	return b
 }
 
-// handleSack learns what the responder has of what was sent, and what it misses.
+// handleSack learns from a SACK which packets the responder has, and which it misses.
 func (q *QP) handleSack(now monotime.Time, p *wire.Packet) {
 	r := &q.req
 	s, ok := wire.ParseSACK(p.Payload, p.PSN, r.board.gaps[:0])
@@ -103,7 +103,7 @@ func (q *QP) handleSack(now monotime.Time, p *wire.Packet) {
 			q.setTimer(now)
 		}
 	}
-	if s.Upper.After(r.board.newest) { // the peer answers what it did not answer before
+	if s.Upper.After(r.board.newest) { // the peer answers packets that it had not answered before
 		r.board.newest = s.Upper
 		r.retries = q.Attr.RetryCnt
 		q.armTimer(now)
@@ -133,7 +133,7 @@ func (r *requester) arrived(psn ib.PSN) bool {
 	return psn.Before(r.una) || b.inUse() && psn.Before(b.upper) && !b.has(psn)
 }
 
-// judge finds what is lost.
+// judge decides which missing packets are lost.
 func (q *QP) judge(now monotime.Time) {
 	r := &q.req
 	since := r.una
@@ -143,7 +143,7 @@ func (q *QP) judge(now monotime.Time) {
 	r.loss.roundLost += r.board.judge(now, r.loss.RTT.Shortest, since)
 }
 
-// endRound adapts the window to what a round trip lost.
+// endRound adapts the window to the losses of a round trip.
 func (q *QP) endRound(now monotime.Time) {
 	r := &q.req
 	l, top := &r.loss, r.una
@@ -166,8 +166,8 @@ func (q *QP) endRound(now monotime.Time) {
 // fill the path.
 const lossTolerance = 8
 
-// repeatLost sends again what is lost, as far as the train, the window and the pace allow. The
-// position of what is new stays.
+// repeatLost sends lost packets again, as far as the burst, the window and the pace allow. The
+// position of new packets stays.
 func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 	r := &q.req
 	cur, off, next := r.cur, r.off, r.next
@@ -204,7 +204,7 @@ func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 	r.cur, r.off, r.next = cur, off, next
 }
 
-// mayRepeat reports whether the train, the window and the pace let a packet go again.
+// mayRepeat reports whether the burst, the window and the pace let a packet go again.
 func (q *QP) mayRepeat(now monotime.Time, b *roce.Burst) bool {
 	r := &q.req
 	if b.Full() || r.cur >= q.SQ.Tail() || !q.windowOpen() {

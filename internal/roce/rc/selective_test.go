@@ -125,8 +125,8 @@ func TestXRCSACK(t *testing.T) {
 	wantSack(t, x.Script, "a gap", peerPSN+2, gap(peerPSN, peerPSN))
 }
 
-// Requests say that the requester understands SACKs, but for READs and what follows one: for their
-// responses it goes back.
+// Requests say that the requester understands SACKs. READs and the requests after them do not: the
+// requester goes back for their responses.
 func TestSelectiveBit(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Write(10), script.Send(10), script.Read(10), script.Write(10))
@@ -145,7 +145,7 @@ func sender(t *testing.T, n int, options ...func(*script.Setup)) *script.Script 
 	return s
 }
 
-// Only what is missing goes again, and at once. It takes no retry.
+// Only missing packets are repeated, at once. That counts as no retry.
 func TestRepeatOnlyWhatIsMissing(t *testing.T) {
 	s := sender(t, 20, attr(func(a *ib.QPAttr) { a.RetryCnt = 0 }))
 	s.Recv(sack(psn+10, gap(psn+2, psn+3), gap(psn+7, psn+7)))
@@ -165,8 +165,8 @@ func TestRepeatOnlyWhatIsMissing(t *testing.T) {
 	s.WantIdle("done")
 }
 
-// What is repeated and lost again goes a third time when something that was sent later arrives:
-// another repetition, or what was new.
+// A repetition that is lost goes a third time when a packet that was sent later arrives: another
+// repetition, or a new packet.
 func TestLostAgain(t *testing.T) {
 	s := sender(t, 20)
 	s.Recv(sack(psn+10, gap(psn, psn), gap(psn+5, psn+5)))
@@ -195,8 +195,8 @@ func TestAckIsNoEvidence(t *testing.T) {
 	s.WantQuiet("the third was repeated before that, and its SACK may be lost")
 }
 
-// A SACK of what was never sent or is malformed, and one that is late, do nothing. One that takes
-// back what it told makes no hole.
+// A SACK that is malformed, late, or of PSNs never sent does nothing. One that withdraws an earlier
+// report makes no hole.
 func TestSACKThatLies(t *testing.T) {
 	s := sender(t, 10)
 	s.Recv(sack(psn+12, gap(psn, psn)))
@@ -366,8 +366,8 @@ func TestSACKDuringRNR(t *testing.T) {
 	s.WantIdle("done")
 }
 
-// What arrives sooner after its repetition than a round trip takes was late: the next gap is
-// waited for.
+// A packet that arrives sooner than a round trip after its repetition was late. The requester then
+// waits before it repeats the next gap.
 func TestRepeatedInVain(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Send(10))

@@ -54,7 +54,7 @@ func TestSend(t *testing.T) {
 	s.WantIdle("nothing is waited for")
 }
 
-// What fails here stops the send queue, not the receives; RTS starts it again.
+// A failed send stops the send queue, not the receives. RTS starts it again.
 func TestSendQueueError(t *testing.T) {
 	s := script.New(t, newUC)
 	bad := s.SGE(0, 10)

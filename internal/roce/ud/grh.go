@@ -24,11 +24,10 @@ const (
 	trafficShift = 20
 )
 
-// networkHeader returns the header of a datagram of udpPayload bytes as the
-// receiver finds it before the payload: IPv6 as it stands, IPv4 in the last 20
-// bytes. The IPv4 header checksum is right, because applications tell the two
-// apart by it. What a UDP socket does not show (identification, flow label) is
-// zero.
+// networkHeader returns the header of a datagram of udpPayload bytes as the receiver finds it
+// before the payload: IPv6 as it stands, IPv4 in the last 20 bytes. The IPv4 header checksum is
+// right, because applications tell the two apart by it. Fields that a UDP socket does not show
+// (identification, flow label) are zero.
 //
 // Spec: IBTA annex A17.
 func networkHeader(m *roce.Meta, udpPayload int) (b [GRHBytes]byte) {
@@ -57,8 +56,8 @@ func networkHeader(m *roce.Meta, udpPayload int) (b [GRHBytes]byte) {
 	return b
 }
 
-// The kinds of network header in WC.SL. RoCE has no service level there; what
-// ConnectX writes instead is what UCX tells IPv4 from IPv6 by.
+// The kinds of network header in WC.SL. RoCE has no service level there. UCX tells IPv4 from IPv6
+// by the value that ConnectX writes instead.
 const (
 	slIPv4 = 0xa
 	slIPv6 = 0x9

@@ -88,7 +88,7 @@ func TestDestinations(t *testing.T) {
 	s.WantDrain("multicast", 1)
 }
 
-// What cannot be sent stops the send queue.
+// A datagram that cannot be sent stops the send queue.
 func TestSendErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil  func(s *script.Script, w *script.WR)
@@ -183,7 +183,7 @@ func TestReceiveIPv6(t *testing.T) {
 	s.WantMemory("payload", 40, script.Bytes(4, 1))
 }
 
-// What is wrong with a datagram drops it in silence; the receive stays.
+// A faulty datagram is dropped silently; the receive stays posted.
 func TestDropped(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(p *wire.Packet)

@@ -7,7 +7,7 @@
 //	engine ◄── ReadBatch ── capture ◄────────────── socket
 //
 // So a capture of the sender shows the packets that the peer was really sent. Faults are applied to
-// each datagram on its own, and trains are cut for that. Their effect depends only on the seed, the
+// each datagram on its own, and bursts are cut for that. Their effect depends only on the seed, the
 // stream and the position of the datagram: the same traffic meets the same faults.
 //
 // A Stream does so for a TCP connection, with those faults that TCP does not repair.

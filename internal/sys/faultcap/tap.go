@@ -18,7 +18,7 @@ type Socket interface {
 	ReadBatch(*udp.RxBatch) (int, error)
 	WriteBatch([]udp.Datagrams) (int, error)
 	WaitWritable(monotime.Duration) error
-	SegmentsTrains() bool
+	CutsBursts() bool
 	LocalAddr() netip.AddrPort
 	FD() int
 	Close() error
@@ -31,7 +31,7 @@ type Options struct {
 	// Capture takes all packets; nil: no capture.
 	Capture *Capture
 	// Identify finds the IPv4 identification of a datagram received, which is
-	// datagram index of its train. nil: it is the index, as among our own kind.
+	// datagram index of its burst. nil: it is the index, as between two Verbena processes.
 	Identify func(src netip.AddrPort, dst netip.Addr, datagram []byte, index uint16) uint16
 	// Now is the clock of delays; nil: monotime.Now.
 	Now func() monotime.Time
@@ -174,7 +174,7 @@ func (t *Tap) show(now time.Time, d []udp.Datagrams) {
 		return
 	}
 	src := t.inner.LocalAddr()
-	cuts := t.inner.SegmentsTrains()
+	cuts := t.inner.CutsBursts()
 	var pieces [][]byte
 	for i := range d {
 		left, c := d[i].Bytes(), cutter{iov: d[i].Iov}
@@ -195,9 +195,9 @@ func (t *Tap) show(now time.Time, d []udp.Datagrams) {
 	}
 }
 
-// SegmentsTrains is false with faults: each datagram is sent on its own then,
+// CutsBursts is false with faults: each datagram is sent on its own then,
 // with identification 0.
-func (t *Tap) SegmentsTrains() bool { return t.opt.Faults.None() && t.inner.SegmentsTrains() }
+func (t *Tap) CutsBursts() bool { return t.opt.Faults.None() && t.inner.CutsBursts() }
 
 // WaitWritable waits for the socket.
 func (t *Tap) WaitWritable(d monotime.Duration) error { return t.inner.WaitWritable(d) }

@@ -54,7 +54,7 @@ func (w *wire) WriteBatch(d []udp.Datagrams) (int, error) {
 
 func (w *wire) ReadBatch(*udp.RxBatch) (int, error)  { return 0, nil }
 func (w *wire) WaitWritable(monotime.Duration) error { return nil }
-func (w *wire) SegmentsTrains() bool                 { return w.cuts }
+func (w *wire) CutsBursts() bool                     { return w.cuts }
 func (w *wire) LocalAddr() netip.AddrPort            { return here }
 func (w *wire) FD() int                              { return -1 }
 func (w *wire) Close() error                         { return nil }
@@ -70,7 +70,7 @@ func (w *wire) numbers() []int {
 	return out
 }
 
-// numbered sends n datagrams that carry their number, in trains of ten, at now.
+// numbered sends n datagrams that carry their number, in bursts of ten, at now.
 func numbered(t *testing.T, p *Tap, first, n int) {
 	t.Helper()
 	for i := first; i < first+n; i += 10 {
@@ -248,7 +248,7 @@ func (s *shown) WriteSegment(g *pcap.Segment, payload ...[]byte) error {
 	return s.Write(g.Time, g.Src, g.Dst, 0, payload...)
 }
 
-func TestCaptureSplitsTrains(t *testing.T) {
+func TestCaptureSplitsBursts(t *testing.T) {
 	lo := netip.MustParseAddr("127.0.0.1")
 	open := func() *udp.Socket {
 		s, err := udp.Listen(lo, 0, udp.Options{})
@@ -261,8 +261,8 @@ func TestCaptureSplitsTrains(t *testing.T) {
 	a, b := open(), open()
 	var sent, came shown
 	tx, rx := New(a, Options{Capture: NewCapture(&sent)}), New(b, Options{Capture: NewCapture(&came)})
-	train := []udp.Datagrams{{Dst: b.LocalAddr(), Iov: [][]byte{[]byte("abc"), []byte("defg"), []byte("h")}, SegmentSize: 3}, {Dst: b.LocalAddr(), Iov: [][]byte{[]byte("single")}}}
-	if n, err := tx.WriteBatch(train); n != 2 || err != nil {
+	burst := []udp.Datagrams{{Dst: b.LocalAddr(), Iov: [][]byte{[]byte("abc"), []byte("defg"), []byte("h")}, SegmentSize: 3}, {Dst: b.LocalAddr(), Iov: [][]byte{[]byte("single")}}}
+	if n, err := tx.WriteBatch(burst); n != 2 || err != nil {
 		t.Fatalf("write: %d, %v", n, err)
 	}
 	p, err := udp.NewPoller()
@@ -280,7 +280,7 @@ func TestCaptureSplitsTrains(t *testing.T) {
 	var want []packet
 	for i, s := range []string{"abc", "def", "gh"} {
 		id := uint16(i)
-		if !tx.SegmentsTrains() {
+		if !tx.CutsBursts() {
 			id = 0
 		}
 		want = append(want, packet{a.LocalAddr(), b.LocalAddr(), id, s})
@@ -299,8 +299,8 @@ func TestCaptureShowsWhatFaultsLeave(t *testing.T) {
 	if len(s.packets) != len(w.sent) || len(w.sent) == 0 || len(w.sent) == 100 {
 		t.Errorf("%d datagrams sent, %d shown", len(w.sent), len(s.packets))
 	}
-	if p.SegmentsTrains() {
-		t.Error("a tap that loses datagrams of a train says that it sends trains whole")
+	if p.CutsBursts() {
+		t.Error("a tap that loses datagrams of a burst says that it sends bursts whole")
 	}
 	for _, k := range s.packets {
 		if k.id != 0 || k.src != here || k.dst != there {

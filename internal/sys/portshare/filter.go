@@ -24,7 +24,7 @@ func (n *Numbers) Add(q ib.QPN) { n[q>>5&(1<<(numberBits-5)-1)] |= 1 << (q & 31)
 func (n *Numbers) Has(q ib.QPN) bool { return n[q>>5&(1<<(numberBits-5)-1)]>>(q&31)&1 != 0 }
 
 // A filter of a socket, unlike steering, sees a datagram from its UDP header on. It returns how
-// much of it is kept: all or nothing. It sees the first datagram of a train that the kernel joined.
+// much of it is kept: all or nothing. It sees the first datagram of a burst that the kernel joined.
 const (
 	udpHeaderBytes = 8
 	keepAll        = 1<<32 - 1
@@ -83,7 +83,7 @@ func search(words []uint32, lo, hi, behind int) []bpf.Instruction {
 var nothing = []bpf.Instruction{bpf.RetConstant{Val: keepNothing}}
 
 // management drops datagrams to slot 0 that are no management datagrams by a Duty. Datagrams of a
-// train are of one length.
+// burst are of one length.
 func management(o *Duty) []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},

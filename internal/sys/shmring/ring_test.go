@@ -265,14 +265,14 @@ func BenchmarkSmallEntry(b *testing.B) {
 	}
 }
 
-// BenchmarkTrain is one copy in; the consumer leaves the bytes where they are.
-func BenchmarkTrain(b *testing.B) {
+// BenchmarkBurst is one copy in; the consumer leaves the bytes where they are.
+func BenchmarkBurst(b *testing.B) {
 	p, c := NewPair()
-	train := make([]byte, 32<<10)
-	b.SetBytes(int64(len(train)))
+	burst := make([]byte, 32<<10)
+	b.SetBytes(int64(len(burst)))
 	var m Message
 	for b.Loop() {
-		p.write(&m, train)
+		p.write(&m, burst)
 		c.Next(&m)
 		c.Advance()
 	}

@@ -7,18 +7,18 @@ import (
 	"net/netip"
 )
 
-// Bounds of a train: one UDP_SEGMENT send may carry as much on every kernel that has it
+// Bounds of a burst: one UDP_SEGMENT send may carry as much on every kernel that has it
 // (UDP_MAX_SEGMENTS before Linux 6.9) over IPv4 and IPv6.
 const (
 	MaxSegments   = 64
-	MaxTrainBytes = 65507 // 65,535 less the IPv4 and UDP headers
+	MaxBurstBytes = 65507 // 65,535 less the IPv4 and UDP headers
 )
 
 // Bounds of one system call.
 const (
 	// messages an RxBatch holds: beyond that copying dominates the call's cost
 	RxMessages    = 16
-	rxBufferBytes = 64 * 1024 // the longest train a kernel joins
+	rxBufferBytes = 64 * 1024 // the longest burst a kernel joins
 	maxIovecs     = 1024      // UIO_MAXIOV: the longest scatter list the kernel takes
 	txMessages    = 64        // messages a sendmmsg
 	// default SO_RCVBUF and SO_SNDBUF: two bandwidth-delay products of 10 GB/s at 400 µs
@@ -30,7 +30,7 @@ const (
 // message.
 const defaultTTL = 64
 
-// Datagrams is one item to send: a datagram, or a train of equal datagrams (the
+// Datagrams is one item to send: a datagram, or a burst of equal datagrams (the
 // last may be shorter) to one destination.
 type Datagrams struct {
 	Dst         netip.AddrPort
@@ -44,7 +44,7 @@ type Datagrams struct {
 var (
 	errFamily = errors.New("destination is not of the socket's address family")
 	errIovecs = errors.New("more than 1,024 elements in a scatter list")
-	errTrain  = errors.New("train of more than 64 datagrams or 65,507 bytes")
+	errBurst  = errors.New("burst of more than 64 datagrams or 65,507 bytes")
 )
 
 // Bytes returns the UDP payload bytes of all datagrams.
@@ -56,8 +56,8 @@ func (d *Datagrams) Bytes() int {
 	return n
 }
 
-// Message is one datagram received, or a train of equal datagrams (the last may
-// be shorter) of one flow that the kernel joined. Datagrams of one train may be
+// Message is one datagram received, or a burst of equal datagrams (the last may
+// be shorter) of one flow that the kernel joined. Datagrams of one burst may be
 // for different queue pairs.
 type Message struct {
 	Data        []byte

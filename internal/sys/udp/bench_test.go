@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// One train of 4 KiB datagrams sent and received, cut and joined by the kernel
+// One burst of 4 KiB datagrams sent and received, cut and joined by the kernel
 // or datagram by datagram.
-func BenchmarkTrain(b *testing.B) {
+func BenchmarkBurst(b *testing.B) {
 	for _, k := range []struct {
 		name string
 		opt  Options

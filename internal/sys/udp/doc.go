@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package udp is batching datagram I/O: many datagrams a system call, in
-// trains that the kernel cuts (UDP_SEGMENT) and joins (UDP_GRO), with the
-// application's bytes gathered in place.
+// Package udp sends and receives many datagrams per system call. The kernel cuts
+// its bursts (UDP_SEGMENT) and joins them (UDP_GRO). The application's bytes are
+// gathered in place.
 //
 //	Datagrams{Iov: h0 p0 c0 h1 p1 c1 … , SegmentSize: s}      WriteBatch
 //	   └ concatenated, cut every s bytes ──► datagram 0, 1, 2 … of one send
 //
 //	ReadBatch ──► Message{Data, SegmentSize}                   RxBatch
-//	   └ Segment(i): datagram i of a train, a view into the batch's buffer
+//	   └ Segment(i): datagram i of a burst, a view into the batch's buffer
 //
 // It does not know what a datagram means, never blocks in ReadBatch and
 // WriteBatch, and starts no goroutine for a socket on Linux. A Socket may be
 // used by several goroutines at once; an RxBatch belongs to one reader at a
 // time. Data of a Message is valid until the batch is read into again.
 //
-// # What an unprivileged sender knows of its IPv4 headers
+// # The IPv4 headers of an unprivileged sender
 //
 // RoCEv2's ICRC covers the identification and fragment fields, which no UDP
 // socket shows or sets. An unconnected socket with IP_MTU_DISCOVER =
 // IP_PMTUDISC_DO sends identification 0 and DF; segment i of one UDP_SEGMENT
 // send has identification i. So sockets here are never connected, and a caller
-// counts segments from 0 in each Datagrams. Where trains are not cut by the
-// kernel (Socket.SegmentsTrains is false) every datagram has identification 0.
+// counts segments from 0 in each Datagrams. Where bursts are not cut by the
+// kernel (Socket.CutsBursts is false) every datagram has identification 0.
 //
 // # Elsewhere than Linux
 //

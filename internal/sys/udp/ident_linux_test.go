@@ -14,7 +14,7 @@ import (
 )
 
 // newNetwork is the calling test's own network. Its loopback interface has the given MTU and cuts
-// every train in software. So a packet socket sees datagrams as they would leave on a wire. It is
+// every burst in software. So a packet socket sees datagrams as they would leave on a wire. It is
 // false where the test has been done elsewhere.
 func newNetwork(t *testing.T, mtu int) bool {
 	t.Helper()
@@ -67,11 +67,11 @@ func TestIdentificationIsSegmentIndex(t *testing.T) {
 	for _, o := range []Options{{}, {NoSegment: true}, {Portable: true}} {
 		fd := sniffer(t)
 		rx, tx := listen(t, addr, o), listen(t, addr, o)
-		train := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 5*1000)}, SegmentSize: 1000, TTL: 33, TOS: 2}
+		burst := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 5*1000)}, SegmentSize: 1000, TTL: 33, TOS: 2}
 		single := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 10)}}
-		writeAll(t, tx, single, train, single, train, single)
+		writeAll(t, tx, single, burst, single, burst, single)
 		want := []uint16{0, 0, 1, 2, 3, 4, 0, 0, 1, 2, 3, 4, 0}
-		if !tx.SegmentsTrains() {
+		if !tx.CutsBursts() {
 			clear(want)
 		}
 		for i, w := range want {
@@ -99,12 +99,12 @@ func TestLongerThanMTUIsDroppedAndCounted(t *testing.T) {
 		rx, tx := listen(t, addr, o), listen(t, addr, o)
 		fits := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 3*1400)}, SegmentSize: 1400}
 		long := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 4000)}}
-		longTrain := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 8000)}, SegmentSize: 4000}
-		cuts := tx.SegmentsTrains()
-		writeAll(t, tx, fits, long, longTrain, fits)
+		longBurst := Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 8000)}, SegmentSize: 4000}
+		cuts := tx.CutsBursts()
+		writeAll(t, tx, fits, long, longBurst, fits)
 		receive(t, rx, 6)
-		if c := tx.Counters(); c.TooBig < 2 || tx.SegmentsTrains() != cuts {
-			t.Errorf("%+v: %d items counted too big, trains cut %v before and %v after", o, c.TooBig, cuts, tx.SegmentsTrains())
+		if c := tx.Counters(); c.TooBig < 2 || tx.CutsBursts() != cuts {
+			t.Errorf("%+v: %d items counted too big, bursts cut %v before and %v after", o, c.TooBig, cuts, tx.CutsBursts())
 		}
 		rx.Close()
 		tx.Close()

@@ -171,8 +171,8 @@ func (p *portable) writeOne(d *Datagrams) error {
 		p.tx = append(p.tx, v...)
 	}
 	all, step := p.tx, d.SegmentSize
-	if step < 0 || len(all) > MaxTrainBytes || step > 0 && len(all) > step*MaxSegments {
-		return errTrain
+	if step < 0 || len(all) > MaxBurstBytes || step > 0 && len(all) > step*MaxSegments {
+		return errBurst
 	}
 	if step == 0 {
 		step = max(len(all), 1)

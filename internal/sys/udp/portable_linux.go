@@ -13,7 +13,7 @@ import (
 const portableReusePort = true
 
 // controlPortable sets the same socket options as the raw path: identification and DF of sent
-// datagrams stay the same. Trains are never joined.
+// datagrams stay the same. Bursts are never joined.
 func controlPortable(c syscall.RawConn, addr netip.Addr, o Options) error {
 	o.NoJoin = true
 	var err error

@@ -29,7 +29,7 @@ type raw struct {
 	scope uint32 // interface of a link-local address
 	count *counters
 
-	noSegment atomic.Bool // the kernel does not cut trains
+	noSegment atomic.Bool // the kernel does not cut bursts
 	erred     atomic.Bool // something may be in the socket's error queue
 }
 
@@ -114,7 +114,7 @@ func configure(fd int, addr netip.Addr, o Options) error {
 				unix.IPV6_PMTUDISC_DO),
 			must("IPV6_RECVTCLASS", unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1),
 			// RoCE peers send UDP checksum 0: the ICRC protects. We send one, because the kernel
-			// cuts no trains without.
+			// cuts no bursts without.
 			must("UDP_NO_CHECK6_RX", unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1),
 		)
 		if addr.IsUnspecified() {

@@ -11,25 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestKernelJoinsTrain(t *testing.T) {
+func TestKernelJoinsBurst(t *testing.T) {
 	for _, a := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(a)
 		rx, tx := listen(t, addr, Options{}), listen(t, addr, Options{})
-		if !tx.SegmentsTrains() {
+		if !tx.CutsBursts() {
 			t.Skip("this kernel has no UDP_SEGMENT: use Linux 4.18 or later")
 		}
 		sent := pattern(20*1000+7, 1)
 		writeAll(t, tx, Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{sent}, SegmentSize: 1000})
 		_, m := receive(t, rx, 21)
 		if m.Segments() != 21 || m.SegmentSize != 1000 || len(m.Segment(20)) != 7 {
-			t.Errorf("%v: last message has %d datagrams of %d bytes, want the whole train: 21 of 1000", addr, m.Segments(), m.SegmentSize)
+			t.Errorf("%v: last message has %d datagrams of %d bytes, want the whole burst: 21 of 1000", addr, m.Segments(), m.SegmentSize)
 		}
 	}
 }
 
 // A route whose device cannot checksum, or a socket told not to, makes the
-// kernel refuse trains at run time.
-func TestTrainRefusedAtRunTimeIsSplit(t *testing.T) {
+// kernel refuse bursts at run time.
+func TestBurstRefusedAtRunTimeIsSplit(t *testing.T) {
 	for _, a := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(a)
 		rx, tx := listen(t, addr, Options{}), listen(t, addr, Options{})
@@ -46,8 +46,8 @@ func TestTrainRefusedAtRunTimeIsSplit(t *testing.T) {
 		writeAll(t, tx, single, d, single, d)
 		got, _ := receive(t, rx, 14)
 		want := bytes.Join([][]byte{[]byte("single"), sent, []byte("single"), sent}, nil)
-		if !bytes.Equal(bytes.Join(got, nil), want) || tx.SegmentsTrains() || tx.Counters().SplitTrains != 2 || tx.Counters().SentBytes != uint64(len(want)) {
-			t.Errorf("%v: %d datagrams, still cutting %v, %d trains split", addr, len(got), tx.SegmentsTrains(), tx.Counters().SplitTrains)
+		if !bytes.Equal(bytes.Join(got, nil), want) || tx.CutsBursts() || tx.Counters().SplitBursts != 2 || tx.Counters().SentBytes != uint64(len(want)) {
+			t.Errorf("%v: %d datagrams, still cutting %v, %d bursts split", addr, len(got), tx.CutsBursts(), tx.Counters().SplitBursts)
 		}
 	}
 }

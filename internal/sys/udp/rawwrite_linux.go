@@ -20,9 +20,9 @@ func (r *raw) check(d *Datagrams) (int, error) {
 		return 0, errIovecs
 	}
 	n := d.Bytes()
-	if d.SegmentSize < 0 || n > MaxTrainBytes ||
+	if d.SegmentSize < 0 || n > MaxBurstBytes ||
 		d.SegmentSize > 0 && n > d.SegmentSize*MaxSegments {
-		return 0, errTrain
+		return 0, errBurst
 	}
 	return n, nil
 }
@@ -35,7 +35,7 @@ func (r *raw) writeBatch(d []Datagrams) (int, error) {
 	defer t.give()
 	done := 0
 	for done < len(d) {
-		if r.noSegment.Load() && isTrain(&d[done]) {
+		if r.noSegment.Load() && isBurst(&d[done]) {
 			more, err := r.writeSplit(t, &d[done])
 			if !more || err != nil {
 				return done, err
@@ -63,7 +63,7 @@ func (r *raw) writeBatch(d []Datagrams) (int, error) {
 	return done, nil
 }
 
-func isTrain(d *Datagrams) bool { return d.SegmentSize > 0 && d.Bytes() > d.SegmentSize }
+func isBurst(d *Datagrams) bool { return d.SegmentSize > 0 && d.Bytes() > d.SegmentSize }
 
 // fill makes messages of as many items as fit one call.
 func (r *raw) fill(t *txScratch, d []Datagrams) (int, error) {
@@ -126,7 +126,7 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 		r.erred.Store(true)
 		return true, nil
 	case unix.EIO, unix.EINVAL, unix.EOPNOTSUPP:
-		if isTrain(d) {
+		if isBurst(d) {
 			// The route's device cannot cut it, or (before Linux 6.9) its
 			// datagrams are too big; sending them one by one tells which.
 			tooBig := r.count.tooBig.Load()
@@ -140,7 +140,7 @@ func (r *raw) failed(t *txScratch, d *Datagrams, errno syscall.Errno) (more bool
 	return false, os.NewSyscallError("sendmmsg", errno)
 }
 
-// writeSplit sends a train as one datagram each. more is false if the system's buffers were full
+// writeSplit sends a burst as one datagram each. more is false if the system's buffers were full
 // before the first; datagrams that do not fit after that are lost.
 func (r *raw) writeSplit(t *txScratch, d *Datagrams) (more bool, err error) {
 	if _, err := r.check(d); err != nil {

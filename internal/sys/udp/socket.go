@@ -17,7 +17,7 @@ type Options struct {
 	ReusePort   bool // SO_REUSEPORT: other sockets of this user may bind the same port
 	SendOnly    bool // the kernel drops arriving datagrams, before they are queued
 	BufferBytes int  // SO_RCVBUF and SO_SNDBUF; 0: 8 MiB, or as much as the system grants
-	NoSegment   bool // send datagrams one by one although the kernel could cut trains
+	NoSegment   bool // send datagrams one by one although the kernel could cut bursts
 	NoJoin      bool // receive datagrams one by one although the kernel could join them
 	Portable    bool // package net instead of raw system calls
 	Errors      bool // ICMP's errors for sent datagrams are kept for Refused; Linux only
@@ -44,7 +44,7 @@ type Socket struct {
 type backend interface {
 	readBatch(b *RxBatch) (int, error)
 	writeBatch(d []Datagrams) (int, error)
-	segments() bool // trains are cut by the kernel
+	segments() bool // bursts are cut by the kernel
 	fd() int        // -1 if there is none to poll
 	waitWritable(monotime.Duration) error
 	refused() (dst netip.AddrPort, ok bool)
@@ -60,8 +60,8 @@ type Counters struct {
 	SendBlocked   uint64
 	TooBig        uint64 // items dropped: longer than the path's MTU allows
 	Unreachable   uint64 // items dropped: refused, no route, not permitted
-	SplitTrains   uint64 // trains sent datagram by datagram: the kernel would not cut them
-	DroppedRest   uint64 // datagrams lost when a split train met full buffers
+	SplitBursts   uint64 // bursts sent datagram by datagram: the kernel would not cut them
+	DroppedRest   uint64 // datagrams lost when a split burst met full buffers
 	Truncated     uint64 // messages received that did not fit the buffer
 	KernelDropped uint64 // datagrams the kernel dropped because nobody read them in time
 }
@@ -138,10 +138,10 @@ func (s *Socket) WriteBatch(d []Datagrams) (int, error) {
 	return s.io.writeBatch(d)
 }
 
-// SegmentsTrains reports whether the kernel cuts trains, so that datagram i of
+// CutsBursts reports whether the kernel cuts bursts, so that datagram i of
 // one carries IPv4 identification i. When it turns false (a device or route
 // that cannot), all datagrams carry 0.
-func (s *Socket) SegmentsTrains() bool { return s.io.segments() }
+func (s *Socket) CutsBursts() bool { return s.io.segments() }
 
 // WaitWritable blocks until the system has room to send again, or for d.
 func (s *Socket) WaitWritable(d monotime.Duration) error { return s.io.waitWritable(d) }
@@ -181,7 +181,7 @@ func (s *Socket) Counters() Counters {
 		SentBytes: c.sentBytes.Load(), RcvdMessages: c.rcvdMessages.Load(),
 		RcvdDatagrams: c.rcvdDatagrams.Load(), RcvdBytes: c.rcvdBytes.Load(),
 		SendBlocked: c.sendBlocked.Load(), TooBig: c.tooBig.Load(),
-		Unreachable: c.unreachable.Load(), SplitTrains: c.split.Load(), DroppedRest: c.rest.Load(),
+		Unreachable: c.unreachable.Load(), SplitBursts: c.split.Load(), DroppedRest: c.rest.Load(),
 		Truncated: c.trunc.Load(), KernelDropped: s.io.kernelDrops(),
 	}
 }

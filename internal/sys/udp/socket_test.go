@@ -108,11 +108,11 @@ func pattern(n, seed int) []byte {
 	return p
 }
 
-func TestTrainArrivesAsDatagrams(t *testing.T) {
+func TestBurstArrivesAsDatagrams(t *testing.T) {
 	forKinds(t, func(t *testing.T, addr netip.Addr, o Options) {
 		rx, tx := listen(t, addr, o), listen(t, addr, o)
 		for _, c := range []struct{ total, segment int }{
-			{1, 0}, {0, 0}, {1000, 0}, {4096, 1024}, {4097, 1024}, {1023, 1024}, {1024, 1024}, {64 * 100, 100}, {65000, 4160}, {MaxTrainBytes, 1024},
+			{1, 0}, {0, 0}, {1000, 0}, {4096, 1024}, {4097, 1024}, {1023, 1024}, {1024, 1024}, {64 * 100, 100}, {65000, 4160}, {MaxBurstBytes, 1024},
 		} {
 			sent := pattern(c.total, c.segment)
 			// An uneven scatter list: cuts do not fall on element bounds.
@@ -190,7 +190,7 @@ func TestMalformedItems(t *testing.T) {
 			"no destination":   {Iov: good.Iov},
 			"other family":     {Dst: other, Iov: good.Iov},
 			"65 datagrams":     {Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, 65)}, SegmentSize: 1},
-			"too many bytes":   {Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, MaxTrainBytes+1)}, SegmentSize: 4096},
+			"too many bytes":   {Dst: rx.LocalAddr(), Iov: [][]byte{make([]byte, MaxBurstBytes+1)}, SegmentSize: 4096},
 			"negative segment": {Dst: rx.LocalAddr(), Iov: good.Iov, SegmentSize: -1},
 		} {
 			if n, err := tx.WriteBatch([]Datagrams{good, bad, good}); n != 1 || err == nil {

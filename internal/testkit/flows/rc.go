@@ -168,7 +168,7 @@ func (e *rcEnd) pump() {
 		b.Seal()
 		p := b.Path()
 		d := simnet.Datagram{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, TOS: p.TClass}
-		e.w.sendTrain(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
+		e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
 	}
 	e.burst.Reset()
 	at := e.machine.NextTimeout()
@@ -189,8 +189,8 @@ func (e *rcEnd) pump() {
 	})
 }
 
-// sendTrain cuts a burst into datagrams and sends them.
-func (w *world) sendTrain(iov [][]byte, bytes, segment int, d simnet.Datagram) {
+// sendBurst cuts a burst into datagrams and sends them.
+func (w *world) sendBurst(iov [][]byte, bytes, segment int, d simnet.Datagram) {
 	all := make([]byte, 0, bytes)
 	for _, v := range iov {
 		all = append(all, v...)

@@ -73,7 +73,7 @@ func (e *trpEnd) deliver(d *simnet.Datagram) {
 		c, fresh, challenge := e.listener.HandleInput(now, from, d.Payload)
 		if challenge != nil {
 			challenge.PollOutput(now, e.burst)
-			e.sendTrain(from.Addr())
+			e.sendBurst(from.Addr())
 		}
 		if fresh {
 			e.conn = c
@@ -106,7 +106,7 @@ func (e *trpEnd) pump() {
 		}
 	}
 	for e.fill(); e.conn.PollOutput(now, e.burst); e.fill() {
-		e.sendTrain(e.burst.Dst().Addr())
+		e.sendBurst(e.burst.Dst().Addr())
 	}
 	e.burst.Reset()
 	at := e.conn.NextTimeout()
@@ -124,11 +124,11 @@ func (e *trpEnd) pump() {
 	})
 }
 
-func (e *trpEnd) sendTrain(to netip.Addr) {
+func (e *trpEnd) sendBurst(to netip.Addr) {
 	b := e.burst
 	b.Seal()
 	d := simnet.Datagram{Src: e.addr.Addr(), Dst: to, SrcPort: e.addr.Port()}
-	e.w.sendTrain(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
+	e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
 	b.Reset()
 }
 

@@ -66,7 +66,7 @@ type Script struct {
 	SQ      *queue.SendQueue
 	SRQ     *queue.SRQ // nil unless Setup.SRQ
 	Now     monotime.Time
-	Trains  int // sent so far: each is one system call's worth
+	Bursts  int // sent so far: each is one system call's worth
 
 	t        testing.TB
 	setup    Setup
@@ -234,7 +234,7 @@ func (s *Script) pump() {
 		return
 	}
 	for n := 0; s.poll(); n++ {
-		if n == maxTrains {
+		if n == maxBursts {
 			s.fatalf("the machine sends for ever")
 		}
 		s.unload()
@@ -257,19 +257,19 @@ func (s *Script) poll() bool {
 	return s.Machine.PollOutput(s.Now, s.burst)
 }
 
-const maxTrains = 10000
+const maxBursts = 10000
 
 // unload cuts a burst into datagrams, as UDP_SEGMENT does.
 func (s *Script) unload() {
 	b := s.burst
-	s.Trains++
+	s.Bursts++
 	b.Seal()
 	all := bytes.Join(b.Iov(), nil)
 	if len(s.ring) > 0 {
 		all = bytes.Clone(s.ring[:b.Bytes()])
 	}
 	if len(all) != b.Bytes() {
-		s.fatalf("train of %d bytes says it has %d", len(all), b.Bytes())
+		s.fatalf("burst of %d bytes says it has %d", len(all), b.Bytes())
 	}
 	for i := 0; len(all) > 0; i++ {
 		n := min(len(all), b.SegmentBytes())

@@ -145,7 +145,7 @@ func (s *side) attach(deliver func(d *simnet.Datagram)) {
 	})
 }
 
-func cutTrain(iov [][]byte, size int, each func(b []byte)) {
+func cutBurst(iov [][]byte, size int, each func(b []byte)) {
 	all := bytes.Join(iov, nil)
 	for len(all) > 0 {
 		n := min(size, len(all))
@@ -168,7 +168,7 @@ func (w *pairWorld) connectRoCE() {
 		s.send = func() {
 			for m.PollOutput(w.net.Now(), b) {
 				b.Seal()
-				cutTrain(b.Iov(), b.SegmentBytes(), func(d []byte) { s.to(sourcePort, d) })
+				cutBurst(b.Iov(), b.SegmentBytes(), func(d []byte) { s.to(sourcePort, d) })
 				b.Reset()
 			}
 		}
@@ -230,7 +230,7 @@ func (w *pairWorld) connectTRP() {
 		s.send = func() {
 			for m.PollOutput(w.net.Now(), b) {
 				b.Seal()
-				cutTrain(b.Iov(), b.SegmentBytes(), func(d []byte) { s.to(port, d) })
+				cutBurst(b.Iov(), b.SegmentBytes(), func(d []byte) { s.to(port, d) })
 				b.Reset()
 			}
 		}

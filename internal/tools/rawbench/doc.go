@@ -4,7 +4,7 @@
 // packets that RoCEv2 would send, and with nothing above them: the figure to
 // compare ours with, taken in the same run.
 //
-//	stream      trains of datagrams one way (sendmmsg + UDP_SEGMENT, recvmmsg + UDP_GRO),
+//	stream      bursts of datagrams one way (sendmmsg + UDP_SEGMENT, recvmmsg + UDP_GRO),
 //	            at most a window of bytes unacknowledged; small datagrams return credit
 //	ping-pong   one small datagram in each direction (sendto, recvfrom), both sides busy polling
 //

@@ -41,7 +41,7 @@ type Stream struct {
 
 const (
 	defaultWindow = 1 << 20
-	trainsAtOnce  = 8 // trains a sendmmsg
+	burstsAtOnce  = 8 // bursts per sendmmsg
 )
 
 // StreamResult has the counts of a stream's sender.
@@ -162,9 +162,9 @@ func (c *sender) outstanding() int { return int(int64(c.sentBytes - c.written - 
 
 // RunStream sends a stream to a StreamServer and returns what arrived.
 func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, error) {
-	if o.DatagramBytes < creditBytes || o.DatagramBytes > udp.MaxTrainBytes {
+	if o.DatagramBytes < creditBytes || o.DatagramBytes > udp.MaxBurstBytes {
 		return StreamResult{}, fmt.Errorf("rawbench: datagrams of %d bytes: must be %d to %d",
-			o.DatagramBytes, creditBytes, udp.MaxTrainBytes)
+			o.DatagramBytes, creditBytes, udp.MaxBurstBytes)
 	}
 	if o.WindowBytes == 0 {
 		o.WindowBytes = defaultWindow
@@ -175,17 +175,17 @@ func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, err
 	}
 	defer s.Close()
 	c := &sender{s: s, rx: udp.NewRxBatch()}
-	perTrain := min(udp.MaxSegments, udp.MaxTrainBytes/o.DatagramBytes)
-	trainBytes := perTrain * o.DatagramBytes
-	window := max(o.WindowBytes, trainBytes)
-	// Each train from memory of its own, as an application's buffer would be.
-	trains := make([]udp.Datagrams, trainsAtOnce)
-	for i := range trains {
-		p := make([]byte, trainBytes)
-		for j := range perTrain {
+	perBurst := min(udp.MaxSegments, udp.MaxBurstBytes/o.DatagramBytes)
+	burstBytes := perBurst * o.DatagramBytes
+	window := max(o.WindowBytes, burstBytes)
+	// Each burst from memory of its own, as an application's buffer would be.
+	bursts := make([]udp.Datagrams, burstsAtOnce)
+	for i := range bursts {
+		p := make([]byte, burstBytes)
+		for j := range perBurst {
 			p[j*o.DatagramBytes] = kindData
 		}
-		trains[i] = udp.Datagrams{Dst: to, Iov: [][]byte{p}, SegmentSize: o.DatagramBytes}
+		bursts[i] = udp.Datagrams{Dst: to, Iov: [][]byte{p}, SegmentSize: o.DatagramBytes}
 	}
 	start := monotime.Now()
 	progress := start
@@ -194,13 +194,13 @@ func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, err
 		if now.Sub(start) >= o.Duration {
 			break
 		}
-		if room := min((window-c.outstanding())/trainBytes, trainsAtOnce); room > 0 {
-			n, err := s.WriteBatch(trains[:room])
+		if room := min((window-c.outstanding())/burstBytes, burstsAtOnce); room > 0 {
+			n, err := s.WriteBatch(bursts[:room])
 			if err != nil {
 				return StreamResult{}, err
 			}
-			c.sentBytes += uint64(n * trainBytes)
-			c.sentDatagrams += uint64(n * perTrain)
+			c.sentBytes += uint64(n * burstBytes)
+			c.sentDatagrams += uint64(n * perBurst)
 			progress = now
 		} else if now.Sub(progress) > stallAfter {
 			c.written += uint64(c.outstanding())

@@ -44,13 +44,13 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	}
 	connect(a, b)
 	tx, rx := shmring.NewPair() // which only this test reads
-	var asked, trains atomic.Int32
+	var asked, bursts atomic.Int32
 	begun := make(chan struct{})
 	a.Lock()
 	connOf(a).ring = ringsOf(n).NewOut(tx)
 	machine := connOf(a).packets
 	connOf(a).packets = sleepy{machine, func() {
-		if trains.Add(1) == 1 {
+		if bursts.Add(1) == 1 {
 			close(begun)
 			for asked.Load() == 0 {
 				runtime.Gosched() // until the other goroutine is about to take the lock
@@ -84,8 +84,8 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	})
 	both.Go(a.SubmitUnlock)
 	both.Wait()
-	if got := trains.Load(); got >= 48/2 {
-		t.Errorf("%d trains were written before the queue pair was reset", got)
+	if got := bursts.Load(); got >= 48/2 {
+		t.Errorf("%d bursts were written before the queue pair was reset", got)
 	}
 	a.Close()
 	b.Close()

@@ -64,7 +64,7 @@ func (t *Transport) dropSource(s *source) {
 }
 
 // cuts reports whether the system cuts bursts into datagrams.
-func (s *source) cuts() bool { return s.sock.SegmentsTrains() }
+func (s *source) cuts() bool { return s.sock.CutsBursts() }
 
 // write sends bursts of one source address and returns when the system has them. Packets that the
 // system does not take within writePatience are lost, as on any network.

@@ -184,7 +184,7 @@ func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output) {
 	var w *pumper
 	for {
 		limit := trp.MaxSegments
-		if !p.sock.SegmentsTrains() {
+		if !p.sock.CutsBursts() {
 			limit = 1
 		}
 		n := 0

@@ -14,11 +14,11 @@ import (
 // Packets of one size share a burst. (The middle packets of a WRITE once went
 // out one by one, at a quarter of the bandwidth: the check that spares a look
 // at memory took them to be four bytes longer than they are.)
-func TestPacketsShareTrains(t *testing.T) {
+func TestPacketsShareBursts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		post   func(s *script.Script)
-		trains int
+		bursts int
 	}{
 		{"one large WRITE: first and second packet, then all the others", func(s *script.Script) { s.Post(script.Write(30 * 1024)) }, 2},
 		{"many small WRITEs", func(s *script.Script) {
@@ -32,8 +32,8 @@ func TestPacketsShareTrains(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU1024 }))
 			c.post(s)
-			if s.Trains != c.trains {
-				t.Errorf("%d trains, want %d", s.Trains, c.trains)
+			if s.Bursts != c.bursts {
+				t.Errorf("%d bursts, want %d", s.Bursts, c.bursts)
 			}
 		})
 	}
@@ -75,11 +75,11 @@ func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
 }
 
 // An acknowledgement that goes with an answer costs no send of its own.
-func TestAcknowledgementSharesTheAnswersTrain(t *testing.T) {
+func TestAcknowledgementSharesTheAnswersBurst(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		length int
-		trains int
+		bursts int
 	}{
 		{"an answer as long as it", 2, 1},
 		{"a longer one", 900, 1},
@@ -94,8 +94,8 @@ func TestAcknowledgementSharesTheAnswersTrain(t *testing.T) {
 			})
 			s.WantPacket("the answer", wire.RCSendOnly, psn)
 			s.WantAck("behind it", peerPSN, 1)
-			if s.Trains != c.trains {
-				t.Errorf("%d trains, want %d", s.Trains, c.trains)
+			if s.Bursts != c.bursts {
+				t.Errorf("%d bursts, want %d", s.Bursts, c.bursts)
 			}
 		})
 	}
