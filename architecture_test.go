@@ -44,7 +44,7 @@ func drawn(t *testing.T) (rows [][]string) {
 			if word = strings.TrimSpace(word); packageName.MatchString(word) {
 				names = append(names, word)
 			} else if word != "" {
-				break // what the row is
+				break // the row is about it
 			}
 		}
 		if names != nil {

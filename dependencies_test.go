@@ -15,7 +15,7 @@ import (
 // links into a program.
 var linked = []string{"golang.org/x/net/bpf", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}
 
-// What tools need, a program that imports verbs and rdmacm does not: packages that
+// A program that imports verbs and rdmacm does not link packages that only tools need: those that
 // read captures, list interfaces by netlink, or parse command lines.
 func TestLibraryLinksLittle(t *testing.T) {
 	for _, system := range []string{"linux", "darwin", "windows"} {

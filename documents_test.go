@@ -43,7 +43,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// maxArchitecture keeps to what everyone needs; docs/design has the rest.
+// maxArchitecture keeps the page to the basics; docs/design has the rest.
 const maxArchitecture = 230
 
 // maxTerms bounds the words that only this project has.
@@ -120,8 +120,8 @@ func anchors(page string) (all []string) {
 	return all
 }
 
-// The first column of docs/troubleshooting.md quotes messages as the code has them;
-// numbers stand for any, and … for what differs.
+// The first column of docs/troubleshooting.md quotes messages as the code has them; numbers stand
+// for any, and … for parts that differ.
 func TestMessagesAreTheCodes(t *testing.T) {
 	said := strings.Join(literals(t), "\n")
 	quoted := 0
@@ -204,8 +204,8 @@ func TestProse(t *testing.T) {
 	}
 }
 
-// prose returns what is wrong with the text of a page. Blocks, and the columns of
-// tables, are none.
+// prose returns the mistakes in the text of a page. It passes over blocks, and the columns of
+// tables.
 func prose(page string) (wrong []string) {
 	fence, first := false, 0
 	var paragraph strings.Builder

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// layers is the tree from the bottom up. A package imports packages of lower
-// layers only, so that what a layer knows is what stands above it here. A star
-// stands for one folder name.
+// layers is the tree from the bottom up. A package imports packages of lower layers only, which
+// stand above it here. A star stands for one folder name.
 //
 // A new package needs a row: the lowest one that is above all it imports.
 var layers = []struct {
@@ -56,8 +55,7 @@ var layers = []struct {
 // anything but commands.
 var testOnly = []string{"internal/testkit", "interop", "apps"}
 
-// machines are the packages whose behaviour is a function of what they are
-// called with.
+// machines are the packages whose behaviour is a function of their inputs.
 var machines = []string{"internal/fsm", "internal/rtt", "internal/congestion", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "internal/ntb/rdma", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
@@ -141,8 +139,7 @@ func TestMachinesAreSansIO(t *testing.T) {
 	}
 }
 
-// durationsOnly lets a wire format say how long something is, not what time it
-// is.
+// durationsOnly lets a wire format have durations, but no points in time.
 func durationsOnly(t *testing.T, s *source) {
 	for name, pos := range selections(s, "time") {
 		if !slices.Contains([]string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second"}, name) {
@@ -178,7 +175,7 @@ func TestSocketsKnowNoProtocol(t *testing.T) {
 	}
 }
 
-// Users copy the examples, and cannot import what is internal.
+// Users copy the examples, and cannot import internal packages.
 func TestExamplesUsePublicPackages(t *testing.T) {
 	found := false
 	for _, s := range sources(t) {
@@ -229,7 +226,7 @@ func TestVerbsReachSocketsThroughTheEngine(t *testing.T) {
 	}
 }
 
-// The objects of verbs and the engine ask a device for what it has, not for its kind.
+// The objects of verbs and the engine ask a device for its features, not for its kind.
 func TestObjectsNameNoKind(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.isTest() || !within(s.dir, "internal/core", "internal/engine", "verbs") {

@@ -78,7 +78,7 @@ func (p *nameTables) check(t *testing.T, dir, table string, names []string, cons
 	}
 }
 
-// letters returns what a name has in common with its other spellings.
+// letters returns a name in the form that all its spellings share.
 func letters(name string) string {
 	return strings.NewReplacer("_", "", " ", "", "-", "").Replace(strings.ToLower(name))
 }
@@ -141,7 +141,7 @@ func (p *nameTables) collectConsts(d *ast.GenDecl) {
 	}
 }
 
-// enumBase returns what is added to iota, at the i-th constant of a group.
+// enumBase returns the number added to iota, at the i-th constant of a group.
 func enumBase(e ast.Expr, i int) (base int, ok bool) {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -46,7 +46,7 @@ type comment struct {
 	full string // the line
 }
 
-// TestCommentsArePlain holds for comments what TestProse holds for documents.
+// TestCommentsArePlain checks comments as TestProse checks documents.
 func TestCommentsArePlain(t *testing.T) {
 	all, err := readTree()
 	if err != nil {
@@ -122,8 +122,7 @@ func indented(line string) bool {
 // unbreakable reports whether a text is one word, such as an address.
 func unbreakable(text string) bool { return !strings.Contains(strings.TrimSpace(text), " ") }
 
-// quoted reports whether a phrase stands in quotes: what is said of it is not
-// said with it.
+// quoted reports whether a phrase stands in quotes: the text is about the phrase then.
 func quoted(text, phrase string) bool {
 	return strings.Contains(text, `"`+phrase) || strings.Contains(text, phrase+`"`) || strings.Contains(text, "`"+phrase)
 }

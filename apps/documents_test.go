@@ -20,8 +20,7 @@ import (
 	"verbena/internal/testkit/commands"
 )
 
-// What the documents say to type is run as it stands, by a shell that stops at
-// the first failure.
+// The commands of the documents are run as they stand, by a shell that stops at the first failure.
 
 // The blocks of README.md and docs that need the libraries and Debian's programs; the
 // others are run by go test ./docs.
@@ -119,7 +118,7 @@ func typed(t *testing.T, script string) string {
 	cmd.WaitDelay = 10 * time.Second // a server that was left behind
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%v:\n%s\nit said\n%s", err, script, said.String())
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its remaining children
 	}
 	return said.String()
 }

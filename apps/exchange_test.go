@@ -31,24 +31,24 @@ const refusalLimit = 10 * time.Second
 // nobody else has. $DIR is a directory of the exchange's own, $RUN one of the run's.
 type exchange struct {
 	program string // the row of the table
-	label   string // what of it, in the row; empty is its plain use
+	label   string // the variant, in the row; empty is plain use
 	server  string // command line; none if the program needs no peer
 	client  string
 	env     string   // NAME=value …, of both
-	ready   string   // "tcp": the server listens on $PORT; "event": it waits for one; else what it prints when or before it listens
+	ready   string   // "tcp": the server listens on $PORT; "event": it waits for one; else its output when or before it listens
 	times   int      // how often it prints that; 0 is once
-	says    []string // what the client must print: regular expressions
-	answers []string // what the server must print
+	says    []string // the client's output matches these regular expressions
+	answers []string // the server's likewise
 	fails   int      // the exit status that the client must have
 	stays   bool     // the server does not end by itself
 	either  bool     // the server's exit status means nothing
 	only    string   // runs over this column's device only
 	leaves  []string // files that the programs make, under these names only, and leave
-	early   string   // matches what a client says that has met a server between two of its calls: all is run again
+	early   string   // matches the output of a client that has met a server between two of its calls: all is run again
 	limit   time.Duration
 	check   func(t *testing.T, dir, said string) // looks further
-	cannot  string                               // why no software device can do it: what is run is the refusal
-	partly  string                               // what of it is left out, and why
+	cannot  string                               // why no software device can do it: the case tests the refusal
+	partly  string                               // the part that is left out, and why
 }
 
 // port is the last that was given out. Below the ephemeral ports, which peers'
@@ -164,8 +164,8 @@ func (x *exchange) attempt(t *testing.T, d device, mayBeEarly bool) (early bool)
 	return false
 }
 
-// tidy removes what the programs leave. What is another user's stays and is in the
-// way, which can be where there are no namespaces.
+// tidy removes the programs' files. Another user's files stay and are in the way, which can be
+// where there are no namespaces.
 func (x *exchange) tidy(t *testing.T) {
 	for _, name := range x.leaves {
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -35,7 +35,7 @@ var ibverbsUtils = slices.Concat([]exchange{
 		`max_qp:\t+\d{3}`, `atomic_cap:\t+ATOMIC_HCA`, `GID\[ +0\]:\t+\S*$ADDR, RoCE v2`, `GID\[ +1\]:\t+$SIX\S*, RoCE v2|GID\[ +1\]`,
 	}},
 	{program: "ibv_devinfo", label: "-l", client: "ibv_devinfo -l", says: []string{`HCAs? found:`, `\t$DEV`}},
-	// It waits for events for ever: what it prints first is all that can be seen.
+	// It waits for events for ever: only its first lines can be seen.
 	{program: "ibv_asyncwatch", server: "ibv_asyncwatch -d $DEV", ready: "async event FD", stays: true, either: true, client: "true",
 		answers: []string{`$DEV: async event FD \d+`}},
 },

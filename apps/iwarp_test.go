@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// What iWARP defines, over devices of iWARP over TCP and over UDP: connections of
-// the connection manager's, and reliable ones. The rest is what no device of
-// iWARP has, refused.
+// iWARP's own operations, over devices of iWARP over TCP and over UDP: connections of the
+// connection manager's, and reliable ones. The other cases are refused, because no iWARP device has
+// them.
 var iwarpSuites = []suite{
 	{"ibverbs-utils", []exchange{
 		{program: "ibv_devices", client: "ibv_devices", says: []string{`\s$DEV\s+\t?[0-9a-f]{16}`}},

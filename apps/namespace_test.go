@@ -62,7 +62,7 @@ func (d *device) netdev() string {
 	return name
 }
 
-// devices brings the interfaces up and says what there is: loopback first.
+// devices brings the interfaces up and lists the devices: loopback first.
 func devices() ([]device, error) {
 	all := []device{{name: "roce_lo", addr: "127.0.0.1", six: "::1", what: "loopback"}}
 	if os.Getenv(insideVariable) == "" {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ntbSuites runs what an NTB link has: reliable connections, by the connection manager or
+// ntbSuites runs the operations of an NTB link: reliable connections, by the connection manager or
 // by an exchange of the program's own, for any number of processes.
 var ntbSuites = []suite{
 	{"ibverbs-utils", slices.Concat([]exchange{

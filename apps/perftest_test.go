@@ -14,8 +14,8 @@ import (
 // on a busy machine.
 const figure = `(?:[\d.]+|-?inf|-?nan)`
 
-// perf is an exchange of perftest's program for an operation and what is
-// measured. Few messages show whether it works; the figures are not looked at.
+// perf is an exchange of perftest's program for an operation and a measure. Few messages show
+// whether it works; the figures are not looked at.
 func perf(verb, measure, label string) exchange {
 	program := "ib_" + verb + "_" + measure
 	options := program + " -d $DEV -p $PORT -F " + label
@@ -36,8 +36,8 @@ func perf(verb, measure, label string) exchange {
 	}
 	if strings.Contains(label, "-R") {
 		x.ready = "Waiting for client" // by the connection manager: no TCP port
-		// Its second connection may come before the server has bound the port again, which
-		// closed it after the first; perftest dies of that, using what it has freed.
+		// Its second connection may come before the server has bound the port again, which closed
+		// it after the first; perftest then dies of using memory that it has freed.
 		x.early = "RDMA_CM_EVENT_REJECTED|Unexpected CM event bl blka 8" // 8 is the same event
 	}
 	if measure == "bw" {

@@ -32,7 +32,7 @@ var verbena = func() string {
 	return path
 }()
 
-// output collects what a process says; it is read while it grows.
+// output collects a process's output; it is read while it grows.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer // guarded by mu
@@ -130,7 +130,7 @@ func (p *process) status() int {
 // telling matches a line that is worth showing, wherever it stands.
 var telling = regexp.MustCompile(`(?i)\b(error|exception|failed|failure)\b|\bgot: `)
 
-// tail is the end of what a process said, and telling lines of before, for reports.
+// tail is the end of a process's output, and telling lines from before, for reports.
 func (p *process) tail() string {
 	lines := strings.Split(strings.TrimRight(p.said.String(), "\n"), "\n")
 	if n := len(lines) - 25; n > 0 {

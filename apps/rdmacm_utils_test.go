@@ -73,7 +73,7 @@ func streams(program string, labels ...string) (all []exchange) {
 	return all
 }
 
-// sameFile compares what rcopy has copied.
+// sameFile compares the copy that rcopy made.
 func sameFile(t *testing.T, dir, _ string) {
 	source, err := os.ReadFile(verbena)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// ownTmp puts a directory of this run's own in the place of /tmp, where perftest
-// has files of fixed names: another user's would be in the way. Below it stays what
-// of ours is there: the tree, the prefix and the directory for temporary files.
+// ownTmp puts a directory of this run's own in the place of /tmp, where perftest has files of fixed
+// names: another user's would be in the way. Our own folders stay there: the tree, the prefix and
+// the directory for temporary files.
 func ownTmp() error {
 	if os.Getenv(insideVariable) == "" {
 		return nil

@@ -62,7 +62,7 @@ func TestFirstProgramOfThePage(t *testing.T) {
 	command([]string{"GOFLAGS=", "GOWORK=" + filepath.Join(dir, "go.work")}, "go", "vet", ".")
 }
 
-// The page for newcomers shows the tour's program and what it prints.
+// The page for newcomers shows the tour's program and its output.
 func TestTourOfThePage(t *testing.T) {
 	const page = "../docs/rdma.md"
 	program := read(t, "tour/main.go")

@@ -97,7 +97,7 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// run runs an example to its end and returns what it printed.
+// run runs an example to its end and returns its output.
 func run(t *testing.T, status int, name string, args ...string) string {
 	t.Helper()
 	return start(t, name, args...).end(status)

@@ -48,7 +48,7 @@ func ExamplePSN() {
 func ExampleAccess() {
 	a := ib.AccessLocalWrite | ib.AccessRemoteWrite
 	fmt.Println(a.Has(ib.AccessRemoteWrite), a.Has(ib.AccessRemoteRead), a.Valid())
-	fmt.Println(ib.AccessRemoteWrite.Valid()) // a peer may write only what its owner may
+	fmt.Println(ib.AccessRemoteWrite.Valid()) // a peer may write only where the owner may
 	// Output:
 	// true false true
 	// false

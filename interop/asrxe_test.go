@@ -12,8 +12,8 @@ import (
 	"verbena/interop/guest"
 )
 
-// TestRxeJudgesSo runs in a guest the programs by which our C library is tested beside
-// rxe, so that what they say of rxe is so.
+// TestRxeJudgesSo runs the C library's test programs in a guest over rxe: their statements about
+// rxe hold.
 func TestRxeJudgesSo(t *testing.T) {
 	g := guest.NewLAN(t, ethernetMTU).Boot(guest.UML)[0]
 	for _, program := range []string{"verbs_as_rxe 1024", "verbs_unmapped"} {

@@ -67,8 +67,8 @@ func newWire(t *testing.T, kind guest.Kind) wire {
 // betweenGuests has the tests of two guests run.
 var betweenGuests = flag.Bool("between-guests", false, "run the exchanges between two guests, too")
 
-// newPeersWire boots two guests, which take our part as well: what fails
-// between them is not our doing.
+// newPeersWire boots two guests, which take our part as well: failures between them are not our
+// doing.
 func newPeersWire(t *testing.T) wire {
 	t.Helper()
 	if !*betweenGuests {
@@ -89,8 +89,7 @@ func (w wire) overIPv6() wire {
 	return w
 }
 
-// exchange runs an exchange of every pair as a subtest and judges what went
-// over the wire.
+// exchange runs an exchange of every pair as a subtest and judges the packets on the wire.
 func (w wire) exchange(t *testing.T, name string, exchange func(t *testing.T, p pair)) {
 	t.Helper()
 	for _, p := range w.pairs {
@@ -100,7 +99,7 @@ func (w wire) exchange(t *testing.T, name string, exchange func(t *testing.T, p 
 	}
 }
 
-// captured runs an exchange, judges what went over the wire and returns it.
+// captured runs an exchange, judges the packets on the wire and returns them.
 func (w wire) captured(t *testing.T, exchange func()) []capture.Packet {
 	t.Helper()
 	c := capture.Start(t, w.tapped.Tap())

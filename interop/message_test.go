@@ -14,9 +14,8 @@ import (
 	"verbena/interop/guest"
 )
 
-// TestMessages has what a receiver learns of a message: immediate data, and
-// the key that was invalidated. Each is sent before a receive is posted, and so
-// meets an RNR NAK first.
+// TestMessages checks the fields of a message's completion: immediate data, and the key that was
+// invalidated. Each is sent before a receive is posted, and so meets an RNR NAK first.
 func TestMessages(t *testing.T) { testMessages(t, newWire(t, guest.UML)) }
 
 func TestMessagesBetweenGuests(t *testing.T) { testMessages(t, newPeersWire(t)) }

@@ -67,7 +67,7 @@ func pingpong(t *testing.T, p pair, kind string, addr func(guest.Host) netip.Add
 	}, addr, options)
 }
 
-// pingpongs runs what tool makes of a program at both ends.
+// pingpongs runs the command that tool makes of a program at both ends.
 func pingpongs(t *testing.T, p pair, program string, tool func(guest.Host, string) string, addr func(guest.Host) netip.Addr, options string) {
 	t.Helper()
 	command := func(h guest.Host) string {

@@ -13,7 +13,7 @@ import (
 	"verbena/interop/guest"
 )
 
-// programs is the folder of what the tests run.
+// programs is the folder of the programs that the tests run.
 var programs = func() string {
 	dir, err := filepath.Abs("../bin/interop")
 	if err != nil {
@@ -22,8 +22,8 @@ var programs = func() string {
 	return dir
 }()
 
-// buildPrograms builds what the tests run. What does not build is reported at
-// once and removed, and so missed by the tests that want it.
+// buildPrograms builds the programs that the tests run. One that does not build is reported at once
+// and removed; the tests that want it then miss it.
 func buildPrograms() error {
 	if err := os.MkdirAll(programs, 0o755); err != nil {
 		return err

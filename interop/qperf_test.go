@@ -14,8 +14,8 @@ import (
 // qperfPort is the TCP port that qperf's two ends meet on.
 const qperfPort = 19765
 
-// TestQperf has qperf at both ends, ours over our libraries. Its server forks
-// before it uses verbs; what it measures is not looked at.
+// TestQperf has qperf at both ends, ours over our libraries. Its server forks before it uses verbs.
+// Its figures are not looked at.
 func TestQperf(t *testing.T) {
 	w := newWire(t, guest.UML)
 	for _, test := range []string{"rc_lat", "rc_rdma_write_bw", "rc_rdma_read_bw", "ver_rc_fetch_add"} {

@@ -45,7 +45,7 @@ func rping(t *testing.T, p pair, addr netip.Addr, iterations int) {
 	rpings(t, p, func(h guest.Host, name string) string { return rdmaTool(h, name, name) }, addr, iterations)
 }
 
-// rpings runs what tool makes of rping at both ends.
+// rpings runs the commands that tool makes of rping at both ends.
 func rpings(t *testing.T, p pair, tool func(guest.Host, string) string, addr netip.Addr, iterations int) {
 	t.Helper()
 	options := fmt.Sprintf(" -a %s -C %d -V -v", addr, iterations)

@@ -25,7 +25,7 @@ func newSIWWire(t *testing.T) wire { return overSIW(t, newWire(t, guest.UML)) }
 // nobody nudges them.
 func overSIW(t *testing.T, w wire) wire {
 	t.Helper()
-	// What is captured is to be what is on the wire: no segments for a device to cut.
+	// The capture must show the packets of the wire: no segments for a device to cut.
 	if out, err := exec.Command("ip", "link", "set", "br0", "gso_max_segs", "1").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -45,7 +45,7 @@ func iwarpPeer(host guest.Host, options string) string {
 	return peerProgram(host) + " -kind iwarp" + options
 }
 
-// streams runs an exchange and returns what went over the wire, judged.
+// streams runs an exchange and returns the streams on the wire, judged.
 func (w wire) streams(t *testing.T, exchange func()) []capture.Stream {
 	t.Helper()
 	c := capture.Start(t, w.tapped.Tap())
@@ -59,8 +59,8 @@ func (w wire) streams(t *testing.T, exchange func()) []capture.Stream {
 	return streams
 }
 
-// nudges counts the WRITEs of no bytes that an initiator of ours has siw look at
-// its socket again with: as a responder it overlooks what comes before it is ready
+// nudges counts the WRITEs of no bytes by which an initiator of ours makes siw look at its socket
+// again. As a responder siw overlooks bytes that come before it is ready
 // (testdata/captures/siw-stall-first-read.pcap has it between two siw).
 func nudges(s *capture.Stream) (n int) {
 	for i, f := range s.FPDUs[0] {
@@ -149,7 +149,7 @@ func TestSIWMemoryIPv6(t *testing.T) {
 func testSIWMemory(t *testing.T, w wire, sizes []int) {
 	for _, c := range []struct {
 		op, serve string
-		seed      int // of what moves
+		seed      int // of the data
 		to        string
 	}{
 		{"write", "serve", clientSeed, "server"}, {"read", "serve", serverSeed, "client"}, {"send", "receive now", clientSeed, "server"},
@@ -262,8 +262,8 @@ func TestSIWBadSTag(t *testing.T) {
 	}
 }
 
-// TestSIWHasNoExtensions: what siw does not have fails at once with us, and the
-// connection is not spoilt by trying it with siw.
+// TestSIWHasNoExtensions: operations that siw lacks fail at once with us. With siw, trying them
+// does not spoil the connection.
 func TestSIWHasNoExtensions(t *testing.T) {
 	w := newSIWWire(t)
 	w.pairs = slices.DeleteFunc(w.pairs, func(p pair) bool { return !p.ours() }) // its own library refuses them

@@ -32,8 +32,8 @@ func (id *ID) Accept(p *ConnParam) error {
 // datagrams, 508 over iWARP.
 func (id *ID) Reject(private []byte) error { return id.reject("Reject", false, private) }
 
-// RejectECE refuses as Reject does, for the sake of what the peer asks of the
-// queue pair beyond the specification: rdma_reject_ece(3).
+// RejectECE refuses as Reject does, because the peer asks for options of the queue pair beyond the
+// specification: rdma_reject_ece(3).
 func (id *ID) RejectECE(private []byte) error { return id.reject("RejectECE", true, private) }
 
 func (id *ID) reject(call string, ece bool, private []byte) error {

@@ -234,7 +234,7 @@ func TestKilledPeerDisconnects(t *testing.T) {
 	server.want(Disconnected)
 	check(t, server.Disconnect())
 	server.want(TimewaitExit)
-	// What is left of the client here knows nothing of its death; it ends as well.
+	// The rest of the client here does not know of its death; it ends as well.
 	f.nodes[1] = nil
 	check(t, client.DestroyQP())
 	check(t, client.Destroy())
@@ -371,7 +371,7 @@ func (m *manager) early() uint64 {
 	return m.ib.agent.Counters()[ibcm.EarlyREQ]
 }
 
-// connections counts what the manager's agent has.
+// connections counts the connections of the manager's agent.
 func (m *manager) connections() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -451,7 +451,7 @@ func TestCVE_2020_36385_MigrateWhileDestroying(t *testing.T) {
 	}
 }
 
-// An application that disconnects by itself is not kept waiting for what it does not poll.
+// An application that disconnects by itself does not wait for completions that it does not poll.
 func TestOwnDisconnectDoesNotWait(t *testing.T) {
 	took := monotime.Duration(math.MaxInt64)
 	for try := 0; try < 5 && took >= disconnectDelay; try++ { // the machine may be slow
@@ -468,7 +468,8 @@ func TestOwnDisconnectDoesNotWait(t *testing.T) {
 	}
 }
 
-// A peer's farewell waits for the application to have polled what came before, but not for long.
+// A peer's disconnection waits until the application has polled the completions before it, but not
+// for long.
 func TestDisconnectedDoesNotOvertakeCompletions(t *testing.T) {
 	client, server := newFabric(t).connected(TCP, ib.QPTypeRC, loopback4)
 	_, err := client.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled, SGList: []ib.SGE{client.mr.SGE(0, 9)}})

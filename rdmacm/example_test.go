@@ -270,7 +270,7 @@ func ExampleID_JoinMulticast() {
 	if err := id.BindAddr(netip.MustParseAddrPort("127.0.0.1:0")); err != nil {
 		log.Fatal(err)
 	}
-	// A queue pair made here, with id.CreateQP, would receive what others send.
+	// A queue pair made here, with id.CreateQP, would receive the messages of others.
 	if err := id.JoinMulticast(netip.MustParseAddr("239.1.2.3"), rdmacm.FullMember); err != nil {
 		log.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func (f *fabric) send(l letter) {
 	r := ibcm.RouteOf(l.mad)
 	slot := r.Slot
 	if r.Target == ibcm.ToListener {
-		slot = 1 // the keeper refuses what nobody listens for
+		slot = 1 // the keeper refuses requests for ports without a listener
 		for k, s := range f.keys {
 			if k.id == uint64(r.ServiceID) && overlap(k.scope, l.dst) {
 				slot = s
@@ -216,7 +216,7 @@ func (p *process) kill() {
 	}
 }
 
-// id is an identifier of a process with what tests ask of it.
+// testID is an identifier of a process with helpers for tests.
 type testID struct {
 	*ID
 	t  *testing.T

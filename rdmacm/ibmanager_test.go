@@ -34,8 +34,8 @@ func TestOwnPort(t *testing.T) {
 	}
 }
 
-// TestManagerIsLeftAsleep has commands wake the manager's goroutine only for what comes before
-// the goroutine wakes by itself.
+// TestManagerIsLeftAsleep: a command wakes the manager's goroutine only for an event before the
+// goroutine's next timer.
 func TestManagerIsLeftAsleep(t *testing.T) {
 	m := &manager{refs: 1, random: func() uint64 { return 7 }}
 	b := newIBManager(m, RoCE, unusedGSI{}, 1)

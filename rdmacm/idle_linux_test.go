@@ -62,5 +62,5 @@ func beIdle(t *testing.T) {
 	}
 	fmt.Println("idle")
 	io.Copy(io.Discard, os.Stdin)
-	os.Exit(0) // what the end of a process does is not this test's
+	os.Exit(0) // the end of a process is not this test's subject
 }

@@ -73,8 +73,8 @@ func TestIWARPGarbageOnTheListeningPort(t *testing.T) {
 	}
 }
 
-// Peers that connect and say nothing, or half of what they should, keep nobody
-// out, and are gone with the listener.
+// Peers that connect and send nothing, or half a message, keep nobody out, and are gone with the
+// listener.
 func TestIWARPHalfOpenPeers(t *testing.T) {
 	f := newFabric(t)
 	a, b := f.process(1), f.process(2)
@@ -166,7 +166,7 @@ func TestIWARPPeerGivesUpBeforeAccept(t *testing.T) {
 	}
 }
 
-// What becomes of a connection whose peer is no RDMA host.
+// A connection to a peer that is no RDMA host ends with an error.
 func TestIWARPPeerIsNone(t *testing.T) {
 	for name, c := range map[string]struct {
 		serve func(net.Conn)

@@ -10,8 +10,8 @@ import (
 	"verbena/ib"
 )
 
-// A process exits with whatever it has under way. Its peers learn at once what
-// they would otherwise find out by time-outs, or never.
+// A process exits with work in progress. Its peers learn at once of an end that they would
+// otherwise find out by time-outs, or never.
 func TestLeaveTellsEveryPeer(t *testing.T) {
 	t.Run("connection", func(t *testing.T) {
 		f := newFabric(t)

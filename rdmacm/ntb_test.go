@@ -166,8 +166,8 @@ func TestNTBOtherServicesAreRefused(t *testing.T) {
 	}
 }
 
-// A peer says of its MADs what it likes: those that are not from its own port to
-// ours, or none at all, are counted and dropped.
+// A peer may write any address into its MADs. Those that are not from its own port to ours, or have
+// none at all, are counted and dropped.
 func TestNTBForeignMADs(t *testing.T) {
 	joinByMemory(t)
 	f := newFabric(t)

@@ -18,7 +18,7 @@ import (
 )
 
 // Two processes have a link, and the other one is killed. It is this test program; its environment
-// tells it what to do.
+// selects its role.
 
 const (
 	roleVar = "VERBENA_RDMACM_ROLE"
@@ -149,7 +149,7 @@ func (o *other) kill() {
 	_ = o.cmd.Wait()
 }
 
-// wantFlushed: what was posted has got its fate.
+// wantFlushed waits until each posted request has completed or is flushed.
 func (e *equipped) wantFlushed() {
 	e.t.Helper()
 	if wc := e.completion(); wc.Status != ib.WCWRFlushErr {

@@ -33,9 +33,9 @@ func startOtherAt(t *testing.T, role, link string, port uint16) *other {
 	return startOther(t, role, link)
 }
 
-// Several processes of one side listen, each for ports of its own: requests find the one
-// that listens. What one has another does not get, and when it is killed its connections
-// end and the others' go on.
+// Several processes of one side listen, each for ports of its own: requests find the one that
+// listens. A request goes to no other process. When a process is killed its connections end and the
+// others' go on.
 func TestNTBManyListeners(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "place")
 	s, c := "10.99.0.1+10.99.0.2=shm:s:"+at, "10.99.0.1+10.99.0.2=shm:c:"+at

@@ -90,10 +90,9 @@ func TestCVE_2023_2176_AnIDIsBoundOnce(t *testing.T) {
 	}
 }
 
-// CVE-2022-48925: rdma_resolve_addr wrote a source address into an identifier
-// before it looked at its state. A listener no longer looked like one of all
-// addresses, and was freed while lists held it. Here the address stays what it
-// was, in every state.
+// CVE-2022-48925: rdma_resolve_addr wrote a source address into an identifier before it looked at
+// its state. A listener no longer looked like one of all addresses, and was freed while lists held
+// it. Here the address stays the same, in every state.
 func TestCVE_2022_48925_AnAddressKeepsItsFamily(t *testing.T) {
 	f := newFabric(t)
 	p := f.process(1)
@@ -312,7 +311,7 @@ func TestListenerWithoutAnAddressIsRefused(t *testing.T) {
 	all, any4, any6 := "::", netip.IPv4Unspecified(), netip.IPv6Unspecified()
 	for name, c := range map[string]struct {
 		taken func(netip.Addr) bool
-		want  map[string]error // by what is listened to
+		want  map[string]error // by the address of the listener
 	}{
 		"all":         {func(netip.Addr) bool { return true }, map[string]error{all: syscall.EADDRINUSE, "IPv4": syscall.EADDRINUSE, "IPv6": syscall.EADDRINUSE}},
 		"all of IPv4": {netip.Addr.Is4, map[string]error{all: syscall.EADDRINUSE, "IPv4": syscall.EADDRINUSE, "IPv6": nil}},

@@ -74,7 +74,7 @@ func TestSolicitedOnly(t *testing.T) {
 	check(t, b.cq.RequestNotify(false))
 	send(0)
 	wait(t, ch)
-	check(t, b.cq.RequestNotify(true)) // what is in the queue already makes none
+	check(t, b.cq.RequestNotify(true)) // completions that are in the queue already make none
 	quiet(t, ch)
 	b.recv(1, 64)
 	check(t, b.qp.Modify(&ib.QPAttr{State: ib.QPErr}, ib.QPStateAttr)) // a flush is an error

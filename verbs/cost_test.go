@@ -73,8 +73,8 @@ func noAllocations(t *testing.T) {
 	}
 }
 
-// TestIdleQueuePairs makes 10,000 queue pairs of 16 sends and 16 receives,
-// connects them, uses each once and measures what one costs.
+// TestIdleQueuePairs makes 10,000 queue pairs of 16 sends and 16 receives, connects them, uses each
+// once and measures the cost of one.
 func TestIdleQueuePairs(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("10,000 queue pairs take too long, and cost more: run without -race and -short")
@@ -84,7 +84,7 @@ func TestIdleQueuePairs(t *testing.T) {
 	ends := make([]*end, count)
 	heap := func() uint64 {
 		runtime.GC()
-		runtime.GC() // what finalizers and pools let go
+		runtime.GC() // memory that finalizers and pools let go
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc + m.StackInuse

@@ -74,7 +74,7 @@ func ExampleQP_PostSend() {
 	// 2 posted; <nil>
 }
 
-// An atomic operation adds to a word of the peer's memory, and returns what it was.
+// An atomic operation adds to a word of the peer's memory, and returns the word's old value.
 func ExampleSendWR() {
 	dev := openLoopback()
 	defer dev.Close()

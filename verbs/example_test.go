@@ -85,8 +85,8 @@ func ExampleQP() {
 	// RECV 1: "to myself", immediate 7
 }
 
-// A READ fetches what the peer registered, at the address and under the key
-// that the peer told.
+// A READ fetches memory that the peer registered, at the address and with the key that the peer
+// sent.
 func ExampleMR() {
 	dev := openLoopback()
 	defer dev.Close()

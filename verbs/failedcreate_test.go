@@ -11,11 +11,10 @@ import (
 	"verbena/verbs"
 )
 
-// CVE-2021-47078: an rxe queue pair whose creation failed kept pointers to what
-// it was to stand on, which were given back a second time with it. Here every
-// step of CreateQP fails in turn, also with everything before it taken, and
-// leaves nothing behind: what the queue pair would have stood on is unused, which
-// EBUSY and a count below zero would both tell.
+// CVE-2021-47078: an rxe queue pair whose creation failed kept pointers to its objects, which were
+// released a second time with it. Here every step of CreateQP fails in turn, with all steps before
+// it done. Nothing stays behind: the domain, the queues and the SRQ are unused. EBUSY or a count
+// below zero would show a leftover.
 func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
 	e, other := newEnd(t, ib.QPTypeRC, 64), newEnd(t, ib.QPTypeRC, 64)
 	pd, err := e.ctx.AllocPD()
@@ -71,7 +70,7 @@ func TestCVE_2021_47078_FailedCreateQPLeavesNothing(t *testing.T) {
 	}
 
 	after := create()
-	wantError(t, srq.Destroy(), syscall.EBUSY, "SRQ") // counts did not sink below what is in use
+	wantError(t, srq.Destroy(), syscall.EBUSY, "SRQ") // counts did not sink below the number of users
 	wantError(t, send.Destroy(), syscall.EBUSY, "CQ")
 	wantError(t, recv.Destroy(), syscall.EBUSY, "CQ")
 	check(t, after.Destroy())

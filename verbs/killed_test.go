@@ -109,9 +109,8 @@ func (p *process) send() ib.WCStatus {
 	return p.end.post(verbs.SendWR{Opcode: ib.WRSend}).Status
 }
 
-// TestKilledProcess kills one of three processes that share the port, the one
-// that came first and so may hold it for all. What is sent to it ends with
-// RETRY_EXC_ERR; the other two go on.
+// TestKilledProcess kills one of three processes that share the port: the first, which may hold the
+// port for all. Messages to it end with RETRY_EXC_ERR; the other two go on.
 func TestKilledProcess(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("processes share the port on Linux only")

@@ -248,7 +248,7 @@ func TestNothingLeft(t *testing.T) {
 		d, _ := os.ReadDir("/proc/self/fd") // nothing where there is no such thing
 		return len(d)
 	}
-	cycle() // what the runtime and package share open for good
+	cycle() // the runtime and the package open some descriptors for good
 	open := left()
 	for range 3 {
 		cycle()

@@ -63,8 +63,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// connect takes both ends to RTS with each other. change alters what both ask
-// for on the way.
+// connect takes both ends to RTS with each other. change alters the attributes of both on the way.
 func connect(t testing.TB, a, b *end, mtu ib.MTU, change ...func(*ib.QPAttr)) {
 	t.Helper()
 	for _, p := range [][2]*end{{a, b}, {b, a}} {

@@ -48,7 +48,7 @@ func rcPair(t testing.TB, size int, change ...func(*ib.QPAttr)) (a, b *end) {
 	return a, b
 }
 
-// reconnect makes a new connection of what an error has ended.
+// reconnect connects two queue pairs again after an error.
 func reconnect(t testing.TB, a, b *end) {
 	t.Helper()
 	for _, e := range []*end{a, b} {
@@ -105,7 +105,7 @@ func TestRereg(t *testing.T) {
 	wantError(t, pd.Dealloc(), syscall.EBUSY, "PD")
 	wantStatus(t, a.write(8, b.mr.Addr(), b.mr.RKey()), ib.WCRemAccessErr)
 
-	// What is refused changes nothing.
+	// A refused call changes nothing.
 	key := b.mr.RKey()
 	wantError(t, b.mr.Rereg(0, nil, nil, 0), syscall.EINVAL, "flags")
 	wantError(t, b.mr.Rereg(1<<5, nil, nil, 0), syscall.EINVAL, "flags")

@@ -77,8 +77,7 @@ func TestMessagesOfNothing(t *testing.T) {
 	}
 }
 
-// TestInline reuses the caller's bytes at once: what is sent is what they were
-// when PostSend was called.
+// TestInline reuses the caller's bytes at once: the peer gets them as they were at PostSend.
 func TestInline(t *testing.T) {
 	for _, typ := range []ib.QPType{ib.QPTypeRC, ib.QPTypeUC} {
 		a, b := newEnd(t, typ, 64), newEnd(t, typ, 64*64)
@@ -108,8 +107,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// TestUnsignaled: only what asks completes, in order; with SignalAll everything
-// does.
+// TestUnsignaled: only signaled requests complete, in order; with SignalAll all requests do.
 func TestUnsignaled(t *testing.T) {
 	a, b := rcPair(t, 64)
 	wr := verbs.SendWR{Opcode: ib.WRRDMAWrite, SGList: []ib.SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}

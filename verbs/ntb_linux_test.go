@@ -340,7 +340,7 @@ func TestNTBPeerGoes(t *testing.T) {
 	})
 }
 
-// TestNTBRefusals names what is wrong.
+// TestNTBRefusals wants each refusal to name its cause.
 func TestNTBRefusals(t *testing.T) {
 	wantError(t, verbs.UseLinks("shm:"), syscall.EINVAL, "links")
 	for _, kind := range []string{"shm", "tcp"} {
@@ -387,9 +387,8 @@ func testNTBRefusals(t *testing.T, kind string) {
 	check(t, rtr("10.99.0.2"))
 }
 
-// TestNTBKilledProcess kills the process at the other end again and again, in
-// mid-transfer. Each time what is posted is flushed, and the same queue pair and the same
-// memory serve the next one.
+// TestNTBKilledProcess kills the process at the other end again and again, in mid-transfer. Each
+// time the posted requests are flushed. The same queue pair and memory then serve the next process.
 func TestNTBKilledProcess(t *testing.T) {
 	links := "shm:" + filepath.Join(t.TempDir(), "link")
 	check(t, verbs.UseLinks(links))

@@ -50,7 +50,7 @@ func TestNTBWindowOfAnEarlierProcess(t *testing.T) {
 	check(t, a.Close())
 	check(t, b.ctx.Close())
 
-	// What a peer wrote that nobody has seen since.
+	// The peer wrote this, and nobody has read it since.
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	check(t, err)
 	defer f.Close()

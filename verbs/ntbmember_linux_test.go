@@ -43,8 +43,8 @@ const (
 	maxPairs  = 40
 )
 
-// ends are a member's queue pairs, each with a room of its own in the window: what
-// its peer is to fill, and what it fills the peer's with.
+// ends holds a member's queue pairs, each with a room of its own in the window: the part that its
+// peer fills, and the data that fills the peer's.
 type ends struct {
 	ctx *verbs.Context
 	pd  *verbs.PD
@@ -117,7 +117,8 @@ func (e *ends) connect(q *verbs.QP, peer ib.QPN, to string) error {
 	return err
 }
 
-// room returns a queue pair's part of the memory: what is filled by its peer, or what it sends.
+// room returns a queue pair's part of the memory: the part that its peer fills, or the data that it
+// sends.
 func (e *ends) room(k, which int) []byte { return e.buf[(2*k+which)*roomBytes:][:roomBytes] }
 
 // write fills the peer's room, and tells it.
@@ -153,7 +154,7 @@ func (e *ends) wait(k int) ib.WCStatus {
 	return wc.Status
 }
 
-// filled returns what a room was filled with, -1 if with several things.
+// filled returns the value that fills a room, -1 if there are several.
 func (e *ends) filled(k int) int {
 	b := e.room(k, 0)
 	if bytes.Count(b, b[:1]) != len(b) {
@@ -358,10 +359,10 @@ func TestNTBLostBeforeItIsUp(t *testing.T) {
 	a.want("Work Request Flushed Error", "wait %d", k)
 }
 
-// TestNTBStoppedProcess stops a process for longer than a heartbeat may stand still where
-// nothing else tells of its end: what is connected goes on with it. What is connected
-// anew meanwhile needs its answer, and is flushed with all that is for it when that does
-// not come for 5 s. When it goes on it is reached as ever.
+// TestNTBStoppedProcess stops a process for longer than a heartbeat may stand still where nothing
+// else shows its end. Existing connections survive. A new connection needs its answer: without one
+// for 5 s it is flushed with all its requests. Once the process continues it can be reached as
+// before.
 func TestNTBStoppedProcess(t *testing.T) {
 	t.Parallel() // it waits for seconds
 	s, c := place(t)
@@ -370,7 +371,7 @@ func TestNTBStoppedProcess(t *testing.T) {
 	p.exchange()
 	later := b.create()
 	b.stop()
-	time.Sleep(3 * time.Second) // the time is what is tested
+	time.Sleep(3 * time.Second) // the time is the subject of the test
 	check(t, b.cmd.Process.Signal(syscall.SIGCONT))
 	p.exchange()
 	b.stop()
@@ -383,8 +384,8 @@ func TestNTBStoppedProcess(t *testing.T) {
 	connectMembers(a, b).exchange()
 }
 
-// TestNTBSixteenProcesses connects them all to all: what a process maps is some
-// gigabytes, what it uses of it some megabytes.
+// TestNTBSixteenProcesses connects them all to all. A process maps some gigabytes, and uses some
+// megabytes of them.
 func TestNTBSixteenProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("16 processes take long: run without -short")

@@ -16,7 +16,7 @@ import (
 	"verbena/verbs"
 )
 
-// near is an end of this process and what it knows of the one in the other.
+// near is an end of this process, with its knowledge of the end in the other.
 type near struct {
 	*end
 	*far
@@ -28,8 +28,8 @@ func (n *near) on(on On) On {
 	return on
 }
 
-// do posts a work request, with what is addressed relative to one of the peer's
-// memories, and returns its completion.
+// do posts a work request, whose remote address is relative to one of the peer's memories, and
+// returns its completion.
 func (n *near) do(t *testing.T, which, off int, wr verbs.SendWR) ib.WC {
 	t.Helper()
 	wr.Flags |= ib.SendSignaled
@@ -223,8 +223,8 @@ func refused(t *testing.T, n *near) {
 	}
 }
 
-// orphaned kills the other process: what was posted is flushed, and the
-// application is told in the words of ibv_event_type_str.
+// orphaned kills the other process. Posted requests are flushed, and the application gets an event
+// with the text of ibv_event_type_str.
 func orphaned(t *testing.T, all []*near) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -138,8 +138,8 @@ func (r *Responder) Poll(on On, wc *ib.WC) error {
 	}
 }
 
-// Bytes returns what is in memory. The peer's operations, which need no completion on this
-// side, are behind it as the parent knows: the race detector does not.
+// Bytes returns the bytes in memory. The peer's operations, which need no completion on this side,
+// are behind it as the parent knows: the race detector does not.
 //
 //go:norace
 func (r *Responder) Bytes(on On, b *[]byte) error {

@@ -157,8 +157,8 @@ func (s *stormer) post(e *end, mr *verbs.MR, to []target, id uint64) bool {
 	return err == nil
 }
 
-// round works for a while, ends it in some way, and looks at what must have ended; false if
-// the link went down before it began.
+// round works for a while, ends the link in some way, and checks that all requests have ended. It
+// returns false if the link went down before it began.
 func (s *stormer) round(r int) bool {
 	t := s.a.t
 	for i := range s.a.buf {

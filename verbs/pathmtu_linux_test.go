@@ -10,8 +10,8 @@ import (
 	"verbena/verbs"
 )
 
-// TestPathMTUAboveThePorts: a path MTU is taken up to the port's largest, as the kernel
-// takes it. By UDP what does not fit the interface's frames is lost and counted.
+// TestPathMTUAboveThePorts: a path MTU is taken up to the port's largest, as the kernel takes it.
+// By UDP a datagram that does not fit the interface's frames is lost and counted.
 func TestPathMTUAboveThePorts(t *testing.T) {
 	n := netns.New(t)
 	if n == nil {

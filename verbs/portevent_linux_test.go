@@ -85,8 +85,7 @@ func TestGIDIndicesStay(t *testing.T) {
 	wantGID(t, c, 1, "198.51.100.2")
 	wantGID(t, c, 2, "198.51.100.3")
 
-	// What is free is no source, neither of an address vector nor of a
-	// connection.
+	// A free GID index is no source, neither of an address vector nor of a connection.
 	pd, err := c.AllocPD()
 	check(t, err)
 	to := ib.AHAttr{IsGlobal: true, PortNum: 1, GRH: ib.GRH{DGID: ib.GIDFromAddr(netip.MustParseAddr("198.51.100.2"))}}

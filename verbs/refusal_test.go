@@ -10,8 +10,8 @@ import (
 	"verbena/verbs"
 )
 
-// TestCreateRefuses wants each wrong argument named, and nothing half-made: what
-// the refused object would have stood on can be destroyed afterwards.
+// TestCreateRefuses wants each wrong argument named, and nothing half-made: the objects passed to
+// the refused call can be destroyed afterwards.
 func TestCreateRefuses(t *testing.T) {
 	e, other := newEnd(t, ib.QPTypeRC, 64), newEnd(t, ib.QPTypeRC, 64)
 	pd, err := e.ctx.AllocPD()
@@ -73,7 +73,7 @@ func TestCreateRefuses(t *testing.T) {
 	check(t, err)
 	_, err = e.ctx.CreateCQ(4, ch)
 	wantError(t, err, syscall.EINVAL, "channel")
-	check(t, ch.Close())               // CVE-2025-38024: what a refused queue held in rxe was freed twice
+	check(t, ch.Close())               // CVE-2025-38024: rxe freed a refused queue's memory twice
 	_, err = other.ctx.CreateCQ(4, ch) // its last step
 	wantError(t, err, syscall.EINVAL, "channel")
 	wantError(t, ch.Close(), syscall.EINVAL, "channel")

@@ -37,8 +37,8 @@ func TestRNRRetriesRunOut(t *testing.T) {
 	}
 }
 
-// TestDeadPeer: what nobody answers ends with RETRY_EXC_ERR, and what was posted
-// behind it is flushed.
+// TestDeadPeer: a request that nobody answers ends with RETRY_EXC_ERR, and the requests behind it
+// are flushed.
 func TestDeadPeer(t *testing.T) {
 	a, b := rcPair(t, 64, func(q *ib.QPAttr) { q.Timeout, q.RetryCnt = 8, 2 })
 	check(t, b.qp.Destroy())
@@ -106,8 +106,8 @@ func TestErrorsReachTheRequester(t *testing.T) {
 	}
 }
 
-// TestResponderWithoutRights refuses what the queue pair's access flags lack,
-// whatever the region grants.
+// TestResponderWithoutRights refuses rights that the queue pair's access flags lack, whatever the
+// region grants.
 func TestResponderWithoutRights(t *testing.T) {
 	a, b := rcPair(t, 64)
 	check(t, b.qp.Modify(&ib.QPAttr{AccessFlags: ib.AccessRemoteRead}, ib.QPAccessFlags))
@@ -122,8 +122,8 @@ func TestReadIntoReadOnly(t *testing.T) {
 	wantStatus(t, a.post(verbs.SendWR{Opcode: ib.WRRDMARead, SGList: []ib.SGE{ro.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()}).Status, ib.WCLocProtErr)
 }
 
-// TestSendQueueDrain: SQD lets what is begun end, holds the rest back, says
-// when it is drained, and RTS lets the rest go.
+// TestSendQueueDrain: SQD lets requests in progress end, holds the rest back and raises an event
+// when it is drained. RTS lets the rest go.
 func TestSendQueueDrain(t *testing.T) {
 	a, b := rcPair(t, 4096)
 	_, err := a.qp.PostSend(verbs.SendWR{ID: 1, Opcode: ib.WRSend, Flags: ib.SendSignaled}) // begun: waits for a receive
@@ -146,7 +146,7 @@ func TestSendQueueDrain(t *testing.T) {
 	if attr, _ := a.qp.Query(); attr.SQDraining {
 		t.Error("drained and draining")
 	}
-	check(t, a.qp.Modify(&ib.QPAttr{RetryCnt: 3}, ib.QPRetryCnt)) // what only SQD allows
+	check(t, a.qp.Modify(&ib.QPAttr{RetryCnt: 3}, ib.QPRetryCnt)) // only SQD allows this change
 	check(t, a.qp.Modify(&ib.QPAttr{State: ib.QPRTS}, ib.QPStateAttr))
 	if wc := a.one(); wc.WRID != 2 {
 		t.Errorf("%+v", wc)
@@ -156,8 +156,8 @@ func TestSendQueueDrain(t *testing.T) {
 	}
 }
 
-// TestResetAndUseAgain forgets what was posted and what completed, and makes
-// a new connection of the same queue pair.
+// TestResetAndUseAgain drops posted requests and completions by a reset, and connects the same
+// queue pair again.
 func TestResetAndUseAgain(t *testing.T) {
 	a, b := rcPair(t, 64)
 	for range 3 {

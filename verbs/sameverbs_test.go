@@ -88,7 +88,7 @@ func speakSameVerbs(t *testing.T, a, b *end, disconnect func() error) {
 	}
 }
 
-// wantRefusals has what a device of iWARP lacks refused with the errno and a
+// wantRefusals wants an iWARP device to refuse the features that it lacks, with the errno and a
 // reason.
 func wantRefusals(t *testing.T, dev string) {
 	t.Helper()

@@ -75,7 +75,7 @@ func (e *end) counter(name string) uint64 {
 	return 0
 }
 
-// raised polls until a counter exceeds what it was.
+// raised polls until a counter exceeds its earlier value.
 func (e *end) raised(name string, was uint64) {
 	e.t.Helper()
 	for range 1 << 20 {
@@ -110,8 +110,8 @@ func ucOperations(t *testing.T) {
 		}
 	}
 
-	// Without a receive a message is dropped; with a wrong key a WRITE is. Nobody
-	// hears of it, and what follows arrives.
+	// Without a receive a message is dropped; with a wrong key a WRITE is. The sender is not
+	// notified, and later messages arrive.
 	was := b.counter("dropped_no_recv")
 	wantStatus(t, a.post(verbs.SendWR{Opcode: ib.WRSend, SGList: []ib.SGE{a.mr.SGE(0, 8)}}).Status, ib.WCSuccess)
 	b.raised("dropped_no_recv", was)

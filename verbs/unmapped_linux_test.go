@@ -11,8 +11,8 @@ import (
 	"verbena/verbs"
 )
 
-// TestUnmappedMemory: a program unmaps memory that a peer writes to. On each transport the
-// bytes go nowhere, the connection goes on, and only what would have to be read fails.
+// TestUnmappedMemory: a program unmaps memory that a peer writes to. On each transport the bytes go
+// nowhere and the connection goes on. Only operations that must read the memory fail.
 func TestUnmappedMemory(t *testing.T) {
 	const size = 1 << 16
 	roce := func(t *testing.T) (a, b *end) {

@@ -84,8 +84,8 @@ func connectXRC(t testing.TB, from *end, ctx *verbs.Context, to *verbs.QP) {
 	check(t, to.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: 9, Timeout: 14}, ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout))
 }
 
-// TestXRCHalvesSetAlike gives both halves all that an RC queue pair is given, as
-// perftest does: what is the other half's is left alone.
+// TestXRCHalvesSetAlike gives both halves all attributes of an RC queue pair, as perftest does.
+// Each half ignores those of the other.
 func TestXRCHalvesSetAlike(t *testing.T) {
 	b := newStation(t, 64, nil)
 	from := newEnd(t, ib.QPTypeXRCSend, 64)
@@ -360,7 +360,7 @@ func TestXRCDomainFiles(t *testing.T) {
 	}
 }
 
-// TestXRCRefusals has what cannot be asked for.
+// TestXRCRefusals wants impossible XRC requests refused.
 func TestXRCRefusals(t *testing.T) {
 	b, other := newStation(t, 64, nil), newStation(t, 64, nil)
 	a, recv := b.initiator(64)

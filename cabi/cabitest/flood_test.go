@@ -28,7 +28,7 @@ const (
 type flooded struct {
 	*alone
 	in  io.WriteCloser
-	num int // what it said: its queue pair's number, or its listener's port
+	num int // its queue pair's number, or its listener's port
 }
 
 func startFlooded(t *testing.T, name string, args ...string) *flooded {

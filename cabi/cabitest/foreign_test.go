@@ -61,7 +61,7 @@ func programsWithRPath(t *testing.T, command string) {
 			t.Errorf("%q: %q, %s", args, out, complaints)
 		}
 	}
-	shell := filepath.Join(t.TempDir(), "shell") // which has their libraries, and says what its children get
+	shell := filepath.Join(t.TempDir(), "shell") // which has their libraries, and prints its children's environment
 	source := shell + ".c"
 	err := os.WriteFile(source, []byte("#include <stdlib.h>\n#include <infiniband/verbs.h>\n"+
 		"int main(void) { ibv_fork_init(); return system(\"echo $LD_PRELOAD\"); }\n"), 0o644)
@@ -73,8 +73,8 @@ func programsWithRPath(t *testing.T, command string) {
 	}
 }
 
-// anotherLibrary: a program that opens another libibverbs by its path finds no
-// device, and one line says why and what to do.
+// anotherLibrary: a program that opens another libibverbs by its path finds no device, and one line
+// says why and what to do.
 func anotherLibrary(t *testing.T, command string) {
 	program := compile(t, "dlopen_name")
 	other := filepath.Join(theirs(t), "libibverbs.so.1")

@@ -6,9 +6,8 @@ package cabitest
 
 import "testing"
 
-// onIWARP has the programs that do not depend on what the connection manager of InfiniBand sends
-// and that of iWARP does not: numbers of queue pairs, path records, refused sizes of private data,
-// datagrams.
+// onIWARP lists the programs that use nothing of InfiniBand's connection manager that iWARP's
+// lacks: numbers of queue pairs, path records, refused sizes of private data, datagrams.
 var onIWARP = []string{
 	"iwarp_external", "cm_closefrom", "cm_errors", "cm_families", "cm_fork", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject",
 	"rsocket_connect", "rsocket_fork", "rsocket_iomap", "rsocket_killed", "rsocket_poll", "rsocket_stream",

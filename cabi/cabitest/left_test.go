@@ -15,9 +15,8 @@ import (
 	"time"
 )
 
-// TestNothingIsLeftBehind looks at the directory of this user's processes after
-// programs that close nothing, without a keeper apart. What one leaves that is killed the next
-// one removes.
+// TestNothingIsLeftBehind looks at the directory of this user's processes after programs that close
+// nothing, without a keeper apart. The next program removes the files of a killed one.
 func TestNothingIsLeftBehind(t *testing.T) {
 	program := compile(t, "ends_open")
 	lib, _ := libDir()
@@ -47,9 +46,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestKeeperClearsAfterTheKilled is TestNothingIsLeftBehind with the libraries' keeper: it
-// needs no command. The
-// keeper removes what the last process has left that is killed, and then its own files.
+// TestKeeperClearsAfterTheKilled is TestNothingIsLeftBehind with the libraries' keeper: it needs no
+// command. The keeper removes the files of the last process, which is killed, and then its own.
 func TestKeeperClearsAfterTheKilled(t *testing.T) {
 	program, run := compile(t, "ends_open"), t.TempDir()
 	lib, _ := libDir()

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// output runs testdata/name.c with our libraries and returns what it prints.
+// output runs testdata/name.c with our libraries and returns its output.
 func output(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	program := compile(t, name)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// tools are compilers with a sanitizer each. A wrong program's fault is one that the
-// sanitizer finds in testdata/sanitized.c, and finds is what it says then.
+// tools are compilers with a sanitizer each. faults are the mistakes of testdata/sanitized.c that
+// the sanitizer finds, and finds is its message.
 var tools = []struct {
 	name, compiler string
 	flags          []string

@@ -77,7 +77,7 @@ func program(t *testing.T, name string) string {
 	return out
 }
 
-// run runs a program with the engine and returns what it printed.
+// run runs a program with the engine and returns its output.
 func run(t *testing.T, name string, env ...string) string {
 	t.Helper()
 	so, err := engine()
@@ -103,8 +103,7 @@ func TestDescriptors(t *testing.T) { run(t, "descriptors") }
 func TestUnmapped(t *testing.T)    { run(t, "unmapped") }
 func TestEvents(t *testing.T)      { run(t, "events") }
 
-// What VERBENA_FAULTS and VERBENA_PCAP ask for happens, and a lossy network is
-// still a reliable one.
+// VERBENA_FAULTS and VERBENA_PCAP take effect, and a lossy network is still a reliable one.
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	run(t, "reliable", "VERBENA_FAULTS=loss=2%,dup=1%,seed=7", "VERBENA_PCAP="+filepath.Join(dir, "%p.pcapng"))
@@ -158,6 +157,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The program bounds what a post costs and tells it; that it allocates nothing is
-// tested in package main.
+// The program bounds the cost of a post and prints it. A test of package main shows that a post
+// allocates nothing.
 func TestPostCost(t *testing.T) { t.Log(run(t, "cost")) }

@@ -64,8 +64,8 @@ type server struct {
 	said   strings.Builder
 }
 
-// start runs verbena until it prints what says that it is ready; the test asks
-// for debug output where needed.
+// start runs verbena until it prints the line that says that it is ready; the test asks for debug
+// output where needed.
 func start(t *testing.T, ready string, args ...string) *server {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -294,7 +294,7 @@ func TestLinkToNowhereIsRefused(t *testing.T) {
 	}
 }
 
-// What a shell is given when its user asks how a line may go on.
+// The answers to a shell whose user asks how a line may go on.
 func TestCompletion(t *testing.T) {
 	dev := loopback.Device(t)
 	path := t.TempDir()
@@ -307,7 +307,7 @@ func TestCompletion(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want []string // lines that must be there
-		not  string   // and what must not
+		not  string   // and must not match
 	}{
 		{[]string{"dev"}, []string{"devices\t", "devinfo\t"}, "dump"},
 		{[]string{"run", "ib_"}, []string{"ib_one\nib_two\n"}, "text"},

@@ -58,7 +58,7 @@ type client struct {
 	ctx   context.Context
 	table uint64 // its address at the server
 	rkey  ib.RKey
-	page  *verbs.MR // what is read of the table
+	page  *verbs.MR // the part of the table that is read
 	inbox *verbs.MR // the answer to a put
 }
 

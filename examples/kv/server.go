@@ -126,7 +126,7 @@ func (s *server) keep(ctx context.Context, c *rdmacm.Conn) {
 	}
 }
 
-// What a work request was, as the ID of its completion.
+// IDs of work requests: the kind of a request.
 const (
 	receive = iota
 	answer

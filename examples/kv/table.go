@@ -54,7 +54,7 @@ func makeSlot(key, value string) ([]byte, error) {
 // seal sets the checksum, which tells a reader that it has the whole slot.
 func seal(slot []byte) { binary.BigEndian.PutUint32(slot, crc32.ChecksumIEEE(slot[4:])) }
 
-// open returns what is in a slot, an empty key if it is free.
+// open returns the contents of a slot, an empty key if it is free.
 func open(slot []byte) (key, value string, err error) {
 	k, v := int(slot[4]), int(slot[5])
 	if binary.BigEndian.Uint32(slot) != crc32.ChecksumIEEE(slot[4:]) || 6+k+v > slotSize {

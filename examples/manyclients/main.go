@@ -148,7 +148,7 @@ func (s *server) accept(id *rdmacm.ID) error {
 	return id.Accept(&rdmacm.ConnParam{RetryCount: 7, RNRRetryCount: 7})
 }
 
-// remove ends a connection. Disconnect flushes what is posted. DestroyQP drops completions that
+// remove ends a connection. Disconnect flushes posted requests. DestroyQP drops completions that
 // are not polled, and with them the buffers, so it polls before.
 func (s *server) remove(id *rdmacm.ID) error {
 	if id.QP() == nil {

@@ -73,7 +73,7 @@ func newEndpoint(local netip.Addr) (e *endpoint, err error) {
 	return e, nil
 }
 
-// close destroys what was made, the last first, as each object uses those before it.
+// close destroys the objects, the last first, as each uses those before it.
 func (e *endpoint) close() error {
 	var errs []error
 	if e.id.QP() != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Command multicast sends unreliable datagrams. A member of a multicast group receives what is
-// sent to the group, and answers to the sender alone.
+// Command multicast sends unreliable datagrams. A member of a multicast group receives the
+// datagrams sent to the group, and answers to the sender alone.
 //
 //	multicast -bind 127.0.0.1
 //	multicast -bind 127.0.0.1 -send hello

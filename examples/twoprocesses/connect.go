@@ -48,8 +48,8 @@ func (e *end) connect(in io.Reader, out io.Writer) (peer address, err error) {
 		return peer, err
 	}
 
-	// RTS: it sends requests. The peer answers them once it is in RTR; what comes too early is
-	// repeated.
+	// RTS: it sends requests. The peer answers them once it is in RTR; a request that comes too
+	// early is repeated.
 	err = e.qp.Modify(&ib.QPAttr{State: ib.QPRTS, SQPSN: mine.PSN, Timeout: 14, RetryCnt: 7,
 		RNRRetry: 7, MaxRdAtomic: 1},
 		ib.QPStateAttr|ib.QPSQPSN|ib.QPTimeout|ib.QPRetryCnt|ib.QPRNRRetry|ib.QPMaxQPRdAtomic)

@@ -8,7 +8,7 @@
 // back at no cost. Its documentation is the objects' documentation. The comments here add only
 // facts for other packages of the module.
 //
-// Beyond what verbs shows, package rdmacm finds the engine and the NTB link of a context here, and
+// Beyond the API of verbs, package rdmacm finds the engine and the NTB link of a context here, and
 // gives queue pairs their streams. The C libraries find completion queues and receive queues that
 // lie in C's memory, and sends that are posted one work request at a time.
 //

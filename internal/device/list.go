@@ -21,7 +21,7 @@ type Kind string
 // Kinds.
 const (
 	KindRoCE  Kind = "roce"  // RoCEv2 over UDP
-	KindIWARP Kind = "iwarp" // iWARP over TCP; see iwarp.go for what differs
+	KindIWARP Kind = "iwarp" // iWARP over TCP; see iwarp.go for its differences
 	KindTRP   Kind = "trp"   // iWARP over UDP, by TRP as urdma has it
 	KindNTB   Kind = "ntb"   // an NTB link; see ntb.go
 )

@@ -12,10 +12,9 @@ import (
 	"verbena/ib"
 )
 
-// lawful is the state table written down a second time, in the words of
-// ibv_modify_qp(3), and for XRC as ib_core has it: what must and what may be
-// given. All others are refused, but for RESET and ERR, which need no attribute and no
-// particular state.
+// lawful is the state table written down a second time, as ibv_modify_qp(3) has it, and for XRC
+// ib_core: the attributes that must and that may be given. All others are refused. RESET and ERR
+// need no attribute and no particular state.
 const lawful = `
 RESET INIT UD | PKeyIndex Port QKey        |
 RESET INIT UC | PKeyIndex Port AccessFlags |

@@ -48,7 +48,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 	check("refusal", func() { tab.Remote(pd1, qp1, r.RKey()^1, iova, 8, 0) })
 
-	// REG_MR and LOCAL_INV are work requests too. What Map prepares is its own.
+	// REG_MR and LOCAL_INV are work requests too. Map prepares memory of its own.
 	const runs = 100
 	fast := make([]*Region, runs+1)
 	for i := range fast {
@@ -123,7 +123,7 @@ func BenchmarkFetchAdd(b *testing.B) {
 	}
 }
 
-// What it costs that memory may be gone: Copy beside a plain copy.
+// The cost of copying memory that may be gone: Copy beside a plain copy.
 func BenchmarkCopy(b *testing.B) {
 	dst, src := make([]byte, 64), make([]byte, 64)
 	b.Run("guarded", func(b *testing.B) {

@@ -4,7 +4,7 @@ package mem
 
 import "testing"
 
-// The first taker gets half, the second half of what it leaves; all is given back.
+// The first taker gets half, the second half of the rest; all is given back.
 func TestBudget(t *testing.T) {
 	b := NewBudget(1200)
 	take := func(taken int) int {

@@ -135,10 +135,10 @@ func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) Ac
 // Nothing else can be invalidated: plain regions and type 1 windows give
 // VendorAccess.
 //
-// Other verdicts: VendorKey, VendorPD; VendorBound while windows are bound to
-// the region, or if a peer invalidates a window tied to another queue pair.
-// What is free already: a peer gets VendorKey, but LOCAL_INV of its last key
-// does nothing, because the peer's invalidation may have come just before.
+// Other verdicts: VendorKey, VendorPD; VendorBound while windows are bound to the region, or if a
+// peer invalidates a window tied to another queue pair. For a free region a peer gets VendorKey.
+// LOCAL_INV of its last key does nothing, because the peer's invalidation may have come just
+// before.
 //
 // No access is granted from here on, but it does not wait for spans that are
 // held (the caller may hold one itself): see Region.Idle.

@@ -38,7 +38,7 @@ func TestFastRegistrationCycle(t *testing.T) {
 	wantLocal(t, tab, ib.SGE{Addr: iova, Length: 8, LKey: r.LKey()}, ib.AccessLocalWrite, ib.VendorNone)
 	wantAccessError(t, "register while valid", tab.FastRegister(pd1, r, k1, fullAccess), ib.VendorBound)
 
-	// A Map does not touch what is in force.
+	// A Map does not touch the mapping in force.
 	second := make([]byte, 16)
 	if _, err := r.Map([][]byte{second}, 2*iova); err != nil {
 		t.Fatal(err)

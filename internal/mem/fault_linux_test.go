@@ -92,7 +92,7 @@ func TestMemoryThatIsGone(t *testing.T) {
 	}
 }
 
-// What is no fault is a mistake of ours and is not swallowed.
+// A panic that is no fault is a mistake of ours and is not swallowed.
 func TestOtherPanicsAreNotFaults(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -88,8 +88,8 @@ func TestKeyOfZeroIsSkipped(t *testing.T) {
 	}
 }
 
-// CVE-2021-47012 (siw_alloc_mr): a region that found no key stayed in the table,
-// freed. Here what is refused leaves everything as it was.
+// CVE-2021-47012 (siw_alloc_mr): a region that found no key stayed in the table, freed. Here a
+// refused call changes nothing.
 func TestTableFull(t *testing.T) {
 	tab := newTestTable(5)
 	kept := mustRegister(t, tab, nil, 0, 0)

@@ -52,7 +52,7 @@ type modelWindow struct {
 	to  *modelRegion
 }
 
-// memoryPair is one buffer of the application and what should be in it.
+// memoryPair is one buffer of the application, with its expected contents.
 type memoryPair struct{ real, shadow []byte }
 
 type world struct {

@@ -10,7 +10,7 @@ func (t *Table) Purge(domains map[PD]bool) {
 	var regions []*Region
 	t.mu.Lock()
 	for n := range t.fresh {
-		if int(n>>chunkBits) >= len(*t.chunks.Load()) { // fresh may run ahead of what was given out
+		if int(n>>chunkBits) >= len(*t.chunks.Load()) { // fresh may run ahead of the keys given out
 			break
 		}
 		s := t.slotNumber(n)

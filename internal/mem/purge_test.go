@@ -9,8 +9,8 @@ import (
 	"verbena/ib"
 )
 
-// What is of a purged domain is gone, keys of windows too; what is of another
-// goes on, and slots come back.
+// All of a purged domain is gone, keys of windows too. Other domains keep theirs, and slots come
+// back.
 func TestPurge(t *testing.T) {
 	table := newTestTable(1)
 	const mine, other = PD(3), PD(4)

@@ -147,8 +147,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestIdle: an invalidated key opens nothing more, and Idle tells when what it
-// had opened is closed.
+// TestIdle: an invalidated key opens no more spans, and Idle reports when its spans are closed.
 func TestIdle(t *testing.T) {
 	tab := newTestTable(3)
 	r := mustFast(t, tab, [][]byte{make([]byte, 8)}, iova, fullAccess)

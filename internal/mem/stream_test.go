@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Stream copies what Copy does, from and to any alignment, and nothing beside it.
+// Stream copies the same bytes as Copy, from and to any alignment, and none beside them.
 func TestStream(t *testing.T) {
 	src := make([]byte, 3*streamFrom)
 	for i := range src {

@@ -21,8 +21,8 @@ var pieces = map[string]func(t *testing.T, tab *Table, b []byte) *Region{
 	},
 }
 
-// TestUnmappedTarget: what is written where nothing is mapped goes nowhere and is
-// counted; around it everything is placed.
+// TestUnmappedTarget: bytes written where nothing is mapped go nowhere and are counted. The bytes
+// around them are placed.
 func TestUnmappedTarget(t *testing.T) {
 	page := pages.Size
 	for name, register := range pieces {
@@ -57,7 +57,7 @@ func TestUnmappedTarget(t *testing.T) {
 		if !word.Store8(1) {
 			t.Errorf("%s: ATOMIC_WRITE not taken", name)
 		}
-		if _, ok := word.FetchAdd(1); ok { // nobody knows what was there
+		if _, ok := word.FetchAdd(1); ok { // nobody knows the old value
 			t.Errorf("%s: FETCH_AND_ADD answered", name)
 		}
 		if _, ok := word.CompareSwap(0, 1); ok {

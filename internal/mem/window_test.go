@@ -18,7 +18,7 @@ func TestWindowType1(t *testing.T) {
 	}
 	wantRemote(t, tab, w.RKey(), iova, 1, ib.AccessRemoteRead, ib.VendorKey) // not bound yet
 
-	// The window grants what the region itself does not.
+	// The window grants rights that the region itself does not.
 	next := w.NextKey()
 	k1, v := tab.Bind(w, qp1, 0, r, iova+8, 16, ib.AccessRemoteRead|ib.AccessRemoteWrite)
 	wantAccessError(t, "bind", v, ib.VendorNone)

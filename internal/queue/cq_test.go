@@ -94,7 +94,7 @@ func TestCQEvents(t *testing.T) {
 			q.Len()
 		}
 		q.Push(&good, true)
-		q.Poll(make([]ib.WC, 1)) // what was polled makes no event
+		q.Poll(make([]ib.WC, 1)) // polled completions make no event
 		for _, s := range c.arm {
 			q.Arm(s)
 		}
@@ -180,7 +180,8 @@ func TestCQMissedCompletions(t *testing.T) {
 	want("an error is not polled", solicited, 1)
 	poll(16)
 
-	// What Purge removes was never there; what it moves is told or not as before.
+	// Purge leaves no trace of the completions that it removes. Those that it moves are notified as
+	// before.
 	push(1, false)
 	want("the purged one's neighbour", any, 1)
 	push(2, true)

@@ -123,7 +123,7 @@ func TestOutsideRecvBounds(t *testing.T) {
 	}
 }
 
-// The posting thread learns what to do. After Leave nothing reads its memory.
+// Leave and Let reach the posting thread. After Leave nothing reads its memory.
 func TestOutsideRecvPosting(t *testing.T) {
 	p := newRecvPoster(4, 1)
 	q, err := NewOutsideRecvQueue(&p.r, p.slots, 4, 1)

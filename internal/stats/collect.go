@@ -26,7 +26,7 @@ const (
 
 	// askTimeout bounds the wait for one process, which may be stopped.
 	askTimeout = 2 * time.Second
-	// maxSnapshotBytes bounds what is read from one process.
+	// maxSnapshotBytes bounds the bytes read from one process.
 	maxSnapshotBytes = 16 << 20
 )
 

@@ -23,10 +23,10 @@ type Server struct {
 	done     chan struct{} // closed when the goroutine has ended
 }
 
-// Serve starts to answer with what snapshot returns, on a socket in dir, which it makes if need be;
+// Serve starts to answer with snapshot's result, on a socket in dir, which it makes if need be;
 // empty is rundir.Dir's. It removes sockets of processes that were killed. A process can do its
-// work after an error, too. No other process of dir may have the name, in whatever container
-// it is; empty is the process id.
+// work after an error, too. No other process of dir may have the name, in whatever container it is;
+// empty is the process id.
 func Serve(dir, name string, snapshot func() Snapshot) (*Server, error) {
 	if dir == "" {
 		dir, _ = rundir.Dir() // its error only tells why XDG_RUNTIME_DIR is not used

@@ -62,7 +62,7 @@ func TestServeRemovesSocketsOfTheKilled(t *testing.T) {
 	}
 }
 
-// What half an hour of a busy host has left is cleared bit by bit.
+// The sockets that half an hour of a busy host leaves are removed a few at a time.
 func TestSweepIsBounded(t *testing.T) {
 	dir := shortDir(t)
 	for i := range sweepMost + 10 {

@@ -4,7 +4,7 @@
 
 package stats
 
-// names returns none: elsewhere only Collect removes what dead processes leave.
+// names returns none: elsewhere only Collect removes the sockets of dead processes.
 func names(string, int) []string { return nil }
 
 func lives(int) bool { return true }

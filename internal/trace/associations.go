@@ -9,9 +9,9 @@ import (
 	"verbena/internal/wire/trp"
 )
 
-// Associations finds TRP in the datagrams of a capture: what passes between a
-// client that has sent a Request and its server, which answers from another port
-// than it was asked at. The zero value is ready.
+// Associations finds TRP in the datagrams of a capture: those between a client that has sent a
+// Request and its server. The server answers from another port than the Request's. The zero value
+// is ready.
 type Associations struct {
 	known map[association]struct{}
 	order []association // the oldest first; at most maxConnections

@@ -8,8 +8,8 @@
 // Up to the two spaces, that is frame number, seconds, addresses, bytes on the
 // link and info, it is Wireshark's; behind them stand the header fields.
 //
-// A Formatter is a value; it keeps nothing between packets. It takes what it
-// describes from the wire packages and reads captures by way of package pcap.
+// A Formatter is a value; it keeps nothing between packets. It takes parsed packets from the wire
+// packages and reads captures by way of package pcap.
 //
 // iWARP is in TCP streams, an FPDU usually but not always in one segment.
 // Streams puts them together again, within bounds, and yields an Item for each

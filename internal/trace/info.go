@@ -19,8 +19,8 @@ type Formatter struct {
 	InfoOnly bool
 }
 
-// AppendInfo appends what Wireshark's info column says of a packet, to whose
-// form m is the verdict of Packet.Parse:
+// AppendInfo appends Wireshark's info column of a packet, to whose form m is the verdict of
+// Packet.Parse:
 //
 //	RC RDMA Write First QP=0x000011
 //	RC Acknowledge QP=0x000027 [Remote Access Error]

@@ -21,18 +21,18 @@ func (f *Formatter) AppendItem(b []byte, since time.Duration, i *Item) []byte {
 		i.Dst.Addr(), protocol, i.Len)
 	b = f.AppendItemInfo(b, i)
 	if !f.InfoOnly {
-		b = append(b, ' ') // two spaces between what is Wireshark's and what is ours
+		b = append(b, ' ') // two spaces between Wireshark's text and ours
 		b = appendItemDetail(b, i)
 	}
 	return b
 }
 
-// AppendItemInfo appends what Wireshark's info column says:
+// AppendItemInfo appends Wireshark's info column:
 //
 //	53337 > 7471 MPA Request Frame
 //	53337 > 7471 Send [last DDP segment]
 //
-// A wrong CRC and what is malformed are marked behind it.
+// A wrong CRC and a malformed message are marked behind it.
 //
 // Deviation: Wireshark 4.0 says nothing of an FPDU of no bytes, and does not
 // know immediate data.

@@ -20,7 +20,7 @@ func (f *Formatter) AppendLine(b []byte, frame int, since time.Duration, d *pcap
 	b = fmt.Appendf(b, "%5d %11.6f %v → %v RRoCE %d ", frame, since.Seconds(), d.Src.Addr(),
 		d.Dst.Addr(), d.FrameLen)
 	if d.Truncated {
-		// What is cut short cannot be judged: neither the form nor the ICRC.
+		// A packet that is cut short cannot be judged: neither the form nor the ICRC.
 		return f.appendTruncated(b, d.Payload)
 	}
 	b = f.AppendInfo(b, &p, m)
@@ -31,7 +31,7 @@ func (f *Formatter) AppendLine(b []byte, frame int, since time.Duration, d *pcap
 		b = append(b, " [Bad ICRC]"...)
 	}
 	if !f.InfoOnly {
-		b = append(b, ' ') // two spaces between what is Wireshark's and what is ours
+		b = append(b, ' ') // two spaces between Wireshark's text and ours
 		b = f.AppendDetail(b, &p, m)
 	}
 	return b

@@ -12,7 +12,7 @@ import (
 	"verbena/internal/wire/pcap"
 )
 
-// Bounds of what Streams keeps.
+// Bounds of the bytes that Streams keeps.
 const (
 	maxConnections = 1024
 	// maxAhead bounds the bytes that wait for earlier ones; beyond it the earlier
@@ -33,7 +33,7 @@ type flow struct{ src, dst netip.AddrPort }
 
 func (f flow) back() flow { return flow{f.dst, f.src} }
 
-// half is one direction: what its sender has sent.
+// half is one direction: its sender's bytes.
 type half struct {
 	other *half
 
@@ -82,8 +82,8 @@ type Item struct {
 // headBytes is the part of an ULPDU that is kept: the longest headers there are.
 const headBytes = iwarp.UntaggedBytes + iwarp.AtomicRequestBytes + iwarp.MaxTermBytes
 
-// Segment takes the next segment of a capture and calls emit for each item that
-// it completes. An item and what it points at hold until emit returns.
+// Segment takes the next segment of a capture and calls emit for each item that it completes. An
+// item and its bytes are valid until emit returns.
 func (s *Streams) Segment(number int, p *pcap.Segment, emit func(*Item)) {
 	f := flow{p.Src, p.Dst}
 	if p.SYN {
@@ -173,7 +173,7 @@ func (h *half) arrive(seq uint32, data []byte, at Frame, emit func(*Item)) {
 	}
 }
 
-// follow takes what is new of a segment that does not begin beyond next.
+// follow takes the new bytes of a segment that does not begin beyond next.
 func (h *half) follow(seq uint32, data []byte, at Frame, emit func(*Item)) {
 	if known := int(int32(h.next - seq)); known < len(data) {
 		data = data[known:]
@@ -182,9 +182,8 @@ func (h *half) follow(seq uint32, data []byte, at Frame, emit func(*Item)) {
 	}
 }
 
-// flush gives what comes before the segments that wait up for lost. As FPDUs
-// mostly begin with segments, the next is taken to do so: the marks of a wrong
-// guess are plain to see.
+// flush takes the bytes before the waiting segments for lost. As FPDUs mostly begin with segments,
+// the next is taken to do so: the marks of a wrong guess are plain to see.
 func (h *half) flush(emit func(*Item)) {
 	for len(h.ahead) > 0 && !h.dead {
 		first := slices.MinFunc(h.ahead, func(a, b arrival) int {
@@ -236,7 +235,7 @@ func (h *half) take(b []byte, at Frame, emit func(*Item)) {
 	}
 }
 
-// takeFrame gathers the set-up frame and returns what comes behind it.
+// takeFrame gathers the set-up frame and returns the bytes behind it.
 func (h *half) takeFrame(b []byte, at Frame, emit func(*Item)) (rest []byte) {
 	for {
 		n, ok := iwarp.MPAFrameLen(h.frame)
@@ -256,8 +255,8 @@ func (h *half) takeFrame(b []byte, at Frame, emit func(*Item)) (rest []byte) {
 	}
 	f, _, _ := iwarp.ParseMPAFrame(h.frame)
 	h.sent, h.setUp = f, true
-	// Either side's wish is for CRCs in both directions; for markers, in what it
-	// receives. No FPDU comes before both are known.
+	// Either side may ask for CRCs, in both directions, and for markers in the bytes that it
+	// receives. No FPDU comes before both sides' wishes are known.
 	h.deframer.CRC = f.CRC || h.other.sent.CRC
 	h.other.deframer.CRC = h.deframer.CRC
 	h.other.deframer.Markers = f.Markers

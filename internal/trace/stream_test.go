@@ -149,7 +149,7 @@ func header(o iwarp.Opcode, last bool) iwarp.Header {
 	return iwarp.Header{Control: iwarp.NewControl(o, last), QN: o.Info().QN, MSN: 1}
 }
 
-// lines collects what is emitted.
+// lines collects the emitted items.
 func lines(out *[]string) func(*Item) {
 	f := Formatter{}
 	return func(i *Item) {
@@ -166,7 +166,7 @@ func wantLines(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestWhatSiwNeverSent has what no capture holds.
+// TestWhatSiwNeverSent has messages that no capture holds.
 func TestWhatSiwNeverSent(t *testing.T) {
 	a, b := pairOfTalks()
 	var got []string

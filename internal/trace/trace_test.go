@@ -46,10 +46,10 @@ func each(t *testing.T, file string, f func(frame int, d *pcap.Datagram)) {
 	}
 }
 
-// TestInfoAsTshark compares the info of every packet captured with what tshark
-// 4.0.17 prints: tshark -r FILE -Y infiniband --disable-protocol rpcordma
-// -T fields -e frame.number -e _ws.col.Info. (With rpcordma on, tshark takes
-// short SENDs of other applications for broken RPC and calls them malformed.)
+// TestInfoAsTshark compares the info of every captured packet with the output of tshark 4.0.17:
+// tshark -r FILE -Y infiniband --disable-protocol rpcordma -T fields -e frame.number -e
+// _ws.col.Info. (With rpcordma on, tshark takes short SENDs of other applications for broken RPC
+// and calls them malformed.)
 func TestInfoAsTshark(t *testing.T) {
 	golden, err := os.Open("testdata/tshark-4.0.17-info.txt")
 	if err != nil {

@@ -2,8 +2,8 @@
 
 // Package version says which build this is.
 //
-// make writes the output of scripts/version into it. A build without make has what the
-// Go command knows: the commit, or the module's version.
+// make writes the output of scripts/version into it. In a build without make it is the Go
+// command's: the commit, or the module's version.
 package version
 
 import (

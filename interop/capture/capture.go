@@ -103,7 +103,7 @@ func (c *Capture) Stop(peer netip.Addr) string {
 func (c *Capture) interrupt() {
 	_ = c.tcpdump.Process.Signal(os.Interrupt)
 	defer time.AfterFunc(settle, func() { _ = c.tcpdump.Process.Kill() }).Stop()
-	_ = c.tcpdump.Wait() // what counts is what it reports
+	_ = c.tcpdump.Wait() // tcpdump's report counts
 	c.stopped = true
 }
 
@@ -112,7 +112,7 @@ const (
 	tailBytes   = 64 << 10 // in which the mark stands, other packets after it
 )
 
-// lastBytes returns the end of what tcpdump has written.
+// lastBytes returns the end of tcpdump's file.
 func (c *Capture) lastBytes() []byte {
 	file, err := os.Open(c.file)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Capture) lastBytes() []byte {
 	if _, err := file.Seek(-tailBytes, io.SeekEnd); err != nil {
 		file.Seek(0, io.SeekStart) // the file is shorter
 	}
-	last, _ := io.ReadAll(file) // what could not be read is looked for again
+	last, _ := io.ReadAll(file) // bytes that could not be read are read again
 	return last
 }
 

@@ -14,14 +14,14 @@ import (
 	"verbena/internal/wire/iwarp"
 )
 
-// Stream is an iWARP connection of a capture: what each end sent, the one that
-// connected first.
+// Stream is an iWARP connection of a capture, with the bytes of each end, first those of the end
+// that connected.
 type Stream struct {
 	SetUp [2]iwarp.MPAFrame
 	FPDUs [2][]FPDU
 }
 
-// FPDU is a DDP segment with what its opcode says in it.
+// FPDU is a DDP segment with the fields of its opcode.
 type FPDU struct {
 	iwarp.Header
 	Payload []byte
@@ -82,8 +82,8 @@ func JudgeIWARP(t testing.TB, file string) []Stream {
 	return out
 }
 
-// fpdusOf takes a stream behind its set-up apart. What follows the last whole
-// FPDU was cut off by a reset.
+// fpdusOf takes a stream behind its set-up apart. The bytes after the last whole FPDU were cut off
+// by a reset.
 func fpdusOf(b []byte, crc bool) (out []FPDU, err error) {
 	for len(b) > 0 {
 		n, after, ok := iwarp.ParseLength(b)
@@ -109,8 +109,8 @@ func fpdusOf(b []byte, crc bool) (out []FPDU, err error) {
 	return out, nil
 }
 
-// streamGuesses keep tshark from taking a stream for another protocol's: by what is in it,
-// or as a port that the system chose is one that it knows, such as 44818.
+// streamGuesses keep tshark from taking a stream for another protocol's, because of its bytes or of
+// its port: the system may choose one that tshark knows, such as 44818.
 var streamGuesses = []string{"-o", "tcp.try_heuristic_first:TRUE", "--disable-protocol", "rpcordma",
 	"--disable-protocol", "smb_direct",
 	"--disable-heuristic", "smb_direct_iwarp", "--disable-heuristic", "rpcrdma_iwarp"}

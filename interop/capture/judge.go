@@ -45,8 +45,8 @@ var payloadGuesses = []string{
 
 func judgeByTshark(t testing.TB, file string) {
 	t.Helper()
-	// Not decoding what is not RoCEv2 keeps tshark's own troubles out: the
-	// parameters that pingpong programs exchange by TCP resemble other protocols.
+	// tshark decodes RoCEv2 only: the parameters that pingpong programs exchange by TCP resemble
+	// other protocols.
 	args := []string{"-n", "-r", file,
 		"-o", "udp.ignore_ipv6_zero_checksum:TRUE", // RoCEv2 has the ICRC instead
 		"-Y", "udp.dstport == 4791 && (_ws.malformed || _ws.expert.severity == error || " +

@@ -143,7 +143,7 @@ const preferredNice = -10
 // not, and has the tests on an idle machine only.
 func prefer(session int) {
 	_ = syscall.Setpriority(syscall.PRIO_PGRP, session, preferredNice)
-	// Where sessions are scheduled as one, their niceness is what counts.
+	// Where the kernel schedules a session as one, its niceness counts.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", session),
 		[]byte(strconv.Itoa(preferredNice)), 0)
 }
@@ -226,8 +226,8 @@ func (g *Guest) command(kernel, control string) *exec.Cmd {
 
 func (g *Guest) monitor() string { return filepath.Join(g.lan.dir, g.Name()+".monitor") }
 
-// Reset resets a Debian guest as its button does, and returns when it can be used
-// again. What was started in it never ends.
+// Reset resets a Debian guest as its button does, and returns when it can be used again. Commands
+// started in it never end.
 func (g *Guest) Reset() {
 	t := g.lan.t
 	t.Helper()

@@ -29,8 +29,8 @@ type Host interface {
 	IPv4() netip.Addr
 	IPv6() netip.Addr
 
-	// run runs a bash command until it ends or ctx does, copies what it says
-	// on both its outputs to out, and returns its status.
+	// run runs a bash command until it ends or ctx does, copies both its outputs to out, and
+	// returns its status.
 	run(ctx context.Context, command string, out io.Writer) (status int, err error)
 }
 
@@ -76,8 +76,8 @@ func Start(t testing.TB, host Host, limit time.Duration, command string) *Comman
 	return c
 }
 
-// Run runs a bash command on a host and returns what it said on both its
-// outputs. The test fails if its status is not 0.
+// Run runs a bash command on a host and returns both its outputs. The test fails if its status is
+// not 0.
 func Run(t testing.TB, host Host, limit time.Duration, command string) string {
 	t.Helper()
 	c := Start(t, host, limit, command)
@@ -134,7 +134,7 @@ func (c *Command) Expect(pattern string) []string {
 	}
 }
 
-// Output returns what the command has said so far.
+// Output returns the command's output so far.
 func (c *Command) Output() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,6 +25,5 @@
 // Debian guests can have a PCI device whose memory they share, ivshmem, with a
 // doorbell or without.
 //
-// The package must not know what is tested on it; it knows no RDMA beyond
-// creating rxe0.
+// The package must not know its tests. It knows no RDMA beyond creating rxe0.
 package guest

@@ -16,7 +16,7 @@ import (
 	"verbena/interop/guest"
 )
 
-// programsVar is the folder of what is run in guests: programs.
+// programsVar names the folder of the programs that run in guests.
 const programsVar = "VERBENA_IVSHMEM_PROGRAMS"
 
 // Set by TestMain: program is the test binary of package bridge, which is a peer in

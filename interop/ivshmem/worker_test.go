@@ -27,7 +27,7 @@ const (
 	workVar  = "VERBENA_IVSHMEM_WORK"
 )
 
-// workFirst does what the environment wants done, and does not return then.
+// workFirst does the work that the environment names, and does not return then.
 func workFirst() {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 
 const (
 	rkeyDamage = 0x5a5a00
-	newValue   = 5 // what an atomic adds or puts in place
+	newValue   = 5 // the operand of an atomic
 	immediate  = 0x12345678
 	bindTime   = 300 * time.Millisecond
 )
@@ -79,8 +79,8 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 	return wc.Err()
 }
 
-// arrived waits until what was sent to the server is there, which over iWARP its
-// completion does not say: a READ comes back behind it, of what is there now.
+// arrived waits until the bytes sent to the server are there. Over iWARP the completion does not
+// say so: a READ comes back behind them, of the same memory.
 func arrived(ctx context.Context, conn *rdmacm.Conn, wr verbs.SendWR) error {
 	wr.Opcode = ib.WRRDMARead
 	wr.SGList = []ib.SGE{{Addr: wr.SGList[0].Addr, Length: 1, LKey: wr.SGList[0].LKey}}
@@ -112,7 +112,7 @@ func flood(ctx context.Context, conn *rdmacm.Conn, wr verbs.SendWR, wc ib.WC) (i
 	return wc, nil
 }
 
-// request is the operation as a work request on what the private data offer.
+// request makes the work request of an operation on the memory that the private data offer.
 func request(op string, offer []byte, m memory) (wr verbs.SendWR, err error) {
 	if len(offer) < offerBytes {
 		return wr, errors.New("the server has not said where its memory is")

@@ -26,7 +26,7 @@ const usage = "usage: peer [-kind KIND] [-nocrc] serve ADDR PORT BYTES SEED | re
 	"refuse ADDR PORT BYTES SEED | connect ADDR PORT BYTES SEED " +
 	"write|read|badread|badwrite|flood|cas|fadd|send|sendimm|writeimm|sendinv|latesendinv"
 
-// What is said before the command, of our side alone.
+// Options before the command, of our side alone.
 var (
 	kind  = flag.String("kind", "", "the kind of devices, as in their names")
 	noCRC = flag.Bool("nocrc", false, "no CRCs in iWARP streams")

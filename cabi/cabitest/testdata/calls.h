@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What calls do to errno: a call that succeeds leaves it alone, one that fails
- * sets it. Each check prints the function's name for the test, which knows what
- * the libraries export.
+ * errno after calls: a call that succeeds leaves it alone, one that fails sets it. Each check
+ * prints the function's name for the test, which knows the libraries' exports.
  */
 #ifndef TEST_ERRNO_H
 #define TEST_ERRNO_H
@@ -11,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What errno is before each call: no call sets it to that. */
+/* errno before each call: no call sets it to that. */
 #define BEFORE 4242
 
 static int wrong;
@@ -24,7 +23,7 @@ static int wrong;
 		wrong++;                                           \
 	} while (0)
 
-/* fn(args) is what test says, and errno as before. Its value is the call's. */
+/* fn(args) satisfies test and leaves errno alone. The value is the call's. */
 #define SUCCEEDS(fn, args, test)                                                        \
 	({                                                                              \
 		errno = BEFORE;                                                         \
@@ -38,7 +37,7 @@ static int wrong;
 		r_;                                                                     \
 	})
 
-/* The same for what returns nothing. */
+/* The same for functions that return nothing. */
 #define DOES(fn, args)                                                                  \
 	do {                                                                            \
 		errno = BEFORE;                                                         \

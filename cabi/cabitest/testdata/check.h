@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the test programs use: checks that end the program and say where, and an
- * end for programs that hang.
+ * Common to the test programs: checks that end the program and name their line, and an end for
+ * programs that hang.
  */
 #ifndef CHECK_H
 #define CHECK_H

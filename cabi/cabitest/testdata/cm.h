@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both ends of a connection in one process: what the test programs of the
- * connection manager share. Each program takes the address to use as its
- * argument.
+ * Both ends of a connection in one process, for the test programs of the connection manager. Each
+ * program takes the address to use as its argument.
  */
 #ifndef TEST_CM_H
 #define TEST_CM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A table of calls by the state of their identifier: what Linux refuses there is
- * EINVAL, and leaves the identifier as it is.
+ * A table of calls by the state of their identifier. Calls that Linux refuses in a state get
+ * EINVAL, and leave the identifier as it is.
  */
 #include "cm.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer sends and disconnects. DISCONNECTED, at which many a program destroys its queue
- * pair, waits for a while until what came before is polled: of a queue pair of
- * rdma_create_qp(3), and of one that the program made itself and names by its number.
+ * A peer sends and disconnects. DISCONNECTED, at which many a program destroys its queue pair,
+ * waits for a while until earlier completions are polled: of a queue pair of rdma_create_qp(3), and
+ * of one that the program made itself and names by its number.
  */
 #include "cm.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork: a channel made before is good after it, on both sides, if nothing was
- * done with it; what was used before is dead in the child and does not crash.
+ * fork: a channel made before it is good after it, on both sides, if the program had not used it. A
+ * channel used before is dead in the child and does not crash.
  */
 #include "cm.h"
 

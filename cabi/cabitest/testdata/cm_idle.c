@@ -35,5 +35,5 @@ int main(int argc, char **argv)
 	puts("idle");
 	fflush(stdout);
 	CHECK(getchar() == EOF);
-	_exit(0); /* what the end of a program does is not the test's */
+	_exit(0); /* the end of a program is not under test */
 }

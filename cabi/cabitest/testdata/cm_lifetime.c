@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What lives how long: private data until the event is acknowledged, an
- * identifier until all its events are; and what a destroyed identifier leaves in
- * its channel: nothing.
+ * Lifetimes: private data live until the event is acknowledged, an identifier until all its events
+ * are. A destroyed identifier leaves nothing in its channel.
  */
 #include "cm.h"
 #include "descriptors.h"
@@ -116,7 +115,7 @@ int main(int argc, char **argv)
 	int before = descriptors();
 	for (int i = 0; i < 20; i++)
 		come_and_go(argv[1]);
-	/* What serves a device nobody uses any more, as a link of windows, goes a moment later. */
+	/* The descriptors of an unused device, such as an NTB link, go a moment later. */
 	for (int i = 0; i < 500 && descriptors() > before; i++)
 		usleep(10000);
 	CHECK(descriptors() <= before);

@@ -17,7 +17,7 @@ enum {
 	WITH_OPS = 32,	/* IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
 };
 
-/* What an end is made of that is the application's, to be given back. */
+/* The application's objects of an end, to be destroyed by it. */
 struct end {
 	struct rdma_cm_id *id;
 	struct ibv_pd *pd;

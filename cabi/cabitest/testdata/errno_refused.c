@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * errno after functions that serve nobody and refuse all: each argument is
- * name@VERSION. They ignore their arguments, and what they return is taken as an
- * int: an errno, -1, or the lower half of NULL.
+ * errno after functions that serve nobody and refuse all: each argument is name@VERSION. They
+ * ignore their arguments, and their result is taken as an int: an errno, -1, or the lower half of
+ * NULL.
  */
 #define _GNU_SOURCE
 #include "calls.h"

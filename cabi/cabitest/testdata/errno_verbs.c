@@ -151,7 +151,7 @@ static void queries(void)
 	SUCCEEDS(ibv_query_device_ex, (ctx, NULL, &ex), == 0);
 	SUCCEEDS(ibv_query_port, (ctx, PORT, (void *)&port), == 0);
 	FAILS_ERRNO(ibv_query_port, (ctx, 9, (void *)&port));
-	SUCCEEDS(___ibv_query_port, (ctx, PORT, &port), == 0); /* what the macro calls */
+	SUCCEEDS(___ibv_query_port, (ctx, PORT, &port), == 0); /* the macro calls it */
 	FAILS_ERRNO(___ibv_query_port, (ctx, 9, &port));
 	SUCCEEDS(ibv_query_gid, (ctx, PORT, 0, &gid), == 0);
 	FAILS_MINUS(ibv_query_gid, (ctx, PORT, 1000, &gid));

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#define PROMPT_MS 2000 /* what is lost is repeated after 4 s */
+#define PROMPT_MS 2000 /* a lost message is repeated after 4 s */
 
 static struct rdma_event_channel *channel;
 static const char *ends;
@@ -60,7 +60,7 @@ static void *poll_for_ever(void *arg)
 	_exit(1);
 }
 
-/* Ends the process, or prints what happens until the connection is over. */
+/* Ends the process, or prints events until the connection is over. */
 static int end(struct rdma_cm_id *id)
 {
 	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the programs share that strangers flood: limits, memory with guards around
- * it, and how much they have grown.
+ * Common to the programs that strangers flood: limits, memory with guards around it, and a measure
+ * of the programs' growth.
  */
 #ifndef FLOOD_H
 #define FLOOD_H
@@ -31,7 +31,7 @@
 		}                                                                                              \
 	} while (0)
 
-/* What `ulimit -d 524288 -n 256` sets; before the engine is loaded. */
+/* The limits of `ulimit -d 524288 -n 256`, set before the engine is loaded. */
 static void limit(void)
 {
 	struct rlimit data = { MAX_DATA, MAX_DATA }, files = { MAX_FILES, MAX_FILES };
@@ -86,8 +86,8 @@ static void say(long number)
 }
 
 /*
- * Whether the test has said enough. At a byte of its the program is idle until the
- * next one, and says then what time it took all the same.
+ * Whether the test has written enough. At one of its bytes the program is idle until the next one,
+ * and then prints the CPU time that it took all the same.
  */
 static int over(void)
 {
@@ -107,7 +107,7 @@ static int over(void)
 	return 0;
 }
 
-/* Tells that the flood may begin, has turn called until it is over, and tells what it did. */
+/* Prints that the flood may begin, calls turn until it is over, and prints its effects. */
 static void be_flooded(int port, const uint8_t *memory, void (*turn)(void *), void *arg)
 {
 	long before = peak_kib(), turns = 0;

@@ -20,7 +20,7 @@ static _Atomic uint32_t rkey;
 static _Atomic long strangers;
 static struct rdma_event_channel *channel;
 
-/* Where the private data of a request begins that is ours: behind what the system adds. */
+/* The offset of our private data in a request: behind the system's. */
 static int is_mine(const struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *p = &event->param.conn;

@@ -5,7 +5,7 @@
 
 #define POLLS (1 << 20)
 
-/* What n empty polls do where each yield takes so long. */
+/* The steps of n empty polls where each yield takes so long. */
 struct deeds {
 	unsigned yields, naps, first; /* first: how many polls passed before the first yield */
 };

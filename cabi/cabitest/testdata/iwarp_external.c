@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * iWARP: queue pairs of the application's own, named by their numbers, which the
- * connection takes to RTS; and what differs from InfiniBand.
+ * iWARP: queue pairs of the application's own, named by their numbers, which the connection takes
+ * to RTS, and the differences from InfiniBand.
  */
 #include "external.h"
 
@@ -33,7 +33,7 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 	return attr.qp_state;
 }
 
-/* What a device of iWARP is and what it has not. */
+/* The attributes of an iWARP device, and the calls that it lacks. */
 static void check_device(struct ibv_context *ctx)
 {
 	struct ibv_qp_init_attr attr = test_qp(IBV_QPT_UD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two ends on the loopback device, or on the one that LOOP_DEVICE names and its
- * address LOOP_ADDRESS, and how a program says what failed.
+ * Two ends on the loopback device, or on the one that LOOP_DEVICE names and its address
+ * LOOP_ADDRESS, and a program's report of a failure.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-/* -- saying what failed ------------------------------------------------------- */
+/* -- reporting a failure ------------------------------------------------------ */
 
 static int failures;
 

@@ -24,7 +24,7 @@ struct shared {
 	atomic_int here;
 	uint32_t to[RANKS][STEPS], from[RANKS][STEPS]; /* numbers of queue pairs */
 	long switches[RANKS], own[RANKS]; /* of the process, of its polling thread */
-	long long ms[RANKS]; /* what the rounds took */
+	long long ms[RANKS]; /* time of the rounds */
 };
 
 static struct shared *all;
@@ -148,8 +148,8 @@ int main(void)
 	printf("switches a message: %.2f of polling threads, %.2f of others in %ld ms\n", (double)own / messages,
 	       (double)(sum - own) / messages, ms / RANKS);
 	/*
-	 * A bell, a goroutine and what the Go scheduler woke for it for each message took 8. What
-	 * is left comes with time: the naps, and the monitor of the Go runtime.
+	 * A bell, a goroutine and the threads that the Go scheduler woke for it for each message took
+	 * 8. The rest come with time: the naps, and the monitor of the Go runtime.
 	 */
 	MUST(sum - own < 5 * messages);
 	return failures != 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that was linked to rdma-core 65: it calls what has been added since
- * 44, of which most is there and has nothing to offer. Compiled with -DSTUBS it is the
- * libraries that the program is linked with.
+ * A program that was linked to rdma-core 65: it calls functions added since 44. Most are there, but
+ * have nothing to offer. Compiled with -DSTUBS it is the libraries that the program is linked with.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Says what happens to the port of a device, and answers questions about its
- * GID table, a line each:
+ * Prints the events of a device's port, and answers questions about its GID table, one per line:
  *
  *	gids       the addresses' last bytes in their order, - where an entry is free
  *	forked gids  the same of a child

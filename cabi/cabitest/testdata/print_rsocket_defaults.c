@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prints what the files of a directory, RS_CONF_DIR, make the defaults. Linked with defaults.c. */
+/* Prints the defaults that the files of a directory, RS_CONF_DIR, set. Linked with defaults.c. */
 #include "../../rsocket/defaults.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What random_calls.c draws from: random numbers, memory and the objects that its
- * threads share.
+ * Common to random_calls.c and its parts: random numbers, memory and the objects that its threads
+ * share.
  */
 #ifndef TEST_RANDOM_H
 #define TEST_RANDOM_H
@@ -211,7 +211,7 @@ static int destroy(enum kind kind, void *o)
 	return 0;
 }
 
-/* Whether a call did what it must; in a child objects of before the fork are dead. */
+/* Whether a call had its proper effect; in a child objects of before the fork are dead. */
 static int fine(int err)
 {
 	return !err || (child && err == EIO);

@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(workers[i].thread, NULL);
 
-	/* What is built on others goes first. */
+	/* Objects built on others go first. */
 	static const enum kind order[] = {ID, EVENTS, QP, AH, SRQ, MW, MR, CQ, CQX, CHANNEL, XRCD, PD};
 
 	int err;

@@ -65,7 +65,7 @@ static struct place *seize(void)
 	return p;
 }
 
-/* What an identifier is to do that is new. */
+/* The next step of a new identifier. */
 #define FRESH 100
 
 /* Notes an event, and takes its identifier if no other thread has it: NULL if one has. */
@@ -205,7 +205,7 @@ static struct place *use_channel(struct rdma_event_channel *channel)
 	return p;
 }
 
-/* Takes an event and does what it asks for: whether there was one. */
+/* Takes an event and reacts to it; returns whether there was one. */
 static int take_cm_event(struct rdma_event_channel *channel)
 {
 	int before = one_in(2); /* the acknowledgement */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What random_calls.c does with objects. */
+/* The uses that random_calls.c makes of objects. */
 #ifndef TEST_RANDOM_USE_H
 #define TEST_RANDOM_USE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both ends of a stream in one process: what the test programs of rsockets
- * share. Each program takes the address to use as its argument.
+ * Both ends of a stream in one process, for the test programs of rsockets. Each program takes the
+ * address to use as its argument.
  */
 #ifndef TEST_RSOCKET_H
 #define TEST_RSOCKET_H

@@ -88,7 +88,7 @@ static void say(struct rdma_cm_id *id, uint32_t msg)
 	CHECK(ibv_post_send(id->qp, &wr, &bad) == 0);
 }
 
-/* What the application learns of a peer that says msg. */
+/* The result that the application sees when a peer sends msg. */
 static void ends_with(int listener, const struct sockaddr_in *addr, uint32_t msg)
 {
 	struct rdma_cm_id *id = resolved(addr);
@@ -111,7 +111,7 @@ static void ends_with(int listener, const struct sockaddr_in *addr, uint32_t msg
 	end(id, mr);
 }
 
-/* A table that is none: what we write there is refused. */
+/* A false table: our writes there are refused. */
 static void ends_without_table(int listener, const struct sockaddr_in *addr)
 {
 	struct rdma_cm_id *id = resolved(addr);
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	refused(&addr, 2, 2); /* another version */
-	refused(&addr, 1, 1); /* a table that cannot hold what we tell */
+	refused(&addr, 1, 1); /* a table too small for our messages */
 	ends_with(listener, &addr, 0x1fffffff); /* more data than there is room for */
 	ends_with(listener, &addr, 1u << 29 | 1); /* reserved types */
 	ends_with(listener, &addr, 5u << 29 | 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer that is killed: what it sent is read, then comes the end. */
+/* A peer that is killed: its bytes are read, then comes the end. */
 #include "rsocket.h"
 
 #include <signal.h>

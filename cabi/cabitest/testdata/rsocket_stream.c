@@ -89,7 +89,7 @@ static void flags(int ends[2])
 	CHECK_FAILS(rsend(ends[0], buf, 1, MSG_OOB), EOPNOTSUPP);
 }
 
-/* A sender that is not waited for fills what there is room for, and no more. */
+/* A sender whose peer does not read fills the room that there is, and no more. */
 static void full(int ends[2])
 {
 	static uint8_t data[1 << 20], back[1 << 20];
@@ -132,7 +132,7 @@ static void halves(int ends[2])
 	CHECK_FAILS(rshutdown(ends[0], 17), EINVAL);
 }
 
-/* What was sent before a close is not lost by it. */
+/* Bytes sent before a close are not lost by it. */
 static void close_keeps_data(const char *arg)
 {
 	static uint8_t data[100000], back[100000];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that knows sockets only. Over the preload library what it makes are
- * rsockets: the test sees that no TCP port is listened on. It takes an address.
+ * A program that knows sockets only. Over the preload library its sockets are rsockets: the test
+ * sees that no TCP port is listened on. It takes an address.
  */
 #define _GNU_SOURCE
 #include "check.h"
@@ -98,7 +98,7 @@ static void waits(int ends[2])
 	close(pipes[1]);
 }
 
-/* What stands for the socket may be closed in any order. */
+/* The descriptors of a socket may be closed in any order. */
 static void duplicates(int ends[2])
 {
 	char buf[4];

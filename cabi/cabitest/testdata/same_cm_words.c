@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Prints what rdma_event_str(3) says, to be compared with another library.
+ * Prints the results of rdma_event_str(3), to be compared with another library's.
  */
 #include <rdma/rdma_cma.h>
 #include <stdio.h>

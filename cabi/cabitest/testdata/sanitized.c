@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a correct program does with threads and buffers, for sanitizers and
- * valgrind to watch: one thread posts, another polls and takes the buffer back,
- * and nothing but the completion is between the two. An argument names the ways in
- * which the program is to be wrong, for its tool to see.
+ * A correct program with threads and buffers, for sanitizers and valgrind to watch: one thread
+ * posts, another polls and takes the buffer back, and nothing but the completion is between the
+ * two. An argument names the ways in which the program is to be wrong, for its tool to see.
  */
 #include "loop.h"
 

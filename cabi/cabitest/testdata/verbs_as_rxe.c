@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that devices judge differently, and what comes of each here. Run over rdma_rxe
- * (LOOP_DEVICE=rxe0) it expects what the kernel's driver says: where that is something
- * else there are two words.
+ * Calls that devices judge differently, each with its result here. Run over rdma_rxe
+ * (LOOP_DEVICE=rxe0) it expects the kernel driver's results: where they differ there are two
+ * values.
  */
 #include "loop.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tables of bad arguments and the errno of each, as the man pages and, where they
- * are silent, the kernel's own checks have it; what is refused changes nothing.
+ * Tables of bad arguments and the errno of each, by the man pages or, where they are silent, the
+ * kernel's own checks. A refused call changes nothing.
  */
 #include "loop.h"
 
@@ -150,7 +150,7 @@ static void shared_receive_queues(struct end *e)
 	EQUAL(ibv_query_srq(srq, &attr), 0);
 	EQUAL(attr.max_wr, init.attr.max_wr);
 	EQUAL(attr.srq_limit, 0);
-	/* Below what is outstanding. */
+	/* Fewer than the outstanding ones. */
 	for (int i = 0; i < 16; i++) {
 		struct ibv_recv_wr wr = {.wr_id = (uint64_t)i}, *bad;
 
@@ -229,7 +229,7 @@ static void regions(struct end *e)
 	for (size_t i = 0; i < LENGTH(table); i++)
 		expect("ibv_reg_mr", table[i].row, ERRNO_OF(ibv_reg_mr(e->pd, e->buf, 100, table[i].access), ibv_dereg_mr), table[i].err);
 	MUST(hole != MAP_FAILED);
-	/* What nobody can read is refused as the kernel refuses to pin it. */
+	/* Memory that nobody can read is refused as the kernel refuses to pin it. */
 	REFUSED(ibv_reg_mr(e->pd, hole, 8192, all), EFAULT);
 	munmap(hole, 8192);
 	REFUSED(ibv_reg_mr(e->pd, hole, 8192, all), EFAULT);
@@ -268,7 +268,7 @@ static void regions(struct end *e)
 	EQUAL(ibv_dereg_mr(mr), 0);
 }
 
-/* What is used cannot go. */
+/* An object in use cannot go. */
 static void busy(struct end *e)
 {
 	struct ibv_ah_attr ah_attr = address(ctx);
@@ -307,7 +307,7 @@ static void busy(struct end *e)
 	EQUAL(ibv_destroy_srq(srq), EBUSY);
 	EQUAL(ibv_destroy_cq(cq), EBUSY);
 
-	/* Groups: attaching twice is once, and what is attached stays. */
+	/* Groups: attaching twice is once, and an attached group stays. */
 	to_init(e->qp);
 	EQUAL(ibv_detach_mcast(e->qp, &group, 0), EINVAL);
 	EQUAL(ibv_attach_mcast(e->qp, &group, 0), 0);
@@ -460,7 +460,7 @@ static void attributes(struct end *e)
 	e->qp = NULL;
 }
 
-/* What is asked for is written over whole, also where it says nothing. */
+/* A query writes its whole result, also fields without a value. */
 static void outputs(struct end *e)
 {
 	struct ibv_qp_init_attr init;

@@ -110,7 +110,7 @@ static void regions(void)
 
 	end_open(&e, ctx, NULL);
 	r = (struct region){.length = 100, .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING, .comp_mask = ADDR, .addr = e.buf, .iova = 77};
-	MUST(mr = ibv_reg_mr_ex(e.pd, &r)); /* what the mask does not name does not count */
+	MUST(mr = ibv_reg_mr_ex(e.pd, &r)); /* fields that the mask does not name do not count */
 	CHECK(mr->addr == e.buf && mr->length == 100);
 	EQUAL(ibv_dereg_mr(mr), 0);
 	r.comp_mask = ADDR | IOVA;

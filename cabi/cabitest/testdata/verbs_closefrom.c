@@ -35,12 +35,12 @@ int main(void)
 	close_all();
 	poll(NULL, 0, A_WHILE_MS);
 
-	post_send(&a, 2, 0, 100); /* which may arrive: what is mapped stays */
+	post_send(&a, 2, 0, 100); /* which may arrive: mappings stay */
 	for (long long end = now_ms() + A_WHILE_MS; now_ms() < end;)
 		ibv_poll_cq(a.cq, 1, &wc);
 	EQUAL(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
 
-	/* What is opened now has the numbers of ours. */
+	/* Descriptors opened now have the numbers of ours. */
 	for (int i = 0; i < 20; i++)
 		MUST(open("/dev/null", O_WRONLY) >= 3);
 	end_open(&c, ctx, NULL);

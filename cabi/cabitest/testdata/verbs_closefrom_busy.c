@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An application that polls busily for a while, and later closes all descriptors
- * that it does not know, as daemon() and closefrom() do. It lives, and what it
- * opens then under the numbers of ours is its own: nobody reads, writes or closes
- * it.
+ * An application that polls busily for a while, and later closes all descriptors that it does not
+ * know, as daemon() and closefrom() do. It lives. Descriptors that it then opens under the numbers
+ * of ours are its own: nobody reads, writes or closes them.
  */
 #define _GNU_SOURCE
 #include "loop.h"

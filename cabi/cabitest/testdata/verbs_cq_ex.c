@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_create_cq_ex(3): the iterator, the fields, what is refused. */
+/* ibv_create_cq_ex(3): the iterator, the fields, the refusals. */
 #include "loop.h"
 
 #include <arpa/inet.h>

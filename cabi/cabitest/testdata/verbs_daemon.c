@@ -27,7 +27,7 @@ static void whole_life(struct ibv_context *ctx)
 	unpair(&a, &b);
 }
 
-/* A child, and its child, that close what they inherit. */
+/* A child, and its child, that close inherited descriptors. */
 static int daemonized(int generations)
 {
 	struct ibv_context *ctx;

@@ -24,7 +24,7 @@ static int get(struct ibv_comp_channel *ch, struct ibv_cq **cq)
 	return r;
 }
 
-/* A non-blocking channel may be readable for what has arrived. Then it has no event still. */
+/* A non-blocking channel may be readable because of an arrival. Then it has no event still. */
 static void want_none(struct ibv_comp_channel *ch)
 {
 	struct ibv_cq *cq;
@@ -112,8 +112,8 @@ int main(void)
 	WANT_WC(cq, 1, IBV_WC_SUCCESS);
 
 	/*
-	 * Arming tells at once of what came since the last event and was not polled:
-	 * UCX arms and sleeps without another look.
+	 * Arming notifies at once of completions since the last event that were not polled: UCX arms
+	 * and sleeps without another look.
 	 */
 	one_message(&a, &b, 0);
 	want_none(ch);

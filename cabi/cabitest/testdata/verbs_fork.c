@@ -41,7 +41,8 @@ static void reap(pid_t pid)
 	EQUAL(status, 0);
 }
 
-/* What the parent made is dead here: calls are refused, polling finds nothing, destroying works. */
+/* The parent's objects are dead here: calls are refused, polling finds nothing, destroying
+ * works. */
 static void dead(struct end *a, struct end *b)
 {
 	struct ibv_qp_attr attr;

@@ -85,7 +85,7 @@ static void old_objects(void)
 	EQUAL(ibv_dealloc_pd(a.pd), EIO);
 }
 
-/* New objects of the old context, and what is not to be made of both. */
+/* New objects of the old context, and combinations of both that are refused. */
 static void new_objects(void)
 {
 	struct ibv_qp_init_attr_ex init;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The way back to a datagram's sender, from headers of either kind; and what a peer's GID has below it. */
+/* The way back to a datagram's sender, from headers of either kind, and the address within a peer's
+ * GID. */
 #include "loop.h"
 
 #include <arpa/inet.h>

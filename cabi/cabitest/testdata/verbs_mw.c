@@ -105,7 +105,7 @@ static void rereg(struct end *e)
 	EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
-/* What a re-registered region lets a peer do. */
+/* The rights of a peer on a re-registered region. */
 static void rereg_traffic(struct ibv_context *ctx)
 {
 	struct ibv_mr *mr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects and what holds them: domains, sizes that are granted, states, EBUSY, resizing. */
+/* Objects and their users: domains, granted sizes, states, EBUSY, resizing. */
 #include "loop.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Peers that come, send and are killed, while threads poll that look for what they write. */
+/* Peers that come, send and are killed, while threads poll for their messages. */
 #include "loop.h"
 
 #include <pthread.h>

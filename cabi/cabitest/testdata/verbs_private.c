@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is exported for others than today's programs: the versions of before
- * libibverbs 1.1, the private nodes, rdma-core 64's additions.
+ * Functions that today's programs do not use: the versions from before libibverbs 1.1, the private
+ * nodes, rdma-core 64's additions.
  */
 #define _GNU_SOURCE
 #include "loop.h"

@@ -51,7 +51,7 @@ static void full(void)
 	unpair(&a, &b);
 }
 
-/* RESET forgets what is posted, and refuses; then all is as new. */
+/* RESET drops posted receives, and refuses new ones; then all is as new. */
 static void reset(void)
 {
 	struct ibv_recv_wr wrs[DEPTH], *bad = NULL;
@@ -204,7 +204,7 @@ static void racing(void)
 			__asm__ volatile("" ::: "memory");
 		to_state(b.qp, IBV_QPS_ERR);
 		pthread_join(t, NULL);
-		EQUAL(p.taken, EACH); /* nothing holds it up: what is posted is flushed */
+		EQUAL(p.taken, EACH); /* nothing holds it up: posted receives are flushed */
 		for (int k = 0; k < p.taken; k++) {
 			MUST(wait_wc(b.cq, &wc) == 1);
 			MUST(wc.wr_id == (uint64_t)k && wc.status == IBV_WC_WR_FLUSH_ERR);

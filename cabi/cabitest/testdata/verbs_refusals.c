@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is refused, and the errno that it is refused with. */
+/* Refused calls, each with its errno. */
 #include "loop.h"
 
 #include <sys/mman.h>

@@ -107,7 +107,7 @@ int main(void)
 	EQUAL(ibv_query_srq(srq, &got), 0);
 	EQUAL(got.srq_limit, 0); /* it strikes once */
 
-	/* Growing keeps what is posted. */
+	/* Growing keeps posted receives. */
 	struct ibv_srq_attr larger = {.max_wr = 100};
 
 	EQUAL(ibv_modify_srq(srq, &larger, IBV_SRQ_MAX_WR), 0);

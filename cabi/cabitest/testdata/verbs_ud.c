@@ -5,7 +5,7 @@
 #include <arpa/inet.h>
 
 #define GRH_BYTES 40
-/* What UCX takes for the packet's kind: IPv4 with the routing header of RoCE v2. */
+/* UCX's mark of the packet's kind: IPv4 with the routing header of RoCE v2. */
 #define SL_IPV4 0xA
 
 static int send_to(struct end *e, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, uint64_t id, const char *text)
@@ -95,7 +95,7 @@ int main(void)
 	CHECK(!strcmp(a.buf + 1000 + GRH_BYTES, "reply"));
 	EQUAL(ibv_destroy_ah(reply), 0);
 
-	/* Another Q_Key: dropped, and nobody is told. What is sent next arrives. */
+	/* Another Q_Key: dropped without notice. The next datagram arrives. */
 	EQUAL(post_recv(&b, 5, 0, 1000), 0);
 	EQUAL(send_to(&a, ah, b.qp->qp_num, QKEY + 1, 6, "wrong key"), 0);
 	WANT_WC(a.cq, 6, IBV_WC_SUCCESS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that is unmapped while it is registered, as under a registration cache. A NIC has
- * it pinned, and so has rdma_rxe (LOOP_DEVICE=rxe0): what peers write goes on to arrive,
- * where nobody sees it. Here it goes nowhere; reading it is what cannot be done.
+ * Memory that is unmapped while it is registered, as under a registration cache. A NIC has it
+ * pinned, and so has rdma_rxe (LOOP_DEVICE=rxe0): peers' writes still arrive, where nobody sees
+ * them. Here they go nowhere, and a request to read the memory fails.
  */
 #include "loop.h"
 
@@ -50,7 +50,7 @@ static int post(struct end *e, enum ibv_wr_opcode opcode, uint64_t id, struct ta
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
-/* The connection goes on, and what is mapped has its bytes. */
+/* The connection goes on, and mapped memory has its bytes. */
 static void written(void)
 {
 	struct ibv_recv_wr recv = {.wr_id = 3, .num_sge = 1}, *bad;
@@ -75,7 +75,7 @@ static void written(void)
 	WANT_WC(a.cq, 2, IBV_WC_SUCCESS);
 	WANT_WC(b.cq, 3, IBV_WC_SUCCESS);
 
-	/* What a READ brings. */
+	/* A READ's result. */
 	sge = (struct ibv_sge){.addr = (uintptr_t)t.map + page, .length = 100, .lkey = t.mr->lkey};
 	struct ibv_send_wr read = {
 		.wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED},
@@ -107,7 +107,7 @@ static void written(void)
 	unpair(&a, &b);
 }
 
-/* Nobody knows what was in it. */
+/* Nobody knows the old contents. */
 static void looked_at(enum ibv_wr_opcode opcode, enum ibv_wc_status ours)
 {
 	struct target t;

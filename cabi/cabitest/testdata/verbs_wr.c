@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_wr_post(3): every builder and setter, what a batch refuses, one batch at a time. */
+/* ibv_wr_post(3): every builder and setter, the errors of a batch, one batch at a time. */
 #include "loop.h"
 
 #include <arpa/inet.h>
@@ -221,7 +221,7 @@ static void refusals(struct end *a, struct end *b, struct ibv_qp_ex *qpx)
 	ibv_wr_start(qpx);
 	EQUAL(ibv_wr_complete(qpx), 0); /* of nothing */
 
-	/* None of it was posted: what is posted now comes first. */
+	/* None of it was posted: the next request comes first. */
 	next(qpx, 36);
 	ibv_wr_start(qpx);
 	ibv_wr_rdma_read(qpx, b->mr->rkey, (uintptr_t)b->buf);

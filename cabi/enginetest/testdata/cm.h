@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the programs of the connection manager share. */
+/* Common to the programs of the connection manager. */
 #include "harness.h"
 
 struct channel {

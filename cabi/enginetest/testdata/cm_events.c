@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 	a = new_channel();
 	b = new_channel();
 
-	/* Nothing fits: what is raised comes later, in order, but for what is gone. */
+	/* Nothing fits: events come later, in order, except those of destroyed identifiers. */
 	int n = fill(&a);
 	for (int i = 0; i < 4; i++) {
 		id[i] = new_id(&a, RDMA_PS_TCP, FIRST + i);

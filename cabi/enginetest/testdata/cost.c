@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a post costs: that of no work, whose price is the crossing. */
+/* The cost of a post without work, which is the cost of the crossing. */
 #include "harness.h"
 
 static char memory[4096];

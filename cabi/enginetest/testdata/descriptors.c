@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The descriptors that a forked child must close: all that the engine has
- * opened, but what Go's own poller has.
+ * The descriptors that a forked child must close: all that the engine has opened, but those of Go's
+ * own poller.
  */
 #include "harness.h"
 
@@ -29,8 +29,8 @@ static char before[1024];
 static int fds[1024];
 
 /*
- * Whether the engine names what it has opened. Not for a moment while another
- * process of this user connects or leaves: what is looked at twice is compared.
+ * Whether the engine names all descriptors that it has opened. It does not for a moment while
+ * another process of this user connects or leaves, so the check looks twice and compares.
  */
 static int all_held(int tell)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the test programs share: they are a front library of their own, with
- * rings that they poll by themselves. A check that fails says where and ends the
- * program.
+ * Common to the test programs: they are a front library of their own, with rings that they poll by
+ * themselves. A check that fails names its line and ends the program.
  */
 #include "engine.h"
 

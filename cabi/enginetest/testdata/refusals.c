@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 	CHECK(pkey == 0 && qkey == 0);
 	CALL(0, e->pd_alloc(ctx, &pd));
 
-	/* A handle of another kind, of nothing, of what is gone. */
+	/* A handle of another kind, of nothing, of a destroyed object. */
 	CALL(EINVAL, e->pd_alloc(pd, &h));
 	CALL(EINVAL, e->pd_free(ctx));
 	vb_handle gone;
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	}
 	CALL(0, e->qp_post_send(q.handle, NULL, &badsw)); /* an empty list */
 
-	/* Memory that is not what the queue wants. */
+	/* Memory that the queue refuses. */
 	struct recvs *r;
 	struct vb_recv_memory memories[] = {new_recvs(&r, 8, 2), new_recvs(&r, 4, 1), new_recvs(&r, 8, 1), new_recvs(&r, 8, 1)};
 	init = (struct vb_qp_init){.type = IBV_QPT_RC, .pd = pd, .send_cq = c->handle, .recv_cq = c->handle, .cap = {.max_recv_wr = 8, .max_recv_sge = 1}};

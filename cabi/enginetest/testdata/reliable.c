@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));
 	WANT_WC(ca, 25, 0, OP_READ);
 
-	/* Query gives back what was set, zeroing the rest. */
+	/* Query returns the attributes that were set, and zeroes the rest. */
 	struct ibv_qp_attr attr;
 	struct ibv_qp_init_attr init;
 	memset(&attr, 0xff, sizeof attr);
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	CHECK(attr.min_rnr_timer == 1 && attr.port_num == 1 && attr.cap.max_send_sge == 4 && attr.alt_port_num == 0 && attr.rate_limit == 0);
 	CHECK(init.cap.max_inline_data == attr.cap.max_inline_data && init.sq_sig_all == 0);
 
-	/* Resizing keeps what waits; destroying takes what waits out. */
+	/* Resizing keeps waiting completions; destroying removes them. */
 	post_recv(b, 30, dst, 64, m.lkey);
 	w = (struct ibv_send_wr){.wr_id = 30, .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
 	CALL(0, e->qp_post_send(a.handle, &w, &bad));

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_OP_ERR);
 		unpair();
 
-		/* What a READ or a receive is to fill is gone. */
+		/* The memory that a READ or a receive fills is gone. */
 		pair();
 		post(IBV_WR_RDMA_READ, &gone, p, n, memory, &m, 0);
 		WANT_WC(ca, 1, IBV_WC_LOC_PROT_ERR, 0);
@@ -142,7 +142,7 @@ int main(int argc, char **argv)
 		CALL(0, e->mr_dereg(r.handle));
 	}
 
-	/* All is well with what is there. */
+	/* Mapped memory is all right. */
 	unpair();
 	pair();
 	strcpy(memory, "still here");

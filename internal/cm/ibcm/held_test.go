@@ -318,7 +318,7 @@ func TestWhatProvesAnAddress(t *testing.T) {
 	}
 }
 
-// What is remembered of the requests of proven peers is bounded, too.
+// The number of remembered requests of proven peers is bounded, too.
 func TestAnswersRememberedAreBounded(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.server.Listen(udaddy, netip.Addr{}, 0)

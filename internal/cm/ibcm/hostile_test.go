@@ -116,8 +116,8 @@ func TestREQFieldsThatCannotBe(t *testing.T) {
 	}
 }
 
-// CVE-2021-3923: Linux handed applications structures with fields it had not
-// filled. What a REJ or REP carries beyond its fields is zero here.
+// CVE-2021-3923: Linux handed applications structures with fields it had not filled. The bytes of a
+// REJ or REP beyond its fields are zero here.
 func TestCVE_2021_3923_NothingUnwrittenLeavesTheProcess(t *testing.T) {
 	a := New(Config{Random: func() uint64 { return 1 }})
 	for range 3 {
@@ -126,7 +126,7 @@ func TestCVE_2021_3923_NothingUnwrittenLeavesTheProcess(t *testing.T) {
 	}
 	var d Datagram
 	for i := range d.MAD {
-		d.MAD[i] = 0xff // what the caller's buffer held before
+		d.MAD[i] = 0xff // earlier contents of the caller's buffer
 	}
 	for i := 0; a.PollOutput(&d); i++ {
 		for at, b := range d.MAD[cm.HeaderSize+12:] {

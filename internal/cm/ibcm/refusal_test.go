@@ -100,7 +100,7 @@ func TestRequestWithoutANextListenerIsRejected(t *testing.T) {
 	}
 }
 
-// What ended long ago is not expected back.
+// A request that ended long ago is not expected back.
 func TestRequestLongAfterAListenerIsRejectedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.server.must(w.server.CloseListener(w.now, w.listen()))
@@ -226,7 +226,7 @@ func TestRefuseAnswersForAProcessWithoutConnections(t *testing.T) {
 	}
 }
 
-// A stranger may send what is refused as often as it likes.
+// A stranger may repeat a refused request as often as it likes.
 func TestRefusalsAllocateNothing(t *testing.T) {
 	w := newWorld(t)
 	w.listen()

@@ -83,8 +83,8 @@ func be32(b []byte) uint32 {
 	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
 }
 
-// One side of each capture is replayed against an agent that plays the other:
-// it says what rxe said, in the same order.
+// One side of each capture is replayed against an agent that plays the other. The agent sends the
+// same messages as rxe, in the same order.
 func TestCapturedPeerAgainstTheAgent(t *testing.T) {
 	for _, name := range []string{
 		"rxe-cmtose.pcap", "rxe-op-reject.pcap", "rxe-nolistener.pcap", "rxe-udaddy.pcap", "rxe-rping.pcap", "rxe-rping6.pcap",
@@ -95,7 +95,7 @@ func TestCapturedPeerAgainstTheAgent(t *testing.T) {
 	}
 }
 
-// replay holds what the agent sends against what rxe sent at that place.
+// replay compares each message of the agent with rxe's at that place.
 type replay struct {
 	*world
 	us  *node
@@ -165,7 +165,7 @@ func (r *replay) feed(c captured) {
 	r.drain()
 }
 
-// drain lets the application act, but leaves what it says in the agent.
+// drain lets the application act, but leaves the agent's output in it.
 func (r *replay) drain() {
 	for ev, ok := r.us.PollEvent(); ok; ev, ok = r.us.PollEvent() {
 		r.us.events = append(r.us.events, ev)
@@ -275,7 +275,7 @@ func TestStartingPSNsAreThoseOfTheCapturedData(t *testing.T) {
 	}
 }
 
-// play feeds what the peer said and expects the rest from the agent.
+// play feeds the peer's messages and expects the rest from the agent.
 func (r *replay) play(all []captured, peer netip.Addr) {
 	r.t.Helper()
 	for _, c := range all {

@@ -45,7 +45,7 @@ type simulation struct {
 	*world
 	r     *rand.Rand
 	lives map[*node]map[ConnID]*life
-	later []func() // what applications will do next
+	later []func() // the applications' next actions
 }
 
 func simulate(t *testing.T, seed uint64) uint64 {

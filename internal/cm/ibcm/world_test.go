@@ -21,8 +21,8 @@ var (
 	rping      = cm.NewServiceID(cm.PortSpaceTCP, 7174)
 )
 
-// world is two agents, a network between them and one clock. What the network
-// does to each MAD is up to fate.
+// world is two agents, a network between them and one clock. fate decides what happens to each MAD
+// in the network.
 type world struct {
 	t              *testing.T
 	now            monotime.Time
@@ -40,7 +40,7 @@ type flight struct {
 	d   Datagram
 }
 
-// node is an agent and what its application has seen.
+// node is an agent with a record of its application's events.
 type node struct {
 	*Agent
 	w      *world
@@ -123,7 +123,7 @@ func (w *world) node4(addr netip.Addr) *node {
 	return w.server
 }
 
-// settle lets applications act and puts what the agents say on the wire.
+// settle lets applications act and puts the agents' messages on the wire.
 func (w *world) settle() {
 	for busy := true; busy; {
 		busy = false

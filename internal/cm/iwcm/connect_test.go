@@ -120,8 +120,8 @@ func TestPrivateDataFillsTheFrame(t *testing.T) {
 	}
 }
 
-// A peer of the first RFC answers with revision 1, whether it accepts or
-// rejects what it does not know. It is asked again, once.
+// A peer of the first RFC accepts or rejects an unknown revision with revision 1. It is asked
+// again, once.
 func TestPeerOfRevision1IsAskedAgain(t *testing.T) {
 	for name, reply := range map[string]wire.MPAFrame{
 		"accepts": {Reply: true, Revision: 1}, "rejects": {Reply: true, Revision: 1, Reject: true},

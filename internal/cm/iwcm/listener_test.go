@@ -113,7 +113,7 @@ func (p *pair) come(n int) (all []*Conn) {
 	return all
 }
 
-// What is beyond the backlog waits, in order, for what is before it.
+// Requests beyond the backlog wait, in order, for those before them.
 func TestBacklogHoldsRequestsBack(t *testing.T) {
 	p := &pair{t: t}
 	p.listener = NewListener(2, maxStrangers, &p.countB)

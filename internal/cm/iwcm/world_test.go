@@ -62,7 +62,7 @@ func requested(t *testing.T, a, b mpa.Options) *pair {
 	return p
 }
 
-// carry takes what one end writes to the other, byte by byte.
+// carry moves one end's output to the other, byte by byte.
 func (p *pair) carry(from, to *Conn) {
 	for b, ok := from.PollOutput(); ok; b, ok = from.PollOutput() {
 		for i := range b {

@@ -14,8 +14,7 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// carry moves bytes from one end to the other in small pieces and returns what
-// was left over.
+// carry moves bytes from one end to the other in small pieces and returns the rest.
 func carry(from, to *Conn) (rest []byte) {
 	b, _ := from.PollOutput()
 	for len(b) > 0 {
@@ -47,7 +46,7 @@ func accept(t *testing.T, a, b *Conn, private string) {
 	carry(b, a)
 }
 
-// TestAgreement has what two ends make of each other's wishes.
+// TestAgreement checks which options two ends agree on.
 func TestAgreement(t *testing.T) {
 	all := RTRs(RTREmpty, RTRWrite, RTRRead)
 	for _, c := range []struct {
@@ -144,9 +143,9 @@ func TestReplyThatRepeatsTheRequest(t *testing.T) {
 	}
 }
 
-// TestSendsWhatTheResponderChose: not what it would have preferred itself
-// (zrlio/softiwarp#20), and one kind where a careless responder names several
-// (#17).
+// TestSendsWhatTheResponderChose: the initiator sends the ready-to-receive message that the
+// responder chose, not its own preference (zrlio/softiwarp#20). It sends one kind where a careless
+// responder names several (#17).
 func TestSendsWhatTheResponderChose(t *testing.T) {
 	for _, c := range []struct {
 		e    wire.Enhanced
@@ -238,7 +237,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// TestRefusals has what ends a set-up, and why.
+// TestRefusals lists causes that end a set-up, each with its reason.
 func TestRefusals(t *testing.T) {
 	req := func(change func(*wire.MPAFrame)) []byte {
 		f := wire.MPAFrame{Revision: 2, IsEnhanced: true}
@@ -309,7 +308,7 @@ func TestPeerClosesDuringSetUp(t *testing.T) {
 	}
 }
 
-// TestSecondReply: what follows a Reply is for the Deframer (CVE-2022-50136).
+// TestSecondReply: bytes after a Reply are for the Deframer (CVE-2022-50136).
 func TestSecondReply(t *testing.T) {
 	a, _ := NewInitiator(0, Options{})
 	reply := wire.MPAFrame{Reply: true, Revision: 2}.Append(nil)
@@ -344,7 +343,7 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// TestCapturedSetUp plays what siw sent to both ends of ours.
+// TestCapturedSetUp plays siw's recorded frames to both ends of ours.
 func TestCapturedSetUp(t *testing.T) {
 	n := 0
 	for _, c := range stream.LoadAll(t, "../../../testdata/captures") {
@@ -399,7 +398,7 @@ func FuzzConn(f *testing.F) {
 				got = append(got, many.HandleInput(p[:k])...)
 				p = p[k:]
 			}
-			early := one.Reason() == ReasonEarly || many.Reason() == ReasonEarly // pieces change what came with the Request
+			early := one.Reason() == ReasonEarly || many.Reason() == ReasonEarly // pieces change the bytes that came with the Request
 			if one.State() != many.State() && !early || one.State() == StateReady && (!bytes.Equal(got, want) || one.Settled() != many.Settled()) {
 				t.Fatalf("%v (%v), in pieces %v (%v)", one.State(), one.Reason(), many.State(), many.Reason())
 			}

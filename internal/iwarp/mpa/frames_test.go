@@ -268,7 +268,7 @@ func TestPlaced(t *testing.T) {
 	}
 }
 
-// TestCapturedStreams deframes what siw sent.
+// TestCapturedStreams deframes recorded streams of siw.
 func TestCapturedStreams(t *testing.T) {
 	total := 0
 	for _, c := range stream.LoadAll(t, "../../../testdata/captures") {

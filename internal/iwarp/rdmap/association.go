@@ -18,10 +18,10 @@ import (
 // as urdma has it. Beside the methods below it has those of QP that concern work
 // requests and state.
 //
-//	Dial, Accept                   the set-up; PollLink tells what comes of it
+//	Dial, Accept                   the set-up; PollLink returns its outcome
 //	HandleInput(now, from, bytes)  a datagram
 //	PollOutput(now, *trp.Burst)    fills one burst; call until it returns false
-//	Disconnect(now)                sends what is posted, then the FIN
+//	Disconnect(now)                sends all posted requests, then the FIN
 //
 // It is in INIT before, and goes to RTS with its association, as deep in READs
 // and atomics as the two ends have said.

@@ -8,8 +8,8 @@ import (
 	"verbena/ib"
 )
 
-// associatedPair returns what posts on one end, and what carries it to the
-// other and the acknowledgements back, without a network.
+// associatedPair returns two ends without a network. step carries one end's datagrams to the other,
+// and the acknowledgements back.
 func associatedPair(t testing.TB) (a, b *peer, step func()) {
 	a, b = associated(t)
 	a.a.SendCQ, b.a.RecvCQ, b.a.SendCQ, a.a.RecvCQ = &ring{}, &ring{}, &ring{}, &ring{}
@@ -51,7 +51,7 @@ func TestAssociationDoesNotAllocate(t *testing.T) {
 		a.a.Doorbell(0)
 	}
 	run := func(name string, post func()) {
-		for range 200 { // the ring of segments grows to what is outstanding, each slot to its largest header
+		for range 200 { // the ring of segments and its headers grow to their largest
 			post()
 			step()
 		}

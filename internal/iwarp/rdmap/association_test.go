@@ -26,7 +26,7 @@ var (
 	listenAt = netip.MustParseAddrPort("192.0.2.2:7174")
 )
 
-// peer is one end of an association. What it sends waits in out.
+// peer is one end of an association. Its output waits in out.
 type peer struct {
 	*end
 	a     *Association
@@ -48,7 +48,7 @@ func newPeer(t testing.TB, name string, at netip.AddrPort, o options) *peer {
 		t.Fatal(err)
 	}
 	p.a = NewAssociation(qp.Config{QPN: 0x11, PD: pd, Mem: p.table, SQ: p.sq, RQ: p.rq, SendCQ: &p.sends, RecvCQ: &p.recvs, SignalAll: o.signalAll})
-	p.s = &Stream{QP: p.a.QP} // what the checks of end look at
+	p.s = &Stream{QP: p.a.QP} // the checks of end look at it
 	return p
 }
 
@@ -60,7 +60,7 @@ func (p *peer) modify(o options, states ...ib.QPState) {
 	}
 }
 
-// pump takes what the machine sends, datagram by datagram.
+// pump takes the machine's output, datagram by datagram.
 func (p *peer) pump() {
 	for p.a.PollOutput(p.now, p.burst) {
 		p.burst.Seal()
@@ -357,8 +357,8 @@ func TestAssociationSilence(t *testing.T) {
 	a.freed()
 }
 
-// When a queue pair fails, memory of what is on its way is the application's at
-// once; what is sent again is what it was.
+// When a queue pair fails, the memory of data in flight is the application's at once. Segments that
+// are sent again carry the old bytes.
 func TestAssociationGivesMemoryBack(t *testing.T) {
 	a, b := associated(t)
 	a.fill(0, 2000, 1)

@@ -13,8 +13,8 @@ import (
 	wire "verbena/internal/wire/iwarp"
 )
 
-// TestGracefulClose: what is posted goes out, what is asked for is answered,
-// then the stream ends.
+// TestGracefulClose: posted requests go out, the peer's requests are answered, then the stream
+// ends.
 func TestGracefulClose(t *testing.T) {
 	a, b := pair(t)
 	b.postRecv(1, b.sge(0, 100))
@@ -103,7 +103,7 @@ func TestModifyToErrorAndReset(t *testing.T) {
 	}
 }
 
-// TestDrain: in SQD what is begun is finished, and nothing new begins.
+// TestDrain: in SQD requests in progress finish, and no new one begins.
 func TestDrain(t *testing.T) {
 	a, b := pair(t)
 	a.nothing = true
@@ -147,8 +147,8 @@ func TestInputBeforeRTS(t *testing.T) {
 	b.wantUntouched("unchecked", 0, 100)
 }
 
-// TestOutputFaults: the kernel cannot read what a burst points at. Nobody is
-// told in the stream, which may have stopped anywhere.
+// TestOutputFaults: the kernel cannot read the memory of a burst. Nothing more goes into the
+// stream, which may have stopped anywhere.
 func TestOutputFaults(t *testing.T) {
 	for _, n := range []int{3000, 700000} { // the second is longer than a burst
 		a, b := pair(t)

@@ -48,9 +48,8 @@ func (f *fleeting) sge(n int) ib.SGE {
 	return ib.SGE{Addr: fleetingAt, Length: uint32(n), LKey: f.LKey()}
 }
 
-// TestMemoryThatIsGone: the application unmaps what it has registered. Whatever
-// wanted to touch it fails, at its own end and with a word to the other, and
-// nothing is held.
+// TestMemoryThatIsGone: the application unmaps memory that it has registered. An operation on it
+// fails at its own end, the peer gets a Terminate, and nothing stays held.
 func TestMemoryThatIsGone(t *testing.T) {
 	for _, op := range []ib.WROpcode{ib.WRSend, ib.WRRDMAWrite} {
 		a, b := pair(t)

@@ -75,7 +75,7 @@ func (g *granted) at(to uint64, n int) []byte { return g.bytes[to-g.from:][:n] }
 type actor struct {
 	*end
 	mine, theirs []message
-	refused      wire.TermMsg // what the recorded end ended the stream with, if it did
+	refused      wire.TermMsg // the Terminate message of the recorded end, if any
 	grants       map[ib.RKey]*granted
 }
 
@@ -105,8 +105,8 @@ func newActor(t *testing.T, mine, theirs [][]byte, initiator bool) *actor {
 	return p
 }
 
-// grant registers all that the recorded end had: what the peer reached, and what
-// READs filled. What was refused was not there, or one byte short.
+// grant registers all memory of the recorded end: the memory that the peer reached, and that which
+// READs filled. Memory of refused requests was not there, or one byte short.
 func (p *actor) grant() {
 	cover := func(key ib.RKey, at uint64, n int) {
 		if n == 0 {
@@ -189,7 +189,7 @@ func (p *actor) postAll() {
 	p.mr, p.bytes = inbox, nil
 	sends := of(p.theirs, wire.Opcode.IsSend)
 	if p.refused.TermError == wire.DDPNoBuffer {
-		sends = sends[:len(sends)-1] // what was refused found no receive, or a shorter one
+		sends = sends[:len(sends)-1] // the refused SEND found no receive, or a shorter one
 	}
 	for i := range sends {
 		p.postRecv(uint64(i), ib.SGE{Addr: receiveBase, Length: largestReceived, LKey: inbox.LKey()})
@@ -227,7 +227,7 @@ func (p *actor) hear(ulpdu []byte, answer func() []byte) {
 	}
 	if r, _, ok := wire.ParseReadReq(payload); ok && h.Opcode == wire.ReadRequest {
 		if g := p.grants[r.SrcSTag]; g != nil && r.Size > 0 {
-			copy(g.at(r.SrcTO, int(r.Size)), answer()) // what the recorded end had there then
+			copy(g.at(r.SrcTO, int(r.Size)), answer()) // the recorded end's bytes
 		}
 		r.SrcSTag = p.ours(r.SrcSTag)
 		payload = r.Append(nil)
@@ -235,7 +235,7 @@ func (p *actor) hear(ulpdu []byte, answer func() []byte) {
 	p.take(wire.AppendFPDU(nil, append(h.Append(nil), payload...), false), whole, never)
 }
 
-// arrived checks that what a message brought is in place.
+// arrived checks that a message's bytes are in place.
 func (p *actor) arrived(m message, received int) (next int) {
 	p.t.Helper()
 	switch g := p.grants[m.STag]; {

@@ -60,8 +60,7 @@ func TestMessagesDoNotInterleave(t *testing.T) {
 	}
 }
 
-// TestTurns: what the peer asked for and what is posted here take turns,
-// message by message.
+// TestTurns: responses to the peer and requests posted here take turns, message by message.
 func TestTurns(t *testing.T) {
 	a, b := established(t)
 	b.postRecv(1, b.sge(0, 1))
@@ -138,8 +137,8 @@ func TestLocalOperationsNeedNoPeer(t *testing.T) {
 	b.wantWC("LOCAL_INV behind it", 4, ib.WCSuccess)
 }
 
-// TestNothingFollowsAReadyToReceiveREAD before it is answered: siw now and then
-// does not look at what it got together with the ready-to-receive message.
+// TestNothingFollowsAReadyToReceiveREAD before it is answered: siw now and then ignores bytes that
+// come together with the ready-to-receive message.
 func TestNothingFollowsAReadyToReceiveREAD(t *testing.T) {
 	a, b := pair(t, func(o *options) { o.rtr = mpa.RTRRead })
 	b.postRecv(9, b.sge(8000, 10))
@@ -153,9 +152,9 @@ func TestNothingFollowsAReadyToReceiveREAD(t *testing.T) {
 	a.wantWC("the SEND", 1, ib.WCSuccess)
 }
 
-// TestNudge has a peer overlook the first message until more comes, as siw does
-// with what arrives before its socket has been told to look. The initiator sends
-// more, of no meaning, until the peer has said something.
+// TestNudge has a peer overlook the first message until more comes. siw does so with bytes that
+// arrive before its socket calls back. The initiator sends more, of no meaning, until the peer has
+// sent something.
 func TestNudge(t *testing.T) {
 	for _, k := range []mpa.RTR{mpa.RTRNone, mpa.RTRWrite, mpa.RTRRead} {
 		foreign := func(o *options) { o.rtr, o.extensions = k, false }

@@ -57,8 +57,8 @@ func TestPlaceIsHeld(t *testing.T) {
 	}
 }
 
-// TestReadResponseMayChange: what a READ asks for may be written to, by the
-// peer or the application, between its CRC and the socket.
+// TestReadResponseMayChange: the peer or the application may write to the memory of a READ response
+// between its CRC and the socket.
 func TestReadResponseMayChange(t *testing.T) {
 	a, b := pair(t)
 	b.fill(0, 5000, 1)

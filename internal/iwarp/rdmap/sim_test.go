@@ -13,13 +13,13 @@ import (
 	"verbena/internal/iwarp/mpa"
 )
 
-// The simulation: two ends, a workload and faults from one seed. What is checked
-// is checked from outside: every work request has one fate, in order; what
-// completed is there; what is behind a received SEND is there; nothing else
-// changed; memory is let go; the same seed gives the same run.
+// The simulation: two ends, a workload and faults from one seed. All checks are from outside: every
+// work request completes once, in order. The bytes of completed requests are there, and so are
+// those sent before a received SEND. Nothing else changed, memory is let go, and the same seed
+// gives the same run.
 
 const (
-	sourceAt  = 0       // what is sent
+	sourceAt  = 0       // bytes to send
 	targetAt  = 1 << 18 // where the peer's WRITEs go, one place each
 	recvAt    = 1 << 19 // where SENDs go, one place each
 	sinkAt    = 3 << 18 // where READs go, one place each
@@ -38,7 +38,7 @@ type op struct {
 	recv int // number of the receive it takes, or -1
 }
 
-// player is one end with what it did.
+// player is one end with a record of its actions.
 type player struct {
 	*end
 	peer  *player
@@ -253,8 +253,8 @@ func (p *player) finish(t *testing.T, seed uint64) {
 	if got := binary.NativeEndian.Uint64(p.peer.bytes[wordAt:]) - 0xeeeeeeeeeeeeeeee; got < uint64(atomics) || !broken && got != uint64(atomics) {
 		t.Fatalf("seed %d: %s: %d atomics executed, %d completed", seed, p.name, got, atomics)
 	}
-	// Nothing but what was asked for: the places of the peer's WRITEs behind
-	// their bytes, and those that nobody named.
+	// No other byte has changed: behind the bytes of the peer's WRITEs, and in places that no
+	// request named.
 	for i := range maxOps + 2 {
 		n := 0
 		if i < len(p.peer.ops) {

@@ -192,7 +192,7 @@ func atomicSegment(r wire.AtomicReq) []byte {
 	return segment(untaggedH(wire.AtomicRequest, true, wire.QNRequest, 1, 0), r.Append(nil)...)
 }
 
-// TestRights: what the queue pair, or the key, does not permit.
+// TestRights: the queue pair, or the key, does not permit the request.
 func TestRights(t *testing.T) {
 	local := ib.AccessLocalWrite
 	for _, c := range []struct {
@@ -386,7 +386,7 @@ func TestBadCRC(t *testing.T) {
 	}
 }
 
-// TestBadReadResponses: the peer answers something else than what was asked.
+// TestBadReadResponses: the peer's response does not fit the request.
 func TestBadReadResponses(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -504,8 +504,8 @@ func TestReceiveMemoryGoes(t *testing.T) {
 	b.wantEvent("gone", ib.EventQPFatal)
 }
 
-// TestSiwsTerminates plays what siw sent, nibbles swapped, to the side that got
-// it: the bad READ fails, what was complete stays so.
+// TestSiwsTerminates plays siw's recorded Terminates, nibbles swapped, to the side that got them:
+// the bad READ fails, completed requests stay so.
 func TestSiwsTerminates(t *testing.T) {
 	seen := 0
 	for _, c := range stream.LoadAll(t, "../../../testdata/captures") {
@@ -544,8 +544,8 @@ func TestSiwsTerminates(t *testing.T) {
 	}
 }
 
-// TestWhatEveryTerminateMeans: the READ that it names fails with what the peer has
-// found, those before it are flushed and so is what is behind.
+// TestWhatEveryTerminateMeans: the READ that a Terminate names fails with the peer's error. Those
+// before and behind it are flushed.
 func TestWhatEveryTerminateMeans(t *testing.T) {
 	for status, list := range map[ib.WCStatus][]wire.TermError{
 		ib.WCRemAccessErr: {wire.RDMAPInvalidSTag, wire.RDMAPBounds, wire.RDMAPAccess, wire.RDMAPNotAssociated, wire.RDMAPTOWrap,

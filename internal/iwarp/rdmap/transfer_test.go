@@ -123,7 +123,7 @@ func TestCompletionsKeepTheirOrder(t *testing.T) {
 	a.wantWC("SEND", 2, ib.WCSuccess)
 }
 
-// TestFence holds back what comes behind until READs are done.
+// TestFence holds back fenced requests until READs are done.
 func TestFence(t *testing.T) {
 	a, b := pair(t)
 	w := a.write(0, 100, b, 0)
@@ -273,7 +273,7 @@ func TestSolicited(t *testing.T) {
 	}
 }
 
-// TestInline sends what was copied when posted.
+// TestInline sends the bytes that were copied when posted.
 func TestInline(t *testing.T) {
 	a, b := pair(t)
 	b.postRecv(1, b.sge(0, 100))

@@ -141,7 +141,7 @@ func (e *end) postRecv(id uint64, list ...ib.SGE) {
 	e.s.Doorbell(e.now)
 }
 
-// pump takes what the machine sends.
+// pump takes the machine's output.
 func (e *end) pump() {
 	for !e.nothing && e.s.PollOutput(e.now, e.burst) {
 		n := e.burst.Bytes()
@@ -238,7 +238,7 @@ func (e *end) fill(off, n, seed int) []byte {
 	return p
 }
 
-// What is wanted.
+// Expectations.
 
 func (e *end) wantWC(why string, id uint64, status ib.WCStatus) ib.WC {
 	e.t.Helper()

@@ -23,9 +23,9 @@ func pointsInto(slices [][]byte, memory []byte) bool {
 	return false
 }
 
-// Payload goes out from where it is; the memory is held until it is
-// acknowledged and written. What is sent again is copied, so that memory which
-// the system could not read is found out.
+// Payload goes out from where it is; the memory is held until it is acknowledged and written. A
+// segment that is sent again is copied first: so memory that the system could not read is found
+// out.
 func TestPayloadIsNotCopied(t *testing.T) {
 	s := established(t, Config{})
 	m := newMemory(t, 8192)

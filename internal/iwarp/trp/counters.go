@@ -14,7 +14,7 @@ const (
 	Sent
 	Retransmitted   // segments sent again
 	Timeouts        // the retransmission timer expired
-	Lost            // segments found lost by what arrived after them
+	Lost            // segments found lost by a later segment's arrival
 	SetupRepeated   // Request or Accept
 	FINRepeated     //
 	Duplicate       // a segment that had arrived already; acknowledged again
@@ -22,8 +22,8 @@ const (
 	RefusedByUpper  // a segment that HandleSegment did not take
 	BeyondWindow    // a segment further ahead than we keep
 	BadSource       // not from the association's peer
-	BadACK          // acknowledges what was not sent
-	BadRange        // a SACK of what was not sent, or of what must be missing
+	BadACK          // acknowledges segments that were not sent
+	BadRange        // a SACK of segments that were not sent, or that must be missing
 	BadFIN          // its PSN is not in our window
 	OldACK          // overtaken by a later one
 	IgnoredState    // the state has no use for it
@@ -49,10 +49,10 @@ var counterNames = [numCounters]string{
 // Counters counts the events of a Conn or a Listener.
 type Counters struct {
 	By        [numCounters]uint64       // by Counter
-	Malformed [wire.NumMalformed]uint64 // by what is wrong with a datagram's form
+	Malformed [wire.NumMalformed]uint64 // datagrams by their error of form
 }
 
-// CounterNames returns the names of what Counters.Append appends.
+// CounterNames returns the names of the values that Counters.Append appends.
 func CounterNames() []string {
 	var names []string
 	for _, n := range counterNames {
@@ -64,7 +64,7 @@ func CounterNames() []string {
 	return names
 }
 
-// Add adds what another has counted.
+// Add adds the counts of another.
 func (c *Counters) Add(o Counters) {
 	for i, n := range o.By {
 		c.By[i] += n

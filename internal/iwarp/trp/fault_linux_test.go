@@ -36,8 +36,8 @@ func (m *memory) goes() {
 	}
 }
 
-// The application unmaps memory that it has posted: the association ends, with
-// a word to the peer, and what was sent before goes out.
+// The application unmaps memory that it has posted. The association ends, the peer is notified, and
+// earlier segments go out.
 func TestMemoryThatIsGone(t *testing.T) {
 	m := newFleeting(t)
 	for _, before := range []int{0, 1} {
@@ -75,7 +75,8 @@ func TestFaultOfTheWrite(t *testing.T) {
 	s.wantNoEvent()
 }
 
-// The system drops what it cannot read; sent again it is looked at.
+// The system drops a datagram that it cannot read. Before the segment is sent again its memory is
+// checked.
 func TestFaultThatTheSystemSwallows(t *testing.T) {
 	m := newFleeting(t)
 	s := established(t, Config{})
@@ -92,7 +93,7 @@ func TestFaultThatTheSystemSwallows(t *testing.T) {
 	s.wantEvent(EventDisconnected, BadMemory)
 }
 
-// What is given back goes out as it was, whatever becomes of the memory.
+// A segment whose memory is given back goes out with its old bytes, whatever becomes of the memory.
 func TestGiveBack(t *testing.T) {
 	s := established(t, Config{})
 	m := newMemory(t, 4096)

@@ -40,9 +40,8 @@ func goodput(t *testing.T, seed uint64, size, segments, loss int) (float64, *end
 	return float64(server.bytes) / w.net.Now().Sub(from).Seconds(), client
 }
 
-// At 1 % loss the goodput is at least half of what an ordinary window brings across without
-// loss. The window grows beyond that on a path that loses nothing, and not on every path that
-// does.
+// At 1 % loss the goodput is at least half of that of an ordinary window without loss. The window
+// grows further on a path without loss, but not on every path.
 func TestGoodputUnderLoss(t *testing.T) {
 	for _, c := range []struct {
 		name     string

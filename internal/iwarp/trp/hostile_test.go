@@ -147,7 +147,7 @@ func (c *Conn) check(t *testing.T) {
 	}
 }
 
-// anything makes a datagram near or far from what c expects.
+// anything makes a datagram that c may or may not expect.
 func anything(r *rand.Rand, c *Conn) []byte {
 	psn := func(near uint64) wire.PSN {
 		switch r.IntN(8) {

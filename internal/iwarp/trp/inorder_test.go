@@ -11,7 +11,7 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// line is a layer that notes what comes.
+// line is a layer that records its input.
 type line struct {
 	got   []string
 	until int // segments it wants
@@ -57,7 +57,7 @@ func TestInOrderEnds(t *testing.T) {
 	s.wantCount(RefusedByUpper, 1)
 }
 
-// What is beyond the bound comes again when the gap is closed.
+// A segment beyond the bound comes again when the gap is closed.
 func TestInOrderIsBounded(t *testing.T) {
 	s, l, o := lined(t, 1000)
 	big := func(psn uint64) wire.Packet {

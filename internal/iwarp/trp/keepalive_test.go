@@ -45,7 +45,7 @@ func TestIdlePeerIsGone(t *testing.T) {
 	s.wantEvent(EventDisconnected, Timeout)
 }
 
-// urdma, which does not answer to what it has, is not asked.
+// urdma, which does not answer probes, gets none.
 func TestUrdmaIsNotAsked(t *testing.T) {
 	s, _ := requested(t, 0)
 	s.c.KeepAlive = quiet

@@ -86,7 +86,7 @@ func (s *script) accept(window wire.PSN) {
 	s.recv(wire.Packet{Header: wire.Header{AckPSN: window, Opcode: wire.Accept}, Setup: wire.Setup{IRD: 2, ORD: 4, PrivateData: []byte("yes")}})
 }
 
-// poll collects what is to be sent.
+// poll collects the output.
 func (s *script) poll() {
 	s.t.Helper()
 	for s.c.PollOutput(s.now, s.burst) {
@@ -109,7 +109,7 @@ func (s *script) poll() {
 	}
 }
 
-// recv has a datagram arrive. What it causes is collected.
+// recv passes datagrams in, and collects the output that they cause.
 func (s *script) recv(packets ...wire.Packet) {
 	s.t.Helper()
 	for _, p := range packets {
@@ -211,7 +211,7 @@ func wantEqual[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// send queues the next n segments and collects what goes out.
+// send queues the next n segments and collects the output.
 func (s *script) send(n int) {
 	s.t.Helper()
 	for range n {

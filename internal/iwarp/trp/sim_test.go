@@ -141,7 +141,7 @@ func (w *world) plan(e *end) {
 		case abortAt >= 0 && e.sent >= abortAt:
 			ended = true
 			e.c.Abort(now)
-		case e.sent == e.toSend && int(e.next-w.base) >= e.peer.toSend/2: // some of what the peer has is enough
+		case e.sent == e.toSend && int(e.next-w.base) >= e.peer.toSend/2: // part of them is enough
 			ended, e.orderly = true, true
 			e.c.Close(now)
 		}

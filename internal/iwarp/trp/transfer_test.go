@@ -38,7 +38,7 @@ func TestACKGoesWithSegments(t *testing.T) {
 	s.wantNothing()
 }
 
-// What comes again is acknowledged again: that ACK may have been lost.
+// A duplicate is acknowledged again: the first ACK may have been lost.
 func TestDuplicateIsAcknowledgedAgain(t *testing.T) {
 	s := established(t, Config{})
 	s.recv(data(0, 0))
@@ -134,7 +134,7 @@ func TestFastRetransmit(t *testing.T) {
 	wantEqual(t, "acknowledged", s.acked, 6)
 }
 
-// What was sacked does not go again, whether by loss detection or time-out.
+// A sacked segment does not go again, whether by loss detection or time-out.
 func TestSACKIsObeyed(t *testing.T) {
 	s := established(t, Config{})
 	s.roundTrip(monotime.Millisecond)
@@ -175,7 +175,7 @@ func TestOvertakenIsLostAfterAWhile(t *testing.T) {
 	s.wantCount(Timeouts, 0)
 }
 
-// A repetition that is lost too is found by what was sent after it.
+// A repetition that is lost too is found by a segment that was sent after it.
 func TestLostRepetition(t *testing.T) {
 	s := established(t, Config{})
 	s.roundTrip(monotime.Millisecond)
@@ -337,7 +337,7 @@ func TestWindowFollowsLoss(t *testing.T) {
 	wantEqual(t, "window after a time-out", s.c.loss.Bytes(), smallWindow)
 }
 
-// What flies is bounded in bytes; what is queued, in segments.
+// Segments in flight are bounded in bytes; queued segments in number.
 func TestFlightIsBounded(t *testing.T) {
 	s := established(t, Config{})
 	m := newMemory(t, 64<<10)

@@ -11,9 +11,9 @@ import (
 
 // urdma is a peer that behaves as urdma is known to, written from that alone and from nothing of
 // this package, bytes included. It has a fixed time-out of 10 ms and five tries. It keeps one range
-// beyond a gap and drops what does not touch it. It does not acknowledge a duplicate. SACK changes
-// nothing for its sender. The latest ACK counts even if it is older. A SACK replaces an ACK while a
-// gap is there, and one ACK or SACK follows each turn of its loop.
+// beyond a gap and drops segments that do not touch it. It does not acknowledge a duplicate. SACK
+// changes nothing for its sender. The latest ACK counts even if it is older. A SACK replaces an ACK
+// while a gap is there, and one ACK or SACK follows each turn of its loop.
 type urdma struct {
 	t    *testing.T
 	send func(b []byte)
@@ -120,9 +120,8 @@ func (u *urdma) transmit(now monotime.Time, psn uint32) {
 	}
 }
 
-// Against such a peer, with datagrams lost both ways, all arrives; it gives up
-// none of its own segments, which it tries five times only, and what it drops
-// comes again.
+// Against such a peer, with datagrams lost both ways, all segments arrive. The peer gives up none
+// of its own segments, which it tries five times only. Segments that it drops come again.
 func TestAgainstUrdma(t *testing.T) {
 	const segments = 3000
 	for seed := range uint64(20) {

@@ -25,7 +25,7 @@ type world struct {
 	net            *simnet.Net
 	client, server *node
 	pool           *memory
-	pattern        []byte // what pool holds
+	pattern        []byte // contents of pool
 	base           uint64 // the first sequence number of all associations
 }
 
@@ -41,7 +41,7 @@ type node struct {
 	onFresh  func(*end)
 }
 
-// end is an association with what is above it.
+// end is an association with the layer above it.
 type end struct {
 	n      *node
 	c      *Conn
@@ -50,7 +50,7 @@ type end struct {
 	peer   *end
 	armed  monotime.Time
 	events []Event
-	onTurn func(*end) // what the application does when something happened
+	onTurn func(*end) // the application's reaction to an event
 
 	toSend, sent int // segments
 	size         func(seq uint64) int
@@ -214,7 +214,7 @@ func (e *end) head(seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(b, seq)
 }
 
-// fill queues what there is room for.
+// fill queues segments while there is room.
 func (e *end) fill() {
 	for e.sent < e.toSend && e.c.Room() > 0 {
 		seq := e.n.w.base + uint64(e.sent)

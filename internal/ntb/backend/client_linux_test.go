@@ -32,10 +32,10 @@ type client struct {
 	told  int           // which was told of the gift last
 	quiet bool          // it is not told, and writes nothing
 	rkey  ib.RKey       // of its memory; 0: not connected
-	far   []byte        // what its memory holds; nil: it is new
+	far   []byte        // contents of its memory; nil: it is new
 	at    int           // where in it the last WRITE went,
 	n     int           // of so many bytes
-	near  []byte        // what ours holds
+	near  []byte        // contents of ours
 	come  [2]int        // bytes of ours that a READ is to bring
 	done  int           // rounds
 	gone  func() bool   // the server is dead
@@ -94,7 +94,7 @@ func (c *client) hello() bool {
 		c.far = bytes.Repeat(untouched, openBytes/len(untouched))
 		return true
 	}
-	// The same server as before: nobody knows how much it has of what was last.
+	// The same server as before: nobody knows how much it has of the last request.
 	before := bytes.Clone(c.far)
 	for at := 0; at < openBytes; at += maxRound {
 		n := min(maxRound, openBytes-at)
@@ -110,8 +110,8 @@ func (c *client) hello() bool {
 	return true
 }
 
-// finish waits for all that is posted. False: the connection has ended, and
-// what the work was to bring may be there or not.
+// finish waits for all posted requests. It returns false if the connection has ended: their bytes
+// may be there or not.
 func (c *client) finish() bool {
 	c.turns("completions", func() bool { return c.sq.Len() == 0 || c.q.State() == ib.QPErr })
 	ok := c.q.State() != ib.QPErr

@@ -61,7 +61,7 @@ func TestParseEndpoints(t *testing.T) {
 	}
 }
 
-// An error names the link and what is wrong with it.
+// An error names the link and the mistake.
 func TestEndpointErrors(t *testing.T) {
 	for s, want := range map[string]string{
 		"":                                    "a comma",

@@ -138,7 +138,7 @@ func killMany(t *testing.T, server, where string, kills int) {
 			case c.rkey == 0:
 				c.hello()
 			case silent && c.life%4 != 0:
-				<-ended // to be noticed by what comes next
+				<-ended // the next steps notice it
 			default:
 				c.round()
 			}
@@ -159,7 +159,7 @@ func killMany(t *testing.T, server, where string, kills int) {
 	}
 }
 
-// resources counts what a link takes of this process: descriptors and mappings.
+// resources counts the descriptors and mappings that a link takes of this process.
 type resources struct{ descriptors, mappings int }
 
 func using(t *testing.T) (r resources) {

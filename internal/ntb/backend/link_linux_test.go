@@ -85,7 +85,7 @@ func pairs(t *testing.T) map[string][2]Link {
 	return m
 }
 
-// What one writes the other has, in order, whatever its length.
+// Writes of one end arrive at the other, in order, whatever their length.
 func TestWritesArrive(t *testing.T) {
 	for kind, p := range pairs(t) {
 		for dir := range 2 {

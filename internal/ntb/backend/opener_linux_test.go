@@ -98,7 +98,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// What a file lacks is said.
+// The error says how much the file lacks.
 func TestFileTooShort(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(at, nil, 0o600); err != nil {

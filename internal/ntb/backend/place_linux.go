@@ -24,7 +24,7 @@ import (
 // other. Each node may have any number of processes. Each pair of them may have a link, and each
 // process one to itself.
 //
-//	members    a byte for each process, locked while it lives, and what it says of itself
+//	members    a byte for each process, locked while it lives, and its description
 //	services   a range for each service id with a listener, which locks it
 //	SIDE-SLOT  the socket by which a process is found
 //

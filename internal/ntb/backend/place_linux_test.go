@@ -356,7 +356,7 @@ func TestPlaceKilledMember(t *testing.T) {
 	}
 }
 
-// What is not a place of ours alone, or not what a place has, is said.
+// A directory that is not ours alone, or has other files than a hub's, is refused with the reason.
 func TestPlaceHostileFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, make := range map[string]func(string) error{

@@ -29,10 +29,10 @@ const (
 	giftBytes   = 1 << 14
 	guard       = 4096
 	roleVar     = "VERBENA_BRIDGE_SERVER" // the endpoint of a process that is to be a server
-	windowVar   = "VERBENA_BRIDGE_WINDOW" // set: what is open to the peer lies in the window, where it writes directly
+	windowVar   = "VERBENA_BRIDGE_WINDOW" // set: open memory lies in the window; the peer writes there
 )
 
-// process is a node and what drives it.
+// process is a node and its driver.
 type process struct {
 	back  *back
 	open  func() (Link, error)
@@ -51,8 +51,8 @@ type process struct {
 	lost  int
 }
 
-// newProcess makes a process that opens its links at an endpoint. What it opens to
-// its peer lies in the window if the environment says so.
+// newProcess makes a process that opens its links at an endpoint. The memory that it opens to its
+// peer lies in the window if the environment says so.
 func newProcess(endpoint string, own, peer ib.QPN) (*process, error) {
 	list, err := ParseEndpoints(endpoint)
 	if err != nil {
@@ -173,7 +173,7 @@ func (p *process) connect() {
 	p.cq.Purge(p.q.QPN)
 }
 
-// turn does what there is to do, or waits a moment.
+// turn handles all pending work, or waits a moment.
 func (p *process) turn() error {
 	if p.link == nil {
 		l, err := p.open()
@@ -225,7 +225,7 @@ func (p *process) work() error {
 	return err
 }
 
-// flush carries out what the node wants written.
+// flush carries out the node's writes.
 func (p *process) flush(now monotime.Time) (busy bool, err error) {
 	for {
 		if pending, err := p.link.Flush(); pending || err != nil {

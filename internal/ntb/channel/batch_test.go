@@ -76,8 +76,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A write outside the peer's window ends the batch; what is behind it is not
-// carried out.
+// A write outside the peer's window ends the batch; later writes are not carried out.
 func TestBatchStaysInside(t *testing.T) {
 	for name, f := range map[string]func(*Batch){
 		"copy":   func(b *Batch) { b.Copy(250, make([]byte, 8)) },

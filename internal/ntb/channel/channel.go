@@ -85,9 +85,9 @@ type word struct {
 	data  []byte // instead of a value
 }
 
-// New returns a channel that is Down. seed gives the random numbers of the
-// sessions. What the peer compares with what it saw last begins at random too:
-// it may have seen another process's.
+// New returns a channel that is Down. seed gives the random numbers of the sessions. Values that
+// the peer compares with the last ones begin at random, too: the last ones may be another
+// process's.
 func New(client Client, seed func() uint64) *Channel {
 	return &Channel{client: client, seed: seed, deadline: monotime.Never, signal: uint32(seed()),
 		asleep: uint32(seed()), ping: uint32(seed())}

@@ -22,8 +22,8 @@ func TestLinkComesUp(t *testing.T) {
 	}
 }
 
-// A crash of either end at each step of the set-up and a while after: the link
-// comes back, and what a dead session wrote is never taken for the living one's.
+// A crash of either end at each step of the set-up and a while after: the link comes back, and a
+// dead session's writes are never taken for the living one's.
 func TestCrashAtEveryStep(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
@@ -226,7 +226,7 @@ func TestWindowReadsAsOnes(t *testing.T) {
 	w := newWorld(t, 6)
 	w.keeps = true
 	w.settle("first")
-	w.lies = true // of what this application's memory is
+	w.lies = true // about this application's memory
 	all, _ := w.a.own.Bytes(0, windowBytes)
 	for range 2000 {
 		for i := range all {

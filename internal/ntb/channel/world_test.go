@@ -26,7 +26,7 @@ const (
 
 	appAt    = 0x1800 // memory of the application's, which the peer writes directly
 	appWords = 8
-	appMark  = 1 << 40 // and what the application has there; sessions are larger
+	appMark  = 1 << 40 // the application's data there; sessions are larger
 )
 
 // node is one process.
@@ -95,9 +95,8 @@ func (n *node) start() {
 	n.up, n.dead, n.mine, n.sessions = false, false, false, map[uint64]bool{}
 }
 
-// crash ends the process: what it wrote last may be lost. It comes back at
-// once, with a window as before or, and then the other sees the back end go,
-// with a new one.
+// crash ends the process: its last writes may be lost. It comes back at once, with the same window
+// or with a new one. With a new one the other end sees the back end go.
 func (n *node) crash() {
 	w := n.w
 	fmt.Fprintln(w.trace, w.now, n.name, "crashes")
@@ -245,7 +244,7 @@ func (n *node) launch(b *Batch) {
 	}
 }
 
-// arrive carries out what has come through.
+// arrive carries out the writes that have come through.
 func (n *node) arrive() {
 	for len(n.wirePath) > 0 && n.wirePath[0].at <= n.w.now {
 		f := n.wirePath[0]

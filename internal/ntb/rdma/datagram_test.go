@@ -66,8 +66,8 @@ func TestDatagramsArriveInOrderAndWhole(t *testing.T) {
 	}
 }
 
-// Who does not take what comes loses what has no room, and hears the rest; the
-// sender is never held up.
+// A receiver that is too slow loses the datagrams that have no room, and gets the rest. The sender
+// is never held up.
 func TestFullRingDrops(t *testing.T) {
 	p := newPair(t)
 	n, sent := p.a.node, 0
@@ -141,7 +141,7 @@ func TestFrameLongerThanTheBufferIsDropped(t *testing.T) {
 	}
 }
 
-// A link that goes down takes what waits with it, on both sides.
+// A link that goes down drops waiting datagrams on both sides.
 func TestDatagramsEndWithTheLink(t *testing.T) {
 	p := newPair(t)
 	p.a.node.SendFrame(p.now, frame(1, 100))
@@ -194,7 +194,7 @@ func TestDatagramsAndRequestsTakeTurns(t *testing.T) {
 	}
 }
 
-// What a peer may write into the words of a ring, and before a datagram.
+// A peer may write anything into the words of a ring, and before a datagram.
 func TestDatagramRingsAreChecked(t *testing.T) {
 	type change func(w *window.Window, r *wire.DatagramRing)
 	header := func(h wire.RecordHeader, posted uint32) change {
@@ -359,7 +359,7 @@ func BenchmarkFrames(b *testing.B) {
 	}
 }
 
-// carryOne carries what a has to write, and b's credits.
+// carryOne carries a's writes, and b's credits.
 func (p *pair) carryOne() {
 	for _, s := range []*side{p.a, p.b} {
 		to := p.a

@@ -12,9 +12,8 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// A peer that writes what it likes, wherever it can: into every word of the
-// window, with WQEs and commands that are nearly right. Nothing panics, and of
-// the memory only what is open to it changes.
+// A hostile peer writes anything, wherever it can: into every word of the window, with WQEs and
+// commands that are nearly right. Nothing panics, and only memory that is open to it changes.
 func TestHostilePeer(t *testing.T) {
 	written := 0
 	for seed := range uint64(less(12, 3)) {
@@ -113,8 +112,8 @@ func TestHostilePeer(t *testing.T) {
 	}
 }
 
-// What the original does not check: a number of pieces beyond what was
-// announced, a position that is not the next, the same key twice.
+// The original does not check these: a number of pieces beyond the announced one, a position that
+// is not the next, the same key twice.
 func TestMRCommandsAreChecked(t *testing.T) {
 	p := newPair(t)
 	n := p.b.node
@@ -186,7 +185,7 @@ func TestRoomIsKeptUntilThePeerLetsGo(t *testing.T) {
 	x.wantWC("flushed", 0, ib.WCWRFlushErr)
 }
 
-// A link that goes down flushes what is connected, once, and what is not stays.
+// A link that goes down flushes connected queue pairs, once. The others stay.
 func TestLinkDownAndUp(t *testing.T) {
 	p := newPair(t)
 	x, y := p.connected(0x11)

@@ -120,8 +120,8 @@ func TestShortSendAgain(t *testing.T) {
 	}
 }
 
-// Short SENDs come without a signal, whatever their opcode and where their bytes are;
-// what is done with them is told on the next one the other way.
+// Short SENDs come without a signal, whatever their opcode and where their bytes are; their outcome
+// goes with the next SEND the other way.
 func TestShortSend(t *testing.T) {
 	_, x, y := watchedPair(t)
 	posted := 0
@@ -164,8 +164,7 @@ func TestShortSend(t *testing.T) {
 	}
 }
 
-// A longer SEND, one that is fenced, and what waits behind them keep their order with
-// those that are one line.
+// A longer SEND, a fenced one, and the SENDs behind them keep their order with those of one line.
 func TestShortSendKeepsItsPlace(t *testing.T) {
 	p, x, y := watchedPair(t)
 	for i := range uint64(5) {
@@ -294,8 +293,7 @@ func TestOldWords(t *testing.T) {
 	x.wantQuiet("the words are old")
 }
 
-// A send queue that fails with what an answer tells has something to write: its far half
-// is to go.
+// A send queue that fails because of an answer has something to write: its far half is to go.
 func TestFailureByAnAnswer(t *testing.T) {
 	p, x, y := watchedPair(t)
 	y.postRecv(1, y.sge(0, 8))

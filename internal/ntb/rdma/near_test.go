@@ -246,7 +246,7 @@ func TestNearWriteIsClosed(t *testing.T) {
 	}
 }
 
-// A link that goes down leaves nobody waiting for what it would have closed.
+// A link that goes down leaves nobody waiting for a closing answer.
 func TestClosedByTheLink(t *testing.T) {
 	p, x, y, r := nearPair(t, pd)
 	y.modify(ib.QPErr, 0)
@@ -378,7 +378,7 @@ func TestGrantIsOfOneConnection(t *testing.T) {
 	x.wantQuick("connected again", r.write(x, 0, 8, 0))
 }
 
-// What is not signaled makes no completion; a queue pair that is not in RTS stores nothing.
+// A request without a signal makes no completion; a queue pair that is not in RTS stores nothing.
 func TestStoredAsPosted(t *testing.T) {
 	_, x, _, r := nearPair(t, pd)
 	x.q.SignalAll = false

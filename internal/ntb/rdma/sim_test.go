@@ -11,7 +11,7 @@ import (
 	"verbena/internal/testkit/oracle"
 )
 
-// finished reports whether u has done what it will do.
+// finished reports whether u's work is done.
 func (u *user) finished() bool {
 	if u.failed || u.q.State() == ib.QPErr {
 		return u.sq.Len() == 0
@@ -116,8 +116,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// crash ends a process and starts a new one, with the windows as they are or
-// with new ones. What it wrote last may be lost.
+// crash ends a process and starts a new one, with the windows as they are or with new ones. Its
+// last writes may be lost.
 func (w *simWorld) crash(h *host) {
 	h.wires = h.wires[:w.rnd.IntN(len(h.wires)+1)]
 	old, o := h.users, h.other()
@@ -126,7 +126,7 @@ func (w *simWorld) crash(h *host) {
 		h.wires, o.wires = nil, nil
 		o.node.Detach(w.now)
 		h.own = window.New(make([]byte, h.own.Len()))
-		if !w.near { // what its users have registered stays theirs
+		if !w.near { // its users' registrations stay theirs
 			o.own = window.New(make([]byte, o.own.Len()))
 		}
 	}
@@ -140,7 +140,7 @@ func (w *simWorld) crash(h *host) {
 	for _, u := range old {
 		n := h.newUser(u.q.QPN)
 		n.peer, u.peer.peer = u.peer, n
-		n.outcomes = u.outcomes // what the dead one wrote last may still arrive
+		n.outcomes = u.outcomes // the dead process's last writes may still arrive
 	}
 	switch {
 	case !outlive:

@@ -30,7 +30,7 @@ var talkRoom [2][wire.MaxFrameBytes]byte
 // life names a life of the host's link.
 func (h *host) life() uint64 { return uint64(h.process)<<32 | h.node.ch.Count[0] }
 
-// say fills p with what is the nth of a kind in a life.
+// say fills p with the nth message of a kind in a life.
 func say(p []byte, kind int, life uint64, n uint32) {
 	binary.LittleEndian.PutUint64(p, life)
 	binary.LittleEndian.PutUint32(p[8:], n)

@@ -47,7 +47,7 @@ type host struct {
 	batch *channel.Batch
 	table *mem.Table
 	users []*user
-	wires []flight // what it has written and has not arrived
+	wires []flight // its writes that have not arrived
 	sleep int      // steps that the process is stopped for
 
 	process      int // counts them
@@ -75,7 +75,7 @@ type user struct {
 	plan                         []*oracle.WR
 	before                       []byte // target, before the plan
 	outcomes                     []oracle.Outcome
-	results                      []int // where READs and atomics put what they bring
+	results                      []int // where READs and atomics put their results
 	posted, settled, received    int
 	recvPosted                   int
 	succeeded                    int // work requests up to here are known to have
@@ -140,7 +140,7 @@ func (w *simWorld) newHost(name string, size int) *host {
 	return h
 }
 
-// start makes what a new process has.
+// start makes the state of a new process.
 func (h *host) start() {
 	h.table = mem.NewTable(h.w.rnd.Uint32)
 	h.node = New(h.table, h.w.rnd.Uint64)
@@ -298,7 +298,7 @@ func (u *user) work() {
 		}
 		at := u.recvPosted % (areaBytes / recvBytes) * recvBytes
 		if u.recvPosted-u.received >= areaBytes/recvBytes {
-			break // what came is still to be looked at
+			break // arrivals must still be looked at
 		}
 		cut := w.rnd.IntN(recvBytes)
 		r.WRID, r.Length = uint64(u.recvPosted), recvBytes

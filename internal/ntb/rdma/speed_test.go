@@ -23,8 +23,8 @@ func (e *end) postQuietly(op ib.WROpcode, n, at int, to *end) {
 	e.sq.Commit()
 }
 
-// Both ends on one thread: what the two machines cost together, and the copies
-// into the window and out of it.
+// Both ends run on one thread: the cost of the two machines, with the copies into the window and
+// out of it.
 func benchmark(b *testing.B, op ib.WROpcode, n, depth int) {
 	p := newPair(b, func(o *options) { o.windowBytes = 8 << 20; o.attr.MaxRdAtomic = 16 })
 	x, y := p.connected(0x11)

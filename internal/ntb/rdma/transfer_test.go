@@ -196,7 +196,7 @@ func TestOwnerRefuses(t *testing.T) {
 	}
 }
 
-// What a queue pair does not grant is an invalid request, as with RC elsewhere.
+// A right that a queue pair does not grant gives an invalid request error, as with RC elsewhere.
 func TestQPAccessFlags(t *testing.T) {
 	p := newPair(t, func(o *options) { o.attr.AccessFlags = 0 })
 	for i, wr := range []func(x, y *end) queue.SendWQE{
@@ -395,7 +395,7 @@ func TestMemoryWindow(t *testing.T) {
 	}
 }
 
-// Fence: what is fenced waits for READs before it.
+// Fence: a fenced request waits for READs before it.
 func TestFenceAndReadDepth(t *testing.T) {
 	p := newPair(t, func(o *options) { o.attr.MaxRdAtomic = 1 })
 	x, y := p.connected(0x11)
@@ -472,7 +472,7 @@ func TestRegionInWindow(t *testing.T) {
 	x.wantWC("deregistered", 3, ib.WCRemAccessErr)
 }
 
-// SQD: what is begun ends, nothing new starts.
+// SQD: requests in progress end, no new one starts.
 func TestDrain(t *testing.T) {
 	p := newPair(t)
 	x, y := p.connected(0x11)

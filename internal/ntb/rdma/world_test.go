@@ -273,7 +273,7 @@ func (s *side) fill(off, n, seed int) []byte {
 	return p
 }
 
-// What is wanted.
+// Expectations.
 
 func (e *end) wantWC(why string, id uint64, status ib.WCStatus) ib.WC {
 	e.t.Helper()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Place against a copy, at every alignment and length, with what lies beside it.
+// Place against a copy, at every alignment and length, with the bytes beside it.
 func TestPlace(t *testing.T) {
 	const size = 64
 	src := make([]byte, size)

@@ -117,7 +117,7 @@ func TestNoAnswerBeforeItsQuestionInStreams(t *testing.T) {
 	}
 	receive := func(p *Stream) []byte {
 		var v tcp.Vectors
-		for in := make([]byte, 5); ; runtime.Gosched() { // with room left, what came is shown at once
+		for in := make([]byte, 5); ; runtime.Gosched() { // with room left, each record is shown at once
 			if n, err := p.Readv(&v, [][]byte{in}); n > 0 || err != nil {
 				return in[:n]
 			}

@@ -19,7 +19,7 @@ import (
 	"verbena/internal/wire/pcap"
 )
 
-// wire is a socket that keeps what it is sent, datagram by datagram.
+// wire is a socket that keeps the datagrams written to it.
 type wire struct {
 	mu   sync.Mutex
 	cuts bool

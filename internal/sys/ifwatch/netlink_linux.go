@@ -50,8 +50,7 @@ func listen(tell func(*listener, []Change)) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What changes meanwhile waits in the socket, and differs from the picture
-	// or does not.
+	// A change made meanwhile waits in the socket. It differs from the picture or does not.
 	if l.picture, err = dump(); err != nil {
 		l.free()
 		return nil, err

@@ -109,8 +109,8 @@ func TestWatch(t *testing.T) {
 	other.quiet("a watcher that stopped")
 }
 
-// TestAddressesComeTogether wants fewer changes than addresses: what comes in
-// one go is told once.
+// TestAddressesComeTogether wants fewer changes than addresses: addresses that come in one message
+// make one change.
 func TestAddressesComeTogether(t *testing.T) {
 	n := newNetwork(t)
 	if n == nil {

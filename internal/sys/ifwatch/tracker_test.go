@@ -67,7 +67,7 @@ func text(c changes) string {
 	return strings.Join(out, " ")
 }
 
-// What the kernel says in one batch, and what is told of it.
+// Each batch of the kernel's messages gives the changes named.
 func TestTrackerTellsWhatDiffers(t *testing.T) {
 	for _, c := range []struct{ what, before, says, tells string }{
 		{"a link goes down", "eth0=1+", "eth0=1-", "eth0:down"},

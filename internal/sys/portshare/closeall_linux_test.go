@@ -45,7 +45,7 @@ func closeAllDescriptors(t *testing.T) {
 		p.must("0", "pollers")
 		p.must("", "closeall")
 	}
-	// Both are gone for the third: what they listened for is free.
+	// Both are gone for the third: their ports are free.
 	for _, p := range gone {
 		for until := monotime.Now().Add(patience); stays.ask("listen key-%d", p.slot) != ""; {
 			if until.Before(monotime.Now()) {

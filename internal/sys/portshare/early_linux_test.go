@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDatagramBeforeTheWelcome: a keeper passes on what waited for a member as
-// soon as it knows it, which may be before it has welcomed it.
+// TestDatagramBeforeTheWelcome: a keeper passes on datagrams that waited for a member as soon as it
+// knows the member. That may be before it has welcomed it.
 func TestDatagramBeforeTheWelcome(t *testing.T) {
 	w, err := newWatch()
 	if err != nil {

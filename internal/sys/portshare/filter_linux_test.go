@@ -11,7 +11,7 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// arrived reads what waits in a socket, and returns the low bits of the numbers.
+// arrived reads the datagrams that wait in a socket, and returns the low bits of their numbers.
 func arrived(t *testing.T, s *udp.Socket) (low []int) {
 	t.Helper()
 	b := udp.NewRxBatch()

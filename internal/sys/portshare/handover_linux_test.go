@@ -63,7 +63,7 @@ func (e *ephemeral) send(f frame) {
 	}
 }
 
-// welcome takes the member in and returns what it says first.
+// welcome takes the member in and returns its first message.
 func (e *ephemeral) welcome(first kind) (claim frame) {
 	e.t.Helper()
 	var err error

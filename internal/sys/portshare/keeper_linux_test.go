@@ -61,7 +61,7 @@ func TestKeeperIsNobodysChild(t *testing.T) {
 			t.Errorf("its descriptor %d is %s, %v", fd, is, err)
 		}
 	}
-	// What ends a service or a terminal does not end it, with whatever is killed next.
+	// Signals that end a service or a terminal do not end it.
 	for _, s := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM} {
 		unix.Kill(pid, s)
 	}

@@ -40,7 +40,7 @@ func inBothPlaces(t *testing.T, test func(t *testing.T)) {
 // deadly is a message that kills the keeper that reads it, once.
 const deadly = "deadly"
 
-// testDuty is the duty of every keeper in tests. What it refuses it repeats.
+// testDuty is the duty of every keeper in tests. It repeats a refused datagram.
 func testDuty(dir string) Duty {
 	return Duty{
 		Route: func(d []byte, to netip.Addr) Route {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// Where members were met and what they wanted to be sent is gone soon after them, and so are
-// the keeper and its files. What the last ones have left, whose keeper was killed before
-// them, is gone as soon as another begins.
+// The members' directories and wills are gone soon after them, and so are the keeper and its files.
+// If the keeper was killed before the last members, the next one to begin removes their files.
 func TestNothingIsLeftOfTheDead(t *testing.T) {
 	n := newNetwork(t, 17)
 	leave := func(ps ...*process) {

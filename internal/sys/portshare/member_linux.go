@@ -380,7 +380,7 @@ func (m *member) rejoin(l *link) bool {
 		l.close()
 		return false
 	}
-	if _, err := m.welcome(l); err != nil && err != errTooManyFiles { // what we have is enough
+	if _, err := m.welcome(l); err != nil && err != errTooManyFiles { // go on with these
 		l.close()
 		return false
 	}

@@ -70,8 +70,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// childMain is a member that does what its standard input says, a line each,
-// and answers with a line.
+// childMain is a member that obeys its standard input, one command per line, and answers with a
+// line.
 func childMain(dir string) {
 	limitSelf()
 	keeperPatience()                        // where it is the keeper
@@ -228,7 +228,7 @@ func start(t *testing.T, dir string) *process {
 	return p
 }
 
-// begin starts a child, which may not join, and returns what it says.
+// begin starts a child, which may not join, and returns its first line.
 func begin(t *testing.T, dir string) (*process, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -385,8 +385,8 @@ func TestKilledMemberTakesNothingWithIt(t *testing.T) {
 	}
 }
 
-// A keeper that is killed, be it a process of its own or a member, takes nothing with it:
-// what is for queue pairs comes also while there is none.
+// A keeper that is killed, be it a process of its own or a member, takes nothing with it. Datagrams
+// for queue pairs come also while there is no keeper.
 func TestKilledKeeperIsFollowed(t *testing.T) {
 	inBothPlaces(t, func(t *testing.T) {
 		n := newNetwork(t, 5)
@@ -448,8 +448,8 @@ func TestManagementDatagramsFindTheirMember(t *testing.T) {
 		// By slot: no key.
 		n.send(t, n.a, datagram(1, ps[2].slot, ""))
 		ps[2].must("", "mad")
-		// A keeper that is killed leaves what it has just passed on to the next one, which
-		// passes it on again: this one has read what follows.
+		// A keeper that is killed leaves its last datagram to the next keeper, which passes it on
+		// again: this one has read the next.
 		n.send(t, n.a, datagram(1, 0, "own"))
 		ps[3].must("own", "mad")
 
@@ -497,7 +497,7 @@ func TestRequestBeforeItsListener(t *testing.T) {
 	n.refused(t, "nobody's") // in the end
 }
 
-// What is for everybody, because it names nobody, comes to everybody.
+// A datagram for everybody, because it names no member, comes to every member.
 func TestManagementDatagramForAll(t *testing.T) {
 	n := newNetwork(t, 23)
 	ps := startMany(t, n.dir, 3)
@@ -508,9 +508,9 @@ func TestManagementDatagramForAll(t *testing.T) {
 	}
 }
 
-// A new keeper has what is for a member that has not found it yet wait, rather
-// than refuse it in its place: a REQ would be answered with "nobody listens", a
-// REP be lost until the peer repeats it seconds later.
+// A new keeper lets datagrams wait for members that have not found it yet. If it refused them, a
+// REQ would be answered with "nobody listens", and a REP would be lost until the peer repeats it
+// seconds later.
 func TestNewKeeperWaitsForItsMembers(t *testing.T) {
 	n := newNetwork(t, 25)
 	ps := startMany(t, n.dir, 2)

@@ -114,8 +114,7 @@ func (n *network) burstAt(t *testing.T, slow, other *process) {
 	slow.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// slowBurst is the end of so many connections at once: many times what a unix socket holds, and
-// less than a backlog.
+// slowBurst connections end at once: many more than a unix socket holds, and fewer than a backlog.
 const slowBurst = 8000
 
 // mustGetBurst reads it.

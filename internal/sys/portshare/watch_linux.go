@@ -15,7 +15,7 @@ import (
 const maxWatched = 16
 
 // watch notifies a member's goroutines when its unix sockets have something to read, or room for
-// more. It does what the Go runtime's poller does for package net. That has descriptors, and the
+// more. The Go runtime's poller does the same for package net, but it has descriptors, and the
 // application may close all of them.
 type watch struct {
 	// immutable after newWatch

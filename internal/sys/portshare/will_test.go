@@ -19,7 +19,7 @@ func TestWillRecord(t *testing.T) {
 		if !ok || id != 1<<63|7 || got.Local != w.Local || got.Dst != w.Dst || !bytes.Equal(got.Datagram, w.Datagram) {
 			t.Errorf("%+v reads back as %d %+v %v", w, id, got, ok)
 		}
-		// What a dying process wrote half is no will: any byte wrong, or short.
+		// A will that a dying process wrote in part is no will: any byte wrong, or short.
 		for i := range rec {
 			rec[i] ^= 0x10
 			if _, _, ok := parseWill(rec[:]); ok {

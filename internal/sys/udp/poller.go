@@ -136,7 +136,7 @@ func (p *Poller) Wait(timeout monotime.Duration, ready []uint64) (int, error) {
 			return n, err
 		}
 	}
-	if n == 0 && m < len(ready) { // a portable socket may be what woke us
+	if n == 0 && m < len(ready) { // a portable socket may have woken us
 		n = p.readyPortable(ready[m:])
 	}
 	return n + m, nil

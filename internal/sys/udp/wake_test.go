@@ -38,7 +38,7 @@ func TestWakeIsNeverLost(t *testing.T) {
 	}
 	stop.Store(true)
 	wakers.Wait()
-	for range 3 { // what is left of the others, then our own
+	for range 3 { // wake-ups left of the others, then our own
 		p.Wake()
 		start := time.Now()
 		if _, err := p.Wait(5*monotime.Second, ready[:]); err != nil || time.Since(start) > 4*time.Second {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Start starts a program. What it writes to its standard error goes to that of the test, unless
-// cmd says otherwise. The caller waits for the program.
+// Start starts a program. Its standard error is that of the test, unless cmd says otherwise. The
+// caller waits for the program.
 func Start(t testing.TB, cmd *exec.Cmd) (in io.WriteCloser, out io.ReadCloser) {
 	t.Helper()
 	if cmd.Stderr == nil {

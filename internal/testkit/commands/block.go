@@ -103,7 +103,7 @@ var (
 	spaces  = regexp.MustCompile(`\s+`)
 )
 
-// form is a line without what differs between runs.
+// form is a line without the parts that differ between runs.
 func form(line string) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(numbers.ReplaceAllString(line, "#"), " "))
 }

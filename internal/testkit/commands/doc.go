@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package commands finds in a page of the documentation what its reader is told to
-// type: the fenced blocks of language sh, and the lines after a prompt in those of
-// language console. Tests run them as they stand.
+// Package commands finds the commands that a page of the documentation tells its reader to type:
+// the fenced blocks of language sh, and the lines after a prompt in those of language console.
+// Tests run them as they stand.
 //
 // A comment on the line before a block says how it is treated:
 //

@@ -5,8 +5,8 @@
 // that share one link of package simnet each way. A scenario and a seed give the same Result to the
 // last byte.
 //
-// Hosts take no time: what a machine sends enters the buffer of the link at once, and
-// what arrives is handled at once.
+// Hosts take no time: a machine's output enters the buffer of the link at once, and each arrival is
+// handled at once.
 //
 // testdata/goodput.txt has the goodput by kind of flow, rate, path MTU, loss and round
 // trip. Each cell is one scenario. The test plays some of the cells and compares. To play

@@ -164,7 +164,7 @@ func format(played map[cell]string) string {
 	return b.String()
 }
 
-// parse reads what format wrote.
+// parse reads the output of format.
 func parse(text string) map[cell]string {
 	known := map[cell]string{}
 	lines := strings.Split(text, "\n")

@@ -8,10 +8,10 @@ import (
 	"verbena/internal/monotime"
 )
 
-// A path whose round trip is longer than the first time-out is learnt, without loss and
-// from the first packet: what arrives is not taken for lost for ever.
+// A path whose round trip is longer than the first time-out is learnt, without loss and from the
+// first packet. Late packets are not taken for lost for ever.
 func TestLongPathWithoutLoss(t *testing.T) {
-	const least = 0.8 // of what 256 KiB a round trip bring across, which is less than any window there is
+	const least = 0.8 // of the rate with 256 KiB per round trip, which is less than any window there is
 	for _, kind := range []Kind{Write, Read, Send, TRP} {
 		for _, rtt := range []monotime.Duration{20, 25, 60, 250, 600} {
 			s := Scenario{Kind: kind, Rate: 1e8, Buffer: 1 << 28, RTT: rtt * monotime.Millisecond, Warm: 20 * rtt * monotime.Millisecond}

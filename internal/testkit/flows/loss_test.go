@@ -12,7 +12,7 @@ import (
 // Goodput with loss stays near that of the link, and little more is repeated than was lost.
 func TestGoodputWithLoss(t *testing.T) {
 	const (
-		headers  = 12 + 4 + 66 // BTH, ICRC, and what simnet adds
+		headers  = 12 + 4 + 66 // BTH, ICRC, and simnet's own
 		repeated = 1.3         // of those lost
 	)
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestGoodputWithLoss(t *testing.T) {
 	}
 }
 
-// A network that is late now and then costs little: what is late is not taken for lost for ever.
+// A network that is late now and then costs little: late packets are not taken for lost for ever.
 func TestGoodputWithReordering(t *testing.T) {
 	s := Scenario{Kind: Write, Rate: 1e9, MTU: ib.MTU1024, RTT: 10 * monotime.Millisecond,
 		Reorder: 10_000, Late: monotime.Millisecond}

@@ -161,7 +161,7 @@ func (e *rcEnd) reap() {
 	}
 }
 
-// pump sends what the machine has to send and sets its timer.
+// pump sends the machine's output and sets its timer.
 func (e *rcEnd) pump() {
 	now := e.w.net.Now()
 	for b := e.burst; e.machine.PollOutput(now, b); b.Reset() {

@@ -60,8 +60,8 @@ type Result struct {
 // Lost returns how many packets of payload did not arrive.
 func (r *Result) Lost() int { return r.Data.Lost + r.Data.Dropped }
 
-// Fill sets what a scenario leaves open, from the path: messages and depth that keep two
-// products of bandwidth and delay outstanding, and times for the flow to settle.
+// Fill sets the open fields of a scenario from the path: messages and depth that keep two products
+// of bandwidth and delay outstanding, and times for the flow to settle.
 func (s *Scenario) Fill() {
 	product := int(s.Rate / 8 * int64(s.RTT) / int64(monotime.Second))
 	s.Flows = max(s.Flows, 1)

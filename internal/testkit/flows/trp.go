@@ -132,7 +132,7 @@ func (e *trpEnd) sendBurst(to netip.Addr) {
 	b.Reset()
 }
 
-// fill queues what there is room for.
+// fill queues segments while there is room.
 func (e *trpEnd) fill() {
 	if e.listener != nil || !e.up || e.failed != "" {
 		return

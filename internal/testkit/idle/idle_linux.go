@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// In one of so many windows of this length no thread may wake up: timers of what came before may
-// fall into the first ones.
+// In one of so many windows of this length no thread may wake up: earlier timers may fall into the
+// first ones.
 const (
 	window  = 2 * time.Second
 	windows = 5

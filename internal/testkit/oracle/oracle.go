@@ -8,7 +8,7 @@ import (
 	"verbena/ib"
 )
 
-// WR is a work request as the oracle sees it: what it carries, not where from.
+// WR is a work request as the oracle sees it: its bytes, not their source.
 type WR struct {
 	ID       uint64
 	Opcode   ib.WROpcode
@@ -18,7 +18,7 @@ type WR struct {
 	Addr     uint64
 	Length   uint32 // of a READ or FLUSH
 	Imm      uint32
-	Add      uint64 // fetch-and-add; compare-and-swap: what to compare
+	Add      uint64 // fetch-and-add; compare-and-swap: the value to compare
 	Swap     uint64
 	InvKey   ib.RKey // SEND with invalidate
 }

@@ -9,7 +9,7 @@ import "testing"
 // Memory is whole pages, mapped for the test.
 type Memory []byte
 
-// New skips the test: what is unmapped is told apart on Linux only.
+// New skips the test: unmapped memory is told apart on Linux only.
 func New(t testing.TB, pages int) Memory {
 	t.Skip("whether memory is mapped is known on Linux only")
 	return nil

@@ -18,8 +18,8 @@ var Size = unix.Getpagesize()
 // Memory is whole pages, mapped for the test.
 type Memory []byte
 
-// far is an address that nothing else is given by itself: not to Go's heap, to
-// stacks or to libraries. So what is unmapped there stays so.
+// far is an address that the system gives to nothing by itself: not to Go's heap, to stacks or to
+// libraries. So memory unmapped there stays so.
 var far atomic.Uintptr
 
 const (

@@ -20,7 +20,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// victim is a machine in the middle of its work, and what a peer may not touch.
+// victim is a machine in the middle of its work, with the memory that a peer may not touch.
 type victim struct {
 	machine roce.Machine
 	mr      *mem.Region
@@ -37,7 +37,7 @@ const (
 
 var victimAddr, attacker = netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 
-// What newVictim takes for a service, beside those: the two ends of XRC.
+// Further services for newVictim: the two ends of XRC.
 const (
 	xrcInitiator = wire.ServiceCNP // has no machine
 	xrcTarget    = wire.ServiceXRC
@@ -103,7 +103,7 @@ func newVictim(service wire.Service) *victim {
 // FuzzMachines plays any packets to a machine at work. It must neither panic
 // nor send for ever, and no byte outside its region may change.
 //
-// Input: service; then packets. Each stands behind a byte that tells what to put right in it: bit 0
+// Input: service; then packets. Each stands behind a byte that says what to put right in it: bit 0
 // the keys and numbers, bit 1 the PSN, bit 2 the address. Then come a byte of milliseconds that
 // pass, and two of the packet's length. Packets that hardware has sent by RC are a seed, and the
 // same by XRC.

@@ -29,7 +29,7 @@ type player struct {
 	rq        *queue.RecvQueue
 	wcs       []ib.WC
 	local     *mem.Region
-	target    *mem.Region // what the peer reads and writes; nil if nothing
+	target    *mem.Region // open to the peer's reads and writes; nil if nothing is
 	bytes     []byte      // of target
 	now       monotime.Time
 	next      ib.PSN        // of the next request not yet posted
@@ -200,7 +200,7 @@ func (p *player) post(i int) {
 	p.pump()
 }
 
-// write puts what is sent into local memory.
+// write puts the bytes to send into local memory.
 func (p *player) write(b []byte) {
 	if len(b) == 0 {
 		return
@@ -250,7 +250,7 @@ func fill(w *queue.SendWQE, m []*wire.Packet) {
 	}
 }
 
-// receive prepares what the recorded end had ready and plays packet i to us.
+// receive prepares the receives and memory of the recorded end and plays packet i to us.
 func (p *player) receive(i int) {
 	in := p.c.Packets[i].Packet
 	rnr := false
@@ -289,7 +289,7 @@ func (p *player) receive(i int) {
 	}
 }
 
-// prepare puts into our memory what the recorded end's had.
+// prepare copies the recorded end's memory into ours.
 func (p *player) prepare(i int, in *wire.Packet) {
 	a := p.c.answer(i, p.end, in.PSN)
 	if a == nil {
@@ -328,7 +328,7 @@ func (p *player) fire(at monotime.Time) {
 	p.pump()
 }
 
-// pump takes what our machine sends.
+// pump takes our machine's output.
 func (p *player) pump() {
 	for p.machine.PollOutput(p.now, p.burst) {
 		p.burst.Seal()

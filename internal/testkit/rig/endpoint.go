@@ -78,7 +78,7 @@ func (e *Endpoint) CloseOnce() {
 // AnyState lets a modification through whatever the state is.
 func AnyState(ib.QPState) error { return nil }
 
-// ModifyTo modifies the state, and what else mask says.
+// ModifyTo modifies the state, and the other attributes of mask.
 func (e *Endpoint) ModifyTo(a *ib.QPAttr, mask ib.QPAttrMask) error {
 	return e.Modify(a, mask|ib.QPStateAttr, e.Node.Addr, AnyState)
 }

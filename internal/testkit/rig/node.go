@@ -14,8 +14,8 @@ import (
 	"verbena/internal/mem"
 )
 
-// Timeout bounds the wait of a test for what must come: much longer than it
-// takes, as it only ends tests that fail.
+// Timeout bounds a test's wait for an event that must come: much longer than it takes, as it only
+// ends tests that fail.
 const Timeout = 20 * time.Second
 
 // Node is an engine.
@@ -66,7 +66,7 @@ func (n *Node) Counter(name string) uint64 {
 	return 0
 }
 
-// Until waits for what another thread brings about.
+// Until waits until f returns true, because of another thread.
 func Until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Timeout); !f(); {

@@ -10,8 +10,8 @@ import (
 	"verbena/internal/queue"
 )
 
-// Sizes of messages: none, around what is inline in headers and where copying
-// ends, around a segment of loopback, and the largest that is asked for.
+// Sizes of messages: none, around the limits of inline data and of copying, around a segment of
+// loopback, and the largest.
 var Sizes = []int{0, 1, 2, 511, 513, 4096, 8191, 65000, 65483, 65536, 200000, 1 << 20, 8 << 20}
 
 // BigBuffer holds any of Sizes.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package script drives one protocol machine by hand: the test posts work,
-// plays the peer's packets, moves the clock, and says what it wants to see and
-// why. A test reads as the story of an exchange:
+// Package script drives one protocol machine by hand: the test posts work, plays the peer's
+// packets, moves the clock, and states its expectations with their reasons. A test reads as the
+// story of an exchange:
 //
 //	s := script.New(t, newRC)
 //	s.Post(script.Write(2048))

@@ -10,9 +10,8 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Recv plays a packet of the peer's. BTH fields that all packets share are
-// filled in where they are zero. In a ring the ICRC says what the packet stands for
-// (roce.Burst.StandsFor).
+// Recv plays a packet of the peer's. BTH fields that all packets share are filled in where they are
+// zero. In a ring the ICRC field holds the packets that it stands for (roce.Burst.StandsFor).
 func (s *Script) Recv(p wire.Packet) {
 	s.t.Helper()
 	s.RecvFrom(p, Peer)

@@ -62,7 +62,7 @@ type Script struct {
 	Machine roce.Machine
 	Mem     *mem.Table
 	MR      *mem.Region
-	Memory  []byte // what MR opens, Memory[0] at Base
+	Memory  []byte // the bytes of MR, Memory[0] at Base
 	SQ      *queue.SendQueue
 	SRQ     *queue.SRQ // nil unless Setup.SRQ
 	Now     monotime.Time
@@ -228,7 +228,7 @@ func (s *Script) DelayingAcks(f func()) {
 // PlaceAck sets where acknowledgements go that do not wait.
 func (s *Script) PlaceAck(p roce.AckPlace) { s.ack = p }
 
-// pump takes what the machine sends off its bursts.
+// pump takes the machine's bursts apart into packets.
 func (s *Script) pump() {
 	if s.held {
 		return

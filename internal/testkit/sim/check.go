@@ -82,8 +82,8 @@ func (e *endpoint) note(wc *ib.WC) {
 		uint64(wc.ByteLen))
 }
 
-// sendDone checks a send completion: in queue order, skipping only what is
-// silent, with the status the oracle knows, and what it promises in place.
+// sendDone checks a send completion: in queue order, skipping silent ones only, with the oracle's
+// status, and with the bytes in place.
 func (e *endpoint) sendDone(wc *ib.WC) {
 	w, k := e.world, int(wc.WRID)-1
 	e.note(wc)
@@ -143,7 +143,7 @@ func (e *endpoint) sendFailed(wc *ib.WC, it *item) {
 	}
 }
 
-// checkExecuted checks what the success of an RC work request promises.
+// checkExecuted checks the effects of an RC work request that succeeded.
 func (e *endpoint) checkExecuted(it *item) {
 	w := e.world
 	if it.expect.Status != ib.WCSuccess {
@@ -200,8 +200,7 @@ func (e *endpoint) recvDone(wc *ib.WC) {
 	}
 }
 
-// received finds the message that a receive completion is about, and checks
-// what it promises.
+// received finds the message of a receive completion, and checks its bytes.
 func (e *endpoint) received(wc *ib.WC, buf piece) *item {
 	if e.typ == ib.QPTypeUD {
 		for _, from := range e.world.datagrams {
@@ -214,7 +213,7 @@ func (e *endpoint) received(wc *ib.WC, buf piece) *item {
 		return nil
 	}
 	if e.typ == ib.QPTypeUC && !e.world.calm {
-		e.seen = 0 // what the network repeats arrives again
+		e.seen = 0 // a packet that the network repeats arrives again
 	}
 	for i := e.seen; i < len(e.peer.plan); i++ {
 		it := e.peer.plan[i]
@@ -235,7 +234,7 @@ func (e *endpoint) received(wc *ib.WC, buf piece) *item {
 	return nil
 }
 
-// sent is the item without what only its own completion promises.
+// sent is the item without the effects that only its own completion promises.
 func (i *item) sent() *item { return &item{wr: i.wr, target: i.target, expect: i.expect} }
 
 // fits reports whether a receive completion and its buffer are of this message.

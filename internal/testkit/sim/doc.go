@@ -6,13 +6,13 @@
 //
 //   - each work request has exactly one fate: a completion, silent success, or
 //     a flush; completions come in queue order
-//   - bytes outside what was granted never change; nor do bytes after the key
+//   - bytes outside the granted memory never change; nor do bytes after the key
 //     that opened them is gone
 //   - when the completion of a SEND is polled, the bytes of all earlier WRITEs
 //     of that RC queue pair are in place
 //   - atomics execute exactly once, whatever is repeated
 //   - a datagram that was damaged on the way reaches no machine
-//   - memory for what arrives before its turn is bounded, and given back
+//   - memory for packets that arrive before their turn is bounded, and given back
 //   - no completion queue overflows; no state changes but as figure 124 allows
 //   - RC ends in the memory and the completions of package oracle, with or
 //     without faults, unless a queue pair was killed or its key taken away

@@ -43,7 +43,7 @@ type node struct {
 	reorderBytes int // its size
 }
 
-// endpoint is one queue pair, its memory, its plan and what came of it.
+// endpoint is one queue pair, with its memory, its plan and its outcome.
 type endpoint struct {
 	world   *world
 	node    *node
@@ -97,7 +97,7 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 	e.target = e.mem.newArea(n.mem, targetAccess)
 	e.static, _ = e.target.take(staticBytes)
 	e.words, _ = e.target.take(8 * atomicWords)
-	// What the network does to UC and UD uses receives up that RC then waits for.
+	// Repeated packets of UC and UD use up receives that RC then waits for.
 	switch {
 	case t == ib.QPTypeXRCSend: // never receives
 		e.pool = &recvPool{owner: e}
@@ -182,7 +182,7 @@ func (e *endpoint) input(p *wire.Packet, d *simnet.Datagram) {
 	e.pump()
 }
 
-// pump sends what the machine has to send and sets its timer.
+// pump sends the machine's output and sets its timer.
 func (e *endpoint) pump() {
 	w := e.world
 	e.watchState()

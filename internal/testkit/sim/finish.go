@@ -55,7 +55,8 @@ func (w *world) finish() {
 	}
 }
 
-// checkReorder checks that queue pairs give back the memory for what arrived before its turn.
+// checkReorder checks that queue pairs give back the memory for packets that arrived before their
+// turn.
 func (w *world) checkReorder() {
 	for _, e := range w.endpoints {
 		if m, ok := e.machine.(roce.Acknowledged); ok {
@@ -90,8 +91,7 @@ func (e *endpoint) checkArrived() {
 	}
 }
 
-// checkMemory checks every byte of e: it is as it was, or what somebody with
-// the right to do so put there.
+// checkMemory checks every byte of e: it is unchanged, or a peer with the right to do so wrote it.
 func (e *endpoint) checkMemory() {
 	w := e.world
 	got := bytes.Clone(e.mem.bytes)

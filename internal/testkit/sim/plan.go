@@ -14,7 +14,7 @@ type item struct {
 	flags  ib.SendFlags
 	sge    []ib.SGE
 	result piece // READ, atomics: where the answer goes
-	target piece // WRITE, ATOMIC WRITE: what is written
+	target piece // WRITE, ATOMIC WRITE: the memory written
 	to     *endpoint
 	expect oracle.Outcome
 }

@@ -26,8 +26,8 @@ const (
 	poolArea = 48 << 10
 )
 
-// newRecvPool returns the pool of one endpoint. UC and UD lose what no receive
-// is posted for, so they have room for all from the start.
+// newRecvPool returns the pool of one endpoint. UC and UD lose messages without a posted receive,
+// so they have room for all from the start.
 func newRecvPool(e *endpoint, a *area) *recvPool {
 	depth := rqDepth
 	if !reliable(e.typ) {

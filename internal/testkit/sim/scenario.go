@@ -225,7 +225,7 @@ func (w *world) trim(p *recvPool, n int) {
 	}
 }
 
-// seal remembers all memory as it is and asks the oracle what shall come.
+// seal remembers all memory and asks the oracle for the outcome.
 func (w *world) seal() {
 	for _, e := range w.endpoints {
 		e.mem.start = bytes.Clone(e.mem.bytes)
@@ -274,8 +274,8 @@ func (w *world) plantTrouble(sky weather) {
 	}
 }
 
-// modify changes the state, if it is from: draining a send queue and going on
-// changes nothing of what comes in the end.
+// modify changes the state, if it is from: draining a send queue and going on does not change the
+// outcome.
 func (e *endpoint) modify(from, to ib.QPState) {
 	if e.gone || e.state != from {
 		return

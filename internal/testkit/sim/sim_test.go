@@ -19,14 +19,14 @@ const (
 	shortSeeds   = 60
 )
 
-// TestSeeds runs seeds 1 to 300, or what VERBENA_SIM_SEEDS says.
+// TestSeeds runs seeds 1 to 300, or those of VERBENA_SIM_SEEDS.
 func TestSeeds(t *testing.T) {
 	if sum := seeds(t, Run); sum.Long != 0 {
 		t.Error("long packets on the wire")
 	}
 }
 
-// TestSeedsInMemory is TestSeeds of what processes of one host write to their rings.
+// TestSeedsInMemory is TestSeeds with the packets that processes of one host write to their rings.
 func TestSeedsInMemory(t *testing.T) {
 	if sum := seeds(t, RunInMemory); sum.Long == 0 {
 		t.Error("no long packets")
@@ -84,8 +84,8 @@ func (s *Outcomes) add(o Outcomes) {
 	s.NotKept += o.NotKept
 }
 
-// TestKeptSeeds replays every seed that ever failed; testdata/seeds tells what
-// each found.
+// TestKeptSeeds replays every seed that ever failed; testdata/seeds names the fault that each
+// found.
 func TestKeptSeeds(t *testing.T) {
 	f, err := os.Open("testdata/seeds")
 	if err != nil {

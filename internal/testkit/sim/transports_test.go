@@ -30,8 +30,8 @@ import (
 // Their queue pairs leave in memory and in completion queues the bytes that the oracle computes, so
 // these are the same.
 
-// Places in a side's memory. What the peer writes, reads and counts on does not
-// overlap, nor does what this side sends and gets.
+// Places in a side's memory. Places that the peer writes, reads and counts on do not overlap, nor
+// do those that this side sends and receives from.
 const (
 	sideBytes  = receiveAt + messages*maxMessage
 	sourceAt   = 0
@@ -356,7 +356,7 @@ func answered(o ib.WROpcode) bool {
 	return o == ib.WRRDMARead || o == ib.WRAtomicCmpAndSwp || o == ib.WRAtomicFetchAndAdd
 }
 
-// play runs one transport and returns what is left.
+// play runs one transport and returns its error.
 func (w *pairWorld) play() error {
 	for _, s := range w.sides {
 		w.net.At(1, func() {

@@ -31,7 +31,7 @@ type world struct {
 	Outcomes  Outcomes
 }
 
-// Outcomes count what a run saw, so that a test can tell that it was no idle one.
+// Outcomes counts a run's events, so that a test can see that the run was no idle one.
 type Outcomes struct {
 	Sends, Recvs, Errors, Flushed, Retransmitted, Replays, Kills int
 
@@ -60,8 +60,8 @@ func Run(seed uint64) (Outcomes, error) {
 	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst()})
 }
 
-// RunInMemory is Run with the bursts and the long packets of processes of one host. What the
-// network damages, as a ring does not, is lost.
+// RunInMemory is Run with the bursts and the long packets of processes of one host. A packet that
+// the network damages is lost, because a ring damages none.
 func RunInMemory(seed uint64) (Outcomes, error) {
 	return run(&world{seed: seed, net: simnet.New(seed), burst: roce.NewBurst(),
 		memory: make([]byte, ringEntry)})
@@ -122,7 +122,7 @@ func (w *world) newNode() *node {
 	return n
 }
 
-// poll fills the burst with what a machine sends next.
+// poll fills the burst with a machine's next output.
 func (w *world) poll(m roce.Machine) bool {
 	if w.memory != nil {
 		w.burst.Into(w.memory, false)
@@ -154,7 +154,7 @@ func (w *world) send(b *roce.Burst) {
 	b.Reset()
 }
 
-// deliver does what the engine does: form, ICRC, then the queue pair.
+// deliver handles a datagram as the engine does: form, ICRC, then the queue pair.
 func (w *world) deliver(n *node, d *simnet.Datagram) {
 	var p wire.Packet
 	pseudo := wire.NewPseudo(d.Src, d.Dst, d.SrcPort, roce.UDPPort)

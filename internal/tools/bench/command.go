@@ -110,9 +110,8 @@ func (r *run) check() error {
 	return nil
 }
 
-// etherPeer is p on a device that is not loopback's, for programs that refuse
-// that one. What two processes of one machine say to each other goes over
-// loopback all the same.
+// etherPeer is p on another device than loopback's, for programs that refuse that one. Packets
+// between two processes of one machine go over loopback all the same.
 func etherPeer(p *peer) (*peer, error) {
 	all, err := verbs.Devices()
 	if err != nil {
@@ -211,7 +210,7 @@ func (r *run) write(results []Result) error {
 	return errors.Join(writeJSON(f, results), f.Close())
 }
 
-// close removes what the measures left.
+// close removes the files of the measures.
 func (r *run) close() {
 	if r.apart != nil {
 		r.apart.close()

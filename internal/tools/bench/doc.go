@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package bench measures what this implementation reaches on this machine,
-// beside what the machine's sockets reach with the same packets.
+// Package bench measures this implementation's speed on this machine, beside that of the machine's
+// sockets with the same packets.
 //
 // Every measure takes two processes over loopback, or in two network namespaces with a
 // veth pair between them. Ours are "verbena perf", unmodified C programs, and programs of

@@ -72,7 +72,7 @@ func busy(count int) group {
 
 // idle is a server and its clients that have nothing to say for some seconds.
 func idle(count int, seconds float64) group {
-	const settle = 2 * time.Second // what ends a second after the last connection
+	const settle = 2 * time.Second // connections settle a second after the last one
 	over := func(verbs bool) func(context.Context, *run) ([]float64, error) {
 		return func(ctx context.Context, r *run) ([]float64, error) {
 			x, err := traffic{"C", 64, count, 0, sameHost}.round(ctx, r, verbs,

@@ -125,8 +125,8 @@ func writeBandwidth(size int, flags ...string) func(context.Context, *run) (floa
 	}
 }
 
-// rawStream sends datagrams as long as those of a WRITE and counts what would
-// be its payload.
+// rawStream sends datagrams as long as those of a WRITE and counts the bytes that would be its
+// payload.
 func rawStream(ctx context.Context, r *run) (rate float64, err error) {
 	const datagram = bthBytes + loopbackPathMTU + icrcBytes
 	err = r.raw(ctx, roleStream, func(local netip.Addr, to netip.AddrPort) error {

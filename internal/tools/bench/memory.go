@@ -28,7 +28,7 @@ const (
 
 const sampleInterval = 100 * time.Millisecond
 
-// residentBytes returns what a process has in memory, as the kernel counts it.
+// residentBytes returns a process's resident memory, as the kernel counts it.
 func residentBytes(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -104,7 +104,7 @@ func bytesPerIdleQP(dev *cli.Device, count int) (float64, error) {
 	return float64(after-before) / float64(count), nil
 }
 
-// settled returns what the process holds once garbage is given back.
+// settled returns the process's memory after garbage collection.
 func settled() int64 {
 	debug.FreeOSMemory()
 	if n, err := residentBytes(os.Getpid()); err == nil {

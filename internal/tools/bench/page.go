@@ -17,7 +17,7 @@ const (
 // tableHeader are the columns of the table in a page.
 const tableHeader = "| | Verbena | beside | ratio | goal | spread |\n|---|---|---|---|---|---|\n"
 
-// aroundTable returns what a page has before and behind its table.
+// aroundTable returns the parts of a page before and behind its table.
 func aroundTable(path string) (head, tail string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"verbena/internal/engine/policy"
 )
 
-// What the policy names as showing a number is there.
+// Each row that the policy names as showing a number exists.
 func TestPolicyIsShown(t *testing.T) {
 	var tests []byte
 	files, err := filepath.Glob("../../engine/*_test.go")

@@ -28,10 +28,10 @@ type program struct {
 	plain  bool                              // runs without our libraries
 	ether  bool                              // refuses loopback interfaces
 	silent bool                              // its server does not listen on TCP: clients try again
-	figure func(out string) (float64, error) // what of the client's output counts
+	figure func(out string) (float64, error) // finds the figure in the client's output
 }
 
-// errLeftOut says that this machine lacks what a measure takes. It is left out.
+// errLeftOut says that this machine lacks something that a measure needs. The measure is left out.
 var errLeftOut = errors.New("left out")
 
 // measured runs server and client and returns the client's figure.
@@ -120,7 +120,7 @@ func (g program) command(ctx context.Context, r *run, on *peer, port int, out *b
 	return cmd
 }
 
-// tail is the end of what a program said.
+// tail is the end of a program's output.
 func tail(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-tailLines):], "\n")
@@ -217,7 +217,7 @@ func startToExit(name string, plain bool) func(context.Context, *run) (float64, 
 		}
 		env := os.Environ()
 		if !plain {
-			// What "verbena run" leaves to the program, without its own start.
+			// The environment that "verbena run" leaves to the program, without its own start.
 			out, err := exec.CommandContext(ctx, r.verbena, "run", "--", "env", "-0").Output()
 			if err != nil {
 				return 0, err

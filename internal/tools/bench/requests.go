@@ -257,8 +257,8 @@ func (p *partner) hears(word string) (count, seconds float64, err error) {
 	return count, seconds, err
 }
 
-// end closes what the process reads and waits for it, or stops it after an error. It
-// returns the first error and the process's words.
+// end closes the process's input and waits for it, or stops it after an error. It returns the first
+// error and the process's output.
 func (p *partner) end(err error) error {
 	if err != nil {
 		return p.stop(err)

@@ -10,7 +10,7 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// lan is a network of one site: what a datagram takes there, one way.
+// lan is a network of one site: a datagram's delay there, one way.
 const lan = "delay=50us"
 
 // trpSend is the latency of SENDs of 2 bytes over TRP, in µs one way.
@@ -34,8 +34,8 @@ func (r *run) overTRP() (*peer, error) {
 	return &on, nil
 }
 
-// trpWrite is the bandwidth of WRITEs of 64 KiB over TRP, in 10^6 bytes a second,
-// where both sides harm what they send.
+// trpWrite is the bandwidth of WRITEs of 64 KiB over TRP, in 10^6 bytes a second, where both sides
+// inject faults.
 func trpWrite(faults string) func(context.Context, *run) (float64, error) {
 	return func(ctx context.Context, r *run) (float64, error) {
 		on, err := r.overTRP()

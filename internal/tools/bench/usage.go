@@ -26,7 +26,7 @@ func (u usage) since(before usage) usage {
 	return usage{u.cpu - before.cpu, u.switches - before.switches}
 }
 
-// usageOf reads what the threads of a process have consumed.
+// usageOf reads the CPU time and the switches of a process's threads.
 func usageOf(pid int) (usage, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	if err != nil || len(threads) == 0 {

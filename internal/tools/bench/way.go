@@ -29,7 +29,7 @@ func (w way) String() string {
 type ends struct {
 	host           string   // the server's address
 	kind           string   // of the devices
-	server, client []string // what a command of either begins with
+	server, client []string // first words of the commands of either side
 }
 
 func (w way) ends(ctx context.Context, r *run) (ends, error) {

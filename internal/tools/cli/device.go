@@ -50,7 +50,7 @@ func (d *Device) WireFlags(fs *pflag.FlagSet) {
 		"iWARP: want no CRCs; they are left out if the peer wants none either")
 }
 
-// Options returns what the options mean to verbs.Open.
+// Options returns the options for verbs.Open.
 func (d *Device) Options() []verbs.Option {
 	var opts []verbs.Option
 	if d.Capture != "" {
@@ -65,7 +65,7 @@ func (d *Device) Options() []verbs.Option {
 	return opts
 }
 
-// Check checks what can be checked without a device.
+// Check makes the checks that need no device.
 func (d *Device) Check() error {
 	if _, err := faultcap.ParseFaults(d.Faults); err != nil {
 		return Usagef("--%w", err) // its errors begin "faults: "

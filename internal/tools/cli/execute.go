@@ -75,7 +75,7 @@ func Execute(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
 	return ExitFailure
 }
 
-// isCobraUsage recognises what cobra itself says of a wrong command line.
+// isCobraUsage recognises cobra's own messages about a wrong command line.
 func isCobraUsage(err error) bool {
 	return strings.HasPrefix(err.Error(), "unknown command")
 }
@@ -85,7 +85,7 @@ func oneLine(err error) string {
 	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
-// Args checks the number of arguments and says what is expected.
+// Args checks the number of arguments, and names the expected ones.
 func Args(min, max int, expected string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < min || len(args) > max {

@@ -71,7 +71,7 @@ func CloseWith(ctx context.Context, conn net.Conn) (undo func() bool) {
 	return context.AfterFunc(ctx, func() { conn.Close() })
 }
 
-// cause strips what net puts around the reason: the address is named already.
+// cause strips the text that net puts around the reason: the message names the address already.
 func cause(err error) error {
 	if op, ok := err.(*net.OpError); ok {
 		return op.Err

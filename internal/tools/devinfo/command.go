@@ -156,7 +156,7 @@ type device interface {
 	GIDTable(port int) ([]ib.GIDEntry, error)
 }
 
-// query fetches what is to be printed of one device; port 0 is every port.
+// query fetches the values to print for one device; port 0 is every port.
 func query(dev *cli.Device, port int) (*Info, error) {
 	d, err := cli.FindDevice(dev.Name)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"verbena/ib"
 )
 
-// rxe0 has the attributes of rdma_rxe in Linux 6.12. The golden files are what
-// ibverbs-utils 44 printed of that device.
+// rxe0 has the attributes of rdma_rxe in Linux 6.12. The golden files are the output of
+// ibverbs-utils 44 for that device.
 func rxe0() *Info {
 	gid := func(i int, a string) ib.GIDEntry {
 		return ib.GIDEntry{Index: i, GID: ib.GIDFromAddr(netip.MustParseAddr(a)), Type: ib.GIDTypeRoCEv2}

@@ -119,8 +119,8 @@ func (p printer) limits(a *ib.DeviceAttr) {
 	p.f("\tlocal_ca_ack_delay:\t\t%d\n", a.LocalCAAckDelay)
 }
 
-// extended prints what ibv_query_device_ex(3) adds. A device in software over sockets
-// has none of it: on-demand paging, time stamps, offloads.
+// extended prints the attributes that ibv_query_device_ex(3) adds. A device in software over
+// sockets has none of them: on-demand paging, time stamps, offloads.
 func (p printer) extended(a *ib.DeviceAttr) {
 	p.f("\tgeneral_odp_caps:\n")
 	for _, transport := range []string{"rc", "uc", "ud", "xrc"} {

@@ -101,7 +101,7 @@ func TestDumpShowsIWARP(t *testing.T) {
 	}
 }
 
-// TRP has no port of its own: a Request shows what is one.
+// TRP has no port of its own: a Request shows which port it is.
 func TestDumpShowsTRP(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trp.pcapng")
 	f, err := os.Create(path)

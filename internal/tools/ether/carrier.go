@@ -28,7 +28,7 @@ type carrier struct {
 type counts struct {
 	sent, sentBytes         uint64
 	received, receivedBytes atomic.Uint64
-	noRoom                  uint64 // dropped: the peer does not take what it has
+	noRoom                  uint64 // dropped: the peer has no room
 	refused                 atomic.Uint64
 }
 
@@ -66,7 +66,7 @@ func (c *carrier) start() (ended chan error, err error) {
 	return ended, nil
 }
 
-// stop ends what start began; the interface is not used any more.
+// stop ends the goroutines of start; the interface is not used any more.
 func (c *carrier) stop() {
 	_ = c.link.OnFrame(nil) // it only gives up
 	c.mu.Lock()
@@ -74,8 +74,8 @@ func (c *carrier) stop() {
 	c.stopped = true
 }
 
-// send sends what the kernel sends. It holds the kernel back while the peer has
-// no room: what is lost TCP takes for a narrow network.
+// send sends the kernel's frames. It holds the kernel back while the peer has no room, because TCP
+// takes lost frames for a narrow network.
 func (c *carrier) send() error {
 	buf := make([]byte, 1<<16+ethernetHeader)
 	for {

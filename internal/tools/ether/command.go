@@ -64,7 +64,7 @@ only root may change.`,
 	return cmd
 }
 
-// Bounds of an Ethernet interface's MTU: what IPv4 needs, and what a TAP has.
+// Bounds of an Ethernet interface's MTU: the minimum of IPv4, and the maximum of a TAP.
 const (
 	minMTU         = 68
 	maxMTU         = 65521
@@ -177,8 +177,8 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 	}
 }
 
-// configure sets what was asked for. Where nothing was, and the interface is
-// root's, it stays as it is.
+// configure sets the attributes asked for. If there are none and the interface is root's, it
+// changes nothing.
 func (o *options) configure(tap *tun.TAP) error {
 	if o.mtu != 0 {
 		if err := tap.SetMTU(o.mtu); err != nil {

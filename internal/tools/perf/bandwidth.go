@@ -167,7 +167,7 @@ func (s *stream) pollReceives() (int, error) {
 // that it is done.
 const drainTime = 10 * time.Millisecond
 
-// drain takes in what is under way still and returns how many messages arrived.
+// drain takes in the messages still under way and returns how many arrived.
 func (s *stream) drain() (int64, error) {
 	for quiet := time.Now(); time.Since(quiet) < drainTime; {
 		n, err := s.pollReceives()

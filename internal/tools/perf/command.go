@@ -10,7 +10,7 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// operations and what they are called in help texts.
+// operations, with their names in help texts.
 var operations = []struct{ op, name, about string }{
 	{"write", "RDMA WRITE", "Latency is half a round trip of two WRITEs, each seen by polling " +
 		"its last byte in memory."},

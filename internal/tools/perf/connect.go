@@ -18,8 +18,8 @@ import (
 
 // connector makes and connects the queue pairs of a session.
 type connector interface {
-	// makeQPs is called before the offers are exchanged and returns what to
-	// offer; the server is ready to be connected to when it returns.
+	// makeQPs is called before the offers are exchanged and returns this side's. The server is
+	// ready for connections when it returns.
 	makeQPs(ctx context.Context) ([]QPAddr, error)
 	// connectQPs is called after that.
 	connectQPs(ctx context.Context, peer *Offer) error

@@ -70,7 +70,7 @@ func (c *control) expect(kind string) (*Message, error) {
 	return m, err
 }
 
-// first is expect for what must come at once.
+// first is expect for a message that must come at once.
 func (c *control) first(kind string) (*Message, error) {
 	// a connection that is gone says so
 	_ = c.conn.SetReadDeadline(time.Now().Add(cli.AnswerTimeout))

@@ -3,8 +3,8 @@
 // Package perf is "verbena perf": bandwidth and latency of WRITE, READ, SEND
 // and atomics between two processes, in the tables of perftest.
 //
-// The side without HOST is the server; it takes what is to be measured from
-// the client. They talk over one TCP connection in lines of JSON (Message):
+// The side without HOST is the server; the client tells it what to measure. They talk over one TCP
+// connection in lines of JSON (Message):
 //
 //	client                              server
 //	hello: test, sizes, queue pairs ─▶
@@ -15,18 +15,18 @@
 //	step: size                      ─▶
 //	                                ◀─  step: receives are posted
 //	        … RDMA, both or one way …
-//	done: what was measured         ─▶
-//	                                ◀─  done: what was measured
-//	                                ◀─  count: what arrived      (bandwidth of SEND over UC and UD)
+//	done: the results               ─▶
+//	                                ◀─  done: the results
+//	                                ◀─  count: messages arrived  (bandwidth of SEND over UC and UD)
 //	at last:
 //	bye                             ─▶
 //
 // With --rdmacm the connection manager connects the queue pairs between the two offers and "ready".
 // It uses the same port number of its TCP port space (UC: IB, UD: UDP); the rest is the same.
 //
-// UC and UD lose messages, and nobody hears of it. A bandwidth test counts what
-// was sent, as perftest does, and says how much of it arrived. In a latency test
-// each message has a number; one without an answer in time counts as lost.
+// UC and UD lose messages without notice. A bandwidth test counts the messages sent, as perftest
+// does, and says how many of them arrived. In a latency test each message has a number; one without
+// an answer in time counts as lost.
 //
 // The measuring loops run on one goroutine and allocate nothing. A second
 // goroutine reads the TCP connection, so that a loop ends when the peer is

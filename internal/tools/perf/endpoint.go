@@ -20,7 +20,7 @@ const (
 	readDepth   = 16 // READs and atomics outstanding, where the device allows
 
 	cacheLine       = 64
-	unreliableDepth = 512 // receives of a service that drops what finds none
+	unreliableDepth = 512 // receives of a service that drops messages without one
 
 	latencyDepth = 16 // messages whose completion a latency test leaves unread
 )
@@ -265,7 +265,7 @@ func (e *endpoint) lastByte(size int) *byte {
 
 func (e *endpoint) onClose(f func() error) { e.undo = append(e.undo, f) }
 
-// close takes down what was made, the last first.
+// close destroys the objects, the last first.
 func (e *endpoint) close() {
 	for i := len(e.undo) - 1; i >= 0; i-- {
 		_ = e.undo[i]() // nothing is left to save

@@ -25,8 +25,7 @@ func newLatencies() *latencies {
 	return &latencies{h: hdrhistogram.New(1, slowestNS, histogramDigits)}
 }
 
-// add records one time; what is slower than the histogram holds counts as the
-// slowest it holds.
+// add records one time. A time beyond the histogram's range counts as the slowest in it.
 func (l *latencies) add(d time.Duration) {
 	ns := min(max(int64(d), 1), slowestNS)
 	l.max = max(l.max, ns)

@@ -18,8 +18,8 @@ import (
 	"verbena/internal/testkit/loopback"
 )
 
-// both runs a server and a client with the options in line and returns the
-// errors and what the client printed.
+// both runs a server and a client with the options in line and returns the errors and the client's
+// output.
 func both(t *testing.T, server, client test, line string) (out string, serverErr, clientErr error) {
 	t.Helper()
 	return bothWith(t, server, client, "", line)
@@ -165,8 +165,8 @@ func TestDifferentTestsDoNotMeet(t *testing.T) {
 	}
 }
 
-// TestLossIsCounted measures services that lose messages while the wire does:
-// every test ends, and says what is missing.
+// TestLossIsCounted measures services that lose messages while the wire does: every test ends, and
+// reports the losses.
 func TestLossIsCounted(t *testing.T) {
 	const lossy = "--faults loss=2%,dup=1%,seed=7"
 	for _, c := range []struct{ op, metric, line string }{

@@ -50,7 +50,7 @@ type Hello struct {
 	MaxSize       int     `json:"max_size"`
 	QPs           int     `json:"qps"`
 	Depth         int     `json:"depth"`
-	MTU           int     `json:"mtu"`    // bytes, 0 is what both ports carry
+	MTU           int     `json:"mtu"`    // bytes, 0 is the largest that both ports carry
 	Inline        int     `json:"inline"` // bytes
 	Bidirectional bool    `json:"bidirectional"`
 	Events        bool    `json:"events"`
@@ -109,8 +109,7 @@ func AppendMessage(b []byte, m *Message) ([]byte, error) {
 	return append(append(b, line...), '\n'), nil
 }
 
-// ParseMessage parses one line and checks that what its kind promises is
-// there and in range.
+// ParseMessage parses one line and checks that the fields of its kind are there and in range.
 func ParseMessage(line []byte) (*Message, error) {
 	var m Message
 	if err := json.Unmarshal(line, &m); err != nil {
@@ -141,7 +140,7 @@ func ParseMessage(line []byte) (*Message, error) {
 	return &m, nil
 }
 
-// check refuses what a client of this version would not ask for.
+// check refuses values that a client of this version would not send.
 func (h *Hello) check() error {
 	switch {
 	case h.Protocol != protocol:

@@ -7,7 +7,7 @@ import "time"
 // peakWindow is the shortest span whose rate counts as a peak.
 const peakWindow = 10 * time.Millisecond
 
-// meter counts what was completed and finds the best window.
+// meter counts completed messages and finds the best window.
 type meter struct {
 	start       time.Time
 	windowStart time.Time

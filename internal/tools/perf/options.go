@@ -105,7 +105,7 @@ type options struct {
 	ibPort   int
 	gidIndex int
 
-	// What the client decides.
+	// Options that the client decides.
 	size     int
 	sizeFlag *pflag.Flag // nil where the size is fixed
 	all      bool
@@ -183,7 +183,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	})
 }
 
-// complete fills in what the test does not offer and checks the rest.
+// complete fills in options that the test does not offer and checks the rest.
 func (o *options) complete() error {
 	if o.test.op == "atomic" {
 		o.size = atomicBytes

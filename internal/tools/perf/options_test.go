@@ -121,8 +121,7 @@ func TestWrongOptionsAreNamed(t *testing.T) {
 	}
 }
 
-// A datagram is cut to what the port carries where nobody chose its size, and
-// refused where somebody did.
+// The default size of a datagram is cut to the port's limit. A chosen size beyond it is refused.
 func TestDatagramsFitThePort(t *testing.T) {
 	client, err := parse(t, "send", "bw", "-c UD")
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"verbena/internal/testkit/loopback"
 )
 
-// terminal returns both ends of a pseudo-terminal. What is written to slave is
-// read from master.
+// terminal returns both ends of a pseudo-terminal. Text written to slave is read from master.
 func terminal(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -52,7 +52,7 @@ type reporter struct {
 	rows []any // BWRow or LatResult
 }
 
-// begin prints what stands above the results.
+// begin prints the lines above the results.
 func (r *reporter) begin(device string, local, remote *Offer) {
 	r.mtu = r.o.pathMTU(local.MTU, remote.MTU).Bytes()
 	if r.o.format() != formatTable {
@@ -123,7 +123,7 @@ func (r *reporter) latency(row LatResult) {
 	}
 }
 
-// end prints what stands below, or everything in the other formats.
+// end prints the lines below, or everything in the other formats.
 func (r *reporter) end() error {
 	switch r.o.format() {
 	case formatJSON:

@@ -103,7 +103,7 @@ func TestPeakIsNeverBelowTheAverage(t *testing.T) {
 	}
 }
 
-// What a service lost stands below its line, and in a column of its own.
+// The losses of a service stand below its line, and in a column of their own.
 func TestLossIsReported(t *testing.T) {
 	arrived := int64(98)
 	bw := BWRow{Size: 8, Count: 100, Unit: "MB/sec", Arrived: &arrived}

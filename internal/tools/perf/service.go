@@ -49,8 +49,8 @@ func (v service) check(op string) error {
 	return nil
 }
 
-// reliable reports whether messages that are lost are sent again. If not, what
-// was sent may not arrive, and nobody hears of it.
+// reliable reports whether lost messages are sent again. If not, a message may be lost without
+// notice.
 func (v service) reliable() bool { return v == serviceRC }
 
 func (v service) qpType() ib.QPType {

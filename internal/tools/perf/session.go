@@ -24,7 +24,7 @@ type session struct {
 
 func gidText(g GIDText) string { return netip.AddrFrom16(g).Unmap().String() }
 
-// runServer waits for one client and measures what that asks for.
+// runServer waits for one client and runs the measurement that it asks for.
 func runServer(ctx context.Context, o *options, out, errOut io.Writer) error {
 	l, err := cli.Listen(ctx, o.port)
 	if err != nil {
@@ -238,8 +238,8 @@ func (s *session) answer(w *watch, size int, iters int64) error {
 	return done(BWResult{})
 }
 
-// progress returns what shows how far a step is, and what is to be called with
-// the number of messages: of so many, or 0 for as long as the duration.
+// progress returns the display of a step's progress, and the function to call with the number of
+// messages. Their total is iters, or 0 for as long as the duration.
 func (s *session) progress(size int, iters int64) (*cli.Progress, func(int64)) {
 	what := fmt.Sprintf("%d bytes", size)
 	if iters > 0 {
@@ -320,8 +320,7 @@ func (s *session) step(ctx context.Context, size int) error {
 	return nil
 }
 
-// counts reports whether the receivers count what arrived, as it may be less
-// than what was sent.
+// counts reports whether the receivers count messages, as fewer may arrive than were sent.
 func (s *session) counts() bool {
 	return !s.o.service.reliable() && s.o.test.bandwidth() && s.o.test.op == "send"
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// opening reads a connection, and fails if what comes first is no message of ours.
+// opening reads a connection, and fails if its first line is no message of ours.
 type opening struct {
 	conn  io.Reader
 	begun bool

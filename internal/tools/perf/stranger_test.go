@@ -14,8 +14,8 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// opened returns what the first message is taken for, by a side whose peer says words
-// and hangs up, or says nothing.
+// opened returns the error that a side gives for its peer's first message. The peer says words and
+// hangs up, or says nothing.
 func opened(t *testing.T, words string) (err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

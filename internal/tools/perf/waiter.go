@@ -43,8 +43,7 @@ func (w *waiter) idle(ctx context.Context) error {
 		return nil
 	}
 	if !w.armed {
-		// Poll once more before sleeping: what came before arming makes no
-		// event.
+		// Poll once more before sleeping: a completion before the arming makes no event.
 		w.armed = true
 		for _, cq := range w.cqs {
 			if err := cq.RequestNotify(false); err != nil {

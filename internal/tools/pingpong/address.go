@@ -16,7 +16,7 @@ import (
 // byte at its end included.
 const addressBytes = len("0000:000000:000000:00000000000000000000000000000000\x00")
 
-// Address has what a peer needs to reach a queue pair.
+// Address has the data that a peer needs to reach a queue pair.
 type Address struct {
 	LID uint16 // 0 on Ethernet
 	QPN ib.QPN

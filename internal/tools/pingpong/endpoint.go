@@ -14,7 +14,7 @@ import (
 const (
 	grhBytes = 40 // before a datagram in its receive buffer
 
-	// What the programs of rdma-core use.
+	// The Q_Key of rdma-core's programs.
 	datagramQKey = ib.QKey(0x11111111)
 	minRNRTimer  = 12 // 0.64 ms
 	ackTimeout   = 14 // 67 ms
@@ -22,7 +22,7 @@ const (
 	fillByte     = 0x7b
 )
 
-// Work request identifiers, also the bits of what a queue pair waits for.
+// Work request identifiers, also the bits of the completions that a queue pair waits for.
 const (
 	recvID = 1
 	sendID = 2
@@ -104,7 +104,7 @@ func (e *endpoint) build() error {
 	return nil
 }
 
-// fits checks sizes against what the port carries.
+// fits checks sizes against the port's limits.
 func (e *endpoint) fits(attr ib.PortAttr) error {
 	o := e.o
 	name := e.dev.Info().Name
@@ -306,7 +306,7 @@ func (e *endpoint) qpIndex(n ib.QPN) (int, bool) {
 
 func (e *endpoint) onClose(f func() error) { e.undo = append(e.undo, f) }
 
-// close takes down what was made, the last first.
+// close destroys the objects, the last first.
 func (e *endpoint) close() {
 	for i := len(e.undo) - 1; i >= 0; i-- {
 		_ = e.undo[i]() // nothing is left to save

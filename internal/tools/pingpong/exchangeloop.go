@@ -103,7 +103,7 @@ func (r *run) drain(ctx context.Context) error {
 			return err
 		}
 		for i := range n {
-			if r.done() { // what follows is flushed: iWARP's peer may have disconnected
+			if r.done() { // the rest is flushed: iWARP's peer may have disconnected
 				return nil
 			}
 			if err := r.handle(&r.wc[i]); err != nil {
@@ -167,8 +167,7 @@ func (r *run) handle(wc *ib.WC) error {
 	return r.e.postSend(i)
 }
 
-// failed puts a completion into the words of the original programs, and adds
-// what it means.
+// failed describes a completion as the original programs do, and adds its meaning.
 func failed(wc *ib.WC) error {
 	//lint:ignore ST1005 the words are the original programs'
 	err := fmt.Errorf("Failed status %v (%d) for wr_id %d: %v", wc.Status, uint8(wc.Status),
@@ -189,8 +188,8 @@ func stay(ctx context.Context) {
 	}
 }
 
-// markPages writes what the receiver of --chk looks for: a zero at the start
-// of each page.
+// markPages writes the marks that the receiver of --chk looks for: a zero at the start of each
+// page.
 func markPages(message []byte) {
 	for i := 0; i < len(message); i += os.Getpagesize() {
 		message[i] = 0

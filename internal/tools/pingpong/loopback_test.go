@@ -19,8 +19,7 @@ import (
 	"verbena/rdmacm"
 )
 
-// both runs server and client with the same options and returns what they
-// printed.
+// both runs server and client with the same options and returns their outputs.
 func both(t *testing.T, kind, line string) (server, client string) {
 	t.Helper()
 	line = kind + " " + line + " -d " + loopback.Device(t)

@@ -52,7 +52,7 @@ func (m *managed) part(ctx context.Context) {
 	}
 }
 
-// manage returns the connector, and what the local addresses have for a LID.
+// manage returns the connector, and the LID of the local addresses.
 func (e *endpoint) manage() (*managed, uint16, error) {
 	m := &managed{e: e, info: e.dev.Info(), events: rdmacm.NewEventChannel()}
 	e.onClose(func() error { m.events.Close(); return nil })

@@ -57,7 +57,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	o.dev.WireFlags(fs)
 }
 
-// validate checks what can be checked without a device.
+// validate makes the checks that need no device.
 func (o *options) validate() error {
 	switch {
 	case o.tcpPort < 1 || o.tcpPort > 65535:

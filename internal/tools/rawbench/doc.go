@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package rawbench measures what this machine's UDP sockets can do with the
-// packets that RoCEv2 would send, and with nothing above them: the figure to
-// compare ours with, taken in the same run.
+// Package rawbench measures this machine's UDP sockets with the packets that RoCEv2 would send, and
+// with nothing above them. Its figures stand beside ours, taken in the same run.
 //
 //	stream      bursts of datagrams one way (sendmmsg + UDP_SEGMENT, recvmmsg + UDP_GRO),
 //	            at most a window of bytes unacknowledged; small datagrams return credit

@@ -27,7 +27,7 @@ func (r PingResult) Percentile(p float64) monotime.Duration {
 	return r.OneWay[max(0, min(i, len(r.OneWay)-1))]
 }
 
-// PingServer sends back what it gets.
+// PingServer returns each datagram to its sender.
 type PingServer struct{ s *plain }
 
 // NewPingServer opens the server's socket.

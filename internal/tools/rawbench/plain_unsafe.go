@@ -14,9 +14,8 @@ import (
 	"verbena/internal/sys/udp"
 )
 
-// plain is a socket used by one sendto and one recvfrom a datagram, without
-// anything of package udp's between: the baseline must not contain what is
-// compared with it.
+// plain is a socket with one sendto and one recvfrom per datagram, without package udp: the
+// baseline must not contain the code under comparison.
 type plain struct {
 	s    *udp.Socket // opened and closed by it, no more
 	fd   uintptr

@@ -160,7 +160,7 @@ func (c *sender) poll() (bool, error) {
 
 func (c *sender) outstanding() int { return int(int64(c.sentBytes - c.written - c.rcvdBytes)) }
 
-// RunStream sends a stream to a StreamServer and returns what arrived.
+// RunStream sends a stream to a StreamServer and returns its counts.
 func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, error) {
 	if o.DatagramBytes < creditBytes || o.DatagramBytes > udp.MaxBurstBytes {
 		return StreamResult{}, fmt.Errorf("rawbench: datagrams of %d bytes: must be %d to %d",

@@ -179,7 +179,7 @@ func (l *link) establish(ctx context.Context, s *session, from, to netip.AddrPor
 	return l.expect(ctx, rdmacm.Established)
 }
 
-// equip makes what the session needs, with a receive posted.
+// equip makes the session's objects, with a receive posted.
 func (l *link) equip(s *session) error {
 	if err := s.setUp(l.id.Verbs()); err != nil {
 		return err

@@ -19,8 +19,7 @@ import (
 const (
 	backlog = 3 // rping's
 
-	// maxClients bounds what a persistent server serves at once; more are
-	// rejected.
+	// maxClients bounds the clients that a persistent server serves at once; more are rejected.
 	maxClients = 128
 
 	settleTime = 50 * time.Millisecond

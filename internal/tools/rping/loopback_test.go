@@ -82,8 +82,7 @@ func TestEveryModeOverLoopback(t *testing.T) {
 	}
 }
 
-// exchange runs a server and its client, which is to print something, and returns what
-// the server printed.
+// exchange runs a server and its client, which must print want, and returns the server's output.
 func exchange(t *testing.T, addr, serverLine, clientLine, want string) (serverOut string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -100,7 +100,7 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	o.dev.WireFlags(fs)
 }
 
-// validateFlags checks what can be checked without a device.
+// validateFlags makes the checks that need no device.
 func (o *options) validateFlags() error {
 	switch {
 	case o.server == o.client:

@@ -29,7 +29,7 @@ type session struct {
 	channel *verbs.CompChannel
 	cq      *verbs.CQ
 	qp      *verbs.QP
-	infos   *verbs.MR // what is received, then what is sent
+	infos   *verbs.MR // the Info received, then the Info to send
 	data    keeper    // sink of READs, source and target of WRITEs
 	source  keeper    // client, or measuring: source of the ping data
 	undo    []func() error
@@ -107,7 +107,7 @@ func (s *session) postReceive() error {
 	return err
 }
 
-// send sends an Info, after what else stands in front of it.
+// send sends an Info, after the work requests before it.
 func (s *session) send(i Info, wr verbs.SendWR) error {
 	i.Append(s.infos.Bytes()[infoOut:infoOut])
 	if wr.Opcode != ib.WRSendWithInv {
@@ -217,7 +217,7 @@ func (s *session) debugf(format string, args ...any) {
 
 func (s *session) onClose(f func() error) { s.undo = append(s.undo, f) }
 
-// close takes down what was made, the last first.
+// close destroys the objects, the last first.
 func (s *session) close() {
 	for i := len(s.undo) - 1; i >= 0; i-- {
 		_ = s.undo[i]() // nothing is left to save

@@ -72,7 +72,7 @@ option each, so that these tools see the program's errors and none of the librar
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.SetInterspersed(false) // what follows PROGRAM is the program's
+	fs.SetInterspersed(false) // options behind PROGRAM are the program's
 	fs.StringVar(&o.devices, "device", "",
 		"show the program the devices of `KIND`s or names, such as iwarp or roce,iwarp_lo "+
 			"(default roce)")
@@ -90,9 +90,9 @@ option each, so that these tools see the program's errors and none of the librar
 	return cmd
 }
 
-// check checks what can be checked without the program, of the options and of
-// what a command around this has said in their place. The libraries would
-// refuse it too, but the program does not pass on their words.
+// check makes the checks that need no program: of the options, and of the variables that a command
+// around this one has set. The libraries would refuse the same values, but the program does not
+// pass on their messages.
 func (o *options) check(env environment) error {
 	by, spec := "--", o.faults
 	if spec == "" {
@@ -125,7 +125,7 @@ func (o *options) check(env environment) error {
 	return nil
 }
 
-// selected returns the devices to show, and what chose them.
+// selected returns the devices to show, and the option or variable that chose them.
 func (o *options) selected(env environment) (device.Selection, []device.Info, error) {
 	said, by := o.devices, "--"
 	if said == "" {

@@ -14,8 +14,8 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// completePrograms has shells complete PROGRAM with those in $PATH, and what
-// follows it, or has a slash, with names of files.
+// completePrograms makes shells complete PROGRAM with the programs in $PATH. Arguments behind it,
+// and a name with a slash, are completed with names of files.
 func completePrograms(_ *cobra.Command, args []string, begun string) ([]string,
 	cobra.ShellCompDirective) {
 	if len(args) > 0 || begun == "" || strings.Contains(begun, "/") {
@@ -23,7 +23,7 @@ func completePrograms(_ *cobra.Command, args []string, begun string) ([]string,
 	}
 	var names []string
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		entries, _ := os.ReadDir(dir) // a shell passes over what is not there
+		entries, _ := os.ReadDir(dir) // a shell passes over folders that do not exist
 		for _, e := range entries {
 			if !strings.HasPrefix(e.Name(), begun) {
 				continue

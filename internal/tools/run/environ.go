@@ -50,7 +50,7 @@ func (e environment) addOption(name, separator, option string) environment {
 	return e.set(name, strings.TrimSuffix(option+separator+old, separator))
 }
 
-// What the options set, for the libraries to read.
+// Variables that the options set, for the libraries to read.
 const (
 	devicesVariable = "VERBENA_DEVICES" // device.ParseSelection
 	faultsVariable  = "VERBENA_FAULTS"  // tap.ParseFaults

@@ -31,7 +31,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// What the user says to valgrind and to sanitizers comes after ours, which is said once.
+// The user's options for valgrind and sanitizers come after ours, which are given once.
 func TestOptionsOfToolsStay(t *testing.T) {
 	after := environment{"VALGRIND_OPTS=-q --leak-check=full", "TSAN_OPTIONS=die_after_fork=1"}
 	for range 2 {
@@ -50,7 +50,7 @@ func TestOptionsOfToolsStay(t *testing.T) {
 	}
 }
 
-// A command inside another keeps what the outer one said.
+// A command inside another keeps the outer one's settings.
 func TestVariablesOfOptionsNotGivenStay(t *testing.T) {
 	after, err := (&options{}).variables(environment{"VERBENA_FAULTS=dup=1%", "VERBENA_PCAP=/x-%p", "LD_PRELOAD=/other.so"}, "/p", "/r")
 	if err != nil {
@@ -102,8 +102,8 @@ func TestLinkHasNoPackets(t *testing.T) {
 	}
 }
 
-// A wrong call is refused in words that name the option, or the variable in its
-// place, and say what would do.
+// The refusal of a wrong call names the option, or the variable in its place, and the accepted
+// values.
 func TestCommandLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write(t, "verbena-program-here", "")

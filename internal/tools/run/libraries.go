@@ -13,7 +13,7 @@ import (
 // preloadName is the library that shows programs the files of a driver.
 const preloadName = "libverbena-preload.so"
 
-// suppressionsName is the file that tells valgrind what is no error of the engine's.
+// suppressionsName is the file by which valgrind ignores the engine's false errors.
 const suppressionsName = "verbena.supp"
 
 // libraryNames lists the files that must be there. The first tells for which machine
@@ -44,7 +44,7 @@ func libraries(executable string) (string, error) {
 	return dir, nil
 }
 
-// machine returns what a shared object or program was compiled for.
+// machine returns the machine that a shared object or program was compiled for.
 func machine(path string) (elf.Machine, elf.Class, error) {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 func unprivileged(f *os.File, path string) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return nil // the system will say what is wrong
+		return nil // the system will report the error
 	}
 	const why = "%s is %s: the loader ignores LD_LIBRARY_PATH for it; run a copy of it that is not"
 	if st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Geteuid() {

@@ -47,7 +47,8 @@ func find(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// cause strips what os and exec put around the reason: the name is said already.
+// cause strips the text that os and exec put around the reason: the message names the program
+// already.
 func cause(err error) error {
 	var e *exec.Error
 	var p *os.PathError
@@ -60,8 +61,8 @@ func cause(err error) error {
 	return err
 }
 
-// loadable checks that a program will load the libraries in dir. What it
-// cannot find out it lets through: the system has the last word.
+// loadable checks that a program will load the libraries in dir. A program that it cannot judge
+// passes: the system decides.
 func loadable(path, dir string) error {
 	for range maxInterpreters {
 		f, err := os.Open(path)
@@ -93,7 +94,7 @@ func examine(f *os.File, path, dir string) (interpreter string, err error) {
 	}
 	e, err := elf.NewFile(f)
 	if err != nil {
-		return "", nil // the system will say what is wrong
+		return "", nil // the system will report the error
 	}
 	loader := ""
 	for _, p := range e.Progs {
@@ -121,7 +122,7 @@ func examine(f *os.File, path, dir string) (interpreter string, err error) {
 	return "", nil
 }
 
-// architecture names what code is for: "64 bits for x86_64".
+// architecture describes a machine: "64 bits for x86_64".
 func architecture(m elf.Machine, c elf.Class) string {
 	return strings.TrimPrefix(c.String(), "ELFCLASS") + " bits for " +
 		strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))

@@ -67,8 +67,7 @@ func put(path string, isDir bool, content string) error {
 	return os.Rename(next, path)
 }
 
-// removeOthers removes what is not in t: of devices and addresses that are
-// gone.
+// removeOthers removes files that are not in t: those of devices and addresses that are gone.
 func removeOthers(root string, t tree) error {
 	wanted := map[string]bool{}
 	for name := range t {

@@ -58,8 +58,8 @@ func start(o *options, args []string) error {
 		fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env)))
 }
 
-// captureWritable checks that there can be captures where they are to be: what
-// the libraries say of it the program turns into "cannot allocate".
+// captureWritable checks that captures can be written in their place: a program turns the
+// libraries' message into "cannot allocate".
 func captureWritable(file string) error {
 	dir := filepath.Dir(file)
 	if file == "" || strings.Contains(dir, "%p") {

@@ -24,8 +24,8 @@ import (
 //
 //	Conn.pump ─► flush ── node.PollOutput ─► link.Write      under the lock: a write is a copy
 //	TryPoll ───► link.Receive, node.Handle ─► flush          or a send that does not block
-//	Conn.Ring ─► QP.Quick         where the peer's window is mapped: stores, and no flush
-//	TryPoll ───► node.Take        of what the peer stored likewise
+//	Conn.Submit ─► QP.Quick       where the peer's window is mapped: stores, and no flush
+//	TryPoll ───► node.Take        of the peer's stores
 //	lost link ─► node.Detach, and a goroutine that opens the next one ─► node.Attach
 //
 // All queue pairs share one lock, as a node does the work of all of them: a thread with an event

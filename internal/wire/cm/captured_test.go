@@ -81,9 +81,9 @@ func TestCapturedMADsReencodeByteForByte(t *testing.T) {
 	}
 }
 
-// What tshark 4.0.17 prints of the first REQ of rxe-rping.pcap, but for the
-// flow label: the bytes are 60 8f 60 00, tshark shows 0x00608 and a rate of
-// 0x20 because it reads that word one byte early.
+// The output of tshark 4.0.17 for the first REQ of rxe-rping.pcap, but for the flow label: the
+// bytes are 60 8f 60 00, tshark shows 0x00608 and a rate of 0x20 because it reads that word one
+// byte early.
 func TestREQFieldsAsWiresharkShowsThem(t *testing.T) {
 	mad := madsOf(t, filepath.Join(captures, "rxe-rping.pcap"))[0]
 	h, data, _ := ParseHeader(mad)
@@ -108,7 +108,7 @@ func TestREQFieldsAsWiresharkShowsThem(t *testing.T) {
 	}
 }
 
-// What tshark 4.0.17 prints of the messages that answer one.
+// The output of tshark 4.0.17 for the messages that answer one.
 func TestOtherFieldsAsWiresharkShowsThem(t *testing.T) {
 	mads := madsOf(t, filepath.Join(captures, "rxe-rping.pcap"))
 	_, data, _ := ParseHeader(mads[1])

@@ -50,8 +50,8 @@ func reencode(a Attribute, data []byte) (out, rest []byte, ok bool) {
 	panic(fmt.Sprintf("no codec for attribute %v", a))
 }
 
-// reserved lists the bits of each message that have no meaning, by byte of the
-// data: the oracle for what an encoder leaves zero.
+// reserved lists the bits of each message that have no meaning, by byte of the data: an encoder
+// must leave them zero.
 var reserved = map[Attribute]map[int]byte{
 	AttrREQ: {
 		4: 0xff, 5: 0xff, 6: 0xff, 7: 0xff, 24: 0xff, 25: 0xff, 26: 0xff, 27: 0xff,

@@ -22,9 +22,8 @@ var wordsOf = map[Attribute]string{
 	AttrAPR:           "AlternatePathResponse",
 }
 
-// Describe returns one line about a MAD, in the words of Wireshark's info
-// column: "CM: ConnectRequest". What is no CM message is named by its class,
-// what is no MAD is "CM: malformed".
+// Describe returns one line about a MAD, in the words of Wireshark's info column: "CM:
+// ConnectRequest". Another MAD is named by its class; bytes that are no MAD are "CM: malformed".
 func Describe(mad []byte) string {
 	h, _, ok := ParseHeader(mad)
 	if !ok || len(mad) < MADSize {

@@ -14,10 +14,9 @@
 // A MAD travels as the payload of a UD SEND Only packet from QP1 to QP1 with
 // the Q_Key 0x80010000.
 //
-// Values hold no pointers: private data are arrays, padded with zeros as on the
-// wire. Fields wider in Go than on the wire are masked when appended. Parsing
-// checks length only: what a field may say is for package ibcm to judge.
-// Reserved bits are written as zero.
+// Values hold no pointers: private data are arrays, padded with zeros as on the wire. Fields wider
+// in Go than on the wire are masked when appended. Parsing checks length only; package ibcm judges
+// the fields. Reserved bits are written as zero.
 //
 // Spec: IBTA vol. 1, chapter 12, tables 106 to 120 (message contents); annex A11
 // (IP addressing).

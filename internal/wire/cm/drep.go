@@ -16,7 +16,7 @@ type DREP struct {
 	PrivateData  [DREPPrivateSize]byte
 }
 
-// ParseDREP reads the data of a DREP MAD and returns what follows it.
+// ParseDREP reads the data of a DREP MAD and returns the bytes behind it.
 func ParseDREP(b []byte) (d DREP, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return d, b, false

@@ -21,7 +21,7 @@ type DREQ struct {
 	PrivateData  [DREQPrivateSize]byte
 }
 
-// ParseDREQ reads the data of a DREQ MAD and returns what follows it.
+// ParseDREQ reads the data of a DREQ MAD and returns the bytes behind it.
 func ParseDREQ(b []byte) (d DREQ, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return d, b, false

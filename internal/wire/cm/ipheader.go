@@ -22,9 +22,8 @@ type IPHeader struct {
 	Dst     netip.Addr
 }
 
-// ParseIPHeader reads an IPHeader and returns what follows it: the private
-// data of the application. It fails on a version other than 0 and an IP
-// version that is neither 4 nor 6.
+// ParseIPHeader reads an IPHeader and returns the bytes behind it: the private data of the
+// application. It fails on a version other than 0 and an IP version that is neither 4 nor 6.
 func ParseIPHeader(b []byte) (h IPHeader, rest []byte, ok bool) {
 	if len(b) < IPHeaderSize || b[0] != 0 {
 		return h, b, false

@@ -33,7 +33,7 @@ type LAP struct {
 	PrivateData           [LAPPrivateSize]byte
 }
 
-// ParseLAP reads the data of a LAP MAD and returns what follows it.
+// ParseLAP reads the data of a LAP MAD and returns the bytes behind it.
 func ParseLAP(b []byte) (l LAP, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return l, b, false

@@ -11,7 +11,7 @@ const (
 	DataSize   = MADSize - HeaderSize
 )
 
-// What the header of a CM message says.
+// Fixed values in the header of a CM message.
 const (
 	BaseVersion  = 1
 	Class        = 0x07 // communication management
@@ -59,7 +59,7 @@ func NewHeader(a Attribute, tid uint64) Header {
 		Method: MethodSend, Attribute: a, TransactionID: tid}
 }
 
-// ParseHeader reads the header of a MAD and returns what follows it.
+// ParseHeader reads the header of a MAD and returns the bytes behind it.
 func ParseHeader(b []byte) (h Header, rest []byte, ok bool) {
 	if len(b) < HeaderSize {
 		return h, b, false

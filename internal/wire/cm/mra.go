@@ -29,7 +29,7 @@ type MRA struct {
 	PrivateData    [MRAPrivateSize]byte
 }
 
-// ParseMRA reads the data of an MRA MAD and returns what follows it.
+// ParseMRA reads the data of an MRA MAD and returns the bytes behind it.
 func ParseMRA(b []byte) (m MRA, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return m, b, false

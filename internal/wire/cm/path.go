@@ -32,7 +32,7 @@ type Path struct {
 // LIDRoCE stands in both LID fields of a path over Ethernet.
 const LIDRoCE = 0xffff
 
-// ParsePath reads a path and returns what follows it.
+// ParsePath reads a path and returns the bytes behind it.
 func ParsePath(b []byte) (p Path, rest []byte, ok bool) {
 	if len(b) < PathSize {
 		return p, b, false

@@ -23,7 +23,7 @@ type REJ struct {
 	PrivateData  [REJPrivateSize]byte
 }
 
-// ParseREJ reads the data of a REJ MAD and returns what follows it.
+// ParseREJ reads the data of a REJ MAD and returns the bytes behind it.
 func ParseREJ(b []byte) (r REJ, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return r, b, false

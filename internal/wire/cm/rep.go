@@ -42,7 +42,7 @@ type REP struct {
 	PrivateData        [REPPrivateSize]byte
 }
 
-// ParseREP reads the data of a REP MAD and returns what follows it.
+// ParseREP reads the data of a REP MAD and returns the bytes behind it.
 func ParseREP(b []byte) (r REP, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return r, b, false

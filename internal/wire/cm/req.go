@@ -56,7 +56,7 @@ type REQ struct {
 	PrivateData           [REQPrivateSize]byte
 }
 
-// ParseREQ reads the data of a REQ MAD and returns what follows it.
+// ParseREQ reads the data of a REQ MAD and returns the bytes behind it.
 func ParseREQ(b []byte) (r REQ, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return r, b, false

@@ -16,7 +16,7 @@ type RTU struct {
 	PrivateData  [RTUPrivateSize]byte
 }
 
-// ParseRTU reads the data of an RTU MAD and returns what follows it.
+// ParseRTU reads the data of an RTU MAD and returns the bytes behind it.
 func ParseRTU(b []byte) (r RTU, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return r, b, false

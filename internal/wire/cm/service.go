@@ -4,8 +4,8 @@ package cm
 
 import "fmt"
 
-// ServiceID names what a REQ wants to talk to. Those of IP port spaces are
-// 0x0000000001, the protocol and the port.
+// ServiceID names the service that a REQ asks for. Those of IP port spaces are 0x0000000001, the
+// protocol and the port.
 //
 // Spec: IBTA vol. 1, annex A11 (RDMA IP CM service).
 type ServiceID uint64

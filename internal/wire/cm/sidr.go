@@ -26,7 +26,7 @@ type SIDRREQ struct {
 	PrivateData [SIDRREQPrivateSize]byte
 }
 
-// ParseSIDRREQ reads the data of a SIDR_REQ MAD and returns what follows it.
+// ParseSIDRREQ reads the data of a SIDR_REQ MAD and returns the bytes behind it.
 func ParseSIDRREQ(b []byte) (s SIDRREQ, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return s, b, false
@@ -85,7 +85,7 @@ type SIDRREP struct {
 	PrivateData [SIDRREPPrivateSize]byte
 }
 
-// ParseSIDRREP reads the data of a SIDR_REP MAD and returns what follows it.
+// ParseSIDRREP reads the data of a SIDR_REP MAD and returns the bytes behind it.
 func ParseSIDRREP(b []byte) (s SIDRREP, rest []byte, ok bool) {
 	if len(b) < DataSize {
 		return s, b, false

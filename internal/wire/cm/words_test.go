@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// The right column is what tshark 4.0.17 prints after "RRoCE 322 " for a MAD of
-// each attribute.
+// The right column is tshark 4.0.17's text after "RRoCE 322 " for a MAD of each attribute.
 func TestDescribeSaysWhatWiresharkSays(t *testing.T) {
 	for attr, want := range map[Attribute]string{
 		0x01: "CM: ClassPortInfo", AttrREQ: "CM: ConnectRequest", AttrMRA: "CM: MsgRcptAck", AttrREJ: "CM: ConnectReject",

@@ -23,7 +23,7 @@ type AtomicOp uint8
 // Atomic operations.
 const (
 	FetchAdd     AtomicOp = 0
-	UrdmaCmpSwap AtomicOp = 1 // what urdma has for CmpSwap; over TRP only
+	UrdmaCmpSwap AtomicOp = 1 // urdma's CmpSwap; over TRP only
 	CmpSwap      AtomicOp = 2
 
 	atomicOpMask = 15
@@ -84,7 +84,7 @@ func (r AtomicReq) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, r.CompareMask)
 }
 
-// Apply returns what the 8 bytes become that were orig.
+// Apply returns the new value of 8 bytes whose value was orig.
 //
 // Spec: RFC 7306, 5.1 (FetchAdd with its field boundary mask), 5.3 (CmpSwap).
 func (r AtomicReq) Apply(orig uint64) uint64 {
@@ -100,7 +100,7 @@ func (r AtomicReq) Apply(orig uint64) uint64 {
 	return (orig&low + r.AddSwap&low) ^ (orig^r.AddSwap)&r.AddSwapMask
 }
 
-// AtomicResp returns what was there before.
+// AtomicResp returns the old value.
 //
 // Spec: RFC 7306, 4 (atomic response header).
 type AtomicResp struct {

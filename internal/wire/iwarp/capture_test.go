@@ -87,7 +87,7 @@ func TestCapturesRoundTrip(t *testing.T) {
 				}
 				again, o := encode(t, ulpdu)
 				seen[o]++
-				if pad := iwarp.PadBytes(len(ulpdu)); pad > 0 { // siw leaves there what there was
+				if pad := iwarp.PadBytes(len(ulpdu)); pad > 0 { // siw leaves old bytes there
 					copy(whole[iwarp.LengthBytes+len(ulpdu):], make([]byte, pad))
 				}
 				if got := iwarp.AppendFPDU(nil, again, false); !bytes.Equal(got, whole) {
@@ -103,8 +103,7 @@ func TestCapturesRoundTrip(t *testing.T) {
 	t.Logf("%d set-up frames, segments %v", frames, seen)
 }
 
-// TestCapturesTerminates holds what siw's Terminates say once its nibbles are
-// put right.
+// TestCapturesTerminates checks the contents of siw's Terminates once its nibbles are put right.
 func TestCapturesTerminates(t *testing.T) {
 	want := map[string]iwarp.TermError{
 		"siw-op-readbad": iwarp.RDMAPInvalidSTag, "siw61-op-readbad": iwarp.RDMAPInvalidSTag, "siw-op-writebad": iwarp.DDPInvalidSTag,

@@ -79,9 +79,8 @@ func (m Marker) Append(b []byte) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// UpdateCRC returns the CRC32c of what sum stands for followed by p; 0 stands
-// for nothing. It covers an FPDU from its first byte, marker or length, to the
-// pad.
+// UpdateCRC extends the CRC32c sum by p; 0 is the sum of no bytes. It covers an FPDU from its first
+// byte, marker or length, to the pad.
 //
 // Spec: RFC 5044, 4.4 (CRC calculation).
 func UpdateCRC(sum uint32, p []byte) uint32 { return crc32.Update(sum, castagnoli, p) }

@@ -10,8 +10,8 @@ import (
 	"verbena/internal/wire/iwarp"
 )
 
-// FuzzSetUpFrame parses anything. What is a set-up frame must encode to the
-// same bytes once the reserved bits are zero.
+// FuzzSetUpFrame parses anything. A set-up frame must encode to the same bytes once the reserved
+// bits are zero.
 func FuzzSetUpFrame(f *testing.F) {
 	for _, c := range stream.LoadAll(f, captures) {
 		for _, b := range c.Sent {
@@ -37,8 +37,8 @@ func FuzzSetUpFrame(f *testing.F) {
 	})
 }
 
-// FuzzSegment parses anything as a DDP segment and what its opcode carries, and
-// holds the encoding to the bytes without the reserved bits.
+// FuzzSegment parses anything as a DDP segment with its opcode's fields, and compares the encoding
+// with the bytes without the reserved bits.
 func FuzzSegment(f *testing.F) {
 	seen := map[iwarp.Opcode]bool{}
 	for _, c := range stream.LoadAll(f, captures) {
@@ -94,7 +94,7 @@ func FuzzSegment(f *testing.F) {
 			if m, _, ok = iwarp.ParseTermMsg(payload); !ok {
 				return
 			}
-			// The headers in it have reserved bits of their own: read what we write.
+			// The headers in it have reserved bits of their own: parse our own encoding.
 			again, none, ok := iwarp.ParseTermMsg(m.Append(nil))
 			if !ok || len(none) != 0 || again != m || len(m.Append(nil)) > iwarp.MaxTermBytes {
 				t.Fatalf("%+v\nread again %+v, %v", m, again, ok)

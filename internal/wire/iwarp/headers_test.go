@@ -102,7 +102,7 @@ func TestReservedBits(t *testing.T) {
 	}
 }
 
-// TestSetUpFrameRefused has what no set-up frame may say.
+// TestSetUpFrameRefused has invalid fields of set-up frames.
 func TestSetUpFrameRefused(t *testing.T) {
 	const req = "4d504120494420526571204672616d65"
 	for _, s := range []string{

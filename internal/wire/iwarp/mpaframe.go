@@ -38,7 +38,7 @@ const (
 // Spec: RFC 5044, 7.1.1 (MPA Request and Reply frame format); RFC 6581, 7.
 type MPAFrame struct {
 	Reply    bool
-	Markers  bool // M: the sender wants markers in what it receives
+	Markers  bool // M: the sender wants markers in the stream to it
 	CRC      bool // C: the sender wants CRCs; both ends then use them
 	Reject   bool // R, of a Reply: the connection is refused
 	Revision uint8
@@ -49,9 +49,8 @@ type MPAFrame struct {
 	PrivateData []byte // of the application; aliases the buffer parsed
 }
 
-// MPAFrameLen returns how many bytes the set-up frame at the front of b has, or
-// how many of b are needed to tell; ok is false if what is there already is no
-// set-up frame that Parse would take.
+// MPAFrameLen returns the length of the set-up frame at the front of b, or the number of bytes
+// needed to know it. ok is false if b begins no set-up frame that Parse would take.
 func MPAFrameLen(b []byte) (n int, ok bool) {
 	k := min(len(b), mpaKeyBytes)
 	if s := string(b[:k]); s != mpaRequestKey[:k] && s != mpaReplyKey[:k] {

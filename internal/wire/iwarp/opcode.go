@@ -73,7 +73,7 @@ var opcodes = [16]OpcodeInfo{
 		FixedBytes: AtomicResponseBytes},
 }
 
-// Info returns what an opcode implies.
+// Info returns the properties of an opcode.
 func (o Opcode) Info() *OpcodeInfo { return &opcodes[o&15] }
 
 // String returns Wireshark's name. Deviation: Wireshark 4.0 knows no immediate

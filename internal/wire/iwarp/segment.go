@@ -120,7 +120,7 @@ func (h Header) Append(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, h.MO)
 }
 
-// String returns what Wireshark's info column says of the segment.
+// String returns Wireshark's info column of the segment.
 func (h Header) String() string {
 	if h.Last {
 		return h.Opcode.String() + " [last DDP segment]"

@@ -18,8 +18,8 @@ const (
 	siwM, siwD, siwR = 1 << 0, 1 << 1, 1 << 2
 )
 
-// A TermMsg is the last message of a stream: what went wrong, and the headers
-// of the segment it went wrong with.
+// A TermMsg is the last message of a stream: an error, and the headers of the segment that caused
+// it.
 //
 // Spec: RFC 5040, 4.8 (Terminate header) and 7.1.
 type TermMsg struct {
@@ -32,14 +32,13 @@ type TermMsg struct {
 	DDP          Header
 	Read         ReadReq
 
-	// Swapped says that nibbles and bits of the control field are in the order
-	// of siw on a little-endian machine. Parse tells; what we send never is.
+	// Swapped says that nibbles and bits of the control field are in the order of siw on a
+	// little-endian machine. ParseTermMsg sets it; our own messages never have it.
 	Swapped bool
 }
 
-// ParseTermMsg reads a Terminate message, the whole of b, leaving nothing but
-// what its control field does not account for. The DDP header is taken for
-// tagged or untagged by its own T bit.
+// ParseTermMsg reads a Terminate message. rest is the bytes that its control field does not account
+// for. The DDP header is taken for tagged or untagged by its own T bit.
 //
 // siw writes layer and type into each other's nibble, and M, D and R to the low
 // end of their byte. Where the high end is empty and the low is not, it is

@@ -82,8 +82,8 @@ const (
 	CommandDone      CommandStatus = iota
 	CommandMalformed               // its fields cannot be
 	CommandUnknown                 // no such operation
-	CommandNoSuch                  // names what is not there
-	CommandExists                  // names what is there already
+	CommandNoSuch                  // names an object that does not exist
+	CommandExists                  // names an object that exists already
 	CommandNoRoom                  // the node has no memory left for it
 )
 

@@ -18,7 +18,7 @@ const (
 	datagramWordsBytes = 128
 
 	MaxDatagramRing = 1 << 24 // bounds Cap
-	DatagramGrain   = 8       // what records are multiples of
+	DatagramGrain   = 8       // records are multiples of it
 )
 
 // PostedAt returns the offset of the word that says how far the peer has filled the ring.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package ntb is what two nodes write into each other's memory over a
-// non-transparent bridge, or over what stands for one, as Go values.
+// Package ntb has as Go values the data that two nodes write into each other's memory, over a
+// non-transparent bridge or a substitute for one.
 //
 // Each node owns a window, memory that the other one writes and never reads.
 // Addresses are offsets into a window. A window of node B, as node A fills it:
@@ -16,9 +16,8 @@
 // The info page is at the same place for ever; where the rest is B says in the
 // hello phases and in responses to commands.
 //
-// The shapes are those of the original, NTRDMA: a hello in phases, command
-// ring, virtual doorbells, WQE and CQE rings in parallel, a stream of
-// destination and data over TCP. What is different:
+// The shapes are those of the original, NTRDMA: a hello in phases, command ring, virtual doorbells,
+// WQE and CQE rings in parallel, a stream of destination and data over TCP. Differences:
 //   - all is little-endian by definition and every message has its size: the
 //     original sends C structures as the machine has them;
 //   - places are offsets into a window, which both ends check, not addresses;
@@ -29,7 +28,7 @@
 //     if there are few; gather lists do not cross the link;
 //   - a WQE has a mark, written last, that says which one it is: no index of the ring
 //     is written. It may tell how far its writer is with the requests of the other way;
-//   - only what has more to say than that all went well has a CQE;
+//   - only a WQE with more to report than success has a CQE;
 //   - a session number tells one life of the link from the next.
 //
 // Everything here is a value without state: nothing allocates, panics on input

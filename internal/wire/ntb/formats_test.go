@@ -109,7 +109,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// What the original leaves unchecked: counts beyond what there is room for.
+// Counts beyond the room there is, which the original leaves unchecked.
 func TestCountsAreBounded(t *testing.T) {
 	slot := func(c interface{ Append([]byte) []byte }) []byte {
 		return append(c.Append(nil), make([]byte, CommandBytes)...)[:CommandBytes-CommandHeaderBytes]
@@ -212,7 +212,7 @@ func TestRingArithmetic(t *testing.T) {
 	}
 }
 
-// Rings that can be, and what is in them.
+// Valid rings, and their contents.
 func TestDatagramRings(t *testing.T) {
 	good := DatagramRing{At: 0x1000, Cap: 4096, Max: 2040}
 	if !good.Valid() || good.PostedAt() != 0x1000 || good.TakenAt() != 0x1040 || good.BytesAt() != 0x1080 || good.Size() != 4096+128 {
@@ -264,8 +264,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// FuzzFormats parses anything as everything. What parses encodes to the same
-// bytes but for the reserved ones, and parses again to the same.
+// FuzzFormats parses anything as everything. Input that parses encodes to the same bytes but for
+// the reserved ones, and parses again to the same values.
 func FuzzFormats(f *testing.F) {
 	for _, c := range formats {
 		b, _ := hex.DecodeString(c.bytes)

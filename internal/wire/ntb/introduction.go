@@ -10,9 +10,9 @@ const IntroductionBytes = 24
 // introductionMagic opens the link of two processes of a shared-memory hub.
 const introductionMagic uint32 = 0x6d746e02
 
-// An Introduction is the first thing that each of two processes says that share
-// memory: which one it is, and how long the two parts of its window are, which come with
-// it: what is this link's alone, and the application's.
+// An Introduction is the first message that two processes with shared memory exchange. It says
+// which process it is. It brings the two parts of its window, with their lengths: the link's own,
+// and the application's.
 type Introduction struct {
 	Side                      uint8
 	Slot                      uint16

@@ -14,17 +14,16 @@ type QPCreate struct {
 	QPN    ib.QPN
 	Cap    uint32 // entries of both rings, a power of two
 	CQEsAt uint64
-	DoneAt uint64 // WordsBytes: DoneWord and what follows
+	DoneAt uint64 // WordsBytes: DoneWord and the words after it
 	Bell   uint32 // to ring for completions
 	Serial uint32 // tells this far half from others of the same queue pair, in a QPGrant
 }
 
 const qpCreateBytes = 32
 
-// What the peer tells a queue pair of its requests: words behind one another. All
-// before Done are done, and of those from From on there are CQEs; what they have to
-// say of the others is that all went well. While Watched is not 0 the peer looks
-// at the WQEs themselves, and needs no doorbell.
+// The peer reports on a queue pair's requests in words behind one another. All requests before Done
+// are done. There are CQEs for those from From on; the others succeeded. While Watched is not 0 the
+// peer polls the WQEs themselves, and needs no doorbell.
 const (
 	DoneWord    = 0  // 8: Position
 	FromWord    = 8  // 8: Position

@@ -16,10 +16,9 @@ func (i Index) Since(o Index) uint32 { return uint32(i - o) }
 // two of at most limit.
 func ValidCap(n, limit uint32) bool { return n > 0 && n <= limit && n&(n-1) == 0 }
 
-// Position is an index of a WQE or CQE ring with the generation that it is
-// counted in, from 1 on: after a message that found no receive, the ring is taken up
-// again from there, and what was written before is void. Memory that was never written
-// has none.
+// Position is an index of a WQE or CQE ring with its generation, from 1 on. After a message that
+// found no receive, the ring is taken up again from there, and later entries are void. Memory that
+// was never written has no generation.
 type Position uint64
 
 // NewPosition joins a generation and an index.
@@ -33,6 +32,6 @@ func (p Position) Generation() uint32 { return uint32(p >> 32) }
 // Index returns the index.
 func (p Position) Index() Index { return Index(p) }
 
-// MaxRing bounds the capacity of a WQE ring, and with it what a peer can make a
-// node set aside.
+// MaxRing bounds the capacity of a WQE ring, and with it the memory that a peer can make a node set
+// aside.
 const MaxRing = 1 << 12

@@ -8,12 +8,11 @@ import (
 	"verbena/ib"
 )
 
-// Sizes of a WQE. It is two cache lines; the second has what does not fit
-// the first:
+// Sizes of a WQE. It is two cache lines; the second has the fields that do not fit the first:
 //
 //	0   op, flags, done           32  address (not of SENDs)     64  bytes of a piece of at most
-//	8   length, offset, bytes     40  place of the bytes             MaxInline, or what an
-//	20  immediate, key            48  what atomics compare, add      atomic swaps in
+//	8   length, offset, bytes     40  place of the bytes             MaxInline, or the value that
+//	20  immediate, key            48  operand of an atomic           a compare-and-swap stores
 //	                              56  mark
 //
 // The few bytes of a short piece lie in the first line, from 32 on of a SEND and 40 of a WRITE. The
@@ -81,7 +80,7 @@ const (
 	wqeKnownFlags = 1<<iota - 1
 )
 
-// A WQE is one piece of a message: of a READ, one piece of what is asked for.
+// A WQE is one piece of a message, or of the memory that a READ asks for.
 type WQE struct {
 	Op    WQEOp
 	Flags WQEFlags
@@ -102,8 +101,8 @@ type WQE struct {
 	Inline     [MaxInline]byte // pieces of at most MaxInline bytes of a SEND or WRITE
 }
 
-// Parse reads a WQE. It checks what can be checked without knowing more than
-// the WQE: operation, flags, and that the piece is one of the message.
+// Parse reads a WQE. It makes the checks that need nothing but the WQE: operation, flags, and that
+// the piece is one of the message.
 func (w *WQE) Parse(b []byte) (ok bool) {
 	if len(b) < WQEBytes {
 		return false

@@ -24,8 +24,7 @@ type Datagram struct {
 	FrameLen  int    // bytes on the link, whatever was captured of them
 }
 
-// Pseudo returns what the ICRC of this datagram covers of its IP and UDP
-// headers.
+// Pseudo returns the IP and UDP header fields that the ICRC of this datagram covers.
 func (d *Datagram) Pseudo() roce.Pseudo {
 	return roce.NewPseudo(d.Src.Addr(), d.Dst.Addr(), d.Src.Port(), d.Dst.Port())
 }

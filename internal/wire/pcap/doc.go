@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package pcap writes capture files, and has the values in which package
-// pcapread returns what is in them.
+// Package pcap writes capture files. It also has the values that package pcapread returns for their
+// contents.
 //
 // A Writer takes datagrams and TCP segments as a socket sees them, without link
 // or IP header. It writes pcapng of link type "raw IP", with the headers that the

@@ -18,7 +18,7 @@ const (
 	maxSegmentBytes  = 1<<16 - 1 - ipv4Bytes - tcpBytes
 )
 
-// flushEvery bounds what the capture of a process that is killed lacks.
+// flushEvery bounds the time that the capture of a killed process lacks.
 const flushEvery = 250 * time.Millisecond
 
 // Writer writes datagrams and TCP segments to a pcapng stream. Several goroutines
@@ -91,7 +91,7 @@ func (w *Writer) writeLocked(t time.Time, limit int, payload [][]byte,
 	return w.err
 }
 
-// Flush writes out what is buffered.
+// Flush writes out the buffer.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

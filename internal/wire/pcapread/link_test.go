@@ -133,7 +133,7 @@ func TestLinkLayers(t *testing.T) {
 	}
 }
 
-// TestSkipped passes over what is not RoCEv2.
+// TestSkipped passes over packets that are not RoCEv2.
 func TestSkipped(t *testing.T) {
 	other := rawFrame(t, 0)
 	other[22]++ // another destination port
@@ -236,8 +236,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestCutFile holds that a file that ends within a frame is reported, so that
-// nobody takes what is left for the whole.
+// TestCutFile: a file that ends within a frame is reported, so that nobody takes the rest for the
+// whole.
 func TestCutFile(t *testing.T) {
 	ip := rawFrame(t, 0)
 	for name, whole := range map[string][]byte{"pcap": pcapFile(t, layers.LinkTypeRaw, ip, len(ip)), "pcapng": ours(t, flows[0])} {

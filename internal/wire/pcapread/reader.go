@@ -43,7 +43,7 @@ type source interface {
 	LinkType() layers.LinkType
 }
 
-// Open opens a capture file. The error names the file and what is wrong.
+// Open opens a capture file. The error names the file and the reason.
 func Open(path string) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -7,7 +7,7 @@ import "encoding/binary"
 // AtomicAckETHBytes is the size of an AtomicAckETH.
 const AtomicAckETHBytes = 8
 
-// AtomicAckETH carries what an atomic found in the remote memory.
+// AtomicAckETH carries the old value of an atomic's remote memory.
 //
 // Spec: IBTA vol. 1, 9.3 Extended transport headers.
 type AtomicAckETH struct {

@@ -9,9 +9,9 @@ import (
 	"verbena/internal/wire/roce"
 )
 
-// FuzzPacket parses anything. What is well formed must encode to the same
-// bytes once the bits that are reserved, and the pad, are zero. Seeds are one
-// packet of each opcode from real rxe traffic, and one made of each opcode.
+// FuzzPacket parses anything. A well-formed packet must encode to the same bytes once the bits that
+// are reserved, and the pad, are zero. Seeds are one packet of each opcode from real rxe traffic,
+// and one made of each opcode.
 func FuzzPacket(f *testing.F) {
 	seen := map[roce.Opcode]bool{}
 	for _, c := range captures(f) {

@@ -32,7 +32,7 @@ const (
 // BTH byte 4 (FECN, BECN). Covered as sent: the lengths, the IPv4
 // identification, and Don't Fragment, which is always set.
 //
-// Spec: IBTA annex A17, CA17-22 (what is covered) and CA17-7 (Don't Fragment).
+// Spec: IBTA annex A17, CA17-22 (the fields covered) and CA17-7 (Don't Fragment).
 type Pseudo struct {
 	base uint32
 	v6   bool
@@ -145,9 +145,9 @@ func (p *Pseudo) Verify(udpPayload []byte, hintID uint16) (id uint16, ok bool) {
 	if !ok || diff == 0 || p.v6 {
 		return hintID, ok && diff == 0
 	}
-	// The CRC is linear: the difference is what the two bytes hintID^id put
-	// into the register, advanced over all that follows them. Taken back to
-	// where those bytes entered, it is they and nothing else.
+	// The CRC is linear. The difference is the effect of the two bytes hintID^id on the register,
+	// advanced over all bytes after them. Taken back to where those bytes entered, it is they and
+	// nothing else.
 	d := retreat(diff, len(udpPayload)-ICRCBytes+v4AfterIdent+2)
 	if d>>16 != 0 {
 		return 0, false

@@ -245,7 +245,7 @@ var opcodes = func() (t [256]OpInfo) {
 	for _, s := range [...]struct {
 		name string
 		base Opcode
-		x    shape // what all requests of the service carry
+		x    shape // carried by all requests of the service
 	}{{"RC ", RCSendFirst, 0}, {"UC ", UCSendFirst, 0}, {"XRC ", XRCSendFirst, xrceth}} {
 		t[s.base+0x00] = row(OpSend, s.name+"Send First", s.x|first|payload|consumes)
 		t[s.base+0x01] = row(OpSend, s.name+"Send Middle", s.x|middle|payload|consumes)

@@ -31,7 +31,7 @@ func sample(o Opcode, payloadBytes int) Packet {
 	return p
 }
 
-// onlyPresent clears what the opcode does not carry, as Parse leaves it.
+// onlyPresent clears the fields that the opcode does not carry, as Parse leaves them.
 func onlyPresent(p Packet) Packet {
 	i := p.Opcode.Info()
 	if !i.HasXRCETH {

@@ -11,9 +11,9 @@ import (
 // Gap is a range of PSNs: from First to before End.
 type Gap struct{ First, End ib.PSN }
 
-// SACK tells which requests a responder misses: from From to before Upper it has all but the Gaps,
-// which ascend and begin with From. It has all before BTH.PSN and tells nothing of what is between
-// that and From. A packet with it, SelectiveAcknowledge, goes to a requester that set
+// SACK lists the requests that a responder misses. In [From, Upper) it has all but the Gaps, which
+// ascend and begin with From. It has all before BTH.PSN, and says nothing about PSNs between
+// BTH.PSN and From. A packet with it, SelectiveAcknowledge, goes to a requester that set
 // BTH.Selective. It is Verbena's own: no specification has it.
 type SACK struct {
 	From, Upper ib.PSN

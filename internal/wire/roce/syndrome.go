@@ -52,7 +52,7 @@ func RNRNAK(timerCode uint8) Syndrome {
 	return Syndrome(KindRNRNAK)<<syndromeKindShift | Syndrome(timerCode&syndromeValueMask)
 }
 
-// Kind returns what s is.
+// Kind returns the kind of s.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> syndromeKindShift & 3) }
 
 // Value returns the low five bits: the credit code of an ACK, the timer code
@@ -65,7 +65,7 @@ func (s Syndrome) NAK() Syndrome { return s & 0x7f }
 var nakNames = [...]string{"PSN Sequence Error", "Invalid Request", "Remote Access Error",
 	"Remote Operational Error", "Invalid RD Request"}
 
-// String returns Wireshark's words: the kind, or for a NAK what is wrong.
+// String returns Wireshark's words: the kind, or the error of a NAK.
 func (s Syndrome) String() string {
 	if s.Kind() != KindNAK {
 		return s.Kind().String()
@@ -112,8 +112,8 @@ var rnrTimers = [32]uint32{
 	327680, 491520,
 }
 
-// RNRTimer returns how long a requester waits before it sends again what met
-// an RNR NAK with this timer code (0 to 31). Code 0 is the longest.
+// RNRTimer returns how long a requester waits after an RNR NAK with this timer code (0 to 31)
+// before it repeats the request. Code 0 is the longest.
 func RNRTimer(code uint8) time.Duration {
 	return time.Duration(rnrTimers[code&syndromeValueMask]) * time.Microsecond
 }

@@ -201,8 +201,8 @@ func TestNothingAllocates(t *testing.T) {
 	}
 }
 
-// FuzzPacket parses anything. What is well formed must encode to the same
-// bytes once the reserved bits are zero, and name no byte it did not have.
+// FuzzPacket parses anything. A well-formed packet must encode to the same bytes once the reserved
+// bits are zero, and name no byte it did not have.
 func FuzzPacket(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(unhex(v.bytes))

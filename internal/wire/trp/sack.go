@@ -5,9 +5,8 @@ package trp
 // Range is the PSNs from Min to the one before Max.
 type Range struct{ Min, Max PSN }
 
-// Header returns the SACK that tells of r. It does not say what has arrived
-// before Min.
+// Header returns the SACK of r. It says nothing about segments before Min.
 func (r Range) Header() Header { return Header{PSN: r.Min, AckPSN: r.Max, Opcode: SACK} }
 
-// Range returns what a SACK tells of.
+// Range returns the range of a SACK.
 func (h Header) Range() Range { return Range{h.PSN, h.AckPSN} }

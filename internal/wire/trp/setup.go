@@ -25,7 +25,7 @@ type Setup struct {
 	PrivateData []byte
 }
 
-// parseSetup reads what follows a header, to the end of the datagram.
+// parseSetup reads the rest behind a header, to the end of the datagram.
 func parseSetup(b []byte) (s Setup, m Malformed) {
 	if len(b) < SetupBytes {
 		return Setup{}, ShortSetup

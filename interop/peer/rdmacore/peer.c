@@ -21,9 +21,9 @@
 // prints at the end "sum", the FNV-1a of its memory, and "word", its first 8 bytes as a number.
 // connect prints "wc" with the completion's status before, and ends with 1 if that is not success.
 //
-// receive says "received" with what the completion tells. The private data tell
-// where the memory is: va (64), rkey (32), the rkey of a type 2 window over it,
-// of receive only (32), length (32), big-endian.
+// receive prints "received" with the completion's fields. The private data describe the memory: va
+// (64), rkey (32), the rkey of a type 2 window over it, of receive only (32), length (32),
+// big-endian.
 #include <arpa/inet.h>
 #include <endian.h>
 #include <infiniband/verbs.h>

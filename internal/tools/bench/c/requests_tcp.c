@@ -26,7 +26,7 @@ static void prepare(int bytes)
 	CHECK(out = calloc(1, CHUNK + bytes));
 }
 
-/* Writes what is owed, until the socket takes no more. */
+/* Writes pending bytes, until the socket takes no more. */
 static void flush(int epoll, struct conn *c)
 {
 	int blocked;
@@ -49,7 +49,7 @@ static void flush(int epoll, struct conn *c)
 	}
 }
 
-/* Reads what there is, at most a chunk; 0 is nothing, -1 the end. */
+/* Reads at most a chunk; 0 is nothing, -1 the end. */
 static ssize_t take(struct conn *c)
 {
 	ssize_t n = read(c->fd, in, sizeof in);

@@ -47,7 +47,7 @@ static struct ibv_mr *region(struct ibv_pd *of, size_t bytes)
 	return mr;
 }
 
-/* Makes what all connections of a device share. */
+/* Makes the objects that all connections of a device share. */
 static void prepare(struct ibv_context *verbs, int server)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = receives(), .max_sge = 1 } };
