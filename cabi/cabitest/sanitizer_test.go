@@ -97,18 +97,6 @@ func TestValgrindSeesTheProgramOnly(t *testing.T) {
 	}
 }
 
-// TestNoPreemptionUnderValgrind: no signal preempts a goroutine under valgrind. Without that,
-// valgrind reports an error about the stack pointer once in some thirty runs.
-func TestNoPreemptionUnderValgrind(t *testing.T) {
-	if out, err := underValgrind(t, "preemption", ""); err != nil || !strings.Contains(out, "\nno preemption\n") {
-		t.Errorf("under valgrind: %v\n%s", err, out)
-	}
-	out, err := exec.Command(verbena(t), "run", compile(t, "preemption")).CombinedOutput()
-	if err != nil || string(out) != "preemption\n" {
-		t.Errorf("without valgrind: %v\n%s", err, out)
-	}
-}
-
 // TestValgrindOutlivesGarbage: valgrind does not abort at memory that the engine uses twice.
 func TestValgrindOutlivesGarbage(t *testing.T) {
 	if out, err := underValgrind(t, "garbage", ""); err != nil || !strings.Contains(out, "ERROR SUMMARY: 0 errors") {

@@ -371,9 +371,8 @@ static void unwait(void *arg)
 static int wait_readable(int set)
 {
 	struct epoll_event ev;
-	sigset_t mask;
 
-	while (epoll_pwait(set, &ev, 1, -1, vb_wait_mask(&mask)) < 0)
+	while (epoll_wait(set, &ev, 1, -1) < 0)
 		if (errno != EINTR || !vb_restarts())
 			return errno;
 	return 0;
@@ -394,9 +393,8 @@ static int wait_arrival(struct vb_channel *ch, int set)
 static int wait_event(struct vb_channel *ch)
 {
 	struct pollfd p = {.fd = ch->channel.fd, .events = POLLIN};
-	sigset_t mask;
 
-	while (ppoll(&p, 1, NULL, vb_wait_mask(&mask)) < 0)
+	while (poll(&p, 1, -1) < 0)
 		if (errno != EINTR || !vb_restarts())
 			return errno;
 	return 0;

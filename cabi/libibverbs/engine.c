@@ -12,7 +12,6 @@
 #include "fork.h"
 #include "gid.h"
 #include "limits.h"
-#include "valgrind.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -191,9 +190,8 @@ static void *open_copy(const char *path, unsigned n)
  * The engine's threads begin with this thread's mask, and keep it. Signals are the
  * application's: threads of its own are to get them.
  *
- * The runtime preempts a goroutine by SIGURG, and the goroutine goes on with a stack
- * pointer that valgrind does not know. Under valgrind SIGURG keeps the action that it had,
- * which discards the signal: goroutines then yield at their next function call.
+ * The runtime takes SIGURG to preempt goroutines by, and does not (asyncpreemptoff). So SIGURG
+ * gets the action back that it had.
  */
 static void *open_engine(const char *path)
 {
@@ -210,7 +208,7 @@ static void *open_engine(const char *path)
 	lib = copies ? open_copy(path, copies) : dlopen(path, RTLD_LOCAL | RTLD_NOW);
 	if (slack >= 0 && slack < RUNTIME_SLACK_NS)
 		prctl(PR_SET_TIMERSLACK, slack);
-	if (lib && vb_under_valgrind())
+	if (lib)
 		sigaction(SIGURG, &urgent, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return lib;
