@@ -140,7 +140,8 @@ func (s *ntbLinks) take(l *ntbLink, p []byte) {
 	}
 }
 
-// SendMAD sends a MAD over the link whose port has the source address.
+// SendMAD sends a MAD over the link whose port has the source address. The link queues MADs for
+// which its peer has no room now.
 func (s *ntbLinks) SendMAD(src, dst netip.Addr, mad []byte) error {
 	s.mu.Lock()
 	list := s.list

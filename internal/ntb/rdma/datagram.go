@@ -11,8 +11,8 @@ import (
 )
 
 // datagrams is one kind of them: a ring in our window, which the peer fills, and one in its window,
-// which we fill. Datagrams without room there are dropped. Sequence and bounds hold, delivery does
-// not: datagrams on the way are lost when the link goes down.
+// which we fill. Frames without room there are dropped; MADs wait for it. Sequence and bounds hold,
+// delivery does not: datagrams on the way are lost when the link goes down.
 //
 //	   taken ........ posted       in our window: the peer's word says posted
 //	[  free  | records | free ]
@@ -20,7 +20,8 @@ import (
 // Our progress in taking them is written into the peer's window, without a signal: senders look
 // there.
 type datagrams struct {
-	counts int // the first of the three counters of the kind
+	counts  int    // the first of the three counters of the kind
+	backlog uint32 // how many bytes may wait beyond the room in the peer's ring
 
 	// ours
 	in    wire.DatagramRing
@@ -77,8 +78,16 @@ func (d *datagrams) begin(out wire.DatagramRing) {
 	d.out, d.posted, d.freed, d.waiting = out, 0, 0, d.waiting[:0]
 }
 
-// SendMAD has a management datagram sent, a wire.Management; false if the
-// link is down, or if the peer has no room: then it is lost.
+const (
+	// madBacklog bounds the MADs that wait for room, some 3,400: the peer of a lost one asks again
+	// only seconds later. Each link has its own, so that a stopped peer holds up no other.
+	madBacklog = 1 << 20
+	// roomPause is the time after which the peer's progress is looked at again while MADs wait.
+	roomPause = monotime.Millisecond
+)
+
+// SendMAD has a management datagram sent, a wire.Management, as soon as the peer has room. It is
+// lost, and the result false, if the link is down or too many wait.
 func (n *Node) SendMAD(now monotime.Time, p []byte) bool { return n.put(now, &n.mads, p) }
 
 // PollMAD copies the oldest management datagram that has come into buf, and returns
@@ -90,7 +99,8 @@ func (n *Node) PollMAD(now monotime.Time, buf []byte) (size int, ok bool) {
 	return n.take(now, &n.mads, buf)
 }
 
-// SendFrame has an Ethernet frame sent, as SendMAD does with a MAD.
+// SendFrame has an Ethernet frame sent; false if the link is down, or if the peer has no room: then
+// it is lost.
 func (n *Node) SendFrame(now monotime.Time, p []byte) bool { return n.put(now, &n.frames, p) }
 
 // PollFrame copies the oldest frame that has come into buf, as PollMAD does with
@@ -117,11 +127,17 @@ func (n *Node) FrameFits(size int) bool {
 		return false
 	}
 	free, ok := n.frames.free(n)
-	return ok && size <= int(n.frames.out.Max) && wire.RecordBytes(uint32(size)) <= free
+	return ok && n.frames.fits(size, free)
 }
 
 // FrameWaits reports whether PollFrame has something.
 func (n *Node) FrameWaits() bool { return n.Up() && n.arrived(&n.frames) != 0 }
+
+// fits reports whether a datagram may wait, where so much of the peer's ring is free.
+func (d *datagrams) fits(size int, free uint32) bool {
+	return size <= int(d.out.Max) &&
+		len(d.waiting)+int(wire.RecordBytes(uint32(size))) <= int(free+d.backlog)
+}
 
 // put has a datagram wait for PollOutput, if there will be room for it.
 func (n *Node) put(now monotime.Time, d *datagrams, p []byte) bool {
@@ -133,7 +149,7 @@ func (n *Node) put(now monotime.Time, d *datagrams, p []byte) bool {
 		n.violated(now)
 		return false
 	}
-	if len(p) > int(d.out.Max) || wire.RecordBytes(uint32(len(p))) > free {
+	if !d.fits(len(p), free) {
 		n.Count[d.counts+countDropped]++
 		return false
 	}
@@ -154,22 +170,33 @@ func (d *datagrams) free(n *Node) (bytes uint32, ok bool) {
 		return 0, false
 	}
 	d.freed = freed
-	return d.out.Cap - d.posted.Since(freed) - uint32(len(d.waiting)), true
+	return d.out.Cap - d.posted.Since(freed), true
 }
 
 // pollDatagrams writes waiting datagrams of one kind and how much was taken.
-func (n *Node) pollDatagrams(b *channel.Batch) bool {
-	return n.mads.output(n, b) || n.frames.output(n, b)
+func (n *Node) pollDatagrams(now monotime.Time, b *channel.Batch) bool {
+	return n.mads.output(now, n, b) || n.frames.output(now, n, b)
 }
 
 // maxDatagramBatch bounds the bytes of one turn, but for its last record.
 const maxDatagramBatch = 64 << 10
 
-func (d *datagrams) output(n *Node, b *channel.Batch) bool {
-	size := 0
+func (d *datagrams) output(now monotime.Time, n *Node, b *channel.Batch) bool {
+	size, free, ok := 0, uint32(0), true
+	if len(d.waiting) > 0 {
+		if free, ok = d.free(n); !ok {
+			n.violated(now)
+			return false
+		}
+	}
 	for size < len(d.waiting) && size < maxDatagramBatch {
 		h, _, _ := wire.ParseRecordHeader(d.waiting[size:])
-		size += int(wire.RecordBytes(h.Bytes))
+		end := size + int(wire.RecordBytes(h.Bytes))
+		if end > int(free) {
+			n.wake = min(n.wake, now.Add(roomPause))
+			break
+		}
+		size = end
 	}
 	credit := d.taken != d.told && (size > 0 || d.taken.Since(d.told) >= d.in.Cap/8)
 	if credit {

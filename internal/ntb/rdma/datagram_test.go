@@ -107,6 +107,39 @@ func TestFullRingDrops(t *testing.T) {
 	}
 }
 
+// TestMADsWaitForRoom has a peer not take its MADs for a while. None is lost, up to a bound, and
+// their sender finds out about the room by itself.
+func TestMADsWaitForRoom(t *testing.T) {
+	p := newPair(t)
+	n, sent := p.a.node, 0
+	inRing := int(n.mads.out.Cap / wire.RecordBytes(wire.ManagementBytes))
+	for n.SendMAD(p.now, frame(sent, wire.ManagementBytes)) {
+		sent++
+		p.carry()
+	}
+	if least := inRing + 3000; sent < least || n.Count[DroppedMADs] != 1 {
+		t.Fatalf("%d MADs were taken, %d dropped, want at least %d and 1", sent,
+			n.Count[DroppedMADs], least)
+	}
+	if w := len(n.mads.waiting); w > madBacklog {
+		t.Errorf("%d bytes wait", w)
+	}
+	var buf [wire.ManagementBytes]byte
+	for i := range sent {
+		if !p.b.node.MADWaits() { // the peer tells its progress without a signal
+			p.pass(roomPause)
+		}
+		k, ok := p.b.node.PollMAD(p.now, buf[:])
+		if !ok || !bytes.Equal(buf[:k], frame(i, wire.ManagementBytes)) {
+			t.Fatalf("MAD %d of %d: %d bytes, %v", i, sent, k, ok)
+		}
+	}
+	p.carry()
+	if next := n.NextTimeout(); next < p.now.Add(2*roomPause) {
+		t.Errorf("looks for room again at %v, now is %v", next, p.now)
+	}
+}
+
 // However little is taken at a time, the longest frame has its turn.
 func TestCreditsSuffice(t *testing.T) {
 	p := newPair(t, func(o *options) { o.windowBytes = MinWindowBytes })
@@ -232,6 +265,15 @@ func TestDatagramRingsAreChecked(t *testing.T) {
 		p.b.own.Store4(n.mads.in.TakenAt(), taken)
 		if n.SendMAD(p.now, frame(1, 64)) || n.Up() || n.Count[BadIndex] != 1 {
 			t.Errorf("%s taken: link up: %v", name, n.Up())
+		}
+
+		p = newPair(t)
+		n = p.b.node
+		n.SendMAD(p.now, frame(1, 64))
+		p.b.own.Store4(n.mads.in.TakenAt(), taken)
+		n.PollOutput(p.now, p.b.batch)
+		if n.Up() || n.Count[BadIndex] != 1 {
+			t.Errorf("%s taken while one waits: link up: %v", name, n.Up())
 		}
 	}
 }

@@ -54,7 +54,7 @@ type Node struct {
 	last    source
 	scanned uint32 // the signal word at the last scan
 	rescan  bool
-	wake    monotime.Time // no queue pair's retryAt is earlier
+	wake    monotime.Time // no queue pair's retryAt is earlier; nor is roomPause over
 	faults  []fault       // answers owed
 	wqes    []byte        // room for the WQEs of a batch
 	used    int           // bytes of the last of them that count
@@ -79,7 +79,8 @@ type source struct {
 func New(table *mem.Table, seed func() uint64) *Node {
 	n := &Node{
 		mem: table, byQPN: map[qpn]*QP{}, wake: monotime.Never,
-		mads: datagrams{counts: int(SentMADs)}, frames: datagrams{counts: int(SentFrames)},
+		mads:   datagrams{counts: int(SentMADs), backlog: madBacklog},
+		frames: datagrams{counts: int(SentFrames)},
 	}
 	n.ch = channel.New(n, seed)
 	return n
@@ -141,7 +142,9 @@ func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) (busy bool) {
 		case 1:
 			busy = n.pollRequests(now, b)
 		case 2:
-			busy = n.pollDatagrams(b)
+			if busy = n.pollDatagrams(now, b); !n.Up() {
+				return n.ch.PollOutput(b)
+			}
 		}
 		if busy {
 			return true

@@ -35,9 +35,9 @@ func (l *Device) noteAllUnlock() {
 	l.deliverUnlock()
 }
 
-// SendMAD sends a management datagram. It is lost if the link is down, or if the peer has no room:
-// ok is false then. In a hub it goes to its addressee. Without a link to that process it is lost,
-// and a link is opened.
+// SendMAD sends a management datagram, as soon as the peer has room. It is lost if the link is
+// down, or if too many wait: ok is false then. In a hub it goes to its addressee. Without a link to
+// that process it is lost, and a link is opened.
 func (l *Device) SendMAD(p []byte) (ok bool) {
 	var to []backend.Member
 	if l.Shared() {
@@ -250,6 +250,7 @@ func (x *peerLink) refuse(now monotime.Time, p []byte) {
 		answer := wire.Management{Source: m.Destination, Destination: m.Source, MAD: d.MAD[:]}
 		x.node.SendMAD(now, answer.Append(nil)) // not sent is as good as lost: the peer asks again
 		x.flush(now)
+		x.setTimer()
 	}
 }
 
