@@ -17,7 +17,8 @@ func (q *QP) ACKTimer() monotime.Time { return q.req.timer }
 
 // PutOff sets ACKTimer anew: the peer's process lives. If it has not come to the packets sent,
 // because it is stopped or has no processor, the local ACK time-out begins again. Nothing is
-// repeated, and no retry is spent.
+// repeated, and no retry is spent. Otherwise the wait is no longer than that time-out, however far
+// the round trip's has backed off.
 func (q *QP) PutOff(now monotime.Time, behind bool) {
 	l := &q.req.loss
 	l.near = true
@@ -25,7 +26,11 @@ func (q *QP) PutOff(now monotime.Time, behind bool) {
 		q.Postpone(now)
 		return
 	}
-	q.req.timer = now.Add(l.RTT.Timeout())
+	wait := q.probeWait()
+	if t := ackTimeout(q.Attr.Timeout); t != 0 {
+		wait = min(wait, t)
+	}
+	q.req.timer = now.Add(wait)
 }
 
 // Postpone begins the local ACK time-out again: nothing is repeated, and no retry is spent.

@@ -53,6 +53,34 @@ func TestPeerIsSilent(t *testing.T) {
 	}
 }
 
+// A process that runs and has no such queue pair is given up after the time-outs that retry_cnt
+// allows. That it is asked before each of them does not make them longer by the round trip's
+// back-off.
+func TestPeerHasNoSuchQueuePair(t *testing.T) {
+	const (
+		retries = 7
+		timeout = 4 * 4096 * monotime.Nanosecond << 12
+	)
+	for name, answersOnce := range map[string]bool{"never there": false, "gone": true} {
+		s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.Timeout, a.RetryCnt = 12, retries }))
+		if answersOnce { // and the round trip is known
+			s.Post(script.Write(10))
+			s.Recv(script.Ack(psn, 1))
+			s.WantWC("it was there", 1, ib.WCSuccess)
+		}
+		s.Post(script.Write(10))
+		m, begin := s.Machine.(roce.Acknowledged), s.Now
+		for s.Machine.State() == ib.QPRTS {
+			putOff(s, 2, false) // the question, and the wait after its answer
+			s.Advance(m.ACKTimer().Sub(s.Now))
+		}
+		// Two waits for each time-out, and the rest of the one in which the last retry is spent.
+		if took, most := s.Now.Sub(begin), 3*(retries+1)*timeout; took > most {
+			t.Errorf("%s: given up after %v, more than %v", name, took, most)
+		}
+	}
+}
+
 // The end of the peer's process ends queue pairs that have work for it, at once, and no others.
 func TestPeerIsGone(t *testing.T) {
 	s := script.New(t, newRC)

@@ -158,13 +158,19 @@ func (q *QP) armTimer(now monotime.Time) {
 
 func (q *QP) setTimer(now monotime.Time) {
 	l := &q.req.loss
+	l.probeAt = now.Add(q.probeWait())
+	q.req.timer = min(l.probeAt, l.ackDeadline)
+}
+
+// probeWait returns how long to wait for an acknowledgement before a packet is sent again.
+func (q *QP) probeWait() monotime.Duration {
+	l := &q.req.loss
 	wait := l.RTT.Timeout()
 	if d := ackTimeout(q.Attr.Timeout) / probesPerTimeout; wait > d && d > 0 &&
 		l.RTT.Smoothed != 0 {
 		wait = min(wait, max(d, l.RTT.Due()))
 	}
-	l.probeAt = now.Add(wait)
-	q.req.timer = min(l.probeAt, l.ackDeadline)
+	return wait
 }
 
 // probesPerTimeout bounds the back-off: a packet is sent again at least so often per local ACK
