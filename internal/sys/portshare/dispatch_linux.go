@@ -174,6 +174,7 @@ func (k *keeper) retryLate() {
 func (k *keeper) keep(d MAD, came time.Time) {
 	n := len(k.late)
 	if n == maxLate {
+		k.lost.Add(1)
 		return
 	}
 	k.late = slices.Grow(k.late, 1)[:n+1]
@@ -223,6 +224,8 @@ func (k *keeper) passOn(d MAD, came time.Time) {
 			k.keep(d, came)
 		case !expected || slot < 0:
 			k.refuse(d)
+		default:
+			k.lost.Add(1)
 		}
 		return
 	}

@@ -6,6 +6,9 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"verbena/ib"
 	"verbena/internal/sys/udp"
@@ -104,4 +107,46 @@ func TestSlotsNextOwnerHasItsOwnNumbers(t *testing.T) {
 	if got := arrived(t, s); len(got) != 1 {
 		t.Errorf("%v came, not one datagram", got)
 	}
+}
+
+// TestKeeperDropsAreCounted has each member tell the datagrams that were dropped at the keeper's
+// socket. A keeper that is stopped holds up nobody who asks.
+func TestKeeperDropsAreCounted(t *testing.T) {
+	n := newNetwork(t, 45)
+	m, other := joinHere(t, n.dir), joinHere(t, n.dir)
+	if err := m.Receive(n.a); err != nil {
+		t.Fatal(err)
+	}
+	counts := func() [2]uint64 { return [2]uint64{m.KeeperDropped(), other.KeeperDropped()} }
+	become := func(want uint64) { // an answer may be late
+		t.Helper()
+		until := time.Now().Add(time.Duration(patience))
+		for p := (pause{}); counts() != [2]uint64{want, want}; p.wait() {
+			if time.Now().After(until) {
+				t.Fatalf("%v are counted, not %d", counts(), want)
+			}
+		}
+	}
+	become(0)
+
+	for range 3 {
+		n.send(t, n.a, datagram(0, 0, "data")) // no management datagram
+	}
+	become(3)
+	keeper := n.keeper(t)
+	unix.Kill(keeper, unix.SIGSTOP)
+	defer unix.Kill(keeper, unix.SIGCONT)
+	n.send(t, n.a, datagram(0, 0, "data"))
+	begun := time.Now()
+	const times = 100
+	for range times {
+		if got := counts(); got != [2]uint64{3, 3} {
+			t.Errorf("%v are counted while the keeper is stopped", got)
+		}
+	}
+	if d := time.Since(begun); d > times*askPatience {
+		t.Errorf("a stopped keeper holds up each question: %d took %v", 2*times, d)
+	}
+	unix.Kill(keeper, unix.SIGCONT)
+	become(4)
 }

@@ -46,7 +46,7 @@ type keeper struct {
 	answer []byte           // of the same
 	out    [1]udp.Datagrams // of the same
 	vec    [1][]byte        // of the same
-	lost   atomic.Uint64    // datagrams for members whose backlog was full
+	lost   atomic.Uint64    // datagrams that were read and had no room
 
 	mu        sync.Mutex
 	over      bool                   // guarded by mu: close was called
@@ -477,8 +477,21 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 			k.endedLocked(key)
 		}
 		return frame{}, nil, nil
+	case kindDropped:
+		return frame{Count: k.dropped()}, nil, nil
 	}
 	return failure(syscall.ENOSYS), nil, nil
+}
+
+// dropped is Member.KeeperDropped.
+func (k *keeper) dropped() uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := k.lost.Load()
+	for _, g := range k.groups {
+		n += g.mads.Counters().KernelDropped
+	}
+	return n
 }
 
 // send sends a datagram for a member that has no socket at the address.

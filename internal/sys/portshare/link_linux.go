@@ -28,6 +28,8 @@ type frame struct {
 	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
 	TOS  uint8          `json:"tos,omitempty"`  // mad
 	Data []byte         `json:"data,omitempty"` // mad, send: the UDP payload
+	// answer to dropped: how many
+	Count uint64 `json:"count,omitempty"`
 	// answer: the error, as an errno where there is one and in words.
 	Errno syscall.Errno `json:"errno,omitempty"`
 	Err   string        `json:"err,omitempty"`
@@ -47,6 +49,7 @@ const (
 	kindSend     kind = "send"     // send Data from Addr to Src; not answered
 	kindListen   kind = "listen"   // answered
 	kindUnlisten kind = "unlisten" // answered
+	kindDropped  kind = "dropped"  // how many datagrams has the keeper dropped? answered
 	kindBye      kind = "bye"      // I leave in order
 	// Keeper to member.
 	kindWelcome kind = "welcome" // you are a member; with an end of the vault

@@ -75,6 +75,7 @@ type member struct {
 	keys    map[string]bool            // guarded by mu: those that we listen for
 	calls   map[uint64]call            // guarded by mu: requests to be answered on link
 	lastID  uint64                     // guarded by mu
+	dropped uint64                     // guarded by mu: the keeper's last answer to kindDropped
 }
 
 func (m *member) Slot() int { return m.slot }
@@ -205,6 +206,37 @@ func (m *member) Dropped() (n uint64) {
 	return n
 }
 
+// askPatience bounds the wait for the count of a keeper that is stopped.
+const askPatience = 100 * time.Millisecond
+
+func (m *member) KeeperDropped() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.calls {
+		if c.Kind == kindDropped { // it has been slow to answer
+			return m.dropped
+		}
+	}
+	if m.role != following {
+		return m.dropped
+	}
+	f, l, answer := frame{Kind: kindDropped}, m.link, make(chan frame, 1)
+	m.enterCallLocked(&f, answer)
+	m.mu.Unlock()
+	err := l.offer(f)
+	begun := time.Now()
+	for p := (pause{}); err == nil && len(answer) == 0; p.wait() {
+		if time.Since(begun) > askPatience {
+			break
+		}
+	}
+	m.mu.Lock()
+	if err != nil {
+		delete(m.calls, f.ID)
+	}
+	return m.dropped
+}
+
 func (m *member) Pass(n *Numbers) {
 	m.passMu.Lock()
 	defer m.passMu.Unlock()
@@ -252,9 +284,20 @@ type call struct {
 // answeredLocked takes the answer to f before anything else happens: the keeper may leave next, and
 // then the next one is given the keys that we have.
 func (m *member) answeredLocked(f, a frame) {
-	if f.Kind == kindListen && a.Err == "" {
+	switch {
+	case a.Err != "":
+	case f.Kind == kindListen:
 		m.keys[f.Keys[0]] = true
+	case f.Kind == kindDropped:
+		m.dropped = a.Count
 	}
+}
+
+// enterCallLocked gives a request its number and has its answer awaited.
+func (m *member) enterCallLocked(f *frame, answer chan frame) {
+	m.lastID++
+	f.ID = m.lastID
+	m.calls[f.ID] = call{*f, answer}
 }
 
 // call makes the current keeper do the work of f. If the keeper dies before it answers, the next
@@ -271,9 +314,7 @@ func (m *member) call(f frame) (frame, error) {
 			return frame{}, errClosed
 		}
 		l, answer := m.link, make(chan frame, 1)
-		m.lastID++
-		f.ID = m.lastID
-		m.calls[f.ID] = call{f, answer}
+		m.enterCallLocked(&f, answer)
 		m.mu.Unlock()
 		l.send(f) // a failure ends the link, and with it the wait
 		if a, ok := <-answer; ok {

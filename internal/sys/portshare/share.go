@@ -173,6 +173,10 @@ type Member interface {
 	Pass(*Numbers)
 	// Dropped counts the datagrams to this process's sockets that the kernel dropped.
 	Dropped() uint64
+	// KeeperDropped counts management datagrams that did not reach their member, of all members
+	// together: those that the kernel dropped at the keeper's sockets, and those for which the
+	// keeper had no room. Where the keeper does not answer at once the count is its last answer.
+	KeeperDropped() uint64
 	// Listen makes management datagrams that Route gives this key arrive here.
 	// The error is syscall.EADDRINUSE if another member has the key or one that
 	// overlaps, or this one.

@@ -69,6 +69,9 @@ func (s *solo) Dropped() (n uint64) {
 	return n
 }
 
+// KeeperDropped is 0: this process's own sockets receive management datagrams.
+func (s *solo) KeeperDropped() uint64 { return 0 }
+
 func (s *solo) Listen(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

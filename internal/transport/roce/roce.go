@@ -163,6 +163,7 @@ func (t *Transport) AppendCounts(_ *engine.Account, list []engine.Counter) []eng
 		engine.Counter{Name: "bad_mad_qkey", Value: c.badMADKey.Load()},
 		engine.Counter{Name: "over_mtu", Value: overMTU},
 		engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped()},
+		engine.Counter{Name: "keeper_dropped", Value: t.member.KeeperDropped()},
 		engine.Counter{Name: "paced_timeouts", Value: c.paced.Load()}))
 }
 
