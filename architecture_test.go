@@ -101,7 +101,7 @@ func TestLayersAreAsDrawn(t *testing.T) {
 
 // ARCHITECTURE.md names every package that starts goroutines, and no other.
 func TestGoroutinesAreAsDocumented(t *testing.T) {
-	_, list, ok := strings.Cut(section(t, "Who runs when"), "Only these packages start goroutines")
+	_, list, ok := strings.Cut(section(t, "Threads"), "Only these packages start goroutines")
 	if !ok {
 		t.Fatal("ARCHITECTURE.md does not say which packages start goroutines")
 	}

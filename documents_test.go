@@ -193,9 +193,6 @@ const (
 	maxWords   = 25
 )
 
-// paraphrases are words that stand for one that names its subject.
-var paraphrases = regexp.MustCompile(`(?i)\b(whoever|who polls|of which|to and fro|kin|in place of|whosoever)\b`)
-
 func TestProse(t *testing.T) {
 	for _, page := range documents(t) {
 		for _, f := range prose(read(t, page)) {
@@ -214,8 +211,10 @@ func prose(page string) (wrong []string) {
 			if n := len(strings.Fields(s)); n > maxWords {
 				wrong = append(wrong, fmt.Sprintf("%d: %d words in one sentence: %s", first, n, s))
 			}
-			if m := paraphrases.FindString(s); m != "" {
-				wrong = append(wrong, fmt.Sprintf("%d: %q: name the subject, in the field's word: %s", first, m, s))
+			for _, u := range unclear {
+				if m := u.pattern.FindString(s); m != "" && !quoted(s, m) {
+					wrong = append(wrong, fmt.Sprintf("%d: %q: %s: %s", first, m, u.instead, s))
+				}
 			}
 		}
 		paragraph.Reset()

@@ -161,7 +161,7 @@ func TestOnlyTheEngineAsksTheTime(t *testing.T) {
 	}
 }
 
-// Sockets must not know what a datagram means.
+// Sockets must not know the meaning of a datagram.
 func TestSocketsKnowNoProtocol(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.isTest() || !within(s.dir, "internal/sys/udp", "internal/sys/portshare") {

@@ -16,7 +16,7 @@ import (
 // tabColumns is the width of a tab.
 const tabColumns = 4
 
-// unclear are words and phrases that prose does without, and what to write.
+// unclear lists words and phrases that prose does without, and what to write.
 var unclear = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -26,11 +26,18 @@ var unclear = []struct {
 	{regexp.MustCompile(`(?i)\b(who|what) (asks|reads|writes|listens|calls|waits|sleeps) (is|are|has|gets|must|may)\b`), "name the subject: the peer, the process, the polling thread"},
 	{regexp.MustCompile(`(?i)\bof which\b`), "a sentence of its own"},
 	{regexp.MustCompile(`(?i)\bto and fro\b`), "in both directions"},
-	{regexp.MustCompile(`(?i)\band its kin\b`), "name them"},
+	{regexp.MustCompile(`(?i)\bkin\b`), "name them"},
 	{regexp.MustCompile(`(?i)\bin place of\b`), "instead of"},
 	{regexp.MustCompile(`(?i)\blinks? of windows\b`), "NTB link"},
 	{regexp.MustCompile(`(?i)\bmeeting places?\b`), "shared-memory hub"},
 	{regexp.MustCompile(`(?i)\bthat (is|are) none\b`), "say what it is"},
+	{regexp.MustCompile(`(?:^|[.:;!] )(?:What|Who|Whom) [a-z][^?]*$`), "name the subject"},
+	{regexp.MustCompile(`(?i)\b(` +
+		`returns?|has|have|takes?|sends?|reads?|writes?|keeps?|removes?|forgets?|drops?|` +
+		`prints?|counts?|bounds?|carries|of|from|for|with|but|than|as) what\b`), "name the subject"},
+	{regexp.MustCompile(`(?i)\bwhat (is|was|are|were) (\w+ )?(` +
+		`posted|sent|left|lost|missing|new|there|asked|received|written|queued|acknowledged)\b`),
+		"name the subject"},
 }
 
 // riddle is a doc comment that says what a name is by a question: "X is what …".

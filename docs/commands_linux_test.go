@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package docs is the documentation. Its tests run what it tells its readers to type.
+// Package docs is the documentation. Its tests run the commands that it tells its readers to type.
 package docs
 
 import (
@@ -88,8 +88,8 @@ func build(t *testing.T) string {
 	return verbena
 }
 
-// typed runs a script by a shell that stops at the first failure and returns what was
-// printed: as root in a network namespace of its own, else in that of the machine.
+// typed runs a script by a shell that stops at the first failure and returns its output: as root in
+// a network namespace of its own, else in that of the machine.
 func typed(t *testing.T, dir, script string) string {
 	t.Helper()
 	out, err := shell(t, dir, "ip link set lo up\n"+script, syscall.CLONE_NEWNET)

@@ -30,7 +30,7 @@ func TestCounters(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// Who answers for nobody is the process that keeps the port, perhaps another.
+	// The process that keeps the port answers for services without a listener. It may be another.
 	var sent uint64
 	for range 2 {
 		l, err := rdmacm.ListenAddr("127.0.0.1:0", nil)

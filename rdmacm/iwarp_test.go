@@ -154,7 +154,7 @@ func TestIWARPTakesEveryReadyToReceive(t *testing.T) {
 	}
 }
 
-// Who connects offers one kind: others may pick none of several.
+// The connecting side offers one kind: others may pick none of several.
 func TestIWARPOffersOneReadyToReceive(t *testing.T) {
 	for depth, want := range map[uint8]wire.Enhanced{0: {WriteRTR: true}, 3: {ReadRTR: true}} {
 		a := newFabric(t).process(1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Command verbena is RDMA in user space from the command line: devices and
-// what they can do, the classic test programs, measurements, captures.
+// Command verbena is RDMA in user space from the command line: devices and their attributes, the
+// classic test programs, measurements, captures.
 //
 // Each subcommand is a package under internal/tools; here they are put
 // together.

@@ -23,7 +23,7 @@ func (e *end) connect(in io.Reader, out io.Writer) (peer address, err error) {
 		return peer, err
 	}
 
-	// INIT: the queue pair has a port, and says what its peer may do.
+	// INIT: the queue pair has a port, and the rights of its peer.
 	err = e.qp.Modify(&ib.QPAttr{State: ib.QPInit, PortNum: port, AccessFlags: access},
 		ib.QPStateAttr|ib.QPPort|ib.QPPKeyIndex|ib.QPAccessFlags)
 	if err != nil {

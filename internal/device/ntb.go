@@ -144,8 +144,8 @@ func (d *Info) ntbAttr() ib.DeviceAttr {
 	}
 }
 
-// ntbPort are the attributes of its port while the link is down. Who has the link
-// open knows better. The port of a shared-memory hub is active: it leads to itself at least.
+// ntbPort are the attributes of its port while the link is down. The process that has the link open
+// knows better. The port of a shared-memory hub is active: it leads to itself at least.
 func (d *Info) ntbPort() ib.PortAttr {
 	a := ib.PortAttr{
 		State: ib.PortDown, MaxMTU: ib.MTU4096, ActiveMTU: ib.MTU4096, GIDTblLen: 2,

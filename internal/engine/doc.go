@@ -4,7 +4,7 @@
 // number, the timers, the pumps and the background goroutine. It decides which thread polls, and
 // knows no transport, no protection domains and no verbs.
 //
-// # Who runs when
+// # Threads
 //
 // No queue pair has a goroutine. The thread that has an event posts, polls, or is the background
 // goroutine. It locks the connection, calls its machine and pumps:

@@ -72,7 +72,7 @@ func NewOutsideRecvQueue(r *RecvRing, slots []ib.SGE, depth,
 		depth: depth}, nil
 }
 
-// Let sets what a posting thread does from now on. A receive that is posted without notice after
+// Let sets how a posting thread posts from now on. A receive that is posted without notice after
 // PostingTold or PostingRefused was set can be popped afterwards.
 func (q *OutsideRecvQueue) Let(p Posting) { q.ring.posting.Store(uint32(p)) }
 

@@ -11,9 +11,9 @@ import (
 	"verbena/verbs"
 )
 
-// receiver takes one message of the client, late unless it is ready before: what comes meanwhile
-// meets a receiver that is not ready. The memory is also behind a window of type 2, for the client
-// to invalidate.
+// receiver takes one message of the client, late unless it is ready before: a message then meets a
+// receiver that is not ready. The memory is also behind a window of type 2, for the client to
+// invalidate.
 type receiver struct {
 	ready bool // before it accepts
 	// windowless has no window.
@@ -41,8 +41,7 @@ func (r *receiver) post(qp *verbs.QP, m memory) error {
 	return err
 }
 
-// receive takes the message, behind the window if there is to be one, and says
-// what it was.
+// receive takes the message, behind the window if there is to be one, and prints its fields.
 func (r *receiver) receive(ctx context.Context, qp *verbs.QP, m memory) error {
 	if !r.windowless {
 		if err := r.bind(ctx, qp, m); err != nil {

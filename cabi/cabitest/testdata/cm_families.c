@@ -28,7 +28,7 @@ static void resolve(struct rdma_event_channel *channel, struct rdma_cm_id *id, s
 	test_ack(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-/* Who connects to an address asks the listener of its family. */
+/* A client of an address reaches the listener of its family. */
 static void asks(struct rdma_event_channel *server, struct rdma_cm_id *want, struct sockaddr *to)
 {
 	struct rdma_event_channel *client = rdma_create_event_channel();

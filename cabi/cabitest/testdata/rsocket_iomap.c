@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 	(void)argc;
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = rs_byte(i);
-	/* Who maps needs room in the table of the one that writes. */
+	/* An end that maps needs room in the table of the end that writes. */
 	ends[0] = rsocket(AF_INET, SOCK_STREAM, 0);
 	CHECK(rsetsockopt(ends[0], SOL_RDMA, RDMA_IOMAPSIZE, &maps, sizeof(maps)) == 0);
 	CHECK(rconnect(ends[0], (struct sockaddr *)&addr, sizeof(addr)) == 0);

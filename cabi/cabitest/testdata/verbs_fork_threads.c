@@ -14,7 +14,7 @@ static struct ibv_context *shared;
 static pthread_barrier_t together;
 static _Atomic int stop;
 
-/* The engine is loaded and the context opened once, whoever comes first. */
+/* The engine is loaded and the context opened once, by the thread that comes first. */
 static void *first(void *arg)
 {
 	struct ibv_context *own;

@@ -83,7 +83,8 @@ int main(int argc, char **argv)
 	drain(&a, n);
 	CHECK(!next_event(&a, 0));
 
-	/* Who moves to a channel that is gone stays; one that is left may go. */
+	/* An identifier stays where it is if the new channel is gone. The channel that it left may
+	 * go. */
 	dead = new_channel();
 	CALL(0, e->cm_channel_destroy(dead.handle));
 	CALL(EINVAL, e->cm_migrate(client, dead.handle));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package ibcm is the connection manager's state machine of the InfiniBand
-// specification: it turns REQ, REP, RTU and their kin into connections that two
-// queue pairs can be programmed from.
+// Package ibcm is the connection manager's state machine of the InfiniBand specification. It
+// exchanges REQ, REP, RTU and the other messages, and gives both sides the attributes that connect
+// their queue pairs.
 //
 // One Agent holds all connections of one process on one port. It is sans-IO and single-threaded:
 // the caller serialises all calls, and passes the time and the random numbers. The caller takes

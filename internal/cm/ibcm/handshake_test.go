@@ -216,8 +216,8 @@ func TestLostRTUIsMadeGood(t *testing.T) {
 	})
 }
 
-// A REP got lost with the process that had read it. Who knows that does not
-// wait: the REQ again brings the REP again.
+// A REP got lost with the process that had read it. A peer that knows of that does not wait: the
+// REQ again brings the REP again.
 func TestRepeatBringsALostREP(t *testing.T) {
 	w := newWorld(t)
 	w.fate = func(i int, d *Datagram) []monotime.Duration {

@@ -44,7 +44,7 @@ func TestBadInputOnAListeningPort(t *testing.T) {
 	}
 }
 
-// Who connects and says nothing, or half a Request, is given up.
+// A peer that connects and sends nothing, or half a Request, is given up.
 func TestHalfOpenIsGivenUp(t *testing.T) {
 	for _, n := range []int{0, 19} {
 		p := &pair{t: t}

@@ -30,7 +30,7 @@
 //     completed. A READ or atomic completes with its data;
 //   - there is no RNR: a SEND that finds no receive ends the stream; over TRP it
 //     is sent again until there is one, or the sender gives up;
-//   - one error ends the stream for both: who finds it sends a Terminate;
+//   - one error ends the stream for both: the end that finds it sends a Terminate;
 //   - immediate data is a message of its own behind the WRITE, and like atomics
 //     RFC 7306's: only where both sides have it. There is no SEND with immediate;
 //   - the sink of a READ needs LOCAL_WRITE here, as with siw; other devices want

@@ -28,7 +28,7 @@ func newOpener(t *testing.T, s string) *Opener {
 	return o
 }
 
-// Who waits for a peer can be told to stop, whatever it waits for.
+// A goroutine that waits for a peer can be stopped, whatever it waits for.
 func TestCancel(t *testing.T) {
 	listen := func(backlog int) (at string, accept func()) {
 		at = freePort(t)

@@ -525,7 +525,7 @@ func nextOf(p *Place) (*Session, error) {
 	return s, err
 }
 
-// Who waits can be told to stop.
+// A waiting goroutine can be stopped.
 func TestPlaceCancel(t *testing.T) {
 	p := newPlace(t, "shm:"+filepath.Join(t.TempDir(), "place"), 1)
 	done := make(chan error)

@@ -284,7 +284,7 @@ func TestRNRRetryForEver(t *testing.T) {
 	x.wantWC("at last", 1, ib.WCSuccess)
 }
 
-// Who sends before the peer is ready waits for it, as long as retry_cnt says.
+// A sender waits until its peer is ready, as long as retry_cnt says.
 func TestPeerNotReadyYet(t *testing.T) {
 	p := newPair(t)
 	x, y := p.a.newEnd(0x11), p.b.newEnd(0x22)

@@ -39,8 +39,7 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// Who looks on sees whole words, wherever the bytes begin and end, and the last one
-// after all others.
+// A reader sees whole words, wherever the bytes begin and end, and the last one after all others.
 func TestPlaceIsSeenInOrder(t *testing.T) {
 	const size, rounds = 64, 20000
 	for _, from := range []uint64{0, 3} {

@@ -26,7 +26,7 @@ func comeAndGo(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	// Who comes after all of them finds nothing in the way.
+	// A process that comes after all of them finds nothing in the way.
 	p := start(t, n.dir)
 	p.must("", "socket %v", n.a)
 	p.must("", "socket %v", n.b)

@@ -288,7 +288,7 @@ func newNetwork(t *testing.T, host byte) *network {
 	t.Cleanup(func() { killAll(t, dir) })
 	pid := os.Getpid()
 	n := &network{dir: dir, a: netip.AddrFrom4([4]byte{127, byte(pid>>8&0x7f | 0x40), byte(pid), host}), b: netip.AddrFrom4([4]byte{127, byte(pid>>8&0x7f | 0x40), byte(pid), host + 1})}
-	// Who refuses a datagram answers at the port.
+	// A member that refuses a datagram answers at the port.
 	if n.sender, err = udp.Listen(netip.AddrFrom4([4]byte{127, byte(pid>>8&0x7f | 0x40), byte(pid), host + 128}), Port, udp.Options{}); err != nil {
 		t.Fatal(err)
 	}

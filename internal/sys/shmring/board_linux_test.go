@@ -86,8 +86,8 @@ func TestBoardShowsRings(t *testing.T) {
 	}
 }
 
-// Who has looked up an address may look there when the ring has ended, and when
-// there is another.
+// A thread that has looked up an address may look there when the ring has ended, and when there is
+// another.
 func TestShownMemoryStays(t *testing.T) {
 	b := NewBoard()
 	defer b.End()

@@ -128,7 +128,7 @@ func count() (n int) {
 	return n
 }
 
-// Who is not the one that was meant is not talked to.
+// A process other than the expected one is refused.
 func TestStrangers(t *testing.T) {
 	b := listen(t, 2)
 	for name, self := range map[string]Identity{

@@ -67,7 +67,7 @@ func NewBoard() *Board {
 	return &Board{shared: m}
 }
 
-// End takes the board down. Who still looks at it sees nothing.
+// End takes the board down. A thread that still looks at it sees nothing.
 func (b *Board) End() {
 	if b == nil {
 		return

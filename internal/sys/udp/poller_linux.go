@@ -85,9 +85,9 @@ func (w *waiter) wait(timeout monotime.Duration, ready []uint64) (int, error) {
 		return 0, nil
 	}
 	if err != nil {
-		// The application has closed the descriptor. Who goes on all the same
-		// should do so slowly; without a timer, which would start the Go runtime's
-		// poller for the application to close.
+		// The application has closed the descriptor. A caller that goes on all the same does so
+		// slowly. There is no timer: it would start the Go runtime's poller, whose descriptors the
+		// application may close.
 		unix.Nanosleep(&unix.Timespec{Nsec: int64(lostPause)}, nil)
 		return 0, os.NewSyscallError("epoll_wait", err)
 	}

@@ -187,8 +187,8 @@ func (w *world) deliver(n *node, d *simnet.Datagram) {
 	}
 }
 
-// pollNode looks at completions right when they may have come, some of the
-// time: what they promise must hold at once.
+// pollNode looks at completions right when they may have come, some of the time: their effects must
+// be there at once.
 func (w *world) pollNode(n *node) {
 	if w.rnd(3) != 0 {
 		return

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package simnet is a virtual network in virtual time: datagrams with real
-// bytes, one heap of events, one seed. It loses, repeats, delays, reorders,
-// damages and cuts what it carries, and takes hosts apart from each other, as
-// its Faults say; the same seed does the same again, to the last byte, which
-// Hash tells.
+// Package simnet is a virtual network in virtual time: datagrams with real bytes, one heap of
+// events, one seed. It loses, repeats, delays, reorders, damages and cuts datagrams, and separates
+// hosts, as its Faults say. The same seed does the same again, to the last byte; Hash shows it.
 //
 // Hosts with a Route between them use Links instead, which have a rate, a delay and a
 // buffer, mark congestion, lose and reorder.

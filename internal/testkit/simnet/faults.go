@@ -14,7 +14,7 @@ import (
 type Faults struct {
 	Loss, Duplicate, Reorder, BitFlip, Truncate int
 	Delay                                       monotime.Duration // always
-	// of what is reordered or repeated: up to this
+	// of datagrams reordered or repeated: up to this
 	Jitter monotime.Duration
 }
 

@@ -39,7 +39,7 @@ type passenger struct {
 	then []*Link
 }
 
-// LinkCounts tell what a link did.
+// LinkCounts count the events of a link.
 type LinkCounts struct {
 	Passed, Lost, Dropped, Marked, Late int
 	Queued, MostQueued                  monotime.Duration // in the buffer, of all and at most
@@ -123,7 +123,7 @@ func (l *Link) lose() bool {
 	return true
 }
 
-// arrive hands on what has come to the end of the link.
+// arrive hands on the datagrams at the end of the link.
 func (l *Link) arrive() {
 	for l.first < len(l.flying) && l.flying[l.first].at <= l.net.now {
 		p := l.flying[l.first]

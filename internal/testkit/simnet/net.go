@@ -38,7 +38,7 @@ type Net struct {
 	Count  Counts
 }
 
-// Counts tell what the network did.
+// Counts count the events of the network.
 type Counts struct {
 	Sent, Delivered, Lost, Repeated, Delayed, Flipped, Cut, Parted int
 }
@@ -62,7 +62,7 @@ func (n *Net) Part(a, b netip.Addr, apart bool) {
 	n.cut[[2]netip.Addr{a, b}], n.cut[[2]netip.Addr{b, a}] = apart, apart
 }
 
-// Heal takes all faults away. What is on its way stays as it is.
+// Heal takes all faults away. Datagrams under way stay as they are.
 func (n *Net) Heal() {
 	n.Faults = Faults{Delay: n.Faults.Delay}
 	clear(n.cut)

@@ -13,8 +13,8 @@ import (
 	"verbena/internal/wire/pcapread"
 )
 
-// Connection is one TCP connection of a capture: Sent[0] is what the end that
-// opened it sent, up to the first bytes that the capture lacks.
+// Connection is one TCP connection of a capture: Sent[0] has the bytes of the end that opened it,
+// up to the first that the capture lacks.
 type Connection struct {
 	Name    string
 	Sent    [2][]byte

@@ -16,8 +16,8 @@ func look(n *node) bool {
 	return n.Eng.Board().Suffices()
 }
 
-// Who looks at the board may leave it at that when all that comes, comes by rings
-// that are shown, and nothing is put off.
+// A thread may poll the board alone if all packets come by rings that the board shows, and nothing
+// is put off.
 func TestPatience(t *testing.T) {
 	_, b := localPair(t, 64)
 	rig.Until(t, "rings are all there is to look at", func() bool { return look(b.Node) })

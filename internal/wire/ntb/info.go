@@ -20,7 +20,7 @@ const (
 	OffSignal   = 0x1c // 4: counts the batches written; the interrupt is this write
 	OffAsleep   = 0x20 // 4: counts how often the writer went to sleep: wake it
 	OffHello    = 0x24 // 2 × 4: HelloWord of odd and even phases
-	// 4: the back end's: what wakes the writer, if not this memory; 0: nothing
+	// 4: the back end's: a wake-up of the writer by other means than this memory; 0: none
 	OffWake = 0x2c
 )
 

@@ -131,8 +131,7 @@ static void bind_window(struct rdma_cm_id *id, struct memory *m, struct ibv_mw *
 		die("bind");
 }
 
-// post_late waits, so that what comes meanwhile meets a receiver that is not
-// ready.
+// post_late waits, so that a message meets a receiver that is not ready.
 static void post_late(struct rdma_cm_id *id, struct memory *m, unsigned delay)
 {
 	struct timespec pause = {delay / 1000, delay % 1000 * 1000000l};
