@@ -33,8 +33,7 @@ type peerLink struct {
 	queued   bool             // in Device.news
 	over     bool             // of a hub: lost for good
 
-	pause monotime.Duration // of the background goroutine alone: until it looks again
-	heard uint64            // of the background goroutine alone: the arrivals it had seen
+	pauses pauses // of the background goroutine alone
 }
 
 func (l *Device) newLink() *peerLink {
@@ -265,11 +264,7 @@ func (x *peerLink) arm(now monotime.Time) (until monotime.Time, quiet bool) {
 	if len(x.fds) > 0 {
 		ch.Sleep()
 	} else {
-		if seen := uint64(ch.Seen()) + x.node.Takes(); seen != x.heard {
-			x.heard, x.pause = seen, policy.LinkFirstLook
-		}
-		until = now.Add(x.pause)
-		x.pause = min(2*x.pause, policy.LinkLastLook)
+		until = now.Add(x.pauses.next(uint64(ch.Seen()) + x.node.Takes()))
 	}
 	x.flush(now)
 	quiet = x.link == nil || ch.Quiet() && !x.node.Marked()
