@@ -82,11 +82,7 @@ func TestMADsWaitForRoom(t *testing.T) {
 	}
 	l := b.listening(TCP, loopback4)
 	client := a.resolved(TCP, l.LocalAddr()).equip(ib.QPTypeRC)
-	check(t, client.Connect(&someParam))
-	server, _ := f.requested(l)
-	check(t, server.Accept(&someParam))
-	client.want(Established)
-	server.want(Established)
+	server := f.establish(client, l)
 	a.releaseAll()
 	server.want(Disconnected)
 	check(t, server.Disconnect())

@@ -25,7 +25,18 @@ func (f *fabric) requested(l *testID) (*equipped, *Event) {
 	return f.own(ev.ID, ch).equip(ib.QPTypeRC), ev
 }
 
-// count returns one of the counters of a process's iWARP connections.
+// establish connects client to a listener, and returns the other end.
+func (f *fabric) establish(client *equipped, l *testID) (server *equipped) {
+	f.t.Helper()
+	check(f.t, client.Connect(&someParam))
+	server, _ = f.requested(l)
+	check(f.t, server.Accept(&someParam))
+	client.want(Established)
+	server.want(Established)
+	return server
+}
+
+// counted returns one of the counters of a process's iWARP connections.
 func (m *manager) counted(n iwcm.Counter) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,11 +88,7 @@ func TestIWARPCRCIsWhatEitherWants(t *testing.T) {
 		check(t, l.Listen(1))
 		client := a.resolvedOf(IWARP, l.LocalAddr())
 		client.SetCRC(c.client)
-		check(t, client.Connect(&someParam))
-		server, _ := f.requested(l)
-		check(t, server.Accept(&someParam))
-		client.want(Established)
-		server.want(Established)
+		server := f.establish(client, l)
 		for _, end := range []*equipped{client, server} {
 			end.mgr.mu.Lock()
 			s, _ := end.proto.(*iwConnector).stream.conn.HandOver()
@@ -242,11 +249,7 @@ func TestIWARPDestroyEndsAConnection(t *testing.T) {
 	a, b := f.process(1), f.process(2)
 	l := b.listeningOf(IWARP, loopback4, 0)
 	client := a.resolvedOf(IWARP, l.LocalAddr())
-	check(t, client.Connect(&someParam))
-	server, _ := f.requested(l)
-	check(t, server.Accept(&someParam))
-	client.want(Established)
-	server.want(Established)
+	server := f.establish(client, l)
 	check(t, client.DestroyQP())
 	server.want(Disconnected)
 	_, err := server.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled})

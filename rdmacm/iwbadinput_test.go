@@ -41,11 +41,7 @@ func tcpDial(t *testing.T, to netip.AddrPort) net.Conn {
 func (f *fabric) serves(l *testID, from *process) {
 	f.t.Helper()
 	client := from.resolvedOf(IWARP, l.LocalAddr())
-	check(f.t, client.Connect(&someParam))
-	server, _ := f.requested(l)
-	check(f.t, server.Accept(&someParam))
-	client.want(Established)
-	server.want(Established)
+	f.establish(client, l)
 }
 
 func TestIWARPGarbageOnTheListeningPort(t *testing.T) {

@@ -39,11 +39,7 @@ func TestNTBConnectionOverTCP(t *testing.T) {
 	check(t, id.SetKind(NTB))
 	id.resolve(l.LocalAddr())
 	client := id.equip(ib.QPTypeRC)
-	check(t, client.Connect(&someParam))
-	server, _ := f.requested(l)
-	check(t, server.Accept(&someParam))
-	client.want(Established)
-	server.want(Established)
+	server := f.establish(client, l)
 	exchange(client, server)
 }
 
@@ -232,11 +228,7 @@ func TestNTBLinkLost(t *testing.T) {
 	check(t, asking.Connect(&someParam))
 	ask := l.want(ConnectRequest)
 	client := a.resolvedOf(NTB, l.LocalAddr())
-	check(t, client.Connect(&someParam))
-	server, _ := f.requested(l)
-	check(t, server.Accept(&someParam))
-	client.want(Established)
-	server.want(Established)
+	server := f.establish(client, l)
 	exchange(client, server)
 
 	(*core.Context)(client.Verbs()).NTB().Reset()
@@ -252,10 +244,6 @@ func TestNTBLinkLost(t *testing.T) {
 		t.Errorf("queue pairs in %v and %v", client.QP().State(), server.QP().State())
 	}
 	again := a.resolvedOf(NTB, l.LocalAddr())
-	check(t, again.Connect(&someParam))
-	other, _ := f.requested(l)
-	check(t, other.Accept(&someParam))
-	again.want(Established)
-	other.want(Established)
+	other := f.establish(again, l)
 	exchange(again, other)
 }

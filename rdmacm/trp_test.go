@@ -108,9 +108,5 @@ func TestTRPForgedRequest(t *testing.T) {
 	server.want(Established)
 
 	client := a.resolvedOf(TRP, l.LocalAddr())
-	check(t, client.Connect(&someParam))
-	other, _ := f.requested(l)
-	check(t, other.Accept(&someParam))
-	client.want(Established)
-	other.want(Established)
+	f.establish(client, l)
 }

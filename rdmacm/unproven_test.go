@@ -22,11 +22,7 @@ func TestPeersShowThatTheyAreThere(t *testing.T) {
 			a, b := f.process(1), f.process(2)
 			l := b.listeningOf(kind, at, 1)
 			client := a.resolvedOf(kind, l.LocalAddr())
-			check(t, client.Connect(&someParam))
-			server, _ := f.requested(l)
-			check(t, server.Accept(&someParam))
-			client.want(Established)
-			server.want(Established)
+			f.establish(client, l)
 			m := b.ib
 			if kind == NTB {
 				m = b.ntb.ibManager

@@ -4,7 +4,6 @@ package trace
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -111,19 +110,7 @@ func TestGoldenItems(t *testing.T) {
 				}
 				got = append(f.AppendItem(got, i.Time.Sub(start), i), '\n')
 			})
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs:\n%s", file, firstDifference(string(got), string(want)))
-			}
+			wantGolden(t, name, got)
 		})
 	}
 }

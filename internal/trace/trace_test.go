@@ -96,20 +96,26 @@ func TestGoldenLines(t *testing.T) {
 				}
 				got = append(f.AppendLine(got, frame, d.Time.Sub(start), d), '\n')
 			})
-			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs:\n%s", file, firstDifference(string(got), string(want)))
-			}
+			wantGolden(t, name, got)
 		})
+	}
+}
+
+// wantGolden compares lines with those of a golden file.
+func wantGolden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs:\n%s", file, firstDifference(string(got), string(want)))
 	}
 }
 
