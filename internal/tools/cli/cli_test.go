@@ -118,6 +118,27 @@ func TestMTUFlagTakesTheFive(t *testing.T) {
 	}
 }
 
+func TestNumberOutOfItsRangeIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		r    Range
+		want string
+	}{
+		{Range{"--size", 0, 1, 8, "bytes"}, "--size 0: it must be 1 to 8 bytes"},
+		{Range{"--size", 9, 1, 8, "bytes"}, "--size 9: it must be 1 to 8 bytes"},
+		{Range{"--size", 8, 1, 8, "bytes"}, ""},
+		{Range{"--iters", 0, 1, 0, "exchange"}, "--iters 0: at least 1 exchange"},
+		{Range{"--iters", 1 << 30, 1, 0, "exchange"}, ""},
+		{PortRange("-p", 65536), "-p 65536: it must be 1 to 65535"},
+		{GIDRange("-g", AnyGID), ""},
+		{GIDRange("-g", AnyGID-1), "-g -2: it must be 0 to 255"},
+	} {
+		err := CheckRanges(PortRange("-p", 1), c.r)
+		if got := fmt.Sprint(err); err != nil && got != c.want || err == nil && c.want != "" {
+			t.Errorf("%+v: %v, want %q", c.r, err, c.want)
+		}
+	}
+}
+
 func TestUnreachablePeerIsNamedWithWhatToDo(t *testing.T) {
 	l, err := Listen(t.Context(), 0)
 	if err != nil {

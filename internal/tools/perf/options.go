@@ -201,36 +201,19 @@ func (o *options) complete() error {
 			return err
 		}
 	}
-	switch {
-	case o.all && o.sizeFlag.Changed:
-		return cli.Usagef("--all and --size exclude each other")
-	case o.size < 1 || o.size > maxSize:
-		return cli.Usagef("--size %d: a message has 1 to %d bytes", o.size, maxSize)
-	case o.iters < 0:
-		return cli.Usagef("--iters %d: at least 1 message", o.iters)
-	case o.seconds < 0:
-		return cli.Usagef("--duration %d: at least 1 second", o.seconds)
-	case o.iters > 0 && o.seconds > 0:
-		return cli.Usagef("--iters and --duration exclude each other")
-	case o.qps < 1 || o.qps > maxQPs:
-		return cli.Usagef("--qp %d: 1 to %d queue pairs", o.qps, maxQPs)
-	case o.depth < 1 || o.depth > maxDepth:
-		return cli.Usagef("--tx-depth %d: 1 to %d messages", o.depth, maxDepth)
-	case o.inline < 0 || o.inline > maxInline:
-		return cli.Usagef("--inline_size %d: 0 to %d bytes", o.inline, maxInline)
-	case o.port < 1 || o.port > 65535:
-		return cli.Usagef("--port %d: TCP ports are 1 to 65535", o.port)
-	case o.ibPort < 1:
-		return cli.Usagef("--ib-port %d: ports count from 1", o.ibPort)
-	case o.gidIndex < cli.AnyGID || o.gidIndex > 255:
-		return cli.Usagef("--gid-index %d: indexes are 0 to 255", o.gidIndex)
-	case o.events && o.test == writeLatency:
-		return cli.Usagef("--events: a WRITE makes no completion at its target; poll, or measure " +
-			"send lat")
-	case o.test == sendLatency && (o.cqMod < 1 || o.cqMod > latencyDepth):
-		return cli.Usagef("--cq-mod %d: 1 to %d SENDs", o.cqMod, latencyDepth)
-	case o.json && o.csv:
-		return cli.Usagef("--json and --csv exclude each other")
+	if err := o.checkTogether(); err != nil {
+		return err
+	}
+	if err := cli.CheckRanges(
+		cli.Range{Option: "--size", Value: o.size, Least: 1, Most: maxSize, Unit: "bytes"},
+		cli.Range{Option: "--qp", Value: o.qps, Least: 1, Most: maxQPs, Unit: "queue pairs"},
+		cli.Range{Option: "--tx-depth", Value: o.depth, Least: 1, Most: maxDepth, Unit: "messages"},
+		cli.Range{Option: "--inline_size", Value: o.inline, Most: maxInline, Unit: "bytes"},
+		cli.PortRange("--port", o.port),
+		cli.Range{Option: "--ib-port", Value: o.ibPort, Least: 1},
+		cli.GIDRange("--gid-index", o.gidIndex),
+	); err != nil {
+		return err
 	}
 	if o.mtuBytes != 0 {
 		if _, err := cli.MTUFlag(o.mtuBytes); err != nil {
@@ -242,6 +225,28 @@ func (o *options) complete() error {
 	}
 	if err := o.hello().check(); err != nil {
 		return cli.Usagef("%w", err)
+	}
+	return nil
+}
+
+// checkTogether checks the options that not every test or other option allows.
+func (o *options) checkTogether() error {
+	switch {
+	case o.all && o.sizeFlag.Changed:
+		return cli.Usagef("--all and --size exclude each other")
+	case o.iters < 0:
+		return cli.Usagef("--iters %d: at least 1 message", o.iters)
+	case o.seconds < 0:
+		return cli.Usagef("--duration %d: at least 1 second", o.seconds)
+	case o.iters > 0 && o.seconds > 0:
+		return cli.Usagef("--iters and --duration exclude each other")
+	case o.events && o.test == writeLatency:
+		return cli.Usagef("--events: a WRITE makes no completion at its target; poll, or measure " +
+			"send lat")
+	case o.test == sendLatency && (o.cqMod < 1 || o.cqMod > latencyDepth):
+		return cli.Usagef("--cq-mod %d: 1 to %d SENDs", o.cqMod, latencyDepth)
+	case o.json && o.csv:
+		return cli.Usagef("--json and --csv exclude each other")
 	}
 	return nil
 }

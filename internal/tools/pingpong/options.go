@@ -59,21 +59,16 @@ func (o *options) flags(fs *pflag.FlagSet) {
 
 // validate makes the checks that need no device.
 func (o *options) validate() error {
-	switch {
-	case o.tcpPort < 1 || o.tcpPort > 65535:
-		return cli.Usagef("--port %d: TCP ports are 1 to 65535", o.tcpPort)
-	case o.port < 1:
-		return cli.Usagef("--ib-port %d: ports count from 1", o.port)
-	case o.size < 1 || o.size > ib.MaxMessage:
-		return cli.Usagef("--size %d: a message has 1 to %d bytes", o.size, ib.MaxMessage)
-	case o.rxDepth < 1:
-		return cli.Usagef("--rx-depth %d: at least 1 receive", o.rxDepth)
-	case o.iters < 1:
-		return cli.Usagef("--iters %d: at least 1 exchange", o.iters)
-	case o.sl < 0 || o.sl > 15:
-		return cli.Usagef("--sl %d: service levels are 0 to 15", o.sl)
-	case o.gidIndex < cli.AnyGID || o.gidIndex > 255:
-		return cli.Usagef("--gid-idx %d: indexes are 0 to 255", o.gidIndex)
+	if err := cli.CheckRanges(
+		cli.PortRange("--port", o.tcpPort),
+		cli.Range{Option: "--ib-port", Value: o.port, Least: 1},
+		cli.Range{Option: "--size", Value: o.size, Least: 1, Most: ib.MaxMessage, Unit: "bytes"},
+		cli.Range{Option: "--rx-depth", Value: o.rxDepth, Least: 1, Unit: "receive"},
+		cli.Range{Option: "--iters", Value: o.iters, Least: 1, Unit: "exchange"},
+		cli.Range{Option: "--sl", Value: o.sl, Most: 15},
+		cli.GIDRange("--gid-idx", o.gidIndex),
+	); err != nil {
+		return err
 	}
 	if o.kind.pathMTU {
 		var err error

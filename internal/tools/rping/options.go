@@ -4,6 +4,7 @@ package rping
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -107,36 +108,48 @@ func (o *options) validateFlags() error {
 		return cli.Usagef("say -s to be the server or -c to be the client")
 	case o.client && o.addr == "":
 		return cli.Usagef("the client needs the server's address: -a ADDR")
-	case o.port < 1 || o.port > 65535:
-		return cli.Usagef("-p %d: ports are 1 to 65535", o.port)
-	case o.size < minSize || o.size > maxSize:
-		return cli.Usagef("-S %d: the size must be %d to %d", o.size, minSize, maxSize)
 	case o.count < 0:
 		return cli.Usagef("-C %d: at least 1 ping", o.count)
 	case o.persistent && o.client:
 		return cli.Usagef("-P is for the server")
 	case o.source != "" && o.server:
 		return cli.Usagef("-I is for the client")
-	case o.mem != string(memPlain) && o.mem != string(memFastReg) && o.mem != string(memWindow):
-		return cli.Usagef("--mem %s: it must be plain, fastreg or mw", o.mem)
-	case o.serverInv && o.mem == string(memPlain):
-		return cli.Usagef("--server-inv needs keys that can be invalidated: --mem fastreg or " +
-			"--mem mw")
-	case o.readInv && o.mem != string(memFastReg):
-		return cli.Usagef("--read-inv needs --mem fastreg")
 	case moreThanOne(o.wlat, o.rlat, o.bw):
 		return cli.Usagef("--wlat, --rlat and --bw exclude each other")
 	case o.duplex && !o.bw:
 		return cli.Usagef("--duplex needs --bw")
 	case o.poll && !o.rlat:
 		return cli.Usagef("--poll needs --rlat")
-	case o.txDepth < 1 || o.txDepth > maxTxDepth:
-		return cli.Usagef("--txdepth %d: 1 to %d WRITEs", o.txDepth, maxTxDepth)
+	}
+	if err := o.checkMemory(); err != nil {
+		return err
+	}
+	if err := cli.CheckRanges(
+		cli.PortRange("-p", o.port),
+		cli.Range{Option: "-S", Value: o.size, Least: minSize, Most: maxSize, Unit: "bytes"},
+		cli.Range{Option: "--txdepth", Value: o.txDepth, Least: 1, Most: maxTxDepth, Unit: "WRITEs"},
+	); err != nil {
+		return err
 	}
 	if o.mode() != modePing && o.count == 0 {
 		o.count = 1000
 	}
 	return o.dev.Check()
+}
+
+// checkMemory checks how memory is registered, and the options that only some ways allow.
+func (o *options) checkMemory() error {
+	switch {
+	case !slices.Contains([]memoryMode{memPlain, memFastReg, memWindow},
+		memoryMode(o.mem)):
+		return cli.Usagef("--mem %s: it must be plain, fastreg or mw", o.mem)
+	case o.serverInv && o.mem == string(memPlain):
+		return cli.Usagef("--server-inv needs keys that can be invalidated: --mem fastreg or " +
+			"--mem mw")
+	case o.readInv && o.mem != string(memFastReg):
+		return cli.Usagef("--read-inv needs --mem fastreg")
+	}
+	return nil
 }
 
 func moreThanOne(flags ...bool) bool {
