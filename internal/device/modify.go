@@ -165,8 +165,8 @@ type Limits struct {
 	Ports       uint8
 }
 
+// checkRanges checks the attributes that are numbers.
 func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
-	const bits24 = 1 << 24
 	switch {
 	case mask&apm != 0:
 		return &Error{Arg: "mask", Err: syscall.EOPNOTSUPP,
@@ -177,24 +177,26 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 		return invalid("PKeyIndex", "%d: the P_Key table has %d entries", a.PKeyIndex, l.PKeys)
 	case mask&ib.QPPathMTU != 0 && !a.PathMTU.Valid():
 		return invalid("PathMTU", "code %d is none of 256, 512, 1024, 2048, 4096", a.PathMTU)
-	case mask&ib.QPDestQPN != 0 && a.DestQPN >= bits24:
-		return invalid("DestQPN", "%#x does not fit 24 bits", uint32(a.DestQPN))
-	case mask&ib.QPRQPSN != 0 && a.RQPSN >= bits24:
-		return invalid("RQPSN", "%#x does not fit 24 bits", uint32(a.RQPSN))
-	case mask&ib.QPSQPSN != 0 && a.SQPSN >= bits24:
-		return invalid("SQPSN", "%#x does not fit 24 bits", uint32(a.SQPSN))
-	case mask&ib.QPMaxQPRdAtomic != 0 && a.MaxRdAtomic > l.MaxRdAtomic:
-		return invalid("MaxRdAtomic", "%d is more than %d", a.MaxRdAtomic, l.MaxRdAtomic)
-	case mask&ib.QPMaxDestRdAtomic != 0 && a.MaxDestRdAtomic > l.MaxRdAtomic:
-		return invalid("MaxDestRdAtomic", "%d is more than %d", a.MaxDestRdAtomic, l.MaxRdAtomic)
-	case mask&ib.QPMinRNRTimer != 0 && a.MinRNRTimer > 31:
-		return invalid("MinRNRTimer", "%d: codes are 0 to 31", a.MinRNRTimer)
-	case mask&ib.QPTimeout != 0 && a.Timeout > 31:
-		return invalid("Timeout", "%d: codes are 0 to 31", a.Timeout)
-	case mask&ib.QPRetryCnt != 0 && a.RetryCnt > 7:
-		return invalid("RetryCnt", "%d is more than 7", a.RetryCnt)
-	case mask&ib.QPRNRRetry != 0 && a.RNRRetry > 7:
-		return invalid("RNRRetry", "%d is more than 7", a.RNRRetry)
+	}
+	const bits24, codes, retries = 1<<24 - 1, 31, 7
+	for _, n := range [...]struct {
+		bit         ib.QPAttrMask
+		arg         string
+		value, most uint32
+	}{
+		{ib.QPDestQPN, "DestQPN", uint32(a.DestQPN), bits24},
+		{ib.QPRQPSN, "RQPSN", uint32(a.RQPSN), bits24},
+		{ib.QPSQPSN, "SQPSN", uint32(a.SQPSN), bits24},
+		{ib.QPMaxQPRdAtomic, "MaxRdAtomic", uint32(a.MaxRdAtomic), uint32(l.MaxRdAtomic)},
+		{ib.QPMaxDestRdAtomic, "MaxDestRdAtomic", uint32(a.MaxDestRdAtomic), uint32(l.MaxRdAtomic)},
+		{ib.QPMinRNRTimer, "MinRNRTimer", uint32(a.MinRNRTimer), codes},
+		{ib.QPTimeout, "Timeout", uint32(a.Timeout), codes},
+		{ib.QPRetryCnt, "RetryCnt", uint32(a.RetryCnt), retries},
+		{ib.QPRNRRetry, "RNRRetry", uint32(a.RNRRetry), retries},
+	} {
+		if mask&n.bit != 0 && n.value > n.most {
+			return invalid(n.arg, "%d is more than %d", n.value, n.most)
+		}
 	}
 	return nil
 }

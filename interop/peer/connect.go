@@ -64,19 +64,27 @@ func connect(ctx context.Context, addr string, bytes int, seed uint32, op string
 		}
 	}
 	fmt.Printf("wc %v after %d us\n", wc.Status, time.Since(start).Microseconds())
-	if op == "sendinv" { // the key is to be gone
-		wr.Opcode, wr.RKey = ib.WRRDMARead, wr.InvalidateRKey
-		if _, err := conn.QP().PostSend(wr); err != nil {
+	if op == "sendinv" {
+		if err := useGoneKey(ctx, conn, wr); err != nil {
 			return err
 		}
-		then, err := poll(ctx, conn.SendCQ)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("then %v\n", then.Status)
 	}
 	m.report()
 	return wc.Err()
+}
+
+// useGoneKey reads by the key that a SEND has invalidated.
+func useGoneKey(ctx context.Context, conn *rdmacm.Conn, wr verbs.SendWR) error {
+	wr.Opcode, wr.RKey = ib.WRRDMARead, wr.InvalidateRKey
+	if _, err := conn.QP().PostSend(wr); err != nil {
+		return err
+	}
+	wc, err := poll(ctx, conn.SendCQ)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("then %v\n", wc.Status)
+	return nil
 }
 
 // arrived waits until the bytes sent to the server are there. Over iWARP the completion does not

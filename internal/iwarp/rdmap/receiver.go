@@ -154,7 +154,12 @@ func (q *QP) checkHeader() (wire.TermError, fault, bool) {
 	case info.FixedBytes > 0 && (q.rx.payload() < info.FixedBytes || !h.Last):
 		return wire.RDMAPUnspecific, reqErr, false
 	}
-	switch h.Opcode {
+	return q.checkMessage()
+}
+
+// checkMessage validates a segment whose header is one of its opcode's.
+func (q *QP) checkMessage() (wire.TermError, fault, bool) {
+	switch q.rx.h.Opcode {
 	case wire.RDMAWrite:
 		return q.checkWrite()
 	case wire.ReadResponse:

@@ -138,23 +138,9 @@ var errStopped = errors.New("link: stopped")
 
 // read waits for messages, for ever if patience is 0, and applies them.
 func (l *listener) read(patience time.Duration, c *changes) error {
-	ms := -1
-	if patience > 0 {
-		ms = int(patience.Milliseconds()) + 1
-	}
-	fds := []unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLIN},
-		{Fd: int32(l.stop), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, ms)
-	switch {
-	case err == unix.EINTR:
-		return nil
-	case err != nil:
-		return os.NewSyscallError("poll", err)
-	case fds[1].Revents != 0 || fds[0].Revents&unix.POLLNVAL != 0 || fdtrack.Check():
-		// closed behind our back
-		return errStopped
-	case n == 0:
-		return os.ErrDeadlineExceeded
+	ready, err := l.wait(patience)
+	if !ready {
+		return err
 	}
 	n, from, err := unix.Recvfrom(l.socket, l.buf, unix.MSG_DONTWAIT)
 	switch {
@@ -182,6 +168,29 @@ func (l *listener) read(patience time.Duration, c *changes) error {
 		}
 	}
 	return nil
+}
+
+// wait waits for messages, for ever if patience is 0. It reports whether there may be one.
+func (l *listener) wait(patience time.Duration) (ready bool, err error) {
+	ms := -1
+	if patience > 0 {
+		ms = int(patience.Milliseconds()) + 1
+	}
+	fds := []unix.PollFd{{Fd: int32(l.socket), Events: unix.POLLIN},
+		{Fd: int32(l.stop), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, ms)
+	switch {
+	case err == unix.EINTR:
+		return false, nil
+	case err != nil:
+		return false, os.NewSyscallError("poll", err)
+	case fds[1].Revents != 0 || fds[0].Revents&unix.POLLNVAL != 0 || fdtrack.Check():
+		// closed behind our back
+		return false, errStopped
+	case n == 0:
+		return false, os.ErrDeadlineExceeded
+	}
+	return true, nil
 }
 
 // dump asks the kernel for a picture of the interfaces.

@@ -189,51 +189,64 @@ func (k *keeper) keep(d MAD, came time.Time) {
 // come is lost: that owner is stopped, and its peers try again.
 func (k *keeper) passOn(d MAD, came time.Time) {
 	r := k.duty.Route(d.Payload, d.Dst)
-	to := k.to[:0]
-	slot, relistens := -1, false
 	k.mu.Lock()
-	switch r.To {
-	case ToKey:
-		for i := range r.Keys.Len() {
-			if owner, ok := k.listeners[string(r.Keys.At(i))]; ok { // does not allocate
-				slot = owner
-				break
-			}
-		}
-		relistens = slot < 0 && len(k.lately) > 0 && k.relistensLocked(&r.Keys)
-	case ToSlot:
-		slot = r.Slot
-	case ToAll:
-		to = slices.AppendSeq(to, maps.Values(k.peers))
+	slot := k.memberLocked(&r)
+	k.to = k.to[:0]
+	if r.To == ToAll {
+		k.to = slices.AppendSeq(k.to, maps.Values(k.peers))
+	} else if l := k.peers[slot]; l != nil {
+		k.to = append(k.to, l)
 	}
-	if l := k.peers[slot]; l != nil {
-		to = append(to, l)
-	}
-	k.to = to
-	joined := k.joined
+	unheard := r.To == ToKey && slot < 0 && k.mayListenLocked(&r.Keys, time.Since(came))
 	k.mu.Unlock()
-	if len(to) == 0 && (r.To == ToKey || r.To == ToSlot) {
-		waited := time.Since(came)
-		// A member that comes to a new keeper names its listeners only then.
-		unheard := slot < 0 && (waited < listenPatience ||
-			waited < reapPatience && time.Since(joined) < listenPatience ||
-			relistens && waited < relistenPatience)
-		expected := !unheard && k.expects(slot)
-		switch {
-		case unheard || expected && waited < reapPatience:
-			k.keep(d, came)
-		case !expected || slot < 0:
-			k.refuse(d)
-		default:
-			k.lost.Add(1)
-		}
-		return
+	switch {
+	case len(k.to) > 0:
+	case unheard:
+		k.keep(d, came)
+	case r.To == ToKey || r.To == ToSlot:
+		k.awaitMember(slot, d, came)
 	}
 	if len(d.Payload) > maxForwardBytes {
 		return
 	}
-	for _, l := range to {
+	for _, l := range k.to {
 		k.forward(l, d)
+	}
+}
+
+// memberLocked returns the slot of the one member that a datagram is for, or -1.
+func (k *keeper) memberLocked(r *Route) int {
+	switch r.To {
+	case ToSlot:
+		return r.Slot
+	case ToKey:
+		for i := range r.Keys.Len() {
+			if owner, ok := k.listeners[string(r.Keys.At(i))]; ok { // does not allocate
+				return owner
+			}
+		}
+	}
+	return -1
+}
+
+// mayListenLocked reports whether a datagram that has waited for a listener is to wait on.
+func (k *keeper) mayListenLocked(keys *Keys, waited time.Duration) bool {
+	return waited < listenPatience ||
+		// A member that comes to a new keeper names its listeners only then.
+		waited < reapPatience && time.Since(k.joined) < listenPatience ||
+		waited < relistenPatience && k.relistensLocked(keys)
+}
+
+// awaitMember keeps a datagram for the owner of a slot that is not connected, or for any member if
+// the slot is negative. It refuses the datagram if no such member lives.
+func (k *keeper) awaitMember(slot int, d MAD, came time.Time) {
+	switch expected := k.expects(slot); {
+	case expected && time.Since(came) < reapPatience:
+		k.keep(d, came)
+	case !expected || slot < 0:
+		k.refuse(d)
+	default:
+		k.lost.Add(1)
 	}
 }
 

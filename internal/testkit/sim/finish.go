@@ -23,27 +23,8 @@ func (w *world) finish() {
 		w.Outcomes.Replays += int(c[roce.AtomicReplay])
 		w.Outcomes.Kept += int(c[roce.Kept])
 		w.Outcomes.NotKept += int(c[roce.NotKept])
-		if e.gone {
-			continue
-		}
-		if w.calm && e.exact && e.peer.exact && c[roce.RcvdRNRNAK] == 0 &&
-			c[roce.Retransmitted] != 0 {
-			w.fail("QP %v repeated %d packets on a perfect network", e.qpn, c[roce.Retransmitted])
-		}
-		if !e.idle() || e.settled != len(e.plan) {
-			w.fail("QP %v (%v, %v) has not finished: %d of %d posted, %d settled, %d in its "+
-				"queue, next time-out %v",
-				e.qpn, e.typ, e.state, e.posted, len(e.plan), e.settled, e.sq.Len(),
-				e.machine.NextTimeout())
-		}
-		if at := e.machine.NextTimeout(); at != monotime.Never {
-			w.fail("QP %v (%v, %v) has nothing to do and a timer at %v", e.qpn, e.typ, e.state,
-				monotime.Duration(at))
-		}
-		if e.exact && e.peer.exact && e.state != ib.QPRTS {
-			if n := len(e.plan); n == 0 || e.plan[n-1].expect.Status == ib.WCSuccess {
-				w.fail("QP %v ended in %v", e.qpn, e.state)
-			}
+		if !e.gone {
+			e.checkFinished(c)
 		}
 	}
 	w.checkReorder()
@@ -51,6 +32,29 @@ func (w *world) finish() {
 		e.checkMemory()
 		if e.sure {
 			e.checkArrived()
+		}
+	}
+}
+
+// checkFinished checks that a queue pair has done all of its plan, and waits for nothing.
+func (e *endpoint) checkFinished(c *roce.Counters) {
+	w := e.world
+	exact := e.exact && e.peer.exact
+	if w.calm && exact && c[roce.RcvdRNRNAK] == 0 && c[roce.Retransmitted] != 0 {
+		w.fail("QP %v repeated %d packets on a perfect network", e.qpn, c[roce.Retransmitted])
+	}
+	if !e.idle() || e.settled != len(e.plan) {
+		w.fail("QP %v (%v, %v) has not finished: %d of %d posted, %d settled, %d in its "+
+			"queue, next time-out %v", e.qpn, e.typ, e.state, e.posted, len(e.plan), e.settled,
+			e.sq.Len(), e.machine.NextTimeout())
+	}
+	if at := e.machine.NextTimeout(); at != monotime.Never {
+		w.fail("QP %v (%v, %v) has nothing to do and a timer at %v", e.qpn, e.typ, e.state,
+			monotime.Duration(at))
+	}
+	if exact && e.state != ib.QPRTS {
+		if n := len(e.plan); n == 0 || e.plan[n-1].expect.Status == ib.WCSuccess {
+			w.fail("QP %v ended in %v", e.qpn, e.state)
 		}
 	}
 }

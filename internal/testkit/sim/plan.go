@@ -134,6 +134,13 @@ func (e *endpoint) makeItem(op ib.WROpcode) (it *item, ok bool) {
 		it.wr.Addr, it.wr.Length = it.to.static.addr(), uint32(n)
 		return it, true
 	}
+	return it, e.addData(it, op)
+}
+
+// addData gives an item the data that it sends, and the memory that it writes. It reports false if
+// there is no memory left.
+func (e *endpoint) addData(it *item, op ib.WROpcode) (ok bool) {
+	w := e.world
 	n := e.size()
 	switch {
 	case op == ib.WRAtomicWrite:
@@ -143,13 +150,13 @@ func (e *endpoint) makeItem(op ib.WROpcode) (it *item, ok bool) {
 	}
 	if op == ib.WRRDMAWrite || op == ib.WRRDMAWriteWithImm || op == ib.WRAtomicWrite {
 		if it.target, ok = it.to.target.take(n); !ok {
-			return nil, false
+			return false
 		}
 		it.wr.Addr = it.target.addr()
 	}
 	from, ok := e.send.take(n)
 	if !ok {
-		return nil, false
+		return false
 	}
 	if n <= maxInline && op != ib.WRAtomicWrite && w.rnd(3) == 0 {
 		it.flags |= ib.SendInline
@@ -159,7 +166,7 @@ func (e *endpoint) makeItem(op ib.WROpcode) (it *item, ok bool) {
 		off := int(g.Addr - virtual)
 		it.wr.Data = append(it.wr.Data, e.mem.bytes[off:off+int(g.Length)]...)
 	}
-	return it, true
+	return true
 }
 
 // split makes a scatter/gather list over p of up to four elements.

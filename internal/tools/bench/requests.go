@@ -163,25 +163,32 @@ func (q traffic) round(ctx context.Context, r *run, verbs bool, measured span) (
 	}
 	x.setup = time.Duration(setup * float64(time.Second))
 	time.Sleep(measured.settle)
+	err = q.measure(ctx, r, &x, server, client, measured.count)
+	return x, err
+}
+
+// measure has the client begin, and adds to x what both sides do until it has ended.
+func (q traffic) measure(ctx context.Context, r *run, x *exchange, server, client *partner,
+	count bool) error {
 	var counter *callCounter
-	if measured.count {
+	if count {
 		dir, err := r.scratch()
 		if err == nil {
 			counter, err = countCalls(ctx, dir, server.pid())
 		}
 		if err != nil {
-			return x, err
+			return err
 		}
 	}
 	serverBefore, clientBefore, err := usageOfBoth(server, client)
 	if err != nil {
-		return x, err
+		return err
 	}
 	if _, err := io.WriteString(client.stdin, "go\n"); err != nil {
-		return x, err
+		return err
 	}
 	if x.answers, x.seconds, err = client.hears("answered"); err != nil {
-		return x, err
+		return err
 	}
 	serverAfter, clientAfter, err := usageOfBoth(server, client)
 	x.server, x.client = serverAfter.since(serverBefore), clientAfter.since(clientBefore)
@@ -193,7 +200,7 @@ func (q traffic) round(ctx context.Context, r *run, verbs bool, measured span) (
 	if x.answers == 0 && q.depth > 0 {
 		err = errors.Join(err, errors.New("nothing was answered"))
 	}
-	return x, err
+	return err
 }
 
 func usageOfBoth(server, client *partner) (usage, usage, error) {

@@ -269,22 +269,27 @@ func (s *session) step(ctx context.Context, size int) error {
 	w := s.ctl.watch(ctx)
 	progress, set := s.progress(size, iters)
 	defer progress.Done()
-	if !s.o.test.bandwidth() {
-		p := newPinger(s.e, w, size, iters)
-		p.progress = set
-		result, err := p.ping()
-		if err != nil {
-			return p.ended(err)
-		}
-		if err := s.ctl.send(&Message{Kind: kindDone}); err != nil {
-			return err
-		}
-		if _, err := w.wait(); err != nil {
-			return err
-		}
-		s.report.latency(result)
-		return nil
+	if s.o.test.bandwidth() {
+		return s.bandwidthStep(w, size, progress, set)
 	}
+	p := newPinger(s.e, w, size, iters)
+	p.progress = set
+	result, err := p.ping()
+	if err != nil {
+		return p.ended(err)
+	}
+	if err := s.ctl.send(&Message{Kind: kindDone}); err != nil {
+		return err
+	}
+	if _, err := w.wait(); err != nil {
+		return err
+	}
+	s.report.latency(result)
+	return nil
+}
+
+// bandwidthStep is step of a test of bandwidth, after both sides have begun it.
+func (s *session) bandwidthStep(w *watch, size int, progress *cli.Progress, set func(int64)) error {
 	var result BWResult
 	st := &stream{e: s.e, w: w, size: int64(size), sends: true, progress: set,
 		receives: s.o.bidir && s.o.test.op == "send"}

@@ -129,6 +129,7 @@ func (v *StreamServer) Run() error {
 type sender struct {
 	s                     *udp.Socket
 	rx                    *udp.RxBatch
+	start                 monotime.Time
 	sentBytes             uint64
 	sentDatagrams         uint64
 	rcvdBytes, rcvdDgrams uint64 // as the server says
@@ -174,7 +175,19 @@ func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, err
 		return StreamResult{}, err
 	}
 	defer s.Close()
-	c := &sender{s: s, rx: udp.NewRxBatch()}
+	c := &sender{s: s, rx: udp.NewRxBatch(), start: monotime.Now()}
+	if err := c.stream(to, o); err != nil {
+		return StreamResult{}, err
+	}
+	if err := c.end(to, c.start.Add(o.Duration+idleAfter)); err != nil {
+		return StreamResult{}, err
+	}
+	return StreamResult{Datagrams: c.rcvdDgrams, Bytes: c.rcvdBytes,
+		Lost: c.sentDatagrams - c.rcvdDgrams, Elapsed: monotime.Now().Sub(c.start)}, nil
+}
+
+// stream sends datagrams for as long as the stream is to take.
+func (c *sender) stream(to netip.AddrPort, o Stream) error {
 	perBurst := min(udp.MaxSegments, udp.MaxBurstBytes/o.DatagramBytes)
 	burstBytes := perBurst * o.DatagramBytes
 	window := max(o.WindowBytes, burstBytes)
@@ -187,17 +200,17 @@ func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, err
 		}
 		bursts[i] = udp.Datagrams{Dst: to, Iov: [][]byte{p}, SegmentSize: o.DatagramBytes}
 	}
-	start := monotime.Now()
-	progress := start
+	c.start = monotime.Now()
+	progress := c.start
 	for {
 		now := monotime.Now()
-		if now.Sub(start) >= o.Duration {
-			break
+		if now.Sub(c.start) >= o.Duration {
+			return nil
 		}
 		if room := min((window-c.outstanding())/burstBytes, burstsAtOnce); room > 0 {
-			n, err := s.WriteBatch(bursts[:room])
+			n, err := c.s.WriteBatch(bursts[:room])
 			if err != nil {
-				return StreamResult{}, err
+				return err
 			}
 			c.sentBytes += uint64(n * burstBytes)
 			c.sentDatagrams += uint64(n * perBurst)
@@ -206,25 +219,28 @@ func RunStream(local netip.Addr, to netip.AddrPort, o Stream) (StreamResult, err
 			c.written += uint64(c.outstanding())
 		}
 		if _, err := c.poll(); err != nil {
-			return StreamResult{}, err
+			return err
 		}
 	}
+}
+
+// end asks the server to end the stream until it answers.
+func (c *sender) end(to netip.AddrPort, deadline monotime.Time) error {
 	end := []udp.Datagrams{{Dst: to, Iov: [][]byte{{kindEnd}}}}
 	for asked := monotime.Time(0); !c.ended; {
 		now := monotime.Now()
-		if now.Sub(start) > o.Duration+idleAfter {
-			return StreamResult{}, errors.New("rawbench: the server does not answer")
+		if deadline.Before(now) {
+			return errors.New("rawbench: the server does not answer")
 		}
 		if asked == 0 || now.Sub(asked) > stallAfter {
 			asked = now
-			if _, err := s.WriteBatch(end); err != nil {
-				return StreamResult{}, err
+			if _, err := c.s.WriteBatch(end); err != nil {
+				return err
 			}
 		}
 		if _, err := c.poll(); err != nil {
-			return StreamResult{}, err
+			return err
 		}
 	}
-	return StreamResult{Datagrams: c.rcvdDgrams, Bytes: c.rcvdBytes,
-		Lost: c.sentDatagrams - c.rcvdDgrams, Elapsed: monotime.Now().Sub(start)}, nil
+	return nil
 }

@@ -339,75 +339,81 @@ func (c *Conn) ready(in *input, ev tcp.Event) (n int) {
 	return n
 }
 
-// read takes arrived bytes. The caller holds rxMu.
+// read takes arrived bytes, and returns how many times there were some. The caller holds rxMu.
 func (c *Conn) read(in *input) (n int) {
 	for range policy.StreamTurn {
-		c.Lock()
-		if c.Closed() || !c.state.readable() {
-			c.Unlock()
-			break
+		some, more := c.readOnce(in)
+		if some {
+			n++
 		}
-		iov, placed := c.fpdus.Place(in.iov[:0])
-		pieces := len(iov)
-		buf := in.buf[:readAhead(c.fpdus, placed, len(in.buf))]
-		iov = append(iov, buf)
-		c.reading = true
-		sock := c.sock
-		c.Unlock()
-
-		got, err := sock.Readv(&in.vec, iov)
-		again := false
-
-		now := monotime.Now()
-		c.Lock()
-		c.reading = false
-		if placed > 0 {
-			c.fpdus.HandlePlaced(iov[:pieces], min(got, placed))
-		}
-		if got > placed {
-			c.fpdus.HandleInput(now, buf[:got-placed])
-		}
-		c.heard()
-		in.iov = iov[:0]
-		clear(iov) // its memory may be unmapped once the lock is gone
-		switch {
-		case err == nil:
-		case err == io.EOF:
-			c.state = c.state.afterPeersEnd()
-			c.endBy(now, inOrder)
-			if c.state.used() {
-				c.want()
-			}
-		case err == syscall.EFAULT && placed > 0:
-			c.fpdus.Unplaceable()
-			again = true
-		default:
-			c.endBy(now, lost)
-		}
-		if c.state.leaving() {
-			c.left()
-		}
-		if again {
-			c.PumpUnlock(now)
-			continue
-		}
-		if got == 0 {
-			if err != nil {
-				c.PumpUnlock(now)
-			} else {
-				c.DeliverUnlock()
-			}
-			break
-		}
-		n++
-		// or unmapped memory came next: the system reports the rest again
-		all := got < placed+len(buf)
-		c.PumpUnlock(now)
-		if all {
+		if !more {
 			break
 		}
 	}
 	return n
+}
+
+// readOnce takes the bytes of one system call. It reports whether there were some, and whether
+// there may be more.
+func (c *Conn) readOnce(in *input) (some, more bool) {
+	c.Lock()
+	if c.Closed() || !c.state.readable() {
+		c.Unlock()
+		return false, false
+	}
+	iov, placed := c.fpdus.Place(in.iov[:0])
+	pieces := len(iov)
+	buf := in.buf[:readAhead(c.fpdus, placed, len(in.buf))]
+	iov = append(iov, buf)
+	c.reading = true
+	sock := c.sock
+	c.Unlock()
+
+	got, err := sock.Readv(&in.vec, iov)
+
+	now := monotime.Now()
+	c.Lock()
+	c.reading = false
+	if placed > 0 {
+		c.fpdus.HandlePlaced(iov[:pieces], min(got, placed))
+	}
+	if got > placed {
+		c.fpdus.HandleInput(now, buf[:got-placed])
+	}
+	c.heard()
+	in.iov = iov[:0]
+	clear(iov) // its memory may be unmapped once the lock is gone
+	unplaceable := err == syscall.EFAULT && placed > 0
+	switch {
+	case unplaceable:
+		c.fpdus.Unplaceable()
+	case err != nil:
+		c.readFailed(now, err)
+	}
+	if c.state.leaving() {
+		c.left()
+	}
+	if got == 0 && err == nil {
+		c.DeliverUnlock()
+		return false, false
+	}
+	c.PumpUnlock(now)
+	// Less than there was room for is all, or unmapped memory is next: the system reports that again.
+	all := got < placed+len(buf)
+	return got > 0 && !unplaceable, unplaceable || got > 0 && !all
+}
+
+// readFailed handles the end of the stream, or its loss.
+func (c *Conn) readFailed(now monotime.Time, err error) {
+	if err != io.EOF {
+		c.endBy(now, lost)
+		return
+	}
+	c.state = c.state.afterPeersEnd()
+	c.endBy(now, inOrder)
+	if c.state.used() {
+		c.want()
+	}
 }
 
 // NotePost implements engine.Transport.
