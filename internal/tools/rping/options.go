@@ -127,7 +127,8 @@ func (o *options) validateFlags() error {
 	if err := cli.CheckRanges(
 		cli.PortRange("-p", o.port),
 		cli.Range{Option: "-S", Value: o.size, Least: minSize, Most: maxSize, Unit: "bytes"},
-		cli.Range{Option: "--txdepth", Value: o.txDepth, Least: 1, Most: maxTxDepth, Unit: "WRITEs"},
+		cli.Range{Option: "--txdepth", Value: o.txDepth, Least: 1, Most: maxTxDepth,
+			Unit: "WRITEs"},
 	); err != nil {
 		return err
 	}
@@ -140,8 +141,7 @@ func (o *options) validateFlags() error {
 // checkMemory checks how memory is registered, and the options that only some ways allow.
 func (o *options) checkMemory() error {
 	switch {
-	case !slices.Contains([]memoryMode{memPlain, memFastReg, memWindow},
-		memoryMode(o.mem)):
+	case !slices.Contains([]memoryMode{memPlain, memFastReg, memWindow}, memoryMode(o.mem)):
 		return cli.Usagef("--mem %s: it must be plain, fastreg or mw", o.mem)
 	case o.serverInv && o.mem == string(memPlain):
 		return cli.Usagef("--server-inv needs keys that can be invalidated: --mem fastreg or " +

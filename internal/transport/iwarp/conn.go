@@ -398,7 +398,7 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 		return false, false
 	}
 	c.PumpUnlock(now)
-	// Less than there was room for is all, or unmapped memory is next: the system reports that again.
+	// or unmapped memory came next: the system reports the rest again
 	all := got < placed+len(buf)
 	return got > 0 && !unplaceable, unplaceable || got > 0 && !all
 }

@@ -8,8 +8,8 @@ import (
 	"verbena/internal/monotime"
 )
 
-// A link without a doorbell is looked at soon after a message, as its answer may bring the next one,
-// and seldom while it is idle. (An end that waited for its first peer took a whole core.)
+// A link without a doorbell is looked at soon after a message: its answer may bring the next one.
+// An idle link is looked at seldom. (An end that waited for its first peer took a whole core.)
 func TestPausesBetweenLooksAtALink(t *testing.T) {
 	var p pauses
 	for heard := range uint64(3) {
