@@ -54,6 +54,7 @@ func TestExitEndsConnections(t *testing.T) {
 type alone struct {
 	t      *testing.T
 	cmd    *exec.Cmd
+	run    string // its runtime directory
 	out    *bufio.Reader
 	stderr bytes.Buffer
 }
@@ -80,8 +81,8 @@ func startTalking(t *testing.T, program string, args ...string) (*alone, io.Writ
 func newAlone(t *testing.T, program string, args ...string) *alone {
 	t.Helper()
 	lib, _ := libDir()
-	p := &alone{t: t, cmd: exec.CommandContext(t.Context(), program, args...)}
-	p.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "XDG_RUNTIME_DIR="+t.TempDir())
+	p := &alone{t: t, cmd: exec.CommandContext(t.Context(), program, args...), run: t.TempDir()}
+	p.cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "XDG_RUNTIME_DIR="+p.run)
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -24,11 +24,13 @@ const (
 	strangersKiB = 32 << 10
 )
 
-// flooded is a run of testdata/flood_*.c at 192.0.2.1.
+// flooded is a run of testdata/flood_*.c at 192.0.2.1. Strangers' MADs come to its keeper.
 type flooded struct {
 	*alone
-	in  io.WriteCloser
-	num int // its queue pair's number, or its listener's port
+	in     io.WriteCloser
+	num    int // its queue pair's number, or its listener's port
+	keeper process
+	peak   int // of the keeper's memory before the flood, in KiB
 }
 
 func startFlooded(t *testing.T, name string, args ...string) *flooded {
@@ -38,6 +40,8 @@ func startFlooded(t *testing.T, name string, args ...string) *flooded {
 	if _, err := fmt.Sscan(f.line(), &f.num); err != nil {
 		t.Fatal(err)
 	}
+	f.keeper = keeperOf(f.alone)
+	f.peak = f.keeper.peakKiB()
 	return f
 }
 
@@ -53,10 +57,15 @@ func startFloodedVerbs(t *testing.T) *flooded {
 	return startFlooded(t, "flood_verbs")
 }
 
-// finish ends the program, which must succeed with little growth. It returns the last number of its
-// output.
+// finish ends the program, which must succeed with little growth. Its keeper may grow as little. It
+// returns the last number of the program's output.
 func (f *flooded) finish() (last int) {
 	f.t.Helper()
+	if k := f.keeper.peakKiB() - f.peak; k > strangersKiB {
+		f.t.Errorf("its keeper grew by %d KiB for strangers", k)
+	} else {
+		f.t.Logf("its keeper grew by %d KiB", k)
+	}
 	f.in.Close()
 	var grew, turns int
 	said := f.rest()
@@ -70,12 +79,14 @@ func (f *flooded) finish() (last int) {
 	return last
 }
 
-// idle returns the processor time that the idle program takes while f runs.
+// idle returns the processor time that the idle program and its keeper take while f runs.
 func (f *flooded) idle(during func()) time.Duration {
 	f.t.Helper()
 	f.say()
+	before := f.keeper.took()
 	during()
-	return time.Duration(f.say()) * time.Microsecond
+	keeper := f.keeper.took() - before
+	return time.Duration(f.say())*time.Microsecond + keeper
 }
 
 func (f *flooded) say() (n int) {
@@ -196,8 +207,8 @@ func TestMalformedMADsCostNoMemory(t *testing.T) {
 }
 
 // TestGarbageLeavesTheProcessor bounds the cost of garbage, by kind: a session beside 50,000
-// datagrams a second keeps more than half of its rate. The test counts processor time, which is
-// independent of other load.
+// datagrams a second keeps more than half of its rate. The test counts the processor time of the
+// program and of its keeper, which is independent of other load.
 func TestGarbageLeavesTheProcessor(t *testing.T) {
 	f := startFloodedVerbs(t)
 	if f == nil {
