@@ -8,13 +8,15 @@
  *
  * END is the action of the process: "established" exits with its connection, "signal" in a handler
  * of a signal. "request" exits with a request that it has not answered, "thread" while another
- * thread polls; "killed" is killed. Without END it is the peer, which prints the events.
+ * thread polls; "killed" is killed; "crashes" is killed also where it is process 1, which cannot
+ * kill itself. Without END it is the peer, which prints the events.
  */
 #include "cm.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #define PROMPT_MS 2000 /* a lost message is repeated after 4 s */
@@ -42,6 +44,12 @@ static void be_killed(void)
 	CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
 	CHECK(!children_ended);
 	raise(SIGKILL);
+}
+
+static void crash(void)
+{
+	CHECK(setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 }) == 0);
+	__builtin_trap();
 }
 
 static void on_signal(int sig)
@@ -78,6 +86,8 @@ static int end(struct rdma_cm_id *id)
 	}
 	if (ends_with("killed"))
 		be_killed();
+	if (ends_with("crashes"))
+		crash();
 	if (ends)
 		return 0;
 	do {

@@ -32,7 +32,9 @@ func Command() *cobra.Command {
 		Long: `Run a program that uses libibverbs or librdmacm, as it is, over devices that
 'verbena devices' lists: those of RoCEv2 unless --device says otherwise. The
 program takes this command's place: its signals, terminal and exit status are
-its own. Programs that it starts run the same way.
+its own. Programs that it starts run the same way. As process 1 of a container
+this command stays instead: it passes signals on, and the program's peers learn
+of its end even if it is killed.
 
 --device takes kinds, names of devices or both, with commas between. The program
 finds them in this order, and librdmacm binds to the first that has the address

@@ -15,8 +15,8 @@ import (
 	"verbena/internal/tools/cli"
 )
 
-// start executes the program in this process's place. It returns only if that
-// cannot be done.
+// start executes the program in this process's place, or below it if this is process 1. It returns
+// only if that cannot be done.
 func start(o *options, args []string) error {
 	path, err := find(args[0])
 	if err != nil {
@@ -54,8 +54,15 @@ func start(o *options, args []string) error {
 	if err != nil {
 		return err
 	}
-	return cli.WithStatus(cli.ExitCannotRun,
-		fmt.Errorf("cannot run %s: %w", args[0], unix.Exec(path, args, env)))
+	if os.Getpid() == 1 {
+		var status int
+		if status, err = supervise(path, args, env); err == nil {
+			os.Exit(status)
+		}
+	} else {
+		err = unix.Exec(path, args, env)
+	}
+	return cli.WithStatus(cli.ExitCannotRun, fmt.Errorf("cannot run %s: %w", args[0], err))
 }
 
 // captureWritable checks that captures can be written in their place: a program turns the
