@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -26,62 +25,104 @@ import (
 // floodRate is in datagrams a second.
 const floodRate = 50000
 
-// floodMeasures are a session's throughput beside forged requests that are refused. The
-// peer is the same session beside as many datagrams that a plain socket sends back.
+// The kinds of a flood.
+const (
+	floodGarbage = "garbage datagrams"
+	floodREQs    = "refused REQs"
+)
+
+// floodMeasures are a session's throughput while a stranger sends to its port.
+//
+// The stranger needs a processor too. So the peer is the same session beside as many datagrams
+// to a plain socket: one that nobody reads, or that sends them back as a refusal is sent.
 var floodMeasures = []measure{
-	besideFlood("same host"),
-	besideFlood("UDP", overUDP),
+	besideFlood(floodGarbage, unreadSocket, "same host"),
+	besideFlood(floodGarbage, unreadSocket, "UDP", overUDP),
+	besideFlood(floodREQs, echoSocket, "same host"),
+	besideFlood(floodREQs, echoSocket, "UDP", overUDP),
 }
 
-func besideFlood(name string, flags ...string) measure {
-	under := func(requests bool) func(context.Context, *run) (float64, error) {
-		return func(ctx context.Context, r *run) (float64, error) {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			to := netip.AddrPortFrom(netip.MustParseAddr(r.host), wire.Port)
-			if !requests {
-				echo, at, err := r.echo(ctx)
-				if err != nil {
-					return 0, err
-				}
-				defer func() { cancel(); _ = echo.Wait() }() // interrupted
-				to = at
-			}
-			flood := r.own(ctx, "flood", to.String(), strconv.Itoa(floodRate))
-			var out bytes.Buffer
-			flood.Stdout, flood.Stderr = &out, &out
-			if err := flood.Start(); err != nil {
-				return 0, err
-			}
-			rate, err := writeBandwidth(64<<10, flags...)(ctx, r)
-			cancel()
-			_ = flood.Wait() // interrupted
-			var sent float64
-			if _, e := fmt.Sscan(out.String(), &sent); e != nil {
-				return 0, errors.Join(err, fmt.Errorf("flood: %w: %s", e, tail(out.String())))
-			}
-			fmt.Fprintf(r.log, "%s: beside %.0f datagrams a second to %v\n", name, sent, to)
-			return rate, err
+// plainSocket opens a socket that takes a flood instead of our port.
+type plainSocket struct {
+	name string
+	open func(*peer, context.Context) (at netip.AddrPort, close func(), err error)
+}
+
+var (
+	unreadSocket = plainSocket{"unread socket", (*peer).unread}
+	echoSocket   = plainSocket{"UDP echo", (*peer).echo}
+)
+
+func besideFlood(kind string, other plainSocket, way string, flags ...string) measure {
+	session := writeBandwidth(64<<10, flags...)
+	beside := func(ctx context.Context, r *run, to netip.AddrPort) (float64, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		flood := r.own(ctx, "flood", kind, to.String(), strconv.Itoa(floodRate))
+		var out bytes.Buffer
+		flood.Stdout, flood.Stderr = &out, &out
+		if err := flood.Start(); err != nil {
+			return 0, err
 		}
+		rate, err := session(ctx, r)
+		cancel()
+		_ = flood.Wait() // interrupted
+		var sent float64
+		if _, e := fmt.Sscan(out.String(), &sent); e != nil {
+			return 0, errors.Join(err, fmt.Errorf("flood: %w: %s", e, tail(out.String())))
+		}
+		fmt.Fprintf(r.log, "%s: beside %.0f datagrams a second to %v\n", way, sent, to)
+		return rate, err
 	}
 	return measure{
-		name: fmt.Sprintf("WRITE 64 KiB beside %d refused REQs a second, %s", floodRate, name),
-		unit: "MB/s", beside: "UDP echo",
-		goal: goal{bound: 0.5, atLeast: true, ratio: true}, ours: under(true), raw: under(false)}
+		name: fmt.Sprintf("WRITE 64 KiB beside %d %s a second, %s", floodRate, kind, way),
+		unit: "MB/s", beside: other.name, goal: goal{bound: 0.5, atLeast: true, ratio: true},
+		ours: func(ctx context.Context, r *run) (float64, error) {
+			return beside(ctx, r, netip.AddrPortFrom(netip.MustParseAddr(r.host), wire.Port))
+		},
+		raw: func(ctx context.Context, r *run) (float64, error) {
+			at, shut, err := other.open(r.peer, ctx)
+			if err != nil {
+				return 0, err
+			}
+			defer shut()
+			return beside(ctx, r, at)
+		},
+	}
+}
+
+// unread opens a socket whose datagrams the kernel drops once its buffer is full.
+func (p *peer) unread(ctx context.Context) (netip.AddrPort, func(), error) {
+	addr, err := netip.ParseAddr(p.host)
+	if err != nil {
+		return netip.AddrPort{}, nil, err
+	}
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+	if err != nil {
+		return netip.AddrPort{}, nil, err
+	}
+	return c.LocalAddr().(*net.UDPAddr).AddrPort(), func() { _ = c.Close() }, nil
 }
 
 // echo starts a process that sends datagrams back.
-func (p *peer) echo(ctx context.Context) (*exec.Cmd, netip.AddrPort, error) {
+func (p *peer) echo(ctx context.Context) (netip.AddrPort, func(), error) {
+	ctx, cancel := context.WithCancel(ctx)
 	cmd := p.own(ctx, "serve", roleEcho, p.host)
 	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
 	if err != nil {
-		return nil, netip.AddrPort{}, err
+		cancel()
+		return netip.AddrPort{}, nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, netip.AddrPort{}, err
-	}
+	shut := func() { cancel(); _ = cmd.Wait() } // interrupted
 	at, err := readAddr(out)
-	return cmd, at, err
+	if err != nil {
+		shut()
+		return netip.AddrPort{}, nil, err
+	}
+	return at, shut, nil
 }
 
 // echoServer sends back each datagram, until it is closed.
@@ -111,35 +152,41 @@ func (s echoServer) Run() error {
 // that it has reached.
 func floodCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "flood ADDR:PORT RATE",
-		Short:  "Send forged requests to connect",
+		Use:    "flood KIND ADDR:PORT RATE",
+		Short:  "Send datagrams that nobody wants",
 		Hidden: true,
-		Args:   cli.Args(2, 2, "an address with a port, and a rate"),
+		Args:   cli.Args(3, 3, "a kind, an address with a port, and a rate"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			to, err := netip.ParseAddrPort(args[0])
+			datagrams := map[string]func(from, to netip.AddrPort) [][]byte{
+				floodGarbage: garbage, floodREQs: forgedREQs}[args[0]]
+			if datagrams == nil {
+				return cli.Usagef("%q is neither %q nor %q", args[0], floodGarbage, floodREQs)
+			}
+			to, err := netip.ParseAddrPort(args[1])
 			if err != nil {
 				return cli.Usagef("%w", err)
 			}
-			rate, err := strconv.Atoi(args[1])
+			rate, err := strconv.Atoi(args[2])
 			if err != nil || rate < 1 {
-				return cli.Usagef("%q is no rate", args[1])
+				return cli.Usagef("%q is no rate", args[2])
 			}
-			sent, err := flood(cmd.Context(), to, rate)
+			sent, err := flood(cmd.Context(), datagrams, to, rate)
 			fmt.Fprintf(cmd.OutOrStdout(), "%.0f\n", sent)
 			return err
 		},
 	}
 }
 
-// flood sends requests from a neighbour of the address, a millisecond's at once.
-func flood(ctx context.Context, to netip.AddrPort, rate int) (reached float64, err error) {
+// flood sends datagrams from a neighbour of the address, a millisecond's at once.
+func flood(ctx context.Context, datagrams func(from, to netip.AddrPort) [][]byte,
+	to netip.AddrPort, rate int) (reached float64, err error) {
 	const tick = time.Millisecond
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(to.Addr().Next(), 0)))
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	requests := forgedREQs(c.LocalAddr().(*net.UDPAddr).AddrPort(), to)
+	all := datagrams(c.LocalAddr().(*net.UDPAddr).AddrPort(), to)
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	sent, start := 0, time.Now()
@@ -148,7 +195,7 @@ func flood(ctx context.Context, to netip.AddrPort, rate int) (reached float64, e
 		// A late sender does not make up for more than a few ticks.
 		due := int(time.Since(start).Seconds() * float64(rate))
 		for burst := 4 * max(rate/int(time.Second/tick), 1); sent < due && burst > 0; burst-- {
-			_, err := c.WriteToUDPAddrPort(requests[sent%len(requests)], to)
+			_, err := c.WriteToUDPAddrPort(all[sent%len(all)], to)
 			if err != nil && !strings.Contains(err.Error(), "refused") {
 				return 0, err
 			}
@@ -156,6 +203,29 @@ func flood(ctx context.Context, to netip.AddrPort, rate int) (reached float64, e
 		}
 	}
 	return float64(sent) / time.Since(start).Seconds(), nil
+}
+
+// garbage returns datagrams that no process can use: random bytes, packets for queue pairs
+// that do not exist, malformed MADs, and requests with a wrong ICRC.
+func garbage(from, to netip.AddrPort) (all [][]byte) {
+	r := rand.New(rand.NewPCG(3, 4))
+	pseudo := wire.NewPseudo(from.Addr(), to.Addr(), from.Port(), to.Port())
+	random := func(b []byte) []byte {
+		for range 64 {
+			b = append(b, byte(r.Uint32()))
+		}
+		return b
+	}
+	for _, req := range forgedREQs(from, to) {
+		req[len(req)-1] ^= 1
+		qpn := ib.QPN(r.Uint32N(1<<24-16) + 8)
+		stray := wire.BTH{Opcode: wire.RCSendOnly, MigReq: true, PKey: ib.DefaultPKey, DestQP: qpn}
+		mad := wire.BTH{Opcode: wire.UDSendOnly, MigReq: true, PKey: ib.DefaultPKey, DestQP: ib.QP1}
+		deth := wire.DETH{QKey: ib.QKeyGSI, SrcQP: ib.QP1}
+		all = append(all, req, random(nil), pseudo.Seal(random(stray.Append(nil)), 0),
+			pseudo.Seal(random(deth.Append(mad.Append(nil))), 0))
+	}
+	return all
 }
 
 // forgedREQs returns requests of peers that do not exist, for a service that nobody

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"verbena/ib"
 	"verbena/internal/wire/cm"
 	wire "verbena/internal/wire/roce"
 )
@@ -35,5 +36,31 @@ func TestForgedRequestsAreRequests(t *testing.T) {
 	}
 	if len(ids) < 1000 {
 		t.Errorf("%d different requests", len(ids))
+	}
+}
+
+// Garbage has packets that only a look at the queue pair or at the MAD can refuse.
+func TestGarbageIsNoRequest(t *testing.T) {
+	from, to := netip.MustParseAddrPort("127.0.0.2:7"), netip.MustParseAddrPort("127.0.0.1:4791")
+	pseudo := wire.NewPseudo(from.Addr(), to.Addr(), from.Port(), to.Port())
+	var sealed, mads, broken int
+	for _, b := range garbage(from, to) {
+		var p wire.Packet
+		if p.Parse(b) != wire.WellFormed || !pseudo.VerifyWithID(b, 0) {
+			broken++
+			continue
+		}
+		sealed++
+		if p.DestQP != ib.QP1 {
+			continue
+		}
+		mads++
+		const mad = 256 // bytes
+		if len(p.Payload) == mad {
+			t.Fatalf("% x has the length of a MAD", p.Payload)
+		}
+	}
+	if all := broken + sealed; mads != all/4 || sealed != all/2 {
+		t.Errorf("%d datagrams: %d with an ICRC that passes, of them %d for QP 1", all, sealed, mads)
 	}
 }
