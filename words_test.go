@@ -4,10 +4,13 @@ package verbena
 
 import (
 	"bytes"
+	"go/ast"
+	"go/token"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -88,6 +91,35 @@ func TestCommentsArePlain(t *testing.T) {
 				t.Errorf("%s: %q: begin with what it does or represents", s.at(g.Pos()), first)
 			}
 		}
+	}
+}
+
+// TestMessagesArePlain checks errors and help texts as TestCommentsArePlain checks comments.
+func TestMessagesArePlain(t *testing.T) {
+	all, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all.sources {
+		if s.isTest() {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return true
+			}
+			text, err := strconv.Unquote(lit.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range unclear {
+				if m := u.pattern.FindString(text); m != "" {
+					t.Errorf("%s: %q: %s", s.at(lit.Pos()), m, u.instead)
+				}
+			}
+			return true
+		})
 	}
 }
 

@@ -57,7 +57,7 @@ func TestObstaclesAreSaid(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "verbena"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		try(t, "0", "", dir, "no directory to meet in", "set XDG_RUNTIME_DIR")
+		try(t, "0", "", dir, "no runtime directory", "set XDG_RUNTIME_DIR")
 	})
 	t.Run("slots", func(t *testing.T) {
 		dir := t.TempDir()
@@ -78,7 +78,7 @@ func TestObstaclesAreSaid(t *testing.T) {
 		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib, "VERBENA_NTB=shm:/nonexistent/x", "VERBENA_DEVICES=roce,ntb")
 		out, err := cmd.CombinedOutput()
 		if said := string(out); err == nil || strings.Count(said, "verbena: ") != 1 || !strings.Contains(said, "VERBENA_NTB") ||
-			!strings.Contains(said, "/nonexistent, which is not there") {
+			!strings.Contains(said, "parent directory /nonexistent does not exist") {
 			t.Errorf("%v, %s", err, said)
 		}
 	})

@@ -42,7 +42,7 @@ struct vb_kind {
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport;
 	enum ibv_gid_type gid_type; /* of the entries of their GID tables */
-	int links; /* its devices are links of windows, not network interfaces */
+	int links; /* its devices are NTB links, not network interfaces */
 	unsigned headers; /* the room that they take of an interface's MTU */
 	uint64_t cap_flags_ex; /* device_cap_flags and those behind its bit 31 */
 	struct ibv_device_attr device; /* all but the GUIDs */

@@ -52,8 +52,8 @@ urdma). VERBENA_NTB configures links of kind NTB, which are devices ntb0, ntb1 a
 so on.
 
 The exit status is 0 on success, 1 on failure, 2 for a wrong call and 130 after an
-interrupt. "verbena run" returns the program's, 127 if there is no such program,
-126 if it cannot be executed.`,
+interrupt. "verbena run" returns the program's status, 127 if the program does not
+exist, and 126 if it cannot be executed.`,
 	}
 	cmd.SetVersionTemplate("verbena {{.Version}}\n")
 	cmd.AddCommand(

@@ -267,7 +267,7 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 		{"pingpong rc --faults bogus=1", cli.ExitUsage, "verbena: --faults: unknown key"},
 		{"perf write bw -d " + dev + " --pcap /nowhere/x.pcapng 127.0.0.1", cli.ExitFailure, "/nowhere/x.pcapng"},
 		{"rping -c -a 127.0.0.1 -p 7303 -C 1", cli.ExitFailure, "start 'verbena rping -s' there first"},
-		{"rping", cli.ExitUsage, "-s to be the server"},
+		{"rping", cli.ExitUsage, "-s for the server"},
 		{"dump", cli.ExitUsage, "at least one FILE"},
 		{"dump /nowhere/x.pcap", cli.ExitFailure, "/nowhere/x.pcap"},
 	} {
@@ -288,7 +288,7 @@ func TestLinkToNowhereIsRefused(t *testing.T) {
 	t.Setenv("VERBENA_NTB", "shm:/nonexistent/x")
 	for _, line := range []string{"devices", "devinfo -d ntb0", "run --device ntb true", "pingpong rc -d ntb0"} {
 		_, stderr, status := run(t, strings.Fields(line)...)
-		if status == cli.ExitOK || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "VERBENA_NTB") || !strings.Contains(stderr, "/nonexistent, which is not there: make it") {
+		if status == cli.ExitOK || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "VERBENA_NTB") || !strings.Contains(stderr, "parent directory /nonexistent does not exist: make it") {
 			t.Errorf("%s: status %d, %s", line, status, stderr)
 		}
 	}

@@ -106,7 +106,7 @@ func FlushCapture() error {
 // takes refuses a device to which the process's options cannot be applied.
 func (h *host) takes(k device.Kind) error {
 	if h.captures && !k.HasPackets() {
-		return invalid("capture", "a link of windows has no packets to capture")
+		return invalid("capture", "an NTB link has no packets to capture")
 	}
 	return faultsError(k.TakesFaults(h.faults))
 }

@@ -22,7 +22,7 @@ func (k Kind) HasAHs() bool { return !k.IsIWARP() }
 func (k Kind) TakesFaults(f faultcap.Faults) error {
 	switch {
 	case !k.HasPackets() && !f.None():
-		return errors.New("faults: a link of windows has no packets to harm")
+		return errors.New("faults: an NTB link has no packets to inject faults into")
 	case !k.HasPackets():
 		return nil
 	case k == KindIWARP:

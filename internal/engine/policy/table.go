@@ -140,7 +140,7 @@ var Table = []Number{
 		"", "First look of the goroutine at a link that cannot wake it: with 500 µs two sleeping " +
 			"ends take 3.8 times as long.", ""},
 	{"LinkLastLook", int64(defaultLinkLastLook), "ns", "",
-		"… and its longest pause, to which the pauses double: bounds what an idle link costs. " +
+		"… and its longest pause, to which the pauses double: bounds the cost of an idle link. " +
 			"Also the pause before a link that did not take everything is asked again.", ""},
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrSystem is the error of opening a link elsewhere than on Linux.
-var ErrSystem = errors.New("bridge: not on this system")
+var ErrSystem = errors.New("ntb: not on this system")
 
 // An Opener opens links.
 type Opener struct{}

@@ -77,7 +77,7 @@ type Endpoint struct {
 func ParseEndpoints(s string) (list []Endpoint, err error) {
 	for _, part := range strings.Split(s, ",") {
 		if part == "" {
-			return nil, fmt.Errorf("%w: there is a comma with no link before it, or behind",
+			return nil, fmt.Errorf("%w: no link stands before or behind a comma",
 				ErrConfig)
 		}
 		e, err := parseNode(part)
@@ -106,8 +106,8 @@ func (e *Endpoint) CheckPlace() error {
 		fi, err := os.Stat(dir)
 		switch {
 		case err != nil && dir != e.Path:
-			return fmt.Errorf("%w: %s: processes meet in a directory that is made in %s, which "+
-				"is not there: make it, or name another path", ErrConfig, e.Path, dir)
+			return fmt.Errorf("%w: %s: its parent directory %s does not exist: make it, or "+
+				"name another path", ErrConfig, e.Path, dir)
 		case err == nil && !fi.IsDir():
 			return fmt.Errorf("%w: %s is not a directory: remove it, or name another path",
 				ErrConfig, dir)
@@ -119,7 +119,7 @@ func (e *Endpoint) CheckPlace() error {
 // clash says why a link cannot be beside another one, nil if it can.
 func (e *Endpoint) clash(o *Endpoint) error {
 	if e.String() == o.String() && !e.Meet {
-		return errors.New("this end of the link is there already")
+		return errors.New("this end of the link is named twice")
 	}
 	a, b := e.ownPorts(), o.ownPorts()
 	both := len(a) == 2 && len(b) == 2 && e.Path == o.Path // of either end of one link
@@ -244,7 +244,7 @@ func parseEndpoint(s string) (Endpoint, error) {
 	}
 	return Endpoint{}, errors.New("it is not s:ADDR:PORT, s:ADDR:PORT@PEER, c:ADDR:PORT, " +
 		"shm:PATH, shm:s:PATH, shm:c:PATH, map:0:PATH, map:1:PATH, pci:0:DEVICE or pci:1:DEVICE, " +
-		"maybe behind ADDR= or ADDR+ADDR=, and these behind node=N: for a NUMA node")
+		"with ADDR= or ADDR+ADDR= before it if you want, and node=N: before all for a NUMA node")
 }
 
 // parseTCP reads ADDR:PORT, and of the end that waits (s) ADDR:PORT@PEER.
@@ -278,7 +278,7 @@ func parseShm(s string) (Endpoint, error) {
 	}
 	if e.Path == "" || found && !isRole && !strings.Contains(role, "/") {
 		return e, errors.New("shared memory is shm:PATH, shm:s:PATH or shm:c:PATH, a directory " +
-			"where processes meet")
+			"that the processes share")
 	}
 	return e, nil
 }

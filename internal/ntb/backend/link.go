@@ -14,16 +14,16 @@ import (
 
 // Errors of links.
 var (
-	ErrLost     = errors.New("bridge: the peer is gone")
-	ErrTimeout  = errors.New("bridge: nobody came in time")
-	ErrProtocol = errors.New("bridge: the peer speaks another protocol")
-	ErrSecret   = errors.New("bridge: the peer does not know the secret of the link, or has one " +
+	ErrLost     = errors.New("ntb: the peer is gone")
+	ErrTimeout  = errors.New("ntb: no peer came in time")
+	ErrProtocol = errors.New("ntb: the peer does not follow the protocol")
+	ErrSecret   = errors.New("ntb: the peer does not know the secret of the link, or has one " +
 		"that we do not")
 	// ErrInUse is EBUSY, ErrConfig EINVAL.
-	ErrInUse  error = &refusal{"bridge: this side is in use", syscall.EBUSY}
-	ErrConfig error = &refusal{"bridge: invalid configuration", syscall.EINVAL}
+	ErrInUse  error = &refusal{"ntb: this side is in use", syscall.EBUSY}
+	ErrConfig error = &refusal{"ntb: invalid configuration", syscall.EINVAL}
 	// ErrGone: there will be no link any more.
-	ErrGone = errors.New("bridge: the memory of the windows is gone, or our descriptors are")
+	ErrGone = errors.New("ntb: the memory of the windows, or our descriptors, are gone")
 )
 
 // refusal is an error of a link that cannot be opened as it is configured, with an errno.

@@ -64,7 +64,7 @@ func (l *mapped) open(path string, side int) error {
 		return fmt.Errorf("%w: side %d of %s", ErrInUse, side, path)
 	}
 	if err := l.split(l.f, 0, uint64(st.Size), side); err != nil {
-		return fmt.Errorf("%s, of which each end has half: %w", path, err)
+		return fmt.Errorf("%s, shared by halves: %w", path, err)
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ type peerHalf struct {
 func receiveIntroduction(from fd) (i wire.Introduction, fds []int, err error) {
 	if cred, err := unix.GetsockoptUcred(int(from), unix.SOL_SOCKET,
 		unix.SO_PEERCRED); err != nil || int(cred.Uid) != os.Geteuid() {
-		return i, nil, fmt.Errorf("%w: it is another user's process", ErrProtocol)
+		return i, nil, fmt.Errorf("%w: it is a process of another user", ErrProtocol)
 	}
 	var b [wire.IntroductionBytes + 1]byte
 	oob := make([]byte, unix.CmsgSpace(3*4))
@@ -162,7 +162,7 @@ func (p *Place) takeIntroduction(from fd) (x peerHalf, err error) {
 	}
 	x.who = Member{int(i.Side), int(i.Slot)}
 	if !p.Present(x.who) {
-		return x, fmt.Errorf("%w: it is not who it says", ErrProtocol)
+		return x, fmt.Errorf("%w: no process owns the slot that it names", ErrProtocol)
 	}
 	for k, size := range []uint64{i.SessionBytes, i.MemoryBytes} {
 		if err := checkMemory(fds[k], size); err != nil {

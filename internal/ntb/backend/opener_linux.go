@@ -64,7 +64,7 @@ func (o *Opener) take() error {
 		o.mapped, err = openPCI(o.e.Path, o.e.Side)
 		return err
 	case Shm:
-		return fmt.Errorf("%w: %v is a meeting place", ErrConfig, o.e)
+		return fmt.Errorf("%w: %v is a shared-memory hub", ErrConfig, o.e)
 	}
 	if err := checkBytes(o.windowBytes); err != nil {
 		return err

@@ -105,7 +105,7 @@ func TestFileTooShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := NewOpener(Endpoint{Kind: Mapped, Path: at}, windowBytes)
-	if want := at + ", of which each end has half"; !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+	if want := at + ", shared by halves"; !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q in it", err, want)
 	}
 }

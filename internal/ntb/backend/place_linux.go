@@ -134,7 +134,7 @@ func checkDir(path string) error {
 		return fmt.Errorf("%w: %s is not a directory: remove it, or name another path",
 			ErrConfig, path)
 	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%w: %s is another user's: processes of one user meet", ErrConfig, path)
+		return fmt.Errorf("%w: %s belongs to another user: name another path", ErrConfig, path)
 	case st.Mode&0o022 != 0:
 		return fmt.Errorf("%w: %s may be written by others: chmod 700 it", ErrConfig, path)
 	}

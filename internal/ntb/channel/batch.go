@@ -13,8 +13,8 @@ import (
 
 // Errors of carrying out a batch.
 var (
-	ErrOutside = errors.New("channel: a write outside the peer's window")
-	ErrFault   = errors.New("channel: memory to be sent is not mapped any more")
+	ErrOutside = errors.New("ntb: a write outside the peer's window")
+	ErrFault   = errors.New("ntb: memory to be sent is not mapped any more")
 )
 
 // A Batch is a list of writes into the peer's window, to be carried out in

@@ -118,7 +118,7 @@ func (c *Channel) PeerContains(at, n uint64) bool {
 // window that we write.
 func (c *Channel) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
 	if c.state != Down {
-		panic("channel: attached twice")
+		panic("ntb: attached twice")
 	}
 	c.own, c.peerBytes = own, peerBytes
 	c.ownFrom = now.Add(peerSilence)
@@ -272,7 +272,7 @@ func (c *Channel) step(now monotime.Time) bool {
 func (c *Channel) hello(phase uint16) {
 	b := c.client.HelloSend(phase, nil)
 	if len(b) > wire.MaxHelloBytes {
-		panic("channel: hello too long")
+		panic("ntb: hello too long")
 	}
 	c.out = append(c.out, word{to: wire.HelloDataAt(phase), data: b})
 	c.write4(wire.HelloWordAt(phase), uint32(wire.NewHelloWord(phase, len(b))))

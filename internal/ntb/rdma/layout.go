@@ -33,7 +33,7 @@ func (n *Node) HelloSend(phase uint16, b []byte) []byte {
 		slots := uint64(n.peer.CommandCap) * wire.CommandBytes
 		at, ok := l.pool.take(slots + 8)
 		if !ok {
-			panic("rdma: no room for commands in a window of MinWindowBytes")
+			panic("ntb: no room for commands in a window of MinWindowBytes")
 		}
 		l.commandsAt, l.postedAt = at, at+slots // behind the slots, as in the original
 		n.ch.Own().Clear(at, slots+8)
@@ -48,7 +48,7 @@ func (n *Node) HelloSend(phase uint16, b []byte) []byte {
 func (n *Node) layOut() {
 	w, size := n.ch.Own(), n.usable()
 	if size < MinWindowBytes {
-		panic("rdma: window too small")
+		panic("ntb: window too small")
 	}
 	at := uint64(wire.InfoBytes)
 	r := wire.Resources{WindowBytes: w.Len(), CommandCap: commandCap}

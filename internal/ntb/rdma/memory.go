@@ -20,7 +20,7 @@ const appGrain = 4096
 // multiples of a page both. It comes before the first Attach.
 func (n *Node) ReserveMemory(windowBytes, bytes uint64) {
 	if bytes > windowBytes || windowBytes-bytes < MinWindowBytes {
-		panic("rdma: no window left")
+		panic("ntb: no window left")
 	}
 	n.reserved, n.app = bytes, newArena(windowBytes-bytes, bytes)
 }

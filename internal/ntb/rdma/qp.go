@@ -35,7 +35,7 @@ type QP struct {
 // node.
 func (n *Node) NewQP(c qp.Config) *QP {
 	if n.byQPN[c.QPN] != nil {
-		panic("rdma: two queue pairs of one number")
+		panic("ntb: two queue pairs of one number")
 	}
 	q := &QP{Core: qp.NewCore(c), node: n, retryAt: monotime.Never}
 	q.clear()

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrRegion is a region that cannot be exposed.
-var ErrRegion = errors.New("rdma: invalid region")
+var ErrRegion = errors.New("ntb: invalid region")
 
 // region is one of ours that lies in our window.
 type region struct {

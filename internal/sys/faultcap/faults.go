@@ -116,27 +116,27 @@ func parseDelay(key, val string) (monotime.Duration, error) {
 	return d, nil
 }
 
-// ForStreams reports the faults of f that cannot be done to a stream; nil if all can. The system
+// ForStreams reports the faults of f that a stream cannot have; nil if there are none. The system
 // delivers a stream's bytes each once and in order, or not at all.
 func (f Faults) ForStreams() error {
 	f.Corrupt, f.Cut, f.Delay, f.Jitter, f.Seed = 0, 0, 0, 0, 0
 	if f == (Faults{}) {
 		return nil
 	}
-	return fmt.Errorf("faults: %v cannot be done to a TCP stream, as TCP repairs it: use "+
+	return fmt.Errorf("faults: %v is not available over TCP, which repairs it: use "+
 		"corrupt, delay, jitter and cut, or tc-netem(8)", f)
 }
 
-// ForDatagrams reports the faults of f that cannot be done to datagrams; nil if all can.
+// ForDatagrams reports the faults of f that datagrams cannot have; nil if there are none.
 func (f Faults) ForDatagrams() error {
 	if f.Cut == 0 {
 		return nil
 	}
-	return fmt.Errorf("faults: %v cannot be done to datagrams: it resets TCP streams",
+	return fmt.Errorf("faults: %v is available over TCP only: it resets a stream",
 		Faults{Cut: f.Cut})
 }
 
-// None reports whether nothing is done to any datagram.
+// None reports whether f changes no datagram.
 func (f Faults) None() bool { f.Seed = 0; return f == Faults{} }
 
 // String writes f as ParseFaults reads it, without zero values.

@@ -134,7 +134,7 @@ func (l *listener) run() {
 }
 
 // errStopped ends the goroutine.
-var errStopped = errors.New("link: stopped")
+var errStopped = errors.New("ifwatch: stopped")
 
 // read waits for messages, for ever if patience is 0, and applies them.
 func (l *listener) read(patience time.Duration, c *changes) error {
@@ -208,7 +208,7 @@ func dump() (tracker, error) {
 	return nil, err
 }
 
-var errInterrupted = errors.New("link: interfaces changed while they were listed")
+var errInterrupted = errors.New("ifwatch: interfaces changed while they were listed")
 
 // ask adds the answers to one request for a dump.
 func (t tracker) ask(question int, answer uint16) error {

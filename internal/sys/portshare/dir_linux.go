@@ -30,14 +30,14 @@ func openDir(dir string) (paths, error) {
 		dir, passed = rundir.Dir()
 	}
 	if err := rundir.Make(dir); err != nil {
-		return paths{}, fmt.Errorf("share: no directory to meet in, set XDG_RUNTIME_DIR to one "+
-			"in which user %d may write: %w", os.Geteuid(), errors.Join(err, passed))
+		return paths{}, fmt.Errorf("portshare: no runtime directory, set XDG_RUNTIME_DIR to one "+
+			"that user %d may write to: %w", os.Geteuid(), errors.Join(err, passed))
 	}
 	// The calling thread's, as is that of the sockets it opens. /proc/self would
 	// be the main thread's, which may have moved alone.
 	var ns unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &ns); err != nil {
-		return paths{}, fmt.Errorf("share: network namespace: %w", err)
+		return paths{}, fmt.Errorf("portshare: network namespace: %w", err)
 	}
 	at := func(kind string) string {
 		return filepath.Join(dir, fmt.Sprintf("%s%d-%d", kind, Slots, ns.Ino))
@@ -45,8 +45,8 @@ func openDir(dir string) (paths, error) {
 	p := paths{ns: ns.Ino, dir: dir, lock: at("slots"), socket: at("keeper"), wills: at("wills"),
 		rings: at("ring")}
 	if max := len(unix.RawSockaddrUnix{}.Path) - 1; len(p.socket) > max {
-		return paths{}, fmt.Errorf("share: %s is longer than a socket's path may be (%d bytes): "+
-			"use a shorter directory", p.socket, max)
+		return paths{}, fmt.Errorf("portshare: %s is longer than a socket's path may be (%d "+
+			"bytes): use a shorter directory", p.socket, max)
 	}
 	return p, nil
 }

@@ -34,7 +34,7 @@ func join(dir string, o Options) (Member, error) {
 	}
 	watch, err := newWatch()
 	if err != nil {
-		return nil, fmt.Errorf("share: %w", err)
+		return nil, fmt.Errorf("portshare: %w", err)
 	}
 	m := &member{
 		watch: watch, opt: o, paths: ps, vault: -1,
@@ -53,8 +53,8 @@ func join(dir string, o Options) (Member, error) {
 				err == errNoSlot && time.Since(begun) > slotPatience
 		}
 		if !final && time.Since(begun) > joinPatience {
-			final, err = true, fmt.Errorf("share: the keeper that processes meet at in %s does "+
-				"not answer: is one stopped?", ps.dir)
+			final, err = true, fmt.Errorf("portshare: the keeper in %s does not answer: is its "+
+				"process stopped?", ps.dir)
 		}
 		if final {
 			m.dropVault()
@@ -68,7 +68,7 @@ func join(dir string, o Options) (Member, error) {
 }
 
 // errGone says that a keeper has gone while it let us in.
-var errGone = errors.New("share: the keeper has gone")
+var errGone = errors.New("portshare: the keeper has gone")
 
 // reach connects to the keeper. Where there is none it has one started, for the next call;
 // the error says why there can be none.
@@ -78,7 +78,7 @@ func (m *member) reach() (*link, error) {
 		return l, nil
 	}
 	if call := (*os.SyscallError)(nil); errors.As(err, &call) && call.Syscall == "socket" {
-		return nil, fmt.Errorf("share: connection to the keeper: %w", err)
+		return nil, fmt.Errorf("portshare: connection to the keeper: %w", err)
 	}
 	lock, err := openLock(m.paths.lock)
 	if err != nil {

@@ -65,11 +65,11 @@ type keeper struct {
 	polled    map[uint64]*udp.Socket // guarded by mu: the keeper's sockets, by descriptor
 }
 
-var errNoSlot = fmt.Errorf("share: all %d slots are taken, one by each process of this user "+
+var errNoSlot = fmt.Errorf("portshare: all %d slots are taken, one by each process of this user "+
 	"that uses devices: end some (`verbena stat` shows them)", Slots)
 
 // errKept says that there is a keeper.
-var errKept = errors.New("share: another process is the keeper")
+var errKept = errors.New("portshare: another process is the keeper")
 
 // firstSpan is the number of slots that are given out in turn at first. A slot that was used at
 // an address costs a socket there for good, so the number doubles only when all are owned. It is
@@ -89,25 +89,25 @@ func newKeeper(ps paths, d Duty) (k *keeper, err error) {
 	}()
 	v, err := newVault()
 	if err != nil {
-		return nil, fmt.Errorf("share: %w", err)
+		return nil, fmt.Errorf("portshare: %w", err)
 	}
 	poller, err := udp.NewPoller()
 	if err != nil {
 		v.close()
-		return nil, fmt.Errorf("share: %w", err)
+		return nil, fmt.Errorf("portshare: %w", err)
 	}
 	w, err := newWatch()
 	if err != nil {
 		v.close()
 		poller.Close()
-		return nil, fmt.Errorf("share: %w", err)
+		return nil, fmt.Errorf("portshare: %w", err)
 	}
 	spare, err := reserve()
 	if err != nil {
 		v.close()
 		poller.Close()
 		w.close()
-		return nil, fmt.Errorf("share: %w", err)
+		return nil, fmt.Errorf("portshare: %w", err)
 	}
 	ln, err := listen(w, ps.socket)
 	if err != nil {
@@ -115,7 +115,7 @@ func newKeeper(ps paths, d Duty) (k *keeper, err error) {
 		v.close()
 		poller.Close()
 		w.close()
-		return nil, fmt.Errorf("share: keeper's socket: %w", err)
+		return nil, fmt.Errorf("portshare: keeper's socket: %w", err)
 	}
 	k = &keeper{
 		duty: d, paths: ps, lock: lock, watch: w, reserve: spare, ln: ln, poller: poller,

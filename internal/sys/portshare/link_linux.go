@@ -68,7 +68,7 @@ const (
 )
 
 var errTooManyFiles = fmt.Errorf(
-	"share: no descriptor is left: raise the limit of open files (ulimit -n): %w", unix.EMFILE)
+	"portshare: no descriptor is left: raise the limit of open files (ulimit -n): %w", unix.EMFILE)
 
 // link is a connection between a member and the keeper. Several goroutines may
 // send; one receives.
@@ -86,7 +86,8 @@ type link struct {
 func newLink(w *watch, fd int) (*link, error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err == nil && int(cred.Uid) != os.Geteuid() {
-		err = fmt.Errorf("share: process %d at the other end is user %d's", cred.Pid, cred.Uid)
+		err = fmt.Errorf("portshare: process %d at the other end belongs to user %d", cred.Pid,
+			cred.Uid)
 	}
 	if err == nil {
 		timeout := unix.NsecToTimeval(int64(writeTimeout))

@@ -33,12 +33,12 @@ type lockFile struct {
 func openLock(path string) (lockFile, error) {
 	f, err := openFile(path, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
-		return lockFile{}, fmt.Errorf("share: lock file: %w", err)
+		return lockFile{}, fmt.Errorf("portshare: lock file: %w", err)
 	}
 	is, err := f.Stat()
 	if err != nil {
 		f.Close()
-		return lockFile{}, fmt.Errorf("share: lock file: %w", err)
+		return lockFile{}, fmt.Errorf("portshare: lock file: %w", err)
 	}
 	fdtrack.AddConn(f)
 	return lockFile{f, is}, nil

@@ -22,8 +22,8 @@ import (
 const canShare = true
 
 var (
-	errClosed = errors.New("share: member is closed")
-	errLost   = errors.New("share: the application has closed the descriptors of this process")
+	errClosed = errors.New("portshare: member is closed")
+	errLost   = errors.New("portshare: the application has closed the descriptors of this process")
 )
 
 // role is a member's part towards the keeper.
@@ -328,7 +328,7 @@ func (m *member) call(f frame) (frame, error) {
 func (m *member) setRole(r role, l *link) {
 	ok := map[role][]role{seeking: {following, left}, following: {seeking, left}}
 	if !slices.Contains(ok[m.role], r) {
-		panic(fmt.Sprintf("share: %v to %v", m.role, r))
+		panic(fmt.Sprintf("portshare: %v to %v", m.role, r))
 	}
 	m.role, m.link = r, l
 	for id, c := range m.calls {

@@ -201,7 +201,7 @@ func Join(dir string, o Options) (Member, error) {
 		return newSolo(o), nil
 	}
 	if o.Duty.Route == nil || o.OnMAD == nil {
-		return nil, errors.New("share: Options.Duty.Route and Options.OnMAD are needed")
+		return nil, errors.New("portshare: Options.Duty.Route and Options.OnMAD are needed")
 	}
 	m, err := join(dir, o)
 	if err != nil {
@@ -238,5 +238,5 @@ func (e *PortError) Unwrap() error { return e.Err }
 
 // keyError says that somebody listens for a key already.
 func keyError(key string) error {
-	return fmt.Errorf("share: listen for %q: %w", key, syscall.EADDRINUSE)
+	return fmt.Errorf("portshare: listen for %q: %w", key, syscall.EADDRINUSE)
 }

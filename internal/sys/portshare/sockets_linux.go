@@ -19,7 +19,7 @@ import (
 const arrivalPatience = 100 * time.Millisecond
 
 // errOver says that this keeper cannot answer any more.
-var errOver = errors.New("share: the keeper ends")
+var errOver = errors.New("portshare: the keeper ends")
 
 // noSlot asks for an address's group alone, whose first socket has the management datagrams.
 const noSlot = -1
@@ -88,9 +88,9 @@ func (k *keeper) exhausted() error {
 	unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it does not fail
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return fmt.Errorf("share: process %d, which keeps the port for %d processes at %d addresses, "+
-		"has all its %d descriptors in use: raise the hard limit of the process that starts first "+
-		"(ulimit -Hn, LimitNOFILE=): %w",
+	return fmt.Errorf("portshare: process %d, which keeps the port for %d processes at %d "+
+		"addresses, has all its %d descriptors in use: raise the hard limit of the process that "+
+		"starts first (ulimit -Hn, LimitNOFILE=): %w",
 		os.Getpid(), len(k.peers), len(k.groups), limit.Cur, syscall.EMFILE)
 }
 

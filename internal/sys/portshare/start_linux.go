@@ -23,7 +23,7 @@ import (
 // The C ABI, whose program must not find a child, has one of its own; set it before Join.
 var StartKeeper = func(dir string) error {
 	if os.Getpid() == 1 {
-		return errors.New("share: orphans are the children of this process")
+		return errors.New("portshare: this process adopts orphans, so it starts no keeper")
 	}
 	path, err := KeeperPath()
 	if err != nil {
@@ -70,7 +70,7 @@ func awaitChild(pid int) error {
 		switch {
 		case err == unix.EINTR:
 		case err == nil && status != 0:
-			return fmt.Errorf("share: the keeper's command ended with status %d",
+			return fmt.Errorf("portshare: the keeper's command ended with status %d",
 				status.ExitStatus())
 		default: // ECHILD: another thread of the program has waited
 			return nil

@@ -77,7 +77,7 @@ func (v *vault) closeBox() {
 func (v *vault) put(c chest, s *udp.Socket) error {
 	if v.box < 0 || v.held == boxSockets {
 		if err := v.nextBox(); err != nil {
-			return fmt.Errorf("share: keep a socket: %w", err)
+			return fmt.Errorf("portshare: keep a socket: %w", err)
 		}
 	}
 	b, err := json.Marshal(c)
@@ -85,7 +85,7 @@ func (v *vault) put(c chest, s *udp.Socket) error {
 		err = drop(v.box, b, s.FD())
 	}
 	if err != nil {
-		return fmt.Errorf("share: keep a socket: %w", err)
+		return fmt.Errorf("portshare: keep a socket: %w", err)
 	}
 	v.held++
 	return nil

@@ -28,9 +28,10 @@ const (
 func (w *Will) check() error {
 	switch {
 	case len(w.Datagram) == 0 || len(w.Datagram) > MaxWillBytes:
-		return fmt.Errorf("share: will of %d bytes: must be 1 to %d", len(w.Datagram), MaxWillBytes)
+		return fmt.Errorf("portshare: will of %d bytes: must be 1 to %d", len(w.Datagram),
+			MaxWillBytes)
 	case !w.Local.IsValid() || !w.Dst.IsValid():
-		return errors.New("share: will without local or destination address")
+		return errors.New("portshare: will without local or destination address")
 	}
 	return nil
 }

@@ -32,12 +32,12 @@ func (w *willFile) set(id uint64, will Will) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if fdtrack.Check() {
-		return fmt.Errorf("share: will: %w", unix.EBADF)
+		return fmt.Errorf("portshare: will: %w", unix.EBADF)
 	}
 	if w.f == nil {
 		f, err := openFile(w.path, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC)
 		if err != nil {
-			return fmt.Errorf("share: will: %w", err)
+			return fmt.Errorf("portshare: will: %w", err)
 		}
 		fdtrack.AddConn(f)
 		w.f, w.at = f, map[uint64]int{}
@@ -49,7 +49,7 @@ func (w *willFile) set(id uint64, will Will) error {
 		rec = w.free[len(w.free)-1]
 		w.free = w.free[:len(w.free)-1]
 	case w.next == maxWills:
-		return errors.New("share: too many wills")
+		return errors.New("portshare: too many wills")
 	default:
 		rec = w.next
 		w.next++
@@ -58,7 +58,7 @@ func (w *willFile) set(id uint64, will Will) error {
 	var b [willRecordBytes]byte
 	encodeWill(&b, id, will)
 	if _, err := w.f.WriteAt(b[:], int64(rec)*willRecordBytes); err != nil {
-		return fmt.Errorf("share: will: %w", err)
+		return fmt.Errorf("portshare: will: %w", err)
 	}
 	return nil
 }

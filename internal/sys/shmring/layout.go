@@ -37,10 +37,10 @@ const MaxPackets = 64
 const MaxEntries = dataBytes / lineBytes
 
 // ErrCorrupt reports that the other side wrote something that is no entry.
-var ErrCorrupt = errors.New("ring: the other side's indices or lengths are wrong")
+var ErrCorrupt = errors.New("shmring: the other side's indices or lengths are wrong")
 
 // ErrSilent says that somebody listens and does not answer in time.
-var ErrSilent = errors.New("ring: no answer")
+var ErrSilent = errors.New("shmring: the peer does not answer")
 
 // Message is an entry with its data and marks.
 type Message struct {

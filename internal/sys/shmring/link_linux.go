@@ -145,8 +145,8 @@ func (i *In) Close() {
 
 func closeFD(fd int) { _ = fdtrack.Close(fd) } // nothing is written that could be lost
 
-var errStranger = errors.New("ring: the process at the other end is another user's, of another " +
-	"network namespace or version")
+var errStranger = errors.New("shmring: the process at the other end has another user, network " +
+	"namespace or version")
 
 // Dial makes a ring to the process that listens at path, if that owns the slot and is of our
 // network namespace. It waits up to patience for the answer. A process that is stopped, or waits

@@ -36,11 +36,11 @@ func newMemory() (memory []byte, fd int, err error) {
 func mapMemory(fd int) ([]byte, error) {
 	if got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err != nil ||
 		got&seals != seals {
-		return nil, fmt.Errorf("ring: memory is not sealed (%#x, %v)", got, err)
+		return nil, fmt.Errorf("shmring: memory is not sealed (%#x, %v)", got, err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Size != totalBytes {
-		return nil, fmt.Errorf("ring: memory of %d bytes, not %d (%v)", st.Size, totalBytes, err)
+		return nil, fmt.Errorf("shmring: memory of %d bytes, not %d (%v)", st.Size, totalBytes, err)
 	}
 	memory, err := newMapping(fd, totalBytes)
 	if err != nil {

@@ -120,7 +120,7 @@ func (t *TAP) SetCarrier(on bool) error {
 }
 
 // ErrStopped is returned by Read after Stop.
-var ErrStopped = errors.New("ether: stopped")
+var ErrStopped = errors.New("tun: stopped")
 
 // Read waits for a frame and reads it. A frame longer than b is cut off.
 func (t *TAP) Read(b []byte) (int, error) {

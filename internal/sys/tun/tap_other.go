@@ -10,9 +10,9 @@ import (
 )
 
 // ErrStopped is returned by Read after Stop.
-var ErrStopped = errors.New("ether: stopped")
+var ErrStopped = errors.New("tun: stopped")
 
-var errSystem = errors.New("ether: this system has no TAP interfaces that this package knows")
+var errSystem = errors.New("tun: this system has no TAP interfaces that this package knows")
 
 // A TAP is an interface of ours.
 type TAP struct{ Name string }

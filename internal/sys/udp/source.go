@@ -106,7 +106,7 @@ func (p *SourcePool) dial(hash uint32) (*Socket, error) {
 		}
 		hash = hash*1664525 + 1013904223 // a full-period step, so that tries differ
 	}
-	return nil, fmt.Errorf("no source port to be had: %w", err)
+	return nil, fmt.Errorf("udp: no free source port: %w", err)
 }
 
 // Release gives back a socket of Acquire; the last one closes it. Nobody may be writing for this

@@ -69,7 +69,7 @@ func (w *world) checkReorder() {
 	}
 	for i, n := range w.nodes {
 		if left := n.reorder.Left(); left != n.reorderBytes {
-			w.fail("node %d has %d of %d bytes for what arrives before its turn", i, left,
+			w.fail("node %d has %d of %d bytes for packets that arrive before their turn", i, left,
 				n.reorderBytes)
 		}
 	}

@@ -42,12 +42,13 @@ func (d *Device) KindFlag(fs *pflag.FlagSet) {
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&d.Faults, "faults", "",
-		"harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
-			"over TCP corrupt, delay and cut=1%")
+		"inject faults into the packets sent: `SPEC` is "+
+			"loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
+			"over TCP only corrupt, delay, jitter and cut=1%")
 	fs.BoolVar(&d.NoLocal, "no-local", false,
-		"use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
+		"use UDP, not shared memory, between processes of this host; --pcap and --faults imply it")
 	fs.BoolVar(&d.NoCRC, "no-crc", false,
-		"iWARP: want no CRCs; they are left out if the peer wants none either")
+		"iWARP: leave CRCs out, if the peer agrees")
 }
 
 // Options returns the options for verbs.Open.

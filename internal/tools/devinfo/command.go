@@ -28,20 +28,21 @@ func DevicesCommand() *cobra.Command {
 		Long: `List the RDMA devices of this machine with their node GUIDs, in the layout of
 ibv_devices. Every network interface that is up and has an IP address carries a
 device of each kind: roce_ and the interface's name is RoCEv2, iwarp_ (on Linux)
-iWARP over TCP, trp_ iWARP over UDP. ntb0 and so on are the links of windows that
-VERBENA_NTB names, with commas between, each one end of
+iWARP over TCP, trp_ iWARP over UDP. ntb0, ntb1 and so on are the NTB links that
+VERBENA_NTB names, with commas between. Each is one of:
 
-  shm:PATH                    shared memory of all processes that are told this: the
-                              first is one node, the others are the other one
-  shm:s:PATH    shm:c:PATH    … of the one node or the other
-  s:ADDR:PORT   c:ADDR:PORT   TCP; s:ADDR:PORT@PEER is open to that address, or network, only
-  map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both map
-  pci:0:DEVICE  pci:1:DEVICE  a PCI device such as ivshmem, by its place on the bus
+  shm:PATH                    shared memory of all processes with this setting: the
+                              first process is node 0, the others are node 1
+  shm:s:PATH    shm:c:PATH    the same, as node 0 or as node 1
+  s:ADDR:PORT   c:ADDR:PORT   TCP: s waits, c connects; s:ADDR:PORT@PEER accepts only
+                              that address or network
+  map:0:PATH    map:1:PATH    a file, or the BAR of a PCI device, that both ends map
+  pci:0:DEVICE  pci:1:DEVICE  a PCI device such as ivshmem, by its name in sysfs
 
-with the IP address of its port before it, or those of both ends, if it is to have one:
-10.99.0.1+10.99.0.2=shm:/tmp/link. secret=FILE: before one of TCP names the file of what
-both ends must know. node=N: before all that places the link's memory, and
-the thread that works it, on NUMA node N.`,
+ADDR= or ADDR+ADDR= before a link gives its port, or both ports, an IP address:
+10.99.0.1+10.99.0.2=shm:/tmp/link. secret=FILE: before a TCP link names the file of
+a secret that both ends must know. node=N: before all of these places the link's
+memory, and the thread that serves it, on NUMA node N.`,
 		Example: `  verbena devices
   VERBENA_NTB=shm:/tmp/link verbena devices`,
 		Args: cli.Args(0, 0, "no arguments"),
@@ -88,7 +89,7 @@ func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "devinfo",
-		Short: "Show what a device can do, as ibv_devinfo does",
+		Short: "Show the attributes of devices, as ibv_devinfo does",
 		Long: `Show the attributes of devices and of their ports, in the layout of ibv_devinfo
 of rdma-core 44. Without options: every device, briefly.`,
 		Example: `  verbena devinfo

@@ -26,12 +26,11 @@ func Command() *cobra.Command {
 		Use:   "dump FILE...",
 		Short: "Print the RoCEv2 and iWARP packets of captures, one line each",
 		Long: `Print the RoCEv2 packets of pcap or pcapng files, one line each: frame number,
-seconds since the first packet, addresses, length and what Wireshark's info column
-says, then the header fields. A wrong ICRC and malformed packets are marked.
-TCP connections that begin with an MPA Request are put together again, and each
-FPDU has a line, under the number of the frame in which it ends. UDP that begins
-with a TRP Request is shown as TRP.
-- reads standard input. Other packets are passed over.`,
+seconds since the first packet, addresses, length and the text of Wireshark's info
+column, then the header fields. A wrong ICRC and malformed packets are marked.
+TCP connections that begin with an MPA Request are reassembled. Each FPDU has a
+line, with the number of the frame in which it ends. UDP flows that begin with a TRP
+Request are shown as TRP. Other packets are left out. FILE - is standard input.`,
 		Example: `  verbena rping -s -C 10 --pcap rping.pcapng
   verbena dump rping.pcapng`,
 		Args: cli.Args(1, 1<<20, "at least one FILE"),

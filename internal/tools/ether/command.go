@@ -36,10 +36,11 @@ func Command() *cobra.Command {
 		Short: "Carry Ethernet frames over a device of kind ntb",
 		Long: `Make a TAP interface and carry its frames over the link of a device of kind
 ntb to the other end, where the same command runs, until interrupted. The
-interface has a carrier while the link is up. At the end, say what was carried.
+interface has a carrier while the link is up. At the end the
+command prints counts of frames and bytes.
 
-Making interfaces needs CAP_NET_ADMIN. An interface that root has made for this
-user is taken as it is; without --address and --mtu nothing of it is changed that
+Making interfaces needs CAP_NET_ADMIN. Root can also make the interface for
+this user. Without --address and --mtu the command then changes nothing of it that
 only root may change.`,
 		Example: `  export VERBENA_NTB=shm:/run/link
   verbena ether --address 10.0.0.1/24           in one network namespace
@@ -58,9 +59,10 @@ only root may change.`,
 	fs.StringVarP(&o.dev.Name, "ib-dev", "d", "",
 		"use device `DEV` (default the first of kind ntb)")
 	fs.StringVar(&o.tap, "tap", "ntb%d",
-		"the `NAME` of the interface; %d stands for the first number that is free")
-	fs.StringVar(&o.address, "address", "", "give it an address: `ADDR/BITS`")
-	fs.IntVar(&o.mtu, "mtu", 0, "the longest packet in `BYTES` (default as long as the link takes)")
+		"`NAME` of the interface; %d stands for the first free number")
+	fs.StringVar(&o.address, "address", "", "give the interface the address `ADDR/BITS`")
+	fs.IntVar(&o.mtu, "mtu", 0,
+		"longest packet in `BYTES` (default the largest that the link carries)")
 	return cmd
 }
 
@@ -98,8 +100,8 @@ func (o *options) open() (*verbs.Context, *transportntb.Device, error) {
 			}
 		}
 		if o.dev.Name == "" {
-			return nil, nil, errors.New("there is no device of kind ntb: VERBENA_NTB names the " +
-				"links, as shm:/run/link")
+			return nil, nil, errors.New("there is no device of kind ntb: set VERBENA_NTB to a " +
+				"link, such as shm:/run/link")
 		}
 	}
 	ctx, err := o.dev.Open()
@@ -108,8 +110,8 @@ func (o *options) open() (*verbs.Context, *transportntb.Device, error) {
 	}
 	l := (*core.Context)(ctx).NTB()
 	if l == nil {
-		return nil, nil, errors.Join(fmt.Errorf("device %s is no link of windows: only those of "+
-			"kind ntb carry frames", o.dev.Name), ctx.Close())
+		return nil, nil, errors.Join(fmt.Errorf("device %s is not of kind ntb: only NTB links "+
+			"carry frames", o.dev.Name), ctx.Close())
 	}
 	return ctx, l, nil
 }
@@ -145,8 +147,8 @@ func (o *options) run(ctx context.Context, out io.Writer) (err error) {
 	c := &carrier{tap: tap, link: link}
 	ended, err := c.start()
 	if errors.Is(err, backend.ErrInUse) {
-		return fmt.Errorf("another process carries the frames of this side of %s: one of each "+
-			"side does", o.dev.Name)
+		return fmt.Errorf("another process carries the frames of this side of %s: each "+
+			"side has one such process", o.dev.Name)
 	}
 	if err != nil {
 		return err

@@ -275,8 +275,8 @@ func TestRefusals(t *testing.T) {
 		status      int
 		want        string
 	}{
-		{"", "", 1, "there is no device of kind ntb: VERBENA_NTB"},
-		{"-d roce_lo", links, 1, "only those of kind ntb carry frames"},
+		{"", "", 1, "there is no device of kind ntb: set VERBENA_NTB"},
+		{"-d roce_lo", links, 1, "only NTB links carry frames"},
 		{"--address 10.0.0.1", links, 2, "--address 10.0.0.1 is not ADDR/BITS"},
 		{"--mtu 70000", links, 2, "--mtu 70000 is not from 68 to 65521"},
 		{"--tap a-name-of-16-bytes", links, 1, "has at most 15 bytes"},

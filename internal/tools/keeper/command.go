@@ -16,10 +16,10 @@ import (
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   portshare.KeeperCommand + " DIR",
-		Short: "Hold UDP port 4791 for the processes that meet in DIR",
+		Short: "Hold UDP port 4791 for the processes of DIR",
 		Long: `Hold UDP port 4791 for this user's processes, pass connection requests on to them,
-and tell the peers of those that are killed. Such processes start this by themselves, and
-it ends a moment after the last of them.`,
+and notify the peers of processes that are killed. Programs start the keeper by
+themselves. It ends a second after the last of them.`,
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 	}

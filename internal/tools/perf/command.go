@@ -26,13 +26,14 @@ func Command() *cobra.Command {
 		Use:   "perf",
 		Short: "Measure bandwidth and latency, as perftest does",
 		Long: `Measure bandwidth (bw) or latency (lat) of one operation between two processes
-or machines, both verbena. One side runs as server, without HOST; the client
-names it and decides what is measured. Results are in the tables of perftest,
-or JSON, or CSV; MB is 2^20 bytes.
+or machines; both run verbena. The server runs without HOST. The client names the
+server, and its options hold for both. Results are tables like perftest's, JSON or
+CSV; MB is 2^20 bytes.
 
-Over UC (write, send) and UD (send) messages may be lost: bandwidth counts what
-was sent and says how much arrived; latency leaves out what had no answer. A UD
-message is at most the path MTU; its receive buffer has 40 bytes more, the GRH.`,
+Over UC (write, send) and UD (send) messages may be lost. Bandwidth counts the
+messages sent, and says how many arrived. Latency leaves out messages without an
+answer. A UD message is at most the path MTU; its receive buffer has 40 bytes
+more, for the GRH.`,
 		Example: `  verbena perf write bw                       on the server
   verbena perf write bw -a 192.0.2.1          on the client: all sizes
   verbena perf send lat -s 2 -D 5 192.0.2.1   5 seconds of 2 bytes

@@ -138,14 +138,14 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	if o.test.op != "atomic" {
 		fs.IntVarP(&o.size, "size", "s", o.test.defaultSize(),
-			"message size in `BYTES`, up to 1 GiB: memory for two is set aside for each queue pair")
+			"message size in `BYTES`, up to 1 GiB; each queue pair needs memory for two")
 		fs.BoolVarP(&o.all, "all", "a", false, "all sizes from 2 to 8388608 bytes")
 		o.sizeFlag = fs.Lookup("size")
 	}
 	fs.StringVarP(&o.connection, "connection", "c", "RC",
-		"measure over `RC`, UC or UD, as far as these have the operation")
+		"measure over `RC`, UC or UD, if it has the operation")
 	fs.Int64VarP(&o.iters, "iters", "n", 0,
-		"`N` messages a size and queue pair (default by test and size)")
+		"send `N` messages per size and queue pair (default by test and size)")
 	fs.IntVarP(&o.seconds, "duration", "D", 0, "run each size for `SECONDS` instead")
 	if o.test.bandwidth() {
 		fs.IntVarP(&o.qps, "qp", "q", 1, "use `N` queue pairs")
@@ -154,11 +154,11 @@ func (o *options) flags(fs *pflag.FlagSet) {
 		fs.BoolVarP(&o.bidir, "bidirectional", "b", false, "measure both directions at once")
 	}
 	fs.IntVarP(&o.inline, "inline_size", "I", o.test.defaultInline(), "send up to `BYTES` inline")
-	fs.IntVarP(&o.mtuBytes, "mtu", "m", 0, "path MTU in `BYTES` (default what both ports carry)")
+	fs.IntVarP(&o.mtuBytes, "mtu", "m", 0,
+		"path MTU in `BYTES` (default the largest of both ports)")
 	if o.test == sendLatency {
 		fs.IntVarP(&o.cqMod, "cq-mod", "Q", latencyDepth,
-			"wait for the completions of every `N` SENDs before going on, as ib_send_lat does "+
-				"of each")
+			"wait for the completions after every `N` SENDs; ib_send_lat waits after each")
 	}
 	fs.BoolVarP(&o.events, "events", "e", false, "sleep on completion events (default poll)")
 	fs.BoolVarP(&o.rdmacm, "rdma_cm", "R", false,

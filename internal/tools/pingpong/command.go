@@ -17,12 +17,12 @@ import (
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pingpong",
-		Short: "Send a message to and fro, as ibv_rc_pingpong and its kin do",
-		Long: `Send a message to and fro between two machines or processes. One side runs as
-server, without HOST; the other names it. Either side may also be the program of
+		Short: "Send a message back and forth, as ibv_rc_pingpong does",
+		Long: `Send a message back and forth between two machines or processes. The server runs
+without HOST; the client names the server. Either side may also be the program of
 rdma-core: ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong, ibv_srq_pingpong,
-started with -g and the index of a RoCE v2 GID. On devices of iWARP, which those
-programs cannot connect, both sides are "verbena pingpong rc" or "srq".`,
+started with -g and the index of a RoCE v2 GID. Those programs cannot connect
+iWARP devices; there both sides are "verbena pingpong rc" or "srq".`,
 		Example: `  verbena pingpong rc                  on the server
   verbena pingpong rc 192.0.2.1        on the client
   ibv_rc_pingpong -g 1 192.0.2.1       or a client of rdma-core`,
@@ -39,8 +39,9 @@ func subcommand(k kind) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   k.name + " [HOST]",
 		Short: "Ping-pong " + k.about,
-		Long: fmt.Sprintf(`Send a message to and fro %s. Without HOST wait for a
-client, else connect to the server there. Speaks to %s of rdma-core.`, k.about, k.program),
+		Long: fmt.Sprintf(`Send a message back and forth %s. Without HOST wait for a
+client, else connect to the server there. It interoperates with rdma-core's
+%s.`, k.about, k.program),
 		Args: cli.Args(0, 1, "at most one HOST"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {

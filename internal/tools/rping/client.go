@@ -13,7 +13,7 @@ import (
 	"verbena/verbs"
 )
 
-var errMismatch = errors.New("data mismatch: what came back is not what was sent")
+var errMismatch = errors.New("data mismatch: the data that came back differ from those sent")
 
 // pingClient is the client's side of the ping loop.
 func (s *session) pingClient(ctx context.Context, progress *cli.Progress) error {

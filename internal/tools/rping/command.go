@@ -17,9 +17,9 @@ func Command() *cobra.Command {
 		Long: `Connect by the RDMA connection manager and ping: the server READs the client's
 data and WRITEs it back. Either side may also be rping of rdma-core.
 
-The modes of krping are --mem, how memory is registered; --server-inv and
---read-inv, who invalidates keys and when; and --wlat, --rlat and --bw, which
-measure instead. Say the same on both sides.`,
+krping's modes: --mem chooses how memory is registered; --server-inv and --read-inv
+choose which side invalidates keys, and when; --wlat, --rlat and --bw measure
+instead of pinging. Give the same modes on both sides.`,
 		Example: `  verbena rping -s -v                          on the server
   verbena rping -c -a 192.0.2.1 -C 10 -v -V    on the client
   verbena rping -s --mem fastreg --server-inv

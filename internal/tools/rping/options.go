@@ -82,15 +82,16 @@ func (o *options) flags(fs *pflag.FlagSet) {
 	fs.IntVarP(&o.count, "count", "C", 0,
 		"ping `N` times (default without end; 1000 when measuring)")
 	fs.BoolVarP(&o.verbose, "verbose", "v", false, "print the ping data")
-	fs.BoolVarP(&o.validate, "validate", "V", false, "compare the ping data with what came back")
-	fs.BoolVarP(&o.debug, "debug", "d", false, "say what is being done")
+	fs.BoolVarP(&o.validate, "validate", "V", false,
+		"compare the data that come back with the ping data")
+	fs.BoolVarP(&o.debug, "debug", "d", false, "print each step")
 	fs.BoolVarP(&o.persistent, "persistent", "P", false, "server: serve any number of clients")
-	fs.BoolP("self-qp", "q", false, "accepted for rping's sake: makes no difference")
+	fs.BoolP("self-qp", "q", false, "accepted for compatibility with rping; has no effect")
 	fs.StringVar(&o.mem, "mem", string(memPlain), "register memory by `MODE`: plain, fastreg or mw")
 	fs.BoolVar(&o.serverInv, "server-inv", false,
 		"the server invalidates the client's keys with its SENDs (both sides; fastreg or mw)")
 	fs.BoolVar(&o.readInv, "read-inv", false,
-		"the server invalidates its key right behind the READ (fastreg)")
+		"the server invalidates its key right after the READ (fastreg)")
 	fs.BoolVar(&o.wlat, "wlat", false, "measure WRITE latency (both sides)")
 	fs.BoolVar(&o.rlat, "rlat", false, "measure READ latency (both sides)")
 	fs.BoolVar(&o.bw, "bw", false, "measure WRITE bandwidth (both sides)")
@@ -105,15 +106,15 @@ func (o *options) flags(fs *pflag.FlagSet) {
 func (o *options) validateFlags() error {
 	switch {
 	case o.server == o.client:
-		return cli.Usagef("say -s to be the server or -c to be the client")
+		return cli.Usagef("use -s for the server or -c for the client")
 	case o.client && o.addr == "":
 		return cli.Usagef("the client needs the server's address: -a ADDR")
 	case o.count < 0:
 		return cli.Usagef("-C %d: at least 1 ping", o.count)
 	case o.persistent && o.client:
-		return cli.Usagef("-P is for the server")
+		return cli.Usagef("-P is an option of the server only")
 	case o.source != "" && o.server:
-		return cli.Usagef("-I is for the client")
+		return cli.Usagef("-I is an option of the client only")
 	case moreThanOne(o.wlat, o.rlat, o.bw):
 		return cli.Usagef("--wlat, --rlat and --bw exclude each other")
 	case o.duplex && !o.bw:

@@ -40,16 +40,16 @@ func TestOptionsAreThoseOfRping(t *testing.T) {
 
 func TestWrongOptionsAreNamed(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                              "-s to be the server",
-		"-s -c -a x":                    "-s to be the server",
+		"":                              "-s for the server",
+		"-s -c -a x":                    "-s for the server",
 		"-c":                            "-a ADDR",
 		"-s -p 0":                       "-p 0",
 		"-s -p 70000":                   "-p 70000",
 		"-s -S 25":                      "-S 25",
 		"-s -S 65536":                   "-S 65536",
 		"-s -C -1":                      "-C -1",
-		"-c -a x -P":                    "-P is for the server",
-		"-s -I x":                       "-I is for the client",
+		"-c -a x -P":                    "-P is an option of the server only",
+		"-s -I x":                       "-I is an option of the client only",
 		"-s --mem dma":                  "--mem dma",
 		"-s --server-inv":               "--server-inv needs",
 		"-s --read-inv --mem mw":        "--read-inv needs",

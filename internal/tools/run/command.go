@@ -29,12 +29,12 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] PROGRAM [ARG...]",
 		Short: "Run an unmodified verbs program over these devices",
-		Long: `Run a program that uses libibverbs or librdmacm, as it is, over devices that
-'verbena devices' lists: those of RoCEv2 unless --device says otherwise. The
-program takes this command's place: its signals, terminal and exit status are
-its own. Programs that it starts run the same way. As process 1 of a container
-this command stays instead: it passes signals on, and the program's peers learn
-of its end even if it is killed.
+		Long: `Run an unmodified program that uses libibverbs or librdmacm over the devices that
+'verbena devices' lists: those of RoCEv2 unless --device says otherwise. The command
+executes the program in its own process: signals, terminal and exit status are the
+program's. Programs that it starts run the same way. As process 1 of a container the
+command stays instead: it passes signals on, and the program's peers are notified of
+its end even if it is killed.
 
 --device takes kinds, names of devices or both, with commas between. The program
 finds them in this order, and librdmacm binds to the first that has the address
@@ -44,12 +44,12 @@ The libraries are those in lib/verbena beside this command's directory. They
 are found by LD_LIBRARY_PATH, so a program that is statically linked, linked to
 musl or setuid cannot be run this way; it is refused.
 
-In the FILE of --pcap, %p stands for the process id. A name without it gets the
-process id before its extension, as a program may be several processes:
+In the FILE of --pcap, %p stands for the process id. A name without %p gets the
+process id before its extension, because a program may be several processes:
 --pcap x.pcapng writes x-1234.pcapng.
 
-What it sets: LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
-(where the files are that a kernel driver would show in /sys/class/infiniband and
+It sets LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
+(the folder of the files that a kernel driver would show in /sys/class/infiniband and
 /dev/infiniband), and with the options VERBENA_DEVICES, VERBENA_PCAP,
 VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG. VALGRIND_OPTS and TSAN_OPTIONS get an
 option each, so that these tools see the program's errors and none of the libraries'.`,
@@ -61,7 +61,7 @@ option each, so that these tools see the program's errors and none of the librar
   verbena run mpirun -n 4 --mca pml ucx ./my-mpi-program`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef("say which program to run; see '%s --help'", cmd.CommandPath())
+				return cli.Usagef("name the program to run; see '%s --help'", cmd.CommandPath())
 			}
 			return nil
 		},
@@ -80,11 +80,12 @@ option each, so that these tools see the program's errors and none of the librar
 			"(default roce)")
 	fs.StringVar(&o.capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&o.faults, "faults", "",
-		"harm the packets sent: `SPEC` is loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
-			"over TCP corrupt, delay and cut=1%")
+		"inject faults into the packets sent: `SPEC` is "+
+			"loss=1%,dup=1%,reorder=1%,corrupt=1%,delay=2ms,seed=7; "+
+			"over TCP only corrupt, delay, jitter and cut=1%")
 	fs.BoolVar(&o.noLocal, "no-local", false,
-		"use UDP between processes of this host too, as --pcap and --faults do, not shared memory")
-	fs.BoolVar(&o.debug, "debug", false, "say on stderr why a call of the program's was refused")
+		"use UDP, not shared memory, between processes of this host; --pcap and --faults imply it")
+	fs.BoolVar(&o.debug, "debug", false, "print on stderr why a verbs call was refused")
 	cmd.ValidArgsFunction = completePrograms
 	if err := cmd.RegisterFlagCompletionFunc("device", completeSelection); err != nil {
 		panic(err) // there is no such option
@@ -114,7 +115,7 @@ func (o *options) check(env environment) error {
 	if o.capture != "" && !slices.ContainsFunc(list, func(d device.Info) bool {
 		return d.Kind.HasPackets()
 	}) {
-		return cli.Usagef("--pcap: a link of windows has no packets to capture")
+		return cli.Usagef("--pcap: an NTB link has no packets to capture")
 	}
 	for i := range list {
 		if err = list[i].Kind.TakesFaults(faults); err == nil {

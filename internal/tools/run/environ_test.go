@@ -92,8 +92,8 @@ func TestLinkHasNoPackets(t *testing.T) {
 		o    options
 		want string
 	}{
-		{options{devices: "ntb", capture: "x.pcapng"}, "--pcap: a link of windows has no packets to capture"},
-		{options{devices: "ntb", faults: "loss=1%"}, "--faults: a link of windows has no packets to harm"},
+		{options{devices: "ntb", capture: "x.pcapng"}, "--pcap: an NTB link has no packets to capture"},
+		{options{devices: "ntb", faults: "loss=1%"}, "--faults: an NTB link has no packets to inject faults into"},
 		{options{devices: "ntb,roce", capture: "x.pcapng", faults: "loss=1%"}, ""}, // RoCE's have
 	} {
 		if err := c.o.check(nil); c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
@@ -113,11 +113,11 @@ func TestCommandLine(t *testing.T) {
 		env  string
 		want string // ends with … where the machine's devices follow
 	}{
-		{nil, "", "say which program to run; see 'run --help'"},
+		{nil, "", "name the program to run; see 'run --help'"},
 		{[]string{"--faults", "loss=2", "true"}, "", "--faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
 		{[]string{"true"}, "VERBENA_FAULTS=loss=2", "VERBENA_FAULTS: faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
-		{[]string{"--device", "iwarp", "--faults", "loss=1%", "true"}, "", "--faults: loss=1% cannot be done to a TCP stream, as TCP repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)"},
-		{[]string{"true"}, "VERBENA_FAULTS=cut=1%", "VERBENA_FAULTS: faults: cut=1% cannot be done to datagrams: it resets TCP streams"},
+		{[]string{"--device", "iwarp", "--faults", "loss=1%", "true"}, "", "--faults: loss=1% is not available over TCP, which repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)"},
+		{[]string{"true"}, "VERBENA_FAULTS=cut=1%", "VERBENA_FAULTS: faults: cut=1% is available over TCP only: it resets a stream"},
 		{[]string{"--device", "iwarp,ethernet", "true"}, "", `--device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},
 		{[]string{"true"}, "VERBENA_DEVICES=ethernet", `VERBENA_DEVICES: device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},
 		{[]string{"--device", "ntb", "true"}, "", "--device ntb: VERBENA_NTB names no link; see 'verbena devices --help'"},

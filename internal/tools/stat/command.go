@@ -34,9 +34,10 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stat",
 		Short: "Show the counters of devices in use",
-		Long: `Show the counters of every device that a process of this user has open. A
-process answers for itself, on a socket in the directory where processes of one
-user meet: $XDG_RUNTIME_DIR/verbena or, without that, /tmp/verbena-UID.`,
+		Long: `Show the counters of every device that a process of this user has open. Each
+process answers for itself, on a socket in the user's runtime directory:
+$XDG_RUNTIME_DIR/verbena or, without that variable, /run/user/UID/verbena or
+/tmp/verbena-UID.`,
 		Example: `  verbena stat
   verbena stat -d roce_lo --watch
   verbena stat --json | jq .devices[].counters`,
@@ -50,7 +51,7 @@ user meet: $XDG_RUNTIME_DIR/verbena or, without that, /tmp/verbena-UID.`,
 	fs.SortFlags = false
 	fs.StringVarP(&o.device, "ib-dev", "d", "", "only device `DEV`")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON for each process")
-	fs.BoolVarP(&o.watch, "watch", "w", false, "look again every second, until interrupted")
+	fs.BoolVarP(&o.watch, "watch", "w", false, "show them again every second, until interrupted")
 	fs.BoolVarP(&o.zeros, "all", "a", false, "show counters that are 0 as well")
 	return cmd
 }

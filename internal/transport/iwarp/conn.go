@@ -135,7 +135,7 @@ func (c *Conn) connect(s *Stream, mss int, p *Connected, check func(cur ib.QPSta
 	case c.Closed():
 		err = net.ErrClosed
 	case c.state != noStream || c.fpdus.State() != ib.QPInit:
-		err = fmt.Errorf("engine: a queue pair in %v is given a stream: %w", c.fpdus.State(),
+		err = fmt.Errorf("iwarp: a queue pair in state %v takes no stream: %w", c.fpdus.State(),
 			syscall.EINVAL)
 	default:
 		c.id, err = s.in.watch(s.sock.FD(), tcp.WantRead, c)

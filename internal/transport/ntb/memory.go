@@ -63,7 +63,7 @@ func (l *Device) TakeMemory(n uint64) ([]byte, bool) {
 func (l *Device) GiveMemory(b []byte) {
 	at, ok := l.memory.placeOf(b)
 	if !ok {
-		panic("engine: memory that is not of the window")
+		panic("ntb: memory that is not of the window")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

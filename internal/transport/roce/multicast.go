@@ -47,7 +47,7 @@ func (t *Transport) Attach(c *engine.Conn, addr netip.Addr, ifIndex int) error {
 		}
 		s, err := udp.Listen(bound, roce.UDPPort, udp.Options{ReusePort: true, Interface: ifIndex})
 		if err != nil {
-			return fmt.Errorf("engine: join %v: %w", addr, err)
+			return fmt.Errorf("roce: join %v: %w", addr, err)
 		}
 		p, err := t.addPort(addr, s, k)
 		if err != nil {

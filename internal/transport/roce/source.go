@@ -37,7 +37,7 @@ func (t *Transport) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
 	}
 	u, err := pool.Acquire(uint32(qpn))
 	if err != nil {
-		return nil, fmt.Errorf("engine: send from %v: %w", addr, err)
+		return nil, fmt.Errorf("roce: send from %v: %w", addr, err)
 	}
 	s := t.sources[u]
 	if s == nil {
