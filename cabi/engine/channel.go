@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"unsafe"
 
@@ -35,6 +36,9 @@ type channel struct {
 	shown   bool       // the eventfd was written and not yet read
 	watched bool       // counted by BeginWatch of the engine
 	closed  bool
+	emptied bool // an event was taken, and was the last one
+
+	armed atomic.Int32 // queues that are to notify
 }
 
 // A cqEvent has the events of a completion queue.
@@ -71,6 +75,9 @@ func vb_channel_take(h C.vb_handle, how C.enum_vb_take, cookie *C.vb_cookie, kep
 	if how&C.VB_TAKE_WOKEN != 0 {
 		c.engine.EndWait()
 	}
+	if how == C.VB_TAKE_WATCH && c.isEmptied() {
+		return C.int(syscall.EAGAIN)
+	}
 	for tries := 0; ; tries++ {
 		e, read, ok := c.take(how&(C.VB_TAKE_WAIT|C.VB_TAKE_WOKEN) == C.VB_TAKE_WAIT)
 		if ok {
@@ -100,12 +107,22 @@ func vb_channel_unwait(h C.vb_handle) {
 	}
 }
 
-//export vb_channel_sleep
-func vb_channel_sleep(h C.vb_handle, how C.enum_vb_take) {
+//export vb_channel_unwatch
+func vb_channel_unwatch(h C.vb_handle) {
 	if c := channels.get(handle(h)); c != nil {
-		c.collect()
-		c.leave(how)
+		c.collect(false)
 	}
+}
+
+// isEmptied reports, once after each event, that the application looks for more and none can come:
+// no queue is asked for one. So the application does not sleep. It has messages to answer, and the
+// acknowledgements wait for the answers.
+func (c *channel) isEmptied() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	emptied := c.emptied && len(c.pending) == 0 && c.armed.Load() == 0
+	c.emptied = false
+	return emptied
 }
 
 // leave prepares for the application to sleep, in an epoll set of its own or elsewhere.
@@ -131,6 +148,21 @@ func (c *channel) watch(begin func()) {
 	}
 }
 
+// tryWatch is watch, unless there is something to collect.
+func (c *channel) tryWatch() bool {
+	if !c.engine.TryWatch() {
+		return false
+	}
+	c.mu.Lock()
+	watched := c.watched || c.closed
+	c.watched = !c.closed
+	c.mu.Unlock()
+	if watched {
+		c.engine.EndWatch() // it was already counted
+	}
+	return true
+}
+
 // endWatchLocked reports whether the caller has to call EndWatch. The caller holds mu.
 func (c *channel) endWatchLocked() (watched bool) {
 	watched, c.watched = c.watched, false
@@ -154,14 +186,15 @@ func (c *channel) take(waits bool) (cookie uint64, read, ok bool) {
 	} else {
 		c.pending = append(c.pending[1:], e)
 	}
+	c.emptied = len(c.pending) == 0
 	c.showLocked()
 	return e.cookie, read, true
 }
 
-// collect reads the packets that have arrived.
-func (c *channel) collect() {
+// collect reads the packets that have arrived. waits is that of Engine.Collect.
+func (c *channel) collect(waits bool) {
 	c.mu.Lock()
-	c.collectLocked(false)
+	c.collectLocked(waits)
 	c.showLocked()
 	c.mu.Unlock()
 }
@@ -212,15 +245,33 @@ func (e *cqEvent) put() {
 	c.mu.Unlock()
 }
 
+// withdraw drops the events of a queue, and reports whether there were some.
+func (e *cqEvent) withdraw() bool {
+	c := e.channel
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.dropLocked()
+}
+
+// dropLocked does the same as withdraw for a caller that holds mu.
+func (e *cqEvent) dropLocked() (some bool) {
+	if some = e.count > 0; some {
+		e.count = 0
+		c := e.channel
+		c.pending = slices.DeleteFunc(c.pending, func(o *cqEvent) bool { return o == e })
+		c.showLocked()
+	}
+	return some
+}
+
 // close drops the events of a queue. After it has returned there are no more, and the descriptor is
 // not used.
 func (e *cqEvent) close() {
 	c := e.channel
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.gone, e.count = true, 0
-	c.pending = slices.DeleteFunc(c.pending, func(o *cqEvent) bool { return o == e })
-	c.showLocked()
+	e.gone = true
+	e.dropLocked()
 }
 
 // rawIO reads or writes an eventfd. It uses RawSyscall because the call does not block: the

@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"verbena/ib"
@@ -27,16 +28,17 @@ func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_h
 	cookie C.vb_cookie, cq *C.vb_handle) error {
 	q := &cqObject{ctx: o}
 	var notify func()
+	var armed *atomic.Int32
 	if comp != 0 {
 		c := channels.get(handle(comp))
 		if c == nil {
 			return channels.none()
 		}
 		q.event = &cqEvent{channel: c, cookie: uint64(cookie)}
-		notify = q.event.put
+		notify, armed = q.event.put, &c.armed
 	}
 	made, err := o.verbs.CreateCQIn((*queue.Ring)(unsafe.Pointer(ring)),
-		slotsOf(ring.slots, ring.mask), int(depth), notify)
+		slotsOf(ring.slots, ring.mask), int(depth), notify, armed)
 	if err == nil {
 		q.verbs = made
 		err = cqs.give(cq, q, made.Destroy)
@@ -64,6 +66,33 @@ func (o *cqObject) arm(solicitedOnly, watch C.int) error {
 		o.event.channel.watch(o.ctx.engine.BeginWatchEarly)
 	}
 	return err
+}
+
+//export vb_cq_sleep
+func vb_cq_sleep(cq C.vb_handle, most C.int) C.int {
+	if o := cqs.get(handle(cq)); o != nil && o.event != nil && o.sleep(int(most)) {
+		return 1
+	}
+	return 0
+}
+
+// sleepReads limits how often a thread reads on before it sleeps.
+const sleepReads = 4
+
+// sleep announces that the application may wait for the channel's descriptor. It has asked for an
+// event of this queue and found no completion. It polls up to most now, if sleep reports true.
+func (o *cqObject) sleep(most int) (found bool) {
+	c := o.event.channel
+	o.verbs.Hold(o.event.withdraw())
+	c.collect(true)
+	for n := 0; !c.tryWatch(); n++ {
+		if n == sleepReads {
+			c.watch(c.engine.BeginWatch)
+			break
+		}
+		c.collect(true)
+	}
+	return o.verbs.Release(most)
 }
 
 func (o *cqObject) destroy() error {

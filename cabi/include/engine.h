@@ -306,10 +306,8 @@ struct vb_engine {
 	int (*channel_take)(vb_handle comp, enum vb_take how, vb_cookie *cookie, int *kept);
 	/* Ends VB_TAKE_WAIT without VB_TAKE_WOKEN. */
 	void (*channel_unwait)(vb_handle comp);
-	/*
-	 * Announces that the application may sleep, as channel_take without an event does. Reads first.
-	 */
-	void (*channel_sleep)(vb_handle comp, enum vb_take how);
+	/* Ends VB_TAKE_WATCH. Reads the network. */
+	void (*channel_unwatch)(vb_handle comp);
 	/* comp is 0 where there is no channel. */
 	int (*cq_create)(vb_handle ctx, int depth, struct vb_cq_ring *ring, vb_handle comp,
 			 vb_cookie cookie, vb_handle *cq); /* ibv_create_cq */
@@ -321,8 +319,14 @@ struct vb_engine {
 	/* Moves the ring's completions to slots (mask + 1 of them) and changes the ring. */
 	int (*cq_resize)(vb_handle cq, int depth, struct vb_wc *slots,
 			 uint64_t mask); /* ibv_resize_cq */
-	/* With watch it also does the same as channel_sleep with VB_TAKE_WATCH, without reading. */
+	/* With watch it also announces what cq_sleep does, without reading. */
 	int (*cq_arm)(vb_handle cq, int solicited_only, int watch); /* ibv_req_notify_cq */
+	/*
+	 * Announces that the application may poll the channel's descriptor, which shows arrivals. It
+	 * has armed the queue and found it empty. Reads first. Returns whether completions have come:
+	 * up to most of them make no event, as the caller polls them.
+	 */
+	int (*cq_sleep)(vb_handle cq, int most);
 	int (*cq_destroy)(vb_handle cq); /* ibv_destroy_cq, ends cq */
 
 	/* -- shared receive queues ------------------------------------------- */

@@ -307,7 +307,7 @@ static void hide(struct vb_channel *ch)
 	if (!atomic_load_explicit(&ch->shows, memory_order_relaxed))
 		return;
 	show(ch, 0);
-	atomic_load(&ch->engine)->channel_sleep(ch->handle, VB_TAKE_LEAVE);
+	atomic_load(&ch->engine)->channel_unwatch(ch->handle);
 }
 
 /* ---------------------------------------------------------------------------------- */
@@ -327,17 +327,16 @@ int vb_channel_notify(struct vb_channel *ch)
 	       atomic_load_explicit(&ch->hasty, memory_order_relaxed) >= OFTEN;
 }
 
-void vb_channel_sleep(struct vb_channel *ch, vb_handle ctx)
+int vb_channel_sleep(struct vb_channel *ch, struct vb_cq *cq, int most)
 {
-	const struct vb_engine *engine = atomic_load(&ch->engine);
-
 	atomic_store_explicit(&ch->ready, 1, memory_order_relaxed);
 	if (another_polls())
 		hide(ch);
 	else if (atomic_load_explicit(&ch->shows, memory_order_relaxed))
-		engine->channel_sleep(ch->handle, VB_TAKE_WATCH);
+		return cq->engine->cq_sleep(cq->handle, most);
 	else if (!atomic_load_explicit(&ch->waits, memory_order_relaxed))
-		engine->wake(ctx); /* ibv_get_cq_event reads by itself; poll(2) does not */
+		cq->engine->wake(cq->ctx); /* ibv_get_cq_event reads by itself; poll(2) does not */
+	return 0;
 }
 
 /* Returns the epoll set that a blocking thread waits for, -1 without a descriptor for it. */

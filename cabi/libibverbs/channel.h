@@ -51,10 +51,13 @@ void vb_channel_unuse(struct vb_channel *channel);
 /* Called before a notification is asked for. Returns whether the engine is to ring from now on. */
 int vb_channel_notify(struct vb_channel *channel);
 
+struct vb_cq;
+
 /*
- * Called when the application has asked for a notification and finds nothing: it is about to sleep.
+ * Called when the application has asked a queue for a notification and finds nothing: it is about
+ * to sleep. Returns whether completions have come. The caller polls up to most of them.
  */
-void vb_channel_sleep(struct vb_channel *channel, vb_handle ctx);
+int vb_channel_sleep(struct vb_channel *channel, struct vb_cq *cq, int most);
 
 /* Returns an address that no other thread of the process has. */
 const void *vb_thread(void);

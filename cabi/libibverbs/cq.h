@@ -51,9 +51,10 @@ void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b);
 
 /*
  * The search of an empty poll: reads the network if there is something, and now
- * and then. The lock is not held. Returns whether another look is worth it.
+ * and then. The lock is not held. Returns whether another look is worth it, for up
+ * to most completions.
  */
-int vb_cq_idle(struct vb_cq *cq);
+int vb_cq_idle(struct vb_cq *cq, int most);
 
 /* Whether there is nothing to take. */
 static inline int vb_cq_is_empty(struct vb_cq *cq)

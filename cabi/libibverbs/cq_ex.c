@@ -57,7 +57,7 @@ static VB_RETURNS_ERRNO(start_poll, (struct ibv_cq_ex *ibcq, struct ibv_poll_cq_
 	if (!vb_engine_alive(cq->engine))
 		return EIO;
 	err = start(cq);
-	if (err && vb_cq_idle(cq))
+	if (err && vb_cq_idle(cq, 1))
 		err = start(cq);
 	if (err && atomic_load_explicit(&cq->ring.overrun, memory_order_relaxed))
 		return ENOMEM;

@@ -114,7 +114,7 @@ static unsigned due(struct vb_board *board, unsigned empty)
 	return empty % BOARD_EVERY ? 0 : BOARD_POLLS;
 }
 
-int vb_cq_idle(struct vb_cq *cq)
+int vb_cq_idle(struct vb_cq *cq, int most)
 {
 	unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed) + 1, away, polls;
 	const void *armed_by;
@@ -123,8 +123,8 @@ int vb_cq_idle(struct vb_cq *cq)
 	/* A thread that asked for a notification and finds nothing is about to sleep. */
 	armed_by = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	if (armed_by && armed_by == vb_thread()) {
-		atomic_store_explicit(&cq->armed, NULL, memory_order_relaxed);
-		vb_channel_sleep(vb_channel_of(cq->ibv.cq.channel), cq->ctx);
+		if (!vb_channel_sleep(vb_channel_of(cq->ibv.cq.channel), cq, most))
+			atomic_store_explicit(&cq->armed, NULL, memory_order_relaxed);
 		return 1;
 	}
 	if (empty % POLLER_POLLS == 0)
@@ -175,7 +175,7 @@ VB_RETURNS_COUNT(int, vb_poll_cq, (struct ibv_cq *ibcq, int num_entries, struct 
 	n = take(cq, num_entries, wc);
 	if (n)
 		return n;
-	if (vb_cq_idle(cq)) {
+	if (vb_cq_idle(cq, num_entries)) {
 		n = take(cq, num_entries, wc);
 		if (n)
 			return n;

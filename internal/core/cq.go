@@ -48,8 +48,9 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 
 // CreateCQIn is CreateCQ over the C library's memory, which the library polls by itself: see
 // queue.NewCQIn. notify, which may be nil, is called for every event that RequestNotify asked for.
-// It must not block nor call back.
-func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify func()) (*CQ, error) {
+// It must not block nor call back. armed, which may be nil, counts the queues that are to notify.
+func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify func(),
+	armed *atomic.Int32) (*CQ, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -63,6 +64,7 @@ func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify fun
 	if notify != nil {
 		ring.OnEvent = func() { c.eng.Woken(); notify() }
 	}
+	ring.Armed = armed
 	q := &CQ{ctx: c, ring: ring}
 	q.lane.Store(c.eng.NewLane())
 	return q, nil
@@ -118,6 +120,12 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	return nil
 }
 
+// Hold suspends the notification that was asked for, as queue.CQ.Hold does.
+func (q *CQ) Hold(event bool) { q.ring.Hold(event) }
+
+// Release ends Hold, as queue.CQ.Release does.
+func (q *CQ) Release(n int) (found bool) { return q.ring.Release(n) }
+
 // Depth returns how many completions the queue holds.
 func (q *CQ) Depth() int { return q.ring.Cap() }
 
@@ -155,6 +163,7 @@ func (q *CQ) Destroy() error {
 		return err
 	}
 	q.ctx.events.forget(func(e *AsyncEvent) bool { return e.CQ == q })
+	q.ring.Disarm()
 	if q.channel != nil {
 		q.channel.forget(q)
 		q.channel.users.Add(-1)

@@ -108,6 +108,17 @@ func (e *Engine) BeginWatch() {
 	}
 }
 
+// TryWatch is BeginWatch, unless there is something to collect. It then announces nothing, and
+// reports false.
+func (e *Engine) TryWatch() bool {
+	e.arrival.watchers.Add(1)
+	if e.readyToSleep() {
+		return true
+	}
+	e.EndWatch() // the background goroutine may have gone to sleep, and counts on this thread
+	return false
+}
+
 // BeginWatchEarly is BeginWatch of an application that has work to do before it waits.
 func (e *Engine) BeginWatchEarly() {
 	e.arrival.watchers.Add(1)

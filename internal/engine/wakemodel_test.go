@@ -367,10 +367,11 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 			goTo(tAgain)
 		}
 	case tAgain: // something is there
-		if k == watches { // BeginWatch rings the bell, and the thread sleeps
-			w.bell, w.mayRing, w.woken = true, true, true
-			goTo(tSleep)
-			break
+		if k == watches { // BeginWatch rings the bell, and the thread sleeps; TryWatch ends
+			rings := w
+			rings.bell, rings.mayRing, rings.woken = true, true, true
+			rings.threads[i].at = tSleep
+			list = append(list, rings)
 		}
 		if goTo(tLeave); s.leaveQuietly {
 			w.waiters--

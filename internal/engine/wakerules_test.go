@@ -129,6 +129,7 @@ func TestModelFollowsTheCode(t *testing.T) {
 		{"arrival.go", "(e *Engine) BeginWait()", []string{"waiters.Add(1)", "e.readyToSleep()", "e.EndWait()"}},
 		{"arrival.go", "(e *Engine) EndWait()", []string{"waiters.Add(-1)", "collects.Add(1)", "e.bg.attended()"}},
 		{"arrival.go", "(e *Engine) BeginWatch()", []string{"watchers.Add(1)", "e.readyToSleep()", "e.RingBell()"}},
+		{"arrival.go", "(e *Engine) TryWatch()", []string{"watchers.Add(1)", "e.readyToSleep()", "e.EndWatch()"}},
 		{"arrival.go", "(e *Engine) EndWatch()", []string{"watchers.Add(-1)", "collects.Add(1)", "e.bg.attended()"}},
 		{"background.go", "(g *background) attended()", []string{"g.away.Swap(false)", "g.poller.Wake()"}},
 		{"background.go", "(g *background) run()", []string{"g.kicked.Swap(false)", "a.collects.Load()",

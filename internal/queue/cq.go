@@ -5,6 +5,7 @@ package queue
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"verbena/ib"
 )
@@ -29,6 +30,8 @@ type CQ struct {
 	// OnEvent is called, without any lock, for the completion that the queue
 	// was armed for. Set it before the first Arm; nil means no events.
 	OnEvent func()
+	// Armed, which may be nil, counts the queues that are armed. Set it before the first Arm.
+	Armed *atomic.Int32
 
 	ring    *Ring // immutable: head is written under pollMu, tail under pushMu
 	outside bool  // immutable: the ring is not Go's, and polled by its owner
@@ -40,6 +43,8 @@ type CQ struct {
 	pushMu sync.Mutex
 	// guarded by pushMu
 	armed     armed
+	fired     armed  // what the last event was asked for by
+	held      armed  // what Release asks for
 	told      uint64 // completions before this one are those that the last event was for
 	solicited uint64 // one past the newest that is solicited or an error
 
@@ -90,7 +95,7 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	}
 	fire := q.armed == armedNext || q.armed == armedSolicited && solicited
 	if fire {
-		q.armed, q.told = armedNot, t+1
+		q.fireLocked(q.armed)
 	}
 	q.pushMu.Unlock()
 	if fire && q.OnEvent != nil {
@@ -135,24 +140,87 @@ func (q *CQ) Polled() uint64 { return q.ring.head.Load() }
 //
 // Spec: IBTA vol. 1, 11.4.2.2; ibv_req_notify_cq(3).
 func (q *CQ) Arm(solicitedOnly bool) {
-	q.pushMu.Lock()
-	newest := q.ring.tail.Load()
+	want := armedNext
 	if solicitedOnly {
-		newest = q.solicited
+		want = armedSolicited
 	}
-	fire := newest > max(q.told, q.ring.head.Load())
-	switch {
-	case fire:
-		q.armed, q.told = armedNot, q.ring.tail.Load()
-	case !solicitedOnly:
-		q.armed = armedNext
-	case q.armed == armedNot:
-		q.armed = armedSolicited
+	q.pushMu.Lock()
+	fire := q.newestLocked(want) > max(q.told, q.ring.head.Load())
+	if fire {
+		q.fireLocked(want)
+	} else {
+		q.armLocked(max(q.armed, want))
 	}
 	q.pushMu.Unlock()
 	if fire && q.OnEvent != nil {
 		q.OnEvent()
 	}
+}
+
+// newestLocked returns one past the newest completion that makes an event.
+func (q *CQ) newestLocked(want armed) uint64 {
+	if want == armedSolicited {
+		return q.solicited
+	}
+	return q.ring.tail.Load()
+}
+
+// armLocked sets for which completions OnEvent is to be called.
+func (q *CQ) armLocked(a armed) {
+	if q.Armed != nil {
+		switch {
+		case q.armed == armedNot && a != armedNot:
+			q.Armed.Add(1)
+		case q.armed != armedNot && a == armedNot:
+			q.Armed.Add(-1)
+		}
+	}
+	q.armed = a
+}
+
+// fireLocked notes an event that was asked for so. The caller calls OnEvent.
+func (q *CQ) fireLocked(want armed) {
+	q.armLocked(armedNot)
+	q.fired, q.told = want, q.ring.tail.Load()
+}
+
+// Hold takes back what Arm asked for until Release. The caller found the queue empty after Arm, and
+// reads more completions, which it then polls: they need no event. event says that the caller has
+// taken back an event too, which is asked for again.
+func (q *CQ) Hold(event bool) {
+	q.pushMu.Lock()
+	q.held = max(q.held, q.armed)
+	if event {
+		q.held = max(q.held, q.fired)
+	}
+	q.armLocked(armedNot)
+	q.pushMu.Unlock()
+}
+
+// Release ends Hold: the queue is armed again. It reports whether there are completions. The caller
+// polls at most n of them at once. More make an event, as it may not poll again.
+func (q *CQ) Release(n int) (found bool) {
+	q.pushMu.Lock()
+	want := q.held
+	q.held = armedNot
+	fire := want != armedNot && q.newestLocked(want) > q.ring.head.Load()+uint64(n)
+	if fire {
+		q.fireLocked(want)
+	} else {
+		q.armLocked(max(q.armed, want))
+	}
+	q.pushMu.Unlock()
+	if fire && q.OnEvent != nil {
+		q.OnEvent()
+	}
+	return q.Len() > 0
+}
+
+// Disarm takes back what Arm asked for, before the queue goes.
+func (q *CQ) Disarm() {
+	q.pushMu.Lock()
+	q.armLocked(armedNot)
+	q.pushMu.Unlock()
 }
 
 // Len returns the number of completions in the queue.

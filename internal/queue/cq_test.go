@@ -199,6 +199,103 @@ func TestCQMissedCompletions(t *testing.T) {
 	}
 }
 
+// TestCQHold: a consumer that armed the queue, found it empty and reads more by itself gets no
+// event for the completions that it polls at once. Later ones make an event.
+func TestCQHold(t *testing.T) {
+	const any, solicited = false, true
+	var q *CQ
+	var armed atomic.Int32
+	events := 0
+	start := func() {
+		q, events = NewCQ(16), 0
+		q.OnEvent = func() { events++ }
+		q.Armed = &armed
+		armed.Store(0)
+	}
+	push := func(n int, solicited bool) {
+		for range n {
+			q.Push(&ib.WC{}, solicited)
+		}
+	}
+	release := func(what string, n int, found bool, wantEvents int, wantArmed int32) {
+		t.Helper()
+		if got := q.Release(n); got != found || events != wantEvents || armed.Load() != wantArmed {
+			t.Errorf("%s: found %v, %d events, %d armed, want %v, %d, %d",
+				what, got, events, armed.Load(), found, wantEvents, wantArmed)
+		}
+		q.Poll(make([]ib.WC, n))
+	}
+	then := func(what string, solicited bool, wantEvents int) {
+		t.Helper()
+		if push(1, solicited); events != wantEvents {
+			t.Errorf("%s: %d events after a later completion, want %d", what, events, wantEvents)
+		}
+	}
+	hold := func(event bool) {
+		t.Helper()
+		if q.Hold(event); armed.Load() != 0 {
+			t.Error("a queue that is held counts as armed")
+		}
+	}
+
+	start()
+	q.Arm(any)
+	hold(false)
+	release("nothing came", 2, false, 0, 1)
+	then("nothing came", false, 1)
+
+	start()
+	q.Arm(any)
+	hold(false)
+	push(2, false)
+	release("two came", 2, true, 0, 1)
+	then("two came", false, 1)
+
+	start()
+	q.Arm(any)
+	hold(false)
+	push(3, false)
+	release("more came than are polled", 2, true, 1, 0)
+	then("more came than are polled", false, 1)
+
+	start()
+	hold(false)
+	push(3, false)
+	release("not armed", 2, true, 0, 0)
+	then("not armed", true, 0)
+
+	start()
+	q.Arm(solicited)
+	hold(false)
+	push(3, false)
+	release("plain ones came", 2, true, 0, 1)
+	then("plain ones came", false, 0)
+	then("plain ones came", true, 1)
+
+	start()
+	q.Arm(solicited)
+	push(1, true)
+	q.Poll(make([]ib.WC, 1))
+	hold(true) // the event was taken back
+	push(1, true)
+	release("the event was taken back", 1, true, 1, 1)
+	then("the event was taken back", false, 1)
+	then("the event was taken back", true, 2)
+
+	start()
+	q.Arm(any)
+	hold(false)
+	hold(false) // by another thread
+	release("one of two threads", 1, false, 0, 1)
+	release("the other of two threads", 1, false, 0, 1)
+	then("two threads", false, 1)
+	q.Arm(any)
+	q.Disarm()
+	if armed.Load() != 0 {
+		t.Error("a queue that goes is armed")
+	}
+}
+
 // TestCQNoLostWakeUp: a consumer that arms, polls once more and then waits for
 // the event receives everything, whatever the producers' timing. A lost
 // wake-up leaves it waiting for ever.
