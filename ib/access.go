@@ -20,7 +20,7 @@ const (
 	AccessHugeTLB         Access = 1 << 7
 	AccessFlushGlobal     Access = 1 << 8
 	AccessFlushPersistent Access = 1 << 9
-	AccessRelaxedOrdering Access = 1 << 20 // optional: no effect here
+	AccessRelaxedOrdering Access = 1 << 20 // READs into it may overtake each other
 	accessOptionalMask    Access = 0x3ff << 20
 	AccessRemote                 = AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic |
 		AccessFlushGlobal | AccessFlushPersistent

@@ -16,6 +16,12 @@ struct vb_region {
 	const struct vb_engine *engine; /* immutable */
 };
 
+/* without_hints drops the optional flags but relaxed ordering: a device may ignore them. */
+static unsigned without_hints(unsigned access)
+{
+	return access & ~((unsigned)IBV_ACCESS_OPTIONAL_RANGE & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING);
+}
+
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
 	(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access),
 	(ibpd, addr, length, iova, access))
@@ -28,8 +34,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
 		errno = EINVAL;
 		return NULL;
 	}
-	/* The optional flags are hints that a device may ignore. */
-	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE;
+	access = without_hints(access);
 	if (access & IBV_ACCESS_ON_DEMAND) {
 		errno = EOPNOTSUPP;
 		return NULL;
@@ -103,7 +108,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
-		access &= ~IBV_ACCESS_OPTIONAL_RANGE;
+		access = (int)without_hints((unsigned)access);
 		if (access & IBV_ACCESS_ON_DEMAND) {
 			errno = EOPNOTSUPP;
 			return IBV_REREG_MR_ERR_INPUT;

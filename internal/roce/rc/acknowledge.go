@@ -107,7 +107,8 @@ func (q *QP) repeatRead(p *wire.Packet) {
 
 // oweAgain owes the response of a repeated request whose last PSN is last, in
 // its place among the others: a response that overtakes an earlier one tells
-// the requester that the earlier was lost. One that is still owed starts anew.
+// the requester that the earlier was lost. One that is still owed starts anew, unless only a part
+// of it was asked for again.
 func (q *QP) oweAgain(o response, last ib.PSN) {
 	r := &q.resp
 	i := 0
@@ -115,8 +116,14 @@ func (q *QP) oweAgain(o response, last ib.PSN) {
 		i++
 	}
 	if i < len(r.out) && r.out[i].kind >= respRead && !r.out[i].psn.After(last) {
-		r.out[i] = o
-		return
+		end := r.out[i].psn.Add(q.Packets(r.out[i].left) - 1)
+		switch {
+		case !end.After(last):
+			r.out[i] = o
+			return
+		case r.out[i].psn == o.psn:
+			return
+		}
 	}
 	if len(r.out) < maxResponses {
 		r.out = slices.Insert(r.out, i, o)
@@ -190,7 +197,7 @@ func (q *QP) pollResponses(b *roce.Burst) {
 // respond opens a response packet. op is RC's; XRC's has the same headers.
 func (q *QP) respond(b *roce.Burst, op wire.Opcode, psn ib.PSN, payload int) bool {
 	h := q.BTH(q.base+op, psn)
-	h.Pad = uint8(-payload & 3)
+	h.Pad, h.Selective = uint8(-payload&3), true
 	return b.Begin(q.Path, op.Info().HeaderBytes+payload+int(h.Pad)+wire.ICRCBytes, h)
 }
 

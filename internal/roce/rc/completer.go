@@ -20,6 +20,7 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 		q.Count[roce.DroppedState]++
 		return
 	}
+	r.own = r.own || p.Selective
 	if p.Info.HasAETH && p.AETH.Syndrome.Kind() == wire.KindNAK {
 		q.handleNAK(now, p)
 		return
@@ -41,7 +42,7 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 			q.handleRNR(now, p)
 			return
 		}
-		q.ackThrough(now, p.PSN)
+		q.executedBefore(now, p.PSN.Add(1))
 		q.takeCredits(p.AETH)
 	case wire.OpSelectiveAck:
 		q.handleSack(now, p)
@@ -62,28 +63,7 @@ func (q *QP) takeCredits(a wire.AETH) {
 	}
 }
 
-// ackThrough retires everything up to and including psn. A READ, an atomic or
-// another request answered by its own response stops it: its response was
-// lost, which is an implied NAK.
-//
-// Spec: IBTA vol. 1, 9.7.5.1.4 (implied NAK).
-func (q *QP) ackThrough(now monotime.Time, psn ib.PSN) {
-	r := &q.req
-	if len(r.reads) > 0 && !r.reads[0].first.After(psn) {
-		at := r.reads[0].first
-		if at.Before(r.una) {
-			at = r.una
-		}
-		if at.After(r.una) {
-			q.progress(now, at)
-		}
-		q.impliedNAK(now)
-		return
-	}
-	q.progress(now, psn.Add(1))
-}
-
-// impliedNAK asks again for the response expected next.
+// impliedNAK asks again for all responses from the one expected next on.
 func (q *QP) impliedNAK(now monotime.Time) {
 	r := &q.req
 	q.Count[roce.ImpliedNAK]++
@@ -102,12 +82,21 @@ func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 	if r.board.inUse() {
 		r.board.advance(now, psn, r.loss.RTT.Shortest)
 	}
+	q.progressed(now, before)
+}
+
+// progressed acts on what has arrived, after which less than before is not known to have arrived.
+func (q *QP) progressed(now monotime.Time, before int) {
+	r := &q.req
 	r.loss.acked(now, r, (before-r.unknown())*q.MTU)
 	q.endRound(now)
-	if r.next.Before(psn) { // acknowledged while going back
-		q.seek(psn)
+	if r.next.Before(r.una) { // acknowledged while going back
+		q.seek(r.una)
 	}
 	r.retries, r.rnrRetries = q.Attr.RetryCnt, q.Attr.RNRRetry
+	if n := r.readsBefore(r.una); n > 0 {
+		r.reads = r.reads[:copy(r.reads, r.reads[n:])]
+	}
 	q.retire()
 	q.armTimer(now)
 }
@@ -155,48 +144,74 @@ func (q *QP) checkDrained() {
 }
 
 // handleData takes a READ response or an atomic response with psn in the
-// window. Responses come in order; one that is skipped was lost.
+// window. It is placed whenever it comes.
 func (q *QP) handleData(now monotime.Time, p *wire.Packet, n uint32) {
 	r := &q.req
-	if len(r.reads) == 0 {
+	i := r.readOf(p.PSN)
+	if i < 0 {
 		q.Count[roce.BadResponse]++
 		return
 	}
-	if want := q.responsePSN(); p.PSN != want {
-		if p.PSN.After(want) {
-			q.impliedNAK(now)
-		} else {
-			q.Count[roce.StaleAck]++
+	if r.has(p.PSN) {
+		q.Count[roce.StaleAck]++
+		return
+	}
+	oldest := p.PSN == q.responsePSN()
+	if !oldest && !q.mayOvertake(i) {
+		q.impliedNAK(now)
+		return
+	}
+	if oldest && p.PSN != r.una { // acknowledges the SENDs and WRITEs before it
+		q.progress(now, p.PSN)
+	}
+	e := &r.reads[i]
+	if e.wqe < q.SQ.Head() || e.wqe >= q.SQ.Tail() {
+		q.Count[roce.BadResponse]++
+		return
+	}
+	w, last := q.SQ.AtAbs(e.wqe), p.PSN.Add(n-1)
+	if s, v := q.place(w, e, p, last); s != ib.WCSuccess {
+		q.Count[roce.BadResponse]++
+		if oldest { // else it is asked for again, and may be better then
+			q.failOldest(now, s, v)
 		}
 		return
 	}
-	if p.PSN != r.una { // acknowledges the SENDs and WRITEs before it
-		q.progress(now, p.PSN)
-	}
-	if q.SQ.Len() == 0 {
-		q.Count[roce.BadResponse]++
-		return
-	}
-	w := q.SQ.At(0)
-	if w.State != wqeSent || p.PSN.Before(w.FirstPSN) || p.PSN.After(w.LastPSN) {
-		q.Count[roce.BadResponse]++
-		return
-	}
-	last := p.PSN.Add(n - 1)
-	if s, v := q.place(w, p, last); s != ib.WCSuccess {
-		q.Count[roce.BadResponse]++
-		q.CompleteSend(w, s, v)
-		q.SQ.PopFront()
-		q.setState(ib.QPErr)
-		return
-	}
-	if !last.Before(r.reads[0].last) {
-		r.reads = r.reads[:copy(r.reads, r.reads[1:])]
-	}
-	if p.Info.HasAETH {
+	if p.Info.HasAETH && !p.PSN.Before(r.executed()) {
 		q.takeCredits(p.AETH)
 	}
+	if r.board.inUse() || !oldest {
+		q.came(now, p.PSN, last.Add(1))
+		return
+	}
 	q.progress(now, last.Add(1))
+}
+
+// mayOvertake reports whether responses of the READ request or atomic at i may be taken although an
+// earlier one is missing. A READ that is repeated reads the memory again, after those that were
+// taken. But work requests of READs are carried out in their order, unless the memory that they
+// read into is of relaxed ordering.
+//
+// Spec: IBTA vol. 1, 10.8.3.3 (ordering of READs); ibv_reg_mr(3), IBV_ACCESS_RELAXED_ORDERING.
+func (q *QP) mayOvertake(i int) bool {
+	e := &q.req.reads[i]
+	if e.overtakes || e.wqe == q.req.reads[0].wqe {
+		return true
+	}
+	w := q.SQ.AtAbs(e.wqe)
+	for _, sge := range w.SGE {
+		if w.Opcode != ib.WRRDMARead {
+			break
+		}
+		const relaxed = ib.AccessLocalWrite | ib.AccessRelaxedOrdering
+		s, v := q.Mem.Local(q.PD, sge, relaxed)
+		if v != ib.VendorNone {
+			return false
+		}
+		s.Release()
+	}
+	e.overtakes = true
+	return true
 }
 
 // responsePSN returns the PSN of the next response expected.
@@ -209,7 +224,8 @@ func (q *QP) responsePSN() ib.PSN {
 
 // place checks a response, which takes the PSNs to last, against its request and
 // scatters its payload.
-func (q *QP) place(w *queue.SendWQE, p *wire.Packet, last ib.PSN) (ib.WCStatus, ib.VendorErr) {
+func (q *QP) place(w *queue.SendWQE, e *readRequest, p *wire.Packet, last ib.PSN) (ib.WCStatus,
+	ib.VendorErr) {
 	var orig [8]byte
 	off, data := 0, p.Payload
 	switch w.Opcode {
@@ -218,8 +234,9 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet, last ib.PSN) (ib.WCStatus, 
 		want := min(int(w.Length)-off, (int(last.Diff(p.PSN))+1)*q.MTU)
 		// A packet answered before the request was repeated counts: it may be a
 		// Middle where the repetition has a First. Where a request ends, all agree.
-		if p.Info.Operation != wire.OpReadResponse ||
-			p.Info.Last != (last == q.req.reads[0].last) || last.After(q.req.reads[0].last) {
+		// A part of it that is repeated may end before.
+		if p.Info.Operation != wire.OpReadResponse || last.After(e.last) ||
+			p.Info.Last != (last == e.last) && !(p.Info.Last && e.parts) {
 			return ib.WCBadRespErr, ib.VendorOpcode
 		}
 		if len(data) != want {
@@ -247,36 +264,31 @@ func (q *QP) place(w *queue.SendWQE, p *wire.Packet, last ib.PSN) (ib.WCStatus, 
 // Spec: IBTA vol. 1, 9.7.5.2.8 and table 58.
 func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 	r := &q.req
-	if p.PSN.Before(r.una) || !p.PSN.Before(r.max) {
+	code := p.AETH.Syndrome.NAK()
+	known := p.PSN.Before(r.executed()) // only a READ may be refused that was carried out before
+	if p.PSN.Before(r.una) || !p.PSN.Before(r.max) ||
+		known && (code == wire.NAKPSNSequence || p.PSN != r.una) {
 		q.Count[roce.StaleAck]++
 		return
 	}
-	// Everything before the PSN named was received, unless a response of it is
-	// still missing.
-	if len(r.reads) > 0 && r.reads[0].first.Before(p.PSN) {
-		if p.AETH.Syndrome.NAK() == wire.NAKPSNSequence {
-			q.Count[roce.RcvdSeqNAK]++
-			q.impliedNAK(now)
-			return
-		}
-		if r.reads[0].last.Before(p.PSN) {
-			q.impliedNAK(now)
-			return
-		}
-	} else if p.PSN.After(r.una) {
-		q.progress(now, p.PSN)
-	}
-	switch code := p.AETH.Syndrome.NAK(); code {
-	case wire.NAKPSNSequence:
+	q.executedBefore(now, p.PSN)
+	if code == wire.NAKPSNSequence {
 		q.Count[roce.RcvdSeqNAK]++
-		if !r.loss.mayGoBack(now, p.PSN) {
-			return
-		}
-		if !q.spendRetry(now, ib.VendorSequence) {
+		if !r.loss.mayGoBack(now, p.PSN) || !q.spendRetry(now, ib.VendorSequence) {
 			return
 		}
 		q.goBack(p.PSN)
 		r.lost(now, q.MTU)
+		return
+	}
+	// A response of an earlier request may be missing.
+	if r.una != p.PSN && (len(r.reads) == 0 || r.reads[0].last.Before(p.PSN)) {
+		if r.loss.mayGoBack(now, p.PSN) {
+			q.goBack(p.PSN)
+		}
+		return
+	}
+	switch code {
 	case wire.NAKInvalidRequest:
 		q.failOldest(now, ib.WCRemInvReqErr, ib.VendorNAKInvalid)
 	case wire.NAKRemoteAccess:
@@ -314,15 +326,19 @@ func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 	r := &q.req
 	q.Count[roce.RcvdRNRNAK]++
-	if len(r.reads) > 0 && r.reads[0].first.Before(p.PSN) {
-		q.impliedNAK(now)
-		return
-	}
 	if r.rnrTimer != monotime.Never && p.PSN == r.una {
 		return // a duplicate of the one being waited for
 	}
-	if p.PSN.After(r.una) {
-		q.progress(now, p.PSN)
+	if p.PSN.Before(r.executed()) {
+		q.Count[roce.StaleAck]++
+		return
+	}
+	q.executedBefore(now, p.PSN)
+	if p.PSN != r.una { // responses are missing
+		if r.loss.mayGoBack(now, p.PSN) {
+			q.goBack(p.PSN)
+		}
+		return
 	}
 	if q.Attr.RNRRetry != infiniteRetries {
 		if r.rnrRetries == 0 {

@@ -14,9 +14,10 @@
 //	        acknowledged    to be     not before
 //	        below           sent      una moves
 //
-// Loss recovery towards foreign responders, and of READs and atomics, is go-back-N: next returns to
-// the PSN that a NAK, a skipped response or a time-out names. A responder of Verbena tells which
-// SENDs and WRITEs it misses, and only those are repeated. A congestion window in bytes,
+// Loss recovery of requests towards foreign responders is go-back-N: next returns to the PSN that a
+// NAK or a time-out names. A responder of Verbena tells which requests it misses, and only those
+// are repeated. READ and atomic responses are placed in whatever order they come, and only those
+// missing are asked for again. A congestion window in bytes,
 // invisible to the peer, bounds the outstanding data. Retransmissions before the local ACK time-out
 // ("tail probes") follow the measured round trip and do not use up retry_cnt.
 //

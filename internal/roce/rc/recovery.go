@@ -72,7 +72,7 @@ func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 	if l.recovering && !r.una.Before(l.recovered) {
 		l.recovering = false
 	}
-	if l.timing && r.arrived(l.timedPSN) {
+	if l.timing && r.answered(l.timedPSN) {
 		l.timing = false
 		l.Sample(now.Sub(l.timedAt), l.delivered-l.timedDelivered, !l.disturbed)
 	}
@@ -118,9 +118,10 @@ func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
 	return true
 }
 
-// goBack makes psn the next to send. Answers to earlier packets still count when they come.
+// goBack makes psn the next to send. Answers to earlier packets still count when they come. Before
+// psn only responses are missing.
 func (q *QP) goBack(psn ib.PSN) {
-	q.req.board.clear()
+	q.req.board.cut(psn)
 	q.seek(psn)
 }
 
@@ -223,7 +224,7 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		q.setTimer(now)
 		return
 	}
-	if first && !expired && len(r.reads) == 0 && r.next == r.max {
+	if first && !expired && r.next == r.max {
 		r.probing = true
 		q.setTimer(now)
 		return
@@ -235,13 +236,18 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 
 // sendProbe repeats the newest packet, asking for an acknowledgement. A peer
 // that was merely late acknowledges everything; one that misses something says
-// from where with a NAK. Either way nothing is sent twice in vain.
+// from where with a NAK. Either way nothing is sent twice in vain. Of a READ that is known to have
+// been carried out only the last response is asked for.
 //
 // Source: RFC 8985, section 7 (tail loss probe).
 func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	r := &q.req
 	cur, off, next := r.cur, r.off, r.next
-	q.seek(r.max.Prev())
+	at := r.max.Prev()
+	if i := r.readOf(at); i >= 0 && !r.reads[i].first.Before(r.executed()) {
+		at = r.reads[i].first
+	}
+	q.seek(at)
 	if r.cur < q.SQ.Tail() {
 		q.sendPacket(now, q.SQ.AtAbs(r.cur), b)
 	}

@@ -3,6 +3,8 @@
 package rc
 
 import (
+	"sort"
+
 	"verbena/ib"
 	"verbena/internal/congestion"
 	"verbena/internal/monotime"
@@ -23,7 +25,11 @@ type requester struct {
 	reads   []readRequest
 	blocked bool // the work request at cur failed; it completes when it is the oldest
 	probing bool // the newest packet is to be repeated
-	drained bool // SQD: nothing outstanding, reported
+	// Holes are being repeated, to fillEnd. New packets go on at resume.
+	filling         bool
+	fillEnd, resume ib.PSN
+	drained         bool // SQD: nothing outstanding, reported
+	own             bool // the responder is one of Verbena
 
 	// limit is the message sequence number up to which the responder's
 	// receive credits reach; it holds only while credits is true.
@@ -41,29 +47,38 @@ type requester struct {
 	board      scoreboard
 }
 
-// readRequest is a READ request or atomic that was sent and not yet answered:
-// the PSNs of its responses.
-type readRequest struct{ first, last ib.PSN }
+// readRequest is a READ request or atomic that was sent: the PSNs of its responses. It stays until
+// all of them and those of earlier requests have come, as the responder keeps it for so long.
+type readRequest struct {
+	first, last ib.PSN
+	wqe         uint64 // absolute index of the work request
+	parts       bool   // a part that ends before last was asked for again
+	overtakes   bool   // its responses may be taken before those of an earlier READ
+}
 
-// asked notes a READ request or atomic that is answered by the PSNs from first to last. A repeated
-// request, or the rest of it, is the same request.
+// asked notes that a READ request or atomic asks for the PSNs from first to last. A repeated
+// request, or a part of it, is the same request.
 func (r *requester) asked(first, last ib.PSN) {
-	for i := range r.reads {
-		if e := &r.reads[i]; !first.After(e.last) {
-			*e = readRequest{first, last}
-			return
-		}
+	if i := r.readOf(first); i >= 0 {
+		r.reads[i].parts = r.reads[i].parts || last != r.reads[i].last
+		return
 	}
-	r.reads = append(r.reads, readRequest{first, last})
+	r.reads = append(r.reads, readRequest{first: first, last: last, wqe: r.cur})
+}
+
+// readOf returns the index of the READ request or atomic that psn answers, -1 if there is none.
+func (r *requester) readOf(psn ib.PSN) int {
+	i := r.readsBefore(psn)
+	if i == len(r.reads) || r.reads[i].first.After(psn) {
+		return -1
+	}
+	return i
 }
 
 // readsBefore returns how many requests that are sent before psn wait for
 // their answer; after going back, those from psn on are yet to be asked again.
 func (r *requester) readsBefore(psn ib.PSN) (n int) {
-	for n < len(r.reads) && r.reads[n].last.Before(psn) {
-		n++
-	}
-	return n
+	return sort.Search(len(r.reads), func(i int) bool { return !r.reads[i].last.Before(psn) })
 }
 
 // ackEvery is the number of packets after which an acknowledgement is asked
@@ -86,16 +101,18 @@ func (r *requester) ackEvery(window int) int {
 // follow a lost one are in vain. So the requester asks in pieces of a quarter of its window.
 const ordinaryPiece = 128 << 10
 
-// readPiece returns how many bytes the next READ request of w asks for, and
-// whether it is new to the responder. One asked again ends where it ended
-// before: the responder knows no request that is longer.
+// readPiece returns how many bytes the next READ request of w asks for, and whether it is new to
+// the responder. One asked again ends where it ended before, as the responder knows no request that
+// is longer. One that fills a hole ends with it.
 func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 	r := &q.req
 	left := w.Length - r.off
-	for _, e := range r.reads {
-		if !r.next.Before(e.first) && !r.next.After(e.last) {
-			return min(left, uint32(e.last.Diff(r.next)+1)*uint32(q.MTU)), false
+	if i := r.readOf(r.next); i >= 0 {
+		end := r.reads[i].last.Add(1)
+		if r.filling && r.fillEnd.Before(end) {
+			end = r.fillEnd
 		}
+		return min(left, uint32(end.Diff(r.next))*uint32(q.MTU)), false
 	}
 	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
 	piece := min(window/min(4, depth), max(ordinaryPiece, 2*window/depth))
@@ -136,6 +153,14 @@ func consumesRecv(o ib.WROpcode) bool {
 		return true
 	}
 	return false
+}
+
+// executed returns one past the newest PSN whose request is known to have been carried out.
+func (r *requester) executed() ib.PSN {
+	if r.board.inUse() {
+		return r.board.executed
+	}
+	return r.una
 }
 
 // States of a send work request, kept in SendWQE.State.
@@ -355,7 +380,7 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	h.Solicited = last && w.Flags&ib.SendSolicited != 0
 	packets := q.Packets(uint32(payload))
 	h.AckReq = q.wantAck(w, packets, last)
-	h.Selective = len(r.reads) == 0 && !isRead(w.Opcode)
+	h.Selective = true
 	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
 	if !b.Begin(q.Path, size, h) {
 		return false

@@ -4,38 +4,51 @@ package rc
 
 import (
 	"slices"
+	"sort"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
 	wire "verbena/internal/wire/roce"
 )
 
-// scoreboard records the SACKs of a responder that keeps requests after a gap. It is in use while
-// it has holes; the requester does not go back then.
+// scoreboard records which PSNs after the oldest missing one have arrived. It is in use while it
+// has holes.
 //
-//	PSNs    una ── hole ───── hole ─── upper ───────── max
-//	               missing    missing       not told
+//	PSNs    una ── hole ─── hole ─── executed ─── hole ─── upper ──── max
+//	              responses                      requests       not told
 //
-// All PSNs before upper that are in no hole have arrived. A hole is repeated when it is lost, and
-// again when something that was sent after its repetition has arrived: a PSN that was new then, or
-// a repetition with a higher number.
+// The responder has carried out all requests before executed. Responses of READs and atomics there
+// are missing where there is a hole. After executed a responder that keeps requests after a gap
+// misses those in the holes: it has told so. READs that it keeps are answered later.
+//
+// A hole is repeated when it is lost, and again when something that was sent after its repetition
+// has arrived: a PSN that was new then, or a repetition with a higher number.
 type scoreboard struct {
-	holes   []hole
-	upper   ib.PSN
-	missing int // PSNs in holes
-	lost    int // PSNs in holes that are to be repeated
+	holes    []hole
+	executed ib.PSN
+	upper    ib.PSN
+	missing  int // PSNs in holes
+	lost     int // PSNs in holes that are to be repeated
+	kept     int // PSNs of READs that the responder keeps
 
 	repeats   uint32        // number of the latest repetition
 	arrived   uint32        // of the latest one that is known to have arrived
 	reordered bool          // a hole filled by itself: the network is late sometimes
 	newest    ib.PSN        // the highest upper of all time
+	suspected bool          // a response is suspected to be lost since the holes were judged
 	due       monotime.Time // when a hole is to be judged again
+
+	// Missing responses that were repeated may be lost again once executed is past watched, or
+	// arrived past seen.
+	watching bool
+	watched  ib.PSN
+	seen     uint32
 
 	spare []hole     // memory for merge
 	gaps  []wire.Gap // memory for a SACK
 }
 
-// hole is a range of requests that the responder misses.
+// hole is a range of requests that the responder misses, or of responses of one READ.
 type hole struct {
 	wire.Gap
 	suspect bool          // shown to be lost
@@ -47,53 +60,117 @@ type hole struct {
 
 func (h *hole) size() int { return int(h.End.Diff(h.First)) }
 
+// overlap returns how many PSNs are in both.
+func (h *hole) overlap(g wire.Gap) int {
+	if g.First.Before(h.First) {
+		g.First = h.First
+	}
+	if g.End.After(h.End) {
+		g.End = h.End
+	}
+	return max(int(g.End.Diff(g.First)), 0)
+}
+
 // inUse reports whether there are holes.
 func (b *scoreboard) inUse() bool { return len(b.holes) > 0 }
 
+// begin takes the scoreboard in use.
+func (b *scoreboard) begin(una ib.PSN) { b.executed, b.upper = una, una }
+
 // clear forgets all holes.
 func (b *scoreboard) clear() {
-	b.holes, b.missing, b.lost, b.due = b.holes[:0], 0, 0, monotime.Never
+	b.holes = b.holes[:0]
+	b.count()
+}
+
+// cut forgets all from psn on.
+func (b *scoreboard) cut(psn ib.PSN) {
+	n := b.before(psn)
+	b.holes = b.holes[:n]
+	if n > 0 && b.holes[n-1].End.After(psn) {
+		b.holes[n-1].End = psn
+	}
+	if b.upper.After(psn) {
+		b.upper = psn
+	}
+	if b.executed.After(psn) {
+		b.executed = psn
+	}
+	b.kept = 0
+	b.count()
+}
+
+// before returns how many holes begin before psn.
+func (b *scoreboard) before(psn ib.PSN) int {
+	return sort.Search(len(b.holes), func(i int) bool { return !b.holes[i].First.Before(psn) })
 }
 
 // has reports whether psn is in a hole.
 func (b *scoreboard) has(psn ib.PSN) bool {
-	for i := range b.holes {
-		if h := &b.holes[i]; h.End.After(psn) {
-			return !h.First.After(psn)
-		}
-	}
-	return false
+	n := b.before(psn.Add(1))
+	return n > 0 && b.holes[n-1].End.After(psn)
 }
 
-// filled takes note that some of a hole has arrived. A packet that arrives sooner than a round trip
-// after its repetition was late, not lost.
+// filled takes note that some of a hole has arrived. A packet that arrives much sooner
+// than a round trip after its repetition was late, not lost.
 //
 // Source: RFC 8985, section 6.2, step 2.
 func (b *scoreboard) filled(now monotime.Time, h *hole, shortest monotime.Duration) {
-	if h.order == 0 || now.Sub(h.at) < shortest {
+	if h.order == 0 || now.Sub(h.at) < shortest-shortest/4 {
 		b.reordered = true
 		return
 	}
 	b.arrived = max(b.arrived, h.order)
 }
 
+// fill takes note that the PSNs from first to before end have arrived.
+func (b *scoreboard) fill(now monotime.Time, first, end ib.PSN, shortest monotime.Duration) {
+	i := b.before(first)
+	if i > 0 && b.holes[i-1].End.After(first) {
+		i--
+	}
+	for i < len(b.holes) && b.holes[i].First.Before(end) {
+		h := &b.holes[i]
+		b.filled(now, h, shortest)
+		n := h.overlap(wire.Gap{First: first, End: end})
+		b.missing -= n
+		if h.lost {
+			b.lost -= n
+		}
+		before, after := h.First.Before(first), h.End.After(end)
+		switch {
+		case before && after:
+			rest := *h
+			h.End, rest.First = first, end
+			b.holes = slices.Insert(b.holes, i+1, rest)
+			i++
+		case before:
+			h.End = first
+		case after:
+			h.First = end
+		default:
+			b.holes = slices.Delete(b.holes, i, i+1)
+			continue
+		}
+		i++
+	}
+	b.rest()
+}
+
 // advance drops the acknowledged PSNs: those before una.
 func (b *scoreboard) advance(now monotime.Time, una ib.PSN, shortest monotime.Duration) {
-	n := 0
-	for n < len(b.holes) && b.holes[n].First.Before(una) {
-		h := &b.holes[n]
-		b.filled(now, h, shortest)
-		if h.End.After(una) {
-			h.First = una
-			break
-		}
-		n++
+	b.fill(now, b.holes[0].First, una, shortest)
+	b.pass(una)
+}
+
+// pass takes note that all requests before end have been carried out.
+func (b *scoreboard) pass(end ib.PSN) {
+	if b.executed.Before(end) {
+		b.executed = end
 	}
-	b.holes = slices.Delete(b.holes, 0, n)
-	if b.upper.Before(una) {
-		b.upper = una
+	if b.upper.Before(end) {
+		b.upper = end
 	}
-	b.count()
 }
 
 // count counts missing and lost anew.
@@ -106,24 +183,29 @@ func (b *scoreboard) count() {
 			b.lost += h.size()
 		}
 	}
+	b.rest()
+}
+
+// rest stops what goes on for the holes, when there are none.
+func (b *scoreboard) rest() {
 	if len(b.holes) == 0 {
-		b.due = monotime.Never
+		b.due, b.kept, b.watching, b.suspected = monotime.Never, 0, false, false
 	}
 }
 
-// merge takes in a SACK of a responder that expects psn. A SACK can only fill holes before upper: a
-// late or false SACK makes none.
+// merge takes in a SACK of a responder that expects psn, which is executed. A SACK can only fill
+// holes before upper: a late or false SACK makes none.
 func (b *scoreboard) merge(now monotime.Time, psn ib.PSN, s wire.SACK,
 	shortest monotime.Duration) {
 	if !b.inUse() {
-		b.upper = psn
+		b.begin(psn)
 	}
 	if s.From.After(b.upper) {
 		return // of gaps before these it is yet to tell
 	}
-	out, i := b.spare[:0], 0
-	for k := range b.holes {
-		h := b.holes[k]
+	requests := b.before(psn)
+	out, i := append(b.spare[:0], b.holes[:requests]...), 0
+	for _, h := range b.holes[requests:] {
 		left := h.size()
 		piece := func(first, end ib.PSN) {
 			if first.Before(h.First) {
@@ -166,10 +248,10 @@ func (b *scoreboard) merge(now monotime.Time, psn ib.PSN, s wire.SACK,
 	b.count()
 }
 
-// suspect finds the holes that a SACK shows to be lost, so far as it tells: those of other PSNs may
-// be filled by now.
+// suspect finds the requests that a SACK shows to be lost, so far as it tells: others may have
+// arrived by now.
 func (b *scoreboard) suspect(s wire.SACK) {
-	for i := range b.holes {
+	for i := b.before(b.executed); i < len(b.holes); i++ {
 		h := &b.holes[i]
 		if h.First.Before(s.From) || h.End.After(s.Upper) {
 			continue
@@ -178,12 +260,38 @@ func (b *scoreboard) suspect(s wire.SACK) {
 	}
 }
 
-// judge has suspected holes repeated, and returns how many PSNs from first on they are. While
-// nothing was ever late that is at once; else it waits for a while.
+// suspectAgain finds the responses that were repeated and are shown to be lost again.
+func (b *scoreboard) suspectAgain() {
+	if !b.watching || !b.executed.After(b.watched) && b.arrived == b.seen {
+		return
+	}
+	b.watching, b.seen = false, b.arrived
+	for i := range b.holes[:b.before(b.executed)] {
+		h := &b.holes[i]
+		switch {
+		case h.suspect:
+		case h.order < b.arrived || b.executed.After(h.after):
+			h.suspect, b.suspected = true, true
+		default:
+			b.watch(h)
+		}
+	}
+}
+
+// watch has a repeated hole suspected again in time.
+func (b *scoreboard) watch(h *hole) {
+	if !b.watching || h.after.Before(b.watched) {
+		b.watching, b.watched = true, h.after
+	}
+}
+
+// judge has suspected holes repeated, and gives those from first on to lost. While nothing was ever
+// late that is at once; else it waits for a while.
 //
 // Source: RFC 8985, section 6.2 (RACK: reordering window).
-func (b *scoreboard) judge(now monotime.Time, shortest monotime.Duration, first ib.PSN) (lost int) {
-	b.due = monotime.Never
+func (b *scoreboard) judge(now monotime.Time, shortest monotime.Duration, first ib.PSN,
+	lost func(*hole)) {
+	b.due, b.suspected = monotime.Never, false
 	for i := range b.holes {
 		h := &b.holes[i]
 		if h.lost || !h.suspect {
@@ -202,10 +310,9 @@ func (b *scoreboard) judge(now monotime.Time, shortest monotime.Duration, first 
 		h.lost = true
 		b.lost += h.size()
 		if !h.First.Before(first) {
-			lost += h.size()
+			lost(h)
 		}
 	}
-	return lost
 }
 
 // lose makes the requester repeat the missing PSNs in [first, end). end is the newest PSN plus one.
@@ -240,6 +347,7 @@ func (b *scoreboard) repeated(now monotime.Time, i int, end, newest ib.PSN) {
 	rest := *h
 	b.repeats++
 	h.suspect, h.lost, h.order, h.after, h.at = false, false, b.repeats, newest, now
+	b.watch(h)
 	if end.Before(h.End) {
 		h.End, rest.First = end, end
 		b.holes = slices.Insert(b.holes, i+1, rest)

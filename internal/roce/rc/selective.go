@@ -3,30 +3,34 @@
 package rc
 
 import (
+	"slices"
+
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
 )
 
-// Selective repeat of SENDs and WRITEs goes between two queue pairs of Verbena. A requester sets
+// Selective repeat of requests goes between two queue pairs of Verbena. A requester sets
 // BTH.Selective, a bit that is reserved and that others ignore. A responder answers a gap before
 // such a request by a SelectiveAcknowledge instead of a NAK. So nothing is agreed beforehand, and a
-// foreign end sees go-back-N as ever. While READs or atomics are outstanding the requester goes
-// back, too.
+// foreign end sees go-back-N as ever.
+//
+// Responses of READs and atomics are placed in whatever order they come, and those that are missing
+// asked for again. Any responder answers a part of a READ that it has carried out.
+//
+// Spec: IBTA vol. 1, 9.7.5.1.4 (implied NAK) and 9.7.4.3 (duplicate READ).
 
 // maxSACK bounds the bytes of a SACK, as does the path MTU. A gap takes two or more. Gaps that do
 // not fit are told of by the next SACK.
 const maxSACK = 1024
 
 // oweSack schedules a SelectiveAcknowledge, which lists the PSNs that are missing when it is sent.
+// It goes behind all pending responses: it says that they were sent.
 func (q *QP) oweSack() {
 	r := &q.resp
-	for i := range r.out {
-		if r.out[i].kind == respSack {
-			return
-		}
-	}
+	isSack := func(o response) bool { return o.kind == respSack }
+	r.out = slices.DeleteFunc(r.out, isSack)
 	q.owe(response{kind: respSack, psn: r.epsn})
 }
 
@@ -77,24 +81,18 @@ func (q *QP) handleSack(now monotime.Time, p *wire.Packet) {
 	}
 	q.Count[roce.RcvdSACK]++
 	r.board.gaps = s.Gaps
-	if len(r.reads) > 0 { // a SACK does not tell of their responses
-		nak := *p
-		nak.AETH = wire.AETH{Syndrome: wire.NAKPSNSequence}
-		q.handleNAK(now, &nak)
+	if p.PSN.Before(r.executed()) {
+		q.Count[roce.StaleAck]++
 		return
 	}
-	if p.PSN.After(r.una) {
-		q.progress(now, p.PSN)
-	}
-	before, back := r.unknown(), r.next
+	q.executedBefore(now, p.PSN)
+	before := r.unknown()
 	r.board.merge(now, p.PSN, s, r.loss.RTT.Shortest)
 	if !r.board.inUse() {
 		return
 	}
-	if back != r.max {
-		q.seek(r.max)
-		r.board.lose(now, back, r.max)
-	}
+	q.stopGoingBack(now)
+	r.countKept()
 	r.board.suspect(s)
 	q.judge(now)
 	if n := before - r.unknown(); n > 0 {
@@ -111,10 +109,120 @@ func (q *QP) handleSack(now monotime.Time, p *wire.Packet) {
 	q.endRound(now)
 }
 
+// stopGoingBack has only those repeated that are lost, where something has arrived beyond the PSN
+// to which the requester has gone back.
+func (q *QP) stopGoingBack(now monotime.Time) {
+	r := &q.req
+	if back := r.next; back != r.max && r.board.upper.After(back) {
+		q.seek(r.max)
+		r.board.lose(now, back, r.max)
+	}
+}
+
+// executedBefore takes note that the responder has carried out all requests before end, and has
+// answered them.
+func (q *QP) executedBefore(now monotime.Time, end ib.PSN) {
+	r := &q.req
+	if !end.After(r.executed()) {
+		return
+	}
+	if len(r.reads) == 0 || !r.reads[0].first.Before(end) {
+		q.progress(now, end)
+		return
+	}
+	if !r.board.inUse() {
+		r.board.begin(r.una)
+	}
+	before := r.unknown()
+	q.miss(now, end)
+	q.settle(now, before)
+}
+
+// came takes note that the responses from first to before end have come.
+func (q *QP) came(now monotime.Time, first, end ib.PSN) {
+	r := &q.req
+	if !r.board.inUse() {
+		r.board.begin(r.una)
+	}
+	before := r.unknown()
+	q.miss(now, first)
+	r.board.fill(now, first, end, r.loss.RTT.Shortest)
+	r.board.pass(end)
+	q.settle(now, before)
+}
+
+// miss takes note that all requests before end were carried out: the responses of them that have
+// not come are missing.
+func (q *QP) miss(now monotime.Time, end ib.PSN) {
+	r, b := &q.req, &q.req.board
+	from := b.executed
+	if !end.After(from) {
+		return
+	}
+	b.fill(now, from, end, r.loss.RTT.Shortest) // the requests there have arrived
+	at := b.before(end)
+	for i := r.readsBefore(from); i < len(r.reads) && r.reads[i].first.Before(end); i++ {
+		h := hole{Gap: wire.Gap{First: r.reads[i].first, End: r.reads[i].last.Add(1)},
+			suspect: true, at: now}
+		if h.First.Before(from) {
+			h.First = from
+		}
+		if h.End.After(end) {
+			h.End = end
+		}
+		b.holes = slices.Insert(b.holes, at, h)
+		b.missing += h.size()
+		at++
+		q.Count[roce.ImpliedNAK]++
+		b.suspected = true
+	}
+	b.pass(end)
+}
+
+// settle moves una to the oldest response that is missing, or past all requests that are carried
+// out, and finds the lost packets.
+func (q *QP) settle(now monotime.Time, before int) {
+	r, b := &q.req, &q.req.board
+	r.una = b.executed
+	if b.inUse() && b.holes[0].First.Before(b.executed) {
+		r.una = b.holes[0].First
+	}
+	q.stopGoingBack(now)
+	r.countKept()
+	b.suspectAgain()
+	if b.suspected {
+		q.judge(now)
+	}
+	q.progressed(now, before)
+}
+
+// countKept counts the PSNs of READs that the responder keeps: they are answered later.
+func (r *requester) countKept() {
+	b := &r.board
+	b.kept = 0
+	if !b.inUse() || !b.upper.After(b.executed) {
+		return
+	}
+	k := b.before(b.executed)
+	for i := r.readsBefore(b.executed); i < len(r.reads) && r.reads[i].last.Before(b.upper); i++ {
+		e := wire.Gap{First: r.reads[i].first, End: r.reads[i].last.Add(1)}
+		if e.First.Before(b.executed) {
+			e.First = b.executed
+		}
+		b.kept += int(e.End.Diff(e.First))
+		for ; k < len(b.holes) && b.holes[k].First.Before(e.End); k++ {
+			b.kept -= b.holes[k].overlap(e)
+			if b.holes[k].End.After(e.End) {
+				break
+			}
+		}
+	}
+}
+
 // unknown returns how many PSNs were sent and are not known to have arrived.
 func (r *requester) unknown() int {
 	if b := &r.board; b.inUse() {
-		return int(r.max.Diff(b.upper)) + b.missing
+		return int(r.max.Diff(b.upper)) + b.missing + b.kept
 	}
 	return int(r.max.Diff(r.una))
 }
@@ -122,15 +230,27 @@ func (r *requester) unknown() int {
 // outstanding returns how many PSNs are under way, as far as is known.
 func (r *requester) outstanding() int {
 	if r.board.inUse() {
-		return r.unknown() - r.board.lost
+		next := r.next
+		if r.filling {
+			next = r.resume
+		}
+		return r.unknown() - r.board.lost - int(r.max.Diff(next))
 	}
 	return int(r.next.Diff(r.una))
 }
 
-// arrived reports whether a PSN that was sent is known to have arrived.
-func (r *requester) arrived(psn ib.PSN) bool {
+// has reports whether what answers psn has come: a response, or else an acknowledgement.
+func (r *requester) has(psn ib.PSN) bool {
 	b := &r.board
-	return psn.Before(r.una) || b.inUse() && psn.Before(b.upper) && !b.has(psn)
+	return psn.Before(r.una) || b.inUse() && psn.Before(b.executed) && !b.has(psn)
+}
+
+// answered reports whether a request that was sent is known to have arrived. That of a READ is
+// where any response shows it.
+func (r *requester) answered(psn ib.PSN) bool {
+	b := &r.board
+	return psn.Before(r.executed()) ||
+		b.inUse() && psn.Before(b.upper) && !b.has(psn) && r.readOf(psn) < 0
 }
 
 // judge decides which missing packets are lost.
@@ -140,21 +260,36 @@ func (q *QP) judge(now monotime.Time) {
 	if r.loss.recovering {
 		since = r.loss.recovered
 	}
-	r.loss.roundLost += r.board.judge(now, r.loss.RTT.Shortest, since)
+	r.board.judge(now, r.loss.RTT.Shortest, since, func(h *hole) {
+		r.loss.roundLost += r.packets(h)
+	})
+}
+
+// packets returns how many packets are missing with a hole: a READ request is one.
+func (r *requester) packets(h *hole) int {
+	n := h.size()
+	if h.First.Before(r.board.executed) {
+		return n
+	}
+	for i := r.readsBefore(h.First); i < len(r.reads) && r.reads[i].first.Before(h.End); i++ {
+		n -= int(r.reads[i].last.Diff(r.reads[i].first))
+	}
+	return max(n, 1)
 }
 
 // endRound adapts the window to the losses of a round trip.
 func (q *QP) endRound(now monotime.Time) {
 	r := &q.req
-	l, top := &r.loss, r.una
-	if r.board.inUse() {
+	l, top := &r.loss, r.executed()
+	if r.board.inUse() && r.board.kept == 0 {
 		top = r.board.upper
 	}
 	if top.Before(l.roundEnd) && l.roundLost*lossTolerance <= q.windowPackets() {
 		return
 	}
 	arrived := (l.delivered - l.roundStart) / q.MTU
-	if l.roundLost > 0 && (!l.Long() || l.roundLost*lossTolerance > l.roundLost+arrived) {
+	if l.roundLost > 0 && (l.RTT.Smoothed != 0 && !l.Long() ||
+		l.roundLost*lossTolerance > l.roundLost+arrived) {
 		l.Lost(now, max(minWindow, 2*q.MTU))
 		l.recovering, l.recovered = true, r.max
 	}
@@ -171,13 +306,15 @@ const lossTolerance = 8
 func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 	r := &q.req
 	cur, off, next := r.cur, r.off, r.next
+	r.filling, r.resume = true, next
 	for i := 0; r.board.lost > 0 && i < len(r.board.holes); i++ {
 		h := &r.board.holes[i]
-		if !h.lost {
+		if !h.lost || q.waitsForOther(i) {
 			continue
 		}
 		q.seek(h.First)
 		first, end := h.First, h.End
+		r.fillEnd = end
 		for r.next.Before(end) && q.mayRepeat(now, b) {
 			w, from := q.SQ.AtAbs(r.cur), r.next
 			if w.State == wqeDone {
@@ -191,6 +328,7 @@ func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 			r.board.lost -= int(r.next.Diff(from))
 		}
 		if s := q.State(); s != ib.QPRTS && s != ib.QPSQD {
+			r.filling = false
 			return // the work request failed, and all with it
 		}
 		if r.next.After(first) {
@@ -201,13 +339,28 @@ func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 		}
 	}
 	r.board.count()
+	r.filling = false
 	r.cur, r.off, r.next = cur, off, next
+}
+
+// waitsForOther reports whether a hole is not to be repeated before the one before it is filled:
+// both are of the same READ, and the responder may not be one of Verbena. Linux's rxe answers no
+// part of a READ that begins before one that was asked for again.
+func (q *QP) waitsForOther(i int) bool {
+	r := &q.req
+	h := &r.board.holes[i]
+	return !r.own && i > 0 && h.First.Before(r.board.executed) &&
+		r.readOf(r.board.holes[i-1].First) == r.readOf(h.First)
 }
 
 // mayRepeat reports whether the burst, the window and the pace let a packet go again.
 func (q *QP) mayRepeat(now monotime.Time, b *roce.Burst) bool {
 	r := &q.req
-	if b.Full() || r.cur >= q.SQ.Tail() || !q.windowOpen() {
+	under := r.outstanding()
+	if r.board.inUse() { // responses to READs that the responder keeps are not on their way
+		under -= r.board.kept
+	}
+	if b.Full() || r.cur >= q.SQ.Tail() || under > 0 && under >= q.windowPackets() {
 		return false
 	}
 	if at := r.loss.Pace(); now.Before(at) {

@@ -125,15 +125,18 @@ func TestXRCSACK(t *testing.T) {
 	wantSack(t, x.Script, "a gap", peerPSN+2, gap(peerPSN, peerPSN))
 }
 
-// Requests say that the requester understands SACKs. READs and the requests after them do not: the
-// requester goes back for their responses.
+// Requests say that the requester understands SACKs, and responses that the responder sends them.
 func TestSelectiveBit(t *testing.T) {
 	s := script.New(t, newRC)
-	s.Post(script.Write(10), script.Send(10), script.Read(10), script.Write(10))
+	s.Post(script.Write(10), script.Send(10), script.Read(10), script.FetchAdd(1))
 	for i, p := range s.WantDrain("all", 4) {
-		if p.Selective != (i < 2) {
-			t.Errorf("packet %d: %v", i, p.Selective)
+		if !p.Selective {
+			t.Errorf("packet %d", i)
 		}
+	}
+	s.Recv(readAt(s, peerPSN, 0, 10))
+	if p := s.WantPacket("response", wire.RCRDMAReadResponseOnly, peerPSN); !p.Selective {
+		t.Error("the response")
 	}
 }
 
@@ -288,16 +291,27 @@ func TestTimeoutWithGaps(t *testing.T) {
 	s.WantWC("done", 1, ib.WCSuccess)
 }
 
-// While a READ is outstanding a SACK has the requester go back, as a NAK has.
+// Where READs are outstanding, too, a SACK has only the requests repeated that it names. READs that
+// the responder keeps are answered after that.
 func TestSACKWithRead(t *testing.T) {
 	s := script.New(t, newRC)
-	s.Post(script.Write(3*1024), script.Read(10))
-	s.WantDrain("sent", 4)
-	s.Recv(sack(psn+4, gap(psn+1, psn+1)))
-	for i, op := range []wire.Opcode{wire.RCRDMAWriteMiddle, wire.RCRDMAWriteLast, wire.RCRDMAReadRequest} {
-		s.WantPacket("from the gap on", op, psn+1+ib.PSN(i))
+	s.Post(script.Write(3*1024), script.Read(2048), script.Read(1024))
+	s.WantDrain("sent", 5)
+	s.Recv(sack(psn+6, gap(psn+1, psn+1), gap(psn+3, psn+4)))
+	s.WantPacket("the WRITE's second", wire.RCRDMAWriteMiddle, psn+1)
+	if p := s.WantPacket("the first READ", wire.RCRDMAReadRequest, psn+3); p.RETH.DMALen != 2048 {
+		t.Errorf("%+v", p.RETH)
 	}
-	s.WantCount("as a NAK", roce.RcvdSeqNAK, 1)
+	s.WantQuiet("no more")
+	s.Recv(script.Ack(psn+2, 1))
+	s.WantWC("the WRITE", 1, ib.WCSuccess)
+	s.Recv(script.Response(wire.RCRDMAReadResponseFirst, psn+3, script.Bytes(1024, 1)))
+	s.Recv(script.Response(wire.RCRDMAReadResponseLast, psn+4, script.Bytes(1024, 2)))
+	s.WantWC("the first READ", 2, ib.WCSuccess)
+	s.WantNoWC("the other was kept, which is no answer")
+	s.Recv(script.Response(wire.RCRDMAReadResponseOnly, psn+5, script.Bytes(1024, 3)))
+	s.WantWC("the other READ", 3, ib.WCSuccess)
+	s.WantIdle("done")
 }
 
 // An RNR NAK has the requester go back after its wait, and no SACK before.

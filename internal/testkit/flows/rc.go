@@ -20,10 +20,11 @@ func clientAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 1, byte(i
 func serverAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}) }
 
 const (
-	domain   mem.PD = 3
-	base     uint64 = 1 << 32
-	access          = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead
-	firstQPN        = 16
+	domain mem.PD = 3
+	base   uint64 = 1 << 32
+	access        = ib.AccessLocalWrite | ib.AccessRemoteWrite | ib.AccessRemoteRead |
+		ib.AccessRelaxedOrdering
+	firstQPN = 16
 )
 
 // rcEnd is a queue pair, its memory and its application.

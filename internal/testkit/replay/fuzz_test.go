@@ -50,7 +50,8 @@ func newVictim(service wire.Service) *victim {
 	v := &victim{all: bytes.Repeat([]byte{0xa5}, guard+open+guard), cq: queue.NewCQ(64)}
 	seed := uint32(7)
 	t := mem.NewTable(func() uint32 { seed = seed*1664525 + 1013904223; return seed })
-	v.mr, _ = t.Register(domain, v.all[guard:guard+open], victimVA, allAccess)
+	v.mr, _ = t.Register(domain, v.all[guard:guard+open], victimVA,
+		allAccess|ib.AccessRelaxedOrdering)
 	sq, rq := queue.NewSendQueue(16, 4, 0), queue.NewRecvQueue(16, 4)
 	c := roce.Config{QPN: 0x11, PD: domain, Mem: t, SQ: sq, RQ: rq, SendCQ: v.cq, RecvCQ: v.cq, SignalAll: true}
 	switch service {
@@ -75,7 +76,7 @@ func newVictim(service wire.Service) *victim {
 	path := roce.NewPath(victimAddr, sourcePort, &ib.GRH{DGID: ib.GIDFromAddr(attacker)})
 	a := ib.QPAttr{
 		PathMTU: ib.MTU256, SQPSN: victimPSN, RQPSN: victimPSN, DestQPN: 0x12, AccessFlags: allAccess,
-		MaxRdAtomic: 2, MaxDestRdAtomic: 2, Timeout: 14, RetryCnt: 1, RNRRetry: 1,
+		MaxRdAtomic: 3, MaxDestRdAtomic: 2, Timeout: 14, RetryCnt: 1, RNRRetry: 1,
 	}
 	for _, s := range []ib.QPState{ib.QPInit, ib.QPRTR, ib.QPRTS} {
 		a.State = s
@@ -85,13 +86,15 @@ func newVictim(service wire.Service) *victim {
 		}
 		v.machine.Modify(0, &a, mask, path)
 	}
-	for i := range 4 {
+	for range 4 {
 		r, _ := rq.Reserve()
 		r.Length, r.SGE = 600, append(r.SGE, ib.SGE{Addr: victimVA, Length: 300, LKey: v.mr.LKey()}, ib.SGE{Addr: victimVA + 4000, Length: 300, LKey: v.mr.LKey()})
 		rq.Commit()
+	}
+	for i, op := range []ib.WROpcode{ib.WRRDMARead, ib.WRSend, ib.WRRDMARead,
+		ib.WRAtomicFetchAndAdd, ib.WRRDMAWrite} {
 		w, _ := sq.Reserve()
-		w.Opcode = []ib.WROpcode{ib.WRRDMARead, ib.WRSend, ib.WRAtomicFetchAndAdd, ib.WRRDMAWrite}[i]
-		w.Length = []uint32{600, 600, 8, 100}[i]
+		w.Opcode, w.Length = op, []uint32{600, 600, 1500, 8, 100}[i]
 		w.SGE = append(w.SGE, ib.SGE{Addr: victimVA + 1000, Length: w.Length, LKey: v.mr.LKey()})
 		w.Dst = attacker
 		sq.Commit()
@@ -104,9 +107,9 @@ func newVictim(service wire.Service) *victim {
 // nor send for ever, and no byte outside its region may change.
 //
 // Input: service; then packets. Each stands behind a byte that says what to put right in it: bit 0
-// the keys and numbers, bit 1 the PSN, bit 2 the address. Then come a byte of milliseconds that
-// pass, and two of the packet's length. Packets that hardware has sent by RC are a seed, and the
-// same by XRC.
+// the keys and numbers, bit 1 the PSN, bit 2 the address. Bit 3 keeps the PSN near those in use.
+// Then come a byte of milliseconds that pass, and two of the packet's length. Packets that hardware
+// has sent by RC are a seed, and the same by XRC, and responses in no order.
 func FuzzMachines(f *testing.F) {
 	files, _ := filepath.Glob("../../../testdata/captures/rxe-op-*.pcap")
 	for _, name := range files {
@@ -130,6 +133,7 @@ func FuzzMachines(f *testing.F) {
 			}
 		}
 	}
+	f.Add(responsesInNoOrder())
 	f.Fuzz(func(t *testing.T, in []byte) {
 		if len(in) == 0 {
 			return
@@ -157,6 +161,9 @@ func FuzzMachines(f *testing.F) {
 				p.PSN = psn
 				psn = psn.Add(1)
 			}
+			if repair&8 != 0 {
+				p.PSN = victimPSN.Add(uint32(p.PSN) & 15)
+			}
 			if repair&4 != 0 {
 				p.RETH.VA, p.AtomicETH.VA = victimVA+p.RETH.VA%open, victimVA+p.AtomicETH.VA%open&^7
 			}
@@ -177,10 +184,36 @@ func FuzzMachines(f *testing.F) {
 				t.Fatalf("byte %d outside the region changed", i-guard)
 			}
 		}
-		if v.cq.Len() > 8 {
-			t.Fatalf("%d completions of 8 work requests", v.cq.Len())
+		if v.cq.Len() > 9 {
+			t.Fatalf("%d completions of 9 work requests", v.cq.Len())
 		}
 	})
+}
+
+// responsesInNoOrder is an input of FuzzMachines: responses to the victim's READs, a SACK and an
+// acknowledgement.
+func responsesInNoOrder() []byte {
+	in := []byte{byte(wire.ServiceRC)}
+	for i, psn := range []uint32{2, 7, 6, 1, 8, 11, 12, 0, 9, 10, 6, 7} {
+		p := wire.Packet{BTH: wire.BTH{Opcode: wire.RCRDMAReadResponseMiddle, PSN: ib.PSN(psn)},
+			Payload: bytes.Repeat([]byte{byte(psn)}, 256)}
+		switch psn {
+		case 2, 11:
+			p.Opcode = wire.RCRDMAReadResponseLast
+			p.Payload = p.Payload[:map[uint32]int{2: 600 - 2*256, 11: 1500 - 5*256}[psn]]
+		case 12:
+			p.Opcode, p.Payload = wire.RCAtomicAcknowledge, nil
+		case 10:
+			p.Opcode, p.Payload = wire.RCAcknowledge, nil
+		case 9:
+			p.Opcode, p.Payload = wire.SelectiveAcknowledge, []byte{0, 1, 2}
+		}
+		raw := append(p.Append(nil), 0, 0, 0, 0)
+		in = append(in, 8|1, byte(i))
+		in = binary.BigEndian.AppendUint16(in, uint16(len(raw)))
+		in = append(in, raw...)
+	}
+	return in
 }
 
 // appendInput appends a packet of FuzzMachines, with all put right in it.

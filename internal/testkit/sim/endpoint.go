@@ -93,7 +93,8 @@ func (w *world) newEndpoint(n *node, t ib.QPType, qpn ib.QPN, mtu ib.MTU) *endpo
 	}
 	w.fill(e.mem.bytes)
 	e.send = e.mem.newArea(n.mem, 0)
-	e.result = e.mem.newArea(n.mem, ib.AccessLocalWrite)
+	relaxed := ib.Access(w.seed&1) * ib.AccessRelaxedOrdering
+	e.result = e.mem.newArea(n.mem, ib.AccessLocalWrite|relaxed)
 	e.target = e.mem.newArea(n.mem, targetAccess)
 	e.static, _ = e.target.take(staticBytes)
 	e.words, _ = e.target.take(8 * atomicWords)

@@ -41,8 +41,9 @@ type BTH struct {
 	BECN      bool
 	DestQP    ib.QPN
 	AckReq    bool
-	// Selective is a reserved bit, which receivers ignore: by it a requester of Verbena says that
-	// it understands SelectiveAcknowledge.
+	// Selective is a reserved bit, which receivers ignore. By it an end of Verbena says what it is:
+	// a requester that it understands SelectiveAcknowledge, a responder that it answers any part
+	// of a READ.
 	Selective bool
 	PSN       ib.PSN
 }

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+// relaxed gives the machine memory into which READs may overtake each other.
+func relaxed(s *script.Setup) { s.Access |= ib.AccessRelaxedOrdering }
+
+// readAt is a READ request of the peer.
+func readAt(s *script.Script, psn ib.PSN, off, n int) wire.Packet {
+	p := script.Request(wire.RCRDMAReadRequest, psn, nil)
+	p.RETH = wire.RETH{VA: script.Base + uint64(off), RKey: s.MR.RKey(), DMALen: uint32(n)}
+	p.AckReq = true
+	return p
+}
+
+// middle is a response of 1,024 bytes within a READ, of a responder of Verbena.
+func middle(psn ib.PSN) wire.Packet {
+	p := script.Response(wire.RCRDMAReadResponseMiddle, psn, script.Bytes(1024, byte(psn)))
+	p.Selective = true
+	return p
+}
+
+// last is middle at the end of a READ.
+func last(psn ib.PSN) wire.Packet {
+	p := middle(psn)
+	p.Opcode = wire.RCRDMAReadResponseLast
+	return p
+}
+
+// wantRead takes the next packet sent, a READ request of n packets from psn on.
+func wantRead(t *testing.T, s *script.Script, why string, psn ib.PSN, n int) {
+	t.Helper()
+	if p := s.WantPacket(why, wire.RCRDMAReadRequest, psn); int(p.RETH.DMALen) != n*1024 {
+		t.Fatalf("%s: %v", why, script.Format(&p))
+	}
+}
+
+// Responses are placed in whatever order they come. READs complete in theirs, when they are whole.
+func TestReadResponsesOutOfOrder(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(3*1024), script.Write(10), script.Read(2*1024).List(s.SGE(4096, 2048)),
+		script.FetchAdd(1).List(s.SGE(8192, 8)))
+	s.WantDrain("sent", 4)
+	s.Recv(script.AtomicAck(psn+6, 42))
+	s.Recv(last(psn + 5))
+	s.Recv(middle(psn + 1))
+	s.Recv(middle(psn + 4))
+	s.Recv(last(psn + 2))
+	s.WantNoWC("the first response is missing")
+	s.WantMemory("of the other READ", 4096, script.Bytes(1024, byte(psn+4)))
+	s.Packets()
+	s.Recv(middle(psn))
+	for i := range uint64(4) {
+		s.WantWC("all", i+1, ib.WCSuccess)
+	}
+	for i := range 3 {
+		s.WantMemory("of the first", i*1024, script.Bytes(1024, byte(psn)+byte(i)))
+	}
+	if v := binary.NativeEndian.Uint64(s.Memory[8192:]); v != 42 {
+		t.Errorf("original value %d", v)
+	}
+	s.WantIdle("done")
+}
+
+// A READ that is repeated reads the memory again. So a later one of another work request is
+// repeated, too, and behind it: what it brought before is not taken.
+func TestReadsKeepTheirOrder(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Read(2048), script.Read(2048).List(s.SGE(4096, 2048)))
+	s.WantDrain("sent", 2)
+	s.Recv(middle(psn))
+	s.Recv(middle(psn + 2))
+	wantRead(t, s, "what is missing", psn+1, 1)
+	wantRead(t, s, "and all after it", psn+2, 2)
+	s.Recv(last(psn + 3))
+	s.WantUntouched("of the other READ", 4096, 2048)
+	s.Recv(last(psn + 1))
+	s.WantWC("the first", 1, ib.WCSuccess)
+	s.Recv(middle(psn + 2))
+	s.Recv(last(psn + 3))
+	s.WantWC("the other", 2, ib.WCSuccess)
+	s.WantIdle("done")
+}
+
+// All missing responses are asked for at once, and nothing else.
+func TestReadOnlyWhatIsMissing(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(8*1024), script.Read(4*1024))
+	s.WantDrain("sent", 2)
+	for _, i := range []ib.PSN{0, 2, 3, 6} {
+		s.Recv(middle(psn + i))
+	}
+	wantRead(t, s, "the first gap", psn+1, 1)
+	wantRead(t, s, "the second", psn+4, 2)
+	s.Recv(middle(psn + 9))
+	wantRead(t, s, "the end of the READ", psn+7, 1)
+	wantRead(t, s, "and the begin of the next", psn+8, 1)
+	s.WantQuiet("that is all")
+	for _, i := range []ib.PSN{10, 5, 1, 4, 8} {
+		s.Recv(middle(psn + i))
+	}
+	s.Recv(last(psn + 11))
+	s.Recv(last(psn + 7))
+	s.WantWC("the first", 1, ib.WCSuccess)
+	s.WantWC("the second", 2, ib.WCSuccess)
+	s.WantCount("repeated", roce.Retransmitted, 4)
+	s.WantIdle("done")
+}
+
+// Linux's rxe answers no part of a READ that begins before one that was asked for again. So of a
+// READ of a foreign responder the first gap is asked for, and the next when that is filled.
+func TestReadOfForeignResponder(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Read(8 * 1024))
+	s.WantDrain("sent", 1)
+	foreign := func(i ib.PSN) {
+		p := middle(psn + i)
+		p.Selective = false
+		s.Recv(p)
+	}
+	for _, i := range []ib.PSN{0, 2, 4} {
+		foreign(i)
+	}
+	wantRead(t, s, "the first gap", psn+1, 1)
+	s.WantQuiet("the second waits")
+	foreign(1)
+	wantRead(t, s, "now it goes", psn+3, 1)
+}
+
+// A response that is lost again is asked for a third time when one that was asked for later comes:
+// another repetition, or a new one.
+func TestResponseLostAgain(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(20 * 1024))
+	s.WantDrain("sent", 1)
+	s.Advance(monotime.Millisecond)
+	for _, i := range []ib.PSN{1, 2, 3, 5} {
+		s.Recv(middle(psn + i))
+	}
+	wantRead(t, s, "first", psn, 1)
+	wantRead(t, s, "second", psn+4, 1)
+	s.Advance(monotime.Millisecond)
+	s.Recv(middle(psn + 4))
+	wantRead(t, s, "the second came, the first did not", psn, 1)
+	for i := ib.PSN(6); i < 19; i++ {
+		s.Recv(middle(psn + i))
+	}
+	s.Recv(last(psn + 19))
+	s.WantQuiet("all this was asked for before")
+	s.Post(script.Send(10))
+	s.WantPacket("new", wire.RCSendOnly, psn+20)
+	s.Recv(script.Ack(psn+20, 2))
+	wantRead(t, s, "it was acknowledged, the first did not come", psn, 1)
+	s.WantNoWC("not whole")
+	s.Recv(middle(psn))
+	s.WantWC("the READ", 1, ib.WCSuccess)
+	s.WantWC("the SEND", 2, ib.WCSuccess)
+	s.WantIdle("done")
+}
+
+// A time-out asks for the last response, or the last READ if it is not known to have arrived.
+func TestReadProbe(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(4 * 1024))
+	s.WantDrain("sent", 1)
+	s.Recv(middle(psn))
+	s.Advance(5 * monotime.Millisecond)
+	wantRead(t, s, "the last response", psn+3, 1)
+	s.WantQuiet("no more")
+	s.Recv(last(psn + 3))
+	wantRead(t, s, "what it shows to be missing", psn+1, 2)
+	s.Recv(middle(psn + 1))
+	s.Recv(last(psn + 2))
+	s.WantWC("whole", 1, ib.WCSuccess)
+
+	s = script.New(t, newRC, relaxed)
+	s.Post(script.Read(4*1024), script.Read(2*1024))
+	s.WantDrain("sent", 2)
+	s.Advance(25 * monotime.Millisecond)
+	wantRead(t, s, "the last READ", psn+4, 2)
+	s.WantQuiet("no more")
+}
+
+// Responses that nobody asked for, that come twice, that are too long, or that reach from one READ
+// into the next do nothing. A bad one after a gap ends the work request only when it is the oldest.
+func TestResponsesThatLie(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(4*1024), script.Send(10), script.Read(2*1024).List(s.SGE(8192, 2048)))
+	s.WantDrain("sent", 3)
+	s.Recv(middle(psn + 7))
+	s.WantCount("never asked for", roce.StaleAck, 1)
+	s.Recv(middle(psn + 4))
+	s.WantCount("of a SEND", roce.BadResponse, 1)
+	s.Recv(script.AtomicAck(psn+2, 1))
+	s.WantCount("of an atomic", roce.BadResponse, 2)
+	bad := middle(psn + 5)
+	bad.Payload = script.Bytes(1023, 9)
+	s.Recv(bad)
+	s.WantCount("too short", roce.BadResponse, 3)
+	bad.Payload = script.Bytes(1028, 9)
+	s.Recv(bad)
+	s.WantCount("too long", roce.BadResponse, 4)
+	s.Recv(last(psn + 2))
+	s.WantCount("an end where none was asked for", roce.BadResponse, 5)
+	s.WantQuiet("nothing of that is evidence")
+	s.WantUntouched("nor is it placed", 0, 16384)
+	s.Recv(middle(psn + 2))
+	wantRead(t, s, "the truth", psn, 2)
+	again := middle(psn + 2)
+	again.Payload = script.Bytes(1024, 99)
+	s.Recv(again)
+	s.WantCount("twice", roce.StaleAck, 2)
+	s.WantMemory("the first counts", 2048, script.Bytes(1024, byte(psn+2)))
+	s.WantState("no harm", ib.QPRTS)
+	bad = middle(psn)
+	bad.Payload = script.Bytes(1023, 9)
+	s.Recv(bad)
+	s.WantWC("the oldest is bad", 1, ib.WCBadRespErr)
+	s.WantState("over", ib.QPErr)
+}
+
+// In a ring a long response may fill several gaps, or reach past the end of its READ.
+func TestLongResponseFillsGaps(t *testing.T) {
+	s := script.New(t, newRC, inRing, relaxed)
+	s.Post(script.Read(16*1024), script.Read(16*1024))
+	s.WantDrain("sent", 2)
+	response := func(at ib.PSN, packets int) wire.Packet {
+		p := middle(psn + at)
+		p.Payload = script.Bytes(packets*1024, byte(at))
+		p.ICRC = uint32(packets - 1)
+		return p
+	}
+	s.Recv(response(1, 2))
+	s.Recv(response(4, 2))
+	s.Packets()
+	s.Recv(response(14, 4))
+	s.WantCount("into the next READ", roce.BadResponse, 1)
+	s.Recv(response(0, 8))
+	s.WantMemory("all of it", 0, script.Bytes(8*1024, 0))
+	s.WantNoWC("half is missing")
+	s.Recv(func() wire.Packet { p := response(8, 8); p.Opcode = wire.RCRDMAReadResponseLast; return p }())
+	s.WantWC("whole", 1, ib.WCSuccess)
+}
+
+// The memory of a READ may be gone when it is read again: the NAK ends the work request when that
+// is the oldest, and none before.
+func TestRepeatedReadRefused(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(4*1024), script.Read(4*1024))
+	s.WantDrain("sent", 2)
+	for _, i := range []ib.PSN{0, 2, 4, 6} {
+		s.Recv(middle(psn + i))
+	}
+	wantRead(t, s, "of the first", psn+1, 1)
+	wantRead(t, s, "its end", psn+3, 1)
+	wantRead(t, s, "of the second", psn+5, 1)
+	s.Recv(script.Nak(psn+5, wire.NAKRemoteAccess))
+	s.WantNoWC("the first is older")
+	s.Recv(last(psn + 3))
+	s.Recv(middle(psn + 1))
+	s.WantWC("the first", 1, ib.WCSuccess)
+	s.Recv(script.Nak(psn+5, wire.NAKRemoteAccess))
+	s.WantWC("the second", 2, ib.WCRemAccessErr)
+}
+
+// A responder that is asked for a part of a READ whose response it still owes sends all of it.
+func TestPartOfReadStillOwed(t *testing.T) {
+	s := script.New(t, newRC)
+	copy(s.Memory, script.Bytes(4096, 1))
+	s.Together(func() {
+		s.Recv(readAt(s, peerPSN, 0, 4096))
+		s.Recv(readAt(s, peerPSN, 0, 1024))
+		s.Recv(readAt(s, peerPSN+2, 2048, 1024))
+	})
+	seen := map[ib.PSN]bool{}
+	for _, p := range s.Packets() {
+		seen[p.PSN] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("responses %v", seen)
+	}
+}
+
+// A SACK says that the responses of all that it acknowledges were sent: it goes behind them.
+func TestSACKBehindResponses(t *testing.T) {
+	s := script.New(t, newRC)
+	read := readAt(s, peerPSN, 0, 10)
+	read.Selective = true
+	s.Together(func() {
+		s.Recv(selective(s, peerPSN+3))
+		s.Recv(read)
+	})
+	s.WantPacket("response", wire.RCRDMAReadResponseOnly, peerPSN)
+	wantSack(t, s, "the gap", peerPSN+4, gap(peerPSN+1, peerPSN+2))
+}
