@@ -10,16 +10,10 @@
 #include <time.h>
 
 /*
- * The number of empty polls in a row between two that read the network. An empty look takes some 10
- * ns and sees at once a completion that another thread has read. Reading takes 100 ns where packets
- * come through memory, 700 ns where they come by sockets.
- */
-#define PROGRESS_EVERY 2
-
-/*
- * The same where the board shows packets that come through memory without a call,
- * and for how many polls one then stands: sockets and timers are looked at as often
- * as before in time, not in polls.
+ * The number of empty polls in a row between two that read the network, where the board shows
+ * packets that come through memory. Such a poll stands for BOARD_POLLS: sockets and timers are
+ * looked at as often as before in time, not in polls. Elsewhere each poll reads. A thread that
+ * shares its core polls once in its turn, and a poll that does not read costs it a turn.
  */
 #define BOARD_EVERY 128
 #define BOARD_POLLS 16
@@ -105,7 +99,7 @@ static int board_shows(const struct vb_board *board)
 static unsigned due(struct vb_board *board, unsigned empty)
 {
 	if (!board || !atomic_load_explicit(&board->suffices, memory_order_relaxed))
-		return empty % PROGRESS_EVERY == 0;
+		return 1;
 	atomic_store_explicit(&board->polls,
 			      atomic_load_explicit(&board->polls, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
