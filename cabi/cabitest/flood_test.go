@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,6 +78,17 @@ func (f *flooded) finish() (last int) {
 		f.t.Errorf("it grew by %d KiB for strangers", grew)
 	}
 	return last
+}
+
+// counter returns a counter of the program as "verbena stat" shows it.
+func (f *flooded) counter(name string) (value int) {
+	f.t.Helper()
+	out, complaint := outputOf(f.t, verbena(f.t), []string{"XDG_RUNTIME_DIR=" + f.run}, "stat", "--json")
+	_, behind, found := strings.Cut(out, fmt.Sprintf(`{"name":%q,"value":`, name))
+	if _, err := fmt.Sscan(strings.SplitN(behind, "}", 2)[0], &value); !found || err != nil {
+		f.t.Fatalf("no %s in %s%s", name, out, complaint)
+	}
+	return value
 }
 
 // idle returns the processor time that the idle program and its keeper take while f runs.
@@ -266,5 +278,11 @@ func TestGarbageLeavesTheProcessor(t *testing.T) {
 		t.Errorf("REQs without end cost %.2f of a processor", share)
 	}
 	s.settle()
+	// Those for QP1 that are no MADs, and noise, come to the keeper's socket.
+	for name, least := range map[string]int{"kernel_dropped": count, "keeper_dropped": 2 * count} {
+		if got := f.counter(name); got < least {
+			t.Errorf("%s is %d, want %d at least", name, got, least)
+		}
+	}
 	f.finish()
 }
