@@ -46,8 +46,8 @@ func TestDREQForNobodyIsAnswered(t *testing.T) {
 	}
 }
 
-// Datagrams of strangers to QP1 are read, judged and answered in memory that is there already, also
-// in a process that has no connection manager.
+// Datagrams of strangers to QP1 are read, judged and answered in memory that is there already: in
+// the keeper, and in a process that has no connection manager.
 func TestRefusingAllocatesNothing(t *testing.T) {
 	n := startNode(t, policy.Nap, how{Dir: t.TempDir()})
 	if err := Of(n.Eng).Listen(n.Addr); err != nil {
@@ -56,6 +56,8 @@ func TestRefusingAllocatesNothing(t *testing.T) {
 	src := netip.AddrPortFrom(n.Addr, 50000)
 	pseudo := wire.NewPseudo(src.Addr(), n.Addr, src.Port(), roce.UDPPort)
 	mad := func(b []byte) []byte { return append(b, make([]byte, cm.MADSize-len(b))...) }
+	keeper, answer := new(strays), make([]byte, 0, 4096)
+	answered := map[string]bool{}
 	for name, mad := range map[string][]byte{
 		"a REQ":     mad((&cm.REQ{LocalQPN: 0x50}).Append(cm.NewHeader(cm.AttrREQ, 9).Append(nil))),
 		"a DREQ":    mad((&cm.DREQ{LocalCommID: 5, RemoteCommID: 6}).Append(cm.NewHeader(cm.AttrDREQ, 9).Append(nil))),
@@ -68,11 +70,17 @@ func TestRefusingAllocatesNothing(t *testing.T) {
 			least = min(least, testing.AllocsPerRun(20, func() {
 				route(m.Payload, m.Dst)
 				Of(n.Eng).takeMAD(m)
+				if len(keeper.refuse(m, answer[:0])) > 0 {
+					answered[name] = true
+				}
 			}))
 		}
 		if least != 0 && !raceDetector {
 			t.Errorf("%s: %v allocations", name, least)
 		}
+	}
+	if !answered["a DREQ"] || !answered["a REQ"] || answered["too short"] {
+		t.Errorf("the keeper answers %v", answered)
 	}
 	if n.Counter("bad_mad") == 0 {
 		t.Error("the short one was not counted")
