@@ -20,7 +20,7 @@ type offer struct {
 	RKey ib.RKey
 }
 
-// answer says why the file was not taken; nothing if it was.
+// answer is the receiver's reason for not taking the file; empty if it took it.
 type answer struct{ Failure string }
 
 // messageSize is the length of the longest message.
@@ -44,8 +44,8 @@ func dial(ctx context.Context, addr string) (*conn, error) {
 	return &c, nil
 }
 
-// accept takes a connection. Prepare is called in Accept, the last time for the connection that
-// it returns.
+// accept takes a connection. Accept calls prepare, the last time for the connection that it
+// returns.
 func accept(ctx context.Context, l *rdmacm.Listener, prepared *conn) (*conn, error) {
 	raw, err := l.Accept(ctx)
 	if err != nil {

@@ -78,7 +78,7 @@ func send(ctx context.Context, addr, name string) (err error) {
 	return nil
 }
 
-// receive takes files, one after the other from each sender.
+// receive takes one file from each sender.
 func receive(ctx context.Context, addr, dir string) error {
 	var prepared conn
 	l, err := rdmacm.ListenAddr(addr, &rdmacm.Options{Prepare: prepared.prepare})
@@ -130,7 +130,7 @@ func keep(c *conn, o offer, dir string) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(f.Name()) // fails if the file has its name
+	defer os.Remove(f.Name()) // fails once the file has its final name
 	if err := errors.Join(fetch(c, o, f), f.Close()); err != nil {
 		return "", err
 	}
@@ -146,7 +146,7 @@ const (
 // fetch reads the file in blocks. It posts the READ of the next block into the memory of one that
 // has been written.
 func fetch(c *conn, o offer, f *os.File) error {
-	// iWARP's READ needs both
+	// Over iWARP the memory of a READ needs both rights.
 	mr, err := c.RegMR(make([]byte, blocks*blockSize), ib.AccessLocalWrite|ib.AccessRemoteWrite)
 	if err != nil {
 		return err

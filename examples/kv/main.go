@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Command kv is a key-value store. A client gets a value by one READ of the server's table, in
-// which the server's program has no part. It puts one by asking the server.
+// Command kv is a key-value store. A client gets a value by one READ of the server's table, without
+// the server's program. To put a value it asks the server.
 //
 //	kv -listen 127.0.0.1:7471
 //	kv -connect 127.0.0.1:7471 put colour green
@@ -88,7 +88,8 @@ func withClient(addr string, do func(*client) error) (err error) {
 	return do(c)
 }
 
-// get reads the slots in which key may be. A slot whose checksum is wrong was being written.
+// get reads the slots in which key may be. It reads them again if a checksum is wrong: the server
+// was writing that slot.
 func (c *client) get(key string) (string, error) {
 	for c.ctx.Err() == nil {
 		_, err := c.QP().PostSend(verbs.SendWR{
@@ -113,7 +114,7 @@ func (c *client) get(key string) (string, error) {
 	return "", c.ctx.Err()
 }
 
-// put sends the server a slot, and waits for its answer: the reason why not, or nothing.
+// put sends a slot to the server, and waits for the answer: the reason of a refusal, or nothing.
 func (c *client) put(key, value string) error {
 	slot, err := makeSlot(key, value)
 	if err != nil {

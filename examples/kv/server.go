@@ -100,8 +100,8 @@ func domainAt(addr string) (*verbs.PD, error) {
 	return dev.AllocPD()
 }
 
-// prepare posts a receive on a new connection, before its peer can send. Where the peer of the
-// one before has given up, Accept has closed that and calls prepare again.
+// prepare posts a receive on a new connection, before its peer can send. If the peer of the
+// previous connection has given up, Accept has closed that connection and calls prepare again.
 func (s *server) prepare(c *rdmacm.Conn) error {
 	inbox, err := c.RegMR(make([]byte, slotSize), ib.AccessLocalWrite)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *server) servePuts(ctx context.Context) error {
 	}
 }
 
-// put stores a slot and answers. If that fails the connection has ended, as keep will see.
+// put stores a slot and answers. If the answer fails the connection has ended, and keep closes it.
 func (s *server) put(p *peer, slot []byte) {
 	var refusal string
 	if len(slot) != slotSize {

@@ -9,8 +9,8 @@ import (
 	"hash/fnv"
 )
 
-// The table is an array of slots. A key is in one of the probes slots from its home on, so one
-// READ finds it. Behind the last home are as many slots as a key there may need.
+// The table is an array of slots. A key is in one of the probes slots from its home on, so one READ
+// finds it. probes more slots follow the last home.
 //
 //	0       4      5        6                128
 //	| CRC32 | len  | len    | key   value    |

@@ -13,7 +13,7 @@ import (
 	"verbena/verbs"
 )
 
-// client is a connection and where its answer goes.
+// client is a connection with the memory for its answer.
 type client struct {
 	*rdmacm.Conn
 	inbox *verbs.MR

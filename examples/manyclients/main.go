@@ -26,7 +26,7 @@ func main() {
 	log.SetFlags(0)
 	listen := flag.String("listen", "127.0.0.1:7471", "serve at this `address` of this host")
 	connect := flag.String("connect", "", "be clients of the server with this `address`")
-	clients := flag.Int("clients", 100, "connect this often")
+	clients := flag.Int("clients", 100, "number of connections")
 	flag.Parse()
 	ctx := context.Background()
 	var err error
@@ -42,8 +42,8 @@ func main() {
 
 const (
 	messageSize = 256
-	buffers     = 512     // messages that may be on their way through the server
-	sending     = 1 << 32 // in the ID of a work request: the answer in a buffer, else its receive
+	buffers     = 512     // messages that the server can hold at once
+	sending     = 1 << 32 // bit of a work request's ID: the answer in a buffer, not its receive
 )
 
 type server struct {
@@ -149,7 +149,7 @@ func (s *server) accept(id *rdmacm.ID) error {
 }
 
 // remove ends a connection. Disconnect flushes posted requests. DestroyQP drops completions that
-// are not polled, and with them the buffers, so it polls before.
+// are not polled, and with them the buffers. So remove polls first.
 func (s *server) remove(id *rdmacm.ID) error {
 	if id.QP() == nil {
 		return id.Destroy()
@@ -197,7 +197,7 @@ func (s *server) drain() error {
 	}
 }
 
-// handle answers a message from the buffer that it came in. Once the answer has gone, or where
+// handle answers a message from the buffer that it came in. When the answer has been sent, or if
 // there is none, the buffer receives again.
 func (s *server) handle(wc ib.WC) error {
 	buffer := wc.WRID &^ sending

@@ -94,7 +94,7 @@ func (e *endpoint) close() error {
 	return errors.Join(append(errs, e.id.Destroy())...)
 }
 
-// join joins a group and returns how to send to it.
+// join joins a group and returns the parameters for sending to it.
 func (e *endpoint) join(ctx context.Context, group netip.Addr,
 	how rdmacm.JoinFlag) (rdmacm.UDParam, error) {
 	if err := e.id.JoinMulticast(group, how); err != nil {

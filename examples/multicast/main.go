@@ -25,8 +25,8 @@ func main() {
 	bind := flag.String("bind", "127.0.0.1", "send and receive at this local `address`")
 	group := flag.String("group", "239.1.2.3", "the multicast `address`")
 	text := flag.String("send", "", "send this `text` to the group, instead of being a member")
-	answers := flag.Int("answers", 1, "wait for so many answers")
-	wait := flag.Duration("wait", 2*time.Second, "wait at most so long")
+	answers := flag.Int("answers", 1, "number of answers to wait for")
+	wait := flag.Duration("wait", 2*time.Second, "longest time to wait")
 	flag.Parse()
 	ctx := context.Background()
 	err := func() error {

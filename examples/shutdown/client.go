@@ -96,8 +96,8 @@ func (w *writer) poll() error {
 	return err
 }
 
-// drain waits until nothing is pending. After grace it has pending operations flushed, which a
-// server that has gone or been stopped does not complete.
+// drain waits until nothing is pending. After grace it disconnects, which flushes the operations
+// that a dead or stopped server does not complete.
 func (w *writer) drain(grace time.Duration) error {
 	for end := time.Now().Add(grace); w.pending > 0; {
 		if err := w.poll(); err != nil {

@@ -30,7 +30,7 @@ func main() {
 	log.SetFlags(0)
 	listen := flag.String("listen", "127.0.0.1:7471", "serve at this `address`")
 	connect := flag.String("connect", "", "write to the server with this `address`")
-	grace := flag.Duration("grace", 2*time.Second, "let pending operations complete for so long")
+	grace := flag.Duration("grace", 2*time.Second, "`time` for pending operations to complete")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -73,7 +73,7 @@ func main() {
 	fmt.Println("client: the queue pair is in state", client.QP().State())
 }
 
-// wait polls until an operation has completed, and says which and how.
+// wait polls for a completion, and returns its operation or its error.
 func wait(cq *verbs.CQ) string {
 	var wc [1]ib.WC
 	for must(cq.Poll(wc[:])) == 0 {

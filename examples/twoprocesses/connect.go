@@ -10,7 +10,7 @@ import (
 	"verbena/ib"
 )
 
-// connect tells the peer this end's address, and takes the queue pair to RTS with the peer's.
+// connect exchanges addresses with the peer, and takes the queue pair to RTS.
 func (e *end) connect(in io.Reader, out io.Writer) (peer address, err error) {
 	const port, gidIndex = 1, 0
 	mine := address{QPN: e.qp.QPN(), PSN: ib.NewPSN(rand.Uint32()), Addr: e.memory.Addr(),

@@ -26,7 +26,7 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:7471", "receive at this `address` of this host")
 	connect := flag.String("connect", "", "send to this `address`")
 	every := flag.Duration("every", 200*time.Millisecond, "send one message each `time`")
-	count := flag.Int("count", 5, "send so many")
+	count := flag.Int("count", 5, "number of messages")
 	flag.Parse()
 	var err error
 	if *connect != "" {

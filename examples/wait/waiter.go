@@ -24,7 +24,7 @@ type waiter struct {
 	cq      *verbs.CQ
 }
 
-// newWaiter makes a waiter on the device that bind puts an identifier on.
+// newWaiter makes a waiter on the device to which bind binds an identifier.
 func newWaiter(addr string, bind func(*rdmacm.ID, netip.AddrPort) error) (*waiter, error) {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -43,7 +43,7 @@ func newWaiter(addr string, bind func(*rdmacm.ID, netip.AddrPort) error) (*waite
 	if id.Verbs() == nil {
 		return nil, errors.New(addr + " is not the address of one interface")
 	}
-	// The identifier's own context may go with it.
+	// Destroying the identifier may close its own context.
 	dev, err := verbs.Open(id.Verbs().Info().Name)
 	if err != nil {
 		return nil, err
