@@ -17,7 +17,7 @@ import (
 // of queue pairs and free choice of IPv6 addresses. They lack one address at both ends, and an end
 // in a child as well as in its parent.
 var onLinks = []string{
-	"cm_external", "cm_errors", "cm_farewell", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject", "cm_sync", "cm_closefrom", "cm_addrinfo",
+	"cm_external", "cm_errors", "cm_pending_disconnect", "cm_given_up", "cm_lifetime", "cm_migrate", "cm_reject", "cm_sync", "cm_closefrom", "cm_addrinfo",
 	"rsocket_stream", "rsocket_poll", "rsocket_iomap",
 }
 

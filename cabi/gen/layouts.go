@@ -61,7 +61,7 @@ var values = []struct {
 }{
 	{"VB_RECV_REFUSED", queue.PostingRefused},
 	{"VB_RECV_FREE", queue.PostingFree},
-	{"VB_RECV_NOTIFY", queue.PostingTold},
+	{"VB_RECV_NOTIFY", queue.PostingNotify},
 	{"VB_WR_FLUSH", ib.WRFlush},
 }
 

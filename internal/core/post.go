@@ -409,7 +409,7 @@ func postingIn(s ib.QPState) queue.Posting {
 	case ib.QPReset:
 		return queue.PostingRefused
 	case ib.QPErr:
-		return queue.PostingTold
+		return queue.PostingNotify
 	}
 	return queue.PostingFree
 }

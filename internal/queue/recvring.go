@@ -32,7 +32,7 @@ type Posting uint32
 const (
 	PostingRefused Posting = iota // no receive may be posted
 	PostingFree                   // it posts and goes on
-	PostingTold                   // it posts and then says so: receives are flushed
+	PostingNotify                 // it posts and notifies the engine: receives are flushed
 )
 
 // An OutsideRecvQueue is a receive queue whose slots are filled by another, by a
@@ -73,7 +73,7 @@ func NewOutsideRecvQueue(r *RecvRing, slots []ib.SGE, depth,
 }
 
 // Let sets how a posting thread posts from now on. A receive that is posted without notice after
-// PostingTold or PostingRefused was set can be popped afterwards.
+// PostingNotify or PostingRefused was set can be popped afterwards.
 func (q *OutsideRecvQueue) Let(p Posting) { q.ring.posting.Store(uint32(p)) }
 
 // Leave empties the queue for good. The memory is the other's again: nobody

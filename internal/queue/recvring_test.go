@@ -134,7 +134,7 @@ func TestOutsideRecvPosting(t *testing.T) {
 	if posting() != PostingRefused {
 		t.Error("a new queue takes receives")
 	}
-	for _, want := range []Posting{PostingFree, PostingTold} {
+	for _, want := range []Posting{PostingFree, PostingNotify} {
 		if q.Let(want); posting() != want {
 			t.Errorf("posting is %d, want %d", posting(), want)
 		}

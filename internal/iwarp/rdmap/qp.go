@@ -149,7 +149,7 @@ func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask) {
 		}
 	default:
 		q.Enter(a.State)
-		q.req.drainTold = false
+		q.req.drainRaised = false
 		q.checkDrained()
 	}
 }

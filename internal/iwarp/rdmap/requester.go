@@ -32,9 +32,9 @@ type requester struct {
 	ends    []uint64      // where in the stream a work request ends, by index modulo depth
 	written uint64        // position up to which the stream is out
 
-	blocked   bool // the work request at cur failed; it completes when it is the oldest
-	rtrDue    bool
-	drainTold bool
+	blocked     bool // the work request at cur failed; it completes when it is the oldest
+	rtrDue      bool
+	drainRaised bool
 }
 
 // readRequest is a READ or atomic that was sent and not yet answered.
@@ -416,8 +416,8 @@ func (q *QP) drained() bool { return q.SQ.Len() == 0 || q.SQ.At(0).State == wqeP
 // checkDrained tells, where the application asked for it, that a queue in SQD
 // has nothing more outstanding.
 func (q *QP) checkDrained() {
-	if q.State() == ib.QPSQD && !q.req.drainTold && q.drained() {
-		q.req.drainTold = true
+	if q.State() == ib.QPSQD && !q.req.drainRaised && q.drained() {
+		q.req.drainRaised = true
 		if q.Attr.EnSQDAsyncNotify {
 			q.Raise(ib.EventSQDrained)
 		}

@@ -122,7 +122,7 @@ func (q *QP) modifyState(now monotime.Time, to ib.QPState) {
 	case ib.QPRTS:
 		q.req.refill(&q.Attr)
 	case ib.QPSQD:
-		q.req.drainTold = false
+		q.req.drainRaised = false
 		q.checkDrained()
 	}
 	q.announce(now)

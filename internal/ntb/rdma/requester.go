@@ -25,9 +25,9 @@ type requester struct {
 	retries uint8
 	rnr     uint8
 
-	blocked   bool // the work request at cur failed; it completes when it is the oldest
-	starved   bool // there was no room in a window
-	drainTold bool
+	blocked     bool // the work request at cur failed; it completes when it is the oldest
+	starved     bool // there was no room in a window
+	drainRaised bool
 
 	spans []mem.Span
 }
@@ -365,8 +365,8 @@ func (q *QP) drained() bool { return q.SQ.Len() == 0 || q.SQ.At(0).State == wqeP
 // checkDrained tells, where the application asked for it, that a queue in SQD
 // has nothing more outstanding.
 func (q *QP) checkDrained() {
-	if q.State() == ib.QPSQD && !q.req.drainTold && q.drained() {
-		q.req.drainTold = true
+	if q.State() == ib.QPSQD && !q.req.drainRaised && q.drained() {
+		q.req.drainRaised = true
 		if q.Attr.EnSQDAsyncNotify {
 			q.Raise(ib.EventSQDrained)
 			q.tell()

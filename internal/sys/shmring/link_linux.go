@@ -75,7 +75,7 @@ func (o *Out) departed() bool {
 		o.alone = err != nil && err != ErrSilent // refused
 		return o.alone
 	}
-	n, _, err := unix.Recvfrom(o.fd, make([]byte, len(farewell)), unix.MSG_DONTWAIT)
+	n, _, err := unix.Recvfrom(o.fd, make([]byte, len(endOfRing)), unix.MSG_DONTWAIT)
 	o.alone = n > 0 && err == nil
 	return err != unix.EAGAIN
 }
@@ -98,13 +98,13 @@ func (i *In) HangUp() { hangUp(i.fd) }
 func hangUp(fd int) {
 	if !fdtrack.Check() {
 		// it may have ended already
-		_ = unix.Send(fd, farewell, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		_ = unix.Send(fd, endOfRing, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		_ = unix.Shutdown(fd, unix.SHUT_RDWR)
 	}
 }
 
-// farewell is the last message of a process that gives up one ring. A process that ends sends none.
-var farewell = []byte("hung up")
+// endOfRing is the last message on a ring that a process gives up. A process that ends sends none.
+var endOfRing = []byte("hung up")
 
 // Open reports whether o was not closed.
 func (o *Out) Open() bool { return o.memory != nil }

@@ -119,7 +119,7 @@ static void connect_sides(const char *arg, struct rdma_cm_id *listener, struct s
 }
 
 /* Says whether the machine was fast enough for the test to tell. */
-static int say_farewell(const char *arg, struct rdma_cm_id *listener, int own, int poll_first)
+static int peer_disconnects(const char *arg, struct rdma_cm_id *listener, int own, int poll_first)
 {
 	struct pollfd fd = { .fd = server->fd, .events = POLLIN };
 	struct side a = { .buf = "bye" }, p = { .buf = "" };
@@ -167,9 +167,9 @@ int main(int argc, char **argv)
 	CHECK(argc == 2 && server && client);
 	listener = test_listen(server, argv[1], RDMA_PS_TCP);
 	for (int own = 0; own < 2; own++) {
-		while (!say_farewell(argv[1], listener, own, 1))
+		while (!peer_disconnects(argv[1], listener, own, 1))
 			;
-		say_farewell(argv[1], listener, own, 0);
+		peer_disconnects(argv[1], listener, own, 0);
 	}
 	CHECK(rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(client);
