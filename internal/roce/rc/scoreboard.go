@@ -77,12 +77,6 @@ func (b *scoreboard) inUse() bool { return len(b.holes) > 0 }
 // begin takes the scoreboard in use.
 func (b *scoreboard) begin(una ib.PSN) { b.executed, b.upper = una, una }
 
-// clear forgets all holes.
-func (b *scoreboard) clear() {
-	b.holes = b.holes[:0]
-	b.count()
-}
-
 // cut forgets all from psn on.
 func (b *scoreboard) cut(psn ib.PSN) {
 	n := b.before(psn)
