@@ -39,7 +39,7 @@ func (s *iwStream) newTurn() *iwTurn {
 	return s.turn
 }
 
-// tell passes the engine's events of a stream on.
+// tell passes on the engine's events of a stream.
 func (t *iwTurn) tell(f func(c *iwcm.Conn, now monotime.Time)) {
 	t.iw.update(t.iwStream, func(c *iwcm.Conn, now monotime.Time) {
 		if t.turn == t {
@@ -92,7 +92,7 @@ func (w *iwManager) flush(s *iwStream) {
 		if sock != nil {
 			sock.Close()
 		}
-		_, _ = w.open(s) // the connection has been told
+		_, _ = w.open(s) // the connection has been notified
 		return
 	}
 	if sock == nil { // not open yet, or no more

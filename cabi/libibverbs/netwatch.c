@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A netlink socket that gets a message from the kernel with each change, before the command that
- * caused it returns. One system call tells that there is none, where listing addresses takes dozens
+ * caused it returns. One system call shows that there is none, where listing addresses takes dozens
  * of microseconds.
  *
  * The application may have closed the socket with all others, and opened a file of its own under

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of a stream. A message tells the peer that a half is shut. The queue pair is destroyed
+ * The end of a stream. A message notifies the peer that a half is shut. The queue pair is destroyed
  * only after everything sent has been acknowledged: no other process would retransmit it.
  */
 #include "keepalive.h"

@@ -31,8 +31,8 @@ func (q *QP) ConnectStream(s *iwarp.Stream, p iwarp.Connected) error {
 	})
 }
 
-// DisconnectStream closes the stream of an iWARP queue pair behind all that is posted.
-// Connected.OnClose tells when both ends are done.
+// DisconnectStream closes the stream of an iWARP queue pair after all posted requests.
+// Connected.OnClose is called when both ends are done.
 func (q *QP) DisconnectStream() error {
 	c, err := q.iwarpConn()
 	if err == nil {

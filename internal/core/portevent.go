@@ -2,8 +2,8 @@
 
 package core
 
-// watchPort begins to raise the port's events, once. Where the system does not
-// tell of them there are none.
+// watchPort begins to raise the port's events, once. If the system does not report them there are
+// none.
 func (c *Context) watchPort() {
 	c.watching.Do(func() {
 		if stop, err := c.back.watch(c); err == nil {

@@ -59,8 +59,8 @@ func (t *connTable) allot(n Numbers) {
 	}
 }
 
-// tell has the kernel pass packets for the numbers given out and for those that come next. t.mu is
-// held, or no other thread has t.
+// tell makes the kernel pass packets for the numbers given out and for those that come next. t.mu
+// is held, or no other thread has t.
 func (t *connTable) tell() {
 	t.passed, t.removed = passAhead, 0
 	if t.pass == nil {

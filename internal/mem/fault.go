@@ -29,7 +29,7 @@ func caught(before bool, ok *bool) {
 	*ok = false
 }
 
-// isFault tells a fault from other errors of the runtime.
+// isFault reports whether an error of the runtime is a fault.
 func isFault(r any) bool {
 	e, ok := r.(runtime.Error)
 	if !ok {

@@ -4,5 +4,5 @@
 
 package mem
 
-// Mapped cannot tell here, and says yes.
+// Mapped cannot know here, and returns true.
 func Mapped(at, n uintptr) bool { return true }

@@ -10,9 +10,9 @@ import (
 	"verbena/ib"
 )
 
-// A Region is registered memory and its key: an MR. Its LKey and RKey are the
-// same number. The methods that tell its attributes may be called at any time,
-// also after Deregister, when they tell the last ones.
+// A Region is registered memory and its key: an MR. Its LKey and RKey are the same number. The
+// methods that return its attributes may be called at any time. After Deregister they return the
+// last ones.
 type Region struct {
 	// immutable after registration
 	table       *Table
@@ -182,7 +182,7 @@ func (t *Table) Deregister(r *Region) error {
 
 	g.gate.drain()
 
-	// The attributes stay to be told, the memory is let go.
+	// The attributes stay, the memory is let go.
 	bare := *g
 	bare.mem, bare.segs = nil, nil
 	r.entry.Store(&bare)

@@ -6,7 +6,7 @@ package mem
 
 import "unsafe"
 
-// streams tells that there is an instruction for Stream.
+// streams says that there is an instruction for Stream.
 const streams = true
 
 // stream copies n bytes, a multiple of streamLine above 0, to dst, which is on the start of

@@ -4,7 +4,7 @@
 
 package mem
 
-// streams tells that there is no instruction for Stream.
+// streams says that there is no instruction for Stream.
 const streams = false
 
 func streamLines(dst, src []byte) (from, to int) { return 0, 0 }

@@ -45,8 +45,8 @@ func Release(spans []mem.Span) {
 	}
 }
 
-// Scatter copies data into the scatter list of a work request of the send queue
-// from off on. The status tells why not all of it was written.
+// Scatter copies data into the scatter list of a work request of the send queue from off on. The
+// status says why not all of it was written.
 func (q *Core) Scatter(list []ib.SGE, off int, data []byte) (ib.WCStatus, ib.VendorErr) {
 	return q.scatter(q.PD, list, off, data)
 }

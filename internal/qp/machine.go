@@ -11,7 +11,7 @@ import (
 // package verbs use it. The transport carries its packets or its bytes, and handles the parts of
 // Modify beside the attributes.
 type Machine interface {
-	// Doorbell tells that work was posted.
+	// Doorbell handles posted work.
 	Doorbell(now monotime.Time)
 	HandleTimeout(now monotime.Time)
 	// NextTimeout returns when HandleTimeout is due; the caller asks last.

@@ -26,7 +26,7 @@ type RecvRing struct {
 	_       [60]byte
 }
 
-// Posting tells a thread that posts into a RecvRing what to do.
+// Posting says how a thread posts into a RecvRing.
 type Posting uint32
 
 const (

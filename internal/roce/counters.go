@@ -18,7 +18,7 @@ const (
 	NotKept          // likewise, for which the memory was not there
 	SentSeqNAK       // NAK PSN sequence error sent
 	RcvdSeqNAK       // NAK PSN sequence error received
-	SentSACK         // selective acknowledgement sent: it tells which requests are missing
+	SentSACK         // selective acknowledgement sent: it lists the missing requests
 	RcvdSACK         // … received
 	SentRNRNAK       // receiver not ready sent
 	RcvdRNRNAK       // receiver not ready received

@@ -37,7 +37,7 @@ type Acknowledged interface {
 	PutOff(now monotime.Time, behind bool)
 	// Postpone sets ACKTimer anew: the caller has too many time-outs to act on.
 	Postpone(now monotime.Time)
-	// PeerGone tells that the peer's process has ended.
+	// PeerGone handles the end of the peer's process.
 	PeerGone(now monotime.Time)
 	// Discard gives back the memory that the machine has taken from Config.Reorder. It is the last
 	// call.

@@ -43,7 +43,7 @@ type Meta struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16
 	TOS      uint8 // IPv4 TOS or IPv6 traffic class; the low two bits are ECN
-	HopLimit uint8 // IPv4 TTL or IPv6 hop limit; 0 where the system does not tell
+	HopLimit uint8 // IPv4 TTL or IPv6 hop limit; 0 if the system does not report it
 	Long     bool  // the packet came by memory and may be a long one: see Burst.Payload
 }
 

@@ -54,16 +54,16 @@ func (q *Core) FlushPosted() {
 	}
 }
 
-// SQDrained tells, where the application asked for it, that a queue in SQD has
-// nothing more to send.
+// SQDrained raises the event, if the application asked for it, that a queue in SQD has nothing more
+// to send.
 func (q *Core) SQDrained() {
 	if q.State() == ib.QPSQD && q.Attr.EnSQDAsyncNotify {
 		q.Raise(ib.EventSQDrained)
 	}
 }
 
-// Stop takes the queue pair to the error state after a local fault of a
-// receive, and tells the application.
+// Stop takes the queue pair to the error state after a local fault of a receive, and notifies the
+// application.
 func (q *Core) Stop(e ib.EventType) {
 	q.Raise(e)
 	q.Enter(ib.QPErr)

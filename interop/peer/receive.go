@@ -24,7 +24,7 @@ type receiver struct {
 	key        ib.RKey
 }
 
-// prepare makes the window and tells the key that it will have.
+// prepare makes the window and returns the key that it will have.
 func (r *receiver) prepare(pd *verbs.PD, cq *verbs.CQ) (key ib.RKey, err error) {
 	if r.cq = cq; r.windowless {
 		return 0, nil

@@ -24,7 +24,7 @@ type Config struct {
 	ACKDelay    uint8
 	MaxConns    int // default 65,536, those that only wait included
 	MaxHalfOpen int // requests not yet established; default 4,096
-	// Trace, if not nil, is told every change of state.
+	// Trace, if not nil, is called with every change of state.
 	Trace func(id ConnID, from, to State)
 }
 

@@ -210,8 +210,8 @@ func (a *Agent) handleRTU(now monotime.Time, path Path, m *cm.RTU) {
 	a.established(c, m.PrivateData[:])
 }
 
-// CommEstablished tells that a packet of the peer reached the queue pair: the
-// connection is established even if the RTU was lost. Other states ignore it.
+// CommEstablished handles the first packet of the peer to the queue pair: the connection is
+// established even if the RTU was lost. Other states ignore it.
 func (a *Agent) CommEstablished(now monotime.Time, id ConnID) {
 	if c := a.conns[id]; c != nil && awaitingReady.Has(c.state) {
 		a.established(c, nil)

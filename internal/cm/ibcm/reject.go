@@ -54,8 +54,8 @@ func (a *Agent) sendREJ(path Path, tid uint64, m *cm.REJ) {
 	a.answer(path, &mad)
 }
 
-// sendTimeoutREJ tells a peer that did not answer that we have given up. As it
-// may not know our id, and we not its, the additional information names us.
+// sendTimeoutREJ notifies a peer that did not answer that we have given up. As it may not know our
+// id, and we not its, the additional information names us.
 func (a *Agent) sendTimeoutREJ(c *conn, of cm.Rejected) {
 	rej := cm.REJ{LocalCommID: c.localID, RemoteCommID: c.remoteID, Of: of, Reason: cm.RejTimeout,
 		ARILength: 8}

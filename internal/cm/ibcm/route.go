@@ -9,7 +9,7 @@ import (
 	"verbena/internal/wire/cm"
 )
 
-// Target tells which of several processes on one address a MAD is for.
+// Target is the kind of process, of several on one address, that a MAD is for.
 type Target uint8
 
 // Targets.
@@ -20,7 +20,7 @@ const (
 	ToAll                    // names no id of ours: every process looks for it
 )
 
-// Route tells which process a MAD is for.
+// Route names the process that a MAD is for.
 type Route struct {
 	Target    Target
 	ServiceID cm.ServiceID // of ToListener

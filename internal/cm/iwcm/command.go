@@ -52,7 +52,7 @@ func (c *Conn) HandOver() (s mpa.Settled, early []byte) {
 	return c.mpa.Settled(), early
 }
 
-// Establish tells that the queue pair has the stream of a peer that accepted.
+// Establish is called when the queue pair has the stream of a peer that accepted.
 //
 // Errors: a StateError if the connection is over already.
 func (c *Conn) Establish() error {
@@ -63,7 +63,7 @@ func (c *Conn) Establish() error {
 	return nil
 }
 
-// HandleReady tells that the peer's first FPDU has come to the queue pair.
+// HandleReady handles the peer's first FPDU to the queue pair.
 func (c *Conn) HandleReady() {
 	if c.state == Answered {
 		c.established()
@@ -77,8 +77,7 @@ func (c *Conn) established() {
 	c.setState(Established)
 }
 
-// HandleEnd tells that the stream has ended after HandOver, FaultNone if in
-// order.
+// HandleEnd handles the end of the stream after HandOver; f is FaultNone if it was in order.
 func (c *Conn) HandleEnd(f Fault) {
 	if c.state == Closed {
 		return

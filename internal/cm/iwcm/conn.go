@@ -48,7 +48,7 @@ type Conn struct {
 	again      monotime.Time // when it is
 	want       Want
 	handed     bool // the stream is the queue pair's
-	abandoned  bool // nobody is told of it any more
+	abandoned  bool // it raises no more events
 	events     []Event
 }
 
@@ -85,7 +85,7 @@ func (c *Conn) State() State { return c.state }
 // pair's.
 func (c *Conn) Want() Want { return c.want }
 
-// HandleConnected tells that the stream is open. The Request is to be polled.
+// HandleConnected is called when the stream is open. The caller then polls the Request.
 func (c *Conn) HandleConnected(now monotime.Time) {
 	if c.state != Connecting {
 		return // closed meanwhile
@@ -112,8 +112,8 @@ func (c *Conn) HandleInput(now monotime.Time, b []byte) {
 	c.settle(now)
 }
 
-// HandleClose tells that the stream has ended or broken before HandOver, or
-// could not be opened: f says how.
+// HandleClose handles a stream that has ended or broken before HandOver, or could not be opened: f
+// says how.
 func (c *Conn) HandleClose(now monotime.Time, f Fault) {
 	switch {
 	case c.state == Closed || c.handed:
@@ -124,7 +124,7 @@ func (c *Conn) HandleClose(now monotime.Time, f Fault) {
 	}
 }
 
-// HandleRedial tells that another stream is being opened, as WantRedial wants it.
+// HandleRedial is called when another stream is being opened, as WantRedial wants it.
 func (c *Conn) HandleRedial() {
 	if c.want == WantRedial {
 		c.want = KeepOpen

@@ -22,8 +22,8 @@
 // a ready-to-receive message, else at once: then the passive application waits for it in the queue
 // pair.
 //
-// From HandOver on the stream is the queue pair's, which tells by HandleReady
-// and HandleEnd. There is no time-wait: TCP has its own.
+// From HandOver on the stream is the queue pair's, which calls HandleReady and HandleEnd. There is
+// no time-wait: TCP has its own.
 //
 // A peer that speaks revision 1 only is asked again with it, on a new stream. One that refuses the
 // stream is asked again for a while: Want says WantRedial.

@@ -143,7 +143,7 @@ func NewResponder(now monotime.Time, o Options) *Conn {
 // State returns the state.
 func (c *Conn) State() State { return c.state }
 
-// Reason tells why the set-up failed.
+// Reason returns the reason for which the set-up failed.
 func (c *Conn) Reason() Reason { return c.reason }
 
 // Peer returns the other end's frame: of a responder from StateDeciding on, of an initiator once it
@@ -168,8 +168,8 @@ func (c *Conn) fail(r Reason) {
 	c.setState(StateFailed)
 }
 
-// failWith ends the set-up of an initiator that cannot live with the Reply. It
-// tells the responder, for which the connection is up already.
+// failWith ends the set-up of an initiator that cannot live with the Reply. It notifies the
+// responder, for which the connection is up already.
 //
 // Spec: RFC 6581, 9.2 and 9.3 (Terminate with the MPA error codes).
 func (c *Conn) failWith(r Reason, e wire.TermError) {
@@ -195,7 +195,7 @@ func (c *Conn) HandleTimeout(now monotime.Time) {
 	}
 }
 
-// HandleClose tells that the stream has ended.
+// HandleClose handles the end of the stream.
 func (c *Conn) HandleClose() {
 	if transitions.Allows(c.state, StateFailed) {
 		c.fail(ReasonClosed)

@@ -176,7 +176,7 @@ func (a *Association) Disconnect(now monotime.Time) {
 	a.settle(now)
 }
 
-// Doorbell tells that work was posted.
+// Doorbell handles posted work.
 func (a *Association) Doorbell(now monotime.Time) {
 	a.now = now
 	a.QP.Doorbell(now)

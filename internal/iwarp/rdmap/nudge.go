@@ -25,14 +25,14 @@ const (
 	maxNudges = 8                         // the last after 13 s, when any set-up has been given up
 )
 
-// spoke tells that we have said something: the first time begins the wait.
+// spoke is called when we send something: the first time begins the wait.
 func (n *nudge) spoke(now monotime.Time) {
 	if n.on && n.sent == 0 && !n.due && n.at == monotime.Never {
 		n.at = now.Add(nudgeWait)
 	}
 }
 
-// heard tells that the peer has said something.
+// heard is called when the peer has sent something.
 func (n *nudge) heard() { n.on, n.due, n.at = false, false, monotime.Never }
 
 func (n *nudge) handleTimeout(now monotime.Time) {

@@ -26,7 +26,7 @@ type outgoing struct {
 	answered bool
 }
 
-// source tells which part of the queue pair a segment comes from.
+// source is the part of the queue pair that a segment comes from.
 type source uint8
 
 const (
@@ -64,7 +64,7 @@ func (q *QP) Peek(now monotime.Time) (head []byte, p *mpa.Payload, ok bool) {
 	case q.nudge.due && !q.midMessage():
 		o.source, ok = fromNudge, true
 		q.peekNudge()
-	case q.rtrUnanswered(): // the answer tells that the peer looks: see nudge
+	case q.rtrUnanswered(): // the answer shows that the peer reads: see nudge
 	default:
 		ok = q.peekMessage(now)
 	}
@@ -121,7 +121,7 @@ func (q *QP) Commit(now monotime.Time, at uint64) {
 	}
 }
 
-// Drop puts the segment of Peek back; held tells that its spans are still held.
+// Drop puts the segment of Peek back; held says that its spans are still held.
 func (q *QP) Drop(held bool) {
 	q.out.open = false
 	if held {

@@ -116,8 +116,7 @@ func (q *QP) Place(iov [][]byte, max int) ([][]byte, int) {
 	return iov, n
 }
 
-// Placed tells that n payload bytes, none if nothing came, were read to where
-// Place said.
+// Placed handles n payload bytes, none if nothing came, that were read to Place's memory.
 func (q *QP) Placed(n int) {
 	q.placing = release(q.placing)
 	q.rx.got += n

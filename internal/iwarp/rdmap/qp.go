@@ -214,8 +214,7 @@ func (q *QP) checkDisconnect(now monotime.Time) {
 // returned false.
 func (q *QP) Closing() Closing { return q.closing }
 
-// HandleClose tells that the peer's side of the stream has ended, or that all
-// of it has been lost.
+// HandleClose handles the end of the peer's side of the stream, or the loss of all of it.
 func (q *QP) HandleClose(now monotime.Time, lost bool) {
 	c := Shut
 	if lost {
@@ -225,9 +224,9 @@ func (q *QP) HandleClose(now monotime.Time, lost bool) {
 	q.closeTimer = monotime.Never
 }
 
-// HandleFault tells that output could not be moved because memory is not mapped any
-// more. The stream may have stopped within a segment. The oldest work request whose
-// bytes are on their way is taken to be the one.
+// HandleFault handles output that could not be moved because memory is not mapped any more. The
+// stream may have stopped within a segment. The oldest work request whose bytes are on their way is
+// taken to be the one.
 func (q *QP) HandleFault(now monotime.Time) {
 	if q.SQ.Len() > 0 && (q.SQ.At(0).State == wqeSent || q.SQ.At(0).State == wqeBegun) {
 		q.letGo()
@@ -237,8 +236,8 @@ func (q *QP) HandleFault(now monotime.Time) {
 	q.fail(now, ib.EventQPFatal, Abort)
 }
 
-// HandleSilence tells that the peer acknowledges nothing any more. The oldest
-// work request says so.
+// HandleSilence handles a peer that acknowledges nothing any more. The oldest work request fails
+// with that.
 func (q *QP) HandleSilence(now monotime.Time) {
 	if q.SQ.Len() > 0 && q.SQ.At(0).State != wqePosted {
 		q.CompleteSend(q.SQ.At(0), ib.WCRetryExcErr, ib.VendorTimeout)
@@ -247,7 +246,7 @@ func (q *QP) HandleSilence(now monotime.Time) {
 	q.HandleClose(now, true)
 }
 
-// Doorbell tells that work was posted. In the error state it is flushed.
+// Doorbell handles posted work. In the error state it is flushed.
 func (q *QP) Doorbell(now monotime.Time) {
 	if q.State() == ib.QPErr {
 		q.FlushSends()
@@ -267,8 +266,7 @@ func (q *QP) HandleTimeout(now monotime.Time) {
 	}
 }
 
-// LayerError tells that the framing below found an error: the stream ends with
-// a Terminate.
+// LayerError handles an error of the framing below: the stream ends with a Terminate.
 func (q *QP) LayerError(now monotime.Time, e wire.TermError) {
 	q.terminate(now, e, false, ib.EventQPFatal)
 }

@@ -50,7 +50,7 @@ func (q *QP) receptive() bool {
 	return q.started && q.State() >= ib.QPRTR && q.State() <= ib.QPSQD
 }
 
-// BeginSegment tells that a segment of length bytes follows.
+// BeginSegment begins a segment of length bytes.
 func (q *QP) BeginSegment(length int) {
 	r := &q.rx
 	r.length, r.have, r.need, r.got = length, 0, wire.ControlBytes, 0

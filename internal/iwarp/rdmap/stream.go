@@ -86,8 +86,7 @@ func (s *Stream) Place(iov [][]byte) ([][]byte, int) {
 	return s.QP.Place(iov, n)
 }
 
-// HandlePlaced tells that the next n bytes of the stream were read to where,
-// which Place returned.
+// HandlePlaced handles the next n bytes of the stream, which were read to where, Place's memory.
 func (s *Stream) HandlePlaced(where [][]byte, n int) {
 	if n > 0 && !s.in.Placed(where, n) {
 		s.PlaceFault()
@@ -120,14 +119,14 @@ func (s *Stream) PollOutput(now monotime.Time, b *mpa.Burst) bool {
 	return b.Len() > 0
 }
 
-// HandleWritten tells that n more bytes of output are in the socket.
+// HandleWritten is called when n more bytes of output are in the socket.
 func (s *Stream) HandleWritten(now monotime.Time, n int) {
 	s.written += uint64(n)
 	s.QP.HandleWritten(now, s.written)
 }
 
-// HandleClose tells that the peer's side of the stream has ended, or that all
-// of it is lost. An end within an FPDU is a loss.
+// HandleClose handles the end of the peer's side of the stream, or the loss of all of it. An end
+// within an FPDU is a loss.
 func (s *Stream) HandleClose(now monotime.Time, lost bool) {
 	s.QP.HandleClose(now, lost || !s.in.Between())
 }

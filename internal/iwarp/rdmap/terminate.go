@@ -38,7 +38,7 @@ func (q *QP) terminate(now monotime.Time, e wire.TermError, headers bool, event 
 		}
 	}
 	q.resp.term, q.resp.termMsg = termDue, m
-	// Earlier requests are answered before: the peer could not tell else which request failed.
+	// Earlier requests are answered before: else the peer could not know which request failed.
 	owed := len(q.resp.out)
 	q.fail(now, event, Shut)
 	if headers && len(q.resp.out) == 0 {

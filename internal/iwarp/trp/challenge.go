@@ -12,10 +12,10 @@ import (
 	wire "verbena/internal/wire/trp"
 )
 
-// A Request comes in one datagram, from an address that may be forged. A client that
-// tells its window is challenged: its Request counts when it comes again with a
-// cookie, which the listener sends to the address and does not keep. So a forged
-// Request costs nothing, and gets no more bytes than it has.
+// A Request comes in one datagram, from an address that may be forged. A client that announces its
+// window is challenged: its Request counts when it comes again with a cookie, which the listener
+// sends to the address and does not keep. So a forged Request costs nothing, and gets no more bytes
+// than it has.
 //
 // urdma knows no challenge, and answers nothing that comes before the Accept. Requests
 // without a window are few at a time, of one address and of all, until something else of

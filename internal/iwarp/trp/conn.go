@@ -17,10 +17,10 @@ type Upper interface {
 	// segment's place in the peer's order. Each comes up once, in any order. If it returns false
 	// the segment is not acknowledged, so that it comes again.
 	HandleSegment(now monotime.Time, seq uint64, segment []byte) bool
-	// HandleInOrder tells that all segments before next have come up.
+	// HandleInOrder is called when all segments before next have come up.
 	HandleInOrder(now monotime.Time, next uint64)
-	// HandleAcked tells that all segments sent before next have come up at the
-	// peer, and that their memory is released.
+	// HandleAcked is called when all segments sent before next have come up at the peer. Their
+	// memory is released.
 	HandleAcked(now monotime.Time, next uint64)
 }
 
@@ -32,11 +32,10 @@ type Config struct {
 	// Retries is the number of retransmission time-outs in a row that end an
 	// association. 0 is DefaultRetries.
 	Retries int
-	// KeepAlive bounds the silence of an idle peer before the Conn asks whether it
-	// is there. 0 is for ever. Only peers that tell their window are asked, as only
-	// they answer.
+	// KeepAlive bounds the silence of an idle peer before the Conn asks whether it is there. 0 is
+	// for ever. Only peers that announce their window are asked, as only they answer.
 	KeepAlive monotime.Duration
-	// Trace, if not nil, is told every change of state.
+	// Trace, if not nil, is called with every change of state.
 	Trace func(from, to State)
 }
 
@@ -51,9 +50,9 @@ const (
 	largestWindow  = 32768
 )
 
-// plainWindow is the window of a peer that does not tell it: urdma has half of
-// its NIC's transmit ring and takes the peer to have the same; rings of 128
-// descriptors are the smallest in use.
+// plainWindow is the window of a peer that does not announce it: urdma has half of its NIC's
+// transmit ring and takes the peer to have the same; rings of 128 descriptors are the smallest in
+// use.
 const plainWindow = 64
 
 // Errors of commands.
@@ -87,7 +86,7 @@ type Conn struct {
 	local     wire.Setup // our Setup in Request, Accept or Reject
 	remote    wire.Setup // the peer's
 	confirmed bool       // the peer is known to have our Accept
-	telling   bool       // the peer told its window, and so answers an Accept
+	telling   bool       // the peer announced its window, and so answers an Accept
 	since     monotime.Time
 	cookie    wire.PSN // of the server's challenge, 0 without
 
@@ -126,8 +125,8 @@ func (c *Conn) Peer() netip.AddrPort { return c.peer }
 // Remote returns the peer's Setup of its Request or Accept.
 func (c *Conn) Remote() wire.Setup { return c.remote }
 
-// Telling reports whether the peer tells its window, as our own kind does and
-// urdma does not. It is known once the peer's Request or Accept has come.
+// Telling reports whether the peer announces its window, as Verbena does and urdma does not. It is
+// known once the peer's Request or Accept has come.
 func (c *Conn) Telling() bool { return c.telling }
 
 // Counters returns the counts so far.

@@ -33,7 +33,7 @@
 // all unreported segments again.
 //
 // Receiving. A segment goes up as it arrives, also beyond a gap, with its place in the peer's
-// order; HandleInOrder tells how far there are no gaps. So data are placed without a copy and
+// order; HandleInOrder says how far there are no gaps. So data are placed without a copy and
 // completed in order, as RFC 5041 requires. Each segment goes up once.
 //
 // urdma's own implementation of TRP lacks some things that this one does. It repeats Request,

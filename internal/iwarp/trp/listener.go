@@ -99,9 +99,9 @@ func (l *Listener) HandleInput(now monotime.Time, from netip.AddrPort, datagram 
 	return c, true, nil
 }
 
-// Answered tells that the application answers a Request, before Accept or Reject. It
-// reports whether the Request still waits for that: one of a client that cannot be
-// challenged is forgotten after requestLife.
+// Answered is called when the application answers a Request, before Accept or Reject. It reports
+// whether the Request still waits for that: one of a client that cannot be challenged is forgotten
+// after requestLife.
 func (l *Listener) Answered(c *Conn) bool {
 	k := l.clients[c.peer]
 	if k == nil || k.conn != c || !k.waiting {
@@ -112,7 +112,7 @@ func (l *Listener) Answered(c *Conn) bool {
 	return true
 }
 
-// Established tells that the EventEstablished of an association has come.
+// Established is called when the EventEstablished of an association has come.
 func (l *Listener) Established(from netip.AddrPort) {
 	if k := l.clients[from]; k != nil {
 		k.known = true

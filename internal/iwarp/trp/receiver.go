@@ -12,7 +12,7 @@ type receiver struct {
 	next uint64 // all before have come up
 	high uint64 // none from here on has
 	have seqset // beyond next
-	tell bool   // next is to be told, by an ACK or with a segment
+	tell bool   // next is to be sent, by an ACK or with a segment
 	// a part of the segments beyond a gap, [from, to), that is to be reported
 	from, to uint64
 }

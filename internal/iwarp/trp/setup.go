@@ -22,9 +22,9 @@ const (
 	acceptRetries   = 6
 )
 
-// A client that does not tell its window, as urdma, cannot be asked whether it is
-// there: the first thing it sends shows that. Its Request may be forged, so it gets
-// few Accepts, and is not waited for as long as it likes to be silent.
+// A client that does not announce its window, as urdma, cannot be asked whether it is there: the
+// first thing it sends shows that. Its Request may be forged, so it gets few Accepts, and is not
+// waited for as long as it likes to be silent.
 const (
 	plainRetries  = 3
 	plainPatience = 60 * monotime.Second

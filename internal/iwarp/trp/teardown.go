@@ -123,7 +123,7 @@ func (c *Conn) answerFIN() {
 	c.owedFIN = true
 }
 
-// fail ends the association for a reason of our own, and tells the peer once.
+// fail ends the association for a reason of our own, and notifies the peer once.
 func (c *Conn) fail(now monotime.Time, r Reason) {
 	c.release()
 	c.owedFIN = true

@@ -16,7 +16,8 @@ import (
 // shm is a link between two processes of a host, or of one to itself. Its doorbell is written only
 // when the peer has said that it sleeps: see channel.Channel.MustWake.
 type shm struct {
-	// tells when the peer dies; nothing is said after the introduction. none: we are the peer
+	// its end shows that the peer has died; it carries nothing after the introduction. none: we are
+	// the peer
 	socket   fd
 	bell     fd // ours: the peer writes it
 	peerBell fd // none: it is ours

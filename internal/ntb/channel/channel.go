@@ -34,7 +34,7 @@ type Client interface {
 	HelloSend(phase uint16, b []byte) []byte
 	// HelloRecv takes the peer's bytes of a phase, false if they cannot be.
 	HelloRecv(phase uint16, b []byte) bool
-	// LinkUp tells that all phases are through: now the client may write.
+	// LinkUp is called when all phases are through: now the client may write.
 	LinkUp(now monotime.Time)
 	// LinkDown reports that earlier writes may be lost and nothing more will come.
 	LinkDown(now monotime.Time)
@@ -43,7 +43,7 @@ type Client interface {
 // A Channel is one node's end of a link.
 type Channel struct {
 	Count [NumCounters]uint64
-	Trace func(from, to State) // if not nil, told of every change
+	Trace func(from, to State) // if not nil, called with every change
 	// Watched says, from before Attach on, that the back end tells at once when the
 	// peer ends: one whose heartbeat stands still is stopped, and goes on.
 	Watched bool
@@ -125,7 +125,7 @@ func (c *Channel) Attach(now monotime.Time, own *window.Window, peerBytes uint64
 	c.begin(now)
 }
 
-// Detach tells that the back end is lost.
+// Detach handles the loss of the back end.
 func (c *Channel) Detach(now monotime.Time) {
 	if c.state == Down {
 		return
@@ -169,8 +169,8 @@ func (c *Channel) restart(now monotime.Time, why Counter) {
 	}
 }
 
-// begin draws a session and tells it. The order of the words matters: nothing
-// of the last session may be taken for this one's.
+// begin draws a session and announces it. The order of the words matters: nothing of the last
+// session may be taken for this one's.
 func (c *Channel) begin(now monotime.Time) {
 	c.setState(Probing)
 	c.peer, c.phase = 0, 0
@@ -268,7 +268,7 @@ func (c *Channel) step(now monotime.Time) bool {
 	return false
 }
 
-// hello tells our bytes of a phase: the bytes, then the word that shows them.
+// hello writes our bytes of a phase: the bytes, then the word that shows them.
 func (c *Channel) hello(phase uint16) {
 	b := c.client.HelloSend(phase, nil)
 	if len(b) > wire.MaxHelloBytes {
@@ -380,8 +380,8 @@ func (c *Channel) Ring(b *Batch) {
 	b.rung = true
 }
 
-// Sleep tells the peer that we are about to sleep and want to be woken. When it
-// is written, Quiet says whether sleeping is still right.
+// Sleep announces to the peer that we are about to sleep and want to be woken. When it is written,
+// Quiet says whether sleeping is still right.
 func (c *Channel) Sleep() {
 	if c.state != Down && len(c.out) < maxOut {
 		c.asleep++

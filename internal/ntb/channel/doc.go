@@ -15,7 +15,7 @@
 // start of the peer's window, and reads its own.
 //
 // A session is one life of the link for one node: a random number, drawn anew whenever the link
-// begins afresh. A node tells its own and echoes the one that it has seen of the peer. A node that
+// begins afresh. A node writes its own and echoes the one that it has seen of the peer. A node that
 // sees its own number echoed knows that the peer has left all earlier sessions. As writes are
 // ordered, nothing of those is on its way: only then it lays out its window and says hello. A
 // session that changes in the middle is a peer that died, restarted or was reset. So nothing that a

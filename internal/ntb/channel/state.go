@@ -11,8 +11,7 @@ type State uint8
 const (
 	// Down: there is no back end. Left by Attach.
 	Down State = iota
-	// Probing: our session is told, the peer's awaited. Left when the peer has
-	// told ours back.
+	// Probing: our session is written, the peer's awaited. Left when the peer has echoed ours.
 	Probing
 	// Hello: the phases are exchanged. Left when all are, or when the time for
 	// them is over.

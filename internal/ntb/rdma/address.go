@@ -10,8 +10,8 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// SetAddrs says which IP addresses the node's port has. The peer is told, now or
-// when the link comes up; of more than wire.MaxAddresses the first.
+// SetAddrs says which IP addresses the node's port has. The peer is notified, now or when the link
+// comes up; of more than wire.MaxAddresses the first.
 func (n *Node) SetAddrs(list []netip.Addr) {
 	list = list[:min(len(list), wire.MaxAddresses)]
 	if slices.Equal(list, n.addrs) {
@@ -27,8 +27,7 @@ func (n *Node) SetAddrs(list []netip.Addr) {
 // is down. The caller does not change them.
 func (n *Node) PeerAddrs() []netip.Addr { return n.peerAddrs }
 
-// announceAddrs has the addresses told. They take the place of others that are
-// still to be told.
+// announceAddrs queues the addresses for the peer. They replace others that are still queued.
 func (n *Node) announceAddrs() {
 	a := wire.Addresses{Count: uint32(len(n.addrs))}
 	for i, addr := range n.addrs {

@@ -25,7 +25,7 @@ func (q *QP) takeCompletions(now monotime.Time) {
 	start := wire.Position(w.Load8(f.wordsAt + wire.FromWord))
 	end, from := pos.Index(), start.Index()
 	if behind := f.done.Since(end); behind > 0 && behind <= f.cap {
-		return // WQEs of the peer's have told more meanwhile
+		return // the peer's WQEs have acknowledged more meanwhile
 	}
 	if end.Since(f.done) > f.posted.Since(f.done) {
 		n.violated(now)

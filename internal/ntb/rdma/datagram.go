@@ -93,7 +93,7 @@ func (n *Node) SendMAD(now monotime.Time, p []byte) bool { return n.put(now, &n.
 // PollMAD copies the oldest management datagram that has come into buf, and returns
 // its length; false if there is none.
 func (n *Node) PollMAD(now monotime.Time, buf []byte) (size int, ok bool) {
-	if n.MADWaits() && !n.ch.Quiet() { // the peer's addresses were told before it, if they were
+	if n.MADWaits() && !n.ch.Quiet() { // the peer's addresses came before it, if they came
 		n.Handle(now)
 	}
 	return n.take(now, &n.mads, buf)

@@ -17,7 +17,7 @@
 // Requests are executed in order, READs and atomics by the responder, which writes the answer back:
 // only writes cross the link.
 //
-// A doorbell tells which queue pairs have news. The node reads their words and CQE rings, and
+// A doorbell names the queue pairs with news. The node reads their words and CQE rings, and
 // completes to their completion queues. Where both nodes map the windows, the rings used last are
 // polled without a doorbell: line.go.
 //
@@ -32,11 +32,11 @@
 // own. A hostile peer may store there for as long as the region is announced: its owner permits
 // that by putting it there.
 //
-// If the sender maps the window no message tells of such a WRITE: it is a store, made and completed
-// when it is posted. Else a WQE tells it, and the owner checks after. A WRITE that the owner would
-// refuse, such as one with a bad key or bounds, goes to the owner, so that it does. When a region
-// is withdrawn, or a queue pair takes back its grant, the response tells the owner that no such
-// write is under way.
+// If the sender maps the window no message announces such a WRITE: it is a store, made and
+// completed when it is posted. Else a WQE announces it, and the owner checks after. A WRITE that
+// the owner would refuse, such as one with a bad key or bounds, goes to the owner, so that it does.
+// When a region is withdrawn, or a queue pair takes back its grant, the response tells the owner
+// that no such write is under way.
 //
 // A message is cut into pieces, each with a WQE. A few bytes lie in the WQE, more in the arena, a
 // part of the peer's window that the requester manages by itself. A piece's room is free again when

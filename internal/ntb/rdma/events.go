@@ -2,7 +2,7 @@
 
 package rdma
 
-// tell notes that q has raised events, for the node's caller.
+// tell records that q has raised events, for the node's caller.
 func (q *QP) tell() {
 	if !q.told {
 		q.told = true

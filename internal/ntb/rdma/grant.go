@@ -15,7 +15,7 @@ import (
 //
 //	connected, RTR or later, REMOTE_WRITE ─► open ─► any other: closed, closing until the response
 
-// regrant tells the peer, if they have changed, the rights that it has without asking q.
+// regrant writes to the peer, if they have changed, the rights that it has without asking q.
 func (q *QP) regrant() {
 	n := q.node
 	var r *rqp

@@ -138,7 +138,7 @@ func (n *Node) Pending() bool {
 	return len(n.work)+len(n.ready)+len(n.faults)+len(n.cmds.waiting) > 0
 }
 
-// watch begins to look at a ring without its doorbell, and tells its writer with b.
+// watch begins to poll a ring without its doorbell, and notifies its writer with b.
 func (n *Node) watch(r *rqp, b *channel.Batch) {
 	n.takes++
 	r.used = n.takes

@@ -96,7 +96,7 @@ func (n *Node) Attach(now monotime.Time, own *window.Window, peerBytes uint64) {
 // reach it before any batch does: before Attach, and none when it is mapped no more.
 func (n *Node) Reach(peer window.Far) { n.near = peer }
 
-// Detach tells that the back end is lost.
+// Detach handles the loss of the back end.
 func (n *Node) Detach(now monotime.Time) {
 	n.near = window.Far{}
 	n.ch.Detach(now)
@@ -181,8 +181,8 @@ func (n *Node) pollRequests(now monotime.Time, b *channel.Batch) bool {
 	return false
 }
 
-// HandleFault tells that the last batch could not be carried out to its end,
-// because memory that it reads is not mapped any more.
+// HandleFault handles a batch that could not be carried out to its end, because memory that it
+// reads is not mapped any more.
 func (n *Node) HandleFault(now monotime.Time) {
 	switch l := n.last; {
 	case l.qp != nil:

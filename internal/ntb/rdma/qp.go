@@ -151,7 +151,7 @@ func (q *QP) HandleTimeout(now monotime.Time) {
 // AppendCounts appends the queue pair's counts.
 func (q *QP) AppendCounts(counts []uint64) []uint64 { return append(counts, q.Count[:]...) }
 
-// Doorbell tells that work was posted. In the error state it is flushed.
+// Doorbell handles posted work. In the error state it is flushed.
 func (q *QP) Doorbell(now monotime.Time) {
 	if q.State() == ib.QPErr {
 		q.FlushSends()

@@ -21,7 +21,7 @@ type region struct {
 	key       ib.RKey
 	pieces    []wire.Piece
 	announced bool // the peer knows it, or will
-	known     bool // it, or one before it, was told in some session
+	known     bool // it, or one before it, was announced in some session
 	withdrawn bool // and is to forget it
 }
 

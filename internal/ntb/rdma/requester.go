@@ -362,8 +362,8 @@ func (q *QP) retire() {
 // drained reports whether nothing that was begun is unfinished.
 func (q *QP) drained() bool { return q.SQ.Len() == 0 || q.SQ.At(0).State == wqePosted }
 
-// checkDrained tells, where the application asked for it, that a queue in SQD
-// has nothing more outstanding.
+// checkDrained raises the event, if the application asked for it, that a queue in SQD has nothing
+// more outstanding.
 func (q *QP) checkDrained() {
 	if q.State() == ib.QPSQD && !q.req.drainRaised && q.drained() {
 		q.req.drainRaised = true

@@ -32,7 +32,7 @@ type rqp struct {
 	rung    uint32
 
 	taken      wire.Index
-	answered   wire.Index // the peer is told of those before, by its words or on a WQE of ours
+	answered   wire.Index // acknowledged to the peer, by its words or on a WQE of ours
 	told       wire.Index // by its words
 	generation uint32
 	stopped    stop
@@ -167,8 +167,7 @@ func (r *rqp) run(now monotime.Time, b *channel.Batch) bool {
 	return true
 }
 
-// tell writes CQEs, the last ones for the requests up to taken, and the words that tell our
-// progress.
+// tell writes CQEs, the last ones for the requests up to taken, and the words of our progress.
 func (r *rqp) tell(b *channel.Batch, cqes []wire.CQE) {
 	n, end := r.node, r.taken
 	if r.stopped == paused && len(cqes) > 0 {

@@ -137,8 +137,8 @@ func (q *QP) readShort(w *queue.SendWQE, dst []byte) bool {
 	return ok
 }
 
-// tellDone makes a WQE tell how far we are with the requests of the other way. Each does: the word
-// of those before it may be void.
+// tellDone makes a WQE acknowledge the requests of the other way. Each does: the word of those
+// before it may be void.
 func (q *QP) tellDone(e *wire.WQE) {
 	if r := q.server; r != nil && r.stopped != dead {
 		e.Flags |= wire.WQEDone

@@ -66,7 +66,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 	q.handleRequest(p)
 }
 
-// Doorbell tells that work was posted.
+// Doorbell handles posted work.
 func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }
 
 // PollOutput fills b with the next burst.

@@ -132,8 +132,8 @@ func (q *QP) executeSend(p *wire.Packet) {
 	}
 }
 
-// executeWrite places one packet of a WRITE. A key that does not allow it
-// drops the message and tells nobody.
+// executeWrite places one packet of a WRITE. A key that does not allow it drops the message without
+// notice.
 func (q *QP) executeWrite(p *wire.Packet) {
 	r, i := &q.resp, p.Info
 	if i.First && !q.openWrite(p) {

@@ -75,7 +75,7 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 	q.receive(p, m)
 }
 
-// Doorbell tells that work was posted.
+// Doorbell handles posted work.
 func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }
 
 // PollOutput fills b with the next burst.

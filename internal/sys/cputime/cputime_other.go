@@ -6,6 +6,6 @@ package cputime
 
 import "verbena/internal/monotime"
 
-// Used returns the processor time that all threads of the process have used. ok is false
-// where the system does not tell.
+// Used returns the processor time that all threads of the process have used. ok is false if the
+// system does not report it.
 func Used() (d monotime.Duration, ok bool) { return 0, false }

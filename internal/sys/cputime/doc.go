@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package cputime tells how much processor time this process has used. A thread that waits
-// for a core uses none.
+// Package cputime measures the processor time that this process has used. A thread that waits for a
+// core uses none.
 package cputime

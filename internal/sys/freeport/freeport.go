@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 // Package freeport looks at the TCP ports of this machine, for programs that start a server and its
-// client. It finds a port for them, and tells when the server is ready.
+// client. It finds a port for them, and reports when the server is ready.
 //
 //	Free ──► port ──► server binds … listens ──► Listens ──► client
 package freeport

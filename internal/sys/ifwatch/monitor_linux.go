@@ -10,7 +10,7 @@ import (
 	"verbena/internal/sys/fdtrack"
 )
 
-// Monitor tells whether interfaces and their addresses are as they were. The kernel puts a message
+// Monitor reports whether interfaces and their addresses have changed. The kernel puts a message
 // into its netlink socket with each change, before the command that made the change returns. Two
 // system calls see that there is none; to list addresses takes dozens of microseconds.
 //

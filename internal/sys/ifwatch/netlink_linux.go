@@ -149,7 +149,7 @@ func (l *listener) read(patience time.Duration, c *changes) error {
 		if err == nil {
 			l.picture.replace(now, c)
 		}
-		return nil // else the picture is old; the next messages are told of still
+		return nil // else the picture is old; the next messages are still reported
 	case err == unix.EAGAIN || err == unix.EINTR:
 		return nil
 	case err != nil:

@@ -133,7 +133,7 @@ func runs(running bool) Event {
 	return Down
 }
 
-// begin tells of an interface that was not there before.
+// begin reports a new interface.
 func (n *netif) begin(c *changes) {
 	if n.running {
 		c.add(n, Up)
@@ -143,7 +143,7 @@ func (n *netif) begin(c *changes) {
 	}
 }
 
-// end tells of an interface that is no more.
+// end reports an interface that is gone.
 func (n *netif) end(c *changes) {
 	if n.running {
 		c.add(n, Down)

@@ -51,8 +51,8 @@ type Options struct {
 	// OnMAD takes the management datagrams for this member. It must neither block nor
 	// keep Payload. Calls come one at a time.
 	OnMAD func(MAD)
-	// OnKeeper, if not nil, is told that the keeper has gone and there is another:
-	// management datagrams that the one before had read may be lost. It must not block.
+	// OnKeeper, if not nil, is called when the keeper has gone and there is another: management
+	// datagrams that the one before had read may be lost. It must not block.
 	OnKeeper func()
 	// Solo does without sharing: this process alone has the port. Portable
 	// sockets imply it.

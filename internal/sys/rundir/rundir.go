@@ -13,8 +13,7 @@ import (
 	"verbena/internal/sys/secenv"
 )
 
-// StatsSuffix ends the name of a socket in the directory by which a process tells its
-// counters.
+// StatsSuffix ends the name of a socket in the directory by which a process shows its counters.
 const StatsSuffix = ".sock"
 
 // variable names the directory that the user's session has.

@@ -84,8 +84,8 @@ func (o *Out) departed() bool {
 // and the other that this process has not ended.
 func (o *Out) HangUp() { hangUp(o.fd) }
 
-// PeerEnded reports, once Out's departure was told, whether the process at the other
-// end has ended: false says that it hung up.
+// PeerEnded reports, once Out's departure was reported, whether the process at the other end has
+// ended: false says that it hung up.
 func (o *Out) PeerEnded() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -82,7 +82,7 @@ func (l *Listener) watch(fd int) error {
 // FD is readable when Serve has something to do.
 func (l *Listener) FD() int { return l.epoll }
 
-// Watch makes Serve tell when o's other end goes.
+// Watch makes Serve report the end of o's other end.
 func (l *Listener) Watch(o *Out) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -48,7 +48,7 @@ func (l *Listener) Local() netip.AddrPort { return l.local }
 // Event reports the readiness of one member of a Set.
 type Event struct {
 	ID       uint64
-	Readable bool // or the stream has ended, or failed: a read tells
+	Readable bool // or the stream has ended, or failed: a read shows which
 	Writable bool // or failed
 }
 

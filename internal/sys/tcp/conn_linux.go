@@ -110,8 +110,7 @@ func (c *Conn) findLocal() error {
 	return err
 }
 
-// Finish tells, once the descriptor is writable, whether the connection of Dial
-// is up.
+// Finish reports, once the descriptor is writable, whether the connection of Dial is up.
 //
 // Errors: ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH and such.
 func (c *Conn) Finish() error {

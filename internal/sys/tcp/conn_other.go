@@ -15,7 +15,7 @@ type Vectors struct{}
 // Descriptors returns how many descriptors the process may have.
 func Descriptors() int { return usualDescriptors }
 
-// Set tells which of many descriptors have something to do.
+// Set finds the descriptors, among many, that have something to do.
 type Set struct{}
 
 func Dial(local, remote netip.AddrPort) (*Conn, error)       { return nil, errors.ErrUnsupported }

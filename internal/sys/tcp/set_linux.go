@@ -13,9 +13,9 @@ import (
 // maxEvents bounds the events of one call of Ready; the rest is reported by the next.
 const maxEvents = 64
 
-// Set tells which of many descriptors have something to do. It is a descriptor
-// itself, which is readable while one has. Ready is for one goroutine at a time,
-// the other methods may be called by any.
+// Set finds the descriptors, among many, that have something to do. It is a descriptor itself,
+// which is readable while one has. Ready is for one goroutine at a time, the other methods may be
+// called by any.
 type Set struct {
 	desc   int                        // immutable after NewSet
 	events [maxEvents]unix.EpollEvent // of the caller of Ready

@@ -109,7 +109,7 @@ func (t *TAP) SetMTU(bytes int) error {
 	return nil
 }
 
-// SetCarrier tells the kernel whether there is a peer.
+// SetCarrier sets the interface's carrier: whether there is a peer.
 func (t *TAP) SetCarrier(on bool) error {
 	n := 0
 	if on {

@@ -29,7 +29,7 @@ func (*TAP) Configure(address netip.Prefix) error { return errSystem }
 // SetMTU sets how long packets may be.
 func (*TAP) SetMTU(bytes int) error { return errSystem }
 
-// SetCarrier tells the kernel whether there is a peer.
+// SetCarrier sets the interface's carrier: whether there is a peer.
 func (*TAP) SetCarrier(on bool) error { return errSystem }
 
 // Read waits for a frame.

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// haveRaw tells Listen to use package net.
+// haveRaw makes Listen use package net.
 const haveRaw = false
 
 func (s *Socket) listenRaw(netip.AddrPort, Options) error { return errors.ErrUnsupported }

@@ -153,9 +153,9 @@ func (s *Socket) LocalAddr() netip.AddrPort { return s.local }
 // give.
 func (s *Socket) FD() int { return s.io.fd() }
 
-// Refused returns where a datagram went to, a while ago, that nobody has the port
-// for; false if the network has told of none since. It is to be called, with
-// Options.Errors, where ReadBatch finds nothing. Anyone on the way can make it up.
+// Refused returns where a datagram went to, a while ago, that nobody has the port for; false if the
+// network has reported none since. It is to be called, with Options.Errors, where ReadBatch finds
+// nothing. Anyone on the way can make it up.
 func (s *Socket) Refused() (dst netip.AddrPort, ok bool) {
 	if s.closed.Load() {
 		return netip.AddrPort{}, false

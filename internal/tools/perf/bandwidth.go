@@ -23,7 +23,7 @@ type stream struct {
 	messages int64
 	arrived  int64 // messages received
 	stopped  bool  // the deadline has passed
-	reported bool  // we told the peer that we are done
+	reported bool  // we have notified the peer that we are done
 	wc       [pollBatch]ib.WC
 	progress func(int64)
 }

@@ -47,10 +47,9 @@ func (d *direct) connectQPs(_ context.Context, peer *Offer) error {
 	return d.e.connectQPs(d.mine, peer)
 }
 
-// managed connects by the connection manager. The client connects one queue
-// pair after the other; the request's private data begin with the index (2) and
-// the number (4) of the queue pair. UD has no connection, only a request and an
-// answer; each tells where datagrams go.
+// managed connects by the connection manager. The client connects one queue pair after the other;
+// the request's private data begin with the index (2) and the number (4) of the queue pair. UD has
+// no connection, only a request and an answer; each says where datagrams go.
 type managed struct {
 	e        *endpoint
 	o        *options
@@ -67,7 +66,7 @@ func (m *managed) makeQPs(context.Context) ([]QPAddr, error) {
 			return nil, err
 		}
 	}
-	return make([]QPAddr, len(m.e.flows)), nil // the connection manager tells the numbers
+	return make([]QPAddr, len(m.e.flows)), nil // the connection manager exchanges the numbers
 }
 
 func (m *managed) listen() error {

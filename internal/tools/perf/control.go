@@ -78,7 +78,7 @@ func (c *control) first(kind string) (*Message, error) {
 	return c.expect(kind)
 }
 
-// refuse tells the peer why the run ends and returns err.
+// refuse sends the peer the reason for which the run ends, and returns err.
 func (c *control) refuse(err error) error {
 	_ = c.send(&Message{Kind: kindError, Error: err.Error()}) // the peer may be gone
 	return err

@@ -7,7 +7,6 @@
 //	            at most a window of bytes unacknowledged; small datagrams return credit
 //	ping-pong   one small datagram in each direction (sendto, recvfrom), both sides busy polling
 //
-// Each role is a function that runs on the caller's goroutine: the two roles
-// belong into two processes. A server tells its address; the program that
-// starts both carries it to the client.
+// Each role is a function that runs on the caller's goroutine: the two roles belong into two
+// processes. A server prints its address; the program that starts both carries it to the client.
 package rawbench

@@ -43,7 +43,7 @@ func (s *session) pingClient(ctx context.Context, progress *cli.Progress) error 
 	return nil
 }
 
-// advertise tells the peer of a buffer, after making a key for it.
+// advertise sends the peer a buffer's address, after making a key for it.
 func (s *session) advertise(k keeper, access ib.Access) error {
 	info, wrs, err := k.open(access, s.o.serverInv)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 // InfoSize is the length of an Info in a message.
 const InfoSize = 16
 
-// Info tells the peer where it may read from or write to: address (8), key (4),
-// size (4), each big-endian.
+// Info has the place where the peer may read or write: address (8), key (4), size (4), each
+// big-endian.
 type Info struct {
 	Addr uint64
 	RKey ib.RKey

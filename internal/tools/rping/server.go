@@ -90,7 +90,7 @@ func (s *session) ready(access ib.Access) ([]verbs.SendWR, error) {
 	return wrs, err
 }
 
-// goAhead tells the client to continue, and voids its key if asked to.
+// goAhead makes the client continue, and voids its key if asked to.
 func (s *session) goAhead(used Info) error {
 	var wr verbs.SendWR
 	if s.o.serverInv {

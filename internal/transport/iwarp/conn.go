@@ -40,7 +40,7 @@ type Conn struct {
 	out     outputState
 	w       *writer // output that the socket has not taken yet; nil if none
 	reading bool    // a thread reads the socket, without the lock
-	ended   ended   // while a thread wrote: the machine is told after
+	ended   ended   // while a thread wrote: the machine is notified after
 	onReady func()  // nil once it was called, as the next
 	onClose func()
 }
@@ -95,8 +95,8 @@ type Connected struct {
 	Extensions bool   // the peer has immediate data and atomics: RFC 7306
 	First      []byte // written before any FPDU: a responder's Reply
 	Early      []byte // bytes that came behind the set-up
-	// OnReady tells that the peer has spoken: its first FPDU has come. It is called
-	// once, as OnClose is and before it, and of a responder only.
+	// OnReady is called when the peer's first FPDU has come. It is called once, as OnClose is and
+	// before it, and of a responder only.
 	OnReady func()
 	// OnClose reports the end of the stream, by either side. The thread that finds out calls it
 	// once, without locks; nothing calls it if the Conn is closed before.
@@ -206,7 +206,7 @@ func (c *Conn) fill(now monotime.Time) bool {
 	}
 	if !c.state.weEnded() {
 		c.state = c.state.afterOurEnd()
-		// It fails where there is no connection any more: reading tells.
+		// It fails if there is no connection any more: reading shows that.
 		_ = c.sock.CloseWrite()
 	}
 	if c.state == streamBothEnded {

@@ -16,7 +16,7 @@ import (
 // call at a time. A call must not block, nor call package verbs or Poll; it may call the stream's
 // own methods.
 type StreamEvents interface {
-	// Connected tells that a stream of Dial is up.
+	// Connected is called when a stream of Dial is up.
 	Connected()
 	// Input brings bytes, which are the engine's again when it returns. With false
 	// no more is read until the stream is a queue pair's.
@@ -117,7 +117,7 @@ func (s *Stream) ready(in *input, ev tcp.Event) (n int) {
 	return n
 }
 
-// lost closes a stream that has ended and tells so.
+// lost closes a stream that has ended and reports that.
 func (s *Stream) lost(err error) {
 	if s.use.end(s.abort) {
 		s.ev.Closed(err)

@@ -16,7 +16,7 @@ type use struct {
 	release func() // guarded by mu: of an end that waits for the reader
 }
 
-// begin tells that reading begins; false if there is nothing to read any more.
+// begin marks the beginning of a read; it returns false if there is nothing to read any more.
 func (u *use) begin() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

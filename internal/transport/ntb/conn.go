@@ -92,7 +92,7 @@ func (c *Conn) PostShort(m *queue.Short) bool {
 	return c.q.Send(&s)
 }
 
-// tell tells events that another call has left.
+// tell delivers events that another call has left.
 func (x *peerLink) tell() {
 	x.dev.mu.Lock()
 	x.note()

@@ -56,7 +56,7 @@ func (x *peerLink) turn(now monotime.Time) {
 	x.note()
 }
 
-// note has deliver look whether there is something to tell.
+// note makes deliver look for events.
 func (x *peerLink) note() {
 	if !x.queued {
 		x.queued = true
@@ -130,8 +130,8 @@ func (x *peerLink) timeout(now monotime.Time) {
 	x.leaveUnlock(now)
 }
 
-// receive reads the peer's writes, and returns the number of messages; news tells that deliver is
-// to follow. With mayDelayAck, over shared memory, that is one read of memory.
+// receive reads the peer's writes, and returns the number of messages; news says that deliver must
+// follow. With mayDelayAck, over shared memory, that is one read of memory.
 func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
 	if x.link == nil {
 		return 0, false

@@ -76,7 +76,7 @@ type Config struct {
 	Account                  *engine.Account
 }
 
-// LinkChange tells that a link came up, or that one is lost.
+// LinkChange is a link that came up, or one that is lost.
 type LinkChange struct {
 	Up    bool
 	Peer  backend.Member // of a hub: the process at the other end
@@ -223,7 +223,7 @@ func (l *Device) Reset() {
 	l.deliverUnlock()
 }
 
-// SetAddrs says which addresses our port has; peers are told.
+// SetAddrs sets the addresses of our port; peers are notified.
 func (l *Device) SetAddrs(list []netip.Addr) {
 	if l.Shared() {
 		// Without it nobody finds us by address: as if we had none.
@@ -272,7 +272,7 @@ func (l *Device) deliverUnlock() {
 	l.mu.Unlock()
 }
 
-// deliverOne tells one thing; it gives the lock back meanwhile.
+// deliverOne delivers one event; it gives the lock back meanwhile.
 func (l *Device) deliverOne() bool {
 	if l.handlers.nextLate(l) {
 		return true
@@ -316,7 +316,7 @@ func (l *Device) deliverOf(x *peerLink) bool {
 	return l.handlers.next(x)
 }
 
-// changed tells of a link.
+// changed reports a change of a link.
 func (l *Device) changed(x *peerLink, c LinkChange) {
 	l.noteCarrier(x, c.Up)
 	list := make([]func(LinkChange), 0, len(l.watchers))

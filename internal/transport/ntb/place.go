@@ -14,7 +14,7 @@ import (
 	"verbena/internal/sys/portshare"
 )
 
-// openPlace joins a hub. Our slot there is that of our queue pair numbers, so that a number tells
+// openPlace joins a hub. Our slot there is that of our queue pair numbers, so that a number names
 // its process.
 func (l *Device) openPlace(c *Config) (err error) {
 	session := c.WindowBytes - c.MemoryBytes
@@ -154,8 +154,8 @@ func (l *Device) Claim(id uint64) error { return l.place.Claim(id) }
 func (l *Device) Unclaim(id uint64) { l.place.Unclaim(id) }
 
 // PeerAddrs returns the addresses of the ports that queue pairs may connect to. For a link that is
-// the peer's: none while the link is down and until the peer has told them. In a hub they are those
-// of all members.
+// the peer's: none while the link is down and until the peer has announced them. In a hub they are
+// those of all members.
 func (l *Device) PeerAddrs() (list []netip.Addr) {
 	if !l.Shared() {
 		l.mu.Lock()
@@ -172,7 +172,7 @@ func (l *Device) PeerAddrs() (list []netip.Addr) {
 	return list
 }
 
-// Told reports whether the peer of a link that is up has told us of an address.
+// Told reports whether the peer of a link that is up has announced an address.
 func (l *Device) Told(a netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"verbena/internal/transport/shm"
 )
 
-// Nothing is lost in a ring, and its end tells of the reader's. So if no acknowledgement comes,
-// there are three causes. The peer's process is stopped, it waits for a processor, or its queue
-// pair is not in a state to answer. A time-out is right in the last case only. Before it takes
-// place the writer asks, by an entry behind all that it has written:
+// Nothing is lost in a ring, and its end shows the reader's. So if no acknowledgement comes, there
+// are three causes. The peer's process is stopped, it waits for a processor, or its queue pair is
+// not in a state to answer. A time-out is right in the last case only. Before it takes place the
+// writer asks, by an entry behind all that it has written:
 //
 //	timer due ──► askFirst: a question ──► timer due ──► no answer: the process does not run; put off
 //	                                                └──► an answer ──► timer due, no acknowledgement: time out
@@ -81,7 +81,7 @@ func (c *Conn) BeforeTimeout(now monotime.Time) (after func()) {
 	return nil
 }
 
-// peersEnded tells the connections to a process that it has ended. It is called by the
+// peersEnded notifies the connections to a process that it has ended. It is called by the
 // background goroutine.
 func (t *Transport) peersEnded(o *shm.Out) {
 	t.eng.EachConn(func(found *engine.Conn) {

@@ -102,8 +102,8 @@ func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 	return true
 }
 
-// pathTag tells the packets of one pair of addresses from those of others, as the
-// addresses of an IP header do.
+// pathTag distinguishes the packets of one pair of addresses from those of others, as the addresses
+// of an IP header do.
 func pathTag(src, dst netip.Addr) uint32 {
 	h := fnv.New32a()
 	for _, a := range [...]netip.Addr{src, dst} {

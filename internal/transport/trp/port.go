@@ -38,8 +38,8 @@ type Port struct {
 type receiver interface {
 	// take handles n messages of a batch. The caller holds rxMu.
 	take(now monotime.Time, b *udp.RxBatch, n int)
-	// refused tells that the network says that nobody has the port that a datagram
-	// went to.
+	// refused is called when the network reports that no socket has the port that a datagram went
+	// to.
 	refused(now monotime.Time, dst netip.AddrPort)
 }
 

@@ -21,9 +21,8 @@ const (
 	udpBytes     = 8
 )
 
-// segmentBytes returns how long DDP segments from a local address may be, so
-// that a datagram is one frame of its interface. Nothing tells of narrower links
-// behind it: TRP has no word for that.
+// segmentBytes returns how long DDP segments from a local address may be, so that a datagram is one
+// frame of its interface. Nothing announces narrower links behind it: TRP has no message for that.
 func segmentBytes(a netip.Addr) int {
 	mtu := leastMTU
 	if list, err := net.Interfaces(); err == nil {

@@ -10,9 +10,9 @@ import (
 // IPHeaderSize is the length of an IPHeader.
 const IPHeaderSize = 36
 
-// IPHeader stands at the start of the private data of a REQ or SIDR_REQ whose
-// service id is of an IP port space. It tells the addresses the application
-// connected from and to; the destination port is in the service id.
+// IPHeader stands at the start of the private data of a REQ or SIDR_REQ whose service id is of an
+// IP port space. It has the addresses that the application connected from and to; the destination
+// port is in the service id.
 //
 // Spec: IBTA vol. 1, annex A11 (RDMA IP CM service).
 type IPHeader struct {

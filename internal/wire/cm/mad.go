@@ -19,7 +19,7 @@ const (
 	MethodSend   = 0x03 // ComMgtSend: every message of the protocol
 )
 
-// Attribute tells which message a MAD carries.
+// Attribute is the kind of message that a MAD carries.
 type Attribute uint16
 
 // Messages of the connection protocol.

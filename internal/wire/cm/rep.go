@@ -11,7 +11,7 @@ import (
 // REPPrivateSize is the private data of a REP, in bytes.
 const REPPrivateSize = 196
 
-// Failover tells whether the alternate path of a REQ was accepted.
+// Failover says whether the alternate path of a REQ was accepted.
 type Failover uint8
 
 // Failover answers.

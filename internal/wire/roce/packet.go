@@ -7,8 +7,8 @@ import "encoding/binary"
 // MinPacketBytes is the shortest UDP payload that can be a packet.
 const MinPacketBytes = BTHBytes + ICRCBytes
 
-// Packet is a UDP payload taken apart. Info tells which extended headers are
-// meaningful; the others are zero. Payload and Raw alias the buffer.
+// Packet is a UDP payload taken apart. Info says which extended headers are meaningful; the others
+// are zero. Payload and Raw alias the buffer.
 type Packet struct {
 	BTH
 	Info *OpInfo

@@ -24,7 +24,7 @@ const (
 	NAKInvalidRD         Syndrome = 0x64
 )
 
-// SyndromeKind tells an ACK from the two sorts of NAK.
+// SyndromeKind distinguishes an ACK from the two kinds of NAK.
 type SyndromeKind uint8
 
 // Syndrome kinds.

@@ -12,13 +12,13 @@ const (
 
 // Setup follows the header of Request, Accept and Reject.
 //
-// The header's PSN is 0, and so is AckPSN from urdma, which looks at neither.
-// Deviation: in AckPSN of a Request or an Accept we announce how many
-// datagrams beyond the last in order we keep. 0 is a peer that does not tell.
+// The header's PSN is 0, and so is AckPSN from urdma, which looks at neither. Deviation: in AckPSN
+// of a Request or an Accept we announce how many datagrams beyond the last in order we keep. 0 is a
+// peer that does not announce it.
 //
-// Deviation: a Request that tells is answered with another, whose PSN is a cookie and
-// which says nothing else. With the cookie in its PSN it counts. urdma's Requests do
-// not tell, and are not asked for one.
+// Deviation: a Request that announces its window is answered with another, whose PSN is a cookie
+// and which says nothing else. With the cookie in its PSN it counts. urdma's Requests do not
+// announce it, and are not asked for one.
 type Setup struct {
 	IRD         uint16 // READs and atomics that the sender serves at a time
 	ORD         uint16 // and that it would have outstanding
