@@ -27,13 +27,18 @@ Written by: go test ./internal/testkit/flows -run TestGoodput -update
 
 // table is a part of the file: a kind of flow at a rate and path MTU.
 type table struct {
-	kind  Kind
-	gbits int64
-	mtu   ib.MTU
+	kind    Kind
+	gbits   int64
+	mtu     ib.MTU
+	goBackN bool
 }
 
 func (t table) String() string {
-	return fmt.Sprintf("%v, %d Gb/s, path MTU %d", t.kind, t.gbits, t.mtu.Bytes())
+	s := fmt.Sprintf("%v, %d Gb/s, path MTU %d", t.kind, t.gbits, t.mtu.Bytes())
+	if t.goBackN {
+		s += ", responder that goes back N"
+	}
+	return s
 }
 
 // roundTrips are the columns: longer ones at 10 Gb/s are for the patient.
@@ -52,15 +57,21 @@ func tables() (list []table) {
 	for _, kind := range []Kind{Write, Read, Send, TRP} {
 		for _, gbits := range []int64{1, 10} {
 			for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
-				list = append(list, table{kind, gbits, mtu})
+				list = append(list, table{kind: kind, gbits: gbits, mtu: mtu})
 			}
+		}
+	}
+	for _, kind := range []Kind{Write, Read, Send} {
+		for _, mtu := range []ib.MTU{ib.MTU1024, ib.MTU4096} {
+			list = append(list, table{kind: kind, gbits: 1, mtu: mtu, goBackN: true})
 		}
 	}
 	return list
 }
 
 func (t table) scenario(loss int, us monotime.Duration) Scenario {
-	return Scenario{Kind: t.kind, Rate: t.gbits * 1e9, MTU: t.mtu, Loss: loss, RTT: us * monotime.Microsecond}
+	return Scenario{Kind: t.kind, Rate: t.gbits * 1e9, MTU: t.mtu, Loss: loss,
+		RTT: us * monotime.Microsecond, GoBackN: t.goBackN}
 }
 
 // quick reports whether every run of the test plays a cell, not only -update.

@@ -59,3 +59,25 @@ func TestGoodputWithReordering(t *testing.T) {
 		t.Errorf("%d packets were late, %d repeated", r.Data.Late, r.Repeated)
 	}
 }
+
+// A responder that goes back N, as Linux's rxe does, costs a round trip of packets for each SEND or
+// WRITE packet that is lost.
+func TestGoodputGoingBackN(t *testing.T) {
+	for _, c := range []struct {
+		kind  Kind
+		mtu   ib.MTU
+		least float64 // of the link
+	}{
+		{Write, ib.MTU1024, 0.20}, {Write, ib.MTU4096, 0.40}, {Send, ib.MTU1024, 0.20},
+		{Send, ib.MTU4096, 0.40}, {Read, ib.MTU1024, 0.85}, {Read, ib.MTU4096, 0.85},
+	} {
+		s := Scenario{Kind: c.kind, Rate: 1e9, MTU: c.mtu, RTT: monotime.Millisecond, Loss: 10_000,
+			GoBackN: true}
+		r := Run(s)
+		share := r.Goodput * 8 / 1e9
+		t.Logf("%v: %.3g of the link", &s, share)
+		if share < c.least || r.Dead > 0 {
+			t.Errorf("%v: %.3g of the link, want %.3g; %d dead", &s, share, c.least, r.Dead)
+		}
+	}
+}

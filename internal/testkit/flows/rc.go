@@ -63,9 +63,13 @@ func (w *world) newRCEnd(addr netip.Addr) *rcEnd {
 	}
 	e.sq, e.rq = queue.NewSendQueue(w.Depth, 1, 0), queue.NewRecvQueue(w.Depth, 1)
 	e.scq, e.rcq = queue.NewCQ(w.Depth+1), queue.NewCQ(w.Depth+1)
-	e.machine = rc.New(roce.Config{
+	c := roce.Config{
 		QPN: firstQPN, PD: domain, Mem: table, SQ: e.sq, RQ: e.rq, SendCQ: e.scq, RecvCQ: e.rcq,
-	})
+	}
+	if w.GoBackN {
+		c.Reorder = mem.NewBudget(0)
+	}
+	e.machine = rc.New(c)
 	w.net.Attach(addr, e.deliver)
 	return e
 }
@@ -135,6 +139,9 @@ func (e *rcEnd) deliver(d *simnet.Datagram) {
 		} else {
 			e.again++
 		}
+	}
+	if e.w.GoBackN { // neither end knows that the other is one of Verbena
+		p.Selective = false
 	}
 	meta := roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, TOS: d.TOS}
 	e.machine.HandleInput(e.w.net.Now(), &p, &meta)

@@ -43,6 +43,8 @@ type Scenario struct {
 	Depth   int // messages posted
 	Reads   int // READs outstanding at most; 0 is 128
 
+	GoBackN bool // responders go back N, as foreign ones do: they keep no request after a gap
+
 	Warm, Measured monotime.Duration
 	Seed           uint64
 }
