@@ -3,8 +3,12 @@
 package portshare
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,6 +140,7 @@ func TestKeeperDropsAreCounted(t *testing.T) {
 	keeper := n.keeper(t)
 	unix.Kill(keeper, unix.SIGSTOP)
 	defer unix.Kill(keeper, unix.SIGCONT)
+	awaitStop(t, keeper)
 	n.send(t, n.a, datagram(0, 0, "data"))
 	begun := time.Now()
 	const times = 100
@@ -149,4 +154,26 @@ func TestKeeperDropsAreCounted(t *testing.T) {
 	}
 	unix.Kill(keeper, unix.SIGCONT)
 	become(4)
+}
+
+// awaitStop returns when all threads of a process have stopped. Until then one of them may do
+// anything.
+func awaitStop(t *testing.T, pid int) {
+	t.Helper()
+	running := func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d: %v", pid, err)
+		}
+		return slices.ContainsFunc(threads, func(file string) bool {
+			stat, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, state, _ := strings.Cut(string(stat), ") ") // behind the name
+			return !strings.HasPrefix(state, "T")
+		})
+	}
+	for p := (pause{}); running(); p.wait() {
+	}
 }
