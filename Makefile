@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Verbena. `make help` says what there is to make.
+# Verbena. `make help` lists the targets.
 #
-# Every target installs by apt what it needs and does not find, as root or
+# Every target installs by apt the packages that it needs and does not find, as root or
 # through sudo, before it does anything else; where all is there it asks for neither
 # network nor privilege. Go, make, git and the certificates of ca-certificates must be
 # there.
@@ -13,7 +13,7 @@ FUZZTIME ?= 50000x
 
 # Packages whose goroutines share memory: worth the race detector's price.
 CONCURRENT = /(internal/(engine|sys|ntb/backend|stats|mem|queue)|verbs|rdmacm)(/|$$)
-# Codecs, machines and simulations: what must not depend on the byte order.
+# Codecs, machines and simulations: they must not depend on the byte order.
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb/(channel|rdma|window)|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
@@ -21,7 +21,7 @@ FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 wi
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
-help: ## say what there is to make
+help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
 # What the command and the libraries say that they are.
@@ -93,16 +93,16 @@ APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils r
   libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
 
 # In its folder. As root they run as nobody: it is ordinary users that they are for.
-apps: needs-apps build ## Debian's verbs applications, unmodified, over our libraries; prints what works
+apps: needs-apps build ## Debian's verbs applications, unmodified, over our libraries; prints results
 	$(GO) test -c -tags apps -o bin/apps.test ./apps
 	cd apps && ../scripts/unprivileged ../bin/apps.test -test.timeout 20m $(APPS_ARGS)
 
-needs: ## install at once what test, apps and interop need
+needs: ## install the packages for test, apps and interop at once
 	@scripts/need $(sort $(TEST_NEEDS) $(APPS_NEEDS) $(INTEROP_NEEDS))
 
 TEST_NEEDS = $(CABI_NEEDS) $(CAPI_NEEDS) qemu-user $(UNIT_NEEDS)
 
-# First of what a target depends on: nothing is found missing after minutes of work.
+# The first prerequisite of a target: nothing is found missing after minutes of work.
 .PHONY: needs-test needs-capi needs-apps needs-deb needs-bench
 needs-test: ; @scripts/need $(sort $(TEST_NEEDS))
 needs-capi: ; @scripts/need $(sort $(CABI_NEEDS) $(CAPI_NEEDS))
@@ -131,5 +131,5 @@ fuzz: ## every fuzz target with FUZZTIME inputs (50000x)
 	  done; \
 	done
 
-clean: ## remove what was built here; the guests' kernels stay in ~/.cache/verbena
+clean: ## remove everything built here; the guests' kernels stay in ~/.cache/verbena
 	rm -rf bin lib bench.json

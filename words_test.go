@@ -38,6 +38,7 @@ var unclear = []struct {
 	{regexp.MustCompile(`(?i)\b(` +
 		`returns?|has|have|takes?|sends?|reads?|writes?|keeps?|removes?|forgets?|drops?|` +
 		`prints?|counts?|bounds?|carries|of|from|for|with|but|than|as) what\b`), "name the subject"},
+	{regexp.MustCompile(`(?i)\btells? that\b`), "say, show, report, handle or notify"},
 	{regexp.MustCompile(`(?i)\bwhat (is|was|are|were) (\w+ )?(` +
 		`posted|sent|left|lost|missing|new|there|asked|received|written|queued|acknowledged)\b`),
 		"name the subject"},

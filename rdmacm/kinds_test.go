@@ -29,9 +29,9 @@ type kindUnderTest struct {
 	rejectBytes  int
 	device       string // how the client's is called
 	wrongSpaces  []PortSpace
-	// datagram tells that the port is bound, but takes nobody, in silence.
+	// datagram says that the port is bound, but silently accepts no peer.
 	silent bool
-	// exits tells that the queue pair's time-wait is told.
+	// exits says that the end of the queue pair's time-wait is reported.
 	exits bool
 }
 

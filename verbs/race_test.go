@@ -4,6 +4,6 @@
 
 package verbs_test
 
-// raceEnabled tells that the race detector watches, which allocates and makes
+// raceEnabled says that the race detector watches, which allocates and makes
 // everything ten times slower.
 const raceEnabled = true

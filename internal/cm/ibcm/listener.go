@@ -24,7 +24,7 @@ type listener struct {
 // Listen takes requests for a service id that come to addr: to any address if addr is the zero
 // Addr, to any of its family if it is 0.0.0.0 or ::. At most backlog requests wait to be accepted,
 // 1,024 if it is not positive. Before that each waits for its peer's answer to a challenge, and
-// then for room, see held.go. ErrInUse tells that the service id is listened to at this address, or
+// then for room, see held.go. ErrInUse says that the service id is listened to at this address, or
 // that one of the two means all addresses.
 func (a *Agent) Listen(service cm.ServiceID, addr netip.Addr, backlog int) (ListenerID, error) {
 	if backlog <= 0 || backlog > defaultBacklog {

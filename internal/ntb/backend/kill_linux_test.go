@@ -66,7 +66,7 @@ func TestKilledPeer(t *testing.T) {
 		{"shm, the server dials", "shm:c:" + path, "shm:s:" + path, "1", 50},
 		{"tcp", "s:" + port, "c:" + port, "", 50},
 		{"tcp, memory in the windows", "s:" + port, "c:" + port, "1", 50},
-		{"map", "map:0:" + file, "map:1:" + file, "", 6}, // where only the heartbeat tells that the peer is dead
+		{"map", "map:0:" + file, "map:1:" + file, "", 6}, // where only the heartbeat shows that the peer is dead
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(windowVar, c.inWindow)

@@ -116,7 +116,7 @@ func (q *QP) flush() {
 	q.req.cur = q.SQ.Head()
 }
 
-// Doorbell tells that work was posted. In the error state it is flushed.
+// Doorbell handles posted work. In the error state it is flushed.
 func (q *QP) Doorbell(now monotime.Time) {
 	if q.State() == ib.QPErr {
 		q.FlushSends()

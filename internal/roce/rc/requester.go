@@ -370,7 +370,7 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 }
 
 // request opens a request packet of size payload and header bytes beyond the
-// BTH. op is RC's; XRC's has an XRCETH more. last tells that the message's last
+// BTH. op is RC's; XRC's has an XRCETH more. last says that the message's last
 // packet is it.
 func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload int, last bool) bool {
 	r := &q.req

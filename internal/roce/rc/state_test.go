@@ -179,7 +179,7 @@ func TestSendWrongLKeyMidway(t *testing.T) {
 	s.WantIdle("no time-out needed")
 }
 
-// The first packet in RTR tells that the peer is there.
+// The first packet in RTR shows that the peer is there.
 func TestCommunicationEstablished(t *testing.T) {
 	s := receiver(t, 10, func(s *script.Setup) { s.State = ib.QPRTR })
 	s.PostRecv(0, 10)

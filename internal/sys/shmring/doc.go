@@ -44,5 +44,5 @@
 //
 // A process listens on a Unix socket (Listener). A sender calls Dial, which hands over the memory
 // and its identity. The listener checks that, maps the memory and answers with its eventfd. The
-// connection stays: its end tells that the process at the other end has gone.
+// connection stays: its end shows that the process at the other end has gone.
 package shmring
