@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -173,17 +172,6 @@ static void *open_copy(const char *path, unsigned n)
 }
 
 /*
- * How late the Go runtime's monitor may wake up. While calls into Go come and go it
- * sleeps for 20 us at a time, in each process: with eight processes on a core, 100,000
- * wake-ups a second, two and a half for each message that a poller is to handle. A
- * thread has its timer slack from the thread that makes it. The engine's goroutine,
- * whose naps are to be short, sets its own. A multiple of a thread's usual 50 us, below
- * the engine's shortest nap but one: a call waits for the monitor where more threads
- * are in Go than there are cores.
- */
-#define RUNTIME_SLACK_NS 250000
-
-/*
  * Opens the file of an engine, a copy of it if there was one before: its handle or
  * NULL. The engine's static TLS and its threads stay: there is no dlclose.
  *
@@ -198,16 +186,11 @@ static void *open_engine(const char *path)
 	struct sigaction urgent;
 	sigset_t all, before;
 	void *lib;
-	int slack = prctl(PR_GET_TIMERSLACK);
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	sigaction(SIGURG, NULL, &urgent);
-	if (slack >= 0 && slack < RUNTIME_SLACK_NS)
-		prctl(PR_SET_TIMERSLACK, RUNTIME_SLACK_NS);
 	lib = copies ? open_copy(path, copies) : dlopen(path, RTLD_LOCAL | RTLD_NOW);
-	if (slack >= 0 && slack < RUNTIME_SLACK_NS)
-		prctl(PR_SET_TIMERSLACK, slack);
 	if (lib)
 		sigaction(SIGURG, &urgent, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

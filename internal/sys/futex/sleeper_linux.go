@@ -22,16 +22,11 @@ const (
 	ended  // the current sleep is over, or the next one does not begin
 )
 
-// usualSlack bounds how much later than asked for the system wakes a thread, in nanoseconds.
-const usualSlack = 50_000
-
 // Wait sleeps until d has passed, or Wake was called since the last Wait returned.
 // A signal may end it sooner.
 func (s *Sleeper) Wait(d time.Duration) {
 	if d > 0 && s.state.CompareAndSwap(awake, asleep) {
 		s.limit = unix.NsecToTimespec(int64(d))
-		// The thread may have a longer slack, from the thread that loaded the C library.
-		unix.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, usualSlack, 0, 0, 0, 0)
 		s.block()
 	}
 	s.state.Store(awake)
