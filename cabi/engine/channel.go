@@ -8,7 +8,6 @@ package main
 import "C"
 
 import (
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/engine"
+	"verbena/internal/sys/futex"
 )
 
 // A channel represents a completion channel, with the events of its queues that the application has
@@ -95,7 +95,7 @@ func vb_channel_take(h C.vb_handle, how C.enum_vb_take, cookie *C.vb_cookie, kep
 			return C.int(syscall.EAGAIN)
 		}
 		if tries > 0 { // another thread is reading, and may need this core
-			yield()
+			futex.Yield()
 		}
 	}
 }
@@ -283,12 +283,6 @@ func rawIO(call uintptr, fd int, count unsafe.Pointer) {
 			return
 		}
 	}
-}
-
-// yield gives the core to another thread.
-func yield() {
-	runtime.Gosched()
-	syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
 // nonblocking sets O_NONBLOCK for the write end of a pipe. The application has the other end, an

@@ -44,7 +44,6 @@ type background struct {
 	linger    monotime.Duration // of the goroutine alone
 	idle      idlePolicy        // of the goroutine alone
 	pollers   pollers           // of the goroutine alone
-	checked   monotime.Time     // of the goroutine alone: when it last checked its descriptors
 	deaf      bool              // of the goroutine alone: poller ignores arrivals
 	collected uint64            // of the goroutine alone: arrival.collects, when it last looked
 	absent    bool              // of the goroutine alone: sleeping threads did not answer the bell
@@ -99,7 +98,7 @@ func (g *background) run() {
 	defer g.done.Done()
 	a := &g.eng.arrival
 	debug.SetPanicOnFault(true) // or package mem would set it for each piece of memory
-	for !g.stopping.Load() && !g.lost() {
+	for !g.stopping.Load() && !fdtrack.Check() {
 		if nodes := g.nodes.Swap(nil); nodes != nil {
 			runtime.LockOSThread()
 			_ = numa.Run(*nodes...) // the nodes were there when the links were opened
@@ -132,7 +131,7 @@ func (g *background) run() {
 			continue
 		}
 		g.wait(now, kicked)
-		if g.lost() { // meanwhile the numbers may have become the application's descriptors
+		if fdtrack.Check() { // meanwhile the numbers may have become the application's descriptors
 			return
 		}
 		watched := !kicked && a.asleep()
@@ -146,22 +145,11 @@ func (g *background) run() {
 		a.silence()
 		k := g.read()
 		g.absent = watched && k > 0
-		if k == Busy { // readable, but another thread reads: not ours to spin on
-			now := monotime.Now()
-			g.sleepUntil(now, now.Add(policy.BusyNap))
+		if k == Busy { // another thread reads, and may need this core to get done
+			futex.Yield()
 		}
 		g.idle.woke(monotime.Now(), k > 0)
 	}
-}
-
-// lost reports whether the application has closed the engine's descriptors. The goroutine ends
-// then.
-func (g *background) lost() bool {
-	if now := monotime.Now(); now.Sub(g.checked) >= policy.CheckDescriptors {
-		g.checked = now
-		fdtrack.Check()
-	}
-	return fdtrack.Lost()
 }
 
 // polled returns the number of polls. Two looks at the board count as one poll.

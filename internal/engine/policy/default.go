@@ -22,18 +22,16 @@ const (
 	LargeSegment   int               = defaultLargeSegment
 
 	// Idle: when the background goroutine leaves the inputs to polling threads.
-	Nap              monotime.Duration = defaultNap
-	MaxNap           monotime.Duration = defaultMaxNap
-	PollersGone      monotime.Duration = defaultPollersGone
-	BusyNap          monotime.Duration = defaultBusyNap
-	NapPeek          monotime.Duration = defaultNapPeek
-	MissedNaps       int               = defaultMissedNaps
-	AttendUseless    monotime.Duration = defaultAttendUseless
-	AttendTerm       monotime.Duration = defaultAttendTerm
-	MaxAttendTerm    monotime.Duration = defaultMaxAttendTerm
-	MinLinger        monotime.Duration = defaultMinLinger
-	MaxLinger        monotime.Duration = defaultMaxLinger
-	CheckDescriptors monotime.Duration = defaultCheckDescriptors
+	Nap           monotime.Duration = defaultNap
+	MaxNap        monotime.Duration = defaultMaxNap
+	PollersGone   monotime.Duration = defaultPollersGone
+	NapPeek       monotime.Duration = defaultNapPeek
+	MissedNaps    int               = defaultMissedNaps
+	AttendUseless monotime.Duration = defaultAttendUseless
+	AttendTerm    monotime.Duration = defaultAttendTerm
+	MaxAttendTerm monotime.Duration = defaultMaxAttendTerm
+	MinLinger     monotime.Duration = defaultMinLinger
+	MaxLinger     monotime.Duration = defaultMaxLinger
 
 	// Delayed acknowledgements (delayedack.go).
 	AckGrace    monotime.Duration = defaultAckGrace

@@ -30,18 +30,16 @@ var (
 	LargeSegment   = setting[int]("LargeSegment", defaultLargeSegment)
 
 	// Idle: when the background goroutine leaves the inputs to polling threads.
-	Nap              = setting[monotime.Duration]("Nap", defaultNap)
-	MaxNap           = setting[monotime.Duration]("MaxNap", defaultMaxNap)
-	PollersGone      = setting[monotime.Duration]("PollersGone", defaultPollersGone)
-	BusyNap          = setting[monotime.Duration]("BusyNap", defaultBusyNap)
-	NapPeek          = setting[monotime.Duration]("NapPeek", defaultNapPeek)
-	MissedNaps       = setting[int]("MissedNaps", defaultMissedNaps)
-	AttendUseless    = setting[monotime.Duration]("AttendUseless", defaultAttendUseless)
-	AttendTerm       = setting[monotime.Duration]("AttendTerm", defaultAttendTerm)
-	MaxAttendTerm    = setting[monotime.Duration]("MaxAttendTerm", defaultMaxAttendTerm)
-	MinLinger        = setting[monotime.Duration]("MinLinger", defaultMinLinger)
-	MaxLinger        = setting[monotime.Duration]("MaxLinger", defaultMaxLinger)
-	CheckDescriptors = setting[monotime.Duration]("CheckDescriptors", defaultCheckDescriptors)
+	Nap           = setting[monotime.Duration]("Nap", defaultNap)
+	MaxNap        = setting[monotime.Duration]("MaxNap", defaultMaxNap)
+	PollersGone   = setting[monotime.Duration]("PollersGone", defaultPollersGone)
+	NapPeek       = setting[monotime.Duration]("NapPeek", defaultNapPeek)
+	MissedNaps    = setting[int]("MissedNaps", defaultMissedNaps)
+	AttendUseless = setting[monotime.Duration]("AttendUseless", defaultAttendUseless)
+	AttendTerm    = setting[monotime.Duration]("AttendTerm", defaultAttendTerm)
+	MaxAttendTerm = setting[monotime.Duration]("MaxAttendTerm", defaultMaxAttendTerm)
+	MinLinger     = setting[monotime.Duration]("MinLinger", defaultMinLinger)
+	MaxLinger     = setting[monotime.Duration]("MaxLinger", defaultMaxLinger)
 
 	// Delayed acknowledgements (delayedack.go).
 	AckGrace    = setting[monotime.Duration]("AckGrace", defaultAckGrace)

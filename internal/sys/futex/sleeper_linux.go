@@ -3,6 +3,7 @@
 package futex
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,12 @@ func (s *Sleeper) Wake() {
 	if s.state.Swap(ended) == asleep {
 		s.unblock()
 	}
+}
+
+// Yield gives the core to another thread.
+func Yield() {
+	runtime.Gosched()
+	unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }
 
 // Sleep sleeps for d at least.

@@ -5,6 +5,7 @@
 package futex
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -38,6 +39,9 @@ func (s *Sleeper) Wake() {
 	default:
 	}
 }
+
+// Yield gives the core to another goroutine.
+func Yield() { runtime.Gosched() }
 
 // Sleep sleeps for d at least.
 func Sleep(d time.Duration) { time.Sleep(d) }
