@@ -22,7 +22,7 @@ var Table = []Number{
 	// Poll: the inputs that a call of Lane.Poll looks at.
 	{"TimerPolls", int64(defaultTimerPolls), "polls", "1",
 		"Polls between looks at the clock: a poll costs well below a microsecond, the finest " +
-			"timer is ten. With 1 the row takes 1.03 times as long, with HeldPolls 1 too 1.6 times.",
+			"timer is ten. With 1 the row takes 1.03 times as long, and 1.6 with HeldPolls 1.",
 		"SEND 2 B, one way, polling, same host"},
 	{"HeldPolls", int64(defaultHeldPolls), "polls", "1",
 		"Polls between looks at whether the descriptors are ours still: the background " +
@@ -98,10 +98,11 @@ var Table = []Number{
 	// Delayed acknowledgements (delayedack.go).
 	{"AckGrace", int64(defaultAckGrace), "ns", "0",
 		"Several round trips between two polling ends: within it the next message comes, if the " +
-			"two talk in turns. With 0 the row takes 1.33 times as long.", "SEND 2 B, one way, polling, UDP"},
-	{"AckBatches", int64(defaultAckBatches), "batches", "1",
-		"Messages that one delayed acknowledgement covers. With 1 the row takes 1.4 times as long.",
+			"two talk in turns. With 0 the row takes 1.33 times as long.",
 		"SEND 2 B, one way, polling, UDP"},
+	{"AckBatches", int64(defaultAckBatches), "batches", "1",
+		"Messages that one delayed acknowledgement covers. With 1 the row takes 1.4 times as " +
+			"long.", "SEND 2 B, one way, polling, UDP"},
 	{"AckPolls", int64(defaultAckPolls), "polls", "1",
 		"Empty polls between looks: a look costs as much as half a poll. With 1 the row takes " +
 			"1.08 times as long.", "SEND 2 B, one way, polling, UDP"},
