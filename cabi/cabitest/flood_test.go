@@ -233,27 +233,33 @@ func TestGarbageLeavesTheProcessor(t *testing.T) {
 	noise := make([]byte, 64)
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	s := newStranger(t)
+	// The filter lets 64 numbers of 2,048 pass that are given out next, so not one number is tried
+	// but many.
+	var forNobody [][]byte
+	for other := range ib.QPN(64) {
+		forNobody = append(forNobody, s.pseudo.Seal(data(qpn^(other+1)<<4, 1024), 0))
+	}
 	const (
 		free  = time.Second / 50_000 / 10 // a tenth of a processor: dropped in the kernel
 		dear  = time.Second / 50_000      // one of two processors, and with it the waits for more
 		count = 5000
 	)
 	for _, c := range []struct {
-		what     string
-		datagram []byte
-		bound    time.Duration
+		what      string
+		datagrams [][]byte
+		bound     time.Duration
 	}{
-		{"for nobody", s.pseudo.Seal(data(qpn^1<<9, 1024), 0), free},
-		{"noise", noise, free},
-		{"a MAD of another class", s.pseudo.Seal(toQP1(malformedMADs()[5]), 0), free},
-		{"for QP1 and no MAD", s.pseudo.Seal(toQP1(make([]byte, 1000)), 0), free},
-		{"for the session, with a wrong ICRC", data(qpn, 1024), dear},
-		{"a MAD without meaning", s.pseudo.Seal(toQP1(malformedMADs()[1]), 0), dear},
-		{"a REQ that is refused", s.pseudo.Seal(toQP1(malformedMADs()[0]), 0), dear},
+		{"for nobody", forNobody, free},
+		{"noise", [][]byte{noise}, free},
+		{"a MAD of another class", [][]byte{s.pseudo.Seal(toQP1(malformedMADs()[5]), 0)}, free},
+		{"for QP1 and no MAD", [][]byte{s.pseudo.Seal(toQP1(make([]byte, 1000)), 0)}, free},
+		{"for the session, with a wrong ICRC", [][]byte{data(qpn, 1024)}, dear},
+		{"a MAD without meaning", [][]byte{s.pseudo.Seal(toQP1(malformedMADs()[1]), 0)}, dear},
+		{"a REQ that is refused", [][]byte{s.pseudo.Seal(toQP1(malformedMADs()[0]), 0)}, dear},
 	} {
 		took := f.idle(func() {
 			for i := range count {
-				if s.write(c.datagram); i%100 == 99 {
+				if s.write(c.datagrams[i%len(c.datagrams)]); i%100 == 99 {
 					time.Sleep(2 * time.Millisecond) // 50,000/s
 				}
 			}
@@ -279,7 +285,7 @@ func TestGarbageLeavesTheProcessor(t *testing.T) {
 	}
 	s.settle()
 	// Those for QP1 that are no MADs, and noise, come to the keeper's socket.
-	for name, least := range map[string]int{"kernel_dropped": count, "keeper_dropped": 2 * count} {
+	for name, least := range map[string]int{"kernel_dropped": count * 3 / 4, "keeper_dropped": 2 * count} {
 		if got := f.counter(name); got < least {
 			t.Errorf("%s is %d, want %d at least", name, got, least)
 		}
