@@ -81,7 +81,8 @@ func isSingle(o wire.Operation) bool {
 // requester that its response was lost.
 func (q *QP) receivedAfter(psn ib.PSN) ib.PSN {
 	for i := range q.resp.saved {
-		if f := q.resp.saved[i].first; f.After(psn) {
+		// One that is half of the PSNs old or more seems to come.
+		if f := q.resp.saved[i].first; f.After(psn) && f.Before(q.resp.epsn) {
 			return f.Prev()
 		}
 	}

@@ -26,9 +26,7 @@ func readAt(s *script.Script, psn ib.PSN, off, n int) wire.Packet {
 
 // middle is a response of 1,024 bytes within a READ, of a responder of Verbena.
 func middle(psn ib.PSN) wire.Packet {
-	p := script.Response(wire.RCRDMAReadResponseMiddle, psn, script.Bytes(1024, byte(psn)))
-	p.Selective = true
-	return p
+	return script.Response(wire.RCRDMAReadResponseMiddle, psn, script.Bytes(1024, byte(psn)))
 }
 
 // last is middle at the end of a READ.
@@ -118,24 +116,87 @@ func TestReadOnlyWhatIsMissing(t *testing.T) {
 	s.WantIdle("done")
 }
 
-// Linux's rxe answers no part of a READ that begins before one that was asked for again. So of a
-// READ of a foreign responder the first gap is asked for, and the next when that is filled.
+// foreign is middle of a responder that is not Verbena.
+func foreign(psn ib.PSN) wire.Packet {
+	p := middle(psn)
+	p.Selective = false
+	return p
+}
+
+// A responder that is not Verbena is asked for all from a gap on: Linux's rxe answers no part of a
+// READ that begins before one that was asked for again.
 func TestReadOfForeignResponder(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(8*1024), script.Read(4*1024))
+	s.WantDrain("sent", 2)
+	for _, i := range []ib.PSN{0, 2, 4} {
+		s.Recv(foreign(psn + i))
+	}
+	wantRead(t, s, "from the gap on", psn+1, 7)
+	wantRead(t, s, "and the next READ", psn+8, 4)
+	s.WantQuiet("once")
+}
+
+// However a requester goes back, it never asks a foreign responder for a part of a READ that begins
+// before one that it asked for already: rxe would not answer.
+func TestForeignResponderIsNeverAskedForLess(t *testing.T) {
+	s := script.New(t, newRC)
+	s.Post(script.Read(40<<10), script.Read(1024)) // the first by two requests
+	asked := map[ib.PSN]ib.PSN{}                   // by the end of the request
+	look := func(why string) {
+		t.Helper()
+		for _, p := range s.Packets() {
+			end := p.PSN.Add(p.RETH.DMALen / 1024)
+			for e := range asked { // a part ends where its request ends, or before
+				if end.Before(e) && asked[e].Before(end) {
+					end = e
+				}
+			}
+			if before, ok := asked[end]; ok && p.PSN.Before(before) {
+				t.Fatalf("%s: asked for %v, after %v of the same READ", why, p.PSN-psn, before-psn)
+			}
+			asked[end] = p.PSN
+		}
+	}
+	look("the requests")
+	for _, i := range []ib.PSN{0, 2, 3, 32, 34} {
+		s.Recv(foreign(psn + i))
+		look("a gap")
+	}
+	only := script.Response(wire.RCRDMAReadResponseOnly, psn+40, script.Bytes(1024, 1))
+	only.Selective = false
+	s.Recv(only)
+	look("an answer that may not overtake: the queue pair goes back")
+	for range 4 {
+		s.Advance(100 * monotime.Millisecond)
+		look("a time-out")
+	}
+}
+
+// The newest response shows what is missing, but a foreign responder would answer nothing before
+// it any more.
+func TestProbeOfForeignResponder(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Read(8 * 1024))
 	s.WantDrain("sent", 1)
-	foreign := func(i ib.PSN) {
-		p := middle(psn + i)
-		p.Selective = false
-		s.Recv(p)
+	for i := range ib.PSN(4) {
+		s.Recv(foreign(psn + i))
 	}
-	for _, i := range []ib.PSN{0, 2, 4} {
-		foreign(i)
-	}
-	wantRead(t, s, "the first gap", psn+1, 1)
-	s.WantQuiet("the second waits")
-	foreign(1)
-	wantRead(t, s, "now it goes", psn+3, 1)
+	s.Advance(5 * monotime.Millisecond)
+	wantRead(t, s, "all that is missing", psn+4, 4)
+}
+
+// An answer within a host may say that it takes more packets than the request has. It completes
+// nothing else.
+func TestAnswerTooLong(t *testing.T) {
+	s := script.New(t, newRC, inRing)
+	s.Post(script.FetchAdd(1), script.Read(1024))
+	s.WantDrain("sent", 2)
+	p := script.AtomicAck(psn, 42)
+	p.ICRC = 7
+	s.Recv(p)
+	s.WantWC("refused", 1, ib.WCBadRespErr)
+	s.WantWC("flushed", 2, ib.WCWRFlushErr)
 }
 
 // A response that is lost again is asked for a third time when one that was asked for later comes:
@@ -185,11 +246,20 @@ func TestReadProbe(t *testing.T) {
 	s.WantWC("whole", 1, ib.WCSuccess)
 
 	s = script.New(t, newRC, relaxed)
+	s.Post(script.Read(1024))
+	s.WantDrain("sent", 1)
+	s.Recv(script.Response(wire.RCRDMAReadResponseOnly, psn, script.Bytes(1024, 1)))
+	s.Post(script.Read(4*1024), script.Read(2*1024))
+	s.WantDrain("sent", 2)
+	s.Advance(5 * monotime.Millisecond)
+	wantRead(t, s, "the last READ", psn+5, 2)
+	s.WantQuiet("no more")
+
+	s = script.New(t, newRC, relaxed)
 	s.Post(script.Read(4*1024), script.Read(2*1024))
 	s.WantDrain("sent", 2)
 	s.Advance(25 * monotime.Millisecond)
-	wantRead(t, s, "the last READ", psn+4, 2)
-	s.WantQuiet("no more")
+	wantRead(t, s, "a responder that may be another's: from the oldest on", psn, 4)
 }
 
 // Responses that nobody asked for, that come twice, that are too long, or that reach from one READ

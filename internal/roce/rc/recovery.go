@@ -224,7 +224,7 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		q.setTimer(now)
 		return
 	}
-	if first && !expired && r.next == r.max {
+	if first && !expired && r.next == r.max && (r.own || len(r.reads) == 0) {
 		r.probing = true
 		q.setTimer(now)
 		return
@@ -237,7 +237,8 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 // sendProbe repeats the newest packet, asking for an acknowledgement. A peer
 // that was merely late acknowledges everything; one that misses something says
 // from where with a NAK. Either way nothing is sent twice in vain. Of a READ that is known to have
-// been carried out only the last response is asked for.
+// been carried out only the last response is asked for: so there is no probe of READs if the
+// responder may not be one of Verbena. See handleData.
 //
 // Source: RFC 8985, section 7 (tail loss probe).
 func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {

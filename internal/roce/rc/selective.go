@@ -309,7 +309,7 @@ func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 	r.filling, r.resume = true, next
 	for i := 0; r.board.lost > 0 && i < len(r.board.holes); i++ {
 		h := &r.board.holes[i]
-		if !h.lost || q.waitsForOther(i) {
+		if !h.lost {
 			continue
 		}
 		q.seek(h.First)
@@ -341,16 +341,6 @@ func (q *QP) repeatLost(now monotime.Time, b *roce.Burst) {
 	r.board.count()
 	r.filling = false
 	r.cur, r.off, r.next = cur, off, next
-}
-
-// waitsForOther reports whether a hole is not to be repeated before the one before it is filled:
-// both are of the same READ, and the responder may not be one of Verbena. Linux's rxe answers no
-// part of a READ that begins before one that was asked for again.
-func (q *QP) waitsForOther(i int) bool {
-	r := &q.req
-	h := &r.board.holes[i]
-	return !r.own && i > 0 && h.First.Before(r.board.executed) &&
-		r.readOf(r.board.holes[i-1].First) == r.readOf(h.First)
 }
 
 // mayRepeat reports whether the burst, the window and the pace let a packet go again.

@@ -64,9 +64,9 @@ func ackWith(psn ib.PSN, s wire.Syndrome, msn ib.MSN) wire.Packet {
 		AETH: wire.AETH{Syndrome: s, MSN: msn}}
 }
 
-// Response is a packet of a READ response.
+// Response is a packet of a READ response, of a responder of Verbena.
 func Response(op wire.Opcode, psn ib.PSN, payload []byte) wire.Packet {
-	return wire.Packet{BTH: wire.BTH{Opcode: op, PSN: psn},
+	return wire.Packet{BTH: wire.BTH{Opcode: op, PSN: psn, Selective: true},
 		AETH: wire.AETH{Syndrome: wire.ACK(wire.CreditsInvalid)}, Payload: payload}
 }
 
