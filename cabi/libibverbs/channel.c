@@ -11,11 +11,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -265,18 +263,7 @@ static int is_nonblocking(struct vb_channel *ch)
 /* A poller that waits for a core among many others still counts as one. */
 #define POLLER_NS UINT64_C(100000000)
 
-/* A thread whose last calls differ changes its ways after at most twice so many. */
-#define VOTES 4
-
-static __thread struct {
-	bool arms;     /* it armed a channel since the last call of vb_channel_polled */
-	bool expected; /* vb_channel_sleep expects it to sleep */
-	bool doubted;  /* it has polled since it was last expected to sleep: look whether it slept */
-	long slept;    /* how often it had slept then, or UNKNOWN */
-	int polls_on;  /* how often it polled on instead, less how often it slept; within VOTES */
-} self; /* its address names the thread */
-
-#define UNKNOWN (-1)
+static __thread char self; /* its address names the thread */
 
 const void *vb_thread(void)
 {
@@ -296,69 +283,22 @@ static uint64_t about_now(void)
 	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Returns how often the thread has slept. */
-static long sleeps(void)
+void vb_channel_polled(void)
 {
-	struct rusage used;
-
-	return getrusage(RUSAGE_THREAD, &used) ? UNKNOWN : used.ru_nvcsw;
-}
-
-/* Notes that the thread slept when it was expected to, or polled on instead. */
-static void note(bool slept)
-{
-	int vote = slept ? -1 : 1;
-
-	if (abs(self.polls_on + vote) <= VOTES)
-		self.polls_on += vote;
-}
-
-void vb_channel_polled_on(void)
-{
-	if (self.expected && self.slept != UNKNOWN)
-		note(sleeps() != self.slept);
-	self.doubted |= self.expected;
-	self.expected = false;
-}
-
-static void expect_sleep(void)
-{
-	vb_channel_polled_on(); /* it has armed the channel again */
-	self.expected = true;
-	self.slept = self.doubted ? sleeps() : UNKNOWN; /* a system call */
-}
-
-/* Notes that the thread got an event: it has slept, or need not. */
-static void got_event(void)
-{
-	if (self.expected)
-		note(true);
-	self.expected = self.doubted = false;
-}
-
-void vb_channel_polled(int in_a_row)
-{
-	bool sleeps = !in_a_row && self.arms && self.polls_on <= 0;
-
-	self.arms = false;
-	if (sleeps)
-		return;
 	atomic_store_explicit(&poller.thread, &self, memory_order_relaxed);
 	atomic_store_explicit(&poller.at, about_now(), memory_order_relaxed);
 }
 
 /*
- * Reports whether a thread polls: another one, or this one, which arms channels and polls on. That
- * thread reads packets sooner than one that wakes up and would also take a core from it. So a
- * channel shows only events.
+ * Reports whether another thread polls. That thread reads packets sooner than one that wakes up and
+ * would also take a core from it. So a channel shows only events.
  */
-static int is_polled(void)
+static int another_polls(void)
 {
 	uint64_t at = atomic_load_explicit(&poller.at, memory_order_relaxed);
 
 	return at && about_now() - at < POLLER_NS &&
-	       (self.polls_on > 0 ||
-		atomic_load_explicit(&poller.thread, memory_order_relaxed) != &self);
+	       atomic_load_explicit(&poller.thread, memory_order_relaxed) != &self;
 }
 
 /* Stops showing arrivals, and has the engine forget that the application may wait for them. */
@@ -377,9 +317,8 @@ static void hide(struct vb_channel *ch)
 
 int vb_channel_notify(struct vb_channel *ch)
 {
-	self.arms = true;
 	/* A channel that blocked last time is taken to do so again: ibv_get_cq_event asks. */
-	if (is_polled())
+	if (another_polls())
 		hide(ch);
 	else if (!atomic_load_explicit(&ch->waits, memory_order_relaxed))
 		show(ch, is_nonblocking(ch));
@@ -391,14 +330,12 @@ int vb_channel_notify(struct vb_channel *ch)
 int vb_channel_sleep(struct vb_channel *ch, struct vb_cq *cq, int most)
 {
 	atomic_store_explicit(&ch->ready, 1, memory_order_relaxed);
-	if (is_polled())
+	if (another_polls())
 		hide(ch);
-	else if (atomic_load_explicit(&ch->shows, memory_order_relaxed)) {
-		if (cq->engine->cq_sleep(cq->handle, most))
-			return 1;
-	} else if (!atomic_load_explicit(&ch->waits, memory_order_relaxed))
+	else if (atomic_load_explicit(&ch->shows, memory_order_relaxed))
+		return cq->engine->cq_sleep(cq->handle, most);
+	else if (!atomic_load_explicit(&ch->waits, memory_order_relaxed))
 		cq->engine->wake(cq->ctx); /* ibv_get_cq_event reads by itself; poll(2) does not */
-	expect_sleep();
 	return 0;
 }
 
@@ -485,7 +422,7 @@ static int take(struct vb_channel *ch, const struct vb_engine *engine, vb_cookie
 		int nonblocking, kept, set, err;
 		unsigned how = shows ? VB_TAKE_WATCH : VB_TAKE_SERVE;
 
-		if (is_polled())
+		if (another_polls())
 			how = VB_TAKE_LEAVE;
 		else if (woken || atomic_load_explicit(&ch->waits, memory_order_relaxed))
 			how = VB_TAKE_WAIT;
@@ -578,7 +515,6 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_cq_event,
 		if (engine)
 			q = vb_cookie_report_comp(event);
 	}
-	got_event();
 	count_hasty(ch, q);
 	*cq = &q->ibv.cq;
 	*cq_context = q->ibv.cq.cq_context;

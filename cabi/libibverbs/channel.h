@@ -62,13 +62,7 @@ int vb_channel_sleep(struct vb_channel *channel, struct vb_cq *cq, int most);
 /* Returns an address that no other thread of the process has. */
 const void *vb_thread(void);
 
-/*
- * Called when the calling thread has found nothing in many polls, in a row or not: a thread that
- * shares its core finds something in most of its few polls.
- */
-void vb_channel_polled(int in_a_row);
-
-/* Called when the calling thread polls again after vb_channel_sleep. */
-void vb_channel_polled_on(void);
+/* Called when the calling thread polls again and again, and finds nothing. */
+void vb_channel_polled(void);
 
 #endif

@@ -27,11 +27,7 @@ struct vb_cq {
 	struct vb_source source;
 	/* atomic: the thread that asked for a notification and has polled nothing since, or NULL */
 	_Atomic(const void *) armed;
-	/* atomic: the thread that was expected to sleep and has polled nothing since, or NULL */
-	_Atomic(const void *) sleeps;
-	/* polls that found nothing; several threads may lose some */
-	atomic_uint empty; /* in a row */
-	atomic_uint idle;  /* in all */
+	atomic_uint empty; /* polls in a row that found nothing; several threads may lose some */
 	struct vb_giveway giveway;
 	/* guarded by lock */
 	struct vb_lock lock;

@@ -25,7 +25,7 @@
 #define YIELD_POLLS 16
 #define NAP_POLLS   64
 
-/* A thread polls if it finds nothing so often. */
+/* A thread polls if it finds nothing so often in a row; one that is about to sleep stops before. */
 #define POLLER_POLLS 16
 
 void vb_cq_lock(struct vb_cq *a, struct vb_cq *b)
@@ -111,27 +111,18 @@ static unsigned due(struct vb_board *board, unsigned empty)
 int vb_cq_idle(struct vb_cq *cq, int most)
 {
 	unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed) + 1, away, polls;
-	unsigned idle = atomic_load_explicit(&cq->idle, memory_order_relaxed) + 1;
-	const void *armed_by, *sleeps;
+	const void *armed_by;
 
 	atomic_store_explicit(&cq->empty, empty, memory_order_relaxed);
-	atomic_store_explicit(&cq->idle, idle, memory_order_relaxed);
 	/* A thread that asked for a notification and finds nothing is about to sleep. */
 	armed_by = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	if (armed_by && armed_by == vb_thread()) {
-		if (!vb_channel_sleep(vb_channel_of(cq->ibv.cq.channel), cq, most)) {
+		if (!vb_channel_sleep(vb_channel_of(cq->ibv.cq.channel), cq, most))
 			atomic_store_explicit(&cq->armed, NULL, memory_order_relaxed);
-			atomic_store_explicit(&cq->sleeps, armed_by, memory_order_relaxed);
-		}
 		return 1;
 	}
-	sleeps = atomic_load_explicit(&cq->sleeps, memory_order_relaxed);
-	if (sleeps && sleeps == vb_thread()) {
-		atomic_store_explicit(&cq->sleeps, NULL, memory_order_relaxed);
-		vb_channel_polled_on();
-	}
-	if (empty % POLLER_POLLS == 0 || idle % POLLER_POLLS == 0)
-		vb_channel_polled(empty >= POLLER_POLLS);
+	if (empty % POLLER_POLLS == 0)
+		vb_channel_polled();
 	away = give_way(&cq->giveway, empty);
 	polls = due(cq->board, empty);
 	if (away > polls)
