@@ -179,7 +179,8 @@ static void *open_copy(const char *path, unsigned n)
  * application's: threads of its own are to get them.
  *
  * The runtime takes SIGURG to preempt goroutines by, and does not (asyncpreemptoff). So SIGURG
- * gets the action back that it had.
+ * gets the action back that it had. A handler gets SA_ONSTACK, as the runtime does with the others
+ * that it finds: a goroutine's stack may be too small for it.
  */
 static void *open_engine(const char *path)
 {
@@ -191,6 +192,8 @@ static void *open_engine(const char *path)
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	sigaction(SIGURG, NULL, &urgent);
 	lib = copies ? open_copy(path, copies) : dlopen(path, RTLD_LOCAL | RTLD_NOW);
+	if (urgent.sa_handler != SIG_DFL && urgent.sa_handler != SIG_IGN)
+		urgent.sa_flags |= SA_ONSTACK;
 	if (lib)
 		sigaction(SIGURG, &urgent, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * SIGURG is the application's: its handler stays, and the engine's runtime does not send the
- * signal. Otherwise it would end system calls of the application with EINTR.
+ * signal. Otherwise it would end system calls of the application with EINTR. The handler runs on a
+ * signal stack if there is one: a goroutine's own may be too small.
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -49,6 +50,7 @@ int main(void)
 	pthread_join(thread, NULL);
 	MUST(sigaction(SIGURG, NULL, &now) == 0);
 	CHECK(now.sa_handler == handler);
+	CHECK(now.sa_flags & SA_ONSTACK);
 	EQUAL(signals, 0);
 	raise(SIGURG);
 	EQUAL(signals, 1);
