@@ -9,7 +9,8 @@ import "C"
 
 import "runtime"
 
-// spareProcessors is the number of processors of the Go runtime beyond one per core.
+// spareProcessors is the number of processors of the Go runtime beyond its own choice: one per
+// core, or fewer by a cgroup's limit.
 //
 // A thread keeps its processor when a call into Go returns, until the runtime's monitor takes it. A
 // call that finds none free waits for the monitor. With 8 threads on two cores a call took 0.4
@@ -18,6 +19,6 @@ const spareProcessors = 16
 
 func init() {
 	if getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(runtime.NumCPU() + spareProcessors)
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareProcessors)
 	}
 }
