@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define MESSAGES 4000
+#define MESSAGES 1000
 #define BURST    8 /* messages that are posted at once */
 
 /* The steps of a thread that was woken. */

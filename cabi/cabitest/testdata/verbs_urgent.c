@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* Some tenths of a second: the runtime would preempt each thread every 10 ms. */
-#define MESSAGES 100000
+/* The runtime would preempt each thread every 10 ms. */
+#define RUN_MS 500
 
 static struct ibv_context *ctx;
 static int signals;
@@ -24,11 +24,12 @@ static void handler(int sig)
 
 static void *work(void *arg)
 {
+	long long until = now_ms() + RUN_MS;
 	struct end a, b;
 
 	(void)arg;
 	pair(&a, &b, ctx, IBV_QPT_RC);
-	for (int i = 0; i < MESSAGES && !failures; i++) {
+	for (int i = 0; now_ms() < until && !failures; i++) {
 		EQUAL(post_recv(&b, i, 0, 64), 0);
 		EQUAL(post_send(&a, i, 0, 64), 0);
 		WANT_WC(a.cq, i, IBV_WC_SUCCESS);
