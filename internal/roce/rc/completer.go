@@ -144,9 +144,9 @@ func (q *QP) checkDrained() {
 }
 
 // handleData takes a READ response or an atomic response with psn in the window. One of Verbena is
-// placed whenever it comes. One of another responder is placed in its order: Linux's rxe answers no
-// part of a READ that begins before one that was asked for again, so a requester that has asked for
-// a gap could not go back to what is before it.
+// placed whenever it comes. One of another responder is placed in its order: Linux's rxe answers
+// no part of a READ that begins before one that was asked for again. After asking for a gap a
+// requester could not go back to an earlier PSN of that READ.
 func (q *QP) handleData(now monotime.Time, p *wire.Packet, n uint32) {
 	r := &q.req
 	i := r.readOf(p.PSN)

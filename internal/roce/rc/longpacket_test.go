@@ -134,3 +134,21 @@ func TestLongPacketsThatLie(t *testing.T) {
 		s.WantNak("refused", peerPSN, wire.NAKInvalidRequest)
 	})
 }
+
+// The acknowledgement of a duplicate names no PSN past a READ that came after it. Half of all PSNs
+// later the READ seems to have come after it, and has not.
+func TestDuplicateLongAfterRead(t *testing.T) {
+	s := script.New(t, newRC, inRing, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU256 }))
+	s.Recv(s.At(script.Request(wire.RCRDMAReadRequest, peerPSN, nil), 0, 200))
+	const stands = 128
+	p := s.At(long(wire.RCRDMAWriteOnly, peerPSN+1, stands*256, stands), 0, stands*256)
+	for range 1<<23/stands + 2 {
+		s.Recv(p)
+		s.Packets()
+		p.PSN = p.PSN.Add(stands)
+	}
+	p.PSN = p.PSN.Add(1<<24 - stands) // the newest again
+	p.AckReq = true
+	s.Recv(p)
+	s.WantAck("the newest", p.PSN.Add(stands-1), 2+1<<23/stands+1)
+}

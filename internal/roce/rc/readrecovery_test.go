@@ -137,8 +137,8 @@ func TestReadOfForeignResponder(t *testing.T) {
 	s.WantQuiet("once")
 }
 
-// However a requester goes back, it never asks a foreign responder for a part of a READ that begins
-// before one that it asked for already: rxe would not answer.
+// A requester that goes back never asks a foreign responder for a part of a READ that begins before
+// one asked for already: rxe would not answer.
 func TestForeignResponderIsNeverAskedForLess(t *testing.T) {
 	s := script.New(t, newRC)
 	s.Post(script.Read(40<<10), script.Read(1024)) // the first by two requests
@@ -173,7 +173,7 @@ func TestForeignResponderIsNeverAskedForLess(t *testing.T) {
 	}
 }
 
-// The newest response shows what is missing, but a foreign responder would answer nothing before
+// The newest response shows the missing ones, but a foreign responder would answer nothing before
 // it any more.
 func TestProbeOfForeignResponder(t *testing.T) {
 	s := script.New(t, newRC)

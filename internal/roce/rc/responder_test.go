@@ -151,24 +151,6 @@ func TestDuplicateRequest(t *testing.T) {
 	s.WantCount("counted", roce.DuplicateRequest, 2)
 }
 
-// A READ counts for what a duplicate's acknowledgement may name while it is the newer of the two:
-// half of all PSNs later it seems to be newer, and is not.
-func TestDuplicateLongAfterRead(t *testing.T) {
-	s := script.New(t, newRC, inRing, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU256 }))
-	s.Recv(s.At(script.Request(wire.RCRDMAReadRequest, peerPSN, nil), 0, 200))
-	const stands = 128
-	p := s.At(long(wire.RCRDMAWriteOnly, peerPSN+1, stands*256, stands), 0, stands*256)
-	for range 1<<23/stands + 2 {
-		s.Recv(p)
-		s.Packets()
-		p.PSN = p.PSN.Add(stands)
-	}
-	p.PSN = p.PSN.Add(1<<24 - stands) // the newest again
-	p.AckReq = true
-	s.Recv(p)
-	s.WantAck("the newest", p.PSN.Add(stands-1), 2+1<<23/stands+1)
-}
-
 // A repeated READ is executed again, from where it is repeated, with the
 // memory as it is now.
 func TestDuplicateRead(t *testing.T) {
