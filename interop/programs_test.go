@@ -29,12 +29,13 @@ func buildPrograms() error {
 		return err
 	}
 	for name, build := range map[string]string{
-		"verbena":        "go build -o $0 ../cmd/verbena",
-		"peer":           "go build -o $0 ./peer",
-		"rdmacore-peer":  "gcc -O2 -Wall -o $0 peer/rdmacore/peer.c -lrdmacm -libverbs",
-		"verbs_as_rxe":   "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_as_rxe.c -libverbs",
-		"verbs_unmapped": "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_unmapped.c -libverbs",
-		"lib":            "make -s -C ../cabi OUT=$0 engine libibverbs librdmacm librspreload",
+		"verbena":           "go build -o $0 ../cmd/verbena",
+		"peer":              "go build -o $0 ./peer",
+		"rdmacore-peer":     "gcc -O2 -Wall -o $0 peer/rdmacore/peer.c -lrdmacm -libverbs",
+		"verbs_as_rxe":      "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_as_rxe.c -libverbs",
+		"verbs_failed_peer": "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_failed_peer.c -libverbs",
+		"verbs_unmapped":    "gcc -O2 -Wall -o $0 ../cabi/cabitest/testdata/verbs_unmapped.c -libverbs",
+		"lib":               "make -s -C ../cabi OUT=$0 engine libibverbs librdmacm librspreload",
 	} {
 		path := filepath.Join(programs, name)
 		if out, err := exec.Command("sh", "-c", build, path).CombinedOutput(); err != nil {
