@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// In one of so many windows of this length no thread may wake up: earlier timers may fall into the
-// first ones.
+// In one of so many windows of this length no thread may wake up. Earlier timers may fall into the
+// first ones. Tests beside it may wake the process while it keeps the port for theirs.
 const (
 	window  = 2 * time.Second
-	windows = 5
+	windows = 30
 )
 
 // Wait returns when no thread of a process has woken up for a while. The count is the kernel's of
