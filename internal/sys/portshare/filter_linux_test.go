@@ -114,7 +114,7 @@ func TestSlotsNextOwnerHasItsOwnNumbers(t *testing.T) {
 }
 
 // TestKeeperDropsAreCounted has each member tell the datagrams that were dropped at the keeper's
-// socket. A keeper that is stopped holds up nobody who asks.
+// socket. A member that asks a stopped keeper is not held up.
 func TestKeeperDropsAreCounted(t *testing.T) {
 	n := newNetwork(t, 45)
 	m, other := joinHere(t, n.dir), joinHere(t, n.dir)
