@@ -218,9 +218,23 @@ func TestMalformedMADsCostNoMemory(t *testing.T) {
 	f.finish()
 }
 
+// leastOf fails the test if a cost is above its bound in each of several tries. Interruptions only
+// raise it: they part batches, and their caches are cold.
+func leastOf(t *testing.T, what string, bound float64, cost func(try int) float64) {
+	t.Helper()
+	const tries = 10
+	for try := range tries {
+		got := cost(try)
+		if t.Logf("%s: %.2f", what, got); got <= bound {
+			return
+		}
+	}
+	t.Errorf("%s: more than %.2f in each of %d tries", what, bound, tries)
+}
+
 // TestGarbageLeavesTheProcessor bounds the cost of garbage, by kind: a session beside 50,000
-// datagrams a second keeps more than half of its rate. The test counts the processor time of the
-// program and of its keeper, which is independent of other load.
+// datagrams a second keeps more than half of its rate. The test compares the processor time of the
+// program and of its keeper with the sender's, so it is independent of the machine's speed.
 func TestGarbageLeavesTheProcessor(t *testing.T) {
 	f := startFloodedVerbs(t)
 	if f == nil {
@@ -233,59 +247,58 @@ func TestGarbageLeavesTheProcessor(t *testing.T) {
 	noise := make([]byte, 64)
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	s := newStranger(t)
-	// The filter lets 64 numbers of 2,048 pass that are given out next, so not one number is tried
-	// but many.
-	var forNobody [][]byte
-	for other := range ib.QPN(64) {
-		forNobody = append(forNobody, s.pseudo.Seal(data(qpn^(other+1)<<4, 1024), 0))
+	same := func(datagram []byte) func(int) []byte {
+		return func(int) []byte { return datagram }
 	}
+	req, self := s.pseudo.Seal(toQP1(malformedMADs()[0]), 0), process{t, "/proc/self"}
+	// The bounds are multiples of the sender's processor time, some 10 µs a datagram.
 	const (
-		free  = time.Second / 50_000 / 10 // a tenth of a processor: dropped in the kernel
-		dear  = time.Second / 50_000      // one of two processors, and with it the waits for more
+		free  = 0.2 // dropped in the kernel: 0.01 to 0.04
+		dear  = 2   // judged by the program or the keeper, one of two processors: 0.6 to 0.9
 		count = 5000
 	)
 	for _, c := range []struct {
-		what      string
-		datagrams [][]byte
-		bound     time.Duration
+		what     string
+		datagram func(try int) []byte
+		bound    float64
 	}{
-		{"for nobody", forNobody, free},
-		{"noise", [][]byte{noise}, free},
-		{"a MAD of another class", [][]byte{s.pseudo.Seal(toQP1(malformedMADs()[5]), 0)}, free},
-		{"for QP1 and no MAD", [][]byte{s.pseudo.Seal(toQP1(make([]byte, 1000)), 0)}, free},
-		{"for the session, with a wrong ICRC", [][]byte{data(qpn, 1024)}, dear},
-		{"a MAD without meaning", [][]byte{s.pseudo.Seal(toQP1(malformedMADs()[1]), 0)}, dear},
-		{"a REQ that is refused", [][]byte{s.pseudo.Seal(toQP1(malformedMADs()[0]), 0)}, dear},
+		// The filter also passes 64 numbers of 2,048, which come next: each try has another number.
+		{"for nobody", func(try int) []byte {
+			return s.pseudo.Seal(data(qpn^ib.QPN(try+1)<<8, 1024), 0)
+		}, free},
+		{"noise", same(noise), free},
+		{"a MAD of another class", same(s.pseudo.Seal(toQP1(malformedMADs()[5]), 0)), free},
+		{"for QP1 and no MAD", same(s.pseudo.Seal(toQP1(make([]byte, 1000)), 0)), free},
+		{"for the session, with a wrong ICRC", same(data(qpn, 1024)), dear},
+		{"a MAD without meaning", same(s.pseudo.Seal(toQP1(malformedMADs()[1]), 0)), dear},
+		{"a REQ that is refused", same(req), dear},
 	} {
-		took := f.idle(func() {
-			for i := range count {
-				if s.write(c.datagrams[i%len(c.datagrams)]); i%100 == 99 {
-					time.Sleep(2 * time.Millisecond) // 50,000/s
+		leastOf(t, c.what+": of the sender's time", c.bound, func(try int) float64 {
+			datagram, before := c.datagram(try), self.took()
+			took := f.idle(func() {
+				for i := range count {
+					if s.write(datagram); i%100 == 99 {
+						time.Sleep(2 * time.Millisecond) // 50,000/s
+					}
 				}
-			}
-			s.settle()
-		}) / count
-		t.Logf("%s: %v each", c.what, took)
-		if took > c.bound {
-			t.Errorf("%s: %v each, more than %v", c.what, took, c.bound)
-		}
+				s.settle()
+			})
+			return took.Seconds() / (self.took() - before).Seconds()
+		})
 	}
 	// An endless stream costs a quarter of a processor, however fast it is.
-	req := s.pseudo.Seal(toQP1(malformedMADs()[0]), 0)
-	start := time.Now()
-	took := f.idle(func() {
-		for time.Since(start) < 700*time.Millisecond {
-			s.write(req)
-		}
+	leastOf(t, "REQs without end: of a processor", 1./3, func(int) float64 {
+		start := time.Now()
+		took := f.idle(func() {
+			for time.Since(start) < 300*time.Millisecond {
+				s.write(req)
+			}
+		})
+		return took.Seconds() / time.Since(start).Seconds()
 	})
-	share := float64(took) / float64(time.Since(start))
-	t.Logf("REQs without end: %.2f of a processor", share)
-	if share > 1./3 {
-		t.Errorf("REQs without end cost %.2f of a processor", share)
-	}
 	s.settle()
 	// Those for QP1 that are no MADs, and noise, come to the keeper's socket.
-	for name, least := range map[string]int{"kernel_dropped": count * 3 / 4, "keeper_dropped": 2 * count} {
+	for name, least := range map[string]int{"kernel_dropped": count, "keeper_dropped": 2 * count} {
 		if got := f.counter(name); got < least {
 			t.Errorf("%s is %d, want %d at least", name, got, least)
 		}
