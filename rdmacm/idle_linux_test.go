@@ -13,21 +13,28 @@ import (
 
 	"verbena/internal/testkit/childproc"
 	"verbena/internal/testkit/idle"
+	"verbena/internal/testkit/netns"
 	"verbena/rdmacm"
 )
 
 // idleChild is in the environment of the process that is to sleep.
 const idleChild = "VERBENA_TEST_IDLE"
 
-// TestIdleConnectionsWakeNobody has a process with a listener and 100 connections sleep.
+// TestIdleConnectionsWakeNobody has a process with a listener and 100 connections sleep. It keeps
+// the port of a network that no other process is in.
 func TestIdleConnectionsWakeNobody(t *testing.T) {
 	if os.Getenv(idleChild) != "" {
 		beIdle(t)
 		return
 	}
 	t.Parallel()
+	network := netns.New(t)
+	if network == nil {
+		return
+	}
+	network.Up("lo")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
-	cmd.Env = append(os.Environ(), idleChild+"=1")
+	cmd.Env = append(os.Environ(), idleChild+"=1", "XDG_RUNTIME_DIR="+t.TempDir())
 	in, out := childproc.Start(t, cmd)
 	r := bufio.NewReader(out)
 	if line, err := r.ReadString('\n'); line != "idle\n" {

@@ -12,14 +12,15 @@ import (
 )
 
 // In one of so many windows of this length no thread may wake up. Earlier timers may fall into the
-// first ones. Tests beside it may wake the process while it keeps the port for theirs.
+// first ones.
 const (
 	window  = 2 * time.Second
-	windows = 30
+	windows = 5
 )
 
 // Wait returns when no thread of a process has woken up for a while. The count is the kernel's of
-// the times that a thread went to sleep, so other processes' load does not matter.
+// the times that a thread went to sleep, so other processes' load does not matter. The process has
+// a network of its own: datagrams of others would wake it while it keeps their port.
 func Wait(t *testing.T, pid int) {
 	t.Helper()
 	before, left := sleeps(t, pid), ""
