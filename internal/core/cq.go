@@ -4,6 +4,7 @@ package core
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -194,9 +195,15 @@ type CompChannel struct {
 	users atomic.Int32
 	ready chan struct{} // holds a token while there is something
 
+	idle func() bool // immutable: mayWait
+
+	attended atomic.Bool     // a goroutine in attend reads the network
+	done     <-chan struct{} // of the goroutine in attend: the end of its context
+
 	mu     sync.Mutex
 	events []*CQ
 	closed bool
+	end    func() bool // ends what makes done wake the goroutine; nil: done does not
 }
 
 // CreateCompChannel creates a completion channel: ibv_create_comp_channel(3).
@@ -205,6 +212,7 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 		return nil, err
 	}
 	ch := &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
+	ch.idle = ch.mayWait
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.alive(); err != nil {
@@ -225,6 +233,9 @@ func (c *CompChannel) signal() {
 	select {
 	case c.ready <- struct{}{}:
 	default:
+	}
+	if c.attended.Load() {
+		c.ctx.eng.WakeAttendant()
 	}
 }
 
@@ -249,6 +260,11 @@ func (c *CompChannel) take() (*CQ, error) {
 		c.events = c.events[:copy(c.events, c.events[1:])]
 		if len(c.events) > 0 {
 			c.signal()
+		} else {
+			select {
+			case <-c.ready:
+			default:
+			}
 		}
 		return q, nil
 	}
@@ -260,19 +276,85 @@ func (c *CompChannel) take() (*CQ, error) {
 }
 
 // Wait blocks until a completion queue on the channel has an event and returns that queue:
-// ibv_get_cq_event(3).
+// ibv_get_cq_event(3). One goroutine of the process that waits so reads the network.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 	for {
 		if q, err := c.take(); q != nil || err != nil {
 			return q, err
 		}
-		c.ctx.eng.Wake()
+		right := c.ctx.eng.Attendance()
+		if right == nil {
+			c.ctx.eng.Wake()
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-c.ready:
+		case a := <-right:
+			q, err := c.attend(ctx, a)
+			if q != nil || err != nil {
+				return q, err
+			}
 		}
 	}
+}
+
+// attend reads the network until the channel has an event, which it returns. It returns neither
+// event nor error if it cannot wait.
+func (c *CompChannel) attend(ctx context.Context, a *engine.Attendant) (q *CQ, err error) {
+	defer a.EndAttend()
+	c.attended.Store(true)
+	defer c.attended.Store(false)
+	c.watch(ctx)
+	for waits, ok := true, true; ok; waits = false {
+		came := a.Collect(waits)
+		if q, err = c.take(); q != nil || err != nil {
+			return q, err
+		}
+		if err = ctx.Err(); err != nil {
+			return nil, err
+		}
+		if came > 0 {
+			runtime.Gosched() // to a goroutine that has an event now
+		}
+		ok = a.Sleep(c.idle)
+	}
+	return nil, nil
+}
+
+// watch makes the end of ctx wake the goroutine in attend. It goes on after attend for the next
+// Wait with the same context.
+func (c *CompChannel) watch(ctx context.Context) {
+	done := ctx.Done()
+	if done == c.done {
+		return
+	}
+	c.done = done
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endLocked()
+	if done != nil && !c.closed {
+		c.end = context.AfterFunc(ctx, c.ctx.eng.WakeAttendant)
+	}
+}
+
+func (c *CompChannel) endLocked() {
+	if c.end != nil {
+		c.end()
+		c.end = nil
+	}
+}
+
+// mayWait reports whether the goroutine in attend has nothing to return with.
+func (c *CompChannel) mayWait() bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.events) == 0 && !c.closed
 }
 
 // Close removes the channel and makes a waiting Wait return: ibv_destroy_comp_channel(3).
@@ -290,6 +372,7 @@ func (c *CompChannel) Close() error {
 func (c *CompChannel) close() {
 	c.mu.Lock()
 	c.closed = true
+	c.endLocked()
 	c.mu.Unlock()
 	c.signal()
 }

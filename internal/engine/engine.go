@@ -64,6 +64,7 @@ type Engine struct {
 	onStranger atomic.Pointer[func()] // nil: not set
 	cm         cmCounters
 	arrival    arrival
+	attendant  Attendant
 	bg         background
 }
 
@@ -112,6 +113,7 @@ func (e *Engine) Close() error {
 	for _, p := range *e.plugs.Load() {
 		p.BeforeClose()
 	}
+	e.closeAttendant()
 	e.bg.stop()
 	e.stopInputs()
 	e.closePollers()

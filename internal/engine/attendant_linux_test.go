@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+)
+
+// TestAttendantIsOne has goroutines take the right to read in turns: one at a time has it, and the
+// engine closes only when none has.
+func TestAttendantIsOne(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const goroutines, turns = 8, 100
+	var inside, done atomic.Int32
+	for range goroutines {
+		go func() {
+			defer done.Add(1)
+			for range turns {
+				a := <-e.Attendance()
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d goroutines have the right", n)
+				}
+				runtime.Gosched()
+				inside.Add(-1)
+				a.EndAttend()
+			}
+		}()
+	}
+	for done.Load() < goroutines {
+		runtime.Gosched()
+	}
+	a := <-e.Attendance()
+	closed := make(chan struct{})
+	go func() { e.Close(); close(closed) }()
+	select {
+	case <-closed:
+		t.Error("the engine closed under a goroutine that reads")
+	default:
+	}
+	a.EndAttend()
+	<-closed
+}
+
+// TestAttendantWakes has the goroutine that sleeps wake up for a message of a peer, and for another
+// goroutine. A reason to stay awake that comes while it falls asleep is not missed.
+func TestAttendantWakes(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	r := &pipeRing{eng: e}
+	e.AddRing(r)
+	var news, over atomic.Bool
+	slept := make(chan bool)
+	go func() {
+		a := <-e.Attendance()
+		defer a.EndAttend()
+		defer close(slept)
+		for !over.Load() {
+			if !a.Sleep(func() bool { return !news.Load() }) {
+				t.Error("the descriptors are lost")
+			}
+			a.Collect(false)
+			if news.Swap(false) {
+				slept <- true
+			}
+		}
+	}()
+	const rounds = 2000
+	for range rounds {
+		r.write()
+		for r.unread.Load() > 0 { // the background goroutine may read it, where this one is held up
+			runtime.Gosched()
+		}
+		news.Store(true)
+		e.WakeAttendant()
+		<-slept
+	}
+	over.Store(true)
+	news.Store(true)
+	e.WakeAttendant()
+	<-slept
+}
