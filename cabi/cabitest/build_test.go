@@ -48,7 +48,7 @@ func compile(t *testing.T, name string, flags ...string) string {
 }
 
 // within bounds the run of a program.
-const within = 60 * time.Second
+const within = 150 * time.Second
 
 // run compiles and runs testdata/name.c.
 func run(t *testing.T, name string, args ...string) {

@@ -58,7 +58,7 @@ func TestKeeperClearsAfterTheKilled(t *testing.T) {
 			t.Fatalf("%v: %v %s", s, err, out)
 		}
 		var left []string
-		for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		for until := time.Now().Add(within); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 			if left, _ = filepath.Glob(filepath.Join(run, "verbena", "*")); len(left) == 0 {
 				break
 			}

@@ -75,7 +75,7 @@ func watch(t *testing.T, args ...string) watcher {
 // want waits for a line; skip may come before it.
 func (w watcher) want(line string, skip ...string) {
 	w.t.Helper()
-	limit := time.After(10 * time.Second)
+	limit := time.After(within)
 	for {
 		select {
 		case got, ok := <-w.lines:

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TIMEOUT_SECONDS 30
+#define TIMEOUT_SECONDS 120
 
 #define CHECK(cond)                                                                                            \
 	do {                                                                                                   \

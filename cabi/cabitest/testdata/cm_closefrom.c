@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	struct rdma_conn_param param = { .retry_count = 7 };
 	struct rdma_cm_event *event;
 
-	alarm(30);
+	alarm(120);
 	CHECK(rdma_create_qp(id, NULL, &attr) == 0);
 	for (int fd = 3; fd < 1024; fd++)
 		close(fd);

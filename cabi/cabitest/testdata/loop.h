@@ -69,7 +69,7 @@ __attribute__((format(printf, 3, 4), unused)) static void failed(const char *fil
 
 /* -- time ---------------------------------------------------------------------- */
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 30000
 
 static inline long long now_ms(void)
 {

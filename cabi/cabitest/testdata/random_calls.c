@@ -21,7 +21,7 @@
 
 #define THREADS 4
 #define FORKS 6 /* each loads an engine of its own */
-#define HUNG_SECONDS 40
+#define HUNG_SECONDS 120
 
 static int forks_left = FORKS; /* guarded by mu */
 static atomic_bool over;

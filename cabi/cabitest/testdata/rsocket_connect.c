@@ -23,7 +23,7 @@ static void refused(const char *arg)
 	CHECK(rclose(s) == 0);
 	s = fd.fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	CHECK_FAILS(rconnect(s, (struct sockaddr *)&addr, sizeof(addr)), EINPROGRESS);
-	CHECK(rpoll(&fd, 1, 5000) == 1 && fd.revents & POLLERR);
+	CHECK(rpoll(&fd, 1, 30000) == 1 && fd.revents & POLLERR);
 	CHECK(error_of(s) == ECONNREFUSED);
 	CHECK(error_of(s) == 0); /* it is told once */
 	CHECK(rclose(s) == 0);
@@ -45,11 +45,11 @@ static void nonblocking(const char *arg)
 	CHECK_FAILS(rsend(s, "x", 1, 0), ENOTCONN);
 	CHECK_FAILS(rrecv(s, &peer, 1, 0), ENOTCONN);
 	CHECK_FAILS(rconnect(s, (struct sockaddr *)&addr, sizeof(addr)), EINPROGRESS);
-	CHECK(rpoll(&fds[0], 1, 5000) == 1 && fds[0].revents == POLLOUT);
+	CHECK(rpoll(&fds[0], 1, 30000) == 1 && fds[0].revents == POLLOUT);
 	CHECK(error_of(s) == 0);
 	CHECK(rconnect(s, (struct sockaddr *)&addr, sizeof(addr)) == 0); /* as connect(2) after EINPROGRESS */
 	CHECK_FAILS(rconnect(s, (struct sockaddr *)&addr, sizeof(addr)), EISCONN);
-	CHECK(rpoll(&fds[1], 1, 5000) == 1 && fds[1].revents == POLLIN);
+	CHECK(rpoll(&fds[1], 1, 30000) == 1 && fds[1].revents == POLLIN);
 	memset(&peer, 0, sizeof(peer));
 	length = sizeof(peer);
 	accepted = raccept(listener, (struct sockaddr *)&peer, &length);

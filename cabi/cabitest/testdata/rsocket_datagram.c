@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 
 	CHECK(rsendto(s[0], "abcd", 4, 0, (struct sockaddr *)&addrs[1], sizeof(addrs[1])) == 4);
-	CHECK(rpoll(&fd, 1, 5000) == 1 && fd.revents == POLLIN);
+	CHECK(rpoll(&fd, 1, 30000) == 1 && fd.revents == POLLIN);
 	CHECK(rrecv(s[1], buf, 4, MSG_PEEK) == 4);
 	CHECK(rrecvmsg(s[1], &msg, 0) == 2 && msg.msg_flags & MSG_TRUNC);
 	CHECK(rpoll(&fd, 1, 0) == 0);

@@ -20,7 +20,7 @@ static void beside_pipes(int ends[2])
 	CHECK(rpoll(fds, 3, -1) == 1 && !fds[0].revents && fds[1].revents == POLLIN);
 	CHECK(rsend(ends[0], "r", 1, 0) == 1);
 	fds[1].fd = -1;
-	CHECK(rpoll(fds, 3, 5000) == 1 && fds[0].revents == POLLIN);
+	CHECK(rpoll(fds, 3, 30000) == 1 && fds[0].revents == POLLIN);
 	fds[1].fd = pipes[0];
 	CHECK(rpoll(fds, 3, -1) == 2);
 

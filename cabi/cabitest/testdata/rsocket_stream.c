@@ -109,7 +109,7 @@ static void full(int ends[2])
 	CHECK(received == sent && !memcmp(data, back, sent));
 	struct pollfd fd = { .fd = ends[0], .events = POLLOUT };
 
-	CHECK(rpoll(&fd, 1, 5000) == 1 && fd.revents == POLLOUT);
+	CHECK(rpoll(&fd, 1, 30000) == 1 && fd.revents == POLLOUT);
 }
 
 static void halves(int ends[2])
@@ -122,13 +122,13 @@ static void halves(int ends[2])
 	CHECK_FAILS(rsend(ends[0], "x", 1, 0), EPIPE);
 	CHECK(rrecv(ends[1], buf, sizeof(buf), MSG_WAITALL) == 4 && !memcmp(buf, "last", 4));
 	CHECK(rrecv(ends[1], buf, sizeof(buf), 0) == 0);
-	CHECK(rpoll(&fd, 1, 5000) == 1 && fd.revents == (POLLIN | POLLRDHUP));
+	CHECK(rpoll(&fd, 1, 30000) == 1 && fd.revents == (POLLIN | POLLRDHUP));
 	CHECK(rsend(ends[1], "back", 4, 0) == 4); /* the other half is open */
 	CHECK(rrecv(ends[0], buf, sizeof(buf), 0) == 4 && !memcmp(buf, "back", 4));
 	CHECK(rshutdown(ends[1], SHUT_WR) == 0);
 	CHECK(rrecv(ends[0], buf, sizeof(buf), 0) == 0);
 	fd.events = POLLIN | POLLOUT;
-	CHECK(rpoll(&fd, 1, 5000) == 1 && fd.revents & POLLHUP);
+	CHECK(rpoll(&fd, 1, 30000) == 1 && fd.revents & POLLHUP);
 	CHECK_FAILS(rshutdown(ends[0], 17), EINVAL);
 }
 
@@ -145,7 +145,7 @@ static void close_keeps_data(const char *arg)
 	CHECK(rclose(ends[0]) == 0);
 	struct pollfd fd = { .fd = ends[1], .events = POLLIN };
 
-	CHECK(rpoll(&fd, 1, 5000) == 1 && fd.revents == POLLIN); /* no POLLHUP before the end */
+	CHECK(rpoll(&fd, 1, 30000) == 1 && fd.revents == POLLIN); /* no POLLHUP before the end */
 	CHECK(rrecv(ends[1], back, sizeof(back), MSG_WAITALL) == sizeof(back) && !memcmp(data, back, sizeof(data)));
 	CHECK(rrecv(ends[1], back, 1, 0) == 0);
 	CHECK_FAILS(rsend(ends[1], data, 1, 0), ECONNRESET);

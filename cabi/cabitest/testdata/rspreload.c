@@ -79,10 +79,10 @@ static void waits(int ends[2])
 	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, pipes[0], &event) == 0);
 	CHECK(epoll_wait(set, got, 3, 0) == 0);
 	CHECK(write(ends[0], "one", 3) == 3);
-	CHECK(epoll_wait(set, got, 3, 5000) == 1 && got[0].data.u64 == 42 && got[0].events == EPOLLIN);
+	CHECK(epoll_wait(set, got, 3, 30000) == 1 && got[0].data.u64 == 42 && got[0].events == EPOLLIN);
 	CHECK(write(pipes[1], "p", 1) == 1);
-	CHECK(epoll_wait(set, got, 3, 5000) == 2);
-	CHECK(poll(&fd, 1, 5000) == 1 && fd.revents == POLLIN);
+	CHECK(epoll_wait(set, got, 3, 30000) == 2);
+	CHECK(poll(&fd, 1, 30000) == 1 && fd.revents == POLLIN);
 	FD_ZERO(&in);
 	FD_SET(ends[1], &in);
 	CHECK(select(ends[1] + 1, &in, NULL, NULL, NULL) == 1 && FD_ISSET(ends[1], &in));
@@ -90,7 +90,7 @@ static void waits(int ends[2])
 	event = (struct epoll_event){ .events = EPOLLOUT | EPOLLONESHOT };
 	CHECK(epoll_ctl(set, EPOLL_CTL_MOD, ends[1], &event) == 0);
 	CHECK(read(pipes[0], buf, 1) == 1);
-	CHECK(epoll_wait(set, got, 3, 5000) == 1 && got[0].events == EPOLLOUT);
+	CHECK(epoll_wait(set, got, 3, 30000) == 1 && got[0].events == EPOLLOUT);
 	CHECK(epoll_wait(set, got, 3, 0) == 0);
 	CHECK(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], NULL) == 0);
 	close(set);
@@ -111,7 +111,7 @@ static void duplicates(int ends[2])
 	CHECK(send(500, "dup", 3, 0) == 3);
 	struct pollfd fd = { .fd = ends[1], .events = POLLIN };
 
-	CHECK(poll(&fd, 1, 5000) == 1 && recv(ends[1], buf, sizeof(buf), 0) == 3);
+	CHECK(poll(&fd, 1, 30000) == 1 && recv(ends[1], buf, sizeof(buf), 0) == 3);
 }
 
 static void file(int ends[2])
@@ -129,7 +129,7 @@ static void file(int ends[2])
 	while (received < sizeof(back)) {
 		struct pollfd fd = { .fd = ends[1], .events = POLLIN };
 
-		CHECK(poll(&fd, 1, 5000) == 1);
+		CHECK(poll(&fd, 1, 30000) == 1);
 		ssize_t n = recv(ends[1], back + received, sizeof(back) - received, 0);
 
 		CHECK(n > 0);
@@ -137,7 +137,7 @@ static void file(int ends[2])
 	}
 	CHECK(!memcmp(back, data + 1000, sizeof(back)));
 	CHECK(lseek(f, 5, SEEK_SET) == 5 && sendfile(ends[0], f, NULL, 10) == 10 && lseek(f, 0, SEEK_CUR) == 15);
-	CHECK(poll(&(struct pollfd){ .fd = ends[1], .events = POLLIN }, 1, 5000) == 1 && recv(ends[1], back, 10, 0) == 10);
+	CHECK(poll(&(struct pollfd){ .fd = ends[1], .events = POLLIN }, 1, 30000) == 1 && recv(ends[1], back, 10, 0) == 10);
 	close(f);
 }
 
@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 	duplicates(ends);
 	file(ends);
 	CHECK(shutdown(ends[0], SHUT_WR) == 0);
-	CHECK(poll(&(struct pollfd){ .fd = ends[1], .events = POLLIN }, 1, 5000) == 1 && recv(ends[1], &byte, 1, 0) == 0);
+	CHECK(poll(&(struct pollfd){ .fd = ends[1], .events = POLLIN }, 1, 30000) == 1 && recv(ends[1], &byte, 1, 0) == 0);
 	CHECK(shutdown(ends[1], SHUT_WR) == 0);
 	CHECK(close(ends[0]) == 0 && close(ends[1]) == 0 && close(listener) == 0);
 	CHECK_FAILS(send(ends[0], "x", 1, 0), EBADF);

@@ -28,7 +28,7 @@ int main(void)
 	struct end a, b, c;
 	long long began;
 
-	alarm(30);
+	alarm(120);
 	pair(&a, &b, ctx, IBV_QPT_RC);
 	EQUAL(post_recv(&b, 1, 0, 100), 0);
 	poll(NULL, 0, A_WHILE_MS); /* all threads of ours wait for descriptors */

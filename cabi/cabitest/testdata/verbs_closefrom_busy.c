@@ -73,7 +73,7 @@ int main(void)
 	struct end a, b;
 	int files[FILES];
 
-	alarm(30);
+	alarm(120);
 	pair(&a, &b, ctx, IBV_QPT_RC);
 	EQUAL(post_recv(&b, 1, 0, 100), 0);
 	EQUAL(post_send(&a, 2, 0, 100), 0);

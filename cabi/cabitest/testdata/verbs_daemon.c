@@ -64,7 +64,7 @@ int main(void)
 	pid = fork();
 	MUST(pid >= 0);
 	if (pid == 0) {
-		alarm(30);
+		alarm(120);
 		_exit(daemonized(2));
 	}
 	for (int i = 0; i < 100; i++)

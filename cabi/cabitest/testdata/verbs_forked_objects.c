@@ -145,7 +145,7 @@ int main(void)
 
 		MUST(pid >= 0);
 		if (pid == 0) {
-			alarm(30);
+			alarm(120);
 			old_objects();
 			new_objects();
 			_exit(failures != 0);
