@@ -221,3 +221,29 @@ func TestWaitReads(t *testing.T) {
 		}
 	}
 }
+
+// TestWaiterLeavesReadingToPollers has a goroutine wait beside one that polls. It gives up the
+// right to read, and still receives its message when nobody polls any more.
+func TestWaiterLeavesReadingToPollers(t *testing.T) {
+	a, b := sleepers(t)
+	x, y := newEnd(t, ib.QPTypeRC, 64), newEnd(t, ib.QPTypeRC, 64)
+	connect(t, x, y, ib.MTU1024)
+	right := (*core.Context)(b.ctx).Engine().Attendance()
+	if right == nil {
+		t.Skip("the background goroutine reads: this system has no descriptors for arrivals")
+	}
+	received := make(chan error, 1)
+	go func() { received <- b.receive(context.Background()) }()
+	for len(right) > 0 {
+		runtime.Gosched()
+	}
+	for len(right) == 0 {
+		y.recv(1, 64)
+		_, err := x.qp.PostSend(verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendSignaled})
+		check(t, err)
+		check(t, x.poll(1)[0].Err())
+		check(t, y.poll(1)[0].Err())
+	}
+	check(t, a.send())
+	check(t, <-received)
+}

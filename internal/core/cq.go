@@ -278,11 +278,11 @@ func (c *CompChannel) take() (*CQ, error) {
 // Wait blocks until a completion queue on the channel has an event and returns that queue:
 // ibv_get_cq_event(3). One goroutine of the process that waits so reads the network.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
+	right := c.ctx.eng.Attendance()
 	for {
 		if q, err := c.take(); q != nil || err != nil {
 			return q, err
 		}
-		right := c.ctx.eng.Attendance()
 		if right == nil {
 			c.ctx.eng.Wake()
 		}
@@ -295,17 +295,19 @@ func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 			if q != nil || err != nil {
 				return q, err
 			}
+			right = nil
 		}
 	}
 }
 
 // attend reads the network until the channel has an event, which it returns. It returns neither
-// event nor error if it cannot wait.
+// event nor error if the goroutine is to wait without the right.
 func (c *CompChannel) attend(ctx context.Context, a *engine.Attendant) (q *CQ, err error) {
 	defer a.EndAttend()
 	c.attended.Store(true)
 	defer c.attended.Store(false)
 	c.watch(ctx)
+	a.Begin()
 	for waits, ok := true, true; ok; waits = false {
 		came := a.Collect(waits)
 		if q, err = c.take(); q != nil || err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"verbena/internal/engine/policy"
 	"verbena/internal/sys/fdtrack"
 	"verbena/internal/sys/udp"
 )
@@ -25,6 +26,7 @@ type Attendant struct {
 	once   sync.Once
 	poller *udp.Poller // immutable after once: the bell, the sockets, and Wake; nil without
 	ready  [1]uint64   // of the goroutine that has the right
+	polls  uint64      // of the goroutine that has the right: polls of the process when it began
 	asleep atomic.Bool // it is in Sleep, or about to be
 }
 
@@ -64,11 +66,15 @@ func (a *Attendant) open(e *Engine) {
 	a.free <- a
 }
 
+// Begin is to be called by a goroutine that has received the right.
+func (a *Attendant) Begin() { a.polls = a.eng.polled() }
+
 // EndAttend returns the right.
 func (a *Attendant) EndAttend() { a.free <- a }
 
 // Collect is Engine.Collect. It sends delayed acknowledgements if nothing has arrived.
 func (a *Attendant) Collect(waits bool) (messages int) {
+	a.polls++ // Engine.Collect counts as a poll
 	if messages = a.eng.Collect(waits); messages == 0 {
 		a.eng.Flush()
 	}
@@ -77,8 +83,12 @@ func (a *Attendant) Collect(waits bool) (messages int) {
 
 // Sleep blocks until something has arrived or WakeAttendant is called. It does not block if
 // something is there already, or if stay, which it calls first, reports false. It returns false if
-// the descriptors are lost.
+// the goroutine is to return the right: threads poll, which read sooner, or the descriptors are
+// lost.
 func (a *Attendant) Sleep(stay func() bool) (ok bool) {
+	if a.eng.polled()-a.polls > policy.OthersPolls {
+		return false
+	}
 	if !a.eng.BeginWait() {
 		runtime.Gosched() // another thread may be reading, and need this core
 		return true

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+
+	"verbena/internal/engine/policy"
 )
 
 // TestAttendantIsOne has goroutines take the right to read in turns: one at a time has it, and the
@@ -86,4 +88,34 @@ func TestAttendantWakes(t *testing.T) {
 	news.Store(true)
 	e.WakeAttendant()
 	<-slept
+}
+
+// TestAttendantLeavesReadingToPollers has a thread poll meanwhile: the goroutine that sleeps is to
+// return the right.
+func TestAttendantLeavesReadingToPollers(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	a := <-e.Attendance()
+	defer a.EndAttend()
+	a.Begin()
+	awake := func() bool { return false }
+	for range 2 * policy.OthersPolls {
+		a.Collect(true)
+		if !a.Sleep(awake) {
+			t.Fatal("its own looks count as those of others")
+		}
+	}
+	for range policy.OthersPolls + 1 {
+		e.FirstLane().Poll()
+	}
+	if a.Sleep(awake) {
+		t.Error("it stays, though others poll")
+	}
+	a.Begin()
+	if !a.Sleep(awake) {
+		t.Error("it may not begin again")
+	}
 }

@@ -37,6 +37,11 @@ var Table = []Number{
 		"A polling thread reads for completion queues that nobody has polled for so long: longer " +
 			"than a polling thread takes to post 16 messages.",
 		"SEND 64 B, 2 threads of one process, same host"},
+	{"OthersPolls", int64(defaultOthersPolls), "polls", "",
+		"A goroutine in CompChannel.Wait leaves the reading to other threads once they have " +
+			"polled so often meanwhile. Otherwise each message for them wakes it, and they take " +
+			"twice as long.",
+		"TestAttendantLeavesReadingToPollers"},
 	{"RingTurn", int64(defaultRingTurn), "bursts", "1",
 		"Bursts that one look takes from a ring: senders wait for the acknowledgements that go " +
 			"out at its end. One burst per look leaves 0.63 of the row, 16 change nothing.",
@@ -148,6 +153,7 @@ const (
 	defaultHeldPolls      = 256
 	defaultSocketPolls    = 64
 	defaultLaneLook       = 50 * monotime.Microsecond
+	defaultOthersPolls    = 256
 	defaultRingTurn       = 4
 	defaultStreamTurn     = 16
 	defaultDirectStreams  = 2
