@@ -19,7 +19,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define PROMPT_MS 2000 /* a lost message is repeated after 4 s */
+/* A lost message is repeated after 4 s. A TRP client believes a refusal after 1.5 s. */
+#define PROMPT_MS 3500
 
 static struct rdma_event_channel *channel;
 static const char *ends;
