@@ -51,8 +51,10 @@ func TestManyQueuePairs(t *testing.T) {
 			from, to := manyEndpoints(t, a, pairs), manyEndpoints(t, b, pairs)
 			index := map[ib.QPN]int{}
 			for i, e := range from {
-				connect(e, to[i])
-				connect(to[i], e)
+				// On a machine that others use, too, a turn over all of them takes long.
+				const timeout, retries = 17, 7 // half a second each
+				connectAt(e, to[i].QPN(), b.Addr, timeout, retries)
+				connectAt(to[i], e.QPN(), a.Addr, timeout, retries)
 				index[e.QPN()] = i
 			}
 			var posted, done [pairs]int
