@@ -141,11 +141,10 @@ func (q *QP) savedRead(first, last ib.PSN) bool {
 	return false
 }
 
-// repeatSingle answers a duplicate atomic from its saved result: it must not
-// be executed twice.
+// repeatSingle answers a duplicate atomic from its saved result: it must not be executed twice.
+// Among several results of one PSN the newest counts: the others are 2^24 PSNs old or more.
 func (q *QP) repeatSingle(p *wire.Packet) {
-	for i := range q.resp.saved {
-		s := &q.resp.saved[i]
+	for _, s := range slices.Backward(q.resp.saved) {
 		if s.kind != respRead && s.first == p.PSN {
 			q.Count[roce.AtomicReplay]++
 			q.oweAgain(response{kind: s.kind, dup: true, psn: p.PSN, msn: q.resp.msn, orig: s.orig},
