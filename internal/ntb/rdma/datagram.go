@@ -173,7 +173,8 @@ func (d *datagrams) free(n *Node) (bytes uint32, ok bool) {
 	return d.out.Cap - d.posted.Since(freed), true
 }
 
-// pollDatagrams writes waiting datagrams of one kind and how much was taken.
+// pollDatagrams writes waiting datagrams of one kind and how much was taken. It returns true with
+// the link down where the peer's index was wrong.
 func (n *Node) pollDatagrams(now monotime.Time, b *channel.Batch) bool {
 	return n.mads.output(now, n, b) || n.frames.output(now, n, b)
 }
@@ -186,7 +187,7 @@ func (d *datagrams) output(now monotime.Time, n *Node, b *channel.Batch) bool {
 	if len(d.waiting) > 0 {
 		if free, ok = d.free(n); !ok {
 			n.violated(now)
-			return false
+			return true // the other kind must not write into the session that begins
 		}
 	}
 	for size < len(d.waiting) && size < maxDatagramBatch {

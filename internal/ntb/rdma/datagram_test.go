@@ -275,6 +275,24 @@ func TestDatagramRingsAreChecked(t *testing.T) {
 		if n.Up() || n.Count[BadIndex] != 1 {
 			t.Errorf("%s taken while one waits: link up: %v", name, n.Up())
 		}
+
+		p = newPair(t)
+		n = p.b.node
+		for p.a.node.FrameFits(9000) { // the ring fills: to empty it is worth telling
+			p.a.node.SendFrame(p.now, frame(1, 9000))
+			p.carry()
+			p.b.wantFrame("taken", frame(1, 9000))
+			if n.frames.taken.Since(n.frames.told) >= n.frames.in.Cap/8 {
+				break
+			}
+		}
+		n.SendMAD(p.now, frame(1, 64))
+		p.b.own.Store4(n.mads.in.TakenAt(), taken)
+		told := n.frames.told
+		n.PollOutput(p.now, p.b.batch)
+		if n.Up() || n.frames.taken == n.frames.told || n.frames.told != told {
+			t.Errorf("%s taken: link up: %v; progress in frames was written after the reset", name, n.Up())
+		}
 	}
 }
 

@@ -142,7 +142,7 @@ func (n *Node) PollOutput(now monotime.Time, b *channel.Batch) (busy bool) {
 		case 1:
 			busy = n.pollRequests(now, b)
 		case 2:
-			if busy = n.pollDatagrams(now, b); !n.Up() {
+			if busy = n.pollDatagrams(now, b); busy && !n.Up() {
 				return n.ch.PollOutput(b)
 			}
 		}
