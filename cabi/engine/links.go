@@ -8,7 +8,6 @@ package main
 import "C"
 
 import (
-	"fmt"
 	"sync"
 	"unsafe"
 
@@ -31,9 +30,9 @@ func configureLinks() error {
 	if configured.read && text == configured.text {
 		return nil
 	}
-	err := device.ConfigureLinks(text)
+	err := device.ConfigureVariable(text)
 	if configured.read, configured.text = err == nil, text; err != nil {
-		return misconfigured{fmt.Errorf("%s: %w", device.LinksVariable, err)}
+		return misconfigured{err}
 	}
 	return nil
 }

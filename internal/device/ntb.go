@@ -38,16 +38,21 @@ type ntbEndpoint struct {
 // nothing of devices that are open.
 //
 // Errors: EINVAL if the text cannot be read, or names a place where nobody can meet.
-func ConfigureLinks(text string) error {
+func ConfigureLinks(text string) error { return configureLinks("links", text) }
+
+// ConfigureVariable does the same with the value of LinksVariable, which its errors name.
+func ConfigureVariable(text string) error { return configureLinks(LinksVariable, text) }
+
+func configureLinks(arg, text string) error {
 	var list []ntbEndpoint
 	if text != "" {
 		ends, err := backend.ParseEndpoints(text)
 		if err != nil {
-			return &Error{Arg: "links", Why: err.Error(), Err: syscall.EINVAL}
+			return &Error{Arg: arg, Why: err.Error(), Err: syscall.EINVAL}
 		}
 		for _, e := range ends {
 			if err := e.CheckPlace(); err != nil {
-				return &Error{Arg: "links", Why: err.Error(), Err: syscall.EINVAL}
+				return &Error{Arg: arg, Why: err.Error(), Err: syscall.EINVAL}
 			}
 			list = append(list, ntbEndpoint{Endpoint: e})
 		}
@@ -65,8 +70,8 @@ func Links(first, limit int) (list []Info, count int, err error) {
 	read := links.read
 	links.mu.Unlock()
 	if !read {
-		if err := ConfigureLinks(secenv.Get(LinksVariable)); err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", LinksVariable, err)
+		if err := ConfigureVariable(secenv.Get(LinksVariable)); err != nil {
+			return nil, 0, err
 		}
 	}
 	links.mu.Lock()

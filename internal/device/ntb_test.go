@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -51,6 +52,10 @@ func TestLinksAreDevices(t *testing.T) {
 	err = ConfigureLinks("nonsense")
 	if !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("nonsense: %v", err)
+	}
+	const names = LinksVariable + ": ntb: invalid configuration: "
+	if err := ConfigureVariable("nonsense"); !strings.HasPrefix(err.Error(), names) {
+		t.Errorf("nonsense: %v, want it to begin with %q", err, names)
 	}
 }
 
