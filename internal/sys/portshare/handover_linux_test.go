@@ -4,9 +4,11 @@ package portshare
 
 import (
 	"encoding/json"
+	"math"
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,9 +84,9 @@ func (e *ephemeral) welcome(first kind) (claim frame) {
 	return claim
 }
 
-// A keeper that leaves right after it has said yes to a listener: the next one
-// hears of it, or connection requests would be refused for good.
-func TestListenerIsNotLostWithItsKeeper(t *testing.T) {
+// joinEphemeral returns an ephemeral keeper and its member.
+func joinEphemeral(t *testing.T) (*ephemeral, Member) {
+	t.Helper()
 	dir := t.TempDir()
 	e := newEphemeral(t, dir)
 	joined := make(chan Member, 1)
@@ -100,7 +102,64 @@ func TestListenerIsNotLostWithItsKeeper(t *testing.T) {
 	if m == nil {
 		t.FailNow()
 	}
-	defer m.Close()
+	t.Cleanup(func() { m.Close() })
+	return e, m
+}
+
+// TestNextKeeperContinuesTheCount has a member's claim tell the next keeper how many datagrams were
+// dropped so far, and that keeper count on from there.
+func TestNextKeeperContinuesTheCount(t *testing.T) {
+	e, m := joinEphemeral(t)
+	count := make(chan uint64, 1)
+	go func() { count <- m.KeeperDropped() }()
+	e.send(frame{Kind: kindAnswer, ID: e.want(kindDropped).ID, Count: 5})
+	if n := <-count; n != 5 {
+		t.Errorf("%d are counted, not 5", n)
+	}
+	e.conn.Close()
+	claim := e.welcome(kindClaim)
+	if claim.Count != 5 {
+		t.Errorf("the next keeper is told of %d, not of 5", claim.Count)
+	}
+	e.conn.Close()
+
+	k := &keeper{listeners: map[string]int{}, peers: map[int]*link{}}
+	for _, told := range []uint64{5, 3, 5} { // members know of more and of fewer
+		k.admit(nil, frame{Kind: kindClaim, Slot: 1, Count: told})
+	}
+	k.lost.Add(1)
+	if a, _, err := k.request(1, frame{Kind: kindDropped}); a.Count != 6 || err != nil {
+		t.Errorf("%d are counted, not 6: %v", a.Count, err)
+	}
+}
+
+// TestQuestionEndsWithItsKeeper has a keeper go instead of answering for its count. The member
+// does not wait until its patience is over.
+func TestQuestionEndsWithItsKeeper(t *testing.T) {
+	e, m := joinEphemeral(t)
+	least := time.Duration(math.MaxInt64)
+	for try := 0; try < 20 && least >= askPatience; try++ { // a busy machine may hold the test up
+		took := make(chan time.Duration, 1)
+		go func() {
+			begun := time.Now()
+			m.KeeperDropped()
+			took <- time.Since(begun)
+		}()
+		e.want(kindDropped)
+		e.conn.Close()
+		least = min(least, <-took)
+		e.welcome(kindClaim)
+	}
+	if least >= askPatience {
+		t.Errorf("the question took %v at least", least)
+	}
+	e.conn.Close()
+}
+
+// A keeper that leaves right after it has said yes to a listener: the next one
+// hears of it, or connection requests would be refused for good.
+func TestListenerIsNotLostWithItsKeeper(t *testing.T) {
+	e, m := joinEphemeral(t)
 	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		done := make(chan error, 1)
 		go func() { done <- m.Listen(key) }()

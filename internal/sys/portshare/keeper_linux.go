@@ -46,7 +46,7 @@ type keeper struct {
 	answer []byte           // of the same
 	out    [1]udp.Datagrams // of the same
 	vec    [1][]byte        // of the same
-	lost   atomic.Uint64    // datagrams that were read and had no room
+	lost   atomic.Uint64    // datagrams that had no room, those of earlier keepers among them
 
 	mu        sync.Mutex
 	over      bool                   // guarded by mu: close was called
@@ -408,13 +408,17 @@ func (k *keeper) assign(l *link) int {
 // enterLocked notes a member. k.mu is held.
 func (k *keeper) enterLocked(slot int, l *link) { k.peers[slot], k.joined = l, time.Now() }
 
-// admit enters a member of a keeper that has gone, with its keys and the groups of that keeper.
+// admit enters a member of a keeper that has gone, with its keys and the groups of that keeper. It
+// continues that keeper's count of lost datagrams, as the member knows it.
 func (k *keeper) admit(l *link, f frame) {
 	if len(f.fds) == 1 {
 		k.inherit(f.fds[0])
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if n := k.droppedLocked(); n < f.Count {
+		k.lost.Add(f.Count - n)
+	}
 	k.unlistenAll(f.Slot)
 	for _, key := range f.Keys {
 		if _, taken := k.listeners[key]; !taken {
@@ -478,15 +482,15 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 		}
 		return frame{}, nil, nil
 	case kindDropped:
-		return frame{Count: k.dropped()}, nil, nil
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return frame{Count: k.droppedLocked()}, nil, nil
 	}
 	return failure(syscall.ENOSYS), nil, nil
 }
 
-// dropped is Member.KeeperDropped.
-func (k *keeper) dropped() uint64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// droppedLocked returns the number of Member.KeeperDropped. k.mu is held.
+func (k *keeper) droppedLocked() uint64 {
 	n := k.lost.Load()
 	for _, g := range k.groups {
 		n += g.mads.Counters().KernelDropped

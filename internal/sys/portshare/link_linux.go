@@ -28,7 +28,7 @@ type frame struct {
 	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
 	TOS  uint8          `json:"tos,omitempty"`  // mad
 	Data []byte         `json:"data,omitempty"` // mad, send: the UDP payload
-	// answer to dropped: how many
+	// answer to dropped: how many; claim: the last such answer
 	Count uint64 `json:"count,omitempty"`
 	// answer: the error, as an errno where there is one and in words.
 	Errno syscall.Errno `json:"errno,omitempty"`

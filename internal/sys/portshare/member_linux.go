@@ -225,7 +225,7 @@ func (m *member) KeeperDropped() uint64 {
 	m.mu.Unlock()
 	err := l.offer(f)
 	begun := time.Now()
-	for p := (pause{}); err == nil && len(answer) == 0; p.wait() {
+	for p := (pause{}); err == nil && !settled(answer); p.wait() {
 		if time.Since(begun) > askPatience {
 			break
 		}
@@ -235,6 +235,16 @@ func (m *member) KeeperDropped() uint64 {
 		delete(m.calls, f.ID)
 	}
 	return m.dropped
+}
+
+// settled reports whether a request was answered, or its keeper is gone.
+func settled(answer chan frame) bool {
+	select {
+	case <-answer:
+		return true
+	default:
+		return false
+	}
 }
 
 func (m *member) Pass(n *Numbers) {
@@ -413,11 +423,12 @@ func (m *member) over() bool {
 // rejoin gives a keeper our slot and our keys, and the vault of the one before.
 func (m *member) rejoin(l *link) bool {
 	m.mu.Lock()
-	keys := slices.Collect(maps.Keys(m.keys))
+	keys, dropped := slices.Collect(maps.Keys(m.keys)), m.dropped
 	m.link = l
 	over := m.role == left
 	m.mu.Unlock()
-	if over || l.send(frame{Kind: kindClaim, Slot: m.slot, Keys: keys}, m.vault) != nil {
+	claim := frame{Kind: kindClaim, Slot: m.slot, Keys: keys, Count: dropped}
+	if over || l.send(claim, m.vault) != nil {
 		l.close()
 		return false
 	}

@@ -173,9 +173,10 @@ type Member interface {
 	Pass(*Numbers)
 	// Dropped counts the datagrams to this process's sockets that the kernel dropped.
 	Dropped() uint64
-	// KeeperDropped counts management datagrams that did not reach their member, of all members
-	// together: those that the kernel dropped at the keeper's sockets, and those for which the
-	// keeper had no room. Where the keeper does not answer at once the count is its last answer.
+	// KeeperDropped counts the datagrams that the kernel dropped at the keeper's sockets, and those
+	// for which the keeper had no room. The former are also datagrams to the queue pairs of no
+	// process. It is the count of all members together, and does not fall when a keeper follows
+	// another. Where the keeper does not answer at once the count is its last answer.
 	KeeperDropped() uint64
 	// Listen makes management datagrams that Route gives this key arrive here.
 	// The error is syscall.EADDRINUSE if another member has the key or one that
