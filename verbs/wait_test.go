@@ -69,7 +69,7 @@ func (s *sleeper) send() error {
 // sleepers returns two connected ends, each with receives posted.
 func sleepers(t *testing.T) (a, b *sleeper) {
 	a, b = newSleeper(t), newSleeper(t)
-	connect(t, a.end, b.end, ib.MTU1024)
+	connect(t, a.end, b.end, ib.MTU1024, func(attr *ib.QPAttr) { attr.Timeout = 17 }) // 0.5 s
 	for range 2 {
 		check(t, a.postReceive())
 		check(t, b.postReceive())
@@ -146,7 +146,7 @@ func TestWaitAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates: run without -race")
 	}
 	a, b := sleepers(t)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	list := []verbs.SendWR{{Opcode: ib.WRSend, Flags: ib.SendSignaled}}
 	recv := []verbs.RecvWR{{SGList: []ib.SGE{a.mr.SGE(0, 64)}}}
 	receive := func(s *sleeper) error {
@@ -156,6 +156,7 @@ func TestWaitAllocatesNothing(t *testing.T) {
 			n, err := s.cq.Poll(s.wc)
 			for i := range n {
 				came = came || s.wc[i].Opcode == ib.WCRecv
+				err = errors.Join(err, s.wc[i].Err())
 			}
 			if came || err != nil {
 				return err

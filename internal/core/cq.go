@@ -195,7 +195,8 @@ type CompChannel struct {
 	users atomic.Int32
 	ready chan struct{} // holds a token while there is something
 
-	idle func() bool // immutable: mayWait
+	idle      func() bool // immutable: mayWait
+	interrupt func()      // immutable: wake
 
 	attended atomic.Bool     // a goroutine in attend reads the network
 	done     <-chan struct{} // of the goroutine in attend: the end of its context
@@ -212,7 +213,7 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 		return nil, err
 	}
 	ch := &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
-	ch.idle = ch.mayWait
+	ch.idle, ch.interrupt = ch.mayWait, ch.wake
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.alive(); err != nil {
@@ -234,6 +235,11 @@ func (c *CompChannel) signal() {
 	case c.ready <- struct{}{}:
 	default:
 	}
+	c.wake()
+}
+
+// wake ends the sleep of the goroutine in attend, if there is one.
+func (c *CompChannel) wake() {
 	if c.attended.Load() {
 		c.ctx.eng.WakeAttendant()
 	}
@@ -258,7 +264,7 @@ func (c *CompChannel) take() (*CQ, error) {
 	if len(c.events) > 0 {
 		q := c.events[0]
 		c.events = c.events[:copy(c.events, c.events[1:])]
-		if len(c.events) > 0 {
+		if len(c.events) > 0 || c.closed {
 			c.signal()
 		} else {
 			select {
@@ -283,20 +289,27 @@ func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 		if q, err := c.take(); q != nil || err != nil {
 			return q, err
 		}
-		if right == nil {
-			c.ctx.eng.Wake()
-		}
+		var a *engine.Attendant
 		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-c.ready:
-		case a := <-right:
-			q, err := c.attend(ctx, a)
-			if q != nil || err != nil {
-				return q, err
+		case a = <-right:
+		default:
+			if right == nil {
+				c.ctx.eng.Wake()
+			} else {
+				c.ctx.eng.Settle() // the goroutine that reads may sleep for long
 			}
-			right = nil
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-c.ready:
+				continue
+			case a = <-right:
+			}
 		}
+		if q, err := c.attend(ctx, a); q != nil || err != nil {
+			return q, err
+		}
+		right = nil
 	}
 }
 
@@ -309,16 +322,14 @@ func (c *CompChannel) attend(ctx context.Context, a *engine.Attendant) (q *CQ, e
 	c.watch(ctx)
 	a.Begin()
 	for waits, ok := true, true; ok; waits = false {
-		came := a.Collect(waits)
+		a.Collect(waits)
 		if q, err = c.take(); q != nil || err != nil {
 			return q, err
 		}
 		if err = ctx.Err(); err != nil {
 			return nil, err
 		}
-		if came > 0 {
-			runtime.Gosched() // to a goroutine that has an event now
-		}
+		runtime.Gosched() // Sleep keeps the processor from others for a while
 		ok = a.Sleep(c.idle)
 	}
 	return nil, nil
@@ -332,18 +343,22 @@ func (c *CompChannel) watch(ctx context.Context) {
 		return
 	}
 	c.done = done
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.endLocked()
-	if done != nil && !c.closed {
-		c.end = context.AfterFunc(ctx, c.ctx.eng.WakeAttendant)
+	var end func() bool
+	if done != nil {
+		end = context.AfterFunc(ctx, c.interrupt)
 	}
+	c.setEnd(end)
 }
 
-func (c *CompChannel) endLocked() {
-	if c.end != nil {
-		c.end()
-		c.end = nil
+// setEnd replaces end, and ends what it replaces. Once the channel is closed it keeps none.
+func (c *CompChannel) setEnd(end func() bool) {
+	c.mu.Lock()
+	if !c.closed {
+		end, c.end = c.end, end
+	}
+	c.mu.Unlock()
+	if end != nil {
+		end()
 	}
 }
 
@@ -374,7 +389,11 @@ func (c *CompChannel) Close() error {
 func (c *CompChannel) close() {
 	c.mu.Lock()
 	c.closed = true
-	c.endLocked()
+	end := c.end
+	c.end = nil
 	c.mu.Unlock()
+	if end != nil {
+		end()
+	}
 	c.signal()
 }

@@ -24,10 +24,11 @@ type Attendant struct {
 	eng    *Engine // immutable
 	free   chan *Attendant
 	once   sync.Once
-	poller *udp.Poller // immutable after once: the bell, the sockets, and Wake; nil without
-	ready  [1]uint64   // of the goroutine that has the right
-	polls  uint64      // of the goroutine that has the right: polls of the process when it began
-	asleep atomic.Bool // it is in Sleep, or about to be
+	poller *udp.Poller  // immutable after once: the bell, the sockets, and Wake; nil without
+	ready  [1]uint64    // of the goroutine that has the right
+	polls  uint64       // of the goroutine that has the right: polls of the process when it began
+	asleep atomic.Bool  // it is in Sleep, or about to be
+	wakers atomic.Int32 // threads in WakeAttendant
 }
 
 // Attendance returns a channel from which a goroutine that waits receives the right to read. It is
@@ -107,20 +108,25 @@ func (a *Attendant) Sleep(stay func() bool) (ok bool) {
 
 // WakeAttendant ends Sleep, if a goroutine is there.
 func (e *Engine) WakeAttendant() {
-	if a := &e.attendant; a.asleep.Load() {
+	a := &e.attendant
+	a.wakers.Add(1)
+	if a.asleep.Load() {
 		a.poller.Wake()
 	}
+	a.wakers.Add(-1)
 }
 
 // closeAttendant closes the descriptors, once no goroutine has the right. All channels are closed.
+// If the descriptors are lost, a goroutine may sleep for ever.
 func (e *Engine) closeAttendant() {
 	a := &e.attendant
 	a.once.Do(func() {}) // none are opened from now on
-	if a.poller == nil {
+	if a.poller == nil || a.poller.Lost() {
 		return
 	}
 	<-a.free
-	if !fdtrack.Lost() {
-		a.poller.Close()
+	for a.wakers.Load() > 0 { // its descriptor must not be another file's by then
+		runtime.Gosched()
 	}
+	a.poller.Close()
 }

@@ -169,6 +169,7 @@ func (k *keeper) forget() {
 	}
 	for _, g := range k.groups {
 		k.poller.Remove(g.mads)
+		k.lost.Add(g.mads.Counters().KernelDropped) // of the sum that droppedLocked makes
 		g.close()
 	}
 	clear(k.groups)
