@@ -20,7 +20,7 @@ import (
 // documents returns the pages of the documentation.
 func documents(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"}
+	pages := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 	for _, glob := range []string{"docs/*.md", "docs/*/*.md"} {
 		more, err := filepath.Glob(glob)
 		if err != nil {

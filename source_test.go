@@ -68,9 +68,6 @@ func TestEnvironmentIsReadSecurely(t *testing.T) {
 	}
 }
 
-// starters are the packages that may start goroutines, beside tests.
-var starters = []string{"internal/engine", "internal/transport/ntb", "internal/transport/trp", "cabi", "internal/sys", "internal/ntb/backend", "internal/stats", "rdmacm", "internal/tools", "cmd", "examples", "internal/testkit", "interop"}
-
 // Without the tag the tree builds where there is no C compiler.
 func TestCgoHasATag(t *testing.T) {
 	all, err := readTree()
@@ -80,19 +77,6 @@ func TestCgoHasATag(t *testing.T) {
 	for _, s := range all.sources {
 		if s.importName("C") != "" && !bytes.Contains(all.text[s.path], []byte("\n//go:build cabi")) {
 			t.Errorf("%s: imports C and has no //go:build cabi", s.path)
-		}
-	}
-}
-
-func TestGoroutinesHaveAHome(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.isTest() || within(s.dir, starters...) {
-			continue
-		}
-		for n := range ast.Preorder(s.file) {
-			if g, ok := n.(*ast.GoStmt); ok {
-				t.Errorf("%s: starts a goroutine: only %s do", s.at(g.Pos()), strings.Join(starters, ", "))
-			}
 		}
 	}
 }

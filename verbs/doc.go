@@ -44,8 +44,8 @@
 // # Progress
 //
 // CQ.Poll reads the network when it finds no completion, so a program that polls needs no other
-// thread. While no goroutine polls, one goroutine in the background serves peers and wakes
-// goroutines that wait.
+// thread. A goroutine in CompChannel.Wait reads the packets that wake it. While no goroutine polls
+// or waits, one in the background serves peers.
 //
 // # iWARP
 //

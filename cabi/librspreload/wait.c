@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* poll, select and their variants. */
-#include "../rsocket/select.h"
+#include "fdsets.h"
 #include "pass.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rselect, by rpoll. */
-#include "select.h"
+#include "fdsets.h"
 
 #include "socket.h"
 

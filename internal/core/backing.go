@@ -13,7 +13,7 @@ import (
 )
 
 // backing carries the contexts of a device: an interface of the host, or our end of an NTB link. It
-// has all differences between the two for the objects of a context.
+// hides the difference from the objects of a context.
 type backing interface {
 	// tables returns the key table, and the last PD number given out.
 	tables() (*mem.Table, *atomic.Uint32)

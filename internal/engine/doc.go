@@ -6,8 +6,8 @@
 //
 // # Threads
 //
-// No queue pair has a goroutine. The thread that has an event posts, polls, or is the background
-// goroutine. It locks the connection, calls its machine and pumps:
+// No queue pair has a goroutine. The thread that has an event posts, polls, waits (Collect,
+// Attendant) or is the background goroutine. It locks the connection, calls its machine and pumps:
 //
 //	Conn.Lock ─► machine.HandleInput / Doorbell / HandleTimeout
 //	          └► PumpUnlock: unless a thread pumps, Transport.FlushOutput repeats
@@ -26,8 +26,8 @@
 //
 // A thread that polls a completion queue and finds nothing takes the inputs with a try-lock and
 // reads them without blocking. The background goroutine blocks on the sockets only while no thread
-// polls. It also runs the timers, and serves one-sided requests of peers while the application
-// never calls in. Package policy has the numbers of that.
+// polls or waits. It also runs the timers, and serves one-sided requests of peers while the
+// application never calls in. Package policy has the numbers of that.
 //
 // Functions whose names end in Unlock release a lock that their caller took.
 //

@@ -30,7 +30,7 @@ func (g *drainGate) last(n int64) {
 	if w := g.waiter.Load(); w != nil {
 		select {
 		case *w <- struct{}{}:
-		default: // it was told already and will look for itself
+		default: // notified already: it looks again
 		}
 	}
 }

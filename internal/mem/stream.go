@@ -13,10 +13,10 @@ const (
 // Streams reports whether Stream is more than Copy on this processor.
 func Streams() bool { return streams }
 
-// Stream is Copy past the caches. A copy through them fetches each line of dst before it
-// is written, from another processor's cache if that read it last. Where the two have no
-// cache in common, as on processors made of several chips, that takes longer by far
-// than to write to memory; where they have one, it is faster.
+// Stream is Copy past the caches. Copy fetches each line of dst before it writes it, from another
+// processor's cache if that read it last. Between processors that share no cache, as on those made
+// of several chips, Copy takes much longer than Stream. Between processors that share one, Copy is
+// faster.
 func Stream(dst, src []byte) (ok bool) {
 	if !streams || len(src) < streamFrom {
 		return Copy(dst, src)

@@ -34,7 +34,7 @@
 // IP addressing header in front of them is the business of package rdmacm.
 //
 // A connection that has ended keeps its ConnID until Destroy. Destroy may be called in every state;
-// it tells the peer as the state demands.
+// it sends the message that the state requires.
 //
 // Spec: IBTA vol. 1, chapter 12; state diagrams in 12.9.5 to 12.9.7.
 package ibcm

@@ -15,7 +15,7 @@ const (
 	EventRequest EventKind = iota + 1 // passive: a REQ came for Listener; Accept or Reject
 	// active: the REP came; program the QP, then Establish or Reject
 	EventReply
-	EventEstablished  // passive: the RTU came, or data told as much
+	EventEstablished  // passive: the RTU came, or a packet of the queue pair arrived
 	EventRejected     // a REJ came; Reason, ARI and PrivateData hold
 	EventUnreachable  // no answer after all retries
 	EventDisconnected // a DREQ came (call Disconnect), or ours was answered or given up

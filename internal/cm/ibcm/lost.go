@@ -48,7 +48,7 @@ func (a *Agent) Lose(now monotime.Time, lost func(*Lost) bool) {
 		case replied.Has(c.state):
 			a.raise(c, Event{Kind: EventUnreachable})
 			a.enterTimewait(now, c)
-		case c.state == DreqRcvd: // that the peer releases was told
+		case c.state == DreqRcvd: // EventDisconnected was raised already
 			a.enterTimewait(now, c)
 		default: // Established, DreqSent
 			a.raise(c, Event{Kind: EventDisconnected})

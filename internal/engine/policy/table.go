@@ -76,7 +76,7 @@ var Table = []Number{
 		"Longer than between two turns of a polling thread among many that share its core. Until " +
 			"then the goroutine naps, and reads after a nap in which no thread polled.",
 		"TestThreadThatWaitsForACorePolls"},
-	{"NapPeek", int64(defaultNapPeek), "ns", "",
+	{"NapPeek", int64(defaultNapPeek), "ns", "0",
 		"Longer than between two polls of a thread that sends in between. With 0 the goroutine " +
 			"attends beside such a thread, and the row takes 1.36 times as long.",
 		"SEND 2 B, one way, polling, UDP"},
@@ -127,7 +127,7 @@ var Table = []Number{
 		"", "Longest time between looks at a ring that nobody has read for long; before that an " +
 			"eighth of the time.", "TestFullRingIsLookedAtEverLessOften"},
 	{"BypassBytes", int64(defaultBypassBytes), "bytes", "",
-		"Least length of a burst whose time says how far the reader's cache is.",
+		"Least length of a burst whose time shows whether the reader shares a cache.",
 		"WRITE 1 MiB, same host"},
 	{"BypassRate", int64(defaultBypassRate), "bytes/ns", "0",
 		"A shared cache is never slower: twice the rate of two chips, half that of one.",

@@ -16,8 +16,8 @@ type keepAlive struct {
 	due   bool          // a probe is to be sent
 }
 
-// A peer that does not answer these many probes is gone: half a minute, so that
-// one which was stopped for a moment is not.
+// After maxProbes probes without an answer, half a minute, the association ends. A peer that was
+// stopped for a moment survives.
 const (
 	maxProbes     = 10
 	probeInterval = 3 * monotime.Second

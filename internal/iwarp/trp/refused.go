@@ -13,10 +13,10 @@ import (
 // its port is unreachable.
 const refusedWait = 10 * monotime.Millisecond
 
-// requestPatience bounds the time for which a Request without a listener is repeated, every
+// requestTimeout bounds the time for which a Request without a listener is repeated, every
 // refusedWait. A program that takes one connection after the other may be without a listener
 // between two, as perftest -R is.
-const requestPatience = 500 * monotime.Millisecond
+const requestTimeout = 500 * monotime.Millisecond
 
 // refusal records the network's refusals since the peer was last heard.
 type refusal struct {
@@ -29,9 +29,9 @@ func (r *refusal) clear() { r.first, r.probe = monotime.Never, monotime.Never }
 // HandleRefused takes note that the network says, by ICMP, that nobody has the port
 // that a datagram went to: the process that had it has ended, or there was none.
 //
-// An association does not end by one such word: two are needed, some time apart,
-// with nothing heard of the peer between them. So a forged one does no harm where
-// the peer is alive. A Request is sent again for requestPatience.
+// An association does not end by one such message: two are needed, some time apart, without traffic
+// from the peer between them. So a forged one does no harm where the peer is alive. A Request is
+// sent again for requestTimeout.
 //
 // Source: RFC 1122, 4.1.3.3; RFC 5461, 4 for TCP in the same place.
 func (c *Conn) HandleRefused(now monotime.Time, at netip.AddrPort) {
@@ -43,7 +43,7 @@ func (c *Conn) HandleRefused(now monotime.Time, at netip.AddrPort) {
 	switch {
 	case c.state == ReqSent && r.first == monotime.Never:
 		r.first, r.probe = now, now.Add(refusedWait)
-	case c.state == ReqSent && now.Sub(r.first) < requestPatience:
+	case c.state == ReqSent && now.Sub(r.first) < requestTimeout:
 		r.probe = min(r.probe, now.Add(refusedWait))
 	case c.state == ReqSent:
 		c.raise(Event{Kind: EventUnreachable, Reason: Refused})

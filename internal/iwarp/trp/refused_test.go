@@ -15,7 +15,7 @@ func TestRefusedRequest(t *testing.T) {
 	s := dial(t, Config{})
 	s.c.HandleRefused(s.now, serverAddr) // of another port
 	s.sent = nil
-	for range requestPatience / refusedWait {
+	for range requestTimeout / refusedWait {
 		s.c.HandleRefused(s.now, listenAddr)
 		s.wantNoEvent()
 		s.pass(refusedWait)

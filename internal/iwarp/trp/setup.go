@@ -26,8 +26,8 @@ const (
 // first thing it sends shows that. Its Request may be forged, so it gets few Accepts, and is not
 // waited for as long as it likes to be silent.
 const (
-	plainRetries  = 3
-	plainPatience = 60 * monotime.Second
+	plainRetries = 3
+	plainTimeout = 60 * monotime.Second
 )
 
 // requestLife bounds the time after the first Request in which a repeated one may come: the
@@ -130,9 +130,9 @@ func (c *Conn) repeatSetup(now monotime.Time) {
 	case c.state == ReqSent:
 		c.raise(Event{Kind: EventUnreachable})
 		c.finish()
-	case !c.telling && now.Sub(c.since) < plainPatience:
+	case !c.telling && now.Sub(c.since) < plainTimeout:
 		// it has nothing to say until it has segments to send
-		c.timer = c.since.Add(plainPatience)
+		c.timer = c.since.Add(plainTimeout)
 	default:
 		c.fail(now, Unconfirmed)
 	}

@@ -233,7 +233,7 @@ func TestAcceptToUrdma(t *testing.T) {
 		s.pass(acceptInterval << i)
 		s.wantAccept()
 	}
-	s.pass(plainPatience - 8*acceptInterval)
+	s.pass(plainTimeout - 8*acceptInterval)
 	s.wantNothing()
 	s.wantNoEvent()
 	s.pass(8 * acceptInterval)

@@ -95,7 +95,7 @@ func ParseEndpoints(s string) (list []Endpoint, err error) {
 }
 
 // CheckPlace says why processes cannot meet at the directory of an endpoint's shared
-// memory. It is made by the first of them, in one that must be there.
+// memory. The first process makes the directory. The one above it must exist.
 //
 // Errors: ErrConfig.
 func (e *Endpoint) CheckPlace() error {

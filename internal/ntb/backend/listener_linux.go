@@ -70,8 +70,7 @@ func (l *Listener) Accept(d time.Duration) (Link, error) {
 	}
 }
 
-// goOn has those greet that have something to say, and sends away those whose time is
-// over.
+// goOn continues the greeting of readable streams, and closes those past their deadline.
 func (l *Listener) goOn(ready []unix.PollFd) (Link, error) {
 	now := time.Now()
 	for i, g := range l.greeting {

@@ -17,9 +17,9 @@
 // Requests are executed in order, READs and atomics by the responder, which writes the answer back:
 // only writes cross the link.
 //
-// A doorbell names the queue pairs with news. The node reads their words and CQE rings, and
-// completes to their completion queues. Where both nodes map the windows, the rings used last are
-// polled without a doorbell: line.go.
+// A doorbell names the queue pairs that have new WQEs or CQEs. The node reads their words and CQE
+// rings, and completes to their completion queues. Where both nodes map the windows, the rings used
+// last are polled without a doorbell: line.go.
 //
 // A READ is answered when its batch is written: a WRITE behind it may be there
 // before, unless it is fenced.
@@ -28,9 +28,9 @@
 // key, domain, rights and bounds when it executes, and copies from its window into the memory. A
 // region that itself lies in its owner's window is announced (its shadow is an RMR). A queue pair
 // may have a QP_GRANT, for which the owner has checked domain, right, and that it is connected.
-// Then its WRITEs go straight to their place; but not while a message before them is not at its
-// own. A hostile peer may store there for as long as the region is announced: its owner permits
-// that by putting it there.
+// Then its WRITEs go straight to their place, once all earlier messages have been placed. A hostile
+// peer may store there for as long as the region is announced: its owner permits that by putting it
+// there.
 //
 // If the sender maps the window no message announces such a WRITE: it is a store, made and
 // completed when it is posted. Else a WQE announces it, and the owner checks after. A WRITE that

@@ -26,7 +26,7 @@ func (q *QP) regrant() {
 	}
 	if x := q.server; x != nil && !q.servedBy(x) {
 		q.server = nil
-		if x.told != x.taken { // nothing of ours will tell it
+		if x.told != x.taken { // no WQE of ours will acknowledge it
 			x.owes = true
 			x.kick()
 		}

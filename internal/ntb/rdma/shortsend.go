@@ -23,9 +23,9 @@ type Short struct {
 // MaxShort is the largest number of bytes in a Short.
 const MaxShort = wire.MaxShortSend
 
-// Send makes a SEND before which nothing waits: its line is in the peer's window before
-// its place in the send queue is filled, which it needs until it is done. false if it must
-// be posted as others are. Quick comes after the last of a list.
+// Send writes a SEND into the peer's window at once, and then fills its place in the send queue. It
+// returns false if earlier work requests wait: the caller posts it as others then. The caller calls
+// Quick after the last of a list.
 func (q *QP) Send(s *Short) bool {
 	if len(s.Data) > MaxShort || !wqeOps[s.Op].IsSend() || q.req.cur != q.SQ.Tail() ||
 		q.SQ.Len() == q.SQ.Cap() || !q.near() {

@@ -85,7 +85,8 @@ func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 	q.progressed(now, before)
 }
 
-// progressed acts on what has arrived, after which less than before is not known to have arrived.
+// progressed handles an acknowledgement that covers new PSNs. before is the number of packets that
+// were not known to have arrived until then.
 func (q *QP) progressed(now monotime.Time, before int) {
 	r := &q.req
 	r.loss.acked(now, r, (before-r.unknown())*q.MTU)

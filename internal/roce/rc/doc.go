@@ -15,16 +15,16 @@
 //	        below           sent      una moves
 //
 // Loss recovery of requests towards foreign responders is go-back-N: next returns to the PSN that a
-// NAK or a time-out names. A responder of Verbena tells which requests it misses, and only those
-// are repeated. READ and atomic responses are placed in whatever order they come, and only those
-// missing are asked for again. A congestion window in bytes,
-// invisible to the peer, bounds the outstanding data. Retransmissions before the local ACK time-out
-// ("tail probes") follow the measured round trip and do not use up retry_cnt.
+// NAK or a time-out names. A responder of Verbena lists the requests that it misses, and only those
+// are repeated. Responses of Verbena are placed as they come, and only those missing are asked for
+// again; those of other responders are placed in order. A congestion window in bytes, invisible to
+// the peer, bounds the outstanding data. Retransmissions before the local ACK time-out ("tail
+// probes") follow the measured round trip and do not use up retry_cnt.
 //
 // The responder expects ePSN. A packet before it is a duplicate: it is acknowledged again, a READ
 // is executed again, an atomic is answered from the saved result. A packet after it is kept until
-// the gap is filled: one NAK per gap. Each check is a named step in the order of IBTA figure 79;
-// the first that fails decides.
+// the gap is filled: one NAK per gap, or SACKs towards a requester of Verbena. Each check is a
+// named step in the order of IBTA figure 79; the first that fails decides.
 //
 // Spec: IBTA vol. 1, 9.2–9.4 (packets), 9.7 (reliable service), 9.9 (errors).
 package rc

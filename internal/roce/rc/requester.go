@@ -397,7 +397,7 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	return true
 }
 
-// wantAck decides AckReq for a request that stands for so many packets. It is set on the last
+// wantAck decides AckReq for a request of a number of packets. It is set on the last
 // packet of the queue, on every ackEvery-th packet, and where the window is about to close.
 func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	r := &q.req

@@ -180,7 +180,7 @@ func (b *scoreboard) count() {
 	b.rest()
 }
 
-// rest stops what goes on for the holes, when there are none.
+// rest stops the timers of repetitions when no hole is left.
 func (b *scoreboard) rest() {
 	if len(b.holes) == 0 {
 		b.due, b.kept, b.watching, b.suspected = monotime.Never, 0, false, false

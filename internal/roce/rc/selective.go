@@ -239,7 +239,7 @@ func (r *requester) outstanding() int {
 	return int(r.next.Diff(r.una))
 }
 
-// has reports whether what answers psn has come: a response, or else an acknowledgement.
+// has reports whether the response to psn, or an acknowledgement of it, has arrived.
 func (r *requester) has(psn ib.PSN) bool {
 	b := &r.board
 	return psn.Before(r.una) || b.inUse() && psn.Before(b.executed) && !b.has(psn)

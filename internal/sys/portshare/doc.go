@@ -20,11 +20,11 @@
 //
 // The keeper is a process of its own: `verbena keeper`, or the program verbena-keeper that is
 // installed with the C libraries. The first process to join starts it (StartKeeper), as nobody's
-// child and with nothing of that process. It ends a moment after the last member (Keep). It makes
-// the sockets, and gives each member its slot and that slot's socket of each address (SCM_RIGHTS).
-// It knows the listener of each service, and forwards management datagrams (QP1) to their member:
-// by listener, or by slot. It refuses those for nobody. Members are on no datagram's way but their
-// own, so one that is stopped delays nobody else.
+// child, and it inherits none of that process's descriptors. It ends a moment after the last member
+// (Keep). It makes the sockets, and gives each member its slot and that slot's socket of each
+// address (SCM_RIGHTS). It knows the listener of each service, and forwards management datagrams
+// (QP1) to their member: by listener, or by slot. It refuses those for nobody. No datagram for one
+// member passes through another, so a member that is stopped delays no other.
 //
 // A member is the keeper itself, with the same code and protocol, where no command of this
 // version is found or may be executed. So is a member whose child the keeper would become:

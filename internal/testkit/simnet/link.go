@@ -16,8 +16,8 @@ type Link struct {
 	Jitter monotime.Duration // up to this is added to Delay, in order
 	Buffer int               // bytes that may wait; the rest is dropped; 0 is without limit
 	MarkAt int               // bytes waiting from which ECN-capable senders are marked; 0 is never
-	// In a million datagrams so many begin a loss, each of LossRun in a row (0 is 1). So many
-	// arrive up to Late later than in order.
+	// Of a million datagrams, Loss is the number that begin a loss, of LossRun in a row (0 is 1).
+	// Reorder is the number that arrive up to Late later than in order.
 	Loss, LossRun, Reorder int
 	Late                   monotime.Duration
 

@@ -32,7 +32,7 @@ const loopbackPathMTU = 4096
 
 const mebibyte = 1 << 20
 
-// overUDP has packets go through sockets, as those to other hosts do. Without it
+// overUDP sends packets through sockets, as those to other hosts do. Without it
 // they go through shared memory, as both processes are on this one.
 const overUDP = "--no-local"
 

@@ -32,8 +32,8 @@ func localAddress(dev *verbs.Context, o *options) (ib.GIDEntry, error) {
 		fmt.Sprintf("%s, whose indices count its addresses,", info.Name))
 }
 
-// bounded reports whether only so many messages can be measured as receives are
-// posted: over TCP a SEND is complete when it is written, and of iWARP's SENDs one
+// bounded reports whether a test may send no more messages than the peer has posted receives: over
+// TCP a SEND is complete when it is written, and of iWARP's SENDs one
 // that finds no receive ends the connection.
 func (e *endpoint) bounded() bool {
 	return e.dev.Info().Kind == rdmacm.IWARP && e.o.test.op == "send" && e.o.test.bandwidth()

@@ -237,8 +237,7 @@ func (t *handlers) nextLate(l *Device) bool {
 	return true
 }
 
-// refuse answers for a process that uses no connection manager, as Engine.refuse
-// does.
+// refuse answers for a process that uses no connection manager, as roce.Transport.refuse does.
 func (x *peerLink) refuse(now monotime.Time, p []byte) {
 	m, _, ok := wire.ParseManagement(p)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 // shared-memory hub has one link to ourselves and one to each peer process; the first queue pair or
 // management datagram for a process opens its link.
 //
-//	Conn.pump ─► flush ── node.PollOutput ─► link.Write      under the lock: a write is a copy
+//	PumpUnlock ─► FlushOutput ── node.PollOutput ─► link.Write      under the lock: a write is a copy
 //	TryPoll ───► link.Receive, node.Handle ─► flush          or a send that does not block
 //	Conn.Submit ─► QP.Quick       where the peer's window is mapped: stores, and no flush
 //	TryPoll ───► node.Take        of the peer's stores

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* select(2) on top of a poll function: poll or rpoll. */
-#ifndef VERBENA_RSOCKET_SELECT_H
-#define VERBENA_RSOCKET_SELECT_H
+#ifndef VERBENA_FDSETS_H
+#define VERBENA_FDSETS_H
 
 #include <errno.h>
 #include <limits.h>
