@@ -322,14 +322,18 @@ func (c *CompChannel) attend(ctx context.Context, a *engine.Attendant) (q *CQ, e
 	c.watch(ctx)
 	a.Begin()
 	for waits, ok := true, true; ok; waits = false {
-		a.Collect(waits)
+		came := a.Collect(waits)
 		if q, err = c.take(); q != nil || err != nil {
 			return q, err
 		}
 		if err = ctx.Err(); err != nil {
 			return nil, err
 		}
-		runtime.Gosched() // Sleep keeps the processor from others for a while
+		if came > 0 || runtime.GOMAXPROCS(0) == 1 {
+			// A goroutine may have an event now, and Sleep keeps this processor for a while. With
+			// more processors, and nothing new, the call would only wake another thread.
+			runtime.Gosched()
+		}
 		ok = a.Sleep(c.idle)
 	}
 	return nil, nil
