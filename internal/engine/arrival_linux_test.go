@@ -47,16 +47,23 @@ func (r *pipeRing) write() (rang bool) {
 	return true
 }
 
-// The thread that waits is woken by the bell, once a message, and reads by itself: the
-// background goroutine leaves it the messages.
-func TestWaiterReadsItself(t *testing.T) {
+// withPipeRing returns an engine and its ring.
+func withPipeRing(t *testing.T) (*Engine, *pipeRing) {
+	t.Helper()
 	e, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	t.Cleanup(func() { e.Close() })
 	r := &pipeRing{eng: e}
 	e.AddRing(r)
+	return e, r
+}
+
+// The thread that waits is woken by the bell, once a message, and reads by itself: the
+// background goroutine leaves it the messages.
+func TestWaiterReadsItself(t *testing.T) {
+	e, r := withPipeRing(t)
 	bell, _ := e.ArrivalFDs()
 	const messages = 1000
 	got := 0
@@ -138,13 +145,7 @@ func TestQuietSocketsAreLeftToTheWait(t *testing.T) {
 // A thread that collects may read the bell by which the background goroutine sleeps. It ends that
 // sleep, even one that Wake has begun: the goroutine arms the rings again.
 func TestCollectEndsTheSleepOfTheGoroutine(t *testing.T) {
-	e, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	r := &pipeRing{eng: e}
-	e.AddRing(r)
+	e, r := withPipeRing(t)
 	for range 20 {
 		e.Wake()
 		await(t, "the goroutine sleeps", func() bool { return e.bg.away.Load() && r.armed.Load() })

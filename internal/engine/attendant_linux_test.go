@@ -51,13 +51,7 @@ func TestAttendantIsOne(t *testing.T) {
 // TestAttendantWakes has the goroutine that sleeps wake up for a message of a peer, and for another
 // goroutine. A reason to stay awake that comes while it falls asleep is not missed.
 func TestAttendantWakes(t *testing.T) {
-	e, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	r := &pipeRing{eng: e}
-	e.AddRing(r)
+	e, r := withPipeRing(t)
 	var news, over atomic.Bool
 	slept := make(chan bool)
 	go func() {
