@@ -25,8 +25,7 @@ func (k *keeper) serveMADs() {
 	ready := make([]uint64, maxReady)
 	var from []*udp.Socket
 	var looked monotime.Time
-	var busy monotime.Duration   // since there was nothing more to read, or the last pause
-	var bursts monotime.Duration // since there was nothing more to read
+	a := allowance{left: maxAllowance, at: monotime.Now()}
 	for {
 		patience := monotime.Duration(-1)
 		if len(k.late) > 0 {
@@ -57,44 +56,56 @@ func (k *keeper) serveMADs() {
 			k.forget()
 			continue
 		}
-		start, more := monotime.Now(), false
+		start := monotime.Now()
 		k.catchUp()
 		every := lateEvery * monotime.Duration(1+len(k.late)/lateFew)
-		if now := monotime.Now(); now.Sub(looked) >= every {
-			looked = now
+		if start.Sub(looked) >= every {
+			looked = start
 			k.retryLate()
 		}
 		for _, s := range from {
-			more = k.read(s, b) || more
+			k.read(s, b)
 		}
-		if busy = busy + monotime.Now().Sub(start); !more {
-			busy, bursts = 0, 0
-		} else if busy > burst {
-			bursts++
-			futex.Sleep(burst * min(1+bursts/floodBursts, maxPause))
-			busy = 0
+		if pause := a.spend(start, monotime.Now()); pause > 0 {
+			futex.Sleep(pause)
 		}
 	}
 }
 
+// An allowance is the processor time that the keeper may still spend on datagrams. Time refills it
+// at a quarter of its own pace, up to maxAllowance. So many peers that connect at once are served
+// without a pause, and strangers that flood the keeper have a quarter of a processor. The kernel
+// drops the datagrams that the keeper does not read.
+type allowance struct {
+	left monotime.Duration // negative after overspending
+	at   monotime.Time     // when left was right
+}
+
 const (
-	// burst is the time for which the keeper passes datagrams on without a pause. If they do not
-	// end, it then pauses for as long: many peers that connect at once have half of a processor.
-	burst = monotime.Millisecond
-	// Datagrams without end for so many bursts are a flood: each pause then grows by a burst, up to
-	// maxPause. Strangers that flood the keeper have a quarter of a processor, and the kernel drops
-	// datagrams that it does not read.
-	floodBursts = 16
-	maxPause    = 3
+	// maxAllowance lets the keeper forward the REQs of some thousand peers without a pause.
+	maxAllowance = 64 * monotime.Millisecond
+	// refill is the time in which an allowance grows by one unit.
+	refill = 4
+	// overdraft bounds the number of pauses: the keeper overspends by so much before it pauses.
+	overdraft = monotime.Millisecond
 )
 
+// spend takes the time from start to now. It returns the length of the pause that follows, if any.
+func (a *allowance) spend(start, now monotime.Time) (pause monotime.Duration) {
+	a.left = min(a.left+now.Sub(a.at)/refill, maxAllowance) - now.Sub(start)
+	a.at = now
+	if a.left > -overdraft {
+		return 0
+	}
+	return -a.left * refill
+}
+
 // read passes on the datagrams that one wait has reported. A datagram stays in the socket until it
-// is passed on: a keeper that is killed leaves it to the next one. It reports whether there may be
-// more.
-func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) (more bool) {
+// is passed on: a keeper that is killed leaves it to the next one.
+func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) {
 	for range udp.RxMessages {
 		if n, _ := s.Peek(b); n == 0 { // an error shows in the next wait
-			return false
+			return
 		}
 		m, now := b.Message(0), time.Now()
 		for j := range m.Segments() {
@@ -102,7 +113,6 @@ func (k *keeper) read(s *udp.Socket, b *udp.RxBatch) (more bool) {
 		}
 		s.Take(b)
 	}
-	return true
 }
 
 // lateMAD is a management datagram that waits: for a member that is not connected, which has lost
