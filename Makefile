@@ -14,7 +14,7 @@ FUZZTIME ?= 50000x
 # Packages whose goroutines share memory: worth the race detector's price.
 CONCURRENT = /(internal/(engine|sys|ntb/backend|stats|mem|queue)|verbs|rdmacm)(/|$$)
 # Codecs, machines and simulations: they must not depend on the byte order.
-PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb/(channel|rdma|window)|testkit))(/|$$)
+PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb/(channel|rdma|window)|simnet|flows|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
 .PHONY: help apps needs install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean

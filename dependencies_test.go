@@ -32,7 +32,7 @@ func TestLibraryLinksLittle(t *testing.T) {
 		for _, p := range packages {
 			dir, ours := local(p)
 			switch {
-			case ours && within(dir, "internal/tools", "internal/trace", "internal/testkit", "internal/wire/pcapread"):
+			case ours && within(dir, "internal/tools", "internal/trace", "internal/simnet", "internal/flows", "internal/testkit", "internal/wire/pcapread"):
 				t.Errorf("%s: %s is linked into programs that import verbs or rdmacm: it is for tools", system, p)
 			case !ours && !slices.Contains(linked, p):
 				t.Errorf("%s: %s is linked into programs that import verbs or rdmacm: do without, or add it to linked with a row in docs/design/dependencies.md", system, p)

@@ -19,6 +19,7 @@ var layers = []struct {
 	packages []string
 }{
 	{"values", []string{"ib", "internal/monotime", "internal/version", "internal/fsm"}},
+	{"emulated networks", []string{"internal/simnet"}},
 	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb"}},
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"reading capture files", []string{"internal/wire/pcapread"}},
@@ -32,6 +33,7 @@ var layers = []struct {
 	{"common to all queue pairs", []string{"internal/qp"}},
 	{"common to protocol machines", []string{"internal/roce"}},
 	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma"}},
+	{"flows on emulated networks", []string{"internal/flows"}},
 	{"descriptors", []string{"internal/sys/fdtrack", "internal/sys/sandbox", "internal/sys/secenv"}},
 	{"time, chance and places", []string{"internal/sys/entropy", "internal/sys/futex", "internal/sys/numa", "internal/sys/rundir", "internal/sys/sockaddr"}},
 	{"sockets", []string{"internal/sys/udp", "internal/sys/tcp"}},

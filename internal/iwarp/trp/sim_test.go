@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"verbena/internal/monotime"
-	"verbena/internal/testkit/simnet"
+	"verbena/internal/simnet"
 	wire "verbena/internal/wire/trp"
 )
 

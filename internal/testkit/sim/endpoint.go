@@ -13,7 +13,7 @@ import (
 	"verbena/internal/roce/rc"
 	"verbena/internal/roce/uc"
 	"verbena/internal/roce/ud"
-	"verbena/internal/testkit/simnet"
+	"verbena/internal/simnet"
 	wire "verbena/internal/wire/roce"
 )
 

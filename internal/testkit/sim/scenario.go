@@ -8,8 +8,8 @@ import (
 	"verbena/ib"
 	"verbena/internal/monotime"
 	"verbena/internal/roce/rc"
+	"verbena/internal/simnet"
 	"verbena/internal/testkit/oracle"
-	"verbena/internal/testkit/simnet"
 )
 
 // weather is the quality of the network.

@@ -20,8 +20,8 @@ import (
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
+	"verbena/internal/simnet"
 	"verbena/internal/testkit/oracle"
-	"verbena/internal/testkit/simnet"
 	wire "verbena/internal/wire/roce"
 	wiretrp "verbena/internal/wire/trp"
 )

@@ -11,7 +11,7 @@ import (
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
-	"verbena/internal/testkit/simnet"
+	"verbena/internal/simnet"
 	wire "verbena/internal/wire/roce"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/monotime"
-	"verbena/internal/testkit/simnet"
+	"verbena/internal/simnet"
 )
 
 // Kind is the operation that a flow repeats.

@@ -12,5 +12,5 @@
 // trip. Each cell is one scenario. The test plays some of the cells and compares. To play
 // all and write the file anew:
 //
-//	go test ./internal/testkit/flows -run TestGoodput -update
+//	go test ./internal/flows -run TestGoodput -update
 package flows

@@ -9,7 +9,7 @@ import (
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
-	"verbena/internal/testkit/simnet"
+	"verbena/internal/simnet"
 	wiretrp "verbena/internal/wire/trp"
 )
 

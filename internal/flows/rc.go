@@ -12,7 +12,7 @@ import (
 	"verbena/internal/queue"
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
-	"verbena/internal/testkit/simnet"
+	"verbena/internal/simnet"
 	wire "verbena/internal/wire/roce"
 )
 
