@@ -202,9 +202,9 @@ func TestWaitAllocatesNothing(t *testing.T) {
 
 // rightToRead returns the channel with the right to read the network. Only Linux has the
 // descriptors for it.
-func rightToRead(s *sleeper) <-chan *engine.Attendant {
+func rightToRead(s *sleeper) <-chan *engine.ReadToken {
 	s.t.Helper()
-	right := (*core.Context)(s.ctx).Engine().Attendance()
+	right := (*core.Context)(s.ctx).Engine().ReadTokens()
 	switch {
 	case right != nil:
 	case runtime.GOOS == "linux":

@@ -20,14 +20,14 @@ import (
 // Context is an open device: ibv_context.
 type Context struct {
 	// immutable after Open
-	info    device.Info
-	host    *host
-	eng     *engine.Engine
-	back    backing
-	keys    *mem.Table
-	pds     *atomic.Uint32 // last PD number given out
-	events  *eventQueue
-	account *engine.Account
+	info     device.Info
+	host     *host
+	eng      *engine.Engine
+	back     backing
+	keys     *mem.Table
+	pds      *atomic.Uint32 // last PD number given out
+	events   *eventQueue
+	counters *engine.DeviceCounters
 
 	closed atomic.Bool
 
@@ -53,12 +53,12 @@ func Open(name string, opts *Options) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	account := h.account(info)
+	counters := h.counters(info)
 	back, info, err := h.back(info)
 	if err != nil {
 		return nil, errors.Join(err, h.release())
 	}
-	c := &Context{info: info, host: h, eng: h.engine, account: account, back: back,
+	c := &Context{info: info, host: h, eng: h.engine, counters: counters, back: back,
 		events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
 		channels: map[*CompChannel]struct{}{}, buffers: map[*Buffer]struct{}{},
 		domains: map[mem.PD]bool{}}
@@ -114,7 +114,7 @@ func (c *Context) QueryPort(port int) (ib.PortAttr, error) {
 	}
 	a := c.info.PortAttr()
 	c.back.port(&a)
-	a.BadPKeyCntr, a.QKeyViolCntr = c.account.Violations()
+	a.BadPKeyCntr, a.QKeyViolCntr = c.counters.Violations()
 	return a, nil
 }
 
@@ -155,7 +155,7 @@ func (c *Context) QueryPKey(port, index int) (ib.PKey, error) {
 
 // Counters returns the counts of this process on the device: traffic, retries, NAKs. It also
 // returns, for all devices, each kind of packet that reached no queue pair.
-func (c *Context) Counters() []engine.Counter { return c.eng.Counters(c.account) }
+func (c *Context) Counters() []engine.Counter { return c.eng.Counters(c.counters) }
 
 func checkPort(port int) error { return device.CheckRange("port", port, 1, 1) }
 

@@ -198,8 +198,8 @@ type CompChannel struct {
 	idle      func() bool // immutable: mayWait
 	interrupt func()      // immutable: wake
 
-	attended atomic.Bool     // a goroutine in attend reads the network
-	done     <-chan struct{} // of the goroutine in attend: the end of its context
+	reading atomic.Bool     // a goroutine in readUntilEvent reads the network
+	done    <-chan struct{} // of the goroutine in readUntilEvent: the end of its context
 
 	mu     sync.Mutex
 	events []*CQ
@@ -238,10 +238,10 @@ func (c *CompChannel) signal() {
 	c.wake()
 }
 
-// wake ends the sleep of the goroutine in attend, if there is one.
+// wake ends the sleep of the goroutine in readUntilEvent, if there is one.
 func (c *CompChannel) wake() {
-	if c.attended.Load() {
-		c.ctx.eng.WakeAttendant()
+	if c.reading.Load() {
+		c.ctx.eng.WakeTokenHolder()
 	}
 }
 
@@ -284,12 +284,12 @@ func (c *CompChannel) take() (*CQ, error) {
 // Wait blocks until a completion queue on the channel has an event and returns that queue:
 // ibv_get_cq_event(3). One goroutine of the process that waits so reads the network.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
-	right := c.ctx.eng.Attendance()
+	right := c.ctx.eng.ReadTokens()
 	for {
 		if q, err := c.take(); q != nil || err != nil {
 			return q, err
 		}
-		var a *engine.Attendant
+		var a *engine.ReadToken
 		select {
 		case a = <-right:
 		default:
@@ -306,19 +306,19 @@ func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 			case a = <-right:
 			}
 		}
-		if q, err := c.attend(ctx, a); q != nil || err != nil {
+		if q, err := c.readUntilEvent(ctx, a); q != nil || err != nil {
 			return q, err
 		}
 		right = nil
 	}
 }
 
-// attend reads the network until the channel has an event, which it returns. It returns neither
-// event nor error if the goroutine is to wait without the right.
-func (c *CompChannel) attend(ctx context.Context, a *engine.Attendant) (q *CQ, err error) {
-	defer a.EndAttend()
-	c.attended.Store(true)
-	defer c.attended.Store(false)
+// readUntilEvent reads the network until the channel has an event, which it returns. It returns
+// neither event nor error if the goroutine is to wait without the right.
+func (c *CompChannel) readUntilEvent(ctx context.Context, a *engine.ReadToken) (q *CQ, err error) {
+	defer a.Release()
+	c.reading.Store(true)
+	defer c.reading.Store(false)
 	c.watch(ctx)
 	a.Begin()
 	for waits, ok := true, true; ok; waits = false {
@@ -339,8 +339,8 @@ func (c *CompChannel) attend(ctx context.Context, a *engine.Attendant) (q *CQ, e
 	return nil, nil
 }
 
-// watch makes the end of ctx wake the goroutine in attend. It goes on after attend for the next
-// Wait with the same context.
+// watch makes the end of ctx wake the goroutine in readUntilEvent. It goes on afterwards for the
+// next Wait with the same context.
 func (c *CompChannel) watch(ctx context.Context) {
 	done := ctx.Done()
 	if done == c.done {
@@ -366,7 +366,7 @@ func (c *CompChannel) setEnd(end func() bool) {
 	}
 }
 
-// mayWait reports whether the goroutine in attend has nothing to return with.
+// mayWait reports whether the goroutine in readUntilEvent has nothing to return with.
 func (c *CompChannel) mayWait() bool {
 	select {
 	case <-c.done:

@@ -42,8 +42,8 @@ type host struct {
 
 // openDevice is a device and the counts of its queue pairs.
 type openDevice struct {
-	info    device.Info
-	account *engine.Account
+	info     device.Info
+	counters *engine.DeviceCounters
 }
 
 var (
@@ -111,18 +111,18 @@ func (h *host) takes(k device.Kind) error {
 	return faultsError(k.TakesFaults(h.faults))
 }
 
-// account returns the account of a device's queue pairs.
-func (h *host) account(info device.Info) *engine.Account {
+// counters returns the counters of a device's queue pairs.
+func (h *host) counters(info device.Info) *engine.DeviceCounters {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range h.devices {
 		if d.info.Name == info.Name {
-			return d.account
+			return d.counters
 		}
 	}
-	d := openDevice{info, engine.NewAccount(transport.Of(info.Kind).CounterNames())}
+	d := openDevice{info, engine.NewDeviceCounters(transport.Of(info.Kind).CounterNames())}
 	h.devices = append(h.devices, d)
-	return d.account
+	return d.counters
 }
 
 // snapshot is this process's answer to `verbena stat`.
@@ -136,7 +136,7 @@ func (h *host) snapshot() stats.Snapshot {
 		if l := h.links[d.info.Name]; l != nil {
 			dev.GUID, dev.Active = uint64(l.info.GUID), l.Up()
 		}
-		for _, c := range h.engine.Counters(d.account) {
+		for _, c := range h.engine.Counters(d.counters) {
 			dev.Counters = append(dev.Counters, stats.Counter(c))
 		}
 		s.Devices = append(s.Devices, dev)

@@ -35,7 +35,7 @@ const (
 
 // openLink returns the link of a device, opening it for the first context.
 func (h *host) openLink(info device.Info) (*ntbLink, error) {
-	account := h.account(info)
+	counters := h.counters(info)
 	hostMu.Lock()
 	defer hostMu.Unlock()
 	if l := h.links[info.Name]; l != nil {
@@ -46,7 +46,7 @@ func (h *host) openLink(info device.Info) (*ntbLink, error) {
 	var err error
 	l.Device, err = ntb.Open(h.engine,
 		ntb.Config{Endpoint: info.Link(), WindowBytes: ntbWindow, MemoryBytes: ntbMemory,
-			Keys: l.keys, Account: account})
+			Keys: l.keys, Counters: counters})
 	switch {
 	case errors.Is(err, syscall.EBUSY) && !info.Shared():
 		return nil, fail(syscall.EBUSY, info.Name,

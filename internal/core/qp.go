@@ -212,9 +212,9 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 // newConn gives the queue pair its number and the transport of its device.
 func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
-	spec := engine.QPSpec{Type: q.init.Type, Account: c.account, OnEvent: q.event, Config: q.config,
-		MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf, Device: c.back.handle(),
-		Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
+	spec := engine.QPSpec{Type: q.init.Type, Counters: c.counters, OnEvent: q.event,
+		Config: q.config, MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf,
+		Device: c.back.handle(), Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
 	return transport.Of(c.info.Kind).NewConn(c.eng, &spec)
 }
 
@@ -225,7 +225,7 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 	cfg := qp.Config{
 		QPN: qpn, PD: q.pd.num, Mem: q.ctx.keys, SQ: q.sq,
 		SendCQ: completer{a.SendCQ}, RecvCQ: completer{a.RecvCQ}, SignalAll: a.SignalAll,
-		OnViolation: q.ctx.account.Violation,
+		OnViolation: q.ctx.counters.Violation,
 	}
 	switch {
 	case a.Type == ib.QPTypeXRCSend:

@@ -26,9 +26,9 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	}
 	t := &xrcTarget{dom: x.dom, qps: map[*QP]struct{}{q: {}}}
 	transport := transportroce.Of(x.ctx.eng)
-	t.conn, err = transport.NewConn(x.ctx.account, func(n ib.QPN) roce.Machine {
+	t.conn, err = transport.NewConn(x.ctx.counters, func(n ib.QPN) roce.Machine {
 		return rc.NewXRCRecv(roce.Config{QPN: n, Reorder: transport.Reorder,
-			OnViolation: x.ctx.account.Violation}, x.dom.find)
+			OnViolation: x.ctx.counters.Violation}, x.dom.find)
 	}, t.event, x.ctx.eng.FirstLane())
 	if err != nil {
 		x.users.Add(-1)

@@ -18,7 +18,7 @@ import (
 type Conn struct {
 	// immutable after the engine has made it
 	eng       *Engine
-	account   *Account
+	counters  *DeviceCounters
 	qpn       ib.QPN
 	onEvent   func(ib.EventType) // called without locks held
 	transport Transport          // the Conn is part of it
@@ -41,9 +41,9 @@ type Conn struct {
 
 // ConnOptions configure a Conn.
 type ConnOptions struct {
-	Account *Account           // counts for its machine
-	OnEvent func(ib.EventType) // called without locks, with each event
-	Lock    *sync.Mutex        // serialises it together with others; nil: it has its own
+	Counters *DeviceCounters    // counts for its machine
+	OnEvent  func(ib.EventType) // called without locks, with each event
+	Lock     *sync.Mutex        // serialises it together with others; nil: it has its own
 }
 
 // NewConn gives a queue pair a number, and makes c, which t embeds, findable by it. machine is
@@ -55,7 +55,7 @@ func (e *Engine) NewConn(c *Conn, t Transport, o ConnOptions,
 	if !ok {
 		return e.errNumbers()
 	}
-	c.account, c.qpn, c.onEvent = o.Account, qpn, o.OnEvent
+	c.counters, c.qpn, c.onEvent = o.Counters, qpn, o.OnEvent
 	c.init(e, t, o.Lock)
 	c.machine = machine(qpn)
 	e.conns.publish(c)
@@ -177,5 +177,5 @@ func (c *Conn) Close() {
 	c.mu.Unlock()
 	c.eng.timers.remove(&c.alarm)
 	release()
-	c.account.add(counts)
+	c.counters.add(counts)
 }

@@ -10,8 +10,8 @@ import (
 	"verbena/internal/mem"
 )
 
-// Account sums the counters of one device's queue pairs, past ones included.
-type Account struct {
+// DeviceCounters sums the counters of one device's queue pairs, past ones included.
+type DeviceCounters struct {
 	names []string // immutable: those of the machines' counts
 
 	violations [2]atomic.Uint32 // of a P_Key, of a Q_Key
@@ -22,7 +22,7 @@ type Account struct {
 
 // Violation counts a packet with a wrong Q_Key or else a wrong P_Key, at once: a machine's counts
 // are not summed for it.
-func (a *Account) Violation(qkey bool) {
+func (a *DeviceCounters) Violation(qkey bool) {
 	i := 0
 	if qkey {
 		i = 1
@@ -31,17 +31,17 @@ func (a *Account) Violation(qkey bool) {
 }
 
 // Violations returns how many packets had a wrong key.
-func (a *Account) Violations() (pkey, qkey uint32) {
+func (a *DeviceCounters) Violations() (pkey, qkey uint32) {
 	return a.violations[0].Load(), a.violations[1].Load()
 }
 
-// NewAccount returns an account for queue pairs whose machines' counts have
+// NewDeviceCounters returns the counters of queue pairs whose machines' counts have
 // these names.
-func NewAccount(names []string) *Account {
-	return &Account{names: names, counts: make([]uint64, len(names))}
+func NewDeviceCounters(names []string) *DeviceCounters {
+	return &DeviceCounters{names: names, counts: make([]uint64, len(names))}
 }
 
-func (a *Account) add(counts []uint64) {
+func (a *DeviceCounters) add(counts []uint64) {
 	a.mu.Lock()
 	Accumulate(a.counts, counts)
 	a.mu.Unlock()
@@ -60,15 +60,15 @@ type Counter struct {
 	Value uint64
 }
 
-// Counters returns the counts of an account's queue pairs and, for the whole
+// Counters returns the counts of a device's queue pairs and, for the whole
 // process, of packets that reached none and of connection managers.
-func (e *Engine) Counters(a *Account) []Counter {
+func (e *Engine) Counters(a *DeviceCounters) []Counter {
 	a.mu.Lock()
 	sum := slices.Clone(a.counts)
 	a.mu.Unlock()
 	var one []uint64
 	e.conns.each(func(c *Conn) {
-		if c.account != a {
+		if c.counters != a {
 			return
 		}
 		c.mu.Lock()
@@ -80,7 +80,7 @@ func (e *Engine) Counters(a *Account) []Counter {
 	for i, v := range sum {
 		out = append(out, Counter{a.names[i], v})
 	}
-	for _, p := range *e.plugs.Load() {
+	for _, p := range *e.components.Load() {
 		out = p.AppendCounts(a, out)
 	}
 	out = e.cm.append(out)

@@ -7,7 +7,7 @@
 // # Threads
 //
 // No queue pair has a goroutine. The thread that has an event posts, polls, waits (Collect,
-// Attendant) or is the background goroutine. It locks the connection, calls its machine and pumps:
+// ReadToken) or is the background goroutine. It locks the connection, calls its machine and pumps:
 //
 //	Conn.Lock ─► machine.HandleInput / Doorbell / HandleTimeout
 //	          └► PumpUnlock: unless a thread pumps, Transport.FlushOutput repeats
@@ -22,7 +22,7 @@
 //	Driver     makes the queue pairs of a kind of device
 //	Transport  embeds Conn, and sends its machine's output
 //	Input      reads what arrives: a socket, an epoll set, memory (Sleeper), a Ring
-//	Plug       state of a transport that the engine keeps: listeners, ports, counters
+//	Component  state of a transport that the engine keeps: listeners, ports, counters
 //
 // A thread that polls a completion queue and finds nothing takes the inputs with a try-lock and
 // reads them without blocking. The background goroutine blocks on the sockets only while no thread

@@ -21,11 +21,11 @@ type Driver interface {
 
 // QPSpec configures a queue pair.
 type QPSpec struct {
-	Type    ib.QPType
-	Account *Account
-	OnEvent func(ib.EventType)         // called without locks, with each event
-	Config  func(qpn ib.QPN) qp.Config // called with the number
-	MTU     int                        // bytes, of the port
+	Type     ib.QPType
+	Counters *DeviceCounters
+	OnEvent  func(ib.EventType)         // called without locks, with each event
+	Config   func(qpn ib.QPN) qp.Config // called with the number
+	MTU      int                        // bytes, of the port
 	// Source returns the address that a UD queue pair sends from, by GID index.
 	Source func(index uint8) netip.AddrPort
 	// Lane is that of the completion queues.

@@ -23,8 +23,9 @@ type Options struct {
 	Faults faultcap.Faults
 	// Capture takes every packet sent and received; nil is none.
 	Capture *faultcap.Capture
-	// Plugs makes the first plugs, before the background goroutine runs. Others come with PlugOf.
-	Plugs []func(*Engine) (Plug, error)
+	// Components makes the first components, before the background goroutine runs. Others come with
+	// ComponentOf.
+	Components []func(*Engine) (Component, error)
 	// Nap limits how long the background goroutine sleeps while other threads poll; 0 is
 	// policy.Nap.
 	Nap monotime.Duration
@@ -57,27 +58,27 @@ type Engine struct {
 
 	streams atomic.Uint64 // taps so far: each has random numbers of its own
 
-	mu     sync.Mutex
-	plugs  atomic.Pointer[[]Plug] // replaced under mu
-	closed bool                   // guarded by mu
+	mu         sync.Mutex
+	components atomic.Pointer[[]Component] // replaced under mu
+	closed     bool                        // guarded by mu
 
 	onStranger atomic.Pointer[func()] // nil: not set
 	cm         cmCounters
 	arrival    arrival
-	attendant  Attendant
+	readToken  ReadToken
 	bg         background
 }
 
 // New starts an engine.
 //
-// Errors: those of the plugs; the system has no descriptor left.
+// Errors: those of the components; the system has no descriptor left.
 func New(o Options) (*Engine, error) {
 	e := &Engine{faults: o.Faults, capture: o.Capture, timers: newTimers()}
 	e.makeLanes()
 	e.inputs.Store(&[]Input{})
 	e.rings.Store(&[]laneRing{})
 	e.sleepers.Store(&[]Sleeper{})
-	e.plugs.Store(&[]Plug{})
+	e.components.Store(&[]Component{})
 	e.conns.allot(Numbers{First: ib.QP1 + 1, Last: ib.QPMulticast - 1})
 	nap := o.Nap
 	if nap == 0 {
@@ -86,15 +87,15 @@ func New(o Options) (*Engine, error) {
 	if err := e.bg.open(e, nap); err != nil {
 		return nil, err
 	}
-	for _, plug := range o.Plugs {
-		p, err := plug(e)
+	for _, make := range o.Components {
+		p, err := make(e)
 		if err != nil {
 			e.stopInputs()
 			e.closePollers()
-			return nil, errors.Join(err, e.closePlugs())
+			return nil, errors.Join(err, e.closeComponents())
 		}
 		e.mu.Lock()
-		e.addPlugLocked(p)
+		e.addComponentLocked(p)
 		e.mu.Unlock()
 	}
 	e.bg.start()
@@ -110,19 +111,19 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	e.mu.Unlock()
-	for _, p := range *e.plugs.Load() {
+	for _, p := range *e.components.Load() {
 		p.BeforeClose()
 	}
-	e.closeAttendant()
+	e.closeReadToken()
 	e.bg.stop()
 	e.stopInputs()
 	e.closePollers()
-	return e.closePlugs()
+	return e.closeComponents()
 }
 
-// stopInputs stops the plugs, and the inputs that are left then.
+// stopInputs stops the components, and the inputs that are left then.
 func (e *Engine) stopInputs() {
-	for _, p := range *e.plugs.Load() {
+	for _, p := range *e.components.Load() {
 		p.Stop()
 	}
 	for _, in := range *e.inputs.Load() {
@@ -130,8 +131,8 @@ func (e *Engine) stopInputs() {
 	}
 }
 
-func (e *Engine) closePlugs() (err error) {
-	for _, p := range *e.plugs.Load() {
+func (e *Engine) closeComponents() (err error) {
+	for _, p := range *e.components.Load() {
 		err = errors.Join(err, p.Close())
 	}
 	return err
@@ -139,14 +140,14 @@ func (e *Engine) closePlugs() (err error) {
 
 // Withdraw hides this process, which is about to end without Close, from all others.
 func (e *Engine) Withdraw() {
-	for _, p := range *e.plugs.Load() {
+	for _, p := range *e.components.Load() {
 		p.Withdraw()
 	}
 }
 
-func (e *Engine) addPlugLocked(p Plug) {
-	next := append(slices.Clone(*e.plugs.Load()), p)
-	e.plugs.Store(&next)
+func (e *Engine) addComponentLocked(p Component) {
+	next := append(slices.Clone(*e.components.Load()), p)
+	e.components.Store(&next)
 }
 
 // ErrClosed is returned by calls of an engine that is closed.
@@ -169,14 +170,14 @@ func (e *Engine) Name() string { return e.name }
 // Slot returns the top ten bits of the queue pair numbers and communication ids of this process.
 func (e *Engine) Slot() int { return e.slot }
 
-// Allot sets the numbers that queue pairs get. It is for a plug of Options.
+// Allot sets the numbers that queue pairs get. It is for a component of Options.
 func (e *Engine) Allot(n Numbers) {
 	e.slot, e.name = n.Slot, n.Name
 	e.conns.allot(n)
 }
 
-// ShowOn makes the board show the rings, and count the polls of a C program. It is for a plug of
-// Options.
+// ShowOn makes the board show the rings, and count the polls of a C program. It is for a
+// component of Options.
 func (e *Engine) ShowOn(b *shmring.Board) { e.board = b }
 
 // Board shows a C program that polls by itself when to call PollFor. Its memory stays valid as long
@@ -187,7 +188,7 @@ func (e *Engine) Board() *shmring.Board { return e.board }
 func (e *Engine) Poller() *udp.Poller { return e.arrival.set }
 
 // Serve makes the background goroutine call f when a descriptor has something to read. It is for a
-// plug of Options, which calls EndService when it stops.
+// component of Options, which calls EndService when it stops.
 func (e *Engine) Serve(fd int, f func()) error {
 	e.bg.services = append(e.bg.services, f)
 	return e.bg.poller.AddFD(fd, serviceID(len(e.bg.services)-1))

@@ -123,7 +123,7 @@ func (c *Conn) DeliverUnlock() {
 func (c *Conn) OnEvent(e ib.EventType) { c.onEvent(e) }
 
 // CountPast adds the counts of a machine of c that SetMachine replaced.
-func (c *Conn) CountPast(counts []uint64) { c.account.add(counts) }
+func (c *Conn) CountPast(counts []uint64) { c.counters.add(counts) }
 
 // End closes a Conn of NewNumberlessConn: nothing of it runs afterwards.
 func (c *Conn) End() { c.closed = true }

@@ -93,8 +93,8 @@ type Ring interface {
 	Shown() bool
 }
 
-// A Plug holds a transport's state for an engine, from its first use on.
-type Plug interface {
+// A Component holds a transport's state for an engine, from its first use on.
+type Component interface {
 	// BeforeClose is called when the engine is being closed, and still works.
 	BeforeClose()
 	// Stop is called when the background goroutine has ended.
@@ -104,38 +104,38 @@ type Plug interface {
 	// Withdraw hides this process, which ends without Close, from other processes.
 	Withdraw()
 	// AppendCounts appends the transport's counts of a device, and those of the process.
-	AppendCounts(a *Account, list []Counter) []Counter
+	AppendCounts(a *DeviceCounters, list []Counter) []Counter
 }
 
-// NoPlug does nothing. A Plug embeds it for the methods that it does not need.
-type NoPlug struct{}
+// BaseComponent does nothing. A Component embeds it for the methods that it does not need.
+type BaseComponent struct{}
 
-// BeforeClose implements Plug.
-func (NoPlug) BeforeClose() {}
+// BeforeClose implements Component.
+func (BaseComponent) BeforeClose() {}
 
-// Stop implements Plug.
-func (NoPlug) Stop() {}
+// Stop implements Component.
+func (BaseComponent) Stop() {}
 
-// Close implements Plug.
-func (NoPlug) Close() error { return nil }
+// Close implements Component.
+func (BaseComponent) Close() error { return nil }
 
-// Withdraw implements Plug.
-func (NoPlug) Withdraw() {}
+// Withdraw implements Component.
+func (BaseComponent) Withdraw() {}
 
-// AppendCounts implements Plug.
-func (NoPlug) AppendCounts(_ *Account, list []Counter) []Counter { return list }
+// AppendCounts implements Component.
+func (BaseComponent) AppendCounts(_ *DeviceCounters, list []Counter) []Counter { return list }
 
-// PlugOf returns the plug of type P, made by the first call. It must not be called with a
+// ComponentOf returns the component of type P, made by the first call. It must not be called with a
 // lock of a transport held.
-func PlugOf[P Plug](e *Engine, make func(*Engine) P) P {
+func ComponentOf[P Component](e *Engine, make func(*Engine) P) P {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, p := range *e.plugs.Load() {
+	for _, p := range *e.components.Load() {
 		if p, ok := p.(P); ok {
 			return p
 		}
 	}
 	p := make(e)
-	e.addPlugLocked(p)
+	e.addComponentLocked(p)
 	return p
 }

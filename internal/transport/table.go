@@ -34,8 +34,8 @@ type Options struct {
 
 // Start starts an engine for all transports.
 //
-// Errors: those of roce.Plug and engine.New.
+// Errors: those of roce.Component and engine.New.
 func Start(o Options) (*engine.Engine, error) {
 	return engine.New(engine.Options{Faults: o.Faults, Capture: o.Capture,
-		Plugs: []func(*engine.Engine) (engine.Plug, error){roce.Plug(o.Options)}})
+		Components: []func(*engine.Engine) (engine.Component, error){roce.Component(o.Options)}})
 }

@@ -21,7 +21,7 @@ import (
 // toy is a transport over a slice, which holds the packets of its queue pairs until a thread polls.
 // It is all that a new transport needs, beside its row in drivers and its kind.
 type toy struct {
-	engine.NoPlug
+	engine.BaseComponent
 	eng *engine.Engine
 
 	rxMu sync.Mutex // held while reading
@@ -31,7 +31,7 @@ type toy struct {
 }
 
 func toyOf(e *engine.Engine) *toy {
-	return engine.PlugOf(e, func(e *engine.Engine) *toy {
+	return engine.ComponentOf(e, func(e *engine.Engine) *toy {
 		t := &toy{eng: e}
 		e.AddInput(t)
 		return t
@@ -45,7 +45,7 @@ func (toyDriver) CounterNames() []string { return roce.CounterNames() }
 
 func (toyDriver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
 	c := &toyConn{toy: toyOf(e)}
-	err := e.NewConn(&c.Conn, c, engine.ConnOptions{Account: q.Account, OnEvent: q.OnEvent}, func(n ib.QPN) qp.Machine {
+	err := e.NewConn(&c.Conn, c, engine.ConnOptions{Counters: q.Counters, OnEvent: q.OnEvent}, func(n ib.QPN) qp.Machine {
 		c.packets = rc.New(q.Config(n))
 		return c.packets
 	})
@@ -133,7 +133,7 @@ func TestTransportIsAddedByItsRow(t *testing.T) {
 	ends := [2]*rig.Endpoint{n.Parts(32 << 10), n.Parts(32 << 10)}
 	for _, e := range ends {
 		var err error
-		e.Conn, err = Of(kind).NewConn(n.Eng, &engine.QPSpec{Type: ib.QPTypeRC, Account: n.Account, OnEvent: func(ib.EventType) {}, Config: e.Config})
+		e.Conn, err = Of(kind).NewConn(n.Eng, &engine.QPSpec{Type: ib.QPTypeRC, Counters: n.Counters, OnEvent: func(ib.EventType) {}, Config: e.Config})
 		if err != nil {
 			t.Fatal(err)
 		}

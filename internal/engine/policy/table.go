@@ -41,7 +41,7 @@ var Table = []Number{
 		"A goroutine in CompChannel.Wait leaves the reading to other threads once they have " +
 			"polled so often meanwhile. Otherwise each message for them wakes it, and they take " +
 			"twice as long.",
-		"TestAttendantLeavesReadingToPollers"},
+		"TestTokenHolderLeavesReadingToPollers"},
 	{"RingTurn", int64(defaultRingTurn), "bursts", "1",
 		"Bursts that one look takes from a ring: senders wait for the acknowledgements that go " +
 			"out at its end. One burst per look leaves 0.63 of the row, 16 change nothing.",

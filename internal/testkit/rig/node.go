@@ -20,12 +20,12 @@ const Timeout = 20 * time.Second
 
 // Node is an engine.
 type Node struct {
-	T       testing.TB
-	Eng     *engine.Engine
-	Addr    netip.Addr
-	Dir     string // where it meets others
-	Keys    *mem.Table
-	Account *engine.Account
+	T        testing.TB
+	Eng      *engine.Engine
+	Addr     netip.Addr
+	Dir      string // where it meets others
+	Keys     *mem.Table
+	Counters *engine.DeviceCounters
 }
 
 var addrs atomic.Uint32
@@ -47,7 +47,7 @@ func NewNode(t testing.TB, o engine.Options, names []string) *Node {
 	}
 	t.Cleanup(func() { e.Close() })
 	seed := uint32(1)
-	return &Node{T: t, Eng: e, Addr: NewAddr(), Account: engine.NewAccount(names),
+	return &Node{T: t, Eng: e, Addr: NewAddr(), Counters: engine.NewDeviceCounters(names),
 		Keys: mem.NewTable(func() uint32 {
 			seed = seed*1664525 + 1013904223
 			return seed
@@ -57,7 +57,7 @@ func NewNode(t testing.TB, o engine.Options, names []string) *Node {
 // Counter returns one of an engine's counters.
 func (n *Node) Counter(name string) uint64 {
 	n.T.Helper()
-	for _, c := range n.Eng.Counters(n.Account) {
+	for _, c := range n.Eng.Counters(n.Counters) {
 		if c.Name == name {
 			return c.Value
 		}

@@ -32,7 +32,7 @@ func TestIWARPIsCaptured(t *testing.T) {
 	}
 	w := pcap.NewWriter(f, "test")
 	n, m := startNode(t, policy.Nap, engine.Options{Capture: faultcap.NewCapture(w)}), newNode(t, policy.Nap)
-	n.Account, m.Account = engine.NewAccount(rdmap.CounterNames()), engine.NewAccount(rdmap.CounterNames())
+	n.Counters, m.Counters = engine.NewDeviceCounters(rdmap.CounterNames()), engine.NewDeviceCounters(rdmap.CounterNames())
 	a, b := iwarpEndpoint(n, 1<<20), iwarpEndpoint(m, 1<<20)
 	join(a, b, iwarpOptions{crc: true, rtr: mpa.RTRs(mpa.RTRRead)})
 	defer b.Close()

@@ -65,13 +65,12 @@ func (w *writer) wrote(n int) {
 	}
 }
 
-// NewConn makes a queue pair of iWARP over TCP. Its counters go to the
-// account. makeMachine is called with its number; onEvent later, without locks,
-// with each event.
-func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *rdmap.Stream,
+// NewConn makes a queue pair of iWARP over TCP, which counts in counters. makeMachine is called
+// with its number; onEvent later, without locks, with each event.
+func (t *Transport) NewConn(counters *engine.DeviceCounters, makeMachine func(ib.QPN) *rdmap.Stream,
 	onEvent func(ib.EventType)) (*engine.Conn, error) {
 	c := &Conn{}
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent},
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Counters: counters, OnEvent: onEvent},
 		func(qpn ib.QPN) qp.Machine {
 			c.fpdus = makeMachine(qpn)
 			return c.fpdus

@@ -16,7 +16,7 @@ func (Driver) CounterNames() []string { return rdmap.CounterNames() }
 
 // NewConn implements engine.Driver.
 func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
-	return Of(e).NewConn(q.Account, func(n ib.QPN) *rdmap.Stream {
+	return Of(e).NewConn(q.Counters, func(n ib.QPN) *rdmap.Stream {
 		return rdmap.NewStream(q.Config(n))
 	}, q.OnEvent)
 }

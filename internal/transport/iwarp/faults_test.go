@@ -20,7 +20,7 @@ import (
 func faultyPair(t *testing.T, f faultcap.Faults, rtr ...mpa.RTR) (a, b *endpoint) {
 	t.Helper()
 	n, m := startNode(t, policy.Nap, engine.Options{Faults: f}), newNode(t, policy.Nap)
-	n.Account, m.Account = engine.NewAccount(rdmap.CounterNames()), engine.NewAccount(rdmap.CounterNames())
+	n.Counters, m.Counters = engine.NewDeviceCounters(rdmap.CounterNames()), engine.NewDeviceCounters(rdmap.CounterNames())
 	a, b = iwarpEndpoint(n, 1<<20), iwarpEndpoint(m, 1<<20)
 	join(a, b, iwarpOptions{crc: true, rtr: mpa.RTRs(rtr...)})
 	t.Cleanup(b.Close)

@@ -10,7 +10,7 @@ import (
 
 // Transport is iWARP's part of an engine.
 type Transport struct {
-	engine.NoPlug
+	engine.BaseComponent
 	eng *engine.Engine // immutable
 
 	mu sync.Mutex
@@ -19,5 +19,5 @@ type Transport struct {
 
 // Of returns the engine's Transport, made by the first call.
 func Of(e *engine.Engine) *Transport {
-	return engine.PlugOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
+	return engine.ComponentOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
 }

@@ -99,7 +99,7 @@ func iwarpEndpoint(n *node, bytes int) *endpoint {
 	e := n.Parts(bytes)
 	e.Extensions = true
 	var err error
-	e.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) *rdmap.Stream {
+	e.Conn, err = Of(n.Eng).NewConn(n.Counters, func(qpn ib.QPN) *rdmap.Stream {
 		return rdmap.NewStream(e.Config(qpn))
 	}, e.Events.Put)
 	if err != nil {

@@ -31,7 +31,7 @@ type Conn struct {
 func (l *Device) NewConn(config func(ib.QPN) qp.Config,
 	onEvent func(ib.EventType)) (*engine.Conn, error) {
 	c := &Conn{dev: l}
-	o := engine.ConnOptions{Account: l.account, OnEvent: onEvent, Lock: &l.mu}
+	o := engine.ConnOptions{Counters: l.counters, OnEvent: onEvent, Lock: &l.mu}
 	err := l.eng.NewConn(&c.Conn, c, o, func(qpn ib.QPN) qp.Machine {
 		cfg := config(qpn)
 		l.mu.Lock()

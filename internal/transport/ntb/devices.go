@@ -11,7 +11,7 @@ import (
 
 // devices are those of an engine.
 type devices struct {
-	engine.NoPlug
+	engine.BaseComponent
 	eng *engine.Engine // immutable
 
 	mu   sync.Mutex // a leaf but for the engine's
@@ -19,7 +19,7 @@ type devices struct {
 }
 
 func devicesOf(e *engine.Engine) *devices {
-	return engine.PlugOf(e, func(e *engine.Engine) *devices { return &devices{eng: e} })
+	return engine.ComponentOf(e, func(e *engine.Engine) *devices { return &devices{eng: e} })
 }
 
 func (d *devices) add(l *Device) {
@@ -43,13 +43,13 @@ func (d *devices) remove(l *Device) {
 	d.list = slices.DeleteFunc(slices.Clone(d.list), func(o *Device) bool { return o == l })
 }
 
-// AppendCounts implements engine.Plug.
-func (d *devices) AppendCounts(a *engine.Account, list []engine.Counter) []engine.Counter {
+// AppendCounts implements engine.Component.
+func (d *devices) AppendCounts(a *engine.DeviceCounters, list []engine.Counter) []engine.Counter {
 	d.mu.Lock()
 	devices := d.list
 	d.mu.Unlock()
 	for _, l := range devices {
-		if l.account == a {
+		if l.counters == a {
 			list = append(list, l.counts()...)
 		}
 	}

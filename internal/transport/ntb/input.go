@@ -88,7 +88,7 @@ func (l *Device) attach(link backend.Link) {
 		return
 	}
 	now := monotime.Now()
-	l.home.plug(now, link)
+	l.home.attach(now, link)
 	l.home.leaveUnlock(now)
 	// It may be asleep already, without having said so to this peer.
 	l.eng.WakeBackground()

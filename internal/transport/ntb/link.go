@@ -122,7 +122,7 @@ func (x *peerLink) timeout(now monotime.Time) {
 	}
 	x.giveUp(now)
 	if !now.Before(x.graceEnd) {
-		x.mourn(now)
+		x.handleLoss(now)
 	}
 	if !now.Before(x.node.NextTimeout()) {
 		x.node.HandleTimeout(now)
@@ -165,8 +165,8 @@ func (x *peerLink) receive(mayDelayAck bool) (messages int, news bool) {
 	return 1, true
 }
 
-// plug gives the node a link that was opened.
-func (x *peerLink) plug(now monotime.Time, link backend.Link) {
+// attach gives the node a link that was opened.
+func (x *peerLink) attach(now monotime.Time, link backend.Link) {
 	l := x.dev
 	x.link, x.upBy = link, now.Add(upTimeout)
 	for _, fd := range link.FDs() {
@@ -186,7 +186,7 @@ func (x *peerLink) plug(now monotime.Time, link backend.Link) {
 
 // lose gives up a link that is lost, and goes for the next one.
 func (x *peerLink) lose(now monotime.Time, why error) {
-	x.unplug(now)
+	x.detach(now)
 	x.dev.dead = x.dev.dead || why == backend.ErrGone
 	x.graceEnd = now.Add(lossGrace)
 }
@@ -196,9 +196,9 @@ func (x *peerLink) lose(now monotime.Time, why error) {
 // too, and is not to find failed receives beside it.
 const lossGrace = 200 * monotime.Millisecond
 
-// mourn flushes the work of a link that is lost, and begins to open the next one. In a hub there is
-// no next one: the slot's next owner is another process.
-func (x *peerLink) mourn(now monotime.Time) {
+// handleLoss flushes the work of a link that is lost, and begins to open the next one. In a hub
+// there is no next one: the slot's next owner is another process.
+func (x *peerLink) handleLoss(now monotime.Time) {
 	l := x.dev
 	x.graceEnd = monotime.Never
 	l.handlers.keep(x, now)
@@ -230,14 +230,14 @@ func (x *peerLink) giveUp(now monotime.Time) {
 	}
 }
 
-// unplug closes the link. The peer's earlier writes are handled: the last may be the answer of a
+// detach closes the link. The peer's earlier writes are handled: the last may be the answer of a
 // process that has ended.
-func (x *peerLink) unplug(now monotime.Time) {
+func (x *peerLink) detach(now monotime.Time) {
 	if x.link == nil {
 		return
 	}
 	for _, fd := range x.fds {
-		_ = x.dev.eng.Poller().RemoveDescriptor(fd) // it is there: plug put it there
+		_ = x.dev.eng.Poller().RemoveDescriptor(fd) // it is there: attach put it there
 	}
 	x.node.Handle(now)
 	x.node.Reach(window.Far{})

@@ -35,7 +35,7 @@ import (
 type Device struct {
 	// immutable after Open
 	eng      *engine.Engine
-	account  *engine.Account
+	counters *engine.DeviceCounters
 	endpoint backend.Endpoint
 	keys     *mem.Table
 	opener   *backend.Opener // of two processes; else nil
@@ -73,7 +73,7 @@ type Config struct {
 	// share their last MemoryBytes.
 	WindowBytes, MemoryBytes uint64
 	Keys                     *mem.Table
-	Account                  *engine.Account
+	Counters                 *engine.DeviceCounters
 }
 
 // LinkChange is a link that came up, or one that is lost.
@@ -89,7 +89,7 @@ type LinkChange struct {
 // Errors: backend.ErrInUse if another process has our end; backend.ErrConfig; numa.ErrNode; the
 // system's.
 func Open(e *engine.Engine, c Config) (*Device, error) {
-	l := &Device{eng: e, account: c.Account, endpoint: c.Endpoint, keys: c.Keys,
+	l := &Device{eng: e, counters: c.Counters, endpoint: c.Endpoint, keys: c.Keys,
 		batch: channel.NewBatch(), watchers: map[int]func(LinkChange){}}
 	if err := l.open(&c); err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (l *Device) Stop() {
 	now := monotime.Now()
 	for _, x := range l.all {
 		x.flush(now) // the peer is to learn of destroyed objects
-		x.unplug(now)
+		x.detach(now)
 		x.node.Detach(now)
 		x.free()
 	}
@@ -285,7 +285,7 @@ func (l *Device) deliverOne() bool {
 		l.news = l.news[:copy(l.news, l.news[1:])]
 		x.queued = false
 		if x.over {
-			l.bury(x)
+			l.forget(x)
 		}
 	}
 	return false

@@ -111,7 +111,7 @@ func (l *Device) met(m backend.Member, s *backend.Session) {
 		x = l.addLink(m)
 	}
 	x.session = s
-	x.plug(now, s)
+	x.attach(now, s)
 	x.leaveUnlock(now)
 	l.eng.WakeBackground()
 }
@@ -128,8 +128,8 @@ func (l *Device) missed(m backend.Member) {
 	l.deliverUnlock()
 }
 
-// bury forgets a link that is lost for good.
-func (l *Device) bury(x *peerLink) {
+// forget forgets a link that is lost for good.
+func (l *Device) forget(x *peerLink) {
 	i := slices.Index(l.all, x)
 	if i < 0 {
 		return

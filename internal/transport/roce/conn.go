@@ -38,14 +38,14 @@ type Conn struct {
 	question question
 }
 
-// NewConn makes a queue pair of RoCEv2. Its counters go to the account.
+// NewConn makes a queue pair of RoCEv2. Its counts go to counters.
 // makeMachine is called with its number; onEvent later, without locks, with each
 // event. lane is that of its completion queues.
-func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) roce.Machine,
+func (t *Transport) NewConn(counters *engine.DeviceCounters, makeMachine func(ib.QPN) roce.Machine,
 	onEvent func(ib.EventType), lane *engine.Lane) (*engine.Conn, error) {
 	c := &Conn{roce: t}
 	c.ack = engine.NewDelayedAck(&c.Conn, lane)
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent},
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Counters: counters, OnEvent: onEvent},
 		func(qpn ib.QPN) qp.Machine {
 			c.packets = makeMachine(qpn)
 			c.acked, _ = c.packets.(roce.Acknowledged)

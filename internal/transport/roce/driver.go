@@ -19,7 +19,7 @@ func (Driver) CounterNames() []string { return roce.CounterNames() }
 
 // NewConn implements engine.Driver.
 func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
-	return Of(e).NewConn(q.Account, func(n ib.QPN) roce.Machine {
+	return Of(e).NewConn(q.Counters, func(n ib.QPN) roce.Machine {
 		cfg := q.Config(n)
 		cfg.Reorder = Of(e).Reorder
 		switch q.Type {

@@ -130,7 +130,7 @@ func TestNoise(t *testing.T) {
 	t.Cleanup(func() { victim.Close(); peer.Close() })
 	rng := rand.New(rand.NewPCG(7, 7))
 	seen := func() (n uint64) {
-		for _, c := range b.Node.Eng.Counters(b.Node.Account) {
+		for _, c := range b.Node.Eng.Counters(b.Node.Counters) {
 			switch c.Name {
 			case "malformed_too_short", "malformed_bad_length", "malformed_bad_tver", "malformed_short_headers",
 				"malformed_bad_pad", "malformed_payload_not_allowed", "bad_icrc", "unknown_qp", "bad_mad", "bad_mad_qkey", "rcvd_pkts":
@@ -210,7 +210,7 @@ func FuzzDatagram(f *testing.F) {
 
 // total sums all counters.
 func total(n *node) (sum uint64) {
-	for _, c := range n.Eng.Counters(n.Account) {
+	for _, c := range n.Eng.Counters(n.Counters) {
 		sum += c.Value
 	}
 	return sum

@@ -24,7 +24,7 @@ func manyEndpoints(t *testing.T, n *node, count int) []*endpoint {
 		e := &endpoint{Node: n, SQ: queue.NewSendQueue(8, 1, 0), RQ: queue.NewRecvQueue(1, 1), CQ: cq,
 			Buf: parts.Buf, Region: parts.Region}
 		var err error
-		e.Conn, err = Of(n.Eng).NewConn(n.Account,
+		e.Conn, err = Of(n.Eng).NewConn(n.Counters,
 			func(qpn ib.QPN) roce.Machine { return rc.New(e.Config(qpn)) }, func(ib.EventType) {},
 			n.Eng.FirstLane())
 		if err != nil {

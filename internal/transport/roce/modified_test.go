@@ -36,7 +36,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	n := newNode(t, policy.Nap)
 	a, b := n.Parts(4096), newEndpoint(n, 4096)
 	var err error
-	a.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) roce.Machine { // UC waits for no answer
+	a.Conn, err = Of(n.Eng).NewConn(n.Counters, func(qpn ib.QPN) roce.Machine { // UC waits for no answer
 		return uc.New(roce.Config{QPN: qpn, PD: 1, Mem: n.Keys, SQ: a.SQ, RQ: a.RQ, SendCQ: a.CQ, RecvCQ: a.CQ})
 	}, func(ib.EventType) {}, n.Eng.FirstLane())
 	if err != nil {

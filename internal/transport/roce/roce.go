@@ -32,9 +32,9 @@ type Options struct {
 // Transport holds RoCEv2's part of an engine: sockets, rings to other processes of the host, and
 // the process's share of port 4791, with its share of the queue pair numbers.
 type Transport struct {
-	engine.NoPlug
+	engine.BaseComponent
 
-	// immutable after Plug
+	// immutable after Component
 	eng    *engine.Engine
 	member portshare.Member
 	rings  *shm.Rings
@@ -70,11 +70,11 @@ type counters struct {
 	paced     atomic.Uint64 // time-outs put off by pace
 }
 
-// Plug returns the function for engine.Options.Plugs.
+// Component returns the function for engine.Options.Components.
 //
 // Errors: this user's processes cannot meet in Dir, or all slots are taken.
-func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
-	return func(e *engine.Engine) (engine.Plug, error) {
+func Component(o Options) func(*engine.Engine) (engine.Component, error) {
+	return func(e *engine.Engine) (engine.Component, error) {
 		t := &Transport{
 			eng:      e,
 			Reorder:  mem.NewBudget(reorderBytes),
@@ -112,10 +112,10 @@ func Plug(o Options) func(*engine.Engine) (engine.Plug, error) {
 	}
 }
 
-// Of returns the engine's Transport; the engine has the plug.
+// Of returns the engine's Transport; the engine has the component.
 func Of(e *engine.Engine) *Transport {
-	return engine.PlugOf(e, func(*engine.Engine) *Transport {
-		panic("roce: the engine was made without the plug")
+	return engine.ComponentOf(e, func(*engine.Engine) *Transport {
+		panic("roce: the engine was made without the component")
 	})
 }
 
@@ -127,13 +127,13 @@ func (t *Transport) pass(numbers iter.Seq[ib.QPN]) {
 	t.member.Pass(&n)
 }
 
-// Stop implements engine.Plug.
+// Stop implements engine.Component.
 func (t *Transport) Stop() { t.rings.Stop() }
 
-// Withdraw implements engine.Plug.
+// Withdraw implements engine.Component.
 func (t *Transport) Withdraw() { t.rings.Withdraw() }
 
-// Close implements engine.Plug.
+// Close implements engine.Component.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	for _, p := range t.pools {
@@ -143,8 +143,8 @@ func (t *Transport) Close() error {
 	return t.member.Close()
 }
 
-// AppendCounts implements engine.Plug.
-func (t *Transport) AppendCounts(_ *engine.Account, list []engine.Counter) []engine.Counter {
+// AppendCounts implements engine.Component.
+func (t *Transport) AppendCounts(_ *engine.DeviceCounters, list []engine.Counter) []engine.Counter {
 	t.mu.Lock()
 	overMTU := t.overMTU
 	for u := range t.sources {

@@ -41,8 +41,8 @@ func startNode(t testing.TB, nap monotime.Duration, o how) *node {
 
 func startNodeAt(t testing.TB, nap monotime.Duration, o how, addr netip.Addr) *node {
 	t.Helper()
-	plug := Plug(Options{Dir: o.Dir, Solo: o.Solo, NoLocal: o.NoLocal})
-	n := rig.NewNode(t, engine.Options{Capture: o.Capture, Nap: nap, Plugs: []func(*engine.Engine) (engine.Plug, error){plug}}, roce.CounterNames())
+	component := Component(Options{Dir: o.Dir, Solo: o.Solo, NoLocal: o.NoLocal})
+	n := rig.NewNode(t, engine.Options{Capture: o.Capture, Nap: nap, Components: []func(*engine.Engine) (engine.Component, error){component}}, roce.CounterNames())
 	n.Addr, n.Dir = addr, o.Dir
 	if err := Of(n.Eng).Listen(addr); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func asOf(n *node, lane *engine.Lane, bytes int,
 	n.T.Helper()
 	e := n.Parts(bytes)
 	var err error
-	e.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) roce.Machine { return machine(e, e.Config(qpn)) }, func(ib.EventType) {},
+	e.Conn, err = Of(n.Eng).NewConn(n.Counters, func(qpn ib.QPN) roce.Machine { return machine(e, e.Config(qpn)) }, func(ib.EventType) {},
 		lane)
 	if err != nil {
 		n.T.Fatal(err)

@@ -42,13 +42,12 @@ type Conn struct {
 // to be gone by ICMP then, one that the network lost half a minute later.
 var config = trp.Config{KeepAlive: 5 * monotime.Second}
 
-// NewConn makes a queue pair of iWARP over TRP. Its counters go to the
-// account. makeMachine is called with its number; onEvent later, without locks,
-// with each event.
-func (t *Transport) NewConn(account *engine.Account, makeMachine func(ib.QPN) *rdmap.Association,
-	onEvent func(ib.EventType)) (*engine.Conn, error) {
+// NewConn makes a queue pair of iWARP over TRP, which counts in counters. makeMachine is called
+// with its number; onEvent later, without locks, with each event.
+func (t *Transport) NewConn(counters *engine.DeviceCounters,
+	makeMachine func(ib.QPN) *rdmap.Association, onEvent func(ib.EventType)) (*engine.Conn, error) {
 	c := &Conn{trp: t}
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Account: account, OnEvent: onEvent},
+	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Counters: counters, OnEvent: onEvent},
 		func(qpn ib.QPN) qp.Machine {
 			c.assoc = makeMachine(qpn)
 			return c.assoc

@@ -53,7 +53,7 @@ func (r *linger) start() {
 // are there.
 const lastFINs = 100 * time.Millisecond
 
-// BeforeClose implements engine.Plug.
+// BeforeClose implements engine.Component.
 func (t *Transport) BeforeClose() {
 	for end := time.Now().Add(lastFINs); t.repeatingFINs.Load() > 0 && time.Now().Before(end); {
 		futex.Sleep(time.Millisecond)

@@ -11,7 +11,7 @@ import (
 
 // Transport is TRP's part of an engine.
 type Transport struct {
-	engine.NoPlug
+	engine.BaseComponent
 	eng *engine.Engine // immutable
 
 	mu sync.Mutex
@@ -23,10 +23,10 @@ type Transport struct {
 
 // Of returns the engine's Transport, made by the first call.
 func Of(e *engine.Engine) *Transport {
-	return engine.PlugOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
+	return engine.ComponentOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
 }
 
-// AppendCounts implements engine.Plug.
-func (t *Transport) AppendCounts(_ *engine.Account, list []engine.Counter) []engine.Counter {
+// AppendCounts implements engine.Component.
+func (t *Transport) AppendCounts(_ *engine.DeviceCounters, list []engine.Counter) []engine.Counter {
 	return append(list, t.listeners.counts()...)
 }

@@ -44,7 +44,7 @@ func trpEndpoint(n *node, bytes int) *trpEnd {
 	n.T.Helper()
 	e := &trpEnd{n.Parts(bytes), make(chan trp.Event, 8)}
 	var err error
-	e.Conn, err = Of(n.Eng).NewConn(n.Account, func(qpn ib.QPN) *rdmap.Association {
+	e.Conn, err = Of(n.Eng).NewConn(n.Counters, func(qpn ib.QPN) *rdmap.Association {
 		return rdmap.NewAssociation(e.Config(qpn))
 	}, e.Events.Put)
 	if err != nil {

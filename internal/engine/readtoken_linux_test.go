@@ -10,9 +10,9 @@ import (
 	"verbena/internal/engine/policy"
 )
 
-// TestAttendantIsOne has goroutines take the right to read in turns: one at a time has it, and the
-// engine closes only when none has.
-func TestAttendantIsOne(t *testing.T) {
+// TestOneGoroutineReads has goroutines take the right to read in turns: one at a time has it, and
+// the engine closes only when none has.
+func TestOneGoroutineReads(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -23,20 +23,20 @@ func TestAttendantIsOne(t *testing.T) {
 		go func() {
 			defer done.Add(1)
 			for range turns {
-				a := <-e.Attendance()
+				a := <-e.ReadTokens()
 				if n := inside.Add(1); n != 1 {
 					t.Errorf("%d goroutines have the right", n)
 				}
 				runtime.Gosched()
 				inside.Add(-1)
-				a.EndAttend()
+				a.Release()
 			}
 		}()
 	}
 	for done.Load() < goroutines {
 		runtime.Gosched()
 	}
-	a := <-e.Attendance()
+	a := <-e.ReadTokens()
 	closed := make(chan struct{})
 	go func() { e.Close(); close(closed) }()
 	select {
@@ -44,19 +44,19 @@ func TestAttendantIsOne(t *testing.T) {
 		t.Error("the engine closed under a goroutine that reads")
 	default:
 	}
-	a.EndAttend()
+	a.Release()
 	<-closed
 }
 
-// TestAttendantWakes has the goroutine that sleeps wake up for a message of a peer, and for another
-// goroutine. A reason to stay awake that comes while it falls asleep is not missed.
-func TestAttendantWakes(t *testing.T) {
+// TestTokenHolderWakes has the goroutine that sleeps wake up for a message of a peer, and for
+// another goroutine. A reason to stay awake that comes while it falls asleep is not missed.
+func TestTokenHolderWakes(t *testing.T) {
 	e, r := withPipeRing(t)
 	var news, over atomic.Bool
 	slept := make(chan bool)
 	go func() {
-		a := <-e.Attendance()
-		defer a.EndAttend()
+		a := <-e.ReadTokens()
+		defer a.Release()
 		defer close(slept)
 		for !over.Load() {
 			if !a.Sleep(func() bool { return !news.Load() }) {
@@ -75,25 +75,25 @@ func TestAttendantWakes(t *testing.T) {
 			runtime.Gosched()
 		}
 		news.Store(true)
-		e.WakeAttendant()
+		e.WakeTokenHolder()
 		<-slept
 	}
 	over.Store(true)
 	news.Store(true)
-	e.WakeAttendant()
+	e.WakeTokenHolder()
 	<-slept
 }
 
-// TestAttendantLeavesReadingToPollers has a thread poll meanwhile: the goroutine that sleeps is to
-// return the right.
-func TestAttendantLeavesReadingToPollers(t *testing.T) {
+// TestTokenHolderLeavesReadingToPollers has a thread poll meanwhile: the goroutine that sleeps is
+// to return the right.
+func TestTokenHolderLeavesReadingToPollers(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	a := <-e.Attendance()
-	defer a.EndAttend()
+	a := <-e.ReadTokens()
+	defer a.Release()
 	a.Begin()
 	awake := func() bool { return false }
 	for range 2 * policy.OthersPolls {
