@@ -63,8 +63,8 @@ func TestObstaclesAreSaid(t *testing.T) {
 		dir := t.TempDir()
 		for range portshare.Slots {
 			m, err := portshare.Join(filepath.Join(dir, "verbena"), portshare.Options{
-				Duty:  portshare.Duty{Route: func([]byte, netip.Addr) portshare.Route { return portshare.Route{} }},
-				OnMAD: func(portshare.MAD) {},
+				MADRules: portshare.MADRules{Route: func([]byte, netip.Addr) portshare.Route { return portshare.Route{} }},
+				OnMAD:    func(portshare.MAD) {},
 			})
 			if err != nil {
 				t.Fatal(err)

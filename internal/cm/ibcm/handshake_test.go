@@ -62,7 +62,7 @@ func TestXRCHandshake(t *testing.T) {
 	w.listen()
 	var req cm.REQ
 	var rep cm.REP
-	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+	w.delays = func(_ int, d *Datagram) []monotime.Duration {
 		switch h, data, _ := cm.ParseHeader(d.MAD[:]); h.Attribute {
 		case cm.AttrREQ:
 			req, _, _ = cm.ParseREQ(data)
@@ -146,7 +146,7 @@ func TestOneMADLostDuplicatedOrDelayedChangesNoEvent(t *testing.T) {
 		for n := range 8 { // REQ DREQ DREQ DREP REP RTU DREQ DREP
 			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				w := newWorld(t)
-				w.fate = func(i int, d *Datagram) []monotime.Duration {
+				w.delays = func(i int, d *Datagram) []monotime.Duration {
 					if i == n {
 						return copies
 					}
@@ -166,7 +166,7 @@ func TestOneMADLostDuplicatedOrDelayedChangesNoEvent(t *testing.T) {
 	}
 }
 
-// lostRTU is the fate of MADs where every RTU is lost.
+// lostRTU delays MADs, and loses every RTU.
 func lostRTU(_ int, d *Datagram) []monotime.Duration {
 	if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrRTU {
 		return nil
@@ -177,7 +177,7 @@ func lostRTU(_ int, d *Datagram) []monotime.Duration {
 func TestLostRTUIsMadeGood(t *testing.T) {
 	t.Run("by data", func(t *testing.T) {
 		w := newWorld(t)
-		w.fate = lostRTU
+		w.delays = lostRTU
 		w.listen()
 		w.connect()
 		w.run(monotime.Second)
@@ -189,7 +189,7 @@ func TestLostRTUIsMadeGood(t *testing.T) {
 	})
 	t.Run("by a DREQ", func(t *testing.T) {
 		w := newWorld(t)
-		w.fate = lostRTU
+		w.delays = lostRTU
 		w.listen()
 		id := w.connect()
 		w.run(monotime.Second)
@@ -200,7 +200,7 @@ func TestLostRTUIsMadeGood(t *testing.T) {
 	t.Run("by the REP again", func(t *testing.T) {
 		w := newWorld(t)
 		lost := false
-		w.fate = func(i int, d *Datagram) []monotime.Duration {
+		w.delays = func(i int, d *Datagram) []monotime.Duration {
 			if !lost && i == len(challenged)+1 {
 				lost = true
 				return nil
@@ -220,7 +220,7 @@ func TestLostRTUIsMadeGood(t *testing.T) {
 // REQ again brings the REP again.
 func TestRepeatBringsALostREP(t *testing.T) {
 	w := newWorld(t)
-	w.fate = func(i int, d *Datagram) []monotime.Duration {
+	w.delays = func(i int, d *Datagram) []monotime.Duration {
 		if i == len(challenged) {
 			return nil
 		}
@@ -243,7 +243,7 @@ func TestRepeatBringsALostREP(t *testing.T) {
 // Linux sends 15 retries of a REQ, 4.3 s of response time and a round trip apart.
 func TestUnansweredREQIsRepeatedAndGivenUp(t *testing.T) {
 	w := newWorld(t)
-	w.fate = func(int, *Datagram) []monotime.Duration { return nil }
+	w.delays = func(int, *Datagram) []monotime.Duration { return nil }
 	var total monotime.Duration
 	w.client.on = func(Event) { total = w.now.Sub(0) }
 	id := w.connect()
@@ -259,7 +259,7 @@ func TestUnansweredREQIsRepeatedAndGivenUp(t *testing.T) {
 
 func TestUnansweredREPIsRepeatedAndGivenUp(t *testing.T) {
 	w := newWorld(t)
-	w.fate = func(i int, d *Datagram) []monotime.Duration {
+	w.delays = func(i int, d *Datagram) []monotime.Duration {
 		if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrREP {
 			return nil
 		}
@@ -277,7 +277,7 @@ func TestUnansweredDREQEndsTheConnection(t *testing.T) {
 	w.listen()
 	id := w.connect()
 	w.run(monotime.Second)
-	w.fate = func(int, *Datagram) []monotime.Duration { return nil }
+	w.delays = func(int, *Datagram) []monotime.Duration { return nil }
 	w.client.must(w.client.Disconnect(w.now, id, nil))
 	w.run(2 * 60 * monotime.Second)
 	w.client.wantEvents(EventReply, EventDisconnected, EventTimewaitExit)

@@ -16,7 +16,7 @@ import (
 // at the addresses that they name.
 func newSiege(t *testing.T, backlog int) *world {
 	w := newWorld(t)
-	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+	w.delays = func(_ int, d *Datagram) []monotime.Duration {
 		if d.Path.Remote != clientAddr && d.Path.Remote != serverAddr {
 			return nil
 		}
@@ -157,7 +157,7 @@ func TestAForgedRequestIsAnsweredWithFewMADs(t *testing.T) {
 // manager has to.
 func TestPeerThatAnswersNoProbeIsAskedForAService(t *testing.T) {
 	w := newSiege(t, 0)
-	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+	w.delays = func(_ int, d *Datagram) []monotime.Duration {
 		if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrDREP {
 			return nil
 		}
@@ -198,7 +198,7 @@ func TestSlowClientIsWaitedFor(t *testing.T) {
 func TestPeerThatHasShownItselfIsWaitedFor(t *testing.T) {
 	w := newSiege(t, 0)
 	stopped := false
-	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+	w.delays = func(_ int, d *Datagram) []monotime.Duration {
 		if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrREP {
 			stopped = true
 		}
@@ -210,7 +210,7 @@ func TestPeerThatHasShownItselfIsWaitedFor(t *testing.T) {
 	id := w.connect()
 	w.run(60 * monotime.Second)
 	w.server.wantState(w.accepted(), RepSent)
-	w.fate = func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }
+	w.delays = func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }
 	w.run(10 * monotime.Second)
 	w.client.wantState(id, Established)
 	w.server.wantState(w.accepted(), Established)
@@ -221,7 +221,7 @@ func TestLostProbesAreSentAgain(t *testing.T) {
 	for lost := range 4 {
 		w := newSiege(t, 0)
 		n := 0
-		w.fate = func(_ int, d *Datagram) []monotime.Duration {
+		w.delays = func(_ int, d *Datagram) []monotime.Duration {
 			if h, _, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrDREQ || h.Attribute == cm.AttrDREP {
 				if n++; n <= lost {
 					return nil
@@ -253,7 +253,7 @@ func TestForgedRequestInALivePeersName(t *testing.T) {
 // that may be of the same address.
 func TestHeldRequestsOldestGivesWay(t *testing.T) {
 	w := newSiege(t, 0)
-	w.fate = func(int, *Datagram) []monotime.Duration { return nil }
+	w.delays = func(int, *Datagram) []monotime.Duration { return nil }
 	drep := func(of *held) {
 		mad := encode(cm.AttrDREP, of.tid, &cm.DREP{RemoteCommID: 7})
 		w.server.HandleMAD(w.now, of.path, mad[:])

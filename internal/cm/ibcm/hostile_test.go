@@ -193,7 +193,7 @@ func TestHammer(t *testing.T) {
 func hammer(t *testing.T, seed uint64, script []byte) {
 	w := newWorld(t)
 	r := rand.New(rand.NewPCG(seed, 1))
-	w.fate = func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }
+	w.delays = func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }
 	_, err := w.server.Listen(rping, netip.Addr{}, 1+int(seed%8))
 	w.server.must(err)
 	w.server.MaxConns, w.client.MaxConns = 20, 20
@@ -214,8 +214,8 @@ func hammer(t *testing.T, seed uint64, script []byte) {
 	}
 	w.client.on, w.server.on = quiet(w.client), quiet(w.server)
 	seen := []MAD{encode(cm.AttrREQ, 1, &cm.REQ{})}
-	tap := w.fate
-	w.fate = func(i int, d *Datagram) []monotime.Duration {
+	tap := w.delays
+	w.delays = func(i int, d *Datagram) []monotime.Duration {
 		seen = append(seen, d.MAD)
 		return tap(i, d)
 	}

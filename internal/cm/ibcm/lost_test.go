@@ -41,7 +41,7 @@ func TestLostPathEndsWhatIsOnIt(t *testing.T) {
 				c.on(w)
 			}
 			arrives := c.until != 0
-			w.fate = func(_ int, d *Datagram) []monotime.Duration {
+			w.delays = func(_ int, d *Datagram) []monotime.Duration {
 				h, _, _ := cm.ParseHeader(d.MAD[:])
 				if !arrives {
 					return nil

@@ -33,7 +33,7 @@ func TestConsumerReject(t *testing.T) {
 
 func TestLostREJIsSentAgainWithoutASecondRequest(t *testing.T) {
 	w := newWorld(t)
-	w.fate = func(i int, d *Datagram) []monotime.Duration {
+	w.delays = func(i int, d *Datagram) []monotime.Duration {
 		if i == len(challenged) {
 			return nil
 		}
@@ -413,7 +413,7 @@ func TestDestroyTellsThePeerInEveryState(t *testing.T) {
 	for name, confirms := range map[string]bool{"RepSent": false, "RepSent, RTU lost": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.fate = lostRTU
+			w.delays = lostRTU
 			w.listen()
 			if !confirms {
 				w.client.on = func(Event) {}

@@ -11,7 +11,7 @@ import (
 
 func TestEveryMADOfAConnectionReachesItsProcess(t *testing.T) {
 	w := newWorld(t)
-	w.fate = func(_ int, d *Datagram) []monotime.Duration {
+	w.delays = func(_ int, d *Datagram) []monotime.Duration {
 		h, _, _ := cm.ParseHeader(d.MAD[:])
 		want := Route{Target: ToSlot, Slot: w.node4(d.Path.Remote).Slot}
 		if h.Attribute == cm.AttrREQ {

@@ -48,7 +48,7 @@ func TestSIDRResolves(t *testing.T) {
 func TestSIDRSurvivesLossWithoutASecondRequest(t *testing.T) {
 	for lost := range 2 {
 		w := newWorld(t)
-		w.fate = func(i int, d *Datagram) []monotime.Duration {
+		w.delays = func(i int, d *Datagram) []monotime.Duration {
 			if i == lost {
 				return nil
 			}
@@ -82,7 +82,7 @@ func TestSIDRRefusals(t *testing.T) {
 	w = newWorld(t)
 	_, err = w.server.Listen(udaddy, netip.Addr{}, 0)
 	w.server.must(err)
-	w.fate = func(_ int, d *Datagram) []monotime.Duration { // a sender that is not in the partition
+	w.delays = func(_ int, d *Datagram) []monotime.Duration { // a sender that is not in the partition
 		if h, data, _ := cm.ParseHeader(d.MAD[:]); h.Attribute == cm.AttrSIDRREQ {
 			m, _, _ := cm.ParseSIDRREQ(data)
 			m.PKey = 0x8001
@@ -100,7 +100,7 @@ func TestSIDRRefusals(t *testing.T) {
 		t.Errorf("wrong P_Key: %+v, %d connections", ev, w.server.Len())
 	}
 	w = newWorld(t)
-	w.fate = func(int, *Datagram) []monotime.Duration { return nil }
+	w.delays = func(int, *Datagram) []monotime.Duration { return nil }
 	w.resolve()
 	w.run(2 * 60 * monotime.Second)
 	w.client.wantEvents(EventUnreachable)

@@ -50,7 +50,7 @@ type simulation struct {
 
 func simulate(t *testing.T, seed uint64) uint64 {
 	s := &simulation{world: newWorld(t), r: rand.New(rand.NewPCG(seed, 99)), lives: map[*node]map[ConnID]*life{}}
-	s.fate = s.faulty
+	s.delays = s.faulty
 	s.listen()
 	for _, n := range []*node{s.client, s.server} {
 		s.lives[n] = map[ConnID]*life{}
@@ -66,7 +66,7 @@ func simulate(t *testing.T, seed uint64) uint64 {
 		s.spend(monotime.Duration(s.r.IntN(3000)) * monotime.Millisecond)
 	}
 	s.spend(60 * monotime.Second)
-	s.fate = func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }
+	s.delays = func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }
 	for range 40 { // healed: whatever is established is released
 		s.spend(10 * monotime.Second)
 		for _, n := range []*node{s.client, s.server} {

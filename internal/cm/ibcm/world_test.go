@@ -21,15 +21,15 @@ var (
 	rping      = cm.NewServiceID(cm.PortSpaceTCP, 7174)
 )
 
-// world is two agents, a network between them and one clock. fate decides what happens to each MAD
-// in the network.
+// world is two agents, a network between them and one clock. delays decides what happens to each
+// MAD in the network.
 type world struct {
 	t              *testing.T
 	now            monotime.Time
 	client, server *node
 	flying         []flight
 	seq            int
-	fate           func(n int, d *Datagram) []monotime.Duration // delays of the copies that arrive; none is lost
+	delays         func(n int, d *Datagram) []monotime.Duration // delays of the copies that arrive; none is lost
 	sent           []cm.Attribute
 	hash           uint64
 }
@@ -52,7 +52,7 @@ type node struct {
 const hop = 50 * monotime.Microsecond
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, fate: func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }}
+	w := &world{t: t, delays: func(int, *Datagram) []monotime.Duration { return []monotime.Duration{hop} }}
 	w.client = w.node(clientAddr, 1)
 	w.server = w.node(serverAddr, 2)
 	return w
@@ -144,7 +144,7 @@ func (w *world) settle() {
 func (w *world) launch(d Datagram) {
 	h, _, _ := cm.ParseHeader(d.MAD[:])
 	w.sent = append(w.sent, h.Attribute)
-	for _, delay := range w.fate(len(w.sent)-1, &d) {
+	for _, delay := range w.delays(len(w.sent)-1, &d) {
 		w.seq++
 		w.flying = append(w.flying, flight{w.now.Add(delay), w.seq, d})
 	}

@@ -19,7 +19,7 @@ const (
 	maxPassing = 3
 )
 
-// network decides the fate of each datagram, and holds the delayed ones. It is
+// network decides what happens to each datagram, and holds the delayed ones. It is
 // single-threaded.
 type network struct {
 	faults Faults
@@ -49,18 +49,18 @@ func (n *network) init(f Faults, stream uint64) {
 	n.rng = rand.New(rand.NewPCG(f.Seed, stream))
 }
 
-// fate is one datagram's random numbers. All are drawn even if some are not used, so that a
-// datagram's fate depends on its position alone.
-type fate struct {
+// draws are one datagram's random numbers. All are drawn even if some are not used, so that a
+// datagram's draws depend on its position alone.
+type draws struct {
 	loss, dup, reorder, corrupt float64
 	jitter, jitter2             float64
 	bit                         uint64
 	passing                     int
 }
 
-func (n *network) draw() fate {
+func (n *network) draw() draws {
 	r := n.rng
-	return fate{r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(),
+	return draws{r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64(),
 		r.Uint64(), 1 + r.IntN(maxPassing)}
 }
 

@@ -22,7 +22,7 @@ import (
 // joinHere makes this process a member; several times, if need be.
 func joinHere(t *testing.T, dir string) Member {
 	t.Helper()
-	m, err := Join(dir, Options{Duty: testDuty(dir), OnMAD: func(MAD) {}})
+	m, err := Join(dir, Options{MADRules: testRules(dir), OnMAD: func(MAD) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestDirectoryMustBeOurs(t *testing.T) {
 	if err := errors.Join(os.WriteFile(plain, nil, 0o600), os.Symlink(base, link), os.Mkdir(open, 0o777), os.Chmod(open, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Duty: testDuty(base), OnMAD: func(MAD) {}}
+	o := Options{MADRules: testRules(base), OnMAD: func(MAD) {}}
 	for dir, want := range map[string]string{
 		plain:                           "is not a directory of user",
 		link:                            "is not a directory of user",
@@ -92,7 +92,7 @@ func TestDirectoryMustBeOurs(t *testing.T) {
 		t.Errorf("directory too long for a socket: %v", err)
 	}
 	if _, err := Join(base, Options{}); err == nil {
-		t.Error("Join without Duty.Route and OnMAD is not refused")
+		t.Error("Join without MADRules.Route and OnMAD is not refused")
 	}
 }
 
@@ -108,7 +108,7 @@ func TestAllSlotsTaken(t *testing.T) {
 		}
 		seen[last.Slot()] = true
 	}
-	o := Options{Duty: testDuty(n.dir), OnMAD: func(MAD) {}}
+	o := Options{MADRules: testRules(n.dir), OnMAD: func(MAD) {}}
 	if _, err := Join(n.dir, o); !errors.Is(err, errNoSlot) {
 		t.Fatalf("one member too many: %v", err)
 	}
@@ -130,7 +130,7 @@ func joinAndLeaveAtOnce(t *testing.T) {
 		go func() {
 			defer wg.Done()
 			for range 4 {
-				m, err := Join(n.dir, Options{Duty: testDuty(n.dir), OnMAD: func(MAD) {}})
+				m, err := Join(n.dir, Options{MADRules: testRules(n.dir), OnMAD: func(MAD) {}})
 				if err != nil {
 					t.Error(err)
 					return

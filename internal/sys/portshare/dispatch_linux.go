@@ -198,7 +198,7 @@ func (k *keeper) keep(d MAD, came time.Time) {
 // listener, or for a slot without an owner. A datagram for a slot whose owner lives and does not
 // come is lost: that owner is stopped, and its peers try again.
 func (k *keeper) passOn(d MAD, came time.Time) {
-	r := k.duty.Route(d.Payload, d.Dst)
+	r := k.rules.Route(d.Payload, d.Dst)
 	k.mu.Lock()
 	slot := k.memberLocked(&r)
 	k.to = k.to[:0]
@@ -265,10 +265,10 @@ func (k *keeper) refuse(d MAD) {
 	k.mu.Lock()
 	g := k.groups[d.Dst.WithZone("")]
 	k.mu.Unlock()
-	if g == nil || k.duty.Refuse == nil {
+	if g == nil || k.rules.Refuse == nil {
 		return
 	}
-	if k.answer = k.duty.Refuse(d, k.answer[:0]); len(k.answer) == 0 {
+	if k.answer = k.rules.Refuse(d, k.answer[:0]); len(k.answer) == 0 {
 		return
 	}
 	to := d.Src.Addr()

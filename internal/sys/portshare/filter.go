@@ -82,9 +82,9 @@ func search(words []uint32, lo, hi, behind int) []bpf.Instruction {
 // nothing drops everything: the filter of a socket that nobody reads.
 var nothing = []bpf.Instruction{bpf.RetConstant{Val: keepNothing}}
 
-// management drops datagrams to slot 0 that are no management datagrams by a Duty. Datagrams of a
+// management drops datagrams to slot 0 that are no management datagrams by MADRules. Datagrams of a
 // burst are of one length.
-func management(o *Duty) []bpf.Instruction {
+func management(o *MADRules) []bpf.Instruction {
 	prog := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: udpHeaderBytes + destQPWord, Size: 4},
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 0xffffff},

@@ -65,7 +65,7 @@ func TestManagementFilter(t *testing.T) {
 		b[0] = opcode
 		return b
 	}
-	any, strict := management(&Duty{}), management(&Duty{MADBytes: 280, MADWords: []Word{{Mask: 0xff << 24, Value: 100 << 24}, {At: 272}}})
+	any, strict := management(&MADRules{}), management(&MADRules{MADBytes: 280, MADWords: []Word{{Mask: 0xff << 24, Value: 100 << 24}, {At: 272}}})
 	for _, c := range []struct {
 		what       string
 		payload    []byte

@@ -44,7 +44,7 @@ func (g *group) add(slot int, s *udp.Socket) {
 func (g *group) steer() error { return g.mads.Steer(g.table.steering()) }
 
 // newGroup binds the keeper's socket of addr.
-func newGroup(addr netip.Addr, d *Duty) (*group, error) {
+func newGroup(addr netip.Addr, d *MADRules) (*group, error) {
 	// A socket that does not share tells whether anybody has the port: another
 	// user's processes, the kernel, or a program of ours that would share it
 	// but is not of this group.

@@ -91,7 +91,7 @@ func joinEphemeral(t *testing.T) (*ephemeral, Member) {
 	e := newEphemeral(t, dir)
 	joined := make(chan Member, 1)
 	go func() {
-		m, err := Join(dir, Options{Duty: testDuty(dir), OnMAD: func(MAD) {}})
+		m, err := Join(dir, Options{MADRules: testRules(dir), OnMAD: func(MAD) {}})
 		if err != nil {
 			t.Error(err)
 		}

@@ -26,7 +26,7 @@ import (
 // that of a member that has found no command to execute.
 type keeper struct {
 	// immutable after newKeeper
-	duty   Duty
+	rules  MADRules
 	paths  paths
 	lock   lockFile
 	watch  *watch
@@ -77,7 +77,7 @@ var errKept = errors.New("portshare: another process is the keeper")
 const firstSpan = 15
 
 // newKeeper takes the role of keeper. The error is errKept if another process has it.
-func newKeeper(ps paths, d Duty) (k *keeper, err error) {
+func newKeeper(ps paths, d MADRules) (k *keeper, err error) {
 	lock, err := takeRole(ps)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func newKeeper(ps paths, d Duty) (k *keeper, err error) {
 		return nil, fmt.Errorf("portshare: keeper's socket: %w", err)
 	}
 	k = &keeper{
-		duty: d, paths: ps, lock: lock, watch: w, reserve: spare, ln: ln, poller: poller,
+		rules: d, paths: ps, lock: lock, watch: w, reserve: spare, ln: ln, poller: poller,
 		create: make(chan struct{}, 1), quiet: make(chan struct{}), events: make(chan struct{}, 1),
 		vault: v, known: map[uint64]bool{}, groups: map[netip.Addr]*group{},
 		peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{},
@@ -512,7 +512,7 @@ func (k *keeper) send(f frame) {
 // takenLocked reports whether somebody listens for a key or one that overlaps.
 func (k *keeper) takenLocked(key string) bool {
 	for other := range k.listeners {
-		if k.duty.overlap(key, other) {
+		if k.rules.overlap(key, other) {
 			return true
 		}
 	}

@@ -80,7 +80,7 @@ func TestKeeperIsNobodysChild(t *testing.T) {
 func TestMembersHaveFewSockets(t *testing.T) {
 	n := newNetwork(t, 101)
 	for _, p := range startMany(t, n.dir, 3) {
-		p.must("3", "sockets") // a connection, the vault, and fdtrack's canary
+		p.must("3", "sockets") // a connection, the vault, and fdtrack's sentinel
 		for i := range 10 {
 			a := n.a.As4()
 			a[3] += byte(i)

@@ -40,9 +40,9 @@ func inBothPlaces(t *testing.T, test func(t *testing.T)) {
 // deadly is a message that kills the keeper that reads it, once.
 const deadly = "deadly"
 
-// testDuty is the duty of every keeper in tests. It repeats a refused datagram.
-func testDuty(dir string) Duty {
-	return Duty{
+// testRules are those of every keeper in tests. It repeats a refused datagram.
+func testRules(dir string) MADRules {
+	return MADRules{
 		Route: func(d []byte, to netip.Addr) Route {
 			if len(d) > 9 && string(d[9:]) == deadly {
 				if f, err := openFile(dir+"/"+deadly, unix.O_CREAT|unix.O_EXCL); err == nil { // the first to see one
@@ -62,7 +62,7 @@ func testDuty(dir string) Duty {
 func keeperMain(args []string) {
 	keeperPatience()
 	if args[0] == Detached {
-		Keep(args[1], testDuty(args[1]))
+		Keep(args[1], testRules(args[1]))
 		return
 	}
 	Detach(args[len(args)-1])

@@ -25,9 +25,9 @@ const slotShift = 14
 // SlotOf returns the slot that a queue pair number is of.
 func SlotOf(q ib.QPN) int { return int(q >> slotShift & (Slots - 1)) }
 
-// Duty has a keeper's functions for management datagrams (UDP payloads for QP1). They are called
-// one at a time, and must neither block nor keep the bytes.
-type Duty struct {
+// MADRules have a keeper's functions for management datagrams (UDP payloads for QP1). They are
+// called one at a time, and must neither block nor keep the bytes.
+type MADRules struct {
 	// Route returns the target of a management datagram that came to a local address.
 	Route func(datagram []byte, dst netip.Addr) Route
 	// Overlap tells whether two keys cannot be listened for both; nil is only if
@@ -46,8 +46,9 @@ type Duty struct {
 type Options struct {
 	// Socket opens the sockets of a process that shares with no other.
 	Socket udp.Options
-	// Duty is used by this process where it is the keeper: where it finds no command to execute.
-	Duty Duty
+	// MADRules are used by this process where it is the keeper: where it finds no command to
+	// execute.
+	MADRules MADRules
 	// OnMAD takes the management datagrams for this member. It must neither block nor
 	// keep Payload. Calls come one at a time.
 	OnMAD func(MAD)
@@ -118,7 +119,7 @@ const (
 )
 
 // overlap applies Overlap.
-func (d *Duty) overlap(a, b string) bool {
+func (d *MADRules) overlap(a, b string) bool {
 	return a == b || d.Overlap != nil && d.Overlap(a, b)
 }
 
@@ -201,8 +202,8 @@ func Join(dir string, o Options) (Member, error) {
 	if o.Solo || o.Socket.Portable || !canShare {
 		return newSolo(o), nil
 	}
-	if o.Duty.Route == nil || o.OnMAD == nil {
-		return nil, errors.New("portshare: Options.Duty.Route and Options.OnMAD are needed")
+	if o.MADRules.Route == nil || o.OnMAD == nil {
+		return nil, errors.New("portshare: Options.MADRules.Route and Options.OnMAD are needed")
 	}
 	m, err := join(dir, o)
 	if err != nil {

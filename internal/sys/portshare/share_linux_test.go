@@ -77,7 +77,7 @@ func childMain(dir string) {
 	keeperPatience()                        // where it is the keeper
 	mads := make(chan string, 2*maxBacklog) // more than a test leaves unread
 	told := make(chan struct{}, 1024)       // more keepers than a test kills
-	m, err := Join(dir, Options{Duty: testDuty(dir), OnMAD: func(d MAD) {
+	m, err := Join(dir, Options{MADRules: testRules(dir), OnMAD: func(d MAD) {
 		select {
 		case mads <- string(d.Payload[9:]):
 		default: // OnMAD must not block; the test has given up reading

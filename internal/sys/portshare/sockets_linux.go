@@ -60,10 +60,10 @@ func (k *keeper) makeSocket(slot int, addr netip.Addr) (*udp.Socket, error) {
 	}
 	if g == nil {
 		var err error
-		if g, err = newGroup(addr, &k.duty); err != nil {
+		if g, err = newGroup(addr, &k.rules); err != nil {
 			return nil, err
 		}
-		if err := k.vault.put(chest{Addr: addr, Index: keeperIndex}, g.mads); err != nil {
+		if err := k.vault.put(vaultEntry{Addr: addr, Index: keeperIndex}, g.mads); err != nil {
 			g.close()
 			return nil, &PortError{Addr: addr, Err: err}
 		}
@@ -73,7 +73,7 @@ func (k *keeper) makeSocket(slot int, addr netip.Addr) (*udp.Socket, error) {
 		return g.mads, nil
 	}
 	if g.of[slot] == nil {
-		c := chest{Addr: addr, Index: len(g.sockets), Slot: slot}
+		c := vaultEntry{Addr: addr, Index: len(g.sockets), Slot: slot}
 		err := g.extend(slot, func(s *udp.Socket) error { return k.vault.put(c, s) })
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (k *keeper) inherit(end int) {
 	if k.known[is.Ino] {
 		return
 	}
-	err := k.vault.adopt(end, k.known, func(c chest, fd int) {
+	err := k.vault.adopt(end, k.known, func(c vaultEntry, fd int) {
 		s, err := udp.Adopt(fd)
 		if err != nil {
 			return

@@ -24,7 +24,7 @@ type solo struct {
 
 func newSolo(o Options) *solo {
 	o.Socket.ReusePort = false
-	return &solo{opt: o.Socket, over: o.Duty.overlap, sockets: map[netip.Addr]*udp.Socket{},
+	return &solo{opt: o.Socket, over: o.MADRules.overlap, sockets: map[netip.Addr]*udp.Socket{},
 		keys: map[string]bool{}}
 }
 

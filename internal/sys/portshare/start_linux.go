@@ -113,7 +113,7 @@ var leavePatience = 2 * time.Second
 // sends to end its processes. A service or a system sends SIGTERM. Then it waits for its members to
 // end, speaks for them, and ends at once. If members are left after leavePatience, they start
 // another one.
-func Keep(dir string, d Duty) error {
+func Keep(dir string, d MADRules) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
@@ -155,7 +155,7 @@ func Keep(dir string, d Duty) error {
 }
 
 // takeOver becomes the keeper, unless there is one that answers.
-func takeOver(ps paths, d Duty) (*keeper, error) {
+func takeOver(ps paths, d MADRules) (*keeper, error) {
 	start := time.Now()
 	for p := (pause{}); ; p.wait() {
 		k, err := newKeeper(ps, d)

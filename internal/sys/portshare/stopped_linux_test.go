@@ -195,9 +195,9 @@ func TestBacklogIsBounded(t *testing.T) {
 // judge makes a keeper without members pass a datagram on, and reports its fate.
 func judge(t *testing.T, lock lockFile, joined time.Time, d MAD, came time.Time) (kept, refused bool) {
 	t.Helper()
-	duty := testDuty(t.TempDir())
-	duty.Refuse = func(MAD, []byte) []byte { refused = true; return nil }
-	k := &keeper{duty: duty, lock: lock, peers: map[int]*link{}, joined: joined, groups: map[netip.Addr]*group{d.Dst: {}}}
+	rules := testRules(t.TempDir())
+	rules.Refuse = func(MAD, []byte) []byte { refused = true; return nil }
+	k := &keeper{rules: rules, lock: lock, peers: map[int]*link{}, joined: joined, groups: map[netip.Addr]*group{d.Dst: {}}}
 	k.passOn(d, came)
 	return len(k.late) == 1, refused
 }
@@ -249,9 +249,9 @@ func TestRequestIsRefusedWhileProcessesCome(t *testing.T) {
 
 // A request for a key that somebody has listened for until a moment ago waits for longer.
 func TestRequestWaitsForWhoListensAnew(t *testing.T) {
-	duty := testDuty(t.TempDir())
-	duty.Refuse = nil
-	k := &keeper{duty: duty, lately: map[string]time.Time{}, groups: map[netip.Addr]*group{{}: {}}}
+	rules := testRules(t.TempDir())
+	rules.Refuse = nil
+	k := &keeper{rules: rules, lately: map[string]time.Time{}, groups: map[netip.Addr]*group{{}: {}}}
 	d, came := MAD{Payload: datagram(1, 0, "again")}, time.Now().Add(-2*listenPatience)
 	if k.passOn(d, came); len(k.late) != 0 {
 		t.Error("it waits for nobody")

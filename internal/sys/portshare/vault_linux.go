@@ -29,9 +29,9 @@ type vault struct {
 	held int // sockets in that
 }
 
-// chest describes the socket whose descriptor is beside this message in a box. The messages of
+// vaultEntry describes the socket whose descriptor is beside this message in a box. The messages of
 // a group have the order of its indices.
-type chest struct {
+type vaultEntry struct {
 	Addr  netip.Addr `json:"addr"`
 	Index int        `json:"index"`
 	Slot  int        `json:"slot"` // whose socket it is; at keeperIndex the keeper's
@@ -74,7 +74,7 @@ func (v *vault) closeBox() {
 }
 
 // put adds the next socket of a group.
-func (v *vault) put(c chest, s *udp.Socket) error {
+func (v *vault) put(c vaultEntry, s *udp.Socket) error {
 	if v.box < 0 || v.held == boxSockets {
 		if err := v.nextBox(); err != nil {
 			return fmt.Errorf("portshare: keep a socket: %w", err)
@@ -121,7 +121,7 @@ func drop(to int, b []byte, fd int) error {
 // adopt puts the boxes of another keeper's vault into this one as they are: sockets that were
 // in flight twice would count twice. A member gave its end of that vault. Each socket goes to
 // take, which owns the descriptor then. Boxes that known has, by inode, are left out.
-func (v *vault) adopt(end int, known map[uint64]bool, take func(c chest, fd int)) error {
+func (v *vault) adopt(end int, known map[uint64]bool, take func(c vaultEntry, fd int)) error {
 	return peek(end, func(_ []byte, box int) error {
 		defer unix.Close(box)
 		var is unix.Stat_t
@@ -129,7 +129,7 @@ func (v *vault) adopt(end int, known map[uint64]bool, take func(c chest, fd int)
 			return err
 		}
 		err := peek(box, func(b []byte, fd int) error {
-			var c chest
+			var c vaultEntry
 			if err := json.Unmarshal(b, &c); err != nil {
 				unix.Close(fd)
 				return err

@@ -12,24 +12,24 @@ import (
 
 // Keep is the keeper of port 4791 for the processes that meet in dir: portshare.Keep. It
 // needs no engine.
-func Keep(dir string) error { return portshare.Keep(dir, duty()) }
+func Keep(dir string) error { return portshare.Keep(dir, rules()) }
 
-// duty returns every keeper's handling of management datagrams.
-func duty() portshare.Duty {
-	return portshare.Duty{Route: route, Overlap: keysOverlap, Refuse: new(strays).refuse,
+// rules returns every keeper's handling of management datagrams.
+func rules() portshare.MADRules {
+	return portshare.MADRules{Route: route, Overlap: keysOverlap, Refuse: new(madRefuser).refuse,
 		MADBytes: madDatagramBytes, MADWords: madWords}
 }
 
-// strays answers management datagrams for nobody, so that their senders need not wait for
+// madRefuser answers management datagrams for nobody, so that their senders need not wait for
 // their time-outs.
-type strays struct {
+type madRefuser struct {
 	pkt     wire.Packet
 	refuser ibcm.Refuser
 	answer  ibcm.Datagram
 }
 
-// refuse is refuse of a portshare.Duty.
-func (s *strays) refuse(m portshare.MAD, answer []byte) []byte {
+// refuse implements portshare.MADRules.Refuse.
+func (s *madRefuser) refuse(m portshare.MAD, answer []byte) []byte {
 	p := &s.pkt
 	if p.Parse(m.Payload) != wire.WellFormed || p.Opcode != wire.UDSendOnly ||
 		len(p.Payload) != madBytes || p.DETH.QKey != ib.QKeyGSI {

@@ -56,7 +56,7 @@ func TestRefusingAllocatesNothing(t *testing.T) {
 	src := netip.AddrPortFrom(n.Addr, 50000)
 	pseudo := wire.NewPseudo(src.Addr(), n.Addr, src.Port(), roce.UDPPort)
 	mad := func(b []byte) []byte { return append(b, make([]byte, cm.MADSize-len(b))...) }
-	keeper, answer := new(strays), make([]byte, 0, 4096)
+	keeper, answer := new(madRefuser), make([]byte, 0, 4096)
 	answered := map[string]bool{}
 	for name, mad := range map[string][]byte{
 		"a REQ":     mad((&cm.REQ{LocalQPN: 0x50}).Append(cm.NewHeader(cm.AttrREQ, 9).Append(nil))),

@@ -84,11 +84,11 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 			sources:  map[*udp.Source]*source{},
 		}
 		t.groups.members, t.groups.ports = map[group][]*Conn{}, map[group]*Port{}
-		d := duty()
+		d := rules()
 		d.Route = t.route
 		var err error
 		t.member, err = portshare.Join(o.Dir,
-			portshare.Options{Duty: d, OnMAD: t.takeMAD, OnKeeper: t.lostMADs, Solo: o.Solo})
+			portshare.Options{MADRules: d, OnMAD: t.takeMAD, OnKeeper: t.lostMADs, Solo: o.Solo})
 		if err != nil {
 			return nil, err
 		}

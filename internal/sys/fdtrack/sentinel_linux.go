@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canary is a socket that nobody uses. An application that closes all
+// sentinel is a socket that nobody uses. An application that closes all
 // descriptors, as daemons do, closes it too.
-var canary struct {
+var sentinel struct {
 	fd     int    // guarded by mu; 0 while there is none
 	cookie uint64 // guarded by mu: no other socket of the system has it
 	dead   atomic.Bool
 }
 
-// arm makes the canary before the first descriptor is added; without a socket,
+// arm makes the sentinel before the first descriptor is added; without a socket,
 // or before Linux 4.12, there is none. mu is held.
 func arm() {
-	if canary.fd != 0 || len(all) > 0 || Lost() {
+	if sentinel.fd != 0 || len(all) > 0 || Lost() {
 		return
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -32,16 +32,16 @@ func arm() {
 		unix.Close(fd)
 		return
 	}
-	canary.fd, canary.cookie = fd, cookie
+	sentinel.fd, sentinel.cookie = fd, cookie
 	all[fd] = struct{}{}
 }
 
-// disarm closes the canary if it is all that is left. mu is held.
+// disarm closes the sentinel if it is all that is left. mu is held.
 func disarm() {
-	if _, there := all[canary.fd]; there && len(all) == 1 && !check() {
-		delete(all, canary.fd)
-		unix.Close(canary.fd)
-		canary.fd = 0
+	if _, there := all[sentinel.fd]; there && len(all) == 1 && !check() {
+		delete(all, sentinel.fd)
+		unix.Close(sentinel.fd)
+		sentinel.fd = 0
 	}
 }
 
@@ -73,7 +73,7 @@ func CloseConn(c interface {
 }
 
 // Lost reports whether Check has found the descriptors lost. It costs nothing.
-func Lost() bool { return canary.dead.Load() }
+func Lost() bool { return sentinel.dead.Load() }
 
 // Check looks whether the application has closed our descriptors behind our
 // back. Their numbers may be its own files' by now, so none is to be used, nor
@@ -89,12 +89,12 @@ func Check() bool {
 
 // check is Check. mu is held.
 func check() bool {
-	if canary.fd == 0 {
+	if sentinel.fd == 0 {
 		return false
 	}
-	if is, err := unix.GetsockoptUint64(canary.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil ||
-		is != canary.cookie {
-		canary.dead.Store(true)
+	if is, err := unix.GetsockoptUint64(sentinel.fd, unix.SOL_SOCKET, unix.SO_COOKIE); err != nil ||
+		is != sentinel.cookie {
+		sentinel.dead.Store(true)
 	}
 	return Lost()
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // lose returns which expectation is not met; 0 if none.
 func lose() int {
 	// Not os.Open, which starts the runtime's poller: it would be lost, too.
-	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY, 0) // before the canary: has a lower number
+	fd, err := syscall.Open(os.DevNull, syscall.O_RDONLY, 0) // before the sentinel: has a lower number
 	if err != nil || Check() {
 		return 10
 	}
@@ -106,7 +106,7 @@ func TestNothingStaysBehind(t *testing.T) {
 		Add(0)
 		n := 0
 		if Each(func(int) { n++ }); n != 2 {
-			t.Fatalf("%d descriptors, not one and the canary", n)
+			t.Fatalf("%d descriptors, not one and the sentinel", n)
 		}
 		Remove(0)
 		if Each(func(fd int) { t.Errorf("descriptor %d", fd) }); Check() {
