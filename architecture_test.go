@@ -232,3 +232,33 @@ func hasFolder(t *tree, name string) bool {
 	}
 	return false
 }
+
+// The glossary of ARCHITECTURE.md explains words that comments use.
+func TestGlossaryIsUsed(t *testing.T) {
+	tree, err := readTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []string // the comments of each file
+	for name, b := range tree.text {
+		if ext := path.Ext(name); ext != ".go" && ext != ".c" && ext != ".h" {
+			continue
+		}
+		var all strings.Builder
+		for _, c := range commentsOf(string(b)) {
+			all.WriteString(c.text + " ")
+		}
+		text = append(text, all.String())
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z ]+) \|`).FindAllStringSubmatch(section(t, "Glossary"), -1) {
+		term, files := regexp.MustCompile(`(?i)\b`+strings.ReplaceAll(m[1], " ", `[ -]?`)+`s?\b`), 0
+		for _, c := range text {
+			if term.MatchString(c) {
+				files++
+			}
+		}
+		if files == 0 {
+			t.Errorf("the glossary explains %q, which stands in no comment", m[1])
+		}
+	}
+}

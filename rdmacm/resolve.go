@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"verbena/internal/engine"
+	"verbena/internal/roce"
 )
 
 // BindAddr binds the ID to a local address: rdma_bind_addr(3). A wildcard address leaves the device
@@ -109,7 +110,7 @@ func (id *ID) resolve(ctx context.Context, peer netip.AddrPort) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		local, err := engine.SourceFor(peer.Addr())
+		local, err := engine.SourceFor(netip.AddrPortFrom(peer.Addr(), roce.UDPPort))
 		if err != nil {
 			return err
 		}

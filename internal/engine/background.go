@@ -122,7 +122,7 @@ func (g *background) run() {
 			continue
 		}
 		if polling && !g.idle.on {
-			ran := g.doze(now)
+			ran := g.nap(now)
 			lying := g.readable() // which calls services, too
 			g.idle.slept(monotime.Now(), lying && ran && g.leftLying())
 			if g.polled() == polls { // the threads that poll may be waiting for a core
@@ -199,9 +199,9 @@ func (g *background) readOnce() (n int) {
 	return n
 }
 
-// doze leaves the sockets to the polling threads for a while. It reports whether the process had a
+// nap leaves the sockets to the polling threads for a while. It reports whether the process had a
 // core meanwhile.
-func (g *background) doze(now monotime.Time) (ran bool) {
+func (g *background) nap(now monotime.Time) (ran bool) {
 	before, known := cputime.Used()
 	g.sleepUntil(now, now.Add(g.pollers.next(g.backoff)))
 	after, _ := cputime.Used()

@@ -8,13 +8,10 @@ import (
 	"verbena/internal/sys/ifwatch"
 	"verbena/internal/sys/tcp"
 	"verbena/internal/sys/udp"
-	wire "verbena/internal/wire/roce"
 )
 
-// SourceFor returns the address that packets to dst leave from, by the system's routes.
-func SourceFor(dst netip.Addr) (netip.Addr, error) {
-	return udp.SourceFor(netip.AddrPortFrom(dst, wire.Port))
-}
+// SourceFor returns the address that datagrams to dst leave from, by the system's routes.
+func SourceFor(dst netip.AddrPort) (netip.Addr, error) { return udp.SourceFor(dst) }
 
 // Descriptors returns the number of descriptors that the process may have.
 func Descriptors() int { return tcp.Descriptors() }

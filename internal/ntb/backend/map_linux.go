@@ -122,15 +122,21 @@ func (l *mapped) Receive() error {
 	return nil
 }
 
-// Wait sleeps until the doorbell. Where one of the two has none it looks at the
-// signal word, less and less often.
+// Wait without a doorbell reads the signal word after each pause, which doubles from the first to
+// the longest.
+const (
+	firstPause = 20 * time.Microsecond // the peer may answer at once
+	maxPause   = time.Millisecond      // of an idle link: 1,000 wake-ups per second
+)
+
+// Wait sleeps until the doorbell. Where one of the two has none it reads the signal word, less and
+// less often.
 func (l *mapped) Wait(d time.Duration) error {
 	if l.door != nil && l.own.Load4(wire.OffWake) != 0 {
 		return l.door.wait(d)
 	}
-	const first, longest = 20 * time.Microsecond, time.Millisecond
-	end, pause := time.Now().Add(d), first
-	for ; l.own.Load4(wire.OffSignal) == l.seen; pause = min(2*pause, longest) {
+	end, pause := time.Now().Add(d), firstPause
+	for ; l.own.Load4(wire.OffSignal) == l.seen; pause = min(2*pause, maxPause) {
 		left := time.Until(end)
 		if left <= 0 {
 			break
