@@ -168,10 +168,14 @@ func (w *Window) Sent(now monotime.Time, n int) {
 	if !w.Long() {
 		return
 	}
-	each := int64(w.RTT.Smoothed) * 4 / 5
-	if w.startsSlowly() {
-		each = int64(w.RTT.Smoothed) / 2
-	}
-	took := float64(n) * float64(each) / float64(max(w.bytes, 1))
+	took := float64(n) * float64(w.spread()) / float64(max(w.bytes, 1))
 	w.sendAt = max(w.sendAt, now).Add(monotime.Duration(took))
+}
+
+// spread returns the time over which a window is sent.
+func (w *Window) spread() monotime.Duration {
+	if w.startsSlowly() {
+		return w.RTT.Smoothed / 2
+	}
+	return w.RTT.Smoothed * 4 / 5
 }

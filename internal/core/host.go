@@ -3,9 +3,11 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -139,7 +141,45 @@ func (h *host) snapshot() stats.Snapshot {
 		for _, c := range h.engine.Counters(d.counters) {
 			dev.Counters = append(dev.Counters, stats.Counter(c))
 		}
+		dev.QueuePairs = h.queuePairs(d.info.Name)
 		s.Devices = append(s.Devices, dev)
+	}
+	return s
+}
+
+// queuePairs returns the queue pairs of a device.
+func (h *host) queuePairs(device string) []stats.QueuePair {
+	list := []stats.QueuePair{}
+	h.numbered.Range(func(_, v any) bool {
+		if q := v.(*QP); q.ctx.info.Name == device {
+			list = append(list, q.look())
+		}
+		return true
+	})
+	slices.SortFunc(list, func(a, b stats.QueuePair) int { return cmp.Compare(a.QPN, b.QPN) })
+	return list
+}
+
+// look returns the queue pair as `verbena stat` shows it.
+func (q *QP) look() stats.QueuePair {
+	a, r, counts := q.conn.Look()
+	s := stats.QueuePair{QPN: uint32(q.QPN()), Type: q.init.Type.String(), State: a.State.String(),
+		Via: string(r.Via), Local: r.Local, Peer: r.Peer, PeerQPN: uint32(a.DestQPN),
+		SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Path: r.Path, Counters: []stats.Counter{}}
+	if a.PathMTU != 0 {
+		s.PathMTU = a.PathMTU.Bytes()
+	}
+	for _, c := range counts {
+		s.Counters = append(s.Counters, stats.Counter(c))
+	}
+	q.conn.Lock()
+	defer q.conn.Unlock()
+	s.Sends = q.sq.Len()
+	switch {
+	case q.rq != nil:
+		s.Recvs = q.rq.Len()
+	case q.init.Outside != nil:
+		s.Recvs = q.init.Outside.Len()
 	}
 	return s
 }

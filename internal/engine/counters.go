@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"verbena/ib"
 	"verbena/internal/mem"
 )
 
@@ -86,4 +87,24 @@ func (e *Engine) Counters(a *DeviceCounters) []Counter {
 	out = e.cm.append(out)
 	return append(out, Counter{"read_errors", e.readErrors.Load()},
 		Counter{"unmapped_bytes", mem.Unplaced()})
+}
+
+// Look returns the queue pair's attributes, its route, and those counts that are not 0.
+func (c *Conn) Look() (ib.QPAttr, Route, []Counter) {
+	var a ib.QPAttr
+	c.mu.Lock()
+	c.machine.Query(&a)
+	var r Route
+	if !c.closed {
+		r = c.transport.Route()
+	}
+	counts := c.machine.AppendCounts(nil)
+	c.mu.Unlock()
+	var list []Counter
+	for i, v := range counts {
+		if v != 0 {
+			list = append(list, Counter{c.counters.names[i], v})
+		}
+	}
+	return a, r, list
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/queue"
 )
@@ -27,10 +28,31 @@ type Transport interface {
 	// attributes.
 	PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr) (
 		apply func(now monotime.Time), err error)
+	// Route returns how packets reach the peer, for people and tools that look.
+	Route() Route
 	// Detach takes the sockets and links from the Conn, which is closed. release, to be
 	// called without the lock, gives them back.
 	Detach() (release func())
 }
+
+// Route holds how the packets of a queue pair travel. The zero value is that of one without a peer.
+type Route struct {
+	Via         Via
+	Local, Peer netip.AddrPort // where packets go by IP; the peer of UD is in each work request
+	// Path holds what the machine or the system measures; nil if nothing does.
+	Path *congestion.Path
+}
+
+// Via names the carrier of packets.
+type Via string
+
+// Carriers of packets.
+const (
+	ViaUDP          Via = "udp"
+	ViaTCP          Via = "tcp"
+	ViaSharedMemory Via = "shared-memory" // a ring of one host
+	ViaNTB          Via = "ntb"
+)
 
 // An Immediate is a Transport that may complete a post at once, where the peer's memory is
 // mapped. Its methods are called with the Conn locked.

@@ -82,3 +82,18 @@ func TestGoodputGoingBackN(t *testing.T) {
 		}
 	}
 }
+
+// The count of lost packets that `verbena stat` shows is that of the network.
+func TestLostPacketsAreCounted(t *testing.T) {
+	for _, kind := range []Kind{Write, Send, Read, TRP} {
+		for _, loss := range []int{0, 1000, 10_000} {
+			s := Scenario{Kind: kind, Rate: 1e9, RTT: monotime.Millisecond, Loss: loss}
+			s.Fill()
+			r := Run(s)
+			t.Logf("%v: %d lost, %d counted", &s, r.Lost(), r.Missed)
+			if d := float64(r.Missed) - float64(r.Lost()); d > 0.1*float64(r.Lost())+10 || -d > 0.1*float64(r.Lost())+10 {
+				t.Errorf("%v: %d lost, %d counted", &s, r.Lost(), r.Missed)
+			}
+		}
+	}
+}

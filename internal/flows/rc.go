@@ -221,6 +221,7 @@ func (e *rcEnd) count(r *Result) {
 		r.Repeated += c[roce.Retransmitted]
 	}
 	r.Timeouts += c[roce.LocalACKTimeout] + c[roce.TailProbe]
+	r.Missed += e.machine.PathState().Lost
 	if e.fault.Status != ib.WCSuccess {
 		r.Dead++
 		r.Why = fmt.Sprintf("%v (vendor %v)", e.fault.Status, e.fault.VendorErr)

@@ -55,6 +55,7 @@ type Result struct {
 	Each               []float64
 	Data               simnet.LinkCounts // of the link that carries the payload, in all the time
 	Repeated, Timeouts uint64            // packets, expired timers, in all the time
+	Missed             uint64            // packets that the machines took for lost
 	Dead               int               // flows that ended with an error
 	Why                string
 }

@@ -162,6 +162,7 @@ func (e *trpEnd) count(r *Result) {
 	c := e.conn.Counters().By
 	r.Repeated += c[trp.Retransmitted]
 	r.Timeouts += c[trp.Timeouts]
+	r.Missed += e.conn.PathState().Lost
 	if e.failed != "" {
 		r.Dead++
 		r.Why = e.failed

@@ -4,6 +4,7 @@ package roce
 
 import (
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/qp"
 	wire "verbena/internal/wire/roce"
 )
@@ -31,6 +32,12 @@ func (q *Core) Counters() *Counters { return &q.Count }
 
 // AppendCounts appends the queue pair's counts.
 func (q *Core) AppendCounts(counts []uint64) []uint64 { return append(counts, q.Count[:]...) }
+
+// PathState returns the counts of packets; RC measures more.
+func (q *Core) PathState() congestion.Path {
+	return congestion.Path{Lost: q.Count[Lost], Repeated: q.Count[Retransmitted],
+		Marked: q.Count[CEMarked], Notified: q.Count[RcvdCNP]}
+}
 
 // Reset forgets everything but the configuration and the counters, and with
 // it all work posted, which makes no completion.

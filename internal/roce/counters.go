@@ -28,6 +28,7 @@ const (
 	LocalACKTimeout  // the local ACK time-out expired
 	TailProbe        // retransmission before the local ACK time-out
 	Retransmitted    // packets sent more than once
+	Lost             // packets that a NAK or SACK shows to be lost, or that a time-out gives up
 	StaleAck         // acknowledgement outside the outstanding PSNs
 	UnexpectedPacket // not legal in this state or for this service
 	WrongSource      // from an address that is not the peer's
@@ -51,7 +52,8 @@ var counterNames = [NumCounters]string{
 	"kept_requests", "not_kept_requests", "sent_seq_err", "rcvd_seq_err",
 	"sent_selective_acks", "rcvd_selective_acks", "send_rnr_err", "rcvd_rnr_err", "sent_error_nak",
 	"rcvd_error_nak", "implied_nak_seq_err", "local_ack_timeout_err", "tail_probe",
-	"retransmitted_pkts", "stale_ack", "unexpected_packet", "wrong_source", "bad_pkey", "bad_qkey",
+	"retransmitted_pkts", "lost_pkts", "stale_ack", "unexpected_packet", "wrong_source",
+	"bad_pkey", "bad_qkey",
 	"dropped_no_recv", "dropped_message", "dropped_state", "bad_response",
 	"np_ecn_marked_roce_packets", "rp_cnp_handled", "atomic_replay", "atomic_forgotten",
 	"rdma_recvs", "rdma_sends",

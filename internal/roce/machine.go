@@ -4,6 +4,7 @@ package roce
 
 import (
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	wire "verbena/internal/wire/roce"
@@ -23,6 +24,8 @@ type Machine interface {
 	// resolved address vector where mask has QPAV.
 	Modify(now monotime.Time, attr *ib.QPAttr, mask ib.QPAttrMask, path *Path)
 	Counters() *Counters
+	// PathState returns the measurements of the path to the peer.
+	PathState() congestion.Path
 }
 
 // Acknowledged is a Machine whose peer acknowledges packets, and whose caller may know that the

@@ -27,7 +27,7 @@ const (
 	// askTimeout bounds the wait for one process, which may be stopped.
 	askTimeout = 2 * time.Second
 	// maxSnapshotBytes bounds the bytes read from one process.
-	maxSnapshotBytes = 16 << 20
+	maxSnapshotBytes = 64 << 20 // 16,368 queue pairs have some 16 MB
 )
 
 // Collect asks every process that serves in dir and returns their snapshots,

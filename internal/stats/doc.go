@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package stats lets a process that has devices open be asked for their
-// counters, and asks all such processes of a user.
+// Package stats lets a process that has devices open be asked for their queue pairs and counters,
+// and asks all such processes of a user.
 //
 //	process A ── Serve ── <dir>/NS-7.sock ─┐
 //	process B ── Serve ── <dir>/NS-8.sock ─┴─ Collect ── verbena stat

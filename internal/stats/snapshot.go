@@ -2,7 +2,12 @@
 
 package stats
 
-import "time"
+import (
+	"net/netip"
+	"time"
+
+	"verbena/internal/congestion"
+)
 
 // Counter is a named total that only grows.
 type Counter struct {
@@ -20,9 +25,33 @@ type Device struct {
 	GUID     uint64    `json:"guid,omitempty"`
 	Active   bool      `json:"active,omitempty"`
 	Counters []Counter `json:"counters"`
+	// QueuePairs are those that the device has now, by their number.
+	QueuePairs []QueuePair `json:"queue_pairs"`
 }
 
-// Snapshot has the counters and devices of one process.
+// QueuePair is one queue pair of a device.
+type QueuePair struct {
+	QPN   uint32 `json:"qpn"`
+	Type  string `json:"type"`
+	State string `json:"state"`
+	// Via names the carrier of its packets: udp, tcp, shared-memory or ntb. It is empty before
+	// there is a peer.
+	Via     string         `json:"via,omitempty"`
+	Local   netip.AddrPort `json:"local,omitzero"`
+	Peer    netip.AddrPort `json:"peer,omitzero"`
+	PeerQPN uint32         `json:"peer_qpn,omitempty"`
+	PathMTU int            `json:"path_mtu_bytes,omitempty"`
+	SQPSN   uint32         `json:"sq_psn"` // of the next request to be sent
+	RQPSN   uint32         `json:"rq_psn"` // of the next request expected
+	Sends   int            `json:"sends_posted"`
+	Recvs   int            `json:"recvs_posted"` // 0 with a shared receive queue
+	// Path holds what is measured on the way to the peer; nil with shared memory and NTB, where
+	// nothing is, and without a peer.
+	Path     *congestion.Path `json:"path,omitempty"`
+	Counters []Counter        `json:"counters"` // those that are not 0
+}
+
+// Snapshot has the devices of one process, with their queue pairs and counters.
 type Snapshot struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"`

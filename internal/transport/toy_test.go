@@ -88,6 +88,8 @@ func (c *toyConn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.A
 	return func(now monotime.Time) { c.packets.Modify(now, attr, mask, path) }, nil
 }
 
+func (c *toyConn) Route() engine.Route { return engine.Route{} }
+
 func (c *toyConn) Detach() (release func()) { return func() {} }
 
 // TryPoll implements engine.Input.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	wire "verbena/internal/wire/trp"
 )
@@ -134,6 +135,14 @@ func (c *Conn) Counters() Counters { return c.count }
 
 // RTT returns the smoothed round trip, 0 if none was measured.
 func (c *Conn) RTT() monotime.Duration { return c.loss.RTT.Smoothed }
+
+// PathState returns the measurements of the path to the peer.
+func (c *Conn) PathState() congestion.Path {
+	p := c.loss.Path()
+	p.InFlight = int64(c.snd.flyingBytes)
+	p.Lost, p.Repeated = c.count.By[Lost], c.count.By[Retransmitted]
+	return p
+}
 
 // HandleInput takes a datagram, whose bytes it does not keep, and its source.
 // Addresses are compared as they are: IPv4 ones must not come mapped to IPv6.

@@ -70,6 +70,7 @@ func (q *QP) impliedNAK(now monotime.Time) {
 	if !r.loss.mayGoBack(now, r.una) {
 		return
 	}
+	q.Count[roce.Lost]++
 	q.goBack(r.una)
 	r.lost(now, q.MTU)
 }
@@ -287,6 +288,7 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 		if !r.loss.mayGoBack(now, p.PSN) || !q.spendRetry(now, ib.VendorSequence) {
 			return
 		}
+		q.Count[roce.Lost]++
 		q.goBack(p.PSN)
 		r.lost(now, q.MTU)
 		return

@@ -4,6 +4,7 @@ package rc
 
 import (
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
@@ -37,6 +38,15 @@ func (q *QP) Query(attr *ib.QPAttr) {
 	attr.SQPSN = q.req.next
 	attr.RQPSN = q.resp.epsn
 	attr.SQDraining = q.State() == ib.QPSQD && !q.req.drained
+}
+
+// PathState returns the measurements of the path to the peer. Of READs the responses are in flight.
+func (q *QP) PathState() congestion.Path {
+	p := q.req.loss.Path()
+	c := q.Core.PathState()
+	p.Lost, p.Repeated, p.Marked, p.Notified = c.Lost, c.Repeated, c.Marked, c.Notified
+	p.InFlight = int64(max(q.req.outstanding(), 0)) * int64(q.MTU)
+	return p
 }
 
 // Modify applies a legal modification.

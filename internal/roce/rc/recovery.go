@@ -229,6 +229,7 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		q.setTimer(now)
 		return
 	}
+	q.Count[roce.Lost]++
 	q.goBack(r.una)
 	r.collapse(now, q.MTU)
 	q.setTimer(now)

@@ -279,12 +279,11 @@ func (b *scoreboard) watch(h *hole) {
 	}
 }
 
-// judge has suspected holes repeated, and gives those from first on to lost. While nothing was ever
-// late that is at once; else it waits for a while.
+// judge has suspected holes repeated, and gives them to lost. While nothing was ever late that is
+// at once; else it waits for a while.
 //
 // Source: RFC 8985, section 6.2 (RACK: reordering window).
-func (b *scoreboard) judge(now monotime.Time, shortest monotime.Duration, first ib.PSN,
-	lost func(*hole)) {
+func (b *scoreboard) judge(now monotime.Time, shortest monotime.Duration, lost func(*hole)) {
 	b.due, b.suspected = monotime.Never, false
 	for i := range b.holes {
 		h := &b.holes[i]
@@ -303,9 +302,7 @@ func (b *scoreboard) judge(now monotime.Time, shortest monotime.Duration, first 
 		}
 		h.lost = true
 		b.lost += h.size()
-		if !h.First.Before(first) {
-			lost(h)
-		}
+		lost(h)
 	}
 }
 

@@ -260,8 +260,12 @@ func (q *QP) judge(now monotime.Time) {
 	if r.loss.recovering {
 		since = r.loss.recovered
 	}
-	r.board.judge(now, r.loss.RTT.Shortest, since, func(h *hole) {
-		r.loss.roundLost += r.packets(h)
+	r.board.judge(now, r.loss.RTT.Shortest, func(h *hole) {
+		n := r.packets(h)
+		q.Count[roce.Lost] += uint64(n)
+		if !h.First.Before(since) {
+			r.loss.roundLost += n
+		}
 	})
 }
 

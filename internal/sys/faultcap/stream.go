@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"verbena/internal/congestion"
 	"verbena/internal/sys/tcp"
 	"verbena/internal/wire/pcap"
 )
@@ -23,6 +24,7 @@ type Conn interface {
 	Abort() error
 	Finish() error
 	MSS() (int, error)
+	Path() (congestion.Path, error)
 	Local() netip.AddrPort
 	Remote() netip.AddrPort
 	FD() int

@@ -3,12 +3,15 @@
 package tcp
 
 import (
+	"math"
 	"net/netip"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/congestion"
+	"verbena/internal/monotime"
 	"verbena/internal/sys/fdtrack"
 )
 
@@ -235,6 +238,33 @@ func (l *Listener) Close() error {
 func (c *Conn) MSS() (int, error) {
 	n, err := unix.GetsockoptInt(c.desc, unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 	return n, os.NewSyscallError("getsockopt", err)
+}
+
+// Path returns the system's measurements of the connection. Lost is not among them: the system
+// counts only the segments that it repeats. Marked is 0 before Linux 6.18.
+//
+// Source: tcp(7), TCP_INFO; include/uapi/linux/tcp.h.
+func (c *Conn) Path() (congestion.Path, error) {
+	i, err := unix.GetsockoptTCPInfo(c.desc, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return congestion.Path{}, os.NewSyscallError("getsockopt", err)
+	}
+	p := congestion.Path{
+		RTT:         monotime.Duration(i.Rtt) * monotime.Microsecond,
+		RTTVar:      monotime.Duration(i.Rttvar) * monotime.Microsecond,
+		WindowBytes: int64(i.Snd_cwnd) * int64(i.Snd_mss),
+		InFlight:    int64(i.Unacked-min(i.Unacked, i.Sacked+i.Lost)+i.Retrans) * int64(i.Snd_mss),
+		Repeated:    uint64(i.Total_retrans),
+		Marked:      uint64(i.Received_ce),
+		Notified:    uint64(i.Delivered_ce),
+	}
+	if i.Min_rtt != ^uint32(0) { // none yet
+		p.MinRTT = monotime.Duration(i.Min_rtt) * monotime.Microsecond
+	}
+	if i.Pacing_rate != ^uint64(0) { // not paced
+		p.PaceRate = int64(min(i.Pacing_rate, math.MaxInt64))
+	}
+	return p, nil
 }
 
 // CloseWrite ends our side of the stream: FIN behind the data written.

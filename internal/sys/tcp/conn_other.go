@@ -7,6 +7,8 @@ package tcp
 import (
 	"errors"
 	"net/netip"
+
+	"verbena/internal/congestion"
 )
 
 // Vectors is the memory of one system call's scatter list.
@@ -36,3 +38,6 @@ func (s *Set) Change(fd int, id uint64, want Interest) error { return errors.Err
 func (s *Set) Remove(fd int) error                           { return errors.ErrUnsupported }
 func (s *Set) Ready() ([]Event, error)                       { return nil, errors.ErrUnsupported }
 func (s *Set) Close() error                                  { return errors.ErrUnsupported }
+
+// Path is not known here.
+func (c *Conn) Path() (p congestion.Path, err error) { return p, errors.ErrUnsupported }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,10 +22,12 @@ const watchInterval = time.Second
 const clearScreen = "\x1b[H\x1b[2J"
 
 type options struct {
-	device string
+	filter filter
+	peer   string // filter.peer, as it was given
 	json   bool
 	watch  bool
 	zeros  bool
+	qps    bool
 	dir    string
 }
 
@@ -33,14 +36,21 @@ func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "stat",
-		Short: "Show the counters of devices in use",
-		Long: `Show the counters of every device that a process of this user has open. Each
-process answers for itself, on a socket in the user's runtime directory:
-$XDG_RUNTIME_DIR/verbena or, without that variable, /run/user/UID/verbena or
-/tmp/verbena-UID.`,
+		Short: "Show the queue pairs and counters of devices in use",
+		Long: `Show the queue pairs and the counters of every device that a process of this user
+has open. Each process answers for itself, on a socket in the user's runtime
+directory: $XDG_RUNTIME_DIR/verbena or, without that variable,
+/run/user/UID/verbena or /tmp/verbena-UID.
+
+A queue pair's line has its peer, the carrier of its packets, and the state of the
+path: smoothed and least round trip, the window and the pace of sending, the bytes
+in flight, packets lost and repeated, packets received with the mark "congestion
+experienced", and congestion notifications received. Over TCP they are those of
+the system. Nothing is measured in shared memory or over NTB: n/a.`,
 		Example: `  verbena stat
   verbena stat -d roce_lo --watch
-  verbena stat --json | jq .devices[].counters`,
+  verbena stat --qps --peer 10.0.0.2
+  verbena stat --json | jq .devices[].queue_pairs[].path`,
 		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.dir = cli.RuntimeDir()
@@ -49,7 +59,10 @@ $XDG_RUNTIME_DIR/verbena or, without that variable, /run/user/UID/verbena or
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringVarP(&o.device, "ib-dev", "d", "", "only device `DEV`")
+	fs.StringVarP(&o.filter.device, "ib-dev", "d", "", "only device `DEV`")
+	fs.IntVarP(&o.filter.pid, "pid", "p", 0, "only process `PID`")
+	fs.StringVar(&o.peer, "peer", "", "only queue pairs whose peer has address `ADDR`")
+	fs.BoolVarP(&o.qps, "qps", "q", false, "show queue pairs without the device's counters")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON for each process")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "show them again every second, until interrupted")
 	fs.BoolVarP(&o.zeros, "all", "a", false, "show counters that are 0 as well")
@@ -57,11 +70,19 @@ $XDG_RUNTIME_DIR/verbena or, without that variable, /run/user/UID/verbena or
 }
 
 func (o *options) run(ctx context.Context, w io.Writer) error {
-	if o.device != "" {
-		if _, err := cli.FindDevice(o.device); err != nil {
+	if o.filter.device != "" {
+		if _, err := cli.FindDevice(o.filter.device); err != nil {
 			return err
 		}
 	}
+	if o.peer != "" {
+		peer, err := netip.ParseAddr(o.peer)
+		if err != nil {
+			return cli.Usagef("--peer %s: not an IP address", o.peer)
+		}
+		o.filter.peer = peer.Unmap().WithZone("")
+	}
+	var before rates
 	for {
 		all, err := stats.Collect(ctx, o.dir)
 		if ctx.Err() != nil {
@@ -70,9 +91,10 @@ func (o *options) run(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("cannot look for processes: %w", err)
 		}
-		if err := o.show(w, only(all, o.device)); err != nil || !o.watch {
+		if err := o.show(w, o.filter.of(all), &before); err != nil || !o.watch {
 			return err
 		}
+		before.note(all)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -81,13 +103,13 @@ func (o *options) run(ctx context.Context, w io.Writer) error {
 	}
 }
 
-func (o *options) show(w io.Writer, all []stats.Snapshot) error {
+func (o *options) show(w io.Writer, all []stats.Snapshot, before *rates) error {
 	if o.json {
 		return printJSON(w, all)
 	}
 	if o.watch {
 		fmt.Fprint(w, clearScreen)
 	}
-	printTable(w, all, o.zeros)
+	o.printTables(w, all, before)
 	return nil
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package stat is "verbena stat": the counters of the devices that processes
-// of this user have open. Package stats is how those processes are asked.
+// Package stat is "verbena stat": the queue pairs and counters of the devices that processes of
+// this user have open. Package stats is how those processes are asked.
 package stat

@@ -13,63 +13,72 @@ import (
 	"verbena/internal/stats"
 )
 
-// only returns the snapshots with nothing but the named device; an empty name
-// is every device.
-func only(all []stats.Snapshot, device string) []stats.Snapshot {
-	if device == "" {
-		return all
-	}
-	var some []stats.Snapshot
-	for _, s := range all {
-		var devices []stats.Device
-		for _, d := range s.Devices {
-			if d.Name == device {
-				devices = append(devices, d)
-			}
-		}
-		if devices != nil {
-			s.Devices = devices
-			some = append(some, s)
-		}
-	}
-	return some
-}
-
-// printTable prints the counters of every process and device. Counters that
-// are 0 are left out unless zeros is set.
-func printTable(w io.Writer, all []stats.Snapshot, zeros bool) {
+// printTables prints the queue pairs and the counters of every process and device. Rates since the
+// snapshots before stand beside the counters that have them.
+func (o *options) printTables(w io.Writer, all []stats.Snapshot, before *rates) {
 	if len(all) == 0 {
+		if o.filter != (filter{}) {
+			fmt.Fprintln(w, "no process has such a device or queue pair")
+			return
+		}
 		fmt.Fprintln(w, "no process has a device open")
 		return
 	}
-	for i, s := range all {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
+	first := true
+	for i := range all {
+		s := &all[i]
 		for _, d := range s.Devices {
-			t := table.NewWriter()
-			t.SetOutputMirror(w)
-			t.SetStyle(table.StyleLight)
-			t.Style().Options.DrawBorder = false
-			t.Style().Options.SeparateColumns = false
+			if !first {
+				fmt.Fprintln(w)
+			}
+			first = false
 			fmt.Fprintln(w, title(s, d))
-			t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, Align: text.AlignRight}})
-			rows := 0
-			for _, c := range d.Counters {
-				if c.Value != 0 || zeros {
-					t.AppendRow(table.Row{c.Name, c.Value})
-					rows++
-				}
+			if len(d.QueuePairs) > 0 {
+				printQueuePairs(w, d.QueuePairs)
 			}
-			if rows == 0 {
-				t.AppendRow(table.Row{"(all counters are 0)", ""})
+			if o.qps && len(d.QueuePairs) == 0 {
+				fmt.Fprintln(w, " (no queue pairs)")
 			}
-			t.Render()
+			if !o.qps {
+				printCounters(w, s, d, o.zeros, before)
+			}
 		}
 	}
 }
 
-func title(s stats.Snapshot, d stats.Device) string {
+func newTable(w io.Writer) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Options.DrawBorder = false
+	t.Style().Options.SeparateColumns = false
+	return t
+}
+
+// printCounters prints the counters of a device. Those that are 0 are left out unless zeros is set.
+func printCounters(w io.Writer, s *stats.Snapshot, d stats.Device, zeros bool, before *rates) {
+	t := newTable(w)
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 2, Align: text.AlignRight},
+		{Number: 3, Align: text.AlignRight}})
+	rows := 0
+	for _, c := range d.Counters {
+		if c.Value == 0 && !zeros {
+			continue
+		}
+		row := table.Row{c.Name, c.Value}
+		if rate, ok := before.of(s, d.Name, c); ok {
+			row = append(row, fmt.Sprintf("%.0f/s", rate))
+		}
+		t.AppendRow(row)
+		rows++
+	}
+	if rows == 0 {
+		t.AppendRow(table.Row{"(all counters are 0)", ""})
+	}
+	t.Render()
+}
+
+func title(s *stats.Snapshot, d stats.Device) string {
 	net := ""
 	if d.NetDev != "" {
 		net = " on " + d.NetDev

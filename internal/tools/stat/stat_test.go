@@ -5,10 +5,16 @@ package stat
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"net/netip"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"verbena/internal/congestion"
 	"verbena/internal/stats"
 )
 
@@ -21,31 +27,124 @@ func snapshots() []stats.Snapshot {
 	}
 }
 
-func TestTableHasEveryProcessAndDevice(t *testing.T) {
+func tables(o options, all []stats.Snapshot, before *rates) string {
 	var b bytes.Buffer
-	printTable(&b, snapshots(), false)
+	o.printTables(&b, all, before)
+	return b.String()
+}
+
+func TestTableHasEveryProcessAndDevice(t *testing.T) {
+	got := tables(options{}, snapshots(), &rates{})
 	for _, want := range []string{"roce_lo (RoCEv2 on lo), process 7: verbena rping -s", "rx_packets  1024", "roce_eth0", "(all counters are 0)"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, &b)
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if strings.Contains(b.String(), "rx_bad_icrc") {
-		t.Errorf("a counter of 0 is shown:\n%s", &b)
+	if strings.Contains(got, "rx_bad_icrc") {
+		t.Errorf("a counter of 0 is shown:\n%s", got)
 	}
-	b.Reset()
-	printTable(&b, snapshots(), true)
-	if !strings.Contains(b.String(), "rx_bad_icrc") {
-		t.Errorf("-a leaves a counter out:\n%s", &b)
+	if got := tables(options{zeros: true}, snapshots(), &rates{}); !strings.Contains(got, "rx_bad_icrc") {
+		t.Errorf("-a leaves a counter out:\n%s", got)
 	}
 }
 
-func TestOnlyOneDevice(t *testing.T) {
-	got := only(snapshots(), "roce_eth0")
-	if len(got) != 1 || got[0].PID != 9 {
-		t.Errorf("only = %v", got)
+// connected are processes with queue pairs of every carrier.
+func connected() []stats.Snapshot {
+	peer := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+	return []stats.Snapshot{
+		{PID: 7, Command: "ib_write_bw", Devices: []stats.Device{{Name: "roce_eth0", Kind: "RoCEv2", QueuePairs: []stats.QueuePair{
+			{QPN: 0x12ab, Type: "RC", State: "RTS", Via: "udp", Peer: peer("10.0.0.2:4791"), PeerQPN: 0x45,
+				Path: &congestion.Path{RTT: 1034 * time.Microsecond, MinRTT: 12500, WindowBytes: 2 << 20, PaceRate: 116_000_000, InFlight: 900, Lost: 3, Repeated: 4, Marked: 5, Notified: 6}},
+			{QPN: 0x12ac, Type: "RC", State: "RTS", Via: "shared-memory", Peer: peer("10.0.0.1:4791"), PeerQPN: 0x46},
+			{QPN: 0x12ad, Type: "UD", State: "INIT"},
+		}}}},
+		{PID: 9, Command: "app", Devices: []stats.Device{
+			{Name: "iwarp_eth0", Kind: "iWARP", QueuePairs: []stats.QueuePair{
+				{QPN: 0x77, Type: "RC", State: "RTS", Via: "tcp", Peer: peer("10.0.0.2:50001"), Path: &congestion.Path{RTT: 2 * time.Second}}}},
+			{Name: "ntb0", Kind: "NTB", QueuePairs: []stats.QueuePair{{QPN: 0x78, Type: "RC", State: "RTS", Via: "ntb", PeerQPN: 0x79}}},
+		}},
 	}
-	if got := only(snapshots(), ""); len(got) != 2 {
-		t.Errorf("no name: %v", got)
+}
+
+// Each queue pair has a line. Where nothing is measured it says so.
+func TestQueuePairsAreShown(t *testing.T) {
+	got := strings.Split(tables(options{qps: true}, connected(), &rates{}), "\n")
+	for _, want := range []string{
+		"0x0012ab RC RTS udp 10.0.0.2 0x000045 1.03 ms 12.5 µs 2.1 MB 116.0 MB/s 900 B 3 4 5 6",
+		"0x0012ac RC RTS shared-memory 10.0.0.1 0x000046 n/a n/a n/a n/a n/a n/a n/a n/a n/a",
+		"0x0012ad UD INIT - - - - - - - - - - -",
+		"0x000077 RC RTS tcp 10.0.0.2:50001 2.00 s - - - - 0 0 0 0",
+		"0x000078 RC RTS ntb 0x000079 n/a n/a n/a n/a n/a n/a n/a n/a n/a",
+	} {
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
+			t.Errorf("no line %q in\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+}
+
+func TestFilters(t *testing.T) {
+	for _, c := range []struct {
+		filter filter
+		want   string // pid/device:queue pairs
+	}{
+		{filter{}, "7/roce_eth0:3 9/iwarp_eth0:1 9/ntb0:1"},
+		{filter{device: "ntb0"}, "9/ntb0:1"},
+		{filter{pid: 7}, "7/roce_eth0:3"},
+		{filter{peer: netip.MustParseAddr("10.0.0.2")}, "7/roce_eth0:1 9/iwarp_eth0:1"},
+		{filter{pid: 9, peer: netip.MustParseAddr("10.0.0.2")}, "9/iwarp_eth0:1"},
+		{filter{pid: 8}, ""},
+	} {
+		all := connected()
+		var got []string
+		for _, s := range c.filter.of(all) {
+			for _, d := range s.Devices {
+				got = append(got, fmt.Sprintf("%d/%s:%d", s.PID, d.Name, len(d.QueuePairs)))
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %v, want %s", c.filter, got, c.want)
+		}
+		if !reflect.DeepEqual(all, connected()) {
+			t.Errorf("%+v changes what the next poll compares with", c.filter)
+		}
+	}
+}
+
+func TestPeerMustBeAnAddress(t *testing.T) {
+	o := options{dir: t.TempDir(), peer: "server"}
+	if err := o.run(t.Context(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "--peer server") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A rate is the growth of a counter by the clock of the process.
+func TestRates(t *testing.T) {
+	at := time.Unix(1700000000, 0)
+	all, later := snapshots(), snapshots()
+	var before rates
+	all[0].Time, later[0].Time = at, at.Add(2*time.Second)
+	later[0].Devices[0].Counters[0].Value += 500
+	if got := tables(options{}, all, &before); strings.Contains(got, "/s") {
+		t.Errorf("a rate without a poll before:\n%s", got)
+	}
+	before.note(all)
+	if got := tables(options{}, later, &before); !strings.Contains(got, "1524  250/s") {
+		t.Errorf("no rate of 250/s in\n%s", got)
+	}
+	later[0].Command = "another program under the same number"
+	if got := tables(options{}, later, &before); strings.Contains(got, "/s") {
+		t.Errorf("a rate of another process:\n%s", got)
+	}
+}
+
+// The names and units are documented: docs/tools.md.
+func TestJSONOfAQueuePair(t *testing.T) {
+	b, err := json.Marshal(connected()[0].Devices[0].QueuePairs[0])
+	want := `{"qpn":4779,"type":"RC","state":"RTS","via":"udp","peer":"10.0.0.2:4791","peer_qpn":69,"sq_psn":0,"rq_psn":0,"sends_posted":0,"recvs_posted":0,` +
+		`"path":{"rtt_ns":1034000,"rtt_var_ns":0,"min_rtt_ns":12500,"window_bytes":2097152,"pace_bytes_per_second":116000000,"in_flight_bytes":900,` +
+		`"lost_packets":3,"retransmitted_packets":4,"ecn_marked_packets":5,"congestion_notifications":6},"counters":null}`
+	if err != nil || string(b) != want {
+		t.Errorf("%s, %v; want\n%s", b, err, want)
 	}
 }
 
@@ -65,7 +164,7 @@ func TestJSONIsALineAProcess(t *testing.T) {
 }
 
 func TestUnknownDeviceIsAnError(t *testing.T) {
-	o := options{dir: t.TempDir(), device: "roce_none"}
+	o := options{dir: t.TempDir(), filter: filter{device: "roce_none"}}
 	var b bytes.Buffer
 	if err := o.run(t.Context(), &b); err == nil || b.Len() != 0 {
 		t.Errorf("%q, %v", b.String(), err)

@@ -440,6 +440,18 @@ func (c *Conn) quit(how streamState) {
 	}
 }
 
+// Route implements engine.Transport: the path is as the system's TCP has it.
+func (c *Conn) Route() engine.Route {
+	if !c.state.used() {
+		return engine.Route{}
+	}
+	r := engine.Route{Via: engine.ViaTCP, Local: c.sock.Local(), Peer: c.sock.Remote()}
+	if p, err := c.sock.Path(); err == nil {
+		r.Path = &p
+	}
+	return r
+}
+
 // Detach implements engine.Transport: it closes the stream gracefully only where nothing is
 // lost by it.
 func (c *Conn) Detach() (release func()) {

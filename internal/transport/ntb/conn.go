@@ -105,6 +105,9 @@ func (c *Conn) NotePost() {}
 // FlushDelayedAck implements engine.Transport.
 func (c *Conn) FlushDelayedAck(monotime.Time) {}
 
+// Route implements engine.Transport.
+func (c *Conn) Route() engine.Route { return engine.Route{Via: engine.ViaNTB} }
+
 // PrepareModify implements engine.Transport.
 func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	_ netip.Addr) (func(monotime.Time), error) {

@@ -270,6 +270,25 @@ func (c *Conn) owesLast() bool {
 	return ok && len(c.sources) > 0 && !c.Closed()
 }
 
+// Route implements engine.Transport.
+func (c *Conn) Route() engine.Route {
+	if len(c.sources) == 0 {
+		return engine.Route{}
+	}
+	r := engine.Route{Via: engine.ViaUDP}
+	if c.path != nil {
+		r.Local = netip.AddrPortFrom(c.path.Src, c.path.SrcPort)
+		r.Peer = netip.AddrPortFrom(c.path.Dst, roce.UDPPort)
+	}
+	if c.ring != nil { // nothing on the way that could be measured
+		r.Via = engine.ViaSharedMemory
+		return r
+	}
+	p := c.packets.PathState()
+	r.Path = &p
+	return r
+}
+
 // Detach implements engine.Transport.
 func (c *Conn) Detach() (release func()) {
 	sources := c.sources

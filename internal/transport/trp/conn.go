@@ -267,6 +267,16 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	return func(now monotime.Time) { c.assoc.Modify(now, attr, mask) }, nil
 }
 
+// Route implements engine.Transport.
+func (c *Conn) Route() engine.Route {
+	if c.port == nil || c.assoc.Conn() == nil {
+		return engine.Route{}
+	}
+	conn := c.assoc.Conn()
+	p := conn.PathState()
+	return engine.Route{Via: engine.ViaUDP, Local: c.port.addr, Peer: conn.Peer(), Path: &p}
+}
+
 // Detach implements engine.Transport: it lets the peer know, and leaves repetitions to a linger.
 func (c *Conn) Detach() (release func()) {
 	if c.port == nil {

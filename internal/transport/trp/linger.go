@@ -120,6 +120,9 @@ func (r *linger) PrepareModify(*ib.QPAttr, ib.QPAttrMask, netip.Addr) (func(mono
 	return func(monotime.Time) {}, nil
 }
 
+// Route implements engine.Transport.
+func (r *linger) Route() engine.Route { return engine.Route{} }
+
 // Detach implements engine.Transport.
 func (r *linger) Detach() (release func()) { return func() {} }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc_test
+
+import (
+	"testing"
+
+	"verbena/internal/congestion"
+	"verbena/internal/monotime"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+// The state of the path has the round trips as they were, and the bytes under way. It counts lost
+// packets, whether a NAK or a SACK shows them.
+func TestPathState(t *testing.T) {
+	const ms = monotime.Millisecond
+	s := script.New(t, newRC)
+	want := func(why string, want congestion.Path) {
+		t.Helper()
+		if got := s.Machine.PathState(); got != want {
+			t.Fatalf("%s: %+v, want %+v", why, got, want)
+		}
+	}
+	want("nothing is sent", congestion.Path{WindowBytes: congestion.Initial})
+	s.Post(script.Write(1024))
+	s.Packets()
+	want("a packet", congestion.Path{WindowBytes: congestion.Initial, InFlight: 1024})
+	s.Advance(3 * ms)
+	s.Recv(script.Ack(psn, 1))
+	// The path is long, so the window goes out over half a round trip while it doubles.
+	const window = congestion.Initial + 1024
+	want("a round trip", congestion.Path{RTT: 3 * ms, RTTVar: 3 * ms / 2, MinRTT: 3 * ms, WindowBytes: window,
+		PaceRate: int64(float64(window) * float64(monotime.Second) / float64(3*ms/2))})
+	s.Post(script.Write(4096))
+	s.Packets()
+	s.Recv(script.Nak(psn+3, wire.NAKPSNSequence))
+	s.Packets()
+	got := s.Machine.PathState()
+	if got.Lost != 1 || got.Repeated != 2 || got.InFlight != 2048 {
+		t.Fatalf("a NAK: %+v, want one lost and two repeated", got)
+	}
+	s.Recv(sack(psn+5, gap(psn+3, psn+3)))
+	s.Packets()
+	got = s.Machine.PathState()
+	if got.Lost != 2 || got.Repeated != 3 || got.InFlight != 1024 {
+		t.Fatalf("a SACK: %+v, want one more lost and one more repeated", got)
+	}
+	s.Recv(script.Ack(psn+4, 2))
+	if got := s.Machine.PathState(); got.InFlight != 0 {
+		t.Fatalf("all is acknowledged: %+v", got)
+	}
+}
