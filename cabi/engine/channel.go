@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/engine"
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
 	"verbena/internal/sys/futex"
 )
 
@@ -32,6 +34,7 @@ type channel struct {
 	mu sync.Mutex
 	// guarded by mu
 	pending []*cqEvent // queues that have events, in the order of the first one
+	hidden  int        // number of these whose event the eventfd does not show yet
 	taking  int        // threads that read, and check pending afterwards
 	shown   bool       // the eventfd was written and not yet read
 	watched bool       // counted by BeginWatch of the engine
@@ -39,20 +42,33 @@ type channel struct {
 	emptied bool // an event was taken, and was the last one
 
 	armed atomic.Int32 // queues that are to notify
+	alarm engine.Alarm // shows hidden events
 }
+
+// hideTime bounds how long an event is hidden. The background goroutine naps as long beside threads
+// that sleep and wake up, so that the alarm wakes no thread.
+const hideTime = 2 * policy.Nap
 
 // A cqEvent has the events of a completion queue.
 type cqEvent struct {
 	channel *channel
 	cookie  uint64
-	count   uint // guarded by channel.mu: number of events; if not 0 it is in pending
-	gone    bool // guarded by channel.mu
+	// guarded by channel.mu
+	count  uint          // number of events; if not 0 it is in pending
+	hidden monotime.Time // since when the eventfd does not show the event; 0: it does
+	gone   bool
 }
 
 func (o *ctxObject) channelOpen(fd C.int, made *C.vb_handle, bell, sockets *C.int) error {
 	b, n := o.engine.ArrivalFDs()
 	*bell, *sockets = C.int(b), C.int(n)
-	return channels.give(made, &channel{engine: o.engine, fd: int(fd)}, func() error { return nil })
+	return channels.give(made, newChannel(o.engine, int(fd)), func() error { return nil })
+}
+
+func newChannel(e *engine.Engine, fd int) *channel {
+	c := &channel{engine: e, fd: fd}
+	c.alarm = engine.NewAlarm(c.showOld)
+	return c
 }
 
 func (c *channel) channelClose() error {
@@ -60,6 +76,7 @@ func (c *channel) channelClose() error {
 	c.closed = true
 	watched := c.endWatchLocked()
 	c.mu.Unlock()
+	c.engine.EndAlarm(&c.alarm)
 	if watched {
 		c.engine.EndWatch()
 	}
@@ -148,9 +165,9 @@ func (c *channel) watch(begin func()) {
 	}
 }
 
-// tryWatch is watch, unless there is something to collect.
-func (c *channel) tryWatch() bool {
-	if !c.engine.TryWatch() {
+// tryWatch is watch, unless there is something to collect. settle is that of Engine.TryWatch.
+func (c *channel) tryWatch(settle bool) bool {
+	if !c.engine.TryWatch(settle) {
 		return false
 	}
 	c.mu.Lock()
@@ -181,6 +198,7 @@ func (c *channel) take(waits bool) (cookie uint64, read, ok bool) {
 		return 0, read, false
 	}
 	e := c.pending[0]
+	e.unhideLocked()
 	if e.count--; e.count == 0 {
 		c.pending = slices.Delete(c.pending, 0, 1)
 	} else {
@@ -216,11 +234,12 @@ func (c *channel) collectLocked(waits bool) {
 	c.taking--
 }
 
-// showLocked makes the eventfd readable if events are left for threads that are not in take. The
-// caller holds mu.
+// showLocked makes the eventfd readable if events are left for threads that are not in take, and
+// that are not hidden. The caller holds mu.
 func (c *channel) showLocked() {
-	show := len(c.pending) > 0 && c.taking == 0
-	if show == c.shown || c.taking > 0 && c.shown && len(c.pending) > 0 {
+	events := len(c.pending) > c.hidden
+	show := events && c.taking == 0
+	if show == c.shown || c.taking > 0 && c.shown && events {
 		return
 	}
 	c.shown = show
@@ -237,6 +256,7 @@ func (e *cqEvent) put() {
 	c := e.channel
 	c.mu.Lock()
 	if !e.gone {
+		e.unhideLocked()
 		if e.count++; e.count == 1 {
 			c.pending = append(c.pending, e)
 		}
@@ -245,23 +265,65 @@ func (e *cqEvent) put() {
 	c.mu.Unlock()
 }
 
-// withdraw drops the events of a queue, and reports whether there were some.
-func (e *cqEvent) withdraw() bool {
-	c := e.channel
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return e.dropLocked()
+// hideLocked hides an event from the eventfd: the application polls its completions now, and need
+// not be woken for them. ibv_get_cq_event returns the event. The eventfd shows it with the next
+// completion, or after hideTime. since, if not 0, says since when the event has been hidden. The
+// caller holds mu.
+func (e *cqEvent) hideLocked(since monotime.Time) {
+	if since == 0 {
+		since = monotime.Now()
+	}
+	if e.hidden == 0 {
+		e.channel.hidden++
+	}
+	e.hidden = since
+	e.channel.engine.Arm(&e.channel.alarm, since.Add(hideTime))
 }
 
-// dropLocked does the same as withdraw for a caller that holds mu.
-func (e *cqEvent) dropLocked() (some bool) {
-	if some = e.count > 0; some {
-		e.count = 0
-		c := e.channel
-		c.pending = slices.DeleteFunc(c.pending, func(o *cqEvent) bool { return o == e })
-		c.showLocked()
+// unhideLocked ends that. The caller holds mu and calls showLocked.
+func (e *cqEvent) unhideLocked() {
+	if e.hidden != 0 {
+		e.hidden = 0
+		e.channel.hidden--
 	}
-	return some
+}
+
+// show ends that for an event whose queue has another completion.
+func (e *cqEvent) show() {
+	e.channel.mu.Lock()
+	e.unhideLocked()
+	e.channel.showLocked()
+	e.channel.mu.Unlock()
+}
+
+// showOld shows the events that have been hidden for hideTime.
+func (c *channel) showOld(now monotime.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := monotime.Never
+	for _, e := range c.pending {
+		if until := e.hidden.Add(hideTime); until <= now {
+			e.unhideLocked()
+		} else if e.hidden != 0 {
+			next = min(next, until)
+		}
+	}
+	c.showLocked()
+	if c.hidden > 0 {
+		c.engine.Arm(&c.alarm, next)
+	}
+}
+
+// dropLocked drops the events of a queue. The caller holds mu.
+func (e *cqEvent) dropLocked() {
+	if e.count == 0 {
+		return
+	}
+	e.count = 0
+	e.unhideLocked()
+	c := e.channel
+	c.pending = slices.DeleteFunc(c.pending, func(o *cqEvent) bool { return o == e })
+	c.showLocked()
 }
 
 // close drops the events of a queue. After it has returned there are no more, and the descriptor is

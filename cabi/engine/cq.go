@@ -27,7 +27,7 @@ func slotsOf(slots *C.struct_vb_wc, mask C.uint64_t) []ib.WC {
 func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_handle,
 	cookie C.vb_cookie, cq *C.vb_handle) error {
 	q := &cqObject{ctx: o}
-	var notify func()
+	var notify, next func()
 	var armed *atomic.Int32
 	if comp != 0 {
 		c := channels.get(handle(comp))
@@ -35,10 +35,10 @@ func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_h
 			return channels.none()
 		}
 		q.event = &cqEvent{channel: c, cookie: uint64(cookie)}
-		notify, armed = q.event.put, &c.armed
+		notify, next, armed = q.event.put, q.event.show, &c.armed
 	}
 	made, err := o.verbs.CreateCQIn((*queue.Ring)(unsafe.Pointer(ring)),
-		slotsOf(ring.slots, ring.mask), int(depth), notify, armed)
+		slotsOf(ring.slots, ring.mask), int(depth), notify, next, armed)
 	if err == nil {
 		q.verbs = made
 		err = cqs.give(cq, q, made.Destroy)
@@ -80,19 +80,52 @@ func vb_cq_sleep(cq C.vb_handle, most C.int) C.int {
 const sleepReads = 4
 
 // sleep announces that the application may wait for the channel's descriptor. It has asked for an
-// event of this queue and found no completion. It polls up to most now, if sleep reports true.
+// event of this queue and found no completion. It polls up to most now, if sleep returns true.
+// Unless there are as many it may wait after that.
 func (o *cqObject) sleep(most int) (found bool) {
 	c := o.event.channel
-	o.verbs.Hold(o.event.withdraw())
-	c.collect(true)
-	for n := 0; !c.tryWatch(); n++ {
-		if n == sleepReads {
-			c.watch(c.engine.BeginWatch)
-			break
+	for n := 0; ; n++ {
+		have := o.read(most)
+		if have >= most {
+			return true
 		}
-		c.collect(true)
+		if n == sleepReads {
+			begin := c.engine.BeginWatch
+			if have > 0 {
+				begin = c.engine.BeginWatchEarly
+			}
+			c.watch(begin)
+			return have > 0
+		}
+		if c.tryWatch(have == 0) {
+			return have > 0
+		}
 	}
-	return o.verbs.Release(most)
+}
+
+// read reads the packets that have arrived, and returns the number of completions. If the
+// application can poll them all at once, the descriptor does not show their event yet.
+func (o *cqObject) read(most int) (have int) {
+	e, c := o.event, o.event.channel
+	c.mu.Lock()
+	since := e.hidden
+	shown := e.count > 0 && since == 0
+	c.taking++
+	c.collectLocked(true)
+	have = o.verbs.Len()
+	if have > 0 && e.count == 1 && !shown {
+		e.hideLocked(since)
+		c.mu.Unlock()
+		all := o.verbs.AwaitNext(most)
+		c.mu.Lock()
+		if !all {
+			e.unhideLocked()
+		}
+	}
+	c.taking--
+	c.showLocked()
+	c.mu.Unlock()
+	return have
 }
 
 func (o *cqObject) destroy() error {

@@ -323,8 +323,8 @@ struct vb_engine {
 	int (*cq_arm)(vb_handle cq, int solicited_only, int watch); /* ibv_req_notify_cq */
 	/*
 	 * Announces that the application may poll the channel's descriptor, which shows arrivals. It
-	 * has armed the queue and found it empty. Reads first. Returns whether completions have come:
-	 * up to most of them make no event, as the caller polls them.
+	 * has armed the queue and found it empty. Reads first. Returns whether completions have come.
+	 * The descriptor shows the event of up to most of them later, as the caller polls them.
 	 */
 	int (*cq_sleep)(vb_handle cq, int most);
 	int (*cq_destroy)(vb_handle cq); /* ibv_destroy_cq, ends cq */

@@ -48,9 +48,10 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 }
 
 // CreateCQIn is CreateCQ over the C library's memory, which the library polls by itself: see
-// queue.NewCQIn. notify, which may be nil, is called for every event that RequestNotify asked for.
-// It must not block nor call back. armed, which may be nil, counts the queues that are to notify.
-func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify func(),
+// queue.NewCQIn. notify is called for every event that RequestNotify asked for, and next as
+// AwaitNext says. Both may be nil, and must not block nor call back. armed, which may be nil,
+// counts the queues that are to notify.
+func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify, next func(),
 	armed *atomic.Int32) (*CQ, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
@@ -64,6 +65,7 @@ func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify fun
 	}
 	if notify != nil {
 		ring.OnEvent = func() { c.eng.Woken(); notify() }
+		ring.OnNext = func() { c.eng.Woken(); next() }
 	}
 	ring.Armed = armed
 	q := &CQ{ctx: c, ring: ring}
@@ -121,11 +123,11 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	return nil
 }
 
-// Hold suspends the notification that was asked for, as queue.CQ.Hold does.
-func (q *CQ) Hold(event bool) { q.ring.Hold(event) }
+// AwaitNext asks for a call at the next completion, as queue.CQ.AwaitNext does.
+func (q *CQ) AwaitNext(n int) bool { return q.ring.AwaitNext(n) }
 
-// Release ends Hold, as queue.CQ.Release does.
-func (q *CQ) Release(n int) (found bool) { return q.ring.Release(n) }
+// Len returns the number of completions in the queue.
+func (q *CQ) Len() int { return q.ring.Len() }
 
 // Depth returns how many completions the queue holds.
 func (q *CQ) Depth() int { return q.ring.Cap() }

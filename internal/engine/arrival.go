@@ -85,7 +85,7 @@ func (e *Engine) Collect(waits bool) (messages int) {
 // announces nothing, if there is something to collect.
 func (e *Engine) BeginWait() bool {
 	e.arrival.waiters.Add(1)
-	if e.readyToSleep() {
+	if e.readyToSleep(true) {
 		return true
 	}
 	e.EndWait() // the background goroutine may have gone to sleep, and counts on this thread
@@ -103,16 +103,16 @@ func (e *Engine) EndWait() {
 // its own. If there is something to collect they are readable.
 func (e *Engine) BeginWatch() {
 	e.arrival.watchers.Add(1)
-	if !e.readyToSleep() {
+	if !e.readyToSleep(true) {
 		e.RingBell()
 	}
 }
 
 // TryWatch is BeginWatch, unless there is something to collect. It then announces nothing, and
-// reports false.
-func (e *Engine) TryWatch() bool {
+// reports false. Without settle delayed acknowledgements wait on: the application has completions.
+func (e *Engine) TryWatch(settle bool) bool {
 	e.arrival.watchers.Add(1)
-	if e.readyToSleep() {
+	if e.readyToSleep(settle) {
 		return true
 	}
 	e.EndWatch() // the background goroutine may have gone to sleep, and counts on this thread
@@ -134,10 +134,12 @@ func (e *Engine) EndWatch() {
 	e.bg.attended()
 }
 
-// readyToSleep sends delayed acknowledgements and arms the rings. It reports false if something has
-// come.
-func (e *Engine) readyToSleep() bool {
-	e.Settle()
+// readyToSleep sends delayed acknowledgements, with settle, and arms the rings. It reports false if
+// something has come.
+func (e *Engine) readyToSleep(settle bool) bool {
+	if settle {
+		e.Settle()
+	}
 	if len(*e.sleepers.Load()) > 0 {
 		e.bg.kick() // no thread but the background goroutine looks after them
 	}

@@ -50,6 +50,9 @@ type world struct {
 type sleeper struct {
 	at     uint8
 	events uint8 // of its channel, by message
+	polled uint8 // of these, the messages that it has polled
+	hidden bool  // its descriptor does not show the events
+	awaits bool  // the next message makes the descriptor show them
 }
 
 // kind says how a thread sleeps.
@@ -60,6 +63,7 @@ const (
 	blocks          // in ibv_get_cq_event: BeginWait
 	watches         // in an epoll set of its own: BeginWatch
 	served          // in poll(2) for a channel that shows only events: Wake
+	hides           // watches; it may poll before it takes the event, which is hidden then
 )
 
 // setting is a world to begin with, and the rules that it breaks.
@@ -71,10 +75,11 @@ type setting struct {
 	noFD    bool // … without a descriptor
 	coarse  bool // the background goroutine takes several steps at once
 	alone   bool // the background goroutine has no part: it computes
+	late    bool // the alarm has no part: hidden events may stay where all is polled
 
 	// rules
 	lookFirst, unannounced, readFirst, noRearm, noAttend, attendEarly, disarm, clearFirst,
-	ignoreCollects, stayDeaf, stray, keepAway, leaveQuietly bool
+	ignoreCollects, stayDeaf, stray, keepAway, leaveQuietly, noAlarm, noAwait, awaitFirst bool
 }
 
 const nobody = 2
@@ -105,6 +110,8 @@ const (
 	tRingWoken
 	tRingWrite
 	tCheck
+	tHide
+	tAwait
 	tCount
 	tKick
 	tArmMay
@@ -155,7 +162,8 @@ func (s *setting) done(w *world) bool {
 		return false
 	}
 	for i := range w.threads {
-		if t := &w.threads[i]; t.at != tGone && t.events != 0 {
+		t := &w.threads[i]
+		if polled := s.late && t.events == t.polled; t.at != tGone && t.events != 0 && !polled {
 			return false
 		}
 	}
@@ -230,220 +238,16 @@ func (s *setting) peerStep(list []world, w world) []world {
 func (s *setting) read(w *world) {
 	for m, to := range s.to {
 		if w.unread&(1<<m) != 0 && to != nobody {
-			w.threads[to].events |= 1 << m
+			t := &w.threads[to]
+			t.events |= 1 << m
+			t.hidden = t.hidden && !t.awaits
+			t.awaits = false
 		}
 	}
 	w.unread = 0
 }
 
 func (s *setting) asleep(w *world) bool { return w.waiters > 0 || w.watchers > 0 }
-
-// threadStep appends the states after a step of thread i. Collect runs from tCollect to tCheck.
-// BeginWait and BeginWatch run from tCount to tSleep, EndWait and EndWatch from tLeave to
-// tLeaveWake. RingBell runs from tRing to tRingWrite.
-func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
-	t, me := &w.threads[i], uint8(i)+1
-	goTo := func(at uint8) { t.at = at }
-	switch t.at {
-	case tTake:
-		if t.events != 0 {
-			t.events &= t.events - 1
-			gone := w
-			gone.threads[i].at = tGone // it computes from now on
-			list = append(list, gone)
-			break
-		}
-		goTo(tCollect)
-	case tCollect:
-		w.fresh = true
-		goTo(tSwap)
-		if s.readFirst {
-			goTo(tRead)
-		} else if s.attendEarly {
-			goTo(tAttend)
-		}
-	case tSwap:
-		if w.mayRing {
-			w.mayRing = false
-			goTo(tDrain)
-			if s.clearFirst {
-				goTo(tClear)
-			}
-			break
-		}
-		s.silenced(t)
-	case tDrain:
-		w.bell = w.bell && s.ntb
-		if goTo(tClear); s.clearFirst {
-			s.silenced(t)
-		}
-	case tClear:
-		if w.woken = false; s.clearFirst {
-			goTo(tDrain)
-			break
-		}
-		s.silenced(t)
-	case tAttend:
-		if s.attend(&w) {
-			goTo(tAttendWake)
-			break
-		}
-		s.attended(t)
-	case tAttendWake:
-		w.ended = true
-		s.attended(t)
-	case tRead:
-		if w.lock != 0 {
-			s.polled(t)
-			break
-		}
-		w.lock = me
-		if s.stray {
-			w.bell = false
-		}
-		s.read(&w)
-		goTo(tUnlock)
-	case tUnlock:
-		w.lock = 0
-		s.polled(t)
-	case tOthers:
-		if goTo(tCheck); s.asleep(&w) && !s.noRearm {
-			goTo(tRearm)
-		}
-	case tRearm:
-		w.mayRing = true
-		goTo(tRearmArm)
-	case tRearmArm:
-		w.armed = w.armed || !s.ntb
-		goTo(tRearmLook)
-	case tRearmLook:
-		if goTo(tCheck); w.unread != 0 && !s.ntb {
-			goTo(tRing)
-		}
-	case tRing:
-		w.mayRing = true
-		goTo(tRingWoken)
-	case tRingWoken:
-		if goTo(tCheck); !w.woken {
-			w.woken = true
-			goTo(tRingWrite)
-		}
-	case tRingWrite:
-		w.bell = true
-		goTo(tCheck)
-	case tCheck:
-		if goTo(tCount); t.events != 0 {
-			goTo(tTake)
-		}
-		if k == served && t.at == tCount {
-			goTo(tKick)
-		}
-	case tCount:
-		if k == watches {
-			w.watchers++
-		} else {
-			w.waiters++
-		}
-		if goTo(tArmMay); s.ntb {
-			goTo(tKick)
-		}
-	case tKick:
-		w.kicked = true
-		if goTo(tArmMay); k == served {
-			goTo(tSleep)
-		}
-	case tArmMay:
-		w.mayRing = true
-		if goTo(tArm); s.lookFirst && !s.ntb && w.unread != 0 {
-			goTo(tAgain)
-		}
-	case tArm:
-		w.armed = w.armed || !s.ntb
-		if goTo(tLook); s.lookFirst {
-			goTo(tSleep)
-		}
-	case tLook:
-		if goTo(tSleep); w.unread != 0 && !s.ntb {
-			goTo(tAgain)
-		}
-	case tAgain: // something is there
-		if k == watches { // BeginWatch rings the bell, and the thread sleeps; TryWatch ends
-			rings := w
-			rings.bell, rings.mayRing, rings.woken = true, true, true
-			rings.threads[i].at = tSleep
-			list = append(list, rings)
-		}
-		if goTo(tLeave); s.leaveQuietly {
-			w.waiters--
-			goTo(tTake)
-		}
-	case tSleep:
-		if k == watches { // or it does not come
-			gone := w
-			gone.threads[i].at = tGone
-			list = append(list, gone)
-		}
-		if t.events == 0 && (!w.bell || k == served) {
-			return list
-		}
-		if goTo(tLeave); k == served {
-			goTo(tTake)
-		}
-	case tLeave:
-		if k == watches {
-			w.watchers--
-		} else {
-			w.waiters--
-		}
-		goTo(tLeaveCollects)
-	case tLeaveCollects:
-		w.fresh = true
-		goTo(tLeaveAttend)
-	case tLeaveAttend:
-		if goTo(tTake); s.attend(&w) {
-			goTo(tLeaveWake)
-		}
-	case tLeaveWake:
-		w.ended = true
-		goTo(tTake)
-	case tGone:
-		return list
-	}
-	return append(list, w)
-}
-
-// attend ends the goroutine's sleep, and reports whether it is to be woken.
-func (s *setting) attend(w *world) bool {
-	if s.noAttend || !w.away {
-		return false
-	}
-	w.away = false
-	return true
-}
-
-// silenced, attended and polled choose the next step in Collect.
-func (s *setting) silenced(t *sleeper) {
-	switch {
-	case s.readFirst:
-		t.at = tOthers
-	case s.attendEarly:
-		t.at = tRead
-	default:
-		t.at = tAttend
-	}
-}
-
-func (s *setting) attended(t *sleeper) {
-	if t.at = tRead; s.attendEarly {
-		t.at = tSwap
-	}
-}
-
-func (s *setting) polled(t *sleeper) {
-	if t.at = tOthers; s.readFirst {
-		t.at = tSwap
-	}
-}
 
 func (s *setting) pollerStep(list []world, w world) []world {
 	switch w.poller {

@@ -30,6 +30,9 @@ type CQ struct {
 	// OnEvent is called, without any lock, for the completion that the queue
 	// was armed for. Set it before the first Arm; nil means no events.
 	OnEvent func()
+	// OnNext is called, without any lock, for the completion after AwaitNext, unless that makes an
+	// event. Set it before the first AwaitNext.
+	OnNext func()
 	// Armed, which may be nil, counts the queues that are armed. Set it before the first Arm.
 	Armed *atomic.Int32
 
@@ -43,8 +46,7 @@ type CQ struct {
 	pushMu sync.Mutex
 	// guarded by pushMu
 	armed     armed
-	fired     armed  // what the last event was asked for by
-	held      armed  // what Release asks for
+	awaited   bool   // the next completion makes a call of OnEvent or OnNext
 	told      uint64 // completions before this one are those that the last event was for
 	solicited uint64 // one past the newest that is solicited or an error
 
@@ -95,11 +97,15 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 	}
 	fire := q.armed == armedNext || q.armed == armedSolicited && solicited
 	if fire {
-		q.fireLocked(q.armed)
+		q.fireLocked()
 	}
+	awaited := q.awaited
+	q.awaited = false
 	q.pushMu.Unlock()
 	if fire && q.OnEvent != nil {
 		q.OnEvent()
+	} else if awaited {
+		q.OnNext()
 	}
 	return true
 }
@@ -147,7 +153,7 @@ func (q *CQ) Arm(solicitedOnly bool) {
 	q.pushMu.Lock()
 	fire := q.newestLocked(want) > max(q.told, q.ring.head.Load())
 	if fire {
-		q.fireLocked(want)
+		q.fireLocked()
 	} else {
 		q.armLocked(max(q.armed, want))
 	}
@@ -178,42 +184,20 @@ func (q *CQ) armLocked(a armed) {
 	q.armed = a
 }
 
-// fireLocked notes an event that was asked for so. The caller calls OnEvent.
-func (q *CQ) fireLocked(want armed) {
+// fireLocked notes an event. The caller calls OnEvent.
+func (q *CQ) fireLocked() {
 	q.armLocked(armedNot)
-	q.fired, q.told = want, q.ring.tail.Load()
+	q.told = q.ring.tail.Load()
 }
 
-// Hold takes back what Arm asked for until Release. The caller found the queue empty after Arm, and
-// reads more completions, which it then polls: they need no event. event says that the caller has
-// taken back an event too, which is asked for again.
-func (q *CQ) Hold(event bool) {
+// AwaitNext asks for one call at the next completion, of OnNext or OnEvent, if there are
+// completions and at most n: the consumer polls those now. Otherwise it returns false.
+func (q *CQ) AwaitNext(n int) bool {
 	q.pushMu.Lock()
-	q.held = max(q.held, q.armed)
-	if event {
-		q.held = max(q.held, q.fired)
-	}
-	q.armLocked(armedNot)
-	q.pushMu.Unlock()
-}
-
-// Release ends Hold: the queue is armed again. It reports whether there are completions. The caller
-// polls at most n of them at once. More make an event, as it may not poll again.
-func (q *CQ) Release(n int) (found bool) {
-	q.pushMu.Lock()
-	want := q.held
-	q.held = armedNot
-	fire := want != armedNot && q.newestLocked(want) > q.ring.head.Load()+uint64(n)
-	if fire {
-		q.fireLocked(want)
-	} else {
-		q.armLocked(max(q.armed, want))
-	}
-	q.pushMu.Unlock()
-	if fire && q.OnEvent != nil {
-		q.OnEvent()
-	}
-	return q.Len() > 0
+	defer q.pushMu.Unlock()
+	have := q.Len()
+	q.awaited = have > 0 && have <= n
+	return q.awaited
 }
 
 // Disarm takes back what Arm asked for, before the queue goes.

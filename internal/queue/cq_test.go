@@ -199,101 +199,44 @@ func TestCQMissedCompletions(t *testing.T) {
 	}
 }
 
-// TestCQHold: a consumer that armed the queue, found it empty and reads more by itself gets no
-// event for the completions that it polls at once. Later ones make an event.
-func TestCQHold(t *testing.T) {
-	const any, solicited = false, true
-	var q *CQ
-	var armed atomic.Int32
-	events := 0
-	start := func() {
-		q, events = NewCQ(16), 0
-		q.OnEvent = func() { events++ }
-		q.Armed = &armed
-		armed.Store(0)
-	}
-	push := func(n int, solicited bool) {
-		for range n {
-			q.Push(&ib.WC{}, solicited)
-		}
-	}
-	release := func(what string, n int, found bool, wantEvents int, wantArmed int32) {
+// TestCQAwaitNext: a consumer that polls all completions is called for the next one, once, even if
+// the queue is not armed.
+func TestCQAwaitNext(t *testing.T) {
+	q, events, calls := NewCQ(16), 0, 0
+	q.OnEvent = func() { events++ }
+	q.OnNext = func() { calls++ }
+	push := func(wantEvents, wantCalls int) {
 		t.Helper()
-		if got := q.Release(n); got != found || events != wantEvents || armed.Load() != wantArmed {
-			t.Errorf("%s: found %v, %d events, %d armed, want %v, %d, %d",
-				what, got, events, armed.Load(), found, wantEvents, wantArmed)
+		if q.Push(&ib.WC{}, false); events != wantEvents || calls != wantCalls {
+			t.Errorf("%d events, %d calls, want %d, %d", events, calls, wantEvents, wantCalls)
 		}
-		q.Poll(make([]ib.WC, n))
 	}
-	then := func(what string, solicited bool, wantEvents int) {
+	await := func(n int, want bool) {
 		t.Helper()
-		if push(1, solicited); events != wantEvents {
-			t.Errorf("%s: %d events after a later completion, want %d", what, events, wantEvents)
-		}
-	}
-	hold := func(event bool) {
-		t.Helper()
-		if q.Hold(event); armed.Load() != 0 {
-			t.Error("a queue that is held counts as armed")
+		if got := q.AwaitNext(n); got != want {
+			t.Errorf("%d completions, %d polled: %v, want %v", q.Len(), n, got, want)
 		}
 	}
 
-	start()
-	q.Arm(any)
-	hold(false)
-	release("nothing came", 2, false, 0, 1)
-	then("nothing came", false, 1)
-
-	start()
-	q.Arm(any)
-	hold(false)
-	push(2, false)
-	release("two came", 2, true, 0, 1)
-	then("two came", false, 1)
-
-	start()
-	q.Arm(any)
-	hold(false)
-	push(3, false)
-	release("more came than are polled", 2, true, 1, 0)
-	then("more came than are polled", false, 1)
-
-	start()
-	hold(false)
-	push(3, false)
-	release("not armed", 2, true, 0, 0)
-	then("not armed", true, 0)
-
-	start()
-	q.Arm(solicited)
-	hold(false)
-	push(3, false)
-	release("plain ones came", 2, true, 0, 1)
-	then("plain ones came", false, 0)
-	then("plain ones came", true, 1)
-
-	start()
-	q.Arm(solicited)
-	push(1, true)
-	q.Poll(make([]ib.WC, 1))
-	hold(true) // the event was taken back
-	push(1, true)
-	release("the event was taken back", 1, true, 1, 1)
-	then("the event was taken back", false, 1)
-	then("the event was taken back", true, 2)
-
-	start()
-	q.Arm(any)
-	hold(false)
-	hold(false) // by another thread
-	release("one of two threads", 1, false, 0, 1)
-	release("the other of two threads", 1, false, 0, 1)
-	then("two threads", false, 1)
-	q.Arm(any)
-	q.Disarm()
-	if armed.Load() != 0 {
-		t.Error("a queue that goes is armed")
-	}
+	await(1, false) // there are none
+	push(0, 0)
+	await(1, true)
+	push(0, 1)
+	push(0, 1) // one call
+	await(2, false)
+	push(0, 1)
+	await(4, true)
+	q.Poll(make([]ib.WC, 4))
+	q.Arm(true)
+	push(0, 2)
+	await(1, true)
+	q.Arm(false) // at once for the completion that is there
+	push(1, 3)
+	await(2, true)
+	q.Poll(make([]ib.WC, 2))
+	q.Arm(false)
+	push(2, 3) // one call of the two
+	push(2, 3)
 }
 
 // TestCQNoLostWakeUp: a consumer that arms, polls once more and then waits for
