@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/queue"
@@ -15,9 +16,6 @@ import (
 	"verbena/internal/simnet"
 	wire "verbena/internal/wire/roce"
 )
-
-func clientAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}) }
-func serverAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}) }
 
 const (
 	domain mem.PD = 3
@@ -29,8 +27,10 @@ const (
 
 // rcEnd is a queue pair, its memory and its application.
 type rcEnd struct {
-	w       *world
+	w       *World
+	flow    *Flow
 	addr    netip.Addr
+	qpn     ib.QPN
 	peer    *rcEnd
 	machine *rc.QP
 	sq      *queue.SendQueue
@@ -38,48 +38,50 @@ type rcEnd struct {
 	scq     *queue.CQ
 	rcq     *queue.CQ
 	region  *mem.Region
-	burst   *roce.Burst
 	timerAt monotime.Time
-	done    int64
+	posted  int64 // bytes
+	done    int64 // bytes
+	arrived int64 // bytes of payload, those that came again included
 	fault   ib.WC
-	wc      [64]ib.WC
 	highest ib.PSN // of the READ responses that came
 	again   uint64 // READ responses below it
 }
 
-func (w *world) newRC(i int) flow {
-	a, b := w.newRCEnd(clientAddr(i)), w.newRCEnd(serverAddr(i))
-	a.connect(b, uint16(i))
-	b.connect(a, uint16(i))
+func (w *World) newRC(f *Flow) machine {
+	a, b := w.newRCEnd(f, f.From), w.newRCEnd(f, f.To)
+	a.connect(b)
+	b.connect(a)
 	return a
 }
 
-func (w *world) newRCEnd(addr netip.Addr) *rcEnd {
-	e := &rcEnd{w: w, addr: addr, burst: roce.NewBurst(), timerAt: monotime.Never}
-	table := mem.NewTable(w.net.Rand.Uint32)
+func (w *World) newRCEnd(f *Flow, addr netip.Addr) *rcEnd {
+	h := w.host(addr)
+	e := &rcEnd{w: w, flow: f, addr: addr, timerAt: monotime.Never,
+		qpn: firstQPN + ib.QPN(len(h.queuePairs))}
+	h.queuePairs = append(h.queuePairs, e)
+	table := mem.NewTable(w.Net.Rand.Uint32)
 	var err error
-	if e.region, err = table.Register(domain, make([]byte, w.Message), base, access); err != nil {
+	if e.region, err = table.Register(domain, w.bytes(f.Message), base, access); err != nil {
 		panic(err)
 	}
-	e.sq, e.rq = queue.NewSendQueue(w.Depth, 1, 0), queue.NewRecvQueue(w.Depth, 1)
-	e.scq, e.rcq = queue.NewCQ(w.Depth+1), queue.NewCQ(w.Depth+1)
+	e.sq, e.rq = queue.NewSendQueue(f.Depth, 1, 0), queue.NewRecvQueue(f.Depth, 1)
+	e.scq, e.rcq = queue.NewCQ(f.Depth+1), queue.NewCQ(f.Depth+1)
 	c := roce.Config{
-		QPN: firstQPN, PD: domain, Mem: table, SQ: e.sq, RQ: e.rq, SendCQ: e.scq, RecvCQ: e.rcq,
+		QPN: e.qpn, PD: domain, Mem: table, SQ: e.sq, RQ: e.rq, SendCQ: e.scq, RecvCQ: e.rcq,
 	}
-	if w.GoBackN {
+	if f.GoBackN {
 		c.Reorder = mem.NewBudget(0)
 	}
 	e.machine = rc.New(c)
-	w.net.Attach(addr, e.deliver)
 	return e
 }
 
-func (e *rcEnd) connect(peer *rcEnd, flow uint16) {
+func (e *rcEnd) connect(peer *rcEnd) {
 	e.peer = peer
-	path := roce.NewPath(e.addr, 0xc000+flow, &ib.GRH{DGID: ib.GIDFromAddr(peer.addr)})
+	path := roce.NewPath(e.addr, e.flow.port, &ib.GRH{DGID: ib.GIDFromAddr(peer.addr)})
 	a := ib.QPAttr{
-		PathMTU: e.w.MTU, DestQPN: firstQPN, AccessFlags: access,
-		MaxRdAtomic: uint8(e.w.Reads), MaxDestRdAtomic: uint8(e.w.Reads),
+		PathMTU: e.flow.MTU, DestQPN: peer.qpn, AccessFlags: access,
+		MaxRdAtomic: uint8(e.flow.Reads), MaxDestRdAtomic: uint8(e.flow.Reads),
 		MinRNRTimer: 12, Timeout: 14, RetryCnt: 7, RNRRetry: 7,
 	}
 	toRTR := ib.QPAV | ib.QPPathMTU | ib.QPDestQPN | ib.QPRQPSN | ib.QPMaxDestRdAtomic |
@@ -93,23 +95,28 @@ func (e *rcEnd) connect(peer *rcEnd, flow uint16) {
 
 // start posts all that may be posted.
 func (e *rcEnd) start() {
-	if e.w.Kind == Send {
+	if e.flow.Kind == Send {
 		for e.peer.postRecv() {
 		}
 	}
 	for e.post() {
 	}
-	e.machine.Doorbell(e.w.net.Now())
+	e.machine.Doorbell(e.w.Net.Now())
 	e.pump()
 }
 
 func (e *rcEnd) post() bool {
+	n := e.flow.next(e.posted)
+	if n == 0 {
+		return false
+	}
 	s, ok := e.sq.Reserve()
 	if !ok {
 		return false
 	}
-	s.Opcode = [...]ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead, ib.WRSend}[e.w.Kind]
-	s.Flags, s.Length = ib.SendSignaled, uint32(e.w.Message)
+	e.posted += int64(n)
+	s.Opcode = [...]ib.WROpcode{ib.WRRDMAWrite, ib.WRRDMARead, ib.WRSend}[e.flow.Kind]
+	s.Flags, s.Length = ib.SendSignaled, n
 	s.SGE = append(s.SGE[:0], ib.SGE{Addr: base, Length: s.Length, LKey: e.region.LKey()})
 	s.RemoteAddr, s.RKey = base, e.peer.region.RKey()
 	e.sq.Commit()
@@ -121,17 +128,16 @@ func (e *rcEnd) postRecv() bool {
 	if !ok {
 		return false
 	}
-	r.Length = uint32(e.w.Message)
+	r.Length = uint32(e.flow.Message)
 	r.SGE = append(r.SGE[:0], ib.SGE{Addr: base, Length: r.Length, LKey: e.region.LKey()})
 	e.rq.Commit()
 	return true
 }
 
-// deliver takes a datagram; its check is that of the link, which damages nothing.
-func (e *rcEnd) deliver(d *simnet.Datagram) {
-	var p wire.Packet
-	if m := p.Parse(d.Payload); m != wire.WellFormed {
-		panic(fmt.Sprintf("flows: a machine sent a packet that is %v", m))
+// handle takes a packet; its check is that of the link, which damages nothing.
+func (e *rcEnd) handle(p *wire.Packet, d *simnet.Datagram) {
+	if p.Info.HasPayload {
+		e.arrived += int64(len(p.Payload))
 	}
 	if p.Info.Operation == wire.OpReadResponse {
 		if p.PSN.After(e.highest) {
@@ -140,29 +146,30 @@ func (e *rcEnd) deliver(d *simnet.Datagram) {
 			e.again++
 		}
 	}
-	if e.w.GoBackN { // neither end knows that the other is one of Verbena
+	if e.flow.GoBackN { // neither end knows that the other is one of Verbena
 		p.Selective = false
 	}
 	meta := roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, TOS: d.TOS}
-	e.machine.HandleInput(e.w.net.Now(), &p, &meta)
+	e.machine.HandleInput(e.w.Net.Now(), p, &meta)
 	e.reap()
 	e.pump()
 }
 
 // reap takes completions and posts anew.
 func (e *rcEnd) reap() {
-	for n := e.scq.Poll(e.wc[:]); n > 0; n = e.scq.Poll(e.wc[:]) {
-		for i := range e.wc[:n] {
-			if e.wc[i].Status == ib.WCSuccess {
-				e.done++
+	for n := e.scq.Poll(e.w.wc[:]); n > 0; n = e.scq.Poll(e.w.wc[:]) {
+		for i := range e.w.wc[:n] {
+			if e.w.wc[i].Status == ib.WCSuccess {
+				e.done += int64(e.flow.next(e.done))
+				e.flow.progress(e.done)
 				e.post()
 			} else if e.fault.Status == ib.WCSuccess {
-				e.fault = e.wc[i]
+				e.fault = e.w.wc[i]
 			}
 		}
-		e.machine.Doorbell(e.w.net.Now())
+		e.machine.Doorbell(e.w.Net.Now())
 	}
-	for n := e.rcq.Poll(e.wc[:]); n > 0; n = e.rcq.Poll(e.wc[:]) {
+	for n := e.rcq.Poll(e.w.wc[:]); n > 0; n = e.rcq.Poll(e.w.wc[:]) {
 		for range n {
 			e.postRecv()
 		}
@@ -171,25 +178,26 @@ func (e *rcEnd) reap() {
 
 // pump sends the machine's output and sets its timer.
 func (e *rcEnd) pump() {
-	now := e.w.net.Now()
-	for b := e.burst; e.machine.PollOutput(now, b); b.Reset() {
+	now := e.w.Net.Now()
+	for b := e.w.burst; e.machine.PollOutput(now, b); b.Reset() {
 		b.Seal()
 		p := b.Path()
-		d := simnet.Datagram{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, TOS: p.TClass}
+		d := simnet.Datagram{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, DstPort: wire.Port,
+			TOS: p.TClass, Drops: &e.flow.Drops}
 		e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
 	}
-	e.burst.Reset()
+	e.w.burst.Reset()
 	at := e.machine.NextTimeout()
 	if at >= e.timerAt {
 		return
 	}
 	e.timerAt = at
-	e.w.net.At(at, func() {
+	e.w.Net.At(at, func() {
 		if e.timerAt != at {
 			return
 		}
 		e.timerAt = monotime.Never
-		if now := e.w.net.Now(); e.machine.NextTimeout() <= now {
+		if now := e.w.Net.Now(); e.machine.NextTimeout() <= now {
 			e.machine.HandleTimeout(now)
 		}
 		e.reap()
@@ -197,33 +205,25 @@ func (e *rcEnd) pump() {
 	})
 }
 
-// sendBurst cuts a burst into datagrams and sends them.
-func (w *world) sendBurst(iov [][]byte, bytes, segment int, d simnet.Datagram) {
-	all := make([]byte, 0, bytes)
-	for _, v := range iov {
-		all = append(all, v...)
+func (e *rcEnd) bytes() int64 { return e.done }
+
+func (e *rcEnd) received() int64 { return e.arrived + e.peer.arrived }
+
+func (e *rcEnd) path() congestion.Path { return e.machine.PathState() }
+
+func (e *rcEnd) count(c *Counts) {
+	n := e.machine.Counters()
+	c.Repeated += e.again
+	if e.flow.Kind != Read { // of READs the requests, which cost nothing
+		c.Repeated += n[roce.Retransmitted]
 	}
-	for len(all) > 0 {
-		n := min(len(all), segment)
-		d.Payload = all[:n:n]
-		w.net.Send(d)
-		all = all[n:]
-		d.ID++
-	}
+	c.Timeouts += n[roce.LocalACKTimeout] + n[roce.TailProbe]
+	c.Missed += e.path().Lost
 }
 
-func (e *rcEnd) bytes() int64 { return e.done * int64(e.w.Message) }
-
-func (e *rcEnd) count(r *Result) {
-	c := e.machine.Counters()
-	r.Repeated += e.again
-	if e.w.Kind != Read { // of READs the requests, which cost nothing
-		r.Repeated += c[roce.Retransmitted]
+func (e *rcEnd) failure() string {
+	if e.fault.Status == ib.WCSuccess {
+		return ""
 	}
-	r.Timeouts += c[roce.LocalACKTimeout] + c[roce.TailProbe]
-	r.Missed += e.machine.PathState().Lost
-	if e.fault.Status != ib.WCSuccess {
-		r.Dead++
-		r.Why = fmt.Sprintf("%v (vendor %v)", e.fault.Status, e.fault.VendorErr)
-	}
+	return fmt.Sprintf("%v (vendor %v)", e.fault.Status, e.fault.VendorErr)
 }

@@ -4,6 +4,7 @@ package flows
 
 import (
 	"fmt"
+	"net/netip"
 
 	"verbena/ib"
 	"verbena/internal/monotime"
@@ -35,9 +36,10 @@ type Scenario struct {
 	Buffer int // bytes, each way
 	MarkAt int // see simnet.Link
 
-	Loss, LossRun int // of a million, each way; see simnet.Link
-	Reorder       int // of a million, each way
-	Late          monotime.Duration
+	Loss    int // of a million, each way; see simnet.Link
+	Bursts  simnet.Bursts
+	Reorder int // of a million, each way
+	Late    monotime.Duration
 
 	Message int // bytes
 	Depth   int // messages posted
@@ -51,13 +53,12 @@ type Scenario struct {
 
 // Result has the rates and counts of a Scenario that was played.
 type Result struct {
-	Goodput            float64 // bytes a second, of all flows
-	Each               []float64
-	Data               simnet.LinkCounts // of the link that carries the payload, in all the time
-	Repeated, Timeouts uint64            // packets, expired timers, in all the time
-	Missed             uint64            // packets that the machines took for lost
-	Dead               int               // flows that ended with an error
-	Why                string
+	Goodput float64 // bytes a second, of all flows
+	Each    []float64
+	Data    simnet.LinkCounts // of the link that carries the payload, in all the time
+	Counts                    // in all the time
+	Dead    int               // flows that ended with an error
+	Why     string
 }
 
 // Lost returns how many packets of payload did not arrive.
@@ -99,66 +100,48 @@ func (s *Scenario) Fill() {
 
 func (s *Scenario) link() *simnet.Link {
 	return &simnet.Link{
-		Rate: s.Rate, Delay: s.RTT / 2, Jitter: s.Jitter, Buffer: s.Buffer, MarkAt: s.MarkAt,
-		Loss: s.Loss, LossRun: s.LossRun, Reorder: s.Reorder, Late: s.Late,
+		Rate: s.Rate, Delay: s.RTT / 2, Jitter: s.Jitter, Buffer: s.Buffer,
+		Mark: simnet.Marking{From: s.MarkAt}, Loss: s.Loss, Bursts: s.Bursts, Reorder: s.Reorder, Late: s.Late,
 	}
-}
-
-// flow is a pair of machines, of either kind, with an application that keeps them busy.
-type flow interface {
-	start()
-	bytes() int64 // brought across
-	count(r *Result)
 }
 
 // Run plays a scenario.
 func Run(s Scenario) Result {
 	s.Fill()
-	w := &world{Scenario: s, net: simnet.New(s.Seed)}
+	w := NewWorld(s.Seed)
 	there, back := s.link(), s.link()
 	data := there
 	if s.Kind == Read {
 		data = back
 	}
 	for i := range s.Flows {
-		w.net.Route(clientAddr(i), serverAddr(i), there)
-		w.net.Route(serverAddr(i), clientAddr(i), back)
-		var f flow
-		if s.Kind == TRP {
-			f = w.newTRP(i)
-		} else {
-			f = w.newRC(i)
-		}
-		w.flows = append(w.flows, f)
-		w.net.At(monotime.Time(i)*monotime.Time(137*monotime.Microsecond), f.start)
+		client := netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})
+		server := netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)})
+		w.Net.Route(client, server, there)
+		w.Net.Route(server, client, back)
+		w.Add(Spec{Kind: s.Kind, From: client, To: server, MTU: s.MTU, Message: s.Message,
+			Depth: s.Depth, Reads: s.Reads, GoBackN: s.GoBackN,
+			Start: monotime.Time(i) * monotime.Time(137*monotime.Microsecond)})
 	}
-	w.run(s.Warm)
+	w.Run(s.Warm)
 	before := make([]int64, s.Flows)
-	for i, f := range w.flows {
-		before[i] = f.bytes()
+	for i, f := range w.Flows {
+		before[i] = f.Carried()
 	}
-	w.run(s.Measured)
+	w.Run(s.Measured)
 	var r Result
-	for i, f := range w.flows {
-		each := float64(f.bytes()-before[i]) / s.Measured.Seconds()
+	for i, f := range w.Flows {
+		each := float64(f.Carried()-before[i]) / s.Measured.Seconds()
 		r.Each = append(r.Each, each)
 		r.Goodput += each
-		f.count(&r)
+		f.count(&r.Counts)
+		if why := f.Failure(); why != "" {
+			r.Dead++
+			r.Why = why
+		}
 	}
 	r.Data = data.Count
 	return r
-}
-
-// world is a scenario under way.
-type world struct {
-	Scenario
-	net   *simnet.Net
-	flows []flow
-}
-
-func (w *world) run(d monotime.Duration) {
-	for end := w.net.Now().Add(d); w.net.Step(end); {
-	}
 }
 
 func (s *Scenario) String() string {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/iwarp/trp"
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
@@ -13,67 +14,61 @@ import (
 	wiretrp "verbena/internal/wire/trp"
 )
 
-// Ports of TRP ends: all servers listen on one, where their associations stay.
-const (
-	listenPort uint16 = 7174
-	clientPort uint16 = 50000
-)
-
 // trpEnd is one end of an association, and at the server the listener.
 type trpEnd struct {
-	w        *world
+	w        *World
+	flow     *Flow
 	addr     netip.AddrPort
 	server   netip.AddrPort // whither the client sends
 	conn     *trp.Conn
 	listener *trp.Listener
 	region   *mem.Region
 	table    *mem.Table
-	burst    *trp.Burst
 	timerAt  monotime.Time
 	up       bool
+	posted   int64 // bytes
 	arrived  int64 // bytes
 	failed   string
 	peer     *trpEnd
 }
 
-func (w *world) newTRP(i int) flow {
-	server := w.newTRPEnd(netip.AddrPortFrom(serverAddr(i), listenPort))
-	client := w.newTRPEnd(netip.AddrPortFrom(clientAddr(i), clientPort))
+func (w *World) newTRP(f *Flow) machine {
+	server, client := w.newTRPEnd(f, f.To), w.newTRPEnd(f, f.From)
 	client.server, client.peer = server.addr, server
 	var err error
 	if server.listener, err = trp.NewListener(trp.Config{}, 0, 5); err != nil {
 		panic(err)
 	}
-	client.table = mem.NewTable(w.net.Rand.Uint32)
-	client.region, err = client.table.Register(domain, make([]byte, w.MTU.Bytes()), base, access)
+	client.table = mem.NewTable(w.Net.Rand.Uint32)
+	client.region, err = client.table.Register(domain, w.bytes(f.MTU.Bytes()), base, access)
 	if err != nil {
 		panic(err)
 	}
 	return client
 }
 
-func (w *world) newTRPEnd(addr netip.AddrPort) *trpEnd {
-	e := &trpEnd{w: w, addr: addr, burst: trp.NewBurst(), timerAt: monotime.Never}
-	w.net.Attach(addr.Addr(), e.deliver)
+func (w *World) newTRPEnd(f *Flow, host netip.Addr) *trpEnd {
+	e := &trpEnd{w: w, flow: f, timerAt: monotime.Never}
+	e.addr = netip.AddrPortFrom(host, w.host(host).listen(e.deliver))
 	return e
 }
 
 func (e *trpEnd) start() {
 	var err error
 	setup := wiretrp.Setup{IRD: 1, ORD: 1}
-	if e.conn, err = trp.Dial(e.w.net.Now(), trp.Config{}, e, e.server, setup); err != nil {
+	if e.conn, err = trp.Dial(e.w.Net.Now(), trp.Config{}, e, e.server, setup); err != nil {
 		panic(err)
 	}
 	e.pump()
 }
 
 func (e *trpEnd) deliver(d *simnet.Datagram) {
-	now, from := e.w.net.Now(), netip.AddrPortFrom(d.Src, d.SrcPort)
+	now, from := e.w.Net.Now(), netip.AddrPortFrom(d.Src, d.SrcPort)
 	if e.listener != nil {
 		c, fresh, challenge := e.listener.HandleInput(now, from, d.Payload)
 		if challenge != nil {
-			challenge.PollOutput(now, e.burst)
-			e.sendBurst(from.Addr())
+			challenge.PollOutput(now, e.w.segments)
+			e.sendBurst(from)
 		}
 		if fresh {
 			e.conn = c
@@ -92,7 +87,7 @@ func (e *trpEnd) deliver(d *simnet.Datagram) {
 
 // pump does all that follows an event.
 func (e *trpEnd) pump() {
-	now := e.w.net.Now()
+	now := e.w.Net.Now()
 	for {
 		ev, ok := e.conn.PollEvent()
 		if !ok {
@@ -105,29 +100,30 @@ func (e *trpEnd) pump() {
 			e.failed = ev.Reason.String()
 		}
 	}
-	for e.fill(); e.conn.PollOutput(now, e.burst); e.fill() {
-		e.sendBurst(e.burst.Dst().Addr())
+	for e.fill(); e.conn.PollOutput(now, e.w.segments); e.fill() {
+		e.sendBurst(e.w.segments.Dst())
 	}
-	e.burst.Reset()
+	e.w.segments.Reset()
 	at := e.conn.NextTimeout()
 	if at >= e.timerAt {
 		return
 	}
 	e.timerAt = at
-	e.w.net.At(at, func() {
+	e.w.Net.At(at, func() {
 		if e.timerAt != at {
 			return
 		}
 		e.timerAt = monotime.Never
-		e.conn.HandleTimeout(e.w.net.Now())
+		e.conn.HandleTimeout(e.w.Net.Now())
 		e.pump()
 	})
 }
 
-func (e *trpEnd) sendBurst(to netip.Addr) {
-	b := e.burst
+func (e *trpEnd) sendBurst(to netip.AddrPort) {
+	b := e.w.segments
 	b.Seal()
-	d := simnet.Datagram{Src: e.addr.Addr(), Dst: to, SrcPort: e.addr.Port()}
+	d := simnet.Datagram{Src: e.addr.Addr(), Dst: to.Addr(), SrcPort: e.addr.Port(),
+		DstPort: to.Port(), Drops: &e.flow.Drops}
 	e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
 	b.Reset()
 }
@@ -137,16 +133,21 @@ func (e *trpEnd) fill() {
 	if e.listener != nil || !e.up || e.failed != "" {
 		return
 	}
-	n := uint32(e.w.MTU.Bytes())
 	for e.conn.Room() > 0 {
+		n := min(e.flow.left(e.posted), uint32(e.flow.MTU.Bytes()))
+		if n == 0 {
+			return
+		}
 		s, _ := e.table.Local(domain, ib.SGE{Addr: base, Length: n, LKey: e.region.LKey()}, 0)
 		e.conn.Send(nil, s)
+		e.posted += int64(n)
 	}
 }
 
 // HandleSegment implements trp.Upper.
 func (e *trpEnd) HandleSegment(_ monotime.Time, _ uint64, segment []byte) bool {
 	e.arrived += int64(len(segment))
+	e.flow.progress(e.arrived)
 	return true
 }
 
@@ -158,13 +159,23 @@ func (e *trpEnd) HandleAcked(monotime.Time, uint64) {}
 
 func (e *trpEnd) bytes() int64 { return e.peer.arrived }
 
-func (e *trpEnd) count(r *Result) {
-	c := e.conn.Counters().By
-	r.Repeated += c[trp.Retransmitted]
-	r.Timeouts += c[trp.Timeouts]
-	r.Missed += e.conn.PathState().Lost
-	if e.failed != "" {
-		r.Dead++
-		r.Why = e.failed
+func (e *trpEnd) received() int64 { return e.peer.arrived }
+
+func (e *trpEnd) path() congestion.Path {
+	if e.conn == nil {
+		return congestion.Path{}
 	}
+	return e.conn.PathState()
 }
+
+func (e *trpEnd) count(c *Counts) {
+	if e.conn == nil {
+		return
+	}
+	n := e.conn.Counters().By
+	c.Repeated += n[trp.Retransmitted]
+	c.Timeouts += n[trp.Timeouts]
+	c.Missed += e.path().Lost
+}
+
+func (e *trpEnd) failure() string { return e.failed }

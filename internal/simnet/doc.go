@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 // Package simnet is a virtual network in virtual time: datagrams with real bytes, one heap of
-// events, one seed. It loses, repeats, delays, reorders, damages and cuts datagrams, and separates
-// hosts, as its Faults say. The same seed does the same again, to the last byte; Hash shows it.
+// events, one seed. The same seed does the same again, to the last byte; Hash shows it.
 //
-// Hosts with a Route between them use Links instead, which have a rate, a delay and a
-// buffer, mark congestion, lose and reorder.
+// A network has one of three forms:
+//
+//   - Without links it loses, repeats, delays, reorders, damages and cuts datagrams, and separates
+//     hosts, as its Faults say.
+//   - Route gives two hosts a path of Links. A Link has a rate, a delay and a buffer; it marks
+//     congestion, loses and reorders.
+//   - Connect joins hosts and switches by Links. Datagrams take a shortest path. Among several the
+//     addresses and ports choose (equal-cost multi-path). Set changes links while datagrams are
+//     under way; Down takes them away.
 //
 // Timers and the workload of a simulation are events of the same heap.
 package simnet

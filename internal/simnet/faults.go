@@ -30,6 +30,15 @@ func (n *Net) Send(d Datagram) {
 		links[0].enter(d, links[1:])
 		return
 	}
+	if n.layout.has(d.Src) {
+		if links := n.layout.path(&d); len(links) > 0 {
+			links[0].enter(d, links[1:])
+		} else {
+			n.Count.Parted++
+			d.drop()
+		}
+		return
+	}
 	f := &n.Faults
 	if n.chance(f.Loss) {
 		n.Count.Lost++

@@ -3,7 +3,6 @@
 package simnet
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"hash"
 	"hash/fnv"
@@ -17,10 +16,12 @@ import (
 type Datagram struct {
 	Src, Dst netip.Addr
 	SrcPort  uint16
+	DstPort  uint16 // 0 where hosts do not look at it
 	ID       uint16 // IPv4 identification, which the ICRC covers
 	TOS      uint8  // IPv4 TOS; the low two bits are ECN
 	Payload  []byte // the UDP payload
 	Damaged  bool   // its bytes are not those sent; the receiver must not look
+	Drops    *int   // counts the datagram if the network drops it; may be nil
 }
 
 // Net is a network and its clock.
@@ -34,6 +35,7 @@ type Net struct {
 	hosts  map[netip.Addr]func(*Datagram)
 	cut    map[[2]netip.Addr]bool
 	routes map[[2]netip.Addr][]*Link
+	layout topology
 	hash   hash.Hash64
 	Count  Counts
 }
@@ -74,7 +76,7 @@ func (n *Net) Now() monotime.Time { return n.now }
 // At runs f at a time, or now if that is past.
 func (n *Net) At(t monotime.Time, f func()) {
 	n.seq++
-	heap.Push(&n.events, event{max(t, n.now), n.seq, f})
+	n.events.push(event{max(t, n.now), n.seq, f})
 }
 
 // After runs f in a while.
@@ -86,7 +88,7 @@ func (n *Net) Step(end monotime.Time) bool {
 		n.now = max(n.now, min(end, monotime.Never-1))
 		return false
 	}
-	e := heap.Pop(&n.events).(event)
+	e := n.events.pop()
 	n.now = e.at
 	e.run()
 	return true
@@ -103,26 +105,3 @@ func (n *Net) Note(v ...uint64) {
 
 // Hash returns the hash of all that happened so far.
 func (n *Net) Hash() uint64 { return n.hash.Sum64() }
-
-// event is something to happen; seq keeps those of one instant in order.
-type event struct {
-	at  monotime.Time
-	seq uint64
-	run func()
-}
-
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	old := *e
-	x := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*e = old[:len(old)-1]
-	return x
-}
