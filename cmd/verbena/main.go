@@ -25,6 +25,7 @@ import (
 	"verbena/internal/tools/pingpong"
 	"verbena/internal/tools/rping"
 	runprogram "verbena/internal/tools/run"
+	"verbena/internal/tools/sim"
 	"verbena/internal/tools/stat"
 	"verbena/internal/version"
 )
@@ -66,6 +67,7 @@ exist, and 126 if it cannot be executed.`,
 		ether.Command(),
 		dump.Command(),
 		stat.Command(),
+		sim.Command(),
 		keeper.Command(),
 	)
 	cli.CompleteDevices(cmd)

@@ -101,7 +101,8 @@ func (s *Scenario) Fill() {
 func (s *Scenario) link() *simnet.Link {
 	return &simnet.Link{
 		Rate: s.Rate, Delay: s.RTT / 2, Jitter: s.Jitter, Buffer: s.Buffer,
-		Mark: simnet.Marking{From: s.MarkAt}, Loss: s.Loss, Bursts: s.Bursts, Reorder: s.Reorder, Late: s.Late,
+		Mark: simnet.Marking{From: s.MarkAt}, Loss: s.Loss, Bursts: s.Bursts,
+		Reorder: s.Reorder, Late: s.Late,
 	}
 }
 

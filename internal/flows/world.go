@@ -114,7 +114,7 @@ func (f *Flow) Counts() (c Counts) {
 // Began reports whether the flow has started.
 func (f *Flow) Began() bool { return f.w.Net.Now() >= f.Start }
 
-// Failure returns what the flow ended with before its time, or "".
+// Failure returns the error that ended the flow, or "".
 func (f *Flow) Failure() string { return f.failure() }
 
 // left returns how many bytes follow the first done ones, or many.

@@ -20,8 +20,8 @@ type Link struct {
 	Buffer int               // bytes that may wait; the rest is dropped; 0 is without limit
 	Mark   Marking
 
-	// Of a million datagrams, Loss is the number that are lost, beside those of Bursts, and Reorder
-	// the number that arrive up to Late later than in order.
+	// Of a million datagrams, Loss are lost, beside those of Bursts, and Reorder arrive up to Late
+	// later than in order.
 	Loss, Reorder int
 	Bursts        Bursts
 	Late          monotime.Duration
@@ -39,7 +39,7 @@ type Link struct {
 	arrival func()
 }
 
-// Marking is how a link marks ECN-capable datagrams by the bytes that wait before them. The chance
+// Marking has a link mark ECN-capable datagrams by the bytes that wait before them. The chance
 // rises from 0 where From wait to Most, of a million, where To wait. From there all are marked.
 //
 // Source: DCQCN (Zhu et al., SIGCOMM 2015), figure 5: RED on the instantaneous queue.
@@ -49,8 +49,8 @@ type Marking struct {
 	Drop     bool // datagrams that are not ECN-capable are dropped instead
 }
 
-// Bursts are losses in bursts, of a million datagrams: Begin of those in the good state enter the
-// bad one, End of those in the bad state leave it, and Loss of those in the bad state are lost.
+// Bursts are losses in bursts. Of a million datagrams in the good state Begin enter the bad one.
+// Of a million in the bad state End leave it, and Loss are lost.
 //
 // Source: the model of Gilbert and Elliott (Elliott, Bell System Technical Journal 42, 1963).
 type Bursts struct{ Begin, End, Loss int }
@@ -80,7 +80,7 @@ const (
 	ecnMask   = 3
 )
 
-// million is what chances of links are of.
+// million is the whole that chances of links are parts of.
 const million = 1_000_000
 
 // Route has all that src sends to dst take these links, one after the other, instead of the

@@ -24,7 +24,7 @@ type port struct {
 
 func (n *Node) isHost() bool { return n.Addr.IsValid() }
 
-// topology is how nodes are joined, and the paths found so far.
+// topology has the nodes, how they are joined, and the paths found so far.
 type topology struct {
 	nodes  []*Node
 	places map[netip.Addr]*Node
@@ -34,7 +34,7 @@ type topology struct {
 	paths    map[pathKey][]*Link
 }
 
-// pathKey is what the choice among equally short paths depends on.
+// pathKey has the fields of a datagram that choose among equally short paths.
 type pathKey struct {
 	src, dst         netip.Addr
 	srcPort, dstPort uint16
@@ -90,8 +90,8 @@ func (a *Node) LinksBetween(b *Node) (list []*Link) {
 	return list
 }
 
-// Down takes a link away, or puts it back. What it is to carry is lost, until paths lead
-// elsewhere: those sent from now on, where there is another path.
+// Down takes a link away, or puts it back. Datagrams on their way to it are lost. Those sent from
+// now on take another path if there is one.
 func (n *Net) Down(l *Link, down bool) {
 	l.down = down
 	n.layout.forget()
@@ -134,7 +134,8 @@ func (t *topology) find(key pathKey) (links []*Link) {
 		var next []port
 		for _, p := range at.ports {
 			left := away[p.to.id]
-			if !p.link.down && left == away[at.id]-1 && (p.to == dst || left > 0 && !p.to.isHost()) {
+			through := left > 0 && !p.to.isHost()
+			if !p.link.down && left == away[at.id]-1 && (p.to == dst || through) {
 				next = append(next, p)
 			}
 		}

@@ -53,8 +53,8 @@ func TestPathsAreShared(t *testing.T) {
 	}
 }
 
-// What a link that is down was to carry is lost. Later datagrams take another path, if there is
-// one.
+// Datagrams on their way to a link that goes down are lost. Later ones take another path, if there
+// is one.
 func TestDown(t *testing.T) {
 	n, middle, left := diamond(2)
 	got, drops := 0, 0

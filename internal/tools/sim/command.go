@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"verbena/internal/monotime"
+	"verbena/internal/tools/cli"
+)
+
+type options struct {
+	seed     uint64
+	seeded   bool
+	each     bool
+	noGraphs bool
+	csv      bool
+	json     bool
+}
+
+// Command returns "verbena sim".
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "sim FILE",
+		Short: "Play flows of RDMA on an emulated network",
+		Long: `Play flows of RDMA on a network that FILE describes, with Verbena's own protocol
+machines in virtual time. The same file and seed give the same result. FILE - is
+standard input. Each line is one of these; the rest of a line after # is a comment:
+
+  host NAME...              hosts; h1..h64 is 64 of them, in all statements
+  switch NAME...            switches
+  link NAME NAME OPTION...  joins each with each, both ways: rate 10Gb/s, delay 1us,
+                            buffer 1MB, jitter 5us, loss 0.1%, reorder 1% 100us,
+                            bursts 0.01% 10% 50% (Gilbert-Elliott: begin, end, loss),
+                            mark 100KB or mark 100KB..400KB 10% (ECN; with drop behind
+                            it packets that are not ECN-capable are dropped)
+  fattree PORTS OPTION...   a fat tree of switches with hosts h1, h2, ...; options of link
+  flow KIND FROM TO OPTION...  write, read, send or trp between each FROM and each TO:
+                            size 1MB (default: without end), message 64KiB, depth 128,
+                            mtu 1024, reads 128, start 1ms, every 100us (each starts so
+                            much later), pairs (the first with the first and so on),
+                            go-back-n (the responder keeps nothing after a gap)
+  at TIME link NAME NAME OPTION...  changes a link; also down and up
+  run TIME [warm TIME]      ends the run, and measures flows without a size from warm on
+  seed NUMBER`,
+		Example: `  verbena sim incast.sim
+  verbena sim --json incast.sim | jq .groups[].last_end_seconds`,
+		Args: cli.Args(1, 1, "one FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.seeded = cmd.Flags().Changed("seed") // then the file's is not obeyed
+			return o.run(cmd, args[0])
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.Uint64Var(&o.seed, "seed", 1, "play with seed `N`, whatever the file says")
+	fs.BoolVar(&o.each, "each", false, "print a row for each flow")
+	fs.BoolVar(&o.noGraphs, "no-graphs", false, "print the tables only")
+	fs.BoolVar(&o.csv, "csv", false, "print the time series as comma-separated values")
+	fs.BoolVar(&o.json, "json", false, "print tables and time series as JSON")
+	return cmd
+}
+
+func (o *options) run(cmd *cobra.Command, name string) error {
+	if o.csv && o.json {
+		return cli.Usagef("--csv or --json, not both")
+	}
+	w := cmd.OutOrStdout()
+	s, err := o.open(cmd.InOrStdin(), name)
+	if err != nil {
+		return err
+	}
+	progress := cli.NewProgress(cmd.ErrOrStderr(), "virtual time", int64(s.run))
+	r, err := s.play(cmd.Context(), func(at monotime.Duration) { progress.Set(int64(at)) })
+	progress.Done()
+	switch {
+	case err != nil:
+		return err
+	case o.csv:
+		return r.printCSV(w)
+	case o.json:
+		return r.printJSON(w)
+	}
+	fmt.Fprintf(w, "%d hosts, %d flows, %s of virtual time\n\n", s.hosts, len(s.world.Flows),
+		writtenTime(r.took))
+	r.printTables(w, o.each)
+	if !o.noGraphs {
+		r.printGraphs(w, width(w))
+	}
+	return nil
+}
+
+func (o *options) open(stdin io.Reader, name string) (*scenario, error) {
+	if name == "-" {
+		return o.read("standard input", stdin)
+	}
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no file %s", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the scenario: %w", err)
+	}
+	defer f.Close()
+	return o.read(name, f)
+}
+
+// graphWidth is that where there is no terminal, and the most where there is one.
+const graphWidth = 72
+
+// width returns the width of graphs for w.
+func width(w io.Writer) int {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return min(max(columns-10, 20), graphWidth)
+		}
+	}
+	return graphWidth
+}
