@@ -149,8 +149,11 @@ func (e *Engine) readyToSleep(settle bool) bool {
 // armRings has the peers ring the bell. It reports false if something has come already.
 func (e *Engine) armRings() (quiet bool) {
 	quiet = true
-	e.arrival.mayRing.Store(true)
-	for _, r := range *e.rings.Load() {
+	rings := *e.rings.Load()
+	if len(rings) > 0 {
+		e.arrival.mayRing.Store(true)
+	}
+	for _, r := range rings {
 		quiet = r.Arm() && quiet
 	}
 	return quiet

@@ -23,6 +23,7 @@ type Conn struct {
 	onEvent   func(ib.EventType) // called without locks held
 	transport Transport          // the Conn is part of it
 	immediate Immediate          // transport as an Immediate; nil if it is none
+	lane      *Lane
 
 	mu  *sync.Mutex // own, or shared with other Conns; immutable
 	own sync.Mutex
@@ -35,6 +36,7 @@ type Conn struct {
 	armed   monotime.Time // when the timer heap will wake it, at the latest
 	retry   monotime.Time // when to flush unwritten output again; Never if there is none
 	short   *queue.Short
+	answers answers
 
 	alarm Alarm
 }
@@ -44,6 +46,7 @@ type ConnOptions struct {
 	Counters *DeviceCounters    // counts for its machine
 	OnEvent  func(ib.EventType) // called without locks, with each event
 	Lock     *sync.Mutex        // serialises it together with others; nil: it has its own
+	Lane     *Lane              // of its completion queues; nil: FirstLane
 }
 
 // NewConn gives a queue pair a number, and makes c, which t embeds, findable by it. machine is
@@ -57,6 +60,9 @@ func (e *Engine) NewConn(c *Conn, t Transport, o ConnOptions,
 	}
 	c.counters, c.qpn, c.onEvent = o.Counters, qpn, o.OnEvent
 	c.init(e, t, o.Lock)
+	if o.Lane != nil {
+		c.lane = o.Lane
+	}
 	c.machine = machine(qpn)
 	e.conns.publish(c)
 	return nil
@@ -70,7 +76,7 @@ func (e *Engine) NewNumberlessConn(c *Conn, t Transport, machine qp.Machine) {
 }
 
 func (c *Conn) init(e *Engine, t Transport, mu *sync.Mutex) {
-	c.eng, c.transport = e, t
+	c.eng, c.transport, c.lane = e, t, e.FirstLane()
 	if c.immediate, _ = t.(Immediate); c.immediate != nil {
 		c.short = &queue.Short{}
 	}
@@ -125,6 +131,10 @@ func (c *Conn) SubmitUnlock() {
 	now := monotime.Now()
 	c.transport.NotePost()
 	c.machine.Doorbell(now)
+	if c.postponeAnswer(now) {
+		c.mu.Unlock()
+		return
+	}
 	c.PumpUnlock(now)
 }
 
@@ -149,6 +159,7 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr,
 		return err
 	}
 	c.mu.Lock()
+	c.sendAnswers(monotime.Now())
 	c.transport.FlushDelayedAck(monotime.Now()) // first: the state may be another one afterwards
 	err = check(c.machine.State())
 	if c.closed {
@@ -169,6 +180,7 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr,
 func (c *Conn) Close() {
 	c.eng.conns.remove(c)
 	c.mu.Lock()
+	c.sendAnswers(monotime.Now())
 	c.transport.FlushDelayedAck(monotime.Now())
 	c.closed = true
 	c.AwaitPump()

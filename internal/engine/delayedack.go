@@ -88,19 +88,19 @@ func (l *DelayedAck) expire() {
 	l.together = l.penalty
 }
 
-// maxDelayed limits the acknowledgements that wait; more are sent at once.
+// maxDelayed limits the acknowledgements, and the connections, that wait; others send at once.
 const maxDelayed = 16
 
-// delayedAcks lists the acknowledgements that wait.
-type delayedAcks struct {
+// delayed lists the acknowledgements, or the connections with answers, that wait.
+type delayed[T any] struct {
 	n atomic.Int32
 
 	mu   sync.Mutex
-	list [maxDelayed]*DelayedAck // guarded by mu
+	list [maxDelayed]*T // guarded by mu
 }
 
 // add takes d unless there is no room.
-func (l *delayedAcks) add(d *DelayedAck) bool {
+func (l *delayed[T]) add(d *T) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.n.Load()
@@ -113,7 +113,7 @@ func (l *delayedAcks) add(d *DelayedAck) bool {
 }
 
 // takeAll empties the list.
-func (l *delayedAcks) takeAll(into *[maxDelayed]*DelayedAck) []*DelayedAck {
+func (l *delayed[T]) takeAll(into *[maxDelayed]*T) []*T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := copy(into[:], l.list[:l.n.Load()])
@@ -163,8 +163,11 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	return true
 }
 
-// Flush sends the acknowledgements that Poll delayed and whose time has come.
+// Flush sends the acknowledgements that Poll delayed and whose time has come, and all answers.
 func (l *Lane) Flush() {
+	if l.answers.n.Load() > 0 {
+		l.sendAnswers()
+	}
 	if l.delayed.n.Load() > 0 && l.count()%policy.AckPolls == 0 {
 		l.flush(policy.AckGrace)
 	}
@@ -180,31 +183,36 @@ func (e *Engine) Flush() {
 // settleServed sends all that is delayed of Lanes that nobody polls.
 func (l *Lane) settleServed() {
 	for serves := l.serves.Load(); serves != 0; serves &= serves - 1 {
-		o := &l.eng.lanes[bits.TrailingZeros32(serves)]
-		if o.delayed.n.Load() > 0 {
-			o.flush(0)
-		}
+		l.eng.lanes[bits.TrailingZeros32(serves)].settle()
 	}
 }
 
-// delays reports whether acknowledgements are delayed.
+// delays reports whether acknowledgements or answers are delayed.
 func (e *Engine) delays() bool {
 	for i := range e.usedLanes() {
-		if e.lanes[i].delayed.n.Load() > 0 {
+		if l := &e.lanes[i]; l.delayed.n.Load() > 0 || l.answers.n.Load() > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// Settle sends all acknowledgements that polls delayed. The application has turned to something
-// else, which may take long, or notify its peer in another way. An adapter would have acknowledged
-// before the application saw its completion.
+// Settle sends all acknowledgements that polls delayed, and all answers. The application has turned
+// to something else, which may take long, or notify its peer in another way. An adapter would have
+// acknowledged before the application saw its completion.
 func (e *Engine) Settle() {
 	for i := range e.usedLanes() {
-		if l := &e.lanes[i]; l.delayed.n.Load() > 0 {
-			l.flush(0)
-		}
+		e.lanes[i].settle()
+	}
+}
+
+// settle is Settle for one Lane.
+func (l *Lane) settle() {
+	if l.answers.n.Load() > 0 {
+		l.sendAnswers()
+	}
+	if l.delayed.n.Load() > 0 {
+		l.flush(0)
 	}
 }
 

@@ -33,7 +33,8 @@ type Lane struct {
 	seen   [MaxLanes]atomic.Uint64 // their polls then
 	serves atomic.Uint32           // a bit for each Lane that nobody polls
 
-	delayed delayedAcks
+	delayed delayed[DelayedAck]
+	answers delayed[Conn]
 
 	_ [64]byte
 }

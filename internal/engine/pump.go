@@ -21,7 +21,7 @@ func (c *Conn) Engine() *Engine { return c.eng }
 func (c *Conn) Mutex() *sync.Mutex { return c.mu }
 
 // SetMachine replaces the machine.
-func (c *Conn) SetMachine(m qp.Machine) { c.machine = m }
+func (c *Conn) SetMachine(m qp.Machine) { c.machine, c.answers.received = m, m.Received() }
 
 // Closed reports whether Close was called.
 func (c *Conn) Closed() bool { return c.closed }
@@ -50,6 +50,9 @@ func (c *Conn) PumpUnlock(now monotime.Time) {
 		return
 	}
 	c.Flush(now)
+	if c.answers.left > 0 {
+		c.answers.last = monotime.Now() // the write took its time
+	}
 	when := min(c.machine.NextTimeout(), c.retry)
 	arm := when.Before(c.armed)
 	if arm {

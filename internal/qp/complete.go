@@ -50,6 +50,7 @@ func (q *Core) WC() *ib.WC { return &q.wc }
 // flags.
 func (q *Core) CompleteRecv(wc *ib.WC, solicited bool) {
 	q.RecvHeld = false
+	q.received++
 	if wc != &q.wc {
 		q.wc = *wc
 	}

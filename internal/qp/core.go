@@ -18,9 +18,10 @@ type Core struct {
 	Recv     queue.RecvWQE // the receive taken for the message in progress
 	RecvHeld bool          // Recv is taken and not completed
 
-	state  ib.QPState
-	events []ib.EventType
-	wc     ib.WC // scratch: passing it on by pointer costs no allocation
+	state    ib.QPState
+	received uint32
+	events   []ib.EventType
+	wc       ib.WC // scratch: passing it on by pointer costs no allocation
 }
 
 // NewCore returns a core in the RESET state.
@@ -28,6 +29,9 @@ func NewCore(c Config) Core { return Core{Config: c, state: ib.QPReset} }
 
 // State returns the state of the queue pair.
 func (q *Core) State() ib.QPState { return q.state }
+
+// Received counts the receives that were completed; it wraps.
+func (q *Core) Received() uint32 { return q.received }
 
 // transitions has the states that may follow each state.
 //

@@ -20,6 +20,8 @@ type Machine interface {
 	// Query fills the attributes the machine owns.
 	Query(attr *ib.QPAttr)
 	State() ib.QPState
+	// Received counts the receives that were completed; it wraps.
+	Received() uint32
 	// AppendCounts appends the queue pair's counts, in the order of the names
 	// that the machine's package gives.
 	AppendCounts(counts []uint64) []uint64

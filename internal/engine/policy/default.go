@@ -42,6 +42,10 @@ const (
 	MinTogether int               = defaultMinTogether
 	MaxTogether int               = defaultMaxTogether
 
+	// Answers that leave together.
+	AnswerBatch int               = defaultAnswerBatch
+	AnswerGap   monotime.Duration = defaultAnswerGap
+
 	// Rings between the processes of a host.
 	RingRetry    monotime.Duration = defaultRingRetry
 	RingLook     monotime.Duration = defaultRingLook

@@ -50,6 +50,10 @@ var (
 	MinTogether = setting[int]("MinTogether", defaultMinTogether)
 	MaxTogether = setting[int]("MaxTogether", defaultMaxTogether)
 
+	// Answers that leave together.
+	AnswerBatch = setting[int]("AnswerBatch", defaultAnswerBatch)
+	AnswerGap   = setting[monotime.Duration]("AnswerGap", defaultAnswerGap)
+
 	// Rings between the processes of a host.
 	RingRetry    = setting[monotime.Duration]("RingRetry", defaultRingRetry)
 	RingLook     = setting[monotime.Duration]("RingLook", defaultRingLook)

@@ -119,6 +119,14 @@ var Table = []Number{
 	{"MaxTogether", int64(defaultMaxTogether), "messages", "",
 		"… and at most: a few lost graces among so many messages are nothing.", "ib_send_lat 2 B"},
 
+	// Answers that leave together (answers.go).
+	{"AnswerBatch", int64(defaultAnswerBatch), "posts", "1",
+		"Answers to messages that came together are written together.",
+		"C RoCEv2 over veth, 64 B, 1 client, 50 outstanding: requests"},
+	{"AnswerGap", int64(defaultAnswerGap), "ns", "",
+		"An application that takes longer between two answers computes them.",
+		"TestSlowAnswersLeaveAtOnce"},
+
 	// Rings between the processes of a host.
 	{"RingRetry", int64(defaultRingRetry), "ns", "",
 		"A queue pair that found the ring full looks again: by then a reader has taken a good " +
@@ -176,6 +184,8 @@ const (
 	defaultAckMisses      = 3
 	defaultMinTogether    = 64
 	defaultMaxTogether    = 1 << 16
+	defaultAnswerBatch    = 32
+	defaultAnswerGap      = 10 * monotime.Microsecond
 	defaultRingRetry      = 50 * monotime.Microsecond
 	defaultRingLook       = 20 * monotime.Millisecond
 	defaultBypassBytes    = 16 << 10

@@ -68,9 +68,10 @@ func (w *writer) wrote(n int) {
 // NewConn makes a queue pair of iWARP over TCP, which counts in counters. makeMachine is called
 // with its number; onEvent later, without locks, with each event.
 func (t *Transport) NewConn(counters *engine.DeviceCounters, makeMachine func(ib.QPN) *rdmap.Stream,
-	onEvent func(ib.EventType)) (*engine.Conn, error) {
+	onEvent func(ib.EventType), lane *engine.Lane) (*engine.Conn, error) {
 	c := &Conn{}
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Counters: counters, OnEvent: onEvent},
+	o := engine.ConnOptions{Counters: counters, OnEvent: onEvent, Lane: lane}
+	err := t.eng.NewConn(&c.Conn, c, o,
 		func(qpn ib.QPN) qp.Machine {
 			c.fpdus = makeMachine(qpn)
 			return c.fpdus
@@ -396,6 +397,7 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 		c.DeliverUnlock()
 		return false, false
 	}
+	c.Heard(now)
 	c.PumpUnlock(now)
 	// or unmapped memory came next: the system reports the rest again
 	all := got < placed+len(buf)

@@ -18,5 +18,5 @@ func (Driver) CounterNames() []string { return rdmap.CounterNames() }
 func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
 	return Of(e).NewConn(q.Counters, func(n ib.QPN) *rdmap.Stream {
 		return rdmap.NewStream(q.Config(n))
-	}, q.OnEvent)
+	}, q.OnEvent, q.Lane)
 }

@@ -101,7 +101,7 @@ func iwarpEndpoint(n *node, bytes int) *endpoint {
 	var err error
 	e.Conn, err = Of(n.Eng).NewConn(n.Counters, func(qpn ib.QPN) *rdmap.Stream {
 		return rdmap.NewStream(e.Config(qpn))
-	}, e.Events.Put)
+	}, e.Events.Put, nil)
 	if err != nil {
 		n.T.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func (t *Transport) NewConn(counters *engine.DeviceCounters, makeMachine func(ib
 	onEvent func(ib.EventType), lane *engine.Lane) (*engine.Conn, error) {
 	c := &Conn{roce: t}
 	c.ack = engine.NewDelayedAck(&c.Conn, lane)
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Counters: counters, OnEvent: onEvent},
+	o := engine.ConnOptions{Counters: counters, OnEvent: onEvent, Lane: lane}
+	err := t.eng.NewConn(&c.Conn, c, o,
 		func(qpn ib.QPN) qp.Machine {
 			c.packets = makeMachine(qpn)
 			c.acked, _ = c.packets.(roce.Acknowledged)

@@ -113,3 +113,28 @@ func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
 		}
 	}
 }
+
+// An answer that waits for others, of an application that then does nothing more, is sent by the
+// background goroutine.
+func TestAnswerThatWaitsIsSent(t *testing.T) {
+	a, b := pair(t, forEver, 4096)
+	a.Recv()
+	const messages = 3
+	for range messages {
+		b.Recv()
+	}
+	lull(b.Node)
+	for range messages {
+		a.Send(56)
+	}
+	came := 0
+	rig.Until(t, "the messages are here", func() bool {
+		var wc [messages]ib.WC
+		b.Node.Eng.Collect(false)
+		came += b.CQ.Poll(wc[:])
+		return came == messages
+	})
+	b.Send(56)
+	for a.Await().Opcode != ib.WCRecv {
+	}
+}

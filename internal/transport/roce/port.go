@@ -82,7 +82,7 @@ func (p *Port) read() int {
 		}
 	}
 	if cur != nil {
-		cur.leaveUnlock(now, p.mayDelayAck)
+		p.leaveUnlock(cur, now)
 	}
 	return n
 }
@@ -106,7 +106,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 	q := p.pkt.DestQP
 	if cur == nil || cur.QPN() != q {
 		if cur != nil {
-			cur.leaveUnlock(now, p.mayDelayAck)
+			p.leaveUnlock(cur, now)
 		}
 		cur = nil
 		if q == ib.QP1 {
@@ -143,6 +143,12 @@ func (t *Transport) lock(q ib.QPN) *Conn {
 	}
 	t.count.unknownQP.Add(1)
 	return nil
+}
+
+// leaveUnlock ends a connection's turn, and releases its lock.
+func (p *Port) leaveUnlock(c *Conn, now monotime.Time) {
+	c.Heard(now)
+	c.leaveUnlock(now, p.mayDelayAck)
 }
 
 // leaveUnlock pumps a connection that packets came for, or, with mayDelayAck, delays its

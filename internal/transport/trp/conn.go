@@ -45,9 +45,11 @@ var config = trp.Config{KeepAlive: 5 * monotime.Second}
 // NewConn makes a queue pair of iWARP over TRP, which counts in counters. makeMachine is called
 // with its number; onEvent later, without locks, with each event.
 func (t *Transport) NewConn(counters *engine.DeviceCounters,
-	makeMachine func(ib.QPN) *rdmap.Association, onEvent func(ib.EventType)) (*engine.Conn, error) {
+	makeMachine func(ib.QPN) *rdmap.Association, onEvent func(ib.EventType),
+	lane *engine.Lane) (*engine.Conn, error) {
 	c := &Conn{trp: t}
-	err := t.eng.NewConn(&c.Conn, c, engine.ConnOptions{Counters: counters, OnEvent: onEvent},
+	o := engine.ConnOptions{Counters: counters, OnEvent: onEvent, Lane: lane}
+	err := t.eng.NewConn(&c.Conn, c, o,
 		func(qpn ib.QPN) qp.Machine {
 			c.assoc = makeMachine(qpn)
 			return c.assoc
@@ -188,6 +190,7 @@ func (c *Conn) take(now monotime.Time, b *udp.RxBatch, n int) {
 			c.assoc.HandleInput(now, m.Src, m.Segment(j))
 		}
 	}
+	c.Heard(now)
 	c.PumpUnlock(now)
 }
 

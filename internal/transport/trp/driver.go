@@ -18,5 +18,5 @@ func (Driver) CounterNames() []string { return rdmap.AssociationCounterNames() }
 func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
 	return Of(e).NewConn(q.Counters, func(n ib.QPN) *rdmap.Association {
 		return rdmap.NewAssociation(q.Config(n))
-	}, q.OnEvent)
+	}, q.OnEvent, q.Lane)
 }

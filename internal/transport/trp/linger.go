@@ -135,4 +135,5 @@ func (m lingerMachine) NextTimeout() monotime.Time            { return m.conn.Ne
 func (m lingerMachine) PollEvent() (ib.EventType, bool)       { return 0, false }
 func (m lingerMachine) Query(*ib.QPAttr)                      {}
 func (m lingerMachine) State() ib.QPState                     { return ib.QPErr }
+func (m lingerMachine) Received() uint32                      { return 0 }
 func (m lingerMachine) AppendCounts(counts []uint64) []uint64 { return counts }

@@ -46,7 +46,7 @@ func trpEndpoint(n *node, bytes int) *trpEnd {
 	var err error
 	e.Conn, err = Of(n.Eng).NewConn(n.Counters, func(qpn ib.QPN) *rdmap.Association {
 		return rdmap.NewAssociation(e.Config(qpn))
-	}, e.Events.Put)
+	}, e.Events.Put, nil)
 	if err != nil {
 		n.T.Fatal(err)
 	}

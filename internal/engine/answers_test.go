@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package engine
+
+import (
+	"net/netip"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
+	"verbena/internal/qp"
+)
+
+// answering is a queue pair without a wire: it counts its receives, and how often it is flushed.
+type answering struct {
+	Conn
+	qp.Machine
+	received uint32
+	flushed  int
+}
+
+func (a *answering) FlushOutput(monotime.Time)       { a.flushed++ }
+func (a *answering) FlushDelayedAck(monotime.Time)   {}
+func (a *answering) NotePost()                       {}
+func (a *answering) Detach() func()                  { return func() {} }
+func (a *answering) Received() uint32                { return a.received }
+func (a *answering) Route() Route                    { panic("not asked") }
+func (a *answering) NextTimeout() monotime.Time      { return monotime.Never }
+func (a *answering) PollEvent() (ib.EventType, bool) { return 0, false }
+func (a *answering) State() ib.QPState               { return ib.QPRTS }
+func (a *answering) AppendCounts(c []uint64) []uint64 {
+	return c
+}
+func (a *answering) PrepareModify(*ib.QPAttr, ib.QPAttrMask, netip.Addr) (
+	func(monotime.Time), error) {
+	return func(monotime.Time) {}, nil
+}
+
+// newAnswering returns a queue pair of an engine whose background goroutine seems to nap.
+func newAnswering(t *testing.T) *answering {
+	t.Helper()
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	e.Probe().StopBackground()
+	e.bg.napping.Store(true)
+	a := &answering{}
+	e.NewNumberlessConn(&a.Conn, a, a)
+	return a
+}
+
+// hear has n messages arrive.
+func (a *answering) hear(now monotime.Time, n int) {
+	a.received += uint32(n)
+	a.Heard(now)
+}
+
+// answer posts n answers, one each gap, and returns how many left at once.
+func (a *answering) answer(now *monotime.Time, gap monotime.Duration, n int) (left int) {
+	for range n {
+		*now = now.Add(gap)
+		if !a.postponeAnswer(*now) {
+			left++
+		}
+	}
+	return left
+}
+
+const quick = monotime.Microsecond
+
+// Answers to messages that came together leave with the last one, or in batches.
+func TestAnswersLeaveTogether(t *testing.T) {
+	const some = 10
+	for n, want := range map[int]int{1: 1, 2: 1, some: 1, 2 * policy.AnswerBatch: 2} {
+		a, now := newAnswering(t), monotime.Time(0)
+		a.hear(now, n)
+		if left := a.answer(&now, quick, n); left != want {
+			t.Errorf("%d answers left at %d times, want %d", n, left, want)
+		}
+		if left := a.answer(&now, quick, some); left != some {
+			t.Errorf("%d of %d posts left at once that answer nothing", left, some)
+		}
+	}
+}
+
+// Answers that take long to compute do not wait for each other.
+func TestSlowAnswersLeaveAtOnce(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	a.hear(now, 10)
+	if left := a.answer(&now, policy.AnswerGap+1, 10); left != 10 {
+		t.Errorf("%d of 10 slow answers left at once", left)
+	}
+}
+
+// Answers that an application leaves behind are sent as soon as it turns to something else.
+func TestAnswersAreNotLeftBehind(t *testing.T) {
+	turns := map[string]func(a *answering){
+		"finds no completion": func(a *answering) { a.eng.FirstLane().Flush() },
+		"goes to sleep":       func(a *answering) { a.eng.Settle() },
+		"modifies": func(a *answering) {
+			_ = a.Modify(&ib.QPAttr{}, 0, netip.Addr{}, func(ib.QPState) error { return nil })
+		},
+		"exits": func(a *answering) { a.eng.Leave() },
+	}
+	for name, turn := range turns {
+		a, now := newAnswering(t), monotime.Time(0)
+		a.hear(now, 10)
+		if a.answer(&now, quick, 5) != 0 || !a.eng.delays() {
+			t.Fatal("5 answers to 10 messages do not wait")
+		}
+		if turn(a); a.flushed == 0 || a.answers.waiting {
+			t.Errorf("the application %s: flushed %d times, still waits: %t", name, a.flushed,
+				a.answers.waiting)
+		}
+	}
+}
+
+// No answer waits while the background goroutine is asleep, as nobody would send it.
+func TestAnswersWaitOnlyWithAGuard(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	a.eng.bg.napping.Store(false)
+	a.hear(now, 10)
+	if left := a.answer(&now, quick, 10); left != 10 {
+		t.Errorf("%d of 10 answers left at once without a goroutine that naps", left)
+	}
+}
