@@ -25,7 +25,7 @@ const copyBelow = 512
 
 const arenaBytes = MaxBurstBytes + 1024
 
-// Burst holds datagrams to one destination: all of SegmentBytes but
+// Burst holds datagrams to one queue pair: all of SegmentBytes but
 // the last, which may be shorter, so that one UDP_SEGMENT send carries it.
 // Machines fill it; the engine writes it and calls Reset.
 //
@@ -33,6 +33,7 @@ const arenaBytes = MaxBurstBytes + 1024
 // Reset, so that deregistering waits for the write and frees nothing under it.
 type Burst struct {
 	path     *Path
+	dst      ib.QPN
 	segBytes int
 	n        int // complete datagrams
 	packets  int // that they stand for
@@ -153,8 +154,9 @@ func (b *Burst) Full() bool { return b.closed || b.n == b.limit }
 // datagram does not fit this burst.
 func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
 	if b.n == 0 {
-		b.path, b.segBytes = path, size
-	} else if b.path != path || b.Full() || size > b.segBytes || b.bytes+size > b.room {
+		b.path, b.dst, b.segBytes = path, bth.DestQP, size
+	} else if b.path != path || b.dst != bth.DestQP || b.Full() || size > b.segBytes ||
+		b.bytes+size > b.room {
 		return false
 	}
 	b.undo = undo{len(b.arena), len(b.iov), len(b.held), b.mark}

@@ -47,5 +47,14 @@ type Acknowledged interface {
 	Discard()
 }
 
+// Datagrams is a Machine whose packets have a destination each.
+type Datagrams interface {
+	Machine
+	// Next returns where the packet goes that PollOutput would make next: by a path, to a queue
+	// pair. ok is false if there is none. path is nil if the packet cannot be sent; PollOutput
+	// completes its work request with an error.
+	Next() (path *Path, dst ib.QPN, ok bool)
+}
+
 // Config has the parameters of every machine, on any transport.
 type Config = qp.Config

@@ -28,7 +28,7 @@ type QP struct {
 	paths pathCache
 }
 
-var _ roce.Machine = (*QP)(nil)
+var _ roce.Datagrams = (*QP)(nil)
 
 // New returns a queue pair in the RESET state.
 func New(c Config) *QP {
@@ -87,6 +87,18 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	}
 	q.Sent(b)
 	return b.Len() > 0
+}
+
+// Next implements roce.Datagrams.
+func (q *QP) Next() (path *roce.Path, dst ib.QPN, ok bool) {
+	if q.State() != ib.QPRTS || q.SQ.Len() == 0 {
+		return nil, 0, false
+	}
+	w := q.SQ.At(0)
+	if w.Dst.IsValid() {
+		path = q.pathTo(w)
+	}
+	return path, w.RemoteQPN, true
 }
 
 // NextTimeout returns Never: the service has no timers.

@@ -228,3 +228,53 @@ func TestErrorAndReset(t *testing.T) {
 	s.SetState(ib.QPReset)
 	s.WantIdle("forgotten")
 }
+
+// The machine tells where its next packet goes, which is where PollOutput then sends it; and that
+// the packet cannot be sent.
+func TestNext(t *testing.T) {
+	s := script.New(t, newUD)
+	m := s.Machine.(roce.Datagrams)
+	want := func(dst netip.Addr, q ib.QPN, ok bool) {
+		t.Helper()
+		path, gotQ, gotOK := m.Next()
+		if gotOK != ok || gotQ != q || (path != nil) != dst.IsValid() || path != nil && path.Dst != dst {
+			t.Fatalf("%+v, QPN %v, %v; want %v, %v, %v", path, gotQ, gotOK, dst, q, ok)
+		}
+	}
+	want(netip.Addr{}, 0, false)
+	a := netip.MustParseAddr("198.51.100.1")
+	queueTo(t, s, a, 5)
+	queueTo(t, s, netip.MustParseAddr("2001:db8::2"), 6) // of another family
+	want(a, 5, true)
+	burst := roce.NewBurst()
+	if !m.PollOutput(0, burst) || burst.Len() != 1 || burst.Path().Dst != a {
+		t.Fatalf("%d packets to %v", burst.Len(), burst.Path())
+	}
+	want(netip.Addr{}, 0, false) // the other one's error has stopped the queue
+}
+
+// queueTo adds a datagram to the send queue without a doorbell.
+func queueTo(t *testing.T, s *script.Script, a netip.Addr, q ib.QPN) {
+	t.Helper()
+	w, ok := s.SQ.Reserve()
+	if !ok {
+		t.Fatal("the send queue is full")
+	}
+	w.Opcode, w.Dst, w.RemoteQPN = ib.WRSend, a, q
+	s.SQ.Commit()
+}
+
+// A burst has one destination, by its address and its queue pair.
+func TestBurstHasOneDestination(t *testing.T) {
+	s := script.New(t, newUD)
+	for _, q := range []ib.QPN{5, 5, 6, 6, 6, 5} {
+		queueTo(t, s, script.Peer, q)
+	}
+	burst := roce.NewBurst()
+	for _, want := range []int{2, 3, 1} {
+		burst.Reset()
+		if !s.Machine.PollOutput(0, burst) || burst.Len() != want {
+			t.Errorf("a burst of %d packets, want %d", burst.Len(), want)
+		}
+	}
+}

@@ -66,11 +66,21 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 		TOS:      uint8(v >> 16),
 		Tag:      uint32(v >> 32),
 		Question: v&questionBit != 0,
+		Prefixed: v&prefixedBit != 0,
 	}
-	if m.Segment == 0 || m.Segment > n {
-		m.Segment = n
+	rest := n
+	if m.Prefixed {
+		if n <= PrefixBytes {
+			c.corrupt.Store(true)
+			return false, ErrCorrupt
+		}
+		m.Prefix, m.Data = m.Data[:PrefixBytes:PrefixBytes], m.Data[PrefixBytes:]
+		rest -= PrefixBytes
 	}
-	if (n+m.Segment-1)/m.Segment > MaxPackets {
+	if m.Segment == 0 || m.Segment > rest {
+		m.Segment = rest
+	}
+	if (rest+m.Segment-1)/m.Segment > MaxPackets {
 		c.corrupt.Store(true)
 		return false, ErrCorrupt
 	}

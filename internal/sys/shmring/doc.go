@@ -16,13 +16,15 @@
 // # Entries
 //
 //	0      4      8   10  11  12      16
-//	│length│ turn │ seg │tos│ q │ tag  │ bytes …          entries start at multiples of 64
+//	│length│ turn │ seg │tos│pq │ tag  │ bytes …          entries start at multiples of 64
 //
 // The first word shows that the entry is there: it is written last, in one piece. turn is the
 // entry's position in the endless sequence of entries, so nothing left of an earlier round is taken
 // for one. Before an entry is published the first word of the next place is cleared. So the
 // consumer looks at one line of memory only, which an empty ring leaves in its cache. An entry does
 // not wrap around the end: a length of all ones skips the rest of the ring.
+//
+// An entry with p = 1 has a prefix of 32 bytes before its packets, which tells more of them.
 //
 // The producer may ask whether the consumer runs (Producer.Ask), by an entry with q = 1. The
 // consumer answers in a word of its own once it has handled everything before.

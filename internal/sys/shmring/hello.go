@@ -21,7 +21,7 @@ type hello struct {
 
 const (
 	helloMagic   = "verbring"
-	helloVersion = 3
+	helloVersion = 4
 	helloBytes   = 40
 )
 

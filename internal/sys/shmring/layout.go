@@ -21,7 +21,11 @@ const (
 	headerBytes = 16
 	skipLength  = 1<<32 - 1
 	questionBit = 1 << 24 // of the entry's second word
+	prefixedBit = 1 << 25 // of the entry's second word
 )
+
+// PrefixBytes is the length of a prefix: the addresses of a datagram.
+const PrefixBytes = 32
 
 // MaxBytes is the longest entry: 32 KiB of payload with the headers. The
 // other side reads one while the next is written.
@@ -48,6 +52,10 @@ type Message struct {
 	Segment int    // bytes of a packet; the last may be shorter
 	TOS     uint8  // as of an IP header
 	Tag     uint32 // the two ends agree on it
+	// Prefixed marks an entry that has PrefixBytes before its packets. Prefix has them after Next;
+	// a caller of Commit has written them.
+	Prefixed bool
+	Prefix   []byte
 	// Question marks an entry that has nothing for anybody: see Producer.Ask.
 	Question bool
 }
@@ -68,6 +76,9 @@ func second(m *Message) uint64 {
 	v := uint64(uint16(m.Segment)) | uint64(m.TOS)<<16 | uint64(m.Tag)<<32
 	if m.Question {
 		v |= questionBit
+	}
+	if m.Prefixed {
+		v |= prefixedBit
 	}
 	return v
 }

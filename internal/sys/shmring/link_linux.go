@@ -106,6 +106,13 @@ func hangUp(fd int) {
 // endOfRing is the last message on a ring that a process gives up. A process that ends sends none.
 var endOfRing = []byte("hung up")
 
+// Taken reports whether the peer has taken the ring. Until then it may still refuse it.
+func (o *Out) Taken() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.event >= 0
+}
+
 // Open reports whether o was not closed.
 func (o *Out) Open() bool { return o.memory != nil }
 

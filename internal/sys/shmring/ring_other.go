@@ -21,6 +21,7 @@ type Out struct {
 func (o *Out) Wake()           {}
 func (o *Out) HangUp()         {}
 func (o *Out) Open() bool      { return false }
+func (o *Out) Taken() bool     { return false }
 func (o *Out) Alive() bool     { return false }
 func (o *Out) PeerEnded() bool { return false }
 func (o *Out) Close()          {}

@@ -197,18 +197,22 @@ func TestWriteAllocatesNothing(t *testing.T) {
 // FuzzHostileProducer lets the other side write anything anywhere: the consumer
 // stays within the ring, ends, and says ErrCorrupt at most.
 func FuzzHostileProducer(f *testing.F) {
-	f.Add([]byte{0, 0, 255, 255, 255, 255, 0, 0, 0, 128, 0, 0})
-	f.Add([]byte{0, 0, 1, 0, 0, 0, 0, 0, 0, 128, 255, 255})
-	f.Add([]byte{0, 16, 0, 0, 1, 0, 0, 0, 0, 128, 0, 0})
+	marks := make([]byte, 6) // and all of the second word but its first bytes
+	f.Add(append([]byte{0, 0, 255, 255, 255, 255, 0, 0, 0, 128, 0, 0}, marks...))
+	f.Add(append([]byte{0, 0, 1, 0, 0, 0, 0, 0, 0, 128, 255, 255}, marks...))
+	f.Add(append([]byte{0, 16, 0, 0, 1, 0, 0, 0, 0, 128, 0, 0}, marks...))
+	f.Add([]byte{0, 0, 33, 0, 0, 0, 0, 0, 0, 128, 1, 0, 0, 2, 0, 0, 0, 0}) // prefixed
+	f.Add([]byte{0, 0, 32, 0, 0, 0, 0, 0, 0, 128, 1, 0, 0, 2, 0, 0, 0, 0})
+	f.Add([]byte{0, 0, 200, 0, 0, 0, 0, 0, 0, 128, 1, 0, 0, 2, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		memory := make([]uint64, totalBytes/8)
 		b := bytesOf(memory)
 		c := newConsumer(b)
 		var m Message
-		for len(script) >= 12 {
+		for len(script) >= 18 {
 			line := int(binary.LittleEndian.Uint16(script)) % (dataBytes / lineBytes)
-			copy(b[dataAt+line*lineBytes:], script[2:12])
-			script = script[12:]
+			copy(b[dataAt+line*lineBytes:], script[2:18])
+			script = script[18:]
 			for range dataBytes / lineBytes {
 				ok, err := c.Next(&m)
 				if err != nil && err != ErrCorrupt {
@@ -219,6 +223,9 @@ func FuzzHostileProducer(f *testing.F) {
 				}
 				if len(m.Data) == 0 || len(m.Data) > MaxBytes || m.Segment < 1 || m.Segment*MaxPackets < len(m.Data) {
 					t.Fatalf("%d bytes in packets of %d", len(m.Data), m.Segment)
+				}
+				if m.Prefixed && len(m.Prefix) != PrefixBytes || !m.Prefixed && m.Prefix != nil {
+					t.Fatalf("a prefix of %d bytes", len(m.Prefix))
 				}
 				_ = m.Data[len(m.Data)-1]
 				c.Advance()
@@ -320,5 +327,29 @@ func TestQuestion(t *testing.T) {
 	}
 	if tx.Ask() != 0 {
 		t.Error("a full ring takes a question")
+	}
+}
+
+// A prefix comes out before the packets, and counts in none of them.
+func TestPrefix(t *testing.T) {
+	tx, rx := NewPair()
+	prefix, packets := pattern(1, PrefixBytes), pattern(2, 64*MaxPackets)
+	tx.write(&Message{Segment: 64, Tag: 9, Prefixed: true}, prefix, packets)
+	var m Message
+	if ok, err := rx.Next(&m); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if !m.Prefixed || !bytes.Equal(m.Prefix, prefix) || !bytes.Equal(m.Data, packets) || m.Segment != 64 || m.Tag != 9 {
+		t.Errorf("%+v", m)
+	}
+	rx.Advance()
+	tx.write(&Message{}, packets)
+	if ok, err := rx.Next(&m); !ok || err != nil || m.Prefixed || m.Prefix != nil {
+		t.Errorf("%v, %v, %+v", ok, err, m)
+	}
+	rx.Advance()
+	tx.write(&Message{Prefixed: true}, prefix)
+	if ok, err := rx.Next(&m); ok || err != ErrCorrupt {
+		t.Errorf("a prefix without a packet: %v, %v", ok, err)
 	}
 }

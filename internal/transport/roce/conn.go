@@ -26,6 +26,7 @@ type Conn struct {
 	// guarded by mu
 	packets roce.Machine      // the machine
 	acked   roce.Acknowledged // the same where it is one; else nil. Immutable
+	each    roce.Datagrams    // the same where it is one; else nil. Immutable
 	sources []*source         // the sockets packets leave by, one a source address
 	ack     engine.DelayedAck
 
@@ -36,6 +37,10 @@ type Conn struct {
 	peerSlot int      // the process that packets may come from in a ring
 	peerTag  uint32   // and the peer's packets carry it
 	question question
+
+	// guarded by mu: of a queue pair whose packets have a destination each
+	to    destination // of the packets that ring is for
+	offer func()      // makes the ring that datagrams to another could go by
 }
 
 // NewConn makes a queue pair of RoCEv2. Its counts go to counters.
@@ -50,6 +55,7 @@ func (t *Transport) NewConn(counters *engine.DeviceCounters, makeMachine func(ib
 		func(qpn ib.QPN) qp.Machine {
 			c.packets = makeMachine(qpn)
 			c.acked, _ = c.packets.(roce.Acknowledged)
+			c.each, _ = c.packets.(roce.Datagrams)
 			return c.packets
 		})
 	if err != nil {
@@ -155,12 +161,16 @@ var pumpers = sync.Pool{New: func() any {
 // FlushOutput implements engine.Transport: it writes bursts until the machine has none. While it
 // writes without the lock the queue pair may be modified, and then has another way to its peer.
 func (c *Conn) FlushOutput(now monotime.Time) {
+	if c.each != nil {
+		c.flushDatagrams(now)
+		return
+	}
 	for !c.Closed() {
 		o := c.ring
 		switch {
 		case o == nil:
 			c.flushSockets(now)
-		case c.flushRing(o, now) || c.ring != o:
+		case c.flushRing(o, now) != shm.Gone || c.ring != o:
 		default:
 			died, ended := o.Ended()
 			until := died.Add(willTimeout)
@@ -180,16 +190,16 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 	}
 }
 
-// flushSockets writes bursts until the machine has none, or a ring is there for them.
+// flushSockets writes bursts until the machine has none, or a ring is there for the next.
 func (c *Conn) flushSockets(now monotime.Time) {
 	var p *pumper
-	for !c.Closed() && len(c.sources) > 0 && c.ring == nil {
+	for !c.Closed() && len(c.sources) > 0 && c.nextRing() == nil {
 		limit := roce.MaxSegments
 		if !c.sources[0].cuts() {
 			limit = 1
 		}
 		n := 0
-		for n < engine.BurstsPerWrite {
+		for n < engine.BurstsPerWrite && (n == 0 || c.nextRing() == nil) {
 			if p == nil {
 				p = pumpers.Get().(*pumper)
 			}
@@ -208,9 +218,13 @@ func (c *Conn) flushSockets(now monotime.Time) {
 		if n == 0 {
 			break
 		}
-		sources := c.sources // replaced, never changed in place
+		sources, offer := c.sources, c.offer // sources: replaced, never changed in place
+		c.offer = nil
 		c.Unlock()
 		p.write(sources, n)
+		if offer != nil {
+			offer()
+		}
 		c.Lock()
 	}
 	if p != nil {

@@ -17,7 +17,7 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// Packets between connected queue pairs of one user on one host need no network:
+// Packets between queue pairs of one user on one host need no network:
 // they go through memory that the two processes share (package shm), or within
 // one process through its own. The machines and their packets are the same; only
 // the ICRC is not computed, as there is nothing on the way that it protects
@@ -35,8 +35,8 @@ import (
 
 // slotOf is the slot of the process that has a queue pair.
 func (t *Transport) slotOf(q ib.QPN) int {
-	if t.member.Meeting(0) == "" {
-		return t.rings.Slot() // this process has all numbers
+	if t.solo { // this process has all numbers
+		return t.rings.Slot()
 	}
 	return portshare.SlotOf(q)
 }
@@ -100,6 +100,8 @@ type ringReader struct {
 	pkt  wire.Packet
 	meta roce.Meta
 	cur  *Conn // locked; its output is pumped when the next one comes
+
+	src, dst netip.Addr // of the datagrams of an entry
 }
 
 func (t *Transport) newReader(slot int, rcvd *atomic.Uint64) shm.Reader {
@@ -108,6 +110,10 @@ func (t *Transport) newReader(slot int, rcvd *atomic.Uint64) shm.Reader {
 
 // Burst implements shm.Reader.
 func (r *ringReader) Burst(now monotime.Time, m *shmring.Message, mayDelayAck bool) {
+	if m.Prefixed && !r.takeAddresses(m.Prefix) {
+		r.roce.rings.Count.Refused.Add(1)
+		return
+	}
 	for at := 0; at < len(m.Data); at += m.Segment {
 		end := min(at+m.Segment, len(m.Data))
 		r.cur = r.packet(now, m.Data[at:end:end], m, mayDelayAck, r.cur)
@@ -129,7 +135,11 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 	cur *Conn) *Conn {
 	v := r.pkt.Parse(b)
 	if v == wire.WellFormed {
-		r.rcvd.Add(uint64(roce.StandsFor(&r.pkt)))
+		n := uint32(1)
+		if !m.Prefixed {
+			n = roce.StandsFor(&r.pkt)
+		}
+		r.rcvd.Add(uint64(n))
 	} else {
 		r.rcvd.Add(1)
 		r.roce.count.malformed[v].Add(1)
@@ -146,14 +156,21 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 			return nil
 		}
 	}
-	// Counts packets that do not come from the peer of a connected queue pair, where a socket would
-	// show another address. Packets that come before it has a peer count, too.
-	if cur.path == nil || cur.peerSlot != r.slot || cur.peerTag != m.Tag {
+	switch {
+	case m.Prefixed != (cur.each != nil), m.Prefixed && !r.owns(&r.pkt):
 		r.roce.rings.Count.Refused.Add(1)
 		return cur
+	case m.Prefixed:
+		r.meta = roce.Meta{Src: r.src, Dst: r.dst, SrcPort: roce.UDPPort, TOS: m.TOS}
+	// Counts packets that do not come from the peer of a connected queue pair, where a socket would
+	// show another address. Packets that come before it has a peer count, too.
+	case cur.path == nil || cur.peerSlot != r.slot || cur.peerTag != m.Tag:
+		r.roce.rings.Count.Refused.Add(1)
+		return cur
+	default:
+		r.meta = roce.Meta{Src: cur.path.Dst, Dst: cur.path.Src, SrcPort: roce.UDPPort, TOS: m.TOS,
+			Long: true}
 	}
-	r.meta = roce.Meta{Src: cur.path.Dst, Dst: cur.path.Src, SrcPort: roce.UDPPort, TOS: m.TOS,
-		Long: true}
 	cur.packets.HandleInput(now, &r.pkt, &r.meta)
 	return cur
 }

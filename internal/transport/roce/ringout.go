@@ -18,25 +18,25 @@ import (
 // adapter, whose time-outs are longer. A DREQ takes some milliseconds on a busy machine.
 const willTimeout = 100 * monotime.Millisecond
 
-// flushRing writes the machine's output to the ring, as long as it is the queue pair's. It reports
-// false if the ring is gone.
-func (c *Conn) flushRing(o *shm.Out, now monotime.Time) bool {
+// flushRing writes the machine's output to the ring, as long as it is that of the next packet. It
+// returns Ready if all was written, Full if the rest waits for room, and Gone if the ring is gone.
+func (c *Conn) flushRing(o *shm.Out, now monotime.Time) shm.Room {
 	waking := false
-	ok := c.fillRing(o, now, &waking)
+	r := c.fillRing(o, now, &waking)
 	if waking {
 		c.roce.rings.EndWake()
 	}
-	return ok
+	return r
 }
 
 // fillRing is flushRing, and sets waking when it is counted there.
-func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) bool {
+func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) shm.Room {
 	p := pumpers.Get().(*pumper)
 	defer pumpers.Put(p)
-	for !c.Closed() && c.ring == o {
+	for !c.Closed() && c.staysIn(o) {
 		o.Lock()
 		r, more, wrote := shm.Ready, true, false
-		for n := 0; more && n < engine.BurstsPerWrite; n++ {
+		for n := 0; more && n < engine.BurstsPerWrite && c.staysIn(o); n++ {
 			r = o.RoomLocked()
 			if r == shm.Stuck && c.acked != nil {
 				r = shm.Full // the reader lives: its end would end the ring
@@ -51,7 +51,7 @@ func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) bool {
 		again := o.LookAgainLocked()
 		o.Unlock()
 		if r == shm.Gone {
-			return false
+			return shm.Gone
 		}
 		if wake { // no connection's lock is held across a system call
 			if !*waking {
@@ -65,22 +65,25 @@ func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) bool {
 		}
 		if r == shm.Full {
 			c.RetryAt(again)
-			break
+			return shm.Full
 		}
 		if !more {
 			break
 		}
 	}
-	return true
+	return shm.Ready
 }
 
 // writeBurst writes the machine's next burst to the ring, whose lock is held. It
 // reports false if there is none.
 func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 	b.Limit(roce.MaxSegments)
-	memory := o.MemoryLocked()
+	memory, prefix := o.MemoryLocked(), 0
+	if c.each != nil {
+		prefix = shmring.PrefixBytes
+	}
 	if memory != nil {
-		b.Into(memory, o.BypassCacheLocked())
+		b.Into(memory[prefix:], o.BypassCacheLocked())
 	}
 	b.PlaceAck(c.ackPlace())
 	defer b.Reset()
@@ -97,8 +100,12 @@ func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
 		c.roce.rings.Count.Lost.Add(uint64(b.Packets()))
 		return true
 	}
-	o.CommitLocked(b.Bytes(), b.Packets(), begin,
-		&shmring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag})
+	m := shmring.Message{Segment: b.SegmentBytes(), TOS: b.Path().TClass, Tag: c.tag}
+	if prefix > 0 {
+		m.Prefixed = true
+		putAddresses(memory, b.Path())
+	}
+	o.CommitLocked(prefix+b.Bytes(), b.Packets(), begin, &m)
 	return true
 }
 

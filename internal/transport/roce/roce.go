@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,7 @@ type Transport struct {
 	// immutable after Component
 	eng    *engine.Engine
 	member portshare.Member
+	solo   bool // processes do not find each other
 	rings  *shm.Rings
 	// Reorder is the memory of all queue pairs for requests that arrive before their turn.
 	Reorder *mem.Budget
@@ -50,6 +52,10 @@ type Transport struct {
 	opened  map[netip.Addr]*Port
 
 	received map[netip.Addr]bool // guarded by mu: addresses of Listen
+
+	// ours has the addresses of opened, true, and the others of received, false. It is replaced
+	// under mu, and read without it for each datagram in a ring.
+	ours atomic.Pointer[map[netip.Addr]bool]
 
 	groups groups
 	gsi    gsi
@@ -83,6 +89,7 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 			pools:    map[netip.Addr]*udp.SourcePool{},
 			sources:  map[*udp.Source]*source{},
 		}
+		t.ours.Store(&map[netip.Addr]bool{})
 		t.groups.members, t.groups.ports = map[group][]*Conn{}, map[group]*Port{}
 		d := rules()
 		d.Route = t.route
@@ -92,6 +99,7 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.solo = t.member.Meeting(0) == ""
 		n := engine.Numbers{Slot: t.member.Slot(), Name: t.member.Name()}
 		n.First, n.Last = t.member.QPNRange()
 		if e.Capture() == nil { // a capture shows all packets, also those for nobody
@@ -186,6 +194,7 @@ func (t *Transport) Listen(addr netip.Addr) error {
 	if err == nil {
 		t.mu.Lock()
 		t.received[addr] = true
+		t.showOursLocked()
 		t.mu.Unlock()
 	}
 	return err
@@ -209,8 +218,22 @@ func (t *Transport) open(addr netip.Addr) error {
 	p, err := t.addPort(addr, s, group{})
 	if err == nil {
 		t.opened[addr] = p
+		t.showOursLocked()
 	}
 	return err
+}
+
+// showOursLocked renews ours.
+func (t *Transport) showOursLocked() {
+	ours := maps.Clone(t.received)
+	for a := range ours {
+		ours[a] = false
+	}
+	for a := range t.opened {
+		ours[a] = true
+		ours[a.WithZone("")] = true // packets have no zone
+	}
+	t.ours.Store(&ours)
 }
 
 // identify finds the IPv4 identification of a datagram received.

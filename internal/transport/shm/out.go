@@ -117,6 +117,13 @@ func (o *Out) alive() bool {
 	return !o.gone && (o.out == nil || o.out.Alive())
 }
 
+// accepted reports whether the reader has taken the ring, which is not gone.
+func (o *Out) accepted() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.gone && (o.out == nil || o.out.Taken())
+}
+
 func (o *Out) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

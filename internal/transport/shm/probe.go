@@ -47,11 +47,14 @@ func (p Probe) NewOut(tx *shmring.Producer) *Out {
 func (p Probe) Alive(o *Out) bool { return o.alive() }
 
 // Write writes any bytes to a ring.
-func (p Probe) Write(o *Out, b []byte) {
+func (p Probe) Write(o *Out, b []byte) { p.WriteEntry(o, b, false) }
+
+// WriteEntry is Write of an entry whose first bytes may be marked as a prefix.
+func (p Probe) WriteEntry(o *Out, b []byte, prefixed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if memory := o.tx.Reserve(); memory != nil {
-		o.tx.Commit(copy(memory, b), &shmring.Message{})
+		o.tx.Commit(copy(memory, b), &shmring.Message{Prefixed: prefixed})
 		if o.tx.MustWake() {
 			o.out.Wake()
 		}

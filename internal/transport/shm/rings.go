@@ -53,10 +53,12 @@ type Rings struct {
 
 	dialMu sync.Mutex // one at a time
 
-	mu   sync.Mutex
-	out  map[int]*Out          // guarded by mu: by slot of another process, the one to use
-	loop [engine.MaxLanes]*Out // guarded by mu: within this process, by the Lane that reads
-	ends map[*shmring.Out]*Out // guarded by mu: all that are not closed; nil after Stop
+	mu sync.Mutex
+	// guarded by mu: when Offer may dial again, by slot, after a failure or a ring's end
+	again map[int]monotime.Time
+	out   map[int]*Out          // guarded by mu: by slot of another process, the one to use
+	loop  [engine.MaxLanes]*Out // guarded by mu: within this process, by the Lane that reads
+	ends  map[*shmring.Out]*Out // guarded by mu: all that are not closed; nil after Stop
 }
 
 // Counters count packets between queue pairs of this host, which went through memory.
@@ -98,7 +100,8 @@ const dialTimeout = 50 * monotime.Millisecond
 // Open finds out whether there can be rings, and takes those of other processes. It is
 // called before the background goroutine runs.
 func Open(e *engine.Engine, c Config) *Rings {
-	l := &Rings{eng: e, config: c, out: map[int]*Out{}, ends: map[*shmring.Out]*Out{}}
+	l := &Rings{eng: e, config: c, out: map[int]*Out{}, ends: map[*shmring.Out]*Out{},
+		again: map[int]monotime.Time{}}
 	l.rings.Store(&[]*In{})
 	var err error
 	if l.self, err = shmring.NetNamespace(c.Slot); err != nil {
@@ -177,33 +180,65 @@ func (l *Rings) To(slot int) *Out {
 	if o != nil && o.alive() {
 		return o
 	}
-	o = l.dial(slot)
+	return l.dial(slot, dialTimeout)
+}
+
+// Taken returns the ring to a process, of a slot, that the process has taken; nil if there is none.
+// Then dial says that Offer is to be called. It does not wait.
+func (l *Rings) Taken(slot int) (o *Out, dial bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if o != nil {
-		l.out[slot] = o
+	o, again := l.out[slot], l.again[slot]
+	l.mu.Unlock()
+	if o == nil {
+		return nil, again == 0 || !monotime.Now().Before(again)
 	}
-	return o
+	if !o.accepted() {
+		return nil, false
+	}
+	return o, false
+}
+
+// redialAfter is the time between two rings that Offer makes to a process which does not take them,
+// or is not there.
+const redialAfter = monotime.Second
+
+// Offer makes a ring to another process, of a slot, and does not wait for its answer: Taken
+// returns the ring once there is one.
+func (l *Rings) Offer(slot int) {
+	if !l.dialMu.TryLock() {
+		return // the next datagram asks again
+	}
+	defer l.dialMu.Unlock()
+	if _, dial := l.Taken(slot); dial {
+		l.dial(slot, 0)
+	}
 }
 
 // Loop returns the ring within this process to queue pairs of a Lane.
 func (l *Rings) Loop(lane *engine.Lane) *Out {
-	l.dialMu.Lock()
-	defer l.dialMu.Unlock()
-	n := lane.Number()
-	l.mu.Lock()
-	o := l.loop[n]
-	l.mu.Unlock()
-	if o != nil {
+	if o := l.LoopMade(lane); o != nil {
 		return o
 	}
+	l.dialMu.Lock()
+	defer l.dialMu.Unlock()
+	if o := l.LoopMade(lane); o != nil {
+		return o
+	}
+	n := lane.Number()
 	tx, rx := shmring.NewPair()
 	l.add(&In{slot: l.self.Slot, rx: rx}, lane)
-	o = &Out{rings: l, slot: l.self.Slot, tx: tx, sent: &l.Count.lanes[n].sent}
+	o := &Out{rings: l, slot: l.self.Slot, tx: tx, sent: &l.Count.lanes[n].sent}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.loop[n] = o
 	return o
+}
+
+// LoopMade returns the ring of Loop if it is there already, else nil.
+func (l *Rings) LoopMade(lane *engine.Lane) *Out {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.loop[lane.Number()]
 }
 
 // backFull reports whether a ring to the process of a slot, which is there already, is full.
@@ -230,9 +265,14 @@ func (l *Rings) back(slot int) *Out {
 	return l.out[slot]
 }
 
-func (l *Rings) dial(slot int) *Out {
-	out, err := shmring.Dial(l.config.Path(slot), l.self, slot, dialTimeout)
+// dial makes a ring to another process, of a slot, and uses it from now on. It returns nil if that
+// is not possible. The caller holds dialMu.
+func (l *Rings) dial(slot int, patience monotime.Duration) *Out {
+	out, err := shmring.Dial(l.config.Path(slot), l.self, slot, patience)
 	if err != nil {
+		l.mu.Lock()
+		l.again[slot] = monotime.Now().Add(redialAfter)
+		l.mu.Unlock()
 		return nil
 	}
 	o := &Out{rings: l, slot: slot, tx: out.Producer, out: out, sent: &l.Count.lanes[0].sent}
@@ -247,6 +287,11 @@ func (l *Rings) dial(slot int) *Out {
 		out.Close()
 		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ends[out] != nil { // the background goroutine has not dropped it since
+		l.out[slot] = o
+	}
 	return o
 }
 
@@ -256,9 +301,13 @@ func (l *Rings) drop(out *shmring.Out) *Out {
 	defer l.mu.Unlock()
 	o := l.ends[out]
 	delete(l.ends, out)
-	if o != nil && l.out[o.slot] == o {
+	if o == nil {
+		return nil
+	}
+	if l.out[o.slot] == o {
 		delete(l.out, o.slot)
 	}
+	l.again[o.slot] = monotime.Now().Add(redialAfter)
 	return o
 }
 
