@@ -134,38 +134,6 @@ func TestGoroutinesAreAsDocumented(t *testing.T) {
 	}
 }
 
-// The locks that ARCHITECTURE.md puts in order are fields of the types that it names.
-func TestLocksAreThere(t *testing.T) {
-	fields := map[string]bool{}
-	for _, s := range sources(t) {
-		for n := range ast.Preorder(s.file) {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok {
-				continue
-			}
-			if st, ok := spec.Type.(*ast.StructType); ok {
-				for _, f := range st.Fields.List {
-					for _, name := range f.Names {
-						fields[spec.Name.Name+"."+name.Name] = true
-					}
-				}
-			}
-		}
-	}
-	found := 0
-	for _, line := range picture(t, "Locks") {
-		for _, m := range regexp.MustCompile(`([A-Za-z]+)\.([a-zA-Z]*[mM]u)\b`).FindAllStringSubmatch(line, -1) {
-			found++
-			if !fields[m[1]+"."+m[2]] {
-				t.Errorf("ARCHITECTURE.md has a lock %s.%s, which is no field", m[1], m[2])
-			}
-		}
-	}
-	if found < 12 {
-		t.Errorf("only %d locks are named", found)
-	}
-}
-
 // File names, folders and Go names in code spans of ARCHITECTURE.md and docs/design exist.
 func TestDesignNamesWhatIsThere(t *testing.T) {
 	tree, err := readTree()

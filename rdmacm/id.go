@@ -223,11 +223,13 @@ func (id *ID) over(ev Event) {
 // raiseRequest raises a ConnectRequest on a listener's channel.
 func (id *ID) raiseRequest(ev *Event) {
 	id.mu.Lock()
-	defer id.mu.Unlock()
 	ev.ID.ch = id.ch
-	if id.state != stListening { // destroyed meanwhile
-		_ = ev.ID.Destroy() // the application has not seen it: it cannot have a queue pair
-		return
+	listens := id.state == stListening
+	if listens {
+		id.ch.put(ev)
 	}
-	id.ch.put(ev)
+	id.mu.Unlock()
+	if !listens { // destroyed meanwhile
+		_ = ev.ID.Destroy() // the application has not seen it: it cannot have a queue pair
+	}
 }

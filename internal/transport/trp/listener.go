@@ -227,12 +227,15 @@ func (l *Listener) replyPort(local netip.Addr) (*Port, error) {
 		return nil, err
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if other := l.replies[local]; other != nil || l.closed {
-		p.Close()
-		return other, errIf(l.closed)
+	other, closed := l.replies[local], l.closed
+	if other == nil && !closed {
+		l.replies[local] = p
 	}
-	l.replies[local] = p
+	l.mu.Unlock()
+	if other != nil || closed {
+		p.Close() // waits for a reader, which may wait for l.mu
+		return other, errIf(closed)
+	}
 	return p, nil
 }
 
