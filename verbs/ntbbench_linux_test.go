@@ -141,10 +141,12 @@ func BenchmarkNTBPost(b *testing.B) {
 func BenchmarkNTBSends(b *testing.B) {
 	x, y := ntbEnds(b, "shm", 64)
 	ends := [2]*end{x, y}
-	wr := []verbs.SendWR{{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: make([]byte, 8)}}
+	wr := []verbs.SendWR{{Opcode: ib.WRSend, Flags: ib.SendSignaled}}
 	wc := make([]ib.WC, 16)
 	var recv [2][]verbs.RecvWR
+	var list [2][]ib.SGE
 	for i, e := range ends {
+		list[i] = []ib.SGE{e.mr.SGE(0, 8)}
 		recv[i] = []verbs.RecvWR{{SGList: []ib.SGE{e.mr.SGE(0, 64)}}}
 		_, err := e.qp.PostRecv(recv[i]...)
 		check(b, err)
@@ -152,6 +154,7 @@ func BenchmarkNTBSends(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		to := 1 - i&1
+		wr[0].SGList = list[i&1]
 		if _, err := ends[i&1].qp.PostSend(wr...); err != nil {
 			b.Fatal(err)
 		}

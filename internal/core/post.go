@@ -105,14 +105,9 @@ func (q *QP) quick(wr *SendWR) bool {
 	if len(wr.SGList) != 1 || q.sq.MaxSGE() == 0 || wr.SGList[0].Length > uint32(limit) {
 		return false
 	}
-	s, v := q.ctx.keys.Local(q.pd.num, wr.SGList[0], 0)
-	if v != ib.VendorNone {
-		return false
-	}
-	m.Local, m.Bytes = wr.SGList[0], s.Len()
-	ok := s.CopyOut(0, m.Data[:m.Bytes]) && q.conn.PostShort()
-	s.Release()
-	return ok
+	m.Local, m.Bytes = wr.SGList[0], int(wr.SGList[0].Length)
+	v, ok := q.ctx.keys.GetLocal(&q.sent, q.pd.num, m.Local, m.Data[:m.Bytes])
+	return v == ib.VendorNone && ok && q.conn.PostShort()
 }
 
 // BeginSend locks the queue pair for Send, or fails if it takes no sends. SubmitSends unlocks it.

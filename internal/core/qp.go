@@ -12,6 +12,7 @@ import (
 	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/engine"
+	"verbena/internal/mem"
 	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/transport"
@@ -46,6 +47,8 @@ type QP struct {
 	ops    uint64     // that may be posted: opBits
 	sq     *queue.SendQueue
 	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
+
+	sent mem.LastKey // of a short message, guarded by the connection's lock
 
 	modifyMu sync.Mutex // one Modify at a time
 	gone     atomic.Bool

@@ -101,6 +101,24 @@ func BenchmarkLocal(b *testing.B) {
 	}
 }
 
+func BenchmarkShort(b *testing.B) {
+	tab := newTestTable(1)
+	r := mustRegister(b, tab, words(4096), iova, fullAccess)
+	sge := ib.SGE{Addr: iova, Length: 8, LKey: r.LKey()}
+	var last LastKey
+	data := make([]byte, 8)
+	for name, f := range map[string]func(*LastKey, PD, ib.SGE, []byte) (AccessError, bool){
+		"put": tab.PutLocal, "get": tab.GetLocal,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				f(&last, pd1, sge, data)
+			}
+		})
+	}
+}
+
 func BenchmarkRegister(b *testing.B) {
 	tab := newTestTable(1)
 	buf := words(4096)

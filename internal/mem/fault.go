@@ -14,10 +14,13 @@ import (
 // ten nanoseconds and report false for a fault.
 
 // caught is deferred around the touching. It puts back how the goroutine takes
-// faults and turns one into false.
+// faults and turns one into false. Where ok is true already there was none.
 func caught(before bool, ok *bool) {
 	if !before {
 		debug.SetPanicOnFault(false)
+	}
+	if *ok {
+		return
 	}
 	r := recover()
 	if r == nil {

@@ -14,7 +14,7 @@ import "verbena/ib"
 //
 // Spec: IBTA vol. 1, 10.6.3; checks in the order key, domain, access, bounds.
 func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, AccessError) {
-	g, off, v := t.openLocal(pd, sge, need)
+	g, off, v := t.slotOf(uint32(sge.LKey)).openLocal(pd, sge, need)
 	if v != ib.VendorNone {
 		return Span{}, v
 	}
@@ -23,8 +23,8 @@ func (t *Table) Local(pd PD, sge ib.SGE, need ib.Access) (Span, AccessError) {
 
 // PutLocal is Local for writing, Span.CopyIn of data, which is no longer than the element, and
 // Span.Release in one. It is for short messages, whose cost these calls would dominate.
-func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v AccessError, ok bool) {
-	g, off, v := t.openLocal(pd, sge, ib.AccessLocalWrite)
+func (t *Table) PutLocal(last *LastKey, pd PD, sge ib.SGE, data []byte) (v AccessError, ok bool) {
+	g, off, v := last.slotIn(t, uint32(sge.LKey)).openLocal(pd, sge, ib.AccessLocalWrite)
 	if v != ib.VendorNone {
 		return v, false
 	}
@@ -38,10 +38,42 @@ func (t *Table) PutLocal(pd PD, sge ib.SGE, data []byte) (v AccessError, ok bool
 	return ib.VendorNone, ok
 }
 
-// openLocal is Local without the span: the entry is held.
-func (t *Table) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *keyEntry, off uint64,
+// GetLocal is Local for reading, Span.CopyOut to dst, which is as long as the element, and
+// Span.Release in one. It is for short messages, as PutLocal is.
+func (t *Table) GetLocal(last *LastKey, pd PD, sge ib.SGE, dst []byte) (v AccessError, ok bool) {
+	g, off, v := last.slotIn(t, uint32(sge.LKey)).openLocal(pd, sge, 0)
+	if v != ib.VendorNone {
+		return v, false
+	}
+	if n := uint64(len(dst)); g.segs == nil {
+		ok = Copy(dst, g.mem[off:off+n])
+	} else {
+		s := g.span(off, n)
+		ok = s.CopyOut(0, dst)
+	}
+	g.gate.release()
+	return ib.VendorNone, ok
+}
+
+// A LastKey remembers where a Table has the key that was looked up last. A key never moves, so that
+// only finding its place is saved, and every check is made. Its owner serialises its use, with one
+// Table. The zero LastKey remembers nothing.
+type LastKey struct {
+	key  uint32
+	slot *slot
+}
+
+// slotIn is Table.slotOf.
+func (l *LastKey) slotIn(t *Table, key uint32) *slot {
+	if l.slot == nil || l.key != key {
+		l.key, l.slot = key, t.slotOf(key)
+	}
+	return l.slot
+}
+
+// openLocal is Table.Local without the span: the entry is held. s may be nil.
+func (s *slot) openLocal(pd PD, sge ib.SGE, need ib.Access) (g *keyEntry, off uint64,
 	v AccessError) {
-	s := t.slotOf(uint32(sge.LKey))
 	if s == nil {
 		return nil, 0, ib.VendorKey
 	}

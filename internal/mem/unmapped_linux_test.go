@@ -47,7 +47,7 @@ func TestUnmappedTarget(t *testing.T) {
 			t.Errorf("%s: read", name)
 		}
 		s.Release()
-		v, ok := tab.PutLocal(pd1, ib.SGE{Addr: iova + uint64(page), Length: 100, LKey: r.LKey()}, want[:100])
+		v, ok := tab.PutLocal(new(LastKey), pd1, ib.SGE{Addr: iova + uint64(page), Length: 100, LKey: r.LKey()}, want[:100])
 		if v != ib.VendorNone || !ok || Unplaced()-was != uint64(page)+100 {
 			t.Errorf("%s: a receive: %v, %v, %d bytes counted", name, v, ok, Unplaced()-was)
 		}
@@ -121,7 +121,7 @@ func TestShorterFile(t *testing.T) {
 	if err := f.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	if v, ok := tab.PutLocal(pd1, ib.SGE{Addr: iova, Length: 10, LKey: r.LKey()}, make([]byte, 10)); v != ib.VendorNone || ok {
+	if v, ok := tab.PutLocal(new(LastKey), pd1, ib.SGE{Addr: iova, Length: 10, LKey: r.LKey()}, make([]byte, 10)); v != ib.VendorNone || ok {
 		t.Errorf("written: %v, %v", v, ok)
 	}
 }

@@ -5,6 +5,7 @@ package qp
 import (
 	"verbena/ib"
 	"verbena/internal/fsm"
+	"verbena/internal/mem"
 	"verbena/internal/queue"
 )
 
@@ -21,7 +22,8 @@ type Core struct {
 	state    ib.QPState
 	received uint32
 	events   []ib.EventType
-	wc       ib.WC // scratch: passing it on by pointer costs no allocation
+	wc       ib.WC       // scratch: passing it on by pointer costs no allocation
+	placed   mem.LastKey // of local memory that was written
 }
 
 // NewCore returns a core in the RESET state.

@@ -77,7 +77,7 @@ func (q *Core) scatter(pd mem.PD, list []ib.SGE, off int, data []byte) (ib.WCSta
 		g.Addr += uint64(off)
 		g.Length = min(g.Length-uint32(off), uint32(len(data)))
 		off = 0
-		v, ok := q.Mem.PutLocal(pd, g, data[:g.Length])
+		v, ok := q.Mem.PutLocal(&q.placed, pd, g, data[:g.Length])
 		if v != ib.VendorNone {
 			return ib.WCLocProtErr, v
 		}

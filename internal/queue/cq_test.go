@@ -5,6 +5,7 @@ package queue
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -356,5 +357,23 @@ func TestCQConcurrent(t *testing.T) {
 	side.Wait()
 	if total := polled + purgedCount.Load(); total != producers*each {
 		t.Errorf("%d completions polled or purged, want %d", total, producers*each)
+	}
+}
+
+// Push copies each field by itself: none may be left out.
+func TestPushKeepsEachField(t *testing.T) {
+	var zero ib.WC
+	kind := reflect.TypeOf(zero)
+	for i := range kind.NumField() {
+		q := NewCQ(1)
+		var want ib.WC
+		reflect.ValueOf(&want).Elem().Field(i).SetUint(0x7f)
+		for _, wc := range []ib.WC{want, zero} { // what was in the slot before does not stay
+			q.Push(&wc, false)
+			var got [1]ib.WC
+			if q.Poll(got[:]); got[0] != wc {
+				t.Errorf("%s: %+v, want %+v", kind.Field(i).Name, got[0], wc)
+			}
+		}
 	}
 }

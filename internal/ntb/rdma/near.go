@@ -63,18 +63,18 @@ func (q *QP) near() bool {
 
 // Store makes a WRITE of at most MaxStore bytes without a place in the send queue. The queue is
 // empty, so it waits for nothing there. Store returns false if the WRITE must have a place.
-func (q *QP) Store(id uint64, flags ib.SendFlags, data []byte, key ib.RKey, va uint64) bool {
+func (q *QP) Store(s *queue.Short) bool {
 	if q.SQ.Len() > 0 || !q.near() {
 		return false
 	}
-	n := uint32(len(data))
-	at, run := q.far.direct(key, va, n)
-	if run < n || run == 0 || !q.node.near.Place(at, data) {
+	n := uint32(s.Bytes)
+	at, run := q.far.direct(s.Key, s.Addr, n)
+	if run < n || run == 0 || !q.node.near.Place(at, s.Data[:n]) {
 		return false
 	}
 	q.Count[SentPlaced] += uint64(n)
 	q.Count[SentMessages]++
-	q.CompleteDone(id, ib.WRRDMAWrite, flags)
+	q.CompleteDone(s.ID, ib.WRRDMAWrite, s.Flags)
 	return true
 }
 

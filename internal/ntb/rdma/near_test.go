@@ -91,19 +91,18 @@ func (e *end) wantQuick(why string, list ...queue.SendWQE) {
 
 // stored has a WRITE made without a place in the send queue, if it can be read.
 func (e *end) stored(w queue.SendWQE) bool {
-	var room [MaxStore]byte
-	data := w.Inline
-	if w.Flags&ib.SendInline == 0 {
+	m := queue.Short{ID: e.wrid + 1, Flags: w.Flags, Key: w.RKey, Addr: w.RemoteAddr}
+	if m.Bytes = copy(m.Data[:], w.Inline); w.Flags&ib.SendInline == 0 {
 		s, v := e.table.Local(pd, w.SGE[0], 0)
 		if v != ib.VendorNone {
 			return false
 		}
-		data = room[:s.Len()]
-		s.CopyOut(0, data)
+		m.Bytes = s.Len()
+		s.CopyOut(0, m.Data[:m.Bytes])
 		s.Release()
 	}
 	e.wrid++
-	if e.q.Store(e.wrid, w.Flags, data, w.RKey, w.RemoteAddr) {
+	if e.q.Store(&m) {
 		return true
 	}
 	e.wrid--

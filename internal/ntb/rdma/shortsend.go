@@ -9,33 +9,22 @@ import (
 	wire "verbena/internal/wire/ntb"
 )
 
-// Short is a SEND of at most MaxShort bytes that is to be posted.
-type Short struct {
-	ID    uint64
-	Op    ib.WROpcode
-	Flags ib.SendFlags
-	Imm   uint32
-	Key   ib.RKey  // to invalidate
-	Data  []byte   // to be sent
-	SGE   []ib.SGE // where it was read, if it is not inline
-}
-
-// MaxShort is the largest number of bytes in a Short.
+// MaxShort is the largest number of bytes of a SEND that is one line.
 const MaxShort = wire.MaxShortSend
 
 // Send writes a SEND into the peer's window at once, and then fills its place in the send queue. It
 // returns false if earlier work requests wait: the caller posts it as others then. The caller calls
 // Quick after the last of a list.
-func (q *QP) Send(s *Short) bool {
-	if len(s.Data) > MaxShort || !wqeOps[s.Op].IsSend() || q.req.cur != q.SQ.Tail() ||
+func (q *QP) Send(s *queue.Short) bool {
+	if s.Bytes > MaxShort || !wqeOps[s.Op].IsSend() || q.req.cur != q.SQ.Tail() ||
 		q.SQ.Len() == q.SQ.Cap() || !q.near() {
 		return false
 	}
-	e := q.line(s.Op, s.Flags, uint32(len(s.Data)))
+	e := q.line(s.Op, s.Flags, uint32(s.Bytes))
 	if e == nil {
 		return false
 	}
-	copy(e.Inline[:], s.Data)
+	copy(e.Inline[:], s.Data[:s.Bytes])
 	e.Imm = s.Imm
 	if s.Op == ib.WRSendWithInv {
 		e.Imm = uint32(s.Key)
@@ -45,11 +34,11 @@ func (q *QP) Send(s *Short) bool {
 	}
 	w, _ := q.SQ.Reserve()
 	w.WRID, w.Opcode, w.Flags, w.Imm, w.InvalidateKey = s.ID, s.Op, s.Flags, s.Imm, s.Key
-	w.Length = uint32(len(s.Data))
+	w.Length = uint32(s.Bytes)
 	if s.Flags&ib.SendInline != 0 {
-		w.Inline = append(w.Inline, s.Data...)
+		w.Inline = append(w.Inline, s.Data[:s.Bytes]...)
 	} else {
-		w.SGE = append(w.SGE, s.SGE...)
+		w.SGE = append(w.SGE, s.Local)
 	}
 	q.SQ.Commit()
 	q.lineSent(w)

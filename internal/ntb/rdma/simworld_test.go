@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"verbena/ib"
@@ -324,8 +323,13 @@ func (u *user) work() {
 }
 
 // short is a work request as one that is not in the send queue yet.
-func short(w *queue.SendWQE, data []byte) *Short {
-	return &Short{ID: w.WRID, Op: w.Opcode, Flags: w.Flags, Imm: w.Imm, Key: w.InvalidateKey, Data: data, SGE: slices.Clone(w.SGE)}
+func short(w *queue.SendWQE, data []byte) *queue.Short {
+	s := &queue.Short{ID: w.WRID, Op: w.Opcode, Flags: w.Flags, Imm: w.Imm, Key: w.InvalidateKey, Bytes: len(data)}
+	if len(w.SGE) > 0 { // its elements lie side by side
+		s.Local = ib.SGE{Addr: w.SGE[0].Addr, Length: w.Length, LKey: w.SGE[0].LKey}
+	}
+	copy(s.Data[:], data)
+	return s
 }
 
 func (u *user) fill(s *queue.SendWQE, i int) {

@@ -81,15 +81,10 @@ func (c *Conn) ShortLimit(op ib.WROpcode) int {
 // PostShort implements engine.Immediate: its lines, or bytes, are in the peer's window when
 // it returns true.
 func (c *Conn) PostShort(m *queue.Short) bool {
-	data := m.Data[:m.Bytes]
 	if m.Op == ib.WRRDMAWrite {
-		return c.q.Store(m.ID, m.Flags, data, m.Key, m.Addr)
+		return c.q.Store(m)
 	}
-	s := rdma.Short{ID: m.ID, Op: m.Op, Flags: m.Flags, Imm: m.Imm, Key: m.Key, Data: data}
-	if m.Flags&ib.SendInline == 0 {
-		s.SGE = []ib.SGE{m.Local}
-	}
-	return c.q.Send(&s)
+	return c.q.Send(m)
 }
 
 // tell delivers events that another call has left.

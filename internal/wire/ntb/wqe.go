@@ -131,7 +131,9 @@ func (w *WQE) Parse(b []byte) (ok bool) {
 // Inline.
 func (w *WQE) ParseLine(b *[LineBytes]byte) (ok bool) {
 	w.parseHeader(b[:])
-	copy(w.Inline[:MaxShortSend], b[sendAt:])
+	for i := 0; i < MaxShortSend; i += 8 { // whole words, as PutLine
+		binary.NativeEndian.PutUint64(w.Inline[i:], binary.NativeEndian.Uint64(b[sendAt+i:]))
+	}
 	return w.Op.IsSend() && w.Length <= MaxShortSend && w.first() && w.last() && w.valid()
 }
 
