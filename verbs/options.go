@@ -29,5 +29,9 @@ func WithCapture(path string) Option { return func(o *options) { o.CapturePath(p
 // WithCapture imply this option.
 func WithoutLocalPath() Option { return func(o *options) { o.NoLocal = true } }
 
+// WithCongestionControl chooses the congestion control of RC queue pairs over RoCE:
+// "delivery-rate", the default, or "dcqcn", the algorithm of RoCE adapters.
+func WithCongestionControl(name string) Option { return func(o *options) { o.Congestion = name } }
+
 // WithoutSharing reserves UDP port 4791 for this process alone.
 func WithoutSharing() Option { return func(o *options) { o.Solo = true } }

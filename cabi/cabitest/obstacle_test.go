@@ -86,6 +86,7 @@ func TestObstaclesAreSaid(t *testing.T) {
 		{"VERBENA_FAULTS=loss", "write it as key=value"},
 		{"VERBENA_FAULTS=lost=1%", "use loss, "},
 		{"VERBENA_FAULTS=loss=2", "a share from 0% to 100%"},
+		{"VERBENA_CONGESTION=cubic", "cubic: no such congestion control; use delivery-rate or dcqcn"},
 		{"VERBENA_PCAP=/nonexistent/x.pcapng", "no such file or directory); name a file that is not there yet"},
 		{"VERBENA_PCAP=" + program, "file exists); name a file that is not there yet"},
 	} {

@@ -37,24 +37,27 @@ type environment struct {
 	faults  string // VERBENA_FAULTS: as verbs.WithFaults
 	capture string // VERBENA_PCAP: a file that does not exist; %p is the process ID
 	noLocal bool   // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
-	debug   bool   // VERBENA_DEBUG=1: the reason of each failed call goes to stderr
+	// VERBENA_CONGESTION: as verbs.WithCongestionControl
+	congestion string
+	debug      bool // VERBENA_DEBUG=1: the reason of each failed call goes to stderr
 }
 
 var env = sync.OnceValue(func() environment {
 	return environment{
-		faults:  getenv("VERBENA_FAULTS"),
-		capture: strings.ReplaceAll(getenv("VERBENA_PCAP"), "%p", strconv.Itoa(os.Getpid())),
-		noLocal: getenv("VERBENA_LOCAL") == "off",
-		debug:   getenv("VERBENA_DEBUG") == "1",
+		faults:     getenv("VERBENA_FAULTS"),
+		capture:    strings.ReplaceAll(getenv("VERBENA_PCAP"), "%p", strconv.Itoa(os.Getpid())),
+		noLocal:    getenv("VERBENA_LOCAL") == "off",
+		congestion: getenv("VERBENA_CONGESTION"),
+		debug:      getenv("VERBENA_DEBUG") == "1",
 	}
 })
 
 // options returns the options for the first context of the process, or nil for none.
 func (e environment) options() *core.Options {
-	if e.faults == "" && e.capture == "" && !e.noLocal {
+	if e.faults == "" && e.capture == "" && !e.noLocal && e.congestion == "" {
 		return nil
 	}
-	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal}
+	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal, Congestion: e.congestion}
 	if e.capture != "" {
 		o.Capture = capture().Open
 	}
@@ -68,6 +71,8 @@ func ofVariable(err error) error {
 	case !errors.As(err, &option):
 	case option.Arg == "faults":
 		return misconfigured{fmt.Errorf("VERBENA_FAULTS: %w", err)}
+	case option.Arg == "congestion":
+		return misconfigured{fmt.Errorf("VERBENA_CONGESTION: %w", err)}
 	case option.Arg == "capture" && errors.Is(err, syscall.EINVAL): // the kind of device has none
 		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w", err)}
 	case option.Arg == "capture":

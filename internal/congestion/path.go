@@ -39,13 +39,5 @@ func (p *Path) AppendText(b []byte) ([]byte, error) {
 // window's user adds.
 func (w *Window) Path() Path {
 	return Path{RTT: w.RTT.Smoothed, RTTVar: w.RTT.Variation, MinRTT: w.RTT.Shortest,
-		WindowBytes: int64(w.bytes), PaceRate: w.rate()}
-}
-
-// rate returns the pace in bytes per second, 0 where there is none.
-func (w *Window) rate() int64 {
-	if each := w.spread(); w.Long() && each > 0 {
-		return int64(float64(w.bytes) * float64(monotime.Second) / float64(each))
-	}
-	return 0
+		WindowBytes: int64(w.bytes), PaceRate: int64(w.Rate())}
 }

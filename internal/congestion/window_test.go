@@ -31,7 +31,7 @@ func TestWindowReachesTheProductOnALongPath(t *testing.T) {
 	for _, ms := range []monotime.Duration{2, 10, 50, 200} {
 		p := path{rtt: ms * monotime.Millisecond, rate: 1_250_000_000}
 		var w Window
-		w.Start()
+		w.Start(DeliveryRate)
 		for range 12 {
 			p.turn(&w)
 		}
@@ -50,7 +50,7 @@ func TestWindowReachesTheProductOnALongPath(t *testing.T) {
 func TestWindowOfAShortPathIsFree(t *testing.T) {
 	p := path{rtt: 50 * monotime.Microsecond, rate: 1_000_000_000}
 	var w Window
-	w.Start()
+	w.Start(DeliveryRate)
 	p.turn(&w)
 	p.turn(&w)
 	if w.Bytes() < Ordinary {
@@ -68,7 +68,7 @@ func TestWindowOfAShortPathIsFree(t *testing.T) {
 func TestWindowStaysBelowWhatWasTooMuch(t *testing.T) {
 	p := path{rtt: 50 * monotime.Microsecond, rate: 1_000_000_000}
 	var w Window
-	w.Start()
+	w.Start(DeliveryRate)
 	for range 8 {
 		p.turn(&w)
 	}
@@ -93,7 +93,7 @@ func TestWindowStaysBelowWhatWasTooMuch(t *testing.T) {
 func TestChanceLeavesTheProduct(t *testing.T) {
 	p := path{rtt: 20 * monotime.Millisecond, rate: 125_000_000}
 	var w Window
-	w.Start()
+	w.Start(DeliveryRate)
 	for range 30 {
 		p.turn(&w)
 	}
@@ -118,7 +118,7 @@ func TestChanceLeavesTheProduct(t *testing.T) {
 func TestExpired(t *testing.T) {
 	p := path{rtt: 20 * monotime.Millisecond, rate: 125_000_000}
 	var w Window
-	w.Start()
+	w.Start(DeliveryRate)
 	w.Expired(0, least, 2047)
 	if w.Bytes() != 2047 {
 		t.Errorf("%d bytes after a time-out", w.Bytes())

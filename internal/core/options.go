@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"verbena/internal/congestion"
 	"verbena/internal/device"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/fdtrack"
@@ -24,6 +25,9 @@ type Options struct {
 	Capture func() (io.WriteCloser, error)
 	Solo    bool // UDP port 4791 is for this process alone
 	NoLocal bool // packets within the host go through sockets, too
+	// Congestion names the congestion control of RC over RoCE, as congestion.ParseAlgorithm has
+	// them.
+	Congestion string
 }
 
 // CapturePath sets Capture for a file of a name; none with an empty one.
@@ -44,7 +48,12 @@ func (h *host) start(k device.Kind, opts *Options) error {
 	if err != nil {
 		return faultsError(err)
 	}
-	e := transport.Options{Options: roce.Options{Solo: o.Solo, NoLocal: o.NoLocal}, Faults: faults}
+	algorithm, err := congestion.ParseAlgorithm(o.Congestion)
+	if err != nil {
+		return invalid("congestion", "%v", err)
+	}
+	e := transport.Options{Faults: faults,
+		Options: roce.Options{Solo: o.Solo, NoLocal: o.NoLocal, Congestion: algorithm}}
 	h.faults, h.captures = faults, o.Capture != nil
 	if err := h.takes(k); err != nil { // before there is a file
 		return err

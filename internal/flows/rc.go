@@ -68,6 +68,7 @@ func (w *World) newRCEnd(f *Flow, addr netip.Addr) *rcEnd {
 	e.scq, e.rcq = queue.NewCQ(f.Depth+1), queue.NewCQ(f.Depth+1)
 	c := roce.Config{
 		QPN: e.qpn, PD: domain, Mem: table, SQ: e.sq, RQ: e.rq, SendCQ: e.scq, RecvCQ: e.rcq,
+		Congestion: f.Congestion,
 	}
 	if f.GoBackN {
 		c.Reorder = mem.NewBudget(0)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/simnet"
 )
@@ -44,6 +45,8 @@ type Scenario struct {
 	Message int // bytes
 	Depth   int // messages posted
 	Reads   int // READs outstanding at most; 0 is 128
+
+	Congestion congestion.Algorithm
 
 	GoBackN bool // responders go back N, as foreign ones do: they keep no request after a gap
 
@@ -121,7 +124,7 @@ func Run(s Scenario) Result {
 		w.Net.Route(client, server, there)
 		w.Net.Route(server, client, back)
 		w.Add(Spec{Kind: s.Kind, From: client, To: server, MTU: s.MTU, Message: s.Message,
-			Depth: s.Depth, Reads: s.Reads, GoBackN: s.GoBackN,
+			Depth: s.Depth, Reads: s.Reads, GoBackN: s.GoBackN, Congestion: s.Congestion,
 			Start: monotime.Time(i) * monotime.Time(137*monotime.Microsecond)})
 	}
 	w.Run(s.Warm)

@@ -44,6 +44,8 @@ type Spec struct {
 	Depth    int // messages posted
 	Reads    int // READs outstanding at most
 	GoBackN  bool
+
+	Congestion congestion.Algorithm // of RC
 }
 
 // Fit makes messages no longer than the flow, and lets no more be posted than it has.

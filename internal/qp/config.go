@@ -4,6 +4,7 @@ package qp
 
 import (
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/mem"
 	"verbena/internal/queue"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion
+	// Congestion is the algorithm of a requester that has a window.
+	Congestion congestion.Algorithm
 	// Reorder, which may be nil, is the memory for packets that arrive before their turn.
 	Reorder *mem.Budget
 	// OnState, which may be nil, is called with each state when it is entered, before its effect on

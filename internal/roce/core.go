@@ -103,7 +103,7 @@ func (q *Core) Packets(n uint32) uint32 {
 
 // Admit counts a packet and reports whether its headers are right for a queue
 // pair of service s, in the order of the specification. A congestion
-// notification is counted and never admitted.
+// notification is admitted where s is that of them; elsewhere it is only counted.
 //
 // Spec: IBTA vol. 1, 9.6.1 (header validation).
 func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
@@ -113,7 +113,7 @@ func (q *Core) Admit(p *wire.Packet, m *Meta, s wire.Service) bool {
 		q.Count[CEMarked]++
 	}
 	switch {
-	case p.Info.Service == wire.ServiceCNP:
+	case p.Info.Service == wire.ServiceCNP && s != wire.ServiceCNP:
 		q.Count[RcvdCNP]++
 	case p.Info.Service != s:
 		q.Count[UnexpectedPacket]++

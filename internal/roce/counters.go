@@ -39,6 +39,7 @@ const (
 	DroppedState     // the queue pair cannot receive in its state
 	BadResponse      // response that does not fit its request
 	CEMarked         // packet marked congestion experienced
+	SentCNP          // congestion notification packet sent
 	RcvdCNP          // congestion notification packet received
 	AtomicReplay     // duplicate atomic answered from its saved result
 	AtomicForgotten  // duplicate atomic older than the saved ones: dropped
@@ -55,8 +56,8 @@ var counterNames = [NumCounters]string{
 	"retransmitted_pkts", "lost_pkts", "stale_ack", "unexpected_packet", "wrong_source",
 	"bad_pkey", "bad_qkey",
 	"dropped_no_recv", "dropped_message", "dropped_state", "bad_response",
-	"np_ecn_marked_roce_packets", "rp_cnp_handled", "atomic_replay", "atomic_forgotten",
-	"rdma_recvs", "rdma_sends",
+	"np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "atomic_replay",
+	"atomic_forgotten", "rdma_recvs", "rdma_sends",
 }
 
 // CounterNames returns the names of a queue pair's counts, in their order.

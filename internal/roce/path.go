@@ -38,6 +38,21 @@ func NewPath(src netip.Addr, srcPort uint16, g *ib.GRH) *Path {
 	}
 }
 
+// ECN codepoints: the low two bits of a traffic class. Spec: RFC 3168, section 5.
+const (
+	NotECT  = 0
+	ECT0    = 2
+	ecnMask = 3
+	marked  = 3
+)
+
+// WithECN returns the same path with an ECN codepoint. The DSCP stays.
+func (p *Path) WithECN(codepoint uint8) *Path {
+	q := *p
+	q.TClass = p.TClass&^ecnMask | codepoint
+	return &q
+}
+
 // Meta holds a packet's addresses and marks, which do not stand in its headers.
 type Meta struct {
 	Src, Dst netip.Addr
@@ -59,4 +74,4 @@ func (m *Meta) Packets(p *wire.Packet) uint32 {
 func StandsFor(p *wire.Packet) uint32 { return min(p.ICRC, longPayload) + 1 }
 
 // CE reports whether a router marked the packet: congestion experienced.
-func (m *Meta) CE() bool { return m.TOS&3 == 3 }
+func (m *Meta) CE() bool { return m.TOS&ecnMask == marked }

@@ -51,7 +51,7 @@ const lossTolerance = 16
 func (l *recovery) start() {
 	*l = recovery{roundEnd: 1}
 	l.stopTimers()
-	l.Start()
+	l.Start(congestion.DeliveryRate)
 }
 
 func (l *recovery) stopTimers() {
@@ -93,7 +93,7 @@ func (c *Conn) progress(now monotime.Time) {
 	case ends:
 		l.Sample(l.sample, l.arrived-l.sampleArrived, true)
 	default:
-		l.RTT.Sample(l.sample)
+		l.Sample(l.sample, 0, false)
 	}
 	l.sampled = 0
 	c.detectLoss(now)

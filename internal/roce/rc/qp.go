@@ -17,6 +17,7 @@ type QP struct {
 	flavour
 	req  requester
 	resp responder
+	cnp  notifier
 }
 
 // New returns a queue pair in the RESET state.
@@ -53,6 +54,9 @@ func (q *QP) PathState() congestion.Path {
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path) {
 	cur := &q.Attr
 	q.Apply(a, mask, path)
+	if mask&ib.QPAV != 0 && path != nil {
+		q.Path, q.cnp.path = path.WithECN(roce.ECT0), path.WithECN(roce.NotECT)
+	}
 	if mask&ib.QPRQPSN != 0 {
 		q.startResponder(a.RQPSN)
 	}
@@ -63,7 +67,7 @@ func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *r
 		cur.MinRNRTimer = a.MinRNRTimer
 	}
 	if mask&ib.QPSQPSN != 0 {
-		q.req.start(a.SQPSN, q.SQ.Head())
+		q.req.start(a.SQPSN, q.SQ.Head(), q.Congestion)
 	}
 	if mask&ib.QPTimeout != 0 {
 		cur.Timeout = a.Timeout
@@ -141,8 +145,18 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 	if p.Opcode == wire.SelectiveAcknowledge {
 		service = wire.ServiceOwn
 	}
+	if p.Opcode == wire.CNP {
+		service = wire.ServiceCNP
+	}
 	if !q.Admit(p, m, service) {
 		return
+	}
+	if p.Opcode == wire.CNP {
+		q.handleCNP(now)
+		return
+	}
+	if m.CE() {
+		q.handleMark(now, p)
 	}
 	if p.Info.Response && !q.sends || p.Info.Request && !q.serves {
 		q.Count[roce.UnexpectedPacket]++
@@ -165,6 +179,11 @@ func (q *QP) HandleInput(now monotime.Time, p *wire.Packet, m *roce.Meta) {
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if q.Path == nil || q.State() < ib.QPRTR {
 		return false
+	}
+	if q.cnp.pending {
+		q.sendCNP(b)
+		q.Sent(b)
+		return true
 	}
 	requests := q.State() == ib.QPRTS || q.State() == ib.QPSQD
 	later := b.AckPlace() == roce.AckLater
@@ -202,7 +221,7 @@ func (q *QP) loneAck() bool {
 // is then a lone acknowledgement, of psn, of a message that the application was notified of and may
 // answer.
 func (q *QP) AckMayWait() (psn ib.PSN, ok bool) {
-	if !q.loneAck() || !q.resp.delivered || q.req.cur != q.SQ.Tail() {
+	if q.cnp.pending || !q.loneAck() || !q.resp.delivered || q.req.cur != q.SQ.Tail() {
 		return 0, false
 	}
 	return q.resp.out[0].psn, true

@@ -40,9 +40,9 @@ type recovery struct {
 // minWindow is the least that a loss leaves of the window.
 const minWindow = 8 << 10
 
-func (l *recovery) start() {
+func (l *recovery) start(a congestion.Algorithm) {
 	*l = recovery{ackDeadline: monotime.Never}
-	l.Start()
+	l.Start(a)
 }
 
 // sent notes a packet sent for the first time, which asks for an acknowledgement, or the

@@ -101,6 +101,10 @@ func (r *requester) ackEvery(window int) int {
 // follow a lost one are in vain. So the requester asks in pieces of a quarter of its window.
 const ordinaryPiece = 128 << 10
 
+// markedPiece is that of a network that marks packets: responses come in one burst, which a queue
+// is to take without marking.
+const markedPiece = 16 << 10
+
 // readPiece returns how many bytes the next READ request of w asks for, and whether it is new to
 // the responder. One asked again ends where it ended before, as the responder knows no request that
 // is longer. One that fills a hole ends with it.
@@ -115,18 +119,22 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 		return min(left, uint32(end.Diff(r.next))*uint32(q.MTU)), false
 	}
 	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
-	piece := min(window/min(4, depth), max(ordinaryPiece, 2*window/depth))
+	most := ordinaryPiece
+	if r.loss.Marks() {
+		most = markedPiece
+	}
+	piece := min(window/min(4, depth), max(most, 2*window/depth))
 	packets := max(piece/q.MTU, 1)
 	return min(left, uint32(packets*q.MTU)), true
 }
 
-func (r *requester) start(psn ib.PSN, head uint64) {
+func (r *requester) start(psn ib.PSN, head uint64, a congestion.Algorithm) {
 	*r = requester{
 		cur: head, una: psn, next: psn, max: psn, reads: r.reads[:0],
 		retries: r.retries, rnrRetries: r.rnrRetries,
 	}
 	r.stopTimers()
-	r.loss.start()
+	r.loss.start(a)
 	r.board.newest = psn
 }
 
@@ -301,8 +309,11 @@ func (q *QP) spanPackets() int { return min(maxSpan*q.windowPackets(), maxKept) 
 const maxSpan = 4
 
 func (q *QP) windowPackets() int {
-	return min(max(q.req.loss.Bytes()/(q.MTU+80), 1), maxOutstanding)
+	return min(max(q.req.loss.Bytes()/(q.MTU+headerBytes), 1), maxOutstanding)
 }
+
+// headerBytes stands for the headers of a packet in the window.
+const headerBytes = 80
 
 // maxOutstanding bounds unacknowledged PSNs well below the 2^23 that serial
 // arithmetic can tell apart: the largest window in packets of 1,024 bytes.

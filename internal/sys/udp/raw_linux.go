@@ -27,6 +27,7 @@ type raw struct {
 	v6    bool
 	wild  bool   // bound to a wildcard: messages say their destination
 	scope uint32 // interface of a link-local address
+	tos   uint8  // that the kernel gives datagrams by itself
 	count *counters
 
 	noSegment atomic.Bool // the kernel does not cut bursts
@@ -58,7 +59,9 @@ func (s *Socket) listenRaw(ap netip.AddrPort, o Options) error {
 		unix.Close(fd)
 		return err
 	}
-	s.io.(*raw).noSegment.Store(o.NoSegment || !knowsSegment(fd))
+	r := s.io.(*raw)
+	r.tos = o.TOS
+	r.noSegment.Store(o.NoSegment || !knowsSegment(fd))
 	return nil
 }
 
@@ -143,6 +146,13 @@ func configure(fd int, addr netip.Addr, o Options) error {
 	}
 	if addr.IsMulticast() { // every process that wants the group binds it
 		err = errors.Join(err, must("SO_REUSEADDR", unix.SOL_SOCKET, unix.SO_REUSEADDR, 1))
+	}
+	switch {
+	case o.TOS == 0:
+	case addr.Is6():
+		err = errors.Join(err, must("IPV6_TCLASS", unix.IPPROTO_IPV6, unix.IPV6_TCLASS, int(o.TOS)))
+	default:
+		err = errors.Join(err, must("IP_TOS", unix.IPPROTO_IP, unix.IP_TOS, int(o.TOS)))
 	}
 	if o.SendOnly {
 		err = errors.Join(err, dropInput(fd))

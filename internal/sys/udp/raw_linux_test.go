@@ -55,11 +55,18 @@ func TestBurstRefusedAtRunTimeIsSplit(t *testing.T) {
 func TestTrafficClassArrives(t *testing.T) {
 	for _, a := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(a)
-		rx, tx := listen(t, addr, Options{}), listen(t, addr, Options{})
-		for _, tos := range []uint8{0, 1, 3, 0x68 | 2, 0xfc} {
-			writeAll(t, tx, Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{[]byte("a"), []byte("b")}, SegmentSize: 1, TOS: tos, TTL: 7})
-			if _, m := receive(t, rx, 2); m.TOS != tos {
-				t.Errorf("%v: traffic class %#x arrived as %#x", addr, tos, m.TOS)
+		rx := listen(t, addr, Options{})
+		for _, own := range []uint8{0, 2, 0x68} {
+			tx := listen(t, addr, Options{TOS: own})
+			for _, tos := range []uint8{0, 1, 2, 3, 0x68, 0x68 | 2, 0xfc} {
+				writeAll(t, tx, Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{[]byte("a"), []byte("b")}, SegmentSize: 1, TOS: tos, TTL: 7})
+				if _, m := receive(t, rx, 2); m.TOS != tos {
+					t.Errorf("%v: traffic class %#x arrived as %#x, the socket's is %#x", addr, tos, m.TOS, own)
+				}
+				writeAll(t, tx, Datagrams{Dst: rx.LocalAddr(), Iov: [][]byte{[]byte("a")}, TOS: tos})
+				if _, m := receive(t, rx, 1); m.TOS != tos {
+					t.Errorf("%v: traffic class %#x of one datagram arrived as %#x, the socket's is %#x", addr, tos, m.TOS, own)
+				}
 			}
 		}
 	}

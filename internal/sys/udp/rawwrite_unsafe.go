@@ -127,7 +127,7 @@ func (r *raw) putControl(ctl *[txControlWords]uint64, d *Datagrams, segment int)
 	if r.v6 {
 		level, tos, ttl = unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT
 	}
-	if d.TOS != 0 {
+	if d.TOS != r.tos {
 		binary.NativeEndian.PutUint32(put(level, tos, 4), uint32(d.TOS))
 	}
 	// The socket's own hop limit is for unicast: multicast has another, of 1.

@@ -21,6 +21,9 @@ type Options struct {
 	NoJoin      bool // receive datagrams one by one although the kernel could join them
 	Portable    bool // package net instead of raw system calls
 	Errors      bool // ICMP's errors for sent datagrams are kept for Refused; Linux only
+	// TOS is the traffic class of datagrams sent: one with this Datagrams.TOS needs no control
+	// message. Linux only.
+	TOS uint8
 	// Interface is an interface's index; 0 lets the system choose. Where addr is
 	// a multicast group, it is the interface whose traffic to the group is wanted;
 	// where addr is an IPv6 address, the one that multicast is sent by. (IPv4

@@ -39,7 +39,8 @@ func (s *Script) RecvFrom(p wire.Packet, src netip.Addr) {
 	}
 	s.tell("← %v", Format(&in))
 	s.Machine.HandleInput(s.Now, &in,
-		&roce.Meta{Src: src, Dst: Local, SrcPort: sourcePort, Long: len(s.ring) > 0})
+		&roce.Meta{Src: src, Dst: Local, SrcPort: sourcePort, TOS: s.TOS,
+			Long: len(s.ring) > 0})
 	s.pump()
 }
 

@@ -66,7 +66,9 @@ type Script struct {
 	SQ      *queue.SendQueue
 	SRQ     *queue.SRQ // nil unless Setup.SRQ
 	Now     monotime.Time
-	Bursts  int // sent so far: each is one system call's worth
+	Bursts  int   // sent so far: each is one system call's worth
+	TOS     uint8 // traffic class of the peer's packets
+	TClass  uint8 // that of the machine's newest packet
 
 	t        testing.TB
 	setup    Setup
@@ -288,7 +290,7 @@ func (s *Script) collect(path *roce.Path, raw []byte, id uint16) {
 		s.fatalf("sent %v with a wrong ICRC", Format(&p))
 	}
 	s.tell("  → %v", Format(&p))
-	s.out = append(s.out, p)
+	s.out, s.TClass = append(s.out, p), path.TClass
 }
 
 // Format tells a packet in a line.

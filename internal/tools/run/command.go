@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"verbena/internal/congestion"
 	"verbena/internal/device"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/tools/cli"
@@ -104,6 +105,9 @@ func (o *options) check(env environment) error {
 	faults, err := faultcap.ParseFaults(spec)
 	if err != nil {
 		return cli.Usagef("%s%w", by, err) // its errors begin "faults: "
+	}
+	if _, err := congestion.ParseAlgorithm(env.get(congestionVariable)); err != nil {
+		return cli.Usagef("%s: %w", congestionVariable, err)
 	}
 	if strings.HasSuffix(o.capture, "/") {
 		return cli.Usagef("--pcap: %s is a directory", o.capture)

@@ -55,6 +55,8 @@ const (
 	devicesVariable = "VERBENA_DEVICES" // device.ParseSelection
 	faultsVariable  = "VERBENA_FAULTS"  // tap.ParseFaults
 	captureVariable = "VERBENA_PCAP"
+
+	congestionVariable = "VERBENA_CONGESTION" // congestion.ParseAlgorithm
 )
 
 // variables returns the environment of the program. A variable of an option

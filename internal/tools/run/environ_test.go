@@ -116,6 +116,7 @@ func TestCommandLine(t *testing.T) {
 		{nil, "", "name the program to run; see 'run --help'"},
 		{[]string{"--faults", "loss=2", "true"}, "", "--faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
 		{[]string{"true"}, "VERBENA_FAULTS=loss=2", "VERBENA_FAULTS: faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
+		{[]string{"true"}, "VERBENA_CONGESTION=cubic", "VERBENA_CONGESTION: cubic: no such congestion control; use delivery-rate or dcqcn"},
 		{[]string{"--device", "iwarp", "--faults", "loss=1%", "true"}, "", "--faults: loss=1% is not available over TCP, which repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)"},
 		{[]string{"true"}, "VERBENA_FAULTS=cut=1%", "VERBENA_FAULTS: faults: cut=1% is available over TCP only: it resets a stream"},
 		{[]string{"--device", "iwarp,ethernet", "true"}, "", `--device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},

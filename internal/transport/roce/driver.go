@@ -21,7 +21,7 @@ func (Driver) CounterNames() []string { return roce.CounterNames() }
 func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
 	return Of(e).NewConn(q.Counters, func(n ib.QPN) roce.Machine {
 		cfg := q.Config(n)
-		cfg.Reorder = Of(e).Reorder
+		cfg.Reorder, cfg.Congestion = Of(e).Reorder, Of(e).congestion
 		switch q.Type {
 		case ib.QPTypeXRCSend:
 			return rc.NewXRCSend(cfg)

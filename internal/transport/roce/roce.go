@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/engine"
 	"verbena/internal/mem"
 	"verbena/internal/roce"
@@ -28,6 +29,8 @@ type Options struct {
 	// NoLocal has packets between queue pairs of this host go through sockets too.
 	// Faults and a capture imply it.
 	NoLocal bool
+	// Congestion is the congestion control of RC.
+	Congestion congestion.Algorithm
 }
 
 // Transport holds RoCEv2's part of an engine: sockets, rings to other processes of the host, and
@@ -41,7 +44,8 @@ type Transport struct {
 	solo   bool // processes do not find each other
 	rings  *shm.Rings
 	// Reorder is the memory of all queue pairs for requests that arrive before their turn.
-	Reorder *mem.Budget
+	Reorder    *mem.Budget
+	congestion congestion.Algorithm
 
 	count counters
 
@@ -82,12 +86,13 @@ type counters struct {
 func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 	return func(e *engine.Engine) (engine.Component, error) {
 		t := &Transport{
-			eng:      e,
-			Reorder:  mem.NewBudget(reorderBytes),
-			opened:   map[netip.Addr]*Port{},
-			received: map[netip.Addr]bool{},
-			pools:    map[netip.Addr]*udp.SourcePool{},
-			sources:  map[*udp.Source]*source{},
+			eng:        e,
+			Reorder:    mem.NewBudget(reorderBytes),
+			congestion: o.Congestion,
+			opened:     map[netip.Addr]*Port{},
+			received:   map[netip.Addr]bool{},
+			pools:      map[netip.Addr]*udp.SourcePool{},
+			sources:    map[*udp.Source]*source{},
 		}
 		t.ours.Store(&map[netip.Addr]bool{})
 		t.groups.members, t.groups.ports = map[group][]*Conn{}, map[group]*Port{}

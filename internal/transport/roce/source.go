@@ -28,7 +28,8 @@ func (t *Transport) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
 	defer t.mu.Unlock()
 	pool := t.pools[addr]
 	if pool == nil {
-		var o udp.Options
+		// most packets are of RC
+		o := udp.Options{TOS: roce.ECT0}
 		if addr.Is6() { // IPv4 multicast goes by the interface that has the address
 			o.Interface = interfaceOf(addr)
 		}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import "verbena/internal/monotime"
+
+// Window bounds, in bytes. Slow start reaches Ordinary without asking whether there is a queue:
+// that much fits a socket of ordinary size (net.core.rmem_max of 212,992) in segmented bursts. Free
+// is given to short paths. With it a sender need not wait while its peer's thread has lost its core
+// for some 100 µs at 10 GB/s. Beyond it the window is at most twice the product of bandwidth and
+// delay, and Most: 10 Gb/s over 200 ms.
+const (
+	Ordinary = 320 << 10
+	Free     = 2 << 20
+	Most     = 256 << 20
+)
+
+// believeCeiling and believeCeilingTrips bound the window after a loss: the longer counts.
+const (
+	believeCeiling      = monotime.Second
+	believeCeilingTrips = 16
+)
+
+// probe bounds the growth in a round trip once the window is as large as the path was seen to
+// carry: one segmented send. A 32nd of the window bounds it, too.
+const probe = 64 << 10
+
+// The window grows by leastStep bytes in the round trip after a loss or a mark, and by a
+// mostStep'th of itself at most. So all flows that share a queue grow alike at first, and their
+// shares even out.
+const (
+	leastStep = 1024
+	mostStep  = 16
+)
+
+// maxQueue bounds the queue in which the window still grows, as does an eighth of the
+// round trip. Source: RFC 9406, section 4.2 (MAX_RTT_THRESH is 16 ms there).
+const maxQueue = 4 * monotime.Millisecond
+
+// memory is after how many round trips a product is forgotten that was not seen again.
+const memory = 8
+
+// deliveryRate has the window follow the product of bandwidth and delay: how much arrived during a
+// round trip, scaled to the shortest round trip. A loss halves the window, but not to less than
+// that product: the path carried that much without a queue, so a loss at that window was chance.
+// Growth ends where a queue shows in the round trip. A marked packet shrinks the window; see
+// marks.
+//
+// On a long path a window goes out over a round trip: a buffer that is shorter than the path would
+// not hold it. Short paths are not paced: timers are too coarse there, and the window is small.
+//
+// Sources: the floor at the product is TCP Westwood+ (Grieco and Mascolo, 2004); the end of
+// growth by delay is HyStart's (RFC 9406, section 4.2).
+type deliveryRate struct {
+	threshold int // slow start below
+	// The window at the last loss says how much the way and the peer's socket hold. It is
+	// believed for a while.
+	ceiling      int
+	ceilingUntil monotime.Time
+	lossless     bool // nothing was ever lost
+	queued       bool // the newest round trip shows a queue
+	// Once something was lost or marked, the window grows by step bytes in a round trip. Step
+	// doubles after each without a loss or a mark.
+	step    int
+	stepEnd monotime.Time
+	marks   marks
+	// the largest products of bandwidth and delay of this period and the one before
+	largest, before int
+	samples         int // of this period
+}
+
+func newDeliveryRate() *deliveryRate {
+	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true}
+}
+
+func (d *deliveryRate) product() int { return max(d.largest, d.before) }
+
+func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {
+	if undisturbed {
+		d.queued = w.Long() && took > w.RTT.Shortest+min(w.RTT.Shortest/8, maxQueue)
+		d.largest = max(d.largest, int(float64(bytes)*float64(w.RTT.Shortest)/float64(took)))
+		d.age()
+	}
+	d.pace(w)
+}
+
+// age forgets the period before when this one is over.
+func (d *deliveryRate) age() {
+	if d.samples++; d.samples == memory {
+		d.before, d.largest, d.samples = d.largest, 0, 0
+	}
+}
+
+// startsSlowly reports whether the window doubles each round trip.
+func (d *deliveryRate) startsSlowly(w *Window) bool {
+	return w.bytes < d.threshold || d.lossless && w.Long() && !d.queued
+}
+
+func (d *deliveryRate) acked(w *Window, now monotime.Time, n int) {
+	d.grow(w, now, n)
+	d.pace(w)
+}
+
+func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
+	most := min(max(Free, 2*d.product()), Most)
+	if w.bytes >= most && d.ceiling == Most {
+		w.bytes = most
+		return
+	}
+	switch {
+	case d.startsSlowly(w):
+		w.bytes += n
+	case d.queued:
+	case w.Long() && w.bytes < d.product():
+		w.bytes += n / 8
+	case d.marks.reacted:
+		w.bytes += d.growth(w, now, n)
+	case w.Long():
+		w.bytes += min(n/32, probe*n/w.bytes) // all that the path carried is in use
+	case d.lossless:
+		w.bytes += n / 8
+	default:
+		w.bytes += max(4096*n/w.bytes, 1)
+	}
+	if d.ceiling < Most && !now.Before(d.ceilingUntil) {
+		d.ceiling = Most
+	}
+	w.bytes = min(w.bytes, d.ceiling, most)
+}
+
+// growth returns by how much the window grows for n bytes that have arrived.
+func (d *deliveryRate) growth(w *Window, now monotime.Time, n int) int {
+	if !now.Before(d.stepEnd) {
+		d.step = max(min(2*d.step, w.bytes/mostStep), leastStep)
+		d.stepEnd = now.Add(w.RTT.Smoothed)
+	}
+	return max(int(float64(n)*float64(d.step)/float64(w.bytes)), 1)
+}
+
+// slow has the window grow little at first: two round trips pass until packets sent now show.
+func (d *deliveryRate) slow(w *Window, now monotime.Time) {
+	d.step, d.stepEnd = leastStep, now.Add(2*w.RTT.Smoothed)
+}
+
+func (d *deliveryRate) lost(w *Window, now monotime.Time, least int) {
+	d.lossless = false
+	d.slow(w, now)
+	product := d.product()
+	d.ceiling = max(w.bytes*7/8, Ordinary, product+product/16)
+	d.ceilingUntil = now.Add(max(believeCeiling, believeCeilingTrips*w.RTT.Smoothed))
+	d.threshold = max(w.bytes/2, min(product, w.bytes), least)
+	w.bytes = d.threshold
+	d.pace(w)
+}
+
+func (d *deliveryRate) expired(w *Window, now monotime.Time, least, left int) {
+	if w.RTT.Smoothed != 0 {
+		d.lost(w, now, least)
+	}
+	w.sendAt = 0
+	w.bytes = left
+	d.pace(w)
+}
+
+func (d *deliveryRate) marked(w *Window, now monotime.Time, least int) {
+	cut, ok := d.marks.marked(w, now, d.startsSlowly(w))
+	if !ok {
+		return
+	}
+	d.lossless = false
+	d.slow(w, now)
+	if w.Long() {
+		least = max(least, d.product()*7/8)
+	}
+	w.bytes = max(w.bytes-int(float64(w.bytes)*cut), min(least, w.bytes))
+	d.threshold = w.bytes
+	d.pace(w)
+}
+
+// pace sets a pace above that of the window, so that the window decides: twice while it doubles,
+// else by a quarter.
+func (d *deliveryRate) pace(w *Window) {
+	w.paceTime, w.paceBytes = 0, w.bytes
+	switch {
+	case !w.Long():
+	case d.startsSlowly(w):
+		w.paceTime = w.RTT.Smoothed / 2
+	case d.marks.reacted:
+		w.paceTime = w.RTT.Smoothed * 19 / 20
+	default:
+		w.paceTime = w.RTT.Smoothed * 4 / 5
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import "verbena/internal/monotime"
+
+// marks follows how much of the time the network marks packets, alpha. A receiver sends one
+// notification for all packets marked within some microseconds, so the part of packets is not
+// known. Time is cut into slots. Alpha follows the part of a round trip's slots with a mark.
+//
+// Source: RFC 8257, sections 3.3 and 3.4 (DCTCP), with slots instead of bytes.
+type marks struct {
+	alpha    float64
+	slots    int           // of this round with a mark
+	slotEnd  monotime.Time // further marks are of the same slot until then
+	roundEnd monotime.Time
+	reacted  bool // to a mark, ever
+}
+
+// markGain is the weight of the newest round trip in alpha. Source: RFC 8257, section 4.2.
+const markGain = 1.0 / 16
+
+// markSlot is the least time between two notifications of one flow: N in the DCQCN paper.
+const markSlot = 50 * monotime.Microsecond
+
+// startupMarks is the part of the slots with a mark from which slow start ends. Bursts of a sender
+// that does not yet fill the path are marked, too. Source: BBRv3
+// (draft-ietf-ccwg-bbr, full_ecn_thresh).
+const startupMarks = 0.5
+
+// seen reports whether the window was ever shrunk for a mark.
+func (m *marks) seen() bool { return m.reacted }
+
+// marked takes note of a mark. Once a round trip it returns the part of the window to take away.
+func (m *marks) marked(w *Window, now monotime.Time, startsSlowly bool) (float64, bool) {
+	if now.Before(m.slotEnd) {
+		return 0, false
+	}
+	trip := max(w.RTT.Smoothed, 1)
+	m.slotEnd = now.Add(markSlot)
+	if now.Before(m.roundEnd) {
+		m.slots++
+		return 0, false
+	}
+	part := min(float64(m.slots)*float64(markSlot)/float64(max(trip, markSlot)), 1)
+	rounds := now.Sub(m.roundEnd) / trip // without marks
+	m.slots, m.roundEnd = 1, now.Add(trip)
+	if startsSlowly && part < startupMarks {
+		return 0, false
+	}
+	if !m.reacted {
+		m.reacted, m.alpha = true, 1
+	} else {
+		m.alpha += (part - m.alpha) * markGain
+		for ; rounds > 0 && m.alpha > markGain/16; rounds-- {
+			m.alpha -= m.alpha * markGain
+		}
+	}
+	return m.alpha / 2, true
+}

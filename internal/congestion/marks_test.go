@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package congestion
+
+import (
+	"testing"
+
+	"verbena/internal/monotime"
+)
+
+func TestParseAlgorithm(t *testing.T) {
+	for name, want := range map[string]Algorithm{"": DeliveryRate, "delivery-rate": DeliveryRate,
+		"dcqcn": DCQCN} {
+		if a, err := ParseAlgorithm(name); a != want || err != nil {
+			t.Errorf("%q: %v, %v", name, a, err)
+		}
+	}
+	const want = "cubic: no such congestion control; use delivery-rate or dcqcn"
+	if _, err := ParseAlgorithm("cubic"); err == nil || err.Error() != want {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// perTrip returns how many bytes a sender may send in a round trip.
+func perTrip(p *path, w *Window) float64 {
+	n := float64(w.Bytes())
+	if rate := w.Rate(); rate > 0 {
+		n = min(n, rate*p.rtt.Seconds())
+	}
+	return n
+}
+
+// Forged notifications that never end leave a sender a small window or rate. It fills the path
+// again soon after the last of them.
+func TestForgedMarks(t *testing.T) {
+	const every, lasts = 10 * monotime.Microsecond, monotime.Second
+	for _, a := range []Algorithm{DeliveryRate, DCQCN} {
+		for _, rtt := range []monotime.Duration{100 * monotime.Microsecond, 10 * monotime.Millisecond} {
+			p := path{rtt: rtt, rate: 1_250_000_000}
+			var w Window
+			w.Start(a)
+			for range 40 {
+				p.turn(&w)
+			}
+			for end, next := p.now.Add(lasts), p.now; next.Before(end); next = next.Add(every) {
+				if w.Marked(next, least); !next.Before(p.now.Add(p.rtt)) {
+					p.turn(&w)
+				}
+			}
+			floor := float64(least)
+			if a == DCQCN {
+				floor = dcqcnLeast * p.rtt.Seconds()
+			}
+			product := float64(p.product())
+			if n := perTrip(&p, &w); n < 0.99*floor || rtt < shortPath && n > product/2 {
+				t.Errorf("%v, %v: %.0f bytes a round trip are left of %.0f", a, rtt, n, product)
+			}
+			begin := p.now
+			for perTrip(&p, &w) < 0.9*product && p.now.Sub(begin) < 10*monotime.Second {
+				p.turn(&w)
+			}
+			if took := p.now.Sub(begin); took > max(200*rtt, 2*monotime.Second) {
+				t.Errorf("%v, %v: %v until %.0f bytes a round trip, of %.0f", a, rtt, took,
+					perTrip(&p, &w), product)
+			}
+		}
+	}
+}
+
+// However many notifications come in a round trip, the sender reacts to one.
+func TestMarksOfOneRoundTripCountOnce(t *testing.T) {
+	for _, a := range []Algorithm{DeliveryRate, DCQCN} {
+		p := path{rtt: 500 * monotime.Microsecond, rate: 1_250_000_000}
+		var w Window
+		w.Start(a)
+		for range 40 {
+			p.turn(&w)
+		}
+		w.Marked(p.now, least)
+		after := perTrip(&p, &w)
+		for range 9 {
+			p.now = p.now.Add(50 * monotime.Microsecond)
+			w.Marked(p.now, least)
+		}
+		if n := perTrip(&p, &w); n != after {
+			t.Errorf("%v: %.0f bytes a round trip after one mark, %.0f after ten", a, after, n)
+		}
+	}
+}
+
+// The first mark ends slow start on a short path and halves the window, or DCQCN's rate.
+func TestFirstMark(t *testing.T) {
+	p := path{rtt: 500 * monotime.Microsecond, rate: 1_250_000_000}
+	for _, a := range []Algorithm{DeliveryRate, DCQCN} {
+		var w Window
+		w.Start(a)
+		for range 40 {
+			p.turn(&w)
+		}
+		before := float64(w.Bytes())
+		if a == DCQCN {
+			before = float64(p.product())
+		}
+		w.Marked(p.now, least)
+		if n := perTrip(&p, &w); n < 0.45*before || n > 0.55*before {
+			t.Errorf("%v: %.0f bytes a round trip, %.0f before", a, n, before)
+		}
+	}
+}

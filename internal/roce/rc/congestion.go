@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc
+
+import (
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	wire "verbena/internal/wire/roce"
+)
+
+// notifier sends congestion notification packets to the peer.
+//
+// Spec: IBTA annex A17.9.
+type notifier struct {
+	path    *roce.Path // that of other packets, without ECN: no CNP answers a CNP
+	pending bool
+	pkey    ib.PKey       // of the packet that was marked
+	next    monotime.Time // no CNP is sent before
+}
+
+// cnpPeriod is the least time between two CNPs of a queue pair: N of DCQCN.
+//
+// Source: Zhu et al., Congestion Control for Large-Scale RDMA Deployments, SIGCOMM 2015, 3.1.
+const cnpPeriod = 50 * monotime.Microsecond
+
+// cnpBytes is the reserved payload of a CNP. Spec: IBTA annex A17.9.3.
+const cnpBytes = 16
+
+// handleMark has a packet that was marked on its way answered with a CNP. Where it is a response
+// with data, the requester shrinks its window, too: it decides how much is on that way.
+func (q *QP) handleMark(now monotime.Time, p *wire.Packet) {
+	if p.Info.Response && p.Info.HasPayload {
+		q.req.marked(now, q)
+	}
+	if c := &q.cnp; !now.Before(c.next) && q.State() != ib.QPErr {
+		c.pending, c.pkey, c.next = true, p.PKey, now.Add(cnpPeriod)
+	}
+}
+
+// handleCNP shrinks the window: a packet was marked on its way to the peer.
+func (q *QP) handleCNP(now monotime.Time) {
+	q.Count[roce.RcvdCNP]++
+	q.req.marked(now, q)
+}
+
+// marked shrinks the window of a queue pair that sends.
+func (r *requester) marked(now monotime.Time, q *QP) {
+	if q.sends && (q.State() == ib.QPRTS || q.State() == ib.QPSQD) {
+		r.loss.Marked(now, 2*(q.MTU+headerBytes))
+	}
+}
+
+// sendCNP fills a burst with the CNP that is pending.
+func (q *QP) sendCNP(b *roce.Burst) {
+	q.cnp.pending = false
+	h := wire.BTH{Opcode: wire.CNP, PKey: q.cnp.pkey, BECN: true, DestQP: q.Attr.DestQPN}
+	if !b.Begin(q.cnp.path, wire.BTHBytes+cnpBytes+wire.ICRCBytes, h) {
+		return
+	}
+	var reserved [cnpBytes]byte
+	b.Copy(reserved[:])
+	b.End()
+	q.Count[roce.SentCNP]++
+}
