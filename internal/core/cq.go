@@ -5,6 +5,7 @@ package core
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -250,13 +251,7 @@ func (c *CompChannel) wake() {
 func (c *CompChannel) forget(q *CQ) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	kept := c.events[:0]
-	for _, e := range c.events {
-		if e != q {
-			kept = append(kept, e)
-		}
-	}
-	c.events = kept
+	c.events = slices.DeleteFunc(c.events, func(e *CQ) bool { return e == q })
 }
 
 // take returns the next event, nil if there is none.

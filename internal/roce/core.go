@@ -46,33 +46,15 @@ func (q *Core) Reset() {
 	*q = Core{Core: q.Core, Count: q.Count}
 }
 
-// Apply takes over the attributes that only the packets' headers and checks
-// depend on. The state, PSNs, timers and depths are the machine's.
+// Apply stores the attributes of a modification, and takes over the path. The state, PSNs, timers
+// and depths are the machine's.
 func (q *Core) Apply(a *ib.QPAttr, mask ib.QPAttrMask, path *Path) {
-	cur := &q.Attr
-	if mask&ib.QPAccessFlags != 0 {
-		cur.AccessFlags = a.AccessFlags
-	}
-	if mask&ib.QPPKeyIndex != 0 {
-		cur.PKeyIndex = a.PKeyIndex
-	}
-	if mask&ib.QPPort != 0 {
-		cur.PortNum = a.PortNum
-	}
-	if mask&ib.QPQKey != 0 {
-		cur.QKey = a.QKey
-	}
+	q.SetAttributes(a, mask)
 	if mask&ib.QPAV != 0 {
-		cur.AH, q.Path = a.AH, path
+		q.Path = path
 	}
 	if mask&ib.QPPathMTU != 0 {
-		cur.PathMTU, q.MTU = a.PathMTU, a.PathMTU.Bytes()
-	}
-	if mask&ib.QPDestQPN != 0 {
-		cur.DestQPN = a.DestQPN
-	}
-	if mask&ib.QPEnSQDAsyncNotify != 0 {
-		cur.EnSQDAsyncNotify = a.EnSQDAsyncNotify
+		q.MTU = a.PathMTU.Bytes()
 	}
 }
 

@@ -38,3 +38,13 @@ func DataOpcode(base wire.Opcode, o ib.WROpcode, first, last bool) wire.Opcode {
 
 // IsWrite reports whether an opcode of RC or UC is part of an RDMA WRITE.
 func IsWrite(o wire.Opcode) bool { return o.Info().Operation == wire.OpRDMAWrite }
+
+// IsWithinWrite checks a packet of a WRITE after got bytes of it: the lengths of its
+// packets have the sum that its first one announced, total.
+func IsWithinWrite(p *wire.Packet, got, total uint32) bool {
+	if p.Info.First {
+		got, total = 0, p.RETH.DMALen
+	}
+	sum := uint64(got) + uint64(len(p.Payload))
+	return total <= ib.MaxMessage && sum <= uint64(total) && p.Info.Last == (sum == uint64(total))
+}

@@ -120,22 +120,7 @@ func (q *QP) Query(attr *ib.QPAttr) {
 
 // Modify applies a legal modification.
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask) {
-	cur := &q.Attr
-	if mask&ib.QPAccessFlags != 0 {
-		cur.AccessFlags = a.AccessFlags
-	}
-	if mask&ib.QPPort != 0 {
-		cur.PortNum = a.PortNum
-	}
-	if mask&ib.QPMaxQPRdAtomic != 0 {
-		cur.MaxRdAtomic = a.MaxRdAtomic
-	}
-	if mask&ib.QPMaxDestRdAtomic != 0 {
-		cur.MaxDestRdAtomic = a.MaxDestRdAtomic
-	}
-	if mask&ib.QPEnSQDAsyncNotify != 0 {
-		cur.EnSQDAsyncNotify = a.EnSQDAsyncNotify
-	}
+	q.SetAttributes(a, mask)
 	if mask&ib.QPStateAttr == 0 || a.State == q.State() {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -402,13 +403,7 @@ func (p *Place) Want(m Member) {
 func (p *Place) Settled(m Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept := p.wants[:0]
-	for _, w := range p.wants {
-		if w != m {
-			kept = append(kept, w)
-		}
-	}
-	p.wants = kept
+	p.wants = slices.DeleteFunc(p.wants, func(w Member) bool { return w == m })
 }
 
 // Cancel ends Next, and all calls of it to come.

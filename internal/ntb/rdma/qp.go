@@ -75,31 +75,7 @@ func (q *QP) Query(attr *ib.QPAttr) {
 
 // Modify applies a legal modification.
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask) {
-	cur := &q.Attr
-	for _, f := range []struct {
-		bit ib.QPAttrMask
-		set func()
-	}{
-		{ib.QPAccessFlags, func() { cur.AccessFlags = a.AccessFlags }},
-		{ib.QPPort, func() { cur.PortNum = a.PortNum }},
-		{ib.QPPKeyIndex, func() { cur.PKeyIndex = a.PKeyIndex }},
-		{ib.QPAV, func() { cur.AH = a.AH }},
-		{ib.QPPathMTU, func() { cur.PathMTU = a.PathMTU }},
-		{ib.QPDestQPN, func() { cur.DestQPN = a.DestQPN }},
-		{ib.QPRQPSN, func() { cur.RQPSN = a.RQPSN }},
-		{ib.QPSQPSN, func() { cur.SQPSN = a.SQPSN }},
-		{ib.QPMaxQPRdAtomic, func() { cur.MaxRdAtomic = a.MaxRdAtomic }},
-		{ib.QPMaxDestRdAtomic, func() { cur.MaxDestRdAtomic = a.MaxDestRdAtomic }},
-		{ib.QPMinRNRTimer, func() { cur.MinRNRTimer = a.MinRNRTimer }},
-		{ib.QPTimeout, func() { cur.Timeout = a.Timeout }},
-		{ib.QPRetryCnt, func() { cur.RetryCnt = a.RetryCnt }},
-		{ib.QPRNRRetry, func() { cur.RNRRetry = a.RNRRetry }},
-		{ib.QPEnSQDAsyncNotify, func() { cur.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
-	} {
-		if mask&f.bit != 0 {
-			f.set()
-		}
-	}
+	q.SetAttributes(a, mask)
 	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
 		q.modifyState(now, a.State)
 	}

@@ -52,7 +52,6 @@ func (q *QP) PathState() congestion.Path {
 
 // Modify applies a legal modification.
 func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path) {
-	cur := &q.Attr
 	q.Apply(a, mask, path)
 	if mask&ib.QPAV != 0 && path != nil {
 		q.Path, q.cnp.path = path.WithECN(roce.ECT0), path.WithECN(roce.NotECT)
@@ -60,26 +59,14 @@ func (q *QP) Modify(now monotime.Time, a *ib.QPAttr, mask ib.QPAttrMask, path *r
 	if mask&ib.QPRQPSN != 0 {
 		q.startResponder(a.RQPSN)
 	}
-	if mask&ib.QPMaxDestRdAtomic != 0 {
-		cur.MaxDestRdAtomic = a.MaxDestRdAtomic
-	}
-	if mask&ib.QPMinRNRTimer != 0 {
-		cur.MinRNRTimer = a.MinRNRTimer
-	}
 	if mask&ib.QPSQPSN != 0 {
 		q.req.start(a.SQPSN, q.SQ.Head(), q.Congestion)
 	}
-	if mask&ib.QPTimeout != 0 {
-		cur.Timeout = a.Timeout
-	}
 	if mask&ib.QPRetryCnt != 0 {
-		cur.RetryCnt, q.req.retries = a.RetryCnt, a.RetryCnt
+		q.req.retries = a.RetryCnt
 	}
 	if mask&ib.QPRNRRetry != 0 {
-		cur.RNRRetry, q.req.rnrRetries = a.RNRRetry, a.RNRRetry
-	}
-	if mask&ib.QPMaxQPRdAtomic != 0 {
-		cur.MaxRdAtomic = a.MaxRdAtomic
+		q.req.rnrRetries = a.RNRRetry
 	}
 	if mask&ib.QPStateAttr != 0 && a.State != q.State() {
 		q.setState(a.State)

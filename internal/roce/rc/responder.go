@@ -244,12 +244,7 @@ func (q *QP) checkLength(p *wire.Packet, packets uint32) verdict {
 	if !roce.IsWrite(p.Opcode) {
 		return accept
 	}
-	got, total := q.resp.got, q.resp.total
-	if i.First {
-		got, total = 0, p.RETH.DMALen
-	}
-	sum := uint64(got) + uint64(n)
-	if total > ib.MaxMessage || sum > uint64(total) || i.Last != (sum == uint64(total)) {
+	if !roce.IsWithinWrite(p, q.resp.got, q.resp.total) {
 		return nakInvalid
 	}
 	return accept

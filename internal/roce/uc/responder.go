@@ -93,12 +93,7 @@ func (q *QP) checkLength(p *wire.Packet) bool {
 	if !roce.IsWrite(p.Opcode) {
 		return true
 	}
-	got, total := q.resp.got, q.resp.total
-	if i.First {
-		got, total = 0, p.RETH.DMALen
-	}
-	sum := uint64(got) + uint64(n)
-	if total > ib.MaxMessage || sum > uint64(total) || i.Last != (sum == uint64(total)) {
+	if !roce.IsWithinWrite(p, q.resp.got, q.resp.total) {
 		q.drop()
 		return false
 	}
