@@ -61,6 +61,7 @@ func (o *cqObject) resize(depth C.int, slots *C.struct_vb_wc, mask C.uint64_t) e
 }
 
 func (o *cqObject) arm(solicitedOnly, watch C.int) error {
+	o.habit.arms()
 	err := o.verbs.RequestNotify(solicitedOnly != 0)
 	if err == nil && watch != 0 {
 		o.event.channel.watch(o.ctx.engine.BeginWatchEarly)
@@ -80,13 +81,15 @@ func vb_cq_sleep(cq C.vb_handle, most C.int) C.int {
 const sleepReads = 4
 
 // sleep announces that the application may wait for the channel's descriptor. It has asked for an
-// event of this queue and found no completion. It polls up to most now, if sleep returns true.
-// Unless there are as many it may wait after that.
+// event of this queue and found no completion. It polls up to most now, if sleep returns true. If
+// there are fewer it may wait after that, unless it is known to poll until there are none.
 func (o *cqObject) sleep(most int) (found bool) {
 	c := o.event.channel
+	o.habit.polls()
+	c.engine.Flush() // what the application has left to send
 	for n := 0; ; n++ {
 		have := o.read(most)
-		if have >= most {
+		if have > 0 && o.habit.found(have, most) {
 			return true
 		}
 		if n == sleepReads {

@@ -54,6 +54,7 @@ type (
 		ctx   *ctxObject
 		verbs *core.CQ
 		event *cqEvent // nil without a channel
+		habit habit    // of its polls; atomic
 	}
 
 	srqObject struct {

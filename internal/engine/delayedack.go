@@ -39,7 +39,8 @@ import (
 type DelayedAck struct {
 	conn     *Conn  // immutable
 	lane     *Lane  // immutable: of its completion queues
-	waiting  bool   // in Lane.delayed, and not sent meanwhile
+	listed   bool   // in Lane.delayed, or taken out by a flush that waits for the Conn's lock
+	waiting  bool   // listed, and not sent meanwhile
 	answered bool   // the application posted since
 	messages int    // batches received since
 	poll     uint64 // Lane.count when the last one was received
@@ -152,7 +153,7 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	} else {
 		// The background goroutine flushes when its nap ends, at the latest. If it
 		// does not nap it may have looked already, and then blocks without a limit.
-		if !l.lane.delayed.add(l) || !e.bg.napping.Load() {
+		if !l.list() || !e.bg.napping.Load() {
 			return false
 		}
 		l.messages = 0
@@ -161,6 +162,12 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	l.messages++
 	c.DeliverUnlock()
 	return true
+}
+
+// list enters l in Lane.delayed, unless it is there. It reports false if there is no room.
+func (l *DelayedAck) list() bool {
+	l.listed = l.listed || l.lane.delayed.add(l)
+	return l.listed
 }
 
 // Flush sends the acknowledgements that Poll delayed and whose time has come, and all answers.
@@ -224,11 +231,12 @@ func (l *Lane) flush(grace monotime.Duration) {
 	for _, d := range l.delayed.takeAll(&list) {
 		c := d.conn
 		c.mu.Lock()
+		d.listed = false
 		switch {
 		case c.closed || !d.waiting:
 			c.mu.Unlock()
-		case grace > 0 && d.mayStillAnswer(now, grace) &&
-			l.delayed.add(d) && l.eng.bg.napping.Load(): // in this order, see DelayUnlock
+		case grace > 0 && d.mayStillAnswer(now, grace) && d.list() &&
+			l.eng.bg.napping.Load(): // in this order, see DelayUnlock
 			c.mu.Unlock()
 		default:
 			if grace > 0 && d.answered {

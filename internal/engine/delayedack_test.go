@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"sync"
 	"testing"
 
 	"verbena/internal/engine/policy"
@@ -37,5 +38,41 @@ func TestGraceIsTriedAgainEverMoreRarely(t *testing.T) {
 			t.Fatalf("given up for %d messages after %d", l.together, last)
 		}
 		last = l.together
+	}
+}
+
+// An acknowledgement is in the list once, so that the others have room. Its flush, which takes it
+// out, may find that it left with an answer meanwhile.
+func TestDelayedAckIsListedOnce(t *testing.T) {
+	e := &Engine{}
+	e.makeLanes()
+	lane := &e.lanes[0]
+	conns := make([]Conn, maxDelayed+1)
+	acks := make([]DelayedAck, len(conns))
+	for i := range acks {
+		conns[i].mu = &sync.Mutex{}
+		acks[i] = NewDelayedAck(&conns[i], lane)
+	}
+	for range maxDelayed + 1 {
+		if !acks[0].list() {
+			t.Fatal("no room for one acknowledgement that is in the list")
+		}
+	}
+	for i := range acks[:maxDelayed] {
+		if !acks[i].list() {
+			t.Fatalf("no room for acknowledgement %d", i)
+		}
+	}
+	if acks[maxDelayed].list() {
+		t.Errorf("more than %d acknowledgements", maxDelayed)
+	}
+	lane.flush(0)
+	if n := lane.delayed.n.Load(); n != 0 {
+		t.Errorf("%d acknowledgements after the flush", n)
+	}
+	for i := range acks[1:] {
+		if !acks[1+i].list() {
+			t.Errorf("no room for acknowledgement %d after the flush", 1+i)
+		}
 	}
 }
