@@ -36,6 +36,8 @@ type channel struct {
 	pending []*cqEvent // queues that have events, in the order of the first one
 	hidden  int        // number of these whose event the eventfd does not show yet
 	taking  int        // threads that read, and check pending afterwards
+	sleeps  bool       // threads wait by cqs_sleep, and take no event
+	asleep  int        // of those, the ones that wait now
 	shown   bool       // the eventfd was written and not yet read
 	watched bool       // counted by BeginWatch of the engine
 	closed  bool
@@ -235,9 +237,9 @@ func (c *channel) collectLocked(waits bool) {
 }
 
 // showLocked makes the eventfd readable if events are left for threads that are not in take, and
-// that are not hidden. The caller holds mu.
+// that are not hidden. It is not readable while no thread of cqs_sleep waits. The caller holds mu.
 func (c *channel) showLocked() {
-	events := len(c.pending) > c.hidden
+	events := len(c.pending) > c.hidden && (c.asleep > 0 || !c.sleeps)
 	show := events && c.taking == 0
 	if show == c.shown || c.taking > 0 && c.shown && events {
 		return

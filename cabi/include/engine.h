@@ -327,6 +327,17 @@ struct vb_engine {
 	 * The descriptor shows the event of up to most of them later, as the caller polls them.
 	 */
 	int (*cq_sleep)(vb_handle cq, int most);
+	/*
+	 * Announces that the thread is about to wait until one of the queues has a completion. Handles
+	 * of 0 are skipped. It returns 0 if there are completions. The caller then polls all queues,
+	 * and takes no events. It returns EAGAIN if the thread is to wait for the eventfds of the
+	 * channels, which only such threads use. With VB_TAKE_WAIT it reads the network first, and the
+	 * thread also waits for arrivals. The wait ends with cqs_woken, or with another cqs_sleep and
+	 * VB_TAKE_WOKEN.
+	 */
+	int (*cqs_sleep)(const vb_handle *cqs, unsigned n, enum vb_take how);
+	/* how is that of cqs_sleep. */
+	void (*cqs_woken)(const vb_handle *cqs, unsigned n, enum vb_take how);
 	int (*cq_destroy)(vb_handle cq); /* ibv_destroy_cq, ends cq */
 
 	/* -- shared receive queues ------------------------------------------- */

@@ -301,6 +301,13 @@ static int another_polls(void)
 	       atomic_load_explicit(&poller.thread, memory_order_relaxed) != &self;
 }
 
+int vb_channel_another_polls(void)
+{
+	if (atomic_load_explicit(&poller.thread, memory_order_relaxed) == &self)
+		atomic_store_explicit(&poller.at, 0, memory_order_relaxed);
+	return another_polls();
+}
+
 /* Stops showing arrivals, and has the engine forget that the application may wait for them. */
 static void hide(struct vb_channel *ch)
 {

@@ -65,4 +65,10 @@ const void *vb_thread(void);
 /* Called when the calling thread polls again and again, and finds nothing. */
 void vb_channel_polled(void);
 
+/*
+ * Called when the calling thread goes to sleep after such polls. Returns whether another thread
+ * polls.
+ */
+int vb_channel_another_polls(void);
+
 #endif

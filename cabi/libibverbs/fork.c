@@ -18,10 +18,12 @@ static void before(void)
 	vb_cookies_before_fork();
 	vb_gids_before_fork();
 	vb_channels_before_fork();
+	vb_sleepers_before_fork();
 }
 
 static void in_parent(void)
 {
+	vb_sleepers_after_fork_in_parent();
 	vb_channels_after_fork_in_parent();
 	vb_gids_after_fork_in_parent();
 	vb_cookies_after_fork();
@@ -31,6 +33,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
+	vb_sleepers_after_fork_in_child();
 	vb_channels_after_fork_in_child();
 	vb_gids_after_fork_in_child();
 	vb_cookies_after_fork();

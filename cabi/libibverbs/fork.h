@@ -20,6 +20,10 @@ void vb_channels_before_fork(void);
 void vb_channels_after_fork_in_parent(void);
 void vb_channels_after_fork_in_child(void);
 
+void vb_sleepers_before_fork(void);
+void vb_sleepers_after_fork_in_parent(void);
+void vb_sleepers_after_fork_in_child(void);
+
 void vb_gids_before_fork(void);
 void vb_gids_after_fork_in_parent(void);
 void vb_gids_after_fork_in_child(void);

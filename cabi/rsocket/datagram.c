@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "datagram.h"
 
+#include "../libibverbs/sleep.h"
 #include "defaults.h"
 #include "service.h"
 #include "watch.h"
 
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 /* Names the descriptor that the service has found readable. */
@@ -179,7 +179,6 @@ static void datagram_free(struct rs_socket *s)
 	while (d->uds)
 		rs_ud_free(d, d->uds);
 	rdma_destroy_event_channel(d->channel);
-	close(d->epoll);
 	close(d->udp);
 	pthread_mutex_destroy(&d->send_mu);
 	pthread_mutex_destroy(&s->mu);
@@ -226,7 +225,7 @@ static bool may_send_now(struct rs_socket *s)
 	return d->sending->sends_free || !d->may_send;
 }
 
-/* With both locks held. */
+/* The caller holds both locks. */
 static ssize_t send_to(struct rs_datagram *d, const union rs_addr *to, struct rs_cursor *from,
 		       int flags)
 {
@@ -245,11 +244,26 @@ static ssize_t send_to(struct rs_datagram *d, const union rs_addr *to, struct rs
 	return error ? error : (ssize_t)length;
 }
 
+/* Sends to the connected peer if to has no family. The caller holds send_mu. */
+static ssize_t send_locked(struct rs_datagram *d, union rs_addr to, struct rs_cursor from,
+			   int flags)
+{
+	pthread_mutex_lock(&d->s.mu);
+	if (!to.sa.sa_family)
+		to = d->connected;
+	ssize_t n = !to.sa.sa_family ? -EDESTADDRREQ : !d->may_send ? -EPIPE : rs_datagram_start(d);
+
+	if (!n)
+		n = send_to(d, &to, &from, flags);
+	pthread_mutex_unlock(&d->s.mu);
+	return n;
+}
+
 static ssize_t datagram_send(struct rs_socket *s, const struct msghdr *msg, int flags)
 {
 	struct rs_datagram *d = rs_datagram(s);
-	struct rs_cursor from = rs_cursor(msg->msg_iov, msg->msg_iovlen);
 	union rs_addr to = { 0 };
+	volatile ssize_t n;
 
 	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
@@ -263,15 +277,9 @@ static ssize_t datagram_send(struct rs_socket *s, const struct msghdr *msg, int 
 		memcpy(&to, name, rs_addr_length(name));
 	}
 	pthread_mutex_lock(&d->send_mu);
-	pthread_mutex_lock(&s->mu);
-	if (!to.sa.sa_family)
-		to = d->connected;
-	ssize_t n = !to.sa.sa_family ? -EDESTADDRREQ : !d->may_send ? -EPIPE : rs_datagram_start(d);
-
-	if (!n)
-		n = send_to(d, &to, &from, flags);
-	pthread_mutex_unlock(&s->mu);
-	pthread_mutex_unlock(&d->send_mu);
+	pthread_cleanup_push(rs_unlock, &d->send_mu);
+	n = send_locked(d, to, rs_cursor(msg->msg_iov, msg->msg_iovlen), flags);
+	pthread_cleanup_pop(1);
 	return n;
 }
 
@@ -378,28 +386,13 @@ static short datagram_events(struct rs_socket *s, short wanted)
 		       (room ? wanted & (POLLOUT | POLLWRNORM) : 0));
 }
 
-static void datagram_arm(struct rs_socket *s)
+static int datagram_sleep_on(struct rs_socket *s, struct vb_sleep *sleep)
 {
-	for (struct rs_ud *ud = rs_datagram(s)->uds; ud; ud = ud->next)
-		ibv_req_notify_cq(ud->cq, 0);
-}
+	int error = 0;
 
-static int datagram_event_fd(struct rs_socket *s)
-{
-	return rs_datagram(s)->epoll;
-}
-
-static void datagram_take_event(struct rs_socket *s)
-{
-	struct ibv_cq *cq;
-	void *context;
-
-	for (struct rs_ud *ud = rs_datagram(s)->uds; ud; ud = ud->next) {
-		if (ibv_get_cq_event(ud->events, &cq, &context))
-			continue;
-		ibv_ack_cq_events(cq, 1);
-	}
-	rs_ring(s); /* this took the event that would wake a sleeping thread */
+	for (struct rs_ud *ud = rs_datagram(s)->uds; ud && !error; ud = ud->next)
+		error = -vb_sleep_add_cq(sleep, ud->cq);
+	return error;
 }
 
 static const struct rs_ops ops = {
@@ -419,9 +412,7 @@ static const struct rs_ops ops = {
 	.service = datagram_service,
 	.progress = datagram_progress,
 	.events = datagram_events,
-	.arm = datagram_arm,
-	.event_fd = datagram_event_fd,
-	.take_event = datagram_take_event,
+	.sleep_on = datagram_sleep_on,
 };
 
 int rs_datagram_new(int domain, struct rs_socket **s)
@@ -433,14 +424,11 @@ int rs_datagram_new(int domain, struct rs_socket **s)
 	if (!d)
 		return -ENOMEM;
 	d->udp = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	d->epoll = d->udp < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
-	d->channel = d->epoll < 0 ? NULL : rdma_create_event_channel();
+	d->channel = d->udp < 0 ? NULL : rdma_create_event_channel();
 	if (!d->channel || fcntl(d->channel->fd, F_SETFL, O_NONBLOCK)) {
 		error = -errno;
 		if (d->channel)
 			rdma_destroy_event_channel(d->channel);
-		if (d->epoll >= 0)
-			close(d->epoll);
 		if (d->udp >= 0)
 			close(d->udp);
 		free(d);

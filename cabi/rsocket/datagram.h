@@ -85,7 +85,6 @@ struct rs_datagram {
 
 	/* immutable */
 	int udp;
-	int epoll; /* the uds' completion channels */
 	struct rdma_event_channel *channel;
 
 	bool started; /* bound, and watched by the service */

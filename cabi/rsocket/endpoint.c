@@ -7,7 +7,6 @@
 
 #include <byteswap.h>
 #include <endian.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,7 +57,7 @@ static int fit_queues(struct rs_stream *st)
 static int create_cq(struct rs_stream *st)
 {
 	st->events = ibv_create_comp_channel(st->id->verbs);
-	if (!st->events || fcntl(st->events->fd, F_SETFL, O_NONBLOCK))
+	if (!st->events)
 		return errno;
 	st->cq = ibv_create_cq(st->id->verbs, (int)(st->send_queue + st->receives), st, st->events, 0);
 	return st->cq ? 0 : errno;
@@ -149,9 +148,6 @@ int rs_endpoint_open(struct rs_stream *st)
 
 void rs_endpoint_close(struct rs_stream *st)
 {
-	if (st->cq && st->unacknowledged)
-		ibv_ack_cq_events(st->cq, st->unacknowledged);
-	st->unacknowledged = 0;
 	if (st->id->qp)
 		rdma_destroy_qp(st->id);
 	if (st->cq)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rpoll: sockets of ours and descriptors of any kind together. */
+#include "../libibverbs/sleep.h"
 #include "defaults.h"
 #include "index.h"
 #include "watch.h"
@@ -12,14 +13,18 @@
 /* Calls with at most this many descriptors allocate nothing. */
 #define FEW 16
 
-/* The state of one call. Entry i of sockets, watchers and sleep belongs to fds[i]. */
+/* The state of one call. Entry i of sockets, watchers and answers belongs to fds[i]. */
 struct polling {
+	struct rs_call call;
 	struct pollfd *fds;
 	nfds_t count;
 	bool others; /* some are not rsockets */
+	bool watched;
 	struct rs_socket **sockets; /* a reference each; NULL: no rsocket */
 	struct rs_watcher *watchers;
-	struct pollfd *sleep; /* descriptors to sleep on, and the bell */
+	struct pollfd *answers; /* of the kernel, for descriptors that are not rsockets */
+	void *memory;
+	struct vb_sleep sleep;
 };
 
 /* Asks each rsocket. Returns how many are ready. */
@@ -41,22 +46,6 @@ static int ask_sockets(struct polling *p)
 	return found;
 }
 
-/* Lists the descriptors to sleep on. Those behind rsockets are among them if events is set. */
-static void list_descriptors(struct polling *p, bool events)
-{
-	for (nfds_t i = 0; i < p->count; i++) {
-		struct rs_socket *s = p->sockets[i];
-
-		p->sleep[i] = s ? (struct pollfd){ .fd = -1, .events = POLLIN } : p->fds[i];
-		p->sleep[i].revents = 0;
-		if (s && events) {
-			pthread_mutex_lock(&s->mu);
-			p->sleep[i].fd = s->ops->event_fd(s);
-			pthread_mutex_unlock(&s->mu);
-		}
-	}
-}
-
 /* Copies the answer of the kernel for descriptors that are not rsockets. */
 static int take_answers(struct polling *p)
 {
@@ -65,7 +54,7 @@ static int take_answers(struct polling *p)
 	for (nfds_t i = 0; i < p->count; i++) {
 		if (p->sockets[i])
 			continue;
-		p->fds[i].revents = p->sleep[i].revents;
+		p->fds[i].revents = p->answers[i].revents;
 		found += p->fds[i].revents != 0;
 	}
 	return found;
@@ -80,21 +69,14 @@ static int look(struct polling *p)
 
 	if (!p->others)
 		return found;
-	list_descriptors(p, false);
-	if (poll(p->sleep, p->count, 0) < 0)
+	for (nfds_t i = 0; i < p->count; i++) {
+		p->answers[i] = p->fds[i];
+		if (p->sockets[i])
+			p->answers[i].fd = -1;
+	}
+	if (poll(p->answers, p->count, 0) < 0)
 		return -errno;
 	return found + take_answers(p);
-}
-
-static void arm(struct polling *p)
-{
-	for (nfds_t i = 0; i < p->count; i++) {
-		if (!p->sockets[i])
-			continue;
-		pthread_mutex_lock(&p->sockets[i]->mu);
-		p->sockets[i]->ops->arm(p->sockets[i]);
-		pthread_mutex_unlock(&p->sockets[i]->mu);
-	}
 }
 
 static int milliseconds_left(int64_t deadline)
@@ -108,31 +90,37 @@ static int milliseconds_left(int64_t deadline)
 	return left < 0 ? 0 : left < most ? (int)left : most;
 }
 
-/*
- * Sleeps until a descriptor may have become ready. Returns the number that did, or a negative
- * errno.
- */
+/* Describes what to sleep on. Returns 0 or a negative errno. */
+static int describe(struct polling *p, int bell)
+{
+	int error = 0;
+
+	vb_sleep_begin(&p->sleep, bell, rs_cancel_state);
+	for (nfds_t i = 0; i < p->count && !error; i++) {
+		struct rs_socket *s = p->sockets[i];
+
+		if (!s) {
+			error = -vb_sleep_add_fd(&p->sleep, p->fds[i].fd, p->fds[i].events);
+			continue;
+		}
+		pthread_mutex_lock(&s->mu);
+		error = s->ops->sleep_on(s, &p->sleep);
+		pthread_mutex_unlock(&s->mu);
+	}
+	return error;
+}
+
+/* Sleeps until a descriptor may have become ready. Returns 0 or a negative errno. */
 static int sleep_once(struct polling *p, int bell, int64_t deadline)
 {
-	arm(p);
-	int found = look(p); /* completions from before the arming */
+	int error = describe(p, bell);
 
-	if (found)
-		return found;
-	list_descriptors(p, true);
-	p->sleep[p->count] = (struct pollfd){ .fd = bell, .events = POLLIN };
-	if (poll(p->sleep, p->count + 1, milliseconds_left(deadline)) < 0)
-		return -errno;
-	if (p->sleep[p->count].revents)
+	if (!error)
+		error = vb_sleep(&p->sleep, milliseconds_left(deadline));
+	if (vb_sleep_rang(&p->sleep))
 		rs_bell_silence();
-	for (nfds_t i = 0; i < p->count; i++) {
-		if (!p->sockets[i] || !p->sleep[i].revents)
-			continue;
-		pthread_mutex_lock(&p->sockets[i]->mu);
-		p->sockets[i]->ops->take_event(p->sockets[i]);
-		pthread_mutex_unlock(&p->sockets[i]->mu);
-	}
-	return look(p);
+	vb_sleep_end(&p->sleep);
+	return error < 0 ? error : 0;
 }
 
 static void watch_all(struct polling *p, int bell)
@@ -144,6 +132,7 @@ static void watch_all(struct polling *p, int bell)
 		rs_watch(p->sockets[i], &p->watchers[i], bell);
 		pthread_mutex_unlock(&p->sockets[i]->mu);
 	}
+	p->watched = true;
 }
 
 static void unwatch_all(struct polling *p)
@@ -155,6 +144,7 @@ static void unwatch_all(struct polling *p)
 		rs_unwatch(&p->watchers[i]);
 		pthread_mutex_unlock(&p->sockets[i]->mu);
 	}
+	p->watched = false;
 }
 
 /* Returns a count or a negative errno. */
@@ -177,11 +167,33 @@ static int wait_for_any(struct polling *p, int timeout)
 	if (bell < 0)
 		return bell;
 	watch_all(p, bell);
-	do {
+	for (;;) {
+		found = look(p);
+		if (found || rs_now_us() >= deadline)
+			break;
 		found = sleep_once(p, bell, deadline);
-	} while (!found && rs_now_us() < deadline);
+		if (found)
+			break;
+	}
 	unwatch_all(p);
 	return found;
+}
+
+/* Ends the call of a thread, which may be cancelled. */
+static void end(void *polling)
+{
+	struct polling *p = polling;
+
+	if (p->watched) {
+		vb_sleep_end(&p->sleep);
+		unwatch_all(p);
+	}
+	for (nfds_t i = 0; i < p->count; i++) {
+		if (p->sockets[i])
+			rs_put(p->sockets[i]);
+	}
+	free(p->memory);
+	rs_call_end(&p->call);
 }
 
 VB_RETURNS_COUNT(int, rpoll, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout))
@@ -189,39 +201,36 @@ VB_RETURNS_COUNT(int, rpoll, (struct pollfd *fds, nfds_t nfds, int timeout), (fd
 	struct {
 		struct rs_socket *sockets[FEW];
 		struct rs_watcher watchers[FEW];
-		struct pollfd sleep[FEW + 1];
+		struct pollfd answers[FEW];
 	} few;
 	struct polling p = { .fds = fds,
 			     .count = nfds,
 			     .sockets = few.sockets,
 			     .watchers = few.watchers,
-			     .sleep = few.sleep };
-	const size_t each = sizeof(*p.sockets) + sizeof(*p.watchers) + sizeof(*p.sleep);
-	void *memory = NULL;
+			     .answers = few.answers };
+	const size_t each = sizeof(*p.sockets) + sizeof(*p.watchers) + sizeof(*p.answers);
+	volatile int found;
 
 	if (nfds > FEW) {
 		/* The arrays lie in one allocation, those with the strictest alignment first. */
-		memory = nfds > INT_MAX ? NULL : calloc(nfds + 1, each);
-		if (!memory) {
+		p.memory = nfds > INT_MAX ? NULL : calloc(nfds, each);
+		if (!p.memory) {
 			errno = nfds > INT_MAX ? EINVAL : ENOMEM;
 			return -1;
 		}
-		p.sockets = memory;
+		p.sockets = p.memory;
 		p.watchers = (struct rs_watcher *)(p.sockets + nfds);
-		p.sleep = (struct pollfd *)(p.watchers + nfds);
+		p.answers = (struct pollfd *)(p.watchers + nfds);
 	}
 	for (nfds_t i = 0; i < nfds; i++) {
 		p.sockets[i] = rs_index_get(fds[i].fd);
 		p.others |= !p.sockets[i];
 		fds[i].revents = 0;
 	}
-	int found = wait_for_any(&p, timeout);
-
-	for (nfds_t i = 0; i < nfds; i++) {
-		if (p.sockets[i])
-			rs_put(p.sockets[i]);
-	}
-	free(memory);
+	rs_call_begin(&p.call);
+	pthread_cleanup_push(end, &p);
+	found = wait_for_any(&p, timeout);
+	pthread_cleanup_pop(1);
 	if (found < 0)
 		errno = -found;
 	return found < 0 ? -1 : found;

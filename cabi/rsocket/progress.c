@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completions, and the poll(2) events that follow from them. */
+#include "../libibverbs/sleep.h"
 #include "defaults.h"
 #include "stream.h"
 #include "watch.h"
@@ -215,35 +216,9 @@ short rs_stream_events(struct rs_socket *s, short wanted)
 	return POLLERR;
 }
 
-void rs_stream_arm(struct rs_socket *s)
+int rs_stream_sleep_on(struct rs_socket *s, struct vb_sleep *sleep)
 {
 	struct rs_stream *st = rs_stream(s);
 
-	if (st->cq && st->state >= RS_CONNECTED)
-		ibv_req_notify_cq(st->cq, 0);
-}
-
-int rs_stream_event_fd(struct rs_socket *s)
-{
-	struct rs_stream *st = rs_stream(s);
-
-	return st->events ? st->events->fd : -1;
-}
-
-/* Events are acknowledged by the hundred, as each acknowledgement takes a lock. */
-#define ACKNOWLEDGE 128
-
-void rs_stream_take_event(struct rs_socket *s)
-{
-	struct rs_stream *st = rs_stream(s);
-	struct ibv_cq *cq;
-	void *context;
-
-	if (!st->events || ibv_get_cq_event(st->events, &cq, &context))
-		return;
-	if (++st->unacknowledged >= ACKNOWLEDGE) {
-		ibv_ack_cq_events(st->cq, st->unacknowledged);
-		st->unacknowledged = 0;
-	}
-	rs_ring(s); /* this took the event that would wake a sleeping thread */
+	return st->state >= RS_CONNECTED && st->cq ? -vb_sleep_add_cq(sleep, st->cq) : 0;
 }

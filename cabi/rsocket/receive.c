@@ -46,22 +46,15 @@ static void take(struct rs_stream *st, struct rs_cursor *to, bool peek)
 	}
 }
 
-ssize_t rs_stream_receive(struct rs_socket *s, struct msghdr *msg, int flags)
+/* The caller holds receive_mu. */
+static ssize_t receive_locked(struct rs_stream *st, struct rs_cursor to, int flags)
 {
-	struct rs_stream *st = rs_stream(s);
-	struct rs_cursor to = rs_cursor(msg->msg_iov, msg->msg_iovlen);
 	size_t length = to.left;
-	int error = 0;
+	int error;
 
-	msg->msg_namelen = 0; /* a stream has one peer: no address */
-	if (flags & MSG_OOB)
-		return -EINVAL;
-	if (!length)
-		return 0;
-	pthread_mutex_lock(&st->receive_mu);
-	pthread_mutex_lock(&s->mu);
+	pthread_mutex_lock(&st->s.mu);
 	do {
-		error = rs_wait(s, readable, rs_nonblocking(s, flags), RS_FOREVER);
+		error = rs_wait(&st->s, readable, rs_nonblocking(&st->s, flags), RS_FOREVER);
 		if (error)
 			break;
 		if (!st->rx_ready) {
@@ -70,7 +63,24 @@ ssize_t rs_stream_receive(struct rs_socket *s, struct msghdr *msg, int flags)
 		}
 		take(st, &to, flags & MSG_PEEK);
 	} while (to.left && (flags & MSG_WAITALL) && !(flags & MSG_PEEK));
-	pthread_mutex_unlock(&s->mu);
-	pthread_mutex_unlock(&st->receive_mu);
+	pthread_mutex_unlock(&st->s.mu);
 	return to.left < length ? (ssize_t)(length - to.left) : error;
+}
+
+ssize_t rs_stream_receive(struct rs_socket *s, struct msghdr *msg, int flags)
+{
+	struct rs_stream *st = rs_stream(s);
+	struct rs_cursor to = rs_cursor(msg->msg_iov, msg->msg_iovlen);
+	volatile ssize_t n;
+
+	msg->msg_namelen = 0; /* a stream has one peer: no address */
+	if (flags & MSG_OOB)
+		return -EINVAL;
+	if (!to.left)
+		return 0;
+	pthread_mutex_lock(&st->receive_mu);
+	pthread_cleanup_push(rs_unlock, &st->receive_mu);
+	n = receive_locked(st, to, flags);
+	pthread_cleanup_pop(1);
+	return n;
 }

@@ -45,22 +45,32 @@ static int write_direct(struct rs_stream *st, struct rs_cursor *from, uint64_t o
 	return error;
 }
 
+/* The caller holds send_mu. */
+static ssize_t write_locked(struct rs_stream *st, struct rs_cursor from, uint64_t offset, int flags)
+{
+	size_t count = from.left;
+	int error = 0;
+
+	pthread_mutex_lock(&st->s.mu);
+	if (st->mappings_untold)
+		error = rs_iomap_tell(st, flags);
+	if (!error)
+		error = write_direct(st, &from, offset, flags);
+	pthread_mutex_unlock(&st->s.mu);
+	return from.left < count ? (ssize_t)(count - from.left) : error;
+}
+
 ssize_t rs_iomap_write(struct rs_socket *s, const void *buf, size_t count, off_t offset, int flags)
 {
 	struct rs_stream *st = rs_stream(s);
 	struct iovec iov = { (void *)buf, count };
-	struct rs_cursor from = rs_cursor(&iov, 1);
-	int error = 0;
+	volatile ssize_t n;
 
 	if (s->type != SOCK_STREAM)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&st->send_mu);
-	pthread_mutex_lock(&s->mu);
-	if (st->mappings_untold)
-		error = rs_iomap_tell(st, flags);
-	if (!error)
-		error = write_direct(st, &from, (uint64_t)offset, flags);
-	pthread_mutex_unlock(&s->mu);
-	pthread_mutex_unlock(&st->send_mu);
-	return from.left < count ? (ssize_t)(count - from.left) : error;
+	pthread_cleanup_push(rs_unlock, &st->send_mu);
+	n = write_locked(st, rs_cursor(&iov, 1), (uint64_t)offset, flags);
+	pthread_cleanup_pop(1);
+	return n;
 }

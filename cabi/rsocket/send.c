@@ -117,18 +117,13 @@ static uint32_t room(struct rs_stream *st)
 	return window < st->tx_free ? window : st->tx_free;
 }
 
-ssize_t rs_stream_send(struct rs_socket *s, const struct msghdr *msg, int flags)
+/* The caller holds send_mu. */
+static ssize_t send_locked(struct rs_stream *st, struct rs_cursor from, int flags)
 {
-	struct rs_stream *st = rs_stream(s);
-	struct rs_cursor from = rs_cursor(msg->msg_iov, msg->msg_iovlen);
+	struct rs_socket *s = &st->s;
 	size_t length = from.left;
 	int error = 0;
 
-	if (flags & MSG_OOB)
-		return -EOPNOTSUPP;
-	if (msg->msg_name)
-		return -EISCONN;
-	pthread_mutex_lock(&st->send_mu);
 	pthread_mutex_lock(&s->mu);
 	if (st->mappings_untold)
 		error = rs_iomap_tell(st, flags);
@@ -151,6 +146,21 @@ ssize_t rs_stream_send(struct rs_socket *s, const struct msghdr *msg, int flags)
 	if (!length && !error && !rs_opening(st) && !st->may_send)
 		error = why_not(st);
 	pthread_mutex_unlock(&s->mu);
-	pthread_mutex_unlock(&st->send_mu);
 	return from.left < length ? (ssize_t)(length - from.left) : error;
+}
+
+ssize_t rs_stream_send(struct rs_socket *s, const struct msghdr *msg, int flags)
+{
+	struct rs_stream *st = rs_stream(s);
+	volatile ssize_t n;
+
+	if (flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	if (msg->msg_name)
+		return -EISCONN;
+	pthread_mutex_lock(&st->send_mu);
+	pthread_cleanup_push(rs_unlock, &st->send_mu);
+	n = send_locked(st, rs_cursor(msg->msg_iov, msg->msg_iovlen), flags);
+	pthread_cleanup_pop(1);
+	return n;
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 
 unsigned rs_generation;
+__thread int rs_cancel_state;
 
 static void count_fork(void)
 {
@@ -83,17 +84,37 @@ static ssize_t result(ssize_t result)
 	return -1;
 }
 
-/* Calls an operation of the socket that has a number. */
-#define CALL(number, operation, ...)                                  \
-	({                                                            \
-		struct rs_socket *s_ = rs_index_get(number);          \
-		ssize_t result_ = -EBADF;                             \
-		if (s_) {                                             \
-			result_ = s_->ops->operation(s_, ##__VA_ARGS__); \
-			rs_put(s_);                                   \
-		}                                                     \
-		result(result_);                                      \
+/* A call on a socket, to which it has a reference. */
+struct call {
+	struct rs_call call;
+	struct rs_socket *s;
+};
+
+static void end(void *argument)
+{
+	struct call *c = argument;
+
+	rs_put(c->s);
+	rs_call_end(&c->call);
+}
+
+/* Evaluates work for the socket s_ of a number. */
+#define WITH(number, work)                                         \
+	({                                                         \
+		struct rs_socket *s_ = rs_index_get(number);       \
+		struct call call_ = { .s = s_ };                   \
+		volatile ssize_t result_ = -EBADF;                 \
+		if (s_) {                                          \
+			pthread_cleanup_push(end, &call_);         \
+			rs_call_begin(&call_.call);                \
+			result_ = work;                            \
+			pthread_cleanup_pop(1);                    \
+		}                                                  \
+		result(result_);                                   \
 	})
+
+/* Calls an operation of the socket that has a number. */
+#define CALL(number, operation, ...) WITH(number, s_->ops->operation(s_, ##__VA_ARGS__))
 
 VB_RETURNS_COUNT(int, rsocket, (int domain, int type, int protocol), (domain, type, protocol))
 {
@@ -147,21 +168,36 @@ VB_RETURNS_COUNT(int, rshutdown, (int socket, int how), (socket, how))
 	return (int)CALL(socket, shutdown, how);
 }
 
-VB_RETURNS_COUNT(int, rclose, (int socket), (socket))
+static int close_number(int number)
 {
-	if (rs_index_disown(socket))
+	if (rs_index_disown(number))
 		return 0;
-	struct rs_socket *s = rs_index_get(socket);
+	struct rs_socket *s = rs_index_get(number);
 
 	if (!s || atomic_exchange(&s->closing, true)) {
 		if (s)
 			rs_put(s);
-		return (int)result(-EBADF);
+		return -EBADF;
 	}
 	s->ops->close(s);
 	rs_index_remove(s);
 	rs_put(s);
 	return 0;
+}
+
+/* It is not cancelled, which would lose data. */
+VB_RETURNS_COUNT(int, rclose, (int socket), (socket))
+{
+	struct rs_call call;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	rs_call_begin(&call);
+	int error = close_number(socket);
+
+	rs_call_end(&call);
+	pthread_setcancelstate(state, NULL);
+	return (int)result(error);
 }
 
 static ssize_t receive(int socket, void *buf, size_t len, int flags, struct sockaddr *src,
@@ -361,12 +397,5 @@ VB_RETURNS_COUNT(size_t, riowrite,
 		 (int socket, const void *buf, size_t count, off_t offset, int flags),
 		 (socket, buf, count, offset, flags))
 {
-	struct rs_socket *s = rs_index_get(socket);
-
-	if (!s)
-		return (size_t)result(-EBADF);
-	ssize_t answer = rs_iomap_write(s, buf, count, offset, flags);
-
-	rs_put(s);
-	return (size_t)result(answer);
+	return (size_t)WITH(socket, rs_iomap_write(s_, buf, count, offset, flags));
 }

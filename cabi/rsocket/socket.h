@@ -24,6 +24,7 @@
 
 struct rs_socket;
 struct rs_watcher;
+struct vb_sleep;
 
 struct rs_ops {
 	int (*bind)(struct rs_socket *s, const struct sockaddr *addr, socklen_t length);
@@ -57,14 +58,8 @@ struct rs_ops {
 	void (*progress)(struct rs_socket *s);
 	/* Returns the events of poll(2). */
 	short (*events)(struct rs_socket *s, short wanted);
-	/*
-	 * Called before each sleep. It makes event_fd readable with the next completion, and has the
-	 * next progress tell the engine that the thread may sleep.
-	 */
-	void (*arm)(struct rs_socket *s);
-	int (*event_fd)(struct rs_socket *s); /* -1 without one */
-	/* Takes the events that make event_fd readable. */
-	void (*take_event)(struct rs_socket *s);
+	/* Adds the completion queues to what a thread sleeps on: 0 or a negative errno. */
+	int (*sleep_on)(struct rs_socket *s, struct vb_sleep *sleep);
 };
 
 struct rs_socket {
@@ -112,5 +107,35 @@ void rs_copy_addr(const struct sockaddr *from, struct sockaddr *to, socklen_t *l
 socklen_t rs_addr_length(const struct sockaddr *addr);
 
 int64_t rs_now_us(void);
+
+/*
+ * Calls hold locks, and so the thread is cancelled only while it sleeps, and only if the
+ * application has not disabled that.
+ */
+struct rs_call {
+	int before;
+};
+
+extern __thread int rs_cancel_state; /* of the application, for a thread that sleeps in a call */
+
+static inline void rs_call_begin(struct rs_call *call)
+{
+	call->before = rs_cancel_state;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &rs_cancel_state);
+}
+
+static inline void rs_call_end(struct rs_call *call)
+{
+	int state = rs_cancel_state;
+
+	rs_cancel_state = call->before; /* not 0 where a signal's handler has interrupted a sleep */
+	pthread_setcancelstate(state, NULL);
+}
+
+/* For pthread_cleanup_push. */
+static inline void rs_unlock(void *mu)
+{
+	pthread_mutex_unlock(mu);
+}
 
 #endif

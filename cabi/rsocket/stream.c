@@ -129,9 +129,7 @@ static const struct rs_ops ops = {
 	.service = stream_service,
 	.progress = rs_stream_progress,
 	.events = rs_stream_events,
-	.arm = rs_stream_arm,
-	.event_fd = rs_stream_event_fd,
-	.take_event = rs_stream_take_event,
+	.sleep_on = rs_stream_sleep_on,
 };
 
 /* Makes a stream without an identifier. NULL: errno. */

@@ -108,7 +108,6 @@ struct rs_stream {
 	/* queue pair */
 	struct ibv_comp_channel *events;
 	struct ibv_cq *cq;
-	unsigned unacknowledged; /* completion events */
 
 	/* buffers, each with its region */
 	uint8_t *sbuf, *rbuf;
@@ -208,9 +207,7 @@ void rs_listen_close(struct rs_stream *listener);
 /* progress.c */
 void rs_stream_progress(struct rs_socket *s);
 short rs_stream_events(struct rs_socket *s, short wanted);
-void rs_stream_arm(struct rs_socket *s);
-int rs_stream_event_fd(struct rs_socket *s);
-void rs_stream_take_event(struct rs_socket *s);
+int rs_stream_sleep_on(struct rs_socket *s, struct vb_sleep *sleep);
 bool rs_can_send(struct rs_stream *st);
 /* Posts up to count receives. */
 void rs_post_receives(struct rs_stream *st, unsigned count);

@@ -6,7 +6,6 @@
 
 #include <endian.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 
 /* The queue key of RDMA_PS_UDP: rdma_cma.h. */
 #define QKEY RDMA_UDP_QKEY
@@ -182,11 +181,8 @@ static int port_mtu(struct rs_ud *ud)
 
 static int create_qp(struct rs_datagram *d, struct rs_ud *ud)
 {
-	struct epoll_event event = { .events = EPOLLIN };
-
 	ud->events = ibv_create_comp_channel(ud->id->verbs);
-	if (!ud->events || fcntl(ud->events->fd, F_SETFL, O_NONBLOCK) ||
-	    epoll_ctl(d->epoll, EPOLL_CTL_ADD, ud->events->fd, &event))
+	if (!ud->events)
 		return errno;
 	ud->cq = ibv_create_cq(ud->id->verbs, (int)(d->send_queue + d->receive_queue), ud,
 			       ud->events, 0);
@@ -282,7 +278,7 @@ struct rs_ud *rs_ud_at(struct rs_datagram *d, const union rs_addr *local)
 	}
 	ud->next = d->uds;
 	d->uds = ud;
-	rs_ring(&d->s); /* one more queue to arm */
+	rs_ring(&d->s); /* one more queue to sleep on */
 	return ud;
 }
 

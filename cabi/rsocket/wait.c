@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for one socket. poll.c waits for many. */
+#include "../libibverbs/restart.h"
+#include "../libibverbs/sleep.h"
 #include "defaults.h"
 #include "giveway.h"
 #include "watch.h"
 
 #include <limits.h>
-#include <poll.h>
 #include <sched.h>
 #include <time.h>
 
@@ -66,9 +67,51 @@ static int timeout_ms(int64_t deadline)
 	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
+/* A thread that sleeps for a socket. */
+struct sleeper {
+	struct rs_socket *s;
+	struct rs_watcher watcher;
+	struct vb_sleep sleep;
+};
+
+/* Ends the sleep of a thread that is cancelled. */
+static void forget(void *sleeper)
+{
+	struct sleeper *r = sleeper;
+
+	vb_sleep_end(&r->sleep);
+	pthread_mutex_lock(&r->s->mu);
+	rs_unwatch(&r->watcher);
+	pthread_mutex_unlock(&r->s->mu);
+}
+
+/* Sleeps until the socket may have changed. Returns 0 or a negative errno. The caller holds mu. */
+static int sleep_once(struct sleeper *r, int64_t deadline)
+{
+	struct rs_socket *s = r->s;
+	volatile int n;
+
+	vb_sleep_begin(&r->sleep, r->watcher.bell, rs_cancel_state);
+	n = s->ops->sleep_on(s, &r->sleep);
+	if (!n) {
+		pthread_mutex_unlock(&s->mu);
+		pthread_cleanup_push(forget, r);
+		n = vb_sleep(&r->sleep, timeout_ms(deadline));
+		pthread_cleanup_pop(0);
+		if (n > 0)
+			rs_bell_silence();
+		pthread_mutex_lock(&s->mu);
+	}
+	vb_sleep_end(&r->sleep);
+	return n < 0 ? n : 0;
+}
+
 int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblock,
 	    int64_t deadline)
 {
+	struct sleeper r = { .s = s };
+	int error = 0;
+
 	if (ready(s))
 		return 0;
 	s->ops->progress(s);
@@ -80,39 +123,22 @@ int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblo
 		return 0;
 
 	int bell = rs_bell();
-	struct rs_watcher watcher;
-	int error = 0;
 
 	if (bell < 0)
 		return bell;
-	rs_watch(s, &watcher, bell);
+	rs_watch(s, &r.watcher, bell);
 	while (!error) {
-		s->ops->arm(s);
-		s->ops->progress(s); /* completions from before the arming */
-		if (ready(s))
-			break;
-		struct pollfd fds[2] = { { .fd = bell, .events = POLLIN },
-					 { .fd = s->ops->event_fd(s), .events = POLLIN } };
-		int timeout = timeout_ms(deadline);
-
-		pthread_mutex_unlock(&s->mu);
-		int n = poll(fds, 2, timeout);
-
-		if (n < 0)
-			error = -errno;
-		else if (n == 0)
-			error = -ETIMEDOUT;
-		else if (fds[0].revents)
-			rs_bell_silence();
-		pthread_mutex_lock(&s->mu);
-		if (fds[1].revents)
-			s->ops->take_event(s);
+		error = sleep_once(&r, deadline);
 		s->ops->progress(s);
 		if (ready(s)) {
 			error = 0;
 			break;
 		}
+		if (error == -EINTR && vb_restarts())
+			error = 0;
+		if (!error && rs_now_us() >= deadline)
+			error = -ETIMEDOUT;
 	}
-	rs_unwatch(&watcher);
+	rs_unwatch(&r.watcher);
 	return error;
 }

@@ -3,9 +3,9 @@
  * Threads that sleep until a socket changes.
  *
  * Each thread has a bell, an eventfd. Before it sleeps it leaves a watcher with every socket that
- * it waits for; then it sleeps on the bell and on the event descriptors of these sockets. A thread
- * that changes a socket rings the bells of its watchers: it may have taken the completion that
- * another thread waits for.
+ * it waits for. Then it sleeps on the bell and on the completion queues of these sockets
+ * (vb_sleep). A thread that changes a socket rings the bells of its watchers: it may have taken the
+ * completion that another thread waits for.
  */
 #ifndef VERBENA_RSOCKET_WATCH_H
 #define VERBENA_RSOCKET_WATCH_H
@@ -39,8 +39,9 @@ bool rs_spin_on(int64_t end, unsigned empty);
 
 /*
  * Makes progress until ready returns true. The caller holds mu, as does ready. Returns -EAGAIN at
- * once if nonblock, -ETIMEDOUT at the deadline (of rs_now_us), and -EINTR when a signal comes.
- * Closing a socket makes its waiters ready.
+ * once if nonblock, -ETIMEDOUT at the deadline (of rs_now_us), and -EINTR after a signal whose
+ * handler lacks SA_RESTART. Closing a socket makes its waiters ready. A thread that is cancelled
+ * leaves mu unlocked.
  */
 int rs_wait(struct rs_socket *s, bool (*ready)(struct rs_socket *s), bool nonblock,
 	    int64_t deadline);
