@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -139,6 +140,30 @@ func TestCaptureCanBeDumped(t *testing.T) {
 	out, stderr, status := run(t, "dump", capture)
 	if status != cli.ExitOK || strings.Count(out, "RC Send Only") < 200 || strings.Contains(out, "Bad ICRC") {
 		t.Errorf("dump: status %d, %s\n%s", status, stderr, out)
+	}
+}
+
+// A capture says with its packets how the path changes. Wireshark shows it: frame.comment.
+func TestCaptureTellsOfThePath(t *testing.T) {
+	loopback.Device(t)
+	dir := t.TempDir()
+	for port, kind := range map[string]string{"7303": "roce", "7304": "iwarp", "7305": "trp"} {
+		s := start(t, "rdma_listen on", "rping", "-s", "-a", "127.0.0.1", "-p", port, "-d", "--kind", kind)
+		capture := filepath.Join(dir, kind)
+		_, stderr, status := run(t, "rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", "30", "--kind", kind, "--pcap", capture,
+			"--faults", "delay=1ms")
+		if status != cli.ExitOK {
+			t.Errorf("%s: status %d, %s", kind, status, stderr)
+		}
+		s.wait(t)
+		file, err := os.ReadFile(capture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		comments := regexp.MustCompile(`rtt_ns=[1-9][0-9]* .*window_bytes=[1-9][0-9]* .*congestion_notifications=0`).FindAll(file, -1)
+		if len(comments) < 2 || kind != "iwarp" && !bytes.Contains(file, []byte("qpn=0x")) {
+			t.Errorf("%s: %d comments with a round trip and a window", kind, len(comments))
+		}
 	}
 }
 

@@ -35,6 +35,28 @@ func (p *Path) AppendText(b []byte) ([]byte, error) {
 		p.Marked, p.Notified), nil
 }
 
+// A Log decides which measurements of a path go into a capture: those that have changed, once a
+// round trip and a millisecond at most. The zero value is ready.
+type Log struct {
+	next monotime.Time
+	last Path
+}
+
+// leastInterval is the least time between two entries, for short paths.
+const leastInterval = monotime.Millisecond
+
+// Due reports whether Add may take a path now.
+func (l *Log) Due(now monotime.Time) bool { return !now.Before(l.next) }
+
+// Add reports whether p is to be logged.
+func (l *Log) Add(now monotime.Time, p Path) bool {
+	if !l.Due(now) || p == l.last {
+		return false
+	}
+	l.next, l.last = now.Add(max(p.RTT, leastInterval)), p
+	return true
+}
+
 // Path returns the measurements of the path, without counts and the bytes in flight, which the
 // window's user adds.
 func (w *Window) Path() Path {

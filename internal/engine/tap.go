@@ -3,8 +3,11 @@
 package engine
 
 import (
+	"fmt"
 	"net/netip"
 
+	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/sys/tcp"
@@ -47,6 +50,16 @@ func (e *Engine) Capture() *faultcap.Capture { return e.capture }
 // Tapped reports whether faults are injected or packets captured: all of them go through
 // sockets then.
 func (e *Engine) Tapped() bool { return !e.faults.None() || e.capture != nil }
+
+// Comment returns the comment of a queue pair's next packet in a capture, empty if there is no news
+// of its path.
+func Comment(now monotime.Time, l *congestion.Log, q ib.QPN, p congestion.Path) string {
+	if !l.Add(now, p) {
+		return ""
+	}
+	text, _ := p.AppendText(fmt.Appendf(nil, "qpn=%#06x ", uint32(q)))
+	return string(text)
+}
 
 // BurstsPerWrite is the number of bursts that one system call carries. A window of small messages
 // goes out in one call, and the peer gets to work while the rest is built.

@@ -16,6 +16,8 @@ type Sink interface {
 	// Write takes a datagram's time, addresses, IPv4 identification and UDP payload,
 	// possibly in pieces.
 	Write(t time.Time, src, dst netip.AddrPort, ipID uint16, payload ...[]byte) error
+	// Comment takes the comment of the packet that is written next.
+	Comment(text string)
 	// WriteSegment takes a segment of a TCP stream.
 	WriteSegment(s *pcap.Segment, payload ...[]byte) error
 }

@@ -69,12 +69,16 @@ func (n *network) enter(now monotime.Time, d *udp.Datagrams, c *cutter, size int
 	n.seq++
 	f := n.draw()
 	h := n.take()
+	first := c.at == 0 && c.off == 0
 	pieces := c.cut(nil, size)
 	h.buf = h.buf[:0]
 	for _, p := range pieces {
 		h.buf = append(h.buf, p...)
 	}
 	h.d = udp.Datagrams{Dst: d.Dst, TOS: d.TOS, TTL: d.TTL}
+	if first {
+		h.d.Comment = d.Comment
+	}
 	h.order = n.seq
 	if f.loss < n.faults.Loss {
 		n.lost++
@@ -87,6 +91,7 @@ func (n *network) enter(now monotime.Time, d *udp.Datagrams, c *cutter, size int
 		twin = n.take()
 		twin.buf = append(twin.buf[:0], h.buf...)
 		twin.d, twin.order = h.d, h.order
+		twin.d.Comment = ""
 	}
 	if f.corrupt < n.faults.Corrupt && len(h.buf) > 0 { // the copy is good
 		n.corrupted++

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"verbena/internal/congestion"
+	"verbena/internal/monotime"
 	"verbena/internal/sys/tcp"
 	"verbena/internal/wire/pcap"
 )
@@ -43,15 +44,16 @@ type Stream struct {
 	dialled bool
 
 	mu       sync.Mutex
-	faults   Faults     // guarded by mu
-	rng      *rand.Rand // guarded by mu
-	sent     uint32     // guarded by mu: sequence number of the next byte
-	received uint32     // guarded by mu: of the next byte of the peer
-	came     []byte     // guarded by mu: bytes read and not shown
-	mss      int        // guarded by mu: 0 before there is a connection
-	ended    bool       // guarded by mu: we have said that no more follows
-	spoiled  []byte     // guarded by mu: the damaged copy that is sent instead
-	line     delayLine  // guarded by mu
+	faults   Faults         // guarded by mu
+	rng      *rand.Rand     // guarded by mu
+	sent     uint32         // guarded by mu: sequence number of the next byte
+	received uint32         // guarded by mu: of the next byte of the peer
+	came     []byte         // guarded by mu: bytes read and not shown
+	mss      int            // guarded by mu: 0 before there is a connection
+	ended    bool           // guarded by mu: we have said that no more follows
+	spoiled  []byte         // guarded by mu: the damaged copy that is sent instead
+	line     delayLine      // guarded by mu
+	path     congestion.Log // guarded by mu
 }
 
 // NewStream wraps a connection, of Dial or of a listener. stream tells
@@ -207,8 +209,24 @@ func (s *Stream) pass(v *tcp.Vectors, list [][]byte) (int, error) {
 	defer s.capture.end()
 	s.arrived(now, len(s.came)) // the bytes sent may be the answer
 	n, err := s.Conn.Writev(v, list)
+	if n > 0 {
+		s.comment()
+	}
 	s.moved(now, true, list, n)
 	return n, err
+}
+
+// comment gives the next segment a comment with the state of the path, if that has changed. mu and
+// the capture's lock are held.
+func (s *Stream) comment() {
+	now := monotime.Now()
+	if s.capture == nil || !s.path.Due(now) {
+		return
+	}
+	if p, err := s.Conn.Path(); err == nil && s.path.Add(now, p) {
+		text, _ := p.AppendText(nil)
+		s.capture.sink.Comment(string(text))
+	}
 }
 
 // corrupt returns a copy of the front of a scatter list with one bit changed. The copy may be

@@ -187,6 +187,9 @@ func (t *Tap) show(now time.Time, d []udp.Datagrams) {
 				id = 0
 			}
 			pieces = c.cut(pieces[:0], size)
+			if comment := d[i].Comment; comment != "" && left == d[i].Bytes() {
+				t.opt.Capture.sink.Comment(comment)
+			}
 			t.opt.Capture.sink.Write(now, src, d[i].Dst, id, pieces...)
 			if left -= size; left <= 0 {
 				break

@@ -230,6 +230,13 @@ func TestDriveSendsByItself(t *testing.T) {
 type shown struct {
 	packets []packet
 	times   []time.Time
+	// comments, each with the index of the packet that follows
+	comments []comment
+}
+
+type comment struct {
+	packet int
+	text   string
 }
 
 type packet struct {
@@ -243,6 +250,8 @@ func (s *shown) Write(t time.Time, src, dst netip.AddrPort, id uint16, payload .
 	s.times = append(s.times, t)
 	return nil
 }
+
+func (s *shown) Comment(text string) { s.comments = append(s.comments, comment{len(s.packets), text}) }
 
 func (s *shown) WriteSegment(g *pcap.Segment, payload ...[]byte) error {
 	return s.Write(g.Time, g.Src, g.Dst, 0, payload...)
@@ -288,6 +297,29 @@ func TestCaptureSplitsBursts(t *testing.T) {
 	want = append(want, packet{a.LocalAddr(), b.LocalAddr(), 0, "single"})
 	if !slices.Equal(sent.packets, want) || !slices.Equal(came.packets, want) {
 		t.Errorf("capture shows\nsent %v\ncame %v\nwant %v", sent.packets, came.packets, want)
+	}
+}
+
+// The comment of a burst is of its first datagram, whether faults cut the burst or the system does.
+func TestCommentIsOfTheFirstDatagram(t *testing.T) {
+	for _, f := range []Faults{{}, {Dup: 1, Seed: 1}} {
+		var s shown
+		p := New(&wire{cuts: true}, Options{Faults: f, Capture: NewCapture(&s)})
+		burst := []udp.Datagrams{
+			{Dst: there, Iov: [][]byte{[]byte("abc"), []byte("def")}, SegmentSize: 3, Comment: "first"},
+			{Dst: there, Iov: [][]byte{[]byte("single")}},
+			{Dst: there, Iov: [][]byte{[]byte("another")}, Comment: "last"},
+		}
+		if n, err := p.WriteBatch(burst); n != 3 || err != nil {
+			t.Fatalf("write: %d, %v", n, err)
+		}
+		var got []string
+		for _, c := range s.comments {
+			got = append(got, s.packets[c.packet].payload+" "+c.text)
+		}
+		if !slices.Equal(got, []string{"abc first", "another last"}) {
+			t.Errorf("%+v: %q", f, got)
+		}
 	}
 }
 

@@ -38,6 +38,7 @@ type Datagrams struct {
 	SegmentSize int      // bytes a datagram; 0: Iov is a single datagram
 	TOS         uint8    // IPv4 TOS or IPv6 traffic class
 	TTL         uint8    // IPv4 TTL or IPv6 hop limit; 0: 64, and 1 for multicast
+	Comment     string   // of the first datagram, in a capture
 }
 
 // Errors of a malformed item.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/engine"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
@@ -41,6 +42,8 @@ type Conn struct {
 	// guarded by mu: of a queue pair whose packets have a destination each
 	to    destination // of the packets that ring is for
 	offer func()      // makes the ring that datagrams to another could go by
+
+	log congestion.Log // guarded by mu: of the path, in a capture
 }
 
 // NewConn makes a queue pair of RoCEv2. Its counts go to counters.
@@ -220,8 +223,12 @@ func (c *Conn) flushSockets(now monotime.Time) {
 		}
 		sources, offer := c.sources, c.offer // sources: replaced, never changed in place
 		c.offer = nil
+		comment := ""
+		if c.Engine().Capture() != nil && c.log.Due(now) {
+			comment = engine.Comment(now, &c.log, c.QPN(), c.packets.PathState())
+		}
 		c.Unlock()
-		p.write(sources, n)
+		p.write(sources, n, comment)
 		if offer != nil {
 			offer()
 		}
@@ -243,8 +250,9 @@ func (c *Conn) ackPlace() roce.AckPlace {
 	return roce.AckBehind
 }
 
-// write sends n bursts, each from the socket of its source address, in order.
-func (p *pumper) write(sources []*source, n int) {
+// write sends n bursts, each from the socket of its source address, in order. A capture has the
+// comment with the first packet.
+func (p *pumper) write(sources []*source, n int, comment string) {
 	for from := 0; from < n; {
 		src := p.bursts[from].Path().Src
 		to := from + 1
@@ -253,14 +261,14 @@ func (p *pumper) write(sources []*source, n int) {
 		}
 		for _, s := range sources {
 			if s.addr == src {
-				s.write(p.bursts[from:to], p.out[from:to])
+				s.write(p.bursts[from:to], p.out[from:to], comment)
 				break
 			}
 		}
 		for _, b := range p.bursts[from:to] {
 			b.Reset()
 		}
-		from = to
+		from, comment = to, ""
 	}
 }
 
@@ -294,10 +302,10 @@ func (c *Conn) Route() engine.Route {
 	if c.path != nil {
 		r.Local = netip.AddrPortFrom(c.path.Src, c.path.SrcPort)
 		r.Peer = netip.AddrPortFrom(c.path.Dst, roce.UDPPort)
-	}
-	if c.ring != nil { // nothing on the way that could be measured
-		r.Via = engine.ViaSharedMemory
-		return r
+		if c.ring != nil { // nothing on the way that could be measured
+			r.Via = engine.ViaSharedMemory
+			return r
+		}
 	}
 	p := c.packets.PathState()
 	r.Path = &p

@@ -225,6 +225,8 @@ type nowhere struct{ faultcap.Sink }
 
 func (nowhere) Write(time.Time, netip.AddrPort, netip.AddrPort, uint16, ...[]byte) error { return nil }
 
+func (nowhere) Comment(string) {}
+
 // TestRingIsFull has a reader that is held up: nothing is lost, and all goes on
 // when it is back.
 func TestRingIsFull(t *testing.T) {

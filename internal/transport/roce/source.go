@@ -69,7 +69,7 @@ func (s *source) cuts() bool { return s.sock.CutsBursts() }
 
 // write sends bursts of one source address and returns when the system has them. Packets that the
 // system does not take within writePatience are lost, as on any network.
-func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
+func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams, comment string) {
 	for i, b := range bursts {
 		b.Seal()
 		path := b.Path()
@@ -84,6 +84,7 @@ func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams) {
 		out[i] = udp.Datagrams{Dst: netip.AddrPortFrom(dst, roce.UDPPort), Iov: b.Iov(),
 			SegmentSize: seg, TOS: path.TClass, TTL: path.HopLimit}
 	}
+	out[0].Comment = comment
 	engine.WriteAll(s.sock, out[:len(bursts)])
 	clear(out)
 }

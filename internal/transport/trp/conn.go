@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/engine"
 	"verbena/internal/iwarp/rdmap"
 	"verbena/internal/iwarp/trp"
@@ -34,8 +35,9 @@ type Conn struct {
 	port     *Port              // nil without an association
 	listener *Listener          // that the request came to; nil of a client
 	onLink   func(trp.Event)
-	events   []trp.Event // for onLink
-	telling  bool        // somebody calls onLink
+	events   []trp.Event    // for onLink
+	telling  bool           // somebody calls onLink
+	log      congestion.Log // of the path, in a capture
 }
 
 // config has an idle peer asked after 5 s: one whose process was killed is known
@@ -174,7 +176,7 @@ func (c *Conn) Leave() {
 	c.port = nil
 	p.give(nil)
 	c.assoc.Conn().Abort(now)
-	p.drain(now, c.Mutex(), c.assoc.Conn())
+	p.drain(now, c.Mutex(), c.assoc.Conn(), nil)
 }
 
 // take handles datagrams to the connection's own port.
@@ -220,7 +222,12 @@ func (c *Conn) FlushOutput(now monotime.Time) {
 	if c.port == nil {
 		return
 	}
-	c.port.drain(now, c.Mutex(), c.assoc)
+	c.port.drain(now, c.Mutex(), c.assoc, func() string {
+		if conn := c.assoc.Conn(); conn != nil && c.log.Due(now) {
+			return engine.Comment(now, &c.log, c.QPN(), conn.PathState())
+		}
+		return ""
+	})
 	for ev, ok := c.assoc.PollLink(); ok; ev, ok = c.assoc.PollLink() {
 		c.events = append(c.events, ev)
 	}
@@ -287,7 +294,7 @@ func (c *Conn) Detach() (release func()) {
 	}
 	now := monotime.Now()
 	c.assoc.Abort(now)
-	c.port.drain(now, c.Mutex(), c.assoc)
+	c.port.drain(now, c.Mutex(), c.assoc, nil)
 	p, l, conn := c.port, c.listener, c.assoc.Conn()
 	c.port, c.listener = nil, nil
 	return func() { c.trp.linger(p, l, conn) }

@@ -85,7 +85,7 @@ func (r *linger) repeated(now monotime.Time, from netip.AddrPort, datagram []byt
 
 // FlushOutput implements engine.Transport.
 func (r *linger) FlushOutput(now monotime.Time) {
-	r.port.drain(now, r.Mutex(), r.conn)
+	r.port.drain(now, r.Mutex(), r.conn, nil)
 	for _, ok := r.conn.PollEvent(); ok; _, ok = r.conn.PollEvent() {
 	}
 	if r.conn.State() == trp.Closed {

@@ -122,7 +122,7 @@ func (l *Listener) challenge(now monotime.Time, local netip.Addr, c *trp.Challen
 	send := func(p *Port) {
 		var mu sync.Mutex // the challenge's: nobody else has it
 		mu.Lock()
-		p.drain(now, &mu, c)
+		p.drain(now, &mu, c, nil)
 		mu.Unlock()
 	}
 	p := l.port

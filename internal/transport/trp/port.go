@@ -179,8 +179,9 @@ var pumpers = sync.Pool{New: func() any {
 }}
 
 // drain writes a machine's output. The caller holds mu, which is given back while the system
-// writes; no other thread drains meanwhile.
-func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output) {
+// writes; no other thread drains meanwhile. comment, unless it is nil, returns the comment of the
+// next packet in a capture.
+func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output, comment func() string) {
 	var w *pumper
 	for {
 		limit := trp.MaxSegments
@@ -200,8 +201,12 @@ func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output) {
 		if n == 0 {
 			break
 		}
+		text := ""
+		if comment != nil && p.trp.eng.Capture() != nil {
+			text = comment()
+		}
 		mu.Unlock()
-		p.write(w, n)
+		p.write(w, n, text)
 		mu.Lock()
 	}
 	if w != nil {
@@ -209,8 +214,8 @@ func (p *Port) drain(now monotime.Time, mu *sync.Mutex, m output) {
 	}
 }
 
-// write sends n bursts.
-func (p *Port) write(w *pumper, n int) {
+// write sends n bursts. A capture has the comment with the first packet.
+func (p *Port) write(w *pumper, n int, comment string) {
 	for i, b := range w.bursts[:n] {
 		b.Seal()
 		dst := b.Dst()
@@ -222,6 +227,7 @@ func (p *Port) write(w *pumper, n int) {
 			w.out[i].SegmentSize = b.SegmentBytes()
 		}
 	}
+	w.out[0].Comment = comment
 	engine.WriteAll(p.sock, w.out[:n])
 	clear(w.out[:n])
 	for _, b := range w.bursts[:n] {

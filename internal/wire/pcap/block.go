@@ -18,6 +18,7 @@ const (
 // Codes of options. Some have another meaning in each type of block.
 const (
 	optionEnd             = 0
+	optionComment         = 1
 	sectionHardware       = 2
 	sectionOS             = 3
 	sectionApplication    = 4
@@ -82,8 +83,8 @@ func appendHeader(b []byte, device string) []byte {
 	})
 }
 
-// appendPacket appends a frame.
-func appendPacket(b []byte, t time.Time, frame []byte) []byte {
+// appendPacket appends a frame, with a comment unless that is empty.
+func appendPacket(b []byte, t time.Time, frame []byte, comment string) []byte {
 	return appendBlock(b, blockPacket, func(b []byte) []byte {
 		at := uint64(t.UnixNano())
 		b = order.AppendUint32(b, 0) // the interface
@@ -91,6 +92,11 @@ func appendPacket(b []byte, t time.Time, frame []byte) []byte {
 		b = order.AppendUint32(b, uint32(at))
 		b = order.AppendUint32(b, uint32(len(frame))) // captured
 		b = order.AppendUint32(b, uint32(len(frame))) // on the link
-		return appendPadded(b, frame)
+		b = appendPadded(b, frame)
+		if comment != "" {
+			b = appendOption(b, optionComment, comment)
+			b = appendOption(b, optionEnd, "")
+		}
+		return b
 	})
 }

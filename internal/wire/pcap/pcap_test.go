@@ -122,6 +122,49 @@ func TestWiresharkOpens(t *testing.T) {
 	}
 }
 
+// A comment is of the next frame alone. Frames with one are read as others are, and Wireshark shows
+// it.
+func TestComments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ours.pcapng")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := pcap.NewWriter(f, "verbena0")
+	comments := []string{"", "rtt_ns=1", "window_bytes=22", "", "µ", strings.Repeat("x", 1<<16)}
+	at, b := flows[0], packet(flows[0].src, flows[0].dst, 7, 100)
+	for _, c := range comments {
+		if c != "" {
+			w.Comment(c)
+		}
+		if err := w.Write(flowTime, at.src, at.dst, 7, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := pcapread.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for i := range comments {
+		if d, err := r.Next(); err != nil || !bytes.Equal(d.Payload, b) || !d.VerifyICRC() {
+			t.Fatalf("frame %d: %+v, %v", i+1, d, err)
+		}
+	}
+	tshark, err := exec.LookPath("tshark")
+	if err != nil {
+		t.Skip("tshark is not installed: apt-get install tshark")
+	}
+	out, err := exec.Command(tshark, "-r", file, "-T", "fields", "-e", "frame.comment").Output()
+	comments[5] = comments[5][:1<<16-1]
+	if err != nil || string(out) != strings.Join(comments, "\n")+"\n" {
+		t.Errorf("tshark says %.200q, %v", out, err)
+	}
+}
+
 // TestWiresharkOpensSegments: tshark follows a connection, and finds no wrong
 // checksum and no wrong sequence number in it.
 func TestWiresharkOpensSegments(t *testing.T) {

@@ -16,6 +16,7 @@ const (
 	writeBufferBytes = 1 << 16
 	maxPayloadBytes  = 1<<16 - 1 - ipv4Bytes - udpBytes
 	maxSegmentBytes  = 1<<16 - 1 - ipv4Bytes - tcpBytes
+	maxCommentBytes  = 1<<16 - 1
 )
 
 // flushEvery bounds the time that the capture of a killed process lacks.
@@ -32,6 +33,7 @@ type Writer struct {
 	joined  []byte    // guarded by mu: the payload in one piece, reused
 	frame   []byte    // guarded by mu: reused
 	block   []byte    // guarded by mu: reused
+	comment string    // guarded by mu: of the next frame
 	flushed time.Time // guarded by mu: by the clock of the packets
 	err     error     // guarded by mu
 }
@@ -67,6 +69,14 @@ func (w *Writer) WriteSegment(s *Segment, payload ...[]byte) error {
 	})
 }
 
+// Comment makes text the comment of the frame that is written next. A comment is cut to 65,535
+// bytes.
+func (w *Writer) Comment(text string) {
+	w.mu.Lock()
+	w.comment = text[:min(len(text), maxCommentBytes)]
+	w.mu.Unlock()
+}
+
 // writeLocked joins a payload, and writes the frame that encode makes of it.
 func (w *Writer) writeLocked(t time.Time, limit int, payload [][]byte,
 	encode func([]byte) ([]byte, error)) (err error) {
@@ -83,7 +93,8 @@ func (w *Writer) writeLocked(t time.Time, limit int, payload [][]byte,
 	if w.frame, err = encode(w.frame[:0]); err != nil {
 		return err
 	}
-	w.block = appendPacket(w.block[:0], t, w.frame)
+	w.block = appendPacket(w.block[:0], t, w.frame, w.comment)
+	w.comment = ""
 	if _, w.err = w.out.Write(w.block); w.err == nil && t.Sub(w.flushed) > flushEvery {
 		w.flushed = t
 		w.err = w.out.Flush()
