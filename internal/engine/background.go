@@ -200,22 +200,31 @@ func (g *background) readOnce() (n int) {
 }
 
 // nap leaves the sockets to the polling threads for a while. It reports whether the process had a
-// core meanwhile.
+// core meanwhile. In a process that waits for cores these threads run the timers, too: deadlines
+// that have moved since would end most naps.
 func (g *background) nap(now monotime.Time) (ran bool) {
 	before, known := cputime.Used()
-	g.sleepUntil(now, now.Add(g.pollers.next(g.backoff)))
+	if d := g.pollers.next(g.backoff); d > g.backoff {
+		g.sleep(d)
+	} else {
+		g.sleepUntil(now, now.Add(d))
+	}
 	after, _ := cputime.Used()
 	return !known || g.pollers.slept(monotime.Now().Sub(now), after-before)
 }
 
 func (g *background) sleepUntil(now, until monotime.Time) {
-	until = g.publish(until)
+	g.sleep(g.publish(until).Sub(now))
+	g.wakeAt.Store(0)
+}
+
+// sleep ends early by a kick, and by timerMoved after publish.
+func (g *background) sleep(d monotime.Duration) {
 	g.napping.Store(true)
 	if !g.kicked.Load() {
-		g.sleeper.Wait(until.Sub(now))
+		g.sleeper.Wait(d)
 	}
 	g.napping.Store(false)
-	g.wakeAt.Store(0)
 }
 
 // wait blocks until something has come, a timer is due or another thread wakes it. A thread that

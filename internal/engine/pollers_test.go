@@ -72,3 +72,30 @@ func TestNapsAreLongInAProcessThatWaitsForCores(t *testing.T) {
 		t.Errorf("a nap of %v after a thread has left, want %v", got, policy.Nap)
 	}
 }
+
+// In a process that waits for cores the threads that poll run the timers. A goroutine that each
+// deadline wakes, also one that has moved since, takes their core.
+func TestTimersEndShortNapsOnly(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	g := &e.bg
+	g.stop()
+	g.sleep(0) // takes the wake-up of stop
+	a := NewAlarm(func(monotime.Time) {})
+	defer e.EndAlarm(&a)
+
+	now := monotime.Now()
+	e.Arm(&a, now.Add(monotime.Microsecond))
+	g.pollers.nap = 4 * g.backoff
+	if g.nap(now); monotime.Now().Sub(now) < 4*g.backoff {
+		t.Errorf("a timer ended a nap of %v after %v", 4*g.backoff, monotime.Now().Sub(now))
+	}
+	g.pollers.nap, g.backoff = 0, 60*monotime.Second
+	now = monotime.Now()
+	if g.nap(now); monotime.Now().Sub(now) >= g.backoff {
+		t.Error("a timer did not end the nap of a process that has a core")
+	}
+}
