@@ -10,15 +10,6 @@ import (
 	"verbena/internal/monotime"
 )
 
-// jain returns Jain's index of fairness: 1 where all flows have the same.
-func jain(each []float64) float64 {
-	var sum, squares float64
-	for _, x := range each {
-		sum, squares = sum+x, squares+x*x
-	}
-	return sum * sum / (float64(len(each)) * squares)
-}
-
 // markedScenario has flows through a switch with a buffer of 100 KB, which marks packets from 30 KB
 // on. The flows have time to settle.
 func markedScenario(kind Kind, flows int, us monotime.Duration, a congestion.Algorithm) Scenario {
@@ -58,9 +49,9 @@ func TestMarkedFlows(t *testing.T) {
 			r := Run(s)
 			queue := r.Data.Queued / monotime.Duration(r.Data.Passed)
 			t.Logf("%d %v: %.3g of the link, %.3g %% dropped, a queue of %v, fairness %.3g", c.flows,
-				&s, r.Goodput/linkMTU1024, dropped(&r)*100, queue, jain(r.Each))
+				&s, r.Goodput/linkMTU1024, dropped(&r)*100, queue, Jain(r.Each))
 			if r.Goodput < c.used*linkMTU1024 || dropped(&r) > c.dropped ||
-				jain(r.Each) < c.jain-1e-9 || queue > monotime.Millisecond || r.Dead > 0 {
+				Jain(r.Each) < c.jain-1e-9 || queue > monotime.Millisecond || r.Dead > 0 {
 				t.Errorf("%d %v: want %g of the link, %g %% dropped, fairness %g; %d dead", c.flows, &s,
 					c.used, c.dropped*100, c.jain, r.Dead)
 			}
@@ -88,8 +79,8 @@ func TestDCQCN(t *testing.T) {
 			s := markedScenario(kind, c.flows, c.us, congestion.DCQCN)
 			r := Run(s)
 			t.Logf("%d %v: %.3g of the link, %.3g %% dropped, fairness %.3g", c.flows, &s,
-				r.Goodput/linkMTU1024, dropped(&r)*100, jain(r.Each))
-			if r.Goodput < c.used*linkMTU1024 || jain(r.Each) < 0.98 || r.Dead > 0 {
+				r.Goodput/linkMTU1024, dropped(&r)*100, Jain(r.Each))
+			if r.Goodput < c.used*linkMTU1024 || Jain(r.Each) < 0.98 || r.Dead > 0 {
 				t.Errorf("%d %v: %d dead", c.flows, &s, r.Dead)
 			}
 		}

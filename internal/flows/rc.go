@@ -137,7 +137,7 @@ func (e *rcEnd) postRecv() bool {
 
 // handle takes a packet; its check is that of the link, which damages nothing.
 func (e *rcEnd) handle(p *wire.Packet, d *simnet.Datagram) {
-	if p.Info.HasPayload {
+	if p.Info.HasPayload && (p.Info.Request || p.Info.Operation == wire.OpReadResponse) {
 		e.arrived += int64(len(p.Payload))
 	}
 	if p.Info.Operation == wire.OpReadResponse {

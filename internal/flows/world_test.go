@@ -63,6 +63,31 @@ func TestFlowsShareHosts(t *testing.T) {
 	}
 }
 
+// All that a link passes on is received, also what comes twice, and no acknowledgement counts.
+func TestReceived(t *testing.T) {
+	for _, kind := range []Kind{Write, Read, Send} {
+		w := NewWorld(1)
+		there, back := &simnet.Link{Rate: 1e9, Loss: 20_000}, &simnet.Link{Rate: 1e9, Loss: 20_000}
+		a, b := netip.AddrFrom4([4]byte{10, 1}), netip.AddrFrom4([4]byte{10, 2})
+		w.Net.Route(a, b, there)
+		w.Net.Route(b, a, back)
+		f := w.Add(Spec{Kind: kind, From: a, To: b, MTU: ib.MTU1024, Message: 64 << 10, Depth: 16, Reads: 16,
+			Bytes: 8 << 20})
+		for !w.Done() && w.Net.Now() < monotime.Time(10*monotime.Second) {
+			w.Run(monotime.Millisecond)
+		}
+		w.Run(monotime.Second)
+		passed := int64(there.Count.Passed) * 1024
+		if kind == Read {
+			passed = int64(back.Count.Passed) * 1024
+		}
+		if f.Received() < f.Carried() || f.Received() > passed || f.Received() < passed*99/100 ||
+			f.Carried() != 8<<20 {
+			t.Errorf("%v: %d bytes received, %d carried, %d passed on", kind, f.Received(), f.Carried(), passed)
+		}
+	}
+}
+
 // A flow that starts later and finds no path fails, and the others do not.
 func TestFlowWithoutAPath(t *testing.T) {
 	w, h := star(2, 0)

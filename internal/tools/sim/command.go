@@ -47,7 +47,8 @@ standard input. Each line is one of these; the rest of a line after # is a comme
                             size 1MB (default: without end), message 64KiB, depth 128,
                             mtu 1024, reads 128, start 1ms, every 100us (each starts so
                             much later), pairs (the first with the first and so on),
-                            go-back-n (the responder keeps nothing after a gap)
+                            go-back-n (the responder keeps nothing after a gap),
+                            dcqcn (the sender's congestion control)
   at TIME link NAME NAME OPTION...  changes a link; also down and up
   run TIME [warm TIME]      ends the run, and measures flows without a size from warm on
   seed NUMBER`,

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/flows"
 	"verbena/internal/monotime"
 	"verbena/internal/simnet"
@@ -447,6 +448,7 @@ var flowWords = map[string]func(*flowOptions, *line){
 	"start":     func(o *flowOptions, l *line) { o.spec.Start = monotime.Time(l.time()) },
 	"every":     func(o *flowOptions, l *line) { o.every = l.time() },
 	"pairs":     func(o *flowOptions, l *line) { o.pairs = true },
+	"dcqcn":     func(o *flowOptions, l *line) { o.spec.Congestion = congestion.DCQCN },
 	"go-back-n": func(o *flowOptions, l *line) { o.spec.GoBackN = true },
 }
 

@@ -88,7 +88,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		pair + "flow write a":                                   ":3: a: name both ends",
 		pair + "flow write a a":                                 ":3: a: a flow joins two different hosts",
 		pair + "flow write a b":                                 ":3: write a b: give the flow a size, or add",
-		pair + "flow write a b sise 1MB":                        ":3: sise: a flow has the options depth",
+		pair + "flow write a b sise 1MB":                        ":3: sise: a flow has the options dcqcn",
 		pair + "flow write a b size":                            ":3: size: say a size, as in",
 		pair + "flow write a b size 1 MB":                       ":3: 1: say a size, as in",
 		pair + "flow write a b mtu 1500":                        ":3: 1500: a path MTU is",

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package flows
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/congestion"
+	"verbena/internal/monotime"
+	"verbena/internal/simnet"
+)
+
+// goldenTable is a file of testdata with a line for each row.
+type goldenTable struct {
+	name string // testdata/NAME.txt
+	head string
+	rows []goldenRow
+}
+
+// goldenRow is a run, and whether every test plays it, not only -update.
+type goldenRow struct {
+	key   string
+	quick bool
+	play  func() string
+}
+
+const ms = monotime.Millisecond
+
+// TestTables compares some rows of each table with testdata: a change of them is one to look at.
+func TestTables(t *testing.T) {
+	for _, table := range []goldenTable{fairnessTable(), incastTable(), changeTable()} {
+		t.Run(table.name, func(t *testing.T) { table.test(t) })
+	}
+}
+
+func (g *goldenTable) test(t *testing.T) {
+	file := "testdata/" + g.name + ".txt"
+	old, err := os.ReadFile(file)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	var todo []goldenRow
+	for _, r := range g.rows {
+		if *update || r.quick && !testing.Short() {
+			todo = append(todo, r)
+		}
+	}
+	lines := make([]string, len(todo))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range 2 {
+		wg.Go(func() {
+			for i := range next {
+				lines[i] = todo[i].key + todo[i].play()
+			}
+		})
+	}
+	for i := range todo {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	if *update {
+		text := g.head + "\n" + strings.Join(lines, "\n") + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	known := strings.Split(string(old), "\n")
+	for i, line := range lines {
+		at := slices.IndexFunc(known, func(s string) bool { return strings.HasPrefix(s, todo[i].key) })
+		switch {
+		case at < 0:
+			t.Errorf("%s has no row %q: -update plays all rows anew", file, todo[i].key)
+		case known[at] != line:
+			t.Errorf("%s\n%s\n%s has\n%s\n-update plays all rows anew", todo[i].key, line, file, known[at])
+		}
+	}
+}
+
+// ecnModes are without marks, with marks, and with marks and DCQCN.
+var ecnModes = []string{"-", "yes", "DCQCN"}
+
+// rcHeaders are the headers of a packet of RC on the line: BTH, ICRC, and simnet's own.
+const rcHeaders = 12 + 4 + simnet.FrameBytes
+
+func fairnessTable() goldenTable {
+	g := goldenTable{name: "fairness", head: `Flows that share a link of 1 Gb/s with a buffer of 100 KB, path MTU 1024, 64 KiB messages. ECN:
+the link marks from 30 KB on. DCQCN: it marks, and the senders have that algorithm. After half a
+second, for half a second. Columns: the part of the link's payload rate that is used, packets
+dropped, the mean queue, Jain's index of fairness.
+Written by: go test ./internal/flows -run TestTables/fairness -update
+
+kind      RTT  flows  ECN        used  dropped   queue ms    Jain`}
+	for _, kind := range []Kind{Write, Read} {
+		for _, rtt := range []monotime.Duration{ms / 10, ms, 10 * ms} {
+			for _, n := range []int{1, 2, 8} {
+				for _, ecn := range ecnModes {
+					s := Scenario{Kind: kind, Flows: n, MTU: ib.MTU1024, Rate: 1e9, RTT: rtt,
+						Buffer: 100_000, Warm: monotime.Second / 2, Measured: monotime.Second / 2}
+					if ecn != "-" {
+						s.MarkAt = 30_000
+					}
+					if ecn == "DCQCN" {
+						s.Congestion = congestion.DCQCN
+					}
+					g.rows = append(g.rows, goldenRow{
+						key:   fmt.Sprintf("%-5v %7v %6d  %-5s", kind, rtt, n, ecn),
+						quick: rtt == ms && n == 8 && (kind == Write || kind == Read),
+						play:  func() string { return fairness(s) },
+					})
+				}
+			}
+		}
+	}
+	return g
+}
+
+func fairness(s Scenario) string {
+	r := Run(s)
+	link := float64(s.Rate) / 8 * 1024 / (1024 + rcHeaders)
+	return fmt.Sprintf(" %7.1f%% %7.2f%% %10.3f %7.3f", r.Goodput/link*100,
+		100*float64(r.Data.Dropped)/float64(r.Data.Passed+r.Data.Dropped),
+		1e3*r.Data.Queued.Seconds()/float64(r.Data.Passed), Jain(r.Each))
+}
+
+func incastTable() goldenTable {
+	g := goldenTable{name: "incast", head: `Incast: hosts at one switch write 256 KiB each to one host at the same moment. Links of 10 Gb/s
+and 2 us, path MTU 4096. ECN: the switch marks from 100 KB, all from 400 KB on. DCQCN: it
+marks, and the senders have that algorithm. Columns: when the first, the middle and the last flow
+ends, the last as a multiple of the ideal, packets dropped and repeated, time-outs.
+Written by: go test ./internal/flows -run TestTables/incast -update
+
+kind   hosts   buffer  ECN     first ms  median ms   last ms   ideal  dropped  repeated  time-outs`}
+	for _, kind := range []Kind{Write, Send} {
+		for _, n := range []int{8, 64, 256} {
+			for _, buffer := range []int{500_000, 4_000_000} {
+				for _, ecn := range ecnModes {
+					link := simnet.Link{Rate: 1e10, Delay: 2 * monotime.Microsecond, Buffer: buffer}
+					spec := Spec{Kind: kind}
+					if ecn != "-" {
+						link.Mark = simnet.Marking{From: 100_000, To: 400_000, Most: 100_000}
+					}
+					if ecn == "DCQCN" {
+						spec.Congestion = congestion.DCQCN
+					}
+					g.rows = append(g.rows, goldenRow{
+						key:   fmt.Sprintf("%-5v %6d %5d KB  %-5s", kind, n, buffer/1000, ecn),
+						quick: kind == Write && n == 64,
+						play:  func() string { return incast(spec, n, link) },
+					})
+				}
+			}
+		}
+	}
+	return g
+}
+
+func incast(spec Spec, n int, link simnet.Link) string {
+	const bytes = 256 << 10
+	w := NewWorld(1)
+	s := w.Net.Switch("switch")
+	host := func(i int) netip.Addr {
+		a := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+		there, back := link, link
+		w.Net.Connect(w.Net.Host("", a), s, &there, &back)
+		return a
+	}
+	to := host(0)
+	for i := range n {
+		spec.From, spec.To, spec.Bytes, spec.MTU = host(i+1), to, bytes, ib.MTU4096
+		spec.Message, spec.Depth, spec.Reads = 64<<10, 128, 16
+		spec.Fit()
+		w.Add(spec)
+	}
+	for !w.Done() && w.Net.Now() < monotime.Time(60*monotime.Second) {
+		w.Run(ms)
+	}
+	var ends []monotime.Time
+	var c Counts
+	dropped := 0
+	for _, f := range w.Flows {
+		ends = append(ends, f.Ended)
+		f.count(&c)
+		dropped += f.Drops
+	}
+	slices.Sort(ends)
+	if ends[n-1] == monotime.Never {
+		return " does not end"
+	}
+	packets := float64(bytes) / 4096
+	ideal := float64(n) * packets * (4096 + rcHeaders) * 8 / float64(link.Rate)
+	in := func(t monotime.Time) float64 { return 1e3 * monotime.Duration(t).Seconds() }
+	return fmt.Sprintf(" %10.3f %10.3f %9.3f %7.2f %8d %9d %10d", in(ends[0]), in(ends[n/2]),
+		in(ends[n-1]), in(ends[n-1])/1e3/ideal, dropped, c.Repeated, c.Timeouts)
+}
+
+func changeTable() goldenTable {
+	g := goldenTable{name: "change", head: `A path whose rate falls by ten, and rises again after 40 round trips or 300 ms, the longer. A
+buffer of 1 MB, path MTU 1024. Columns: the part of the payload rate that is used, in the first
+ten round trips after the change, and in the next ten; packets dropped from the fall to the rise.
+Written by: go test ./internal/flows -run TestTables/change -update
+
+kind         rate      RTT   fall 1-10  fall 11-20   rise 1-10  rise 11-20   dropped`}
+	for _, kind := range []Kind{Write, Read, Send, TRP} {
+		for _, rate := range []int64{1e9, 1e10} {
+			for _, rtt := range []monotime.Duration{ms, 10 * ms, 50 * ms} {
+				if rate == 1e10 && (rtt == 50*ms || kind == Send || kind == TRP) {
+					continue // millions of packets
+				}
+				s := Scenario{Kind: kind, Rate: rate, RTT: rtt, MTU: ib.MTU1024}
+				g.rows = append(g.rows, goldenRow{
+					key:   fmt.Sprintf("%-5v %6d Gb/s %8v", kind, rate/1e9, rtt),
+					quick: rate == 1e9 && rtt == 10*ms,
+					play:  func() string { return changing(s) },
+				})
+			}
+		}
+	}
+	return g
+}
+
+func changing(s Scenario) string {
+	s.Fill()
+	w := NewWorld(1)
+	there, back := s.link(), s.link()
+	a, b := netip.AddrFrom4([4]byte{10, 1}), netip.AddrFrom4([4]byte{10, 2})
+	w.Net.Route(a, b, there)
+	w.Net.Route(b, a, back)
+	f := w.Add(Spec{Kind: s.Kind, From: a, To: b, MTU: s.MTU, Message: s.Message, Depth: s.Depth,
+		Reads: s.Reads})
+	used := func(rate int64) string {
+		before := f.Received()
+		w.Run(10 * s.RTT)
+		full := float64(rate) / 8 * 1024 / (1024 + rcHeaders) * (10 * s.RTT).Seconds()
+		return fmt.Sprintf(" %10.1f%%", float64(f.Received()-before)/full*100)
+	}
+	set := func(rate int64) {
+		there.Set(rate, there.Delay)
+		back.Set(rate, back.Delay)
+	}
+	w.Run(max(30*s.RTT, 300*ms))
+	dropped := -f.Drops
+	set(s.Rate / 10)
+	line := used(s.Rate/10) + used(s.Rate/10)
+	w.Run(max(20*s.RTT, 300*ms))
+	dropped += f.Drops
+	set(s.Rate)
+	return line + used(s.Rate) + used(s.Rate) + fmt.Sprintf(" %9d", dropped)
+}
