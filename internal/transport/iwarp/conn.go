@@ -150,7 +150,7 @@ func (c *Conn) connect(s *Stream, mss int, p *Connected, check func(cur ib.QPSta
 	}
 	c.state, c.out, c.ended = streamOpen, outReady, notEnded
 	now := monotime.Now()
-	c.fpdus.Connect(p.Settled, p.Initiator, p.Extensions, mss)
+	c.fpdus.Connect(p.Settled, p.Initiator, p.Extensions, longestFPDU(mss, p.Extensions))
 	depths := ib.QPAttr{State: ib.QPRTR, MaxRdAtomic: uint8(min(p.Settled.ORD, 255)),
 		MaxDestRdAtomic: uint8(min(p.Settled.IRD, 255))}
 	c.fpdus.Modify(now, &depths, ib.QPStateAttr|ib.QPMaxQPRdAtomic|ib.QPMaxDestRdAtomic)
@@ -162,6 +162,20 @@ func (c *Conn) connect(s *Stream, mss int, p *Connected, check func(cur ib.QPSta
 	c.PumpUnlock(now)
 	return nil
 }
+
+// longestFPDU returns the length of an FPDU that a stream with segments of mss bytes carries. Two
+// ends with RFC 7306 read it in software, and gain nothing from FPDUs that fit a segment. No
+// adapter says in its Request that it has it. The system sends many segments at once, so a header,
+// a CRC and a piece of memory for each would be most of the work.
+func longestFPDU(mss int, extensions bool) int {
+	if extensions {
+		return max(mss, softwareFPDU)
+	}
+	return mss
+}
+
+// softwareFPDU is 16 KiB: four times as much made 64 KiB answers no faster.
+const softwareFPDU = 16 << 10
 
 // Disconnect ends a queue pair's stream when all that is posted is sent and
 // answered. OnClose follows when both ends are done.
