@@ -84,7 +84,7 @@ func (d *dcqcn) marked(w *Window, now monotime.Time, _ int) {
 	}
 	d.target = d.rate
 	d.rate = max(d.rate*(1-min(d.alpha/2, dcqcnMostDecrease)), dcqcnLeast)
-	d.alpha += (1 - d.alpha) * dcqcnGain
+	d.alpha += float64((1 - d.alpha) * dcqcnGain)
 	d.timerAt = now.Add(max(dcqcnTimer, trip))
 	d.timers, d.counters, d.bytes = 0, 0, 0
 	d.limit(w)
@@ -101,7 +101,7 @@ func (d *dcqcn) fastest(w *Window) float64 {
 // decay shrinks alpha for the periods without a mark. Source: the paper, equation 2.
 func (d *dcqcn) decay(now monotime.Time) {
 	for !now.Before(d.alphaAt) && d.alpha > dcqcnGain {
-		d.alpha -= d.alpha * dcqcnGain
+		d.alpha -= float64(d.alpha * dcqcnGain)
 		d.alphaAt = d.alphaAt.Add(dcqcnAlphaPeriod)
 	}
 }
@@ -131,7 +131,7 @@ func (d *dcqcn) increase() {
 	switch {
 	case max(d.timers, d.counters) < dcqcnThreshold:
 	case min(d.timers, d.counters) > dcqcnThreshold:
-		d.target += dcqcnHyper * float64(min(d.timers, d.counters)-dcqcnThreshold)
+		d.target += float64(dcqcnHyper * float64(min(d.timers, d.counters)-dcqcnThreshold))
 	case max(d.timers, d.counters) > dcqcnThreshold:
 		d.target += dcqcnAdditive
 	}

@@ -110,7 +110,7 @@ func (d *deliveryRate) grow(w *Window, now monotime.Time, n int) {
 	switch {
 	case d.startsSlowly(w):
 		w.bytes += n
-	case d.queued:
+	case d.queued && !d.marks.reacted:
 	case w.Long() && w.bytes < d.product():
 		w.bytes += n / 8
 	case d.marks.reacted:
@@ -169,9 +169,6 @@ func (d *deliveryRate) marked(w *Window, now monotime.Time, least int) {
 	}
 	d.lossless = false
 	d.slow(w, now)
-	if w.Long() {
-		least = max(least, d.product()*7/8)
-	}
 	w.bytes = max(w.bytes-int(float64(w.bytes)*cut), min(least, w.bytes))
 	d.threshold = w.bytes
 	d.pace(w)

@@ -51,9 +51,9 @@ func (m *marks) marked(w *Window, now monotime.Time, startsSlowly bool) (float64
 	if !m.reacted {
 		m.reacted, m.alpha = true, 1
 	} else {
-		m.alpha += (part - m.alpha) * markGain
+		m.alpha += float64((part - m.alpha) * markGain)
 		for ; rounds > 0 && m.alpha > markGain/16; rounds-- {
-			m.alpha -= m.alpha * markGain
+			m.alpha -= float64(m.alpha * markGain)
 		}
 	}
 	return m.alpha / 2, true

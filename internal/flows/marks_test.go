@@ -17,7 +17,7 @@ func markedScenario(kind Kind, flows int, us monotime.Duration, a congestion.Alg
 		Buffer: 100_000, MarkAt: 30_000, Congestion: a,
 		Warm: monotime.Second, Measured: monotime.Second}
 	if us > 1000 {
-		s.Warm = 3 * monotime.Second
+		s.Warm = 2 * monotime.Second
 	}
 	return s
 }
@@ -41,9 +41,12 @@ func TestMarkedFlows(t *testing.T) {
 		jain    float64 // at least
 	}{
 		{1, 100, 0.99, 0.001, 1}, {8, 100, 0.99, 0.010, 0.98},
-		{2, 1000, 0.99, 0.001, 0.75}, {8, 1000, 0.99, 0.010, 0.75},
+		{2, 1000, 0.99, 0.001, 0.98}, {8, 1000, 0.99, 0.010, 0.98},
 		{1, 10_000, 0.92, 0.001, 1}, {8, 10_000, 0.87, 0.003, 0.98},
 	} {
+		if testing.Short() && c.us != 1000 {
+			continue // the emulated processor of `make bigendian` is slow
+		}
 		for _, kind := range []Kind{Write, Read} {
 			s := markedScenario(kind, c.flows, c.us, congestion.DeliveryRate)
 			r := Run(s)
@@ -55,7 +58,7 @@ func TestMarkedFlows(t *testing.T) {
 				t.Errorf("%d %v: want %g of the link, %g %% dropped, fairness %g; %d dead", c.flows, &s,
 					c.used, c.dropped*100, c.jain, r.Dead)
 			}
-			if c.flows < 8 || c.us > 1000 {
+			if c.flows < 8 || c.us > 1000 || kind == Read {
 				continue
 			}
 			s.MarkAt = 0
@@ -73,8 +76,11 @@ func TestDCQCN(t *testing.T) {
 		us    monotime.Duration
 		used  float64 // of the link, at least
 	}{
-		{1, 100, 0.95}, {2, 100, 0.95}, {8, 100, 0.9}, {2, 1000, 0.9}, {8, 1000, 0.9},
+		{1, 100, 0.95}, {8, 100, 0.9}, {2, 1000, 0.9},
 	} {
+		if testing.Short() && c.us != 1000 {
+			continue // the emulated processor of `make bigendian` is slow
+		}
 		for _, kind := range []Kind{Write, Read} {
 			s := markedScenario(kind, c.flows, c.us, congestion.DCQCN)
 			r := Run(s)

@@ -47,7 +47,7 @@ func (q *QP) handleCNP(now monotime.Time) {
 // marked shrinks the window of a queue pair that sends.
 func (r *requester) marked(now monotime.Time, q *QP) {
 	if q.sends && (q.State() == ib.QPRTS || q.State() == ib.QPSQD) {
-		r.loss.Marked(now, 2*(q.MTU+headerBytes))
+		r.loss.Marked(now, q.MTU+headerBytes)
 	}
 }
 

@@ -95,14 +95,14 @@ func TestCNPFromAStranger(t *testing.T) {
 	s.WantIdle("nothing is sent")
 }
 
-// CNPs shrink the window, once a round trip, and not to less than two packets. In slow start those
+// CNPs shrink the window, once a round trip, and not to less than one packet. In slow start those
 // of the first round trip are only counted: a burst may have been marked.
 func TestCNPShrinksTheWindow(t *testing.T) {
 	before := outstandingAfter(t, 1)
 	if after := outstandingAfter(t, 2); after > before*9/16 || after < before*7/16 {
 		t.Errorf("%d packets after a round trip with CNPs, %d before", after, before)
 	}
-	if after := outstandingAfter(t, 100); after != 2 {
+	if after := outstandingAfter(t, 100); after != 1 {
 		t.Errorf("%d packets after 100 round trips with CNPs", after)
 	}
 }

@@ -37,8 +37,16 @@ type recovery struct {
 	near        bool          // the peer is on this host, and its process lives
 }
 
-// minWindow is the least that a loss leaves of the window.
+// minWindow is the least that a loss leaves of the window. Where the network marks packets it is
+// one packet: many flows may share such a switch.
 const minWindow = 8 << 10
+
+func (l *recovery) leastWindow(mtu int) int {
+	if l.Marks() {
+		return mtu + headerBytes
+	}
+	return max(minWindow, 2*mtu)
+}
 
 func (l *recovery) start(a congestion.Algorithm) {
 	*l = recovery{ackDeadline: monotime.Never}
@@ -87,7 +95,7 @@ func (r *requester) lost(now monotime.Time, mtu int) {
 		return
 	}
 	l.recovering, l.recovered = true, r.max
-	l.Lost(now, max(minWindow, 2*mtu))
+	l.Lost(now, l.leastWindow(mtu))
 }
 
 // collapse leaves a few packets in flight after a time-out: if the first is lost, too, the
@@ -96,7 +104,7 @@ func (r *requester) lost(now monotime.Time, mtu int) {
 func (r *requester) collapse(now monotime.Time, mtu int) {
 	l := &r.loss
 	l.disturbed, l.recovering, l.recovered = true, true, r.max
-	least := max(minWindow, 2*mtu)
+	least := l.leastWindow(mtu)
 	left := least
 	if l.RTT.Smoothed == 0 || l.RTT.Backoffs() > fewBackoffs {
 		left = 2*mtu - 1 // one with its headers, and two once that is acknowledged

@@ -294,7 +294,7 @@ func (q *QP) endRound(now monotime.Time) {
 	arrived := (l.delivered - l.roundStart) / q.MTU
 	if l.roundLost > 0 && (l.RTT.Smoothed != 0 && !l.Long() ||
 		l.roundLost*lossTolerance > l.roundLost+arrived) {
-		l.Lost(now, max(minWindow, 2*q.MTU))
+		l.Lost(now, l.leastWindow(q.MTU))
 		l.recovering, l.recovered = true, r.max
 	}
 	l.roundEnd, l.roundLost, l.roundStart = r.max, 0, l.delivered
