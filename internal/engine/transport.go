@@ -85,7 +85,8 @@ type Input interface {
 	Stop()
 }
 
-// Busy is TryPoll's result while another thread is reading.
+// Busy is TryPoll's result while another thread is reading. Without mayDelayAck it is also the
+// result while another thread sends its answers to messages that it has read.
 const Busy = -1
 
 // A Sleeper is an Input of memory that peers write. No poller can wait for it.

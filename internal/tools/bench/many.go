@@ -9,36 +9,60 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 // manyGroups are many threads, queue pairs and connections.
 var manyGroups = append(groupsOf(
-	twoThreads("same host"),
-	twoThreads("UDP", overUDP),
+	twoAtOnce("2 threads of one process, same host", pollers{threads: 2, processes: 1}),
+	twoAtOnce("2 processes, same host", pollers{threads: 1, processes: 2}),
+	twoAtOnce("2 threads of one process, UDP", pollers{2, 1, []string{overUDP}}),
+	twoAtOnce("2 processes, UDP", pollers{1, 2, []string{overUDP}}),
 ), connections(2000), busy(10000), idle(1000, 10))
 
-// twoThreads compares two threads that poll, with two queue pairs each, with one.
-func twoThreads(name string, flags ...string) measure {
-	with := func(threads int) func(context.Context, *run) (float64, error) {
-		return func(ctx context.Context, r *run) (float64, error) {
-			path, err := r.compiled(ctx, "gcc", "threads", "-libverbs")
-			if err != nil {
-				return 0, err
-			}
-			argv := append([]string{"run", "--device", r.device}, flags...)
-			argv = append(argv, "--", path,
-				strconv.Itoa(threads), fmt.Sprint(requestSeconds), r.host)
+// pollers are threads that poll, with two queue pairs each, in as many processes.
+type pollers struct {
+	threads, processes int // threads of each process
+	flags              []string
+}
+
+// twoAtOnce compares two threads with one. Those of two processes share nothing of Verbena's: they
+// show how far the machine itself allows it, and have no goal.
+func twoAtOnce(name string, two pollers) measure {
+	m := measure{name: "SEND 64 B, " + name, unit: "/s", beside: "1 thread", ours: two.rate,
+		raw: pollers{1, 1, two.flags}.rate}
+	if two.processes == 1 {
+		m.goal = goal{bound: 1.7, atLeast: true, ratio: true}
+	}
+	return m
+}
+
+// rate is the number of messages a second of all of them together.
+func (p pollers) rate(ctx context.Context, r *run) (sum float64, err error) {
+	path, err := r.compiled(ctx, "gcc", "threads", "-libverbs")
+	if err != nil {
+		return 0, err
+	}
+	argv := append([]string{"run", "--device", r.device}, p.flags...)
+	argv = append(argv, "--", path, strconv.Itoa(p.threads), fmt.Sprint(requestSeconds), r.host)
+	rates, errs := make([]float64, p.processes), make([]error, p.processes)
+	var all sync.WaitGroup
+	for i := range p.processes {
+		all.Go(func() {
 			out, err := exec.CommandContext(ctx, r.verbena, argv...).CombinedOutput()
 			if err != nil {
-				return 0, fmt.Errorf("threads: %w\n%s", err, tail(string(out)))
+				errs[i] = fmt.Errorf("threads: %w\n%s", err, tail(string(out)))
+				return
 			}
-			return strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-		}
+			rates[i], errs[i] = strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+		})
 	}
-	return measure{name: "SEND 64 B, 2 threads of one process, " + name, unit: "/s",
-		beside: "1 thread", goal: goal{bound: 1.7, atLeast: true, ratio: true}, ours: with(2),
-		raw: with(1)}
+	all.Wait()
+	for _, rate := range rates {
+		sum += rate
+	}
+	return sum, errors.Join(errs...)
 }
 
 // connections measures the rate at which a client sets up connections, 32 at once.

@@ -5,6 +5,7 @@ package roce
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"verbena/ib"
 	"verbena/internal/engine"
@@ -24,6 +25,10 @@ type Port struct {
 	sock faultcap.Socket // raw, or a tap around it
 
 	group group // of a multicast port, else zero
+
+	// writers counts the threads that send after they have read. It rises under rxMu. So a thread
+	// that holds rxMu and finds none knows that all earlier messages are answered.
+	writers atomic.Int32
 
 	rxMu sync.Mutex // held while reading; taken with TryLock except to close
 
@@ -53,26 +58,46 @@ func (p *Port) TryPoll(mayDelayAck bool) int {
 	if !p.rxMu.TryLock() {
 		return engine.Busy
 	}
-	n := 0
-	if !p.closed {
-		p.mayDelayAck = mayDelayAck
-		n = p.read()
+	if p.closed {
+		p.rxMu.Unlock()
+		return 0
 	}
+	if !mayDelayAck && p.writers.Load() > 0 {
+		p.rxMu.Unlock()
+		return engine.Busy
+	}
+	p.mayDelayAck = mayDelayAck
+	now, n, last := p.read()
+	if last == nil {
+		p.rxMu.Unlock()
+		return n
+	}
+	if !mayDelayAck {
+		p.leaveUnlock(last, now)
+		p.rxMu.Unlock()
+		return n
+	}
+	// Sending takes as long as reading. Meanwhile a thread that polls may read on: it leaves the
+	// output of this connection to this thread, which pumps.
+	p.writers.Add(1)
 	p.rxMu.Unlock()
+	last.Heard(now)
+	last.leaveUnlock(now, true)
+	p.writers.Add(-1)
 	return n
 }
 
-// read handles one batch. The caller holds rxMu.
-func (p *Port) read() int {
+// read handles one batch. It returns the last connection that a message was for, locked: its output
+// is to be pumped. The caller holds rxMu.
+func (p *Port) read() (now monotime.Time, messages int, cur *Conn) {
 	n, err := p.sock.ReadBatch(p.rx)
 	if n == 0 {
 		if err != nil {
 			p.roce.eng.CountReadError()
 		}
-		return 0
+		return now, 0, nil
 	}
-	now := monotime.Now()
-	var cur *Conn // locked; its output is pumped when the next one comes
+	now = monotime.Now()
 	for i := range n {
 		m := p.rx.Message(i)
 		f := p.flow(m)
@@ -81,10 +106,7 @@ func (p *Port) read() int {
 			cur = p.datagram(now, f, m.Segment(j), uint16(j), cur)
 		}
 	}
-	if cur != nil {
-		p.leaveUnlock(cur, now)
-	}
-	return n
+	return now, n, cur
 }
 
 // datagram checks one datagram and gives it to its connection, which it
