@@ -185,14 +185,11 @@ func rcOperations(t *testing.T) {
 		}
 	})
 	t.Run("bad rkey", func(t *testing.T) {
-		start := time.Now()
 		_, err := a.qp.PostSend(verbs.SendWR{Opcode: ib.WRRDMARead, Flags: ib.SendSignaled, SGList: []ib.SGE{a.mr.SGE(0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey() ^ 0x5a})
 		check(t, err)
+		// Only a NAK of the first request has this status: after it the peer answers nothing.
 		if wc := a.poll(1)[0]; wc.Status != ib.WCRemAccessErr {
 			t.Fatalf("completion %+v", wc)
-		}
-		if d := time.Since(start); d > time.Second {
-			t.Errorf("the error took %v: a time-out, not the NAK", d)
 		}
 		if a.qp.State() != ib.QPErr || b.qp.State() != ib.QPErr {
 			t.Errorf("states %v, %v", a.qp.State(), b.qp.State())

@@ -46,15 +46,34 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	tx, rx := shmring.NewPair() // which only this test reads
 	var asked, bursts atomic.Int32
 	begun := make(chan struct{})
+	posted := 0
+	post := func() { // as many WRITEs as there is room for: bursts are of equal packets, two at a time
+		for {
+			w, ok := a.SQ.Reserve()
+			if !ok {
+				return
+			}
+			w.Opcode, w.Length, w.RKey = ib.WRRDMAWrite, uint32(16-posted%2*8), b.Region.RKey()
+			w.SGE = append(w.SGE, ib.SGE{Length: w.Length, LKey: a.Region.LKey()})
+			a.SQ.Commit()
+			posted++
+		}
+	}
+	// The goroutine that waits for the lock may be held up for long: until it has the lock, there
+	// is always more to write. 4 s are more than any slice of a processor.
+	const enough = 2000
 	a.Lock()
 	connOf(a).ring = ringsOf(n).NewOut(tx)
 	machine := connOf(a).packets
 	connOf(a).packets = sleepy{machine, func() {
-		if bursts.Add(1) == 1 {
+		switch n := bursts.Add(1); {
+		case n == 1:
 			close(begun)
 			for asked.Load() == 0 {
 				runtime.Gosched() // until the other goroutine is about to take the lock
 			}
+		case n < enough:
+			post()
 		}
 		var m shmring.Message
 		for ok, _ := rx.Next(&m); ok; ok, _ = rx.Next(&m) {
@@ -65,15 +84,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 		for begin := time.Now(); time.Since(begin) < 2*time.Millisecond; {
 		}
 	}}
-	for i := range 48 { // bursts are of equal packets: two at a time
-		w, ok := a.SQ.Reserve()
-		if !ok {
-			t.Fatal("the send queue is full")
-		}
-		w.Opcode, w.Length, w.RKey = ib.WRRDMAWrite, uint32(16-i%2*8), b.Region.RKey()
-		w.SGE = append(w.SGE, ib.SGE{Length: w.Length, LKey: a.Region.LKey()})
-		a.SQ.Commit()
-	}
+	post()
 	var both sync.WaitGroup
 	both.Go(func() {
 		<-begun
@@ -84,7 +95,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 	})
 	both.Go(a.SubmitUnlock)
 	both.Wait()
-	if got := bursts.Load(); got >= 48/2 {
+	if got := bursts.Load(); got >= enough {
 		t.Errorf("%d bursts were written before the queue pair was reset", got)
 	}
 	a.Close()
