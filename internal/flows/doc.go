@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 // Package flows runs flows across an emulated network in virtual time: WRITE, READ and SEND over
-// RC, and segments over TRP. A World has any network of package simnet and any flows between its
-// hosts. A Scenario is flows between pairs of hosts that share one link each way. A scenario and a
-// seed give the same Result to the last byte.
+// RC, segments over TRP, and models of TCP beside them. A World has any network of package simnet
+// and any flows between its hosts. A Scenario is flows between pairs of hosts that share one link
+// each way. A scenario and a seed give the same Result to the last byte.
 //
 // Hosts take no time: a machine's output enters the buffer of the link at once, and each arrival is
 // handled at once.

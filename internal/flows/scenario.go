@@ -20,10 +20,14 @@ const (
 	Write Kind = iota
 	Read
 	Send
-	TRP // DDP segments of the path MTU
+	TRP   // DDP segments of the path MTU
+	Cubic // a model of TCP with CUBIC
+	BBR   // a model of TCP with BBR
 )
 
-func (k Kind) String() string { return [...]string{"WRITE", "READ", "SEND", "TRP"}[k] }
+func (k Kind) String() string {
+	return [...]string{"WRITE", "READ", "SEND", "TRP", "CUBIC", "BBR"}[k]
+}
 
 // Scenario is a path and the flows on it.
 type Scenario struct {

@@ -35,7 +35,8 @@ const ms = monotime.Millisecond
 
 // TestTables compares some rows of each table with testdata: a change of them is one to look at.
 func TestTables(t *testing.T) {
-	for _, table := range []goldenTable{fairnessTable(), incastTable(), changeTable()} {
+	for _, table := range []goldenTable{fairnessTable(), incastTable(), changeTable(),
+		besideTable()} {
 		t.Run(table.name, func(t *testing.T) { table.test(t) })
 	}
 }
@@ -255,4 +256,64 @@ func changing(s Scenario) string {
 	dropped += f.Drops
 	set(s.Rate)
 	return line + used(s.Rate) + used(s.Rate) + fmt.Sprintf(" %9d", dropped)
+}
+
+func besideTable() goldenTable {
+	g := goldenTable{name: "beside", head: `A flow beside one of TCP, modelled as RFC 9438 (CUBIC) and the BBR draft have it, on a link of
+1 Gb/s with tail drop, path MTU 1024. TCP starts half a second later. After two seconds, for two.
+Columns: the part of the link that each has alone, and that each has beside the other.
+Written by: go test ./internal/flows -run TestTables/beside -update
+
+kind   beside   RTT   buffer     alone  TCP alone    beside  TCP beside`}
+	for _, kind := range []Kind{Write, Read} {
+		for _, tcp := range []Kind{Cubic, BBR} {
+			for _, rtt := range []monotime.Duration{ms, 10 * ms} {
+				for _, buffer := range []int{100_000, 1_000_000} {
+					s := Scenario{Rate: 1e9, RTT: rtt, Buffer: buffer, MTU: ib.MTU1024}
+					g.rows = append(g.rows, goldenRow{
+						key:   fmt.Sprintf("%-5v  %-5v  %4v %5d KB", kind, tcp, rtt, buffer/1000),
+						quick: kind == Write && rtt == ms && buffer == 100_000,
+						play:  func() string { return beside(s, kind, tcp) },
+					})
+				}
+			}
+		}
+	}
+	return g
+}
+
+func beside(s Scenario, kind, tcp Kind) string {
+	ours, theirs := shares(s, kind), shares(s, tcp)
+	both := shares(s, kind, tcp)
+	return fmt.Sprintf(" %8.1f%% %9.1f%% %8.1f%% %10.1f%%", ours[0], theirs[0], both[0], both[1])
+}
+
+// shares returns the parts of the link's payload rate that flows between pairs of hosts have.
+func shares(s Scenario, kinds ...Kind) (percent []float64) {
+	s.Fill()
+	w := NewWorld(1)
+	there, back := s.link(), s.link()
+	for i, kind := range kinds {
+		a := netip.AddrFrom4([4]byte{10, 1, 0, byte(i)})
+		b := netip.AddrFrom4([4]byte{10, 2, 0, byte(i)})
+		spec := Spec{Kind: kind, From: a, To: b, MTU: s.MTU, Message: s.Message, Depth: s.Depth,
+			Reads: s.Reads, Start: monotime.Time(i) * monotime.Time(monotime.Second/2)}
+		w.Net.Route(a, b, there)
+		w.Net.Route(b, a, back)
+		if kind == Read { // its data goes the way of the others'
+			spec.From, spec.To = b, a
+		}
+		w.Add(spec)
+	}
+	w.Run(2 * monotime.Second)
+	var before []int64
+	for _, f := range w.Flows {
+		before = append(before, f.Carried())
+	}
+	w.Run(2 * monotime.Second)
+	link := float64(s.Rate) / 8 * 1024 / (1024 + rcHeaders) * 2
+	for i, f := range w.Flows {
+		percent = append(percent, 100*float64(f.Carried()-before[i])/link)
+	}
+	return percent
 }

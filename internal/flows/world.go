@@ -90,6 +90,10 @@ func (w *World) Add(s Spec) *Flow {
 	switch s.Kind {
 	case TRP:
 		f.machine = w.newTRP(f)
+	case Cubic:
+		f.machine = w.newTCP(f, newCubic())
+	case BBR:
+		f.machine = w.newTCP(f, newBBR())
 	default:
 		f.machine = w.newRC(f)
 	}
@@ -124,7 +128,7 @@ func (f *Flow) left(done int64) uint32 {
 	if f.Bytes == 0 {
 		return 1 << 31
 	}
-	return uint32(min(f.Bytes-done, 1<<31))
+	return uint32(min(max(f.Bytes-done, 0), 1<<31))
 }
 
 // next returns the length of the message that follows the first done bytes.

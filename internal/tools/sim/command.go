@@ -43,8 +43,9 @@ standard input. Each line is one of these; the rest of a line after # is a comme
                             mark 100KB or mark 100KB..400KB 10% (ECN; with drop behind
                             it packets that are not ECN-capable are dropped)
   fattree PORTS OPTION...   a fat tree of switches with hosts h1, h2, ...; options of link
-  flow KIND FROM TO OPTION...  write, read, send or trp between each FROM and each TO:
-                            size 1MB (default: without end), message 64KiB, depth 128,
+  flow KIND FROM TO OPTION...  write, read, send, trp, or a model of TCP, cubic or bbr,
+                            between each FROM and each TO: size 1MB (default: without
+                            end), message 64KiB, depth 128,
                             mtu 1024, reads 128, start 1ms, every 100us (each starts so
                             much later), pairs (the first with the first and so on),
                             go-back-n (the responder keeps nothing after a gap),

@@ -431,6 +431,7 @@ func (s *scenario) ends(l *line, advice string) []*simnet.Node {
 
 var kinds = map[string]flows.Kind{
 	"write": flows.Write, "read": flows.Read, "send": flows.Send, "trp": flows.TRP,
+	"cubic": flows.Cubic, "bbr": flows.BBR,
 }
 
 type flowOptions struct {

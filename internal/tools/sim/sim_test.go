@@ -83,8 +83,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		pair + "link a b rate 1Gb/s loss 1":    ":3: 1: say a part of the packets",
 		pair + "link a b rate 1Gb/s mark 9KB..1KB 1%": ":3: 9KB..1KB: say from how many bytes",
 		pair + "link a b rate 1Gb/s mark 1KB..9KB":    ":3: 1KB..9KB: say a part of the packets",
-		pair + "flow":                                           ":3: flow: say its kind: read, send, trp, write",
-		pair + "flow writes a b":                                ":3: writes: a flow is one of read, send",
+		pair + "flow":                                           ":3: flow: say its kind: bbr, cubic, read, send, trp, write",
+		pair + "flow writes a b":                                ":3: writes: a flow is one of bbr, cubic, read, send",
 		pair + "flow write a":                                   ":3: a: name both ends",
 		pair + "flow write a a":                                 ":3: a: a flow joins two different hosts",
 		pair + "flow write a b":                                 ":3: write a b: give the flow a size, or add",
@@ -140,7 +140,7 @@ func TestExamples(t *testing.T) {
 				t.Fatalf("status %d, %s, %v", status, errOut, err)
 			}
 			for _, g := range r.Groups {
-				unbounded := strings.Contains(name, "change")
+				unbounded := strings.Contains(name, "change") || strings.Contains(name, "beside")
 				if g.Failed > 0 || g.Rate <= 0 || (g.Ended != g.Count) != unbounded {
 					t.Errorf("%s: %d of %d ended, %d failed: %s", g.Flows, g.Ended, g.Count,
 						g.Failed, g.Failure)
@@ -153,7 +153,7 @@ func TestExamples(t *testing.T) {
 
 // One flow has the rate of its link, and the time series says so, too.
 func TestFlowFillsItsLink(t *testing.T) {
-	for _, kind := range []string{"write", "read", "send", "trp"} {
+	for _, kind := range []string{"write", "read", "send", "trp", "bbr"} {
 		r := played(t, "host a b\nlink a b rate 1Gb/s delay 10us\nflow "+kind+" a b size 20MB mtu 4096")
 		g := r.Groups[0]
 		if g.Count != 1 || g.Ended != 1 || g.Rate < 0.9*125e6 || g.Rate > 125e6 || g.Last < 0.16 ||
