@@ -73,6 +73,7 @@ func newDeliveryRate() *deliveryRate {
 	return &deliveryRate{threshold: Ordinary, ceiling: Most, lossless: true}
 }
 
+// product returns the product of bandwidth and delay, 0 while it is not known.
 func (d *deliveryRate) product() int { return max(d.largest, d.before) }
 
 func (d *deliveryRate) sample(w *Window, took monotime.Duration, bytes int, undisturbed bool) {

@@ -56,8 +56,6 @@ type algorithm interface {
 	expired(w *Window, now monotime.Time, least, left int)
 	// marked takes note that the network marked a packet.
 	marked(w *Window, now monotime.Time, least int)
-	// product returns the product of bandwidth and delay, 0 while it is not known.
-	product() int
 }
 
 // Window is the state of one path.
@@ -98,9 +96,6 @@ func (w *Window) Start(a Algorithm) {
 
 // Bytes returns the window.
 func (w *Window) Bytes() int { return w.bytes }
-
-// Product returns the product of bandwidth and delay, 0 while it is not known.
-func (w *Window) Product() int { return w.algorithm.product() }
 
 // Marks reports whether the network marks packets.
 func (w *Window) Marks() bool { return w.marked }
