@@ -45,15 +45,7 @@ func TestQueuePairsAreSeen(t *testing.T) {
 				}
 				defer verbs.UseLinks("")
 			}
-			var host *verbs.Context
-			rig.Until(t, "the connections before are gone, and the host with them", func() (ok bool) {
-				var err error
-				host, err = verbs.Open(loopback.Device(t), c.options...)
-				if err != nil && !errors.Is(err, syscall.EBUSY) {
-					t.Fatal(err)
-				}
-				return err == nil
-			})
+			host := openAlone(t, c.options...)
 			defer host.Close()
 			client, server := connect(t, c.kind, c.addr)
 			send(t, client, server)
@@ -84,6 +76,21 @@ func TestQueuePairsAreSeen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// openAlone opens the host once no connection of this process is left, not even one that is ending:
+// options are refused until then.
+func openAlone(t *testing.T, options ...verbs.Option) (host *verbs.Context) {
+	t.Helper()
+	rig.Until(t, "the connections before are gone, and the host with them", func() bool {
+		var err error
+		host, err = verbs.Open(loopback.Device(t), options...)
+		if err != nil && !errors.Is(err, syscall.EBUSY) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	return host
 }
 
 // connect connects two queue pairs of this process.
