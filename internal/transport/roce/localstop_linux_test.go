@@ -101,8 +101,9 @@ func TestPeerIsStopped(t *testing.T) {
 		t.Errorf("the peer was killed: %v (%v)", wc.Status, wc.VendorErr)
 	}
 	e.Lock()
-	if got := connOf(e).packets.Counters()[roce.LocalACKTimeout]; got != 0 {
-		t.Errorf("%d time-outs", got)
+	// The stop may come between the peer's answer to a question and its acknowledgement.
+	if got := connOf(e).packets.Counters()[roce.LocalACKTimeout]; got > 1 {
+		t.Errorf("%d time-outs, want one at most", got)
 	}
 	e.Unlock()
 }
