@@ -40,7 +40,10 @@ bool rs_spin_on(int64_t end, unsigned empty)
 	return true;
 }
 
-/* Polls for polling_time first: to sleep and be woken costs more than that. */
+/*
+ * Polls for polling_time first: to sleep and be woken costs more than that. If it returns false the
+ * socket was not ready since the lock was last taken.
+ */
 static bool spin(struct rs_socket *s, bool (*ready)(struct rs_socket *s))
 {
 	int64_t end = rs_now_us() + rs_defaults()->polling_time_us;
@@ -50,11 +53,11 @@ static bool spin(struct rs_socket *s, bool (*ready)(struct rs_socket *s))
 		pthread_mutex_unlock(&s->mu); /* other threads may take the lock */
 		on = rs_spin_on(end, empty);
 		pthread_mutex_lock(&s->mu);
-		if (!on)
-			return false;
 		s->ops->progress(s);
 		if (ready(s))
 			return true;
+		if (!on)
+			return false;
 	}
 }
 
