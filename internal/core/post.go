@@ -78,7 +78,7 @@ func (q *QP) PostSend(wrs []SendWR) (posted int, err error) {
 			break
 		}
 	}
-	q.conn.SubmitUnlock()
+	q.SubmitSends()
 	return i, err
 }
 
@@ -128,7 +128,11 @@ func (q *QP) BeginSend() error {
 }
 
 // SubmitSends starts the work posted since BeginSend, and unlocks the queue pair.
-func (q *QP) SubmitSends() { q.conn.SubmitUnlock() }
+func (q *QP) SubmitSends() {
+	before := q.submitted
+	q.submitted = q.sq.Tail()
+	q.conn.SubmitUnlock(int(q.submitted - min(before, q.submitted))) // RESET may have emptied it
+}
 
 // opBit maps an opcode to its bit; those from 64 on take the bits from 48.
 func opBit(o ib.WROpcode) uint64 {
@@ -337,7 +341,7 @@ func (q *QP) BindMW(mw *MW, b BindWR) error {
 		return err
 	}
 	q.sq.Commit()
-	q.conn.SubmitUnlock()
+	q.SubmitSends()
 	return nil
 }
 

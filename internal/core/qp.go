@@ -48,7 +48,9 @@ type QP struct {
 	sq     *queue.SendQueue
 	rq     *queue.RecvQueue // nil with an SRQ, for XRC, and where another posts
 
-	sent mem.LastKey // of a short message, guarded by the connection's lock
+	// guarded by the connection's lock
+	sent      mem.LastKey // of a short message
+	submitted uint64      // the send queue's tail when work was last submitted
 
 	modifyMu sync.Mutex // one Modify at a time
 	gone     atomic.Bool

@@ -16,8 +16,8 @@ import (
 //	post        the last, or AnswerBatch  ─► all are written, as one burst
 //
 // An answer waits only while the application is quick: its last post, or the arrival, is at most
-// policy.AnswerGap ago. Lane.Flush, Settle and the background goroutine send the answers that an
-// application leaves, as they do with delayed acknowledgements.
+// policy.AnswerGap ago. A poll that reads, Settle and the background goroutine send the answers
+// that an application leaves.
 
 // answers is the state of one Conn, guarded by its lock.
 type answers struct {
@@ -42,42 +42,53 @@ func (c *Conn) Heard(now monotime.Time) {
 // maxUnanswered bounds answers.left in a connection whose messages have no answers.
 const maxUnanswered = 64
 
-// postponeAnswer reports whether the work that was just posted waits for further answers.
-func (c *Conn) postponeAnswer(now monotime.Time) bool {
+// postponeAnswer reports whether the work requests that were just posted wait for further answers.
+func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	a := &c.answers
 	if a.left == 0 {
 		return false
 	}
-	a.left--
-	gap := now.Sub(a.last)
+	a.left = max(a.left-posted, 0)
+	a.batch += posted
+	if now.Sub(a.last) > policy.AnswerGap {
+		a.left = 0 // an application that computes, or answers nothing
+	}
 	a.last = now
-	if a.batch++; a.left == 0 || a.batch >= policy.AnswerBatch || gap > policy.AnswerGap {
+	if a.left == 0 || a.batch >= policy.AnswerBatch {
 		a.batch = 0
 		return false
 	}
 	if a.waiting {
 		return true
 	}
-	// The background goroutine flushes when its nap ends, at the latest: see DelayUnlock.
-	a.waiting = c.lane.answers.add(c) && c.eng.bg.napping.Load()
-	if !a.waiting {
-		a.batch = 0
-	}
+	// An application that waits in an epoll set of its own may do so without another call. The
+	// background goroutine flushes when its nap ends, at the latest: see DelayUnlock.
+	a.waiting = c.eng.arrival.watchers.Load() == 0 && c.lane.answers.add(c) &&
+		c.eng.bg.napping.Load()
 	return a.waiting
 }
 
 // sendAnswers sends the answers that postponeAnswer has kept. It is called with c locked.
 func (c *Conn) sendAnswers(now monotime.Time) {
 	if c.answers.waiting {
-		c.answers.waiting, c.answers.batch = false, 0
 		if !c.pumping { // else the pumping thread sends them
 			c.Flush(now)
 		}
 	}
 }
 
+// sendAnswers is Lane.sendAnswers for all Lanes.
+func (e *Engine) sendAnswers() {
+	for i := range e.usedLanes() {
+		e.lanes[i].sendAnswers()
+	}
+}
+
 // sendAnswers sends the answers of all Conns of l that wait.
 func (l *Lane) sendAnswers() {
+	if l.answers.n.Load() == 0 {
+		return
+	}
 	now := monotime.Now()
 	var list [maxDelayed]*Conn
 	for _, c := range l.answers.takeAll(&list) {
@@ -86,7 +97,6 @@ func (l *Lane) sendAnswers() {
 			c.mu.Unlock()
 			continue
 		}
-		c.answers.waiting, c.answers.batch = false, 0
 		c.PumpUnlock(now)
 	}
 }

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 
@@ -62,7 +63,7 @@ func (a *answering) hear(now monotime.Time, n int) {
 func (a *answering) answer(now *monotime.Time, gap monotime.Duration, n int) (left int) {
 	for range n {
 		*now = now.Add(gap)
-		if !a.postponeAnswer(*now) {
+		if !a.postponeAnswer(*now, 1) {
 			left++
 		}
 	}
@@ -98,8 +99,14 @@ func TestSlowAnswersLeaveAtOnce(t *testing.T) {
 // Answers that an application leaves behind are sent as soon as it turns to something else.
 func TestAnswersAreNotLeftBehind(t *testing.T) {
 	turns := map[string]func(a *answering){
+		"polls":               func(a *answering) { a.eng.FirstLane().Poll() },
 		"finds no completion": func(a *answering) { a.eng.FirstLane().Flush() },
-		"goes to sleep":       func(a *answering) { a.eng.Settle() },
+		"wakes up":            func(a *answering) { a.eng.Collect(false) },
+		"is refused": func(a *answering) {
+			refuse := func(ib.QPState) error { return net.ErrClosed }
+			_ = a.Modify(&ib.QPAttr{}, 0, netip.Addr{}, refuse)
+		},
+		"goes to sleep": func(a *answering) { a.eng.Settle() },
 		"modifies": func(a *answering) {
 			_ = a.Modify(&ib.QPAttr{}, 0, netip.Addr{}, func(ib.QPState) error { return nil })
 		},
@@ -115,6 +122,36 @@ func TestAnswersAreNotLeftBehind(t *testing.T) {
 			t.Errorf("the application %s: flushed %d times, still waits: %t", name, a.flushed,
 				a.answers.waiting)
 		}
+	}
+}
+
+// A list of answers counts as so many.
+func TestListOfAnswersLeavesAtOnce(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	a.hear(now, 10)
+	if a.postponeAnswer(now, 10) {
+		t.Error("10 answers of one list to 10 messages wait")
+	}
+}
+
+// Messages that had no answer in time have none that waits.
+func TestMessagesWithoutAnswersAreForgotten(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	a.hear(now, 10)
+	now = now.Add(monotime.Second)
+	if left := a.answer(&now, quick, 5); left != 5 {
+		t.Errorf("%d of 5 posts left at once, a second after the last message", left)
+	}
+}
+
+// An application that may sleep in an epoll set of its own keeps no answer back.
+func TestNoAnswerWaitsInAnEpollSet(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	a.eng.BeginWatchEarly()
+	defer a.eng.EndWatch()
+	a.hear(now, 10)
+	if left := a.answer(&now, quick, 10); left != 10 {
+		t.Errorf("%d of 10 answers left at once", left)
 	}
 }
 

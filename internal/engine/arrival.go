@@ -75,6 +75,7 @@ func (e *Engine) Collect(waits bool) (messages int) {
 		e.quiet.Store(k == 0)
 		messages += k
 	}
+	e.sendAnswers()
 	if a.asleep() && !e.armRings() {
 		e.RingBell() // for other threads, whose bell this one may have read
 	}

@@ -121,9 +121,9 @@ func (c *Conn) Short() *queue.Short { return c.short }
 // were WRITEs.
 func (c *Conn) PostShort() bool { return c.immediate.PostShort(c.short) }
 
-// SubmitUnlock notifies the machine of posted work and sends its output. It releases the lock,
-// which the caller holds.
-func (c *Conn) SubmitUnlock() {
+// SubmitUnlock notifies the machine of so many posted work requests and sends its output. It
+// releases the lock, which the caller holds.
+func (c *Conn) SubmitUnlock(posted int) {
 	if c.immediate != nil && c.immediate.Submit() {
 		c.mu.Unlock()
 		return
@@ -131,7 +131,7 @@ func (c *Conn) SubmitUnlock() {
 	now := monotime.Now()
 	c.transport.NotePost()
 	c.machine.Doorbell(now)
-	if c.postponeAnswer(now) {
+	if c.postponeAnswer(now, posted) {
 		c.mu.Unlock()
 		return
 	}
@@ -142,7 +142,7 @@ func (c *Conn) SubmitUnlock() {
 // a peer, so delayed acknowledgements stay delayed. It releases the lock, which the caller holds.
 func (c *Conn) SubmitReceivesUnlock() {
 	if c.machine.State() == ib.QPErr { // they are flushed
-		c.SubmitUnlock()
+		c.SubmitUnlock(0)
 		return
 	}
 	c.mu.Unlock()
@@ -165,11 +165,11 @@ func (c *Conn) Modify(attr *ib.QPAttr, mask ib.QPAttrMask, src netip.Addr,
 	if c.closed {
 		err = net.ErrClosed
 	}
+	now := monotime.Now()
 	if err != nil {
-		c.mu.Unlock()
+		c.PumpUnlock(now)
 		return err
 	}
-	now := monotime.Now()
 	apply(now)
 	c.PumpUnlock(now)
 	return nil

@@ -172,9 +172,7 @@ func (l *DelayedAck) list() bool {
 
 // Flush sends the acknowledgements that Poll delayed and whose time has come, and all answers.
 func (l *Lane) Flush() {
-	if l.answers.n.Load() > 0 {
-		l.sendAnswers()
-	}
+	l.sendAnswers()
 	if l.delayed.n.Load() > 0 && l.count()%policy.AckPolls == 0 {
 		l.flush(policy.AckGrace)
 	}
@@ -215,9 +213,7 @@ func (e *Engine) Settle() {
 
 // settle is Settle for one Lane.
 func (l *Lane) settle() {
-	if l.answers.n.Load() > 0 {
-		l.sendAnswers()
-	}
+	l.sendAnswers()
 	if l.delayed.n.Load() > 0 {
 		l.flush(0)
 	}

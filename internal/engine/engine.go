@@ -43,7 +43,6 @@ type Engine struct {
 	lanes   [MaxLanes]Lane
 
 	lanesGiven atomic.Uint32
-	lanesUsed  atomic.Uint32 // the first ones
 
 	timers     *timers
 	readErrors atomic.Uint64

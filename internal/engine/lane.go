@@ -46,11 +46,12 @@ func (e *Engine) makeLanes() {
 	for i := range e.lanes {
 		e.lanes[i].eng, e.lanes[i].number = e, i
 	}
-	e.lanesUsed.Store(1)
 }
 
 // usedLanes returns the Lanes that were given out, at least one.
-func (e *Engine) usedLanes() []Lane { return e.lanes[:e.lanesUsed.Load()] }
+func (e *Engine) usedLanes() []Lane {
+	return e.lanes[:max(1, min(e.lanesGiven.Load(), MaxLanes))]
+}
 
 // FirstLane returns the Lane of all that has no completion queue.
 func (e *Engine) FirstLane() *Lane { return &e.lanes[0] }
@@ -58,7 +59,6 @@ func (e *Engine) FirstLane() *Lane { return &e.lanes[0] }
 // NewLane returns the Lane for a new completion queue.
 func (e *Engine) NewLane() *Lane {
 	n := e.lanesGiven.Add(1) - 1
-	e.lanesUsed.Store(min(n+1, MaxLanes))
 	return &e.lanes[n%MaxLanes]
 }
 

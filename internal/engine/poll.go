@@ -40,6 +40,7 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 		}
 		messages += k
 	}
+	l.sendAnswers()
 	if passed(n, polls, policy.TimerPolls) {
 		if passed(n, polls, policy.HeldPolls) {
 			fdtrack.Check()

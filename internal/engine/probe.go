@@ -25,6 +25,16 @@ func (p Probe) Delayed() (n int) {
 	return n
 }
 
+// AnswersWait reports whether answers wait for others.
+func (p Probe) AnswersWait() bool {
+	for i := range p.eng.lanes {
+		if p.eng.lanes[i].answers.n.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Delay makes the next Flush send an acknowledgement, as if it was delayed.
 func (p Probe) Delay(d *DelayedAck) bool { return d.lane.delayed.add(d) }
 

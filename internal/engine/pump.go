@@ -68,6 +68,7 @@ func (c *Conn) PumpUnlock(now monotime.Time) {
 func (c *Conn) Flush(now monotime.Time) {
 	if !c.closed {
 		c.pumping, c.retry = true, monotime.Never
+		c.answers.waiting, c.answers.batch = false, 0
 		c.transport.FlushOutput(now)
 		c.pumping = false
 	}

@@ -56,17 +56,18 @@ func (t *Table) GetLocal(last *LastKey, pd PD, sge ib.SGE, dst []byte) (v Access
 }
 
 // A LastKey remembers where a Table has the key that was looked up last. A key never moves, so that
-// only finding its place is saved, and every check is made. Its owner serialises its use, with one
-// Table. The zero LastKey remembers nothing.
+// only finding its place is saved, and every check is made. Its owner serialises its use. The zero
+// LastKey remembers nothing.
 type LastKey struct {
-	key  uint32
-	slot *slot
+	table *Table
+	key   uint32
+	slot  *slot
 }
 
 // slotIn is Table.slotOf.
 func (l *LastKey) slotIn(t *Table, key uint32) *slot {
-	if l.slot == nil || l.key != key {
-		l.key, l.slot = key, t.slotOf(key)
+	if l.slot == nil || l.key != key || l.table != t {
+		l.table, l.key, l.slot = t, key, t.slotOf(key)
 	}
 	return l.slot
 }

@@ -50,7 +50,9 @@ func (q *Core) WC() *ib.WC { return &q.wc }
 // flags.
 func (q *Core) CompleteRecv(wc *ib.WC, solicited bool) {
 	q.RecvHeld = false
-	q.received++
+	if wc.Status == ib.WCSuccess {
+		q.received++
+	}
 	if wc != &q.wc {
 		q.wc = *wc
 	}

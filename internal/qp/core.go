@@ -32,7 +32,7 @@ func NewCore(c Config) Core { return Core{Config: c, state: ib.QPReset} }
 // State returns the state of the queue pair.
 func (q *Core) State() ib.QPState { return q.state }
 
-// Received counts the receives that were completed; it wraps.
+// Received counts the messages that completed a receive; it wraps.
 func (q *Core) Received() uint32 { return q.received }
 
 // transitions has the states that may follow each state.

@@ -20,7 +20,7 @@ type Machine interface {
 	// Query fills the attributes the machine owns.
 	Query(attr *ib.QPAttr)
 	State() ib.QPState
-	// Received counts the receives that were completed; it wraps.
+	// Received counts the messages that completed a receive; it wraps.
 	Received() uint32
 	// AppendCounts appends the queue pair's counts, in the order of the names
 	// that the machine's package gives.

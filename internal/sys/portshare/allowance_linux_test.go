@@ -40,6 +40,15 @@ func TestFloodsHaveAQuarterOfAProcessor(t *testing.T) {
 	}
 }
 
+// A keeper that was stopped for long pauses no longer than after a flood.
+func TestStoppedKeeperPausesBriefly(t *testing.T) {
+	a := allowance{left: maxAllowance}
+	stopped := monotime.Time(10 * monotime.Second)
+	if pause := a.spend(0, stopped); pause > refill*maxOverdraft {
+		t.Errorf("a pause of %v, want at most %v", pause, refill*maxOverdraft)
+	}
+}
+
 // Peers that connect at once wait for no pause, and neither do MADs that come slowly.
 func TestFewDatagramsWaitForNoPause(t *testing.T) {
 	a := allowance{left: maxAllowance}

@@ -88,11 +88,15 @@ const (
 	refill = 4
 	// overdraft bounds the number of pauses: the keeper overspends by so much before it pauses.
 	overdraft = monotime.Millisecond
+	// maxOverdraft bounds a pause: a keeper that waited for a processor, or was stopped, has spent
+	// less than the time that went by.
+	maxOverdraft = 8 * monotime.Millisecond
 )
 
 // spend takes the time from start to now. It returns the length of the pause that follows, if any.
 func (a *allowance) spend(start, now monotime.Time) (pause monotime.Duration) {
 	a.left = min(a.left+now.Sub(a.at)/refill, maxAllowance) - now.Sub(start)
+	a.left = max(a.left, -maxOverdraft)
 	a.at = now
 	if a.left > -overdraft {
 		return 0

@@ -103,7 +103,7 @@ func (e *Endpoint) Write(peer *Endpoint, n int) bool {
 		peer.Region.RKey()
 	w.SGE = append(w.SGE, ib.SGE{Length: uint32(n), LKey: e.Region.LKey()})
 	e.SQ.Commit()
-	e.SubmitUnlock()
+	e.SubmitUnlock(1)
 	return true
 }
 
@@ -114,7 +114,7 @@ func (e *Endpoint) Send(n int) {
 	w.Opcode, w.Flags, w.Length = ib.WRSend, ib.SendSignaled, uint32(n)
 	w.SGE = append(w.SGE, ib.SGE{Length: uint32(n), LKey: e.Region.LKey()})
 	e.SQ.Commit()
-	e.SubmitUnlock()
+	e.SubmitUnlock(1)
 }
 
 // Post posts one signaled work request of the first n bytes of both buffers.
@@ -129,7 +129,7 @@ func (e *Endpoint) Post(peer *Endpoint, op ib.WROpcode, n int) {
 	w.CompareAdd = 5
 	w.SGE = append(w.SGE, ib.SGE{Length: uint32(n), LKey: e.Region.LKey()})
 	e.SQ.Commit()
-	e.SubmitUnlock()
+	e.SubmitUnlock(1)
 }
 
 // Request puts a signaled work request on the send queue. Its BindAddr is where in the
@@ -147,7 +147,7 @@ func (e *Endpoint) Request(w queue.SendWQE) {
 		p.SGE = append(p.SGE, ib.SGE{Addr: w.BindAddr, Length: w.Length, LKey: e.Region.LKey()})
 	}
 	e.SQ.Commit()
-	e.SubmitUnlock()
+	e.SubmitUnlock(1)
 }
 
 // Recv posts a receive of all the buffer.

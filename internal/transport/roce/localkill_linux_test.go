@@ -136,7 +136,7 @@ func writeTo(e *endpoint, r remote, rnd *rand.Rand) bool {
 	w.Opcode, w.Flags, w.Length, w.RKey, w.RemoteAddr = ib.WRRDMAWrite, ib.SendSignaled, uint32(n), r.RKey, uint64(targetAt+at)
 	w.SGE = append(w.SGE, ib.SGE{Addr: uint64(sourceAt + at), Length: uint32(n), LKey: e.Region.LKey()})
 	e.SQ.Commit()
-	e.SubmitUnlock()
+	e.SubmitUnlock(1)
 	return true
 }
 

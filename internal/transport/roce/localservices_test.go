@@ -153,7 +153,7 @@ func TestLocalXRC(t *testing.T) {
 		w.SGE = append(w.SGE, ib.SGE{Length: uint32(n), LKey: a.Region.LKey()})
 		w.SetRemoteSRQ(s)
 		a.SQ.Commit()
-		a.SubmitUnlock()
+		a.SubmitUnlock(1)
 	}
 	for i, op := range []ib.WROpcode{ib.WRSend, ib.WRRDMAWrite, ib.WRRDMARead} {
 		fill(a, uint64(i+1))

@@ -93,7 +93,7 @@ func TestModifiedWhileTheReaderIsWoken(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	both.Go(a.SubmitUnlock)
+	both.Go(func() { a.SubmitUnlock(1) })
 	both.Wait()
 	if got := bursts.Load(); got >= enough {
 		t.Errorf("%d bursts were written before the queue pair was reset", got)
