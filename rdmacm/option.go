@@ -2,8 +2,8 @@
 
 package rdmacm
 
-// SetTOS sets the traffic class (DSCP and ECN bits) of the connection's
-// packets: RDMA_OPTION_ID_TOS. Call it before Connect or Accept.
+// SetTOS sets the traffic class of the connection's packets: RDMA_OPTION_ID_TOS. Call it before
+// Connect or Accept. RC takes the DSCP from it, and sets the ECN bits by itself.
 func (id *ID) SetTOS(tos uint8) {
 	id.mu.Lock()
 	id.tos = tos

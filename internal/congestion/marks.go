@@ -28,9 +28,6 @@ const markSlot = 50 * monotime.Microsecond
 // (draft-ietf-ccwg-bbr, full_ecn_thresh).
 const startupMarks = 0.5
 
-// seen reports whether the window was ever shrunk for a mark.
-func (m *marks) seen() bool { return m.reacted }
-
 // marked takes note of a mark. Once a round trip it returns the part of the window to take away.
 func (m *marks) marked(w *Window, now monotime.Time, startsSlowly bool) (float64, bool) {
 	if now.Before(m.slotEnd) {

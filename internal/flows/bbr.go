@@ -85,9 +85,9 @@ func (b *bbr) window() float64 {
 	case b.state == bbrProbeRTT:
 		return bbrLeast
 	case b.state == bbrProbeBW:
-		return max(2*b.product()+3, bbrLeast)
+		return max(float64(2*b.product())+3, bbrLeast)
 	}
-	return max(bbrHighGain*b.product()+3, tcpInitial)
+	return max(float64(bbrHighGain*b.product())+3, tcpInitial)
 }
 
 func (b *bbr) acked(now monotime.Time, e *tcpEnd, a tcpAcked) {

@@ -67,7 +67,6 @@ type tcpAcked struct {
 	segments int
 	trip     monotime.Duration
 	rate     float64 // segments a second that were delivered; 0 is unknown
-	round    bool    // the first packet sent after the round trip before has arrived
 }
 
 // tcpSent is a packet on its way, or one that has come or was lost.

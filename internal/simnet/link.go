@@ -139,7 +139,8 @@ func (l *Link) enter(d Datagram, then []*Link) {
 				return
 			}
 		}
-		left = start.Add(monotime.Duration(int64(bytes) * 8 * int64(monotime.Second) / l.Rate))
+		took := monotime.Duration(int64(bytes) * 8 * int64(monotime.Second) / l.Rate)
+		left = start.Add(max(took, 1)) // so that time passes
 		l.free = left
 	}
 	l.Count.Passed++

@@ -75,6 +75,14 @@ func TestLinkHasARateADelayAndABuffer(t *testing.T) {
 	}
 }
 
+// Time passes however high the rate is, so that a run comes to its end.
+func TestPacketsTakeTime(t *testing.T) {
+	n := newLine(&Link{Rate: 1e13})
+	n.send(3, 0)
+	n.run(monotime.Second)
+	n.want(t, "0.8 ns each", 1, 2, 3)
+}
+
 // Bytes that wait leave at the new rate, and those on their way arrive as they would have.
 func TestSet(t *testing.T) {
 	slower := func(n *line) { n.link.Set(8e8, 10*us) }

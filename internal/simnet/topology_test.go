@@ -187,7 +187,8 @@ func TestSeed(t *testing.T) {
 		n.run(monotime.Second)
 		return n.Hash()
 	}
-	if run(1) != run(1) || run(1) == run(2) {
-		t.Errorf("%x, %x, %x", run(1), run(1), run(2))
+	first, again, other := run(1), run(1), run(2)
+	if first != again || first == other {
+		t.Errorf("%x, %x, %x", first, again, other)
 	}
 }

@@ -24,6 +24,7 @@ type scenario struct {
 	groups []*group
 	run    monotime.Duration // 0 is until all flows have ended
 	warm   monotime.Duration // goodput of flows without a size is measured from here
+	runAt  string            // the place of the statement run
 	seeded bool              // by an option: the file's seed is not obeyed
 
 	names map[string]*simnet.Node
@@ -35,6 +36,7 @@ type group struct {
 	text  string // "write h1..h64 h0"
 	place string
 	specs []flows.Spec
+	depth int // of all flows
 	flows []*flows.Flow
 }
 
@@ -50,9 +52,11 @@ func (o *options) read(name string, r io.Reader) (*scenario, error) {
 	s := &scenario{world: flows.NewWorld(o.seed), seeded: o.seeded,
 		names: map[string]*simnet.Node{}}
 	lines := bufio.NewScanner(r)
+	place := name + ":1"
 	for n := 1; lines.Scan(); n++ {
+		place = fmt.Sprintf("%s:%d", name, n)
 		text, _, _ := strings.Cut(lines.Text(), "#")
-		l := &line{place: fmt.Sprintf("%s:%d", name, n), words: strings.Fields(text)}
+		l := &line{place: place, words: strings.Fields(text)}
 		if !l.more() {
 			continue
 		}
@@ -72,16 +76,17 @@ func (o *options) read(name string, r io.Reader) (*scenario, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", name, err)
 	}
-	return s, s.check(name)
+	return s, s.check(place)
 }
 
-// check looks at what no line can be checked for by itself, and adds the flows.
-func (s *scenario) check(name string) error {
+// check looks at what no line can be checked for by itself, and adds the flows. The place is that
+// of the last line.
+func (s *scenario) check(last string) error {
 	if len(s.groups) == 0 {
-		return fmt.Errorf("%s: flow: say at least one, as in flow write a b size 1MB", name)
+		return fmt.Errorf("%s: flow: say at least one, as in flow write a b size 1MB", last)
 	}
 	if s.warm >= s.run && s.run > 0 {
-		return fmt.Errorf("%s: warm: it must be shorter than run", name)
+		return fmt.Errorf("%s: warm: it must be shorter than run", s.runAt)
 	}
 	for _, g := range s.groups {
 		for _, spec := range g.specs {
@@ -112,7 +117,7 @@ func (s *scenario) readSeed(l *line) {
 
 // readRun reads: run TIME [warm TIME].
 func (s *scenario) readRun(l *line) {
-	s.run = l.longTime()
+	s.run, s.runAt = l.longTime(), l.place
 	for l.more() {
 		if word := l.next(""); word != "warm" {
 			l.wrong(word, "run has the option warm TIME")
@@ -186,6 +191,7 @@ func (s *scenario) readLink(l *line) {
 	const advice = "name two ends, as in link h1..h64 s rate 10Gb/s"
 	as, bs := s.nodes(l, advice), s.nodes(l, advice)
 	newLink := s.readLinkOptions(l)
+	checkLinks(l, len(as)*len(bs)+len(s.world.Net.Links())/2)
 	if l.err != nil {
 		return
 	}
@@ -197,6 +203,15 @@ func (s *scenario) readLink(l *line) {
 			}
 			s.world.Net.Connect(a, b, newLink(), newLink())
 		}
+	}
+}
+
+// mostLinks bounds the links of a network, both directions counting as one.
+const mostLinks = 65_536
+
+func checkLinks(l *line, n int) {
+	if n > mostLinks {
+		l.wrong(l.last, "at most %d links, here are %d", mostLinks, n)
 	}
 }
 
@@ -339,6 +354,10 @@ func (s *scenario) readAt(l *line) {
 		l.wrong(word, "%s", advice)
 	}
 	as, bs := s.nodes(l, advice), s.nodes(l, advice)
+	checkLinks(l, len(as)*len(bs))
+	if l.err != nil {
+		return
+	}
 	var links []*simnet.Link
 	for _, a := range as {
 		for _, b := range bs {
@@ -364,14 +383,18 @@ func (s *scenario) readAt(l *line) {
 	}
 }
 
-// maxFlows bounds the flows of a scenario.
-const maxFlows = 16_384
+// Bounds of a scenario: flows, and the depths of all flows together.
+const (
+	maxFlows = 16_384
+	maxDepth = 1_000_000
+)
 
 // readFlow reads: flow KIND NAME NAME OPTION...
 func (s *scenario) readFlow(l *line) {
 	const advice = "name both ends, as in flow write h1..h64 h0"
 	g := &group{place: l.place, text: strings.Join(l.words[:min(3, len(l.words))], " ")}
-	kind, ok := kinds[l.next("say its kind: "+known(kinds))]
+	name := l.next("say its kind: " + known(kinds))
+	kind, ok := kinds[name]
 	if !ok {
 		l.wrong(l.last, "a flow is one of %s", known(kinds))
 	}
@@ -379,6 +402,9 @@ func (s *scenario) readFlow(l *line) {
 	o := flowOptions{spec: flows.Spec{Kind: kind, MTU: ib.MTU1024, Message: 64 << 10, Depth: 128,
 		Reads: 128}}
 	for l.more() {
+		if kind >= flows.TRP && slices.Contains(wordsOfRC, l.words[0]) {
+			l.wrong(l.words[0], "%s has no such option: only read, send and write have it", name)
+		}
 		o.read(l)
 	}
 	if l.err != nil {
@@ -389,8 +415,16 @@ func (s *scenario) readFlow(l *line) {
 		return
 	}
 	o.spec.Fit()
+	total, depth := 0, 0
+	for _, other := range s.groups {
+		total += len(other.specs)
+		depth += other.depth
+	}
 	add := func(a, b *simnet.Node) {
-		if a != b {
+		if a == b {
+			return
+		}
+		if total++; total <= maxFlows {
 			o.spec.From, o.spec.To = a.Addr, b.Addr
 			g.specs = append(g.specs, o.spec)
 			o.spec.Start = o.spec.Start.Add(o.every)
@@ -405,15 +439,17 @@ func (s *scenario) readFlow(l *line) {
 			add(a, b)
 		}
 	}
-	total := len(g.specs)
-	for _, other := range s.groups {
-		total += len(other.specs)
+	if kind < flows.TRP {
+		g.depth = len(g.specs) * o.spec.Depth
 	}
 	switch {
-	case len(g.specs) == 0:
-		l.wrong(l.last, "a flow joins two different hosts")
 	case total > maxFlows:
 		l.wrong(g.text, "at most %d flows, here are %d", maxFlows, total)
+	case len(g.specs) == 0:
+		l.wrong(l.last, "a flow joins two different hosts")
+	case depth+g.depth > maxDepth:
+		l.wrong(g.text, "the depths of all flows are at most %d, here %d: choose a lower depth",
+			maxDepth, depth+g.depth)
 	}
 	s.groups = append(s.groups, g)
 }
@@ -452,6 +488,9 @@ var flowWords = map[string]func(*flowOptions, *line){
 	"dcqcn":     func(o *flowOptions, l *line) { o.spec.Congestion = congestion.DCQCN },
 	"go-back-n": func(o *flowOptions, l *line) { o.spec.GoBackN = true },
 }
+
+// wordsOfRC are options that other kinds of flow do not have.
+var wordsOfRC = []string{"dcqcn", "depth", "go-back-n", "message", "reads"}
 
 func (o *flowOptions) read(l *line) {
 	word := l.next("")

@@ -45,6 +45,9 @@ type groupSample struct {
 // totals are the counts of all links.
 type totals struct{ dropped, marked int }
 
+// checkEvery is after how many events a run looks whether it is to end.
+const checkEvery = 10_000
+
 // play runs a scenario. The function is called after each sample.
 func (s *scenario) play(ctx context.Context, sampled func(monotime.Duration)) (*result, error) {
 	end := monotime.Time(s.run)
@@ -57,11 +60,13 @@ func (s *scenario) play(ctx context.Context, sampled func(monotime.Duration)) (*
 	r.warmedUp(s)
 	done := false
 	for !done && net.Now() < end {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
 		before := net.Now()
-		s.world.Run(min(r.samples.interval, end.Sub(before)))
+		until := before.Add(min(r.samples.interval, end.Sub(before)))
+		for n := 0; net.Step(until); n++ {
+			if n%checkEvery == 0 && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+		}
 		r.samples.take(s)
 		sampled(monotime.Duration(net.Now()))
 		if at := monotime.Time(s.warm); before < at && net.Now() >= at {

@@ -18,7 +18,7 @@ import (
 	"verbena/internal/monotime"
 )
 
-// maxLinks bounds the links of a table: the busiest are shown.
+// maxLinks bounds the links of a table: those that drop most, and then wait longest, are shown.
 const maxLinks = 8
 
 // printTables prints a row for each group of flows, or for each flow, and the busiest links.
@@ -59,7 +59,7 @@ func (r *result) printTables(w io.Writer, each bool) {
 	}
 	t.Render()
 	if left := len(links) - maxLinks; left > 0 {
-		fmt.Fprintf(w, "and %d links with shorter queues\n", left)
+		fmt.Fprintf(w, "and %d other links\n", left)
 	}
 }
 

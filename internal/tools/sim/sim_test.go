@@ -4,14 +4,17 @@ package sim
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"verbena/internal/monotime"
 	"verbena/internal/tools/cli"
 )
 
@@ -109,6 +112,20 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"fattree 3 rate 1Gb/s":                  ":1: 3: switches of a fat tree have an even number",
 		pair + "fattree 4 rate 1Gb/s":           ":3: fattree: it must come before other hosts",
 		"host h1..h200\nswitch s\nlink h1..h200 s rate 1Gb/s\nflow write h1..h200 h1..h200 size 1KB": ": at most 16384 flows, here are 39800",
+		"host a\n# no flow":                                         ":2: flow: say at least one",
+		pair + "run 1s warm 1s\nflow write a b\n#":                  ":3: warm: it must be shorter than run",
+		"host a b\nlink a b rate 1001Gb/s":                          ":2: 1001Gb/s: at most 1000Gb/s",
+		pair + "at 1ms link a b rate 10000Gb/s":                     ":3: 10000Gb/s: at most 1000Gb/s",
+		"host a1..a300 b1..b300\nlink a1..a300 b1..b300 rate 1Gb/s": ":2: 1Gb/s: at most 65536 links, here are 90000",
+		"host a1..a250 b1..b250\nlink a1..a250 b1..b250 rate 1Gb/s\nlink a1..a50 b1..b250 rate 1Gb/s": ":3: 1Gb/s: at most 65536 links, here are 75000",
+		"host a1..a300\nat 1ms link a1..a300 a1..a300 up":                                             ":2: a1..a300: at most 65536 links",
+		"host h1..h65 g\nflow write h1..h65 g depth 16384":                                            ":2: write h1..h65 g: the depths of all flows are at most 1000000, here 1064960",
+		"host h1..h9999 g1..g9999\nflow write h1..h9999 g1..g9999":                                    ": at most 16384 flows, here are 99980001",
+		pair + "flow trp a b dcqcn":                                                                   ":3: dcqcn: trp has no such option",
+		pair + "flow trp a b message 1KB":                                                             ":3: message: trp has no such option",
+		pair + "flow cubic a b depth 1":                                                               ":3: depth: cubic has no such option",
+		pair + "flow bbr a b reads 1":                                                                 ":3: reads: bbr has no such option",
+		pair + "flow bbr a b go-back-n":                                                               ":3: go-back-n: bbr has no such option",
 	} {
 		out, errOut, status := sim(t, scenario)
 		if status != cli.ExitFailure || out != "" || !strings.Contains(errOut, want) ||
@@ -122,6 +139,35 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	if _, errOut, status := sim(t, pair, "--csv", "--json"); status != cli.ExitUsage {
 		t.Errorf("status %d, %q", status, errOut)
+	}
+}
+
+// stopping is a context that ends after some looks at it.
+type stopping struct {
+	context.Context
+	looks int
+}
+
+func (c *stopping) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A run looks at its context within a sample, too, which may take long.
+func TestRunsCanBeStopped(t *testing.T) {
+	o := options{seed: 1}
+	s, err := o.read("net", strings.NewReader("host a1..a64 b1..b64\nswitch s\n"+
+		"link a1..a64 s rate 1000Gb/s delay 0s\nlink b1..b64 s rate 1000Gb/s delay 0s\n"+
+		"flow write a1..a64 b1..b64 pairs size 1MB\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := &stopping{t.Context(), 2}
+	_, err = s.play(ctx, func(monotime.Duration) { ctx.looks = 2 })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
 	}
 }
 
@@ -280,7 +326,7 @@ func TestCSV(t *testing.T) {
 func TestTablesAndGraphs(t *testing.T) {
 	out, _, status := command(t, lossy, "-", "--each")
 	for _, want := range []string{"5 hosts, 5 flows, ", "write h1..h4 server  4      4", "read h1 server       1      1",
-		"h3 server", "s-server", "and 2 links with shorter queues", "rate, Gb/s of payload, from 0 to", " ┤",
+		"h3 server", "s-server", "and 2 other links", "rate, Gb/s of payload, from 0 to", " ┤",
 		"longest queue, KB", "packets marked, from 0 to"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("status %d, no %q in\n%s", status, want, out)

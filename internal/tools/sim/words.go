@@ -61,7 +61,16 @@ func (l *line) longTime() monotime.Duration {
 	return monotime.Duration(l.quantity(timeUnits, 1, "say a time above 0, as in 10us or 1.5ms"))
 }
 
-func (l *line) rate() int64 { return l.quantity(rateUnits, 1000, "say a rate, as in 10Gb/s") }
+// maxRate bounds rates. Time has steps of 1 ns, in which a packet is to pass at most.
+const maxRate = 1e12
+
+func (l *line) rate() int64 {
+	n := l.quantity(rateUnits, 1000, "say a rate, as in 10Gb/s")
+	if n > maxRate {
+		l.wrong(l.last, "at most 1000Gb/s")
+	}
+	return n
+}
 
 func (l *line) size() int64 { return l.quantity(sizeUnits, 1, "say a size, as in 100KB or 1MiB") }
 
