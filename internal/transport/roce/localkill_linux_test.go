@@ -25,14 +25,6 @@ import (
 	"verbena/internal/testkit/rig"
 )
 
-// remote is a queue pair of another process, as it tells of itself.
-type remote struct {
-	Addr  netip.Addr
-	QPN   ib.QPN
-	RKey  ib.RKey
-	Local bool // it sends by a ring
-}
-
 const peerDir = "VERBENA_ENGINE_PEER_DIR"
 
 // The writes of a process to the other: from where, to where, and with which bytes. No other byte

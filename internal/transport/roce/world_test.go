@@ -112,3 +112,11 @@ func pair(t testing.TB, nap monotime.Duration, bytes int) (a, b *endpoint) {
 	t.Helper()
 	return couple(t, newNode(t, nap), newNode(t, nap), bytes)
 }
+
+// remote is a queue pair of another process, as it tells of itself.
+type remote struct {
+	Addr  netip.Addr
+	QPN   ib.QPN
+	RKey  ib.RKey
+	Local bool // it sends by a ring
+}
