@@ -85,8 +85,12 @@ func TestGoodputGoingBackN(t *testing.T) {
 
 // The count of lost packets that `verbena stat` shows is that of the network.
 func TestLostPacketsAreCounted(t *testing.T) {
+	losses := []int{0, 1000, 10_000}
+	if testing.Short() {
+		losses = losses[2:]
+	}
 	for _, kind := range []Kind{Write, Send, Read, TRP} {
-		for _, loss := range []int{0, 1000, 10_000} {
+		for _, loss := range losses {
 			s := Scenario{Kind: kind, Rate: 1e9, RTT: monotime.Millisecond, Loss: loss}
 			s.Fill()
 			r := Run(s)

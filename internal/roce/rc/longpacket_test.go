@@ -138,6 +138,9 @@ func TestLongPacketsThatLie(t *testing.T) {
 // The acknowledgement of a duplicate names no PSN past a READ that came after it. Half of all PSNs
 // later the READ seems to have come after it, and has not.
 func TestDuplicateLongAfterRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("2 GiB of messages: only without -short")
+	}
 	s := script.New(t, newRC, inRing, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU256 }))
 	s.Recv(s.At(script.Request(wire.RCRDMAReadRequest, peerPSN, nil), 0, 200))
 	const stands = 128
