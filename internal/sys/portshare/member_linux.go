@@ -409,12 +409,13 @@ func (m *member) seek() *link {
 	}
 }
 
-// over reports whether the member has left. It leaves by itself if it has
-// nothing any more that it could come back with.
+// over reports whether the member has left. It leaves by itself if it has nothing any more that it
+// could come back with. An application that closes all descriptors may not have come to the lock's
+// yet. The next connection's would get a number of its own.
 func (m *member) over() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.role != left && !m.lock.intact() {
+	if m.role != left && (fdtrack.Lost() || !m.lock.intact()) {
 		m.setRole(left, nil)
 	}
 	return m.role == left
