@@ -35,8 +35,8 @@ func (c *Conn) askFirst(now monotime.Time) (wake bool) {
 	if a == nil || now.Before(a.ACKTimer()) {
 		return false
 	}
-	if died, ended := o.Ended(); ended && now.Before(died.Add(willTimeout)) {
-		a.PutOff(now, true) // FlushOutput ends the queue pair
+	if _, ended := o.Ended(); ended {
+		a.PutOff(now, true) // FlushOutput ends the queue pair, soon or at once
 		return false
 	}
 	fresh := q.number == 0 || q.timer != a.ACKTimer()
