@@ -60,22 +60,31 @@ func (s *scenario) play(ctx context.Context, sampled func(monotime.Duration)) (*
 	r.warmedUp(s)
 	done := false
 	for !done && net.Now() < end {
-		before := net.Now()
+		before, warm := net.Now(), monotime.Time(s.warm)
 		until := before.Add(min(r.samples.interval, end.Sub(before)))
-		for n := 0; net.Step(until); n++ {
-			if n%checkEvery == 0 && ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
+		if before < warm && warm <= until {
+			advance(ctx, net, warm)
+			r.warmedUp(s)
+		}
+		advance(ctx, net, until)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
 		}
 		r.samples.take(s)
 		sampled(monotime.Duration(net.Now()))
-		if at := monotime.Time(s.warm); before < at && net.Now() >= at {
-			r.warmedUp(s)
-		}
 		done = s.world.Done()
 	}
 	r.finish(s)
 	return r, nil
+}
+
+// advance plays the network until a time, unless ctx ends first.
+func advance(ctx context.Context, net *simnet.Net, until monotime.Time) {
+	for n := 0; net.Step(until); n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // take adds the sample of the interval that has ended.

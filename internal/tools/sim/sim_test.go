@@ -370,3 +370,17 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// Bytes count from the end of the warm-up on, however late that is.
+func TestLateWarmUp(t *testing.T) {
+	for _, warm := range []string{"100ms", "1998ms"} {
+		r := played(t, `
+			host a b
+			link a b rate 1Gb/s
+			flow write a b mtu 4096 message 4KiB
+			run 2s warm `+warm)
+		if got := r.Groups[0].Rate * 8; got < 0.9e9 || got > 1e9 {
+			t.Errorf("from %s on: %g b/s", warm, got)
+		}
+	}
+}
