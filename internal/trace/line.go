@@ -33,8 +33,23 @@ func (f *Formatter) AppendLine(b []byte, frame int, since time.Duration, d *pcap
 	if !f.InfoOnly {
 		b = append(b, ' ') // two spaces between Wireshark's text and ours
 		b = f.AppendDetail(b, &p, m)
+		if d.TrafficClass&ecnMask == congestionExperienced {
+			b = append(b, " CE"...)
+		}
 	}
 	return b
+}
+
+// ECN codepoints. Source: RFC 3168, section 5.
+const (
+	ecnMask               = 3
+	congestionExperienced = 3
+)
+
+// AppendComment appends one line, without a newline, for the comment of a frame: quoted, because a
+// comment may have any bytes.
+func AppendComment(b []byte, frame int, since time.Duration, comment string) []byte {
+	return fmt.Appendf(b, "%5d %11.6f comment: %q", frame, since.Seconds(), comment)
 }
 
 // appendTruncated appends the facts that the BTH alone gives.

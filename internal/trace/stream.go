@@ -82,6 +82,9 @@ type Item struct {
 // headBytes is the part of an ULPDU that is kept: the longest headers there are.
 const headBytes = iwarp.UntaggedBytes + iwarp.AtomicRequestBytes + iwarp.MaxTermBytes
 
+// Has reports whether Streams knows the connection of a segment.
+func (s *Streams) Has(p *pcap.Segment) bool { return s.conns[flow{p.Src, p.Dst}] != nil }
+
 // Segment takes the next segment of a capture and calls emit for each item that it completes. An
 // item and its bytes are valid until emit returns.
 func (s *Streams) Segment(number int, p *pcap.Segment, emit func(*Item)) {

@@ -3,7 +3,6 @@
 package faultcap
 
 import (
-	"net/netip"
 	"sync"
 	"time"
 
@@ -13,11 +12,8 @@ import (
 // Sink takes a packet capture and keeps nothing that it is given. It is called by
 // one goroutine at a time, and a failure of it shows when its file is closed.
 type Sink interface {
-	// Write takes a datagram's time, addresses, IPv4 identification and UDP payload,
-	// possibly in pieces.
-	Write(t time.Time, src, dst netip.AddrPort, ipID uint16, payload ...[]byte) error
-	// Comment takes the comment of the packet that is written next.
-	Comment(text string)
+	// Write takes a datagram without its payload, and the payload, possibly in pieces.
+	Write(d *pcap.Datagram, payload ...[]byte) error
 	// WriteSegment takes a segment of a TCP stream.
 	WriteSegment(s *pcap.Segment, payload ...[]byte) error
 }
@@ -51,9 +47,9 @@ func (c *Capture) end() {
 	}
 }
 
-// Received shows a datagram that another process has received for this one.
-func (c *Capture) Received(src, dst netip.AddrPort, ipID uint16, payload []byte) {
-	now := c.begin()
+// Received shows a datagram, whose time it sets, that another process has received for this one.
+func (c *Capture) Received(d *pcap.Datagram) {
+	d.Time = c.begin()
 	defer c.end()
-	c.sink.Write(now, src, dst, ipID, payload)
+	c.sink.Write(d, d.Payload)
 }

@@ -54,6 +54,7 @@ type Stream struct {
 	spoiled  []byte         // guarded by mu: the damaged copy that is sent instead
 	line     delayLine      // guarded by mu
 	path     congestion.Log // guarded by mu
+	comment  string         // guarded by mu: of the next segment sent
 }
 
 // NewStream wraps a connection, of Dial or of a listener. stream tells
@@ -113,6 +114,9 @@ func (s *Stream) show(now time.Time, out bool, g pcap.Segment, payload [][]byte)
 	g.Src, g.Dst = s.Local(), s.Remote()
 	if !out {
 		g.Src, g.Dst = g.Dst, g.Src
+	}
+	if out {
+		g.Comment, s.comment = s.comment, ""
 	}
 	s.capture.sink.WriteSegment(&g, payload...)
 }
@@ -210,22 +214,22 @@ func (s *Stream) pass(v *tcp.Vectors, list [][]byte) (int, error) {
 	s.arrived(now, len(s.came)) // the bytes sent may be the answer
 	n, err := s.Conn.Writev(v, list)
 	if n > 0 {
-		s.comment()
+		s.describe()
 	}
 	s.moved(now, true, list, n)
 	return n, err
 }
 
-// comment gives the next segment a comment with the state of the path, if that has changed. mu and
-// the capture's lock are held.
-func (s *Stream) comment() {
+// describe gives the next segment a comment with the state of the path, if that has changed. mu is
+// held.
+func (s *Stream) describe() {
 	now := monotime.Now()
 	if s.capture == nil || !s.path.Due(now) {
 		return
 	}
 	if p, err := s.Conn.Path(); err == nil && s.path.Add(now, p) {
 		text, _ := p.AppendText(nil)
-		s.capture.sink.Comment(string(text))
+		s.comment = string(text)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/sys/futex"
 	"verbena/internal/sys/udp"
+	"verbena/internal/wire/pcap"
 )
 
 // Socket is the interface that a tap wraps and implements: *udp.Socket or *Tap.
@@ -69,13 +70,14 @@ func (t *Tap) ReadBatch(b *udp.RxBatch) (int, error) {
 	defer t.opt.Capture.end()
 	for i := range n {
 		m := b.Message(i)
-		to := netip.AddrPortFrom(m.Dst, t.inner.LocalAddr().Port())
+		d := pcap.Datagram{Time: now, Src: m.Src, TrafficClass: m.TOS,
+			Dst: netip.AddrPortFrom(m.Dst, t.inner.LocalAddr().Port())}
 		for j := range m.Segments() {
-			d, id := m.Segment(j), uint16(j)
-			if t.opt.Identify != nil {
-				id = t.opt.Identify(m.Src, m.Dst, d, id)
+			payload := m.Segment(j)
+			if d.IPID = uint16(j); t.opt.Identify != nil {
+				d.IPID = t.opt.Identify(m.Src, m.Dst, payload, d.IPID)
 			}
-			t.opt.Capture.sink.Write(now, m.Src, to, id, d)
+			t.opt.Capture.sink.Write(&d, payload)
 		}
 	}
 	return n, err
@@ -178,19 +180,19 @@ func (t *Tap) show(now time.Time, d []udp.Datagrams) {
 	var pieces [][]byte
 	for i := range d {
 		left, c := d[i].Bytes(), cutter{iov: d[i].Iov}
-		for id := uint16(0); ; id++ {
+		show := pcap.Datagram{Time: now, Src: src, Dst: d[i].Dst, TrafficClass: d[i].TOS,
+			HopLimit: d[i].TTL, Comment: d[i].Comment}
+		for ; ; show.IPID++ {
 			size := left
 			if s := d[i].SegmentSize; s > 0 {
 				size = min(s, left)
 			}
 			if !cuts {
-				id = 0
+				show.IPID = 0
 			}
 			pieces = c.cut(pieces[:0], size)
-			if comment := d[i].Comment; comment != "" && left == d[i].Bytes() {
-				t.opt.Capture.sink.Comment(comment)
-			}
-			t.opt.Capture.sink.Write(now, src, d[i].Dst, id, pieces...)
+			t.opt.Capture.sink.Write(&show, pieces...)
+			show.Comment = ""
 			if left -= size; left <= 0 {
 				break
 			}

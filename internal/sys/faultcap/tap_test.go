@@ -245,16 +245,17 @@ type packet struct {
 	payload  string
 }
 
-func (s *shown) Write(t time.Time, src, dst netip.AddrPort, id uint16, payload ...[]byte) error {
-	s.packets = append(s.packets, packet{src, dst, id, string(bytes.Join(payload, nil))})
-	s.times = append(s.times, t)
+func (s *shown) Write(d *pcap.Datagram, payload ...[]byte) error {
+	if d.Comment != "" {
+		s.comments = append(s.comments, comment{len(s.packets), d.Comment})
+	}
+	s.packets = append(s.packets, packet{d.Src, d.Dst, d.IPID, string(bytes.Join(payload, nil))})
+	s.times = append(s.times, d.Time)
 	return nil
 }
 
-func (s *shown) Comment(text string) { s.comments = append(s.comments, comment{len(s.packets), text}) }
-
 func (s *shown) WriteSegment(g *pcap.Segment, payload ...[]byte) error {
-	return s.Write(g.Time, g.Src, g.Dst, 0, payload...)
+	return s.Write(&pcap.Datagram{Time: g.Time, Src: g.Src, Dst: g.Dst, Comment: g.Comment}, payload...)
 }
 
 func TestCaptureSplitsBursts(t *testing.T) {

@@ -27,7 +27,8 @@ func Command() *cobra.Command {
 		Short: "Print the RoCEv2 and iWARP packets of captures, one line each",
 		Long: `Print the RoCEv2 packets of pcap or pcapng files, one line each: frame number,
 seconds since the first packet, addresses, length and the text of Wireshark's info
-column, then the header fields. A wrong ICRC and malformed packets are marked.
+column, then the header fields. CE says that the network marked the packet. A wrong
+ICRC and malformed packets are marked. A comment of the packet has its own line.
 TCP connections that begin with an MPA Request are reassembled. Each FPDU has a
 line, with the number of the frame in which it ends. UDP flows that begin with a TRP
 Request are shown as TRP. Other packets are left out. FILE - is standard input.`,
@@ -97,6 +98,12 @@ func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcapread.Re
 		line = f.AppendItem(line[:0], since(i.Time), i)
 		write()
 	}
+	comment := func(t time.Time, text string) {
+		if text != "" && !f.InfoOnly {
+			line = trace.AppendComment(line[:0], r.Frame(), since(t), text)
+			write()
+		}
+	}
 	for ctx.Err() == nil && failed == nil {
 		d, s, err := r.NextPacket()
 		switch {
@@ -106,13 +113,19 @@ func Dump(ctx context.Context, out io.Writer, f *trace.Formatter, r *pcapread.Re
 		case err != nil:
 			return err
 		case s != nil:
+			known := streams.Has(s) // a reset ends it
 			streams.Segment(r.Frame(), s, emit)
+			if known || streams.Has(s) {
+				comment(s.Time, s.Comment)
+			}
 		case d.Dst.Port() == roce.Port:
 			line = f.AppendLine(line[:0], r.Frame(), since(d.Time), d)
 			write()
+			comment(d.Time, d.Comment)
 		case associations.Has(d):
 			line = f.AppendTRP(line[:0], r.Frame(), since(d.Time), d)
 			write()
+			comment(d.Time, d.Comment)
 		}
 	}
 	return errors.Join(failed, ctx.Err())

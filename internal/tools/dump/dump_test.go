@@ -14,6 +14,7 @@ import (
 
 	"verbena/internal/tools/cli"
 	"verbena/internal/wire/pcap"
+	"verbena/internal/wire/roce"
 )
 
 const captures = "../../../testdata/captures"
@@ -118,7 +119,7 @@ func TestDumpShowsTRP(t *testing.T) {
 		{client, listener, append([]byte{0, 0, 0, 0, 0, 0, 4, 0, 0x10, 0}, 0, 0, 0, 1, 0, 1)},
 		{server, client, append([]byte{0, 0, 0, 0, 0, 0, 4, 0, 0x20, 0}, 0, 0, 0, 1, 0, 1)},
 	} {
-		if err := w.Write(time.Now(), d.src, d.dst, 0, d.payload); err != nil {
+		if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: d.src, Dst: d.dst}, d.payload); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,5 +129,45 @@ func TestDumpShowsTRP(t *testing.T) {
 	out, errOut, status := run(t, nil, path)
 	if status != cli.ExitOK || strings.Count(out, "\n") != 2 || !strings.Contains(out, "TRP 44 40000 > 7174 Request") || !strings.Contains(out, "TRP 44 40001 > 40000 Accept") {
 		t.Errorf("status %d: %s\n%s", status, errOut, out)
+	}
+}
+
+// A packet's comment has a line behind the packet's, without control characters. The mark of a
+// congested network is a word of the packet's line.
+func TestDumpShowsCommentsAndMarks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "roce.pcapng")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := pcap.NewWriter(f, "test")
+	src, dst := netip.MustParseAddrPort("[fd00::1]:50000"), netip.MustParseAddrPort("[fd00::2]:4791")
+	ps := roce.NewPseudo(src.Addr(), dst.Addr(), src.Port(), dst.Port())
+	for i, comment := range []string{"", "rtt_ns=5", "\x1b[2J\nlast"} {
+		p := roce.Packet{BTH: roce.BTH{Opcode: roce.RCSendOnly, MigReq: true, PKey: 0xffff, DestQP: 17}}
+		d := pcap.Datagram{Time: time.Now(), Src: src, Dst: dst, TrafficClass: uint8(i + 1), Comment: comment}
+		if err := w.Write(&d, ps.Seal(p.Append(nil), 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := pcap.Datagram{Time: time.Now(), Src: dst, Dst: src, Comment: "of another protocol"}
+	if err := w.Write(&other, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, errOut, status := run(t, nil, path)
+	lines := strings.Split(out, "\n")
+	if status != cli.ExitOK || len(lines) != 6 || lines[5] != "" {
+		t.Fatalf("status %d: %s\n%s", status, errOut, out)
+	}
+	for i, want := range []string{" Len=0", " Len=0", ` comment: "rtt_ns=5"`, " Len=0 CE", ` comment: "\x1b[2J\nlast"`} {
+		if !strings.HasSuffix(lines[i], want) {
+			t.Errorf("line %d: %q, want …%q", i, lines[i], want)
+		}
+	}
+	if short, _, _ := run(t, nil, "--info-only", path); strings.Contains(short, "comment") || strings.Count(short, "\n") != 3 {
+		t.Errorf("info only:\n%s", short)
 	}
 }

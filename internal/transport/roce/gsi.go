@@ -14,6 +14,7 @@ import (
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
 	"verbena/internal/wire/cm"
+	"verbena/internal/wire/pcap"
 	wire "verbena/internal/wire/roce"
 )
 
@@ -87,7 +88,8 @@ func (t *Transport) takeMAD(m portshare.MAD) {
 	pseudo := wire.NewPseudo(m.Src.Addr(), m.Dst, m.Src.Port(), roce.UDPPort)
 	id, ok := pseudo.Verify(m.Payload, 0)
 	if t.eng.Capture() != nil {
-		t.eng.Capture().Received(m.Src, netip.AddrPortFrom(m.Dst, roce.UDPPort), id, m.Payload)
+		t.eng.Capture().Received(&pcap.Datagram{Src: m.Src, IPID: id, TrafficClass: m.TOS,
+			Dst: netip.AddrPortFrom(m.Dst, roce.UDPPort), Payload: m.Payload})
 	}
 	if !ok {
 		t.count.badICRC.Add(1)

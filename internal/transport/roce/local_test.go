@@ -7,11 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
-	"net/netip"
 	"os"
 	"runtime"
 	"testing"
-	"time"
 
 	"verbena/ib"
 	"verbena/internal/engine/policy"
@@ -19,6 +17,7 @@ import (
 	"verbena/internal/roce"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/testkit/rig"
+	"verbena/internal/wire/pcap"
 )
 
 // meet starts engines that share the port, as processes of one user do, each on
@@ -223,9 +222,7 @@ func TestLocalOff(t *testing.T) {
 // nowhere is a capture's file that keeps nothing.
 type nowhere struct{ faultcap.Sink }
 
-func (nowhere) Write(time.Time, netip.AddrPort, netip.AddrPort, uint16, ...[]byte) error { return nil }
-
-func (nowhere) Comment(string) {}
+func (nowhere) Write(*pcap.Datagram, ...[]byte) error { return nil }
 
 // TestRingIsFull has a reader that is held up: nothing is lost, and all goes on
 // when it is back.

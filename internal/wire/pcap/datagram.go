@@ -17,11 +17,12 @@ type Datagram struct {
 	IPID         uint16 // identification; 0 in IPv6, which has none
 	DontFragment bool   // true in IPv6
 	TrafficClass uint8  // TOS of IPv4: DSCP (6) | ECN (2)
-	HopLimit     uint8  // TTL of IPv4
+	HopLimit     uint8  // TTL of IPv4; a Writer takes 0 for 64
 
 	Payload   []byte // RoCEv2: from BTH to ICRC; valid until the next call of Next
 	Truncated bool   // the capture holds only the beginning of the payload
 	FrameLen  int    // bytes on the link, whatever was captured of them
+	Comment   string // of the frame; several are lines
 }
 
 // Pseudo returns the IP and UDP header fields that the ICRC of this datagram covers.

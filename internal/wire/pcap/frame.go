@@ -33,27 +33,28 @@ const (
 // ErrFamily is returned for a datagram between an IPv4 and an IPv6 address.
 var ErrFamily = errors.New("pcap: source and destination are of different address families")
 
-// appendIP appends an IP header for n bytes of payload.
+// appendIP appends an IP header for n bytes of payload, of traffic class tc and hop limit hops.
 //
 //	IPv4  version, header length, TOS, total length | identification, flags and
 //	      fragment offset | TTL, protocol, checksum | source | destination
 //	IPv6  version, traffic class, flow label | payload length, next header, hop
 //	      limit | source | destination
-func appendIP(b []byte, from, to netip.Addr, protocol byte, id uint16, n int) ([]byte, error) {
+func appendIP(b []byte, from, to netip.Addr, protocol, tc, hops byte, id uint16, n int) ([]byte,
+	error) {
 	switch {
 	case from.Is4() && to.Is4():
 		start := len(b)
-		b = append(b, 0x45, 0)
+		b = append(b, 0x45, tc)
 		b = binary.BigEndian.AppendUint16(b, uint16(ipv4Bytes+n))
 		b = binary.BigEndian.AppendUint16(b, id)
 		b = binary.BigEndian.AppendUint16(b, dontFragment)
-		b = append(b, hopLimit, protocol, 0, 0)
+		b = append(b, hops, protocol, 0, 0)
 		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
 		binary.BigEndian.PutUint16(b[start+10:], ^fold(sum(0, b[start:])))
 	case from.Is6() && to.Is6():
-		b = append(b, 0x60, 0, 0, 0)
+		b = append(b, 0x60|tc>>4, tc<<4, 0, 0)
 		b = binary.BigEndian.AppendUint16(b, uint16(n))
-		b = append(b, protocol, hopLimit)
+		b = append(b, protocol, hops)
 		b = append(append(b, from.AsSlice()...), to.AsSlice()...)
 	default:
 		return b, ErrFamily
@@ -63,16 +64,20 @@ func appendIP(b []byte, from, to netip.Addr, protocol byte, id uint16, n int) ([
 
 // appendUDP appends a datagram, IP header included. The checksum is 0 in IPv4, as
 // RoCEv2 leaves it, and computed in IPv6, where readers report 0 as a fault.
-func appendUDP(b []byte, src, dst netip.AddrPort, id uint16, payload []byte) ([]byte, error) {
-	from, to := bare(src), bare(dst)
-	b, err := appendIP(b, from, to, protocolUDP, id, udpBytes+len(payload))
+func appendUDP(b []byte, d *Datagram, payload []byte) ([]byte, error) {
+	from, to, hops := bare(d.Src), bare(d.Dst), d.HopLimit
+	if hops == 0 {
+		hops = hopLimit
+	}
+	n := udpBytes + len(payload)
+	b, err := appendIP(b, from, to, protocolUDP, d.TrafficClass, hops, d.IPID, n)
 	if err != nil {
 		return b, err
 	}
 	start := len(b)
-	b = binary.BigEndian.AppendUint16(b, src.Port())
-	b = binary.BigEndian.AppendUint16(b, dst.Port())
-	b = binary.BigEndian.AppendUint16(b, uint16(udpBytes+len(payload)))
+	b = binary.BigEndian.AppendUint16(b, d.Src.Port())
+	b = binary.BigEndian.AppendUint16(b, d.Dst.Port())
+	b = binary.BigEndian.AppendUint16(b, uint16(n))
 	b = append(b, 0, 0)
 	b = append(b, payload...)
 	if from.Is6() {
@@ -88,7 +93,7 @@ func appendUDP(b []byte, src, dst netip.AddrPort, id uint16, payload []byte) ([]
 // appendTCP appends a segment, IP header included.
 func appendTCP(b []byte, s *Segment, payload []byte) ([]byte, error) {
 	from, to := bare(s.Src), bare(s.Dst)
-	b, err := appendIP(b, from, to, protocolTCP, 0, tcpBytes+len(payload))
+	b, err := appendIP(b, from, to, protocolTCP, 0, hopLimit, 0, tcpBytes+len(payload))
 	if err != nil {
 		return b, err
 	}

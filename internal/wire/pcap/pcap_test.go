@@ -49,7 +49,7 @@ func writeAll(t testing.TB, w *pcap.Writer, at time.Time) (payloads [][]byte) {
 		for _, n := range []int{0, 1, 1024, 4096} {
 			id := uint16(1000*i + n)
 			b := packet(bare(f.src), bare(f.dst), id, n)
-			if err := w.Write(at, f.src, f.dst, id, b[:5], nil, b[5:]); err != nil {
+			if err := w.Write(&pcap.Datagram{Time: at, Src: f.src, Dst: f.dst, IPID: id}, b[:5], nil, b[5:]); err != nil {
 				t.Fatal(err)
 			}
 			payloads = append(payloads, b)
@@ -122,8 +122,7 @@ func TestWiresharkOpens(t *testing.T) {
 	}
 }
 
-// A comment is of the next frame alone. Frames with one are read as others are, and Wireshark shows
-// it.
+// A Reader and Wireshark show a frame's comment, traffic class and hop limit.
 func TestComments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ours.pcapng")
 	f, err := os.Create(file)
@@ -134,10 +133,7 @@ func TestComments(t *testing.T) {
 	comments := []string{"", "rtt_ns=1", "window_bytes=22", "", "µ", strings.Repeat("x", 1<<16)}
 	at, b := flows[0], packet(flows[0].src, flows[0].dst, 7, 100)
 	for _, c := range comments {
-		if c != "" {
-			w.Comment(c)
-		}
-		if err := w.Write(flowTime, at.src, at.dst, 7, b); err != nil {
+		if err := w.Write(&pcap.Datagram{Time: flowTime, Src: at.src, Dst: at.dst, IPID: 7, TrafficClass: 0x6b, HopLimit: 9, Comment: c}, b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,8 +145,9 @@ func TestComments(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	for i := range comments {
-		if d, err := r.Next(); err != nil || !bytes.Equal(d.Payload, b) || !d.VerifyICRC() {
+	for i, c := range comments {
+		d, err := r.Next()
+		if err != nil || !bytes.Equal(d.Payload, b) || !d.VerifyICRC() || d.Comment != c[:min(len(c), 1<<16-1)] || d.TrafficClass != 0x6b || d.HopLimit != 9 {
 			t.Fatalf("frame %d: %+v, %v", i+1, d, err)
 		}
 	}
@@ -158,9 +155,9 @@ func TestComments(t *testing.T) {
 	if err != nil {
 		t.Skip("tshark is not installed: apt-get install tshark")
 	}
-	out, err := exec.Command(tshark, "-r", file, "-T", "fields", "-e", "frame.comment").Output()
+	out, err := exec.Command(tshark, "-r", file, "-T", "fields", "-e", "ip.dsfield", "-e", "ip.ttl", "-e", "frame.comment").Output()
 	comments[5] = comments[5][:1<<16-1]
-	if err != nil || string(out) != strings.Join(comments, "\n")+"\n" {
+	if err != nil || string(out) != "0x6b\t9\t"+strings.Join(comments, "\n0x6b\t9\t")+"\n" {
 		t.Errorf("tshark says %.200q, %v", out, err)
 	}
 }
@@ -227,7 +224,7 @@ func TestWriterShared(t *testing.T) {
 			f := flows[i]
 			b := packet(bare(f.src), bare(f.dst), 7, 100*i)
 			for range each {
-				if err := w.Write(time.Now(), f.src, f.dst, 7, b); err != nil {
+				if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: f.src, Dst: f.dst, IPID: 7}, b); err != nil {
 					t.Error(err)
 				}
 			}
@@ -259,16 +256,16 @@ func TestWriterShared(t *testing.T) {
 func TestWriterRefuses(t *testing.T) {
 	var file bytes.Buffer
 	w := pcap.NewWriter(&file, "verbena0")
-	if err := w.Write(time.Now(), flows[0].src, flows[2].dst, 0, []byte("x")); err != pcap.ErrFamily {
+	if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: flows[0].src, Dst: flows[2].dst}, []byte("x")); err != pcap.ErrFamily {
 		t.Errorf("mixed families: %v", err)
 	}
-	if err := w.Write(time.Now(), netip.AddrPort{}, netip.AddrPort{}, 0, nil); err != pcap.ErrFamily {
+	if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: netip.AddrPort{}, Dst: netip.AddrPort{}}, nil); err != pcap.ErrFamily {
 		t.Errorf("no addresses: %v", err)
 	}
-	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, make([]byte, 65508)); err == nil {
+	if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: flows[0].src, Dst: flows[0].dst}, make([]byte, 65508)); err == nil {
 		t.Error("65508 bytes were written")
 	}
-	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, make([]byte, 65507)); err != nil {
+	if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: flows[0].src, Dst: flows[0].dst}, make([]byte, 65507)); err != nil {
 		t.Errorf("a refused datagram spoils the next: %v", err)
 	}
 	if err := w.Close(); err != nil {
@@ -277,7 +274,7 @@ func TestWriterRefuses(t *testing.T) {
 	if err := w.Close(); err != pcap.ErrClosed {
 		t.Errorf("second Close: %v", err)
 	}
-	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, nil); err != pcap.ErrClosed {
+	if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: flows[0].src, Dst: flows[0].dst}, nil); err != pcap.ErrClosed {
 		t.Errorf("Write after Close: %v", err)
 	}
 }
@@ -293,7 +290,7 @@ func TestWriterKeepsFirstError(t *testing.T) {
 	if err := w.Flush(); err != noSpace {
 		t.Errorf("Flush: %v", err)
 	}
-	if err := w.Write(time.Now(), flows[0].src, flows[0].dst, 0, nil); err != noSpace {
+	if err := w.Write(&pcap.Datagram{Time: time.Now(), Src: flows[0].src, Dst: flows[0].dst}, nil); err != noSpace {
 		t.Errorf("Write: %v", err)
 	}
 	if err := w.Close(); err != noSpace {

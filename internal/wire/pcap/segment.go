@@ -20,4 +20,5 @@ type Segment struct {
 	Payload   []byte // of a Reader: valid until its next call
 	Truncated bool   // the capture holds only the beginning of the payload
 	FrameLen  int    // bytes on the link, whatever was captured of them
+	Comment   string // of the frame; several are lines
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -33,7 +32,6 @@ type Writer struct {
 	joined  []byte    // guarded by mu: the payload in one piece, reused
 	frame   []byte    // guarded by mu: reused
 	block   []byte    // guarded by mu: reused
-	comment string    // guarded by mu: of the next frame
 	flushed time.Time // guarded by mu: by the clock of the packets
 	err     error     // guarded by mu
 }
@@ -49,36 +47,27 @@ func NewWriter(w io.Writer, device string) *Writer {
 }
 
 // Write writes one datagram: a UDP payload from BTH to ICRC, in one or more
-// pieces. ipID is the IPv4 identification for which the ICRC was computed. Don't
-// Fragment is set.
-func (w *Writer) Write(t time.Time, src, dst netip.AddrPort, ipID uint16, payload ...[]byte) error {
+// pieces. d.IPID is the identification for which the ICRC was computed. Don't
+// Fragment is set. It does not use d.Payload, DontFragment, Truncated and
+// FrameLen. A comment is cut to 65,535 bytes.
+func (w *Writer) Write(d *Datagram, payload ...[]byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.writeLocked(t, maxPayloadBytes, payload, func(b []byte) ([]byte, error) {
-		return appendUDP(b, src, dst, ipID, w.joined)
-	})
+	udp := func(b []byte) ([]byte, error) { return appendUDP(b, d, w.joined) }
+	return w.writeLocked(d.Time, d.Comment, maxPayloadBytes, payload, udp)
 }
 
 // WriteSegment writes a TCP segment, its payload in one or more pieces; it does
-// not use s.Payload, Truncated and FrameLen.
+// not use s.Payload, Truncated and FrameLen. A comment is cut as Write does.
 func (w *Writer) WriteSegment(s *Segment, payload ...[]byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.writeLocked(s.Time, maxSegmentBytes, payload, func(b []byte) ([]byte, error) {
-		return appendTCP(b, s, w.joined)
-	})
-}
-
-// Comment makes text the comment of the frame that is written next. A comment is cut to 65,535
-// bytes.
-func (w *Writer) Comment(text string) {
-	w.mu.Lock()
-	w.comment = text[:min(len(text), maxCommentBytes)]
-	w.mu.Unlock()
+	tcp := func(b []byte) ([]byte, error) { return appendTCP(b, s, w.joined) }
+	return w.writeLocked(s.Time, s.Comment, maxSegmentBytes, payload, tcp)
 }
 
 // writeLocked joins a payload, and writes the frame that encode makes of it.
-func (w *Writer) writeLocked(t time.Time, limit int, payload [][]byte,
+func (w *Writer) writeLocked(t time.Time, comment string, limit int, payload [][]byte,
 	encode func([]byte) ([]byte, error)) (err error) {
 	if w.err != nil {
 		return w.err
@@ -93,8 +82,8 @@ func (w *Writer) writeLocked(t time.Time, limit int, payload [][]byte,
 	if w.frame, err = encode(w.frame[:0]); err != nil {
 		return err
 	}
-	w.block = appendPacket(w.block[:0], t, w.frame, w.comment)
-	w.comment = ""
+	comment = comment[:min(len(comment), maxCommentBytes)]
+	w.block = appendPacket(w.block[:0], t, w.frame, comment)
 	if _, w.err = w.out.Write(w.block); w.err == nil && t.Sub(w.flushed) > flushEvery {
 		w.flushed = t
 		w.err = w.out.Flush()

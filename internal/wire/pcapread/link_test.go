@@ -41,7 +41,7 @@ func ours(t testing.TB, flows ...struct{ src, dst netip.AddrPort }) []byte {
 	for _, f := range flows {
 		p := roce.Packet{BTH: roce.BTH{Opcode: roce.RCSendOnly, MigReq: true, PKey: 0xffff, DestQP: 17}, Payload: make([]byte, 10)}
 		ps := roce.NewPseudo(f.src.Addr(), f.dst.Addr(), f.src.Port(), f.dst.Port())
-		if err := w.Write(flowTime, f.src, f.dst, 77, ps.Seal(p.Append(nil), 77)); err != nil {
+		if err := w.Write(&pcap.Datagram{Time: flowTime, Src: f.src, Dst: f.dst, IPID: 77}, ps.Seal(p.Append(nil), 77)); err != nil {
 			t.Fatal(err)
 		}
 	}

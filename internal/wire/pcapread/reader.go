@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -101,7 +102,7 @@ func (r *Reader) Next() (pcap.Datagram, error) {
 // result being nil, the next TCP segment. Errors are those of Next.
 func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 	for {
-		data, ci, err := r.source.ReadPacketData()
+		data, ci, comment, err := r.read()
 		if err == io.EOF {
 			return nil, nil, io.EOF
 		}
@@ -115,15 +116,28 @@ func (r *Reader) NextPacket() (*pcap.Datagram, *pcap.Segment, error) {
 			d.Time = ci.Timestamp
 			d.FrameLen = ci.Length
 			d.Truncated = d.Truncated || ci.CaptureLength < ci.Length
+			d.Comment = comment
 			return &d, nil, nil
 		}
 		if s, ok := segment(p); ok {
 			s.Time = ci.Timestamp
 			s.FrameLen = ci.Length
 			s.Truncated = s.Truncated || ci.CaptureLength < ci.Length
+			s.Comment = comment
 			return nil, &s, nil
 		}
 	}
+}
+
+// read returns the next frame and its comments, joined by newlines. The format pcap has none.
+func (r *Reader) read() (data []byte, ci gopacket.CaptureInfo, comment string, err error) {
+	if ng, ok := r.source.(*pcapgo.NgReader); ok {
+		var o pcapgo.NgPacketOptions
+		data, ci, o, err = ng.ReadPacketDataWithOptions()
+		return data, ci, strings.Join(o.Comments, "\n"), err
+	}
+	data, ci, err = r.source.ReadPacketData()
+	return data, ci, "", err
 }
 
 // Frame returns the number of the frame that Next returned last, from 1.
