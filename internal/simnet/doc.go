@@ -13,5 +13,6 @@
 //     addresses and ports choose (equal-cost multi-path). Set changes links while datagrams are
 //     under way; Down takes them away.
 //
-// Timers and the workload of a simulation are events of the same heap.
+// Timers and the workload of a simulation are events of the same heap. Its time can follow a clock:
+// Step runs the events that are due, and Next returns the time of the next one.
 package simnet

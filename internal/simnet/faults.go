@@ -35,7 +35,7 @@ func (n *Net) Send(d Datagram) {
 			links[0].enter(d, links[1:])
 		} else {
 			n.Count.Parted++
-			d.drop()
+			n.drop(&d)
 		}
 		return
 	}

@@ -115,17 +115,17 @@ func (l *Link) enter(d Datagram, then []*Link) {
 	n := l.net
 	if l.down || l.lose() {
 		l.Count.Lost++
-		d.drop()
+		n.drop(&d)
 		return
 	}
 	start := max(l.free, n.now)
-	bytes := len(d.Payload) + FrameBytes
+	bytes := d.line()
 	left := start
 	if l.Rate > 0 {
 		waiting := l.waiting(start)
 		if l.Buffer > 0 && waiting+bytes > l.Buffer {
 			l.Count.Dropped++
-			d.drop()
+			n.drop(&d)
 			return
 		}
 		if l.marks(waiting) {
@@ -135,7 +135,7 @@ func (l *Link) enter(d Datagram, then []*Link) {
 				d.TOS |= Congested
 			case l.Mark.Drop:
 				l.Count.Dropped++
-				d.drop()
+				n.drop(&d)
 				return
 			}
 		}
@@ -270,8 +270,19 @@ func (n *Net) forward(d *Datagram, then []*Link) {
 }
 
 // drop counts a datagram that the network drops.
-func (d *Datagram) drop() {
+func (n *Net) drop(d *Datagram) {
 	if d.Drops != nil {
 		*d.Drops++
 	}
+	if n.Dropped != nil {
+		n.Dropped(d)
+	}
+}
+
+// line returns how many bytes a datagram takes on the line.
+func (d *Datagram) line() int {
+	if d.Bytes > 0 {
+		return d.Bytes
+	}
+	return len(d.Payload) + FrameBytes
 }

@@ -20,14 +20,16 @@ type Datagram struct {
 	ID       uint16 // IPv4 identification, which the ICRC covers
 	TOS      uint8  // IPv4 TOS; the low two bits are ECN
 	Payload  []byte // the UDP payload
+	Bytes    int    // on the line; 0 is those of Payload in a frame over IPv4
 	Damaged  bool   // its bytes are not those sent; the receiver must not look
 	Drops    *int   // counts the datagram if the network drops it; may be nil
 }
 
 // Net is a network and its clock.
 type Net struct {
-	Faults Faults
-	Rand   *rand.Rand
+	Faults  Faults
+	Rand    *rand.Rand
+	Dropped func(*Datagram) // called for each datagram that a link drops or loses; may be nil
 
 	now    monotime.Time
 	seq    uint64
@@ -92,6 +94,14 @@ func (n *Net) Step(end monotime.Time) bool {
 	n.now = e.at
 	e.run()
 	return true
+}
+
+// Next returns the time of the next event, or Never.
+func (n *Net) Next() monotime.Time {
+	if len(n.events) == 0 {
+		return monotime.Never
+	}
+	return n.events[0].at
 }
 
 // Note adds something that happened to the trace hash.

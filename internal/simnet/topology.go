@@ -110,6 +110,9 @@ func (n *Net) Joined(src, dst netip.Addr) bool {
 	return a != nil && b != nil && n.layout.distances(b)[a.id] > 0
 }
 
+// maxPaths bounds the paths that are kept: ports of a live network's programs are without number.
+const maxPaths = 1 << 17
+
 // path returns the links that a datagram takes, none if there is no path.
 func (t *topology) path(d *Datagram) []*Link {
 	key := pathKey{d.Src, d.Dst, d.SrcPort, d.DstPort}
@@ -117,6 +120,9 @@ func (t *topology) path(d *Datagram) []*Link {
 		return links
 	}
 	links := t.find(key)
+	if len(t.paths) == maxPaths {
+		clear(t.paths)
+	}
 	t.paths[key] = links
 	return links
 }

@@ -38,7 +38,8 @@ func Open(name string) (*TAP, error) {
 	const device = "/dev/net/tun"
 	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: device, Err: err}
+		return nil, fmt.Errorf("%w: interfaces need the kernel's module tun (modprobe tun); a "+
+			"container must be given the device", &os.PathError{Op: "open", Path: device, Err: err})
 	}
 	t := &TAP{fd: fd, stop: -1}
 	fdtrack.Add(fd)
@@ -125,14 +126,8 @@ var ErrStopped = errors.New("tun: stopped")
 // Read waits for a frame and reads it. A frame longer than b is cut off.
 func (t *TAP) Read(b []byte) (int, error) {
 	for {
-		n, err := unix.Read(t.fd, b)
-		switch {
-		case err == nil:
-			return n, nil
-		case errors.Is(err, unix.EINTR):
-			continue
-		case !errors.Is(err, unix.EAGAIN):
-			return 0, fmt.Errorf("interface %s: %w", t.Name, os.NewSyscallError("read", err))
+		if n, ok, err := t.TryRead(b); ok || err != nil {
+			return n, err
 		}
 		list := []unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN},
 			{Fd: int32(t.stop), Events: unix.POLLIN}}
@@ -141,6 +136,23 @@ func (t *TAP) Read(b []byte) (int, error) {
 		}
 		if list[1].Revents != 0 {
 			return 0, ErrStopped
+		}
+	}
+}
+
+// TryRead reads a frame if there is one. A frame longer than b is cut off.
+func (t *TAP) TryRead(b []byte) (n int, ok bool, err error) {
+	for {
+		n, err := unix.Read(t.fd, b)
+		switch err {
+		case nil:
+			return n, true, nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, false, nil
+		default:
+			return 0, false, fmt.Errorf("interface %s: %w", t.Name,
+				os.NewSyscallError("read", err))
 		}
 	}
 }

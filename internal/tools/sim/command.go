@@ -23,13 +23,16 @@ type options struct {
 	noGraphs bool
 	csv      bool
 	json     bool
+	isLive   bool
+	mtu      int  // of live interfaces
+	inside   bool // live: this process is in namespaces of its own
 }
 
 // Command returns "verbena sim".
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:   "sim FILE",
+		Use:   "sim FILE [-- PROGRAM [ARG...]]",
 		Short: "Play flows of RDMA on an emulated network",
 		Long: `Play flows of RDMA on a network that FILE describes, with Verbena's own protocol
 machines in virtual time. The same file and seed give the same result. FILE - is
@@ -52,12 +55,31 @@ standard input. Each line is one of these; the rest of a line after # is a comme
                             dcqcn (the sender's congestion control)
   at TIME link NAME NAME OPTION...  changes a link; also down and up
   run TIME [warm TIME]      ends the run, and measures flows without a size from warm on
-  seed NUMBER`,
+  seed NUMBER
+
+With --live the network carries the frames of PROGRAM, or of a shell, for as long as it
+runs. Each host is a network namespace of its name, with an interface eth0: the first
+has the addresses 10.0.0.1 and fd00::1, the next one 10.0.0.2 and fd00::2. "ip netns
+exec NAME" runs a program on a host. Flows and the line run are not played; at counts
+from PROGRAM's start. At the end the command prints counts of the links, and how exact
+the times were. It needs Linux with TAP interfaces, and root or user namespaces.`,
 		Example: `  verbena sim incast.sim
-  verbena sim --json incast.sim | jq .groups[].last_end_seconds`,
-		Args: cli.Args(1, 1, "one FILE"),
+  verbena sim --json incast.sim | jq .groups[].last_end_seconds
+  verbena sim --live slow.sim -- ip netns exec a ping -c 3 10.0.0.2`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if o.isLive && len(args) > 1 && cmd.ArgsLenAtDash() == 1 {
+				return nil
+			}
+			return cli.Args(1, 1, "one FILE, and with --live -- PROGRAM")(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.seeded = cmd.Flags().Changed("seed") // then the file's is not obeyed
+			if err := o.check(); err != nil {
+				return err
+			}
+			if o.isLive {
+				return o.live(cmd, args[0], args[1:])
+			}
 			return o.run(cmd, args[0])
 		},
 	}
@@ -68,13 +90,31 @@ standard input. Each line is one of these; the rest of a line after # is a comme
 	fs.BoolVar(&o.noGraphs, "no-graphs", false, "print the tables only")
 	fs.BoolVar(&o.csv, "csv", false, "print the time series as comma-separated values")
 	fs.BoolVar(&o.json, "json", false, "print tables and time series as JSON")
+	fs.BoolVar(&o.isLive, "live", false, "run PROGRAM on the network")
+	fs.IntVar(&o.mtu, "mtu", defaultMTU, "longest packet of live interfaces in `BYTES`")
+	fs.BoolVar(&o.inside, insideFlag, false, "")
+	_ = fs.MarkHidden(insideFlag) // it is there
 	return cmd
 }
 
-func (o *options) run(cmd *cobra.Command, name string) error {
-	if o.csv && o.json {
+// Bounds of an Ethernet interface's MTU: the minimum of IPv6, and the maximum of a TAP.
+const (
+	minMTU, defaultMTU, maxMTU = 1280, 1500, 65_521
+)
+
+func (o *options) check() error {
+	switch {
+	case o.csv && o.json:
 		return cli.Usagef("--csv or --json, not both")
+	case o.isLive && o.csv:
+		return cli.Usagef("--live has no time series: --json has the counts")
+	case o.mtu < minMTU || o.mtu > maxMTU:
+		return cli.Usagef("--mtu %d is not from %d to %d", o.mtu, minMTU, maxMTU)
 	}
+	return nil
+}
+
+func (o *options) run(cmd *cobra.Command, name string) error {
 	w := cmd.OutOrStdout()
 	s, err := o.open(cmd.InOrStdin(), name)
 	if err != nil {

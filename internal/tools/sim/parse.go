@@ -76,12 +76,15 @@ func (o *options) read(name string, r io.Reader) (*scenario, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", name, err)
 	}
-	return s, s.check(place)
+	return s, o.checkAll(s, place)
 }
 
-// check looks at what no line can be checked for by itself, and adds the flows. The place is that
-// of the last line.
-func (s *scenario) check(last string) error {
+// checkAll looks at what no line can be checked for by itself, and adds the flows. The place is
+// that of the last line.
+func (o *options) checkAll(s *scenario, last string) error {
+	if o.isLive {
+		return s.checkLive(last)
+	}
 	if len(s.groups) == 0 {
 		return fmt.Errorf("%s: flow: say at least one, as in flow write a b size 1MB", last)
 	}
@@ -101,6 +104,30 @@ func (s *scenario) check(last string) error {
 		}
 	}
 	return nil
+}
+
+// mostLive bounds the hosts of a live network: one thread carries all their frames.
+const mostLive = 64
+
+func (s *scenario) checkLive(last string) error {
+	if s.hosts < 2 || s.hosts > mostLive {
+		return fmt.Errorf("%s: host: a live network has from 2 to %d hosts, here are %d", last,
+			mostLive, s.hosts)
+	}
+	return nil
+}
+
+// hostNames returns the names of the hosts in the order of their addresses.
+func (s *scenario) hostNames() (names []string) {
+	for name, node := range s.names {
+		if node.Addr.IsValid() {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return s.names[a].Addr.Compare(s.names[b].Addr)
+	})
+	return names
 }
 
 func known[V any](table map[string]V) string {
@@ -136,8 +163,8 @@ func (s *scenario) readHost(l *line) {
 }
 
 func (s *scenario) addHost(name string) *simnet.Node {
-	i := s.hosts
 	s.hosts++
+	i := s.hosts
 	addr := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 	node := s.world.Net.Host(name, addr)
 	s.names[name] = node

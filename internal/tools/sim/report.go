@@ -48,7 +48,13 @@ func (r *result) printTables(w io.Writer, each bool) {
 		t.Render()
 	}
 	fmt.Fprintln(w)
-	t = newTable(w, "link", "used", "packets", "dropped", "lost", "marked", "mean queue", "longest")
+	r.printLinks(w)
+}
+
+// printLinks prints a row for each of the busiest links.
+func (r *result) printLinks(w io.Writer) {
+	t := newTable(w, "link", "used", "packets", "dropped", "lost", "marked", "mean queue",
+		"longest")
 	links := slices.Clone(r.links)
 	slices.SortStableFunc(links, func(a, b linkResult) int {
 		return cmp.Or(b.Dropped-a.Dropped, cmp.Compare(b.Queue, a.Queue))
