@@ -27,25 +27,42 @@ const (
 
 // rcEnd is a queue pair, its memory and its application.
 type rcEnd struct {
-	w       *World
-	flow    *Flow
-	addr    netip.Addr
-	qpn     ib.QPN
-	peer    *rcEnd
-	machine *rc.QP
-	sq      *queue.SendQueue
-	rq      *queue.RecvQueue
-	scq     *queue.CQ
-	rcq     *queue.CQ
-	region  *mem.Region
-	timerAt monotime.Time
-	posted  int64 // bytes
-	done    int64 // bytes
-	arrived int64 // bytes of payload, those that came again included
-	fault   ib.WC
-	highest ib.PSN // of the READ responses that came
-	again   uint64 // READ responses below it
+	w         *World
+	flow      *Flow
+	addr      netip.Addr
+	qpn       ib.QPN
+	peer      *rcEnd
+	machine   *rc.QP
+	sq        *queue.SendQueue
+	rq        *queue.RecvQueue
+	scq       *queue.CQ
+	rcq       *queue.CQ
+	region    *mem.Region
+	timerAt   monotime.Time
+	posted    int64 // bytes
+	done      int64 // bytes
+	arrived   int64 // bytes of payload, those that came again included
+	fault     ib.WC
+	responses sent
 }
+
+// sent counts READ responses sent, and the PSNs up to the newest.
+type sent struct {
+	packets, psns uint64
+	newest        ib.PSN
+}
+
+func (s *sent) note(psn ib.PSN) {
+	s.packets++
+	if s.psns == 0 {
+		s.psns, s.newest = 1, psn
+	} else if d := psn.Diff(s.newest); d > 0 {
+		s.psns, s.newest = s.psns+uint64(d), psn
+	}
+}
+
+// again returns how many were sent once more, at least.
+func (s *sent) again() uint64 { return s.packets - min(s.packets, s.psns) }
 
 func (w *World) newRC(f *Flow) machine {
 	a, b := w.newRCEnd(f, f.From), w.newRCEnd(f, f.To)
@@ -140,15 +157,8 @@ func (e *rcEnd) handle(p *wire.Packet, d *simnet.Datagram) {
 	if p.Info.HasPayload && (p.Info.Request || p.Info.Operation == wire.OpReadResponse) {
 		e.arrived += int64(len(p.Payload))
 	}
-	if p.Info.Operation == wire.OpReadResponse {
-		if p.PSN.After(e.highest) {
-			e.highest = p.PSN
-		} else {
-			e.again++
-		}
-	}
 	if e.flow.GoBackN { // neither end knows that the other is one of Verbena
-		p.Selective = false
+		p.Selective, p.Overtakes = false, false
 	}
 	meta := roce.Meta{Src: d.Src, Dst: d.Dst, SrcPort: d.SrcPort, TOS: d.TOS}
 	e.machine.HandleInput(e.w.Net.Now(), p, &meta)
@@ -185,7 +195,7 @@ func (e *rcEnd) pump() {
 		p := b.Path()
 		d := simnet.Datagram{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, DstPort: wire.Port,
 			TOS: p.TClass, Drops: &e.flow.Drops}
-		e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
+		e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d, e.note)
 	}
 	e.w.burst.Reset()
 	at := e.machine.NextTimeout()
@@ -206,6 +216,14 @@ func (e *rcEnd) pump() {
 	})
 }
 
+// note counts a READ response that is sent.
+func (e *rcEnd) note(datagram []byte) {
+	h, _, _ := wire.ParseBTH(datagram)
+	if h.Opcode.Info().Operation == wire.OpReadResponse {
+		e.responses.note(h.PSN)
+	}
+}
+
 func (e *rcEnd) bytes() int64 { return e.done }
 
 func (e *rcEnd) received() int64 { return e.arrived + e.peer.arrived }
@@ -214,7 +232,7 @@ func (e *rcEnd) path() congestion.Path { return e.machine.PathState() }
 
 func (e *rcEnd) count(c *Counts) {
 	n := e.machine.Counters()
-	c.Repeated += e.again
+	c.Repeated += e.peer.responses.again()
 	if e.flow.Kind != Read { // of READs the requests, which cost nothing
 		c.Repeated += n[roce.Retransmitted]
 	}

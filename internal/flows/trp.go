@@ -124,7 +124,7 @@ func (e *trpEnd) sendBurst(to netip.AddrPort) {
 	b.Seal()
 	d := simnet.Datagram{Src: e.addr.Addr(), Dst: to.Addr(), SrcPort: e.addr.Port(),
 		DstPort: to.Port(), Drops: &e.flow.Drops}
-	e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d)
+	e.w.sendBurst(b.Iov(), b.Bytes(), b.SegmentBytes(), d, func([]byte) {})
 	b.Reset()
 }
 

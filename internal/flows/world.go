@@ -213,8 +213,8 @@ func (h *host) packet(d *simnet.Datagram) {
 	h.queuePairs[p.DestQP-firstQPN].handle(&p, d)
 }
 
-// sendBurst cuts a burst into datagrams and sends them.
-func (w *World) sendBurst(iov [][]byte, bytes, segment int, d simnet.Datagram) {
+// sendBurst cuts a burst into datagrams, notes them and sends them.
+func (w *World) sendBurst(iov [][]byte, bytes, segment int, d simnet.Datagram, note func([]byte)) {
 	all := make([]byte, 0, bytes)
 	for _, v := range iov {
 		all = append(all, v...)
@@ -222,6 +222,7 @@ func (w *World) sendBurst(iov [][]byte, bytes, segment int, d simnet.Datagram) {
 	for len(all) > 0 {
 		n := min(len(all), segment)
 		d.Payload = all[:n:n]
+		note(d.Payload)
 		w.Net.Send(d)
 		all = all[n:]
 		d.ID++

@@ -89,21 +89,22 @@ func (q *QP) receivedAfter(psn ib.PSN) ib.PSN {
 	return q.resp.epsn.Prev()
 }
 
-// repeatRead executes a READ again, or the rest of it. Its responses must all
-// lie before the expected PSN, else it is no duplicate.
+// repeatRead executes a READ again, or the rest of it. All of it must have been executed before,
+// else it is no duplicate.
 func (q *QP) repeatRead(p *wire.Packet) {
-	r, h := &q.resp, p.RETH
-	if h.DMALen > ib.MaxMessage {
+	n := p.RETH.DMALen
+	if n > ib.MaxMessage {
 		q.Count[roce.UnexpectedPacket]++
 		return
 	}
-	last := p.PSN.Add(q.Packets(h.DMALen) - 1)
-	if !last.Before(r.epsn) || last.Before(p.PSN) || !q.savedRead(p.PSN, last) {
+	last := p.PSN.Add(q.Packets(n) - 1)
+	if last.Before(p.PSN) || !q.savedRead(p.PSN, last) {
 		q.Count[roce.UnexpectedPacket]++
 		return
 	}
-	q.oweAgain(response{kind: respRead, dup: true, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ,
-		va: h.VA, rkey: h.RKey, left: h.DMALen}, last)
+	o := q.readResponse(p)
+	o.dup = true
+	q.oweAgain(o, last)
 }
 
 // oweAgain owes the response of a repeated request whose last PSN is last, in
@@ -134,7 +135,8 @@ func (q *QP) oweAgain(o response, last ib.PSN) {
 func (q *QP) savedRead(first, last ib.PSN) bool {
 	for i := range q.resp.saved {
 		s := &q.resp.saved[i]
-		if s.kind == respRead && !first.Before(s.first) && !last.After(s.last) {
+		if s.kind == respRead && !first.Before(s.first) && !last.After(s.last) &&
+			(s.early || s.last.Before(q.resp.epsn)) {
 			return true
 		}
 	}

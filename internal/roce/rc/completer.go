@@ -210,10 +210,13 @@ func (q *QP) mayOvertake(i int) bool {
 		return true
 	}
 	w := q.SQ.AtAbs(e.wqe)
+	e.overtakes = w.Opcode != ib.WRRDMARead || q.readsIntoRelaxed(w)
+	return e.overtakes
+}
+
+// readsIntoRelaxed reports whether a READ's memory here is of relaxed ordering.
+func (q *QP) readsIntoRelaxed(w *queue.SendWQE) bool {
 	for _, sge := range w.SGE {
-		if w.Opcode != ib.WRRDMARead {
-			break
-		}
 		const relaxed = ib.AccessLocalWrite | ib.AccessRelaxedOrdering
 		s, v := q.Mem.Local(q.PD, sge, relaxed)
 		if v != ib.VendorNone {
@@ -221,7 +224,6 @@ func (q *QP) mayOvertake(i int) bool {
 		}
 		s.Release()
 	}
-	e.overtakes = true
 	return true
 }
 

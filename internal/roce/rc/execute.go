@@ -3,6 +3,8 @@
 package rc
 
 import (
+	"slices"
+
 	"verbena/ib"
 	"verbena/internal/roce"
 	wire "verbena/internal/wire/roce"
@@ -143,7 +145,8 @@ func (q *QP) room() bool {
 
 func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 	r, h := &q.resp, p.RETH
-	if !q.room() {
+	early := r.earlyRead(p.PSN)
+	if early == nil && !q.room() {
 		return nakInvalid, ib.VendorDepth
 	}
 	if h.DMALen > 0 {
@@ -156,10 +159,69 @@ func (q *QP) executeRead(p *wire.Packet) (verdict, ib.VendorErr) {
 	last := p.PSN.Add(q.Packets(h.DMALen) - 1)
 	r.epsn = last.Add(1)
 	r.msn = r.msn.Add(1)
-	q.save(resource{kind: respRead, first: p.PSN, last: last})
-	q.owe(response{kind: respRead, psn: p.PSN, msn: r.msn, srq: p.XRCETH.SRQ, va: h.VA,
-		rkey: h.RKey, left: h.DMALen})
+	if early != nil {
+		early.early = false
+	} else {
+		q.save(resource{kind: respRead, first: p.PSN, last: last})
+	}
+	if !r.answered {
+		q.oweAgain(q.readResponse(p), last)
+	}
 	return accept, ib.VendorNone
+}
+
+// readResponse returns the response of a READ.
+func (q *QP) readResponse(p *wire.Packet) response {
+	return response{kind: respRead, psn: p.PSN, msn: q.resp.msn, srq: p.XRCETH.SRQ, va: p.RETH.VA,
+		rkey: p.RETH.RKey, left: p.RETH.DMALen}
+}
+
+// answerEarly answers the READ that is kept at psn before its turn, if its requester permits that.
+// Else all READs after a lost one would wait for a round trip, and their responses would come in
+// one burst. When its turn has come it is checked like any other.
+//
+// Deviation: IBTA vol. 1, 9.5: a responder executes requests in the order of their PSNs.
+func (q *QP) answerEarly(psn ib.PSN) bool {
+	r := &q.resp
+	e := r.kept.at(psn)
+	if e == nil || e.packet.PSN != psn || e.answered || !e.packet.Overtakes ||
+		e.packet.Info.Operation != wire.OpRDMARead {
+		return false
+	}
+	if !q.Attr.AccessFlags.Has(ib.AccessRemoteRead) || !q.room() {
+		return false
+	}
+	e.answered = true
+	last := psn.Add(q.Packets(e.packet.RETH.DMALen) - 1)
+	q.save(resource{kind: respRead, first: psn, last: last, early: true})
+	o := q.readResponse(&e.packet)
+	o.dup = true // it ends the queue pair when its turn has come, if at all
+	q.oweAgain(o, last)
+	return true
+}
+
+// earlyRead returns the record of the READ at psn if that was answered before its turn.
+func (r *responder) earlyRead(psn ib.PSN) *resource {
+	for i := range r.saved {
+		if s := &r.saved[i]; s.early && s.first == psn {
+			return s
+		}
+	}
+	return nil
+}
+
+// wasEarly reports whether a request after a gap is a READ, or a part of one, that was answered
+// before its turn.
+func (q *QP) wasEarly(p *wire.Packet) bool {
+	if p.Info.Operation != wire.OpRDMARead {
+		return false
+	}
+	for i := range q.resp.saved {
+		if s := &q.resp.saved[i]; s.early && !p.PSN.Before(s.first) && !p.PSN.After(s.last) {
+			return true
+		}
+	}
+	return false
 }
 
 func (q *QP) executeAtomic(p *wire.Packet) (verdict, ib.VendorErr) {
@@ -248,11 +310,15 @@ func (q *QP) acceptSingle(p *wire.Packet, k responseKind, orig uint64) {
 	q.owe(response{kind: k, psn: p.PSN, msn: r.msn, orig: orig})
 }
 
-// save keeps a READ or atomic for duplicates; the oldest makes room.
+// save keeps a READ or atomic for duplicates, in the order of their PSNs; the oldest makes room.
 func (q *QP) save(s resource) {
 	r := &q.resp
 	if len(r.saved) >= int(q.Attr.MaxDestRdAtomic) && len(r.saved) > 0 {
 		r.saved = r.saved[:copy(r.saved, r.saved[1:])]
 	}
-	r.saved = append(r.saved, s)
+	i := len(r.saved)
+	for i > 0 && r.saved[i-1].early && r.saved[i-1].first.After(s.first) {
+		i--
+	}
+	r.saved = slices.Insert(r.saved, i, s)
 }

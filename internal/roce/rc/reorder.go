@@ -30,9 +30,10 @@ type kept struct {
 
 // keptRequest is a request packet with a payload of its own.
 type keptRequest struct {
-	packet  wire.Packet
-	packets uint32 // that it stands for
-	bytes   int    // that it counts for in kept.bytes
+	packet   wire.Packet
+	packets  uint32 // that it stands for
+	bytes    int    // that it counts for in kept.bytes
+	answered bool   // a READ that was answered before its turn
 }
 
 // maxKept bounds how many PSNs after the expected one a request may be kept: the packets of
@@ -207,7 +208,9 @@ func (q *QP) performKept(first ib.PSN, selective bool) {
 			return
 		}
 		r.naked = true // the gap is not over yet: all that it held up is acknowledged
-		if !q.perform(&e.packet, e.packets) {
+		r.answered = e.answered
+		done := q.perform(&e.packet, e.packets)
+		if r.answered = false; !done {
 			return
 		}
 	}

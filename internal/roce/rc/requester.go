@@ -21,6 +21,7 @@ type requester struct {
 	una     ib.PSN // oldest PSN not acknowledged
 	next    ib.PSN // PSN of the next packet
 	max     ib.PSN // one past the highest PSN ever sent
+	ordered ib.PSN // one past the newest request that is no READ
 	ssn     ib.MSN // messages begun
 	reads   []readRequest
 	blocked bool // the work request at cur failed; it completes when it is the oldest
@@ -130,7 +131,7 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 
 func (r *requester) start(psn ib.PSN, head uint64, a congestion.Algorithm) {
 	*r = requester{
-		cur: head, una: psn, next: psn, max: psn, reads: r.reads[:0],
+		cur: head, una: psn, next: psn, max: psn, ordered: psn, reads: r.reads[:0],
 		retries: r.retries, rnrRetries: r.rnrRetries,
 	}
 	r.stopTimers()
@@ -368,6 +369,9 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 	if !ok {
 		return false
 	}
+	if w.Opcode != ib.WRRDMARead && r.next.After(r.ordered) {
+		r.ordered = r.next
+	}
 	if r.next.After(r.max) {
 		r.max = r.next
 		if r.sinceAckReq == 0 {
@@ -391,7 +395,7 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	h.Solicited = last && w.Flags&ib.SendSolicited != 0
 	packets := q.Packets(uint32(payload))
 	h.AckReq = q.wantAck(w, packets, last)
-	h.Selective = true
+	h.Selective, h.Overtakes = true, w.Opcode == ib.WRRDMARead && q.overtakes(w)
 	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
 	if !b.Begin(q.Path, size, h) {
 		return false
@@ -406,6 +410,17 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 		r.sinceAckReq += int(packets)
 	}
 	return true
+}
+
+// overtakes reports whether a READ may be carried out before requests that the responder misses:
+// they are READs, too, and its responses may be taken before theirs.
+func (q *QP) overtakes(w *queue.SendWQE) bool {
+	r := &q.req
+	if r.ordered.Before(r.una) { // so that it is never half of the PSNs behind
+		r.ordered = r.una
+	}
+	return r.own && !r.ordered.After(r.executed()) &&
+		(len(r.reads) == 0 || r.reads[0].wqe == r.cur || q.readsIntoRelaxed(w))
 }
 
 // wantAck decides AckReq for a request of a number of packets. It is set on the last

@@ -23,6 +23,8 @@ type responder struct {
 
 	naked bool // a NAK for epsn is out; say nothing more until it arrives
 	kept  kept // packets that arrived after epsn
+	// the request being carried out is a READ that was answered before its turn
+	answered bool
 
 	delivered bool // a receive completed since the last acknowledgement was sent
 	ackWaited bool // the acknowledgement owed let one burst of requests go first
@@ -75,6 +77,7 @@ type resource struct {
 	kind        responseKind
 	first, last ib.PSN
 	orig        uint64
+	early       bool // its turn is yet to come: see answerEarly
 }
 
 // maxResponses bounds the pending responses: the READs and atomics the requester may have
@@ -150,9 +153,14 @@ func (q *QP) checkPSN(p *wire.Packet, n uint32) verdict {
 		return drop
 	}
 	q.Count[roce.OutOfSeqRequest]++
+	if q.wasEarly(p) {
+		q.repeatRead(p)
+		return drop
+	}
 	news := q.keep(p, n)
+	answered := q.answerEarly(p.PSN)
 	if p.Selective && r.kept.count > 0 {
-		if news || p.AckReq || !r.naked {
+		if news || p.AckReq && !answered || !r.naked {
 			r.naked = true
 			q.oweSack()
 		}

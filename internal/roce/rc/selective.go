@@ -269,10 +269,14 @@ func (q *QP) judge(now monotime.Time) {
 	})
 }
 
-// packets returns how many packets are missing with a hole: a READ request is one.
+// packets returns how many packets are missing with a hole: a READ request is one. That is lost
+// where all its responses are missing.
 func (r *requester) packets(h *hole) int {
 	n := h.size()
-	if h.First.Before(r.board.executed) {
+	if i := r.readOf(h.First); h.First.Before(r.board.executed) {
+		if i >= 0 && r.reads[i].first == h.First && r.reads[i].last == h.End.Prev() {
+			return 1
+		}
 		return n
 	}
 	for i := r.readsBefore(h.First); i < len(r.reads) && r.reads[i].first.Before(h.End); i++ {

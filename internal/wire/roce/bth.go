@@ -21,6 +21,7 @@ const (
 	bthBECN      = 1 << 6
 	bthAckReq    = 1 << 7 // byte 8
 	bthSelective = 1 << 6
+	bthOvertakes = 1 << 5
 )
 
 // DestQPOffset is the offset of the 24 bits of BTH.DestQP in a UDP payload, for
@@ -45,6 +46,9 @@ type BTH struct {
 	// a requester that it understands SelectiveAcknowledge, a responder that it answers any part
 	// of a READ.
 	Selective bool
+	// Overtakes is another reserved bit, of READ requests between two ends of Verbena: the
+	// responder may carry the READ out although it misses requests before it.
+	Overtakes bool
 	PSN       ib.PSN
 }
 
@@ -71,6 +75,7 @@ func (h *BTH) decode(b []byte) {
 	h.DestQP = ib.QPN(binary.BigEndian.Uint32(b[4:]) & 0xffffff)
 	h.AckReq = b[8]&bthAckReq != 0 // A (1) | reserved (7)
 	h.Selective = b[8]&bthSelective != 0
+	h.Overtakes = b[8]&bthOvertakes != 0
 	h.PSN = ib.NewPSN(binary.BigEndian.Uint32(b[8:]))
 }
 
@@ -94,6 +99,9 @@ func (h BTH) Append(b []byte) []byte {
 	}
 	if h.Selective {
 		ack |= bthSelective
+	}
+	if h.Overtakes {
+		ack |= bthOvertakes
 	}
 	return append(b,
 		byte(h.Opcode), flags|h.Pad&3<<bthPadShift|h.TVer&bthTVerMask, byte(h.PKey>>8),
