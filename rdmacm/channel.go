@@ -6,14 +6,16 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
 // EventChannel receives the events of identifiers: rdma_event_channel. A channel may serve any
 // number of identifiers.
 type EventChannel struct {
-	ready chan struct{} // holds a token while there is something
-	taker func(*Event)  // immutable; nil for Get
+	ready  chan struct{} // holds a token while there is something
+	taker  func(*Event)  // immutable; nil for Get
+	asleep atomic.Bool   // a goroutine in Get sleeps by the waiter
 
 	mu     sync.Mutex
 	events []*Event
@@ -33,7 +35,8 @@ func NewEventChannel() *EventChannel { return &EventChannel{ready: make(chan str
 func NewEventChannelTo(f func(*Event)) *EventChannel { return &EventChannel{taker: f} }
 
 // Get waits for the next event: rdma_get_cm_event(3). It returns ctx's error if
-// ctx ends first, EBADF once the channel is closed.
+// ctx ends first, EBADF once the channel is closed. One goroutine of the process that waits so
+// reads the connection manager's messages.
 func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
 	for {
 		if ev, err := c.take(); ev != nil || err != nil {
@@ -43,8 +46,17 @@ func (c *EventChannel) Get(ctx context.Context) (*Event, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-c.ready:
+		case w := <-waiters():
+			w.wait(ctx, c)
 		}
 	}
+}
+
+// empty reports whether Get has nothing to return with.
+func (c *EventChannel) empty() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.events) == 0 && !c.closed
 }
 
 // TryGet returns the next event if there is one, else nil.
@@ -60,12 +72,12 @@ func (c *EventChannel) take() (*Event, error) {
 		ev := c.events[0]
 		c.events = slices.Delete(c.events, 0, 1)
 		if len(c.events) > 0 {
-			c.signal()
+			c.token()
 		}
 		return ev, nil
 	}
 	if c.closed {
-		c.signal() // for the next waiter
+		c.token() // for the next waiter
 		return nil, fail(syscall.EBADF, "channel", "is closed")
 	}
 	return nil, nil
@@ -86,10 +98,19 @@ func (c *EventChannel) put(evs ...*Event) {
 	c.signal()
 }
 
-func (c *EventChannel) signal() {
+// token wakes a goroutine in Get that does not sleep by the waiter.
+func (c *EventChannel) token() {
 	select {
 	case c.ready <- struct{}{}:
 	default:
+	}
+}
+
+// signal wakes all.
+func (c *EventChannel) signal() {
+	c.token()
+	if c.asleep.Load() {
+		theWaiter.bell.Ring()
 	}
 }
 

@@ -36,4 +36,14 @@ type gsi interface {
 	Slot() int
 }
 
+// madSource is a gsi whose MADs the manager's threads may read by themselves. Transport has the
+// methods.
+type madSource interface {
+	WatchMADs(epoll int) error
+	UnwatchMADs(epoll int)
+	ReadMADs()
+}
+
+var _ madSource = (*transportroce.Transport)(nil)
+
 var _ gsi = (*transportroce.Transport)(nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"verbena/ib"
@@ -20,7 +21,10 @@ import (
 // manager is the connection manager of this process: its identifiers and devices, the protocols by
 // which they connect, and the goroutine that serves them.
 //
-// Lock order: ID.mu → manager.mu.
+// The goroutine reads MADs, hands events to identifiers, and runs the timers. A thread that waits
+// for an event does so in its place: see turn and waiter.
+//
+// Lock order: serveMu → ID.mu → manager.mu.
 type manager struct {
 	// immutable after newManager
 	svc     gsi
@@ -33,6 +37,13 @@ type manager struct {
 	done    chan struct{}   // closed when the goroutine has ended
 	random  func() uint64
 	unlink  func() // set by start: ends watchDevices
+
+	due     atomic.Bool  // there is work for serve
+	turning atomic.Int32 // threads in turn, which look at due afterwards
+	// when serve is to be called next, and until when the goroutine sleeps
+	next, planned atomic.Int64
+
+	serveMu sync.Mutex // held by the thread in serve
 
 	mu      sync.Mutex
 	ids     map[*ID]struct{} // guarded by mu; those that are not destroyed
@@ -81,6 +92,7 @@ func acquireManager() (*manager, error) {
 	m.devices[c.Info().Name] = c
 	m.refs = 1
 	m.start()
+	serving.Store(m)
 	theManager, endTally = m, (*core.Context)(c).Engine().CountCM(counterNames(), m.counts)
 	return m, nil
 }
@@ -120,6 +132,11 @@ func (m *manager) start() {
 	m.ib.start()
 	m.ntb.start()
 	m.unlink = m.watchDevices()
+	if s, ok := m.svc.(madSource); ok {
+		for _, set := range append([]int{m.bell.FD()}, waiterSets...) {
+			_ = s.WatchMADs(set) // without it the engine reads
+		}
+	}
 	go m.run()
 }
 
@@ -143,7 +160,13 @@ func (m *manager) leave() {
 	m.kick()
 }
 
-func (m *manager) kick() { m.bell.Ring() }
+// kick has serve called: by a thread in turn, else by the goroutine.
+func (m *manager) kick() {
+	m.due.Store(true)
+	if m.turning.Load() == 0 {
+		m.bell.Ring()
+	}
+}
 
 // localLocked returns a local address as sockets need it: a link-local one with its zone.
 func (m *manager) localLocked(a netip.Addr) netip.Addr {
@@ -156,23 +179,54 @@ func (m *manager) localLocked(a netip.Addr) netip.Addr {
 // run serves the protocols until the manager has no identifier and nothing to repeat.
 func (m *manager) run() {
 	defer close(m.done)
+	for !m.turn(true) {
+		until := monotime.Time(m.next.Load())
+		m.planned.Store(int64(until))
+		if !m.due.Load() && m.next.Load() >= int64(until) {
+			_, _ = m.bell.Wait(until) // fails if the application has closed the descriptors, slowly
+		}
+	}
+}
+
+// take is turn of a thread that waits for events: it has found that MADs have come.
+func (m *manager) take() {
+	m.turn(false)
+	if m.due.Load() || m.next.Load() < m.planned.Load() {
+		m.bell.Ring() // the goroutine would sleep too long
+	}
+}
+
+// turn reads MADs, and serves the protocols until they have nothing to do. The goroutine may end
+// the manager, and turn then returns true.
+func (m *manager) turn(mayEnd bool) (ended bool) {
+	m.turning.Add(1)
+	defer m.turning.Add(-1)
+	if s, ok := m.svc.(madSource); ok {
+		s.ReadMADs()
+	}
+	m.serveMu.Lock()
+	defer m.serveMu.Unlock()
 	for {
+		m.due.Store(false)
 		next, busy := m.serve(monotime.Now())
 		m.mu.Lock()
 		removed := m.removed
 		m.removed = nil
 		idle := !busy && m.idleLocked()
 		m.mu.Unlock()
-		if idle && m.end() {
-			return
+		if idle && mayEnd && m.end() {
+			return true
 		}
 		for _, netdev := range removed {
 			m.deviceRemoved(netdev)
 		}
-		if busy {
-			continue // identifiers have answered
+		if !busy { // else identifiers have answered
+			m.next.Store(int64(next))
+			if idle && !mayEnd {
+				m.due.Store(true) // for the goroutine
+			}
+			return false
 		}
-		m.bell.Wait(next)
 	}
 }
 
@@ -207,11 +261,17 @@ func (m *manager) end() bool {
 	if !m.ended {
 		return false
 	}
+	if s, ok := m.svc.(madSource); ok {
+		for _, set := range append([]int{m.bell.FD()}, waiterSets...) {
+			s.UnwatchMADs(set)
+		}
+	}
 	m.ib.stop()
 	m.ntb.stop()
 	m.unlink()
 	if theManager == m {
 		theManager = nil
+		serving.Store(nil)
 		endTally()
 	}
 	m.devMu.Lock()

@@ -138,6 +138,14 @@ func addID(c *cmChannel, r *rdmacm.ID, cookie uint64) (*cmID, error) {
 	return o, nil
 }
 
+//export vb_cm_watch
+func vb_cm_watch(epoll C.int) C.int {
+	return C.int(errnoOf("rdma_get_cm_event", rdmacm.Watch(int(epoll))))
+}
+
+//export vb_cm_serve
+func vb_cm_serve() { rdmacm.Serve() }
+
 func (o *cmID) adopt(cookie C.vb_cookie) error {
 	cmMu.Lock()
 	if o.cookie != 0 || cookie == 0 {

@@ -385,6 +385,15 @@ struct vb_engine {
 	int (*cm_channel_create)(int fd, vb_handle *channel); /* rdma_create_event_channel */
 	int (*cm_channel_destroy)(vb_handle channel); /* rdma_destroy_event_channel, takes channel */
 
+	/*
+	 * Makes an epoll set readable when messages of connection managers have come; the data of that
+	 * event fit 32 bits. A thread that waits for the set, and finds that, calls cm_serve. It needs
+	 * no other call if it leaves the wait. The set stays open as long as the process.
+	 */
+	int (*cm_watch)(int epoll);
+	/* Handles these messages. Their events are in the pipes of channels when it returns. */
+	void (*cm_serve)(void);
+
 	int (*cm_id_create)(vb_handle channel, int ps, vb_cookie cookie,
 			    vb_handle *id); /* rdma_create_id */
 	/*

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event channels: rdma_create_event_channel(3), and the events in their pipes. */
+/*
+ * Event channels: rdma_create_event_channel(3), the events in their pipes, and the threads that
+ * wait for them.
+ */
 #include "cm.h"
 #include "order.h"
+#include "../libibverbs/restart.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -26,6 +32,7 @@ static ssize_t read_event(int fd, struct vb_cm_event **event)
 
 VB_EXPORT VB_RETURNS_POINTER(struct rdma_event_channel *, rdma_create_event_channel, (void), ())
 {
+	static _Atomic uint64_t numbers;
 	struct cm_channel *channel = calloc(1, sizeof(*channel));
 	int fds[2];
 
@@ -44,6 +51,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct rdma_event_channel *, rdma_create_event_chan
 	channel->write_fd = fds[1];
 	channel->moved_end = &channel->moved;
 	channel->owner = getpid();
+	channel->number = atomic_fetch_add(&numbers, 1) + 1;
 	pthread_mutex_init(&channel->mu, NULL);
 	return &channel->channel;
 }
@@ -241,28 +249,155 @@ void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
 		show(to);
 }
 
+/* -- the reader ------------------------------------------------------------------------ */
+
+/*
+ * The reader is a thread that waits for the pipe of its channel and for the messages of connection
+ * managers. It has the engine handle them, so that a message wakes no other thread. There is one
+ * reader in a process; other threads wait for their pipes only. The kernel knows whether a thread
+ * waits for set. So a reader that a signal handler takes out by siglongjmp leaves nothing behind
+ * but its name, and other threads wait for their pipes.
+ */
+static struct {
+	_Atomic(const void *) thread;
+	atomic_int set; /* 0: none yet; -1: there can be none */
+	uint64_t number; /* of the reader: the channel whose pipe is in set */
+	int fd;		 /* of the reader: the descriptor of that pipe */
+} reader;
+
+static __thread char self; /* its address names the thread */
+
+#define PIPE (UINT64_C(1) << 32) /* data of a pipe's events */
+
+/* A child shares the set with its parent. */
+void cm_channels_after_fork_in_child(void)
+{
+	if (atomic_load(&reader.set) > 0)
+		close(atomic_load(&reader.set));
+	atomic_store(&reader.set, 0);
+	atomic_store(&reader.thread, NULL);
+	reader.number = 0;
+}
+
+/* Returns the set, -1 without. */
+static int reader_set(const struct vb_engine *engine)
+{
+	int set = atomic_load(&reader.set);
+
+	if (set)
+		return set;
+	set = epoll_create1(EPOLL_CLOEXEC);
+	if (set >= 0 && engine->cm_watch(set)) {
+		close(set);
+		set = -1;
+	}
+	atomic_store(&reader.set, set);
+	return set;
+}
+
+/* Makes the calling thread the reader, for a channel. Returns the set, -1 if it is not. */
+static int begin_read(const struct vb_engine *engine, uint64_t number, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = PIPE};
+	const void *thread = NULL;
+	int set, flags;
+
+	if (!atomic_compare_exchange_strong(&reader.thread, &thread, &self) && thread != &self)
+		return -1;
+	flags = fcntl(fd, F_GETFL);
+	set = flags < 0 || flags & O_NONBLOCK ? -1 : reader_set(engine);
+	if (set >= 0 && reader.number != number) {
+		if (reader.number)
+			epoll_ctl(set, EPOLL_CTL_DEL, reader.fd, NULL);
+		reader.number = number;
+		reader.fd = fd;
+		if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev)) {
+			reader.number = 0;
+			set = -1;
+		}
+	}
+	if (set < 0)
+		atomic_store(&reader.thread, NULL);
+	return set;
+}
+
+static void end_read(void *engine)
+{
+	((const struct vb_engine *)engine)->cm_serve(); /* it may have been woken, and cancelled */
+	atomic_store(&reader.thread, NULL);
+}
+
+/*
+ * Waits until the pipe of the reader's channel is readable: 0 or EINTR, as read(2) does. Where it
+ * cannot wait it returns 0 as well.
+ */
+static int wait_readable(const struct vb_engine *engine, int set)
+{
+	for (;;) {
+		struct epoll_event events[2];
+		int n = epoll_wait(set, events, 2, -1), readable = n < 0;
+
+		if (n < 0 && errno == EINTR) {
+			if (!vb_restarts())
+				return EINTR;
+			continue;
+		}
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.u64 == PIPE)
+				readable = 1;
+			else
+				engine->cm_serve();
+		}
+		if (readable)
+			return 0;
+	}
+}
+
+/* Is wait_readable, in which the thread may be cancelled. */
+static int read_until_event(const struct vb_engine *engine, int set)
+{
+	volatile int err;
+
+	pthread_cleanup_push(end_read, (void *)engine);
+	err = wait_readable(engine, set);
+	pthread_cleanup_pop(0);
+	atomic_store(&reader.thread, NULL);
+	return err;
+}
+
 /* -- waiting ---------------------------------------------------------------------- */
 
 static void free_channel(struct cm_channel *channel)
 {
+	if (atomic_load(&reader.set) > 0) /* a child of a fork may keep the pipe open */
+		epoll_ctl(atomic_load(&reader.set), EPOLL_CTL_DEL, channel->channel.fd, NULL);
+	close(channel->channel.fd);
 	pthread_mutex_destroy(&channel->mu);
 	free(channel);
 }
 
 /*
- * Reads the pipe, and waits for a record: 0 or an errno. This is read(2), not poll(2), because the
- * kernel restarts it after a signal with SA_RESTART, as it does that of rdma-core; threads of the
- * engine cause such signals. The caller holds mu, which is released meanwhile.
+ * Reads the pipe, and waits for a record: 0 or an errno. The last wait is read(2), as another
+ * thread may take the record. The kernel restarts it after a signal with SA_RESTART, as it does
+ * that of rdma-core; threads of the engine cause such signals. The caller holds mu, which is
+ * released meanwhile.
  */
 static int wait_pipe(struct cm_channel *channel, struct vb_cm_event **event)
 {
-	int fd = channel->channel.fd, err;
-	ssize_t n;
+	const struct vb_engine *engine = channel->engine;
+	int fd = channel->channel.fd, serve = engine && !records(channel), set = -1, err = 0;
 
 	channel->waiting++;
 	pthread_mutex_unlock(&channel->mu);
-	n = read_event(fd, event);
-	err = n < 0 ? errno : n == 0 ? EBADF : 0;
+	if (serve)
+		set = begin_read(engine, channel->number, fd);
+	if (set >= 0)
+		err = read_until_event(engine, set);
+	if (!err) {
+		ssize_t n = read_event(fd, event);
+
+		err = n < 0 ? errno : n == 0 ? EBADF : 0;
+	}
 	pthread_mutex_lock(&channel->mu);
 	channel->waiting--;
 	return channel->destroyed ? EBADF : err;
@@ -330,8 +465,8 @@ VB_EXPORT VB_RETURNS_NOTHING(rdma_destroy_event_channel, (struct rdma_event_chan
 		cm_channel_sift(channel, NULL, all, NULL);
 	while (channel->moved)
 		free(pop(channel)); /* of before a fork */
-	close(channel->channel.fd);
-	close(channel->write_fd); /* wakes waiting threads: cmtime leaves one there */
+	/* Wakes waiting threads: cmtime leaves one there. They need the other end for that. */
+	close(channel->write_fd);
 	channel->destroyed = 1;
 	waiting = channel->waiting;
 	pthread_mutex_unlock(&channel->mu);

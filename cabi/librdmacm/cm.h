@@ -52,6 +52,7 @@ struct cm_channel {
 	int waiting;   /* threads in rdma_get_cm_event */
 	int destroyed; /* the last one to leave frees the channel */
 	pid_t owner;   /* process of the pipe */
+	uint64_t number; /* immutable; unique in the process */
 };
 
 static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channel)
@@ -61,6 +62,8 @@ static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channe
 
 /* Makes sure that the engine knows the channel: 0 or an errno. */
 int cm_channel_open(struct cm_channel *channel);
+/* To be called in a child of a fork, which has none of the threads. */
+void cm_channels_after_fork_in_child(void);
 /* Takes the oldest event, and waits for it if the descriptor is a blocking one: 0 or an errno. */
 int cm_channel_take(struct cm_channel *channel, struct vb_cm_event **event);
 

@@ -32,6 +32,7 @@ static void after_fork(void)
 static void after_fork_in_child(void)
 {
 	pthread_cond_init(&cm_acked, NULL);
+	cm_channels_after_fork_in_child();
 	after_fork();
 }
 

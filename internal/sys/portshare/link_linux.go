@@ -185,13 +185,19 @@ func (l *link) put(b, oob []byte, flags int) error {
 	return err
 }
 
-// receive reads the next frame. Descriptors that no frame of its kind has are closed.
-func (l *link) receive() (frame, error) {
-	n, oobn, flags, err := l.read()
+// receive reads the next frame, and waits for it. Descriptors that no frame of its kind has are
+// closed.
+func (l *link) receive() (frame, error) { return l.receiveBy(l.read) }
+
+// receiveNow is receive without a wait: the error is EAGAIN if there is no frame.
+func (l *link) receiveNow() (frame, error) { return l.receiveBy(l.readNow) }
+
+func (l *link) receiveBy(read func() (n, oobn, flags int, err error)) (frame, error) {
+	n, oobn, flags, err := read()
 	if errors.Is(err, syscall.ECONNRESET) {
 		// The other end is gone and had not read all of ours. The kernel reports that once, before
 		// the frames that are still queued for us.
-		n, oobn, flags, err = l.read()
+		n, oobn, flags, err = read()
 	}
 	if err != nil {
 		return frame{}, err
@@ -221,7 +227,15 @@ func (f *frame) wants() int {
 }
 
 func (l *link) read() (n, oobn, flags int, err error) {
-	err = l.await(l.deadline, func(fd int) (err error) {
+	err = l.await(l.deadline, func(int) (err error) {
+		n, oobn, flags, err = l.readNow()
+		return err
+	})
+	return n, oobn, flags, err
+}
+
+func (l *link) readNow() (n, oobn, flags int, err error) {
+	err = l.do(func(fd int) (err error) {
 		n, oobn, flags, _, err = unix.Recvmsg(fd, l.buf, l.oob[:],
 			unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 		return err

@@ -61,6 +61,8 @@ type member struct {
 	sendMu  sync.Mutex // held while a datagram is sent by the keeper
 	sendBuf []byte     // guarded by sendMu
 
+	readMu sync.Mutex // held while frames of link are read and handed on
+
 	passMu sync.Mutex    // leaf
 	pass   *Numbers      // guarded by passMu: of Pass; nil is everything
 	read   []*udp.Socket // guarded by passMu: those that were asked for
@@ -76,6 +78,7 @@ type member struct {
 	calls   map[uint64]call            // guarded by mu: requests to be answered on link
 	lastID  uint64                     // guarded by mu
 	dropped uint64                     // guarded by mu: the keeper's last answer to kindDropped
+	watched []int                      // guarded by mu: of Watch, the first to be woken first
 }
 
 func (m *member) Slot() int { return m.slot }
@@ -348,35 +351,6 @@ func (m *member) setRole(r role, l *link) {
 	m.change.Broadcast()
 }
 
-// follow serves a connection to the keeper until it ends.
-func (m *member) follow(l *link) {
-	for _, f := range l.early {
-		m.take(f)
-	}
-	l.early = nil
-	for {
-		f, err := l.receive()
-		if err != nil {
-			l.close()
-			return
-		}
-		switch f.Kind {
-		case kindMAD:
-			m.take(f)
-		case kindAnswer:
-			m.mu.Lock()
-			if c, ok := m.calls[f.ID]; ok {
-				delete(m.calls, f.ID)
-				m.answeredLocked(c.frame, f)
-				c.answer <- f
-				f.fds = nil
-			}
-			m.mu.Unlock()
-		}
-		closeAll(f.fds)
-	}
-}
-
 // run is the member's goroutine: it serves the connection and,
 // when that ends, finds the next keeper.
 func (m *member) run(l *link) {
@@ -447,11 +421,6 @@ func (m *member) rejoin(l *link) bool {
 	return true
 }
 
-// take hands a management datagram on.
-func (m *member) take(f frame) {
-	m.opt.OnMAD(MAD{Src: f.Src, Dst: f.Addr, TOS: f.TOS, Payload: f.Data})
-}
-
 // welcome takes the keeper's frames up to its welcome, and returns our slot. Datagrams may come
 // before, and are kept for follow.
 func (m *member) welcome(l *link) (slot int, err error) {
@@ -511,6 +480,8 @@ func (m *member) Close() error {
 		m.bye(l)
 	}
 	m.gone.Wait()
+	m.readMu.Lock() // a thread may be in Read
+	m.readMu.Unlock()
 	m.watch.close()
 	for _, s := range m.sockets {
 		s.Close()

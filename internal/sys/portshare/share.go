@@ -169,6 +169,15 @@ type Member interface {
 	// Send sends a management datagram from an address of Receive. It does not block: the
 	// error is EAGAIN if there is no room for it now.
 	Send(src netip.Addr, dst netip.AddrPort, datagram []byte) error
+	// Watch makes an epoll set readable when there is something for Read. The kernel wakes a thread
+	// that waits for the set, and no other: the set of the last Watch comes first. Where no thread
+	// waits for a set the member reads by itself. The set stays open until Unwatch. The error is
+	// errors.ErrUnsupported where management datagrams come otherwise.
+	Watch(epoll int) error
+	// Unwatch ends Watch.
+	Unwatch(epoll int)
+	// Read calls OnMAD for all management datagrams that have come. It does not block.
+	Read()
 	// Pass makes the kernel drop datagrams to this process's sockets for other queue pair numbers
 	// than these, from now on and until the next Pass. Without it everything passes.
 	Pass(*Numbers)

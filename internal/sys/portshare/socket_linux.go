@@ -28,6 +28,9 @@ type socket struct {
 
 	full  atomic.Bool // there was no room to write, and the watch is to report some
 	armed uint32      // guarded by watch.mu: the events that the watch is to report
+	// guarded by watch.mu: shareReads was called, and the sets that it was called with
+	shared bool
+	sets   []int
 
 	mu     sync.Mutex
 	users  int  // guarded by mu: calls under way

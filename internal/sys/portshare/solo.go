@@ -57,6 +57,15 @@ func (s *solo) Receive(netip.Addr) error { return errors.ErrUnsupported }
 // Send does nothing: no address is received at.
 func (s *solo) Send(netip.Addr, netip.AddrPort, []byte) error { return errors.ErrUnsupported }
 
+// Watch has nothing to wait for: Socket gets management datagrams, too.
+func (s *solo) Watch(int) error { return errors.ErrUnsupported }
+
+// Unwatch does nothing.
+func (s *solo) Unwatch(int) {}
+
+// Read does nothing.
+func (s *solo) Read() {}
+
 // Pass does nothing: the only process judges all datagrams itself.
 func (s *solo) Pass(*Numbers) {}
 

@@ -4,6 +4,7 @@ package portshare
 
 import (
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -67,12 +68,40 @@ func (w *watch) add(fd int) (*socket, error) {
 	return s, nil
 }
 
+// shareReads makes several epoll sets have a socket, the watch's own the last. When there is
+// something to read, the kernel wakes a thread that waits for the first of them that a thread waits
+// for. The watch then needs no arm.
+func (w *watch) shareReads(s *socket, sets []int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.armed, s.shared = unix.EPOLLIN, true
+	all := append(slices.Clone(sets), w.epoll)
+	for _, set := range all { // the order is that of the last additions
+		events := uint32(unix.EPOLLIN | unix.EPOLLEXCLUSIVE)
+		if set == w.epoll {
+			events |= unix.EPOLLET // its goroutine reads later
+		}
+		// fails for a set that does not have it yet
+		_ = unix.EpollCtl(set, unix.EPOLL_CTL_DEL, s.fd, nil)
+		err := unix.EpollCtl(set, unix.EPOLL_CTL_ADD, s.fd,
+			&unix.EpollEvent{Events: events, Fd: int32(s.fd)})
+		if err != nil && set == w.epoll {
+			return os.NewSyscallError("epoll_ctl", err)
+		}
+	}
+	s.sets = sets
+	return nil
+}
+
 // arm makes the watch report once that there is something to read (EPOLLIN) or room to write
 // (EPOLLOUT), besides its pending reports.
 func (w *watch) arm(s *socket, events uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.armed |= events
+	if s.shared {
+		return nil
+	}
 	return w.expect(s)
 }
 
@@ -89,9 +118,11 @@ func (w *watch) report(s *socket, events uint32) {
 		events = s.armed
 	}
 	events &= s.armed
-	s.armed &^= events
-	if s.armed != 0 {
-		w.expect(s) // the socket is open as long as the watch knows it
+	if !s.shared {
+		s.armed &^= events
+		if s.armed != 0 {
+			w.expect(s) // the socket is open as long as the watch knows it
+		}
 	}
 	if events&unix.EPOLLIN != 0 {
 		select {
@@ -105,11 +136,16 @@ func (w *watch) report(s *socket, events uint32) {
 	}
 }
 
-// remove forgets a socket, which is about to be closed: that takes it out of
-// the epoll descriptor.
+// remove forgets a socket, which is about to be closed: that takes it out of the epoll descriptor,
+// unless a child of a fork has it too.
 func (w *watch) remove(s *socket) {
 	w.mu.Lock()
 	delete(w.sockets, s.fd)
+	if !fdtrack.Check() {
+		for _, set := range s.sets {
+			_ = unix.EpollCtl(set, unix.EPOLL_CTL_DEL, s.fd, nil) // it has it, unless it is closed
+		}
+	}
 	w.mu.Unlock()
 }
 

@@ -246,6 +246,16 @@ func (t *Transport) SetWill(id uint64, src, dst netip.Addr, mad []byte) error {
 // ClearWill withdraws a will.
 func (t *Transport) ClearWill(id uint64) { t.member.ClearWill(id) }
 
+// WatchMADs makes an epoll set readable when there is something for ReadMADs: see
+// portshare.Member.Watch.
+func (t *Transport) WatchMADs(epoll int) error { return t.member.Watch(epoll) }
+
+// UnwatchMADs ends WatchMADs.
+func (t *Transport) UnwatchMADs(epoll int) { t.member.Unwatch(epoll) }
+
+// ReadMADs calls OnMAD's function for all MADs that have come to a set of WatchMADs.
+func (t *Transport) ReadMADs() { t.member.Read() }
+
 // Slot is the top ten bits of the numbers that this process gives out: queue
 // pair numbers and communication ids.
 func (t *Transport) Slot() int { return t.member.Slot() }
