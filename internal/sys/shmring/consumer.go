@@ -19,8 +19,9 @@ type Consumer struct {
 }
 
 // tellEvery is the number of bytes after which the producer is shown how far the consumer has
-// read. It looks only when the ring is full, and each update costs it a line of its cache.
-const tellEvery = dataBytes / 16
+// read. The producer looks when the ring is full, and once in restartBytes; each look costs it a
+// line of its cache.
+const tellEvery = 4 << 10
 
 func newConsumer(memory []byte) *Consumer {
 	return &Consumer{

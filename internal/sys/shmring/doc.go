@@ -22,7 +22,8 @@
 // entry's position in the endless sequence of entries, so nothing left of an earlier round is taken
 // for one. Before an entry is published the first word of the next place is cleared. So the
 // consumer looks at one line of memory only, which an empty ring leaves in its cache. An entry does
-// not wrap around the end: a length of all ones skips the rest of the ring.
+// not wrap around the end: a length of all ones skips the rest of the ring. While the consumer
+// keeps up the producer skips most of it.
 //
 // An entry with p = 1 has a prefix of 32 bytes before its packets, which tells more of them.
 //

@@ -34,6 +34,10 @@ const MaxBytes = 33 << 10
 // maxEntry is the room that the longest takes.
 const maxEntry = (headerBytes + MaxBytes + lineBytes - 1) &^ (lineBytes - 1)
 
+// restartBytes is the part of the ring that is used while the consumer keeps up. It has room for
+// the longest entry, which may come next, and for entries that the consumer has not shown as read.
+const restartBytes = maxEntry + lineBytes + 2*tellEvery
+
 // MaxPackets bounds the packets of an entry.
 const MaxPackets = 64
 

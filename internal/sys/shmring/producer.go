@@ -9,6 +9,7 @@ type Producer struct {
 	data        []byte
 	head, armed *atomic.Uint64
 	next        uint64 // where the next entry goes
+	restartAt   uint64 // the value of next from which on Reserve may go back to the start
 	seen        uint64 // how far the consumer has read, when last looked at
 	corrupt     bool
 	answered    *atomic.Uint64
@@ -23,6 +24,8 @@ func newProducer(memory []byte) *Producer {
 		head:     word(memory, headAt),
 		armed:    word(memory, armedAt),
 		answered: word(memory, answeredAt),
+
+		restartAt: restartBytes,
 	}
 }
 
@@ -55,7 +58,7 @@ func (p *Producer) Taken() uint64 { return p.seen }
 func (p *Producer) Reserve() []byte {
 	off := int(p.next % dataBytes)
 	rest := 0
-	if off+maxEntry > dataBytes {
+	if off+maxEntry > dataBytes || p.next >= p.restartAt && p.restarts() {
 		rest = dataBytes - off
 	}
 	if !p.free(rest + maxEntry + lineBytes) {
@@ -63,9 +66,19 @@ func (p *Producer) Reserve() []byte {
 	}
 	if rest > 0 {
 		p.publish(skipLength, rest)
+		p.restartAt = p.next + restartBytes
 		off = 0
 	}
 	return p.data[off+headerBytes : off+headerBytes+MaxBytes : off+headerBytes+MaxBytes]
+}
+
+// restarts reports whether Reserve is to skip the rest of the ring: the consumer keeps up, so the
+// start is free, and in the caches of both processors. Small entries that went through all of the
+// ring would find each line in memory. The consumer is looked at once in restartBytes.
+func (p *Producer) restarts() bool {
+	p.restartAt = p.next + restartBytes
+	head, start := p.head.Load(), p.next-p.next%dataBytes
+	return head >= start+maxEntry+lineBytes && p.next-head < 2*tellEvery
 }
 
 // Commit publishes the first n bytes, 1 to MaxBytes, of the memory that Reserve returned, as one

@@ -135,6 +135,46 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// Small entries stay in the first part of the ring while the consumer keeps up, and use all of it
+// when it does not. None is lost or changed where the two take turns.
+func TestSmallEntriesStayAtTheStart(t *testing.T) {
+	p, c := NewPair()
+	r := rand.New(rand.NewPCG(3, 3))
+	var m Message
+	in, out, furthest := 0, 0, 0
+	take := func() {
+		t.Helper()
+		if ok, err := c.Next(&m); !ok || err != nil || !bytes.Equal(m.Data, pattern(out, 20)) {
+			t.Fatalf("entry %d: %v, %v", out, ok, err)
+		}
+		c.Advance()
+		out++
+	}
+	for range 4 * dataBytes / lineBytes {
+		if !p.write(&Message{}, pattern(in, 20)) {
+			t.Fatal("no room")
+		}
+		in++
+		furthest = max(furthest, int(p.next%dataBytes))
+		for in-out > r.IntN(8) {
+			take()
+		}
+	}
+	if most := restartBytes + lineBytes; furthest > most {
+		t.Errorf("an entry ends at %d, want at most %d", furthest, most)
+	}
+	before := in
+	for p.write(&Message{}, pattern(in, 20)) {
+		in++
+	}
+	if got, want := (in-before)*lineBytes, dataBytes-2*restartBytes; got < want {
+		t.Errorf("a ring that is not read takes %d bytes, want %d", got, want)
+	}
+	for out < in {
+		take()
+	}
+}
+
 // A consumer that arms and finds nothing is woken by the next entry, in either order: a consumer
 // that sleeps through one would end this test.
 func TestNoWakeupIsLost(t *testing.T) {
