@@ -39,6 +39,7 @@ func openDevice(name string) (*core.Context, error) {
 		return nil, ofVariable(err)
 	}
 	c.Engine().OnStranger(lookForGarbage)
+	c.Engine().OnRound(enoughProcessors)
 	if opened.n++; e.capture != "" {
 		flushing.Do(func() { go flushCapture() })
 	}

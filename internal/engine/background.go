@@ -47,6 +47,7 @@ type background struct {
 	deaf      bool              // of the goroutine alone: poller ignores arrivals
 	collected uint64            // of the goroutine alone: arrival.collects, when it last looked
 	absent    bool              // of the goroutine alone: sleeping threads did not answer the bell
+	rounds    uint              // of the goroutine alone: of run
 
 	woken atomic.Bool // the application was given an event since the last read
 }
@@ -88,6 +89,14 @@ func (g *background) listen(on bool) {
 	}
 }
 
+// roundsPerCall is the number of rounds of the background goroutine between two calls of the
+// function of OnRound: some milliseconds while threads poll or collect.
+const roundsPerCall = 8
+
+// OnRound sets a function that the background goroutine calls at times, while threads of the
+// application poll or wait for arrivals. It must not block.
+func (e *Engine) OnRound(f func()) { e.onRound.Store(&f) }
+
 func (g *background) start() {
 	g.done.Add(1)
 	go g.run()
@@ -102,6 +111,11 @@ func (g *background) run() {
 		if nodes := g.nodes.Swap(nil); nodes != nil {
 			runtime.LockOSThread()
 			_ = numa.Run(*nodes...) // the nodes were there when the links were opened
+		}
+		if g.rounds++; g.rounds%roundsPerCall == 0 {
+			if f := g.eng.onRound.Load(); f != nil {
+				(*f)()
+			}
 		}
 		now := monotime.Now()
 		g.eng.Settle()

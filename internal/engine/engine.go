@@ -62,6 +62,7 @@ type Engine struct {
 	closed     bool                        // guarded by mu
 
 	onStranger atomic.Pointer[func()] // nil: not set
+	onRound    atomic.Pointer[func()] // nil: not set
 	cm         cmCounters
 	arrival    arrival
 	readToken  ReadToken

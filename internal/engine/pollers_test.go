@@ -3,6 +3,8 @@
 package engine
 
 import (
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"verbena/internal/engine/policy"
@@ -97,5 +99,20 @@ func TestTimersEndShortNapsOnly(t *testing.T) {
 	now = monotime.Now()
 	if g.nap(now); monotime.Now().Sub(now) >= g.backoff {
 		t.Error("a timer did not end the nap of a process that has a core")
+	}
+}
+
+// The function of OnRound is called while threads poll.
+func TestRoundsAreReportedWhileThreadsPoll(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	var calls atomic.Int32
+	e.OnRound(func() { calls.Add(1) })
+	for calls.Load() < 3 { // the test's time-out ends it
+		e.FirstLane().Poll()
+		runtime.Gosched()
 	}
 }

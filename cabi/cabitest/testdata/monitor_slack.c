@@ -15,7 +15,7 @@
 #include "loop.h"
 
 #define SEEN     5 /* times in nanosleep */
-#define SLACK_NS 2000000
+#define SLACK_NS 50000000
 #define THREADS  64
 
 static atomic_bool found;
