@@ -8,6 +8,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/iwarp/trp"
+	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	wire "verbena/internal/wire/iwarp"
@@ -44,12 +45,22 @@ type Association struct {
 	link     []trp.Event
 	past     trp.Counters // of associations before
 	claims   int          // messages held back that want a receive
+	order    *trp.InOrder // of conn
+	reorder  *mem.Budget  // for segments that arrive before their turn
 }
 
-// NewAssociation returns a queue pair in the RESET state, without an
-// association.
-func NewAssociation(c qp.Config) *Association {
-	a := &Association{QP: New(c)}
+// heldBytes is the memory for segments before their turn of a queue pair without a budget. Half of
+// it may be used.
+const heldBytes = 4 << 20
+
+// NewAssociation returns a queue pair in the RESET state, without an association. The budget is
+// that of its process for segments that arrive before their turn; nil is one of its own.
+func NewAssociation(c qp.Config, b *mem.Budget) *Association {
+	if b == nil {
+		b = mem.NewBudget(heldBytes)
+	}
+	a := &Association{QP: New(c), reorder: b}
+	a.order = trp.NewInOrder(sequence{a}, b)
 	a.QP.giveBack = a.giveBackMemory
 	return a
 }
@@ -100,7 +111,11 @@ func (a *Association) free() bool {
 	return a.State() == ib.QPInit && (a.conn == nil || a.conn.State() >= trp.TimeWait)
 }
 
-func (a *Association) upper() segments { return segments{a, trp.NewInOrder(sequence{a})} }
+func (a *Association) upper() segments {
+	a.order.Discard()
+	a.order = trp.NewInOrder(sequence{a}, a.reorder)
+	return segments{a, a.order}
+}
 
 func (a *Association) take(c *trp.Conn, s wiretrp.Setup, maxSegment int) {
 	if a.conn != nil {
@@ -271,6 +286,9 @@ func (a *Association) settle(now monotime.Time) {
 		return
 	}
 	a.abortIfDue(now)
+	if a.conn.State() > trp.Draining { // nothing more comes up
+		a.order.Discard()
+	}
 	for {
 		ev, ok := a.conn.PollEvent()
 		if !ok {

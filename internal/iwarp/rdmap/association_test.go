@@ -47,7 +47,7 @@ func newPeer(t testing.TB, name string, at netip.AddrPort, o options) *peer {
 	if p.mr, err = p.table.Register(pd, p.bytes, base, o.access); err != nil {
 		t.Fatal(err)
 	}
-	p.a = NewAssociation(qp.Config{QPN: 0x11, PD: pd, Mem: p.table, SQ: p.sq, RQ: p.rq, SendCQ: &p.sends, RecvCQ: &p.recvs, SignalAll: o.signalAll})
+	p.a = NewAssociation(qp.Config{QPN: 0x11, PD: pd, Mem: p.table, SQ: p.sq, RQ: p.rq, SendCQ: &p.sends, RecvCQ: &p.recvs, SignalAll: o.signalAll}, nil)
 	p.s = &Stream{QP: p.a.QP} // the checks of end look at it
 	return p
 }
@@ -400,6 +400,30 @@ func TestAssociationTorn(t *testing.T) {
 	}
 }
 
+// Segments held back behind a loss take memory of the process. The end of the association gives it
+// back.
+func TestAssociationGivesBackHeldSegments(t *testing.T) {
+	for _, end := range []func(a, b *peer){
+		func(a, b *peer) { b.a.Abort(0) },
+		func(a, b *peer) { b.a.Modify(0, &ib.QPAttr{State: ib.QPReset}, ib.QPStateAttr) },
+		func(a, b *peer) { a.a.Abort(0); talk(a, b) },
+	} {
+		a, b := associated(t)
+		a.do(a.write(0, 5000, b.end, 0))
+		for _, d := range a.out[1:] {
+			b.take(a, d)
+		}
+		if left := b.a.reorder.Left(); left != heldBytes-3*(segmentBytes+128)-(5000-4*1024+14+128) {
+			t.Errorf("%d bytes are left", left)
+		}
+		a.out = nil
+		end(a, b)
+		if left := b.a.reorder.Left(); left != heldBytes {
+			t.Errorf("%d bytes are left after the end", left)
+		}
+	}
+}
+
 // A server that urdma is sends right behind its Accept.
 func TestAssociationEarlySegments(t *testing.T) {
 	o := defaults()
@@ -410,7 +434,7 @@ func TestAssociationEarlySegments(t *testing.T) {
 	}
 	a.postRecv(1, a.sge(0, 2))
 	a.pump()
-	a.wantOut([]string{"00000000 00002000 1000 0000 0003 0007"})
+	a.wantOut([]string{"00000000 00008000 1000 0000 0003 0007"})
 	a.out = nil
 	b := &peer{at: serverAt}
 	a.take(b, fromHex(t, "00000000 00000000 2000 0000 0005 0006")) // IRD 5, ORD 6

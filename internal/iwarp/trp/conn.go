@@ -42,10 +42,10 @@ type Config struct {
 
 // Defaults of Config, and bounds.
 //
-// The window is three times the segments of 1,024 bytes that may be in flight at a time: while one
+// The window is three times the segments of 1,024 bytes that 1 Gb/s carries in 100 ms: while one
 // lost segment is repaired, others must go on.
 const (
-	DefaultWindow  = 8192
+	DefaultWindow  = 32768
 	DefaultRetries = 8 // with back-off from the shortest time-out 2 s, from a second longer
 	minWindow      = 64
 	largestWindow  = 32768

@@ -20,8 +20,8 @@
 //	           TimeWait    ◀── FIN ─────────
 //	           Closed                        Closed         EventClosed
 //
-// Sending. Segments wait in a ring of as many slots as the peer's window has. They keep hold of
-// their memory, uncopied, until they are acknowledged.
+// Sending. Segments wait in a ring of at most as many slots as the peer's window has. They keep
+// hold of their memory, uncopied, until they are acknowledged.
 //
 //	             una             next            end      una+window
 //	acknowledged  │ sent          │ queued        │ free   │

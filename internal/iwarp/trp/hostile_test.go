@@ -117,7 +117,7 @@ func (u *checked) HandleAcked(_ monotime.Time, next uint64) {
 func (c *Conn) check(t *testing.T) {
 	t.Helper()
 	w := &c.snd
-	bytes, lostSlots := 0, 0
+	bytes, lostSlots, slots := 0, 0, 0
 	for seq := w.una; seq < w.end; seq++ {
 		s := w.at(seq)
 		switch {
@@ -125,9 +125,25 @@ func (c *Conn) check(t *testing.T) {
 			t.Fatalf("segment %d is %d with [%d, %d, %d]", seq, s.state, w.una, w.next, w.end)
 		case s.state == flying:
 			bytes += s.bytes
+			slots++
 		case s.state == lost:
 			lostSlots++
 		}
+		if seq >= w.sackedFrom && seq < w.sackedTo && s.state != sacked {
+			t.Fatalf("segment %d is %d, sacked are [%d, %d)", seq, s.state, w.sackedFrom, w.sackedTo)
+		}
+	}
+	xmit := uint64(0)
+	for at := w.oldest; at != 0; at = w.at(at - 1).after {
+		s := w.at(at - 1)
+		if s.state != flying || s.xmit <= xmit {
+			t.Fatalf("segment %d is %d, transmission %d after %d", at-1, s.state, s.xmit, xmit)
+		}
+		xmit = s.xmit
+		slots--
+	}
+	if slots != 0 {
+		t.Fatalf("%d flying slots are not in the order of transmission", slots)
 	}
 	if bytes != w.flyingBytes || lostSlots != w.lost {
 		t.Fatalf("%d bytes in flight, counted %d; %d lost, counted %d", bytes, w.flyingBytes, lostSlots, w.lost)

@@ -5,6 +5,7 @@ package trp
 import (
 	"bytes"
 
+	"verbena/internal/mem"
 	"verbena/internal/monotime"
 )
 
@@ -17,23 +18,29 @@ type Sequential interface {
 	HandleAcked(now monotime.Time, next uint64)
 }
 
-// MaxHeldBytes bounds the bytes that an InOrder holds back: six times those that our own sender has
-// in flight. Segments beyond that come again.
-const MaxHeldBytes = 2 << 20
-
 // InOrder is an Upper that passes segments on in order: it holds back, in copies, those beyond a
-// gap.
+// gap. A budget bounds them. Segments beyond that come again.
 type InOrder struct {
-	upper Sequential
-	next  uint64
-	held  map[uint64][]byte
-	bytes int
-	ended bool
+	upper  Sequential
+	budget *mem.Budget
+	next   uint64
+	held   map[uint64][]byte
+	bytes  int // taken from the budget
+	ended  bool
 }
 
+// segmentBytes stands for the memory that a held segment takes beside its bytes.
+const segmentBytes = 128
+
 // NewInOrder returns an InOrder for one Conn.
-func NewInOrder(upper Sequential) *InOrder {
-	return &InOrder{upper: upper, held: map[uint64][]byte{}}
+func NewInOrder(upper Sequential, b *mem.Budget) *InOrder {
+	return &InOrder{upper: upper, budget: b, held: map[uint64][]byte{}}
+}
+
+// Discard ends passing segments on, and gives back the memory of those held.
+func (o *InOrder) Discard() {
+	o.budget.Give(o.bytes)
+	o.held, o.bytes, o.ended = nil, 0, true
 }
 
 // HandleSegment passes on the next segment and keeps others.
@@ -43,11 +50,11 @@ func (o *InOrder) HandleSegment(now monotime.Time, seq uint64, segment []byte) b
 		return false
 	case seq == o.next:
 		o.pass(now, segment)
-	case o.bytes+len(segment) > MaxHeldBytes:
+	case !o.budget.Take(o.bytes, len(segment)+segmentBytes):
 		return false
 	default:
 		o.held[seq] = bytes.Clone(segment)
-		o.bytes += len(segment)
+		o.bytes += len(segment) + segmentBytes
 	}
 	return true
 }
@@ -57,7 +64,8 @@ func (o *InOrder) HandleInOrder(now monotime.Time, next uint64) {
 	for o.next < next && !o.ended {
 		segment := o.held[o.next]
 		delete(o.held, o.next)
-		o.bytes -= len(segment)
+		o.bytes -= len(segment) + segmentBytes
+		o.budget.Give(len(segment) + segmentBytes)
 		o.pass(now, segment)
 	}
 }
@@ -65,8 +73,7 @@ func (o *InOrder) HandleInOrder(now monotime.Time, next uint64) {
 func (o *InOrder) pass(now monotime.Time, segment []byte) {
 	o.next++
 	if !o.upper.HandleNext(now, segment) {
-		o.ended = true
-		o.held, o.bytes = nil, 0
+		o.Discard()
 	}
 }
 

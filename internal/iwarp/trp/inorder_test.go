@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	wire "verbena/internal/wire/trp"
 )
@@ -29,7 +30,7 @@ func lined(t *testing.T, until int) (*script, *line, *InOrder) {
 	t.Helper()
 	s := established(t, Config{})
 	l := &line{until: until}
-	o := NewInOrder(l)
+	o := NewInOrder(l, mem.NewBudget(4<<20))
 	s.c.upper = o
 	return s, l, o
 }
@@ -66,12 +67,13 @@ func TestInOrderIsBounded(t *testing.T) {
 	for psn := uint64(1); psn < 100; psn++ {
 		s.recv(big(psn))
 	}
-	wantEqual(t, "held", o.bytes, MaxHeldBytes)
-	s.wantCount(RefusedByUpper, 99-64)
+	const most = 2 << 20 / (32<<10 + segmentBytes) // half of the budget
+	wantEqual(t, "held", o.bytes, most*(32<<10+segmentBytes))
+	s.wantCount(RefusedByUpper, 99-most)
 	s.sent = nil
 	s.recv(big(0))
-	s.wantACK(0, 65)
-	for psn := uint64(65); psn < 100; psn++ {
+	s.wantACK(0, most+1)
+	for psn := uint64(most + 1); psn < 100; psn++ {
 		s.recv(big(psn))
 	}
 	wantEqual(t, "came up", len(l.got), 100)
@@ -80,4 +82,9 @@ func TestInOrderIsBounded(t *testing.T) {
 			t.Fatalf("segment %d is %d", i, b[0])
 		}
 	}
+	s.recv(big(102), big(103))
+	o.Discard()
+	s.recv(big(104), big(100))
+	wantEqual(t, "came up after the end", len(l.got), 100)
+	wantEqual(t, "left of the budget", o.budget.Left(), 4<<20)
 }

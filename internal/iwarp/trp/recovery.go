@@ -41,12 +41,12 @@ const (
 	minReorder = 100 * monotime.Microsecond
 )
 
-// lossTolerance is the part of a round, 1/16, that may be lost without the window shrinking. On a
+// lossTolerance is the part of a round, 1/8, that may be lost without the window shrinking. On a
 // path that always loses one datagram in a hundred, halving it for each would leave a dozen
 // segments in flight; a receiver that is overrun loses far more.
 //
 // Deviation: RFC 5681, section 3.2, halves the window for every loss.
-const lossTolerance = 16
+const lossTolerance = 8
 
 func (l *recovery) start() {
 	*l = recovery{roundEnd: 1}
@@ -65,6 +65,7 @@ func (c *Conn) delivered(now monotime.Time, s *slot) {
 	case sacked:
 		return
 	case flying:
+		c.snd.unlink(s)
 		c.snd.flyingBytes -= s.bytes
 	case lost:
 		c.snd.lost--
@@ -111,21 +112,21 @@ func (c *Conn) detectLoss(now monotime.Time) {
 	l, w := &c.loss, &c.snd
 	l.reorder = monotime.Never
 	latest := max(l.newest, l.maybe)
-	for seq := w.una; seq < w.next; seq++ {
+	for w.oldest != 0 {
+		seq := w.oldest - 1
 		s := w.at(seq)
 		if s.xmit >= latest {
-			if seq >= w.againBefore {
-				return // from here on transmissions are in order
+			return
+		}
+		if s.xmit+lostAfter > l.newest {
+			if l.RTT.Smoothed == 0 { // the path may be longer than the time-outs so far
+				return
 			}
-			continue
-		}
-		if s.state != flying {
-			continue
-		}
-		due := s.sentAt.Add(l.RTT.Smoothed + max(l.RTT.Smoothed/8, l.RTT.Variation, minReorder))
-		if s.xmit+lostAfter > l.newest && now.Before(due) {
-			l.reorder = min(l.reorder, due)
-			continue
+			due := s.sentAt.Add(l.RTT.Smoothed + max(l.RTT.Smoothed/8, l.RTT.Variation, minReorder))
+			if now.Before(due) {
+				l.reorder = due
+				return
+			}
 		}
 		c.count.By[Lost]++
 		l.roundLost += s.bytes
@@ -137,6 +138,7 @@ func (c *Conn) detectLoss(now monotime.Time) {
 func (c *Conn) lose(seq uint64, s *slot) {
 	w := &c.snd
 	if s.state == flying {
+		w.unlink(s)
 		w.flyingBytes -= s.bytes
 	}
 	if w.lost == 0 || seq < w.lostFrom {
@@ -177,6 +179,7 @@ func (c *Conn) retransmissionTimeout(now monotime.Time) {
 			c.lose(seq, s)
 		}
 	}
+	w.sackedFrom, w.sackedTo = 0, 0
 	l.Expired(now, c.leastWindow(), c.leastWindow())
 	c.beginRound()
 	l.reorder = monotime.Never

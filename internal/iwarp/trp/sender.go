@@ -28,6 +28,8 @@ type slot struct {
 	sentAt  monotime.Time // the last time
 	xmit    uint64        // and its place among all transmissions, from 1
 	arrived int           // bytes of all time that had arrived then
+	// neighbours in the order of transmission: sequence numbers plus 1, 0 for none
+	before, after uint64
 }
 
 func (s *slot) release() {
@@ -47,8 +49,36 @@ type sender struct {
 	lost           int    // slots in that state
 	lostFrom       uint64 // there is none before
 	xmits          uint64 // transmissions so far
-	againBefore    uint64 // no slot from here on was sent more than once
 	largest        int    // segment, in bytes
+	// flying slots in the order of transmission: sequence numbers plus 1, 0 for none
+	oldest, newest uint64
+	// all slots of this range are sacked, but for those acknowledged
+	sackedFrom, sackedTo uint64
+}
+
+// link puts a slot that is sent behind all others that are flying.
+func (s *sender) link(seq uint64, x *slot) {
+	x.before, x.after = s.newest, 0
+	if s.newest == 0 {
+		s.oldest = seq + 1
+	} else {
+		s.at(s.newest - 1).after = seq + 1
+	}
+	s.newest = seq + 1
+}
+
+// unlink takes a slot out that is not flying any more.
+func (s *sender) unlink(x *slot) {
+	if x.before == 0 {
+		s.oldest = x.after
+	} else {
+		s.at(x.before - 1).after = x.after
+	}
+	if x.after == 0 {
+		s.newest = x.before
+	} else {
+		s.at(x.after - 1).before = x.before
+	}
 }
 
 func (s *sender) at(seq uint64) *slot { return &s.ring[seq&uint64(len(s.ring)-1)] }
@@ -69,16 +99,17 @@ func (s *sender) grow() {
 	s.ring = ring
 }
 
+// maxQueued bounds the segments that are queued and not sent: some bursts. The ring stays as small
+// as the path permits.
+const maxQueued = 1024
+
 // Room returns how many segments Send takes.
 func (c *Conn) Room() int {
-	if !takes.Has(c.state) {
+	w := &c.snd
+	if !takes.Has(c.state) || w.end-w.una >= w.window || w.end-w.next >= maxQueued {
 		return 0
 	}
-	used := c.snd.end - c.snd.una
-	if used >= c.snd.window {
-		return 0
-	}
-	return int(c.snd.window - used)
+	return int(min(w.window-(w.end-w.una), maxQueued-(w.end-w.next)))
 }
 
 // Send queues a segment: head, which is copied, and then the memory of payload,
@@ -173,13 +204,13 @@ func (c *Conn) sent(now monotime.Time, seq uint64, s *slot) {
 	if s.state == lost {
 		w.lost--
 		s.again = true
-		w.againBefore = max(w.againBefore, seq+1)
 		c.count.By[Retransmitted]++
 	} else {
 		w.next++
 	}
 	w.xmits++
 	s.state, s.sentAt, s.xmit, s.arrived = flying, now, w.xmits, c.loss.arrived
+	w.link(seq, s)
 	w.flyingBytes += s.bytes
 	c.loss.Sent(now, s.bytes)
 	w.largest = max(w.largest, s.bytes)
@@ -228,13 +259,22 @@ func (c *Conn) handleSACK(now monotime.Time, r wire.Range) {
 		return
 	}
 	progress := false
-	for seq := w.una + uint64(from); seq < w.una+uint64(to); seq++ {
+	first, end := w.una+uint64(from), w.una+uint64(to)
+	for seq := first; seq < end; seq++ {
+		if seq >= w.sackedFrom && seq < w.sackedTo {
+			seq = w.sackedTo - 1
+			continue
+		}
 		if s := w.at(seq); s.state != sacked {
 			c.delivered(now, s)
 			s.state = sacked
 			progress = true
 		}
 	}
+	if first > w.sackedTo || end < w.sackedFrom {
+		w.sackedFrom, w.sackedTo = first, end
+	}
+	w.sackedFrom, w.sackedTo = min(w.sackedFrom, first), max(w.sackedTo, end)
 	if progress {
 		c.progress(now)
 	}
@@ -248,7 +288,7 @@ func (c *Conn) release() {
 		w.at(w.una).release()
 	}
 	w.next = w.end
-	w.flyingBytes, w.lost = 0, 0
+	w.flyingBytes, w.lost, w.oldest, w.newest = 0, 0, 0, 0
 	c.loss.stopTimers()
 }
 

@@ -25,7 +25,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("%+v", ev.Setup)
 	}
 	wantEqual(t, "peer", s.c.Peer(), serverAddr)
-	wantEqual(t, "room", s.c.Room(), DefaultWindow)
+	wantEqual(t, "room", s.c.Room(), maxQueued)
 	s.pass(100 * monotime.Second) // an association may be silent
 	s.wantNothing()
 	s.wantState(Established)
@@ -104,7 +104,8 @@ func TestWindowAgreed(t *testing.T) {
 		n := 0
 		for ; s.c.Send(segment0(uint64(n))); n++ {
 		}
-		wantEqual(t, "segments taken", n, c.want)
+		wantEqual(t, "segments taken", n, min(c.want, maxQueued))
+		wantEqual(t, "window", s.c.snd.window, uint64(c.want))
 	}
 	for _, w := range []int{-1, 1, 32, 63, 65, 100, 65536} {
 		if _, err := Dial(0, Config{Window: w}, nil, listenAddr, wire.Setup{}); !errors.Is(err, ErrWindow) {

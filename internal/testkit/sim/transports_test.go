@@ -220,7 +220,7 @@ func (w *pairWorld) connectTRP() {
 	l, _ := trp.NewListener(trp.Config{}, 1, 5)
 	setup := wiretrp.Setup{IRD: 4, ORD: 4}
 	for i, s := range w.sides {
-		m := rdmap.NewAssociation(s.config(i))
+		m := rdmap.NewAssociation(s.config(i), nil)
 		s.machine = m
 		attr := pairAttr
 		attr.State = ib.QPInit

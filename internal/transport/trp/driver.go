@@ -16,7 +16,8 @@ func (Driver) CounterNames() []string { return rdmap.AssociationCounterNames() }
 
 // NewConn implements engine.Driver.
 func (Driver) NewConn(e *engine.Engine, q *engine.QPSpec) (*engine.Conn, error) {
-	return Of(e).NewConn(q.Counters, func(n ib.QPN) *rdmap.Association {
-		return rdmap.NewAssociation(q.Config(n))
+	t := Of(e)
+	return t.NewConn(q.Counters, func(n ib.QPN) *rdmap.Association {
+		return rdmap.NewAssociation(q.Config(n), t.reorder)
 	}, q.OnEvent, q.Lane)
 }

@@ -7,12 +7,14 @@ import (
 	"sync/atomic"
 
 	"verbena/internal/engine"
+	"verbena/internal/mem"
 )
 
 // Transport is TRP's part of an engine.
 type Transport struct {
 	engine.BaseComponent
-	eng *engine.Engine // immutable
+	eng     *engine.Engine // immutable
+	reorder *mem.Budget    // of all queue pairs; immutable
 
 	mu sync.Mutex
 	in *input // guarded by mu; nil until a port is wanted
@@ -23,8 +25,14 @@ type Transport struct {
 
 // Of returns the engine's Transport, made by the first call.
 func Of(e *engine.Engine) *Transport {
-	return engine.ComponentOf(e, func(e *engine.Engine) *Transport { return &Transport{eng: e} })
+	return engine.ComponentOf(e, func(e *engine.Engine) *Transport {
+		return &Transport{eng: e, reorder: mem.NewBudget(reorderBytes)}
+	})
 }
+
+// reorderBytes is the memory of a process for segments that arrive before their turn. One
+// association may use half: 1 Gb/s carries as much in half a second.
+const reorderBytes = 128 << 20
 
 // AppendCounts implements engine.Component.
 func (t *Transport) AppendCounts(_ *engine.DeviceCounters, list []engine.Counter) []engine.Counter {

@@ -45,7 +45,7 @@ func trpEndpoint(n *node, bytes int) *trpEnd {
 	e := &trpEnd{n.Parts(bytes), make(chan trp.Event, 8)}
 	var err error
 	e.Conn, err = Of(n.Eng).NewConn(n.Counters, func(qpn ib.QPN) *rdmap.Association {
-		return rdmap.NewAssociation(e.Config(qpn))
+		return rdmap.NewAssociation(e.Config(qpn), nil)
 	}, e.Events.Put, nil)
 	if err != nil {
 		n.T.Fatal(err)
