@@ -3,6 +3,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 )
@@ -14,6 +16,9 @@ import (
 //	Port.read:  16 messages arrive        ─► Heard: 16 to be answered
 //	post        15 times                  ─► in the send queue
 //	post        the last, or AnswerBatch  ─► all are written, as one burst
+//
+// The answers of Joiners leave together, also those of several queue pairs of a Lane. Those of
+// another transport wait for the answers of their own queue pair.
 //
 // An answer waits only while the application is quick: its last post, or the arrival, is at most
 // policy.AnswerGap ago. A poll that reads, Settle and the background goroutine send the answers
@@ -28,6 +33,31 @@ type answers struct {
 	waiting  bool          // in Lane.answers, and not sent meanwhile
 }
 
+// jointAnswers is the state of the Joiners of a Lane. Of several threads' changes some may be lost:
+// answers then leave sooner or later than they might.
+type jointAnswers struct {
+	heard    atomic.Uint32 // messages that came
+	answered atomic.Uint32 // of them: answered or forgotten
+	before   atomic.Uint32 // heard, when the application last polled for more
+	batch    atomic.Int32  // answers that wait
+	last     atomic.Int64  // when the application went on
+}
+
+// left returns the number of messages that the application may answer.
+func (j *jointAnswers) left() int { return int(int32(j.heard.Load() - j.answered.Load())) }
+
+// forget notes that the application polls for more. Messages that had come when it did so before
+// are answered by now, if they are answered at once. Another thread may have read since.
+func (j *jointAnswers) forget() {
+	if j.left() == 0 {
+		return
+	}
+	before := j.before.Swap(j.heard.Load())
+	if int32(before-j.answered.Load()) > 0 {
+		j.answered.Store(before)
+	}
+}
+
 // Heard notes the messages of an arrival, which the application may answer together. It is called
 // with c locked.
 func (c *Conn) Heard(now monotime.Time) {
@@ -35,8 +65,13 @@ func (c *Conn) Heard(now monotime.Time) {
 	if n == a.received {
 		return
 	}
-	a.left = min(a.left+int(n-a.received), maxUnanswered)
+	news := int(n - a.received)
+	a.left = min(a.left+news, maxUnanswered)
 	a.received, a.last = n, now
+	if c.joiner != nil {
+		c.lane.joint.heard.Add(uint32(news))
+		c.lane.joint.last.Store(int64(now))
+	}
 }
 
 // maxUnanswered bounds answers.left in a connection whose messages have no answers.
@@ -48,24 +83,54 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	if a.left == 0 {
 		return false
 	}
-	a.left = max(a.left-posted, 0)
+	n := min(posted, a.left)
+	a.left -= n
 	a.batch += posted
-	if now.Sub(a.last) > policy.AnswerGap {
-		a.left = 0 // an application that computes, or answers nothing
-	}
+	left, batch, last := a.left, a.batch, a.last
 	a.last = now
-	if a.left == 0 || a.batch >= policy.AnswerBatch {
+	if c.joiner != nil {
+		j := &c.lane.joint
+		j.answered.Add(uint32(n))
+		left, batch = j.left(), int(j.batch.Add(int32(posted)))
+		last = max(last, monotime.Time(j.last.Swap(int64(now))))
+	}
+	if now.Sub(last) > policy.AnswerGap {
+		a.left, left = 0, 0 // an application that computes, or answers nothing
+		c.lane.joint.answered.Store(c.lane.joint.heard.Load())
+	}
+	if left <= 0 || batch >= policy.AnswerBatch {
 		a.batch = 0
+		c.lane.joint.batch.Store(0)
 		return false
 	}
 	if a.waiting {
 		return true
 	}
 	// An application that waits in an epoll set of its own may do so without another call. The
-	// background goroutine flushes when its nap ends, at the latest: see DelayUnlock.
+	// background goroutine flushes when its nap ends, at the latest.
 	a.waiting = c.eng.arrival.watchers.Load() == 0 && c.lane.answers.add(c) &&
-		c.eng.bg.napping.Load()
+		c.eng.bg.guards()
 	return a.waiting
+}
+
+// joinAnswers reports whether c, whose answer does not wait any longer, is to leave with those of
+// other queue pairs that wait: Lane.sendAnswers sends all.
+func (c *Conn) joinAnswers() bool {
+	if c.joiner == nil || c.pumping || c.lane.answers.n.Load() == 0 {
+		return false
+	}
+	c.answers.waiting = c.answers.waiting || c.lane.answers.add(c)
+	return c.answers.waiting
+}
+
+// answerWritten notes that a write has ended, which took its time.
+func (c *Conn) answerWritten() {
+	if c.answers.left > 0 {
+		c.answers.last = monotime.Now()
+	}
+	if j := &c.lane.joint; c.joiner != nil && j.left() > 0 {
+		j.last.Store(int64(monotime.Now()))
+	}
 }
 
 // sendAnswers sends the answers that postponeAnswer has kept. It is called with c locked.
@@ -89,7 +154,7 @@ func (l *Lane) sendAnswers() {
 	if l.answers.n.Load() == 0 {
 		return
 	}
-	now := monotime.Now()
+	send := Joint{Now: monotime.Now()}
 	var list [maxDelayed]*Conn
 	for _, c := range l.answers.takeAll(&list) {
 		c.mu.Lock()
@@ -97,6 +162,7 @@ func (l *Lane) sendAnswers() {
 			c.mu.Unlock()
 			continue
 		}
-		c.PumpUnlock(now)
+		send.PumpUnlock(c)
 	}
+	send.Finish()
 }

@@ -63,6 +63,9 @@ func (e *Engine) Collect(waits bool) (messages int) {
 		a.sleepy.Store(true)
 	}
 	n := e.bg.polls.Add(1)
+	for i := range e.usedLanes() {
+		e.lanes[i].joint.forget()
+	}
 	for _, r := range *e.rings.Load() {
 		messages += max(r.TryPoll(true), 0)
 	}

@@ -249,7 +249,8 @@ func (g *background) wait(now monotime.Time, kicked bool) {
 	g.listen(!deep)
 	g.away.Store(true)
 	defer g.away.Store(false)
-	if !g.eng.armRings() || !kicked && g.eng.arrival.collects.Load() != g.collected {
+	if g.eng.delays() || // see guards
+		!g.eng.armRings() || !kicked && g.eng.arrival.collects.Load() != g.collected {
 		return
 	}
 	look := monotime.Never
@@ -269,6 +270,12 @@ func (g *background) wait(now monotime.Time, kicked bool) {
 		g.eng.CountReadError()
 	}
 	g.wakeAt.Store(0)
+}
+
+// guards reports whether the goroutine will send the output that is listed as delayed: it naps, or
+// does not sleep. It sets away before it looks at the lists, and sleeps only if they are empty.
+func (g *background) guards() bool {
+	return g.napping.Load() || !g.away.Load() && !g.stopping.Load()
 }
 
 // serve calls the services that are ready, and leaves arrivals alone.

@@ -23,6 +23,7 @@ type Conn struct {
 	onEvent   func(ib.EventType) // called without locks held
 	transport Transport          // the Conn is part of it
 	immediate Immediate          // transport as an Immediate; nil if it is none
+	joiner    Joiner             // transport as a Joiner; nil if it is none
 	lane      *Lane
 
 	mu  *sync.Mutex // own, or shared with other Conns; immutable
@@ -31,6 +32,7 @@ type Conn struct {
 	// guarded by mu
 	machine qp.Machine
 	pumping bool
+	more    bool // there was something to send since pumping was set
 	closed  bool
 	after   func()        // DeliverUnlock calls it, once
 	armed   monotime.Time // when the timer heap will wake it, at the latest
@@ -77,6 +79,7 @@ func (e *Engine) NewNumberlessConn(c *Conn, t Transport, machine qp.Machine) {
 
 func (c *Conn) init(e *Engine, t Transport, mu *sync.Mutex) {
 	c.eng, c.transport, c.lane = e, t, e.FirstLane()
+	c.joiner, _ = t.(Joiner)
 	if c.immediate, _ = t.(Immediate); c.immediate != nil {
 		c.short = &queue.Short{}
 	}
@@ -133,6 +136,11 @@ func (c *Conn) SubmitUnlock(posted int) {
 	c.machine.Doorbell(now)
 	if c.postponeAnswer(now, posted) {
 		c.mu.Unlock()
+		return
+	}
+	if c.joinAnswers() {
+		c.mu.Unlock()
+		c.lane.sendAnswers()
 		return
 	}
 	c.PumpUnlock(now)

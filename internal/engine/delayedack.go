@@ -90,7 +90,7 @@ func (l *DelayedAck) expire() {
 }
 
 // maxDelayed limits the acknowledgements, and the connections, that wait; others send at once.
-const maxDelayed = 16
+const maxDelayed = 64
 
 // delayed lists the acknowledgements, or the connections with answers, that wait.
 type delayed[T any] struct {
@@ -151,9 +151,8 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 			return false
 		}
 	} else {
-		// The background goroutine flushes when its nap ends, at the latest. If it
-		// does not nap it may have looked already, and then blocks without a limit.
-		if !l.list() || !e.bg.napping.Load() {
+		// The background goroutine flushes when its nap ends, at the latest.
+		if !l.list() || !e.bg.guards() {
 			return false
 		}
 		l.messages = 0
@@ -223,6 +222,7 @@ func (l *Lane) settle() {
 // than grace.
 func (l *Lane) flush(grace monotime.Duration) {
 	now := monotime.Now()
+	send := Joint{Now: now}
 	var list [maxDelayed]*DelayedAck
 	for _, d := range l.delayed.takeAll(&list) {
 		c := d.conn
@@ -232,16 +232,17 @@ func (l *Lane) flush(grace monotime.Duration) {
 		case c.closed || !d.waiting:
 			c.mu.Unlock()
 		case grace > 0 && d.mayStillAnswer(now, grace) && d.list() &&
-			l.eng.bg.napping.Load(): // in this order, see DelayUnlock
+			l.eng.bg.guards(): // in this order, see guards
 			c.mu.Unlock()
 		default:
 			if grace > 0 && d.answered {
 				d.expire()
 			}
 			d.waiting = false
-			c.PumpUnlock(now)
+			send.PumpUnlock(c)
 		}
 	}
+	send.Finish()
 }
 
 // mayStillAnswer reports whether the acknowledgement should wait on: the application

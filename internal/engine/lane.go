@@ -35,6 +35,7 @@ type Lane struct {
 
 	delayed delayed[DelayedAck]
 	answers delayed[Conn]
+	joint   jointAnswers
 
 	_ [64]byte
 }
@@ -94,11 +95,12 @@ func (l *Lane) reads(o *Lane) bool {
 // count returns the number of polls, with those of all Lanes by Engine.Collect.
 func (l *Lane) count() uint64 { return l.polls.Load() + l.eng.bg.polls.Load() }
 
-// polled returns the number of polls of all Lanes.
+// polled returns the number of polls of all Lanes, and of answers: a thread that answers many
+// messages polls when it has done so.
 func (e *Engine) polled() uint64 {
 	n, used := e.bg.polls.Load(), e.usedLanes()
 	for i := range used {
-		n += used[i].polls.Load()
+		n += used[i].polls.Load() + uint64(used[i].joint.answered.Load())
 	}
 	return n
 }

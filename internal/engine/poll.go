@@ -24,6 +24,7 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 	if e.arrival.sleepy.Load() {
 		e.arrival.sleepy.Store(false)
 	}
+	l.joint.forget()
 	rings := *e.rings.Load()
 	for i := range rings {
 		if r := &rings[i]; l.reads(r.lane) {

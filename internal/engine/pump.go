@@ -46,13 +46,17 @@ func (c *Conn) AwaitUnless(done func() bool) {
 // lock.
 func (c *Conn) PumpUnlock(now monotime.Time) {
 	if c.pumping { // the pumping thread will see the work
+		c.more = true
 		c.mu.Unlock()
 		return
 	}
 	c.Flush(now)
-	if c.answers.left > 0 {
-		c.answers.last = monotime.Now() // the write took its time
-	}
+	c.endPumpUnlock()
+}
+
+// endPumpUnlock sets the machine's timer and delivers its events. It releases the lock.
+func (c *Conn) endPumpUnlock() {
+	c.answerWritten()
 	when := min(c.machine.NextTimeout(), c.retry)
 	arm := when.Before(c.armed)
 	if arm {
@@ -67,11 +71,16 @@ func (c *Conn) PumpUnlock(now monotime.Time) {
 // Flush sends the machine's output; no thread pumps.
 func (c *Conn) Flush(now monotime.Time) {
 	if !c.closed {
-		c.pumping, c.retry = true, monotime.Never
-		c.answers.waiting, c.answers.batch = false, 0
+		c.beginPump()
 		c.transport.FlushOutput(now)
 		c.pumping = false
 	}
+}
+
+// beginPump makes the caller the pumping thread, which sends everything.
+func (c *Conn) beginPump() {
+	c.pumping, c.more, c.retry = true, false, monotime.Never
+	c.answers.waiting, c.answers.batch = false, 0
 }
 
 // RetryAt makes the engine call FlushOutput, its caller, again at a time.

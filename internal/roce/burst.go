@@ -27,19 +27,19 @@ const arenaBytes = MaxBurstBytes + 1024
 
 // Burst holds datagrams to one queue pair: all of SegmentBytes but
 // the last, which may be shorter, so that one UDP_SEGMENT send carries it.
-// Machines fill it; the engine writes it and calls Reset.
+// Machines fill it; the engine writes it and calls Reset. After NextTurn another machine, whose
+// packets go the same way, adds datagrams of the same size.
 //
 // Payload is copied or pointed at in place; pointed-at regions are held until
 // Reset, so that deregistering waits for the write and frees nothing under it.
 type Burst struct {
 	path     *Path
-	dst      ib.QPN
 	segBytes int
 	n        int // complete datagrams
-	packets  int // that they stand for
 	limit    int // datagrams at most
 	room     int // bytes at most
 	bytes    int
+	turn     turn
 	closed   bool // a shorter datagram ended the burst
 	ack      AckPlace
 	plain    bool // see Into
@@ -62,6 +62,16 @@ type Burst struct {
 
 // undo is the state of the burst when the open datagram was begun.
 type undo struct{ arena, iov, held, mark int }
+
+// turn is the part of a burst that one machine has filled.
+type turn struct {
+	path    *Path
+	dst     ib.QPN
+	from    int  // datagrams before it
+	bytes   int  // of them
+	packets int  // that the datagrams of the turn stand for
+	refused bool // Begin refused a datagram
+}
 
 // NewBurst returns an empty burst with its buffers allocated.
 func NewBurst() *Burst {
@@ -128,6 +138,15 @@ func (b *Burst) StandsFor(n uint32) { b.more = n - 1 }
 // Scratch returns room for the spans of the datagram under construction.
 func (b *Burst) Scratch() []mem.Span { return b.scratch[:0] }
 
+// NextTurn has another machine add datagrams. Len, Packets and Bytes count those of its turn.
+func (b *Burst) NextTurn() { b.turn = turn{from: b.n, bytes: b.bytes} }
+
+// Refused reports whether Begin has refused a datagram in this turn: the machine has more to send.
+func (b *Burst) Refused() bool { return b.turn.refused }
+
+// IsBurst reports whether the datagrams of all turns are more than one.
+func (b *Burst) IsBurst() bool { return b.n > 1 }
+
 // Path returns the destination of the burst.
 func (b *Burst) Path() *Path { return b.path }
 
@@ -135,13 +154,13 @@ func (b *Burst) Path() *Path { return b.path }
 func (b *Burst) SegmentBytes() int { return b.segBytes }
 
 // Len returns the number of datagrams.
-func (b *Burst) Len() int { return b.n }
+func (b *Burst) Len() int { return b.n - b.turn.from }
 
 // Packets returns the number of packets of the path MTU that the datagrams stand for.
-func (b *Burst) Packets() int { return b.packets }
+func (b *Burst) Packets() int { return b.turn.packets }
 
 // Bytes returns the UDP payload bytes of all datagrams.
-func (b *Burst) Bytes() int { return b.bytes }
+func (b *Burst) Bytes() int { return b.bytes - b.turn.bytes }
 
 // Iov returns the bytes of the burst as a scatter list, valid until Reset.
 func (b *Burst) Iov() [][]byte { return b.iov }
@@ -153,12 +172,17 @@ func (b *Burst) Full() bool { return b.closed || b.n == b.limit }
 // ICRC), starting with bth. It reports false, and changes nothing, if the
 // datagram does not fit this burst.
 func (b *Burst) Begin(path *Path, size int, bth wire.BTH) bool {
-	if b.n == 0 {
-		b.path, b.dst, b.segBytes = path, bth.DestQP, size
-	} else if b.path != path || b.dst != bth.DestQP || b.Full() || size > b.segBytes ||
-		b.bytes+size > b.room {
+	switch {
+	case b.n == 0:
+		b.path, b.segBytes = path, size
+	case b.Full(), size > b.segBytes, b.bytes+size > b.room,
+		b.Len() > 0 && (b.turn.path != path || b.turn.dst != bth.DestQP),
+		// a shorter one would end the burst
+		b.Len() == 0 && (size != b.segBytes || !path.isThatOf(b.path)):
+		b.turn.refused = true
 		return false
 	}
+	b.turn.path, b.turn.dst = path, bth.DestQP
 	b.undo = undo{len(b.arena), len(b.iov), len(b.held), b.mark}
 	b.open, b.written, b.first, b.more = size, 0, true, 0
 	b.start = len(b.arena)
@@ -309,7 +333,7 @@ func (b *Burst) End() {
 	b.start = len(b.arena)
 	b.bytes += b.open
 	b.n++
-	b.packets += 1 + int(b.more)
+	b.turn.packets += 1 + int(b.more)
 	b.closed = b.open < b.segBytes
 	b.open = 0
 }

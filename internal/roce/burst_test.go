@@ -238,3 +238,63 @@ func burstIntoMemory(t *testing.T, stream bool) {
 		t.Error("the burst after one into memory has no ICRC, or is there too")
 	}
 }
+
+// The datagrams of several queue pairs make one burst where they go the same way and are of one
+// size. Each machine sees only those of its turn.
+func TestBurstOfSeveralQueuePairs(t *testing.T) {
+	sameWay := *burstPath
+	otherPort := NewPath(burstPath.Src, 0xc002, &ib.GRH{DGID: ib.GIDFromAddr(burstPath.Dst)})
+	otherClass := burstPath.WithECN(ECT0)
+	b := NewBurst()
+	turn := func(path *Path, q ib.QPN, sizes ...int) (taken int) {
+		b.NextTurn()
+		for _, n := range sizes {
+			size, h := packet(n)
+			h.DestQP = q
+			if b.Begin(path, size, h) {
+				b.Copy(make([]byte, n))
+				b.End()
+				taken++
+			}
+		}
+		if b.Len() != taken || b.Packets() != taken || b.Refused() != (taken < len(sizes)) {
+			t.Errorf("a turn of %d datagrams has %d, %d packets, refused %t", taken, b.Len(),
+				b.Packets(), b.Refused())
+		}
+		return taken
+	}
+	for i, o := range []struct {
+		path  *Path
+		q     ib.QPN
+		sizes []int
+		want  int
+	}{
+		{burstPath, 1, []int{100, 100}, 2},
+		{&sameWay, 2, []int{100}, 1},
+		{&sameWay, 3, nil, 0},
+		{otherPort, 4, []int{100}, 0},
+		{otherClass, 4, []int{100}, 0},
+		{&sameWay, 5, []int{104}, 0},     // longer
+		{&sameWay, 6, []int{96}, 0},      // would end the burst for others
+		{burstPath, 7, []int{100, 8}, 2}, // ends it
+		{burstPath, 8, []int{100}, 0},
+	} {
+		if got := turn(o.path, o.q, o.sizes...); got != o.want {
+			t.Errorf("turn %d: %d datagrams taken, want %d", i, got, o.want)
+		}
+	}
+	b.Seal()
+	all := bytes.Join(b.Iov(), nil)
+	for i, want := range []ib.QPN{1, 1, 2, 7, 7} {
+		raw := all[:min(len(all), b.SegmentBytes())]
+		all = all[len(raw):]
+		var p wire.Packet
+		if m := p.Parse(raw); m != wire.WellFormed || p.DestQP != want ||
+			!burstPath.Pseudo.VerifyWithID(raw, uint16(i)) {
+			t.Errorf("datagram %d: %v, for %v, or a wrong ICRC", i, m, p.DestQP)
+		}
+	}
+	if len(all) != 0 {
+		t.Errorf("%d bytes more", len(all))
+	}
+}

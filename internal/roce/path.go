@@ -38,6 +38,12 @@ func NewPath(src netip.Addr, srcPort uint16, g *ib.GRH) *Path {
 	}
 }
 
+// isThatOf reports whether packets of p and q differ in nothing but their queue pairs.
+func (p *Path) isThatOf(q *Path) bool {
+	return p == q || p.Dst == q.Dst && p.Src == q.Src && p.SrcPort == q.SrcPort &&
+		p.TClass == q.TClass && p.HopLimit == q.HopLimit
+}
+
 // ECN codepoints: the low two bits of a traffic class. Spec: RFC 3168, section 5.
 const (
 	NotECT  = 0

@@ -53,11 +53,11 @@ func (r *requester) marked(now monotime.Time, q *QP) {
 
 // sendCNP fills a burst with the CNP that is pending.
 func (q *QP) sendCNP(b *roce.Burst) {
-	q.cnp.pending = false
 	h := wire.BTH{Opcode: wire.CNP, PKey: q.cnp.pkey, BECN: true, DestQP: q.Attr.DestQPN}
 	if !b.Begin(q.cnp.path, wire.BTHBytes+cnpBytes+wire.ICRCBytes, h) {
 		return
 	}
+	q.cnp.pending = false
 	var reserved [cnpBytes]byte
 	b.Copy(reserved[:])
 	b.End()

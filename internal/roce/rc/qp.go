@@ -170,7 +170,7 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 	if q.cnp.pending {
 		q.sendCNP(b)
 		q.Sent(b)
-		return true
+		return b.Len() > 0
 	}
 	requests := q.State() == ib.QPRTS || q.State() == ib.QPSQD
 	later := b.AckPlace() == roce.AckLater

@@ -261,7 +261,7 @@ func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	if r.cur < q.SQ.Tail() {
 		q.sendPacket(now, q.SQ.AtAbs(r.cur), b)
 	}
-	r.probing = false
+	r.probing = b.Len() == 0 && b.Refused()
 	r.cur, r.off, r.next = cur, off, next
 }
 

@@ -44,8 +44,9 @@ type SourcePool struct {
 type Source struct {
 	*Socket
 	pool *SourcePool
-	at   int // immutable
-	refs int // guarded by pool.mu
+	at   int    // immutable
+	flow uint32 // immutable: of the first that acquired it
+	refs int    // guarded by pool.mu
 }
 
 // NewSourcePool returns a pool that opens sockets on addr as they are needed.
@@ -58,15 +59,21 @@ func NewSourcePool(addr netip.Addr, o Options) *SourcePool {
 	return p
 }
 
-// Acquire returns a socket for a flow: one of its own while there are fewer than MaxSources, then
-// one of those there are, by hash of flow. The flow keeps it, and with it the source port, until
-// Release. Flows of a loopback address share one: there is no trunk to spread over. Without
-// descriptors they share the existing ones.
+// Acquire returns a socket for a flow: the one that it has, else a new one while there are fewer
+// than MaxSources, then one of those there are, by hash of flow. The caller keeps it, and with it
+// the source port, until Release. Flows of a loopback address share one: there is no trunk to
+// spread over. Without descriptors they share the existing ones.
 func (p *SourcePool) Acquire(flow uint32) (*Source, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, errors.New("udp: source pool is closed")
+	}
+	for _, s := range p.slot {
+		if s != nil && s.flow == flow {
+			s.refs++
+			return s, nil
+		}
 	}
 	// The flow's own slot first, so that the same flow tends to the same port.
 	hash := flow * 0x9e3779b1 // 2^32 / golden ratio
@@ -79,7 +86,7 @@ func (p *SourcePool) Acquire(flow uint32) (*Source, error) {
 				at = (at + 1) % MaxSources
 			}
 			p.open++
-			p.slot[at] = &Source{Socket: u, pool: p, at: at, refs: 1}
+			p.slot[at] = &Source{Socket: u, pool: p, at: at, flow: flow, refs: 1}
 			return p.slot[at], nil
 		}
 		exhausted := errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)

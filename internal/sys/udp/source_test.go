@@ -47,6 +47,32 @@ func TestSourcePortsDifferThenAreShared(t *testing.T) {
 	})
 }
 
+// A flow that comes again gets the socket that it has.
+func TestSourceOfAFlowIsOne(t *testing.T) {
+	p := NewSourcePool(netip.MustParseAddr("127.0.0.1"), Options{})
+	p.most = MaxSources // as of an address that is not a loopback one
+	defer p.Close()
+	var got []*Source
+	for _, flow := range []uint32{1, 2, 1, 1, 2} {
+		s, err := p.Acquire(flow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, s)
+	}
+	if got[0] == got[1] || got[2] != got[0] || got[3] != got[0] || got[4] != got[1] {
+		t.Error("two flows share a socket, or one has two")
+	}
+	for _, s := range got {
+		if err := s.Release(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.open != 0 {
+		t.Errorf("%d are open after the last release", p.open)
+	}
+}
+
 // TestSourcesOfLoopbackAreOne has any number of flows take one descriptor.
 func TestSourcesOfLoopbackAreOne(t *testing.T) {
 	p := NewSourcePool(netip.MustParseAddr("127.0.0.1"), Options{})

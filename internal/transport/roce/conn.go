@@ -78,7 +78,8 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	src netip.Addr) (func(monotime.Time), error) {
 	var path *roce.Path
 	if mask&ib.QPAV != 0 {
-		port, err := c.Bind(src)
+		flow := pathTag(src, attr.AH.GRH.DGID.Addr()) + uint32(c.ack.Lane().Number())
+		port, err := c.bind(src, flow)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +111,11 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 
 // Bind makes a queue pair reachable at a local address and able to send from it. It returns the UDP
 // source port of its packets.
-func (c *Conn) Bind(src netip.Addr) (uint16, error) {
+func (c *Conn) Bind(src netip.Addr) (uint16, error) { return c.bind(src, uint32(c.QPN())) }
+
+// bind is Bind for packets of a flow. The flow of a connected queue pair is that of its peer's
+// address and of its Lane, whose packets may leave together: see together.
+func (c *Conn) bind(src netip.Addr, flow uint32) (uint16, error) {
 	if err := c.roce.open(src); err != nil {
 		return 0, err
 	}
@@ -119,7 +124,7 @@ func (c *Conn) Bind(src netip.Addr) (uint16, error) {
 	c.Unlock()
 	if s == nil {
 		var err error
-		if s, err = c.roce.source(src, c.QPN()); err != nil {
+		if s, err = c.roce.source(src, flow); err != nil {
 			return 0, err
 		}
 		c.Lock()
@@ -151,6 +156,10 @@ func (c *Conn) sourceOf(src netip.Addr) *source {
 type pumper struct {
 	bursts [engine.BurstsPerWrite]*roce.Burst
 	out    [engine.BurstsPerWrite]udp.Datagrams
+
+	// of a group: see NewGroup
+	sources [engine.BurstsPerWrite]*source // of the bursts
+	n       int                            // bursts in use
 }
 
 var pumpers = sync.Pool{New: func() any {

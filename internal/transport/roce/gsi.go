@@ -183,7 +183,7 @@ func (t *Transport) sendMAD(src, dst netip.Addr, mad []byte) error {
 	case received:
 		return t.sendMADByKeeper(src, dst, mad)
 	}
-	s, err := t.source(src, ib.QP1)
+	s, err := t.source(src, uint32(ib.QP1))
 	if err != nil {
 		return err
 	}

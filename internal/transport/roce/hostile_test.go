@@ -199,7 +199,7 @@ func FuzzDatagram(f *testing.F) {
 		port.meta = roce.Meta{Src: peer, Dst: n.Addr, SrcPort: 50000}
 		before := total(n)
 		now := monotime.Now()
-		if c := port.datagram(now, fl, pseudo.Seal(b, 0), 0, nil); c != nil {
+		if c := port.datagram(&engine.Joint{Now: now}, fl, pseudo.Seal(b, 0), 0, nil); c != nil {
 			c.PumpUnlock(now)
 		}
 		if total(n) == before {

@@ -67,51 +67,54 @@ func (p *Port) TryPoll(mayDelayAck bool) int {
 		return engine.Busy
 	}
 	p.mayDelayAck = mayDelayAck
-	now, n, last := p.read()
+	var send engine.Joint
+	n, last := p.read(&send)
 	if last == nil {
+		send.Finish()
 		p.rxMu.Unlock()
 		return n
 	}
 	if !mayDelayAck {
-		p.leaveUnlock(last, now)
+		last.Heard(send.Now)
+		last.endTurnUnlock(&send, false)
 		p.rxMu.Unlock()
 		return n
 	}
 	// Sending takes as long as reading. Meanwhile a thread that polls may read on: it leaves the
-	// output of this connection to this thread, which pumps.
+	// output of these connections to this thread, which pumps.
 	p.writers.Add(1)
 	p.rxMu.Unlock()
-	last.Heard(now)
-	last.leaveUnlock(now, true)
+	last.Heard(send.Now)
+	last.endTurnUnlock(&send, true)
 	p.writers.Add(-1)
 	return n
 }
 
 // read handles one batch. It returns the last connection that a message was for, locked: its output
-// is to be pumped. The caller holds rxMu.
-func (p *Port) read() (now monotime.Time, messages int, cur *Conn) {
+// is to be pumped, and what send has is to be written. The caller holds rxMu.
+func (p *Port) read(send *engine.Joint) (messages int, cur *Conn) {
 	n, err := p.sock.ReadBatch(p.rx)
 	if n == 0 {
 		if err != nil {
 			p.roce.eng.CountReadError()
 		}
-		return now, 0, nil
+		return 0, nil
 	}
-	now = monotime.Now()
+	send.Now = monotime.Now()
 	for i := range n {
 		m := p.rx.Message(i)
 		f := p.flow(m)
 		p.meta = roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}
 		for j := range m.Segments() {
-			cur = p.datagram(now, f, m.Segment(j), uint16(j), cur)
+			cur = p.datagram(send, f, m.Segment(j), uint16(j), cur)
 		}
 	}
-	return now, n, cur
+	return n, cur
 }
 
 // datagram checks one datagram and gives it to its connection, which it
 // returns locked.
-func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Conn) *Conn {
+func (p *Port) datagram(send *engine.Joint, f *flow, b []byte, id uint16, cur *Conn) *Conn {
 	w := &p.roce.count
 	v := p.pkt.Parse(b)
 	if v != wire.WellFormed && v != wire.BadOpcode {
@@ -128,7 +131,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 	q := p.pkt.DestQP
 	if cur == nil || cur.QPN() != q {
 		if cur != nil {
-			p.leaveUnlock(cur, now)
+			p.leaveUnlock(cur, send)
 		}
 		cur = nil
 		if q == ib.QP1 {
@@ -139,7 +142,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 			return nil
 		}
 		if q == ib.QPMulticast {
-			if !p.roce.groups.deliver(now, p.group, &p.pkt, &p.meta) {
+			if !p.roce.groups.deliver(send.Now, p.group, &p.pkt, &p.meta) {
 				w.unknownQP.Add(1)
 			}
 			return nil
@@ -148,7 +151,7 @@ func (p *Port) datagram(now monotime.Time, f *flow, b []byte, id uint16, cur *Co
 			return nil
 		}
 	}
-	cur.packets.HandleInput(now, &p.pkt, &p.meta)
+	cur.packets.HandleInput(send.Now, &p.pkt, &p.meta)
 	return cur
 }
 
@@ -167,22 +170,44 @@ func (t *Transport) lock(q ib.QPN) *Conn {
 	return nil
 }
 
-// leaveUnlock ends a connection's turn, and releases its lock.
-func (p *Port) leaveUnlock(c *Conn, now monotime.Time) {
-	c.Heard(now)
-	c.leaveUnlock(now, p.mayDelayAck)
+// leaveUnlock ends a connection's turn, and releases its lock. Its output may be left to send.
+func (p *Port) leaveUnlock(c *Conn, send *engine.Joint) {
+	c.Heard(send.Now)
+	if !c.delayUnlock(send.Now, p.mayDelayAck) {
+		send.PumpUnlock(&c.Conn)
+	}
+}
+
+// endTurnUnlock is leaveUnlock for the last connection of a batch: all output is written.
+func (c *Conn) endTurnUnlock(send *engine.Joint, mayDelayAck bool) {
+	switch {
+	case send.Empty():
+		c.leaveUnlock(send.Now, mayDelayAck)
+		return
+	case !c.delayUnlock(send.Now, mayDelayAck):
+		send.PumpUnlock(&c.Conn)
+	}
+	send.Finish()
 }
 
 // leaveUnlock pumps a connection that packets came for, or, with mayDelayAck, delays its
 // acknowledgement. It releases the lock.
 func (c *Conn) leaveUnlock(now monotime.Time, mayDelayAck bool) {
+	if !c.delayUnlock(now, mayDelayAck) {
+		c.PumpUnlock(now)
+	}
+}
+
+// delayUnlock delays the acknowledgement, with mayDelayAck, and releases the lock. It reports
+// false, and keeps the lock, if the connection is to be pumped.
+func (c *Conn) delayUnlock(now monotime.Time, mayDelayAck bool) bool {
 	if mayDelayAck {
 		if psn, ok := c.packets.AckMayWait(); ok && c.ack.DelayUnlock(now, psn) {
-			return
+			return true
 		}
 	}
 	c.ack.Stop() // the acknowledgement has waited long enough
-	c.PumpUnlock(now)
+	return false
 }
 
 // verify checks the ICRC. Verbena sends identification i as segment i of a burst. Other senders

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"verbena/ib"
 	"verbena/internal/engine"
 	"verbena/internal/roce"
 	"verbena/internal/sys/faultcap"
@@ -22,8 +21,8 @@ type source struct {
 	refs int             // guarded by Transport.mu
 }
 
-// source returns the socket for packets of a queue pair from a local address.
-func (t *Transport) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
+// source returns the socket for packets of a flow from a local address.
+func (t *Transport) source(addr netip.Addr, flow uint32) (*source, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	pool := t.pools[addr]
@@ -36,7 +35,7 @@ func (t *Transport) source(addr netip.Addr, qpn ib.QPN) (*source, error) {
 		pool = udp.NewSourcePool(addr, o)
 		t.pools[addr] = pool
 	}
-	u, err := pool.Acquire(uint32(qpn))
+	u, err := pool.Acquire(flow)
 	if err != nil {
 		return nil, fmt.Errorf("roce: send from %v: %w", addr, err)
 	}
@@ -74,7 +73,7 @@ func (s *source) write(bursts []*roce.Burst, out []udp.Datagrams, comment string
 		b.Seal()
 		path := b.Path()
 		seg := b.SegmentBytes()
-		if b.Len() == 1 {
+		if !b.IsBurst() {
 			seg = 0
 		}
 		dst := path.Dst

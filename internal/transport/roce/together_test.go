@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/engine"
+	"verbena/internal/monotime"
+	"verbena/internal/testkit/rig"
+)
+
+// couples connects queue pairs of two nodes.
+func couples(t *testing.T, n, bytes int) (a, b []*endpoint) {
+	t.Helper()
+	x, y := newNode(t, forEver), newNode(t, forEver)
+	for range n {
+		e, peer := couple(t, x, y, bytes)
+		a, b = append(a, e), append(b, peer)
+	}
+	return a, b
+}
+
+// post posts a SEND of n bytes that nobody sends yet.
+func post(e *endpoint, n int) {
+	e.Lock()
+	w, _ := e.SQ.Reserve()
+	w.Opcode, w.Flags, w.Length = ib.WRSend, ib.SendSignaled, uint32(n)
+	w.SGE = append(w.SGE[:0], ib.SGE{Length: uint32(n), LKey: e.Region.LKey()})
+	e.SQ.Commit()
+	e.Machine().Doorbell(monotime.Now())
+	e.Unlock()
+}
+
+// sent returns the sends of a node's only socket, and the datagrams that they had.
+func sent(n *node) (messages, datagrams uint64) {
+	tr := Of(n.Eng)
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for u := range tr.sources {
+		c := u.Counters()
+		messages, datagrams = messages+c.SentMessages, datagrams+c.SentDatagrams
+	}
+	return messages, datagrams
+}
+
+// pumpAll sends the output of the queue pairs.
+func pumpAll(list []*endpoint) {
+	send := engine.Joint{Now: monotime.Now()}
+	for _, e := range list {
+		e.Lock()
+		send.PumpUnlock(e.Conn)
+	}
+	send.Finish()
+}
+
+// The messages of several queue pairs leave as one packet of the system.
+func TestQueuePairsSendTogether(t *testing.T) {
+	const pairs = 20
+	a, b := couples(t, pairs, 64)
+	for i := range a {
+		b[i].Recv()
+		post(a[i], 64)
+	}
+	messages, datagrams := sent(a[0].Node)
+	pumpAll(a)
+	m, d := sent(a[0].Node)
+	if m-messages != 1 || d-datagrams != pairs {
+		t.Errorf("%d sends of %d datagrams, want 1 of %d", m-messages, d-datagrams, pairs)
+	}
+	for i := range a {
+		b[i].Want(ib.WCRecv, ib.WCSuccess)
+		a[i].Want(ib.WCSend, ib.WCSuccess)
+	}
+	if n := b[0].Node.Counter("bad_icrc"); n != 0 {
+		t.Errorf("%d datagrams had a wrong ICRC", n)
+	}
+}
+
+// Packets of one queue pair stay in order, whatever the others have to send, and nothing is sent
+// twice.
+func TestQueuePairsSendTogetherInOrder(t *testing.T) {
+	const (
+		pairs = 12
+		most  = 20_000
+	)
+	a, b := couples(t, pairs, most)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 30 {
+		var want [pairs][]int
+		for i := range a {
+			for range rng.IntN(4) {
+				n := []int{64, 64, 64, 1024, 1500, most}[rng.IntN(6)]
+				want[i] = append(want[i], n)
+				b[i].Recv()
+				post(a[i], n)
+			}
+		}
+		pumpAll(a)
+		for i := range a {
+			for _, n := range want[i] {
+				if wc := b[i].Want(ib.WCRecv, ib.WCSuccess); wc.ByteLen != uint32(n) {
+					t.Fatalf("a message of %d bytes, want %d", wc.ByteLen, n)
+				}
+				a[i].Want(ib.WCSend, ib.WCSuccess)
+			}
+		}
+	}
+	for _, name := range []string{"bad_icrc", "out_of_seq_request"} {
+		if n := b[0].Node.Counter(name); n != 0 {
+			t.Errorf("%s is %d", name, n)
+		}
+	}
+}
+
+// A thread that has read the messages of several queue pairs sends its acknowledgements and its
+// answers as one packet of the system each.
+func TestAnswersOfQueuePairsLeaveTogether(t *testing.T) {
+	const pairs = 10
+	a, b := couples(t, pairs, 64)
+	together := false
+	rig.Until(t, "the answers leave together", func() bool { // slow ones do not
+		lull(b[0].Node)
+		for i := range a {
+			a[i].Recv()
+			b[i].Recv()
+			post(a[i], 64)
+		}
+		messages, _ := sent(b[0].Node)
+		pumpAll(a)
+		came := 0
+		for came < pairs {
+			b[0].Node.Eng.Collect(false)
+			came = 0
+			for i := range b {
+				came += b[i].CQ.Len()
+			}
+		}
+		var wc [4]ib.WC
+		for i := range b {
+			b[i].CQ.Poll(wc[:])
+			b[i].Send(64)
+		}
+		b[0].Node.Eng.Settle()
+		m, _ := sent(b[0].Node)
+		together = m-messages <= 2
+		for i := range a {
+			a[i].Want(ib.WCSend, ib.WCSuccess)
+			a[i].Want(ib.WCRecv, ib.WCSuccess)
+			b[i].Want(ib.WCSend, ib.WCSuccess)
+		}
+		return together
+	})
+}
