@@ -113,6 +113,19 @@ func (o *Out) Taken() bool {
 	return o.event >= 0
 }
 
+// Await waits up to patience for the peer's answer. It reports whether the peer may take the ring:
+// it has not refused it, and is there.
+func (o *Out) Await(patience monotime.Duration) bool {
+	for until := monotime.Now().Add(patience); ; {
+		there := o.Alive()
+		if !there || o.Taken() || monotime.Now() >= until {
+			return there
+		}
+		// fails without an answer; the goroutine that serves the Listener may take that first
+		_ = awaitInput(o.fd, monotime.Millisecond)
+	}
+}
+
 // Open reports whether o was not closed.
 func (o *Out) Open() bool { return o.memory != nil }
 
@@ -203,19 +216,8 @@ func say(fd int, self Identity, with int) error {
 
 // hear waits for the other side's hello, which comes with a descriptor.
 func hear(fd int, patience monotime.Duration) (h hello, with int, err error) {
-	for until := monotime.Now().Add(patience); ; {
-		left := max(until.Sub(monotime.Now()), 0)
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
-			int((left+monotime.Millisecond-1)/monotime.Millisecond))
-		if n > 0 {
-			break
-		}
-		if err != nil && err != unix.EINTR {
-			return hello{}, -1, os.NewSyscallError("poll", err)
-		}
-		if left == 0 {
-			return hello{}, -1, ErrSilent
-		}
+	if err := awaitInput(fd, patience); err != nil {
+		return hello{}, -1, err
 	}
 	var b [helloBytes + 1]byte
 	oob := make([]byte, unix.CmsgSpace(4*4))
@@ -232,6 +234,23 @@ func hear(fd int, patience monotime.Duration) (h hello, with int, err error) {
 		return hello{}, -1, errStranger
 	}
 	return h, fds[0], nil
+}
+
+// awaitInput waits until something has come. The error is ErrSilent if nothing comes in time.
+func awaitInput(fd int, patience monotime.Duration) error {
+	for until := monotime.Now().Add(patience); ; {
+		left := max(until.Sub(monotime.Now()), 0)
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
+			int((left+monotime.Millisecond-1)/monotime.Millisecond))
+		switch {
+		case n > 0:
+			return nil
+		case err != nil && err != unix.EINTR:
+			return os.NewSyscallError("poll", err)
+		case left == 0:
+			return ErrSilent
+		}
+	}
 }
 
 // rights returns the descriptors in control messages.

@@ -24,7 +24,9 @@ func (o *Out) Open() bool      { return false }
 func (o *Out) Taken() bool     { return false }
 func (o *Out) Alive() bool     { return false }
 func (o *Out) PeerEnded() bool { return false }
-func (o *Out) Close()          {}
+
+func (o *Out) Await(monotime.Duration) bool { return false }
+func (o *Out) Close()                       {}
 
 // In is a ring from another process.
 type In struct {

@@ -101,7 +101,7 @@ func (c *Conn) ringFor(to destination) (o *shm.Out, offer func()) {
 	if slot == t.rings.Slot() {
 		lane := t.laneOf(to.qpn)
 		if o = t.rings.LoopMade(lane); o == nil {
-			offer = func() { t.rings.Loop(lane) }
+			offer = func() { t.rings.OfferLoop(lane) }
 		}
 		return o, offer
 	}

@@ -110,11 +110,13 @@ func (o *Out) Wake() {
 	o.mu.Unlock()
 }
 
-// alive reports whether the reader is there.
-func (o *Out) alive() bool {
+// await waits up to patience for the reader, of another process, to take the ring. It reports
+// whether the reader is there, and has not refused it.
+func (o *Out) await(patience monotime.Duration) bool {
+	there := o.out == nil || o.out.Await(patience)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return !o.gone && (o.out == nil || o.out.Alive())
+	return there && !o.gone
 }
 
 // accepted reports whether the reader has taken the ring, which is not gone.

@@ -44,7 +44,7 @@ func (p Probe) NewOut(tx *shmring.Producer) *Out {
 }
 
 // Alive reports whether the reader of a ring is there.
-func (p Probe) Alive(o *Out) bool { return o.alive() }
+func (p Probe) Alive(o *Out) bool { return o.await(0) }
 
 // Write writes any bytes to a ring.
 func (p Probe) Write(o *Out, b []byte) { p.WriteEntry(o, b, false) }

@@ -172,15 +172,17 @@ func (l *Rings) Shared() bool { return l.listener != nil }
 func (l *Rings) LeadTo(slot int) bool { return l.on && (slot == l.self.Slot || l.listener != nil) }
 
 // To returns the ring to another process, of a slot, nil if there is none. It may wait for that
-// process.
-func (l *Rings) To(slot int) *Out {
+// process, also where Offer has made the ring.
+func (l *Rings) To(slot int) *Out { return l.to(slot, dialTimeout) }
+
+func (l *Rings) to(slot int, patience monotime.Duration) *Out {
 	l.dialMu.Lock()
 	defer l.dialMu.Unlock()
 	o := l.back(slot)
-	if o != nil && o.alive() {
+	if o != nil && o.await(patience) {
 		return o
 	}
-	return l.dial(slot, dialTimeout)
+	return l.dial(slot, patience)
 }
 
 // Taken returns the ring to a process, of a slot, that the process has taken; nil if there is none.
@@ -221,6 +223,19 @@ func (l *Rings) Loop(lane *engine.Lane) *Out {
 	}
 	l.dialMu.Lock()
 	defer l.dialMu.Unlock()
+	return l.makeLoop(lane)
+}
+
+// OfferLoop makes the ring of Loop. Like Offer it does not wait: To may wait for another process.
+func (l *Rings) OfferLoop(lane *engine.Lane) {
+	if l.dialMu.TryLock() {
+		l.makeLoop(lane)
+		l.dialMu.Unlock()
+	}
+}
+
+// makeLoop makes the ring of Loop, unless it is there. The caller holds dialMu.
+func (l *Rings) makeLoop(lane *engine.Lane) *Out {
 	if o := l.LoopMade(lane); o != nil {
 		return o
 	}

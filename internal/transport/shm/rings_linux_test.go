@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package shm
+
+import (
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"verbena/internal/engine"
+	"verbena/internal/monotime"
+	"verbena/internal/sys/shmring"
+)
+
+// noPackets is a reader of rings that stay empty.
+type noPackets struct{}
+
+func (noPackets) Burst(monotime.Time, *shmring.Message, bool) {}
+func (noPackets) EndTurn(monotime.Time, bool)                 {}
+
+// component is an engine's only one.
+type component struct {
+	engine.BaseComponent
+	rings *Rings
+}
+
+func (c component) Stop() { c.rings.Stop() }
+
+// openAlone returns the rings of an engine that has no other component.
+func openAlone(t *testing.T, dir string, slot int) (l *Rings) {
+	t.Helper()
+	make := func(e *engine.Engine) (engine.Component, error) {
+		l = Open(e, Config{
+			Slot:      slot,
+			Path:      func(slot int) string { return filepath.Join(dir, strconv.Itoa(slot)) },
+			NewReader: func(int, *atomic.Uint64) Reader { return noPackets{} },
+			OnEnd:     func(*Out) {},
+		})
+		return component{rings: l}, nil
+	}
+	e, err := engine.New(engine.Options{Components: []func(*engine.Engine) (engine.Component, error){make}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	if !l.Shared() {
+		t.Fatal("the rings lead to no other process")
+	}
+	return l
+}
+
+// A queue pair that pumps must not wait for To, which waits for another process.
+func TestOfferOfALoopDoesNotWait(t *testing.T) {
+	l := openAlone(t, t.TempDir(), 1)
+	lane := l.eng.FirstLane()
+	l.dialMu.Lock()
+	l.OfferLoop(lane)
+	if l.LoopMade(lane) != nil {
+		t.Error("a ring was made while another was")
+	}
+	l.dialMu.Unlock()
+	if l.OfferLoop(lane); l.LoopMade(lane) == nil {
+		t.Error("no ring was made")
+	}
+}
+
+// A process may refuse a ring that Offer has made. A connected queue pair would lose its first
+// packets in it, so To waits for the answer.
+func TestRingOfOfferIsAwaited(t *testing.T) {
+	dir := t.TempDir()
+	l := openAlone(t, dir, 1)
+	// The other process answers when its listener is served.
+	self, err := shmring.NetNamespace(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := shmring.Listen(filepath.Join(dir, "2"), self, l.eng.BellFD(), func(in *shmring.In) {
+		t.Cleanup(in.Close)
+	}, func(any) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	l.Offer(2)
+	if o, dial := l.Taken(2); o != nil || dial {
+		t.Fatalf("the ring is taken: %v, or there is none: %v", o != nil, dial)
+	}
+	made := make(chan *Out, 1)
+	go func() { made <- l.to(2, 60*monotime.Second) }()
+	for l.dialMu.TryLock() { // until it waits
+		l.dialMu.Unlock()
+		if len(made) > 0 {
+			t.Fatalf("it returned before the answer, a ring: %v", <-made != nil)
+		}
+		runtime.Gosched()
+	}
+	for len(made) == 0 {
+		other.Serve()
+		runtime.Gosched()
+	}
+	if o := <-made; o == nil || !o.accepted() {
+		t.Error("the ring is not taken")
+	}
+}
