@@ -39,15 +39,15 @@ var ibverbsUtils = slices.Concat([]exchange{
 	{program: "ibv_asyncwatch", server: "ibv_asyncwatch -d $DEV", ready: "async event FD", stays: true, either: true, client: "true",
 		answers: []string{`$DEV: async event FD \d+`}},
 },
-	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000", "-e -c -N"}),
+	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000", "-e -c -N", "-o -c", "-o -e", "-o -P -c", "-O -c", "-O -P"}),
 	pingpongs("uc", []string{"", "-e", "-c"}),
 	pingpongs("ud", []string{"-s 1000", "-s 1000 -e", "-s 1000 -c"}),
-	pingpongs("srq", []string{"", "-e", "-c", "-q 4"}),
+	pingpongs("srq", []string{"", "-e", "-c", "-q 4", "-o -c"}),
 	[]exchange{
 		{program: "ibv_xsrq_pingpong", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 $ADDR"},
+		{program: "ibv_xsrq_pingpong", label: "-o", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -o", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -o $ADDR"},
 		{program: "ibv_xsrq_pingpong", label: "-e", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e $ADDR"},
 	},
-	refusals("-o", "on-demand paging lets a device fault pages in; here memory is the application's own"),
 	[]exchange{
 		refusal("ibv_rc_pingpong", "-t", "isn't completion timestamp capable", "completion timestamps need a device's clock"),
 		refusal("ibv_rc_pingpong", "-j", "doesn't support dm allocation", "device memory needs a device"),
@@ -57,13 +57,6 @@ var ibverbsUtils = slices.Concat([]exchange{
 func pingpongs(kind string, labels []string) (all []exchange) {
 	for _, label := range labels {
 		all = append(all, pingpong(kind, label, bytesIn))
-	}
-	return all
-}
-
-func refusals(label, why string) (all []exchange) {
-	for _, program := range []string{"ibv_rc_pingpong", "ibv_srq_pingpong", "ibv_xsrq_pingpong"} {
-		all = append(all, refusal(program, label, "ODP capable|ODP|odp", why))
 	}
 	return all
 }

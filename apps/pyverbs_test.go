@@ -16,7 +16,6 @@ import (
 // They may for these reasons; another one fails.
 var lacked = regexp.MustCompile(`^(` + strings.Join([]string{
 	`Can not run the test over non (MLX5|EFA) device`, `Could not open mlx5 context.*`, // their drivers' own functions
-	`ODP is not supported.*`,
 	`Device memory is not supported`,
 	`Allocating dmabuf is not supported.*`,
 	`Create QP type 8 is not supported`, `Create Raw Packet QP.* is not supported`,
@@ -31,7 +30,7 @@ var skipped = regexp.MustCompile(`\.\.\. skipped ['"](.*)['"]`)
 var pyverbs = []exchange{
 	{program: "pyverbs", label: "its own tests", client: "sh " + file("pyverbs.sh") + " $DEV", says: []string{`Ran 2\d\d tests`, `(?m)^OK`}, limit: 3 * limit,
 		check: onlyLacked,
-		partly: "161 of its 273 tests skip themselves: 93 for functions of mlx5 and EFA; 68 for on-demand paging, device memory, dma-buf, raw packets, " +
+		partly: "146 of its 273 tests skip themselves: 93 for functions of mlx5 and EFA; 53 for device memory, dma-buf, raw packets, " +
 			"completion timestamps, tag matching, import of a device, CUDA or huge pages"},
 }
 

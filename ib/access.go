@@ -16,7 +16,7 @@ const (
 	AccessRemoteAtomic    Access = 1 << 3
 	AccessMWBind          Access = 1 << 4
 	AccessZeroBased       Access = 1 << 5
-	AccessOnDemand        Access = 1 << 6
+	AccessOnDemand        Access = 1 << 6 // the memory need not be mapped before it is used
 	AccessHugeTLB         Access = 1 << 7
 	AccessFlushGlobal     Access = 1 << 8
 	AccessFlushPersistent Access = 1 << 9
@@ -58,6 +58,16 @@ func (a Access) String() string {
 	}
 	return strings.Join(s, "|")
 }
+
+// MRAdvice is advice about memory that will be used soon: ibv_advise_mr_advice.
+type MRAdvice uint8
+
+// Advice about a range of an on-demand paging region.
+const (
+	AdvicePrefetch        MRAdvice = iota // page it in for reading
+	AdvicePrefetchWrite                   // and for writing
+	AdvicePrefetchNoFault                 // what is in memory already
+)
 
 // MWType is the type of a memory window.
 type MWType uint8

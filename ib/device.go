@@ -88,7 +88,36 @@ type DeviceAttr struct {
 	MaxPKeys              int
 	LocalCAAckDelay       uint8
 	PhysPortCnt           uint8
+	ODPCaps               ODPCaps
 }
+
+// ODPCaps says which work requests may name memory of AccessOnDemand: ibv_odp_caps.
+type ODPCaps struct {
+	General         ODPGeneralCaps
+	RC, UC, UD, XRC ODPTransportCaps
+}
+
+// ODPGeneralCaps is a set of properties of on-demand paging: ibv_odp_general_caps.
+type ODPGeneralCaps uint64
+
+// General capabilities of on-demand paging.
+const (
+	ODPSupport         ODPGeneralCaps = 1 << 0
+	ODPSupportImplicit ODPGeneralCaps = 1 << 1 // C programs only: see verbs.PD.RegMR
+)
+
+// ODPTransportCaps is a set of operations of a transport: ibv_odp_transport_cap_bits.
+type ODPTransportCaps uint32
+
+// Operations whose memory may be paged on demand.
+const (
+	ODPSend    ODPTransportCaps = 1 << 0
+	ODPRecv    ODPTransportCaps = 1 << 1
+	ODPWrite   ODPTransportCaps = 1 << 2
+	ODPRead    ODPTransportCaps = 1 << 3
+	ODPAtomic  ODPTransportCaps = 1 << 4
+	ODPSRQRecv ODPTransportCaps = 1 << 5
+)
 
 // PortState is the state of a port: ibv_port_state.
 type PortState uint8

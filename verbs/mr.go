@@ -14,8 +14,11 @@ type MR core.MR
 // RegMR registers buf in place: ibv_reg_mr(3). The region's address is that of buf, or 0 with
 // AccessZeroBased. The MR keeps buf alive. A region of no bytes grants nothing.
 //
-// Errors: EINVAL if buf is nil, or if access grants remote writing without AccessLocalWrite;
-// EOPNOTSUPP for AccessOnDemand.
+// Memory of AccessOnDemand may be mapped only later, or never: a request that needs a page that is
+// not mapped fails then. C programs can register their whole address space that way (address 0,
+// length SIZE_MAX). Go programs cannot: the garbage collector owns their heap.
+//
+// Errors: EINVAL if buf is nil, or if access grants remote writing without AccessLocalWrite.
 func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
 	v, err := (*core.PD)(p).RegMR(buf, access)
 	return (*MR)(v), err
@@ -26,6 +29,17 @@ func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
 func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
 	v, err := (*core.PD)(p).RegMRIOVA(buf, iova, access)
 	return (*MR)(v), err
+}
+
+// AdviseMR pages in memory that requests will use soon: ibv_advise_mr(3). The elements name memory
+// of the domain's regions of AccessOnDemand. It blocks until the pages are there.
+//
+// Errors: EFAULT if memory is outside its region or not mapped; ENOENT for a key of no region;
+// EINVAL for one of a window, or of a region without AccessOnDemand; EPERM for a region of another
+// domain, or for AdvicePrefetchWrite without AccessLocalWrite. Elements before the one that failed
+// are paged in.
+func (p *PD) AdviseMR(advice ib.MRAdvice, sgl []ib.SGE) error {
+	return (*core.PD)(p).AdviseMR(advice, sgl)
 }
 
 // AllocMR allocates a region for fast registration by Map and a WRRegMR work request. It grants

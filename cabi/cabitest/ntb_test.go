@@ -24,7 +24,7 @@ var onLinks = []string{
 // verbsOnLinks has programs of libibverbs about reliable connections and features of all devices.
 // Both ends are on one device: on a shared-memory hub a process connects to itself.
 var verbsOnLinks = []string{
-	"closefrom", "closefrom_busy", "cq_ex", "daemon", "events", "exit", "failed_peer", "fork", "fork_threads", "forked_objects", "mw", "objects", "peers", "poller",
+	"closefrom", "closefrom_busy", "cq_ex", "daemon", "events", "exit", "failed_peer", "fork", "fork_threads", "forked_objects", "mw", "objects", "odp", "peers", "poller",
 	"rc", "recvs", "refusals", "signals", "small_stacks", "srq", "unmapped",
 }
 

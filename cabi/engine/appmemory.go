@@ -21,13 +21,19 @@ import (
 // memoryOf returns memory of the application as a slice.
 //
 // Errors: EINVAL if the memory wraps around or is empty at the start of a page, as with the kernel.
-// EFAULT if part of it is not mapped, or is to be written and may not be. Source: ibv_reg_mr(3),
-// and the kernel, which pins the pages for the rights in access.
+// EFAULT if part of it is not mapped, or is to be written and may not be, unless it is paged on
+// demand. Source: ibv_reg_mr(3), and the kernel, which pins the pages for the rights in access.
 func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, error) {
 	at, n := uintptr(addr), uintptr(length)
 	page := uintptr(unix.Getpagesize())
 	if n == 0 && at%page == 0 || n > math.MaxInt || at+n < at {
 		return nil, invalid("%d bytes at %#x", n, at)
+	}
+	if access.Has(ib.AccessOnDemand) {
+		if mem.MeetsHeap(at, n) {
+			return nil, syscall.EFAULT
+		}
+		return unsafe.Slice((*byte)(addr), int(n)), nil // nobody needs its pages yet
 	}
 	last := at + max(n, 1) - 1
 	if !mem.Mapped(at, last-at+1) {

@@ -108,6 +108,14 @@ func vb_mr_dereg(mr C.vb_handle) C.int {
 	return C.int(errnoOf("ibv_dereg_mr", mrs.none()))
 }
 
+//export vb_mr_advise
+func vb_mr_advise(pd C.vb_handle, advice C.unsigned, sgl *C.struct_ibv_sge, n C.uint32_t) C.int {
+	if o := pds.get(handle(pd)); o != nil {
+		return C.int(errnoOf("ibv_advise_mr", o.mrAdvise(advice, sgl, n)))
+	}
+	return C.int(errnoOf("ibv_advise_mr", pds.none()))
+}
+
 //export vb_mw_alloc
 func vb_mw_alloc(pd C.vb_handle, mwType C.enum_ibv_mw_type, mw *C.vb_handle, rkey *C.uint32_t) C.int {
 	if o := pds.get(handle(pd)); o != nil {

@@ -10,6 +10,7 @@ import "C"
 import (
 	"math"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"verbena/ib"
@@ -28,24 +29,48 @@ func (o *pdObject) free() error { return o.verbs.Dealloc() }
 
 func (o *pdObject) mrReg(addr unsafe.Pointer, length C.size_t, iova C.uint64_t, access C.uint32_t,
 	mr *C.vb_handle, lkey, rkey *C.uint32_t) error {
-	at, rights := uint64(iova), ib.Access(access)
-	buf, err := memoryOf(addr, length, rights)
-	if err != nil {
-		return err
-	}
-	if rights.Has(ib.AccessZeroBased) && at == uint64(uintptr(addr)) {
-		at = 0 // ibv_reg_mr passes no other address
-	}
-	r, err := o.verbs.RegMRIOVA(buf, at, rights)
+	r, err := o.register(addr, length, uint64(iova), ib.Access(access))
 	if err != nil {
 		return err
 	}
 	m := &mrObject{ctx: o.ctx, verbs: r}
-	m.rights.Store(uint32(rights))
+	m.rights.Store(uint32(access))
 	if err = mrs.give(mr, m, r.Dereg); err == nil {
 		*lkey, *rkey = C.uint32_t(r.LKey()), C.uint32_t(r.RKey())
 	}
 	return err
+}
+
+func (o *pdObject) register(addr unsafe.Pointer, length C.size_t, iova uint64, access ib.Access) (
+	*core.MR, error) {
+	if access.Has(ib.AccessOnDemand) && addr == nil && length == C.SIZE_MAX {
+		if iova != 0 {
+			return nil, invalid("iova %#x of an implicit region", iova)
+		}
+		return o.verbs.RegAddressSpace(access)
+	}
+	buf, err := memoryOf(addr, length, access)
+	if err != nil {
+		return nil, err
+	}
+	if access.Has(ib.AccessZeroBased) && iova == uint64(uintptr(addr)) {
+		iova = 0 // ibv_reg_mr passes no other address
+	}
+	return o.verbs.RegMRIOVA(buf, iova, access)
+}
+
+// mrAdvise pages in memory of on-demand paging regions.
+func (o *pdObject) mrAdvise(advice C.unsigned, sgl *C.struct_ibv_sge, n C.uint32_t) error {
+	if advice > math.MaxUint8 {
+		return syscall.EOPNOTSUPP
+	}
+	for _, s := range unsafe.Slice(sgl, n) {
+		sge := ib.SGE{Addr: uint64(s.addr), Length: uint32(s.length), LKey: ib.LKey(s.lkey)}
+		if err := o.verbs.AdviseMR(ib.MRAdvice(advice), []ib.SGE{sge}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *mrObject) rereg(flags C.int, pd C.vb_handle, addr unsafe.Pointer, length C.size_t,

@@ -92,6 +92,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.mr_reg = vb_mr_reg,
 	.mr_rereg = vb_mr_rereg,
 	.mr_dereg = vb_mr_dereg,
+	.mr_advise = vb_mr_advise,
 	.mw_alloc = vb_mw_alloc,
 	.mw_free = vb_mw_free,
 	.channel_open = vb_channel_open,

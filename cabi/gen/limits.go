@@ -45,6 +45,8 @@ struct vb_kind {
 	int links; /* its devices are NTB links, not network interfaces */
 	unsigned headers; /* the room that they take of an interface's MTU */
 	uint64_t cap_flags_ex; /* device_cap_flags and those behind its bit 31 */
+	struct ibv_odp_caps odp_caps;
+	uint32_t xrc_odp_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -69,6 +71,9 @@ static const struct vb_kind vb_kinds[] = {
 		.cap_flags_ex = %#xULL,
 `, k, a.NodeType, transports[a.NodeType], d.GIDType(), links, d.Overhead(),
 			uint64(a.DeviceCapFlags))
+		odp := a.ODPCaps
+		fmt.Fprintf(&b, "\t\t.odp_caps = {%#x, {%#x, %#x, %#x}},\n\t\t.xrc_odp_caps = %#x,\n",
+			uint64(odp.General), uint32(odp.RC), uint32(odp.UC), uint32(odp.UD), uint32(odp.XRC))
 		deviceAttr(&b, a)
 		portAttr(&b, d.PortAttr())
 		b.WriteString("\t},\n")

@@ -284,6 +284,9 @@ struct vb_engine {
 	int (*mr_rereg)(vb_handle mr, int flags, vb_handle pd, void *addr, size_t length,
 			uint32_t access, uint32_t *lkey, uint32_t *rkey); /* ibv_rereg_mr */
 	int (*mr_dereg)(vb_handle mr); /* ibv_dereg_mr, ends mr */
+	/* advice is enum ib_uverbs_advise_mr_advice. Blocks until the pages are in memory. */
+	int (*mr_advise)(vb_handle pd, unsigned advice, struct ibv_sge *sgl,
+			 uint32_t n); /* ibv_advise_mr */
 	int (*mw_alloc)(vb_handle pd, enum ibv_mw_type mw_type, vb_handle *mw,
 			uint32_t *rkey); /* ibv_alloc_mw */
 	int (*mw_free)(vb_handle mw); /* ibv_dealloc_mw, ends mw */

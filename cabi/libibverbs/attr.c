@@ -28,6 +28,8 @@ void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *a
 	attr->orig_attr.node_guid = htobe64(device->guid);
 	attr->orig_attr.sys_image_guid = htobe64(device->guid);
 	attr->device_cap_flags_ex = device->kind->cap_flags_ex;
+	attr->odp_caps = device->kind->odp_caps;
+	attr->xrc_odp_caps = device->kind->xrc_odp_caps;
 	attr->phys_port_cnt_ex = PORT_COUNT;
 }
 

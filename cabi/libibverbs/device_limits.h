@@ -14,6 +14,8 @@ struct vb_kind {
 	int links; /* its devices are NTB links, not network interfaces */
 	unsigned headers; /* the room that they take of an interface's MTU */
 	uint64_t cap_flags_ex; /* device_cap_flags and those behind its bit 31 */
+	struct ibv_odp_caps odp_caps;
+	uint32_t xrc_odp_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -28,6 +30,8 @@ static const struct vb_kind vb_kinds[] = {
 		.links = 0,
 		.headers = 84,
 		.cap_flags_ex = 0x1c001323886ULL,
+		.odp_caps = {0x3, {0x3f, 0x7, 0x23}},
+		.xrc_odp_caps = 0x3d,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -99,6 +103,8 @@ static const struct vb_kind vb_kinds[] = {
 		.links = 0,
 		.headers = 0,
 		.cap_flags_ex = 0x1222880ULL,
+		.odp_caps = {0x3, {0x2f, 0x0, 0x0}},
+		.xrc_odp_caps = 0x0,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -170,6 +176,8 @@ static const struct vb_kind vb_kinds[] = {
 		.links = 0,
 		.headers = 0,
 		.cap_flags_ex = 0x1222880ULL,
+		.odp_caps = {0x3, {0x3f, 0x0, 0x0}},
+		.xrc_odp_caps = 0x0,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -241,6 +249,8 @@ static const struct vb_kind vb_kinds[] = {
 		.links = 1,
 		.headers = 84,
 		.cap_flags_ex = 0x1223880ULL,
+		.odp_caps = {0x3, {0x3f, 0x0, 0x0}},
+		.xrc_odp_caps = 0x0,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,

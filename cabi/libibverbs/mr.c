@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3).
+ * Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3), ibv_advise_mr(3).
  */
+#include "mr.h"
 #include "pd.h"
 
 #include <errno.h>
@@ -35,10 +36,6 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
 		return NULL;
 	}
 	access = without_hints(access);
-	if (access & IBV_ACCESS_ON_DEMAND) {
-		errno = EOPNOTSUPP;
-		return NULL;
-	}
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
 	region = calloc(1, sizeof(*region));
@@ -107,13 +104,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 		errno = EIO; /* one of them is from before a fork */
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	if (flags & IBV_REREG_MR_CHANGE_ACCESS) {
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		access = (int)without_hints((unsigned)access);
-		if (access & IBV_ACCESS_ON_DEMAND) {
-			errno = EOPNOTSUPP;
-			return IBV_REREG_MR_ERR_INPUT;
-		}
-	}
 	err = region->engine->mr_rereg(region->mr.handle, flags,
 				       flags & IBV_REREG_MR_CHANGE_PD ? vb_pd_handle(pd) : 0, addr, length,
 				       (unsigned)access, &lkey, &rkey);
@@ -144,4 +136,16 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
 		return err;
 	free(region);
 	return 0;
+}
+
+/* Pages are in memory when the call returns, with IBV_ADVISE_MR_FLAG_FLUSH and without. */
+int vb_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		 struct ibv_sge *sg_list, uint32_t num_sge)
+{
+	struct vb_pd *pd;
+
+	if (!ibpd || (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || !sg_list || !num_sge)
+		return EINVAL;
+	pd = vb_pd_of(ibpd);
+	return pd->engine->mr_advise(pd->handle, advice, sg_list, num_sge);
 }

@@ -5,6 +5,7 @@
  * return EOPNOTSUPP.
  */
 #include "cq.h"
+#include "mr.h"
 #include "mw.h"
 #include "pd.h"
 #include "qp.h"
@@ -25,6 +26,7 @@ void vb_fill_ops(struct vb_context *context)
 	o->post_recv = vb_post_recv;
 	o->post_srq_recv = vb_post_srq_recv;
 
+	v->advise_mr = vb_advise_mr;
 	v->create_cq_ex = vb_create_cq_ex;
 	v->create_qp_ex = vb_create_qp_ex;
 	v->open_qp = vb_open_qp;

@@ -51,6 +51,28 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
 		return nil, err
 	}
 	r, err := p.ctx.keys.Register(p.num, buf, iova, access)
+	return p.newMR(r, buf, err)
+}
+
+// RegAddressSpace registers all memory of a C program, on demand: ibv_reg_mr(3) of address 0 and
+// length SIZE_MAX.
+func (p *PD) RegAddressSpace(access ib.Access) (*MR, error) {
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
+	all := []byte{} // the region is a plain one
+	if err := checkAccess(all, access); err != nil {
+		return nil, err
+	}
+	if err := use(&p.users, "PD"); err != nil {
+		return nil, err
+	}
+	r, err := p.ctx.keys.RegisterAddressSpace(p.num, access)
+	return p.newMR(r, all, err)
+}
+
+// newMR makes an MR of a new region of the domain, which counts it already.
+func (p *PD) newMR(r *mem.Region, buf []byte, err error) (*MR, error) {
 	if err != nil {
 		p.users.Add(-1)
 		if errors.Is(err, mem.ErrNoKey) {
@@ -63,13 +85,39 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
 	return m, nil
 }
 
+// AdviseMR pages in memory of on-demand paging regions of the domain: ibv_advise_mr(3). It returns
+// when all is there.
+func (p *PD) AdviseMR(advice ib.MRAdvice, sgl []ib.SGE) error {
+	if err := p.ctx.alive(); err != nil {
+		return err
+	}
+	if advice > ib.AdvicePrefetchNoFault {
+		return fail(syscall.EOPNOTSUPP, "advice", "%d is not known", advice)
+	}
+	for i, sge := range sgl {
+		err := p.ctx.keys.Prefetch(p.num, sge, advice)
+		if err == nil {
+			continue
+		}
+		errno := syscall.EFAULT
+		switch err {
+		case mem.ErrNoKeyEntry:
+			errno = syscall.ENOENT
+		case mem.ErrNotOnDemand:
+			errno = syscall.EINVAL
+		case mem.ErrDomain, mem.ErrReadOnly:
+			errno = syscall.EPERM
+		}
+		return fail(errno, "sgl", "element %d, %d bytes at %#x by key %#x: %v", i, sge.Length,
+			sge.Addr, uint32(sge.LKey), err)
+	}
+	return nil
+}
+
 func checkAccess(buf []byte, access ib.Access) error {
 	switch {
 	case buf == nil:
 		return invalid("buf", "is nil")
-	case access.Has(ib.AccessOnDemand):
-		return fail(syscall.EOPNOTSUPP, "access",
-			"on-demand paging is not supported; all memory can be registered without pinning")
 	case !access.Valid():
 		return invalid("access", "%v: remote write and remote atomic need LOCAL_WRITE", access)
 	}

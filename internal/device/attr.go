@@ -31,6 +31,12 @@ const (
 	RoCEOverhead = 40 + 8 + 12 + 16 + 4 + 4
 )
 
+// On-demand paging covers each operation that the transport has.
+const (
+	odpGeneral = ib.ODPSupport | ib.ODPSupportImplicit
+	odpRC      = ib.ODPSend | ib.ODPRecv | ib.ODPWrite | ib.ODPRead | ib.ODPAtomic | ib.ODPSRQRecv
+)
+
 // Attr returns the device's attributes.
 func (d *Info) Attr() ib.DeviceAttr {
 	switch {
@@ -56,6 +62,8 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56,
 		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
+		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC, XRC: odpRC &^ ib.ODPRecv,
+			UC: ib.ODPSend | ib.ODPRecv | ib.ODPWrite, UD: ib.ODPSend | ib.ODPRecv | ib.ODPSRQRecv},
 	}
 }
 

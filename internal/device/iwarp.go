@@ -12,9 +12,9 @@ import (
 // FLUSH, and over TCP no atomics that an application could count on, as a peer
 // may have none.
 func (d *Info) iwarpAttr() ib.DeviceAttr {
-	atomics := ib.AtomicNone
+	atomics, odp := ib.AtomicNone, odpRC&^ib.ODPAtomic
 	if d.Kind == KindTRP {
-		atomics = ib.AtomicHCA
+		atomics, odp = ib.AtomicHCA, odpRC
 	}
 	return ib.DeviceAttr{
 		FWVer: "1.0.0", NodeType: ib.NodeRNIC, NodeGUID: d.GUID, SysImageGUID: d.GUID,
@@ -29,6 +29,7 @@ func (d *Info) iwarpAttr() ib.DeviceAttr {
 		AtomicCap: atomics, MaxMW: maxObjects,
 		MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, PhysPortCnt: 1,
+		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odp},
 	}
 }
 

@@ -11,10 +11,13 @@ type keyEntry struct {
 	pd     PD
 	access ib.Access
 	window bool   // no rights by LKey
+	strict bool   // on-demand paging: bytes for memory that is not mapped are an error
 	qpn    uint32 // anyQP, or the queue pair a type 2 window is tied to
 
 	base   uint64 // address of the first byte, as requests give it
 	length uint64 // bytes; base+length-1 does not overflow
+
+	hole extent // of offsets inside that it does not grant
 
 	mem  []byte    // the memory, if it is in one piece
 	segs []segment // or else its pieces, from offset off for length bytes
@@ -22,6 +25,9 @@ type keyEntry struct {
 
 	gate *drainGate
 }
+
+// An extent is a range of offsets.
+type extent struct{ start, end uint64 }
 
 // anyQP stands for no tie to a queue pair; it is outside the 24 bits of a QPN.
 const anyQP = ^uint32(0)
@@ -36,13 +42,14 @@ type segment struct {
 // Neither va+n nor base+length is ever formed: CVE-2016-8636.
 func (g *keyEntry) within(va, n uint64) (off uint64, ok bool) {
 	off = va - g.base // wraps to a large number below base
-	return off, g.length != 0 && off <= g.length && n <= g.length-off
+	return off, g.length != 0 && off <= g.length && n <= g.length-off &&
+		(off >= g.hole.end || off+n <= g.hole.start)
 }
 
 // cover makes g a window's entry over the memory of a region's, from offset off
-// for length bytes.
+// for length bytes, which within has allowed.
 func (g *keyEntry) cover(of *keyEntry, off, length uint64) {
-	g.length, g.gate = length, of.gate
+	g.length, g.gate, g.strict = length, of.gate, of.strict
 	if of.segs == nil {
 		g.mem = of.mem[off : off+length]
 		return

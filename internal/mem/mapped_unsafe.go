@@ -8,6 +8,10 @@ import (
 	"sync"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/ib"
 )
 
 // probePages is the number of pages of one call of mincore(2).
@@ -35,4 +39,33 @@ func Mapped(at, n uintptr) bool {
 		}
 	}
 	return true
+}
+
+// populate pages in b, for writing if the advice is so. It returns false if a part is not mapped,
+// or may not be written.
+func populate(b []byte, advice ib.MRAdvice) bool {
+	if len(b) == 0 {
+		return true
+	}
+	at := addressOf(b)
+	start := at &^ uintptr(pageBytes-1)
+	n := at + uintptr(len(b)) - start
+	how := uintptr(unix.MADV_POPULATE_READ)
+	switch advice {
+	case ib.AdvicePrefetchNoFault:
+		return Mapped(start, n)
+	case ib.AdvicePrefetchWrite:
+		how = unix.MADV_POPULATE_WRITE
+	}
+	for {
+		switch _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, start, n, how); errno {
+		case 0:
+			return true
+		case syscall.EINTR, syscall.EAGAIN:
+		case syscall.EINVAL: // before Linux 5.14, or a mapping of a device
+			return touch(b)
+		default:
+			return false
+		}
+	}
 }

@@ -12,6 +12,39 @@ func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 
 var pageBytes = os.Getpagesize()
 
+// Bounds of the addresses that applications use on 64-bit systems, and of those where the Go
+// runtime has its heap. It makes one arena behind the other, from a random address on. It goes
+// elsewhere only if the application has mapped something in between.
+const (
+	firstAddress = 1 << 16 // vm.mmap_min_addr is not above it
+	lastAddress  = 1<<48 - 1
+	arenaBytes   = 64 << 20
+	heapBytes    = 1 << 38
+)
+
+// heapObject is an early object, in the heap's first arena.
+var heapObject = new([64]byte)
+
+// addressSpace returns all memory that an application may have, and where in it the Go heap is.
+func addressSpace() ([]byte, extent) {
+	all := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), firstAddress)),
+		lastAddress-firstAddress)
+	heap := heap() - firstAddress
+	return all, extent{heap, heap + heapBytes}
+}
+
+func heap() uint64 {
+	return max(uint64(addressOf(heapObject[:]))&^(arenaBytes-1), 2*arenaBytes) - arenaBytes
+}
+
+// MeetsHeap reports whether some of the n bytes at an address are where the heap of the Go runtime
+// is, or may grow to. No memory of a C program is there. A slice of memory that is no object, or no
+// object any more, would end the process in a garbage collection.
+func MeetsHeap(at, n uintptr) bool {
+	start := heap()
+	return uint64(at) < start+heapBytes && start < uint64(at)+uint64(n)
+}
+
 // untilPage returns how many bytes from the start of b on are in its first page.
 func untilPage(b []byte) int { return pageBytes - int(addressOf(b)&uintptr(pageBytes-1)) }
 

@@ -43,10 +43,31 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, access ib.Access) (*Reg
 	if err := checkRegion(buf, iova, access); err != nil {
 		return nil, err
 	}
+	return t.register(&keyEntry{pd: pd, access: access, base: iova, length: uint64(len(buf)),
+		mem: buf})
+}
+
+// RegisterAddressSpace grants access to all memory of the process by its addresses, but the first
+// page and the heap of the Go runtime: an implicit region of on-demand paging.
+//
+// The heap is left out for the reason that MeetsHeap has. So a region of a Go program would be of
+// little use, and package verbs has none.
+//
+// Errors: as Register.
+func (t *Table) RegisterAddressSpace(pd PD, access ib.Access) (*Region, error) {
+	buf, hole := addressSpace()
+	access |= ib.AccessOnDemand
+	if err := checkRegion(buf, uint64(addressOf(buf)), access); err != nil {
+		return nil, err
+	}
+	return t.register(&keyEntry{pd: pd, access: access, base: uint64(addressOf(buf)),
+		length: uint64(len(buf)), mem: buf, hole: hole})
+}
+
+// register makes a region of an entry, and puts it in force.
+func (t *Table) register(g *keyEntry) (*Region, error) {
 	r := &Region{table: t}
-	g := &keyEntry{pd: pd, access: access, qpn: anyQP, base: iova,
-		length: uint64(len(buf)), mem: buf,
-		gate: &r.gate}
+	g.qpn, g.gate, g.strict = anyQP, &r.gate, g.access.Has(ib.AccessOnDemand)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.enterLocked(r, g); err != nil {
@@ -130,10 +151,12 @@ func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 	}
 	if flags&ib.ReregTranslation != 0 {
 		next.base, next.length, next.mem, next.gate = iova, uint64(len(buf)), buf, new(drainGate)
+		next.hole = extent{}
 	}
 	if flags&ib.ReregAccess != 0 {
 		next.access = access
 	}
+	next.strict = next.access.Has(ib.AccessOnDemand) || next.hole != extent{}
 	if err := checkRegion(next.mem, next.base, next.access); err != nil {
 		return nil, err
 	}

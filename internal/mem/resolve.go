@@ -29,7 +29,7 @@ func (t *Table) PutLocal(last *LastKey, pd PD, sge ib.SGE, data []byte) (v Acces
 		return v, false
 	}
 	if n := uint64(len(data)); g.segs == nil {
-		ok = copyIn(g.mem[off:off+n], data)
+		ok = g.copyIn(g.mem[off:off+n], data)
 	} else {
 		s := g.span(off, n)
 		ok = s.CopyIn(0, data)

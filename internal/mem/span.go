@@ -37,15 +37,17 @@ func (s *Span) Release() {
 }
 
 // CopyIn writes src at offset off; bytes for memory that is not mapped any more go nowhere. It
-// returns false if the memory is mapped and may not be written.
+// returns false if the memory is mapped and may not be written, or is not mapped and of
+// AccessOnDemand.
 func (s *Span) CopyIn(off int, src []byte) (ok bool) {
 	if !s.pieces() {
-		return copyIn(s.mem[off:off+len(src)], src)
+		dst := s.mem[off : off+len(src)]
+		return s.g == nil || s.g.copyIn(dst, src)
 	}
 	i, p := s.seek(off, len(src))
 	for ok = true; ok && len(src) > 0; {
 		n := min(len(p), len(src))
-		ok = copyIn(p, src[:n])
+		ok = s.g.copyIn(p, src[:n])
 		src = src[n:]
 		i++
 		if len(src) > 0 {
@@ -140,7 +142,9 @@ func (s *Span) FetchAdd(add uint64) (orig uint64, ok bool) {
 // Store8 writes the word in one piece: ATOMIC WRITE. The span must be
 // Aligned8. Bytes from the wire keep their order in memory if v is their
 // binary.NativeEndian value. For a word that is not mapped it is as CopyIn.
-func (s *Span) Store8(v uint64) (ok bool) { return store8(s.word(), v) || unmapped(s.mem) }
+func (s *Span) Store8(v uint64) (ok bool) {
+	return store8(s.word(), v) || !s.g.strict && unmapped(s.mem)
+}
 
 func (s *Span) word() *uint64 {
 	if !s.Aligned8() {

@@ -11,6 +11,9 @@ import "sync/atomic"
 // result.
 //
 // The key opens memory that is mapped anew at the address from then on.
+//
+// A region of AccessOnDemand is strict: a NIC does not pin its memory, and fails a request whose
+// pages it cannot get.
 
 // unplaced counts bytes that were placed nowhere, in the whole process.
 var unplaced atomic.Uint64
@@ -19,10 +22,10 @@ var unplaced atomic.Uint64
 // because the application has unmapped it, in the whole process.
 func Unplaced() uint64 { return unplaced.Load() }
 
-// copyIn copies src to registered memory, and skips parts that are not mapped. It returns false if
-// dst is mapped and may not be written.
-func copyIn(dst, src []byte) (ok bool) {
-	return Copy(dst, src) || copyAround(dst[:len(src)], src)
+// copyIn copies src to memory of g, and skips parts that are not mapped, unless g is strict. It
+// returns false if dst is mapped and may not be written, or if a strict region's is not mapped.
+func (g *keyEntry) copyIn(dst, src []byte) (ok bool) {
+	return Copy(dst, src) || !g.strict && copyAround(dst[:len(src)], src)
 }
 
 // copyAround is copyIn after a fault: page by page.

@@ -220,7 +220,8 @@ static void regions(struct end *e)
 		{"remote read alone", IBV_ACCESS_REMOTE_READ, 0},
 		{"unknown, required", all | 1 << 14, EINVAL},
 		{"unknown, optional", all | 1 << 25, 0},
-		{"on demand", all | IBV_ACCESS_ON_DEMAND, EOPNOTSUPP},
+		{"on demand", all | IBV_ACCESS_ON_DEMAND, 0},
+		{"on demand, remote write alone", IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND, EINVAL},
 	};
 	char *hole = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_pd *pd;

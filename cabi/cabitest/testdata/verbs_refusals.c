@@ -16,7 +16,6 @@ static void absent(void)
 	struct ibv_wq_init_attr wq = {.pd = e.pd, .cq = e.cq, .max_wr = 1, .max_sge = 1};
 	struct ibv_flow_attr flow = {0};
 	struct ibv_flow_action_esp_attr esp = {0};
-	struct ibv_sge sge = {0};
 	struct ibv_qp_rate_limit_attr rate = {0};
 
 	REFUSED(ibv_alloc_dm(ctx, &dm), EOPNOTSUPP);
@@ -27,7 +26,6 @@ static void absent(void)
 	REFUSED(ibv_create_flow_action_esp(ctx, &esp), EOPNOTSUPP);
 	REFUSED(ibv_alloc_null_mr(e.pd), EOPNOTSUPP);
 	REFUSED(ibv_reg_dmabuf_mr(e.pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE), EOPNOTSUPP);
-	EQUAL(ibv_advise_mr(e.pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EOPNOTSUPP);
 	EQUAL(ibv_modify_qp_rate_limit(e.qp, &rate), EOPNOTSUPP);
 }
 
@@ -36,7 +34,6 @@ static void regions(void)
 	REFUSED(ibv_reg_mr(e.pd, e.buf, 100, IBV_ACCESS_REMOTE_WRITE), EINVAL); /* without local write */
 	REFUSED(ibv_reg_mr(e.pd, e.buf, 100, IBV_ACCESS_REMOTE_ATOMIC), EINVAL);
 	REFUSED(ibv_reg_mr(e.pd, e.buf, 100, 1 << 15), EINVAL); /* no such right */
-	REFUSED(ibv_reg_mr(e.pd, e.buf, 100, IBV_ACCESS_ON_DEMAND), EOPNOTSUPP);
 	REFUSED(ibv_reg_mr(NULL, e.buf, 100, 0), EINVAL);
 	/* A hint that a device may ignore. */
 	struct ibv_mr *mr = ibv_reg_mr(e.pd, e.buf, 100, IBV_ACCESS_RELAXED_ORDERING);

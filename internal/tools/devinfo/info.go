@@ -120,11 +120,20 @@ func (p printer) limits(a *ib.DeviceAttr) {
 }
 
 // extended prints the attributes that ibv_query_device_ex(3) adds. A device in software over
-// sockets has none of them: on-demand paging, time stamps, offloads.
+// sockets has no time stamps and no offloads.
 func (p printer) extended(a *ib.DeviceAttr) {
 	p.f("\tgeneral_odp_caps:\n")
-	for _, transport := range []string{"rc", "uc", "ud", "xrc"} {
-		p.f("\t%s_odp_caps:\n\t\t\t\t\tNO SUPPORT\n", transport)
+	p.odpFlags(uint64(a.ODPCaps.General), "ODP_SUPPORT", "ODP_SUPPORT_IMPLICIT")
+	for _, t := range []struct {
+		transport string
+		caps      ib.ODPTransportCaps
+	}{{"rc", a.ODPCaps.RC}, {"uc", a.ODPCaps.UC}, {"ud", a.ODPCaps.UD}, {"xrc", a.ODPCaps.XRC}} {
+		p.f("\t%s_odp_caps:\n", t.transport)
+		if t.caps == 0 {
+			p.odpFlags(1, "NO SUPPORT")
+		}
+		p.odpFlags(uint64(t.caps), "SUPPORT_SEND", "SUPPORT_RECV", "SUPPORT_WRITE", "SUPPORT_READ",
+			"SUPPORT_ATOMIC", "SUPPORT_SRQ")
 	}
 	p.f("\tcompletion_timestamp_mask not supported\n")
 	p.f("\tcore clock not supported\n")
@@ -206,4 +215,13 @@ func gidText(g ib.GIDEntry) string {
 		return netip.AddrFrom16(g.GID).String()
 	}
 	return g.GID.String()
+}
+
+// odpFlags prints the names of the bits that are set, from bit 0 on.
+func (p printer) odpFlags(caps uint64, names ...string) {
+	for i, name := range names {
+		if caps>>i&1 != 0 {
+			p.f("\t\t\t\t\t%s\n", name)
+		}
+	}
 }
