@@ -25,17 +25,25 @@ func NewSet(taps ...*TAP) *Set {
 // Wait waits until an interface has a frame, and d at most.
 //
 // Errors: ErrStopped; the system's.
-func (s *Set) Wait(d time.Duration) error {
+func (s *Set) Wait(d time.Duration) error { return wait(s.list, d) }
+
+// Sleep waits for d, whether there are frames or not.
+//
+// Errors: ErrStopped; the system's.
+func (s *Set) Sleep(d time.Duration) error { return wait(s.list[:1], d) }
+
+// wait waits for some of a set's descriptors. The first one is that of Stop.
+func wait(list []unix.PollFd, d time.Duration) error {
 	limit := unix.NsecToTimespec(int64(max(d, 0)))
-	if _, err := unix.Ppoll(s.list, &limit, nil); err != nil {
-		for i := range s.list {
-			s.list[i].Revents = 0
+	if _, err := unix.Ppoll(list, &limit, nil); err != nil {
+		for i := range list {
+			list[i].Revents = 0
 		}
 		if !errors.Is(err, unix.EINTR) {
 			return os.NewSyscallError("ppoll", err)
 		}
 	}
-	if s.list[0].Revents != 0 {
+	if list[0].Revents != 0 {
 		return ErrStopped
 	}
 	return nil

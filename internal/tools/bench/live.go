@@ -26,7 +26,7 @@ import (
 type live struct {
 	rates, losses []string
 	trips         []time.Duration
-	seconds       int
+	seconds, mtu  int
 }
 
 // liveFlow is two programs that send from host a to host b, or have b's memory read.
@@ -110,6 +110,7 @@ payload and, in parentheses, the multiple of BBR's.`,
 		"`LOSSES` each way")
 	fs.DurationSliceVar(&l.trips, "rtt", []time.Duration{100 * time.Microsecond, time.Millisecond,
 		10 * time.Millisecond, 50 * time.Millisecond}, "round trips: `TIMES`")
+	fs.IntVar(&l.mtu, "mtu", 1500, "longest packet in `BYTES`; 4200 gives RoCE a path MTU of 4096")
 	fs.IntVar(&l.seconds, "seconds", 3, "length of each flow in `SECONDS`")
 	return cmd
 }
@@ -186,7 +187,8 @@ func (l *live) cell(ctx context.Context, dir, rate, loss string, trip time.Durat
 		return nil, err
 	}
 	rare := strconv.FormatBool(loss == "1%" && trip == 50*time.Millisecond)
-	cmd := exec.CommandContext(ctx, verbena, "sim", "--live", scenario, "--", self, "live-cell",
+	cmd := exec.CommandContext(ctx, verbena, "sim", "--live", "--mtu", strconv.Itoa(l.mtu),
+		scenario, "--", self, "live-cell",
 		strconv.Itoa(l.seconds), rare, result)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -139,6 +140,10 @@ func (o *options) liveInside(cmd *cobra.Command, s *scenario, program []string) 
 	for i, p := range ports {
 		w.stations[macOf(i)] = p
 	}
+	// Other threads collect garbage, and may wait for a processor while all of ours wait for them.
+	// There is next to none.
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(4 * maxFrameMemory)
 	ended := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread keeps its priority, and ends
