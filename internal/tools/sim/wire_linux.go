@@ -84,31 +84,35 @@ func (w *wire) carry() error {
 		taps = append(taps, p.tap)
 	}
 	set, grain, busy := tun.NewSet(taps...), grainOf(w.net), false
+	behind := false // there are frames left to read
 	for {
 		now := w.now()
 		sleep := mostSleep
 		if next := w.net.Next(); next != monotime.Never {
 			sleep = min(max(next.Sub(now), 0), mostSleep)
 		}
-		if busy { // more will have come when this has passed, and more be due
+		if busy && !behind { // more will have come when this has passed, and more be due
 			if err := set.Sleep(grain); err != nil {
 				return stopped(err)
 			}
+		}
+		if busy {
 			sleep = 0
 		}
 		if err := set.Wait(sleep); err != nil {
 			return stopped(err)
 		}
-		busy = false
+		busy, behind = false, false
 		for w.net.Step(w.now()) { // to now, so that no frame enters before it came
 			busy = true
 		}
 		for i, p := range w.ports {
 			if set.Ready(i) {
-				busy = true
-				if err := w.read(p); err != nil {
+				all, err := w.read(p)
+				if err != nil {
 					return err
 				}
+				busy, behind = true, behind || !all
 			}
 		}
 	}
@@ -127,14 +131,15 @@ const mostSleep = time.Minute
 
 func (w *wire) now() monotime.Time { return monotime.Time(time.Since(w.began)) }
 
-// read has frames of a port enter the network, all at the network's time.
-func (w *wire) read(p *port) error {
+// read has frames of a port enter the network, all at the network's time. It reports whether they
+// were all.
+func (w *wire) read(p *port) (all bool, err error) {
 	for range batch {
 		f := w.newFrame()
 		n, ok, err := p.tap.TryRead(f)
 		if !ok || err != nil {
 			w.recycle(f)
-			return err
+			return true, err
 		}
 		if n < ethernetHeader {
 			w.recycle(f)
@@ -142,7 +147,7 @@ func (w *wire) read(p *port) error {
 		}
 		w.enter(p, f[:n])
 	}
-	return nil
+	return false, nil
 }
 
 // enter has a frame enter the network: to the station that it names, or to all others.
