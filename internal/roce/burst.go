@@ -102,7 +102,8 @@ type AckPlace uint8
 // Places of an acknowledgement.
 const (
 	AckBehind AckPlace = iota // at the end of their burst, where it costs no send of its own
-	AckBefore                 // in a burst of its own before theirs
+	AckBefore                 // in a burst of its own before theirs, if the peer may wait for it
+	AckAlone                  // likewise, in any case
 	AckLater                  // not now: the engine asks for it later
 )
 

@@ -62,6 +62,7 @@ func (q *QP) handleDuplicate(p *wire.Packet) {
 	default:
 		// Acknowledge at once, also where nothing is asked for: its asker may have
 		// been lost.
+		q.resp.awaited = true
 		q.oweAck(q.receivedAfter(p.PSN))
 	}
 }
@@ -207,7 +208,7 @@ func (q *QP) sendAck(o *response, b *roce.Burst) bool {
 	if !q.respond(b, wire.RCAcknowledge, o.psn, 0) {
 		return false
 	}
-	q.resp.delivered = false
+	q.resp.delivered, q.resp.awaited = false, false
 	b.AETH(wire.AETH{Syndrome: o.syndrome, MSN: o.msn})
 	b.End()
 	return true

@@ -74,6 +74,72 @@ func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
 	s.WantPacket("the answer", wire.RCSendOnly, psn)
 }
 
+// It shares the answer's burst where the peer's application does not wait for it.
+func TestAcknowledgementComesBehindTheAnswerIfNobodyWaits(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		unawaited []bool // of requests that have no acknowledgement yet
+		first     bool   // the acknowledgement comes before the answer
+	}{
+		{"a foreign request", []bool{false}, true},
+		{"an unsignaled one", []bool{true}, false},
+		{"one after a foreign one", []bool{false, true}, true},
+		{"one before a foreign one", []bool{true, false}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := script.New(t, newRC)
+			s.PlaceAck(roce.AckBefore)
+			last := peerPSN
+			for range c.unawaited {
+				s.PostRecv(0, 10)
+			}
+			s.Together(func() {
+				for i, unawaited := range c.unawaited {
+					last = peerPSN + ib.PSN(i)
+					p := script.Request(wire.RCSendOnly, last, script.Bytes(2, 1))
+					p.Unawaited = unawaited
+					s.Recv(p)
+				}
+				s.Post(script.Send(100))
+			})
+			if c.first {
+				s.WantAck("first", last, ib.MSN(len(c.unawaited)))
+			}
+			s.WantPacket("the answer", wire.RCSendOnly, psn)
+			if !c.first {
+				s.WantAck("behind it", last, ib.MSN(len(c.unawaited)))
+				if s.Bursts != 1 {
+					t.Errorf("%d bursts, want 1", s.Bursts)
+				}
+			}
+		})
+	}
+}
+
+// A requester says that nobody waits for an acknowledgement unless it completes a signaled request.
+func TestUnawaitedRequests(t *testing.T) {
+	s := script.New(t, newRC)
+	want := func(why string, at ib.PSN, unawaited bool) {
+		t.Helper()
+		if p := s.WantPacket(why, wire.RCSendOnly, at); !p.AckReq || p.Unawaited != unawaited {
+			t.Errorf("%s: AckReq %t, Unawaited %t, want %t", why, p.AckReq, p.Unawaited, unawaited)
+		}
+	}
+	quiet := script.Send(8).Unsignaled()
+	s.Post(quiet)
+	want("unsignaled", psn, true)
+	s.Post(script.Send(8))
+	want("signaled", psn+1, false)
+	s.Post(script.Send(8), quiet)
+	s.WantPacket("signaled, not the last", wire.RCSendOnly, psn+2)
+	want("unsignaled, behind it", psn+3, false)
+	s.Post(quiet)
+	want("unsignaled again", psn+4, true)
+	s.Recv(script.Ack(psn+4, 5))
+	s.Post(quiet)
+	want("unsignaled after the acknowledgement", psn+5, true)
+}
+
 // An acknowledgement that goes with an answer costs no send of its own.
 func TestAcknowledgementSharesTheAnswersBurst(t *testing.T) {
 	for _, c := range []struct {

@@ -109,6 +109,7 @@ func (q *QP) acceptPacket(p *wire.Packet) {
 		q.Count[roce.RcvdMessages]++
 	}
 	if p.AckReq || r.naked {
+		r.awaited = r.awaited || !p.Unawaited
 		q.oweAck(r.epsn.Prev())
 	}
 }

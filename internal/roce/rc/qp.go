@@ -173,8 +173,12 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 		return b.Len() > 0
 	}
 	requests := q.State() == ib.QPRTS || q.State() == ib.QPSQD
-	later := b.AckPlace() == roce.AckLater
-	if requests && q.loneAck() && (later || b.AckPlace() == roce.AckBehind && !q.resp.ackWaited) {
+	place := b.AckPlace()
+	if place == roce.AckBefore && !q.resp.awaited {
+		place = roce.AckBehind
+	}
+	later := place == roce.AckLater
+	if requests && q.loneAck() && (later || place == roce.AckBehind && !q.resp.ackWaited) {
 		q.pollRequests(now, b)
 		q.resp.ackWaited = !later // for one burst only: the peer may be blocked on it
 		if n := b.Packets(); n > 0 && n < shortBurst {

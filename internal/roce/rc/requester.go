@@ -37,7 +37,8 @@ type requester struct {
 	limit   ib.MSN
 	credits bool
 
-	sinceAckReq int // packets since the last AckReq
+	sinceAckReq int  // packets since the last AckReq
+	awaits      bool // one of them ends a request that makes a completion
 
 	retries    uint8 // left before RETRY_EXC
 	rnrRetries uint8
@@ -395,6 +396,9 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 	h.Solicited = last && w.Flags&ib.SendSolicited != 0
 	packets := q.Packets(uint32(payload))
 	h.AckReq = q.wantAck(w, packets, last)
+	r.awaits = r.awaits || last && (q.SignalAll || w.Flags&ib.SendSignaled != 0)
+	// A repeated packet is late, and what follows may have waited for it to be acknowledged.
+	h.Unawaited = h.AckReq && !r.awaits && r.next == r.max && r.cur+1 == q.SQ.Tail()
 	h.Selective, h.Overtakes = true, w.Opcode == ib.WRRDMARead && q.overtakes(w)
 	size := op.Info().HeaderBytes + payload + int(h.Pad) + wire.ICRCBytes
 	if !b.Begin(q.Path, size, h) {
@@ -405,7 +409,7 @@ func (q *QP) request(b *roce.Burst, op wire.Opcode, w *queue.SendWQE, payload in
 		b.XRCETH(wire.XRCETH{SRQ: w.RemoteSRQ()})
 	}
 	if h.AckReq {
-		r.sinceAckReq = 0
+		r.sinceAckReq, r.awaits = 0, false
 	} else {
 		r.sinceAckReq += int(packets)
 	}

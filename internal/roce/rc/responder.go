@@ -27,6 +27,7 @@ type responder struct {
 	answered bool
 
 	delivered bool // a receive completed since the last acknowledgement was sent
+	awaited   bool // the peer's application may wait for the acknowledgement owed
 	ackWaited bool // the acknowledgement owed let one burst of requests go first
 
 	out   []response // owed to the peer, oldest first, in PSN order

@@ -40,8 +40,9 @@ func (p *player) compare(want *wire.Packet) error {
 // no choice.
 func difference(got, want *wire.Packet) error {
 	g, w := got.BTH, want.BTH
-	g.MigReq, w.MigReq = false, false       // rxe sends 0, hardware and we 1
-	g.Selective, g.Overtakes = false, false // reserved bits, which only we set
+	g.MigReq, w.MigReq = false, false // rxe sends 0, hardware and we 1
+	// reserved bits, which only we set
+	g.Selective, g.Overtakes, g.Unawaited = false, false, false
 	if g != w {
 		return fmt.Errorf("BTH %+v, recorded %+v", g, w)
 	}

@@ -46,7 +46,7 @@ func (g *pumper) Add(now monotime.Time, of *engine.Conn) bool {
 		} else {
 			b.Limit(roce.MaxSegments)
 		}
-		b.PlaceAck(roce.AckBefore)
+		b.PlaceAck(roce.AckAlone)
 		if c.ack.Waiting() {
 			if _, ok := c.packets.AckMayWait(); ok {
 				break

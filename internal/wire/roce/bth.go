@@ -22,6 +22,7 @@ const (
 	bthAckReq    = 1 << 7 // byte 8
 	bthSelective = 1 << 6
 	bthOvertakes = 1 << 5
+	bthUnawaited = 1 << 4
 )
 
 // DestQPOffset is the offset of the 24 bits of BTH.DestQP in a UDP payload, for
@@ -49,6 +50,9 @@ type BTH struct {
 	// Overtakes is another reserved bit, of READ requests between two ends of Verbena: the
 	// responder may carry the READ out although it misses requests before it.
 	Overtakes bool
+	// Unawaited is one of requests with AckReq: the requester's application waits for no completion
+	// by the acknowledgement, which may come behind the peer's answer.
+	Unawaited bool
 	PSN       ib.PSN
 }
 
@@ -76,6 +80,7 @@ func (h *BTH) decode(b []byte) {
 	h.AckReq = b[8]&bthAckReq != 0 // A (1) | reserved (7)
 	h.Selective = b[8]&bthSelective != 0
 	h.Overtakes = b[8]&bthOvertakes != 0
+	h.Unawaited = b[8]&bthUnawaited != 0
 	h.PSN = ib.NewPSN(binary.BigEndian.Uint32(b[8:]))
 }
 
@@ -102,6 +107,9 @@ func (h BTH) Append(b []byte) []byte {
 	}
 	if h.Overtakes {
 		ack |= bthOvertakes
+	}
+	if h.Unawaited {
+		ack |= bthUnawaited
 	}
 	return append(b,
 		byte(h.Opcode), flags|h.Pad&3<<bthPadShift|h.TVer&bthTVerMask, byte(h.PKey>>8),
