@@ -3,11 +3,16 @@
 package policy
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 // names returns the names that a file declares at package level, without its functions.
@@ -43,6 +48,62 @@ func TestTableListsEveryNumber(t *testing.T) {
 	for _, file := range []string{"default.go", "experiment.go"} {
 		if got := names(t, file); !slices.Equal(got, want) {
 			t.Errorf("%s declares %v, the table lists %v", file, got, want)
+		}
+	}
+}
+
+// document returns the page that lists all constants.
+func document(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../../../docs/design/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// text returns a number's value with its unit.
+func (n Number) text() string {
+	switch {
+	case n.Unit == "ns":
+		return regexp.MustCompile("[0-9]+").ReplaceAllString(time.Duration(n.Default).String(), "$0 ")
+	case n.Unit == "bytes" && n.Default%1024 == 0:
+		return fmt.Sprintf("%d KiB", n.Default/1024)
+	}
+	return fmt.Sprintf("%d %s", n.Default, n.Unit)
+}
+
+// The page has the rows of the table.
+func TestPageHasTheTable(t *testing.T) {
+	var want strings.Builder
+	want.WriteString("| Constant | Value | For | Shown by |\n|---|---|---|---|\n")
+	for _, n := range Table {
+		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", n.Name, n.text(), n.Why, n.Shown)
+	}
+	_, rest, _ := strings.Cut(document(t), "<!-- policy -->\n")
+	got, _, ok := strings.Cut(rest, "<!-- end of policy -->")
+	if !ok || got != want.String() {
+		t.Errorf("docs/design/policy.md differs from the table, which is:\n%s", &want)
+	}
+}
+
+// The page has the values of the constants that are not in the table.
+func TestPageHasTheConstants(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([0-9,]+) \\| `([^`]+)` \\|")
+	rows := row.FindAllStringSubmatch(document(t), -1)
+	if len(rows) == 0 {
+		t.Fatal("the page has no constants")
+	}
+	for _, r := range rows {
+		name, value, file := r[1], strings.ReplaceAll(r[2], ",", ""), r[3]
+		source, err := os.ReadFile("../../../" + file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		definition := regexp.MustCompile(`\b` + name + `(\s+|\s*=\s*)(UINT64_C\()?` + value + `\b`)
+		if !definition.Match(source) {
+			t.Errorf("%s: no %s of %s", file, name, value)
 		}
 	}
 }
