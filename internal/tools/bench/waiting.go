@@ -42,9 +42,15 @@ const (
 
 // sendLatencies returns the median and the 99th percentile of ib_send_lat.
 func sendLatencies(ctx context.Context, r *run, count int, flags ...string) ([]float64, error) {
-	args := append([]string{"-d", "DEVICE", "-s", "2", "-n", strconv.Itoa(count), "-p", "PORT"},
-		flags...)
-	out, err := program{name: "ib_send_lat", args: args, client: []string{"HOST"}}.output(ctx, r)
+	return sendLatenciesOf(ctx, r, program{args: append([]string{"-d", "DEVICE", "-n",
+		strconv.Itoa(count)}, flags...)})
+}
+
+// sendLatenciesOf is sendLatencies with the device and the number of messages among the arguments.
+func sendLatenciesOf(ctx context.Context, r *run, g program) ([]float64, error) {
+	g.name, g.client = "ib_send_lat", []string{"HOST"}
+	g.args = append([]string{"-s", "2", "-p", "PORT"}, g.args...)
+	out, err := g.output(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +106,17 @@ func stream(size, burst, count int) measure {
 }
 
 // loadedGroups are ping-pongs while each core has a process that burns it.
-var loadedGroups = []group{loaded("ib_send_lat 2 B, polling"), loaded("ib_send_lat -e 2 B", "-e")}
+var loadedGroups = []group{
+	loaded("ib_send_lat 2 B, polling", program{args: []string{"-d", "DEVICE"}}),
+	loaded("ib_send_lat -e 2 B", program{args: []string{"-d", "DEVICE", "-e"}}),
+	loaded("ib_send_lat 2 B, polling, UDP", program{args: []string{"-d", "DEVICE"},
+		env: []string{"VERBENA_LOCAL=off"}}),
+	loaded("ib_send_lat 2 B, polling, iWARP", program{args: []string{"-R"},
+		env: []string{"VERBENA_DEVICES=iwarp"}, silent: true}),
+}
 
-func loaded(name string, flags ...string) group {
+func loaded(name string, g program) group {
+	g.args = append(g.args, "-n", strconv.Itoa(loadedPings))
 	type figures func(context.Context, *run) ([]float64, error)
 	under := func(f figures) figures {
 		return func(ctx context.Context, r *run) ([]float64, error) {
@@ -120,7 +134,7 @@ func loaded(name string, flags ...string) group {
 			{name + ", loaded: 99 %", "µs", "TCP", goal{bound: 2, ratio: true}},
 		},
 		ours: under(func(ctx context.Context, r *run) ([]float64, error) {
-			return sendLatencies(ctx, r, loadedPings, flags...)
+			return sendLatenciesOf(ctx, r, g)
 		}),
 		peer: under(func(ctx context.Context, r *run) ([]float64, error) {
 			return pingpong(ctx, r, "tcp", loadedPings)
