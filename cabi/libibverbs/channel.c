@@ -327,7 +327,8 @@ int vb_channel_notify(struct vb_channel *ch)
 	/* A channel that blocked last time is taken to do so again: ibv_get_cq_event asks. */
 	if (another_polls())
 		hide(ch);
-	else if (!atomic_load_explicit(&ch->waits, memory_order_relaxed))
+	else if (!atomic_load_explicit(&ch->waits, memory_order_relaxed) &&
+		 !atomic_exchange_explicit(&ch->asked, 0, memory_order_relaxed))
 		show(ch, is_nonblocking(ch));
 	atomic_store_explicit(&ch->ready, 0, memory_order_relaxed);
 	return atomic_load_explicit(&ch->shows, memory_order_relaxed) &&
@@ -442,6 +443,7 @@ static int take(struct vb_channel *ch, const struct vb_engine *engine, vb_cookie
 		woken = 0;
 		nonblocking = is_nonblocking(ch);
 		show(ch, nonblocking && how != VB_TAKE_LEAVE);
+		atomic_store_explicit(&ch->asked, nonblocking, memory_order_relaxed);
 		atomic_store_explicit(&ch->waits, !nonblocking, memory_order_relaxed);
 		if (how == VB_TAKE_LEAVE && !nonblocking) {
 			err = wait_event(ch);

@@ -52,8 +52,9 @@ func (e *Engine) RingBell() {
 
 // Collect is Poll for a thread that wakes up, or is about to sleep: it reads the bell, then the
 // rings and sockets. The caller delivers the events of other threads. With waits, the caller calls
-// BeginWait next if nothing has come. The sockets, which end that wait at once, are then left alone
-// unless they had something when they were last read.
+// BeginWait next if nothing has come. The sockets end that wait at once. So they are left alone
+// unless the last read before a wait found something there. Every policy.SocketPolls-th time they
+// are read all the same, to see whether that pays by now.
 func (e *Engine) Collect(waits bool) (messages int) {
 	a := &e.arrival
 	a.collects.Add(1)
@@ -69,13 +70,16 @@ func (e *Engine) Collect(waits bool) (messages int) {
 	for _, r := range *e.rings.Load() {
 		messages += max(r.TryPoll(true), 0)
 	}
-	left := waits && e.quiet.Load() && len(*e.sleepers.Load()) == 0
+	left := waits && e.lull.Load() && len(*e.sleepers.Load()) == 0
 	if messages == 0 && !left || passed(n, 1, policy.SocketPolls) {
 		k := 0
 		for _, in := range *e.inputs.Load() {
 			k += max(in.TryPoll(true), 0)
 		}
 		e.quiet.Store(k == 0)
+		if waits {
+			e.lull.Store(k == 0)
+		}
 		messages += k
 	}
 	e.sendAnswers()

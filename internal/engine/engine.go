@@ -53,6 +53,7 @@ type Engine struct {
 	sleepers atomic.Pointer[[]Sleeper] // inputs that are memory, and no rings
 	hidden   atomic.Int32              // rings and other sleepers that the board does not show
 	quiet    atomic.Bool               // the last poll of inputs that are no rings found nothing
+	lull     atomic.Bool               // … the last one before a wait
 	inputsMu sync.Mutex
 
 	streams atomic.Uint64 // taps so far: each has random numbers of its own
