@@ -270,11 +270,15 @@ func (q *QP) judge(now monotime.Time) {
 }
 
 // packets returns how many packets are missing with a hole: a READ request is one. That is lost
-// where all its responses are missing.
+// where all its responses are missing, unless the network marks: READs are short then, and a full
+// queue drops whole ones.
 func (r *requester) packets(h *hole) int {
 	n := h.size()
 	if i := r.readOf(h.First); h.First.Before(r.board.executed) {
-		if i >= 0 && r.reads[i].first == h.First && r.reads[i].last == h.End.Prev() {
+		if i < 0 || r.loss.Marks() {
+			return n
+		}
+		if r.reads[i].first == h.First && r.reads[i].last == h.End.Prev() {
 			return 1
 		}
 		return n
