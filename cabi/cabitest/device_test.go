@@ -27,6 +27,8 @@ func values(of any) string {
 	for i := range v.NumField() {
 		if f := v.Field(i); slices.Contains(withoutC, v.Type().Field(i).Name) {
 			continue
+		} else if f.Kind() == reflect.Struct {
+			list = append(list, values(f.Interface()))
 		} else if f.Kind() == reflect.String {
 			list = append(list, f.String())
 		} else if f.CanInt() {

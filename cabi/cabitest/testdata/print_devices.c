@@ -29,12 +29,17 @@ static void print_device(struct ibv_context *ctx)
 	U(a->max_total_mcast_qp_attach), U(a->max_ah), U(a->max_fmr), U(a->max_map_per_fmr);
 	U(a->max_srq), U(a->max_srq_wr), U(a->max_srq_sge), U(a->max_pkeys), U(a->local_ca_ack_delay);
 	U(a->phys_port_cnt);
+	U(x.odp_caps.general_caps), U(x.odp_caps.per_transport_caps.rc_odp_caps);
+	U(x.odp_caps.per_transport_caps.uc_odp_caps), U(x.odp_caps.per_transport_caps.ud_odp_caps);
+	U(x.xrc_odp_caps);
 	printf("\n");
 
 	/* Nothing else is set. */
 	memset(a, 0, sizeof(*a));
 	x.device_cap_flags_ex = 0;
 	x.phys_port_cnt_ex = 0;
+	x.odp_caps = none.odp_caps;
+	x.xrc_odp_caps = 0;
 	CHECK(!memcmp(&x, &none, sizeof(x)));
 }
 
