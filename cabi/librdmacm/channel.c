@@ -267,7 +267,7 @@ static struct {
 
 static __thread char self; /* its address names the thread */
 
-#define PIPE (UINT64_C(1) << 32) /* data of a pipe's events */
+#define PIPE UINT64_MAX /* data of a pipe's events: no descriptor */
 
 /* A child shares the set with its parent. */
 void cm_channels_after_fork_in_child(void)
