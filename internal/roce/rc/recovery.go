@@ -171,10 +171,17 @@ func (q *QP) setTimer(now monotime.Time) {
 	q.req.timer = min(l.probeAt, l.ackDeadline)
 }
 
-// probeWait returns how long to wait for an acknowledgement before a packet is sent again.
+// probeWait returns how long to wait for an acknowledgement before a packet is sent again. On a
+// long path the newest packet of an empty queue is answered within three round trips, if one is
+// lost.
+//
+// Source: RFC 8985, section 7.2 (probe time-out: two round trips).
 func (q *QP) probeWait() monotime.Duration {
 	l := &q.req.loss
 	wait := l.RTT.Timeout()
+	if q.req.cur == q.SQ.Tail() && l.Long() && l.RTT.Backoffs() == 0 {
+		wait = min(wait, l.RTT.Smoothed+max(4*l.RTT.Variation, 3*l.RTT.Smoothed/4))
+	}
 	if d := ackTimeout(q.Attr.Timeout) / probesPerTimeout; wait > d && d > 0 &&
 		l.RTT.Smoothed != 0 {
 		wait = min(wait, max(d, l.RTT.Due()))
