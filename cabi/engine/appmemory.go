@@ -30,7 +30,7 @@ func memoryOf(addr unsafe.Pointer, length C.size_t, access ib.Access) ([]byte, e
 		return nil, invalid("%d bytes at %#x", n, at)
 	}
 	if access.Has(ib.AccessOnDemand) {
-		if mem.MeetsHeap(at, n) {
+		if mem.OutOfReach(at, n) {
 			return nil, syscall.EFAULT
 		}
 		return unsafe.Slice((*byte)(addr), int(n)), nil // nobody needs its pages yet

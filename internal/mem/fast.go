@@ -89,8 +89,8 @@ func (r *Region) Map(segs [][]byte, iova uint64) (int, error) {
 // the REG_MR work request. The key's upper 24 bits are the region's, its low 8 are free to choose.
 //
 // Errors: VendorKey if the key is not the region's, VendorPD, VendorAccess for rights that are no
-// legal set. VendorBound if the region is still valid, VendorBounds if no memory was mapped. On
-// these nothing has changed.
+// legal set or have AccessOnDemand. VendorBound if the region is still valid, VendorBounds if no
+// memory was mapped. On these nothing has changed.
 //
 // It allocates nothing if a Map came since the last FastRegister.
 func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) AccessError {
@@ -105,7 +105,7 @@ func (t *Table) FastRegister(pd PD, r *Region, key ib.RKey, access ib.Access) Ac
 		return ib.VendorKey
 	case pd != last.pd:
 		return ib.VendorPD
-	case !access.Valid():
+	case !access.Valid() || access.Has(ib.AccessOnDemand):
 		return ib.VendorAccess
 	case s.entry.Load() != nil:
 		return ib.VendorBound

@@ -27,6 +27,7 @@ func TestFastRegistrationCycle(t *testing.T) {
 
 	k1 := k0&^0xff | 0x7e
 	wantAccessError(t, "other slot's key", tab.FastRegister(pd1, r, k1^0x100, fullAccess), ib.VendorKey)
+	wantAccessError(t, "on demand", tab.FastRegister(pd1, r, k1, fullAccess|ib.AccessOnDemand), ib.VendorAccess)
 	wantAccessError(t, "other domain", tab.FastRegister(pd2, r, k1, fullAccess), ib.VendorPD)
 	wantAccessError(t, "illegal rights", tab.FastRegister(pd1, r, k1, ib.AccessRemoteWrite), ib.VendorAccess)
 	wantAccessError(t, "register", tab.FastRegister(pd1, r, k1, fullAccess), ib.VendorNone)

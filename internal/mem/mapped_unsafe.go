@@ -63,7 +63,7 @@ func populate(b []byte, advice ib.MRAdvice) bool {
 			return true
 		case syscall.EINTR, syscall.EAGAIN:
 		case syscall.EINVAL: // before Linux 5.14, or a mapping of a device
-			return touch(b)
+			return touch(b, advice == ib.AdvicePrefetchWrite)
 		default:
 			return false
 		}

@@ -27,8 +27,8 @@ var heapObject = new([64]byte)
 
 // addressSpace returns all memory that an application may have, and where in it the Go heap is.
 func addressSpace() ([]byte, extent) {
-	all := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), firstAddress)),
-		lastAddress-firstAddress)
+	n := uint64(lastAddress - firstAddress)
+	all := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), firstAddress)), n)
 	heap := heap() - firstAddress
 	return all, extent{heap, heap + heapBytes}
 }
@@ -37,12 +37,12 @@ func heap() uint64 {
 	return max(uint64(addressOf(heapObject[:]))&^(arenaBytes-1), 2*arenaBytes) - arenaBytes
 }
 
-// MeetsHeap reports whether some of the n bytes at an address are where the heap of the Go runtime
-// is, or may grow to. No memory of a C program is there. A slice of memory that is no object, or no
-// object any more, would end the process in a garbage collection.
-func MeetsHeap(at, n uintptr) bool {
+// OutOfReach reports whether some of the n bytes at an address are where no memory of a C program
+// is: in the first pages, or where the heap of the Go runtime is or may grow to. The runtime ends a
+// process that has a pointer to its first page, or to memory of the heap that is no object.
+func OutOfReach(at, n uintptr) bool {
 	start := heap()
-	return uint64(at) < start+heapBytes && start < uint64(at)+uint64(n)
+	return at < firstAddress || uint64(at) < start+heapBytes && start < uint64(at)+uint64(n)
 }
 
 // untilPage returns how many bytes from the start of b on are in its first page.
@@ -51,6 +51,12 @@ func untilPage(b []byte) int { return pageBytes - int(addressOf(b)&uintptr(pageB
 // aligned8 reports whether b starts at a multiple of 8 in the address space.
 func aligned8(b []byte) bool {
 	return addressOf(b)&7 == 0
+}
+
+// wordAround returns the aligned word of 4 bytes that the first byte of b is in.
+func wordAround(b []byte) *uint32 {
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	return (*uint32)(unsafe.Add(p, -int(uintptr(p)&3)))
 }
 
 // word returns the first 8 bytes of b as a word for sync/atomic. b is aligned8

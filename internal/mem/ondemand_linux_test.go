@@ -174,6 +174,27 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
+// touch is for systems whose madvise(2) cannot do it.
+func TestTouch(t *testing.T) {
+	b := pages.New(t, 4)
+	b[5], b[pageBytes] = 7, 8
+	if err := unix.Mprotect(b[2*pageBytes:3*pageBytes], unix.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	b.Unmap(t, 3, 1)
+	for _, c := range []struct {
+		at, n       int
+		read, write bool
+	}{{0, 0, true, true}, {5, 1, true, true}, {3, 2*pageBytes - 3, true, true}, {1, 3*pageBytes - 1, true, false}, {0, 4 * pageBytes, false, false}} {
+		if read, write := touch(b[c.at:c.at+c.n], false), touch(b[c.at:c.at+c.n], true); read != c.read || write != c.write {
+			t.Errorf("%d bytes at %d: read %v, written %v", c.n, c.at, read, write)
+		}
+	}
+	if b[5] != 7 || b[pageBytes] != 8 {
+		t.Errorf("the bytes are %d and %d", b[5], b[pageBytes])
+	}
+}
+
 // resident returns how many pages of b are in memory.
 func resident(t *testing.T, b []byte) (n int) {
 	t.Helper()

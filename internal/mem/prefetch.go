@@ -56,11 +56,16 @@ func (t *Table) Prefetch(pd PD, sge ib.SGE, advice ib.MRAdvice) error {
 // touched keeps the reads of touch.
 var touched atomic.Uint32
 
-// touch reads a byte of each page of b. It returns false if a page is not mapped.
-func touch(b []byte) bool {
+// touch reads a byte of each page of b, or writes one as it is. It returns false if a page is not
+// mapped, or may not be written.
+func touch(b []byte, write bool) bool {
 	return Try(func() {
 		for ; len(b) > 0; b = b[min(len(b), untilPage(b)):] {
-			touched.Store(uint32(b[0]))
+			if write {
+				atomic.AddUint32(wordAround(b), 0)
+			} else {
+				touched.Store(uint32(b[0]))
+			}
 		}
 	})
 }

@@ -50,7 +50,7 @@ func (t *Table) Register(pd PD, buf []byte, iova uint64, access ib.Access) (*Reg
 // RegisterAddressSpace grants access to all memory of the process by its addresses, but the first
 // page and the heap of the Go runtime: an implicit region of on-demand paging.
 //
-// The heap is left out for the reason that MeetsHeap has. So a region of a Go program would be of
+// The heap is left out for the reason that OutOfReach has. So a region of a Go program would be of
 // little use, and package verbs has none.
 //
 // Errors: as Register.

@@ -78,7 +78,9 @@ int main(int argc, char **argv)
 	CALL(EINVAL, e->mr_reg(pd, map, 1, 0, IBV_ACCESS_REMOTE_WRITE, &h, &lkey, &rkey));
 	CALL(EINVAL, e->mr_reg(pd, map, page, UINT64_MAX, all, &h, &lkey, &rkey));
 	CALL(EINVAL, e->mr_reg(pd, NULL, SIZE_MAX, 1, IBV_ACCESS_ON_DEMAND, &h, &lkey, &rkey));
-	CALL(EFAULT, e->mr_reg(pd, (void *)0x1000, (size_t)1 << 47, 0x1000, IBV_ACCESS_ON_DEMAND, &h, &lkey, &rkey)); /* the engine's own */
+	CALL(EFAULT, e->mr_reg(pd, NULL, page, 0, IBV_ACCESS_ON_DEMAND, &h, &lkey, &rkey));
+	CALL(EFAULT, e->mr_reg(pd, (void *)8, 8, 8, IBV_ACCESS_ON_DEMAND, &h, &lkey, &rkey));
+	CALL(EFAULT, e->mr_reg(pd, (void *)0x10000, (size_t)1 << 47, 0x10000, IBV_ACCESS_ON_DEMAND, &h, &lkey, &rkey)); /* the engine's own */
 	CALL(EFAULT, e->mr_reg(pd, NULL, 1, 0, all, &h, &lkey, &rkey));
 	CALL(EFAULT, e->mr_reg(pd, map + page, 1, 0, all, &h, &lkey, &rkey));
 	CALL(EFAULT, e->mr_reg(pd, map + page - 1, 2, 0, all, &h, &lkey, &rkey));
