@@ -15,28 +15,46 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 
 #define MONITOR_SLACK_NS 50000000
+
+/* Where the user has chosen the number of processors, calls do wait for the monitor. */
+#define MONITOR_SLACK_CHOSEN_NS 2000000
 
 /* The number of the monitor: thread 0 starts the runtime, and makes the monitor first. */
 #define MONITOR 1
 
 int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
+static atomic_uint made;
+
+/* The number of threads that the Go runtime has made. */
+unsigned vb_threads_made(void)
+{
+	return atomic_load(&made);
+}
+
+static int monitor_slack(void)
+{
+	const char *chosen = secure_getenv("GOMAXPROCS");
+
+	return chosen && *chosen ? MONITOR_SLACK_CHOSEN_NS : MONITOR_SLACK_NS;
+}
+
 /* Replaces pthread_create in the engine, by the linker's option wrap. */
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start)(void *),
 			  void *arg)
 {
-	static atomic_uint made;
 	static atomic_int usual; /* of the thread that loads the engine */
 	unsigned number = atomic_fetch_add(&made, 1);
 	int own = prctl(PR_GET_TIMERSLACK), err;
 
 	if (number == 0)
 		atomic_store(&usual, own);
-	if (number == MONITOR && own < MONITOR_SLACK_NS)
-		prctl(PR_SET_TIMERSLACK, MONITOR_SLACK_NS);
+	if (number == MONITOR && own < monitor_slack())
+		prctl(PR_SET_TIMERSLACK, monitor_slack());
 	else /* the monitor makes threads, too */
 		prctl(PR_SET_TIMERSLACK, atomic_load(&usual));
 	err = __real_pthread_create(thread, attr, start, arg);

@@ -5,6 +5,7 @@
 package main
 
 // #cgo LDFLAGS: -Wl,--wrap=pthread_create
+// unsigned vb_threads_made(void);
 import "C"
 
 import (
@@ -20,29 +21,36 @@ import (
 // cores a call took 0.4 times as long with the spare ones, with 32 threads 0.3 times.
 const spareProcessors = 16
 
-// processors is the number of processors that enoughProcessors has seen to.
-var processors atomic.Int64
+// The runtime's own choice, and the number of the application's threads that enoughProcessors has
+// given processors. ownProcessors is 0 if the user has chosen.
+var (
+	ownProcessors int
+	threadsServed atomic.Int64
+)
 
 func init() {
 	if getenv("GOMAXPROCS") == "" {
-		n := runtime.GOMAXPROCS(0) + spareProcessors
-		runtime.GOMAXPROCS(n)
-		processors.Store(int64(n))
+		ownProcessors = runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(ownProcessors + spareProcessors)
 	}
 }
 
-// enoughProcessors gives the Go runtime more processors if threads of the application could come to
-// hold them all. The background goroutine calls it at times, so half of the spare ones are for the
-// threads that come in between.
-func enoughProcessors() {
-	have := processors.Load()
-	if have == 0 { // the user has chosen
-		return
+// enoughProcessors gives the Go runtime a processor for each thread of the application that has
+// called Go, besides the spare ones. The background goroutine calls it at times, so half of the
+// spare ones are for the threads that come in between.
+func enoughProcessors() { enoughFor(applicationThreads()) }
+
+func enoughFor(threads int) {
+	if ownProcessors != 0 && threads > int(threadsServed.Load())+spareProcessors/2 {
+		threadsServed.Store(int64(threads))
+		runtime.GOMAXPROCS(ownProcessors + threads + spareProcessors)
 	}
-	threads, _ := runtime.ThreadCreateProfile(nil)
-	if threads+spareProcessors/2 > int(have) {
-		n := threads + spareProcessors
-		runtime.GOMAXPROCS(n)
-		processors.Store(int64(n))
-	}
+}
+
+// applicationThreads returns how many threads that the Go runtime did not make have called Go at a
+// time. Its own are left out: a collection of garbage has more of them the more processors there
+// are.
+func applicationThreads() int {
+	all, _ := runtime.ThreadCreateProfile(nil)
+	return max(all-int(C.vb_threads_made()), 0)
 }

@@ -24,12 +24,17 @@ func TestSpareProcessors(t *testing.T) {
 	}
 }
 
-// TestProcessorsGrowWithThreads checks that threads which stay in C after a call into Go leave
-// processors for others. With fewer processors than threads a call waited for the monitor.
+// TestProcessorsGrowWithThreads checks that threads of the application get processors, and the
+// runtime's own none: a collection of garbage would have more threads each time.
 func TestProcessorsGrowWithThreads(t *testing.T) {
 	if v := os.Getenv("GOMAXPROCS"); v != "" {
 		t.Skipf("GOMAXPROCS=%s sets the number of processors", v)
 	}
+	before := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(before)
+		threadsServed.Store(0)
+	})
 	const threads = 100
 	end := make(chan struct{})
 	var there, gone sync.WaitGroup
@@ -43,14 +48,17 @@ func TestProcessorsGrowWithThreads(t *testing.T) {
 	}
 	there.Wait()
 	enoughProcessors()
-	if got, least := runtime.GOMAXPROCS(0), threads+spareProcessors; got < least {
-		t.Errorf("%d processors for %d threads, want at least %d", got, threads, least)
-	}
-	before := runtime.GOMAXPROCS(0)
-	enoughProcessors()
 	if got := runtime.GOMAXPROCS(0); got != before {
-		t.Errorf("%d processors became %d without another thread", before, got)
+		t.Errorf("%d processors became %d with threads of the runtime", before, got)
 	}
 	close(end)
 	gone.Wait()
+	for _, c := range []struct{ threads, want int }{
+		{0, before}, {spareProcessors / 2, before}, {threads, before + threads}, {threads, before + threads}, {threads + 1, before + threads},
+	} {
+		enoughFor(c.threads)
+		if got := runtime.GOMAXPROCS(0); got != c.want {
+			t.Errorf("%d processors for %d threads, want %d", got, c.threads, c.want)
+		}
+	}
 }
