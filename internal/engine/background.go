@@ -31,9 +31,9 @@ type background struct {
 	poller  *udp.Poller       // its wake-ups, services, and arrivals unless it is deaf to them
 	sleeper futex.Sleeper     // of the naps
 
-	polls     atomic.Uint64 // calls of Engine.Collect
-	wakeAt    atomic.Int64  // until when it sleeps or waits
-	stopping  atomic.Bool
+	polls     atomic.Uint64         // calls of Engine.Collect
+	wakeAt    atomic.Int64          // until when it sleeps or waits
+	stopping  atomic.Bool           // it is to end, or has ended without its descriptors
 	kicked    atomic.Bool           // a thread stopped polling
 	napping   atomic.Bool           // leaves the sockets to threads that poll
 	away      atomic.Bool           // sleeps; the next thread that collects wakes it
@@ -146,7 +146,7 @@ func (g *background) run() {
 		}
 		g.wait(now, kicked)
 		if fdtrack.Check() { // meanwhile the numbers may have become the application's descriptors
-			return
+			break
 		}
 		watched := !kicked && a.asleep()
 		if watched && !g.absent {
@@ -163,6 +163,9 @@ func (g *background) run() {
 			futex.Yield()
 		}
 		g.idle.woke(monotime.Now(), k > 0)
+	}
+	if !g.stopping.Swap(true) { // the descriptors are lost
+		g.eng.Settle() // what guards was to guard; it may leave by rings
 	}
 }
 
@@ -273,7 +276,8 @@ func (g *background) wait(now monotime.Time, kicked bool) {
 }
 
 // guards reports whether the goroutine will send the output that is listed as delayed: it naps, or
-// does not sleep. It sets away before it looks at the lists, and sleeps only if they are empty.
+// does not sleep. It sets away before it looks at the lists, and sleeps only if they are empty. It
+// sets stopping likewise before it empties them and ends.
 func (g *background) guards() bool {
 	return g.napping.Load() || !g.away.Load() && !g.stopping.Load()
 }
