@@ -29,8 +29,8 @@ func (c *Conn) Closed() bool { return c.closed }
 // Pumping reports whether a thread flushes output.
 func (c *Conn) Pumping() bool { return c.pumping }
 
-// AwaitPump waits until no thread flushes output, which one system call bounds. It unlocks c
-// meanwhile.
+// AwaitPump waits until no thread flushes output. With a Joint that includes the output of up to
+// maxJoint Conns, in several writes. It unlocks c meanwhile.
 func (c *Conn) AwaitPump() { c.AwaitUnless(func() bool { return !c.pumping }) }
 
 // AwaitUnless waits until done, which is called with c locked. It unlocks c meanwhile.

@@ -14,6 +14,7 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	"verbena/internal/roce"
+	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
 	"verbena/internal/transport/shm"
 )
@@ -42,6 +43,10 @@ type Conn struct {
 	// guarded by mu: of a queue pair whose packets have a destination each
 	to    destination // of the packets that ring is for
 	offer func()      // makes the ring that datagrams to another could go by
+
+	// steeredTo is the slot in the QPN of a connected queue pair's peer: the kernel of the peer's
+	// host steers packets by it. Guarded by mu
+	steeredTo int
 
 	log congestion.Log // guarded by mu: of the path, in a capture
 }
@@ -78,8 +83,13 @@ func (c *Conn) PrepareModify(attr *ib.QPAttr, mask ib.QPAttrMask,
 	src netip.Addr) (func(monotime.Time), error) {
 	var path *roce.Path
 	if mask&ib.QPAV != 0 {
-		flow := pathTag(src, attr.AH.GRH.DGID.Addr()) + uint32(c.ack.Lane().Number())
-		port, err := c.bind(src, flow)
+		c.Lock()
+		slot := c.steeredTo
+		c.Unlock()
+		if mask&ib.QPDestQPN != 0 {
+			slot = portshare.SlotOf(attr.DestQPN)
+		}
+		port, err := c.bind(src, c.flow(src, attr.AH.GRH.DGID.Addr(), slot))
 		if err != nil {
 			return nil, err
 		}
@@ -102,6 +112,7 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 	}
 	if mask&ib.QPDestQPN != 0 {
 		c.peerSlot = c.roce.slotOf(attr.DestQPN)
+		c.steeredTo = portshare.SlotOf(attr.DestQPN)
 	}
 	if path != nil {
 		c.path, c.ring, c.question = path, out, question{}
@@ -113,8 +124,14 @@ func (c *Conn) locate(attr *ib.QPAttr, mask ib.QPAttrMask, path *roce.Path, out 
 // source port of its packets.
 func (c *Conn) Bind(src netip.Addr) (uint16, error) { return c.bind(src, uint32(c.QPN())) }
 
-// bind is Bind for packets of a flow. The flow of a connected queue pair is that of its peer's
-// address and of its Lane, whose packets may leave together: see together.
+// flow returns the flow of a connected queue pair, whose packets may leave with those of others:
+// see together.go. Those of a flow go from one Lane to one process, if that is of Verbena. Devices
+// join datagrams of one source port, and the peer's kernel steers what they joined as one.
+func (c *Conn) flow(src, dst netip.Addr, slot int) uint32 {
+	return pathTag(src, dst) + uint32(slot*engine.MaxLanes+c.ack.Lane().Number())
+}
+
+// bind is Bind for packets of a flow.
 func (c *Conn) bind(src netip.Addr, flow uint32) (uint16, error) {
 	if err := c.roce.open(src); err != nil {
 		return 0, err
@@ -159,6 +176,7 @@ type pumper struct {
 
 	// of a group: see NewGroup
 	sources [engine.BurstsPerWrite]*source // of the bursts
+	slots   [engine.BurstsPerWrite]int     // of the bursts: Conn.steeredTo
 	n       int                            // bursts in use
 }
 

@@ -16,7 +16,8 @@ import (
 //
 // The network sees the same datagrams as if each queue pair sent for itself. The system has fewer
 // to handle: it treats a burst as one packet, and so does the system of a peer that joins what it
-// receives.
+// receives. That system steers a burst to a process by its first datagram, so a burst has queue
+// pairs of one process of the peer's host: of one slot, see package portshare.
 
 // NewGroup implements engine.Joiner.
 func (c *Conn) NewGroup() engine.Group { return pumpers.Get().(*pumper) }
@@ -38,7 +39,7 @@ func (g *pumper) Add(now monotime.Time, of *engine.Conn) bool {
 		}
 		b := g.bursts[i]
 		if i < g.n {
-			if b.Full() {
+			if b.Full() || g.slots[i] != c.steeredTo {
 				i++
 				continue
 			}
@@ -55,7 +56,7 @@ func (g *pumper) Add(now monotime.Time, of *engine.Conn) bool {
 		}
 		switch {
 		case c.packets.PollOutput(now, b):
-			g.sources[i], g.n = c.sources[0], max(g.n, i+1)
+			g.sources[i], g.slots[i], g.n = c.sources[0], c.steeredTo, max(g.n, i+1)
 		case i < g.n && b.Refused():
 			i++
 		default:

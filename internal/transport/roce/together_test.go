@@ -9,6 +9,9 @@ import (
 	"verbena/ib"
 	"verbena/internal/engine"
 	"verbena/internal/monotime"
+	"verbena/internal/roce"
+	"verbena/internal/roce/rc"
+	"verbena/internal/sys/portshare"
 	"verbena/internal/testkit/rig"
 )
 
@@ -76,6 +79,64 @@ func TestQueuePairsSendTogether(t *testing.T) {
 	}
 	if n := b[0].Node.Counter("bad_icrc"); n != 0 {
 		t.Errorf("%d datagrams had a wrong ICRC", n)
+	}
+}
+
+// The kernel steers a burst by its first datagram. So the messages to several processes of a host
+// leave apart: a burst for each process.
+func TestBurstHasOneProcess(t *testing.T) {
+	const processes, pairs = 3, 5 // of each
+	from, addr := newNode(t, forEver), rig.NewAddr()
+	dir := meet(t, how{})[0].Dir
+	var nodes []*node
+	for range processes {
+		nodes = append(nodes, startNodeAt(t, forEver, how{Dir: dir}, addr))
+	}
+	var a, b []*endpoint
+	for range pairs {
+		for _, n := range nodes {
+			e, peer := couple(t, from, n, 64)
+			a, b = append(a, e), append(b, peer)
+		}
+	}
+	for i := range a {
+		b[i].Recv()
+		post(a[i], 64)
+	}
+	messages, datagrams := sent(from)
+	pumpAll(a)
+	m, d := sent(from)
+	m, d = m-messages, d-datagrams
+	if m < processes || d-m < processes*(pairs-1) { // more of both where the machine was slow
+		t.Errorf("%d sends of %d datagrams, want %d of %d", m, d, processes, processes*pairs)
+	}
+	for i := range a {
+		b[i].Want(ib.WCRecv, ib.WCSuccess)
+		a[i].Want(ib.WCSend, ib.WCSuccess)
+	}
+	for _, n := range nodes {
+		if k := n.Counter("unknown_qp"); k != 0 {
+			t.Errorf("%d datagrams came to another process", k)
+		}
+	}
+}
+
+// Packets to several processes of a host have several source ports, so that no device on the way
+// joins them.
+func TestFlowHasOneProcess(t *testing.T) {
+	n := newNode(t, forEver)
+	seen := map[uint32]bool{}
+	for range engine.MaxLanes {
+		e := asOf(n, n.Eng.NewLane(), 64,
+			func(_ *endpoint, c roce.Config) roce.Machine { return rc.New(c) })
+		t.Cleanup(e.Close)
+		for slot := range portshare.Slots {
+			seen[connOf(e).flow(n.Addr, n.Addr, slot)] = true
+		}
+	}
+	if len(seen) != engine.MaxLanes*portshare.Slots {
+		t.Errorf("%d flows of %d lanes to %d processes", len(seen), engine.MaxLanes,
+			portshare.Slots)
 	}
 }
 
