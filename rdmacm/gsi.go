@@ -41,7 +41,7 @@ type gsi interface {
 type madSource interface {
 	WatchMADs(epoll int) error
 	UnwatchMADs(epoll int)
-	ReadMADs()
+	ReadMADs() (more bool)
 }
 
 var _ madSource = (*transportroce.Transport)(nil)

@@ -179,7 +179,14 @@ func (m *manager) localLocked(a netip.Addr) netip.Addr {
 // run serves the protocols until the manager has no identifier and nothing to repeat.
 func (m *manager) run() {
 	defer close(m.done)
-	for !m.turn(true) {
+	for {
+		more, ended := m.turn(true)
+		if ended {
+			return
+		}
+		if more {
+			continue
+		}
 		until := monotime.Time(m.next.Load())
 		m.planned.Store(int64(until))
 		if !m.due.Load() && m.next.Load() >= int64(until) {
@@ -188,21 +195,22 @@ func (m *manager) run() {
 	}
 }
 
-// take is turn of a thread that waits for events: it has found that MADs have come.
+// take is turn of a thread that waits for events: it has found that MADs have come. The goroutine
+// reads the MADs that turn leaves: the thread may be about to leave with its event.
 func (m *manager) take() {
-	m.turn(false)
-	if m.due.Load() || m.next.Load() < m.planned.Load() {
-		m.bell.Ring() // the goroutine would sleep too long
+	more, _ := m.turn(false)
+	if more || m.due.Load() || m.next.Load() < m.planned.Load() {
+		m.bell.Ring() // the goroutine would sleep, or sleep too long
 	}
 }
 
-// turn reads MADs, and serves the protocols until they have nothing to do. The goroutine may end
-// the manager, and turn then returns true.
-func (m *manager) turn(mayEnd bool) (ended bool) {
+// turn reads MADs, and serves the protocols until they have nothing to do. It reports whether there
+// may be more MADs. The goroutine may end the manager, and turn then says so.
+func (m *manager) turn(mayEnd bool) (more, ended bool) {
 	m.turning.Add(1)
 	defer m.turning.Add(-1)
 	if s, ok := m.svc.(madSource); ok {
-		s.ReadMADs()
+		more = s.ReadMADs()
 	}
 	m.serveMu.Lock()
 	defer m.serveMu.Unlock()
@@ -215,7 +223,7 @@ func (m *manager) turn(mayEnd bool) (ended bool) {
 		idle := !busy && m.idleLocked()
 		m.mu.Unlock()
 		if idle && mayEnd && m.end() {
-			return true
+			return false, true
 		}
 		for _, netdev := range removed {
 			m.deviceRemoved(netdev)
@@ -225,7 +233,7 @@ func (m *manager) turn(mayEnd bool) (ended bool) {
 			if idle && !mayEnd {
 				m.due.Store(true) // for the goroutine
 			}
-			return false
+			return more, false
 		}
 	}
 }

@@ -15,33 +15,39 @@ func (m *member) follow(l *link) {
 	err := l.watch.shareReads(l.socket, m.watched)
 	m.mu.Unlock()
 	for err == nil {
-		if err = m.readAll(l); err == nil {
+		var more bool
+		if more, err = m.readSome(l); err == nil && !more {
 			err = l.wait(time.Time{})
 		}
 	}
 	l.close()
 }
 
-// readAll reads and hands on all frames that are there. The error is that of a connection that has
-// ended.
-func (m *member) readAll(l *link) error {
+// maxFrames bounds the frames that readSome hands on. Strangers may send them faster than this
+// process reads them, and its other work must go on.
+const maxFrames = 64
+
+// readSome reads frames that are there and hands them on. It reports whether there may be more. The
+// error is that of a connection that has ended.
+func (m *member) readSome(l *link) (more bool, err error) {
 	m.readMu.Lock()
 	defer m.readMu.Unlock()
 	for _, f := range l.early {
 		m.take(f)
 	}
 	l.early = nil
-	for {
+	for range maxFrames {
 		switch f, err := l.receiveNow(); err {
 		case nil:
 			m.handle(f)
 		case unix.EINTR:
 		case unix.EAGAIN:
-			return nil
+			return false, nil
 		default:
-			return err
+			return false, err
 		}
 	}
+	return true, nil
 }
 
 // handle hands a frame of the keeper on.
@@ -88,14 +94,19 @@ func (m *member) shareLocked() error {
 	return l.do(func(int) error { return l.watch.shareReads(l.socket, m.watched) })
 }
 
-func (m *member) Read() {
+func (m *member) Read() (more bool) {
 	m.mu.Lock()
 	l := m.link
 	ok := m.role == following
 	m.mu.Unlock()
-	if ok && m.readAll(l) != nil {
+	if !ok {
+		return false
+	}
+	more, err := m.readSome(l)
+	if err != nil {
 		l.close() // follow goes on
 	}
+	return more
 }
 
 // take hands a management datagram on.

@@ -176,8 +176,9 @@ type Member interface {
 	Watch(epoll int) error
 	// Unwatch ends Watch.
 	Unwatch(epoll int)
-	// Read calls OnMAD for all management datagrams that have come. It does not block.
-	Read()
+	// Read calls OnMAD for management datagrams that have come. It does not block. It reports
+	// whether there may be more: the sets of other threads need not become readable for those.
+	Read() (more bool)
 	// Pass makes the kernel drop datagrams to this process's sockets for other queue pair numbers
 	// than these, from now on and until the next Pass. Without it everything passes.
 	Pass(*Numbers)

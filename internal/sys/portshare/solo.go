@@ -64,7 +64,7 @@ func (s *solo) Watch(int) error { return errors.ErrUnsupported }
 func (s *solo) Unwatch(int) {}
 
 // Read does nothing.
-func (s *solo) Read() {}
+func (s *solo) Read() (more bool) { return false }
 
 // Pass does nothing: the only process judges all datagrams itself.
 func (s *solo) Pass(*Numbers) {}

@@ -253,8 +253,9 @@ func (t *Transport) WatchMADs(epoll int) error { return t.member.Watch(epoll) }
 // UnwatchMADs ends WatchMADs.
 func (t *Transport) UnwatchMADs(epoll int) { t.member.Unwatch(epoll) }
 
-// ReadMADs calls OnMAD's function for all MADs that have come to a set of WatchMADs.
-func (t *Transport) ReadMADs() { t.member.Read() }
+// ReadMADs calls OnMAD's function for MADs that have come to a set of WatchMADs. It reports whether
+// there may be more.
+func (t *Transport) ReadMADs() (more bool) { return t.member.Read() }
 
 // Slot is the top ten bits of the numbers that this process gives out: queue
 // pair numbers and communication ids.
