@@ -19,11 +19,11 @@ type Out struct {
 	*Producer
 	Peer   Identity
 	self   Identity
-	fd     int // the connection
 	memory []byte
 
 	mu    sync.Mutex
-	event int  // guarded by mu: the peer's eventfd; -1 while it has not answered
+	fd    int  // guarded by mu: the connection; -1 once closed
+	event int  // guarded by mu: the peer's eventfd; -1 while it has not answered, and once closed
 	alone bool // guarded by mu: this ring is given up, by a process that lives
 }
 
@@ -50,6 +50,9 @@ func (o *Out) Wake() {
 // hearLocked takes the peer's answer if it has not come before. The error is ErrSilent
 // where it has not come now.
 func (o *Out) hearLocked(patience monotime.Duration) error {
+	if o.fd < 0 {
+		return os.ErrClosed
+	}
 	if o.event >= 0 {
 		return nil
 	}
@@ -70,6 +73,9 @@ func (o *Out) hearLocked(patience monotime.Duration) error {
 func (o *Out) departed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.fd < 0 {
+		return true
+	}
 	if o.event < 0 {
 		err := o.hearLocked(0)
 		o.alone = err != nil && err != ErrSilent // refused
@@ -82,7 +88,13 @@ func (o *Out) departed() bool {
 
 // HangUp ends the connection for both sides: each learns of it from its Listener,
 // and the other that this process has not ended.
-func (o *Out) HangUp() { hangUp(o.fd) }
+func (o *Out) HangUp() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fd >= 0 {
+		hangUp(o.fd)
+	}
+}
 
 // PeerEnded reports, once Out's departure was reported, whether the process at the other end has
 // ended: false says that it hung up.
@@ -122,8 +134,15 @@ func (o *Out) Await(patience monotime.Duration) bool {
 			return there
 		}
 		// fails without an answer; the goroutine that serves the Listener may take that first
-		_ = awaitInput(o.fd, monotime.Millisecond)
+		_ = awaitInput(o.descriptor(), monotime.Millisecond)
 	}
+}
+
+// descriptor returns that of the connection, -1 once it is closed. poll ignores that one.
+func (o *Out) descriptor() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.fd
 }
 
 // Open reports whether o was not closed.
@@ -145,14 +164,19 @@ func alive(fd int) bool {
 	return n == 0 && err == nil
 }
 
-// Close unmaps the ring and ends the connection. Nobody may use it any more.
+// Close unmaps the ring and ends the connection. Nobody may write to the ring any more. Await, in
+// another thread, returns false then. A second Close does nothing.
 func (o *Out) Close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.fd < 0 {
+		return
+	}
 	if o.event >= 0 {
 		closeFD(o.event)
 	}
 	closeFD(o.fd)
+	o.fd, o.event = -1, -1 // the numbers are someone else's from now on
 	endMapping(o.memory)
 	o.memory = nil
 }

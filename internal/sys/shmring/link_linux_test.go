@@ -323,6 +323,83 @@ func TestRingIsGivenUp(t *testing.T) {
 	out.Close()
 }
 
+// A thread may be in Await while another closes the ring, and a third opens descriptors with the
+// numbers that the ring had. Those belong to the third.
+func TestClosedRingUsesNoDescriptor(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		self, err := NetNamespace(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(event)
+		l, err := Listen(filepath.Join(t.TempDir(), "ring"), self, event, func(in *In) {
+			t.Cleanup(in.Close)
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		caller := self
+		caller.Slot = 1
+		out, err := Dial(l.path, caller, 2, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for answered && out.Alive() && !out.Taken() {
+			l.Serve()
+		}
+		if !out.Alive() || out.Taken() != answered {
+			t.Fatalf("alive: %v, taken: %v", out.Alive(), out.Taken())
+		}
+		pair, err := unix.Socketpair(unix.AF_UNIX,
+			unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(pair[0])
+		defer unix.Close(pair[1])
+		numbers := []int{out.fd}
+		if answered {
+			numbers = append(numbers, out.event)
+		}
+		out.Close()
+		for _, n := range numbers {
+			if got, err := unix.FcntlInt(uintptr(pair[0]), unix.F_DUPFD_CLOEXEC, n); got != n {
+				t.Fatalf("descriptor %d instead of %d: %v", got, n, err)
+			}
+		}
+		if _, err := unix.Write(pair[1], []byte("theirs")); err != nil {
+			t.Fatal(err)
+		}
+		if out.Alive() || out.Await(monotime.Millisecond) || out.Taken() || !out.departed() {
+			t.Error("a closed ring is not closed")
+		}
+		out.Wake()
+		out.HangUp()
+		out.Close()
+		b := make([]byte, 64)
+		if n, err := unix.Read(pair[1], b); err != unix.EAGAIN {
+			t.Errorf("answered: %v: %q was written to another's descriptor: %v", answered,
+				b[:max(n, 0)], err)
+		}
+		for _, n := range numbers {
+			if m, err := unix.Read(n, b); err != nil || string(b[:m]) != "theirs" {
+				t.Errorf("answered: %v: another's descriptor has %q: %v", answered, b[:max(m, 0)], err)
+			}
+			if _, err := unix.Write(pair[1], []byte("theirs")); err != nil {
+				t.Error(err)
+			}
+			if err := unix.Close(n); err != nil {
+				t.Errorf("answered: %v: another's descriptor: %v", answered, err)
+			}
+		}
+	}
+}
+
 const childPath = "VERBENA_RING_TEST"
 
 // TestKilledWriter makes a process write without end and be killed: its entries are whole up to

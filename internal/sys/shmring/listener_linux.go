@@ -89,9 +89,10 @@ func (l *Listener) Watch(o *Out) error {
 	if l.conns == nil {
 		return os.ErrClosed
 	}
-	err := l.watch(o.fd)
+	fd := o.descriptor()
+	err := l.watch(fd)
 	if err == nil {
-		l.conns[int32(o.fd)] = o
+		l.conns[int32(fd)] = o
 	}
 	return err
 }
@@ -211,7 +212,7 @@ func (l *Listener) Forget(end any) {
 	case *In:
 		fd = int32(end.fd)
 	case *Out:
-		fd = int32(end.fd)
+		fd = int32(end.descriptor())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
