@@ -18,6 +18,7 @@ type Out struct {
 	slot  int
 	out   *shmring.Out // nil within this process
 	sent  *atomic.Uint64
+	made  monotime.Time // when dial began to make it
 
 	mu     sync.Mutex        // innermost but for the locks of PollOutput
 	tx     *shmring.Producer // guarded by mu; unmapped when gone
@@ -110,10 +111,10 @@ func (o *Out) Wake() {
 	o.mu.Unlock()
 }
 
-// await waits up to patience for the reader, of another process, to take the ring. It reports
-// whether the reader is there, and has not refused it.
+// await waits for the reader, of another process, to take the ring, until patience has passed since
+// it was made. It reports whether the reader is there, and has not refused it.
 func (o *Out) await(patience monotime.Duration) bool {
-	there := o.out == nil || o.out.Await(patience)
+	there := o.out == nil || o.out.Await(o.made.Add(patience).Sub(monotime.Now()))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return there && !o.gone

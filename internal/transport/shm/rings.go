@@ -91,10 +91,10 @@ func (c *Counters) Append(list []engine.Counter) []engine.Counter {
 	return list
 }
 
-// dialTimeout bounds the wait of a queue pair that goes to RTR for the background goroutine of
-// the other process. That is back from a nap within a fraction of a millisecond if it gets a
-// core. A process that refuses rings does so in that time. A process that says nothing is taken
-// to be held up, and gets a ring.
+// dialTimeout is the age of a ring up to which queue pairs that go to RTR wait for the background
+// goroutine of the other process. That is back from a nap within a fraction of a millisecond if it
+// gets a core. A process that refuses rings does so in that time. A process that says nothing is
+// taken to be held up, and gets a ring. All queue pairs together wait that long.
 const dialTimeout = 50 * monotime.Millisecond
 
 // Open finds out whether there can be rings, and takes those of other processes. It is
@@ -283,6 +283,7 @@ func (l *Rings) back(slot int) *Out {
 // dial makes a ring to another process, of a slot, and uses it from now on. It returns nil if that
 // is not possible. The caller holds dialMu.
 func (l *Rings) dial(slot int, patience monotime.Duration) *Out {
+	made := monotime.Now()
 	out, err := shmring.Dial(l.config.Path(slot), l.self, slot, patience)
 	if err != nil {
 		l.mu.Lock()
@@ -290,7 +291,8 @@ func (l *Rings) dial(slot int, patience monotime.Duration) *Out {
 		l.mu.Unlock()
 		return nil
 	}
-	o := &Out{rings: l, slot: slot, tx: out.Producer, out: out, sent: &l.Count.lanes[0].sent}
+	o := &Out{rings: l, slot: slot, tx: out.Producer, out: out, sent: &l.Count.lanes[0].sent,
+		made: made}
 	l.mu.Lock()
 	open := l.ends != nil
 	if open {

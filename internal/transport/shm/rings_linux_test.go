@@ -104,3 +104,35 @@ func TestRingOfOfferIsAwaited(t *testing.T) {
 		t.Error("the ring is not taken")
 	}
 }
+
+// Many queue pairs may go to RTR towards a process that is held up. They wait for it once.
+func TestQueuePairsWaitForAProcessOnce(t *testing.T) {
+	dir := t.TempDir()
+	l := openAlone(t, dir, 1)
+	self, err := shmring.NetNamespace(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := shmring.Listen(filepath.Join(dir, "2"), self, l.eng.BellFD(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close() // it answers nobody
+	const patience = 20 * monotime.Millisecond
+	begin := monotime.Now()
+	first := l.to(2, patience)
+	if d := monotime.Now().Sub(begin); first == nil || d < patience {
+		t.Fatalf("a ring: %v, after %v", first != nil, d)
+	}
+	least := monotime.Duration(patience)
+	for range 50 { // this thread may be held up in some
+		begin := monotime.Now()
+		if l.to(2, patience) != first {
+			t.Fatal("another ring")
+		}
+		least = min(least, monotime.Now().Sub(begin))
+	}
+	if least >= patience {
+		t.Errorf("each queue pair waits %v or longer", least)
+	}
+}
