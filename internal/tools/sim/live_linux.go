@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -31,12 +33,23 @@ const insideFlag = "inside"
 // stopGrace is the time that a program has to end after SIGTERM.
 const stopGrace = 3 * time.Second
 
+// insideGrace is that of the process in the namespaces, which waits for the program and prints.
+const insideGrace = 2*stopGrace + time.Second
+
 // live runs a program on the network, in namespaces that end with it.
 func (o *options) live(cmd *cobra.Command, file string, program []string) error {
 	if file == "-" {
 		return cli.Usagef("--live needs a FILE: standard input is the program's")
 	}
-	s, err := o.open(nil, file)
+	if o.inside && os.Getpid() != 1 {
+		return cli.Usagef("--%s is for the process that --live starts", insideFlag)
+	}
+	text, err := openScenario(file, o.inside)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	s, err := o.read(file, text)
 	if err != nil {
 		return err
 	}
@@ -63,18 +76,69 @@ func (o *options) live(cmd *cobra.Command, file string, program []string) error 
 	args = append(append(args, file, "--"), program...)
 	runtime.LockOSThread() // Pdeathsig is about this thread
 	defer runtime.UnlockOSThread()
-	status, err := o.runIn(cmd, self, args)
+	if _, err := text.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	restore := keepTerminal()
+	status, err := o.runIn(cmd, self, args, text)
+	restore()
 	if err == nil && status != 0 {
 		os.Exit(status) // it has said why
 	}
 	return err
 }
 
-// runIn runs a program in a mount namespace of its own. A process that may not make one gets a user
-// namespace, too.
-func (o *options) runIn(cmd *cobra.Command, self string, args []string) (int, error) {
-	for _, flags := range []uintptr{unix.CLONE_NEWNS, unix.CLONE_NEWNS | unix.CLONE_NEWUSER} {
-		c := child(cmd, self, args)
+// keepTerminal returns a function that gives the terminal back to this process group if it has it
+// now. A shell takes it, and names no process group of another PID namespace to give it back.
+func keepTerminal() (restore func()) {
+	const stdin = 0
+	group, err := unix.IoctlGetInt(stdin, unix.TIOCGPGRP)
+	if err != nil || group != unix.Getpgrp() {
+		return func() {}
+	}
+	return func() {
+		signal.Ignore(unix.SIGTTOU) // which stops a process in the background that does this
+		_ = unix.IoctlSetPointerInt(stdin, unix.TIOCSPGRP, group)
+	}
+}
+
+// openScenario returns a copy of a file's text, which may come from a pipe. The process that --live
+// starts has the copy as its first descriptor behind standard error.
+func openScenario(name string, inside bool) (*os.File, error) {
+	if inside {
+		unix.CloseOnExec(3)
+		return os.NewFile(3, name), nil
+	}
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no file %s", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the scenario: %w", err)
+	}
+	fd, err := unix.MemfdCreate("scenario", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err = f.Write(text); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	return f, err
+}
+
+// runIn runs a program as process 1 of a PID namespace. With it the kernel ends all processes
+// there. It has a mount namespace, too. A process that may not make these gets a user namespace
+// beside.
+func (o *options) runIn(cmd *cobra.Command, self string, args []string, scenario *os.File) (int,
+	error) {
+	const own = unix.CLONE_NEWNS | unix.CLONE_NEWPID
+	for _, flags := range []uintptr{own, own | unix.CLONE_NEWUSER} {
+		c := exec.CommandContext(cmd.Context(), self, args...)
+		c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+		c.ExtraFiles = []*os.File{scenario}
+		c.Cancel = func() error { return c.Process.Signal(unix.SIGTERM) }
+		c.WaitDelay = insideGrace
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, Pdeathsig: unix.SIGKILL}
 		if flags&unix.CLONE_NEWUSER != 0 {
 			root := func(id int) []syscall.SysProcIDMap {
@@ -98,25 +162,23 @@ func (o *options) runIn(cmd *cobra.Command, self string, args []string) (int, er
 		"kernel.apparmor_restrict_unprivileged_userns)")
 }
 
-// child makes a command that has this one's files and ends with its context.
-func child(cmd *cobra.Command, name string, args []string) *exec.Cmd {
-	c := exec.CommandContext(cmd.Context(), name, args...)
-	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	c.Cancel = func() error { return c.Process.Signal(unix.SIGTERM) }
-	c.WaitDelay = stopGrace
-	return c
-}
-
 // status returns the exit status of a program as shells have it.
 func status(exit *exec.ExitError) int {
-	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+	return statusOf(exit.Sys().(syscall.WaitStatus))
+}
+
+func statusOf(ws syscall.WaitStatus) int {
+	if ws.Signaled() {
 		return 128 + int(ws.Signal())
 	}
-	return exit.ExitCode()
+	return ws.ExitStatus()
 }
 
 // liveInside makes the hosts and runs the program.
 func (o *options) liveInside(cmd *cobra.Command, s *scenario, program []string) error {
+	if err := ownMounts(); err != nil {
+		return fmt.Errorf("cannot change this mount namespace: %w", err)
+	}
 	if err := makeRoomForNames(); err != nil {
 		return fmt.Errorf("cannot name network namespaces: %w", err)
 	}
@@ -143,44 +205,94 @@ func (o *options) liveInside(cmd *cobra.Command, s *scenario, program []string) 
 	// Other threads collect garbage, and may wait for a processor while all of ours wait for them.
 	// There is next to none.
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(4 * maxFrameMemory)
+	debug.SetMemoryLimit(maxFrameMemory + maxFrameMemory/2)
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread keeps its priority, and ends
 		urgent()
-		ended <- w.carry()
+		err := w.carry()
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "verbena: the network stopped: %v; it ends %s\n", err,
+				program[0])
+			cancel()
+		}
+		ended <- err
 	}()
-	runErr := runProgram(cmd, program)
+	runErr := runProgram(ctx, cmd, program)
 	ports[0].tap.Stop()
-	if err := <-ended; err != nil {
-		return err
+	if <-ended != nil { // printed when it came
+		runErr = fmt.Errorf("the network stopped before %s", program[0])
 	}
 	r := &liveResult{result: &result{scenario: s}, wire: w}
 	r.finish(s)
+	var overrunErr error
 	for _, h := range hosts {
 		n, err := h.overrun()
-		if err != nil {
-			return err
+		if err != nil && overrunErr == nil {
+			overrunErr = fmt.Errorf("cannot tell the frames that host %s lost: %w", h.name, err)
 		}
 		r.overrun += n
 	}
-	return errors.Join(r.print(cmd.OutOrStdout(), o.json), runErr)
+	return errors.Join(r.print(cmd.OutOrStdout(), o.json), runErr, overrunErr)
 }
 
-func runProgram(cmd *cobra.Command, program []string) error {
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	cmd.SetContext(ctx)
-	c := child(cmd, program[0], program[1:])
-	err := c.Run()
-	var exit *exec.ExitError
-	switch {
+// runProgram runs a program until it ends. At the end of ctx it ends the program. As process 1 it
+// waits for orphans, too.
+func runProgram(ctx context.Context, cmd *cobra.Command, program []string) error {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	defer signal.Stop(children)
+	c := exec.Command(program[0], program[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	switch err := c.Start(); {
 	case errors.Is(err, exec.ErrNotFound):
 		return cli.WithStatus(cli.ExitNoProgram, fmt.Errorf("there is no program %s", program[0]))
-	case errors.As(err, &exit):
-		return cli.WithStatus(status(exit), fmt.Errorf("%s: %w", program[0], err))
 	case err != nil:
 		return cli.WithStatus(cli.ExitCannotRun, err)
+	}
+	stop := ctx.Done()
+	var patience <-chan time.Time
+	for {
+		select {
+		case <-stop:
+			stop, patience = nil, time.After(stopGrace)
+			_ = c.Process.Signal(unix.SIGTERM)
+		case <-patience:
+			_ = c.Process.Kill()
+		case <-children:
+			if ended, ws := reap(c.Process.Pid); ended {
+				return failure(program[0], ws)
+			}
+		}
+	}
+}
+
+// reap waits for the children that have ended. It reports whether the program is among them, with
+// its status.
+func reap(program int) (ended bool, status syscall.WaitStatus) {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR:
+		case pid <= 0:
+			return ended, status
+		case pid == program:
+			ended, status = true, ws
+		}
+	}
+}
+
+// failure returns the error of a program that has ended.
+func failure(program string, ws syscall.WaitStatus) error {
+	switch {
+	case ws.Signaled():
+		return cli.WithStatus(statusOf(ws), fmt.Errorf("%s: signal: %v", program, ws.Signal()))
+	case ws.ExitStatus() != 0:
+		return cli.WithStatus(statusOf(ws), fmt.Errorf("%s: exit status %d", program,
+			ws.ExitStatus()))
 	}
 	return nil
 }
@@ -188,13 +300,23 @@ func runProgram(cmd *cobra.Command, program []string) error {
 // namesDir holds the names of namespaces for ip netns.
 const namesDir = "/run/netns"
 
-// makeRoomForNames gives this mount namespace an empty folder for names of namespaces.
-func makeRoomForNames() error {
-	const private = unix.MS_REC | unix.MS_PRIVATE
-	if err := unix.Mount("", "/", "", private, ""); err != nil {
+// ownMounts has mounts of this process stay its own, and /proc show the processes of its PID
+// namespace. Where parts of /proc are masked, as in containers, the kernel allows no other one to a
+// user namespace. Then the old one stays: /proc/self works there, too.
+func ownMounts() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	if err := os.Mkdir(namesDir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+	err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	if errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return err
+}
+
+// makeRoomForNames gives this mount namespace an empty folder for names of namespaces.
+func makeRoomForNames() error {
+	if _, err := os.Stat(namesDir); err != nil {
 		if err := copyRun(); err != nil {
 			return err
 		}
@@ -219,7 +341,7 @@ func copyRun() error {
 	for _, e := range entries {
 		from := fmt.Sprintf("/proc/self/fd/%d/%s", old, e.Name())
 		to := filepath.Join("/run", e.Name())
-		if err := copyEntry(e, from, to); err != nil {
+		if err := copyEntry(e, from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -229,7 +351,10 @@ func copyRun() error {
 func copyEntry(e os.DirEntry, from, to string) error {
 	if e.Type()&os.ModeSymlink != 0 {
 		target, err := os.Readlink(from)
-		return errors.Join(err, os.Symlink(target, to))
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
 	}
 	var err error
 	if e.IsDir() {
@@ -237,7 +362,13 @@ func copyEntry(e os.DirEntry, from, to string) error {
 	} else {
 		err = os.WriteFile(to, nil, 0o644)
 	}
-	return errors.Join(err, unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""))
+	if err != nil {
+		return err
+	}
+	if err = unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		_ = os.Remove(to) // it has gone
+	}
+	return err
 }
 
 // liveHost is a host of the network: a network namespace with an interface.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// burst is datagrams that host a sends to host b as fast as it can.
+// burst is datagrams that host a sends to host b as fast as it can, but for the window.
 type burst struct {
 	Network string // udp4, udp6
 	Count   int
@@ -72,6 +73,10 @@ const (
 	testLine = testBytes + 8 + 20 + ethernetHeader + frameOverhead
 )
 
+// window bounds the datagrams under way. The receiver's socket has memory for so many, by Linux's
+// default for users. The link's buffers of these tests fill.
+const window = 128
+
 // sendBurst runs on the network.
 func sendBurst(text string) error {
 	var b burst
@@ -87,11 +92,16 @@ func sendBurst(text string) error {
 		return err
 	}
 	got, sent := make(chan observed), make(chan struct{})
+	credits := make(chan struct{}, window+b.Count)
+	for range window {
+		credits <- struct{}{}
+	}
 	began := time.Now()
-	go func() { got <- receiveBurst(to, sent, began) }()
+	go func() { got <- receiveBurst(to, credits, sent, began) }()
 	addr := netip.MustParseAddrPort(map[string]string{"udp4": "10.0.0.2:7", "udp6": "[fd00::2]:7"}[b.Network])
 	payload := make([]byte, testBytes)
 	for i := range b.Count {
+		<-credits
 		binary.BigEndian.PutUint32(payload, uint32(i))
 		if _, err := from.WriteToUDPAddrPort(payload, addr); err != nil {
 			return err
@@ -135,8 +145,8 @@ func socketOn(host string, b *burst) (c *net.UDPConn, err error) {
 		}
 		control := func(f uintptr) {
 			fd := int(f)
-			const memory = 64 << 20 // for all datagrams of a burst
-			if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, memory); err != nil {
+			const memory = 64 << 20 // Linux makes it the most that it allows
+			if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, memory); err != nil {
 				return
 			}
 			if b.Network == "udp4" {
@@ -160,8 +170,10 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// receiveBurst receives until the end, which counts once all is sent.
-func receiveBurst(c *net.UDPConn, sent chan struct{}, began time.Time) (o observed) {
+// receiveBurst receives until the end, which counts once all is sent. It gives a credit for each
+// datagram that came, and for those lost before it.
+func receiveBurst(c *net.UDPConn, credits, sent chan struct{}, began time.Time) (o observed) {
+	defer close(credits)
 	next := 0
 	payload, control := make([]byte, 2*testBytes), make([]byte, 64)
 	for {
@@ -179,7 +191,9 @@ func receiveBurst(c *net.UDPConn, sent chan struct{}, began time.Time) (o observ
 		if i < next {
 			o.Reordered++
 		}
-		next = i + 1
+		for ; next <= i; next++ {
+			credits <- struct{}{}
+		}
 		o.Received++
 		if list, err := unix.ParseSocketControlMessage(control[:cn]); err == nil && len(list) == 1 && list[0].Data[0]&3 == 3 {
 			o.Marked++
@@ -331,6 +345,7 @@ func TestLiveProgram(t *testing.T) {
 		{pair, nil, "no-such-program", cli.ExitNoProgram, "there is no program no-such-program"},
 		{"host a", nil, "true", cli.ExitFailure, "a live network has from 2 to 64 hosts, here are 1"},
 		{"host a1..a65", nil, "true", cli.ExitFailure, "a live network has from 2 to 64 hosts, here are 65"},
+		{pair, []string{"--inside"}, "true", cli.ExitUsage, "--inside is for the process that --live starts"},
 		{pair, []string{"--csv"}, "true", cli.ExitUsage, "--live has no time series"},
 		{pair, []string{"--mtu=100"}, "true", cli.ExitUsage, "--mtu 100 is not from 1280 to 65521"},
 	} {
@@ -366,6 +381,103 @@ func TestLiveNeedsNoRoot(t *testing.T) {
 	}
 	if err != nil || !strings.Contains(string(out), "mtu 1500") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// background is a shell program with a second process in the background. Both read until the end of
+// standard input. It tells when both run.
+const background = `exec 3<&0; cat <&3 & echo ready; cat <&3`
+
+// startLive starts a shell program on a network, and returns when it has written its first line.
+// Its processes hold a pipe open, from which the rest of their output is read.
+func startLive(t *testing.T, program string) (cmd *exec.Cmd, rest *os.File) {
+	t.Helper()
+	live(t, "host a b\nlink a b rate 1Gb/s", nil, "true") // or skips
+	name := filepath.Join(t.TempDir(), "net.sim")
+	inRead, inWrite, err := os.Pipe()
+	rest, outWrite, err2 := os.Pipe()
+	if err := firstOf(err, err2, os.WriteFile(name, []byte("host a b\nlink a b rate 1Gb/s"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		inWrite.Close() // ends a process that is left
+		rest.Close()
+	})
+	cmd = exec.Command(os.Args[0], "sim", "--live", name, "--", "sh", "-c", program)
+	cmd.Stdin, cmd.Stdout = inRead, outWrite
+	err = cmd.Start()
+	inRead.Close()
+	outWrite.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	const ready = "ready\n"
+	line := make([]byte, len(ready))
+	if _, err := io.ReadFull(rest, line); err != nil || string(line) != ready {
+		t.Fatalf("%v: %q", err, line)
+	}
+	return cmd, rest
+}
+
+// No process of the program outlives the command, however that ends.
+func TestLiveLeavesNoProcess(t *testing.T) {
+	for _, c := range []struct {
+		signal        os.Signal
+		program, want string
+	}{
+		{unix.SIGKILL, background, ""},
+		{unix.SIGTERM, background, "frames came late by"},
+		{unix.SIGTERM, `trap "" TERM; ` + background, "frames came late by"},
+	} {
+		cmd, rest := startLive(t, c.program)
+		if err := firstOf(cmd.Process.Signal(c.signal), rest.SetReadDeadline(time.Now().Add(time.Minute))); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := io.ReadAll(rest); err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%v, %s: %v: %q", c.signal, c.program, err, out)
+		}
+	}
+}
+
+// Orphans of the program are waited for.
+func TestLiveReaps(t *testing.T) {
+	// The second shell's child becomes an orphan. The third one looks for it until it has gone.
+	const program = `orphan=$(sh -c 'true & echo $!'); while kill -0 $orphan 2>&-; do :; done`
+	if out, errOut, status := live(t, "host a b\nlink a b rate 1Gb/s", nil, "sh", "-c", program); status != 0 {
+		t.Errorf("status %d: %s%s", status, out, errOut)
+	}
+}
+
+// The file may be a pipe, which can be read once.
+func TestLivePipe(t *testing.T) {
+	live(t, "host a b\nlink a b rate 1Gb/s", nil, "true") // or skips
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := w.WriteString("host a b\nlink a b rate 1Gb/s"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	cmd := exec.Command(os.Args[0], "sim", "--live", "/dev/fd/3", "--", "true")
+	cmd.ExtraFiles = []*os.File{r}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// A network that loses an interface ends the program, says so, and prints the counts.
+func TestLiveInterfaceGone(t *testing.T) {
+	const program = `mkfifo "$0"; ip -n a link del eth0; cat <>"$0"`
+	out, errOut, status := live(t, "host a b\nlink a b rate 1Gb/s", nil, "sh", "-c", program,
+		filepath.Join(t.TempDir(), "fifo"))
+	if status != cli.ExitFailure || !strings.Contains(errOut, "the network stopped: ") || !strings.Contains(out, "frames came late by") {
+		t.Errorf("status %d: %s%s", status, out, errOut)
 	}
 }
 
