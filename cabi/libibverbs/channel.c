@@ -311,6 +311,7 @@ int vb_channel_another_polls(void)
 /* Stops showing arrivals, and has the engine forget that the application may wait for them. */
 static void hide(struct vb_channel *ch)
 {
+	atomic_store_explicit(&ch->asked, 0, memory_order_relaxed);
 	if (!atomic_load_explicit(&ch->shows, memory_order_relaxed))
 		return;
 	show(ch, 0);
@@ -443,7 +444,8 @@ static int take(struct vb_channel *ch, const struct vb_engine *engine, vb_cookie
 		woken = 0;
 		nonblocking = is_nonblocking(ch);
 		show(ch, nonblocking && how != VB_TAKE_LEAVE);
-		atomic_store_explicit(&ch->asked, nonblocking, memory_order_relaxed);
+		atomic_store_explicit(&ch->asked, nonblocking && how != VB_TAKE_LEAVE,
+				      memory_order_relaxed);
 		atomic_store_explicit(&ch->waits, !nonblocking, memory_order_relaxed);
 		if (how == VB_TAKE_LEAVE && !nonblocking) {
 			err = wait_event(ch);

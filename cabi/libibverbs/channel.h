@@ -31,7 +31,7 @@ struct vb_channel {
 	atomic_int wait_fd; /* -1 before the first wait */
 	atomic_bool shows;  /* fd shows arrivals */
 	atomic_bool waits;  /* the last ibv_get_cq_event blocked */
-	atomic_bool asked;  /* ibv_get_cq_event has seen O_NONBLOCK since ibv_req_notify_cq */
+	atomic_bool asked;  /* ibv_get_cq_event has chosen shows since ibv_req_notify_cq */
 	atomic_bool ready;  /* since ibv_req_notify_cq the engine knows of the sleep */
 	atomic_uint kept;   /* events in a row that came before the call */
 	atomic_uint hasty;  /* events in a row that came after it */
