@@ -20,7 +20,8 @@ import (
 //
 // The waiter's epoll set, those of Watch and that of the manager's goroutine all have the
 // descriptor by which MADs come. The kernel wakes the first of them that a thread waits for
-// (portshare.Member.Watch). So a thread that leaves its wait, in whatever way, hands over nothing.
+// (portshare.Member.Watch). So a thread that leaves its wait hands over nothing. A woken thread
+// must read. If it jumps out of a signal handler, its MADs wait for the next MAD or its next wait.
 type waiter struct {
 	bell *engine.Bell // immutable after waiters
 	free chan *waiter // immutable after waiters: holds the waiter while it is free

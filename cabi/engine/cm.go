@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/sys/fdtrack"
 	"verbena/rdmacm"
 )
 
@@ -140,7 +141,12 @@ func addID(c *cmChannel, r *rdmacm.ID, cookie uint64) (*cmID, error) {
 
 //export vb_cm_watch
 func vb_cm_watch(epoll C.int) C.int {
-	return C.int(errnoOf("rdma_get_cm_event", rdmacm.Watch(int(epoll))))
+	fdtrack.Add(int(epoll)) // a child of a fork closes it
+	err := rdmacm.Watch(int(epoll))
+	if err != nil {
+		fdtrack.Remove(int(epoll))
+	}
+	return C.int(errnoOf("rdma_get_cm_event", err))
 }
 
 //export vb_cm_serve

@@ -391,7 +391,8 @@ struct vb_engine {
 	/*
 	 * Makes an epoll set readable when messages of connection managers have come; the data of that
 	 * event fit 32 bits. A thread that waits for the set, and finds that, calls cm_serve. It needs
-	 * no other call if it leaves the wait. The set stays open as long as the process.
+	 * no other call if it leaves the wait. The set stays open as long as the process, and
+	 * descriptors returns it.
 	 */
 	int (*cm_watch)(int epoll);
 	/* Handles these messages. Their events are in the pipes of channels when it returns. */

@@ -255,27 +255,28 @@ void cm_channel_sift(struct cm_channel *channel, struct cm_channel *to,
  * The reader is a thread that waits for the pipe of its channel and for the messages of connection
  * managers. It has the engine handle them, so that a message wakes no other thread. There is one
  * reader in a process; other threads wait for their pipes only. The kernel knows whether a thread
- * waits for set. So a reader that a signal handler takes out by siglongjmp leaves nothing behind
- * but its name, and other threads wait for their pipes.
+ * waits for set. A reader that a signal handler takes out of its wait by siglongjmp leaves only its
+ * name behind. Other threads then wait for their pipes.
  */
 static struct {
 	_Atomic(const void *) thread;
 	atomic_int set; /* 0: none yet; -1: there can be none */
-	uint64_t number; /* of the reader: the channel whose pipe is in set */
-	int fd;		 /* of the reader: the descriptor of that pipe */
-} reader;
+	pthread_mutex_t mu;
+	/* guarded by mu: the channel whose pipe is in set, 0 without, and that pipe's descriptor */
+	uint64_t number;
+	int fd;
+} reader = {.mu = PTHREAD_MUTEX_INITIALIZER};
 
 static __thread char self; /* its address names the thread */
 
 #define PIPE UINT64_MAX /* data of a pipe's events: no descriptor */
 
-/* A child shares the set with its parent. */
+/* A child shares the set with its parent. libibverbs closes it, as the engine's descriptors. */
 void cm_channels_after_fork_in_child(void)
 {
-	if (atomic_load(&reader.set) > 0)
-		close(atomic_load(&reader.set));
 	atomic_store(&reader.set, 0);
 	atomic_store(&reader.thread, NULL);
+	pthread_mutex_init(&reader.mu, NULL);
 	reader.number = 0;
 }
 
@@ -295,10 +296,41 @@ static int reader_set(const struct vb_engine *engine)
 	return set;
 }
 
+/* Makes set have the pipe of a channel and no other: 0 or -1. */
+static int show_pipe(int set, uint64_t number, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = PIPE};
+	int err = 0;
+
+	pthread_mutex_lock(&reader.mu);
+	if (reader.number != number) {
+		if (reader.number)
+			epoll_ctl(set, EPOLL_CTL_DEL, reader.fd, NULL);
+		err = epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev);
+		reader.number = err ? 0 : number;
+		reader.fd = fd;
+	}
+	pthread_mutex_unlock(&reader.mu);
+	return err;
+}
+
+/*
+ * Takes the pipe of a channel out of set before it is closed. A child of a fork may keep it open,
+ * and the keeper's connection may get the number of its descriptor.
+ */
+static void hide_pipe(const struct cm_channel *channel)
+{
+	pthread_mutex_lock(&reader.mu);
+	if (reader.number == channel->number) {
+		epoll_ctl(atomic_load(&reader.set), EPOLL_CTL_DEL, reader.fd, NULL);
+		reader.number = 0;
+	}
+	pthread_mutex_unlock(&reader.mu);
+}
+
 /* Makes the calling thread the reader, for a channel. Returns the set, -1 if it is not. */
 static int begin_read(const struct vb_engine *engine, uint64_t number, int fd)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = PIPE};
 	const void *thread = NULL;
 	int set, flags;
 
@@ -306,16 +338,8 @@ static int begin_read(const struct vb_engine *engine, uint64_t number, int fd)
 		return -1;
 	flags = fcntl(fd, F_GETFL);
 	set = flags < 0 || flags & O_NONBLOCK ? -1 : reader_set(engine);
-	if (set >= 0 && reader.number != number) {
-		if (reader.number)
-			epoll_ctl(set, EPOLL_CTL_DEL, reader.fd, NULL);
-		reader.number = number;
-		reader.fd = fd;
-		if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev)) {
-			reader.number = 0;
-			set = -1;
-		}
-	}
+	if (set >= 0 && show_pipe(set, number, fd))
+		set = -1;
 	if (set < 0)
 		atomic_store(&reader.thread, NULL);
 	return set;
@@ -369,35 +393,62 @@ static int read_until_event(const struct vb_engine *engine, int set)
 
 static void free_channel(struct cm_channel *channel)
 {
-	if (atomic_load(&reader.set) > 0) /* a child of a fork may keep the pipe open */
-		epoll_ctl(atomic_load(&reader.set), EPOLL_CTL_DEL, channel->channel.fd, NULL);
+	hide_pipe(channel);
 	close(channel->channel.fd);
 	pthread_mutex_destroy(&channel->mu);
 	free(channel);
 }
 
+/* Ends the wait of a thread that is cancelled. */
+static void leave_wait(void *arg)
+{
+	struct cm_channel *channel = arg;
+	int last;
+
+	pthread_mutex_lock(&channel->mu);
+	channel->waiting--;
+	last = channel->destroyed && !channel->waiting;
+	pthread_mutex_unlock(&channel->mu);
+	if (last)
+		free_channel(channel);
+}
+
 /*
  * Reads the pipe, and waits for a record: 0 or an errno. The last wait is read(2), as another
  * thread may take the record. The kernel restarts it after a signal with SA_RESTART, as it does
- * that of rdma-core; threads of the engine cause such signals. The caller holds mu, which is
- * released meanwhile.
+ * that of rdma-core; threads of the engine cause such signals.
+ */
+static int wait_record(struct cm_channel *channel, const struct vb_engine *engine,
+		       struct vb_cm_event **event)
+{
+	int fd = channel->channel.fd, set = -1, err;
+	ssize_t n;
+
+	if (engine && !records(channel))
+		set = begin_read(engine, channel->number, fd);
+	if (set >= 0) {
+		err = read_until_event(engine, set);
+		if (err)
+			return err;
+	}
+	n = read_event(fd, event);
+	return n < 0 ? errno : n == 0 ? EBADF : 0;
+}
+
+/*
+ * Is wait_record, in which the thread may be cancelled. The caller holds mu, which is released
+ * meanwhile.
  */
 static int wait_pipe(struct cm_channel *channel, struct vb_cm_event **event)
 {
-	const struct vb_engine *engine = channel->engine;
-	int fd = channel->channel.fd, serve = engine && !records(channel), set = -1, err = 0;
+	const struct vb_engine *const volatile engine = channel->engine;
+	volatile int err;
 
 	channel->waiting++;
 	pthread_mutex_unlock(&channel->mu);
-	if (serve)
-		set = begin_read(engine, channel->number, fd);
-	if (set >= 0)
-		err = read_until_event(engine, set);
-	if (!err) {
-		ssize_t n = read_event(fd, event);
-
-		err = n < 0 ? errno : n == 0 ? EBADF : 0;
-	}
+	pthread_cleanup_push(leave_wait, channel);
+	err = wait_record(channel, engine, event);
+	pthread_cleanup_pop(0);
 	pthread_mutex_lock(&channel->mu);
 	channel->waiting--;
 	return channel->destroyed ? EBADF : err;

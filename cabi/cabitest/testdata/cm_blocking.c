@@ -12,6 +12,9 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,18 +173,38 @@ static pthread_t start_waiter(struct rdma_event_channel *channel)
 	return thread;
 }
 
+/* Returns whether a descriptor of the process is one of that file. */
+static int is_open(const struct stat *file)
+{
+	for (int fd = 0; fd < getdtablesize(); fd++) {
+		struct stat st;
+
+		if (fstat(fd, &st) == 0 && st.st_dev == file->st_dev && st.st_ino == file->st_ino)
+			return 1;
+	}
+	return 0;
+}
+
+/* One of the threads handles the messages. The descriptor of the channel goes with the channel. */
 static void cancelled(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_id *listener = test_listen(channel, address, RDMA_PS_TCP);
-	pthread_t thread = start_waiter(channel);
+	pthread_t threads[THREADS];
+	struct stat file;
 	void *result;
 
-	CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &result) == 0);
-	CHECK(result == PTHREAD_CANCELED);
+	CHECK(fstat(channel->fd, &file) == 0 && is_open(&file));
+	for (int i = 0; i < THREADS; i++)
+		threads[i] = start_waiter(channel);
+	for (int i = 0; i < THREADS; i++) {
+		CHECK(pthread_cancel(threads[i]) == 0 && pthread_join(threads[i], &result) == 0);
+		CHECK(result == PTHREAD_CANCELED);
+	}
 	check_works();
 	CHECK(rdma_destroy_id(listener) == 0);
 	rdma_destroy_event_channel(channel);
+	CHECK(!is_open(&file));
 }
 
 /* Its thread waits for ever, as with rdma-core. */
@@ -215,30 +238,76 @@ static void handle(int sig, void (*handler)(int), int flags)
 	CHECK(sigaction(sig, &act, NULL) == 0);
 }
 
-/* The alarm may come before the thread waits, too. */
+/* Returns the system call in which a thread of the process is, -1 while it runs. */
+static long system_call(pid_t thread)
+{
+	char path[64], line[512] = "";
+	long number = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
+	f = fopen(path, "r");
+	CHECK(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	sscanf(line, "%ld", &number);
+	return number;
+}
+
+static int waits_in_epoll(pid_t thread)
+{
+	long number = system_call(thread);
+
+#ifdef SYS_epoll_wait
+	if (number == SYS_epoll_wait)
+		return 1;
+#endif
+	return number == SYS_epoll_pwait;
+}
+
+static pthread_t first; /* the thread of main */
+
+static void *signal_the_wait(void *unused)
+{
+	while (!waits_in_epoll(getpid()))
+		sched_yield();
+	CHECK(pthread_kill(first, SIGUSR1) == 0);
+	return unused;
+}
+
+/*
+ * The thread must not jump out of the engine. So it waits before there are connections: no message
+ * comes.
+ */
 static void jumped_out(void)
 {
+	static pthread_t signaller;
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_id *listener = test_listen(channel, address, RDMA_PS_TCP);
 	struct rdma_cm_event *event;
 
 	handle(SIGUSR1, jump, 0);
+	CHECK(pthread_create(&signaller, NULL, signal_the_wait, NULL) == 0);
 	if (sigsetjmp(back, 1) == 0) {
-		pid_t parent = getpid(), child = fork();
-
-		if (child == 0) {
-			while (!sleeps(parent))
-				sched_yield();
-			_exit(kill(parent, SIGUSR1));
-		}
 		rdma_get_cm_event(channel, &event);
 		CHECK(!"an event");
 	}
-	while (waitpid(-1, NULL, 0) > 0)
-		;
+	CHECK(pthread_join(signaller, NULL) == 0);
 	handle(SIGUSR1, SIG_DFL, 0);
 	check_works();
 	(void)listener; /* the thread counts as one in the call */
+}
+
+static atomic_int returned;
+
+/* A signal that comes while the thread is in the engine does not end the call. */
+static void *signal_until_it_returns(void *unused)
+{
+	while (!returned) {
+		if (sleeps(getpid()))
+			CHECK(pthread_kill(first, SIGUSR1) == 0);
+		sched_yield();
+	}
+	return unused;
 }
 
 /* A signal ends the wait only where its handler lacks SA_RESTART. */
@@ -247,20 +316,15 @@ static void interrupted(void)
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_id *listener = test_listen(channel, address, RDMA_PS_TCP);
 	struct server s = { .channel = channel, .listener = listener, .peers = 1 };
-	pthread_t client = 0;
+	pthread_t client = 0, signaller;
 	struct rdma_cm_event *event;
 	pid_t parent = getpid(), child;
 
 	handle(SIGUSR1, ignore, 0);
-	child = fork();
-	if (child == 0) {
-		while (!sleeps(parent))
-			sched_yield();
-		_exit(kill(parent, SIGUSR1));
-	}
+	CHECK(pthread_create(&signaller, NULL, signal_until_it_returns, NULL) == 0);
 	CHECK_FAILS(rdma_get_cm_event(channel, &event), EINTR);
-	while (waitpid(child, NULL, 0) < 0)
-		;
+	returned = 1;
+	CHECK(pthread_join(signaller, NULL) == 0);
 	handle(SIGUSR1, ignore, SA_RESTART);
 	child = fork();
 	if (child == 0) {
@@ -321,14 +385,15 @@ static void polled(void)
 int main(int argc, char **argv)
 {
 	address = argc > 1 ? argv[1] : "127.0.0.1";
+	first = pthread_self();
 	alarm(120);
+	jumped_out();
 	check_works();
 	several();
 	polled();
 	interrupted();
 	cancelled();
 	destroyed();
-	jumped_out();
 	several();
 	return 0;
 }

@@ -55,11 +55,14 @@ func with(c Conn, f func(int)) {
 	}
 }
 
-// Each calls f for every descriptor. None is opened or closed meanwhile, and f
-// must not.
+// Each calls f for every descriptor, and for none that Check finds lost. None is opened or closed
+// meanwhile, and f must not.
 func Each(f func(fd int)) {
 	mu.Lock()
 	defer mu.Unlock()
+	if check() {
+		return
+	}
 	for fd := range all {
 		f(fd)
 	}

@@ -49,6 +49,10 @@ func lose() int {
 			return 13
 		}
 	}
+	given := 0
+	if Each(func(int) { given++ }); given > 0 {
+		return 19 // a child of a fork would close the application's
+	}
 	if !Check() || !Lost() {
 		return 14
 	}

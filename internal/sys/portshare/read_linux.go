@@ -12,7 +12,7 @@ import (
 // follow serves a connection to the keeper until it ends. Threads that call Read serve it too.
 func (m *member) follow(l *link) {
 	m.mu.Lock()
-	err := l.watch.shareReads(l.socket, m.watched)
+	err := l.do(func(int) error { return l.watch.shareReads(l.socket, m.watched) })
 	m.mu.Unlock()
 	for err == nil {
 		var more bool
@@ -71,8 +71,13 @@ func (m *member) handle(f frame) {
 func (m *member) Watch(set int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.watched = append([]int{set}, m.watched...)
-	return m.shareLocked()
+	before := m.watched
+	m.watched = append([]int{set}, before...)
+	err := m.shareLocked()
+	if err != nil { // the caller may close the set
+		m.watched = before
+	}
+	return err
 }
 
 func (m *member) Unwatch(set int) {

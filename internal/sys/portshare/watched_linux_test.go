@@ -25,6 +25,20 @@ func waitsInEpoll(t *testing.T, thread int32) bool {
 	return number == fmt.Sprint(unix.SYS_EPOLL_PWAIT)
 }
 
+// awaitsFrames returns when a member's goroutine has read all frames and waits for others.
+func awaitsFrames() {
+	stacks := make([]byte, 1<<20)
+	for {
+		for _, s := range strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+			if strings.Contains(s, "(*member).follow(") && strings.Contains(s, "(*socket).wait(") &&
+				strings.Contains(s, " [select") {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
 // A thread that waits for a set of Watch reads management datagrams, and the kernel wakes none of
 // the member's. The member reads where no thread waits: the last one left, was cancelled, or jumped
 // out of its wait. A new keeper changes nothing.
@@ -44,6 +58,7 @@ func TestThreadThatWaitsReadsMADs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	awaitsFrames()
 	if err := m.Receive(n.a); err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +73,7 @@ func TestThreadThatWaitsReadsMADs(t *testing.T) {
 	mad := datagram(ib.QP1, m.Slot(), "")
 	waits := func() {
 		t.Helper()
+		awaitsFrames() // it would read the datagram while it reads others
 		var thread atomic.Int32
 		ended := make(chan error)
 		go func() {
@@ -112,4 +128,67 @@ func TestThreadThatWaitsReadsMADs(t *testing.T) {
 	if k, err := unix.EpollWait(set, make([]unix.EpollEvent, 1), 0); k != 0 || err != nil {
 		t.Errorf("after Unwatch the set has %d events, %v", k, err)
 	}
+}
+
+// readableLink returns a link, and opens a readable descriptor under the number that it had when
+// the link has been closed.
+func readableLink(t *testing.T, w *watch) (l *link, reuse func()) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fds[1]) })
+	l, err = newLink(w, fds[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, func() {
+		other, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
+		if err == nil && other != fds[0] {
+			err = unix.Dup3(other, fds[0], unix.O_CLOEXEC)
+			unix.Close(other)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fds[0]) })
+	}
+}
+
+// A thread that fails to send closes the link before the member follows it. The number of its
+// descriptor may then be another's.
+func TestClosedLinkIsNotWatched(t *testing.T) {
+	w, err := newWatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(set)
+	l, reuse := readableLink(t, w)
+	l.close()
+	reuse()
+	m := &member{vault: -1, watched: []int{set}}
+	m.follow(l)
+	if k, err := unix.EpollWait(set, make([]unix.EpollEvent, 1), 0); k != 0 || err != nil {
+		t.Errorf("the set has another's descriptor: %d events, %v", k, err)
+	}
+	w.close()
+}
+
+// The caller closes a set that Watch has refused.
+func TestRefusedSetIsNotWatched(t *testing.T) {
+	w, err := newWatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := readableLink(t, w)
+	l.close()
+	m := &member{vault: -1, role: following, link: l, watched: []int{1 << 20}}
+	if err := m.Watch(1<<20 + 1); err == nil || len(m.watched) != 1 || m.watched[0] != 1<<20 {
+		t.Errorf("Watch returned %v; the sets are %v", err, m.watched)
+	}
+	w.close()
 }
