@@ -87,9 +87,9 @@ func (p *process) ended(deadline time.Time) bool {
 	}
 }
 
-// waitsForEvent reports whether the main thread sleeps in a read of a pipe, as
-// rdma_get_cm_event(3) does: proc(5), /proc/PID/syscall. A server that comes to
-// that listens. Where the file may not be read it says so too early.
+// waitsForEvent reports whether the main thread sleeps in rdma_get_cm_event(3): in a read of a
+// pipe, or in a wait for an epoll set that has one. See proc(5), /proc/PID/syscall. A server that
+// comes to that listens. Where the file may not be read it says so too early.
 func (p *process) waitsForEvent() bool {
 	proc := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
 	call, err := os.ReadFile(proc + "syscall")
@@ -97,11 +97,24 @@ func (p *process) waitsForEvent() bool {
 		return true
 	}
 	var number, fd int
-	if n, _ := fmt.Sscanf(string(call), "%d 0x%x", &number, &fd); n < 2 || number != syscall.SYS_READ {
+	if n, _ := fmt.Sscanf(string(call), "%d 0x%x", &number, &fd); n < 2 {
 		return false
 	}
-	file, err := os.Readlink(fmt.Sprintf("%sfd/%d", proc, fd))
-	return err == nil && strings.HasPrefix(file, "pipe:") && fd > 2
+	isPipe := func(fd int) bool {
+		file, err := os.Readlink(fmt.Sprintf("%sfd/%d", proc, fd))
+		return err == nil && strings.HasPrefix(file, "pipe:") && fd > 2
+	}
+	if number == syscall.SYS_READ {
+		return isPipe(fd)
+	}
+	set, _ := os.ReadFile(fmt.Sprintf("%sfdinfo/%d", proc, fd))
+	for line := range strings.Lines(string(set)) {
+		var of int
+		if n, _ := fmt.Sscanf(line, "tfd: %d", &of); n == 1 && isPipe(of) {
+			return true
+		}
+	}
+	return false
 }
 
 // kill ends the program and whatever it has started.

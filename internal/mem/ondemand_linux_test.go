@@ -186,8 +186,14 @@ func TestTouch(t *testing.T) {
 		at, n       int
 		read, write bool
 	}{{0, 0, true, true}, {5, 1, true, true}, {3, 2*pageBytes - 3, true, true}, {1, 3*pageBytes - 1, true, false}, {0, 4 * pageBytes, false, false}} {
-		if read, write := touch(b[c.at:c.at+c.n], false), touch(b[c.at:c.at+c.n], true); read != c.read || write != c.write {
-			t.Errorf("%d bytes at %d: read %v, written %v", c.n, c.at, read, write)
+		if read := touch(b[c.at:c.at+c.n], false); read != c.read {
+			t.Errorf("%d bytes at %d: read %v", c.n, c.at, read)
+		}
+		if raceEnabled && !c.write {
+			continue // its atomics are C code, which cannot go on after a fault
+		}
+		if write := touch(b[c.at:c.at+c.n], true); write != c.write {
+			t.Errorf("%d bytes at %d: written %v", c.n, c.at, write)
 		}
 	}
 	if b[5] != 7 || b[pageBytes] != 8 {

@@ -481,8 +481,8 @@ func (m *member) Close() error {
 	}
 	m.gone.Wait()
 	m.readMu.Lock() // a thread may be in Read
-	m.readMu.Unlock()
 	m.watch.close()
+	m.readMu.Unlock()
 	for _, s := range m.sockets {
 		s.Close()
 	}
