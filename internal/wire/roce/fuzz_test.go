@@ -32,7 +32,7 @@ func FuzzPacket(f *testing.F) {
 		want := bytes.Clone(b[:len(b)-roce.ICRCBytes])
 		extended := want[roce.BTHBytes:p.Info.HeaderBytes]
 		want[4] &= 0xc0
-		want[8] &= 0xc0
+		want[8] &= 0xf0
 		if p.Info.HasXRCETH {
 			extended[0] = 0
 			extended = extended[roce.XRCETHBytes:]
