@@ -92,6 +92,20 @@ func TestCreateRefuses(t *testing.T) {
 	wantError(t, err, syscall.EINVAL, "access")
 	_, err = pd.RegMR(make([]byte, 8), 1<<31)
 	wantError(t, err, syscall.EINVAL, "access")
+	onDemand, err := pd.RegMR(make([]byte, 8), ib.AccessOnDemand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pd.AdviseMR(ib.AdvicePrefetch, []ib.SGE{onDemand.SGE(0, 8), onDemand.SGE(8, 0)}); err != nil {
+		t.Error(err)
+	}
+	wantError(t, pd.AdviseMR(ib.AdvicePrefetchNoFault+1, nil), syscall.EOPNOTSUPP, "advice")
+	wantError(t, pd.AdviseMR(ib.AdvicePrefetchWrite, []ib.SGE{onDemand.SGE(0, 8)}), syscall.EPERM, "sgl")
+	wantError(t, pd.AdviseMR(ib.AdvicePrefetch, []ib.SGE{onDemand.SGE(0, 0), onDemand.SGE(0, 9)}), syscall.EFAULT, "sgl")
+	wantError(t, pd.AdviseMR(ib.AdvicePrefetch, []ib.SGE{{LKey: onDemand.LKey() + 1}}), syscall.ENOENT, "sgl")
+	if err := onDemand.Dereg(); err != nil {
+		t.Error(err)
+	}
 	_, err = pd.AllocMR(0)
 	wantError(t, err, syscall.EINVAL, "maxSegments")
 	_, err = pd.AllocMR(513)
