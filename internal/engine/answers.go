@@ -9,16 +9,17 @@ import (
 	"verbena/internal/monotime"
 )
 
-// Answers leave together where several messages have come at once over a socket. A server polls
-// their completions and posts an answer to each, and a system call for each answer would be most of
-// its work:
+// Answers leave together where several messages have come at once. A server polls their completions
+// and posts an answer to each. A system call for each answer, or a burst of a ring, would be most
+// of its work:
 //
 //	Port.read:  16 messages arrive        ─► Heard: 16 to be answered
 //	post        15 times                  ─► in the send queue
 //	post        the last, or AnswerBatch  ─► all are written, as one burst
 //
 // The answers of Joiners leave together, also those of several queue pairs of a Lane. Those of
-// another transport wait for the answers of their own queue pair.
+// another transport, and those to a ring, wait for the answers of their own queue pair. A ring has
+// smaller bursts: its reader on another core begins with the first one while the next is posted.
 //
 // An answer waits only while the application is quick: its last post, or the arrival, is at most
 // policy.AnswerGap ago. A poll that reads, Settle and the background goroutine send the answers
@@ -31,6 +32,7 @@ type answers struct {
 	batch    int           // answers that wait
 	last     monotime.Time // when the application went on: after the arrival, or its last post
 	waiting  bool          // in Lane.answers, and not sent meanwhile
+	ring     bool          // the last messages came by a ring
 }
 
 // jointAnswers is the state of the Joiners of a Lane. Of several threads' changes some may be lost:
@@ -60,19 +62,27 @@ func (j *jointAnswers) forget() {
 
 // Heard notes the messages of an arrival, which the application may answer together. It is called
 // with c locked.
-func (c *Conn) Heard(now monotime.Time) {
+func (c *Conn) Heard(now monotime.Time) { c.heard(now, false) }
+
+// HeardInRing is Heard for messages that came by a ring.
+func (c *Conn) HeardInRing(now monotime.Time) { c.heard(now, true) }
+
+func (c *Conn) heard(now monotime.Time, ring bool) {
 	a, n := &c.answers, c.machine.Received()
 	if n == a.received {
 		return
 	}
 	news := int(n - a.received)
 	a.left = min(a.left+news, maxUnanswered)
-	a.received, a.last = n, now
-	if c.joiner != nil {
+	a.received, a.last, a.ring = n, now, ring
+	if c.joins() {
 		c.lane.joint.heard.Add(uint32(news))
 		c.lane.joint.last.Store(int64(now))
 	}
 }
+
+// joins reports whether c's answers leave with those of other queue pairs.
+func (c *Conn) joins() bool { return c.joiner != nil && !c.answers.ring }
 
 // maxUnanswered bounds answers.left in a connection whose messages have no answers.
 const maxUnanswered = 64
@@ -86,9 +96,13 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	n := min(posted, a.left)
 	a.left -= n
 	a.batch += posted
-	left, batch, last := a.left, a.batch, a.last
+	left, batch, most, last := a.left, a.batch, policy.AnswerBatch, a.last
 	a.last = now
-	if c.joiner != nil {
+	if a.ring {
+		most = policy.RingAnswerBatch
+	}
+	joins := c.joins()
+	if joins {
 		j := &c.lane.joint
 		j.answered.Add(uint32(n))
 		left, batch = j.left(), int(j.batch.Add(int32(posted)))
@@ -96,11 +110,15 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	}
 	if now.Sub(last) > policy.AnswerGap {
 		a.left, left = 0, 0 // an application that computes, or answers nothing
-		c.lane.joint.answered.Store(c.lane.joint.heard.Load())
+		if joins {
+			c.lane.joint.answered.Store(c.lane.joint.heard.Load())
+		}
 	}
-	if left <= 0 || batch >= policy.AnswerBatch {
+	if left <= 0 || batch >= most {
 		a.batch = 0
-		c.lane.joint.batch.Store(0)
+		if joins {
+			c.lane.joint.batch.Store(0)
+		}
 		return false
 	}
 	if a.waiting {
@@ -116,7 +134,7 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 // joinAnswers reports whether c, whose answer does not wait any longer, is to leave with those of
 // other queue pairs that wait: Lane.sendAnswers sends all.
 func (c *Conn) joinAnswers() bool {
-	if c.joiner == nil || c.pumping || c.lane.answers.n.Load() == 0 {
+	if !c.joins() || c.pumping || c.lane.answers.n.Load() == 0 {
 		return false
 	}
 	c.answers.waiting = c.answers.waiting || c.lane.answers.add(c)
@@ -128,7 +146,7 @@ func (c *Conn) answerWritten() {
 	if c.answers.left > 0 {
 		c.answers.last = monotime.Now()
 	}
-	if j := &c.lane.joint; c.joiner != nil && j.left() > 0 {
+	if j := &c.lane.joint; c.joins() && j.left() > 0 {
 		j.last.Store(int64(monotime.Now()))
 	}
 }

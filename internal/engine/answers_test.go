@@ -87,6 +87,25 @@ func TestAnswersLeaveTogether(t *testing.T) {
 	}
 }
 
+// A ring has smaller batches, and its answers do not join those of other queue pairs.
+func TestAnswersInARing(t *testing.T) {
+	list, writes := newJoining(t, 2)
+	a, b, now := list[0], list[1], monotime.Time(0)
+	n := 3 * policy.RingAnswerBatch
+	a.received += uint32(n)
+	a.HeardInRing(now)
+	b.hear(now, 1)
+	if left := a.answer(&now, quick, n); left != 3 {
+		t.Errorf("%d answers to a ring left at %d times, want 3", n, left)
+	}
+	if a.joinAnswers() {
+		t.Error("answers to a ring leave with others")
+	}
+	if b.post(now); b.flushed != 0 || len(*writes) != 1 {
+		t.Errorf("the only answer to a socket was flushed %d times, with others %v", b.flushed, *writes)
+	}
+}
+
 // Answers that take long to compute do not wait for each other.
 func TestSlowAnswersLeaveAtOnce(t *testing.T) {
 	a, now := newAnswering(t), monotime.Time(0)

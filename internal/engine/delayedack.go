@@ -30,6 +30,9 @@ import (
 // If the application sleeps between messages its peer does, too, and two bursts would wake that
 // twice. So the acknowledgement leaves with the answer, and before it (ComesFirst).
 //
+// Where several messages come at once it leaves with their answers, too: beside them it costs
+// little, and without it the peer's send queue would fill up.
+//
 // All other calls send delayed acknowledgements. The background goroutine sends them for an
 // application that went away.
 
@@ -139,7 +142,7 @@ func (l *DelayedAck) DelayUnlock(now monotime.Time, psn ib.PSN) bool {
 	if l.together > 0 {
 		l.together--
 	}
-	if e.arrival.sleepy.Load() {
+	if e.arrival.sleepy.Load() || c.answers.left > 1 {
 		l.together = max(l.together, 1)
 	}
 	if l.waiting {

@@ -26,6 +26,23 @@ func TestGraceThatRunsOutIsGivenUp(t *testing.T) {
 	}
 }
 
+// Messages that came together are acknowledged with the first answers, a message alone later.
+func TestMessagesTogetherAreAcknowledgedWithTheirAnswers(t *testing.T) {
+	for messages, waits := range map[int]bool{1: true, 2: false, 10: false} {
+		a := newAnswering(t)
+		l := NewDelayedAck(&a.Conn, a.eng.FirstLane())
+		a.hear(0, messages)
+		a.Lock()
+		if !l.DelayUnlock(0, 0) {
+			t.Fatal("the acknowledgement is not delayed")
+		}
+		if l.NotePost(); l.Waiting() != waits {
+			t.Errorf("%d messages: after the first answer the acknowledgement waits: %t", messages,
+				l.Waiting())
+		}
+	}
+}
+
 // A grace that was given up is tried again, ever more rarely.
 func TestGraceIsTriedAgainEverMoreRarely(t *testing.T) {
 	var l DelayedAck

@@ -209,6 +209,9 @@ func (q *QP) sendAck(o *response, b *roce.Burst) bool {
 		return false
 	}
 	q.resp.delivered, q.resp.awaited = false, false
+	if o.syndrome.Kind() == wire.KindACK && o.msn == q.resp.msn {
+		o.syndrome = q.ackSyndrome() // it may have waited, and receives were posted since
+	}
 	b.AETH(wire.AETH{Syndrome: o.syndrome, MSN: o.msn})
 	b.End()
 	return true

@@ -51,18 +51,6 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 	}
 }
 
-// takeCredits notes the last message for which the responder has a receive posted.
-//
-// Spec: IBTA vol. 1, 9.7.7.2 End-to-end flow control, which XRC does without.
-func (q *QP) takeCredits(a wire.AETH) {
-	n, ok := wire.Credits(a.Syndrome.Value())
-	ok = ok && q.service == wire.ServiceRC
-	q.req.credits = ok
-	if ok {
-		q.req.limit = a.MSN.Add(n)
-	}
-}
-
 // impliedNAK asks again for all responses from the one expected next on.
 func (q *QP) impliedNAK(now monotime.Time) {
 	r := &q.req
@@ -188,7 +176,8 @@ func (q *QP) handleData(now monotime.Time, p *wire.Packet, n uint32) {
 		}
 		return
 	}
-	if p.Info.HasAETH && !p.PSN.Before(r.executed()) {
+	// The MSN of a READ that overtook another leaves out what the responder still misses.
+	if oldest && p.Info.HasAETH && !p.PSN.Before(r.executed()) {
 		q.takeCredits(p.AETH)
 	}
 	if r.board.inUse() || !oldest {
@@ -340,6 +329,7 @@ func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 	r := &q.req
 	q.Count[roce.RcvdRNRNAK]++
+	r.credits.strict = true
 	if r.rnrTimer != monotime.Never && p.PSN == r.una {
 		return // a duplicate of the one being waited for
 	}

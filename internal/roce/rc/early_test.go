@@ -180,3 +180,33 @@ func TestLostReadRequest(t *testing.T) {
 	s.WantWC("the second", 2, ib.WCSuccess)
 	s.WantIdle("done")
 }
+
+// A READ that was answered before its turn tells of no receives: the MSN of its response leaves out
+// the messages that the responder misses.
+func TestEarlyResponseTellsOfNoReceives(t *testing.T) {
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(10))
+	s.WantDrain("the first READ", 1)
+	s.Recv(credited(psn, 1, wire.CreditsInvalid))
+	s.WantWC("the first READ", 1, ib.WCSuccess)
+	s.Post(script.Read(10), script.Read(10))
+	s.WantDrain("the second is lost", 2)
+	s.Recv(credited(psn+2, 1, wire.CreditCode(1)))
+	s.WantPacket("the second again", wire.RCRDMAReadRequest, psn+1)
+	s.Post(script.Send(1))
+	s.WantPacket("nothing holds the SEND back", wire.RCSendOnly, psn+3)
+	s.Recv(credited(psn+1, 3, wire.CreditsInvalid))
+	s.Post(script.Read(10), script.Send(1))
+	s.WantDrain("the next", 2)
+	s.Recv(credited(psn+4, 5, wire.CreditCode(0)))
+	s.Post(script.Send(1))
+	s.WantQuiet("a response in its turn tells that there is none")
+}
+
+// credited is the only response of a READ of 10 bytes of a peer of Verbena, with credits.
+func credited(psn ib.PSN, msn ib.MSN, code uint8) wire.Packet {
+	p := script.Response(wire.RCRDMAReadResponseOnly, psn, script.Bytes(10, 1))
+	p.Selective = true
+	p.AETH = wire.AETH{Syndrome: wire.ACK(code), MSN: msn}
+	return p
+}

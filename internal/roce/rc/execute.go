@@ -125,6 +125,7 @@ func (q *QP) completeRecv(p *wire.Packet, op ib.WCOpcode, n uint32) {
 		wc.Flags, wc.InvalidatedRKey = ib.WCWithInv, p.IETH.RKey
 	}
 	q.CompleteRecv(&wc, p.Solicited)
+	q.req.heard()
 }
 
 // failRecv ends the receive in progress with an error.

@@ -32,10 +32,7 @@ type requester struct {
 	drained         bool // SQD: nothing outstanding, reported
 	own             bool // the responder is one of Verbena
 
-	// limit is the message sequence number up to which the responder's
-	// receive credits reach; it holds only while credits is true.
-	limit   ib.MSN
-	credits bool
+	credits credits
 
 	sinceAckReq int  // packets since the last AckReq
 	awaits      bool // one of them ends a request that makes a completion
@@ -273,7 +270,7 @@ func (q *QP) mayBegin(w *queue.SendWQE) bool {
 	}
 	// Spec: IBTA 9.7.7.2.5: beyond the limit one message may go, asking for an
 	// acknowledgement, so that new credits are learnt of.
-	if r.credits && consumesRecv(w.Opcode) && r.ssn.Add(1).Diff(r.limit) > 0 {
+	if consumesRecv(w.Opcode) && !r.credits.reach(r.ssn.Add(1)) {
 		return r.una == r.next
 	}
 	return true
@@ -441,7 +438,7 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 		return false
 	case r.cur+1 == q.SQ.Tail() || q.State() == ib.QPSQD:
 		return true
-	case w.MSN.Diff(r.limit) >= 0 && r.credits:
+	case !r.credits.reach(w.MSN.Add(1)):
 		return true
 	}
 	n := q.SQ.AtAbs(r.cur + 1)

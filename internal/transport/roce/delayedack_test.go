@@ -118,7 +118,17 @@ func TestAcknowledgementComesBeforeTheAnswer(t *testing.T) {
 // An answer that waits for others, of an application that then does nothing more, is sent by the
 // background goroutine.
 func TestAnswerThatWaitsIsSent(t *testing.T) {
-	a, b := pair(t, policy.Nap, 4096)
+	t.Run("sockets", func(t *testing.T) {
+		a, b := pair(t, policy.Nap, 4096)
+		answerThatWaitsIsSent(t, a, b)
+	})
+	t.Run("ring", func(t *testing.T) {
+		a, b := localPair(t, 4096)
+		answerThatWaitsIsSent(t, a, b)
+	})
+}
+
+func answerThatWaitsIsSent(t *testing.T, a, b *endpoint) {
 	const messages = 3
 	waited := false
 	rig.Until(t, "an answer waits", func() bool { // a slow one does not

@@ -124,8 +124,14 @@ func (r *ringReader) Burst(now monotime.Time, m *shmring.Message, mayDelayAck bo
 func (r *ringReader) EndTurn(now monotime.Time, mayDelayAck bool) {
 	if cur := r.cur; cur != nil {
 		r.cur = nil
-		cur.leaveUnlock(now, mayDelayAck)
+		cur.leaveRingUnlock(now, mayDelayAck)
 	}
+}
+
+// leaveRingUnlock is leaveUnlock after packets of a ring.
+func (c *Conn) leaveRingUnlock(now monotime.Time, mayDelayAck bool) {
+	c.HeardInRing(now)
+	c.leaveUnlock(now, mayDelayAck)
 }
 
 // packet gives a packet to its connection, which it returns locked. The other side may write b
@@ -150,7 +156,7 @@ func (r *ringReader) packet(now monotime.Time, b []byte, m *shmring.Message, may
 	q := r.pkt.DestQP
 	if cur == nil || cur.QPN() != q {
 		if cur != nil {
-			cur.leaveUnlock(now, mayDelayAck)
+			cur.leaveRingUnlock(now, mayDelayAck)
 		}
 		if cur = r.roce.lock(q); cur == nil {
 			return nil

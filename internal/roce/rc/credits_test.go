@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rc_test
+
+import (
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/monotime"
+	"verbena/internal/testkit/script"
+	wire "verbena/internal/wire/roce"
+)
+
+// limited returns a requester that has been given credits for four receives, and has used them.
+// own says that its peer is Verbena. Four more SENDs wait.
+func limited(t *testing.T, own bool) *script.Script {
+	s := script.New(t, newRC)
+	for range 10 {
+		s.PostRecv(0, 10)
+	}
+	s.Post(script.Send(1))
+	s.WantDrain("first", 1)
+	ack := script.AckCredits(psn, 1, 4)
+	ack.Selective = own
+	s.Recv(ack)
+	s.WantWC("first", 1, ib.WCSuccess)
+	s.Post(script.Send(1), script.Send(1), script.Send(1), script.Send(1),
+		script.Send(1), script.Send(1), script.Send(1), script.Send(1))
+	s.WantDrain("four have a receive", 4)
+	return s
+}
+
+// hear has the peer send its n-th message.
+func hear(s *script.Script, n int) {
+	p := script.Request(wire.RCSendOnly, peerPSN+ib.PSN(n), nil)
+	p.AckReq = false
+	s.Recv(p)
+}
+
+// A message of a Verbena peer stands for a receive: its answer goes without an acknowledgement.
+func TestMessageStandsForAReceive(t *testing.T) {
+	s := limited(t, true)
+	hear(s, 0)
+	s.WantDrain("an answer", 1)
+	hear(s, 1)
+	s.WantDrain("another", 1)
+	s.Recv(script.AckCredits(psn+4, 5, 0))
+	hear(s, 2)
+	s.WantDrain("an acknowledgement of earlier messages takes nothing back", 1)
+}
+
+// The messages of another peer say nothing of its receives.
+func TestMessageOfAForeignPeerIsNoReceive(t *testing.T) {
+	s := limited(t, false)
+	hear(s, 0)
+	s.WantQuiet("no credit")
+}
+
+// However many messages come, SENDs that answer none of them stay below the next larger number that
+// a credit code stands for: six after four.
+func TestMessagesStandForFewReceives(t *testing.T) {
+	s := script.New(t, newRC)
+	for range 10 {
+		s.PostRecv(0, 10)
+	}
+	s.Post(script.Send(1))
+	s.WantDrain("first", 1)
+	ack := script.AckCredits(psn, 1, 4)
+	ack.Selective = true
+	s.Recv(ack)
+	for n := range 10 {
+		hear(s, n)
+	}
+	s.Post(script.Send(1), script.Send(1), script.Send(1), script.Send(1),
+		script.Send(1), script.Send(1), script.Send(1), script.Send(1))
+	s.WantDrain("five", 5)
+}
+
+// After an RNR NAK only acknowledgements count.
+func TestMessageIsNoReceiveAfterRNR(t *testing.T) {
+	s := limited(t, true)
+	s.Recv(script.RNR(psn+1, 1))
+	s.Advance(monotime.Millisecond)
+	s.WantDrain("again", 4)
+	s.Recv(script.AckCredits(psn+4, 5, 0))
+	s.WantDrain("one beyond the limit", 1)
+	hear(s, 0)
+	s.WantQuiet("the message is no credit")
+}
+
+// An acknowledgement that waits has the credits of the moment when it is sent.
+func TestCreditsOfAnAckThatWaited(t *testing.T) {
+	s := receiver(t, 10)
+	s.DelayingAcks(func() {
+		s.Recv(script.Request(wire.RCSendOnly, peerPSN, nil))
+		s.PostRecv(0, 10)
+		s.PostRecv(0, 10)
+	})
+	p := s.WantAck("late", peerPSN, 1)
+	if n, ok := wire.Credits(p.AETH.Syndrome.Value()); !ok || n != 2 {
+		t.Errorf("%d credits (%v), want those of the two receives posted since", n, ok)
+	}
+}
