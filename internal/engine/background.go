@@ -221,13 +221,16 @@ func (g *background) readOnce() (n int) {
 // that have moved since would end most naps.
 func (g *background) nap(now monotime.Time) (ran bool) {
 	before, known := cputime.Used()
+	preempted := cputime.Preemptions()
 	if d := g.pollers.next(g.backoff); d > g.backoff {
 		g.sleep(d)
 	} else {
 		g.sleepUntil(now, now.Add(d))
 	}
 	after, _ := cputime.Used()
-	return !known || g.pollers.slept(monotime.Now().Sub(now), after-before)
+	end := monotime.Now()
+	return !known ||
+		g.pollers.slept(end, end.Sub(now), after-before, cputime.Preemptions() != preempted)
 }
 
 func (g *background) sleepUntil(now, until monotime.Time) {

@@ -13,10 +13,13 @@ import (
 // Where more threads poll than there are cores, each polls once and then waits for the others. So a
 // thread counts as polling until it has not polled for policy.PollersGone, or announces that it
 // goes to sleep (background.kick). In a process that waits for cores a goroutine that wakes up gets
-// no packet sooner, and takes the core from another process. So its naps become longer.
+// no packet sooner, and takes the core from another process. So its naps become longer. A process
+// whose threads sleep between polls uses as little processor time, but does not wait for cores.
+// There the goroutine runs the timers, and its naps stay short.
 type pollers struct {
 	counted uint64            // polls when a thread last polled
 	last    monotime.Time     // when that was; 0: no thread polls
+	waited  monotime.Time     // when the process last waited for a core; 0: never
 	nap     monotime.Duration // the next nap; 0: the shortest
 }
 
@@ -41,12 +44,17 @@ func (p *pollers) next(shortest monotime.Duration) monotime.Duration {
 	return p.nap
 }
 
-// slept notes the processor time that the process has used in a nap that lasted for d. It reports
-// whether the process had a core.
-func (p *pollers) slept(d, used monotime.Duration) (ran bool) {
-	if used >= d-d/4 {
+// slept notes a nap that lasted for d until now: the processor time that the process used in it,
+// and whether a thread had to leave its core to another thread. It reports whether the process had
+// a core.
+func (p *pollers) slept(now monotime.Time, d, used monotime.Duration, preempted bool) (ran bool) {
+	if preempted {
+		p.waited = now
+	}
+	ran = used >= d-d/4
+	if ran || p.waited == 0 || now.Sub(p.waited) > policy.PollersGone {
 		p.nap = 0
-		return true
+		return ran
 	}
 	p.nap = min(2*p.nap, policy.MaxNap)
 	return false

@@ -57,22 +57,70 @@ func TestThreadThatSleepsOrHasGoneDoesNotPoll(t *testing.T) {
 // Each nap that ends costs the other processes a turn.
 func TestNapsAreLongInAProcessThatWaitsForCores(t *testing.T) {
 	var p pollers
-	for range 10 {
-		p.slept(p.next(policy.Nap), policy.Nap/8)
+	now := monotime.Time(1)
+	nap := func(used func(d monotime.Duration) monotime.Duration, preempted bool) {
+		d := p.next(policy.Nap)
+		now = now.Add(d)
+		p.slept(now, d, used(d), preempted)
+	}
+	little := func(d monotime.Duration) monotime.Duration { return d / 8 }
+	for i := range 10 {
+		nap(little, i%3 == 0) // it may get no core in a whole nap
 	}
 	if got := p.next(policy.Nap); got != policy.MaxNap {
 		t.Errorf("a nap of %v, want %v", got, policy.MaxNap)
 	}
-	d := p.next(policy.Nap)
-	p.slept(d, d)
+	nap(func(d monotime.Duration) monotime.Duration { return d }, true)
 	if got := p.next(policy.Nap); got != policy.Nap {
 		t.Errorf("a nap of %v in a process that has a core, want %v", got, policy.Nap)
 	}
-	p.slept(policy.Nap, 0)
-	p.there(1, 1, true)
+	nap(little, true)
+	p.there(now, 1, true)
 	if got := p.next(policy.Nap); got != policy.Nap {
 		t.Errorf("a nap of %v after a thread has left, want %v", got, policy.Nap)
 	}
+}
+
+// A thread that polls and sleeps in turns uses as little processor time as one that waits for a
+// core. Nobody runs its timers while the goroutine naps. (They came up to 4 ms late.)
+func TestNapsAreShortInAProcessThatSleeps(t *testing.T) {
+	var p pollers
+	now := monotime.Time(1)
+	for range 10 {
+		now = now.Add(policy.Nap)
+		p.slept(now, policy.Nap, policy.Nap/8, false)
+		if got := p.next(policy.Nap); got != policy.Nap {
+			t.Fatalf("a nap of %v, want %v", got, policy.Nap)
+		}
+	}
+	p.slept(now, policy.Nap, policy.Nap/8, true) // another process wanted the core, once
+	for end := now.Add(policy.PollersGone + policy.MaxNap); now < end; {
+		d := p.next(policy.Nap)
+		now = now.Add(d)
+		p.slept(now, d, 0, false)
+	}
+	if got := p.next(policy.Nap); got != policy.Nap {
+		t.Errorf("a nap of %v long after the process waited for a core, want %v", got, policy.Nap)
+	}
+}
+
+// The same with the process's own time and switches: this test sleeps in the naps.
+func TestTimersOfAProcessThatSleepsAreOnTime(t *testing.T) {
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	g := &e.bg
+	g.stop()
+	g.sleep(0) // takes the wake-up of stop
+	g.pollers.nap, g.pollers.waited = policy.MaxNap, monotime.Now()
+	for range 1000 { // a loaded machine may preempt it now and then
+		if ran := g.nap(monotime.Now()); !ran && g.pollers.nap == 0 {
+			return
+		}
+	}
+	t.Errorf("the next nap would be %v, and no timer ends it", g.pollers.nap)
 }
 
 // In a process that waits for cores the threads that poll run the timers. A goroutine that each

@@ -69,8 +69,8 @@ var Table = []Number{
 		"", "The goroutine's sleep while another thread polls: the longest that a packet waits " +
 			"for a poller that left without notice.", "TestCollectEndsTheSleepOfTheGoroutine"},
 	{"MaxNap", int64(defaultMaxNap), "ns", "0",
-		"… of a process that gets less than three quarters of a core: a wake-up of each process " +
-			"takes as much as ten turns of a polling thread.",
+		"… of a process that waits for cores and gets less than three quarters of one: a wake-up " +
+			"of each process takes as much as ten turns of a polling thread.",
 		"UCX rc, 16 ranks: barrier"},
 	{"PollersGone", int64(defaultPollersGone), "ns", "",
 		"Longer than between two turns of a polling thread among many that share its core. Until " +

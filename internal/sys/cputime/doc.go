@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Package cputime measures the processor time that this process has used. A thread that waits for a
-// core uses none.
+// Package cputime measures the processor time that this process has used, and counts how often its
+// threads were preempted. A thread that waits for a core uses no time, as one that sleeps.
 package cputime
