@@ -13,12 +13,14 @@ import (
 	"verbena/internal/qp"
 )
 
-// answering is a queue pair without a wire: it counts its receives, and how often it is flushed.
+// answering is a queue pair without a wire. It counts receives, flushes and time-outs.
 type answering struct {
 	Conn
 	qp.Machine
 	received uint32
 	flushed  int
+	when     monotime.Time // its deadline
+	expired  int           // deadlines that came
 }
 
 func (a *answering) FlushOutput(monotime.Time)       { a.flushed++ }
@@ -27,7 +29,8 @@ func (a *answering) NotePost()                       {}
 func (a *answering) Detach() func()                  { return func() {} }
 func (a *answering) Received() uint32                { return a.received }
 func (a *answering) Route() Route                    { panic("not asked") }
-func (a *answering) NextTimeout() monotime.Time      { return monotime.Never }
+func (a *answering) NextTimeout() monotime.Time      { return a.when }
+func (a *answering) HandleTimeout(monotime.Time)     { a.expired, a.when = a.expired+1, monotime.Never }
 func (a *answering) PollEvent() (ib.EventType, bool) { return 0, false }
 func (a *answering) State() ib.QPState               { return ib.QPRTS }
 func (a *answering) AppendCounts(c []uint64) []uint64 {
@@ -48,7 +51,7 @@ func newAnswering(t *testing.T) *answering {
 	t.Cleanup(func() { e.Close() })
 	e.Probe().StopBackground()
 	e.bg.napping.Store(true)
-	a := &answering{}
+	a := &answering{when: monotime.Never}
 	e.NewNumberlessConn(&a.Conn, a, a)
 	return a
 }

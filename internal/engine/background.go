@@ -35,6 +35,7 @@ type background struct {
 	wakeAt    atomic.Int64          // until when it sleeps or waits
 	stopping  atomic.Bool           // it is to end, or has ended without its descriptors
 	kicked    atomic.Bool           // a thread stopped polling
+	roused    atomic.Bool           // a sleep is to end before its time
 	napping   atomic.Bool           // leaves the sockets to threads that poll
 	away      atomic.Bool           // sleeps; the next thread that collects wakes it
 	nodes     atomic.Pointer[[]int] // the NUMA nodes where it is to run from now on
@@ -119,10 +120,7 @@ func (g *background) run() {
 		}
 		now := monotime.Now()
 		g.eng.Settle()
-		if g.eng.timers.due(now) {
-			g.readOnce() // packets that wait in a socket must not be taken for lost
-			g.eng.FireDue(now)
-		}
+		g.fireDue(now)
 		polls := g.polled()
 		kicked := g.kicked.Swap(false)
 		collected := a.collects.Load()
@@ -152,8 +150,8 @@ func (g *background) run() {
 		if watched && !g.absent {
 			woken := monotime.Now()
 			g.sleepUntil(woken, woken.Add(g.backoff)) // the threads that wait were woken too
-			if a.collects.Load() != g.collected || !g.readable() {
-				continue
+			if a.collects.Load() != g.collected || !g.readable() || g.polled() != polls {
+				continue // the last: a thread answers many messages
 			}
 		}
 		a.silence()
@@ -233,12 +231,29 @@ func (g *background) nap(now monotime.Time) (ran bool) {
 		g.pollers.slept(end, end.Sub(now), after-before, cputime.Preemptions() != preempted)
 }
 
+// sleepUntil sleeps, and runs the timers that become due meanwhile. It ends early by wake and kick.
 func (g *background) sleepUntil(now, until monotime.Time) {
-	g.sleep(g.publish(until).Sub(now))
-	g.wakeAt.Store(0)
+	for {
+		g.sleep(g.publish(until).Sub(now))
+		g.wakeAt.Store(0)
+		now = monotime.Now()
+		if now >= until || g.stopping.Load() || g.kicked.Load() || g.roused.Swap(false) {
+			return
+		}
+		g.fireDue(now)
+	}
 }
 
-// sleep ends early by a kick, and by timerMoved after publish.
+// fireDue runs the timers that are due. It reads before: packets that wait in a socket must not be
+// taken for lost. Most deadlines have moved on since they were set, so it looks for those first.
+func (g *background) fireDue(now monotime.Time) {
+	if g.eng.timers.due(now) && g.eng.timers.anyReal(now) {
+		g.readOnce()
+		g.eng.FireDue(now)
+	}
+}
+
+// sleep ends early by wake, by a kick, and by timerMoved after publish.
 func (g *background) sleep(d monotime.Duration) {
 	g.napping.Store(true)
 	if !g.kicked.Load() {
@@ -328,11 +343,17 @@ func (g *background) publish(until monotime.Time) monotime.Time {
 // timerMoved wakes the goroutine if it would sleep past a new deadline.
 func (g *background) timerMoved(when monotime.Time) {
 	if int64(when) < g.wakeAt.Load() {
-		g.wake()
+		g.rouse()
 	}
 }
 
+// wake ends the goroutine's sleep.
 func (g *background) wake() {
+	g.roused.Store(true)
+	g.rouse()
+}
+
+func (g *background) rouse() {
 	g.sleeper.Wake()
 	g.poller.Wake()
 }
@@ -349,7 +370,7 @@ func (g *background) kick() {
 func (g *background) stop() {
 	g.stopping.Store(true)
 	if !g.poller.Lost() {
-		g.wake()
+		g.rouse()
 		g.done.Wait()
 	}
 }

@@ -87,6 +87,7 @@ func (c *Conn) init(e *Engine, t Transport, mu *sync.Mutex) {
 		c.mu = &c.own
 	}
 	c.alarm = NewAlarm(c.timeout)
+	c.alarm.moved = c.deadlineMoved
 	c.armed, c.retry = monotime.Never, monotime.Never
 }
 

@@ -125,7 +125,7 @@ func TestTimersOfAProcessThatSleepsAreOnTime(t *testing.T) {
 
 // In a process that waits for cores the threads that poll run the timers. A goroutine that each
 // deadline wakes, also one that has moved since, takes their core.
-func TestTimersEndShortNapsOnly(t *testing.T) {
+func TestTimersRunInShortNapsOnly(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -134,21 +134,71 @@ func TestTimersEndShortNapsOnly(t *testing.T) {
 	g := &e.bg
 	g.stop()
 	g.sleep(0) // takes the wake-up of stop
-	a := NewAlarm(func(monotime.Time) {})
+	g.stopping.Store(false)
+	rings := 0
+	a := NewAlarm(func(monotime.Time) {
+		if rings++; rings > 1 {
+			g.kick() // ends the nap
+		}
+	})
 	defer e.EndAlarm(&a)
 
 	now := monotime.Now()
 	e.Arm(&a, now.Add(monotime.Microsecond))
 	g.pollers.nap = 4 * g.backoff
-	if g.nap(now); monotime.Now().Sub(now) < 4*g.backoff {
-		t.Errorf("a timer ended a nap of %v after %v", 4*g.backoff, monotime.Now().Sub(now))
+	if g.nap(now); monotime.Now().Sub(now) < 4*g.backoff || rings != 0 {
+		t.Errorf("a timer rang %d times in a nap of %v, or ended it", rings, 4*g.backoff)
 	}
-	g.pollers.nap, g.backoff = 0, 60*monotime.Second
+	g.pollers.nap = 0
 	now = monotime.Now()
-	if g.nap(now); monotime.Now().Sub(now) >= g.backoff {
-		t.Error("a timer did not end the nap of a process that has a core")
+	if g.nap(now); monotime.Now().Sub(now) < g.backoff || rings != 1 {
+		t.Errorf("a timer rang %d times in the nap of a process that has a core", rings)
+	}
+	g.backoff = 60 * monotime.Second
+	e.Arm(&a, monotime.Now().Add(monotime.Millisecond))
+	now = monotime.Now()
+	if g.nap(now); monotime.Now().Sub(now) >= g.backoff || rings != 2 {
+		t.Errorf("a timer rang %d times in a long nap of a process that has a core", rings)
+	}
+	g.stopping.Store(true)
+}
+
+// A thread that answers many messages has timers that move on with each. The goroutine does not
+// read beside it for a deadline that has moved on. (It read for each.)
+func TestDeadlinesThatHaveMovedAreNotRead(t *testing.T) {
+	c := newAnswering(t)
+	e, in := c.eng, &countingInput{}
+	e.AddInput(in)
+	at := func(deadline, armed monotime.Time) {
+		c.when, c.armed = deadline, armed
+		e.Arm(&c.alarm, armed)
+	}
+	at(500, 100)
+	if e.bg.fireDue(200); in.polls != 0 || c.expired != 0 || e.timers.deadline() != 500 {
+		t.Errorf("%d reads and %d time-outs at a deadline that has moved to 500; the timer is at %d",
+			in.polls, c.expired, e.timers.deadline())
+	}
+	at(300, 300)
+	if e.bg.fireDue(400); in.polls != 1 || c.expired != 1 {
+		t.Errorf("%d reads and %d time-outs at a deadline, want one each", in.polls, c.expired)
+	}
+	at(monotime.Never, 500)
+	if e.bg.fireDue(600); in.polls != 1 || e.timers.deadline() != monotime.Never {
+		t.Errorf("%d reads for a deadline that is none any more, the timer is at %d", in.polls-1,
+			e.timers.deadline())
+	}
+	c.End()
+	at(700, 700)
+	if e.bg.fireDue(800); c.expired != 1 || e.timers.deadline() != monotime.Never {
+		t.Errorf("%d time-outs of a closed queue pair", c.expired-1)
 	}
 }
+
+// countingInput counts reads and has nothing.
+type countingInput struct{ polls int }
+
+func (i *countingInput) TryPoll(bool) int { i.polls++; return 0 }
+func (i *countingInput) Stop()            {}
 
 // The function of OnRound is called while threads poll.
 func TestRoundsAreReportedWhileThreadsPoll(t *testing.T) {

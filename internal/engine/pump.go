@@ -114,6 +114,19 @@ func (c *Conn) timeout(now monotime.Time) {
 	c.PumpUnlock(now)
 }
 
+// deadlineMoved returns the deadline of c, whose alarm is no longer in the timer heap. ok is false,
+// and the deadline now, if it has come.
+func (c *Conn) deadlineMoved(now monotime.Time) (to monotime.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	when := min(c.machine.NextTimeout(), c.retry)
+	if c.closed || !now.Before(when) {
+		return now, false
+	}
+	c.armed = when
+	return when, true
+}
+
 // DeliverUnlock releases the lock, hands out the machine's events, and then calls the
 // function of SetAfter.
 func (c *Conn) DeliverUnlock() {

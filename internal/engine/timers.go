@@ -22,7 +22,9 @@ type timers struct {
 
 // Alarm is an entry of the heap: a function that is called at a time.
 type Alarm struct {
-	ring func(now monotime.Time) // immutable after NewAlarm
+	// immutable after NewAlarm, and init of a Conn
+	ring  func(now monotime.Time)
+	moved func(now monotime.Time) (to monotime.Time, ok bool) // see timers.anyReal; may be nil
 
 	// guarded by timers.mu
 	at    monotime.Time
@@ -86,6 +88,28 @@ func (t *timers) expired(now monotime.Time) *Alarm {
 	a := heap.Pop(&t.heap).(*Alarm)
 	t.publish()
 	return a
+}
+
+// anyReal reports whether the time of an alarm has come whose deadline has not moved on. It puts
+// the others back: their function moved returns the new deadline.
+func (t *timers) anyReal(now monotime.Time) bool {
+	for range maxFired {
+		a := t.expired(now)
+		if a == nil {
+			break
+		}
+		to, ok := now, false
+		if a.moved != nil {
+			to, ok = a.moved(now)
+		}
+		if to != monotime.Never {
+			t.set(a, to)
+		}
+		if !ok {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *timers) publish() (earlier bool) {
