@@ -22,8 +22,9 @@ import (
 // smaller bursts: its reader on another core begins with the first one while the next is posted.
 //
 // An answer waits only while the application is quick: its last post, or the arrival, is at most
-// policy.AnswerGap ago. A poll that reads, Settle and the background goroutine send the answers
-// that an application leaves.
+// policy.AnswerGap ago. A longer gap sends the answers that wait. The first such gap after an
+// arrival may be another thread's turn on the core, so the answers after it wait again. A poll that
+// reads, Settle and the background goroutine send the answers that an application leaves.
 
 // answers is the state of one Conn, guarded by its lock.
 type answers struct {
@@ -33,6 +34,7 @@ type answers struct {
 	last     monotime.Time // when the application went on: after the arrival, or its last post
 	waiting  bool          // in Lane.answers, and not sent meanwhile
 	ring     bool          // the last messages came by a ring
+	slow     bool          // there was a gap since the last arrival
 }
 
 // jointAnswers is the state of the Joiners of a Lane. Of several threads' changes some may be lost:
@@ -43,6 +45,7 @@ type jointAnswers struct {
 	before   atomic.Uint32 // heard, when the application last polled for more
 	batch    atomic.Int32  // answers that wait
 	last     atomic.Int64  // when the application went on
+	slow     atomic.Bool   // there was a gap since the last arrival
 }
 
 // left returns the number of messages that the application may answer.
@@ -74,10 +77,12 @@ func (c *Conn) heard(now monotime.Time, ring bool) {
 	}
 	news := int(n - a.received)
 	a.left = min(a.left+news, maxUnanswered)
-	a.received, a.last, a.ring = n, now, ring
+	a.received, a.last, a.ring, a.slow = n, now, ring, false
 	if c.joins() {
-		c.lane.joint.heard.Add(uint32(news))
-		c.lane.joint.last.Store(int64(now))
+		j := &c.lane.joint
+		j.heard.Add(uint32(news))
+		j.last.Store(int64(now))
+		j.slow.Store(false)
 	}
 }
 
@@ -108,10 +113,13 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 		left, batch = j.left(), int(j.batch.Add(int32(posted)))
 		last = max(last, monotime.Time(j.last.Swap(int64(now))))
 	}
-	if now.Sub(last) > policy.AnswerGap {
-		a.left, left = 0, 0 // an application that computes, or answers nothing
-		if joins {
-			c.lane.joint.answered.Store(c.lane.joint.heard.Load())
+	if gap := now.Sub(last); gap > policy.AnswerGap {
+		left = 0
+		if c.slowAgain(joins) || gap > policy.Nap {
+			a.left = 0 // an application that computes, or answers nothing
+			if joins {
+				c.lane.joint.answered.Store(c.lane.joint.heard.Load())
+			}
 		}
 	}
 	if left <= 0 || batch >= most {
@@ -129,6 +137,16 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	a.waiting = c.eng.arrival.watchers.Load() == 0 && c.lane.answers.add(c) &&
 		c.eng.bg.guards()
 	return a.waiting
+}
+
+// slowAgain notes a gap, and reports whether it is not the first one since the last arrival.
+func (c *Conn) slowAgain(joins bool) bool {
+	if joins {
+		return c.lane.joint.slow.Swap(true)
+	}
+	again := c.answers.slow
+	c.answers.slow = true
+	return again
 }
 
 // joinAnswers reports whether c, whose answer does not wait any longer, is to leave with those of

@@ -118,6 +118,25 @@ func TestSlowAnswersLeaveAtOnce(t *testing.T) {
 	}
 }
 
+// One gap may be another thread's turn on the core. The answers that wait
+// leave, and those after the gap leave together too. After a second gap all leave at once.
+func TestAnswersLeaveTogetherAfterAGap(t *testing.T) {
+	const some = 10
+	for gaps, want := range []int{1, 2, 2 + some} {
+		a, now := newAnswering(t), monotime.Time(0)
+		a.hear(now, (gaps+1)*some)
+		left := a.answer(&now, quick, some-1)
+		for range gaps {
+			left += a.answer(&now, policy.AnswerGap+1, 1)
+			left += a.answer(&now, quick, some-1)
+		}
+		if left += a.answer(&now, quick, 1); left != want {
+			t.Errorf("%d answers with %d gaps left at %d times, want %d", (gaps+1)*some, gaps, left,
+				want)
+		}
+	}
+}
+
 // Answers that an application leaves behind are sent as soon as it turns to something else.
 func TestAnswersAreNotLeftBehind(t *testing.T) {
 	turns := map[string]func(a *answering){

@@ -53,28 +53,50 @@ func (v *Vectors) clear() {
 // interrupted.
 const maxRetriesEINTR = 8
 
-// longCall is the size of a call, in bytes, from which on the scheduler should know of
-// it: a few microseconds.
-const longCall = 32 << 10
+// longCall is the size of a call, in bytes, above which the scheduler should know of it: it takes
+// more than ten microseconds. A read has so much room, and seldom so many bytes.
+const longCall = 64 << 10
 
-// call makes a system call of three arguments that does not wait.
-func call(trap uintptr, fd int, arg unsafe.Pointer, last, bytes int) (int, syscall.Errno) {
+// call makes a system call that does not wait.
+func call(trap uintptr, fd int, arg unsafe.Pointer, n, flags, bytes int) (int, syscall.Errno) {
 	if fdtrack.Lost() {
 		return 0, unix.EBADF
 	}
 	for range maxRetriesEINTR {
-		var n uintptr
+		var did uintptr
 		var errno syscall.Errno
 		if bytes <= longCall {
-			n, _, errno = unix.RawSyscall(trap, uintptr(fd), uintptr(arg), uintptr(last))
+			did, _, errno = unix.RawSyscall6(trap, uintptr(fd), uintptr(arg), uintptr(n),
+				uintptr(flags), 0, 0)
 		} else {
-			n, _, errno = unix.Syscall(trap, uintptr(fd), uintptr(arg), uintptr(last))
+			did, _, errno = unix.Syscall6(trap, uintptr(fd), uintptr(arg), uintptr(n),
+				uintptr(flags), 0, 0)
 		}
 		if errno != unix.EINTR {
-			return int(n), errno
+			return int(did), errno
 		}
 	}
 	return 0, unix.EAGAIN
+}
+
+// read reads into one piece of memory, or a scatter list: the kernel spends less on one.
+func (c *Conn) read(v *Vectors, room int) (int, syscall.Errno) {
+	if v.n == 1 {
+		return call(unix.SYS_RECVFROM, c.desc, unsafe.Pointer(v.iov[0].Base), room, 0, room)
+	}
+	return call(unix.SYS_READV, c.desc, unsafe.Pointer(&v.iov), v.n, 0, room)
+}
+
+// write writes one piece of memory, or a scatter list. A C program would die of the signal that
+// write and writev raise when the peer is gone.
+func (c *Conn) write(v *Vectors, bytes int) (int, syscall.Errno) {
+	if v.n == 1 {
+		return call(unix.SYS_SENDTO, c.desc, unsafe.Pointer(v.iov[0].Base), bytes,
+			unix.MSG_NOSIGNAL, bytes)
+	}
+	v.msg.Iov = &v.iov[0]
+	v.msg.SetIovlen(v.n)
+	return call(unix.SYS_SENDMSG, c.desc, unsafe.Pointer(&v.msg), unix.MSG_NOSIGNAL, 0, bytes)
 }
 
 // Readv reads arrived bytes into a scatter list, in order. 0 bytes and no error: there are none.
@@ -83,7 +105,7 @@ func call(trap uintptr, fd int, arg unsafe.Pointer, last, bytes int) (int, sysca
 // ECONNRESET, ETIMEDOUT and such if the connection is lost.
 func (c *Conn) Readv(v *Vectors, list [][]byte) (int, error) {
 	room := v.set(list)
-	n, errno := call(unix.SYS_READV, c.desc, unsafe.Pointer(&v.iov), v.n, room)
+	n, errno := c.read(v, room)
 	v.clear()
 	switch {
 	case errno == unix.EAGAIN:
@@ -102,11 +124,7 @@ func (c *Conn) Readv(v *Vectors, list [][]byte) (int, error) {
 // Errors: EFAULT if memory is not mapped; EPIPE, ECONNRESET and such if the
 // connection is lost.
 func (c *Conn) Writev(v *Vectors, list [][]byte) (int, error) {
-	bytes := v.set(list)
-	v.msg.Iov = &v.iov[0]
-	v.msg.SetIovlen(v.n)
-	// A C program would die of the signal that writev raises when the peer is gone.
-	n, errno := call(unix.SYS_SENDMSG, c.desc, unsafe.Pointer(&v.msg), unix.MSG_NOSIGNAL, bytes)
+	n, errno := c.write(v, v.set(list))
 	v.clear()
 	switch {
 	case errno == unix.EAGAIN:

@@ -174,8 +174,9 @@ func longestFPDU(mss int, extensions bool) int {
 	return mss
 }
 
-// softwareFPDU is 16 KiB: four times as much made 64 KiB answers no faster.
-const softwareFPDU = 16 << 10
+// softwareFPDU has room for 16 KiB of payload: four times as much made 64 KiB answers no faster. A
+// message of 64 KiB is four FPDUs, without a short one at the end.
+const softwareFPDU = 16<<10 + headerRoom
 
 // Disconnect ends a queue pair's stream when all that is posted is sent and
 // answered. OnClose follows when both ends are done.

@@ -32,7 +32,7 @@ type input struct {
 	rxMu sync.Mutex // held while reading; taken with TryLock except to close
 
 	// guarded by rxMu
-	polls  uint64
+	polls  uint64 // since the set was asked; an empty one counts as fullPolls
 	vec    tcp.Vectors
 	iov    [][]byte
 	buf    []byte
@@ -74,6 +74,10 @@ func (t *Transport) input() (*input, error) {
 	return in, nil
 }
 
+// fullPolls is the number of polls that find something on the streams asked directly, and count as
+// one of policy.StreamSetPolls.
+const fullPolls = 8
+
 // TryPoll implements engine.Input: it reads arrived bytes of any stream.
 func (in *input) TryPoll(mayDelayAck bool) (n int) {
 	if !in.rxMu.TryLock() {
@@ -87,9 +91,13 @@ func (in *input) TryPoll(mayDelayAck bool) (n int) {
 	for _, c := range direct {
 		n += c.read(in)
 	}
-	if in.polls++; mayDelayAck && len(direct) > 0 && in.polls%policy.StreamSetPolls != 0 {
+	if in.polls++; n == 0 {
+		in.polls += fullPolls - 1
+	}
+	if mayDelayAck && len(direct) > 0 && in.polls < fullPolls*policy.StreamSetPolls {
 		return n
 	}
+	in.polls = 0
 	events, err := in.set.Ready()
 	if err != nil {
 		in.eng.CountReadError()
