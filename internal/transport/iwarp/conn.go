@@ -381,6 +381,7 @@ func (c *Conn) readOnce(in *input) (some, more bool) {
 	buf := in.buf[:readAhead(c.fpdus, placed, len(in.buf))]
 	iov = append(iov, buf)
 	c.reading = true
+	in.blocked = in.blocked || c.out == outBlocked
 	sock := c.sock
 	c.Unlock()
 

@@ -32,11 +32,12 @@ type input struct {
 	rxMu sync.Mutex // held while reading; taken with TryLock except to close
 
 	// guarded by rxMu
-	polls  uint64 // since the set was asked; an empty one counts as fullPolls
-	vec    tcp.Vectors
-	iov    [][]byte
-	buf    []byte
-	closed bool
+	polls   uint64 // since the set was asked; most count as fullPolls
+	blocked bool   // a stream that was just read waits to write
+	vec     tcp.Vectors
+	iov     [][]byte
+	buf     []byte
+	closed  bool
 }
 
 // member is something with a descriptor in the set.
@@ -74,8 +75,8 @@ func (t *Transport) input() (*input, error) {
 	return in, nil
 }
 
-// fullPolls is the number of polls that find something on the streams asked directly, and count as
-// one of policy.StreamSetPolls.
+// fullPolls polls count as one of policy.StreamSetPolls, if they found something on the streams
+// asked directly. While one of these waits to write each poll counts.
 const fullPolls = 8
 
 // TryPoll implements engine.Input: it reads arrived bytes of any stream.
@@ -88,10 +89,11 @@ func (in *input) TryPoll(mayDelayAck bool) (n int) {
 		return 0
 	}
 	direct := *in.direct.Load()
+	in.blocked = false
 	for _, c := range direct {
 		n += c.read(in)
 	}
-	if in.polls++; n == 0 {
+	if in.polls++; n == 0 || in.blocked {
 		in.polls += fullPolls - 1
 	}
 	if mayDelayAck && len(direct) > 0 && in.polls < fullPolls*policy.StreamSetPolls {

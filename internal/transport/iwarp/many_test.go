@@ -4,6 +4,7 @@ package iwarp
 
 import (
 	"bytes"
+	"net"
 	"runtime"
 	"sync"
 	"testing"
@@ -75,5 +76,44 @@ func TestIWARPManyConnections(t *testing.T) {
 	}
 	if len(Of(n.Eng).in.members)+len(Of(m.Eng).in.members) != 0 {
 		t.Error("a socket is watched still")
+	}
+}
+
+// A stream that always has something does not keep others from being read: after some polls the set
+// is asked for them.
+func TestBusyStreamLeavesOthersTheirTurn(t *testing.T) {
+	a, b := iwarpPair(t, policy.Nap, 64, iwarpOptions{rtr: mpa.RTRs(mpa.RTRRead)})
+	of, accepted := Of(b.Node.Eng), false
+	send := func() {
+		b.Recv()
+		a.Request(queue.SendWQE{Opcode: ib.WRSend, Length: 8})
+		a.Want(ib.WCSend, ib.WCSuccess)
+	}
+	send()
+	b.Want(ib.WCRecv, ib.WCSuccess)
+	of.eng.Probe().StopBackground()
+	l, err := of.Listen(loopbacks[false], 4, func(*Stream) StreamEvents {
+		accepted = true
+		return nil
+	})
+	if err == nil {
+		err = l.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	polls := 0
+	for most := fullPolls * int(policy.StreamSetPolls); !accepted && polls < most; polls++ {
+		send()
+		of.in.TryPoll(true)
+	}
+	if !accepted {
+		t.Errorf("no connection was accepted in %d polls", polls)
 	}
 }
