@@ -39,7 +39,7 @@ var ibverbsUtils = slices.Concat([]exchange{
 	{program: "ibv_asyncwatch", server: "ibv_asyncwatch -d $DEV", ready: "async event FD", stays: true, either: true, client: "true",
 		answers: []string{`$DEV: async event FD \d+`}},
 },
-	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000", "-e -c -N", "-o -c", "-o -e", "-o -P -c", "-O -c", "-O -P"}),
+	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000", "-e -c -N", "-o -c", "-o -e", "-o -P -c", "-O -c", "-O -P", "-j", "-j -e"}),
 	pingpongs("uc", []string{"", "-e", "-c"}),
 	pingpongs("ud", []string{"-s 1000", "-s 1000 -e", "-s 1000 -c"}),
 	pingpongs("srq", []string{"", "-e", "-c", "-q 4", "-o -c"}),
@@ -50,7 +50,6 @@ var ibverbsUtils = slices.Concat([]exchange{
 	},
 	[]exchange{
 		refusal("ibv_rc_pingpong", "-t", "isn't completion timestamp capable", "completion timestamps need a device's clock"),
-		refusal("ibv_rc_pingpong", "-j", "doesn't support dm allocation", "device memory needs a device"),
 	},
 )
 

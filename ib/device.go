@@ -89,6 +89,7 @@ type DeviceAttr struct {
 	LocalCAAckDelay       uint8
 	PhysPortCnt           uint8
 	ODPCaps               ODPCaps
+	MaxDMSize             uint64 // bytes of device memory that one allocation may have
 }
 
 // ODPCaps says which work requests may name memory of AccessOnDemand: ibv_odp_caps.

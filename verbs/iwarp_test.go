@@ -96,6 +96,11 @@ func TestIWARPSpeaksTheSameVerbs(t *testing.T) {
 	speakSameVerbs(t, a, b, func() error { return (*core.QP)(a.qp).DisconnectStream() })
 }
 
+func TestNullRegionIWARP(t *testing.T) {
+	a, b := iwarpEnds(t, 3<<20)
+	nullRegion(t, a, b)
+}
+
 func TestIWARPRefuses(t *testing.T) {
 	wantRefusals(t, iwarpLoopback)
 	a, b := iwarpEnds(t, 1024)

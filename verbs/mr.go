@@ -42,6 +42,14 @@ func (p *PD) AdviseMR(advice ib.MRAdvice, sgl []ib.SGE) error {
 	return (*core.PD)(p).AdviseMR(advice, sgl)
 }
 
+// AllocNullMR allocates a null region: ibv_alloc_null_mr(3). Elements with its LKey may have any
+// address and length. It discards the bytes written to it, and reading it gives zeros. It has no
+// rights for peers.
+func (p *PD) AllocNullMR() (*MR, error) {
+	v, err := (*core.PD)(p).AllocNullMR()
+	return (*MR)(v), err
+}
+
 // AllocMR allocates a region for fast registration by Map and a WRRegMR work request. It grants
 // nothing before that.
 func (p *PD) AllocMR(maxSegments int) (*MR, error) {
@@ -60,7 +68,7 @@ func (m *MR) Addr() uint64 { return (*core.MR)(m).Addr() }
 // Length returns the size of the region in bytes.
 func (m *MR) Length() uint64 { return (*core.MR)(m).Length() }
 
-// Bytes returns the registered memory, nil for a region from AllocMR.
+// Bytes returns the registered memory, nil for a region from AllocMR or AllocNullMR.
 func (m *MR) Bytes() []byte { return (*core.MR)(m).Bytes() }
 
 // LKey returns the key for the owner's work requests.

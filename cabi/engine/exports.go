@@ -92,6 +92,14 @@ func vb_mr_reg(pd C.vb_handle, addr unsafe.Pointer, length C.size_t, iova C.uint
 	return C.int(errnoOf("ibv_reg_mr", pds.none()))
 }
 
+//export vb_mr_null
+func vb_mr_null(pd C.vb_handle, mr *C.vb_handle, lkey *C.uint32_t) C.int {
+	if o := pds.get(handle(pd)); o != nil {
+		return C.int(errnoOf("ibv_alloc_null_mr", o.mrNull(mr, lkey)))
+	}
+	return C.int(errnoOf("ibv_alloc_null_mr", pds.none()))
+}
+
 //export vb_mr_rereg
 func vb_mr_rereg(mr C.vb_handle, flags C.int, pd C.vb_handle, addr unsafe.Pointer, length C.size_t, access C.uint32_t, lkey *C.uint32_t, rkey *C.uint32_t) C.int {
 	if o := mrs.get(handle(mr)); o != nil {

@@ -41,6 +41,17 @@ func (o *pdObject) mrReg(addr unsafe.Pointer, length C.size_t, iova C.uint64_t, 
 	return err
 }
 
+func (o *pdObject) mrNull(mr *C.vb_handle, lkey *C.uint32_t) error {
+	r, err := o.verbs.AllocNullMR()
+	if err != nil {
+		return err
+	}
+	if err = mrs.give(mr, &mrObject{ctx: o.ctx, verbs: r}, r.Dereg); err == nil {
+		*lkey = C.uint32_t(r.LKey())
+	}
+	return err
+}
+
 func (o *pdObject) register(addr unsafe.Pointer, length C.size_t, iova uint64, access ib.Access) (
 	*core.MR, error) {
 	if access.Has(ib.AccessOnDemand) && addr == nil && length == C.SIZE_MAX {

@@ -90,6 +90,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.xrcd_open = vb_xrcd_open,
 	.xrcd_close = vb_xrcd_close,
 	.mr_reg = vb_mr_reg,
+	.mr_null = vb_mr_null,
 	.mr_rereg = vb_mr_rereg,
 	.mr_dereg = vb_mr_dereg,
 	.mr_advise = vb_mr_advise,

@@ -47,6 +47,7 @@ struct vb_kind {
 	uint64_t cap_flags_ex; /* device_cap_flags and those behind its bit 31 */
 	struct ibv_odp_caps odp_caps;
 	uint32_t xrc_odp_caps;
+	uint64_t max_dm_size;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -74,6 +75,7 @@ static const struct vb_kind vb_kinds[] = {
 		odp := a.ODPCaps
 		fmt.Fprintf(&b, "\t\t.odp_caps = {%#x, {%#x, %#x, %#x}},\n\t\t.xrc_odp_caps = %#x,\n",
 			uint64(odp.General), uint32(odp.RC), uint32(odp.UC), uint32(odp.UD), uint32(odp.XRC))
+		fmt.Fprintf(&b, "\t\t.max_dm_size = %d,\n", a.MaxDMSize)
 		deviceAttr(&b, a)
 		portAttr(&b, d.PortAttr())
 		b.WriteString("\t},\n")

@@ -280,6 +280,7 @@ struct vb_engine {
 	int (*xrcd_close)(vb_handle xrcd); /* ibv_close_xrcd, ends xrcd */
 	int (*mr_reg)(vb_handle pd, void *addr, size_t length, uint64_t iova, uint32_t access,
 		      vb_handle *mr, uint32_t *lkey, uint32_t *rkey); /* ibv_reg_mr */
+	int (*mr_null)(vb_handle pd, vb_handle *mr, uint32_t *lkey); /* ibv_alloc_null_mr */
 	/* flags is enum ibv_rereg_mr_flags. */
 	int (*mr_rereg)(vb_handle mr, int flags, vb_handle pd, void *addr, size_t length,
 			uint32_t access, uint32_t *lkey, uint32_t *rkey); /* ibv_rereg_mr */

@@ -30,6 +30,7 @@ void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *a
 	attr->device_cap_flags_ex = device->kind->cap_flags_ex;
 	attr->odp_caps = device->kind->odp_caps;
 	attr->xrc_odp_caps = device->kind->xrc_odp_caps;
+	attr->max_dm_size = device->kind->max_dm_size;
 	attr->phys_port_cnt_ex = PORT_COUNT;
 }
 

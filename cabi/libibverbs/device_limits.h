@@ -16,6 +16,7 @@ struct vb_kind {
 	uint64_t cap_flags_ex; /* device_cap_flags and those behind its bit 31 */
 	struct ibv_odp_caps odp_caps;
 	uint32_t xrc_odp_caps;
+	uint64_t max_dm_size;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -32,6 +33,7 @@ static const struct vb_kind vb_kinds[] = {
 		.cap_flags_ex = 0x1c001323886ULL,
 		.odp_caps = {0x3, {0x3f, 0x7, 0x23}},
 		.xrc_odp_caps = 0x3d,
+		.max_dm_size = 16777216,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -105,6 +107,7 @@ static const struct vb_kind vb_kinds[] = {
 		.cap_flags_ex = 0x1222880ULL,
 		.odp_caps = {0x3, {0x2f, 0x0, 0x0}},
 		.xrc_odp_caps = 0x0,
+		.max_dm_size = 16777216,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -178,6 +181,7 @@ static const struct vb_kind vb_kinds[] = {
 		.cap_flags_ex = 0x1222880ULL,
 		.odp_caps = {0x3, {0x3f, 0x0, 0x0}},
 		.xrc_odp_caps = 0x0,
+		.max_dm_size = 16777216,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -251,6 +255,7 @@ static const struct vb_kind vb_kinds[] = {
 		.cap_flags_ex = 0x1223880ULL,
 		.odp_caps = {0x3, {0x3f, 0x0, 0x0}},
 		.xrc_odp_caps = 0x0,
+		.max_dm_size = 16777216,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3), ibv_advise_mr(3).
+ * Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_dereg_mr(3), ibv_advise_mr(3),
+ * ibv_alloc_null_mr(3), ibv_reg_dm_mr(3), ibv_reg_dmabuf_mr(3).
  */
 #include "mr.h"
+#include "dm.h"
 #include "pd.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -14,7 +18,12 @@
 /* A region. Work requests point to its struct vb_mr. */
 struct vb_region {
 	struct vb_mr mr;
-	const struct vb_engine *engine; /* immutable */
+	/* immutable */
+	const struct vb_engine *engine;
+	int fixed;	  /* ibv_rereg_mr refuses it: the memory is not the application's */
+	struct vb_dm *dm; /* whose memory it is, or NULL */
+	void *map;	  /* a mapping of ours, of map_length bytes, or NULL */
+	size_t map_length;
 };
 
 /* without_hints drops the optional flags but relaxed ordering: a device may ignore them. */
@@ -23,39 +32,56 @@ static unsigned without_hints(unsigned access)
 	return access & ~((unsigned)IBV_ACCESS_OPTIONAL_RANGE & ~(unsigned)IBV_ACCESS_RELAXED_ORDERING);
 }
 
-VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
-	(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access),
-	(ibpd, addr, length, iova, access))
+static struct vb_region *new_region(struct ibv_pd *ibpd, void *addr, size_t length)
 {
 	struct vb_region *region;
-	struct vb_pd *pd;
-	int err;
 
 	if (!ibpd) {
 		errno = EINVAL;
 		return NULL;
 	}
-	access = without_hints(access);
-	if (access & IBV_ACCESS_ZERO_BASED)
-		iova = 0;
 	region = calloc(1, sizeof(*region));
 	if (!region)
 		return NULL;
-	pd = vb_pd_of(ibpd);
-	region->engine = pd->engine;
-	err = pd->engine->mr_reg(pd->handle, addr, length, iova, access, &region->mr.handle,
-				 &region->mr.mr.lkey, &region->mr.mr.rkey);
+	region->engine = vb_pd_of(ibpd)->engine;
+	region->mr.mr.context = ibpd->context;
+	region->mr.mr.pd = ibpd;
+	region->mr.mr.addr = addr;
+	region->mr.mr.length = length;
+	return region;
+}
+
+/* Ends a creation. The region is freed if it failed. */
+static struct ibv_mr *finish(struct vb_region *region, int err)
+{
 	if (err) {
 		free(region);
 		errno = err;
 		return NULL;
 	}
-	region->mr.mr.context = ibpd->context;
-	region->mr.mr.pd = ibpd;
-	region->mr.mr.addr = addr;
-	region->mr.mr.length = length;
 	region->mr.mr.handle = (uint32_t)region->mr.handle;
 	return &region->mr.mr;
+}
+
+static struct ibv_mr *register_memory(struct vb_region *region, void *addr, uint64_t iova,
+				      unsigned access)
+{
+	struct ibv_mr *mr = &region->mr.mr;
+
+	return finish(region, region->engine->mr_reg(vb_pd_handle(mr->pd), addr, mr->length, iova,
+						     without_hints(access), &region->mr.handle,
+						     &mr->lkey, &mr->rkey));
+}
+
+VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova2,
+	(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned int access),
+	(ibpd, addr, length, iova, access))
+{
+	struct vb_region *region = new_region(ibpd, addr, length);
+
+	if (access & IBV_ACCESS_ZERO_BASED)
+		iova = 0;
+	return region ? register_memory(region, addr, iova, access) : NULL;
 }
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr,
@@ -70,6 +96,45 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_iova,
 			     (pd, addr, length, iova, access))
 {
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
+}
+
+/* The null region is for local use: it has no rkey. */
+VB_RETURNS_POINTER(struct ibv_mr *, vb_alloc_null_mr, (struct ibv_pd *pd), (pd))
+{
+	struct vb_region *region = new_region(pd, NULL, SIZE_MAX);
+
+	if (!region)
+		return NULL;
+	region->fixed = 1;
+	return finish(region, region->engine->mr_null(vb_pd_handle(pd), &region->mr.handle,
+						      &region->mr.mr.lkey));
+}
+
+/* The region of device memory has no address of the application's: it starts at 0. */
+VB_RETURNS_POINTER(struct ibv_mr *, vb_reg_dm_mr,
+	(struct ibv_pd *pd, struct ibv_dm *ibdm, uint64_t offset, size_t length, unsigned int access),
+	(pd, ibdm, offset, length, access))
+{
+	struct vb_dm *dm = (struct vb_dm *)ibdm;
+	struct vb_region *region;
+	struct ibv_mr *mr;
+
+	if (!pd || !dm || dm->dm.context != pd->context ||
+	    !(access & IBV_ACCESS_ZERO_BASED) || (access & IBV_ACCESS_ON_DEMAND) ||
+	    !vb_dm_has(dm, offset, length)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	region = new_region(pd, NULL, length);
+	if (!region)
+		return NULL;
+	region->fixed = 1;
+	region->dm = dm;
+	/* A region of no bytes permits nothing. At the start of a page it would be refused. */
+	mr = register_memory(region, dm->at + offset + !length, 0, access);
+	if (mr)
+		atomic_fetch_add(&dm->regions, 1);
+	return mr;
 }
 
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_dmabuf_mr,
@@ -93,7 +158,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_rereg_mr,
 	uint32_t lkey, rkey;
 	int err;
 
-	if (!ibmr || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
+	if (!ibmr || region->fixed || !flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length)) ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && (!pd || pd->context != ibmr->context)) ||
 	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))) {
@@ -134,6 +199,10 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_dereg_mr, (struct ibv_mr *ibmr), (ibmr))
 	err = region->engine->mr_dereg(region->mr.handle);
 	if (err)
 		return err;
+	if (region->dm)
+		atomic_fetch_sub(&region->dm->regions, 1);
+	if (region->map)
+		munmap(region->map, region->map_length);
 	free(region);
 	return 0;
 }

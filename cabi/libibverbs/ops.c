@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of a context that applications call. Those missing here (flows, work queues, device
- * memory, counters and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
+ * The functions of a context that applications call. Those missing here (flows, work queues,
+ * counters and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
  * return EOPNOTSUPP.
  */
 #include "cq.h"
+#include "dm.h"
 #include "mr.h"
 #include "mw.h"
 #include "pd.h"
@@ -27,6 +28,10 @@ void vb_fill_ops(struct vb_context *context)
 	o->post_srq_recv = vb_post_srq_recv;
 
 	v->advise_mr = vb_advise_mr;
+	v->alloc_null_mr = vb_alloc_null_mr;
+	v->alloc_dm = vb_alloc_dm;
+	v->free_dm = vb_free_dm;
+	v->reg_dm_mr = vb_reg_dm_mr;
 	v->create_cq_ex = vb_create_cq_ex;
 	v->create_qp_ex = vb_create_qp_ex;
 	v->open_qp = vb_open_qp;

@@ -18,10 +18,11 @@ type MR struct {
 	// immutable
 	ctx    *Context
 	region *mem.Region
+	dm     *DM // whose memory it is, or nil
 
 	mu      sync.Mutex
 	pd      *PD    // guarded by mu: Rereg may change it
-	buf     []byte // guarded by mu; keeps the memory alive; nil for fast registration
+	buf     []byte // guarded by mu; keeps the memory alive; nil for fast registration and null
 	gone    bool   // guarded by mu
 	exposed bool   // guarded by mu: the peer of a link writes it directly
 }
@@ -69,6 +70,19 @@ func (p *PD) RegAddressSpace(access ib.Access) (*MR, error) {
 	}
 	r, err := p.ctx.keys.RegisterAddressSpace(p.num, access)
 	return p.newMR(r, all, err)
+}
+
+// AllocNullMR allocates a region for local use that discards the bytes written to it and gives
+// zeros: ibv_alloc_null_mr(3).
+func (p *PD) AllocNullMR() (*MR, error) {
+	if err := p.ctx.alive(); err != nil {
+		return nil, err
+	}
+	if err := use(&p.users, "PD"); err != nil {
+		return nil, err
+	}
+	r, err := p.ctx.keys.RegisterNull(p.num)
+	return p.newMR(r, nil, err)
 }
 
 // newMR makes an MR of a new region of the domain, which counts it already.
@@ -184,7 +198,9 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 	case m.gone:
 		return invalid("MR", "was deregistered")
 	case m.buf == nil:
-		return invalid("MR", "is for fast registration: post a WRRegMR")
+		return invalid("MR", "has no memory of its own: it is null, or for fast registration")
+	case m.dm != nil:
+		return invalid("MR", "is of device memory")
 	case flags == 0 || flags&^(ib.ReregTranslation|ib.ReregPD|ib.ReregAccess) != 0:
 		return invalid("flags", "%#x: must be some of ReregTranslation, ReregPD and ReregAccess",
 			uint8(flags))
@@ -245,6 +261,7 @@ func (m *MR) Dereg() error {
 	}
 	m.gone = true
 	m.pd.users.Add(-1)
+	m.dm.release()
 	return nil
 }
 

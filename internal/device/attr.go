@@ -25,6 +25,7 @@ const (
 	MaxInline   = 512
 	MaxRdAtomic = 128
 	MaxFRSegs   = 512
+	MaxDMSize   = 1 << 24
 	maxObjects  = 1 << 20
 	gidTableLen = 256
 	// IPv6, UDP, BTH, RETH, ImmDt, ICRC: a full packet carries them beside payload
@@ -62,6 +63,7 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56,
 		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
+		MaxDMSize: MaxDMSize,
 		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC, XRC: odpRC &^ ib.ODPRecv,
 			UC: ib.ODPSend | ib.ODPRecv | ib.ODPWrite, UD: ib.ODPSend | ib.ODPRecv | ib.ODPSRQRecv},
 	}

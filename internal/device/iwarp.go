@@ -29,7 +29,8 @@ func (d *Info) iwarpAttr() ib.DeviceAttr {
 		AtomicCap: atomics, MaxMW: maxObjects,
 		MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, PhysPortCnt: 1,
-		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odp},
+		MaxDMSize: MaxDMSize,
+		ODPCaps:   ib.ODPCaps{General: odpGeneral, RC: odp},
 	}
 }
 

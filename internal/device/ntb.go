@@ -146,7 +146,8 @@ func (d *Info) ntbAttr() ib.DeviceAttr {
 		AtomicCap: ib.AtomicHCA, MaxMW: maxObjects,
 		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
-		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC},
+		MaxDMSize: MaxDMSize,
+		ODPCaps:   ib.ODPCaps{General: odpGeneral, RC: odpRC},
 	}
 }
 

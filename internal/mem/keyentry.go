@@ -11,6 +11,7 @@ type keyEntry struct {
 	pd     PD
 	access ib.Access
 	window bool   // no rights by LKey
+	null   bool   // discards what is written to it: see RegisterNull
 	strict bool   // on-demand paging: bytes for memory that is not mapped are an error
 	qpn    uint32 // anyQP, or the queue pair a type 2 window is tied to
 
@@ -61,6 +62,9 @@ func (g *keyEntry) cover(of *keyEntry, off, length uint64) {
 func (g *keyEntry) span(off, n uint64) Span {
 	if g.segs == nil {
 		return Span{mem: g.mem[off : off+n : off+n], g: g, n: int(n)}
+	}
+	if g.null {
+		off = 0 // all its bytes are alike
 	}
 	off += g.off
 	i, at := findSegment(g.segs, off)

@@ -117,7 +117,7 @@ func checkRange(length, iova uint64) error {
 // On an error nothing has changed: the region goes on under its old key with
 // its old attributes. (ibv_rereg_mr leaves it undefined after some errors.)
 //
-// Errors: ErrInvalid, as Register, and for flags or a fast-registration
+// Errors: ErrInvalid, as Register, and for flags, a null region or a fast-registration
 // region; ErrBusy while windows are bound to the region; ErrGone.
 func (t *Table) Reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, iova uint64,
 	access ib.Access) error {
@@ -138,8 +138,8 @@ func (t *Table) reregister(r *Region, flags ib.ReregFlags, pd PD, buf []byte, io
 	if err := t.ownsLocked(r); err != nil {
 		return nil, err
 	}
-	if r.maxSegments > 0 {
-		return nil, fmt.Errorf("%w: region is for fast registration", ErrInvalid)
+	if r.maxSegments > 0 || r.entry.Load().null {
+		return nil, fmt.Errorf("%w: region is for fast registration, or null", ErrInvalid)
 	}
 	if r.windows > 0 {
 		return nil, fmt.Errorf("%w: %d", ErrBusy, r.windows)

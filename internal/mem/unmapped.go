@@ -22,10 +22,11 @@ var unplaced atomic.Uint64
 // because the application has unmapped it, in the whole process.
 func Unplaced() uint64 { return unplaced.Load() }
 
-// copyIn copies src to memory of g, and skips parts that are not mapped, unless g is strict. It
-// returns false if dst is mapped and may not be written, or if a strict region's is not mapped.
+// copyIn copies src to memory of g, and skips parts that are not mapped, unless g is strict. A null
+// region discards src. copyIn returns false if dst is mapped and may not be written, or if a strict
+// region's is not mapped.
 func (g *keyEntry) copyIn(dst, src []byte) (ok bool) {
-	return Copy(dst, src) || !g.strict && copyAround(dst[:len(src)], src)
+	return g.null || Copy(dst, src) || !g.strict && copyAround(dst[:len(src)], src)
 }
 
 // copyAround is copyIn after a fault: page by page.

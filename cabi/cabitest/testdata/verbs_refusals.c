@@ -10,7 +10,6 @@ static struct end e;
 
 static void absent(void)
 {
-	struct ibv_alloc_dm_attr dm = {.length = 8};
 	struct ibv_counters_init_attr counters = {0};
 	struct ibv_rwq_ind_table_init_attr table = {0};
 	struct ibv_wq_init_attr wq = {.pd = e.pd, .cq = e.cq, .max_wr = 1, .max_sge = 1};
@@ -18,13 +17,11 @@ static void absent(void)
 	struct ibv_flow_action_esp_attr esp = {0};
 	struct ibv_qp_rate_limit_attr rate = {0};
 
-	REFUSED(ibv_alloc_dm(ctx, &dm), EOPNOTSUPP);
 	REFUSED(ibv_create_counters(ctx, &counters), EOPNOTSUPP);
 	REFUSED(ibv_create_rwq_ind_table(ctx, &table), EOPNOTSUPP);
 	REFUSED(ibv_create_wq(ctx, &wq), EOPNOTSUPP);
 	REFUSED(ibv_create_flow(e.qp, &flow), EOPNOTSUPP);
 	REFUSED(ibv_create_flow_action_esp(ctx, &esp), EOPNOTSUPP);
-	REFUSED(ibv_alloc_null_mr(e.pd), EOPNOTSUPP);
 	REFUSED(ibv_reg_dmabuf_mr(e.pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE), EOPNOTSUPP);
 	EQUAL(ibv_modify_qp_rate_limit(e.qp, &rate), EOPNOTSUPP);
 }

@@ -106,11 +106,17 @@ func (q *QP) Place(iov [][]byte, max int) ([][]byte, int) {
 	if n <= 0 {
 		return iov, 0
 	}
+	before := len(iov)
 	var ok bool
 	if q.placing, ok = q.openTarget(q.placing, n); !ok {
 		return iov, 0
 	}
 	for i := range q.placing {
+		if q.placing[i].Null() { // SegmentData discards the bytes
+			q.placing = release(q.placing)
+			q.Unplaceable()
+			return iov[:before], 0
+		}
 		iov = q.placing[i].AppendSlices(iov, 0, q.placing[i].Len())
 	}
 	return iov, n

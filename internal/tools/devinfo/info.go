@@ -151,6 +151,9 @@ func (p printer) extended(a *ib.DeviceAttr) {
 	p.f("\t\tqp_rate_limit_min:\t0kbps\n")
 	p.f("\t\tqp_rate_limit_max:\t0kbps\n")
 	p.f("\ttag matching not supported\n")
+	if a.MaxDMSize != 0 {
+		p.f("\tmaximum available device memory:\t%dBytes\n\n", a.MaxDMSize)
+	}
 }
 
 func (p printer) flags(set uint64, names []flagName) {

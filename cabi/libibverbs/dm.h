@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Device memory: memory of the library's that regions may have. */
+#ifndef VERBENA_DM_H
+#define VERBENA_DM_H
+
+#include "front.h"
+
+struct vb_dm {
+	struct ibv_dm dm;
+	/* immutable */
+	const struct vb_engine *engine;
+	char *at;
+	size_t length;
+	/* atomic */
+	_Atomic unsigned regions; /* number of regions of it */
+};
+
+/* Reports whether length bytes from an offset on are inside. */
+static inline int vb_dm_has(const struct vb_dm *dm, uint64_t offset, size_t length)
+{
+	return offset <= dm->length && length <= dm->length - offset;
+}
+
+struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr);
+int vb_free_dm(struct ibv_dm *dm);
+
+#endif
