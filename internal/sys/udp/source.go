@@ -5,6 +5,7 @@ package udp
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -22,8 +23,8 @@ const (
 // the links of any trunk; more would only cost descriptors.
 const MaxSources = 32
 
-// sourceTries bounds the search for a free port: with a quarter of the range
-// taken, 16 misses in a row have a chance of 2^-32.
+// sourceTries bounds the search for a free port in the dynamic range: with a quarter of it taken,
+// 16 misses in a row have a chance of 2^-32.
 const sourceTries = 16
 
 // SourcePool hands out sending sockets of one address, each with its own
@@ -102,18 +103,21 @@ func (p *SourcePool) Acquire(flow uint32) (*Source, error) {
 	return p.slot[at], nil
 }
 
-// dial binds a socket to a free port, starting where hash says.
+// dial binds a socket to a free port: the one that hash says, else any. Flows of many processes to
+// one peer have the same hash.
 func (p *SourcePool) dial(hash uint32) (*Socket, error) {
 	const ports = SourcePortMax - SourcePortMin + 1
-	var err error
 	for range sourceTries {
-		var s *Socket
-		if s, err = Listen(p.addr, uint16(SourcePortMin+(hash>>8)%ports), p.opt); err == nil {
+		if s, err := Listen(p.addr, uint16(SourcePortMin+(hash>>8)%ports), p.opt); err == nil {
 			return s, nil
 		}
-		hash = hash*1664525 + 1013904223 // a full-period step, so that tries differ
+		hash = rand.Uint32()
 	}
-	return nil, fmt.Errorf("udp: no free source port: %w", err)
+	s, err := Listen(p.addr, 0, p.opt) // the system finds a free port where few are left
+	if err != nil {
+		return nil, fmt.Errorf("udp: no free source port: %w", err)
+	}
+	return s, nil
 }
 
 // Release gives back a socket of Acquire; the last one closes it. Nobody may be writing for this

@@ -97,6 +97,27 @@ func TestSourcesOfLoopbackAreOne(t *testing.T) {
 	}
 }
 
+// Queue pairs of many processes that have one peer are one flow, as far as their numbers go. (The
+// 17th process at an address had no source port, and could not connect.)
+func TestProcessesOfOneFlowHavePorts(t *testing.T) {
+	forKinds(t, func(t *testing.T, addr netip.Addr, o Options) {
+		ports := map[uint16]bool{}
+		for process := range 100 {
+			p := NewSourcePool(addr, o)
+			defer p.Close()
+			s, err := p.Acquire(7)
+			if err != nil {
+				t.Fatalf("process %d: %v", process, err)
+			}
+			defer s.Release()
+			ports[s.LocalAddr().Port()] = true
+		}
+		if len(ports) != 100 {
+			t.Errorf("100 processes have %d ports", len(ports))
+		}
+	})
+}
+
 func TestSourceDropsInput(t *testing.T) {
 	for _, a := range []string{"127.0.0.1", "::1"} {
 		addr := netip.MustParseAddr(a)
