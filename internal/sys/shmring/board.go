@@ -3,6 +3,7 @@
 package shmring
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -21,13 +22,13 @@ type Board struct {
 	shared *boardMemory
 
 	mu    sync.Mutex
-	taken [boardEntries]*Consumer // guarded by mu
+	taken []*Consumer // guarded by mu: of the first entries; nil: nobody's
 }
 
 // boardMemory is laid out as struct vb_board in cabi/include/engine.h.
 type boardMemory struct {
 	suffices atomic.Uint32 // SetSuffices
-	entries  atomic.Uint32 // those that were ever taken: the first ones
+	entries  atomic.Uint32 // the first ones, up to the last that is taken
 	mask     uint64        // of next
 	_        [48]byte
 
@@ -42,8 +43,10 @@ type entry struct {
 	next atomic.Uint64
 }
 
-// boardEntries bounds the cost of a poll. Further rings are not shown.
-const boardEntries = 16
+// boardEntries bounds the memory of a board, and only the entries in use take any. As many
+// processes share an address, and each has a ring to this one. A poll looks at the entries in use.
+// Further rings are not shown.
+const boardEntries = 1024
 
 // Show puts the ring of c, which nobody reads yet and whose memory is a mapping's,
 // on the board. It reports false if there is no room.
@@ -53,18 +56,19 @@ func (b *Board) Show(c *Consumer) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range b.taken {
-		if b.taken[i] != nil {
-			continue
+	i := slices.Index(b.taken, nil)
+	if i < 0 {
+		if i = len(b.taken); i == boardEntries {
+			return false
 		}
-		s := &b.shared.at[i]
-		s.next.Store(c.next.Load())
-		b.taken[i], c.next = c, &s.next
-		s.data.Store(addressOf(c.data))
-		b.shared.entries.Store(max(b.shared.entries.Load(), uint32(i)+1))
-		return true
+		b.taken = append(b.taken, nil)
 	}
-	return false
+	s := &b.shared.at[i]
+	s.next.Store(c.next.Load())
+	b.taken[i], c.next = c, &s.next
+	s.data.Store(addressOf(c.data))
+	b.shared.entries.Store(uint32(len(b.taken)))
+	return true
 }
 
 // Hide takes it off the board again. Nobody reads it any more.
@@ -74,14 +78,18 @@ func (b *Board) Hide(c *Consumer) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range b.taken {
-		if b.taken[i] == c {
-			b.shared.at[i].data.Store(0)
-			at := c.next.Load()
-			b.taken[i], c.next = nil, new(atomic.Uint64)
-			c.next.Store(at)
-		}
+	i := slices.Index(b.taken, c)
+	if i < 0 {
+		return
 	}
+	b.shared.at[i].data.Store(0)
+	at := c.next.Load()
+	b.taken[i], c.next = nil, new(atomic.Uint64)
+	c.next.Store(at)
+	for n := len(b.taken); n > 0 && b.taken[n-1] == nil; n-- {
+		b.taken = b.taken[:n-1]
+	}
+	b.shared.entries.Store(uint32(len(b.taken)))
 }
 
 // SetSuffices says whether reading the board is enough for most polls.

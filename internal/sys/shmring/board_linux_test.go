@@ -123,28 +123,51 @@ func TestShownMemoryStays(t *testing.T) {
 	}
 }
 
-// There is room for so many rings, and again when one is hidden.
-func TestBoardIsBounded(t *testing.T) {
+// A process with many peers shows the ring of each: 17 processes of one host had some that were not
+// shown, and each poll of theirs called Go. Polls look at no more entries than are in use.
+func TestBoardGrowsAndShrinks(t *testing.T) {
 	b := NewBoard()
 	defer b.End()
+	const many = 40
 	var shown []*Consumer
-	for range boardEntries {
-		_, rx, end := newShown(t)
+	for i := range many {
+		tx, rx, end := newShown(t)
 		defer end()
 		if !b.Show(rx) {
-			t.Fatalf("no room for ring %d", len(shown))
+			t.Fatalf("no room for ring %d", i)
 		}
-		shown = append(shown, rx)
+		if shown = append(shown, rx); i == many-1 {
+			publish(t, tx, 8)
+		}
+	}
+	if !b.hasArrivals() {
+		t.Error("the last ring is not shown")
+	}
+	for _, c := range []struct{ hide, left int }{{3, many}, {many - 1, many - 1}, {many - 3, many - 1}, {many - 2, many - 3}} {
+		if b.Hide(shown[c.hide]); b.shared.entries.Load() != uint32(c.left) {
+			t.Errorf("%d entries without ring %d, want %d", b.shared.entries.Load(), c.hide, c.left)
+		}
 	}
 	tx, rx, end := newShown(t)
 	defer end()
+	publish(t, tx, 8)
+	if !b.Show(rx) || !b.hasArrivals() || b.shared.entries.Load() != many-3 {
+		t.Error("the place of one that was hidden is not given out again")
+	}
+}
+
+// The board ends with its memory.
+func TestBoardIsBounded(t *testing.T) {
+	b := NewBoard()
+	defer b.End()
+	b.taken = make([]*Consumer, boardEntries) // each taken
+	_, rx, end := newShown(t)
+	defer end()
+	for i := range b.taken {
+		b.taken[i] = rx
+	}
 	if b.Show(rx) {
 		t.Fatal("a ring too many is shown")
-	}
-	b.Hide(shown[3])
-	publish(t, tx, 8)
-	if !b.Show(rx) || !b.hasArrivals() {
-		t.Error("the place of one that was hidden is not given out again")
 	}
 }
 

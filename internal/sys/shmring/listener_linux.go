@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"verbena/internal/monotime"
 	"verbena/internal/sys/fdtrack"
 )
 
@@ -19,9 +20,11 @@ type Listener struct {
 	path        string
 	self        Identity
 	event       int
-	fd, epoll   int
+	epoll       int
 	onArrival   func(*In)
 	onDeparture func(any)
+
+	fd int // of the thread in Serve; -1 if no caller is taken any more
 
 	mu    sync.Mutex
 	conns map[int32]any // guarded by mu: by descriptor, *In, *Out or caller; nil when closed
@@ -32,8 +35,8 @@ type caller struct{}
 
 // Bounds of a Listener.
 const (
-	maxCallers = 128 // more than processes that share a port; more are turned away
-	maxEvents  = 16  // handled by one Serve; others come with the next
+	maxCallers = 1024 // that nobody has accepted: as many processes share an address
+	maxEvents  = 16   // handled by one Serve; others come with the next
 )
 
 // Listen makes this process found at path, which is its alone: a dead process's name there is
@@ -52,11 +55,21 @@ func Listen(path string, self Identity, event int, onArrival func(*In),
 }
 
 func (l *Listener) open() (err error) {
+	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return os.NewSyscallError("epoll_create1", err)
+	}
+	fdtrack.Add(l.epoll)
+	return l.listen()
+}
+
+// listen makes the socket that callers find.
+func (l *Listener) listen() (err error) {
 	if err := os.Remove(l.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if l.fd, err = unix.Socket(unix.AF_UNIX,
 		unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		l.fd = -1
 		return os.NewSyscallError("socket", err)
 	}
 	fdtrack.Add(l.fd)
@@ -66,11 +79,19 @@ func (l *Listener) open() (err error) {
 	if err := unix.Listen(l.fd, maxCallers); err != nil {
 		return os.NewSyscallError("listen", err)
 	}
-	if l.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return os.NewSyscallError("epoll_create1", err)
-	}
-	fdtrack.Add(l.epoll)
 	return l.watch(l.fd)
+}
+
+// turnAway ends the connections of all callers that were not accepted, where the process has no
+// descriptor for them. A caller would wait for an answer, and epoll would report it for ever.
+func (l *Listener) turnAway() {
+	if fdtrack.Check() {
+		return
+	}
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, l.fd, nil) // it is there
+	closeFD(l.fd)
+	// Another thread may take the descriptor first. Other processes use sockets then.
+	_ = l.listen()
 }
 
 func (l *Listener) watch(fd int) error {
@@ -134,11 +155,15 @@ func (l *Listener) Serve() {
 func (l *Listener) accept() {
 	for range maxEvents {
 		fd, _, err := unix.Accept4(l.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		if err == unix.EMFILE || err == unix.ENFILE {
+			l.turnAway()
+			return
+		}
 		if err != nil {
 			return
 		}
 		l.mu.Lock()
-		ok := len(l.conns) < maxCallers+maxLinks
+		ok := l.roomLocked(false)
 		if ok {
 			l.conns[int32(fd)] = caller{}
 		}
@@ -154,8 +179,40 @@ func (l *Listener) accept() {
 	}
 }
 
-// maxLinks bounds the connections that stand: in and out, with every slot.
-const maxLinks = 2 * 64
+// Dial is the function Dial of this process, unless rings have all descriptors that they may have.
+func (l *Listener) Dial(path string, slot int, patience monotime.Duration) (*Out, error) {
+	l.mu.Lock()
+	ok := l.roomLocked(true)
+	l.mu.Unlock()
+	if !ok {
+		return nil, errFull
+	}
+	return Dial(path, l.self, slot, patience)
+}
+
+var errFull = errors.New("shmring: rings have all descriptors that they may have")
+
+// roomLocked reports whether there may be one more ring, to another process or from it.
+func (l *Listener) roomLocked(out bool) bool {
+	n := 0
+	for _, c := range l.conns {
+		if _, is := c.(*Out); is == out {
+			n++
+		}
+	}
+	var descriptors unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &descriptors) // it does not fail
+	return n < maxRings && uint64(n) < descriptors.Cur/descriptorShare
+}
+
+const (
+	// maxRings bounds the rings in each direction: as many processes share an address.
+	maxRings = 1024
+	// descriptorShare is the part of the descriptors that each direction may have rings for. A ring
+	// in has one, a ring out two: together they take half of all. Packets of other peers go through
+	// sockets, which need no descriptor for a peer.
+	descriptorShare = 6
+)
 
 // answer takes the ring of a process that dialled, or turns it away.
 func (l *Listener) answer(fd int) {

@@ -56,7 +56,7 @@ func (l *Listener) Serve()           {}
 func (l *Listener) Withdraw()        {}
 func (l *Listener) Close()           {}
 
-func Dial(string, Identity, int, monotime.Duration) (*Out, error) {
+func (l *Listener) Dial(string, int, monotime.Duration) (*Out, error) {
 	return nil, errors.ErrUnsupported
 }
 

@@ -142,8 +142,15 @@ type peerProcess struct {
 
 func startPeer(t *testing.T, dir string) *peerProcess {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestPeerIsKilled$")
-	cmd.Env = append(os.Environ(), peerDir+"="+dir)
+	return startAgain(t, "TestPeerIsKilled", peerDir+"="+dir)
+}
+
+// startAgain runs a test in a process of its own, with more variables.
+func startAgain(t *testing.T, test string, variables ...string) *peerProcess {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$")
+	cmd.Env = append(os.Environ(), variables...)
+	cmd.Stdout = t.Output()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -292,6 +299,7 @@ func TestOtherNamespace(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestOtherNamespace$")
 	cmd.Env = append(os.Environ(), strangerDir+"="+n.Dir, strangerAddr+"="+n.Addr.String())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	cmd.Stdout = t.Output()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

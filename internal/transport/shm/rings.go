@@ -284,7 +284,7 @@ func (l *Rings) back(slot int) *Out {
 // is not possible. The caller holds dialMu.
 func (l *Rings) dial(slot int, patience monotime.Duration) *Out {
 	made := monotime.Now()
-	out, err := shmring.Dial(l.config.Path(slot), l.self, slot, patience)
+	out, err := l.listener.Dial(l.config.Path(slot), slot, patience)
 	if err != nil {
 		l.mu.Lock()
 		l.again[slot] = monotime.Now().Add(redialAfter)

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package shmring
+
+import (
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// idleListener is a Listener whose Serve the test calls.
+func idleListener(t *testing.T, slot int) (l *Listener, arrived *[]*In) {
+	t.Helper()
+	self, err := NetNamespace(slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived = new([]*In)
+	l, err = Listen(filepath.Join(t.TempDir(), "ring"), self, event,
+		func(in *In) { *arrived = append(*arrived, in) }, func(any) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, in := range *arrived {
+			in.Close()
+		}
+		l.Close()
+		unix.Close(event)
+	})
+	return l, arrived
+}
+
+// limited sets the limit of descriptors while f runs.
+func limited(t *testing.T, most uint64, f func()) {
+	t.Helper()
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: before.Max})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ready reports whether Serve has something to do.
+func (l *Listener) ready() bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(l.FD()), Events: unix.POLLIN}}, 0)
+	return n > 0
+}
+
+// serve has the Listener do all that it has to do.
+func (l *Listener) serve() {
+	for l.ready() {
+		l.Serve()
+	}
+}
+
+// More processes than a fixed number have rings to one. (128 were the most.)
+func TestManyRings(t *testing.T) {
+	const many = 300
+	l, arrived := idleListener(t, 2)
+	self := l.self
+	self.Slot = 1
+	for i := range many {
+		out, err := Dial(l.path, self, 2, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		if l.serve(); !out.Alive() || !out.Taken() {
+			t.Fatalf("ring %d was not taken", i)
+		}
+	}
+	if len(*arrived) != many {
+		t.Errorf("%d rings arrived, want %d", len(*arrived), many)
+	}
+}
+
+// Rings have at most half of the descriptors that the process may have. Other processes are turned
+// away at once.
+func TestRingsLeaveDescriptors(t *testing.T) {
+	l, arrived := idleListener(t, 2)
+	self := l.self
+	self.Slot = 1
+	fill := func(n int, c any) {
+		for range n {
+			l.conns[int32(-1-len(l.conns))] = c
+		}
+	}
+	fill(20, &In{})
+	fill(10, &Out{})
+	for _, c := range []struct {
+		limit   uint64
+		in, out bool
+	}{{126, true, true}, {125, false, true}, {66, false, true}, {65, false, false}} {
+		limited(t, c.limit, func() {
+			l.mu.Lock()
+			in, out := l.roomLocked(false), l.roomLocked(true)
+			l.mu.Unlock()
+			if in != c.in || out != c.out {
+				t.Errorf("20 rings in and 10 out, of %d descriptors: room in %v, out %v", c.limit, in, out)
+			}
+			if _, err := l.Dial("", 2, 0); (err == errFull) == c.out {
+				t.Errorf("a ring out, with 10 of them and %d descriptors: %v", c.limit, err)
+			}
+		})
+	}
+	fill(maxRings, &In{})
+	out, err := Dial(l.path, self, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if l.serve(); out.Alive() {
+		t.Error("a ring too many waits for an answer")
+	}
+	clear(l.conns)
+	out, err = Dial(l.path, self, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if l.serve(); len(*arrived) != 1 || !out.Alive() || !out.Taken() {
+		t.Error("where rings have ended there is no room for another")
+	}
+}
+
+// A process without a descriptor for a caller turns it away, and does not try again for ever. (The
+// caller took it for one that was held up, and waited for as long as it lived.)
+func TestCallersOfAProcessWithoutDescriptors(t *testing.T) {
+	l, arrived := idleListener(t, 2)
+	self := l.self
+	self.Slot = 1
+	dial := func() *Out {
+		out, err := Dial(l.path, self, 2, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(out.Close)
+		return out
+	}
+	callers := []*Out{dial(), dial()}
+	free, err := unix.Dup(l.epoll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(free)
+	limited(t, uint64(free), func() { l.Serve() })
+	for i, out := range callers {
+		if out.Alive() {
+			t.Errorf("caller %d waits for an answer", i)
+		}
+	}
+	if l.ready() {
+		t.Error("callers that were turned away are reported")
+	}
+	out := dial()
+	if l.serve(); len(*arrived) != 1 || !out.Alive() || !out.Taken() {
+		t.Error("with descriptors left the next caller gets no ring")
+	}
+}
