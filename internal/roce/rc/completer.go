@@ -20,7 +20,7 @@ func (q *QP) handleResponse(now monotime.Time, p *wire.Packet, n uint32) {
 		q.Count[roce.DroppedState]++
 		return
 	}
-	r.own = r.own || p.Selective
+	r.own = r.own || p.Selective || p.Info.Operation == wire.OpSelectiveAck
 	if p.Info.HasAETH && p.AETH.Syndrome.Kind() == wire.KindNAK {
 		q.handleNAK(now, p)
 		return
@@ -61,6 +61,7 @@ func (q *QP) impliedNAK(now monotime.Time) {
 	q.Count[roce.Lost]++
 	q.goBack(r.una)
 	r.lost(now, q.MTU)
+	q.setTimer(now)
 }
 
 // progress moves una to psn, completes the work before it and starts the timers afresh.
@@ -282,6 +283,7 @@ func (q *QP) handleNAK(now monotime.Time, p *wire.Packet) {
 		q.Count[roce.Lost]++
 		q.goBack(p.PSN)
 		r.lost(now, q.MTU)
+		q.setTimer(now) // the answer to what goes now is due then
 		return
 	}
 	// A response of an earlier request may be missing.

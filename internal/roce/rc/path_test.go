@@ -5,6 +5,7 @@ package rc_test
 import (
 	"testing"
 
+	"verbena/ib"
 	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/testkit/script"
@@ -49,5 +50,41 @@ func TestPathState(t *testing.T) {
 	s.Recv(script.Ack(psn+4, 2))
 	if got := s.Machine.PathState(); got.InFlight != 0 {
 		t.Fatalf("all is acknowledged: %+v", got)
+	}
+}
+
+// The response of a later READ shows that an earlier one is missing. It measures no round trip of
+// the earlier, which may be much older.
+func TestMissingResponseMeasuresNothing(t *testing.T) {
+	const ms = monotime.Millisecond
+	s := script.New(t, newRC, relaxed)
+	answer := func(psn ib.PSN) {
+		s.Recv(script.Response(wire.RCRDMAReadResponseOnly, psn, make([]byte, 1024)))
+	}
+	s.Post(script.Read(1024))
+	s.WantDrain("sent", 1)
+	s.Advance(ms)
+	answer(psn)
+	s.Post(script.Read(1024))
+	s.WantDrain("timed", 1)
+	s.Advance(3 * ms)
+	s.Post(script.Read(1024))
+	s.WantDrain("later", 1)
+	s.Advance(ms)
+	answer(psn + 2)
+	if got := s.Machine.PathState().RTT; got != ms {
+		t.Fatalf("a round trip of %v, want %v", got, ms)
+	}
+	wantRead(t, s, "the missing one", psn+1, 1)
+	answer(psn + 1)
+	if got := s.Machine.PathState().RTT; got != ms {
+		t.Fatalf("a round trip of %v, want %v: the packet was sent twice", got, ms)
+	}
+	s.Post(script.Read(1024))
+	s.WantDrain("timed again", 1)
+	s.Advance(3 * ms)
+	answer(psn + 3)
+	if got := s.Machine.PathState().RTT; got != ms+ms/4 {
+		t.Fatalf("a round trip of %v, want %v", got, ms+ms/4)
 	}
 }

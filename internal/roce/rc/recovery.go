@@ -63,8 +63,8 @@ func (l *recovery) sent(now monotime.Time, psn, una ib.PSN) {
 	}
 }
 
-// again notes that the PSNs from first to before end are sent once more. Karn: answers to them
-// measure no round trip.
+// again notes that the PSNs from first to before end are sent once more, or will be. Karn: answers
+// to them measure no round trip.
 func (l *recovery) again(first, end ib.PSN) {
 	if l.timing && !l.timedPSN.Before(first) && l.timedPSN.Before(end) {
 		l.timing = false
@@ -82,7 +82,9 @@ func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 	}
 	if l.timing && r.answered(l.timedPSN) {
 		l.timing = false
-		l.Sample(now.Sub(l.timedAt), l.delivered-l.timedDelivered, !l.disturbed)
+		if took := now.Sub(l.timedAt); !l.disturbed || took >= l.RTT.Shortest*7/8 {
+			l.Sample(took, l.delivered-l.timedDelivered, !l.disturbed)
+		}
 	}
 	l.Acked(now, n)
 }
@@ -126,10 +128,16 @@ func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
 	return true
 }
 
+// missed reports whether the newest NAK said that psn is missing. No earlier copy of it is
+// answered, unless the network is late. So it is timed like a new one, but never shortens the round
+// trip.
+func (l *recovery) missed(psn ib.PSN) bool { return l.wentBack && l.backPSN == psn }
+
 // goBack makes psn the next to send. Answers to earlier packets still count when they come. Before
 // psn only responses are missing.
 func (q *QP) goBack(psn ib.PSN) {
 	q.req.board.cut(psn)
+	q.req.loss.again(psn, q.req.max)
 	q.seek(psn)
 }
 
@@ -173,13 +181,14 @@ func (q *QP) setTimer(now monotime.Time) {
 
 // probeWait returns how long to wait for an acknowledgement before a packet is sent again. On a
 // long path the newest packet of an empty queue is answered within three round trips, if one is
-// lost.
+// lost. So is any packet by a foreign responder: it sends one NAK for a gap, and is silent if the
+// NAK or the repeated packet is lost.
 //
 // Source: RFC 8985, section 7.2 (probe time-out: two round trips).
 func (q *QP) probeWait() monotime.Duration {
 	l := &q.req.loss
 	wait := l.RTT.Timeout()
-	if q.req.cur == q.SQ.Tail() && l.Long() && l.RTT.Backoffs() == 0 {
+	if (q.req.cur == q.SQ.Tail() || q.req.foreign()) && l.Long() && l.RTT.Backoffs() == 0 {
 		wait = min(wait, l.RTT.Smoothed+max(4*l.RTT.Variation, 3*l.RTT.Smoothed/4))
 	}
 	if d := ackTimeout(q.Attr.Timeout) / probesPerTimeout; wait > d && d > 0 &&
@@ -239,7 +248,7 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		q.setTimer(now)
 		return
 	}
-	if first && !expired && r.next == r.max && (r.own || len(r.reads) == 0) {
+	if first && !expired && (r.next == r.max || r.foreign()) && (r.own || len(r.reads) == 0) {
 		r.probing = true
 		q.setTimer(now)
 		return
@@ -256,6 +265,9 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 // been carried out only the last response is asked for: so there is no probe of READs if the
 // responder may not be one of Verbena. See handleData.
 //
+// A foreign responder may have sent its one NAK, and be silent until the expected packet comes. So
+// the oldest packet goes first. It has the responder answer the newest.
+//
 // Source: RFC 8985, section 7 (tail loss probe).
 func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	r := &q.req
@@ -264,12 +276,22 @@ func (q *QP) sendProbe(now monotime.Time, b *roce.Burst) {
 	if i := r.readOf(at); i >= 0 && !r.reads[i].first.Before(r.executed()) {
 		at = r.reads[i].first
 	}
-	q.seek(at)
-	if r.cur < q.SQ.Tail() {
-		q.sendPacket(now, q.SQ.AtAbs(r.cur), b)
+	if r.foreign() && r.una != at {
+		q.repeat(now, r.una, b)
 	}
+	q.repeat(now, at, b)
 	r.probing = b.Len() == 0 && b.Refused()
 	r.cur, r.off, r.next = cur, off, next
+}
+
+// foreign reports whether the responder is known not to be one of Verbena.
+func (r *requester) foreign() bool { return !r.own && r.loss.RTT.Smoothed != 0 }
+
+// repeat adds the packet of psn to the burst and moves the sending position.
+func (q *QP) repeat(now monotime.Time, psn ib.PSN, b *roce.Burst) {
+	if q.seek(psn); q.req.cur < q.SQ.Tail() {
+		q.sendPacket(now, q.SQ.AtAbs(q.req.cur), b)
+	}
 }
 
 // spendRetry takes one of retry_cnt, ending the queue pair when none is left.

@@ -370,14 +370,16 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 	if w.Opcode != ib.WRRDMARead && r.next.After(r.ordered) {
 		r.ordered = r.next
 	}
-	if r.next.After(r.max) {
-		r.max = r.next
-		if r.sinceAckReq == 0 {
-			r.loss.sent(now, first, r.una)
-		}
-	} else {
+	repeated := !r.next.After(r.max)
+	if repeated {
 		r.loss.again(first, r.next)
 		q.Count[roce.Retransmitted]++
+	} else {
+		r.max = r.next
+	}
+	if r.sinceAckReq == 0 && (!repeated || r.loss.missed(first) && !isRead(w.Opcode)) {
+		r.loss.sent(now, first, r.una)
+		r.loss.disturbed = repeated
 	}
 	return true
 }
@@ -425,11 +427,12 @@ func (q *QP) overtakes(w *queue.SendWQE) bool {
 }
 
 // wantAck decides AckReq for a request of a number of packets. It is set on the last
-// packet of the queue, on every ackEvery-th packet, and where the window is about to close.
+// packet of the queue, on every ackEvery-th packet, and where the window is about to close. A NAK
+// sets it on the first packet that is repeated.
 func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	r := &q.req
 	switch {
-	case isRead(w.Opcode), r.probing:
+	case isRead(w.Opcode), r.probing, r.loss.missed(r.next):
 		return true
 	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()),
 		r.outstanding()+int(packets) >= q.windowPackets():

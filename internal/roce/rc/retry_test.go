@@ -201,3 +201,72 @@ func TestStaleNAK(t *testing.T) {
 	s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
 	s.WantState("unharmed", ib.QPRTS)
 }
+
+// A responder as Linux's rxe sends one NAK for a gap, and then waits for the expected packet.
+// Where the NAK is lost, or the packet that is repeated, the requester asks after two round trips:
+// the oldest packet ends the silence, and the newest brings another NAK.
+func TestProbeOfSilentResponder(t *testing.T) {
+	const trip = 2 * monotime.Millisecond
+	for _, naked := range []bool{false, true} {
+		s := script.New(t, newRC)
+		s.Post(script.Write(10))
+		s.WantDrain("sent", 1)
+		s.Advance(trip)
+		s.Recv(script.Ack(psn, 1)) // the path is long, the responder foreign
+		s.WantWC("the first", 1, ib.WCSuccess)
+		s.Post(script.Write(6*1024), script.Write(10))
+		s.WantDrain("sent", 7)
+		s.Advance(trip)
+		s.Recv(script.Ack(psn+1, 1))
+		if naked {
+			s.Recv(script.Nak(psn+2, wire.NAKPSNSequence))
+			s.WantDrain("repeated", 6)
+		}
+		s.Advance(3 * trip)
+		if p := s.WantPacket("the oldest", wire.RCRDMAWriteMiddle, psn+2); !p.AckReq {
+			t.Error("it asks for no answer")
+		}
+		s.WantPacket("the newest", wire.RCRDMAWriteOnly, psn+7)
+		s.WantQuiet("that will do")
+		s.Recv(script.Ack(psn+2, 1))
+		s.Recv(script.Nak(psn+4, wire.NAKPSNSequence))
+		s.WantDrain("at once", 4)
+		s.Recv(script.Ack(psn+7, 3))
+		s.WantWC("the second", 2, ib.WCSuccess)
+		s.WantWC("the third", 3, ib.WCSuccess)
+		s.WantCount("probes", roce.TailProbe, 1)
+		s.WantCount("time-outs", roce.LocalACKTimeout, 0)
+		s.WantIdle("done")
+	}
+}
+
+// The first packet that is repeated after a NAK measures the round trip and ends the back-off: the
+// responder has answered no earlier copy. One that was only late never shortens the round trip.
+func TestRepeatedPacketMeasures(t *testing.T) {
+	const trip = 2 * monotime.Millisecond
+	for _, late := range []bool{false, true} {
+		s := script.New(t, newRC)
+		s.Post(script.Write(10))
+		s.WantDrain("sent", 1)
+		s.Advance(trip)
+		s.Recv(script.Ack(psn, 1))
+		s.Post(script.Write(2*1024), script.Write(10))
+		s.WantDrain("sent", 3)
+		s.Advance(2 * trip)
+		s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
+		if p := s.WantPacket("repeated", wire.RCRDMAWriteFirst, psn+1); !p.AckReq {
+			t.Error("it asks for no answer")
+		}
+		want := trip + trip/8
+		if s.WantDrain("the rest", 2); late {
+			s.Advance(trip / 2)
+			want = trip
+		} else {
+			s.Advance(2 * trip)
+		}
+		s.Recv(script.Ack(psn+1, 1))
+		if got := s.Machine.PathState(); got.RTT != want || got.MinRTT != trip {
+			t.Errorf("late %v: %+v, want a round trip of %v", late, got, want)
+		}
+	}
+}
