@@ -104,7 +104,7 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	left, batch, most, last := a.left, a.batch, policy.AnswerBatch, a.last
 	a.last = now
 	if a.ring {
-		most = policy.RingAnswerBatch
+		most = policy.RingTurn
 	}
 	joins := c.joins()
 	if joins {

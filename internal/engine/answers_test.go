@@ -94,7 +94,7 @@ func TestAnswersLeaveTogether(t *testing.T) {
 func TestAnswersInARing(t *testing.T) {
 	list, writes := newJoining(t, 2)
 	a, b, now := list[0], list[1], monotime.Time(0)
-	n := 3 * policy.RingAnswerBatch
+	n := 3 * policy.RingTurn
 	a.received += uint32(n)
 	a.HeardInRing(now)
 	b.hear(now, 1)

@@ -43,9 +43,8 @@ const (
 	MaxTogether int               = defaultMaxTogether
 
 	// Answers that leave together.
-	AnswerBatch     int               = defaultAnswerBatch
-	RingAnswerBatch int               = defaultRingAnswerBatch
-	AnswerGap       monotime.Duration = defaultAnswerGap
+	AnswerBatch int               = defaultAnswerBatch
+	AnswerGap   monotime.Duration = defaultAnswerGap
 
 	// Rings between the processes of a host.
 	RingRetry    monotime.Duration = defaultRingRetry

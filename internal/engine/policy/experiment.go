@@ -51,9 +51,8 @@ var (
 	MaxTogether = setting[int]("MaxTogether", defaultMaxTogether)
 
 	// Answers that leave together.
-	AnswerBatch     = setting[int]("AnswerBatch", defaultAnswerBatch)
-	RingAnswerBatch = setting[int]("RingAnswerBatch", defaultRingAnswerBatch)
-	AnswerGap       = setting[monotime.Duration]("AnswerGap", defaultAnswerGap)
+	AnswerBatch = setting[int]("AnswerBatch", defaultAnswerBatch)
+	AnswerGap   = setting[monotime.Duration]("AnswerGap", defaultAnswerGap)
 
 	// Rings between the processes of a host.
 	RingRetry    = setting[monotime.Duration]("RingRetry", defaultRingRetry)

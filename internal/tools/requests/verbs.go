@@ -40,7 +40,19 @@ type endpoint struct {
 
 	mu    sync.Mutex
 	conns map[ib.QPN]*conn
+	list  list // guarded by mu
 }
+
+// list has the work requests that successive completions of one connection lead to. They are posted
+// at once: the TCP server also answers all requests of a read by one write.
+type list struct {
+	conn  *conn
+	recvs []verbs.RecvWR
+	sends []verbs.SendWR
+	sges  []ib.SGE // of recvs
+}
+
+const polled = 32 // completions of one poll
 
 func newEndpoint(dev *verbs.Context, s *side, in, out int) (e *endpoint, err error) {
 	e = &endpoint{inBytes: in, conns: map[ib.QPN]*conn{}}
@@ -74,18 +86,27 @@ func (e *endpoint) qpAttr(s *side) verbs.QPInitAttr {
 	return attr
 }
 
-// postReceive posts a buffer to the shared receive queue, or to a connection.
-func (e *endpoint) postReceive(qp *verbs.QP, buffer uint64) (err error) {
-	wr := verbs.RecvWR{ID: buffer, SGList: []ib.SGE{e.inbox.SGE(int(buffer)*e.inBytes, e.inBytes)}}
-	if e.srq != nil {
-		_, err = e.srq.PostRecv(wr)
-	} else {
-		_, err = qp.PostRecv(wr)
+// listFor begins a list for a connection if the list is another's, or full. The caller holds mu.
+func (e *endpoint) listFor(c *conn, used int) (err error) {
+	if e.list.conn != c || used == polled {
+		err = e.post()
 	}
+	e.list.conn = c
 	return err
 }
 
+// receive lists a buffer for the shared receive queue, or for a connection.
+func (e *endpoint) receive(c *conn, buffer uint64) error {
+	l := &e.list
+	err := e.listFor(c, len(l.recvs))
+	l.sges = append(l.sges, e.inbox.SGE(int(buffer)*e.inBytes, e.inBytes))
+	l.recvs = append(l.recvs, verbs.RecvWR{ID: buffer, SGList: l.sges[len(l.sges)-1:]})
+	return err
+}
+
+// send lists a message.
 func (e *endpoint) send(c *conn) error {
+	err := e.listFor(c, len(e.list.sends))
 	wr := verbs.SendWR{ID: sent, Opcode: ib.WRSend, SGList: e.msg}
 	if c.sends++; c.sends%signalEach == 0 {
 		wr.Flags |= ib.SendSignaled
@@ -95,14 +116,55 @@ func (e *endpoint) send(c *conn) error {
 		wr.Inline = e.outbox.Bytes()
 		wr.SGList = nil
 	}
-	_, err := c.qp.PostSend(wr)
+	e.list.sends = append(e.list.sends, wr)
 	return err
 }
 
-func (e *endpoint) add(qp *verbs.QP) {
+// receiveAll posts the first receives of a connection, or of the shared queue.
+func (e *endpoint) receiveAll(c *conn, buffer, count int) (err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.conns[qp.QPN()] = &conn{qp: qp}
+	for i := range count {
+		err = errors.Join(err, e.receive(c, uint64(buffer+i)))
+	}
+	return errors.Join(err, e.post())
+}
+
+// sendAll posts the first messages of all connections.
+func (e *endpoint) sendAll(each int) (err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.conns {
+		for range each {
+			err = errors.Join(err, e.send(c))
+		}
+	}
+	return errors.Join(err, e.post())
+}
+
+// post posts the list. The caller holds mu.
+func (e *endpoint) post() (err error) {
+	l := &e.list
+	switch {
+	case len(l.recvs) == 0:
+	case e.srq != nil:
+		_, err = e.srq.PostRecv(l.recvs...)
+	default:
+		_, err = l.conn.qp.PostRecv(l.recvs...)
+	}
+	if err == nil && len(l.sends) > 0 {
+		_, err = l.conn.qp.PostSend(l.sends...)
+	}
+	l.recvs, l.sends, l.sges = l.recvs[:0], l.sends[:0], l.sges[:0]
+	return err
+}
+
+func (e *endpoint) add(qp *verbs.QP) *conn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := &conn{qp: qp}
+	e.conns[qp.QPN()] = c
+	return c
 }
 
 // sleep waits for completions and answers each message by one, until ctx ends. It
@@ -126,7 +188,7 @@ func (e *endpoint) sleep(ctx context.Context) (came int64, err error) {
 }
 
 func (e *endpoint) drain() (came int64, err error) {
-	var wcs [32]ib.WC
+	var wcs [polled]ib.WC
 	for {
 		n, err := e.cq.Poll(wcs[:])
 		if n == 0 || err != nil {
@@ -144,9 +206,10 @@ func (e *endpoint) drain() (came int64, err error) {
 				err = errors.Join(err, fmt.Errorf("a completion of unknown queue pair %v", wc.QPN))
 			default:
 				came++
-				err = errors.Join(err, e.postReceive(c.qp, wc.WRID), e.send(c))
+				err = errors.Join(err, e.receive(c, wc.WRID), e.send(c))
 			}
 		}
+		err = errors.Join(err, e.post())
 		e.mu.Unlock()
 		if err != nil {
 			return came, err
@@ -177,10 +240,8 @@ func (s *side) serveVerbs(ctx context.Context) error {
 	if e.srq, err = e.pd.CreateSRQ(shared); err != nil {
 		return err
 	}
-	for i := range s.clients * s.depth {
-		if err := e.postReceive(nil, uint64(i)); err != nil {
-			return err
-		}
+	if err := e.receiveAll(nil, 0, s.clients*s.depth); err != nil {
+		return err
 	}
 	if err := listener.Listen(0); err != nil {
 		return err
@@ -230,12 +291,8 @@ func (s *side) askVerbs(ctx context.Context) error {
 	limited, stop := context.WithTimeout(ctx, s.length)
 	defer stop()
 	start = time.Now()
-	for _, c := range e.conns {
-		for range s.depth {
-			if err := e.send(c); err != nil {
-				return err
-			}
-		}
+	if err := e.sendAll(s.depth); err != nil {
+		return err
 	}
 	answers, err := e.sleep(limited)
 	if err != nil {
@@ -273,19 +330,13 @@ func (s *side) connect(ctx context.Context) (e *endpoint, conns []*rdmacm.Conn, 
 	}
 	for i := range s.clients {
 		prepare := func(c *rdmacm.Conn) error {
-			for n := range s.depth {
-				if err := e.postReceive(c.QP(), uint64(i*s.depth+n)); err != nil {
-					return err
-				}
-			}
-			return nil
+			return e.receiveAll(e.add(c.QP()), i*s.depth, s.depth)
 		}
 		o := &rdmacm.Options{PD: e.pd, QP: e.qpAttr(s), Prepare: prepare}
 		c, err := rdmacm.Dial(ctx, s.addr, o)
 		if err != nil {
 			return nil, nil, err
 		}
-		e.add(c.QP())
 		conns = append(conns, c)
 	}
 	return e, conns, nil

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"verbena/internal/engine"
+	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	"verbena/internal/sys/shmring"
@@ -77,7 +78,7 @@ func (c *Conn) fillRing(o *shm.Out, now monotime.Time, waking *bool) shm.Room {
 // writeBurst writes the machine's next burst to the ring, whose lock is held. It
 // reports false if there is none.
 func (c *Conn) writeBurst(o *shm.Out, now monotime.Time, b *roce.Burst) bool {
-	b.Limit(roce.MaxSegments)
+	b.Limit(policy.RingTurn)
 	memory, prefix := o.MemoryLocked(), 0
 	if c.each != nil {
 		prefix = shmring.PrefixBytes

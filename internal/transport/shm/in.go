@@ -49,7 +49,7 @@ func (r *In) TryPoll(mayDelayAck bool) int {
 func (r *In) read() (n int) {
 	m := &r.msg
 	var now monotime.Time
-	for n < policy.RingTurn {
+	for packets := 0; packets < policy.RingTurn; packets++ {
 		ok, err := r.rx.Next(m)
 		if err != nil {
 			r.corrupt()
@@ -63,6 +63,7 @@ func (r *In) read() (n int) {
 		n++
 		if !m.Question {
 			r.reader.Burst(now, m, r.mayDelayAck)
+			packets += (len(m.Data) - 1) / m.Segment
 		}
 		r.rx.Advance()
 	}
@@ -100,7 +101,7 @@ func (r *In) TakeAll() {
 	r.rxMu.Lock()
 	defer r.rxMu.Unlock()
 	r.mayDelayAck = false
-	for i := 0; !r.closed && i < shmring.MaxEntries; i += policy.RingTurn {
+	for i := 0; !r.closed && i < shmring.MaxEntries; i++ {
 		if r.read() == 0 {
 			break
 		}

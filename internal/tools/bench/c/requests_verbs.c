@@ -2,7 +2,8 @@
 /*
  * Requests and answers over reliable connections: one thread, epoll over the
  * connection manager's channel and a completion channel, both non-blocking. The server's
- * queue pairs share a receive queue.
+ * queue pairs share a receive queue. Successive completions of one connection lead to one list of
+ * receives and one of sends. The TCP program also answers all requests of a read by one write.
  */
 #include "requests.h"
 
@@ -16,7 +17,7 @@
 
 struct conn {
 	struct rdma_cm_id *id;
-	unsigned sends; /* posted */
+	unsigned sends; /* listed */
 	unsigned first; /* client: its first receive buffer */
 };
 
@@ -27,9 +28,18 @@ static struct ibv_cq *cq;
 static struct ibv_srq *srq;
 static struct ibv_pd *pd;
 static struct ibv_mr *received, *sent;
+static struct ibv_sge from; /* all of sent */
 static struct conn *all;
 static int epoll, in_bytes, out_bytes, conns;
 static int *numbers; /* server: of connections, by QPN */
+
+static struct {
+	struct conn *conn;
+	int recvs, sends;
+	struct ibv_recv_wr recv[POLLED];
+	struct ibv_sge to[POLLED];
+	struct ibv_send_wr send[POLLED];
+} list; /* not posted yet */
 
 static unsigned receives(void) { return (unsigned)o->clients * (o->depth ? o->depth : 1); }
 
@@ -64,32 +74,64 @@ static void prepare(struct ibv_context *verbs, int server)
 	watch_fd(epoll, EPOLL_CTL_ADD, channel->fd, EPOLLIN, channel);
 	received = region(pd, (size_t)receives() * in_bytes);
 	sent = region(pd, out_bytes);
+	from = (struct ibv_sge){ (uintptr_t)sent->addr, out_bytes, sent->lkey };
 	if (server)
 		CHECK(srq = ibv_create_srq(pd, &attr));
 }
 
-static void post_receive(struct conn *c, uint64_t number)
+static void post_list(void)
 {
-	uintptr_t to = (uintptr_t)received->addr + number * in_bytes;
-	struct ibv_sge sge = { to, in_bytes, received->lkey };
-	struct ibv_recv_wr wr = { .wr_id = number, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr *bad_recv;
+	struct ibv_send_wr *bad_send;
 
-	errno = srq ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(c->id->qp, &wr, &bad);
-	CHECK(errno == 0);
+	if (list.recvs > 0) {
+		list.recv[list.recvs - 1].next = NULL;
+		errno = srq ? ibv_post_srq_recv(srq, list.recv, &bad_recv) :
+			      ibv_post_recv(list.conn->id->qp, list.recv, &bad_recv);
+		CHECK(errno == 0);
+	}
+	if (list.sends > 0) {
+		list.send[list.sends - 1].next = NULL;
+		CHECK((errno = ibv_post_send(list.conn->id->qp, list.send, &bad_send)) == 0);
+	}
+	list.recvs = list.sends = 0;
 }
 
-static void post_send(struct conn *c)
+/* Begins a list for a connection if the list is another's, or full. */
+static void list_for(struct conn *c, int used)
 {
-	struct ibv_sge sge = { (uintptr_t)sent->addr, out_bytes, sent->lkey };
-	struct ibv_send_wr wr = {
-		.wr_id = UINT64_MAX, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-	}, *bad;
+	if (list.conn != c || used == POLLED)
+		post_list();
+	list.conn = c;
+}
 
+static void add_receive(struct conn *c, uint64_t number)
+{
+	struct ibv_sge to = { (uintptr_t)received->addr + number * in_bytes, in_bytes, received->lkey };
+	int n;
+
+	list_for(c, list.recvs);
+	n = list.recvs++;
+	list.to[n] = to;
+	list.recv[n] = (struct ibv_recv_wr){
+		.wr_id = number, .sg_list = list.to + n, .num_sge = 1, .next = list.recv + n + 1,
+	};
+}
+
+static void add_send(struct conn *c)
+{
+	int n;
+
+	list_for(c, list.sends);
+	n = list.sends++;
+	list.send[n] = (struct ibv_send_wr){
+		.wr_id = UINT64_MAX, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.next = list.send + n + 1,
+	};
 	if (++c->sends % SIGNAL_EACH == 0)
-		wr.send_flags = IBV_SEND_SIGNALED;
+		list.send[n].send_flags = IBV_SEND_SIGNALED;
 	if (out_bytes <= REQUEST)
-		wr.send_flags |= IBV_SEND_INLINE;
-	CHECK((errno = ibv_post_send(c->id->qp, &wr, &bad)) == 0);
+		list.send[n].send_flags |= IBV_SEND_INLINE;
 }
 
 static void make_qp(struct rdma_cm_id *id, struct conn *c)
@@ -136,9 +178,10 @@ static long complete(void)
 				continue;
 			came++;
 			c = all + (srq ? (uint64_t)numbers[wc[i].qp_num] : wc[i].wr_id / o->depth);
-			post_receive(c, wc[i].wr_id);
-			post_send(c);
+			add_receive(c, wc[i].wr_id);
+			add_send(c);
 		}
+		post_list();
 	}
 	CHECK(n == 0);
 	return came;
@@ -156,7 +199,8 @@ static int accept_or_leave(struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		prepare(id->verbs, 1);
 		for (unsigned i = 0; !made && i < receives(); i++)
-			post_receive(NULL, i);
+			add_receive(NULL, i);
+		post_list();
 		CHECK(conns < o->clients);
 		make_qp(id, all + conns);
 		numbers[id->qp->qp_num] = conns++;
@@ -230,7 +274,8 @@ static int step(struct rdma_cm_event *event)
 		prepare(id->verbs, 0);
 		make_qp(id, c);
 		for (unsigned i = 0; i < depth; i++)
-			post_receive(c, (c - all) * depth + i);
+			add_receive(c, (c - all) * depth + i);
+		post_list();
 		CHECK(rdma_connect(id, &reliable) == 0);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
@@ -271,7 +316,8 @@ static void ask(void)
 	end = start + o->seconds;
 	for (int i = 0; i < o->clients; i++)
 		for (int n = 0; n < o->depth; n++)
-			post_send(all + i);
+			add_send(all + i);
+	post_list();
 	while (now() < end) {
 		int n = epoll_wait(epoll, events, EVENTS, (end - now()) * 1e3 + 1);
 
