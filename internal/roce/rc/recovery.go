@@ -137,7 +137,6 @@ func (l *recovery) missed(psn ib.PSN) bool { return l.wentBack && l.backPSN == p
 // psn only responses are missing.
 func (q *QP) goBack(psn ib.PSN) {
 	q.req.board.cut(psn)
-	q.req.loss.again(psn, q.req.max)
 	q.seek(psn)
 }
 
