@@ -20,14 +20,6 @@ func pingpong(kind, label string, says ...string) exchange {
 // bytesIn matches the last line that a pingpong reports.
 const bytesIn = `\d+ bytes in [\d.]+ seconds = [\d.]+ Mbit/sec`
 
-// refusal is a program alone that finds that the device cannot do it.
-func refusal(program, label, says, why string) exchange {
-	return exchange{
-		program: program, label: label, client: program + " -d $DEV -p $PORT -g 0 " + label,
-		fails: 1, says: []string{says}, cannot: why,
-	}
-}
-
 var ibverbsUtils = slices.Concat([]exchange{
 	{program: "ibv_devices", client: "ibv_devices", says: []string{`device +\t *node GUID`, `\s$DEV\s+\t?[0-9a-f]{16}`}},
 	{program: "ibv_devinfo", client: "ibv_devinfo -d $DEV", says: []string{`hca_id:\t$DEV`, `state:\t+PORT_ACTIVE \(4\)`, `link_layer:\t+Ethernet`}},
@@ -39,7 +31,7 @@ var ibverbsUtils = slices.Concat([]exchange{
 	{program: "ibv_asyncwatch", server: "ibv_asyncwatch -d $DEV", ready: "async event FD", stays: true, either: true, client: "true",
 		answers: []string{`$DEV: async event FD \d+`}},
 },
-	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000", "-e -c -N", "-o -c", "-o -e", "-o -P -c", "-O -c", "-O -P", "-j", "-j -e"}),
+	pingpongs("rc", []string{"", "-e", "-c", "-N", "-s 100000", "-e -c -N", "-o -c", "-o -e", "-o -P -c", "-O -c", "-O -P", "-j", "-j -e", "-t", "-t -c"}),
 	pingpongs("uc", []string{"", "-e", "-c"}),
 	pingpongs("ud", []string{"-s 1000", "-s 1000 -e", "-s 1000 -c"}),
 	pingpongs("srq", []string{"", "-e", "-c", "-q 4", "-o -c"}),
@@ -47,9 +39,6 @@ var ibverbsUtils = slices.Concat([]exchange{
 		{program: "ibv_xsrq_pingpong", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 $ADDR"},
 		{program: "ibv_xsrq_pingpong", label: "-o", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -o", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -o $ADDR"},
 		{program: "ibv_xsrq_pingpong", label: "-e", ready: "tcp", server: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0 -m 1024 -e $ADDR"},
-	},
-	[]exchange{
-		refusal("ibv_rc_pingpong", "-t", "isn't completion timestamp capable", "completion timestamps need a device's clock"),
 	},
 )
 

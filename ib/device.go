@@ -90,6 +90,9 @@ type DeviceAttr struct {
 	PhysPortCnt           uint8
 	ODPCaps               ODPCaps
 	MaxDMSize             uint64 // bytes of device memory that one allocation may have
+	HCACoreClock          uint64 // frequency of the clock of WCTime.Device, in kHz
+	// CompletionTimestampMask has the bits of the clock that count.
+	CompletionTimestampMask uint64
 }
 
 // ODPCaps says which work requests may name memory of AccessOnDemand: ibv_odp_caps.

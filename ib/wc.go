@@ -207,3 +207,10 @@ func (v VendorErr) String() string {
 	}
 	return fmt.Sprintf("vendor error %d", uint16(v))
 }
+
+// WCTime has the time at which a completion was put into its queue. Device is by the device's
+// clock, whose frequency is DeviceAttr.HCACoreClock. Wallclock is in nanoseconds since 1970.
+type WCTime struct {
+	Device    uint64
+	Wallclock uint64
+}

@@ -48,6 +48,9 @@ func (c *Context) Info() DeviceInfo { return (*core.Context)(c).Info() }
 // Query returns the device's attributes and limits: ibv_query_device(3).
 func (c *Context) Query() ib.DeviceAttr { return (*core.Context)(c).Query() }
 
+// Clock returns the time of the device now, as WCTime has it: ibv_query_rt_values_ex(3).
+func (c *Context) Clock() ib.WCTime { return (*core.Context)(c).Clock() }
+
 // QueryPort returns the attributes of a port, which count from 1:
 // ibv_query_port(3). The violation counters are this process's.
 func (c *Context) QueryPort(port int) (ib.PortAttr, error) {

@@ -25,6 +25,19 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 // Errors: ENOMEM after an overrun, which has lost completions.
 func (q *CQ) Poll(wc []ib.WC) (int, error) { return (*core.CQ)(q).Poll(wc) }
 
+// CreateTimedCQ creates a queue that keeps the time of each completion, which PollTimed returns:
+// ibv_create_cq_ex(3) with completion timestamps. The clock is read for each completion.
+func (c *Context) CreateTimedCQ(depth int, channel *CompChannel) (*CQ, error) {
+	v, err := (*core.Context)(c).CreateTimedCQ(depth, (*core.CompChannel)(channel))
+	return (*CQ)(v), err
+}
+
+// PollTimed is Poll, and stores in times when the device completed each work request. It has room
+// for as many elements as wc. The times are zero unless CreateTimedCQ created the queue.
+func (q *CQ) PollTimed(wc []ib.WC, times []ib.WCTime) (int, error) {
+	return (*core.CQ)(q).PollTimed(wc, times)
+}
+
 // RequestNotify asks for one event on the channel at the next completion: ibv_req_notify_cq(3).
 // With solicitedOnly it asks for one at the next completion that is solicited or failed.
 //

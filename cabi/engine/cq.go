@@ -13,6 +13,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/device"
+	"verbena/internal/engine"
 	"verbena/internal/queue"
 )
 
@@ -24,9 +25,26 @@ func slotsOf(slots *C.struct_vb_wc, mask C.uint64_t) []ib.WC {
 	return unsafe.Slice((*ib.WC)(unsafe.Pointer(slots)), int(mask)+1)
 }
 
-func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_handle,
+// timesOf returns the times of the slots, which lie behind them.
+func timesOf(slots *C.struct_vb_wc, mask C.uint64_t) []ib.WCTime {
+	n := len(slotsOf(slots, mask))
+	if n == 0 {
+		return nil
+	}
+	return unsafe.Slice((*ib.WCTime)(unsafe.Pointer(unsafe.Add(unsafe.Pointer(slots),
+		uintptr(n)*unsafe.Sizeof(ib.WC{})))), n)
+}
+
+//export vb_clock
+func vb_clock(ns *C.uint64_t) { *ns = C.uint64_t(engine.Clock().Device) }
+
+func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, timed C.int, comp C.vb_handle,
 	cookie C.vb_cookie, cq *C.vb_handle) error {
-	q := &cqObject{ctx: o}
+	q := &cqObject{ctx: o, timed: timed != 0}
+	var times []ib.WCTime
+	if q.timed {
+		times = timesOf(ring.slots, ring.mask)
+	}
 	var notify, next func()
 	var armed *atomic.Int32
 	if comp != 0 {
@@ -38,7 +56,7 @@ func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_h
 		notify, next, armed = q.event.put, q.event.show, &c.armed
 	}
 	made, err := o.verbs.CreateCQIn((*queue.Ring)(unsafe.Pointer(ring)),
-		slotsOf(ring.slots, ring.mask), int(depth), notify, next, armed)
+		slotsOf(ring.slots, ring.mask), times, int(depth), notify, next, armed)
 	if err == nil {
 		q.verbs = made
 		err = cqs.give(cq, q, made.Destroy)
@@ -57,7 +75,11 @@ func (o *ctxObject) cqCreate(depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_h
 }
 
 func (o *cqObject) resize(depth C.int, slots *C.struct_vb_wc, mask C.uint64_t) error {
-	return o.verbs.ResizeIn(int(depth), slotsOf(slots, mask))
+	var times []ib.WCTime
+	if o.timed {
+		times = timesOf(slots, mask)
+	}
+	return o.verbs.ResizeIn(int(depth), slotsOf(slots, mask), times)
 }
 
 func (o *cqObject) arm(solicitedOnly, watch C.int) error {

@@ -157,9 +157,9 @@ func vb_channel_close(comp C.vb_handle) C.int {
 }
 
 //export vb_cq_create
-func vb_cq_create(ctx C.vb_handle, depth C.int, ring *C.struct_vb_cq_ring, comp C.vb_handle, cookie C.vb_cookie, cq *C.vb_handle) C.int {
+func vb_cq_create(ctx C.vb_handle, depth C.int, ring *C.struct_vb_cq_ring, timed C.int, comp C.vb_handle, cookie C.vb_cookie, cq *C.vb_handle) C.int {
 	if o := contexts.get(handle(ctx)); o != nil {
-		return C.int(errnoOf("ibv_create_cq", o.cqCreate(depth, ring, comp, cookie, cq)))
+		return C.int(errnoOf("ibv_create_cq", o.cqCreate(depth, ring, timed, comp, cookie, cq)))
 	}
 	return C.int(errnoOf("ibv_create_cq", contexts.none()))
 }

@@ -53,6 +53,7 @@ type (
 	cqObject struct {
 		ctx   *ctxObject
 		verbs *core.CQ
+		timed bool     // the times of completions are behind the slots
 		event *cqEvent // nil without a channel
 		habit habit    // of its polls; atomic
 	}

@@ -53,6 +53,9 @@ SAME(struct vb_wc, pkey_index, 36, 2, "ib.WC.PKeyIndex");
 SAME(struct vb_wc, slid, 38, 2, "ib.WC.SLID");
 SAME(struct vb_wc, sl, 40, 1, "ib.WC.SL");
 _Static_assert(sizeof(struct vb_wc) == 48, "ib.WC");
+SAME(struct vb_wc_time, device, 0, 8, "ib.WCTime.Device");
+SAME(struct vb_wc_time, wallclock, 8, 8, "ib.WCTime.Wallclock");
+_Static_assert(sizeof(struct vb_wc_time) == 16, "ib.WCTime");
 SAME(struct vb_cq_ring, head, 0, 8, "queue.Ring.head");
 SAME(struct vb_cq_ring, tail, 64, 8, "queue.Ring.tail");
 SAME(struct vb_cq_ring, overrun, 72, 4, "queue.Ring.overrun");
@@ -101,6 +104,7 @@ __attribute__((visibility("default"))) const struct vb_engine verbena_engine = {
 	.channel_take = vb_channel_take,
 	.channel_unwait = vb_channel_unwait,
 	.channel_unwatch = vb_channel_unwatch,
+	.clock = vb_clock,
 	.cq_create = vb_cq_create,
 	.progress = vb_progress,
 	.cq_resize = vb_cq_resize,

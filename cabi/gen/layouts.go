@@ -36,6 +36,7 @@ var views = []view{
 	{reflect.TypeFor[ib.WC](), "struct vb_wc", "",
 		"wr_id status opcode flags vendor_err byte_len imm_data invalidated_rkey qp_num src_qp " +
 			"pkey_index slid sl"},
+	{reflect.TypeFor[ib.WCTime](), "struct vb_wc_time", "", "device wallclock"},
 	{reflect.TypeFor[queue.Ring](), "struct vb_cq_ring", "", "head tail overrun mask slots"},
 	{reflect.TypeFor[queue.RecvRing](), "struct vb_recv_ring", "", "head tail posting"},
 	{board, "struct vb_board", "", "suffices entries mask polls at[]"},

@@ -48,6 +48,8 @@ struct vb_kind {
 	struct ibv_odp_caps odp_caps;
 	uint32_t xrc_odp_caps;
 	uint64_t max_dm_size;
+	uint64_t hca_core_clock;
+	uint64_t completion_timestamp_mask;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -75,7 +77,9 @@ static const struct vb_kind vb_kinds[] = {
 		odp := a.ODPCaps
 		fmt.Fprintf(&b, "\t\t.odp_caps = {%#x, {%#x, %#x, %#x}},\n\t\t.xrc_odp_caps = %#x,\n",
 			uint64(odp.General), uint32(odp.RC), uint32(odp.UC), uint32(odp.UD), uint32(odp.XRC))
-		fmt.Fprintf(&b, "\t\t.max_dm_size = %d,\n", a.MaxDMSize)
+		fmt.Fprintf(&b, "\t\t.max_dm_size = %d,\n\t\t.hca_core_clock = %d,\n"+
+			"\t\t.completion_timestamp_mask = %#xULL,\n", a.MaxDMSize, a.HCACoreClock,
+			a.CompletionTimestampMask)
 		deviceAttr(&b, a)
 		portAttr(&b, d.PortAttr())
 		b.WriteString("\t},\n")

@@ -55,6 +55,12 @@ struct vb_wc {
 };
 _Static_assert(sizeof(struct vb_wc) == 48, "struct vb_wc is laid out as ib.WC");
 
+/* When a completion was pushed: by vb_engine.clock, and in nanoseconds since 1970. */
+struct vb_wc_time {
+	uint64_t device;
+	uint64_t wallclock;
+};
+
 /*
  * The memory of a completion queue. The engine pushes at tail, with a lock of the engine held. The
  * front polls at head, with a lock of the front held and without a call. Entry i is slots[i &
@@ -68,7 +74,7 @@ struct vb_cq_ring {
 	_Alignas(64) _Atomic uint64_t tail;
 	_Atomic uint32_t overrun; /* a completion was lost: polling fails */
 	_Alignas(64) uint64_t mask;
-	struct vb_wc *slots; /* mask + 1 of them */
+	struct vb_wc *slots; /* mask + 1 of them; of a timed queue as many struct vb_wc_time follow */
 };
 
 /*
@@ -312,8 +318,10 @@ struct vb_engine {
 	void (*channel_unwait)(vb_handle comp);
 	/* Ends VB_TAKE_WATCH. Reads the network. */
 	void (*channel_unwatch)(vb_handle comp);
-	/* comp is 0 where there is no channel. */
-	int (*cq_create)(vb_handle ctx, int depth, struct vb_cq_ring *ring, vb_handle comp,
+	/* Reads the device's clock: nanoseconds. */
+	void (*clock)(uint64_t *ns);
+	/* comp is 0 where there is no channel. A timed queue stores the times of completions. */
+	int (*cq_create)(vb_handle ctx, int depth, struct vb_cq_ring *ring, int timed, vb_handle comp,
 			 vb_cookie cookie, vb_handle *cq); /* ibv_create_cq */
 	/*
 	 * Reads the network for a queue without blocking. The front calls it at some of the polls

@@ -27,15 +27,22 @@ static int depth_for(struct ibv_context *ctx, uint32_t cqe)
 	return (int)depth;
 }
 
+/* The memory that a completion takes. */
+static size_t slot_bytes(int timed)
+{
+	return sizeof(struct vb_wc) + (timed ? sizeof(struct vb_wc_time) : 0);
+}
+
 /* The alignment keeps the counts of the engine and of the front in different cache lines. */
-static struct vb_cq *alloc_cq(int depth, struct vb_pd *parent)
+static struct vb_cq *alloc_cq(int depth, int timed, struct vb_pd *parent)
 {
 	struct vb_cq *cq = aligned_alloc(_Alignof(struct vb_cq), sizeof(*cq));
 
 	if (!cq)
 		return NULL;
 	memset(cq, 0, sizeof(*cq));
-	cq->slots = vb_memory_new(parent, (size_t)depth, sizeof(struct vb_wc));
+	cq->timed = timed;
+	cq->slots = vb_memory_new(parent, (size_t)depth, slot_bytes(timed));
 	if (!cq->slots.at) {
 		free(cq);
 		errno = ENOMEM;
@@ -79,7 +86,7 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 	}
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
 		parent = vb_pd_of(attr->parent_domain);
-	cq = alloc_cq(depth, parent);
+	cq = alloc_cq(depth, (attr->wc_flags & VB_WC_TIMES) != 0, parent);
 	if (!cq)
 		return NULL;
 	cq->parent = parent;
@@ -97,7 +104,7 @@ struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_
 	err = vb_cookie_new(&cq->source, cq);
 	if (err)
 		goto no_cookie;
-	err = engine->cq_create(handle, depth, &cq->ring, channel ? channel->handle : 0,
+	err = engine->cq_create(handle, depth, &cq->ring, cq->timed, channel ? channel->handle : 0,
 				cq->source.cookie, &cq->handle);
 	if (err)
 		goto no_queue;
@@ -145,7 +152,7 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_resize_cq, (struct ibv_cq *ibcq, int cqe), (ibcq,
 		return EINVAL;
 	if (!vb_engine_alive(cq->engine))
 		return EIO;
-	slots = vb_memory_new(cq->parent, (size_t)depth, sizeof(struct vb_wc));
+	slots = vb_memory_new(cq->parent, (size_t)depth, slot_bytes(cq->timed));
 	if (!slots.at)
 		return ENOMEM;
 	vb_cq_lock(cq, NULL);

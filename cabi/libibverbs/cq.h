@@ -24,6 +24,7 @@ struct vb_cq {
 	vb_handle handle;
 	struct vb_board *board; /* where to look before progress is called, or NULL */
 	struct vb_pd *parent; /* a parent domain that it was created in, or NULL */
+	int timed; /* times follow the ring's slots */
 	struct vb_source source;
 	/* atomic: the thread that asked for a notification and has polled nothing since, or NULL */
 	_Atomic(const void *) armed;
@@ -33,6 +34,7 @@ struct vb_cq {
 	struct vb_lock lock;
 	struct vb_memory slots; /* the ring's */
 	struct vb_wc at; /* where start_poll and next_poll are */
+	struct vb_wc_time at_time; /* zero unless timed */
 	/* the engine writes it at its tail, the holder of lock at its head */
 	struct vb_cq_ring ring;
 };
@@ -72,6 +74,10 @@ static inline void vb_cq_found(struct vb_cq *cq)
 
 int vb_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* The times that ibv_create_cq_ex may ask for. */
+#define VB_WC_TIMES                                                                                \
+	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
 /* The common end of both ways of creating; attr is checked. */
 struct vb_cq *vb_cq_make(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr);

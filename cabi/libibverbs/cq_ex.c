@@ -5,8 +5,7 @@
  * start_poll takes the poll lock and end_poll releases it. The current completion is copied out of
  * the ring, so that its slot is free at once. Its fields are converted when they are read.
  *
- * Timestamps are refused: they are readings of a device clock, and ibv_query_device_ex reports that
- * there is none.
+ * A queue of completion timestamps has the time at which the engine pushed each completion.
  */
 #include "cq.h"
 #include "pd.h"
@@ -25,6 +24,8 @@ static int advance(struct vb_cq *cq)
 	if (head == atomic_load_explicit(&ring->tail, memory_order_acquire))
 		return ENOENT;
 	cq->at = ring->slots[head & ring->mask];
+	if (cq->timed)
+		cq->at_time = ((struct vb_wc_time *)(ring->slots + ring->mask + 1))[head & ring->mask];
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 	cq->ibv.ex.wr_id = cq->at.wr_id;
 	cq->ibv.ex.status = (enum ibv_wc_status)cq->at.status;
@@ -132,13 +133,17 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *cq)
 	return 0;
 }
 
-/* Fields that no queue can be created with. To read them is harmless. */
-static uint64_t read_no_time(struct ibv_cq_ex *cq)
+static uint64_t read_completion_ts(struct ibv_cq_ex *cq)
 {
-	(void)cq;
-	return 0;
+	return ((const struct vb_cq *)cq)->at_time.device;
 }
 
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *cq)
+{
+	return ((const struct vb_cq *)cq)->at_time.wallclock;
+}
+
+/* Fields that no queue can be created with. To read them is harmless. */
 static uint16_t read_cvlan(struct ibv_cq_ex *cq)
 {
 	(void)cq;
@@ -164,7 +169,7 @@ static int check(struct ibv_context *ctx, const struct ibv_cq_init_attr_ex *attr
 {
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return EINVAL;
-	if (attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS)
+	if (attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | VB_WC_TIMES))
 		return EOPNOTSUPP;
 	/*
 	 * IGNORE_OVERRUN is refused: a ring that wraps over completions that were not polled cannot be
@@ -210,10 +215,10 @@ VB_RETURNS_POINTER(struct ibv_cq_ex *, vb_create_cq_ex,
 	ex->read_slid = read_slid;
 	ex->read_sl = read_sl;
 	ex->read_dlid_path_bits = read_dlid_path_bits;
-	ex->read_completion_ts = read_no_time;
+	ex->read_completion_ts = read_completion_ts;
 	ex->read_cvlan = read_cvlan;
 	ex->read_flow_tag = read_flow_tag;
 	ex->read_tm_info = read_tm_info;
-	ex->read_completion_wallclock_ns = read_no_time;
+	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
 	return ex;
 }

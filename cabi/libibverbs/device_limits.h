@@ -17,6 +17,8 @@ struct vb_kind {
 	struct ibv_odp_caps odp_caps;
 	uint32_t xrc_odp_caps;
 	uint64_t max_dm_size;
+	uint64_t hca_core_clock;
+	uint64_t completion_timestamp_mask;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -34,6 +36,8 @@ static const struct vb_kind vb_kinds[] = {
 		.odp_caps = {0x3, {0x3f, 0x7, 0x23}},
 		.xrc_odp_caps = 0x3d,
 		.max_dm_size = 16777216,
+		.hca_core_clock = 1000000,
+		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -108,6 +112,8 @@ static const struct vb_kind vb_kinds[] = {
 		.odp_caps = {0x3, {0x2f, 0x0, 0x0}},
 		.xrc_odp_caps = 0x0,
 		.max_dm_size = 16777216,
+		.hca_core_clock = 1000000,
+		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -182,6 +188,8 @@ static const struct vb_kind vb_kinds[] = {
 		.odp_caps = {0x3, {0x3f, 0x0, 0x0}},
 		.xrc_odp_caps = 0x0,
 		.max_dm_size = 16777216,
+		.hca_core_clock = 1000000,
+		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -256,6 +264,8 @@ static const struct vb_kind vb_kinds[] = {
 		.odp_caps = {0x3, {0x3f, 0x0, 0x0}},
 		.xrc_odp_caps = 0x0,
 		.max_dm_size = 16777216,
+		.hca_core_clock = 1000000,
+		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,

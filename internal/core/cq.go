@@ -48,19 +48,28 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 	return q, nil
 }
 
+// CreateTimedCQ is CreateCQ for a queue that PollTimed polls: ibv_create_cq_ex(3).
+func (c *Context) CreateTimedCQ(depth int, channel *CompChannel) (*CQ, error) {
+	q, err := c.CreateCQ(depth, channel)
+	if err == nil {
+		q.ring.KeepTimes(engine.Clock)
+	}
+	return q, err
+}
+
 // CreateCQIn is CreateCQ over the C library's memory, which the library polls by itself: see
 // queue.NewCQIn. notify is called for every event that RequestNotify asked for, and next as
 // AwaitNext says. Both may be nil, and must not block nor call back. armed, which may be nil,
 // counts the queues that are to notify.
-func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify, next func(),
-	armed *atomic.Int32) (*CQ, error) {
+func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, times []ib.WCTime, depth int,
+	notify, next func(), armed *atomic.Int32) (*CQ, error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
 	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
 		return nil, err
 	}
-	ring, err := queue.NewCQIn(r, slots, depth)
+	ring, err := queue.NewCQIn(r, slots, times, depth)
 	if err != nil {
 		return nil, invalid("slots", "%v", err)
 	}
@@ -69,6 +78,9 @@ func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, depth int, notify, ne
 		ring.OnNext = func() { c.eng.Woken(); next() }
 	}
 	ring.Armed = armed
+	if times != nil {
+		ring.Clock = engine.Clock
+	}
 	q := &CQ{ctx: c, ring: ring}
 	q.lane.Store(c.eng.NewLane())
 	return q, nil
@@ -94,13 +106,19 @@ func laneFor(send, recv *CQ) *engine.Lane {
 
 // Poll moves up to len(wc) completions into wc and returns how many, 0 if there are none:
 // ibv_poll_cq(3).
-func (q *CQ) Poll(wc []ib.WC) (int, error) {
-	if n := q.ring.Poll(wc); n > 0 {
+func (q *CQ) Poll(wc []ib.WC) (int, error) { return q.PollTimed(wc, nil) }
+
+// PollTimed is Poll, and stores when the completions were pushed in times, unless it is nil.
+func (q *CQ) PollTimed(wc []ib.WC, times []ib.WCTime) (int, error) {
+	if times != nil && len(times) < len(wc) {
+		return 0, invalid("times", "has %d elements, wc %d", len(times), len(wc))
+	}
+	if n := q.ring.PollTimed(wc, times); n > 0 {
 		return n, nil
 	}
 	lane := q.Lane()
 	lane.Poll()
-	if n := q.ring.Poll(wc); n > 0 {
+	if n := q.ring.PollTimed(wc, times); n > 0 {
 		return n, nil
 	}
 	lane.Flush()
@@ -148,14 +166,14 @@ func (q *CQ) Resize(depth int) error {
 }
 
 // ResizeIn is Resize of a queue that CreateCQIn made, moving it to other memory.
-func (q *CQ) ResizeIn(depth int, slots []ib.WC) error {
+func (q *CQ) ResizeIn(depth int, slots []ib.WC, times []ib.WCTime) error {
 	if q.users.Load() < 0 {
 		return invalid("CQ", "was destroyed")
 	}
 	if err := device.CheckRange("depth", depth, 1, device.MaxCQE); err != nil {
 		return err
 	}
-	if err := q.ring.ResizeIn(depth, slots); err != nil {
+	if err := q.ring.ResizeIn(depth, slots, times); err != nil {
 		return invalid("depth", "%v", err)
 	}
 	return nil
@@ -398,3 +416,6 @@ func (c *CompChannel) close() {
 	}
 	c.signal()
 }
+
+// Clock returns the time of the device now: ibv_query_rt_values_ex(3).
+func (c *Context) Clock() ib.WCTime { return engine.Clock() }

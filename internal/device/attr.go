@@ -4,6 +4,7 @@ package device
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"syscall"
@@ -31,6 +32,9 @@ const (
 	// IPv6, UDP, BTH, RETH, ImmDt, ICRC: a full packet carries them beside payload
 	RoCEOverhead = 40 + 8 + 12 + 16 + 4 + 4
 )
+
+// coreClock is the frequency of monotime in kHz.
+const coreClock = 1e6
 
 // On-demand paging covers each operation that the transport has.
 const (
@@ -63,7 +67,7 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56,
 		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
-		MaxDMSize: MaxDMSize,
+		MaxDMSize: MaxDMSize, HCACoreClock: coreClock, CompletionTimestampMask: math.MaxUint64,
 		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC, XRC: odpRC &^ ib.ODPRecv,
 			UC: ib.ODPSend | ib.ODPRecv | ib.ODPWrite, UD: ib.ODPSend | ib.ODPRecv | ib.ODPSRQRecv},
 	}

@@ -4,6 +4,7 @@ package device
 
 import (
 	"encoding/binary"
+	"math"
 
 	"verbena/ib"
 )
@@ -29,8 +30,8 @@ func (d *Info) iwarpAttr() ib.DeviceAttr {
 		AtomicCap: atomics, MaxMW: maxObjects,
 		MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, PhysPortCnt: 1,
-		MaxDMSize: MaxDMSize,
-		ODPCaps:   ib.ODPCaps{General: odpGeneral, RC: odp},
+		MaxDMSize: MaxDMSize, HCACoreClock: coreClock, CompletionTimestampMask: math.MaxUint64,
+		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odp},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
@@ -146,8 +147,8 @@ func (d *Info) ntbAttr() ib.DeviceAttr {
 		AtomicCap: ib.AtomicHCA, MaxMW: maxObjects,
 		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
-		MaxDMSize: MaxDMSize,
-		ODPCaps:   ib.ODPCaps{General: odpGeneral, RC: odpRC},
+		MaxDMSize: MaxDMSize, HCACoreClock: coreClock, CompletionTimestampMask: math.MaxUint64,
+		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC},
 	}
 }
 

@@ -31,6 +31,9 @@ var start = time.Now()
 // Now reads the monotonic clock.
 func Now() Time { return Time(time.Since(start)) }
 
+// At returns the instant of a reading of the clock by time.Now.
+func At(t time.Time) Time { return Time(t.Sub(start)) }
+
 // Add returns t + d.
 func (t Time) Add(d Duration) Time { return t + Time(d) }
 

@@ -36,6 +36,10 @@ type CQ struct {
 	// Armed, which may be nil, counts the queues that are armed. Set it before the first Arm.
 	Armed *atomic.Int32
 
+	// Clock returns the time of a completion, if the queue keeps times. Set it before the first
+	// Push.
+	Clock func() ib.WCTime
+
 	ring    *Ring // immutable: head is written under pollMu, tail under pushMu
 	outside bool  // immutable: the ring is not Go's, and polled by its owner
 
@@ -52,7 +56,8 @@ type CQ struct {
 
 	// written under both locks
 	depth int
-	slots []ib.WC // a power of two of them, at least depth
+	slots []ib.WC     // a power of two of them, at least depth
+	times []ib.WCTime // of slots, nil if the queue keeps no times
 }
 
 // NewCQ returns a queue of depth completions, at least one.
@@ -62,20 +67,28 @@ func NewCQ(depth int) *CQ {
 	return q
 }
 
+// KeepTimes has the queue keep the time of each completion, for PollTimed. Call it before the first
+// Push.
+func (q *CQ) KeepTimes(clock func() ib.WCTime) {
+	q.Clock, q.times = clock, make([]ib.WCTime, len(q.slots))
+}
+
 // NewCQIn returns a queue of depth completions over memory of a C program. That polls it without
 // Poll and keeps the memory in place as long as anyone may push. It must not poll while Purge or
 // ResizeIn run.
 //
+// times are those of slots, or nil; then the owner sets Clock.
+//
 // Errors: ErrInvalid if slots are no power of two or less than depth.
-func NewCQIn(r *Ring, slots []ib.WC, depth int) (*CQ, error) {
-	if !fits(slots, depth) {
+func NewCQIn(r *Ring, slots []ib.WC, times []ib.WCTime, depth int) (*CQ, error) {
+	if !fits(slots, depth) || times != nil && len(times) != len(slots) {
 		return nil, fmt.Errorf("%w: %d slots for %d completions", ErrInvalid, len(slots), depth)
 	}
 	r.head.Store(0)
 	r.tail.Store(0)
 	r.overrun.Store(0)
 	r.place(slots)
-	return &CQ{ring: r, outside: true, depth: depth, slots: slots}, nil
+	return &CQ{ring: r, outside: true, depth: depth, slots: slots, times: times}, nil
 }
 
 // Push appends a completion; solicited says that its message asked for an
@@ -91,6 +104,9 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 		return false
 	}
 	put(q.slot(t), wc)
+	if q.times != nil {
+		*q.time(t) = q.Clock()
+	}
 	r.tail.Store(t + 1)
 	if solicited = solicited || wc.Status != ib.WCSuccess; solicited {
 		q.solicited = t + 1
@@ -112,7 +128,11 @@ func (q *CQ) Push(wc *ib.WC, solicited bool) bool {
 
 // Poll moves up to len(dst) completions to dst, oldest first, and returns how
 // many. An empty queue costs no lock.
-func (q *CQ) Poll(dst []ib.WC) int {
+func (q *CQ) Poll(dst []ib.WC) int { return q.PollTimed(dst, nil) }
+
+// PollTimed is Poll, and stores the time of each completion in times, which has room for dst's.
+// Times are zero in a queue that keeps no times.
+func (q *CQ) PollTimed(dst []ib.WC, times []ib.WCTime) int {
 	if q.Len() == 0 {
 		return 0
 	}
@@ -122,6 +142,12 @@ func (q *CQ) Poll(dst []ib.WC) int {
 	n := min(uint64(len(dst)), r.tail.Load()-h)
 	for i := range n {
 		dst[i] = q.slots[(h+i)&uint64(len(q.slots)-1)]
+		if times != nil {
+			times[i] = ib.WCTime{}
+			if q.times != nil {
+				times[i] = *q.time(h + i)
+			}
+		}
 	}
 	r.head.Store(h + n)
 	q.pollMu.Unlock()
@@ -231,20 +257,25 @@ func (q *CQ) Resize(n int) error {
 	if n < 1 || q.outside {
 		return fmt.Errorf("%w: size %d", ErrInvalid, n)
 	}
-	return q.move(n, newSlots(n))
+	slots := newSlots(n)
+	var times []ib.WCTime
+	if q.Clock != nil {
+		times = make([]ib.WCTime, len(slots))
+	}
+	return q.move(n, slots, times)
 }
 
 // ResizeIn is Resize to other memory of the ring's owner.
 //
 // Errors: those of Resize and NewCQIn.
-func (q *CQ) ResizeIn(n int, slots []ib.WC) error {
-	if !q.outside || !fits(slots, n) {
+func (q *CQ) ResizeIn(n int, slots []ib.WC, times []ib.WCTime) error {
+	if !q.outside || !fits(slots, n) || q.Clock != nil && len(times) != len(slots) {
 		return fmt.Errorf("%w: %d slots for %d completions", ErrInvalid, len(slots), n)
 	}
-	return q.move(n, slots)
+	return q.move(n, slots, times)
 }
 
-func (q *CQ) move(n int, slots []ib.WC) error {
+func (q *CQ) move(n int, slots []ib.WC, times []ib.WCTime) error {
 	q.pollMu.Lock()
 	defer q.pollMu.Unlock()
 	q.pushMu.Lock()
@@ -256,8 +287,14 @@ func (q *CQ) move(n int, slots []ib.WC) error {
 	mask := uint64(len(slots) - 1)
 	for i := h; i != t; i++ {
 		slots[i&mask] = *q.slot(i)
+		if q.times != nil {
+			times[i&mask] = *q.time(i)
+		}
 	}
 	q.depth, q.slots = n, slots
+	if q.times != nil {
+		q.times = times
+	}
 	if q.outside {
 		q.ring.place(slots)
 	}
@@ -286,6 +323,9 @@ func put(dst, src *ib.WC) {
 // slot returns where completion i is.
 func (q *CQ) slot(i uint64) *ib.WC { return &q.slots[i&uint64(len(q.slots)-1)] }
 
+// time returns where the time of completion i is.
+func (q *CQ) time(i uint64) *ib.WCTime { return &q.times[i&uint64(len(q.times)-1)] }
+
 // Purge removes the completions of queue pair qpn, which is being reset or
 // destroyed, and returns how many. The others keep their order.
 func (q *CQ) Purge(qpn ib.QPN) int {
@@ -306,6 +346,9 @@ func (q *CQ) Purge(qpn ib.QPN) int {
 		if wc := q.slot(i - 1); wc.QPN != qpn {
 			keep--
 			*q.slot(keep) = *wc
+			if q.times != nil {
+				*q.time(keep) = *q.time(i - 1)
+			}
 		}
 	}
 	q.told, q.solicited = told, solicited

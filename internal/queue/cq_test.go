@@ -16,12 +16,16 @@ import (
 )
 
 // TestCQModel compares the ring with a slice, through polls, purges, resizes
-// and overruns.
+// and overruns. Odd seeds keep times.
 func TestCQModel(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		depth := 1 + rng.IntN(20)
 		q := NewCQ(depth)
+		var now uint64 // of the push
+		if seed%2 == 1 {
+			q.KeepTimes(func() ib.WCTime { return ib.WCTime{Device: now, Wallclock: 3 * now} })
+		}
 		var want []ib.WC
 		lost := false
 		for i := range uint64(3000) {
@@ -44,13 +48,20 @@ func TestCQModel(t *testing.T) {
 				}
 			case 2, 3, 4, 5, 6:
 				dst := make([]ib.WC, rng.IntN(6))
-				n := q.Poll(dst)
+				times := make([]ib.WCTime, len(dst))
+				n := q.PollTimed(dst, times)
+				for k, wc := range dst[:n] {
+					if at := wc.WRID * (seed % 2); times[k] != (ib.WCTime{Device: at, Wallclock: 3 * at}) {
+						t.Fatalf("seed %d: completion %d has time %+v", seed, wc.WRID, times[k])
+					}
+				}
 				if n != min(len(dst), len(want)) || !slices.Equal(dst[:n], want[:n]) {
 					t.Fatalf("seed %d: polled %d of %d: %+v", seed, n, len(want), dst[:n])
 				}
 				want = want[n:]
 			default:
 				wc := ib.WC{WRID: i, QPN: ib.QPN(rng.IntN(3)), ByteLen: rng.Uint32()}
+				now = i
 				ok := q.Push(&wc, false)
 				if ok != (len(want) < depth) {
 					t.Fatalf("seed %d: push with %d of %d: %v", seed, len(want), depth, ok)

@@ -25,9 +25,41 @@ func (p *poller) poll() (ids []uint64) {
 	return ids
 }
 
+// The owner's memory holds the times of completions, and new times come with new slots.
+func TestTimesOfAnother(t *testing.T) {
+	p := poller{slots: make([]ib.WC, 2)}
+	if _, err := NewCQIn(&p.r, p.slots, make([]ib.WCTime, 1), 2); !errors.Is(err, ErrInvalid) {
+		t.Errorf("fewer times than slots: %v", err)
+	}
+	times := make([]ib.WCTime, 2)
+	q, err := NewCQIn(&p.r, p.slots, times, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := uint64(10)
+	q.Clock = func() ib.WCTime { now++; return ib.WCTime{Device: now} }
+	q.Push(&ib.WC{WRID: 1}, false)
+	p.poll()
+	q.Push(&ib.WC{WRID: 2}, false)
+	q.Push(&ib.WC{WRID: 3}, false)
+	if times[1].Device != 12 || times[0].Device != 13 {
+		t.Errorf("times %v", times)
+	}
+	if err := q.ResizeIn(4, make([]ib.WC, 4), nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no times for new slots: %v", err)
+	}
+	times = make([]ib.WCTime, 4)
+	if err := q.ResizeIn(4, make([]ib.WC, 4), times); err != nil {
+		t.Fatal(err)
+	}
+	if times[1].Device != 12 || times[2].Device != 13 {
+		t.Errorf("after ResizeIn: times %v", times)
+	}
+}
+
 func TestRingOfAnother(t *testing.T) {
 	p := poller{slots: make([]ib.WC, 4)}
-	q, err := NewCQIn(&p.r, p.slots, 3)
+	q, err := NewCQIn(&p.r, p.slots, nil, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,14 +93,14 @@ func TestRingOfAnother(t *testing.T) {
 	if err := q.Resize(8); !errors.Is(err, ErrInvalid) {
 		t.Errorf("Resize without memory: %v", err)
 	}
-	if err := q.ResizeIn(8, make([]ib.WC, 6)); !errors.Is(err, ErrInvalid) {
+	if err := q.ResizeIn(8, make([]ib.WC, 6), nil); !errors.Is(err, ErrInvalid) {
 		t.Errorf("ResizeIn to 6 slots: %v", err)
 	}
-	if err := q.ResizeIn(1, make([]ib.WC, 1)); !errors.Is(err, ErrInvalid) {
+	if err := q.ResizeIn(1, make([]ib.WC, 1), nil); !errors.Is(err, ErrInvalid) {
 		t.Errorf("ResizeIn below what is held: %v", err)
 	}
 	larger := make([]ib.WC, 8)
-	if err := q.ResizeIn(8, larger); err != nil {
+	if err := q.ResizeIn(8, larger, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p.r.mask != 7 || p.r.base != uintptr(unsafe.Pointer(&larger[0])) {

@@ -31,7 +31,7 @@ static void print_device(struct ibv_context *ctx)
 	U(a->phys_port_cnt);
 	U(x.odp_caps.general_caps), U(x.odp_caps.per_transport_caps.rc_odp_caps);
 	U(x.odp_caps.per_transport_caps.uc_odp_caps), U(x.odp_caps.per_transport_caps.ud_odp_caps);
-	U(x.xrc_odp_caps), U(x.max_dm_size);
+	U(x.xrc_odp_caps), U(x.max_dm_size), U(x.hca_core_clock), U(x.completion_timestamp_mask);
 	printf("\n");
 
 	/* Nothing else is set. */
@@ -40,7 +40,7 @@ static void print_device(struct ibv_context *ctx)
 	x.phys_port_cnt_ex = 0;
 	x.odp_caps = none.odp_caps;
 	x.xrc_odp_caps = 0;
-	x.max_dm_size = 0;
+	x.max_dm_size = x.hca_core_clock = x.completion_timestamp_mask = 0;
 	CHECK(!memcmp(&x, &none, sizeof(x)));
 }
 

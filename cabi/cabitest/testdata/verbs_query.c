@@ -125,7 +125,6 @@ static void refusals(struct ibv_context *ctx)
 	struct ibv_device_attr_ex x;
 	struct ibv_port_attr port;
 	struct ibv_gid_entry entry, all[256];
-	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 	union ibv_gid gid, zero = {.raw = {0}};
 	__be16 pkey;
 	int n;
@@ -163,8 +162,6 @@ static void refusals(struct ibv_context *ctx)
 	EQUAL(ibv_query_gid_table(ctx, all, 256, 1), -EINVAL);
 	if (n > 1)
 		EQUAL(ibv_query_gid_table(ctx, all, n - 1, 0), -EINVAL);
-
-	EQUAL(ibv_query_rt_values_ex(ctx, &values), EOPNOTSUPP);
 }
 
 int main(void)

@@ -77,7 +77,7 @@ static inline struct cq *new_cq(vb_handle ctx, int depth, vb_handle channel, vb_
 	memset(q, 0xee, sizeof *q);
 	q->ring.mask = n - 1;
 	q->ring.slots = calloc(n, sizeof *q->ring.slots);
-	CALL(0, e->cq_create(ctx, depth, &q->ring, channel, cookie, &q->handle));
+	CALL(0, e->cq_create(ctx, depth, &q->ring, 0, channel, cookie, &q->handle));
 	return q;
 }
 

@@ -95,13 +95,13 @@ int main(int argc, char **argv)
 
 	/* Sizes. */
 	struct vb_cq_ring ring = {.mask = 3, .slots = calloc(4, sizeof(struct vb_wc))};
-	CALL(EINVAL, e->cq_create(ctx, 0, &ring, 0, 1, &h));
-	CALL(EINVAL, e->cq_create(ctx, -1, &ring, 0, 1, &h));
-	CALL(EINVAL, e->cq_create(ctx, 5, &ring, 0, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 0, &ring, 0, 0, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, -1, &ring, 0, 0, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 5, &ring, 0, 0, 1, &h));
 	ring.mask = UINT64_MAX;
-	CALL(EINVAL, e->cq_create(ctx, 4, &ring, 0, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 4, &ring, 0, 0, 1, &h));
 	ring.mask = 2;
-	CALL(EINVAL, e->cq_create(ctx, 2, &ring, 0, 1, &h));
+	CALL(EINVAL, e->cq_create(ctx, 2, &ring, 0, 0, 1, &h));
 	CALL(EINVAL, e->srq_create(&(struct vb_srq_init){.attr = {.max_wr = 1 << 30}, .pd = pd}, &h, &rkey));
 	CALL(EINVAL, e->mw_alloc(pd, 3, &h, &rkey));
 	CALL(EINVAL, e->mw_alloc(pd, 0x101, &h, &rkey));

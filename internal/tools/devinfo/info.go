@@ -120,7 +120,7 @@ func (p printer) limits(a *ib.DeviceAttr) {
 }
 
 // extended prints the attributes that ibv_query_device_ex(3) adds. A device in software over
-// sockets has no time stamps and no offloads.
+// sockets has no offloads.
 func (p printer) extended(a *ib.DeviceAttr) {
 	p.f("\tgeneral_odp_caps:\n")
 	p.odpFlags(uint64(a.ODPCaps.General), "ODP_SUPPORT", "ODP_SUPPORT_IMPLICIT")
@@ -135,8 +135,16 @@ func (p printer) extended(a *ib.DeviceAttr) {
 		p.odpFlags(uint64(t.caps), "SUPPORT_SEND", "SUPPORT_RECV", "SUPPORT_WRITE", "SUPPORT_READ",
 			"SUPPORT_ATOMIC", "SUPPORT_SRQ")
 	}
-	p.f("\tcompletion_timestamp_mask not supported\n")
-	p.f("\tcore clock not supported\n")
+	if a.CompletionTimestampMask != 0 {
+		p.f("\tcompletion timestamp_mask:\t\t\t0x%016x\n", a.CompletionTimestampMask)
+	} else {
+		p.f("\tcompletion_timestamp_mask not supported\n")
+	}
+	if a.HCACoreClock != 0 {
+		p.f("\thca_core_clock:\t\t\t%dkHZ\n", a.HCACoreClock)
+	} else {
+		p.f("\tcore clock not supported\n")
+	}
 	p.f("\tdevice_cap_flags_ex:\t\t0x%X\n", uint64(a.DeviceCapFlags))
 	p.flags(uint64(a.DeviceCapFlags)&^(1<<32-1), extendedCapFlags)
 	p.f("\ttso_caps:\n")
