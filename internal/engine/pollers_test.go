@@ -211,6 +211,9 @@ func TestRoundsAreReportedWhileThreadsPoll(t *testing.T) {
 	e.OnRound(func() { calls.Add(1) })
 	for calls.Load() < 3 { // the test's time-out ends it
 		e.FirstLane().Poll()
+		if !e.bg.napping.Load() {
+			e.bg.rouse() // it sleeps if this thread had no core for a while
+		}
 		runtime.Gosched()
 	}
 }
