@@ -2,7 +2,7 @@
 /*
  * Buffers of the library and regions by attributes, of rdma-core 64: ibv_alloc_buf(3),
  * ibv_reg_mr_ex(3). The buffers are ordinary memory, as with any provider without functions of its
- * own; there is no dma-buf.
+ * own, and have no dma-buf.
  */
 #include "front.h"
 
@@ -103,7 +103,7 @@ static int check(struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 	if (has & HAS_FD) {
 		if ((has & HAS_ADDR) || (has & HAS_BUF) || !(has & HAS_FD_OFFSET) || !(has & HAS_IOVA))
 			return EINVAL;
-		return EOPNOTSUPP; /* a dma-buf */
+		return 0;
 	}
 	if (!(has & HAS_ADDR) || (has & HAS_FD_OFFSET))
 		return EINVAL;
@@ -119,6 +119,9 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_mr_ex,
 		errno = err;
 		return NULL;
 	}
+	if (attr->comp_mask & HAS_FD)
+		return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, attr->iova, attr->fd,
+					 attr->access);
 	return ibv_reg_mr_iova2(pd, attr->addr, attr->length,
 				attr->comp_mask & HAS_IOVA ? attr->iova : (uintptr_t)attr->addr,
 				(unsigned)attr->access);

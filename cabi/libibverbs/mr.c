@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #undef ibv_reg_mr
@@ -137,13 +138,60 @@ VB_RETURNS_POINTER(struct ibv_mr *, vb_reg_dm_mr,
 	return mr;
 }
 
+static size_t page_bytes(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/*
+ * Maps the region's pages of a dma-buf, whose size is that of its file: 0 or an errno. Any file
+ * that can be mapped serves too, such as a memfd.
+ */
+static int map_buffer(struct vb_region *region, int fd, uint64_t offset, uint64_t iova, int access)
+{
+	const int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+	size_t length = region->mr.mr.length, within = offset & (page_bytes() - 1);
+	struct stat file;
+
+	if (fstat(fd, &file))
+		return errno;
+	/* The kernel demands the same offset in the page, too. */
+	if (!length || offset > (uint64_t)file.st_size || length > (uint64_t)file.st_size - offset ||
+	    within != (iova & (page_bytes() - 1)))
+		return EINVAL;
+	region->map_length = length + within;
+	region->map = mmap(NULL, region->map_length,
+			   PROT_READ | (access & writes ? PROT_WRITE : 0), MAP_SHARED, fd,
+			   (off_t)(offset - within));
+	if (region->map == MAP_FAILED)
+		return errno == ENODEV ? EOPNOTSUPP : errno;
+	region->fixed = 1;
+	return 0;
+}
+
+/* The address of the region is its offset in the buffer, as rdma-core has it. */
 VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_dmabuf_mr,
 	(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access),
 	(pd, offset, length, iova, fd, access))
 {
-	(void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
-	errno = EOPNOTSUPP;
-	return NULL;
+	struct vb_region *region = new_region(pd, (void *)(uintptr_t)offset, length);
+	int err = region ? map_buffer(region, fd, offset, iova, access) : errno;
+	size_t map_length;
+	struct ibv_mr *mr;
+	char *map;
+
+	if (err)
+		return finish(region, err);
+	map = region->map;
+	map_length = region->map_length;
+	mr = register_memory(region, map + (offset & (page_bytes() - 1)), iova, (unsigned)access);
+	if (!mr) {
+		err = errno;
+		munmap(map, map_length);
+		errno = err;
+	}
+	return mr;
 }
 
 /*

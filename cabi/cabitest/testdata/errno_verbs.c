@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* errno after each function of libibverbs.so.1: calls.h. */
+#define _GNU_SOURCE
 #include "calls.h"
 #include "loop.h"
 
@@ -105,7 +106,13 @@ static void regions(void)
 	FAILS_NULL(ibv_reg_mr_iova2, (pd, (void *)4096, 100, 0x1000, 0)); /* EFAULT */
 	SUCCEEDS(ibv_dereg_mr, (other), == 0);
 	FAILS_ERRNO(ibv_dereg_mr, (NULL));
-	FAILS_NULL(ibv_reg_dmabuf_mr, (pd, 0, 4096, 0, 0, 0));
+	FAILS_NULL(ibv_reg_dmabuf_mr, (pd, 0, 4096, 0, -1, 0));
+	int fd = memfd_create("dmabuf", MFD_CLOEXEC);
+
+	MUST(!ftruncate(fd, 4096));
+	other = SUCCEEDS(ibv_reg_dmabuf_mr, (pd, 0, 4096, 0, fd, IBV_ACCESS_LOCAL_WRITE), != NULL);
+	SUCCEEDS(ibv_dereg_mr, (other), == 0);
+	close(fd);
 	FAILS_NULL(ibv_import_mr, (pd, 1));
 	DOES(ibv_unimport_mr, (NULL));
 	FAILS_NULL(ibv_import_dm, (ctx, 1));

@@ -4,8 +4,10 @@
  * and ibv_reg_mr_ex of rdma-core 64, as any provider without functions of its own
  * for them has them.
  */
+#define _GNU_SOURCE
 #include "loop.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* From rdma-core 64's <infiniband/verbs.h>. */
@@ -143,7 +145,16 @@ static void regions(void)
 	r.comp_mask = FD | FD_OFFSET;
 	REFUSED(ibv_reg_mr_ex(e.pd, &r), EINVAL);
 	r.comp_mask = FD | FD_OFFSET | IOVA; /* a dma-buf */
-	REFUSED(ibv_reg_mr_ex(e.pd, &r), EOPNOTSUPP);
+	r.fd = -1;
+	r.iova = 4;
+	r.fd_offset = 4;
+	REFUSED(ibv_reg_mr_ex(e.pd, &r), EBADF);
+	MUST((r.fd = memfd_create("dmabuf", MFD_CLOEXEC)) >= 0);
+	MUST(!ftruncate(r.fd, SIZE));
+	MUST(mr = ibv_reg_mr_ex(e.pd, &r));
+	CHECK(mr->addr == (void *)4 && mr->length == 100);
+	EQUAL(ibv_dereg_mr(mr), 0);
+	close(r.fd);
 	r.comp_mask = ADDR | DMAH;
 	REFUSED(ibv_reg_mr_ex(e.pd, &r), EOPNOTSUPP);
 	r.comp_mask = ADDR | 1 << 20;

@@ -22,7 +22,6 @@ static void absent(void)
 	REFUSED(ibv_create_wq(ctx, &wq), EOPNOTSUPP);
 	REFUSED(ibv_create_flow(e.qp, &flow), EOPNOTSUPP);
 	REFUSED(ibv_create_flow_action_esp(ctx, &esp), EOPNOTSUPP);
-	REFUSED(ibv_reg_dmabuf_mr(e.pd, 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE), EOPNOTSUPP);
 	EQUAL(ibv_modify_qp_rate_limit(e.qp, &rate), EOPNOTSUPP);
 }
 
