@@ -107,3 +107,39 @@ func TestFirstMark(t *testing.T) {
 		}
 	}
 }
+
+// A network that has not marked for a second and 16 round trips counts as one that does not, until
+// the next mark.
+func TestMarksLapse(t *testing.T) {
+	for _, a := range []Algorithm{DeliveryRate, DCQCN} {
+		for rtt, lasts := range map[monotime.Duration]monotime.Duration{
+			monotime.Millisecond: monotime.Second, 100 * monotime.Millisecond: 1600 * monotime.Millisecond,
+		} {
+			p := path{rtt: rtt, rate: 12_500_000}
+			var w Window
+			w.Start(a)
+			for range 40 {
+				p.turn(&w)
+			}
+			burst := w.burst
+			w.Marked(p.now, least)
+			from := p.now
+			for range 2 {
+				if p.turn(&w); !w.Marks() || w.burst == burst {
+					t.Errorf("%v, %v: forgotten after %v", a, rtt, p.now.Sub(from))
+				}
+			}
+			w.Acked(from.Add(lasts-1), 1)
+			if !w.Marks() {
+				t.Errorf("%v, %v: forgotten in less than %v", a, rtt, lasts)
+			}
+			w.Acked(from.Add(3*lasts), 1) // queues made the round trips longer
+			if w.Marks() || w.burst != burst {
+				t.Errorf("%v, %v: believed for ever", a, rtt)
+			}
+			if w.Marked(from.Add(3*lasts), least); !w.Marks() || w.burst == burst {
+				t.Errorf("%v, %v: a new mark is not believed", a, rtt)
+			}
+		}
+	}
+}

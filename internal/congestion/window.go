@@ -68,7 +68,8 @@ type Window struct {
 	paceTime  monotime.Duration
 	burst     monotime.Duration
 	sendAt    monotime.Time // when the line is free of all sent so far, at the pace
-	marked    bool          // the network has marked a packet
+	marked    bool          // the network marks packets
+	calmAt    monotime.Time // it is not believed to from then on
 	algorithm algorithm
 }
 
@@ -100,6 +101,13 @@ func (w *Window) Bytes() int { return w.bytes }
 // Marks reports whether the network marks packets.
 func (w *Window) Marks() bool { return w.marked }
 
+// A mark says for calmTrips round trips that the network marks packets, and for calmLeast at least.
+// Paths change, and one mark of a network that marks by mistake is not to count for ever.
+const (
+	calmTrips = 16
+	calmLeast = monotime.Second
+)
+
 // Sample takes in the round trip of a packet that was sent once, and how many bytes were
 // acknowledged in its time. Undisturbed says that nothing was lost meanwhile.
 func (w *Window) Sample(took monotime.Duration, bytes int, undisturbed bool) {
@@ -107,8 +115,13 @@ func (w *Window) Sample(took monotime.Duration, bytes int, undisturbed bool) {
 	w.algorithm.sample(w, max(took, 1), bytes, undisturbed)
 }
 
-// Acked grows the window after n bytes have arrived.
-func (w *Window) Acked(now monotime.Time, n int) { w.algorithm.acked(w, now, n) }
+// Acked grows the window after n bytes have arrived, and forgets marks that are old.
+func (w *Window) Acked(now monotime.Time, n int) {
+	if w.marked && !now.Before(w.calmAt) {
+		w.marked, w.burst = false, burstTime
+	}
+	w.algorithm.acked(w, now, n)
+}
 
 // Lost takes note that something was lost, at most once a round trip. least is the smallest
 // window worth having.
@@ -123,6 +136,7 @@ func (w *Window) Expired(now monotime.Time, least, left int) {
 // Marked reacts to a mark of the network on a packet of this path: congestion experienced.
 func (w *Window) Marked(now monotime.Time, least int) {
 	w.marked, w.burst = true, markedBurstTime
+	w.calmAt = now.Add(max(calmLeast, calmTrips*w.RTT.Smoothed))
 	w.algorithm.marked(w, now, least)
 }
 
