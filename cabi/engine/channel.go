@@ -49,7 +49,7 @@ type channel struct {
 
 // hideTime bounds how long an event is hidden. The background goroutine naps as long beside threads
 // that sleep and wake up, so that the alarm wakes no thread.
-const hideTime = 2 * policy.Nap
+var hideTime = 2 * policy.Nap
 
 // A cqEvent has the events of a completion queue.
 type cqEvent struct {
