@@ -89,8 +89,9 @@ func (c *Conn) heard(now monotime.Time, ring bool) {
 // joins reports whether c's answers leave with those of other queue pairs.
 func (c *Conn) joins() bool { return c.joiner != nil && !c.answers.ring }
 
-// maxUnanswered bounds answers.left in a connection whose messages have no answers.
-const maxUnanswered = 64
+// maxUnanswered bounds answers.left in a connection whose messages have no answers. One read may
+// bring so many messages that have answers.
+const maxUnanswered = 1 << 10
 
 // postponeAnswer reports whether the work requests that were just posted wait for further answers.
 func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {

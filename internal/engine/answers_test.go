@@ -78,7 +78,7 @@ const quick = monotime.Microsecond
 // Answers to messages that came together leave with the last one, or in batches.
 func TestAnswersLeaveTogether(t *testing.T) {
 	const some = 10
-	for n, want := range map[int]int{1: 1, 2: 1, some: 1, 2 * policy.AnswerBatch: 2} {
+	for n, want := range map[int]int{1: 1, 2: 1, some: 1, 4 * policy.AnswerBatch: 4} {
 		a, now := newAnswering(t), monotime.Time(0)
 		a.hear(now, n)
 		if left := a.answer(&now, quick, n); left != want {

@@ -70,7 +70,7 @@ func TestAnswersOfSeveralLeaveTogether(t *testing.T) {
 				now = now.Add(quick)
 				j.post(now)
 			}
-			want := max(n/policy.AnswerBatch, 1)
+			want := max(n/min(policy.AnswerBatch, maxJoint), 1)
 			if len(*writes) != want || (*writes)[0] != n/want {
 				t.Errorf("answers of %d queue pairs left by writes of %v, want %d writes", n, *writes, want)
 			}

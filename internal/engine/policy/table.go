@@ -122,7 +122,8 @@ var Table = []Number{
 
 	// Answers that leave together (answers.go).
 	{"AnswerBatch", int64(defaultAnswerBatch), "posts", "1",
-		"Answers to messages that came together are written together.",
+		"Answers to messages that came together are written together. With 32 the row has 0.85 " +
+			"times as many.",
 		"C RoCEv2 over veth, 64 B, 1 client, 50 outstanding: requests"},
 	{"AnswerGap", int64(defaultAnswerGap), "ns", "",
 		"An application that takes longer between two answers computes them.",
@@ -185,7 +186,7 @@ const (
 	defaultAckMisses      = 3
 	defaultMinTogether    = 64
 	defaultMaxTogether    = 1 << 16
-	defaultAnswerBatch    = 32
+	defaultAnswerBatch    = 64
 	defaultAnswerGap      = 10 * monotime.Microsecond
 	defaultRingRetry      = 50 * monotime.Microsecond
 	defaultRingLook       = 20 * monotime.Millisecond
