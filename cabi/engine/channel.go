@@ -189,11 +189,20 @@ func (c *channel) endWatchLocked() (watched bool) {
 }
 
 // take returns the next event. If there is none it first reads the packets that have arrived. waits
-// is that of Engine.Collect.
+// is that of Engine.Collect. Packets that make no event may be the first of a long message, whose
+// sender still sends, perhaps from this core. So it gives that to the sender, and reads again: a
+// sleep and a wake-up cost more.
 func (c *channel) take(waits bool) (cookie uint64, read, ok bool) {
 	c.mu.Lock()
 	if read = len(c.pending) == 0; read {
-		c.collectLocked(waits)
+		if c.collectLocked(waits) > 0 && len(c.pending) == 0 {
+			c.taking++
+			c.mu.Unlock()
+			syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+			c.mu.Lock()
+			c.taking--
+			c.collectLocked(false)
+		}
 	}
 	defer c.mu.Unlock()
 	if len(c.pending) == 0 {
@@ -220,20 +229,22 @@ func (c *channel) collect(waits bool) {
 }
 
 // collectLocked does the same as collect for a caller that holds mu, which it unlocks meanwhile.
-// The caller then checks pending, and calls showLocked if there are events.
-func (c *channel) collectLocked(waits bool) {
+// The caller then checks pending, and calls showLocked if there are events. It returns the number of
+// messages that it read.
+func (c *channel) collectLocked(waits bool) (messages int) {
 	c.taking++
 	watched := c.endWatchLocked()
 	c.mu.Unlock()
 	if watched {
 		c.engine.EndWatch()
 	}
-	if c.engine.Collect(waits) == 0 {
+	if messages = c.engine.Collect(waits); messages == 0 {
 		c.engine.Flush()
 	}
 	c.engine.UpdateBoard()
 	c.mu.Lock()
 	c.taking--
+	return messages
 }
 
 // showLocked makes the eventfd readable if events are left for threads that are not in take, and

@@ -434,8 +434,9 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	switch {
 	case isRead(w.Opcode), r.probing, r.loss.missed(r.next):
 		return true
-	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()),
-		r.outstanding()+int(packets) >= q.windowPackets():
+	case r.outstanding()+int(packets) >= q.windowPackets():
+		return true
+	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()) && !q.endsSoon(w, packets):
 		return true
 	case !last:
 		return false
@@ -447,6 +448,16 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	n := q.SQ.AtAbs(r.cur + 1)
 	return qp.IsLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 ||
 		isRead(n.Opcode)
+}
+
+// endsSoon reports whether the queue ends with w, at most ackEvery packets after the next ones, and
+// the window has room for them. The last packet asks for an acknowledgement, then. One in the middle
+// of a message of 64 KiB would wake a requester that sleeps, and find nothing to send.
+func (q *QP) endsSoon(w *queue.SendWQE, packets uint32) bool {
+	r := &q.req
+	left := int(q.Packets(w.Length - r.off))
+	return r.cur+1 == q.SQ.Tail() && !r.loss.Long() && left <= ackEvery+int(packets) &&
+		r.outstanding()+left <= q.windowPackets()
 }
 
 // sendData sends the next packet of a SEND, a WRITE or an ATOMIC WRITE.

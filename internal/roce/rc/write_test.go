@@ -3,6 +3,7 @@
 package rc_test
 
 import (
+	"slices"
 	"testing"
 
 	"verbena/ib"
@@ -191,19 +192,39 @@ func TestAckReq(t *testing.T) {
 	for i := range uint64(3) {
 		s.WantWC("one acknowledgement, three completions", i+1, ib.WCSuccess)
 	}
-	s.Post(script.Write(64 << 10))
-	quiet := 0
-	for _, p := range s.WantDrain("64 packets", 64) {
-		quiet++
-		if p.AckReq {
-			quiet = 0
+	next := ib.PSN(psn + 3)
+	for n, c := range []struct {
+		packets int
+		asks    []int // that have AckReq
+	}{
+		{64, []int{63}}, // in the middle it would wake a requester that sleeps
+		{65, []int{31, 64}},
+		{96, []int{31, 95}},
+		{128, []int{31, 63, 127}},
+	} {
+		s.Post(script.Write(c.packets << 10))
+		var asks []int
+		for i, p := range s.WantDrain("packets", c.packets) {
+			if p.AckReq {
+				asks = append(asks, i)
+			}
 		}
-		if quiet > 32 {
-			t.Fatal("too many packets without AckReq")
+		if !slices.Equal(asks, c.asks) {
+			t.Errorf("of %d packets %v have AckReq, want %v", c.packets, asks, c.asks)
+		}
+		next = next.Add(uint32(c.packets))
+		s.Recv(script.Ack(next.Prev(), ib.MSN(4+n)))
+		s.WantWC("done", uint64(4+n), ib.WCSuccess)
+	}
+	s.Post(script.Write(64<<10), script.Write(64<<10))
+	for i, p := range s.WantDrain("a stream", 128)[:64] {
+		if want := i%32 == 31; p.AckReq != want {
+			t.Errorf("packet %d of a stream: AckReq %v", i, p.AckReq)
 		}
 	}
-	s.Recv(script.Ack(psn+66, 4))
-	s.WantWC("done", 4, ib.WCSuccess)
+	s.Recv(script.Ack(next.Add(127), 9))
+	s.WantWC("done", 8, ib.WCSuccess)
+	s.WantWC("done", 9, ib.WCSuccess)
 	s.WantIdle("done")
 }
 
