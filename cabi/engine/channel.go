@@ -229,8 +229,8 @@ func (c *channel) collect(waits bool) {
 }
 
 // collectLocked does the same as collect for a caller that holds mu, which it unlocks meanwhile.
-// The caller then checks pending, and calls showLocked if there are events. It returns the number of
-// messages that it read.
+// The caller then checks pending, and calls showLocked if there are events. It returns the number
+// of messages that it read.
 func (c *channel) collectLocked(waits bool) (messages int) {
 	c.taking++
 	watched := c.endWatchLocked()

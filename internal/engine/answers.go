@@ -21,17 +21,17 @@ import (
 // another transport, and those to a ring, wait for the answers of their own queue pair. A ring has
 // smaller bursts: its reader on another core begins with the first one while the next is posted.
 //
-// An answer waits only while the application is quick: its last post, or the arrival, is at most
-// policy.AnswerGap ago. A longer gap sends the answers that wait. The first such gap after an
-// arrival may be another thread's turn on the core, so the answers after it wait again. A poll that
-// reads, Settle and the background goroutine send the answers that an application leaves.
+// An answer waits only while the application is quick: its last post, or the end of the read, is
+// at most policy.AnswerGap ago. A longer gap sends the answers that wait. The first such gap after
+// an arrival may be another thread's turn on the core, so the answers after it wait again. A poll
+// that reads, Settle and the background goroutine send the answers that an application leaves.
 
 // answers is the state of one Conn, guarded by its lock.
 type answers struct {
 	received uint32        // the machine's count at the last arrival
 	left     int           // messages that came and are not answered
 	batch    int           // answers that wait
-	last     monotime.Time // when the application went on: after the arrival, or its last post
+	last     monotime.Time // when the application went on: the arrival, or its last post
 	waiting  bool          // in Lane.answers, and not sent meanwhile
 	ring     bool          // the last messages came by a ring
 	slow     bool          // there was a gap since the last arrival
@@ -86,6 +86,10 @@ func (c *Conn) heard(now monotime.Time, ring bool) {
 	}
 }
 
+// readEnded notes that a thread which polls l has read messages from sockets. It may have taken
+// longer for them than an application may take to answer.
+func (l *Lane) readEnded(now monotime.Time) { l.read.Store(int64(now)) }
+
 // joins reports whether c's answers leave with those of other queue pairs.
 func (c *Conn) joins() bool { return c.joiner != nil && !c.answers.ring }
 
@@ -104,6 +108,7 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	a.batch += posted
 	left, batch, most, last := a.left, a.batch, policy.AnswerBatch, a.last
 	a.last = now
+	last = max(last, monotime.Time(c.lane.read.Load()))
 	if a.ring {
 		most = policy.RingTurn
 	}

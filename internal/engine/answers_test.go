@@ -137,6 +137,34 @@ func TestAnswersLeaveTogetherAfterAGap(t *testing.T) {
 	}
 }
 
+// A read takes the longer the more messages have come. That time is not the application's. (The
+// first answer to many messages counted as slow, so that all left alone.)
+func TestTimeOfTheReadIsNotTheApplications(t *testing.T) {
+	for name, read := range map[string]func(e *Engine) int{
+		"Collect": func(e *Engine) int { return e.Collect(false) },
+		"Poll":    func(e *Engine) int { return e.FirstLane().Poll() },
+	} {
+		a := newAnswering(t)
+		a.eng.AddInput(inputFunc(func() int {
+			a.hear(monotime.Now().Add(-10*policy.AnswerGap), 10)
+			return 10
+		}))
+		if n := read(a.eng); n != 10 {
+			t.Fatalf("%s read %d messages", name, n)
+		}
+		now := monotime.Time(a.lane.read.Load())
+		if left := a.answer(&now, quick, 10); left != 1 {
+			t.Errorf("%s: 10 answers left at %d times, want 1", name, left)
+		}
+	}
+}
+
+// inputFunc is an input that calls a function to read.
+type inputFunc func() int
+
+func (f inputFunc) TryPoll(bool) int { return f() }
+func (f inputFunc) Stop()            {}
+
 // Answers that an application leaves behind are sent as soon as it turns to something else.
 func TestAnswersAreNotLeftBehind(t *testing.T) {
 	turns := map[string]func(a *answering){

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
 	"verbena/internal/sys/udp"
 )
 
@@ -81,6 +82,12 @@ func (e *Engine) Collect(waits bool) (messages int) {
 			e.lull.Store(k == 0)
 		}
 		messages += k
+		if k > 0 {
+			now := monotime.Now()
+			for i := range e.usedLanes() {
+				e.lanes[i].readEnded(now)
+			}
+		}
 	}
 	e.sendAnswers()
 	if a.asleep() && !e.armRings() {

@@ -36,6 +36,7 @@ type Lane struct {
 	delayed delayed[DelayedAck]
 	answers delayed[Conn]
 	joint   jointAnswers
+	read    atomic.Int64 // when a thread last ended a read of sockets that found messages
 
 	_ [64]byte
 }

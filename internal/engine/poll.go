@@ -40,6 +40,9 @@ func (l *Lane) PollFor(polls uint64) (messages int) {
 			e.quiet.Store(quiet)
 		}
 		messages += k
+		if k > 0 {
+			l.readEnded(monotime.Now())
+		}
 	}
 	l.sendAnswers()
 	if passed(n, polls, policy.TimerPolls) {

@@ -82,7 +82,7 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 
 // ackEvery is the number of packets after which an acknowledgement is asked
 // for in mid-stream, so that the window moves before it is used up. 128 KiB of
-// the largest path MTU: two messages of 64 KiB share one.
+// the largest path MTU: two messages of 64 KiB share one. See endsSoon, too.
 const ackEvery = 32
 
 // ackEvery returns after how many packets to ask for an acknowledgement, with
@@ -451,8 +451,8 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 }
 
 // endsSoon reports whether the queue ends with w, at most ackEvery packets after the next ones, and
-// the window has room for them. The last packet asks for an acknowledgement, then. One in the middle
-// of a message of 64 KiB would wake a requester that sleeps, and find nothing to send.
+// the window has room for them. The last packet asks for an acknowledgement, then. One in the
+// middle of a message of 64 KiB would only wake a requester that sleeps.
 func (q *QP) endsSoon(w *queue.SendWQE, packets uint32) bool {
 	r := &q.req
 	left := int(q.Packets(w.Length - r.off))
