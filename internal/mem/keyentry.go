@@ -39,12 +39,12 @@ type segment struct {
 	mem []byte // never empty
 }
 
-// within reports whether n bytes at va are inside the entry, and their offset.
-// Neither va+n nor base+length is ever formed: CVE-2016-8636.
+// within reports whether n bytes at va are inside the entry, and their offset. All bytes are inside
+// a null region. Neither va+n nor base+length is ever formed: CVE-2016-8636.
 func (g *keyEntry) within(va, n uint64) (off uint64, ok bool) {
 	off = va - g.base // wraps to a large number below base
 	return off, g.length != 0 && off <= g.length && n <= g.length-off &&
-		(off >= g.hole.end || off+n <= g.hole.start)
+		(off >= g.hole.end || off+n <= g.hole.start) || g.null
 }
 
 // cover makes g a window's entry over the memory of a region's, from offset off

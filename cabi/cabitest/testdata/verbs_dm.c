@@ -126,7 +126,7 @@ static void traffic(void)
 /* A null region takes any bytes, of any address, and gives zeros; peers cannot use it. */
 static void null_region(void)
 {
-	const uint64_t addresses[] = {0, 1, (uintptr_t)&addresses, (uint64_t)1 << 63};
+	const uint64_t addresses[] = {0, 1, (uintptr_t)&addresses, (uint64_t)1 << 63, UINT64_MAX - 8, UINT64_MAX};
 	struct ibv_sge sges[3];
 	struct ibv_recv_wr recv = {.wr_id = 9, .sg_list = sges, .num_sge = 3}, *bad;
 	struct ibv_mr *null;
