@@ -12,7 +12,7 @@ import (
 type DM core.DM
 
 // AllocDM allocates zeroed device memory, at a multiple of 1<<logAlign: ibv_alloc_dm(3). Its length
-// is at most DeviceAttr.MaxDMSize.
+// and 1<<logAlign are at most DeviceAttr.MaxDMSize.
 //
 // Errors: EINVAL for a length or an alignment that is out of range.
 func (c *Context) AllocDM(length, logAlign int) (*DM, error) {

@@ -18,7 +18,7 @@ func TestDeviceMemory(t *testing.T) {
 	check(t, err)
 	_, err = b.ctx.AllocDM(int(b.ctx.Query().MaxDMSize)+1, 0)
 	wantError(t, err, syscall.EINVAL, "length")
-	_, err = b.ctx.AllocDM(1, 40)
+	_, err = b.ctx.AllocDM(1, 25) // more than the largest allocation
 	wantError(t, err, syscall.EINVAL, "logAlign")
 	wantError(t, dm.CopyTo(2, a.buf[:4]), syscall.EINVAL, "offset")
 	wantError(t, dm.CopyFrom(a.buf[:8], 1<<14-4), syscall.EINVAL, "offset")

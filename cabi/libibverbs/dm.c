@@ -15,9 +15,6 @@
 /* Copies are of whole words, as other devices demand. */
 #define WORD 4
 
-/* The largest alignment of an allocation, as a power of two. */
-#define MAX_LOG_ALIGN 30
-
 static int check_copy(const struct vb_dm *dm, uint64_t offset, size_t length)
 {
 	if (!vb_engine_alive(dm->engine))
@@ -80,7 +77,7 @@ VB_RETURNS_POINTER(struct ibv_dm *, vb_alloc_dm,
 
 	vb_device_attr(vb_context_of(ctx)->device, &limits);
 	if (!attr || !attr->length || attr->length > limits.max_dm_size ||
-	    attr->log_align_req > MAX_LOG_ALIGN)
+	    attr->log_align_req > 63 || !(limits.max_dm_size >> attr->log_align_req))
 		err = EINVAL;
 	else
 		err = attr->comp_mask ? EOPNOTSUPP : vb_enter(ctx, &engine, &handle);
@@ -104,13 +101,25 @@ VB_RETURNS_POINTER(struct ibv_dm *, vb_alloc_dm,
 	return &dm->dm;
 }
 
+int vb_dm_use(struct vb_dm *dm)
+{
+	unsigned n = atomic_load(&dm->regions);
+
+	do {
+		if (n == VB_DM_FREED)
+			return EINVAL;
+	} while (!atomic_compare_exchange_weak(&dm->regions, &n, n + 1));
+	return 0;
+}
+
 VB_RETURNS_ERRNO(vb_free_dm, (struct ibv_dm *ibdm), (ibdm))
 {
 	struct vb_dm *dm = (struct vb_dm *)ibdm;
+	unsigned none = 0;
 
 	if (!dm)
 		return EINVAL;
-	if (atomic_load(&dm->regions))
+	if (!atomic_compare_exchange_strong(&dm->regions, &none, VB_DM_FREED))
 		return EBUSY;
 	free(dm->at);
 	free(dm);

@@ -12,14 +12,19 @@ struct vb_dm {
 	char *at;
 	size_t length;
 	/* atomic */
-	_Atomic unsigned regions; /* number of regions of it */
+	_Atomic unsigned regions; /* number of regions of it, or VB_DM_FREED */
 };
+
+#define VB_DM_FREED UINT32_MAX
 
 /* Reports whether length bytes from an offset on are inside. */
 static inline int vb_dm_has(const struct vb_dm *dm, uint64_t offset, size_t length)
 {
 	return offset <= dm->length && length <= dm->length - offset;
 }
+
+/* Counts a region, so that vb_free_dm refuses: 0, or EINVAL if the memory is being freed. */
+int vb_dm_use(struct vb_dm *dm);
 
 struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr);
 int vb_free_dm(struct ibv_dm *dm);

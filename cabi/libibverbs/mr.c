@@ -119,6 +119,7 @@ VB_RETURNS_POINTER(struct ibv_mr *, vb_reg_dm_mr,
 	struct vb_dm *dm = (struct vb_dm *)ibdm;
 	struct vb_region *region;
 	struct ibv_mr *mr;
+	int err;
 
 	if (!pd || !dm || dm->dm.context != pd->context ||
 	    !(access & IBV_ACCESS_ZERO_BASED) || (access & IBV_ACCESS_ON_DEMAND) ||
@@ -131,10 +132,14 @@ VB_RETURNS_POINTER(struct ibv_mr *, vb_reg_dm_mr,
 		return NULL;
 	region->fixed = 1;
 	region->dm = dm;
+	/* The memory is in use before the key is in force. */
+	err = vb_dm_use(dm);
+	if (err)
+		return finish(region, err);
 	/* A region of no bytes permits nothing. At the start of a page it would be refused. */
-	mr = register_memory(region, dm->at + offset + !length, 0, access);
-	if (mr)
-		atomic_fetch_add(&dm->regions, 1);
+	mr = register_memory(region, length ? dm->at + offset : dm->at + 1, 0, access);
+	if (!mr)
+		atomic_fetch_sub(&dm->regions, 1);
 	return mr;
 }
 

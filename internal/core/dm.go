@@ -3,6 +3,7 @@
 package core
 
 import (
+	"math/bits"
 	"sync"
 	"syscall"
 
@@ -19,11 +20,8 @@ type DM struct {
 	regions int    // guarded by mu: registered
 }
 
-// The granularity of copies to and from device memory, and the largest alignment of its addresses.
-const (
-	dmWordBytes = 4
-	maxDMAlign  = 30
-)
+// dmWordBytes is the granularity of copies to and from device memory.
+const dmWordBytes = 4
 
 // AllocDM allocates device memory of a length, at a multiple of 1<<logAlign: ibv_alloc_dm(3).
 func (c *Context) AllocDM(length, logAlign int) (*DM, error) {
@@ -33,7 +31,8 @@ func (c *Context) AllocDM(length, logAlign int) (*DM, error) {
 	if err := device.CheckRange("length", length, 1, device.MaxDMSize); err != nil {
 		return nil, err
 	}
-	if err := device.CheckRange("logAlign", logAlign, 0, maxDMAlign); err != nil {
+	most := bits.Len(device.MaxDMSize) - 1 // as the alignment takes memory too
+	if err := device.CheckRange("logAlign", logAlign, 0, most); err != nil {
 		return nil, err
 	}
 	align := uint64(1) << logAlign

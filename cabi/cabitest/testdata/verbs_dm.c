@@ -28,6 +28,10 @@ static void bounds(struct ibv_pd *pd)
 	REFUSED(ibv_alloc_dm(ctx, &attr), EINVAL);
 	attr = (struct ibv_alloc_dm_attr){.length = 64, .log_align_req = 40};
 	REFUSED(ibv_alloc_dm(ctx, &attr), EINVAL);
+	attr.log_align_req = 25; /* more than the largest allocation */
+	REFUSED(ibv_alloc_dm(ctx, &attr), EINVAL);
+	attr.log_align_req = UINT32_MAX;
+	REFUSED(ibv_alloc_dm(ctx, &attr), EINVAL);
 	attr = (struct ibv_alloc_dm_attr){.length = 64, .comp_mask = 1};
 	REFUSED(ibv_alloc_dm(ctx, &attr), EOPNOTSUPP);
 	attr = (struct ibv_alloc_dm_attr){.length = limits.max_dm_size};
@@ -54,8 +58,6 @@ static void bounds(struct ibv_pd *pd)
 	EQUAL(ibv_dealloc_pd(foreign), 0);
 	EQUAL(ibv_close_device(other), 0);
 
-	MUST(mr = ibv_reg_dm_mr(pd, dm, 0, 0, ALL_ACCESS | IBV_ACCESS_ZERO_BASED)); /* permits nothing */
-	EQUAL(ibv_dereg_mr(mr), 0);
 	MUST(mr = ibv_reg_dm_mr(pd, dm, 8, 56, ALL_ACCESS | IBV_ACCESS_ZERO_BASED));
 	EQUAL(mr->length, 56);
 	EQUAL(ibv_free_dm(dm), EBUSY);
@@ -63,6 +65,23 @@ static void bounds(struct ibv_pd *pd)
 	EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE), IBV_REREG_MR_ERR_INPUT);
 	EQUAL(errno, EINVAL);
 	EQUAL(ibv_dereg_mr(mr), 0);
+	EQUAL(ibv_free_dm(dm), 0);
+}
+
+/* Regions of no bytes permit nothing. They may be at any offset, the end included. */
+static void no_bytes(struct ibv_pd *pd)
+{
+	const uint64_t offsets[] = {0, 1, 4095, 4096, 8191, 8192};
+	struct ibv_alloc_dm_attr attr = {.length = 8192, .log_align_req = 24};
+	struct ibv_dm *dm;
+	struct ibv_mr *mr;
+
+	MUST(dm = ibv_alloc_dm(ctx, &attr));
+	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+		MUST(mr = ibv_reg_dm_mr(pd, dm, offsets[i], 0, ALL_ACCESS | IBV_ACCESS_ZERO_BASED));
+		EQUAL(mr->length, 0);
+		EQUAL(ibv_dereg_mr(mr), 0);
+	}
 	EQUAL(ibv_free_dm(dm), 0);
 }
 
@@ -172,6 +191,7 @@ int main(void)
 	ctx = open_loopback();
 	MUST(pd = ibv_alloc_pd(ctx));
 	bounds(pd);
+	no_bytes(pd);
 	EQUAL(ibv_dealloc_pd(pd), 0);
 	traffic();
 	null_region();
