@@ -8,9 +8,11 @@
 #include "pd.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #undef ibv_reg_mr
@@ -148,29 +150,43 @@ static size_t page_bytes(void)
 	return (size_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Returns the number of bytes whose multiples the mappings of a file begin and end at. */
+static size_t mapping_unit(int fd, const struct stat *file)
+{
+	struct statfs system;
+
+	if (!fstatfs(fd, &system) && (uint32_t)system.f_type == HUGETLBFS_MAGIC)
+		return (size_t)file->st_blksize;
+	return page_bytes();
+}
+
 /*
- * Maps the region's pages of a dma-buf, whose size is that of its file: 0 or an errno. Any file
- * that can be mapped serves too, such as a memfd.
+ * Maps the region's pages of a dma-buf, whose size is that of its file: 0 or an errno. *at is the
+ * region's first byte. Any file that can be mapped serves too, such as a memfd.
  */
-static int map_buffer(struct vb_region *region, int fd, uint64_t offset, uint64_t iova, int access)
+static int map_buffer(struct vb_region *region, int fd, uint64_t offset, uint64_t iova, int access,
+		      char **at)
 {
 	const int writes = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
-	size_t length = region->mr.mr.length, within = offset & (page_bytes() - 1);
+	size_t length = region->mr.mr.length, unit, within;
 	struct stat file;
 
 	if (fstat(fd, &file))
 		return errno;
 	/* The kernel demands the same offset in the page, too. */
 	if (!length || offset > (uint64_t)file.st_size || length > (uint64_t)file.st_size - offset ||
-	    within != (iova & (page_bytes() - 1)))
+	    ((offset ^ iova) & (page_bytes() - 1)))
 		return EINVAL;
-	region->map_length = length + within;
+	unit = mapping_unit(fd, &file);
+	within = offset & (unit - 1);
+	region->map_length = (length + within + unit - 1) & ~(unit - 1);
 	region->map = mmap(NULL, region->map_length,
 			   PROT_READ | (access & writes ? PROT_WRITE : 0), MAP_SHARED, fd,
 			   (off_t)(offset - within));
 	if (region->map == MAP_FAILED)
 		return errno == ENODEV ? EOPNOTSUPP : errno;
+	*at = (char *)region->map + within;
 	region->fixed = 1;
 	return 0;
 }
@@ -181,16 +197,17 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_mr *, ibv_reg_dmabuf_mr,
 	(pd, offset, length, iova, fd, access))
 {
 	struct vb_region *region = new_region(pd, (void *)(uintptr_t)offset, length);
-	int err = region ? map_buffer(region, fd, offset, iova, access) : errno;
+	char *at = NULL;
+	int err = region ? map_buffer(region, fd, offset, iova, access, &at) : errno;
 	size_t map_length;
 	struct ibv_mr *mr;
-	char *map;
+	void *map;
 
 	if (err)
 		return finish(region, err);
 	map = region->map;
 	map_length = region->map_length;
-	mr = register_memory(region, map + (offset & (page_bytes() - 1)), iova, (unsigned)access);
+	mr = register_memory(region, at, iova, (unsigned)access);
 	if (!mr) {
 		err = errno;
 		munmap(map, map_length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Regions of a dma-buf: ibv_reg_dmabuf_mr(3). The buffer is a memfd, and that of udmabuf where the
- * kernel has it.
+ * Regions of a dma-buf: ibv_reg_dmabuf_mr(3). The buffer is a memfd, one of huge pages, and that of
+ * udmabuf, where the kernel has these.
  */
 #define _GNU_SOURCE
 #include "loop.h"
@@ -11,9 +11,11 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGES 4
+#define BUFFER "dmabuf:" /* in the names of its mappings, those of udmabuf too */
 #define ACCESS (ALL_ACCESS & ~IBV_ACCESS_MW_BIND)
 
 static struct ibv_context *ctx;
@@ -21,7 +23,7 @@ static size_t page;
 
 static int memory_file(void)
 {
-	int fd = memfd_create("dmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create(BUFFER, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	MUST(fd >= 0);
 	MUST(!ftruncate(fd, (off_t)(PAGES * page)));
@@ -56,8 +58,22 @@ static void refused(int fd)
 	EQUAL(ibv_dealloc_pd(pd), 0);
 }
 
+/* Returns the number of mappings of a buffer. */
+static int mappings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	int n = 0;
+
+	MUST(maps);
+	while (fgets(line, sizeof(line), maps))
+		n += strstr(line, BUFFER) != NULL;
+	fclose(maps);
+	return n;
+}
+
 /* The peer's bytes are in the buffer, and those of the buffer reach the peer, after fd is closed too. */
-static void traffic(int fd)
+static void traffic(int fd, size_t bytes)
 {
 	const uint64_t offset = page + 100, iova = 0x770000000000 + 100;
 	struct ibv_sge sge;
@@ -66,7 +82,7 @@ static void traffic(int fd)
 	struct end a, b;
 	char *view;
 
-	MUST((view = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) != MAP_FAILED);
+	MUST((view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) != MAP_FAILED);
 	pair(&a, &b, ctx, IBV_QPT_RC);
 	MUST(mr = ibv_reg_dmabuf_mr(b.pd, offset, 2 * page, iova, fd, ACCESS));
 	close(fd);
@@ -89,9 +105,40 @@ static void traffic(int fd)
 	EQUAL(errno, EINVAL);
 	EQUAL(post_rdma(&a, IBV_WR_RDMA_WRITE, 2, 8, iova + 2 * page - 4, mr->rkey), 0); /* 4 bytes too far */
 	WANT_WC(a.cq, 2, IBV_WC_REM_ACCESS_ERR);
+	EQUAL(mappings(), 2);
 	EQUAL(ibv_dereg_mr(mr), 0);
-	munmap(view, PAGES * page);
+	EQUAL(munmap(view, bytes), 0);
+	EQUAL(mappings(), 0);
 	unpair(&a, &b);
+}
+
+/* A region need not begin at a huge page, and goes as any other does. */
+static void huge_pages(void)
+{
+	struct stat file;
+	struct ibv_pd *pd;
+	size_t bytes;
+	void *view;
+	int fd = memfd_create(BUFFER, MFD_CLOEXEC | MFD_HUGETLB);
+
+	if (fd < 0) {
+		fprintf(stderr, "no files of huge pages (%s): these are not tested\n", strerror(errno));
+		return;
+	}
+	MUST(!fstat(fd, &file));
+	bytes = 2 * (size_t)file.st_blksize;
+	MUST(!ftruncate(fd, (off_t)bytes));
+	view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (view != MAP_FAILED) {
+		munmap(view, bytes);
+		traffic(fd, bytes);
+		return;
+	}
+	fprintf(stderr, "no free huge pages (%s): only the error is tested\n", strerror(errno));
+	MUST(pd = ibv_alloc_pd(ctx));
+	REFUSED(ibv_reg_dmabuf_mr(pd, page, page, 0, fd, ACCESS), ENOMEM);
+	EQUAL(ibv_dealloc_pd(pd), 0);
+	close(fd);
 }
 
 /* A udmabuf of the memory file's pages, or -1. */
@@ -118,8 +165,9 @@ int main(void)
 	fd = memory_file();
 	own = kernels_own(fd);
 	refused(fd);
-	traffic(fd);
+	traffic(fd, PAGES * page);
 	if (own >= 0)
-		traffic(own);
+		traffic(own, PAGES * page);
+	huge_pages();
 	return finish(ctx);
 }
