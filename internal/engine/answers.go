@@ -175,6 +175,10 @@ func (c *Conn) answerWritten() {
 	}
 }
 
+// answersLeave notes that a thread sends the answers that wait. The next one that waits enters
+// Lane.answers again.
+func (c *Conn) answersLeave() { c.answers.waiting, c.answers.batch = false, 0 }
+
 // sendAnswers sends the answers that postponeAnswer has kept. It is called with c locked.
 func (c *Conn) sendAnswers(now monotime.Time) {
 	if c.answers.waiting {

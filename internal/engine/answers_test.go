@@ -213,6 +213,35 @@ func TestMessagesWithoutAnswersAreForgotten(t *testing.T) {
 	}
 }
 
+// An answer that a pumping thread has sent is in no list, and the next one enters it again. (It
+// waited for the peer's retransmission.)
+func TestAnswersWaitAfterAnotherThreadHasSentSome(t *testing.T) {
+	turns := map[string]func(a *answering){
+		"polls":  func(a *answering) { a.eng.FirstLane().Poll() },
+		"sleeps": func(a *answering) { a.eng.Settle() },
+	}
+	for name, turn := range turns {
+		a, now := newAnswering(t), monotime.Time(0)
+		a.hear(now, 2)
+		a.eng.Probe().SetPumping(&a.Conn, true)
+		if a.answer(&now, quick, 1) != 0 {
+			t.Fatal("an answer to 2 messages does not wait")
+		}
+		turn(a)
+		if a.flushed != 0 || !a.more {
+			t.Fatal("two threads pump, or none does")
+		}
+		a.eng.Probe().SetPumping(&a.Conn, false)
+		a.hear(now, 2)
+		if a.answer(&now, quick, 1) != 0 {
+			t.Fatal("an answer to 2 messages does not wait")
+		}
+		if turn(a); a.flushed != 1 {
+			t.Errorf("the application %s: its answer is flushed %d times", name, a.flushed)
+		}
+	}
+}
+
 // An application that may sleep in an epoll set of its own keeps no answer back.
 func TestNoAnswerWaitsInAnEpollSet(t *testing.T) {
 	a, now := newAnswering(t), monotime.Time(0)

@@ -45,8 +45,9 @@ func (c *Conn) AwaitUnless(done func() bool) {
 // PumpUnlock sends the machine's output, sets its timer and delivers its events. It releases the
 // lock.
 func (c *Conn) PumpUnlock(now monotime.Time) {
-	if c.pumping { // the pumping thread will see the work
+	if c.pumping { // the pumping thread sends everything: it looks again before it ends
 		c.more = true
+		c.answersLeave()
 		c.mu.Unlock()
 		return
 	}
@@ -80,7 +81,7 @@ func (c *Conn) Flush(now monotime.Time) {
 // beginPump makes the caller the pumping thread, which sends everything.
 func (c *Conn) beginPump() {
 	c.pumping, c.more, c.retry = true, false, monotime.Never
-	c.answers.waiting, c.answers.batch = false, 0
+	c.answersLeave()
 }
 
 // RetryAt makes the engine call FlushOutput, its caller, again at a time.
