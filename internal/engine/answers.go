@@ -25,11 +25,16 @@ import (
 // at most policy.AnswerGap ago. A longer gap sends the answers that wait. The first such gap after
 // an arrival may be another thread's turn on the core, so the answers after it wait again. A poll
 // that reads, Settle and the background goroutine send the answers that an application leaves.
+//
+// Some messages have no answer. An arrival forgets those that came before the last poll but one:
+// the application has got them since, and has polled again.
 
 // answers is the state of one Conn, guarded by its lock.
 type answers struct {
 	received uint32        // the machine's count at the last arrival
-	left     int           // messages that came and are not answered
+	left     int           // messages that came, and are neither answered nor forgotten
+	news     int           // messages that came since the poll before the last arrival
+	poll     uint64        // Lane.count at the last arrival
 	batch    int           // answers that wait
 	last     monotime.Time // when the application went on: the arrival, or its last post
 	waiting  bool          // in Lane.answers, and not sent meanwhile
@@ -76,7 +81,8 @@ func (c *Conn) heard(now monotime.Time, ring bool) {
 		return
 	}
 	news := int(n - a.received)
-	a.left = min(a.left+news, maxUnanswered)
+	c.forget()
+	a.left, a.news = a.left+news, a.news+news
 	a.received, a.last, a.ring, a.slow = n, now, ring, false
 	if c.joins() {
 		j := &c.lane.joint
@@ -93,9 +99,20 @@ func (l *Lane) readEnded(now monotime.Time) { l.read.Store(int64(now)) }
 // joins reports whether c's answers leave with those of other queue pairs.
 func (c *Conn) joins() bool { return c.joiner != nil && !c.answers.ring }
 
-// maxUnanswered bounds answers.left in a connection whose messages have no answers. One read may
-// bring so many messages that have answers.
-const maxUnanswered = 1 << 10
+// forget drops the messages that came before the last poll but one. Those that another thread read
+// before the last poll may have reached the application by that.
+func (c *Conn) forget() {
+	a, poll := &c.answers, c.lane.count()
+	switch poll - a.poll {
+	case 0:
+		return
+	case 1:
+		a.left = min(a.left, a.news)
+	default:
+		a.left = 0
+	}
+	a.news, a.poll = 0, poll
+}
 
 // postponeAnswer reports whether the work requests that were just posted wait for further answers.
 func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {

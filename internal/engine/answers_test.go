@@ -62,6 +62,12 @@ func (a *answering) hear(now monotime.Time, n int) {
 	a.Heard(now)
 }
 
+// hearInRing is hear by a ring.
+func (a *answering) hearInRing(now monotime.Time, n int) {
+	a.received += uint32(n)
+	a.HeardInRing(now)
+}
+
 // answer posts n answers, one each gap, and returns how many left at once.
 func (a *answering) answer(now *monotime.Time, gap monotime.Duration, n int) (left int) {
 	for range n {
@@ -95,8 +101,7 @@ func TestAnswersInARing(t *testing.T) {
 	list, writes := newJoining(t, 2)
 	a, b, now := list[0], list[1], monotime.Time(0)
 	n := 3 * policy.RingTurn
-	a.received += uint32(n)
-	a.HeardInRing(now)
+	a.hearInRing(now, n)
 	b.hear(now, 1)
 	if left := a.answer(&now, quick, n); left != 3 {
 		t.Errorf("%d answers to a ring left at %d times, want 3", n, left)
@@ -210,6 +215,37 @@ func TestMessagesWithoutAnswersAreForgotten(t *testing.T) {
 	now = now.Add(monotime.Second)
 	if left := a.answer(&now, quick, 5); left != 5 {
 		t.Errorf("%d of 5 posts left at once, a second after the last message", left)
+	}
+}
+
+// Messages without answers keep no answer back that comes after them. (Each answer of a server that
+// got two messages for each request waited for the next poll.)
+func TestMessagesBeforeOtherPollsKeepNoAnswerBack(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	for range 10 {
+		for range 2 {
+			a.eng.FirstLane().Poll() // finds nothing
+			a.eng.FirstLane().Poll()
+			a.hearInRing(now, 1)
+		}
+		if left := a.answer(&now, quick, 1); left != 1 {
+			t.Fatal("the answer to the only message since the last poll waits")
+		}
+	}
+}
+
+// Messages that another thread reads before the poll that brings more are answered with those.
+func TestAnswersWaitForThoseToMessagesOfThePollBefore(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	for range 3 {
+		a.hear(now, 7) // forgotten
+		for range 2 {
+			a.eng.FirstLane().Poll()
+			a.hear(now, 5)
+		}
+		if left := a.answer(&now, quick, 10); left != 1 {
+			t.Errorf("10 answers left at %d times, want 1", left)
+		}
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"sync"
 	"testing"
 
+	"verbena/ib"
 	"verbena/internal/engine/policy"
+	"verbena/internal/monotime"
 )
 
 // A peer that waits for the acknowledgement before it goes on lets the grace
@@ -39,6 +41,32 @@ func TestMessagesTogetherAreAcknowledgedWithTheirAnswers(t *testing.T) {
 		if l.NotePost(); l.Waiting() != waits {
 			t.Errorf("%d messages: after the first answer the acknowledgement waits: %t", messages,
 				l.Waiting())
+		}
+	}
+}
+
+// Messages without answers do not count as come together with later ones. (Each answer carried an
+// acknowledgement, instead of each eighth.)
+func TestMessagesBeforeOtherPollsAreNotTogether(t *testing.T) {
+	a := newAnswering(t)
+	l := NewDelayedAck(&a.Conn, a.eng.FirstLane())
+	now := monotime.Time(0)
+	arrive := func(psn ib.PSN) {
+		a.eng.FirstLane().Poll()
+		a.eng.FirstLane().Poll()
+		a.hear(now, 1)
+		a.Lock()
+		if !l.DelayUnlock(now, psn) {
+			t.Fatalf("the acknowledgement of message %d is not delayed", psn)
+		}
+	}
+	for request := range ib.PSN(10) {
+		arrive(2 * request)
+		a.eng.FirstLane().flush(0)
+		arrive(2*request + 1)
+		a.answer(&now, quick, 1)
+		if l.NotePost(); !l.Waiting() {
+			t.Fatalf("the acknowledgement of request %d leaves with its answer", request)
 		}
 	}
 }
