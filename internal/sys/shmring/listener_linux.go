@@ -21,10 +21,13 @@ type Listener struct {
 	self        Identity
 	event       int
 	epoll       int
+	fd          int // -1 in Listen
 	onArrival   func(*In)
 	onDeparture func(any)
 
-	fd int // of the thread in Serve; -1 if no caller is taken any more
+	// spare gives its number to callers that are turned away, where the process has no other. It is
+	// -1 after another thread has taken the number: Serve then tries again. Of the thread in Serve.
+	spare int
 
 	mu    sync.Mutex
 	conns map[int32]any // guarded by mu: by descriptor, *In, *Out or caller; nil when closed
@@ -35,8 +38,9 @@ type caller struct{}
 
 // Bounds of a Listener.
 const (
-	maxCallers = 1024 // that nobody has accepted: as many processes share an address
-	maxEvents  = 16   // handled by one Serve; others come with the next
+	maxCallers = 1024           // that nobody has accepted: as many processes share an address
+	maxEvents  = 16             // handled by one Serve; others come with the next
+	maxTurn    = 2 * maxCallers // accepted by one Serve; others came later, and are reported again
 )
 
 // Listen makes this process found at path, which is its alone: a dead process's name there is
@@ -45,8 +49,8 @@ const (
 // watched, whose other end has gone.
 func Listen(path string, self Identity, event int, onArrival func(*In),
 	onDeparture func(any)) (*Listener, error) {
-	l := &Listener{path: path, self: self, event: event, fd: -1, epoll: -1, onArrival: onArrival,
-		onDeparture: onDeparture, conns: map[int32]any{}}
+	l := &Listener{path: path, self: self, event: event, fd: -1, spare: -1, epoll: -1,
+		onArrival: onArrival, onDeparture: onDeparture, conns: map[int32]any{}}
 	if err := l.open(); err != nil {
 		l.Close()
 		return nil, err
@@ -59,11 +63,9 @@ func (l *Listener) open() (err error) {
 		return os.NewSyscallError("epoll_create1", err)
 	}
 	fdtrack.Add(l.epoll)
-	return l.listen()
-}
-
-// listen makes the socket that callers find.
-func (l *Listener) listen() (err error) {
+	if err := l.openSpare(); err != nil {
+		return err
+	}
 	if err := os.Remove(l.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -79,25 +81,51 @@ func (l *Listener) listen() (err error) {
 	if err := unix.Listen(l.fd, maxCallers); err != nil {
 		return os.NewSyscallError("listen", err)
 	}
-	return l.watch(l.fd)
+	return l.watch(l.fd, unix.EPOLLET) // accept takes all, or tries again with the next event
 }
 
-// turnAway ends the connections of all callers that were not accepted, where the process has no
-// descriptor for them. A caller would wait for an answer, and epoll would report it for ever.
+// openSpare makes the spare descriptor, if there is none.
+func (l *Listener) openSpare() error {
+	if l.spare >= 0 {
+		return nil
+	}
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return os.NewSyscallError("eventfd", err)
+	}
+	fdtrack.Add(fd)
+	l.spare = fd
+	return nil
+}
+
+// turnAway ends the connections of the callers that were not accepted, where the process has no
+// descriptor for them. A caller would wait for an answer. They get the spare descriptor's number in
+// turns. If another thread takes that first, they wait until the next Serve.
 func (l *Listener) turnAway() {
 	if fdtrack.Check() {
 		return
 	}
-	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, l.fd, nil) // it is there
-	closeFD(l.fd)
-	// Another thread may take the descriptor first. Other processes use sockets then.
-	_ = l.listen()
+	if l.spare >= 0 {
+		closeFD(l.spare)
+		l.spare = -1
+	}
+	for range maxTurn {
+		fd, err := l.next()
+		if err == unix.EAGAIN {
+			_ = l.openSpare() // else the next Serve tries
+			return
+		}
+		if err != nil {
+			return
+		}
+		unix.Close(fd)
+	}
 }
 
-func (l *Listener) watch(fd int) error {
+func (l *Listener) watch(fd int, flags uint32) error {
 	return os.NewSyscallError("epoll_ctl",
 		unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd,
-			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
+			&unix.EpollEvent{Events: unix.EPOLLIN | flags, Fd: int32(fd)}))
 }
 
 // FD is readable when Serve has something to do.
@@ -111,7 +139,7 @@ func (l *Listener) Watch(o *Out) error {
 		return os.ErrClosed
 	}
 	fd := o.descriptor()
-	err := l.watch(fd)
+	err := l.watch(fd, 0)
 	if err == nil {
 		l.conns[int32(fd)] = o
 	}
@@ -129,9 +157,10 @@ func (l *Listener) Serve() {
 	if err != nil {
 		return
 	}
+	calls := l.spare < 0 // some may be left
 	for _, e := range events[:n] {
 		if e.Fd == int32(l.fd) {
-			l.accept()
+			calls = true
 			continue
 		}
 		l.mu.Lock()
@@ -150,16 +179,27 @@ func (l *Listener) Serve() {
 			l.onDeparture(c)
 		}
 	}
+	if calls { // last: departures leave descriptors
+		l.accept()
+	}
 }
 
+// next accepts a caller.
+func (l *Listener) next() (fd int, err error) {
+	fd, _, err = unix.Accept4(l.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+	return fd, err
+}
+
+// accept takes all callers.
 func (l *Listener) accept() {
-	for range maxEvents {
-		fd, _, err := unix.Accept4(l.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-		if err == unix.EMFILE || err == unix.ENFILE {
-			l.turnAway()
+	_ = l.openSpare() // it is there, unless the process had no descriptor
+	for range maxTurn {
+		fd, err := l.next()
+		if err == unix.EAGAIN {
 			return
 		}
 		if err != nil {
+			l.turnAway()
 			return
 		}
 		l.mu.Lock()
@@ -168,7 +208,7 @@ func (l *Listener) accept() {
 			l.conns[int32(fd)] = caller{}
 		}
 		l.mu.Unlock()
-		if !ok || l.watch(fd) != nil {
+		if !ok || l.watch(fd, 0) != nil {
 			l.mu.Lock()
 			delete(l.conns, int32(fd))
 			l.mu.Unlock()
@@ -297,6 +337,9 @@ func (l *Listener) Close() {
 	if l.fd >= 0 {
 		l.Withdraw()
 		closeFD(l.fd)
+	}
+	if l.spare >= 0 {
+		closeFD(l.spare)
 	}
 	if l.epoll >= 0 {
 		closeFD(l.epoll)

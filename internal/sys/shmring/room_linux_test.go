@@ -3,6 +3,7 @@
 package shmring
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -145,20 +146,24 @@ func TestRingsLeaveDescriptors(t *testing.T) {
 	}
 }
 
+// dialIdle dials l, which answers in Serve.
+func dialIdle(t *testing.T, l *Listener) *Out {
+	t.Helper()
+	self := l.self
+	self.Slot = 1
+	out, err := Dial(l.path, self, 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(out.Close)
+	return out
+}
+
 // A process without a descriptor for a caller turns it away, and does not try again for ever. (The
 // caller took it for one that was held up, and waited for as long as it lived.)
 func TestCallersOfAProcessWithoutDescriptors(t *testing.T) {
 	l, arrived := idleListener(t, 2)
-	self := l.self
-	self.Slot = 1
-	dial := func() *Out {
-		out, err := Dial(l.path, self, 2, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(out.Close)
-		return out
-	}
+	dial := func() *Out { return dialIdle(t, l) }
 	callers := []*Out{dial(), dial()}
 	free, err := unix.Dup(l.epoll)
 	if err != nil {
@@ -177,5 +182,54 @@ func TestCallersOfAProcessWithoutDescriptors(t *testing.T) {
 	out := dial()
 	if l.serve(); len(*arrived) != 1 || !out.Alive() || !out.Taken() {
 		t.Error("with descriptors left the next caller gets no ring")
+	}
+}
+
+// Another thread may take the spare descriptor before the callers are turned away. They get rings
+// once there are descriptors. (The process was not found any more for as long as it lived.)
+func TestCallersOutliveTheLossOfTheSpareDescriptor(t *testing.T) {
+	l, arrived := idleListener(t, 2)
+	callers := []*Out{dialIdle(t, l), dialIdle(t, l)}
+	limited(t, uint64(l.epoll), func() { // numbers that are closed now are too high, too
+		l.Serve()
+		if l.ready() {
+			t.Error("callers that wait for descriptors are reported again and again")
+		}
+	})
+	callers = append(callers, dialIdle(t, l))
+	l.serve()
+	for i, out := range callers {
+		if !out.Alive() || !out.Taken() {
+			t.Errorf("caller %d has no ring", i)
+		}
+	}
+	if len(*arrived) != len(callers) {
+		t.Errorf("%d rings arrived, want %d", len(*arrived), len(callers))
+	}
+}
+
+// The name of the process may have become another's meanwhile. Its descriptors are its own still.
+// (It closed the listening socket, failed to make another, and went on with the old number.)
+func TestListenerKeepsItsSocket(t *testing.T) {
+	l, _ := idleListener(t, 2)
+	fd, out := l.fd, dialIdle(t, l)
+	if err := os.Remove(l.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(l.path, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	free, err := unix.Dup(l.epoll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(free)
+	limited(t, uint64(free), func() { l.Serve() })
+	if out.Alive() {
+		t.Error("the caller waits for an answer")
+	}
+	listens, err := unix.GetsockoptInt(l.fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	if l.fd != fd || err != nil || listens != 1 {
+		t.Errorf("descriptor %d, before %d, listens: %d, %v", l.fd, fd, listens, err)
 	}
 }
