@@ -134,12 +134,7 @@ func (g *background) run() {
 			continue
 		}
 		if polling && !g.idle.on {
-			ran := g.nap(now)
-			lying := g.readable() // which calls services, too
-			g.idle.slept(monotime.Now(), lying && ran && g.leftLying())
-			if g.polled() == polls { // the threads that poll may be waiting for a core
-				g.readOnce()
-			}
+			g.leaveToPollers(now)
 			continue
 		}
 		g.wait(now, kicked)
@@ -147,12 +142,8 @@ func (g *background) run() {
 			break
 		}
 		watched := !kicked && a.asleep()
-		if watched && !g.absent {
-			woken := monotime.Now()
-			g.sleepUntil(woken, woken.Add(g.backoff)) // the threads that wait were woken too
-			if a.collects.Load() != g.collected || !g.readable() || g.polled() != polls {
-				continue // the last: a thread answers many messages
-			}
+		if watched && !g.absent && g.leaveToSleepers() {
+			continue
 		}
 		a.silence()
 		k := g.read()
@@ -165,6 +156,30 @@ func (g *background) run() {
 	if !g.stopping.Swap(true) { // the descriptors are lost
 		g.eng.Settle() // what guards was to guard; it may leave by rings
 	}
+}
+
+// leaveToPollers leaves the sockets to threads that poll, for a nap. These threads may be waiting
+// for a core. Where a C program sees the rings by itself, few of its polls read the sockets: if it
+// polls slowly, a packet would wait for tens of milliseconds. So after a nap in which no thread has
+// read the sockets the goroutine does, once.
+func (g *background) leaveToPollers(now monotime.Time) {
+	reads := g.eng.socketReads()
+	ran := g.nap(now)
+	lying := g.readable() // which calls services, too
+	g.idle.slept(monotime.Now(), lying && ran && g.leftLying())
+	if g.eng.socketReads() == reads {
+		g.readOnce()
+	}
+}
+
+// leaveToSleepers leaves an arrival to threads that wait for it, which were woken too. It reports
+// whether one of them has read, or answers many messages and reads then. Polls are no sign of that:
+// those of another thread may read no socket.
+func (g *background) leaveToSleepers() (read bool) {
+	answered, woken := g.eng.answered(), monotime.Now()
+	g.sleepUntil(woken, woken.Add(g.backoff))
+	return g.eng.arrival.collects.Load() != g.collected || !g.readable() ||
+		g.eng.answered() != answered
 }
 
 // polled returns the number of polls. Two looks at the board count as one poll.

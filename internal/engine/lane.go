@@ -98,10 +98,32 @@ func (l *Lane) count() uint64 { return l.polls.Load() + l.eng.bg.polls.Load() }
 
 // polled returns the number of polls of all Lanes, and of answers: a thread that answers many
 // messages polls when it has done so.
-func (e *Engine) polled() uint64 {
-	n, used := e.bg.polls.Load(), e.usedLanes()
+func (e *Engine) polled() uint64 { return e.passes(1) + e.answered() }
+
+// socketReads returns a number that changes only if a thread of the application has read the
+// sockets, or answered. Beside rings most polls read no socket: it counts those that always do.
+func (e *Engine) socketReads() uint64 {
+	every := uint64(1)
+	if len(*e.rings.Load()) > 0 {
+		every = policy.SocketPolls
+	}
+	return e.passes(every) + e.answered()
+}
+
+// passes returns the number of multiples of every that the polls of the Lanes have passed.
+func (e *Engine) passes(every uint64) uint64 {
+	n, used := e.bg.polls.Load()/every, e.usedLanes()
 	for i := range used {
-		n += used[i].polls.Load() + uint64(used[i].joint.answered.Load())
+		n += used[i].polls.Load() / every
+	}
+	return n
+}
+
+// answered returns the number of answers that threads have posted or will not post.
+func (e *Engine) answered() (n uint64) {
+	used := e.usedLanes()
+	for i := range used {
+		n += uint64(used[i].joint.answered.Load())
 	}
 	return n
 }

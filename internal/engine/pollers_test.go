@@ -214,3 +214,96 @@ func TestRoundsAreReportedWhileThreadsPoll(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// slowRing calls a function when the background goroutine looks at it, between nap and read.
+type slowRing struct {
+	countRing
+	looked func() (waiting bool)
+}
+
+func (r *slowRing) Waiting() bool { return r.looked() }
+
+// readerInput counts the reads of threads that poll, and of the background goroutine.
+type readerInput struct{ threads, goroutine int }
+
+func (i *readerInput) Stop() {}
+
+func (i *readerInput) TryPoll(polling bool) int {
+	if polling {
+		i.threads++
+	} else {
+		i.goroutine++
+	}
+	return 0
+}
+
+// stopped returns an engine with a ring and an input. The test has the part of its goroutine.
+func stopped(t *testing.T, looked func(e *Engine) bool) (*Engine, *readerInput) {
+	t.Helper()
+	e, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	e.bg.stop()
+	e.bg.sleep(0) // takes the wake-up of stop
+	in := &readerInput{}
+	e.AddInput(in)
+	e.AddRing(&slowRing{looked: func() bool { return looked(e) }})
+	e.FirstLane().Poll() // finds the sockets quiet
+	*in = readerInput{}
+	return e, in
+}
+
+// A C program that sleeps between polls reads the sockets at every 512th poll only, if it has a
+// ring. Its other polls change the count of polls in each nap, or count for 16 of 64. So the
+// goroutine left the packets of remote peers to it. (They waited for so many polls.)
+func TestEachNapOfASlowPollerHasARead(t *testing.T) {
+	e, in := stopped(t, func(e *Engine) bool {
+		e.FirstLane().PollFor(16)
+		return false
+	})
+	for i := range 16 {
+		if e.bg.leaveToPollers(monotime.Now()); in.threads+in.goroutine != i+1 {
+			t.Fatalf("after %d naps the thread has read %d times, the goroutine %d times", i+1,
+				in.threads, in.goroutine)
+		}
+	}
+	if want := int(16 * 16 / policy.SocketPolls); in.threads != want {
+		t.Errorf("the thread has read %d times, want %d", in.threads, want)
+	}
+}
+
+// A thread that polls quickly reads the sockets itself.
+func TestGoroutineReadsNothingBesideAQuickPoller(t *testing.T) {
+	e, in := stopped(t, func(e *Engine) bool {
+		e.FirstLane().PollFor(policy.SocketPolls)
+		return false
+	})
+	for range 16 {
+		e.bg.leaveToPollers(monotime.Now())
+	}
+	if in.threads != 16 || in.goroutine != 0 {
+		t.Errorf("the thread has read %d times, the goroutine %d times", in.threads, in.goroutine)
+	}
+}
+
+// Polls of another thread are no sign that a thread that was woken reads. Answers are.
+func TestArrivalIsLeftToThreadsThatAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		looked func(e *Engine)
+		left   bool
+	}{
+		"nothing": {func(*Engine) {}, false},
+		"polls":   {func(e *Engine) { e.FirstLane().PollFor(16) }, false},
+		"answers": {func(e *Engine) { e.FirstLane().joint.answered.Add(1) }, true},
+	} {
+		e, _ := stopped(t, func(e *Engine) bool {
+			c.looked(e)
+			return true
+		})
+		if left := e.bg.leaveToSleepers(); left != c.left {
+			t.Errorf("%s: left to threads: %v", name, left)
+		}
+	}
+}

@@ -147,8 +147,9 @@ func TestModelFollowsTheCode(t *testing.T) {
 		{"background.go", "(g *background) attended()", []string{"g.away.Swap(false)", "g.poller.Wake()"}},
 		{"background.go", "(g *background) run()", []string{"g.kicked.Swap(false)", "a.collects.Load()",
 			"if !kicked && attended {", "g.sleepUntil(", "g.serve()", "g.wait(now, kicked)",
-			"watched := !kicked && a.asleep()", "g.sleepUntil(", "a.collects.Load() != g.collected || !g.readable()",
-			"a.silence()", "g.read()", "g.absent = watched && k > 0"}},
+			"watched := !kicked && a.asleep()", "g.leaveToSleepers()", "a.silence()", "g.read()", "g.absent = watched && k > 0"}},
+		{"background.go", "(g *background) leaveToSleepers()", []string{"g.sleepUntil(",
+			"collects.Load() != g.collected || !g.readable()"}},
 		{"background.go", "(g *background) wait(", []string{"arrival.waiters.Load()", "g.listen(!deep)",
 			"g.away.Store(true)", "armRings()", "collects.Load() != g.collected", "s.Arm(now)", "g.look(d)"}},
 	} {

@@ -67,15 +67,17 @@ var Table = []Number{
 
 	// Idle: when the background goroutine leaves the inputs to polling threads.
 	{"Nap", int64(defaultNap), "ns",
-		"", "The goroutine's sleep while another thread polls: the longest that a packet waits " +
-			"for a poller that left without notice.", "TestCollectEndsTheSleepOfTheGoroutine"},
+		"", "The goroutine's sleep while another thread polls, in a process that does not wait " +
+			"for cores. With NapPeek it is the longest that a packet waits for a thread that " +
+			"polls slowly, or left without notice.", "TestCollectEndsTheSleepOfTheGoroutine"},
 	{"MaxNap", int64(defaultMaxNap), "ns", "0",
-		"… of a process that waits for cores and gets less than three quarters of one: a wake-up " +
-			"of each process takes as much as ten turns of a polling thread.",
+		"… to which it doubles in a process that gets less than three quarters of a core, and " +
+			"one of whose threads had to leave its core in the last 5 ms: a wake-up of each " +
+			"process takes as much as ten turns of a polling thread.",
 		"UCX rc, 16 ranks: barrier"},
 	{"PollersGone", int64(defaultPollersGone), "ns", "",
 		"Longer than between two turns of a polling thread among many that share its core. Until " +
-			"then the goroutine naps, and reads after a nap in which no thread polled.",
+			"then the goroutine naps, and reads after a nap in which no thread read the sockets.",
 		"TestThreadThatWaitsForACorePolls"},
 	{"NapPeek", int64(defaultNapPeek), "ns", "0",
 		"Longer than between two polls of a thread that sends in between. With 0 the goroutine " +
