@@ -98,6 +98,9 @@ func (d *deliveryRate) startsSlowly(w *Window) bool {
 }
 
 func (d *deliveryRate) acked(w *Window, now monotime.Time, n int) {
+	if !w.marked && (d.queued || !w.Long()) { // this queue is not marked
+		d.marks.reacted = false
+	}
 	d.grow(w, now, n)
 	d.pace(w)
 }

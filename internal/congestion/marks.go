@@ -14,7 +14,7 @@ type marks struct {
 	slots    int           // of this round with a mark
 	slotEnd  monotime.Time // further marks are of the same slot until then
 	roundEnd monotime.Time
-	reacted  bool // to a mark, ever
+	reacted  bool // to a mark: until marks are old, and on a long path a queue shows
 }
 
 // markGain is the weight of the newest round trip in alpha. Source: RFC 8257, section 4.2.

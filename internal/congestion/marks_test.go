@@ -143,3 +143,28 @@ func TestMarksLapse(t *testing.T) {
 		}
 	}
 }
+
+// On a long path a queue shows that its buffer is not one that marks packets, once marks are old.
+// After the next loss the window does not grow in that queue.
+func TestQueueThatIsNotMarked(t *testing.T) {
+	p := path{rtt: 10 * monotime.Millisecond, rate: 1_250_000_000}
+	var w Window
+	w.Start(DeliveryRate)
+	for range 40 {
+		p.turn(&w)
+	}
+	w.Marked(p.now, least)
+	if w.Bytes() >= p.product() {
+		t.Fatalf("%d bytes after a mark, the product is %d", w.Bytes(), p.product())
+	}
+	for range 200 {
+		p.turn(&w)
+	}
+	w.Lost(p.now, least)
+	for range 1000 {
+		p.turn(&w)
+	}
+	if n, product := w.Bytes(), p.product(); n < product || n > product*5/4 {
+		t.Errorf("%d bytes long after the loss, the product is %d", n, product)
+	}
+}

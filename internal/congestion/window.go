@@ -102,7 +102,8 @@ func (w *Window) Bytes() int { return w.bytes }
 func (w *Window) Marks() bool { return w.marked }
 
 // A mark says for calmTrips round trips that the network marks packets, and for calmLeast at least.
-// Paths change, and one mark of a network that marks by mistake is not to count for ever.
+// Paths change, and one mark of a network that marks by mistake is not to count for ever. An
+// algorithm may remember it for longer.
 const (
 	calmTrips = 16
 	calmLeast = monotime.Second
