@@ -14,12 +14,12 @@ import (
 type recovery struct {
 	congestion.Window
 	delivered int // bytes acknowledged, of all time
-	// one round trip is measured at a time, of a packet that was sent once
+	// one round trip is measured at a time, of a packet that was sent once, or of a first copy
 	timing         bool
 	timedPSN       ib.PSN
 	timedAt        monotime.Time
 	timedDelivered int
-	disturbed      bool // something was lost since timedAt
+	disturbed      bool // something was lost since timedAt, or a first copy is timed
 	// The PSNs before recovered were outstanding at the last loss that counted. Those lost
 	// among them are of the same queue, or of the same chance.
 	recovering bool
@@ -30,6 +30,7 @@ type recovery struct {
 	roundStart int
 	// the last time a NAK sent us back, and whither
 	wentBack    bool
+	copied      bool // backPSN was sent again since
 	backPSN     ib.PSN
 	backAt      monotime.Time
 	probeAt     monotime.Time // when to retransmit on our own account
@@ -54,12 +55,12 @@ func (l *recovery) start(a congestion.Algorithm) {
 }
 
 // sent notes a packet sent for the first time, which asks for an acknowledgement, or the
-// first of its responses, while una is the oldest. The one timed is not the oldest if there
-// is another: a time-out repeats that.
-func (l *recovery) sent(now monotime.Time, psn, una ib.PSN) {
+// first of its responses, while una is the oldest. It may be a first copy instead. The one timed is
+// not the oldest if there is another: a time-out repeats that.
+func (l *recovery) sent(now monotime.Time, psn, una ib.PSN, isCopy bool) {
 	if !l.timing || l.timedPSN == una && l.timedAt == now {
 		l.timing, l.timedPSN, l.timedAt = true, psn, now
-		l.timedDelivered, l.disturbed = l.delivered, false
+		l.timedDelivered, l.disturbed = l.delivered, isCopy
 	}
 }
 
@@ -82,8 +83,12 @@ func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 	}
 	if l.timing && r.answered(l.timedPSN) {
 		l.timing = false
-		if took := now.Sub(l.timedAt); !l.disturbed || took >= l.RTT.Shortest*7/8 {
-			l.Sample(took, l.delivered-l.timedDelivered, !l.disturbed)
+		took, least := now.Sub(l.timedAt), monotime.Duration(0)
+		if l.disturbed {
+			least = l.RTT.Shortest
+		}
+		if took >= least*7/8 {
+			l.Sample(max(took, least), l.delivered-l.timedDelivered, !l.disturbed)
 		}
 	}
 	l.Acked(now, n)
@@ -124,14 +129,21 @@ func (l *recovery) mayGoBack(now monotime.Time, psn ib.PSN) bool {
 		now.Sub(l.backAt) < max(2*l.RTT.Smoothed, 50*monotime.Microsecond) {
 		return false
 	}
-	l.wentBack, l.backPSN, l.backAt = true, psn, now
+	l.wentBack, l.copied, l.backPSN, l.backAt = true, false, psn, now
 	return true
 }
 
-// missed reports whether the newest NAK said that psn is missing. No earlier copy of it is
-// answered, unless the network is late. So it is timed like a new one, but never shortens the round
-// trip.
+// missed reports whether the newest NAK said that psn is missing.
 func (l *recovery) missed(psn ib.PSN) bool { return l.wentBack && l.backPSN == psn }
+
+// firstCopy notes that psn is sent again, and reports whether it is so for the first time since a
+// NAK said that it is missing. The responder has answered no packet of this PSN before, unless the
+// network is late. So the copy is timed like a new packet, but never shortens the round trip.
+func (l *recovery) firstCopy(psn ib.PSN) bool {
+	first := l.missed(psn) && !l.copied
+	l.copied = l.copied || first
+	return first
+}
 
 // goBack makes psn the next to send. Answers to earlier packets still count when they come. Before
 // psn only responses are missing.

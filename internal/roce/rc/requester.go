@@ -371,15 +371,16 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 		r.ordered = r.next
 	}
 	repeated := !r.next.After(r.max)
+	timed := !repeated
 	if repeated {
 		r.loss.again(first, r.next)
+		timed = r.loss.firstCopy(first) && !isRead(w.Opcode)
 		q.Count[roce.Retransmitted]++
 	} else {
 		r.max = r.next
 	}
-	if r.sinceAckReq == 0 && (!repeated || r.loss.missed(first) && !isRead(w.Opcode)) {
-		r.loss.sent(now, first, r.una)
-		r.loss.disturbed = repeated
+	if timed && r.sinceAckReq == 0 {
+		r.loss.sent(now, first, r.una, repeated)
 	}
 	return true
 }

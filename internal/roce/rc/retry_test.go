@@ -241,32 +241,72 @@ func TestProbeOfSilentResponder(t *testing.T) {
 }
 
 // The first packet that is repeated after a NAK measures the round trip and ends the back-off: the
-// responder has answered no earlier copy. One that was only late never shortens the round trip.
+// responder has answered no earlier copy. One that was only late never shortens the round trip. A
+// new packet that asks for an acknowledgement meanwhile changes nothing.
 func TestRepeatedPacketMeasures(t *testing.T) {
 	const trip = 2 * monotime.Millisecond
-	for _, late := range []bool{false, true} {
-		s := script.New(t, newRC)
-		s.Post(script.Write(10))
-		s.WantDrain("sent", 1)
-		s.Advance(trip)
-		s.Recv(script.Ack(psn, 1))
-		s.Post(script.Write(2*1024), script.Write(10))
-		s.WantDrain("sent", 3)
-		s.Advance(2 * trip)
-		s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
-		if p := s.WantPacket("repeated", wire.RCRDMAWriteFirst, psn+1); !p.AckReq {
-			t.Error("it asks for no answer")
-		}
-		want := trip + trip/8
-		if s.WantDrain("the rest", 2); late {
-			s.Advance(trip / 2)
-			want = trip
-		} else {
+	for _, c := range []struct {
+		answered monotime.Duration // after it was repeated
+		want     monotime.Duration // the smoothed round trip
+	}{{2 * trip, trip + trip/8}, {trip * 15 / 16, trip}, {trip / 2, trip}} {
+		for _, more := range []bool{false, true} {
+			s := script.New(t, newRC)
+			s.Post(script.Write(10))
+			s.WantDrain("sent", 1)
+			s.Advance(trip)
+			s.Recv(script.Ack(psn, 1))
+			s.Post(script.Write(2*1024), script.Write(10))
+			s.WantDrain("sent", 3)
 			s.Advance(2 * trip)
+			s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
+			if p := s.WantPacket("repeated", wire.RCRDMAWriteFirst, psn+1); !p.AckReq {
+				t.Error("it asks for no answer")
+			}
+			s.WantDrain("the rest", 2)
+			s.Advance(trip / 4)
+			if more {
+				s.Post(script.Write(10))
+				if p := s.WantPacket("new", wire.RCRDMAWriteOnly, psn+4); !p.AckReq {
+					t.Error("it asks for no answer")
+				}
+			}
+			s.Advance(c.answered - trip/4)
+			s.Recv(script.Ack(psn+1, 1))
+			if got := s.Machine.PathState(); got.RTT != c.want || got.MinRTT != trip {
+				t.Errorf("answered after %v, a new packet %v: %+v, want a round trip of %v", c.answered,
+					more, got, c.want)
+			}
 		}
-		s.Recv(script.Ack(psn+1, 1))
-		if got := s.Machine.PathState(); got.RTT != want || got.MinRTT != trip {
-			t.Errorf("late %v: %+v, want a round trip of %v", late, got, want)
-		}
+	}
+}
+
+// The second copy of a missing packet measures nothing: the first may be answered. The next new
+// packet measures again.
+func TestSecondCopyMeasuresNothing(t *testing.T) {
+	const trip = 2 * monotime.Millisecond
+	s := script.New(t, newRC)
+	s.Post(script.Write(10))
+	s.WantDrain("sent", 1)
+	s.Advance(trip)
+	s.Recv(script.Ack(psn, 1))
+	s.Post(script.Write(10), script.Write(10))
+	s.WantDrain("sent", 2)
+	s.Advance(trip)
+	s.Recv(script.Nak(psn+1, wire.NAKPSNSequence))
+	s.WantDrain("repeated", 2)
+	s.Advance(3 * trip)
+	s.WantPacket("the oldest", wire.RCRDMAWriteOnly, psn+1)
+	s.WantPacket("the newest", wire.RCRDMAWriteOnly, psn+2)
+	s.Advance(2 * trip)
+	s.Recv(script.Ack(psn+2, 3))
+	if got := s.Machine.PathState().RTT; got != trip {
+		t.Errorf("a round trip of %v, want %v: the packet was sent three times", got, trip)
+	}
+	s.Post(script.Write(10))
+	s.WantDrain("new", 1)
+	s.Advance(2 * trip)
+	s.Recv(script.Ack(psn+3, 4))
+	if got := s.Machine.PathState().RTT; got != trip+trip/8 {
+		t.Errorf("a round trip of %v, want %v", got, trip+trip/8)
 	}
 }
