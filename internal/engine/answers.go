@@ -159,6 +159,9 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	// background goroutine flushes when its nap ends, at the latest.
 	a.waiting = c.eng.arrival.watchers.Load() == 0 && c.lane.answers.add(c) &&
 		c.eng.bg.guards()
+	if a.waiting {
+		c.eng.board.SetSuffices(false) // a C program's next empty poll sends them
+	}
 	return a.waiting
 }
 

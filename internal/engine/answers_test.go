@@ -11,6 +11,7 @@ import (
 	"verbena/internal/engine/policy"
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
+	"verbena/internal/sys/shmring"
 )
 
 // answering is a queue pair without a wire. It counts receives, flushes and time-outs.
@@ -111,6 +112,26 @@ func TestAnswersInARing(t *testing.T) {
 	}
 	if b.post(now); b.flushed != 0 || len(*writes) != 1 {
 		t.Errorf("the only answer to a socket was flushed %d times, with others %v", b.flushed, *writes)
+	}
+}
+
+// A C program that polls calls only if the board shows something. Its next poll must send the
+// answers that wait: a program may poll on until the peer has answered them.
+func TestBoardTellsOfAnswers(t *testing.T) {
+	a, now := newAnswering(t), monotime.Time(0)
+	b := shmring.NewBoard()
+	if b == nil {
+		t.Skip("the system has no memory for a board")
+	}
+	t.Cleanup(b.End)
+	a.eng.ShowOn(b)
+	b.SetSuffices(true)
+	a.hearInRing(now, 2)
+	if left := a.answer(&now, quick, 1); left != 0 {
+		t.Fatal("the first of two answers did not wait")
+	}
+	if b.Suffices() {
+		t.Error("an answer waits, and the program need not call")
 	}
 }
 
