@@ -17,16 +17,11 @@ type pipeRing struct {
 	eng    *Engine
 	unread atomic.Int32
 	armed  atomic.Bool
-	byUs   atomic.Bool  // the thread of the test reads
 	read   atomic.Int32 // messages that were read
-	others atomic.Int32 // those that other threads read
 }
 
 func (r *pipeRing) TryPoll(bool) int {
 	n := r.unread.Swap(0)
-	if !r.byUs.Load() {
-		r.others.Add(n)
-	}
 	r.read.Add(n)
 	return int(n)
 }
@@ -66,7 +61,7 @@ func TestWaiterReadsItself(t *testing.T) {
 	e, r := withPipeRing(t)
 	bell, _ := e.ArrivalFDs()
 	const messages = 1000
-	got := 0
+	got, rang := 0, 0
 	for range messages {
 		for !e.BeginWait() {
 			got += e.Collect(false)
@@ -74,19 +69,18 @@ func TestWaiterReadsItself(t *testing.T) {
 		if !r.write() {
 			t.Fatal("a sleeping thread is not rung for")
 		}
-		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(bell), Events: unix.POLLIN}}, 0); n != 1 && r.others.Load() == 0 {
-			t.Fatal("the bell does not ring", err)
-		}
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(bell), Events: unix.POLLIN}}, 0)
+		rang += max(n, 0)
 		e.EndWait()
-		r.byUs.Store(true)
 		got += e.Collect(false)
-		r.byUs.Store(false)
 	}
 	for r.read.Load() < messages { // the goroutine may be about to count its last
 		runtime.Gosched()
 	}
-	if got < messages/2 { // not all: a thread that is held up for a nap loses its message to the goroutine
-		t.Errorf("the thread that waited read %d messages of %d", got, messages)
+	// Not all: a thread that is held up for a nap loses the bell and its message to the goroutine.
+	if got < messages/2 || rang < messages/2 {
+		t.Errorf("of %d messages the bell rang for %d, and the thread that waited read %d", messages,
+			rang, got)
 	}
 }
 
