@@ -53,7 +53,13 @@ const within = 150 * time.Second
 // run compiles and runs testdata/name.c.
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
-	program := compile(t, name)
+	runProgram(t, compile(t, name), args...)
+}
+
+// runProgram runs a program that compile has made.
+func runProgram(t *testing.T, program string, args ...string) {
+	t.Helper()
+	name := filepath.Base(program)
 	lib, _ := libDir()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()

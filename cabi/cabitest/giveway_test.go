@@ -17,6 +17,11 @@ func TestGiveWay(t *testing.T) {
 	}
 }
 
+// TestYieldsForTheRestOfAMessage counts the yields of a thread that sleeps for events.
+func TestYieldsForTheRestOfAMessage(t *testing.T) {
+	runProgram(t, compile(t, "event_yields", "-iquote", "../include"))
+}
+
 // TestPollersOnOneCore counts the switches of threads that a message takes where eight
 // processes poll on one core: the engine's own threads have no part in it.
 func TestPollersOnOneCore(t *testing.T) { run(t, "many_pollers") }

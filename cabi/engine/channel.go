@@ -97,14 +97,18 @@ func vb_channel_take(h C.vb_handle, how C.enum_vb_take, cookie *C.vb_cookie, kep
 	if how == C.VB_TAKE_WATCH && c.isEmptied() {
 		return C.int(syscall.EAGAIN)
 	}
+	waits := how&(C.VB_TAKE_WAIT|C.VB_TAKE_WOKEN|C.VB_TAKE_AGAIN) == C.VB_TAKE_WAIT
 	for tries := 0; ; tries++ {
-		e, read, ok := c.take(how&(C.VB_TAKE_WAIT|C.VB_TAKE_WOKEN) == C.VB_TAKE_WAIT)
+		e, messages, ok := c.take(waits)
 		if ok {
 			*cookie = C.vb_cookie(e)
-			if !read {
+			if messages < 0 {
 				*kept = 1
 			}
 			return 0
+		}
+		if messages > 0 && how&C.VB_TAKE_AGAIN == 0 {
+			return C.int(syscall.EINPROGRESS)
 		}
 		if how&C.VB_TAKE_WAIT == 0 {
 			c.leave(how)
@@ -189,24 +193,16 @@ func (c *channel) endWatchLocked() (watched bool) {
 }
 
 // take returns the next event. If there is none it first reads the packets that have arrived. waits
-// is that of Engine.Collect. Packets that make no event may be the first of a long message, whose
-// sender still sends, perhaps from this core. So it gives that to the sender, and reads again: a
-// sleep and a wake-up cost more.
-func (c *channel) take(waits bool) (cookie uint64, read, ok bool) {
+// is that of Engine.Collect. messages is the number that it read, -1 if it did not read.
+func (c *channel) take(waits bool) (cookie uint64, messages int, ok bool) {
 	c.mu.Lock()
-	if read = len(c.pending) == 0; read {
-		if c.collectLocked(waits) > 0 && len(c.pending) == 0 {
-			c.taking++
-			c.mu.Unlock()
-			syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
-			c.mu.Lock()
-			c.taking--
-			c.collectLocked(false)
-		}
-	}
 	defer c.mu.Unlock()
+	messages = -1
 	if len(c.pending) == 0 {
-		return 0, read, false
+		messages = c.collectLocked(waits)
+	}
+	if len(c.pending) == 0 {
+		return 0, messages, false
 	}
 	e := c.pending[0]
 	e.unhideLocked()
@@ -217,7 +213,7 @@ func (c *channel) take(waits bool) (cookie uint64, read, ok bool) {
 	}
 	c.emptied = len(c.pending) == 0
 	c.showLocked()
-	return e.cookie, read, true
+	return e.cookie, messages, true
 }
 
 // collect reads the packets that have arrived. waits is that of Engine.Collect.

@@ -141,6 +141,7 @@ enum vb_take {
 	VB_TAKE_WAIT = 2,  /* it waits for arrivals and the eventfd; then it calls with: */
 	VB_TAKE_WOKEN = 4, /* a flag: the thread has waited */
 	VB_TAKE_LEAVE = 8, /* another thread polls, and reads arriving packets */
+	VB_TAKE_AGAIN = 16, /* a flag: the thread has gone on after EINPROGRESS */
 };
 
 /* The record of an asynchronous event in the pipe of a context. */
@@ -311,7 +312,8 @@ struct vb_engine {
 	/*
 	 * Takes the next event, the cookie of its completion queue. If there is none it reads the
 	 * network; if there is still none it returns EAGAIN. *kept says that the event was there
-	 * before.
+	 * before. Without VB_TAKE_AGAIN it returns EINPROGRESS, before it does what how says, where it
+	 * has read packets without an event: the next ones may come at once.
 	 */
 	int (*channel_take)(vb_handle comp, enum vb_take how, vb_cookie *cookie, int *kept);
 	/* Ends VB_TAKE_WAIT without VB_TAKE_WOKEN. */

@@ -421,6 +421,25 @@ static void count_kept(struct vb_channel *ch, int kept)
 		atomic_store_explicit(&ch->waits, 0, memory_order_relaxed);
 }
 
+/*
+ * Calls channel_take. Packets without an event may be the first of a long message, whose sender
+ * still sends, perhaps from this core. So the thread gives that to the sender, and reads again: a
+ * sleep and a wake-up cost more. A yield that took a time slice went to a thread that computes. The
+ * next ones are left out.
+ */
+static int take_or_yield(struct vb_channel *ch, const struct vb_engine *engine, unsigned how,
+			 vb_cookie *cookie, int *kept)
+{
+	int err = engine->channel_take(ch->handle, (enum vb_take)how, cookie, kept);
+
+	if (err != EINPROGRESS)
+		return err;
+	if (vb_giveway_next(&ch->giveway, 0) == VB_YIELD)
+		vb_yield(&ch->giveway);
+	how = (how & ~VB_TAKE_WOKEN) | VB_TAKE_AGAIN;
+	return engine->channel_take(ch->handle, (enum vb_take)how, cookie, kept);
+}
+
 /* Takes the cookie of an event: 0 or an errno. */
 static int take(struct vb_channel *ch, const struct vb_engine *engine, vb_cookie *cookie)
 {
@@ -436,7 +455,7 @@ static int take(struct vb_channel *ch, const struct vb_engine *engine, vb_cookie
 		else if (woken || atomic_load_explicit(&ch->waits, memory_order_relaxed))
 			how = VB_TAKE_WAIT;
 		kept = 0;
-		err = engine->channel_take(ch->handle, (enum vb_take)(how | woken), cookie, &kept);
+		err = take_or_yield(ch, engine, how | woken, cookie, &kept);
 		if (!err && !woken)
 			count_kept(ch, kept);
 		if (err != EAGAIN)

@@ -15,6 +15,7 @@
 #define VERBENA_CHANNEL_H
 
 #include "front.h"
+#include "giveway.h"
 
 #include <sys/types.h>
 
@@ -35,6 +36,7 @@ struct vb_channel {
 	atomic_bool ready;  /* since ibv_req_notify_cq the engine knows of the sleep */
 	atomic_uint kept;   /* events in a row that came before the call */
 	atomic_uint hasty;  /* events in a row that came after it */
+	struct vb_giveway giveway; /* of yields after packets without an event */
 };
 
 static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *channel)

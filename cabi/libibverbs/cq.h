@@ -58,6 +58,9 @@ void vb_cq_unlock(struct vb_cq *a, struct vb_cq *b);
  */
 int vb_cq_idle(struct vb_cq *cq, int most);
 
+/* Gives the core to others, and notes how long they had it. Returns that. */
+uint64_t vb_yield(struct vb_giveway *g);
+
 /* Whether there is nothing to take. */
 static inline int vb_cq_is_empty(struct vb_cq *cq)
 {

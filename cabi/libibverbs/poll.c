@@ -54,19 +54,24 @@ static uint64_t now(void)
 	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
 }
 
+uint64_t vb_yield(struct vb_giveway *g)
+{
+	uint64_t before = now(), after;
+
+	sched_yield();
+	after = now();
+	vb_giveway_yielded(g, after, after - before);
+	return after - before;
+}
+
 /* Gives the core to others where that helps. Returns for how many polls the next one stands. */
 static unsigned give_way(struct vb_giveway *g, unsigned empty)
 {
 	static const struct timespec moment = {.tv_nsec = 1};
-	uint64_t before, after;
 
 	switch (vb_giveway_next(g, empty)) {
 	case VB_YIELD:
-		before = now();
-		sched_yield();
-		after = now();
-		vb_giveway_yielded(g, after, after - before);
-		return after - before < VB_TAKEN_NS ? 0 : YIELD_POLLS;
+		return vb_yield(g) < VB_TAKEN_NS ? 0 : YIELD_POLLS;
 	case VB_NAP:
 		nanosleep(&moment, NULL);
 		return NAP_POLLS;
