@@ -4,10 +4,10 @@
 // before sending again. It has no clock: its user measures, and passes in durations.
 //
 // Karn's algorithm has two halves. The user's half is that a packet sent more than once
-// gives no sample, as nobody can tell which copy was answered. This package's half is that
-// the back-off of a time-out stays until there is a sample. An answer alone does not end
-// it: on a path longer than the first time-out every answer is ambiguous otherwise, and the
-// round trip is never learnt.
+// gives no sample, as nobody can tell which copy was answered. An exception is the first copy of a
+// packet that a NAK named: no earlier one has come. This package's half is that the back-off of a
+// time-out stays until there is a sample. An answer alone does not end it: on a path longer than
+// the first time-out every answer is ambiguous otherwise, and the round trip is never learnt.
 //
 // Spec: RFC 6298, sections 2, 3 and 5.
 package rtt
