@@ -104,16 +104,22 @@ func TestNapsAreShortInAProcessThatSleeps(t *testing.T) {
 	}
 }
 
-// The same with the process's own time and switches: this test sleeps in the naps.
-func TestTimersOfAProcessThatSleepsAreOnTime(t *testing.T) {
+// stoppedEngine returns an engine whose background goroutine has ended. The test takes its part.
+func stoppedEngine(t *testing.T) *Engine {
+	t.Helper()
 	e, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	g := &e.bg
-	g.stop()
-	g.sleep(0) // takes the wake-up of stop
+	e.bg.stop()
+	e.bg.sleep(0) // takes the wake-up of stop
+	return e
+}
+
+// The same with the process's own time and switches: this test sleeps in the naps.
+func TestTimersOfAProcessThatSleepsAreOnTime(t *testing.T) {
+	g := &stoppedEngine(t).bg
 	g.pollers.nap, g.pollers.waited = policy.MaxNap, monotime.Now()
 	for range 1000 { // a loaded machine may preempt it now and then
 		if ran := g.nap(monotime.Now()); !ran && g.pollers.nap == 0 {
@@ -126,14 +132,8 @@ func TestTimersOfAProcessThatSleepsAreOnTime(t *testing.T) {
 // In a process that waits for cores the threads that poll run the timers. A goroutine that each
 // deadline wakes, also one that has moved since, takes their core.
 func TestTimersRunInShortNapsOnly(t *testing.T) {
-	e, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
+	e := stoppedEngine(t)
 	g := &e.bg
-	g.stop()
-	g.sleep(0) // takes the wake-up of stop
 	g.stopping.Store(false)
 	rings := 0
 	var a Alarm
@@ -181,7 +181,7 @@ func TestDeadlinesThatHaveMovedAreNotRead(t *testing.T) {
 	}
 	at(monotime.Never, 500)
 	if e.bg.fireDue(600); in.polls != 1 || e.timers.deadline() != monotime.Never {
-		t.Errorf("%d reads for a deadline that is none any more, the timer is at %d", in.polls-1,
+		t.Errorf("%d reads where the deadline was taken away, the timer is at %d", in.polls-1,
 			e.timers.deadline())
 	}
 	c.End()
@@ -237,16 +237,10 @@ func (i *readerInput) TryPoll(polling bool) int {
 	return 0
 }
 
-// stopped returns an engine with a ring and an input. The test has the part of its goroutine.
-func stopped(t *testing.T, looked func(e *Engine) bool) (*Engine, *readerInput) {
+// stoppedWithRing is stoppedEngine with a ring and an input.
+func stoppedWithRing(t *testing.T, looked func(e *Engine) bool) (*Engine, *readerInput) {
 	t.Helper()
-	e, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	e.bg.stop()
-	e.bg.sleep(0) // takes the wake-up of stop
+	e := stoppedEngine(t)
 	in := &readerInput{}
 	e.AddInput(in)
 	e.AddRing(&slowRing{looked: func() bool { return looked(e) }})
@@ -259,7 +253,7 @@ func stopped(t *testing.T, looked func(e *Engine) bool) (*Engine, *readerInput) 
 // ring. Its other polls change the count of polls in each nap, or count for 16 of 64. So the
 // goroutine left the packets of remote peers to it. (They waited for so many polls.)
 func TestEachNapOfASlowPollerHasARead(t *testing.T) {
-	e, in := stopped(t, func(e *Engine) bool {
+	e, in := stoppedWithRing(t, func(e *Engine) bool {
 		e.FirstLane().PollFor(16)
 		return false
 	})
@@ -276,7 +270,7 @@ func TestEachNapOfASlowPollerHasARead(t *testing.T) {
 
 // A thread that polls quickly reads the sockets itself.
 func TestGoroutineReadsNothingBesideAQuickPoller(t *testing.T) {
-	e, in := stopped(t, func(e *Engine) bool {
+	e, in := stoppedWithRing(t, func(e *Engine) bool {
 		e.FirstLane().PollFor(policy.SocketPolls)
 		return false
 	})
@@ -298,7 +292,7 @@ func TestArrivalIsLeftToThreadsThatAnswer(t *testing.T) {
 		"polls":   {func(e *Engine) { e.FirstLane().PollFor(16) }, false},
 		"answers": {func(e *Engine) { e.FirstLane().joint.answered.Add(1) }, true},
 	} {
-		e, _ := stopped(t, func(e *Engine) bool {
+		e, _ := stoppedWithRing(t, func(e *Engine) bool {
 			c.looked(e)
 			return true
 		})

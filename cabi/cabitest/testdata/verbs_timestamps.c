@@ -55,17 +55,23 @@ static void await(struct ibv_cq_ex *cq, uint64_t id, uint64_t *device, uint64_t 
 	ibv_end_poll(cq);
 }
 
+/* Opens two ends with a queue pair each, connected with each other. a has the queue cq. */
+static void connect_ends(struct end *a, struct end *b, struct ibv_cq_ex *cq)
+{
+	end_open(a, ctx, ibv_cq_ex_to_cq(cq));
+	end_open(b, ctx, NULL);
+	end_qp(a, IBV_QPT_RC);
+	end_qp(b, IBV_QPT_RC);
+	connect_qps(a->qp, b->qp);
+}
+
 static void between(uint64_t flags)
 {
 	struct ibv_cq_ex *cq = timed_queue(flags, 4);
 	uint64_t before, after, wall_before, wall_after, device, wall, last = 0;
 	struct end a, b;
 
-	end_open(&a, ctx, ibv_cq_ex_to_cq(cq));
-	end_open(&b, ctx, NULL);
-	end_qp(&a, IBV_QPT_RC);
-	end_qp(&b, IBV_QPT_RC);
-	connect_qps(a.qp, b.qp);
+	connect_ends(&a, &b, cq);
 	for (uint64_t i = 0; i < 100; i++) { /* around the ring */
 		EQUAL(post_recv(&b, i, 0, 8), 0);
 		before = device_clock();
@@ -91,11 +97,7 @@ static void kept(void)
 	uint64_t posted[9], device, wall;
 	struct end a, b;
 
-	end_open(&a, ctx, ibv_cq_ex_to_cq(cq));
-	end_open(&b, ctx, NULL);
-	end_qp(&a, IBV_QPT_RC);
-	end_qp(&b, IBV_QPT_RC);
-	connect_qps(a.qp, b.qp);
+	connect_ends(&a, &b, cq);
 	for (uint64_t i = 0; i < 8; i++) { /* a receives: its completion comes before b's */
 		EQUAL(post_recv(&a, i, 0, 8), 0);
 		posted[i] = device_clock();

@@ -11,9 +11,10 @@ import (
 	wire "verbena/internal/wire/roce"
 )
 
-// limited returns a requester that has been given credits for four receives, and has used them.
-// own says that its peer is Verbena. Four more SENDs wait.
-func limited(t *testing.T, own bool) *script.Script {
+// granted returns a requester that has been given credits for four receives. own says that its peer
+// is Verbena.
+func granted(t *testing.T, own bool) *script.Script {
+	t.Helper()
 	s := script.New(t, newRC)
 	for range 10 {
 		s.PostRecv(0, 10)
@@ -24,6 +25,13 @@ func limited(t *testing.T, own bool) *script.Script {
 	ack.Selective = own
 	s.Recv(ack)
 	s.WantWC("first", 1, ib.WCSuccess)
+	return s
+}
+
+// limited returns one that has used them. Four more SENDs wait.
+func limited(t *testing.T, own bool) *script.Script {
+	t.Helper()
+	s := granted(t, own)
 	s.Post(script.Send(1), script.Send(1), script.Send(1), script.Send(1),
 		script.Send(1), script.Send(1), script.Send(1), script.Send(1))
 	s.WantDrain("four have a receive", 4)
@@ -59,15 +67,7 @@ func TestMessageOfAForeignPeerIsNoReceive(t *testing.T) {
 // However many messages come, SENDs that answer none of them stay below the next larger number that
 // a credit code stands for: six after four.
 func TestMessagesStandForFewReceives(t *testing.T) {
-	s := script.New(t, newRC)
-	for range 10 {
-		s.PostRecv(0, 10)
-	}
-	s.Post(script.Send(1))
-	s.WantDrain("first", 1)
-	ack := script.AckCredits(psn, 1, 4)
-	ack.Selective = true
-	s.Recv(ack)
+	s := granted(t, true)
 	for n := range 10 {
 		hear(s, n)
 	}

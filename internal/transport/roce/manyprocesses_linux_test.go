@@ -22,7 +22,7 @@ import (
 
 // Variables of the processes of TestManyProcesses.
 const (
-	manyProcesses = "VERBENA_ENGINE_PROCESSES" // their number, from whoever runs the test
+	manyProcesses = "VERBENA_ENGINE_PROCESSES" // how many there are, if not the usual number
 	manyOf        = "VERBENA_ENGINE_MANY"      // of one of them: its clients, "DIR ADDRESS CLIENTS"
 )
 
