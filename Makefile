@@ -17,7 +17,7 @@ CONCURRENT = /(internal/(engine|sys|ntb/backend|stats|mem|queue)|verbs|rdmacm)(/
 PORTABLE   = /(ib|internal/(wire|mem|queue|roce|cm|ntb/(channel|rdma|window)|simnet|flows|testkit))(/|$$)
 FOREIGN    = linux/arm64 linux/ppc64le linux/s390x darwin/arm64 freebsd/amd64 windows/amd64
 
-.PHONY: help apps needs install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
+.PHONY: help apps pyverbs needs install deb build cabi run test lint cross bigendian race unit capi interop bench fuzz clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -90,13 +90,18 @@ interop: ## against Linux's rdma_rxe in guests; builds their kernel once, in 4 t
 	@interop/kernel/build uml
 	$(GO) test -tags interop -count=1 -p 1 -timeout 15m -v ./interop/...
 
-APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils rdmacm-utils librdmacm1 perftest qperf fio \
-  libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
+APPS_NEEDS = $(CABI_NEEDS) coreutils iproute2 util-linux busybox ibverbs-utils infiniband-diags rdmacm-utils librdmacm1 perftest qperf \
+  fio libfabric-bin ucx-utils openmpi-bin libopenmpi-dev python3-pyverbs
 
 # In its folder. As root they run as nobody: it is ordinary users that they are for.
 apps: needs-apps build ## Debian's verbs applications, unmodified, over our libraries; prints results
 	$(GO) test -c -tags apps -o bin/apps.test ./apps
 	cd apps && ../scripts/unprivileged ../bin/apps.test -test.timeout 20m $(APPS_ARGS)
+
+PYVERBS_NEEDS = $(CABI_NEEDS) cmake ninja-build cython3 python3-dev libnl-3-dev libnl-route-3-dev pkgconf debian-archive-keyring
+
+pyverbs: needs-pyverbs build ## the tests of rdma-core's newest release over our libraries; builds them once, in some minutes
+	scripts/pyverbs bin/verbena $(DEVICES)
 
 needs: ## install the packages for test, apps and interop at once
 	@scripts/need $(sort $(TEST_NEEDS) $(APPS_NEEDS) $(INTEROP_NEEDS))
@@ -104,10 +109,11 @@ needs: ## install the packages for test, apps and interop at once
 TEST_NEEDS = $(CABI_NEEDS) $(CAPI_NEEDS) qemu-user $(UNIT_NEEDS)
 
 # The first prerequisite of a target: nothing is found missing after minutes of work.
-.PHONY: needs-test needs-capi needs-apps needs-deb needs-bench
+.PHONY: needs-test needs-capi needs-apps needs-pyverbs needs-deb needs-bench
 needs-test: ; @scripts/need $(sort $(TEST_NEEDS))
 needs-capi: ; @scripts/need $(sort $(CABI_NEEDS) $(CAPI_NEEDS))
 needs-apps: ; @scripts/need $(sort $(APPS_NEEDS))
+needs-pyverbs: ; @scripts/need $(sort $(PYVERBS_NEEDS))
 needs-deb: ; @scripts/need $(sort $(CABI_NEEDS) binutils dpkg-dev lintian)
 needs-bench: ; @scripts/need $(sort $(CABI_NEEDS) ibverbs-utils perftest ucx-utils libfabric-bin rdmacm-utils openmpi-bin libopenmpi-dev linux-perf iproute2 util-linux)
 

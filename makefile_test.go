@@ -22,7 +22,7 @@ func TestMakeChecksBeforeItWorks(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("there is no make in $PATH: apt-get install make")
 	}
-	for _, target := range []string{"build", "run", "test", "lint", "capi", "apps", "interop", "deb", "bench"} {
+	for _, target := range []string{"build", "run", "test", "lint", "capi", "apps", "pyverbs", "interop", "deb", "bench"} {
 		cmd := exec.CommandContext(t.Context(), "make", "-n", "GO=go", "VERSION=0.1", target)
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // of a make around this
 			return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")

@@ -22,6 +22,8 @@ type gap struct {
 
 var gaps = []gap{
 	{[]string{"fi_pingpong"}, []string{"loopback"}, "libfabric's verbs provider skips loopback interfaces"},
+	{[]string{"ibstat"}, []string{"iWARP", "TRP"}, "libibumad lists no RNICs"},
+	{[]string{"perfquery"}, []string{"iWARP", "TRP", "NTB"}, "no management datagrams"},
 	{[]string{"ibv_srq_pingpong"}, []string{"iWARP", "TRP"}, "it connects queue pairs itself, as ibv_rc_pingpong does, and waits forever for a peer that cannot"},
 	{[]string{"ibv_xsrq_pingpong"}, []string{"NTB"}, "XRC is InfiniBand's and RoCE's"},
 	{[]string{"udaddy", "mckey", "udpong"}, []string{"iWARP", "TRP", "NTB"}, "no datagrams"},

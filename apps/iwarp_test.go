@@ -23,6 +23,7 @@ var iwarpSuites = []suite{
 		{program: "ibv_xsrq_pingpong", label: "on iWARP", client: "ibv_xsrq_pingpong -d $DEV -p $PORT -g 0", fails: 1, says: []string{"Couldn't Open the XRC Domain"},
 			cannot: "XRC is InfiniBand's and RoCE's"},
 	}},
+	{"infiniband-diags", []exchange{ibstatus}},
 	{"perftest", perftestIWARP()},
 	{"rdmacm-utils", slices.Concat(
 		picked(rdmacmUtils, "rping", "-V -C 1000", "-V -C 50 -d", "-P"),

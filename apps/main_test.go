@@ -82,6 +82,7 @@ type suite struct {
 // suites are all exchanges over devices of RoCE.
 var suites = []suite{
 	{"ibverbs-utils", ibverbsUtils},
+	{"infiniband-diags", diags},
 	{"perftest", perftest},
 	{"rdmacm-utils", rdmacmUtils},
 	{"librdmacm1", rsocketPreload},

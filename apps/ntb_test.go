@@ -21,6 +21,7 @@ var ntbSuites = []suite{
 		pingpongs("srq", []string{"", "-e", "-c"}),
 		[]exchange{refusedByNTB("uc"), refusedByNTB("ud")},
 	)},
+	{"infiniband-diags", []exchange{ibstatus, ibstat}},
 	{"perftest", perftestNTB()},
 	{"rdmacm-utils", slices.Concat(
 		picked(rdmacmUtils, "rping", "-V -C 1000", "-v -V -C 10 -S 4000", "-q -V -C 100", "-P"),

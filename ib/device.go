@@ -93,7 +93,18 @@ type DeviceAttr struct {
 	HCACoreClock          uint64 // frequency of the clock of WCTime.Device, in kHz
 	// CompletionTimestampMask has the bits of the clock that count.
 	CompletionTimestampMask uint64
+	PacketPacing            PacketPacingCaps
 }
+
+// PacketPacingCaps has the bounds of QPAttr.RateLimit, in kbit/s, and the queue pairs that have
+// such a limit: ibv_packet_pacing_caps.
+type PacketPacingCaps struct {
+	Min, Max uint32
+	Types    QPTypes
+}
+
+// QPTypes is a set of types of queue pairs, with the bit 1 << t for each QPType t.
+type QPTypes uint32
 
 // ODPCaps says which work requests may name memory of AccessOnDemand: ibv_odp_caps.
 type ODPCaps struct {

@@ -105,6 +105,13 @@ const (
 	QPRateLimit        QPAttrMask = 1 << 25
 )
 
+// ECE has the options of enhanced connection establishment, which two devices of one vendor may
+// agree on: ibv_ece. A VendorID of 0, the vendor's OUI of 24 bits, is none.
+type ECE struct {
+	VendorID uint32
+	Options  uint32
+}
+
 // QPAttr has the attributes that QP.Modify sets and QP.Query returns: ibv_qp_attr.
 type QPAttr struct {
 	State            QPState
@@ -132,7 +139,12 @@ type QPAttr struct {
 	RNRRetry         uint8 // 0 to 6; 7 is for ever
 	AltPortNum       uint8
 	AltTimeout       uint8
-	RateLimit        uint32
+	// RateLimit bounds how fast the queue pair sends, in kbit/s: ibv_modify_qp_rate_limit(3). 0 is
+	// no limit. RateBurst bounds the bytes of a burst of packets of RatePacket bytes. 0 leaves
+	// either to the device.
+	RateLimit  uint32
+	RateBurst  uint32
+	RatePacket uint16
 }
 
 // SRQAttr are the attributes of a shared receive queue.

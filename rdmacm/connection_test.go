@@ -30,7 +30,7 @@ func (f *fabric) connected(ps PortSpace, typ ib.QPType, addr netip.Addr) (client
 	l := b.listening(ps, addr)
 	client = a.resolved(ps, l.LocalAddr()).equip(typ)
 	p := someParam
-	p.PrivateData = []byte("hello")
+	p.PrivateData, p.ECE = []byte("hello"), ib.ECE{VendorID: 0xabcdef, Options: 0x11223344}
 	check(f.t, client.Connect(&p))
 	ev := l.want(ConnectRequest)
 	if ev.ListenID != l.ID || ev.ID.PeerAddr() != client.LocalAddr() || ev.ID.LocalAddr() != l.LocalAddr() {
@@ -39,17 +39,20 @@ func (f *fabric) connected(ps PortSpace, typ ib.QPType, addr netip.Addr) (client
 	if !bytes.HasPrefix(ev.PrivateData, []byte("hello\x00")) {
 		f.t.Errorf("request with private data %q", ev.PrivateData)
 	}
-	if c := ev.Conn; c.ResponderResources != 2 || c.InitiatorDepth != 3 || c.RetryCount != 7 || c.RNRRetryCount != 7 || c.QPN != client.QP().QPN() {
+	if c := ev.Conn; c.ResponderResources != 2 || c.InitiatorDepth != 3 || c.RetryCount != 7 || c.RNRRetryCount != 7 || c.QPN != client.QP().QPN() || c.ECE != p.ECE {
 		f.t.Errorf("request with %+v", c)
 	}
 	ch := NewEventChannel()
 	check(f.t, ev.ID.Migrate(ch))
 	server = f.own(ev.ID, ch).equip(typ)
-	check(f.t, server.Accept(&ConnParam{ResponderResources: MaxRdAtomic, InitiatorDepth: MaxRdAtomic, RNRRetryCount: 6, PrivateData: []byte("welcome")}))
+	check(f.t, server.Accept(&ConnParam{ResponderResources: MaxRdAtomic, InitiatorDepth: MaxRdAtomic, RNRRetryCount: 6, ECE: ib.ECE{VendorID: 0xabcdef, Options: 5}, PrivateData: []byte("welcome")}))
 	server.want(Established)
 	up := client.want(Established)
 	if !bytes.HasPrefix(up.PrivateData, []byte("welcome\x00")) || len(up.PrivateData) != cm.REPPrivateSize {
 		f.t.Errorf("reply with private data %q", up.PrivateData)
+	}
+	if want := (ib.ECE{VendorID: 0xabcdef, Options: 5}); up.Conn.ECE != want {
+		f.t.Errorf("reply with %+v, want %+v", up.Conn.ECE, want)
 	}
 	check(f.t, l.Destroy())
 	return client, server

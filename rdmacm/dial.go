@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 	"syscall"
 
 	"verbena/ib"
@@ -41,8 +42,12 @@ type Options struct {
 	Prepare func(*Conn) error
 }
 
-// Conn is an established connection. PD, SendCQ and RecvCQ are those of its
-// queue pair.
+// Conn is an established connection. PD, SendCQ and RecvCQ are those of its queue pair. Goroutines
+// may block in Wait of the completion queues, unless Options named others.
+//
+// When the peer disconnects or dies, the queue pair goes to the state ERR. Receives that were
+// posted complete with ib.WCWRFlushErr then, behind all messages that came before. After Close
+// every method returns an error.
 type Conn struct {
 	ID     *ID
 	PD     *verbs.PD
@@ -52,23 +57,57 @@ type Conn struct {
 	PrivateData []byte
 	Peer        ConnParam
 
+	// immutable once Prepare is called
 	ch  *EventChannel
-	mrs []*verbs.MR
-	own []func() error // undoes the objects made for this Conn, the last first
+	qp  *verbs.QP
+	ctx context.Context
+	end context.CancelCauseFunc
+
+	own []func() error // undoes the objects made for this Conn, the last first; until Close
+
+	mu     sync.Mutex
+	closed bool        // guarded by mu
+	mrs    []*verbs.MR // guarded by mu
 }
 
-// QP returns the connection's queue pair.
-func (c *Conn) QP() *verbs.QP { return c.ID.QP() }
+// ErrDisconnected is the cause for which the context of a Conn ends when its peer has disconnected
+// or died. It wraps ECONNRESET.
+var ErrDisconnected error = fail(syscall.ECONNRESET, "connection", "the peer has disconnected")
+
+// newConn returns a Conn without queue pair for an identifier that raises its events on ch.
+func newConn(id *ID, ch *EventChannel) *Conn {
+	c := &Conn{ID: id, ch: ch}
+	c.ctx, c.end = context.WithCancelCause(context.Background())
+	return c
+}
+
+// QP returns the connection's queue pair. Close destroys it: its methods return errors then.
+func (c *Conn) QP() *verbs.QP { return c.qp }
+
+// Context returns a context that ends with the connection. Its cause is ErrDisconnected or, after
+// Close, net.ErrClosed. Give it, or one derived from it, to Wait of a completion queue.
+func (c *Conn) Context() context.Context { return c.ctx }
 
 // RegMR registers memory on the connection's PD: rdma_reg_msgs(3), rdma_reg_read(3),
 // rdma_reg_write(3). Close deregisters it.
 func (c *Conn) RegMR(buf []byte, access ib.Access) (*verbs.MR, error) {
 	mr, err := c.PD.RegMR(buf, access)
-	if err == nil {
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	closed := c.closed
+	if !closed {
 		c.mrs = append(c.mrs, mr)
 	}
-	return mr, err
+	c.mu.Unlock()
+	if closed {
+		return nil, errors.Join(errClosed(), mr.Dereg())
+	}
+	return mr, nil
 }
+
+func errClosed() error { return fail(syscall.EBADF, "connection", "is closed") }
 
 // Dial connects to "host:port" and returns when data may flow: rdma_create_ep(3)
 // and rdma_connect(3) in synchronous mode. ctx bounds the attempt.
@@ -87,7 +126,7 @@ func Dial(ctx context.Context, addr string, o *Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{ID: id, ch: ch}
+	c := newConn(id, ch)
 	if err := c.dial(ctx, dst, o); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -121,18 +160,22 @@ func (c *Conn) dial(ctx context.Context, dst netip.AddrPort, o *Options) error {
 	return nil
 }
 
-// expect waits for an event of a type. Another event is an error.
+// expect waits for an event of a type. Another event is an error, but AddrChange.
 func (c *Conn) expect(ctx context.Context, want EventType) (*Event, error) {
-	ev, err := c.ch.Get(ctx)
-	switch {
-	case err != nil:
-		return nil, err
-	case ev.Type == want:
-		return ev, nil
-	case ev.Err != nil:
-		return nil, ev.Err
+	for {
+		ev, err := c.ch.Get(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case ev.Type == want:
+			return ev, nil
+		case ev.Type == AddrChange:
+			continue
+		case ev.Err != nil:
+			return nil, ev.Err
+		}
+		return nil, fail(syscall.ECONNRESET, "connection", "%v instead of %v", ev.Type, want)
 	}
-	return nil, fail(syscall.ECONNRESET, "connection", "%v instead of %v", ev.Type, want)
 }
 
 // equip makes the queue pair, and its PD and completion queues where o has none.
@@ -161,6 +204,8 @@ func (c *Conn) equip(o *Options) (err error) {
 	if err := c.ID.CreateQP(c.PD, &attr); err != nil {
 		return err
 	}
+	c.qp = c.ID.QP()
+	c.ID.onDisconnect(func() { c.end(ErrDisconnected) })
 	if o.Prepare != nil {
 		return o.Prepare(c)
 	}
@@ -216,21 +261,31 @@ func (c *Conn) Wait(ctx context.Context) error {
 
 // Close disconnects and destroys the objects made for the connection. It does not wait for the
 // peer. Destroy other objects on a PD of the Conn's own, such as memory windows, before.
+//
+// Errors: EBADF if the connection is closed.
 func (c *Conn) Close() error {
+	c.mu.Lock()
+	closed, mrs := c.closed, c.mrs
+	c.closed, c.mrs = true, nil
+	c.mu.Unlock()
+	if closed {
+		return errClosed()
+	}
+	c.end(net.ErrClosed)
 	var errs []error
 	if c.established() {
 		errs = append(errs, c.ID.Disconnect())
 	}
-	if c.QP() != nil {
+	if c.qp != nil {
 		errs = append(errs, c.ID.DestroyQP())
 	}
-	for _, mr := range c.mrs {
+	for _, mr := range mrs {
 		errs = append(errs, mr.Dereg())
 	}
 	for i := len(c.own) - 1; i >= 0; i-- {
 		errs = append(errs, c.own[i]())
 	}
-	c.mrs, c.own = nil, nil
+	c.own = nil
 	errs = append(errs, c.ID.Destroy())
 	c.ch.Close()
 	return errors.Join(errs...)

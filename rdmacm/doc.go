@@ -75,9 +75,10 @@
 //     has a port space of its own.
 //   - Binding to a port that is taken always fails with EADDRINUSE.
 //   - There are no alternate paths, and no queue pairs in IPoIB's port space.
-//   - DEVICE_REMOVAL occurs on Linux only.
-//   - ADDR_CHANGE does not occur. An ID is bound to an IP address, and any interface that has
-//     the address sends its packets. An ID whose address has gone fails at its next call.
+//   - DEVICE_REMOVAL and ADDR_CHANGE occur on Linux only. ADDR_CHANGE needs no bonding: any change
+//     of the interface's hardware address raises it. The connections go on.
+//   - An ID is bound to an IP address, and any interface that has the address sends its packets. An
+//     ID whose address has gone fails at its next call.
 //
 // Options of the process's devices, such as faults and captures, are those of the first
 // verbs.Open. It must come before the first identifier.

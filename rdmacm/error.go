@@ -4,6 +4,7 @@ package rdmacm
 
 import (
 	"fmt"
+	"net/netip"
 	"syscall"
 
 	"verbena/internal/device"
@@ -50,10 +51,19 @@ func (e *UnservedError) Unwrap() error { return syscall.ECONNREFUSED }
 // RejectedError is the Err of a REJECTED event. It wraps ECONNREFUSED.
 type RejectedError struct {
 	Reason      RejectReason
-	PrivateData []byte // the peer's
+	PrivateData []byte         // the peer's
+	Peer        netip.AddrPort // that was to be connected
 }
 
-func (e *RejectedError) Error() string { return fmt.Sprintf("connection rejected: %v", e.Reason) }
+func (e *RejectedError) Error() string {
+	switch e.Reason {
+	case RejectNoListener:
+		return fmt.Sprintf("nobody listens at %v", e.Peer)
+	case RejectConsumer:
+		return fmt.Sprintf("%v has rejected the connection", e.Peer)
+	}
+	return fmt.Sprintf("%v has rejected the connection: %v", e.Peer, e.Reason)
+}
 
 // Unwrap returns ECONNREFUSED.
 func (e *RejectedError) Unwrap() error { return syscall.ECONNREFUSED }

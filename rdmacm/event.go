@@ -30,8 +30,9 @@ const (
 	DeviceRemoval  EventType = 11
 	MulticastJoin  EventType = 12 // JoinMulticast did; Event.Group and UD hold
 	MulticastError EventType = 13 // JoinMulticast did not; Event.Group holds
-	AddrChange     EventType = 14 // not raised: nothing here is bound to a hardware address
-	TimewaitExit   EventType = 15 // the QP of the connection may be used again
+	// the network interface that the ID is bound to has another hardware address (Linux)
+	AddrChange   EventType = 14
+	TimewaitExit EventType = 15 // the QP of the connection may be used again
 )
 
 var eventNames = [...]string{
@@ -78,11 +79,13 @@ type ConnParam struct {
 	ResponderResources uint8
 	InitiatorDepth     uint8
 	FlowControl        bool
-	RetryCount         uint8     // 0 to 7; of Connect only, it holds for both sides
-	RNRRetryCount      uint8     // 0 to 6; 7 is for ever. It governs the peer's sends
-	SRQ                bool      // ignored where the ID has a QP
-	QPN                ib.QPN    // ignored where the ID has a QP
-	QPType             ib.QPType // of QPN, Connect only; zero is the ID's, RC if that is open
+	RetryCount         uint8  // 0 to 7; of Connect only, it holds for both sides
+	RNRRetryCount      uint8  // 0 to 6; 7 is for ever. It governs the peer's sends
+	SRQ                bool   // ignored where the ID has a QP
+	QPN                ib.QPN // ignored where the ID has a QP
+	// ECE is not sent over iWARP. Its VendorID has 24 bits; an acceptance has the peer's.
+	ECE    ib.ECE
+	QPType ib.QPType // of QPN, Connect only; zero is the ID's, RC if that is open
 }
 
 // MaxRdAtomic in ConnParam stands for the most: RDMA_MAX_RESP_RES and

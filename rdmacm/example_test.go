@@ -3,6 +3,7 @@
 package rdmacm_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -290,4 +291,124 @@ func done(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// A server that sleeps until a message comes, and ends when its client has gone. Messages lie in
+// blocks of a pool.
+func ExampleConn() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var pool *verbs.Pool
+	receive := func(c *rdmacm.Conn) error {
+		b, err := pool.Get()
+		if err != nil {
+			return err
+		}
+		_, err = c.QP().PostRecv(verbs.RecvWR{ID: b.ID(), SGList: []ib.SGE{b.SGE(len(b.Bytes()))}})
+		return err
+	}
+	l, err := rdmacm.ListenAddr("127.0.0.1:0", &rdmacm.Options{Prepare: func(c *rdmacm.Conn) (err error) {
+		if pool, err = c.PD.NewPool(256, ib.AccessLocalWrite); err != nil {
+			return err
+		}
+		return errors.Join(receive(c), receive(c))
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := rdmacm.Dial(ctx, l.Addr().String(), nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		var wc [1]ib.WC
+		for _, text := range []string{"first", "second", "third"} {
+			wr := verbs.SendWR{Opcode: ib.WRSend, Flags: ib.SendInline | ib.SendSignaled, Inline: []byte(text)}
+			if _, err := c.QP().PostSend(wr); err != nil {
+				log.Fatal(err)
+			}
+			if _, err := c.SendCQ.Wait(ctx, wc[:]); err != nil {
+				log.Fatal(err)
+			}
+		}
+		c.Close()
+	}()
+
+	c, err := l.Accept(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for wc, err := range c.RecvCQ.Completions(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		b := pool.Block(wc.WRID)
+		if wc.Err() == nil {
+			fmt.Printf("%s\n", b.Bytes()[:wc.ByteLen])
+			if err := receive(c); err != nil {
+				log.Fatal(err)
+			}
+		}
+		b.Release()
+		if wc.Status == ib.WCWRFlushErr && c.Context().Err() != nil {
+			fmt.Println(context.Cause(c.Context()))
+			break
+		}
+	}
+	// Output:
+	// first
+	// second
+	// third
+	// connection: the peer has disconnected (connection reset by peer)
+}
+
+// A server that looks at each request, and answers it with private data of its own.
+func ExampleListener_Request() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	param := func(privateData string) *rdmacm.ConnParam {
+		return &rdmacm.ConnParam{PrivateData: []byte(privateData), ResponderResources: rdmacm.MaxRdAtomic,
+			InitiatorDepth: rdmacm.MaxRdAtomic, RetryCount: 7, RNRRetryCount: 7}
+	}
+	l, err := rdmacm.ListenAddr("127.0.0.1:0", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for range 2 {
+			r, err := l.Request(ctx)
+			if err != nil {
+				log.Fatal(err)
+			}
+			name := string(bytes.TrimRight(r.PrivateData, "\x00"))
+			if name != "Alice" {
+				r.Reject([]byte("you are not Alice"))
+				continue
+			}
+			if _, err := r.Accept(ctx, &rdmacm.Options{Param: param("welcome, " + name)}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}()
+	for _, name := range []string{"Eve", "Alice"} {
+		c, err := rdmacm.Dial(ctx, l.Addr().String(), &rdmacm.Options{Param: param(name)})
+		var rejected *rdmacm.RejectedError
+		switch {
+		case errors.As(err, &rejected):
+			fmt.Printf("rejected: %s\n", bytes.TrimRight(rejected.PrivateData, "\x00"))
+		case err != nil:
+			log.Fatal(err)
+		default:
+			fmt.Printf("accepted: %s\n", bytes.TrimRight(c.PrivateData, "\x00"))
+			c.Close()
+		}
+	}
+	<-served
+	// Output:
+	// rejected: you are not Alice
+	// accepted: welcome, Alice
 }

@@ -31,7 +31,8 @@ func (c *ibConnector) accept(p *ConnParam) error {
 		QPN: qpn, PSN: c.psn, ResponderResources: depth(p.ResponderResources,
 			c.params.MaxDestRdAtomic),
 		InitiatorDepth: depth(p.InitiatorDepth, c.params.MaxRdAtomic), FlowControl: p.FlowControl,
-		RNRRetryCount: p.RNRRetryCount, SRQ: srq, PrivateData: p.PrivateData,
+		RNRRetryCount: p.RNRRetryCount, SRQ: srq, ECE: p.ECE,
+		PrivateData: p.PrivateData,
 	}
 	c.params.MaxDestRdAtomic, c.params.MaxRdAtomic = rep.ResponderResources, rep.InitiatorDepth
 	if err := c.readyQP(); err != nil {

@@ -101,7 +101,8 @@ func (c *ibConnector) connect(p *ConnParam) error {
 		ResponderResources: depth(p.ResponderResources, MaxRdAtomic),
 		InitiatorDepth:     depth(p.InitiatorDepth, MaxRdAtomic), FlowControl: p.FlowControl,
 		RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount, SRQ: srq, TrafficClass: c.tos,
-		FlowLabel: uint32(random()) & (1<<20 - 1), PrivateData: private, ACKTimeout: c.ackCode,
+		ECE: p.ECE, FlowLabel: uint32(random()) & (1<<20 - 1),
+		PrivateData: private, ACKTimeout: c.ackCode,
 	}
 	return c.start(func(a *ibcm.Agent, now monotime.Time) (ibcm.ConnID, error) {
 		return a.Connect(now, req)

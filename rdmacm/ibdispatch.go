@@ -43,7 +43,7 @@ func (b *ibManager) dispatch(ev ibcm.Event) {
 		c.setWill()
 		c.raise(Event{Type: Established, PrivateData: ev.PrivateData})
 	case ibcm.EventRejected:
-		c.over(Event{Type: Rejected, Err: &RejectedError{ev.Reason, ev.PrivateData},
+		c.over(Event{Type: Rejected, Err: &RejectedError{ev.Reason, ev.PrivateData, c.peer},
 			PrivateData: ev.PrivateData})
 	case ibcm.EventUnreachable:
 		c.over(Event{Type: Unreachable,
@@ -137,7 +137,7 @@ func connParam(p *ibcm.Params) ConnParam {
 	return ConnParam{
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		FlowControl: p.FlowControl, RetryCount: p.RetryCount, RNRRetryCount: p.RNRRetryCount,
-		SRQ: p.SRQ, QPN: p.RemoteQPN,
+		SRQ: p.SRQ, QPN: p.RemoteQPN, ECE: p.ECE,
 	}
 }
 

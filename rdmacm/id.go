@@ -39,6 +39,7 @@ type ID struct {
 	afOnly     bool
 	noCRC      bool // of iWARP streams
 	joined     []*membership
+	gone       func() // of a Conn: called at Disconnected, before its receives are flushed
 }
 
 // state is the progress of an ID.
@@ -205,8 +206,20 @@ func (id *ID) raise(ev Event) {
 	if id.state == stRequested {
 		return
 	}
+	if ev.Type == Disconnected && id.gone != nil {
+		id.gone()
+		_ = id.failQP() // it may be gone; the event counts
+	}
 	ev.ID = id
 	id.ch.put(&ev)
+}
+
+// onDisconnect makes the peer's end of the connection that of the queue pair. It calls f, which
+// must not call the ID, and flushes work requests before the Disconnected event.
+func (id *ID) onDisconnect(f func()) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	id.gone = f
 }
 
 // over raises the event that ends an attempt to connect. A request stays a request: its Accept

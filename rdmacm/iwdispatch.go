@@ -28,7 +28,7 @@ func (c *iwConnector) dispatch(s *iwStream, ev iwcm.Event) {
 			c.streamGone()
 		}
 	case iwcm.EventRejected:
-		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.PrivateData},
+		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.PrivateData, c.peer},
 			PrivateData: ev.PrivateData})
 	case iwcm.EventFailed:
 		c.over(c.failure(ev.Fault))
@@ -82,7 +82,7 @@ func (c *iwConnector) replied(ev iwcm.Event) {
 func (c *iwConnector) failure(f iwcm.Fault) Event {
 	switch f {
 	case iwcm.FaultRefused:
-		return Event{Type: Rejected, Err: &RejectedError{Reason: RejectNoListener}}
+		return Event{Type: Rejected, Err: &RejectedError{Reason: RejectNoListener, Peer: c.peer}}
 	case iwcm.FaultReset:
 		return Event{Type: Rejected,
 			Err: fail(syscall.ECONNRESET, "Connect", "%v has closed the stream", c.peer)}

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync/atomic"
+	"syscall"
 )
 
 // Listener takes connections for a port.
@@ -46,26 +48,79 @@ func (l *Listener) Addr() netip.AddrPort { return l.ID.LocalAddr() }
 // may be called from several goroutines.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	for {
-		ev, err := l.ch.Get(ctx)
+		r, err := l.Request(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if ev.Type != ConnectRequest {
-			continue
-		}
-		c := &Conn{ID: ev.ID, PrivateData: ev.PrivateData, Peer: ev.Conn, ch: NewEventChannel()}
-		err = c.accept(ctx, &l.opts)
-		if err == nil {
-			return c, nil
-		}
-		if err = errors.Join(err, c.Close()); ctx.Err() != nil || !errors.Is(err, errGone) {
-			return nil, err
+		c, err := r.Accept(ctx, nil)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, errGone) {
+			return c, err
 		}
 	}
 }
 
+// Request waits for the next request: for a program that looks at it, or answers each with private
+// data of its own, before it accepts. It may be called from several goroutines.
+func (l *Listener) Request(ctx context.Context) (*Request, error) {
+	for {
+		ev, err := l.ch.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if ev.Type == ConnectRequest {
+			return &Request{PrivateData: ev.PrivateData, Peer: ev.Conn, id: ev.ID,
+				opts: &l.opts}, nil
+		}
+	}
+}
+
+// Request is a peer's request to connect. Each is to be accepted or rejected, once; the peer waits
+// some seconds for that.
+type Request struct {
+	PrivateData []byte    // the peer's, padded with zeros
+	Peer        ConnParam // the peer's parameters
+
+	id       *ID
+	opts     *Options
+	answered atomic.Bool
+}
+
+// PeerAddr returns the address and port of the peer.
+func (r *Request) PeerAddr() netip.AddrPort { return r.id.PeerAddr() }
+
+// Accept accepts the request and returns when data may flow. Options are the listener's where o is
+// nil; only its PD, QP, Param and Prepare count.
+//
+// Errors: EINVAL if the request was answered before; ECONNABORTED if the peer has given up; that of
+// ctx; those of the queue pair's creation and of Prepare. The request is rejected then.
+func (r *Request) Accept(ctx context.Context, o *Options) (*Conn, error) {
+	if r.answered.Swap(true) {
+		return nil, errAnswered()
+	}
+	if o == nil {
+		o = r.opts
+	}
+	c := newConn(r.id, NewEventChannel())
+	c.PrivateData, c.Peer = r.PrivateData, r.Peer
+	if err := c.accept(ctx, o); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Reject refuses the request. The peer's Dial fails with a *RejectedError, which has the private
+// data.
+func (r *Request) Reject(privateData []byte) error {
+	if r.answered.Swap(true) {
+		return errAnswered()
+	}
+	return errors.Join(r.id.Reject(privateData), r.id.Destroy())
+}
+
+func errAnswered() error { return invalid("request", "was accepted or rejected before") }
+
 // errGone marks a request whose peer has gone.
-var errGone = errors.New("the peer has given up")
+var errGone error = fail(syscall.ECONNABORTED, "request", "the peer has given up")
 
 func (c *Conn) accept(ctx context.Context, o *Options) error {
 	if err := c.ID.Migrate(c.ch); err != nil {

@@ -46,10 +46,10 @@ type manager struct {
 	serveMu sync.Mutex // held by the thread in serve
 
 	mu      sync.Mutex
-	ids     map[*ID]struct{} // guarded by mu; those that are not destroyed
-	removed []string         // guarded by mu; interfaces that went away, for the goroutine
-	refs    int              // guarded by mu; identifiers that are not destroyed
-	ended   bool             // guarded by mu; no identifier may join any more
+	ids     map[*ID]struct{}         // guarded by mu; those that are not destroyed
+	changed []engine.InterfaceChange // guarded by mu; of deviceEvents, for the goroutine
+	refs    int                      // guarded by mu; identifiers that are not destroyed
+	ended   bool                     // guarded by mu; no identifier may join any more
 	// guarded by mu; link-local addresses as the system wants them
 	zoned map[netip.Addr]netip.Addr
 	found map[portKey]localAddr // guarded by mu; where addresses were found last
@@ -218,15 +218,15 @@ func (m *manager) turn(mayEnd bool) (more, ended bool) {
 		m.due.Store(false)
 		next, busy := m.serve(monotime.Now())
 		m.mu.Lock()
-		removed := m.removed
-		m.removed = nil
+		changed := m.changed
+		m.changed = nil
 		idle := !busy && m.idleLocked()
 		m.mu.Unlock()
 		if idle && mayEnd && m.end() {
 			return false, true
 		}
-		for _, netdev := range removed {
-			m.deviceRemoved(netdev)
+		for _, change := range changed {
+			m.deviceChanged(change)
 		}
 		if !busy { // else identifiers have answered
 			m.next.Store(int64(next))

@@ -39,3 +39,28 @@ func TestDeviceRemoval(t *testing.T) {
 	}
 	check(t, bound.Destroy())
 }
+
+// TestAddrChange gives an interface another hardware address: identifiers that are bound to it are
+// notified once for each change, and go on.
+func TestAddrChange(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	n.AddWire("d0", "d1")
+	n.Add("d0", "192.0.2.1/24")
+	n.Add("d1", "198.51.100.1/24")
+	n.Up("d1", "d0", "lo")
+
+	p := newFabric(t).process(1)
+	bound, other := p.newID(TCP), p.newID(TCP)
+	check(t, bound.BindAddr(netip.MustParseAddrPort("192.0.2.1:7")))
+	check(t, other.BindAddr(netip.MustParseAddrPort("198.51.100.1:7")))
+	for _, mac := range []string{"02:00:00:00:00:01", "02:00:00:00:00:02"} {
+		n.SetMAC("d0", mac)
+		bound.want(AddrChange)
+	}
+	n.Delete("d0") // and with it d1
+	bound.want(DeviceRemoval)
+	other.want(DeviceRemoval) // and nothing before
+}

@@ -102,11 +102,12 @@ func (c *trpConnector) happened(ev trp.Event) {
 			c.streamGone()
 		}
 	case trp.EventRejected:
-		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.Setup.PrivateData},
-			PrivateData: ev.Setup.PrivateData})
+		c.over(Event{Type: Rejected, Err: &RejectedError{RejectConsumer, ev.Setup.PrivateData,
+			c.peer}, PrivateData: ev.Setup.PrivateData})
 	case trp.EventUnreachable:
 		if ev.Reason == trp.Refused {
-			c.over(Event{Type: Rejected, Err: &RejectedError{Reason: RejectNoListener}})
+			c.over(Event{Type: Rejected,
+				Err: &RejectedError{Reason: RejectNoListener, Peer: c.peer}})
 			return
 		}
 		c.over(Event{Type: Unreachable,

@@ -20,12 +20,13 @@ func Devices() ([]DeviceInfo, error) { return device.All() }
 type Context core.Context
 
 // Open opens a device by name. With an empty name it opens the first RoCEv2 device whose port is
-// active. All contexts of a process share its sockets. Options that concern the sockets hold for
-// the process, and must be given to the first Open.
+// active. All contexts of a process share its sockets, so options hold for the process. The first
+// Open sets them. A later one may have none, or some of the same.
 //
 // Errors: ENODEV if there is no such device; EINVAL if the device cannot inject the faults asked
-// for; EBUSY if another process has this end of an NTB link; EADDRINUSE if another user, or the
-// kernel's own RoCE driver, holds UDP port 4791.
+// for; EBUSY if an option, which the error names, differs from the first Open's, or if another
+// process has this end of an NTB link; EADDRINUSE if another user, or the kernel's own RoCE driver,
+// holds UDP port 4791.
 func Open(name string, opts ...Option) (*Context, error) {
 	var given *options
 	if len(opts) > 0 {

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"context"
+	"iter"
 
 	"verbena/ib"
 	"verbena/internal/core"
@@ -13,7 +14,7 @@ import (
 type CQ core.CQ
 
 // CreateCQ creates a queue for depth completions: ibv_create_cq(3). Events that RequestNotify
-// asks for go to channel, which may be nil.
+// asks for go to channel. With nil the queue has none, and goroutines may block in its Wait.
 func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 	v, err := (*core.Context)(c).CreateCQ(depth, (*core.CompChannel)(channel))
 	return (*CQ)(v), err
@@ -22,8 +23,49 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 // Poll moves up to len(wc) completions into wc and returns their number: ibv_poll_cq(3). It
 // never blocks and does not allocate. If it finds no completion it reads the network once.
 //
-// Errors: ENOMEM after an overrun, which has lost completions.
+// Errors: ENOMEM after an overrun, which has lost completions; EINVAL once the queue is destroyed,
+// EBADF once its context is closed.
 func (q *CQ) Poll(wc []ib.WC) (int, error) { return (*core.CQ)(q).Poll(wc) }
+
+// Wait is Poll, and blocks while the queue is empty: it returns at least one completion, or an
+// error. Any number of goroutines may wait for one queue, which was created without a channel.
+//
+// Errors: those of Poll; EINVAL if the queue has a channel; that of ctx if ctx ends first. While
+// there are completions Wait returns them, even if ctx has ended.
+func (q *CQ) Wait(ctx context.Context, wc []ib.WC) (int, error) {
+	return (*core.CQ)(q).Wait(ctx, wc)
+}
+
+// Completions returns an iterator over the queue's completions, failed ones too, which blocks
+// while there is none. It ends behind the first error of Wait, that of ctx among others. A loop
+// that breaks leaves the completions that it has not seen in the queue.
+func (q *CQ) Completions(ctx context.Context) iter.Seq2[ib.WC, error] {
+	return func(yield func(ib.WC, error) bool) {
+		wc := make([]ib.WC, 1)
+		for {
+			if _, err := q.Wait(ctx, wc); err != nil {
+				yield(ib.WC{}, err)
+				return
+			}
+			if !yield(wc[0], nil) {
+				return
+			}
+		}
+	}
+}
+
+// Batches returns an iterator like that of Completions. It yields as many completions at once as
+// there are, up to len(wc). They are a part of wc, which the next batch overwrites.
+func (q *CQ) Batches(ctx context.Context, wc []ib.WC) iter.Seq2[[]ib.WC, error] {
+	return func(yield func([]ib.WC, error) bool) {
+		for {
+			n, err := q.Wait(ctx, wc)
+			if !yield(wc[:n], err) || err != nil {
+				return
+			}
+		}
+	}
+}
 
 // CreateTimedCQ creates a queue that keeps the time of each completion, which PollTimed returns:
 // ibv_create_cq_ex(3) with completion timestamps. The clock is read for each completion.

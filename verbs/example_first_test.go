@@ -27,7 +27,7 @@ func ExampleDevices() {
 	// trp true
 }
 
-// Options are those of the process, and belong to its first Open.
+// Options hold for the process. Its first Open sets them.
 func ExampleOpen() {
 	dir := must(os.MkdirTemp("", "capture"))
 	defer os.RemoveAll(dir)

@@ -6,7 +6,7 @@ import (
 	"verbena/internal/core"
 )
 
-// Option configures the process's devices at the first Open.
+// Option configures the process's devices: see Open.
 type Option func(*options)
 
 type options = core.Options
@@ -32,6 +32,14 @@ func WithoutLocalPath() Option { return func(o *options) { o.NoLocal = true } }
 // WithCongestionControl chooses the congestion control of RC queue pairs over RoCE:
 // "delivery-rate", the default, or "dcqcn", the algorithm of RoCE adapters.
 func WithCongestionControl(name string) Option { return func(o *options) { o.Congestion = name } }
+
+// WithXDP sends and receives RoCE packets of interfaces past the kernel's IP stack (AF_XDP): a list
+// such as "eth0" or "eth0:4,eth1". The number is that of the queues, 1 by default. Packets to
+// neighbours that the kernel has yet to find go through UDP sockets. With WithFaults or WithCapture
+// all packets do.
+//
+// The process that keeps port 4791 needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, this one nothing.
+func WithXDP(interfaces string) Option { return func(o *options) { o.XDP = interfaces } }
 
 // WithoutSharing reserves UDP port 4791 for this process alone.
 func WithoutSharing() Option { return func(o *options) { o.Solo = true } }

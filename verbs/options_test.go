@@ -3,6 +3,7 @@
 package verbs_test
 
 import (
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,29 @@ func TestWithCongestionControl(t *testing.T) {
 	}
 	for _, name := range []string{"delivery-rate", "dcqcn"} {
 		c, err := verbs.Open(loopback.Device(t), verbs.WithCongestionControl(name))
+		check(t, err)
+		check(t, c.Close())
+	}
+}
+
+// A later Open has the options of the first, or some of them. Another is refused by its name.
+func TestOptionsOfALaterOpen(t *testing.T) {
+	dev, path := loopback.Device(t), filepath.Join(t.TempDir(), "all.pcapng")
+	first, err := verbs.Open(dev, verbs.WithFaults("loss=1%"), verbs.WithCapture(path), verbs.WithoutSharing())
+	check(t, err)
+	defer first.Close()
+	for name, o := range map[string]verbs.Option{
+		"faults":     verbs.WithFaults("loss=2%"),
+		"capture":    verbs.WithCapture(path + "2"),
+		"local path": verbs.WithoutLocalPath(),
+		"congestion": verbs.WithCongestionControl("dcqcn"),
+		"xdp":        verbs.WithXDP("eth0"),
+	} {
+		_, err := verbs.Open(dev, o)
+		wantError(t, err, syscall.EBUSY, name)
+	}
+	for _, same := range [][]verbs.Option{nil, {verbs.WithCongestionControl("delivery-rate")}, {verbs.WithFaults("loss=1%")}, {verbs.WithoutSharing(), verbs.WithCapture(path)}} {
+		c, err := verbs.Open(dev, same...)
 		check(t, err)
 		check(t, c.Close())
 	}

@@ -136,7 +136,7 @@ func TestCreateRefuses(t *testing.T) {
 	_, err = verbs.Open("roce_nowhere0")
 	wantError(t, err, syscall.ENODEV, `device "roce_nowhere0"`)
 	_, err = verbs.Open("", verbs.WithoutSharing())
-	wantError(t, err, syscall.EBUSY, "options")
+	wantError(t, err, syscall.EBUSY, "sharing")
 
 	check(t, srq.Destroy())
 	check(t, foreign.Destroy())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that check whether a file may be used, and calls that read links. */
+/* Calls that check whether a file may be used, that read links, and that change the directory. */
 #include "next.h"
 #include "path.h"
 
@@ -29,6 +29,17 @@ EXPORT int faccessat(int dir, const char *path, int mode, int flags)
 	if (!next_faccessat() || redirect(&path, &r))
 		return -1;
 	return next_faccessat()(dir, path, mode, flags);
+}
+
+/* Scripts list a directory so: ibstatus. */
+NEXT(chdir, int(const char *))
+EXPORT int chdir(const char *path)
+{
+	struct redirected r;
+
+	if (!next_chdir() || redirect(&path, &r))
+		return -1;
+	return next_chdir()(path);
 }
 
 NEXT(readlink, ssize_t(const char *, char *, size_t))

@@ -2,6 +2,7 @@
 /* Calls that open a file or a directory. */
 #include "next.h"
 #include "path.h"
+#include "umad.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,10 +30,14 @@
 	{ \
 		struct redirected r; \
 		mode_t mode = MODE(flags, flags); \
+		const char *where = path; \
+		int fd; \
 \
-		if (!next_##name() || redirect(&path, &r)) \
+		if (!next_##name() || redirect(&where, &r)) \
 			return -1; \
-		return next_##name()(path, flags, mode); \
+		if (where == r.path && open_umad(path, flags, &fd)) \
+			return fd; \
+		return next_##name()(where, flags, mode); \
 	}
 
 #define OPENAT(name) \
@@ -41,10 +46,14 @@
 	{ \
 		struct redirected r; \
 		mode_t mode = MODE(flags, flags); \
+		const char *where = path; \
+		int fd; \
 \
-		if (!next_##name() || redirect(&path, &r)) \
+		if (!next_##name() || redirect(&where, &r)) \
 			return -1; \
-		return next_##name()(dir, path, flags, mode); \
+		if (where == r.path && open_umad(path, flags, &fd)) \
+			return fd; \
+		return next_##name()(dir, where, flags, mode); \
 	}
 
 OPEN(open)
@@ -59,10 +68,14 @@ OPENAT(openat64)
 	EXPORT int name(const char *path, int flags) \
 	{ \
 		struct redirected r; \
+		const char *where = path; \
+		int fd; \
 \
-		if (!next_##name() || redirect(&path, &r)) \
+		if (!next_##name() || redirect(&where, &r)) \
 			return -1; \
-		return next_##name()(path, flags); \
+		if (where == r.path && open_umad(path, flags, &fd)) \
+			return fd; \
+		return next_##name()(where, flags); \
 	}
 
 #define OPENAT_2(name) \
@@ -71,10 +84,14 @@ OPENAT(openat64)
 	EXPORT int name(int dir, const char *path, int flags) \
 	{ \
 		struct redirected r; \
+		const char *where = path; \
+		int fd; \
 \
-		if (!next_##name() || redirect(&path, &r)) \
+		if (!next_##name() || redirect(&where, &r)) \
 			return -1; \
-		return next_##name()(dir, path, flags); \
+		if (where == r.path && open_umad(path, flags, &fd)) \
+			return fd; \
+		return next_##name()(dir, where, flags); \
 	}
 
 OPEN_2(__open_2)

@@ -20,6 +20,7 @@ static const char verbs_class[] = "/sys/class/infiniband_verbs";
 static const char *const prefixes[] = {
 	nodes,
 	"/sys/class/infiniband",
+	"/sys/class/infiniband_mad",
 	verbs_class,
 	"/proc/sys/net/rdma_ucm",
 };
@@ -80,9 +81,8 @@ int redirect(const char **path, struct redirected *r)
 	return 0;
 }
 
-int device_node(const char *path)
+int node_number(const char *path, const char *kind)
 {
-	static const char name[] = "/uverbs";
 	const char *digits;
 	char *end;
 	long n;
@@ -90,9 +90,9 @@ int device_node(const char *path)
 	if (!path || strncmp(path, nodes, sizeof nodes - 1) != 0)
 		return -1;
 	path += sizeof nodes - 1;
-	if (strncmp(path, name, sizeof name - 1) != 0)
+	if (strncmp(path, kind, strlen(kind)) != 0)
 		return -1;
-	digits = path + sizeof name - 1;
+	digits = path + strlen(kind);
 	if (*digits < '0' || *digits > '9')
 		return -1;
 	errno = 0;

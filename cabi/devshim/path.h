@@ -26,7 +26,7 @@ struct redirected {
  */
 int redirect(const char **path, struct redirected *r);
 
-/* Returns the N of /dev/infiniband/uverbsN, or -1 for every other path. */
-int device_node(const char *path);
+/* Returns the N of /dev/infiniband/KIND N, where kind is "/uverbs" or "/umad"; otherwise -1. */
+int node_number(const char *path, const char *kind);
 
 #endif

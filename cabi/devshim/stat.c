@@ -10,17 +10,25 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* The device numbers of uverbs nodes in the kernel. */
-#define VERBS_MAJOR 231
+/* The device numbers of the nodes in the kernel: of umad from 0 on, of uverbs from 192 on. */
+#define NODE_MAJOR 231
 #define VERBS_FIRST_MINOR 192
+
+/* Returns the minor number of a node, or -1 for every other path. */
+static int node_minor(const char *path)
+{
+	int verbs = node_number(path, "/uverbs");
+
+	return verbs >= 0 ? VERBS_FIRST_MINOR + verbs : node_number(path, "/umad");
+}
 
 #define AS_DEVICE(path, s) \
 	do { \
-		int node_ = device_node(path); \
+		int minor_ = node_minor(path); \
 \
-		if (node_ >= 0) { \
+		if (minor_ >= 0) { \
 			(s)->st_mode = ((s)->st_mode & ~S_IFMT) | S_IFCHR; \
-			(s)->st_rdev = makedev(VERBS_MAJOR, VERBS_FIRST_MINOR + node_); \
+			(s)->st_rdev = makedev(NODE_MAJOR, minor_); \
 		} \
 	} while (0)
 
@@ -92,16 +100,16 @@ EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct sta
 {
 	struct redirected r;
 	const char *where = path;
-	int node;
+	int minor_;
 
 	if (!next_statx() || redirect(&where, &r))
 		return -1;
 	if (next_statx()(dir, where, flags, mask, s))
 		return -1;
-	if (where == r.path && (node = device_node(path)) >= 0) {
+	if (where == r.path && (minor_ = node_minor(path)) >= 0) {
 		s->stx_mode = (s->stx_mode & ~S_IFMT) | S_IFCHR;
-		s->stx_rdev_major = VERBS_MAJOR;
-		s->stx_rdev_minor = VERBS_FIRST_MINOR + (unsigned)node;
+		s->stx_rdev_major = NODE_MAJOR;
+		s->stx_rdev_minor = (unsigned)minor_;
 	}
 	return 0;
 }

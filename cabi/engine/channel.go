@@ -44,7 +44,10 @@ type channel struct {
 	emptied bool // an event was taken, and was the last one
 
 	armed atomic.Int32 // queues that are to notify
-	alarm engine.Alarm // shows hidden events
+	// the queue that the application is about to poll until it is empty, or nil
+	drains atomic.Pointer[cqEvent]
+	alarm  engine.Alarm // shows hidden events
+	spin   engine.Spin  // of threads that are about to sleep; atomic
 }
 
 // hideTime bounds how long an event is hidden. The background goroutine naps as long beside threads
@@ -100,6 +103,12 @@ func vb_channel_take(h C.vb_handle, how C.enum_vb_take, cookie *C.vb_cookie, kep
 	waits := how&(C.VB_TAKE_WAIT|C.VB_TAKE_WOKEN|C.VB_TAKE_AGAIN) == C.VB_TAKE_WAIT
 	for tries := 0; ; tries++ {
 		e, messages, ok := c.take(waits)
+		if !ok && messages == 0 && waits && tries == 0 {
+			c.spin.Wait(c.engine, func() bool {
+				e, _, ok = c.take(false)
+				return ok
+			})
+		}
 		if ok {
 			*cookie = C.vb_cookie(e)
 			if messages < 0 {
@@ -192,13 +201,16 @@ func (c *channel) endWatchLocked() (watched bool) {
 	return watched
 }
 
-// take returns the next event. If there is none it first reads the packets that have arrived. waits
+// take returns the next event. If none is shown it first reads the packets that have arrived. waits
 // is that of Engine.Collect. messages is the number that it read, -1 if it did not read.
 func (c *channel) take(waits bool) (cookie uint64, messages int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	messages = -1
-	if len(c.pending) == 0 {
+	if c.drains.Load() != nil {
+		c.drains.Store(nil) // the application may sleep
+	}
+	if len(c.pending) == c.hidden {
 		messages = c.collectLocked(waits)
 	}
 	if len(c.pending) == 0 {
@@ -216,10 +228,22 @@ func (c *channel) take(waits bool) (cookie uint64, messages int, ok bool) {
 	return e.cookie, messages, true
 }
 
-// collect reads the packets that have arrived. waits is that of Engine.Collect.
+// shows reports whether there is an event that is not hidden.
+func (c *channel) shows() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pending) > c.hidden
+}
+
+// collect reads the packets that have arrived, and shows all events, also the next. waits is that
+// of Engine.Collect.
 func (c *channel) collect(waits bool) {
 	c.mu.Lock()
+	c.drains.Store(nil)
 	c.collectLocked(waits)
+	for _, e := range c.pending {
+		e.unhideLocked()
+	}
 	c.showLocked()
 	c.mu.Unlock()
 }
@@ -260,6 +284,18 @@ func (c *channel) showLocked() {
 	}
 }
 
+// polled notes whether the application polls the queue until it is empty, before it sleeps. Until
+// it has done so an event of the queue is hidden.
+func (e *cqEvent) polled(next bool) {
+	d := &e.channel.drains
+	switch {
+	case next:
+		d.Store(e)
+	case d.Load() != nil:
+		d.Store(nil)
+	}
+}
+
 // put adds one event.
 func (e *cqEvent) put() {
 	c := e.channel
@@ -268,6 +304,9 @@ func (e *cqEvent) put() {
 		e.unhideLocked()
 		if e.count++; e.count == 1 {
 			c.pending = append(c.pending, e)
+			if c.drains.Load() == e {
+				e.hideLocked(0)
+			}
 		}
 		c.showLocked()
 	}

@@ -54,19 +54,19 @@ func (o *cmID) listen(backlog C.int) error {
 	return o.rdma.Listen(int(backlog))
 }
 
-func (o *cmID) connect(param *C.struct_rdma_conn_param) error {
+func (o *cmID) connect(param *C.struct_rdma_conn_param, ece *C.struct_ibv_ece) error {
 	p, err := connParam(param)
 	if err != nil {
 		return err
 	}
-	p.QPType = o.driven()
+	p.QPType, p.ECE = o.driven(), eceOf(ece)
 	if err = o.lend(p.QPN); err != nil {
 		return err
 	}
 	return o.rdma.Connect(&p)
 }
 
-func (o *cmID) accept(param *C.struct_rdma_conn_param) error {
+func (o *cmID) accept(param *C.struct_rdma_conn_param, ece *C.struct_ibv_ece) error {
 	p, err := connParam(param)
 	if err == nil {
 		err = o.lend(p.QPN)
@@ -74,7 +74,12 @@ func (o *cmID) accept(param *C.struct_rdma_conn_param) error {
 	if err != nil {
 		return err
 	}
+	p.ECE = eceOf(ece)
 	return o.tooLate(o.rdma.Accept(&p))
+}
+
+func eceOf(e *C.struct_ibv_ece) ib.ECE {
+	return ib.ECE{VendorID: uint32(e.vendor_id), Options: uint32(e.options)}
 }
 
 // tooLate returns the errno of the kernel for an answer to a request whose peer has given up:

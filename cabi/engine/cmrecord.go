@@ -99,6 +99,8 @@ func (o *cmID) write(ev *rdmacm.Event) {
 		p.retry_count = C.uint8_t(ev.Conn.RetryCount)
 		p.rnr_retry_count = C.uint8_t(ev.Conn.RNRRetryCount)
 		p.qp_num = C.uint32_t(ev.Conn.QPN)
+		e.ece.vendor_id = C.uint32_t(ev.Conn.ECE.VendorID)
+		e.ece.options = C.uint32_t(ev.Conn.ECE.Options)
 	}
 	o.channel.put(r)
 }

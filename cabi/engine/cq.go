@@ -82,10 +82,13 @@ func (o *cqObject) resize(depth C.int, slots *C.struct_vb_wc, mask C.uint64_t) e
 	return o.verbs.ResizeIn(int(depth), slotsOf(slots, mask), times)
 }
 
-func (o *cqObject) arm(solicitedOnly, watch C.int) error {
+func (o *cqObject) arm(solicitedOnly C.int, how C.enum_vb_arm) error {
 	o.habit.arms()
+	if o.event != nil {
+		o.event.polled(how == C.VB_ARM_POLLS)
+	}
 	err := o.verbs.RequestNotify(solicitedOnly != 0)
-	if err == nil && watch != 0 {
+	if err == nil && how == C.VB_ARM_SLEEPS {
 		o.event.channel.watch(o.ctx.engine.BeginWatchEarly)
 	}
 	return err
@@ -107,10 +110,17 @@ const sleepReads = 4
 // there are fewer it may wait after that, unless it is known to poll until there are none.
 func (o *cqObject) sleep(most int) (found bool) {
 	c := o.event.channel
+	o.event.polled(false)
 	o.habit.polls()
 	c.engine.Flush() // what the application has left to send
 	for n := 0; ; n++ {
-		have := o.read(most)
+		have := o.read(most, true)
+		if have == 0 && n == 0 {
+			c.spin.Wait(c.engine, func() bool {
+				have = o.read(most, false)
+				return have > 0 || c.shows()
+			})
+		}
 		if have > 0 && o.habit.found(have, most) {
 			return true
 		}
@@ -129,16 +139,17 @@ func (o *cqObject) sleep(most int) (found bool) {
 }
 
 // read reads the packets that have arrived, and returns the number of completions. If the
-// application can poll them all at once, the descriptor does not show their event yet.
-func (o *cqObject) read(most int) (have int) {
+// application can poll them all at once, the descriptor does not show their event yet. waits is
+// that of Engine.Collect.
+func (o *cqObject) read(most int, waits bool) (have int) {
 	e, c := o.event, o.event.channel
 	c.mu.Lock()
 	since := e.hidden
 	shown := e.count > 0 && since == 0
 	c.taking++
-	c.collectLocked(true)
+	c.collectLocked(waits)
 	have = o.verbs.Len()
-	if have > 0 && e.count == 1 && !shown {
+	if e.count == 1 && !shown && (have > 0 || since != 0) {
 		e.hideLocked(since)
 		c.mu.Unlock()
 		all := o.verbs.AwaitNext(most)

@@ -39,7 +39,8 @@ type environment struct {
 	noLocal bool   // VERBENA_LOCAL=off: as verbs.WithoutLocalPath
 	// VERBENA_CONGESTION: as verbs.WithCongestionControl
 	congestion string
-	debug      bool // VERBENA_DEBUG=1: the reason of each failed call goes to stderr
+	xdp        string // VERBENA_XDP: as verbs.WithXDP
+	debug      bool   // VERBENA_DEBUG=1: the reason of each failed call goes to stderr
 }
 
 var env = sync.OnceValue(func() environment {
@@ -48,16 +49,19 @@ var env = sync.OnceValue(func() environment {
 		capture:    strings.ReplaceAll(getenv("VERBENA_PCAP"), "%p", strconv.Itoa(os.Getpid())),
 		noLocal:    getenv("VERBENA_LOCAL") == "off",
 		congestion: getenv("VERBENA_CONGESTION"),
+		xdp:        getenv("VERBENA_XDP"),
 		debug:      getenv("VERBENA_DEBUG") == "1",
 	}
 })
 
 // options returns the options for the first context of the process, or nil for none.
 func (e environment) options() *core.Options {
-	if e.faults == "" && e.capture == "" && !e.noLocal && e.congestion == "" {
+	if e.faults == "" && e.capture == "" && !e.noLocal && e.congestion == "" &&
+		e.xdp == "" {
 		return nil
 	}
-	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal, Congestion: e.congestion}
+	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal, Congestion: e.congestion,
+		XDP: e.xdp}
 	if e.capture != "" {
 		o.Capture = capture().Open
 	}
@@ -73,6 +77,8 @@ func ofVariable(err error) error {
 		return misconfigured{fmt.Errorf("VERBENA_FAULTS: %w", err)}
 	case option.Arg == "congestion":
 		return misconfigured{fmt.Errorf("VERBENA_CONGESTION: %w", err)}
+	case option.Arg == "xdp":
+		return misconfigured{fmt.Errorf("VERBENA_XDP: %w", err)}
 	case option.Arg == "capture" && errors.Is(err, syscall.EINVAL): // the kind of device has none
 		return misconfigured{fmt.Errorf("VERBENA_PCAP: %w", err)}
 	case option.Arg == "capture":

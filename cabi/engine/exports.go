@@ -8,6 +8,7 @@ package main
 
 // #include "engine.h"
 // typedef const char const_char;
+// typedef const struct ibv_ece const_ibv_ece;
 // typedef const union ibv_gid const_ibv_gid;
 // typedef const struct rdma_conn_param const_rdma_conn_param;
 // typedef const struct sockaddr const_sockaddr;
@@ -20,6 +21,18 @@ import "unsafe"
 func vb_links(list *C.struct_vb_link, first C.uint32_t, max C.uint32_t, count *C.uint32_t) C.int {
 	ensureStack()
 	return C.int(errnoOf("ibv_get_device_list", links(list, first, max, count)))
+}
+
+//export vb_umad_open
+func vb_umad_open(device *C.const_char, fd C.int, peer C.int) C.int {
+	ensureStack()
+	return C.int(errnoOf("open", umadOpen((*C.char)(device), fd, peer)))
+}
+
+//export vb_umad_ioctl
+func vb_umad_ioctl(fd C.int, request C.uint64_t, arg unsafe.Pointer) C.int {
+	ensureStack()
+	return C.int(errnoOf("ioctl", umadIoctl(fd, request, arg)))
 }
 
 //export vb_ctx_open
@@ -173,9 +186,9 @@ func vb_cq_resize(cq C.vb_handle, depth C.int, slots *C.struct_vb_wc, mask C.uin
 }
 
 //export vb_cq_arm
-func vb_cq_arm(cq C.vb_handle, solicitedOnly C.int, watch C.int) C.int {
+func vb_cq_arm(cq C.vb_handle, solicitedOnly C.int, how C.enum_vb_arm) C.int {
 	if o := cqs.get(handle(cq)); o != nil {
-		return C.int(errnoOf("ibv_req_notify_cq", o.arm(solicitedOnly, watch)))
+		return C.int(errnoOf("ibv_req_notify_cq", o.arm(solicitedOnly, how)))
 	}
 	return C.int(errnoOf("ibv_req_notify_cq", cqs.none()))
 }
@@ -218,6 +231,54 @@ func vb_srq_destroy(srq C.vb_handle) C.int {
 	return C.int(errnoOf("ibv_destroy_srq", srqs.none()))
 }
 
+//export vb_cntr_create
+func vb_cntr_create(ctx C.vb_handle, cntrType C.uint32_t, cntr *C.vb_handle) C.int {
+	if o := contexts.get(handle(ctx)); o != nil {
+		return C.int(errnoOf("ibv_create_comp_cntr", o.cntrCreate(cntrType, cntr)))
+	}
+	return C.int(errnoOf("ibv_create_comp_cntr", contexts.none()))
+}
+
+//export vb_cntr_destroy
+func vb_cntr_destroy(cntr C.vb_handle) C.int {
+	if o := compCntrs.get(handle(cntr)); o != nil {
+		return C.int(errnoOf("ibv_destroy_comp_cntr", compCntrs.end(handle(cntr), o.destroy())))
+	}
+	return C.int(errnoOf("ibv_destroy_comp_cntr", compCntrs.none()))
+}
+
+//export vb_cntr_read
+func vb_cntr_read(cntr C.vb_handle, failed C.int, value *C.uint64_t) C.int {
+	if o := compCntrs.get(handle(cntr)); o != nil {
+		return C.int(errnoOf("ibv_read_comp_cntr", o.read(failed, value)))
+	}
+	return C.int(errnoOf("ibv_read_comp_cntr", compCntrs.none()))
+}
+
+//export vb_cntr_set
+func vb_cntr_set(cntr C.vb_handle, failed C.int, value C.uint64_t) C.int {
+	if o := compCntrs.get(handle(cntr)); o != nil {
+		return C.int(errnoOf("ibv_set_comp_cntr", o.set(failed, value)))
+	}
+	return C.int(errnoOf("ibv_set_comp_cntr", compCntrs.none()))
+}
+
+//export vb_cntr_inc
+func vb_cntr_inc(cntr C.vb_handle, failed C.int, amount C.uint64_t) C.int {
+	if o := compCntrs.get(handle(cntr)); o != nil {
+		return C.int(errnoOf("ibv_inc_comp_cntr", o.inc(failed, amount)))
+	}
+	return C.int(errnoOf("ibv_inc_comp_cntr", compCntrs.none()))
+}
+
+//export vb_qp_attach_cntr
+func vb_qp_attach_cntr(qp C.vb_handle, cntr C.vb_handle, ops C.uint32_t) C.int {
+	if o := qps.get(handle(qp)); o != nil {
+		return C.int(errnoOf("ibv_qp_attach_comp_cntr", o.attachCntr(cntr, ops)))
+	}
+	return C.int(errnoOf("ibv_qp_attach_comp_cntr", qps.none()))
+}
+
 //export vb_qp_create
 func vb_qp_create(init *C.struct_vb_qp_init, qp *C.vb_handle, qpNum *C.uint32_t) C.int {
 	ensureStack()
@@ -238,6 +299,14 @@ func vb_qp_modify(qp C.vb_handle, attr *C.struct_ibv_qp_attr, mask C.int) C.int 
 		return C.int(errnoOf("ibv_modify_qp", o.modify(attr, mask)))
 	}
 	return C.int(errnoOf("ibv_modify_qp", qps.none()))
+}
+
+//export vb_qp_limit_rate
+func vb_qp_limit_rate(qp C.vb_handle, attr *C.struct_ibv_qp_rate_limit_attr) C.int {
+	if o := qps.get(handle(qp)); o != nil {
+		return C.int(errnoOf("ibv_modify_qp_rate_limit", o.limitRate(attr)))
+	}
+	return C.int(errnoOf("ibv_modify_qp_rate_limit", qps.none()))
 }
 
 //export vb_qp_query
@@ -399,17 +468,17 @@ func vb_cm_listen(id C.vb_handle, backlog C.int) C.int {
 }
 
 //export vb_cm_connect
-func vb_cm_connect(id C.vb_handle, param *C.const_rdma_conn_param) C.int {
+func vb_cm_connect(id C.vb_handle, param *C.const_rdma_conn_param, ece *C.const_ibv_ece) C.int {
 	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_connect", o.connect((*C.struct_rdma_conn_param)(param))))
+		return C.int(errnoOf("rdma_connect", o.connect((*C.struct_rdma_conn_param)(param), (*C.struct_ibv_ece)(ece))))
 	}
 	return C.int(errnoOf("rdma_connect", cmIDs.none()))
 }
 
 //export vb_cm_accept
-func vb_cm_accept(id C.vb_handle, param *C.const_rdma_conn_param) C.int {
+func vb_cm_accept(id C.vb_handle, param *C.const_rdma_conn_param, ece *C.const_ibv_ece) C.int {
 	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_accept", o.accept((*C.struct_rdma_conn_param)(param))))
+		return C.int(errnoOf("rdma_accept", o.accept((*C.struct_rdma_conn_param)(param), (*C.struct_ibv_ece)(ece))))
 	}
 	return C.int(errnoOf("rdma_accept", cmIDs.none()))
 }

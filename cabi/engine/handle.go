@@ -39,6 +39,7 @@ const (
 	kindChannel
 	kindCMChannel
 	kindCMID
+	kindCompCntr
 )
 
 func (k kind) String() string {
@@ -46,6 +47,7 @@ func (k kind) String() string {
 		kindContext: "context", kindPD: "PD", kindXRCD: "XRCD", kindMR: "MR", kindMW: "MW",
 		kindCQ: "CQ", kindSRQ: "SRQ", kindQP: "QP", kindAH: "AH",
 		kindChannel: "completion channel", kindCMChannel: "event channel", kindCMID: "identifier",
+		kindCompCntr: "completion counter",
 	}[k]
 }
 

@@ -36,6 +36,7 @@ func leave() {
 	if env().capture != "" {
 		errnoOf("capture", core.FlushCapture())
 	}
+	core.Retire() // last: it may wait for another process
 }
 
 var flushing sync.Once

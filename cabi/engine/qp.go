@@ -96,6 +96,12 @@ func (o *qpObject) modify(attr *C.struct_ibv_qp_attr, mask C.int) error {
 	return o.verbs.Modify(&a, m)
 }
 
+func (o *qpObject) limitRate(attr *C.struct_ibv_qp_rate_limit_attr) error {
+	return o.verbs.Modify(&ib.QPAttr{RateLimit: uint32(attr.rate_limit),
+		RateBurst: uint32(attr.max_burst_sz), RatePacket: uint16(attr.typical_pkt_sz)},
+		ib.QPRateLimit)
+}
+
 func (o *qpObject) query(attr *C.struct_ibv_qp_attr, init *C.struct_ibv_qp_init_attr) error {
 	a, i := o.verbs.Query()
 	putQPAttr(attr, &a)

@@ -50,6 +50,7 @@ struct vb_kind {
 	uint64_t max_dm_size;
 	uint64_t hca_core_clock;
 	uint64_t completion_timestamp_mask;
+	struct ibv_packet_pacing_caps packet_pacing_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -80,6 +81,9 @@ static const struct vb_kind vb_kinds[] = {
 		fmt.Fprintf(&b, "\t\t.max_dm_size = %d,\n\t\t.hca_core_clock = %d,\n"+
 			"\t\t.completion_timestamp_mask = %#xULL,\n", a.MaxDMSize, a.HCACoreClock,
 			a.CompletionTimestampMask)
+		pacing := a.PacketPacing
+		fmt.Fprintf(&b, "\t\t.packet_pacing_caps = {%d, %du, %#x},\n", pacing.Min, pacing.Max,
+			uint32(pacing.Types))
 		deviceAttr(&b, a)
 		portAttr(&b, d.PortAttr())
 		b.WriteString("\t},\n")
@@ -92,8 +96,12 @@ static const struct vb_kind vb_kinds[] = {
 /* The number of entries of the longest GID table. */
 #define VB_GIDS %d
 
+/* Completion counters, and the operations that they count. */
+#define VB_COMP_CNTRS %d
+#define VB_COMP_CNTR_OPS %#x
+
 #endif
-`, most)
+`, most, device.CompCntrCaps.MaxCounters, uint32(device.CompCntrCaps.Ops))
 	return b.Bytes()
 }
 

@@ -134,6 +134,13 @@ struct vb_board {
 	} at[];
 };
 
+/* The next step of the application after ibv_req_notify_cq. */
+enum vb_arm {
+	VB_ARM_ONLY,   /* unknown */
+	VB_ARM_SLEEPS, /* it may poll the channel's descriptor, as after cq_sleep */
+	VB_ARM_POLLS,  /* it polls until it finds nothing, and then cq_sleep is called */
+};
+
 /* The next step of a thread that finds no event in a completion channel. */
 enum vb_take {
 	VB_TAKE_SERVE = 0, /* unknown: threads of the engine read from now on */
@@ -209,6 +216,7 @@ struct vb_cm_event {
 	vb_cookie context; /* of cm_join, in MULTICAST_JOIN and _ERROR */
 	uint32_t type;	 /* enum rdma_cm_event_type */
 	int32_t status;	 /* 0, a negative errno, or for REJECTED the reason */
+	struct ibv_ece ece; /* the peer's, in CONNECT_REQUEST and CONNECT_RESPONSE */
 	int is_ud;
 	union {
 		struct rdma_conn_param conn;
@@ -268,6 +276,15 @@ struct vb_engine {
 	 */
 	int (*links)(struct vb_link *list, uint32_t first, uint32_t max,
 		     uint32_t *count); /* ibv_get_device_list */
+
+	/* -- management datagrams -------------------------------------------- */
+
+	/*
+	 * Serves the umad file of a device. The application has fd, a socket, and the engine its
+	 * peer, which it closes, also if the call fails.
+	 */
+	int (*umad_open)(const char *device, int fd, int peer); /* open */
+	int (*umad_ioctl)(int fd, uint64_t request, void *arg); /* ioctl */
 
 	/* -- context, by the device's name ---------------------------------- */
 
@@ -333,8 +350,7 @@ struct vb_engine {
 	/* Moves the ring's completions to slots (mask + 1 of them) and changes the ring. */
 	int (*cq_resize)(vb_handle cq, int depth, struct vb_wc *slots,
 			 uint64_t mask); /* ibv_resize_cq */
-	/* With watch it also announces what cq_sleep does, without reading. */
-	int (*cq_arm)(vb_handle cq, int solicited_only, int watch); /* ibv_req_notify_cq */
+	int (*cq_arm)(vb_handle cq, int solicited_only, enum vb_arm how); /* ibv_req_notify_cq */
 	/*
 	 * Announces that the application may poll the channel's descriptor, which shows arrivals. It
 	 * has armed the queue and found it empty. Reads first. Returns whether completions have come.
@@ -367,6 +383,18 @@ struct vb_engine {
 	int (*srq_query)(vb_handle srq, struct ibv_srq_attr *attr); /* ibv_query_srq */
 	int (*srq_destroy)(vb_handle srq); /* ibv_destroy_srq, ends srq */
 
+	/* -- completion counters ----------------------------------------------- */
+
+	int (*cntr_create)(vb_handle ctx, uint32_t cntr_type,
+			   vb_handle *cntr); /* ibv_create_comp_cntr */
+	int (*cntr_destroy)(vb_handle cntr); /* ibv_destroy_comp_cntr, ends cntr */
+	/* failed says that it is the count of errors. */
+	int (*cntr_read)(vb_handle cntr, int failed, uint64_t *value); /* ibv_read_comp_cntr */
+	int (*cntr_set)(vb_handle cntr, int failed, uint64_t value); /* ibv_set_comp_cntr */
+	int (*cntr_inc)(vb_handle cntr, int failed, uint64_t amount); /* ibv_inc_comp_cntr */
+	/* ops is enum ibv_qp_attach_comp_cntr_op. */
+	int (*qp_attach_cntr)(vb_handle qp, vb_handle cntr, uint32_t ops); /* ibv_qp_attach_comp_cntr */
+
 	/* -- queue pairs ------------------------------------------------------- */
 
 	int (*qp_create)(struct vb_qp_init *init, vb_handle *qp, uint32_t *qp_num); /* ibv_create_qp */
@@ -374,6 +402,8 @@ struct vb_engine {
 	int (*qp_open)(vb_handle xrcd, uint32_t qp_num, vb_cookie cookie,
 		       vb_handle *qp); /* ibv_open_qp */
 	int (*qp_modify)(vb_handle qp, struct ibv_qp_attr *attr, int mask); /* ibv_modify_qp */
+	int (*qp_limit_rate)(vb_handle qp,
+			     struct ibv_qp_rate_limit_attr *attr); /* ibv_modify_qp_rate_limit */
 	/* init may be NULL. Only its cap and sq_sig_all are written. */
 	int (*qp_query)(vb_handle qp, struct ibv_qp_attr *attr,
 			struct ibv_qp_init_attr *init); /* ibv_query_qp */
@@ -434,8 +464,10 @@ struct vb_engine {
 	int (*cm_route)(vb_handle id, struct vb_cm_route *route); /* rdma_cm_id */
 	int (*cm_listen)(vb_handle id, int backlog); /* rdma_listen */
 	/* param->qp_num and ->srq count where the identifier has no queue pair. */
-	int (*cm_connect)(vb_handle id, const struct rdma_conn_param *param); /* rdma_connect */
-	int (*cm_accept)(vb_handle id, const struct rdma_conn_param *param); /* rdma_accept */
+	int (*cm_connect)(vb_handle id, const struct rdma_conn_param *param,
+			  const struct ibv_ece *ece); /* rdma_connect */
+	int (*cm_accept)(vb_handle id, const struct rdma_conn_param *param,
+			 const struct ibv_ece *ece); /* rdma_accept */
 	int (*cm_establish)(vb_handle id); /* rdma_establish */
 	int (*cm_reject)(vb_handle id, const void *priv, uint8_t length); /* rdma_reject */
 	/* The same for the reason of rdma_reject_ece(3). */

@@ -34,8 +34,11 @@ enum {
 	VB_TAKEN_NS = 2000,
 	/* untaken yields in a row until ALONE: the scheduler sometimes returns at once */
 	VB_UNTAKEN = 4,
-	/* a longer yield went to a thread that computes, not to one that polls */
-	VB_SLICE_NS = 500000,
+	/*
+	 * A longer yield went to a thread that computes, not to some that poll. Linux's
+	 * slices end at a tick after 1.4 ms on two processors, and after 2.8 on eight.
+	 */
+	VB_SLICE_NS = 1500000,
 	/* about 4 ms of naps, before a yield tests whether that thread is still there */
 	VB_FIRST_NAPS = 64,
 	/* the naps double up to this number: lost slices are a hundredth of the time */

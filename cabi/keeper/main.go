@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/xdp"
 	"verbena/internal/transport/roce"
 )
 
@@ -19,7 +20,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "verbena-keeper is started by Verbena's libraries")
 		os.Exit(2)
 	}
-	if err := roce.Keep(a[2]); err != nil {
+	if err := roce.Keep(a[2], xdp.Attach); err != nil {
 		fmt.Fprintln(os.Stderr, "verbena-keeper:", err)
 		os.Exit(1)
 	}

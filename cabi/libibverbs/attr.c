@@ -35,6 +35,7 @@ void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *a
 	attr->max_dm_size = device->kind->max_dm_size;
 	attr->hca_core_clock = device->kind->hca_core_clock;
 	attr->completion_timestamp_mask = device->kind->completion_timestamp_mask;
+	attr->packet_pacing_caps = device->kind->packet_pacing_caps;
 	attr->phys_port_cnt_ex = PORT_COUNT;
 }
 

@@ -6,6 +6,7 @@
 #include "channel.h"
 #include "cookie.h"
 #include "cq.h"
+#include "nonblock.h"
 #include "restart.h"
 
 #include <errno.h>
@@ -62,6 +63,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct ibv_comp_channel *, ibv_create_comp_channel,
 		return NULL;
 	}
 	ch->channel.context = ctx;
+	ch->flag = vb_nonblock_watch ? vb_nonblock_watch(ch->channel.fd) : NULL;
 	ch->owner = getpid();
 	atomic_init(&ch->wait_fd, -1);
 	return &ch->channel;
@@ -177,6 +179,8 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_destroy_comp_channel, (struct ibv_comp_channel *c
 		show(ch, 0);
 		engine->channel_close(ch->handle);
 	}
+	if (ch->flag)
+		vb_nonblock_forget(ch->flag);
 	close(channel->fd);
 	close(ch->event_fd);
 	if (atomic_load(&ch->wait_fd) >= 0)
@@ -253,8 +257,11 @@ void vb_channel_unuse(struct vb_channel *ch)
 
 static int is_nonblocking(struct vb_channel *ch)
 {
-	int flags = fcntl(ch->channel.fd, F_GETFL);
+	int flags;
 
+	if (ch->flag && atomic_load(ch->flag) == VB_FLAG_SET)
+		return 1;
+	flags = fcntl(ch->channel.fd, F_GETFL);
 	return flags >= 0 && flags & O_NONBLOCK;
 }
 
@@ -323,7 +330,7 @@ static void hide(struct vb_channel *ch)
 /* The number of repetitions after which the application is expected to do the same again. */
 #define OFTEN 3
 
-int vb_channel_notify(struct vb_channel *ch)
+enum vb_arm vb_channel_notify(struct vb_channel *ch, struct vb_cq *cq)
 {
 	/* A channel that blocked last time is taken to do so again: ibv_get_cq_event asks. */
 	if (another_polls())
@@ -332,8 +339,12 @@ int vb_channel_notify(struct vb_channel *ch)
 		 !atomic_exchange_explicit(&ch->asked, 0, memory_order_relaxed))
 		show(ch, is_nonblocking(ch));
 	atomic_store_explicit(&ch->ready, 0, memory_order_relaxed);
-	return atomic_load_explicit(&ch->shows, memory_order_relaxed) &&
-	       atomic_load_explicit(&ch->hasty, memory_order_relaxed) >= OFTEN;
+	if (!atomic_load_explicit(&ch->shows, memory_order_relaxed))
+		return VB_ARM_ONLY;
+	if (atomic_load_explicit(&ch->hasty, memory_order_relaxed) >= OFTEN)
+		return VB_ARM_SLEEPS;
+	return atomic_load_explicit(&cq->drained, memory_order_relaxed) >= OFTEN ? VB_ARM_POLLS
+										 : VB_ARM_ONLY;
 }
 
 int vb_channel_sleep(struct vb_channel *ch, struct vb_cq *cq, int most)
@@ -456,8 +467,8 @@ static int take(struct vb_channel *ch, const struct vb_engine *engine, vb_cookie
 			how = VB_TAKE_WAIT;
 		kept = 0;
 		err = take_or_yield(ch, engine, how | woken, cookie, &kept);
-		if (!err && !woken)
-			count_kept(ch, kept);
+		if (!err)
+			count_kept(ch, kept && !woken);
 		if (err != EAGAIN)
 			return err;
 		woken = 0;
@@ -503,17 +514,22 @@ static int take(struct vb_channel *ch, const struct vb_engine *engine, vb_cookie
 
 /*
  * An application may sleep without an empty poll before it, and so without notice. After so many
- * times in a row ibv_req_notify_cq counts as the notice.
+ * times in a row ibv_req_notify_cq counts as the notice. One that gave notice so often is taken to
+ * poll again before it sleeps.
  */
-static void count_hasty(struct vb_channel *ch, struct vb_cq *q)
+static void count_notices(struct vb_channel *ch, struct vb_cq *q)
 {
-	unsigned hasty = 0;
+	unsigned hasty = 0, drained = 0;
 
 	if (!atomic_load_explicit(&ch->ready, memory_order_relaxed) &&
 	    atomic_load_explicit(&q->armed, memory_order_relaxed))
 		hasty = atomic_load_explicit(&ch->hasty, memory_order_relaxed) + 1;
 	if (hasty <= OFTEN)
 		atomic_store_explicit(&ch->hasty, hasty, memory_order_relaxed);
+	if (!atomic_load_explicit(&q->armed, memory_order_relaxed))
+		drained = atomic_load_explicit(&q->drained, memory_order_relaxed) + 1;
+	if (drained <= OFTEN)
+		atomic_store_explicit(&q->drained, drained, memory_order_relaxed);
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_cq_event,
@@ -545,7 +561,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_get_cq_event,
 		if (engine)
 			q = vb_cookie_report_comp(event);
 	}
-	count_hasty(ch, q);
+	count_notices(ch, q);
 	*cq = &q->ibv.cq;
 	*cq_context = q->ibv.cq.cq_context;
 	return 0;

@@ -26,6 +26,7 @@ struct vb_channel {
 	/* immutable once there is an engine */
 	pid_t owner;
 	int event_fd;
+	const atomic_int *flag; /* of O_NONBLOCK (nonblock.h), or NULL */
 	vb_handle handle;
 	int bell, sockets; /* of the engine */
 	/* atomic */
@@ -51,10 +52,10 @@ static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *channel)
 int vb_channel_use(struct vb_channel *channel, const struct vb_engine *engine, vb_handle ctx);
 void vb_channel_unuse(struct vb_channel *channel);
 
-/* Called before a notification is asked for. Returns whether the engine is to ring from now on. */
-int vb_channel_notify(struct vb_channel *channel);
-
 struct vb_cq;
+
+/* Called before a notification of a queue is asked for. Returns the application's next step. */
+enum vb_arm vb_channel_notify(struct vb_channel *channel, struct vb_cq *cq);
 
 /*
  * Called when the application has asked a queue for a notification and finds nothing: it is about

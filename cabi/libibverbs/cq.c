@@ -171,13 +171,13 @@ VB_RETURNS_ERRNO(vb_req_notify_cq, (struct ibv_cq *ibcq, int solicited_only),
 		 (ibcq, solicited_only))
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
-	int watch;
+	enum vb_arm how;
 
 	if (!ibcq->channel) /* the event goes nowhere, as on an RNIC */
 		return 0;
-	watch = vb_channel_notify(vb_channel_of(ibcq->channel));
+	how = vb_channel_notify(vb_channel_of(ibcq->channel), cq);
 	atomic_store_explicit(&cq->armed, vb_thread(), memory_order_relaxed);
-	return cq->engine->cq_arm(cq->handle, solicited_only, watch);
+	return cq->engine->cq_arm(cq->handle, solicited_only, how);
 }
 
 /* Destroying a queue waits for the acknowledgement of its events. */

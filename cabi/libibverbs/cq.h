@@ -28,6 +28,7 @@ struct vb_cq {
 	struct vb_source source;
 	/* atomic: the thread that asked for a notification and has polled nothing since, or NULL */
 	_Atomic(const void *) armed;
+	atomic_uint drained; /* events in a row before which such a thread found the queue empty */
 	atomic_uint empty; /* polls in a row that found nothing; several threads may lose some */
 	struct vb_giveway giveway;
 	/* guarded by lock */

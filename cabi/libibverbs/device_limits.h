@@ -19,6 +19,7 @@ struct vb_kind {
 	uint64_t max_dm_size;
 	uint64_t hca_core_clock;
 	uint64_t completion_timestamp_mask;
+	struct ibv_packet_pacing_caps packet_pacing_caps;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -38,6 +39,7 @@ static const struct vb_kind vb_kinds[] = {
 		.max_dm_size = 16777216,
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
+		.packet_pacing_caps = {1, 4294967295u, 0x21c},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -114,6 +116,7 @@ static const struct vb_kind vb_kinds[] = {
 		.max_dm_size = 16777216,
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
+		.packet_pacing_caps = {0, 0u, 0x0},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -190,6 +193,7 @@ static const struct vb_kind vb_kinds[] = {
 		.max_dm_size = 16777216,
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
+		.packet_pacing_caps = {0, 0u, 0x0},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -266,6 +270,7 @@ static const struct vb_kind vb_kinds[] = {
 		.max_dm_size = 16777216,
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
+		.packet_pacing_caps = {0, 0u, 0x0},
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -335,5 +340,9 @@ static const struct vb_kind vb_kinds[] = {
 
 /* The number of entries of the longest GID table. */
 #define VB_GIDS 256
+
+/* Completion counters, and the operations that they count. */
+#define VB_COMP_CNTRS 1048576
+#define VB_COMP_CNTR_OPS 0x17
 
 #endif

@@ -34,6 +34,7 @@ void vb_fill_ops(struct vb_context *context)
 	v->reg_dm_mr = vb_reg_dm_mr;
 	v->create_cq_ex = vb_create_cq_ex;
 	v->create_qp_ex = vb_create_qp_ex;
+	v->modify_qp_rate_limit = vb_modify_qp_rate_limit;
 	v->open_qp = vb_open_qp;
 	v->create_srq_ex = vb_create_srq_ex;
 	v->get_srq_num = vb_get_srq_num;

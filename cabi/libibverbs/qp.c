@@ -3,6 +3,7 @@
  * Queue pairs: ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3).
  */
 #include "qp.h"
+#include "device_limits.h"
 #include "pd.h"
 #include "pipe.h"
 #include "srq.h"
@@ -297,6 +298,20 @@ VB_EXPORT VB_RETURNS_ERRNO(ibv_modify_qp,
 	if (!err && (mask & IBV_QP_STATE))
 		ibqp->state = attr->qp_state;
 	return err;
+}
+
+VB_RETURNS_ERRNO(vb_modify_qp_rate_limit,
+	(struct ibv_qp *ibqp, struct ibv_qp_rate_limit_attr *attr), (ibqp, attr))
+{
+	struct vb_qp *qp = vb_qp_of(ibqp);
+
+	if (!ibqp || !attr || attr->comp_mask)
+		return EINVAL;
+	if (!vb_context_of(ibqp->context)->device->kind->packet_pacing_caps.qp_rate_limit_max)
+		return EOPNOTSUPP;
+	if (!vb_engine_alive(qp->engine))
+		return EIO;
+	return qp->engine->qp_limit_rate(qp->handle, attr);
 }
 
 VB_EXPORT VB_RETURNS_ERRNO(ibv_query_qp,

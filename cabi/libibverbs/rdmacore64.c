@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Functions that rdma-core has added since 44, in IBVERBS_1.15 to 1.18, and that no device of ours
+ * Functions that rdma-core has added since 44, in IBVERBS_1.15 and 1.16, and that no device of ours
  * has: DMA hints for a PCI device, memory of a device, the speed of a port apart from its
- * attributes, counters of completions. They return the same as a provider without them. buf.c has
- * those that work.
+ * attributes. They return the same as a provider without them. buf.c and compcntr.c have those that
+ * work.
  *
  * The functions are defined without the arguments that they ignore.
  */
@@ -36,15 +36,3 @@ VB_EXPORT VB_RETURNS_COUNT(int, ibv_dm_export_dmabuf_fd, (void), ())
 	errno = EOPNOTSUPP;
 	return -1;
 }
-
-/* IBVERBS_1.18 */
-NONE_RETURNS_ERRNO(_ibv_query_comp_cntr_caps)
-NONE_RETURNS_NULL(ibv_create_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_destroy_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_inc_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_inc_err_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_qp_attach_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_read_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_read_err_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_set_comp_cntr)
-NONE_RETURNS_ERRNO(ibv_set_err_comp_cntr)

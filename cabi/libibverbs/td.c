@@ -35,10 +35,17 @@ VB_RETURNS_ERRNO(vb_dealloc_td, (struct ibv_td *ibtd), (ibtd))
 	return 0;
 }
 
+/*
+ * IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC of rdma-core 65: in a confidential guest
+ * memory may be shared with a device that does not reach it otherwise. Here plain memory serves, as
+ * with each device without IBV_DEVICE_CC_DMA_BOUNCE.
+ */
+#define ALLOW_CC_UNPROTECTED_ALLOC (UINT32_C(1) << 2)
+
 static int check_options(const struct ibv_parent_domain_init_attr *attr)
 {
-	const uint32_t known =
-		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | ALLOW_CC_UNPROTECTED_ALLOC;
 
 	if (attr->comp_mask & ~known)
 		return EOPNOTSUPP;

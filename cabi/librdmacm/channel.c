@@ -20,6 +20,8 @@ struct cm_moved {
 	struct vb_cm_event *event;
 };
 
+static unsigned forks; /* between the process that loaded the library and this one */
+
 /* Reads an event that a thread of the engine has made; NULL if the pipe has a stand-in. */
 static ssize_t read_event(int fd, struct vb_cm_event **event)
 {
@@ -50,7 +52,7 @@ VB_EXPORT VB_RETURNS_POINTER(struct rdma_event_channel *, rdma_create_event_chan
 	channel->channel.fd = fds[0];
 	channel->write_fd = fds[1];
 	channel->moved_end = &channel->moved;
-	channel->owner = getpid();
+	channel->owner = forks;
 	channel->number = atomic_fetch_add(&numbers, 1) + 1;
 	pthread_mutex_init(&channel->mu, NULL);
 	return &channel->channel;
@@ -79,7 +81,7 @@ static int own_pipe(struct cm_channel *channel)
 	close(fds[0]);
 	close(channel->write_fd);
 	channel->write_fd = fds[1];
-	channel->owner = getpid();
+	channel->owner = forks;
 	channel->waiting = 0; /* in the parent */
 	return 0;
 }
@@ -90,7 +92,7 @@ static int own_pipe(struct cm_channel *channel)
  */
 static int inherited(const struct cm_channel *channel)
 {
-	return channel->owner != getpid() && channel->engine;
+	return channel->owner != forks && channel->engine;
 }
 
 /*
@@ -99,7 +101,7 @@ static int inherited(const struct cm_channel *channel)
  */
 static int own(struct cm_channel *channel)
 {
-	return channel->owner == getpid() ? 0 : own_pipe(channel);
+	return channel->owner == forks ? 0 : own_pipe(channel);
 }
 
 int cm_channel_open(struct cm_channel *channel)
@@ -274,6 +276,7 @@ static __thread char self; /* its address names the thread */
 /* A child shares the set with its parent. libibverbs closes it, as the engine's descriptors. */
 void cm_channels_after_fork_in_child(void)
 {
+	forks++;
 	atomic_store(&reader.set, 0);
 	atomic_store(&reader.thread, NULL);
 	pthread_mutex_init(&reader.mu, NULL);
@@ -329,16 +332,19 @@ static void hide_pipe(const struct cm_channel *channel)
 }
 
 /* Makes the calling thread the reader, for a channel. Returns the set, -1 if it is not. */
-static int begin_read(const struct vb_engine *engine, uint64_t number, int fd)
+static int begin_read(const struct vb_engine *engine, struct cm_channel *channel)
 {
 	const void *thread = NULL;
-	int set, flags;
+	int set, flags = fcntl(channel->channel.fd, F_GETFL);
 
+	if (flags >= 0 && flags & O_NONBLOCK) {
+		atomic_store(&channel->polled, 1);
+		return -1;
+	}
 	if (!atomic_compare_exchange_strong(&reader.thread, &thread, &self) && thread != &self)
 		return -1;
-	flags = fcntl(fd, F_GETFL);
-	set = flags < 0 || flags & O_NONBLOCK ? -1 : reader_set(engine);
-	if (set >= 0 && show_pipe(set, number, fd))
+	set = flags < 0 ? -1 : reader_set(engine);
+	if (set >= 0 && show_pipe(set, channel->number, channel->channel.fd))
 		set = -1;
 	if (set < 0)
 		atomic_store(&reader.thread, NULL);
@@ -416,27 +422,30 @@ static void leave_wait(void *arg)
 /*
  * Reads the pipe, and waits for a record: 0 or an errno. The last wait is read(2), as another
  * thread may take the record. The kernel restarts it after a signal with SA_RESTART, as it does
- * that of rdma-core; threads of the engine cause such signals.
+ * that of rdma-core; threads of the engine cause such signals. Programs that poll look at an
+ * O_NONBLOCK channel again and again: then the read is the only system call.
  */
 static int wait_record(struct cm_channel *channel, const struct vb_engine *engine,
 		       struct vb_cm_event **event)
 {
-	int fd = channel->channel.fd, set = -1, err;
+	int set = -1, err;
 	ssize_t n;
 
-	if (engine && !records(channel))
-		set = begin_read(engine, channel->number, fd);
+	if (engine && !atomic_load(&channel->polled) && !records(channel))
+		set = begin_read(engine, channel);
 	if (set >= 0) {
 		err = read_until_event(engine, set);
 		if (err)
 			return err;
 	}
-	n = read_event(fd, event);
+	n = read_event(channel->channel.fd, event);
+	if (n > 0)
+		atomic_store(&channel->polled, 0); /* it may have waited */
 	return n < 0 ? errno : n == 0 ? EBADF : 0;
 }
 
 /*
- * Is wait_record, in which the thread may be cancelled. The caller holds mu, which is released
+ * Calls wait_record, in which the thread may be cancelled. The caller holds mu, which is released
  * meanwhile.
  */
 static int wait_pipe(struct cm_channel *channel, struct vb_cm_event **event)

@@ -51,8 +51,10 @@ struct cm_channel {
 	struct cm_moved *moved, **moved_end;
 	int waiting;   /* threads in rdma_get_cm_event */
 	int destroyed; /* the last one to leave frees the channel */
-	pid_t owner;   /* process of the pipe */
+	unsigned owner; /* forks before the process of the pipe */
 	uint64_t number; /* immutable; unique in the process */
+	/* atomic: was O_NONBLOCK, and has had no event since; a hint */
+	atomic_bool polled;
 };
 
 static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channel)
@@ -97,6 +99,7 @@ struct cm_id {
 	int sync; /* the channel is the identifier's own */
 	int connect_error;
 	uint8_t initiator_depth, responder_resources; /* as the peer asked, then as chosen */
+	struct ibv_ece local_ece, remote_ece;
 	struct ibv_qp_init_attr *qp_init_attr; /* of requests to a passive endpoint */
 	void *connect; /* of rdma_addrinfo: precedes private data */
 	size_t connect_len;

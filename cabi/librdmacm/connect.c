@@ -101,7 +101,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_connect,
 		return cm_fail(EINVAL);
 	err = fill_params(id, param, false, &params);
 	if (!err)
-		err = id->engine->cm_connect(id->handle, &params.conn);
+		err = id->engine->cm_connect(id->handle, &params.conn, &id->local_ece);
 	if (err)
 		return cm_fail(err);
 	id->connect_error = 0;
@@ -115,6 +115,7 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_accept,
 {
 	struct cm_id *id = cm_id_of(rdma_id);
 	struct params params;
+	struct ibv_ece ece; /* the vendor is the peer's: rdma-core answers so, too */
 	int err;
 
 	if (!id)
@@ -128,7 +129,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_accept,
 	}
 	if (err)
 		return cm_fail(err);
-	err = id->engine->cm_accept(id->handle, &params.conn);
+	ece = (struct ibv_ece){.vendor_id = id->remote_ece.vendor_id, .options = id->local_ece.options};
+	err = id->engine->cm_accept(id->handle, &params.conn, &ece);
 	if (err) {
 		cm_qp_err(rdma_id); /* the error to return is that of the engine */
 		return cm_fail(err);

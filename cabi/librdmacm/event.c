@@ -83,6 +83,7 @@ static int request(struct cm_id *listener, struct cm_event *event)
 	if (err)
 		return err;
 	if (!event->raw->is_ud) {
+		id->remote_ece = event->raw->ece;
 		id->initiator_depth = event->event.param.conn.initiator_depth;
 		id->responder_resources = event->event.param.conn.responder_resources;
 	}
@@ -137,6 +138,7 @@ static int process(struct cm_id *id, struct cm_event *event)
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return request(id, event) == 0;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		id->remote_ece = event->raw->ece;
 		accepted(id, &event->event);
 		return 1;
 	case RDMA_CM_EVENT_REJECTED:
@@ -248,9 +250,11 @@ int cm_complete(struct rdma_cm_id *id)
 {
 	if (!cm_id_of(id)->sync)
 		return 0;
-	cm_ack_last(id);
-	if (rdma_get_cm_event(id->channel, &id->event))
-		return -1;
+	do { /* an interface with another address is not what the call waits for */
+		cm_ack_last(id);
+		if (rdma_get_cm_event(id->channel, &id->event))
+			return -1;
+	} while (id->event->event == RDMA_CM_EVENT_ADDR_CHANGE);
 	if (!id->event->status)
 		return 0;
 	if (id->event->event == RDMA_CM_EVENT_REJECTED)

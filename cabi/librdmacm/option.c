@@ -2,8 +2,9 @@
 /*
  * Options, and Enhanced Connection Establishment: rdma_set_option(3), rdma_set_local_ece(3).
  *
- * ECE lets two devices of one vendor agree on extensions. This device has none, so its requests
- * carry no ECE, and it ignores the offer of a peer: both see a peer without ECE.
+ * ECE lets two devices of one vendor agree on extensions. This device has none: queue pairs of
+ * identifiers offer nothing. The messages of an application that brings its own queue pair carry
+ * what it says, as those of the kernel do.
  */
 #include "cm.h"
 
@@ -22,7 +23,8 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_set_local_ece, (struct rdma_cm_id *id, stru
 {
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return cm_fail(EINVAL);
-	return cm_fail(EOPNOTSUPP);
+	cm_id_of(id)->local_ece = *ece;
+	return 0;
 }
 
 VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_remote_ece, (struct rdma_cm_id *id, struct ibv_ece *ece),
@@ -30,6 +32,6 @@ VB_EXPORT VB_RETURNS_COUNT(int, rdma_get_remote_ece, (struct rdma_cm_id *id, str
 {
 	if (!id || id->qp || !ece)
 		return cm_fail(EINVAL);
-	*ece = (struct ibv_ece){ .vendor_id = 0 };
+	*ece = cm_id_of(id)->remote_ece;
 	return 0;
 }

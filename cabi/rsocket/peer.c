@@ -174,7 +174,7 @@ void rs_peer_events(struct rs_datagram *d)
 		enum rdma_cm_event_type type = event->event;
 
 		rdma_ack_cm_event(event);
-		if (!peer || !peer->resolver)
+		if (!peer || !peer->resolver || type == RDMA_CM_EVENT_ADDR_CHANGE)
 			continue;
 		if (type == RDMA_CM_EVENT_ADDR_RESOLVED &&
 		    !rdma_resolve_route(peer->resolver, RESOLVE_TIMEOUT_MS))

@@ -9,11 +9,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
-	"net/netip"
 	"time"
 
 	"verbena/ib"
@@ -44,14 +42,9 @@ const (
 	posted      = 16 // receives
 )
 
-// receive takes one connection and prints its messages until the peer disconnects.
+// receive takes one connection and prints its messages until the peer disconnects. Its receives are
+// flushed then.
 func receive(ctx context.Context, addr string) error {
-	w, err := newWaiter(addr, func(id *rdmacm.ID, at netip.AddrPort) error {
-		return id.BindAddr(at)
-	})
-	if err != nil {
-		return err
-	}
 	var inbox *verbs.MR
 	post := func(c *rdmacm.Conn, i uint64) error {
 		_, err := c.QP().PostRecv(verbs.RecvWR{ID: i,
@@ -69,8 +62,7 @@ func receive(ctx context.Context, addr string) error {
 		}
 		return nil
 	}
-	options := &rdmacm.Options{PD: w.pd, QP: verbs.QPInitAttr{RecvCQ: w.cq}, Prepare: prepare}
-	l, err := rdmacm.ListenAddr(addr, options)
+	l, err := rdmacm.ListenAddr(addr, &rdmacm.Options{Prepare: prepare})
 	if err != nil {
 		return err
 	}
@@ -82,46 +74,39 @@ func receive(ctx context.Context, addr string) error {
 	}
 	defer c.Close()
 
-	err = w.completions(untilDisconnected(ctx, c), func(wc ib.WC) error {
+	for wc, err := range c.RecvCQ.Completions(ctx) {
+		switch {
+		case err != nil:
+			return err
+		case wc.Status == ib.WCWRFlushErr:
+			fmt.Println("the peer has disconnected")
+			return nil
+		case wc.Err() != nil:
+			return wc.Err()
+		}
 		at := int(wc.WRID) * messageSize
 		fmt.Printf("%s\n", inbox.Bytes()[at:at+int(wc.ByteLen)])
-		return post(c, wc.WRID)
-	})
-	if errors.Is(err, errDisconnected) {
-		fmt.Println("the peer has disconnected")
-		return nil
+		if err := post(c, wc.WRID); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // send sends count messages, one each time that every has passed.
 func send(ctx context.Context, addr string, every time.Duration, count int) error {
-	w, err := newWaiter(addr, func(id *rdmacm.ID, at netip.AddrPort) error {
-		if err := id.ResolveAddr(ctx, netip.AddrPort{}, at); err != nil {
-			return err
-		}
-		e, err := id.Channel().Get(ctx)
-		if err != nil {
-			return err
-		}
-		return e.Err
-	})
-	if err != nil {
-		return err
-	}
-	c, err := rdmacm.Dial(ctx, addr, &rdmacm.Options{PD: w.pd, QP: verbs.QPInitAttr{SendCQ: w.cq}})
+	c, err := rdmacm.Dial(ctx, addr, nil)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx = untilDisconnected(ctx, c)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for i := range count {
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-c.Context().Done():
+			return context.Cause(c.Context())
 		}
 		message := fmt.Appendf(nil, "message %d", i)
 		_, err := c.QP().PostSend(verbs.SendWR{Opcode: ib.WRSend,
@@ -129,8 +114,11 @@ func send(ctx context.Context, addr string, every time.Duration, count int) erro
 		if err != nil {
 			return err
 		}
-		err = w.completions(ctx, func(ib.WC) error { return errDone })
-		if !errors.Is(err, errDone) {
+		var wc [1]ib.WC
+		if _, err := c.SendCQ.Wait(ctx, wc[:]); err != nil {
+			return err
+		}
+		if err := wc[0].Err(); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -18,12 +19,17 @@ import (
 
 // CQ is a completion queue: ibv_cq.
 type CQ struct {
-	ctx     *Context
-	ring    *queue.CQ
-	lane    atomic.Pointer[engine.Lane]
-	channel *CompChannel
-	users   atomic.Int32 // queue pairs; -1 once destroyed
-	overrun atomic.Bool  // EventCQErr was raised
+	ctx      *Context
+	ring     *queue.CQ
+	lane     atomic.Pointer[engine.Lane]
+	channel  *CompChannel // immutable: the application's; nil for Wait, and in C
+	notifies bool         // immutable: RequestNotify is allowed
+	users    atomic.Int32 // queue pairs; -1 once destroyed
+	overrun  atomic.Bool  // EventCQErr was raised
+
+	own     sync.Once    // makes waitOn, or prevents that once the queue is destroyed
+	waitOn  *CompChannel // of Wait; set under own
+	waiters atomic.Int32 // goroutines in Wait
 }
 
 // CreateCQ creates a queue for depth completions: ibv_create_cq(3).
@@ -37,15 +43,23 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 	if channel != nil && channel.ctx != c {
 		return nil, invalid("channel", "belongs to another context")
 	}
-	q := &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel}
+	q := &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel, notifies: channel != nil}
 	q.lane.Store(c.eng.NewLane())
 	if channel != nil {
 		if err := use(&channel.users, "channel"); err != nil {
 			return nil, err
 		}
-		q.ring.OnEvent = func() { c.eng.Woken(); channel.put(q) }
 	}
+	q.ring.OnEvent = func() { c.eng.Woken(); q.events().put(q) }
 	return q, nil
+}
+
+// events returns the channel that an armed queue tells of completions.
+func (q *CQ) events() *CompChannel {
+	if q.channel != nil {
+		return q.channel
+	}
+	return q.waitOn // Wait has set it before it armed the queue
 }
 
 // CreateTimedCQ is CreateCQ for a queue that PollTimed polls: ibv_create_cq_ex(3).
@@ -81,7 +95,7 @@ func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, times []ib.WCTime, de
 	if times != nil {
 		ring.Clock = engine.Clock
 	}
-	q := &CQ{ctx: c, ring: ring}
+	q := &CQ{ctx: c, ring: ring, notifies: notify != nil}
 	q.lane.Store(c.eng.NewLane())
 	return q, nil
 }
@@ -126,16 +140,78 @@ func (q *CQ) PollTimed(wc []ib.WC, times []ib.WCTime) (int, error) {
 		return 0, fail(syscall.ENOMEM, "CQ", "overran its depth of %d: completions were lost",
 			q.ring.Cap())
 	}
-	return 0, nil
+	return 0, q.alive()
+}
+
+// alive returns an error once the queue is destroyed or its context closed.
+func (q *CQ) alive() error {
+	if q.users.Load() < 0 {
+		return invalid("CQ", "was destroyed")
+	}
+	return q.ctx.alive()
+}
+
+// Wait is Poll, and blocks while the queue is empty. It returns at least one completion.
+func (q *CQ) Wait(ctx context.Context, wc []ib.WC) (int, error) {
+	if len(wc) == 0 {
+		return 0, invalid("wc", "has no room for a completion")
+	}
+	if q.channel != nil {
+		return 0, invalid("CQ", "has a completion channel: wait for that")
+	}
+	if n, err := q.Poll(wc); n > 0 || err != nil {
+		return n, err
+	}
+	ch, err := q.ownChannel()
+	if err != nil {
+		return 0, err
+	}
+	q.waiters.Add(1)
+	defer q.waiters.Add(-1)
+	for {
+		q.ring.Arm(false)
+		if n, err := q.Poll(wc); n > 0 || err != nil {
+			if q.waiters.Load() > 1 {
+				q.passEvent(ch)
+			}
+			return n, err
+		}
+		if _, err := ch.Wait(ctx); err != nil {
+			return 0, cmp.Or(q.alive(), err)
+		}
+	}
+}
+
+// passEvent makes up for the event that a goroutine in Wait may have taken: there is one for all
+// completions that came before it, and the goroutine leaves others in the queue.
+func (q *CQ) passEvent(ch *CompChannel) {
+	if q.ring.Len() > 0 {
+		ch.put(q)
+		return
+	}
+	q.ring.Arm(false)
+}
+
+// ownChannel returns the channel of a queue that was created without one.
+func (q *CQ) ownChannel() (ch *CompChannel, err error) {
+	q.own.Do(func() {
+		if q.waitOn, err = q.ctx.CreateCompChannel(); err == nil {
+			q.waitOn.single = true
+		}
+	})
+	if q.waitOn == nil {
+		return nil, cmp.Or(err, q.alive())
+	}
+	return q.waitOn, nil
 }
 
 // RequestNotify asks for one event on the channel at the next completion, or with solicitedOnly
 // at the next that is solicited or failed: ibv_req_notify_cq(3).
 func (q *CQ) RequestNotify(solicitedOnly bool) error {
-	if q.users.Load() < 0 {
-		return invalid("CQ", "was destroyed")
+	if err := q.alive(); err != nil {
+		return err
 	}
-	if q.ring.OnEvent == nil {
+	if !q.notifies {
 		return invalid("CQ", "was created without a completion channel")
 	}
 	q.ring.Arm(solicitedOnly)
@@ -189,6 +265,11 @@ func (q *CQ) Destroy() error {
 	if q.channel != nil {
 		q.channel.forget(q)
 		q.channel.users.Add(-1)
+		return nil
+	}
+	q.own.Do(func() {}) // a Wait from now on makes no channel
+	if q.waitOn != nil {
+		return q.waitOn.Close()
 	}
 	return nil
 }
@@ -215,6 +296,8 @@ type CompChannel struct {
 	ctx   *Context
 	users atomic.Int32
 	ready chan struct{} // holds a token while there is something
+	// set before the first put: the channel is of one CQ, and one event stands for all
+	single bool
 
 	idle      func() bool // immutable: mayWait
 	interrupt func()      // immutable: wake
@@ -246,7 +329,9 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 
 func (c *CompChannel) put(q *CQ) {
 	c.mu.Lock()
-	c.events = append(c.events, q)
+	if !c.single || len(c.events) == 0 {
+		c.events = append(c.events, q)
+	}
 	c.mu.Unlock()
 	c.signal()
 }

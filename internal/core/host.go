@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"verbena/internal/device"
@@ -26,6 +25,7 @@ import (
 // queue pair numbers.
 type host struct {
 	engine   *engine.Engine
+	options  Options // immutable
 	faults   faultcap.Faults
 	captures bool
 	refs     int          // guarded by hostMu
@@ -33,6 +33,7 @@ type host struct {
 	flush    func() error // writes the capture out
 	forget   func()       // ends device.KeepInterfaces
 	stats    *stats.Server
+	retired  atomic.Bool
 	xrc      xrcHost
 	numbered sync.Map // ib.QPN to *QP; for an XRC target to any of its QPs
 
@@ -60,9 +61,8 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 	hostMu.Lock()
 	defer hostMu.Unlock()
 	if theHost != nil {
-		if opts != nil {
-			return nil, fail(syscall.EBUSY, "options",
-				"faults and capture hold for the process: give them to the first Open")
+		if err := theHost.options.holds(opts); err != nil {
+			return nil, err
 		}
 		if err := theHost.takes(k); err != nil {
 			return nil, err
@@ -92,6 +92,27 @@ func Leave() {
 	if h.stats != nil {
 		h.stats.Withdraw()
 	}
+}
+
+// Retire leaves the counters of this process to its ports, after Leave.
+func Retire() {
+	if h := serving.Load(); h != nil {
+		h.retire()
+	}
+}
+
+// retire leaves the counters to the ports. Counts that it cannot write are lost: nothing else needs
+// them.
+func (h *host) retire() {
+	if h.stats != nil && h.retired.CompareAndSwap(false, true) {
+		_ = stats.Retire("", h.engine.Name(), h.counted())
+	}
+}
+
+// PortCounts returns the counts of the device's port by name: the sums over processes of this user
+// that have it open, or have closed it.
+func (c *Context) PortCounts() map[string]uint64 {
+	return stats.Port("", c.host.engine.Name(), c.info.Name)
 }
 
 // FlushCapture writes out the packets that WithCapture has taken so far, for a process that is
@@ -130,7 +151,15 @@ func (h *host) counters(info device.Info) *engine.DeviceCounters {
 // snapshot is this process's answer to `verbena stat`.
 func (h *host) snapshot() stats.Snapshot {
 	s := stats.Snapshot{PID: os.Getpid(), Command: filepath.Base(os.Args[0]),
-		Version: version.String(), Time: time.Now()}
+		Version: version.String(), Time: time.Now(), Devices: h.counted()}
+	for i := range s.Devices {
+		s.Devices[i].QueuePairs = h.queuePairs(s.Devices[i].Name)
+	}
+	return s
+}
+
+// counted returns the devices with their counters, and no queue pairs.
+func (h *host) counted() (list []stats.Device) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range h.devices {
@@ -141,10 +170,9 @@ func (h *host) snapshot() stats.Snapshot {
 		for _, c := range h.engine.Counters(d.counters) {
 			dev.Counters = append(dev.Counters, stats.Counter(c))
 		}
-		dev.QueuePairs = h.queuePairs(d.info.Name)
-		s.Devices = append(s.Devices, dev)
+		list = append(list, dev)
 	}
-	return s
+	return list
 }
 
 // queuePairs returns the queue pairs of a device.
@@ -195,6 +223,7 @@ func (h *host) release() error {
 	if h.stats != nil {
 		h.stats.Close()
 	}
+	h.retire()
 	h.forget()
 	return errors.Join(h.engine.Close(), h.undo())
 }

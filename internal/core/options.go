@@ -28,22 +28,61 @@ type Options struct {
 	// Congestion names the congestion control of RC over RoCE, as congestion.ParseAlgorithm has
 	// them.
 	Congestion string
+	// XDP has the interfaces whose RoCE packets go past the kernel's IP stack, as
+	// roce.ParseFrames has them.
+	XDP string
+
+	capturePath string // of CapturePath
 }
 
 // CapturePath sets Capture for a file of a name; none with an empty one.
 func (o *Options) CapturePath(path string) {
-	o.Capture = nil
+	o.Capture, o.capturePath = nil, path
 	if path != "" {
 		o.Capture = func() (io.WriteCloser, error) { return fdtrack.Create(path) }
 	}
 }
 
+// holds refuses later options that differ from o, the process's. nil stands for none.
+func (o *Options) holds(later *Options) error {
+	if later == nil {
+		return nil
+	}
+	algorithm, err := congestion.ParseAlgorithm(later.Congestion)
+	if err != nil {
+		return invalid("congestion", "%v", err)
+	}
+	if _, err := roce.ParseFrames(later.XDP); err != nil {
+		return invalid("xdp", "%v", err)
+	}
+	own, _ := congestion.ParseAlgorithm(o.Congestion) // start has checked it
+	for _, c := range []struct {
+		name  string
+		holds bool
+		have  any
+	}{
+		{"faults", later.Faults == "" || later.Faults == o.Faults, o.Faults},
+		{"capture", later.Capture == nil || later.capturePath != "" &&
+			later.capturePath == o.capturePath, o.capturePath},
+		{"sharing", !later.Solo || o.Solo, "on"},
+		{"local path", !later.NoLocal || o.NoLocal, "on"},
+		{"congestion", later.Congestion == "" || algorithm == own, own},
+		{"xdp", later.XDP == "" || later.XDP == o.XDP, o.XDP},
+	} {
+		if !c.holds {
+			return fail(syscall.EBUSY, c.name, "is %q for the process since its first Open: "+
+				"give it there", c.have)
+		}
+	}
+	return nil
+}
+
 // start opens the engine as the options say, or nothing.
 func (h *host) start(k device.Kind, opts *Options) error {
-	var o Options
 	if opts != nil {
-		o = *opts
+		h.options = *opts
 	}
+	o := &h.options
 	faults, err := faultcap.ParseFaults(o.Faults)
 	if err != nil {
 		return faultsError(err)
@@ -52,8 +91,12 @@ func (h *host) start(k device.Kind, opts *Options) error {
 	if err != nil {
 		return invalid("congestion", "%v", err)
 	}
-	e := transport.Options{Faults: faults,
-		Options: roce.Options{Solo: o.Solo, NoLocal: o.NoLocal, Congestion: algorithm}}
+	frames, err := roce.ParseFrames(o.XDP)
+	if err != nil {
+		return invalid("xdp", "%v", err)
+	}
+	e := transport.Options{Faults: faults, Options: roce.Options{Solo: o.Solo, NoLocal: o.NoLocal,
+		Congestion: algorithm, Frames: frames}}
 	h.faults, h.captures = faults, o.Capture != nil
 	if err := h.takes(k); err != nil { // before there is a file
 		return err
@@ -70,7 +113,19 @@ func (h *host) start(k device.Kind, opts *Options) error {
 	if h.engine, err = transport.Start(e); err != nil {
 		h.undo()
 	}
-	return err
+	return xdpError(err)
+}
+
+// xdpError returns the reason for which an interface's frames are not to be had as an error of
+// verbs, with the system's errno.
+func xdpError(err error) error {
+	var frames *roce.FramesError
+	if !errors.As(err, &frames) {
+		return err
+	}
+	errno := syscall.EINVAL
+	errors.As(err, &errno)
+	return fail(errno, "xdp", "%v", frames)
 }
 
 func createCapture(open func() (io.WriteCloser, error)) (*pcap.Writer, error) {

@@ -52,7 +52,9 @@ type QP struct {
 	sent      mem.LastKey // of a short message
 	submitted uint64      // the send queue's tail when work was last submitted
 
-	modifyMu sync.Mutex // one Modify at a time
+	modifyMu sync.Mutex  // one Modify at a time
+	cntrs    []*CompCntr // guarded by modifyMu: attached
+	counted  compCounters
 	gone     atomic.Bool
 	addrs    atomic.Pointer[[]netip.AddrPort] // UD: source address and port by GID index
 	mcast    mcastMemberships
@@ -230,7 +232,7 @@ func (q *QP) config(qpn ib.QPN) qp.Config {
 	cfg := qp.Config{
 		QPN: qpn, PD: q.pd.num, Mem: q.ctx.keys, SQ: q.sq,
 		SendCQ: completer{a.SendCQ}, RecvCQ: completer{a.RecvCQ}, SignalAll: a.SignalAll,
-		OnViolation: q.ctx.counters.Violation,
+		OnViolation: q.ctx.counters.Violation, Counter: &q.counted,
 	}
 	switch {
 	case a.Type == ib.QPTypeXRCSend:
@@ -452,6 +454,7 @@ func (q *QP) destroy() bool {
 		q.conn.Close()
 	}
 	q.purge()
+	q.leaveCntrs()
 	a := &q.init
 	c := q.ctx
 	c.events.forget(func(e *AsyncEvent) bool { return e.QP == q })

@@ -42,6 +42,11 @@ const (
 	odpRC      = ib.ODPSend | ib.ODPRecv | ib.ODPWrite | ib.ODPRead | ib.ODPAtomic | ib.ODPSRQRecv
 )
 
+// CompCntrCaps has the bounds of completion counters. A request of the peer that completes nothing
+// here is not counted.
+var CompCntrCaps = ib.CompCntrCaps{MaxValue: math.MaxUint64, MaxCounters: maxObjects,
+	Ops: ib.CompCntrSend | ib.CompCntrRecv | ib.CompCntrRead | ib.CompCntrWrite}
+
 // Attr returns the device's attributes.
 func (d *Info) Attr() ib.DeviceAttr {
 	switch {
@@ -70,6 +75,8 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxDMSize: MaxDMSize, HCACoreClock: coreClock, CompletionTimestampMask: math.MaxUint64,
 		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC, XRC: odpRC &^ ib.ODPRecv,
 			UC: ib.ODPSend | ib.ODPRecv | ib.ODPWrite, UD: ib.ODPSend | ib.ODPRecv | ib.ODPSRQRecv},
+		PacketPacing: ib.PacketPacingCaps{Min: 1, Max: math.MaxUint32,
+			Types: 1<<ib.QPTypeRC | 1<<ib.QPTypeUC | 1<<ib.QPTypeUD | 1<<ib.QPTypeXRCSend},
 	}
 }
 

@@ -26,7 +26,8 @@ const (
 )
 
 // transitions is the table of ibv_modify_qp(3), to which the kernel's ib_core
-// adds XRC. Changes to RESET and ERR are always permitted and take no
+// adds XRC. The man page has limits of the rate for raw packets only; here every
+// queue pair that sends has one. Changes to RESET and ERR are always permitted and take no
 // attributes.
 var transitions = func() (t [numState][numState]transition) {
 	add := func(from, to ib.QPState, required, optional byType) {
@@ -55,8 +56,9 @@ var transitions = func() (t [numState][numState]transition) {
 
 	access := ib.QPCurState | ib.QPAccessFlags | apm
 	live := byType{
-		ud: ib.QPCurState | ib.QPQKey,
-		uc: access, rc: access | ib.QPMinRNRTimer, xsend: access, xrecv: access | ib.QPMinRNRTimer,
+		ud: ib.QPCurState | ib.QPQKey | ib.QPRateLimit,
+		uc: access | ib.QPRateLimit, rc: access | ib.QPMinRNRTimer | ib.QPRateLimit,
+		xsend: access | ib.QPRateLimit, xrecv: access | ib.QPMinRNRTimer,
 	}
 	requester := ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
 	add(ib.QPRTR, ib.QPRTS,
@@ -175,6 +177,8 @@ func checkRanges(a *ib.QPAttr, mask ib.QPAttrMask, l *Limits) error {
 		return invalid("PortNum", "%d: ports count from 1 to %d", a.PortNum, l.Ports)
 	case mask&ib.QPPKeyIndex != 0 && a.PKeyIndex >= l.PKeys:
 		return invalid("PKeyIndex", "%d: the P_Key table has %d entries", a.PKeyIndex, l.PKeys)
+	case mask&ib.QPRateLimit != 0 && a.RateLimit == 0 && (a.RateBurst != 0 || a.RatePacket != 0):
+		return invalid("RateLimit", "is 0, no limit, but a burst or a packet size is given")
 	case mask&ib.QPPathMTU != 0 && !a.PathMTU.Valid():
 		return invalid("PathMTU", "code %d is none of 256, 512, 1024, 2048, 4096", a.PathMTU)
 	}

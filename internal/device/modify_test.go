@@ -14,7 +14,8 @@ import (
 
 // lawful is the state table written down a second time, as ibv_modify_qp(3) has it, and for XRC
 // ib_core: the attributes that must and that may be given. All others are refused. RESET and ERR
-// need no attribute and no particular state.
+// need no attribute and no particular state. RateLimit is Verbena's: the man page has it for raw
+// packets only.
 const lawful = `
 RESET INIT UD | PKeyIndex Port QKey        |
 RESET INIT UC | PKeyIndex Port AccessFlags |
@@ -25,18 +26,18 @@ INIT  INIT RC |                            | PKeyIndex Port AccessFlags
 INIT  RTR  UD |                            | PKeyIndex QKey
 INIT  RTR  UC | AV PathMTU DestQPN RQPSN   | AltPath AccessFlags PKeyIndex
 INIT  RTR  RC | AV PathMTU DestQPN RQPSN MaxDestRdAtomic MinRNRTimer | AltPath AccessFlags PKeyIndex
-RTR   RTS  UD | SQPSN                      | CurState QKey
-RTR   RTS  UC | SQPSN                      | CurState AltPath AccessFlags PathMigState
-RTR   RTS  RC | SQPSN Timeout RetryCnt RNRRetry MaxQPRdAtomic | CurState AltPath AccessFlags MinRNRTimer PathMigState
-RTS   RTS  UD |                            | CurState QKey
-RTS   RTS  UC |                            | CurState AltPath AccessFlags PathMigState
-RTS   RTS  RC |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState
+RTR   RTS  UD | SQPSN                      | CurState QKey RateLimit
+RTR   RTS  UC | SQPSN                      | CurState AltPath AccessFlags PathMigState RateLimit
+RTR   RTS  RC | SQPSN Timeout RetryCnt RNRRetry MaxQPRdAtomic | CurState AltPath AccessFlags MinRNRTimer PathMigState RateLimit
+RTS   RTS  UD |                            | CurState QKey RateLimit
+RTS   RTS  UC |                            | CurState AltPath AccessFlags PathMigState RateLimit
+RTS   RTS  RC |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState RateLimit
 RTS   SQD  UD |                            | EnSQDAsyncNotify
 RTS   SQD  UC |                            | EnSQDAsyncNotify
 RTS   SQD  RC |                            | EnSQDAsyncNotify
-SQD   RTS  UD |                            | CurState QKey
-SQD   RTS  UC |                            | CurState AltPath AccessFlags PathMigState
-SQD   RTS  RC |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState
+SQD   RTS  UD |                            | CurState QKey RateLimit
+SQD   RTS  UC |                            | CurState AltPath AccessFlags PathMigState RateLimit
+SQD   RTS  RC |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState RateLimit
 SQD   SQD  UD |                            | PKeyIndex QKey
 SQD   SQD  UC |                            | AV AltPath AccessFlags PKeyIndex PathMigState
 SQD   SQD  RC |                            | Port AV Timeout RetryCnt RNRRetry MaxQPRdAtomic MaxDestRdAtomic AltPath AccessFlags PKeyIndex MinRNRTimer PathMigState
@@ -49,13 +50,13 @@ INIT  INIT XRC_SEND |                            | PKeyIndex Port AccessFlags
 INIT  INIT XRC_RECV |                            | PKeyIndex Port AccessFlags
 INIT  RTR  XRC_SEND | AV PathMTU DestQPN RQPSN   | AltPath AccessFlags PKeyIndex
 INIT  RTR  XRC_RECV | AV PathMTU DestQPN RQPSN MaxDestRdAtomic MinRNRTimer | AltPath AccessFlags PKeyIndex
-RTR   RTS  XRC_SEND | SQPSN Timeout RetryCnt RNRRetry MaxQPRdAtomic | CurState AltPath AccessFlags PathMigState
+RTR   RTS  XRC_SEND | SQPSN Timeout RetryCnt RNRRetry MaxQPRdAtomic | CurState AltPath AccessFlags PathMigState RateLimit
 RTR   RTS  XRC_RECV | SQPSN Timeout              | CurState AltPath AccessFlags MinRNRTimer PathMigState
-RTS   RTS  XRC_SEND |                            | CurState AltPath AccessFlags PathMigState
+RTS   RTS  XRC_SEND |                            | CurState AltPath AccessFlags PathMigState RateLimit
 RTS   RTS  XRC_RECV |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState
 RTS   SQD  XRC_SEND |                            | EnSQDAsyncNotify
 RTS   SQD  XRC_RECV |                            | EnSQDAsyncNotify
-SQD   RTS  XRC_SEND |                            | CurState AltPath AccessFlags PathMigState
+SQD   RTS  XRC_SEND |                            | CurState AltPath AccessFlags PathMigState RateLimit
 SQD   RTS  XRC_RECV |                            | CurState AltPath AccessFlags MinRNRTimer PathMigState
 SQD   SQD  XRC_SEND |                            | Port AV Timeout RetryCnt RNRRetry MaxQPRdAtomic AltPath AccessFlags PKeyIndex PathMigState
 SQD   SQD  XRC_RECV |                            | Port AV Timeout MaxDestRdAtomic AltPath AccessFlags PKeyIndex MinRNRTimer PathMigState

@@ -38,6 +38,7 @@ type answers struct {
 	batch    int           // answers that wait
 	last     monotime.Time // when the application went on: the arrival, or its last post
 	waiting  bool          // in Lane.answers, and not sent meanwhile
+	passed   bool          // posted beside a pumping thread, which may have passed them
 	ring     bool          // the last messages came by a ring
 	slow     bool          // there was a gap since the last arrival
 }
@@ -120,6 +121,7 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 	if a.left == 0 {
 		return false
 	}
+	a.passed = a.passed || c.pumping
 	n := min(posted, a.left)
 	a.left -= n
 	a.batch += posted
@@ -199,12 +201,13 @@ func (c *Conn) answerWritten() {
 // Lane.answers again.
 func (c *Conn) answersLeave() { c.answers.waiting, c.answers.batch = false, 0 }
 
-// sendAnswers sends the answers that postponeAnswer has kept. It is called with c locked.
+// sendAnswers sends the answers that postponeAnswer has kept, and those that were left to a pumping
+// thread: it may send nothing more once c is closed or in another state. It is called with c
+// locked, and may unlock it meanwhile. The caller has no Joint to finish.
 func (c *Conn) sendAnswers(now monotime.Time) {
-	if c.answers.waiting {
-		if !c.pumping { // else the pumping thread sends them
-			c.Flush(now)
-		}
+	if c.answers.waiting || c.answers.passed {
+		c.AwaitPump()
+		c.Flush(now)
 	}
 }
 

@@ -5,6 +5,7 @@ package engine
 import (
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	"verbena/ib"
@@ -132,6 +133,75 @@ func TestBoardTellsOfAnswers(t *testing.T) {
 	}
 	if b.Suffices() {
 		t.Error("an answer waits, and the program need not call")
+	}
+}
+
+// leaving is a queue pair that says when Close or Modify has come to its delayed acknowledgement.
+type leaving struct {
+	answering
+	came chan struct{}
+}
+
+func (l *leaving) FlushDelayedAck(monotime.Time) { close(l.came) }
+
+// Close and Modify send the answers first, also those that a pumping thread has passed. (The one
+// that ended a batch was flushed, and those that had waited for it.)
+func TestAnswersLeaveBeforeTheConnBesideAPump(t *testing.T) {
+	leaves := map[string]func(l *leaving) (before int){
+		"closes": func(l *leaving) int { l.Close(); return l.flushed },
+		"modifies": func(l *leaving) (before int) {
+			_ = l.Modify(&ib.QPAttr{}, 0, netip.Addr{}, func(ib.QPState) error {
+				before = l.flushed
+				return nil
+			})
+			return before
+		},
+	}
+	for name, leave := range leaves {
+		for _, ends := range []bool{false, true} { // the answer ends its batch
+			for _, writes := range []bool{false, true} { // or Joint.Finish is between its two loops
+				l := &leaving{answering{when: monotime.Never}, make(chan struct{})}
+				if err := newAnswering(t).eng.NewConn(&l.Conn, l,
+					ConnOptions{Counters: &DeviceCounters{}},
+					func(ib.QPN) qp.Machine { return l }); err != nil {
+					t.Fatal(err)
+				}
+				now := monotime.Time(0)
+				l.Lock()
+				l.beginPump() // another thread
+				l.hear(now, 2)
+				if left := l.answer(&now, quick, 1); left != 0 {
+					t.Fatal("the first of two answers did not wait")
+				}
+				if ends {
+					if left := l.answer(&now, quick, 1); left != 1 {
+						t.Fatal("the second of two answers waits")
+					}
+					l.PumpUnlock(now)
+					l.Lock()
+				}
+				l.pumping = writes
+				l.Unlock()
+				before := make(chan int)
+				go func() { before <- leave(l) }()
+				for range 10000 { // one that does not wait for the pump has come by then
+					select {
+					case <-l.came:
+					default:
+						runtime.Gosched()
+						continue
+					}
+					break
+				}
+				l.Lock()
+				l.pumping = false
+				l.Unlock()
+				if n := <-before; n != 1 {
+					t.Errorf("the application %s, batch ends %t, thread writes %t: flushed %d times before"+
+						" that, want once", name, ends, writes, n)
+				}
+			}
+		}
 	}
 }
 

@@ -24,10 +24,11 @@ type InterfaceEvent = ifwatch.Event
 
 // Events of network interfaces.
 const (
-	InterfaceUp    = ifwatch.Up
-	InterfaceDown  = ifwatch.Down
-	InterfaceGone  = ifwatch.Gone
-	InterfaceAddrs = ifwatch.Addrs
+	InterfaceUp       = ifwatch.Up
+	InterfaceDown     = ifwatch.Down
+	InterfaceGone     = ifwatch.Gone
+	InterfaceAddrs    = ifwatch.Addrs
+	InterfaceHardware = ifwatch.Hardware
 )
 
 // WatchInterfaces calls f with each change of a network interface until stop is called. It fails

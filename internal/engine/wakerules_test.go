@@ -62,6 +62,8 @@ var settings = map[string]setting{
 	"one watches, one blocks":  {threads: [2]kind{watches, blocks}, to: []uint8{1, 1}, alone: true},
 	"one hides an event":       {threads: [2]kind{hides}, to: []uint8{0, nobody}},
 	"one hides, one blocks":    {threads: [2]kind{hides, blocks}, to: []uint8{0, 0}, alone: true, late: true},
+	"one drains":               {threads: [2]kind{hides}, to: []uint8{0, 0}, drains: true},
+	"one drains, one blocks":   {threads: [2]kind{hides, blocks}, to: []uint8{0, 0}, alone: true, late: true, drains: true},
 	"NTB":                      {threads: [2]kind{blocks}, to: []uint8{0, nobody}, ntb: true},
 	"NTB without a descriptor": {threads: [2]kind{blocks}, to: []uint8{0, nobody}, ntb: true, noFD: true},
 }
@@ -99,6 +101,8 @@ func TestEachRuleOfTheModelIsNeeded(t *testing.T) {
 		"the alarm shows a hidden event":                {"one hides an event", func(s *setting) { s.noAlarm = true }},
 		"the next completion shows a hidden event":      {"one hides, one blocks", func(s *setting) { s.noAwait = true }},
 		"an event is hidden before the next is awaited": {"one hides, one blocks", func(s *setting) { s.awaitFirst = true }},
+		"the alarm shows an event that came early":      {"one drains", func(s *setting) { s.noAlarm = true }},
+		"a thread that drained awaits the next one":     {"one drains, one blocks", func(s *setting) { s.noAwait = true }},
 		"only the goroutine reads a link's doorbell":    {"NTB", func(s *setting) { s.stray = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,8 +144,14 @@ func TestModelFollowsTheCode(t *testing.T) {
 			"poller.Wait(", "eng.EndWait()"}},
 		{"../core/cq.go", "(c *CompChannel) readUntilEvent(", []string{"a.Collect(waits)", "c.take()", "a.Sleep("}},
 		{"../queue/cq.go", "(q *CQ) Push(", []string{"awaited := q.awaited", "q.OnEvent()", "q.OnNext()"}},
-		{"../../cabi/engine/cq.go", "(o *cqObject) read(", []string{"c.collectLocked(true)", "o.verbs.Len()",
+		{"../../cabi/engine/cq.go", "(o *cqObject) read(", []string{"c.collectLocked(waits)", "o.verbs.Len()",
 			"e.hideLocked(since)", "o.verbs.AwaitNext(most)", "e.unhideLocked()", "c.showLocked()"}},
+		{"../../cabi/engine/cq.go", "(o *cqObject) sleep(", []string{"o.event.polled(false)",
+			"o.read(most, true)", "c.spin.Wait(", "c.tryWatch("}},
+		{"../../cabi/engine/channel.go", "vb_channel_take(", []string{"c.take(waits)", "c.spin.Wait(",
+			"c.engine.BeginWait()"}},
+		{"../../cabi/engine/channel.go", "(e *cqEvent) put()", []string{"e.unhideLocked()",
+			"c.drains.Load() == e", "e.hideLocked(0)", "c.showLocked()"}},
 		{"../../cabi/engine/channel.go", "(c *channel) showOld(", []string{"e.unhideLocked()", "c.showLocked()"}},
 		{"../core/cq.go", "(c *CompChannel) put(", []string{"append(c.events, q)", "c.signal()"}},
 		{"background.go", "(g *background) attended()", []string{"g.away.Swap(false)", "g.poller.Wake()"}},

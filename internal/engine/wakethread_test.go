@@ -10,6 +10,11 @@ func (s *setting) threadStep(list []world, w world, i int, k kind) []world {
 	goTo := func(at uint8) { t.at = at }
 	switch t.at {
 	case tTake:
+		if t.hidden { // it polls first, and calls cq_sleep
+			polls := w
+			polls.threads[i].at = tCollect
+			list = append(list, polls)
+		}
 		if t.events != 0 {
 			t.events &= t.events - 1
 			t.polled &= t.events

@@ -59,23 +59,43 @@ func TestGoodputWithReordering(t *testing.T) {
 
 // A responder that goes back N, as Linux's rxe does, costs a round trip of packets for each packet
 // that is lost. A requester goes back to lost READ responses, too: rxe answers no part of a READ
-// that begins before one that was asked for again.
+// that begins before one that was asked for again. Round trips that vary by half are not taken for
+// a queue.
 func TestGoodputGoingBackN(t *testing.T) {
+	const jitter = ms / 4 // each way
 	for _, c := range []struct {
-		kind  Kind
-		mtu   ib.MTU
-		least float64 // of the link
+		kind   Kind
+		mtu    ib.MTU
+		jitter monotime.Duration
+		least  float64 // of the link
 	}{
-		{Write, ib.MTU1024, 0.20}, {Write, ib.MTU4096, 0.40}, {Send, ib.MTU1024, 0.20},
-		{Send, ib.MTU4096, 0.40}, {Read, ib.MTU1024, 0.30}, {Read, ib.MTU4096, 0.60},
+		{Write, ib.MTU1024, 0, 0.30}, {Write, ib.MTU4096, 0, 0.60}, {Send, ib.MTU1024, 0, 0.30},
+		{Send, ib.MTU4096, 0, 0.60}, {Read, ib.MTU1024, 0, 0.30}, {Read, ib.MTU4096, 0, 0.60},
+		{Write, ib.MTU1024, jitter, 0.20}, {Write, ib.MTU4096, jitter, 0.50},
+		{Read, ib.MTU1024, jitter, 0.20}, {Read, ib.MTU4096, jitter, 0.50},
 	} {
-		s := Scenario{Kind: c.kind, Rate: 1e9, MTU: c.mtu, RTT: monotime.Millisecond, Loss: 10_000,
-			GoBackN: true}
+		s := Scenario{Kind: c.kind, Rate: 1e9, MTU: c.mtu, RTT: ms, Jitter: c.jitter, Loss: 10_000,
+			GoBackN: true, Measured: monotime.Second}
 		r := Run(s)
 		share := r.Goodput * 8 / 1e9
-		t.Logf("%v: %.3g of the link", &s, share)
+		t.Logf("%v jitter %v: %.3g of the link", &s, c.jitter, share)
 		if share < c.least || r.Dead > 0 {
-			t.Errorf("%v: %.3g of the link, want %.3g; %d dead", &s, share, c.least, r.Dead)
+			t.Errorf("%v jitter %v: %.3g of the link, want %.3g; %d dead", &s, c.jitter, share,
+				c.least, r.Dead)
+		}
+	}
+}
+
+// Round trips that vary cost little where nothing is lost: they are not taken for a queue.
+func TestGoodputWithJitter(t *testing.T) {
+	for _, kind := range []Kind{Write, Send, Read, TRP} {
+		for _, jitter := range []monotime.Duration{ms / 10, ms / 4} {
+			s := Scenario{Kind: kind, Rate: 1e9, MTU: ib.MTU1024, RTT: ms, Jitter: jitter}
+			r := Run(s)
+			t.Logf("%v jitter %v: %.3g MB/s", &s, jitter, r.Goodput/1e6)
+			if r.Goodput < 0.85*1e9/8 {
+				t.Errorf("%v jitter %v: %.3g MB/s", &s, jitter, r.Goodput/1e6)
+			}
 		}
 	}
 }

@@ -24,6 +24,9 @@ var attributes = []struct {
 	{ib.QPTimeout, func(q, a *ib.QPAttr) { q.Timeout = a.Timeout }},
 	{ib.QPRetryCnt, func(q, a *ib.QPAttr) { q.RetryCnt = a.RetryCnt }},
 	{ib.QPRNRRetry, func(q, a *ib.QPAttr) { q.RNRRetry = a.RNRRetry }},
+	{ib.QPRateLimit, func(q, a *ib.QPAttr) {
+		q.RateLimit, q.RateBurst, q.RatePacket = a.RateLimit, a.RateBurst, a.RatePacket
+	}},
 	{ib.QPEnSQDAsyncNotify, func(q, a *ib.QPAttr) { q.EnSQDAsyncNotify = a.EnSQDAsyncNotify }},
 }
 

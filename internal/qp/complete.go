@@ -10,6 +10,7 @@ import (
 // CompleteSend reports the fate of a send work request; success only where the
 // request or the queue asks for it. The caller takes it off the queue.
 func (q *Core) CompleteSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
+	q.count(ib.CompCntrSendOf(w.Opcode), s, w.Length)
 	if s == ib.WCSuccess && !q.SignalAll && w.Flags&ib.SendSignaled == 0 {
 		return
 	}
@@ -24,12 +25,19 @@ func (q *Core) CompleteSend(w *queue.SendWQE, s ib.WCStatus, v ib.VendorErr) {
 	q.SendCQ.Push(wc, s != ib.WCSuccess)
 }
 
-// CompleteDone is CompleteSend, with success, of a request that was done at once and is
+// CompleteDone is CompleteSend, with success, of a request of n bytes that was done at once and is
 // in no queue.
-func (q *Core) CompleteDone(id uint64, op ib.WROpcode, flags ib.SendFlags) {
+func (q *Core) CompleteDone(id uint64, op ib.WROpcode, flags ib.SendFlags, n uint32) {
+	q.count(ib.CompCntrSendOf(op), ib.WCSuccess, n)
 	if q.SignalAll || flags&ib.SendSignaled != 0 {
 		q.wc = ib.WC{WRID: id, Opcode: ib.WCOf(op), QPN: q.QPN}
 		q.SendCQ.Push(&q.wc, false)
+	}
+}
+
+func (q *Core) count(op ib.CompCntrOps, s ib.WCStatus, n uint32) {
+	if q.Counter != nil {
+		q.Counter.Count(op, s, n)
 	}
 }
 
@@ -57,6 +65,7 @@ func (q *Core) CompleteRecv(wc *ib.WC, solicited bool) {
 		q.wc = *wc
 	}
 	q.wc.WRID, q.wc.QPN = q.Recv.WRID, q.QPN
+	q.count(ib.CompCntrRecv, q.wc.Status, q.wc.ByteLen)
 	q.RecvCQ.Push(&q.wc, solicited)
 }
 

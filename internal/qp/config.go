@@ -15,6 +15,12 @@ type Completer interface {
 	Push(wc *ib.WC, solicited bool) bool
 }
 
+// Counter counts work requests that complete, by their operation, also those that make no
+// completion.
+type Counter interface {
+	Count(op ib.CompCntrOps, s ib.WCStatus, bytes uint32)
+}
+
 // RecvSource gives a responder its receive work requests: the queue pair's own receive queue or a
 // shared one.
 type RecvSource interface {
@@ -34,6 +40,8 @@ type Config struct {
 	SendCQ    Completer
 	RecvCQ    Completer
 	SignalAll bool // every send work request makes a completion
+	// Counter may be nil.
+	Counter Counter
 	// Congestion is the algorithm of a requester that has a window.
 	Congestion congestion.Algorithm
 	// Reorder, which may be nil, is the memory for packets that arrive before their turn.

@@ -216,13 +216,12 @@ func (q *CQ) fireLocked() {
 	q.told = q.ring.tail.Load()
 }
 
-// AwaitNext asks for one call at the next completion, of OnNext or OnEvent, if there are
-// completions and at most n: the consumer polls those now. Otherwise it returns false.
+// AwaitNext asks for one call at the next completion, of OnNext or OnEvent, if there are at most n
+// completions: the consumer polls those now, or has polled all. Otherwise it returns false.
 func (q *CQ) AwaitNext(n int) bool {
 	q.pushMu.Lock()
 	defer q.pushMu.Unlock()
-	have := q.Len()
-	q.awaited = have > 0 && have <= n
+	q.awaited = q.Len() <= n
 	return q.awaited
 }
 

@@ -230,25 +230,25 @@ func TestCQAwaitNext(t *testing.T) {
 		}
 	}
 
-	await(1, false) // there are none
-	push(0, 0)
+	await(1, true) // all are polled
+	push(0, 1)
 	await(1, true)
-	push(0, 1)
-	push(0, 1) // one call
+	push(0, 2)
+	push(0, 2) // one call
 	await(2, false)
-	push(0, 1)
+	push(0, 2)
 	await(4, true)
 	q.Poll(make([]ib.WC, 4))
 	q.Arm(true)
-	push(0, 2)
+	push(0, 3)
 	await(1, true)
 	q.Arm(false) // at once for the completion that is there
-	push(1, 3)
+	push(1, 4)
 	await(2, true)
 	q.Poll(make([]ib.WC, 2))
 	q.Arm(false)
-	push(2, 3) // one call of the two
-	push(2, 3)
+	push(2, 4) // one call of the two
+	push(2, 4)
 }
 
 // TestCQNoLostWakeUp: a consumer that arms, polls once more and then waits for

@@ -16,6 +16,7 @@ type Core struct {
 
 	Path  *Path // nil until an address vector is set
 	MTU   int   // payload bytes of a packet
+	Rate  RateLimit
 	Count Counters
 
 	comEst bool // EventCommEst was raised
@@ -55,6 +56,9 @@ func (q *Core) Apply(a *ib.QPAttr, mask ib.QPAttrMask, path *Path) {
 	}
 	if mask&ib.QPPathMTU != 0 {
 		q.MTU = a.PathMTU.Bytes()
+	}
+	if mask&ib.QPRateLimit != 0 {
+		q.Rate.Set(a, q.MTU)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -26,6 +27,8 @@ const (
 
 	// askTimeout bounds the wait for one process, which may be stopped.
 	askTimeout = 2 * time.Second
+	// askedAtOnce bounds the descriptors of Collect.
+	askedAtOnce = 64
 	// maxSnapshotBytes bounds the bytes read from one process.
 	maxSnapshotBytes = 64 << 20 // 16,368 queue pairs have some 16 MB
 )
@@ -34,6 +37,13 @@ const (
 // ordered by process id. Processes that do not answer are left out, sockets of
 // dead ones removed. A directory that does not exist means no process.
 func Collect(ctx context.Context, dir string) ([]Snapshot, error) {
+	return collect(ctx, dir, "")
+}
+
+// collect asks every process whose socket in dir begins with prefix, several at once: those that
+// are stopped delay no others. After ctx's end it returns the snapshots that came in time, and an
+// error.
+func collect(ctx context.Context, dir, prefix string) (all []Snapshot, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -41,26 +51,30 @@ func Collect(ctx context.Context, dir string) ([]Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []Snapshot
+	var asked sync.WaitGroup
+	var mu sync.Mutex // of all
+	room := make(chan struct{}, askedAtOnce)
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), suffix) {
+		if !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), suffix) {
 			continue
 		}
-		s, err := ask(ctx, filepath.Join(dir, e.Name()))
-		if err == nil {
-			all = append(all, s)
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		// The socket's deadline, which is ctx's where that is nearer, may come
-		// before ctx notices.
-		if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
-			return nil, context.DeadlineExceeded
-		}
+		room <- struct{}{}
+		asked.Go(func() {
+			defer func() { <-room }()
+			if s, err := ask(ctx, filepath.Join(dir, e.Name())); err == nil {
+				mu.Lock()
+				all = append(all, s)
+				mu.Unlock()
+			}
+		})
 	}
+	asked.Wait()
 	sort.Slice(all, func(i, j int) bool { return all[i].PID < all[j].PID })
-	return all, nil
+	// A socket's deadline, which is ctx's where that is nearer, may come before ctx notices.
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		return all, context.DeadlineExceeded
+	}
+	return all, ctx.Err()
 }
 
 func ask(ctx context.Context, path string) (Snapshot, error) {

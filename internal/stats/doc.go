@@ -16,6 +16,9 @@
 // removes those on which no process listens, and Serve those that have the name of a process
 // id, which processes without a slot use.
 //
+// A process that ends adds its counters to <dir>/NS-DEVICE.port, for each device. Port sums those
+// and the answers of the living. No process removes these files.
+//
 // A Server owns one goroutine, which ends with Close. The snapshot function is
 // called from it, one call at a time.
 package stats

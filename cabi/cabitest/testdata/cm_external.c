@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A queue pair of the application's own, which rdma_init_qp_attr(3) says how to
- * modify, on both sides; rdma_establish(3).
+ * modify, on both sides; rdma_establish(3). The messages carry what both sides say of their vendor:
+ * rdma_set_local_ece(3).
  */
 #include "external.h"
 
@@ -32,6 +33,7 @@ int main(int argc, char **argv)
 	struct rdma_conn_param param = { .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7 };
 	struct rdma_cm_id *listener, *active, *passive;
 	struct rdma_cm_event *event;
+	struct ibv_ece offer = {.vendor_id = 0xabcdef, .options = 0x11223344}, answer = {.vendor_id = 0x123, .options = 0x55}, ece;
 	struct side a = { .buf = "hello" }, p = { .buf = "" };
 
 	CHECK(argc == 2 && channel);
@@ -40,6 +42,7 @@ int main(int argc, char **argv)
 	make(&a, active);
 	CHECK_FAILS(rdma_connect(active, &param), EINVAL); /* it names no queue pair */
 	param.qp_num = a.qp->qp_num;
+	CHECK(rdma_set_local_ece(active, &offer) == 0);
 	CHECK(rdma_connect(active, &param) == 0);
 
 	event = test_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -51,11 +54,15 @@ int main(int argc, char **argv)
 	to(passive, p.qp, IBV_QPS_RTR, rtr);
 	to(passive, p.qp, IBV_QPS_RTS, rts);
 	post_side_recv(&p);
+	CHECK(rdma_get_remote_ece(passive, &ece) == 0 && ece.vendor_id == 0xabcdef && ece.options == 0x11223344);
+	CHECK(rdma_set_local_ece(passive, &answer) == 0);
 	param.qp_num = p.qp->qp_num;
 	CHECK(rdma_accept(passive, &param) == 0);
 
 	event = test_event(channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	CHECK(event->id == active && event->param.conn.qp_num == p.qp->qp_num);
+	/* An answer has the vendor of the offer. */
+	CHECK(rdma_get_remote_ece(active, &ece) == 0 && ece.vendor_id == 0xabcdef && ece.options == 0x55);
 	CHECK(rdma_ack_cm_event(event) == 0);
 	to(active, a.qp, IBV_QPS_RTR, rtr);
 	to(active, a.qp, IBV_QPS_RTS, rts);

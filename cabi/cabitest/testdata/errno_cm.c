@@ -84,7 +84,8 @@ static void no_identifier(void)
 	FAILS_MINUS(rdma_join_multicast_ex, (id, &mc, NULL));
 	FAILS_MINUS(rdma_leave_multicast, (id, addr));
 	FAILS_MINUS(rdma_set_option, (id, 77, 77, NULL, 0));
-	FAILS_MINUS(rdma_set_local_ece, (id, &(struct ibv_ece){.vendor_id = 1}));
+	SUCCEEDS(rdma_set_local_ece, (id, &(struct ibv_ece){.vendor_id = 1}), == 0);
+	FAILS_MINUS(rdma_set_local_ece, (id, NULL));
 	SUCCEEDS(rdma_get_remote_ece, (id, &ece), == 0);
 	FAILS_MINUS(rdma_get_remote_ece, (id, NULL));
 	FAILS_MINUS(rdma_query_addrinfo, (id, NULL));

@@ -2,6 +2,7 @@
 /* errno after each function of libibverbs.so.1: calls.h. */
 #define _GNU_SOURCE
 #include "calls.h"
+#include "comp_cntr.h"
 #include "loop.h"
 
 #include <fcntl.h>
@@ -290,6 +291,37 @@ static void connect_itself(struct ibv_qp *qp)
 	to_rts(qp);
 }
 
+static void counters(struct ibv_context *ctx, struct ibv_qp *qp)
+{
+	struct cntr_attach_attr attr = {.op_mask = CNTR_SEND};
+	struct cntr_init_attr init = {0};
+	struct cntr_caps caps;
+	struct cntr *cntr;
+	uint64_t value;
+
+	SUCCEEDS(_ibv_query_comp_cntr_caps, (ctx, &caps, sizeof(caps)), == 0);
+	FAILS_ERRNO(_ibv_query_comp_cntr_caps, (ctx, NULL, 0));
+	FAILS_NULL(ibv_create_comp_cntr, (ctx, NULL));
+	cntr = SUCCEEDS(ibv_create_comp_cntr, (ctx, &init), != NULL);
+	FAILS_ERRNO(ibv_qp_attach_comp_cntr, (qp, cntr, NULL));
+	FAILS_ERRNO(ibv_read_comp_cntr, (cntr, NULL));
+	FAILS_ERRNO(ibv_read_err_comp_cntr, (cntr, NULL));
+	FAILS_ERRNO(ibv_set_comp_cntr, (NULL, 1));
+	FAILS_ERRNO(ibv_set_err_comp_cntr, (NULL, 1));
+	FAILS_ERRNO(ibv_inc_comp_cntr, (NULL, 1));
+	FAILS_ERRNO(ibv_inc_err_comp_cntr, (NULL, 1));
+	SUCCEEDS(ibv_set_comp_cntr, (cntr, 1), == 0);
+	SUCCEEDS(ibv_set_err_comp_cntr, (cntr, 1), == 0);
+	SUCCEEDS(ibv_inc_comp_cntr, (cntr, 1), == 0);
+	SUCCEEDS(ibv_inc_err_comp_cntr, (cntr, 1), == 0);
+	SUCCEEDS(ibv_read_comp_cntr, (cntr, &value), == 0);
+	SUCCEEDS(ibv_read_err_comp_cntr, (cntr, &value), == 0);
+	SUCCEEDS(ibv_destroy_comp_cntr, (cntr), == 0);
+	FAILS_ERRNO(ibv_destroy_comp_cntr, (NULL));
+	MUST(cntr = ibv_create_comp_cntr(ctx, &init));
+	SUCCEEDS(ibv_qp_attach_comp_cntr, (qp, cntr, &attr), == 0);
+}
+
 static void queue_pairs(void)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1}};
@@ -322,6 +354,7 @@ static void queue_pairs(void)
 	SUCCEEDS(ibv_query_qp_data_in_order, (qp, IBV_WR_RDMA_WRITE, 0), == 0);
 	FAILS_ERRNO(ibv_post_recv, (qp, &recv, &bad_recv));
 	FAILS_ERRNO(ibv_post_send, (qp, &send, &bad_send));
+	counters(ctx, qp);
 	connect_itself(qp);
 	SUCCEEDS(ibv_modify_qp, (qp, &(struct ibv_qp_attr){.min_rnr_timer = 3}, IBV_QP_MIN_RNR_TIMER), == 0);
 	MUST(ibv_req_notify_cq(cq, 0) == 0);

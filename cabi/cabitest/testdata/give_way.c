@@ -51,6 +51,10 @@ int main(void)
 	d = poll_for(&g, 100, 5000);
 	CHECK(d.first <= 2 * VB_SHARED_POLLS);
 
+	/* Beside so many pollers that their turns take almost as long as a slice. */
+	d = poll_for(&g, POLLS, 1400000);
+	CHECK(d.yields > POLLS / VB_SHARED_POLLS * 4 / 5);
+
 	/* One that returns at once does not make it alone; several do. */
 	d = poll_for(&g, VB_SHARED_POLLS, 300);
 	d = poll_for(&g, 100, 5000);

@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define POINTERS(X) X(ibv_alloc_dmah) X(ibv_create_comp_cntr)
+#define POINTERS(X) X(ibv_alloc_dmah)
 #define ERRNOS(X) X(ibv_dealloc_dmah) X(ibv_query_port_speed)
 #define MINUSES(X) X(ibv_dm_export_dmabuf_fd) X(rdma_query_addrinfo) X(rdma_resolve_addrinfo) X(rdma_write_cm_event) X(repoll_create)
 
 #ifdef STUBS
 #define STUB(name) void name(void) {}
-POINTERS(STUB) ERRNOS(STUB) MINUSES(STUB) STUB(ibv_reg_mr_ex) STUB(ibv_alloc_buf) STUB(ibv_free_buf) STUB(ibv_reg_buf_mr) STUB(ibv_wr_opcode_str) STUB(ibv_fork_init)
+POINTERS(STUB) ERRNOS(STUB) MINUSES(STUB) STUB(ibv_reg_mr_ex) STUB(ibv_alloc_buf) STUB(ibv_free_buf) STUB(ibv_reg_buf_mr) STUB(ibv_create_comp_cntr) STUB(ibv_wr_opcode_str) STUB(ibv_fork_init)
 #else
 #define POINTER(name) void *name(void *, void *, void *, void *);
 #define INT(name) int name(void *, void *, void *, void *);
@@ -25,6 +25,7 @@ void *ibv_reg_buf_mr(void *, void *, void *, size_t, int);
 void ibv_free_buf(void *);
 const char *ibv_wr_opcode_str(int);
 int ibv_fork_init(void);
+void *ibv_create_comp_cntr(void *, void *);
 
 int main(void)
 {
@@ -47,6 +48,8 @@ int main(void)
 	if (ibv_reg_mr_ex(NULL, NULL) || ibv_alloc_buf(NULL, 1, NULL) || ibv_reg_buf_mr(NULL, NULL, NULL, 1, 0))
 		failures += printf("a buffer of no domain\n") > 0;
 	ibv_free_buf(NULL);
+	if (ibv_create_comp_cntr(NULL, NULL))
+		failures += printf("a counter of no device\n") > 0;
 	if (!ibv_wr_opcode_str(0))
 		failures += printf("ibv_wr_opcode_str\n") > 0;
 	return failures != 0;

@@ -32,6 +32,8 @@ static void print_device(struct ibv_context *ctx)
 	U(x.odp_caps.general_caps), U(x.odp_caps.per_transport_caps.rc_odp_caps);
 	U(x.odp_caps.per_transport_caps.uc_odp_caps), U(x.odp_caps.per_transport_caps.ud_odp_caps);
 	U(x.xrc_odp_caps), U(x.max_dm_size), U(x.hca_core_clock), U(x.completion_timestamp_mask);
+	U(x.packet_pacing_caps.qp_rate_limit_min), U(x.packet_pacing_caps.qp_rate_limit_max);
+	U(x.packet_pacing_caps.supported_qpts);
 	printf("\n");
 
 	/* Nothing else is set. */
@@ -41,6 +43,7 @@ static void print_device(struct ibv_context *ctx)
 	x.odp_caps = none.odp_caps;
 	x.xrc_odp_caps = 0;
 	x.max_dm_size = x.hca_core_clock = x.completion_timestamp_mask = 0;
+	x.packet_pacing_caps = none.packet_pacing_caps;
 	CHECK(!memcmp(&x, &none, sizeof(x)));
 }
 

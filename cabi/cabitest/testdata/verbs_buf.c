@@ -34,6 +34,8 @@ int ibv_export_buf_dmabuf_fd(struct buf *buf);
 
 static struct ibv_context *ctx;
 
+#define ALLOW_CC_UNPROTECTED_ALLOC (1 << 2) /* of rdma-core 65 */
+
 static void buffers(void)
 {
 	struct buf *from = NULL, *to = NULL;
@@ -87,9 +89,9 @@ static void buffers(void)
 	ibv_free_buf(to);
 	ibv_free_buf(NULL);
 
-	/* A parent domain is a domain of its own here. */
+	/* A parent domain is a domain of its own here. It may ask for memory of confidential guests. */
 	MUST(td = ibv_alloc_td(ctx, &td_attr));
-	struct ibv_parent_domain_init_attr attr = {.pd = a.pd, .td = td};
+	struct ibv_parent_domain_init_attr attr = {.pd = a.pd, .td = td, .comp_mask = ALLOW_CC_UNPROTECTED_ALLOC};
 
 	MUST(parent = ibv_alloc_parent_domain(ctx, &attr));
 	MUST(src = ibv_alloc_buf(parent, SIZE, &from));

@@ -70,8 +70,8 @@ static void newer(struct ibv_context *ctx)
 	REFUSED(VERSIONED(pointer_function, "ibv_alloc_dmah", "IBVERBS_1.15")(ctx, NULL), EOPNOTSUPP);
 	EQUAL(VERSIONED(int_function, "ibv_query_port_speed", "IBVERBS_1.16")(ctx, 1, &speed), EOPNOTSUPP);
 	EQUAL(VERSIONED(int_function, "ibv_dm_export_dmabuf_fd", "IBVERBS_1.16")(NULL), -1);
-	REFUSED(VERSIONED(pointer_function, "ibv_create_comp_cntr", "IBVERBS_1.18")(ctx, NULL), EOPNOTSUPP);
-	EQUAL(VERSIONED(int_function, "_ibv_query_comp_cntr_caps", "IBVERBS_1.18")(ctx, NULL, (size_t)0), EOPNOTSUPP);
+	REFUSED(VERSIONED(pointer_function, "ibv_create_comp_cntr", "IBVERBS_1.18")(ctx, NULL), EINVAL);
+	EQUAL(VERSIONED(int_function, "_ibv_query_comp_cntr_caps", "IBVERBS_1.18")(ctx, NULL, (size_t)0), EINVAL);
 
 	EQUAL(ibv_set_ece(NULL, &ece), EOPNOTSUPP);
 	EQUAL(ibv_query_ece(NULL, &ece), EOPNOTSUPP);

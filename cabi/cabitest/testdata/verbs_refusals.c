@@ -15,14 +15,12 @@ static void absent(void)
 	struct ibv_wq_init_attr wq = {.pd = e.pd, .cq = e.cq, .max_wr = 1, .max_sge = 1};
 	struct ibv_flow_attr flow = {0};
 	struct ibv_flow_action_esp_attr esp = {0};
-	struct ibv_qp_rate_limit_attr rate = {0};
 
 	REFUSED(ibv_create_counters(ctx, &counters), EOPNOTSUPP);
 	REFUSED(ibv_create_rwq_ind_table(ctx, &table), EOPNOTSUPP);
 	REFUSED(ibv_create_wq(ctx, &wq), EOPNOTSUPP);
 	REFUSED(ibv_create_flow(e.qp, &flow), EOPNOTSUPP);
 	REFUSED(ibv_create_flow_action_esp(ctx, &esp), EOPNOTSUPP);
-	EQUAL(ibv_modify_qp_rate_limit(e.qp, &rate), EOPNOTSUPP);
 }
 
 static void regions(void)

@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <rdma/rdma_user_ioctl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -23,6 +25,7 @@ static const char node[] = "/dev/infiniband/uverbs3";
 static const char missing[] = "/dev/infiniband/uverbs4";
 static const char attribute[] = "/sys/class/infiniband/roce_test/node_type";
 static const char neighbour[] = "/dev/infinibandx";
+static const char mad_node[] = "/dev/infiniband/umad3";
 
 static void *volatile none;
 
@@ -79,6 +82,21 @@ static void opens(void)
 	assert(!fopen(missing, "r") && errno == ENOENT);
 }
 
+/* There is no device of this name to open: the program does not get the plain file. */
+static void mad_nodes(void)
+{
+	int fd = open("/dev/null", O_RDWR);
+
+	errno = 0;
+	assert(open(mad_node, O_RDWR) == -1 && errno == ENODEV);
+	errno = 0;
+	assert(openat(AT_FDCWD, mad_node, O_RDWR | O_NONBLOCK) == -1 && errno == ENODEV);
+	errno = 0;
+	assert(open("/dev/infiniband/umad4", O_RDWR) == -1 && errno == ENOENT);
+	errno = 0;
+	assert(ioctl(fd, IB_USER_MAD_ENABLE_PKEY) == -1 && errno == ENOTTY && close(fd) == 0);
+}
+
 static void modes(const char *directory)
 {
 	char path[PATH_MAX];
@@ -114,6 +132,11 @@ static void directories(void)
 	free(list);
 	errno = 0;
 	assert(!opendir("/sys/class/infinibandx") && errno == ENOENT);
+	/* A relative path below a redirected directory. */
+	assert(chdir("/sys/class/infiniband") == 0 && access("roce_test/node_type", R_OK) == 0);
+	errno = 0;
+	assert(chdir("/sys/class/infinibandx") == -1 && errno == ENOENT);
+	assert(chdir("/") == 0 && access("roce_test", F_OK) == -1);
 	d = opendir("/");
 	assert(d && closedir(d) == 0);
 }
@@ -136,6 +159,9 @@ static void stats(void)
 	is_device(s.st_mode, s.st_rdev);
 	assert(statx(AT_FDCWD, node, 0, STATX_BASIC_STATS, &x) == 0);
 	is_device(x.stx_mode, makedev(x.stx_rdev_major, x.stx_rdev_minor));
+
+	assert(stat(mad_node, &s) == 0 && S_ISCHR(s.st_mode) && major(s.st_rdev) == 231 &&
+	       minor(s.st_rdev) == 3);
 
 	errno = 0;
 	assert(stat(missing, &s) == -1 && errno == ENOENT);
@@ -209,6 +235,7 @@ int main(int argc, char **argv)
 	assert(argc == 2);
 	if (getenv("VERBENA_ROOT")) {
 		opens();
+		mad_nodes();
 		modes(argv[1]);
 		directories();
 		stats();
@@ -221,6 +248,8 @@ int main(int argc, char **argv)
 	assert(access(attribute, F_OK) == -1);
 	assert(mkdtemp(root) && realpath(argv[1], library));
 	write_file(root, node, "");
+	write_file(root, mad_node, "");
+	write_file(root, "/sys/class/infiniband_mad/umad3/ibdev", "roce_test\n");
 	write_file(root, attribute, "1\n");
 	write_file(root, "/proc/sys/net/rdma_ucm/max_backlog", "1024\n");
 	write_file(root, "/sys/class/infiniband_verbs/abi_version", "6\n");

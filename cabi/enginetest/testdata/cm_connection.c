@@ -39,7 +39,7 @@ static void up_and_down(void)
 	struct rdma_conn_param p = {
 		.private_data = "hello", .private_data_len = 6, .responder_resources = 3, .initiator_depth = 2, .retry_count = 7, .rnr_retry_count = 5,
 	};
-	CALL(0, e->cm_connect(client, &p));
+	CALL(0, e->cm_connect(client, &p, &(struct ibv_ece){ 0 }));
 	struct vb_cm_event *ev = request(&server, SERVER);
 	struct rdma_conn_param *c = &ev->param.conn;
 	CHECK(!strcmp(c->private_data, "hello") && c->private_data == ev->priv);
@@ -52,7 +52,7 @@ static void up_and_down(void)
 	struct mr m = new_mr(pd, memory, sizeof memory);
 	post_recv(b, 1, memory + 4096, 100, m.lkey);
 	p = (struct rdma_conn_param){.private_data = "welcome", .private_data_len = 8, .responder_resources = 255, .initiator_depth = 255, .rnr_retry_count = 7};
-	CALL(0, e->cm_accept(server, &p));
+	CALL(0, e->cm_accept(server, &p, &(struct ibv_ece){ 0 }));
 	ev = WANT_EVENT(&active, CLIENT, RDMA_CM_EVENT_ESTABLISHED);
 	c = &ev->param.conn;
 	CHECK(!strcmp(c->private_data, "welcome") && c->private_data_len == 196 && c->qp_num == b.num);
@@ -90,7 +90,7 @@ static void refused(void)
 {
 	vb_handle client = new_resolved(&active, RDMA_PS_TCP, REFUSED, SA(at)), server;
 	struct qp a = new_cm_qp(client, pd, IBV_QPT_RC, cq, CLIENT_QP);
-	CALL(0, e->cm_connect(client, NULL)); /* the most of everything */
+	CALL(0, e->cm_connect(client, NULL, &(struct ibv_ece){ 0 })); /* the most of everything */
 	struct vb_cm_event *ev = request(&server, SERVER);
 	CHECK(ev->param.conn.retry_count == 7 && ev->param.conn.rnr_retry_count == 7 && ev->param.conn.responder_resources == 128);
 	free(ev);
@@ -113,7 +113,7 @@ static void refused(void)
 	struct sockaddr_in nobody = in4("127.0.0.1", 9);
 	client = new_resolved(&active, RDMA_PS_TCP, REFUSED, SA(nobody));
 	new_cm_qp(client, pd, IBV_QPT_RC, cq, CLIENT_QP);
-	CALL(0, e->cm_connect(client, NULL));
+	CALL(0, e->cm_connect(client, NULL, &(struct ibv_ece){ 0 }));
 	ev = WANT_EVENT(&active, REFUSED, RDMA_CM_EVENT_REJECTED);
 	CHECK(ev->status == 8 /* IB_CM_REJ_INVALID_SERVICE_ID */);
 	free(ev);
@@ -139,14 +139,14 @@ static void external(void)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
 	int mask;
 	CALL(EINVAL, e->cm_init_qp_attr(client, &attr, &mask));
-	CALL(EINVAL, e->cm_connect(client, NULL)); /* no queue pair is named */
+	CALL(EINVAL, e->cm_connect(client, NULL, &(struct ibv_ece){ 0 })); /* no queue pair is named */
 	struct rdma_conn_param p = {.qp_num = a.num, .responder_resources = 1, .initiator_depth = 1, .retry_count = 200, .rnr_retry_count = 7};
-	CALL(0, e->cm_connect(client, &p));
+	CALL(0, e->cm_connect(client, &p, &(struct ibv_ece){ 0 }));
 	free(request(&server, SERVER));
 	drive(server, b, IBV_QPS_INIT);
 	drive(server, b, IBV_QPS_RTR);
 	p.qp_num = b.num;
-	CALL(0, e->cm_accept(server, &p));
+	CALL(0, e->cm_accept(server, &p, &(struct ibv_ece){ 0 }));
 	drive(server, b, IBV_QPS_RTS);
 	struct vb_cm_event *ev = WANT_EVENT(&active, OTHER, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	CHECK(ev->param.conn.qp_num == b.num);

@@ -15,7 +15,7 @@ static void resolve(void)
 	vb_handle listener = new_listener(&ch, RDMA_PS_UDP, LISTENER, &at), server;
 	vb_handle client = new_resolved(&ch, RDMA_PS_UDP, CLIENT, SA(at));
 	struct rdma_conn_param p = {.private_data = "who", .private_data_len = 4};
-	CALL(0, e->cm_connect(client, &p));
+	CALL(0, e->cm_connect(client, &p, &(struct ibv_ece){ 0 }));
 	struct vb_cm_event *ev = WANT_EVENT(&ch, LISTENER, RDMA_CM_EVENT_CONNECT_REQUEST);
 	CHECK(ev->is_ud && ev->param.ud.private_data_len == 180 && !strcmp(ev->param.ud.private_data, "who"));
 	server = ev->new_id;
@@ -24,7 +24,7 @@ static void resolve(void)
 	struct qp q = new_cm_qp(server, pd, IBV_QPT_UD, cq, QP);
 	CHECK(qp_state(q) == IBV_QPS_RTS);
 	p = (struct rdma_conn_param){.private_data = "me", .private_data_len = 3};
-	CALL(0, e->cm_accept(server, &p));
+	CALL(0, e->cm_accept(server, &p, &(struct ibv_ece){ 0 }));
 	ev = WANT_EVENT(&ch, CLIENT, RDMA_CM_EVENT_ESTABLISHED);
 	struct rdma_ud_param *ud = &ev->param.ud;
 	union ibv_gid self = local_gid();
@@ -39,7 +39,7 @@ static void resolve(void)
 
 	/* Refused, and not served at all: the status is the peer's. */
 	client = new_resolved(&ch, RDMA_PS_UDP, CLIENT, SA(at));
-	CALL(0, e->cm_connect(client, NULL));
+	CALL(0, e->cm_connect(client, NULL, &(struct ibv_ece){ 0 }));
 	ev = WANT_EVENT(&ch, LISTENER, RDMA_CM_EVENT_CONNECT_REQUEST);
 	CALL(0, e->cm_reject(ev->new_id, NULL, 0));
 	CALL(0, e->cm_id_destroy(ev->new_id));
@@ -50,7 +50,7 @@ static void resolve(void)
 	CALL(0, e->cm_id_destroy(client));
 	CALL(0, e->cm_id_destroy(listener));
 	client = new_resolved(&ch, RDMA_PS_UDP, CLIENT, SA(at));
-	CALL(0, e->cm_connect(client, NULL));
+	CALL(0, e->cm_connect(client, NULL, &(struct ibv_ece){ 0 }));
 	ev = WANT_EVENT(&ch, CLIENT, RDMA_CM_EVENT_UNREACHABLE);
 	CHECK(ev->status == 1 /* IB_SIDR_UNSUPPORTED */);
 	free(ev);

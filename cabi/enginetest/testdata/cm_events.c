@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 	n = fill(&a);
 	struct rdma_conn_param p = {.qp_num = 77};
 	vb_handle client = new_resolved(&b, RDMA_PS_TCP, CLIENT, SA(at));
-	CALL(0, e->cm_connect(client, &p));
+	CALL(0, e->cm_connect(client, &p, &(struct ibv_ece){ 0 }));
 	drain(&a, n);
 	struct vb_cm_event *ev = WANT_EVENT(&a, LISTENER, RDMA_CM_EVENT_CONNECT_REQUEST);
 	vb_handle server = ev->new_id;
@@ -64,19 +64,19 @@ int main(int argc, char **argv)
 	CALL(0, e->cm_id_adopt(server, CLIENT + 1));
 	CALL(0, e->cm_id_destroy(client));
 	client = new_resolved(&b, RDMA_PS_TCP, CLIENT, SA(at));
-	CALL(0, e->cm_connect(client, &p));
+	CALL(0, e->cm_connect(client, &p, &(struct ibv_ece){ 0 }));
 	ev = WANT_EVENT(&a, LISTENER, RDMA_CM_EVENT_CONNECT_REQUEST);
 	CALL(0, e->cm_id_destroy(ev->new_id));
 	free(ev);
 	free(WANT_EVENT(&b, CLIENT, RDMA_CM_EVENT_REJECTED));
-	CALL(EINVAL, e->cm_accept(server, &p));
+	CALL(EINVAL, e->cm_accept(server, &p, &(struct ibv_ece){ 0 }));
 	CHECK(!next_event(&a, 0) && !next_event(&b, 0));
 	CALL(0, e->cm_id_destroy(client));
 	CALL(0, e->cm_id_destroy(server));
 
 	n = fill(&a);
 	client = new_resolved(&b, RDMA_PS_TCP, CLIENT, SA(at));
-	CALL(0, e->cm_connect(client, &p));
+	CALL(0, e->cm_connect(client, &p, &(struct ibv_ece){ 0 }));
 	CHECK(!next_event(&b, 100)); /* the request has come, or comes to a listener that is gone */
 	CALL(0, e->cm_id_destroy(listener));
 	free(WANT_EVENT(&b, CLIENT, RDMA_CM_EVENT_REJECTED));

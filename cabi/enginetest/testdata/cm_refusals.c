@@ -19,8 +19,8 @@ int main(int argc, char **argv)
 	CALL(ENODEV, e->cm_bind(id, SA(absent)));
 	CALL(EINVAL, e->cm_resolve_addr(id, NULL, NULL, 10));
 	CALL(EINVAL, e->cm_resolve_route(id, 10));
-	CALL(EINVAL, e->cm_connect(id, &p));
-	CALL(EINVAL, e->cm_accept(id, &p));
+	CALL(EINVAL, e->cm_connect(id, &p, &(struct ibv_ece){ 0 }));
+	CALL(EINVAL, e->cm_accept(id, &p, &(struct ibv_ece){ 0 }));
 	CALL(EINVAL, e->cm_reject(id, NULL, 0));
 	CALL(EINVAL, e->cm_establish(id));
 	CALL(EINVAL, e->cm_disconnect(id));
@@ -77,9 +77,9 @@ int main(int argc, char **argv)
 	struct sockaddr_in nobody = in4("127.0.0.1", 9);
 	id = new_resolved(&ch, RDMA_PS_TCP, 4, SA(nobody));
 	p.responder_resources = 129;
-	CALL(EINVAL, e->cm_connect(id, &p));
+	CALL(EINVAL, e->cm_connect(id, &p, &(struct ibv_ece){ 0 }));
 	p = (struct rdma_conn_param){.qp_num = 77, .private_data = &ch, .private_data_len = 57};
-	CALL(EINVAL, e->cm_connect(id, &p));
+	CALL(EINVAL, e->cm_connect(id, &p, &(struct ibv_ece){ 0 }));
 	CALL(0, e->ctx_open(device_name, -1, &ctx));
 	CALL(0, e->pd_alloc(ctx, &pd));
 	struct cq *q = new_cq(ctx, 8, 0, 1);

@@ -13,7 +13,7 @@ import (
 func (a *Agent) Connect(now monotime.Time, p ConnectParams) (ConnID, error) {
 	p.setDefaults()
 	req := cm.REQ{
-		ServiceID: p.ServiceID, LocalCAGUID: a.GUID, LocalQPN: p.QPN,
+		VendorID: p.ECE.VendorID, ServiceID: p.ServiceID, LocalCAGUID: a.GUID, LocalQPN: p.QPN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		RemoteResponseTimeout: p.ResponseTimeout, Service: p.Service, FlowControl: p.FlowControl,
 		StartingPSN: p.PSN, LocalResponseTimeout: p.ResponseTimeout, RetryCount: p.RetryCount,
@@ -42,7 +42,7 @@ func (a *Agent) Connect(now monotime.Time, p ConnectParams) (ConnID, error) {
 		Path: p.Path, Service: p.Service, RQPSN: p.PSN, PathMTU: p.PathMTU, Timeout: p.ACKTimeout,
 		RetryCnt: p.RetryCount, TrafficClass: p.TrafficClass, FlowLabel: p.FlowLabel,
 	}
-	c.last = encode(cm.AttrREQ, c.tid, &req)
+	c.last = encodeECE(cm.AttrREQ, c.tid, &req, p.ECE.Options)
 	c.setPace(p.ResponseTimeout, p.ACKTimeout, p.MaxCMRetries)
 	a.setState(c, ReqSent)
 	a.repeat(now, c)
@@ -71,12 +71,12 @@ func (c *conn) setPace(response, ack, retries uint8) {
 }
 
 // handleREP takes the answer to our REQ.
-func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
+func (a *Agent) handleREP(now monotime.Time, path Path, h *cm.Header, m *cm.REP) {
 	c, known := a.lookup(path, m.RemoteCommID, m.LocalCommID)
 	if c == nil {
 		if !known { // tell the peer, or it repeats its REP to nobody
-			a.sendREJ(path, tid, &cm.REJ{LocalCommID: m.RemoteCommID, RemoteCommID: m.LocalCommID,
-				Of: cm.OfREP, Reason: cm.RejInvalidCommID})
+			a.sendREJ(path, h.TransactionID, &cm.REJ{LocalCommID: m.RemoteCommID,
+				RemoteCommID: m.LocalCommID, Of: cm.OfREP, Reason: cm.RejInvalidCommID})
 		}
 		return
 	}
@@ -113,6 +113,7 @@ func (a *Agent) handleREP(now monotime.Time, path Path, tid uint64, m *cm.REP) {
 		RemotePSN: m.StartingPSN, PathMTU: c.qp.PathMTU, ResponderResources: m.InitiatorDepth,
 		InitiatorDepth: m.ResponderResources, FlowControl: m.FlowControl, RetryCount: c.qp.RetryCnt,
 		RNRRetryCount: m.RNRRetryCount, SRQ: m.SRQ,
+		ECE: ib.ECE{VendorID: m.VendorID, Options: h.Modifier},
 	}})
 }
 

@@ -139,7 +139,7 @@ func (a *Agent) handleMAD(now monotime.Time, path Path, mad []byte, from sender)
 		a.handleREJ(now, path, &m)
 	case cm.AttrREP:
 		m, _, _ := cm.ParseREP(data)
-		a.handleREP(now, path, h.TransactionID, &m)
+		a.handleREP(now, path, &h, &m)
 	case cm.AttrRTU:
 		m, _, _ := cm.ParseRTU(data)
 		a.handleRTU(now, path, &m)

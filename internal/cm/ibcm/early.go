@@ -25,7 +25,7 @@ const (
 // early is a request that waits for a listener.
 type early struct {
 	path Path
-	tid  uint64
+	mad  cm.Header
 	req  cm.REQ
 	due  monotime.Time // when it is looked at again, at last to be refused
 }
@@ -43,7 +43,7 @@ func (a *Agent) Expect(now monotime.Time, s cm.ServiceID) {
 }
 
 // tooEarly reports whether a request without a listener waits for one.
-func (a *Agent) tooEarly(now monotime.Time, path Path, tid uint64, m *cm.REQ) bool {
+func (a *Agent) tooEarly(now monotime.Time, path Path, h *cm.Header, m *cm.REQ) bool {
 	if slices.ContainsFunc(a.early, func(e early) bool {
 		return e.path == path && e.req.LocalCAGUID == m.LocalCAGUID &&
 			e.req.LocalCommID == m.LocalCommID
@@ -55,7 +55,7 @@ func (a *Agent) tooEarly(now monotime.Time, path Path, tid uint64, m *cm.REQ) bo
 		return false
 	}
 	a.roomForEarly(plainAddr(path.Remote))
-	a.early = append(a.early, early{path, tid, *m, now.Add(patience)})
+	a.early = append(a.early, early{path, *h, *m, now.Add(patience)})
 	a.pending++
 	return true
 }
@@ -116,6 +116,6 @@ func (a *Agent) handleEarly(now monotime.Time) {
 		if e.due != 0 {
 			delete(a.lately, e.req.ServiceID) // nobody has come: no more patience
 		}
-		a.handleREQ(now, e.path, e.tid, &e.req, claimed)
+		a.handleREQ(now, e.path, &e.mad, &e.req, claimed)
 	}
 }

@@ -253,7 +253,7 @@ func (a *Agent) handleRequest(now monotime.Time, path Path, mad []byte, from sen
 	h, data, _ := cm.ParseHeader(mad)
 	if h.Attribute == cm.AttrREQ {
 		m, _, _ := cm.ParseREQ(data)
-		a.handleREQ(now, path, h.TransactionID, &m, from)
+		a.handleREQ(now, path, &h, &m, from)
 		return
 	}
 	m, _, _ := cm.ParseSIDRREQ(data)

@@ -34,6 +34,14 @@ func encode(attr cm.Attribute, tid uint64, m message) (mad MAD) {
 	return mad
 }
 
+// encodeECE is encode of a message that may carry the options of ECE, as its attribute modifier.
+func encodeECE(attr cm.Attribute, tid uint64, m message, options uint32) (mad MAD) {
+	h := cm.NewHeader(attr, tid)
+	h.Modifier = options
+	m.Append(h.Append(mad[:0]))
+	return mad
+}
+
 // begin writes the header of a MAD and returns the buffer for the message. Where encode makes its
 // message escape, an answer that is sent at once and kept nowhere is written this way, without
 // allocating.

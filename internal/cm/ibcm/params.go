@@ -23,6 +23,7 @@ type Params struct {
 	RetryCount         uint8 // of a REQ
 	RNRRetryCount      uint8
 	SRQ                bool
+	ECE                ib.ECE
 	TrafficClass       uint8  // of a REQ
 	FlowLabel          uint32 // of a REQ
 }
@@ -42,6 +43,7 @@ type ConnectParams struct {
 	RetryCount         uint8 // 0 to 7
 	RNRRetryCount      uint8 // 0 to 7
 	SRQ                bool
+	ECE                ib.ECE
 	TrafficClass       uint8
 	FlowLabel          uint32
 	HopLimit           uint8  // default 64
@@ -60,6 +62,7 @@ type AcceptParams struct {
 	FlowControl        bool
 	RNRRetryCount      uint8
 	SRQ                bool
+	ECE                ib.ECE
 	PrivateData        []byte // at most 196 bytes
 }
 

@@ -15,7 +15,8 @@ func gidOf(a netip.Addr) ib.GID { return ib.GIDFromAddr(plainAddr(a)) }
 // handleREQ takes a request for a connection.
 //
 // Spec: IBTA vol. 1, 12.9.8.3.1 REQ received / REP received, for stale connections.
-func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, from sender) {
+func (a *Agent) handleREQ(now monotime.Time, path Path, h *cm.Header, m *cm.REQ, from sender) {
+	tid := h.TransactionID
 	if c := a.byRemote[remoteKey{plainAddr(path.Remote), m.LocalCAGUID, m.LocalCommID}]; c != nil {
 		a.handleDuplicateREQ(c)
 		return
@@ -25,7 +26,7 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, f
 		return
 	}
 	l := a.match(m.ServiceID, path.Local)
-	if l == nil && a.tooEarly(now, path, tid, m) {
+	if l == nil && a.tooEarly(now, path, h, m) {
 		a.count[EarlyREQ]++
 		return
 	}
@@ -42,7 +43,7 @@ func (a *Agent) handleREQ(now monotime.Time, path Path, tid uint64, m *cm.REQ, f
 		a.doubt(old)
 		return
 	}
-	a.admit(now, path, tid, l, m, from)
+	a.admit(now, path, h, l, m, from)
 }
 
 // checkREQ judges the fields of a REQ in the order of the message; 0 is well.
@@ -74,15 +75,15 @@ func (a *Agent) checkREQ(path Path, m *cm.REQ) cm.Reason {
 }
 
 // admit makes a connection of a REQ that was admitted, and holds any other.
-func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *cm.REQ,
+func (a *Agent) admit(now monotime.Time, path Path, h *cm.Header, l *listener, m *cm.REQ,
 	from sender) {
 	var mad MAD
-	m.Append(begin(&mad, cm.AttrREQ, tid))
+	m.Append(h.Append(mad[:0]))
 	c := a.newRequest(now, path, l, &mad, m.LocalCommID, from)
 	if c == nil {
 		return
 	}
-	c.tid, c.remoteID, c.guid = tid, m.LocalCommID, m.LocalCAGUID
+	c.tid, c.remoteID, c.guid = h.TransactionID, m.LocalCommID, m.LocalCAGUID
 	c.qp = QPParams{
 		Path: path, Service: m.Service, DestQPN: m.LocalQPN, SQPSN: m.StartingPSN,
 		PathMTU: m.PathMTU, MaxRdAtomic: m.ResponderResources, MaxDestRdAtomic: m.InitiatorDepth,
@@ -101,6 +102,7 @@ func (a *Agent) admit(now monotime.Time, path Path, tid uint64, l *listener, m *
 			RemotePSN: m.StartingPSN, PathMTU: m.PathMTU, ResponderResources: m.InitiatorDepth,
 			InitiatorDepth: m.ResponderResources, FlowControl: m.FlowControl,
 			RetryCount: m.RetryCount, RNRRetryCount: m.RNRRetryCount, SRQ: m.SRQ,
+			ECE:          ib.ECE{VendorID: m.VendorID, Options: h.Modifier},
 			TrafficClass: m.Primary.TrafficClass, FlowLabel: m.Primary.FlowLabel,
 		},
 	})
@@ -174,7 +176,7 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 		LocalCommID: c.localID, RemoteCommID: c.remoteID, LocalQPN: p.QPN, StartingPSN: p.PSN,
 		ResponderResources: p.ResponderResources, InitiatorDepth: p.InitiatorDepth,
 		TargetACKDelay: a.ACKDelay, FlowControl: p.FlowControl, RNRRetryCount: p.RNRRetryCount,
-		SRQ: p.SRQ, LocalCAGUID: a.GUID,
+		SRQ: p.SRQ, LocalCAGUID: a.GUID, VendorID: p.ECE.VendorID,
 	}
 	if c.qp.Service == cm.ServiceExtended { // a target initiates nothing, and receives from SRQs
 		rep.LocalQPN, rep.LocalEECN = 0, uint32(p.QPN)
@@ -188,7 +190,7 @@ func (a *Agent) Accept(now monotime.Time, id ConnID, p AcceptParams) error {
 	}
 	c.localQPN, c.qp.RQPSN = p.QPN, p.PSN
 	c.qp.MaxRdAtomic, c.qp.MaxDestRdAtomic = p.InitiatorDepth, p.ResponderResources
-	c.last = encode(cm.AttrREP, c.tid, &rep)
+	c.last = encodeECE(cm.AttrREP, c.tid, &rep, p.ECE.Options)
 	a.setState(c, RepSent)
 	a.answered(c)
 	a.send(c.path, &c.last)

@@ -46,6 +46,10 @@ const (
 	AnswerBatch int               = defaultAnswerBatch
 	AnswerGap   monotime.Duration = defaultAnswerGap
 
+	// Threads that read on before they sleep (spin.go).
+	Spin     monotime.Duration = defaultSpin
+	SpinLook monotime.Duration = defaultSpinLook
+
 	// Rings between the processes of a host.
 	RingRetry    monotime.Duration = defaultRingRetry
 	RingLook     monotime.Duration = defaultRingLook

@@ -54,6 +54,9 @@ var (
 	AnswerBatch = setting[int]("AnswerBatch", defaultAnswerBatch)
 	AnswerGap   = setting[monotime.Duration]("AnswerGap", defaultAnswerGap)
 
+	Spin     = setting[monotime.Duration]("Spin", defaultSpin)
+	SpinLook = setting[monotime.Duration]("SpinLook", defaultSpinLook)
+
 	// Rings between the processes of a host.
 	RingRetry    = setting[monotime.Duration]("RingRetry", defaultRingRetry)
 	RingLook     = setting[monotime.Duration]("RingLook", defaultRingLook)

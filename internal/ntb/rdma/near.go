@@ -74,7 +74,7 @@ func (q *QP) Store(s *queue.Short) bool {
 	}
 	q.Count[SentPlaced] += uint64(n)
 	q.Count[SentMessages]++
-	q.CompleteDone(s.ID, ib.WRRDMAWrite, s.Flags)
+	q.CompleteDone(s.ID, ib.WRRDMAWrite, s.Flags, n)
 	return true
 }
 

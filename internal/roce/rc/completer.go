@@ -326,14 +326,16 @@ func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 	q.setState(ib.QPErr)
 }
 
-// handleRNR waits as the responder asks and then repeats from the PSN named.
+// handleRNR waits as the responder asks and then repeats from the PSN named. Responses of earlier
+// requests may be missing: those are asked for again after the wait, and no retry is spent. The
+// responder may refuse the repeated PSN again, and answer the packets after it by a SACK.
 //
 // Spec: IBTA vol. 1, 9.7.5.2.8 (RNR NAK), table 45 (timer).
 func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 	r := &q.req
 	q.Count[roce.RcvdRNRNAK]++
 	r.credits.strict = true
-	if r.rnrTimer != monotime.Never && p.PSN == r.una {
+	if r.rnrTimer != monotime.Never && p.PSN == r.executed() {
 		return // a duplicate of the one being waited for
 	}
 	if p.PSN.Before(r.executed()) {
@@ -341,22 +343,15 @@ func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 		return
 	}
 	q.executedBefore(now, p.PSN)
-	if p.PSN != r.una { // responses are missing
-		if r.loss.mayGoBack(now, p.PSN) {
-			q.goBack(p.PSN)
-		}
-		return
-	}
-	if q.Attr.RNRRetry != infiniteRetries {
+	if q.Attr.RNRRetry != infiniteRetries && p.PSN == r.una {
 		if r.rnrRetries == 0 {
 			q.failOldest(now, ib.WCRNRRetryExcErr, ib.VendorRNR)
 			return
 		}
 		r.rnrRetries--
 	}
-	left := r.rnrRetries
 	q.goBack(p.PSN)
-	r.rnrRetries = left
+	r.board.loseAll()
 	r.rnrTimer = now.Add(wire.RNRTimer(p.AETH.Syndrome.Value()))
 	r.timer = monotime.Never
 }

@@ -221,7 +221,7 @@ func (q *QP) AckMayWait() (psn ib.PSN, ok bool) {
 // NextTimeout returns when HandleTimeout is due.
 func (q *QP) NextTimeout() monotime.Time {
 	r := &q.req
-	return min(r.timer, r.rnrTimer, r.paced, r.board.due)
+	return min(r.timer, r.rnrTimer, r.paced, q.Rate.Due(), r.board.due)
 }
 
 // HandleTimeout acts on timers that have come due.
@@ -232,6 +232,7 @@ func (q *QP) HandleTimeout(now monotime.Time) {
 	if !now.Before(q.req.paced) {
 		q.req.paced = monotime.Never
 	}
+	q.Rate.HandleTimeout(now)
 	if !now.Before(q.req.board.due) {
 		q.judge(now)
 	}

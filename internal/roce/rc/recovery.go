@@ -28,6 +28,7 @@ type recovery struct {
 	roundEnd   ib.PSN
 	roundLost  int // packets
 	roundStart int
+	chance     chance
 	// the last time a NAK sent us back, and whither
 	wentBack    bool
 	copied      bool // backPSN was sent again since
@@ -89,20 +90,28 @@ func (l *recovery) acked(now monotime.Time, r *requester, n int) {
 		}
 		if took >= least*7/8 {
 			l.Sample(max(took, least), l.delivered-l.timedDelivered, !l.disturbed)
+			l.chance.sample(max(took, least))
 		}
 	}
 	l.Acked(now, n)
 }
 
-// lost shrinks the window, once for all that is outstanding.
+// lost shrinks the window after going back, once for all that is outstanding. On a long path a loss
+// by chance leaves it, or restores it.
 func (r *requester) lost(now monotime.Time, mtu int) {
 	l := &r.loss
 	l.disturbed = true
+	byChance := l.chance.lost(l.delivered, mtu, l.Bytes()/(mtu+headerBytes), l.RTT.Shortest,
+		l.RTT.Variation)
 	if l.recovering {
 		return
 	}
 	l.recovering, l.recovered = true, r.max
-	l.Lost(now, l.leastWindow(mtu))
+	least := l.leastWindow(mtu)
+	if l.Long() {
+		least = max(least, l.chance.window(byChance, l.Bytes()))
+	}
+	l.Lost(now, least)
 }
 
 // collapse leaves a few packets in flight after a time-out: if the first is lost, too, the
@@ -235,6 +244,11 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 		return
 	}
 	expired := !now.Before(r.loss.ackDeadline)
+	if expired && q.heldBack() {
+		r.loss.ackDeadline = q.Rate.Due().Add(ackTimeout(q.Attr.Timeout))
+		r.timer = r.loss.ackDeadline
+		return
+	}
 	if expired {
 		q.Count[roce.LocalACKTimeout]++
 		v := ib.VendorTimeout
@@ -268,6 +282,13 @@ func (q *QP) handleAckTimeout(now monotime.Time) {
 	q.goBack(r.una)
 	r.collapse(now, q.MTU)
 	q.setTimer(now)
+}
+
+// heldBack reports whether the oldest packet is to be repeated and waits for the limit of the rate:
+// the peer has nothing to answer.
+func (q *QP) heldBack() bool {
+	r := &q.req
+	return q.Rate.Held() && (r.next == r.una || r.board.inUse() && r.board.holes[0].lost)
 }
 
 // sendProbe repeats the newest packet, asking for an acknowledgement. A peer

@@ -100,9 +100,15 @@ func (r *requester) ackEvery(window int) int {
 // follow a lost one are in vain. So the requester asks in pieces of a quarter of its window.
 const ordinaryPiece = 128 << 10
 
-// markedPiece is that of a network that marks packets: responses come in one burst, which a queue
-// is to take without marking.
-const markedPiece = 16 << 10
+// On a network that marks packets a piece is a 64th of the window, within these bounds. Its
+// responses come in one burst. A queue is to take the bursts of several queue pairs without a mark.
+//
+// Source: internal/flows/testdata/fairness.txt, eight flows of READs at 10 ms with marks.
+const (
+	markedPieces     = 64
+	leastMarkedPiece = 4 << 10
+	mostMarkedPiece  = 16 << 10
+)
 
 // readPiece returns how many bytes the next READ request of w asks for, and whether it is new to
 // the responder. One asked again ends where it ended before, as the responder knows no request that
@@ -120,7 +126,7 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 	window, depth := r.loss.Bytes(), max(1, int(q.Attr.MaxRdAtomic))
 	most := ordinaryPiece
 	if r.loss.Marks() {
-		most = markedPiece
+		most = min(max(window/markedPieces, leastMarkedPiece), mostMarkedPiece)
 	}
 	piece := min(window/min(4, depth), max(most, 2*window/depth))
 	packets := max(piece/q.MTU, 1)
@@ -199,6 +205,9 @@ func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 		}
 		if at := r.loss.Pace(); now.Before(at) {
 			r.paced = at
+			break
+		}
+		if q.Rate.Holds(now) {
 			break
 		}
 		if !q.sendPacket(now, w, b) {
@@ -353,7 +362,7 @@ func (q *QP) runLocal(w *queue.SendWQE) bool {
 func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool {
 	r := &q.req
 	var ok bool
-	first := r.next
+	first, bytes := r.next, b.Bytes()
 	switch w.Opcode {
 	case ib.WRRDMARead:
 		ok = q.sendRead(w, b)
@@ -367,6 +376,7 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 	if !ok {
 		return false
 	}
+	q.Rate.Sent(now, b.Bytes()-bytes)
 	if w.Opcode != ib.WRRDMARead && r.next.After(r.ordered) {
 		r.ordered = r.next
 	}
@@ -374,7 +384,7 @@ func (q *QP) sendPacket(now monotime.Time, w *queue.SendWQE, b *roce.Burst) bool
 	timed := !repeated
 	if repeated {
 		r.loss.again(first, r.next)
-		timed = r.loss.firstCopy(first) && !isRead(w.Opcode)
+		timed = r.loss.firstCopy(first)
 		q.Count[roce.Retransmitted]++
 	} else {
 		r.max = r.next
@@ -439,6 +449,8 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 		return true
 	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()) && !q.endsSoon(w, packets):
 		return true
+	case q.Rate.Limited() && r.sinceAckReq+int(packets) > q.Rate.Within(limitedAck)/q.MTU:
+		return true
 	case !last:
 		return false
 	case r.cur+1 == q.SQ.Tail() || q.State() == ib.QPSQD:
@@ -450,6 +462,10 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 	return qp.IsLocal(n.Opcode) || n.State == wqeFailed || n.Flags&ib.SendFence != 0 ||
 		isRead(n.Opcode)
 }
+
+// limitedAck is the time for which a queue pair whose rate is limited sends without asking for an
+// acknowledgement. The local ACK time-out runs while it waits in the middle of a message.
+const limitedAck = monotime.Millisecond
 
 // endsSoon reports whether the queue ends with w, at most ackEvery packets after the next ones, and
 // the window has room for them. The last packet asks for an acknowledgement, then. One in the
@@ -511,6 +527,9 @@ func (q *QP) payload(b *roce.Burst) int {
 	n := b.Payload(q.MTU)
 	if n > q.MTU {
 		left := q.windowPackets() - q.req.outstanding()
+		if q.Rate.Limited() {
+			left = min(left, q.Rate.Burst()/q.MTU)
+		}
 		n = max(min(n, left*q.MTU), q.MTU)
 	}
 	return n

@@ -372,5 +372,5 @@ func (q *QP) mayRepeat(now monotime.Time, b *roce.Burst) bool {
 		r.paced = at
 		return false
 	}
-	return true
+	return !q.Rate.Holds(now)
 }

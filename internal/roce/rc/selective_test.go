@@ -334,6 +334,37 @@ func TestSACKAndRNR(t *testing.T) {
 	s.WantIdle("done")
 }
 
+// An RNR NAK is waited out although the answer of an earlier atomic is missing. The SEND and the
+// atomic go again after the wait, and the missing answer spends no rnr_retry. (Simulation, seed
+// 6084974: the requester went back at once. Each copy drew an RNR NAK and SACKs, for more copies.)
+func TestRNRBehindMissingResponse(t *testing.T) {
+	const rnrRetry, code = 3, 14 // 1.28 ms
+	s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RNRRetry = rnrRetry }))
+	s.Post(script.FetchAdd(1), script.Send(1), script.Write(1))
+	s.WantDrain("sent", 3)
+	for range rnrRetry + 1 {
+		s.Recv(script.RNR(psn+1, code))
+		s.Recv(sack(psn+3, gap(psn+1, psn+1)))
+		s.Recv(script.RNR(psn+1, code)) // repeated by the network
+		s.WantQuiet("the peer is not ready")
+		s.Advance(wire.RNRTimer(code) - 1)
+		s.WantQuiet("not before the timer")
+		s.Advance(1)
+		s.WantPacket("its answer was lost", wire.RCFetchAdd, psn)
+		s.WantPacket("then the SEND", wire.RCSendOnly, psn+1)
+		s.WantQuiet("the WRITE has arrived")
+	}
+	s.Recv(script.AtomicAck(psn, 42))
+	s.WantWC("the atomic", 1, ib.WCSuccess)
+	for range rnrRetry {
+		s.Recv(script.RNR(psn+1, code))
+		s.Advance(wire.RNRTimer(code))
+	}
+	s.WantNoWC("as often as rnr_retry allows")
+	s.Recv(script.RNR(psn+1, code))
+	s.WantWC("once more", 2, ib.WCRNRRetryExcErr)
+}
+
 // Work whose memory is gone cannot be repeated: it ends with its error when it is the oldest.
 func TestRepeatWithoutMemory(t *testing.T) {
 	s := script.New(t, newRC)

@@ -71,13 +71,13 @@ func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }
 
 // PollOutput fills b with the next burst.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
-	q.pollRequests(b)
+	q.pollRequests(now, b)
 	q.Sent(b)
 	return b.Len() > 0
 }
 
-// NextTimeout returns Never: the service has no timers.
-func (q *QP) NextTimeout() monotime.Time { return monotime.Never }
+// NextTimeout returns when the limit of the rate lets the next packet go.
+func (q *QP) NextTimeout() monotime.Time { return q.Rate.Due() }
 
-// HandleTimeout does nothing.
-func (q *QP) HandleTimeout(now monotime.Time) {}
+// HandleTimeout lets the packet go that the limit of the rate held.
+func (q *QP) HandleTimeout(now monotime.Time) { q.Rate.HandleTimeout(now) }

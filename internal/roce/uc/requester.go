@@ -4,6 +4,7 @@ package uc
 
 import (
 	"verbena/ib"
+	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/roce"
@@ -18,7 +19,7 @@ type requester struct {
 }
 
 // pollRequests fills the burst with as many packets as it takes.
-func (q *QP) pollRequests(b *roce.Burst) {
+func (q *QP) pollRequests(now monotime.Time, b *roce.Burst) {
 	for !b.Full() && q.SQ.Len() > 0 {
 		if s := q.State(); s != ib.QPRTS && !(s == ib.QPSQD && q.req.midway) {
 			return
@@ -32,9 +33,14 @@ func (q *QP) pollRequests(b *roce.Burst) {
 			q.FinishSend(w)
 			continue
 		}
+		if q.Rate.Holds(now) {
+			return
+		}
+		bytes := b.Bytes()
 		if !q.sendPacket(w, b) {
 			return
 		}
+		q.Rate.Sent(now, b.Bytes()-bytes)
 	}
 }
 

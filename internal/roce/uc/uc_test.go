@@ -264,3 +264,18 @@ func TestErrorAndReset(t *testing.T) {
 	s.SetState(ib.QPReset)
 	s.WantIdle("forgotten")
 }
+
+// A limit of the rate, here of a byte a microsecond, holds packets back in the middle of a message.
+func TestRateLimit(t *testing.T) {
+	const us = monotime.Microsecond
+	s := script.New(t, newUC)
+	s.Modify(ib.QPAttr{RateLimit: 8000, RateBurst: 1}, ib.QPRateLimit)
+	s.Post(script.Send(2048))
+	s.WantPacket("at once", wire.UCSendFirst, psn)
+	s.Advance((wire.BTHBytes+1024+wire.ICRCBytes)*us - 1)
+	s.WantQuiet("too early")
+	s.Advance(1)
+	s.WantPacket("at the rate", wire.UCSendLast, psn+1)
+	s.WantWC("done", 1, ib.WCSuccess)
+	s.WantIdle("nothing is held")
+}

@@ -80,10 +80,12 @@ func (q *QP) Doorbell(now monotime.Time) { q.FlushPosted() }
 
 // PollOutput fills b with the next burst.
 func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
-	for !b.Full() && q.State() == ib.QPRTS && q.SQ.Len() > 0 {
+	for !b.Full() && q.State() == ib.QPRTS && q.SQ.Len() > 0 && !q.Rate.Holds(now) {
+		bytes := b.Bytes()
 		if !q.send(q.SQ.At(0), b) {
 			break
 		}
+		q.Rate.Sent(now, b.Bytes()-bytes)
 	}
 	q.Sent(b)
 	return b.Len() > 0
@@ -91,7 +93,7 @@ func (q *QP) PollOutput(now monotime.Time, b *roce.Burst) bool {
 
 // Next implements roce.Datagrams.
 func (q *QP) Next() (path *roce.Path, dst ib.QPN, ok bool) {
-	if q.State() != ib.QPRTS || q.SQ.Len() == 0 {
+	if q.State() != ib.QPRTS || q.SQ.Len() == 0 || q.Rate.Held() {
 		return nil, 0, false
 	}
 	w := q.SQ.At(0)
@@ -101,8 +103,8 @@ func (q *QP) Next() (path *roce.Path, dst ib.QPN, ok bool) {
 	return path, w.RemoteQPN, true
 }
 
-// NextTimeout returns Never: the service has no timers.
-func (q *QP) NextTimeout() monotime.Time { return monotime.Never }
+// NextTimeout returns when the limit of the rate lets the next datagram go.
+func (q *QP) NextTimeout() monotime.Time { return q.Rate.Due() }
 
-// HandleTimeout does nothing.
-func (q *QP) HandleTimeout(now monotime.Time) {}
+// HandleTimeout lets the datagram go that the limit of the rate held.
+func (q *QP) HandleTimeout(now monotime.Time) { q.Rate.HandleTimeout(now) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	"verbena/internal/roce/ud"
 	"verbena/internal/testkit/script"
@@ -277,4 +278,24 @@ func TestBurstHasOneDestination(t *testing.T) {
 			t.Errorf("a burst of %d packets, want %d", burst.Len(), want)
 		}
 	}
+}
+
+// A limit of the rate, here of a byte a microsecond, holds datagrams back. The transport sees no
+// next one until its time has come.
+func TestRateLimit(t *testing.T) {
+	const us = monotime.Microsecond
+	s := script.New(t, newUD)
+	s.Modify(ib.QPAttr{RateLimit: 8000, RateBurst: 1}, ib.QPRateLimit)
+	s.Post(script.Send(1000), script.Send(1000))
+	s.WantPacket("at once", wire.UDSendOnly, psn)
+	if _, _, ok := s.Machine.(roce.Datagrams).Next(); ok {
+		t.Fatal("a datagram is next that must wait")
+	}
+	s.Advance((wire.BTHBytes+wire.DETHBytes+1000+wire.ICRCBytes)*us - 1)
+	s.WantQuiet("too early")
+	s.Advance(1)
+	s.WantPacket("at the rate", wire.UDSendOnly, psn+1)
+	s.WantWC("first", 1, ib.WCSuccess)
+	s.WantWC("second", 2, ib.WCSuccess)
+	s.WantIdle("nothing is held")
 }

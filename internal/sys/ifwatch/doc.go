@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 // Package ifwatch reports changes of the network interfaces of this machine: that one begins or
-// ceases to carry packets, gets or loses an address, or goes away.
+// ceases to carry packets, gets or loses an address, changes its hardware address, or goes away.
 //
 // On Linux one goroutine per process listens on a netlink socket for as long as anybody watches,
 // and keeps a picture of the interfaces (tracker). The kernel repeats itself: it announces an

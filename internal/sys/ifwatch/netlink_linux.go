@@ -266,9 +266,12 @@ func parseLink(raw *syscall.NetlinkMessage) (m message, ok bool) {
 	}
 	attrs, err := syscall.ParseNetlinkRouteAttr(raw)
 	for _, a := range attrs {
-		if a.Attr.Type == unix.IFLA_IFNAME {
+		switch a.Attr.Type {
+		case unix.IFLA_IFNAME:
 			name, _, _ := bytes.Cut(a.Value, []byte{0})
 			m.name = string(name)
+		case unix.IFLA_ADDRESS:
+			m.mac = string(a.Value)
 		}
 	}
 	return m, err == nil && m.name != ""

@@ -12,10 +12,11 @@ type Event uint8
 
 // Events.
 const (
-	Up    Event = iota // it carries packets: it is up and running
-	Down               // it does not any more
-	Addrs              // it got or lost a unicast address
-	Gone               // it is no more; Down and Addrs came before, where they apply
+	Up       Event = iota // it carries packets: it is up and running
+	Down                  // it does not any more
+	Addrs                 // it got or lost a unicast address
+	Hardware              // it has another hardware address
+	Gone                  // it is no more; Down and Addrs came before, where they apply
 )
 
 // Change is one event of one interface.
@@ -30,6 +31,7 @@ type message struct {
 	index   int
 	name    string       // of links
 	running bool         // of links
+	mac     string       // of links: the bytes
 	addr    netip.Prefix // of addresses
 }
 
@@ -46,6 +48,7 @@ const (
 type netif struct {
 	name    string // empty until a message of the link
 	running bool
+	mac     string                    // hardware address
 	addrs   map[netip.Prefix]struct{} // one address may have several prefixes
 }
 
@@ -115,10 +118,14 @@ func (t tracker) linkIs(m message, c *changes) {
 	n := t.get(m.index)
 	if n.name != m.name {
 		n.end(c) // those that know the interface by its old name
-		n.name = m.name
+		n.name, n.mac = m.name, m.mac
 		n.running = m.running
 		n.begin(c)
 		return
+	}
+	if m.mac != "" && n.mac != m.mac { // messages about a radio have none
+		n.mac = m.mac
+		c.add(n, Hardware)
 	}
 	if n.running != m.running {
 		n.running = m.running
@@ -165,6 +172,9 @@ func (t tracker) replace(now tracker, c *changes) {
 			continue
 		case is.running != was.running:
 			c.add(is, runs(is.running))
+		}
+		if is.mac != was.mac {
+			c.add(is, Hardware)
 		}
 		if !sameAddrs(was, is) {
 			c.add(is, Addrs)

@@ -13,6 +13,7 @@ import (
 // read makes messages of words, one each:
 //
 //	eth0=1+  eth0=1-  link 1 is named eth0, and runs or does not
+//	eth0=1+a          its hardware address is a
 //	-1                link 1 is gone
 //	1+192.0.2.1/24    link 1 has an address
 //	1-192.0.2.1/24    it has lost it
@@ -26,7 +27,7 @@ func read(t *testing.T, words string) (list []message) {
 			var runs string
 			m.name, w, _ = strings.Cut(w, "=")
 			_, err = fmt.Sscanf(w, "%d%s", &m.index, &runs)
-			m.running = runs == "+"
+			m.running, m.mac = runs[0] == '+', runs[1:]
 		case w[0] == '-':
 			m.kind = linkGone
 			_, err = fmt.Sscanf(w, "-%d", &m.index)
@@ -57,7 +58,7 @@ func picture(t *testing.T, words string) tracker {
 	return p
 }
 
-var eventNames = [...]string{Up: "up", Down: "down", Addrs: "addrs", Gone: "gone"}
+var eventNames = [...]string{Up: "up", Down: "down", Addrs: "addrs", Hardware: "hardware", Gone: "gone"}
 
 func text(c changes) string {
 	var out []string
@@ -89,6 +90,9 @@ func TestTrackerTellsWhatDiffers(t *testing.T) {
 		{"as the kernel does it", "eth0=1+ 1+192.0.2.1/24", "eth0=1- 1-192.0.2.1/24 -1", "eth0:down eth0:addrs eth0:gone"},
 		{"one that was not there is removed", "", "-1", ""},
 		{"renamed", "eth0=1+ 1+192.0.2.1/24", "lan0=1+", "eth0:down eth0:addrs eth0:gone lan0:up lan0:addrs"},
+		{"another hardware address", "eth0=1+a", "eth0=1+b eth0=1+b", "eth0:hardware"},
+		{"a message without it", "eth0=1+a", "eth0=1+ eth0=1+a", ""},
+		{"and down", "eth0=1+a", "eth0=1-b", "eth0:hardware eth0:down"},
 		{"an address before its link", "", "1+192.0.2.1/24 eth0=1+", "eth0:up eth0:addrs"},
 		{"removed and made anew", "eth0=1+", "-1 eth0=2+", "eth0:down eth0:gone eth0:up"},
 	} {
@@ -116,6 +120,7 @@ func TestTrackerReplaces(t *testing.T) {
 		{"one address for another", "eth0=1+ 1+192.0.2.1/24", "eth0=1+ 1+192.0.2.2/24", "eth0:addrs"},
 		{"one more", "eth0=1+ 1+192.0.2.1/24", "eth0=1+ 1+192.0.2.1/24 1+192.0.2.2/24", "eth0:addrs"},
 		{"another prefix", "eth0=1+ 1+192.0.2.1/24", "eth0=1+ 1+192.0.2.1/32", ""},
+		{"another hardware address", "eth0=1+a", "eth0=1+b", "eth0:hardware"},
 		{"a link is gone", "eth0=1+ 1+192.0.2.1/24 eth1=2+", "eth1=2+", "eth0:down eth0:addrs eth0:gone"},
 		{"a link is new", "eth0=1+", "eth0=1+ eth1=2+ 2+192.0.2.1/24", "eth1:up eth1:addrs"},
 		{"another has its number", "eth0=1+", "eth1=1+", "eth0:down eth0:gone eth1:up"},

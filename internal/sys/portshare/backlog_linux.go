@@ -13,7 +13,7 @@ import (
 const (
 	// maxBacklog bounds the datagrams that wait for one member: one for each queue pair that
 	// a process can have. All of its connections may end at once.
-	maxBacklog = 1 << slotShift
+	maxBacklog = 1 << SlotShift
 	// maxBacklogBytes bounds their payloads: that many MADs, each of 280 bytes with its
 	// RoCEv2 headers. A member that is stopped costs the keeper no more memory.
 	maxBacklogBytes = maxBacklog * 280

@@ -185,7 +185,7 @@ func TestSteeringInTheKernel(t *testing.T) {
 	for _, p := range ps {
 		p.must("0", "read %v 5", n.a)
 	}
-	n.send(t, n.a, datagram(ib.QPN(Slots-1)<<slotShift|5, 0, "nobody's"))
+	n.send(t, n.a, datagram(ib.QPN(Slots-1)<<SlotShift|5, 0, "nobody's"))
 	for _, p := range ps {
 		p.must("0", "pending %v", n.a)
 	}

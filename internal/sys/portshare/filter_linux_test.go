@@ -34,7 +34,7 @@ func arrived(t *testing.T, s *udp.Socket) (low []int) {
 			m := b.Message(i)
 			for j := range m.Segments() {
 				d := m.Segment(j)
-				low = append(low, (int(d[6])<<8|int(d[7]))&(1<<slotShift-1))
+				low = append(low, (int(d[6])<<8|int(d[7]))&(1<<SlotShift-1))
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func TestKernelDropsWhatIsForNobody(t *testing.T) {
 	want := func(what string, addr netip.Addr, s *udp.Socket, of Member, want ...int) {
 		t.Helper()
 		for _, low := range []ib.QPN{1000, 1001, 2000} {
-			n.send(t, addr, datagram(ib.QPN(of.Slot())<<slotShift|low, 0, "data"))
+			n.send(t, addr, datagram(ib.QPN(of.Slot())<<SlotShift|low, 0, "data"))
 		}
 		if got := arrived(t, s); !slices.Equal(got, want) {
 			t.Errorf("%s: %v came, not %v", what, got, want)
@@ -98,7 +98,7 @@ func TestSlotsNextOwnerHasItsOwnNumbers(t *testing.T) {
 		next.Close()
 		next = joinHere(t, n.dir)
 	}
-	to := datagram(ib.QPN(slot)<<slotShift|78, 0, "data")
+	to := datagram(ib.QPN(slot)<<SlotShift|78, 0, "data")
 	n.send(t, n.a, to) // before anybody is to read it
 	s, err := next.Socket(n.a)
 	if err != nil {

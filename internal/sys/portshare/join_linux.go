@@ -104,7 +104,7 @@ func (m *member) reach() (*link, error) {
 // well, but for two things: the others wait while it is stopped, and nobody speaks for it
 // where it is the last and is killed.
 func (m *member) keepHere() error {
-	k, err := newKeeper(m.paths, m.opt.MADRules)
+	k, err := newKeeper(m.paths, m.opt.MADRules, m.opt.Attach)
 	if err == errKept {
 		return nil
 	}

@@ -63,6 +63,9 @@ type keeper struct {
 	cursor    int                    // guarded by mu: where the search for a free slot goes on
 	span      int                    // guarded by mu: slots below are given out
 	polled    map[uint64]*udp.Socket // guarded by mu: the keeper's sockets, by descriptor
+
+	attach Attach             // immutable; nil: no frames
+	frames map[int]*framePool // guarded by create: by index of the interface
 }
 
 var errNoSlot = fmt.Errorf("portshare: all %d slots are taken, one by each process of this user "+
@@ -77,7 +80,7 @@ var errKept = errors.New("portshare: another process is the keeper")
 const firstSpan = 15
 
 // newKeeper takes the role of keeper. The error is errKept if another process has it.
-func newKeeper(ps paths, d MADRules) (k *keeper, err error) {
+func newKeeper(ps paths, d MADRules, attach Attach) (k *keeper, err error) {
 	lock, err := takeRole(ps)
 	if err != nil {
 		return nil, err
@@ -123,7 +126,7 @@ func newKeeper(ps paths, d MADRules) (k *keeper, err error) {
 		vault: v, known: map[uint64]bool{}, groups: map[netip.Addr]*group{},
 		peers: map[int]*link{}, accepted: map[*link]bool{}, listeners: map[string]int{},
 		lately: map[string]time.Time{}, reaping: map[int]bool{}, span: firstSpan,
-		polled: map[uint64]*udp.Socket{},
+		polled: map[uint64]*udp.Socket{}, attach: attach, frames: map[int]*framePool{},
 	}
 	k.cursor = os.Getpid() % firstSpan
 	for slot := range Slots { // whose members have not found us yet
@@ -236,6 +239,9 @@ func (k *keeper) close(onlyIdle bool) (done bool) {
 	k.poller.Close()
 	for _, g := range k.groups {
 		g.close()
+	}
+	for _, p := range k.frames {
+		p.close()
 	}
 	k.vault.close()
 	if ours && !k.lock.anyOwned() {
@@ -481,6 +487,15 @@ func (k *keeper) request(slot int, f frame) (a frame, fds []int, err error) {
 			k.endedLocked(key)
 		}
 		return frame{}, nil, nil
+	case kindFrames:
+		s, err := k.framesOf(slot, Interface{Name: f.Name, Queues: int(f.Count)})
+		switch {
+		case err == errOver:
+			return frame{}, nil, err
+		case err != nil:
+			return failure(err), nil, nil
+		}
+		return frame{Slot: s.Place, Name: f.Name}, append([]int{s.Memory}, s.Sockets...), nil
 	case kindDropped:
 		k.mu.Lock()
 		defer k.mu.Unlock()

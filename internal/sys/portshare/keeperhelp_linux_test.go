@@ -62,7 +62,7 @@ func testRules(dir string) MADRules {
 func keeperMain(args []string) {
 	keeperPatience()
 	if args[0] == Detached {
-		Keep(args[1], testRules(args[1]))
+		Keep(args[1], testRules(args[1]), nil)
 		return
 	}
 	Detach(args[len(args)-1])

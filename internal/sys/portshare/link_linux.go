@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"verbena/internal/sys/xsk"
 )
 
 // frame is one message between a member and the keeper: JSON, with descriptors beside it
@@ -22,13 +24,14 @@ import (
 type frame struct {
 	Kind kind           `json:"kind"`
 	ID   uint64         `json:"id,omitempty"`   // of a request, repeated in its answer
-	Slot int            `json:"slot,omitempty"` // claim, welcome: the member's
+	Slot int            `json:"slot,omitempty"` // claim, welcome: the member's; of a seat: place
+	Name string         `json:"name,omitempty"` // frames, and its answer: of the interface
 	Keys []string       `json:"keys,omitempty"` // listen, unlisten: one; claim: all of the sender
 	Addr netip.Addr     `json:"addr,omitzero"`  // socket, receive, send; mad: its destination
 	Src  netip.AddrPort `json:"src,omitzero"`   // mad; send: the peer
 	TOS  uint8          `json:"tos,omitempty"`  // mad
 	Data []byte         `json:"data,omitempty"` // mad, send: the UDP payload
-	// answer to dropped: how many; claim: the last such answer
+	// answer to dropped: how many; claim: the last such answer; frames: of queues
 	Count uint64 `json:"count,omitempty"`
 	// answer: the error, as an errno where there is one and in words.
 	Errno syscall.Errno `json:"errno,omitempty"`
@@ -49,6 +52,7 @@ const (
 	kindSend     kind = "send"     // send Data from Addr to Src; not answered
 	kindListen   kind = "listen"   // answered
 	kindUnlisten kind = "unlisten" // answered
+	kindFrames   kind = "frames"   // give me a seat at interface Name; answered with descriptors
 	kindDropped  kind = "dropped"  // how many datagrams has the keeper dropped? answered
 	kindBye      kind = "bye"      // I leave in order
 	// Keeper to member.
@@ -76,7 +80,7 @@ type link struct {
 	*socket
 	deadline time.Time // of the receiver; zero is none
 	buf      []byte    // of the receiver
-	oob      [64]byte  // of the receiver: room for one descriptor
+	oob      [64]byte  // of the receiver: room for the descriptors of a seat
 	early    []frame   // of the receiver: datagrams that came before the welcome
 	backlog  backlog   // of the keeper's goroutine that passes datagrams on
 }
@@ -219,6 +223,9 @@ func (l *link) receiveBy(read func() (n, oobn, flags int, err error)) (frame, er
 
 // wants returns how many descriptors a frame may have beside it.
 func (f *frame) wants() int {
+	if f.Kind == kindAnswer && f.Name != "" {
+		return 1 + xsk.MaxQueues
+	}
 	switch f.Kind {
 	case kindClaim, kindWelcome, kindAnswer:
 		return 1

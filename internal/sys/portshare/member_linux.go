@@ -85,7 +85,7 @@ func (m *member) Slot() int { return m.slot }
 
 // QPNRange is all of the slot's numbers but QP0, QP1 and the multicast number.
 func (m *member) QPNRange() (lo, hi ib.QPN) {
-	lo, next := ib.QPN(m.slot)<<slotShift, ib.QPN(m.slot+1)<<slotShift
+	lo, next := ib.QPN(m.slot)<<SlotShift, ib.QPN(m.slot+1)<<SlotShift
 	return max(lo, ib.QP1+1), min(next-1, ib.QPMulticast-1)
 }
 

@@ -59,6 +59,7 @@ func (k *keeper) awaitDeath(slot int) {
 		for _, g := range k.groups {
 			g.disown(slot)
 		}
+		k.leaveSeats(slot)
 		<-k.create
 		k.lock.unlock(byteOf(slot))
 		return

@@ -10,6 +10,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/sys/udp"
+	"verbena/internal/sys/xsk"
 )
 
 // Port is the UDP destination port of RoCEv2. Spec: IBTA A17.3.1.
@@ -19,11 +20,11 @@ const Port = 4791
 // numbers.
 const Slots = 1024
 
-// slotShift is the position of the slot in a queue pair number: its top bits.
-const slotShift = 14
+// SlotShift is the position of the slot in a queue pair number: its top bits.
+const SlotShift = 14
 
 // SlotOf returns the slot that a queue pair number is of.
-func SlotOf(q ib.QPN) int { return int(q >> slotShift & (Slots - 1)) }
+func SlotOf(q ib.QPN) int { return int(q >> SlotShift & (Slots - 1)) }
 
 // MADRules have a keeper's functions for management datagrams (UDP payloads for QP1). They are
 // called one at a time, and must neither block nor keep the bytes.
@@ -55,6 +56,8 @@ type Options struct {
 	// OnKeeper, if not nil, is called when the keeper has gone and there is another: management
 	// datagrams that the one before had read may be lost. It must not block.
 	OnKeeper func()
+	// Attach is used by this process where it is the keeper; nil: no process has frames.
+	Attach Attach
 	// Solo does without sharing: this process alone has the port. Portable
 	// sockets imply it.
 	Solo bool
@@ -182,6 +185,10 @@ type Member interface {
 	// Pass makes the kernel drop datagrams to this process's sockets for other queue pair numbers
 	// than these, from now on and until the next Pass. Without it everything passes.
 	Pass(*Numbers)
+	// Frames gives this process its part of the frames of an interface: datagrams for its queue
+	// pairs that come by it are read from there. Sockets get those that the kernel passes all the
+	// same. The error is a *FramesError.
+	Frames(Interface) (*xsk.Socket, error)
 	// Dropped counts the datagrams to this process's sockets that the kernel dropped.
 	Dropped() uint64
 	// KeeperDropped counts the datagrams that the kernel dropped at the keeper's sockets, and those

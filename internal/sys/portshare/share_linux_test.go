@@ -310,8 +310,8 @@ func (n *network) flood(t *testing.T, to netip.Addr, count int, ps ...*process) 
 	t.Helper()
 	for i := range count {
 		for _, p := range ps {
-			low := max(ib.QPN(i*0x1357)&(1<<slotShift-1), ib.QP1+1)
-			n.send(t, to, datagram(ib.QPN(p.slot)<<slotShift|low, 0, "data"))
+			low := max(ib.QPN(i*0x1357)&(1<<SlotShift-1), ib.QP1+1)
+			n.send(t, to, datagram(ib.QPN(p.slot)<<SlotShift|low, 0, "data"))
 		}
 	}
 }

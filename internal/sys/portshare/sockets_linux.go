@@ -69,6 +69,7 @@ func (k *keeper) makeSocket(slot int, addr netip.Addr) (*udp.Socket, error) {
 		}
 		k.addGroup(g)
 	}
+	k.steer(g)
 	if slot == noSlot {
 		return g.mads, nil
 	}
@@ -94,7 +95,15 @@ func (k *keeper) exhausted() error {
 		os.Getpid(), len(k.peers), len(k.groups), limit.Cur, syscall.EMFILE)
 }
 
-// addGroup has the datagrams of a group's first socket passed on.
+// steer has the program of each interface steer datagrams to a group's address where it is an
+// address of that interface now. The caller holds k.create.
+func (k *keeper) steer(g *group) {
+	for _, p := range k.frames {
+		p.steer(g.addr.WithZone(""))
+	}
+}
+
+// addGroup has the datagrams of a group's first socket passed on. The caller holds k.create.
 func (k *keeper) addGroup(g *group) {
 	s := g.mads
 	k.mu.Lock()
@@ -140,7 +149,9 @@ func (k *keeper) inherit(end int) {
 		case !first && !next:
 			s.Close() // most likely known already
 		case first:
-			k.addGroup(newGroupOf(c.Addr, s))
+			g = newGroupOf(c.Addr, s)
+			k.addGroup(g)
+			k.steer(g)
 		default:
 			g.add(c.Slot, s)
 		}
@@ -169,6 +180,9 @@ func (k *keeper) forget() {
 	}
 	for _, g := range k.groups {
 		k.poller.Remove(g.mads)
+		for _, p := range k.frames {
+			p.steering.Remove(g.addr.WithZone(""))
+		}
 		k.lost.Add(g.mads.Counters().KernelDropped) // of the sum that droppedLocked makes
 		g.close()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/sys/udp"
+	"verbena/internal/sys/xsk"
 )
 
 // solo is the only process on its addresses.
@@ -68,6 +69,11 @@ func (s *solo) Read() (more bool) { return false }
 
 // Pass does nothing: the only process judges all datagrams itself.
 func (s *solo) Pass(*Numbers) {}
+
+// Frames fails: a program steers frames by slots.
+func (s *solo) Frames(i Interface) (*xsk.Socket, error) {
+	return nil, &FramesError{i.Name, errors.New("a process that does not share the port has none")}
+}
 
 func (s *solo) Dropped() (n uint64) {
 	s.mu.Lock()

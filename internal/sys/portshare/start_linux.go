@@ -113,7 +113,7 @@ var leavePatience = 2 * time.Second
 // sends to end its processes. A service or a system sends SIGTERM. Then it waits for its members to
 // end, speaks for them, and ends at once. If members are left after leavePatience, they start
 // another one.
-func Keep(dir string, d MADRules) error {
+func Keep(dir string, d MADRules, attach Attach) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT)
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
@@ -122,7 +122,7 @@ func Keep(dir string, d MADRules) error {
 	if err != nil {
 		return err
 	}
-	k, err := takeOver(ps, d)
+	k, err := takeOver(ps, d, attach)
 	if err != nil {
 		return err
 	}
@@ -155,10 +155,10 @@ func Keep(dir string, d MADRules) error {
 }
 
 // takeOver becomes the keeper, unless there is one that answers.
-func takeOver(ps paths, d MADRules) (*keeper, error) {
+func takeOver(ps paths, d MADRules, attach Attach) (*keeper, error) {
 	start := time.Now()
 	for p := (pause{}); ; p.wait() {
-		k, err := newKeeper(ps, d)
+		k, err := newKeeper(ps, d, attach)
 		if err != errKept || time.Since(start) > rolePatience {
 			return k, err
 		}

@@ -16,4 +16,4 @@ var KeeperPath = os.Executable
 func Detach(string) error { return errors.ErrUnsupported }
 
 // Keep fails likewise.
-func Keep(string, MADRules) error { return errors.ErrUnsupported }
+func Keep(string, MADRules, Attach) error { return errors.ErrUnsupported }

@@ -36,14 +36,14 @@ func (t *steeringTable) steering() []bpf.Instruction {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ib.QPMulticast), SkipTrue: 1},
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ib.QP1), SkipTrue: 1},
 		bpf.RetConstant{Val: keeperIndex},
-		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: slotShift},
+		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: SlotShift},
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: 1},
 		bpf.ALUOpConstant{Op: bpf.ALUOpShiftLeft, Val: 4},
 		bpf.TAX{}, // which half
 	)
 	prog = append(prog, number...)
 	prog = append(prog,
-		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: slotShift + 1}) // the word's index
+		bpf.ALUOpConstant{Op: bpf.ALUOpShiftRight, Val: SlotShift + 1}) // the word's index
 	prog = append(prog, search(t[:], 0, len(t), 0)...)
 	return append(prog,
 		bpf.ALUOpX{Op: bpf.ALUOpShiftRight},

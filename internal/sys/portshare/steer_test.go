@@ -43,8 +43,8 @@ func TestSteeringIsByTable(t *testing.T) {
 			return n
 		}
 		for slot := range Slots {
-			for _, low := range []ib.QPN{0, 1, 2, 1<<(slotShift-1) + 5, 1<<slotShift - 2, 1<<slotShift - 1} {
-				q := ib.QPN(slot)<<slotShift | low
+			for _, low := range []ib.QPN{0, 1, 2, 1<<(SlotShift-1) + 5, 1<<SlotShift - 2, 1<<SlotShift - 1} {
+				q := ib.QPN(slot)<<SlotShift | low
 				want := index[slot]
 				if q == ib.QPMulticast || q <= ib.QP1 {
 					want = keeperIndex

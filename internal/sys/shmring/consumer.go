@@ -112,9 +112,10 @@ func (c *Consumer) Advance() {
 	}
 }
 
-// Waiting reports whether there is something to read. Any thread may ask.
+// Waiting reports whether there is something to read. Any thread may ask. Beside a thread that
+// reads it may say so although that thread has read it.
 func (c *Consumer) Waiting() bool {
-	return !c.corrupt.Load() && word(c.data, int(c.next.Load()%dataBytes)).Load() != 0
+	return !c.corrupt.Load() && peek(c.data, int(c.next.Load()%dataBytes)) != 0
 }
 
 // Arm asks the producer for a wake-up with its next entry. It reports false if something is there

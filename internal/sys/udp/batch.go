@@ -66,6 +66,8 @@ type Message struct {
 	Src         netip.AddrPort // without zone
 	Dst         netip.Addr     // where it was sent to; the bound address if that is not a wildcard
 	TOS         uint8          // IPv4 TOS or IPv6 traffic class; the low two bits are ECN
+	// ID is the IPv4 identification of the first datagram, where the source of messages shows it.
+	ID uint16
 }
 
 // Segments returns the number of datagrams.
@@ -109,6 +111,22 @@ func (b *RxBatch) Len() int { return b.n }
 
 // Message returns message i of the last read, valid until the next.
 func (b *RxBatch) Message(i int) *Message { return &b.msgs[:b.n][i] }
+
+// Clear makes the batch that of another source of messages than a Socket, and empty. The source
+// fills it by Add.
+func (b *RxBatch) Clear() { b.n = 0 }
+
+// Full reports whether there is no room for another message.
+func (b *RxBatch) Full() bool { return b.n == RxMessages }
+
+// Add adds a message after Clear. Its data is the source's, or in Buffer.
+func (b *RxBatch) Add(m Message) {
+	b.msgs[b.n] = m
+	b.n++
+}
+
+// Buffer returns memory of the batch for the data of the next message.
+func (b *RxBatch) Buffer() []byte { return b.buffer(b.n) }
 
 // buffer returns the memory message i arrives in.
 func (b *RxBatch) buffer(i int) []byte {

@@ -4,6 +4,7 @@ package netns
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -108,6 +109,14 @@ func (n *Network) Up(names ...string) {
 func (n *Network) Down(name string) {
 	n.t.Helper()
 	n.check(n.LinkSetDown(n.Link(name)))
+}
+
+// SetMAC gives a link another hardware address.
+func (n *Network) SetMAC(name, mac string) {
+	n.t.Helper()
+	a, err := net.ParseMAC(mac)
+	n.check(err)
+	n.check(n.LinkSetHardwareAddr(n.Link(name), a))
 }
 
 // Delete removes an interface.

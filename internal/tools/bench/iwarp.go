@@ -32,7 +32,7 @@ var iwarpMeasures = []measure{
 		goal: goal{bound: 0.6, atLeast: true, ratio: true},
 		ours: overIWARP(writeBandwidth(1 << 20)), raw: tcpStream(1 << 20)},
 	{name: "iWARP SEND 2 B, one way, polling", unit: "µs", beside: "TCP",
-		goal: goal{bound: 1.3, ratio: true}, ours: overIWARP(sendLatency()), raw: tcpPing},
+		goal: goal{bound: 1.2, ratio: true}, ours: overIWARP(sendLatency()), raw: tcpPing},
 	{name: "TRP SEND 2 B, one way, polling", unit: "µs", beside: "sockets", ours: trpSend,
 		raw: rawPing},
 	{name: "TRP WRITE 64 KiB, 1 % lost, 50 µs one way", unit: "MB/s", beside: "none lost",

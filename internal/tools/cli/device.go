@@ -23,6 +23,7 @@ type Device struct {
 	Capture string // pcapng file, empty is none
 	Faults  string // fault injection, empty is none
 	NoLocal bool   // sockets also between processes of this host
+	XDP     string // interfaces whose RoCE packets go past the kernel's IP stack
 	NoCRC   bool   // of iWARP streams; used if either end wants them
 }
 
@@ -38,7 +39,7 @@ func (d *Device) KindFlag(fs *pflag.FlagSet) {
 		"use devices of `KIND`, the first part of their names")
 }
 
-// WireFlags declares --pcap, --faults, --no-local and --no-crc.
+// WireFlags declares --pcap, --faults, --no-local, --xdp and --no-crc.
 func (d *Device) WireFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Capture, "pcap", "", "write every packet sent and received to `FILE` (pcapng)")
 	fs.StringVar(&d.Faults, "faults", "",
@@ -47,6 +48,10 @@ func (d *Device) WireFlags(fs *pflag.FlagSet) {
 			"over TCP only corrupt, delay, jitter and cut=1%")
 	fs.BoolVar(&d.NoLocal, "no-local", false,
 		"use UDP, not shared memory, between processes of this host; --pcap and --faults imply it")
+	fs.StringVar(&d.XDP, "xdp", "",
+		"RoCE: send and receive past the kernel's IP stack at `INTERFACES`, such as eth0 or "+
+			"eth0:4 for 4 queues; the keeper of the port needs CAP_NET_RAW, CAP_NET_ADMIN and "+
+			"CAP_BPF")
 	fs.BoolVar(&d.NoCRC, "no-crc", false,
 		"iWARP: leave CRCs out, if the peer agrees")
 }
@@ -62,6 +67,9 @@ func (d *Device) Options() []verbs.Option {
 	}
 	if d.NoLocal {
 		opts = append(opts, verbs.WithoutLocalPath())
+	}
+	if d.XDP != "" {
+		opts = append(opts, verbs.WithXDP(d.XDP))
 	}
 	return opts
 }

@@ -156,8 +156,13 @@ func (p printer) extended(a *ib.DeviceAttr) {
 	p.f("\t\trx_hash_fields_mask:\t\t\t\t0x0\n")
 	p.f("\tmax_wq_type_rq:\t\t\t0\n")
 	p.f("\tpacket_pacing_caps:\n")
-	p.f("\t\tqp_rate_limit_min:\t0kbps\n")
-	p.f("\t\tqp_rate_limit_max:\t0kbps\n")
+	p.f("\t\tqp_rate_limit_min:\t%dkbps\n", a.PacketPacing.Min)
+	p.f("\t\tqp_rate_limit_max:\t%dkbps\n", a.PacketPacing.Max)
+	if a.PacketPacing.Max != 0 {
+		p.f("\t\tsupported_qp:\n")
+		// ibv_devinfo has no name for RC, UC and XRC.
+		p.flags(uint64(a.PacketPacing.Types), []flagName{{1 << ib.QPTypeUD, "SUPPORT_UD"}})
+	}
 	p.f("\ttag matching not supported\n")
 	if a.MaxDMSize != 0 {
 		p.f("\tmaximum available device memory:\t%dBytes\n\n", a.MaxDMSize)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/xdp"
 	"verbena/internal/transport/roce"
 )
 
@@ -38,7 +39,7 @@ themselves. It ends a second after the last of them.`,
 				portshare.Slots, *slots)
 		}
 		if *detached {
-			return roce.Keep(args[0])
+			return roce.Keep(args[0], xdp.Attach)
 		}
 		return portshare.Detach(args[0])
 	}

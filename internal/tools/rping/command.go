@@ -29,8 +29,8 @@ instead of pinging. Give the same modes on both sides.`,
 			if err := o.validateFlags(); err != nil {
 				return err
 			}
-			if o.dev.Capture != "" || o.dev.Faults != "" {
-				// Both hold for the process: the first open decides.
+			if len(o.dev.Options()) > 0 {
+				// They hold for the process: the first open decides.
 				dev, err := o.dev.Open()
 				if err != nil {
 					return err

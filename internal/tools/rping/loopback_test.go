@@ -146,6 +146,19 @@ func TestNobodyListening(t *testing.T) {
 	}
 }
 
+// Options of the process's devices hold, each of them: one that is wrong is said.
+func TestOptionsOfDevicesHold(t *testing.T) {
+	loopback.Device(t)
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // a server would end at once
+	c := Command()
+	c.SetArgs([]string{"-s", "-a", "127.0.0.1", "--xdp", "eth0:0"})
+	c.SilenceErrors, c.SilenceUsage = true, true
+	if err := c.ExecuteContext(over); err == nil || !strings.Contains(err.Error(), `"eth0:0" is no interface`) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestServersAddressMustBeOurs(t *testing.T) {
 	loopback.Device(t)
 	o, err := parse("-s -a 192.0.2.77")

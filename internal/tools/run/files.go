@@ -6,15 +6,17 @@ import (
 	"fmt"
 
 	"verbena/ib"
+	"verbena/internal/device"
 	"verbena/verbs"
 )
 
-// As the kernel has it: the numbers of uverbs nodes, the version of their
-// interface, and rdma_ucm's limit.
+// As the kernel has it: the numbers of the nodes, the versions of their interfaces, and
+// rdma_ucm's limit.
 const (
 	verbsMajor      = 231
 	verbsFirstMinor = 192
 	verbsABI        = 6
+	madABI          = 5
 	maxBacklog      = 1024
 )
 
@@ -44,14 +46,31 @@ func driverFiles(devices []verbs.DeviceInfo) (tree, error) {
 		"dev/infiniband/":                        "",
 		"sys/class/infiniband/":                  "",
 		"sys/class/infiniband_verbs/abi_version": fmt.Sprintln(verbsABI),
+		"sys/class/infiniband_mad/abi_version":   fmt.Sprintln(madABI),
 		"proc/sys/net/rdma_ucm/max_backlog":      fmt.Sprintln(maxBacklog),
 	}
+	ports := 0
 	for i := range devices {
 		if err := t.addDevice(&devices[i]); err != nil {
 			return nil, err
 		}
+		if devices[i].Kind == device.KindRoCE {
+			t.addMADs(&devices[i], ports)
+			ports++
+		}
 	}
 	return t, nil
+}
+
+// addMADs adds the node by which programs send management datagrams, which iWARP and NTB have not.
+// libibumad looks for it among the first 64 numbers.
+func (t tree) addMADs(d *verbs.DeviceInfo, number int) {
+	node := fmt.Sprintf("umad%d", number)
+	t["dev/infiniband/"+node] = ""
+	mad := "sys/class/infiniband_mad/" + node + "/"
+	t[mad+"ibdev"] = fmt.Sprintln(d.Name)
+	t[mad+"port"] = "1\n"
+	t[mad+"dev"] = fmt.Sprintf("%d:%d\n", verbsMajor, number)
 }
 
 func (t tree) addDevice(d *verbs.DeviceInfo) error {

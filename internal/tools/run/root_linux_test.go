@@ -3,6 +3,7 @@
 package run
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -100,11 +101,15 @@ func TestDriverFilesAreThoseOfTheDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range devices {
+	for i, d := range devices {
+		mad := fmt.Sprintf("umad%d", i)
 		node := nodeName(&d)
 		dev := "sys/class/infiniband/" + d.Name + "/"
 		want := map[string]string{
 			"dev/infiniband/" + node:                        "",
+			"dev/infiniband/" + mad:                         "",
+			"sys/class/infiniband_mad/" + mad + "/ibdev":    d.Name + "\n",
+			"sys/class/infiniband_mad/" + mad + "/port":     "1\n",
 			"sys/class/infiniband_verbs/" + node + "/ibdev": d.Name + "\n",
 			dev + "node_guid":                               d.GUID.String() + "\n",
 			dev + "device/net/" + d.NetDev:                  linkTo + "/sys/class/net/" + d.NetDev,

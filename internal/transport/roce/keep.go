@@ -11,8 +11,10 @@ import (
 )
 
 // Keep is the keeper of port 4791 for the processes that meet in dir: portshare.Keep. It
-// needs no engine.
-func Keep(dir string) error { return portshare.Keep(dir, rules()) }
+// needs no engine. attach is xdp.Attach.
+func Keep(dir string, attach portshare.Attach) error {
+	return portshare.Keep(dir, rules(), attach)
+}
 
 // rules returns every keeper's handling of management datagrams.
 func rules() portshare.MADRules {

@@ -73,7 +73,11 @@ const (
 // it writes to as fast as it can itself. It learns of its peer on its standard
 // input and ends with it.
 func servePeer(t *testing.T) {
-	n := startNode(t, policy.Nap, how{Dir: os.Getenv(peerDir)})
+	o, addr, framed := victimHow(t, os.Getenv(peerDir))
+	if !framed {
+		o, addr = how{Dir: os.Getenv(peerDir)}, rig.NewAddr()
+	}
+	n := startNodeAt(t, policy.Nap, o, addr)
 	e := newEndpoint(n, killBytes)
 	grant(e, victim)
 	in, out := json.NewDecoder(bufio.NewReader(os.Stdin)), json.NewEncoder(os.Stderr)

@@ -20,9 +20,9 @@ import (
 type Port struct {
 	// immutable after addPort
 	roce *Transport
-	addr netip.Addr
+	addr netip.Addr      // of a framePort zero
 	raw  *udp.Socket     // the poller waits for it
-	sock faultcap.Socket // raw, or a tap around it
+	sock faultcap.Socket // raw, or a tap around it; of a framePort the queue
 
 	group group // of a multicast port, else zero
 
@@ -103,10 +103,14 @@ func (p *Port) read(send *engine.Joint) (messages int, cur *Conn) {
 	send.Now = monotime.Now()
 	for i := range n {
 		m := p.rx.Message(i)
+		if !p.receives(m.Src.Addr(), m.Dst) {
+			p.roce.count.unknownQP.Add(1)
+			continue
+		}
 		f := p.flow(m)
 		p.meta = roce.Meta{Src: m.Src.Addr(), Dst: m.Dst, SrcPort: m.Src.Port(), TOS: m.TOS}
 		for j := range m.Segments() {
-			cur = p.datagram(send, f, m.Segment(j), uint16(j), cur)
+			cur = p.datagram(send, f, m.Segment(j), m.ID+uint16(j), cur)
 		}
 	}
 	return n, cur

@@ -18,6 +18,7 @@ import (
 	"verbena/internal/roce"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/udp"
+	"verbena/internal/sys/xsk"
 	"verbena/internal/transport/shm"
 	wire "verbena/internal/wire/roce"
 )
@@ -31,6 +32,13 @@ type Options struct {
 	NoLocal bool
 	// Congestion is the congestion control of RC.
 	Congestion congestion.Algorithm
+	// Frames are the interfaces whose packets go past the kernel's IP stack. Faults and a capture
+	// do without.
+	Frames []portshare.Interface
+	// Attach is used where this process is the keeper.
+	Attach portshare.Attach
+	// LookUp replaces the kernel's tables of routes and neighbours for Frames; nil does not.
+	LookUp xsk.LookUp
 }
 
 // Transport holds RoCEv2's part of an engine: sockets, rings to other processes of the host, and
@@ -46,6 +54,9 @@ type Transport struct {
 	// Reorder is the memory of all queue pairs for requests that arrive before their turn.
 	Reorder    *mem.Budget
 	congestion congestion.Algorithm
+	frames     map[int]*xsk.Socket // by interface
+	lookUp     xsk.LookUp
+	framePorts []*framePort
 
 	count counters
 
@@ -93,6 +104,8 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 			received:   map[netip.Addr]bool{},
 			pools:      map[netip.Addr]*udp.SourcePool{},
 			sources:    map[*udp.Source]*source{},
+			frames:     map[int]*xsk.Socket{},
+			lookUp:     o.LookUp,
 		}
 		t.ours.Store(&map[netip.Addr]bool{})
 		t.groups.members, t.groups.ports = map[group][]*Conn{}, map[group]*Port{}
@@ -100,7 +113,8 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 		d.Route = t.route
 		var err error
 		t.member, err = portshare.Join(o.Dir,
-			portshare.Options{MADRules: d, OnMAD: t.takeMAD, OnKeeper: t.lostMADs, Solo: o.Solo})
+			portshare.Options{MADRules: d, OnMAD: t.takeMAD, OnKeeper: t.lostMADs, Solo: o.Solo,
+				Attach: o.Attach})
 		if err != nil {
 			return nil, err
 		}
@@ -120,6 +134,11 @@ func Component(o Options) func(*engine.Engine) (engine.Component, error) {
 				NewReader: t.newReader,
 				OnEnd:     t.peersEnded,
 			})
+		}
+		if !e.Tapped() {
+			if err := t.openFrames(o.Frames); err != nil {
+				return nil, err
+			}
 		}
 		return t, nil
 	}
@@ -141,7 +160,10 @@ func (t *Transport) pass(numbers iter.Seq[ib.QPN]) {
 }
 
 // Stop implements engine.Component.
-func (t *Transport) Stop() { t.rings.Stop() }
+func (t *Transport) Stop() {
+	t.rings.Stop()
+	t.closeFrames()
+}
 
 // Withdraw implements engine.Component.
 func (t *Transport) Withdraw() { t.rings.Withdraw() }
@@ -153,6 +175,9 @@ func (t *Transport) Close() error {
 		p.Close()
 	}
 	t.mu.Unlock()
+	for _, s := range t.frames {
+		s.Close()
+	}
 	return t.member.Close()
 }
 
@@ -164,6 +189,10 @@ func (t *Transport) AppendCounts(_ *engine.DeviceCounters, list []engine.Counter
 		overMTU += u.Counters().TooBig
 	}
 	t.mu.Unlock()
+	var frames xsk.Counters
+	for _, s := range t.frames {
+		frames.Add(s.Counters())
+	}
 	c := &t.count
 	for i := wire.TooShort; i < wire.NumMalformed; i++ {
 		list = append(list,
@@ -175,9 +204,12 @@ func (t *Transport) AppendCounts(_ *engine.DeviceCounters, list []engine.Counter
 		engine.Counter{Name: "bad_mad", Value: c.badMAD.Load()},
 		engine.Counter{Name: "bad_mad_qkey", Value: c.badMADKey.Load()},
 		engine.Counter{Name: "over_mtu", Value: overMTU},
-		engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped()},
+		engine.Counter{Name: "kernel_dropped", Value: t.member.Dropped() + frames.KernelDropped},
 		engine.Counter{Name: "keeper_dropped", Value: t.member.KeeperDropped()},
-		engine.Counter{Name: "paced_timeouts", Value: c.paced.Load()}))
+		engine.Counter{Name: "paced_timeouts", Value: c.paced.Load()},
+		engine.Counter{Name: "xdp_sent", Value: frames.Sent},
+		engine.Counter{Name: "xdp_received", Value: frames.Received},
+		engine.Counter{Name: "xdp_malformed", Value: frames.Bad}))
 }
 
 // Listen makes MADs to a local address arrive. It costs this process no descriptor where

@@ -15,7 +15,7 @@ import (
 // source is a socket that packets leave by: its port is the flow's entropy.
 type source struct {
 	udp  *udp.Source
-	sock faultcap.Socket // udp, or a tap around it
+	sock faultcap.Socket // udp, or a tap or *xsk.Source around it
 	addr netip.Addr      // without zone
 	zone string          // the interface of a link-local address
 	refs int             // guarded by Transport.mu
@@ -41,7 +41,7 @@ func (t *Transport) source(addr netip.Addr, flow uint32) (*source, error) {
 	}
 	s := t.sources[u]
 	if s == nil {
-		s = &source{udp: u, sock: t.eng.Tap(u.Socket, identify), addr: addr.WithZone(""),
+		s = &source{udp: u, sock: t.wrap(addr, u.Socket), addr: addr.WithZone(""),
 			zone: addr.Zone()}
 		t.sources[u] = s
 	}

@@ -12,6 +12,8 @@ import (
 	"verbena/internal/roce"
 	"verbena/internal/roce/rc"
 	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/xsk"
 	"verbena/internal/testkit/rig"
 	"verbena/internal/transport/shm"
 )
@@ -26,6 +28,9 @@ type how struct {
 	Dir           string
 	Solo, NoLocal bool
 	Capture       *faultcap.Capture
+	Frames        []portshare.Interface
+	Attach        portshare.Attach
+	LookUp        xsk.LookUp
 }
 
 // newNode starts an engine that is alone on its address.
@@ -41,7 +46,7 @@ func startNode(t testing.TB, nap monotime.Duration, o how) *node {
 
 func startNodeAt(t testing.TB, nap monotime.Duration, o how, addr netip.Addr) *node {
 	t.Helper()
-	component := Component(Options{Dir: o.Dir, Solo: o.Solo, NoLocal: o.NoLocal})
+	component := Component(Options{Dir: o.Dir, Solo: o.Solo, NoLocal: o.NoLocal, Frames: o.Frames, Attach: o.Attach, LookUp: o.LookUp})
 	n := rig.NewNode(t, engine.Options{Capture: o.Capture, Nap: nap, Components: []func(*engine.Engine) (engine.Component, error){component}}, roce.CounterNames())
 	n.Addr, n.Dir = addr, o.Dir
 	if err := Of(n.Eng).Listen(addr); err != nil {

@@ -27,6 +27,7 @@ const (
 type REP struct {
 	LocalCommID        uint32
 	RemoteCommID       uint32
+	VendorID           uint32 // 24 bits: as in REQ
 	LocalQKey          ib.QKey
 	LocalQPN           ib.QPN
 	LocalEECN          uint32
@@ -53,6 +54,7 @@ func ParseREP(b []byte) (r REP, rest []byte, ok bool) {
 	r.LocalQPN = ib.QPN(be24(b[12:]))
 	r.LocalEECN = be24(b[16:])
 	r.StartingPSN = ib.PSN(be24(b[20:]))
+	r.VendorID = uint32(b[15])<<16 | uint32(b[19])<<8 | uint32(b[23])
 	r.ResponderResources, r.InitiatorDepth = b[24], b[25]
 	// target ACK delay 5 | failover accepted 2 | flow control 1
 	r.TargetACKDelay, r.Failover, r.FlowControl = b[26]>>3, Failover(b[26]>>1&3), b[26]&1 != 0
@@ -68,9 +70,9 @@ func (r *REP) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, r.LocalCommID)
 	b = binary.BigEndian.AppendUint32(b, r.RemoteCommID)
 	b = binary.BigEndian.AppendUint32(b, uint32(r.LocalQKey))
-	b = append24(b, uint32(r.LocalQPN), 0)
-	b = append24(b, r.LocalEECN, 0)
-	b = append24(b, uint32(r.StartingPSN), 0)
+	b = append24(b, uint32(r.LocalQPN), uint8(r.VendorID>>16))
+	b = append24(b, r.LocalEECN, uint8(r.VendorID>>8))
+	b = append24(b, uint32(r.StartingPSN), uint8(r.VendorID))
 	b = append(b, r.ResponderResources, r.InitiatorDepth)
 	b = append(b, r.TargetACKDelay<<3|uint8(r.Failover&3)<<1|bit(r.FlowControl, 0))
 	b = append(b, r.RNRRetryCount<<5|bit(r.SRQ, 4))

@@ -30,6 +30,7 @@ const (
 // Spec: IBTA vol. 1, table 106 REQ message contents.
 type REQ struct {
 	LocalCommID           uint32
+	VendorID              uint32 // 24 bits: of ECE, whose options are Header.Modifier
 	ServiceID             ServiceID
 	LocalCAGUID           ib.GUID
 	LocalQKey             ib.QKey
@@ -62,7 +63,7 @@ func ParseREQ(b []byte) (r REQ, rest []byte, ok bool) {
 		return r, b, false
 	}
 	r.LocalCommID = binary.BigEndian.Uint32(b)
-	// b[4:8] reserved
+	r.VendorID = be24(b[5:]) // reserved 8 | vendor ID 24
 	r.ServiceID = ServiceID(binary.BigEndian.Uint64(b[8:]))
 	r.LocalCAGUID = ib.GUID(binary.BigEndian.Uint64(b[16:]))
 	// b[24:28] reserved
@@ -89,7 +90,7 @@ func ParseREQ(b []byte) (r REQ, rest []byte, ok bool) {
 // Append writes the 232 bytes of r.
 func (r *REQ) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, r.LocalCommID)
-	b = append(b, 0, 0, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, r.VendorID&(1<<24-1))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.ServiceID))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.LocalCAGUID))
 	b = append(b, 0, 0, 0, 0)

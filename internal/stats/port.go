@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package stats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"verbena/internal/sys/rundir"
+)
+
+const (
+	// portSuffix ends the name of a file with the counts that processes left to a port.
+	portSuffix = ".port"
+	// portTimeout bounds the wait for all processes that have a port open: perfquery waits a
+	// second.
+	portTimeout = 500 * time.Millisecond
+	// portTries bounds how often Port reads again because a process has ended meanwhile.
+	portTries = 4
+)
+
+// portFile returns the file of a device in the network namespace of a process, which is the first
+// part of its name. It is empty for a process without a name, which shares no device.
+func portFile(dir, name, device string) string {
+	namespace, _, ok := strings.Cut(name, "-")
+	if !ok {
+		return ""
+	}
+	return filepath.Join(dir, namespace+"-"+device+portSuffix)
+}
+
+// Retire adds the counts of a process that ends to those of its ports. Its socket is withdrawn
+// before. A process that is killed leaves none.
+func Retire(dir, name string, devices []Device) error {
+	if dir == "" {
+		dir, _ = rundir.Dir() // Serve's
+	}
+	var errs []error
+	for _, d := range devices {
+		path := portFile(dir, name, d.Name)
+		used := slices.ContainsFunc(d.Counters, func(c Counter) bool { return c.Value != 0 })
+		if path == "" || !used {
+			continue
+		}
+		errs = append(errs, addTo(path, d.Counters))
+	}
+	return errors.Join(errs...)
+}
+
+// addTo adds counts to those of a file.
+func addTo(path string, counts []Counter) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()                     // which unlocks it
+	if err := lockFile(f); err != nil { // two processes may end at once
+		return err
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	sum := parseCounts(b)
+	add(sum, counts)
+	text, err := json.Marshal(sum)
+	if err != nil {
+		return err
+	}
+	// One write, which a kill does not cut. The text becomes shorter only where the file was
+	// damaged.
+	if _, err = f.WriteAt(text, 0); err == nil && len(text) < len(b) {
+		err = f.Truncate(int64(len(text)))
+	}
+	return err
+}
+
+func add(sum map[string]uint64, counts []Counter) {
+	for _, c := range counts {
+		sum[c.Name] += c.Value
+	}
+}
+
+// parseCounts returns the counts of a file; there are none in one that is empty or damaged.
+func parseCounts(b []byte) map[string]uint64 {
+	sum := map[string]uint64{}
+	if json.Unmarshal(b, &sum) != nil {
+		clear(sum)
+	}
+	return sum
+}
+
+// Port returns the counts of a device in the network namespace of the process of that name: those
+// of processes that serve in dir, empty for rundir.Dir's, and those that others left. A process
+// that does not answer in time, as one that is stopped, is left out.
+func Port(dir, name, device string) map[string]uint64 {
+	if dir == "" {
+		dir, _ = rundir.Dir() // Serve's
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), portTimeout)
+	defer cancel()
+	namespace, _, _ := strings.Cut(name, "-")
+	path := portFile(dir, name, device)
+	left := readCounts(path)
+	var sum map[string]uint64
+	for range portTries {
+		sum = maps.Clone(left)
+		all, err := collect(ctx, dir, namespace+"-")
+		for _, s := range all {
+			for _, d := range s.Devices {
+				if d.Name == device {
+					add(sum, d.Counters)
+				}
+			}
+		}
+		now := readCounts(path)
+		if err != nil || maps.Equal(left, now) {
+			break
+		}
+		left = now // a process that was asked may have left its counts
+	}
+	return sum
+}
+
+func readCounts(path string) map[string]uint64 {
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return map[string]uint64{}
+	}
+	return parseCounts(b)
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package portshare
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"verbena/internal/sys/xsk"
+	"verbena/internal/testkit/netns"
+)
+
+// table is a Steering that only notes what it is told.
+type table struct {
+	addrs  map[netip.Addr]bool
+	slots  map[int]int // sockets, by slot
+	closed bool
+}
+
+func (s *table) Add(a netip.Addr) error {
+	s.addrs[a] = true
+	return nil
+}
+
+func (s *table) Remove(a netip.Addr) { delete(s.addrs, a) }
+
+func (s *table) Give(slot int, sockets []int) error {
+	s.slots[slot] = len(sockets)
+	return nil
+}
+
+func (s *table) Take(slot int) { delete(s.slots, slot) }
+
+func (s *table) Close() { s.closed = true }
+
+// has fails the test unless the addresses are those.
+func (s *table) has(t *testing.T, when string, want ...string) {
+	t.Helper()
+	var got []string
+	for a := range maps.Keys(s.addrs) {
+		got = append(got, a.String())
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: datagrams to %v are steered, want %v", when, got, want)
+	}
+}
+
+// frameKeeper returns a keeper in the test's namespace, and its tables by interface.
+func frameKeeper(t *testing.T) (k *keeper, tables map[string]*table) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EAFNOSUPPORT) {
+		t.Skipf("needs CAP_NET_RAW and a kernel with AF_XDP: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	dir := t.TempDir()
+	ps, err := openDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables = map[string]*table{}
+	k, err = newKeeper(ps, testRules(dir), func(i *net.Interface, _ int) (Steering, error) {
+		tables[i.Name] = &table{addrs: map[netip.Addr]bool{}, slots: map[int]int{}}
+		return tables[i.Name], nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.close(false) })
+	return k, tables
+}
+
+// receive makes the groups of addresses.
+func receive(t *testing.T, k *keeper, addrs ...string) {
+	t.Helper()
+	for _, a := range addrs {
+		if _, err := k.socketOf(noSlot, netip.MustParseAddr(a)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func seat(t *testing.T, k *keeper, slot int, name string) *xsk.Seat {
+	t.Helper()
+	s, err := k.framesOf(slot, Interface{Name: name, Queues: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The datagrams of an interface reach the addresses of that interface alone, whether the address or
+// the first process's frames come first.
+func TestFramesAreForAddressesOfTheInterface(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	n.AddWire("xa", "xb")
+	n.Add("xa", "10.9.0.1/24")
+	n.Add("xa", "10.9.0.3/24")
+	n.Add("xb", "10.9.0.2/24")
+	n.Add("xa", "127.9.0.1/8")
+	n.Up("lo", "xa", "xb")
+	k, tables := frameKeeper(t)
+	receive(t, k, "127.0.0.1", "::1", "127.9.0.1", "10.9.0.1", "10.9.0.2")
+	seat(t, k, 3, "xa")
+	seat(t, k, 3, "xb")
+	tables["xa"].has(t, "at first", "10.9.0.1")
+	tables["xb"].has(t, "at first", "10.9.0.2")
+	receive(t, k, "127.0.0.2", "10.9.0.3")
+	tables["xa"].has(t, "later", "10.9.0.1", "10.9.0.3")
+	tables["xb"].has(t, "later", "10.9.0.2")
+	n.Remove("xa", "10.9.0.3/24")
+	n.Add("xb", "10.9.0.3/24")
+	receive(t, k, "10.9.0.3")
+	tables["xa"].has(t, "after an address moved", "10.9.0.1")
+	tables["xb"].has(t, "after an address moved", "10.9.0.2", "10.9.0.3")
+}
+
+// A process that asks again for frames of an interface is refused, and keeps those that it has.
+func TestFramesOfASlotAreAskedForOnce(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	n.AddWire("xa", "xb")
+	n.Up("xa", "xb")
+	k, tables := frameKeeper(t)
+	first := seat(t, k, 3, "xa")
+	if s, err := k.framesOf(3, Interface{Name: "xa", Queues: 1}); err == nil {
+		t.Errorf("the second seat is %+v", s)
+	}
+	if len(first.Sockets) != 1 || tables["xa"].slots[3] != 1 || tables["xa"].closed {
+		t.Errorf("the first seat is %+v, its table %+v", first, tables["xa"])
+	}
+	if other := seat(t, k, 4, "xa"); other.Place == first.Place {
+		t.Errorf("two processes have place %d", first.Place)
+	}
+}
+
+// An interface that was deleted and made again, or has another's name, has frames of its own.
+func TestFramesOfAnInterfaceMadeAgain(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	k, tables := frameKeeper(t)
+	var first *table
+	wire := func(other string) {
+		n.AddWire("xa", other)
+		n.Up("xa", other)
+	}
+	for slot, before := range []func(){
+		func() { wire("xb") },
+		func() { n.Delete("xa"); wire("xb") },
+		func() {
+			if err := n.LinkSetName(n.Link("xa"), "xc"); err != nil {
+				t.Fatal(err)
+			}
+			wire("xd")
+		},
+	} {
+		before()
+		seat(t, k, slot, "xa")
+		if got := tables["xa"]; len(got.slots) != 1 || got.slots[slot] != 1 {
+			t.Errorf("slot %d: the interface has the seats %v", slot, got.slots)
+		}
+		if slot == 0 {
+			first = tables["xa"]
+		}
+	}
+	k.create <- struct{}{}
+	k.leaveSeats(0)
+	<-k.create
+	if !first.closed || tables["xa"].closed || len(k.frames) != 2 {
+		t.Errorf("%d pools are left, the first process's %+v, the last one's %+v", len(k.frames), first, tables["xa"])
+	}
+}
+
+// A pool that the kernel refuses says what to do about it.
+func TestFramesOfTooManyQueues(t *testing.T) {
+	n := netns.New(t)
+	if n == nil {
+		return
+	}
+	n.AddWire("xa", "xb")
+	n.Up("xa", "xb")
+	k, _ := frameKeeper(t)
+	_, err := k.framesOf(3, Interface{Name: "xa", Queues: 4})
+	if !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "ethtool -l") || !strings.Contains(err.Error(), "Linux 6.6") {
+		t.Errorf("%v", err)
+	}
+	seat(t, k, 3, "xa")
+}
+
+func TestListsOfInterfaces(t *testing.T) {
+	for list, want := range map[string][]Interface{
+		"":            nil,
+		"eth0":        {{"eth0", 1}},
+		"eth0,eth1:4": {{"eth0", 1}, {"eth1", 4}},
+	} {
+		if got, err := ParseInterfaces(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v", list, got, err)
+		}
+	}
+	for _, list := range []string{",", "eth0,", ":2", "eth0:0", "eth0:9", "eth0:x", "eth0,eth0", "eth0:2,eth1,eth0:4"} {
+		if got, err := ParseInterfaces(list); err == nil {
+			t.Errorf("%q: %v", list, got)
+		}
+	}
+}

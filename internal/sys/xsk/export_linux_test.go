@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package xsk
+
+import (
+	"net/netip"
+	"sync/atomic"
+)
+
+// RingFrames is the length of a process's receive ring, and PoolFrames the number of a queue's
+// frames to receive.
+const (
+	RingFrames = rxFrames
+	PoolFrames = Places * rxFrames
+)
+
+// KernelWay is the LookUp of a Source.
+func KernelWay(iface int, src, dst netip.Addr) (Way, bool) { return kernelWay(iface, src, dst) }
+
+// Filled returns the number of frames in the fill ring of the first queue, each counted once.
+func (p *Pool) Filled() int {
+	r := p.fill[0]
+	different := map[uint64]bool{}
+	for i := atomic.LoadUint32(r.consumer); i != atomic.LoadUint32(r.producer); i++ {
+		different[*r.address(i)] = true
+	}
+	return len(different)
+}
+
+// StopWhileReaping leaves the state of another process that is stopped while it empties the
+// completion ring that s sends by: with the lock.
+func (s *Socket) StopWhileReaping() {
+	if !s.ledger.queue[s.out.number].completion.try(s.place + 1) {
+		panic("the lock is taken")
+	}
+}
+
+// DieWhileFilling leaves the state of a process that is killed while it gives frames back: with the
+// fill lock, before or after it moved the fill ring's producer.
+func (s *Socket) DieWhileFilling(pushed bool) {
+	q := s.queues[0]
+	l := &s.ledger.queue[0].fill
+	n := q.next - q.released
+	if !l.try(s.place) || n == 0 {
+		panic("nothing to give back")
+	}
+	at := atomic.LoadUint32(q.fill.producer)
+	l.produced.Store(at)
+	l.consumed.Store(q.released)
+	l.count.Store(n)
+	for i := range n {
+		*q.fill.address(at + i) = q.rx.packet(q.released+i).Addr &^ uint64(s.layout.FrameBytes-1)
+	}
+	if pushed {
+		atomic.StoreUint32(q.fill.producer, at+n)
+	}
+}

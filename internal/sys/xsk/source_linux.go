@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package xsk
+
+import (
+	"net/netip"
+	"sync"
+
+	"verbena/internal/monotime"
+	"verbena/internal/sys/udp"
+)
+
+// Source sends datagrams from an address and UDP port: by the transmit ring, or by the kernel's
+// socket that has the port. It is a faultcap.Socket. Its methods may be called concurrently.
+type Source struct {
+	*udp.Socket // the kernel's
+
+	// immutable after Source
+	ring *Socket
+	look LookUp
+
+	mu   sync.Mutex
+	ways map[netip.Addr]*known // guarded by mu
+	last netip.Addr            // guarded by mu
+	same *known                // guarded by mu: that of last
+}
+
+// known is an answer of LookUp.
+type known struct {
+	Way
+	ok    bool          // the ring is to be used
+	until monotime.Time // when it is asked for again
+}
+
+// Source returns a Source with the address and port of a socket of the kernel's. look is nil for
+// the kernel's tables.
+func (s *Socket) Source(plain *udp.Socket, look LookUp) *Source {
+	if look == nil {
+		look = kernelWay
+	}
+	return &Source{Socket: plain, ring: s, look: look, ways: map[netip.Addr]*known{}}
+}
+
+// WriteBatch sends items as udp.Socket does.
+func (s *Source) WriteBatch(d []udp.Datagrams) (done int, err error) {
+	left := false
+	for done < len(d) && err == nil {
+		item := &d[done]
+		w, ok := s.wayTo(item.Dst.Addr())
+		v := elsewhere
+		if ok {
+			v = s.ring.write(&w, s.LocalAddr(), item)
+		}
+		switch v {
+		case sent:
+			left = true
+			done++
+			continue
+		case full:
+			s.ring.flush()
+			return done, nil
+		}
+		if left && !s.ring.flush() { // what came before goes before
+			s.forget()
+		}
+		left = false
+		s.ring.count.elsewhere.Add(1)
+		var n int
+		if n, err = s.Socket.WriteBatch(d[done : done+1]); n == 0 {
+			break
+		}
+		done += n
+	}
+	if left && !s.ring.flush() {
+		s.forget()
+	}
+	return done, err
+}
+
+// wayTo returns the way of datagrams to dst; ok is false if they go by the kernel's socket.
+func (s *Source) wayTo(dst netip.Addr) (w Way, ok bool) {
+	if dst.IsMulticast() || dst.IsLoopback() {
+		return w, false
+	}
+	dst = dst.Unmap().WithZone("")
+	now := monotime.Now()
+	s.mu.Lock()
+	k := s.same
+	if dst != s.last || k == nil {
+		if k = s.ways[dst]; k == nil {
+			if len(s.ways) >= maxWays {
+				clear(s.ways)
+			}
+			k = &known{}
+			s.ways[dst] = k
+		}
+		s.last, s.same = dst, k
+	}
+	if now < k.until {
+		w, ok = k.Way, k.ok
+		s.mu.Unlock()
+		return w, ok
+	}
+	k.until = now.Add(wayFor)
+	s.mu.Unlock()
+	// The way is that of the next datagrams. This one has the kernel look for the neighbour.
+	w, ok = s.look(s.ring.layout.Interface, s.LocalAddr().Addr().Unmap().WithZone(""), dst)
+	s.mu.Lock()
+	if k.Way, k.ok = w, ok; !ok {
+		k.until = now.Add(wayFor / retryShare)
+	}
+	s.mu.Unlock()
+	return Way{}, false
+}
+
+// retryShare is the part of wayFor after which an unknown way is asked for again: a neighbour
+// answers in less.
+const retryShare = 64
+
+// forget has all ways asked for again.
+func (s *Source) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.ways)
+	s.same = nil
+}
+
+// WaitWritable implements faultcap.Socket.
+func (s *Source) WaitWritable(d monotime.Duration) error {
+	s.ring.waitWritable(d)
+	return nil
+}

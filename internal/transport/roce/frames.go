@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package roce
+
+import (
+	"fmt"
+	"net/netip"
+
+	"verbena/internal/engine"
+	"verbena/internal/sys/faultcap"
+	"verbena/internal/sys/portshare"
+	"verbena/internal/sys/udp"
+	"verbena/internal/sys/xsk"
+)
+
+// Where an interface has a pool of frames (package xsk), packets that come by it are read from a
+// ring of this process. Packets that leave by it go into another one. Each address has its sockets
+// all the same, for packets that the kernel passes or is to send: see package xsk.
+
+// ParseFrames reads the list of Options.Frames, such as "eth0,eth1:4".
+func ParseFrames(list string) ([]portshare.Interface, error) {
+	return portshare.ParseInterfaces(list)
+}
+
+// FramesError is the error of Component for an interface of Options.Frames.
+type FramesError = portshare.FramesError
+
+// framePort is the receive side of one queue of an interface: a Port of all addresses.
+type framePort struct {
+	Port
+	queue *xsk.Queue
+}
+
+// openFrames starts reading the queues of the interfaces that have a pool.
+func (t *Transport) openFrames(list []portshare.Interface) error {
+	for _, i := range list {
+		s, err := t.member.Frames(i)
+		if err != nil {
+			return err
+		}
+		t.frames[s.Interface()] = s
+		for _, q := range s.Queues() {
+			p := &framePort{Port: Port{roce: t, sock: q, rx: udp.NewRxBatch()}, queue: q}
+			if err := t.eng.Poller().AddFD(q.FD(), 0); err != nil {
+				return fmt.Errorf("roce: read the frames of interface %d: %w", s.Interface(), err)
+			}
+			t.framePorts = append(t.framePorts, p)
+			t.eng.AddRing(p)
+		}
+	}
+	return nil
+}
+
+// closeFrames ends openFrames.
+func (t *Transport) closeFrames() {
+	for _, p := range t.framePorts {
+		t.eng.RemoveRing(p)
+		p.Stop()
+	}
+	t.framePorts = nil
+}
+
+// wrap has a socket to send from an address send by the frames of the interface that has the
+// address, if that has a pool.
+func (t *Transport) wrap(addr netip.Addr, s *udp.Socket) faultcap.Socket {
+	if len(t.frames) > 0 {
+		if f := t.frames[interfaceOf(addr)]; f != nil {
+			return f.Source(s, t.lookUp)
+		}
+	}
+	return t.eng.Tap(s, identify)
+}
+
+// receives reports whether a packet is for an address whose port this process has open. A frame
+// from such an address is a stranger's: the kernel, which drops those, has not seen it.
+func (p *Port) receives(src, dst netip.Addr) bool {
+	if p.addr.IsValid() {
+		return true
+	}
+	ours := *p.roce.ours.Load()
+	_, own := ours[src]
+	return ours[dst] && !own
+}
+
+// Waiting implements engine.Ring.
+func (p *framePort) Waiting() bool { return p.queue.Waiting() }
+
+// Arm implements engine.Ring. The poller waits for the descriptor, so the kernel needs no word.
+func (p *framePort) Arm() (quiet bool) { return !p.queue.Waiting() }
+
+// TakeAll implements engine.Ring.
+func (p *framePort) TakeAll() {
+	for p.queue.Waiting() && p.TryPoll(false) != 0 {
+	}
+}
+
+// Shown implements engine.Ring: no C program looks at the ring by itself.
+func (p *framePort) Shown() bool { return false }
+
+// Stop implements engine.Input.
+func (p *framePort) Stop() {
+	_ = p.roce.eng.Poller().RemoveFD(p.queue.FD())
+	p.rxMu.Lock()
+	p.closed = true
+	p.rxMu.Unlock()
+}
+
+var _ engine.Ring = (*framePort)(nil)
