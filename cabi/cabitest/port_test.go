@@ -42,7 +42,7 @@ func (a admin) remove(last int) { a.Remove("d0", prefix(last)) }
 
 func prefix(last int) string { return fmt.Sprintf("192.0.2.%d/32", last) }
 
-// watcher is a run of port_watch.
+// watcher is a run of a program that says in lines what it sees.
 type watcher struct {
 	t     *testing.T
 	ask   io.Writer
@@ -51,9 +51,13 @@ type watcher struct {
 
 func watch(t *testing.T, args ...string) watcher {
 	t.Helper()
-	program := compile(t, "port_watch")
+	return start(t, "port_watch", args...)
+}
+
+func start(t *testing.T, name string, args ...string) watcher {
+	t.Helper()
 	lib, _ := libDir()
-	cmd := exec.Command(program, args...) // it ends with its input, or by its alarm
+	cmd := exec.Command(compile(t, name), args...) // it ends with its input, or by its alarm
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib)
 	in, out := childproc.Start(t, cmd)
 	lines := make(chan string, 100)
@@ -66,7 +70,7 @@ func watch(t *testing.T, args ...string) watcher {
 	t.Cleanup(func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("port_watch: %v", err)
+			t.Errorf("%s: %v", name, err)
 		}
 	})
 	return watcher{t, in, lines}
@@ -205,6 +209,19 @@ func TestPathMTUAboveThePorts(t *testing.T) {
 	}
 	n.Up("lo")
 	run(t, "verbs_as_rxe", "1024")
+}
+
+// TestAddrChangeOfSynchronousID: a call of an identifier in synchronous mode passes over the event
+// that its interface has another hardware address.
+func TestAddrChangeOfSynchronousID(t *testing.T) {
+	a, here := newNetwork(t)
+	if !here {
+		return
+	}
+	w := start(t, "cm_addr_change", "192.0.2.1", "192.0.2.2")
+	w.want("bound")
+	a.SetMAC("d0", "02:00:00:00:00:01")
+	w.want("resolved")
 }
 
 // events returns the lines that are events.

@@ -82,6 +82,17 @@ func frameKeeper(t *testing.T) (k *keeper, tables map[string]*table) {
 	return k, tables
 }
 
+// wire returns a network whose interfaces xa and xb are up, or nil in the parent of the test.
+func wire(t *testing.T) *netns.Network {
+	t.Helper()
+	n := netns.New(t)
+	if n != nil {
+		n.AddWire("xa", "xb")
+		n.Up("xa", "xb")
+	}
+	return n
+}
+
 // receive makes the groups of addresses.
 func receive(t *testing.T, k *keeper, addrs ...string) {
 	t.Helper()
@@ -104,16 +115,15 @@ func seat(t *testing.T, k *keeper, slot int, name string) *xsk.Seat {
 // The datagrams of an interface reach the addresses of that interface alone, whether the address or
 // the first process's frames come first.
 func TestFramesAreForAddressesOfTheInterface(t *testing.T) {
-	n := netns.New(t)
+	n := wire(t)
 	if n == nil {
 		return
 	}
-	n.AddWire("xa", "xb")
 	n.Add("xa", "10.9.0.1/24")
 	n.Add("xa", "10.9.0.3/24")
 	n.Add("xb", "10.9.0.2/24")
 	n.Add("xa", "127.9.0.1/8")
-	n.Up("lo", "xa", "xb")
+	n.Up("lo")
 	k, tables := frameKeeper(t)
 	receive(t, k, "127.0.0.1", "::1", "127.9.0.1", "10.9.0.1", "10.9.0.2")
 	seat(t, k, 3, "xa")
@@ -132,12 +142,9 @@ func TestFramesAreForAddressesOfTheInterface(t *testing.T) {
 
 // A process that asks again for frames of an interface is refused, and keeps those that it has.
 func TestFramesOfASlotAreAskedForOnce(t *testing.T) {
-	n := netns.New(t)
-	if n == nil {
+	if wire(t) == nil {
 		return
 	}
-	n.AddWire("xa", "xb")
-	n.Up("xa", "xb")
 	k, tables := frameKeeper(t)
 	first := seat(t, k, 3, "xa")
 	if s, err := k.framesOf(3, Interface{Name: "xa", Queues: 1}); err == nil {
@@ -159,18 +166,18 @@ func TestFramesOfAnInterfaceMadeAgain(t *testing.T) {
 	}
 	k, tables := frameKeeper(t)
 	var first *table
-	wire := func(other string) {
+	join := func(other string) {
 		n.AddWire("xa", other)
 		n.Up("xa", other)
 	}
 	for slot, before := range []func(){
-		func() { wire("xb") },
-		func() { n.Delete("xa"); wire("xb") },
+		func() { join("xb") },
+		func() { n.Delete("xa"); join("xb") },
 		func() {
 			if err := n.LinkSetName(n.Link("xa"), "xc"); err != nil {
 				t.Fatal(err)
 			}
-			wire("xd")
+			join("xd")
 		},
 	} {
 		before()
@@ -192,12 +199,9 @@ func TestFramesOfAnInterfaceMadeAgain(t *testing.T) {
 
 // A pool that the kernel refuses says what to do about it.
 func TestFramesOfTooManyQueues(t *testing.T) {
-	n := netns.New(t)
-	if n == nil {
+	if wire(t) == nil {
 		return
 	}
-	n.AddWire("xa", "xb")
-	n.Up("xa", "xb")
 	k, _ := frameKeeper(t)
 	_, err := k.framesOf(3, Interface{Name: "xa", Queues: 4})
 	if !errors.Is(err, syscall.EINVAL) || !strings.Contains(err.Error(), "ethtool -l") || !strings.Contains(err.Error(), "Linux 6.6") {
