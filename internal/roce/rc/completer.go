@@ -72,24 +72,32 @@ func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 	if r.board.inUse() {
 		r.board.advance(now, psn, r.loss.RTT.Shortest)
 	}
-	q.progressed(now, before)
+	q.progressed(now, before, true)
 }
 
 // progressed handles an acknowledgement that covers new PSNs. before is the number of packets that
-// were not known to have arrived until then.
-func (q *QP) progressed(now monotime.Time, before int) {
+// were not known to have arrived until then. After going back it may cover what was known, which is
+// no news: else a peer that never answers the oldest request would hold the queue pair.
+func (q *QP) progressed(now monotime.Time, before int, news bool) {
 	r := &q.req
 	r.loss.acked(now, r, (before-r.unknown())*q.MTU)
 	q.endRound(now)
 	if r.next.Before(r.una) { // acknowledged while going back
 		q.seek(r.una)
 	}
-	r.retries, r.rnrRetries = q.Attr.RetryCnt, q.Attr.RNRRetry
+	if news {
+		r.retries, r.rnrRetries, r.waited = q.Attr.RetryCnt, q.Attr.RNRRetry, false
+	}
+	if r.known.Before(r.una) {
+		r.known = r.una
+	}
 	if n := r.readsBefore(r.una); n > 0 {
 		r.reads = r.reads[:copy(r.reads, r.reads[n:])]
 	}
 	q.retire()
-	q.armTimer(now)
+	if news {
+		q.armTimer(now)
+	}
 }
 
 // retire completes, in order, the work requests that are finished.
@@ -327,8 +335,9 @@ func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 }
 
 // handleRNR waits as the responder asks and then repeats from the PSN named. Responses of earlier
-// requests may be missing: those are asked for again after the wait, and no retry is spent. The
-// responder may refuse the repeated PSN again, and answer the packets after it by a SACK.
+// requests may be missing: those are asked for again after the wait. That spends no rnr_retry, but
+// one of retry_cnt if they were asked for again before: no time-out runs meanwhile. The responder
+// may refuse the repeated PSN again, and answer the packets after it by a SACK.
 //
 // Spec: IBTA vol. 1, 9.7.5.2.8 (RNR NAK), table 45 (timer).
 func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
@@ -343,6 +352,12 @@ func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 		return
 	}
 	q.executedBefore(now, p.PSN)
+	if p.PSN != r.una {
+		if r.waited && !q.spendRetry(now, ib.VendorTimeout) {
+			return
+		}
+		r.waited = true
+	}
 	if q.Attr.RNRRetry != infiniteRetries && p.PSN == r.una {
 		if r.rnrRetries == 0 {
 			q.failOldest(now, ib.WCRNRRetryExcErr, ib.VendorRNR)

@@ -157,7 +157,11 @@ func (l *recovery) firstCopy(psn ib.PSN) bool {
 // goBack makes psn the next to send. Answers to earlier packets still count when they come. Before
 // psn only responses are missing.
 func (q *QP) goBack(psn ib.PSN) {
-	q.req.board.cut(psn)
+	r := &q.req
+	if e := r.executed(); e.After(r.known) {
+		r.known = e
+	}
+	r.board.cut(psn)
 	q.seek(psn)
 }
 

@@ -31,6 +31,9 @@ type requester struct {
 	fillEnd, resume ib.PSN
 	drained         bool // SQD: nothing outstanding, reported
 	own             bool // the responder is one of Verbena
+	// The requests before known were carried out, though the answer of una may be missing.
+	known  ib.PSN
+	waited bool // an RNR NAK has come since the last progress, while that answer was missing
 
 	credits credits
 
@@ -135,7 +138,7 @@ func (q *QP) readPiece(w *queue.SendWQE) (n uint32, isNew bool) {
 
 func (r *requester) start(psn ib.PSN, head uint64, a congestion.Algorithm) {
 	*r = requester{
-		cur: head, una: psn, next: psn, max: psn, ordered: psn, reads: r.reads[:0],
+		cur: head, una: psn, next: psn, max: psn, ordered: psn, known: psn, reads: r.reads[:0],
 		retries: r.retries, rnrRetries: r.rnrRetries,
 	}
 	r.stopTimers()

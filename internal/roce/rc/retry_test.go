@@ -115,6 +115,40 @@ func TestSequenceNAKsExhausted(t *testing.T) {
 	}
 }
 
+// A peer that acknowledges a WRITE again and again, and never answers the READ before it, uses up
+// retry_cnt: after a time-out nothing that it says is news.
+func TestReadNeverAnswered(t *testing.T) {
+	for name, other := range map[string]func(s *script.Script){
+		"WRITE": func(s *script.Script) { s.Recv(script.Ack(psn+1, 2)) },
+		"READ": func(s *script.Script) {
+			s.Recv(script.Response(wire.RCRDMAReadResponseOnly, psn+1, script.Bytes(100, 1)))
+		},
+		"foreign READ": func(s *script.Script) {
+			p := script.Response(wire.RCRDMAReadResponseOnly, psn+1, script.Bytes(100, 1))
+			p.Selective = false
+			s.Recv(p)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := script.New(t, newRC)
+			second := script.Read(100)
+			if name == "WRITE" {
+				second = script.Write(100)
+			}
+			s.Post(script.Read(100), second)
+			for end := s.Now.Add(60 * monotime.Second); s.Now < end; s.Advance(monotime.Millisecond) {
+				s.Packets()
+				other(s)
+				if s.Machine.State() == ib.QPErr {
+					s.WantWC("the READ is given up", 1, ib.WCRetryExcErr)
+					return
+				}
+			}
+			t.Fatal("the peer holds the queue pair")
+		})
+	}
+}
+
 // An RNR NAK is waited out as its timer code says, then the message goes again.
 func TestRNRTimer(t *testing.T) {
 	for code := range uint8(32) {

@@ -186,6 +186,7 @@ func (q *QP) miss(now monotime.Time, end ib.PSN) {
 // out, and finds the lost packets.
 func (q *QP) settle(now monotime.Time, before int) {
 	r, b := &q.req, &q.req.board
+	una := r.una
 	r.una = b.executed
 	if b.inUse() && b.holes[0].First.Before(b.executed) {
 		r.una = b.holes[0].First
@@ -196,7 +197,7 @@ func (q *QP) settle(now monotime.Time, before int) {
 	if b.suspected {
 		q.judge(now)
 	}
-	q.progressed(now, before)
+	q.progressed(now, before, r.una != una || b.executed.After(r.known))
 }
 
 // countKept counts the PSNs of READs that the responder keeps: they are answered later.

@@ -365,6 +365,33 @@ func TestRNRBehindMissingResponse(t *testing.T) {
 	s.WantWC("once more", 2, ib.WCRNRRetryExcErr)
 }
 
+// A peer that answers RNR NAKs and never the atomic before them does not hold the queue pair for
+// ever, although rnr_retry has no limit: each time that the atomic goes again takes one of
+// retry_cnt.
+func TestRNRForEverBehindMissingResponse(t *testing.T) {
+	const retryCnt, code = 2, 14
+	for name, told := range map[string]bool{"foreign": false, "of Verbena": true} {
+		t.Run(name, func(t *testing.T) {
+			s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RNRRetry, a.RetryCnt = 7, retryCnt }))
+			s.Post(script.FetchAdd(1), script.Send(1), script.Write(1))
+			s.WantDrain("sent", 3)
+			for range retryCnt + 1 {
+				s.Recv(script.RNR(psn+1, code))
+				if told {
+					s.Recv(sack(psn+3, gap(psn+1, psn+1)))
+				}
+				s.WantNoWC("retries are left")
+				s.Advance(wire.RNRTimer(code))
+				s.WantPacket("its answer is missing", wire.RCFetchAdd, psn)
+				s.Packets()
+			}
+			s.Recv(script.RNR(psn+1, code))
+			s.WantWC("the atomic is given up", 1, ib.WCRetryExcErr)
+			s.WantState("over", ib.QPErr)
+		})
+	}
+}
+
 // Work whose memory is gone cannot be repeated: it ends with its error when it is the oldest.
 func TestRepeatWithoutMemory(t *testing.T) {
 	s := script.New(t, newRC)
