@@ -17,7 +17,7 @@ const (
 	ackTimeout  = 14 // 67 ms
 	retries     = 7
 	qkey        = 0x11111111
-	readDepth   = 16 // READs and atomics outstanding, where the device allows
+	readDepth   = 255 // READs and atomics outstanding, where the device allows
 
 	cacheLine       = 64
 	unreliableDepth = 512 // receives of a service that drops messages without one
