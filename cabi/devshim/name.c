@@ -37,7 +37,7 @@ EXPORT int chdir(const char *path)
 {
 	struct redirected r;
 
-	if (!next_chdir() || redirect(&path, &r))
+	if (!next_chdir() || redirect_to_read(&path, &r))
 		return -1;
 	return next_chdir()(path);
 }

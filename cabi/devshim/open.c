@@ -33,7 +33,7 @@
 		const char *where = path; \
 		int fd; \
 \
-		if (!next_##name() || redirect(&where, &r)) \
+		if (!next_##name() || redirect_to_read(&where, &r)) \
 			return -1; \
 		if (where == r.path && open_umad(path, flags, &fd)) \
 			return fd; \
@@ -49,7 +49,7 @@
 		const char *where = path; \
 		int fd; \
 \
-		if (!next_##name() || redirect(&where, &r)) \
+		if (!next_##name() || redirect_to_read(&where, &r)) \
 			return -1; \
 		if (where == r.path && open_umad(path, flags, &fd)) \
 			return fd; \
@@ -71,7 +71,7 @@ OPENAT(openat64)
 		const char *where = path; \
 		int fd; \
 \
-		if (!next_##name() || redirect(&where, &r)) \
+		if (!next_##name() || redirect_to_read(&where, &r)) \
 			return -1; \
 		if (where == r.path && open_umad(path, flags, &fd)) \
 			return fd; \
@@ -87,7 +87,7 @@ OPENAT(openat64)
 		const char *where = path; \
 		int fd; \
 \
-		if (!next_##name() || redirect(&where, &r)) \
+		if (!next_##name() || redirect_to_read(&where, &r)) \
 			return -1; \
 		if (where == r.path && open_umad(path, flags, &fd)) \
 			return fd; \
@@ -105,7 +105,7 @@ OPENAT_2(__openat64_2)
 	{ \
 		struct redirected r; \
 \
-		if (!next_##name() || redirect(&path, &r)) \
+		if (!next_##name() || redirect_to_read(&path, &r)) \
 			return NULL; \
 		return next_##name()(path, mode); \
 	}
@@ -118,7 +118,7 @@ EXPORT DIR *opendir(const char *path)
 {
 	struct redirected r;
 
-	if (!next_opendir() || redirect(&path, &r))
+	if (!next_opendir() || redirect_to_read(&path, &r))
 		return NULL;
 	return next_opendir()(path);
 }
@@ -132,7 +132,7 @@ EXPORT DIR *opendir(const char *path)
 	{                                                                                          \
 		struct redirected r;                                                               \
                                                                                                    \
-		if (!next_##name() || redirect(&path, &r))                                         \
+		if (!next_##name() || redirect_to_read(&path, &r))                                         \
 			return -1;                                                                 \
 		return next_##name()(path, list, wanted, order);                                   \
 	}

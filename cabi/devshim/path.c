@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "path.h"
 
+#include "counters.h"
 #include "foreign.h"
 
 #include <errno.h>
@@ -79,6 +80,23 @@ int redirect(const char **path, struct redirected *r)
 		return 0;
 	}
 	return 0;
+}
+
+int redirect_to_read(const char **path, struct redirected *r)
+{
+	const char *asked = *path;
+
+	if (redirect(path, r))
+		return -1;
+	if (*path == r->path)
+		refresh_counters(asked);
+	return 0;
+}
+
+const char *redirected_root(void)
+{
+	pthread_once(&root_read, read_root);
+	return root;
 }
 
 int node_number(const char *path, const char *kind)

@@ -26,6 +26,12 @@ struct redirected {
  */
 int redirect(const char **path, struct redirected *r);
 
+/* As redirect, for a call that reads the file or directory. Counters are brought up to date. */
+int redirect_to_read(const char **path, struct redirected *r);
+
+/* The directory VERBENA_ROOT, or an empty string. */
+const char *redirected_root(void);
+
 /* Returns the N of /dev/infiniband/KIND N, where kind is "/uverbs" or "/umad"; otherwise -1. */
 int node_number(const char *path, const char *kind);
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Executes a program that has nothing of this process: no parent, descriptor, terminal,
- * session, environment or handler of signals. The application finds no unknown child, not even
- * an ended one, and gets no SIGCHLD: the process between ends without a signal (clone(2)), and
- * is waited for by __WCLONE.
+ * Executes a program that has nothing of this process: no parent, terminal, session, environment
+ * or handler of signals, and no descriptor but one that it is given. The application finds no
+ * unknown child, not even an ended one, and gets no SIGCHLD: the process between ends without a
+ * signal (clone(2)), and is waited for by __WCLONE.
  *
  * Both processes have the memory of this one until the program is executed, as those of
  * posix_spawn(3): nothing of it is copied, and no handler of pthread_atfork(3) runs.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "detach.h"
 
 #include <dlfcn.h>
@@ -56,7 +58,7 @@ struct program {
 	clone_function *clone;
 	const char *path;
 	const char *const *argv;
-	int await;
+	int await, in;
 	char *stack; /* of the process that executes it */
 };
 
@@ -73,9 +75,12 @@ static int execute(void *arg)
 	null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
 	if (null < 0 || syscall(SYS_chdir, "/"))
 		syscall(SYS_exit_group, 127);
-	for (int fd = 0; fd < 3; fd++)
-		if (fd != null && syscall(SYS_dup3, null, fd, 0) < 0)
+	for (int fd = 2; fd >= 0; fd--) { /* null may be among them */
+		long from = fd == 0 && p->in >= 0 ? p->in : null;
+
+		if (fd != from && syscall(SYS_dup3, from, fd, 0) < 0)
 			syscall(SYS_exit_group, 127);
+	}
 	if (syscall(SYS_close_range, 3, ~0U, 0))
 		for (int fd = 3; fd < FEW_DESCRIPTORS; fd++)
 			syscall(SYS_close, fd);
@@ -105,10 +110,11 @@ static int takes_orphans(void)
 	return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &subreaper) == 0 && subreaper);
 }
 
-int vb_detach(const char *path, int await, const char *a, const char *b, const char *c)
+int vb_detach(const char *path, int await, int in, const char *a, const char *b, const char *c)
 {
 	const char *argv[] = { path, a, b, c, NULL };
-	struct program p = { .clone = own_clone(), .path = path, .argv = argv, .await = await };
+	struct program p = { .clone = own_clone(), .path = path, .argv = argv,
+			     .await = await, .in = in };
 	int before = errno, status = 1, err = 0;
 	sigset_t all, mask;
 	char *stacks;

@@ -6,10 +6,11 @@
 #define VB_DETACH_H
 
 /*
- * Executes a program with three arguments apart from this process: 0 or an errno. With await
- * set the program is one that starts another and ends; its failure is EAGAIN.
+ * Executes a program with up to three arguments apart from this process: 0 or an errno. With await
+ * set the program is one that ends soon, and is waited for; its failure is EAGAIN. Its standard
+ * input is the descriptor in, of 3 or more, or /dev/null if that is negative.
  */
-int vb_detach(const char *path, int await, const char *a, const char *b, const char *c);
+int vb_detach(const char *path, int await, int in, const char *a, const char *b, const char *c);
 
 /* The directory of the libraries, or an empty string. */
 void vb_library_dir(char *dir, unsigned size);

@@ -32,7 +32,7 @@ func startKeeper(dir string) error {
 		}
 		option, await = portshare.SlotsOption, 1
 	}
-	errno := C.vb_detach(terminated(path), await,
+	errno := C.vb_detach(terminated(path), await, -1,
 		terminated(portshare.KeeperCommand), terminated(option), terminated(dir))
 	if errno != 0 {
 		return fmt.Errorf("%s: %w", path, syscall.Errno(errno))

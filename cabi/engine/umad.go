@@ -11,7 +11,6 @@ import "C"
 
 import (
 	"errors"
-	"strings"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -21,6 +20,7 @@ import (
 	"verbena/internal/core"
 	"verbena/internal/device"
 	"verbena/internal/monotime"
+	"verbena/internal/stats"
 	"verbena/internal/sys/fdtrack"
 	"verbena/internal/umad"
 )
@@ -181,24 +181,11 @@ func umadIoctl(fd C.int, request C.uint64_t, arg unsafe.Pointer) error {
 
 // portCounters returns the counts of a port: the sums over the processes of its user that have it
 // open.
-func portCounters(port *core.Context) (c umad.Counters) {
-	for name, v := range port.PortCounts() {
-		switch name {
-		case "sent_bytes":
-			c.XmitBytes = v
-		case "rcvd_bytes":
-			c.RcvBytes = v
-		case "sent_pkts":
-			c.XmitPackets = v
-		case "rcvd_pkts":
-			c.RcvPackets = v
-		case "bad_icrc":
-			c.RcvErrors += v
-		default:
-			if strings.HasPrefix(name, "malformed_") {
-				c.RcvErrors += v
-			}
-		}
+func portCounters(port *core.Context) umad.Counters {
+	counts := port.PortCounts()
+	return umad.Counters{
+		XmitBytes: counts["sent_bytes"], RcvBytes: counts["rcvd_bytes"],
+		XmitPackets: counts["sent_pkts"], RcvPackets: counts["rcvd_pkts"],
+		RcvErrors: stats.RcvErrors(counts),
 	}
-	return c
 }

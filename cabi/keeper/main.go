@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// Command verbena-keeper holds UDP port 4791 for the C programs that meet in a directory, as
-// `verbena keeper` does. It is installed beside the libraries, which start it: so they need
-// no command, and never meet one of another version.
+// Command verbena-keeper does what the C libraries let a process apart do. It is installed beside
+// them: so they need no command, and never meet one of another version.
+//
+//	keeper    holds UDP port 4791 for the programs that meet in a directory, as `verbena keeper` does
+//	counters  writes the counters of ports into the files of `verbena run`
 package main
 
 import (
 	"fmt"
 	"os"
 
+	"verbena/internal/stats"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/xdp"
 	"verbena/internal/transport/roce"
@@ -16,11 +19,17 @@ import (
 
 func main() {
 	a := os.Args[1:]
-	if len(a) != 3 || a[0] != portshare.KeeperCommand || a[1] != portshare.Detached {
+	var err error
+	switch {
+	case len(a) == 3 && a[0] == portshare.KeeperCommand && a[1] == portshare.Detached:
+		err = roce.Keep(a[2], xdp.Attach)
+	case len(a) == 2 && a[0] == stats.FillCommand:
+		err = stats.FillFiles(a[1])
+	default:
 		fmt.Fprintln(os.Stderr, "verbena-keeper is started by Verbena's libraries")
 		os.Exit(2)
 	}
-	if err := roce.Keep(a[2], xdp.Attach); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "verbena-keeper:", err)
 		os.Exit(1)
 	}

@@ -25,6 +25,8 @@ const (
 	SentErrorNAK     // NAK invalid request, access or operational error sent
 	RcvdErrorNAK     // … received
 	ImpliedNAK       // a response was skipped: asked for again
+	RetryExceeded    // the queue pair failed: no answer within its retries
+	RNRRetryExceeded // likewise: the peer was never ready to receive
 	LocalACKTimeout  // the local ACK time-out expired
 	TailProbe        // retransmission before the local ACK time-out
 	Retransmitted    // packets sent more than once
@@ -52,7 +54,8 @@ var counterNames = [NumCounters]string{
 	"sent_pkts", "sent_bytes", "rcvd_pkts", "rcvd_bytes", "duplicate_request", "out_of_seq_request",
 	"kept_requests", "not_kept_requests", "sent_seq_err", "rcvd_seq_err",
 	"sent_selective_acks", "rcvd_selective_acks", "send_rnr_err", "rcvd_rnr_err", "sent_error_nak",
-	"rcvd_error_nak", "implied_nak_seq_err", "local_ack_timeout_err", "tail_probe",
+	"rcvd_error_nak", "implied_nak_seq_err", "retry_exceeded_err", "retry_rnr_exceeded_err",
+	"local_ack_timeout_err", "tail_probe",
 	"retransmitted_pkts", "lost_pkts", "stale_ack", "unexpected_packet", "wrong_source",
 	"bad_pkey", "bad_qkey",
 	"dropped_no_recv", "dropped_message", "dropped_state", "bad_response",

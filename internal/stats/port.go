@@ -106,29 +106,45 @@ func Port(dir, name, device string) map[string]uint64 {
 	if dir == "" {
 		dir, _ = rundir.Dir() // Serve's
 	}
+	namespace, _, _ := strings.Cut(name, "-")
+	return Ports(dir, namespace, []string{device})[device]
+}
+
+// Ports returns the counts of devices in a network namespace, as Port does for one.
+func Ports(dir, namespace string, devices []string) map[string]map[string]uint64 {
 	ctx, cancel := context.WithTimeout(context.Background(), portTimeout)
 	defer cancel()
-	namespace, _, _ := strings.Cut(name, "-")
-	path := portFile(dir, name, device)
-	left := readCounts(path)
-	var sum map[string]uint64
+	left := readLeft(dir, namespace, devices)
+	var sum map[string]map[string]uint64
 	for range portTries {
-		sum = maps.Clone(left)
+		sum = map[string]map[string]uint64{}
+		for device, counts := range left {
+			sum[device] = maps.Clone(counts)
+		}
 		all, err := collect(ctx, dir, namespace+"-")
 		for _, s := range all {
 			for _, d := range s.Devices {
-				if d.Name == device {
-					add(sum, d.Counters)
+				if counts := sum[d.Name]; counts != nil {
+					add(counts, d.Counters)
 				}
 			}
 		}
-		now := readCounts(path)
-		if err != nil || maps.Equal(left, now) {
+		now := readLeft(dir, namespace, devices)
+		if err != nil || maps.EqualFunc(left, now, maps.Equal[map[string]uint64]) {
 			break
 		}
 		left = now // a process that was asked may have left its counts
 	}
 	return sum
+}
+
+// readLeft returns the counts that processes left to the ports of devices.
+func readLeft(dir, namespace string, devices []string) map[string]map[string]uint64 {
+	left := make(map[string]map[string]uint64, len(devices))
+	for _, device := range devices {
+		left[device] = readCounts(portFile(dir, namespace+"-", device))
+	}
+	return left
 }
 
 func readCounts(path string) map[string]uint64 {

@@ -327,6 +327,12 @@ func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 	case ib.VendorNAKInvalid, ib.VendorNAKAccess, ib.VendorNAKOp:
 		q.Count[roce.RcvdErrorNAK]++
 	}
+	switch s {
+	case ib.WCRetryExcErr:
+		q.Count[roce.RetryExceeded]++
+	case ib.WCRNRRetryExcErr:
+		q.Count[roce.RNRRetryExceeded]++
+	}
 	if q.SQ.Len() > 0 {
 		q.CompleteSend(q.SQ.At(0), s, v)
 		q.SQ.PopFront()

@@ -58,6 +58,7 @@ func TestRetryCntExhausted(t *testing.T) {
 		s.WantWC("also where not signaled", 3, ib.WCWRFlushErr)
 		s.WantState("over", ib.QPErr)
 		s.WantCount("time-outs", roce.LocalACKTimeout, uint64(cnt)+1)
+		s.WantCount("its end", roce.RetryExceeded, 1)
 		s.Packets()
 		s.Advance(10 * monotime.Second)
 		s.WantIdle("nothing more is sent")
@@ -183,6 +184,7 @@ func TestRNRRetryExhausted(t *testing.T) {
 	s.WantNoWC("three times is allowed")
 	s.Recv(script.RNR(psn+1, 1))
 	s.WantWC("the fourth is one too many", 2, ib.WCRNRRetryExcErr)
+	s.WantCount("its end", roce.RNRRetryExceeded, 1)
 	s.WantWC("flushed", 3, ib.WCWRFlushErr)
 	s.WantState("over", ib.QPErr)
 }

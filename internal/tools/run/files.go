@@ -7,6 +7,8 @@ import (
 
 	"verbena/ib"
 	"verbena/internal/device"
+	"verbena/internal/stats"
+	"verbena/internal/transport"
 	"verbena/verbs"
 )
 
@@ -20,12 +22,20 @@ const (
 	maxBacklog      = 1024
 )
 
+// lifespanMS bounds the age of counters, as in the kernel. The preload library asks for new ones
+// after that time.
+const lifespanMS = 10
+
 // tree holds the contents of a directory, by path: a file's content, a symbolic
 // link's target after linkTo, or, for a path that ends in a slash, nothing.
 type tree map[string]string
 
-// linkTo begins no file of ours.
-const linkTo = "-> "
+const (
+	// linkTo begins no file of ours.
+	linkTo = "-> "
+	// counterFile stands for the content of a file that counts; package stats writes it.
+	counterFile = "+"
+)
 
 // nodeName returns the name of a device's node in /dev/infiniband. Its number
 // stays when other interfaces come and go.
@@ -56,6 +66,7 @@ func driverFiles(devices []verbs.DeviceInfo) (tree, error) {
 		}
 		if devices[i].Kind == device.KindRoCE {
 			t.addMADs(&devices[i], ports)
+			t.addCounters(&devices[i], stats.PortFiles, stats.PortCounterFiles())
 			ports++
 		}
 	}
@@ -73,6 +84,13 @@ func (t tree) addMADs(d *verbs.DeviceInfo, number int) {
 	t[mad+"dev"] = fmt.Sprintf("%d:%d\n", verbsMajor, number)
 }
 
+// addCounters adds files of a port that count.
+func (t tree) addCounters(d *verbs.DeviceInfo, dir string, names []string) {
+	for _, name := range names {
+		t["sys/class/infiniband/"+d.Name+"/"+dir+"/"+name] = counterFile
+	}
+}
+
 func (t tree) addDevice(d *verbs.DeviceInfo) error {
 	gids, err := d.GIDs()
 	if err != nil {
@@ -88,6 +106,9 @@ func (t tree) addDevice(d *verbs.DeviceInfo) error {
 	t[dev+"sys_image_guid"] = fmt.Sprintln(attr.SysImageGUID)
 	t[dev+"node_desc"] = fmt.Sprintln(d.Name)
 	t[dev+"fw_ver"] = fmt.Sprintln(attr.FWVer)
+	// Not every driver has these two, but node_exporter 1.5 shows no device without them.
+	t[dev+"board_id"] = fmt.Sprintln(d.Kind)
+	t[dev+"hca_type"] = "verbena\n"
 
 	// A device without a bus is as near to one NUMA node as to another.
 	t[dev+"device/numa_node"] = "-1\n"
@@ -112,6 +133,9 @@ func (t tree) addDevice(d *verbs.DeviceInfo) error {
 		t[p+fmt.Sprintf("gid_attrs/types/%d", g.Index)] = fmt.Sprintln(gidTypes[g.Type])
 		t[p+fmt.Sprintf("gid_attrs/ndevs/%d", g.Index)] = fmt.Sprintln(d.NetDev)
 	}
+	t.addCounters(d, stats.HWFiles, stats.HWCounterFiles(transport.Of(d.Kind).CounterNames(),
+		d.Kind == device.KindRoCE))
+	t[dev+stats.HWFiles+"/"+stats.Lifespan] = fmt.Sprintln(lifespanMS)
 
 	v := "sys/class/infiniband_verbs/" + node + "/"
 	t[v+"ibdev"] = fmt.Sprintln(d.Name)

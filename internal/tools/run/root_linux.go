@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"verbena/internal/device"
+	"verbena/internal/stats"
 	"verbena/internal/sys/rundir"
 )
 
@@ -29,7 +30,7 @@ func makeRoot(base string, selection device.Selection, t tree) (string, error) {
 	if err := unix.Stat("/proc/self/ns/net", &ns); err != nil {
 		return "", fmt.Errorf("network namespace: %w", err)
 	}
-	root := filepath.Join(base, fmt.Sprintf("root-%d-%s", ns.Ino, strings.Join(selection, "-")))
+	root := filepath.Join(base, stats.RootName(ns.Ino, strings.Join(selection, "-")))
 	for name, content := range t {
 		if err := put(filepath.Join(root, name), strings.HasSuffix(name, "/"),
 			content); err != nil {
@@ -43,6 +44,12 @@ func makeRoot(base string, selection device.Selection, t tree) (string, error) {
 func put(path string, isDir bool, content string) error {
 	if isDir {
 		return os.MkdirAll(path, 0o700)
+	}
+	if content == counterFile {
+		if _, err := os.Lstat(path); err == nil {
+			return nil
+		}
+		content = "0\n"
 	}
 	target, isLink := strings.CutPrefix(content, linkTo)
 	if isLink {

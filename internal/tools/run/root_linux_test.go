@@ -92,6 +92,24 @@ func TestRootIsNotMadeWhereOthersWrite(t *testing.T) {
 	}
 }
 
+// A counter begins with 0, and another run leaves its value.
+func TestCountersStay(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "verbena")
+	for _, want := range []string{"0\n", "77\n"} {
+		root, err := makeRoot(base, roce, tree{"hw_counters/sent_pkts": counterFile})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(root, "hw_counters/sent_pkts")
+		if b, err := os.ReadFile(path); err != nil || string(b) != want {
+			t.Errorf("%q, %v, want %q", b, err, want)
+		}
+		if err := os.WriteFile(path, []byte("77\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestDriverFilesAreThoseOfTheDevices(t *testing.T) {
 	devices, err := device.ParseSelection("").List()
 	if err != nil || len(devices) == 0 {
@@ -116,6 +134,12 @@ func TestDriverFilesAreThoseOfTheDevices(t *testing.T) {
 			dev + "ports/1/link_layer":                      "Ethernet\n",
 			dev + "ports/1/gid_attrs/types/0":               "RoCE v2\n",
 			dev + "ports/1/gid_attrs/ndevs/0":               d.NetDev + "\n",
+			dev + "ports/1/hw_counters/lifespan":            "10\n",
+			dev + "ports/1/counters/port_rcv_errors":        counterFile,
+		}
+		for _, name := range []string{"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "send_rnr_err", "rcvd_seq_err",
+			"ack_deferred", "retry_exceeded_err", "retry_rnr_exceeded_err", "completer_retry_err", "send_err", "link_downed", "rdma_sends", "rdma_recvs"} {
+			want[dev+"ports/1/hw_counters/"+name] = counterFile // all that rdma_rxe has
 		}
 		for name, content := range want {
 			if got, ok := have[name]; !ok || got != content {
