@@ -11,6 +11,8 @@ const (
 	QPTypeUC QPType = 3 // unreliable connected
 	QPTypeUD QPType = 4 // unreliable datagram
 
+	QPTypeRawPacket QPType = 8 // whole Ethernet frames
+
 	QPTypeXRCSend QPType = 9  // extended reliable connected: the initiator, with a send queue only
 	QPTypeXRCRecv QPType = 10 // … and its target, with no queue at all
 )
@@ -23,6 +25,8 @@ func (t QPType) String() string {
 		return "UC"
 	case QPTypeUD:
 		return "UD"
+	case QPTypeRawPacket:
+		return "RAW_PACKET"
 	case QPTypeXRCSend:
 		return "XRC_SEND"
 	case QPTypeXRCRecv:

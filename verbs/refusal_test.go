@@ -36,7 +36,7 @@ func TestCreateRefuses(t *testing.T) {
 		errno  syscall.Errno
 		change func(*verbs.QPInitAttr)
 	}{
-		{"attr.Type", syscall.EOPNOTSUPP, func(a *verbs.QPInitAttr) { a.Type = 8 }},
+		{"attr.Type", syscall.EOPNOTSUPP, func(a *verbs.QPInitAttr) { a.Type = 7 }},
 		{"attr.SendCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SendCQ = nil }},
 		{"attr.SendCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.SendCQ = other.cq }},
 		{"attr.RecvCQ", syscall.EINVAL, func(a *verbs.QPInitAttr) { a.RecvCQ = nil }},

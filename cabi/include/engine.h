@@ -185,7 +185,7 @@ struct vb_mw {
 #define VB_WR_FLUSH ((enum ibv_wr_opcode)14)
 
 struct vb_qp_init {
-	enum ibv_qp_type type; /* RC, UC, UD, XRC_SEND, XRC_RECV */
+	enum ibv_qp_type type; /* RC, UC, UD, RAW_PACKET, XRC_SEND, XRC_RECV */
 	int sq_sig_all;
 	struct ibv_qp_cap cap; /* in and out: the granted values */
 	vb_handle pd, send_cq, recv_cq, srq, xrcd; /* 0 where there is none */

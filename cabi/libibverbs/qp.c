@@ -39,6 +39,7 @@ static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
 	case IBV_QPT_UD:
+	case IBV_QPT_RAW_PACKET:
 		if (!pd || !is_ours(attr->send_cq, ctx) || !is_ours(attr->recv_cq, ctx) ||
 		    (attr->srq && attr->srq->context != ctx))
 			return EINVAL;
@@ -49,7 +50,6 @@ static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr
 		return (mask & IBV_QP_INIT_ATTR_XRCD) && attr->xrcd && attr->xrcd->context == ctx
 			       ? 0
 			       : EINVAL;
-	case IBV_QPT_RAW_PACKET:
 	case IBV_QPT_DRIVER:
 		return EOPNOTSUPP;
 	default:

@@ -340,6 +340,8 @@ uint64_t vb_send_ops(enum ibv_qp_type type)
 		return unreliable;
 	case IBV_QPT_UD:
 		return datagram;
+	case IBV_QPT_RAW_PACKET:
+		return IBV_QP_EX_WITH_SEND;
 	default:
 		return 0;
 	}

@@ -16,6 +16,7 @@ import (
 	"verbena/internal/qp"
 	"verbena/internal/queue"
 	"verbena/internal/transport"
+	"verbena/internal/transport/raw"
 	"verbena/internal/transport/roce"
 )
 
@@ -96,7 +97,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	q.conn, err = q.newConn()
 	if err != nil {
 		undo()
-		return nil, fail(syscall.ENOMEM, "QP", "%v", err)
+		return nil, q.connError(err)
 	}
 	if err := q.enlist(); err != nil {
 		return nil, err
@@ -148,7 +149,8 @@ func checkType(c *Context, t ib.QPType) error {
 		return fail(syscall.EOPNOTSUPP, "attr.Type",
 			"%v: devices of kind %v have RC queue pairs only", t, c.info.Kind)
 	}
-	return fail(syscall.EOPNOTSUPP, "attr.Type", "%v (%d): RC, UC, UD and XRC are supported", t, t)
+	return fail(syscall.EOPNOTSUPP, "attr.Type",
+		"%v (%d): RC, UC, UD, XRC and RAW_PACKET are supported", t, t)
 }
 
 func checkSRQ(c *Context, a *QPInitAttr) error {
@@ -221,8 +223,22 @@ func (q *QP) newConn() (*engine.Conn, error) {
 	c := q.ctx
 	spec := engine.QPSpec{Type: q.init.Type, Counters: c.counters, OnEvent: q.event,
 		Config: q.config, MTU: c.info.PortAttr().ActiveMTU.Bytes(), Source: q.sourceOf,
-		Device: c.back.handle(), Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
-	return transport.Of(c.info.Kind).NewConn(c.eng, &spec)
+		Device: c.back.handle(), NetDev: c.info.NetDev, Lane: laneFor(q.init.SendCQ, q.init.RecvCQ)}
+	return transport.For(c.info.Kind, q.init.Type).NewConn(c.eng, &spec)
+}
+
+// connError returns the reason for which newConn failed, as an error of verbs.
+func (q *QP) connError(err error) error {
+	switch {
+	case q.init.Type != ib.QPTypeRawPacket:
+	case errors.Is(err, syscall.EPERM):
+		return fail(syscall.EPERM, "attr.Type", "RAW_PACKET queue pairs need CAP_NET_RAW")
+	case errors.Is(err, errors.ErrUnsupported):
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "RAW_PACKET: only Linux has packet sockets")
+	case errors.Is(err, raw.ErrNoFrames):
+		return fail(syscall.EOPNOTSUPP, "attr.Type", "RAW_PACKET: %v", err)
+	}
+	return fail(errnoOf(err, syscall.ENOMEM), "QP", "%v", err)
 }
 
 // config returns the configuration of the protocol machine for a number.

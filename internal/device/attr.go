@@ -67,8 +67,8 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,
 		MaxQPRdAtom: MaxRdAtomic, MaxResRdAtom: MaxRdAtomic * MaxQP, MaxQPInitRdAtom: MaxRdAtomic,
-		AtomicCap:   ib.AtomicHCA, // as rxe says: UCX wants no other, though Glob would be true
-		MaxMW:       maxObjects,
+		AtomicCap: ib.AtomicHCA, // as rxe says: UCX wants no other, though Glob would be true
+		MaxMW:     maxObjects, MaxRawEthyQP: MaxQP,
 		MaxMcastGrp: 8192, MaxMcastQPAttach: 56, MaxTotalMcastQPAttach: 8192 * 56,
 		MaxAH: maxObjects, MaxSRQ: maxObjects, MaxSRQWR: MaxSRQWR, MaxSRQSGE: ib.MaxSGE,
 		MaxFastRegPages: MaxFRSegs, MaxPKeys: 1, LocalCAAckDelay: 15, PhysPortCnt: 1,
@@ -76,7 +76,8 @@ func (d *Info) Attr() ib.DeviceAttr {
 		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC, XRC: odpRC &^ ib.ODPRecv,
 			UC: ib.ODPSend | ib.ODPRecv | ib.ODPWrite, UD: ib.ODPSend | ib.ODPRecv | ib.ODPSRQRecv},
 		PacketPacing: ib.PacketPacingCaps{Min: 1, Max: math.MaxUint32,
-			Types: 1<<ib.QPTypeRC | 1<<ib.QPTypeUC | 1<<ib.QPTypeUD | 1<<ib.QPTypeXRCSend},
+			Types: 1<<ib.QPTypeRC | 1<<ib.QPTypeUC | 1<<ib.QPTypeUD |
+				1<<ib.QPTypeRawPacket | 1<<ib.QPTypeXRCSend},
 	}
 }
 

@@ -26,7 +26,7 @@ const (
 )
 
 // transitions is the table of ibv_modify_qp(3), to which the kernel's ib_core
-// adds XRC. The man page has limits of the rate for raw packets only; here every
+// adds XRC and CurState. The man page has limits of the rate for raw packets only; here every
 // queue pair that sends has one. Changes to RESET and ERR are always permitted and take no
 // attributes.
 var transitions = func() (t [numState][numState]transition) {
@@ -39,11 +39,12 @@ var transitions = func() (t [numState][numState]transition) {
 	}
 	const (
 		rc, uc, ud   = ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD
+		raw          = ib.QPTypeRawPacket
 		xsend, xrecv = ib.QPTypeXRCSend, ib.QPTypeXRCRecv
 	)
 	connected := ib.QPPKeyIndex | ib.QPPort | ib.QPAccessFlags
 	initial := byType{ud: ib.QPPKeyIndex | ib.QPPort | ib.QPQKey, uc: connected, rc: connected,
-		xsend: connected, xrecv: connected}
+		xsend: connected, xrecv: connected, raw: ib.QPPort}
 	add(ib.QPReset, ib.QPInit, initial, nil)
 	add(ib.QPInit, ib.QPInit, nil, initial)
 
@@ -59,6 +60,7 @@ var transitions = func() (t [numState][numState]transition) {
 		ud: ib.QPCurState | ib.QPQKey | ib.QPRateLimit,
 		uc: access | ib.QPRateLimit, rc: access | ib.QPMinRNRTimer | ib.QPRateLimit,
 		xsend: access | ib.QPRateLimit, xrecv: access | ib.QPMinRNRTimer,
+		raw: ib.QPCurState | ib.QPRateLimit,
 	}
 	requester := ib.QPTimeout | ib.QPRetryCnt | ib.QPRNRRetry | ib.QPMaxQPRdAtomic
 	add(ib.QPRTR, ib.QPRTS,

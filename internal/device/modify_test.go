@@ -44,6 +44,15 @@ SQD   SQD  RC |                            | Port AV Timeout RetryCnt RNRRetry M
 SQE   RTS  UD |                            | CurState QKey
 SQE   RTS  UC |                            | CurState AccessFlags
 SQE   RTS  RC |                            |
+RESET INIT RAW_PACKET | Port |
+INIT  INIT RAW_PACKET |      | Port
+INIT  RTR  RAW_PACKET |      |
+RTR   RTS  RAW_PACKET |      | CurState RateLimit
+RTS   RTS  RAW_PACKET |      | CurState RateLimit
+SQD   RTS  RAW_PACKET |      | CurState RateLimit
+RTS   SQD  RAW_PACKET |      |
+SQD   SQD  RAW_PACKET |      |
+SQE   RTS  RAW_PACKET |      |
 RESET INIT XRC_SEND | PKeyIndex Port AccessFlags |
 RESET INIT XRC_RECV | PKeyIndex Port AccessFlags |
 INIT  INIT XRC_SEND |                            | PKeyIndex Port AccessFlags
@@ -104,7 +113,7 @@ func readLawful(t *testing.T) map[step][2]ib.QPAttrMask {
 	return out
 }
 
-var everyType = []ib.QPType{ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD, ib.QPTypeXRCSend, ib.QPTypeXRCRecv}
+var everyType = []ib.QPType{ib.QPTypeRC, ib.QPTypeUC, ib.QPTypeUD, ib.QPTypeXRCSend, ib.QPTypeXRCRecv, ib.QPTypeRawPacket}
 
 var testLimits = Limits{MaxRdAtomic: 16, GIDs: []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")}, PKeys: 1, Ports: 1}
 

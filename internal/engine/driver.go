@@ -28,6 +28,7 @@ type QPSpec struct {
 	MTU      int                        // bytes, of the port
 	// Source returns the address that a UD queue pair sends from, by GID index.
 	Source func(index uint8) netip.AddrPort
+	NetDev string // the device's network interface; empty where it has none
 	// Lane is that of the completion queues.
 	Lane *Lane
 	// Device is the transport's object for the device; nil where it has none.

@@ -52,6 +52,7 @@ const (
 	ViaTCP          Via = "tcp"
 	ViaSharedMemory Via = "shared-memory" // a ring of one host
 	ViaNTB          Via = "ntb"
+	ViaPacketSocket Via = "packet-socket" // whole frames
 )
 
 // An Immediate is a Transport that may complete a post at once, where the peer's memory is

@@ -10,6 +10,8 @@
 //	trp     trp      bursts of UDP datagrams, a socket a pair     one epoll set
 //	ntb     ntb      writes into the windows of peers             ntb.Device
 //
+// Package raw carries the raw packet queue pairs of RoCEv2's devices.
+//
 // A new transport is a package here with an engine.Driver, a row in drivers, and a kind in
 // package device. The toy of toy_test.go is one.
 package transport

@@ -3,11 +3,13 @@
 package transport
 
 import (
+	"verbena/ib"
 	"verbena/internal/device"
 	"verbena/internal/engine"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/transport/iwarp"
 	"verbena/internal/transport/ntb"
+	"verbena/internal/transport/raw"
 	"verbena/internal/transport/roce"
 	"verbena/internal/transport/trp"
 )
@@ -22,6 +24,14 @@ var drivers = map[device.Kind]engine.Driver{
 
 // Of returns the driver of a kind of device.
 func Of(k device.Kind) engine.Driver { return drivers[k] }
+
+// For returns the driver for queue pairs of a type, of a device of the kind. It counts as Of's.
+func For(k device.Kind, t ib.QPType) engine.Driver {
+	if t == ib.QPTypeRawPacket {
+		return raw.Driver{}
+	}
+	return Of(k)
+}
 
 // Options say how a process takes part.
 type Options struct {

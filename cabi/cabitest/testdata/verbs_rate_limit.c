@@ -12,7 +12,7 @@ static void capabilities(void)
 
 	MUST(!ibv_query_device_ex(ctx, NULL, &attr));
 	CHECK(attr.packet_pacing_caps.qp_rate_limit_min <= 1 && attr.packet_pacing_caps.qp_rate_limit_max >= KBPS);
-	EQUAL(attr.packet_pacing_caps.supported_qpts, 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD | 1 << IBV_QPT_XRC_SEND);
+	EQUAL(attr.packet_pacing_caps.supported_qpts, 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD | 1 << IBV_QPT_RAW_PACKET | 1 << IBV_QPT_XRC_SEND);
 }
 
 /* How long a WRITE of all memory takes. */

@@ -113,8 +113,6 @@ static void queue_pairs(void)
 	REFUSED(ibv_create_qp_ex(ctx, &init), EINVAL);
 	init = end_init(&e, (enum ibv_qp_type)77);
 	REFUSED(ibv_create_qp_ex(ctx, &init), EINVAL);
-	init = end_init(&e, IBV_QPT_RAW_PACKET);
-	REFUSED(ibv_create_qp_ex(ctx, &init), EOPNOTSUPP);
 	init = end_init(&e, IBV_QPT_DRIVER);
 	REFUSED(ibv_create_qp_ex(ctx, &init), EOPNOTSUPP);
 	init = end_init(&e, IBV_QPT_XRC_RECV); /* no domain */

@@ -179,6 +179,12 @@ func dropInput(fd int) error {
 	return setFilter(fd, unix.SO_ATTACH_FILTER, []bpf.Instruction{bpf.RetConstant{Val: 0}})
 }
 
+// AttachFilter has the kernel drop packets that arrive at another socket: a classic BPF program
+// returns the number of bytes to keep.
+func AttachFilter(fd int, prog []bpf.Instruction) error {
+	return setFilter(fd, unix.SO_ATTACH_FILTER, prog)
+}
+
 func setFilter(fd, opt int, prog []bpf.Instruction) error {
 	code, err := bpf.Assemble(prog)
 	if err != nil {

@@ -161,7 +161,8 @@ func (p printer) extended(a *ib.DeviceAttr) {
 	if a.PacketPacing.Max != 0 {
 		p.f("\t\tsupported_qp:\n")
 		// ibv_devinfo has no name for RC, UC and XRC.
-		p.flags(uint64(a.PacketPacing.Types), []flagName{{1 << ib.QPTypeUD, "SUPPORT_UD"}})
+		p.flags(uint64(a.PacketPacing.Types), []flagName{
+			{1 << ib.QPTypeRawPacket, "SUPPORT_RAW_PACKET"}, {1 << ib.QPTypeUD, "SUPPORT_UD"}})
 	}
 	p.f("\ttag matching not supported\n")
 	if a.MaxDMSize != 0 {

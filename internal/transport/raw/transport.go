@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package raw
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"verbena/internal/engine"
+	"verbena/internal/sys/packet"
+)
+
+// ErrNoFrames reports an interface that carries no Ethernet frames.
+var ErrNoFrames = packet.ErrNoFrames
+
+// Transport is the part of raw packets of an engine.
+type Transport struct {
+	engine.BaseComponent
+	eng *engine.Engine // immutable
+
+	unsent atomic.Uint64 // frames that the interface did not take
+
+	mu    sync.Mutex
+	links map[string]*link // guarded by mu: by the interface's name
+}
+
+// of returns the engine's Transport, made by the first call.
+func of(e *engine.Engine) *Transport {
+	return engine.ComponentOf(e, func(e *engine.Engine) *Transport {
+		return &Transport{eng: e, links: map[string]*link{}}
+	})
+}
+
+// AppendCounts implements engine.Component.
+func (t *Transport) AppendCounts(_ *engine.DeviceCounters, l []engine.Counter) []engine.Counter {
+	return append(l, engine.Counter{Name: "raw_not_sent", Value: t.unsent.Load()})
+}
+
+// link is an interface with raw packet queue pairs.
+type link struct {
+	// immutable after Transport.link
+	of     *Transport
+	name   string
+	sender *packet.Sender
+
+	users int // guarded by Transport.mu
+}
+
+// link returns the link of an interface, for one user more.
+//
+// Errors: those of packet.OpenSender.
+func (t *Transport) link(name string) (*link, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l := t.links[name]; l != nil {
+		l.users++
+		return l, nil
+	}
+	s, err := packet.OpenSender(name)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{of: t, name: name, sender: s, users: 1}
+	t.links[name] = l
+	return l, nil
+}
+
+// leave ends the use of a link.
+func (l *link) leave() {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(l.of.links, l.name)
+		_ = l.sender.Close() // all that it took is sent
+	}
+}
