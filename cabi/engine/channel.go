@@ -72,7 +72,7 @@ func (o *ctxObject) channelOpen(fd C.int, made *C.vb_handle, bell, sockets *C.in
 
 func newChannel(e *engine.Engine, fd int) *channel {
 	c := &channel{engine: e, fd: fd}
-	c.alarm = engine.NewAlarm(c.showOld)
+	c.alarm = engine.NewMovingAlarm(c.showOld, c.hiddenUntil)
 	return c
 }
 
@@ -342,6 +342,23 @@ func (e *cqEvent) show() {
 	e.unhideLocked()
 	e.channel.showLocked()
 	e.channel.mu.Unlock()
+}
+
+// hiddenUntil returns when the oldest hidden event is to be shown, Never if none is hidden. The
+// application takes most events before that. ok is false, and the time now, if it has come.
+func (c *channel) hiddenUntil(now monotime.Time) (to monotime.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to = monotime.Never
+	for _, e := range c.pending {
+		if e.hidden != 0 {
+			to = min(to, e.hidden.Add(hideTime))
+		}
+	}
+	if to <= now {
+		return now, false
+	}
+	return to, true
 }
 
 // showOld shows the events that have been hidden for hideTime.

@@ -58,9 +58,20 @@ func TestEventOfAQueueThatIsPolledIsHidden(t *testing.T) {
 	taken(1)
 	taken(2)
 
+	untilShown := func(when string, now, until monotime.Time, moved bool) {
+		t.Helper()
+		if to, ok := c.hiddenUntil(now); to != until || ok != moved {
+			t.Errorf("%s: at %d the alarm moves to %d, %v, want %d, %v", when, now, to, ok, until,
+				moved)
+		}
+	}
 	a.polled(true)
 	a.put()
+	since := a.hidden
+	untilShown("a hidden event", since, since.Add(hideTime), true)
+	untilShown("an old one", since.Add(hideTime), since.Add(hideTime), false)
 	taken(1)
+	untilShown("one that was taken", since.Add(hideTime), monotime.Never, true)
 	a.put()
 	want("an event after ibv_get_cq_event", true)
 	taken(1)

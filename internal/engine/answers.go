@@ -137,6 +137,8 @@ func (c *Conn) postponeAnswer(now monotime.Time, posted int) bool {
 		j.answered.Add(uint32(n))
 		left, batch = j.left(), int(j.batch.Add(int32(posted)))
 		last = max(last, monotime.Time(j.last.Swap(int64(now))))
+	} else if !a.ring {
+		c.lane.alone.Add(uint32(n))
 	}
 	if gap := now.Sub(last); gap > policy.AnswerGap {
 		left = 0

@@ -86,8 +86,7 @@ func (c *Conn) init(e *Engine, t Transport, mu *sync.Mutex) {
 	if c.mu = mu; mu == nil {
 		c.mu = &c.own
 	}
-	c.alarm = NewAlarm(c.timeout)
-	c.alarm.moved = c.deadlineMoved
+	c.alarm = NewMovingAlarm(c.timeout, c.deadlineMoved)
 	c.armed, c.retry = monotime.Never, monotime.Never
 }
 

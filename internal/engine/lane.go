@@ -36,7 +36,8 @@ type Lane struct {
 	delayed delayed[DelayedAck]
 	answers delayed[Conn]
 	joint   jointAnswers
-	read    atomic.Int64 // when a thread last ended a read of sockets that found messages
+	alone   atomic.Uint32 // answers that a socket takes from one queue pair at a time
+	read    atomic.Int64  // when a thread last ended a read of sockets that found messages
 
 	_ [64]byte
 }
@@ -123,7 +124,7 @@ func (e *Engine) passes(every uint64) uint64 {
 func (e *Engine) answered() (n uint64) {
 	used := e.usedLanes()
 	for i := range used {
-		n += uint64(used[i].joint.answered.Load())
+		n += uint64(used[i].joint.answered.Load()) + uint64(used[i].alone.Load())
 	}
 	return n
 }

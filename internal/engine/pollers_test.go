@@ -282,15 +282,25 @@ func TestGoroutineReadsNothingBesideAQuickPoller(t *testing.T) {
 	}
 }
 
-// Polls of another thread are no sign that a thread that was woken reads. Answers are.
+// answerAlone has a message come on a queue pair whose answers join no others, and answers it.
+func answerAlone(e *Engine) {
+	a := &answering{when: monotime.Never}
+	e.NewNumberlessConn(&a.Conn, a, a)
+	a.hear(0, 1)
+	a.postponeAnswer(0, 1)
+}
+
+// Polls of another thread are no sign that a thread that was woken reads. Answers are, also those
+// of a TCP stream. (The goroutine read beside a thread that answered 200 streams.)
 func TestArrivalIsLeftToThreadsThatAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		looked func(e *Engine)
 		left   bool
 	}{
-		"nothing": {func(*Engine) {}, false},
-		"polls":   {func(e *Engine) { e.FirstLane().PollFor(16) }, false},
-		"answers": {func(e *Engine) { e.FirstLane().joint.answered.Add(1) }, true},
+		"nothing":             {func(*Engine) {}, false},
+		"polls":               {func(e *Engine) { e.FirstLane().PollFor(16) }, false},
+		"answers":             {func(e *Engine) { e.FirstLane().joint.answered.Add(1) }, true},
+		"answers in a stream": {func(e *Engine) { answerAlone(e) }, true},
 	} {
 		e, _ := stoppedWithRing(t, func(e *Engine) bool {
 			c.looked(e)

@@ -24,7 +24,7 @@ type timers struct {
 type Alarm struct {
 	// immutable after NewAlarm, and init of a Conn
 	ring  func(now monotime.Time)
-	moved func(now monotime.Time) (to monotime.Time, ok bool) // see timers.anyReal; may be nil
+	moved func(now monotime.Time) (to monotime.Time, ok bool) // see NewMovingAlarm; may be nil
 
 	// guarded by timers.mu
 	at    monotime.Time
@@ -33,6 +33,13 @@ type Alarm struct {
 
 // NewAlarm returns an alarm that calls ring, on the thread that runs timers.
 func NewAlarm(ring func(now monotime.Time)) Alarm { return Alarm{ring: ring, index: timerIdle} }
+
+// NewMovingAlarm is NewAlarm where most deadlines have moved on by the time that they come. moved
+// returns the new one, or Never. If it has come, ok is false, and ring is called at once.
+func NewMovingAlarm(ring func(now monotime.Time),
+	moved func(now monotime.Time) (to monotime.Time, ok bool)) Alarm {
+	return Alarm{ring: ring, moved: moved, index: timerIdle}
+}
 
 func newTimers() *timers {
 	t := &timers{}
