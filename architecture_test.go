@@ -34,7 +34,7 @@ func picture(t *testing.T, heading string) []string {
 	return strings.Split(block, "\n")
 }
 
-var packageName = regexp.MustCompile(`^(ib|verbs|rdmacm|(cmd|internal|cabi|examples)/\S+)$`)
+var packageName = regexp.MustCompile(`^(ib|verbs|rdmacm|rsocket|(cmd|internal|cabi|examples)/\S+)$`)
 
 // drawn returns the rows of the picture of layers, top first: the packages of each.
 func drawn(t *testing.T) (rows [][]string) {

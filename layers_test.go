@@ -20,7 +20,7 @@ var layers = []struct {
 }{
 	{"values", []string{"ib", "internal/monotime", "internal/version", "internal/fsm"}},
 	{"emulated networks", []string{"internal/simnet"}},
-	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb"}},
+	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb", "internal/wire/rsocket"}},
 	{"management datagrams of applications", []string{"internal/umad"}},
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"reading capture files", []string{"internal/wire/pcapread"}},
@@ -33,7 +33,7 @@ var layers = []struct {
 	{"queues", []string{"internal/queue"}},
 	{"common to all queue pairs", []string{"internal/qp"}},
 	{"common to protocol machines", []string{"internal/roce"}},
-	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma"}},
+	{"protocol machines", []string{"internal/roce/*", "internal/cm/*", "internal/iwarp/rdmap", "internal/ntb/rdma", "internal/rstream"}},
 	{"flows on emulated networks", []string{"internal/flows"}},
 	{"descriptors", []string{"internal/sys/fdtrack", "internal/sys/sandbox", "internal/sys/secenv"}},
 	{"time, chance and places", []string{"internal/sys/entropy", "internal/sys/futex", "internal/sys/numa", "internal/sys/rundir", "internal/sys/sockaddr"}},
@@ -49,6 +49,7 @@ var layers = []struct {
 	{"objects of verbs", []string{"internal/core"}},
 	{"verbs", []string{"verbs"}},
 	{"connection manager", []string{"rdmacm"}},
+	{"streams", []string{"rsocket"}},
 	{"C's work requests", []string{"cabi/layout"}},
 	{"C ABI", []string{"cabi/*"}},
 	{"common to tools", []string{"internal/tools/cli", "internal/tools/rawbench", "internal/tools/requests"}},
@@ -61,7 +62,7 @@ var layers = []struct {
 var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of their inputs.
-var machines = []string{"internal/fsm", "internal/rtt", "internal/congestion", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/ntb/channel", "internal/ntb/rdma", "ib"}
+var machines = []string{"internal/fsm", "internal/rtt", "internal/congestion", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/wire/rsocket", "internal/ntb/channel", "internal/ntb/rdma", "internal/rstream", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
 func layerOf(dir string) (int, bool) {

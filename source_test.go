@@ -212,7 +212,7 @@ func privateProxies() (hosts []string) {
 }
 
 // public are the packages that applications import.
-var public = []string{"ib", "verbs", "rdmacm"}
+var public = []string{"ib", "verbs", "rdmacm", "rsocket"}
 
 func TestPublicNamesAreDocumented(t *testing.T) {
 	for dir, files := range packages(t) {

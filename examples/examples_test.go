@@ -103,6 +103,24 @@ func TestWaitEndsWithItsPeer(t *testing.T) {
 	sender.end(1)
 }
 
+func TestWeb(t *testing.T) {
+	dir := t.TempDir()
+	want := strings.Repeat("over RDMA\n", 100_000)
+	if err := os.WriteFile(filepath.Join(dir, "page"), []byte(want), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, network := range []string{"roce", "trp"} {
+		_, addr := serve(t, "web", "-dir", dir, "-network", network)
+		web := func(status int, name string) string {
+			return run(t, status, "web", "-network", network, "-connect", addr, name)
+		}
+		if got := web(0, "page"); got != want {
+			t.Errorf("%s: %d bytes of %d", network, len(got), len(want))
+		}
+		same(t, "no file", web(1, "nothing"), "nothing: 404 Not Found\n")
+	}
+}
+
 func TestTwoProcesses(t *testing.T) {
 	same(t, "parent", run(t, 0, "twoprocesses"), "the child's memory: \"written by the parent\"\n")
 	// Standard input is empty here: a child without a parent ends.

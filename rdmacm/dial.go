@@ -31,6 +31,8 @@ type Options struct {
 	// QP has the attributes of the queue pair. Zero fields have defaults: type RC, 64 work requests
 	// of 4 elements each way, 64 bytes inline, completion queues of the Conn's own.
 	QP verbs.QPInitAttr
+	// OneCQ makes one completion queue for both queues of the queue pair, instead of one each.
+	OneCQ bool
 	// Param has the connection's parameters; nil stands for as many READs and atomics as the device
 	// does and the longest retries.
 	Param *ConnParam
@@ -188,6 +190,14 @@ func (c *Conn) equip(o *Options) (err error) {
 		c.own = append(c.own, c.PD.Dealloc)
 	}
 	attr := o.attr()
+	if o.OneCQ && attr.SendCQ == nil && attr.RecvCQ == nil {
+		cq, err := c.PD.Context().CreateCQ(int(attr.Cap.MaxSendWR+attr.Cap.MaxRecvWR), nil)
+		if err != nil {
+			return err
+		}
+		c.own = append(c.own, cq.Destroy)
+		attr.SendCQ, attr.RecvCQ = cq, cq
+	}
 	for _, q := range []struct {
 		cq    **verbs.CQ
 		depth uint32

@@ -89,7 +89,7 @@ type Request struct {
 func (r *Request) PeerAddr() netip.AddrPort { return r.id.PeerAddr() }
 
 // Accept accepts the request and returns when data may flow. Options are the listener's where o is
-// nil; only its PD, QP, Param and Prepare count.
+// nil; only its PD, QP, OneCQ, Param and Prepare count.
 //
 // Errors: EINVAL if the request was answered before; ECONNABORTED if the peer has given up; that of
 // ctx; those of the queue pair's creation and of Prepare. The request is rejected then.

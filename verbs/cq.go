@@ -36,6 +36,17 @@ func (q *CQ) Wait(ctx context.Context, wc []ib.WC) (int, error) {
 	return (*core.CQ)(q).Wait(ctx, wc)
 }
 
+// Await blocks until the queue has a completion, and leaves it there: for a program in which any of
+// several goroutines takes the completions of all. It may return early. The queue was created
+// without a channel. Call Poll until it returns 0 before, as Await does not read the network for
+// completions that are due.
+//
+// Errors: EINVAL if the queue has a channel or is destroyed; that of ctx if ctx ends first.
+func (q *CQ) Await(ctx context.Context) error { return (*core.CQ)(q).Await(ctx) }
+
+// Wake ends an Await. If no goroutine is there, the next Await returns at once.
+func (q *CQ) Wake() { (*core.CQ)(q).Wake() }
+
 // Completions returns an iterator over the queue's completions, failed ones too, which blocks
 // while there is none. It ends behind the first error of Wait, that of ctx among others. A loop
 // that breaks leaves the completions that it has not seen in the queue.

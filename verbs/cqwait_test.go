@@ -191,3 +191,34 @@ func TestPool(t *testing.T) {
 	}()
 	blocks[0].Release()
 }
+
+// Await leaves completions in the queue, and Wake ends it.
+func TestAwait(t *testing.T) {
+	a, _ := rcPair(t, 64)
+	ctx := context.Background()
+	var wc [4]ib.WC
+	for range 10 {
+		a.sends(t, 1)
+		for range 2 {
+			check(t, a.cq.Await(ctx))
+		}
+		n, err := a.cq.Poll(wc[:])
+		if n != 1 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	for range 10 {
+		done := make(chan error)
+		go func() { done <- a.cq.Await(ctx) }()
+		a.cq.Wake()
+		check(t, <-done)
+	}
+	short, cancel := context.WithCancel(ctx)
+	cancel()
+	for range 3 { // an event may be left
+		if err := a.cq.Await(short); errors.Is(err, context.Canceled) {
+			return
+		}
+	}
+	t.Error("Await does not end with its context")
+}

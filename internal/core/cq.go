@@ -182,6 +182,36 @@ func (q *CQ) Wait(ctx context.Context, wc []ib.WC) (int, error) {
 	}
 }
 
+// Await blocks until the queue has a completion, which it leaves there, or until Wake. It may
+// return early.
+func (q *CQ) Await(ctx context.Context) error {
+	if q.channel != nil {
+		return invalid("CQ", "has a completion channel: wait for that")
+	}
+	ch, err := q.ownChannel()
+	if err != nil {
+		return err
+	}
+	q.ring.Arm(false)
+	if q.ring.Len() > 0 || q.overrun.Load() {
+		return nil
+	}
+	if _, err := ch.Wait(ctx); err != nil {
+		return cmp.Or(q.alive(), err)
+	}
+	return nil
+}
+
+// Wake ends an Await, the next one if no goroutine is there.
+func (q *CQ) Wake() {
+	if q.channel != nil {
+		return
+	}
+	if ch, err := q.ownChannel(); err == nil {
+		ch.put(q)
+	}
+}
+
 // passEvent makes up for the event that a goroutine in Wait may have taken: there is one for all
 // completions that came before it, and the goroutine leaves others in the queue.
 func (q *CQ) passEvent(ch *CompChannel) {

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rstream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	wire "verbena/internal/wire/rsocket"
+)
+
+// end is one end of a stream, with the memory that a device would work on.
+type end struct {
+	Stream
+	sbuf, rbuf, table []byte
+	other             *end
+	toOther           []func() // what the network has yet to do
+	out, in           []byte   // bytes of the application
+}
+
+// The peer names memory by these addresses. The table is behind the receive buffer.
+const base = 1 << 20
+
+// write is a WRITE that reaches e.
+func (e *end) write(t *testing.T, to Peer, b []byte) {
+	memory := append(e.rbuf[:len(e.rbuf):len(e.rbuf)], e.table...)
+	at := to.Addr - base
+	if to.Key != 7 || at > uint64(len(memory)) || at+uint64(len(b)) > uint64(len(memory)) {
+		t.Fatalf("%d bytes at %#x", len(b), to.Addr)
+	}
+	if at < uint64(len(e.rbuf)) {
+		copy(e.rbuf[at:], b)
+	} else {
+		copy(e.table[at-uint64(len(e.rbuf)):], b)
+	}
+}
+
+func newEnds(c Config) (a, b *end) {
+	a, b = &end{}, &end{}
+	for _, e := range []*end{a, b} {
+		e.Config = c
+		e.sbuf, e.rbuf, e.table = make([]byte, c.SendBuffer), make([]byte, c.ReceiveBuffer/2*2), make([]byte, TableSize)
+	}
+	a.other, b.other = b, a
+	for _, e := range []*end{a, b} {
+		rbuf := wire.Window{Addr: base, Key: 7}
+		table := wire.Window{Addr: base + uint64(len(e.rbuf)), Key: 7}
+		data, _, ok := wire.ParseConnData(e.other.Local(rbuf, table).Append(nil))
+		if !ok || !Acceptable(data) {
+			panic("private data")
+		}
+		e.Start(data, rbuf, e.table)
+	}
+	return a, b
+}
+
+// send posts a message. Its completion comes when the peer has it.
+func (e *end) send(t *testing.T, to Peer, b []byte, message uint32, sent Sent, completes bool) {
+	b = bytes.Clone(b)
+	e.toOther = append(e.toOther, func() {
+		if len(b) > 0 {
+			e.other.write(t, to, b)
+		}
+		if e.BySend {
+			e.other.HandleSend(binary.LittleEndian.AppendUint32(nil, message))
+		} else {
+			e.other.HandleImmediate(message)
+		}
+		if completes {
+			e.HandleSent(SentOf(sent.ID()))
+		}
+	})
+}
+
+// step does one thing that is possible.
+func (e *end) step(t *testing.T, r *rand.Rand) {
+	var c Control
+	for e.PollControl(&c) {
+		var entry []byte
+		if c.HasEntry {
+			entry = c.Entry[:]
+		}
+		e.send(t, c.To, entry, c.Message, c.Sent, true)
+	}
+	switch r.IntN(3) {
+	case 0:
+		at, n, more := e.Free()
+		if n+more == 0 || !e.MaySend() || len(e.out) == 0 {
+			return
+		}
+		size := min(1+r.Uint32N(n+more), uint32(len(e.out)))
+		copy(e.sbuf[:size-min(size, n)], e.out[min(size, n):])
+		copy(e.sbuf[at:], e.out[:min(size, n)])
+		data := append(bytes.Clone(e.sbuf[at:at+min(size, n)]), e.sbuf[:size-min(size, n)]...)
+		w := e.Send(size, size < 64)
+		e.out = e.out[size:]
+		e.send(t, w.To, data, w.Message, w.Sent, w.Signal)
+		if len(e.out) == 0 {
+			e.ShutWrite()
+		}
+	case 1:
+		if len(e.toOther) > 0 {
+			e.toOther[0]()
+			e.toOther = e.toOther[1:]
+		}
+	case 2:
+		if at, n := e.Ready(); n > 0 {
+			n = 1 + r.Uint32N(n)
+			e.in = append(e.in, e.rbuf[at:at+n]...)
+			e.Consume(n)
+		}
+	}
+}
+
+var configs = []Config{
+	{SendBuffer: 128 << 10, ReceiveBuffer: 128 << 10, SendQueue: 384, ReceiveQueue: 384},
+	{SendBuffer: LowWater, ReceiveBuffer: 300, SendQueue: 16, ReceiveQueue: 16},
+	{SendBuffer: 5000, ReceiveBuffer: 3, SendQueue: 17, ReceiveQueue: 19},
+	{SendBuffer: 9999, ReceiveBuffer: 7000, SendQueue: 20, ReceiveQueue: 20, BySend: true},
+}
+
+// All bytes arrive in order, both ways, whatever the order of events; both ends settle then.
+func TestRandomStreams(t *testing.T) {
+	for i, c := range configs {
+		for seed := range uint64(10) {
+			r := rand.New(rand.NewPCG(seed, uint64(i)))
+			a, b := newEnds(c)
+			var want [2][]byte
+			for k, e := range []*end{a, b} {
+				want[k] = make([]byte, 1+r.IntN(30*int(c.ReceiveBuffer)))
+				for j := range want[k] {
+					want[k][j] = byte(r.Uint32())
+				}
+				e.out = want[k]
+			}
+			done := func(e *end) bool { return e.Settled() && e.Ended() && e.rxReady == 0 }
+			for steps := 0; !done(a) || !done(b); steps++ {
+				if steps > 10_000_000 {
+					t.Fatalf("config %d, seed %d: stuck: %+v\n%+v", i, seed, a.Stream, b.Stream)
+				}
+				[]*end{a, b}[r.IntN(2)].step(t, r)
+			}
+			if a.Err() != nil || b.Err() != nil || !bytes.Equal(a.in, want[1]) || !bytes.Equal(b.in, want[0]) {
+				t.Fatalf("config %d, seed %d: %v, %v, %d bytes of %d, %d of %d", i, seed, a.Err(), b.Err(), len(a.in), len(want[1]), len(b.in), len(want[0]))
+			}
+		}
+	}
+}
+
+// A peer that writes more than it was given, or sends messages of no rsocket, fails the stream.
+func TestProtocolErrors(t *testing.T) {
+	for _, m := range []wire.Message{
+		{Type: wire.Data, Value: configs[0].ReceiveBuffer/2 + 1}, {Type: wire.Data, Value: wire.MaxValue},
+		{Type: wire.IOMap, Value: 0}, {Type: 1}, {Type: 2}, {Type: 3}, {Type: 5},
+	} {
+		a, _ := newEnds(configs[0])
+		a.HandleImmediate(m.Uint32())
+		if !errors.Is(a.Err(), ErrProtocol) || a.State() != Failed || !a.Readable() || a.MaySend() {
+			t.Errorf("%v: %v, %v", m, a.State(), a.Err())
+		}
+	}
+	for _, c := range []uint32{wire.KeepAlive, 3, wire.MaxValue} {
+		a, _ := newEnds(configs[0])
+		a.HandleImmediate(wire.Message{Type: wire.Control, Value: c}.Uint32())
+		if a.State() != Connected {
+			t.Errorf("control %d: %v", c, a.State())
+		}
+	}
+}
+
+// FuzzHostilePeer gives a stream any messages, beside any contents of its table.
+func FuzzHostilePeer(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0, 1, 0x80, 0, 0, 1, 2, 3, 4, 0xe0, 0, 0, 2})
+	f.Add(bytes.Repeat([]byte{0x80, 0xff, 0xff, 0xff}, 40))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		c := configs[0]
+		var control Control
+		s := &Stream{Config: c}
+		table := make([]byte, TableSize)
+		s.Start(wire.ConnData{Table: wire.Window{Length: 2}, Credits: 9}, wire.Window{}, table)
+		for ; len(input) >= 4; input = input[4:] {
+			copy(table, input)
+			copy(table[12:], input) // lengths
+			if s.BySend {
+				s.HandleSend(input[:4])
+			} else {
+				s.HandleImmediate(binary.BigEndian.Uint32(input))
+			}
+			for s.PollControl(&control) {
+				s.HandleSent(control.Sent)
+			}
+			at, n := s.Ready()
+			if at+n > c.ReceiveBuffer {
+				t.Fatalf("%d bytes at %d", n, at)
+			}
+			s.Consume(n)
+			at, first, more := s.Free()
+			if at+first > c.SendBuffer || more > at {
+				t.Fatalf("free %d at %d, %d more", first, at, more)
+			}
+			if s.MaySend() && first > 0 {
+				if w := s.Send(first, false); w.Signal {
+					s.HandleSent(w.Sent)
+				}
+			}
+		}
+	})
+}
