@@ -456,6 +456,13 @@ func (c *CompChannel) readUntilEvent(ctx context.Context, a *engine.ReadToken) (
 		if q, err = c.take(); q != nil || err != nil {
 			return q, err
 		}
+		if waits && came == 0 && a.Spin(func() bool {
+			a.Collect(false)
+			q, err = c.take()
+			return q != nil || err != nil
+		}) {
+			return q, err
+		}
 		if err = ctx.Err(); err != nil {
 			return nil, err
 		}

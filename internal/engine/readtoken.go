@@ -29,6 +29,7 @@ type ReadToken struct {
 	polls  uint64       // of the goroutine that has the right: polls of the process when it began
 	asleep atomic.Bool  // it is in Sleep, or about to be
 	wakers atomic.Int32 // threads in WakeTokenHolder
+	spin   Spin         // of the goroutine that has the right
 }
 
 // ReadTokens returns a channel from which a goroutine that waits receives the right to read. It is
@@ -80,6 +81,11 @@ func (t *ReadToken) Collect(waits bool) (messages int) {
 		t.eng.Flush()
 	}
 	return messages
+}
+
+// Spin is Spin.Wait before Sleep. Where the process has one processor other goroutines need it.
+func (t *ReadToken) Spin(read func() bool) bool {
+	return runtime.GOMAXPROCS(0) > 1 && t.spin.Wait(t.eng, read)
 }
 
 // Sleep blocks until something has arrived or WakeTokenHolder is called. It does not block if

@@ -113,3 +113,20 @@ func TestTokenHolderLeavesReadingToPollers(t *testing.T) {
 		t.Error("it may not begin again")
 	}
 }
+
+// TestTokenHolderSpins has the goroutine that is about to sleep read on for a while. It does not
+// where it would keep other goroutines from the only processor.
+func TestTokenHolderSpins(t *testing.T) {
+	e, _ := withPipeRing(t)
+	a := <-e.ReadTokens()
+	defer a.Release()
+	for _, processors := range []int{2, 1} {
+		before := runtime.GOMAXPROCS(processors)
+		reads := 0
+		came := a.Spin(func() bool { reads++; return true })
+		runtime.GOMAXPROCS(before)
+		if want := processors > 1; came != want || (reads > 0) != want {
+			t.Errorf("%d processors: %d reads", processors, reads)
+		}
+	}
+}
