@@ -11,8 +11,14 @@ import (
 	"verbena/verbs"
 )
 
+// childEnv makes the test program another process of a test instead.
+const childEnv = "VERBENA_TEST_CHILD"
+
 // TestMain makes an NTB link of shared memory, over which the process reaches itself.
 func TestMain(m *testing.M) {
+	if child := os.Getenv(childEnv); child != "" {
+		os.Exit(runChild(child))
+	}
 	dir, err := os.MkdirTemp("", "rsocket")
 	if err == nil {
 		err = verbs.UseLinks("10.99.0.1+10.99.0.2=shm:" + filepath.Join(dir, "link"))

@@ -53,7 +53,7 @@ func (s *Stream) room() uint32 {
 		spare = ControlSlots
 	}
 	if s.txSlots < s.slots() || s.txFree < min(s.SendBuffer/2, LowWater) ||
-		int16(s.allowed-s.sent) <= int16(spare) {
+		s.allowed-s.sent <= spare {
 		return 0
 	}
 	return min(s.windows[s.window].Length, s.txFree, wire.MaxValue)

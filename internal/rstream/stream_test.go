@@ -171,6 +171,16 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
+// Queues may have up to 65,534 entries: rsocket(7).
+func TestCreditsOfLongQueues(t *testing.T) {
+	c := configs[0]
+	c.ReceiveQueue = 0xfffe
+	a, b := newEnds(c)
+	if !a.Writable() || !b.Writable() {
+		t.Error("may not send")
+	}
+}
+
 // FuzzHostilePeer gives a stream any messages, beside any contents of its table.
 func FuzzHostilePeer(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1, 0x80, 0, 0, 1, 2, 3, 4, 0xe0, 0, 0, 2})

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package rsocket
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"verbena/ib"
+	"verbena/internal/rstream"
+	wire "verbena/internal/wire/rsocket"
+	"verbena/rdmacm"
+	"verbena/verbs"
+)
+
+// hostile connects to a listener without a stream. Its table and buffer are memory of its own.
+func hostile(t *testing.T, l net.Listener, change func(d *wire.ConnData)) (*rdmacm.Conn, wire.ConnData, error) {
+	t.Helper()
+	param := &rdmacm.ConnParam{RetryCount: 7, RNRRetryCount: 7}
+	o := &rdmacm.Options{Param: param, Prepare: func(c *rdmacm.Conn) error {
+		mr, err := c.RegMR(make([]byte, 4096), ib.AccessLocalWrite|ib.AccessRemoteWrite)
+		if err != nil {
+			return err
+		}
+		d := wire.ConnData{Credits: 32, Table: wire.Window{Addr: mr.Addr(), Key: mr.RKey(), Length: 2},
+			Buffer: wire.Window{Addr: mr.Addr() + 64, Key: mr.RKey(), Length: 1024}}
+		change(&d)
+		param.PrivateData = d.Append(nil)
+		for range 32 {
+			if _, err := c.QP().PostRecv(verbs.RecvWR{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+	c, err := rdmacm.Dial(context.Background(), l.Addr().String(), o)
+	if err != nil {
+		return nil, wire.ConnData{}, err
+	}
+	t.Cleanup(func() { c.Close() })
+	d, ok := parsePeer(c.PrivateData)
+	if !ok {
+		t.Fatalf("private data %x", c.PrivateData)
+	}
+	return c, d, nil
+}
+
+func nothing(*wire.ConnData) {}
+
+// Requests that are no rsocket's are refused, and the listener goes on.
+func TestRequestsOfNoRsocketAreRefused(t *testing.T) {
+	l := listening(t, "roce")
+	defer l.Close()
+	_, _, err := hostile(t, l, func(d *wire.ConnData) { d.Table.Length = 1 })
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a table of one entry: %v", err)
+	}
+	c, err := rdmacm.Dial(context.Background(), l.Addr().String(), nil)
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("no private data: %v, %v", c, err)
+	}
+	_, _, err = hostile(t, l, nothing)
+	check(t, err)
+}
+
+// A peer that breaks the rules loses its stream, and no more.
+func TestHostileMessages(t *testing.T) {
+	message := func(m wire.MessageType, v uint32) verbs.SendWR {
+		return verbs.SendWR{Opcode: ib.WRRDMAWriteWithImm, ImmData: wire.Message{Type: m, Value: v}.Uint32()}
+	}
+	entry := func(d wire.ConnData, w wire.Window, credits uint32) verbs.SendWR {
+		wr := message(wire.Credit, credits)
+		wr.Flags, wr.Inline = ib.SendInline, w.Append(nil, binary.LittleEndian)
+		wr.RemoteAddr, wr.RKey = d.Table.Addr+wire.WindowSize, d.Table.Key
+		return wr
+	}
+	for name, c := range map[string]struct {
+		wrs  func(d wire.ConnData) []verbs.SendWR
+		want error
+	}{
+		"more bytes than granted": {func(wire.ConnData) []verbs.SendWR {
+			return []verbs.SendWR{message(wire.Data, bufferSize/2), message(wire.Data, bufferSize/2), message(wire.Data, 1)}
+		}, rstream.ErrProtocol},
+		"an unknown message": {func(wire.ConnData) []verbs.SendWR { return []verbs.SendWR{message(3, 9)} }, rstream.ErrProtocol},
+		"a mapping":          {func(wire.ConnData) []verbs.SendWR { return []verbs.SendWR{message(wire.IOMap, 1<<28)} }, rstream.ErrProtocol},
+		"a SEND": {func(wire.ConnData) []verbs.SendWR {
+			return []verbs.SendWR{{Opcode: ib.WRSend, Flags: ib.SendInline, Inline: []byte("12345")}}
+		}, syscall.EPROTO},
+		"a window that is not the peer's": {func(d wire.ConnData) []verbs.SendWR {
+			return []verbs.SendWR{entry(d, wire.Window{Addr: 1 << 60, Key: 5, Length: 1<<32 - 1}, 1<<29-1)}
+		}, syscall.ECONNRESET},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listening(t, "roce")
+			defer l.Close()
+			peer, d, err := hostile(t, l, nothing)
+			check(t, err)
+			s, err := l.Accept()
+			check(t, err)
+			defer s.Close()
+			_, err = peer.QP().PostSend(c.wrs(d)...)
+			check(t, err)
+			go func() { // into windows that may not exist
+				for b := make([]byte, 1<<20); ; {
+					if _, err := s.Write(b); err != nil {
+						return
+					}
+				}
+			}()
+			b := make([]byte, 1000)
+			for err == nil {
+				_, err = s.Read(b)
+			}
+			wantError(t, err, "read", c.want)
+		})
+	}
+}
