@@ -5,6 +5,7 @@ package verbs
 import (
 	"context"
 	"iter"
+	"runtime/trace"
 
 	"verbena/ib"
 	"verbena/internal/core"
@@ -33,6 +34,9 @@ func (q *CQ) Poll(wc []ib.WC) (int, error) { return (*core.CQ)(q).Poll(wc) }
 // Errors: those of Poll; EINVAL if the queue has a channel; that of ctx if ctx ends first. While
 // there are completions Wait returns them, even if ctx has ended.
 func (q *CQ) Wait(ctx context.Context, wc []ib.WC) (int, error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "verbs.CQ.Wait").End()
+	}
 	return (*core.CQ)(q).Wait(ctx, wc)
 }
 
@@ -127,6 +131,9 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 //
 // Errors: that of ctx if ctx ends first; EBADF once the channel is closed.
 func (c *CompChannel) Wait(ctx context.Context) (*CQ, error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, "verbs.CompChannel.Wait").End()
+	}
 	v, err := (*core.CompChannel)(c).Wait(ctx)
 	return (*CQ)(v), err
 }

@@ -47,6 +47,12 @@
 // thread. A goroutine in CompChannel.Wait reads the packets that wake it. While no goroutine polls
 // or waits, one in the background serves peers.
 //
+// # Watching
+//
+// WithLogger logs calls, completions and events. Vars shows devices and queue pairs, in the form of
+// package expvar. While package runtime/trace takes an execution trace, it has a region for each
+// call that posts work requests or blocks.
+//
 // # iWARP
 //
 // Queue pairs of iWARP and TRP are RC only. They differ from those of RoCEv2:

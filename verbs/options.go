@@ -3,6 +3,8 @@
 package verbs
 
 import (
+	"log/slog"
+
 	"verbena/internal/core"
 )
 
@@ -40,6 +42,14 @@ func WithCongestionControl(name string) Option { return func(o *options) { o.Con
 //
 // The process that keeps port 4791 needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF, this one nothing.
 func WithXDP(interfaces string) Option { return func(o *options) { o.XDP = interfaces } }
+
+// WithLogger writes to a log what this process does with its devices. Calls that make, change or
+// remove an object are lines at slog.LevelInfo. Posted work requests and completions are at
+// slog.LevelDebug. Refused calls, failed completions with their reason and peer, and asynchronous
+// events are at slog.LevelWarn. Flushed work requests do not count as failed.
+//
+// The log's handler must not call verbs: the queue pair that a line is about may be locked.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.Log = core.LogTo(l) } }
 
 // WithoutSharing reserves UDP port 4791 for this process alone.
 func WithoutSharing() Option { return func(o *options) { o.Solo = true } }

@@ -3,6 +3,7 @@
 package verbs_test
 
 import (
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -38,6 +39,7 @@ func TestOptionsOfALaterOpen(t *testing.T) {
 		"local path": verbs.WithoutLocalPath(),
 		"congestion": verbs.WithCongestionControl("dcqcn"),
 		"xdp":        verbs.WithXDP("eth0"),
+		"logger":     verbs.WithLogger(slog.Default()),
 	} {
 		_, err := verbs.Open(dev, o)
 		wantError(t, err, syscall.EBUSY, name)

@@ -3,6 +3,9 @@
 package verbs
 
 import (
+	"context"
+	"runtime/trace"
+
 	"verbena/ib"
 	"verbena/internal/core"
 )
@@ -76,6 +79,9 @@ type RecvWR struct {
 //
 // Errors: EINVAL names the field; ENOMEM if the send queue is full.
 func (q *QP) PostSend(wrs ...SendWR) (posted int, err error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(context.Background(), "verbs.QP.PostSend").End()
+	}
 	return (*core.QP)(q).PostSend(coreSends(wrs))
 }
 
@@ -91,5 +97,8 @@ func (q *QP) BindMW(mw *MW, b BindWR) error {
 // Errors: EINVAL in the state RESET, or with an SRQ, or it names the field; ENOMEM if the
 // receive queue is full.
 func (q *QP) PostRecv(wrs ...RecvWR) (posted int, err error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(context.Background(), "verbs.QP.PostRecv").End()
+	}
 	return (*core.QP)(q).PostRecv(coreRecvs(wrs))
 }

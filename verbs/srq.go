@@ -3,6 +3,9 @@
 package verbs
 
 import (
+	"context"
+	"runtime/trace"
+
 	"verbena/ib"
 	"verbena/internal/core"
 )
@@ -31,6 +34,9 @@ func (s *SRQ) Num() ib.SRQN { return (*core.SRQ)(s).Num() }
 
 // PostRecv posts receive work requests, as QP.PostRecv does: ibv_post_srq_recv(3).
 func (s *SRQ) PostRecv(wrs ...RecvWR) (posted int, err error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(context.Background(), "verbs.SRQ.PostRecv").End()
+	}
 	return (*core.SRQ)(s).PostRecv(coreRecvs(wrs))
 }
 

@@ -86,6 +86,7 @@ func TestObstaclesAreSaid(t *testing.T) {
 		{"VERBENA_FAULTS=loss", "write it as key=value"},
 		{"VERBENA_FAULTS=lost=1%", "use loss, "},
 		{"VERBENA_FAULTS=loss=2", "a share from 0% to 100%"},
+		{"VERBENA_LOG=loud", `"loud": must be debug, info or warn`},
 		{"VERBENA_CONGESTION=cubic", "cubic: no such congestion control; use delivery-rate or dcqcn"},
 		{"VERBENA_XDP=eth0:0", "is no interface: want a name such as eth0, or eth0:4 for 4 queues"},
 		{"VERBENA_XDP=none0", "none0: a program that keeps the port itself cannot do that: install verbena"},

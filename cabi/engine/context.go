@@ -32,7 +32,10 @@ func openDevice(name string) (*core.Context, error) {
 	defer opened.mu.Unlock()
 	var options *core.Options
 	if opened.n == 0 {
-		options = e.options()
+		var err error
+		if options, err = e.options(); err != nil {
+			return nil, err
+		}
 	}
 	c, err := core.Open(name, options)
 	if err != nil {

@@ -40,6 +40,7 @@ type environment struct {
 	// VERBENA_CONGESTION: as verbs.WithCongestionControl
 	congestion string
 	xdp        string // VERBENA_XDP: as verbs.WithXDP
+	log        string // VERBENA_LOG: the level of verbs.WithLogger; lines go to stderr
 	debug      bool   // VERBENA_DEBUG=1: the reason of each failed call goes to stderr
 }
 
@@ -50,22 +51,23 @@ var env = sync.OnceValue(func() environment {
 		noLocal:    getenv("VERBENA_LOCAL") == "off",
 		congestion: getenv("VERBENA_CONGESTION"),
 		xdp:        getenv("VERBENA_XDP"),
+		log:        getenv("VERBENA_LOG"),
 		debug:      getenv("VERBENA_DEBUG") == "1",
 	}
 })
 
-// options returns the options for the first context of the process, or nil for none.
-func (e environment) options() *core.Options {
-	if e.faults == "" && e.capture == "" && !e.noLocal && e.congestion == "" &&
-		e.xdp == "" {
-		return nil
+// options returns the options for the first context of the process.
+func (e environment) options() (*core.Options, error) {
+	log, err := core.NewLog(os.Stderr, e.log)
+	if err != nil {
+		return nil, misconfigured{fmt.Errorf("VERBENA_LOG: %w", err)}
 	}
 	o := &core.Options{Faults: e.faults, NoLocal: e.noLocal, Congestion: e.congestion,
-		XDP: e.xdp}
+		XDP: e.xdp, Log: log}
 	if e.capture != "" {
 		o.Capture = capture().Open
 	}
-	return o
+	return o, nil
 }
 
 // ofVariable adds to an error of an option the variable that the option came from.

@@ -22,7 +22,8 @@ type CompCntr struct {
 func (c *Context) QueryCompCntrCaps() ib.CompCntrCaps { return device.CompCntrCaps }
 
 // CreateCompCntr creates a completion counter: ibv_create_comp_cntr(3).
-func (c *Context) CreateCompCntr(typ ib.CompCntrType) (*CompCntr, error) {
+func (c *Context) CreateCompCntr(typ ib.CompCntrType) (n *CompCntr, err error) {
+	defer func() { c.logCall("ibv_create_comp_cntr", err) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -30,7 +31,7 @@ func (c *Context) CreateCompCntr(typ ib.CompCntrType) (*CompCntr, error) {
 		return nil, fail(syscall.EOPNOTSUPP, "type", "%d: must be CompCntrWRs or CompCntrBytes",
 			typ)
 	}
-	n := &CompCntr{ctx: c}
+	n = &CompCntr{ctx: c}
 	n.count.Type = typ
 	return n, nil
 }

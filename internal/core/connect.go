@@ -12,7 +12,8 @@ import (
 
 // ConnectStream gives an iWARP queue pair, which is in INIT, a stream on which everything is
 // agreed; it goes to RTS. On error it stays in INIT and the stream is reset.
-func (q *QP) ConnectStream(s *iwarp.Stream, p iwarp.Connected) error {
+func (q *QP) ConnectStream(s *iwarp.Stream, p iwarp.Connected) (err error) {
+	defer func() { q.ctx.logCall("connect stream", err, "qp", q) }()
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
 	c, err := q.iwarpConn()

@@ -27,6 +27,7 @@ type Context struct {
 	keys     *mem.Table
 	pds      *atomic.Uint32 // last PD number given out
 	events   *eventQueue
+	log      Log // nil without one
 	counters *engine.DeviceCounters
 
 	closed atomic.Bool
@@ -58,11 +59,13 @@ func Open(name string, opts *Options) (*Context, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.release())
 	}
-	c := &Context{info: info, host: h, eng: h.engine, counters: counters, back: back,
-		events: newEventQueue(), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
+	log := logOf(h.options.Log, info.Name)
+	c := &Context{info: info, host: h, eng: h.engine, counters: counters, back: back, log: log,
+		events: newEventQueue(log), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
 		channels: map[*CompChannel]struct{}{}, buffers: map[*Buffer]struct{}{},
 		domains: map[mem.PD]bool{}}
 	c.keys, c.pds = back.tables()
+	c.logCall("ibv_open_device", nil)
 	return c, nil
 }
 
@@ -86,8 +89,9 @@ func (c *Context) Close() error {
 	}
 	c.unwatchPort()
 	c.events.close()
-	err := c.back.close(c)
-	return errors.Join(err, c.host.release())
+	err := errors.Join(c.back.close(c), c.host.release())
+	c.logCall("ibv_close_device", err)
+	return err
 }
 
 // Engine returns the engine that the context runs on.

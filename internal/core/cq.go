@@ -33,7 +33,8 @@ type CQ struct {
 }
 
 // CreateCQ creates a queue for depth completions: ibv_create_cq(3).
-func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
+func (c *Context) CreateCQ(depth int, channel *CompChannel) (q *CQ, err error) {
+	defer func() { c.logCall("ibv_create_cq", err, "depth", depth) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (*CQ, error) {
 	if channel != nil && channel.ctx != c {
 		return nil, invalid("channel", "belongs to another context")
 	}
-	q := &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel, notifies: channel != nil}
+	q = &CQ{ctx: c, ring: queue.NewCQ(depth), channel: channel, notifies: channel != nil}
 	q.lane.Store(c.eng.NewLane())
 	if channel != nil {
 		if err := use(&channel.users, "channel"); err != nil {
@@ -76,7 +77,8 @@ func (c *Context) CreateTimedCQ(depth int, channel *CompChannel) (*CQ, error) {
 // AwaitNext says. Both may be nil, and must not block nor call back. armed, which may be nil,
 // counts the queues that are to notify.
 func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, times []ib.WCTime, depth int,
-	notify, next func(), armed *atomic.Int32) (*CQ, error) {
+	notify, next func(), armed *atomic.Int32) (q *CQ, err error) {
+	defer func() { c.logCall("ibv_create_cq", err, "depth", depth) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, times []ib.WCTime, de
 	if times != nil {
 		ring.Clock = engine.Clock
 	}
-	q := &CQ{ctx: c, ring: ring, notifies: notify != nil}
+	q = &CQ{ctx: c, ring: ring, notifies: notify != nil}
 	q.lane.Store(c.eng.NewLane())
 	return q, nil
 }
@@ -258,7 +260,8 @@ func (q *CQ) Len() int { return q.ring.Len() }
 func (q *CQ) Depth() int { return q.ring.Cap() }
 
 // Resize changes the depth: ibv_resize_cq(3).
-func (q *CQ) Resize(depth int) error {
+func (q *CQ) Resize(depth int) (err error) {
+	defer func() { q.ctx.logCall("ibv_resize_cq", err, "depth", depth) }()
 	if q.users.Load() < 0 {
 		return invalid("CQ", "was destroyed")
 	}
@@ -272,7 +275,8 @@ func (q *CQ) Resize(depth int) error {
 }
 
 // ResizeIn is Resize of a queue that CreateCQIn made, moving it to other memory.
-func (q *CQ) ResizeIn(depth int, slots []ib.WC, times []ib.WCTime) error {
+func (q *CQ) ResizeIn(depth int, slots []ib.WC, times []ib.WCTime) (err error) {
+	defer func() { q.ctx.logCall("ibv_resize_cq", err, "depth", depth) }()
 	if q.users.Load() < 0 {
 		return invalid("CQ", "was destroyed")
 	}
@@ -286,7 +290,8 @@ func (q *CQ) ResizeIn(depth int, slots []ib.WC, times []ib.WCTime) error {
 }
 
 // Destroy removes the queue: ibv_destroy_cq(3).
-func (q *CQ) Destroy() error {
+func (q *CQ) Destroy() (err error) {
+	defer func() { q.ctx.logCall("ibv_destroy_cq", err, "depth", q.Depth()) }()
 	if err := retire(&q.users, "CQ"); err != nil {
 		return err
 	}
@@ -306,6 +311,9 @@ func (q *CQ) Destroy() error {
 
 // push adds a completion of a machine.
 func (q *CQ) push(wc *ib.WC, solicited bool) bool {
+	if q.ctx.log != nil {
+		q.ctx.log.completed(q.ctx, wc)
+	}
 	if q.ring.Push(wc, solicited) {
 		return true
 	}
@@ -342,11 +350,12 @@ type CompChannel struct {
 }
 
 // CreateCompChannel creates a completion channel: ibv_create_comp_channel(3).
-func (c *Context) CreateCompChannel() (*CompChannel, error) {
+func (c *Context) CreateCompChannel() (ch *CompChannel, err error) {
+	defer func() { c.logCall("ibv_create_comp_channel", err) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	ch := &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
+	ch = &CompChannel{ctx: c, ready: make(chan struct{}, 1)}
 	ch.idle, ch.interrupt = ch.mayWait, ch.wake
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -516,7 +525,8 @@ func (c *CompChannel) mayWait() bool {
 }
 
 // Close removes the channel and makes a waiting Wait return: ibv_destroy_comp_channel(3).
-func (c *CompChannel) Close() error {
+func (c *CompChannel) Close() (err error) {
+	defer func() { c.ctx.logCall("ibv_destroy_comp_channel", err) }()
 	if err := retire(&c.users, "channel"); err != nil {
 		return err
 	}

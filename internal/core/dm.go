@@ -24,7 +24,8 @@ type DM struct {
 const dmWordBytes = 4
 
 // AllocDM allocates device memory of a length, at a multiple of 1<<logAlign: ibv_alloc_dm(3).
-func (c *Context) AllocDM(length, logAlign int) (*DM, error) {
+func (c *Context) AllocDM(length, logAlign int) (d *DM, err error) {
+	defer func() { c.logCall("ibv_alloc_dm", err, "length", length) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -42,7 +43,8 @@ func (c *Context) AllocDM(length, logAlign int) (*DM, error) {
 }
 
 // Free frees the memory: ibv_free_dm(3).
-func (d *DM) Free() error {
+func (d *DM) Free() (err error) {
+	defer func() { d.ctx.logCall("ibv_free_dm", err) }()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

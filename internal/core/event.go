@@ -33,15 +33,21 @@ const maxEvents = 4096
 // eventQueue keeps events until AsyncEvent fetches them.
 type eventQueue struct {
 	ready chan struct{} // holds a token while there is something
+	log   Log           // nil without one
 
 	mu     sync.Mutex
 	list   []AsyncEvent
 	closed bool
 }
 
-func newEventQueue() *eventQueue { return &eventQueue{ready: make(chan struct{}, 1)} }
+func newEventQueue(log Log) *eventQueue {
+	return &eventQueue{ready: make(chan struct{}, 1), log: log}
+}
 
 func (q *eventQueue) put(e AsyncEvent) {
+	if q.log != nil {
+		q.log.raised(&e)
+	}
 	q.mu.Lock()
 	// A machine may raise its last event while the queue pair is being destroyed; forget came first
 	// then, or comes.

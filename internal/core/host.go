@@ -158,6 +158,14 @@ func (h *host) snapshot() stats.Snapshot {
 	return s
 }
 
+// Vars returns this process's snapshot, nil while no device is open.
+func Vars() any {
+	if h := serving.Load(); h != nil {
+		return h.snapshot()
+	}
+	return nil
+}
+
 // counted returns the devices with their counters, and no queue pairs.
 func (h *host) counted() (list []stats.Device) {
 	h.mu.Lock()

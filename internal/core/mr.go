@@ -38,7 +38,8 @@ func (p *PD) RegMR(buf []byte, access ib.Access) (*MR, error) {
 
 // RegMRIOVA registers buf under an address of the caller's choice, by which SGEs and peers name
 // its first byte: ibv_reg_mr_iova(3).
-func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
+func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (m *MR, err error) {
+	defer func() { p.ctx.logCall("ibv_reg_mr", err, "mr", m) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -57,7 +58,8 @@ func (p *PD) RegMRIOVA(buf []byte, iova uint64, access ib.Access) (*MR, error) {
 
 // RegAddressSpace registers all memory of a C program, on demand: ibv_reg_mr(3) of address 0 and
 // length SIZE_MAX.
-func (p *PD) RegAddressSpace(access ib.Access) (*MR, error) {
+func (p *PD) RegAddressSpace(access ib.Access) (m *MR, err error) {
+	defer func() { p.ctx.logCall("ibv_reg_mr", err, "mr", m) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -74,7 +76,8 @@ func (p *PD) RegAddressSpace(access ib.Access) (*MR, error) {
 
 // AllocNullMR allocates a region for local use that discards the bytes written to it and gives
 // zeros: ibv_alloc_null_mr(3).
-func (p *PD) AllocNullMR() (*MR, error) {
+func (p *PD) AllocNullMR() (m *MR, err error) {
+	defer func() { p.ctx.logCall("ibv_alloc_null_mr", err, "mr", m) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -101,7 +104,8 @@ func (p *PD) newMR(r *mem.Region, buf []byte, err error) (*MR, error) {
 
 // AdviseMR pages in memory of on-demand paging regions of the domain: ibv_advise_mr(3). It returns
 // when all is there.
-func (p *PD) AdviseMR(advice ib.MRAdvice, sgl []ib.SGE) error {
+func (p *PD) AdviseMR(advice ib.MRAdvice, sgl []ib.SGE) (err error) {
+	defer func() { p.ctx.logCall("ibv_advise_mr", err, "elements", len(sgl)) }()
 	if err := p.ctx.alive(); err != nil {
 		return err
 	}
@@ -139,7 +143,8 @@ func checkAccess(buf []byte, access ib.Access) error {
 }
 
 // AllocMR allocates a region for fast registration by Map and a WRRegMR work request.
-func (p *PD) AllocMR(maxSegments int) (*MR, error) {
+func (p *PD) AllocMR(maxSegments int) (m *MR, err error) {
+	defer func() { p.ctx.logCall("ib_alloc_mr", err, "mr", m) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -191,7 +196,8 @@ func (m *MR) SGE(off, n int) ib.SGE {
 }
 
 // Rereg changes memory, domain or access of a region, as flags say: ibv_rereg_mr(3).
-func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) error {
+func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) (err error) {
+	defer func() { m.ctx.logCall("ibv_rereg_mr", err, "mr", m) }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -248,7 +254,8 @@ func (m *MR) Rereg(flags ib.ReregFlags, pd *PD, buf []byte, access ib.Access) er
 }
 
 // Dereg ends the registration: ibv_dereg_mr(3).
-func (m *MR) Dereg() error {
+func (m *MR) Dereg() (err error) {
+	defer func() { m.ctx.logCall("ibv_dereg_mr", err, "mr", m) }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone {
@@ -276,7 +283,8 @@ type MW struct {
 }
 
 // AllocMW allocates a memory window: ibv_alloc_mw(3).
-func (p *PD) AllocMW(t ib.MWType) (*MW, error) {
+func (p *PD) AllocMW(t ib.MWType) (w *MW, err error) {
+	defer func() { p.ctx.logCall("ibv_alloc_mw", err, "type", text{t}) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -286,12 +294,12 @@ func (p *PD) AllocMW(t ib.MWType) (*MW, error) {
 	if err := use(&p.users, "PD"); err != nil {
 		return nil, err
 	}
-	w, err := p.ctx.keys.AllocWindow(p.num, t)
+	window, err := p.ctx.keys.AllocWindow(p.num, t)
 	if err != nil {
 		p.users.Add(-1)
 		return nil, fail(syscall.ENOMEM, "type", "%v", err)
 	}
-	return &MW{pd: p, window: w}, nil
+	return &MW{pd: p, window: window}, nil
 }
 
 // RKey returns the window's key as of its last bind.
@@ -301,7 +309,8 @@ func (w *MW) RKey() ib.RKey { return w.window.RKey() }
 func (w *MW) Type() ib.MWType { return w.window.Type() }
 
 // Dealloc removes the window and its grant: ibv_dealloc_mw(3).
-func (w *MW) Dealloc() error {
+func (w *MW) Dealloc() (err error) {
+	defer func() { w.pd.ctx.logCall("ibv_dealloc_mw", err, "type", text{w.Type()}) }()
 	if w.gone.Swap(true) {
 		return invalid("MW", "was deallocated before")
 	}

@@ -19,7 +19,10 @@ type mcastMemberships struct {
 }
 
 // AttachMulticast makes a UD queue pair receive messages to a multicast group: ibv_attach_mcast(3).
-func (q *QP) AttachMulticast(gid ib.GID) error {
+func (q *QP) AttachMulticast(gid ib.GID) (err error) {
+	defer func() {
+		q.ctx.logCall("ibv_attach_mcast", err, "qpn", text{q.QPN()}, "gid", text{gid})
+	}()
 	if err := q.checkMulticast(gid); err != nil {
 		return err
 	}
@@ -40,7 +43,10 @@ func (q *QP) AttachMulticast(gid ib.GID) error {
 }
 
 // DetachMulticast undoes AttachMulticast: ibv_detach_mcast(3).
-func (q *QP) DetachMulticast(gid ib.GID) error {
+func (q *QP) DetachMulticast(gid ib.GID) (err error) {
+	defer func() {
+		q.ctx.logCall("ibv_detach_mcast", err, "qpn", text{q.QPN()}, "gid", text{gid})
+	}()
 	if err := q.checkMulticast(gid); err != nil {
 		return err
 	}

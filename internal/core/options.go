@@ -32,6 +32,8 @@ type Options struct {
 	// roce.ParseFrames has them.
 	XDP string
 
+	Log Log // of verbs; nil without one
+
 	capturePath string // of CapturePath
 }
 
@@ -67,6 +69,7 @@ func (o *Options) holds(later *Options) error {
 		{"sharing", !later.Solo || o.Solo, "on"},
 		{"local path", !later.NoLocal || o.NoLocal, "on"},
 		{"congestion", later.Congestion == "" || algorithm == own, own},
+		{"logger", later.Log == nil || later.Log == o.Log, "another one"},
 		{"xdp", later.XDP == "" || later.XDP == o.XDP, o.XDP},
 	} {
 		if !c.holds {

@@ -19,8 +19,9 @@ type PD struct {
 }
 
 // AllocPD creates a protection domain: ibv_alloc_pd(3).
-func (c *Context) AllocPD() (*PD, error) {
-	p := &PD{ctx: c, num: mem.PD(c.pds.Add(1))}
+func (c *Context) AllocPD() (p *PD, err error) {
+	defer func() { c.logCall("ibv_alloc_pd", err) }()
+	p = &PD{ctx: c, num: mem.PD(c.pds.Add(1))}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.alive(); err != nil {
@@ -34,7 +35,8 @@ func (c *Context) AllocPD() (*PD, error) {
 func (p *PD) Context() *Context { return p.ctx }
 
 // Dealloc removes the domain: ibv_dealloc_pd(3).
-func (p *PD) Dealloc() error {
+func (p *PD) Dealloc() (err error) {
+	defer func() { p.ctx.logCall("ibv_dealloc_pd", err) }()
 	if err := retire(&p.users, "PD"); err != nil {
 		return err
 	}
@@ -76,7 +78,8 @@ type AH struct {
 }
 
 // CreateAH makes an address handle: ibv_create_ah(3).
-func (p *PD) CreateAH(attr *ib.AHAttr) (*AH, error) {
+func (p *PD) CreateAH(attr *ib.AHAttr) (a *AH, err error) {
+	defer func() { p.ctx.logCall("ibv_create_ah", err, "to", a) }()
 	if attr == nil {
 		return nil, invalid("attr", "is missing")
 	}
@@ -128,7 +131,8 @@ func (p *PD) CreateAHFromWC(wc *ib.WC, grh []byte, port int) (*AH, error) {
 }
 
 // Destroy removes the handle: ibv_destroy_ah(3).
-func (a *AH) Destroy() error {
+func (a *AH) Destroy() (err error) {
+	defer func() { a.pd.ctx.logCall("ibv_destroy_ah", err, "to", a) }()
 	if a.gone.Swap(true) {
 		return invalid("AH", "was destroyed before")
 	}

@@ -3,6 +3,7 @@
 package core
 
 import (
+	"log/slog"
 	"syscall"
 
 	"verbena/ib"
@@ -66,6 +67,9 @@ func (q *QP) PostSend(wrs []SendWR) (posted int, err error) {
 	}
 	i, sends := 0, false
 	for i < len(wrs) && q.quick(&wrs[i]) {
+		if q.ctx.log != nil {
+			q.ctx.log.sent(q, &wrs[i], nil)
+		}
 		sends = sends || wrs[i].Opcode != ib.WRRDMAWrite
 		i++
 	}
@@ -157,6 +161,14 @@ const sendFlags = ib.SendFence | ib.SendSignaled | ib.SendSolicited | ib.SendInl
 // Send checks a work request and puts it on the send queue. It allocates nothing and keeps no
 // pointer. The caller has called BeginSend.
 func (q *QP) Send(wr *SendWR) error {
+	err := q.send(wr)
+	if q.ctx.log != nil {
+		q.ctx.log.sent(q, wr, err)
+	}
+	return err
+}
+
+func (q *QP) send(wr *SendWR) error {
 	if q.ops&opBit(wr.Opcode) == 0 || wr.Flags&^sendFlags != 0 ||
 		len(wr.SGList) > q.sq.MaxSGE() && wr.Flags&ib.SendInline == 0 {
 		return q.refusal(wr)
@@ -324,7 +336,8 @@ func (q *QP) pushReg(w *queue.SendWQE, r *RegWR) error {
 }
 
 // BindMW binds a type 1 window: ibv_bind_mw(3).
-func (q *QP) BindMW(mw *MW, b BindWR) error {
+func (q *QP) BindMW(mw *MW, b BindWR) (err error) {
+	defer func() { q.ctx.logCall("ibv_bind_mw", err, "qpn", text{q.QPN()}, "wr_id", b.ID) }()
 	b.MW = mw
 	if err := q.BeginSend(); err != nil {
 		return err
@@ -384,6 +397,14 @@ func (q *QP) beginRecv() error {
 }
 
 func (q *QP) pushRecv(wr *RecvWR) error {
+	err := q.putRecv(wr)
+	if q.ctx.log != nil {
+		q.ctx.log.received("ibv_post_recv", slog.Any("qpn", text{q.QPN()}), wr, err)
+	}
+	return err
+}
+
+func (q *QP) putRecv(wr *RecvWR) error {
 	if len(wr.SGList) > q.rq.MaxSGE() {
 		return invalid("SGList", "%d elements: the queue pair has %d", len(wr.SGList),
 			q.rq.MaxSGE())

@@ -62,7 +62,8 @@ type QP struct {
 }
 
 // CreateQP creates a queue pair in the RESET state: ibv_create_qp(3).
-func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
+func (p *PD) CreateQP(attr *QPInitAttr) (q *QP, err error) {
+	defer func() { p.ctx.logCall("ibv_create_qp", err, "qp", q) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -88,7 +89,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (*QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &QP{ctx: p.ctx, pd: p, init: *attr}
+	q = &QP{ctx: p.ctx, pd: p, init: *attr}
 	ops, _ := p.ctx.info.Kind.Operations(attr.Type)
 	q.ops = opBits(ops)
 	if q.init.SRQ != nil {
@@ -305,7 +306,8 @@ func (q *QP) Query() (ib.QPAttr, QPInitAttr) {
 
 // Modify changes attributes and state: ibv_modify_qp(3), whose table of required and optional
 // attributes holds; that of iWARP is in the package comment.
-func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
+func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
+	defer func() { q.ctx.logCall("ibv_modify_qp", err, "qp", q) }()
 	if attr == nil {
 		return invalid("attr", "is missing")
 	}
@@ -402,7 +404,8 @@ func (q *QP) bind(a netip.Addr) (netip.AddrPort, error) {
 
 // Destroy removes the queue pair, also with work outstanding, whose completions do not come any
 // more: ibv_destroy_qp(3).
-func (q *QP) Destroy() error {
+func (q *QP) Destroy() (err error) {
+	defer func() { q.ctx.logCall("ibv_destroy_qp", err, "qpn", text{q.QPN()}) }()
 	if n := q.mcast.attached(); n > 0 {
 		return fail(syscall.EBUSY, "QP", "is attached to %d multicast groups", n)
 	}

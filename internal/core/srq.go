@@ -4,6 +4,7 @@ package core
 
 import (
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,7 +30,8 @@ type SRQ struct {
 
 // CreateSRQ creates a shared receive queue: ibv_create_srq(3). The C library posts receives in
 // outside by itself, if that is not nil.
-func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (*SRQ, error) {
+func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (s *SRQ, err error) {
+	defer func() { p.ctx.logCall("ibv_create_srq", err, "max_wr", attr.MaxWR) }()
 	if err := p.ctx.alive(); err != nil {
 		return nil, err
 	}
@@ -43,7 +45,7 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (*SRQ, 
 		return nil, err
 	}
 	attr.SRQLimit = 0
-	s := &SRQ{pd: p, attr: attr}
+	s = &SRQ{pd: p, attr: attr}
 	onLimit := func() { p.ctx.events.put(AsyncEvent{Type: ib.EventSRQLimitReached, SRQ: s}) }
 	if outside != nil {
 		s.ring = queue.NewOutsideSRQ(outside, onLimit)
@@ -123,7 +125,11 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (posted int, err error) {
 		return 0, invalid("SRQ", "was destroyed")
 	}
 	for i := range wrs {
-		switch err := s.ring.Post(wrs[i].ID, wrs[i].SGList); {
+		err := s.ring.Post(wrs[i].ID, wrs[i].SGList)
+		if l := s.pd.ctx.log; l != nil {
+			l.received("ibv_post_srq_recv", slog.Uint64("srqn", uint64(s.num)), &wrs[i], err)
+		}
+		switch {
 		case errors.Is(err, queue.ErrFull):
 			return posted, fail(syscall.ENOMEM, "SRQ", "is full: %d work requests are posted",
 				s.ring.Cap())
@@ -146,7 +152,10 @@ func (s *SRQ) ModifyIn(attr ib.SRQAttr, mask ib.SRQAttrMask, slots []ib.SGE) err
 	return s.modify(attr, mask, func(n int) error { return s.ring.ResizeIn(n, slots) })
 }
 
-func (s *SRQ) modify(attr ib.SRQAttr, mask ib.SRQAttrMask, resize func(int) error) error {
+func (s *SRQ) modify(attr ib.SRQAttr, mask ib.SRQAttrMask, resize func(int) error) (err error) {
+	defer func() {
+		s.pd.ctx.logCall("ibv_modify_srq", err, "max_wr", attr.MaxWR, "srq_limit", attr.SRQLimit)
+	}()
 	s.modifyMu.Lock()
 	defer s.modifyMu.Unlock()
 	if s.users.Load() < 0 {
@@ -182,7 +191,8 @@ func (s *SRQ) Query() ib.SRQAttr {
 }
 
 // Destroy removes the queue: ibv_destroy_srq(3).
-func (s *SRQ) Destroy() error {
+func (s *SRQ) Destroy() (err error) {
+	defer func() { s.pd.ctx.logCall("ibv_destroy_srq", err) }()
 	if err := retire(&s.users, "SRQ"); err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ type XRCD struct {
 }
 
 // OpenXRCD opens an XRC domain: ibv_open_xrcd(3).
-func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
+func (c *Context) OpenXRCD(file *os.File, flag int) (x *XRCD, err error) {
+	defer func() { c.logCall("ibv_open_xrcd", err) }()
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &XRCD{ctx: c, dom: dom}
+	x = &XRCD{ctx: c, dom: dom}
 	if err := c.keep(x); err != nil {
 		c.host.xrc.close(dom)
 		return nil, err
@@ -55,7 +56,8 @@ func (c *Context) OpenXRCD(file *os.File, flag int) (*XRCD, error) {
 }
 
 // Close closes the domain, which goes with the last that has it open: ibv_close_xrcd(3).
-func (x *XRCD) Close() error {
+func (x *XRCD) Close() (err error) {
+	defer func() { x.ctx.logCall("ibv_close_xrcd", err) }()
 	if err := retire(&x.users, "XRCD"); err != nil {
 		return err
 	}

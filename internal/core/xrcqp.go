@@ -45,11 +45,12 @@ func (x *XRCD) CreateQP(attr *QPInitAttr) (*QP, error) {
 }
 
 // OpenQP opens an XRC_RECV queue pair of the domain once more, by its number: ibv_open_qp(3).
-func (x *XRCD) OpenQP(qpn ib.QPN) (*QP, error) {
+func (x *XRCD) OpenQP(qpn ib.QPN) (q *QP, err error) {
+	defer func() { x.ctx.logCall("ibv_open_qp", err, "qpn", text{qpn}) }()
 	if err := x.ctx.alive(); err != nil {
 		return nil, err
 	}
-	q, err := x.newQP()
+	q, err = x.newQP()
 	if err != nil {
 		return nil, err
 	}

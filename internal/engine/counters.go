@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -87,6 +88,15 @@ func (e *Engine) Counters(a *DeviceCounters) []Counter {
 	out = e.cm.append(out)
 	return append(out, Counter{"read_errors", e.readErrors.Load()},
 		Counter{"unmapped_bytes", mem.Unplaced()})
+}
+
+// PeerLocked returns where packets go by IP; no address of UD and of closed connections. The caller
+// has locked the connection.
+func (c *Conn) PeerLocked() netip.AddrPort {
+	if c.closed {
+		return netip.AddrPort{}
+	}
+	return c.transport.Route().Peer
 }
 
 // Look returns the queue pair's attributes, its route, and those counts that are not 0.

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"verbena/internal/congestion"
+	"verbena/internal/core"
 	"verbena/internal/device"
 	"verbena/internal/sys/faultcap"
 	"verbena/internal/tools/cli"
@@ -22,6 +24,7 @@ type options struct {
 	faults  string
 	noLocal bool
 	debug   bool
+	log     string
 }
 
 // Command returns "verbena run".
@@ -52,8 +55,9 @@ process id before its extension, because a program may be several processes:
 It sets LD_LIBRARY_PATH, LD_PRELOAD (the first entry of each), VERBENA_ROOT
 (the folder of the files that a kernel driver would show in /sys/class/infiniband and
 /dev/infiniband), and with the options VERBENA_DEVICES, VERBENA_PCAP,
-VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG. VALGRIND_OPTS and TSAN_OPTIONS get an
-option each, so that these tools see the program's errors and none of the libraries'.`,
+VERBENA_FAULTS, VERBENA_LOCAL, VERBENA_DEBUG, VERBENA_LOG. VALGRIND_OPTS and
+TSAN_OPTIONS get an option each, so that these tools see the program's errors and
+none of the libraries'.`,
 		Example: `  verbena run ib_write_bw &                    # a server …
   verbena run ib_write_bw 127.0.0.1            # … and its client
   verbena run --device iwarp rping -s -a 127.0.0.1
@@ -87,6 +91,8 @@ option each, so that these tools see the program's errors and none of the librar
 	fs.BoolVar(&o.noLocal, "no-local", false,
 		"use UDP, not shared memory, between processes of this host; --pcap and --faults imply it")
 	fs.BoolVar(&o.debug, "debug", false, "print on stderr why a verbs call was refused")
+	fs.StringVar(&o.log, "log", "", "log on stderr from `LEVEL` on: warn (failures), "+
+		"info (and objects made and changed), debug (and work requests)")
 	cmd.ValidArgsFunction = completePrograms
 	if err := cmd.RegisterFlagCompletionFunc("device", completeSelection); err != nil {
 		panic(err) // there is no such option
@@ -108,6 +114,13 @@ func (o *options) check(env environment) error {
 	}
 	if _, err := congestion.ParseAlgorithm(env.get(congestionVariable)); err != nil {
 		return cli.Usagef("%s: %w", congestionVariable, err)
+	}
+	logger, level := "--log", o.log
+	if level == "" {
+		logger, level = logVariable, env.get(logVariable)
+	}
+	if _, err := core.NewLog(io.Discard, level); err != nil {
+		return cli.Usagef("%s: %w", logger, err)
 	}
 	if strings.HasSuffix(o.capture, "/") {
 		return cli.Usagef("--pcap: %s is a directory", o.capture)

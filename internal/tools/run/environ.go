@@ -56,6 +56,7 @@ const (
 	faultsVariable  = "VERBENA_FAULTS"  // tap.ParseFaults
 	captureVariable = "VERBENA_PCAP"
 
+	logVariable        = "VERBENA_LOG"        // core.NewLog
 	congestionVariable = "VERBENA_CONGESTION" // congestion.ParseAlgorithm
 )
 
@@ -88,6 +89,9 @@ func (o *options) variables(e environment, libraries, root string) (environment,
 	}
 	if o.debug {
 		e = e.set("VERBENA_DEBUG", "1")
+	}
+	if o.log != "" {
+		e = e.set(logVariable, o.log)
 	}
 	return e, nil
 }

@@ -12,14 +12,14 @@ import (
 )
 
 func TestVariables(t *testing.T) {
-	o := &options{faults: "loss=1%", capture: "/x/y.pcapng", noLocal: true, debug: true, devices: "iwarp,roce_lo"}
+	o := &options{faults: "loss=1%", capture: "/x/y.pcapng", noLocal: true, debug: true, log: "info", devices: "iwarp,roce_lo"}
 	before := environment{"HOME=/h", "LD_LIBRARY_PATH=/a:/p/lib/verbena::/b", "VERBENA_FAULTS=dup=1%"}
 	after, err := o.variables(before, "/p/lib/verbena", "/run/root")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := environment{"HOME=/h", "LD_LIBRARY_PATH=/p/lib/verbena:/a:/b", "LD_PRELOAD=/p/lib/verbena/libverbena-preload.so",
-		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_LOCAL=off", "VERBENA_DEBUG=1", "VERBENA_DEVICES=iwarp,roce_lo",
+		"VERBENA_ROOT=/run/root", "VERBENA_FAULTS=loss=1%", "VERBENA_PCAP=/x/y-%p.pcapng", "VERBENA_LOCAL=off", "VERBENA_DEBUG=1", "VERBENA_LOG=info", "VERBENA_DEVICES=iwarp,roce_lo",
 		"VALGRIND_OPTS=--suppressions=/p/lib/verbena/verbena.supp", "TSAN_OPTIONS=die_after_fork=0"}
 	slices.Sort(after)
 	slices.Sort(want)
@@ -117,6 +117,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--faults", "loss=2", "true"}, "", "--faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
 		{[]string{"true"}, "VERBENA_FAULTS=loss=2", "VERBENA_FAULTS: faults: loss=2: must be a share from 0% to 100%, such as 1% or 0.01"},
 		{[]string{"true"}, "VERBENA_CONGESTION=cubic", "VERBENA_CONGESTION: cubic: no such congestion control; use delivery-rate or dcqcn"},
+		{[]string{"--log", "loud", "true"}, "", `--log: "loud": must be debug, info or warn`},
+		{[]string{"true"}, "VERBENA_LOG=loud", `VERBENA_LOG: "loud": must be debug, info or warn`},
 		{[]string{"--device", "iwarp", "--faults", "loss=1%", "true"}, "", "--faults: loss=1% is not available over TCP, which repairs it: use corrupt, delay, jitter and cut, or tc-netem(8)"},
 		{[]string{"true"}, "VERBENA_FAULTS=cut=1%", "VERBENA_FAULTS: faults: cut=1% is available over TCP only: it resets a stream"},
 		{[]string{"--device", "iwarp,ethernet", "true"}, "", `--device "ethernet": neither a kind, of [roce iwarp trp ntb], nor a device; there are …`},

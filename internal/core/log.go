@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-2-Clause
+
+package core
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"verbena/ib"
+)
+
+// NewLog returns a log of the lines of a level and above, by name: debug, info or warn. With
+// an empty name it returns nil.
+func NewLog(w io.Writer, level string) (Log, error) {
+	if level == "" {
+		return nil, nil
+	}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, fmt.Errorf("%q: must be debug, info or warn", level)
+	}
+	return LogTo(slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))), nil
+}
+
+// Log writes the verbs of this process's devices. It is an interface so that the linker leaves its
+// code out of a program that has none.
+//
+// Work requests and completions are written with the queue pair locked: the handler of the log must
+// not call verbs.
+type Log interface {
+	// of returns the log of a device.
+	of(device string) Log
+	// call writes a call that made, changed or removed an object, or one that was refused.
+	call(verb string, err error, args ...any)
+	// sent writes a posted send work request, or why it was refused.
+	sent(q *QP, wr *SendWR, err error)
+	// received writes a posted receive work request, or why it was refused.
+	received(verb string, queue slog.Attr, wr *RecvWR, err error)
+	// completed writes a completion, whose queue pair is locked.
+	completed(c *Context, wc *ib.WC)
+	// raised writes an asynchronous event.
+	raised(e *AsyncEvent)
+}
+
+// LogTo returns a Log of a logger, nil for nil.
+func LogTo(l *slog.Logger) Log {
+	if l == nil {
+		return nil
+	}
+	return verbLog{l}
+}
+
+// logOf returns the log of a device, nil without one.
+func logOf(l Log, device string) Log {
+	if l == nil {
+		return nil
+	}
+	return l.of(device)
+}
+
+// logCall writes a call of the context or of an object of it.
+func (c *Context) logCall(verb string, err error, args ...any) {
+	if c.log != nil {
+		c.log.call(verb, err, args...)
+	}
+}
+
+// verbLog is a Log.
+type verbLog struct{ to *slog.Logger }
+
+func (l verbLog) of(device string) Log { return verbLog{l.to.With("device", device)} }
+
+func (l verbLog) wants(level slog.Level) bool { return l.to.Enabled(context.Background(), level) }
+
+func (l verbLog) call(verb string, err error, args ...any) {
+	if err != nil {
+		l.to.Warn(verb, "error", err)
+	} else {
+		l.to.Info(verb, args...)
+	}
+}
+
+func (l verbLog) sent(q *QP, wr *SendWR, err error) {
+	level := slog.LevelDebug
+	if err != nil {
+		level = slog.LevelWarn
+	}
+	if !l.wants(level) {
+		return
+	}
+	n := len(wr.Inline)
+	for i := range wr.SGList {
+		n += int(wr.SGList[i].Length)
+	}
+	attrs := []slog.Attr{slog.Any("qpn", text{q.QPN()}), slog.Uint64("wr_id", wr.ID),
+		slog.Any("opcode", text{wr.Opcode}), slog.Int("bytes", n)}
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	l.to.LogAttrs(context.Background(), level, "ibv_post_send", attrs...)
+}
+
+func (l verbLog) received(verb string, queue slog.Attr, wr *RecvWR, err error) {
+	level := slog.LevelDebug
+	if err != nil {
+		level = slog.LevelWarn
+	}
+	if !l.wants(level) {
+		return
+	}
+	n := 0
+	for i := range wr.SGList {
+		n += int(wr.SGList[i].Length)
+	}
+	attrs := []slog.Attr{queue, slog.Uint64("wr_id", wr.ID), slog.Int("bytes", n)}
+	if err != nil {
+		attrs = append(attrs, slog.Any("error", err))
+	}
+	l.to.LogAttrs(context.Background(), level, verb, attrs...)
+}
+
+func (l verbLog) completed(c *Context, wc *ib.WC) {
+	level := slog.LevelDebug
+	if wc.Status != ib.WCSuccess && wc.Status != ib.WCWRFlushErr {
+		level = slog.LevelWarn
+	}
+	if !l.wants(level) {
+		return
+	}
+	attrs := []slog.Attr{slog.Any("qpn", text{wc.QPN}), slog.Uint64("wr_id", wc.WRID),
+		slog.Any("status", text{wc.Status})}
+	switch {
+	case wc.Status == ib.WCSuccess:
+		attrs = append(attrs, slog.Any("opcode", text{wc.Opcode}),
+			slog.Int("bytes", int(wc.ByteLen)))
+	case level == slog.LevelWarn:
+		attrs = append(attrs, slog.Any("reason", text{wc.VendorErr}))
+		if q := c.NumberedQP(wc.QPN); q != nil && q.target == nil {
+			attrs = append(attrs, slog.Any("peer", text{q.conn.PeerLocked()}))
+		}
+	}
+	l.to.LogAttrs(context.Background(), level, "completion", attrs...)
+}
+
+func (l verbLog) raised(e *AsyncEvent) {
+	args := []any{"type", text{e.Type}}
+	if e.QP != nil {
+		args = append(args, "qpn", text{e.QP.QPN()})
+	}
+	l.to.Warn("asynchronous event", args...)
+}
+
+// text is a value that is logged by its name.
+type text struct{ fmt.Stringer }
+
+func (t text) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// LogValue returns the queue pair's number, type, state and peer.
+func (q *QP) LogValue() slog.Value {
+	a, r, _ := q.conn.Look()
+	v := []slog.Attr{slog.Any("qpn", text{q.QPN()}), slog.Any("type", text{q.init.Type}),
+		slog.Any("state", text{a.State})}
+	if r.Peer.IsValid() {
+		v = append(v, slog.Any("peer", text{r.Peer}))
+	}
+	if a.DestQPN != 0 {
+		v = append(v, slog.Any("peer_qpn", text{a.DestQPN}))
+	}
+	return slog.GroupValue(v...)
+}
+
+// LogValue returns the region's keys and place.
+func (m *MR) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("lkey", fmt.Sprintf("%#x", uint32(m.LKey()))),
+		slog.String("rkey", fmt.Sprintf("%#x", uint32(m.RKey()))),
+		slog.String("addr", fmt.Sprintf("%#x", m.Addr())), slog.Uint64("length", m.Length()))
+}
+
+// LogValue returns the address that the handle is for.
+func (a *AH) LogValue() slog.Value { return slog.StringValue(a.attr.GRH.DGID.String()) }
