@@ -12,7 +12,8 @@ import (
 // requestsCommand is one side of a load in Go.
 func requestsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "requests tcp|verbs server|client ADDR PORT VALUE CLIENTS DEPTH SECONDS",
+		Use: "requests tcp|verbs|rsocket|http|http-rsocket server|client ADDR PORT VALUE " +
+			"CLIENTS DEPTH SECONDS",
 		Short:  "Be a server that sleeps, or its clients",
 		Hidden: true,
 		Args:   cli.Args(8, 8, "how, which side, an address and five numbers"),

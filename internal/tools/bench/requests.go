@@ -22,7 +22,7 @@ import (
 // traffic is a load of the request/response programs: c/requests.h describes them. Go's
 // are in package requests.
 type traffic struct {
-	language string // C or Go
+	language string // C, Go, Go net or Go net/http
 	value    int    // bytes of an answer
 	clients  int    // connections
 	depth    int    // outstanding requests of each
@@ -56,7 +56,7 @@ func (x exchange) figures() []float64 {
 func (q traffic) group() group {
 	name := q.name()
 	faster := 1.0
-	if q.value >= 64<<10 {
+	if q.value >= 64<<10 && (q.language == "C" || q.language == "Go") {
 		faster = 1.5
 	}
 	over := func(verbs bool) func(context.Context, *run) ([]float64, error) {
@@ -209,14 +209,25 @@ func usageOfBoth(server, client *partner) (usage, usage, error) {
 	return s, c, errors.Join(err, e)
 }
 
+// inGo are the programs of package requests.
+var inGo = map[string]struct{ tcp, verbs string }{
+	"Go":          {"tcp", "verbs"},
+	"Go net":      {"tcp", "rsocket"},
+	"Go net/http": {"http", "http-rsocket"},
+}
+
 // program returns the first words of the command of a load.
 func (q traffic) program(ctx context.Context, r *run, verbs bool) ([]string, error) {
 	over := "tcp"
 	if verbs {
 		over = "verbs"
 	}
-	if q.language == "Go" {
-		return []string{r.self, "requests", over}, nil
+	if names, ok := inGo[q.language]; ok {
+		name := names.tcp
+		if verbs {
+			name = names.verbs
+		}
+		return []string{r.self, "requests", name}, nil
 	}
 	var libraries []string
 	if verbs {
@@ -296,6 +307,10 @@ var requestTopics = []topic{
 		slices.Concat(loads("C", sameHost, fullLoads), calls("C", sameHost, calledLoads))},
 	{"Servers in Go, same host",
 		slices.Concat(loads("Go", sameHost, someLoads), calls("Go", sameHost, calledLoads))},
+	{"Streams in Go, same host", slices.Concat(loads("Go net", sameHost, streamLoads),
+		loads("Go net/http", sameHost, httpLoads))},
+	{"Streams in Go, RoCEv2 over veth", slices.Concat(loads("Go net", vethRoCE, streamLoads),
+		loads("Go net/http", vethRoCE, httpLoads))},
 	{"Servers in C, RoCEv2 over veth",
 		slices.Concat(loads("C", vethRoCE, someLoads), calls("C", vethRoCE, calledLoads))},
 	{"Servers in C, iWARP over veth",
@@ -314,6 +329,9 @@ var (
 	}
 	someLoads = []load{{64, 1, 1}, {64, 20, 1}, {64, 200, 1}, {64, 1, 50}, {4 << 10, 20, 1},
 		{64 << 10, 1, 1}, {64 << 10, 20, 1}}
+	// with answers of 64 KiB and 1 MiB outstanding they are streams
+	streamLoads = []load{{64, 1, 1}, {64, 1000, 1}, {64 << 10, 1, 8}, {1 << 20, 1, 4}}
+	httpLoads   = []load{{64, 1, 1}, {64, 20, 1}, {64 << 10, 20, 1}}
 	calledLoads = []load{{64, 1, 1}, {64, 20, 1}, {64, 1, 50}, {64 << 10, 20, 1}}
 )
 

@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
+	"strings"
 	"time"
+
+	"verbena/rsocket"
 )
 
 const requestBytes = 64
@@ -23,7 +27,19 @@ type side struct {
 	length  time.Duration
 	in      *bufio.Reader
 	out     io.Writer
+	streams streams
 }
+
+// streams makes streams: package net, or package rsocket.
+type streams struct {
+	listen func(network, address string) (net.Listener, error)
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+var (
+	overTCP     = streams{net.Listen, (&net.Dialer{}).DialContext}
+	overRsocket = streams{rsocket.Listen, rsocket.DialContext}
+)
 
 // Run is the process that args describe: how, which side, address, port, value,
 // clients, depth, seconds.
@@ -41,12 +57,19 @@ func Run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 		return err
 	}
 	s := &side{addr: args[2] + ":" + args[3], value: numbers[0], clients: numbers[1],
-		depth: numbers[2], length: length, in: bufio.NewReader(in), out: out}
+		depth: numbers[2], length: length, in: bufio.NewReader(in), out: out, streams: overTCP}
+	if strings.HasSuffix(args[0], "rsocket") {
+		s.streams = overRsocket
+	}
 	switch args[0] + " " + args[1] {
-	case "tcp server":
-		return s.serveTCP()
-	case "tcp client":
-		return s.askTCP()
+	case "tcp server", "rsocket server":
+		return s.serveStreams()
+	case "tcp client", "rsocket client":
+		return s.askByStreams(ctx)
+	case "http server", "http-rsocket server":
+		return s.serveHTTP()
+	case "http client", "http-rsocket client":
+		return s.askHTTP(ctx)
 	case "verbs server":
 		return s.serveVerbs(ctx)
 	case "verbs client":

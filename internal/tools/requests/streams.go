@@ -3,6 +3,7 @@
 package requests
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -19,18 +20,16 @@ func turn(c net.Conn, size int, each func(whole int) error) error {
 	buf, part := make([]byte, chunkBytes), 0
 	for {
 		n, err := c.Read(buf)
+		part += n
+		if whole := part / size; err == nil && whole > 0 {
+			part %= size
+			err = each(whole)
+		}
 		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) { // the client left
 			return nil
 		}
 		if err != nil {
 			return err
-		}
-		part += n
-		if whole := part / size; whole > 0 {
-			part %= size
-			if err := each(whole); err != nil {
-				return err
-			}
 		}
 	}
 }
@@ -45,8 +44,8 @@ func repeat(c net.Conn, chunk []byte, size, count int) error {
 	return nil
 }
 
-func (s *side) serveTCP() error {
-	l, err := net.Listen("tcp", s.addr)
+func (s *side) serveStreams() error {
+	l, err := s.streams.listen("tcp", s.addr)
 	if err != nil {
 		return err
 	}
@@ -73,11 +72,11 @@ func (s *side) serveTCP() error {
 	return nil
 }
 
-func (s *side) askTCP() error {
+func (s *side) askByStreams(ctx context.Context) error {
 	var conns []net.Conn
 	start := time.Now()
 	for range s.clients {
-		c, err := net.Dial("tcp", s.addr)
+		c, err := s.streams.dial(ctx, "tcp", s.addr)
 		if err != nil {
 			return err
 		}
