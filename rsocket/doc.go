@@ -28,7 +28,7 @@
 //   - Write returns before the peer reads: up to 128 KiB are under way.
 //   - A Conn that is not closed stays, with its memory: there are no finalizers. A program that ends
 //     without closing calls rdmacm.Leave first, so that its peers are notified at once.
-//   - There are no urgent data, and no mappings: riomap of a C program fails.
+//   - There are no datagrams, no urgent data, and no mappings: riomap of a C program fails.
 //
 // # Concurrency and cost
 //
