@@ -118,3 +118,20 @@ func TestLostPacketsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// Hosts that sleep for up to 5 ms when a packet has come, and then handle all that have, lose
+// little. They acknowledge rarely, their round trips vary, and their bursts come together.
+func TestHostsThatNap(t *testing.T) {
+	for _, kind := range []Kind{Write, Send, Read} {
+		for _, nap := range []monotime.Duration{ms / 3, ms, 5 * ms} {
+			s := Scenario{Kind: kind, Rate: 1e8, MTU: ib.MTU1024, RTT: ms / 10, Nap: nap,
+				Loss: 50_000, Measured: 2 * monotime.Second}
+			r := Run(s)
+			t.Logf("%v, naps of %v: %.3g MB/s, %d lost, %d repeated", &s, nap, r.Goodput/1e6,
+				r.Lost(), r.Repeated)
+			if r.Goodput < 0.9*1e8/8*1024/(1024+rcHeaders) {
+				t.Errorf("%v, naps of %v: %.3g MB/s", &s, nap, r.Goodput/1e6)
+			}
+		}
+	}
+}

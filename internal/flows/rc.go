@@ -189,6 +189,10 @@ func (e *rcEnd) reap() {
 
 // pump sends the machine's output and sets its timer.
 func (e *rcEnd) pump() {
+	if e.w.reading {
+		e.w.pending = append(e.w.pending, e.pump)
+		return
+	}
 	now := e.w.Net.Now()
 	for b := e.w.burst; e.machine.PollOutput(now, b); b.Reset() {
 		b.Seal()

@@ -52,6 +52,8 @@ type Scenario struct {
 
 	Congestion congestion.Algorithm
 
+	Nap monotime.Duration // of hosts: see World
+
 	GoBackN bool // responders go back N, as foreign ones do: they keep no request after a gap
 
 	Warm, Measured monotime.Duration
@@ -117,6 +119,7 @@ func (s *Scenario) link() *simnet.Link {
 func Run(s Scenario) Result {
 	s.Fill()
 	w := NewWorld(s.Seed)
+	w.Nap = s.Nap
 	there, back := s.link(), s.link()
 	data := there
 	if s.Kind == Read {

@@ -87,6 +87,10 @@ func (e *trpEnd) deliver(d *simnet.Datagram) {
 
 // pump does all that follows an event.
 func (e *trpEnd) pump() {
+	if e.w.reading {
+		e.w.pending = append(e.w.pending, e.pump)
+		return
+	}
 	now := e.w.Net.Now()
 	for {
 		ev, ok := e.conn.PollEvent()

@@ -20,6 +20,12 @@ type World struct {
 	Net   *simnet.Net
 	Flows []*Flow
 
+	// Nap is for how long a host sleeps when a datagram has come, as a process may that gets no
+	// processor. 0 is that it never sleeps.
+	Nap monotime.Duration
+
+	reading  bool     // a host reads what came during its nap
+	pending  []func() // pumps that wait until it has
 	hosts    map[netip.Addr]*host
 	memory   []byte // that all flows register: nobody looks at their bytes
 	burst    *roce.Burst
@@ -184,6 +190,7 @@ type host struct {
 	queuePairs []*rcEnd
 	ports      map[uint16]func(*simnet.Datagram)
 	nextPort   uint16
+	arrived    []simnet.Datagram // during a nap
 }
 
 func (w *World) host(addr netip.Addr) *host {
@@ -192,9 +199,36 @@ func (w *World) host(addr netip.Addr) *host {
 		h = &host{ports: map[uint16]func(*simnet.Datagram){}, nextPort: 7174}
 		h.ports[wire.Port] = h.packet
 		w.hosts[addr] = h
-		w.Net.Attach(addr, func(d *simnet.Datagram) { h.ports[d.DstPort](d) })
+		w.Net.Attach(addr, func(d *simnet.Datagram) { h.arrive(w, d) })
 	}
 	return h
+}
+
+// arrive takes a datagram, now or at the end of a nap.
+func (h *host) arrive(w *World, d *simnet.Datagram) {
+	if w.Nap == 0 {
+		h.ports[d.DstPort](d)
+		return
+	}
+	h.arrived = append(h.arrived, *d)
+	if len(h.arrived) == 1 {
+		w.Net.At(w.Net.Now().Add(w.Nap), func() { h.wake(w) })
+	}
+}
+
+// wake handles all datagrams that have arrived during a nap. Then the machines send.
+func (h *host) wake(w *World) {
+	arrived := h.arrived
+	h.arrived, w.reading = nil, true
+	for i := range arrived {
+		h.ports[arrived[i].DstPort](&arrived[i])
+	}
+	w.reading = false
+	pending := w.pending
+	w.pending = nil
+	for _, pump := range pending {
+		pump()
+	}
 }
 
 // listen gives a port to f.
