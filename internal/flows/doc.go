@@ -5,8 +5,8 @@
 // and any flows between its hosts. A Scenario is flows between pairs of hosts that share one link
 // each way. A scenario and a seed give the same Result to the last byte.
 //
-// Hosts take no time, unless they nap: a machine's output enters the buffer of the link at once, and
-// each arrival is handled at once.
+// Hosts take no time, unless they nap: a machine's output enters the buffer of the link at once,
+// and each arrival is handled at once.
 //
 // testdata/goodput.txt has the goodput by kind of flow, rate, path MTU, loss and round
 // trip. Each cell is one scenario. The test plays some of the cells and compares. To play
