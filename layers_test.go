@@ -43,6 +43,7 @@ var layers = []struct {
 	{"XDP programs", []string{"internal/sys/xdp"}},
 	{"policy of polling and waking", []string{"internal/engine/policy"}},
 	{"engine and device", []string{"internal/engine", "internal/device"}},
+	{"answers about devices", []string{"internal/rdmanl"}},
 	{"same-host rings", []string{"internal/transport/shm"}},
 	{"transports", []string{"internal/transport/*"}},
 	{"table of transports", []string{"internal/transport"}},

@@ -156,3 +156,70 @@ func lookAt(t *testing.T, n ib.QPN) stats.QueuePair {
 	t.Fatalf("queue pair %v is not shown", n)
 	return stats.QueuePair{}
 }
+
+// The objects of a connection are seen, and no longer after its end.
+func TestObjectsAreSeen(t *testing.T) {
+	host := openAlone(t, verbs.WithFaults(""))
+	defer host.Close()
+	client, server := connect(t, rdmacm.RoCE, "127.0.0.1")
+	mr, err := client.RegMR(make([]byte, 5000), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, device := lookAtDevice(t, host.Info().Name)
+	var pd stats.PD
+	var region stats.MR
+	for _, m := range device.MRs {
+		if m.Length == uint64(len(mr.Bytes())) {
+			region = m
+		}
+	}
+	for _, p := range device.PDs {
+		if p.PDN == region.PDN && p.Context == region.Context {
+			pd = p
+		}
+	}
+	if pd.Users != 2 || device.Regions != len(device.MRs) { // the queue pair, and the region
+		t.Errorf("%+v, %+v", region, device.PDs)
+	}
+	if n := len(device.CQs); n < 2 || device.CQs[n-1].Users == 0 || device.CQs[n-1].Depth == 0 {
+		t.Errorf("%+v", device.CQs)
+	}
+	established := 0
+	for _, id := range s.Identifiers {
+		if id.State == "established" && id.Device == device.Name && id.PortSpace == "TCP" && (id.QPN == uint32(client.QP().QPN()) || id.QPN == uint32(server.QP().QPN())) {
+			established++
+		}
+	}
+	if established != 2 {
+		t.Errorf("identifiers %+v", s.Identifiers)
+	}
+	for _, conn := range []*rdmacm.Conn{client, server} {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	rig.Until(t, "nothing but the host is seen", func() bool {
+		s, device = lookAtDevice(t, host.Info().Name)
+		return len(s.Identifiers)+len(device.CQs)+len(device.PDs)+len(device.MRs) == 0
+	})
+}
+
+// lookAtDevice asks this process, as another would, for a device.
+func lookAtDevice(t *testing.T, name string) (stats.Snapshot, stats.Device) {
+	t.Helper()
+	dir, _ := rundir.Dir()
+	all, err := stats.Collect(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range all {
+		for _, d := range s.Devices {
+			if s.PID == os.Getpid() && d.Name == name {
+				return s, d
+			}
+		}
+	}
+	t.Fatalf("device %s is not shown", name)
+	return stats.Snapshot{}, stats.Device{}
+}

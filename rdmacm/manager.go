@@ -94,6 +94,7 @@ func acquireManager() (*manager, error) {
 	m.start()
 	serving.Store(m)
 	theManager, endTally = m, (*core.Context)(c).Engine().CountCM(counterNames(), m.counts)
+	(*core.Context)(c).ShowIdentifiers(m.identifiers)
 	return m, nil
 }
 

@@ -154,6 +154,13 @@ __attribute__((constructor)) static void at_start(int argc, char **argv)
 	say(c.path);
 }
 
+int another_is_loaded(void)
+{
+	struct copy c;
+
+	return another(&c);
+}
+
 void look_for_another(void)
 {
 	int before = errno;

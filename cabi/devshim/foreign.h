@@ -6,4 +6,7 @@
 /* Reports once per process that another libibverbs is loaded, if one is. Keeps errno. */
 void look_for_another(void);
 
+/* Returns whether another libibverbs is loaded. */
+int another_is_loaded(void);
+
 #endif

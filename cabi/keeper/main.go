@@ -5,12 +5,14 @@
 //
 //	keeper    holds UDP port 4791 for the programs that meet in a directory, as `verbena keeper` does
 //	counters  writes the counters of ports into the files of `verbena run`
+//	netlink   answers NETLINK_RDMA from its standard input, a socket
 package main
 
 import (
 	"fmt"
 	"os"
 
+	"verbena/internal/rdmanl"
 	"verbena/internal/stats"
 	"verbena/internal/sys/portshare"
 	"verbena/internal/sys/xdp"
@@ -25,6 +27,8 @@ func main() {
 		err = roce.Keep(a[2], xdp.Attach)
 	case len(a) == 2 && a[0] == stats.FillCommand:
 		err = stats.FillFiles(a[1])
+	case len(a) == 2 && a[0] == rdmanl.ServeCommand:
+		err = rdmanl.Serve(0, a[1])
 	default:
 		fmt.Fprintln(os.Stderr, "verbena-keeper is started by Verbena's libraries")
 		os.Exit(2)

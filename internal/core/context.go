@@ -24,6 +24,7 @@ type Context struct {
 	host     *host
 	eng      *engine.Engine
 	back     backing
+	number   uint32 // of the process
 	keys     *mem.Table
 	pds      *atomic.Uint32 // last PD number given out
 	events   *eventQueue
@@ -40,7 +41,9 @@ type Context struct {
 	leavers  map[leaver]struct{}
 	channels map[*CompChannel]struct{}
 	buffers  map[*Buffer]struct{} // of the backing's memory
-	domains  map[mem.PD]bool      // not deallocated
+	domains  map[mem.PD]*PD       // not deallocated
+	cqs      map[*CQ]struct{}
+	srqs     map[*SRQ]struct{}
 }
 
 // Open opens a device by name, or with an empty name the first of RoCEv2 whose port is active. opts
@@ -63,8 +66,12 @@ func Open(name string, opts *Options) (*Context, error) {
 	c := &Context{info: info, host: h, eng: h.engine, counters: counters, back: back, log: log,
 		events: newEventQueue(log), qps: map[*QP]struct{}{}, leavers: map[leaver]struct{}{},
 		channels: map[*CompChannel]struct{}{}, buffers: map[*Buffer]struct{}{},
-		domains: map[mem.PD]bool{}}
+		domains: map[mem.PD]*PD{}, cqs: map[*CQ]struct{}{}, srqs: map[*SRQ]struct{}{},
+		number: h.numbers.Add(1)}
 	c.keys, c.pds = back.tables()
+	h.mu.Lock()
+	h.contexts[c] = struct{}{}
+	h.mu.Unlock()
 	c.logCall("ibv_open_device", nil)
 	return c, nil
 }
@@ -89,6 +96,9 @@ func (c *Context) Close() error {
 	}
 	c.unwatchPort()
 	c.events.close()
+	c.host.mu.Lock()
+	delete(c.host.contexts, c)
+	c.host.mu.Unlock()
 	err := errors.Join(c.back.close(c), c.host.release())
 	c.logCall("ibv_close_device", err)
 	return err

@@ -20,6 +20,7 @@ import (
 // CQ is a completion queue: ibv_cq.
 type CQ struct {
 	ctx      *Context
+	number   uint32 // immutable: of the process
 	ring     *queue.CQ
 	lane     atomic.Pointer[engine.Lane]
 	channel  *CompChannel // immutable: the application's; nil for Wait, and in C
@@ -52,7 +53,16 @@ func (c *Context) CreateCQ(depth int, channel *CompChannel) (q *CQ, err error) {
 		}
 	}
 	q.ring.OnEvent = func() { c.eng.Woken(); q.events().put(q) }
+	q.enter()
 	return q, nil
+}
+
+// enter numbers the queue and adds it to those of its context.
+func (q *CQ) enter() {
+	q.number = q.ctx.host.numbers.Add(1)
+	q.ctx.mu.Lock()
+	q.ctx.cqs[q] = struct{}{}
+	q.ctx.mu.Unlock()
 }
 
 // events returns the channel that an armed queue tells of completions.
@@ -99,6 +109,7 @@ func (c *Context) CreateCQIn(r *queue.Ring, slots []ib.WC, times []ib.WCTime, de
 	}
 	q = &CQ{ctx: c, ring: ring, notifies: notify != nil}
 	q.lane.Store(c.eng.NewLane())
+	q.enter()
 	return q, nil
 }
 
@@ -295,6 +306,9 @@ func (q *CQ) Destroy() (err error) {
 	if err := retire(&q.users, "CQ"); err != nil {
 		return err
 	}
+	q.ctx.mu.Lock()
+	delete(q.ctx.cqs, q)
+	q.ctx.mu.Unlock()
 	q.ctx.events.forget(func(e *AsyncEvent) bool { return e.CQ == q })
 	q.ring.Disarm()
 	if q.channel != nil {

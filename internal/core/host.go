@@ -40,7 +40,12 @@ type host struct {
 	mu      sync.Mutex
 	devices []openDevice // guarded by mu: all that were opened
 	// guarded by mu, and changed under hostMu too: those open, by device
-	links map[string]*ntbLink
+	links    map[string]*ntbLink
+	contexts map[*Context]struct{} // guarded by mu: those open
+
+	numbers atomic.Uint32 // given to contexts and to queues without another number
+	// identifiers returns those of the connection manager; nil without one
+	identifiers atomic.Pointer[func() []stats.Identifier]
 }
 
 // openDevice is a device and the counts of its queue pairs.
@@ -70,7 +75,7 @@ func acquireHost(k device.Kind, opts *Options) (*host, error) {
 		theHost.refs++
 		return theHost, nil
 	}
-	h := &host{refs: 1, links: map[string]*ntbLink{}}
+	h := &host{refs: 1, links: map[string]*ntbLink{}, contexts: map[*Context]struct{}{}}
 	if err := h.start(k, opts); err != nil {
 		return nil, err
 	}
@@ -154,6 +159,10 @@ func (h *host) snapshot() stats.Snapshot {
 		Version: version.String(), Time: time.Now(), Devices: h.counted()}
 	for i := range s.Devices {
 		s.Devices[i].QueuePairs = h.queuePairs(s.Devices[i].Name)
+		h.objects(&s.Devices[i])
+	}
+	if list := h.identifiers.Load(); list != nil {
+		s.Identifiers = (*list)()
 	}
 	return s
 }
@@ -200,8 +209,9 @@ func (h *host) queuePairs(device string) []stats.QueuePair {
 func (q *QP) look() stats.QueuePair {
 	a, r, counts := q.conn.Look()
 	s := stats.QueuePair{QPN: uint32(q.QPN()), Type: q.init.Type.String(), State: a.State.String(),
-		Via: string(r.Via), Local: r.Local, Peer: r.Peer, PeerQPN: uint32(a.DestQPN),
-		SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Path: r.Path, Counters: []stats.Counter{}}
+		PDN: q.domain(), Via: string(r.Via), Local: r.Local, Peer: r.Peer,
+		PeerQPN: uint32(a.DestQPN), SQPSN: uint32(a.SQPSN), RQPSN: uint32(a.RQPSN), Path: r.Path,
+		Counters: []stats.Counter{}}
 	if a.PathMTU != 0 {
 		s.PathMTU = a.PathMTU.Bytes()
 	}
@@ -218,6 +228,14 @@ func (q *QP) look() stats.QueuePair {
 		s.Recvs = q.init.Outside.Len()
 	}
 	return s
+}
+
+// domain returns the number of the queue pair's PD, 0 if it has none.
+func (q *QP) domain() uint32 {
+	if q.pd == nil {
+		return 0
+	}
+	return uint32(q.pd.num)
 }
 
 func (h *host) release() error {

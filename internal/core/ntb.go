@@ -73,7 +73,11 @@ func (l *ntbLink) handle() any { return l.Device }
 // close takes the context out of the tables and the window, and closes the link after the last
 // context.
 func (l *ntbLink) close(c *Context) error {
-	l.keys.Purge(c.domains)
+	domains := map[mem.PD]bool{}
+	for n := range c.domains {
+		domains[n] = true
+	}
+	l.keys.Purge(domains)
 	c.freeBuffers()
 	hostMu.Lock()
 	defer hostMu.Unlock()

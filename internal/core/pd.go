@@ -27,7 +27,7 @@ func (c *Context) AllocPD() (p *PD, err error) {
 	if err := c.alive(); err != nil {
 		return nil, err
 	}
-	c.domains[p.num] = true
+	c.domains[p.num] = p
 	return p, nil
 }
 
@@ -56,6 +56,9 @@ func retire(users *atomic.Int32, what string) error {
 	}
 	return invalid(what, "was destroyed before")
 }
+
+// users returns how many users an object has, none once it is destroyed.
+func users(n *atomic.Int32) int { return int(max(0, n.Load())) }
 
 // use counts another user of an object, unless it is destroyed.
 func use(users *atomic.Int32, what string) error {

@@ -17,13 +17,15 @@ import (
 
 // SRQ is a shared receive queue: receives that several queue pairs take from.
 type SRQ struct {
-	pd    *PD
-	ring  *queue.SRQ
-	attr  ib.SRQAttr
-	xrcd  *XRCD        // nil unless XRC, and so the two below
-	cq    *CQ          // where its receives complete
-	num   ib.SRQN      // by which peers name it
-	users atomic.Int32 // queue pairs; -1 once destroyed
+	pd   *PD
+	ring *queue.SRQ
+	attr ib.SRQAttr
+	xrcd *XRCD   // nil unless XRC, and so the two below
+	cq   *CQ     // where its receives complete
+	num  ib.SRQN // by which peers name it
+
+	number uint32       // immutable: of the process
+	users  atomic.Int32 // queue pairs; -1 once destroyed
 
 	modifyMu sync.Mutex // one Modify at a time
 }
@@ -52,6 +54,10 @@ func (p *PD) CreateSRQ(attr ib.SRQAttr, outside *queue.OutsideRecvQueue) (s *SRQ
 	} else {
 		s.ring = queue.NewSRQ(int(attr.MaxWR), int(attr.MaxSGE), onLimit)
 	}
+	s.number = p.ctx.host.numbers.Add(1)
+	p.ctx.mu.Lock()
+	p.ctx.srqs[s] = struct{}{}
+	p.ctx.mu.Unlock()
 	return s, nil
 }
 
@@ -70,6 +76,7 @@ func (p *PD) CreateXRCSRQ(attr ib.SRQAttr, xrcd *XRCD, cq *CQ,
 		return nil, err
 	}
 	if err := s.makeXRC(xrcd, cq); err != nil {
+		p.ctx.forgetSRQ(s)
 		p.users.Add(-1)
 		return nil, err
 	}
@@ -200,7 +207,15 @@ func (s *SRQ) Destroy() (err error) {
 		s.leave()
 	}
 	s.ring.Leave()
+	s.pd.ctx.forgetSRQ(s)
 	s.pd.ctx.events.forget(func(e *AsyncEvent) bool { return e.SRQ == s })
 	s.pd.users.Add(-1)
 	return nil
+}
+
+// forgetSRQ removes a queue from those of the context.
+func (c *Context) forgetSRQ(s *SRQ) {
+	c.mu.Lock()
+	delete(c.srqs, s)
+	c.mu.Unlock()
 }

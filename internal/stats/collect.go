@@ -40,6 +40,11 @@ func Collect(ctx context.Context, dir string) ([]Snapshot, error) {
 	return collect(ctx, dir, "")
 }
 
+// CollectIn is Collect for the processes of a network namespace.
+func CollectIn(ctx context.Context, dir, namespace string) ([]Snapshot, error) {
+	return collect(ctx, dir, namespace+"-")
+}
+
 // collect asks every process whose socket in dir begins with prefix, several at once: those that
 // are stopped delay no others. After ctx's end it returns the snapshots that came in time, and an
 // error.

@@ -114,26 +114,41 @@ func PortCounterFiles() (names []string) {
 	return names
 }
 
-// FillFiles writes the counts of now into the counter files that a root has. Readers see a file
-// as it was or as it is.
-func FillFiles(root string) error {
+// ParseRoot returns the directory of the processes that a root belongs to, and their network
+// namespace.
+func ParseRoot(root string) (dir, namespace string, err error) {
 	dir, name := filepath.Split(root)
 	rest, ok := strings.CutPrefix(name, rootPrefix)
 	namespace, _, ok2 := strings.Cut(rest, "-")
 	if !ok || !ok2 {
-		return fmt.Errorf("stats: %s is not a root of verbena run", root)
+		return "", "", fmt.Errorf("stats: %s is not a root of verbena run", root)
 	}
-	class := filepath.Join(root, classDir)
-	list, err := os.ReadDir(class)
+	return filepath.Clean(dir), namespace, nil
+}
+
+// Devices returns the names of the devices of a root.
+func Devices(root string) (names []string, err error) {
+	list, err := os.ReadDir(filepath.Join(root, classDir))
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// FillFiles writes the counts of now into the counter files that a root has. Readers see a file
+// as it was or as it is.
+func FillFiles(root string) error {
+	dir, namespace, err := ParseRoot(root)
 	if err != nil {
 		return err
 	}
-	var devices []string
-	for _, e := range list {
-		devices = append(devices, e.Name())
+	devices, err := Devices(root)
+	if err != nil {
+		return err
 	}
+	class := filepath.Join(root, classDir)
 	var errs []error
-	for device, counts := range Ports(filepath.Clean(dir), namespace, devices) {
+	for device, counts := range Ports(dir, namespace, devices) {
 		errs = append(errs, fill(filepath.Join(class, device, HWFiles), func(name string) uint64 {
 			return HWCounter(name, counts)
 		}), fill(filepath.Join(class, device, PortFiles), func(name string) uint64 {
@@ -146,8 +161,27 @@ func FillFiles(root string) error {
 	return errors.Join(errs...)
 }
 
+// HWCounters returns the counters that a root has in HWFiles of a device, with the values of now.
+func HWCounters(root, device string) (list []Counter) {
+	dir, namespace, err := ParseRoot(root)
+	files, readErr := os.ReadDir(filepath.Join(root, classDir, device, HWFiles))
+	if err != nil || readErr != nil {
+		return nil
+	}
+	counts := Ports(dir, namespace, []string{device})[device]
+	for _, f := range files {
+		if name := f.Name(); counter(name) {
+			list = append(list, Counter{name, HWCounter(name, counts)})
+		}
+	}
+	return list
+}
+
 // Lifespan is the file that says how old values may be, in milliseconds. It is no counter.
 const Lifespan = "lifespan"
+
+// counter reports whether a file is one of a counter, and not a new one that is being written.
+func counter(name string) bool { return name != Lifespan && !strings.Contains(name, ".") }
 
 // fill writes the values of the files that a directory has. One without the directory has none.
 func fill(dir string, value func(name string) uint64) error {
@@ -157,7 +191,7 @@ func fill(dir string, value func(name string) uint64) error {
 	}
 	var errs []error
 	for _, e := range list {
-		if name := e.Name(); name != Lifespan && !strings.Contains(name, ".") {
+		if name := e.Name(); counter(name) {
 			errs = append(errs, replace(filepath.Join(dir, name), value(name)))
 		}
 	}

@@ -27,6 +27,59 @@ type Device struct {
 	Counters []Counter `json:"counters"`
 	// QueuePairs are those that the device has now, by their number.
 	QueuePairs []QueuePair `json:"queue_pairs"`
+	// Contexts are the numbers by which the objects below name theirs.
+	Contexts []uint32 `json:"contexts,omitempty"`
+	PDs      []PD     `json:"protection_domains,omitempty"`
+	CQs      []CQ     `json:"completion_queues,omitempty"`
+	SRQs     []SRQ    `json:"shared_receive_queues,omitempty"`
+	MRs      []MR     `json:"memory_regions,omitempty"` // the first MostRegions
+	Regions  int      `json:"memory_region_count,omitempty"`
+}
+
+// MostRegions bounds the memory regions of a context in a Snapshot.
+const MostRegions = 4096
+
+// PD is a protection domain. Its number, as those of all objects, is of its process.
+type PD struct {
+	PDN     uint32 `json:"pdn"`
+	Context uint32 `json:"context"`
+	Users   int    `json:"users"` // the objects in it
+}
+
+// CQ is a completion queue.
+type CQ struct {
+	CQN     uint32 `json:"cqn"`
+	Context uint32 `json:"context"`
+	Depth   int    `json:"depth"`
+	Users   int    `json:"users"` // the queue pairs that complete to it
+}
+
+// SRQ is a shared receive queue.
+type SRQ struct {
+	SRQN    uint32 `json:"srqn"`
+	Context uint32 `json:"context"`
+	PDN     uint32 `json:"pdn"`
+	XRC     bool   `json:"xrc,omitempty"`
+	Recvs   int    `json:"recvs_posted"`
+	Users   int    `json:"users"` // the queue pairs that take from it
+}
+
+// MR is a memory region, without its keys: those are secrets of the application.
+type MR struct {
+	MRN     uint32 `json:"mrn"`
+	Context uint32 `json:"context"`
+	PDN     uint32 `json:"pdn"`
+	Length  uint64 `json:"length_bytes"`
+}
+
+// Identifier is a connection manager's: a listener or an end of a connection.
+type Identifier struct {
+	Device    string         `json:"device,omitempty"` // empty for all
+	PortSpace string         `json:"port_space"`
+	State     string         `json:"state"`
+	QPN       uint32         `json:"qpn,omitempty"`
+	Local     netip.AddrPort `json:"local,omitzero"`
+	Peer      netip.AddrPort `json:"peer,omitzero"`
 }
 
 // QueuePair is one queue pair of a device.
@@ -40,6 +93,7 @@ type QueuePair struct {
 	Local   netip.AddrPort `json:"local,omitzero"`
 	Peer    netip.AddrPort `json:"peer,omitzero"`
 	PeerQPN uint32         `json:"peer_qpn,omitempty"`
+	PDN     uint32         `json:"pdn,omitempty"`
 	PathMTU int            `json:"path_mtu_bytes,omitempty"`
 	SQPSN   uint32         `json:"sq_psn"` // of the next request to be sent
 	RQPSN   uint32         `json:"rq_psn"` // of the next request expected
@@ -58,4 +112,6 @@ type Snapshot struct {
 	Version string    `json:"version"` // of Verbena's libraries in it
 	Time    time.Time `json:"time"`    // when the counters were read
 	Devices []Device  `json:"devices"`
+
+	Identifiers []Identifier `json:"identifiers,omitempty"`
 }
