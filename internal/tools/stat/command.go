@@ -28,6 +28,7 @@ type options struct {
 	watch  bool
 	zeros  bool
 	qps    bool
+	more   bool
 	dir    string
 }
 
@@ -50,6 +51,7 @@ the system. Nothing is measured in shared memory or over NTB: n/a.`,
 		Example: `  verbena stat
   verbena stat -d roce_lo --watch
   verbena stat --qps --peer 10.0.0.2
+  verbena stat --qps --objects --pid 1234
   verbena stat --json | jq .devices[].queue_pairs[].path`,
 		Args: cli.Args(0, 0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,6 +65,8 @@ the system. Nothing is measured in shared memory or over NTB: n/a.`,
 	fs.IntVarP(&o.filter.pid, "pid", "p", 0, "only process `PID`")
 	fs.StringVar(&o.peer, "peer", "", "only queue pairs whose peer has address `ADDR`")
 	fs.BoolVarP(&o.qps, "qps", "q", false, "show queue pairs without the device's counters")
+	fs.BoolVarP(&o.more, "objects", "o", false,
+		"show completion queues, memory, listeners and other objects as well")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON for each process")
 	fs.BoolVarP(&o.watch, "watch", "w", false, "show them again every second, until interrupted")
 	fs.BoolVarP(&o.zeros, "all", "a", false, "show counters that are 0 as well")

@@ -39,6 +39,9 @@ func (o *options) printTables(w io.Writer, all []stats.Snapshot, before *rates) 
 			if o.qps && len(d.QueuePairs) == 0 {
 				fmt.Fprintln(w, " (no queue pairs)")
 			}
+			if o.more {
+				printObjects(w, s, d)
+			}
 			if !o.qps {
 				printCounters(w, s, d, o.zeros, before)
 			}

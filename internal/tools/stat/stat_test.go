@@ -192,3 +192,29 @@ func TestRunAsksTheProcessesThereAre(t *testing.T) {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 }
+
+func TestObjectsAreShown(t *testing.T) {
+	addr := func(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+	all := []stats.Snapshot{{PID: 7, Command: "app", Identifiers: []stats.Identifier{
+		{PortSpace: "TCP", State: "listening", Local: addr("0.0.0.0:7174")}, {Device: "roce_eth0", PortSpace: "TCP", State: "established", Local: addr("10.0.0.1:7174"), Peer: addr("10.0.0.2:5"), QPN: 0x12ab},
+		{Device: "other", PortSpace: "IB", State: "bound"},
+	}, Devices: []stats.Device{
+		{Name: "roce_eth0", PDs: []stats.PD{{PDN: 1, Context: 2, Users: 3}}, CQs: []stats.CQ{{CQN: 4, Context: 2, Depth: 64, Users: 2}},
+			SRQs: []stats.SRQ{{SRQN: 5, Context: 2, Recvs: 9, Users: 1}}, MRs: []stats.MR{{PDN: 1, Context: 2, Length: 4000}, {PDN: 1, Context: 2, Length: 8000}, {PDN: 1, Context: 9}}, Regions: 3},
+	}}}
+	got := strings.Split(tables(options{qps: true, more: true}, all, &rates{}), "\n")
+	for _, want := range []string{
+		"protection domain 1 2 3 2 memory regions, 12.0 kB", "completion queue 4 2 2 depth 64", "shared receive queue 5 2 1 9 receives posted",
+		"identifier - - - TCP listening 0.0.0.0:7174", "identifier - - - TCP established 10.0.0.1:7174 to 10.0.0.2:5, queue pair 0x0012ab",
+	} {
+		if !slices.ContainsFunc(got, func(line string) bool { return strings.Join(strings.Fields(line), " ") == want }) {
+			t.Errorf("no line %q in\n%s", want, strings.Join(got, "\n"))
+		}
+	}
+	if text := strings.Join(got, "\n"); strings.Contains(text, "bound") {
+		t.Errorf("an identifier of another device is shown:\n%s", text)
+	}
+	if text := tables(options{more: true}, snapshots()[1:], &rates{}); !strings.Contains(text, "(no objects)") {
+		t.Errorf("%s", text)
+	}
+}
