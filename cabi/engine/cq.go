@@ -94,6 +94,24 @@ func (o *cqObject) arm(solicitedOnly C.int, how C.enum_vb_arm) error {
 	return err
 }
 
+//export vb_nap_begin
+func vb_nap_begin(cq C.vb_handle, bell, sockets *C.int) C.int {
+	o := cqs.get(handle(cq))
+	if o == nil || !o.ctx.engine.BeginWait() {
+		return 0
+	}
+	b, n := o.ctx.engine.ArrivalFDs()
+	*bell, *sockets = C.int(b), C.int(n)
+	return 1
+}
+
+//export vb_nap_end
+func vb_nap_end(cq C.vb_handle) {
+	if o := cqs.get(handle(cq)); o != nil {
+		o.ctx.engine.EndNap()
+	}
+}
+
 //export vb_cq_sleep
 func vb_cq_sleep(cq C.vb_handle, most C.int) C.int {
 	if o := cqs.get(handle(cq)); o != nil && o.event != nil && o.sleep(int(most)) {

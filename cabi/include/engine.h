@@ -347,6 +347,13 @@ struct vb_engine {
 	 * that find nothing; the call counts as that many polls.
 	 */
 	void (*progress)(vb_handle cq, unsigned polls);
+	/*
+	 * Announces that a thread that polls is about to wait for arrivals, for a moment. It returns 0
+	 * if something has come already. Otherwise one of the descriptors becomes readable with an
+	 * arrival, and nap_end ends the wait.
+	 */
+	int (*nap_begin)(vb_handle cq, int *bell, int *sockets);
+	void (*nap_end)(vb_handle cq);
 	/* Moves the ring's completions to slots (mask + 1 of them) and changes the ring. */
 	int (*cq_resize)(vb_handle cq, int depth, struct vb_wc *slots,
 			 uint64_t mask); /* ibv_resize_cq */

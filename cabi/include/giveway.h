@@ -10,7 +10,8 @@
  *	  │ ▲
  *	  ▼ │   a yield takes a time slice; the naps are over
  *	NAPS    a thread that computes has the core, and a yield costs a slice of it.
- *	        A thread that wakes up gets the core at once, so this one sleeps.
+ *	        A thread that wakes up gets the core at once, so this one sleeps. An
+ *	        arrival may end a nap.
  *
  * Several threads may poll one queue: the fields are atomic, and where threads overwrite each other
  * only a hint is lost.
@@ -43,6 +44,8 @@ enum {
 	VB_FIRST_NAPS = 64,
 	/* the naps double up to this number: lost slices are a hundredth of the time */
 	VB_LAST_NAPS = 4096,
+	/* naps that an arrival ended and that count as one: each takes a sixteenth of the time */
+	VB_WOKEN_NAPS = 16,
 	/*
 	 * Two threads that poll for each other on one core, and yield to each other, stay
 	 * there for long where another core is idle: to the scheduler neither has waited
@@ -56,6 +59,7 @@ struct vb_giveway {
 	atomic_bool shared;
 	atomic_uint taken, untaken; /* yields in a row */
 	atomic_uint naps; /* to come */
+	atomic_uint woken; /* naps that an arrival ended */
 	atomic_uint term; /* the naps after the last yield that took a slice; 0: the last did not */
 	_Atomic uint64_t napped; /* when, to get another core */
 };
@@ -77,6 +81,14 @@ static inline enum vb_way vb_giveway_next(struct vb_giveway *g, unsigned empty)
 		return VB_YIELD;
 	VB_SET(g->naps, naps - 1);
 	return VB_NAP;
+}
+
+/* Notes that an arrival ended a nap. */
+static inline void vb_giveway_woken(struct vb_giveway *g)
+{
+	VB_SET(g->woken, VB_GET(g->woken) + 1);
+	if (VB_GET(g->woken) % VB_WOKEN_NAPS)
+		VB_SET(g->naps, VB_GET(g->naps) + 1);
 }
 
 /* Notes a yield that took so long and ended now. */

@@ -2,10 +2,12 @@
 /*
  * Polling: ibv_poll_cq(3). A poll that finds completions never leaves this file.
  */
+#define _GNU_SOURCE
 #include "cq.h"
 #include "wc.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <time.h>
 
@@ -64,17 +66,41 @@ uint64_t vb_yield(struct vb_giveway *g)
 	return after - before;
 }
 
-/* Gives the core to others where that helps. Returns for how many polls the next one stands. */
-static unsigned give_way(struct vb_giveway *g, unsigned empty)
+/*
+ * Sleeps for a moment. After a yield that took a slice an arrival ends that: the peer may be about
+ * to run on this core. Other naps are in a crowd, each of whose rings would ring. Returns for how
+ * many polls the next one stands.
+ */
+static unsigned nap(struct vb_cq *cq)
 {
 	static const struct timespec moment = {.tv_nsec = 1};
+	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
+	int n = 1;
+
+	if (!atomic_load_explicit(&cq->giveway.term, memory_order_relaxed)) {
+		nanosleep(&moment, NULL);
+		return NAP_POLLS;
+	}
+	if (cq->engine->nap_begin(cq->handle, &fds[0].fd, &fds[1].fd)) {
+		n = ppoll(fds, 2, &moment, NULL);
+		cq->engine->nap_end(cq->handle);
+	}
+	if (n <= 0)
+		return NAP_POLLS;
+	vb_giveway_woken(&cq->giveway);
+	return fds[1].revents ? NAP_POLLS : 1;
+}
+
+/* Gives the core to others where that helps. Returns for how many polls the next one stands. */
+static unsigned give_way(struct vb_cq *cq, unsigned empty)
+{
+	struct vb_giveway *g = &cq->giveway;
 
 	switch (vb_giveway_next(g, empty)) {
 	case VB_YIELD:
 		return vb_yield(g) < VB_TAKEN_NS ? 0 : YIELD_POLLS;
 	case VB_NAP:
-		nanosleep(&moment, NULL);
-		return NAP_POLLS;
+		return nap(cq);
 	case VB_STAY:
 		break;
 	}
@@ -128,7 +154,7 @@ int vb_cq_idle(struct vb_cq *cq, int most)
 	}
 	if (empty % POLLER_POLLS == 0)
 		vb_channel_polled();
-	away = give_way(&cq->giveway, empty);
+	away = give_way(cq, empty);
 	polls = due(cq->board, empty);
 	if (away > polls)
 		polls = away;

@@ -114,6 +114,16 @@ func (e *Engine) EndWait() {
 	e.bg.attended()
 }
 
+// EndNap ends BeginWait of a thread that polls, and so reads the bell nowhere else.
+func (e *Engine) EndNap() {
+	a := &e.arrival
+	a.silence()
+	e.EndWait()
+	if a.asleep() && !e.armRings() {
+		e.RingBell() // for other threads, whose bell this one may have read
+	}
+}
+
 // BeginWatch announces that the application may be about to wait for ArrivalFDs, in an epoll set of
 // its own. If there is something to collect they are readable.
 func (e *Engine) BeginWatch() {

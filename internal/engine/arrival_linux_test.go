@@ -55,6 +55,33 @@ func withPipeRing(t *testing.T) (*Engine, *pipeRing) {
 	return e, r
 }
 
+// A thread that naps reads the bell. It rings again for another that sleeps.
+func TestNapLeavesNoBell(t *testing.T) {
+	e, r := withPipeRing(t)
+	bell, _ := e.ArrivalFDs()
+	rang := func() bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(bell), Events: unix.POLLIN}}, 0)
+		return n > 0
+	}
+	for _, others := range []int{0, 1} {
+		for range 1 + others {
+			if !e.BeginWait() {
+				t.Fatal("something has come")
+			}
+		}
+		r.write()
+		e.EndNap()
+		// The goroutine may read for a thread that is held up.
+		if others == 0 && rang() || others == 1 && !rang() && r.Waiting() {
+			t.Errorf("%d others sleep: the bell has rung: %v", others, rang())
+		}
+		for range others {
+			e.EndWait()
+		}
+		e.Collect(false)
+	}
+}
+
 // The thread that waits is woken by the bell, once a message, and reads by itself: the
 // background goroutine leaves it the messages.
 func TestWaiterReadsItself(t *testing.T) {

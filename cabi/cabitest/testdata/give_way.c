@@ -79,5 +79,15 @@ int main(void)
 	poll_for(&g, VB_ALONE_POLLS, 3000000);
 	d = poll_for(&g, VB_FIRST_NAPS * VB_SHARED_POLLS, 3000000);
 	CHECK(d.yields <= 1 && d.naps >= VB_FIRST_NAPS - 1);
+
+	/* Naps that an arrival ends are short: many count as one. */
+	g = (struct vb_giveway){0};
+	poll_for(&g, VB_ALONE_POLLS, 3000000);
+	for (unsigned i = 1; i < VB_FIRST_NAPS * VB_WOKEN_NAPS - VB_WOKEN_NAPS; i++) {
+		CHECK(vb_giveway_next(&g, VB_SHARED_POLLS) == VB_NAP);
+		vb_giveway_woken(&g);
+	}
+	d = poll_for(&g, 4 * VB_SHARED_POLLS, 3000000);
+	CHECK(d.yields == 1);
 	return 0;
 }

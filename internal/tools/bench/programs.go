@@ -28,6 +28,7 @@ type program struct {
 	plain  bool                              // runs without our libraries
 	ether  bool                              // refuses loopback interfaces
 	silent bool                              // its server does not listen on TCP: clients try again
+	cores  []int                             // of server and client; nil: any
 	figure func(out string) (float64, error) // finds the figure in the client's output
 }
 
@@ -66,7 +67,7 @@ func (g program) output(ctx context.Context, r *run) (string, error) {
 		return "", err
 	}
 	var serverOut, out bytes.Buffer
-	server := g.command(ctx, r, on, port, &serverOut, g.server)
+	server := g.command(ctx, r, on, port, &serverOut, 0)
 	if err := server.Start(); err != nil {
 		return "", err
 	}
@@ -74,13 +75,13 @@ func (g program) output(ctx context.Context, r *run) (string, error) {
 		err = waitListening(ctx, port)
 	}
 	if err == nil {
-		err = g.command(ctx, r, on, port, &out, g.client).Run()
+		err = g.command(ctx, r, on, port, &out, 1).Run()
 	}
 	for end := time.Now().Add(startTimeout); g.silent && err != nil && ctx.Err() == nil &&
 		time.Now().Before(end); {
 		time.Sleep(retryPause)
 		out.Reset()
-		err = g.command(ctx, r, on, port, &out, g.client).Run()
+		err = g.command(ctx, r, on, port, &out, 1).Run()
 	}
 	if err != nil {
 		cancel()
@@ -97,16 +98,19 @@ func (g program) output(ctx context.Context, r *run) (string, error) {
 // programTimeout bounds one run of a program.
 const programTimeout = time.Minute
 
-// command prepares one side: by "verbena run", or plainly.
+// command prepares one side, 0 the server and 1 the client: by "verbena run", or plainly.
 func (g program) command(ctx context.Context, r *run, on *peer, port int, out *bytes.Buffer,
-	side []string) *exec.Cmd {
+	side int) *exec.Cmd {
 	fill := strings.NewReplacer("PORT", strconv.Itoa(port), "SECONDS", strconv.Itoa(r.seconds),
 		"HOST", on.host, "DEVICE", on.device)
 	argv := []string{on.verbena, "run", "--", g.name}
 	if g.plain {
 		argv = []string{g.name}
 	}
-	for _, a := range slices.Concat(g.args, side) {
+	if g.cores != nil {
+		argv = slices.Concat(pinned(g.cores[side]), argv)
+	}
+	for _, a := range slices.Concat(g.args, [][]string{g.server, g.client}[side]) {
 		argv = append(argv, fill.Replace(a))
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

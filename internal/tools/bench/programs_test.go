@@ -11,11 +11,11 @@ import (
 // A variable's name may have the word that stands for the device in its value.
 func TestProgramsAreToldTheDevice(t *testing.T) {
 	on := &peer{verbena: "verbena", host: "127.0.0.1", device: "roce_lo"}
-	cmd := ucx("rc_verbs", "tag_lat", 8, 100, ucxMedian, 1).command(t.Context(), &run{}, on, 4000, &bytes.Buffer{}, nil)
+	cmd := ucx("rc_verbs", "tag_lat", 8, 100, ucxMedian, 1).command(t.Context(), &run{}, on, 4000, &bytes.Buffer{}, 0)
 	if !slices.Contains(cmd.Env, "UCX_NET_DEVICES=roce_lo:1") {
 		t.Errorf("environment: %q", cmd.Env[len(cmd.Env)-2:])
 	}
-	cmd = sendLatencyC().command(t.Context(), &run{}, on, 4000, &bytes.Buffer{}, []string{"HOST"})
+	cmd = sendLatencyC().command(t.Context(), &run{}, on, 4000, &bytes.Buffer{}, 1)
 	if got := cmd.Args[len(cmd.Args)-3:]; !slices.Equal(got, []string{"-p", "4000", "127.0.0.1"}) || cmd.Args[5] != "roce_lo" {
 		t.Errorf("arguments: %q", cmd.Args)
 	}

@@ -5,9 +5,11 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
-	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // blockingPings is ib_send_lat with completion events, beside two processes that block
@@ -62,13 +64,18 @@ func sendLatenciesOf(ctx context.Context, r *run, g program) ([]float64, error) 
 	return []float64{median, high}, err
 }
 
-// pingpong returns the median and the 99th percentile of c/pingpong.c.
-func pingpong(ctx context.Context, r *run, over string, count int) ([]float64, error) {
+// pingpong returns the median and the 99th percentile of c/pingpong.c, with its ends on two cores.
+func pingpong(ctx context.Context, r *run, over string, count int, cores ...int) ([]float64,
+	error) {
 	path, err := r.compiled(ctx, "gcc", "pingpong")
 	if err != nil {
 		return nil, err
 	}
-	out, err := exec.CommandContext(ctx, path, over, strconv.Itoa(count)).Output()
+	args := []string{over, strconv.Itoa(count)}
+	for _, core := range cores {
+		args = append(args, strconv.Itoa(core))
+	}
+	out, err := exec.CommandContext(ctx, path, args...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("pingpong %s: %w", over, err)
 	}
@@ -105,45 +112,61 @@ func stream(size, burst, count int) measure {
 	return m
 }
 
-// loadedGroups are ping-pongs while each core has a process that burns it.
-var loadedGroups = []group{
+// loadedGroups are ping-pongs while each core has a process that burns it. A message over TCP hands
+// the core of its writer to its reader, if the two share it. So each row says where the ends run.
+var loadedGroups = slices.Concat(
 	loaded("ib_send_lat 2 B, polling", program{args: []string{"-d", "DEVICE"}}),
 	loaded("ib_send_lat -e 2 B", program{args: []string{"-d", "DEVICE", "-e"}}),
 	loaded("ib_send_lat 2 B, polling, UDP", program{args: []string{"-d", "DEVICE"},
 		env: []string{"VERBENA_LOCAL=off"}}),
 	loaded("ib_send_lat 2 B, polling, iWARP", program{args: []string{"-R"},
 		env: []string{"VERBENA_DEVICES=iwarp"}, silent: true}),
+)
+
+// loaded has a group for two ends on one core, and one for two ends with a core each.
+func loaded(name string, g program) []group {
+	return []group{loadedOn(name, "one core", 1, g), loadedOn(name, "a core each", 2, g)}
 }
 
-func loaded(name string, g program) group {
-	g.args = append(g.args, "-n", strconv.Itoa(loadedPings))
-	type figures func(context.Context, *run) ([]float64, error)
-	under := func(f figures) figures {
+func loadedOn(name, where string, cores int, g program) group {
+	g.args = append(slices.Clip(g.args), "-n", strconv.Itoa(loadedPings))
+	type figures func(ctx context.Context, r *run, ends []int) ([]float64, error)
+	under := func(f figures) func(context.Context, *run) ([]float64, error) {
 		return func(ctx context.Context, r *run) ([]float64, error) {
-			stop, err := burn(ctx)
+			all, err := allowedCores()
+			if err != nil {
+				return nil, err
+			}
+			if len(all) < cores {
+				return nil, fmt.Errorf("%w: %d cores", errLeftOut, len(all))
+			}
+			stop, err := burn(ctx, all)
 			if err != nil {
 				return nil, err
 			}
 			defer stop()
-			return f(ctx, r)
+			return f(ctx, r, []int{all[0], all[cores-1]})
 		}
 	}
+	name += ", loaded, " + where
 	return group{
 		rows: []row{
-			{name + ", loaded: median", "µs", "TCP", goal{}},
-			{name + ", loaded: 99 %", "µs", "TCP", goal{bound: 2, ratio: true}},
+			{name + ": median", "µs", "TCP", goal{}},
+			{name + ": 99 %", "µs", "TCP", goal{bound: 2, ratio: true}},
 		},
-		ours: under(func(ctx context.Context, r *run) ([]float64, error) {
-			return sendLatenciesOf(ctx, r, g)
+		ours: under(func(ctx context.Context, r *run, ends []int) ([]float64, error) {
+			on := g
+			on.cores = ends
+			return sendLatenciesOf(ctx, r, on)
 		}),
-		peer: under(func(ctx context.Context, r *run) ([]float64, error) {
-			return pingpong(ctx, r, "tcp", loadedPings)
+		peer: under(func(ctx context.Context, r *run, ends []int) ([]float64, error) {
+			return pingpong(ctx, r, "tcp", loadedPings, ends...)
 		}),
 	}
 }
 
-// burn starts a process for each core that computes until stop.
-func burn(ctx context.Context) (stop func(), err error) {
+// burn starts a process on each core that computes until stop.
+func burn(ctx context.Context, cores []int) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all []*exec.Cmd
 	stop = func() {
@@ -152,8 +175,9 @@ func burn(ctx context.Context) (stop func(), err error) {
 			_ = cmd.Wait() // killed
 		}
 	}
-	for range runtime.NumCPU() {
-		cmd := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+	for _, core := range cores {
+		argv := append(pinned(core), "sh", "-c", "while :; do :; done")
+		cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		if err := cmd.Start(); err != nil {
 			stop()
 			return nil, err
@@ -161,4 +185,37 @@ func burn(ctx context.Context) (stop func(), err error) {
 		all = append(all, cmd)
 	}
 	return stop, nil
+}
+
+// pinned begins the command line of a process that stays on a core.
+func pinned(core int) []string { return []string{"taskset", "-c", strconv.Itoa(core)} }
+
+// allowedCores returns the cores that this process may use.
+func allowedCores() ([]int, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errLeftOut, err)
+	}
+	_, list, _ := strings.Cut(string(status), "\nCpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	return coreList(strings.TrimSpace(list))
+}
+
+// coreList reads a list such as 0-2,5.
+func coreList(list string) (all []int, err error) {
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, ok := strings.Cut(part, "-")
+		first, err := strconv.Atoi(low)
+		last := first
+		if err == nil && ok {
+			last, err = strconv.Atoi(high)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("a list of cores: %w", err)
+		}
+		for core := first; core <= last; core++ {
+			all = append(all, core)
+		}
+	}
+	return all, nil
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pingpong tcp|eventfd COUNT: two processes block in turns, over TCP or over a pair of
- * eventfds. Prints the median and the 99th percentile of half a round trip, in us.
+ * pingpong tcp|eventfd COUNT [CORE CORE]: two processes block in turns, over TCP or over a
+ * pair of eventfds, each on its core. Prints the median and the 99th percentile of half a
+ * round trip, in us.
  */
 #include "requests.h"
 
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -49,6 +51,15 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static void pin(int core)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(core, &set);
+	CHECK(sched_setaffinity(0, sizeof set, &set) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -57,7 +68,7 @@ int main(int argc, char **argv)
 	double *took;
 	pid_t child;
 
-	CHECK(argc == 3);
+	CHECK(argc == 3 || argc == 5);
 	over_tcp = strcmp(argv[1], "tcp") == 0;
 	count = atoi(argv[2]);
 	CHECK(took = calloc(count, sizeof *took));
@@ -69,6 +80,8 @@ int main(int argc, char **argv)
 		CHECK(listen(listener, 1) == 0);
 	}
 	CHECK((child = fork()) >= 0);
+	if (argc == 5)
+		pin(atoi(argv[child ? 3 : 4]));
 	in = child ? back : there;
 	out = child ? there : back;
 	if (over_tcp)
