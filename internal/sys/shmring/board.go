@@ -64,8 +64,9 @@ func (b *Board) Show(c *Consumer) bool {
 		b.taken = append(b.taken, nil)
 	}
 	s := &b.shared.at[i]
-	s.next.Store(c.next.Load())
-	b.taken[i], c.next = c, &s.next
+	s.next.Store(c.next.Load().Load())
+	b.taken[i] = c
+	c.next.Store(&s.next)
 	s.data.Store(addressOf(c.data))
 	b.shared.entries.Store(uint32(len(b.taken)))
 	return true
@@ -83,9 +84,10 @@ func (b *Board) Hide(c *Consumer) {
 		return
 	}
 	b.shared.at[i].data.Store(0)
-	at := c.next.Load()
-	b.taken[i], c.next = nil, new(atomic.Uint64)
-	c.next.Store(at)
+	next := new(atomic.Uint64)
+	next.Store(c.next.Load().Load())
+	b.taken[i] = nil
+	c.next.Store(next)
 	for n := len(b.taken); n > 0 && b.taken[n-1] == nil; n-- {
 		b.taken = b.taken[:n-1]
 	}

@@ -190,3 +190,26 @@ func TestBoardEnds(t *testing.T) {
 		t.Error("a new board is not empty")
 	}
 }
+
+// A thread that is about to sleep arms a ring while another thread takes it off the board. Run with
+// -race.
+func TestArmBesideHide(t *testing.T) {
+	b := NewBoard()
+	defer b.End()
+	_, rx, end := newShown(t)
+	defer end()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			rx.Arm()
+		}
+	}()
+	for range 1000 {
+		if !b.Show(rx) {
+			t.Error("no room")
+		}
+		b.Hide(rx)
+	}
+	<-done
+}

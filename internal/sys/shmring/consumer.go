@@ -9,13 +9,15 @@ import "sync/atomic"
 type Consumer struct {
 	data        []byte
 	head, armed *atomic.Uint64
-	next        *atomic.Uint64 // where the next entry is; written by the reader
-	told        uint64         // the value of head
-	size        int            // of the entry that Next returned
-	answered    *atomic.Uint64
-	questions   uint64 // read so far
-	unanswered  bool   // one of them is
-	corrupt     atomic.Bool
+	// next points to the place of the next entry, which the reader writes. Board moves it beside
+	// threads in Waiting and Arm.
+	next       atomic.Pointer[atomic.Uint64]
+	told       uint64 // the value of head
+	size       int    // of the entry that Next returned
+	answered   *atomic.Uint64
+	questions  uint64 // read so far
+	unanswered bool   // one of them is
+	corrupt    atomic.Bool
 }
 
 // tellEvery is the number of bytes after which the producer is shown how far the consumer has
@@ -24,19 +26,20 @@ type Consumer struct {
 const tellEvery = 4 << 10
 
 func newConsumer(memory []byte) *Consumer {
-	return &Consumer{
+	c := &Consumer{
 		data:     memory[dataAt:],
 		head:     word(memory, headAt),
 		armed:    word(memory, armedAt),
-		next:     new(atomic.Uint64),
 		answered: word(memory, answeredAt),
 	}
+	c.next.Store(new(atomic.Uint64))
+	return c
 }
 
 // Next returns the oldest entry, false if there is none. Its Data is valid until
 // Advance, which must be called before the next Next.
 func (c *Consumer) Next(m *Message) (bool, error) {
-	pos := c.next.Load()
+	pos := c.next.Load().Load()
 	w := word(c.data, int(pos%dataBytes)).Load()
 	if w == 0 {
 		return false, nil
@@ -47,7 +50,7 @@ func (c *Consumer) Next(m *Message) (bool, error) {
 	off := int(pos % dataBytes)
 	if uint32(w) == skipLength && w == first(pos, skipLength) && off != 0 {
 		pos += uint64(dataBytes - off)
-		c.next.Store(pos)
+		c.next.Load().Store(pos)
 		if w = word(c.data, 0).Load(); w == 0 {
 			return false, nil
 		}
@@ -103,9 +106,9 @@ func (c *Consumer) Answer() {
 
 // Advance gives the entry that Next returned back to the producer.
 func (c *Consumer) Advance() {
-	pos := c.next.Load() + uint64(c.size)
+	pos := c.next.Load().Load() + uint64(c.size)
 	c.size = 0
-	c.next.Store(pos)
+	c.next.Load().Store(pos)
 	if pos-c.told >= tellEvery {
 		c.told = pos
 		c.head.Store(pos)
@@ -115,7 +118,7 @@ func (c *Consumer) Advance() {
 // Waiting reports whether there is something to read. Any thread may ask. Beside a thread that
 // reads it may say so although that thread has read it.
 func (c *Consumer) Waiting() bool {
-	return !c.corrupt.Load() && peek(c.data, int(c.next.Load()%dataBytes)) != 0
+	return !c.corrupt.Load() && peek(c.data, int(c.next.Load().Load()%dataBytes)) != 0
 }
 
 // Arm asks the producer for a wake-up with its next entry. It reports false if something is there
