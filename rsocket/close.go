@@ -3,6 +3,7 @@
 package rsocket
 
 import (
+	"context"
 	"net"
 	"time"
 )
@@ -79,5 +80,13 @@ func (c *Conn) end() {
 	c.closer.timer.Stop()
 	c.gone = true
 	c.mu.Unlock()
+	if c.stream.BySend {
+		// Over TCP everything sent has left, and may not have arrived. A socket that closes before
+		// it has read the peer's last messages resets the stream, and the peer's kernel drops ours.
+		ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
+		_ = c.cm.ID.Disconnect() // the peer may have done so
+		_ = c.cm.Wait(ctx)
+		cancel()
+	}
 	_ = c.cm.Close() // it was established, and closes once
 }
