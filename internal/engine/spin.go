@@ -21,6 +21,7 @@ type Spin struct {
 	costs atomic.Int32
 	rest  atomic.Int32 // waits to come that do not spin
 	term  atomic.Int32 // the last rest, halved since by messages that came soon
+	first atomic.Int64 // when the first look at sockets pays; 0: policy.SpinLook
 }
 
 const (
@@ -34,13 +35,31 @@ const (
 	soonSaves    = missCosts / 2
 	// Where more than a third of the waits are in vain the rests grow, too.
 	firstRest = 16
-	lastRest  = 1024
+	// Looks at sockets after the first one: so many are so close together.
+	closeLooks = 4
+	closeLook  = monotime.Microsecond
+	// A long message is several waits: for its parts, and for its acknowledgement.
+	longRest = 4
+	lastRest = 1024
 )
 
 // Wait calls read, which reads arrivals, until it reports true or spinning does not pay. It reports
 // whether read did.
 func (s *Spin) Wait(e *Engine, read func() bool) bool {
+	if n := e.long.Load(); n > 0 {
+		e.long.Store(n - 1)
+		return false
+	}
 	return s.wait(monotime.Now, e.ringsWait, read)
+}
+
+// NoteBytes notes that a queue pair has sent or received so many bytes at once, by a socket. While
+// one end works on a long message the other waits, for longer than a wake-up takes. So the next
+// waits sleep at once. The system may then have both ends share a core, and its caches.
+func (e *Engine) NoteBytes(n int) {
+	if n >= policy.SpinBytes && e.long.Load() < longRest {
+		e.long.Store(longRest)
+	}
 }
 
 // ringsWait reports whether a peer has written a ring that no thread has read.
@@ -59,19 +78,30 @@ func (s *Spin) wait(clock func() monotime.Time, waiting, read func() bool) bool 
 		return false
 	}
 	start := clock()
-	for look := start.Add(policy.SpinLook); ; {
+	looks := 0 // at sockets
+	for look := start.Add(s.firstLook()); ; {
 		now := clock()
 		took := now.Sub(start)
 		if took > policy.Spin {
 			s.note(missCosts)
 			return false
 		}
-		if now.Before(look) && !waiting() {
+		bySocket := !now.Before(look)
+		if !bySocket && !waiting() {
 			continue
 		}
-		look = now.Add(policy.SpinLook)
+		if bySocket {
+			if looks++; looks <= closeLooks {
+				look = now.Add(closeLook)
+			} else {
+				look = now.Add(policy.SpinLook)
+			}
+		}
 		if !read() {
 			continue
+		}
+		if bySocket {
+			s.learn(took, looks)
 		}
 		if took > spinPays {
 			s.note(lateCosts)
@@ -80,6 +110,27 @@ func (s *Spin) wait(clock func() monotime.Time, waiting, read func() bool) bool 
 		}
 		return true
 	}
+}
+
+// firstLook returns how long after the begin of a wait sockets are looked at. Each look is a system
+// call, so the first one is about when messages came before.
+func (s *Spin) firstLook() monotime.Duration {
+	if d := monotime.Duration(s.first.Load()); d > 0 {
+		return d
+	}
+	return policy.SpinLook
+}
+
+// learn notes that a look at sockets found a message. The first look should find few: a message
+// that it finds may have waited.
+func (s *Spin) learn(took monotime.Duration, looks int) {
+	d := s.firstLook()
+	if looks == 1 {
+		d -= d / 8
+	} else {
+		d += (took - d) / 4
+	}
+	s.first.Store(int64(max(d, closeLook)))
 }
 
 // note adds the costs of a wait.

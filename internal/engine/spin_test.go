@@ -43,14 +43,22 @@ func (w *spinWorld) wait(after monotime.Duration, ring bool) (found bool) {
 
 func TestSpinFindsMessagesThatComeSoon(t *testing.T) {
 	var w spinWorld
-	for range 1000 {
-		if !w.wait(7*monotime.Microsecond, false) || w.reads > 2 {
-			t.Fatalf("a message at a socket after 7 µs: not found, or by %d reads", w.reads)
+	const after = 7 * monotime.Microsecond
+	reads := 0
+	for i := range 1000 {
+		if !w.wait(after, false) || w.took > after+closeLook+2*readCosts+2*clockCosts {
+			t.Fatalf("a message at a socket after %v: not found, or after %v", after, w.took)
+		}
+		if i >= 100 { // by then it has learnt when they come
+			reads += w.reads
 		}
 		if !w.wait(monotime.Microsecond, true) || w.reads != 1 ||
 			w.took > monotime.Microsecond+readCosts+2*clockCosts {
 			t.Fatalf("a message in a ring after 1 µs: %d reads, %v", w.reads, w.took)
 		}
+	}
+	if reads > 2*900 {
+		t.Errorf("%d looks at sockets found 900 messages", reads)
 	}
 }
 
@@ -144,6 +152,26 @@ func TestSpinRestsWhereFewMessagesComeSoon(t *testing.T) {
 		}
 		if vain > waits/50 {
 			t.Errorf("%d of %d waits spin in vain", vain, waits)
+		}
+	}
+}
+
+// After a long message a thread sleeps at once, and spins again for the next one.
+func TestSpinSleepsAfterALongMessage(t *testing.T) {
+	var e Engine
+	e.rings.Store(&[]laneRing{})
+	for _, c := range []struct{ bytes, rest int }{
+		{policy.SpinBytes - 1, 0}, {policy.SpinBytes, longRest}, {64, 0},
+	} {
+		var s Spin
+		e.NoteBytes(c.bytes)
+		e.NoteBytes(16) // an acknowledgement
+		rest := 0
+		for !s.Wait(&e, func() bool { return true }) {
+			rest++
+		}
+		if rest != c.rest {
+			t.Errorf("after %d bytes %d waits sleep at once, want %d", c.bytes, rest, c.rest)
 		}
 	}
 }

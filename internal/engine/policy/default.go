@@ -47,8 +47,9 @@ const (
 	AnswerGap   monotime.Duration = defaultAnswerGap
 
 	// Threads that read on before they sleep (spin.go).
-	Spin     monotime.Duration = defaultSpin
-	SpinLook monotime.Duration = defaultSpinLook
+	Spin      monotime.Duration = defaultSpin
+	SpinLook  monotime.Duration = defaultSpinLook
+	SpinBytes int               = defaultSpinBytes
 
 	// Rings between the processes of a host.
 	RingRetry    monotime.Duration = defaultRingRetry

@@ -54,8 +54,9 @@ var (
 	AnswerBatch = setting[int]("AnswerBatch", defaultAnswerBatch)
 	AnswerGap   = setting[monotime.Duration]("AnswerGap", defaultAnswerGap)
 
-	Spin     = setting[monotime.Duration]("Spin", defaultSpin)
-	SpinLook = setting[monotime.Duration]("SpinLook", defaultSpinLook)
+	Spin      = setting[monotime.Duration]("Spin", defaultSpin)
+	SpinLook  = setting[monotime.Duration]("SpinLook", defaultSpinLook)
+	SpinBytes = setting[int]("SpinBytes", defaultSpinBytes)
 
 	// Rings between the processes of a host.
 	RingRetry    = setting[monotime.Duration]("RingRetry", defaultRingRetry)

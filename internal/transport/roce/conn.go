@@ -48,6 +48,8 @@ type Conn struct {
 	// host steers packets by it. Guarded by mu
 	steeredTo int
 
+	came int // guarded by mu: bytes that sockets had for it in the last read
+
 	log congestion.Log // guarded by mu: of the path, in a capture
 }
 
@@ -243,6 +245,7 @@ func (c *Conn) flushSockets(now monotime.Time) {
 			if !c.packets.PollOutput(now, p.bursts[n]) {
 				break
 			}
+			c.Engine().NoteBytes(p.bursts[n].Bytes())
 			n++
 		}
 		if n == 0 {

@@ -75,7 +75,7 @@ func (p *Port) TryPoll(mayDelayAck bool) int {
 		return n
 	}
 	if !mayDelayAck {
-		last.Heard(send.Now)
+		last.heard(send.Now)
 		last.endTurnUnlock(&send, false)
 		p.rxMu.Unlock()
 		return n
@@ -84,7 +84,7 @@ func (p *Port) TryPoll(mayDelayAck bool) int {
 	// output of these connections to this thread, which pumps.
 	p.writers.Add(1)
 	p.rxMu.Unlock()
-	last.Heard(send.Now)
+	last.heard(send.Now)
 	last.endTurnUnlock(&send, true)
 	p.writers.Add(-1)
 	return n
@@ -156,6 +156,7 @@ func (p *Port) datagram(send *engine.Joint, f *flow, b []byte, id uint16, cur *C
 		}
 	}
 	cur.packets.HandleInput(send.Now, &p.pkt, &p.meta)
+	cur.came += len(b)
 	return cur
 }
 
@@ -176,10 +177,17 @@ func (t *Transport) lock(q ib.QPN) *Conn {
 
 // leaveUnlock ends a connection's turn, and releases its lock. Its output may be left to send.
 func (p *Port) leaveUnlock(c *Conn, send *engine.Joint) {
-	c.Heard(send.Now)
+	c.heard(send.Now)
 	if !c.delayUnlock(send.Now, p.mayDelayAck) {
 		send.PumpUnlock(&c.Conn)
 	}
+}
+
+// heard ends the input of a read for a connection.
+func (c *Conn) heard(now monotime.Time) {
+	c.Heard(now)
+	c.Engine().NoteBytes(c.came)
+	c.came = 0
 }
 
 // endTurnUnlock is leaveUnlock for the last connection of a batch: all output is written.
