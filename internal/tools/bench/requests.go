@@ -312,9 +312,9 @@ var requestTopics = []topic{
 	{"Streams in Go, RoCEv2 over veth", slices.Concat(loads("Go net", vethRoCE, streamLoads),
 		loads("Go net/http", vethRoCE, httpLoads))},
 	{"Servers in C, RoCEv2 over veth",
-		slices.Concat(loads("C", vethRoCE, someLoads), calls("C", vethRoCE, calledLoads))},
+		slices.Concat(loads("C", vethRoCE, vethLoads), calls("C", vethRoCE, calledLoads))},
 	{"Servers in C, iWARP over veth",
-		slices.Concat(loads("C", vethIWARP, someLoads), calls("C", vethIWARP, calledLoads))},
+		slices.Concat(loads("C", vethIWARP, vethLoads), calls("C", vethIWARP, calledLoads))},
 }
 
 // load is the size of answers, the number of connections, and the outstanding requests
@@ -327,12 +327,18 @@ var (
 		{4 << 10, 1, 1}, {4 << 10, 20, 1}, {4 << 10, 200, 1}, {4 << 10, 1, 50},
 		{64 << 10, 1, 1}, {64 << 10, 20, 1}, {64 << 10, 200, 1}, {64 << 10, 1, 50},
 	}
+	vethLoads = []load{
+		{64, 1, 1}, {64, 20, 1}, {64, 200, 1}, {64, 1, 50},
+		{4 << 10, 1, 1}, {4 << 10, 20, 1}, {4 << 10, 200, 1},
+		{64 << 10, 1, 1}, {64 << 10, 20, 1}, {64 << 10, 200, 1},
+	}
 	someLoads = []load{{64, 1, 1}, {64, 20, 1}, {64, 200, 1}, {64, 1, 50}, {4 << 10, 20, 1},
 		{64 << 10, 1, 1}, {64 << 10, 20, 1}}
 	// with answers of 64 KiB and 1 MiB outstanding they are streams
 	streamLoads = []load{{64, 1, 1}, {64, 1000, 1}, {64 << 10, 1, 8}, {1 << 20, 1, 4}}
 	httpLoads   = []load{{64, 1, 1}, {64, 20, 1}, {64 << 10, 20, 1}}
-	calledLoads = []load{{64, 1, 1}, {64, 20, 1}, {64, 1, 50}, {64 << 10, 20, 1}}
+	calledLoads = []load{{64, 1, 1}, {64, 20, 1}, {64, 200, 1}, {64, 1, 50}, {64 << 10, 1, 1},
+		{64 << 10, 20, 1}}
 )
 
 func loads(language string, on way, of []load) (all []group) {
