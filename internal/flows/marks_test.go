@@ -3,11 +3,13 @@
 package flows
 
 import (
+	"strings"
 	"testing"
 
 	"verbena/ib"
 	"verbena/internal/congestion"
 	"verbena/internal/monotime"
+	"verbena/internal/simnet"
 )
 
 // markedScenario has flows through a switch with a buffer of 100 KB, which marks packets from 30 KB
@@ -90,5 +92,16 @@ func TestDCQCN(t *testing.T) {
 				t.Errorf("%d %v: %d dead", c.flows, &s, r.Dead)
 			}
 		}
+	}
+}
+
+// A rate that DCQCN has cut far below that of the link is not taken for loss: acknowledgements are
+// asked for often enough. Nothing is dropped here.
+func TestDCQCNAsksForAcknowledgements(t *testing.T) {
+	link := simnet.Link{Rate: 1e10, Delay: 2 * monotime.Microsecond, Buffer: 4_000_000,
+		Mark: simnet.Marking{From: 100_000, To: 400_000, Most: 100_000}}
+	line := incast(Spec{Kind: Write, Congestion: congestion.DCQCN}, 8, link)
+	if !strings.HasSuffix(line, " 0") {
+		t.Errorf("%s: the last is time-outs, want none", line)
 	}
 }

@@ -63,3 +63,16 @@ func (q *QP) sendCNP(b *roce.Burst) {
 	b.End()
 	q.Count[roce.SentCNP]++
 }
+
+// ackEvery returns after how many packets to ask for an acknowledgement. Where packets are paced it
+// is asked for eight times a round trip at least: the window and the time-outs depend on it. Short
+// paths are only paced where DCQCN limits the rate, which may be low.
+func (q *QP) ackEvery() int {
+	l, most := &q.req.loss, ackEvery
+	if rate := l.Rate(); l.Long() {
+		most = q.windowPackets() / 8
+	} else if rate > 0 {
+		most = int(rate*limitedAck.Seconds()) / q.MTU
+	}
+	return min(ackEvery, max(most, 1))
+}

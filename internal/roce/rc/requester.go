@@ -88,16 +88,6 @@ func (r *requester) readsBefore(psn ib.PSN) (n int) {
 // the largest path MTU: two messages of 64 KiB share one. See endsSoon, too.
 const ackEvery = 32
 
-// ackEvery returns after how many packets to ask for an acknowledgement, with
-// this window in packets. Where packets are paced it is asked for eight times a
-// round trip at least: the window and the time-outs depend on it.
-func (r *requester) ackEvery(window int) int {
-	if r.loss.Long() {
-		return min(ackEvery, max(window/8, 1))
-	}
-	return ackEvery
-}
-
 // ordinaryPiece bounds the length of one READ request, unless the window needs longer ones to be
 // used up by the READs that may be outstanding. Nothing slows responses on their way, and all that
 // follow a lost one are in vain. So the requester asks in pieces of a quarter of its window.
@@ -450,7 +440,7 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 		return true
 	case r.outstanding()+int(packets) >= q.windowPackets():
 		return true
-	case r.sinceAckReq+int(packets) >= r.ackEvery(q.windowPackets()) && !q.endsSoon(w, packets):
+	case r.sinceAckReq+int(packets) >= q.ackEvery() && !q.endsSoon(w, packets):
 		return true
 	case q.Rate.Limited() && r.sinceAckReq+int(packets) > q.Rate.Within(limitedAck)/q.MTU:
 		return true
@@ -467,7 +457,7 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 }
 
 // limitedAck is the time for which a queue pair whose rate is limited sends without asking for an
-// acknowledgement. The local ACK time-out runs while it waits in the middle of a message.
+// acknowledgement. The local ACK time-out, or the probe, runs while it waits in mid-message.
 const limitedAck = monotime.Millisecond
 
 // endsSoon reports whether the queue ends with w, at most ackEvery packets after the next ones, and
