@@ -20,7 +20,8 @@ var layers = []struct {
 }{
 	{"values", []string{"ib", "internal/monotime", "internal/version", "internal/fsm"}},
 	{"emulated networks", []string{"internal/simnet"}},
-	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb", "internal/wire/rsocket"}},
+	{"wire formats", []string{"internal/wire/roce", "internal/wire/cm", "internal/wire/trp", "internal/wire/iwarp", "internal/wire/ntb", "internal/wire/rsocket", "internal/wire/ether"}},
+	{"flow steering", []string{"internal/steer"}},
 	{"management datagrams of applications", []string{"internal/umad"}},
 	{"capture files", []string{"internal/wire/pcap"}},
 	{"reading capture files", []string{"internal/wire/pcapread"}},
@@ -63,7 +64,7 @@ var layers = []struct {
 var testOnly = []string{"internal/testkit", "interop", "apps"}
 
 // machines are the packages whose behaviour is a function of their inputs.
-var machines = []string{"internal/fsm", "internal/rtt", "internal/congestion", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/wire/rsocket", "internal/ntb/channel", "internal/ntb/rdma", "internal/rstream", "ib"}
+var machines = []string{"internal/fsm", "internal/rtt", "internal/congestion", "internal/qp", "internal/roce", "internal/iwarp", "internal/cm", "internal/wire/roce", "internal/wire/ether", "internal/steer", "internal/wire/cm", "internal/wire/iwarp", "internal/wire/trp", "internal/wire/ntb", "internal/wire/rsocket", "internal/ntb/channel", "internal/ntb/rdma", "internal/rstream", "ib"}
 
 // layerOf returns the layer of a package; exact names come before stars.
 func layerOf(dir string) (int, bool) {

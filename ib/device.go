@@ -26,21 +26,22 @@ type DeviceCap uint64
 
 // Device capabilities.
 const (
-	CapBadPKeyCntr      DeviceCap = 1 << 1
-	CapBadQKeyCntr      DeviceCap = 1 << 2
-	CapCurrQPStateMod   DeviceCap = 1 << 7
-	CapShutdownPort     DeviceCap = 1 << 8
-	CapPortActiveEvent  DeviceCap = 1 << 10
-	CapSysImageGUID     DeviceCap = 1 << 11
-	CapRCRNRNAKGen      DeviceCap = 1 << 12
-	CapSRQResize        DeviceCap = 1 << 13
-	CapMemWindow        DeviceCap = 1 << 17
-	CapXRC              DeviceCap = 1 << 20
-	CapMemMgtExtensions DeviceCap = 1 << 21
-	CapMemWindowType2B  DeviceCap = 1 << 24
-	CapFlushGlobal      DeviceCap = 1 << 38
-	CapFlushPersistent  DeviceCap = 1 << 39
-	CapAtomicWrite      DeviceCap = 1 << 40
+	CapBadPKeyCntr         DeviceCap = 1 << 1
+	CapBadQKeyCntr         DeviceCap = 1 << 2
+	CapCurrQPStateMod      DeviceCap = 1 << 7
+	CapShutdownPort        DeviceCap = 1 << 8
+	CapPortActiveEvent     DeviceCap = 1 << 10
+	CapSysImageGUID        DeviceCap = 1 << 11
+	CapRCRNRNAKGen         DeviceCap = 1 << 12
+	CapSRQResize           DeviceCap = 1 << 13
+	CapMemWindow           DeviceCap = 1 << 17
+	CapXRC                 DeviceCap = 1 << 20
+	CapMemMgtExtensions    DeviceCap = 1 << 21
+	CapMemWindowType2B     DeviceCap = 1 << 24
+	CapManagedFlowSteering DeviceCap = 1 << 29
+	CapFlushGlobal         DeviceCap = 1 << 38
+	CapFlushPersistent     DeviceCap = 1 << 39
+	CapAtomicWrite         DeviceCap = 1 << 40
 )
 
 // DeviceAttr are the limits and properties of a device: ibv_device_attr.

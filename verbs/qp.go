@@ -82,7 +82,7 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) error {
 // Destroy removes the queue pair: ibv_destroy_qp(3). Outstanding work requests have no
 // completions. Completions that were not polled are removed, too.
 //
-// Errors: EBUSY while it is attached to a multicast group.
+// Errors: EBUSY while it is attached to a multicast group, or has flows.
 func (q *QP) Destroy() error { return (*core.QP)(q).Destroy() }
 
 // AttachMulticast makes a UD queue pair receive messages to a multicast group:

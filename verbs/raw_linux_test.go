@@ -4,11 +4,13 @@ package verbs_test
 
 import (
 	"bytes"
+	"net"
 	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"verbena/ib"
@@ -176,4 +178,181 @@ func TestRawPacketsAreRefused(t *testing.T) {
 	check(t, unix.Capset(&header, &data[0]))
 	_, err = e.pd.CreateQP(&attr)
 	wantError(t, err, syscall.EPERM, "attr.Type")
+}
+
+// recvFrame posts a receive of 2048 bytes at an offset of the end's buffer.
+func (e *end) recvFrame(id uint64, offset int) {
+	e.t.Helper()
+	_, err := e.qp.PostRecv(verbs.RecvWR{ID: id, SGList: []ib.SGE{e.mr.SGE(offset, 2048)}})
+	check(e.t, err)
+}
+
+// wantFrame has the next completion be of a receive with a frame in it.
+func (e *end) wantFrame(id uint64, offset int, want []byte) {
+	e.t.Helper()
+	wc := e.one()
+	if wc.WRID != id || wc.Opcode != ib.WCRecv || int(wc.ByteLen) != len(want) || wc.QPN != e.qp.QPN() {
+		e.t.Fatalf("%+v: want a frame of %d bytes", wc, len(want))
+	}
+	if got := e.buf[offset : offset+len(want)]; !bytes.Equal(got, want) {
+		e.t.Fatalf("received %x, want %x", got, want)
+	}
+}
+
+// flow makes a flow of a port.
+func (e *end) flow(a ib.FlowAttr) *verbs.Flow {
+	e.t.Helper()
+	a.Port = 1
+	f, err := e.qp.CreateFlow(&a)
+	check(e.t, err)
+	return f
+}
+
+var allOfMAC = [6]byte{255, 255, 255, 255, 255, 255}
+
+// to selects the frames of aFrame.
+func to() []ib.FlowSpec {
+	return []ib.FlowSpec{ib.FlowSpecEth{Val: ib.FlowEth{DstMAC: [6]byte{2, 5: 1}}, Mask: ib.FlowEth{DstMAC: allOfMAC}}}
+}
+
+// A frame goes to the flow that it matches: from another interface, with its VLAN tag, and from
+// another queue pair of the interface. After the flow it goes nowhere.
+func TestFramesAreSteered(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	a, b, other := newRaw(t, "roce_a"), newRaw(t, "roce_b"), newRaw(t, "roce_b")
+	flow := b.flow(ib.FlowAttr{Specs: to()})
+	rest := other.flow(ib.FlowAttr{Type: ib.FlowAllDefault})
+	defer rest.Destroy()
+	tagged := append(append(aFrame(12, 0), 0x81, 0, 0x20, 5), aFrame(60, 7)[12:]...)
+	for i, f := range [][]byte{aFrame(60, 1), aFrame(1514, 2), tagged} {
+		b.recvFrame(uint64(i), 4096)
+		wantStatus(t, a.sendFrame(f).Status, ib.WCSuccess)
+		b.wantFrame(uint64(i), 4096, f)
+	}
+	b.recvFrame(7, 4096)
+	wantStatus(t, other.sendFrame(aFrame(99, 3)).Status, ib.WCSuccess)
+	b.wantFrame(7, 4096, aFrame(99, 3))
+
+	wantError(t, b.qp.Destroy(), syscall.EBUSY, "QP")
+	check(t, flow.Destroy())
+	wantError(t, flow.Destroy(), syscall.EINVAL, "Flow")
+	b.recvFrame(8, 4096)
+	other.recvFrame(9, 4096)
+	wantStatus(t, a.sendFrame(aFrame(64, 4)).Status, ib.WCSuccess)
+	other.wantFrame(9, 4096, aFrame(64, 4))
+	if got, err := b.cq.Poll(make([]ib.WC, 1)); got != 0 || err != nil {
+		t.Error("a frame has come without a flow")
+	}
+	check(t, b.qp.Destroy())
+}
+
+// Loopback's frames arrive once.
+func TestFramesOfLoopbackArriveOnce(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	a, b := newRaw(t, "roce_lo"), newRaw(t, "roce_lo")
+	flow := b.flow(ib.FlowAttr{Specs: to()})
+	defer flow.Destroy()
+	b.recvFrame(1, 4096)
+	b.recvFrame(2, 8192)
+	wantStatus(t, a.sendFrame(aFrame(60, 1)).Status, ib.WCSuccess)
+	b.wantFrame(1, 4096, aFrame(60, 1))
+	wantStatus(t, a.sendFrame(aFrame(61, 2)).Status, ib.WCSuccess)
+	b.wantFrame(2, 8192, aFrame(61, 2))
+}
+
+// The kernel's datagrams are steered, with checksums as they are on a wire. It gets them as well.
+func TestDatagramsOfTheKernelAreSteered(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	b := newRaw(t, "roce_b")
+	flow := b.flow(ib.FlowAttr{Specs: []ib.FlowSpec{
+		ib.FlowSpecIPv4{Val: ib.FlowIPv4{DstIP: [4]byte{192, 0, 2, 9}}, Mask: ib.FlowIPv4{DstIP: [4]byte{255, 255, 255, 255}}},
+		ib.FlowSpecUDP{Val: ib.FlowPorts{DstPort: 999}, Mask: ib.FlowPorts{DstPort: 0xffff}}}})
+	defer flow.Destroy()
+	check(t, n.NeighAdd(&netlink.Neigh{LinkIndex: n.Link("a").Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.IPv4(192, 0, 2, 9), HardwareAddr: n.Link("b").Attrs().HardwareAddr}))
+	c, err := net.Dial("udp", "192.0.2.9:999")
+	check(t, err)
+	defer c.Close()
+	b.recvFrame(1, 0)
+	_, err = c.Write([]byte("hello"))
+	check(t, err)
+	wc := b.one()
+	f := b.buf[:wc.ByteLen]
+	if len(f) != 14+20+8+5 || string(f[42:]) != "hello" {
+		t.Fatalf("received %x", f)
+	}
+	// The sum over the pseudo header, the header with its checksum and the data is 0xffff.
+	sum := uint32(17 + 13)
+	for at := 26; at < len(f); at += 2 {
+		sum += uint32(f[at]) << 8
+		if at+1 < len(f) {
+			sum += uint32(f[at+1])
+		}
+	}
+	if sum = sum>>16 + sum&0xffff; sum>>16+sum&0xffff != 0xffff {
+		t.Errorf("the checksum %x is wrong: sum %#x", f[40:42], sum)
+	}
+}
+
+// Frames that no receive takes are dropped and counted. A queue pair that is not ready gets none.
+func TestFramesWithoutReceive(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	a, b := newRaw(t, "roce_a"), newRaw(t, "roce_b")
+	sniffer := newRaw(t, "roce_b")
+	defer b.flow(ib.FlowAttr{Specs: to()}).Destroy()
+	defer sniffer.flow(ib.FlowAttr{Type: ib.FlowSniffer}).Destroy()
+	sniffer.recvFrame(1, 4096)
+	wantStatus(t, a.sendFrame(aFrame(60, 1)).Status, ib.WCSuccess)
+	sniffer.wantFrame(1, 4096, aFrame(60, 1))
+	if b.counter("dropped_no_recv") == 0 {
+		t.Error("the frame was not counted")
+	}
+	_, err := b.qp.PostRecv(verbs.RecvWR{ID: 2, SGList: []ib.SGE{b.mr.SGE(0, 59)}})
+	check(t, err)
+	sniffer.recvFrame(3, 4096)
+	wantStatus(t, a.sendFrame(aFrame(60, 2)).Status, ib.WCSuccess)
+	sniffer.wantFrame(3, 4096, aFrame(60, 2))
+	if b.counter("dropped_message") == 0 {
+		t.Error("the long frame was not counted")
+	}
+	wantStatus(t, a.sendFrame(aFrame(59, 3)).Status, ib.WCSuccess)
+	b.wantFrame(2, 0, aFrame(59, 3))
+}
+
+func TestFlowsAreRefused(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	b, ud := newRaw(t, "roce_b"), newEndOn(t, "roce_b", ib.QPTypeUD, 64)
+	for _, c := range []struct {
+		errno syscall.Errno
+		arg   string
+		qp    *verbs.QP
+		attr  *ib.FlowAttr
+	}{
+		{syscall.EINVAL, "attr", b.qp, nil},
+		{syscall.EINVAL, "QP", ud.qp, &ib.FlowAttr{Port: 1}},
+		{syscall.EINVAL, "attr.Port", b.qp, &ib.FlowAttr{Port: 2}},
+		{syscall.EINVAL, "attr", b.qp, &ib.FlowAttr{Port: 1, Type: 9}},
+		{syscall.EOPNOTSUPP, "attr", b.qp, &ib.FlowAttr{Port: 1, Flags: 4}},
+	} {
+		_, err := c.qp.CreateFlow(c.attr)
+		wantError(t, err, c.errno, c.arg)
+	}
+	if b.ctx.Query().DeviceCapFlags&ib.CapManagedFlowSteering == 0 {
+		t.Error("the device does not say that it has flows")
+	}
+	_ = b.flow(ib.FlowAttr{Type: ib.FlowMCDefault}) // closing the context ends it
 }

@@ -357,6 +357,22 @@ func vb_qp_destroy(qp C.vb_handle) C.int {
 	return C.int(errnoOf("ibv_destroy_qp", qps.none()))
 }
 
+//export vb_qp_create_flow
+func vb_qp_create_flow(qp C.vb_handle, attr *C.struct_ibv_flow_attr, specs unsafe.Pointer, length C.size_t, flow *C.vb_handle) C.int {
+	if o := qps.get(handle(qp)); o != nil {
+		return C.int(errnoOf("ibv_create_flow", o.createFlow(attr, specs, length, flow)))
+	}
+	return C.int(errnoOf("ibv_create_flow", qps.none()))
+}
+
+//export vb_flow_destroy
+func vb_flow_destroy(flow C.vb_handle) C.int {
+	if o := flows.get(handle(flow)); o != nil {
+		return C.int(errnoOf("ibv_destroy_flow", flows.end(handle(flow), o.destroy())))
+	}
+	return C.int(errnoOf("ibv_destroy_flow", flows.none()))
+}
+
 //export vb_ah_create
 func vb_ah_create(pd C.vb_handle, attr *C.struct_ibv_ah_attr, ah *C.vb_handle) C.int {
 	if o := pds.get(handle(pd)); o != nil {

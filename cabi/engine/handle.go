@@ -40,6 +40,7 @@ const (
 	kindCMChannel
 	kindCMID
 	kindCompCntr
+	kindFlow
 )
 
 func (k kind) String() string {
@@ -47,7 +48,7 @@ func (k kind) String() string {
 		kindContext: "context", kindPD: "PD", kindXRCD: "XRCD", kindMR: "MR", kindMW: "MW",
 		kindCQ: "CQ", kindSRQ: "SRQ", kindQP: "QP", kindAH: "AH",
 		kindChannel: "completion channel", kindCMChannel: "event channel", kindCMID: "identifier",
-		kindCompCntr: "completion counter",
+		kindCompCntr: "completion counter", kindFlow: "flow",
 	}[k]
 }
 

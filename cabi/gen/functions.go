@@ -26,7 +26,7 @@ type function struct {
 var tables = map[string]string{
 	"ctx": "contexts", "pd": "pds", "xrcd": "xrcds", "mr": "mrs", "mw": "mws", "cq": "cqs",
 	"srq": "srqs", "qp": "qps", "ah": "ahs", "channel": "cmChannels", "comp": "channels",
-	"id": "cmIDs", "cntr": "compCntrs",
+	"id": "cmIDs", "cntr": "compCntrs", "flow": "flows",
 }
 
 var (

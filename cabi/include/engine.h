@@ -425,6 +425,13 @@ struct vb_engine {
 	int (*qp_detach_mcast)(vb_handle qp, const union ibv_gid *gid); /* ibv_detach_mcast */
 	int (*qp_destroy)(vb_handle qp); /* ibv_destroy_qp, ends qp */
 
+	/* -- flow steering ------------------------------------------------------ */
+
+	/* specs are those behind attr, in length bytes. */
+	int (*qp_create_flow)(vb_handle qp, struct ibv_flow_attr *attr, void *specs, size_t length,
+			      vb_handle *flow); /* ibv_create_flow */
+	int (*flow_destroy)(vb_handle flow); /* ibv_destroy_flow, ends flow */
+
 	/* -- address handles --------------------------------------------------- */
 
 	int (*ah_create)(vb_handle pd, struct ibv_ah_attr *attr, vb_handle *ah); /* ibv_create_ah */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of a context that applications call. Those missing here (flows, work queues,
- * counters and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
+ * The functions of a context that applications call. Those missing here (work queues,
+ * counters of flows and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
  * return EOPNOTSUPP.
  */
 #include "cq.h"
 #include "dm.h"
+#include "flow.h"
 #include "mr.h"
 #include "mw.h"
 #include "pd.h"
@@ -35,6 +36,8 @@ void vb_fill_ops(struct vb_context *context)
 	v->create_cq_ex = vb_create_cq_ex;
 	v->create_qp_ex = vb_create_qp_ex;
 	v->modify_qp_rate_limit = vb_modify_qp_rate_limit;
+	v->ibv_create_flow = vb_create_flow;
+	v->ibv_destroy_flow = vb_destroy_flow;
 	v->open_qp = vb_open_qp;
 	v->create_srq_ex = vb_create_srq_ex;
 	v->get_srq_num = vb_get_srq_num;

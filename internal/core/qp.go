@@ -59,6 +59,7 @@ type QP struct {
 	gone     atomic.Bool
 	addrs    atomic.Pointer[[]netip.AddrPort] // UD: source address and port by GID index
 	mcast    mcastMemberships
+	flows    atomic.Int32
 }
 
 // CreateQP creates a queue pair in the RESET state: ibv_create_qp(3).
@@ -408,6 +409,9 @@ func (q *QP) Destroy() (err error) {
 	defer func() { q.ctx.logCall("ibv_destroy_qp", err, "qpn", text{q.QPN()}) }()
 	if n := q.mcast.attached(); n > 0 {
 		return fail(syscall.EBUSY, "QP", "is attached to %d multicast groups", n)
+	}
+	if n := q.flows.Load(); n > 0 {
+		return fail(syscall.EBUSY, "QP", "has %d flows", n)
 	}
 	if !q.destroy() {
 		return invalid("QP", "was destroyed before")

@@ -63,6 +63,7 @@ func (d *Info) Attr() ib.DeviceAttr {
 		DeviceCapFlags: ib.CapBadPKeyCntr | ib.CapBadQKeyCntr | ib.CapCurrQPStateMod |
 			ib.CapSysImageGUID | ib.CapRCRNRNAKGen | ib.CapSRQResize |
 			ib.CapMemWindow | ib.CapMemWindowType2B | ib.CapMemMgtExtensions | ib.CapXRC |
+			ib.CapManagedFlowSteering |
 			ib.CapFlushGlobal | ib.CapFlushPersistent | ib.CapAtomicWrite,
 		MaxSGE: ib.MaxSGE, MaxSGERd: ib.MaxSGE, MaxInlineData: MaxInline,
 		MaxCQ: maxObjects, MaxCQE: MaxCQE, MaxMR: maxObjects, MaxPD: maxObjects,

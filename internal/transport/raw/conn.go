@@ -11,6 +11,7 @@ import (
 	"verbena/internal/monotime"
 	"verbena/internal/qp"
 	"verbena/internal/roce/raw"
+	"verbena/internal/steer"
 	"verbena/internal/sys/packet"
 )
 
@@ -98,6 +99,15 @@ func (c *Conn) next(now monotime.Time) *frame {
 	return nil
 }
 
+// take takes a frame that arrived.
+func (c *Conn) take(now monotime.Time, frame []byte) {
+	c.Lock()
+	if !c.Closed() {
+		c.frames.HandleFrame(now, frame)
+	}
+	c.DeliverUnlock()
+}
+
 // NotePost implements engine.Transport.
 func (c *Conn) NotePost() {}
 
@@ -134,5 +144,8 @@ func (c *Conn) Route() engine.Route { return engine.Route{Via: engine.ViaPacketS
 // Detach implements engine.Transport.
 func (c *Conn) Detach() (release func()) {
 	c.drop()
-	return c.link.leave
+	return func() {
+		c.link.remove(func(r *steer.Rule[*Flow]) bool { return r.To.conn == c })
+		c.link.leave()
+	}
 }

@@ -18,10 +18,13 @@ type Transport struct {
 	engine.BaseComponent
 	eng *engine.Engine // immutable
 
-	unsent atomic.Uint64 // frames that the interface did not take
+	unsent    atomic.Uint64 // frames that the interface did not take
+	malformed atomic.Uint64 // frames that arrived and were too long, or inconsistent
 
-	mu    sync.Mutex
-	links map[string]*link // guarded by mu: by the interface's name
+	mu sync.Mutex
+	// guarded by mu
+	links   map[string]*link // by the interface's name
+	dropped uint64           // by the kernel, of links whose flows are gone
 }
 
 // of returns the engine's Transport, made by the first call.
@@ -33,7 +36,17 @@ func of(e *engine.Engine) *Transport {
 
 // AppendCounts implements engine.Component.
 func (t *Transport) AppendCounts(_ *engine.DeviceCounters, l []engine.Counter) []engine.Counter {
-	return append(l, engine.Counter{Name: "raw_not_sent", Value: t.unsent.Load()})
+	t.mu.Lock()
+	for _, l := range t.links {
+		if l.in != nil {
+			t.dropped += l.in.recv.TakeDropped()
+		}
+	}
+	dropped := t.dropped
+	t.mu.Unlock()
+	return append(l, engine.Counter{Name: "raw_not_sent", Value: t.unsent.Load()},
+		engine.Counter{Name: "raw_malformed", Value: t.malformed.Load()},
+		engine.Counter{Name: "raw_kernel_dropped", Value: dropped})
 }
 
 // link is an interface with raw packet queue pairs.
@@ -43,7 +56,9 @@ type link struct {
 	name   string
 	sender *packet.Sender
 
-	users int // guarded by Transport.mu
+	// guarded by Transport.mu
+	users int
+	in    *input // nil without flows
 }
 
 // link returns the link of an interface, for one user more.
