@@ -95,6 +95,8 @@ type DeviceAttr struct {
 	// CompletionTimestampMask has the bits of the clock that count.
 	CompletionTimestampMask uint64
 	PacketPacing            PacketPacingCaps
+	RSS                     RSSCaps
+	MaxWQTypeRQ             int // work queues
 }
 
 // PacketPacingCaps has the bounds of QPAttr.RateLimit, in kbit/s, and the queue pairs that have

@@ -356,3 +356,67 @@ func TestFlowsAreRefused(t *testing.T) {
 	}
 	_ = b.flow(ib.FlowAttr{Type: ib.FlowMCDefault}) // closing the context ends it
 }
+
+// Frames of a queue pair that spreads them go to its work queues by their addresses, always to the
+// same one.
+func TestFramesAreSpread(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	a, b := newRaw(t, "roce_a"), newEndOn(t, "roce_b", ib.QPTypeUD, 1<<13)
+	var queues []*verbs.WQ
+	for range 4 {
+		w, err := b.pd.CreateWQ(&verbs.WQInitAttr{CQ: b.cq, MaxWR: 64, MaxSGE: 1})
+		check(t, err)
+		_, err = w.PostRecv(verbs.RecvWR{SGList: []ib.SGE{b.mr.SGE(0, 2048)}})
+		wantError(t, err, syscall.EINVAL, "QP")
+		check(t, w.Modify(ib.WQReady))
+		for range 64 {
+			_, err := w.PostRecv(verbs.RecvWR{SGList: []ib.SGE{b.mr.SGE(0, 2048)}})
+			check(t, err)
+		}
+		queues = append(queues, w)
+	}
+	_, err := b.ctx.CreateRWQTable(queues[:3]...)
+	wantError(t, err, syscall.EINVAL, "wqs")
+	table, err := b.ctx.CreateRWQTable(queues...)
+	check(t, err)
+	_, err = b.pd.CreateRSSQP(&verbs.RSSInitAttr{Table: table, Key: make([]byte, 39)})
+	wantError(t, err, syscall.EINVAL, "attr.Key")
+	_, err = b.pd.CreateRSSQP(&verbs.RSSInitAttr{Table: table, Key: make([]byte, 40), Fields: ib.RXHashSrcIPv4 | ib.RXHashSrcIPv6})
+	wantError(t, err, syscall.EINVAL, "attr.Fields")
+	q, err := b.pd.CreateRSSQP(&verbs.RSSInitAttr{Table: table, Key: bytes.Repeat([]byte{0x6d, 0x5a, 0x3b, 0x11, 0x83}, 8), Fields: ib.RXHashSrcIPv4 | ib.RXHashDstIPv4})
+	check(t, err)
+	wantError(t, q.Modify(&ib.QPAttr{State: ib.QPInit, PortNum: 1}, ib.QPStateAttr|ib.QPPort), syscall.EOPNOTSUPP, "QP")
+	flow, err := q.CreateFlow(&ib.FlowAttr{Port: 1, Specs: to()})
+	check(t, err)
+	f := append(aFrame(12, 0), 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2)
+	f = append(f, make([]byte, 26)...)
+	first := map[byte]ib.QPN{}
+	used := map[ib.QPN]bool{}
+	for i := range byte(64) {
+		f[29] = i % 32
+		wantStatus(t, a.sendFrame(f).Status, ib.WCSuccess)
+		wc := b.one()
+		if int(wc.ByteLen) != len(f) || !bytes.Equal(b.buf[:len(f)], f) {
+			t.Fatalf("%+v: %x", wc, b.buf[:len(f)])
+		}
+		if was, ok := first[i%32]; ok && was != wc.QPN {
+			t.Errorf("frames of one address went to %v and %v", was, wc.QPN)
+		}
+		first[i%32], used[wc.QPN] = wc.QPN, true
+	}
+	if len(used) < 2 {
+		t.Errorf("32 addresses went to %d work queues", len(used))
+	}
+	wantError(t, queues[0].Destroy(), syscall.EBUSY, "WQ")
+	wantError(t, table.Destroy(), syscall.EBUSY, "RWQTable")
+	check(t, flow.Destroy())
+	check(t, q.Destroy())
+	check(t, table.Destroy())
+	check(t, queues[0].Modify(ib.WQErr))
+	wantError(t, queues[0].Modify(ib.WQReady), syscall.EINVAL, "state")
+	check(t, queues[0].Modify(ib.WQReset))
+	check(t, queues[0].Destroy())
+}

@@ -373,6 +373,62 @@ func vb_flow_destroy(flow C.vb_handle) C.int {
 	return C.int(errnoOf("ibv_destroy_flow", flows.none()))
 }
 
+//export vb_pd_wq_create
+func vb_pd_wq_create(pd C.vb_handle, cq C.vb_handle, maxWr C.uint32_t, maxSge C.uint32_t, recv *C.struct_vb_recv_memory, wq *C.vb_handle, wqNum *C.uint32_t) C.int {
+	if o := pds.get(handle(pd)); o != nil {
+		return C.int(errnoOf("ibv_create_wq", o.wqCreate(cq, maxWr, maxSge, recv, wq, wqNum)))
+	}
+	return C.int(errnoOf("ibv_create_wq", pds.none()))
+}
+
+//export vb_wq_modify
+func vb_wq_modify(wq C.vb_handle, state C.uint32_t) C.int {
+	if o := wqs.get(handle(wq)); o != nil {
+		return C.int(errnoOf("ibv_modify_wq", o.modify(state)))
+	}
+	return C.int(errnoOf("ibv_modify_wq", wqs.none()))
+}
+
+//export vb_wq_recvs_posted
+func vb_wq_recvs_posted(wq C.vb_handle) C.int {
+	if o := wqs.get(handle(wq)); o != nil {
+		return C.int(errnoOf("ibv_post_wq_recv", o.recvsPosted()))
+	}
+	return C.int(errnoOf("ibv_post_wq_recv", wqs.none()))
+}
+
+//export vb_wq_destroy
+func vb_wq_destroy(wq C.vb_handle) C.int {
+	if o := wqs.get(handle(wq)); o != nil {
+		return C.int(errnoOf("ibv_destroy_wq", wqs.end(handle(wq), o.destroy())))
+	}
+	return C.int(errnoOf("ibv_destroy_wq", wqs.none()))
+}
+
+//export vb_ctx_spread_create
+func vb_ctx_spread_create(ctx C.vb_handle, wqs *C.vb_handle, n C.uint32_t, spread *C.vb_handle) C.int {
+	if o := contexts.get(handle(ctx)); o != nil {
+		return C.int(errnoOf("ibv_create_rwq_ind_table", o.spreadCreate(wqs, n, spread)))
+	}
+	return C.int(errnoOf("ibv_create_rwq_ind_table", contexts.none()))
+}
+
+//export vb_spread_destroy
+func vb_spread_destroy(spread C.vb_handle) C.int {
+	if o := spreads.get(handle(spread)); o != nil {
+		return C.int(errnoOf("ibv_destroy_rwq_ind_table", spreads.end(handle(spread), o.destroy())))
+	}
+	return C.int(errnoOf("ibv_destroy_rwq_ind_table", spreads.none()))
+}
+
+//export vb_pd_qp_spread
+func vb_pd_qp_spread(pd C.vb_handle, spread C.vb_handle, key unsafe.Pointer, fields C.uint64_t, cookie C.vb_cookie, qp *C.vb_handle, qpNum *C.uint32_t) C.int {
+	if o := pds.get(handle(pd)); o != nil {
+		return C.int(errnoOf("ibv_create_qp", o.qpSpread(spread, key, fields, cookie, qp, qpNum)))
+	}
+	return C.int(errnoOf("ibv_create_qp", pds.none()))
+}
+
 //export vb_ah_create
 func vb_ah_create(pd C.vb_handle, attr *C.struct_ibv_ah_attr, ah *C.vb_handle) C.int {
 	if o := pds.get(handle(pd)); o != nil {
@@ -387,202 +443,4 @@ func vb_ah_destroy(ah C.vb_handle) C.int {
 		return C.int(errnoOf("ibv_destroy_ah", ahs.end(handle(ah), o.destroy())))
 	}
 	return C.int(errnoOf("ibv_destroy_ah", ahs.none()))
-}
-
-//export vb_cm_channel_create
-func vb_cm_channel_create(fd C.int, channel *C.vb_handle) C.int {
-	ensureStack()
-	return C.int(errnoOf("rdma_create_event_channel", cmChannelCreate(fd, channel)))
-}
-
-//export vb_cm_channel_destroy
-func vb_cm_channel_destroy(channel C.vb_handle) C.int {
-	if o := cmChannels.take(handle(channel)); o != nil {
-		return C.int(errnoOf("rdma_destroy_event_channel", o.destroy()))
-	}
-	return C.int(errnoOf("rdma_destroy_event_channel", cmChannels.none()))
-}
-
-//export vb_cm_id_create
-func vb_cm_id_create(channel C.vb_handle, ps C.int, cookie C.vb_cookie, id *C.vb_handle) C.int {
-	if o := cmChannels.get(handle(channel)); o != nil {
-		return C.int(errnoOf("rdma_create_id", o.idCreate(ps, cookie, id)))
-	}
-	return C.int(errnoOf("rdma_create_id", cmChannels.none()))
-}
-
-//export vb_cm_id_adopt
-func vb_cm_id_adopt(id C.vb_handle, cookie C.vb_cookie) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_get_cm_event", o.adopt(cookie)))
-	}
-	return C.int(errnoOf("rdma_get_cm_event", cmIDs.none()))
-}
-
-//export vb_cm_id_destroy
-func vb_cm_id_destroy(id C.vb_handle) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_destroy_id", o.destroy()))
-	}
-	return C.int(errnoOf("rdma_destroy_id", cmIDs.none()))
-}
-
-//export vb_cm_set_type
-func vb_cm_set_type(id C.vb_handle, qpType C.enum_ibv_qp_type) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_create_qp", o.setType(qpType)))
-	}
-	return C.int(errnoOf("rdma_create_qp", cmIDs.none()))
-}
-
-//export vb_cm_migrate
-func vb_cm_migrate(id C.vb_handle, channel C.vb_handle) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_migrate_id", o.migrate(channel)))
-	}
-	return C.int(errnoOf("rdma_migrate_id", cmIDs.none()))
-}
-
-//export vb_cm_bind
-func vb_cm_bind(id C.vb_handle, addr *C.const_sockaddr) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_bind_addr", o.bind((*C.struct_sockaddr)(addr))))
-	}
-	return C.int(errnoOf("rdma_bind_addr", cmIDs.none()))
-}
-
-//export vb_cm_resolve_addr
-func vb_cm_resolve_addr(id C.vb_handle, src *C.const_sockaddr, dst *C.const_sockaddr, timeoutMs C.int) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_resolve_addr", o.resolveAddr((*C.struct_sockaddr)(src), (*C.struct_sockaddr)(dst), timeoutMs)))
-	}
-	return C.int(errnoOf("rdma_resolve_addr", cmIDs.none()))
-}
-
-//export vb_cm_resolve_route
-func vb_cm_resolve_route(id C.vb_handle, timeoutMs C.int) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_resolve_route", o.resolveRoute(timeoutMs)))
-	}
-	return C.int(errnoOf("rdma_resolve_route", cmIDs.none()))
-}
-
-//export vb_cm_route
-func vb_cm_route(id C.vb_handle, route *C.struct_vb_cm_route) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_cm_id", o.route(route)))
-	}
-	return C.int(errnoOf("rdma_cm_id", cmIDs.none()))
-}
-
-//export vb_cm_listen
-func vb_cm_listen(id C.vb_handle, backlog C.int) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_listen", o.listen(backlog)))
-	}
-	return C.int(errnoOf("rdma_listen", cmIDs.none()))
-}
-
-//export vb_cm_connect
-func vb_cm_connect(id C.vb_handle, param *C.const_rdma_conn_param, ece *C.const_ibv_ece) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_connect", o.connect((*C.struct_rdma_conn_param)(param), (*C.struct_ibv_ece)(ece))))
-	}
-	return C.int(errnoOf("rdma_connect", cmIDs.none()))
-}
-
-//export vb_cm_accept
-func vb_cm_accept(id C.vb_handle, param *C.const_rdma_conn_param, ece *C.const_ibv_ece) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_accept", o.accept((*C.struct_rdma_conn_param)(param), (*C.struct_ibv_ece)(ece))))
-	}
-	return C.int(errnoOf("rdma_accept", cmIDs.none()))
-}
-
-//export vb_cm_establish
-func vb_cm_establish(id C.vb_handle) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_establish", o.establish()))
-	}
-	return C.int(errnoOf("rdma_establish", cmIDs.none()))
-}
-
-//export vb_cm_reject
-func vb_cm_reject(id C.vb_handle, priv *C.const_void, length C.uint8_t) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_reject", o.reject(unsafe.Pointer(priv), length)))
-	}
-	return C.int(errnoOf("rdma_reject", cmIDs.none()))
-}
-
-//export vb_cm_reject_ece
-func vb_cm_reject_ece(id C.vb_handle, priv *C.const_void, length C.uint8_t) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_reject_ece", o.rejectECE(unsafe.Pointer(priv), length)))
-	}
-	return C.int(errnoOf("rdma_reject_ece", cmIDs.none()))
-}
-
-//export vb_cm_disconnect
-func vb_cm_disconnect(id C.vb_handle) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_disconnect", o.disconnect()))
-	}
-	return C.int(errnoOf("rdma_disconnect", cmIDs.none()))
-}
-
-//export vb_cm_notify
-func vb_cm_notify(id C.vb_handle, event C.enum_ibv_event_type) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_notify", o.notify(event)))
-	}
-	return C.int(errnoOf("rdma_notify", cmIDs.none()))
-}
-
-//export vb_cm_set_option
-func vb_cm_set_option(id C.vb_handle, level C.int, optname C.int, value *C.const_void, length C.size_t) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_set_option", o.setOption(level, optname, unsafe.Pointer(value), length)))
-	}
-	return C.int(errnoOf("rdma_set_option", cmIDs.none()))
-}
-
-//export vb_cm_qp_create
-func vb_cm_qp_create(id C.vb_handle, init *C.struct_vb_qp_init, qp *C.vb_handle, qpNum *C.uint32_t) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_create_qp", o.qpCreate(init, qp, qpNum)))
-	}
-	return C.int(errnoOf("rdma_create_qp", cmIDs.none()))
-}
-
-//export vb_cm_qp_destroy
-func vb_cm_qp_destroy(id C.vb_handle) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_destroy_qp", o.qpDestroy()))
-	}
-	return C.int(errnoOf("rdma_destroy_qp", cmIDs.none()))
-}
-
-//export vb_cm_init_qp_attr
-func vb_cm_init_qp_attr(id C.vb_handle, attr *C.struct_ibv_qp_attr, mask *C.int) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_init_qp_attr", o.initQPAttr(attr, mask)))
-	}
-	return C.int(errnoOf("rdma_init_qp_attr", cmIDs.none()))
-}
-
-//export vb_cm_join
-func vb_cm_join(id C.vb_handle, addr *C.const_sockaddr, joinFlags C.uint64_t, context C.vb_cookie) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_join_multicast", o.join((*C.struct_sockaddr)(addr), joinFlags, context)))
-	}
-	return C.int(errnoOf("rdma_join_multicast", cmIDs.none()))
-}
-
-//export vb_cm_leave
-func vb_cm_leave(id C.vb_handle, addr *C.const_sockaddr) C.int {
-	if o := cmIDs.get(handle(id)); o != nil {
-		return C.int(errnoOf("rdma_leave_multicast", o.leave((*C.struct_sockaddr)(addr))))
-	}
-	return C.int(errnoOf("rdma_leave_multicast", cmIDs.none()))
 }

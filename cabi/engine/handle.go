@@ -41,6 +41,8 @@ const (
 	kindCMID
 	kindCompCntr
 	kindFlow
+	kindWQ
+	kindSpread
 )
 
 func (k kind) String() string {
@@ -48,7 +50,8 @@ func (k kind) String() string {
 		kindContext: "context", kindPD: "PD", kindXRCD: "XRCD", kindMR: "MR", kindMW: "MW",
 		kindCQ: "CQ", kindSRQ: "SRQ", kindQP: "QP", kindAH: "AH",
 		kindChannel: "completion channel", kindCMChannel: "event channel", kindCMID: "identifier",
-		kindCompCntr: "completion counter", kindFlow: "flow",
+		kindCompCntr: "completion counter", kindFlow: "flow", kindWQ: "work queue",
+		kindSpread: "indirection table",
 	}[k]
 }
 

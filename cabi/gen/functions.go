@@ -27,6 +27,7 @@ var tables = map[string]string{
 	"ctx": "contexts", "pd": "pds", "xrcd": "xrcds", "mr": "mrs", "mw": "mws", "cq": "cqs",
 	"srq": "srqs", "qp": "qps", "ah": "ahs", "channel": "cmChannels", "comp": "channels",
 	"id": "cmIDs", "cntr": "compCntrs", "flow": "flows",
+	"wq": "wqs", "spread": "spreads", "counters": "flowCounters",
 }
 
 var (
@@ -153,8 +154,11 @@ func vb_{{.Name}}({{.Params}}) C.int {
 }
 {{end}}{{end}}`))
 
-// exports returns exports.go.
-func exports(list []function, constants map[string]string) ([]byte, error) {
+// exports returns exports.go, or cmexports.go with the functions of the connection manager.
+func exports(list []function, constants map[string]string, cm bool) ([]byte, error) {
+	list = slices.DeleteFunc(slices.Clone(list), func(f function) bool {
+		return strings.HasPrefix(f.Name, "cm_") != cm
+	})
 	var typedefs []string
 	for _, name := range slices.Sorted(maps.Keys(constants)) {
 		typedefs = append(typedefs, constants[name]+" "+name)

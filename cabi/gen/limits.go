@@ -51,6 +51,8 @@ struct vb_kind {
 	uint64_t hca_core_clock;
 	uint64_t completion_timestamp_mask;
 	struct ibv_packet_pacing_caps packet_pacing_caps;
+	struct ibv_rss_caps rss_caps;
+	uint32_t max_wq_type_rq;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -84,6 +86,10 @@ static const struct vb_kind vb_kinds[] = {
 		pacing := a.PacketPacing
 		fmt.Fprintf(&b, "\t\t.packet_pacing_caps = {%d, %du, %#x},\n", pacing.Min, pacing.Max,
 			uint32(pacing.Types))
+		rss := a.RSS
+		fmt.Fprintf(&b, "\t\t.rss_caps = {%#x, %d, %d, %#x, %d},\n\t\t.max_wq_type_rq = %d,\n",
+			uint32(rss.Types), rss.MaxTables, rss.MaxTableSize, uint64(rss.Fields), rss.Function,
+			a.MaxWQTypeRQ)
 		deviceAttr(&b, a)
 		portAttr(&b, d.PortAttr())
 		b.WriteString("\t},\n")

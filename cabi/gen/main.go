@@ -45,7 +45,11 @@ func generate() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	exported, err := exports(list, constants)
+	exported, err := exports(list, constants, false)
+	if err != nil {
+		return nil, err
+	}
+	cmExported, err := exports(list, constants, true)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +58,7 @@ func generate() (map[string][]byte, error) {
 		"../libibverbs/device_limits.h": limits(),
 		"../include/engine_version.h":   version(string(header)),
 		"../engine/exports.go":          exported,
+		"../engine/cmexports.go":        cmExported,
 		"../engine/table.c":             table(list, asserts),
 	}, err
 }

@@ -432,6 +432,24 @@ struct vb_engine {
 			      vb_handle *flow); /* ibv_create_flow */
 	int (*flow_destroy)(vb_handle flow); /* ibv_destroy_flow, ends flow */
 
+	/* -- work queues ---------------------------------------------------------- */
+
+	int (*pd_wq_create)(vb_handle pd, vb_handle cq, uint32_t max_wr, uint32_t max_sge,
+			    struct vb_recv_memory *recv, vb_handle *wq,
+			    uint32_t *wq_num); /* ibv_create_wq */
+	/* state is enum ibv_wq_state. */
+	int (*wq_modify)(vb_handle wq, uint32_t state); /* ibv_modify_wq */
+	/* As qp_recvs_posted. */
+	int (*wq_recvs_posted)(vb_handle wq); /* ibv_post_wq_recv */
+	int (*wq_destroy)(vb_handle wq); /* ibv_destroy_wq, ends wq */
+	/* An indirection table of n work queues. */
+	int (*ctx_spread_create)(vb_handle ctx, vb_handle *wqs, uint32_t n,
+				 vb_handle *spread); /* ibv_create_rwq_ind_table */
+	int (*spread_destroy)(vb_handle spread); /* ibv_destroy_rwq_ind_table, ends spread */
+	/* key has the 40 bytes of a Toeplitz hash, fields are of enum ibv_rx_hash_fields. */
+	int (*pd_qp_spread)(vb_handle pd, vb_handle spread, void *key, uint64_t fields,
+			    vb_cookie cookie, vb_handle *qp, uint32_t *qp_num); /* ibv_create_qp */
+
 	/* -- address handles --------------------------------------------------- */
 
 	int (*ah_create)(vb_handle pd, struct ibv_ah_attr *attr, vb_handle *ah); /* ibv_create_ah */

@@ -36,6 +36,8 @@ void vb_device_attr(const struct vb_device *device, struct ibv_device_attr_ex *a
 	attr->hca_core_clock = device->kind->hca_core_clock;
 	attr->completion_timestamp_mask = device->kind->completion_timestamp_mask;
 	attr->packet_pacing_caps = device->kind->packet_pacing_caps;
+	attr->rss_caps = device->kind->rss_caps;
+	attr->max_wq_type_rq = device->kind->max_wq_type_rq;
 	attr->phys_port_cnt_ex = PORT_COUNT;
 }
 

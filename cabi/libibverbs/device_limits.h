@@ -20,6 +20,8 @@ struct vb_kind {
 	uint64_t hca_core_clock;
 	uint64_t completion_timestamp_mask;
 	struct ibv_packet_pacing_caps packet_pacing_caps;
+	struct ibv_rss_caps rss_caps;
+	uint32_t max_wq_type_rq;
 	struct ibv_device_attr device; /* all but the GUIDs */
 	struct ibv_port_attr port; /* whose interface is down or gone */
 };
@@ -40,6 +42,8 @@ static const struct vb_kind vb_kinds[] = {
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.packet_pacing_caps = {1, 4294967295u, 0x31c},
+		.rss_caps = {0x100, 1048576, 512, 0xff, 1},
+		.max_wq_type_rq = 16368,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -117,6 +121,8 @@ static const struct vb_kind vb_kinds[] = {
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.packet_pacing_caps = {0, 0u, 0x0},
+		.rss_caps = {0x0, 0, 0, 0x0, 0},
+		.max_wq_type_rq = 0,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -194,6 +200,8 @@ static const struct vb_kind vb_kinds[] = {
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.packet_pacing_caps = {0, 0u, 0x0},
+		.rss_caps = {0x0, 0, 0, 0x0, 0},
+		.max_wq_type_rq = 0,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,
@@ -271,6 +279,8 @@ static const struct vb_kind vb_kinds[] = {
 		.hca_core_clock = 1000000,
 		.completion_timestamp_mask = 0xffffffffffffffffULL,
 		.packet_pacing_caps = {0, 0u, 0x0},
+		.rss_caps = {0x0, 0, 0, 0x0, 0},
+		.max_wq_type_rq = 0,
 		.device = {
 			.fw_ver = "1.0.0",
 			.max_mr_size = 0x7fffffffffffffffULL,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of a context that applications call. Those missing here (work queues,
- * counters of flows and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
+ * The functions of a context that applications call. Those missing here (counters of
+ * flows and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
  * return EOPNOTSUPP.
  */
 #include "cq.h"
@@ -12,6 +12,7 @@
 #include "pd.h"
 #include "qp.h"
 #include "srq.h"
+#include "wq.h"
 #include "xrcd.h"
 
 void vb_fill_ops(struct vb_context *context)
@@ -38,6 +39,11 @@ void vb_fill_ops(struct vb_context *context)
 	v->modify_qp_rate_limit = vb_modify_qp_rate_limit;
 	v->ibv_create_flow = vb_create_flow;
 	v->ibv_destroy_flow = vb_destroy_flow;
+	v->create_wq = vb_create_wq;
+	v->modify_wq = vb_modify_wq;
+	v->destroy_wq = vb_destroy_wq;
+	v->create_rwq_ind_table = vb_create_rwq_ind_table;
+	v->destroy_rwq_ind_table = vb_destroy_rwq_ind_table;
 	v->open_qp = vb_open_qp;
 	v->create_srq_ex = vb_create_srq_ex;
 	v->get_srq_num = vb_get_srq_num;

@@ -7,6 +7,7 @@
 #include "pd.h"
 #include "pipe.h"
 #include "srq.h"
+#include "wq.h"
 #include "xrcd.h"
 
 #include <errno.h>
@@ -20,11 +21,31 @@ static int is_ours(const struct ibv_cq *cq, struct ibv_context *ctx)
 	return cq && cq->context == ctx;
 }
 
+/* A raw packet queue pair that spreads frames over work queues. */
+#define SPREADS (IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH)
+#define KEY_BYTES 40
+
+static int check_spread(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr)
+{
+	const struct ibv_rx_hash_conf *hash = &attr->rx_hash_conf;
+
+	if (attr->qp_type != IBV_QPT_RAW_PACKET ||
+	    hash->rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return EOPNOTSUPP;
+	return (attr->comp_mask & SPREADS) == SPREADS && (attr->comp_mask & IBV_QP_INIT_ATTR_PD) &&
+			       attr->pd && attr->rwq_ind_tbl && attr->rwq_ind_tbl->context == ctx &&
+			       hash->rx_hash_key && hash->rx_hash_key_len == KEY_BYTES
+		       ? 0
+		       : EINVAL;
+}
+
 /* Checks the attributes of a new queue pair: 0 or an errno. */
 static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+			       IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+			       SPREADS;
 	uint32_t mask = attr->comp_mask;
 	const struct ibv_pd *pd = mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
 
@@ -35,6 +56,8 @@ static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr
 		return EOPNOTSUPP;
 	if (pd && pd->context != ctx)
 		return EINVAL;
+	if (mask & SPREADS)
+		return check_spread(ctx, attr);
 	switch (attr->qp_type) {
 	case IBV_QPT_RC:
 	case IBV_QPT_UC:
@@ -60,7 +83,7 @@ static int check(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *attr
 /* Returns the queues that its type has: XRC queue pairs lack one of the two. */
 static void set_queues(struct ibv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
-	int sends = attr->qp_type != IBV_QPT_XRC_RECV;
+	int sends = attr->qp_type != IBV_QPT_XRC_RECV && !(attr->comp_mask & SPREADS);
 	int receives = sends && attr->qp_type != IBV_QPT_XRC_SEND;
 
 	qp->qp_context = attr->qp_context;
@@ -106,7 +129,9 @@ static int of_one_engine(const struct vb_qp *qp, const struct ibv_qp_init_attr_e
 	       (!q->send_cq || vb_cq_of(q->send_cq)->engine == e) &&
 	       (!q->recv_cq || vb_cq_of(q->recv_cq)->engine == e) &&
 	       (!q->srq || vb_srq_of(q->srq)->engine == e) &&
-	       (q->qp_type != IBV_QPT_XRC_RECV || vb_xrcd_of(attr->xrcd)->engine == e);
+	       (q->qp_type != IBV_QPT_XRC_RECV || vb_xrcd_of(attr->xrcd)->engine == e) &&
+	       (!(attr->comp_mask & SPREADS) ||
+		((struct vb_rwq_table *)attr->rwq_ind_tbl)->engine == e);
 }
 
 static struct vb_qp *alloc_qp(struct ibv_context *ctx)
@@ -190,6 +215,17 @@ VB_RETURNS_POINTER(struct ibv_qp *, vb_create_qp_ex,
 	if (!of_one_engine(qp, attr)) {
 		err = EIO;
 		goto no_queue;
+	}
+	if (attr->comp_mask & SPREADS) {
+		err = qp->engine->pd_qp_spread(vb_pd_handle(attr->pd),
+			((struct vb_rwq_table *)attr->rwq_ind_tbl)->handle,
+			attr->rx_hash_conf.rx_hash_key, attr->rx_hash_conf.rx_hash_fields_mask,
+			qp->source.cookie, &qp->handle, &qp->ibv.qp.qp_num);
+		if (err)
+			goto no_queue;
+		qp->ibv.qp.handle = (uint32_t)qp->handle;
+		memset(&attr->cap, 0, sizeof(attr->cap));
+		return &qp->ibv.qp;
 	}
 	if (qp->ibv.qp.recv_cq && !qp->ibv.qp.srq) {
 		err = vb_recvs_new(&qp->recvs, vb_context_of(ctx)->device, attr->cap.max_recv_wr,

@@ -120,6 +120,10 @@ func (q *CQ) Lane() *engine.Lane { return q.lane.Load() }
 // no other queue pair takes the Lane of the other queue.
 func laneFor(send, recv *CQ) *engine.Lane {
 	switch {
+	case send == nil && recv == nil:
+		return nil
+	case send == nil:
+		return recv.Lane()
 	case recv == nil || send == recv:
 	case recv.users.Load() == 1: // the new one
 		recv.lane.Store(send.Lane())

@@ -60,6 +60,7 @@ type QP struct {
 	addrs    atomic.Pointer[[]netip.AddrPort] // UD: source address and port by GID index
 	mcast    mcastMemberships
 	flows    atomic.Int32
+	spreads  *RWQTable // over its work queues; nil unless by CreateRSSQP
 }
 
 // CreateQP creates a queue pair in the RESET state: ibv_create_qp(3).
@@ -86,25 +87,7 @@ func (p *PD) CreateQP(attr *QPInitAttr) (q *QP, err error) {
 	if err := checkInit(p.ctx, attr); err != nil {
 		return nil, err
 	}
-	undo, err := useAll(p, attr)
-	if err != nil {
-		return nil, err
-	}
-	q = &QP{ctx: p.ctx, pd: p, init: *attr}
-	ops, _ := p.ctx.info.Kind.Operations(attr.Type)
-	q.ops = opBits(ops)
-	if q.init.SRQ != nil {
-		q.init.Cap.MaxRecvWR, q.init.Cap.MaxRecvSGE = 0, 0
-	}
-	q.conn, err = q.newConn()
-	if err != nil {
-		undo()
-		return nil, q.connError(err)
-	}
-	if err := q.enlist(); err != nil {
-		return nil, err
-	}
-	return q, nil
+	return p.newQP(attr)
 }
 
 // enlist notes a new queue pair for Context.Close, or takes it down again if
@@ -140,7 +123,7 @@ func checkInit(c *Context, a *QPInitAttr) error {
 			return err
 		}
 	}
-	return checkCap(a)
+	return nil
 }
 
 func checkType(c *Context, t ib.QPType) error {
@@ -207,7 +190,9 @@ func useAll(p *PD, a *QPInitAttr) (undo func(), err error) {
 		}
 	}
 	take(&p.users, "PD")
-	take(&a.SendCQ.users, "attr.SendCQ")
+	if a.SendCQ != nil {
+		take(&a.SendCQ.users, "attr.SendCQ")
+	}
 	if a.RecvCQ != nil {
 		take(&a.RecvCQ.users, "attr.RecvCQ")
 	}
@@ -314,8 +299,11 @@ func (q *QP) Modify(attr *ib.QPAttr, mask ib.QPAttrMask) (err error) {
 	}
 	q.modifyMu.Lock()
 	defer q.modifyMu.Unlock()
-	if q.gone.Load() {
+	switch {
+	case q.gone.Load():
 		return invalid("QP", "was destroyed")
+	case q.spreads != nil:
+		return fail(syscall.EOPNOTSUPP, "QP", "has no states: its work queues have")
 	}
 	mask = device.Taken(q.init.Type, mask)
 	limits, err := q.ctx.limits(mask)
@@ -490,7 +478,12 @@ func (q *QP) destroy() bool {
 		return true
 	}
 	q.pd.users.Add(-1)
-	a.SendCQ.users.Add(-1)
+	if a.SendCQ != nil {
+		a.SendCQ.users.Add(-1)
+	}
+	if q.spreads != nil {
+		q.spreads.users.Add(-1)
+	}
 	if a.RecvCQ != nil {
 		a.RecvCQ.users.Add(-1)
 	}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"verbena/ib"
+	"verbena/internal/steer"
 )
 
 const errNoDevice = syscall.ENODEV
@@ -27,6 +28,7 @@ const (
 	MaxRdAtomic = 128
 	MaxFRSegs   = 512
 	MaxDMSize   = 1 << 24
+	MaxRWQTable = 1 << 9 // work queues of an indirection table
 	maxObjects  = 1 << 20
 	gidTableLen = 256
 	// IPv6, UDP, BTH, RETH, ImmDt, ICRC: a full packet carries them beside payload
@@ -76,6 +78,9 @@ func (d *Info) Attr() ib.DeviceAttr {
 		MaxDMSize: MaxDMSize, HCACoreClock: coreClock, CompletionTimestampMask: math.MaxUint64,
 		ODPCaps: ib.ODPCaps{General: odpGeneral, RC: odpRC, XRC: odpRC &^ ib.ODPRecv,
 			UC: ib.ODPSend | ib.ODPRecv | ib.ODPWrite, UD: ib.ODPSend | ib.ODPRecv | ib.ODPSRQRecv},
+		RSS: ib.RSSCaps{Types: 1 << ib.QPTypeRawPacket, MaxTables: maxObjects,
+			MaxTableSize: MaxRWQTable, Fields: steer.AllHash, Function: 1},
+		MaxWQTypeRQ: MaxQP,
 		PacketPacing: ib.PacketPacingCaps{Min: 1, Max: math.MaxUint32,
 			Types: 1<<ib.QPTypeRC | 1<<ib.QPTypeUC | 1<<ib.QPTypeUD |
 				1<<ib.QPTypeRawPacket | 1<<ib.QPTypeXRCSend},

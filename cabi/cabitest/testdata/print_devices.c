@@ -34,6 +34,9 @@ static void print_device(struct ibv_context *ctx)
 	U(x.xrc_odp_caps), U(x.max_dm_size), U(x.hca_core_clock), U(x.completion_timestamp_mask);
 	U(x.packet_pacing_caps.qp_rate_limit_min), U(x.packet_pacing_caps.qp_rate_limit_max);
 	U(x.packet_pacing_caps.supported_qpts);
+	U(x.rss_caps.supported_qpts), U(x.rss_caps.max_rwq_indirection_tables);
+	U(x.rss_caps.max_rwq_indirection_table_size), U(x.rss_caps.rx_hash_fields_mask);
+	U(x.rss_caps.rx_hash_function), U(x.max_wq_type_rq);
 	printf("\n");
 
 	/* Nothing else is set. */
@@ -44,6 +47,8 @@ static void print_device(struct ibv_context *ctx)
 	x.xrc_odp_caps = 0;
 	x.max_dm_size = x.hca_core_clock = x.completion_timestamp_mask = 0;
 	x.packet_pacing_caps = none.packet_pacing_caps;
+	memset(&x.rss_caps, 0, sizeof(x.rss_caps));
+	x.max_wq_type_rq = 0;
 	CHECK(!memcmp(&x, &none, sizeof(x)));
 }
 

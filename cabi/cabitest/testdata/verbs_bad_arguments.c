@@ -476,7 +476,7 @@ static void outputs(struct end *e)
 	CHECK(init.srq == NULL && init.qp_type == IBV_QPT_RC && init.send_cq == e->cq);
 	memset(&ex, 0xff, sizeof(ex));
 	EQUAL(ibv_query_device_ex(ctx, NULL, &ex), 0);
-	CHECK(ex.comp_mask == 0 && ex.max_dm_size == 1 << 24 && ex.tso_caps.max_tso == 0 && ex.rss_caps.supported_qpts == 0 &&
+	CHECK(ex.comp_mask == 0 && ex.max_dm_size == 1 << 24 && ex.tso_caps.max_tso == 0 && ex.raw_packet_caps == 0 &&
 	      ex.hca_core_clock == 1000000 && ex.completion_timestamp_mask == UINT64_MAX);
 	EQUAL(ibv_destroy_qp(e->qp), 0);
 	e->qp = NULL;

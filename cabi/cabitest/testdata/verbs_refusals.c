@@ -17,10 +17,14 @@ static void absent(void)
 	struct ibv_flow_action_esp_attr esp = {0};
 
 	REFUSED(ibv_create_counters(ctx, &counters), EOPNOTSUPP);
-	REFUSED(ibv_create_rwq_ind_table(ctx, &table), EOPNOTSUPP);
-	REFUSED(ibv_create_wq(ctx, &wq), EOPNOTSUPP);
-	/* Flows are for raw packet queue pairs, which other devices lack. */
+	REFUSED(ibv_create_rwq_ind_table(ctx, &table), EINVAL);
+	/* Flows and work queues are for raw packet queue pairs, which other devices lack. */
 	REFUSED(ibv_create_flow(e.qp, &flow), strncmp(ctx->device->name, "roce", 4) ? EOPNOTSUPP : EINVAL);
+	if (strncmp(ctx->device->name, "roce", 4))
+		REFUSED(ibv_create_wq(ctx, &wq), EOPNOTSUPP);
+	wq.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
+	wq.create_flags = IBV_WQ_FLAGS_SCATTER_FCS;
+	REFUSED(ibv_create_wq(ctx, &wq), EOPNOTSUPP);
 	REFUSED(ibv_create_flow_action_esp(ctx, &esp), EOPNOTSUPP);
 }
 

@@ -19,6 +19,9 @@ import (
 type Conn struct {
 	engine.Conn
 	link *link // immutable
+	// spread has the work queues that get the frames; nil for others. It is set before the first
+	// flow.
+	spread *spread
 
 	// guarded by the lock
 	frames *raw.QP // the machine

@@ -48,8 +48,14 @@ func (f *Flow) Remove() {
 	f.conn.link.remove(func(r *steer.Rule[*Flow]) bool { return r.To == f })
 }
 
-// take gives a frame to the queue pair.
-func (f *Flow) take(now monotime.Time, h *ether.Headers) { f.conn.take(now, h.Frame) }
+// take gives a frame to the queue pair, or to one of its work queues.
+func (f *Flow) take(now monotime.Time, h *ether.Headers) {
+	c := f.conn
+	if s := c.spread; s != nil {
+		c = s.to[int(s.hash.Of(h))&(len(s.to)-1)]
+	}
+	c.take(now, h.Frame)
+}
 
 // add adds a flow to the table.
 func (l *link) add(f *Flow) error {
