@@ -111,3 +111,12 @@ const (
 	WQReady
 	WQErr
 )
+
+// CounterKind is a count of a flow: ibv_counter_description.
+type CounterKind uint8
+
+// Counts of frames that flows steer.
+const (
+	CounterPackets CounterKind = 0
+	CounterBytes   CounterKind = 1
+)

@@ -18,8 +18,14 @@ type Flow core.Flow
 // Errors: EINVAL for a queue pair of another type, an unknown type of flow, two specs of one
 // header, or specs with another type than FlowNormal; EOPNOTSUPP for other flags than
 // FlowDontTrap; EPERM without CAP_NET_RAW; ENOMEM if the interface has 4096 flows.
-func (q *QP) CreateFlow(attr *ib.FlowAttr) (*Flow, error) {
-	f, err := (*core.QP)(q).CreateFlow(attr)
+//
+// The counters, of the same context, count the flow from the beginning.
+func (q *QP) CreateFlow(attr *ib.FlowAttr, counters ...*Counters) (*Flow, error) {
+	var with []*core.Counters
+	for _, n := range counters {
+		with = append(with, (*core.Counters)(n))
+	}
+	f, err := (*core.QP)(q).CreateFlow(attr, with...)
 	return (*Flow)(f), err
 }
 

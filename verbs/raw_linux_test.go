@@ -420,3 +420,56 @@ func TestFramesAreSpread(t *testing.T) {
 	check(t, queues[0].Modify(ib.WQReset))
 	check(t, queues[0].Destroy())
 }
+
+// Counters count frames and bytes of flows: of those that are made with them, and of others from
+// then on. The counts of flows that are gone stay.
+func TestFlowsAreCounted(t *testing.T) {
+	n := aWire(t)
+	if n == nil {
+		return
+	}
+	a, b := newRaw(t, "roce_a"), newRaw(t, "roce_b")
+	made, later := counters(t, b), counters(t, b)
+	check(t, made.Attach(ib.CounterPackets, 0, nil))
+	check(t, made.Attach(ib.CounterBytes, 1, nil))
+	wantError(t, made.Attach(2, 0, nil), syscall.ENOTSUP, "what")
+	wantError(t, made.Attach(ib.CounterBytes, 256, nil), syscall.EINVAL, "index")
+	_, err := b.qp.CreateFlow(&ib.FlowAttr{Port: 1}, nil)
+	wantError(t, err, syscall.EINVAL, "counters")
+	flow, err := b.qp.CreateFlow(&ib.FlowAttr{Port: 1, Specs: to()}, made)
+	check(t, err)
+	wantError(t, made.Attach(ib.CounterBytes, 0, nil), syscall.EBUSY, "Counters")
+	pass := func(size int) {
+		b.recvFrame(1, 4096)
+		wantStatus(t, a.sendFrame(aFrame(size, 1)).Status, ib.WCSuccess)
+		b.wantFrame(1, 4096, aFrame(size, 1))
+	}
+	want := func(n *verbs.Counters, packets, bytes uint64) {
+		t.Helper()
+		var v [2]uint64
+		check(t, n.Read(v[:]))
+		if v != [2]uint64{packets, bytes} {
+			t.Errorf("counted %d, want %d frames of %d bytes", v, packets, bytes)
+		}
+	}
+	pass(60)
+	check(t, later.Attach(ib.CounterBytes, 1, flow))
+	pass(100)
+	want(made, 2, 160)
+	want(later, 0, 100)
+	wantError(t, later.Destroy(), syscall.EBUSY, "Counters")
+	check(t, flow.Destroy())
+	want(made, 2, 160)
+	want(later, 0, 100)
+	wantError(t, later.Attach(ib.CounterBytes, 1, flow), syscall.EINVAL, "flow")
+	wantError(t, made.Read(make([]uint64, 257)), syscall.EINVAL, "values")
+	check(t, later.Destroy())
+	check(t, made.Destroy())
+}
+
+func counters(t *testing.T, e *end) *verbs.Counters {
+	t.Helper()
+	n, err := e.ctx.CreateCounters()
+	check(t, err)
+	return n
+}

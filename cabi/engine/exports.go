@@ -358,9 +358,9 @@ func vb_qp_destroy(qp C.vb_handle) C.int {
 }
 
 //export vb_qp_create_flow
-func vb_qp_create_flow(qp C.vb_handle, attr *C.struct_ibv_flow_attr, specs unsafe.Pointer, length C.size_t, flow *C.vb_handle) C.int {
+func vb_qp_create_flow(qp C.vb_handle, attr *C.struct_ibv_flow_attr, specs unsafe.Pointer, length C.size_t, counters *C.vb_handle, n C.uint32_t, flow *C.vb_handle) C.int {
 	if o := qps.get(handle(qp)); o != nil {
-		return C.int(errnoOf("ibv_create_flow", o.createFlow(attr, specs, length, flow)))
+		return C.int(errnoOf("ibv_create_flow", o.createFlow(attr, specs, length, counters, n, flow)))
 	}
 	return C.int(errnoOf("ibv_create_flow", qps.none()))
 }
@@ -371,6 +371,38 @@ func vb_flow_destroy(flow C.vb_handle) C.int {
 		return C.int(errnoOf("ibv_destroy_flow", flows.end(handle(flow), o.destroy())))
 	}
 	return C.int(errnoOf("ibv_destroy_flow", flows.none()))
+}
+
+//export vb_ctx_create_counters
+func vb_ctx_create_counters(ctx C.vb_handle, counters *C.vb_handle) C.int {
+	if o := contexts.get(handle(ctx)); o != nil {
+		return C.int(errnoOf("ibv_create_counters", o.createCounters(counters)))
+	}
+	return C.int(errnoOf("ibv_create_counters", contexts.none()))
+}
+
+//export vb_counters_attach
+func vb_counters_attach(counters C.vb_handle, what C.uint32_t, index C.uint32_t, flow C.vb_handle) C.int {
+	if o := flowCounters.get(handle(counters)); o != nil {
+		return C.int(errnoOf("ibv_attach_counters_point_flow", o.attach(what, index, flow)))
+	}
+	return C.int(errnoOf("ibv_attach_counters_point_flow", flowCounters.none()))
+}
+
+//export vb_counters_read
+func vb_counters_read(counters C.vb_handle, values *C.uint64_t, n C.uint32_t) C.int {
+	if o := flowCounters.get(handle(counters)); o != nil {
+		return C.int(errnoOf("ibv_read_counters", o.read(values, n)))
+	}
+	return C.int(errnoOf("ibv_read_counters", flowCounters.none()))
+}
+
+//export vb_counters_destroy
+func vb_counters_destroy(counters C.vb_handle) C.int {
+	if o := flowCounters.get(handle(counters)); o != nil {
+		return C.int(errnoOf("ibv_destroy_counters", flowCounters.end(handle(counters), o.destroy())))
+	}
+	return C.int(errnoOf("ibv_destroy_counters", flowCounters.none()))
 }
 
 //export vb_pd_wq_create

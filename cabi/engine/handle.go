@@ -43,6 +43,7 @@ const (
 	kindFlow
 	kindWQ
 	kindSpread
+	kindCounters
 )
 
 func (k kind) String() string {
@@ -51,7 +52,7 @@ func (k kind) String() string {
 		kindCQ: "CQ", kindSRQ: "SRQ", kindQP: "QP", kindAH: "AH",
 		kindChannel: "completion channel", kindCMChannel: "event channel", kindCMID: "identifier",
 		kindCompCntr: "completion counter", kindFlow: "flow", kindWQ: "work queue",
-		kindSpread: "indirection table",
+		kindSpread: "indirection table", kindCounters: "counters",
 	}[k]
 }
 

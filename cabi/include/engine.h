@@ -427,10 +427,18 @@ struct vb_engine {
 
 	/* -- flow steering ------------------------------------------------------ */
 
-	/* specs are those behind attr, in length bytes. */
+	/* specs are those behind attr, in length bytes, but for n counters. */
 	int (*qp_create_flow)(vb_handle qp, struct ibv_flow_attr *attr, void *specs, size_t length,
+			      vb_handle *counters, uint32_t n,
 			      vb_handle *flow); /* ibv_create_flow */
 	int (*flow_destroy)(vb_handle flow); /* ibv_destroy_flow, ends flow */
+
+	int (*ctx_create_counters)(vb_handle ctx, vb_handle *counters); /* ibv_create_counters */
+	/* what is enum ibv_counter_description; flow may be 0. */
+	int (*counters_attach)(vb_handle counters, uint32_t what, uint32_t index,
+			       vb_handle flow); /* ibv_attach_counters_point_flow */
+	int (*counters_read)(vb_handle counters, uint64_t *values, uint32_t n); /* ibv_read_counters */
+	int (*counters_destroy)(vb_handle counters); /* ibv_destroy_counters, ends counters */
 
 	/* -- work queues ---------------------------------------------------------- */
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of a context that applications call. Those missing here (counters of
- * flows and others) stay NULL. For them the inline functions of <infiniband/verbs.h>
- * return EOPNOTSUPP.
+ * The functions of a context that applications call. For those missing here, which
+ * stay NULL, the inline functions of <infiniband/verbs.h> return EOPNOTSUPP.
  */
 #include "cq.h"
 #include "dm.h"
@@ -39,6 +38,10 @@ void vb_fill_ops(struct vb_context *context)
 	v->modify_qp_rate_limit = vb_modify_qp_rate_limit;
 	v->ibv_create_flow = vb_create_flow;
 	v->ibv_destroy_flow = vb_destroy_flow;
+	v->create_counters = vb_create_counters;
+	v->destroy_counters = vb_destroy_counters;
+	v->attach_counters_point_flow = vb_attach_counters_point_flow;
+	v->read_counters = vb_read_counters;
 	v->create_wq = vb_create_wq;
 	v->modify_wq = vb_modify_wq;
 	v->destroy_wq = vb_destroy_wq;

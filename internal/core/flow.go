@@ -4,6 +4,7 @@ package core
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -17,10 +18,14 @@ type Flow struct {
 	qp   *QP
 	flow *raw.Flow
 	gone atomic.Bool
+
+	mu       sync.Mutex
+	with     []*Counters // immutable: that it was made with
+	counters []*Counters // guarded by mu: all that count it
 }
 
-// CreateFlow has frames that match go to the queue pair: ibv_create_flow(3).
-func (q *QP) CreateFlow(attr *ib.FlowAttr) (*Flow, error) {
+// CreateFlow has frames that match go to the queue pair, and counts them: ibv_create_flow(3).
+func (q *QP) CreateFlow(attr *ib.FlowAttr, with ...*Counters) (*Flow, error) {
 	switch {
 	case attr == nil:
 		return nil, invalid("attr", "is missing")
@@ -37,7 +42,22 @@ func (q *QP) CreateFlow(attr *ib.FlowAttr) (*Flow, error) {
 	if q.gone.Load() {
 		return nil, invalid("QP", "was destroyed")
 	}
-	f, err := raw.AddFlow(q.conn, attr)
+	for i, n := range with {
+		err := invalid("counters", "must be of this context")
+		if n != nil && n.ctx == q.ctx {
+			err = use(&n.users, "counters")
+		}
+		if err != nil {
+			unuse(with[:i])
+			return nil, err
+		}
+	}
+	flow := &Flow{qp: q, with: with}
+	var err error
+	flow.flow, err = raw.AddFlow(q.conn, attr)
+	if err != nil {
+		unuse(with)
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, steer.ErrInvalid):
@@ -50,7 +70,26 @@ func (q *QP) CreateFlow(attr *ib.FlowAttr) (*Flow, error) {
 		return nil, fail(errnoOf(err, syscall.ENOMEM), "attr", "%v", err)
 	}
 	q.flows.Add(1)
-	return &Flow{qp: q, flow: f}, nil
+	for _, n := range with {
+		n.bind(flow)
+		flow.counted(n)
+	}
+	return flow, nil
+}
+
+// unuse ends the use of counters by a flow.
+func unuse(with []*Counters) {
+	for _, n := range with {
+		n.users.Add(-1)
+	}
+}
+
+// counted notes counters that count the flow, unless it is destroyed.
+func (f *Flow) counted(n *Counters) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counters = append(f.counters, n)
+	return !f.gone.Load()
 }
 
 // hasRaw reports whether the device has raw packet queue pairs.
@@ -65,6 +104,13 @@ func (f *Flow) Destroy() error {
 		return invalid("Flow", "was destroyed before")
 	}
 	f.flow.Remove()
+	f.mu.Lock()
+	counters := f.counters
+	f.mu.Unlock()
+	for _, n := range counters {
+		n.leave(f)
+	}
+	unuse(f.with)
 	f.qp.flows.Add(-1)
 	return nil
 }

@@ -3,6 +3,8 @@
 package raw
 
 import (
+	"sync/atomic"
+
 	"verbena/ib"
 	"verbena/internal/engine"
 	"verbena/internal/monotime"
@@ -18,6 +20,16 @@ type Flow struct {
 	rule    *steer.Rule[*Flow]
 	address packet.Address // of the frames that the interface is to pass
 	admits  bool           // there is an address
+
+	packets, bytes atomic.Uint64 // of frames that were steered
+}
+
+// Count returns the number of frames that were steered, or their bytes.
+func (f *Flow) Count(what ib.CounterKind) uint64 {
+	if what == ib.CounterBytes {
+		return f.bytes.Load()
+	}
+	return f.packets.Load()
 }
 
 // AddFlow has frames that arrive go to a raw packet queue pair, until Remove or until the queue
@@ -50,6 +62,8 @@ func (f *Flow) Remove() {
 
 // take gives a frame to the queue pair, or to one of its work queues.
 func (f *Flow) take(now monotime.Time, h *ether.Headers) {
+	f.packets.Add(1)
+	f.bytes.Add(uint64(len(h.Frame)))
 	c := f.conn
 	if s := c.spread; s != nil {
 		c = s.to[int(s.hash.Of(h))&(len(s.to)-1)]
