@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 	init.cap.max_send_wr = UINT32_MAX;
 	CALL(EINVAL, e->qp_create(&init, &h, &rkey));
 	init.cap.max_send_wr = 1;
-	init.type = IBV_QPT_RAW_PACKET;
+	init.type = IBV_QPT_DRIVER;
 	CALL(EOPNOTSUPP, e->qp_create(&init, &h, &rkey));
 	init.type = 0x102;
 	CALL(EOPNOTSUPP, e->qp_create(&init, &h, &rkey));

@@ -22,7 +22,7 @@ import (
 // traffic is a load of the request/response programs: c/requests.h describes them. Go's
 // are in package requests.
 type traffic struct {
-	language string // C, Go, Go net or Go net/http
+	language string // C, Go, Go net or Go HTTP
 	value    int    // bytes of an answer
 	clients  int    // connections
 	depth    int    // outstanding requests of each
@@ -213,7 +213,7 @@ func usageOfBoth(server, client *partner) (usage, usage, error) {
 var inGo = map[string]struct{ tcp, verbs string }{
 	"Go":          {"tcp", "verbs"},
 	"Go net":      {"tcp", "rsocket"},
-	"Go net/http": {"http", "http-rsocket"},
+	"Go HTTP": {"http", "http-rsocket"},
 }
 
 // program returns the first words of the command of a load.
@@ -308,9 +308,9 @@ var requestTopics = []topic{
 	{"Servers in Go, same host",
 		slices.Concat(loads("Go", sameHost, someLoads), calls("Go", sameHost, calledLoads))},
 	{"Streams in Go, same host", slices.Concat(loads("Go net", sameHost, streamLoads),
-		loads("Go net/http", sameHost, httpLoads))},
+		loads("Go HTTP", sameHost, httpLoads))},
 	{"Streams in Go, RoCEv2 over veth", slices.Concat(loads("Go net", vethRoCE, streamLoads),
-		loads("Go net/http", vethRoCE, httpLoads))},
+		loads("Go HTTP", vethRoCE, httpLoads))},
 	{"Servers in C, RoCEv2 over veth",
 		slices.Concat(loads("C", vethRoCE, vethLoads), calls("C", vethRoCE, calledLoads))},
 	{"Servers in C, iWARP over veth",
