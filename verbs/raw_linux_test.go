@@ -364,16 +364,19 @@ func TestFramesAreSpread(t *testing.T) {
 	if n == nil {
 		return
 	}
-	a, b := newRaw(t, "roce_a"), newEndOn(t, "roce_b", ib.QPTypeUD, 1<<13)
+	a, b := newRaw(t, "roce_a"), newEndOn(t, "roce_b", ib.QPTypeUD, 256*256)
 	var queues []*verbs.WQ
+	posted := 0
 	for range 4 {
 		w, err := b.pd.CreateWQ(&verbs.WQInitAttr{CQ: b.cq, MaxWR: 64, MaxSGE: 1})
 		check(t, err)
 		_, err = w.PostRecv(verbs.RecvWR{SGList: []ib.SGE{b.mr.SGE(0, 2048)}})
 		wantError(t, err, syscall.EINVAL, "QP")
 		check(t, w.Modify(ib.WQReady))
-		for range 64 {
-			_, err := w.PostRecv(verbs.RecvWR{SGList: []ib.SGE{b.mr.SGE(0, 2048)}})
+		for range 64 { // memory of its own: the next frame may come while this one is looked at
+			at := 256 * posted
+			_, err := w.PostRecv(verbs.RecvWR{ID: uint64(at), SGList: []ib.SGE{b.mr.SGE(at, 256)}})
+			posted++
 			check(t, err)
 		}
 		queues = append(queues, w)
@@ -399,8 +402,8 @@ func TestFramesAreSpread(t *testing.T) {
 		f[29] = i % 32
 		wantStatus(t, a.sendFrame(f).Status, ib.WCSuccess)
 		wc := b.one()
-		if int(wc.ByteLen) != len(f) || !bytes.Equal(b.buf[:len(f)], f) {
-			t.Fatalf("%+v: %x", wc, b.buf[:len(f)])
+		if got := b.buf[wc.WRID:][:len(f)]; int(wc.ByteLen) != len(f) || !bytes.Equal(got, f) {
+			t.Fatalf("%+v: %x", wc, got)
 		}
 		if was, ok := first[i%32]; ok && was != wc.QPN {
 			t.Errorf("frames of one address went to %v and %v", was, wc.QPN)
