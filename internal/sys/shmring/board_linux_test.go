@@ -213,3 +213,16 @@ func TestArmBesideHide(t *testing.T) {
 	}
 	<-done
 }
+
+// A thread that is about to sleep arms the rings that it has found. One may have ended since.
+func TestArmAfterTheEnd(t *testing.T) {
+	tx, rx, end := newShown(t)
+	publish(t, tx, 8)
+	if rx.Arm() {
+		t.Error("nothing waits in the ring")
+	}
+	end()
+	if !rx.Arm() {
+		t.Error("something waits in a ring that has ended")
+	}
+}

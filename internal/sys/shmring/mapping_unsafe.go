@@ -42,13 +42,13 @@ func newMapping(fd, length int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), length), nil
 }
 
-// endMapping replaces the memory by zeroes, in one step for a thread that reads it. Where the
-// system has no room for that the memory stays as it is.
+// endMapping replaces the memory by zeroes, in one step for a thread that reads it or arms its
+// ring. Where the system has no room for that the memory stays as it is.
 func endMapping(b []byte) {
 	spare.mu.Lock()
 	defer spare.mu.Unlock()
 	p := unsafe.Pointer(unsafe.SliceData(b))
-	_, _ = unix.MmapPtr(-1, 0, p, uintptr(len(b)), unix.PROT_READ,
+	_, _ = unix.MmapPtr(-1, 0, p, uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE|unix.MAP_FIXED)
 	if spare.ranges == nil {
 		spare.ranges = map[int][]unsafe.Pointer{}
