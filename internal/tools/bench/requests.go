@@ -211,8 +211,8 @@ func usageOfBoth(server, client *partner) (usage, usage, error) {
 
 // inGo are the programs of package requests.
 var inGo = map[string]struct{ tcp, verbs string }{
-	"Go":          {"tcp", "verbs"},
-	"Go net":      {"tcp", "rsocket"},
+	"Go":      {"tcp", "verbs"},
+	"Go net":  {"tcp", "rsocket"},
 	"Go HTTP": {"http", "http-rsocket"},
 }
 
