@@ -22,6 +22,11 @@ func TestYieldsForTheRestOfAMessage(t *testing.T) {
 	runProgram(t, compile(t, "event_yields", "-iquote", "../include"))
 }
 
+// TestThreadCancelledInANap cancels a thread that naps between polls.
+func TestThreadCancelledInANap(t *testing.T) {
+	runProgram(t, compile(t, "nap_cancelled", "-iquote", "../include"))
+}
+
 // TestPollersOnOneCore counts the switches of threads that a message takes where eight
 // processes poll on one core: the engine's own threads have no part in it.
 func TestPollersOnOneCore(t *testing.T) { run(t, "many_pollers") }

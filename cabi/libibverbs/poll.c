@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
@@ -91,6 +92,18 @@ static unsigned nap(struct vb_cq *cq)
 	return fds[1].revents ? NAP_POLLS : 1;
 }
 
+/* ibv_poll_cq(3) is no cancellation point, and a nap must end as it began. */
+static unsigned nap_uncancelled(struct vb_cq *cq)
+{
+	unsigned polls;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	polls = nap(cq);
+	pthread_setcancelstate(state, &state);
+	return polls;
+}
+
 /* Gives the core to others where that helps. Returns for how many polls the next one stands. */
 static unsigned give_way(struct vb_cq *cq, unsigned empty)
 {
@@ -100,7 +113,7 @@ static unsigned give_way(struct vb_cq *cq, unsigned empty)
 	case VB_YIELD:
 		return vb_yield(g) < VB_TAKEN_NS ? 0 : YIELD_POLLS;
 	case VB_NAP:
-		return nap(cq);
+		return nap_uncancelled(cq);
 	case VB_STAY:
 		break;
 	}
