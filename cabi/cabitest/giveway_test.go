@@ -22,9 +22,9 @@ func TestYieldsForTheRestOfAMessage(t *testing.T) {
 	runProgram(t, compile(t, "event_yields", "-iquote", "../include"))
 }
 
-// TestThreadCancelledInANap cancels a thread that naps between polls.
-func TestThreadCancelledInANap(t *testing.T) {
-	runProgram(t, compile(t, "nap_cancelled", "-iquote", "../include"))
+// TestNap has a thread nap between polls: by closed descriptors, and one that is cancelled.
+func TestNap(t *testing.T) {
+	runProgram(t, compile(t, "nap", "-iquote", "../include"))
 }
 
 // TestPollersOnOneCore counts the switches of threads that a message takes where eight

@@ -60,6 +60,7 @@ struct vb_giveway {
 	atomic_uint taken, untaken; /* yields in a row */
 	atomic_uint naps; /* to come */
 	atomic_uint woken; /* naps that an arrival ended */
+	atomic_uint refused; /* the empty poll before the last nap that something forestalled */
 	atomic_uint term; /* the naps after the last yield that took a slice; 0: the last did not */
 	_Atomic uint64_t napped; /* when, to get another core */
 };
@@ -89,6 +90,18 @@ static inline void vb_giveway_woken(struct vb_giveway *g)
 	VB_SET(g->woken, VB_GET(g->woken) + 1);
 	if (VB_GET(g->woken) % VB_WOKEN_NAPS)
 		VB_SET(g->naps, VB_GET(g->naps) + 1);
+}
+
+/*
+ * Notes that something came before a nap, after the empty-th poll in a row. Returns whether to read
+ * it at once. If it is there still, the thread that reads it may wait for this core.
+ */
+static inline int vb_giveway_refused(struct vb_giveway *g, unsigned empty)
+{
+	unsigned last = VB_GET(g->refused);
+
+	VB_SET(g->refused, empty);
+	return empty == VB_SHARED_POLLS || empty - last != VB_SHARED_POLLS;
 }
 
 /* Notes a yield that took so long and ended now. */

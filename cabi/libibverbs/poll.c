@@ -72,34 +72,39 @@ uint64_t vb_yield(struct vb_giveway *g)
  * to run on this core. Other naps are in a crowd, each of whose rings would ring. Returns for how
  * many polls the next one stands.
  */
-static unsigned nap(struct vb_cq *cq)
+static unsigned nap(struct vb_cq *cq, unsigned empty)
 {
 	static const struct timespec moment = {.tv_nsec = 1};
 	struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
-	int n = 1;
+	struct vb_giveway *g = &cq->giveway;
+	int n;
 
-	if (!atomic_load_explicit(&cq->giveway.term, memory_order_relaxed)) {
-		nanosleep(&moment, NULL);
-		return NAP_POLLS;
+	if (atomic_load_explicit(&g->term, memory_order_relaxed)) {
+		if (cq->engine->nap_begin(cq->handle, &fds[0].fd, &fds[1].fd)) {
+			n = ppoll(fds, 2, &moment, NULL);
+			cq->engine->nap_end(cq->handle);
+			if (n == 0)
+				return NAP_POLLS;
+			if ((fds[0].revents | fds[1].revents) & POLLIN) {
+				vb_giveway_woken(g);
+				return fds[1].revents ? NAP_POLLS : 1;
+			}
+		} else if (vb_giveway_refused(g, empty)) {
+			return 1;
+		}
 	}
-	if (cq->engine->nap_begin(cq->handle, &fds[0].fd, &fds[1].fd)) {
-		n = ppoll(fds, 2, &moment, NULL);
-		cq->engine->nap_end(cq->handle);
-	}
-	if (n <= 0)
-		return NAP_POLLS;
-	vb_giveway_woken(&cq->giveway);
-	return fds[1].revents ? NAP_POLLS : 1;
+	nanosleep(&moment, NULL);
+	return NAP_POLLS;
 }
 
 /* ibv_poll_cq(3) is no cancellation point, and a nap must end as it began. */
-static unsigned nap_uncancelled(struct vb_cq *cq)
+static unsigned nap_uncancelled(struct vb_cq *cq, unsigned empty)
 {
 	unsigned polls;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	polls = nap(cq);
+	polls = nap(cq, empty);
 	pthread_setcancelstate(state, &state);
 	return polls;
 }
@@ -113,7 +118,7 @@ static unsigned give_way(struct vb_cq *cq, unsigned empty)
 	case VB_YIELD:
 		return vb_yield(g) < VB_TAKEN_NS ? 0 : YIELD_POLLS;
 	case VB_NAP:
-		return nap_uncancelled(cq);
+		return nap_uncancelled(cq, empty);
 	case VB_STAY:
 		break;
 	}

@@ -89,5 +89,14 @@ int main(void)
 	}
 	d = poll_for(&g, 4 * VB_SHARED_POLLS, 3000000);
 	CHECK(d.yields == 1);
+
+	/* Something comes before a nap: the thread reads it. It is there still: the thread naps. */
+	g = (struct vb_giveway){0};
+	CHECK(vb_giveway_refused(&g, VB_SHARED_POLLS));
+	CHECK(vb_giveway_refused(&g, 3 * VB_SHARED_POLLS));
+	CHECK(!vb_giveway_refused(&g, 4 * VB_SHARED_POLLS));
+	CHECK(!vb_giveway_refused(&g, 5 * VB_SHARED_POLLS));
+	CHECK(vb_giveway_refused(&g, VB_SHARED_POLLS));
+	CHECK(vb_giveway_refused(&g, 3 * VB_SHARED_POLLS));
 	return 0;
 }

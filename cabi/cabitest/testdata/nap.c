@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that is cancelled while it naps between polls ends after the nap: else the engine would
- * take it for asleep for ever. This program has a sched_yield of its own, which takes a time slice,
- * and a ppoll in which the thread is cancelled.
+ * A thread naps between polls, by a ppoll of this program. Its sched_yield takes a time slice, which
+ * naps follow.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -20,26 +19,58 @@ static uint64_t now_ns(void)
 	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
 }
 
+static unsigned yields, sleeps;
+static atomic_uint naps;
+static atomic_int cancelled, ended;
+static int closed; /* the engine's descriptors */
+
 int sched_yield(void)
 {
 	uint64_t end = now_ns() + VB_SLICE_NS;
 
+	yields++;
 	while (now_ns() <= end)
 		;
 	return 0;
 }
 
-static atomic_int naps, cancelled, ended;
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	(void)time, (void)rest;
+	sleeps++;
+	return 0;
+}
 
 int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	(void)fds, (void)n, (void)timeout, (void)mask;
-	atomic_store(&naps, 1);
+	(void)timeout, (void)mask;
+	atomic_fetch_add(&naps, 1);
+	if (closed) {
+		for (nfds_t i = 0; i < n; i++)
+			fds[i].revents = POLLNVAL;
+		return (int)n;
+	}
 	while (!atomic_load(&cancelled))
 		;
 	pthread_testcancel(); /* as that of the C library does */
 	atomic_store(&ended, 1);
 	return 0;
+}
+
+/* Closed descriptors end a ppoll at once. The thread sleeps as long as in other naps. */
+static void without_descriptors(struct ibv_context *ctx)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+
+	MUST(cq = ibv_create_cq(ctx, DEPTH, NULL, NULL, 0));
+	closed = 1;
+	while (yields < 2 && !failures)
+		EQUAL(ibv_poll_cq(cq, 1, &wc), 0);
+	closed = 0;
+	EQUAL(naps, VB_FIRST_NAPS);
+	EQUAL(sleeps, naps);
+	EQUAL(ibv_destroy_cq(cq), 0);
 }
 
 static void *poller(void *cq)
@@ -54,14 +85,15 @@ static void *poller(void *cq)
 	return NULL;
 }
 
-int main(void)
+/* A thread that is cancelled in a nap ends after it: else the engine would take it for asleep. */
+static void while_cancelled(struct ibv_context *ctx)
 {
-	struct ibv_context *ctx = open_loopback();
 	pthread_t thread;
 	struct ibv_cq *cq;
 	void *result;
 
 	MUST(cq = ibv_create_cq(ctx, DEPTH, NULL, NULL, 0));
+	atomic_store(&naps, 0);
 	MUST(pthread_create(&thread, NULL, poller, cq) == 0);
 	while (!atomic_load(&naps))
 		;
@@ -71,5 +103,13 @@ int main(void)
 	CHECK(result == PTHREAD_CANCELED);
 	CHECK(ended);
 	EQUAL(ibv_destroy_cq(cq), 0);
+}
+
+int main(void)
+{
+	struct ibv_context *ctx = open_loopback();
+
+	without_descriptors(ctx);
+	while_cancelled(ctx);
 	return finish(ctx);
 }
