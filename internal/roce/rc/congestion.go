@@ -64,15 +64,17 @@ func (q *QP) sendCNP(b *roce.Burst) {
 	q.Count[roce.SentCNP]++
 }
 
-// ackEvery returns after how many packets to ask for an acknowledgement. Where packets are paced it
-// is asked for eight times a round trip at least: the window and the time-outs depend on it. Short
-// paths are only paced where DCQCN limits the rate, which may be low.
+// ackEvery returns after how many packets to ask for an acknowledgement, 0 for each. Where packets
+// are paced it is asked for eight times a round trip at least, or once a millisecond. The window
+// and the time-outs depend on it. DCQCN may let out much less than the window in that time.
 func (q *QP) ackEvery() int {
 	l, most := &q.req.loss, ackEvery
-	if rate := l.Rate(); l.Long() {
-		most = q.windowPackets() / 8
-	} else if rate > 0 {
-		most = int(rate*limitedAck.Seconds()) / q.MTU
+	if l.Long() {
+		most = min(most, q.windowPackets()/8)
 	}
-	return min(ackEvery, max(most, 1))
+	if rate := l.Rate(); rate > 0 {
+		every := max(limitedAck, l.RTT.Smoothed/8)
+		most = min(most, int(rate*every.Seconds())/q.MTU)
+	}
+	return most
 }

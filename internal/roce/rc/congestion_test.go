@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"verbena/ib"
+	"verbena/internal/congestion"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
 	"verbena/internal/testkit/script"
@@ -145,5 +146,49 @@ func TestMarkedResponseShrinksTheWindow(t *testing.T) {
 	}
 	if plain, marked := ask(ect0), ask(congested); marked > plain*9/16 {
 		t.Errorf("READ requests of %d bytes, %d after two marks", plain, marked)
+	}
+}
+
+// Where DCQCN has cut the rate, acknowledgements are asked for about once a millisecond. So it is
+// in the last message of the queue, and on a long path. Else packets would be taken for lost.
+func TestAsksOftenAtLowRate(t *testing.T) {
+	const us, low = monotime.Microsecond, 4_000_000 // bytes a second
+	for _, trip := range []monotime.Duration{100 * us, 2000 * us} {
+		t.Run(trip.String(), func(t *testing.T) {
+			s := script.New(t, func(c roce.Config) roce.Machine {
+				c.Congestion = congestion.DCQCN
+				return newRC(c)
+			}, attr(func(a *ib.QPAttr) { a.PathMTU = ib.MTU4096 }))
+			write := func(n int) { // each packet that asks for it is acknowledged a round trip later
+				type answer struct {
+					at  monotime.Time
+					psn ib.PSN
+				}
+				var due []answer
+				s.Post(script.Write(n))
+				for s.SQ.Len() > 0 {
+					for _, p := range s.Packets() {
+						if p.AckReq {
+							due = append(due, answer{s.Now.Add(trip), p.PSN})
+						}
+					}
+					for len(due) > 0 && due[0].at <= s.Now {
+						s.Recv(script.Ack(due[0].psn, 0))
+						due = due[1:]
+					}
+					s.Advance(50 * us)
+				}
+			}
+			for s.Machine.PathState().WindowBytes < 1<<20 { // 32 packets are an eighth of it
+				write(250 << 10)
+			}
+			for rate := int64(0); rate == 0 || rate > low; rate = s.Machine.PathState().PaceRate {
+				s.Recv(cnp())
+				s.Advance(trip)
+			}
+			write(64 << 10)
+			s.WantCount("probes", roce.TailProbe, 0)
+			s.WantCount("nothing was lost", roce.Retransmitted, 0)
+		})
 	}
 }

@@ -460,13 +460,13 @@ func (q *QP) wantAck(w *queue.SendWQE, packets uint32, last bool) bool {
 // acknowledgement. The local ACK time-out, or the probe, runs while it waits in mid-message.
 const limitedAck = monotime.Millisecond
 
-// endsSoon reports whether the queue ends with w, at most ackEvery packets after the next ones, and
-// the window has room for them. The last packet asks for an acknowledgement, then. One in the
+// endsSoon reports whether the queue ends with w, at most QP.ackEvery packets after the next ones,
+// and the window has room for them. The last packet asks for an acknowledgement, then. One in the
 // middle of a message of 64 KiB would only wake a requester that sleeps.
 func (q *QP) endsSoon(w *queue.SendWQE, packets uint32) bool {
 	r := &q.req
 	left := int(q.Packets(w.Length - r.off))
-	return r.cur+1 == q.SQ.Tail() && !r.loss.Long() && left <= ackEvery+int(packets) &&
+	return r.cur+1 == q.SQ.Tail() && !r.loss.Long() && left <= q.ackEvery()+int(packets) &&
 		r.outstanding()+left <= q.windowPackets()
 }
 
