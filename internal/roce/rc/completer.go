@@ -86,7 +86,7 @@ func (q *QP) progressed(now monotime.Time, before int, news bool) {
 		q.seek(r.una)
 	}
 	if news {
-		r.retries, r.rnrRetries, r.waited = q.Attr.RetryCnt, q.Attr.RNRRetry, false
+		r.retries, r.rnrRetries, r.overdue = q.Attr.RetryCnt, q.Attr.RNRRetry, 0
 	}
 	if r.known.Before(r.una) {
 		r.known = r.una
@@ -342,8 +342,9 @@ func (q *QP) failOldest(now monotime.Time, s ib.WCStatus, v ib.VendorErr) {
 
 // handleRNR waits as the responder asks and then repeats from the PSN named. Responses of earlier
 // requests may be missing: those are asked for again after the wait. That spends no rnr_retry, but
-// one of retry_cnt if they were asked for again before: no time-out runs meanwhile. The responder
-// may refuse the repeated PSN again, and answer the packets after it by a SACK.
+// one of retry_cnt where a time-out has passed since they were asked for again: none runs
+// meanwhile. The responder may refuse the repeated PSN again, and answer the packets after it by a
+// SACK.
 //
 // Spec: IBTA vol. 1, 9.7.5.2.8 (RNR NAK), table 45 (timer).
 func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
@@ -358,11 +359,12 @@ func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 		return
 	}
 	q.executedBefore(now, p.PSN)
-	if p.PSN != r.una {
-		if r.waited && !q.spendRetry(now, ib.VendorTimeout) {
+	again := now.Add(wire.RNRTimer(p.AETH.Syndrome.Value()))
+	if p.PSN != r.una && !now.Before(r.overdue) {
+		if r.overdue != 0 && !q.spendRetry(now, ib.VendorTimeout) {
 			return
 		}
-		r.waited = true
+		r.overdue = again.Add(r.loss.RTT.Timeout())
 	}
 	if q.Attr.RNRRetry != infiniteRetries && p.PSN == r.una {
 		if r.rnrRetries == 0 {
@@ -373,7 +375,7 @@ func (q *QP) handleRNR(now monotime.Time, p *wire.Packet) {
 	}
 	q.goBack(p.PSN)
 	r.board.loseAll()
-	r.rnrTimer = now.Add(wire.RNRTimer(p.AETH.Syndrome.Value()))
+	r.rnrTimer = again
 	r.timer = monotime.Never
 }
 

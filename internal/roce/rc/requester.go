@@ -32,8 +32,9 @@ type requester struct {
 	drained         bool // SQD: nothing outstanding, reported
 	own             bool // the responder is one of Verbena
 	// The requests before known were carried out, though the answer of una may be missing.
-	known  ib.PSN
-	waited bool // an RNR NAK has come since the last progress, while that answer was missing
+	known ib.PSN
+	// That answer, asked for again after an RNR NAK, is overdue then. 0: it was not asked for.
+	overdue monotime.Time
 
 	credits credits
 

@@ -3,6 +3,7 @@
 package rc_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"verbena/internal/mem"
 	"verbena/internal/monotime"
 	"verbena/internal/roce"
+	"verbena/internal/rtt"
 	"verbena/internal/testkit/script"
 	wire "verbena/internal/wire/roce"
 )
@@ -366,28 +368,62 @@ func TestRNRBehindMissingResponse(t *testing.T) {
 }
 
 // A peer that answers RNR NAKs and never the atomic before them does not hold the queue pair for
-// ever, although rnr_retry has no limit: each time that the atomic goes again takes one of
-// retry_cnt.
+// ever, although rnr_retry has no limit. An atomic that was asked for again and is overdue takes
+// one of retry_cnt with the next of them.
 func TestRNRForEverBehindMissingResponse(t *testing.T) {
-	const retryCnt, code = 2, 14
+	const retryCnt, code = 2, 14 // 1.28 ms
 	for name, told := range map[string]bool{"foreign": false, "of Verbena": true} {
 		t.Run(name, func(t *testing.T) {
 			s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RNRRetry, a.RetryCnt = 7, retryCnt }))
 			s.Post(script.FetchAdd(1), script.Send(1), script.Write(1))
 			s.WantDrain("sent", 3)
-			for range retryCnt + 1 {
+			for s.Machine.State() != ib.QPErr && s.Now < monotime.Time(monotime.Second) {
+				s.WantNoWC("retries are left")
 				s.Recv(script.RNR(psn+1, code))
 				if told {
 					s.Recv(sack(psn+3, gap(psn+1, psn+1)))
 				}
-				s.WantNoWC("retries are left")
 				s.Advance(wire.RNRTimer(code))
-				s.WantPacket("its answer is missing", wire.RCFetchAdd, psn)
-				s.Packets()
+				if s.Machine.State() != ib.QPErr {
+					s.WantPacket("its answer is missing", wire.RCFetchAdd, psn)
+					s.Packets()
+				}
 			}
-			s.Recv(script.RNR(psn+1, code))
 			s.WantWC("the atomic is given up", 1, ib.WCRetryExcErr)
-			s.WantState("over", ib.QPErr)
+			if least := monotime.Time((retryCnt + 1) * rtt.Least); s.Now < least {
+				t.Errorf("after %v, want a time-out for each retry: %v", s.Now, least)
+			}
+		})
+	}
+}
+
+// A second RNR NAK may answer an earlier copy while the atomic, which was asked for again, is on
+// its way. It takes none of retry_cnt: only one that comes when the answer is overdue does. So it
+// is although the path is longer than the first time-outs.
+func TestRNRTwiceInFlightBehindMissingResponse(t *testing.T) {
+	const trip, code = 50 * monotime.Millisecond, 1 // 10 µs
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprintf("known=%v", known), func(t *testing.T) {
+			s := script.New(t, newRC, attr(func(a *ib.QPAttr) { a.RNRRetry, a.RetryCnt = 7, 0 }))
+			at, wr := psn, uint64(1)
+			for known && s.Machine.PathState().RTT != trip {
+				s.Post(script.Write(10))
+				s.Advance(trip)
+				s.Recv(script.Ack(at, 0))
+				s.WantWC("to learn the round trip", wr, ib.WCSuccess)
+				at, wr = at+1, wr+1
+			}
+			s.Post(script.FetchAdd(1), script.Send(1))
+			s.Advance(trip)
+			for range 3 {
+				s.Recv(script.RNR(at+1, code))
+				s.WantNoWC("the answer is on its way")
+				s.Advance(trip / 3)
+			}
+			s.Recv(script.AtomicAck(at, 42))
+			s.WantWC("the atomic", wr, ib.WCSuccess)
+			s.Recv(script.Ack(at+1, 0))
+			s.WantWC("the SEND", wr+1, ib.WCSuccess)
 		})
 	}
 }
