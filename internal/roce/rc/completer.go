@@ -77,10 +77,12 @@ func (q *QP) progress(now monotime.Time, psn ib.PSN) {
 
 // progressed handles an acknowledgement that covers new PSNs. before is the number of packets that
 // were not known to have arrived until then. After going back it may cover what was known, which is
-// no news: else a peer that never answers the oldest request would hold the queue pair.
+// no news: else a peer that never answers the oldest request would hold the queue pair. It puts off
+// the next probe, but not the local ACK time-out.
 func (q *QP) progressed(now monotime.Time, before int, news bool) {
 	r := &q.req
-	r.loss.acked(now, r, (before-r.unknown())*q.MTU)
+	came := before - r.unknown()
+	r.loss.acked(now, r, came*q.MTU)
 	q.endRound(now)
 	if r.next.Before(r.una) { // acknowledged while going back
 		q.seek(r.una)
@@ -97,6 +99,8 @@ func (q *QP) progressed(now monotime.Time, before int, news bool) {
 	q.retire()
 	if news {
 		q.armTimer(now)
+	} else if came > 0 && r.timer != monotime.Never { // none runs while an RNR NAK is waited out
+		q.setTimer(now)
 	}
 }
 

@@ -262,6 +262,37 @@ func TestReadProbe(t *testing.T) {
 	wantRead(t, s, "a responder that may be another's: from the oldest on", psn, 4)
 }
 
+// After time-outs have gone back the responses come again, which is no news, but shows that they
+// are on their way. No time-out goes back meanwhile, though the oldest was lost again.
+func TestResponsesThatComeAgain(t *testing.T) {
+	const ms = monotime.Millisecond
+	s := script.New(t, newRC, relaxed)
+	s.Post(script.Read(20 * 1024))
+	s.WantDrain("sent", 1)
+	s.Advance(ms)
+	rest := func(pause monotime.Duration) {
+		for i := ib.PSN(1); i < 19; i++ {
+			s.Recv(middle(psn + i))
+			s.Advance(pause)
+		}
+		s.Recv(last(psn + 19))
+	}
+	rest(0)
+	wantRead(t, s, "the missing one", psn, 1)
+	s.Advance(5 * ms)
+	wantRead(t, s, "a time-out", psn, 1)
+	s.Advance(10 * ms)
+	wantRead(t, s, "another goes back", psn, 20)
+	s.Packets()
+	probes := s.Machine.Counters()[roce.TailProbe]
+	rest(5 * ms)
+	wantRead(t, s, "the missing one, when the others show it", psn, 1)
+	s.WantQuiet("no time-out")
+	s.WantCount("no time-out", roce.TailProbe, probes)
+	s.Recv(middle(psn))
+	s.WantWC("whole", 1, ib.WCSuccess)
+}
+
 // Responses that nobody asked for, that come twice, that are too long, or that reach from one READ
 // into the next do nothing. A bad one after a gap ends the work request only when it is the oldest.
 func TestResponsesThatLie(t *testing.T) {
